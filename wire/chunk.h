@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Chunks: how records get from a thread to the launcher without a lock, a wait or a system call.
+//
+// A thread owns one chunk at a time, claimed by compare-and-swap on its state word. It reserves slots by an unlocked add
+// on a word of its own, fills them in, and stores the record's tag last. When a chunk is full its owner says so and
+// claims another; the launcher reads owned and full chunks alike, and frees the full ones. If none is free, the record
+// is dropped and counted.
+//
+//   Reservation reservation;
+//   if (BeginRecord(segment, &writer, 2, &reservation)) {
+//     auto* span = reinterpret_cast<SpanRecord*>(reservation.slots);
+//     span->start = ...;
+//     CommitRecord(&writer, reservation, RecordKind::kSpan, 0, operation);
+//   }
+//
+// What this rests on: a process killed anywhere leaves at most one unfinished record per thread and signal level; a
+// signal handler that records in the middle of BeginRecord...CommitRecord has slots of its own; a chunk that holds an
+// interrupted, unfinished record is not given up before that record is finished.
+//
+// Process: ChunkWriter in the target, any thread (one writer each), any signal handler. ChunkReader in the launcher's
+// drain thread, one per chunk. No allocation.
+#ifndef TBPROF_WIRE_CHUNK_H_
+#define TBPROF_WIRE_CHUNK_H_
+
+#include <stdint.h>
+#include <string.h>
+
+#include "wire/clock.h"
+#include "wire/segment.h"
+
+namespace tbprof {
+
+// ---------------------------------------------------------------------------------------------------- writing
+
+struct ChunkWriter {
+  // generation:16 | chunk index:16 | next free slot:32, in one word so that one instruction reserves in a known chunk.
+  uint64_t cursor;
+  ThreadSlot* thread;
+  uint32_t thread_index;
+  uint32_t process_serial;
+  uint32_t depth;        // records begun and not committed: more than 1 only in signal handlers
+  uint16_t pending_count;
+  uint16_t starved;      // records to drop before the chunk states are scanned again
+  uint16_t pending[4];   // retired while an outer record in them may be unfinished
+};
+
+inline constexpr uint64_t kNoChunk = kSlotsPerChunk;  // generation 0, and full: every reservation takes the slow path
+inline constexpr uint16_t kStarvedSkip = 256;
+
+struct Reservation {
+  uint64_t* slots;
+  uint16_t generation;
+  uint16_t slot_count;
+  uint32_t depth_before;
+  uint32_t process_serial;
+};
+
+inline void ResetChunkWriter(ChunkWriter* writer) {
+  memset(writer, 0, sizeof(*writer));
+  writer->cursor = kNoChunk;
+}
+
+inline uint64_t TagWord(uint16_t generation, RecordKind kind, uint8_t flags, uint16_t slots, uint16_t aux) {
+  return static_cast<uint64_t>(generation) | static_cast<uint64_t>(kind) << 16 | static_cast<uint64_t>(flags) << 24 |
+         static_cast<uint64_t>(slots) << 32 | static_cast<uint64_t>(aux) << 48;
+}
+
+namespace chunk_internal {
+
+inline void MarkFull(const Segment& segment, uint16_t index) {
+  uint64_t word = __atomic_load_n(&segment.chunk_states[index], __ATOMIC_RELAXED);
+  word = ChunkWord(ChunkState::kFull, GenerationOfChunk(word), ThreadSlotOfChunk(word));
+  __atomic_store_n(&segment.chunk_states[index], word, __ATOMIC_RELEASE);
+}
+
+inline void Retire(const Segment& segment, ChunkWriter* writer, uint16_t index) {
+  if (writer->depth <= 1) {
+    MarkFull(segment, index);
+    return;
+  }
+  // An interrupted record below us may lie in this chunk; whoever began it gives the chunk up when it commits. The
+  // list overflows only when an outer record was abandoned by longjmp: then the first one stays owned until the thread
+  // ends, and the others, which no unfinished record can be in, go.
+  if (writer->pending_count == 4) {
+    for (int i = 1; i < 4; ++i) MarkFull(segment, writer->pending[i]);
+    writer->pending_count = 1;
+  }
+  writer->pending[writer->pending_count++] = index;
+}
+
+// Makes writer->cursor name a fresh chunk; false if none is free.
+inline bool Claim(const Segment& segment, ChunkWriter* writer) {
+  SegmentHeader* header = segment.header;
+  uint32_t at = __atomic_load_n(&header->chunk_hint, __ATOMIC_RELAXED);
+  for (uint32_t tried = 0; tried < segment.chunk_count; ++tried, ++at) {
+    if (at >= segment.chunk_count) at = 0;
+    uint64_t word = __atomic_load_n(&segment.chunk_states[at], __ATOMIC_RELAXED);
+    if (StateOfChunk(word) != ChunkState::kFree) continue;
+    uint16_t generation = static_cast<uint16_t>(GenerationOfChunk(word) + 1);
+    if (generation == 0) generation = 1;
+    if (!__atomic_compare_exchange_n(&segment.chunk_states[at], &word,
+                                     ChunkWord(ChunkState::kOwned, generation, writer->thread_index), false,
+                                     __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+      continue;
+    }
+    __atomic_store_n(&header->chunk_hint, at + 1, __ATOMIC_RELAXED);
+    uint32_t high = __atomic_load_n(&header->chunk_high, __ATOMIC_RELAXED);
+    while (high < at + 1 && !__atomic_compare_exchange_n(&header->chunk_high, &high, at + 1, true, __ATOMIC_RELEASE,
+                                                         __ATOMIC_RELAXED)) {
+    }
+    auto* begin = reinterpret_cast<ChunkBeginRecord*>(segment.Chunk(at));
+    begin->process_serial = writer->process_serial;
+    begin->thread_serial = writer->thread->serial;
+    begin->pid = segment.process_slots[writer->thread->process_slot].pid;
+    begin->tid = writer->thread->tid;
+    begin->ticks = ReadTicks(static_cast<ClockKind>(header->clock_kind));
+    __atomic_store_n(reinterpret_cast<uint64_t*>(begin), TagWord(generation, RecordKind::kChunkBegin, 0, 1, 0),
+                     __ATOMIC_RELEASE);
+    const uint64_t fresh = static_cast<uint64_t>(generation) << 48 | static_cast<uint64_t>(at) << 32 | 1;
+    if (CompareExchangeThisThread(&writer->cursor, kNoChunk, fresh)) return true;
+    // A signal handler has installed a chunk meanwhile: use that one, and let the launcher take this one back.
+    MarkFull(segment, static_cast<uint16_t>(at));
+    return true;
+  }
+  return false;
+}
+
+inline __attribute__((noinline)) bool BeginSlow(const Segment& segment, ChunkWriter* writer, uint32_t slots,
+                                                uint64_t reserved, uint64_t* result) {
+  for (;;) {
+    if ((reserved >> 48) != 0) {
+      const uint16_t index = static_cast<uint16_t>(reserved >> 32);
+      const uint32_t at = static_cast<uint32_t>(reserved);
+      if (at < kSlotsPerChunk) {
+        __atomic_store_n(segment.Chunk(index) + static_cast<uint64_t>(at) * (kSlotBytes / 8),
+                         TagWord(static_cast<uint16_t>(reserved >> 48), RecordKind::kPad, 0,
+                                 static_cast<uint16_t>(kSlotsPerChunk - at), 0),
+                         __ATOMIC_RELEASE);
+      }
+      for (;;) {
+        const uint64_t now = *const_cast<volatile uint64_t*>(&writer->cursor);
+        if ((now >> 32) != (reserved >> 32)) break;
+        if (CompareExchangeThisThread(&writer->cursor, now, kNoChunk)) {
+          Retire(segment, writer, index);
+          break;
+        }
+      }
+    } else {
+      // Reservations against `no chunk` have moved its slot number; put it back before it can overflow.
+      const uint64_t now = *const_cast<volatile uint64_t*>(&writer->cursor);
+      if ((now >> 48) == 0) CompareExchangeThisThread(&writer->cursor, now, kNoChunk);
+    }
+    if ((*const_cast<volatile uint64_t*>(&writer->cursor) >> 48) == 0) {
+      if (writer->starved > 0) {
+        --writer->starved;
+        return false;
+      }
+      if (!Claim(segment, writer)) {
+        writer->starved = kStarvedSkip;
+        return false;
+      }
+    }
+    reserved = FetchAddThisThread(&writer->cursor, slots);
+    if (static_cast<uint32_t>(reserved) + slots <= kSlotsPerChunk) {
+      *result = reserved;
+      return true;
+    }
+  }
+}
+
+}  // namespace chunk_internal
+
+// Reserves `slots` slots. False: dropped and counted; nothing to commit.
+inline bool BeginRecord(const Segment& segment, ChunkWriter* writer, uint32_t slots, Reservation* reservation) {
+  reservation->depth_before = writer->depth;
+  writer->depth = reservation->depth_before + 1;
+  SignalFence();
+  uint64_t reserved = FetchAddThisThread(&writer->cursor, slots);
+  if (__builtin_expect(static_cast<uint32_t>(reserved) + slots > kSlotsPerChunk, 0)) {
+    if (slots >= kSlotsPerChunk || !chunk_internal::BeginSlow(segment, writer, slots, reserved, &reserved)) {
+      ++writer->thread->dropped[slots >= kSlotsPerChunk ? kDropTooLong : kDropNoChunk];
+      writer->depth = reservation->depth_before;
+      return false;
+    }
+  }
+  reservation->slots = segment.Chunk(static_cast<uint16_t>(reserved >> 32)) +
+                       static_cast<uint64_t>(static_cast<uint32_t>(reserved)) * (kSlotBytes / 8);
+  reservation->generation = static_cast<uint16_t>(reserved >> 48);
+  reservation->slot_count = static_cast<uint16_t>(slots);
+  reservation->process_serial = writer->process_serial;
+  return true;
+}
+
+inline void CommitRecord(const Segment& segment, ChunkWriter* writer, const Reservation& reservation, RecordKind kind,
+                         uint8_t flags, uint16_t aux) {
+  // A handler that forked returns here in the child too, with a slot that is the parent's.
+  if (__builtin_expect(writer->process_serial == reservation.process_serial, 1)) {
+    __atomic_store_n(reservation.slots, TagWord(reservation.generation, kind, flags, reservation.slot_count, aux),
+                     __ATOMIC_RELEASE);
+    ++writer->thread->records;
+    SignalFence();
+    if (__builtin_expect(writer->pending_count != 0, 0) && reservation.depth_before == 0) {
+      while (writer->pending_count > 0) chunk_internal::MarkFull(segment, writer->pending[--writer->pending_count]);
+    }
+  }
+  SignalFence();
+  writer->depth = reservation.depth_before;
+}
+
+// Gives up the chunk in use, at the end of a thread.
+inline void ReleaseChunk(const Segment& segment, ChunkWriter* writer) {
+  const uint64_t now = writer->cursor;
+  if ((now >> 48) == 0) return;
+  if (CompareExchangeThisThread(&writer->cursor, now, kNoChunk)) {
+    chunk_internal::MarkFull(segment, static_cast<uint16_t>(now >> 32));
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------- reading
+
+struct ChunkReader {
+  uint16_t generation;
+  uint32_t next;  // first slot not yet taken
+};
+
+struct ChunkReadResult {
+  uint16_t generation;
+  uint32_t first;  // slots [first, first + count) hold finished records, one after the other
+  uint32_t count;
+  uint32_t lost;   // unfinished or impossible records passed over
+  uint32_t records;
+  bool freed;
+};
+
+// Whether `word` can be the tag of a record with `generation` at `slot`. Everything in a chunk may be scribble.
+inline bool IsTag(uint64_t word, uint16_t generation, uint32_t slot) {
+  const uint32_t slots = static_cast<uint16_t>(word >> 32);
+  const uint32_t kind = static_cast<uint8_t>(word >> 16);
+  return static_cast<uint16_t>(word) == generation && slots > 0 && slot + slots <= kSlotsPerChunk && kind != 0;
+}
+
+// Finds what is new in chunk `index`. `owner_gone`: its owner can write no more, so unfinished records are given up.
+// The caller copies the slots, then calls FinishChunk. False: nothing new, nothing to finish.
+inline bool ReadChunk(const Segment& segment, uint32_t index, bool owner_gone, ChunkReader* reader,
+                      ChunkReadResult* result) {
+  // The state before the slots: in a chunk seen full, every record is finished.
+  const uint64_t word = __atomic_load_n(&segment.chunk_states[index], __ATOMIC_ACQUIRE);
+  const ChunkState state = StateOfChunk(word);
+  if (state != ChunkState::kOwned && state != ChunkState::kFull) return false;
+  const bool closed = state == ChunkState::kFull || owner_gone;
+  const uint16_t generation = GenerationOfChunk(word);
+  if (reader->generation != generation) {
+    reader->generation = generation;
+    reader->next = 0;
+  }
+  result->generation = generation;
+  result->lost = 0;
+  result->records = 0;
+  result->freed = closed;
+  const uint64_t* chunk = segment.Chunk(index);
+  uint32_t at = reader->next;
+  // A hole at the front of a closed chunk: the record a dead thread was writing. Look for the next one.
+  if (closed && at < kSlotsPerChunk) {
+    const uint32_t start = at;
+    while (at < kSlotsPerChunk &&
+           !IsTag(__atomic_load_n(chunk + static_cast<uint64_t>(at) * (kSlotBytes / 8), __ATOMIC_ACQUIRE), generation, at)) {
+      ++at;
+    }
+    if (at != start && at < kSlotsPerChunk) result->lost = 1;
+  }
+  result->first = at;
+  while (at < kSlotsPerChunk) {
+    const uint64_t tag = __atomic_load_n(chunk + static_cast<uint64_t>(at) * (kSlotBytes / 8), __ATOMIC_ACQUIRE);
+    if (!IsTag(tag, generation, at)) break;
+    at += static_cast<uint16_t>(tag >> 32);
+    ++result->records;
+  }
+  result->count = at - result->first;
+  // More to come behind a hole: the caller reads the same chunk again.
+  if (closed && at < kSlotsPerChunk && result->count > 0) result->freed = false;
+  reader->next = at;
+  return result->count > 0 || closed;
+}
+
+// After the slots were copied. Frees the chunk if it is closed and all of it was taken; true if it did.
+inline bool FinishChunk(const Segment& segment, uint32_t index, const ChunkReadResult& result) {
+  if (!result.freed) return false;
+  // A tag of 65,535 claims ago must not be taken for a new one.
+  if (result.generation == 0xffff) memset(segment.Chunk(index), 0, kChunkBytes);
+  __atomic_store_n(&segment.chunk_states[index], ChunkWord(ChunkState::kFree, result.generation, 0), __ATOMIC_RELEASE);
+  // Low chunks first: few pages stay in use while the launcher keeps up.
+  uint32_t hint = __atomic_load_n(&segment.header->chunk_hint, __ATOMIC_RELAXED);
+  while (index < hint && !__atomic_compare_exchange_n(&segment.header->chunk_hint, &hint, index, true, __ATOMIC_RELAXED,
+                                                      __ATOMIC_RELAXED)) {
+  }
+  return true;
+}
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WIRE_CHUNK_H_

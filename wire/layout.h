@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The segment: the shared memory of one target process image and its fork children, made by the target at exec and
+// mapped by the launcher. Fixed size, sealed, addressed by offsets only. docs/wire-format.md shows it byte by byte.
+//
+//   Header | operations | process slots | thread slots | chunk states | chunks
+//
+// Process: target (writes) and launcher (reads, frees, sets the control word). The launcher trusts nothing in here: it
+// copies a word once, then checks it. Plain types only; atomics by builtins, so that both sides and any compiler agree.
+//
+// Any change to size, offset or meaning raises kAbiVersion.
+#ifndef TBPROF_WIRE_LAYOUT_H_
+#define TBPROF_WIRE_LAYOUT_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace tbprof {
+
+inline constexpr uint64_t kSegmentMagic = 0x31474553'52504254;  // "TBPRSEG1" as bytes
+inline constexpr uint32_t kAbiVersion = 1;
+
+inline constexpr uint32_t kSlotBytes = 32;
+inline constexpr uint32_t kChunkBytes = 64 * 1024;
+inline constexpr uint32_t kSlotsPerChunk = kChunkBytes / kSlotBytes;
+inline constexpr uint32_t kMaxOperations = 160;
+inline constexpr uint32_t kProcessSlots = 1024;
+inline constexpr uint32_t kThreadSlots = 4096;
+inline constexpr uint32_t kMaxChunks = 16384;
+inline constexpr uint32_t kMinChunks = 64;
+
+// Hook families: bits of the control word, and the way a summary groups operations.
+enum Family : uint32_t {
+  kFamilyThread = 1u << 0,   // life of threads
+  kFamilyLock = 1u << 1,     // mutex, rwlock, cond, barrier, semaphore, join
+  kFamilySleep = 1u << 2,
+  kFamilyIo = 1u << 3,
+  kFamilyProcess = 1u << 4,  // fork, exec, spawn, wait for children
+  kFamilyMalloc = 1u << 5,
+  kFamilyAll = (1u << 6) - 1,
+};
+
+// What the object and the result of a call are; told per operation, so that a new hook is one row in one table.
+enum class ObjectRole : uint8_t { kNone, kAddress, kDescriptor, kProcessId, kThread };
+enum class ResultRole : uint8_t { kNone, kBytes, kStatus, kProcessId, kDescriptor, kCount };
+
+struct Operation {
+  char name[40];  // the function's name, NUL-terminated
+  uint32_t family;
+  ObjectRole object;
+  ResultRole result;
+  uint16_t reserved;
+};
+static_assert(sizeof(Operation) == 48);
+
+enum class SlotState : uint32_t {
+  kFree = 0,
+  kClaimed = 1,  // being filled in by its owner
+  kLive = 2,
+  kExited = 3,   // complete; the launcher takes what it needs and frees it
+};
+
+// Why records were dropped; counted per thread and, where there is no thread slot, per segment.
+enum DropCause : uint32_t {
+  kDropNoChunk,        // every chunk is full: the launcher could not keep up or is gone
+  kDropNoThreadSlot,
+  kDropNoProcessSlot,
+  kDropNested,         // a signal handler needed more chunks than an interrupted record allows
+  kDropThreadEnding,   // after the thread's last destructor
+  kDropTooLong,
+  kDropCauses = 8,
+};
+
+struct CallCount {
+  uint64_t calls;  // counted, without a record
+  uint64_t ticks;  // time inside those calls; 0 where none was taken
+};
+
+// One page per thread: written by its thread alone, read by the launcher at any time.
+struct ThreadSlot {
+  uint32_t state;  // SlotState
+  uint32_t serial;          // unique in the segment, > 0
+  uint32_t process_serial;
+  int32_t tid;              // as the thread sees it (its own pid namespace)
+  uint64_t start_ticks;
+  uint64_t end_ticks;       // 0 while alive
+  uint32_t creator_serial;  // thread that called pthread_create; 0 = not known
+  uint32_t process_slot;
+  uint64_t start_routine;
+  char name[16];            // NUL-terminated; empty if never set through us
+
+  // What the thread is blocked in right now; wait_since == 0: nothing.
+  uint64_t wait_since;
+  uint64_t wait_object;
+  uint64_t wait_site;
+  uint32_t wait_operation;
+  uint32_t reserved0;
+
+  // Allocator, counted while the family is armed.
+  uint64_t allocations;
+  uint64_t frees;
+  uint64_t allocated_bytes;  // usable sizes, so that live = allocated - freed
+  uint64_t freed_bytes;
+
+  uint64_t records;
+  uint64_t dropped[kDropCauses];
+  uint8_t reserved1[1336];
+  CallCount short_calls[kMaxOperations];  // below the wait threshold
+};
+static_assert(sizeof(ThreadSlot) == 4096);
+static_assert(offsetof(ThreadSlot, short_calls) == 4096 - sizeof(CallCount) * kMaxOperations);
+
+struct ProcessSlot {
+  uint32_t state;  // SlotState
+  uint32_t serial;         // unique in the segment, > 0
+  uint32_t parent_serial;  // 0: made by exec, not by fork
+  int32_t pid;             // as the process sees it
+  int32_t parent_pid;
+  uint32_t flags;          // ProcessFlag
+  uint64_t start_ticks;
+  int64_t live_bytes;      // threads add what they have gathered, about every 64 KiB
+  int64_t peak_bytes;
+  uint64_t late_frees;     // by threads past their last destructor
+  uint64_t late_freed_bytes;
+  uint64_t late_allocations;
+  uint64_t late_allocated_bytes;
+  uint8_t reserved[176];
+};
+static_assert(sizeof(ProcessSlot) == 256);
+
+enum ProcessFlag : uint32_t {
+  kProcessAllocatorSeen = 1u << 0,      // the self-test's allocation came through our hook
+  kProcessAllocatorMissed = 1u << 1,    // it did not: the program has an allocator of its own
+  kProcessLeaving = 1u << 2,            // exit handlers have begun
+};
+
+// State word of a chunk: state | generation << 16 | thread slot << 32.
+enum class ChunkState : uint32_t { kFree = 0, kOwned = 1, kFull = 2 };
+inline constexpr uint64_t ChunkWord(ChunkState state, uint16_t generation, uint32_t thread_slot) {
+  return static_cast<uint64_t>(state) | static_cast<uint64_t>(generation) << 16 |
+         static_cast<uint64_t>(thread_slot) << 32;
+}
+inline constexpr ChunkState StateOfChunk(uint64_t word) { return static_cast<ChunkState>(word & 0xff); }
+inline constexpr uint16_t GenerationOfChunk(uint64_t word) { return static_cast<uint16_t>(word >> 16); }
+inline constexpr uint32_t ThreadSlotOfChunk(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
+
+struct SegmentHeader {
+  uint64_t magic;
+  uint32_t abi;
+  uint32_t header_bytes;
+  uint32_t slot_bytes, chunk_bytes;
+  uint32_t operation_bytes, process_slot_bytes, thread_slot_bytes;
+  uint32_t operation_count, process_slot_count, thread_slot_count, chunk_count;
+  uint32_t clock_kind;     // ClockKind
+  uint64_t segment_bytes;
+  uint64_t operations_offset, process_slots_offset, thread_slots_offset, chunk_states_offset, chunks_offset;
+  uint64_t nonce;          // of the session
+  uint64_t attach_ticks;
+  uint64_t attach_monotonic_ns;  // taken with attach_ticks
+  int32_t pid;
+  uint32_t wait_threshold_shift;  // reserved, 0
+  uint8_t reserved0[120];
+
+  // Its own line: loaded by every hook, written by the launcher when a window opens or closes.
+  uint32_t control;           // families that are armed
+  uint32_t reserved1;
+  uint64_t wait_threshold_ticks;  // shorter calls are counted only
+  uint64_t malloc_interval;       // mean bytes between allocator samples
+  uint64_t large_allocation;      // bytes from which an allocation is a record of its own
+  uint64_t slow_allocation_ticks; // and duration from which it is
+  uint8_t reserved2[24];
+
+  // Its own line: written by claiming threads.
+  uint32_t chunk_hint;
+  uint32_t chunk_high;        // chunks at or above this index have never been claimed
+  uint32_t thread_hint;
+  uint32_t thread_high;
+  uint32_t process_high;
+  uint32_t next_process_serial;
+  uint32_t next_thread_serial;
+  uint32_t modules_missed;    // an address in no recorded module was seen: the launcher reads the maps again
+  uint64_t dropped[kDropCauses];  // where there is no thread slot
+  uint32_t capture_requests;  // SIGUSR1 caught in the target
+  uint8_t reserved3[28];
+};
+static_assert(offsetof(SegmentHeader, control) == 256);
+static_assert(offsetof(SegmentHeader, chunk_hint) == 320);
+static_assert(sizeof(SegmentHeader) == 448);
+
+inline constexpr uint64_t kPage = 4096;
+constexpr uint64_t RoundToPage(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+// Offsets of a segment with `chunks` chunks; the one place that lays it out.
+struct SegmentLayout {
+  uint64_t operations, process_slots, thread_slots, chunk_states, chunks, bytes;
+};
+constexpr SegmentLayout LayoutFor(uint32_t chunk_count) {
+  SegmentLayout layout{};
+  layout.operations = RoundToPage(sizeof(SegmentHeader));
+  layout.process_slots = RoundToPage(layout.operations + sizeof(Operation) * kMaxOperations);
+  layout.thread_slots = RoundToPage(layout.process_slots + sizeof(ProcessSlot) * kProcessSlots);
+  layout.chunk_states = layout.thread_slots + sizeof(ThreadSlot) * kThreadSlots;
+  layout.chunks = RoundToPage(layout.chunk_states + sizeof(uint64_t) * chunk_count);
+  layout.bytes = layout.chunks + static_cast<uint64_t>(kChunkBytes) * chunk_count;
+  return layout;
+}
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WIRE_LAYOUT_H_

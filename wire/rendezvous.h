@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a target finds its launcher: one environment variable, a socket, one message.
+//
+// The launcher sets TBPROF_SESSION to `1;<socket path>;<nonce>;<clock>;<families>;<threshold>;<interval>;<large>;<slow>;<chunks>;<only pid>`
+// (numbers in decimal; the nonce in hexadecimal). The library makes a segment, configures it from the variable, sends a
+// Hello with the segment's descriptor over the SEQPACKET socket, and keeps neither descriptor nor connection.
+// The same socket exists under an abstract name (`@` + path), for a target whose root directory has changed.
+//
+// Process: target (parses) and launcher (formats). No allocation; usable in a constructor.
+#ifndef TBPROF_WIRE_RENDEZVOUS_H_
+#define TBPROF_WIRE_RENDEZVOUS_H_
+
+#include <stdint.h>
+
+#include "wire/layout.h"
+
+namespace tbprof {
+
+inline constexpr char kSessionVariable[] = "TBPROF_SESSION";
+inline constexpr char kPreloadVariable[] = "LD_PRELOAD";
+inline constexpr char kPreloadFileName[] = "libtbprof_preload.so";
+
+// Variables that say which part of a distributed job a process is. Their values, and no other of the environment, are
+// recorded. Read in each process: under torchrun only the children have them.
+inline constexpr const char* kRankVariables[] = {
+    "RANK", "LOCAL_RANK", "WORLD_SIZE", "GROUP_RANK", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
+    "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_NODEID", "SLURM_JOB_ID", "SLURM_STEP_ID",
+    "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",
+    "PALS_RANKID", "MPI_LOCALRANKID", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE",
+    "PMIX_RANK", "FLUX_TASK_RANK", "FLUX_TASK_LOCAL_ID", "JOB_COMPLETION_INDEX", "HOROVOD_RANK",
+    "HOROVOD_LOCAL_RANK", "HOROVOD_SIZE", "TF_CONFIG", "JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "NODE_RANK",
+};
+
+inline constexpr uint32_t kMaxSocketPath = 100;  // sun_path holds 108, and the abstract name needs one more
+
+struct SessionVariable {
+  char socket_path[kMaxSocketPath + 1];
+  uint64_t nonce;
+  uint32_t clock_kind;
+  uint32_t families;
+  uint64_t wait_threshold_ticks;
+  uint64_t malloc_interval;
+  uint64_t large_allocation;
+  uint64_t slow_allocation_ticks;
+  uint32_t chunks;
+  uint32_t only_pid;   // != 0: only this process records (--follow=none)
+  uint32_t record_arguments;  // 0: --no-argv
+  uint32_t handle_signal;     // signal to catch where the program leaves it at its default; 0 = none
+};
+
+// The only message, target to launcher, with the segment's descriptor as SCM_RIGHTS.
+struct Hello {
+  uint64_t magic;
+  uint32_t abi;
+  int32_t pid;  // as the target sees it
+  uint64_t nonce;
+  uint64_t segment_bytes;
+};
+inline constexpr uint64_t kHelloMagic = 0x314f4c45'48504254;  // "TBPHELO1"
+
+namespace rendezvous_internal {
+// Reads one field up to `;` or the end; false if it is not a number or overflows.
+inline bool ReadNumber(const char** cursor, uint32_t base, uint64_t* value) {
+  const char* at = *cursor;
+  uint64_t number = 0;
+  bool any = false;
+  for (; *at != '\0' && *at != ';'; ++at) {
+    uint32_t digit;
+    if (*at >= '0' && *at <= '9') {
+      digit = static_cast<uint32_t>(*at - '0');
+    } else if (*at >= 'a' && *at <= 'f') {
+      digit = static_cast<uint32_t>(*at - 'a') + 10;
+    } else {
+      return false;
+    }
+    if (digit >= base || __builtin_mul_overflow(number, static_cast<uint64_t>(base), &number) ||
+        __builtin_add_overflow(number, static_cast<uint64_t>(digit), &number)) {
+      return false;
+    }
+    any = true;
+  }
+  if (*at == ';') ++at;
+  *cursor = at;
+  *value = number;
+  return any;
+}
+}  // namespace rendezvous_internal
+
+// False if the text is not a session variable of this version; `*session` is then unspecified.
+inline bool ParseSessionVariable(const char* text, SessionVariable* session) {
+  if (text == nullptr || text[0] != '1' || text[1] != ';') return false;
+  const char* cursor = text + 2;
+  uint32_t length = 0;
+  while (*cursor != '\0' && *cursor != ';') {
+    if (length == kMaxSocketPath) return false;
+    session->socket_path[length++] = *cursor++;
+  }
+  session->socket_path[length] = '\0';
+  if (length == 0 || *cursor != ';') return false;
+  ++cursor;
+  uint64_t fields[11];
+  for (int i = 0; i < 11; ++i) {
+    if (!rendezvous_internal::ReadNumber(&cursor, i == 0 ? 16 : 10, &fields[i])) return false;
+  }
+  session->nonce = fields[0];
+  session->clock_kind = static_cast<uint32_t>(fields[1]);
+  session->families = static_cast<uint32_t>(fields[2]);
+  session->wait_threshold_ticks = fields[3];
+  session->malloc_interval = fields[4];
+  session->large_allocation = fields[5];
+  session->slow_allocation_ticks = fields[6];
+  session->chunks = static_cast<uint32_t>(fields[7]);
+  session->only_pid = static_cast<uint32_t>(fields[8]);
+  session->record_arguments = static_cast<uint32_t>(fields[9]);
+  session->handle_signal = static_cast<uint32_t>(fields[10]);
+  return session->clock_kind == 1 || session->clock_kind == 2;
+}
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WIRE_RENDEZVOUS_H_
