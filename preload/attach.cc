@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From exec to the first record: read the session variable, make the segment, tell the launcher. Runs once, in the
+// constructor, before main. Anything in the way leaves the library inert: hooks then pass everything through.
+// Rules: RULES.md.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/un.h>
+
+#include "preload/hooks.h"
+#include "preload/modules.h"
+#include "preload/raw.h"
+#include "preload/record.h"
+#include "preload/state.h"
+#include "wire/rendezvous.h"
+
+#ifndef MFD_CLOEXEC
+#define MFD_CLOEXEC 1u
+#endif
+#ifndef MFD_ALLOW_SEALING
+#define MFD_ALLOW_SEALING 2u
+#endif
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+namespace tbprof {
+namespace {
+
+constexpr uint64_t kUnlimitedStack = 64ull << 20;
+
+const char* FindVariable(char** environment, const char* name) {
+  if (environment == nullptr) return nullptr;
+  for (; *environment != nullptr; ++environment) {
+    const char* entry = *environment;
+    size_t i = 0;
+    while (name[i] != '\0' && entry[i] == name[i]) ++i;
+    if (name[i] == '\0' && entry[i] == '=') return entry + i + 1;
+  }
+  return nullptr;
+}
+
+bool IsError(long result) { return result < 0 && result > -4096; }
+
+// Largest number of chunks, at most `wanted`, that the limits of this process allow; 0: none.
+uint32_t AllowedChunks(uint32_t wanted) {
+  uint64_t limit = UINT64_MAX;
+  rlimit value;
+  // Growing a file beyond RLIMIT_FSIZE kills with SIGXFSZ; a mapping must leave the program most of its address space.
+  if (getrlimit(RLIMIT_FSIZE, &value) == 0 && value.rlim_cur != RLIM_INFINITY) limit = value.rlim_cur;
+  if (getrlimit(RLIMIT_AS, &value) == 0 && value.rlim_cur != RLIM_INFINITY && value.rlim_cur / 8 < limit) {
+    limit = value.rlim_cur / 8;
+  }
+  if (wanted > kMaxChunks) wanted = kMaxChunks;
+  if (wanted < kMinChunks) wanted = kMinChunks;
+  while (LayoutFor(wanted).bytes > limit) {
+    if (wanted == kMinChunks) return 0;
+    wanted /= 2;
+    if (wanted < kMinChunks) wanted = kMinChunks;
+  }
+  return wanted;
+}
+
+// The segment's descriptor, sealed and mapped at *base; negative: error.
+int MakeSegment(uint32_t chunks, void** base) {
+  const uint64_t bytes = LayoutFor(chunks).bytes;
+  const long fd = raw::Call(SYS_memfd_create, raw::Pointer("tbprof"), MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (IsError(fd)) return -1;
+  if (IsError(raw::Call(SYS_ftruncate, fd, static_cast<long>(bytes))) ||
+      IsError(raw::Call(SYS_fcntl, fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))) {
+    raw::Close(static_cast<int>(fd));
+    return -1;
+  }
+  const long address = raw::Call(SYS_mmap, 0, static_cast<long>(bytes), PROT_READ | PROT_WRITE,
+                                 MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (IsError(address)) {
+    raw::Close(static_cast<int>(fd));
+    return -1;
+  }
+  *base = reinterpret_cast<void*>(address);
+  return static_cast<int>(fd);
+}
+
+bool Connect(int socket, const char* path, bool abstract) {
+  sockaddr_un address;
+  for (size_t i = 0; i < sizeof(address); ++i) reinterpret_cast<char*>(&address)[i] = 0;
+  address.sun_family = AF_UNIX;
+  size_t length = 0;
+  char* out = address.sun_path + (abstract ? 1 : 0);
+  while (path[length] != '\0') {
+    out[length] = path[length];
+    ++length;
+  }
+  const long size = static_cast<long>(offsetof(sockaddr_un, sun_path) + length + 1);
+  return !IsError(raw::Call(SYS_connect, socket, raw::Pointer(&address), size));
+}
+
+bool SendHello(const SessionVariable& session, const Segment& segment, int segment_fd) {
+  const long socket = raw::Call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (IsError(socket)) return false;
+  const int fd = static_cast<int>(socket);
+  bool sent = false;
+  if (Connect(fd, session.socket_path, false) || Connect(fd, session.socket_path, true)) {
+    Hello hello{kHelloMagic, kAbiVersion, raw::GetPid(), session.nonce, segment.header->segment_bytes};
+    iovec part{&hello, sizeof(hello)};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    cmsghdr* rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int));
+    *reinterpret_cast<int*>(CMSG_DATA(rights)) = segment_fd;
+    sent = raw::Call(SYS_sendmsg, fd, raw::Pointer(&message), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+           static_cast<long>(sizeof(hello));
+  }
+  raw::Close(fd);
+  return sent;
+}
+
+void FillOperations(Operation* operations) {
+  struct Row {
+    const char* name;
+    uint32_t family;
+    ObjectRole object;
+    ResultRole result;
+  };
+  static constexpr Row kRows[] = {
+#define TBPROF_TIMED(family, name, object, result, ...) {#name, kFamily##family, ObjectRole::object, ResultRole::result},
+#define TBPROF_CUSTOM(family, name, object, result, ...) {#name, kFamily##family, ObjectRole::object, ResultRole::result},
+#include "preload/hooks.def"
+  };
+  for (uint32_t i = 0; i < kOperationCount; ++i) {
+    const size_t length = TextLength(kRows[i].name, sizeof(operations[i].name) - 1);
+    for (size_t j = 0; j < length; ++j) operations[i].name[j] = kRows[i].name[j];
+    operations[i].family = kRows[i].family;
+    operations[i].object = kRows[i].object;
+    operations[i].result = kRows[i].result;
+  }
+}
+
+void OnThreadExit(void* value) {
+  auto* thread = static_cast<ThreadState*>(value);
+  if (thread != &t_thread) return;
+  // Destructors of other keys still allocate and lock: stay until the last round, then let go.
+  if (++thread->exit_rounds < 4) {
+    pthread_setspecific(g_attachment.exit_key, value);
+    return;
+  }
+  EndThread(thread);
+}
+
+void RecordProcess(ThreadState* thread, int argc, char** argv, char** environment, const SessionVariable& session,
+                   const char* executable, size_t executable_length) {
+  RecordProcessInfo(thread, ProcessInfoKey::kExecutable, executable, executable_length);
+  if (session.record_arguments != 0) {
+    constexpr int kMaxArguments = 256;
+    for (int i = 0; i < argc && i < kMaxArguments; ++i) {
+      RecordProcessInfo(thread, ProcessInfoKey::kArgument, argv[i], TextLength(argv[i], 128 * 1024));
+    }
+  }
+  for (const char* name : kRankVariables) {
+    const char* value = FindVariable(environment, name);
+    if (value == nullptr) continue;
+    // The entry begins with the name and `=`.
+    const size_t name_length = TextLength(name, 64);
+    const char* entry = value - name_length - 1;
+    RecordProcessInfo(thread, ProcessInfoKey::kRank, entry, TextLength(entry, 4096));
+  }
+}
+
+void Attach(int argc, char** argv, char** environment) {
+  SessionVariable session;
+  if (!ParseSessionVariable(FindVariable(environment, kSessionVariable), &session)) return;
+  if (session.only_pid != 0 && static_cast<int>(session.only_pid) != raw::GetPid()) return;
+  const uint32_t chunks = AllowedChunks(session.chunks);
+  if (chunks == 0) return;
+
+  const long page = raw::Call(SYS_mmap, 0, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (IsError(page)) return;
+  if (IsError(raw::Call(SYS_madvise, page, kPage, MADV_WIPEONFORK))) {
+    raw::Call(SYS_munmap, page, kPage);
+    return;
+  }
+  void* base = nullptr;
+  const int fd = MakeSegment(chunks, &base);
+  if (fd < 0) {
+    raw::Call(SYS_munmap, page, kPage);
+    return;
+  }
+  const Segment segment = SegmentAt(base, chunks);
+  InitialiseSegment(segment, LayoutFor(chunks).bytes);
+  SegmentHeader* header = segment.header;
+  header->clock_kind = session.clock_kind;
+  header->nonce = session.nonce;
+  header->pid = raw::GetPid();
+  header->attach_ticks = ReadTicks(static_cast<ClockKind>(session.clock_kind));
+  header->attach_monotonic_ns = ReadMonotonic();
+  header->wait_threshold_ticks = session.wait_threshold_ticks;
+  header->malloc_interval = session.malloc_interval;
+  header->large_allocation = session.large_allocation;
+  header->slow_allocation_ticks = session.slow_allocation_ticks;
+  header->operation_count = kOperationCount;
+  header->control = session.families & kFamilyAll;
+  FillOperations(segment.operations);
+
+  const bool sent = SendHello(session, segment, fd);
+  raw::Close(fd);
+  if (!sent) {
+    raw::Call(SYS_munmap, reinterpret_cast<long>(base), static_cast<long>(LayoutFor(chunks).bytes));
+    raw::Call(SYS_munmap, page, kPage);
+    return;
+  }
+
+  g_attachment.segment = segment;
+  g_attachment.clock = static_cast<ClockKind>(session.clock_kind);
+  g_attachment.has_exit_key = pthread_key_create(&g_attachment.exit_key, OnThreadExit) == 0;
+  rlimit stack;
+  g_attachment.default_stack_bytes =
+      getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < kUnlimitedStack ? stack.rlim_cur : kUnlimitedStack;
+  // The kernel puts the program's file name at the very top of the first stack.
+  g_attachment.main_stack_top = getauxval(AT_EXECFN) & ~uint64_t{15};
+  uint32_t slot, serial;
+  ClaimProcessSlot(0, &slot, &serial);
+  g_fork_page = reinterpret_cast<ForkPage*>(page);
+  g_attachment.attached = true;
+  __atomic_store_n(&g_fork_page->epoch, serial, __ATOMIC_RELEASE);
+  __atomic_store_n(&g_control, header, __ATOMIC_RELEASE);
+
+  // A program with an allocator of its own (linked statically, or preloaded before us) never calls ours.
+  const bool ours = dlsym(RTLD_DEFAULT, "malloc") == reinterpret_cast<void*>(&Hook_malloc);
+  segment.process_slots[slot].flags = ours ? kProcessAllocatorSeen : kProcessAllocatorMissed;
+
+  ThreadState* thread = CurrentThread();
+  if (thread == nullptr) return;
+  // In .bss, not on the stack of whoever started us with a small one.
+  static char executable[4096];
+  const long length = raw::Call(SYS_readlink, raw::Pointer("/proc/self/exe"), raw::Pointer(executable),
+                                sizeof(executable) - 1);
+  const size_t executable_length = IsError(length) ? 0 : static_cast<size_t>(length);
+  executable[executable_length] = '\0';
+  RecordProcess(thread, argc, argv, environment, session, executable, executable_length);
+  RecordLoadedModules(thread, executable);
+}
+
+__attribute__((constructor)) void Start(int argc, char** argv, char** environment) {
+  const int saved = errno;
+  ResolveRealFunctions();
+  Attach(argc, argv, environment);
+  errno = saved;
+}
+
+}  // namespace
+}  // namespace tbprof

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The hook table expanded: operation numbers, pointers to the real functions, declarations of the wrappers.
+//
+//   g_real.read(fd, data, size)      the function the program would have called without us
+//   kOp_read                         its operation number in the segment
+//   Hook_read                        our wrapper, exported as `read` by its assembler label
+//
+// The label keeps our definitions apart from libc's declarations, whose exception specifications and attributes differ.
+//
+// Process: target. Rules: RULES.md.
+#ifndef TBPROF_PRELOAD_HOOKS_H_
+#define TBPROF_PRELOAD_HOOKS_H_
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "wire/layout.h"
+
+#define TBPROF_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace tbprof {
+
+enum OperationNumber : uint16_t {
+#define TBPROF_TIMED(family, name, ...) kOp_##name,
+#define TBPROF_CUSTOM(family, name, ...) kOp_##name,
+#include "preload/hooks.def"
+  kOperationCount,
+};
+static_assert(kOperationCount <= kMaxOperations);
+
+struct RealFunctions {
+#define TBPROF_TIMED(family, name, object, result, type, parameters, arguments, expression) type(*name) parameters;
+#define TBPROF_CUSTOM(family, name, object, result, type, parameters, arguments) type(*name) parameters;
+#include "preload/hooks.def"
+  size_t (*malloc_usable_size)(void*);
+  // Before 2.3.2 a condition variable was a pointer to one; programs linked then still bind to that code.
+  int (*pthread_cond_wait_old)(pthread_cond_t*, pthread_mutex_t*);
+  int (*pthread_cond_timedwait_old)(pthread_cond_t*, pthread_mutex_t*, const timespec*);
+};
+
+// The allocator's rows are never null: until the real ones are known they lead to the bootstrap arena (bootstrap.h).
+extern RealFunctions g_real;
+
+// Finds every real function in one go. A late look-up, one by one, would take the loader's lock inside a hook.
+void ResolveRealFunctions();
+
+// For all but the allocator, which has its stubs: one load and a branch that is never taken after the constructor.
+#define TBPROF_RESOLVED(name) \
+  do { \
+    if (__builtin_expect(::tbprof::g_real.name == nullptr, 0)) ::tbprof::ResolveRealFunctions(); \
+  } while (0)
+
+#define TBPROF_TIMED(family, name, object, result, type, parameters, arguments, expression) \
+  TBPROF_EXPORT type Hook_##name parameters __asm__(#name);
+#define TBPROF_CUSTOM(family, name, object, result, type, parameters, arguments) \
+  TBPROF_EXPORT type Hook_##name parameters __asm__(#name);
+#if defined(__x86_64__)
+#define TBPROF_VERSIONED(family, name, object, result, type, parameters, arguments) \
+  TBPROF_EXPORT type Hook_##name parameters __asm__("tbprof_" #name);
+#endif
+#include "preload/hooks.def"
+
+}  // namespace tbprof
+
+#endif  // TBPROF_PRELOAD_HOOKS_H_

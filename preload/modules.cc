@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules: RULES.md.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#include "preload/modules.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+
+#include "preload/hooks.h"
+#include "preload/record.h"
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kMaxPath = 4096;
+constexpr uint32_t kMaxRecorded = 4096;
+uint64_t g_recorded_starts[kMaxRecorded];
+uint32_t g_recorded_count;
+
+using FindObject = int (*)(void*, dl_find_object*);
+FindObject g_find_object;
+
+struct BuildId {
+  const uint8_t* bytes = nullptr;
+  uint32_t length = 0;
+};
+
+BuildId FindBuildId(const ElfW(Phdr) * headers, size_t count, uint64_t bias) {
+  for (size_t i = 0; i < count; ++i) {
+    if (headers[i].p_type != PT_NOTE) continue;
+    const auto* at = reinterpret_cast<const uint8_t*>(bias + headers[i].p_vaddr);
+    uint64_t left = headers[i].p_memsz;
+    while (left >= sizeof(ElfW(Nhdr))) {
+      const auto* note = reinterpret_cast<const ElfW(Nhdr)*>(at);
+      const uint64_t name = (note->n_namesz + 3u) & ~3u;
+      const uint64_t description = (note->n_descsz + 3u) & ~3u;
+      const uint64_t size = sizeof(*note) + name + description;
+      if (size > left) break;
+      const uint8_t* text = at + sizeof(*note);
+      if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && text[0] == 'G' && text[1] == 'N' && text[2] == 'U') {
+        return {text + name, note->n_descsz};
+      }
+      at += size;
+      left -= size;
+    }
+  }
+  return {};
+}
+
+void RecordModule(ThreadState* thread, uint64_t bias, uint64_t start, uint64_t end, const BuildId& id, const char* path) {
+  const uint32_t place = __atomic_fetch_add(&g_recorded_count, 1, __ATOMIC_RELAXED);
+  if (place < kMaxRecorded) __atomic_store_n(&g_recorded_starts[place], start, __ATOMIC_RELAXED);
+  const size_t length = TextLength(path, kMaxPath);
+  Reservation reservation;
+  if (!BeginRecord(g_attachment.segment, &thread->writer, 3 + SlotsFor(length), &reservation)) return;
+  auto* record = reinterpret_cast<ModuleRecord*>(reservation.slots);
+  record->ticks = Ticks();
+  record->load_bias = bias;
+  record->start = start;
+  record->end = end;
+  record->build_id_length = id.length < sizeof(record->build_id) ? id.length : sizeof(record->build_id);
+  for (uint32_t i = 0; i < record->build_id_length; ++i) record->build_id[i] = id.bytes[i];
+  record->path_length = static_cast<uint32_t>(length);
+  auto* text = reinterpret_cast<char*>(record + 1);
+  for (size_t i = 0; i < length; ++i) text[i] = path[i];
+  CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kModule, 0, 0);
+}
+
+struct IterateArgument {
+  ThreadState* thread;
+  const char* executable;
+  bool first;
+};
+
+int RecordOne(dl_phdr_info* info, size_t, void* data) {
+  auto* argument = static_cast<IterateArgument*>(data);
+  uint64_t start = UINT64_MAX, end = 0;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    if (info->dlpi_phdr[i].p_type != PT_LOAD) continue;
+    const uint64_t from = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+    const uint64_t to = from + info->dlpi_phdr[i].p_memsz;
+    if (from < start) start = from;
+    if (to > end) end = to;
+  }
+  if (start < end) {
+    const char* path = argument->first ? argument->executable : info->dlpi_name;
+    RecordModule(argument->thread, info->dlpi_addr, start & ~(kPage - 1), RoundToPage(end),
+                 FindBuildId(info->dlpi_phdr, info->dlpi_phnum, info->dlpi_addr), path == nullptr ? "" : path);
+    for (uint64_t region = start >> 16; region <= (end - 1) >> 16; ++region) {
+      g_known_regions[region % kKnownRegions] = region;
+    }
+  }
+  argument->first = false;
+  return 0;
+}
+
+}  // namespace
+
+uint64_t g_known_regions[kKnownRegions];
+
+void RecordLoadedModules(ThreadState* thread, const char* executable) {
+  // Looked up, not linked: it is the dynamic linker's, and exists from glibc 2.35 on.
+  g_find_object = reinterpret_cast<FindObject>(dlsym(RTLD_DEFAULT, "_dl_find_object"));
+  IterateArgument argument{thread, executable, true};
+  dl_iterate_phdr(RecordOne, &argument);
+}
+
+__attribute__((noinline)) void NoteCodeAddressSlow(ThreadState* thread, uint64_t address) {
+  const uint64_t region = address >> 16;
+  __atomic_store_n(&g_known_regions[region % kKnownRegions], region, __ATOMIC_RELAXED);
+  dl_find_object found;
+  if (g_find_object == nullptr || g_find_object(reinterpret_cast<void*>(address), &found) != 0) {
+    // Code of a JIT compiler, or an older glibc.
+    __atomic_fetch_add(&g_attachment.segment.header->modules_missed, 1, __ATOMIC_RELAXED);
+    return;
+  }
+  const uint64_t start = reinterpret_cast<uint64_t>(found.dlfo_map_start);
+  uint32_t count = __atomic_load_n(&g_recorded_count, __ATOMIC_RELAXED);
+  if (count > kMaxRecorded) count = kMaxRecorded;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (__atomic_load_n(&g_recorded_starts[i], __ATOMIC_RELAXED) == start) return;
+  }
+  __atomic_fetch_add(&g_attachment.segment.header->modules_missed, 1, __ATOMIC_RELAXED);
+  BuildId id;
+  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(start);
+  if (header->e_ident[0] == ELFMAG0 && header->e_ident[1] == ELFMAG1 && header->e_ident[2] == ELFMAG2 &&
+      header->e_ident[3] == ELFMAG3 && header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) <= kPage) {
+    id = FindBuildId(reinterpret_cast<const ElfW(Phdr)*>(start + header->e_phoff), header->e_phnum,
+                     found.dlfo_link_map->l_addr);
+  }
+  RecordModule(thread, found.dlfo_link_map->l_addr, start, reinterpret_cast<uint64_t>(found.dlfo_map_end), id,
+               found.dlfo_link_map->l_name);
+}
+
+}  // namespace tbprof

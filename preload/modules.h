@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is mapped where: Module records, so that addresses have names after the process is gone.
+//
+// All modules are recorded at attach. Later ones (dlopen) are noticed when a call site in them is recorded:
+// `_dl_find_object` of glibc 2.35 and later finds the module without a lock; where it is absent, and for modules that
+// only appear deeper in a stack, the launcher is told to read the process's maps.
+//
+// Process: target. RecordLoadedModules in the constructor only (it takes the loader's lock); NoteCodeAddress anywhere.
+#ifndef TBPROF_PRELOAD_MODULES_H_
+#define TBPROF_PRELOAD_MODULES_H_
+
+#include <stdint.h>
+
+#include "preload/state.h"
+
+namespace tbprof {
+
+void RecordLoadedModules(ThreadState* thread, const char* executable);
+
+// Direct-mapped filter over 64 KiB regions of addresses whose module is known.
+inline constexpr uint32_t kKnownRegions = 4096;
+extern uint64_t g_known_regions[kKnownRegions];
+
+void NoteCodeAddressSlow(ThreadState* thread, uint64_t address);
+
+// `address` must be in code that cannot be unloaded now, such as the caller's.
+inline void NoteCodeAddress(ThreadState* thread, uint64_t address) {
+  const uint64_t region = address >> 16;
+  if (__builtin_expect(__atomic_load_n(&g_known_regions[region % kKnownRegions], __ATOMIC_RELAXED) == region, 1)) return;
+  NoteCodeAddressSlow(thread, address);
+}
+
+}  // namespace tbprof
+
+#endif  // TBPROF_PRELOAD_MODULES_H_

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules: RULES.md.
+#include "preload/record.h"
+
+#include "preload/modules.h"
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kMaxText = 8 * 1024;
+
+void CopyBytes(void* to, const void* from, size_t size) {
+  auto* out = static_cast<unsigned char*>(to);
+  const auto* in = static_cast<const unsigned char*>(from);
+  for (size_t i = 0; i < size; ++i) out[i] = in[i];
+}
+
+}  // namespace
+
+size_t TextLength(const char* text, size_t limit) {
+  size_t length = 0;
+  while (length < limit && text[length] != '\0') ++length;
+  return length;
+}
+
+__attribute__((noinline)) void RecordSpan(ThreadState* thread, const WaitScope& wait, uint64_t ticks, int64_t result,
+                                          int error) {
+  NoteCodeAddress(thread, wait.call_site);
+  Reservation reservation;
+  if (!BeginRecord(g_attachment.segment, &thread->writer, 2, &reservation)) return;
+  auto* span = reinterpret_cast<SpanRecord*>(reservation.slots);
+  span->start = wait.start;
+  span->ticks = ticks;
+  span->object = wait.object;
+  span->call_site = wait.call_site;
+  span->result = result;
+  span->error = error;
+  span->reserved = 0;
+  span->reserved1 = 0;
+  CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kSpan,
+               error != 0 ? kRecordFailed : 0, wait.operation);
+}
+
+void RecordThreadStart(ThreadState* thread, const ThreadSlot* slot) {
+  Reservation reservation;
+  if (!BeginRecord(g_attachment.segment, &thread->writer, 2, &reservation)) return;
+  auto* record = reinterpret_cast<ThreadStartRecord*>(reservation.slots);
+  record->ticks = slot->start_ticks;
+  record->start_routine = slot->start_routine;
+  record->creator_serial = slot->creator_serial;
+  record->tid = slot->tid;
+  record->created_ticks = slot->creator_serial == 0 ? 0 : thread->created_ticks;
+  CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kThreadStart, 0, 0);
+}
+
+void RecordThreadExit(ThreadState* thread) {
+  Reservation reservation;
+  if (!BeginRecord(g_attachment.segment, &thread->writer, 1, &reservation)) return;
+  reinterpret_cast<ThreadExitRecord*>(reservation.slots)->ticks = Ticks();
+  CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kThreadExit, 0, 0);
+}
+
+void RecordThreadName(ThreadState* thread, const char* name, size_t length, int tid) {
+  Reservation reservation;
+  if (!BeginRecord(g_attachment.segment, &thread->writer, 1 + SlotsFor(length), &reservation)) return;
+  auto* record = reinterpret_cast<ThreadNameRecord*>(reservation.slots);
+  record->ticks = Ticks();
+  record->thread_serial = tid == 0 ? thread->writer.thread->serial : 0;
+  record->tid = tid;
+  record->text_length = length;
+  CopyBytes(record + 1, name, length);
+  CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kThreadName, 0, 0);
+}
+
+void RecordProcessInfo(ThreadState* thread, ProcessInfoKey key, const char* text, size_t length) {
+  const size_t kept = length < kMaxText ? length : kMaxText;
+  Reservation reservation;
+  if (!BeginRecord(g_attachment.segment, &thread->writer, 1 + SlotsFor(kept), &reservation)) return;
+  auto* record = reinterpret_cast<ProcessInfoRecord*>(reservation.slots);
+  record->ticks = Ticks();
+  record->text_length = length;
+  CopyBytes(record + 1, text, kept);
+  CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kProcessInfo, 0,
+               static_cast<uint16_t>(key));
+}
+
+void RecordExec(ThreadState* thread, uint16_t operation, const char* path, bool environment_lost) {
+  const size_t length = TextLength(path, kMaxText);
+  Reservation reservation;
+  if (!BeginRecord(g_attachment.segment, &thread->writer, 1 + SlotsFor(length), &reservation)) return;
+  auto* record = reinterpret_cast<ExecRecord*>(reservation.slots);
+  record->ticks = Ticks();
+  record->text_length = length;
+  CopyBytes(record + 1, path, length);
+  CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kExec,
+               environment_lost ? kRecordEnvironmentLost : 0, operation);
+}
+
+int64_t NextSampleDistance(ThreadState* thread) {
+  // xorshift64*; then -ln(u) by the exponent and a quadratic in the mantissa, within 0.5 % of the mean: libm is not ours
+  // to call.
+  uint64_t x = thread->random;
+  x ^= x >> 12;
+  x ^= x << 25;
+  x ^= x >> 27;
+  thread->random = x;
+  const uint64_t bits = (x * 0x2545f4914f6cdd1dull) >> 11;  // 53 bits
+  const uint64_t u = bits | 1;
+  const int exponent = 63 - __builtin_clzll(u);
+  const double mantissa = static_cast<double>(u) / static_cast<double>(uint64_t{1} << exponent);  // [1, 2)
+  const double log2 = exponent + (-1.7417939 + (2.8212026 + (-1.4699568 + (0.44717955 - 0.056570851 * mantissa) * mantissa) * mantissa) * mantissa);
+  const double distance = (53.0 - log2) * 0.6931471805599453 * static_cast<double>(g_control->malloc_interval);
+  return distance < 1 ? 1 : static_cast<int64_t>(distance);
+}
+
+}  // namespace tbprof

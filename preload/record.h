@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Making records: spans of calls that take time, texts, thread life.
+//
+//   WaitScope wait;
+//   BeginWait(&wait, kOp_read, fd, __builtin_return_address(0));
+//   ssize_t result = g_real.read(fd, data, size);
+//   EndWait(&wait, result, result < 0);
+//
+// Process: target, any thread, any signal handler. Rules: RULES.md.
+#ifndef TBPROF_PRELOAD_RECORD_H_
+#define TBPROF_PRELOAD_RECORD_H_
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "preload/state.h"
+#include "wire/records.h"
+
+namespace tbprof {
+
+struct WaitScope {
+  ThreadState* thread;  // null: not recorded
+  uint64_t start;
+  uint64_t object;
+  uint64_t call_site;
+  uint16_t operation;
+};
+
+void RecordSpan(ThreadState* thread, const WaitScope& wait, uint64_t ticks, int64_t result, int error);
+
+inline void BeginWait(WaitScope* wait, uint16_t operation, uint64_t object, const void* call_site) {
+  wait->thread = CurrentThread();
+  if (wait->thread == nullptr) return;
+  wait->operation = operation;
+  wait->object = object;
+  wait->call_site = reinterpret_cast<uint64_t>(call_site);
+  wait->start = Ticks();
+  // What a hang or the end of a window finds. `since` last: a reader that sees it sees the rest.
+  ThreadSlot* slot = wait->thread->writer.thread;
+  slot->wait_object = object;
+  slot->wait_site = wait->call_site;
+  slot->wait_operation = operation;
+  __atomic_store_n(&slot->wait_since, wait->start, __ATOMIC_RELEASE);
+}
+
+// `error`: 0, or the error number of a call that failed. Leaves errno alone.
+inline void EndWait(WaitScope* wait, int64_t result, int error) {
+  ThreadState* thread = wait->thread;
+  if (thread == nullptr) return;
+  // The call may have been fork's: this may be another process, or the thread's end may have come in a handler.
+  if (__builtin_expect(thread->epoch != g_fork_page->epoch, 0)) return;
+  const uint64_t ticks = Ticks() - wait->start;
+  ThreadSlot* slot = thread->writer.thread;
+  __atomic_store_n(&slot->wait_since, 0, __ATOMIC_RELAXED);
+  if (ticks < __atomic_load_n(&g_control->wait_threshold_ticks, __ATOMIC_RELAXED)) {
+    CallCount* count = &slot->short_calls[wait->operation];
+    ++count->calls;
+    count->ticks += ticks;
+    return;
+  }
+  RecordSpan(thread, *wait, ticks, result, error);
+}
+
+void RecordThreadStart(ThreadState* thread, const ThreadSlot* slot);
+void RecordThreadExit(ThreadState* thread);
+// `tid` != 0: the name is another thread's.
+void RecordThreadName(ThreadState* thread, const char* name, size_t length, int tid);
+void RecordProcessInfo(ThreadState* thread, ProcessInfoKey key, const char* text, size_t length);
+void RecordExec(ThreadState* thread, uint16_t operation, const char* path, bool environment_lost);
+
+// Mean malloc_interval, exponential: each byte is as likely as any other to be sampled.
+int64_t NextSampleDistance(ThreadState* thread);
+
+size_t TextLength(const char* text, size_t limit);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_PRELOAD_RECORD_H_

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finding the real functions, and the allocator's stubs until they are found. Rules: RULES.md.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#include <dlfcn.h>
+#include <errno.h>
+
+#include "preload/bootstrap.h"
+#include "preload/hooks.h"
+#include "preload/state.h"
+
+namespace tbprof {
+namespace {
+
+uint32_t g_arena_used;
+
+// While dlsym runs on this thread, the allocator's stubs serve from the arena instead of asking for resolution again.
+__thread bool t_resolving __attribute__((tls_model("initial-exec")));
+
+bool Resolved() {
+  if (t_resolving) return false;
+  ResolveRealFunctions();
+  return true;
+}
+
+void* StubMalloc(size_t size) { return Resolved() ? g_real.malloc(size) : ArenaAllocate(size, 16); }
+void* StubCalloc(size_t count, size_t size) {
+  if (Resolved()) return g_real.calloc(count, size);
+  size_t bytes;
+  return __builtin_mul_overflow(count, size, &bytes) ? nullptr : ArenaAllocate(bytes, 16);
+}
+void* StubRealloc(void* block, size_t size) {
+  if (Resolved()) return g_real.realloc(block, size);
+  auto* fresh = static_cast<unsigned char*>(ArenaAllocate(size, 16));
+  if (fresh == nullptr || block == nullptr) return fresh;
+  const size_t old = InArena(block) ? ArenaSize(block) : 0;
+  for (size_t i = 0; i < old && i < size; ++i) fresh[i] = static_cast<unsigned char*>(block)[i];
+  return fresh;
+}
+void* StubReallocArray(void* block, size_t count, size_t size) {
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  return StubRealloc(block, bytes);
+}
+void* StubAligned(size_t alignment, size_t size) {
+  return Resolved() ? g_real.aligned_alloc(alignment, size) : ArenaAllocate(size, alignment);
+}
+void* StubMemalign(size_t alignment, size_t size) {
+  return Resolved() ? g_real.memalign(alignment, size) : ArenaAllocate(size, alignment);
+}
+int StubPosixMemalign(void** block, size_t alignment, size_t size) {
+  if (Resolved()) return g_real.posix_memalign(block, alignment, size);
+  *block = ArenaAllocate(size, alignment);
+  return *block == nullptr ? ENOMEM : 0;
+}
+void* StubValloc(size_t size) { return Resolved() ? g_real.valloc(size) : ArenaAllocate(size, 4096); }
+void* StubPvalloc(size_t size) { return Resolved() ? g_real.pvalloc(size) : ArenaAllocate((size + 4095) & ~size_t{4095}, 4096); }
+void StubFree(void* block) {
+  if (Resolved()) g_real.free(block);
+}
+
+template <typename Function>
+void Find(Function* function, const char* name) {
+  auto found = reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+  if (found != nullptr) __atomic_store_n(function, found, __ATOMIC_RELEASE);
+}
+template <typename Function>
+void FindVersion(Function* function, const char* name, const char* version) {
+  auto found = reinterpret_cast<Function>(dlvsym(RTLD_NEXT, name, version));
+  if (found != nullptr) __atomic_store_n(function, found, __ATOMIC_RELEASE);
+}
+
+}  // namespace
+
+alignas(16) unsigned char g_arena[kArenaBytes];
+
+RealFunctions g_real = {
+    .malloc = StubMalloc,
+    .calloc = StubCalloc,
+    .realloc = StubRealloc,
+    .reallocarray = StubReallocArray,
+    .posix_memalign = StubPosixMemalign,
+    .aligned_alloc = StubAligned,
+    .memalign = StubMemalign,
+    .valloc = StubValloc,
+    .pvalloc = StubPvalloc,
+    .free = StubFree,
+};
+
+void* ArenaAllocate(size_t size, size_t alignment) {
+  if (alignment < 16) alignment = 16;
+  if (size > kArenaBytes || alignment > kArenaBytes / 2) return nullptr;
+  // Room for the size in front, and for the alignment.
+  const uint32_t take = static_cast<uint32_t>((size + 16 + alignment + 15) & ~size_t{15});
+  const uint32_t at = __atomic_fetch_add(&g_arena_used, take, __ATOMIC_RELAXED);
+  if (at + static_cast<uint64_t>(take) > kArenaBytes) {
+    __atomic_fetch_sub(&g_arena_used, take, __ATOMIC_RELAXED);
+    return nullptr;
+  }
+  const uintptr_t base = reinterpret_cast<uintptr_t>(g_arena) + at + 16;
+  const uintptr_t block = (base + alignment - 1) & ~(alignment - 1);
+  reinterpret_cast<size_t*>(block)[-1] = size;
+  return reinterpret_cast<void*>(block);
+}
+
+size_t ArenaSize(const void* block) { return static_cast<const size_t*>(block)[-1]; }
+
+void ResolveRealFunctions() {
+  if (t_resolving) return;
+  const int saved = errno;
+  t_resolving = true;
+  // The allocator last, by a pointer that each hook loads: another thread sees either the stub or the real one.
+#define TBPROF_TIMED(family, name, object, result, type, parameters, arguments, expression) Find(&g_real.name, #name);
+#define TBPROF_CUSTOM(family, name, object, result, type, parameters, arguments) Find(&g_real.name, #name);
+#if defined(__x86_64__)
+#define TBPROF_VERSIONED(family, name, object, result, type, parameters, arguments) \
+  FindVersion(&g_real.name, #name, "GLIBC_2.3.2");                                  \
+  FindVersion(&g_real.name##_old, #name, "GLIBC_2.2.5");
+#endif
+#include "preload/hooks.def"
+  Find(&g_real.malloc_usable_size, "malloc_usable_size");
+  t_resolving = false;
+  errno = saved;
+}
+
+}  // namespace tbprof

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Registration of processes and threads. Rules: RULES.md.
+#include "preload/hooks.h"
+#include "preload/raw.h"
+#include "preload/record.h"
+#include "preload/state.h"
+
+namespace tbprof {
+namespace {
+
+ForkPage g_no_fork_page;
+SegmentHeader g_nothing_armed;
+
+// glibc keeps the values of the first 32 keys in the thread's descriptor; for later ones pthread_setspecific allocates.
+constexpr pthread_key_t kKeysWithoutAllocation = 32;
+constexpr uint16_t kRefusedSkip = 1024;
+
+void Count(DropCause cause) {
+  __atomic_fetch_add(&g_attachment.segment.header->dropped[cause], 1, __ATOMIC_RELAXED);
+}
+
+void RaiseHigh(uint32_t* high, uint32_t to) {
+  uint32_t now = __atomic_load_n(high, __ATOMIC_RELAXED);
+  while (now < to && !__atomic_compare_exchange_n(high, &now, to, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+  }
+}
+
+ThreadSlot* ClaimThreadSlot(uint32_t* index) {
+  const Segment& segment = g_attachment.segment;
+  uint32_t at = __atomic_load_n(&segment.header->thread_hint, __ATOMIC_RELAXED);
+  for (uint32_t tried = 0; tried < kThreadSlots; ++tried, ++at) {
+    if (at >= kThreadSlots) at = 0;
+    ThreadSlot* slot = &segment.thread_slots[at];
+    uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_RELAXED);
+    if (state != static_cast<uint32_t>(SlotState::kFree)) continue;
+    if (!__atomic_compare_exchange_n(&slot->state, &state, static_cast<uint32_t>(SlotState::kClaimed), false,
+                                     __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+      continue;
+    }
+    __atomic_store_n(&segment.header->thread_hint, at + 1, __ATOMIC_RELAXED);
+    RaiseHigh(&segment.header->thread_high, at + 1);
+    *index = at;
+    return slot;
+  }
+  return nullptr;
+}
+
+// This process's slot. The serial is the epoch; slots are few and the search runs once per thread.
+uint32_t ProcessSlotOf(uint32_t serial) {
+  const Segment& segment = g_attachment.segment;
+  const uint32_t high = __atomic_load_n(&segment.header->process_high, __ATOMIC_ACQUIRE);
+  for (uint32_t i = 0; i < high && i < kProcessSlots; ++i) {
+    if (segment.process_slots[i].serial == serial &&
+        __atomic_load_n(&segment.process_slots[i].state, __ATOMIC_RELAXED) == static_cast<uint32_t>(SlotState::kLive)) {
+      return i;
+    }
+  }
+  return kProcessSlots;
+}
+
+// In a fork child, by the first thread that gets here. False: this process records nothing.
+bool RegisterForkChild(ThreadState* thread) {
+  uint32_t none = 0;
+  if (!__atomic_compare_exchange_n(&g_fork_page->epoch, &none, kEpochRegistering, false, __ATOMIC_ACQUIRE,
+                                   __ATOMIC_RELAXED)) {
+    return none != kEpochRegistering;
+  }
+  uint32_t slot, serial;
+  // thread->epoch is still the parent's serial if the forking thread gets here, which it does but for raw clones.
+  if (!ClaimProcessSlot(thread->epoch == kEpochNone ? 0 : thread->epoch, &slot, &serial)) {
+    Count(kDropNoProcessSlot);
+    return false;  // the page keeps kEpochRegistering: no thread of this process tries again
+  }
+  __atomic_store_n(&g_fork_page->epoch, serial, __ATOMIC_RELEASE);
+  return true;
+}
+
+}  // namespace
+
+Attachment g_attachment;
+ForkPage* g_fork_page = &g_no_fork_page;
+const SegmentHeader* g_control = &g_nothing_armed;
+// No registered thread has this epoch, so that the comparison fails before the library is attached.
+__thread ThreadState t_thread = {.epoch = kEpochNone};
+
+bool ClaimProcessSlot(uint32_t parent_serial, uint32_t* index, uint32_t* serial) {
+  const Segment& segment = g_attachment.segment;
+  for (uint32_t i = 0; i < kProcessSlots; ++i) {
+    ProcessSlot* slot = &segment.process_slots[i];
+    uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_RELAXED);
+    if (state != static_cast<uint32_t>(SlotState::kFree)) continue;
+    if (!__atomic_compare_exchange_n(&slot->state, &state, static_cast<uint32_t>(SlotState::kClaimed), false,
+                                     __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+      continue;
+    }
+    RaiseHigh(&segment.header->process_high, i + 1);
+    slot->serial = __atomic_fetch_add(&segment.header->next_process_serial, 1, __ATOMIC_RELAXED);
+    slot->parent_serial = parent_serial;
+    slot->pid = raw::GetPid();
+    slot->parent_pid = static_cast<int32_t>(raw::Call(SYS_getppid));
+    slot->flags = 0;
+    slot->start_ticks = Ticks();
+    slot->live_bytes = 0;
+    slot->peak_bytes = 0;
+    slot->late_frees = slot->late_freed_bytes = slot->late_allocations = slot->late_allocated_bytes = 0;
+    __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kLive), __ATOMIC_RELEASE);
+    *index = i;
+    *serial = slot->serial;
+    return true;
+  }
+  return false;
+}
+
+__attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
+  if (!g_attachment.attached) return nullptr;
+  uint32_t epoch = __atomic_load_n(&g_fork_page->epoch, __ATOMIC_ACQUIRE);
+  if (epoch == kEpochRegistering) return nullptr;
+  const bool forked = epoch == 0;
+  if (forked) {
+    if (!RegisterForkChild(thread)) return nullptr;
+    epoch = __atomic_load_n(&g_fork_page->epoch, __ATOMIC_ACQUIRE);
+  } else if (thread->phase == ThreadPhase::kEnded || thread->phase == ThreadPhase::kRegistering) {
+    return nullptr;
+  } else if (thread->phase == ThreadPhase::kRefused && thread->refused > 0) {
+    --thread->refused;
+    return nullptr;
+  }
+  thread->phase = ThreadPhase::kRegistering;
+  uint32_t index;
+  ThreadSlot* slot = ClaimThreadSlot(&index);
+  if (slot == nullptr) {
+    Count(kDropNoThreadSlot);
+    thread->phase = ThreadPhase::kRefused;
+    thread->refused = kRefusedSkip;
+    return nullptr;
+  }
+  const Segment& segment = g_attachment.segment;
+  // The launcher zeroes a slot before it frees it; the counters start at 0.
+  slot->process_serial = epoch;
+  slot->process_slot = ProcessSlotOf(epoch);
+  if (slot->process_slot >= kProcessSlots) slot->process_slot = 0;
+  slot->tid = raw::GetTid();
+  slot->start_ticks = Ticks();
+  slot->creator_serial = forked ? 0 : thread->creator_serial;
+  slot->start_routine = forked ? 0 : thread->start_routine;
+  slot->serial = __atomic_fetch_add(&segment.header->next_thread_serial, 1, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kLive), __ATOMIC_RELEASE);
+
+  ResetChunkWriter(&thread->writer);
+  thread->writer.thread = slot;
+  thread->writer.thread_index = index;
+  thread->writer.process_serial = epoch;
+  thread->unflushed_live = 0;
+  thread->exit_rounds = 0;
+  thread->random = slot->start_ticks ^ static_cast<uint64_t>(slot->serial) << 32 ^ 0x9e3779b97f4a7c15;
+  thread->bytes_until_sample = NextSampleDistance(thread);
+  if (thread->stack_top == 0 && slot->tid == raw::GetPid()) {
+    thread->stack_top = g_attachment.main_stack_top;
+    thread->stack_low = thread->stack_top - g_attachment.default_stack_bytes;
+  }
+  SignalFence();
+  thread->epoch = epoch;
+  thread->phase = ThreadPhase::kLive;
+  if (g_attachment.has_exit_key && g_attachment.exit_key < kKeysWithoutAllocation) {
+    pthread_setspecific(g_attachment.exit_key, thread);
+  }
+  RecordThreadStart(thread, slot);
+  if (forked) RecordProcessInfo(thread, ProcessInfoKey::kForked, "", 0);
+  return thread;
+}
+
+void FlushLiveBytes(ThreadState* thread) {
+  const int64_t add = thread->unflushed_live;
+  thread->unflushed_live = 0;
+  ProcessSlot* process = &g_attachment.segment.process_slots[thread->writer.thread->process_slot];
+  const int64_t live = __atomic_add_fetch(&process->live_bytes, add, __ATOMIC_RELAXED);
+  int64_t peak = __atomic_load_n(&process->peak_bytes, __ATOMIC_RELAXED);
+  while (live > peak && !__atomic_compare_exchange_n(&process->peak_bytes, &peak, live, true, __ATOMIC_RELAXED,
+                                                     __ATOMIC_RELAXED)) {
+  }
+}
+
+void EndThread(ThreadState* thread) {
+  if (thread->phase != ThreadPhase::kLive || thread->epoch != g_fork_page->epoch) return;
+  ThreadSlot* slot = thread->writer.thread;
+  RecordThreadExit(thread);
+  FlushLiveBytes(thread);
+  thread->phase = ThreadPhase::kEnded;
+  thread->epoch = kEpochNone;  // from here on CurrentThread is null
+  SignalFence();
+  ReleaseChunk(g_attachment.segment, &thread->writer);
+  slot->wait_since = 0;
+  slot->end_ticks = Ticks();
+  __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kExited), __ATOMIC_RELEASE);
+}
+
+}  // namespace tbprof

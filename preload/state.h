@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the library knows: the segment of this process, and this thread's place in it.
+//
+//   if (!Armed(kFamilyIo)) return g_real.read(...);   // a load and a branch while no window is open
+//   ThreadState* thread = CurrentThread();            // null: nothing can be recorded now
+//
+// Process: target, any thread, any signal handler, fork children, before main and after exit. Rules: RULES.md.
+#ifndef TBPROF_PRELOAD_STATE_H_
+#define TBPROF_PRELOAD_STATE_H_
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "wire/chunk.h"
+#include "wire/segment.h"
+
+namespace tbprof {
+
+// On a page that the kernel zeroes in every fork child, raw clone included: how a child learns what it is without a
+// system call. 0: not attached, or a child that has not registered yet.
+struct ForkPage {
+  uint32_t epoch;  // the process serial in the segment
+};
+inline constexpr uint32_t kEpochRegistering = 0xffffffff;  // of the page, while a child registers or after it was refused
+inline constexpr uint32_t kEpochNone = 0xfffffffe;         // of a thread that is not registered
+
+struct Attachment {
+  Segment segment;      // valid when `attached`
+  bool attached;
+  ClockKind clock;
+  pthread_key_t exit_key;
+  bool has_exit_key;
+  uint64_t default_stack_bytes;
+  uint64_t main_stack_top;
+};
+extern Attachment g_attachment;
+extern ForkPage* g_fork_page;            // never null
+extern const SegmentHeader* g_control;   // never null: a header that arms nothing until attached
+
+enum class ThreadPhase : uint8_t {
+  kUnregistered = 0,
+  kRegistering,
+  kLive,
+  kEnded,    // past its last destructor: only counted
+  kRefused,  // no slot was free; asks again now and then
+};
+
+struct ThreadState {
+  uint32_t epoch;  // == g_fork_page->epoch: registered in this process
+  ThreadPhase phase;
+  uint8_t exit_rounds;
+  uint16_t refused;
+  ChunkWriter writer;
+  int64_t bytes_until_sample;
+  int64_t unflushed_live;  // what the process's live bytes do not contain yet
+  uint64_t random;
+  uint64_t stack_low;   // [stack_low, stack_top) is certainly readable down to the stack pointer
+  uint64_t stack_top;
+  // From the creating thread, for the ThreadStart record.
+  uint64_t start_routine;
+  uint64_t created_ticks;
+  uint32_t creator_serial;
+};
+
+// Part of the initial TLS block: never allocated on first use, one segment-relative load.
+extern __thread ThreadState t_thread __attribute__((tls_model("initial-exec")));
+
+inline uint64_t Ticks() { return ReadTicks(g_attachment.clock); }
+
+inline bool Armed(uint32_t family) {
+  return __builtin_expect((__atomic_load_n(&g_control->control, __ATOMIC_RELAXED) & family) != 0, 1);
+}
+
+ThreadState* CurrentThreadSlow(ThreadState* thread);
+
+inline ThreadState* CurrentThread() {
+  ThreadState* thread = &t_thread;
+  if (__builtin_expect(thread->epoch == __atomic_load_n(&g_fork_page->epoch, __ATOMIC_ACQUIRE), 1)) return thread;
+  return CurrentThreadSlow(thread);
+}
+
+// The end of this thread: gives back chunk and slot. By the exit key's destructor.
+void EndThread(ThreadState* thread);
+
+// Adds what the thread has gathered to the process's live bytes and raises the peak.
+void FlushLiveBytes(ThreadState* thread);
+
+// Claims a process slot; its index in *slot. False: none free.
+bool ClaimProcessSlot(uint32_t parent_serial, uint32_t* slot, uint32_t* serial);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_PRELOAD_STATE_H_
