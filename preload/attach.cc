@@ -183,7 +183,7 @@ void RecordProcess(ThreadState* thread, int argc, char** argv, char** environmen
 void Attach(int argc, char** argv, char** environment) {
   SessionVariable session;
   if (!ParseSessionVariable(FindVariable(environment, kSessionVariable), &session)) return;
-  if (session.only_pid != 0 && static_cast<int>(session.only_pid) != raw::GetPid()) return;
+  if (session.only_child_of != 0 && session.only_child_of != static_cast<uint32_t>(raw::Call(SYS_getppid))) return;
   const uint32_t chunks = AllowedChunks(session.chunks);
   if (chunks == 0) return;
 

@@ -2,7 +2,7 @@
 //
 // How a target finds its launcher: one environment variable, a socket, one message.
 //
-// The launcher sets TBPROF_SESSION to `1;<socket path>;<nonce>;<clock>;<families>;<threshold>;<interval>;<large>;<slow>;<chunks>;<only pid>`
+// The launcher sets TBPROF_SESSION to `1;<socket path>;<nonce>;<clock>;<families>;<threshold>;<interval>;<large>;<slow>;<chunks>;<only child of>;<arguments>;<signal>`
 // (numbers in decimal; the nonce in hexadecimal). The library makes a segment, configures it from the variable, sends a
 // Hello with the segment's descriptor over the SEQPACKET socket, and keeps neither descriptor nor connection.
 // The same socket exists under an abstract name (`@` + path), for a target whose root directory has changed.
@@ -44,7 +44,7 @@ struct SessionVariable {
   uint64_t large_allocation;
   uint64_t slow_allocation_ticks;
   uint32_t chunks;
-  uint32_t only_pid;   // != 0: only this process records (--follow=none)
+  uint32_t only_child_of;  // != 0: only processes with this parent record (--follow=none)
   uint32_t record_arguments;  // 0: --no-argv
   uint32_t handle_signal;     // signal to catch where the program leaves it at its default; 0 = none
 };
@@ -111,7 +111,7 @@ inline bool ParseSessionVariable(const char* text, SessionVariable* session) {
   session->large_allocation = fields[5];
   session->slow_allocation_ticks = fields[6];
   session->chunks = static_cast<uint32_t>(fields[7]);
-  session->only_pid = static_cast<uint32_t>(fields[8]);
+  session->only_child_of = static_cast<uint32_t>(fields[8]);
   session->record_arguments = static_cast<uint32_t>(fields[9]);
   session->handle_signal = static_cast<uint32_t>(fields[10]);
   return session->clock_kind == 1 || session->clock_kind == 2;

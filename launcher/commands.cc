@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/commands.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "launcher/target_process.h"
+#include "launcher/terminal.h"
+#include "launcher/text.h"
+#include "wire/layout.h"
+#include "writer/utf8.h"
+
+#ifndef TBPROF_VERSION
+#define TBPROF_VERSION "0"
+#endif
+#ifndef TBPROF_COMMIT
+#define TBPROF_COMMIT "unknown"
+#endif
+
+namespace tbprof {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"run", "tbprof run [options] [--] COMMAND [ARGUMENT...]", "Run a command and record it",
+     R"(Runs COMMAND with a small library in each of its processes, and leaves a profile that TensorBoard opens:
+<logdir>/plugins/profile/<run>/<host>.xplane.pb. The first word that is no option starts the command, with or
+without `--`; from there on no word is touched.
+
+The command sees what it would see without tbprof: output, exit status, signals, descriptors. If anything of
+tbprof's fails, the command still runs, and the reason is told here.
+
+A capture while it runs: `kill -USR1 PID`, PID being tbprof's, which the first line prints.
+
+Exit status: the command's own; killed by a signal, tbprof ends by the same signal. 125: tbprof's own usage or
+set-up failed, and the command was not started. 126: the command can't be executed. 127: it was not found.
+With --strict, 125 also when the profile could not be written though the command succeeded.
+
+Signals sent to tbprof go to the command, each once; a signal of the terminal or to the whole process group has
+reached the command already. A second interrupt after the command's end stops the conversion and keeps the raw
+records for `tbprof recover`.
+
+Library in LD_PRELOAD: children inherit it, as they inherit any environment. TBPROF_DISABLE=1 makes `run` a
+plain exec.
+)",
+     CommandRun},
+    {"convert", "tbprof convert [options] SPOOL...", "Make the profile of a spool again",
+     R"(Converts raw records (kept by --keep-spool, or by a run whose conversion was stopped) into a profile, as `run`
+does at its end. The spool stays as it is.
+)",
+     CommandConvert},
+    {"recover", "tbprof recover [options] [SPOOL...]", "Save what a killed tbprof left behind",
+     R"(Finds spools whose tbprof is gone, takes the longest valid part of each, and converts it. Without SPOOL the usual
+places are searched; a spool that is still being written is left alone.
+)",
+     CommandRecover},
+    {"config", "tbprof config [--explain] [options]", "Show each option, its value and where it comes from",
+     R"(Options come from, nearest first: the command line; TBPROF_<OPTION> in the environment; the file named by --config
+or TBPROF_CONFIG; ./tbprof.toml; $XDG_CONFIG_HOME/tbprof/config.toml (~/.config); the default.
+
+A file holds `option = "value"` lines; below [run], [convert] or [recover] they count for that subcommand alone.
+An unknown name is an error in each of these places.
+)",
+     CommandConfig},
+    {"help", "tbprof help [SUBCOMMAND]", "This text, or that of a subcommand", "", CommandHelp},
+};
+
+// A file of ours must not become descriptor 0, 1 or 2 and be taken for the terminal. Close-on-exec: the target finds
+// them closed, as we did.
+void OccupyStandardDescriptors() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null >= 0 && null != fd) close(null);
+  }
+}
+
+std::string WorkingDirectory() {
+  const std::unique_ptr<char, decltype(&free)> directory(getcwd(nullptr, 0), &free);
+  return directory == nullptr ? "." : directory.get();
+}
+
+int Fail(std::string_view line) {
+  Terminal().Error(line);
+  return kExitUsage;
+}
+
+int PlainExec(const Options& options) {
+  SpawnRequest request{options.command, CurrentEnvironment(), OriginalSignals::Capture()};
+  const int error = TargetProcess::Exec(request);
+  Terminal().Error(Concat("cannot run ", PrintableUtf8(options.command[0]), ": ", strerror(error)));
+  return ExecFailureStatus(error);
+}
+
+}  // namespace
+
+absl::Span<const Command> Commands() { return kCommands; }
+
+const Command* FindCommand(std::string_view name) {
+  for (const Command& command : kCommands) {
+    if (command.name == name) return &command;
+  }
+  return nullptr;
+}
+
+std::string_view Version() { return TBPROF_VERSION; }
+
+std::string VersionLine() {
+  return Concat("tbprof ", Version(), " (commit ", TBPROF_COMMIT, ", wire format ", kAbiVersion, ")");
+}
+
+bool PrintOut(std::string_view text) {
+  if (fwrite(text.data(), 1, text.size(), stdout) == text.size() && fflush(stdout) == 0) return true;
+  const int cause = errno;
+  Terminal().Error(Concat("cannot write to standard output: ", strerror(cause)));
+  return false;
+}
+
+int CommandConfig(const Options& options) {
+  if (!options.operands.empty()) {
+    return Fail(Concat("tbprof config takes options only, got `", PrintableUtf8(options.operands[0]), "`"));
+  }
+  return PrintOut(ExplainOptions(options)) ? 0 : kExitUsage;
+}
+
+int RunTbprof(int argc, char** argv) {
+  OccupyStandardDescriptors();
+  const std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
+  const absl::StatusOr<Options> options = ParseOptions(args, CurrentEnvironment(), WorkingDirectory());
+  if (!options.ok()) return Fail(std::string(options.status().message()));
+  if (options->version) return PrintOut(VersionLine() + "\n") ? 0 : kExitUsage;
+  if (options->help) return CommandHelp(*options);
+  if (options->disabled) return PlainExec(*options);
+  return FindCommand(options->subcommand)->run(*options);
+}
+
+}  // namespace tbprof

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/drain.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "wire/records.h"
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kBlockBytes = 1u << 20;
+constexpr size_t kMaxQueuedBytes = 96u << 20;
+constexpr uint64_t kHandOverNs = 20'000'000;
+constexpr uint64_t kCountersNs = 10'000'000;
+constexpr uint64_t kFactsNs = 1'000'000'000;
+constexpr int kBusySleepUs = 300;
+
+// Copies a structure that its owner changes meanwhile, word by word.
+template <typename T>
+T Snapshot(const T& shared) {
+  static_assert(sizeof(T) % 8 == 0);
+  T copy;
+  auto* out = reinterpret_cast<uint64_t*>(&copy);
+  const auto* in = reinterpret_cast<const uint64_t*>(&shared);
+  for (size_t i = 0; i < sizeof(T) / 8; ++i) out[i] = __atomic_load_n(in + i, __ATOMIC_RELAXED);
+  return copy;
+}
+
+SlotState StateOf(const uint32_t& word) { return static_cast<SlotState>(__atomic_load_n(&word, __ATOMIC_ACQUIRE)); }
+
+}  // namespace
+
+Drain::Drain(ScopedFd spool, ClockKind clock, uint64_t spool_limit)
+    : spool_(std::move(spool)), clock_(clock), spool_limit_(spool_limit) {
+  own_frames_ = std::make_unique<FrameBuffer>(4096);
+  current_ = std::make_unique<FrameBuffer>(kBlockBytes + kChunkBytes);
+}
+
+Drain::~Drain() { Stop(); }
+
+void Drain::Start() {
+  drain_thread_ = std::thread([this] { DrainLoop(); });
+  write_thread_ = std::thread([this] { WriteLoop(); });
+}
+
+void Drain::Stop() {
+  if (!drain_thread_.joinable()) return;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+    wake_.notify_all();
+  }
+  drain_thread_.join();
+  write_thread_.join();
+}
+
+MappedSegment* Drain::Add(std::unique_ptr<MappedSegment> segment, const SegmentFact& fact) {
+  MappedSegment* added = segment.get();
+  const SegmentHeader header = Snapshot(*added->segment.header);
+  std::lock_guard<std::mutex> lock(mutex_);
+  const uint32_t operation_bytes = added->operation_count * static_cast<uint32_t>(sizeof(Operation));
+  uint8_t* payload = own_frames_->Begin(FrameType::kSegment, added->number,
+                                        static_cast<uint32_t>(sizeof(fact) + sizeof(header)) + operation_bytes);
+  memcpy(payload, &fact, sizeof(fact));
+  memcpy(payload + sizeof(fact), &header, sizeof(header));
+  memcpy(payload + sizeof(fact) + sizeof(header), added->segment.operations, operation_bytes);
+  own_frames_->Seal();
+  segments_.push_back(std::move(segment));
+  wake_.notify_all();
+  return added;
+}
+
+void Drain::Remove(uint32_t number) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (auto& segment : segments_) {
+    if (segment->number == number) removals_.push_back(segment.get());
+  }
+  wake_.notify_all();
+}
+
+void Drain::ProcessEnded(uint32_t number, uint32_t process_serial, pid_t outer_pid) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  ended_.push_back({number, process_serial, outer_pid, true});
+  wake_.notify_all();
+}
+
+void Drain::ProcessSeen(uint32_t number, uint32_t process_serial, pid_t outer_pid) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  ended_.push_back({number, process_serial, outer_pid, false});
+}
+
+void Drain::Append(FrameType type, uint32_t segment, const void* payload, size_t size) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  own_frames_->Append(type, segment, payload, size);
+}
+
+bool Drain::Flush(int limit_ms) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const uint64_t wanted = ++flush_wanted_;
+  wake_.notify_all();
+  return flushed_.wait_for(lock, std::chrono::milliseconds(limit_ms), [&] { return flush_written_ >= wanted; }) &&
+         write_error() == 0;
+}
+
+void Drain::DrainLoop() {
+  int sleep_us = kBusySleepUs;
+  for (;;) {
+    uint64_t flush = 0;
+    bool stopping = false;
+    std::vector<MappedSegment*> removals;
+    std::vector<Ended> ended;
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      if (!stop_ && flush_wanted_ == flush_drained_ && removals_.empty() && ended_.empty()) {
+        wake_.wait_for(lock, std::chrono::microseconds(sleep_us),
+                       [&] { return stop_ || flush_wanted_ != flush_drained_; });
+      }
+      stopping = stop_;
+      flush = flush_wanted_;
+      removals.swap(removals_);
+      ended.swap(ended_);
+      pass_segments_.clear();
+      for (auto& segment : segments_) pass_segments_.push_back(segment.get());
+      if (own_frames_->size() > 0) {
+        // Behind what is already drained, before what follows: a window's border lies between the records.
+        std::unique_ptr<FrameBuffer> own = std::make_unique<FrameBuffer>(4096);
+        own.swap(own_frames_);
+        HandOver(true);
+        current_.swap(own);
+        HandOver(true);
+      }
+    }
+    for (const Ended& process : ended) {
+      const ProcessKey key{process.number, process.process_serial};
+      if (!process.ended) outer_pids_.emplace_back(key, process.outer_pid);
+      if (process.ended) dead_.insert(key);
+    }
+    const bool work = Pass();
+    for (const Ended& process : ended) {
+      if (!process.ended) continue;
+      for (MappedSegment* segment : pass_segments_) {
+        if (segment->number == process.number) EndProcess(segment, process.process_serial);
+      }
+    }
+    const bool all_facts = stopping || flush != flush_drained_;
+    const uint64_t now = ReadMonotonic();
+    if (all_facts || now - last_facts_ns_ > kFactsNs) {
+      for (MappedSegment* segment : pass_segments_) AppendFacts(segment);
+      last_facts_ns_ = now;
+    }
+    if (all_facts || now - last_counters_ns_ > kCountersNs) {
+      const uint64_t ticks = ReadTicks(clock_);
+      for (MappedSegment* segment : pass_segments_) AppendCounters(segment, ticks);
+      last_counters_ns_ = now;
+    }
+    HandOver(all_facts || now - last_hand_over_ns_ > kHandOverNs);
+    if (!removals.empty()) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      for (MappedSegment* gone : removals) {
+        const uint32_t number = gone->number;
+        std::erase_if(segments_, [&](const auto& segment) { return segment->number == number; });
+        std::erase_if(last_live_, [&](const auto& entry) { return entry.first.number == number; });
+        std::erase_if(outer_pids_, [&](const auto& entry) { return entry.first.number == number; });
+        std::erase_if(dead_, [&](const ProcessKey& key) { return key.number == number; });
+      }
+    }
+    if (flush != flush_drained_) {
+      {
+        std::lock_guard<std::mutex> lock(mutex_);
+        flush_drained_ = flush;
+      }
+      std::lock_guard<std::mutex> lock(queue_mutex_);
+      Block mark;
+      mark.flush = flush;
+      queue_.push_back(std::move(mark));
+      queue_filled_.notify_all();
+    }
+    if (stopping) break;
+    sleep_us = work ? kBusySleepUs : std::min(sleep_us * 2, idle_ms_.load(std::memory_order_relaxed) * 1000);
+  }
+  std::lock_guard<std::mutex> lock(queue_mutex_);
+  queue_closed_ = true;
+  queue_filled_.notify_all();
+}
+
+bool Drain::Pass() {
+  bool work = false;
+  for (MappedSegment* segment : pass_segments_) work |= DrainSegment(segment, false);
+  return work;
+}
+
+bool Drain::DrainSegment(MappedSegment* mapped, bool) {
+  const Segment& segment = mapped->segment;
+  bool work = false;
+  const uint32_t high = std::min(__atomic_load_n(&segment.header->chunk_high, __ATOMIC_ACQUIRE), segment.chunk_count);
+  if (mapped->readers.size() < high) mapped->readers.resize(high);
+  for (uint32_t i = 0; i < high; ++i) {
+    const uint64_t word = __atomic_load_n(&segment.chunk_states[i], __ATOMIC_ACQUIRE);
+    if (StateOfChunk(word) == ChunkState::kFree) continue;
+    bool owner_gone = false;
+    if (!dead_.empty() && StateOfChunk(word) == ChunkState::kOwned) {
+      const uint32_t thread = ThreadSlotOfChunk(word);
+      if (thread < kThreadSlots) {
+        owner_gone = dead_.count({mapped->number, segment.thread_slots[thread].process_serial}) != 0;
+      }
+    }
+    ChunkReadResult read;
+    while (ReadChunk(segment, i, owner_gone, &mapped->readers[i], &read)) {
+      if (read.count > 0) {
+        work = true;
+        const auto* begin = reinterpret_cast<const ChunkBeginRecord*>(segment.Chunk(i));
+        ChunkFact fact{i,        read.generation, static_cast<uint16_t>(read.first), read.count, read.lost,
+                       begin->process_serial, begin->thread_serial};
+        const uint32_t bytes = read.count * kSlotBytes;
+        uint8_t* payload = current_->Begin(FrameType::kChunk, mapped->number, static_cast<uint32_t>(sizeof(fact)) + bytes);
+        memcpy(payload, &fact, sizeof(fact));
+        memcpy(payload + sizeof(fact), reinterpret_cast<const uint8_t*>(segment.Chunk(i)) + read.first * kSlotBytes, bytes);
+        current_->Seal();
+        current_records_ += read.records;
+        records_.fetch_add(read.records, std::memory_order_relaxed);
+      }
+      const bool freed = FinishChunk(segment, i, read);
+      if (current_->size() >= kBlockBytes) HandOver(true);
+      // Freed, or an owned chunk read to its end; a closed chunk with a hole has more behind it.
+      if (freed || read.count == 0 || (!owner_gone && StateOfChunk(word) == ChunkState::kOwned)) break;
+    }
+  }
+  return work;
+}
+
+void Drain::EndProcess(MappedSegment* mapped, uint32_t process_serial) {
+  const Segment& segment = mapped->segment;
+  DrainSegment(mapped, true);
+  const uint32_t high = std::min(__atomic_load_n(&segment.header->thread_high, __ATOMIC_ACQUIRE), kThreadSlots);
+  for (uint32_t i = 0; i < high; ++i) {
+    ThreadSlot* slot = &segment.thread_slots[i];
+    const SlotState state = StateOf(slot->state);
+    if (state == SlotState::kFree || slot->process_serial != process_serial) continue;
+    AppendThreadFact(mapped, *slot);
+    memset(reinterpret_cast<uint8_t*>(slot) + sizeof(slot->state), 0, sizeof(*slot) - sizeof(slot->state));
+    __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kFree), __ATOMIC_RELEASE);
+    uint32_t hint = __atomic_load_n(&segment.header->thread_hint, __ATOMIC_RELAXED);
+    if (i < hint) __atomic_store_n(&segment.header->thread_hint, i, __ATOMIC_RELAXED);
+  }
+  for (uint32_t i = 0; i < kProcessSlots; ++i) {
+    ProcessSlot* slot = &segment.process_slots[i];
+    if (StateOf(slot->state) == SlotState::kFree || slot->serial != process_serial) continue;
+    AppendProcessFact(mapped, *slot, ReadTicks(clock_));
+    slot->serial = 0;
+    __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kFree), __ATOMIC_RELEASE);
+  }
+}
+
+void Drain::AppendThreadFact(MappedSegment* mapped, const ThreadSlot& shared) {
+  const ThreadSlot slot = Snapshot(shared);
+  if (slot.serial == 0) return;
+  ThreadFact fact{};
+  fact.serial = slot.serial;
+  fact.process_serial = slot.process_serial;
+  fact.tid = slot.tid;
+  fact.state = slot.state;
+  fact.start_ticks = slot.start_ticks;
+  fact.end_ticks = slot.end_ticks;
+  fact.start_routine = slot.start_routine;
+  fact.creator_serial = slot.creator_serial;
+  fact.wait_operation = slot.wait_operation;
+  fact.taken_ticks = ReadTicks(clock_);
+  memcpy(fact.name, slot.name, sizeof(fact.name));
+  fact.wait_since = slot.wait_since;
+  fact.wait_object = slot.wait_object;
+  fact.wait_site = slot.wait_site;
+  fact.allocations = slot.allocations;
+  fact.frees = slot.frees;
+  fact.allocated_bytes = slot.allocated_bytes;
+  fact.freed_bytes = slot.freed_bytes;
+  fact.records = slot.records;
+  memcpy(fact.dropped, slot.dropped, sizeof(fact.dropped));
+  CountFact counts[kMaxOperations];
+  for (uint32_t i = 0; i < kMaxOperations; ++i) {
+    if (slot.short_calls[i].calls == 0) continue;
+    counts[fact.count_facts++] = {i, 0, slot.short_calls[i].calls, slot.short_calls[i].ticks};
+  }
+  const uint32_t count_bytes = fact.count_facts * static_cast<uint32_t>(sizeof(CountFact));
+  uint8_t* payload = current_->Begin(FrameType::kThread, mapped->number, static_cast<uint32_t>(sizeof(fact)) + count_bytes);
+  memcpy(payload, &fact, sizeof(fact));
+  memcpy(payload + sizeof(fact), counts, count_bytes);
+  current_->Seal();
+}
+
+void Drain::AppendProcessFact(MappedSegment* mapped, const ProcessSlot& shared, uint64_t end_ticks) {
+  const ProcessSlot slot = Snapshot(shared);
+  if (slot.serial == 0) return;
+  ProcessFact fact{};
+  fact.serial = slot.serial;
+  fact.parent_serial = slot.parent_serial;
+  fact.pid = slot.pid;
+  fact.parent_pid = slot.parent_pid;
+  fact.taken_ticks = ReadTicks(clock_);
+  for (const auto& [key, pid] : outer_pids_) {
+    if (key.number == mapped->number && key.serial == slot.serial) fact.outer_pid = pid;
+  }
+  fact.state = slot.state;
+  fact.flags = slot.flags;
+  fact.start_ticks = slot.start_ticks;
+  fact.end_ticks = end_ticks;
+  fact.live_bytes = slot.live_bytes;
+  fact.peak_bytes = slot.peak_bytes;
+  fact.late_frees = slot.late_frees;
+  fact.late_freed_bytes = slot.late_freed_bytes;
+  fact.late_allocations = slot.late_allocations;
+  fact.late_allocated_bytes = slot.late_allocated_bytes;
+  const SegmentHeader* header = mapped->segment.header;
+  for (uint32_t i = 0; i < kDropCauses; ++i) {
+    fact.dropped[i] = __atomic_load_n(&header->dropped[i], __ATOMIC_RELAXED);
+  }
+  current_->AppendFact(FrameType::kProcess, mapped->number, fact);
+}
+
+void Drain::AppendFacts(MappedSegment* mapped) {
+  const Segment& segment = mapped->segment;
+  const uint32_t high = std::min(__atomic_load_n(&segment.header->thread_high, __ATOMIC_ACQUIRE), kThreadSlots);
+  for (uint32_t i = 0; i < high; ++i) {
+    ThreadSlot* slot = &segment.thread_slots[i];
+    const SlotState state = StateOf(slot->state);
+    if (state != SlotState::kLive && state != SlotState::kExited) continue;
+    AppendThreadFact(mapped, *slot);
+    if (state != SlotState::kExited) continue;
+    memset(reinterpret_cast<uint8_t*>(slot) + sizeof(slot->state), 0, sizeof(*slot) - sizeof(slot->state));
+    __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kFree), __ATOMIC_RELEASE);
+    if (i < __atomic_load_n(&segment.header->thread_hint, __ATOMIC_RELAXED)) {
+      __atomic_store_n(&segment.header->thread_hint, i, __ATOMIC_RELAXED);
+    }
+  }
+  const uint32_t process_high =
+      std::min(__atomic_load_n(&segment.header->process_high, __ATOMIC_ACQUIRE), kProcessSlots);
+  for (uint32_t i = 0; i < process_high; ++i) {
+    if (StateOf(segment.process_slots[i].state) == SlotState::kLive) {
+      AppendProcessFact(mapped, segment.process_slots[i], 0);
+    }
+  }
+}
+
+void Drain::AppendCounters(MappedSegment* mapped, uint64_t ticks) {
+  const Segment& segment = mapped->segment;
+  const uint32_t high = std::min(__atomic_load_n(&segment.header->process_high, __ATOMIC_ACQUIRE), kProcessSlots);
+  for (uint32_t i = 0; i < high; ++i) {
+    const ProcessSlot& slot = segment.process_slots[i];
+    if (StateOf(slot.state) != SlotState::kLive) continue;
+    const ProcessKey key{mapped->number, slot.serial};
+    const int64_t live = __atomic_load_n(&slot.live_bytes, __ATOMIC_RELAXED);
+    auto found = std::find_if(last_live_.begin(), last_live_.end(), [&](const auto& entry) {
+      return !(entry.first < key) && !(key < entry.first);
+    });
+    if (found == last_live_.end()) {
+      last_live_.emplace_back(key, live);
+    } else if (found->second == live) {
+      continue;
+    } else {
+      found->second = live;
+    }
+    current_->AppendFact(FrameType::kCounters, mapped->number, CounterFact{ticks, slot.serial, 0, live});
+  }
+}
+
+// Gives the current buffer to the write thread. `force`: even if it is not full.
+void Drain::HandOver(bool force) {
+  if (current_->size() == 0 || (!force && current_->size() < kBlockBytes)) return;
+  last_hand_over_ns_ = ReadMonotonic();
+  std::unique_ptr<FrameBuffer> fresh;
+  {
+    std::lock_guard<std::mutex> lock(queue_mutex_);
+    // A disk that stands still must not fill the memory, nor hold up the targets: what it can't take is let go, counted.
+    if (queued_bytes_ > kMaxQueuedBytes) {
+      not_kept_.fetch_add(current_records_, std::memory_order_relaxed);
+      current_->Clear();
+      current_records_ = 0;
+      return;
+    }
+    queued_bytes_ += current_->size();
+    Block block;
+    block.frames = std::move(current_);
+    block.records = current_records_;
+    queue_.push_back(std::move(block));
+    queue_filled_.notify_all();
+    if (!spare_.empty()) {
+      fresh = std::move(spare_.back());
+      spare_.pop_back();
+    }
+  }
+  current_records_ = 0;
+  current_ = fresh != nullptr ? std::move(fresh) : std::make_unique<FrameBuffer>(kBlockBytes + kChunkBytes);
+}
+
+void Drain::WriteLoop() {
+  for (;;) {
+    Block block;
+    {
+      std::unique_lock<std::mutex> lock(queue_mutex_);
+      queue_filled_.wait(lock, [&] { return !queue_.empty() || queue_closed_; });
+      if (queue_.empty()) break;
+      block = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    if (block.frames != nullptr) {
+      const std::vector<uint8_t>& bytes = block.frames->bytes();
+      const uint64_t position = bytes_written_.load(std::memory_order_relaxed);
+      if (write_error() != 0 || (spool_limit_ != 0 && position + bytes.size() > spool_limit_)) {
+        not_kept_.fetch_add(block.records, std::memory_order_relaxed);
+        if (write_error() == 0 && block.records > 0) write_error_.store(EFBIG, std::memory_order_relaxed);
+      } else {
+        size_t done = 0;
+        while (done < bytes.size()) {
+          const ssize_t wrote = pwrite(spool_.get(), bytes.data() + done, bytes.size() - done,
+                                       static_cast<off_t>(sizeof(SpoolHeader) + position + done));
+          if (wrote < 0 && errno == EINTR) continue;
+          if (wrote <= 0) {
+            write_error_.store(errno == 0 ? EIO : errno, std::memory_order_relaxed);
+            not_kept_.fetch_add(block.records, std::memory_order_relaxed);
+            break;
+          }
+          done += static_cast<size_t>(wrote);
+        }
+        if (done == bytes.size()) bytes_written_.store(position + done, std::memory_order_relaxed);
+      }
+      std::lock_guard<std::mutex> lock(queue_mutex_);
+      queued_bytes_ -= block.frames->size();
+      block.frames->Clear();
+      if (spare_.size() < 8) spare_.push_back(std::move(block.frames));
+    }
+    if (block.flush != 0) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      flush_written_ = block.flush;
+      flushed_.notify_all();
+    }
+  }
+}
+
+}  // namespace tbprof

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Draining: one thread moves finished records from all segments into memory and does nothing else; another writes them to
+// the spool. A chunk is free again before anything touches the disk.
+//
+//   Drain drain(spool_fd, clock, limit);
+//   drain.Start();
+//   drain.Add(std::move(segment));          // a target has said hello
+//   drain.ProcessEnded(number, serial, pid);
+//   drain.Flush();                          // everything recorded until now is in the spool file
+//   drain.Stop();
+//
+// Process: launcher. Public functions: main thread only.
+#ifndef TBPROF_LAUNCHER_DRAIN_H_
+#define TBPROF_LAUNCHER_DRAIN_H_
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "launcher/scoped.h"
+#include "wire/chunk.h"
+#include "wire/clock.h"
+#include "writer/spool.h"
+
+namespace tbprof {
+
+// A target's segment as the launcher holds it.
+struct MappedSegment {
+  uint32_t number = 0;
+  pid_t pid = 0;        // as the launcher sees it
+  bool same_pids = true;  // the target is in our pid namespace: its own numbers mean something here
+  ScopedMapping mapping;
+  Segment segment{};
+  std::vector<ChunkReader> readers;
+  uint32_t operation_count = 0;
+};
+
+class Drain {
+ public:
+  Drain(ScopedFd spool, ClockKind clock, uint64_t spool_limit);
+  ~Drain();
+
+  void Start();
+  void Stop();  // drains once more, writes everything, ends both threads
+
+  // The returned pointer stays valid until Remove.
+  MappedSegment* Add(std::unique_ptr<MappedSegment> segment, const SegmentFact& fact);
+  // Its processes are gone and what they left is drained: unmaps it.
+  void Remove(uint32_t number);
+  // A process of the segment has ended: what it left unfinished is given up, its slots are freed.
+  void ProcessEnded(uint32_t number, uint32_t process_serial, pid_t outer_pid);
+  void ProcessSeen(uint32_t number, uint32_t process_serial, pid_t outer_pid);
+  // A frame of the launcher's own.
+  void Append(FrameType type, uint32_t segment, const void* payload, size_t size);
+
+  // Returns when all that was recorded before the call, with the facts of every thread, is in the file. False: the disk
+  // did not take it within the limit.
+  bool Flush(int limit_ms);
+
+  // Idle passes are this far apart at most. Longer while nothing is armed.
+  void SetIdleInterval(int milliseconds) { idle_ms_.store(milliseconds, std::memory_order_relaxed); }
+
+  uint64_t bytes_written() const { return bytes_written_.load(std::memory_order_relaxed); }
+  uint64_t records() const { return records_.load(std::memory_order_relaxed); }
+  uint64_t records_not_kept() const { return not_kept_.load(std::memory_order_relaxed); }
+  int write_error() const { return write_error_.load(std::memory_order_relaxed); }  // errno, 0: none
+
+ private:
+  struct Ended {
+    uint32_t number, process_serial;
+    pid_t outer_pid;
+    bool ended;
+  };
+
+  void DrainLoop();
+  void WriteLoop();
+  bool Pass();
+  bool DrainSegment(MappedSegment* segment, bool final_facts);
+  void EndProcess(MappedSegment* segment, uint32_t process_serial);
+  void AppendThreadFact(MappedSegment* segment, const ThreadSlot& slot);
+  void AppendProcessFact(MappedSegment* segment, const ProcessSlot& slot, uint64_t end_ticks);
+  void AppendFacts(MappedSegment* segment);
+  void AppendCounters(MappedSegment* segment, uint64_t ticks);
+  void HandOver(bool force);
+
+  ScopedFd spool_;
+  const ClockKind clock_;
+  const uint64_t spool_limit_;
+
+  std::thread drain_thread_, write_thread_;
+  std::atomic<int> idle_ms_{10};
+
+  // Between the main and the drain thread.
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable flushed_;
+  std::vector<std::unique_ptr<MappedSegment>> segments_;
+  std::vector<MappedSegment*> removals_;
+  std::vector<Ended> ended_;
+  std::unique_ptr<FrameBuffer> own_frames_;
+  uint64_t flush_wanted_ = 0;
+  uint64_t flush_drained_ = 0;
+  uint64_t flush_written_ = 0;
+  bool stop_ = false;
+
+  // The drain thread's own.
+  std::unique_ptr<FrameBuffer> current_;
+  std::vector<MappedSegment*> pass_segments_;
+  struct ProcessKey {
+    uint32_t number, serial;
+    bool operator<(const ProcessKey& other) const {
+      return number != other.number ? number < other.number : serial < other.serial;
+    }
+  };
+  std::set<ProcessKey> dead_;
+  std::vector<std::pair<ProcessKey, pid_t>> outer_pids_;
+  std::vector<std::pair<ProcessKey, int64_t>> last_live_;
+  uint64_t last_hand_over_ns_ = 0, last_counters_ns_ = 0, last_facts_ns_ = 0;
+
+  // Between the drain and the write thread.
+  struct Block {
+    std::unique_ptr<FrameBuffer> frames;
+    uint64_t flush = 0;
+    uint64_t records = 0;
+  };
+  std::mutex queue_mutex_;
+  std::condition_variable queue_filled_;
+  std::deque<Block> queue_;
+  uint64_t queued_bytes_ = 0;
+  std::vector<std::unique_ptr<FrameBuffer>> spare_;
+  bool queue_closed_ = false;
+  uint64_t current_records_ = 0;
+
+  std::atomic<uint64_t> bytes_written_{0}, records_{0}, not_kept_{0};
+  std::atomic<int> write_error_{0};
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_DRAIN_H_

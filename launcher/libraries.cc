@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/libraries.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "launcher/text.h"
+#include "wire/rendezvous.h"
+#include "writer/utf8.h"
+
+namespace tbprof {
+namespace {
+
+std::string RealPath(const std::string& path) {
+  const std::unique_ptr<char, decltype(&free)> real(realpath(path.c_str(), nullptr), &free);
+  return real == nullptr ? "" : real.get();
+}
+
+// After an upgrade in mid-run the link reads `... (deleted)`: the file that replaced it has the right neighbours.
+std::string OwnDirectory() {
+  char buffer[PATH_MAX];
+  const ssize_t size = readlink("/proc/self/exe", buffer, sizeof(buffer));
+  if (size <= 0) return "";
+  const std::string path(buffer, static_cast<size_t>(size));
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash);
+}
+
+}  // namespace
+
+absl::StatusOr<Libraries> FindLibraries(const Environment& environment) {
+  const std::string_view named = Lookup(environment, "TBPROF_LIBRARY_DIR").value_or("");
+  std::string wanted(named);
+  if (wanted.empty()) {
+    const std::string own = OwnDirectory();
+    if (own.empty()) return Unavailable("cannot find tbprof's libraries: /proc is not mounted");
+    wanted = Concat(own, "/../lib/tbprof");
+  }
+  Libraries libraries;
+  libraries.directory = RealPath(wanted);
+  libraries.preload = Concat(libraries.directory, "/", kPreloadFileName);
+  if (libraries.directory.empty() || access(libraries.preload.c_str(), R_OK) != 0) {
+    const int cause = errno;
+    return Unavailable(Concat("cannot read ", PrintableUtf8(wanted), "/", kPreloadFileName, ": ", strerror(cause),
+                              named.empty() ? "; is tbprof installed as a whole?" : " (TBPROF_LIBRARY_DIR)"));
+  }
+  // The loader splits LD_PRELOAD at blanks and colons and expands `$ORIGIN` and its like; there is no way to quote.
+  if (libraries.preload.find_first_of(" \t\n:$") != std::string::npos) {
+    return Unavailable(Concat("cannot use ", PrintableUtf8(libraries.preload),
+                              ": LD_PRELOAD takes no path with a blank, colon or dollar sign; install tbprof elsewhere"));
+  }
+  return libraries;
+}
+
+}  // namespace tbprof

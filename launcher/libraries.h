@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the libraries are that go into the target: ../lib/tbprof beside the directory of this program, in the build tree
+// and after installation. TBPROF_LIBRARY_DIR names another directory (tests).
+#ifndef TBPROF_LAUNCHER_LIBRARIES_H_
+#define TBPROF_LAUNCHER_LIBRARIES_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "launcher/options.h"
+
+namespace tbprof {
+
+struct Libraries {
+  std::string directory;  // absolute
+  std::string preload;    // .../libtbprof_preload.so, readable, fit for LD_PRELOAD (no blank, colon or dollar sign)
+};
+
+absl::StatusOr<Libraries> FindLibraries(const Environment& environment);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_LIBRARIES_H_

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <charconv>
+#include <cctype>
+
+#include "launcher/options.h"
+#include "launcher/text.h"
+
+namespace tbprof {
+namespace {
+
+absl::Status Expected(std::string_view what) { return InvalidArgument(Concat("expected ", what)); }
+
+template <typename T>
+absl::Status Assign(T& field, absl::StatusOr<T> value) {
+  if (!value.ok()) return value.status();
+  field = *std::move(value);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> ParseSwitch(std::string_view text) {
+  for (std::string_view word : {"true", "1", "yes", "on"}) {
+    if (LowerCase(text) == word) return true;
+  }
+  for (std::string_view word : {"false", "0", "no", "off"}) {
+    if (LowerCase(text) == word) return false;
+  }
+  return Expected("true or false");
+}
+
+template <bool Options::* field>
+absl::Status SetSwitch(Options& options, std::string_view value) {
+  return Assign(options.*field, ParseSwitch(value));
+}
+
+template <bool Options::* field>
+absl::Status SetInverseSwitch(Options& options, std::string_view value) {
+  absl::StatusOr<bool> on = ParseSwitch(value);
+  if (!on.ok()) return on.status();
+  options.*field = !*on;
+  return absl::OkStatus();
+}
+
+template <std::string Options::* field>
+absl::Status SetPath(Options& options, std::string_view value) {
+  if (value.find('\0') != std::string_view::npos) return Expected("a path without NUL");
+  options.*field = std::string(value);
+  return absl::OkStatus();
+}
+
+template <uint64_t Options::* field, uint64_t minimum, uint64_t maximum>
+absl::Status SetSize(Options& options, std::string_view value) {
+  absl::StatusOr<uint64_t> size = ParseSize(value);
+  if (!size.ok()) return size.status();
+  if (*size < minimum || *size > maximum) {
+    return Expected(Concat("a size from ", minimum, " to ", maximum, " bytes"));
+  }
+  options.*field = *size;
+  return absl::OkStatus();
+}
+
+absl::Status SetRun(Options& options, std::string_view value) {
+  if (value.empty()) {
+    options.run.clear();
+    return absl::OkStatus();
+  }
+  bool printable = value.size() <= 200 && value.front() != '.';
+  for (char c : value) printable = printable && c != '/' && static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
+  if (!printable) {
+    return Expected("the name of one directory: at most 200 bytes, no slash, no control character, no leading dot");
+  }
+  options.run = std::string(value);
+  return absl::OkStatus();
+}
+
+absl::Status SetWindow(Options& options, std::string_view value) {
+  const absl::Status expected = Expected("all, none or DELAY+DURATION such as 10s+5s");
+  Window window;
+  if (value == "all") {
+    window.kind = Window::Kind::kAll;
+  } else if (value == "none") {
+    window.kind = Window::Kind::kNone;
+  } else {
+    for (std::string_view later : {"auto", "steps=", "last="}) {
+      if (value.starts_with(later)) {
+        return Expected("all, none or DELAY+DURATION: this version of tbprof has no other window");
+      }
+    }
+    const size_t plus = value.find('+');
+    if (plus == std::string_view::npos) return expected;
+    absl::StatusOr<absl::Duration> delay = ParseDuration(value.substr(0, plus));
+    absl::StatusOr<absl::Duration> duration = ParseDuration(value.substr(plus + 1));
+    if (!delay.ok() || !duration.ok() || *duration <= absl::ZeroDuration()) return expected;
+    window = {Window::Kind::kRange, *delay, *duration};
+  }
+  options.window = window;
+  return absl::OkStatus();
+}
+
+absl::Status SetWindowDuration(Options& options, std::string_view value) {
+  absl::StatusOr<absl::Duration> duration = ParseDuration(value);
+  if (!duration.ok()) return duration.status();
+  if (*duration < absl::Milliseconds(1) || *duration > absl::Minutes(10)) return Expected("a duration from 1ms to 10m");
+  options.window_duration = *duration;
+  return absl::OkStatus();
+}
+
+struct FamilyName {
+  std::string_view name;
+  uint32_t bit;
+};
+constexpr FamilyName kFamilies[] = {{"thread", kFamilyThread}, {"lock", kFamilyLock},       {"sleep", kFamilySleep},
+                                    {"io", kFamilyIo},         {"process", kFamilyProcess}, {"malloc", kFamilyMalloc}};
+
+absl::Status SetTrace(Options& options, std::string_view value) {
+  uint32_t families = 0;
+  std::vector<std::string> names = {"all", "none"};
+  for (const FamilyName& family : kFamilies) names.emplace_back(family.name);
+  const std::vector<std::string_view> words = Split(value, ',');
+  for (std::string_view word : words) {
+    word = Strip(word);
+    if (word == "all") {
+      families |= kFamilyAll;
+      continue;
+    }
+    if (word == "none" && words.size() == 1) continue;
+    bool known = false;
+    for (const FamilyName& family : kFamilies) {
+      if (word != family.name) continue;
+      families |= family.bit;
+      known = true;
+    }
+    if (known) continue;
+    const std::string near = NearestName(word, names);
+    return Expected(Concat("a list of thread, lock, sleep, io, process, malloc; or all; or none",
+                                 near.empty() ? "" : Concat(" (did you mean ", near, "?)")));
+  }
+  options.families = families;
+  return absl::OkStatus();
+}
+
+absl::Status SetMalloc(Options& options, std::string_view value) {
+  if (value != "sampled" && value != "off") return Expected("sampled or off");
+  options.malloc = value == "sampled" ? MallocMode::kSampled : MallocMode::kOff;
+  return absl::OkStatus();
+}
+
+absl::Status SetWaitThreshold(Options& options, std::string_view value) {
+  return Assign(options.wait_threshold, ParseDuration(value));
+}
+
+absl::Status SetSpoolLimit(Options& options, std::string_view value) {
+  return value.empty() ? absl::OkStatus() : Assign(options.spool_limit, ParseSize(value));
+}
+
+absl::Status SetSummaryJson(Options& options, std::string_view value) {
+  options.summary_json.clear();
+  options.summary_json_fd = -1;
+  if (!value.starts_with("fd:")) return SetPath<&Options::summary_json>(options, value);
+  const std::string_view digits = value.substr(3);
+  int number = -1;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc() || end != digits.data() + digits.size() || number < 0) {
+    return Expected("a path or fd:N, N being the number of an open descriptor");
+  }
+  options.summary_json_fd = number;
+  return absl::OkStatus();
+}
+
+absl::Status SetFollow(Options& options, std::string_view value) {
+  if (value == "children") {
+    options.follow = Follow::kChildren;
+  } else if (value == "all") {
+    options.follow = Follow::kAll;
+  } else if (value == "none") {
+    options.follow = Follow::kNone;
+  } else {
+    return Expected("children, all or none");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetOnError(Options& options, std::string_view value) {
+  if (value != "stop" && value != "run") return Expected("stop or run");
+  options.on_error = value == "stop" ? OnError::kStop : OnError::kRun;
+  return absl::OkStatus();
+}
+
+absl::Status SetCaptureSignal(Options& options, std::string_view value) {
+  if (value == "USR1" || value == "SIGUSR1") {
+    options.capture_signal = SIGUSR1;
+  } else if (value == "USR2" || value == "SIGUSR2") {
+    options.capture_signal = SIGUSR2;
+  } else if (value == "none") {
+    options.capture_signal = 0;
+  } else {
+    return Expected("USR1, USR2 or none");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetAlso(Options& options, std::string_view value) {
+  options.also.clear();
+  for (std::string_view word : Split(value, ',')) {
+    if (!Strip(word).empty()) options.also.emplace_back(Strip(word));
+  }
+  return absl::OkStatus();
+}
+
+// The files are read before the rows are applied.
+absl::Status SetConfig(Options&, std::string_view) { return absl::OkStatus(); }
+
+constexpr uint64_t kNoLimit = uint64_t{1} << 62;
+constexpr uint32_t kForOutput = kForRun | kForConvert | kForRecover;
+constexpr uint32_t kForAll = kForOutput | kForConfig;
+
+constexpr OptionRow kRows[] = {
+    {"logdir", "DIR", "./tbprof-logs", "Directory that TensorBoard is pointed at; made if missing",
+     kForOutput | kForConfig, SetPath<&Options::logdir>},
+    {"run", "NAME", "", "Name of the run in TensorBoard; without it, the local time", kForOutput | kForConfig, SetRun},
+    {"window", "WHEN", "all", "What is recorded unasked: all, none, or DELAY+DURATION (10s+5s)", kForRun | kForConfig,
+     SetWindow},
+    {"window-duration", "TIME", "3s", "Length of a capture that a signal asks for", kForRun | kForConfig,
+     SetWindowDuration},
+    {"trace", "LIST", "all", "Families of calls: thread, lock, sleep, io, process, malloc; all; none",
+     kForRun | kForConfig, SetTrace},
+    {"malloc", "MODE", "sampled", "Allocator: sampled (stacks of sampled bytes, all calls counted) or off",
+     kForRun | kForConfig, SetMalloc},
+    {"malloc-interval", "SIZE", "512KiB", "Mean number of bytes between two sampled allocations", kForRun | kForConfig,
+     SetSize<&Options::malloc_interval, 1, kNoLimit>},
+    {"wait-threshold", "TIME", "1us", "Shorter waits are only counted", kForRun | kForConfig, SetWaitThreshold},
+    {"max-profile-size", "SIZE", "64MiB", "Largest profile to write; above it, time is cut and said so", kForAll,
+     SetSize<&Options::max_profile_size, 64 << 10, kNoLimit>},
+    {"spool-dir", "DIR", "", "Where raw records are kept until they are converted; without it, chosen by tbprof",
+     kForRun | kForConfig, SetPath<&Options::spool_dir>},
+    {"spool-limit", "SIZE", "", "Largest spool; without it, chosen by free space", kForRun | kForConfig, SetSpoolLimit},
+    {"keep-spool", "", "false", "Keep the raw records after conversion", kForAll, SetSwitch<&Options::keep_spool>},
+    {"summary-json", "PATH", "", "Write the summary as JSON there too; fd:N for an open descriptor", kForAll,
+     SetSummaryJson},
+    {"follow", "WHICH", "children", "Processes recorded: children, all (daemons too) or none (the command alone)",
+     kForRun | kForConfig, SetFollow},
+    {"quiet", "", "false", "Say nothing but errors", kForAll, SetSwitch<&Options::quiet>},
+    {"log-file", "FILE", "", "Append every line of tbprof to this file as well", kForAll,
+     SetPath<&Options::log_file>},
+    {"on-error", "WHAT", "stop", "When profiling can't be set up: stop (exit 125) or run (unprofiled)",
+     kForRun | kForConfig, SetOnError},
+    {"capture-signal", "SIGNAL", "USR1", "Signal that asks for a capture: USR1, USR2 or none", kForRun | kForConfig,
+     SetCaptureSignal},
+    {"also", "LIST", "", "Further outputs: perfetto", kForAll, SetAlso},
+    {"no-argv", "", "false", "Keep command lines out of the profile", kForRun | kForConfig,
+     SetInverseSwitch<&Options::record_argv>},
+    {"strict", "", "false", "Exit 125 when the profile could not be written though the command succeeded", kForAll,
+     SetSwitch<&Options::strict>},
+    {"buffer-size", "SIZE", "256MiB", "Memory shared with each recorded program for records on their way",
+     kForRun | kForConfig,
+     SetSize<&Options::segment_size, uint64_t{kMinChunks} * kChunkBytes, uint64_t{kMaxChunks} * kChunkBytes>},
+    {"config", "FILE", "", "Read options from this file (TOML) before ./tbprof.toml", kForAll, SetConfig},
+};
+
+}  // namespace
+
+absl::Span<const OptionRow> OptionRows() { return kRows; }
+
+std::string FamilyNames(uint32_t families) {
+  if ((families & kFamilyAll) == kFamilyAll) return "all";
+  std::string names;
+  for (const FamilyName& family : kFamilies) {
+    if ((families & family.bit) != 0) names += Concat(names.empty() ? "" : ",", family.name);
+  }
+  return names.empty() ? "none" : names;
+}
+
+absl::StatusOr<absl::Duration> ParseDuration(std::string_view text) {
+  const absl::Status expected = Expected("a duration such as 500ms, 2s or 1m30s");
+  if (text.empty() || !(std::isdigit(static_cast<unsigned char>(text[0])) || text[0] == '.')) return expected;
+  absl::Duration duration;
+  if (!absl::ParseDuration(absl::string_view(text.data(), text.size()), &duration)) return expected;
+  if (duration < absl::ZeroDuration() || duration > absl::Hours(24 * 3650)) return expected;
+  return duration;
+}
+
+absl::StatusOr<uint64_t> ParseSize(std::string_view text) {
+  const absl::Status expected = Expected("a size such as 65536, 512KiB, 64MB or 1GiB");
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return expected;
+  const std::string unit = LowerCase(std::string_view(end, text.data() + text.size() - end));
+  uint64_t factor = 1;
+  if (!unit.empty() && unit != "b") {
+    const size_t power = std::string_view("kmgt").find(unit[0]);
+    const std::string_view rest = std::string_view(unit).substr(1);
+    if (power == std::string_view::npos || (!rest.empty() && rest != "b" && rest != "ib")) return expected;
+    for (size_t i = 0; i <= power; ++i) factor *= rest == "b" ? 1000 : 1024;
+  }
+  uint64_t size;
+  if (__builtin_mul_overflow(number, factor, &size)) return expected;
+  return size;
+}
+
+}  // namespace tbprof

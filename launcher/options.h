@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The options: one row per option in options.cc gives the flag, the environment name, the configuration key, the help
+// and docs/cli.md. Precedence: flag, TBPROF_<OPTION>, --config FILE or $TBPROF_CONFIG, ./tbprof.toml,
+// $XDG_CONFIG_HOME/tbprof/config.toml, default.
+//
+//   absl::StatusOr<Options> options = ParseOptions(args, CurrentEnvironment(), working_directory);
+//   if (!options.ok()) { /* one line, exit 125 */ }
+//   if (options->malloc == MallocMode::kSampled) ...
+//
+// Process: launcher. Pure functions but for reading configuration files.
+#ifndef TBPROF_LAUNCHER_OPTIONS_H_
+#define TBPROF_LAUNCHER_OPTIONS_H_
+
+#include <csignal>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "wire/layout.h"
+
+namespace tbprof {
+
+inline constexpr int kExitUsage = 125;          // tbprof's own usage or set-up
+inline constexpr int kExitNotExecutable = 126;  // the command was found and can't be executed
+inline constexpr int kExitNotFound = 127;
+
+inline constexpr uint64_t kDefaultMaxProfileSize = uint64_t{64} << 20;
+inline constexpr uint64_t kDefaultSegmentSize = uint64_t{256} << 20;
+inline constexpr uint64_t kDefaultMallocInterval = uint64_t{512} << 10;
+
+// The families of hooks are those of wire/layout.h. `thread,lock` for kFamilyThread | kFamilyLock; `all`; `none`.
+std::string FamilyNames(uint32_t families);
+
+struct Window {
+  enum class Kind { kAll, kNone, kRange };
+  Kind kind = Kind::kAll;
+  absl::Duration delay;     // kRange: from the target's start
+  absl::Duration duration;  // kRange
+};
+
+enum class MallocMode { kSampled, kOff };
+enum class Follow { kChildren, kAll, kNone };
+enum class OnError { kStop, kRun };
+
+// Where a value came from, in words: `default`, `--logdir`, `TBPROF_LOGDIR`, `/abs/tbprof.toml`.
+struct OptionValue {
+  std::string text;  // as it was given
+  std::string source;
+  bool is_default = true;
+};
+
+struct Options {
+  std::string subcommand;             // run, convert, recover, config, help; empty for `--version` and `--help`
+  bool version = false;               // --version / -V
+  bool help = false;                  // --help / -h
+  std::vector<std::string> command;   // run: the command, byte for byte
+  std::vector<std::string> operands;  // convert, recover: spools; help: the name of a subcommand
+  bool disabled = false;              // TBPROF_DISABLE=1: run is a plain exec
+
+  std::string logdir = "./tbprof-logs";  // as given; NormaliseLogdir (writer/logdir.h) makes it absolute
+  bool logdir_named = false;             // false: the default
+  std::string run;                       // empty: a name by time
+  Window window;
+  absl::Duration window_duration = absl::Seconds(3);
+  uint32_t families = kFamilyAll;  // without kFamilyMalloc when malloc == kOff
+  MallocMode malloc = MallocMode::kSampled;
+  uint64_t malloc_interval = kDefaultMallocInterval;
+  absl::Duration wait_threshold = absl::Microseconds(1);
+  uint64_t max_profile_size = kDefaultMaxProfileSize;
+  std::string spool_dir;  // empty: chosen by the session
+  uint64_t spool_limit = 0;  // 0: chosen by the session
+  bool keep_spool = false;
+  std::string summary_json;     // a path; empty: only the one in the run directory
+  int summary_json_fd = -1;     // `fd:N`
+  Follow follow = Follow::kChildren;
+  bool quiet = false;
+  std::string log_file;
+  OnError on_error = OnError::kStop;
+  int capture_signal = SIGUSR1;   // 0: none
+  std::vector<std::string> also;  // names of further outputs, checked against the table of outputs by the command
+  bool record_argv = true;        // --no-argv
+  bool strict = false;
+  uint64_t segment_size = kDefaultSegmentSize;
+
+  bool explain = false;  // config --explain
+
+  // One per row of OptionRows(), in its order.
+  std::vector<OptionValue> values;
+};
+
+// One row of the table.
+struct OptionRow {
+  std::string_view name;          // without dashes: the configuration key; TBPROF_<NAME> with _ for -
+  std::string_view value_name;    // empty: a switch
+  std::string_view default_text;  // in the form the option takes
+  std::string_view help;          // one sentence, no full stop
+  uint32_t commands;              // kFor… bits
+  absl::Status (*set)(Options& options, std::string_view value);
+};
+inline constexpr uint32_t kForRun = 1u << 0;
+inline constexpr uint32_t kForConvert = 1u << 1;
+inline constexpr uint32_t kForRecover = 1u << 2;
+inline constexpr uint32_t kForConfig = 1u << 3;
+
+absl::Span<const OptionRow> OptionRows();
+// `TBPROF_SPOOL_DIR` for `spool-dir`.
+std::string EnvironmentName(std::string_view option);
+
+// `NAME=value` strings, as in environ.
+using Environment = std::vector<std::string>;
+Environment CurrentEnvironment();
+std::optional<std::string_view> Lookup(const Environment& environment, std::string_view name);
+
+// `args` without argv[0]. An error is one line for the user, without prefix; the exit status is kExitUsage.
+absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args, const Environment& environment,
+                                     const std::string& working_directory);
+
+// `500ms`, `2s`, `1m30s`, `0`; a bare number is an error that says so.
+absl::StatusOr<absl::Duration> ParseDuration(std::string_view text);
+// `4096`, `64KB` (1000), `64KiB` (1024), `64MB`, `1GiB`; `64M` and `64m` are binary as in dd.
+absl::StatusOr<uint64_t> ParseSize(std::string_view text);
+
+// The name in `names` nearest to `word`, empty when none is near.
+std::string NearestName(std::string_view word, const std::vector<std::string>& names);
+
+// Text for the terminal (`tbprof run --help`), and the table of docs/cli.md.
+std::string OptionHelp(std::string_view subcommand, int width);
+std::string OptionMarkdown();
+// `tbprof config --explain`: a line per option with value and source.
+std::string ExplainOptions(const Options& options);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_OPTIONS_H_

@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/session.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "launcher/commands.h"
+#include "writer/utf8.h"
+
+namespace tbprof {
+namespace {
+
+constexpr int kBacklog = 4096;
+constexpr uint64_t kLookIntervalNs = 50'000'000;
+constexpr uint64_t kIdleLookIntervalNs = 250'000'000;
+constexpr uint64_t kClockIntervalNs = 1'000'000'000;
+constexpr uint64_t kLargeAllocation = 1u << 20;
+constexpr uint64_t kSlowAllocationNs = 100'000;
+// A fork child that has not recorded yet is unknown to us, and its segment may be that of a parent that is gone.
+constexpr uint64_t kKeepDeadNs = 10'000'000'000;
+constexpr size_t kKeepDead = 32;
+
+std::string FirstLine(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+bool CounterIsUsable() {
+#if defined(__x86_64__)
+  if (FirstLine("/sys/devices/system/clocksource/clocksource0/current_clocksource") != "tsc") return false;
+  std::ifstream file("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.compare(0, 5, "flags") != 0) continue;
+    return line.find(" constant_tsc") != std::string::npos && line.find(" nonstop_tsc") != std::string::npos;
+  }
+  return false;
+#else
+  return true;
+#endif
+}
+
+// Counter and CLOCK_MONOTONIC at the same moment: the tightest of a few tries.
+ClockFact ReadPair(ClockKind clock) {
+  ClockFact best{};
+  uint64_t best_width = UINT64_MAX;
+  for (int i = 0; i < 5; ++i) {
+    const uint64_t before = ReadTicks(clock);
+    const uint64_t monotonic = ReadMonotonic();
+    const uint64_t after = ReadTicks(clock);
+    if (after - before >= best_width) continue;
+    best_width = after - before;
+    timespec real;
+    clock_gettime(CLOCK_REALTIME, &real);
+    const uint64_t monotonic_again = ReadMonotonic();
+    best.ticks = clock == ClockKind::kMonotonic ? monotonic : before + (after - before) / 2;
+    best.monotonic_ns = monotonic;
+    best.realtime_ns = static_cast<uint64_t>(real.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(real.tv_nsec) -
+                       (monotonic_again - monotonic);
+  }
+  return best;
+}
+
+int PidfdOpen(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
+
+bool HasEnded(int pidfd) {
+  pollfd entry{pidfd, POLLIN, 0};
+  return poll(&entry, 1, 0) > 0;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionConfig& config) {
+  std::unique_ptr<Session> session(new Session());
+  session->config_ = config;
+  if (getrandom(&session->nonce_, sizeof(session->nonce_), 0) != sizeof(session->nonce_)) {
+    session->nonce_ = ReadMonotonic() ^ static_cast<uint64_t>(getpid()) << 32;
+  }
+  session->clock_ = CounterIsUsable() ? ClockKind::kCounter : ClockKind::kMonotonic;
+  const ClockFact first = ReadPair(session->clock_);
+  absl::Status status = session->MakeRendezvous();
+  if (!status.ok()) return status;
+  status = session->MakeSpool(config);
+  if (!status.ok()) return status;
+
+  // Good to some ten parts in a million, for thresholds; times are converted by the pairs of the whole run.
+  constexpr int kReads = 64;
+  uint64_t reads_ticks = ReadTicks(session->clock_);
+  for (int i = 0; i < kReads; ++i) ReadTicks(session->clock_);
+  reads_ticks = ReadTicks(session->clock_) - reads_ticks;
+  ClockFact second = ReadPair(session->clock_);
+  while (second.monotonic_ns - first.monotonic_ns < 1'000'000) second = ReadPair(session->clock_);
+  session->ticks_per_ns_ = static_cast<double>(second.ticks - first.ticks) /
+                           static_cast<double>(second.monotonic_ns - first.monotonic_ns);
+  session->clock_cost_ns_ = static_cast<double>(reads_ticks) / session->ticks_per_ns_ / (kReads + 1);
+
+  nlohmann::json facts;
+  facts["tbprof"] = std::string(Version());
+  facts["host"] = config.host;
+  facts["logdir"] = ValidUtf8(config.logdir);
+  facts["run"] = ValidUtf8(config.run);
+  facts["run_exclusive"] = config.run_exclusive;
+  facts["launcher_pid"] = getpid();
+  facts["clock"] = static_cast<int>(session->clock_);
+  facts["ticks_per_ns"] = session->ticks_per_ns_;
+  facts["clock_cost_ns"] = session->clock_cost_ns_;
+  facts["window"] = config.window;
+  facts["families"] = config.families;
+  facts["wait_threshold_ns"] = config.wait_threshold_ns;
+  facts["malloc_interval"] = config.malloc_interval;
+  facts["max_profile_size"] = config.max_profile_size;
+  facts["also"] = config.also;
+  facts["start_unix_ns"] = first.realtime_ns;
+  facts["start_ticks"] = first.ticks;
+  std::vector<std::string> command;
+  if (config.record_arguments) {
+    for (const std::string& word : config.command) command.push_back(ValidUtf8(word));
+  } else if (!config.command.empty()) {
+    command.push_back(ValidUtf8(config.command[0]));
+  }
+  facts["command"] = command;
+  const std::string text = facts.dump();
+  session->drain_->Append(FrameType::kSession, 0, text.data(), text.size());
+  session->drain_->Append(FrameType::kClock, 0, &first, sizeof(first));
+  session->drain_->Start();
+  if (config.armed_at_start) session->OpenWindow(0);
+  return session;
+}
+
+absl::Status Session::MakeRendezvous() {
+  const char* base = getenv("TMPDIR");
+  std::string pattern = absl::StrCat(base != nullptr && *base != '\0' ? base : "/tmp", "/tbprof-XXXXXX");
+  // The socket's path has to fit a sockaddr.
+  if (pattern.size() + 2 > kMaxSocketPath || pattern[0] != '/' || pattern.find(';') != std::string::npos) {
+    pattern = "/tmp/tbprof-XXXXXX";
+  }
+  if (mkdtemp(pattern.data()) == nullptr) {
+    const int error = errno;
+    pattern = "/tmp/tbprof-XXXXXX";
+    if (mkdtemp(pattern.data()) == nullptr) {
+      return absl::ErrnoToStatus(error, "cannot make a private directory for the target's socket in TMPDIR or /tmp");
+    }
+  }
+  directory_ = pattern;
+  socket_path_ = absl::StrCat(directory_, "/s");
+  for (ScopedFd* listener : {&listen_, &abstract_}) {
+    const bool abstract = listener == &abstract_;
+    ScopedFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd.valid()) return absl::ErrnoToStatus(errno, "cannot make a socket");
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    memcpy(address.sun_path + (abstract ? 1 : 0), socket_path_.c_str(), socket_path_.size() + 1);
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + socket_path_.size() + 1);
+    if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(fd.get(), kBacklog) != 0) {
+      return absl::ErrnoToStatus(errno, absl::StrCat("cannot listen on ", socket_path_));
+    }
+    *listener = std::move(fd);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Session::MakeSpool(const SessionConfig& config) {
+  std::string directory = config.spool_dir.empty() ? absl::StrCat(config.logdir, "/.tbprof") : config.spool_dir;
+  if (mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make the spool directory ", directory));
+  }
+  spool_path_ = absl::StrFormat("%s/%s-%d-%04x.spool", directory, config.run, getpid(), nonce_ & 0xffff);
+  ScopedFd fd(open(spool_path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot make the spool ", spool_path_));
+  // Held while the launcher lives: what `recover` finds unlocked has lost its launcher.
+  flock(fd.get(), LOCK_EX | LOCK_NB);
+  const SpoolHeader header = MakeSpoolHeader();
+  if (write(fd.get(), &header, sizeof(header)) != static_cast<ssize_t>(sizeof(header))) {
+    const int error = errno;
+    unlink(spool_path_.c_str());
+    return absl::ErrnoToStatus(error, absl::StrCat("cannot write the spool ", spool_path_));
+  }
+  uint64_t limit = config.spool_limit;
+  struct statvfs space;
+  if (limit == 0 && fstatvfs(fd.get(), &space) == 0) {
+    limit = static_cast<uint64_t>(space.f_bavail) * space.f_frsize / 2;
+  }
+  drain_ = std::make_unique<Drain>(std::move(fd), clock_, limit);
+  return absl::OkStatus();
+}
+
+Session::~Session() {
+  if (drain_ != nullptr) drain_->Stop();
+  if (!directory_.empty()) {
+    unlink(socket_path_.c_str());
+    rmdir(directory_.c_str());
+  }
+}
+
+std::string Session::Variable() const {
+  const uint32_t chunks = static_cast<uint32_t>(
+      std::clamp<uint64_t>(config_.segment_bytes / kChunkBytes, kMinChunks, kMaxChunks));
+  const auto ticks = [&](uint64_t ns) { return static_cast<uint64_t>(static_cast<double>(ns) * ticks_per_ns_); };
+  return absl::StrFormat("%s=1;%s;%x;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d", kSessionVariable, socket_path_, nonce_,
+                         static_cast<int>(clock_), armed() ? config_.families : 0, ticks(config_.wait_threshold_ns),
+                         config_.malloc_interval, kLargeAllocation, ticks(kSlowAllocationNs), chunks,
+                         config_.only_command ? getpid() : 0, config_.record_arguments ? 1 : 0, 0);
+}
+
+void Session::Handle() {
+  Accept(listen_.get());
+  Accept(abstract_.get());
+  const uint64_t now = ReadMonotonic();
+  if (now >= next_look_ns_) {
+    size_t dead = 0;
+    for (auto& target : targets_) {
+      LookAfter(target.get(), now);
+      dead += target->dead ? 1 : 0;
+    }
+    std::erase_if(targets_, [&](const std::unique_ptr<Target>& target) {
+      if (!target->dead || (now - target->dead_since_ns < kKeepDeadNs && dead <= kKeepDead)) return false;
+      // Give what a last fork child may still have written one more pass.
+      if (now - target->dead_since_ns < 4 * kLookIntervalNs) return false;
+      --dead;
+      drain_->Remove(target->mapped->number);
+      return true;
+    });
+    next_look_ns_ = now + (armed() ? kLookIntervalNs : kIdleLookIntervalNs);
+  }
+  if (now >= next_clock_ns_) {
+    TakeClockPair();
+    next_clock_ns_ = now + kClockIntervalNs;
+  }
+}
+
+int Session::TimeoutMs() const {
+  const uint64_t now = ReadMonotonic();
+  const uint64_t next = std::min(next_look_ns_, next_clock_ns_);
+  return next <= now ? 0 : static_cast<int>((next - now) / 1'000'000 + 1);
+}
+
+void Session::Accept(int listener) {
+  // Bounded, so that a storm of processes cannot keep us from signals.
+  for (int i = 0; i < 256; ++i) {
+    ScopedFd connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!connection.valid()) return;
+    ReceiveHello(connection.get());
+  }
+}
+
+void Session::ReceiveHello(int connection) {
+  ucred peer{};
+  socklen_t peer_size = sizeof(peer);
+  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) != 0) return;
+  Hello hello{};
+  iovec part{&hello, sizeof(hello)};
+  alignas(cmsghdr) char control[CMSG_SPACE(4 * sizeof(int))];
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  // The target sends right after it connects; between the two it may have been preempted.
+  pollfd ready{connection, POLLIN, 0};
+  poll(&ready, 1, 100);
+  const ssize_t size = recvmsg(connection, &message, MSG_CMSG_CLOEXEC);
+  ScopedFd segment_fd;
+  for (cmsghdr* entry = CMSG_FIRSTHDR(&message); entry != nullptr && size >= 0; entry = CMSG_NXTHDR(&message, entry)) {
+    if (entry->cmsg_level != SOL_SOCKET || entry->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (entry->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd;
+      memcpy(&fd, CMSG_DATA(entry) + i * sizeof(int), sizeof(int));
+      if (i == 0 && !segment_fd.valid()) {
+        segment_fd.Reset(fd);
+      } else {
+        close(fd);
+      }
+    }
+  }
+  if (size != static_cast<ssize_t>(sizeof(hello)) || hello.magic != kHelloMagic || hello.nonce != nonce_) return;
+  if (hello.abi != kAbiVersion) {
+    Note(absl::StrCat("process ", peer.pid, " is not recorded: its library has ABI ", hello.abi, ", this tbprof ",
+                      kAbiVersion, " (upgraded while it ran?)"));
+    return;
+  }
+  struct stat facts;
+  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+  if (!segment_fd.valid() || fstat(segment_fd.get(), &facts) != 0 ||
+      (fcntl(segment_fd.get(), F_GET_SEALS) & kSeals) != kSeals ||
+      static_cast<uint64_t>(facts.st_size) < sizeof(SegmentHeader) ||
+      static_cast<uint64_t>(facts.st_size) > LayoutFor(kMaxChunks).bytes) {
+    Note(absl::StrCat("process ", peer.pid, " is not recorded: what it sent is no sealed segment"));
+    return;
+  }
+  auto mapped = std::make_unique<MappedSegment>();
+  const auto bytes = static_cast<size_t>(facts.st_size);
+  mapped->mapping = ScopedMapping(
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, segment_fd.get(), 0), bytes);
+  if (!mapped->mapping.valid()) {
+    Note(absl::StrCat("process ", peer.pid, " is not recorded: cannot map its segment: ", strerror(errno)));
+    return;
+  }
+  SegmentHeader header;
+  memcpy(&header, mapped->mapping.data(), sizeof(header));
+  if (CheckSegmentHeader(header, bytes) != SegmentFault::kNone || header.nonce != nonce_) {
+    Note(absl::StrCat("process ", peer.pid, " is not recorded: its segment's header is not one of this version"));
+    return;
+  }
+  mapped->number = ++segments_seen_;
+  mapped->pid = peer.pid;
+  mapped->same_pids = peer.pid == hello.pid;
+  mapped->segment = SegmentAt(mapped->mapping.data(), header.chunk_count);
+  mapped->operation_count = header.operation_count;
+  SegmentFact fact{};
+  fact.pid = peer.pid;
+  fact.uid = peer.uid;
+  fact.seen_ticks = Now();
+  auto target = std::make_unique<Target>();
+  target->mapped = drain_->Add(std::move(mapped), fact);
+  SetControl(target->mapped);
+  LookAfter(target.get(), ReadMonotonic());
+  targets_.push_back(std::move(target));
+}
+
+// Sees new processes of the segment and the end of known ones.
+void Session::LookAfter(Target* target, uint64_t now_ns) {
+  const MappedSegment* mapped = target->mapped;
+  const Segment& segment = mapped->segment;
+  const uint32_t high = std::min(__atomic_load_n(&segment.header->process_high, __ATOMIC_ACQUIRE), kProcessSlots);
+  for (uint32_t i = 0; i < high; ++i) {
+    const ProcessSlot& slot = segment.process_slots[i];
+    if (__atomic_load_n(&slot.state, __ATOMIC_ACQUIRE) != static_cast<uint32_t>(SlotState::kLive)) continue;
+    const uint32_t serial = __atomic_load_n(&slot.serial, __ATOMIC_RELAXED);
+    const bool known = std::any_of(target->processes.begin(), target->processes.end(),
+                                   [&](const Process& process) { return process.serial == serial; });
+    if (known || serial == 0) continue;
+    Process process{i, serial, 0, ScopedFd()};
+    const int32_t inner = __atomic_load_n(&slot.pid, __ATOMIC_RELAXED);
+    if (serial == 1) {
+      process.pid = mapped->pid;
+    } else if (mapped->same_pids) {
+      process.pid = inner;
+    }
+    if (process.pid > 0) {
+      process.pidfd.Reset(PidfdOpen(process.pid));
+      drain_->ProcessSeen(mapped->number, serial, process.pid);
+      if (!process.pidfd.valid() && errno == ESRCH) {
+        drain_->ProcessEnded(mapped->number, serial, process.pid);
+        continue;
+      }
+    }
+    target->dead = false;
+    target->processes.push_back(std::move(process));
+  }
+  std::erase_if(target->processes, [&](const Process& process) {
+    if (!process.pidfd.valid() || !HasEnded(process.pidfd.get())) return false;
+    drain_->ProcessEnded(mapped->number, process.serial, process.pid);
+    return true;
+  });
+  if (target->processes.empty() && !target->dead) {
+    target->dead = true;
+    target->dead_since_ns = now_ns;
+  }
+  const uint32_t missed = __atomic_load_n(&segment.header->modules_missed, __ATOMIC_RELAXED);
+  if (missed != target->modules_missed && now_ns >= target->next_maps_ns && !target->dead) {
+    target->modules_missed = missed;
+    ReadMaps(target);
+    target->next_maps_ns = now_ns + 1'000'000'000;
+  }
+}
+
+void Session::ReadMaps(Target* target) {
+  std::ifstream file(absl::StrCat("/proc/", target->mapped->pid, "/maps"));
+  std::ostringstream text;
+  std::string line;
+  // Code only; a process with a hundred thousand data mappings is no one's business here.
+  while (std::getline(file, line) && text.tellp() < std::streamoff{4} << 20) {
+    if (line.find('/') != std::string::npos) text << line << '\n';
+  }
+  const std::string all = text.str();
+  if (!all.empty()) drain_->Append(FrameType::kMaps, target->mapped->number, all.data(), all.size());
+  ++target->maps_read;
+}
+
+void Session::TakeClockPair() {
+  const ClockFact pair = ReadPair(clock_);
+  drain_->Append(FrameType::kClock, 0, &pair, sizeof(pair));
+}
+
+void Session::SetControl(MappedSegment* mapped) {
+  __atomic_store_n(&mapped->segment.header->control, armed() ? config_.families : 0u, __ATOMIC_RELEASE);
+}
+
+uint64_t Session::OpenWindow(uint32_t number) {
+  const WindowFact fact{Now(), number, WindowEvent::kOpened, config_.families, 0};
+  drain_->Append(FrameType::kWindow, 0, &fact, sizeof(fact));
+  if (open_windows_++ == 0) {
+    drain_->SetIdleInterval(10);
+    for (auto& target : targets_) SetControl(target->mapped);
+  }
+  return fact.ticks;
+}
+
+uint64_t Session::CloseWindow(uint32_t number) {
+  const WindowFact fact{Now(), number, WindowEvent::kClosed, config_.families, 0};
+  if (--open_windows_ == 0) {
+    drain_->SetIdleInterval(200);
+    for (auto& target : targets_) SetControl(target->mapped);
+  }
+  drain_->Append(FrameType::kWindow, 0, &fact, sizeof(fact));
+  TakeClockPair();
+  return fact.ticks;
+}
+
+bool Session::Flush(int limit_ms) {
+  TakeClockPair();
+  const uint64_t now = ReadMonotonic();
+  for (auto& target : targets_) {
+    LookAfter(target.get(), now);
+    // Once per flush: what was loaded since, for stacks that pass through it.
+    if (!target->dead && target->maps_read == 0) ReadMaps(target.get());
+  }
+  return drain_->Flush(limit_ms);
+}
+
+void Session::Close(const EndFact& end) {
+  if (closed_) return;
+  closed_ = true;
+  Accept(listen_.get());
+  Accept(abstract_.get());
+  for (auto& target : targets_) __atomic_store_n(&target->mapped->segment.header->control, 0u, __ATOMIC_RELEASE);
+  Flush();
+  for (std::string& note : notes_) drain_->Append(FrameType::kNote, 0, note.data(), note.size());
+  drain_->Append(FrameType::kEnd, 0, &end, sizeof(end));
+  drain_->Stop();
+}
+
+void Session::RemoveSpool() { unlink(spool_path_.c_str()); }
+
+void Session::Note(std::string text) { notes_.push_back(std::move(text)); }
+
+std::vector<std::string> Session::TakeNotes() { return std::exchange(notes_, {}); }
+
+}  // namespace tbprof

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A session: from the start of a command to its profile. Owns the rendezvous, the segments, the drain and the spool;
+// opens and closes windows.
+//
+//   auto session = Session::Create(config);
+//   environment.push_back((*session)->Variable());       // for the target
+//   while (...) {
+//     ppoll({(*session)->fds()..., ...}, (*session)->TimeoutMs());
+//     (*session)->Handle();
+//   }
+//   (*session)->Close(end);                              // everything is in the spool
+//
+// Process: launcher, main thread.
+#ifndef TBPROF_LAUNCHER_SESSION_H_
+#define TBPROF_LAUNCHER_SESSION_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "launcher/drain.h"
+#include "launcher/scoped.h"
+#include "wire/clock.h"
+#include "wire/rendezvous.h"
+#include "writer/spool.h"
+
+namespace tbprof {
+
+struct SessionConfig {
+  std::vector<std::string> command;
+  std::string logdir;      // absolute
+  std::string run;
+  bool run_exclusive = true;
+  std::string host;
+  std::string spool_dir;   // absolute; empty: <logdir>/.tbprof
+  uint64_t spool_limit = 0;  // 0: half of what is free
+  uint32_t families = kFamilyAll;
+  bool armed_at_start = true;
+  bool record_arguments = true;
+  bool only_command = false;  // --follow=none
+  uint64_t wait_threshold_ns = 1000;
+  uint64_t malloc_interval = 512 * 1024;
+  uint64_t segment_bytes = 256u << 20;
+  std::string window;  // as given, for the profile
+  uint64_t max_profile_size = 0;
+  std::vector<std::string> also;
+};
+
+class Session {
+ public:
+  static absl::StatusOr<std::unique_ptr<Session>> Create(const SessionConfig& config);
+  ~Session();  // removes the rendezvous
+
+  // `TBPROF_SESSION=...`
+  std::string Variable() const;
+
+  int listen_fd() const { return listen_.get(); }
+  int abstract_fd() const { return abstract_.get(); }
+  // Accepts hellos, looks after processes, takes clock pairs. Never waits.
+  void Handle();
+  // When Handle wants to be called at the latest.
+  int TimeoutMs() const;
+
+  // `number` 0: the run's own window; captures from 1. Arms the families everywhere. Returns the border's ticks.
+  uint64_t OpenWindow(uint32_t number);
+  uint64_t CloseWindow(uint32_t number);
+  bool armed() const { return open_windows_ > 0; }
+
+  // All that was recorded until now is in the spool. False: not within the limit.
+  bool Flush(int limit_ms = 10000);
+  // The end: reads what is left, writes the end frame. Nothing is recorded any more.
+  void Close(const EndFact& end);
+
+  uint64_t Now() const { return ReadTicks(clock_); }
+  ClockKind clock() const { return clock_; }
+  const std::string& spool_path() const { return spool_path_; }
+  uint64_t spool_bytes() const { return sizeof(SpoolHeader) + drain_->bytes_written(); }
+  void RemoveSpool();
+
+  // For the terminal.
+  uint32_t segments_seen() const { return segments_seen_; }
+  std::vector<std::string> TakeNotes();
+  uint64_t records() const { return drain_->records(); }
+  uint64_t records_not_kept() const { return drain_->records_not_kept(); }
+
+ private:
+  struct Process {
+    uint32_t slot, serial;
+    pid_t pid;        // as we see it, 0: not known
+    ScopedFd pidfd;
+  };
+  struct Target {
+    MappedSegment* mapped;  // owned by the drain
+    std::vector<Process> processes;
+    bool dead = false;
+    uint64_t dead_since_ns = 0;
+    uint32_t modules_missed = 0;
+    uint64_t next_maps_ns = 0;
+    int maps_read = 0;
+  };
+
+  Session() = default;
+  absl::Status MakeRendezvous();
+  absl::Status MakeSpool(const SessionConfig& config);
+  void Accept(int listener);
+  void ReceiveHello(int connection);
+  void LookAfter(Target* target, uint64_t now_ns);
+  void ReadMaps(Target* target);
+  void TakeClockPair();
+  void SetControl(MappedSegment* mapped);
+  void Note(std::string text);
+
+  SessionConfig config_;
+  std::string directory_, socket_path_, spool_path_;
+  ScopedFd listen_, abstract_;
+  uint64_t nonce_ = 0;
+  ClockKind clock_ = ClockKind::kMonotonic;
+  double ticks_per_ns_ = 1;
+  double clock_cost_ns_ = 0;
+  std::unique_ptr<Drain> drain_;
+  std::vector<std::unique_ptr<Target>> targets_;
+  uint32_t segments_seen_ = 0;
+  int open_windows_ = 0;
+  uint64_t next_look_ns_ = 0;
+  uint64_t next_clock_ns_ = 0;
+  std::vector<std::string> notes_;
+  bool closed_ = false;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_SESSION_H_

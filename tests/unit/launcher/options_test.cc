@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/options.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+namespace tbprof {
+namespace {
+
+using Words = std::vector<std::string>;
+
+class OptionsTest : public testing::Test {
+ protected:
+  OptionsTest() {
+    char name[] = "/tmp/tbprof-options-XXXXXX";
+    directory_ = mkdtemp(name);
+  }
+  ~OptionsTest() override { std::filesystem::remove_all(directory_); }
+
+  std::string Write(const std::string& name, const std::string& text) {
+    const std::string path = directory_ + "/" + name;
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    std::ofstream(path, std::ios::binary) << text;
+    return path;
+  }
+  absl::StatusOr<Options> Parse(const Words& words, const Environment& environment = {}) {
+    return ParseOptions(words, environment, directory_);
+  }
+  Options Good(const Words& words, const Environment& environment = {}) {
+    absl::StatusOr<Options> options = Parse(words, environment);
+    EXPECT_TRUE(options.ok()) << options.status();
+    return options.ok() ? *options : Options();
+  }
+  std::string Bad(const Words& words, const Environment& environment = {}) {
+    absl::StatusOr<Options> options = Parse(words, environment);
+    EXPECT_FALSE(options.ok());
+    const std::string line = options.ok() ? "" : std::string(options.status().message());
+    EXPECT_EQ(line.find('\n'), std::string::npos) << line;
+    return line;
+  }
+  // The text and source of an option.
+  static OptionValue Value(const Options& options, std::string_view name) {
+    for (size_t i = 0; i < options.values.size(); ++i) {
+      if (OptionRows()[i].name == name) return options.values[i];
+    }
+    ADD_FAILURE() << name;
+    return {};
+  }
+
+  std::string directory_;
+};
+
+#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+TEST_F(OptionsTest, TheCommandIsUntouched) {
+  const Words command = {"prog",  "--logdir=/x", "-h", "--version", "--", "",  "a\nb", "\xff\xfe", "--run",
+                         "[a,b]", "-",           "=x", "--quiet",   "{}", " ", "'",    "\\",       "--config=/none"};
+  for (const Words& before : {Words{"run"}, Words{"run", "--"}, Words{"run", "--logdir", "/mine"},
+                              Words{"run", "--logdir=/mine", "--quiet", "--"}}) {
+    Words words = before;
+    words.insert(words.end(), command.begin(), command.end());
+    const Options options = Good(words);
+    EXPECT_EQ(options.command, command);
+    EXPECT_FALSE(options.help);
+    EXPECT_EQ(options.run, "");
+    EXPECT_EQ(options.logdir_named, before.size() > 2);
+  }
+}
+
+TEST_F(OptionsTest, ADoubleDashLetsTheCommandLookLikeAnOption) {
+  EXPECT_EQ(Good({"run", "--", "--logdir=/x"}).command, Words({"--logdir=/x"}));
+  EXPECT_EQ(Good({"run", "--", "--", "x"}).command, Words({"--", "x"}));
+  EXPECT_EQ(Good({"run", "-", "x"}).command, Words({"-", "x"}));
+  EXPECT_EQ(Good({"run", "", "x"}).command, Words({"", "x"}));
+}
+
+TEST_F(OptionsTest, OptionValuesAreTakenAsTheyAre) {
+  for (const std::string value : {"[a,b]", "[x]", "--run", "--", "-h", "a b", "a,b", "{}", "x=y", "\xff", "#1", "%q"}) {
+    EXPECT_EQ(Good({"run", "--logdir", value, "true"}).logdir, value);
+    EXPECT_EQ(Good({"run", "--logdir=" + value, "true"}).logdir, value);
+    EXPECT_EQ(Good({"run", "true"}, {"TBPROF_LOGDIR=" + value}).logdir, value);
+  }
+}
+
+TEST_F(OptionsTest, DefaultsEqualTheFieldsOfOptions) {
+  const Options fresh;
+  const Options parsed = Good({"run", "true"});
+  EXPECT_EQ(parsed.logdir, fresh.logdir);
+  EXPECT_FALSE(parsed.logdir_named);
+  EXPECT_EQ(parsed.run, fresh.run);
+  EXPECT_EQ(parsed.window.kind, fresh.window.kind);
+  EXPECT_EQ(parsed.window_duration, fresh.window_duration);
+  EXPECT_EQ(parsed.families, fresh.families);
+  EXPECT_EQ(parsed.malloc, fresh.malloc);
+  EXPECT_EQ(parsed.malloc_interval, fresh.malloc_interval);
+  EXPECT_EQ(parsed.wait_threshold, fresh.wait_threshold);
+  EXPECT_EQ(parsed.max_profile_size, fresh.max_profile_size);
+  EXPECT_EQ(parsed.spool_dir, fresh.spool_dir);
+  EXPECT_EQ(parsed.spool_limit, fresh.spool_limit);
+  EXPECT_EQ(parsed.keep_spool, fresh.keep_spool);
+  EXPECT_EQ(parsed.summary_json, fresh.summary_json);
+  EXPECT_EQ(parsed.summary_json_fd, fresh.summary_json_fd);
+  EXPECT_EQ(parsed.follow, fresh.follow);
+  EXPECT_EQ(parsed.quiet, fresh.quiet);
+  EXPECT_EQ(parsed.log_file, fresh.log_file);
+  EXPECT_EQ(parsed.on_error, fresh.on_error);
+  EXPECT_EQ(parsed.capture_signal, fresh.capture_signal);
+  EXPECT_EQ(parsed.also, fresh.also);
+  EXPECT_EQ(parsed.record_argv, fresh.record_argv);
+  EXPECT_EQ(parsed.strict, fresh.strict);
+  EXPECT_EQ(parsed.segment_size, fresh.segment_size);
+  EXPECT_EQ(parsed.values.size(), OptionRows().size());
+  for (const OptionValue& value : parsed.values) EXPECT_EQ(value.source, "default");
+}
+
+TEST_F(OptionsTest, EveryValueReachesItsField) {
+  const Options options = Good(
+      {"run", "--run=r", "--window=1s+500ms", "--window-duration=2s", "--trace=thread,lock,malloc", "--malloc=sampled",
+       "--malloc-interval=1MiB", "--wait-threshold=0", "--max-profile-size=1GiB", "--spool-dir=/s", "--spool-limit=5GB",
+       "--keep-spool", "--summary-json=fd:7", "--follow=none", "--quiet", "--log-file=/l", "--on-error=run",
+       "--capture-signal=USR2", "--also=perfetto", "--no-argv", "--strict", "--buffer-size=64MiB", "true"});
+  EXPECT_EQ(options.run, "r");
+  EXPECT_EQ(options.window.kind, Window::Kind::kRange);
+  EXPECT_EQ(options.window.delay, absl::Seconds(1));
+  EXPECT_EQ(options.window.duration, absl::Milliseconds(500));
+  EXPECT_EQ(options.window_duration, absl::Seconds(2));
+  EXPECT_EQ(options.families, uint32_t{kFamilyThread | kFamilyLock | kFamilyMalloc});
+  EXPECT_EQ(options.malloc_interval, 1u << 20);
+  EXPECT_EQ(options.wait_threshold, absl::ZeroDuration());
+  EXPECT_EQ(options.max_profile_size, 1u << 30);
+  EXPECT_EQ(options.spool_dir, "/s");
+  EXPECT_EQ(options.spool_limit, 5'000'000'000u);
+  EXPECT_TRUE(options.keep_spool);
+  EXPECT_EQ(options.summary_json, "");
+  EXPECT_EQ(options.summary_json_fd, 7);
+  EXPECT_EQ(options.follow, Follow::kNone);
+  EXPECT_TRUE(options.quiet);
+  EXPECT_EQ(options.log_file, "/l");
+  EXPECT_EQ(options.on_error, OnError::kRun);
+  EXPECT_EQ(options.capture_signal, SIGUSR2);
+  EXPECT_EQ(options.also, Words({"perfetto"}));
+  EXPECT_FALSE(options.record_argv);
+  EXPECT_TRUE(options.strict);
+  EXPECT_EQ(options.segment_size, 64u << 20);
+}
+
+TEST_F(OptionsTest, PrecedenceFromFlagToDefault) {
+  Write("tbprof.toml", "run = \"from-here\"\n");
+  Write("xdg/tbprof/config.toml", "run = \"from-xdg\"\n");
+  const std::string named = Write("named.toml", "run = \"from-named\"\n");
+  const std::string empty = Write("empty.toml", "# nothing\n");
+  const Environment xdg = {"XDG_CONFIG_HOME=" + directory_ + "/xdg"};
+  Environment all = xdg;
+  all.push_back("TBPROF_RUN=from-environment");
+  all.push_back("TBPROF_CONFIG=" + named);
+
+  auto expect = [&](const Words& words, const Environment& environment, const std::string& run,
+                    const std::string& source) {
+    const Options options = Good(words, environment);
+    EXPECT_EQ(options.run, run);
+    EXPECT_EQ(Value(options, "run").source, source);
+  };
+  expect({"run", "--run=from-flag", "true"}, all, "from-flag", "--run");
+  expect({"run", "true"}, all, "from-environment", "TBPROF_RUN");
+  expect({"run", "true"}, {xdg[0], "TBPROF_CONFIG=" + named}, "from-named", named);
+  expect({"run", "--config=named.toml", "true"}, xdg, "from-named", named);
+  expect({"run", "true"}, {xdg[0], "TBPROF_CONFIG=" + empty}, "from-here", directory_ + "/tbprof.toml");
+  expect({"run", "--config", empty, "true"}, {xdg[0], "TBPROF_CONFIG=" + named}, "from-here",
+         directory_ + "/tbprof.toml");
+  std::filesystem::remove(directory_ + "/tbprof.toml");
+  expect({"run", "true"}, xdg, "from-xdg", directory_ + "/xdg/tbprof/config.toml");
+  expect({"run", "true"}, {}, "", "default");
+}
+
+TEST_F(OptionsTest, HomeStandsForXdg) {
+  Write(".config/tbprof/config.toml", "quiet = true\n");
+  EXPECT_TRUE(Good({"run", "true"}, {"HOME=" + directory_}).quiet);
+  EXPECT_FALSE(Good({"run", "true"}, {"HOME=" + directory_, "XDG_CONFIG_HOME=/nonexistent"}).quiet);
+}
+
+TEST_F(OptionsTest, AnEmptyVariableCountsAsUnset) {
+  const Options options = Good({"run", "true"}, {"TBPROF_LOGDIR=", "TBPROF_QUIET=", "TBPROF_CONFIG="});
+  EXPECT_EQ(options.logdir, "./tbprof-logs");
+  EXPECT_FALSE(options.logdir_named);
+}
+
+TEST_F(OptionsTest, SwitchesInEveryForm) {
+  EXPECT_TRUE(Good({"run", "--quiet", "true"}).quiet);
+  EXPECT_TRUE(Good({"run", "--quiet=true", "true"}).quiet);
+  EXPECT_TRUE(Good({"run", "--quiet=1", "true"}).quiet);
+  EXPECT_FALSE(Good({"run", "--quiet=false", "true"}, {"TBPROF_QUIET=1"}).quiet);
+  EXPECT_FALSE(Good({"run", "--quiet=0", "true"}).quiet);
+  EXPECT_TRUE(Good({"run", "true"}, {"TBPROF_QUIET=yes"}).quiet);
+  EXPECT_FALSE(Good({"run", "true"}, {"TBPROF_QUIET=OFF"}).quiet);
+  EXPECT_TRUE(Good({"run", "--no-argv=false", "true"}).record_argv);
+  EXPECT_HAS(Bad({"run", "--quiet=maybe", "true"}), "--quiet");
+  EXPECT_HAS(Bad({"run", "--quiet=", "true"}), "lacks a value");
+}
+
+TEST_F(OptionsTest, TheLastOfTwoCounts) {
+  EXPECT_EQ(Good({"run", "--run=a", "--run", "b", "true"}).run, "b");
+  EXPECT_FALSE(Good({"run", "--quiet", "--quiet=false", "true"}).quiet);
+}
+
+TEST_F(OptionsTest, UnknownNamesGetTheNearest) {
+  EXPECT_HAS(Bad({"run", "--lgdir=/x", "true"}), "did you mean --logdir?");
+  EXPECT_HAS(Bad({"run", "--widnow=all", "true"}), "did you mean --window?");
+  EXPECT_HAS(Bad({"run", "--wait", "true"}), "did you mean --wait-threshold?");
+  EXPECT_HAS(Bad({"run", "--keep_spool", "true"}), "did you mean --keep-spool?");
+  EXPECT_HAS(Bad({"run", "-x", "true"}), "unknown option -x");
+  EXPECT_HAS(Bad({"run", "--xyzzyxyzzy", "true"}), "tbprof run --help");
+  EXPECT_HAS(Bad({"run", "--\n\x1b[31m", "true"}), "unknown option --\\n\\x1b[31m");
+  EXPECT_HAS(Bad({"run", "---", "true"}), "unknown option ---");
+  EXPECT_HAS(Bad({"convert", "--malloc=off", "s"}), "--malloc is no option of tbprof convert");
+  EXPECT_HAS(Bad({"run", "true"}, {"TBPROF_LOGDRI=/x"}), "TBPROF_LOGDRI, which is no option of tbprof; did you mean "
+                                                         "TBPROF_LOGDIR?");
+  EXPECT_HAS(Bad({"run", "--trace=thread,lokc", "true"}), "did you mean lock?");
+}
+
+TEST_F(OptionsTest, InternalVariablesAreNoOptions) {
+  Good({"run", "true"}, {"TBPROF_SESSION=x", "TBPROF_DISABLE=0", "TBPROF_LIBRARY_DIR=/x", "TBPROF_TEST_ANYTHING=1",
+                         "TBPROF_LOG=debug", "OTHER=1", "TBPROFX=1"});
+}
+
+TEST_F(OptionsTest, MissingWordsAreTold) {
+  EXPECT_HAS(Bad({}), "usage: tbprof run");
+  EXPECT_HAS(Bad({"run"}), "no command to run; usage: tbprof run");
+  EXPECT_HAS(Bad({"run", "--"}), "no command to run");
+  EXPECT_HAS(Bad({"run", "--quiet"}), "no command to run");
+  EXPECT_HAS(Bad({"run", "--logdir"}), "--logdir lacks a value");
+  EXPECT_HAS(Bad({"run", "--logdir=", "true"}), "lacks a value");
+  EXPECT_HAS(Bad({"run", "--logdir", "", "true"}), "lacks a value");
+}
+
+TEST_F(OptionsTest, WithoutSubcommandThereIsAHint) {
+  EXPECT_HAS(Bad({"python", "train.py"}), "tbprof run -- python");
+  EXPECT_HAS(Bad({"rnu", "x"}), "did you mean run?");
+  EXPECT_HAS(Bad({"--logdir=/x", "python"}), "tbprof run --logdir");
+  EXPECT_HAS(Bad({"--versoin"}), "did you mean --version?");
+  EXPECT_HAS(Bad({"--", "x"}), "tbprof run -- COMMAND");
+  EXPECT_TRUE(Good({"--version"}).version);
+  EXPECT_TRUE(Good({"-V"}).version);
+  EXPECT_TRUE(Good({"--help"}).help);
+  EXPECT_TRUE(Good({"-h"}).help);
+}
+
+TEST_F(OptionsTest, HelpNeedsNoCommandAndNoGoodEnvironment) {
+  Write("tbprof.toml", "nonsense = 1\n");
+  EXPECT_TRUE(Good({"run", "-h"}, {"TBPROF_NONSENSE=1"}).help);
+  EXPECT_TRUE(Good({"convert", "--help"}).help);
+  EXPECT_EQ(Good({"help", "run"}, {"TBPROF_NONSENSE=1"}).operands, Words({"run"}));
+  EXPECT_TRUE(Good({"help", "-h"}).help);
+}
+
+TEST_F(OptionsTest, OperandsOfConvert) {
+  const Options options = Good({"convert", "a", "--logdir=/x", "b", "--", "--c"});
+  EXPECT_EQ(options.operands, Words({"a", "b", "--c"}));
+  EXPECT_TRUE(options.command.empty());
+  EXPECT_EQ(options.logdir, "/x");
+  EXPECT_TRUE(options.logdir_named);
+}
+
+TEST_F(OptionsTest, TheKillSwitchWinsOverEveryOtherFault) {
+  Write("tbprof.toml", "nonsense = 1\n");
+  const Options options =
+      Good({"run", "--window=rubbish", "--", "prog", "--x"}, {"TBPROF_DISABLE=1", "TBPROF_NONSENSE=1"});
+  EXPECT_TRUE(options.disabled);
+  EXPECT_EQ(options.command, Words({"prog", "--x"}));
+  std::filesystem::remove(directory_ + "/tbprof.toml");
+  EXPECT_FALSE(Good({"run", "prog"}, {"TBPROF_DISABLE=0"}).disabled);
+  EXPECT_FALSE(Good({"run", "prog"}, {"TBPROF_DISABLE="}).disabled);
+}
+
+TEST_F(OptionsTest, BadValuesNameOptionSourceAndForm) {
+  EXPECT_HAS(Bad({"run", "--window=soon", "true"}), "--window: expected all, none or DELAY+DURATION");
+  EXPECT_HAS(Bad({"run", "true"}, {"TBPROF_WINDOW=soon"}), "TBPROF_WINDOW: expected all");
+  Write("tbprof.toml", "window = soon\n");
+  EXPECT_HAS(Bad({"run", "true"}), directory_ + "/tbprof.toml: window: expected all");
+  std::filesystem::remove(directory_ + "/tbprof.toml");
+  for (const char* window : {"auto", "steps=3:5", "last=30s", "1+2", "1s+", "+1s", "1s+0s", "-1s+1s", "1s+inf"}) {
+    EXPECT_FALSE(Parse({"run", "true"}, {std::string("TBPROF_WINDOW=") + window}).ok()) << window;
+  }
+  EXPECT_HAS(Bad({"run", "--window=auto", "true"}), "no other window");
+  EXPECT_HAS(Bad({"run", "--run=a/b", "true"}), "--run: expected the name of one directory");
+  EXPECT_HAS(Bad({"run", "--run=..", "true"}), "--run");
+  EXPECT_HAS(Bad({"run", "--run=a\nb", "true"}), "`a\\nb`");
+  EXPECT_HAS(Bad({"run", "--malloc=exact", "true"}), "sampled or off");
+  EXPECT_HAS(Bad({"run", "--malloc-interval=0", "true"}), "--malloc-interval");
+  EXPECT_HAS(Bad({"run", "--buffer-size=1KiB", "true"}), "--buffer-size");
+  EXPECT_HAS(Bad({"run", "--buffer-size=100GiB", "true"}), "--buffer-size");
+  EXPECT_HAS(Bad({"run", "--follow=some", "true"}), "children, all or none");
+  EXPECT_HAS(Bad({"run", "--capture-signal=KILL", "true"}), "USR1, USR2 or none");
+  EXPECT_HAS(Bad({"run", "--on-error=pray", "true"}), "stop or run");
+  EXPECT_HAS(Bad({"run", "--window-duration=11m", "true"}), "--window-duration");
+  EXPECT_HAS(Bad({"run", "--trace=", "true"}), "lacks a value");
+  for (const char* fd : {"fd:", "fd:-1", "fd:x", "fd:3x", "fd:99999999999"}) {
+    EXPECT_HAS(Bad({"run", std::string("--summary-json=") + fd, "true"}), "fd:N");
+  }
+}
+
+TEST_F(OptionsTest, TraceAndMallocAgree) {
+  EXPECT_EQ(Good({"run", "--malloc=off", "true"}).families, uint32_t{kFamilyAll & ~kFamilyMalloc});
+  EXPECT_EQ(Good({"run", "--trace=lock", "true"}).malloc, MallocMode::kOff);
+  EXPECT_EQ(Good({"run", "--trace=none", "true"}).families, 0u);
+  EXPECT_EQ(Good({"run", "--trace=io, all", "true"}).families, uint32_t{kFamilyAll});
+  EXPECT_FALSE(Parse({"run", "--trace=none,io", "true"}).ok());
+  EXPECT_FALSE(Parse({"run", "--trace=io,,lock", "true"}).ok());
+  EXPECT_EQ(FamilyNames(kFamilyAll), "all");
+  EXPECT_EQ(FamilyNames(0), "none");
+  EXPECT_EQ(FamilyNames(kFamilyThread | kFamilyIo), "thread,io");
+}
+
+TEST_F(OptionsTest, ConfigFileForms) {
+  Write("tbprof.toml",
+        "# a comment\n"
+        "logdir = \"/data/a # b, c\"   # another\n"
+        "trace = [\"thread\", \"lock\"]\n"
+        "wait_threshold = '2us'\n"
+        "quiet = true\n"
+        "\n"
+        "[run]\n"
+        "run = inner\n"
+        "[convert]\n"
+        "run = other\n");
+  const Options options = Good({"run", "true"});
+  EXPECT_EQ(options.logdir, "/data/a # b, c");
+  EXPECT_TRUE(options.logdir_named);
+  EXPECT_EQ(options.families, uint32_t{kFamilyThread | kFamilyLock});
+  EXPECT_EQ(options.wait_threshold, absl::Microseconds(2));
+  EXPECT_TRUE(options.quiet);
+  EXPECT_EQ(options.run, "inner");
+  EXPECT_EQ(Good({"convert", "s"}).run, "other");
+}
+
+TEST_F(OptionsTest, ConfigFileFaults) {
+  const std::string path = Write("tbprof.toml", "logdri = \"/x\"\n");
+  EXPECT_HAS(Bad({"run", "true"}), path + ": unknown key logdri; did you mean logdir?");
+  Write("tbprof.toml", "[rnu]\nquiet = true\n");
+  EXPECT_HAS(Bad({"run", "true"}), "unknown section [rnu]; did you mean run?");
+  Write("tbprof.toml", "config = \"/etc/other\"\n");
+  EXPECT_HAS(Bad({"run", "true"}), "unknown key config");
+  std::filesystem::remove(path);
+  std::filesystem::create_directory(path);
+  EXPECT_HAS(Bad({"run", "true"}), "not a file");
+  std::filesystem::remove(path);
+  EXPECT_HAS(Bad({"run", "--config=/nonexistent/x", "true"}), "no configuration file /nonexistent/x");
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_HAS(Bad({"run", "true"}), "not a file");
+}
+
+TEST_F(OptionsTest, GarbageInAConfigFileIsAnErrorAtMost) {
+  srand(1);
+  for (int round = 0; round < 2000; ++round) {
+    const std::string_view alphabet = "[]=\"'#,. \n\nabclogdirun\x01\xff-_+";
+    std::string text;
+    for (int i = rand() % 60; i > 0; --i) text.push_back(alphabet[static_cast<size_t>(rand()) % alphabet.size()]);
+    Write("tbprof.toml", text);
+    const absl::StatusOr<Options> options = Parse({"run", "true"});
+    if (!options.ok()) {
+      EXPECT_EQ(std::string(options.status().message()).find('\n'), std::string::npos);
+    }
+  }
+}
+
+TEST(ParseDurationTest, Forms) {
+  EXPECT_EQ(*ParseDuration("500ms"), absl::Milliseconds(500));
+  EXPECT_EQ(*ParseDuration("1m30s"), absl::Seconds(90));
+  EXPECT_EQ(*ParseDuration("1.5s"), absl::Milliseconds(1500));
+  EXPECT_EQ(*ParseDuration("1us"), absl::Microseconds(1));
+  EXPECT_EQ(*ParseDuration("0"), absl::ZeroDuration());
+  for (const char* bad : {"", "5", "-1s", "+1s", "s", "1x", "inf", "1e400h", "99999999999999h", "1s ", " 1s", "nan"}) {
+    EXPECT_FALSE(ParseDuration(bad).ok()) << bad;
+  }
+}
+
+TEST(ParseSizeTest, Forms) {
+  EXPECT_EQ(*ParseSize("0"), 0u);
+  EXPECT_EQ(*ParseSize("4096"), 4096u);
+  EXPECT_EQ(*ParseSize("4096B"), 4096u);
+  EXPECT_EQ(*ParseSize("64KB"), 64'000u);
+  EXPECT_EQ(*ParseSize("64KiB"), 65536u);
+  EXPECT_EQ(*ParseSize("64k"), 65536u);
+  EXPECT_EQ(*ParseSize("64MB"), 64'000'000u);
+  EXPECT_EQ(*ParseSize("1GiB"), 1u << 30);
+  EXPECT_EQ(*ParseSize("2T"), uint64_t{2} << 40);
+  EXPECT_EQ(*ParseSize("18446744073709551615"), ~uint64_t{0});
+  for (const char* bad : {"", "-1", "+1", "1.5G", "x", "1X", "1KBB", "1 K", "18446744073709551616", "99999999999T"}) {
+    EXPECT_FALSE(ParseSize(bad).ok()) << bad;
+  }
+}
+
+TEST(OptionRowsTest, OneEntryDrivesEverything) {
+  std::set<std::string> names;
+  for (const OptionRow& row : OptionRows()) {
+    EXPECT_TRUE(names.insert(std::string(row.name)).second) << row.name;
+    EXPECT_NE(OptionMarkdown().find("`" + EnvironmentName(row.name) + "`"), std::string::npos) << row.name;
+    EXPECT_FALSE(row.help.empty());
+    EXPECT_NE(row.help.back(), '.') << row.name;
+    if ((row.commands & kForRun) != 0) {
+      EXPECT_NE(OptionHelp("run", 100).find("--" + std::string(row.name)), std::string::npos) << row.name;
+    }
+    if (!row.default_text.empty()) {
+      Options options;
+      EXPECT_TRUE(row.set(options, row.default_text).ok()) << row.name;
+    }
+  }
+  EXPECT_EQ(EnvironmentName("spool-dir"), "TBPROF_SPOOL_DIR");
+}
+
+TEST(OptionRowsTest, HelpFitsTheTerminal) {
+  for (int width : {60, 80, 100}) {
+    const std::string help = OptionHelp("run", width);
+    for (size_t at = 0, end; (end = help.find('\n', at)) != std::string::npos; at = end + 1) {
+      EXPECT_LE(end - at, static_cast<size_t>(width)) << help.substr(at, end - at);
+    }
+  }
+}
+
+TEST_F(OptionsTest, ExplainShowsValueAndSource) {
+  const Options options = Good({"config", "--explain"}, {"TBPROF_LOGDIR=/env"});
+  EXPECT_TRUE(options.explain);
+  const std::string text = ExplainOptions(options);
+  EXPECT_NE(text.find("/env"), std::string::npos);
+  EXPECT_NE(text.find("TBPROF_LOGDIR"), std::string::npos);
+  EXPECT_EQ(static_cast<size_t>(std::count(text.begin(), text.end(), '\n')), OptionRows().size());
+}
+
+TEST(NearestNameTest, NearAndFar) {
+  EXPECT_EQ(NearestName("windwo", {"window", "malloc"}), "window");
+  EXPECT_EQ(NearestName("zzz", {"window", "malloc"}), "");
+  EXPECT_EQ(NearestName("", {"window"}), "");
+  EXPECT_EQ(NearestName(std::string(100000, 'x'), {"window"}), "");
+}
+
+}  // namespace
+}  // namespace tbprof

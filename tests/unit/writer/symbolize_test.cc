@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/symbolize.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <link.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "writer/elf_file.h"
+#include "writer/unwind.h"
+
+namespace tbprof {
+
+struct SymbolizeTestClass {
+  template <typename T>
+  __attribute__((noinline, noipa)) static T Twice(T value) {
+    return value + value;
+  }
+};
+
+extern "C" __attribute__((noinline, noipa)) int tbprof_test_plain_c(int value) { return value + 1; }
+extern "C" __attribute__((noinline, noipa)) int tbprof_test_patch_me(int value) { return value + 2; }
+
+// Both from Rust: the new mangling stays as it is.
+extern "C" __attribute__((noinline, noipa)) int _RNvC6tbprof4main(int value) { return value + 3; }
+
+namespace {
+
+__attribute__((noinline, noipa)) int StaticFunction(int value) { return value + 4; }
+constexpr int kStaticFunctionLine = __LINE__ - 1;
+
+[[noreturn]] __attribute__((noinline, noipa)) void NeverReturns() { abort(); }
+__attribute__((noinline, noipa)) void EndsWithNoreturnCall() { NeverReturns(); }
+
+template <typename F>
+uint64_t Address(F function) {
+  return reinterpret_cast<uint64_t>(function);
+}
+
+int AddModule(dl_phdr_info* info, size_t, void* argument) {
+  Module module;
+  module.load_bias = info->dlpi_addr;
+  module.start = UINT64_MAX;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const auto& segment = info->dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD) continue;
+    module.start = std::min<uint64_t>(module.start, info->dlpi_addr + segment.p_vaddr);
+    module.end = std::max<uint64_t>(module.end, info->dlpi_addr + segment.p_vaddr + segment.p_memsz);
+  }
+  auto* modules = static_cast<ModuleMap*>(argument);
+  module.path = info->dlpi_name;
+  if (module.path.empty() && modules->modules().empty()) {
+    module.path = std::filesystem::read_symlink("/proc/self/exe");
+  }
+  if (auto file = ElfFile::Open(module.path)) module.build_id = file->build_id();
+  modules->Add(module);
+  return 0;
+}
+
+ModuleMap OwnModules() {
+  ModuleMap modules;
+  dl_iterate_phdr(AddModule, &modules);
+  return modules;
+}
+
+ModuleMap WithFile(uint64_t address, const std::string& path, const std::string& build_id = {}) {
+  ModuleMap modules = OwnModules();
+  Module changed = *modules.Find(address);
+  changed.path = path;
+  changed.build_id = build_id;
+  modules.Add(changed);
+  return modules;
+}
+
+Symbol FindOwn(uint64_t address, bool is_return_address = false) {
+  Symbolizer symbolizer;
+  return symbolizer.Find(OwnModules(), address, is_return_address);
+}
+
+std::string OwnName() {
+  return std::filesystem::read_symlink("/proc/self/exe").filename();
+}
+
+bool HasDebugLines() {
+  auto file = ElfFile::Open(std::filesystem::read_symlink("/proc/self/exe"));
+  return file != nullptr && file->FindSection(".debug_line") != nullptr;
+}
+
+TEST(SymbolTest, TextSaysWhatIsKnown) {
+  Symbol symbol;
+  symbol.offset = 0x1234;
+  EXPECT_EQ(symbol.Text(), "0x1234");
+  symbol.module = "libx.so";
+  EXPECT_EQ(symbol.Text(), "libx.so+0x1234");
+  symbol.function = "f()";
+  EXPECT_EQ(symbol.Text(), "f() (libx.so)");
+  symbol.file = "/src/dir/x.cc";
+  EXPECT_EQ(symbol.Text(), "f() (libx.so)");
+  symbol.line = 12;
+  EXPECT_EQ(symbol.Text(), "f() (x.cc:12)");
+  symbol.module.clear();
+  EXPECT_EQ(symbol.Text(), "f() (x.cc:12)");
+}
+
+TEST(SymbolizeTest, NamesFunctions) {
+  EXPECT_EQ(FindOwn(Address(&tbprof_test_plain_c)).function, "tbprof_test_plain_c");
+  EXPECT_EQ(FindOwn(Address(&StaticFunction)).function,
+            "tbprof::(anonymous namespace)::StaticFunction(int)");
+  EXPECT_EQ(FindOwn(Address(&SymbolizeTestClass::Twice<double>)).function,
+            "double tbprof::SymbolizeTestClass::Twice<double>(double)");
+  EXPECT_EQ(FindOwn(Address(&_RNvC6tbprof4main)).function, "_RNvC6tbprof4main");
+  EXPECT_EQ(FindOwn(Address(&StaticFunction)).module, OwnName());
+}
+
+TEST(SymbolizeTest, GivesFileAndLine) {
+  if (!HasDebugLines()) GTEST_SKIP() << "built without debug information";
+  const Symbol symbol = FindOwn(Address(&StaticFunction));
+  EXPECT_EQ(symbol.line, kStaticFunctionLine);
+  EXPECT_EQ(symbol.Text(), "tbprof::(anonymous namespace)::StaticFunction(int) (symbolize_test.cc:" +
+                               std::to_string(kStaticFunctionLine) + ")");
+  EXPECT_EQ(std::filesystem::path(symbol.file).filename(), "symbolize_test.cc");
+}
+
+TEST(SymbolizeTest, NamesFunctionsOfLibraries) {
+  EXPECT_NE(FindOwn(Address(&qsort)).function.find("qsort"), std::string::npos);
+  void* memcpy_address = dlsym(RTLD_DEFAULT, "fopen");
+  const Symbol symbol = FindOwn(Address(memcpy_address));
+  EXPECT_NE(symbol.function.find("fopen"), std::string::npos) << symbol.function;
+  EXPECT_EQ(symbol.function.find('@'), std::string::npos) << symbol.function;
+}
+
+TEST(SymbolizeTest, ReturnAddressBelongsToTheCall) {
+  // The end of EndsWithNoreturnCall, where its only call returns to.
+  const uint64_t begin = Address(&EndsWithNoreturnCall);
+  const std::string name = FindOwn(begin).function;
+  uint64_t end = begin;
+  while (FindOwn(end).function == name) ++end;
+  EXPECT_EQ(FindOwn(end, true).function, name);
+  EXPECT_NE(FindOwn(end, false).function, name);
+  EXPECT_EQ(FindOwn(end, true).offset, FindOwn(end, false).offset);
+}
+
+TEST(SymbolizeTest, AddressesOutsideOfFunctions) {
+  const ModuleMap modules = OwnModules();
+  Symbolizer symbolizer;
+  EXPECT_EQ(symbolizer.Find(modules, 0, false).Text(), "0x0");
+  EXPECT_EQ(symbolizer.Find(modules, 0, true).Text(), "0x0");
+  EXPECT_EQ(symbolizer.Find(modules, 16, true).Text(), "0x10");
+  EXPECT_EQ(symbolizer.Find(modules, UINT64_MAX, false).Text(), "0xffffffffffffffff");
+  const Module& own = *modules.Find(Address(&StaticFunction));
+  EXPECT_EQ(symbolizer.Find(modules, own.start, false).Text(),
+            FindOwn(own.start).module + "+" + [&] {
+              char text[32];
+              snprintf(text, sizeof(text), "0x%llx",
+                       static_cast<unsigned long long>(own.start - own.load_bias));
+              return std::string(text);
+            }());
+}
+
+TEST(SymbolizeTest, FilesThatMustNotBeUsed) {
+  const uint64_t address = Address(&tbprof_test_plain_c);
+  const ModuleMap own = OwnModules();
+  const Module module = *own.Find(address);
+  ASSERT_FALSE(module.build_id.empty());
+  std::string other = module.build_id;
+  other[0] = static_cast<char>(other[0] ^ 1);
+  Symbolizer symbolizer;
+  auto text = [&](const std::string& path, const std::string& build_id) {
+    return symbolizer.Find(WithFile(address, path, build_id), address, false).Text();
+  };
+  char offset[32];
+  snprintf(offset, sizeof(offset), "+0x%llx",
+           static_cast<unsigned long long>(address - module.load_bias));
+  EXPECT_EQ(text(module.path, other), OwnName() + offset);
+  EXPECT_EQ(text(module.path + " (deleted)", ""), OwnName() + offset);
+  EXPECT_EQ(text("/gone/libx.so (deleted)", ""), std::string("libx.so") + offset);
+  EXPECT_EQ(text("/gone/libx.so (deleted)", module.build_id), std::string("libx.so") + offset);
+  EXPECT_EQ(text("[vdso]", ""), std::string("[vdso]") + offset);
+  EXPECT_EQ(text("", ""), std::string("[unknown]") + offset);
+  EXPECT_EQ(text("/gone/", ""), std::string("[unknown]") + offset);
+  EXPECT_EQ(text("/dev/zero", ""), std::string("zero") + offset);
+  EXPECT_EQ(text("/gone/a\x01" "b\x1b[1m", ""), std::string("a\\x01b\\x1b[1m") + offset);
+  // The same build, used.
+  EXPECT_EQ(text(module.path + " (deleted)", module.build_id).find("tbprof_test_plain_c"), 0U);
+  EXPECT_EQ(text(module.path, "").find("tbprof_test_plain_c"), 0U);
+}
+
+class SymbolizeFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/tbprof_symbolize_test_XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    directory_ = name;
+    copy_ = directory_ + "/copy";
+    const ModuleMap modules = OwnModules();
+    std::ifstream stream(modules.Find(Address(&StaticFunction))->path, std::ios::binary);
+    good_.assign(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  void Write(const std::string& content) {
+    std::ofstream stream(copy_, std::ios::binary | std::ios::trunc);
+    stream << content;
+  }
+
+  std::string directory_;
+  std::string copy_;
+  std::string good_;
+};
+
+TEST_F(SymbolizeFileTest, WithoutSymbols) {
+  Elf64_Ehdr header;
+  memcpy(&header, good_.data(), sizeof(header));
+  header.e_shoff = 0;
+  header.e_shnum = 0;
+  std::string stripped = good_;
+  memcpy(stripped.data(), &header, sizeof(header));
+  Write(stripped);
+  const uint64_t address = Address(&StaticFunction);
+  Symbolizer symbolizer;
+  const std::string text = symbolizer.Find(WithFile(address, copy_), address, false).Text();
+  EXPECT_EQ(text.find("copy+0x"), 0U) << text;
+}
+
+TEST_F(SymbolizeFileTest, OddNamesAreMadePrintable) {
+  const std::string name = "tbprof_test_patch_me";
+  std::string odd = good_;
+  for (size_t at = 0; (at = odd.find(name, at)) != std::string::npos; at += name.size()) {
+    odd[at] = '\xff';
+    odd[at + 1] = '\x01';
+  }
+  Write(odd);
+  const uint64_t address = Address(&tbprof_test_patch_me);
+  Symbolizer symbolizer;
+  const Symbol symbol = symbolizer.Find(WithFile(address, copy_), address, false);
+  EXPECT_EQ(symbol.function, "\\xff\\x01prof_test_patch_me");
+}
+
+TEST_F(SymbolizeFileTest, FileTruncatedAfterOpening) {
+  Write(good_);
+  const uint64_t address = Address(&StaticFunction);
+  const ModuleMap modules = WithFile(address, copy_);
+  Symbolizer symbolizer;
+  symbolizer.Find(modules, Address(&tbprof_test_plain_c), false);
+  ASSERT_EQ(truncate(copy_.c_str(), 4096), 0);
+  for (uint64_t i = 0; i < 5000; ++i) symbolizer.Find(modules, address + i * 8, false);
+}
+
+TEST_F(SymbolizeFileTest, BrokenFilesEndCleanly) {
+  const uint64_t address = Address(&StaticFunction);
+  Write(good_);
+  std::vector<ElfFile::Section> sections;
+  {
+    auto file = ElfFile::Open(copy_);
+    ASSERT_NE(file, nullptr);
+    for (const auto& section : file->sections()) {
+      if (section.size == 0 || section.type == SHT_NOBITS) continue;
+      if (section.name.find("debug") != std::string::npos || section.name.find("sym") == 1 ||
+          section.name.find("str") != std::string::npos) {
+        sections.push_back(section);
+      }
+    }
+  }
+  ASSERT_FALSE(sections.empty());
+  const ModuleMap modules = WithFile(address, copy_);
+  std::mt19937_64 random(4);
+  uint64_t section_headers;
+  memcpy(&section_headers, good_.data() + offsetof(Elf64_Ehdr, e_shoff), sizeof(section_headers));
+  for (int i = 0; i < 150; ++i) {
+    std::string bad = good_;
+    const int flips = 1 << (random() % 14);
+    for (int flip = 0; flip < flips; ++flip) {
+      const ElfFile::Section& section = sections[random() % sections.size()];
+      uint64_t at = section.offset + random() % section.size;
+      if (i % 3 == 0) at = section.offset + random() % std::min<uint64_t>(section.size, 256);
+      if (i % 5 == 0) at = random() % 1024;
+      if (i % 7 == 0) at = section_headers + random() % (good_.size() - section_headers);
+      bad[at] = static_cast<char>(bad[at] ^ (1 << random() % 8));
+    }
+    if (i % 20 == 0) bad.resize(random() % bad.size());
+    Write(bad);
+    Symbolizer symbolizer;
+    for (int k = 0; k < 100; ++k) {
+      symbolizer.Find(modules, address - 100000 + random() % 200000, k % 2 == 0);
+    }
+  }
+}
+
+TEST_F(SymbolizeFileTest, AFifoDoesNotBlock) {
+  const std::string path = directory_ + "/fifo";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const uint64_t address = Address(&StaticFunction);
+  Symbolizer symbolizer;
+  EXPECT_EQ(symbolizer.Find(WithFile(address, path), address, false).function, "");
+}
+
+TEST(ElfFileTest, ReadsOnlyWhatIsThere) {
+  const ModuleMap modules = OwnModules();
+  auto file = ElfFile::Open(modules.Find(Address(&StaticFunction))->path);
+  ASSERT_NE(file, nullptr);
+  std::vector<uint8_t> bytes(3 * ElfFile::kBlockSize);
+  EXPECT_TRUE(file->Read(0, bytes.data(), 4));
+  EXPECT_EQ(memcmp(bytes.data(), ELFMAG, 4), 0);
+  EXPECT_TRUE(file->Read(ElfFile::kBlockSize - 2, bytes.data(), 4));
+  EXPECT_TRUE(file->Read(1, bytes.data(), bytes.size()));
+  EXPECT_TRUE(file->Read(file->size(), bytes.data(), 0));
+  EXPECT_FALSE(file->Read(file->size() - 3, bytes.data(), 4));
+  EXPECT_FALSE(file->Read(UINT64_MAX, bytes.data(), 1));
+  EXPECT_FALSE(file->Read(UINT64_MAX - 2, bytes.data(), 4));
+  EXPECT_FALSE(file->ReadAddress(UINT64_MAX - 2, bytes.data(), 4));
+  EXPECT_EQ(ElfFile::Open("/no/such/file"), nullptr);
+  EXPECT_EQ(ElfFile::Open("/etc/passwd"), nullptr);
+}
+
+}  // namespace
+}  // namespace tbprof

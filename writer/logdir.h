@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The logdir as TensorBoard finds it: <logdir>/plugins/profile/<run>/<host>.xplane.pb. Everything about names,
+// probing, temporary files and publishing is here and nowhere else.
+//
+// Process: launcher (probe, names) and converter (publish). Not thread-safe.
+#ifndef TBPROF_WRITER_LOGDIR_H_
+#define TBPROF_WRITER_LOGDIR_H_
+
+#include <cstdint>
+#include <ctime>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "writer/outputs.h"
+
+namespace tbprof {
+
+// Absolute, normalised (`.`/`..`/doubled slashes), without a trailing `plugins` or `plugins/profile`, which users give by
+// mistake. A `scheme://` is InvalidArgument with the two ways that work.
+absl::StatusOr<std::string> NormaliseLogdir(const std::string& logdir, const std::string& working_directory);
+
+// Makes the directory levels and tries a real create + write + fsync + rename + unlink from
+// <logdir>/.tbprof, where profiles are staged, to <logdir>/plugins/profile.
+// The error says absolute path, cause, uid, owner and mode. Also writes `.gitignore` (in a logdir it made) and the
+// empty `events.out.tfevents.<seconds>.<host>.profile-empty` file once.
+absl::Status PrepareLogdir(const std::string& logdir, const std::string& host);
+
+// `YYYY_MM_DD_HH_MM_SS`, local time: what every writer uses, newest first in TensorBoard's list.
+std::string RunNameFor(time_t when);
+
+// This machine's name, fit for a file name and for TensorBoard's `hosts` parameter: no `/ , :`, not a reserved word,
+// valid UTF-8, not empty.
+std::string HostName();
+
+// A capture's directory while it is being made. It appears under its final name only when Publish succeeds.
+class RunDirectory {
+ public:
+  // `exclusive`: the name is ours alone: `_2`, `_3`... is appended on collision. Otherwise (a name given by the user)
+  // the directory is shared and the *file stem* is made unique: <host>, <host>_r<rank>, <host>_<pid>-<4 hex>.
+  static absl::StatusOr<std::unique_ptr<RunDirectory>> Create(const std::string& logdir, const std::string& run,
+                                                              bool exclusive, const std::string& host, int rank);
+  ~RunDirectory();  // removes what was not published
+
+  const std::string& run() const { return run_; }
+  const std::string& path() const { return path_; }   // absolute final path of the directory
+  const std::string& host() const { return host_; }   // the file stem in use
+
+  // Writes one output under a temporary name (never ending in `.xplane.pb`), fsyncs it, verifies it. Nothing visible yet:
+  // TensorBoard takes every directory of plugins/profile for a run, so the files wait in <logdir>/.tbprof/staging.
+  absl::Status Write(const Output& output, const Timeline& timeline);
+  // The same for text that is no row of the table (summary.json). In a shared directory the name gets `<stem>.` in front.
+  absl::Status WriteText(const std::string& file_name, std::string_view text);
+
+  struct File {
+    std::string path;  // absolute, final
+    uint64_t bytes = 0;
+    std::string verified;  // e.g. `verified: 3 planes, 12 lines, 10432 events`; empty if not verified
+  };
+  // What was written so far, with the paths that it will have: for a summary that is published along.
+  std::vector<File> written() const;
+  // Renames everything into place without replacing anything (RENAME_NOREPLACE, else link + unlink), fsyncs.
+  absl::StatusOr<std::vector<File>> Publish();
+
+ private:
+  RunDirectory() = default;
+  struct Pending {
+    std::string name;  // final; in the staging directory it has `.tmp` behind it
+    File file;
+  };
+  absl::Status Reserve(const std::string& run, int rank);
+  absl::Status WriteFile(const std::string& name, const Output* output, const Timeline* timeline,
+                         std::string_view text);
+  absl::Status PublishDirectory();
+  absl::Status PublishFiles();
+
+  std::string logdir_, run_, path_, host_;
+  bool exclusive_ = false;
+  bool published_ = false;
+  int profile_fd_ = -1;        // <logdir>/plugins/profile
+  int staging_parent_fd_ = -1;  // <logdir>/.tbprof/staging
+  int staging_fd_ = -1;        // our directory in it, locked while we live
+  std::string staging_name_;
+  std::vector<Pending> pending_;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_LOGDIR_H_

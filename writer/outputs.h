@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of outputs: each is one file of writer/outputs/ and one row in outputs.cc, a pure function of the timeline.
+//
+// Process: the converter. Single-threaded.
+#ifndef TBPROF_WRITER_OUTPUTS_H_
+#define TBPROF_WRITER_OUTPUTS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "writer/timeline.h"
+
+namespace tbprof {
+
+// Where an output puts its bytes. Implemented by RunDirectory (a file under a temporary name) and by tests (a string).
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual absl::Status Append(std::string_view bytes) = 0;
+};
+
+struct Output {
+  std::string_view name;       // as in --also=NAME
+  std::string_view file_name;  // `%h` stands for the host; relative to the run directory
+  bool by_default;
+  absl::Status (*write)(const Timeline& timeline, Sink& sink);
+  // Reads the file back, from disk, with code that shares nothing with the writing; null = only the size is checked.
+  // The text says what was found: `verified: 3 planes, 12 lines, 10432 events`.
+  absl::StatusOr<std::string> (*verify)(const std::string& path, const Timeline& timeline);
+};
+
+absl::Span<const Output> Outputs();
+
+// The row called `name`, or null.
+const Output* FindOutput(std::string_view name);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_OUTPUTS_H_

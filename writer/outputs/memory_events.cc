@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/outputs/memory_events.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "writer/schema.h"
+#include "writer/text.h"
+#include "writer/utf8.h"
+
+namespace tbprof {
+namespace {
+
+// The page draws 1000 points at most and parses all of them first.
+constexpr size_t kMaxPerProcess = 4000;
+
+// Keeps the first and last sample, every sample that is an extreme within its share of the time, and drops the rest.
+std::vector<CounterSample> Thin(const std::vector<CounterSample>& samples) {
+  if (samples.size() <= kMaxPerProcess) return samples;
+  std::vector<CounterSample> out;
+  const size_t buckets = kMaxPerProcess / 2;
+  for (size_t bucket = 0; bucket < buckets; ++bucket) {
+    const size_t from = samples.size() * bucket / buckets, to = samples.size() * (bucket + 1) / buckets;
+    size_t low = from, high = from;
+    for (size_t i = from; i < to; ++i) {
+      if (samples[i].value < samples[low].value) low = i;
+      if (samples[i].value > samples[high].value) high = i;
+    }
+    out.push_back(samples[std::min(low, high)]);
+    if (low != high) out.push_back(samples[std::max(low, high)]);
+  }
+  return out;
+}
+
+std::string AllocatorName(const Timeline& timeline, uint32_t process) {
+  const Process& it = timeline.processes[process];
+  return StrCat("host heap: ", ValidUtf8(it.name), " [", it.pid, "]");
+}
+
+}  // namespace
+
+std::vector<MemoryEvent> MemoryEvents(const Timeline& timeline) {
+  std::vector<MemoryEvent> events;
+  for (const CounterTrack& track : timeline.counters) {
+    if (track.name != kHeapTrack || track.process >= timeline.processes.size()) continue;
+    int64_t in_use = 0, peak = 0;
+    for (const CounterSample& sample : Thin(track.samples)) {
+      const int64_t now = std::llround(std::clamp(sample.value, 0.0, 9e18));
+      if (now == in_use) continue;
+      peak = std::max(peak, now);
+      events.push_back({sample.time_ps, now - in_use, now, peak, track.process});
+      in_use = now;
+    }
+  }
+  std::stable_sort(events.begin(), events.end(),
+                   [](const MemoryEvent& a, const MemoryEvent& b) { return a.time_ps < b.time_ps; });
+  return events;
+}
+
+void WriteMemoryEvents(const Timeline& timeline, uint64_t& line_id, PlaneBuilder& plane) {
+  const std::vector<MemoryEvent> events = MemoryEvents(timeline);
+  if (events.empty()) return;
+  LineBuilder& line = plane.AddLine(line_id++, "allocator");
+  std::vector<uint32_t> names(timeline.processes.size());
+  for (const MemoryEvent& event : events) {
+    const bool allocation = event.delta > 0;
+    line.Begin(plane.EventId(allocation ? kMemoryAllocationEvent : kMemoryDeallocationEvent), event.time_ps, 0);
+    uint32_t& name = names[event.process];
+    if (name == 0) name = plane.TextId(AllocatorName(timeline, event.process));
+    line.Text(Stat::kAllocatorName, name);
+    line.Int64(Stat::kBytesReserved, 0);
+    line.Int64(Stat::kBytesAllocated, event.in_use);
+    line.Int64(Stat::kBytesAvailable, 0);
+    line.Double(Stat::kFragmentation, 0);
+    line.Int64(Stat::kPeakBytesInUse, event.peak);
+    line.Int64(Stat::kRequestedBytes, std::abs(event.delta));
+    line.Int64(Stat::kAllocationBytes, std::abs(event.delta));
+    line.End();
+  }
+}
+
+}  // namespace tbprof

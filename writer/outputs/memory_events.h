@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What TensorBoard's memory_profile page reads: changes of the bytes in use per allocator, thinned, made from the
+// counter tracks of the allocator.
+#ifndef TBPROF_WRITER_OUTPUTS_MEMORY_EVENTS_H_
+#define TBPROF_WRITER_OUTPUTS_MEMORY_EVENTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "writer/timeline.h"
+#include "writer/xspace_builder.h"
+
+namespace tbprof {
+
+// The counter track that holds the live bytes of a process's heap.
+inline constexpr std::string_view kHeapTrack = "heap live bytes";
+
+struct MemoryEvent {
+  int64_t time_ps = 0;
+  int64_t delta = 0;  // > 0: an allocation
+  int64_t in_use = 0;
+  int64_t peak = 0;
+  uint32_t process = 0;
+};
+
+// In order of time.
+std::vector<MemoryEvent> MemoryEvents(const Timeline& timeline);
+
+// Adds one line if there is anything to show.
+void WriteMemoryEvents(const Timeline& timeline, uint64_t& line_id, PlaneBuilder& plane);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_OUTPUTS_MEMORY_EVENTS_H_

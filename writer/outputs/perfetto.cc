@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/outputs/perfetto.h"
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "absl/strings/str_format.h"
+#include "writer/outputs/gzip_sink.h"
+#include "writer/text.h"
+#include "writer/utf8.h"
+
+namespace tbprof {
+namespace {
+
+// Text of JSON, with the quotes. The input must be valid UTF-8.
+std::string Quoted(std::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<uint8_t>(c) < 0x20) {
+      absl::StrAppendFormat(&out, "\\u%04x", c);
+    } else {
+      out += c;
+    }
+  }
+  out += '"';
+  return out;
+}
+
+std::string_view FamilyName(EventFamily family) {
+  switch (family) {
+    case EventFamily::kThread:
+      return "thread";
+    case EventFamily::kLock:
+      return "lock";
+    case EventFamily::kSleep:
+      return "sleep";
+    case EventFamily::kIo:
+      return "io";
+    case EventFamily::kProcess:
+      return "process";
+    case EventFamily::kMemory:
+      return "memory";
+    case EventFamily::kStep:
+      return "step";
+    case EventFamily::kOther:
+      return "other";
+  }
+  return "other";
+}
+
+// Appends to a buffer that the caller keeps large enough.
+class Text {
+ public:
+  explicit Text(Sink* sink) : sink_(sink), buffer_(kSize + kMargin, '\0') {}
+
+  void Put(std::string_view text) {
+    if (text.size() > kMargin / 2) {
+      Flush();
+      if (status_.ok()) status_ = sink_->Append(text);
+      return;
+    }
+    std::memcpy(buffer_.data() + used_, text.data(), text.size());
+    used_ += text.size();
+    if (used_ > kSize) Flush();
+  }
+  void Put(char c) { buffer_[used_++] = c; }
+  void Number(int64_t value) {
+    if (value < 0) {
+      Put('-');
+      Unsigned(~static_cast<uint64_t>(value) + 1);
+    } else {
+      Unsigned(static_cast<uint64_t>(value));
+    }
+  }
+  void Unsigned(uint64_t value) {
+    char digits[20];
+    int at = 20;
+    do {
+      digits[--at] = static_cast<char>('0' + value % 10);
+      value /= 10;
+    } while (value != 0);
+    std::memcpy(buffer_.data() + used_, digits + at, static_cast<size_t>(20 - at));
+    used_ += static_cast<size_t>(20 - at);
+  }
+  // Microseconds with three decimals.
+  void Time(int64_t ns) {
+    Number(ns / 1000);
+    const int64_t rest = ns % 1000;
+    if (rest == 0) return;
+    Put('.');
+    Put(static_cast<char>('0' + rest / 100));
+    Put(static_cast<char>('0' + rest / 10 % 10));
+    Put(static_cast<char>('0' + rest % 10));
+  }
+  // Between events: the numbers of one event fit the margin.
+  void Flush() {
+    if (status_.ok() && used_ > 0) status_ = sink_->Append({buffer_.data(), used_});
+    used_ = 0;
+  }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  static constexpr size_t kSize = 1 << 17, kMargin = 1 << 15;
+  Sink* sink_;
+  std::string buffer_;
+  size_t used_ = 0;
+  absl::Status status_;
+};
+
+class PerfettoWriter {
+ public:
+  PerfettoWriter(const Timeline& timeline, Sink* sink)
+      : timeline_(timeline), out_(sink), quoted_(timeline.strings.size()) {}
+
+  absl::Status Write() {
+    out_.Put("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"producer\":\"tbprof\"");
+    Field("host", timeline_.host);
+    Field("run", timeline_.run);
+    Field("window", timeline_.window);
+    Field("command", timeline_.command_line);
+    out_.Put(",\"origin_unix_ns\":\"");
+    out_.Unsigned(timeline_.origin_unix_ns);
+    out_.Put("\"},\"traceEvents\":[\n");
+    ChoosePids();
+    Names();
+    Types();
+    for (const Thread& thread : timeline_.threads) {
+      if (thread.process >= timeline_.processes.size()) continue;
+      const std::string where = StrCat(",\"pid\":", pids_[thread.process], ",\"tid\":", thread.tid);
+      for (const Event& event : thread.events) {
+        WriteEvent(event, where);
+        if (!out_.status().ok()) return out_.status();
+      }
+    }
+    Steps();
+    Counters();
+    out_.Put("\n]}\n");
+    out_.Flush();
+    return out_.status();
+  }
+
+ private:
+  void Field(std::string_view name, const std::string& value) {
+    out_.Put(StrCat(",", Quoted(name), ":", Quoted(ValidUtf8(value))));
+  }
+
+  void Begin() {
+    if (!first_) out_.Put(",\n");
+    first_ = false;
+  }
+
+  // A pid is a label: namespaces and reuse give several processes the same one.
+  void ChoosePids() {
+    std::set<int64_t> taken;
+    for (const Process& process : timeline_.processes) {
+      int64_t pid = process.pid;
+      while (!taken.insert(pid).second) pid += 100'000'000;
+      pids_.push_back(pid);
+    }
+  }
+
+  void Metadata(std::string_view kind, int64_t pid, int64_t tid, const std::string& args) {
+    Begin();
+    out_.Put(StrCat("{\"ph\":\"M\",\"name\":\"", kind, "\",\"pid\":", pid, ",\"tid\":", tid, ",\"args\":{", args, "}}"));
+  }
+
+  void Names() {
+    for (size_t i = 0; i < timeline_.processes.size(); ++i) {
+      const std::string name = ValidUtf8(timeline_.processes[i].name);
+      Metadata("process_name", pids_[i], 0, StrCat("\"name\":", Quoted(name)));
+      Metadata("process_sort_index", pids_[i], 0, StrCat("\"sort_index\":", i));
+    }
+    for (const Thread& thread : timeline_.threads) {
+      if (thread.process >= timeline_.processes.size()) continue;
+      const std::string& name = thread.name.empty() ? timeline_.processes[thread.process].name : thread.name;
+      Metadata("thread_name", pids_[thread.process], thread.tid, StrCat("\"name\":", Quoted(ValidUtf8(name))));
+    }
+    if (!timeline_.steps.empty()) {
+      steps_pid_ = 2'000'000'000;
+      Metadata("process_name", steps_pid_, 0, "\"name\":\"steps\"");
+      Metadata("process_sort_index", steps_pid_, 0, "\"sort_index\":-1");
+    }
+  }
+
+  void Types() {
+    for (const EventType& type : timeline_.types) {
+      types_.push_back(StrCat(",\"name\":", Quoted(ValidUtf8(type.name)), ",\"cat\":\"", FamilyName(type.family), "\""));
+    }
+  }
+
+  void Arg(std::string_view quoted_name) {
+    out_.Put(first_arg_ ? ",\"args\":{" : ",");
+    first_arg_ = false;
+    out_.Put(quoted_name);
+  }
+  void TextArg(std::string_view quoted_name, StringId id) {
+    Arg(quoted_name);
+    std::string& text = quoted_[id];
+    if (text.empty()) text = Quoted(timeline_.strings.Get(id));
+    out_.Put(text);
+  }
+  void HexArg(std::string_view quoted_name, uint64_t value) {
+    Arg(quoted_name);
+    char digits[20] = "\"0x";
+    int at = 3;
+    int shift = value == 0 ? 0 : (63 - __builtin_clzll(value)) / 4 * 4;
+    for (; shift >= 0; shift -= 4) digits[at++] = "0123456789abcdef"[value >> shift & 15];
+    digits[at++] = '"';
+    out_.Put({digits, static_cast<size_t>(at)});
+  }
+  void NumberArg(std::string_view quoted_name, int64_t value) {
+    Arg(quoted_name);
+    out_.Number(value);
+  }
+
+  void WriteEvent(const Event& event, const std::string& where) {
+    const EventType& type = timeline_.types[event.type];
+    const int64_t start_ns = event.start_ps / 1000;
+    const int64_t end_ns = (event.start_ps + event.duration_ps) / 1000;
+    Begin();
+    out_.Put(event.duration_ps != 0 ? "{\"ph\":\"X\",\"ts\":" : "{\"ph\":\"i\",\"s\":\"t\",\"ts\":");
+    out_.Time(start_ns);
+    if (event.duration_ps != 0) {
+      out_.Put(",\"dur\":");
+      out_.Time(end_ns - start_ns);
+    }
+    out_.Put(where);
+    out_.Put(types_[event.type]);
+    first_arg_ = true;
+    if (event.call_site != 0) TextArg("\"call_site\":", event.call_site);
+    Object(type.object, event.object);
+    if ((event.flags & Event::kFailed) == 0) Value(type.value, event.value);
+    if (event.error != 0) {
+      const char* name = strerrorname_np(event.error);
+      Arg("\"error\":\"");
+      out_.Put(name != nullptr ? name : "errno ");
+      if (name == nullptr) out_.Number(event.error);
+      out_.Put('"');
+    }
+    if (event.flags & Event::kClippedAtStart) NumberArg("\"clipped_at_start\":", 1);
+    if (event.flags & Event::kClippedAtEnd) NumberArg("\"clipped_at_end\":", 1);
+    if (event.detail != 0) TextArg("\"detail\":", event.detail);
+    out_.Put(first_arg_ ? "}" : "}}");
+    if (type.value == ValueKind::kFlowOut && event.value != 0) Flow("s", start_ns, event.value, where);
+    if (type.value == ValueKind::kFlowIn && event.value != 0) Flow("f\",\"bp\":\"e", start_ns, event.value, where);
+  }
+
+  void Object(ObjectKind kind, uint64_t object) {
+    if (object == 0 && kind != ObjectKind::kDescriptor) return;
+    switch (kind) {
+      case ObjectKind::kNone:
+        return;
+      case ObjectKind::kAddress:
+        return HexArg("\"object\":", object);
+      case ObjectKind::kThread:
+        return HexArg("\"thread\":", object);
+      case ObjectKind::kDescriptor:
+        return NumberArg("\"fd\":", static_cast<int64_t>(object));
+      case ObjectKind::kProcessId:
+        return NumberArg("\"process\":", static_cast<int64_t>(object));
+    }
+  }
+
+  void Value(ValueKind kind, int64_t value) {
+    switch (kind) {
+      case ValueKind::kNone:
+      case ValueKind::kFlowOut:
+      case ValueKind::kFlowIn:
+        return;
+      case ValueKind::kBytes:
+        return NumberArg("\"bytes\":", value);
+      case ValueKind::kResult:
+        return NumberArg("\"result\":", value);
+      case ValueKind::kProcessId:
+        return NumberArg("\"process\":", value);
+      case ValueKind::kSignal:
+        return NumberArg("\"signal\":", value);
+    }
+  }
+
+  void Flow(std::string_view phase, int64_t ns, int64_t id, const std::string& where) {
+    Begin();
+    out_.Put("{\"ph\":\"");
+    out_.Put(phase);
+    out_.Put("\",\"cat\":\"flow\",\"name\":\"starts\",\"id\":");
+    out_.Number(id);
+    out_.Put(",\"ts\":");
+    out_.Time(ns);
+    out_.Put(where);
+    out_.Put("}");
+  }
+
+  void Steps() {
+    for (const Step& step : timeline_.steps) {
+      Begin();
+      out_.Put("{\"ph\":\"X\",\"ts\":");
+      out_.Time(step.start_ps / 1000);
+      out_.Put(",\"dur\":");
+      out_.Time(step.end_ps / 1000 - step.start_ps / 1000);
+      out_.Put(StrCat(",\"pid\":", steps_pid_, ",\"tid\":0,\"cat\":\"step\",\"name\":",
+                            Quoted(StrCat(ValidUtf8(step.name), step.name.empty() ? "" : " ", step.number)), "}"));
+    }
+  }
+
+  void Counters() {
+    for (const CounterTrack& track : timeline_.counters) {
+      if (track.process >= timeline_.processes.size()) continue;
+      const std::string head = StrCat(",\"pid\":", pids_[track.process], ",\"name\":", Quoted(ValidUtf8(track.name)),
+                                            ",\"args\":{", Quoted(ValidUtf8(track.series.empty() ? "value" : track.series)),
+                                            ":");
+      for (const CounterSample& sample : track.samples) {
+        Begin();
+        out_.Put("{\"ph\":\"C\",\"ts\":");
+        out_.Time(sample.time_ps / 1000);
+        out_.Put(head);
+        // JSON has no NaN and no infinity.
+        const double value = std::isfinite(sample.value) ? sample.value : 0;
+        if (value == std::trunc(value) && std::abs(value) < 9e15) {
+          out_.Number(static_cast<int64_t>(value));
+        } else {
+          out_.Put(absl::StrFormat("%.17g", value));
+        }
+        out_.Put("}}");
+      }
+    }
+  }
+
+  const Timeline& timeline_;
+  Text out_;
+  std::vector<int64_t> pids_;
+  std::vector<std::string> types_;
+  std::vector<std::string> quoted_;
+  int64_t steps_pid_ = 0;
+  bool first_ = true;
+  bool first_arg_ = true;
+};
+
+}  // namespace
+
+absl::Status WritePerfetto(const Timeline& timeline, Sink& sink) {
+  GzipSink gzip(&sink);
+  if (absl::Status status = PerfettoWriter(timeline, &gzip).Write(); !status.ok()) return status;
+  return gzip.Finish();
+}
+
+}  // namespace tbprof

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/outputs/xplane.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_format.h"
+#include "writer/outputs/memory_events.h"
+#include "writer/schema.h"
+#include "writer/text.h"
+#include "writer/utf8.h"
+#include "writer/xspace_builder.h"
+
+namespace tbprof {
+namespace {
+
+// Objects whose hex text is shared; the addresses of a program that makes millions of locks are written in place.
+constexpr size_t kMaxSharedObjects = 1 << 14;
+constexpr size_t kExpectedEventBytes = 26;
+
+// Flow ids of the file: dense, so that they are short, and apart from those of the steps.
+class FlowIds {
+ public:
+  uint64_t Next() { return ++last_; }
+  uint64_t For(int64_t flow) {
+    const auto [it, inserted] = ids_.try_emplace(flow, last_ + 1);
+    if (inserted) ++last_;
+    return it->second;
+  }
+
+ private:
+  uint64_t last_ = 0;
+  absl::flat_hash_map<int64_t, uint64_t> ids_;
+};
+
+std::string Hex(uint64_t value) { return absl::StrFormat("0x%x", value); }
+
+// An interned text that equals a stat name known to a reader counts as that stat's metadata. Those names are words;
+// call sites and paths hold one of these characters.
+bool MayIntern(std::string_view text) { return text.find_first_of("(/+") != std::string_view::npos; }
+
+// Puts events of the timeline on lines of one plane.
+class EventWriter {
+ public:
+  EventWriter(const Timeline& timeline, PlaneBuilder* plane, FlowIds* flows)
+      : timeline_(timeline),
+        plane_(plane),
+        flows_(flows),
+        event_ids_(timeline.types.size()),
+        text_ids_(timeline.strings.size()) {}
+
+  void Write(LineBuilder& line, const Event& event) {
+    const EventType& type = timeline_.types[event.type];
+    uint32_t& event_id = event_ids_[event.type];
+    if (event_id == 0) event_id = plane_->EventId(type.name);
+    line.Begin(event_id, event.start_ps, event.duration_ps);
+    if (event.call_site != 0) Text(line, Stat::kCallSite, event.call_site);
+    if (event.object != 0 || type.object == ObjectKind::kDescriptor) Object(line, type.object, event.object);
+    if (event.flags != 0 || event.error != 0) Flags(line, event);
+    if ((event.flags & Event::kFailed) == 0) Value(line, type.value, event.value);
+    if (event.detail != 0) Text(line, Stat::kDetail, event.detail);
+    line.End();
+  }
+
+ private:
+  static constexpr uint32_t kInline = ~uint32_t{0};
+
+  void Text(LineBuilder& line, Stat stat, StringId id) {
+    uint32_t& text_id = text_ids_[id];
+    if (text_id == 0) text_id = MayIntern(timeline_.strings.Get(id)) ? plane_->TextId(timeline_.strings.Get(id)) : kInline;
+    if (text_id == kInline) {
+      line.InlineText(stat, timeline_.strings.Get(id));
+    } else {
+      line.Text(stat, text_id);
+    }
+  }
+
+  void Address(LineBuilder& line, Stat stat, uint64_t object) {
+    CachedObject& cached = cache_[(object >> 3) % kCacheSize];
+    if (cached.object != object) {
+      const auto it = object_ids_.find(object);
+      if (it != object_ids_.end()) {
+        cached = {object, it->second};
+      } else if (object_ids_.size() < kMaxSharedObjects) {
+        const uint32_t id = plane_->TextId(Hex(object));
+        object_ids_.emplace(object, id);
+        cached = {object, id};
+      } else {
+        line.InlineText(stat, Hex(object));
+        return;
+      }
+    }
+    line.Text(stat, cached.text_id);
+  }
+
+  void Object(LineBuilder& line, ObjectKind kind, uint64_t object) {
+    switch (kind) {
+      case ObjectKind::kNone:
+        return;
+      case ObjectKind::kAddress:
+        return Address(line, Stat::kObject, object);
+      case ObjectKind::kThread:
+        return Address(line, Stat::kThreadOf, object);
+      case ObjectKind::kDescriptor:
+        return line.Int64(Stat::kDescriptor, static_cast<int64_t>(object));
+      case ObjectKind::kProcessId:
+        return line.Int64(Stat::kProcessOf, static_cast<int64_t>(object));
+    }
+  }
+
+  void Value(LineBuilder& line, ValueKind kind, int64_t value) {
+    switch (kind) {
+      case ValueKind::kNone:
+        return;
+      case ValueKind::kBytes:
+        return line.Int64(Stat::kBytes, value);
+      case ValueKind::kResult:
+        return line.Int64(Stat::kResult, value);
+      case ValueKind::kProcessId:
+        return line.Int64(Stat::kProcessOf, value);
+      case ValueKind::kSignal:
+        return line.Int64(Stat::kSignal, value);
+      case ValueKind::kFlowOut:
+      case ValueKind::kFlowIn: {
+        if (value == 0) return;
+        const bool out = kind == ValueKind::kFlowOut;
+        line.Int64(out ? Stat::kProducerType : Stat::kConsumerType, 0);
+        return line.Uint64(out ? Stat::kProducerId : Stat::kConsumerId, flows_->For(value));
+      }
+    }
+  }
+
+  void Flags(LineBuilder& line, const Event& event) {
+    if (event.error != 0) {
+      const char* name = strerrorname_np(event.error);
+      // Names such as EAGAIN are no stat names.
+      if (name != nullptr) {
+        line.Text(Stat::kError, plane_->TextId(name));
+      } else {
+        line.InlineText(Stat::kError, StrCat("errno ", event.error));
+      }
+    }
+    const bool start = event.flags & Event::kClippedAtStart;
+    const bool end = event.flags & Event::kClippedAtEnd;
+    if (start || end) line.InlineText(Stat::kClipped, start && end ? "start and end" : start ? "start" : "end");
+  }
+
+  static constexpr size_t kCacheSize = 256;
+  struct CachedObject {
+    uint64_t object = 0;
+    uint32_t text_id = 0;
+  };
+
+  const Timeline& timeline_;
+  PlaneBuilder* plane_;
+  FlowIds* flows_;
+  std::vector<uint32_t> event_ids_;
+  std::vector<uint32_t> text_ids_;
+  absl::flat_hash_map<uint64_t, uint32_t> object_ids_;
+  CachedObject cache_[kCacheSize];
+};
+
+std::string LineName(const Timeline& timeline, const Thread& thread, bool with_process) {
+  const Process& process = timeline.processes[thread.process];
+  const std::string name = ValidUtf8(thread.name.empty() ? process.name : thread.name);
+  const std::string line = StrCat(name.empty() ? "thread" : name, "/", thread.tid);
+  return with_process ? StrCat(ValidUtf8(process.name), " [", process.pid, "] ", line) : line;
+}
+
+void WriteSteps(const Timeline& timeline, uint64_t line_id, PlaneBuilder& plane, FlowIds& flows) {
+  const std::vector<StepEvent> steps = StepEvents(timeline);
+  if (steps.empty()) return;
+  LineBuilder& line = plane.AddLine(line_id, kStepsLine);
+  const uint32_t marker_id = plane.EventId(kStepEvent);
+  const uint32_t running_id = plane.EventId(kRunningEvent);
+  for (const StepEvent& event : steps) {
+    line.Begin(event.marker != nullptr ? marker_id : running_id, event.start_ps, event.end_ps - event.start_ps);
+    if (event.marker != nullptr) {
+      line.Int64(Stat::kRoot, 1);
+      line.Int64(Stat::kStepNumber, event.marker->number);
+      line.InlineText(Stat::kGraphType, event.title);
+      line.Int64(Stat::kProducerType, 0);
+      line.Uint64(Stat::kProducerId, flows.Next());
+      if (!timeline.step_source.empty()) line.InlineText(Stat::kStepSource, ValidUtf8(timeline.step_source));
+    }
+    line.End();
+  }
+}
+
+// A series called like a stat of schema.def would be read as that stat.
+std::string SeriesName(const CounterTrack& track) {
+  std::string name = ValidUtf8(track.series.empty() ? "value" : track.series);
+  for (const StatRow& row : kStats) {
+    if (row.name == name) return StrCat("counted ", name);
+  }
+  for (std::string_view forbidden : kForbiddenStats) {
+    if (forbidden == name) return StrCat("counted ", name);
+  }
+  return name;
+}
+
+void WriteCounters(const Timeline& timeline, const HostPlane& host_plane, uint64_t& line_id, PlaneBuilder& plane) {
+  struct Sample {
+    int64_t time_ps;
+    double value;
+    uint32_t event_id, stat_id;
+  };
+  std::vector<Sample> samples;
+  for (uint32_t process : host_plane.processes) {
+    for (const CounterTrack& track : timeline.counters) {
+      if (track.process != process || track.samples.empty()) continue;
+      const std::string name = ValidUtf8(track.name);
+      const uint32_t event_id = plane.EventId(
+          host_plane.merged ? StrCat(name, " [", timeline.processes[process].pid, "]") : name);
+      const uint32_t stat_id = plane.StatId(SeriesName(track));
+      for (const CounterSample& sample : track.samples) {
+        samples.push_back({sample.time_ps, sample.value, event_id, stat_id});
+      }
+    }
+  }
+  if (samples.empty()) return;
+  std::stable_sort(samples.begin(), samples.end(),
+                   [](const Sample& a, const Sample& b) { return a.time_ps < b.time_ps; });
+  LineBuilder& line = plane.AddLine(line_id++, kCountersLine);
+  line.ReserveEvents(samples.size(), kExpectedEventBytes);
+  for (const Sample& sample : samples) {
+    line.Begin(sample.event_id, sample.time_ps, 0);
+    line.Double(sample.stat_id, sample.value);
+    line.End();
+  }
+}
+
+}  // namespace
+
+absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
+  XSpaceWriter writer(&sink);
+  FlowIds flows;
+  // Rows are shown in the order of the ids, and two lines of one id are merged.
+  uint64_t line_id = 1;
+  bool counted = true;
+  for (const HostPlane& host_plane : HostPlanes(timeline)) {
+    PlaneBuilder plane(0, host_plane.name);
+    if (counted) WriteSteps(timeline, line_id++, plane, flows);
+    EventWriter events(timeline, &plane, &flows);
+    for (uint32_t index : host_plane.threads) {
+      const Thread& thread = timeline.threads[index];
+      LineBuilder& line = plane.AddLine(line_id++, LineName(timeline, thread, host_plane.merged));
+      line.ReserveEvents(thread.events.size(), kExpectedEventBytes);
+      for (const Event& event : thread.events) events.Write(line, event);
+    }
+    WriteCounters(timeline, host_plane, line_id, plane);
+    if (counted) WriteMemoryEvents(timeline, line_id, plane);
+    counted = false;
+    if (absl::Status status = writer.Write(plane); !status.ok()) return status;
+  }
+
+  PlaneBuilder environment(0, kTaskEnvironmentPlane);
+  environment.PlaneUint64(Stat::kProfileStartTime, timeline.origin_unix_ns);
+  environment.PlaneUint64(Stat::kProfileStopTime,
+                          timeline.origin_unix_ns + static_cast<uint64_t>(timeline.duration_ps / 1000));
+  if (!timeline.command_line.empty()) environment.PlaneText(Stat::kCommandLine, ValidUtf8(timeline.command_line));
+  if (!timeline.window.empty()) environment.PlaneText(Stat::kWindow, ValidUtf8(timeline.window));
+  if (absl::Status status = writer.Write(environment); !status.ok()) return status;
+  return writer.Finish(timeline.host, XplaneErrors(timeline), XplaneWarnings(timeline));
+}
+
+}  // namespace tbprof

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "writer/outputs/xplane.h"
+#include "writer/text.h"
+#include "writer/utf8.h"
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kMaxNotes = 40;
+constexpr size_t kMaxNoteBytes = 600;
+
+class Notes {
+ public:
+  void Add(std::string_view text) {
+    if (text.empty()) return;
+    if (texts_.size() >= kMaxNotes) {
+      ++left_out_;
+      return;
+    }
+    std::string printable = PrintableUtf8(text);
+    if (printable.size() > kMaxNoteBytes) {
+      printable = StrCat(TruncateUtf8(printable, kMaxNoteBytes - 3), "…");
+    }
+    texts_.push_back(std::move(printable));
+  }
+  std::vector<std::string> Take() {
+    if (left_out_ > 0) texts_.push_back(StrCat("tbprof: ", left_out_, " more are in summary.json"));
+    return std::move(texts_);
+  }
+
+ private:
+  std::vector<std::string> texts_;
+  size_t left_out_ = 0;
+};
+
+std::string ProcessLabel(const Process& process) {
+  const std::string& name = process.name.empty() ? process.executable : process.name;
+  return StrCat("process ", process.pid, name.empty() ? "" : " (", name, name.empty() ? "" : ")");
+}
+
+uint64_t CountClipped(const Timeline& timeline) {
+  uint64_t clipped = 0;
+  for (const Thread& thread : timeline.threads) {
+    for (const Event& event : thread.events) {
+      clipped += (event.flags & (Event::kClippedAtStart | Event::kClippedAtEnd)) != 0;
+    }
+  }
+  return clipped;
+}
+
+}  // namespace
+
+std::vector<std::string> XplaneErrors(const Timeline& timeline) {
+  Notes notes;
+  for (const std::string& text : timeline.errors) notes.Add(text);
+  return notes.Take();
+}
+
+std::vector<std::string> XplaneWarnings(const Timeline& timeline) {
+  Notes notes;
+  if (!timeline.complete) {
+    notes.Add("tbprof: the launcher ended before the program; this is what could be recovered");
+  }
+  for (const DropCount& drop : timeline.drops) {
+    if (drop.records > 0) notes.Add(StrCat("tbprof: ", drop.records, " records lost: ", drop.cause));
+  }
+  if (timeline.corrupt_records > 0) {
+    notes.Add(StrCat("tbprof: ", timeline.corrupt_records, " records were corrupt and are left out"));
+  }
+  if (timeline.events_over_budget > 0) {
+    std::string text = StrCat("tbprof: ", timeline.events_over_budget,
+                                    " events are counted in the totals but not drawn (size budget)");
+    if (timeline.shortest_shown_ps > 0) {
+      StrAppend(&text, "; the shortest drawn takes ",
+                      absl::StrFormat("%.3g us", static_cast<double>(timeline.shortest_shown_ps) / 1e6));
+    }
+    notes.Add(text);
+  }
+  for (const std::string& text : timeline.warnings) notes.Add(text);
+  for (const Process& process : timeline.processes) {
+    std::string_view what;
+    switch (process.state) {
+      case ProcessState::kRecorded:
+        continue;
+      case ProcessState::kRecordedWithoutAllocator:
+        what = " is recorded without its allocator";
+        break;
+      case ProcessState::kInert:
+      case ProcessState::kNotLoaded:
+        what = " is not recorded";
+        break;
+    }
+    notes.Add(StrCat("tbprof: ", ProcessLabel(process), what, process.reason.empty() ? "" : ": ", process.reason));
+  }
+  if (const uint64_t clipped = CountClipped(timeline); clipped > 0) {
+    notes.Add(StrCat("tbprof: ", clipped,
+                           clipped == 1 ? " event goes on" : " events go on",
+                           " beyond the border of the capture and are cut there (stat `clipped`)"));
+  }
+  if (timeline.step_source == "synthetic" && !timeline.steps.empty()) {
+    notes.Add("tbprof: no step of the program was recognised; the one step shown is synthetic and covers the capture");
+  } else if (timeline.step_source != "" && timeline.step_confidence > 0 && timeline.step_confidence < 1) {
+    notes.Add(absl::StrFormat("tbprof: steps are inferred (%s), confidence %.0f %%", timeline.step_source,
+                              timeline.step_confidence * 100));
+  }
+  return notes.Take();
+}
+
+}  // namespace tbprof

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "writer/outputs/xplane.h"
+#include "writer/schema.h"
+#include "writer/utf8.h"
+
+namespace tbprof {
+namespace {
+
+// Each plane is a process row of the viewer with its own tables of names; a build that starts thousands of compilers
+// gets one row for the rest of them.
+constexpr size_t kMaxHelperPlanes = 64;
+
+uint32_t CountedProcess(const Timeline& timeline) {
+  for (const Step& step : timeline.steps) {
+    if (step.thread < timeline.threads.size()) return timeline.threads[step.thread].process;
+  }
+  for (uint32_t i = 0; i < timeline.processes.size(); ++i) {
+    if (timeline.processes[i].is_command) return i;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::vector<HostPlane> HostPlanes(const Timeline& timeline) {
+  std::vector<HostPlane> planes;
+  HostPlane& counted = planes.emplace_back();
+  counted.name = kHostCpuPlane;
+  if (timeline.processes.empty()) return planes;
+
+  std::vector<std::vector<uint32_t>> threads(timeline.processes.size());
+  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
+    const Thread& thread = timeline.threads[i];
+    if (thread.process < threads.size() && !thread.events.empty()) threads[thread.process].push_back(i);
+  }
+  std::vector<bool> has_counters(timeline.processes.size());
+  for (const CounterTrack& track : timeline.counters) {
+    if (track.process < has_counters.size() && !track.samples.empty()) has_counters[track.process] = true;
+  }
+  for (std::vector<uint32_t>& list : threads) {
+    std::stable_sort(list.begin(), list.end(), [&](uint32_t a, uint32_t b) {
+      const Thread &x = timeline.threads[a], &y = timeline.threads[b];
+      return x.is_main != y.is_main ? x.is_main : x.line_id < y.line_id;
+    });
+  }
+  auto add = [&](HostPlane& plane, uint32_t process) {
+    plane.processes.push_back(process);
+    plane.threads.insert(plane.threads.end(), threads[process].begin(), threads[process].end());
+  };
+
+  const uint32_t first = CountedProcess(timeline);
+  add(counted, first);
+  std::vector<uint32_t> helpers;
+  for (uint32_t i = 0; i < timeline.processes.size(); ++i) {
+    if (i != first && (!threads[i].empty() || has_counters[i])) helpers.push_back(i);
+  }
+  const size_t own_planes = helpers.size() <= kMaxHelperPlanes ? helpers.size() : kMaxHelperPlanes - 1;
+  for (size_t i = 0; i < own_planes; ++i) {
+    const Process& process = timeline.processes[helpers[i]];
+    HostPlane& plane = planes.emplace_back();
+    // Rows are sorted by this text.
+    plane.name = absl::StrFormat("%s %02d %s [%d]", kHostCpuPlane, i + 1,
+                                 TruncateUtf8(PrintableUtf8(process.name), 64), process.pid);
+    add(plane, helpers[i]);
+  }
+  if (own_planes < helpers.size()) {
+    HostPlane& plane = planes.emplace_back();
+    plane.name = absl::StrFormat("%s %02d %d more processes", kHostCpuPlane, own_planes + 1,
+                                 helpers.size() - own_planes);
+    plane.merged = true;
+    for (size_t i = own_planes; i < helpers.size(); ++i) add(plane, helpers[i]);
+  }
+  return planes;
+}
+
+}  // namespace tbprof

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The spool: a file of frames that holds everything a session drained, enough to make every output again. Layout byte by
+// byte in docs/wire-format.md.
+//
+//   SpoolHeader, then frames: FrameHeader, payload, zeros up to a multiple of 8.
+//
+// Both header and payload carry a CRC-32C. A reader takes the longest valid prefix; behind damage it looks for the next
+// frame's magic on the 8-byte grid, and counts what it passed over.
+//
+// Process: FrameBuffer in the launcher (one thread at a time), SpoolReader in the converter. Hostile input throughout.
+#ifndef TBPROF_WRITER_SPOOL_H_
+#define TBPROF_WRITER_SPOOL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "wire/layout.h"
+
+namespace tbprof {
+
+inline constexpr char kSpoolMagic[8] = {'T', 'B', 'P', 'S', 'P', 'O', 'L', '1'};
+inline constexpr uint32_t kFrameMagic = 0x4d524654;  // "TFRM"
+inline constexpr uint32_t kMaxFramePayload = 8u << 20;
+
+struct SpoolHeader {
+  char magic[8];
+  uint32_t abi;
+  uint32_t header_bytes;
+  uint64_t reserved[2];
+};
+static_assert(sizeof(SpoolHeader) == 32);
+
+enum class FrameType : uint16_t {
+  kSession = 1,   // JSON: what was run, how, when
+  kSegment = 2,   // SegmentFact, SegmentHeader, operations
+  kChunk = 3,     // ChunkFact, slots
+  kThread = 4,    // ThreadFact, CountFact[]; the latest of a thread counts
+  kProcess = 5,   // ProcessFact; the latest of a process counts
+  kClock = 6,     // ClockFact
+  kCounters = 7,  // CounterFact
+  kWindow = 8,    // WindowFact
+  kMaps = 9,      // text of /proc/PID/maps of the segment's process
+  kNote = 10,     // text: a warning for the profile
+  kEnd = 11,      // EndFact: the session ended in order
+};
+
+struct FrameHeader {
+  uint32_t magic;
+  FrameType type;
+  uint16_t reserved;
+  uint32_t segment;  // number of the segment in the session, from 1; 0: the session as a whole
+  uint32_t payload_bytes;
+  uint32_t payload_crc;
+  uint32_t header_crc;  // over the fields above
+};
+static_assert(sizeof(FrameHeader) == 24);
+
+struct SegmentFact {
+  int32_t pid;  // as the launcher sees it
+  uint32_t uid;
+  uint64_t seen_ticks;
+  uint64_t reserved[2];
+};
+struct ChunkFact {
+  uint32_t chunk;
+  uint16_t generation;
+  uint16_t first_slot;
+  uint32_t slots;
+  uint32_t lost;  // unfinished records passed over before these slots
+  uint32_t process_serial;
+  uint32_t thread_serial;
+};
+struct ThreadFact {
+  uint32_t serial, process_serial;
+  int32_t tid;
+  uint32_t state;  // SlotState
+  uint64_t start_ticks, end_ticks;
+  uint64_t start_routine;
+  uint32_t creator_serial;
+  uint32_t wait_operation;
+  char name[16];
+  uint64_t wait_since, wait_object, wait_site;
+  uint64_t allocations, frees, allocated_bytes, freed_bytes;
+  uint64_t records;
+  uint64_t dropped[kDropCauses];
+  uint32_t count_facts;
+  uint32_t reserved;
+  uint64_t taken_ticks;  // when the launcher read the counters, which are cumulative
+};
+struct CountFact {
+  uint32_t operation;
+  uint32_t reserved;
+  uint64_t calls, ticks;
+};
+struct ProcessFact {
+  uint32_t serial, parent_serial;
+  int32_t pid;         // as it sees itself
+  int32_t outer_pid;   // as the launcher sees it; 0: not known
+  uint32_t state;      // SlotState
+  uint32_t flags;      // ProcessFlag
+  uint64_t start_ticks;
+  uint64_t end_ticks;  // when the launcher found it ended; 0: alive
+  int64_t live_bytes, peak_bytes;
+  uint64_t late_frees, late_freed_bytes, late_allocations, late_allocated_bytes;
+  uint64_t dropped[kDropCauses];  // of the segment; the same in each process of it
+  uint64_t taken_ticks;
+  int32_t parent_pid;             // as it sees it
+  uint32_t reserved;
+};
+struct ClockFact {
+  uint64_t ticks, monotonic_ns, realtime_ns;
+};
+struct CounterFact {
+  uint64_t ticks;
+  uint32_t process_serial;
+  uint32_t reserved;
+  int64_t live_bytes;
+};
+enum class WindowEvent : uint32_t { kOpened = 1, kClosed = 2 };
+struct WindowFact {
+  uint64_t ticks;
+  uint32_t number;  // 0: the run's own window; captures from 1
+  WindowEvent event;
+  uint32_t families;
+  uint32_t reserved;
+};
+struct EndFact {
+  uint64_t ticks;
+  int32_t exit_code;  // -1: not known
+  int32_t exit_signal;
+  int64_t user_cpu_us, system_cpu_us;
+};
+
+// Frames one after the other in memory, ready to be written.
+class FrameBuffer {
+ public:
+  explicit FrameBuffer(size_t reserve) { bytes_.reserve(reserve); }
+
+  // Room for a payload of `size` bytes; fill it in, then Seal. One frame at a time.
+  uint8_t* Begin(FrameType type, uint32_t segment, uint32_t size);
+  void Seal();
+  // Begin, copy, Seal.
+  void Append(FrameType type, uint32_t segment, const void* payload, size_t size);
+  template <typename Fact>
+  void AppendFact(FrameType type, uint32_t segment, const Fact& fact) {
+    Append(type, segment, &fact, sizeof(fact));
+  }
+
+  const std::vector<uint8_t>& bytes() const { return bytes_; }
+  size_t size() const { return bytes_.size(); }
+  void Clear() { bytes_.clear(); }
+
+ private:
+  std::vector<uint8_t> bytes_;
+  size_t open_ = 0;  // offset of the frame begun
+};
+
+SpoolHeader MakeSpoolHeader();
+
+// A frame's payload, valid until the next call of Next.
+struct Frame {
+  FrameType type;
+  uint32_t segment;
+  std::string_view payload;
+
+  // The payload's beginning as a struct; false if it is shorter.
+  template <typename Fact>
+  bool Read(Fact* fact) const {
+    if (payload.size() < sizeof(Fact)) return false;
+    __builtin_memcpy(fact, payload.data(), sizeof(Fact));
+    return true;
+  }
+};
+
+class SpoolReader {
+ public:
+  // Reads up to `limit` bytes of the file (0: all of it, as long as it is when it is read).
+  static absl::StatusOr<std::unique_ptr<SpoolReader>> Open(const std::string& path, uint64_t limit = 0);
+  ~SpoolReader();
+
+  // False at the end. Unreadable parts are passed over and counted.
+  bool Next(Frame* frame);
+
+  absl::Status Rewind();
+  uint64_t position() const { return position_; }
+  uint64_t size() const { return size_; }
+  uint64_t damaged_bytes() const { return damaged_; }
+  bool truncated() const { return truncated_; }  // the last frame was cut off
+
+ private:
+  SpoolReader() = default;
+  bool Fill(size_t need);  // makes `need` bytes available at start_
+  int fd_ = -1;
+  uint64_t size_ = 0;
+  uint64_t position_ = 0;  // file offset of start_
+  uint64_t damaged_ = 0;
+  bool truncated_ = false;
+  std::vector<char> buffer_;
+  size_t start_ = 0, end_ = 0;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_SPOOL_H_

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/spool_facts.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kMaxArguments = 1024;
+constexpr size_t kMaxCounters = 1u << 20;
+constexpr size_t kMaxThreads = 4u << 20;
+
+// Takes a hexadecimal number and the separator behind it off the front.
+bool ReadHex(std::string_view* text, char separator, uint64_t* value) {
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), *value, 16);
+  if (error != std::errc() || end == text->data() + text->size() || *end != separator) return false;
+  text->remove_prefix(static_cast<size_t>(end - text->data()) + 1);
+  return true;
+}
+
+uint64_t Distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
+
+class FactReader {
+ public:
+  FactReader(SpoolFacts* facts, uint32_t window) : facts_(facts), window_(window) {}
+
+  void Take(const Frame& frame) {
+    switch (frame.type) {
+      case FrameType::kSession:
+        facts_->session_json = std::string(frame.payload);
+        break;
+      case FrameType::kSegment:
+        TakeSegment(frame);
+        break;
+      case FrameType::kChunk:
+        TakeChunk(frame);
+        break;
+      case FrameType::kThread:
+        TakeThread(frame);
+        break;
+      case FrameType::kProcess:
+        TakeProcess(frame);
+        break;
+      case FrameType::kClock: {
+        ClockFact pair;
+        if (!frame.Read(&pair)) break;
+        facts_->clock.Add(pair);
+        Seen(pair.ticks);
+        break;
+      }
+      case FrameType::kCounters: {
+        CounterFact counter;
+        if (!frame.Read(&counter)) break;
+        auto& counters = facts_->processes[{frame.segment, counter.process_serial}].counters;
+        if (counters.size() < kMaxCounters) counters.push_back(counter);
+        break;
+      }
+      case FrameType::kWindow: {
+        WindowFact window;
+        if (!frame.Read(&window)) break;
+        facts_->windows.push_back(window);
+        Seen(window.ticks);
+        if (window.number != window_) break;
+        if (window.event == WindowEvent::kOpened) {
+          facts_->window_found = true;
+          facts_->open_ticks = window.ticks;
+          facts_->close_ticks = UINT64_MAX;
+        } else {
+          facts_->close_ticks = window.ticks;
+        }
+        break;
+      }
+      case FrameType::kMaps:
+        TakeMaps(frame);
+        break;
+      case FrameType::kNote:
+        facts_->notes.emplace_back(frame.payload);
+        break;
+      case FrameType::kEnd:
+        facts_->ended = frame.Read(&facts_->end);
+        Seen(facts_->end.ticks);
+        break;
+      default:
+        ++facts_->unknown_records;
+    }
+  }
+
+ private:
+  void Seen(uint64_t ticks) { facts_->last_ticks = std::max(facts_->last_ticks, ticks); }
+
+  void TakeSegment(const Frame& frame) {
+    SegmentFacts segment;
+    if (frame.payload.size() < sizeof(SegmentFact) + sizeof(SegmentHeader)) {
+      ++facts_->corrupt_records;
+      return;
+    }
+    memcpy(&segment.fact, frame.payload.data(), sizeof(SegmentFact));
+    memcpy(&segment.header, frame.payload.data() + sizeof(SegmentFact), sizeof(SegmentHeader));
+    const std::string_view rest = frame.payload.substr(sizeof(SegmentFact) + sizeof(SegmentHeader));
+    segment.operations.resize(std::min<size_t>(rest.size() / sizeof(Operation), kMaxOperations));
+    memcpy(segment.operations.data(), rest.data(), segment.operations.size() * sizeof(Operation));
+    for (Operation& operation : segment.operations) operation.name[sizeof(operation.name) - 1] = '\0';
+    facts_->segments[frame.segment] = std::move(segment);
+  }
+
+  void TakeThread(const Frame& frame) {
+    ThreadFact fact;
+    if (!frame.Read(&fact) || fact.serial == 0) {
+      ++facts_->corrupt_records;
+      return;
+    }
+    if (facts_->threads.size() > kMaxThreads) return;
+    ThreadFacts& thread = facts_->threads[{frame.segment, fact.serial}];
+    thread.process_serial = fact.process_serial;
+    thread.tid = fact.tid;
+    thread.start_ticks = fact.start_ticks;
+    thread.end_ticks = fact.end_ticks;
+    thread.creator_serial = fact.creator_serial;
+    if (fact.name[0] != '\0') thread.name.assign(fact.name, strnlen(fact.name, sizeof(fact.name)));
+    Seen(fact.end_ticks);
+    std::map<uint32_t, CountFact> counts;
+    const std::string_view rest = frame.payload.substr(sizeof(fact));
+    for (size_t i = 0; i < fact.count_facts && (i + 1) * sizeof(CountFact) <= rest.size(); ++i) {
+      CountFact count;
+      memcpy(&count, rest.data() + i * sizeof(count), sizeof(count));
+      if (count.operation < kMaxOperations) counts[count.operation] = count;
+    }
+    // A thread that began inside the window has its counters from 0.
+    if (fact.start_ticks < facts_->open_ticks && window_ != 0) {
+      if (!thread.has_first || Distance(fact.taken_ticks, facts_->open_ticks) <
+                                   Distance(thread.first.taken_ticks, facts_->open_ticks)) {
+        thread.first = fact;
+        thread.first_counts = counts;
+        thread.has_first = true;
+      }
+    }
+    if (!thread.has_last || thread.last.taken_ticks <= facts_->close_ticks) {
+      thread.last = fact;
+      thread.last_counts = std::move(counts);
+      thread.has_last = true;
+    }
+  }
+
+  void TakeProcess(const Frame& frame) {
+    ProcessFact fact;
+    if (!frame.Read(&fact) || fact.serial == 0) {
+      ++facts_->corrupt_records;
+      return;
+    }
+    ProcessFacts& process = facts_->processes[{frame.segment, fact.serial}];
+    process.pid = fact.outer_pid > 0 ? fact.outer_pid : fact.pid;
+    process.parent_serial = fact.parent_serial;
+    process.parent_pid = fact.parent_pid;
+    process.start_ticks = fact.start_ticks;
+    process.end_ticks = fact.end_ticks;
+    process.forked = fact.parent_serial != 0;
+    Seen(fact.end_ticks);
+    if (fact.start_ticks < facts_->open_ticks && window_ != 0 &&
+        (!process.has_first || Distance(fact.taken_ticks, facts_->open_ticks) <
+                                   Distance(process.first.taken_ticks, facts_->open_ticks))) {
+      process.first = fact;
+      process.has_first = true;
+    }
+    if (!process.has_last || process.last.taken_ticks <= facts_->close_ticks) {
+      process.last = fact;
+      process.has_last = true;
+    }
+  }
+
+  void TakeMaps(const Frame& frame) {
+    // start-end perms offset dev inode path; a module is the run of lines with one path.
+    auto& modules = facts_->processes[{frame.segment, 1}].modules;
+    Module module;
+    for (std::string_view text = frame.payload; !text.empty();) {
+      const std::string_view line = text.substr(0, text.find('\n'));
+      text.remove_prefix(std::min(text.size(), line.size() + 1));
+      std::string_view rest = line;
+      const size_t slash = line.find('/');
+      uint64_t start, end, offset;
+      if (slash == std::string_view::npos || !ReadHex(&rest, '-', &start) || !ReadHex(&rest, ' ', &end) ||
+          rest.size() < 5 || !ReadHex(&(rest = rest.substr(5)), ' ', &offset) || start >= end) {
+        continue;
+      }
+      const std::string path(line.substr(slash));
+      if (path == module.path && start >= module.end) {
+        module.end = end;
+        continue;
+      }
+      if (!module.path.empty()) MaybeAdd(&modules, module);
+      module = Module();
+      module.path = path;
+      module.start = start;
+      module.end = end;
+      // Right for files whose first segment lies at file offset and address 0, as shared libraries do.
+      module.load_bias = start - offset;
+    }
+    if (!module.path.empty()) MaybeAdd(&modules, module);
+  }
+
+  // What the target said itself is better: it has the build id and the loader's own bias.
+  static void MaybeAdd(std::vector<Module>* modules, const Module& module) {
+    const bool is_code = module.path.find(".so") != std::string::npos;
+    for (const Module& known : *modules) {
+      if (known.start == module.start && known.path == module.path) return;
+      if (known.start < module.end && module.start < known.end && known.path == module.path) return;
+    }
+    if (is_code) modules->push_back(module);
+  }
+
+  void TakeChunk(const Frame& frame) {
+    ChunkFact chunk{};
+    ForEachRecord(frame, &chunk, &facts_->corrupt_records, [&](const RecordView& record) {
+      ++facts_->records;
+      const Identity process{frame.segment, chunk.process_serial};
+      const Identity thread{frame.segment, chunk.thread_serial};
+      switch (record.tag.kind) {
+        case RecordKind::kPad:
+          --facts_->records;
+          break;
+        case RecordKind::kChunkBegin: {
+          --facts_->records;
+          ChunkBeginRecord begin;
+          if (!record.Read(&begin)) break;
+          ThreadFacts& known = facts_->threads[thread];
+          known.process_serial = chunk.process_serial;
+          if (known.tid == 0) known.tid = begin.tid;
+          if (known.start_ticks == 0) known.start_ticks = begin.ticks;
+          ProcessFacts& owner = facts_->processes[process];
+          if (owner.pid == 0) owner.pid = begin.pid;
+          if (owner.start_ticks == 0) owner.start_ticks = begin.ticks;
+          known.last_ticks = std::max(known.last_ticks, begin.ticks);
+          break;
+        }
+        case RecordKind::kSpan: {
+          SpanRecord span;
+          if (!record.Read(&span)) break;
+          const uint64_t end = span.start + span.ticks;
+          if (end < span.start) break;
+          ThreadFacts& known = facts_->threads[thread];
+          known.last_ticks = std::max(known.last_ticks, end);
+          Seen(end);
+          break;
+        }
+        case RecordKind::kThreadStart: {
+          ThreadStartRecord start;
+          if (!record.Read(&start)) break;
+          ThreadFacts& known = facts_->threads[thread];
+          known.start_ticks = start.ticks;
+          known.creator_serial = start.creator_serial;
+          known.created_ticks = start.created_ticks;
+          known.tid = start.tid;
+          break;
+        }
+        case RecordKind::kThreadExit: {
+          ThreadExitRecord exit;
+          if (record.Read(&exit)) facts_->threads[thread].end_ticks = exit.ticks;
+          break;
+        }
+        case RecordKind::kThreadName: {
+          ThreadNameRecord name;
+          if (!record.Read(&name)) break;
+          const std::string_view text = record.Text(sizeof(name), name.text_length);
+          if (name.thread_serial != 0 || name.tid == 0) {
+            facts_->threads[{frame.segment, name.thread_serial != 0 ? name.thread_serial : thread.serial}].name = text;
+          } else {
+            for (auto& [identity, other] : facts_->threads) {
+              if (identity.segment == frame.segment && other.tid == name.tid) other.name = text;
+            }
+          }
+          break;
+        }
+        case RecordKind::kProcessInfo: {
+          ProcessInfoRecord info;
+          if (!record.Read(&info)) break;
+          ProcessFacts& owner = facts_->processes[process];
+          const std::string_view text = record.Text(sizeof(info), info.text_length);
+          switch (static_cast<ProcessInfoKey>(record.tag.aux)) {
+            case ProcessInfoKey::kExecutable:
+              owner.executable = text;
+              break;
+            case ProcessInfoKey::kArgument:
+              if (owner.arguments.size() < kMaxArguments) owner.arguments.emplace_back(text);
+              break;
+            case ProcessInfoKey::kRank: {
+              const size_t equals = text.find('=');
+              if (equals == std::string_view::npos || owner.ranks.size() >= kMaxArguments) break;
+              owner.ranks[std::string(text.substr(0, equals))] = text.substr(equals + 1);
+              break;
+            }
+            case ProcessInfoKey::kForked:
+              owner.forked = true;
+              break;
+            default:
+              break;
+          }
+          break;
+        }
+        case RecordKind::kModule: {
+          ModuleRecord found;
+          if (!record.Read(&found) || found.start >= found.end) {
+            ++facts_->corrupt_records;
+            break;
+          }
+          Module module;
+          module.load_bias = found.load_bias;
+          module.start = found.start;
+          module.end = found.end;
+          module.path = record.Text(sizeof(found), found.path_length);
+          module.build_id.assign(reinterpret_cast<const char*>(found.build_id),
+                                 std::min<size_t>(found.build_id_length, sizeof(found.build_id)));
+          auto& modules = facts_->processes[process].modules;
+          if (modules.size() < 65536) modules.push_back(std::move(module));
+          break;
+        }
+        case RecordKind::kExec: {
+          ExecRecord exec;
+          if (!record.Read(&exec)) break;
+          ProcessFacts& owner = facts_->processes[process];
+          ++owner.exec_count;
+          if ((record.tag.flags & kRecordEnvironmentLost) != 0) {
+            owner.environment_lost = true;
+            owner.lost_at = record.Text(sizeof(exec), exec.text_length);
+          }
+          break;
+        }
+        case RecordKind::kAllocationSample:
+          break;
+        default:
+          ++facts_->unknown_records;
+      }
+    });
+    facts_->lost_records += chunk.lost;
+  }
+
+  SpoolFacts* facts_;
+  uint32_t window_;
+};
+
+}  // namespace
+
+absl::Status ReadSpoolFacts(SpoolReader* reader, uint32_t window, const std::function<void(uint64_t)>& progress,
+                            SpoolFacts* facts) {
+  FactReader fact_reader(facts, window);
+  Frame frame;
+  while (reader->Next(&frame)) {
+    fact_reader.Take(frame);
+    progress(reader->position());
+  }
+  facts->damaged_bytes = reader->damaged_bytes();
+  facts->truncated = reader->truncated();
+  if (facts->session_json.empty()) return absl::DataLossError("the spool has no readable beginning");
+  if (!facts->clock.Finish()) return absl::DataLossError("the spool has no clock pair");
+  return absl::OkStatus();
+}
+
+}  // namespace tbprof

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The first pass over a spool: everything but spans and samples. What is left for the second pass needs only look-ups.
+//
+// Process: converter, one thread.
+#ifndef TBPROF_WRITER_SPOOL_FACTS_H_
+#define TBPROF_WRITER_SPOOL_FACTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "wire/records.h"
+#include "writer/clock_map.h"
+#include "writer/spool.h"
+#include "writer/unwind.h"
+
+namespace tbprof {
+
+// A process or thread of the whole session: number of its segment and its serial in it.
+struct Identity {
+  uint32_t segment = 0;
+  uint32_t serial = 0;
+  friend bool operator==(const Identity& a, const Identity& b) { return a.segment == b.segment && a.serial == b.serial; }
+  friend bool operator<(const Identity& a, const Identity& b) {
+    return a.segment != b.segment ? a.segment < b.segment : a.serial < b.serial;
+  }
+  template <typename H>
+  friend H AbslHashValue(H hash, const Identity& identity) {
+    return H::combine(std::move(hash), identity.segment, identity.serial);
+  }
+};
+
+struct SegmentFacts {
+  SegmentFact fact{};
+  SegmentHeader header{};
+  std::vector<Operation> operations;
+};
+
+struct ThreadFacts {
+  uint32_t process_serial = 0;
+  int32_t tid = 0;
+  uint64_t start_ticks = 0, end_ticks = 0, last_ticks = 0;
+  uint64_t created_ticks = 0;
+  uint32_t creator_serial = 0;
+  std::string name;
+  ThreadFact first{}, last{};  // counters nearest to the window's opening, and the latest within it
+  bool has_first = false, has_last = false;
+  std::map<uint32_t, CountFact> first_counts, last_counts;
+};
+
+struct ProcessFacts {
+  ProcessFact first{}, last{};
+  bool has_first = false, has_last = false;
+  int32_t pid = 0;
+  uint32_t parent_serial = 0;
+  int32_t parent_pid = 0;
+  uint64_t start_ticks = 0, end_ticks = 0;
+  bool forked = false;
+  std::string executable;
+  std::vector<std::string> arguments;
+  std::map<std::string, std::string> ranks;
+  std::vector<Module> modules;  // its own; a fork child has its parent's besides
+  std::vector<CounterFact> counters;
+  uint32_t exec_count = 0;
+  bool environment_lost = false;
+  std::string lost_at;  // path of the exec that lost our variables
+};
+
+struct SpoolFacts {
+  std::string session_json;
+  std::map<uint32_t, SegmentFacts> segments;
+  std::map<Identity, ThreadFacts> threads;
+  std::map<Identity, ProcessFacts> processes;
+  ClockMap clock;
+  std::vector<WindowFact> windows;
+  std::vector<std::string> notes;
+  bool ended = false;
+  EndFact end{};
+  uint64_t last_ticks = 0;
+
+  // The window asked for.
+  bool window_found = false;
+  uint64_t open_ticks = 0, close_ticks = UINT64_MAX;
+
+  uint64_t records = 0;
+  uint64_t lost_records = 0;     // unfinished at a thread's or process's end
+  uint64_t corrupt_records = 0;  // lengths, kinds or times that cannot be
+  uint64_t unknown_records = 0;  // kinds of another version
+  uint64_t damaged_bytes = 0;
+  bool truncated = false;
+};
+
+absl::Status ReadSpoolFacts(SpoolReader* reader, uint32_t window, const std::function<void(uint64_t)>& progress,
+                            SpoolFacts* facts);
+
+// One record in a chunk frame: its tag and all its slots.
+struct RecordView {
+  Tag tag;
+  const uint8_t* bytes;
+  uint32_t size;
+
+  template <typename Record>
+  bool Read(Record* record) const {
+    if (size < sizeof(Record)) return false;
+    __builtin_memcpy(record, bytes, sizeof(Record));
+    return true;
+  }
+  // Variable part behind a fixed part of `fixed` bytes, at most `length` bytes of it.
+  std::string_view Text(uint32_t fixed, uint64_t length) const {
+    if (size <= fixed) return {};
+    const uint64_t room = size - fixed;
+    return {reinterpret_cast<const char*>(bytes) + fixed, static_cast<size_t>(length < room ? length : room)};
+  }
+};
+
+// Calls `consume` for each record of a chunk frame. False: the frame is no chunk frame that makes sense. Counts what is
+// corrupt in *corrupt.
+template <typename Consume>
+bool ForEachRecord(const Frame& frame, ChunkFact* chunk, uint64_t* corrupt, Consume consume) {
+  if (!frame.Read(chunk) || chunk->slots > kSlotsPerChunk ||
+      frame.payload.size() < sizeof(ChunkFact) + static_cast<uint64_t>(chunk->slots) * kSlotBytes) {
+    ++*corrupt;
+    return false;
+  }
+  const auto* slots = reinterpret_cast<const uint8_t*>(frame.payload.data()) + sizeof(ChunkFact);
+  uint32_t at = 0;
+  while (at < chunk->slots) {
+    RecordView record;
+    record.bytes = slots + static_cast<uint64_t>(at) * kSlotBytes;
+    __builtin_memcpy(&record.tag, record.bytes, sizeof(Tag));
+    if (record.tag.slots == 0 || record.tag.slots > chunk->slots - at) {
+      ++*corrupt;
+      return true;
+    }
+    record.size = static_cast<uint32_t>(record.tag.slots) * kSlotBytes;
+    consume(record);
+    at += record.tag.slots;
+  }
+  return true;
+}
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_SPOOL_FACTS_H_

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/summary.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+#include "absl/strings/str_format.h"
+#include "writer/summary_format.h"
+#include "writer/text.h"
+#include "writer/utf8.h"
+
+namespace tbprof {
+namespace {
+
+constexpr int kPrefixColumns = 8;  // `tbprof: `
+constexpr size_t kTopRows = 5;
+constexpr size_t kNotes = 6;
+
+enum class Style { kPlain, kHeading, kWarning, kError, kDim };
+
+std::string_view Escape(Style style) {
+  switch (style) {
+    case Style::kPlain:
+      return "";
+    case Style::kHeading:
+      return "\x1b[1m";
+    case Style::kWarning:
+      return "\x1b[33m";
+    case Style::kError:
+      return "\x1b[31m";
+    case Style::kDim:
+      return "\x1b[2m";
+  }
+  return "";
+}
+
+struct Line {
+  std::string text;
+  Style style = Style::kPlain;
+  bool whole = false;  // paths and commands are never cut
+};
+using Section = std::vector<Line>;
+
+std::string Plural(uint64_t count, std::string_view one, std::string_view many) {
+  return StrCat(HumanCount(count), " ", count == 1 ? one : many);
+}
+
+std::string EndText(const Timeline& timeline) {
+  if (timeline.exit_signal != 0) {
+    const char* name = sigabbrev_np(timeline.exit_signal);
+    return name != nullptr ? StrCat("killed by SIG", name) : StrCat("killed by signal ", timeline.exit_signal);
+  }
+  if (timeline.exit_code >= 0) return StrCat("exit status ", timeline.exit_code);
+  return "still running";
+}
+
+Section Headline(const Timeline& timeline) {
+  Section out;
+  std::string text = StrCat(HumanTime(timeline.duration_ps), " wall");
+  if (timeline.user_cpu_seconds >= 0 && timeline.system_cpu_seconds >= 0) {
+    StrAppend(&text, ", ", HumanTime(static_cast<int64_t>(timeline.user_cpu_seconds * 1e12)), " user + ",
+                    HumanTime(static_cast<int64_t>(timeline.system_cpu_seconds * 1e12)), " system CPU");
+  }
+  StrAppend(&text, "; ", EndText(timeline), "; ", Plural(timeline.processes.size(), "process", "processes"), ", ",
+                  Plural(timeline.threads.size(), "thread", "threads"), ", ",
+                  Plural(timeline.records, "record", "records"));
+  if (!timeline.complete) text += "; recovered";
+  out.push_back({text, Style::kHeading});
+  if (!timeline.steps.empty()) {
+    if (timeline.step_source == "synthetic") {
+      out.push_back({"steps: none recognised; one synthetic step covers the capture"});
+    } else {
+      std::vector<int64_t> lengths;
+      for (const Step& step : timeline.steps) lengths.push_back(step.end_ps - step.start_ps);
+      std::nth_element(lengths.begin(), lengths.begin() + static_cast<ptrdiff_t>(lengths.size() / 2), lengths.end());
+      out.push_back({StrCat("steps: ", lengths.size(), ", median ", HumanTime(lengths[lengths.size() / 2]), " (",
+                                  PrintableUtf8(timeline.step_source), ")")});
+    }
+  }
+  return out;
+}
+
+std::string TypeName(const Timeline& timeline, uint16_t type) {
+  return type < timeline.types.size() ? PrintableUtf8(timeline.types[type].name) : "?";
+}
+
+Section Waits(const Timeline& timeline, size_t columns) {
+  Section out;
+  if (timeline.wait_sites.empty()) return out;
+  out.push_back({"waits      total   longest     calls  where", Style::kHeading});
+  for (const CallSiteTotal& site : timeline.wait_sites) {
+    if (out.size() > kTopRows) break;
+    const std::string numbers = absl::StrFormat("      %10s%10s%10s  ", HumanTime(site.total_ps),
+                                                HumanTime(site.longest_ps), HumanCount(site.calls));
+    std::string where = TypeName(timeline, site.type);
+    if (site.site != 0) StrAppend(&where, " in ", PrintableUtf8(timeline.strings.Get(site.site)));
+    const size_t room = columns > Utf8Columns(numbers) ? columns - Utf8Columns(numbers) : 1;
+    out.push_back({StrCat(numbers, FitColumns(where, room, /*keep_end=*/true))});
+  }
+  return out;
+}
+
+Section Heap(const Timeline& timeline, size_t columns) {
+  Section out;
+  AllocatorTotals all;
+  int64_t highest_peak = 0;
+  for (const Process& process : timeline.processes) {
+    all.allocations += process.allocator.allocations;
+    all.frees += process.allocator.frees;
+    all.allocated_bytes += process.allocator.allocated_bytes;
+    highest_peak = std::max(highest_peak, process.allocator.peak_bytes);
+    if (process.is_command) all.live_bytes = process.allocator.live_bytes;
+  }
+  if (all.allocations == 0 && all.frees == 0) return out;
+  out.push_back({StrCat("heap  ", Plural(all.allocations, "allocation", "allocations"), ", ",
+                              HumanBytes(static_cast<double>(all.allocated_bytes)), " in all, ",
+                              Plural(all.frees, "free", "frees"), ", highest peak of a process ",
+                              HumanBytes(static_cast<double>(highest_peak))),
+                 Style::kHeading});
+  for (const AllocationSiteTotal& site : timeline.allocation_sites) {
+    if (out.size() > kTopRows || site.frames.empty()) break;
+    std::string numbers = absl::StrFormat("      %10s", HumanBytes(site.bytes));
+    if (all.allocated_bytes > 0) {
+      // An estimate from samples can exceed the whole.
+      const double share = std::min(1.0, site.bytes / static_cast<double>(all.allocated_bytes));
+      absl::StrAppendFormat(&numbers, "%8s", HumanPercent(share));
+    }
+    std::string where = PrintableUtf8(timeline.strings.Get(site.frames[0]));
+    if (site.frames.size() > 1) StrAppend(&where, " < ", PrintableUtf8(timeline.strings.Get(site.frames[1])));
+    const size_t used = Utf8Columns(numbers) + 2;
+    out.push_back({StrCat(numbers, "  ", FitColumns(where, columns > used ? columns - used : 1))});
+  }
+  return out;
+}
+
+Section Notes(const Timeline& timeline, size_t columns) {
+  Section out;
+  auto add = [&](std::string text, Style style) { out.push_back({std::move(text), style}); };
+  for (const std::string& text : timeline.errors) add(StrCat("error: ", PrintableUtf8(text)), Style::kError);
+  uint64_t dropped = 0;
+  std::string causes;
+  for (const DropCount& drop : timeline.drops) {
+    if (drop.records == 0) continue;
+    dropped += drop.records;
+    StrAppend(&causes, causes.empty() ? "" : ", ", HumanCount(drop.records), " ", PrintableUtf8(drop.cause));
+  }
+  if (dropped > 0) add(StrCat("lost ", Plural(dropped, "record", "records"), ": ", causes), Style::kWarning);
+  if (timeline.corrupt_records > 0) {
+    add(StrCat(Plural(timeline.corrupt_records, "corrupt record", "corrupt records"), " left out"), Style::kWarning);
+  }
+  if (timeline.events_over_budget > 0) {
+    add(StrCat(Plural(timeline.events_over_budget, "event is", "events are"),
+                     " in the totals but not drawn (--max-profile-size)",
+                     timeline.shortest_shown_ps > 0
+                         ? StrCat("; the shortest drawn takes ", HumanTime(timeline.shortest_shown_ps))
+                         : ""),
+        Style::kWarning);
+  }
+  for (const Process& process : timeline.processes) {
+    if (process.state == ProcessState::kRecorded) continue;
+    add(StrCat(PrintableUtf8(process.name), " (", process.pid, ") ",
+                     process.state == ProcessState::kRecordedWithoutAllocator ? "recorded without its allocator"
+                                                                              : "not recorded",
+                     process.reason.empty() ? "" : ": ", PrintableUtf8(process.reason)),
+        Style::kWarning);
+  }
+  for (const std::string& text : timeline.warnings) {
+    std::string printable = PrintableUtf8(text);
+    add(std::string(printable.starts_with("tbprof: ") ? printable.substr(8) : printable), Style::kWarning);
+  }
+  if (out.size() > kNotes) {
+    const size_t more = out.size() - (kNotes - 1);
+    out.resize(kNotes - 1);
+    add(StrCat(more, " more notes are in summary.json"), Style::kWarning);
+  }
+  for (Line& line : out) line.text = FitColumns(line.text, columns);
+  return out;
+}
+
+Section Cost(const Timeline& timeline) {
+  if (timeline.own_cost_seconds <= 0) return {};
+  std::string text = StrCat("tbprof's own cost in the program: about ",
+                                  HumanTime(static_cast<int64_t>(timeline.own_cost_seconds * 1e12)), " of CPU");
+  const double cpu = timeline.user_cpu_seconds + timeline.system_cpu_seconds;
+  if (timeline.user_cpu_seconds >= 0 && timeline.system_cpu_seconds >= 0 && cpu > 0) {
+    StrAppend(&text, " (", HumanPercent(timeline.own_cost_seconds / cpu), ")");
+  }
+  return {{text}};
+}
+
+Section Files(const std::vector<RunDirectory::File>& files) {
+  Section out;
+  for (const RunDirectory::File& file : files) {
+    out.push_back({StrCat(PrintableUtf8(file.path), "  ", HumanBytes(static_cast<double>(file.bytes)),
+                                file.verified.empty() ? "" : ", ", file.verified),
+                   Style::kPlain, /*whole=*/true});
+  }
+  return out;
+}
+
+Section View(const Timeline& timeline, const std::vector<RunDirectory::File>& files, const SummaryOptions& options) {
+  const bool has_profile = std::any_of(files.begin(), files.end(), [](const RunDirectory::File& file) {
+    return file.path.ends_with(".xplane.pb");
+  });
+  if (!has_profile) return {};
+  const std::string run = PrintableUtf8(timeline.run);
+  return {{StrCat("view: tensorboard --logdir ", ShellQuoted(options.logdir)), Style::kHeading, /*whole=*/true},
+          {StrCat("      then http://localhost:6006/#profile", run.empty() ? "" : StrCat(", run ", run),
+                        ", tool trace_viewer"),
+           Style::kPlain, /*whole=*/true}};
+}
+
+}  // namespace
+
+std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector<RunDirectory::File>& files,
+                                     const SummaryOptions& options) {
+  const size_t columns = static_cast<size_t>(std::max(options.width - kPrefixColumns, 20));
+  Section sections[] = {Headline(timeline),        Waits(timeline, columns), Heap(timeline, columns),
+                        Notes(timeline, columns),  Cost(timeline),           Files(files),
+                        View(timeline, files, options)};
+  Section &waits = sections[1], &heap = sections[2], &notes = sections[3], &listed = sections[5];
+  auto lines = [&] {
+    size_t count = 0;
+    for (const Section& section : sections) count += section.size();
+    return count;
+  };
+  // What is cut first is what summary.json has in full. The command to view stays.
+  const size_t limit = static_cast<size_t>(std::max(options.max_lines, 1));
+  while (lines() > limit) {
+    if (heap.size() > 2 && heap.size() >= waits.size()) {
+      heap.pop_back();
+    } else if (waits.size() > 2) {
+      waits.pop_back();
+    } else if (notes.size() > 1) {
+      notes.pop_back();
+    } else if (listed.size() > 1) {
+      listed.pop_back();
+    } else {
+      Section* largest = std::max_element(std::begin(sections), std::end(sections) - 1,
+                                          [](const Section& a, const Section& b) { return a.size() < b.size(); });
+      if (largest->empty()) largest = &sections[6];
+      largest->pop_back();
+    }
+  }
+  std::vector<std::string> out;
+  for (const Section& section : sections) {
+    for (const Line& line : section) {
+      const std::string text = line.whole ? line.text : FitColumns(line.text, columns);
+      const std::string_view escape = options.color ? Escape(line.style) : "";
+      out.push_back(escape.empty() ? text : StrCat(escape, text, "\x1b[0m"));
+    }
+  }
+  return out;
+}
+
+}  // namespace tbprof

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "writer/summary.h"
+#include "writer/utf8.h"
+
+namespace tbprof {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kSchema = 1;
+constexpr size_t kMaxSites = 200;
+constexpr size_t kMaxFrames = 32;
+constexpr size_t kMaxProcesses = 1000;
+
+double Seconds(int64_t picoseconds) { return static_cast<double>(picoseconds) / 1e12; }
+
+Json KnownOrNull(bool known, const Json& value) { return known ? value : Json(nullptr); }
+
+std::string_view StateName(ProcessState state) {
+  switch (state) {
+    case ProcessState::kRecorded:
+      return "recorded";
+    case ProcessState::kRecordedWithoutAllocator:
+      return "recorded_without_allocator";
+    case ProcessState::kInert:
+      return "inert";
+    case ProcessState::kNotLoaded:
+      return "not_loaded";
+  }
+  return "unknown";
+}
+
+std::string TypeName(const Timeline& timeline, uint16_t type) {
+  return type < timeline.types.size() ? ValidUtf8(timeline.types[type].name) : "";
+}
+
+Json Texts(const std::vector<std::string>& texts) {
+  Json out = Json::array();
+  for (const std::string& text : texts) out.push_back(ValidUtf8(text));
+  return out;
+}
+
+Json AllocatorJson(const AllocatorTotals& totals) {
+  return {{"allocations", totals.allocations},         {"frees", totals.frees},
+          {"allocated_bytes", totals.allocated_bytes}, {"freed_bytes", totals.freed_bytes},
+          {"live_bytes", totals.live_bytes},           {"peak_bytes", totals.peak_bytes}};
+}
+
+Json ProcessJson(const Timeline& timeline, const Process& process) {
+  Json operations = Json::array();
+  for (const OperationTotal& total : process.operations) {
+    operations.push_back({{"operation", TypeName(timeline, total.type)},
+                          {"calls", total.calls},
+                          {"recorded", total.recorded},
+                          {"total_s", Seconds(total.total_ps)},
+                          {"longest_s", Seconds(total.longest_ps)}});
+  }
+  return {{"pid", process.pid},
+          {"parent", process.parent},
+          {"name", ValidUtf8(process.name)},
+          {"executable", ValidUtf8(process.executable)},
+          {"arguments", Texts(process.arguments)},
+          {"is_command", process.is_command},
+          {"forked", process.forked},
+          {"start_s", Seconds(process.start_ps)},
+          {"end_s", Seconds(process.end_ps)},
+          {"exit_code", KnownOrNull(process.exit_code >= 0, process.exit_code)},
+          {"exit_signal", KnownOrNull(process.exit_signal != 0, process.exit_signal)},
+          {"rank", KnownOrNull(process.rank >= 0, process.rank)},
+          {"local_rank", KnownOrNull(process.local_rank >= 0, process.local_rank)},
+          {"world_size", KnownOrNull(process.world_size >= 0, process.world_size)},
+          {"state", StateName(process.state)},
+          {"reason", ValidUtf8(process.reason)},
+          {"records", process.records},
+          {"allocator", AllocatorJson(process.allocator)},
+          {"operations", std::move(operations)}};
+}
+
+Json WaitSites(const Timeline& timeline) {
+  Json out = Json::array();
+  for (size_t i = 0; i < std::min(kMaxSites, timeline.wait_sites.size()); ++i) {
+    const CallSiteTotal& site = timeline.wait_sites[i];
+    out.push_back({{"call_site", timeline.strings.Get(site.site)},
+                   {"operation", TypeName(timeline, site.type)},
+                   {"calls", site.calls},
+                   {"total_s", Seconds(site.total_ps)},
+                   {"longest_s", Seconds(site.longest_ps)}});
+  }
+  return out;
+}
+
+Json AllocationSites(const Timeline& timeline) {
+  Json out = Json::array();
+  for (size_t i = 0; i < std::min(kMaxSites, timeline.allocation_sites.size()); ++i) {
+    const AllocationSiteTotal& site = timeline.allocation_sites[i];
+    Json frames = Json::array();
+    for (size_t frame = 0; frame < std::min(kMaxFrames, site.frames.size()); ++frame) {
+      frames.push_back(timeline.strings.Get(site.frames[frame]));
+    }
+    out.push_back({{"frames", std::move(frames)}, {"samples", site.samples}, {"bytes_estimate", site.bytes}});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string SummaryJson(const Timeline& timeline, const std::vector<RunDirectory::File>& files,
+                        const SummaryOptions& options) {
+  uint64_t drawn = 0;
+  for (const Thread& thread : timeline.threads) drawn += thread.events.size();
+  const bool ended = timeline.exit_code >= 0 || timeline.exit_signal != 0;
+
+  Json out;
+  out["schema"] = kSchema;
+  out["command"] = {{"line", ValidUtf8(timeline.command_line)},
+                    {"running", !ended},
+                    {"exit_code", KnownOrNull(timeline.exit_code >= 0 && timeline.exit_signal == 0, timeline.exit_code)},
+                    {"exit_signal", KnownOrNull(timeline.exit_signal != 0, timeline.exit_signal)}};
+  out["host"] = ValidUtf8(timeline.host);
+  out["run"] = ValidUtf8(timeline.run);
+  out["logdir"] = ValidUtf8(options.logdir);
+  out["window"] = ValidUtf8(timeline.window);
+  out["complete"] = timeline.complete;
+  out["start_unix_ns"] = timeline.origin_unix_ns;
+  out["wall_s"] = Seconds(timeline.duration_ps);
+  out["user_cpu_s"] = KnownOrNull(timeline.user_cpu_seconds >= 0, timeline.user_cpu_seconds);
+  out["system_cpu_s"] = KnownOrNull(timeline.system_cpu_seconds >= 0, timeline.system_cpu_seconds);
+
+  out["published"] = !files.empty();
+  out["files"] = Json::array();
+  for (const RunDirectory::File& file : files) {
+    out["files"].push_back(
+        {{"path", ValidUtf8(file.path)}, {"bytes", file.bytes}, {"verified", KnownOrNull(!file.verified.empty(), file.verified)}});
+  }
+
+  Json dropped = Json::object();
+  for (const DropCount& drop : timeline.drops) {
+    Json& count = dropped[ValidUtf8(drop.cause)];
+    count = (count.is_null() ? uint64_t{0} : count.get<uint64_t>()) + drop.records;
+  }
+  out["records"] = {{"decoded", timeline.records},
+                    {"drawn", drawn},
+                    {"over_budget", timeline.events_over_budget},
+                    {"corrupt", timeline.corrupt_records},
+                    {"dropped", std::move(dropped)}};
+  out["budget"] = {{"shortest_drawn_s", Seconds(timeline.shortest_shown_ps)}};
+  out["overhead"] = {{"cpu_s", timeline.own_cost_seconds}};
+
+  out["steps"] = {{"count", timeline.steps.size()},
+                  {"source", ValidUtf8(timeline.step_source)},
+                  {"confidence", timeline.step_confidence}};
+  out["wait_sites"] = WaitSites(timeline);
+  out["allocation_sites"] = AllocationSites(timeline);
+
+  out["threads"] = timeline.threads.size();
+  out["process_count"] = timeline.processes.size();
+  out["processes"] = Json::array();
+  for (size_t i = 0; i < std::min(kMaxProcesses, timeline.processes.size()); ++i) {
+    out["processes"].push_back(ProcessJson(timeline, timeline.processes[i]));
+  }
+  out["errors"] = Texts(timeline.errors);
+  out["warnings"] = Texts(timeline.warnings);
+  return out.dump(1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace tbprof

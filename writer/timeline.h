@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Timeline: what one capture shows, decoded and on one time axis. The builder (timeline_builder.h) makes it from a
+// spool; every output (outputs.h) is a pure function of it.
+//
+// Process: the converter. Single-threaded, allocates, never in a target.
+//
+// Times are picoseconds since `origin` (the opening of the window, or the start of the run), as int64: 106 days.
+// An event that began before the window or had not ended when it closed is clipped to it and flagged.
+#ifndef TBPROF_WRITER_TIMELINE_H_
+#define TBPROF_WRITER_TIMELINE_H_
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace tbprof {
+
+// Interned text. Id 0 is the empty string.
+using StringId = uint32_t;
+
+class StringTable {
+ public:
+  StringTable() { Intern(""); }
+  StringTable(const StringTable&) = delete;
+  StringTable& operator=(const StringTable&) = delete;
+  StringTable(StringTable&&) = default;
+  StringTable& operator=(StringTable&&) = default;
+
+  // The text is made valid UTF-8 first: one invalid byte makes a strict protobuf parser reject the whole file.
+  StringId Intern(std::string_view text);
+  const std::string& Get(StringId id) const { return *texts_[id]; }
+  size_t size() const { return texts_.size(); }
+
+ private:
+  std::unordered_map<std::string, StringId> ids_;
+  std::vector<const std::string*> texts_;
+};
+
+// What an event's `object` is, and how an output prints it.
+enum class ObjectKind : uint8_t { kNone, kAddress, kDescriptor, kProcessId, kThread };
+// What an event's `value` is.
+enum class ValueKind : uint8_t { kNone, kBytes, kResult, kProcessId, kFlowOut, kFlowIn, kSignal };
+
+enum class EventFamily : uint8_t { kThread, kLock, kSleep, kIo, kProcess, kMemory, kStep, kOther };
+
+// One kind of event: what all events of that kind share. Index = Event::type.
+struct EventType {
+  std::string name;  // the function's own name; never begins with `train` or `test` unless it is a step
+  EventFamily family = EventFamily::kOther;
+  ObjectKind object = ObjectKind::kNone;
+  ValueKind value = ValueKind::kNone;
+};
+
+struct Event {
+  enum Flag : uint16_t {
+    kClippedAtStart = 1,  // began before the window
+    kClippedAtEnd = 2,    // had not ended when the window closed or the process died
+    kFailed = 4,          // the call returned an error; `error` holds errno
+  };
+  int64_t start_ps = 0;
+  int64_t duration_ps = 0;  // 0 = an instant
+  uint64_t object = 0;
+  int64_t value = 0;
+  StringId call_site = 0;  // `function (file:line)`, or empty
+  StringId detail = 0;     // free text: a path, a command line; or empty
+  uint16_t type = 0;
+  uint16_t flags = 0;
+  int32_t error = 0;
+};
+
+// Calls of one function, whole capture, recorded and merely counted ones together.
+struct OperationTotal {
+  uint16_t type = 0;
+  uint64_t calls = 0;        // recorded + counted
+  uint64_t recorded = 0;     // have (or had, before the budget) an event of their own
+  int64_t total_ps = 0;      // time inside, recorded + counted
+  int64_t longest_ps = 0;
+};
+
+struct Thread {
+  uint32_t process = 0;  // index into Timeline::processes
+  int32_t tid = 0;
+  uint64_t line_id = 0;  // dense, unique over all merged processes, > 0
+  std::string name;      // as the program set it; empty if it never did
+  bool is_main = false;
+  int64_t start_ps = 0;
+  int64_t end_ps = 0;
+  uint64_t flow_id = 0;  // the kFlowIn value of its start event; 0 if its creator is not known
+  std::vector<Event> events;  // sorted by (start ascending, duration descending); partial overlaps removed
+};
+
+struct AllocatorTotals {
+  uint64_t allocations = 0;
+  uint64_t frees = 0;
+  uint64_t allocated_bytes = 0;
+  uint64_t freed_bytes = 0;
+  int64_t live_bytes = 0;  // at the end of the capture, counted since its start
+  int64_t peak_bytes = 0;
+};
+
+enum class ProcessState : uint8_t {
+  kRecorded,
+  kRecordedWithoutAllocator,  // the allocator cannot be interposed (linked statically, own allocator)
+  kInert,                     // the library was there and stayed out of the way: see `reason`
+  kNotLoaded,                 // static, setuid, foreign class, environment lost: see `reason`
+};
+
+struct Process {
+  int32_t pid = 0;
+  int32_t parent = -1;  // index into Timeline::processes, -1 = the command itself or unknown
+  bool is_command = false;
+  bool forked = false;  // made by fork without exec: shares the image of its parent
+  std::string executable;
+  std::string name;  // short: basename of the executable or of the script
+  std::vector<std::string> arguments;
+  int64_t start_ps = 0;
+  int64_t end_ps = 0;
+  int exit_code = -1;  // -1 = not known
+  int exit_signal = 0;
+  int rank = -1;
+  int local_rank = -1;
+  int world_size = -1;
+  ProcessState state = ProcessState::kRecorded;
+  std::string reason;
+  AllocatorTotals allocator;
+  std::vector<OperationTotal> operations;  // sorted by total_ps descending
+  uint64_t records = 0;
+};
+
+// Where time or bytes went, by code place. Whole capture, independent of what fitted the budget.
+struct CallSiteTotal {
+  StringId site = 0;
+  uint16_t type = 0;
+  uint64_t calls = 0;
+  int64_t total_ps = 0;
+  int64_t longest_ps = 0;
+};
+
+struct AllocationSiteTotal {
+  std::vector<StringId> frames;  // innermost first, `function (file:line)`; frames of the allocator itself left out
+  uint64_t samples = 0;
+  double bytes = 0;  // unbiased estimate of all bytes allocated there
+};
+
+struct CounterSample {
+  int64_t time_ps = 0;
+  double value = 0;
+};
+
+struct CounterTrack {
+  std::string name;  // e.g. `heap live bytes`
+  std::string series;
+  uint32_t process = 0;
+  std::vector<CounterSample> samples;
+};
+
+struct Step {
+  int64_t start_ps = 0;
+  int64_t end_ps = 0;
+  int64_t number = 0;
+  std::string name;  // shown to the user
+  uint32_t thread = 0;
+};
+
+struct DropCount {
+  std::string cause;  // e.g. `no free chunk`
+  uint64_t records = 0;
+};
+
+struct Timeline {
+  // Where and when.
+  std::string host;  // == file stem == XSpace.hostnames[0]
+  std::string run;
+  std::string command_line;
+  uint64_t origin_unix_ns = 0;  // wall clock at time 0
+  int64_t duration_ps = 0;
+  std::string window;  // `all`, `capture 1`, ...: what this capture is
+  bool complete = true;  // false: the launcher died, `recover` made this
+
+  // How the command ended; exit_code -1 and exit_signal 0 = still running when the capture was made.
+  int exit_code = -1;
+  int exit_signal = 0;
+
+  StringTable strings;
+  std::vector<EventType> types;
+  std::vector<Process> processes;
+  std::vector<Thread> threads;
+  std::vector<CounterTrack> counters;
+  std::vector<Step> steps;
+  std::string step_source;  // `synthetic`, ...
+  double step_confidence = 0;
+
+  std::vector<CallSiteTotal> wait_sites;               // sorted by total_ps descending
+  std::vector<AllocationSiteTotal> allocation_sites;   // sorted by bytes descending
+
+  // Honesty.
+  std::vector<DropCount> drops;
+  uint64_t corrupt_records = 0;
+  uint64_t records = 0;                 // decoded
+  uint64_t events_over_budget = 0;      // decoded, counted in the totals, left out of the lines
+  int64_t shortest_shown_ps = 0;        // threshold that the budget forced; 0 = everything is shown
+  std::vector<std::string> errors;      // go to XSpace.errors
+  std::vector<std::string> warnings;    // go to XSpace.warnings
+  double own_cost_seconds = 0;          // estimated CPU time tbprof added inside the target
+  double user_cpu_seconds = -1;         // of the command and its waited-for children; -1 = not known
+  double system_cpu_seconds = -1;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_TIMELINE_H_

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From a spool to a timeline: decodes, checks, joins processes and threads, cuts to the window, keeps within the budget,
+// names addresses. Everything in a spool is taken as hostile: what makes no sense is counted and left out.
+//
+//   auto timeline = BuildTimeline({.spool = path}, [](uint64_t done, uint64_t total) {});
+//
+// Memory: bounded by the event budget, not by the spool's size. Process: converter, one thread.
+#ifndef TBPROF_WRITER_TIMELINE_BUILDER_H_
+#define TBPROF_WRITER_TIMELINE_BUILDER_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "writer/timeline.h"
+
+namespace tbprof {
+
+struct TimelineRequest {
+  std::string spool;
+  uint64_t spool_limit = 0;     // bytes of it to read; 0: all
+  uint32_t window = 0;          // number of the window to show: 0 the run's own
+  uint64_t max_profile_size = 64u << 20;  // bytes of the xplane file to aim at
+  std::string host;             // overrides the session's
+  std::vector<std::string> warnings;  // of the launcher, not in the spool
+  bool recovered = false;       // the launcher is gone: say so
+};
+
+using ProgressFunction = std::function<void(uint64_t done, uint64_t total)>;
+
+// What a spool says of itself, without reading it all.
+struct SpoolSummary {
+  std::string logdir, run, host;
+  bool run_exclusive = true;
+  std::vector<std::string> command;
+  std::vector<std::string> also;
+  uint64_t max_profile_size = 0;
+  int launcher_pid = 0;
+  uint64_t start_unix_ns = 0;
+};
+absl::StatusOr<SpoolSummary> ReadSpoolSummary(const std::string& path);
+
+absl::StatusOr<Timeline> BuildTimeline(const TimelineRequest& request, const ProgressFunction& progress);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_TIMELINE_BUILDER_H_
