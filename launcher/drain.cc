@@ -108,6 +108,12 @@ bool Drain::Flush(int limit_ms) {
          write_error() == 0;
 }
 
+void Drain::RequestFlush() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  ++flush_wanted_;
+  wake_.notify_all();
+}
+
 void Drain::DrainLoop() {
   int sleep_us = kBusySleepUs;
   for (;;) {

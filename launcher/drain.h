@@ -67,6 +67,7 @@ class Drain {
   // Returns when all that was recorded before the call, with the facts of every thread, is in the file. False: the disk
   // did not take it within the limit.
   bool Flush(int limit_ms);
+  void RequestFlush();
 
   // Idle passes are this far apart at most. Longer while nothing is armed.
   void SetIdleInterval(int milliseconds) { idle_ms_.store(milliseconds, std::memory_order_relaxed); }

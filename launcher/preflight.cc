@@ -127,7 +127,7 @@ struct EnvCall {
   std::vector<std::string> command;
   bool drops_preload = false;
 };
-EnvCall ParseEnv(const std::vector<std::string>& words) {
+EnvCall ParseEnv(const std::vector<std::string>& words, int depth = 0) {
   EnvCall call;
   for (size_t i = 1; i < words.size(); ++i) {
     const std::string& word = words[i];
@@ -140,13 +140,13 @@ EnvCall ParseEnv(const std::vector<std::string>& words) {
       // A #! line gives it all as one word: `-S FOO=1 python3 -u`.
       const size_t attached = word.starts_with("-S") ? 2 : std::string_view("--split-string=").size();
       const size_t next = word.size() > attached ? i + 1 : i + 2;
-      if (next > words.size()) break;
+      if (next > words.size() || depth == 3) break;
       std::vector<std::string> split = {"env"};
       for (std::string_view part : Split(next == i + 1 ? std::string_view(word).substr(attached) : words[i + 1], ' ')) {
         if (!part.empty()) split.emplace_back(part);
       }
       split.insert(split.end(), words.begin() + static_cast<ptrdiff_t>(next), words.end());
-      EnvCall inner = ParseEnv(split);
+      EnvCall inner = ParseEnv(split, depth + 1);
       inner.drops_preload = inner.drops_preload || call.drops_preload;
       return inner;
     } else if (word != "--" && (word.empty() || word[0] != '-') && word.find('=') == std::string::npos) {

@@ -185,7 +185,7 @@ absl::Status Session::MakeSpool(const SessionConfig& config) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot make the spool directory ", directory));
   }
   spool_path_ = absl::StrFormat("%s/%s-%d-%04x.spool", directory, config.run, getpid(), nonce_ & 0xffff);
-  ScopedFd fd(open(spool_path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
+  ScopedFd fd(open(spool_path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot make the spool ", spool_path_));
   // Held while the launcher lives: what `recover` finds unlocked has lost its launcher.
   flock(fd.get(), LOCK_EX | LOCK_NB);
@@ -437,6 +437,19 @@ bool Session::Flush(int limit_ms) {
     if (!target->dead && target->maps_read == 0) ReadMaps(target.get());
   }
   return drain_->Flush(limit_ms);
+}
+
+void Session::RequestFlush() { drain_->RequestFlush(); }
+
+std::string Session::SpoolError() const {
+  const int error = drain_->write_error();
+  return error == 0 ? "the disk was too slow" : error == EFBIG ? "it reached --spool-limit" : strerror(error);
+}
+
+size_t Session::live_processes() const {
+  size_t count = 0;
+  for (const auto& target : targets_) count += target->processes.size();
+  return count;
 }
 
 void Session::Close(const EndFact& end) {

@@ -74,6 +74,8 @@ class Session {
 
   // All that was recorded until now is in the spool. False: not within the limit.
   bool Flush(int limit_ms = 10000);
+  // The same without waiting for it.
+  void RequestFlush();
   // The end: reads what is left, writes the end frame. Nothing is recorded any more.
   void Close(const EndFact& end);
 
@@ -88,6 +90,8 @@ class Session {
   std::vector<std::string> TakeNotes();
   uint64_t records() const { return drain_->records(); }
   uint64_t records_not_kept() const { return drain_->records_not_kept(); }
+  std::string SpoolError() const;
+  size_t live_processes() const;
 
  private:
   struct Process {

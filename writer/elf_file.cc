@@ -78,8 +78,8 @@ bool ElfFile::Parse() {
       if (__builtin_add_overflow(program.p_vaddr, std::max(program.p_memsz, program.p_filesz), &end)) {
         continue;
       }
-      segments_.push_back({program.p_vaddr, program.p_offset, program.p_filesz, program.p_memsz,
-                           (program.p_flags & PF_X) != 0});
+      segments_.push_back(
+          {program.p_vaddr, program.p_offset, program.p_filesz, program.p_memsz, (program.p_flags & PF_X) != 0});
     } else if (program.p_type == PT_GNU_EH_FRAME) {
       eh_frame_header_ = program.p_vaddr;
     } else if (program.p_type == PT_NOTE && build_id_.empty()) {
@@ -195,8 +195,7 @@ std::string ElfFile::ReadString(uint64_t offset, size_t limit) {
 
 bool ElfFile::IsExecutable(uint64_t address) const {
   return std::any_of(segments_.begin(), segments_.end(), [address](const Segment& segment) {
-    return segment.executable && address >= segment.address &&
-           address - segment.address < segment.memory_size;
+    return segment.executable && address >= segment.address && address - segment.address < segment.memory_size;
   });
 }
 
@@ -205,8 +204,8 @@ const std::vector<ElfFile::Section>& ElfFile::sections() {
   sections_.emplace();
   Elf64_Ehdr header;
   Elf64_Shdr first;
-  if (!Read(0, &header, sizeof(header)) || header.e_shoff == 0 ||
-      header.e_shentsize != sizeof(Elf64_Shdr) || !Read(header.e_shoff, &first, sizeof(first))) {
+  if (!Read(0, &header, sizeof(header)) || header.e_shoff == 0 || header.e_shentsize != sizeof(Elf64_Shdr) ||
+      !Read(header.e_shoff, &first, sizeof(first))) {
     return *sections_;
   }
   const uint64_t count = header.e_shnum != 0 ? header.e_shnum : first.sh_size;

@@ -65,9 +65,8 @@ absl::StatusOr<FileDescriptor> OpenOrMakeDirectory(int parent, const std::string
     if ((error == ENOTDIR || error == ELOOP) && fstatat(parent, name.c_str(), &link, AT_SYMLINK_NOFOLLOW) == 0 &&
         S_ISLNK(link.st_mode) && fstat(parent, &directory) == 0) {
       if ((directory.st_mode & S_IWOTH) && link.st_uid != geteuid() && link.st_uid != directory.st_uid) {
-        return absl::PermissionDeniedError(
-            StrCat(path, " is a symbolic link made by uid ", link.st_uid,
-                         " in a directory that everybody may write to; it is not followed"));
+        return absl::PermissionDeniedError(StrCat(path, " is a symbolic link made by uid ", link.st_uid,
+                                                  " in a directory that everybody may write to; it is not followed"));
       }
       const int followed = openat(parent, name.c_str(), kFlags);
       if (followed >= 0) return FileDescriptor(followed);

@@ -14,9 +14,11 @@ namespace {
 #if defined(__x86_64__)
 constexpr uint64_t kReturnColumn = 16;
 constexpr uint64_t kMaxRegister = 16;
+constexpr uint64_t kMaxSaved = 16;
 #else
 constexpr uint64_t kReturnColumn = 30;
 constexpr uint64_t kMaxRegister = 31;
+constexpr uint64_t kMaxSaved = 95;  // v8 to v15 are saved by callees
 #endif
 constexpr size_t kMaxEntry = size_t{1} << 20;
 constexpr uint8_t kFormatMask = 0x0f;
@@ -177,7 +179,7 @@ bool CheckInstructions(Reader code) {
         code.Leb();
         [[fallthrough]];
       case DW_CFA_restore:
-        if ((instruction & 0x3f) > kMaxRegister) return false;
+        if ((instruction & 0x3f) > kMaxSaved) return false;
         continue;
       default:
         break;
@@ -212,17 +214,22 @@ bool CheckInstructions(Reader code) {
       case DW_CFA_restore_extended:
       case DW_CFA_undefined:
       case DW_CFA_same_value:
-      case DW_CFA_def_cfa_register:
         number = code.Leb();
+        break;
+      case DW_CFA_def_cfa_register:
+        if (code.Leb() > kMaxRegister) return false;
         break;
       case DW_CFA_offset_extended:
       case DW_CFA_offset_extended_sf:
       case DW_CFA_val_offset:
       case DW_CFA_val_offset_sf:
-      case DW_CFA_def_cfa:
-      case DW_CFA_def_cfa_sf:
       case DW_CFA_GNU_negative_offset_extended:
         number = code.Leb();
+        code.Leb();
+        break;
+      case DW_CFA_def_cfa:
+      case DW_CFA_def_cfa_sf:
+        if (code.Leb() > kMaxRegister) return false;
         code.Leb();
         break;
       case DW_CFA_register:
@@ -239,7 +246,7 @@ bool CheckInstructions(Reader code) {
       default:
         return false;
     }
-    if (number > kMaxRegister) return false;
+    if (number > kMaxSaved) return false;
   }
   return code.ok();
 }
@@ -306,8 +313,7 @@ bool CheckCommon(const std::vector<uint8_t>& bytes, Common* common) {
         return false;
     }
   }
-  return data.ok() && reader.ok() && PointerSize(common->pointer_encoding) != 0 &&
-         CheckInstructions(reader);
+  return data.ok() && reader.ok() && PointerSize(common->pointer_encoding) != 0 && CheckInstructions(reader);
 }
 
 }  // namespace
@@ -317,8 +323,8 @@ bool FindFrameTable(ElfFile& file, FrameTable* table) {
   const uint64_t header = file.eh_frame_header();
   if (header == 0 || !file.ReadAddress(header, bytes, sizeof(bytes))) return false;
   // version, encodings of the .eh_frame pointer, of the count and of the table
-  if (bytes[0] != 1 || bytes[1] != (DW_EH_PE_pcrel | DW_EH_PE_sdata4) ||
-      bytes[2] != DW_EH_PE_udata4 || bytes[3] != (DW_EH_PE_datarel | DW_EH_PE_sdata4)) {
+  if (bytes[0] != 1 || bytes[1] != (DW_EH_PE_pcrel | DW_EH_PE_sdata4) || bytes[2] != DW_EH_PE_udata4 ||
+      bytes[3] != (DW_EH_PE_datarel | DW_EH_PE_sdata4)) {
     return false;
   }
   uint32_t count;
@@ -328,7 +334,7 @@ bool FindFrameTable(ElfFile& file, FrameTable* table) {
   return true;
 }
 
-bool CheckFrameEntry(ElfFile& file, const FrameTable& table, uint64_t pc, bool* signal_frame) {
+bool FindFrameEntry(ElfFile& file, const FrameTable& table, uint64_t pc, FrameEntry* found) {
   uint64_t low = 0, high = table.count;  // the entry sought is the last one not above pc
   int32_t entry[2];
   const auto offset = static_cast<int64_t>(pc - table.header);
@@ -351,7 +357,7 @@ bool CheckFrameEntry(ElfFile& file, const FrameTable& table, uint64_t pc, bool* 
   Reader reader(function.data() + 4, function.data() + function.size());
   reader.Skip(2 * PointerSize(common.pointer_encoding));
   if (common.has_augmentation_data) reader.Skip(reader.Leb());
-  *signal_frame = common.signal_frame;
+  *found = {table.entries + low * 8, common.signal_frame};
   return reader.ok() && CheckInstructions(reader);
 }
 

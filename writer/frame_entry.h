@@ -24,9 +24,14 @@ struct FrameTable {
 // False if the file has no table of the kind that every linker writes.
 bool FindFrameTable(ElfFile& file, FrameTable* table);
 
-// True if the entry that the table gives for `pc` is sound: encodings, register numbers and instructions are of the
-// kinds that compilers use.
-bool CheckFrameEntry(ElfFile& file, const FrameTable& table, uint64_t pc, bool* signal_frame);
+struct FrameEntry {
+  uint64_t table_entry = 0;  // address of its pair in the table
+  bool signal_frame = false;
+};
+
+// The entry that the table gives for `pc`; false unless encodings, register numbers and instructions are of the kinds
+// that compilers use.
+bool FindFrameEntry(ElfFile& file, const FrameTable& table, uint64_t pc, FrameEntry* found);
 
 }  // namespace tbprof
 

@@ -54,8 +54,8 @@ std::string LittleEndian(T value) {
 // One TFRecord with an Event{wall_time = 1, file_version = 3}.
 std::string EmptyEventsFile(double wall_time) {
   constexpr std::string_view kVersion = "brain.Event:2";
-  const std::string event = StrCat("\x09", LittleEndian(wall_time), "\x1a",
-                                         std::string(1, static_cast<char>(kVersion.size())), kVersion);
+  const std::string event =
+      StrCat("\x09", LittleEndian(wall_time), "\x1a", std::string(1, static_cast<char>(kVersion.size())), kVersion);
   const std::string length = LittleEndian(static_cast<uint64_t>(event.size()));
   return StrCat(length, LittleEndian(MaskedCrc32c(length)), event, LittleEndian(MaskedCrc32c(event)));
 }
@@ -130,8 +130,8 @@ absl::StatusOr<std::string> NormaliseLogdir(const std::string& logdir, const std
   if (HasScheme(logdir)) {
     return absl::InvalidArgumentError(
         StrCat("the log directory ", PrintableUtf8(logdir),
-                     " is no local path; write to a local directory and copy it there afterwards, or mount the bucket "
-                     "and give the mount point"));
+               " is no local path; write to a local directory and copy it there afterwards, or mount the bucket "
+               "and give the mount point"));
   }
   const std::string absolute = logdir[0] == '/' ? logdir : StrCat(working_directory, "/", logdir);
   std::string out;
@@ -173,7 +173,8 @@ absl::Status PrepareLogdir(const std::string& logdir, const std::string& host) {
     }
     absl::StatusOr<FileDescriptor> next = OpenOrMakeDirectory(at.get(), name, path, &made);
     if (!next.ok()) {
-      return path == logdir ? next.status() : Annotated(next.status(), StrCat(" (for ", logdir, "; ", parent, " exists)"));
+      return path == logdir ? next.status()
+                            : Annotated(next.status(), StrCat(" (for ", logdir, "; ", parent, " exists)"));
     }
     at = *std::move(next);
   }

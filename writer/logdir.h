@@ -20,8 +20,8 @@
 
 namespace tbprof {
 
-// Absolute, normalised (`.`/`..`/doubled slashes), without a trailing `plugins` or `plugins/profile`, which users give by
-// mistake. A `scheme://` is InvalidArgument with the two ways that work.
+// Absolute, normalised (`.`/`..`/doubled slashes), without a trailing `plugins` or `plugins/profile`, which users give
+// by mistake. A `scheme://` is InvalidArgument with the two ways that work.
 absl::StatusOr<std::string> NormaliseLogdir(const std::string& logdir, const std::string& working_directory);
 
 // Makes the directory levels and tries a real create + write + fsync + rename + unlink from
@@ -47,13 +47,14 @@ class RunDirectory {
   ~RunDirectory();  // removes what was not published
 
   const std::string& run() const { return run_; }
-  const std::string& path() const { return path_; }   // absolute final path of the directory
-  const std::string& host() const { return host_; }   // the file stem in use
+  const std::string& path() const { return path_; }  // absolute final path of the directory
+  const std::string& host() const { return host_; }  // the file stem in use
 
-  // Writes one output under a temporary name (never ending in `.xplane.pb`), fsyncs it, verifies it. Nothing visible yet:
-  // TensorBoard takes every directory of plugins/profile for a run, so the files wait in <logdir>/.tbprof/staging.
+  // Writes one output under a temporary name (never ending in `.xplane.pb`), fsyncs it, verifies it. Nothing visible
+  // yet: TensorBoard takes every directory of plugins/profile for a run, so the files wait in <logdir>/.tbprof/staging.
   absl::Status Write(const Output& output, const Timeline& timeline);
-  // The same for text that is no row of the table (summary.json). In a shared directory the name gets `<stem>.` in front.
+  // The same for text that is no row of the table (summary.json). In a shared directory the name gets `<stem>.` in
+  // front.
   absl::Status WriteText(const std::string& file_name, std::string_view text);
 
   struct File {
@@ -81,9 +82,9 @@ class RunDirectory {
   std::string logdir_, run_, path_, host_;
   bool exclusive_ = false;
   bool published_ = false;
-  int profile_fd_ = -1;        // <logdir>/plugins/profile
+  int profile_fd_ = -1;         // <logdir>/plugins/profile
   int staging_parent_fd_ = -1;  // <logdir>/.tbprof/staging
-  int staging_fd_ = -1;        // our directory in it, locked while we live
+  int staging_fd_ = -1;         // our directory in it, locked while we live
   std::string staging_name_;
   std::vector<Pending> pending_;
 };

@@ -24,8 +24,8 @@ absl::Status CheckRunName(const std::string& run) {
   const std::string printable = PrintableUtf8(run);
   if (run.empty() || run.size() > 128 || run[0] == '.' || run.find('/') != std::string::npos || printable != run) {
     return absl::InvalidArgumentError(StrCat("`", TruncateUtf8(printable, 140),
-                                                   "` cannot be the name of a run: 1 to 128 printable bytes, no `/`, "
-                                                   "no `.` in front"));
+                                             "` cannot be the name of a run: 1 to 128 printable bytes, no `/`, "
+                                             "no `.` in front"));
   }
   return absl::OkStatus();
 }
@@ -141,8 +141,8 @@ absl::Status RunDirectory::Reserve(const std::string& run, int rank) {
     if (staging_fd_ < 0) return ErrnoStatus(errno, "cannot open the directory", staging_path);
     // File systems without locks lose only the sweeping of what a killed process left.
     flock(staging_fd_, LOCK_EX | LOCK_NB);
-    const bool taken = exclusive_ ? Exists(profile_fd_, run_)
-                                  : Exists(profile_fd_, StrCat(run_, "/", host_, ".xplane.pb"));
+    const bool taken =
+        exclusive_ ? Exists(profile_fd_, run_) : Exists(profile_fd_, StrCat(run_, "/", host_, ".xplane.pb"));
     if (!taken) return absl::OkStatus();
     close(staging_fd_);
     staging_fd_ = -1;
@@ -188,8 +188,8 @@ absl::Status RunDirectory::WriteFile(const std::string& name, const Output* outp
   struct stat info;
   if (status.ok() && fstat(fd->get(), &info) != 0) status = ErrnoStatus(errno, "cannot check", pending.file.path);
   if (status.ok() && static_cast<uint64_t>(info.st_size) != sink.bytes()) {
-    status = absl::DataLossError(StrCat(pending.file.path, ": ", sink.bytes(), " bytes were written, ",
-                                              info.st_size, " are there"));
+    status = absl::DataLossError(
+        StrCat(pending.file.path, ": ", sink.bytes(), " bytes were written, ", info.st_size, " are there"));
   }
   if (status.ok() && output != nullptr && output->verify != nullptr) {
     const std::string staged = StrCat(logdir_, "/.tbprof/staging/", staging_name_, "/", temporary);
@@ -205,6 +205,16 @@ absl::Status RunDirectory::WriteFile(const std::string& name, const Output* outp
   pending_.push_back(std::move(pending));
   return absl::OkStatus();
 }
+
+namespace {
+
+// xprof lists no tools at all if it cannot make this file, as in a directory that belongs to another user.
+void LeaveModuleMarker(int directory, const std::string& path) {
+  constexpr char kName[] = "NO_MODULE.hlo_proto.pb";
+  CreateFile(directory, kName, StrCat(path, "/", kName)).status().IgnoreError();
+}
+
+}  // namespace
 
 absl::StatusOr<std::vector<RunDirectory::File>> RunDirectory::Publish() {
   if (published_) return absl::FailedPreconditionError(StrCat(path_, " is published already"));
@@ -230,6 +240,7 @@ absl::Status RunDirectory::PublishDirectory() {
       return ErrnoStatus(errno, "cannot publish", pending.file.path);
     }
   }
+  LeaveModuleMarker(staging_fd_, path_);
   if (absl::Status status = Sync(staging_fd_, path_); !status.ok()) return status;
   // Only a program that is not tbprof can have taken the name since.
   const std::string reserved = run_;
@@ -259,6 +270,7 @@ absl::Status RunDirectory::PublishFiles() {
     for (const std::string& name : moved) unlinkat(target->get(), name.c_str(), 0);
     return status;
   }
+  LeaveModuleMarker(target->get(), path_);
   return Sync(target->get(), path_);
 }
 

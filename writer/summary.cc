@@ -60,24 +60,24 @@ Section Headline(const Timeline& timeline) {
   std::string text = StrCat(HumanTime(timeline.duration_ps), " wall");
   if (timeline.user_cpu_seconds >= 0 && timeline.system_cpu_seconds >= 0) {
     StrAppend(&text, ", ", HumanTime(static_cast<int64_t>(timeline.user_cpu_seconds * 1e12)), " user + ",
-                    HumanTime(static_cast<int64_t>(timeline.system_cpu_seconds * 1e12)), " system CPU");
+              HumanTime(static_cast<int64_t>(timeline.system_cpu_seconds * 1e12)), " system CPU");
   }
-  StrAppend(&text, "; ", EndText(timeline), "; ", Plural(timeline.processes.size(), "process", "processes"), ", ",
-                  Plural(timeline.threads.size(), "thread", "threads"), ", ",
-                  Plural(timeline.records, "record", "records"));
-  if (!timeline.complete) text += "; recovered";
+  StrAppend(&text, "; ", EndText(timeline));
+  if (!timeline.complete) text += "; recovered from the spool";
   out.push_back({text, Style::kHeading});
-  if (!timeline.steps.empty()) {
-    if (timeline.step_source == "synthetic") {
-      out.push_back({"steps: none recognised; one synthetic step covers the capture"});
-    } else {
-      std::vector<int64_t> lengths;
-      for (const Step& step : timeline.steps) lengths.push_back(step.end_ps - step.start_ps);
-      std::nth_element(lengths.begin(), lengths.begin() + static_cast<ptrdiff_t>(lengths.size() / 2), lengths.end());
-      out.push_back({StrCat("steps: ", lengths.size(), ", median ", HumanTime(lengths[lengths.size() / 2]), " (",
-                                  PrintableUtf8(timeline.step_source), ")")});
-    }
+  text =
+      StrCat(Plural(timeline.processes.size(), "process", "processes"), ", ",
+             Plural(timeline.threads.size(), "thread", "threads"), ", ", Plural(timeline.records, "record", "records"));
+  if (timeline.step_source == "synthetic" && !timeline.steps.empty()) {
+    text += "; no steps recognised, one synthetic step covers it all";
+  } else if (!timeline.steps.empty()) {
+    std::vector<int64_t> lengths;
+    for (const Step& step : timeline.steps) lengths.push_back(step.end_ps - step.start_ps);
+    std::nth_element(lengths.begin(), lengths.begin() + static_cast<ptrdiff_t>(lengths.size() / 2), lengths.end());
+    StrAppend(&text, "; ", Plural(lengths.size(), "step", "steps"), ", median ", HumanTime(lengths[lengths.size() / 2]),
+              " (", PrintableUtf8(timeline.step_source), ")");
   }
+  out.push_back({text});
   return out;
 }
 
@@ -113,11 +113,11 @@ Section Heap(const Timeline& timeline, size_t columns) {
     if (process.is_command) all.live_bytes = process.allocator.live_bytes;
   }
   if (all.allocations == 0 && all.frees == 0) return out;
-  out.push_back({StrCat("heap  ", Plural(all.allocations, "allocation", "allocations"), ", ",
-                              HumanBytes(static_cast<double>(all.allocated_bytes)), " in all, ",
-                              Plural(all.frees, "free", "frees"), ", highest peak of a process ",
-                              HumanBytes(static_cast<double>(highest_peak))),
-                 Style::kHeading});
+  out.push_back(
+      {StrCat("heap  ", Plural(all.allocations, "allocation", "allocations"), ", ",
+              HumanBytes(static_cast<double>(all.allocated_bytes)), " in all, ", Plural(all.frees, "free", "frees"),
+              ", highest peak of a process ", HumanBytes(static_cast<double>(highest_peak))),
+       Style::kHeading});
   for (const AllocationSiteTotal& site : timeline.allocation_sites) {
     if (out.size() > kTopRows || site.frames.empty()) break;
     std::string numbers = absl::StrFormat("      %10s", HumanBytes(site.bytes));
@@ -151,18 +151,18 @@ Section Notes(const Timeline& timeline, size_t columns) {
   }
   if (timeline.events_over_budget > 0) {
     add(StrCat(Plural(timeline.events_over_budget, "event is", "events are"),
-                     " in the totals but not drawn (--max-profile-size)",
-                     timeline.shortest_shown_ps > 0
-                         ? StrCat("; the shortest drawn takes ", HumanTime(timeline.shortest_shown_ps))
-                         : ""),
+               " in the totals but not drawn (--max-profile-size)",
+               timeline.shortest_shown_ps > 0
+                   ? StrCat("; the shortest drawn takes ", HumanTime(timeline.shortest_shown_ps))
+                   : ""),
         Style::kWarning);
   }
   for (const Process& process : timeline.processes) {
     if (process.state == ProcessState::kRecorded) continue;
     add(StrCat(PrintableUtf8(process.name), " (", process.pid, ") ",
-                     process.state == ProcessState::kRecordedWithoutAllocator ? "recorded without its allocator"
-                                                                              : "not recorded",
-                     process.reason.empty() ? "" : ": ", PrintableUtf8(process.reason)),
+               process.state == ProcessState::kRecordedWithoutAllocator ? "recorded without its allocator"
+                                                                        : "not recorded",
+               process.reason.empty() ? "" : ": ", PrintableUtf8(process.reason)),
         Style::kWarning);
   }
   for (const std::string& text : timeline.warnings) {
@@ -181,7 +181,7 @@ Section Notes(const Timeline& timeline, size_t columns) {
 Section Cost(const Timeline& timeline) {
   if (timeline.own_cost_seconds <= 0) return {};
   std::string text = StrCat("tbprof's own cost in the program: about ",
-                                  HumanTime(static_cast<int64_t>(timeline.own_cost_seconds * 1e12)), " of CPU");
+                            HumanTime(static_cast<int64_t>(timeline.own_cost_seconds * 1e12)), " of CPU");
   const double cpu = timeline.user_cpu_seconds + timeline.system_cpu_seconds;
   if (timeline.user_cpu_seconds >= 0 && timeline.system_cpu_seconds >= 0 && cpu > 0) {
     StrAppend(&text, " (", HumanPercent(timeline.own_cost_seconds / cpu), ")");
@@ -193,21 +193,20 @@ Section Files(const std::vector<RunDirectory::File>& files) {
   Section out;
   for (const RunDirectory::File& file : files) {
     out.push_back({StrCat(PrintableUtf8(file.path), "  ", HumanBytes(static_cast<double>(file.bytes)),
-                                file.verified.empty() ? "" : ", ", file.verified),
+                          file.verified.empty() ? "" : ", ", file.verified),
                    Style::kPlain, /*whole=*/true});
   }
   return out;
 }
 
 Section View(const Timeline& timeline, const std::vector<RunDirectory::File>& files, const SummaryOptions& options) {
-  const bool has_profile = std::any_of(files.begin(), files.end(), [](const RunDirectory::File& file) {
-    return file.path.ends_with(".xplane.pb");
-  });
+  const bool has_profile = std::any_of(
+      files.begin(), files.end(), [](const RunDirectory::File& file) { return file.path.ends_with(".xplane.pb"); });
   if (!has_profile) return {};
   const std::string run = PrintableUtf8(timeline.run);
   return {{StrCat("view: tensorboard --logdir ", ShellQuoted(options.logdir)), Style::kHeading, /*whole=*/true},
           {StrCat("      then http://localhost:6006/#profile", run.empty() ? "" : StrCat(", run ", run),
-                        ", tool trace_viewer"),
+                  ", tool trace_viewer"),
            Style::kPlain, /*whole=*/true}};
 }
 
@@ -216,8 +215,12 @@ Section View(const Timeline& timeline, const std::vector<RunDirectory::File>& fi
 std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector<RunDirectory::File>& files,
                                      const SummaryOptions& options) {
   const size_t columns = static_cast<size_t>(std::max(options.width - kPrefixColumns, 20));
-  Section sections[] = {Headline(timeline),        Waits(timeline, columns), Heap(timeline, columns),
-                        Notes(timeline, columns),  Cost(timeline),           Files(files),
+  Section sections[] = {Headline(timeline),
+                        Waits(timeline, columns),
+                        Heap(timeline, columns),
+                        Notes(timeline, columns),
+                        Cost(timeline),
+                        Files(files),
                         View(timeline, files, options)};
   Section &waits = sections[1], &heap = sections[2], &notes = sections[3], &listed = sections[5];
   auto lines = [&] {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The summary of a capture, as text for the terminal and as JSON. Pure functions of the timeline and of what was published.
+// The summary of a capture, as text for the terminal and as JSON. Pure functions of the timeline and of what was
+// published.
 #ifndef TBPROF_WRITER_SUMMARY_H_
 #define TBPROF_WRITER_SUMMARY_H_
 

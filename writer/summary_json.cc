@@ -116,10 +116,11 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<RunDirectory
 
   Json out;
   out["schema"] = kSchema;
-  out["command"] = {{"line", ValidUtf8(timeline.command_line)},
-                    {"running", !ended},
-                    {"exit_code", KnownOrNull(timeline.exit_code >= 0 && timeline.exit_signal == 0, timeline.exit_code)},
-                    {"exit_signal", KnownOrNull(timeline.exit_signal != 0, timeline.exit_signal)}};
+  out["command"] = {
+      {"line", ValidUtf8(timeline.command_line)},
+      {"running", !ended},
+      {"exit_code", KnownOrNull(timeline.exit_code >= 0 && timeline.exit_signal == 0, timeline.exit_code)},
+      {"exit_signal", KnownOrNull(timeline.exit_signal != 0, timeline.exit_signal)}};
   out["host"] = ValidUtf8(timeline.host);
   out["run"] = ValidUtf8(timeline.run);
   out["logdir"] = ValidUtf8(options.logdir);
@@ -133,8 +134,9 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<RunDirectory
   out["published"] = !files.empty();
   out["files"] = Json::array();
   for (const RunDirectory::File& file : files) {
-    out["files"].push_back(
-        {{"path", ValidUtf8(file.path)}, {"bytes", file.bytes}, {"verified", KnownOrNull(!file.verified.empty(), file.verified)}});
+    out["files"].push_back({{"path", ValidUtf8(file.path)},
+                            {"bytes", file.bytes},
+                            {"verified", KnownOrNull(!file.verified.empty(), file.verified)}});
   }
 
   Json dropped = Json::object();

@@ -8,6 +8,7 @@
 #include <libelf.h>
 
 #include <algorithm>
+#include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +20,10 @@
 
 #include "writer/elf_file.h"
 #include "writer/utf8.h"
+
+// In libstdc++.a only, beside __cxa_demangle; gives the text in pieces, so that one can stop.
+extern "C" __attribute__((weak)) int __gcclibcxx_demangle_callback(const char*, void (*)(const char*, size_t, void*),
+                                                                   void*);
 
 namespace tbprof {
 namespace {
@@ -46,17 +51,36 @@ std::string ModuleName(const std::string& path) {
   return name.empty() ? "[unknown]" : PrintableUtf8(std::string(name));
 }
 
+struct DemangledText {
+  char bytes[4 * kMaxNameLength];
+  size_t size = 0;
+  jmp_buf too_long;
+};
+
+void AppendDemangled(const char* piece, size_t size, void* argument) {
+  auto* text = static_cast<DemangledText*>(argument);
+  if (size > sizeof(text->bytes) - text->size) longjmp(text->too_long, 1);
+  memcpy(text->bytes + text->size, piece, size);
+  text->size += size;
+}
+
+// 200 bytes of mangled name can stand for gigabytes of text. The demangler is C and holds nothing when it calls back.
+__attribute__((noinline)) bool DemangleInto(const char* name, DemangledText* text) {
+  return setjmp(text->too_long) == 0 && __gcclibcxx_demangle_callback(name, AppendDemangled, text) == 0;
+}
+
 std::string Demangle(std::string name) {
   // GNU ld appends the version: memcpy@@GLIBC_2.14.
   if (const size_t version = name.find('@'); version != std::string::npos && version > 0) {
     name.resize(version);
   }
-  if (name.starts_with("_Z")) {
+  if (name.starts_with("_Z") && __gcclibcxx_demangle_callback != nullptr) {
+    auto text = std::make_unique<DemangledText>();
+    if (DemangleInto(name.c_str(), text.get())) name.assign(text->bytes, text->size);
+  } else if (name.starts_with("_Z")) {
     int status = 0;
     char* text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-    if (text != nullptr && status == 0 && text[0] != '\0') {
-      name.assign(text, strnlen(text, kMaxNameLength));
-    }
+    if (text != nullptr && status == 0) name.assign(text, strnlen(text, 4 * kMaxNameLength));
     free(text);
   }
   return PrintableUtf8(std::move(name));
@@ -68,12 +92,10 @@ class SymbolIndex {
   // `code` tells which addresses are code: a debug file has the section headers, but not always the segments.
   void Add(ElfFile& from, const ElfFile& code, bool debug_file) {
     const std::vector<ElfFile::Section>& sections = from.sections();
-    const auto table = std::find_if(sections.begin(), sections.end(), [](const auto& section) {
-      return section.type == SHT_SYMTAB;
-    });
-    const auto exported = std::find_if(sections.begin(), sections.end(), [](const auto& section) {
-      return section.type == SHT_DYNSYM;
-    });
+    const auto table =
+        std::find_if(sections.begin(), sections.end(), [](const auto& section) { return section.type == SHT_SYMTAB; });
+    const auto exported =
+        std::find_if(sections.begin(), sections.end(), [](const auto& section) { return section.type == SHT_DYNSYM; });
     if (table != sections.end()) {
       has_full_table_ = true;
       AddTable(from, code, *table, debug_file);
@@ -96,9 +118,8 @@ class SymbolIndex {
 
   // The file to read the name from, and where; false if no function covers the address.
   bool Find(uint64_t address, bool* in_debug_file, uint64_t* name_offset) const {
-    auto after = std::upper_bound(
-        entries_.begin(), entries_.end(), address,
-        [](uint64_t wanted, const Entry& entry) { return wanted < entry.address; });
+    auto after = std::upper_bound(entries_.begin(), entries_.end(), address,
+                                  [](uint64_t wanted, const Entry& entry) { return wanted < entry.address; });
     // A few steps back: a short function may lie within a longer one's range.
     for (int tries = 0; tries < 4 && after != entries_.begin(); ++tries) {
       --after;
@@ -142,15 +163,13 @@ class SymbolIndex {
     }
   }
 
-  void AddSymbol(const Elf64_Sym& symbol, const ElfFile::Section& names, const ElfFile& code,
-                 bool debug_file) {
+  void AddSymbol(const Elf64_Sym& symbol, const ElfFile::Section& names, const ElfFile& code, bool debug_file) {
     const unsigned type = ELF64_ST_TYPE(symbol.st_info);
     // Labels without a size are borders (etext) or marks of the assembler, not functions.
     const bool label = type == STT_NOTYPE && symbol.st_size > 0;
     if (type != STT_FUNC && type != STT_GNU_IFUNC && !label) return;
     if (symbol.st_shndx == SHN_UNDEF || symbol.st_shndx == SHN_ABS || symbol.st_name == 0 ||
-        symbol.st_name >= names.size || !code.IsExecutable(symbol.st_value) ||
-        entries_.size() >= kMaxSymbols) {
+        symbol.st_name >= names.size || !code.IsExecutable(symbol.st_value) || entries_.size() >= kMaxSymbols) {
       return;
     }
     const unsigned binding = ELF64_ST_BIND(symbol.st_info);
@@ -200,9 +219,8 @@ class DebugLines {
   uint64_t bytes() const { return bytes_; }
 
   bool Find(uint64_t address, std::string* source, int* line) {
-    auto after = std::upper_bound(
-        ranges_.begin(), ranges_.end(), address,
-        [](uint64_t wanted, const Range& range) { return wanted < range.low; });
+    auto after = std::upper_bound(ranges_.begin(), ranges_.end(), address,
+                                  [](uint64_t wanted, const Range& range) { return wanted < range.low; });
     for (int tries = 0; tries < 4 && after != ranges_.begin(); ++tries) {
       --after;
       if (address >= after->high) continue;
@@ -293,8 +311,7 @@ class DebugLines {
         if (low < high && code.IsExecutable(low)) ranges_.push_back({low, high, dwarf_dieoffset(&die)});
       }
     }
-    std::sort(ranges_.begin(), ranges_.end(),
-              [](const Range& a, const Range& b) { return a.low < b.low; });
+    std::sort(ranges_.begin(), ranges_.end(), [](const Range& a, const Range& b) { return a.low < b.low; });
     ranges_.shrink_to_fit();
     bytes_ += ranges_.size() * sizeof(Range);
   }
@@ -351,8 +368,8 @@ struct Symbolizer::State {
     file.main = OpenModuleFile(module.path, module.build_id);
     if (file.main == nullptr) return file;
     file.symbols.Add(*file.main, *file.main, false);
-    const bool has_lines = file.main->FindSection(".debug_line") != nullptr ||
-                           file.main->FindSection(".zdebug_line") != nullptr;
+    const bool has_lines =
+        file.main->FindSection(".debug_line") != nullptr || file.main->FindSection(".zdebug_line") != nullptr;
     if (!file.symbols.has_full_table() || !has_lines) {
       file.debug = OpenDebugFile(kDebugRoot, file.main->build_id());
       if (file.debug != nullptr && !file.symbols.has_full_table()) {

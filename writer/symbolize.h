@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Addresses to `function (file:line)`, by elfutils, from the module files and their separate debug files on this machine.
+// Addresses to `function (file:line)`, by elfutils, from the module files and their separate debug files on this
+// machine.
 //
 // Process: the converter. Not thread-safe. Never asks a network service (debuginfod stays off).
 #ifndef TBPROF_WRITER_SYMBOLIZE_H_
@@ -18,8 +19,8 @@ struct Symbol {
   std::string function;  // demangled; empty if unknown
   std::string file;      // source file as the debug information has it; empty if unknown
   int line = 0;
-  std::string module;    // basename of the module; empty if the address lies in none
-  uint64_t offset = 0;   // into the module (file virtual address); the address itself if in none
+  std::string module;   // basename of the module; empty if the address lies in none
+  uint64_t offset = 0;  // into the module (file virtual address); the address itself if in none
 
   // `function (file:line)`, else `function (module)`, else `module+0xoffset`, else `0xaddress`. File as basename.
   std::string Text() const;

@@ -14,25 +14,24 @@
 #include "writer/frame_entry.h"
 
 // Exported by every libunwind-<arch>, declared by none of its headers (tools that unwind from dumps do the same).
-extern "C" int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t, unw_word_t, unw_dyn_info_t*,
-                                                  unw_proc_info_t*, int, void*);
+extern "C" int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t, unw_word_t, unw_dyn_info_t*, unw_proc_info_t*, int,
+                                                  void*);
 
 namespace tbprof {
 namespace {
 
 #if defined(__x86_64__)
-constexpr unw_regnum_t kUnwindRegister[] = {UNW_X86_64_RBX, UNW_X86_64_RBP, UNW_X86_64_R12,
-                                            UNW_X86_64_R13, UNW_X86_64_R14, UNW_X86_64_R15,
-                                            UNW_X86_64_RSP, UNW_X86_64_RIP};
+constexpr unw_regnum_t kUnwindRegister[] = {UNW_X86_64_RBX, UNW_X86_64_RBP, UNW_X86_64_R12, UNW_X86_64_R13,
+                                            UNW_X86_64_R14, UNW_X86_64_R15, UNW_X86_64_RSP, UNW_X86_64_RIP};
 constexpr int kFramePointer = 1;
 constexpr int kStackPointer = 6;
 constexpr int kProgramCounter = 7;
 constexpr int kLinkRegister = -1;
 #elif defined(__aarch64__)
-constexpr unw_regnum_t kUnwindRegister[] = {
-    UNW_AARCH64_X19, UNW_AARCH64_X20, UNW_AARCH64_X21, UNW_AARCH64_X22, UNW_AARCH64_X23,
-    UNW_AARCH64_X24, UNW_AARCH64_X25, UNW_AARCH64_X26, UNW_AARCH64_X27, UNW_AARCH64_X28,
-    UNW_AARCH64_X29, UNW_AARCH64_X30, UNW_AARCH64_SP,  UNW_AARCH64_PC};
+constexpr unw_regnum_t kUnwindRegister[] = {UNW_AARCH64_X19, UNW_AARCH64_X20, UNW_AARCH64_X21, UNW_AARCH64_X22,
+                                            UNW_AARCH64_X23, UNW_AARCH64_X24, UNW_AARCH64_X25, UNW_AARCH64_X26,
+                                            UNW_AARCH64_X27, UNW_AARCH64_X28, UNW_AARCH64_X29, UNW_AARCH64_X30,
+                                            UNW_AARCH64_SP,  UNW_AARCH64_PC};
 constexpr int kFramePointer = 10;
 constexpr int kLinkRegister = 11;
 constexpr int kStackPointer = 12;
@@ -112,22 +111,23 @@ struct Step {
   }
 
   ModuleFile* module = nullptr;
+  FrameEntry entry;
   const StackSnapshot* snapshot = nullptr;
   Registers registers = {};
   int reads_left = kMaxReads;
   bool missed = false;  // an address was asked for that is neither in the stack nor in the file
 };
 
-int FindProcInfo(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t* info, int need_unwind_info,
-                 void* argument) {
-  const FrameTable& table = static_cast<Step*>(argument)->module->table;
+int FindProcInfo(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t* info, int need_unwind_info, void* argument) {
+  const Step& step = *static_cast<Step*>(argument);
   unw_dyn_info_t tables = {};
   tables.format = UNW_INFO_FORMAT_REMOTE_TABLE;
   tables.start_ip = 0;
   tables.end_ip = UINT64_MAX;
-  tables.u.rti.segbase = table.header;
-  tables.u.rti.table_data = table.entries;
-  tables.u.rti.table_len = table.count;  // in words; an entry is one
+  // Only the entry that was checked; in an unsorted table libunwind's search may end at another one.
+  tables.u.rti.segbase = step.module->table.header;
+  tables.u.rti.table_data = step.entry.table_entry;
+  tables.u.rti.table_len = 1;  // in words; an entry is one
   return UNW_OBJ(dwarf_search_unwind_table)(space, ip, &tables, info, need_unwind_info, argument);
 }
 
@@ -152,8 +152,7 @@ int AccessMemory(unw_addr_space_t, unw_word_t address, unw_word_t* value, int wr
   return -UNW_EINVAL;
 }
 
-int AccessRegister(unw_addr_space_t, unw_regnum_t number, unw_word_t* value, int write,
-                   void* argument) {
+int AccessRegister(unw_addr_space_t, unw_regnum_t number, unw_word_t* value, int write, void* argument) {
   if (write != 0) return -UNW_EREADONLYREG;
   for (int i = 0; i < kRegisters; ++i) {
     if (kUnwindRegister[i] != number) continue;
@@ -167,15 +166,12 @@ int AccessFloat(unw_addr_space_t, unw_regnum_t, unw_fpreg_t*, int, void*) { retu
 
 int Resume(unw_addr_space_t, unw_cursor_t*, void*) { return -UNW_EINVAL; }
 
-int GetProcName(unw_addr_space_t, unw_word_t, char*, size_t, unw_word_t*, void*) {
-  return -UNW_ENOINFO;
-}
+int GetProcName(unw_addr_space_t, unw_word_t, char*, size_t, unw_word_t*, void*) { return -UNW_ENOINFO; }
 
 enum class StepResult { kCaller, kOutermost, kFailed };
 
 // `known` tells which of the resulting registers have a value.
-StepResult RunStep(unw_addr_space_t space, Step* step, Registers* result,
-                   std::array<bool, kRegisters>* known) {
+StepResult RunStep(unw_addr_space_t space, Step* step, Registers* result, std::array<bool, kRegisters>* known) {
   unw_cursor_t cursor;
   if (unw_init_remote(&cursor, space, step) != 0) return StepResult::kFailed;
   const int status = unw_step(&cursor);
@@ -194,11 +190,12 @@ StepResult RunStep(unw_addr_space_t space, Step* step, Registers* result,
 
 Rule MakeRule(unw_addr_space_t space, ModuleFile* module, uint64_t pc) {
   Rule rule;
+  Step step;
   if (module->file == nullptr || module->table.count == 0 || !module->file->IsExecutable(pc) ||
-      !CheckFrameEntry(*module->file, module->table, pc, &rule.signal_frame)) {
+      !FindFrameEntry(*module->file, module->table, pc, &step.entry)) {
     return rule;
   }
-  Step step;
+  rule.signal_frame = step.entry.signal_frame;
   step.module = module;
   for (int i = 0; i < kRegisters; ++i) step.registers[i] = Step::Probe(i);
   step.registers[kProgramCounter] = pc;
@@ -243,8 +240,7 @@ Rule MakeRule(unw_addr_space_t space, ModuleFile* module, uint64_t pc) {
 
 bool ApplyRule(const Rule& rule, const StackSnapshot& snapshot, Registers* registers) {
   Registers caller;
-  const uint64_t frame =
-      (*registers)[rule.frame_register] + static_cast<uint64_t>(int64_t{rule.frame_offset});
+  const uint64_t frame = (*registers)[rule.frame_register] + static_cast<uint64_t>(int64_t{rule.frame_offset});
   for (int i = 0; i < kRegisters; ++i) {
     const int32_t saved = rule.saved[i];
     if (saved == Rule::kSame) {
@@ -264,13 +260,12 @@ bool ApplyRule(const Rule& rule, const StackSnapshot& snapshot, Registers* regis
 }
 
 // Without tables (generated code, a file that is gone): believe the frame pointer where it looks like one.
-bool FollowFramePointer(const ModuleMap& modules, const StackSnapshot& snapshot,
-                        Registers* registers) {
+bool FollowFramePointer(const ModuleMap& modules, const StackSnapshot& snapshot, Registers* registers) {
   constexpr uint64_t kSameRegion = uint64_t{64} << 20;  // generated code calls its neighbours
   const uint64_t frame = (*registers)[kFramePointer];
   uint64_t saved_frame, return_address;
-  if (frame % 8 != 0 || frame < (*registers)[kStackPointer] ||
-      !ReadStack(snapshot, frame, &saved_frame) || !ReadStack(snapshot, frame + 8, &return_address)) {
+  if (frame % 8 != 0 || frame < (*registers)[kStackPointer] || !ReadStack(snapshot, frame, &saved_frame) ||
+      !ReadStack(snapshot, frame + 8, &return_address)) {
     return false;
   }
   return_address = CodeAddress(return_address);
@@ -359,9 +354,8 @@ void ModuleMap::Add(Module module) {
   const size_t build_hash = std::hash<std::string>()(module.build_id);
   module.key = path_hash * 0x9e3779b97f4a7c15U ^ build_hash;
   // All that overlap are neighbours, as the ranges are sorted and disjoint.
-  auto first = std::partition_point(modules_.begin(), modules_.end(), [&module](const Module& old) {
-    return old.end <= module.start;
-  });
+  auto first = std::partition_point(modules_.begin(), modules_.end(),
+                                    [&module](const Module& old) { return old.end <= module.start; });
   auto last = first;
   std::vector<Module> replacement;
   for (; last != modules_.end() && last->start < module.end; ++last) {
@@ -378,13 +372,12 @@ void ModuleMap::Add(Module module) {
   const bool before = !replacement.empty() && replacement.front().end == module.start;
   replacement.insert(replacement.begin() + (before ? 1 : 0), std::move(module));
   first = modules_.erase(first, last);
-  modules_.insert(first, std::make_move_iterator(replacement.begin()),
-                  std::make_move_iterator(replacement.end()));
+  modules_.insert(first, std::make_move_iterator(replacement.begin()), std::make_move_iterator(replacement.end()));
 }
 
 const Module* ModuleMap::Find(uint64_t address) const {
-  const auto module = std::partition_point(modules_.begin(), modules_.end(),
-                                           [address](const Module& m) { return m.end <= address; });
+  const auto module =
+      std::partition_point(modules_.begin(), modules_.end(), [address](const Module& m) { return m.end <= address; });
   return module != modules_.end() && module->start <= address ? &*module : nullptr;
 }
 
@@ -425,11 +418,13 @@ struct Unwinder::State {
     return rules.Insert(module.key, pc, MakeRule(space, FileFor(module), pc));
   }
 
-  bool Evaluate(const Module& module, uint64_t pc, const StackSnapshot& snapshot,
-                Registers* registers) {
+  bool Evaluate(const Module& module, uint64_t pc, const StackSnapshot& snapshot, Registers* registers) {
     Step step;
     step.module = FileFor(module);
-    if (step.module->file == nullptr) return false;
+    if (step.module->file == nullptr || step.module->table.count == 0 ||
+        !FindFrameEntry(*step.module->file, step.module->table, pc, &step.entry)) {
+      return false;
+    }
     step.snapshot = &snapshot;
     step.registers = *registers;
     step.registers[kProgramCounter] = pc;
@@ -449,8 +444,7 @@ Unwinder::Unwinder() : state_(std::make_unique<State>()) {}
 
 Unwinder::~Unwinder() = default;
 
-std::vector<uint64_t> Unwinder::Unwind(const ModuleMap& modules, const StackSnapshot& snapshot,
-                                       int limit) {
+std::vector<uint64_t> Unwinder::Unwind(const ModuleMap& modules, const StackSnapshot& snapshot, int limit) {
   Registers registers = {};
   const int given = std::clamp(snapshot.register_count, 0, kRegisters);
   std::copy_n(snapshot.registers, given, registers.begin());

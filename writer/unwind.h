@@ -25,8 +25,8 @@ struct Module {
   uint64_t start = 0;      // lowest mapped address
   uint64_t end = 0;        // one past the highest
   std::string path;
-  std::string build_id;    // raw bytes, empty if unknown; a file whose build id differs is not used
-  uint64_t key = 0;        // names path and build id in caches; ModuleMap::Add fills it in
+  std::string build_id;  // raw bytes, empty if unknown; a file whose build id differs is not used
+  uint64_t key = 0;      // names path and build id in caches; ModuleMap::Add fills it in
 };
 
 // Sorted by start, not overlapping. Later additions win over what they overlap (dlclose, then dlopen).

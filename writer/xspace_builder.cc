@@ -3,8 +3,6 @@
 
 #include <limits>
 
-
-
 namespace tbprof {
 namespace {
 
@@ -169,7 +167,7 @@ absl::Status XSpaceWriter::Write(PlaneBuilder& plane) {
   constexpr uint64_t kLimit = std::numeric_limits<int32_t>::max() - (1 << 20);
   if (written_ + size > kLimit) {
     return absl::ResourceExhaustedError(StrCat("plane ", plane.name_, " would make the file ", written_ + size,
-                                                     " bytes long; TensorBoard reads at most 2147483647"));
+                                               " bytes long; TensorBoard reads at most 2147483647"));
   }
   ByteBuffer prefix;
   uint8_t* p = prefix.Reserve(1 + kMaxVarint);

@@ -152,8 +152,7 @@ void BM_UnwindPython(benchmark::State& state) {
     frames += unwinder.Unwind(samples.modules, snapshot, kLimit).size();
   }
   state.SetItemsProcessed(state.iterations());
-  state.counters["frames"] =
-      benchmark::Counter(static_cast<double>(frames), benchmark::Counter::kAvgIterations);
+  state.counters["frames"] = benchmark::Counter(static_cast<double>(frames), benchmark::Counter::kAvgIterations);
   state.counters["modules"] = static_cast<double>(samples.modules.modules().size());
 }
 BENCHMARK(BM_UnwindPython);
@@ -201,8 +200,7 @@ void BM_SymbolizeDistinct(benchmark::State& state) {
   for (auto _ : state) {
     Symbolizer symbolizer;
     for (uint64_t i = 0; i < kAddresses; ++i) {
-      const Symbol symbol =
-          symbolizer.Find(modules, module.start + low + (high - low) * i / kAddresses, false);
+      const Symbol symbol = symbolizer.Find(modules, module.start + low + (high - low) * i / kAddresses, false);
       named += symbol.function.empty() ? 0 : 1;
       lines += symbol.line > 0 ? 1 : 0;
     }

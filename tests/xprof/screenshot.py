@@ -28,6 +28,15 @@ import urllib.request
 
 PLUGIN = "/data/plugin/profile"
 
+# All text of the page, shadow roots included.
+SHOWN_TEXT = """(function text(node) {
+  if (node.nodeType == 3) return node.textContent;
+  if (/^(SCRIPT|STYLE|TEMPLATE)$/.test(node.nodeName)) return '';
+  let all = node.shadowRoot ? text(node.shadowRoot) : '';
+  for (const child of node.childNodes) all += text(child) + ' ';
+  return all;
+})(document.body)"""
+
 
 def free_port():
     with socket.socket() as probe:
@@ -240,10 +249,9 @@ def trace_url(base, run, host=None, start_ms=None, end_ms=None):
 
 
 def page_url(base, run, tool):
-    """The plugin as TensorBoard shows it in its frame."""
-    return base + PLUGIN + "/index.html#/" + urllib.parse.quote(tool) + "?" + urllib.parse.urlencode(
-        {"run": run, "tag": tool}
-    )
+    """One tool of the plugin, as TensorBoard shows it in its frame."""
+    query = urllib.parse.urlencode({"run": run, "tag": tool})
+    return base + PLUGIN + "/index.html?" + query
 
 
 def main():
@@ -259,7 +267,7 @@ def main():
     parser.add_argument("--settle", type=float, default=2.0, help="seconds between loaded and picture")
     args = parser.parse_args()
     os.makedirs(args.out_dir, exist_ok=True)
-    result = {"pictures": {}, "seconds": {}}
+    result = {"pictures": {}, "seconds": {}, "errors": []}
     with serve(args.logdir) as (base, _), Browser(args.size) as browser:
         run = wait_for_run(base, args.run)
         host = args.host
@@ -270,11 +278,14 @@ def main():
         for page in args.page or ["trace"]:
             if page == "trace":
                 browser.goto(trace_url(base, run, host, args.start_ms, args.end_ms))
-                ready = "!!document.querySelector('tf-trace-viewer, tr-ui-timeline-view')"
+                ready = "(pid "  # ends the heading of every process
             else:
                 browser.goto(page_url(base, run, page))
-                ready = "document.readyState == 'complete'"
-            result["seconds"][page] = browser.wait(ready, settle=args.settle)
+                ready = run
+            took = browser.wait(f"({SHOWN_TEXT}).includes({json.dumps(ready)})", settle=args.settle)
+            result["seconds"][page] = took and round(took, 2)
+            if took is None or "could not be loaded" in (browser.eval(SHOWN_TEXT) or ""):
+                result["errors"].append(f"{page}: not shown")
             name = re.sub(r"[^A-Za-z0-9_]+", "_", f"{run}_{page}").strip("_")
             path = os.path.join(args.out_dir, name + ".png")
             browser.save(path)
@@ -282,7 +293,8 @@ def main():
         result["not_loaded"] = browser.failed
         result["exceptions"] = browser.console
     print(json.dumps(result, indent=1))
+    return 1 if result["errors"] else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

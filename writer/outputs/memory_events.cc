@@ -60,7 +60,7 @@ std::vector<MemoryEvent> MemoryEvents(const Timeline& timeline) {
 void WriteMemoryEvents(const Timeline& timeline, uint64_t& line_id, PlaneBuilder& plane) {
   const std::vector<MemoryEvent> events = MemoryEvents(timeline);
   if (events.empty()) return;
-  LineBuilder& line = plane.AddLine(line_id++, "allocator");
+  LineBuilder& line = plane.AddLine(line_id++, kMemoryLine);
   std::vector<uint32_t> names(timeline.processes.size());
   for (const MemoryEvent& event : events) {
     const bool allocation = event.delta > 0;

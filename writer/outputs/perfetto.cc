@@ -165,7 +165,8 @@ class PerfettoWriter {
 
   void Metadata(std::string_view kind, int64_t pid, int64_t tid, const std::string& args) {
     Begin();
-    out_.Put(StrCat("{\"ph\":\"M\",\"name\":\"", kind, "\",\"pid\":", pid, ",\"tid\":", tid, ",\"args\":{", args, "}}"));
+    out_.Put(
+        StrCat("{\"ph\":\"M\",\"name\":\"", kind, "\",\"pid\":", pid, ",\"tid\":", tid, ",\"args\":{", args, "}}"));
   }
 
   void Names() {
@@ -188,7 +189,8 @@ class PerfettoWriter {
 
   void Types() {
     for (const EventType& type : timeline_.types) {
-      types_.push_back(StrCat(",\"name\":", Quoted(ValidUtf8(type.name)), ",\"cat\":\"", FamilyName(type.family), "\""));
+      types_.push_back(
+          StrCat(",\"name\":", Quoted(ValidUtf8(type.name)), ",\"cat\":\"", FamilyName(type.family), "\""));
     }
   }
 
@@ -302,16 +304,16 @@ class PerfettoWriter {
       out_.Put(",\"dur\":");
       out_.Time(step.end_ps / 1000 - step.start_ps / 1000);
       out_.Put(StrCat(",\"pid\":", steps_pid_, ",\"tid\":0,\"cat\":\"step\",\"name\":",
-                            Quoted(StrCat(ValidUtf8(step.name), step.name.empty() ? "" : " ", step.number)), "}"));
+                      Quoted(StrCat(ValidUtf8(step.name), step.name.empty() ? "" : " ", step.number)), "}"));
     }
   }
 
   void Counters() {
     for (const CounterTrack& track : timeline_.counters) {
       if (track.process >= timeline_.processes.size()) continue;
-      const std::string head = StrCat(",\"pid\":", pids_[track.process], ",\"name\":", Quoted(ValidUtf8(track.name)),
-                                            ",\"args\":{", Quoted(ValidUtf8(track.series.empty() ? "value" : track.series)),
-                                            ":");
+      const std::string head =
+          StrCat(",\"pid\":", pids_[track.process], ",\"name\":", Quoted(ValidUtf8(track.name)), ",\"args\":{",
+                 Quoted(ValidUtf8(track.series.empty() ? "value" : track.series)), ":");
       for (const CounterSample& sample : track.samples) {
         Begin();
         out_.Put("{\"ph\":\"C\",\"ts\":");

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
+#include "writer/crc32c.h"
 #include "writer/outputs/memory_events.h"
 #include "writer/schema.h"
 #include "writer/text.h"
@@ -19,18 +20,14 @@ namespace {
 constexpr size_t kMaxSharedObjects = 1 << 14;
 constexpr size_t kExpectedEventBytes = 26;
 
-// Flow ids of the file: dense, so that they are short, and apart from those of the steps.
+// Ids of arrows: dense within the file, and apart from those of the other files of a run.
 class FlowIds {
  public:
-  uint64_t Next() { return ++last_; }
-  uint64_t For(int64_t flow) {
-    const auto [it, inserted] = ids_.try_emplace(flow, last_ + 1);
-    if (inserted) ++last_;
-    return it->second;
-  }
+  explicit FlowIds(std::string_view host) : file_(Crc32c(0, host.data(), host.size()) & 0xFFFFFF) {}
+  uint64_t For(int64_t flow) { return file_ << 32 | ids_.try_emplace(flow, ids_.size() + 1).first->second; }
 
  private:
-  uint64_t last_ = 0;
+  uint64_t file_;
   absl::flat_hash_map<int64_t, uint64_t> ids_;
 };
 
@@ -68,7 +65,8 @@ class EventWriter {
 
   void Text(LineBuilder& line, Stat stat, StringId id) {
     uint32_t& text_id = text_ids_[id];
-    if (text_id == 0) text_id = MayIntern(timeline_.strings.Get(id)) ? plane_->TextId(timeline_.strings.Get(id)) : kInline;
+    if (text_id == 0)
+      text_id = MayIntern(timeline_.strings.Get(id)) ? plane_->TextId(timeline_.strings.Get(id)) : kInline;
     if (text_id == kInline) {
       line.InlineText(stat, timeline_.strings.Get(id));
     } else {
@@ -122,12 +120,9 @@ class EventWriter {
       case ValueKind::kSignal:
         return line.Int64(Stat::kSignal, value);
       case ValueKind::kFlowOut:
-      case ValueKind::kFlowIn: {
+      case ValueKind::kFlowIn:
         if (value == 0) return;
-        const bool out = kind == ValueKind::kFlowOut;
-        line.Int64(out ? Stat::kProducerType : Stat::kConsumerType, 0);
-        return line.Uint64(out ? Stat::kProducerId : Stat::kConsumerId, flows_->For(value));
-      }
+        return line.Uint64(Stat::kFlow, flows_->For(value) << 2 | (kind == ValueKind::kFlowOut ? 2 : 1));
     }
   }
 
@@ -168,20 +163,21 @@ std::string LineName(const Timeline& timeline, const Thread& thread, bool with_p
   return with_process ? StrCat(ValidUtf8(process.name), " [", process.pid, "] ", line) : line;
 }
 
-void WriteSteps(const Timeline& timeline, uint64_t line_id, PlaneBuilder& plane, FlowIds& flows) {
+void WriteSteps(const Timeline& timeline, uint64_t line_id, PlaneBuilder& plane) {
   const std::vector<StepEvent> steps = StepEvents(timeline);
   if (steps.empty()) return;
   LineBuilder& line = plane.AddLine(line_id, kStepsLine);
   const uint32_t marker_id = plane.EventId(kStepEvent);
   const uint32_t running_id = plane.EventId(kRunningEvent);
+  uint64_t markers = 0;
   for (const StepEvent& event : steps) {
-    line.Begin(event.marker != nullptr ? marker_id : running_id, event.start_ps, event.end_ps - event.start_ps);
-    if (event.marker != nullptr) {
+    line.Begin(event.is_marker ? marker_id : running_id, event.start_ps, event.end_ps - event.start_ps);
+    if (event.is_marker) {
       line.Int64(Stat::kRoot, 1);
-      line.Int64(Stat::kStepNumber, event.marker->number);
+      line.Int64(Stat::kStepNumber, event.number);
       line.InlineText(Stat::kGraphType, event.title);
       line.Int64(Stat::kProducerType, 0);
-      line.Uint64(Stat::kProducerId, flows.Next());
+      line.Uint64(Stat::kProducerId, ++markers);
       if (!timeline.step_source.empty()) line.InlineText(Stat::kStepSource, ValidUtf8(timeline.step_source));
     }
     line.End();
@@ -211,8 +207,8 @@ void WriteCounters(const Timeline& timeline, const HostPlane& host_plane, uint64
     for (const CounterTrack& track : timeline.counters) {
       if (track.process != process || track.samples.empty()) continue;
       const std::string name = ValidUtf8(track.name);
-      const uint32_t event_id = plane.EventId(
-          host_plane.merged ? StrCat(name, " [", timeline.processes[process].pid, "]") : name);
+      const uint32_t event_id =
+          plane.EventId(host_plane.merged ? StrCat(name, " [", timeline.processes[process].pid, "]") : name);
       const uint32_t stat_id = plane.StatId(SeriesName(track));
       for (const CounterSample& sample : track.samples) {
         samples.push_back({sample.time_ps, sample.value, event_id, stat_id});
@@ -235,13 +231,13 @@ void WriteCounters(const Timeline& timeline, const HostPlane& host_plane, uint64
 
 absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
   XSpaceWriter writer(&sink);
-  FlowIds flows;
+  FlowIds flows(timeline.host);
   // Rows are shown in the order of the ids, and two lines of one id are merged.
   uint64_t line_id = 1;
   bool counted = true;
   for (const HostPlane& host_plane : HostPlanes(timeline)) {
     PlaneBuilder plane(0, host_plane.name);
-    if (counted) WriteSteps(timeline, line_id++, plane, flows);
+    if (counted) WriteSteps(timeline, line_id++, plane);
     EventWriter events(timeline, &plane, &flows);
     for (uint32_t index : host_plane.threads) {
       const Thread& thread = timeline.threads[index];

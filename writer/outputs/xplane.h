@@ -56,8 +56,9 @@ std::vector<HostPlane> HostPlanes(const Timeline& timeline);
 struct StepEvent {
   int64_t start_ps = 0;
   int64_t end_ps = 0;
-  const Step* marker = nullptr;  // null: `running`
-  std::string title;             // markers: unique within the file together with the number
+  bool is_marker = false;  // else `running`
+  int64_t number = 0;
+  std::string title;  // markers: unique within the file together with the number
 };
 std::vector<StepEvent> StepEvents(const Timeline& timeline);
 

@@ -9,8 +9,9 @@
 namespace tbprof {
 namespace {
 
-constexpr size_t kMaxNotes = 40;
-constexpr size_t kMaxNoteBytes = 600;
+// The overview page shows them as a list that pushes its content down.
+constexpr size_t kMaxNotes = 10;
+constexpr size_t kMaxNoteBytes = 300;
 
 class Notes {
  public:
@@ -72,10 +73,10 @@ std::vector<std::string> XplaneWarnings(const Timeline& timeline) {
   }
   if (timeline.events_over_budget > 0) {
     std::string text = StrCat("tbprof: ", timeline.events_over_budget,
-                                    " events are counted in the totals but not drawn (size budget)");
+                              " events are counted in the totals but not drawn (size budget)");
     if (timeline.shortest_shown_ps > 0) {
       StrAppend(&text, "; the shortest drawn takes ",
-                      absl::StrFormat("%.3g us", static_cast<double>(timeline.shortest_shown_ps) / 1e6));
+                absl::StrFormat("%.3g us", static_cast<double>(timeline.shortest_shown_ps) / 1e6));
     }
     notes.Add(text);
   }
@@ -96,9 +97,8 @@ std::vector<std::string> XplaneWarnings(const Timeline& timeline) {
     notes.Add(StrCat("tbprof: ", ProcessLabel(process), what, process.reason.empty() ? "" : ": ", process.reason));
   }
   if (const uint64_t clipped = CountClipped(timeline); clipped > 0) {
-    notes.Add(StrCat("tbprof: ", clipped,
-                           clipped == 1 ? " event goes on" : " events go on",
-                           " beyond the border of the capture and are cut there (stat `clipped`)"));
+    notes.Add(StrCat("tbprof: ", clipped, clipped == 1 ? " event goes on" : " events go on",
+                     " beyond the border of the capture and are cut there (stat `clipped`)"));
   }
   if (timeline.step_source == "synthetic" && !timeline.steps.empty()) {
     notes.Add("tbprof: no step of the program was recognised; the one step shown is synthetic and covers the capture");

@@ -62,15 +62,14 @@ std::vector<HostPlane> HostPlanes(const Timeline& timeline) {
   for (size_t i = 0; i < own_planes; ++i) {
     const Process& process = timeline.processes[helpers[i]];
     HostPlane& plane = planes.emplace_back();
-    // Rows are sorted by this text.
-    plane.name = absl::StrFormat("%s %02d %s [%d]", kHostCpuPlane, i + 1,
-                                 TruncateUtf8(PrintableUtf8(process.name), 64), process.pid);
+    // Rows are sorted by this text. The viewer shows a pid of its own beside it.
+    plane.name = absl::StrFormat("%s %s %02d pid %d", kHostCpuPlane, TruncateUtf8(PrintableUtf8(process.name), 64),
+                                 i + 1, process.pid);
     add(plane, helpers[i]);
   }
   if (own_planes < helpers.size()) {
     HostPlane& plane = planes.emplace_back();
-    plane.name = absl::StrFormat("%s %02d %d more processes", kHostCpuPlane, own_planes + 1,
-                                 helpers.size() - own_planes);
+    plane.name = absl::StrFormat("%s ~ %d more processes", kHostCpuPlane, helpers.size() - own_planes);
     plane.merged = true;
     for (size_t i = own_planes; i < helpers.size(); ++i) add(plane, helpers[i]);
   }

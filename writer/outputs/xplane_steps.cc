@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "writer/outputs/xplane.h"
+#include "writer/schema.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
 namespace {
+
+constexpr size_t kMarkersBeforeTrimming = 6;
 
 struct Span {
   int64_t start, end;
@@ -30,55 +35,78 @@ std::vector<Span> Waits(const Timeline& timeline, uint32_t thread, int64_t short
   return waits;
 }
 
+// From six markers on, the reader leaves the first and the last out of its statistics, as steps that the capture cut.
+// The time before and after the steps stands in for them, where there is any.
+void AddOuterMarkers(int64_t duration_ps, std::vector<Step>& steps) {
+  if (steps.size() < kMarkersBeforeTrimming) return;
+  const Step first = steps.front(), last = steps.back();
+  if (first.start_ps > 0) {
+    steps.insert(steps.begin(), {0, first.start_ps, first.number - 1, "before the first step:", first.thread});
+  }
+  if (last.end_ps < duration_ps) {
+    steps.push_back({last.end_ps, duration_ps, last.number + 1, "after the last step:", last.thread});
+  }
+}
+
+// In order, without overlaps: a marker inside another one would be swallowed.
+std::vector<Step> UsableSteps(const Timeline& timeline) {
+  std::vector<Step> steps;
+  for (const Step& step : timeline.steps) {
+    if (step.thread < timeline.threads.size() && step.start_ps >= 0 && step.end_ps > step.start_ps) {
+      steps.push_back(step);
+    }
+  }
+  std::stable_sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.start_ps < b.start_ps; });
+  int64_t free_from = 0;
+  for (Step& step : steps) {
+    step.start_ps = std::max(step.start_ps, free_from);
+    free_from = std::max(free_from, step.end_ps);
+  }
+  std::erase_if(steps, [](const Step& step) { return step.start_ps >= step.end_ps; });
+  return steps;
+}
+
 }  // namespace
 
 std::vector<StepEvent> StepEvents(const Timeline& timeline) {
-  std::vector<const Step*> steps;
-  for (const Step& step : timeline.steps) {
-    if (step.thread < timeline.threads.size() && step.start_ps >= 0 && step.end_ps > step.start_ps) {
-      steps.push_back(&step);
-    }
-  }
-  std::stable_sort(steps.begin(), steps.end(), [](const Step* a, const Step* b) { return a->start_ps < b->start_ps; });
+  std::vector<Step> steps = UsableSteps(timeline);
+  AddOuterMarkers(timeline.duration_ps, steps);
 
   // At most 100,000 waits over the capture: finer ones do not change a step's share.
   const int64_t shortest = std::max<int64_t>(100'000'000, timeline.duration_ps / 100'000);
   std::vector<StepEvent> out;
   std::vector<Span> waits;
   size_t next_wait = 0;
-  uint32_t waits_of = 0;
-  bool have_waits = false;
+  std::optional<uint32_t> waits_of;
   std::set<std::pair<std::string, int64_t>> titles;
-  int64_t free_from = 0;
-  for (const Step* step : steps) {
-    // Markers that overlap would swallow each other's contents.
-    const int64_t start = std::max(step->start_ps, free_from);
-    if (start >= step->end_ps) continue;
-    free_from = step->end_ps;
-
+  auto add_running = [&](int64_t start, int64_t end) {
+    StepEvent& event = out.emplace_back();
+    event.start_ps = start;
+    event.end_ps = end;
+  };
+  for (const Step& step : steps) {
     // The viewer shows title and number; two steps of one text would be merged into one.
-    std::string title = step->name.empty() ? std::string(timeline.step_source) : ValidUtf8(step->name);
-    if (title.empty()) title = "step";
-    while (!titles.emplace(title, step->number).second) title += '+';
-    out.push_back({start, step->end_ps, step, title});
+    std::string title = ValidUtf8(step.name.empty() ? timeline.step_source : step.name);
+    if (title.empty()) title = kStepEvent;
+    while (!titles.emplace(title, step.number).second) title += '+';
+    out.push_back({step.start_ps, step.end_ps, true, step.number, title});
 
-    if (!have_waits || waits_of != step->thread) {
-      waits = Waits(timeline, step->thread, shortest);
-      waits_of = step->thread;
-      have_waits = true;
+    if (waits_of != step.thread) {
+      waits = Waits(timeline, step.thread, shortest);
+      waits_of = step.thread;
       next_wait = 0;
     }
     const size_t first_running = out.size();
-    int64_t at = start;
-    while (next_wait < waits.size() && waits[next_wait].end <= start) ++next_wait;
-    for (; next_wait < waits.size() && waits[next_wait].start < step->end_ps; ++next_wait) {
-      if (waits[next_wait].start > at) out.push_back({at, waits[next_wait].start, nullptr, ""});
+    int64_t at = step.start_ps;
+    while (next_wait < waits.size() && waits[next_wait].end <= at) ++next_wait;
+    for (; next_wait < waits.size() && waits[next_wait].start < step.end_ps; ++next_wait) {
+      if (waits[next_wait].start > at) add_running(at, waits[next_wait].start);
       at = waits[next_wait].end;
-      if (at >= step->end_ps) break;
+      if (at >= step.end_ps) break;
     }
-    if (at < step->end_ps) out.push_back({at, step->end_ps, nullptr, ""});
+    if (at < step.end_ps) add_running(at, step.end_ps);
     // A marker with nothing in it is no step to the reader.
-    if (out.size() == first_running) out.push_back({start, std::min(start + 1000, step->end_ps), nullptr, ""});
+    if (out.size() == first_running) add_running(step.start_ps, std::min(step.start_ps + 1000, step.end_ps));
   }
   return out;
 }

@@ -57,8 +57,7 @@ class Lint {
   bool LineBody(Plane& plane);
   bool EventBody(Plane& plane, Event& event);
   bool StatBody(Plane& plane);
-  bool MetadataEntry(absl::flat_hash_map<int64_t, std::string>& names, TextSet& unique,
-                     std::string_view what);
+  bool MetadataEntry(absl::flat_hash_map<int64_t, std::string>& names, TextSet& unique, std::string_view what);
   bool CheckPlane(const Plane& plane);
   bool CheckArms(std::string_view name, uint8_t arms);
 
@@ -168,8 +167,7 @@ bool Lint::PlaneBody(Plane& plane) {
   return true;
 }
 
-bool Lint::MetadataEntry(absl::flat_hash_map<int64_t, std::string>& names, TextSet& unique,
-                         std::string_view what) {
+bool Lint::MetadataEntry(absl::flat_hash_map<int64_t, std::string>& names, TextSet& unique, std::string_view what) {
   int64_t key = 0, id = 0;
   std::string name;
   auto value = [&] {
@@ -235,7 +233,8 @@ bool Lint::LineBody(Plane& plane) {
         if (!Skip(tag)) return false;
     }
   }
-  if (timestamp_ns < 0 || timestamp_ns > kMaxTimestampNs) return Fail("timestamp_ns ", timestamp_ns, " is out of range");
+  if (timestamp_ns < 0 || timestamp_ns > kMaxTimestampNs)
+    return Fail("timestamp_ns ", timestamp_ns, " is out of range");
   // Rows of the viewer are keyed by 32 bits; ids from -559038737 up mark lines that the plugin derives itself.
   const int64_t row = display_id != 0 ? display_id : id;
   if (row < 0 || row >= 0xDEADBEEF) return Fail("the id ", row, " of line `", name, "` is out of range");
@@ -405,12 +404,12 @@ absl::StatusOr<std::string> VerifyXplane(const std::string& path, const Timeline
   const XplaneCounts expected = ExpectedXplane(timeline);
   if (*found != expected) {
     return absl::DataLossError(StrCat(path, ": holds ", found->planes, " planes, ", found->lines, " lines, ",
-                                            found->events, " events; ", expected.planes, ", ", expected.lines, ", ",
-                                            expected.events, " were written"));
+                                      found->events, " events; ", expected.planes, ", ", expected.lines, ", ",
+                                      expected.events, " were written"));
   }
   auto count = [](uint64_t n, std::string_view word) { return StrCat(n, " ", word, n == 1 ? "" : "s"); };
   return StrCat("verified: ", count(found->planes, "plane"), ", ", count(found->lines, "line"), ", ",
-                      count(found->events, "event"));
+                count(found->events, "event"));
 }
 
 }  // namespace tbprof

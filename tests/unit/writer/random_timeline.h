@@ -57,7 +57,9 @@ class RandomTimeline {
         thread.process = static_cast<uint32_t>(p);
         thread.tid = process.pid + t;
         thread.line_id = ++line_id;
-        thread.name = t == 1 ? "lo\xe2\x82\xac" "ader" : "";
+        thread.name = t == 1 ? "lo\xe2\x82\xac"
+                               "ader"
+                             : "";
         thread.is_main = t == 0;
         if (Up(5) != 0) Fill(thread.events, 0, kDuration, 3);
         timeline.records += thread.events.size();
@@ -116,7 +118,9 @@ class RandomTimeline {
       if (event.start_ps + event.duration_ps > to) break;
       at = event.start_ps + event.duration_ps + Up(2);
       event.type = static_cast<uint16_t>(Up(8));
-      event.object = Up(3) == 0 ? 0 : random_() % 8 == 0 ? ~uint64_t{0} : 0x7f0000000000 + static_cast<uint64_t>(Up(64)) * 64;
+      event.object = Up(3) == 0           ? 0
+                     : random_() % 8 == 0 ? ~uint64_t{0}
+                                          : 0x7f0000000000 + static_cast<uint64_t>(Up(64)) * 64;
       event.value = Up(3) == 0 ? 0 : Up(2) == 0 ? Up(20) : std::numeric_limits<int64_t>::min() + Up(10);
       event.call_site = texts_[static_cast<size_t>(Up(20))];
       event.detail = Up(4) == 0 ? texts_[static_cast<size_t>(Up(20))] : 0;
@@ -130,9 +134,10 @@ class RandomTimeline {
       if (depth > 0 && event.duration_ps > 1000) {
         const size_t parent = events.size() - 1;
         Fill(events, event.start_ps, event.start_ps + event.duration_ps, depth - 1);
-        std::stable_sort(events.begin() + static_cast<ptrdiff_t>(parent), events.end(), [](const Event& a, const Event& b) {
-          return a.start_ps != b.start_ps ? a.start_ps < b.start_ps : a.duration_ps > b.duration_ps;
-        });
+        std::stable_sort(events.begin() + static_cast<ptrdiff_t>(parent), events.end(),
+                         [](const Event& a, const Event& b) {
+                           return a.start_ps != b.start_ps ? a.start_ps < b.start_ps : a.duration_ps > b.duration_ps;
+                         });
       }
     }
     std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) {

@@ -34,8 +34,15 @@ struct SymbolizeTestClass {
 extern "C" __attribute__((noinline, noipa)) int tbprof_test_plain_c(int value) { return value + 1; }
 extern "C" __attribute__((noinline, noipa)) int tbprof_test_patch_me(int value) { return value + 2; }
 
-// Both from Rust: the new mangling stays as it is.
+// Rust's own mangling stays as it is.
 extern "C" __attribute__((noinline, noipa)) int _RNvC6tbprof4main(int value) { return value + 3; }
+
+// Demangled, the name has half a million characters: f(A<int, int>, A<A<int, int>, A<int, int> >, ...).
+#define TBPROF_LONG_NAME                                                                       \
+  "_Z1f1AIiiES_IS0_S0_ES_IS1_S1_ES_IS2_S2_ES_IS3_S3_ES_IS4_S4_ES_IS5_S5_ES_IS6_S6_ES_IS7_S7_E" \
+  "S_IS8_S8_ES_IS9_S9_ES_ISA_SA_ES_ISB_SB_ES_ISC_SC_ES_ISD_SD_E"
+int LongName(int value) asm(TBPROF_LONG_NAME);
+__attribute__((noinline, noipa)) int LongName(int value) { return value + 5; }
 
 namespace {
 
@@ -90,9 +97,7 @@ Symbol FindOwn(uint64_t address, bool is_return_address = false) {
   return symbolizer.Find(OwnModules(), address, is_return_address);
 }
 
-std::string OwnName() {
-  return std::filesystem::read_symlink("/proc/self/exe").filename();
-}
+std::string OwnName() { return std::filesystem::read_symlink("/proc/self/exe").filename(); }
 
 bool HasDebugLines() {
   auto file = ElfFile::Open(std::filesystem::read_symlink("/proc/self/exe"));
@@ -117,12 +122,17 @@ TEST(SymbolTest, TextSaysWhatIsKnown) {
 
 TEST(SymbolizeTest, NamesFunctions) {
   EXPECT_EQ(FindOwn(Address(&tbprof_test_plain_c)).function, "tbprof_test_plain_c");
-  EXPECT_EQ(FindOwn(Address(&StaticFunction)).function,
-            "tbprof::(anonymous namespace)::StaticFunction(int)");
+  EXPECT_EQ(FindOwn(Address(&StaticFunction)).function, "tbprof::(anonymous namespace)::StaticFunction(int)");
   EXPECT_EQ(FindOwn(Address(&SymbolizeTestClass::Twice<double>)).function,
             "double tbprof::SymbolizeTestClass::Twice<double>(double)");
   EXPECT_EQ(FindOwn(Address(&_RNvC6tbprof4main)).function, "_RNvC6tbprof4main");
   EXPECT_EQ(FindOwn(Address(&StaticFunction)).module, OwnName());
+}
+
+TEST(SymbolizeTest, NamesAreBounded) {
+  const std::string name = FindOwn(Address(&LongName)).function;
+  EXPECT_GT(name.size(), 10U);
+  EXPECT_LE(name.size(), 16384U);
 }
 
 TEST(SymbolizeTest, GivesFileAndLine) {
@@ -161,13 +171,12 @@ TEST(SymbolizeTest, AddressesOutsideOfFunctions) {
   EXPECT_EQ(symbolizer.Find(modules, 16, true).Text(), "0x10");
   EXPECT_EQ(symbolizer.Find(modules, UINT64_MAX, false).Text(), "0xffffffffffffffff");
   const Module& own = *modules.Find(Address(&StaticFunction));
-  EXPECT_EQ(symbolizer.Find(modules, own.start, false).Text(),
-            FindOwn(own.start).module + "+" + [&] {
-              char text[32];
-              snprintf(text, sizeof(text), "0x%llx",
-                       static_cast<unsigned long long>(own.start - own.load_bias));
-              return std::string(text);
-            }());
+  EXPECT_EQ(
+      symbolizer.Find(modules, own.start, false).Text(), FindOwn(own.start).module + "+" + [&] {
+        char text[32];
+        snprintf(text, sizeof(text), "0x%llx", static_cast<unsigned long long>(own.start - own.load_bias));
+        return std::string(text);
+      }());
 }
 
 TEST(SymbolizeTest, FilesThatMustNotBeUsed) {
@@ -182,8 +191,7 @@ TEST(SymbolizeTest, FilesThatMustNotBeUsed) {
     return symbolizer.Find(WithFile(address, path, build_id), address, false).Text();
   };
   char offset[32];
-  snprintf(offset, sizeof(offset), "+0x%llx",
-           static_cast<unsigned long long>(address - module.load_bias));
+  snprintf(offset, sizeof(offset), "+0x%llx", static_cast<unsigned long long>(address - module.load_bias));
   EXPECT_EQ(text(module.path, other), OwnName() + offset);
   EXPECT_EQ(text(module.path + " (deleted)", ""), OwnName() + offset);
   EXPECT_EQ(text("/gone/libx.so (deleted)", ""), std::string("libx.so") + offset);
@@ -192,7 +200,10 @@ TEST(SymbolizeTest, FilesThatMustNotBeUsed) {
   EXPECT_EQ(text("", ""), std::string("[unknown]") + offset);
   EXPECT_EQ(text("/gone/", ""), std::string("[unknown]") + offset);
   EXPECT_EQ(text("/dev/zero", ""), std::string("zero") + offset);
-  EXPECT_EQ(text("/gone/a\x01" "b\x1b[1m", ""), std::string("a\\x01b\\x1b[1m") + offset);
+  EXPECT_EQ(text("/gone/a\x01"
+                 "b\x1b[1m",
+                 ""),
+            std::string("a\\x01b\\x1b[1m") + offset);
   // The same build, used.
   EXPECT_EQ(text(module.path + " (deleted)", module.build_id).find("tbprof_test_plain_c"), 0U);
   EXPECT_EQ(text(module.path, "").find("tbprof_test_plain_c"), 0U);

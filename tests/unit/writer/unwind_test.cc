@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "writer/elf_file.h"
+#include "writer/frame_entry.h"
 #include "writer/symbolize.h"
 
 namespace tbprof {
@@ -214,11 +215,11 @@ TEST(UnwindTest, NamesEveryKindOfFrame) {
   Recurse(5, &square);
   const auto pcs = UnwindOwn();
   const auto names = Names(OwnModules(), pcs);
-  EXPECT_EQ(Missing(names, {"TakeSnapshot", "Innermost", "WithoutFramePointer", "WithAlloca",
-                            "Realigned", "Square::Area", "Recurse", "Recurse", "Recurse", "Recurse",
-                            "Recurse", "Recurse", "NamesEveryKindOfFrame_Test::TestBody",
-                            "testing::Test::Run", "main", "__libc_start", "_start"}),
-            "");
+  EXPECT_EQ(
+      Missing(names, {"TakeSnapshot", "Innermost", "WithoutFramePointer", "WithAlloca", "Realigned", "Square::Area",
+                      "Recurse", "Recurse", "Recurse", "Recurse", "Recurse", "Recurse",
+                      "NamesEveryKindOfFrame_Test::TestBody", "testing::Test::Run", "main", "__libc_start", "_start"}),
+      "");
   // Nothing between them.
   ASSERT_GT(names.size(), 13U);
   EXPECT_NE(names[12].find("TestBody"), std::string::npos) << names[12];
@@ -234,9 +235,7 @@ TEST(UnwindTest, GoesThroughASharedLibrary) {
   int numbers[] = {2, 1};
   qsort(numbers, 2, sizeof(int), CompareInts);
   const auto pcs = UnwindOwn();
-  EXPECT_EQ(Missing(Names(OwnModules(), pcs),
-                    {"Innermost", "CompareInts", "GoesThroughASharedLibrary", "main"}),
-            "");
+  EXPECT_EQ(Missing(Names(OwnModules(), pcs), {"Innermost", "CompareInts", "GoesThroughASharedLibrary", "main"}), "");
   const auto pc_of_libc = reinterpret_cast<uint64_t>(&qsort);
   const ModuleMap modules = OwnModules();
   EXPECT_TRUE(std::any_of(pcs.begin(), pcs.end(), [&](uint64_t pc) {
@@ -306,9 +305,8 @@ TBPROF_FRAME void EndsWithNoreturnCall() { NeverReturns(); }
 
 TEST(UnwindTest, ReturnAddressBehindTheEndOfAFunction) {
   EXPECT_THROW(EndsWithNoreturnCall(), int);
-  EXPECT_EQ(Missing(Names(OwnModules(), UnwindOwn()),
-                    {"Innermost", "NeverReturns", "EndsWithNoreturnCall",
-                     "ReturnAddressBehindTheEndOfAFunction", "main"}),
+  EXPECT_EQ(Missing(Names(OwnModules(), UnwindOwn()), {"Innermost", "NeverReturns", "EndsWithNoreturnCall",
+                                                       "ReturnAddressBehindTheEndOfAFunction", "main"}),
             "");
 }
 
@@ -427,8 +425,7 @@ TEST_F(UnwindFileTest, FileOfAnotherBuildIsNotUsed) {
   other[0] = static_cast<char>(other[0] ^ 1);
   EXPECT_LT(unwinder.Unwind(WithFile(pc, path, other), g_snapshot.View(), kLimit).size(), all);
   EXPECT_EQ(unwinder.Unwind(WithFile(pc, path), g_snapshot.View(), kLimit).size(), all);
-  EXPECT_EQ(unwinder.Unwind(WithFile(pc, path + " (deleted)", build_id), g_snapshot.View(), kLimit).size(),
-            all);
+  EXPECT_EQ(unwinder.Unwind(WithFile(pc, path + " (deleted)", build_id), g_snapshot.View(), kLimit).size(), all);
   for (const char* gone : {"", "[vdso]", "/no/such/file", "relative", "/dev/zero", "/tmp"}) {
     EXPECT_LT(unwinder.Unwind(WithFile(pc, gone), g_snapshot.View(), kLimit).size(), all) << gone;
   }
@@ -527,9 +524,15 @@ TEST_F(UnwindFileTest, BrokenFilesEndCleanly) {
     for (int flip = 0; flip < flips; ++flip) {
       uint64_t at = 0;
       switch (i % 4) {
-        case 0: at = random() % 1024; break;
-        case 1: at = table + random() % (flips > 64 ? frames.offset - table : 16); break;
-        default: at = frames.offset + random() % frames.size; break;
+        case 0:
+          at = random() % 1024;
+          break;
+        case 1:
+          at = table + random() % (flips > 64 ? frames.offset - table : 16);
+          break;
+        default:
+          at = frames.offset + random() % frames.size;
+          break;
       }
       if (i % 4 == 3) at = frames.offset + random() % 4096;  // the common entry and the first others
       if (at < bad.size()) bad[at] = static_cast<char>(bad[at] ^ (1 << random() % 8));
@@ -546,6 +549,86 @@ TEST_F(UnwindFileTest, BrokenFilesEndCleanly) {
       ASSERT_LE(unwinder.Unwind(modules, view, kLimit).size(), static_cast<size_t>(kLimit));
     }
   }
+}
+
+std::string LibcPath() {
+  const ModuleMap modules = OwnModules();
+  for (const Module& module : modules.modules()) {
+    if (module.path.find("/libc.so") != std::string::npos) return module.path;
+  }
+  return {};
+}
+
+TEST(FrameEntryTest, AcceptsAllThatCompilersWrite) {
+  auto file = ElfFile::Open(LibcPath());
+  ASSERT_NE(file, nullptr);
+  FrameTable table;
+  ASSERT_TRUE(FindFrameTable(*file, &table));
+  EXPECT_GT(table.count, 1000U);
+  int signal_frames = 0;
+  for (uint64_t i = 0; i < table.count; ++i) {
+    int32_t pair[2];
+    ASSERT_TRUE(file->ReadAddress(table.entries + i * 8, pair, sizeof(pair)));
+    FrameEntry entry;
+    ASSERT_TRUE(FindFrameEntry(*file, table, table.header + static_cast<uint64_t>(int64_t{pair[0]}), &entry)) << i;
+    EXPECT_EQ(entry.table_entry, table.entries + i * 8);
+    signal_frames += entry.signal_frame ? 1 : 0;
+  }
+#if defined(__x86_64__)
+  EXPECT_EQ(signal_frames, 1);  // __restore_rt
+#endif
+}
+
+// Each of these is an access out of bounds, a division by zero or an endless loop in libunwind 1.6.
+TEST_F(UnwindFileTest, RefusesWhatLibunwindWouldTrust) {
+  const std::string copy = Copy(LibcPath());
+  FrameTable table;
+  uint64_t pc = 0, entry = 0, entry_size = 0, common = 0, offset_shift = 0;
+  {
+    auto file = ElfFile::Open(copy);
+    ASSERT_TRUE(FindFrameTable(*file, &table));
+    uint32_t head[2] = {};
+    for (uint64_t i = table.count / 2; entry_size < 32; ++i) {
+      int32_t pair[2];
+      ASSERT_TRUE(file->ReadAddress(table.entries + i * 8, pair, sizeof(pair)));
+      pc = table.header + static_cast<uint64_t>(int64_t{pair[0]});
+      entry = table.header + static_cast<uint64_t>(int64_t{pair[1]});
+      ASSERT_TRUE(file->ReadAddress(entry, head, sizeof(head)));
+      entry_size = head[0] + sizeof(head[0]);
+    }
+    common = entry + 4 - head[1];
+    char augmentation[3];
+    ASSERT_TRUE(file->ReadAddress(common + 9, augmentation, sizeof(augmentation)));
+    ASSERT_EQ(memcmp(augmentation, "zR", 3), 0);
+    const ElfFile::Section* section = file->FindSection(".eh_frame");
+    offset_shift = section->address - section->offset;
+  }
+  auto accepted = [&](uint64_t address, const std::string& bytes) {
+    auto before = ElfFile::Open(copy);
+    std::string old(bytes.size(), '\0');
+    EXPECT_TRUE(before->ReadAddress(address, old.data(), old.size()));
+    Patch(copy, address - offset_shift, bytes.data(), bytes.size());
+    auto file = ElfFile::Open(copy);
+    FrameEntry found;
+    const bool sound = FindFrameEntry(*file, table, pc, &found);
+    Patch(copy, address - offset_shift, old.data(), old.size());
+    return sound;
+  };
+  const uint64_t column = common + 14;
+  // The whole program of the entry: these instructions, then DW_CFA_nop.
+  auto accepted_program = [&](std::string instructions) {
+    constexpr uint64_t kProgram = 17;
+    instructions.resize(entry_size - kProgram, '\0');
+    return accepted(entry + kProgram, instructions);
+  };
+  EXPECT_TRUE(accepted(entry, ""));
+  EXPECT_FALSE(accepted(column, "\xc8"));
+  EXPECT_TRUE(accepted_program(std::string("\x09\x06\x03", 3)));           // DW_CFA_register
+  EXPECT_FALSE(accepted_program(std::string("\x09\x06\x63", 3)));          // out of range
+  EXPECT_FALSE(accepted_program(std::string("\x0f\x02\x30\x1d", 4)));      // DW_OP_mod
+  EXPECT_FALSE(accepted_program(std::string("\x0f\x03\x2f\xfd\xff", 5)));  // DW_OP_skip
+  EXPECT_FALSE(accepted(entry, std::string("\xff\xff\xff\x7f", 4)));
+  EXPECT_FALSE(accepted(entry + 4, std::string(4, '\0')));
 }
 
 // Rules kept for one process are right for another with the same files elsewhere.

@@ -20,8 +20,9 @@ TEST(Utf8, AgreesWithProtobufOnRandomBytes) {
   for (int i = 0; i < 200'000; ++i) {
     std::string text(random() % 6, '\0');
     // Bytes around the borders of the encoding.
-    static constexpr unsigned char kBytes[] = {0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF,
-                                               0xE0, 0xE1, 0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF};
+    static constexpr unsigned char kBytes[] = {0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF,
+                                               0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xEC, 0xED, 0xEE,
+                                               0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF};
     for (char& c : text) c = static_cast<char>(kBytes[random() % sizeof(kBytes)]);
     const bool valid = ValidUtf8Prefix(text) == text.size();
     ASSERT_EQ(valid, ProtobufAccepts(text)) << testing::PrintToString(text);
@@ -39,8 +40,12 @@ TEST(Utf8, ShowsWhatItReplaces) {
             "a\\xffb");
   EXPECT_EQ(ValidUtf8("tab\there"), "tab\there");
   EXPECT_EQ(PrintableUtf8("a\nb\tc\x1b[31m\x7f"), "a\\nb\\tc\\x1b[31m\\x7f");
-  EXPECT_EQ(PrintableUtf8("\xc2\x9b" "31m"), "\\xc2\\x9b31m");          // C1: an escape sequence in one character
-  EXPECT_EQ(PrintableUtf8("\xe2\x80\xae" "x"), "\\xe2\\x80\\xaex");     // right-to-left override
+  EXPECT_EQ(PrintableUtf8("\xc2\x9b"
+                          "31m"),
+            "\\xc2\\x9b31m");  // C1: an escape sequence in one character
+  EXPECT_EQ(PrintableUtf8("\xe2\x80\xae"
+                          "x"),
+            "\\xe2\\x80\\xaex");  // right-to-left override
   EXPECT_EQ(PrintableUtf8("grün €"), "grün €");
 }
 

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `tbprof convert` and `tbprof recover`: a profile from a spool, with the same worker that `run` uses.
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "launcher/commands.h"
+#include "launcher/conversion.h"
+#include "launcher/terminal.h"
+#include "launcher/text.h"
+#include "writer/logdir.h"
+#include "writer/timeline_builder.h"
+#include "writer/utf8.h"
+
+namespace tbprof {
+namespace {
+
+constexpr std::string_view kSuffix = ".spool";
+
+std::string WorkingDirectory() {
+  const std::unique_ptr<char, decltype(&free)> directory(getcwd(nullptr, 0), &free);
+  return directory == nullptr ? "/" : directory.get();
+}
+
+// Held by the launcher that writes it.
+bool IsInUse(const std::string& spool) {
+  const int fd = open(spool.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool in_use = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  close(fd);
+  return in_use;
+}
+
+// `operand` itself, or the spools in it or in its `.tbprof`.
+std::vector<std::string> FindSpools(const std::string& operand) {
+  std::vector<std::string> spools;
+  for (const std::string& directory : {operand, Concat(operand, "/.tbprof")}) {
+    DIR* listing = opendir(directory.c_str());
+    if (listing == nullptr) continue;
+    while (const dirent* entry = readdir(listing)) {
+      const std::string_view name = entry->d_name;
+      if (name.size() > kSuffix.size() && name.substr(name.size() - kSuffix.size()) == kSuffix) {
+        spools.push_back(Concat(directory, "/", name));
+      }
+    }
+    closedir(listing);
+  }
+  std::sort(spools.begin(), spools.end());
+  return spools;
+}
+
+// True when the profile was written.
+bool ConvertOne(const Options& options, const std::string& spool, bool recovering, Terminal* terminal) {
+  const absl::StatusOr<SpoolSummary> summary = ReadSpoolSummary(spool);
+  if (!summary.ok()) {
+    terminal->Error(std::string(summary.status().message()));
+    return false;
+  }
+  const absl::StatusOr<std::string> logdir =
+      NormaliseLogdir(options.logdir_named || summary->logdir.empty() ? options.logdir : summary->logdir, WorkingDirectory());
+  if (!logdir.ok()) {
+    terminal->Error(std::string(logdir.status().message()));
+    return false;
+  }
+  ConversionRequest request;
+  request.spool = spool;
+  request.logdir = *logdir;
+  request.host = summary->host.empty() ? HostName() : summary->host;
+  const absl::Status prepared = PrepareLogdir(request.logdir, request.host);
+  if (!prepared.ok()) {
+    terminal->Error(std::string(prepared.message()));
+    return false;
+  }
+  request.run = !options.run.empty() ? options.run
+                : !summary->run.empty() ? summary->run
+                                        : RunNameFor(static_cast<time_t>(summary->start_unix_ns / 1'000'000'000));
+  request.run_exclusive = options.run.empty() && summary->run_exclusive;
+  request.max_profile_size = options.max_profile_size;
+  request.also = options.also.empty() ? summary->also : options.also;
+  request.recovered = recovering;
+  request.color = terminal->color();
+  request.width = std::min(terminal->width(), 100);
+  absl::StatusOr<std::unique_ptr<Conversion>> conversion = Conversion::Start(request);
+  if (!conversion.ok()) {
+    terminal->Error(std::string(conversion.status().message()));
+    return false;
+  }
+  {
+    Progress progress(terminal, "writing the profile");
+    while (!(*conversion)->Read()) {
+      pollfd entry{(*conversion)->fd(), POLLIN, 0};
+      poll(&entry, 1, 1000);
+      progress.Update((*conversion)->done(), (*conversion)->total());
+    }
+  }
+  const ConversionResult& result = (*conversion)->result();
+  if (!result.status.ok()) {
+    terminal->Error(Concat(PrintableUtf8(spool), ": ", result.status.message()));
+    return false;
+  }
+  for (const std::string& line : result.lines) terminal->Say(line);
+  return true;
+}
+
+int ConvertAll(const Options& options, bool recovering) {
+  Terminal terminal(options);
+  if (!terminal.status().ok()) {
+    Terminal().Error(std::string(terminal.status().message()));
+    return kExitUsage;
+  }
+  std::vector<std::string> operands = options.operands;
+  if (operands.empty()) {
+    if (!recovering) {
+      terminal.Error("convert needs a spool: tbprof convert SPOOL...");
+      return kExitUsage;
+    }
+    operands.push_back(options.logdir);
+  }
+  std::vector<std::string> spools;
+  for (const std::string& operand : operands) {
+    const std::vector<std::string> found = FindSpools(operand);
+    if (found.empty() && access(operand.c_str(), F_OK) == 0 && opendir(operand.c_str()) == nullptr) {
+      spools.push_back(operand);
+    } else if (found.empty() && access(operand.c_str(), F_OK) != 0) {
+      terminal.Error(Concat("cannot read ", PrintableUtf8(operand), ": ", strerror(errno)));
+      return kExitUsage;
+    }
+    spools.insert(spools.end(), found.begin(), found.end());
+  }
+  size_t written = 0, busy = 0;
+  for (const std::string& spool : spools) {
+    if (recovering && IsInUse(spool)) {
+      ++busy;
+      terminal.Say(Concat(PrintableUtf8(spool), " is still being written: left alone"));
+      continue;
+    }
+    if (!ConvertOne(options, spool, recovering, &terminal)) continue;
+    ++written;
+    if (recovering && !options.keep_spool) unlink(spool.c_str());
+  }
+  if (spools.empty()) terminal.Say("no spool found: nothing to recover");
+  return written + busy == spools.size() ? 0 : 1;
+}
+
+}  // namespace
+
+int CommandConvert(const Options& options) { return ConvertAll(options, false); }
+int CommandRecover(const Options& options) { return ConvertAll(options, true); }
+
+}  // namespace tbprof

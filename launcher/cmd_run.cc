@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `tbprof run`: from the command line to the published profile. One ppoll loop; every wait is in it.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <list>
+#include <memory>
+
+#include "absl/time/clock.h"
+#include "launcher/commands.h"
+#include "launcher/conversion.h"
+#include "launcher/libraries.h"
+#include "launcher/preflight.h"
+#include "launcher/session.h"
+#include "launcher/signals.h"
+#include "launcher/target_process.h"
+#include "launcher/terminal.h"
+#include "launcher/text.h"
+#include "writer/logdir.h"
+#include "writer/utf8.h"
+
+namespace tbprof {
+namespace {
+
+constexpr uint64_t kMaxCaptureNs = 60'000'000'000;
+constexpr uint64_t kSecond = 1'000'000'000;
+
+std::string WorkingDirectory() {
+  const std::unique_ptr<char, decltype(&free)> directory(getcwd(nullptr, 0), &free);
+  return directory == nullptr ? "/" : directory.get();
+}
+
+uint64_t Nanoseconds(absl::Duration duration) { return static_cast<uint64_t>(absl::ToInt64Nanoseconds(duration)); }
+
+class Run {
+ public:
+  Run(const Options& options, Terminal* terminal) : options_(options), terminal_(*terminal) {}
+
+  int Main() {
+    const Environment environment = CurrentEnvironment();
+    const Preflight preflight = CheckCommand(options_.command, environment);
+    if (preflight.exit_status != 0) {
+      terminal_.Error(preflight.error);
+      return preflight.exit_status;
+    }
+    if (Lookup(environment, kSessionVariable)) {
+      terminal_.Warn("already inside a `tbprof run`: this one passes through, the outer one records");
+      return PlainExec(environment);
+    }
+    const absl::StatusOr<Libraries> libraries = FindLibraries(environment);
+    if (!libraries.ok()) return SetUpFailed(libraries.status(), environment);
+    absl::Status status = ChooseLogdir();
+    if (!status.ok()) return SetUpFailed(status, environment);
+    absl::StatusOr<SignalSet> signals = SignalSet::Install();
+    if (!signals.ok()) return SetUpFailed(signals.status(), environment);
+    signals_ = &*signals;
+    status = MakeSession();
+    if (!status.ok()) {
+      signals->original().Restore();
+      return SetUpFailed(status, environment);
+    }
+    for (const std::string& reason : preflight.reasons) {
+      terminal_.Warn(reason);
+      warnings_.push_back(reason);
+    }
+    for (const std::string& note : preflight.notes) terminal_.Debug(note);
+
+    if (options_.follow == Follow::kAll) prctl(PR_SET_CHILD_SUBREAPER, 1);
+    SpawnRequest request;
+    request.command = options_.command;
+    request.environment = preflight.preload == Preload::kNo
+                              ? environment
+                              : TargetEnvironment(environment, libraries->preload, {session_->Variable()});
+    request.signals = signals->original();
+    SayStart();
+    start_ns_ = ReadMonotonic();
+    int exec_errno = 0;
+    absl::StatusOr<TargetProcess> target = TargetProcess::Spawn(request, &exec_errno);
+    if (!target.ok()) {
+      terminal_.Error(ToText(target.status()));
+      session_->Close(EndFact{session_->Now(), -1, 0, 0, 0});
+      session_->RemoveSpool();
+      return exec_errno != 0 ? ExecFailureStatus(exec_errno) : kExitUsage;
+    }
+    target_ = &*target;
+    absl::StatusOr<GroupWitness> witness = GroupWitness::Start();
+    if (witness.ok()) signals->UseWitness(std::move(*witness));
+    state_.capture_signal = options_.capture_signal;
+    state_.target_running = true;
+    Watch();
+    return Finish();
+  }
+
+ private:
+  static std::string ToText(const absl::Status& status) { return std::string(status.message()); }
+
+  int PlainExec(const Environment& environment) {
+    SpawnRequest request{options_.command, environment, OriginalSignals::Capture()};
+    const int error = TargetProcess::Exec(request);
+    terminal_.Error(Concat("cannot run ", PrintableUtf8(options_.command[0]), ": ", strerror(error)));
+    return ExecFailureStatus(error);
+  }
+
+  // Before the command started: stop here, or with --on-error=run start it without us.
+  int SetUpFailed(const absl::Status& status, const Environment& environment) {
+    terminal_.Error(ToText(status));
+    if (options_.on_error == OnError::kStop) return kExitUsage;
+    terminal_.Warn("--on-error=run: the command runs without a profile");
+    return PlainExec(environment);
+  }
+
+  absl::Status ChooseLogdir() {
+    host_ = HostName();
+    absl::StatusOr<std::string> logdir = NormaliseLogdir(options_.logdir, WorkingDirectory());
+    if (!logdir.ok()) return logdir.status();
+    logdir_ = *logdir;
+    absl::Status status = PrepareLogdir(logdir_, host_);
+    if (status.ok() || options_.logdir_named) return status;
+    const char* temporary = getenv("TMPDIR");
+    const std::string fallback = Concat(temporary != nullptr && *temporary == '/' ? temporary : "/tmp",
+                                        "/tbprof-logs-", static_cast<int>(getuid()));
+    const absl::Status second = PrepareLogdir(fallback, host_);
+    if (!second.ok()) return status;
+    terminal_.Warn(Concat(ToText(status), "; writing to ", fallback, " instead"));
+    logdir_ = fallback;
+    return absl::OkStatus();
+  }
+
+  absl::Status MakeSession() {
+    SessionConfig config;
+    config.command = options_.command;
+    config.logdir = logdir_;
+    config.run = options_.run.empty() ? RunNameFor(time(nullptr)) : options_.run;
+    config.run_exclusive = options_.run.empty();
+    config.host = host_;
+    config.spool_dir = options_.spool_dir;
+    if (!config.spool_dir.empty()) {
+      absl::StatusOr<std::string> directory = NormaliseLogdir(config.spool_dir, WorkingDirectory());
+      if (!directory.ok()) return directory.status();
+      config.spool_dir = *directory;
+    }
+    config.spool_limit = options_.spool_limit;
+    config.families = options_.families;
+    config.armed_at_start = options_.window.kind == Window::Kind::kAll ||
+                            (options_.window.kind == Window::Kind::kRange && options_.window.delay == absl::ZeroDuration());
+    config.record_arguments = options_.record_argv;
+    config.only_command = options_.follow == Follow::kNone;
+    config.wait_threshold_ns = Nanoseconds(options_.wait_threshold);
+    config.malloc_interval = options_.malloc_interval;
+    config.segment_bytes = options_.segment_size;
+    config.max_profile_size = options_.max_profile_size;
+    config.also = options_.also;
+    config.window = options_.window.kind == Window::Kind::kAll    ? "all"
+                    : options_.window.kind == Window::Kind::kNone ? "none"
+                                                                  : "range";
+    absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(config);
+    if (!session.ok()) return session.status();
+    session_ = std::move(*session);
+    run_ = config.run;
+    run_window_open_ = config.armed_at_start;
+    return absl::OkStatus();
+  }
+
+  void SayStart() {
+    std::string traced = FamilyNames(options_.families);
+    if (traced.empty()) traced = "nothing";
+    if (options_.window.kind == Window::Kind::kNone) traced += " when asked";
+    std::string line = Concat("recording ", traced, " to ", ValidUtf8(logdir_), ", run ", ValidUtf8(run_));
+    if (options_.capture_signal != 0) {
+      line += Concat("; capture: kill -", options_.capture_signal == SIGUSR1 ? "USR1 " : "USR2 ", getpid());
+    }
+    terminal_.Say(line);
+  }
+
+  // ---- the loop
+
+  int TimeoutMs() {
+    uint64_t until = UINT64_MAX;
+    if (capture_ != 0) until = capture_until_ns_;
+    if (range_next_ns_ != 0) until = std::min(until, range_next_ns_);
+    int timeout = session_ != nullptr && !closed_ ? session_->TimeoutMs() : 1000;
+    if (until != UINT64_MAX) {
+      const uint64_t now = ReadMonotonic();
+      timeout = std::min(timeout, until <= now ? 0 : static_cast<int>((until - now) / 1'000'000 + 1));
+    }
+    return timeout;
+  }
+
+  void Poll() {
+    std::vector<pollfd> fds = {{signals_->fd(), POLLIN, 0}};
+    if (!closed_) {
+      fds.push_back({session_->listen_fd(), POLLIN, 0});
+      fds.push_back({session_->abstract_fd(), POLLIN, 0});
+    }
+    if (state_.target_running && target_->pidfd() >= 0) fds.push_back({target_->pidfd(), POLLIN, 0});
+    for (const auto& conversion : conversions_) fds.push_back({conversion->fd(), POLLIN, 0});
+    poll(fds.data(), fds.size(), TimeoutMs());
+  }
+
+  void Watch() {
+    if (options_.window.kind == Window::Kind::kRange) {
+      range_next_ns_ = start_ns_ + Nanoseconds(run_window_open_ ? options_.window.duration : options_.window.delay);
+    }
+    while (state_.target_running || Following()) {
+      Poll();
+      session_->Handle();
+      TakeSignals();
+      TakeTimers();
+      TakeConversions();
+      if (!state_.target_running) continue;
+      if (const std::optional<TargetEnd> end = target_->Poll()) {
+        end_ = *end;
+        end_ns_ = ReadMonotonic();
+        state_.target_running = false;
+      }
+    }
+  }
+
+  // --follow=all: processes that outlive the command are waited for.
+  bool Following() {
+    if (options_.follow != Follow::kAll || stop_) return false;
+    ReapAdopted();
+    return session_->live_processes() > 0;
+  }
+
+  void ReapAdopted() {
+    for (;;) {
+      siginfo_t info{};
+      if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+      if (info.si_pid == target_->pid() || info.si_pid == signals_->witness_pid()) return;
+      waitid(P_PID, static_cast<id_t>(info.si_pid), &info, WEXITED | WNOHANG);
+    }
+  }
+
+  void TakeSignals() {
+    if (state_.target_running && options_.capture_signal != 0) {
+      state_.target_has_handler = DispositionOf(target_->pid(), options_.capture_signal) == Disposition::kCaught;
+    }
+    state_.target_stopped = state_.target_running && target_->stopped();
+    while (const std::optional<SignalEvent> event = signals_->Next(state_)) {
+      if (event->forward && state_.target_running) (void)target_->Signal(event->signo, event->value);
+      switch (event->action) {
+        case SignalAction::kCapture:
+          AskForCapture();
+          break;
+        case SignalAction::kReap:
+          if (state_.target_running) {
+            if (const std::optional<int> signo = target_->PollStopped(); signo && *signo != SIGSTOP) StopLike(*signo);
+          }
+          break;
+        case SignalAction::kWarnConverting:
+          terminal_.Say("writing the profile; interrupt once more to stop and keep the raw records");
+          break;
+        case SignalAction::kStopConverting:
+          stop_ = true;
+          break;
+        case SignalAction::kForward:
+        case SignalAction::kNone:
+          break;
+      }
+      // The grace before a SIGKILL may be a second: what was recorded goes to the file at once.
+      if (event->signo == SIGTERM && !closed_) session_->RequestFlush();
+    }
+  }
+
+  void AskForCapture() {
+    if (closed_ || !state_.target_running) return;
+    if (capture_ != 0) {
+      ++captures_refused_;
+      terminal_.Say(Concat("capture ", capture_, " is still open; one at a time (asked ", captures_refused_, "x)"));
+      return;
+    }
+    capture_ = ++captures_;
+    session_->OpenWindow(capture_);
+    const uint64_t length = std::min(Nanoseconds(options_.window_duration), kMaxCaptureNs);
+    capture_until_ns_ = ReadMonotonic() + length;
+    terminal_.Say(Concat("capture ", capture_, ": recording for ", absl::FormatDuration(absl::Nanoseconds(length))));
+  }
+
+  void TakeTimers() {
+    const uint64_t now = ReadMonotonic();
+    if (capture_ != 0 && now >= capture_until_ns_) EndCapture();
+    if (range_next_ns_ != 0 && now >= range_next_ns_) {
+      if (!run_window_open_) {
+        session_->OpenWindow(0);
+        run_window_open_ = true;
+        range_next_ns_ = now + Nanoseconds(options_.window.duration);
+      } else {
+        range_next_ns_ = 0;
+        session_->CloseWindow(0);
+        run_window_open_ = false;
+        run_converted_ = true;
+        session_->Flush();
+        StartConversion(0);
+      }
+    }
+  }
+
+  void EndCapture() {
+    session_->CloseWindow(capture_);
+    session_->Flush();
+    StartConversion(capture_);
+    capture_ = 0;
+  }
+
+  // ---- conversions
+
+  void StartConversion(uint32_t window) {
+    ConversionRequest request;
+    request.spool = session_->spool_path();
+    request.spool_limit = session_->spool_bytes();
+    request.window = window;
+    request.logdir = logdir_;
+    // The run's own window has the run's name; a capture has one of its own, by the time it was asked for.
+    request.run = window == 0 ? run_ : RunNameFor(time(nullptr));
+    request.run_exclusive = window != 0 || options_.run.empty();
+    request.host = host_;
+    request.max_profile_size = options_.max_profile_size;
+    request.also = options_.also;
+    request.warnings = warnings_;
+    for (const std::string& note : session_->TakeNotes()) {
+      terminal_.Warn(note);
+      warnings_.push_back(note);
+      request.warnings.push_back(note);
+    }
+    if (session_->records_not_kept() > 0) {
+      request.warnings.push_back(Concat(session_->records_not_kept(), " records are missing: the spool ",
+                                        session_->spool_path(), " could not take them: ",
+                                        session_->SpoolError()));
+      terminal_.Warn(request.warnings.back());
+    }
+    request.color = terminal_.color();
+    request.width = std::min(terminal_.width(), 100);
+    absl::StatusOr<std::unique_ptr<Conversion>> conversion = Conversion::Start(request);
+    if (!conversion.ok()) {
+      ConversionFailed(conversion.status());
+      return;
+    }
+    conversions_.push_back(std::move(*conversion));
+  }
+
+  void ConversionFailed(const absl::Status& status) {
+    failed_ = true;
+    terminal_.Error(ToText(status));
+  }
+
+  void TakeConversions() {
+    for (auto at = conversions_.begin(); at != conversions_.end();) {
+      Conversion& conversion = **at;
+      if (!conversion.Read()) {
+        ++at;
+        continue;
+      }
+      const ConversionResult& result = conversion.result();
+      if (!result.status.ok()) {
+        ConversionFailed(result.status);
+      } else if (conversion.request().window != 0) {
+        for (const std::string& line : result.lines) terminal_.Say(line);
+      } else {
+        summary_ = result;
+        if (state_.target_running) {
+          for (const std::string& line : result.lines) terminal_.Say(line);
+        }
+      }
+      at = conversions_.erase(at);
+    }
+  }
+
+  // ---- the end
+
+  int Finish() {
+    if (capture_ != 0) EndCapture();
+    if (run_window_open_) session_->CloseWindow(0);
+    EndFact fact{};
+    fact.ticks = session_->Now();
+    fact.exit_code = end_.signaled ? -1 : end_.code;
+    fact.exit_signal = end_.signaled ? end_.code : 0;
+    fact.user_cpu_us = absl::ToInt64Microseconds(end_.user_cpu);
+    fact.system_cpu_us = absl::ToInt64Microseconds(end_.system_cpu);
+    session_->Close(fact);
+    closed_ = true;
+    const bool wanted = options_.window.kind != Window::Kind::kNone && !run_converted_;
+    if (wanted) StartConversion(0);
+    {
+      Progress progress(&terminal_, "writing the profile");
+      while (!conversions_.empty() && !stop_) {
+        Poll();
+        TakeSignals();
+        TakeConversions();
+        if (!conversions_.empty()) progress.Update(conversions_.front()->done(), conversions_.front()->total());
+      }
+    }
+    bool keep = options_.keep_spool || failed_;
+    if (stop_ && !conversions_.empty()) {
+      conversions_.clear();
+      keep = true;
+      failed_ = true;
+      terminal_.Error("stopped before the profile was written");
+    }
+    if (!run_converted_ || !wanted) {
+      for (const std::string& line : wanted || run_converted_ ? summary_.lines : std::vector<std::string>()) {
+        if (!run_converted_) terminal_.Say(line);
+      }
+    }
+    if (!wanted && !run_converted_ && captures_ == 0) {
+      terminal_.Say("--window=none and no capture was asked for: nothing was recorded, no profile written");
+    }
+    if (!summary_.summary_json.empty()) WriteSummaryJson();
+    if (keep) {
+      terminal_.Say(Concat(options_.keep_spool && !failed_ ? "raw records kept: tbprof convert "
+                                                           : "raw records kept; to write the profile: tbprof recover ",
+                           session_->spool_path()));
+    } else {
+      session_->RemoveSpool();
+    }
+    session_.reset();
+    if (failed_ && options_.strict && !end_.signaled && end_.code == 0) return kExitUsage;
+    ExitLike(end_);
+  }
+
+  void WriteSummaryJson() {
+    int fd = options_.summary_json_fd;
+    ScopedFd file;
+    if (!options_.summary_json.empty()) {
+      file.Reset(open(options_.summary_json.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+      fd = file.get();
+    } else if (fd < 0) {
+      return;
+    }
+    const std::string& text = summary_.summary_json;
+    if (fd < 0 || write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+      terminal_.Error(Concat("cannot write the summary to ",
+                             options_.summary_json.empty() ? Concat("descriptor ", fd) : options_.summary_json, ": ",
+                             strerror(errno)));
+      failed_ = true;
+    }
+  }
+
+  const Options& options_;
+  Terminal& terminal_;
+  std::string host_, logdir_, run_;
+  std::vector<std::string> warnings_;
+  SignalSet* signals_ = nullptr;
+  SignalState state_;
+  std::unique_ptr<Session> session_;
+  TargetProcess* target_ = nullptr;
+  TargetEnd end_;
+  uint64_t start_ns_ = 0, end_ns_ = 0;
+  bool closed_ = false;
+  bool stop_ = false;
+  bool failed_ = false;
+
+  bool run_window_open_ = false;
+  bool run_converted_ = false;
+  uint64_t range_next_ns_ = 0;
+  uint32_t captures_ = 0;        // asked for so far
+  uint32_t capture_ = 0;         // the open one, 0: none
+  uint32_t captures_refused_ = 0;
+  uint64_t capture_until_ns_ = 0;
+
+  std::list<std::unique_ptr<Conversion>> conversions_;
+  ConversionResult summary_;
+};
+
+}  // namespace
+
+int CommandRun(const Options& options) {
+  Terminal terminal(options);
+  if (!terminal.status().ok()) {
+    Terminal().Error(std::string(terminal.status().message()));
+    return kExitUsage;
+  }
+  return Run(options, &terminal).Main();
+}
+
+}  // namespace tbprof

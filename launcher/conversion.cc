@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/conversion.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "launcher/text.h"
+#include "writer/logdir.h"
+#include "writer/outputs.h"
+#include "writer/summary.h"
+#include "writer/timeline_builder.h"
+
+extern char** environ;
+
+namespace tbprof {
+namespace {
+
+constexpr char kWorkerArgument[] = "--convert-worker";
+constexpr int kRequestFd = 3;
+constexpr int kResultFd = 4;
+constexpr rlim_t kMaxAddressSpace = 4ull << 30;
+
+nlohmann::json ToJson(const ConversionRequest& request) {
+  return {{"spool", request.spool},
+          {"spool_limit", request.spool_limit},
+          {"window", request.window},
+          {"logdir", request.logdir},
+          {"run", request.run},
+          {"run_exclusive", request.run_exclusive},
+          {"host", request.host},
+          {"max_profile_size", request.max_profile_size},
+          {"also", request.also},
+          {"warnings", request.warnings},
+          {"recovered", request.recovered},
+          {"color", request.color},
+          {"width", request.width}};
+}
+
+ConversionRequest FromJson(const nlohmann::json& json) {
+  ConversionRequest request;
+  request.spool = json.at("spool");
+  request.spool_limit = json.at("spool_limit");
+  request.window = json.at("window");
+  request.logdir = json.at("logdir");
+  request.run = json.at("run");
+  request.run_exclusive = json.at("run_exclusive");
+  request.host = json.at("host");
+  request.max_profile_size = json.at("max_profile_size");
+  request.also = json.at("also").get<std::vector<std::string>>();
+  request.warnings = json.at("warnings").get<std::vector<std::string>>();
+  request.recovered = json.at("recovered");
+  request.color = json.at("color");
+  request.width = json.at("width");
+  return request;
+}
+
+void Say(const nlohmann::json& message) {
+  const std::string text =
+      message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t wrote = write(kResultFd, text.data() + done, text.size() - done);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) return;  // the launcher is gone; the profile is still worth finishing
+    done += static_cast<size_t>(wrote);
+  }
+}
+
+absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
+  TimelineRequest timeline_request;
+  timeline_request.spool = request.spool;
+  timeline_request.spool_limit = request.spool_limit;
+  timeline_request.window = request.window;
+  timeline_request.max_profile_size = request.max_profile_size;
+  timeline_request.warnings = request.warnings;
+  timeline_request.recovered = request.recovered;
+  absl::StatusOr<Timeline> timeline = BuildTimeline(timeline_request, [](uint64_t done, uint64_t total) {
+    Say({{"progress", {done, total}}});
+  });
+  if (!timeline.ok()) return timeline.status();
+  const std::string host = request.host.empty() ? timeline->host : request.host;
+  auto directory = RunDirectory::Create(request.logdir, request.run, request.run_exclusive, host, -1);
+  if (!directory.ok()) return directory.status();
+  timeline->host = (*directory)->host();
+  timeline->run = (*directory)->run();
+  for (const Output& output : Outputs()) {
+    bool wanted = output.by_default;
+    for (const std::string& name : request.also) wanted |= name == output.name;
+    if (!wanted) continue;
+    absl::Status status = (*directory)->Write(output, *timeline);
+    if (!status.ok()) return status;
+  }
+  SummaryOptions options;
+  options.logdir = request.logdir;
+  options.color = request.color;
+  options.width = request.width;
+  ConversionResult result;
+  result.summary_json = SummaryJson(*timeline, (*directory)->written(), options);
+  absl::Status status = (*directory)->WriteText("summary.json", result.summary_json);
+  if (!status.ok()) return status;
+  absl::StatusOr<std::vector<RunDirectory::File>> files = (*directory)->Publish();
+  if (!files.ok()) return files.status();
+  result.run = (*directory)->run();
+  result.directory = (*directory)->path();
+  result.lines = SummaryText(*timeline, *files, options);
+  return result;
+}
+
+}  // namespace
+
+bool IsConvertWorker(int argc, char** argv) { return argc == 2 && strcmp(argv[1], kWorkerArgument) == 0; }
+
+int ConvertWorker() {
+  setpriority(PRIO_PROCESS, 0, 19);
+  // A sanitizer's shadow needs terabytes of addresses.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  const rlimit limit{kMaxAddressSpace, kMaxAddressSpace};
+  setrlimit(RLIMIT_AS, &limit);
+#endif
+  const int score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (score >= 0) {
+    (void)!write(score, "900", 3);
+    close(score);
+  }
+  signal(SIGPIPE, SIG_IGN);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got; (got = read(kRequestFd, buffer, sizeof(buffer))) > 0;) text.append(buffer, static_cast<size_t>(got));
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return 1;
+  absl::StatusOr<ConversionResult> result = Convert(FromJson(json));
+  if (!result.ok()) {
+    Say({{"error", std::string(result.status().message())}});
+    return 1;
+  }
+  Say({{"run", result->run},
+       {"directory", result->directory},
+       {"lines", result->lines},
+       {"summary_json", result->summary_json}});
+  return 0;
+}
+
+absl::StatusOr<std::unique_ptr<Conversion>> Conversion::Start(const ConversionRequest& request) {
+  std::unique_ptr<Conversion> conversion(new Conversion());
+  conversion->request_ = request;
+  ScopedFd input(memfd_create("tbprof-request", MFD_CLOEXEC));
+  int ends[2];
+  if (!input.valid() || pipe2(ends, O_CLOEXEC) != 0) {
+    return absl::ErrnoToStatus(errno, "cannot start the conversion");
+  }
+  conversion->pipe_.Reset(ends[0]);
+  ScopedFd output(ends[1]);
+  fcntl(conversion->pipe_.get(), F_SETFL, O_NONBLOCK);
+  const std::string text = ToJson(request).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (write(input.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+      lseek(input.get(), 0, SEEK_SET) != 0) {
+    return absl::ErrnoToStatus(errno, "cannot start the conversion");
+  }
+  // Above what dup2 will overwrite.
+  ScopedFd high_input(fcntl(input.get(), F_DUPFD_CLOEXEC, 10));
+  ScopedFd high_output(fcntl(output.get(), F_DUPFD_CLOEXEC, 10));
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, high_input.get(), kRequestFd);
+  posix_spawn_file_actions_adddup2(&actions, high_output.get(), kResultFd);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  // What the terminal sends to the group is for the launcher to decide on.
+  sigset_t mask;
+  sigemptyset(&mask);
+  for (const int signo : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP, SIGUSR1, SIGUSR2}) sigaddset(&mask, signo);
+  posix_spawnattr_setsigmask(&attributes, &mask);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  char name[] = "tbprof";
+  char argument[sizeof(kWorkerArgument)];
+  memcpy(argument, kWorkerArgument, sizeof(argument));
+  char* const arguments[] = {name, argument, nullptr};
+  // Not in the worker: it is no target, and the user's other preloads have no business in it.
+  std::vector<char*> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (strncmp(*entry, "LD_PRELOAD=", 11) != 0) environment.push_back(*entry);
+  }
+  environment.push_back(nullptr);
+  const int error = posix_spawn(&conversion->pid_, "/proc/self/exe", &actions, &attributes, arguments, environment.data());
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) {
+    conversion->pid_ = -1;
+    return absl::ErrnoToStatus(error, "cannot start the conversion");
+  }
+  return conversion;
+}
+
+Conversion::~Conversion() {
+  if (pid_ <= 0) return;
+  kill(pid_, SIGKILL);
+  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+void Conversion::TakeLine(const std::string& line) {
+  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return;
+  if (json.contains("progress")) {
+    done_ = json["progress"][0];
+    total_ = json["progress"][1];
+  } else if (json.contains("error")) {
+    result_.status = absl::InternalError(json["error"].get<std::string>());
+    has_result_ = true;
+  } else if (json.contains("lines")) {
+    result_.lines = json["lines"].get<std::vector<std::string>>();
+    result_.run = json.value("run", "");
+    result_.directory = json.value("directory", "");
+    result_.summary_json = json.value("summary_json", "");
+    has_result_ = true;
+  }
+}
+
+bool Conversion::Read() {
+  if (finished_) return true;
+  char buffer[65536];
+  for (;;) {
+    const ssize_t got = read(pipe_.get(), buffer, sizeof(buffer));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return false;
+    if (got == 0) break;
+    buffer_.append(buffer, static_cast<size_t>(got));
+    for (size_t end; (end = buffer_.find('\n')) != std::string::npos;) {
+      TakeLine(buffer_.substr(0, end));
+      buffer_.erase(0, end + 1);
+    }
+  }
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = -1;
+  finished_ = true;
+  if (!has_result_) {
+    result_.status = absl::InternalError(
+        WIFSIGNALED(status) ? Concat("the conversion was ended by signal ", WTERMSIG(status), " (",
+                                     strsignal(WTERMSIG(status)), ")")
+                            : Concat("the conversion ended with status ", WEXITSTATUS(status)));
+  }
+  return true;
+}
+
+}  // namespace tbprof

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Making a profile from a spool, in a process of its own: lowest priority, bounded memory, first to go when memory runs
+// out. Whatever a hostile target has written, it can only end that process.
+//
+//   auto conversion = Conversion::Start(request);
+//   ... ppoll on (*conversion)->fd() ...
+//   if ((*conversion)->Read()) { const ConversionResult& result = (*conversion)->result(); }
+//
+// Process: launcher, main thread; ConvertWorker is the other process.
+#ifndef TBPROF_LAUNCHER_CONVERSION_H_
+#define TBPROF_LAUNCHER_CONVERSION_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "launcher/scoped.h"
+
+namespace tbprof {
+
+struct ConversionRequest {
+  std::string spool;
+  uint64_t spool_limit = 0;
+  uint32_t window = 0;
+  std::string logdir;
+  std::string run;
+  bool run_exclusive = true;
+  std::string host;
+  uint64_t max_profile_size = 0;
+  std::vector<std::string> also;
+  std::vector<std::string> warnings;
+  bool recovered = false;
+  bool color = false;
+  int width = 100;
+};
+
+struct ConversionResult {
+  absl::Status status;
+  std::vector<std::string> lines;  // the summary
+  std::string run;
+  std::string directory;
+  std::string summary_json;
+};
+
+class Conversion {
+ public:
+  static absl::StatusOr<std::unique_ptr<Conversion>> Start(const ConversionRequest& request);
+  ~Conversion();  // kills the worker if it still runs
+
+  int fd() const { return pipe_.get(); }
+  // Takes what the worker has said; true when it has finished. Never waits.
+  bool Read();
+  bool finished() const { return finished_; }
+  uint64_t done() const { return done_; }
+  uint64_t total() const { return total_; }
+  const ConversionResult& result() const { return result_; }
+  const ConversionRequest& request() const { return request_; }
+
+ private:
+  Conversion() = default;
+  void TakeLine(const std::string& line);
+  ConversionRequest request_;
+  ConversionResult result_;
+  pid_t pid_ = -1;
+  ScopedFd pipe_;
+  std::string buffer_;
+  uint64_t done_ = 0, total_ = 0;
+  bool has_result_ = false;
+  bool finished_ = false;
+};
+
+// Whether this process was started as a worker, and what it then does.
+bool IsConvertWorker(int argc, char** argv);
+int ConvertWorker();
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_CONVERSION_H_

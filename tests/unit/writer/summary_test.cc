@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/summary.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/writer/random_timeline.h"
+#include "writer/summary_format.h"
+#include "writer/utf8.h"
+
+namespace tbprof {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int64_t kSecond = 1'000'000'000'000;
+
+Timeline Sample() {
+  Timeline timeline;
+  timeline.host = "node";
+  timeline.run = "2026_01_02_03_04_05";
+  timeline.duration_ps = 12'340'000'000'000;
+  timeline.exit_code = 0;
+  timeline.user_cpu_seconds = 30.5;
+  timeline.system_cpu_seconds = 1.25;
+  timeline.records = 1'234'567;
+  timeline.own_cost_seconds = 0.1;
+  timeline.types = {{"pthread_cond_wait", EventFamily::kLock}, {"read", EventFamily::kIo}};
+  timeline.processes.resize(2);
+  timeline.processes[0].pid = 4711;
+  timeline.processes[0].name = "python3";
+  timeline.processes[0].is_command = true;
+  timeline.processes[0].allocator = {1'000'000, 999'000, 3'000'000'000, 2'900'000'000, 100'000'000, 512 << 20};
+  timeline.processes[1].pid = 4712;
+  timeline.processes[1].name = "busybox";
+  timeline.processes[1].state = ProcessState::kNotLoaded;
+  timeline.processes[1].reason = "statically linked";
+  timeline.threads.resize(17);
+  for (int i = 0; i < 10; ++i) {
+    timeline.wait_sites.push_back({timeline.strings.Intern("Wait" + std::to_string(i) + " (queue.cc:7)"), 0, 1204,
+                                   (10 - i) * kSecond, kSecond / 8});
+    timeline.allocation_sites.push_back({{timeline.strings.Intern("at::empty" + std::to_string(i) + " (tensor.cpp:33)"),
+                                          timeline.strings.Intern("caller")},
+                                         10,
+                                         1e9 / (i + 1)});
+  }
+  Step step;
+  step.end_ps = timeline.duration_ps;
+  timeline.steps.push_back(step);
+  timeline.step_source = "synthetic";
+  timeline.drops = {{"no free chunk", 12'345}, {"never", 0}};
+  timeline.events_over_budget = 5;
+  timeline.warnings = {"tbprof: the loader worker left early"};
+  return timeline;
+}
+
+std::vector<RunDirectory::File> SampleFiles() {
+  return {{"/logs/plugins/profile/2026_01_02_03_04_05/node.xplane.pb", 1'300'000,
+           "verified: 3 planes, 12 lines, 10432 events"}};
+}
+
+std::string Joined(const std::vector<std::string>& lines) {
+  std::string out;
+  for (const std::string& line : lines) out += line + "\n";
+  return out;
+}
+
+SummaryOptions InLogs() {
+  SummaryOptions options;
+  options.logdir = "/logs";
+  return options;
+}
+
+TEST(SummaryText, SaysWhatIsKnown) {
+  const std::string text = Joined(SummaryText(Sample(), SampleFiles(), InLogs()));
+  for (const char* expected :
+       {"12.3 s wall, 30.5 s user + 1.25 s system CPU; exit status 0",
+        "2 processes, 17 threads, 1.23 M records; no steps recognised", "one synthetic step",
+        "10.0 s    125 ms      1204  pthread_cond_wait in Wait0 (queue.cc:7)", "1.00 M allocations, 2.79 GiB in all",
+        "highest peak of a process 512 MiB", "at::empty0 (tensor.cpp:33) < caller",
+        "lost 12.3 k records: 12.3 k no free chunk", "5 events are in the totals but not drawn",
+        "busybox (4712) not recorded: statically linked", "the loader worker left early",
+        "tbprof's own cost in the program: about 100 ms of CPU (0.3 %)",
+        "/logs/plugins/profile/2026_01_02_03_04_05/node.xplane.pb  1.24 MiB, verified: 3 planes, 12 lines, 10432 "
+        "events",
+        "tensorboard --logdir /logs\n", "run 2026_01_02_03_04_05"}) {
+    EXPECT_NE(text.find(expected), std::string::npos) << expected << "\nin\n" << text;
+  }
+  EXPECT_EQ(text.find("never"), std::string::npos);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+}
+
+TEST(SummaryText, SaysNothingThatIsNotKnown) {
+  Timeline timeline;
+  timeline.duration_ps = kSecond;
+  const std::vector<std::string> lines = SummaryText(timeline, {}, InLogs());
+  EXPECT_EQ(lines, (std::vector<std::string>{"1.00 s wall; still running", "0 processes, 0 threads, 0 records"}));
+  timeline.exit_signal = SIGSEGV;
+  timeline.exit_code = 139;
+  EXPECT_NE(SummaryText(timeline, {}, InLogs())[0].find("killed by SIGSEGV"), std::string::npos);
+}
+
+TEST(SummaryText, FitsTheTerminal) {
+  for (uint32_t seed = 0; seed < 50; ++seed) {
+    Timeline timeline = RandomTimeline(seed).Make();
+    const Timeline sample = Sample();
+    timeline.wait_sites = sample.wait_sites;
+    for (CallSiteTotal& site : timeline.wait_sites) {
+      site.site = timeline.strings.Intern(std::string(300, 'n') + "\x1b]0;title\x07 (a.cc:1)");
+    }
+    timeline.allocation_sites = {{{timeline.strings.Intern(std::string(300, 'a'))}, 1, 1e6}};
+    timeline.processes[0].allocator.allocations = 5;
+    for (int i = 0; i < 40; ++i) timeline.warnings.push_back("\x1b[31m" + std::string(500, 'w'));
+    std::vector<RunDirectory::File> files(60, SampleFiles()[0]);
+    for (const int limit : {25, 12, 5, 2}) {
+      SummaryOptions options = InLogs();
+      options.max_lines = limit;
+      const std::vector<std::string> lines = SummaryText(timeline, files, options);
+      EXPECT_LE(lines.size(), static_cast<size_t>(limit));
+      for (const std::string& line : lines) {
+        EXPECT_EQ(PrintableUtf8(line), line);
+        if (line.find("/logs") == std::string::npos) {
+          EXPECT_LE(Utf8Columns(line), 92u) << line;
+        }
+      }
+      EXPECT_NE(Joined(lines).find("tensorboard --logdir /logs"), std::string::npos);
+    }
+  }
+}
+
+TEST(SummaryText, QuotesForTheShellAndColoursOnRequest) {
+  SummaryOptions options;
+  options.logdir = "/my logs/it's";
+  options.color = true;
+  const std::string text = Joined(SummaryText(Sample(), SampleFiles(), options));
+  EXPECT_NE(text.find("tensorboard --logdir '/my logs/it'\\''s'"), std::string::npos);
+  EXPECT_NE(text.find("\x1b[1m"), std::string::npos);
+  EXPECT_NE(text.find("\x1b[33mlost"), std::string::npos);
+}
+
+TEST(SummaryJson, HoldsTheWholeStory) {
+  const Json json = Json::parse(SummaryJson(Sample(), SampleFiles(), InLogs()));
+  EXPECT_EQ(json["schema"], 1);
+  EXPECT_EQ(json["command"]["exit_code"], 0);
+  EXPECT_TRUE(json["command"]["exit_signal"].is_null());
+  EXPECT_EQ(json["published"], true);
+  EXPECT_EQ(json["files"][0]["bytes"], 1'300'000);
+  EXPECT_EQ(json["records"]["dropped"]["no free chunk"], 12'345);
+  EXPECT_EQ(json["processes"][0]["allocator"]["peak_bytes"], 512 << 20);
+  EXPECT_EQ(json["processes"][1]["state"], "not_loaded");
+  EXPECT_EQ(json["wait_sites"][0]["operation"], "pthread_cond_wait");
+  EXPECT_EQ(json["steps"]["source"], "synthetic");
+  EXPECT_DOUBLE_EQ(json["wall_s"], 12.34);
+}
+
+TEST(SummaryJson, ParsesWhateverTheTextsAre) {
+  for (uint32_t seed = 0; seed < 50; ++seed) {
+    Timeline timeline = RandomTimeline(seed).Make();
+    timeline.processes[0].arguments = {"\xff\xfe", "\n\"", std::string("\0x", 2)};
+    timeline.drops.push_back({timeline.drops[0].cause, 4});
+    const Json json = Json::parse(SummaryJson(timeline, {}, InLogs()));
+    EXPECT_EQ(json["published"], false);
+    EXPECT_EQ(json["records"]["dropped"]["no free chunk"], timeline.drops[0].records + 4);
+  }
+}
+
+TEST(SummaryFormat, IsForPeople) {
+  EXPECT_EQ(HumanTime(0), "0 s");
+  EXPECT_EQ(HumanTime(1), "0.00 ns");
+  EXPECT_EQ(HumanTime(45'000), "45.0 ns");
+  EXPECT_EQ(HumanTime(999'999), "1.00 us");
+  EXPECT_EQ(HumanTime(kSecond), "1.00 s");
+  EXPECT_EQ(HumanTime(125 * kSecond), "2 min 5 s");
+  EXPECT_EQ(HumanTime(11'520 * kSecond), "3 h 12 min");
+  EXPECT_EQ(HumanTime(-kSecond), "-1.00 s");
+  EXPECT_EQ(HumanBytes(0), "0 B");
+  EXPECT_EQ(HumanBytes(1536), "1.50 KiB");
+  EXPECT_EQ(HumanBytes(1023.9 * 1024), "1.00 MiB");
+  EXPECT_EQ(HumanBytes(-2048), "-2.00 KiB");
+  EXPECT_EQ(HumanCount(9999), "9999");
+  EXPECT_EQ(HumanCount(12'345), "12.3 k");
+  EXPECT_EQ(HumanPercent(0.003), "0.3 %");
+  EXPECT_EQ(HumanPercent(0.32), "32 %");
+  EXPECT_EQ(ShellQuoted("/a/b-c_d.e"), "/a/b-c_d.e");
+  EXPECT_EQ(ShellQuoted(""), "''");
+  EXPECT_EQ(ShellQuoted("$(x)"), "'$(x)'");
+}
+
+}  // namespace
+}  // namespace tbprof

@@ -1,0 +1,218 @@
+"""The facts of docs/xspace-mapping.md that the writer depends on, checked against the installed xprof."""
+
+import os
+import sys
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+pytest.importorskip("xprof")
+
+import tool_data  # noqa: E402
+from xspace_maker import MS, NS, Ref, Space, U  # noqa: E402
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Writes spaces as files of one run and opens it."""
+    contexts = []
+
+    def open_run(*spaces):
+        for space in spaces:
+            run = space.write(tmp_path / str(len(contexts)), "run")
+        contexts.append(tool_data.ToolData(run))
+        return contexts[-1].__enter__()
+
+    yield open_run
+    for context in contexts:
+        context.__exit__(None, None, None)
+
+
+def steps_of(data):
+    return tool_data.overview_steps(data.overview())
+
+
+def host(name="h"):
+    space = Space(name)
+    plane = space.plane("/host:CPU")
+    return space, plane
+
+
+def simple(name="h", count=3, length=10, marker="train", stats=None):
+    space, plane = host(name)
+    line = plane.line(2, "main")
+    for i in range(count):
+        line.event(marker, i * 20 * MS, length * MS, stats or {"_r": 1, "step_num": 100 + i})
+        line.event("work", i * 20 * MS + MS, MS)
+    return space
+
+
+def gpu_rank(name, offset=0, duration=3, space=None, device=0, base=0):
+    space = space or Space(name)
+    plane = next((p for p in space.planes if p.name == "/host:CPU"), None) or space.plane("/host:CPU")
+    main = plane.line(100 + device, "main")
+    stream = space.plane(f"/device:GPU:{device}", device).line(7, "Stream #7(Compute)")
+    for i in range(4):
+        at = offset + i * 12 * MS
+        main.event("train", at, 10 * MS, {"_r": 1, "step_num": i})
+        link = {"correlation_id": U(base + i + 1)}
+        main.event("cudaLaunchKernel", at + MS, MS, dict(link, device_id=device))
+        stream.event("gemm", at + 3 * MS, duration * MS, dict(link, kernel_details="regs:1"))
+    return space
+
+
+def test_the_steps_line_gives_running_input_and_other_waits(opened):
+    space, plane = host()
+    steps = plane.line(1, "steps")
+    main = plane.line(2, "main")
+    for i in range(4):
+        at = i * 12 * MS
+        steps.event("train", at, 12 * MS, {"_r": 1, "step_num": 7 + i})
+        steps.event("wait for input", at, 3 * MS, {"_ipl_stage_name": "DataLoader"})
+        steps.event("running", at + 3 * MS, 5 * MS)
+        steps.event("running", at + 10 * MS, 2 * MS)
+        main.event("pthread_mutex_lock", at + 8 * MS, 2 * MS)
+    steps = steps_of(opened(space))
+    assert list(steps) == ["train 7", "train 8", "train 9", "train 10"]
+    for step in steps.values():
+        assert step["stepTimeMs"] == 12 and step["infeedTimeMs"] == 3
+        assert step["hostComputeTimeMs"] == 7 and step["otherTimeMs"] == 2
+
+
+def test_a_synthetic_step_can_say_so(opened):
+    space, plane = host()
+    line = plane.line(1, "steps")
+    line.event("step", 0, 50 * MS, {"_r": 1, "step_num": 0, "graph_type": "no steps found:"})
+    line.event("running", 0, NS)
+    data = opened(space)
+    assert list(steps_of(data)) == ["no steps found: 0"]
+    assert tool_data.diagnostics(data.overview()) == []
+
+
+@pytest.mark.parametrize("child", [None, "input", "crossing"])
+def test_a_step_needs_host_compute_wholly_inside(opened, child):
+    space, plane = host()
+    line = plane.line(1, "steps")
+    line.event("train", 0, 10 * MS, {"_r": 1, "step_num": 0})
+    if child == "input":
+        line.event("wait", MS, MS, {"_ipl_stage_name": "x"})
+    elif child == "crossing":
+        line.event("work", 9 * MS, 2 * MS)
+    data = opened(space)
+    assert steps_of(data) == {}
+    assert "No step marker" in tool_data.diagnostics(data.overview())[0][1]
+
+
+def test_equal_step_names_are_merged(opened):
+    assert list(steps_of(opened(simple(stats={"_r": 1, "step_num": 5})))) == ["train 5"]
+
+
+def test_ranks_in_files_of_their_own(opened):
+    data = opened(simple("h_r0", length=10), simple("h_r1", length=11))
+    assert {step["stepTimeMs"] for step in steps_of(data).values()} == {10}
+    assert len(steps_of(data)) == 3
+    gpu = opened(gpu_rank("h_r0"), gpu_rank("h_r1"))
+    assert list(steps_of(gpu)) == ["0", "1", "2", "3"]
+
+
+def test_gpu_ranks_in_one_file_break_the_steps(opened):
+    space = gpu_rank("h")
+    gpu_rank("h", 3 * MS, 4, space, device=1, base=50)
+    assert len(steps_of(opened(space))) != 4
+
+
+def test_a_file_without_steps_empties_the_run(opened):
+    helper, plane = host("h_helper")
+    plane.line(1, "x").event("read", 0, MS)
+    assert steps_of(opened(helper, simple("h_r0"))) == {}
+
+
+def test_an_idle_gpu_plane_hides_host_steps(opened):
+    space = simple()
+    space.plane("/device:GPU:0", 0).line(7, "Stream #7(Compute)")
+    assert steps_of(opened(space)) == {}
+
+
+def test_helper_planes_are_drawn_and_not_counted(opened):
+    space = simple()
+    line = space.plane("/host:CPU loader 00 pid 9").line(1, "main")
+    line.event("decode", 0, MS, {"_ipl_stage_id": 1 << 31, "_ipl_stage_name": "d", "_ipl_stage_cat": "read"})
+    data = opened(space)
+    _, rows = data.trace_events()
+    assert [row[0] for row in rows.values()] == ["h /host:CPU", "h /host:CPU loader 00 pid 9"]
+    assert "decode" not in str(data.input_pipeline())
+
+
+def test_input_stage_ids_share_the_numbers_of_event_names(opened):
+    def shown(stage):
+        space, plane = host()
+        line = plane.line(1, "main")
+        line.event("work", 0, 9 * MS)  # metadata id 1
+        stats = {"_ipl_stage_id": stage, "_ipl_stage_name": "s", "_ipl_stage_cat": "read"}
+        line.event("read", MS, 5 * MS, stats)
+        for table in opened(space).input_pipeline():
+            if table.get("cols") and table["cols"][0]["id"] == "opName":
+                return [cell["v"] for cell in table["rows"][0]["c"]][:2]
+
+    assert shown(1 << 31) == ["read", 1]
+    assert shown(1) == ["read", 2]
+
+
+def test_flow_by_hand_leaves_the_grouping_alone(opened):
+    space = simple(count=1)
+    plane = space.planes[0]
+    plane.lines[0].event("pthread_create", 3 * MS, MS, {"flow": U(77 << 2 | 2)})
+    other = space.plane("/host:CPU helper").line(1, "main")
+    other.event("thread start", 5 * MS, 4 * MS, {"flow": U(77 << 2 | 1)})
+    events, _ = opened(space).trace_events()
+    arrows = {e["name"]: e for e in events if "bind_id" in e}
+    assert arrows["pthread_create"]["flow_out"] and arrows["thread start"]["flow_in"]
+    assert arrows["pthread_create"]["bind_id"] == arrows["thread start"]["bind_id"]
+    assert "group_id" not in arrows["thread start"]["args"]
+
+
+def test_memory_outside_steps_lists_every_live_allocation(opened):
+    space = simple()
+    line = space.planes[0].line(3, "memory")
+    live = 0
+    for i in range(9):
+        live += 1000
+        stats = {"allocator_name": "heap", "bytes_allocated": live, "allocation_bytes": 1000}
+        stats.update(requested_bytes=1000, addr=i, peak_bytes_in_use=live, tf_op=Ref(f"site{i}"))
+        line.event("MemoryAllocation", i * 6 * MS, 0, stats)
+    heap = opened(space).memory_profile()["memoryProfilePerAllocator"]["heap"]
+    assert len(heap["activeAllocations"]) == 9 and heap["specialAllocations"] == []
+    assert heap["profileSummary"]["peakBytesUsageLifetime"] == "9000"
+
+
+def test_counters_of_several_processes(opened):
+    space = simple()
+    space.planes[0].line(9, "_counters_").event("heap live bytes", 0, 0, {"bytes": 5})
+    other = space.plane("/host:CPU helper")
+    other.line(9, "_counters_").event("heap live bytes", MS, 0, {"bytes": 7})
+    counters = [e for e in opened(space).trace_events()[0] if e["ph"] == "C"]
+    assert [c["entries"] for c in counters] == [[[0, 5]], [[1000, 7]]]
+
+
+def test_errors_and_warnings_are_shown(opened):
+    space = simple()
+    space.errors.append("an error")
+    space.warnings.append("a warning")
+    shown = tool_data.diagnostics(opened(space).overview())
+    assert sorted(shown) == [("ERROR", "an error"), ("WARNING", "a warning")]
+
+
+def test_invalid_utf8_is_refused_as_a_whole(opened):
+    space, plane = host()
+    plane.line(1, "x").event("bad \udcff", 0, MS)
+    with pytest.raises(RuntimeError):
+        opened(space).overview()
+
+
+def test_every_event_comes_back_at_high_resolution(opened):
+    space, plane = host()
+    line = plane.line(1, "x")
+    for i in range(20000):
+        line.event("lock", i * 10 * NS, 5 * NS)
+    assert len(opened(space).trace_events()[0]) == 20000

@@ -1,0 +1,833 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/timeline_builder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "absl/container/flat_hash_map.h"
+#include "writer/arguments.h"
+#include "writer/spool_facts.h"
+#include "writer/symbolize.h"
+#include "writer/text.h"
+#include "writer/unwind.h"
+
+namespace tbprof {
+namespace {
+
+// What an event takes in the file, measured on real runs; its share of the budget decides how many are kept.
+constexpr uint64_t kBytesPerEvent = 24;
+constexpr size_t kMaxSites = 1u << 20;
+constexpr size_t kMaxCounterSamples = 4000;
+constexpr int kMaxFrames = 48;
+constexpr size_t kMaxAllocationSites = 200;
+constexpr uint64_t kProgressBytes = 16u << 20;
+
+struct Site {
+  Identity process;
+  uint64_t address = 0;
+  uint16_t type = 0;
+  uint64_t calls = 0, ticks = 0, longest = 0;
+};
+struct SiteKey {
+  Identity process;
+  uint64_t address;
+  uint16_t type;
+  friend bool operator==(const SiteKey& a, const SiteKey& b) {
+    return a.process == b.process && a.address == b.address && a.type == b.type;
+  }
+  template <typename H>
+  friend H AbslHashValue(H hash, const SiteKey& key) {
+    return H::combine(std::move(hash), key.process, key.address, key.type);
+  }
+};
+
+class Builder {
+ public:
+  Builder(const TimelineRequest& request, const ProgressFunction& progress) : request_(request), progress_(progress) {}
+
+  absl::StatusOr<Timeline> Build() {
+    auto opened = SpoolReader::Open(request_.spool, request_.spool_limit);
+    if (!opened.ok()) return opened.status();
+    reader_ = std::move(*opened);
+    absl::Status status = ReadSpoolFacts(reader_.get(), request_.window, [&](uint64_t at) { Progress(at, 0); }, &facts_);
+    if (!status.ok()) return status;
+    status = TakeSession();
+    if (!status.ok()) return status;
+    SetBorders();
+    MakeProcesses();
+    MakeThreads();
+    AddLifeEvents();
+    status = reader_->Rewind();
+    if (!status.ok()) return status;
+    ReadSpans();
+    AddOpenWaits();
+    LinkThreads();
+    FinishTimes();
+    NameSites();
+    TakeAllocatorTotals();
+    TakeOperationTotals();
+    AddCounters();
+    AddStep();
+    AddHonesty();
+    return std::move(timeline_);
+  }
+
+ private:
+  void Progress(uint64_t position, uint64_t base) {
+    if (position < next_progress_) return;
+    next_progress_ = position + kProgressBytes;
+    progress_(base + position, 2 * reader_->size());
+  }
+
+  absl::Status TakeSession() {
+    const auto json = nlohmann::json::parse(facts_.session_json, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) return absl::DataLossError("the spool's description of the session is unreadable");
+    timeline_.host = !request_.host.empty() ? request_.host : json.value("host", "");
+    timeline_.run = json.value("run", "");
+    families_ = json.value("families", 0u);
+    clock_cost_ns_ = json.value("clock_cost_ns", 15.0);
+    wait_threshold_ns_ = json.value("wait_threshold_ns", uint64_t{1000});
+    std::vector<std::string> command;
+    if (json.contains("command") && json["command"].is_array()) {
+      for (const auto& word : json["command"]) {
+        if (word.is_string()) command.push_back(word.get<std::string>());
+      }
+    }
+    timeline_.command_line = CommandLine(MaskSecrets(command));
+    return absl::OkStatus();
+  }
+
+  void SetBorders() {
+    if (!facts_.window_found) {
+      // Never opened: nothing but what was recorded without being asked. Shown as it is.
+      const uint64_t start = facts_.segments.empty() ? 0 : facts_.segments.begin()->second.fact.seen_ticks;
+      facts_.open_ticks = start;
+    }
+    open_ = facts_.open_ticks;
+    close_ = std::min(facts_.close_ticks, std::max(facts_.last_ticks, open_));
+    if (facts_.ended && facts_.end.ticks > open_) close_ = std::min(close_, facts_.end.ticks);
+    facts_.clock.SetOrigin(open_);
+    timeline_.origin_unix_ns = facts_.clock.UnixNs(open_);
+    timeline_.duration_ps = std::max<int64_t>(facts_.clock.ToPs(close_), 1000);
+    timeline_.window = request_.window == 0 ? "all" : StrCat("capture ", request_.window);
+    if (facts_.ended) {
+      timeline_.exit_code = facts_.end.exit_code;
+      timeline_.exit_signal = facts_.end.exit_signal;
+      timeline_.user_cpu_seconds = static_cast<double>(facts_.end.user_cpu_us) / 1e6;
+      timeline_.system_cpu_seconds = static_cast<double>(facts_.end.system_cpu_us) / 1e6;
+    }
+  }
+
+  int64_t ClampedPs(uint64_t ticks) const {
+    return std::clamp<int64_t>(facts_.clock.ToPs(ticks), 0, timeline_.duration_ps);
+  }
+
+  uint16_t Type(std::string_view name, EventFamily family, ObjectKind object, ValueKind value) {
+    const std::string key = StrCat(name, "\n", static_cast<int>(object), "\n", static_cast<int>(value));
+    const auto [entry, added] = type_ids_.try_emplace(key, static_cast<uint16_t>(timeline_.types.size()));
+    if (added) {
+      EventType type;
+      // What a name may not begin with is taken for a step by its reader. Only a hostile target has such operations.
+      const bool reserved = name.substr(0, 5) == "train" || name.substr(0, 4) == "test";
+      type.name = reserved ? StrCat("call ", name) : std::string(name);
+      type.family = family;
+      type.object = object;
+      type.value = value;
+      timeline_.types.push_back(std::move(type));
+    }
+    return entry->second;
+  }
+
+  // The event type of an operation of a segment; 65535: no such operation.
+  uint16_t OperationType(uint32_t segment, uint32_t operation) {
+    auto& types = operation_types_[segment];
+    if (types.empty()) {
+      const auto found = facts_.segments.find(segment);
+      if (found == facts_.segments.end()) return 65535;
+      for (const Operation& row : found->second.operations) {
+        types.push_back(Type(row.name, FamilyOf(row.family), ObjectOf(row.object), ValueOf(row)));
+      }
+      if (types.empty()) types.push_back(65535);
+    }
+    return operation < types.size() ? types[operation] : 65535;
+  }
+
+  static EventFamily FamilyOf(uint32_t family) {
+    switch (family) {
+      case kFamilyThread:
+        return EventFamily::kThread;
+      case kFamilyLock:
+        return EventFamily::kLock;
+      case kFamilySleep:
+        return EventFamily::kSleep;
+      case kFamilyIo:
+        return EventFamily::kIo;
+      case kFamilyProcess:
+        return EventFamily::kProcess;
+      case kFamilyMalloc:
+        return EventFamily::kMemory;
+      default:
+        return EventFamily::kOther;
+    }
+  }
+  static ObjectKind ObjectOf(ObjectRole role) {
+    switch (role) {
+      case ObjectRole::kAddress:
+        return ObjectKind::kAddress;
+      case ObjectRole::kDescriptor:
+        return ObjectKind::kDescriptor;
+      case ObjectRole::kProcessId:
+        return ObjectKind::kProcessId;
+      case ObjectRole::kThread:
+        return ObjectKind::kThread;
+      default:
+        return ObjectKind::kNone;
+    }
+  }
+  static ValueKind ValueOf(const Operation& row) {
+    if (strcmp(row.name, "pthread_create") == 0) return ValueKind::kFlowOut;
+    switch (row.result) {
+      case ResultRole::kBytes:
+        return ValueKind::kBytes;
+      case ResultRole::kProcessId:
+        return ValueKind::kProcessId;
+      case ResultRole::kDescriptor:
+      case ResultRole::kCount:
+        return ValueKind::kResult;
+      default:
+        return ValueKind::kNone;
+    }
+  }
+
+  void MakeProcesses() {
+    std::vector<std::pair<uint64_t, Identity>> order;
+    for (auto& [identity, process] : facts_.processes) {
+      if (process.start_ticks == 0 && process.modules.empty()) continue;
+      if (process.start_ticks > close_ || (process.end_ticks != 0 && process.end_ticks < open_)) continue;
+      order.emplace_back(process.start_ticks, identity);
+    }
+    std::sort(order.begin(), order.end());
+    for (const auto& [ticks, identity] : order) {
+      const ProcessFacts& facts = facts_.processes[identity];
+      process_index_[identity] = static_cast<uint32_t>(timeline_.processes.size());
+      Process process;
+      process.pid = facts.pid;
+      process.forked = facts.forked;
+      const ProcessFacts& image = ImageOf(identity);
+      process.executable = image.executable;
+      process.arguments = MaskSecrets(image.arguments);
+      process.name = ProcessName(process.executable, process.arguments);
+      process.start_ps = ClampedPs(facts.start_ticks);
+      process.end_ps = facts.end_ticks == 0 ? timeline_.duration_ps : ClampedPs(facts.end_ticks);
+      process.rank = RankOf(image.ranks, kRank);
+      process.local_rank = RankOf(image.ranks, kLocalRank);
+      process.world_size = RankOf(image.ranks, kWorldSize);
+      if ((facts.last.flags & kProcessAllocatorMissed) != 0) {
+        process.state = ProcessState::kRecordedWithoutAllocator;
+        process.reason = "the program carries an allocator of its own (linked statically, or loaded before ours)";
+      }
+      timeline_.processes.push_back(std::move(process));
+    }
+    for (const auto& [identity, index] : process_index_) {
+      Process& process = timeline_.processes[index];
+      process.parent = ParentOf(identity, index);
+      process.is_command = index == 0;
+    }
+  }
+
+  // The facts of the exec that made the image this process runs: its own or an ancestor's.
+  const ProcessFacts& ImageOf(Identity identity) {
+    for (int depth = 0; depth < 64; ++depth) {
+      const ProcessFacts& facts = facts_.processes[identity];
+      if (!facts.executable.empty() || facts.parent_serial == 0) return facts;
+      identity.serial = facts.parent_serial;
+    }
+    return facts_.processes[identity];
+  }
+
+  int ParentOf(const Identity& identity, uint32_t index) {
+    const ProcessFacts& facts = facts_.processes[identity];
+    if (facts.parent_serial != 0) {
+      const auto parent = process_index_.find({identity.segment, facts.parent_serial});
+      if (parent != process_index_.end()) return static_cast<int>(parent->second);
+    }
+    // By number: the latest process with that pid that had begun before us.
+    int best = -1;
+    for (uint32_t i = 0; i < timeline_.processes.size(); ++i) {
+      const Process& other = timeline_.processes[i];
+      if (i == index || other.start_ps > timeline_.processes[index].start_ps) continue;
+      // exec: the earlier image of the same process.
+      if ((other.pid == facts.parent_pid || other.pid == facts.pid) && other.pid != 0) best = static_cast<int>(i);
+    }
+    return best;
+  }
+
+  void MakeThreads() {
+    std::vector<std::pair<uint64_t, Identity>> order;
+    for (auto& [identity, thread] : facts_.threads) {
+      if (process_index_.find({identity.segment, thread.process_serial}) == process_index_.end()) continue;
+      if (thread.start_ticks > close_ || (thread.end_ticks != 0 && thread.end_ticks < open_)) continue;
+      order.emplace_back(thread.start_ticks, identity);
+    }
+    std::sort(order.begin(), order.end());
+    for (const auto& [ticks, identity] : order) {
+      const ThreadFacts& facts = facts_.threads[identity];
+      const Identity owner{identity.segment, facts.process_serial};
+      thread_index_[identity] = static_cast<uint32_t>(timeline_.threads.size());
+      Thread thread;
+      thread.process = process_index_[owner];
+      thread.tid = facts.tid;
+      thread.line_id = timeline_.threads.size() + 1;
+      thread.name = facts.name;
+      const ProcessFacts& process = facts_.processes[owner];
+      thread.is_main = process.has_last ? facts.tid == process.last.pid : facts.tid == process.pid;
+      thread.start_ps = ClampedPs(facts.start_ticks);
+      const uint64_t end = facts.end_ticks != 0 ? facts.end_ticks : process.end_ticks;
+      thread.end_ps = end == 0 ? timeline_.duration_ps : ClampedPs(end);
+      timeline_.threads.push_back(std::move(thread));
+    }
+  }
+
+  // Times of events are ticks until FinishTimes.
+  void AddLifeEvents() {
+    const uint16_t start_type = Type("thread start", EventFamily::kThread, ObjectKind::kNone, ValueKind::kFlowIn);
+    for (const auto& [identity, index] : thread_index_) {
+      const ThreadFacts& facts = facts_.threads[identity];
+      if (facts.start_ticks < open_ || facts.start_ticks > close_) continue;
+      Event event;
+      event.start_ps = static_cast<int64_t>(facts.start_ticks);
+      event.type = start_type;
+      Keep(index, event);
+    }
+  }
+
+  void ReadSpans() {
+    const uint64_t budget = std::max<uint64_t>(request_.max_profile_size, 1u << 16);
+    event_limit_ = std::max<uint64_t>(budget / kBytesPerEvent, 1000);
+    Frame frame;
+    next_progress_ = 0;
+    while (reader_->Next(&frame)) {
+      Progress(reader_->position(), reader_->size());
+      if (frame.type != FrameType::kChunk) continue;
+      ChunkFact chunk{};
+      if (!frame.Read(&chunk)) continue;
+      const auto thread = thread_index_.find({frame.segment, chunk.thread_serial});
+      const auto process = process_index_.find({frame.segment, chunk.process_serial});
+      if (thread == thread_index_.end() || process == process_index_.end()) continue;
+      uint64_t ignored = 0;
+      ForEachRecord(frame, &chunk, &ignored, [&](const RecordView& record) {
+        if (record.tag.kind == RecordKind::kSpan) {
+          TakeSpan(frame.segment, chunk, thread->second, process->second, record);
+        } else if (record.tag.kind == RecordKind::kAllocationSample) {
+          TakeSample({frame.segment, chunk.process_serial}, record);
+        } else if (record.tag.kind == RecordKind::kExec) {
+          TakeExec(frame.segment, thread->second, record);
+        }
+        ++timeline_.processes[process->second].records;
+      });
+    }
+  }
+
+  void TakeSpan(uint32_t segment, const ChunkFact& chunk, uint32_t thread, uint32_t process, const RecordView& record) {
+    SpanRecord span;
+    if (!record.Read(&span)) return;
+    const uint16_t type = OperationType(segment, record.tag.aux);
+    const uint64_t end = span.start + span.ticks;
+    if (type == 65535 || end < span.start) {
+      ++timeline_.corrupt_records;
+      return;
+    }
+    if (end <= open_ || span.start >= close_) return;
+    ++timeline_.records;
+    const uint64_t start = std::max(span.start, open_);
+    const uint64_t stop = std::min(end, close_);
+    OperationTotal& total = totals_[{process, type}];
+    ++total.calls;
+    ++total.recorded;
+    total.total_ps += static_cast<int64_t>(stop - start);
+    total.longest_ps = std::max(total.longest_ps, static_cast<int64_t>(stop - start));
+    const uint32_t site = SiteId({segment, chunk.process_serial}, span.call_site, type);
+    if (site != 0) {
+      ++sites_[site].calls;
+      sites_[site].ticks += stop - start;
+      sites_[site].longest = std::max(sites_[site].longest, stop - start);
+    }
+    Event event;
+    event.start_ps = static_cast<int64_t>(start);
+    event.duration_ps = static_cast<int64_t>(stop - start);
+    event.object = span.object;
+    event.value = timeline_.types[type].value == ValueKind::kFlowOut ? 0 : span.result;
+    event.call_site = site;
+    event.type = type;
+    event.error = (record.tag.flags & kRecordFailed) != 0 ? span.error : 0;
+    if (event.error != 0) event.flags |= Event::kFailed;
+    if (span.start < open_) event.flags |= Event::kClippedAtStart;
+    if (end > close_) event.flags |= Event::kClippedAtEnd;
+    Keep(thread, event);
+  }
+
+  void TakeExec(uint32_t segment, uint32_t thread, const RecordView& record) {
+    ExecRecord exec;
+    if (!record.Read(&exec) || exec.ticks < open_ || exec.ticks >= close_) return;
+    uint16_t type = OperationType(segment, record.tag.aux);
+    if (type == 65535) return;
+    Event event;
+    event.start_ps = static_cast<int64_t>(exec.ticks);
+    event.type = Type(timeline_.types[type].name, EventFamily::kProcess, ObjectKind::kNone, ValueKind::kNone);
+    event.detail = timeline_.strings.Intern(record.Text(sizeof(exec), exec.text_length));
+    Keep(thread, event);
+  }
+
+  uint32_t SiteId(const Identity& process, uint64_t address, uint16_t type) {
+    if (sites_.empty()) sites_.emplace_back();
+    if (address == 0) return 0;
+    const SiteKey key{process, address, type};
+    if (last_site_ != 0 && key == last_key_) return last_site_;
+    auto found = site_ids_.find(key);
+    if (found == site_ids_.end()) {
+      if (sites_.size() >= kMaxSites) return 0;
+      found = site_ids_.emplace(key, static_cast<uint32_t>(sites_.size())).first;
+      Site site;
+      site.process = process;
+      site.address = address;
+      site.type = type;
+      sites_.push_back(site);
+    }
+    last_key_ = key;
+    last_site_ = found->second;
+    return last_site_;
+  }
+
+  // Keeps the event if the budget allows its length; when there are too many, the shortest go.
+  void Keep(uint32_t thread, const Event& event) {
+    if (event.duration_ps > 0 && static_cast<uint64_t>(event.duration_ps) < shortest_ticks_) {
+      ++timeline_.events_over_budget;
+      return;
+    }
+    timeline_.threads[thread].events.push_back(event);
+    if (++kept_ <= event_limit_) return;
+    // The length that leaves three quarters: a median-like cut by buckets of powers of two.
+    while (kept_ > event_limit_ / 4 * 3) {
+      shortest_ticks_ = shortest_ticks_ == 0 ? 1024 : shortest_ticks_ + shortest_ticks_ / 4;
+      uint64_t kept = 0;
+      for (Thread& owner : timeline_.threads) {
+        const size_t before = owner.events.size();
+        std::erase_if(owner.events, [&](const Event& old) {
+          return old.duration_ps > 0 && static_cast<uint64_t>(old.duration_ps) < shortest_ticks_;
+        });
+        timeline_.events_over_budget += before - owner.events.size();
+        kept += owner.events.size();
+      }
+      kept_ = kept;
+      if (shortest_ticks_ > uint64_t{1} << 50) break;  // instants alone exceed the budget
+    }
+  }
+
+  // What a thread was blocked in when the window closed or its process died.
+  void AddOpenWaits() {
+    for (const auto& [identity, index] : thread_index_) {
+      const ThreadFacts& facts = facts_.threads[identity];
+      const uint64_t since = facts.last.wait_since;
+      if (!facts.has_last || since == 0 || since >= close_) continue;
+      // Left behind by a call that never returned (longjmp out of a handler): the thread did other things since.
+      if (since < facts.last_ticks) continue;
+      const ProcessFacts& process = facts_.processes[{identity.segment, facts.process_serial}];
+      uint64_t end = close_;
+      if (process.end_ticks != 0) end = std::min(end, process.end_ticks);
+      if (facts.end_ticks != 0) end = std::min(end, facts.end_ticks);
+      const uint64_t start = std::max(since, open_);
+      const uint16_t type = OperationType(identity.segment, facts.last.wait_operation);
+      if (end <= start || type == 65535) continue;
+      Event event;
+      event.start_ps = static_cast<int64_t>(start);
+      event.duration_ps = static_cast<int64_t>(end - start);
+      event.object = facts.last.wait_object;
+      event.type = type;
+      event.flags = Event::kClippedAtEnd;
+      if (since < open_) event.flags |= Event::kClippedAtStart;
+      event.call_site = SiteId({identity.segment, facts.process_serial}, facts.last.wait_site, type);
+      if (event.call_site != 0) {
+        Site& site = sites_[event.call_site];
+        ++site.calls;
+        site.ticks += end - start;
+        site.longest = std::max(site.longest, end - start);
+      }
+      OperationTotal& total = totals_[{timeline_.threads[index].process, type}];
+      ++total.calls;
+      ++total.recorded;
+      total.total_ps += event.duration_ps;
+      total.longest_ps = std::max(total.longest_ps, event.duration_ps);
+      Keep(index, event);
+    }
+  }
+
+  // pthread_create to the thread it made, as a flow.
+  void LinkThreads() {
+    const uint16_t start_type = Type("thread start", EventFamily::kThread, ObjectKind::kNone, ValueKind::kFlowIn);
+    absl::flat_hash_map<Identity, std::vector<std::pair<uint64_t, uint64_t>>> created;  // creator -> (ticks, flow)
+    for (const auto& [identity, index] : thread_index_) {
+      const ThreadFacts& facts = facts_.threads[identity];
+      if (facts.creator_serial == 0 || facts.created_ticks == 0) continue;
+      const uint64_t flow = timeline_.threads[index].line_id;
+      created[{identity.segment, facts.creator_serial}].emplace_back(facts.created_ticks, flow);
+    }
+    for (auto& [creator, children] : created) {
+      const auto index = thread_index_.find(creator);
+      if (index == thread_index_.end()) continue;
+      std::sort(children.begin(), children.end());
+      for (Event& event : timeline_.threads[index->second].events) {
+        if (timeline_.types[event.type].value != ValueKind::kFlowOut) continue;
+        const auto child = std::lower_bound(children.begin(), children.end(),
+                                            std::make_pair(static_cast<uint64_t>(event.start_ps), uint64_t{0}));
+        if (child == children.end() || child->first != static_cast<uint64_t>(event.start_ps)) continue;
+        event.value = static_cast<int64_t>(child->second);
+        timeline_.threads[child->second - 1].flow_id = child->second;
+      }
+    }
+    for (Thread& thread : timeline_.threads) {
+      if (thread.flow_id == 0) continue;
+      for (Event& event : thread.events) {
+        if (event.type == start_type) event.value = static_cast<int64_t>(thread.flow_id);
+      }
+    }
+  }
+
+  // Ticks to picoseconds, order, nesting.
+  void FinishTimes() {
+    for (Thread& thread : timeline_.threads) {
+      for (Event& event : thread.events) {
+        const auto start = static_cast<uint64_t>(event.start_ps);
+        const auto length = static_cast<uint64_t>(event.duration_ps);
+        event.start_ps = ClampedPs(start);
+        event.duration_ps = length == 0 ? 0 : std::max<int64_t>(ClampedPs(start + length) - event.start_ps, 0);
+      }
+      std::stable_sort(thread.events.begin(), thread.events.end(), [](const Event& a, const Event& b) {
+        return a.start_ps != b.start_ps ? a.start_ps < b.start_ps : a.duration_ps > b.duration_ps;
+      });
+      // The viewer nests by containment: what sticks out of its parent by the clock's jitter is cut to it.
+      std::vector<int64_t> ends;
+      for (Event& event : thread.events) {
+        while (!ends.empty() && ends.back() <= event.start_ps) ends.pop_back();
+        if (!ends.empty() && event.start_ps + event.duration_ps > ends.back()) {
+          event.duration_ps = ends.back() - event.start_ps;
+        }
+        ends.push_back(event.start_ps + event.duration_ps);
+      }
+    }
+    timeline_.shortest_shown_ps = facts_.clock.DurationPs(shortest_ticks_);
+  }
+
+  const ModuleMap& Modules(const Identity& identity) {
+    auto& map = module_maps_[identity];
+    if (map != nullptr) return *map;
+    auto made = std::make_unique<ModuleMap>();
+    std::vector<const ProcessFacts*> chain;
+    Identity at = identity;
+    for (int depth = 0; depth < 64; ++depth) {
+      const auto found = facts_.processes.find(at);
+      if (found == facts_.processes.end()) break;
+      chain.push_back(&found->second);
+      if (found->second.parent_serial == 0) break;
+      at.serial = found->second.parent_serial;
+    }
+    for (auto facts = chain.rbegin(); facts != chain.rend(); ++facts) {
+      for (const Module& module : (*facts)->modules) made->Add(module);
+    }
+    map = std::move(made);
+    return *map;
+  }
+
+  StringId NameOf(const Identity& process, uint64_t address, bool is_return_address) {
+    return timeline_.strings.Intern(symbolizer_.Find(Modules(process), address, is_return_address).Text());
+  }
+
+  void NameSites() {
+    std::vector<StringId> names(std::max<size_t>(sites_.size(), 1), 0);
+    std::map<std::pair<StringId, uint16_t>, CallSiteTotal> merged;
+    for (size_t i = 1; i < sites_.size(); ++i) {
+      const Site& site = sites_[i];
+      names[i] = NameOf(site.process, site.address, true);
+      CallSiteTotal& total = merged[{names[i], site.type}];
+      total.site = names[i];
+      total.type = site.type;
+      total.calls += site.calls;
+      total.total_ps += facts_.clock.DurationPs(site.ticks);
+      total.longest_ps = std::max(total.longest_ps, facts_.clock.DurationPs(site.longest));
+    }
+    for (Thread& thread : timeline_.threads) {
+      for (Event& event : thread.events) event.call_site = event.call_site < names.size() ? names[event.call_site] : 0;
+    }
+    for (const auto& [key, total] : merged) {
+      if (timeline_.types[total.type].family != EventFamily::kMemory) timeline_.wait_sites.push_back(total);
+    }
+    std::sort(timeline_.wait_sites.begin(), timeline_.wait_sites.end(),
+              [](const CallSiteTotal& a, const CallSiteTotal& b) { return a.total_ps > b.total_ps; });
+    NameAllocationSites();
+  }
+
+  void TakeSample(const Identity& process, const RecordView& record) {
+    AllocationSampleRecord sample;
+    if (!record.Read(&sample) || sample.ticks < open_ || sample.ticks >= close_) return;
+    ++timeline_.records;
+    StackSnapshot snapshot;
+    snapshot.register_count = kSnapshotRegisters;
+    memcpy(snapshot.registers, sample.registers, sizeof(sample.registers));
+    snapshot.stack_address = sample.stack_address;
+    snapshot.stack = record.bytes + sizeof(sample);
+    snapshot.stack_size = std::min<size_t>(sample.stack_bytes, record.size - sizeof(sample));
+    std::vector<uint64_t> addresses = unwinder_.Unwind(Modules(process), snapshot, kMaxFrames);
+    AllocationSite& site = allocation_sites_[std::make_pair(process, std::move(addresses))];
+    ++site.samples;
+    site.bytes += static_cast<double>(sample.weight);
+    site.call_site = sample.call_site;
+  }
+
+  void NameAllocationSites() {
+    std::map<std::vector<StringId>, AllocationSiteTotal> merged;
+    for (const auto& [key, site] : allocation_sites_) {
+      const auto& [process, addresses] = key;
+      std::vector<StringId> frames;
+      bool ours = true;
+      for (size_t i = 0; i < addresses.size(); ++i) {
+        const Module* module = Modules(process).Find(addresses[i]);
+        // The frames of the hook itself come first; they are no news to anyone.
+        ours = ours && module != nullptr && module->path.find("libtbprof_preload") != std::string::npos;
+        if (!ours) frames.push_back(NameOf(process, addresses[i], true));
+      }
+      // Nothing to be made of the stack: at least the caller is known.
+      if (frames.empty()) frames.push_back(NameOf(process, site.call_site, true));
+      AllocationSiteTotal& total = merged[frames];
+      total.samples += site.samples;
+      total.bytes += site.bytes;
+    }
+    for (auto& [frames, total] : merged) {
+      total.frames = frames;
+      timeline_.allocation_sites.push_back(std::move(total));
+    }
+    std::sort(timeline_.allocation_sites.begin(), timeline_.allocation_sites.end(),
+              [](const AllocationSiteTotal& a, const AllocationSiteTotal& b) { return a.bytes > b.bytes; });
+    if (timeline_.allocation_sites.size() > kMaxAllocationSites) timeline_.allocation_sites.resize(kMaxAllocationSites);
+  }
+
+  void TakeAllocatorTotals() {
+    for (const auto& [identity, thread] : facts_.threads) {
+      const auto process = process_index_.find({identity.segment, thread.process_serial});
+      if (process == process_index_.end() || !thread.has_last) continue;
+      AllocatorTotals& totals = timeline_.processes[process->second].allocator;
+      totals.allocations += thread.last.allocations - thread.first.allocations;
+      totals.frees += thread.last.frees - thread.first.frees;
+      totals.allocated_bytes += thread.last.allocated_bytes - thread.first.allocated_bytes;
+      totals.freed_bytes += thread.last.freed_bytes - thread.first.freed_bytes;
+      for (const auto& [operation, count] : thread.last_counts) {
+        const uint16_t type = OperationType(identity.segment, operation);
+        if (type == 65535) continue;
+        CountFact before{};
+        const auto first = thread.first_counts.find(operation);
+        if (first != thread.first_counts.end()) before = first->second;
+        OperationTotal& total = totals_[{process->second, type}];
+        total.calls += count.calls - before.calls;
+        total.total_ps += static_cast<int64_t>(count.ticks - before.ticks);
+        short_calls_ += count.calls - before.calls;
+      }
+      for (uint32_t cause = 0; cause < kDropCauses; ++cause) drops_[cause] += thread.last.dropped[cause];
+    }
+    std::set<uint32_t> segments;
+    for (const auto& [identity, index] : process_index_) {
+      const ProcessFacts& facts = facts_.processes[identity];
+      AllocatorTotals& totals = timeline_.processes[index].allocator;
+      totals.allocations += facts.last.late_allocations - facts.first.late_allocations;
+      totals.frees += facts.last.late_frees - facts.first.late_frees;
+      totals.allocated_bytes += facts.last.late_allocated_bytes - facts.first.late_allocated_bytes;
+      totals.freed_bytes += facts.last.late_freed_bytes - facts.first.late_freed_bytes;
+      totals.live_bytes = static_cast<int64_t>(totals.allocated_bytes - totals.freed_bytes);
+      totals.peak_bytes = std::max(facts.last.peak_bytes, totals.live_bytes);
+      if (segments.insert(identity.segment).second) {
+        for (uint32_t cause = 0; cause < kDropCauses; ++cause) drops_[cause] += facts.last.dropped[cause];
+      }
+    }
+  }
+
+  void TakeOperationTotals() {
+    for (auto& [key, total] : totals_) {
+      total.type = key.second;
+      total.total_ps = facts_.clock.DurationPs(static_cast<uint64_t>(total.total_ps));
+      total.longest_ps = facts_.clock.DurationPs(static_cast<uint64_t>(total.longest_ps));
+      timeline_.processes[key.first].operations.push_back(total);
+    }
+    for (Process& process : timeline_.processes) {
+      std::sort(process.operations.begin(), process.operations.end(),
+                [](const OperationTotal& a, const OperationTotal& b) { return a.total_ps > b.total_ps; });
+    }
+  }
+
+  void AddCounters() {
+    if ((families_ & kFamilyMalloc) == 0) return;
+    for (const auto& [identity, index] : process_index_) {
+      const ProcessFacts& facts = facts_.processes[identity];
+      CounterTrack track;
+      track.name = "heap live bytes";
+      track.series = "bytes";
+      track.process = index;
+      const size_t stride = facts.counters.size() / kMaxCounterSamples + 1;
+      int64_t highest = 0;
+      uint64_t highest_at = 0;
+      size_t in_bucket = 0;
+      for (const CounterFact& counter : facts.counters) {
+        if (counter.ticks < open_ || counter.ticks > close_) continue;
+        // Of each bucket the highest: a burst must not fall through.
+        if (in_bucket == 0 || counter.live_bytes > highest) {
+          highest = counter.live_bytes;
+          highest_at = counter.ticks;
+        }
+        if (++in_bucket < stride) continue;
+        track.samples.push_back({ClampedPs(highest_at), static_cast<double>(highest)});
+        in_bucket = 0;
+      }
+      if (!track.samples.empty()) timeline_.counters.push_back(std::move(track));
+    }
+  }
+
+  // Nothing better is known: the capture as one step, and said to be so.
+  void AddStep() {
+    if (timeline_.threads.empty()) return;
+    Step step;
+    step.start_ps = 0;
+    step.end_ps = timeline_.duration_ps;
+    step.number = 0;
+    step.name = "whole capture, no steps found:";
+    for (uint32_t i = 0; i < timeline_.threads.size(); ++i) {
+      if (timeline_.threads[i].is_main && timeline_.processes[timeline_.threads[i].process].is_command) {
+        step.thread = i;
+        break;
+      }
+    }
+    timeline_.steps.push_back(step);
+    timeline_.step_source = "synthetic";
+    timeline_.step_confidence = 0;
+  }
+
+  void AddHonesty() {
+    static constexpr const char* kCauses[kDropCauses] = {
+        "no free chunk (the launcher could not keep up)",
+        "more than 4096 threads at a time",
+        "more than 1024 fork children at a time",
+        "signal handlers nested too deep",
+        "thread past its last destructor",
+        "record too long",
+        "",
+        "",
+    };
+    for (uint32_t cause = 0; cause < kDropCauses; ++cause) {
+      if (drops_[cause] > 0) timeline_.drops.push_back({kCauses[cause], drops_[cause]});
+    }
+    if (facts_.lost_records > 0) {
+      timeline_.drops.push_back({"unfinished when its thread or process was killed", facts_.lost_records});
+    }
+    timeline_.corrupt_records += facts_.corrupt_records + facts_.unknown_records;
+    std::vector<std::string>& warnings = timeline_.warnings;
+    for (const std::string& note : facts_.notes) warnings.push_back(note);
+    for (const std::string& note : request_.warnings) warnings.push_back(note);
+    if (facts_.damaged_bytes > 0) {
+      warnings.push_back(StrCat(facts_.damaged_bytes, " bytes of the spool are unreadable and were passed over"));
+    }
+    if (facts_.clock.breaks() > 0) {
+      warnings.push_back(StrCat("the clock was off by more than 1 ms in ", facts_.clock.breaks(),
+                                " intervals (suspend or migration?); times there are interpolated"));
+    }
+    timeline_.complete = facts_.ended || !request_.recovered;
+    if (request_.recovered && !facts_.ended) {
+      warnings.push_back("recovered: the launcher was killed before the run ended; what came after is missing");
+    }
+    for (const auto& [identity, index] : process_index_) {
+      const ProcessFacts& facts = facts_.processes[identity];
+      if (!facts.environment_lost) continue;
+      warnings.push_back(StrCat(timeline_.processes[index].name, " (", timeline_.processes[index].pid, ") started ",
+                                facts.lost_at, " with an environment without LD_PRELOAD: that program is not recorded"));
+    }
+    if (timeline_.processes.empty()) {
+      timeline_.errors.push_back("no process was recorded: the library was not loaded, or could not reach tbprof");
+    } else if (timeline_.records == 0 && request_.window != 0) {
+      warnings.push_back("nothing of the traced kinds happened in this window: threads were computing or not running");
+    }
+    // A record: two clock reads and about 20 ns; a counted wait: two clock reads; an allocator call: 1.5 ns.
+    double nanoseconds = static_cast<double>(timeline_.records) * (2 * clock_cost_ns_ + 20) +
+                         static_cast<double>(short_calls_) * (2 * clock_cost_ns_ + 5);
+    for (const Process& process : timeline_.processes) {
+      nanoseconds += 1.5 * static_cast<double>(process.allocator.allocations + process.allocator.frees);
+    }
+    timeline_.own_cost_seconds = nanoseconds / 1e9;
+  }
+
+  struct AllocationSite {
+    uint64_t samples = 0;
+    double bytes = 0;
+    uint64_t call_site = 0;
+  };
+
+  const TimelineRequest& request_;
+  const ProgressFunction& progress_;
+  std::unique_ptr<SpoolReader> reader_;
+  SpoolFacts facts_;
+  Timeline timeline_;
+  uint64_t open_ = 0, close_ = 0;
+  uint32_t families_ = 0;
+  double clock_cost_ns_ = 0;
+  uint64_t wait_threshold_ns_ = 0;
+  uint64_t next_progress_ = 0;
+
+  absl::flat_hash_map<std::string, uint16_t> type_ids_;
+  std::map<uint32_t, std::vector<uint16_t>> operation_types_;
+  std::map<Identity, uint32_t> process_index_;
+  absl::flat_hash_map<Identity, uint32_t> thread_index_;
+  absl::flat_hash_map<std::pair<uint32_t, uint16_t>, OperationTotal> totals_;
+  std::vector<Site> sites_;
+  absl::flat_hash_map<SiteKey, uint32_t> site_ids_;
+  SiteKey last_key_{};
+  uint32_t last_site_ = 0;
+  std::map<std::pair<Identity, std::vector<uint64_t>>, AllocationSite> allocation_sites_;
+  std::map<Identity, std::unique_ptr<ModuleMap>> module_maps_;
+  Unwinder unwinder_;
+  Symbolizer symbolizer_;
+  uint64_t event_limit_ = 0;
+  uint64_t kept_ = 0;
+  uint64_t shortest_ticks_ = 0;
+  uint64_t short_calls_ = 0;
+  uint64_t drops_[kDropCauses] = {};
+};
+
+}  // namespace
+
+absl::StatusOr<Timeline> BuildTimeline(const TimelineRequest& request, const ProgressFunction& progress) {
+  return Builder(request, progress).Build();
+}
+
+absl::StatusOr<SpoolSummary> ReadSpoolSummary(const std::string& path) {
+  auto reader = SpoolReader::Open(path);
+  if (!reader.ok()) return reader.status();
+  Frame frame;
+  while ((*reader)->Next(&frame)) {
+    if (frame.type != FrameType::kSession) continue;
+    const auto json = nlohmann::json::parse(frame.payload, nullptr, false);
+    if (!json.is_object()) break;
+    SpoolSummary summary;
+    summary.logdir = json.value("logdir", "");
+    summary.run = json.value("run", "");
+    summary.host = json.value("host", "");
+    summary.run_exclusive = json.value("run_exclusive", true);
+    summary.launcher_pid = json.value("launcher_pid", 0);
+    summary.start_unix_ns = json.value("start_unix_ns", uint64_t{0});
+    summary.max_profile_size = json.value("max_profile_size", uint64_t{0});
+    if (json.contains("also") && json["also"].is_array()) {
+      for (const auto& name : json["also"]) {
+        if (name.is_string()) summary.also.push_back(name.get<std::string>());
+      }
+    }
+    return summary;
+  }
+  return absl::DataLossError(StrCat(path, ": the spool has no readable beginning"));
+}
+
+}  // namespace tbprof
