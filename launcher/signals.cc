@@ -155,7 +155,7 @@ std::optional<bool> GroupWitness::Ask(int signo) {
     pollfd ready = {socket_.get(), POLLIN, 0};
     int result;
     do {
-      result = poll(&ready, 1, 200);
+      result = poll(&ready, 1, 1000);
     } while (result < 0 && errno == EINTR);
     if (result == 1 && recv(socket_.get(), &answer, 1, MSG_DONTWAIT) == 1) return answer == 1;
   }
@@ -206,6 +206,8 @@ std::optional<SignalEvent> SignalSet::Next(SignalState& state) {
   // Asked after every signal: what is left pending there would answer a later question.
   if (info.signo != SIGCHLD && witness_) info.group_wide = witness_->Got(info.signo);
   if (IsInterrupt(info.signo)) ++state.interrupts;
+  // The caller may stop itself with the target now; behind that, a `true` is stale, and a SIGCONT would undo the next stop.
+  if (info.signo == SIGCHLD) state.target_stopped = false;
 
   const SignalDecision decision = Decide(info, state);
   SignalEvent event;

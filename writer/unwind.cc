@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <unordered_map>
@@ -488,3 +489,10 @@ std::vector<uint64_t> Unwinder::Unwind(const ModuleMap& modules, const StackSnap
 }
 
 }  // namespace tbprof
+
+#if defined(__x86_64__)
+// libunwind's archive for remote unwinding refers to this function of its archive for local unwinding, from a path that
+// only resuming a live thread takes. Linking that archive would bring a second _Unwind_Resume into the program.
+extern "C" [[noreturn]] void _Ux86_64_setcontext();
+extern "C" void _Ux86_64_setcontext() { abort(); }
+#endif
