@@ -49,8 +49,8 @@ int CommandHelp(const Options& options) {
     std::vector<std::string> names;
     for (const Command& known : Commands()) names.emplace_back(known.name);
     const std::string near = NearestName(name, names);
-    Terminal().Error(Concat("no subcommand `", PrintableUtf8(name), "`",
-                            near.empty() ? "" : Concat("; did you mean ", near, "?")));
+    Terminal().Error(
+        Concat("no subcommand `", PrintableUtf8(name), "`", near.empty() ? "" : Concat("; did you mean ", near, "?")));
     return kExitUsage;
   }
   return PrintOut(CommandText(*command, true)) ? 0 : kExitUsage;

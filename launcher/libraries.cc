@@ -51,8 +51,9 @@ absl::StatusOr<Libraries> FindLibraries(const Environment& environment) {
   }
   // The loader splits LD_PRELOAD at blanks and colons and expands `$ORIGIN` and its like; there is no way to quote.
   if (libraries.preload.find_first_of(" \t\n:$") != std::string::npos) {
-    return Unavailable(Concat("cannot use ", PrintableUtf8(libraries.preload),
-                              ": LD_PRELOAD takes no path with a blank, colon or dollar sign; install tbprof elsewhere"));
+    return Unavailable(
+        Concat("cannot use ", PrintableUtf8(libraries.preload),
+               ": LD_PRELOAD takes no path with a blank, colon or dollar sign; install tbprof elsewhere"));
   }
   return libraries;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the libraries are that go into the target: ../lib/tbprof beside the directory of this program, in the build tree
-// and after installation. TBPROF_LIBRARY_DIR names another directory (tests).
+// Where the libraries are that go into the target: ../lib/tbprof beside the directory of this program, in the build
+// tree and after installation. TBPROF_LIBRARY_DIR names another directory (tests).
 #ifndef TBPROF_LAUNCHER_LIBRARIES_H_
 #define TBPROF_LAUNCHER_LIBRARIES_H_
 

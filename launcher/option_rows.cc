@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <charconv>
 #include <cctype>
+#include <charconv>
 
 #include "launcher/options.h"
 #include "launcher/text.h"
@@ -27,12 +27,12 @@ absl::StatusOr<bool> ParseSwitch(std::string_view text) {
   return Expected("true or false");
 }
 
-template <bool Options::* field>
+template <bool Options::*field>
 absl::Status SetSwitch(Options& options, std::string_view value) {
   return Assign(options.*field, ParseSwitch(value));
 }
 
-template <bool Options::* field>
+template <bool Options::*field>
 absl::Status SetInverseSwitch(Options& options, std::string_view value) {
   absl::StatusOr<bool> on = ParseSwitch(value);
   if (!on.ok()) return on.status();
@@ -40,14 +40,14 @@ absl::Status SetInverseSwitch(Options& options, std::string_view value) {
   return absl::OkStatus();
 }
 
-template <std::string Options::* field>
+template <std::string Options::*field>
 absl::Status SetPath(Options& options, std::string_view value) {
   if (value.find('\0') != std::string_view::npos) return Expected("a path without NUL");
   options.*field = std::string(value);
   return absl::OkStatus();
 }
 
-template <uint64_t Options::* field, uint64_t minimum, uint64_t maximum>
+template <uint64_t Options::*field, uint64_t minimum, uint64_t maximum>
 absl::Status SetSize(Options& options, std::string_view value) {
   absl::StatusOr<uint64_t> size = ParseSize(value);
   if (!size.ok()) return size.status();
@@ -132,7 +132,7 @@ absl::Status SetTrace(Options& options, std::string_view value) {
     if (known) continue;
     const std::string near = NearestName(word, names);
     return Expected(Concat("a list of thread, lock, sleep, io, process, malloc; or all; or none",
-                                 near.empty() ? "" : Concat(" (did you mean ", near, "?)")));
+                           near.empty() ? "" : Concat(" (did you mean ", near, "?)")));
   }
   options.families = families;
   return absl::OkStatus();
@@ -239,8 +239,7 @@ constexpr OptionRow kRows[] = {
     {"follow", "WHICH", "children", "Processes recorded: children, all (daemons too) or none (the command alone)",
      kForRun | kForConfig, SetFollow},
     {"quiet", "", "false", "Say nothing but errors", kForAll, SetSwitch<&Options::quiet>},
-    {"log-file", "FILE", "", "Append every line of tbprof to this file as well", kForAll,
-     SetPath<&Options::log_file>},
+    {"log-file", "FILE", "", "Append every line of tbprof to this file as well", kForAll, SetPath<&Options::log_file>},
     {"on-error", "WHAT", "stop", "When profiling can't be set up: stop (exit 125) or run (unprofiled)",
      kForRun | kForConfig, SetOnError},
     {"capture-signal", "SIGNAL", "USR1", "Signal that asks for a capture: USR1, USR2 or none", kForRun | kForConfig,

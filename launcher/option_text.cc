@@ -47,9 +47,7 @@ std::vector<std::string> Wrap(std::string_view text, size_t width) {
 
 }  // namespace
 
-std::string EnvironmentName(std::string_view option) {
-  return Concat("TBPROF_", UpperCase(Replace(option, '-', '_')));
-}
+std::string EnvironmentName(std::string_view option) { return Concat("TBPROF_", UpperCase(Replace(option, '-', '_'))); }
 
 std::string NearestName(std::string_view word, const std::vector<std::string>& names) {
   if (word.size() > 100) return "";
@@ -91,8 +89,8 @@ std::string OptionMarkdown() {
       if ((row.commands & CommandBit(name)) != 0) commands += Concat(commands.empty() ? "" : ", ", name);
     }
     const std::string fallback = row.default_text.empty() ? "" : Concat("`", row.default_text, "`");
-    table += Concat("| `", Title(row), "` | `", EnvironmentName(row.name), "` | ", fallback, " | ", commands,
-                    " | ", row.help, " |\n");
+    table += Concat("| `", Title(row), "` | `", EnvironmentName(row.name), "` | ", fallback, " | ", commands, " | ",
+                    row.help, " |\n");
   }
   return table;
 }

@@ -29,8 +29,8 @@ constexpr Subcommand kSubcommands[] = {
     {"run", kForRun}, {"convert", kForConvert}, {"recover", kForRecover}, {"config", kForConfig}, {"help", 0}};
 
 // Variables that are no options. TBPROF_PYTHON is scripts/venv.sh's.
-constexpr std::string_view kInternalVariables[] = {
-    kSessionVariable, "TBPROF_DISABLE", "TBPROF_LIBRARY_DIR", "TBPROF_LOG", "TBPROF_PYTHON"};
+constexpr std::string_view kInternalVariables[] = {kSessionVariable, "TBPROF_DISABLE", "TBPROF_LIBRARY_DIR",
+                                                   "TBPROF_LOG", "TBPROF_PYTHON"};
 constexpr std::string_view kInternalPrefix = "TBPROF_TEST_";
 
 constexpr size_t kMaxConfigBytes = 1 << 20;
@@ -78,7 +78,7 @@ absl::Status CheckEnvironment(const Environment& environment) {
     const std::string name = entry.substr(0, entry.find('='));
     if (IsInternal(name) || std::find(names.begin(), names.end(), name) != names.end()) continue;
     return Usage(Concat("the environment sets ", PrintableUtf8(name), ", which is no option of tbprof",
-                              DidYouMean(name, names)));
+                        DidYouMean(name, names)));
   }
   return absl::OkStatus();
 }
@@ -88,7 +88,7 @@ struct Layer {
   Layer() = default;
   explicit Layer(std::string from) : source(std::move(from)) {}
   std::string source;
-  std::map<std::string, std::string, std::less<>> values;  // by option name
+  std::map<std::string, std::string, std::less<>> values;   // by option name
   std::map<std::string, std::string, std::less<>> sources;  // where finer than `source`
 };
 
@@ -155,8 +155,7 @@ absl::Status ReadConfig(const std::string& path, const Subcommand& subcommand, b
     for (const CLI::ConfigItem& item : reader.from_config(input)) {
       const std::string section = absl::StrJoin(item.parents, ".");
       if (!section.empty() && std::find(sections.begin(), sections.end(), section) == sections.end()) {
-        return Usage(Concat(shown, ": unknown section [", PrintableUtf8(section), "]",
-                                  DidYouMean(section, sections)));
+        return Usage(Concat(shown, ": unknown section [", PrintableUtf8(section), "]", DidYouMean(section, sections)));
       }
       if (item.name == "++" || item.name == "--") continue;  // CLI11's marks for the borders of sections
       const std::string name = Replace(item.name, '_', '-');
@@ -234,8 +233,8 @@ void Declare(CLI::App& app, const Subcommand& subcommand) {
   for (const OptionRow& row : OptionRows()) {
     if ((row.commands & subcommand.bit) == 0) continue;
     const std::string flag = Concat("--", row.name);
-    CLI::Option* option = row.value_name.empty() ? app.add_flag(flag)
-                                                 : app.add_option(flag)->expected(1)->allow_extra_args(false);
+    CLI::Option* option =
+        row.value_name.empty() ? app.add_flag(flag) : app.add_option(flag)->expected(1)->allow_extra_args(false);
     option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
   if (subcommand.bit == kForConfig) app.add_flag("--explain");
@@ -278,8 +277,7 @@ absl::Status AddConfigLayers(const Subcommand& subcommand, const Environment& en
   for (const Layer& layer : std::vector<Layer>(*layers)) {
     const auto named = layer.values.find("config");
     if (named == layer.values.end()) continue;
-    const std::string path =
-        named->second[0] == '/' ? named->second : Concat(working_directory, "/", named->second);
+    const std::string path = named->second[0] == '/' ? named->second : Concat(working_directory, "/", named->second);
     if (absl::Status status = ReadConfig(path, subcommand, true, layers); !status.ok()) return status;
     break;
   }
@@ -311,10 +309,9 @@ absl::Status Apply(const std::vector<Layer>& layers, const Subcommand& subcomman
     }
     if (!value.text.empty() || !value.is_default) {
       if (absl::Status status = row.set(*options, value.text); !status.ok()) {
-        const bool names_option = value.source == Concat("--", row.name) ||
-                                  value.source == EnvironmentName(row.name);
+        const bool names_option = value.source == Concat("--", row.name) || value.source == EnvironmentName(row.name);
         return Usage(Concat(PrintableUtf8(value.source), names_option ? "" : Concat(": ", row.name), ": ",
-                                  status.message(), ", got `", PrintableUtf8(value.text), "`"));
+                            status.message(), ", got `", PrintableUtf8(value.text), "`"));
       }
     }
     options->values.push_back(std::move(value));
@@ -342,12 +339,12 @@ absl::StatusOr<Options> ParseTop(const std::vector<std::string>& args) {
     std::vector<std::string> names = RowNames(~0u);
     names.insert(names.end(), {"version", "help"});
     return Usage(Concat("unknown option ", PrintableUtf8(name),
-                              DidYouMean(name.substr(std::min<size_t>(name.size(), 2)), names, "--")));
+                        DidYouMean(name.substr(std::min<size_t>(name.size(), 2)), names, "--")));
   }
   std::vector<std::string> names;
   for (const Subcommand& known : kSubcommands) names.emplace_back(known.name);
-  return Usage(Concat("no subcommand `", PrintableUtf8(word), "`", DidYouMean(word, names), "; to profile a command: tbprof run -- ",
-                      PrintableUtf8(word)));
+  return Usage(Concat("no subcommand `", PrintableUtf8(word), "`", DidYouMean(word, names),
+                      "; to profile a command: tbprof run -- ", PrintableUtf8(word)));
 }
 
 }  // namespace

@@ -74,11 +74,11 @@ struct Options {
   uint64_t malloc_interval = kDefaultMallocInterval;
   absl::Duration wait_threshold = absl::Microseconds(1);
   uint64_t max_profile_size = kDefaultMaxProfileSize;
-  std::string spool_dir;  // empty: chosen by the session
+  std::string spool_dir;     // empty: chosen by the session
   uint64_t spool_limit = 0;  // 0: chosen by the session
   bool keep_spool = false;
-  std::string summary_json;     // a path; empty: only the one in the run directory
-  int summary_json_fd = -1;     // `fd:N`
+  std::string summary_json;  // a path; empty: only the one in the run directory
+  int summary_json_fd = -1;  // `fd:N`
   Follow follow = Follow::kChildren;
   bool quiet = false;
   std::string log_file;

@@ -25,8 +25,8 @@
 namespace tbprof {
 namespace {
 
-constexpr int kMaxInterpreters = 5;      // the kernel's own limit
-constexpr size_t kShebangBytes = 256;    // BINPRM_BUF_SIZE
+constexpr int kMaxInterpreters = 5;    // the kernel's own limit
+constexpr size_t kShebangBytes = 256;  // BINPRM_BUF_SIZE
 constexpr size_t kMaxNamesSearched = 50000;
 
 std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
@@ -82,8 +82,7 @@ std::string NotFound(const std::vector<std::string>& command, const Environment&
     return Concat(missing, " in PATH; the file here is ./", PrintableUtf8(name));
   }
   const std::string near = NearestCommand(name, environment);
-  return Concat(missing, " in PATH",
-                near.empty() ? "" : Concat("; did you mean ", Quoted(near), "?"));
+  return Concat(missing, " in PATH", near.empty() ? "" : Concat("; did you mean ", Quoted(near), "?"));
 }
 
 struct Shebang {
@@ -230,9 +229,9 @@ class Check {
       if (error == ENOEXEC) return;
       if (error != 0) {
         result_.exit_status = ExecFailureStatus(error);
-        result_.error = Concat("cannot run ", Quoted(path), ": its first line names the interpreter ",
-                               Quoted(shebang->interpreter), ": ", strerror(error),
-                               shebang->interpreter.ends_with("\r") ? " (the line ends in CR LF)" : "");
+        result_.error =
+            Concat("cannot run ", Quoted(path), ": its first line names the interpreter ", Quoted(shebang->interpreter),
+                   ": ", strerror(error), shebang->interpreter.ends_with("\r") ? " (the line ends in CR LF)" : "");
         return;
       }
       std::vector<std::string> interpreted = {shebang->interpreter};
@@ -247,8 +246,8 @@ class Check {
     const std::string name = Quoted(BaseName(path));
     if (!facts.native) {
       Limit(Preload::kNo, Concat(name, facts.elf_class == 32 ? " is a 32-bit program" : " is built for another machine",
-                                 ": it runs without being recorded; tbprof records ",
-                                 sizeof(void*) * 8, "-bit programs of its own kind"));
+                                 ": it runs without being recorded; tbprof records ", sizeof(void*) * 8,
+                                 "-bit programs of its own kind"));
       return;
     }
     if (facts.malformed) {
@@ -291,7 +290,8 @@ class Check {
     }
     if (facts.is_go) {
       result_.is_go = true;
-      result_.reasons.push_back(Concat(name, " is a Go program: only its C parts are recorded, Go's own profiler is pprof"));
+      result_.reasons.push_back(
+          Concat(name, " is a Go program: only its C parts are recorded, Go's own profiler is pprof"));
     }
     if (facts.defines_malloc) {
       result_.own_allocator = true;
@@ -398,8 +398,8 @@ std::string WrapperAdvice(const std::vector<std::string>& command) {
       moves = moves || std::find(command.begin() + 1, command.end(), subcommand) != command.end();
     }
     if (!moves) return "";
-    return Concat("`", name, "` does its work ", wrapper.where, ", where nothing is recorded; instead: ",
-                  wrapper.instead);
+    return Concat("`", name, "` does its work ", wrapper.where,
+                  ", where nothing is recorded; instead: ", wrapper.instead);
   }
   return "";
 }

@@ -49,15 +49,15 @@ struct ResolvedCommand {
   std::string path;  // empty: not found
   int error = 0;     // errno as execvp would report it
 };
-// Searches as glibc's execvp does: a name with a slash is taken as it is; an empty PATH element is the working directory;
-// EACCES is remembered while the search goes on; an unset PATH is `/bin:/usr/bin`.
+// Searches as glibc's execvp does: a name with a slash is taken as it is; an empty PATH element is the working
+// directory; EACCES is remembered while the search goes on; an unset PATH is `/bin:/usr/bin`.
 ResolvedCommand ResolveCommand(const std::string& name, const Environment& environment);
 
 struct ElfFacts {
   bool is_elf = false;
   bool malformed = false;
-  int elf_class = 0;  // 32 or 64
-  int machine = 0;    // EM_...
+  int elf_class = 0;    // 32 or 64
+  int machine = 0;      // EM_...
   bool native = false;  // class, byte order and machine are tbprof's own
   bool has_dynamic = false;
   std::string interpreter;  // PT_INTERP; empty: static or static-pie

@@ -22,10 +22,10 @@
 namespace tbprof {
 namespace {
 
-// What a user or a scheduler may send to the launcher meaning the target. Real-time signals are added at run time. Faults
-// (SIGSEGV...) stay as they are: they are our own. SIGXCPU too: the limit holds for each process by itself.
-constexpr int kTaken[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,  SIGUSR2, SIGCONT, SIGTSTP,
-                          SIGTTIN, SIGTTOU, SIGALRM, SIGPROF, SIGVTALRM, SIGWINCH, SIGIO,  SIGPWR, SIGCHLD};
+// What a user or a scheduler may send to the launcher meaning the target. Real-time signals are added at run time.
+// Faults (SIGSEGV...) stay as they are: they are our own. SIGXCPU too: the limit holds for each process by itself.
+constexpr int kTaken[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,   SIGUSR1,  SIGUSR2, SIGCONT, SIGTSTP, SIGTTIN,
+                          SIGTTOU, SIGALRM, SIGPROF, SIGVTALRM, SIGWINCH, SIGIO,   SIGPWR,  SIGCHLD};
 
 sigset_t TakenSet() {
   sigset_t set;
@@ -206,7 +206,8 @@ std::optional<SignalEvent> SignalSet::Next(SignalState& state) {
   // Asked after every signal: what is left pending there would answer a later question.
   if (info.signo != SIGCHLD && witness_) info.group_wide = witness_->Got(info.signo);
   if (IsInterrupt(info.signo)) ++state.interrupts;
-  // The caller may stop itself with the target now; behind that, a `true` is stale, and a SIGCONT would undo the next stop.
+  // The caller may stop itself with the target now; behind that, a `true` is stale, and a SIGCONT would undo the next
+  // stop.
   if (info.signo == SIGCHLD) state.target_stopped = false;
 
   const SignalDecision decision = Decide(info, state);

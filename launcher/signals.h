@@ -28,7 +28,8 @@
 
 namespace tbprof {
 
-// What the launcher was started with, and the target must be started with. Trivially copyable, used between fork and exec.
+// What the launcher was started with, and the target must be started with. Trivially copyable, used between fork and
+// exec.
 struct OriginalSignals {
   sigset_t mask;
   std::array<bool, 65> ignored;  // by signal number
@@ -110,14 +111,14 @@ class GroupWitness {
 
 class SignalSet {
  public:
-  // Blocks what is taken by signalfd, ignores SIGPIPE and SIGXFSZ, gives SIGCHLD its default (an inherited SIG_IGN would
-  // reap the target behind our back). Threads made later inherit the mask.
+  // Blocks what is taken by signalfd, ignores SIGPIPE and SIGXFSZ, gives SIGCHLD its default (an inherited SIG_IGN
+  // would reap the target behind our back). Threads made later inherit the mask.
   static absl::StatusOr<SignalSet> Install();
 
   int fd() const { return fd_.get(); }
   const OriginalSignals& original() const { return original_; }
-  // To be told of the witness after the target is started: processes are signalled newest first, so that a witness younger
-  // than the launcher has been reached when the launcher hears.
+  // To be told of the witness after the target is started: processes are signalled newest first, so that a witness
+  // younger than the launcher has been reached when the launcher hears.
   void UseWitness(GroupWitness witness) { witness_.emplace(std::move(witness)); }
   pid_t witness_pid() const { return witness_ ? witness_->pid() : -1; }
 

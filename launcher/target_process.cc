@@ -30,9 +30,7 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
   return pointers;
 }
 
-absl::Duration ToDuration(const timeval& time) {
-  return absl::Seconds(time.tv_sec) + absl::Microseconds(time.tv_usec);
-}
+absl::Duration ToDuration(const timeval& time) { return absl::Seconds(time.tv_sec) + absl::Microseconds(time.tv_usec); }
 
 // wait4 gives the usage with the status; waitid of glibc has no place for it.
 std::optional<TargetEnd> Reap(pid_t pid, int flags) {
@@ -204,8 +202,8 @@ int ShellStatus(const TargetEnd& end) { return end.signaled ? 128 + end.code : e
 void ExitLike(const TargetEnd& end) {
   fflush(nullptr);
   if (end.signaled) {
-    // The target has left its core file if there was to be one; a second one of ours would replace it. A limit of 0 does
-    // not stop a core_pattern that is a pipe, being undumpable does.
+    // The target has left its core file if there was to be one; a second one of ours would replace it. A limit of 0
+    // does not stop a core_pattern that is a pipe, being undumpable does.
     const rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
     prctl(PR_SET_DUMPABLE, 0);

@@ -3,8 +3,8 @@
 // The target: started with exactly what the launcher was started with (signal mask and dispositions, working directory,
 // umask, limits, descriptors, process group, session), watched by a pidfd, its end imitated.
 //
-//   SpawnRequest request{.command = options.command, .environment = TargetEnvironment(...), .signals = signals.original()};
-//   absl::StatusOr<TargetProcess> target = TargetProcess::Spawn(request, &exec_errno);
+//   SpawnRequest request{.command = options.command, .environment = TargetEnvironment(...), .signals =
+//   signals.original()}; absl::StatusOr<TargetProcess> target = TargetProcess::Spawn(request, &exec_errno);
 //   ... ppoll on target->pidfd() and signals.fd() ...
 //   std::optional<TargetEnd> end = target->Poll();
 //   ExitLike(*end);
@@ -38,7 +38,7 @@ struct TargetEnd {
   bool signaled = false;
   int code = 0;  // exit status or signal number
   bool core_dumped = false;
-  absl::Duration user_cpu;    // of the target and the children it waited for
+  absl::Duration user_cpu;  // of the target and the children it waited for
   absl::Duration system_cpu;
   int64_t max_rss_bytes = 0;
 };
@@ -79,13 +79,13 @@ class TargetProcess {
 // 127 for ENOENT and ENOTDIR, 126 otherwise.
 int ExecFailureStatus(int exec_errno);
 
-// The user's environment with `library` first in LD_PRELOAD and `additions` (`NAME=value`) set; all else in its order and
-// byte for byte. An empty library leaves LD_PRELOAD alone.
+// The user's environment with `library` first in LD_PRELOAD and `additions` (`NAME=value`) set; all else in its order
+// and byte for byte. An empty library leaves LD_PRELOAD alone.
 Environment TargetEnvironment(const Environment& environment, const std::string& library,
                               const std::vector<std::string>& additions);
 
-// Leaves as the target left: its exit status, or killed by the same signal without a core file. As PID 1, where the kernel
-// drops signals without handler, 128 + signal.
+// Leaves as the target left: its exit status, or killed by the same signal without a core file. As PID 1, where the
+// kernel drops signals without handler, 128 + signal.
 [[noreturn]] void ExitLike(const TargetEnd& end);
 // What `$?` will be: code or 128 + signal.
 int ShellStatus(const TargetEnd& end);

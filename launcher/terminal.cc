@@ -79,11 +79,11 @@ Terminal::Terminal(const Options& options) : Terminal() {
   debug_ = log != nullptr && strcmp(log, "debug") == 0;
   if (options.log_file.empty()) return;
   // O_NONBLOCK: a FIFO that nobody reads is refused, not waited for.
-  log_file_.Reset(open(options.log_file.c_str(),
-                       O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666));
+  log_file_.Reset(
+      open(options.log_file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666));
   if (!log_file_.valid()) {
-    status_ = InvalidArgument(
-        Concat("cannot write the log file ", PrintableUtf8(options.log_file), ": ", strerror(errno)));
+    status_ =
+        InvalidArgument(Concat("cannot write the log file ", PrintableUtf8(options.log_file), ": ", strerror(errno)));
   }
 }
 
@@ -103,8 +103,8 @@ void Terminal::Line(std::string_view style, std::string_view line, bool show) {
   const std::string clean = OneLine(line);
   if (show) {
     const bool styled = color_ && !style.empty();
-    WriteLine(fd_, Concat(kPrefix, styled ? style : "", color_ ? clean : WithoutColor(clean),
-                          styled ? "\x1b[0m" : "", "\n"));
+    WriteLine(
+        fd_, Concat(kPrefix, styled ? style : "", color_ ? clean : WithoutColor(clean), styled ? "\x1b[0m" : "", "\n"));
   }
   if (log_file_.valid()) WriteLine(log_file_.get(), Concat(kPrefix, WithoutColor(clean), "\n"));
 }

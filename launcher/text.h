@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text out of parts. absl::StrCat takes no std::string_view where Abseil was built with its own string_view (Debian 12).
+// Text out of parts. absl::StrCat takes no std::string_view where Abseil was built with its own string_view (Debian
+// 12).
 #ifndef TBPROF_LAUNCHER_TEXT_H_
 #define TBPROF_LAUNCHER_TEXT_H_
 

@@ -120,11 +120,29 @@ TEST_F(OptionsTest, DefaultsEqualTheFieldsOfOptions) {
 }
 
 TEST_F(OptionsTest, EveryValueReachesItsField) {
-  const Options options = Good(
-      {"run", "--run=r", "--window=1s+500ms", "--window-duration=2s", "--trace=thread,lock,malloc", "--malloc=sampled",
-       "--malloc-interval=1MiB", "--wait-threshold=0", "--max-profile-size=1GiB", "--spool-dir=/s", "--spool-limit=5GB",
-       "--keep-spool", "--summary-json=fd:7", "--follow=none", "--quiet", "--log-file=/l", "--on-error=run",
-       "--capture-signal=USR2", "--also=perfetto", "--no-argv", "--strict", "--buffer-size=64MiB", "true"});
+  const Options options = Good({"run",
+                                "--run=r",
+                                "--window=1s+500ms",
+                                "--window-duration=2s",
+                                "--trace=thread,lock,malloc",
+                                "--malloc=sampled",
+                                "--malloc-interval=1MiB",
+                                "--wait-threshold=0",
+                                "--max-profile-size=1GiB",
+                                "--spool-dir=/s",
+                                "--spool-limit=5GB",
+                                "--keep-spool",
+                                "--summary-json=fd:7",
+                                "--follow=none",
+                                "--quiet",
+                                "--log-file=/l",
+                                "--on-error=run",
+                                "--capture-signal=USR2",
+                                "--also=perfetto",
+                                "--no-argv",
+                                "--strict",
+                                "--buffer-size=64MiB",
+                                "true"});
   EXPECT_EQ(options.run, "r");
   EXPECT_EQ(options.window.kind, Window::Kind::kRange);
   EXPECT_EQ(options.window.delay, absl::Seconds(1));
@@ -218,8 +236,9 @@ TEST_F(OptionsTest, UnknownNamesGetTheNearest) {
   EXPECT_HAS(Bad({"run", "--\n\x1b[31m", "true"}), "unknown option --\\n\\x1b[31m");
   EXPECT_HAS(Bad({"run", "---", "true"}), "unknown option ---");
   EXPECT_HAS(Bad({"convert", "--malloc=off", "s"}), "--malloc is no option of tbprof convert");
-  EXPECT_HAS(Bad({"run", "true"}, {"TBPROF_LOGDRI=/x"}), "TBPROF_LOGDRI, which is no option of tbprof; did you mean "
-                                                         "TBPROF_LOGDIR?");
+  EXPECT_HAS(Bad({"run", "true"}, {"TBPROF_LOGDRI=/x"}),
+             "TBPROF_LOGDRI, which is no option of tbprof; did you mean "
+             "TBPROF_LOGDIR?");
   EXPECT_HAS(Bad({"run", "--trace=thread,lokc", "true"}), "did you mean lock?");
 }
 

@@ -205,10 +205,29 @@ TEST_F(PreflightTest, SearchesLikeExecvp) {
   Write("second/folder", program);
   Write("file", "");
   std::filesystem::current_path(directory_);
-  const Words names = {"plain",   "refused", "here",     "folder",  "dangling", "loop",  "",           "absent",
-                       "./plain", "./here",  "bin/plain", "./absent", "/",      ".",     "here/x",     "noformat",
-                       "./noformat", std::string(300, 'x'), directory_ + "/here", "./bin/refused", "./bin/loop"};
-  for (const std::string path : {"/bin", "/second", "/bin:/second", "/file:/bin", "/absent:/bin:/second", "/second:/bin"}) {
+  const Words names = {"plain",
+                       "refused",
+                       "here",
+                       "folder",
+                       "dangling",
+                       "loop",
+                       "",
+                       "absent",
+                       "./plain",
+                       "./here",
+                       "bin/plain",
+                       "./absent",
+                       "/",
+                       ".",
+                       "here/x",
+                       "noformat",
+                       "./noformat",
+                       std::string(300, 'x'),
+                       directory_ + "/here",
+                       "./bin/refused",
+                       "./bin/loop"};
+  for (const std::string path :
+       {"/bin", "/second", "/bin:/second", "/file:/bin", "/absent:/bin:/second", "/second:/bin"}) {
     std::string elements = path;
     for (size_t at = 0; (at = elements.find('/', at)) != std::string::npos; at += directory_.size() + 1) {
       elements.insert(at, directory_);
@@ -329,7 +348,8 @@ TEST_F(PreflightTest, OtherClassesAndMachines) {
 }
 
 TEST_F(PreflightTest, SanitizersAllocatorsGo) {
-  EXPECT_EQ(Check({Write("a", FakeElf{.needed = {"libasan.so.8", "libc.so.6"}}.Bytes())}).sanitizer, "AddressSanitizer");
+  EXPECT_EQ(Check({Write("a", FakeElf{.needed = {"libasan.so.8", "libc.so.6"}}.Bytes())}).sanitizer,
+            "AddressSanitizer");
   const Preflight tsan = Check({Write("b", FakeElf{.symbols = {"main", "__tsan_init"}}.Bytes())});
   EXPECT_EQ(tsan.preload, Preload::kNo);
   EXPECT_HAS(OnlyReason(tsan), "ThreadSanitizer");
@@ -398,7 +418,8 @@ TEST_F(PreflightTest, WrappersThatMoveTheWork) {
   EXPECT_EQ(WrapperAdvice({"kubectl", "get", "pods"}), "");
   EXPECT_EQ(WrapperAdvice({"python3", "docker", "run"}), "");
   EXPECT_EQ(WrapperAdvice({}), "");
-  for (const char* name : {"docker", "apptainer"}) Write(std::string("bin/") + name, FakeElf{.interpreter = ""}.Bytes());
+  for (const char* name : {"docker", "apptainer"})
+    Write(std::string("bin/") + name, FakeElf{.interpreter = ""}.Bytes());
   EXPECT_HAS(OnlyReason(Check({"docker", "run", "x"})), "in a container");
   EXPECT_EQ(Check({"apptainer", "exec", "x"}).preload, Preload::kNo);
 }

@@ -56,7 +56,7 @@ SignalState Running() {
   state.target_running = true;
   return state;
 }
-SignalState With(SignalState state, bool SignalState::* field) {
+SignalState With(SignalState state, bool SignalState::*field) {
   state.*field = true;
   return state;
 }
@@ -108,7 +108,8 @@ TEST(DecideTest, Table) {
       {"kill -CONT tbprof, no witness, target stopped", Sent(SIGCONT), With(Running(), &SignalState::target_stopped),
        kForward, true},
       {"capture", Sent(SIGUSR1), Running(), kCapture, false},
-      {"capture, target has a handler", Alone(SIGUSR1), With(Running(), &SignalState::target_has_handler), kCapture, true},
+      {"capture, target has a handler", Alone(SIGUSR1), With(Running(), &SignalState::target_has_handler), kCapture,
+       true},
       {"capture, to the group", Group(SIGUSR1), With(Running(), &SignalState::target_has_handler), kCapture, false},
       {"capture by USR2", Sent(SIGUSR2), CaptureBy(SIGUSR2), kCapture, false},
       {"USR1 when USR2 captures", Sent(SIGUSR1), CaptureBy(SIGUSR2), kForward, true},
@@ -272,8 +273,8 @@ TEST(SignalSetTest, OneProcessAfterTheOtherCountsAsGroup) {
   for (int round = 0; round < 20; ++round) {
     ASSERT_EQ(kill(launched.pid(), SIGTERM), 0);
     ASSERT_EQ(kill(launched.target(), SIGTERM), 0);
-    const std::string children = "/proc/" + std::to_string(launched.pid()) + "/task/" + std::to_string(launched.pid()) +
-                                 "/children";
+    const std::string children =
+        "/proc/" + std::to_string(launched.pid()) + "/task/" + std::to_string(launched.pid()) + "/children";
     FILE* file = fopen(children.c_str(), "re");
     if (file == nullptr) GTEST_SKIP() << "no " << children;
     int child;

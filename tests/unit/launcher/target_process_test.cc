@@ -68,7 +68,8 @@ std::pair<std::string, int> InChild(const std::function<void()>& body) {
   ExitLike(target->Wait());
 }
 
-void ExpectSameAsBare(const Words& command, const std::function<void()>& prepare = [] {}) {
+void ExpectSameAsBare(
+    const Words& command, const std::function<void()>& prepare = [] {}) {
   const auto bare = InChild([&] {
     prepare();
     ExecBare(command);
@@ -82,12 +83,14 @@ void ExpectSameAsBare(const Words& command, const std::function<void()>& prepare
   EXPECT_NE(bare.first, "");
 }
 
-const Words kSignalState = {"grep", "^Sig[BIC]\\|^ShdPnd\\|^NoNewPrivs\\|^Seccomp\\|^Cpus_allowed:", "/proc/self/status"};
+const Words kSignalState = {"grep",
+                            "^Sig[BIC]\\|^ShdPnd\\|^NoNewPrivs\\|^Seccomp\\|^Cpus_allowed:", "/proc/self/status"};
 
 TEST(TargetProcessTest, SignalStateIsTheOriginal) {
   ExpectSameAsBare(kSignalState);
   ExpectSameAsBare(kSignalState, [] {
-    for (int signo : {SIGINT, SIGQUIT, SIGHUP, SIGPIPE, SIGXFSZ, SIGCHLD, SIGUSR1, SIGRTMIN + 3}) signal(signo, SIG_IGN);
+    for (int signo : {SIGINT, SIGQUIT, SIGHUP, SIGPIPE, SIGXFSZ, SIGCHLD, SIGUSR1, SIGRTMIN + 3})
+      signal(signo, SIG_IGN);
   });
   ExpectSameAsBare(kSignalState, [] {
     sigset_t mask;
@@ -154,7 +157,9 @@ TEST(TargetProcessTest, EveryExitStatus) {
 TEST(TargetProcessTest, EverySignal) {
   for (int signo : {SIGHUP, SIGINT, SIGQUIT, SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGKILL, SIGSEGV, SIGPIPE, SIGALRM,
                     SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGXFSZ, SIGRTMIN + 1}) {
-    const int status = InChild([signo] { RunLikeTbprof({"sh", "-c", "kill -" + std::to_string(signo) + " $$"}); }).second;
+    const int status = InChild([signo] {
+                         RunLikeTbprof({"sh", "-c", "kill -" + std::to_string(signo) + " $$"});
+                       }).second;
     EXPECT_TRUE(WIFSIGNALED(status)) << signo;
     EXPECT_EQ(WTERMSIG(status), signo);
     EXPECT_FALSE(WCOREDUMP(status)) << signo;
@@ -195,11 +200,11 @@ TEST(TargetProcessTest, SpawnWhileOtherThreadsAllocate) {
 
 TEST(TargetProcessTest, PollPidfdAndUsage) {
   int error;
-  absl::StatusOr<TargetProcess> target = TargetProcess::Spawn(
-      {{"sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exit 5"},
-       CurrentEnvironment(),
-       OriginalSignals::Capture()},
-      &error);
+  absl::StatusOr<TargetProcess> target =
+      TargetProcess::Spawn({{"sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exit 5"},
+                            CurrentEnvironment(),
+                            OriginalSignals::Capture()},
+                           &error);
   ASSERT_TRUE(target.ok()) << target.status();
   ASSERT_GE(target->pidfd(), 0);
   EXPECT_NE(fcntl(target->pidfd(), F_GETFD) & FD_CLOEXEC, 0);
@@ -260,8 +265,8 @@ TEST(TargetProcessTest, QueuedValuesAreKept) {
     absl::StatusOr<SignalSet> signals = SignalSet::Install();
     int error;
     // Bash shows no value; that the signal arrives is what can be seen from here.
-    absl::StatusOr<TargetProcess> target = TargetProcess::Spawn(
-        {{"sleep", "60"}, CurrentEnvironment(), signals->original()}, &error);
+    absl::StatusOr<TargetProcess> target =
+        TargetProcess::Spawn({{"sleep", "60"}, CurrentEnvironment(), signals->original()}, &error);
     if (!target->Signal(SIGRTMIN + 2, 42).ok()) _exit(1);
     ExitLike(target->Wait());
   });
