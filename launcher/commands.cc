@@ -55,13 +55,13 @@ does at its end. The spool stays as it is.
 )",
      CommandConvert},
     {"recover", "tbprof recover [options] [SPOOL...]", "Save what a killed tbprof left behind",
-     R"(Finds spools whose tbprof is gone, takes the longest valid part of each, and converts it. Without SPOOL the usual
-places are searched; a spool that is still being written is left alone.
+     R"(Finds spools whose tbprof is gone, takes the longest valid part of each, and converts it. Without SPOOL the
+usual places are searched; a spool that is still being written is left alone.
 )",
      CommandRecover},
     {"config", "tbprof config [--explain] [options]", "Show each option, its value and where it comes from",
-     R"(Options come from, nearest first: the command line; TBPROF_<OPTION> in the environment; the file named by --config
-or TBPROF_CONFIG; ./tbprof.toml; $XDG_CONFIG_HOME/tbprof/config.toml (~/.config); the default.
+     R"(Options come from, nearest first: the command line; TBPROF_<OPTION> in the environment; the file named by
+--config or TBPROF_CONFIG; ./tbprof.toml; $XDG_CONFIG_HOME/tbprof/config.toml (~/.config); the default.
 
 A file holds `option = "value"` lines; below [run], [convert] or [recover] they count for that subcommand alone.
 An unknown name is an error in each of these places.

@@ -314,48 +314,6 @@ class Check {
   Preflight& result_;
 };
 
-struct Wrapper {
-  std::string_view name;
-  std::string_view subcommands;  // blank-separated; empty: always
-  std::string_view where;        // the work happens…
-  std::string_view instead;
-};
-constexpr Wrapper kWrappers[] = {
-    {"docker", "run exec compose start", "in a container", "docker run … tbprof run -- COMMAND"},
-    {"podman", "run exec start", "in a container", "podman run … tbprof run -- COMMAND"},
-    {"nerdctl", "run exec compose start", "in a container", "nerdctl run … tbprof run -- COMMAND"},
-    {"kubectl", "exec run", "in a pod", "kubectl exec … -- tbprof run -- COMMAND"},
-    {"oc", "exec rsh run", "in a pod", "oc exec … -- tbprof run -- COMMAND"},
-    {"lxc", "exec", "in a container", "lxc exec … -- tbprof run -- COMMAND"},
-    {"lxc-attach", "", "in a container", "lxc-attach … -- tbprof run -- COMMAND"},
-    {"machinectl", "shell login", "in a container", "machinectl shell … tbprof run -- COMMAND"},
-    {"apptainer", "exec run shell", "in a container", "apptainer exec … tbprof run -- COMMAND"},
-    {"singularity", "exec run shell", "in a container", "singularity exec … tbprof run -- COMMAND"},
-    {"enroot", "start exec", "in a container", "enroot start … tbprof run -- COMMAND"},
-    {"flatpak", "run", "in a sandbox", "flatpak run --command=tbprof … run -- COMMAND"},
-    {"srun", "", "in tasks that Slurm starts", "srun … tbprof run -- COMMAND"},
-    {"sbatch", "", "in a job that Slurm starts later", "tbprof run -- COMMAND inside the script"},
-    {"salloc", "", "in an allocation", "srun … tbprof run -- COMMAND inside it"},
-    {"qsub", "", "in a job that starts later", "tbprof run -- COMMAND inside the script"},
-    {"bsub", "", "in a job that starts later", "bsub … tbprof run -- COMMAND"},
-    {"flux", "run submit alloc batch", "in tasks that Flux starts", "flux run … tbprof run -- COMMAND"},
-    {"aprun", "", "on compute nodes", "aprun … tbprof run -- COMMAND"},
-    {"ssh", "", "on another machine", "ssh HOST tbprof run -- COMMAND"},
-    {"mosh", "", "on another machine", "tbprof run -- COMMAND there"},
-    {"pdsh", "", "on other machines", "pdsh … tbprof run -- COMMAND"},
-    {"sudo", "", "with an environment that sudo cleans", "sudo tbprof run -- COMMAND"},
-    {"doas", "", "with an environment that doas cleans", "doas tbprof run -- COMMAND"},
-    {"su", "", "with another user's environment", "su … -c 'tbprof run -- COMMAND'"},
-    {"pkexec", "", "with an environment that pkexec cleans", "pkexec tbprof run -- COMMAND"},
-    {"systemd-run", "", "in a unit that systemd starts", "systemd-run … tbprof run -- COMMAND"},
-    {"systemctl", "start restart", "in a unit that systemd starts", "ExecStart=tbprof run -- COMMAND in the unit"},
-    {"at", "", "in a job that atd starts later", "tbprof run -- COMMAND inside the job"},
-    {"batch", "", "in a job that atd starts later", "tbprof run -- COMMAND inside the job"},
-    {"tmux", "", "in a server that runs already", "tbprof run -- COMMAND inside it"},
-    {"screen", "", "in a process of its own", "tbprof run -- COMMAND inside it"},
-    {"ray", "submit job", "in workers of the cluster", "tbprof run -- ray start …, or in the job's entry point"},
-};
-
 // In these the library's path does not exist, and the loader in them would say so on the program's stderr.
 constexpr std::string_view kForeignRoot[] = {"apptainer", "singularity", "enroot", "flatpak"};
 
@@ -385,23 +343,6 @@ ResolvedCommand ResolveCommand(const std::string& name, const Environment& envir
     }
   }
   return refused;
-}
-
-std::string WrapperAdvice(const std::vector<std::string>& command) {
-  if (command.empty()) return "";
-  const std::string_view name = BaseName(command[0]);
-  for (const Wrapper& wrapper : kWrappers) {
-    if (wrapper.name != name) continue;
-    bool moves = wrapper.subcommands.empty();
-    for (std::string_view subcommand : Split(wrapper.subcommands, ' ')) {
-      // Options with values may come first, so any word counts.
-      moves = moves || std::find(command.begin() + 1, command.end(), subcommand) != command.end();
-    }
-    if (!moves) return "";
-    return Concat("`", name, "` does its work ", wrapper.where,
-                  ", where nothing is recorded; instead: ", wrapper.instead);
-  }
-  return "";
 }
 
 Preflight CheckCommand(const std::vector<std::string>& command, const Environment& environment) {

@@ -8,7 +8,7 @@
 #   wire      may include wire, libc's headers, the freestanding part of the C++ library
 #   preload   wire, preload, the same headers
 #   cupti     wire, cupti, the same headers, CUDA's and CUPTI's
-#   writer    wire, writer, the C++ library, protobuf, abseil, libunwind, elfutils, zlib
+#   writer    wire, writer, the C++ library, protobuf, abseil, libunwind, elfutils, zlib, nlohmann-json
 #   launcher  everything but preload
 #
 # Nobody but itself and the tests includes anything from preload/ or launcher/.
@@ -44,7 +44,7 @@ awk '
       "|limits|new|numeric|ratio|source_location|span|tuple|type_traits|utility|version)$"
     cxx = "^[a-z_0-9]+$"
     cuda = "^(cuda|cupti|nv|generated_)[A-Za-z0-9_./-]*\\.h$"
-    writer = "^((google/protobuf|absl|elfutils)/.+|libunwind[a-z0-9_-]*\\.h|(libelf|gelf|dwarf|zlib|cxxabi)\\.h)$"
+    writer = "^((google/protobuf|absl|elfutils|nlohmann)/.+|libunwind[a-z0-9_-]*\\.h|(libelf|gelf|dwarf|zlib|cxxabi)\\.h)$"
 
     own["wire"] = "^wire/"
     own["preload"] = "^(wire|preload)/"

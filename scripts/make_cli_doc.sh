@@ -27,9 +27,9 @@ fresh=$(mktemp)
 trap 'rm -f "$fresh"' EXIT
 table=$("$tbprof" help options.md)
 {
-  sed "/^$begin\$/q" "$page"
+  awk -v mark="$begin" '{ print } $0 == mark { exit }' "$page"
   printf '%s\n' "$table"
-  sed -n "/^$end\$/,\$p" "$page"
+  awk -v mark="$end" '$0 == mark { on = 1 } on' "$page"
 } >"$fresh"
 
 if $check; then

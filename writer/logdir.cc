@@ -200,7 +200,11 @@ std::string RunNameFor(time_t when) {
 std::string HostName() {
   char raw[256] = {};
   gethostname(raw, sizeof(raw) - 1);
-  std::string name = PrintableUtf8(raw);
+  return HostNameFrom(raw);
+}
+
+std::string HostNameFrom(std::string_view text) {
+  std::string name = PrintableUtf8(text);
   for (char& c : name) {
     if (std::strchr("/,:\\ \"'<>&?#%*", c) != nullptr) c = '_';
   }

@@ -36,6 +36,8 @@ std::string RunNameFor(time_t when);
 // This machine's name, fit for a file name and for TensorBoard's `hosts` parameter: no `/ , :`, not a reserved word,
 // valid UTF-8, not empty.
 std::string HostName();
+// Any text (a host named in a spool) made fit in the same way.
+std::string HostNameFrom(std::string_view text);
 
 // A capture's directory while it is being made. It appears under its final name only when Publish succeeds.
 class RunDirectory {

@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Create(const std::st
   std::unique_ptr<RunDirectory> directory(new RunDirectory);
   directory->logdir_ = logdir;
   directory->exclusive_ = exclusive;
-  directory->host_ = host;
+  directory->host_ = HostNameFrom(host);
 
   FileDescriptor logdir_fd(open(logdir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (logdir_fd.get() < 0) return ErrnoStatus(errno, "cannot open the directory", logdir);

@@ -56,6 +56,7 @@ class Builder {
     if (!status.ok()) return status;
     status = TakeSession();
     if (!status.ok()) return status;
+    event_limit_ = std::max<uint64_t>(request_.max_profile_size / kBytesPerEvent, 1000);
     SetBorders();
     MakeProcesses();
     MakeThreads();
@@ -305,8 +306,6 @@ class Builder {
   }
 
   void ReadSpans() {
-    const uint64_t budget = std::max<uint64_t>(request_.max_profile_size, 1u << 16);
-    event_limit_ = std::max<uint64_t>(budget / kBytesPerEvent, 1000);
     Frame frame;
     next_progress_ = 0;
     while (reader_->Next(&frame)) {

@@ -451,6 +451,13 @@ TEST(Names, HostNameFitsAFileName) {
   const std::string name = HostName();
   EXPECT_FALSE(name.empty());
   EXPECT_EQ(name.find_first_of("/,: "), std::string::npos);
+  EXPECT_EQ(HostNameFrom(name), name);
+  EXPECT_EQ(HostNameFrom("node1.example.com"), "node1.example.com");
+  EXPECT_EQ(HostNameFrom("../../etc/x"), "_._.._etc_x");
+  EXPECT_EQ(HostNameFrom("a,b:c\n"), "a_b_c_n");
+  EXPECT_EQ(HostNameFrom(""), "localhost");
+  EXPECT_EQ(HostNameFrom("ALL_HOSTS"), "ALL_HOSTS_");
+  EXPECT_LE(HostNameFrom(std::string(1000, 'x')).size(), 128u);
 }
 
 }  // namespace
