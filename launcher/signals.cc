@@ -60,11 +60,19 @@ bool FromKernel(const SignalInfo& info) { return info.code > 0; }
     const ssize_t size = recv(socket, &signo, 1, 0);
     if (size < 0 && errno == EINTR) continue;
     if (size != 1) _exit(0);
+    // A stop signal takes a pending SIGCONT away, and the other way round, in the kernel: what is pending then tells
+    // that the one asked for came, or has been overtaken. Forwarding it would undo the later one.
+    sigset_t pending;
+    sigpending(&pending);
+    const bool stop = sigismember(&pending, SIGTSTP) == 1 || sigismember(&pending, SIGTTIN) == 1 ||
+                      sigismember(&pending, SIGTTOU) == 1;
+    const bool asked_stop = signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU;
+    const bool overtaken = (signo == SIGCONT && stop) || (asked_stop && sigismember(&pending, SIGCONT) == 1);
     sigset_t asked;
     sigemptyset(&asked);
     sigaddset(&asked, signo);
     const timespec now = {};
-    const uint8_t answer = sigtimedwait(&asked, nullptr, &now) == signo ? 1 : 0;
+    const uint8_t answer = sigtimedwait(&asked, nullptr, &now) == signo || overtaken ? 1 : 0;
     if (send(socket, &answer, 1, MSG_NOSIGNAL) != 1) _exit(0);
   }
 }

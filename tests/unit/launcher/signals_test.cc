@@ -335,6 +335,24 @@ TEST(SignalSetTest, TheWitnessGoesWithTheLauncher) {
   EXPECT_EQ(errno, ESRCH);
 }
 
+// The kernel takes a pending SIGCONT away when a stop signal comes, and the other way round: `^Z` right after `fg`.
+TEST(SignalSetTest, TheWitnessKnowsWhatWasOvertaken) {
+  absl::StatusOr<GroupWitness> witness = GroupWitness::Start();
+  ASSERT_TRUE(witness.ok());
+  for (int stop : {SIGTSTP, SIGTTIN, SIGTTOU}) {
+    kill(witness->pid(), SIGCONT);
+    kill(witness->pid(), stop);
+    EXPECT_EQ(witness->Got(SIGCONT), true) << stop;
+    EXPECT_EQ(witness->Got(stop), true) << stop;
+    kill(witness->pid(), stop);
+    kill(witness->pid(), SIGCONT);
+    EXPECT_EQ(witness->Got(stop), true) << stop;
+    EXPECT_EQ(witness->Got(SIGCONT), true) << stop;
+    EXPECT_EQ(witness->Got(SIGCONT), false) << stop;
+    EXPECT_EQ(witness->Got(stop), false) << stop;
+  }
+}
+
 TEST(SignalSetTest, TheWitnessDiesWithAKilledLauncher) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
