@@ -76,6 +76,17 @@ void Say(const nlohmann::json& message) {
   }
 }
 
+absl::Status WriteOutputs(const ConversionRequest& request, const Timeline& timeline, RunDirectory* directory) {
+  for (const Output& output : Outputs()) {
+    bool wanted = output.by_default;
+    for (const std::string& name : request.also) wanted |= name == output.name;
+    if (!wanted) continue;
+    absl::Status status = directory->Write(output, timeline);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   TimelineRequest timeline_request;
   timeline_request.spool = request.spool;
@@ -84,20 +95,26 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   timeline_request.max_profile_size = request.max_profile_size;
   timeline_request.warnings = request.warnings;
   timeline_request.recovered = request.recovered;
-  absl::StatusOr<Timeline> timeline = BuildTimeline(timeline_request, [](uint64_t done, uint64_t total) {
-    Say({{"progress", {done, total}}});
-  });
+  const ProgressFunction progress = [](uint64_t done, uint64_t total) { Say({{"progress", {done, total}}}); };
+  absl::StatusOr<Timeline> timeline = BuildTimeline(timeline_request, progress);
   if (!timeline.ok()) return timeline.status();
   const std::string host = request.host.empty() ? timeline->host : request.host;
-  auto directory = RunDirectory::Create(request.logdir, request.run, request.run_exclusive, host, -1);
+  auto directory = RunDirectory::Create(request.logdir, request.run, request.run_exclusive, host, timeline->rank);
   if (!directory.ok()) return directory.status();
-  timeline->host = (*directory)->host();
+  const auto host_of = [&](int rank) {
+    return timeline->further_ranks.empty() ? (*directory)->host() : Concat((*directory)->host(), "_r", rank);
+  };
+  timeline->host = host_of(timeline->rank);
   timeline->run = (*directory)->run();
-  for (const Output& output : Outputs()) {
-    bool wanted = output.by_default;
-    for (const std::string& name : request.also) wanted |= name == output.name;
-    if (!wanted) continue;
-    absl::Status status = (*directory)->Write(output, *timeline);
+  absl::Status status = WriteOutputs(request, *timeline, directory->get());
+  if (!status.ok()) return status;
+  for (const int rank : timeline->further_ranks) {
+    timeline_request.rank = rank;
+    absl::StatusOr<Timeline> further = BuildTimeline(timeline_request, progress);
+    if (!further.ok()) return further.status();
+    further->host = host_of(rank);
+    further->run = timeline->run;
+    status = WriteOutputs(request, *further, directory->get());
     if (!status.ok()) return status;
   }
   SummaryOptions options;
@@ -106,7 +123,7 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   options.width = request.width;
   ConversionResult result;
   result.summary_json = SummaryJson(*timeline, (*directory)->written(), options);
-  absl::Status status = (*directory)->WriteText("summary.json", result.summary_json);
+  status = (*directory)->WriteText("summary.json", result.summary_json);
   if (!status.ok()) return status;
   absl::StatusOr<std::vector<RunDirectory::File>> files = (*directory)->Publish();
   if (!files.ok()) return files.status();

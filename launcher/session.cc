@@ -464,7 +464,11 @@ void Session::Close(const EndFact& end) {
   drain_->Stop();
 }
 
-void Session::RemoveSpool() { unlink(spool_path_.c_str()); }
+void Session::RemoveSpool() {
+  unlink(spool_path_.c_str());
+  // Fails, as it should, while another session has a spool there.
+  if (config_.spool_dir.empty()) rmdir(absl::StrCat(config_.logdir, "/.tbprof").c_str());
+}
 
 void Session::Note(std::string text) { notes_.push_back(std::move(text)); }
 

@@ -52,7 +52,8 @@ class RunDirectory {
   const std::string& path() const { return path_; }  // absolute final path of the directory
   const std::string& host() const { return host_; }  // the file stem in use
 
-  // Writes one output under a temporary name (never ending in `.xplane.pb`), fsyncs it, verifies it. Nothing visible
+  // Writes one output, named after `timeline.host`: host(), or with several ranks host() and the rank behind it.
+  // Under a temporary name (never ending in `.xplane.pb`), fsyncs it, verifies it. Nothing visible
   // yet: TensorBoard takes every directory of plugins/profile for a run, so the files wait in <logdir>/.tbprof/staging.
   absl::Status Write(const Output& output, const Timeline& timeline);
   // The same for text that is no row of the table (summary.json). In a shared directory the name gets `<stem>.` in

@@ -166,7 +166,7 @@ RunDirectory::~RunDirectory() {
 }
 
 absl::Status RunDirectory::Write(const Output& output, const Timeline& timeline) {
-  return WriteFile(FileName(output.file_name, host_), &output, &timeline, "");
+  return WriteFile(FileName(output.file_name, timeline.host), &output, &timeline, "");
 }
 
 absl::Status RunDirectory::WriteText(const std::string& file_name, std::string_view text) {

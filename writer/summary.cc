@@ -69,7 +69,7 @@ Section Headline(const Timeline& timeline) {
       StrCat(Plural(timeline.processes.size(), "process", "processes"), ", ",
              Plural(timeline.threads.size(), "thread", "threads"), ", ", Plural(timeline.records, "record", "records"));
   if (timeline.step_source == "synthetic" && !timeline.steps.empty()) {
-    text += "; no steps recognised, one synthetic step covers it all";
+    text += "; no steps recognised, shown as one";
   } else if (!timeline.steps.empty()) {
     std::vector<int64_t> lengths;
     for (const Step& step : timeline.steps) lengths.push_back(step.end_ps - step.start_ps);
@@ -101,6 +101,39 @@ Section Waits(const Timeline& timeline, size_t columns) {
   return out;
 }
 
+// `at::relu(at::Tensor const&) (libtorch_cpu.so)` without its arguments; a file and line stay.
+std::string ShortFrame(std::string_view frame) {
+  const size_t location = frame.rfind(" (");
+  std::string_view function = frame.substr(0, location);
+  const size_t arguments = function.find('(', function.substr(0, 9) == "operator(" ? 10 : 1);
+  if (arguments != std::string_view::npos && function.find("operator()") == std::string_view::npos) {
+    function = function.substr(0, arguments);
+  }
+  const std::string_view place = location == std::string_view::npos ? "" : frame.substr(location);
+  return StrCat(function, place.find(':') == std::string_view::npos ? "" : place);
+}
+
+// Frames that say how memory is had rather than who wanted it, and frames without a name.
+bool IsPlumbing(std::string_view frame) {
+  if (frame.find(" (") == std::string_view::npos) return true;
+  for (const std::string_view word : {"alloc", "Alloc", "operator new", "::empty", "std::", "__gnu_cxx"}) {
+    if (frame.find(word) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+std::string AllocationPlace(const Timeline& timeline, const AllocationSiteTotal& site) {
+  std::string place;
+  int shown = 0;
+  for (const StringId id : site.frames) {
+    const std::string& frame = timeline.strings.Get(id);
+    if (IsPlumbing(frame)) continue;
+    StrAppend(&place, shown == 0 ? "" : " < ", PrintableUtf8(ShortFrame(frame)));
+    if (++shown == 2) break;
+  }
+  return shown > 0 ? place : PrintableUtf8(ShortFrame(timeline.strings.Get(site.frames[0])));
+}
+
 Section Heap(const Timeline& timeline, size_t columns) {
   Section out;
   AllocatorTotals all;
@@ -118,18 +151,29 @@ Section Heap(const Timeline& timeline, size_t columns) {
               HumanBytes(static_cast<double>(all.allocated_bytes)), " in all, ", Plural(all.frees, "free", "frees"),
               ", highest peak of a process ", HumanBytes(static_cast<double>(highest_peak))),
        Style::kHeading});
+  // Different ways through the plumbing from one place are one line here; summary.json has them apart.
+  std::vector<std::pair<std::string, double>> places;
   for (const AllocationSiteTotal& site : timeline.allocation_sites) {
-    if (out.size() > kTopRows || site.frames.empty()) break;
-    std::string numbers = absl::StrFormat("      %10s", HumanBytes(site.bytes));
+    if (site.frames.empty()) continue;
+    std::string place = AllocationPlace(timeline, site);
+    const auto known = std::find_if(places.begin(), places.end(), [&](const auto& entry) { return entry.first == place; });
+    if (known != places.end()) {
+      known->second += site.bytes;
+    } else {
+      places.emplace_back(std::move(place), site.bytes);
+    }
+  }
+  std::stable_sort(places.begin(), places.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  for (const auto& [place, bytes] : places) {
+    if (out.size() > kTopRows) break;
+    std::string numbers = absl::StrFormat("      %10s", HumanBytes(bytes));
     if (all.allocated_bytes > 0) {
       // An estimate from samples can exceed the whole.
-      const double share = std::min(1.0, site.bytes / static_cast<double>(all.allocated_bytes));
+      const double share = std::min(1.0, bytes / static_cast<double>(all.allocated_bytes));
       absl::StrAppendFormat(&numbers, "%8s", HumanPercent(share));
     }
-    std::string where = PrintableUtf8(timeline.strings.Get(site.frames[0]));
-    if (site.frames.size() > 1) StrAppend(&where, " < ", PrintableUtf8(timeline.strings.Get(site.frames[1])));
     const size_t used = Utf8Columns(numbers) + 2;
-    out.push_back({StrCat(numbers, "  ", FitColumns(where, columns > used ? columns - used : 1))});
+    out.push_back({StrCat(numbers, "  ", FitColumns(place, columns > used ? columns - used : 1, /*keep_end=*/false))});
   }
   return out;
 }

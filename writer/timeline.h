@@ -180,6 +180,8 @@ struct Timeline {
   uint64_t origin_unix_ns = 0;  // wall clock at time 0
   int64_t duration_ps = 0;
   std::string window;  // `all`, `capture 1`, ...: what this capture is
+  int rank = -1;                   // whose file this is; -1: no rank known
+  std::vector<int> further_ranks;  // also in the spool, each with a file of its own
   bool complete = true;  // false: the launcher died, `recover` made this
 
   // How the command ended; exit_code -1 and exit_signal 0 = still running when the capture was made.

@@ -211,6 +211,7 @@ class Builder {
       order.emplace_back(process.start_ticks, identity);
     }
     std::sort(order.begin(), order.end());
+    ChooseRank(&order);
     for (const auto& [ticks, identity] : order) {
       const ProcessFacts& facts = facts_.processes[identity];
       process_index_[identity] = static_cast<uint32_t>(timeline_.processes.size());
@@ -237,6 +238,38 @@ class Builder {
       process.parent = ParentOf(identity, index);
       process.is_command = index == 0;
     }
+  }
+
+  // One file per rank: its reader pairs the steps of several files, and takes those of two ranks in one file for one
+  // sequence. A process belongs to the rank it names, else to its nearest ancestor's.
+  void ChooseRank(std::vector<std::pair<uint64_t, Identity>>* order) {
+    std::map<Identity, int> rank_of;
+    std::map<int32_t, int> rank_of_pid;
+    std::set<int> ranks;
+    for (const auto& [ticks, identity] : *order) {
+      const ProcessFacts& facts = facts_.processes[identity];
+      int rank = RankOf(ImageOf(identity).ranks, kRank);
+      if (rank < 0 && facts.parent_serial != 0) {
+        const auto parent = rank_of.find({identity.segment, facts.parent_serial});
+        if (parent != rank_of.end()) rank = parent->second;
+      }
+      if (rank < 0) {
+        const auto parent = rank_of_pid.find(facts.parent_pid);
+        if (parent != rank_of_pid.end()) rank = parent->second;
+      }
+      rank_of[identity] = rank;
+      if (facts.pid != 0) rank_of_pid[facts.pid] = rank;
+      if (rank >= 0) ranks.insert(rank);
+    }
+    if (ranks.empty()) return;
+    const int lowest = *ranks.begin();
+    timeline_.rank = request_.rank == kAnyRank ? lowest : request_.rank;
+    if (ranks.size() == 1) return;
+    if (request_.rank == kAnyRank) timeline_.further_ranks.assign(std::next(ranks.begin()), ranks.end());
+    std::erase_if(*order, [&](const auto& entry) {
+      const int rank = rank_of[entry.second];
+      return (rank < 0 ? lowest : rank) != timeline_.rank;
+    });
   }
 
   // The facts of the exec that made the image this process runs: its own or an ancestor's.

@@ -19,12 +19,17 @@
 
 namespace tbprof {
 
+inline constexpr int kAnyRank = -1;
+
 struct TimelineRequest {
   std::string spool;
   uint64_t spool_limit = 0;     // bytes of it to read; 0: all
   uint32_t window = 0;          // number of the window to show: 0 the run's own
   uint64_t max_profile_size = 64u << 20;  // bytes of the xplane file to aim at
   std::string host;             // overrides the session's
+  // Of several ranks in one spool, the one to show: the processes that say so, and their descendants. kAnyRank: the
+  // lowest, with what belongs to none (torchrun itself); Timeline::further_ranks then names the others.
+  int rank = kAnyRank;
   std::vector<std::string> warnings;  // of the launcher, not in the spool
   bool recovered = false;       // the launcher is gone: say so
 };
