@@ -327,6 +327,14 @@ void Session::ReceiveHello(int connection) {
   mapped->same_pids = peer.pid == hello.pid;
   mapped->segment = SegmentAt(mapped->mapping.data(), header.chunk_count);
   mapped->operation_count = header.operation_count;
+  // exec: the image that this process ran before is gone, though its pid lives on.
+  for (auto& earlier : targets_) {
+    std::erase_if(earlier->processes, [&](const Process& process) {
+      if (process.pid != peer.pid) return false;
+      drain_->ProcessEnded(earlier->mapped->number, process.serial, process.pid);
+      return true;
+    });
+  }
   SegmentFact fact{};
   fact.pid = peer.pid;
   fact.uid = peer.uid;

@@ -236,8 +236,52 @@ class Builder {
     for (const auto& [identity, index] : process_index_) {
       Process& process = timeline_.processes[index];
       process.parent = ParentOf(identity, index);
-      process.is_command = index == 0;
     }
+    MarkCommand();
+  }
+
+  // The first process, in the image that its last exec gave it: a shim or `env` before it is not the command.
+  void MarkCommand() {
+    if (timeline_.processes.empty()) return;
+    uint32_t command = 0;
+    for (uint32_t i = 1; i < timeline_.processes.size(); ++i) {
+      if (timeline_.processes[i].pid == timeline_.processes[0].pid && !timeline_.processes[i].forked) command = i;
+    }
+    timeline_.processes[command].is_command = true;
+  }
+
+  // Whose steps the reader shows: the command, or where that only waits for a child (a shell, a launcher), the child that
+  // lived longest.
+  uint32_t ProcessOfInterest() const {
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < timeline_.processes.size(); ++i) {
+      if (timeline_.processes[i].is_command) at = i;
+    }
+    for (int depth = 0; depth < 16; ++depth) {
+      const Process& process = timeline_.processes[at];
+      int64_t waited = 0;
+      for (const OperationTotal& total : process.operations) {
+        if (timeline_.types[total.type].family == EventFamily::kProcess) waited += total.total_ps;
+      }
+      if (waited < (process.end_ps - process.start_ps) / 2) break;
+      int child = -1;
+      for (uint32_t i = 0; i < timeline_.processes.size(); ++i) {
+        const Process& other = timeline_.processes[i];
+        if (other.parent != static_cast<int>(at) || i == at || other.pid == process.pid) continue;
+        const auto life = [&](const Process& p) { return p.end_ps - p.start_ps; };
+        if (child < 0 || life(other) >= life(timeline_.processes[static_cast<uint32_t>(child)])) child = static_cast<int>(i);
+      }
+      if (child < 0) break;
+      at = static_cast<uint32_t>(child);
+      // The image that its own last exec gave it.
+      for (uint32_t i = 0; i < timeline_.processes.size(); ++i) {
+        if (timeline_.processes[i].pid == timeline_.processes[at].pid &&
+            timeline_.processes[i].start_ps > timeline_.processes[at].start_ps && !timeline_.processes[i].forked) {
+          at = i;
+        }
+      }
+    }
+    return at;
   }
 
   // One file per rank: its reader pairs the steps of several files, and takes those of two ranks in one file for one
@@ -730,8 +774,9 @@ class Builder {
     step.end_ps = timeline_.duration_ps;
     step.number = 0;
     step.name = "whole capture, no steps found:";
+    const uint32_t process = ProcessOfInterest();
     for (uint32_t i = 0; i < timeline_.threads.size(); ++i) {
-      if (timeline_.threads[i].is_main && timeline_.processes[timeline_.threads[i].process].is_command) {
+      if (timeline_.threads[i].is_main && timeline_.threads[i].process == process) {
         step.thread = i;
         break;
       }

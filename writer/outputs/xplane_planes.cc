@@ -13,6 +13,10 @@ namespace {
 // Each plane is a process row of the viewer with its own tables of names; a build that starts thousands of compilers
 // gets one row for the rest of them.
 constexpr size_t kMaxHelperPlanes = 64;
+// Shells, `uname`, the shims of a Python version manager: more of them than this share a row.
+constexpr size_t kMaxShortHelpers = 3;
+constexpr size_t kShortEvents = 200;
+constexpr int64_t kShortShare = 20;  // of the capture's length
 
 uint32_t CountedProcess(const Timeline& timeline) {
   for (const Step& step : timeline.steps) {
@@ -58,7 +62,19 @@ std::vector<HostPlane> HostPlanes(const Timeline& timeline) {
   for (uint32_t i = 0; i < timeline.processes.size(); ++i) {
     if (i != first && (!threads[i].empty() || has_counters[i])) helpers.push_back(i);
   }
-  const size_t own_planes = helpers.size() <= kMaxHelperPlanes ? helpers.size() : kMaxHelperPlanes - 1;
+  const auto is_short = [&](uint32_t index) {
+    const Process& process = timeline.processes[index];
+    size_t events = 0;
+    for (const uint32_t thread : threads[index]) events += timeline.threads[thread].events.size();
+    return events < kShortEvents && process.end_ps - process.start_ps < timeline.duration_ps / kShortShare;
+  };
+  const auto short_ones = std::stable_partition(helpers.begin(), helpers.end(), [&](uint32_t i) { return !is_short(i); });
+  size_t own_planes = static_cast<size_t>(short_ones - helpers.begin());
+  if (helpers.size() - own_planes <= kMaxShortHelpers) {
+    std::sort(helpers.begin(), helpers.end());
+    own_planes = helpers.size();
+  }
+  if (own_planes > kMaxHelperPlanes) own_planes = kMaxHelperPlanes - 1;
   for (size_t i = 0; i < own_planes; ++i) {
     const Process& process = timeline.processes[helpers[i]];
     HostPlane& plane = planes.emplace_back();
@@ -69,7 +85,7 @@ std::vector<HostPlane> HostPlanes(const Timeline& timeline) {
   }
   if (own_planes < helpers.size()) {
     HostPlane& plane = planes.emplace_back();
-    plane.name = absl::StrFormat("%s ~ %d more processes", kHostCpuPlane, helpers.size() - own_planes);
+    plane.name = absl::StrFormat("%s ~ %d short processes", kHostCpuPlane, helpers.size() - own_planes);
     plane.merged = true;
     for (size_t i = own_planes; i < helpers.size(); ++i) add(plane, helpers[i]);
   }
