@@ -63,10 +63,16 @@ std::vector<HostPlane> HostPlanes(const Timeline& timeline) {
     if (i != first && (!threads[i].empty() || has_counters[i])) helpers.push_back(i);
   }
   const auto is_short = [&](uint32_t index) {
-    const Process& process = timeline.processes[index];
+    // By what it did: when a process ended is known to some ten milliseconds only.
+    const int64_t start = timeline.processes[index].start_ps;
     size_t events = 0;
-    for (const uint32_t thread : threads[index]) events += timeline.threads[thread].events.size();
-    return events < kShortEvents && process.end_ps - process.start_ps < timeline.duration_ps / kShortShare;
+    int64_t last = start;
+    for (const uint32_t thread : threads[index]) {
+      events += timeline.threads[thread].events.size();
+      for (const Event& event : timeline.threads[thread].events) last = std::max(last, event.start_ps + event.duration_ps);
+      if (events >= kShortEvents) return false;
+    }
+    return last - start < timeline.duration_ps / kShortShare;
   };
   const auto short_ones = std::stable_partition(helpers.begin(), helpers.end(), [&](uint32_t i) { return !is_short(i); });
   size_t own_planes = static_cast<size_t>(short_ones - helpers.begin());
