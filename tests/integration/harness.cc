@@ -294,6 +294,10 @@ std::unique_ptr<Running> Running::Start(const std::vector<std::string>& command,
 
   fflush(nullptr);
   const pid_t pid = fork();
+  if (pid < 0) {
+    ADD_FAILURE() << "cannot fork: " << strerror(errno);
+    abort();
+  }
   if (pid == 0) {
     // A group of its own, so that what a failed test leaves can be ended.
     setpgid(0, 0);

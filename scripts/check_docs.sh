@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Checks that docs/wire-format.md gives the sizes, offsets and values that the headers have, and leaves none out.
+#
+#   scripts/check_docs.sh [DOCUMENT]
+#
+# Tables behind these comments are turned into static_asserts and compiled:
+#   <!-- struct NAME BYTES -->   offset | size | `field`; the rows must cover the struct without a gap
+#   <!-- enum NAME HEADER -->    value | `enumerator`; all of them
+#   <!-- records -->             kind | `Name` | fixed slots | variable part (none, or what it is); all of records.def
+#   <!-- constants HEADER... --> `name` | value
+#   <!-- layout CHUNKS -->       offset | part, for a segment of that many chunks
+
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+document=${1:-$TBPROF_ROOT/docs/wire-format.md}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+python3 - "$document" "$TBPROF_ROOT" >"$work/facts.cc" <<'PYTHON' || fail "$document: see above"
+import pathlib, re, sys
+
+document, root = sys.argv[1], pathlib.Path(sys.argv[2])
+checks, broken = 0, []
+
+def emit(condition, what):
+    global checks
+    checks += 1
+    print(f'static_assert({condition}, "{what}");')
+
+def enumerators(header, name):
+    text = re.sub(r'//[^\n]*', '', (root / header).read_text())
+    body = re.search(r'enum (?:class )?%s\b[^{]*\{([^}]*)\}' % name, text)
+    return set(re.findall(r'(?:^|,)\s*(k\w+)', body.group(1))) if body else set()
+
+def is_class(header, name):
+    return re.search(r'enum class %s\b' % name, (root / header).read_text()) is not None
+
+def check(kind, words, rows):
+    if kind == 'struct':
+        name, total = words[0], int(words[1])
+        emit(f'sizeof({name}) == {total}', f'size of {name}')
+        at = 0
+        for offset, size, field in ((int(r[0]), int(r[1]), r[2]) for r in rows):
+            if offset != at:
+                broken.append(f'{name}: {at} to {offset} is in no row')
+            at = offset + size
+            emit(f'offsetof({name}, {field}) == {offset}', f'offset of {name}.{field}')
+            emit(f'sizeof({name}::{field}) == {size}', f'size of {name}.{field}')
+        if at != total:
+            broken.append(f'{name}: the rows end at {at}, the struct at {total}')
+    elif kind == 'enum':
+        name, header = words
+        scope = f'{name}::' if is_class(header, name) else ''
+        for row in rows:
+            emit(f'static_cast<unsigned>({scope}{row[1]}) == {row[0]}', f'value of {name} {row[1]}')
+        documented, real = {row[1] for row in rows}, enumerators(header, name)
+        if documented != real:
+            broken.append(f'{name}: {sorted(documented ^ real)} only on one side')
+    elif kind == 'records':
+        text = (root / 'wire/records.def').read_text()
+        real = {m[1]: m for m in re.findall(r'^TBPROF_RECORD\((\d+), (\w+), (\d+), ([01])\)', text, re.M)}
+        for number, name, slots, variable in ((r[0], r[1], r[2], r[3]) for r in rows):
+            found = real.pop(name, None)
+            if found != (number, name, slots, '0' if variable == 'none' else '1'):
+                broken.append(f'record {name}: documented {(number, slots, variable)}, records.def has {found}')
+            emit(f'static_cast<unsigned>(RecordKind::k{name}) == {number}', f'kind of {name}')
+        if real:
+            broken.append(f'records without a row: {sorted(real)}')
+    elif kind == 'constants':
+        for row in rows:
+            emit(f'{row[0]} == {row[1]}', f'value of {row[0]}')
+    elif kind == 'layout':
+        names = {'header': '0', 'operations': 'operations', 'process slots': 'process_slots',
+                 'thread slots': 'thread_slots', 'chunk states': 'chunk_states', 'chunks': 'chunks', 'end': 'bytes'}
+        for row in rows:
+            member = names[row[1]]
+            value = '0u' if member == '0' else f'LayoutFor({words[0]}).{member}'
+            emit(f'{value} == {row[0]}u', f'offset of {row[1]}')
+    else:
+        broken.append(f'unknown check: {kind}')
+
+print('#include <cstddef>\n#include "wire/rendezvous.h"\n#include "wire/chunk.h"\n#include "writer/spool.h"\n'
+      'using namespace tbprof;')
+lines = open(document, encoding='utf-8').read().splitlines()
+seen = set()
+for number, line in enumerate(lines):
+    opened = re.fullmatch(r'<!-- (struct|enum|records|constants|layout)\b(.*) -->', line)
+    if not opened:
+        continue
+    rows = []
+    for row in lines[number + 3:]:  # behind the comment, the heading and its rule
+        if not row.startswith('|'):
+            break
+        rows.append([cell.strip().strip('`') for cell in row.strip('|').split('|')])
+    words = opened.group(2).split()
+    if not rows:
+        broken.append(f'line {number + 1}: no table')
+    seen.add(words[0] if words and opened.group(1) == 'struct' else '')
+    check(opened.group(1), words, rows)
+
+# Every struct that travels has a table.
+for header in ('wire/layout.h', 'wire/records.h', 'wire/rendezvous.h', 'writer/spool.h'):
+    for name in re.findall(r'^struct (\w+) \{', (root / header).read_text(), re.M):
+        if name not in seen and name not in ('SegmentLayout', 'SessionVariable', 'Frame'):
+            broken.append(f'{header}: struct {name} has no table')
+for line in broken:
+    print(f'{document}: {line}', file=sys.stderr)
+print(f'{checks} facts', file=sys.stderr)
+sys.exit(1 if broken else 0)
+PYTHON
+
+"${CXX:-c++}" -std=c++20 -fsyntax-only -Wno-invalid-offsetof -I "$TBPROF_ROOT" "$work/facts.cc" 2>"$work/log" || {
+  grep 'static assertion failed' "$work/log" | sed 's/.*static assertion failed: /  wrong: /' >&2 || true
+  grep -m5 'error:' "$work/log" | grep -v 'static assertion' >&2 || true
+  fail "$document differs from the headers"
+}
+say "$document agrees with the headers"
