@@ -25,6 +25,7 @@
 #include "launcher/terminal.h"
 #include "launcher/text.h"
 #include "writer/logdir.h"
+#include "writer/outputs.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -44,7 +45,15 @@ class Run {
  public:
   Run(const Options& options, Terminal* terminal) : options_(options), terminal_(*terminal) {}
 
+  // True when Main returned because the target had ended: the caller then ends the same way, with nothing of ours left.
+  bool leave_like_target() const { return leave_like_target_; }
+  const TargetEnd& end() const { return end_; }
+
   int Main() {
+    if (const absl::Status status = CheckOptions(); !status.ok()) {
+      terminal_.Error(ToText(status));
+      return kExitUsage;
+    }
     const Environment environment = CurrentEnvironment();
     const Preflight preflight = CheckCommand(options_.command, environment);
     if (preflight.exit_status != 0) {
@@ -101,6 +110,23 @@ class Run {
 
  private:
   static std::string ToText(const absl::Status& status) { return std::string(status.message()); }
+
+  // What the table of options cannot check.
+  absl::Status CheckOptions() const {
+    for (const std::string& name : options_.also) {
+      if (FindOutput(name) != nullptr) continue;
+      std::string known;
+      for (const Output& output : Outputs()) {
+        if (!output.by_default) known += Concat(known.empty() ? "" : ", ", output.name);
+      }
+      return absl::InvalidArgumentError(Concat("--also=", PrintableUtf8(name), ": no such output; there is ", known));
+    }
+    if (options_.summary_json_fd >= 0 && fcntl(options_.summary_json_fd, F_GETFD) < 0) {
+      return absl::InvalidArgumentError(
+          Concat("--summary-json=fd:", options_.summary_json_fd, ": that descriptor is not open"));
+    }
+    return absl::OkStatus();
+  }
 
   int PlainExec(const Environment& environment) {
     SpawnRequest request{options_.command, environment, OriginalSignals::Capture()};
@@ -253,7 +279,8 @@ class Run {
           break;
         case SignalAction::kReap:
           if (state_.target_running) {
-            if (const std::optional<int> signo = target_->PollStopped(); signo && *signo != SIGSTOP) StopLike(*signo);
+            const std::optional<int> signo = target_->PollStopped();
+            if (signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU) StopLike(*signo);
           }
           break;
         case SignalAction::kWarnConverting:
@@ -423,7 +450,8 @@ class Run {
     }
     session_.reset();
     if (failed_ && options_.strict && !end_.signaled && end_.code == 0) return kExitUsage;
-    ExitLike(end_);
+    leave_like_target_ = true;
+    return 0;
   }
 
   void WriteSummaryJson() {
@@ -457,6 +485,7 @@ class Run {
   bool closed_ = false;
   bool stop_ = false;
   bool failed_ = false;
+  bool leave_like_target_ = false;
 
   bool run_window_open_ = false;
   bool run_converted_ = false;
@@ -478,7 +507,14 @@ int CommandRun(const Options& options) {
     Terminal().Error(std::string(terminal.status().message()));
     return kExitUsage;
   }
-  return Run(options, &terminal).Main();
+  TargetEnd end;
+  {
+    Run run(options, &terminal);
+    const int status = run.Main();
+    if (!run.leave_like_target()) return status;
+    end = run.end();
+  }
+  ExitLike(end);
 }
 
 }  // namespace tbprof

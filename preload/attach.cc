@@ -246,7 +246,7 @@ void Attach(int argc, char** argv, char** environment) {
   if (thread == nullptr) return;
   // In .bss, not on the stack of whoever started us with a small one.
   static char executable[4096];
-  const long length = raw::Call(SYS_readlink, raw::Pointer("/proc/self/exe"), raw::Pointer(executable),
+  const long length = raw::Call(SYS_readlinkat, AT_FDCWD, raw::Pointer("/proc/self/exe"), raw::Pointer(executable),
                                 sizeof(executable) - 1);
   const size_t executable_length = IsError(length) ? 0 : static_cast<size_t>(length);
   executable[executable_length] = '\0';
