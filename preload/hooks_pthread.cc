@@ -68,6 +68,7 @@ bool LooksAvailable(const sem_t* semaphore) {
 }
 
 // A read-write lock's internals have changed between versions; the public trylock tells instead, and leaves it taken.
+// Not for the timed ones: they refuse an invalid time also where the lock is free.
 template <typename Try, typename Lock>
 inline int LockReadWrite(pthread_rwlock_t* lock, uint16_t operation, const void* site, Try attempt, Lock wait_for) {
   if (attempt(lock) == 0) return 0;
@@ -156,10 +157,6 @@ TBPROF_LOCK_MUTEX(pthread_mutex_clocklock, (pthread_mutex_t * mutex, clockid_t c
   }
 TBPROF_LOCK_READ_WRITE(pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, (pthread_rwlock_t * lock), (lock))
 TBPROF_LOCK_READ_WRITE(pthread_rwlock_wrlock, pthread_rwlock_trywrlock, (pthread_rwlock_t * lock), (lock))
-TBPROF_LOCK_READ_WRITE(pthread_rwlock_timedrdlock, pthread_rwlock_tryrdlock, (pthread_rwlock_t * lock, const timespec* until), (lock, until))
-TBPROF_LOCK_READ_WRITE(pthread_rwlock_timedwrlock, pthread_rwlock_trywrlock, (pthread_rwlock_t * lock, const timespec* until), (lock, until))
-TBPROF_LOCK_READ_WRITE(pthread_rwlock_clockrdlock, pthread_rwlock_tryrdlock, (pthread_rwlock_t * lock, clockid_t clock, const timespec* until), (lock, clock, until))
-TBPROF_LOCK_READ_WRITE(pthread_rwlock_clockwrlock, pthread_rwlock_trywrlock, (pthread_rwlock_t * lock, clockid_t clock, const timespec* until), (lock, clock, until))
 
 // ---- condition variables
 

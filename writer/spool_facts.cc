@@ -26,6 +26,22 @@ class FactReader {
  public:
   FactReader(SpoolFacts* facts, uint32_t window) : facts_(facts), window_(window) {}
 
+  // After the last frame.
+  void Finish() {
+    std::map<std::pair<uint32_t, int32_t>, std::vector<ThreadFacts*>> by_tid;
+    if (names_by_others_.empty()) return;
+    for (auto& [identity, thread] : facts_->threads) by_tid[{identity.segment, thread.tid}].push_back(&thread);
+    for (const NameByOther& name : names_by_others_) {
+      // The number may have been used again: the first that had not ended by then, which need not have begun.
+      ThreadFacts* named = nullptr;
+      for (ThreadFacts* thread : by_tid[{name.segment, name.tid}]) {
+        if (thread->end_ticks != 0 && thread->end_ticks < name.ticks) continue;
+        if (named == nullptr || thread->start_ticks < named->start_ticks) named = thread;
+      }
+      if (named != nullptr) SetName(named, name.ticks, name.name);
+    }
+  }
+
   void Take(const Frame& frame) {
     switch (frame.type) {
       case FrameType::kSession:
@@ -118,7 +134,9 @@ class FactReader {
     thread.start_ticks = fact.start_ticks;
     thread.end_ticks = fact.end_ticks;
     thread.creator_serial = fact.creator_serial;
-    if (fact.name[0] != '\0') thread.name.assign(fact.name, strnlen(fact.name, sizeof(fact.name)));
+    if (fact.name[0] != '\0' && thread.name_ticks == 0) {
+      thread.name.assign(fact.name, strnlen(fact.name, sizeof(fact.name)));
+    }
     Seen(fact.end_ticks);
     std::map<uint32_t, CountFact> counts;
     const std::string_view rest = frame.payload.substr(sizeof(fact));
@@ -263,11 +281,10 @@ class FactReader {
           if (!record.Read(&name)) break;
           const std::string_view text = record.Text(sizeof(name), name.text_length);
           if (name.thread_serial != 0 || name.tid == 0) {
-            facts_->threads[{frame.segment, name.thread_serial != 0 ? name.thread_serial : thread.serial}].name = text;
-          } else {
-            for (auto& [identity, other] : facts_->threads) {
-              if (identity.segment == frame.segment && other.tid == name.tid) other.name = text;
-            }
+            SetName(&facts_->threads[{frame.segment, name.thread_serial != 0 ? name.thread_serial : thread.serial}],
+                    name.ticks, text);
+          } else if (names_by_others_.size() < kMaxThreads) {
+            names_by_others_.push_back({frame.segment, name.tid, name.ticks, std::string(text)});
           }
           break;
         }
@@ -334,8 +351,23 @@ class FactReader {
     facts_->lost_records += chunk.lost;
   }
 
+  static void SetName(ThreadFacts* thread, uint64_t ticks, std::string_view name) {
+    if (ticks < thread->name_ticks) return;
+    thread->name = name;
+    thread->name_ticks = ticks;
+  }
+
+  // A name that a thread got from another is known by kernel id, and may stand before the thread's own first record.
+  struct NameByOther {
+    uint32_t segment;
+    int32_t tid;
+    uint64_t ticks;
+    std::string name;
+  };
+
   SpoolFacts* facts_;
   uint32_t window_;
+  std::vector<NameByOther> names_by_others_;
 };
 
 }  // namespace
@@ -348,6 +380,7 @@ absl::Status ReadSpoolFacts(SpoolReader* reader, uint32_t window, const std::fun
     fact_reader.Take(frame);
     progress(reader->position());
   }
+  fact_reader.Finish();
   facts->damaged_bytes = reader->damaged_bytes();
   facts->truncated = reader->truncated();
   if (facts->session_json.empty()) return absl::DataLossError("the spool has no readable beginning");

@@ -209,9 +209,13 @@ std::vector<Event> Profile::Named(std::string_view name) const {
 
 std::vector<Event> Profile::Named(std::string_view name, std::string_view function) const {
   std::vector<Event> found;
-  const std::string begin = std::string(function) + " (";
   for (const Event& event : events_) {
-    if (event.name == name && event.Stat("call_site").starts_with(begin)) found.push_back(event);
+    const std::string site = event.Stat("call_site");
+    // `main (a.c:3)`, `shop::Wait(int) (b.cc:7)`
+    if (event.name != name || !site.starts_with(function)) continue;
+    if (site.size() > function.size() && (site[function.size()] == ' ' || site[function.size()] == '(')) {
+      found.push_back(event);
+    }
   }
   return found;
 }

@@ -83,7 +83,7 @@ class Profile {
   const tensorflow::profiler::XSpace& space() const { return space_; }
   const std::vector<Event>& events() const { return events_; }
   std::vector<Event> Named(std::string_view name) const;
-  // Those whose call site is in this function.
+  // Those whose call site is in this function, given without parameters.
   std::vector<Event> Named(std::string_view name, std::string_view function) const;
   std::vector<std::string> LineNames() const;   // of all planes but counters, steps, memory
   std::vector<std::string> PlaneNames() const;

@@ -46,28 +46,29 @@ static inline void SleepUnseen(int milliseconds) {
 
 static inline int ThreadId(void) { return (int)syscall(SYS_gettid); }
 
-// Waits until the thread (or process) sleeps in the kernel.
+// Waits until the thread (or process) sleeps in the kernel, and stays there: one look may meet a page fault.
 static inline void WaitUntilAsleep(int tid) {
   char path[64], text[512];
   snprintf(path, sizeof(path), "/proc/%d/stat", tid);
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0, asleep = 0; i < 20000 && asleep < 3; ++i) {
     const long fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0) return;
     const long size = syscall(SYS_read, fd, text, sizeof(text) - 1);
     syscall(SYS_close, fd);
     text[size < 0 ? 0 : size] = '\0';
     const char* state = strrchr(text, ')');
-    if (state != NULL && (state[2] == 'S' || state[2] == 'Z')) return;
+    asleep = state != NULL && (state[2] == 'S' || state[2] == 'Z') ? asleep + 1 : 0;
     SleepUnseen(1);
   }
 }
 
-// Waits until another thread has stored something there.
+// Waits until another thread has stored something there. Does not sleep: who waits for our sleep must not meet this one.
 static inline int WaitForValue(const volatile int* value) {
-  for (int i = 0; i < 20000; ++i) {
+  const time_t limit = time(NULL) + 30;
+  while (time(NULL) < limit) {
     const int seen = __atomic_load_n(value, __ATOMIC_ACQUIRE);
     if (seen != 0) return seen;
-    SleepUnseen(1);
+    syscall(SYS_sched_yield);
   }
   return 0;
 }
