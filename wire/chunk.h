@@ -40,10 +40,12 @@ struct ChunkWriter {
   uint32_t thread_index;
   uint32_t process_serial;
   uint32_t depth;        // records begun and not committed: more than 1 only in signal handlers
-  uint16_t pending_count;
-  uint16_t starved;      // records to drop before the chunk states are scanned again
-  uint16_t pending[4];   // retired while an outer record in them may be unfinished
+  uint32_t starved;      // records to drop before the chunk states are scanned again
+  // Chunks retired with an unfinished record in them, the latest in the lowest 16 bits, each as its index + 1. One
+  // word, so that a signal handler finds it before or after each change.
+  uint64_t pending;
 };
+static_assert(kMaxChunks < 65535);
 
 inline constexpr uint64_t kNoChunk = kSlotsPerChunk;  // generation 0, and full: every reservation takes the slow path
 inline constexpr uint16_t kStarvedSkip = 256;
@@ -74,19 +76,44 @@ inline void MarkFull(const Segment& segment, uint16_t index) {
   __atomic_store_n(&segment.chunk_states[index], word, __ATOMIC_RELEASE);
 }
 
+// Whether every record of a chunk of ours is finished.
+inline bool IsFinished(const Segment& segment, uint16_t index) {
+  const uint16_t generation = GenerationOfChunk(__atomic_load_n(&segment.chunk_states[index], __ATOMIC_RELAXED));
+  const uint64_t* chunk = segment.Chunk(index);
+  uint32_t at = 0;
+  while (at < kSlotsPerChunk) {
+    const uint64_t tag = __atomic_load_n(chunk + static_cast<uint64_t>(at) * (kSlotBytes / 8), __ATOMIC_RELAXED);
+    const uint32_t slots = static_cast<uint16_t>(tag >> 32);
+    if (static_cast<uint16_t>(tag) != generation || slots == 0) return false;
+    at += slots;
+  }
+  return true;
+}
+
 inline void Retire(const Segment& segment, ChunkWriter* writer, uint16_t index) {
-  if (writer->depth <= 1) {
+  // An interrupted record below us may lie in this chunk; the outermost gives the chunk up when it commits. After a
+  // longjmp out of a record `depth` stays above 0, and a chunk goes here only if it has that record in it.
+  if (writer->depth <= 1 || IsFinished(segment, index)) {
     MarkFull(segment, index);
     return;
   }
-  // An interrupted record below us may lie in this chunk; whoever began it gives the chunk up when it commits. The
-  // list overflows only when an outer record was abandoned by longjmp: then the first one stays owned until the thread
-  // ends, and the others, which no unfinished record can be in, go.
-  if (writer->pending_count == 4) {
-    for (int i = 1; i < 4; ++i) MarkFull(segment, writer->pending[i]);
-    writer->pending_count = 1;
+  for (;;) {
+    const uint64_t before = *const_cast<volatile uint64_t*>(&writer->pending);
+    if (!CompareExchangeThisThread(&writer->pending, before, before << 16 | (index + 1u))) continue;
+    // A fifth: four chunks' worth of nesting is not had, so the oldest one's record was abandoned by longjmp.
+    if ((before >> 48) != 0) MarkFull(segment, static_cast<uint16_t>((before >> 48) - 1));
+    return;
   }
-  writer->pending[writer->pending_count++] = index;
+}
+
+// When no record of this thread is unfinished any more.
+inline void RetirePending(const Segment& segment, ChunkWriter* writer) {
+  for (;;) {
+    const uint64_t before = *const_cast<volatile uint64_t*>(&writer->pending);
+    if (before == 0) return;
+    if (!CompareExchangeThisThread(&writer->pending, before, before >> 16)) continue;
+    MarkFull(segment, static_cast<uint16_t>((before & 0xffff) - 1));
+  }
 }
 
 // Makes writer->cursor name a fresh chunk; false if none is free.
@@ -176,13 +203,18 @@ inline bool BeginRecord(const Segment& segment, ChunkWriter* writer, uint32_t sl
   reservation->depth_before = writer->depth;
   writer->depth = reservation->depth_before + 1;
   SignalFence();
+  if (__builtin_expect(slots >= kSlotsPerChunk, 0)) {
+    ++writer->thread->dropped[kDropTooLong];
+    writer->depth = reservation->depth_before;
+    return false;
+  }
   uint64_t reserved = FetchAddThisThread(&writer->cursor, slots);
-  if (__builtin_expect(static_cast<uint32_t>(reserved) + slots > kSlotsPerChunk, 0)) {
-    if (slots >= kSlotsPerChunk || !chunk_internal::BeginSlow(segment, writer, slots, reserved, &reserved)) {
-      ++writer->thread->dropped[slots >= kSlotsPerChunk ? kDropTooLong : kDropNoChunk];
-      writer->depth = reservation->depth_before;
-      return false;
-    }
+  if (__builtin_expect(static_cast<uint32_t>(reserved) + slots > kSlotsPerChunk, 0) &&
+      !chunk_internal::BeginSlow(segment, writer, slots, reserved, &reserved)) {
+    ++writer->thread->dropped[kDropNoChunk];
+    if (reservation->depth_before == 0) chunk_internal::RetirePending(segment, writer);
+    writer->depth = reservation->depth_before;
+    return false;
   }
   reservation->slots = segment.Chunk(static_cast<uint16_t>(reserved >> 32)) +
                        static_cast<uint64_t>(static_cast<uint32_t>(reserved)) * (kSlotBytes / 8);
@@ -200,16 +232,17 @@ inline void CommitRecord(const Segment& segment, ChunkWriter* writer, const Rese
                      __ATOMIC_RELEASE);
     ++writer->thread->records;
     SignalFence();
-    if (__builtin_expect(writer->pending_count != 0, 0) && reservation.depth_before == 0) {
-      while (writer->pending_count > 0) chunk_internal::MarkFull(segment, writer->pending[--writer->pending_count]);
+    if (__builtin_expect(writer->pending != 0, 0) && reservation.depth_before == 0) {
+      chunk_internal::RetirePending(segment, writer);
     }
   }
   SignalFence();
   writer->depth = reservation.depth_before;
 }
 
-// Gives up the chunk in use, at the end of a thread.
+// Gives up the chunk in use and those that abandoned records are in, at the end of a thread.
 inline void ReleaseChunk(const Segment& segment, ChunkWriter* writer) {
+  chunk_internal::RetirePending(segment, writer);
   const uint64_t now = writer->cursor;
   if ((now >> 48) == 0) return;
   if (CompareExchangeThisThread(&writer->cursor, now, kNoChunk)) {

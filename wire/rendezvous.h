@@ -102,7 +102,10 @@ inline bool ParseSessionVariable(const char* text, SessionVariable* session) {
   uint64_t fields[11];
   for (int i = 0; i < 11; ++i) {
     if (!rendezvous_internal::ReadNumber(&cursor, i == 0 ? 16 : 10, &fields[i])) return false;
+    const bool is_wide = i == 0 || (i >= 3 && i <= 6);
+    if (!is_wide && fields[i] > UINT32_MAX) return false;
   }
+  if (*cursor != '\0') return false;
   session->nonce = fields[0];
   session->clock_kind = static_cast<uint32_t>(fields[1]);
   session->families = static_cast<uint32_t>(fields[2]);

@@ -128,7 +128,7 @@ void RunTimer(uint32_t chunks, bool slow_reader) {
     getppid();
   }
   EXPECT_EQ(writer.writer.depth, 0u);
-  EXPECT_EQ(writer.writer.pending_count, 0u);
+  EXPECT_EQ(writer.writer.pending, 0u);
   ReleaseChunk(owner.get(), &writer.writer);
   done = true;
   drain.join();
@@ -251,7 +251,7 @@ TEST_F(ChunkSteps, AHandlerRecordsBetweenAnyTwoInstructions) {
   }
   EXPECT_GT(g_steps, 10000u);
   EXPECT_EQ(writer_->writer.depth, 0u);
-  EXPECT_EQ(writer_->writer.pending_count, 0u);
+  EXPECT_EQ(writer_->writer.pending, 0u);
   EXPECT_EQ(writer_->dropped(), 0u);
   End();
   EXPECT_EQ(reader_->Count(), g_next);
@@ -439,7 +439,7 @@ TEST(ChunkNesting, AnInterruptedRecordKeepsItsChunk) {
   EXPECT_EQ(StateOfChunk(owner.get().chunk_states[0]), ChunkState::kOwned);
   writer.Fill(outer, 0, 0);
   CommitRecord(owner.get(), &writer.writer, outer, RecordKind::kSpan, 0, 0);
-  EXPECT_EQ(writer.writer.pending_count, 0u);
+  EXPECT_EQ(writer.writer.pending, 0u);
   ReleaseChunk(owner.get(), &writer.writer);
   while (reader.Pass()) {
   }

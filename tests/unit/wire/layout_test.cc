@@ -28,14 +28,14 @@ TEST(Layout, SizesAndOffsetsAreThoseOfAbi1) {
   EXPECT_EQ(sizeof(ThreadSlot), 4096u);
   EXPECT_EQ(offsetof(SegmentHeader, magic), 0u);
   EXPECT_EQ(offsetof(SegmentHeader, abi), 8u);
-  EXPECT_EQ(offsetof(SegmentHeader, chunk_count), 48u - 4u);
+  EXPECT_EQ(offsetof(SegmentHeader, chunk_count), 48u);
   EXPECT_EQ(offsetof(SegmentHeader, segment_bytes), 56u);
   EXPECT_EQ(offsetof(SegmentHeader, nonce), 104u);
   EXPECT_EQ(offsetof(SegmentHeader, control), 256u);
   EXPECT_EQ(offsetof(SegmentHeader, chunk_hint), 320u);
   EXPECT_EQ(offsetof(SegmentHeader, dropped), 352u);
-  EXPECT_EQ(offsetof(ThreadSlot, wait_since), 72u);
-  EXPECT_EQ(offsetof(ThreadSlot, records), 136u);
+  EXPECT_EQ(offsetof(ThreadSlot, wait_since), 64u);
+  EXPECT_EQ(offsetof(ThreadSlot, records), 128u);
   EXPECT_EQ(offsetof(ThreadSlot, short_calls), 1536u);
   EXPECT_EQ(sizeof(Tag), 8u);
   EXPECT_EQ(sizeof(SpanRecord), 64u);
