@@ -229,6 +229,7 @@ class FactReader {
 
   void TakeChunk(const Frame& frame) {
     ChunkFact chunk{};
+    ThreadFacts* of_chunk = nullptr;
     ForEachRecord(frame, &chunk, &facts_->corrupt_records, [&](const RecordView& record) {
       ++facts_->records;
       const Identity process{frame.segment, chunk.process_serial};
@@ -256,8 +257,9 @@ class FactReader {
           if (!record.Read(&span)) break;
           const uint64_t end = span.start + span.ticks;
           if (end < span.start) break;
-          ThreadFacts& known = facts_->threads[thread];
-          known.last_ticks = std::max(known.last_ticks, end);
+          // The common case by far; a chunk has one thread.
+          if (of_chunk == nullptr) of_chunk = &facts_->threads[thread];
+          of_chunk->last_ticks = std::max(of_chunk->last_ticks, end);
           Seen(end);
           break;
         }

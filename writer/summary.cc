@@ -134,6 +134,11 @@ std::string AllocationPlace(const Timeline& timeline, const AllocationSiteTotal&
   return shown > 0 ? place : PrintableUtf8(ShortFrame(timeline.strings.Get(site.frames[0])));
 }
 
+// Threads tell the process what they gathered about every 64 KiB.
+std::string PeakText(int64_t bytes) {
+  return bytes < 64 * 1024 ? "under 64 KiB" : HumanBytes(static_cast<double>(bytes));
+}
+
 Section Heap(const Timeline& timeline, size_t columns) {
   Section out;
   AllocatorTotals all;
@@ -149,7 +154,7 @@ Section Heap(const Timeline& timeline, size_t columns) {
   out.push_back(
       {StrCat("heap  ", Plural(all.allocations, "allocation", "allocations"), ", ",
               HumanBytes(static_cast<double>(all.allocated_bytes)), " in all, ", Plural(all.frees, "free", "frees"),
-              ", highest peak of a process ", HumanBytes(static_cast<double>(highest_peak))),
+              ", highest peak of a process ", PeakText(highest_peak)),
        Style::kHeading});
   // Different ways through the plumbing from one place are one line here; summary.json has them apart.
   std::vector<std::pair<std::string, double>> places;

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// Children by fork, exec, posix_spawn, system; Python's workers.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// The plane of the process with that pid: `/host:CPU <role> NN pid <pid>`; of the command itself, `/host:CPU`.
+std::string PlaneOf(const Profile& profile, uint64_t pid) {
+  for (const std::string& name : profile.PlaneNames()) {
+    if (name.ends_with(" pid " + std::to_string(pid))) return name;
+  }
+  return "";
+}
+
+// The process's entry in the summary.
+nlohmann::json ProcessOf(const RunResult& result, uint64_t pid) {
+  for (const auto& process : result.summary["processes"]) {
+    if (process["pid"] == pid) return process;
+  }
+  return nullptr;
+}
+
+TEST(Fork, EachChildIsAPlaneOfItsOwn) {
+  const Pair pair = RunBoth(Program("forks"), {}, {"--wait-threshold=0"});
+  ASSERT_TRUE(pair.Same());
+  const Profile& profile = *pair.profiled.profile;
+  std::set<std::string> planes;
+  for (const char* child : {"exits", "leaves", "is_killed", "grandchild"}) {
+    const uint64_t pid = pair.profiled.Fact(child);
+    const std::string plane = PlaneOf(profile, pid);
+    ASSERT_NE(plane, "") << child << " " << pid;
+    EXPECT_TRUE(planes.insert(plane).second);
+    EXPECT_THAT(plane, HasSubstr("forks"));
+    int sleeps = 0;
+    for (const Event& event : profile.Named("usleep", "ChildWork")) sleeps += event.plane == plane;
+    EXPECT_EQ(sleeps, 1) << child;
+    EXPECT_TRUE(ProcessOf(pair.profiled, pid)["forked"]) << child;
+  }
+  EXPECT_EQ(profile.Named("usleep", "ChildWork")[0].Stat("call_site"), SiteAt("ChildWork", "forks.c", "child work"));
+  const nlohmann::json grandchild = ProcessOf(pair.profiled, pair.profiled.Fact("grandchild"));
+  const int parent = grandchild["parent"];
+  ASSERT_GE(parent, 0);
+  EXPECT_EQ(pair.profiled.summary["processes"][parent]["pid"], pair.profiled.Fact("grandparent"));
+  // The parent's side: fork with the child's number, and the waits.
+  int waits = 0;
+  for (const Event& event : profile.Named("waitpid", "WaitFor")) {
+    if (event.plane != "/host:CPU") continue;
+    ++waits;
+    EXPECT_EQ(event.Stat("call_site"), SiteAt("WaitFor", "forks.c", "waitpid"));
+    EXPECT_TRUE(event.Has("process")) << event;
+  }
+  EXPECT_EQ(waits, 5);
+  std::set<int64_t> made;
+  for (const Event& event : profile.Named("fork", "main")) made.insert(event.Number("process"));
+  for (const char* child : {"exits", "leaves", "is_killed"}) {
+    EXPECT_EQ(made.count(static_cast<int64_t>(pair.profiled.Fact(child))), 1u) << child;
+  }
+  ASSERT_THAT(profile.Named("waitid", "main"), SizeIs(1));
+  int no_child = 0;
+  for (const Event& event : profile.Named("waitpid", "main")) no_child += event.Stat("error") == "ECHILD";
+  EXPECT_EQ(no_child, 1);
+}
+
+class ExecFamily : public testing::TestWithParam<const char*> {};
+
+TEST_P(ExecFamily, BothImagesAreInTheProfile) {
+  const Pair pair = RunBoth(Program("execs"), {GetParam()}, {"--wait-threshold=0"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.code(), 17);
+  const Profile& profile = *pair.profiled.profile;
+  EXPECT_EQ(profile.Named("usleep", "main").size(), 1u);
+  EXPECT_EQ(profile.Named("usleep", "SayEnd").size(), 1u);
+  const std::vector<Event> execs = profile.Named(GetParam());
+  ASSERT_THAT(execs, SizeIs(1));
+  if (std::string(GetParam()) != "fexecve") {
+    EXPECT_THAT(execs[0].Stat("detail"), HasSubstr("execs"));
+  }
+  EXPECT_EQ(pair.profiled.summary["processes"].size(), 2u);
+}
+INSTANTIATE_TEST_SUITE_P(All, ExecFamily,
+                         testing::Values("execve", "execv", "execvp", "execvpe", "execl", "execlp", "execle", "fexecve",
+                                         "execveat"),
+                         [](const auto& kind) { return std::string(kind.param); });
+
+TEST(Exec, LostEnvironmentIsSaid) {
+  const Pair pair = RunBoth(Program("execs"), {"clean"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_TRUE(pair.profiled.profile->Named("usleep", "SayEnd").empty());
+  EXPECT_TRUE(pair.profiled.profile->HasWarning("without LD_PRELOAD")) << "never silently empty";
+}
+
+TEST(Exec, FailedOneGoesOn) {
+  const Pair pair = RunBoth(Program("execs"), {"fail"});
+  ASSERT_TRUE(pair.Same());
+  int failed = 0;
+  for (const Event& event : pair.profiled.profile->Named("execv")) failed += event.Stat("error") == "ENOENT";
+  EXPECT_EQ(failed, 1);
+}
+
+TEST(Spawn, ChildrenAreInTheProfile) {
+  const Pair pair = RunBoth(Program("execs"), {"spawn"}, {"--wait-threshold=0"});
+  ASSERT_TRUE(pair.Same());
+  const Profile& profile = *pair.profiled.profile;
+  EXPECT_THAT(profile.Named("usleep", "SayEnd"), SizeIs(2));
+  int failed = 0;
+  for (const Event& event : profile.Named("posix_spawn", "main")) failed += event.Stat("error") == "ENOENT";
+  EXPECT_EQ(failed, 1);
+  EXPECT_THAT(profile.Named("posix_spawn", "main"), SizeIs(2));
+  EXPECT_THAT(profile.Named("posix_spawnp", "main"), SizeIs(1));
+  EXPECT_NE(PlaneOf(profile, pair.profiled.Fact("end_pid")), "");
+}
+
+TEST(Spawn, ByVfork) {
+  const Pair pair = RunBoth(Program("execs"), {"vfork"}, {"--wait-threshold=0"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_THAT(pair.profiled.profile->Named("usleep", "SayEnd"), SizeIs(1));
+  EXPECT_NE(PlaneOf(*pair.profiled.profile, pair.profiled.Fact("end_pid")), "");
+  EXPECT_EQ(pair.profiled.summary["records"]["corrupt"], 0);
+}
+
+TEST(System, ShellAndItsChildAreInTheProfile) {
+  const Pair pair = RunBoth(Program("execs"), {"system"}, {"--wait-threshold=0"});
+  ASSERT_TRUE(pair.Same());
+  const Profile& profile = *pair.profiled.profile;
+  const std::vector<Event> systems = profile.Named("system", "main");
+  ASSERT_THAT(systems, SizeIs(1));
+  const std::vector<Event> inside = profile.Named("usleep", "SayEnd");
+  ASSERT_THAT(inside, SizeIs(1));
+  EXPECT_LE(systems[0].start_ps, inside[0].start_ps);
+  EXPECT_GE(systems[0].end_ps(), inside[0].end_ps());
+}
+
+// ---- Python
+
+constexpr char kPython[] = "/usr/bin/python3";
+
+class Python : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (access(kPython, X_OK) != 0) GTEST_SKIP() << kPython << " is not installed";
+  }
+};
+
+TEST_F(Python, PlainScript) {
+  const std::string script = "import json, sys\nprint(json.dumps({'a': [1, 2, sys.argv[1]]}))\nsys.exit(3)\n";
+  const Pair pair = RunBoth(kPython, {"-c", script, "word"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.code(), 3);
+  EXPECT_EQ(pair.profiled.out, "{\"a\": [1, 2, \"word\"]}\n");
+}
+
+// As multiprocessing's fork workers and PyTorch's DataLoader end: os._exit without destructors.
+constexpr char kForkWorkers[] = R"(
+import multiprocessing, os, sys, time
+def work(number, queue):
+    time.sleep(0.02)
+    queue.put((number, os.getpid()))
+context = multiprocessing.get_context('fork')
+queue = context.Queue()
+workers = [context.Process(target=work, args=(i, queue)) for i in range(4)]
+for worker in workers: worker.start()
+seen = dict(queue.get() for _ in workers)
+for worker in workers: worker.join()
+print(sorted(seen), [worker.exitcode for worker in workers])
+with open(os.environ['TEST_FACTS'], 'a') as facts:
+    for number, pid in seen.items(): facts.write(f'worker{number} {pid}\n')
+)";
+
+TEST_F(Python, ForkWorkersAreInTheProfile) {
+  const Pair pair = RunBoth(kPython, {"-c", kForkWorkers});
+  ASSERT_TRUE(pair.Same());
+  const Profile& profile = *pair.profiled.profile;
+  for (int i = 0; i < 4; ++i) {
+    const std::string plane = PlaneOf(profile, pair.profiled.Fact("worker" + std::to_string(i)));
+    ASSERT_NE(plane, "");
+    bool slept = false;
+    for (const Event& event : profile.Named("clock_nanosleep")) {
+      slept |= event.plane == plane && event.milliseconds() >= 20;
+    }
+    EXPECT_TRUE(slept) << plane;
+  }
+}
+
+constexpr char kLoader[] = R"(
+import os, sys, time
+def loader(number, requests, results):
+    count = 0
+    while True:
+        word = os.read(requests, 4)
+        if word == b'stop': break
+        time.sleep(0.001)
+        os.write(results, b'%04d' % number)
+        count += 1
+    os.write(2, b'')
+    os._exit(0)
+workers = []
+for number in range(2):
+    request, result = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid == 0: loader(number, request[0], result[1])
+    workers.append((pid, request[1], result[0]))
+total = 0
+for batch in range(50):
+    pid, request, result = workers[batch % 2]
+    os.write(request, b'next')
+    total += int(os.read(result, 4))
+for pid, request, result in workers:
+    os.write(request, b'stop')
+    print(os.waitpid(pid, 0)[1])
+print(total)
+with open(os.environ['TEST_FACTS'], 'a') as facts:
+    for number, worker in enumerate(workers): facts.write(f'worker{number} {worker[0]}\n')
+)";
+
+TEST_F(Python, LoaderWorkersLeftByExitHaveAllTheirEvents) {
+  const Pair pair = RunBoth(kPython, {"-c", kLoader}, {"--wait-threshold=0"});
+  ASSERT_TRUE(pair.Same());
+  const Profile& profile = *pair.profiled.profile;
+  for (int i = 0; i < 2; ++i) {
+    const std::string plane = PlaneOf(profile, pair.profiled.Fact("worker" + std::to_string(i)));
+    ASSERT_NE(plane, "");
+    int reads = 0, sleeps = 0, writes = 0;
+    for (const Event& event : profile.events()) {
+      if (event.plane != plane) continue;
+      reads += event.name == "read" && event.Number("bytes") == 4;
+      sleeps += event.name == "clock_nanosleep";
+      writes += event.name == "write" && event.Number("bytes") == 4;
+    }
+    EXPECT_EQ(reads, 26);
+    EXPECT_EQ(sleeps, 25);
+    EXPECT_EQ(writes, 25);
+  }
+}
+
+}  // namespace
+}  // namespace tbprof::integration
