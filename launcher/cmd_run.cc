@@ -307,6 +307,7 @@ class Run {
     }
     capture_ = ++captures_;
     session_->OpenWindow(capture_);
+    session_->RequestFlush();  // the counters as they are now: the capture's totals begin there
     const uint64_t length = std::min(Nanoseconds(options_.window_duration), kMaxCaptureNs);
     capture_until_ns_ = ReadMonotonic() + length;
     terminal_.Say(Concat("capture ", capture_, ": recording for ", absl::FormatDuration(absl::Nanoseconds(length))));

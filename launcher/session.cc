@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/session.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
@@ -32,6 +33,7 @@ constexpr int kBacklog = 4096;
 constexpr uint64_t kLookIntervalNs = 50'000'000;
 constexpr uint64_t kIdleLookIntervalNs = 250'000'000;
 constexpr uint64_t kClockIntervalNs = 1'000'000'000;
+constexpr uint64_t kCallerPatienceNs = 10'000'000'000;
 constexpr uint64_t kLargeAllocation = 1u << 20;
 constexpr uint64_t kSlowAllocationNs = 100'000;
 // A fork child that has not recorded yet is unknown to us, and its segment may be that of a parent that is gone.
@@ -58,6 +60,23 @@ bool CounterIsUsable() {
 #else
   return true;
 #endif
+}
+
+// Removes what killed launchers of this user left in `base`. A living one holds the lock on its directory.
+void SweepAbandoned(const std::string& base) {
+  DIR* listing = opendir(base.c_str());
+  if (listing == nullptr) return;
+  while (const dirent* entry = readdir(listing)) {
+    const std::string name = entry->d_name;
+    if (name.size() != 13 || name.compare(0, 7, "tbprof-") != 0) continue;
+    const ScopedFd directory(openat(dirfd(listing), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    struct stat facts;
+    if (!directory.valid() || fstat(directory.get(), &facts) != 0 || facts.st_uid != geteuid()) continue;
+    if (flock(directory.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    unlinkat(directory.get(), "s", 0);
+    unlinkat(dirfd(listing), name.c_str(), AT_REMOVEDIR);
+  }
+  closedir(listing);
 }
 
 // Counter and CLOCK_MONOTONIC at the same moment: the tightest of a few tries.
@@ -162,6 +181,9 @@ absl::Status Session::MakeRendezvous() {
     }
   }
   directory_ = pattern;
+  directory_lock_.Reset(open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  flock(directory_lock_.get(), LOCK_EX | LOCK_NB);
+  SweepAbandoned(directory_.substr(0, directory_.rfind('/')));
   socket_path_ = absl::StrCat(directory_, "/s");
   for (ScopedFd* listener : {&listen_, &abstract_}) {
     const bool abstract = listener == &abstract_;
@@ -225,6 +247,7 @@ std::string Session::Variable() const {
 void Session::Handle() {
   Accept(listen_.get());
   Accept(abstract_.get());
+  TakeHellos();
   const uint64_t now = ReadMonotonic();
   if (now >= next_look_ns_) {
     size_t dead = 0;
@@ -251,6 +274,7 @@ void Session::Handle() {
 int Session::TimeoutMs() const {
   const uint64_t now = ReadMonotonic();
   const uint64_t next = std::min(next_look_ns_, next_clock_ns_);
+  if (!callers_.empty()) return 2;
   return next <= now ? 0 : static_cast<int>((next - now) / 1'000'000 + 1);
 }
 
@@ -259,14 +283,22 @@ void Session::Accept(int listener) {
   for (int i = 0; i < 256; ++i) {
     ScopedFd connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!connection.valid()) return;
-    ReceiveHello(connection.get());
+    callers_.push_back({std::move(connection), ReadMonotonic()});
   }
 }
 
-void Session::ReceiveHello(int connection) {
+// A target sends right after it connects, but between the two it may be preempted for long; nobody waits for it.
+void Session::TakeHellos() {
+  const uint64_t now = ReadMonotonic();
+  std::erase_if(callers_, [&](const Caller& caller) {
+    return ReceiveHello(caller.connection.get()) || now - caller.since_ns > kCallerPatienceNs;
+  });
+}
+
+bool Session::ReceiveHello(int connection) {
   ucred peer{};
   socklen_t peer_size = sizeof(peer);
-  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) != 0) return;
+  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) != 0) return true;
   Hello hello{};
   iovec part{&hello, sizeof(hello)};
   alignas(cmsghdr) char control[CMSG_SPACE(4 * sizeof(int))];
@@ -275,10 +307,8 @@ void Session::ReceiveHello(int connection) {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof(control);
-  // The target sends right after it connects; between the two it may have been preempted.
-  pollfd ready{connection, POLLIN, 0};
-  poll(&ready, 1, 100);
   const ssize_t size = recvmsg(connection, &message, MSG_CMSG_CLOEXEC);
+  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   ScopedFd segment_fd;
   for (cmsghdr* entry = CMSG_FIRSTHDR(&message); entry != nullptr && size >= 0; entry = CMSG_NXTHDR(&message, entry)) {
     if (entry->cmsg_level != SOL_SOCKET || entry->cmsg_type != SCM_RIGHTS) continue;
@@ -293,11 +323,11 @@ void Session::ReceiveHello(int connection) {
       }
     }
   }
-  if (size != static_cast<ssize_t>(sizeof(hello)) || hello.magic != kHelloMagic || hello.nonce != nonce_) return;
+  if (size != static_cast<ssize_t>(sizeof(hello)) || hello.magic != kHelloMagic || hello.nonce != nonce_) return true;
   if (hello.abi != kAbiVersion) {
     Note(absl::StrCat("process ", peer.pid, " is not recorded: its library has ABI ", hello.abi, ", this tbprof ",
                       kAbiVersion, " (upgraded while it ran?)"));
-    return;
+    return true;
   }
   struct stat facts;
   constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -306,7 +336,7 @@ void Session::ReceiveHello(int connection) {
       static_cast<uint64_t>(facts.st_size) < sizeof(SegmentHeader) ||
       static_cast<uint64_t>(facts.st_size) > LayoutFor(kMaxChunks).bytes) {
     Note(absl::StrCat("process ", peer.pid, " is not recorded: what it sent is no sealed segment"));
-    return;
+    return true;
   }
   auto mapped = std::make_unique<MappedSegment>();
   const auto bytes = static_cast<size_t>(facts.st_size);
@@ -314,13 +344,13 @@ void Session::ReceiveHello(int connection) {
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, segment_fd.get(), 0), bytes);
   if (!mapped->mapping.valid()) {
     Note(absl::StrCat("process ", peer.pid, " is not recorded: cannot map its segment: ", strerror(errno)));
-    return;
+    return true;
   }
   SegmentHeader header;
   memcpy(&header, mapped->mapping.data(), sizeof(header));
   if (CheckSegmentHeader(header, bytes) != SegmentFault::kNone || header.nonce != nonce_) {
     Note(absl::StrCat("process ", peer.pid, " is not recorded: its segment's header is not one of this version"));
-    return;
+    return true;
   }
   mapped->number = ++segments_seen_;
   mapped->pid = peer.pid;
@@ -344,6 +374,7 @@ void Session::ReceiveHello(int connection) {
   SetControl(target->mapped);
   LookAfter(target.get(), ReadMonotonic());
   targets_.push_back(std::move(target));
+  return true;
 }
 
 // Sees new processes of the segment and the end of known ones.
@@ -465,6 +496,10 @@ void Session::Close(const EndFact& end) {
   closed_ = true;
   Accept(listen_.get());
   Accept(abstract_.get());
+  for (int i = 0; i < 50 && !callers_.empty(); ++i) {
+    TakeHellos();
+    if (!callers_.empty()) poll(nullptr, 0, 2);
+  }
   for (auto& target : targets_) __atomic_store_n(&target->mapped->segment.header->control, 0u, __ATOMIC_RELEASE);
   Flush();
   for (std::string& note : notes_) drain_->Append(FrameType::kNote, 0, note.data(), note.size());

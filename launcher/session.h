@@ -113,7 +113,9 @@ class Session {
   absl::Status MakeRendezvous();
   absl::Status MakeSpool(const SessionConfig& config);
   void Accept(int listener);
-  void ReceiveHello(int connection);
+  void TakeHellos();
+  // False: nothing has come yet.
+  bool ReceiveHello(int connection);
   void LookAfter(Target* target, uint64_t now_ns);
   void ReadMaps(Target* target);
   void TakeClockPair();
@@ -122,7 +124,13 @@ class Session {
 
   SessionConfig config_;
   std::string directory_, socket_path_, spool_path_;
+  ScopedFd directory_lock_;
   ScopedFd listen_, abstract_;
+  struct Caller {
+    ScopedFd connection;
+    uint64_t since_ns;
+  };
+  std::vector<Caller> callers_;  // connected, and not yet heard
   uint64_t nonce_ = 0;
   ClockKind clock_ = ClockKind::kMonotonic;
   double ticks_per_ns_ = 1;
