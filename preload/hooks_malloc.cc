@@ -216,7 +216,8 @@ void* Hook_reallocarray(void* block, size_t count, size_t size) {
   size_t bytes;
   // The real function judges the overflow.
   if (__builtin_mul_overflow(count, size, &bytes)) return g_real.reallocarray(block, count, size);
-  return Resize(kOp_reallocarray, block, bytes, TBPROF_SITE, [&]() { return g_real.reallocarray(block, count, size); });
+  // glibc's own calls the program's realloc, which is ours: counted twice.
+  return Resize(kOp_reallocarray, block, bytes, TBPROF_SITE, [&]() { return g_real.realloc(block, bytes); });
 }
 
 void Hook_free(void* block) {

@@ -7,6 +7,7 @@
 namespace tbprof {
 namespace {
 constexpr double kBreakNs = 1e6;
+constexpr double kMaxPs = 9.0e18;
 }
 
 void ClockMap::Add(const ClockFact& pair) {
@@ -32,9 +33,8 @@ bool ClockMap::Finish() {
 // Relative to the first pair: a double keeps nanoseconds over 100 days.
 double ClockMap::MonotonicNs(uint64_t ticks) const {
   const ClockFact& first = pairs_.front();
-  if (pairs_.size() < 2 || ticks <= first.ticks) {
-    return static_cast<double>(static_cast<int64_t>(ticks - first.ticks)) * slope_;
-  }
+  if (ticks <= first.ticks) return -static_cast<double>(first.ticks - ticks) * slope_;
+  if (pairs_.size() < 2) return static_cast<double>(ticks - first.ticks) * slope_;
   size_t at = last_;
   if (!(at + 1 < pairs_.size() && ticks >= pairs_[at].ticks && ticks < pairs_[at + 1].ticks)) {
     const auto above = std::upper_bound(pairs_.begin(), pairs_.end(), ticks,
@@ -53,11 +53,15 @@ double ClockMap::MonotonicNs(uint64_t ticks) const {
 
 int64_t ClockMap::ToPs(uint64_t ticks) const {
   const double ps = (MonotonicNs(ticks) - origin_ns_) * 1000.0;
-  return static_cast<int64_t>(std::clamp(ps, -9.0e18, 9.0e18));
+  return static_cast<int64_t>(std::clamp(ps, -kMaxPs, kMaxPs));
+}
+
+int64_t ClockMap::DurationPs(uint64_t ticks) const {
+  return static_cast<int64_t>(std::min(static_cast<double>(ticks) * slope_ * 1000.0, kMaxPs));
 }
 
 uint64_t ClockMap::UnixNs(uint64_t ticks) const {
-  return pairs_.front().realtime_ns + static_cast<uint64_t>(static_cast<int64_t>(MonotonicNs(ticks)));
+  return pairs_.front().realtime_ns + static_cast<uint64_t>(static_cast<int64_t>(std::clamp(MonotonicNs(ticks), -kMaxPs, kMaxPs)));
 }
 
 }  // namespace tbprof

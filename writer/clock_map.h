@@ -24,7 +24,7 @@ class ClockMap {
   void SetOrigin(uint64_t ticks) { origin_ns_ = MonotonicNs(ticks); }
   // Saturates at what int64 picoseconds hold (106 days).
   int64_t ToPs(uint64_t ticks) const;
-  int64_t DurationPs(uint64_t ticks) const { return static_cast<int64_t>(static_cast<double>(ticks) * slope_ * 1000.0); }
+  int64_t DurationPs(uint64_t ticks) const;  // saturates likewise
   uint64_t UnixNs(uint64_t ticks) const;
   double ns_per_tick() const { return slope_; }
 

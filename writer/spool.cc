@@ -54,7 +54,8 @@ void FrameBuffer::Append(FrameType type, uint32_t segment, const void* payload, 
 }
 
 absl::StatusOr<std::unique_ptr<SpoolReader>> SpoolReader::Open(const std::string& path, uint64_t limit) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A FIFO must not hold us up before we can see that it is one.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read the spool ", path));
   std::unique_ptr<SpoolReader> reader(new SpoolReader());
   reader->fd_ = fd;
@@ -138,7 +139,12 @@ bool SpoolReader::Next(Frame* frame) {
     position_ += kGrid;
     damaged_ += kGrid;
   }
-  if (position_ < size_) truncated_ = true;
+  if (position_ < size_) {
+    truncated_ = true;
+    damaged_ += size_ - position_;
+    position_ = size_;
+    start_ = end_ = 0;
+  }
   return false;
 }
 

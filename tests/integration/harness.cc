@@ -178,10 +178,16 @@ std::unique_ptr<Profile> Profile::Parse(const std::string& xplane_path) {
     ADD_FAILURE() << xplane_path << " does not parse";
     return nullptr;
   }
-  for (const auto& plane : profile->space_.planes()) {
+  return profile;
+}
+
+const std::vector<Event>& Profile::events() const {
+  if (flat_) return events_;
+  flat_ = true;
+  for (const auto& plane : space_.planes()) {
     for (const auto& line : plane.lines()) {
       for (const auto& event : line.events()) {
-        Event& copy = profile->events_.emplace_back();
+        Event& copy = events_.emplace_back();
         copy.plane = plane.name();
         copy.line = line.display_name().empty() ? line.name() : line.display_name();
         copy.line_id = line.id();
@@ -196,12 +202,25 @@ std::unique_ptr<Profile> Profile::Parse(const std::string& xplane_path) {
       }
     }
   }
-  return profile;
+  return events_;
+}
+
+int64_t Profile::Count(std::string_view name) const {
+  int64_t count = 0;
+  for (const auto& plane : space_.planes()) {
+    for (const auto& line : plane.lines()) {
+      for (const auto& event : line.events()) {
+        const auto found = plane.event_metadata().find(event.metadata_id());
+        count += found != plane.event_metadata().end() && found->second.name() == name;
+      }
+    }
+  }
+  return count;
 }
 
 std::vector<Event> Profile::Named(std::string_view name) const {
   std::vector<Event> found;
-  for (const Event& event : events_) {
+  for (const Event& event : events()) {
     if (event.name == name) found.push_back(event);
   }
   return found;
@@ -209,7 +228,7 @@ std::vector<Event> Profile::Named(std::string_view name) const {
 
 std::vector<Event> Profile::Named(std::string_view name, std::string_view function) const {
   std::vector<Event> found;
-  for (const Event& event : events_) {
+  for (const Event& event : events()) {
     const std::string site = event.Stat("call_site");
     // `main (a.c:3)`, `shop::Wait(int) (b.cc:7)`
     if (event.name != name || !site.starts_with(function)) continue;

@@ -81,8 +81,10 @@ class Profile {
   static std::unique_ptr<Profile> Parse(const std::string& xplane_path);
 
   const tensorflow::profiler::XSpace& space() const { return space_; }
-  const std::vector<Event>& events() const { return events_; }
+  // Made at the first call: a million of them takes a gigabyte. Count does without.
+  const std::vector<Event>& events() const;
   std::vector<Event> Named(std::string_view name) const;
+  int64_t Count(std::string_view name) const;
   // Those whose call site is in this function, given without parameters.
   std::vector<Event> Named(std::string_view name, std::string_view function) const;
   std::vector<std::string> LineNames() const;   // of all planes but counters, steps, memory
@@ -92,7 +94,8 @@ class Profile {
 
  private:
   tensorflow::profiler::XSpace space_;
-  std::vector<Event> events_;
+  mutable bool flat_ = false;
+  mutable std::vector<Event> events_;
 };
 
 // ---- runs

@@ -16,9 +16,9 @@ __attribute__((noinline)) static void SayEnd(int argc, char** argv) {
   usleep(2000);  // here: after exec
 }
 
-__attribute__((noinline)) static void SayStatus(const char* what, int result, pid_t pid) {
+__attribute__((noinline)) static void SayStatus(const char* what, int result, const pid_t* pid) {
   int status = 0;
-  if (result == 0) waitpid(pid, &status, 0);
+  if (result == 0) waitpid(*pid, &status, 0);
   printf("%s: %d status %d\n", what, result, WEXITSTATUS(status));
 }
 
@@ -59,8 +59,8 @@ int main(int argc, char** argv) {
   }
   if (strcmp(kind, "spawn") == 0) {
     pid_t pid = 0;
-    SayStatus("posix_spawn", posix_spawn(&pid, real, NULL, NULL, arguments, environ), pid);
-    SayStatus("posix_spawnp", posix_spawnp(&pid, real, NULL, NULL, arguments, environ), pid);
+    SayStatus("posix_spawn", posix_spawn(&pid, real, NULL, NULL, arguments, environ), &pid);
+    SayStatus("posix_spawnp", posix_spawnp(&pid, real, NULL, NULL, arguments, environ), &pid);
     const int missing = posix_spawn(&pid, "/no/such/program", NULL, NULL, arguments, environ);
     printf("missing: %s\n", strerrorname_np(missing));
     return 0;
@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
       execv(real, arguments);
       _exit(1);
     }
-    SayStatus("vfork", 0, pid);
+    SayStatus("vfork", 0, &pid);
     return 0;
   }
   if (strcmp(kind, "system") == 0) {

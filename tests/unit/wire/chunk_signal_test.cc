@@ -7,6 +7,7 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -74,6 +75,12 @@ struct HandlerScope {
     action.sa_flags = flags;
     sigaction(signal, &action, &before);
   }
+  HandlerScope(int signal, void (*handler)(int, siginfo_t*, void*)) : number(signal) {
+    struct sigaction action {};
+    action.sa_sigaction = handler;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(signal, &action, &before);
+  }
   ~HandlerScope() { sigaction(number, &before, nullptr); }
   int number;
   struct sigaction before;
@@ -125,7 +132,7 @@ void RunTimer(uint32_t chunks, bool slow_reader) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   {
     HandlerScope outer(SIGALRM, OnTimer), inner(SIGUSR1, OnInner);
-    g_deadline = ReadMonotonic() + (TBPROF_TEST_TSAN ? 500'000'000 : 1'500'000'000);
+    g_deadline = ReadMonotonic() + (TBPROF_TEST_TSAN ? 500'000'000 : 1'000'000'000);
     for (int i = 0; i < 2; ++i) {
       sigevent event{};
       event.sigev_notify = SIGEV_SIGNAL;
@@ -175,15 +182,17 @@ __attribute__((always_inline)) inline void ClearTrap() {
   asm volatile("pushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq" : : : "memory", "cc");
 }
 
+constexpr int kStepped = 2;  // records: one that takes a new chunk, one that does not
 constexpr uint64_t kNever = ~uint64_t{0};
 volatile uint64_t g_steps;
 uint64_t g_act_at = kNever;
 enum class Action { kRecord, kRecordMany, kJump, kKill } g_action;
 sigjmp_buf g_jump;
 
-void OnStep(int) {
+void OnStep(int, siginfo_t*, void* context) {
   const uint64_t step = g_steps;
   g_steps = step + 1;
+  if (step == g_act_at) static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL] &= ~0x100;
   switch (g_action) {
     case Action::kRecord:
       WriteNext(0);
@@ -239,7 +248,7 @@ class ChunkSteps : public testing::Test {
   }
   // Steps that WriteStepped(count) takes from here without a handler that writes.
   uint64_t CountSteps(uint32_t chunks, uint32_t first, int count) {
-    HandlerScope scope(SIGTRAP, OnStep, 0);
+    HandlerScope scope(SIGTRAP, OnStep);
     Begin(chunks, first);
     g_action = Action::kJump;
     WriteStepped(count);
@@ -256,11 +265,11 @@ class ChunkSteps : public testing::Test {
 constexpr uint32_t kOneLeft = 1022;  // spans after which a chunk has one slot left
 
 TEST_F(ChunkSteps, AHandlerRecordsBetweenAnyTwoInstructions) {
-  HandlerScope scope(SIGTRAP, OnStep, 0);
+  HandlerScope scope(SIGTRAP, OnStep);
   Begin(64, 0);
   g_action = Action::kRecord;
-  for (int i = 0; i < 400; ++i) {
-    WriteStepped(3);
+  for (int i = 0; i < 200; ++i) {
+    WriteStepped(kStepped);
     if (i % 3 == 0) reader_->Pass();
   }
   EXPECT_GT(g_steps, 10000u);
@@ -275,11 +284,11 @@ TEST_F(ChunkSteps, AHandlerRecordsBetweenAnyTwoInstructions) {
 }
 
 TEST_F(ChunkSteps, AHandlerRecordsBetweenAnyTwoInstructionsWhileChunksAreScarce) {
-  HandlerScope scope(SIGTRAP, OnStep, 0);
+  HandlerScope scope(SIGTRAP, OnStep);
   Begin(2, 0);
   g_action = Action::kRecord;
-  for (int i = 0; i < 300; ++i) {
-    WriteStepped(3);
+  for (int i = 0; i < 200; ++i) {
+    WriteStepped(kStepped);
     if (i % 20 == 0) reader_->Pass();
   }
   EXPECT_EQ(writer_->writer.depth, 0u);
@@ -293,14 +302,14 @@ TEST_F(ChunkSteps, AHandlerRecordsBetweenAnyTwoInstructionsWhileChunksAreScarce)
 
 // The handler fills several chunks while the main flow stands at instruction k.
 TEST_F(ChunkSteps, AHandlerFillsChunksAtAnyInstruction) {
-  const uint64_t steps = CountSteps(64, kOneLeft, 3);
+  const uint64_t steps = CountSteps(64, kOneLeft, kStepped);
   ASSERT_GT(steps, 100u);
-  HandlerScope scope(SIGTRAP, OnStep, 0);
+  HandlerScope scope(SIGTRAP, OnStep);
   for (uint64_t at = 0; at <= steps; ++at) {
     Begin(64, kOneLeft);
     g_action = Action::kRecordMany;
     g_act_at = at;
-    WriteStepped(3);
+    WriteStepped(kStepped);
     EXPECT_EQ(writer_->writer.depth, 0u) << at;
     const uint64_t dropped = writer_->dropped();
     End();
@@ -312,14 +321,14 @@ TEST_F(ChunkSteps, AHandlerFillsChunksAtAnyInstruction) {
 
 // The same with chunks for the handler only, and for nobody.
 TEST_F(ChunkSteps, AHandlerTakesTheLastChunksAtAnyInstruction) {
-  for (const uint32_t chunks : {1u, 2u, 3u, 6u}) {
-    const uint64_t steps = CountSteps(chunks, kOneLeft, 3);
-    HandlerScope scope(SIGTRAP, OnStep, 0);
+  for (const uint32_t chunks : {1u, 2u, 6u}) {
+    const uint64_t steps = CountSteps(chunks, kOneLeft, kStepped);
+    HandlerScope scope(SIGTRAP, OnStep);
     for (uint64_t at = 0; at <= steps; ++at) {
       Begin(chunks, kOneLeft);
       g_action = Action::kRecordMany;
       g_act_at = at;
-      WriteStepped(3);
+      WriteStepped(kStepped);
       ASSERT_EQ(writer_->writer.depth, 0u) << at;
       const uint64_t dropped = writer_->dropped();
       End();
@@ -332,16 +341,16 @@ TEST_F(ChunkSteps, AHandlerTakesTheLastChunksAtAnyInstruction) {
 
 // A handler leaves by longjmp at instruction k: one record at most is lost, and the thread goes on.
 TEST_F(ChunkSteps, AHandlerJumpsAwayAtAnyInstruction) {
-  const uint64_t steps = CountSteps(64, kOneLeft, 3);
+  const uint64_t steps = CountSteps(64, kOneLeft, kStepped);
   for (uint64_t at = 0; at <= steps; ++at) {
-    HandlerScope scope(SIGTRAP, OnStep, 0);
+    HandlerScope scope(SIGTRAP, OnStep);
     Begin(64, kOneLeft);
     g_action = Action::kJump;
     g_act_at = at;
-    if (sigsetjmp(g_jump, 1) == 0) WriteStepped(3);
+    if (sigsetjmp(g_jump, 1) == 0) WriteStepped(kStepped);
     ClearTrap();
     const uint64_t abandoned = g_next;
-    for (int i = 0; i < 12000; ++i) {
+    for (int i = 0; i < 6000; ++i) {
       WriteNext(0);
       if (i % 1000 == 0) reader_->Pass();
     }
@@ -368,7 +377,7 @@ TEST_F(ChunkSteps, AHandlerJumpsAwayAtAnyInstruction) {
 
 // Many abandoned records in one thread: still every other record arrives.
 TEST_F(ChunkSteps, ManyAbandonedRecords) {
-  HandlerScope scope(SIGTRAP, OnStep, 0);
+  HandlerScope scope(SIGTRAP, OnStep);
   Begin(64, 0);
   std::mt19937 random(3);
   g_action = Action::kJump;
@@ -399,7 +408,7 @@ TEST_F(ChunkSteps, ManyAbandonedRecords) {
 
 // A process is killed at instruction k.
 TEST_F(ChunkSteps, AProcessIsKilledAtAnyInstruction) {
-  const uint64_t steps = CountSteps(8, kOneLeft, 3);
+  const uint64_t steps = CountSteps(8, kOneLeft, kStepped);
   auto* committed = static_cast<volatile uint64_t*>(
       mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   for (uint64_t at = 0; at < steps; ++at) {
@@ -409,12 +418,13 @@ TEST_F(ChunkSteps, AProcessIsKilledAtAnyInstruction) {
     ASSERT_GE(child, 0);
     if (child == 0) {
       struct sigaction action {};
-      action.sa_handler = OnStep;
+      action.sa_sigaction = OnStep;
+      action.sa_flags = SA_SIGINFO;
       sigaction(SIGTRAP, &action, nullptr);
       g_action = Action::kKill;
       g_act_at = at;
       SetTrap();
-      for (int i = 0; i < 3; ++i) {
+      for (int i = 0; i < kStepped; ++i) {
         WriteNext(0);
         *committed = *committed + 1;
       }

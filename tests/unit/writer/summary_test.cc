@@ -77,9 +77,9 @@ TEST(SummaryText, SaysWhatIsKnown) {
   const std::string text = Joined(SummaryText(Sample(), SampleFiles(), InLogs()));
   for (const char* expected :
        {"12.3 s wall, 30.5 s user + 1.25 s system CPU; exit status 0",
-        "2 processes, 17 threads, 1.23 M records; no steps recognised", "one synthetic step",
+        "2 processes, 17 threads, 1.23 M records; no steps recognised, shown as one",
         "10.0 s    125 ms      1204  pthread_cond_wait in Wait0 (queue.cc:7)", "1.00 M allocations, 2.79 GiB in all",
-        "highest peak of a process 512 MiB", "at::empty0 (tensor.cpp:33) < caller",
+        "highest peak of a process 512 MiB", "at::empty0 (tensor.cpp:33)",
         "lost 12.3 k records: 12.3 k no free chunk", "5 events are in the totals but not drawn",
         "busybox (4712) not recorded: statically linked", "the loader worker left early",
         "tbprof's own cost in the program: about 100 ms of CPU (0.3 %)",
@@ -90,6 +90,28 @@ TEST(SummaryText, SaysWhatIsKnown) {
   }
   EXPECT_EQ(text.find("never"), std::string::npos);
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
+}
+
+TEST(SummaryText, NamesWhoWantedTheMemoryAndAddsUpTheWaysThere) {
+  Timeline timeline = Sample();
+  timeline.allocation_sites.clear();
+  const auto site = [&](std::initializer_list<const char*> frames, double bytes) {
+    AllocationSiteTotal total;
+    for (const char* frame : frames) total.frames.push_back(timeline.strings.Intern(frame));
+    total.bytes = bytes;
+    timeline.allocation_sites.push_back(total);
+  };
+  site({"c10::alloc_cpu(unsigned long) (libc10.so)", "libc10.so+0x1b1e2", "at::relu(at::Tensor const&) (libtorch.so)",
+        "step(int) (train.cc:9)"},
+       3 << 20);
+  site({"std::vector<int>::reserve(unsigned long) (libtorch.so)", "at::relu(at::Tensor const&) (libtorch.so)",
+        "step(int) (train.cc:9)"},
+       1 << 20);
+  site({"libfoo.so+0x10"}, 1 << 10);
+  const std::string text = Joined(SummaryText(timeline, {}, InLogs()));
+  EXPECT_NE(text.find("4.00 MiB"), std::string::npos) << text;
+  EXPECT_NE(text.find("at::relu < step (train.cc:9)"), std::string::npos) << text;
+  EXPECT_NE(text.find("libfoo.so+0x10"), std::string::npos) << text;
 }
 
 TEST(SummaryText, SaysNothingThatIsNotKnown) {

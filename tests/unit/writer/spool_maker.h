@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Spools made by hand, record by record, as the drain would have written them. Ticks are nanoseconds.
+//
+//   SpoolMaker spool;
+//   spool.Session().Segment(1, {{"read", kFamilyIo, ObjectRole::kDescriptor, ResultRole::kBytes}}).Process(1, 1, 100, 10);
+//   spool.Thread(1, 1, 1, 100, 10).Chunk(1, 1, 1).Span(0, 20, 5).EndChunk();
+//   auto timeline = spool.Build();
+#ifndef TBPROF_TESTS_UNIT_WRITER_SPOOL_MAKER_H_
+#define TBPROF_TESTS_UNIT_WRITER_SPOOL_MAKER_H_
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "wire/records.h"
+#include "writer/spool.h"
+#include "writer/timeline_builder.h"
+
+namespace tbprof {
+
+// A path that is removed at the end.
+class TemporaryPath {
+ public:
+  explicit TemporaryPath(const std::string& stem)
+      : path_(std::filesystem::temp_directory_path() /
+              ("tbprof_" + stem + "_" + std::to_string(getpid()) + "_" + std::to_string(++count_))) {}
+  TemporaryPath(const TemporaryPath&) = delete;
+  TemporaryPath& operator=(const TemporaryPath&) = delete;
+  ~TemporaryPath() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+  void Write(std::string_view bytes) const {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+
+ private:
+  static inline int count_ = 0;
+  std::string path_;
+};
+
+struct OperationRow {
+  std::string name;
+  uint32_t family = kFamilyIo;
+  ObjectRole object = ObjectRole::kNone;
+  ResultRole result = ResultRole::kNone;
+};
+
+class SpoolMaker {
+ public:
+  SpoolMaker() : frames_(1u << 16) {}
+
+  SpoolMaker& Raw(FrameType type, uint32_t segment, std::string_view payload) {
+    frames_.Append(type, segment, payload.data(), payload.size());
+    return *this;
+  }
+  // With a clock pair at 0 and one at 1000 s, and the run's own window opened at `open`.
+  SpoolMaker& Session(uint64_t open = 1000, const std::string& json = kSession) {
+    Raw(FrameType::kSession, 0, json);
+    Clock(1, 1);
+    if (open != 0) Window(0, WindowEvent::kOpened, open);
+    return *this;
+  }
+  SpoolMaker& Clock(uint64_t ticks, uint64_t monotonic_ns) {
+    const ClockFact pair{ticks, monotonic_ns, 1'700'000'000'000'000'000 + monotonic_ns};
+    frames_.AppendFact(FrameType::kClock, 0, pair);
+    return *this;
+  }
+  SpoolMaker& Window(uint32_t number, WindowEvent event, uint64_t ticks) {
+    const WindowFact fact{ticks, number, event, kFamilyAll, 0};
+    frames_.AppendFact(FrameType::kWindow, 0, fact);
+    return *this;
+  }
+  SpoolMaker& Segment(uint32_t number, const std::vector<OperationRow>& rows, uint64_t seen_ticks = 1) {
+    std::vector<uint8_t> payload(sizeof(SegmentFact) + sizeof(SegmentHeader) + rows.size() * sizeof(Operation));
+    SegmentFact fact{};
+    fact.pid = 100;
+    fact.seen_ticks = seen_ticks;
+    memcpy(payload.data(), &fact, sizeof(fact));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      Operation operation{};
+      memcpy(operation.name, rows[i].name.data(), std::min(rows[i].name.size(), sizeof(operation.name)));
+      operation.family = rows[i].family;
+      operation.object = rows[i].object;
+      operation.result = rows[i].result;
+      memcpy(&payload[sizeof(SegmentFact) + sizeof(SegmentHeader) + i * sizeof(operation)], &operation, sizeof(operation));
+    }
+    frames_.Append(FrameType::kSegment, number, payload.data(), payload.size());
+    return *this;
+  }
+
+  static ProcessFact MakeProcess(uint32_t serial, int32_t pid, uint64_t start, uint64_t end = 0, uint32_t parent = 0) {
+    ProcessFact fact{};
+    fact.serial = serial;
+    fact.parent_serial = parent;
+    fact.pid = pid;
+    fact.state = static_cast<uint32_t>(SlotState::kLive);
+    fact.start_ticks = start;
+    fact.end_ticks = end;
+    fact.taken_ticks = end != 0 ? end : start;
+    return fact;
+  }
+  SpoolMaker& Process(uint32_t segment, const ProcessFact& fact) {
+    frames_.AppendFact(FrameType::kProcess, segment, fact);
+    return *this;
+  }
+  SpoolMaker& Process(uint32_t segment, uint32_t serial, int32_t pid, uint64_t start, uint64_t end = 0) {
+    return Process(segment, MakeProcess(serial, pid, start, end));
+  }
+
+  static ThreadFact MakeThread(uint32_t serial, uint32_t process, int32_t tid, uint64_t start, uint64_t end = 0) {
+    ThreadFact fact{};
+    fact.serial = serial;
+    fact.process_serial = process;
+    fact.tid = tid;
+    fact.state = static_cast<uint32_t>(end == 0 ? SlotState::kLive : SlotState::kExited);
+    fact.start_ticks = start;
+    fact.end_ticks = end;
+    fact.taken_ticks = end != 0 ? end : start;
+    return fact;
+  }
+  SpoolMaker& Thread(uint32_t segment, ThreadFact fact, const std::vector<CountFact>& counts = {}) {
+    fact.count_facts = static_cast<uint32_t>(counts.size());
+    std::string payload(reinterpret_cast<const char*>(&fact), sizeof(fact));
+    if (!counts.empty()) payload.append(reinterpret_cast<const char*>(counts.data()), counts.size() * sizeof(CountFact));
+    return Raw(FrameType::kThread, segment, payload);
+  }
+  SpoolMaker& Thread(uint32_t segment, uint32_t serial, uint32_t process, int32_t tid, uint64_t start, uint64_t end = 0) {
+    return Thread(segment, MakeThread(serial, process, tid, start, end));
+  }
+
+  // Records until EndChunk go into one chunk frame.
+  SpoolMaker& Chunk(uint32_t segment, uint32_t process, uint32_t thread, uint32_t lost = 0) {
+    chunk_segment_ = segment;
+    chunk_ = ChunkFact{};
+    chunk_.lost = lost;
+    chunk_.generation = 1;
+    chunk_.process_serial = process;
+    chunk_.thread_serial = thread;
+    slots_.clear();
+    return *this;
+  }
+  // A record: its fixed part (the tag is made here) and a variable part behind it.
+  template <typename Record>
+  SpoolMaker& Add(RecordKind kind, Record record, uint16_t aux = 0, uint8_t flags = 0, std::string_view variable = {}) {
+    record.tag = {1, kind, flags, static_cast<uint16_t>(SlotsFor(sizeof(record) + variable.size())), aux};
+    const size_t at = slots_.size();
+    slots_.resize(at + size_t{record.tag.slots} * kSlotBytes);
+    memcpy(&slots_[at], &record, sizeof(record));
+    if (!variable.empty()) memcpy(&slots_[at + sizeof(record)], variable.data(), variable.size());
+    return *this;
+  }
+  SpoolMaker& Span(uint16_t operation, uint64_t start, uint64_t ticks, uint64_t object = 0, int64_t result = 0,
+                   int error = 0, uint64_t call_site = 0) {
+    SpanRecord span{};
+    span.start = start;
+    span.ticks = ticks;
+    span.object = object;
+    span.result = result;
+    span.error = error;
+    span.call_site = call_site;
+    return Add(RecordKind::kSpan, span, operation, error != 0 ? kRecordFailed : 0);
+  }
+  SpoolMaker& ThreadStart(uint64_t ticks, int32_t tid, uint32_t creator, uint64_t created) {
+    ThreadStartRecord start{};
+    start.ticks = ticks;
+    start.tid = tid;
+    start.creator_serial = creator;
+    start.created_ticks = created;
+    return Add(RecordKind::kThreadStart, start);
+  }
+  SpoolMaker& ThreadExit(uint64_t ticks) {
+    ThreadExitRecord exit{};
+    exit.ticks = ticks;
+    return Add(RecordKind::kThreadExit, exit);
+  }
+  SpoolMaker& ThreadName(uint64_t ticks, std::string_view name, uint32_t serial = 0, int32_t tid = 0) {
+    ThreadNameRecord record{};
+    record.ticks = ticks;
+    record.thread_serial = serial;
+    record.tid = tid;
+    record.text_length = name.size();
+    return Add(RecordKind::kThreadName, record, static_cast<uint16_t>(name.size()), 0, name);
+  }
+  SpoolMaker& Info(ProcessInfoKey key, std::string_view text) {
+    ProcessInfoRecord info{};
+    info.text_length = text.size();
+    return Add(RecordKind::kProcessInfo, info, static_cast<uint16_t>(key), 0, text);
+  }
+  SpoolMaker& Module(uint64_t start, uint64_t end, std::string_view path) {
+    ModuleRecord module{};
+    module.load_bias = module.start = start;
+    module.end = end;
+    module.path_length = static_cast<uint32_t>(path.size());
+    return Add(RecordKind::kModule, module, 0, 0, path);
+  }
+  SpoolMaker& Exec(uint16_t operation, uint64_t ticks, std::string_view path, uint8_t flags = 0) {
+    ExecRecord exec{};
+    exec.ticks = ticks;
+    exec.text_length = path.size();
+    return Add(RecordKind::kExec, exec, operation, flags, path);
+  }
+  SpoolMaker& Sample(uint64_t ticks, uint64_t weight, uint64_t call_site) {
+    AllocationSampleRecord sample{};
+    sample.ticks = ticks;
+    sample.weight = weight;
+    sample.size = weight;
+    sample.call_site = call_site;
+    return Add(RecordKind::kAllocationSample, sample);
+  }
+  SpoolMaker& EndChunk() {
+    chunk_.slots = static_cast<uint32_t>(slots_.size() / kSlotBytes);
+    std::string payload(reinterpret_cast<const char*>(&chunk_), sizeof(chunk_));
+    payload.append(reinterpret_cast<const char*>(slots_.data()), slots_.size());
+    return Raw(FrameType::kChunk, chunk_segment_, payload);
+  }
+  SpoolMaker& Counters(uint32_t segment, uint32_t process, uint64_t ticks, int64_t live) {
+    const CounterFact fact{ticks, process, 0, live};
+    frames_.AppendFact(FrameType::kCounters, segment, fact);
+    return *this;
+  }
+  SpoolMaker& End(uint64_t ticks, int exit_code = 0, int exit_signal = 0) {
+    const EndFact fact{ticks, exit_code, exit_signal, 1000, 2000};
+    frames_.AppendFact(FrameType::kEnd, 0, fact);
+    return *this;
+  }
+
+  // The whole file.
+  std::string Bytes() const {
+    const SpoolHeader header = MakeSpoolHeader();
+    std::string bytes(reinterpret_cast<const char*>(&header), sizeof(header));
+    bytes.append(reinterpret_cast<const char*>(frames_.bytes().data()), frames_.size());
+    return bytes;
+  }
+  absl::StatusOr<Timeline> Build(TimelineRequest request = {}) const {
+    const TemporaryPath file("spool");
+    file.Write(Bytes());
+    request.spool = file.path();
+    return BuildTimeline(request, [](uint64_t, uint64_t) {});
+  }
+
+  static constexpr const char* kSession =
+      R"({"host":"node1","run":"2026_01_02_03_04_05","command":["python","train.py","--token","s3cret"],)"
+      R"("families":63,"clock_cost_ns":15.0,"wait_threshold_ns":1000,"logdir":"/tmp/x","run_exclusive":true,)"
+      R"("launcher_pid":1,"start_unix_ns":5,"max_profile_size":1000000,"also":["summary"]})";
+
+ private:
+  FrameBuffer frames_;
+  uint32_t chunk_segment_ = 0;
+  ChunkFact chunk_{};
+  std::vector<uint8_t> slots_;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_TESTS_UNIT_WRITER_SPOOL_MAKER_H_
