@@ -224,6 +224,7 @@ void Attach(int argc, char** argv, char** environment) {
   }
 
   g_attachment.segment = segment;
+  g_attachment.own_process_only = session.only_child_of != 0;
   g_attachment.clock = static_cast<ClockKind>(session.clock_kind);
   g_attachment.has_exit_key = pthread_key_create(&g_attachment.exit_key, OnThreadExit) == 0;
   rlimit stack;

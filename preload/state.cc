@@ -65,6 +65,7 @@ bool RegisterForkChild(ThreadState* thread) {
                                    __ATOMIC_RELAXED)) {
     return none != kEpochRegistering;
   }
+  if (g_attachment.own_process_only) return false;  // the page keeps kEpochRegistering, as below
   uint32_t slot, serial;
   // thread->epoch is still the parent's serial if the forking thread gets here, which it does but for raw clones.
   if (!ClaimProcessSlot(thread->epoch == kEpochNone ? 0 : thread->epoch, &slot, &serial)) {

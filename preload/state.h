@@ -28,6 +28,7 @@ inline constexpr uint32_t kEpochNone = 0xfffffffe;         // of a thread that i
 struct Attachment {
   Segment segment;      // valid when `attached`
   bool attached;
+  bool own_process_only;  // --follow=none: fork children stay unregistered
   ClockKind clock;
   pthread_key_t exit_key;
   bool has_exit_key;

@@ -24,6 +24,39 @@ constexpr size_t kMaxCounterSamples = 4000;
 constexpr int kMaxFrames = 48;
 constexpr size_t kMaxAllocationSites = 200;
 constexpr uint64_t kProgressBytes = 16u << 20;
+constexpr size_t kMaxTypes = 60000;
+constexpr uint16_t kNoType = 65535;
+
+// Of counters that only a hostile target lets run backwards.
+uint64_t Difference(uint64_t now, uint64_t before) { return now > before ? now - before : 0; }
+
+// Sums that a hostile target's numbers cannot make negative.
+void AddTo(int64_t* sum, int64_t more) {
+  if (__builtin_add_overflow(*sum, more, sum)) *sum = INT64_MAX;
+}
+void AddTicks(int64_t* sum, uint64_t ticks) {
+  AddTo(sum, static_cast<int64_t>(std::min<uint64_t>(ticks, INT64_MAX)));
+}
+
+// A member of the session's description, or `otherwise` where it is absent or of another kind.
+std::string TextOf(const nlohmann::json& json, const char* name, const std::string& otherwise = "") {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : otherwise;
+}
+template <typename Number>
+Number NumberOf(const nlohmann::json& json, const char* name, Number otherwise) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_number() ? found->get<Number>() : otherwise;
+}
+std::vector<std::string> TextsOf(const nlohmann::json& json, const char* name) {
+  std::vector<std::string> texts;
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_array()) return texts;
+  for (const auto& text : *found) {
+    if (text.is_string()) texts.push_back(text.get<std::string>());
+  }
+  return texts;
+}
 
 struct Site {
   Identity process;
@@ -86,18 +119,12 @@ class Builder {
   absl::Status TakeSession() {
     const auto json = nlohmann::json::parse(facts_.session_json, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) return absl::DataLossError("the spool's description of the session is unreadable");
-    timeline_.host = !request_.host.empty() ? request_.host : json.value("host", "");
-    timeline_.run = json.value("run", "");
-    families_ = json.value("families", 0u);
-    clock_cost_ns_ = json.value("clock_cost_ns", 15.0);
-    wait_threshold_ns_ = json.value("wait_threshold_ns", uint64_t{1000});
-    std::vector<std::string> command;
-    if (json.contains("command") && json["command"].is_array()) {
-      for (const auto& word : json["command"]) {
-        if (word.is_string()) command.push_back(word.get<std::string>());
-      }
-    }
-    timeline_.command_line = CommandLine(MaskSecrets(command));
+    timeline_.host = !request_.host.empty() ? request_.host : TextOf(json, "host");
+    timeline_.run = TextOf(json, "run");
+    families_ = NumberOf(json, "families", 0u);
+    clock_cost_ns_ = NumberOf(json, "clock_cost_ns", 15.0);
+    wait_threshold_ns_ = NumberOf(json, "wait_threshold_ns", uint64_t{1000});
+    timeline_.command_line = CommandLine(MaskSecrets(TextsOf(json, "command")));
     return absl::OkStatus();
   }
 
@@ -128,6 +155,7 @@ class Builder {
 
   uint16_t Type(std::string_view name, EventFamily family, ObjectKind object, ValueKind value) {
     const std::string key = StrCat(name, "\n", static_cast<int>(object), "\n", static_cast<int>(value));
+    if (timeline_.types.size() >= kMaxTypes && type_ids_.find(key) == type_ids_.end()) return kNoType;
     const auto [entry, added] = type_ids_.try_emplace(key, static_cast<uint16_t>(timeline_.types.size()));
     if (added) {
       EventType type;
@@ -142,18 +170,18 @@ class Builder {
     return entry->second;
   }
 
-  // The event type of an operation of a segment; 65535: no such operation.
+  // The event type of an operation of a segment; kNoType: no such operation.
   uint16_t OperationType(uint32_t segment, uint32_t operation) {
     auto& types = operation_types_[segment];
     if (types.empty()) {
       const auto found = facts_.segments.find(segment);
-      if (found == facts_.segments.end()) return 65535;
+      if (found == facts_.segments.end()) return kNoType;
       for (const Operation& row : found->second.operations) {
         types.push_back(Type(row.name, FamilyOf(row.family), ObjectOf(row.object), ValueOf(row)));
       }
-      if (types.empty()) types.push_back(65535);
+      if (types.empty()) types.push_back(kNoType);
     }
-    return operation < types.size() ? types[operation] : 65535;
+    return operation < types.size() ? types[operation] : kNoType;
   }
 
   static EventFamily FamilyOf(uint32_t family) {
@@ -223,7 +251,8 @@ class Builder {
       process.arguments = MaskSecrets(image.arguments);
       process.name = ProcessName(process.executable, process.arguments);
       process.start_ps = ClampedPs(facts.start_ticks);
-      process.end_ps = facts.end_ticks == 0 ? timeline_.duration_ps : ClampedPs(facts.end_ticks);
+      process.end_ps =
+          facts.end_ticks == 0 ? timeline_.duration_ps : std::max(process.start_ps, ClampedPs(facts.end_ticks));
       process.rank = RankOf(image.ranks, kRank);
       process.local_rank = RankOf(image.ranks, kLocalRank);
       process.world_size = RankOf(image.ranks, kWorldSize);
@@ -330,13 +359,12 @@ class Builder {
     const ProcessFacts& facts = facts_.processes[identity];
     if (facts.parent_serial != 0) {
       const auto parent = process_index_.find({identity.segment, facts.parent_serial});
-      if (parent != process_index_.end()) return static_cast<int>(parent->second);
+      if (parent != process_index_.end() && parent->second < index) return static_cast<int>(parent->second);
     }
-    // By number: the latest process with that pid that had begun before us.
+    // By number: the latest process with that pid that had begun before us. Never a later one: no circles.
     int best = -1;
-    for (uint32_t i = 0; i < timeline_.processes.size(); ++i) {
+    for (uint32_t i = 0; i < index; ++i) {
       const Process& other = timeline_.processes[i];
-      if (i == index || other.start_ps > timeline_.processes[index].start_ps) continue;
       // exec: the earlier image of the same process.
       if ((other.pid == facts.parent_pid || other.pid == facts.pid) && other.pid != 0) best = static_cast<int>(i);
     }
@@ -364,7 +392,7 @@ class Builder {
       thread.is_main = process.has_last ? facts.tid == process.last.pid : facts.tid == process.pid;
       thread.start_ps = ClampedPs(facts.start_ticks);
       const uint64_t end = facts.end_ticks != 0 ? facts.end_ticks : process.end_ticks;
-      thread.end_ps = end == 0 ? timeline_.duration_ps : ClampedPs(end);
+      thread.end_ps = end == 0 ? timeline_.duration_ps : std::max(thread.start_ps, ClampedPs(end));
       timeline_.threads.push_back(std::move(thread));
     }
   }
@@ -402,7 +430,9 @@ class Builder {
         } else if (record.tag.kind == RecordKind::kExec) {
           TakeExec(frame.segment, thread->second, record);
         }
-        ++timeline_.processes[process->second].records;
+        if (record.tag.kind != RecordKind::kPad && record.tag.kind != RecordKind::kChunkBegin) {
+          ++timeline_.processes[process->second].records;
+        }
       });
     }
   }
@@ -412,7 +442,7 @@ class Builder {
     if (!record.Read(&span)) return;
     const uint16_t type = OperationType(segment, record.tag.aux);
     const uint64_t end = span.start + span.ticks;
-    if (type == 65535 || end < span.start) {
+    if (type == kNoType || end < span.start) {
       ++timeline_.corrupt_records;
       return;
     }
@@ -423,7 +453,7 @@ class Builder {
     OperationTotal& total = totals_[{process, type}];
     ++total.calls;
     ++total.recorded;
-    total.total_ps += static_cast<int64_t>(stop - start);
+    AddTicks(&total.total_ps, stop - start);
     total.longest_ps = std::max(total.longest_ps, static_cast<int64_t>(stop - start));
     const uint32_t site = SiteId({segment, chunk.process_serial}, span.call_site, type);
     if (site != 0) {
@@ -449,10 +479,11 @@ class Builder {
     ExecRecord exec;
     if (!record.Read(&exec) || exec.ticks < open_ || exec.ticks >= close_) return;
     uint16_t type = OperationType(segment, record.tag.aux);
-    if (type == 65535) return;
+    if (type == kNoType) return;
     Event event;
     event.start_ps = static_cast<int64_t>(exec.ticks);
     event.type = Type(timeline_.types[type].name, EventFamily::kProcess, ObjectKind::kNone, ValueKind::kNone);
+    if (event.type == kNoType) return;
     event.detail = timeline_.strings.Intern(record.Text(sizeof(exec), exec.text_length));
     Keep(thread, event);
   }
@@ -477,12 +508,15 @@ class Builder {
     return last_site_;
   }
 
-  // Keeps the event if the budget allows its length; when there are too many, the shortest go.
+  // Keeps the event if the budget allows its length; when there are too many, the shortest go. Instants have no length
+  // to go by: they get half of the budget, first come, first served.
   void Keep(uint32_t thread, const Event& event) {
-    if (event.duration_ps > 0 && static_cast<uint64_t>(event.duration_ps) < shortest_ticks_) {
+    const bool instant = event.duration_ps == 0;
+    if (instant ? instants_ >= event_limit_ / 2 : static_cast<uint64_t>(event.duration_ps) < shortest_ticks_) {
       ++timeline_.events_over_budget;
       return;
     }
+    if (instant) ++instants_;
     timeline_.threads[thread].events.push_back(event);
     if (++kept_ <= event_limit_) return;
     // The length that leaves three quarters: a median-like cut by buckets of powers of two.
@@ -498,7 +532,7 @@ class Builder {
         kept += owner.events.size();
       }
       kept_ = kept;
-      if (shortest_ticks_ > uint64_t{1} << 50) break;  // instants alone exceed the budget
+      if (shortest_ticks_ > uint64_t{1} << 62) break;
     }
   }
 
@@ -516,7 +550,7 @@ class Builder {
       if (facts.end_ticks != 0) end = std::min(end, facts.end_ticks);
       const uint64_t start = std::max(since, open_);
       const uint16_t type = OperationType(identity.segment, facts.last.wait_operation);
-      if (end <= start || type == 65535) continue;
+      if (end <= start || type == kNoType) continue;
       Event event;
       event.start_ps = static_cast<int64_t>(start);
       event.duration_ps = static_cast<int64_t>(end - start);
@@ -534,7 +568,7 @@ class Builder {
       OperationTotal& total = totals_[{timeline_.threads[index].process, type}];
       ++total.calls;
       ++total.recorded;
-      total.total_ps += event.duration_ps;
+      AddTo(&total.total_ps, event.duration_ps);
       total.longest_ps = std::max(total.longest_ps, event.duration_ps);
       Keep(index, event);
     }
@@ -630,7 +664,7 @@ class Builder {
       total.site = names[i];
       total.type = site.type;
       total.calls += site.calls;
-      total.total_ps += facts_.clock.DurationPs(site.ticks);
+      AddTo(&total.total_ps, facts_.clock.DurationPs(site.ticks));
       total.longest_ps = std::max(total.longest_ps, facts_.clock.DurationPs(site.longest));
     }
     for (Thread& thread : timeline_.threads) {
@@ -693,35 +727,37 @@ class Builder {
       const auto process = process_index_.find({identity.segment, thread.process_serial});
       if (process == process_index_.end() || !thread.has_last) continue;
       AllocatorTotals& totals = timeline_.processes[process->second].allocator;
-      totals.allocations += thread.last.allocations - thread.first.allocations;
-      totals.frees += thread.last.frees - thread.first.frees;
-      totals.allocated_bytes += thread.last.allocated_bytes - thread.first.allocated_bytes;
-      totals.freed_bytes += thread.last.freed_bytes - thread.first.freed_bytes;
+      totals.allocations += Difference(thread.last.allocations, thread.first.allocations);
+      totals.frees += Difference(thread.last.frees, thread.first.frees);
+      totals.allocated_bytes += Difference(thread.last.allocated_bytes, thread.first.allocated_bytes);
+      totals.freed_bytes += Difference(thread.last.freed_bytes, thread.first.freed_bytes);
       for (const auto& [operation, count] : thread.last_counts) {
         const uint16_t type = OperationType(identity.segment, operation);
-        if (type == 65535) continue;
+        if (type == kNoType) continue;
         CountFact before{};
         const auto first = thread.first_counts.find(operation);
         if (first != thread.first_counts.end()) before = first->second;
+        const uint64_t calls = Difference(count.calls, before.calls);
+        if (calls == 0) continue;
         OperationTotal& total = totals_[{process->second, type}];
-        total.calls += count.calls - before.calls;
-        total.total_ps += static_cast<int64_t>(count.ticks - before.ticks);
-        short_calls_ += count.calls - before.calls;
+        total.calls += calls;
+        AddTicks(&total.total_ps, Difference(count.ticks, before.ticks));
+        short_calls_ += calls;
       }
-      for (uint32_t cause = 0; cause < kDropCauses; ++cause) drops_[cause] += thread.last.dropped[cause];
+      for (uint32_t cause = 0; cause < kDropCauses; ++cause) drops_[cause] += Difference(thread.last.dropped[cause], thread.first.dropped[cause]);
     }
     std::set<uint32_t> segments;
     for (const auto& [identity, index] : process_index_) {
       const ProcessFacts& facts = facts_.processes[identity];
       AllocatorTotals& totals = timeline_.processes[index].allocator;
-      totals.allocations += facts.last.late_allocations - facts.first.late_allocations;
-      totals.frees += facts.last.late_frees - facts.first.late_frees;
-      totals.allocated_bytes += facts.last.late_allocated_bytes - facts.first.late_allocated_bytes;
-      totals.freed_bytes += facts.last.late_freed_bytes - facts.first.late_freed_bytes;
+      totals.allocations += Difference(facts.last.late_allocations, facts.first.late_allocations);
+      totals.frees += Difference(facts.last.late_frees, facts.first.late_frees);
+      totals.allocated_bytes += Difference(facts.last.late_allocated_bytes, facts.first.late_allocated_bytes);
+      totals.freed_bytes += Difference(facts.last.late_freed_bytes, facts.first.late_freed_bytes);
       totals.live_bytes = static_cast<int64_t>(totals.allocated_bytes - totals.freed_bytes);
       totals.peak_bytes = std::max(facts.last.peak_bytes, totals.live_bytes);
       if (segments.insert(identity.segment).second) {
-        for (uint32_t cause = 0; cause < kDropCauses; ++cause) drops_[cause] += facts.last.dropped[cause];
+        for (uint32_t cause = 0; cause < kDropCauses; ++cause) drops_[cause] += Difference(facts.last.dropped[cause], facts.first.dropped[cause]);
       }
     }
   }
@@ -762,6 +798,9 @@ class Builder {
         track.samples.push_back({ClampedPs(highest_at), static_cast<double>(highest)});
         in_bucket = 0;
       }
+      if (in_bucket != 0) track.samples.push_back({ClampedPs(highest_at), static_cast<double>(highest)});
+      std::stable_sort(track.samples.begin(), track.samples.end(),
+                       [](const CounterSample& a, const CounterSample& b) { return a.time_ps < b.time_ps; });
       if (!track.samples.empty()) timeline_.counters.push_back(std::move(track));
     }
   }
@@ -870,6 +909,7 @@ class Builder {
   Symbolizer symbolizer_;
   uint64_t event_limit_ = 0;
   uint64_t kept_ = 0;
+  uint64_t instants_ = 0;
   uint64_t shortest_ticks_ = 0;
   uint64_t short_calls_ = 0;
   uint64_t drops_[kDropCauses] = {};
@@ -890,18 +930,15 @@ absl::StatusOr<SpoolSummary> ReadSpoolSummary(const std::string& path) {
     const auto json = nlohmann::json::parse(frame.payload, nullptr, false);
     if (!json.is_object()) break;
     SpoolSummary summary;
-    summary.logdir = json.value("logdir", "");
-    summary.run = json.value("run", "");
-    summary.host = json.value("host", "");
-    summary.run_exclusive = json.value("run_exclusive", true);
-    summary.launcher_pid = json.value("launcher_pid", 0);
-    summary.start_unix_ns = json.value("start_unix_ns", uint64_t{0});
-    summary.max_profile_size = json.value("max_profile_size", uint64_t{0});
-    if (json.contains("also") && json["also"].is_array()) {
-      for (const auto& name : json["also"]) {
-        if (name.is_string()) summary.also.push_back(name.get<std::string>());
-      }
-    }
+    summary.logdir = TextOf(json, "logdir");
+    summary.run = TextOf(json, "run");
+    summary.host = TextOf(json, "host");
+    const auto exclusive = json.find("run_exclusive");
+    summary.run_exclusive = exclusive == json.end() || !exclusive->is_boolean() || exclusive->get<bool>();
+    summary.launcher_pid = NumberOf(json, "launcher_pid", 0);
+    summary.start_unix_ns = NumberOf(json, "start_unix_ns", uint64_t{0});
+    summary.max_profile_size = NumberOf(json, "max_profile_size", uint64_t{0});
+    summary.also = TextsOf(json, "also");
     return summary;
   }
   return absl::DataLossError(StrCat(path, ": the spool has no readable beginning"));
