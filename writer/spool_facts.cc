@@ -22,6 +22,18 @@ bool ReadHex(std::string_view* text, char separator, uint64_t* value) {
 
 uint64_t Distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 
+// Slots of the fixed part; 0: a kind of another version.
+uint32_t FixedSlots(RecordKind kind) {
+  switch (kind) {
+#define TBPROF_RECORD(number, Name, fixed_slots, variable) \
+  case RecordKind::k##Name:                                \
+    return fixed_slots;
+#include "wire/records.def"
+#undef TBPROF_RECORD
+  }
+  return 0;
+}
+
 class FactReader {
  public:
   FactReader(SpoolFacts* facts, uint32_t window) : facts_(facts), window_(window) {}
@@ -121,6 +133,16 @@ class FactReader {
     facts_->segments[frame.segment] = std::move(segment);
   }
 
+  // Whether a capture's counters are best counted from `fact`. Before the window's frame is read its opening lies ahead:
+  // then the latest is the nearest. A thread or process that began inside the window has its counters from 0.
+  template <typename Fact>
+  bool IsNearerToOpening(const Fact& fact, const Fact& first, bool has_first) const {
+    if (window_ == 0) return false;
+    if (!facts_->window_found) return true;
+    return fact.start_ticks < facts_->open_ticks &&
+           (!has_first || Distance(fact.taken_ticks, facts_->open_ticks) < Distance(first.taken_ticks, facts_->open_ticks));
+  }
+
   void TakeThread(const Frame& frame) {
     ThreadFact fact;
     if (!frame.Read(&fact) || fact.serial == 0) {
@@ -145,14 +167,10 @@ class FactReader {
       memcpy(&count, rest.data() + i * sizeof(count), sizeof(count));
       if (count.operation < kMaxOperations) counts[count.operation] = count;
     }
-    // A thread that began inside the window has its counters from 0.
-    if (fact.start_ticks < facts_->open_ticks && window_ != 0) {
-      if (!thread.has_first || Distance(fact.taken_ticks, facts_->open_ticks) <
-                                   Distance(thread.first.taken_ticks, facts_->open_ticks)) {
-        thread.first = fact;
-        thread.first_counts = counts;
-        thread.has_first = true;
-      }
+    if (IsNearerToOpening(fact, thread.first, thread.has_first)) {
+      thread.first = fact;
+      thread.first_counts = counts;
+      thread.has_first = true;
     }
     if (!thread.has_last || thread.last.taken_ticks <= facts_->close_ticks) {
       thread.last = fact;
@@ -175,9 +193,7 @@ class FactReader {
     process.end_ticks = fact.end_ticks;
     process.forked = fact.parent_serial != 0;
     Seen(fact.end_ticks);
-    if (fact.start_ticks < facts_->open_ticks && window_ != 0 &&
-        (!process.has_first || Distance(fact.taken_ticks, facts_->open_ticks) <
-                                   Distance(process.first.taken_ticks, facts_->open_ticks))) {
+    if (IsNearerToOpening(fact, process.first, process.has_first)) {
       process.first = fact;
       process.has_first = true;
     }
@@ -232,6 +248,10 @@ class FactReader {
     ThreadFacts* of_chunk = nullptr;
     ForEachRecord(frame, &chunk, &facts_->corrupt_records, [&](const RecordView& record) {
       ++facts_->records;
+      if (record.tag.slots < FixedSlots(record.tag.kind)) {
+        ++facts_->corrupt_records;
+        return;
+      }
       const Identity process{frame.segment, chunk.process_serial};
       const Identity thread{frame.segment, chunk.thread_serial};
       switch (record.tag.kind) {

@@ -469,16 +469,34 @@ RunResult RunTbprof(const std::vector<std::string>& words, RunOptions options) {
   return RunBare(command, options);
 }
 
+namespace {
+
+// The first lines in which two texts differ.
+std::string Difference(const std::string& bare, const std::string& profiled) {
+  const std::vector<std::string> a = Lines(bare), b = Lines(profiled);
+  std::string text;
+  int shown = 0;
+  for (size_t i = 0; i < std::max(a.size(), b.size()) && shown < 8; ++i) {
+    const std::string left = i < a.size() ? a[i] : "(end)", right = i < b.size() ? b[i] : "(end)";
+    if (left == right) continue;
+    text += "line " + std::to_string(i + 1) + "\n  bare:         " + left + "\n  under tbprof: " + right + "\n";
+    ++shown;
+  }
+  return text;
+}
+
+}  // namespace
+
 testing::AssertionResult SameOutput(const RunResult& bare, const RunResult& profiled) {
   if (bare.status != profiled.status) {
     return testing::AssertionFailure() << "wait status " << bare.status << " bare, " << profiled.status
                                        << " under tbprof\n" << bare.err << "\n" << profiled.err << profiled.AllSaid();
   }
   if (bare.out != profiled.out) {
-    return testing::AssertionFailure() << "stdout, bare:\n" << bare.out << "\nunder tbprof:\n" << profiled.out;
+    return testing::AssertionFailure() << "stdout differs, " << Difference(bare.out, profiled.out);
   }
   if (bare.err != profiled.err) {
-    return testing::AssertionFailure() << "stderr, bare:\n" << bare.err << "\nunder tbprof:\n" << profiled.err;
+    return testing::AssertionFailure() << "stderr differs, " << Difference(bare.err, profiled.err);
   }
   return testing::AssertionSuccess();
 }
