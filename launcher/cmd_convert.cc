@@ -57,6 +57,31 @@ std::vector<std::string> FindSpools(const std::string& operand) {
 }
 
 // True when the profile was written.
+bool ConvertWindow(const Options& options, const ConversionRequest& request, Terminal* terminal) {
+  absl::StatusOr<std::unique_ptr<Conversion>> conversion = Conversion::Start(request);
+  if (!conversion.ok()) {
+    terminal->Error(std::string(conversion.status().message()));
+    return false;
+  }
+  {
+    Progress progress(terminal, "writing the profile");
+    while (!(*conversion)->Read()) {
+      pollfd entry{(*conversion)->fd(), POLLIN, 0};
+      poll(&entry, 1, 1000);
+      progress.Update((*conversion)->done(), (*conversion)->total());
+    }
+  }
+  const ConversionResult& result = (*conversion)->result();
+  if (!result.status.ok()) {
+    terminal->Error(Concat(PrintableUtf8(request.spool), ": ", result.status.message()));
+    return false;
+  }
+  for (const std::string& line : result.lines) terminal->Say(line);
+  const absl::Status status = WriteSummaryJson(options, result.summary_json);
+  if (!status.ok()) terminal->Error(std::string(status.message()));
+  return status.ok();
+}
+
 bool ConvertOne(const Options& options, const std::string& spool, bool recovering, Terminal* terminal) {
   const absl::StatusOr<SpoolSummary> summary = ReadSpoolSummary(spool);
   if (!summary.ok()) {
@@ -87,25 +112,13 @@ bool ConvertOne(const Options& options, const std::string& spool, bool recoverin
   request.recovered = recovering;
   request.color = terminal->color();
   request.width = std::min(terminal->width(), 100);
-  absl::StatusOr<std::unique_ptr<Conversion>> conversion = Conversion::Start(request);
-  if (!conversion.ok()) {
-    terminal->Error(std::string(conversion.status().message()));
-    return false;
+  // The run's own window; where there was none, each capture.
+  std::vector<uint32_t> windows = summary->windows;
+  if (windows.empty() || std::find(windows.begin(), windows.end(), 0u) != windows.end()) windows = {0};
+  for (const uint32_t window : windows) {
+    request.window = window;
+    if (!ConvertWindow(options, request, terminal)) return false;
   }
-  {
-    Progress progress(terminal, "writing the profile");
-    while (!(*conversion)->Read()) {
-      pollfd entry{(*conversion)->fd(), POLLIN, 0};
-      poll(&entry, 1, 1000);
-      progress.Update((*conversion)->done(), (*conversion)->total());
-    }
-  }
-  const ConversionResult& result = (*conversion)->result();
-  if (!result.status.ok()) {
-    terminal->Error(Concat(PrintableUtf8(spool), ": ", result.status.message()));
-    return false;
-  }
-  for (const std::string& line : result.lines) terminal->Say(line);
   return true;
 }
 

@@ -31,8 +31,6 @@
 namespace tbprof {
 namespace {
 
-constexpr uint64_t kMaxCaptureNs = 60'000'000'000;
-constexpr uint64_t kSecond = 1'000'000'000;
 
 std::string WorkingDirectory() {
   const std::unique_ptr<char, decltype(&free)> directory(getcwd(nullptr, 0), &free);
@@ -186,7 +184,8 @@ class Run {
     config.also = options_.also;
     config.window = options_.window.kind == Window::Kind::kAll    ? "all"
                     : options_.window.kind == Window::Kind::kNone ? "none"
-                                                                  : "range";
+                                                                  : Concat(absl::FormatDuration(options_.window.delay), "+",
+                                                                           absl::FormatDuration(options_.window.duration));
     absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(config);
     if (!session.ok()) return session.status();
     session_ = std::move(*session);
@@ -252,7 +251,7 @@ class Run {
 
   // --follow=all: processes that outlive the command are waited for.
   bool Following() {
-    if (options_.follow != Follow::kAll || stop_) return false;
+    if (options_.follow != Follow::kAll || stop_ || stop_following_) return false;
     ReapAdopted();
     return session_->live_processes() > 0;
   }
@@ -262,6 +261,9 @@ class Run {
       siginfo_t info{};
       if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
       if (info.si_pid == target_->pid() || info.si_pid == signals_->witness_pid()) return;
+      for (const auto& conversion : conversions_) {
+        if (info.si_pid == conversion->pid()) return;
+      }
       waitid(P_PID, static_cast<id_t>(info.si_pid), &info, WEXITED | WNOHANG);
     }
   }
@@ -284,6 +286,7 @@ class Run {
           }
           break;
         case SignalAction::kWarnConverting:
+          stop_following_ = true;
           terminal_.Say("writing the profile; interrupt once more to stop and keep the raw records");
           break;
         case SignalAction::kStopConverting:
@@ -308,7 +311,7 @@ class Run {
     capture_ = ++captures_;
     session_->OpenWindow(capture_);
     session_->RequestFlush();  // the counters as they are now: the capture's totals begin there
-    const uint64_t length = std::min(Nanoseconds(options_.window_duration), kMaxCaptureNs);
+    const uint64_t length = Nanoseconds(options_.window_duration);
     capture_until_ns_ = ReadMonotonic() + length;
     terminal_.Say(Concat("capture ", capture_, ": recording for ", absl::FormatDuration(absl::Nanoseconds(length))));
   }
@@ -441,7 +444,10 @@ class Run {
     if (!wanted && !run_converted_ && captures_ == 0) {
       terminal_.Say("--window=none and no capture was asked for: nothing was recorded, no profile written");
     }
-    if (!summary_.summary_json.empty()) WriteSummaryJson();
+    if (!summary_.summary_json.empty()) {
+      const absl::Status status = WriteSummaryJson(options_, summary_.summary_json);
+      if (!status.ok()) ConversionFailed(status);
+    }
     if (keep) {
       terminal_.Say(Concat(options_.keep_spool && !failed_ ? "raw records kept: tbprof convert "
                                                            : "raw records kept; to write the profile: tbprof recover ",
@@ -453,24 +459,6 @@ class Run {
     if (failed_ && options_.strict && !end_.signaled && end_.code == 0) return kExitUsage;
     leave_like_target_ = true;
     return 0;
-  }
-
-  void WriteSummaryJson() {
-    int fd = options_.summary_json_fd;
-    ScopedFd file;
-    if (!options_.summary_json.empty()) {
-      file.Reset(open(options_.summary_json.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-      fd = file.get();
-    } else if (fd < 0) {
-      return;
-    }
-    const std::string& text = summary_.summary_json;
-    if (fd < 0 || write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-      terminal_.Error(Concat("cannot write the summary to ",
-                             options_.summary_json.empty() ? Concat("descriptor ", fd) : options_.summary_json, ": ",
-                             strerror(errno)));
-      failed_ = true;
-    }
   }
 
   const Options& options_;
@@ -485,6 +473,7 @@ class Run {
   uint64_t start_ns_ = 0, end_ns_ = 0;
   bool closed_ = false;
   bool stop_ = false;
+  bool stop_following_ = false;
   bool failed_ = false;
   bool leave_like_target_ = false;
 

@@ -135,6 +135,29 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
 
 }  // namespace
 
+absl::Status WriteSummaryJson(const Options& options, const std::string& text) {
+  ScopedFd file;
+  int fd = options.summary_json_fd;
+  if (!options.summary_json.empty()) {
+    file.Reset(open(options.summary_json.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    fd = file.get();
+  } else if (fd < 0) {
+    return absl::OkStatus();
+  }
+  size_t done = 0;
+  while (fd >= 0 && done < text.size()) {
+    const ssize_t wrote = write(fd, text.data() + done, text.size() - done);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) break;
+    done += static_cast<size_t>(wrote);
+  }
+  if (fd >= 0 && done == text.size()) return absl::OkStatus();
+  const int error = errno;
+  return absl::ErrnoToStatus(error, Concat("cannot write the summary to ", options.summary_json.empty()
+                                                                                ? Concat("descriptor ", fd)
+                                                                                : options.summary_json));
+}
+
 bool IsConvertWorker(int argc, char** argv) { return argc == 2 && strcmp(argv[1], kWorkerArgument) == 0; }
 
 int ConvertWorker() {

@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "launcher/options.h"
 #include "launcher/scoped.h"
 
 namespace tbprof {
@@ -54,6 +55,7 @@ class Conversion {
   ~Conversion();  // kills the worker if it still runs
 
   int fd() const { return pipe_.get(); }
+  pid_t pid() const { return pid_; }
   // Takes what the worker has said; true when it has finished. Never waits.
   bool Read();
   bool finished() const { return finished_; }
@@ -74,6 +76,9 @@ class Conversion {
   bool has_result_ = false;
   bool finished_ = false;
 };
+
+// The summary to where --summary-json wants it; nothing without that option.
+absl::Status WriteSummaryJson(const Options& options, const std::string& text);
 
 // Whether this process was started as a worker, and what it then does.
 bool IsConvertWorker(int argc, char** argv);

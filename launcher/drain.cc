@@ -148,6 +148,10 @@ void Drain::DrainLoop() {
       if (process.ended) dead_.insert(key);
     }
     const bool work = Pass();
+    for (MappedSegment* segment : pass_segments_) {
+      const uint32_t exited = __atomic_load_n(&segment->segment.header->threads_exited, __ATOMIC_ACQUIRE);
+      if (exited - segment->threads_exited >= kThreadSlots / 16) AppendFacts(segment);
+    }
     for (const Ended& process : ended) {
       if (!process.ended) continue;
       for (MappedSegment* segment : pass_segments_) {
@@ -261,6 +265,11 @@ void Drain::EndProcess(MappedSegment* mapped, uint32_t process_serial) {
     slot->serial = 0;
     __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kFree), __ATOMIC_RELEASE);
   }
+  // Its chunks were closed above; nothing asks for it again.
+  const auto is_it = [&](const ProcessKey& key) { return key.number == mapped->number && key.serial == process_serial; };
+  std::erase_if(last_live_, [&](const auto& entry) { return is_it(entry.first); });
+  std::erase_if(outer_pids_, [&](const auto& entry) { return is_it(entry.first); });
+  dead_.erase({mapped->number, process_serial});
 }
 
 void Drain::AppendThreadFact(MappedSegment* mapped, const ThreadSlot& shared) {
@@ -330,6 +339,7 @@ void Drain::AppendProcessFact(MappedSegment* mapped, const ProcessSlot& shared, 
 
 void Drain::AppendFacts(MappedSegment* mapped) {
   const Segment& segment = mapped->segment;
+  mapped->threads_exited = __atomic_load_n(&segment.header->threads_exited, __ATOMIC_ACQUIRE);
   const uint32_t high = std::min(__atomic_load_n(&segment.header->thread_high, __ATOMIC_ACQUIRE), kThreadSlots);
   for (uint32_t i = 0; i < high; ++i) {
     ThreadSlot* slot = &segment.thread_slots[i];
@@ -382,7 +392,7 @@ void Drain::HandOver(bool force) {
   {
     std::lock_guard<std::mutex> lock(queue_mutex_);
     // A disk that stands still must not fill the memory, nor hold up the targets: what it can't take is let go, counted.
-    if (queued_bytes_ > kMaxQueuedBytes) {
+    if (queued_bytes_ > kMaxQueuedBytes && current_records_ > 0) {
       not_kept_.fetch_add(current_records_, std::memory_order_relaxed);
       current_->Clear();
       current_records_ = 0;
@@ -416,9 +426,9 @@ void Drain::WriteLoop() {
     if (block.frames != nullptr) {
       const std::vector<uint8_t>& bytes = block.frames->bytes();
       const uint64_t position = bytes_written_.load(std::memory_order_relaxed);
-      if (write_error() != 0 || (spool_limit_ != 0 && position + bytes.size() > spool_limit_)) {
+      if (write_error() != 0 || (spool_limit_ != 0 && block.records > 0 && position + bytes.size() > spool_limit_)) {
         not_kept_.fetch_add(block.records, std::memory_order_relaxed);
-        if (write_error() == 0 && block.records > 0) write_error_.store(EFBIG, std::memory_order_relaxed);
+        if (write_error() == 0) spool_full_.store(true, std::memory_order_relaxed);
       } else {
         size_t done = 0;
         while (done < bytes.size()) {

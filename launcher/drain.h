@@ -44,6 +44,7 @@ struct MappedSegment {
   Segment segment{};
   std::vector<ChunkReader> readers;
   uint32_t operation_count = 0;
+  uint32_t threads_exited = 0;  // as the segment counted them when slots were last freed
 };
 
 class Drain {
@@ -75,6 +76,7 @@ class Drain {
   uint64_t bytes_written() const { return bytes_written_.load(std::memory_order_relaxed); }
   uint64_t records() const { return records_.load(std::memory_order_relaxed); }
   uint64_t records_not_kept() const { return not_kept_.load(std::memory_order_relaxed); }
+  bool spool_full() const { return spool_full_.load(std::memory_order_relaxed); }
   int write_error() const { return write_error_.load(std::memory_order_relaxed); }  // errno, 0: none
 
  private:
@@ -145,6 +147,7 @@ class Drain {
 
   std::atomic<uint64_t> bytes_written_{0}, records_{0}, not_kept_{0};
   std::atomic<int> write_error_{0};
+  std::atomic<bool> spool_full_{false};
 };
 
 }  // namespace tbprof

@@ -63,10 +63,10 @@ absl::Status SetRun(Options& options, std::string_view value) {
     options.run.clear();
     return absl::OkStatus();
   }
-  bool printable = value.size() <= 200 && value.front() != '.';
+  bool printable = value.size() <= 128 && value.front() != '.';
   for (char c : value) printable = printable && c != '/' && static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
   if (!printable) {
-    return Expected("the name of one directory: at most 200 bytes, no slash, no control character, no leading dot");
+    return Expected("the name of one directory: at most 128 bytes, no slash, no control character, no leading dot");
   }
   options.run = std::string(value);
   return absl::OkStatus();

@@ -62,6 +62,19 @@ bool CounterIsUsable() {
 #endif
 }
 
+// Whether our number `pid` is a process with a segment mapped: a fork child in a pid namespace of its own gives a number
+// that here is somebody else's.
+bool MapsSegment(pid_t pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/maps"));
+  std::string line;
+  bool any = false;
+  while (std::getline(file, line)) {
+    any = true;
+    if (line.find("/memfd:tbprof") != std::string::npos) return true;
+  }
+  return !any;  // ended already, or another user's: no reason to doubt it
+}
+
 // Removes what killed launchers of this user left in `base`. A living one holds the lock on its directory.
 void SweepAbandoned(const std::string& base) {
   DIR* listing = opendir(base.c_str());
@@ -393,7 +406,7 @@ void Session::LookAfter(Target* target, uint64_t now_ns) {
     const int32_t inner = __atomic_load_n(&slot.pid, __ATOMIC_RELAXED);
     if (serial == 1) {
       process.pid = mapped->pid;
-    } else if (mapped->same_pids) {
+    } else if (mapped->same_pids && MapsSegment(inner)) {
       process.pid = inner;
     }
     if (process.pid > 0) {
@@ -482,12 +495,15 @@ void Session::RequestFlush() { drain_->RequestFlush(); }
 
 std::string Session::SpoolError() const {
   const int error = drain_->write_error();
-  return error == 0 ? "the disk was too slow" : error == EFBIG ? "it reached --spool-limit" : strerror(error);
+  return error != 0 ? strerror(error) : drain_->spool_full() ? "it reached --spool-limit" : "the disk was too slow";
 }
 
 size_t Session::live_processes() const {
   size_t count = 0;
-  for (const auto& target : targets_) count += target->processes.size();
+  for (const auto& target : targets_) {
+    // Of a process whose number we do not know, the end is not known either.
+    for (const Process& process : target->processes) count += process.pidfd.valid() ? 1 : 0;
+  }
   return count;
 }
 

@@ -236,6 +236,7 @@ void Attach(int argc, char** argv, char** environment) {
   ClaimProcessSlot(0, &slot, &serial);
   g_fork_page = reinterpret_cast<ForkPage*>(page);
   g_attachment.attached = true;
+  g_serial = serial;
   __atomic_store_n(&g_fork_page->epoch, serial, __ATOMIC_RELEASE);
   __atomic_store_n(&g_control, header, __ATOMIC_RELEASE);
 

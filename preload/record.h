@@ -32,7 +32,10 @@ void RecordSpan(ThreadState* thread, const WaitScope& wait, uint64_t ticks, int6
 
 inline void BeginWait(WaitScope* wait, uint16_t operation, uint64_t object, const void* call_site) {
   wait->thread = CurrentThread();
-  if (wait->thread == nullptr) return;
+  if (__builtin_expect(wait->thread == nullptr, 0)) {
+    CountMissedWait();
+    return;
+  }
   wait->operation = operation;
   wait->object = object;
   wait->call_site = reinterpret_cast<uint64_t>(call_site);

@@ -59,7 +59,7 @@ uint32_t ProcessSlotOf(uint32_t serial) {
 }
 
 // In a fork child, by the first thread that gets here. False: this process records nothing.
-bool RegisterForkChild(ThreadState* thread) {
+bool RegisterForkChild() {
   uint32_t none = 0;
   if (!__atomic_compare_exchange_n(&g_fork_page->epoch, &none, kEpochRegistering, false, __ATOMIC_ACQUIRE,
                                    __ATOMIC_RELAXED)) {
@@ -67,11 +67,11 @@ bool RegisterForkChild(ThreadState* thread) {
   }
   if (g_attachment.own_process_only) return false;  // the page keeps kEpochRegistering, as below
   uint32_t slot, serial;
-  // thread->epoch is still the parent's serial if the forking thread gets here, which it does but for raw clones.
-  if (!ClaimProcessSlot(thread->epoch == kEpochNone ? 0 : thread->epoch, &slot, &serial)) {
+  if (!ClaimProcessSlot(g_serial, &slot, &serial)) {
     Count(kDropNoProcessSlot);
     return false;  // the page keeps kEpochRegistering: no thread of this process tries again
   }
+  g_serial = serial;
   __atomic_store_n(&g_fork_page->epoch, serial, __ATOMIC_RELEASE);
   return true;
 }
@@ -80,6 +80,7 @@ bool RegisterForkChild(ThreadState* thread) {
 
 Attachment g_attachment;
 ForkPage* g_fork_page = &g_no_fork_page;
+uint32_t g_serial;
 const SegmentHeader* g_control = &g_nothing_armed;
 // No registered thread has this epoch, so that the comparison fails before the library is attached.
 __thread ThreadState t_thread = {.epoch = kEpochNone};
@@ -118,7 +119,7 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
   if (epoch == kEpochRegistering) return nullptr;
   const bool forked = epoch == 0;
   if (forked) {
-    if (!RegisterForkChild(thread)) return nullptr;
+    if (!RegisterForkChild()) return nullptr;
     epoch = __atomic_load_n(&g_fork_page->epoch, __ATOMIC_ACQUIRE);
   } else if (thread->phase == ThreadPhase::kEnded || thread->phase == ThreadPhase::kRegistering) {
     return nullptr;
@@ -130,7 +131,6 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
   uint32_t index;
   ThreadSlot* slot = ClaimThreadSlot(&index);
   if (slot == nullptr) {
-    Count(kDropNoThreadSlot);
     thread->phase = ThreadPhase::kRefused;
     thread->refused = kRefusedSkip;
     return nullptr;
@@ -170,6 +170,12 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
   return thread;
 }
 
+__attribute__((noinline)) void CountMissedWait() {
+  if (!g_attachment.attached) return;
+  if (t_thread.phase == ThreadPhase::kEnded) Count(kDropThreadEnding);
+  if (t_thread.phase == ThreadPhase::kRefused) Count(kDropNoThreadSlot);
+}
+
 void FlushLiveBytes(ThreadState* thread) {
   const int64_t add = thread->unflushed_live;
   thread->unflushed_live = 0;
@@ -193,6 +199,7 @@ void EndThread(ThreadState* thread) {
   slot->wait_since = 0;
   slot->end_ticks = Ticks();
   __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kExited), __ATOMIC_RELEASE);
+  __atomic_fetch_add(&g_attachment.segment.header->threads_exited, 1, __ATOMIC_RELEASE);
 }
 
 }  // namespace tbprof

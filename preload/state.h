@@ -37,6 +37,7 @@ struct Attachment {
 };
 extern Attachment g_attachment;
 extern ForkPage* g_fork_page;            // never null
+extern uint32_t g_serial;                // of this process; in a fork child its parent's, until the child registers
 extern const SegmentHeader* g_control;   // never null: a header that arms nothing until attached
 
 enum class ThreadPhase : uint8_t {
@@ -80,6 +81,9 @@ inline ThreadState* CurrentThread() {
   if (__builtin_expect(thread->epoch == __atomic_load_n(&g_fork_page->epoch, __ATOMIC_ACQUIRE), 1)) return thread;
   return CurrentThreadSlow(thread);
 }
+
+// A wait that no record can be made of: counts why.
+void CountMissedWait();
 
 // The end of this thread: gives back chunk and slot. By the exit key's destructor.
 void EndThread(ThreadState* thread);

@@ -296,11 +296,16 @@ inline bool ReadChunk(const Segment& segment, uint32_t index, bool owner_gone, C
   // A hole at the front of a closed chunk: the record a dead thread was writing. Look for the next one.
   if (closed && at < kSlotsPerChunk) {
     const uint32_t start = at;
+    // Freed chunks are zeroed: what stands here without a tag was being written.
+    const uint64_t* slot = chunk + static_cast<uint64_t>(at) * (kSlotBytes / 8);
+    const bool begun = __atomic_load_n(slot, __ATOMIC_RELAXED) == 0 &&
+                       (__atomic_load_n(slot + 1, __ATOMIC_RELAXED) | __atomic_load_n(slot + 2, __ATOMIC_RELAXED) |
+                        __atomic_load_n(slot + 3, __ATOMIC_RELAXED)) != 0;
     while (at < kSlotsPerChunk &&
            !IsTag(__atomic_load_n(chunk + static_cast<uint64_t>(at) * (kSlotBytes / 8), __ATOMIC_ACQUIRE), generation, at)) {
       ++at;
     }
-    if (at != start && at < kSlotsPerChunk) result->lost = 1;
+    if (at != start && (at < kSlotsPerChunk || begun)) result->lost = 1;
   }
   result->first = at;
   while (at < kSlotsPerChunk) {
@@ -319,8 +324,8 @@ inline bool ReadChunk(const Segment& segment, uint32_t index, bool owner_gone, C
 // After the slots were copied. Frees the chunk if it is closed and all of it was taken; true if it did.
 inline bool FinishChunk(const Segment& segment, uint32_t index, const ChunkReadResult& result) {
   if (!result.freed) return false;
-  // A tag of 65,535 claims ago must not be taken for a new one.
-  if (result.generation == 0xffff) memset(segment.Chunk(index), 0, kChunkBytes);
+  // What is left of an earlier use must never be taken for a record of a later one.
+  memset(segment.Chunk(index), 0, static_cast<uint64_t>(result.first + result.count) * kSlotBytes);
   __atomic_store_n(&segment.chunk_states[index], ChunkWord(ChunkState::kFree, result.generation, 0), __ATOMIC_RELEASE);
   // Low chunks first: few pages stay in use while the launcher keeps up.
   uint32_t hint = __atomic_load_n(&segment.header->chunk_hint, __ATOMIC_RELAXED);

@@ -65,7 +65,6 @@ enum DropCause : uint32_t {
   kDropNoChunk,        // every chunk is full: the launcher could not keep up or is gone
   kDropNoThreadSlot,
   kDropNoProcessSlot,
-  kDropNested,         // a signal handler needed more chunks than an interrupted record allows
   kDropThreadEnding,   // after the thread's last destructor
   kDropTooLong,
   kDropCauses = 8,
@@ -181,7 +180,8 @@ struct SegmentHeader {
   uint32_t modules_missed;    // an address in no recorded module was seen: the launcher reads the maps again
   uint64_t dropped[kDropCauses];  // where there is no thread slot
   uint32_t capture_requests;  // SIGUSR1 caught in the target
-  uint8_t reserved3[28];
+  uint32_t threads_exited;    // how many slots the launcher may free
+  uint8_t reserved3[24];
 };
 static_assert(offsetof(SegmentHeader, control) == 256);
 static_assert(offsetof(SegmentHeader, chunk_hint) == 320);

@@ -77,7 +77,7 @@ struct ThreadExitRecord {
   uint64_t reserved[2];
 };
 
-// aux = length of the text, which follows.
+// The text follows.
 struct ThreadNameRecord {
   Tag tag;
   uint64_t ticks;

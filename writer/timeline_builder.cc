@@ -13,12 +13,14 @@
 #include "writer/symbolize.h"
 #include "writer/text.h"
 #include "writer/unwind.h"
+#include "writer/utf8.h"
 
 namespace tbprof {
 namespace {
 
 // What an event takes in the file, measured on real runs; its share of the budget decides how many are kept.
 constexpr uint64_t kBytesPerEvent = 24;
+constexpr size_t kMaxWindows = 10'000;
 constexpr size_t kMaxSites = 1u << 20;
 constexpr size_t kMaxCounterSamples = 4000;
 constexpr int kMaxFrames = 48;
@@ -121,6 +123,7 @@ class Builder {
     if (!json.is_object()) return absl::DataLossError("the spool's description of the session is unreadable");
     timeline_.host = !request_.host.empty() ? request_.host : TextOf(json, "host");
     timeline_.run = TextOf(json, "run");
+    window_text_ = TextOf(json, "window");
     families_ = NumberOf(json, "families", 0u);
     clock_cost_ns_ = NumberOf(json, "clock_cost_ns", 15.0);
     wait_threshold_ns_ = NumberOf(json, "wait_threshold_ns", uint64_t{1000});
@@ -140,7 +143,7 @@ class Builder {
     facts_.clock.SetOrigin(open_);
     timeline_.origin_unix_ns = facts_.clock.UnixNs(open_);
     timeline_.duration_ps = std::max<int64_t>(facts_.clock.ToPs(close_), 1000);
-    timeline_.window = request_.window == 0 ? "all" : StrCat("capture ", request_.window);
+    timeline_.window = request_.window == 0 ? window_text_ : StrCat("capture ", request_.window);
     if (facts_.ended) {
       timeline_.exit_code = facts_.end.exit_code;
       timeline_.exit_signal = facts_.end.exit_signal;
@@ -153,15 +156,16 @@ class Builder {
     return std::clamp<int64_t>(facts_.clock.ToPs(ticks), 0, timeline_.duration_ps);
   }
 
-  uint16_t Type(std::string_view name, EventFamily family, ObjectKind object, ValueKind value) {
+  uint16_t Type(std::string_view said, EventFamily family, ObjectKind object, ValueKind value) {
+    const std::string name = ValidUtf8(said);
     const std::string key = StrCat(name, "\n", static_cast<int>(object), "\n", static_cast<int>(value));
     if (timeline_.types.size() >= kMaxTypes && type_ids_.find(key) == type_ids_.end()) return kNoType;
     const auto [entry, added] = type_ids_.try_emplace(key, static_cast<uint16_t>(timeline_.types.size()));
     if (added) {
       EventType type;
       // What a name may not begin with is taken for a step by its reader. Only a hostile target has such operations.
-      const bool reserved = name.substr(0, 5) == "train" || name.substr(0, 4) == "test";
-      type.name = reserved ? StrCat("call ", name) : std::string(name);
+      const bool reserved = name.rfind("train", 0) == 0 || name.rfind("test", 0) == 0;
+      type.name = reserved ? StrCat("call ", name) : name;
       type.family = family;
       type.object = object;
       type.value = value;
@@ -830,9 +834,9 @@ class Builder {
         "no free chunk (the launcher could not keep up)",
         "more than 4096 threads at a time",
         "more than 1024 fork children at a time",
-        "signal handlers nested too deep",
         "thread past its last destructor",
         "record too long",
+        "",
         "",
         "",
     };
@@ -889,6 +893,7 @@ class Builder {
   SpoolFacts facts_;
   Timeline timeline_;
   uint64_t open_ = 0, close_ = 0;
+  std::string window_text_;
   uint32_t families_ = 0;
   double clock_cost_ns_ = 0;
   uint64_t wait_threshold_ns_ = 0;
@@ -925,11 +930,18 @@ absl::StatusOr<SpoolSummary> ReadSpoolSummary(const std::string& path) {
   auto reader = SpoolReader::Open(path);
   if (!reader.ok()) return reader.status();
   Frame frame;
+  SpoolSummary summary;
+  bool found = false;
   while ((*reader)->Next(&frame)) {
-    if (frame.type != FrameType::kSession) continue;
+    WindowFact window;
+    if (frame.type == FrameType::kWindow && frame.Read(&window) && window.event == WindowEvent::kOpened) {
+      if (summary.windows.size() < kMaxWindows) summary.windows.push_back(window.number);
+      continue;
+    }
+    if (frame.type != FrameType::kSession || found) continue;
     const auto json = nlohmann::json::parse(frame.payload, nullptr, false);
     if (!json.is_object()) break;
-    SpoolSummary summary;
+    found = true;
     summary.logdir = TextOf(json, "logdir");
     summary.run = TextOf(json, "run");
     summary.host = TextOf(json, "host");
@@ -939,8 +951,8 @@ absl::StatusOr<SpoolSummary> ReadSpoolSummary(const std::string& path) {
     summary.start_unix_ns = NumberOf(json, "start_unix_ns", uint64_t{0});
     summary.max_profile_size = NumberOf(json, "max_profile_size", uint64_t{0});
     summary.also = TextsOf(json, "also");
-    return summary;
   }
+  if (found) return summary;
   return absl::DataLossError(StrCat(path, ": the spool has no readable beginning"));
 }
 

@@ -36,7 +36,7 @@ struct TimelineRequest {
 
 using ProgressFunction = std::function<void(uint64_t done, uint64_t total)>;
 
-// What a spool says of itself, without reading it all.
+// What a spool says of itself. Reads all of it.
 struct SpoolSummary {
   std::string logdir, run, host;
   bool run_exclusive = true;
@@ -45,6 +45,7 @@ struct SpoolSummary {
   uint64_t max_profile_size = 0;
   int launcher_pid = 0;
   uint64_t start_unix_ns = 0;
+  std::vector<uint32_t> windows;  // that were opened: 0 the run's own, captures from 1
 };
 absl::StatusOr<SpoolSummary> ReadSpoolSummary(const std::string& path);
 

@@ -63,7 +63,8 @@ TEST(Surroundings, SmallLimitsStillRun) {
   for (const char* limit : {"ulimit -f 8;", "ulimit -v 60000;", "ulimit -n 4;"}) {
     RunOptions options;
     options.directory = "/usr/lib";
-    const Pair pair = RunBoth({"/bin/sh", "-c", std::string(limit) + " exec '" + Program("surroundings") + "'"}, options);
+    options.launcher = InShell("");
+    const Pair pair = RunBoth({"/bin/sh", "-c", std::string(limit) + " exec \"$0\"", Program("surroundings")}, options);
     EXPECT_TRUE(SameOutput(pair.bare, pair.profiled)) << limit;
   }
 }

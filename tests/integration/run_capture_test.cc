@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Windows: captures on request, delayed ones; spools that are kept, converted again, recovered.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+using ::testing::SizeIs;
+
+// Stops waits_for_signals, which looks for that file.
+void Stop(const Running& running) { WriteFile(running.path() + "/stop", ""); }
+
+std::unique_ptr<Profile> ProfileIn(const std::string& run_directory) {
+  for (const auto& entry : std::filesystem::directory_iterator(run_directory)) {
+    if (entry.path().string().ends_with(".xplane.pb")) return Profile::Parse(entry.path());
+  }
+  return nullptr;
+}
+
+std::vector<std::string> RunDirectories(const std::string& logdir) {
+  std::vector<std::string> found;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(logdir + "/plugins/profile", none)) {
+    found.push_back(entry.path());
+  }
+  return found;
+}
+
+std::vector<std::string> Spools(const std::string& logdir) {
+  std::vector<std::string> found;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(logdir + "/.tbprof", none)) {
+    if (entry.path().string().ends_with(".spool")) found.push_back(entry.path());
+  }
+  return found;
+}
+
+TEST(Capture, OnSignalWhileTheProgramRuns) {
+  RunOptions options;
+  options.tbprof = {"--window=none", "--window-duration=300ms"};
+  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, options);
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  EXPECT_TRUE(RunDirectories(running->logdir()).empty());
+  running->Signal(SIGUSR1);
+  ASSERT_TRUE(running->WaitForError("verified")) << running->Err();
+  // Published at once, while the program goes on.
+  EXPECT_FALSE(running->Ended());
+  const std::vector<std::string> first = RunDirectories(running->logdir());
+  ASSERT_THAT(first, SizeIs(1));
+  const std::unique_ptr<Profile> profile = ProfileIn(first[0]);
+  ASSERT_NE(profile, nullptr);
+  EXPECT_GT(profile->Count("usleep"), 3);
+  const auto summary = nlohmann::json::parse(ReadFile(first[0] + "/summary.json"), nullptr, false);
+  EXPECT_GE(summary["wall_s"].get<double>(), 0.25);
+  EXPECT_EQ(summary["command"]["running"], true);
+  Stop(*running);
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 23);
+  EXPECT_EQ(result.out, "finished\n") << "the signal was for tbprof alone";
+  EXPECT_THAT(result.run_directories, SizeIs(1)) << "--window=none: nothing but the capture";
+}
+
+TEST(Capture, TwoOfThemAndTheRunItself) {
+  RunOptions options;
+  options.tbprof = {"--window-duration=200ms"};
+  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, options);
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  running->Signal(SIGUSR1);
+  ASSERT_TRUE(running->WaitForError("verified"));
+  running->Signal(SIGUSR1);
+  ASSERT_TRUE(running->WaitForError("capture 2"));
+  Stop(*running);
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 23);
+  EXPECT_THAT(result.run_directories, SizeIs(3)) << result.AllSaid();
+}
+
+TEST(Capture, OneAtATime) {
+  RunOptions options;
+  options.tbprof = {"--window=none", "--window-duration=500ms"};
+  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, options);
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  running->Signal(SIGUSR1);
+  ASSERT_TRUE(running->WaitForError("capture 1"));
+  running->Signal(SIGUSR1);
+  ASSERT_TRUE(running->WaitForError("still open"));
+  ASSERT_TRUE(running->WaitForError("verified"));
+  Stop(*running);
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 23);
+  EXPECT_THAT(result.run_directories, SizeIs(1));
+}
+
+TEST(Capture, ForwardedOnlyToAHandlerOfTheProgram) {
+  RunOptions options;
+  options.tbprof = {"--window=none", "--window-duration=100ms", "--capture-signal=USR2"};
+  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60", "handle"}, options);
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  running->Signal(SIGUSR2);
+  ASSERT_TRUE(running->WaitForError("verified"));
+  ASSERT_TRUE(running->WaitForFact("signal 12\n"));
+  Stop(*running);
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.out, "signal 12: 1\nfinished\n");
+}
+
+TEST(Capture, EndOfTheProgramEndsIt) {
+  RunOptions options;
+  options.tbprof = {"--window=none", "--window-duration=60s"};
+  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, options);
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  running->Signal(SIGUSR1);
+  ASSERT_TRUE(running->WaitForError("capture 1"));
+  Stop(*running);
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 23);
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+}
+
+TEST(Window, NoneWithoutACaptureLeavesNothing) {
+  RunOptions options;
+  options.tbprof = {"--window=none"};
+  const RunResult result = RunUnderTbprof({Program("ends"), "exit", "2"}, options);
+  EXPECT_EQ(result.code(), 2);
+  EXPECT_TRUE(result.run_directories.empty());
+  EXPECT_TRUE(result.Said("nothing was recorded")) << result.AllSaid();
+  EXPECT_TRUE(Spools(result.logdir).empty());
+}
+
+TEST(Window, DelayAndDuration) {
+  RunOptions options;
+  options.tbprof = {"--window=200ms+300ms"};
+  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, options);
+  ASSERT_TRUE(running->WaitForError("verified")) << running->Err();
+  EXPECT_FALSE(running->Ended()) << "a window that closes ends nothing";
+  Stop(*running);
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 23);
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  EXPECT_GE(result.summary["wall_s"].get<double>(), 0.29);
+  EXPECT_GT(result.profile->Count("usleep"), 3);
+  EXPECT_LT(result.profile->Count("usleep"), static_cast<int64_t>(result.Fact("pieces")));
+}
+
+TEST(Window, ProgramEndsBeforeItOpens) {
+  RunOptions options;
+  options.tbprof = {"--window=100s+1s"};
+  const RunResult result = RunUnderTbprof({Program("ends"), "exit", "2"}, options);
+  EXPECT_EQ(result.code(), 2);
+  EXPECT_FALSE(result.said.empty());
+  // Never silently empty: either no profile and a word about it, or a profile that says so itself.
+  EXPECT_TRUE(result.run_directories.empty() || (result.profile != nullptr && result.profile->space().warnings_size() > 0))
+      << result.AllSaid();
+}
+
+std::vector<std::string> AllEvents(const Profile& profile) {
+  std::vector<std::string> all;
+  for (const Event& event : profile.events()) {
+    std::ostringstream text;
+    text << event << " " << event.duration_ps;
+    all.push_back(text.str());
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+TEST(Spool, ConvertGivesTheSameProfile) {
+  RunOptions options;
+  options.tbprof = {"--keep-spool", "--wait-threshold=0"};
+  const RunResult result = RunUnderTbprof({Program("forks")}, options);
+  ASSERT_NE(result.profile, nullptr);
+  const std::vector<std::string> spools = Spools(result.logdir);
+  ASSERT_THAT(spools, SizeIs(1));
+  TemporaryDirectory directory;
+  const RunResult converted = RunTbprof({"convert", "--logdir=" + (directory / "again"), spools[0]});
+  ASSERT_EQ(converted.code(), 0) << converted.AllSaid();
+  const std::vector<std::string> runs = RunDirectories(directory / "again");
+  ASSERT_THAT(runs, SizeIs(1));
+  const std::unique_ptr<Profile> again = ProfileIn(runs[0]);
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(AllEvents(*result.profile), AllEvents(*again));
+}
+
+TEST(Spool, RemovedAfterSuccess) {
+  const RunResult result = RunUnderTbprof({Program("ends"), "exit", "0"});
+  EXPECT_TRUE(Spools(result.logdir).empty());
+}
+
+TEST(Spool, RecoverAfterTheLauncherWasKilled) {
+  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"});
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  const auto target = static_cast<pid_t>(running->WaitForNumber("pid"));
+  ASSERT_GT(target, 0);
+  const std::string path = running->path();
+  // What is older than the launcher's drain interval is in the spool.
+  ASSERT_FALSE(Spools(running->logdir()).empty());
+  usleep(300000);
+  running->Signal(SIGKILL);
+  WriteFile(path + "/stop", "");
+  // The target goes on to its end, with its whole output.
+  for (int i = 0; i < 2000 && kill(target, 0) == 0; ++i) usleep(5000);
+  EXPECT_NE(kill(target, 0), 0) << "the target hangs";
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.signal(), SIGKILL);
+  EXPECT_EQ(result.out, "finished\n");
+  EXPECT_TRUE(result.run_directories.empty());
+  const RunResult recovered = RunTbprof({"recover", "--logdir=" + result.logdir});
+  EXPECT_EQ(recovered.code(), 0) << recovered.AllSaid();
+  const std::vector<std::string> runs = RunDirectories(result.logdir);
+  ASSERT_THAT(runs, SizeIs(1)) << recovered.AllSaid();
+  const std::unique_ptr<Profile> profile = ProfileIn(runs[0]);
+  ASSERT_NE(profile, nullptr);
+  EXPECT_GE(profile->Count("usleep"), 49);
+  EXPECT_TRUE(profile->HasWarning("recover")) << "the file says what it is";
+  EXPECT_TRUE(Spools(result.logdir).empty());
+}
+
+TEST(Spool, OneThatIsStillWrittenIsLeftAlone) {
+  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"});
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  const RunResult recovered = RunTbprof({"recover", "--logdir=" + running->logdir()});
+  EXPECT_TRUE(recovered.Said("left alone")) << recovered.AllSaid();
+  EXPECT_THAT(Spools(running->logdir()), SizeIs(1));
+  Stop(*running);
+  EXPECT_EQ(running->Wait().code(), 23);
+}
+
+TEST(Spool, DamagedOneGivesWhatIsLeft) {
+  RunOptions options;
+  options.tbprof = {"--keep-spool", "--wait-threshold=0"};
+  const RunResult result = RunUnderTbprof({Program("survive"), "20000", "return"}, options);
+  const std::vector<std::string> spools = Spools(result.logdir);
+  ASSERT_THAT(spools, SizeIs(1));
+  std::string text = ReadFile(spools[0]);
+  TemporaryDirectory directory;
+  WriteFile(directory / "cut.spool", text.substr(0, text.size() / 2));
+  for (size_t i = text.size() / 2; i < text.size() / 2 + 1000; ++i) text[i] = static_cast<char>(text[i] ^ 0x55);
+  WriteFile(directory / "broken.spool", text);
+  WriteFile(directory / "empty.spool", "");
+  WriteFile(directory / "other.spool", "not a spool at all, by any means");
+  for (const char* name : {"cut", "broken"}) {
+    const std::string logdir = directory / name;
+    const RunResult converted = RunTbprof({"convert", "--logdir=" + logdir, directory / (std::string(name) + ".spool")});
+    EXPECT_EQ(converted.code(), 0) << converted.AllSaid();
+    const std::vector<std::string> runs = RunDirectories(logdir);
+    ASSERT_THAT(runs, SizeIs(1)) << name;
+    const std::unique_ptr<Profile> profile = ProfileIn(runs[0]);
+    ASSERT_NE(profile, nullptr);
+    EXPECT_GT(profile->Count("read"), 1000);
+    EXPECT_GT(profile->space().warnings_size(), 0);
+  }
+  for (const char* name : {"empty", "other"}) {
+    const RunResult converted =
+        RunTbprof({"convert", "--logdir=" + (directory / name), directory / (std::string(name) + ".spool")});
+    EXPECT_EQ(converted.code(), 1) << converted.AllSaid();
+    EXPECT_TRUE(RunDirectories(directory / name).empty());
+  }
+}
+
+}  // namespace
+}  // namespace tbprof::integration

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tbprof run`: words, exit statuses, signals, what bad input gets.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+bool IsRoot() { return geteuid() == 0; }
+
+// ---- words
+
+TEST(Words, OptionsOfTheCommandReachIt) {
+  const std::vector<std::string> words = {"--logdir=/x", "-h", "--version", "--", "--help", "--run=y", "", "a\nb", "\xff\xc3("};
+  std::vector<std::string> command = {Program("surroundings")};
+  command.insert(command.end(), words.begin(), words.end());
+  RunOptions options;
+  options.directory = "/";
+  const RunResult bare = RunBare(command, options);
+  for (const bool dashes : {true, false}) {
+    RunResult result;
+    TemporaryDirectory directory;
+    std::vector<std::string> line = {"run", "--logdir=" + (directory / "logs")};
+    if (dashes) line.push_back("--");
+    line.insert(line.end(), command.begin(), command.end());
+    result = RunTbprof(line, options);
+    EXPECT_EQ(result.status, bare.status);
+    // The first lines are the arguments and the directory.
+    const std::vector<std::string> a = Lines(bare.out), b = Lines(result.out);
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i <= words.size() + 2; ++i) EXPECT_EQ(a[i], b[i]);
+    EXPECT_TRUE(std::filesystem::exists(directory / "logs/plugins/profile")) << result.AllSaid();
+    EXPECT_FALSE(std::filesystem::exists("/x"));
+  }
+}
+
+TEST(Words, ProfileOfBadArgumentsIsValid) {
+  const RunResult result = RunUnderTbprof({Program("ends"), "exit", "0", "\xff\xfe", "", "new\nline"});
+  ASSERT_NE(result.profile, nullptr);
+  EXPECT_FALSE(result.summary.is_discarded());
+  EXPECT_THAT(result.said, SizeIs(testing::Gt(3u)));
+}
+
+TEST(Words, EnvironmentAlone) {
+  RunOptions options;
+  TemporaryDirectory directory;
+  options.environment = {{"TBPROF_LOGDIR", directory / "from-environment"}, {"TBPROF_RUN", "named"}, {"TBPROF_QUIET", "1"}};
+  const RunResult result = RunTbprof({"run", Program("ends"), "exit", "0"}, options);
+  EXPECT_EQ(result.code(), 0);
+  EXPECT_TRUE(std::filesystem::exists(directory / "from-environment/plugins/profile/named/summary.json"));
+  EXPECT_TRUE(result.said.empty()) << result.AllSaid();
+  EXPECT_EQ(result.err, "on stderr\n");
+}
+
+TEST(Words, NothingOfOursOnStandardOutput) {
+  const RunResult result = RunUnderTbprof({"/bin/true"});
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err, "");
+  EXPECT_GE(result.said.size(), 5u);
+  EXPECT_LE(result.said.size(), 25u);
+  for (const std::string& line : result.said) EXPECT_EQ(line.find('\x1b'), std::string::npos) << "no colours in a file";
+}
+
+TEST(Words, QuietLeavesErrorsOnly) {
+  RunOptions options;
+  options.tbprof = {"--quiet"};
+  const RunResult result = RunUnderTbprof({"/bin/true"}, options);
+  EXPECT_TRUE(result.said.empty()) << result.AllSaid();
+  EXPECT_NE(result.profile, nullptr);
+}
+
+TEST(Words, Disabled) {
+  RunOptions options;
+  options.environment = {{"TBPROF_DISABLE", "1"}};
+  const RunResult result = RunUnderTbprof({Program("waits_for_signals"), "0"}, options);
+  EXPECT_EQ(result.code(), 23);
+  EXPECT_TRUE(result.said.empty()) << result.AllSaid();
+  EXPECT_TRUE(result.run_directories.empty());
+  EXPECT_EQ(result.Fact("pid"), static_cast<uint64_t>(result.pid)) << "a plain exec";
+}
+
+TEST(Words, SummaryJson) {
+  TemporaryDirectory directory;
+  RunOptions options;
+  options.tbprof = {"--summary-json=" + (directory / "summary.json")};
+  const RunResult result = RunUnderTbprof({Program("ends"), "signal", "9"}, options);
+  const auto json = nlohmann::json::parse(ReadFile(directory / "summary.json"), nullptr, false);
+  ASSERT_TRUE(json.is_object());
+  EXPECT_EQ(json["command"]["exit_signal"], 9);
+  EXPECT_EQ(json["published"], true);
+}
+
+// ---- exit status
+
+class ExitCode : public testing::TestWithParam<int> {};
+TEST_P(ExitCode, IsTheCommands) {
+  const Pair pair = RunBoth(Program("ends"), {"exit", std::to_string(GetParam())});
+  EXPECT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.code(), GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(All, ExitCode, testing::Values(0, 1, 3, 125, 126, 127, 255));
+
+class EndBySignal : public testing::TestWithParam<int> {};
+TEST_P(EndBySignal, IsTheCommands) {
+  const Pair pair = RunBoth(Program("ends"), {"signal", std::to_string(GetParam())});
+  EXPECT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.signal(), GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(All, EndBySignal, testing::Values(SIGTERM, SIGKILL, SIGSEGV, SIGABRT, SIGUSR1, SIGINT, SIGPIPE, 40));
+
+// ---- bad input: one line, and nothing started
+
+void ExpectRefused(const RunResult& result, int status, const std::string& part) {
+  EXPECT_EQ(result.code(), status) << result.AllSaid() << result.err;
+  ASSERT_THAT(result.said, SizeIs(1)) << result.AllSaid();
+  EXPECT_THAT(result.said[0], HasSubstr(part));
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(result.out, "") << "the command was started";
+}
+
+TEST(BadInput, CommandMissing) {
+  ExpectRefused(RunUnderTbprof({"no-such-command-here"}), 127, "no-such-command-here");
+  ExpectRefused(RunUnderTbprof({"/no/such/command"}), 127, "/no/such/command");
+}
+
+TEST(BadInput, CommandNotExecutable) {
+  TemporaryDirectory directory;
+  WriteFile(directory / "plain", "#!/bin/sh\necho started\n", 0644);
+  ExpectRefused(RunUnderTbprof({directory / "plain"}), 126, directory / "plain");
+  ExpectRefused(RunUnderTbprof({directory.path()}), 126, directory.path());
+}
+
+TEST(BadInput, UnknownOptionNamesTheNearest) {
+  ExpectRefused(RunTbprof({"run", "--logdri=/tmp/x", "--", Program("ends"), "exit", "0"}), 125, "--logdir");
+  RunOptions options;
+  options.environment = {{"TBPROF_LOGDRI", "/tmp/x"}};
+  ExpectRefused(RunTbprof({"run", "--", Program("ends"), "exit", "0"}, options), 125, "TBPROF_LOGDIR");
+}
+
+TEST(BadInput, NoCommand) {
+  const RunResult result = RunTbprof({"run"});
+  EXPECT_EQ(result.code(), 125);
+}
+
+TEST(BadInput, LogdirIsAFile) {
+  TemporaryDirectory directory;
+  WriteFile(directory / "file", "x");
+  for (const std::string& logdir : {directory / "file", directory / "file/below"}) {
+    ExpectRefused(RunTbprof({"run", "--logdir=" + logdir, Program("ends"), "exit", "0"}), 125, directory / "file");
+  }
+  // Relative: the line names the absolute path.
+  RunOptions options;
+  options.directory = directory.path();
+  ExpectRefused(RunTbprof({"run", "--logdir=file", Program("ends"), "exit", "0"}, options), 125, directory / "file");
+  EXPECT_EQ(ReadFile(directory / "file"), "x");
+}
+
+TEST(BadInput, LogdirNotWritable) {
+  // Of no use to root on an ordinary file system.
+  ExpectRefused(RunTbprof({"run", "--logdir=/proc/logs", Program("ends"), "exit", "0"}), 125, "/proc/logs");
+  if (!IsRoot()) {
+    TemporaryDirectory directory;
+    mkdir((directory / "closed").c_str(), 0555);
+    ExpectRefused(RunTbprof({"run", "--logdir=" + (directory / "closed"), Program("ends"), "exit", "0"}), 125,
+                  directory / "closed");
+  }
+}
+
+TEST(BadInput, LogdirInTheCloud) {
+  ExpectRefused(RunTbprof({"run", "--logdir=gs://bucket/logs", Program("ends"), "exit", "0"}), 125, "gs://");
+}
+
+TEST(BadInput, OnErrorRunStartsItAnyway) {
+  const RunResult result = RunTbprof({"run", "--on-error=run", "--logdir=/proc/logs", "--", Program("ends"), "exit", "4"});
+  EXPECT_EQ(result.code(), 4);
+  EXPECT_EQ(result.out, "exit 4\n");
+  EXPECT_TRUE(result.Said("/proc/logs"));
+}
+
+TEST(BadInput, DefaultLogdirUnusableFallsBack) {
+  TemporaryDirectory temporary;
+  RunOptions options;
+  options.default_logdir = false;
+  options.directory = "/proc";
+  options.environment = {{"TMPDIR", temporary.path()}};
+  const RunResult result = RunUnderTbprof({Program("ends"), "exit", "0"}, options);
+  EXPECT_EQ(result.code(), 0);
+  EXPECT_TRUE(result.Said(temporary.path())) << result.AllSaid();
+  EXPECT_FALSE(std::filesystem::is_empty(temporary.path()));
+}
+
+// ---- programs that cannot be recorded run, and the reason is said
+
+TEST(NotRecorded, StaticProgram) {
+  if (access("/sbin/ldconfig", X_OK) != 0) GTEST_SKIP() << "no static program at hand: /sbin/ldconfig is missing";
+  const Pair pair = RunBoth(std::vector<std::string>{"/sbin/ldconfig", "--version"}, RunOptions());
+  EXPECT_TRUE(SameOutput(pair.bare, pair.profiled));
+  EXPECT_TRUE(pair.profiled.Said("static")) << pair.profiled.AllSaid();
+}
+
+TEST(NotRecorded, SetuidProgram) {
+  TemporaryDirectory directory;
+  const std::string copy = directory / "setuid";
+  std::filesystem::copy_file(Program("ends"), copy);
+  std::string program = copy;
+  if (IsRoot()) {
+    ASSERT_EQ(chown(copy.c_str(), 65534, 65534), 0);
+    ASSERT_EQ(chmod(copy.c_str(), 04755), 0);
+    ASSERT_EQ(chmod(directory.path().c_str(), 0755), 0);
+  } else {
+    program = "/usr/bin/mount";
+    struct stat status;
+    if (stat(program.c_str(), &status) != 0 || (status.st_mode & S_ISUID) == 0) GTEST_SKIP() << "no setuid program at hand";
+  }
+  const std::vector<std::string> command =
+      IsRoot() ? std::vector<std::string>{program, "exit", "6"} : std::vector<std::string>{program, "--version"};
+  const Pair pair = RunBoth(command, RunOptions());
+  EXPECT_TRUE(SameOutput(pair.bare, pair.profiled));
+  EXPECT_TRUE(pair.profiled.Said("setuid")) << pair.profiled.AllSaid();
+}
+
+TEST(NotRecorded, OtherClassOrArchitecture) {
+  TemporaryDirectory directory;
+  // The head of a 32-bit ARM program: the kernel refuses it here, and so do we.
+  std::string elf = ReadFile(Program("ends"));
+  elf[18] = 40;
+  elf[19] = 0;
+  WriteFile(directory / "foreign", elf, 0755);
+  const RunResult result = RunUnderTbprof({directory / "foreign"});
+  EXPECT_EQ(result.code(), 126) << result.AllSaid();
+}
+
+TEST(NotRecorded, WrappersThatMoveTheWork) {
+  TemporaryDirectory directory;
+  for (const char* name : {"docker", "ssh", "srun", "sudo"}) {
+    WriteFile(directory / name, "#!/bin/sh\necho \"wrapper $*\"\n", 0755);
+    RunOptions options;
+    options.environment = {{"PATH", directory.path() + ":/usr/bin:/bin"}};
+    const std::vector<std::string> words =
+        std::string(name) == "docker" ? std::vector<std::string>{name, "run", "image", "python3", "train.py"}
+        : std::string(name) == "ssh"  ? std::vector<std::string>{name, "host", "python3", "train.py"}
+                                      : std::vector<std::string>{name, "python3", "train.py"};
+    const RunResult result = RunUnderTbprof(words, options);
+    EXPECT_EQ(result.code(), 0);
+    EXPECT_THAT(result.out, HasSubstr("wrapper "));
+    EXPECT_TRUE(result.Said(name)) << name << "\n" << result.AllSaid();
+  }
+}
+
+TEST(Nested, InnerPassesThrough) {
+  RunOptions options;
+  const RunResult result = RunUnderTbprof({Tbprof(), "run", "--logdir=/proc/none", "--", Program("ends"), "exit", "9"}, options);
+  EXPECT_EQ(result.code(), 9);
+  EXPECT_EQ(result.out, "exit 9\n");
+  EXPECT_THAT(result.run_directories, SizeIs(1));
+  EXPECT_TRUE(result.Said("already inside"));
+}
+
+TEST(Names, SameSecondGivesTwoProfiles) {
+  TemporaryDirectory directory;
+  RunOptions options;
+  options.default_logdir = false;
+  options.tbprof = {"--logdir=" + (directory / "logs")};
+  std::vector<std::unique_ptr<Running>> running;
+  for (int i = 0; i < 4; ++i) running.push_back(StartUnderTbprof({Program("ends"), "exit", "0"}, options));
+  for (auto& one : running) EXPECT_EQ(one->Wait().code(), 0);
+  int profiles = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory / "logs/plugins")) {
+    profiles += entry.path().string().ends_with(".xplane.pb");
+  }
+  EXPECT_EQ(profiles, 4);
+  for (int i = 0; i < 2; ++i) {
+    RunOptions named = options;
+    named.tbprof.push_back("--run=same");
+    EXPECT_EQ(RunUnderTbprof({Program("ends"), "exit", "0"}, named).code(), 0);
+  }
+  int shared = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(directory / "logs/plugins/profile/same")) {
+    shared += entry.path().string().ends_with(".xplane.pb");
+  }
+  EXPECT_EQ(shared, 2) << "a given name is shared, no file is replaced";
+}
+
+// ---- signals
+
+TEST(Signals, SentToTbprofAloneAreForwardedOnce) {
+  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60", "handle"});
+  ASSERT_GT(running->WaitForNumber("pid"), 0);
+  for (const int signo : {SIGHUP, SIGINT, SIGUSR2, SIGWINCH, SIGTERM}) {
+    running->Signal(signo);
+    ASSERT_TRUE(running->WaitForFact("signal " + std::to_string(signo) + "\n")) << signo << "\n" << running->Err();
+  }
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 23);
+  EXPECT_EQ(result.out, "signal 1: 1\nsignal 2: 1\nsignal 12: 1\nsignal 15: 1\nsignal 28: 1\nfinished\n");
+  EXPECT_NE(result.profile, nullptr);
+}
+
+TEST(Signals, SentToTheGroupAreNotDoubled) {
+  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60", "handle"});
+  ASSERT_GT(running->WaitForNumber("pid"), 0);
+  for (const int signo : {SIGINT, SIGHUP, SIGTERM}) {
+    // The harness starts each run as a group of its own.
+    kill(-running->pid(), signo);
+    ASSERT_TRUE(running->WaitForFact("signal " + std::to_string(signo) + "\n")) << signo << "\n" << running->Err();
+  }
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 23);
+  EXPECT_EQ(result.out, "signal 1: 1\nsignal 2: 1\nsignal 15: 1\nfinished\n");
+}
+
+TEST(Signals, DefaultActionEndsBoth) {
+  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"});
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  running->Signal(SIGTERM);
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.signal(), SIGTERM);
+  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  EXPECT_GE(result.profile->Count("usleep"), 49);
+}
+
+}  // namespace
+}  // namespace tbprof::integration
