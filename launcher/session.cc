@@ -67,12 +67,13 @@ bool CounterIsUsable() {
 bool MapsSegment(pid_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/maps"));
   std::string line;
-  bool any = false;
   while (std::getline(file, line)) {
-    any = true;
     if (line.find("/memfd:tbprof") != std::string::npos) return true;
   }
-  return !any;  // ended already, or another user's: no reason to doubt it
+  // Nothing is mapped in a process that has ended and waits to be reaped. `PID (NAME) STATE ...`
+  const std::string stat = FirstLine(absl::StrCat("/proc/", pid, "/stat").c_str());
+  const size_t name_end = stat.rfind(") ");
+  return stat.empty() || (name_end != std::string::npos && stat.compare(name_end + 2, 1, "Z") == 0);
 }
 
 // Removes what killed launchers of this user left in `base`. A living one holds the lock on its directory.

@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "writer/arguments.h"
+#include "writer/schema.h"
 #include "writer/spool_facts.h"
 #include "writer/symbolize.h"
 #include "writer/text.h"
@@ -163,8 +164,10 @@ class Builder {
     const auto [entry, added] = type_ids_.try_emplace(key, static_cast<uint16_t>(timeline_.types.size()));
     if (added) {
       EventType type;
-      // What a name may not begin with is taken for a step by its reader. Only a hostile target has such operations.
-      const bool reserved = name.rfind("train", 0) == 0 || name.rfind("test", 0) == 0;
+      // What its reader takes for a step, or for a loop of TensorFlow. Only a hostile target has such operations.
+      const bool reserved =
+          name.rfind("train", 0) == 0 || name.rfind("test", 0) == 0 ||
+          std::find(std::begin(kForbiddenEvents), std::end(kForbiddenEvents), name) != std::end(kForbiddenEvents);
       type.name = reserved ? StrCat("call ", name) : name;
       type.family = family;
       type.object = object;

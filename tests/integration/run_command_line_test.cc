@@ -58,7 +58,11 @@ TEST(Words, EnvironmentAlone) {
   options.environment = {{"TBPROF_LOGDIR", directory / "from-environment"}, {"TBPROF_RUN", "named"}, {"TBPROF_QUIET", "1"}};
   const RunResult result = RunTbprof({"run", Program("ends"), "exit", "0"}, options);
   EXPECT_EQ(result.code(), 0);
-  EXPECT_TRUE(std::filesystem::exists(directory / "from-environment/plugins/profile/named/summary.json"));
+  int profiles = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(directory / "from-environment/plugins/profile/named")) {
+    profiles += entry.path().string().ends_with(".xplane.pb");
+  }
+  EXPECT_EQ(profiles, 1);
   EXPECT_TRUE(result.said.empty()) << result.AllSaid();
   EXPECT_EQ(result.err, "on stderr\n");
 }
@@ -232,13 +236,23 @@ TEST(NotRecorded, SetuidProgram) {
 
 TEST(NotRecorded, OtherClassOrArchitecture) {
   TemporaryDirectory directory;
-  // The head of a 32-bit ARM program: the kernel refuses it here, and so do we.
+  // What the kernel does not know goes to a shell, as with env and timeout.
   std::string elf = ReadFile(Program("ends"));
   elf[18] = 40;
   elf[19] = 0;
   WriteFile(directory / "foreign", elf, 0755);
-  const RunResult result = RunUnderTbprof({directory / "foreign"});
-  EXPECT_EQ(result.code(), 126) << result.AllSaid();
+  const RunResult bare = RunBare({"/usr/bin/env", directory / "foreign"});
+  const RunResult profiled = RunUnderTbprof({directory / "foreign"});
+  EXPECT_TRUE(SameOutput(bare, profiled));
+  EXPECT_TRUE(profiled.Said("another machine")) << profiled.AllSaid();
+}
+
+TEST(NotRecorded, ScriptWithoutInterpreterRunsInAShell) {
+  TemporaryDirectory directory;
+  WriteFile(directory / "script", "echo $((2 + 3)) \"$1\"\nexit 12\n", 0755);
+  const RunResult result = RunUnderTbprof({directory / "script", "a b"});
+  EXPECT_EQ(result.code(), 12);
+  EXPECT_EQ(result.out, "5 a b\n");
 }
 
 TEST(NotRecorded, WrappersThatMoveTheWork) {
