@@ -24,11 +24,6 @@ namespace {
 
 constexpr std::string_view kSuffix = ".spool";
 
-std::string WorkingDirectory() {
-  const std::unique_ptr<char, decltype(&free)> directory(getcwd(nullptr, 0), &free);
-  return directory == nullptr ? "/" : directory.get();
-}
-
 // Held by the launcher that writes it.
 bool IsInUse(const std::string& spool) {
   const int fd = open(spool.c_str(), O_RDONLY | O_CLOEXEC);
@@ -41,13 +36,13 @@ bool IsInUse(const std::string& spool) {
 // `operand` itself, or the spools in it or in its `.tbprof`.
 std::vector<std::string> FindSpools(const std::string& operand) {
   std::vector<std::string> spools;
-  for (const std::string& directory : {operand, Concat(operand, "/.tbprof")}) {
+  for (const std::string& directory : {operand, StrCat(operand, "/.tbprof")}) {
     DIR* listing = opendir(directory.c_str());
     if (listing == nullptr) continue;
     while (const dirent* entry = readdir(listing)) {
       const std::string_view name = entry->d_name;
       if (name.size() > kSuffix.size() && name.substr(name.size() - kSuffix.size()) == kSuffix) {
-        spools.push_back(Concat(directory, "/", name));
+        spools.push_back(StrCat(directory, "/", name));
       }
     }
     closedir(listing);
@@ -73,7 +68,7 @@ bool ConvertWindow(const Options& options, const ConversionRequest& request, Ter
   }
   const ConversionResult& result = (*conversion)->result();
   if (!result.status.ok()) {
-    terminal->Error(Concat(PrintableUtf8(request.spool), ": ", result.status.message()));
+    terminal->Error(StrCat(PrintableUtf8(request.spool), ": ", result.status.message()));
     return false;
   }
   for (const std::string& line : result.lines) terminal->Say(line);
@@ -142,7 +137,7 @@ int ConvertAll(const Options& options, bool recovering) {
     if (found.empty() && access(operand.c_str(), F_OK) == 0 && opendir(operand.c_str()) == nullptr) {
       spools.push_back(operand);
     } else if (found.empty() && access(operand.c_str(), F_OK) != 0) {
-      terminal.Error(Concat("cannot read ", PrintableUtf8(operand), ": ", strerror(errno)));
+      terminal.Error(StrCat("cannot read ", PrintableUtf8(operand), ": ", strerror(errno)));
       return kExitUsage;
     }
     spools.insert(spools.end(), found.begin(), found.end());
@@ -151,7 +146,7 @@ int ConvertAll(const Options& options, bool recovering) {
   for (const std::string& spool : spools) {
     if (recovering && IsInUse(spool)) {
       ++busy;
-      terminal.Say(Concat(PrintableUtf8(spool), " is still being written: left alone"));
+      terminal.Say(StrCat(PrintableUtf8(spool), " is still being written: left alone"));
       continue;
     }
     if (!ConvertOne(options, spool, recovering, &terminal)) continue;

@@ -10,25 +10,25 @@ namespace tbprof {
 namespace {
 
 std::string GeneralHelp() {
-  std::string text = Concat("tbprof ", Version(),
+  std::string text = StrCat("tbprof ", Version(),
                             ": profiles a program nobody changed, for TensorBoard\n\n"
                             "  tbprof run -- python3 train.py\n"
                             "  tensorboard --logdir ./tbprof-logs\n\n");
   for (const Command& command : Commands()) {
     std::string name(command.name);
     name.resize(std::max<size_t>(name.size(), 10), ' ');
-    text += Concat("  ", name, command.summary, "\n");
+    text += StrCat("  ", name, command.summary, "\n");
   }
   text += "\nMore: tbprof help SUBCOMMAND. Options of a subcommand: tbprof SUBCOMMAND --help\n";
   return text;
 }
 
 std::string CommandText(const Command& command, bool long_text) {
-  std::string text = Concat("usage: ", command.usage, "\n");
-  text += long_text ? Concat("\n", command.text) : Concat("\n", command.summary, ".\n");
+  std::string text = StrCat("usage: ", command.usage, "\n");
+  text += long_text ? StrCat("\n", command.text) : StrCat("\n", command.summary, ".\n");
   const std::string options = OptionHelp(command.name, Terminal().width());
-  if (!options.empty()) text += Concat("\n", options);
-  if (!long_text) text += Concat("\nMore: tbprof help ", command.name, "\n");
+  if (!options.empty()) text += StrCat("\n", options);
+  if (!long_text) text += StrCat("\nMore: tbprof help ", command.name, "\n");
   return text;
 }
 
@@ -50,7 +50,7 @@ int CommandHelp(const Options& options) {
     for (const Command& known : Commands()) names.emplace_back(known.name);
     const std::string near = NearestName(name, names);
     Terminal().Error(
-        Concat("no subcommand `", PrintableUtf8(name), "`", near.empty() ? "" : Concat("; did you mean ", near, "?")));
+        StrCat("no subcommand `", PrintableUtf8(name), "`", near.empty() ? "" : StrCat("; did you mean ", near, "?")));
     return kExitUsage;
   }
   return PrintOut(CommandText(*command, true)) ? 0 : kExitUsage;

@@ -32,11 +32,6 @@ namespace tbprof {
 namespace {
 
 
-std::string WorkingDirectory() {
-  const std::unique_ptr<char, decltype(&free)> directory(getcwd(nullptr, 0), &free);
-  return directory == nullptr ? "/" : directory.get();
-}
-
 uint64_t Nanoseconds(absl::Duration duration) { return static_cast<uint64_t>(absl::ToInt64Nanoseconds(duration)); }
 
 class Run {
@@ -115,13 +110,13 @@ class Run {
       if (FindOutput(name) != nullptr) continue;
       std::string known;
       for (const Output& output : Outputs()) {
-        if (!output.by_default) known += Concat(known.empty() ? "" : ", ", output.name);
+        if (!output.by_default) known += StrCat(known.empty() ? "" : ", ", output.name);
       }
-      return absl::InvalidArgumentError(Concat("--also=", PrintableUtf8(name), ": no such output; there is ", known));
+      return absl::InvalidArgumentError(StrCat("--also=", PrintableUtf8(name), ": no such output; there is ", known));
     }
     if (options_.summary_json_fd >= 0 && fcntl(options_.summary_json_fd, F_GETFD) < 0) {
       return absl::InvalidArgumentError(
-          Concat("--summary-json=fd:", options_.summary_json_fd, ": that descriptor is not open"));
+          StrCat("--summary-json=fd:", options_.summary_json_fd, ": that descriptor is not open"));
     }
     return absl::OkStatus();
   }
@@ -129,7 +124,7 @@ class Run {
   int PlainExec(const Environment& environment) {
     SpawnRequest request{options_.command, environment, OriginalSignals::Capture()};
     const int error = TargetProcess::Exec(request);
-    terminal_.Error(Concat("cannot run ", PrintableUtf8(options_.command[0]), ": ", strerror(error)));
+    terminal_.Error(StrCat("cannot run ", PrintableUtf8(options_.command[0]), ": ", strerror(error)));
     return ExecFailureStatus(error);
   }
 
@@ -149,11 +144,11 @@ class Run {
     absl::Status status = PrepareLogdir(logdir_, host_);
     if (status.ok() || options_.logdir_named) return status;
     const char* temporary = getenv("TMPDIR");
-    const std::string fallback = Concat(temporary != nullptr && *temporary == '/' ? temporary : "/tmp",
+    const std::string fallback = StrCat(temporary != nullptr && *temporary == '/' ? temporary : "/tmp",
                                         "/tbprof-logs-", static_cast<int>(getuid()));
     const absl::Status second = PrepareLogdir(fallback, host_);
     if (!second.ok()) return status;
-    terminal_.Warn(Concat(ToText(status), "; writing to ", fallback, " instead"));
+    terminal_.Warn(StrCat(ToText(status), "; writing to ", fallback, " instead"));
     logdir_ = fallback;
     return absl::OkStatus();
   }
@@ -184,7 +179,7 @@ class Run {
     config.also = options_.also;
     config.window = options_.window.kind == Window::Kind::kAll    ? "all"
                     : options_.window.kind == Window::Kind::kNone ? "none"
-                                                                  : Concat(absl::FormatDuration(options_.window.delay), "+",
+                                                                  : StrCat(absl::FormatDuration(options_.window.delay), "+",
                                                                            absl::FormatDuration(options_.window.duration));
     absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(config);
     if (!session.ok()) return session.status();
@@ -198,9 +193,9 @@ class Run {
     std::string traced = FamilyNames(options_.families);
     if (traced.empty()) traced = "nothing";
     if (options_.window.kind == Window::Kind::kNone) traced += " when asked";
-    std::string line = Concat("recording ", traced, " to ", ValidUtf8(logdir_), ", run ", ValidUtf8(run_));
+    std::string line = StrCat("recording ", traced, " to ", ValidUtf8(logdir_), ", run ", ValidUtf8(run_));
     if (options_.capture_signal != 0) {
-      line += Concat("; capture: kill -", options_.capture_signal == SIGUSR1 ? "USR1 " : "USR2 ", getpid());
+      line += StrCat("; capture: kill -", options_.capture_signal == SIGUSR1 ? "USR1 " : "USR2 ", getpid());
     }
     terminal_.Say(line);
   }
@@ -305,7 +300,7 @@ class Run {
     if (closed_ || !state_.target_running) return;
     if (capture_ != 0) {
       ++captures_refused_;
-      terminal_.Say(Concat("capture ", capture_, " is still open; one at a time (asked ", captures_refused_, "x)"));
+      terminal_.Say(StrCat("capture ", capture_, " is still open; one at a time (asked ", captures_refused_, "x)"));
       return;
     }
     capture_ = ++captures_;
@@ -313,7 +308,7 @@ class Run {
     session_->RequestFlush();  // the counters as they are now: the capture's totals begin there
     const uint64_t length = Nanoseconds(options_.window_duration);
     capture_until_ns_ = ReadMonotonic() + length;
-    terminal_.Say(Concat("capture ", capture_, ": recording for ", absl::FormatDuration(absl::Nanoseconds(length))));
+    terminal_.Say(StrCat("capture ", capture_, ": recording for ", absl::FormatDuration(absl::Nanoseconds(length))));
   }
 
   void TakeTimers() {
@@ -363,7 +358,7 @@ class Run {
       request.warnings.push_back(note);
     }
     if (session_->records_not_kept() > 0) {
-      request.warnings.push_back(Concat(session_->records_not_kept(), " records are missing: the spool ",
+      request.warnings.push_back(StrCat(session_->records_not_kept(), " records are missing: the spool ",
                                         session_->spool_path(), " could not take them: ",
                                         session_->SpoolError()));
       terminal_.Warn(request.warnings.back());
@@ -449,7 +444,7 @@ class Run {
       if (!status.ok()) ConversionFailed(status);
     }
     if (keep) {
-      terminal_.Say(Concat(options_.keep_spool && !failed_ ? "raw records kept: tbprof convert "
+      terminal_.Say(StrCat(options_.keep_spool && !failed_ ? "raw records kept: tbprof convert "
                                                            : "raw records kept; to write the profile: tbprof recover ",
                            session_->spool_path()));
     } else {

@@ -80,11 +80,6 @@ void OccupyStandardDescriptors() {
   }
 }
 
-std::string WorkingDirectory() {
-  const std::unique_ptr<char, decltype(&free)> directory(getcwd(nullptr, 0), &free);
-  return directory == nullptr ? "." : directory.get();
-}
-
 int Fail(std::string_view line) {
   Terminal().Error(line);
   return kExitUsage;
@@ -93,7 +88,7 @@ int Fail(std::string_view line) {
 int PlainExec(const Options& options) {
   SpawnRequest request{options.command, CurrentEnvironment(), OriginalSignals::Capture()};
   const int error = TargetProcess::Exec(request);
-  Terminal().Error(Concat("cannot run ", PrintableUtf8(options.command[0]), ": ", strerror(error)));
+  Terminal().Error(StrCat("cannot run ", PrintableUtf8(options.command[0]), ": ", strerror(error)));
   return ExecFailureStatus(error);
 }
 
@@ -111,19 +106,19 @@ const Command* FindCommand(std::string_view name) {
 std::string_view Version() { return TBPROF_VERSION; }
 
 std::string VersionLine() {
-  return Concat("tbprof ", Version(), " (commit ", TBPROF_COMMIT, ", wire format ", kAbiVersion, ")");
+  return StrCat("tbprof ", Version(), " (commit ", TBPROF_COMMIT, ", wire format ", kAbiVersion, ")");
 }
 
 bool PrintOut(std::string_view text) {
   if (fwrite(text.data(), 1, text.size(), stdout) == text.size() && fflush(stdout) == 0) return true;
   const int cause = errno;
-  Terminal().Error(Concat("cannot write to standard output: ", strerror(cause)));
+  Terminal().Error(StrCat("cannot write to standard output: ", strerror(cause)));
   return false;
 }
 
 int CommandConfig(const Options& options) {
   if (!options.operands.empty()) {
-    return Fail(Concat("tbprof config takes options only, got `", PrintableUtf8(options.operands[0]), "`"));
+    return Fail(StrCat("tbprof config takes options only, got `", PrintableUtf8(options.operands[0]), "`"));
   }
   return PrintOut(ExplainOptions(options)) ? 0 : kExitUsage;
 }

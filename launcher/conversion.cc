@@ -102,7 +102,7 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   auto directory = RunDirectory::Create(request.logdir, request.run, request.run_exclusive, host, timeline->rank);
   if (!directory.ok()) return directory.status();
   const auto host_of = [&](int rank) {
-    return timeline->further_ranks.empty() ? (*directory)->host() : Concat((*directory)->host(), "_r", rank);
+    return timeline->further_ranks.empty() ? (*directory)->host() : StrCat((*directory)->host(), "_r", rank);
   };
   timeline->host = host_of(timeline->rank);
   timeline->run = (*directory)->run();
@@ -153,8 +153,8 @@ absl::Status WriteSummaryJson(const Options& options, const std::string& text) {
   }
   if (fd >= 0 && done == text.size()) return absl::OkStatus();
   const int error = errno;
-  return absl::ErrnoToStatus(error, Concat("cannot write the summary to ", options.summary_json.empty()
-                                                                                ? Concat("descriptor ", fd)
+  return absl::ErrnoToStatus(error, StrCat("cannot write the summary to ", options.summary_json.empty()
+                                                                                ? StrCat("descriptor ", fd)
                                                                                 : options.summary_json));
 }
 
@@ -287,9 +287,9 @@ bool Conversion::Read() {
   finished_ = true;
   if (!has_result_) {
     result_.status = absl::InternalError(
-        WIFSIGNALED(status) ? Concat("the conversion was ended by signal ", WTERMSIG(status), " (",
+        WIFSIGNALED(status) ? StrCat("the conversion was ended by signal ", WTERMSIG(status), " (",
                                      strsignal(WTERMSIG(status)), ")")
-                            : Concat("the conversion ended with status ", WEXITSTATUS(status)));
+                            : StrCat("the conversion ended with status ", WEXITSTATUS(status)));
   }
   return true;
 }

@@ -32,6 +32,16 @@ T Snapshot(const T& shared) {
   return copy;
 }
 
+// Its next owner finds the counters at 0. Low slots first, as with chunks.
+void FreeThreadSlot(const Segment& segment, uint32_t index) {
+  ThreadSlot* slot = &segment.thread_slots[index];
+  memset(reinterpret_cast<uint8_t*>(slot) + sizeof(slot->state), 0, sizeof(*slot) - sizeof(slot->state));
+  __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kFree), __ATOMIC_RELEASE);
+  if (index < __atomic_load_n(&segment.header->thread_hint, __ATOMIC_RELAXED)) {
+    __atomic_store_n(&segment.header->thread_hint, index, __ATOMIC_RELAXED);
+  }
+}
+
 SlotState StateOf(const uint32_t& word) { return static_cast<SlotState>(__atomic_load_n(&word, __ATOMIC_ACQUIRE)); }
 
 }  // namespace
@@ -79,7 +89,7 @@ MappedSegment* Drain::Add(std::unique_ptr<MappedSegment> segment, const SegmentF
 void Drain::Remove(uint32_t number) {
   std::lock_guard<std::mutex> lock(mutex_);
   for (auto& segment : segments_) {
-    if (segment->number == number) removals_.push_back(segment.get());
+    if (segment->number == number) removals_.push_back(number);
   }
   wake_.notify_all();
 }
@@ -119,7 +129,7 @@ void Drain::DrainLoop() {
   for (;;) {
     uint64_t flush = 0;
     bool stopping = false;
-    std::vector<MappedSegment*> removals;
+    std::vector<uint32_t> removals;
     std::vector<Ended> ended;
     {
       std::unique_lock<std::mutex> lock(mutex_);
@@ -172,8 +182,7 @@ void Drain::DrainLoop() {
     HandOver(all_facts || now - last_hand_over_ns_ > kHandOverNs);
     if (!removals.empty()) {
       std::lock_guard<std::mutex> lock(mutex_);
-      for (MappedSegment* gone : removals) {
-        const uint32_t number = gone->number;
+      for (const uint32_t number : removals) {
         std::erase_if(segments_, [&](const auto& segment) { return segment->number == number; });
         std::erase_if(last_live_, [&](const auto& entry) { return entry.first.number == number; });
         std::erase_if(outer_pids_, [&](const auto& entry) { return entry.first.number == number; });
@@ -201,11 +210,11 @@ void Drain::DrainLoop() {
 
 bool Drain::Pass() {
   bool work = false;
-  for (MappedSegment* segment : pass_segments_) work |= DrainSegment(segment, false);
+  for (MappedSegment* segment : pass_segments_) work |= DrainSegment(segment);
   return work;
 }
 
-bool Drain::DrainSegment(MappedSegment* mapped, bool) {
+bool Drain::DrainSegment(MappedSegment* mapped) {
   const Segment& segment = mapped->segment;
   bool work = false;
   const uint32_t high = std::min(__atomic_load_n(&segment.header->chunk_high, __ATOMIC_ACQUIRE), segment.chunk_count);
@@ -239,6 +248,8 @@ bool Drain::DrainSegment(MappedSegment* mapped, bool) {
       if (current_->size() >= kBlockBytes) HandOver(true);
       // Freed, or an owned chunk read to its end; a closed chunk with a hole has more behind it.
       if (freed || read.count == 0 || (!owner_gone && StateOfChunk(word) == ChunkState::kOwned)) break;
+      // Only we begin a new generation, by freeing: one that changes meanwhile is a hostile peer's, without an end.
+      if (read.generation != GenerationOfChunk(word)) break;
     }
   }
   return work;
@@ -246,17 +257,14 @@ bool Drain::DrainSegment(MappedSegment* mapped, bool) {
 
 void Drain::EndProcess(MappedSegment* mapped, uint32_t process_serial) {
   const Segment& segment = mapped->segment;
-  DrainSegment(mapped, true);
+  DrainSegment(mapped);
   const uint32_t high = std::min(__atomic_load_n(&segment.header->thread_high, __ATOMIC_ACQUIRE), kThreadSlots);
   for (uint32_t i = 0; i < high; ++i) {
     ThreadSlot* slot = &segment.thread_slots[i];
     const SlotState state = StateOf(slot->state);
     if (state == SlotState::kFree || slot->process_serial != process_serial) continue;
     AppendThreadFact(mapped, *slot);
-    memset(reinterpret_cast<uint8_t*>(slot) + sizeof(slot->state), 0, sizeof(*slot) - sizeof(slot->state));
-    __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kFree), __ATOMIC_RELEASE);
-    uint32_t hint = __atomic_load_n(&segment.header->thread_hint, __ATOMIC_RELAXED);
-    if (i < hint) __atomic_store_n(&segment.header->thread_hint, i, __ATOMIC_RELAXED);
+    FreeThreadSlot(segment, i);
   }
   for (uint32_t i = 0; i < kProcessSlots; ++i) {
     ProcessSlot* slot = &segment.process_slots[i];
@@ -346,12 +354,7 @@ void Drain::AppendFacts(MappedSegment* mapped) {
     const SlotState state = StateOf(slot->state);
     if (state != SlotState::kLive && state != SlotState::kExited) continue;
     AppendThreadFact(mapped, *slot);
-    if (state != SlotState::kExited) continue;
-    memset(reinterpret_cast<uint8_t*>(slot) + sizeof(slot->state), 0, sizeof(*slot) - sizeof(slot->state));
-    __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kFree), __ATOMIC_RELEASE);
-    if (i < __atomic_load_n(&segment.header->thread_hint, __ATOMIC_RELAXED)) {
-      __atomic_store_n(&segment.header->thread_hint, i, __ATOMIC_RELAXED);
-    }
+    if (state == SlotState::kExited) FreeThreadSlot(segment, i);
   }
   const uint32_t process_high =
       std::min(__atomic_load_n(&segment.header->process_high, __ATOMIC_ACQUIRE), kProcessSlots);
@@ -438,6 +441,8 @@ void Drain::WriteLoop() {
           if (wrote <= 0) {
             write_error_.store(errno == 0 ? EIO : errno, std::memory_order_relaxed);
             not_kept_.fetch_add(block.records, std::memory_order_relaxed);
+            // What is counted as not kept must not be there; where it cannot be cut off, only the count is too high.
+            [[maybe_unused]] const int cut = ftruncate(spool_.get(), static_cast<off_t>(sizeof(SpoolHeader) + position));
             break;
           }
           done += static_cast<size_t>(wrote);

@@ -89,7 +89,7 @@ class Drain {
   void DrainLoop();
   void WriteLoop();
   bool Pass();
-  bool DrainSegment(MappedSegment* segment, bool final_facts);
+  bool DrainSegment(MappedSegment* segment);
   void EndProcess(MappedSegment* segment, uint32_t process_serial);
   void AppendThreadFact(MappedSegment* segment, const ThreadSlot& slot);
   void AppendProcessFact(MappedSegment* segment, const ProcessSlot& slot, uint64_t end_ticks);
@@ -109,7 +109,7 @@ class Drain {
   std::condition_variable wake_;
   std::condition_variable flushed_;
   std::vector<std::unique_ptr<MappedSegment>> segments_;
-  std::vector<MappedSegment*> removals_;
+  std::vector<uint32_t> removals_;
   std::vector<Ended> ended_;
   std::unique_ptr<FrameBuffer> own_frames_;
   uint64_t flush_wanted_ = 0;

@@ -39,20 +39,20 @@ absl::StatusOr<Libraries> FindLibraries(const Environment& environment) {
   if (wanted.empty()) {
     const std::string own = OwnDirectory();
     if (own.empty()) return Unavailable("cannot find tbprof's libraries: /proc is not mounted");
-    wanted = Concat(own, "/../lib/tbprof");
+    wanted = StrCat(own, "/../lib/tbprof");
   }
   Libraries libraries;
   libraries.directory = RealPath(wanted);
-  libraries.preload = Concat(libraries.directory, "/", kPreloadFileName);
+  libraries.preload = StrCat(libraries.directory, "/", kPreloadFileName);
   if (libraries.directory.empty() || access(libraries.preload.c_str(), R_OK) != 0) {
     const int cause = errno;
-    return Unavailable(Concat("cannot read ", PrintableUtf8(wanted), "/", kPreloadFileName, ": ", strerror(cause),
+    return Unavailable(StrCat("cannot read ", PrintableUtf8(wanted), "/", kPreloadFileName, ": ", strerror(cause),
                               named.empty() ? "; is tbprof installed as a whole?" : " (TBPROF_LIBRARY_DIR)"));
   }
   // The loader splits LD_PRELOAD at blanks and colons and expands `$ORIGIN` and its like; there is no way to quote.
   if (libraries.preload.find_first_of(" \t\n:$") != std::string::npos) {
     return Unavailable(
-        Concat("cannot use ", PrintableUtf8(libraries.preload),
+        StrCat("cannot use ", PrintableUtf8(libraries.preload),
                ": LD_PRELOAD takes no path with a blank, colon or dollar sign; install tbprof elsewhere"));
   }
   return libraries;

@@ -8,7 +8,7 @@
 namespace tbprof {
 namespace {
 
-absl::Status Expected(std::string_view what) { return InvalidArgument(Concat("expected ", what)); }
+absl::Status Expected(std::string_view what) { return InvalidArgument(StrCat("expected ", what)); }
 
 template <typename T>
 absl::Status Assign(T& field, absl::StatusOr<T> value) {
@@ -52,7 +52,7 @@ absl::Status SetSize(Options& options, std::string_view value) {
   absl::StatusOr<uint64_t> size = ParseSize(value);
   if (!size.ok()) return size.status();
   if (*size < minimum || *size > maximum) {
-    return Expected(Concat("a size from ", minimum, " to ", maximum, " bytes"));
+    return Expected(StrCat("a size from ", minimum, " to ", maximum, " bytes"));
   }
   options.*field = *size;
   return absl::OkStatus();
@@ -131,8 +131,8 @@ absl::Status SetTrace(Options& options, std::string_view value) {
     }
     if (known) continue;
     const std::string near = NearestName(word, names);
-    return Expected(Concat("a list of thread, lock, sleep, io, process, malloc; or all; or none",
-                           near.empty() ? "" : Concat(" (did you mean ", near, "?)")));
+    return Expected(StrCat("a list of thread, lock, sleep, io, process, malloc; or all; or none",
+                           near.empty() ? "" : StrCat(" (did you mean ", near, "?)")));
   }
   options.families = families;
   return absl::OkStatus();
@@ -263,7 +263,7 @@ std::string FamilyNames(uint32_t families) {
   if ((families & kFamilyAll) == kFamilyAll) return "all";
   std::string names;
   for (const FamilyName& family : kFamilies) {
-    if ((families & family.bit) != 0) names += Concat(names.empty() ? "" : ",", family.name);
+    if ((families & family.bit) != 0) names += StrCat(names.empty() ? "" : ",", family.name);
   }
   return names.empty() ? "none" : names;
 }

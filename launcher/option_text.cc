@@ -33,21 +33,21 @@ uint32_t CommandBit(std::string_view subcommand) {
 }
 
 std::string Title(const OptionRow& row) {
-  return Concat("--", row.name, row.value_name.empty() ? "" : "=", row.value_name);
+  return StrCat("--", row.name, row.value_name.empty() ? "" : "=", row.value_name);
 }
 
 std::vector<std::string> Wrap(std::string_view text, size_t width) {
   std::vector<std::string> lines(1);
   for (std::string_view word : Split(text, ' ')) {
     if (!lines.back().empty() && lines.back().size() + 1 + word.size() > width) lines.emplace_back();
-    lines.back() += Concat(lines.back().empty() ? "" : " ", word);
+    lines.back() += StrCat(lines.back().empty() ? "" : " ", word);
   }
   return lines;
 }
 
 }  // namespace
 
-std::string EnvironmentName(std::string_view option) { return Concat("TBPROF_", UpperCase(Replace(option, '-', '_'))); }
+std::string EnvironmentName(std::string_view option) { return StrCat("TBPROF_", UpperCase(Replace(option, '-', '_'))); }
 
 std::string NearestName(std::string_view word, const std::vector<std::string>& names) {
   if (word.size() > 100) return "";
@@ -70,11 +70,11 @@ std::string OptionHelp(std::string_view subcommand, int width) {
   for (const OptionRow& row : OptionRows()) {
     if ((row.commands & CommandBit(subcommand)) == 0) continue;
     std::string text(row.help);
-    if (!row.default_text.empty() && row.default_text != "false") text += Concat(" (", row.default_text, ")");
-    std::string left = Concat("  ", Title(row));
+    if (!row.default_text.empty() && row.default_text != "false") text += StrCat(" (", row.default_text, ")");
+    std::string left = StrCat("  ", Title(row));
     for (const std::string& line : Wrap(text, text_width)) {
       left.resize(std::max(kIndent - 1, left.size()), ' ');
-      help += Concat(left, " ", line, "\n");
+      help += StrCat(left, " ", line, "\n");
       left.clear();
     }
   }
@@ -86,10 +86,10 @@ std::string OptionMarkdown() {
   for (const OptionRow& row : OptionRows()) {
     std::string commands;
     for (std::string_view name : {"run", "convert", "recover", "config"}) {
-      if ((row.commands & CommandBit(name)) != 0) commands += Concat(commands.empty() ? "" : ", ", name);
+      if ((row.commands & CommandBit(name)) != 0) commands += StrCat(commands.empty() ? "" : ", ", name);
     }
-    const std::string fallback = row.default_text.empty() ? "" : Concat("`", row.default_text, "`");
-    table += Concat("| `", Title(row), "` | `", EnvironmentName(row.name), "` | ", fallback, " | ", commands, " | ",
+    const std::string fallback = row.default_text.empty() ? "" : StrCat("`", row.default_text, "`");
+    table += StrCat("| `", Title(row), "` | `", EnvironmentName(row.name), "` | ", fallback, " | ", commands, " | ",
                     row.help, " |\n");
   }
   return table;
@@ -108,7 +108,7 @@ std::string ExplainOptions(const Options& options) {
     std::string value = options.values[i].text.empty() ? "-" : PrintableUtf8(options.values[i].text);
     name.resize(std::max(name_width, name.size()), ' ');
     value.resize(std::max(value_width, value.size()), ' ');
-    text += Concat(name, "  ", value, "  ", PrintableUtf8(options.values[i].source), "\n");
+    text += StrCat(name, "  ", value, "  ", PrintableUtf8(options.values[i].source), "\n");
   }
   return text;
 }

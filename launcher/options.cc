@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/options.h"
 
+#include <memory>
+#include <cstdlib>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -39,7 +41,7 @@ absl::Status Usage(std::string_view text) { return InvalidArgument(text); }
 
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& names, std::string_view prefix = "") {
   const std::string near = NearestName(word, names);
-  return near.empty() ? "" : Concat("; did you mean ", prefix, near, "?");
+  return near.empty() ? "" : StrCat("; did you mean ", prefix, near, "?");
 }
 
 const Subcommand* FindSubcommand(std::string_view name) {
@@ -77,7 +79,7 @@ absl::Status CheckEnvironment(const Environment& environment) {
     if (!entry.starts_with("TBPROF_")) continue;
     const std::string name = entry.substr(0, entry.find('='));
     if (IsInternal(name) || std::find(names.begin(), names.end(), name) != names.end()) continue;
-    return Usage(Concat("the environment sets ", PrintableUtf8(name), ", which is no option of tbprof",
+    return Usage(StrCat("the environment sets ", PrintableUtf8(name), ", which is no option of tbprof",
                         DidYouMean(name, names)));
   }
   return absl::OkStatus();
@@ -98,10 +100,10 @@ absl::StatusOr<std::optional<std::string>> ReadConfigText(const std::string& pat
   if (!file.valid() && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;
   struct stat status;
   if (!file.valid() || fstat(file.get(), &status) != 0) {
-    return Usage(Concat("cannot read ", PrintableUtf8(path), ": ", strerror(errno)));
+    return Usage(StrCat("cannot read ", PrintableUtf8(path), ": ", strerror(errno)));
   }
   if (!S_ISREG(status.st_mode) || static_cast<uint64_t>(status.st_size) > kMaxConfigBytes) {
-    return Usage(Concat("cannot read ", PrintableUtf8(path), ": not a file of at most 1 MiB"));
+    return Usage(StrCat("cannot read ", PrintableUtf8(path), ": not a file of at most 1 MiB"));
   }
   std::string text(static_cast<size_t>(status.st_size), '\0');
   size_t size = 0;
@@ -136,7 +138,7 @@ absl::Status ReadConfig(const std::string& path, const Subcommand& subcommand, b
   absl::StatusOr<std::optional<std::string>> text = ReadConfigText(path);
   if (!text.ok()) return text.status();
   if (!text->has_value()) {
-    return required ? Usage(Concat("no configuration file ", PrintableUtf8(path))) : absl::OkStatus();
+    return required ? Usage(StrCat("no configuration file ", PrintableUtf8(path))) : absl::OkStatus();
   }
   const std::string shown = PrintableUtf8(path);
   std::vector<std::string> names = RowNames(~0u);
@@ -155,18 +157,18 @@ absl::Status ReadConfig(const std::string& path, const Subcommand& subcommand, b
     for (const CLI::ConfigItem& item : reader.from_config(input)) {
       const std::string section = absl::StrJoin(item.parents, ".");
       if (!section.empty() && std::find(sections.begin(), sections.end(), section) == sections.end()) {
-        return Usage(Concat(shown, ": unknown section [", PrintableUtf8(section), "]", DidYouMean(section, sections)));
+        return Usage(StrCat(shown, ": unknown section [", PrintableUtf8(section), "]", DidYouMean(section, sections)));
       }
       if (item.name == "++" || item.name == "--") continue;  // CLI11's marks for the borders of sections
       const std::string name = Replace(item.name, '_', '-');
       if (std::find(names.begin(), names.end(), name) == names.end()) {
-        return Usage(Concat(shown, ": unknown key ", PrintableUtf8(item.name), DidYouMean(name, names)));
+        return Usage(StrCat(shown, ": unknown key ", PrintableUtf8(item.name), DidYouMean(name, names)));
       }
       if (!section.empty() && section != subcommand.name) continue;
       (section.empty() ? general : special).values[name] = absl::StrJoin(item.inputs, ",");
     }
   } catch (const std::exception& error) {  // CLI11's errors and std::out_of_range on garbage
-    return Usage(Concat(shown, ": ", error.what()));
+    return Usage(StrCat(shown, ": ", error.what()));
   }
   layers->push_back(std::move(special));
   layers->push_back(std::move(general));
@@ -204,25 +206,25 @@ absl::StatusOr<Cut> CutWords(const CLI::App& app, const Subcommand& subcommand, 
     if (option == nullptr) {
       const OptionRow* row = name.size() > 2 ? FindRow(name.substr(2)) : nullptr;
       if (row != nullptr) {
-        return Usage(Concat(name, " is no option of tbprof ", subcommand.name));
+        return Usage(StrCat(name, " is no option of tbprof ", subcommand.name));
       }
       const std::string bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
       const std::string hint = DidYouMean(bare, RowNames(subcommand.bit), "--");
-      return Usage(Concat("unknown option ", PrintableUtf8(name),
-                          hint.empty() ? Concat("; options: tbprof ", subcommand.name, " --help") : hint));
+      return Usage(StrCat("unknown option ", PrintableUtf8(name),
+                          hint.empty() ? StrCat("; options: tbprof ", subcommand.name, " --help") : hint));
     }
     const bool is_switch = option->get_items_expected_max() == 0;
     if (equals != std::string::npos && equals + 1 == word.size()) {
-      return Usage(Concat(name, "= lacks a value"));
+      return Usage(StrCat(name, "= lacks a value"));
     }
     if (is_switch) {
       cut.options.push_back(word);
       continue;
     }
-    if (equals == std::string::npos && i + 1 == args.size()) return Usage(Concat(name, " lacks a value"));
+    if (equals == std::string::npos && i + 1 == args.size()) return Usage(StrCat(name, " lacks a value"));
     cut.options.push_back(name);
     cut.options.push_back(equals == std::string::npos ? args[++i] : word.substr(equals + 1));
-    if (cut.options.back().empty()) return Usage(Concat(name, " lacks a value"));
+    if (cut.options.back().empty()) return Usage(StrCat(name, " lacks a value"));
   }
   return cut;
 }
@@ -232,7 +234,7 @@ void Declare(CLI::App& app, const Subcommand& subcommand) {
   app.add_flag("-h,--help");
   for (const OptionRow& row : OptionRows()) {
     if ((row.commands & subcommand.bit) == 0) continue;
-    const std::string flag = Concat("--", row.name);
+    const std::string flag = StrCat("--", row.name);
     CLI::Option* option =
         row.value_name.empty() ? app.add_flag(flag) : app.add_option(flag)->expected(1)->allow_extra_args(false);
     option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -255,7 +257,7 @@ absl::StatusOr<Layer> ParseFlags(CLI::App& app, std::vector<std::string> words, 
     if (name == "explain") options->explain = true;
     if (FindRow(name) == nullptr) continue;
     layer.values[name] = option->results().back();
-    layer.sources[name] = Concat("--", name);
+    layer.sources[name] = StrCat("--", name);
   }
   return layer;
 }
@@ -277,17 +279,17 @@ absl::Status AddConfigLayers(const Subcommand& subcommand, const Environment& en
   for (const Layer& layer : std::vector<Layer>(*layers)) {
     const auto named = layer.values.find("config");
     if (named == layer.values.end()) continue;
-    const std::string path = named->second[0] == '/' ? named->second : Concat(working_directory, "/", named->second);
+    const std::string path = named->second[0] == '/' ? named->second : StrCat(working_directory, "/", named->second);
     if (absl::Status status = ReadConfig(path, subcommand, true, layers); !status.ok()) return status;
     break;
   }
-  std::vector<std::string> paths = {Concat(working_directory, "/tbprof.toml")};
+  std::vector<std::string> paths = {StrCat(working_directory, "/tbprof.toml")};
   const std::string_view home = Lookup(environment, "HOME").value_or("");
   const std::string_view xdg = Lookup(environment, "XDG_CONFIG_HOME").value_or("");
   if (xdg.starts_with("/")) {
-    paths.push_back(Concat(xdg, "/tbprof/config.toml"));
+    paths.push_back(StrCat(xdg, "/tbprof/config.toml"));
   } else if (home.starts_with("/")) {
-    paths.push_back(Concat(home, "/.config/tbprof/config.toml"));
+    paths.push_back(StrCat(home, "/.config/tbprof/config.toml"));
   }
   for (const std::string& path : paths) {
     if (absl::Status status = ReadConfig(path, subcommand, false, layers); !status.ok()) return status;
@@ -309,8 +311,8 @@ absl::Status Apply(const std::vector<Layer>& layers, const Subcommand& subcomman
     }
     if (!value.text.empty() || !value.is_default) {
       if (absl::Status status = row.set(*options, value.text); !status.ok()) {
-        const bool names_option = value.source == Concat("--", row.name) || value.source == EnvironmentName(row.name);
-        return Usage(Concat(PrintableUtf8(value.source), names_option ? "" : Concat(": ", row.name), ": ",
+        const bool names_option = value.source == StrCat("--", row.name) || value.source == EnvironmentName(row.name);
+        return Usage(StrCat(PrintableUtf8(value.source), names_option ? "" : StrCat(": ", row.name), ": ",
                             status.message(), ", got `", PrintableUtf8(value.text), "`"));
       }
     }
@@ -334,20 +336,25 @@ absl::StatusOr<Options> ParseTop(const std::vector<std::string>& args) {
   if (word.size() > 1 && word[0] == '-') {
     const std::string name = word.substr(0, word.find('='));
     if (name.size() > 2 && FindRow(name.substr(2)) != nullptr) {
-      return Usage(Concat(name, " belongs behind the subcommand: tbprof run ", name, " … COMMAND"));
+      return Usage(StrCat(name, " belongs behind the subcommand: tbprof run ", name, " … COMMAND"));
     }
     std::vector<std::string> names = RowNames(~0u);
     names.insert(names.end(), {"version", "help"});
-    return Usage(Concat("unknown option ", PrintableUtf8(name),
+    return Usage(StrCat("unknown option ", PrintableUtf8(name),
                         DidYouMean(name.substr(std::min<size_t>(name.size(), 2)), names, "--")));
   }
   std::vector<std::string> names;
   for (const Subcommand& known : kSubcommands) names.emplace_back(known.name);
-  return Usage(Concat("no subcommand `", PrintableUtf8(word), "`", DidYouMean(word, names),
+  return Usage(StrCat("no subcommand `", PrintableUtf8(word), "`", DidYouMean(word, names),
                       "; to profile a command: tbprof run -- ", PrintableUtf8(word)));
 }
 
 }  // namespace
+
+std::string WorkingDirectory() {
+  const std::unique_ptr<char, decltype(&free)> directory(getcwd(nullptr, 0), &free);
+  return directory == nullptr ? "/" : directory.get();
+}
 
 Environment CurrentEnvironment() {
   Environment environment;

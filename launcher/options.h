@@ -116,6 +116,7 @@ std::string EnvironmentName(std::string_view option);
 // `NAME=value` strings, as in environ.
 using Environment = std::vector<std::string>;
 Environment CurrentEnvironment();
+std::string WorkingDirectory();  // `/` where it has been removed or cannot be told
 std::optional<std::string_view> Lookup(const Environment& environment, std::string_view name);
 
 // `args` without argv[0]. An error is one line for the user, without prefix; the exit status is kExitUsage.

@@ -31,7 +31,7 @@ constexpr size_t kMaxNamesSearched = 50000;
 
 std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
-std::string Quoted(std::string_view text) { return Concat("`", PrintableUtf8(text), "`"); }
+std::string Quoted(std::string_view text) { return StrCat("`", PrintableUtf8(text), "`"); }
 
 // What execve would say of this file, but for its format.
 int ExecError(const std::string& path) {
@@ -68,21 +68,21 @@ std::string NearestCommand(const std::string& name, const Environment& environme
 std::string NotFound(const std::vector<std::string>& command, const Environment& environment) {
   const std::string& name = command[0];
   if (name.empty()) return "cannot run the command: its name is empty";
-  const std::string missing = Concat("cannot find ", Quoted(name));
+  const std::string missing = StrCat("cannot find ", Quoted(name));
   const size_t equals = name.find('=');
   if (equals != std::string::npos && equals > 0 && name.find('/') > equals) {
-    return Concat(missing, ": variables go before tbprof, or: tbprof run -- env ", PrintableUtf8(name), " COMMAND");
+    return StrCat(missing, ": variables go before tbprof, or: tbprof run -- env ", PrintableUtf8(name), " COMMAND");
   }
   if (command.size() == 1 && name.find(' ') != std::string::npos) {
-    return Concat(missing, ": the command is one quoted word; leave the quotes out, or: tbprof run -- sh -c '",
+    return StrCat(missing, ": the command is one quoted word; leave the quotes out, or: tbprof run -- sh -c '",
                   PrintableUtf8(name), "'");
   }
-  if (name.find('/') != std::string::npos) return Concat(missing, ": no such file");
+  if (name.find('/') != std::string::npos) return StrCat(missing, ": no such file");
   if (access(name.c_str(), F_OK) == 0) {
-    return Concat(missing, " in PATH; the file here is ./", PrintableUtf8(name));
+    return StrCat(missing, " in PATH; the file here is ./", PrintableUtf8(name));
   }
   const std::string near = NearestCommand(name, environment);
-  return Concat(missing, " in PATH", near.empty() ? "" : Concat("; did you mean ", Quoted(near), "?"));
+  return StrCat(missing, " in PATH", near.empty() ? "" : StrCat("; did you mean ", Quoted(near), "?"));
 }
 
 struct Shebang {
@@ -105,20 +105,20 @@ std::optional<Shebang> ReadShebang(const std::string& path) {
 }
 
 std::string NotExecutable(const std::string& path, int error) {
-  const std::string refused = Concat("cannot run ", Quoted(path), ": ");
+  const std::string refused = StrCat("cannot run ", Quoted(path), ": ");
   struct stat status;
-  if (error != EACCES || stat(path.c_str(), &status) != 0) return Concat(refused, strerror(error));
-  if (S_ISDIR(status.st_mode)) return Concat(refused, "it is a directory");
-  if (!S_ISREG(status.st_mode)) return Concat(refused, "it is no regular file");
+  if (error != EACCES || stat(path.c_str(), &status) != 0) return StrCat(refused, strerror(error));
+  if (S_ISDIR(status.st_mode)) return StrCat(refused, "it is a directory");
+  if (!S_ISREG(status.st_mode)) return StrCat(refused, "it is no regular file");
   if ((status.st_mode & 0111) == 0) {
-    if (path.ends_with(".py")) return Concat(refused, "it is not executable; python3 ", PrintableUtf8(path), "?");
-    return Concat(refused, "it is not executable", ReadShebang(path) ? "; chmod +x " + PrintableUtf8(path) + "?" : "");
+    if (path.ends_with(".py")) return StrCat(refused, "it is not executable; python3 ", PrintableUtf8(path), "?");
+    return StrCat(refused, "it is not executable", ReadShebang(path) ? "; chmod +x " + PrintableUtf8(path) + "?" : "");
   }
   struct statvfs mount;
   if (statvfs(path.c_str(), &mount) == 0 && (mount.f_flag & ST_NOEXEC) != 0) {
-    return Concat(refused, "its file system is mounted noexec");
+    return StrCat(refused, "its file system is mounted noexec");
   }
-  return Concat(refused, strerror(error));
+  return StrCat(refused, strerror(error));
 }
 
 // What `env` is asked to run; empty: nothing, or not to be told.
@@ -217,7 +217,7 @@ class Check {
       const std::optional<Shebang> shebang = ReadShebang(path);
       if (!shebang) {
         if (access(path.c_str(), R_OK) != 0) {
-          result_.notes.push_back(Concat(Quoted(path), " can't be read, so nothing is known of it"));
+          result_.notes.push_back(StrCat(Quoted(path), " can't be read, so nothing is known of it"));
           return;
         }
         // execvp gives what the kernel does not know to the shell.
@@ -230,7 +230,7 @@ class Check {
       if (error != 0) {
         result_.exit_status = ExecFailureStatus(error);
         result_.error =
-            Concat("cannot run ", Quoted(path), ": its first line names the interpreter ", Quoted(shebang->interpreter),
+            StrCat("cannot run ", Quoted(path), ": its first line names the interpreter ", Quoted(shebang->interpreter),
                    ": ", strerror(error), shebang->interpreter.ends_with("\r") ? " (the line ends in CR LF)" : "");
         return;
       }
@@ -245,25 +245,25 @@ class Check {
   void Look(const std::string& path, const ElfFacts& facts) {
     const std::string name = Quoted(BaseName(path));
     if (!facts.native) {
-      Limit(Preload::kNo, Concat(name, facts.elf_class == 32 ? " is a 32-bit program" : " is built for another machine",
+      Limit(Preload::kNo, StrCat(name, facts.elf_class == 32 ? " is a 32-bit program" : " is built for another machine",
                                  ": it runs without being recorded; tbprof records ", sizeof(void*) * 8,
                                  "-bit programs of its own kind"));
       return;
     }
     if (facts.malformed) {
-      Limit(Preload::kNo, Concat(name, " is no whole ELF file: it is started without being recorded"));
+      Limit(Preload::kNo, StrCat(name, " is no whole ELF file: it is started without being recorded"));
       return;
     }
     if (!facts.interpreter.empty() && access(facts.interpreter.c_str(), F_OK) != 0) {
       result_.exit_status = kExitNotFound;
-      result_.error = Concat("cannot run ", Quoted(path), ": its loader ", Quoted(facts.interpreter),
+      result_.error = StrCat("cannot run ", Quoted(path), ": its loader ", Quoted(facts.interpreter),
                              " does not exist here; the program was built for another system");
       return;
     }
     const bool is_loader = IsGlibcLoader(facts.soname) && facts.interpreter.empty();
     if (facts.interpreter.empty() && !is_loader) {
       Limit(Preload::kChildrenOnly,
-            Concat(name, facts.is_go ? " is a Go program linked statically" : " is linked statically",
+            StrCat(name, facts.is_go ? " is a Go program linked statically" : " is linked statically",
                    ": it runs without being recorded, programs it starts are; ",
                    facts.is_go ? "Go's own profiler is pprof" : "link it dynamically to record it"));
       return;
@@ -271,19 +271,19 @@ class Check {
     if (!is_loader && !IsGlibcLoader(BaseName(facts.interpreter))) {
       const bool musl = BaseName(facts.interpreter).starts_with("ld-musl");
       Limit(Preload::kNo,
-            Concat(name, musl ? " is linked with musl" : Concat(" is loaded by ", Quoted(facts.interpreter)),
+            StrCat(name, musl ? " is linked with musl" : StrCat(" is loaded by ", Quoted(facts.interpreter)),
                    ": it runs without being recorded; build it for glibc to record it"));
       return;
     }
     if (!facts.sanitizer.empty()) {
-      Limit(Preload::kNo, Concat(name, " is built with ", facts.sanitizer,
+      Limit(Preload::kNo, StrCat(name, " is built with ", facts.sanitizer,
                                  ", which takes over the same calls: it runs without being recorded; profile a build "
                                  "without it"));
       result_.sanitizer = facts.sanitizer;
       return;
     }
     if (const std::string secure = SecureReason(path); !secure.empty()) {
-      Limit(Preload::kChildrenOnly, Concat(name, " is ", secure,
+      Limit(Preload::kChildrenOnly, StrCat(name, " is ", secure,
                                            ": the loader drops LD_PRELOAD, it runs without being recorded; run tbprof "
                                            "as the user it changes to"));
       return;
@@ -291,16 +291,16 @@ class Check {
     if (facts.is_go) {
       result_.is_go = true;
       result_.reasons.push_back(
-          Concat(name, " is a Go program: only its C parts are recorded, Go's own profiler is pprof"));
+          StrCat(name, " is a Go program: only its C parts are recorded, Go's own profiler is pprof"));
     }
     if (facts.defines_malloc) {
       result_.own_allocator = true;
       result_.reasons.push_back(
-          Concat(name, " carries an allocator of its own: its allocations are not recorded, all else is"));
+          StrCat(name, " carries an allocator of its own: its allocations are not recorded, all else is"));
     }
     for (const std::string& needed : facts.needed) {
       for (std::string_view allocator : {"libjemalloc.so", "libtcmalloc", "libmimalloc.so"}) {
-        if (needed.starts_with(allocator)) result_.notes.push_back(Concat("the allocator is ", Quoted(needed)));
+        if (needed.starts_with(allocator)) result_.notes.push_back(StrCat("the allocator is ", Quoted(needed)));
       }
     }
   }
@@ -326,7 +326,7 @@ ResolvedCommand ResolveCommand(const std::string& name, const Environment& envir
   ResolvedCommand refused{"", ENOENT};
   for (std::string_view element : PathElements(environment)) {
     if (element.size() >= PATH_MAX) continue;
-    const std::string path = element.empty() ? name : Concat(element, "/", name);
+    const std::string path = element.empty() ? name : StrCat(element, "/", name);
     const int error = ExecError(path);
     switch (error) {
       case EACCES:

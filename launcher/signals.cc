@@ -127,7 +127,7 @@ SignalDecision Decide(const SignalInfo& info, const SignalState& state) {
 absl::StatusOr<GroupWitness> GroupWitness::Start() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-    return Unavailable(Concat("cannot make a socket pair: ", strerror(errno)));
+    return Unavailable(StrCat("cannot make a socket pair: ", strerror(errno)));
   }
   GroupWitness witness;
   witness.socket_.Reset(ends[0]);
@@ -142,7 +142,7 @@ absl::StatusOr<GroupWitness> GroupWitness::Start() {
   if (pid == 0) WitnessMain(theirs.get(), launcher);
   const int cause = errno;
   sigprocmask(SIG_SETMASK, &before, nullptr);
-  if (pid < 0) return Unavailable(Concat("cannot start a process: ", strerror(cause)));
+  if (pid < 0) return Unavailable(StrCat("cannot start a process: ", strerror(cause)));
   witness.pid_ = Pid(pid);
   return witness;
 }
@@ -195,7 +195,7 @@ absl::StatusOr<SignalSet> SignalSet::Install() {
   if (!set.fd_.valid()) {
     const int cause = errno;
     set.original_.Restore();
-    return Unavailable(Concat("cannot take signals: ", strerror(cause)));
+    return Unavailable(StrCat("cannot take signals: ", strerror(cause)));
   }
   return set;
 }
@@ -255,7 +255,7 @@ Disposition DispositionOf(pid_t pid, int signo) {
   if (size <= 0) return Disposition::kUnknown;
   text.resize(static_cast<size_t>(size));
   auto has = [&](std::string_view field) -> std::optional<bool> {
-    const size_t at = text.find(Concat("\n", field, ":"));
+    const size_t at = text.find(StrCat("\n", field, ":"));
     if (at == std::string::npos) return std::nullopt;
     const unsigned long long bits = strtoull(text.c_str() + at + field.size() + 2, nullptr, 16);
     return ((bits >> (signo - 1)) & 1) != 0;

@@ -57,7 +57,7 @@ absl::StatusOr<TargetProcess> TargetProcess::Spawn(const SpawnRequest& request, 
   *exec_errno = 0;
   if (request.command.empty()) return InvalidArgument("no command to run");
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return Unavailable(Concat("cannot make a pipe: ", strerror(errno)));
+  if (pipe2(ends, O_CLOEXEC) != 0) return Unavailable(StrCat("cannot make a pipe: ", strerror(errno)));
   ScopedFd reader(ends[0]);
   ScopedFd writer(ends[1]);
   // Made before fork: with other threads about, the child may call async-signal-safe functions only.
@@ -70,7 +70,7 @@ absl::StatusOr<TargetProcess> TargetProcess::Spawn(const SpawnRequest& request, 
   const bool has_alarm = timerisset(&alarm.it_value);
 
   const pid_t pid = fork();
-  if (pid < 0) return Unavailable(Concat("cannot start a process: ", strerror(errno)));
+  if (pid < 0) return Unavailable(StrCat("cannot start a process: ", strerror(errno)));
   if (pid == 0) {
     if (has_alarm) setitimer(ITIMER_REAL, &alarm, nullptr);
     signals.Restore();
@@ -90,7 +90,7 @@ absl::StatusOr<TargetProcess> TargetProcess::Spawn(const SpawnRequest& request, 
   if (got == static_cast<ssize_t>(sizeof(error))) {
     Reap(pid, 0);
     *exec_errno = error;
-    return InvalidArgument(Concat("cannot run ", PrintableUtf8(request.command[0]), ": ", strerror(error)));
+    return InvalidArgument(StrCat("cannot run ", PrintableUtf8(request.command[0]), ": ", strerror(error)));
   }
   // End of file: exec succeeded, or a signal killed the child before it; the status tells.
   TargetProcess target;
@@ -159,7 +159,7 @@ absl::Status TargetProcess::Signal(int signo, std::optional<int> value) {
     // Not yet reaped, so the pid is still its own.
     result = value ? sigqueue(pid_, signo, info.si_value) : kill(pid_, signo);
   }
-  if (result != 0) return Unavailable(Concat("cannot signal ", pid_, ": ", strerror(errno)));
+  if (result != 0) return Unavailable(StrCat("cannot signal ", pid_, ": ", strerror(errno)));
   return absl::OkStatus();
 }
 
@@ -184,14 +184,14 @@ Environment TargetEnvironment(const Environment& environment, const std::string&
   };
   if (!library.empty()) {
     // Of several LD_PRELOAD strings the loader takes the last.
-    const std::string name = Concat(kPreloadVariable, "=");
+    const std::string name = StrCat(kPreloadVariable, "=");
     std::string preload = library;
     for (const std::string& entry : environment) {
       if (!entry.starts_with(name)) continue;
       const std::string theirs = entry.substr(name.size());
-      preload = theirs.empty() ? library : Concat(library, ":", theirs);
+      preload = theirs.empty() ? library : StrCat(library, ":", theirs);
     }
-    set(Concat(name, preload));
+    set(StrCat(name, preload));
   }
   for (const std::string& addition : additions) set(addition);
   return result;

@@ -83,7 +83,7 @@ Terminal::Terminal(const Options& options) : Terminal() {
       open(options.log_file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666));
   if (!log_file_.valid()) {
     status_ =
-        InvalidArgument(Concat("cannot write the log file ", PrintableUtf8(options.log_file), ": ", strerror(errno)));
+        InvalidArgument(StrCat("cannot write the log file ", PrintableUtf8(options.log_file), ": ", strerror(errno)));
   }
 }
 
@@ -104,9 +104,9 @@ void Terminal::Line(std::string_view style, std::string_view line, bool show) {
   if (show) {
     const bool styled = color_ && !style.empty();
     WriteLine(
-        fd_, Concat(kPrefix, styled ? style : "", color_ ? clean : WithoutColor(clean), styled ? "\x1b[0m" : "", "\n"));
+        fd_, StrCat(kPrefix, styled ? style : "", color_ ? clean : WithoutColor(clean), styled ? "\x1b[0m" : "", "\n"));
   }
-  if (log_file_.valid()) WriteLine(log_file_.get(), Concat(kPrefix, WithoutColor(clean), "\n"));
+  if (log_file_.valid()) WriteLine(log_file_.get(), StrCat(kPrefix, WithoutColor(clean), "\n"));
 }
 
 void Terminal::Say(std::string_view line) { Line("", line, !quiet_); }
@@ -126,15 +126,15 @@ void Progress::Update(uint64_t done, uint64_t total, absl::Time now) {
   const int percent = static_cast<int>(share * 100);
   std::string left;
   if (share > 0.01) {
-    left = Concat(", ", absl::ToInt64Seconds((now - start_) * ((1 - share) / share)) + 1, " s left");
+    left = StrCat(", ", absl::ToInt64Seconds((now - start_) * ((1 - share) / share)) + 1, " s left");
   }
   if (!bar) {
-    terminal_->Say(Concat(what_, ": ", percent, " %", left));
+    terminal_->Say(StrCat(what_, ": ", percent, " %", left));
     return;
   }
   const size_t cells = static_cast<size_t>(std::clamp(terminal_->width() - 60, 10, 30));
   const size_t full = static_cast<size_t>(share * static_cast<double>(cells));
-  terminal_->Raw(Concat(kClearLine, kPrefix, what_, " [", std::string(full, '#'), std::string(cells - full, '.'), "] ",
+  terminal_->Raw(StrCat(kClearLine, kPrefix, what_, " [", std::string(full, '#'), std::string(cells - full, '.'), "] ",
                         percent, " %", left));
   bar_shown_ = true;
 }

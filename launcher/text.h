@@ -7,33 +7,12 @@
 
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "writer/text.h"
 
 namespace tbprof {
-
-namespace text_internal {
-template <typename Part>
-void Append(std::string& text, const Part& part) {
-  if constexpr (std::is_integral_v<Part>) {
-    static_assert(!std::is_same_v<Part, bool> && !std::is_same_v<Part, char>);
-    text += std::to_string(part);
-  } else if constexpr (std::is_convertible_v<const Part&, std::string_view>) {
-    text += std::string_view(part);
-  } else {
-    text.append(part.data(), part.size());  // absl::string_view
-  }
-}
-}  // namespace text_internal
-
-template <typename... Parts>
-std::string Concat(const Parts&... parts) {
-  std::string text;
-  (text_internal::Append(text, parts), ...);
-  return text;
-}
 
 inline std::vector<std::string_view> Split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;

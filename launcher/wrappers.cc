@@ -62,7 +62,7 @@ std::string WrapperAdvice(const std::vector<std::string>& command) {
       moves = moves || std::find(command.begin() + 1, command.end(), subcommand) != command.end();
     }
     if (!moves) return "";
-    return Concat("`", name, "` does its work ", wrapper.where,
+    return StrCat("`", name, "` does its work ", wrapper.where,
                   ", where nothing is recorded; instead: ", wrapper.instead);
   }
   return "";

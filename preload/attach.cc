@@ -85,6 +85,8 @@ int MakeSegment(uint32_t chunks, void** base) {
     raw::Close(static_cast<int>(fd));
     return -1;
   }
+  // The program's core files stay as large as they were.
+  raw::Call(SYS_madvise, address, static_cast<long>(bytes), MADV_DONTDUMP);
   *base = reinterpret_cast<void*>(address);
   return static_cast<int>(fd);
 }
@@ -241,8 +243,8 @@ void Attach(int argc, char** argv, char** environment) {
   __atomic_store_n(&g_control, header, __ATOMIC_RELEASE);
 
   // A program with an allocator of its own (linked statically, or preloaded before us) never calls ours.
-  const bool ours = dlsym(RTLD_DEFAULT, "malloc") == reinterpret_cast<void*>(&Hook_malloc);
-  segment.process_slots[slot].flags = ours ? kProcessAllocatorSeen : kProcessAllocatorMissed;
+  g_attachment.has_allocator = dlsym(RTLD_DEFAULT, "malloc") == reinterpret_cast<void*>(&Hook_malloc);
+  segment.process_slots[slot].flags = g_attachment.has_allocator ? kProcessAllocatorSeen : kProcessAllocatorMissed;
 
   ThreadState* thread = CurrentThread();
   if (thread == nullptr) return;

@@ -214,8 +214,11 @@ void* Hook_realloc(void* block, size_t size) {
 
 void* Hook_reallocarray(void* block, size_t count, size_t size) {
   size_t bytes;
-  // The real function judges the overflow.
-  if (__builtin_mul_overflow(count, size, &bytes)) return g_real.reallocarray(block, count, size);
+  // The real function judges the overflow. Where the program has an allocator of its own, the blocks are that one's:
+  // glibc's reallocarray finds its realloc, g_real.realloc is another.
+  if (!g_attachment.has_allocator || __builtin_mul_overflow(count, size, &bytes)) {
+    return g_real.reallocarray(block, count, size);
+  }
   // glibc's own calls the program's realloc, which is ours: counted twice.
   return Resize(kOp_reallocarray, block, bytes, TBPROF_SITE, [&]() { return g_real.realloc(block, bytes); });
 }

@@ -72,13 +72,14 @@ int CountArguments(va_list arguments) {
 
 pid_t Hook_fork() {
   TBPROF_RESOLVED(fork);
-  if (!Armed(kFamilyProcess)) return g_real.fork();
-  WaitScope wait;
-  BeginWait(&wait, kOp_fork, 0, __builtin_return_address(0));
+  WaitScope wait{};
+  if (Armed(kFamilyProcess)) BeginWait(&wait, kOp_fork, 0, __builtin_return_address(0));
   const pid_t pid = g_real.fork();
   const int error = errno;
   if (pid == 0) {
-    CurrentThread();  // registers the child now, so that it is seen even if it records nothing else
+    // Registers the child now, so that it is seen even if it records nothing else, and the launcher keeps the segment of
+    // one that outlives its parent until a window opens.
+    CurrentThread();
   } else {
     EndWait(&wait, pid, pid < 0 ? error : 0);
   }

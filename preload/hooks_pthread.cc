@@ -96,8 +96,11 @@ int Hook_pthread_create(pthread_t* thread, const pthread_attr_t* attributes, voi
   block->argument = argument;
   block->created_ticks = wait.start;
   block->creator_serial = wait.thread->writer.thread->serial;
-  size_t stack_bytes = g_attachment.default_stack_bytes;
-  if (attributes != nullptr) pthread_attr_getstacksize(attributes, &stack_bytes);
+  // Of fresh attributes libc gives the default in force: neither RLIMIT_STACK (2 MiB where that is unlimited) nor constant.
+  pthread_attr_t standard;
+  if (attributes == nullptr) pthread_attr_init(&standard);
+  size_t stack_bytes = 0;
+  pthread_attr_getstacksize(attributes == nullptr ? &standard : attributes, &stack_bytes);
   block->stack_bytes = stack_bytes;
   const int result = g_real.pthread_create(thread, attributes, StartThread, block);
   if (result != 0) __atomic_store_n(&block->used, 0, __ATOMIC_RELEASE);

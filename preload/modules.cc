@@ -28,9 +28,20 @@ struct BuildId {
   uint32_t length = 0;
 };
 
+// Tools that edit ELF files leave notes behind that nothing loads.
+bool IsLoaded(const ElfW(Phdr) * headers, size_t count, const ElfW(Phdr) & part) {
+  for (size_t i = 0; i < count; ++i) {
+    if (headers[i].p_type == PT_LOAD && (headers[i].p_flags & PF_R) != 0 && part.p_vaddr >= headers[i].p_vaddr &&
+        part.p_vaddr + part.p_memsz <= headers[i].p_vaddr + headers[i].p_memsz) {
+      return true;
+    }
+  }
+  return false;
+}
+
 BuildId FindBuildId(const ElfW(Phdr) * headers, size_t count, uint64_t bias) {
   for (size_t i = 0; i < count; ++i) {
-    if (headers[i].p_type != PT_NOTE) continue;
+    if (headers[i].p_type != PT_NOTE || !IsLoaded(headers, count, headers[i])) continue;
     const auto* at = reinterpret_cast<const uint8_t*>(bias + headers[i].p_vaddr);
     uint64_t left = headers[i].p_memsz;
     while (left >= sizeof(ElfW(Nhdr))) {

@@ -74,6 +74,14 @@ void FindVersion(Function* function, const char* name, const char* version) {
   if (found != nullptr) __atomic_store_n(function, found, __ATOMIC_RELEASE);
 }
 
+size_t UnknownSize(void*) { return 0; }
+
+// The object that has the code at `function`.
+const void* ObjectWith(const void* function) {
+  Dl_info info;
+  return dladdr(function, &info) != 0 ? info.dli_fbase : nullptr;
+}
+
 }  // namespace
 
 alignas(16) unsigned char g_arena[kArenaBytes];
@@ -123,6 +131,11 @@ void ResolveRealFunctions() {
 #endif
 #include "preload/hooks.def"
   Find(&g_real.malloc_usable_size, "malloc_usable_size");
+  // An interposed allocator without that function would have libc's read in front of its blocks, where a guard page is.
+  if (ObjectWith(reinterpret_cast<void*>(g_real.malloc)) !=
+      ObjectWith(reinterpret_cast<void*>(g_real.malloc_usable_size))) {
+    g_real.malloc_usable_size = UnknownSize;
+  }
   t_resolving = false;
   errno = saved;
 }

@@ -32,6 +32,7 @@ struct Attachment {
   ClockKind clock;
   pthread_key_t exit_key;
   bool has_exit_key;
+  bool has_allocator;  // the program's malloc is our hook
   uint64_t default_stack_bytes;
   uint64_t main_stack_top;
 };

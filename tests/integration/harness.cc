@@ -315,6 +315,15 @@ std::unique_ptr<Running> Running::Start(const std::vector<std::string>& command,
   const std::string in = options.standard_input.empty() ? "/dev/null" : options.standard_input;
   const std::string directory = options.directory.empty() ? result.directory->path() : options.directory;
 
+  std::string slave;
+  if (options.terminal) {
+    running->terminal_ = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    grantpt(running->terminal_);
+    unlockpt(running->terminal_);
+    char name[64] = "";
+    ptsname_r(running->terminal_, name, sizeof(name));
+    slave = name;
+  }
   fflush(nullptr);
   const pid_t pid = fork();
   if (pid < 0) {
@@ -323,12 +332,16 @@ std::unique_ptr<Running> Running::Start(const std::vector<std::string>& command,
   }
   if (pid == 0) {
     // A group of its own, so that what a failed test leaves can be ended.
-    setpgid(0, 0);
+    if (options.terminal) {
+      setsid();
+    } else {
+      setpgid(0, 0);
+    }
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
     signal(SIGPIPE, SIG_DFL);
-    const int fds[] = {open(in.c_str(), O_RDONLY), open(out.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644),
+    const int fds[] = {open(slave.empty() ? in.c_str() : slave.c_str(), slave.empty() ? O_RDONLY : O_RDWR), open(out.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644),
                        open(err.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644)};
     for (int i = 0; i < 3; ++i) dup2(fds[i], i);
     syscall(SYS_close_range, 3, ~0u, 0);
@@ -336,7 +349,7 @@ std::unique_ptr<Running> Running::Start(const std::vector<std::string>& command,
     execve(arguments[0], arguments.data(), variables.data());
     _exit(121);
   }
-  setpgid(pid, pid);
+  if (!options.terminal) setpgid(pid, pid);
   running->pid_ = pid;
   result.pid = pid;
   running->pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
@@ -350,6 +363,7 @@ Running::~Running() {
     waitpid(pid_, nullptr, 0);
   }
   if (pidfd_ >= 0) close(pidfd_);
+  if (terminal_ >= 0) close(terminal_);
 }
 
 std::string Running::Out() const { return ReadFile(*result_.directory / "out"); }
@@ -386,6 +400,10 @@ int64_t Running::WaitForNumber(const std::string& name, int timeout_s) {
 }
 
 void Running::Signal(int signo) const { kill(pid_, signo); }
+
+void Running::Type(std::string_view keys) const {
+  EXPECT_EQ(write(terminal_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+}
 
 bool Running::Ended() {
   if (ended_) return true;

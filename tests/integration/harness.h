@@ -106,6 +106,7 @@ struct RunOptions {
   std::string directory;                          // empty: the run's own
   std::string standard_input;                     // a path; empty: /dev/null
   bool default_logdir = true;                     // --logdir=<run directory>/logs
+  bool terminal = false;                          // a session of its own, a terminal on standard input
   int timeout_s = 90;
   std::vector<std::string> launcher;              // put before everything, e.g. {"setsid"}
 };
@@ -150,6 +151,7 @@ class Running {
   // The value of a fact, waited for.
   int64_t WaitForNumber(const std::string& name, int timeout_s = 30);
   void Signal(int signo) const;
+  void Type(std::string_view keys) const;  // on the terminal
   bool Ended();
   RunResult Wait();
 
@@ -159,6 +161,7 @@ class Running {
   RunResult result_;
   pid_t pid_ = 0;
   int pidfd_ = -1;
+  int terminal_ = -1;
   bool ended_ = false;
   int timeout_s_ = 0;
 };

@@ -204,8 +204,12 @@ TEST(Spool, RecoverAfterTheLauncherWasKilled) {
   running->Signal(SIGKILL);
   WriteFile(path + "/stop", "");
   // The target goes on to its end, with its whole output.
-  for (int i = 0; i < 2000 && kill(target, 0) == 0; ++i) usleep(5000);
-  EXPECT_NE(kill(target, 0), 0) << "the target hangs";
+  const auto ended = [target] {
+    const std::string stat = ReadFile("/proc/" + std::to_string(target) + "/stat");
+    return stat.empty() || stat.find(") Z") != std::string::npos;
+  };
+  for (int i = 0; i < 2000 && !ended(); ++i) usleep(5000);
+  EXPECT_TRUE(ended()) << "the target hangs";
   const RunResult result = running->Wait();
   EXPECT_EQ(result.signal(), SIGKILL);
   EXPECT_EQ(result.out, "finished\n");

@@ -334,6 +334,21 @@ TEST(Signals, SentToTheGroupAreNotDoubled) {
   EXPECT_EQ(result.out, "signal 1: 1\nsignal 2: 1\nsignal 15: 1\nfinished\n");
 }
 
+TEST(Signals, TypedOnTheTerminal) {
+  RunOptions options;
+  options.terminal = true;
+  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60", "handle"}, options);
+  ASSERT_GT(running->WaitForNumber("pid"), 0);
+  running->Type("\x03");
+  ASSERT_TRUE(running->WaitForFact("signal 2\n")) << running->Err();
+  running->Type("\x1c");
+  ASSERT_TRUE(running->WaitForFact("signal 3\n")) << running->Err();
+  running->Signal(SIGTERM);
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 23);
+  EXPECT_EQ(result.out, "signal 2: 1\nsignal 3: 1\nsignal 15: 1\nfinished\n");
+}
+
 TEST(Signals, DefaultActionEndsBoth) {
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"});
   ASSERT_TRUE(running->WaitForFact("warm "));

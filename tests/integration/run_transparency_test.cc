@@ -23,7 +23,7 @@ void ExpectSameSurroundings(const std::string& set_up, const std::vector<std::st
   ASSERT_TRUE(pair.Same());
   for (const RunResult* result : {&pair.bare, &pair.profiled}) {
     EXPECT_EQ(result->Fact("group"), static_cast<uint64_t>(result->pid));
-    EXPECT_EQ(result->Fact("session"), static_cast<uint64_t>(getsid(0)));
+    EXPECT_EQ(result->Fact("session"), static_cast<uint64_t>(options.terminal ? result->pid : getsid(0)));
   }
 }
 
@@ -56,6 +56,12 @@ TEST(Surroundings, BlockedSignals) {
       "/usr/bin/python3 -c 'import os,signal,sys\n"
       "signal.pthread_sigmask(signal.SIG_BLOCK,[signal.SIGUSR1,signal.SIGTERM,signal.SIGCHLD,40])\n"
       "os.execv(sys.argv[1],sys.argv[1:])'", {}, {});
+}
+
+TEST(Surroundings, Terminal) {
+  RunOptions options;
+  options.terminal = true;
+  ExpectSameSurroundings("", {}, options);
 }
 
 TEST(Surroundings, SmallLimitsStillRun) {
