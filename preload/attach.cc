@@ -243,7 +243,10 @@ void Attach(int argc, char** argv, char** environment) {
   __atomic_store_n(&g_control, header, __ATOMIC_RELEASE);
 
   // A program with an allocator of its own (linked statically, or preloaded before us) never calls ours.
-  g_attachment.has_allocator = dlsym(RTLD_DEFAULT, "malloc") == reinterpret_cast<void*>(&Hook_malloc);
+  // Asked of the program: from a library linked with -Bsymbolic, RTLD_DEFAULT finds the library's own.
+  void* const program = dlopen(nullptr, RTLD_LAZY | RTLD_NOLOAD);
+  g_attachment.has_allocator =
+      program != nullptr && dlsym(program, "malloc") == reinterpret_cast<void*>(&Hook_malloc);
   segment.process_slots[slot].flags = g_attachment.has_allocator ? kProcessAllocatorSeen : kProcessAllocatorMissed;
 
   ThreadState* thread = CurrentThread();

@@ -76,6 +76,16 @@ inline void MarkFull(const Segment& segment, uint16_t index) {
   __atomic_store_n(&segment.chunk_states[index], word, __ATOMIC_RELEASE);
 }
 
+// Says that nothing follows in the chunk that `cursor` names, from the slot it names.
+inline void PadRest(const Segment& segment, uint64_t cursor) {
+  const uint32_t at = static_cast<uint32_t>(cursor);
+  if (at >= kSlotsPerChunk) return;
+  __atomic_store_n(segment.Chunk(static_cast<uint16_t>(cursor >> 32)) + static_cast<uint64_t>(at) * (kSlotBytes / 8),
+                   TagWord(static_cast<uint16_t>(cursor >> 48), RecordKind::kPad, 0,
+                           static_cast<uint16_t>(kSlotsPerChunk - at), 0),
+                   __ATOMIC_RELEASE);
+}
+
 // Whether every record of a chunk of ours is finished.
 inline bool IsFinished(const Segment& segment, uint16_t index) {
   const uint16_t generation = GenerationOfChunk(__atomic_load_n(&segment.chunk_states[index], __ATOMIC_RELAXED));
@@ -158,13 +168,7 @@ inline __attribute__((noinline)) bool BeginSlow(const Segment& segment, ChunkWri
   for (;;) {
     if ((reserved >> 48) != 0) {
       const uint16_t index = static_cast<uint16_t>(reserved >> 32);
-      const uint32_t at = static_cast<uint32_t>(reserved);
-      if (at < kSlotsPerChunk) {
-        __atomic_store_n(segment.Chunk(index) + static_cast<uint64_t>(at) * (kSlotBytes / 8),
-                         TagWord(static_cast<uint16_t>(reserved >> 48), RecordKind::kPad, 0,
-                                 static_cast<uint16_t>(kSlotsPerChunk - at), 0),
-                         __ATOMIC_RELEASE);
-      }
+      PadRest(segment, reserved);
       for (;;) {
         const uint64_t now = *const_cast<volatile uint64_t*>(&writer->cursor);
         if ((now >> 32) != (reserved >> 32)) break;
@@ -246,6 +250,7 @@ inline void ReleaseChunk(const Segment& segment, ChunkWriter* writer) {
   const uint64_t now = writer->cursor;
   if ((now >> 48) == 0) return;
   if (CompareExchangeThisThread(&writer->cursor, now, kNoChunk)) {
+    chunk_internal::PadRest(segment, now);
     chunk_internal::MarkFull(segment, static_cast<uint16_t>(now >> 32));
   }
 }
@@ -263,6 +268,7 @@ struct ChunkReadResult {
   uint32_t count;
   uint32_t lost;   // unfinished or impossible records passed over
   uint32_t records;
+  uint32_t used;   // slots that the owner may have touched; zeroed when the chunk is freed
   bool freed;
 };
 
@@ -293,24 +299,32 @@ inline bool ReadChunk(const Segment& segment, uint32_t index, bool owner_gone, C
   result->freed = closed;
   const uint64_t* chunk = segment.Chunk(index);
   uint32_t at = reader->next;
-  // A hole at the front of a closed chunk: the record a dead thread was writing. Look for the next one.
+  result->used = at;
+  // No record at the front of a closed chunk: a hole, where a dead thread was writing or a longjmp abandoned a record, or
+  // the untouched rest of a dead thread's chunk. Look for the next record.
   if (closed && at < kSlotsPerChunk) {
-    const uint32_t start = at;
-    // Freed chunks are zeroed: what stands here without a tag was being written.
-    const uint64_t* slot = chunk + static_cast<uint64_t>(at) * (kSlotBytes / 8);
-    const bool begun = __atomic_load_n(slot, __ATOMIC_RELAXED) == 0 &&
-                       (__atomic_load_n(slot + 1, __ATOMIC_RELAXED) | __atomic_load_n(slot + 2, __ATOMIC_RELAXED) |
-                        __atomic_load_n(slot + 3, __ATOMIC_RELAXED)) != 0;
+    const uint32_t hole = at;
     while (at < kSlotsPerChunk &&
            !IsTag(__atomic_load_n(chunk + static_cast<uint64_t>(at) * (kSlotBytes / 8), __ATOMIC_ACQUIRE), generation, at)) {
       ++at;
     }
-    if (at != start && (at < kSlotsPerChunk || begun)) result->lost = 1;
+    if (at != hole) {
+      // Freed chunks are zeroed: content without a tag was being written.
+      const uint64_t* slot = chunk + static_cast<uint64_t>(hole) * (kSlotBytes / 8);
+      const bool begun = (__atomic_load_n(slot + 1, __ATOMIC_RELAXED) | __atomic_load_n(slot + 2, __ATOMIC_RELAXED) |
+                          __atomic_load_n(slot + 3, __ATOMIC_RELAXED)) != 0;
+      if (at < kSlotsPerChunk || begun) result->lost = 1;
+      if (at == kSlotsPerChunk) result->used = kSlotsPerChunk;
+    }
   }
   result->first = at;
   while (at < kSlotsPerChunk) {
     const uint64_t tag = __atomic_load_n(chunk + static_cast<uint64_t>(at) * (kSlotBytes / 8), __ATOMIC_ACQUIRE);
     if (!IsTag(tag, generation, at)) break;
+    // What a pad covers was never written; zeroing it would only make its pages exist.
+    result->used = static_cast<uint8_t>(tag >> 16) == static_cast<uint8_t>(RecordKind::kPad)
+                       ? at + 1
+                       : at + static_cast<uint16_t>(tag >> 32);
     at += static_cast<uint16_t>(tag >> 32);
     ++result->records;
   }
@@ -325,7 +339,7 @@ inline bool ReadChunk(const Segment& segment, uint32_t index, bool owner_gone, C
 inline bool FinishChunk(const Segment& segment, uint32_t index, const ChunkReadResult& result) {
   if (!result.freed) return false;
   // What is left of an earlier use must never be taken for a record of a later one.
-  memset(segment.Chunk(index), 0, static_cast<uint64_t>(result.first + result.count) * kSlotBytes);
+  memset(segment.Chunk(index), 0, static_cast<uint64_t>(result.used) * kSlotBytes);
   __atomic_store_n(&segment.chunk_states[index], ChunkWord(ChunkState::kFree, result.generation, 0), __ATOMIC_RELEASE);
   // Low chunks first: few pages stay in use while the launcher keeps up.
   uint32_t hint = __atomic_load_n(&segment.header->chunk_hint, __ATOMIC_RELAXED);
