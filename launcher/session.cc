@@ -373,6 +373,8 @@ bool Session::ReceiveHello(int connection) {
   mapped->operation_count = header.operation_count;
   // exec: the image that this process ran before is gone, though its pid lives on.
   for (auto& earlier : targets_) {
+    // A child that execs right after its fork may not have been seen yet.
+    LookAfter(earlier.get(), ReadMonotonic());
     std::erase_if(earlier->processes, [&](const Process& process) {
       if (process.pid != peer.pid) return false;
       drain_->ProcessEnded(earlier->mapped->number, process.serial, process.pid);
