@@ -363,6 +363,7 @@ class Run {
                                         session_->SpoolError()));
       terminal_.Warn(request.warnings.back());
     }
+    request.beside_command = state_.target_running;
     request.color = terminal_.color();
     request.width = std::min(terminal_.width(), 100);
     absl::StatusOr<std::unique_ptr<Conversion>> conversion = Conversion::Start(request);

@@ -42,6 +42,7 @@ nlohmann::json ToJson(const ConversionRequest& request) {
           {"also", request.also},
           {"warnings", request.warnings},
           {"recovered", request.recovered},
+          {"beside_command", request.beside_command},
           {"color", request.color},
           {"width", request.width}};
 }
@@ -59,6 +60,7 @@ ConversionRequest FromJson(const nlohmann::json& json) {
   request.also = json.at("also").get<std::vector<std::string>>();
   request.warnings = json.at("warnings").get<std::vector<std::string>>();
   request.recovered = json.at("recovered");
+  request.beside_command = json.at("beside_command");
   request.color = json.at("color");
   request.width = json.at("width");
   return request;
@@ -161,7 +163,6 @@ absl::Status WriteSummaryJson(const Options& options, const std::string& text) {
 bool IsConvertWorker(int argc, char** argv) { return argc == 2 && strcmp(argv[1], kWorkerArgument) == 0; }
 
 int ConvertWorker() {
-  setpriority(PRIO_PROCESS, 0, 19);
   // A sanitizer's shadow needs terabytes of addresses.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   const rlimit limit{kMaxAddressSpace, kMaxAddressSpace};
@@ -178,7 +179,9 @@ int ConvertWorker() {
   for (ssize_t got; (got = read(kRequestFd, buffer, sizeof(buffer))) > 0;) text.append(buffer, static_cast<size_t>(got));
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return 1;
-  absl::StatusOr<ConversionResult> result = Convert(FromJson(json));
+  const ConversionRequest request = FromJson(json);
+  if (request.beside_command) setpriority(PRIO_PROCESS, 0, 19);
+  absl::StatusOr<ConversionResult> result = Convert(request);
   if (!result.ok()) {
     Say({{"error", std::string(result.status().message())}});
     return 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Making a profile from a spool, in a process of its own: lowest priority, bounded memory, first to go when memory runs
-// out. Whatever a hostile target has written, it can only end that process.
+// Making a profile from a spool, in a process of its own: bounded memory, first to go when memory runs out, and at the
+// lowest priority while the command runs. Whatever a hostile target has written, it can only end that process.
 //
 //   auto conversion = Conversion::Start(request);
 //   ... ppoll on (*conversion)->fd() ...
@@ -37,6 +37,7 @@ struct ConversionRequest {
   std::vector<std::string> also;
   std::vector<std::string> warnings;
   bool recovered = false;
+  bool beside_command = false;  // nobody waits for it, and it must not take the command's time
   bool color = false;
   int width = 100;
 };

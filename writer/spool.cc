@@ -93,7 +93,7 @@ absl::Status SpoolReader::Rewind() {
 bool SpoolReader::Fill(size_t need) {
   if (end_ - start_ >= need) return true;
   if (position_ + need > size_) return false;
-  memmove(buffer_.data(), buffer_.data() + start_, end_ - start_);
+  if (end_ > start_) memmove(buffer_.data(), buffer_.data() + start_, end_ - start_);
   end_ -= start_;
   start_ = 0;
   const size_t want = std::max(need, kReadBytes);
