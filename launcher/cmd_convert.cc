@@ -83,8 +83,8 @@ bool ConvertOne(const Options& options, const std::string& spool, bool recoverin
     terminal->Error(std::string(summary.status().message()));
     return false;
   }
-  const absl::StatusOr<std::string> logdir =
-      NormaliseLogdir(options.logdir_named || summary->logdir.empty() ? options.logdir : summary->logdir, WorkingDirectory());
+  const absl::StatusOr<std::string> logdir = NormaliseLogdir(
+      options.logdir_named || summary->logdir.empty() ? options.logdir : summary->logdir, WorkingDirectory());
   if (!logdir.ok()) {
     terminal->Error(std::string(logdir.status().message()));
     return false;
@@ -98,7 +98,7 @@ bool ConvertOne(const Options& options, const std::string& spool, bool recoverin
     terminal->Error(std::string(prepared.message()));
     return false;
   }
-  request.run = !options.run.empty() ? options.run
+  request.run = !options.run.empty()    ? options.run
                 : !summary->run.empty() ? summary->run
                                         : RunNameFor(static_cast<time_t>(summary->start_unix_ns / 1'000'000'000));
   request.run_exclusive = options.run.empty() && summary->run_exclusive;

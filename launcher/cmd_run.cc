@@ -31,7 +31,6 @@
 namespace tbprof {
 namespace {
 
-
 uint64_t Nanoseconds(absl::Duration duration) { return static_cast<uint64_t>(absl::ToInt64Nanoseconds(duration)); }
 
 class Run {
@@ -144,8 +143,8 @@ class Run {
     absl::Status status = PrepareLogdir(logdir_, host_);
     if (status.ok() || options_.logdir_named) return status;
     const char* temporary = getenv("TMPDIR");
-    const std::string fallback = StrCat(temporary != nullptr && *temporary == '/' ? temporary : "/tmp",
-                                        "/tbprof-logs-", static_cast<int>(getuid()));
+    const std::string fallback = StrCat(temporary != nullptr && *temporary == '/' ? temporary : "/tmp", "/tbprof-logs-",
+                                        static_cast<int>(getuid()));
     const absl::Status second = PrepareLogdir(fallback, host_);
     if (!second.ok()) return status;
     terminal_.Warn(StrCat(ToText(status), "; writing to ", fallback, " instead"));
@@ -168,8 +167,9 @@ class Run {
     }
     config.spool_limit = options_.spool_limit;
     config.families = options_.families;
-    config.armed_at_start = options_.window.kind == Window::Kind::kAll ||
-                            (options_.window.kind == Window::Kind::kRange && options_.window.delay == absl::ZeroDuration());
+    config.armed_at_start =
+        options_.window.kind == Window::Kind::kAll ||
+        (options_.window.kind == Window::Kind::kRange && options_.window.delay == absl::ZeroDuration());
     config.record_arguments = options_.record_argv;
     config.only_command = options_.follow == Follow::kNone;
     config.wait_threshold_ns = Nanoseconds(options_.wait_threshold);
@@ -177,10 +177,11 @@ class Run {
     config.segment_bytes = options_.segment_size;
     config.max_profile_size = options_.max_profile_size;
     config.also = options_.also;
-    config.window = options_.window.kind == Window::Kind::kAll    ? "all"
-                    : options_.window.kind == Window::Kind::kNone ? "none"
-                                                                  : StrCat(absl::FormatDuration(options_.window.delay), "+",
-                                                                           absl::FormatDuration(options_.window.duration));
+    config.window =
+        options_.window.kind == Window::Kind::kAll ? "all"
+        : options_.window.kind == Window::Kind::kNone
+            ? "none"
+            : StrCat(absl::FormatDuration(options_.window.delay), "+", absl::FormatDuration(options_.window.duration));
     absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(config);
     if (!session.ok()) return session.status();
     session_ = std::move(*session);
@@ -359,8 +360,7 @@ class Run {
     }
     if (session_->records_not_kept() > 0) {
       request.warnings.push_back(StrCat(session_->records_not_kept(), " records are missing: the spool ",
-                                        session_->spool_path(), " could not take them: ",
-                                        session_->SpoolError()));
+                                        session_->spool_path(), " could not take them: ", session_->SpoolError()));
       terminal_.Warn(request.warnings.back());
     }
     request.beside_command = state_.target_running;
@@ -476,8 +476,8 @@ class Run {
   bool run_window_open_ = false;
   bool run_converted_ = false;
   uint64_t range_next_ns_ = 0;
-  uint32_t captures_ = 0;        // asked for so far
-  uint32_t capture_ = 0;         // the open one, 0: none
+  uint32_t captures_ = 0;  // asked for so far
+  uint32_t capture_ = 0;   // the open one, 0: none
   uint32_t captures_refused_ = 0;
   uint64_t capture_until_ns_ = 0;
 

@@ -67,8 +67,7 @@ ConversionRequest FromJson(const nlohmann::json& json) {
 }
 
 void Say(const nlohmann::json& message) {
-  const std::string text =
-      message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const std::string text = message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   size_t done = 0;
   while (done < text.size()) {
     const ssize_t wrote = write(kResultFd, text.data() + done, text.size() - done);
@@ -155,9 +154,9 @@ absl::Status WriteSummaryJson(const Options& options, const std::string& text) {
   }
   if (fd >= 0 && done == text.size()) return absl::OkStatus();
   const int error = errno;
-  return absl::ErrnoToStatus(error, StrCat("cannot write the summary to ", options.summary_json.empty()
-                                                                                ? StrCat("descriptor ", fd)
-                                                                                : options.summary_json));
+  return absl::ErrnoToStatus(error,
+                             StrCat("cannot write the summary to ",
+                                    options.summary_json.empty() ? StrCat("descriptor ", fd) : options.summary_json));
 }
 
 bool IsConvertWorker(int argc, char** argv) { return argc == 2 && strcmp(argv[1], kWorkerArgument) == 0; }
@@ -176,7 +175,8 @@ int ConvertWorker() {
   signal(SIGPIPE, SIG_IGN);
   std::string text;
   char buffer[4096];
-  for (ssize_t got; (got = read(kRequestFd, buffer, sizeof(buffer))) > 0;) text.append(buffer, static_cast<size_t>(got));
+  for (ssize_t got; (got = read(kRequestFd, buffer, sizeof(buffer))) > 0;)
+    text.append(buffer, static_cast<size_t>(got));
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return 1;
   const ConversionRequest request = FromJson(json);
@@ -234,7 +234,8 @@ absl::StatusOr<std::unique_ptr<Conversion>> Conversion::Start(const ConversionRe
     if (strncmp(*entry, "LD_PRELOAD=", 11) != 0) environment.push_back(*entry);
   }
   environment.push_back(nullptr);
-  const int error = posix_spawn(&conversion->pid_, "/proc/self/exe", &actions, &attributes, arguments, environment.data());
+  const int error =
+      posix_spawn(&conversion->pid_, "/proc/self/exe", &actions, &attributes, arguments, environment.data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) {
@@ -289,10 +290,10 @@ bool Conversion::Read() {
   pid_ = -1;
   finished_ = true;
   if (!has_result_) {
-    result_.status = absl::InternalError(
-        WIFSIGNALED(status) ? StrCat("the conversion was ended by signal ", WTERMSIG(status), " (",
-                                     strsignal(WTERMSIG(status)), ")")
-                            : StrCat("the conversion ended with status ", WEXITSTATUS(status)));
+    result_.status =
+        absl::InternalError(WIFSIGNALED(status) ? StrCat("the conversion was ended by signal ", WTERMSIG(status), " (",
+                                                         strsignal(WTERMSIG(status)), ")")
+                                                : StrCat("the conversion ended with status ", WEXITSTATUS(status)));
   }
   return true;
 }

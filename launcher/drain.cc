@@ -234,12 +234,19 @@ bool Drain::DrainSegment(MappedSegment* mapped) {
       if (read.count > 0) {
         work = true;
         const auto* begin = reinterpret_cast<const ChunkBeginRecord*>(segment.Chunk(i));
-        ChunkFact fact{i,        read.generation, static_cast<uint16_t>(read.first), read.count, read.lost,
-                       begin->process_serial, begin->thread_serial};
+        ChunkFact fact{i,
+                       read.generation,
+                       static_cast<uint16_t>(read.first),
+                       read.count,
+                       read.lost,
+                       begin->process_serial,
+                       begin->thread_serial};
         const uint32_t bytes = read.count * kSlotBytes;
-        uint8_t* payload = current_->Begin(FrameType::kChunk, mapped->number, static_cast<uint32_t>(sizeof(fact)) + bytes);
+        uint8_t* payload =
+            current_->Begin(FrameType::kChunk, mapped->number, static_cast<uint32_t>(sizeof(fact)) + bytes);
         memcpy(payload, &fact, sizeof(fact));
-        memcpy(payload + sizeof(fact), reinterpret_cast<const uint8_t*>(segment.Chunk(i)) + read.first * kSlotBytes, bytes);
+        memcpy(payload + sizeof(fact), reinterpret_cast<const uint8_t*>(segment.Chunk(i)) + read.first * kSlotBytes,
+               bytes);
         current_->Seal();
         current_records_ += read.records;
         records_.fetch_add(read.records, std::memory_order_relaxed);
@@ -274,7 +281,9 @@ void Drain::EndProcess(MappedSegment* mapped, uint32_t process_serial) {
     __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kFree), __ATOMIC_RELEASE);
   }
   // Its chunks were closed above; nothing asks for it again.
-  const auto is_it = [&](const ProcessKey& key) { return key.number == mapped->number && key.serial == process_serial; };
+  const auto is_it = [&](const ProcessKey& key) {
+    return key.number == mapped->number && key.serial == process_serial;
+  };
   std::erase_if(last_live_, [&](const auto& entry) { return is_it(entry.first); });
   std::erase_if(outer_pids_, [&](const auto& entry) { return is_it(entry.first); });
   dead_.erase({mapped->number, process_serial});
@@ -310,7 +319,8 @@ void Drain::AppendThreadFact(MappedSegment* mapped, const ThreadSlot& shared) {
     counts[fact.count_facts++] = {i, 0, slot.short_calls[i].calls, slot.short_calls[i].ticks};
   }
   const uint32_t count_bytes = fact.count_facts * static_cast<uint32_t>(sizeof(CountFact));
-  uint8_t* payload = current_->Begin(FrameType::kThread, mapped->number, static_cast<uint32_t>(sizeof(fact)) + count_bytes);
+  uint8_t* payload =
+      current_->Begin(FrameType::kThread, mapped->number, static_cast<uint32_t>(sizeof(fact)) + count_bytes);
   memcpy(payload, &fact, sizeof(fact));
   memcpy(payload + sizeof(fact), counts, count_bytes);
   current_->Seal();
@@ -373,9 +383,8 @@ void Drain::AppendCounters(MappedSegment* mapped, uint64_t ticks) {
     if (StateOf(slot.state) != SlotState::kLive) continue;
     const ProcessKey key{mapped->number, slot.serial};
     const int64_t live = __atomic_load_n(&slot.live_bytes, __ATOMIC_RELAXED);
-    auto found = std::find_if(last_live_.begin(), last_live_.end(), [&](const auto& entry) {
-      return !(entry.first < key) && !(key < entry.first);
-    });
+    auto found = std::find_if(last_live_.begin(), last_live_.end(),
+                              [&](const auto& entry) { return !(entry.first < key) && !(key < entry.first); });
     if (found == last_live_.end()) {
       last_live_.emplace_back(key, live);
     } else if (found->second == live) {
@@ -394,7 +403,8 @@ void Drain::HandOver(bool force) {
   std::unique_ptr<FrameBuffer> fresh;
   {
     std::lock_guard<std::mutex> lock(queue_mutex_);
-    // A disk that stands still must not fill the memory, nor hold up the targets: what it can't take is let go, counted.
+    // A disk that stands still must not fill the memory, nor hold up the targets: what it can't take is let go,
+    // counted.
     if (queued_bytes_ > kMaxQueuedBytes && current_records_ > 0) {
       not_kept_.fetch_add(current_records_, std::memory_order_relaxed);
       current_->Clear();
@@ -442,7 +452,8 @@ void Drain::WriteLoop() {
             write_error_.store(errno == 0 ? EIO : errno, std::memory_order_relaxed);
             not_kept_.fetch_add(block.records, std::memory_order_relaxed);
             // What is counted as not kept must not be there; where it cannot be cut off, only the count is too high.
-            [[maybe_unused]] const int cut = ftruncate(spool_.get(), static_cast<off_t>(sizeof(SpoolHeader) + position));
+            [[maybe_unused]] const int cut =
+                ftruncate(spool_.get(), static_cast<off_t>(sizeof(SpoolHeader) + position));
             break;
           }
           done += static_cast<size_t>(wrote);

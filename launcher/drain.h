@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Draining: one thread moves finished records from all segments into memory and does nothing else; another writes them to
-// the spool. A chunk is free again before anything touches the disk.
+// Draining: one thread moves finished records from all segments into memory and does nothing else; another writes them
+// to the spool. A chunk is free again before anything touches the disk.
 //
 //   Drain drain(spool_fd, clock, limit);
 //   drain.Start();
@@ -38,7 +38,7 @@ namespace tbprof {
 // A target's segment as the launcher holds it.
 struct MappedSegment {
   uint32_t number = 0;
-  pid_t pid = 0;        // as the launcher sees it
+  pid_t pid = 0;          // as the launcher sees it
   bool same_pids = true;  // the target is in our pid namespace: its own numbers mean something here
   ScopedMapping mapping;
   Segment segment{};

@@ -62,8 +62,8 @@ bool CounterIsUsable() {
 #endif
 }
 
-// Whether our number `pid` is a process with a segment mapped: a fork child in a pid namespace of its own gives a number
-// that here is somebody else's.
+// Whether our number `pid` is a process with a segment mapped: a fork child in a pid namespace of its own gives a
+// number that here is somebody else's.
 bool MapsSegment(pid_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/maps"));
   std::string line;
@@ -143,8 +143,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionConfig& co
   reads_ticks = ReadTicks(session->clock_) - reads_ticks;
   ClockFact second = ReadPair(session->clock_);
   while (second.monotonic_ns - first.monotonic_ns < 1'000'000) second = ReadPair(session->clock_);
-  session->ticks_per_ns_ = static_cast<double>(second.ticks - first.ticks) /
-                           static_cast<double>(second.monotonic_ns - first.monotonic_ns);
+  session->ticks_per_ns_ =
+      static_cast<double>(second.ticks - first.ticks) / static_cast<double>(second.monotonic_ns - first.monotonic_ns);
   session->clock_cost_ns_ = static_cast<double>(reads_ticks) / session->ticks_per_ns_ / (kReads + 1);
 
   nlohmann::json facts;
@@ -249,8 +249,8 @@ Session::~Session() {
 }
 
 std::string Session::Variable() const {
-  const uint32_t chunks = static_cast<uint32_t>(
-      std::clamp<uint64_t>(config_.segment_bytes / kChunkBytes, kMinChunks, kMaxChunks));
+  const uint32_t chunks =
+      static_cast<uint32_t>(std::clamp<uint64_t>(config_.segment_bytes / kChunkBytes, kMinChunks, kMaxChunks));
   const auto ticks = [&](uint64_t ns) { return static_cast<uint64_t>(static_cast<double>(ns) * ticks_per_ns_); };
   return absl::StrFormat("%s=1;%s;%x;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d", kSessionVariable, socket_path_, nonce_,
                          static_cast<int>(clock_), armed() ? config_.families : 0, ticks(config_.wait_threshold_ns),

@@ -34,11 +34,11 @@ namespace tbprof {
 
 struct SessionConfig {
   std::vector<std::string> command;
-  std::string logdir;      // absolute
+  std::string logdir;  // absolute
   std::string run;
   bool run_exclusive = true;
   std::string host;
-  std::string spool_dir;   // absolute; empty: <logdir>/.tbprof
+  std::string spool_dir;     // absolute; empty: <logdir>/.tbprof
   uint64_t spool_limit = 0;  // 0: half of what is free
   uint32_t families = kFamilyAll;
   bool armed_at_start = true;
@@ -96,7 +96,7 @@ class Session {
  private:
   struct Process {
     uint32_t slot, serial;
-    pid_t pid;        // as we see it, 0: not known
+    pid_t pid;  // as we see it, 0: not known
     ScopedFd pidfd;
   };
   struct Target {

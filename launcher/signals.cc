@@ -40,6 +40,13 @@ bool IsInterrupt(int signo) { return signo == SIGINT || signo == SIGTERM || sign
 // The kernel's own: the terminal's go to the whole foreground group.
 bool FromKernel(const SignalInfo& info) { return info.code > 0; }
 
+// Typed or caused on the terminal. Certain, where a witness that began after it knows nothing of it; a hangup, which
+// can be for the session's leader alone, is not among them.
+bool FromTerminal(const SignalInfo& info) {
+  return FromKernel(info) && (info.signo == SIGINT || info.signo == SIGQUIT || info.signo == SIGTSTP ||
+                              info.signo == SIGTTIN || info.signo == SIGTTOU || info.signo == SIGWINCH);
+}
+
 [[noreturn]] void WitnessMain(int socket, pid_t launcher) {
   prctl(PR_SET_NAME, "tbprof-witness");
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -114,7 +121,7 @@ SignalDecision Decide(const SignalInfo& info, const SignalState& state) {
     }
     return {SignalAction::kNone, false};
   }
-  const bool reaches_target = info.group_wide.value_or(FromKernel(info));
+  const bool reaches_target = FromTerminal(info) || info.group_wide.value_or(FromKernel(info));
   if (info.signo == state.capture_signal) {
     return {SignalAction::kCapture, state.target_has_handler && !reaches_target};
   }

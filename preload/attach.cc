@@ -79,8 +79,8 @@ int MakeSegment(uint32_t chunks, void** base) {
     raw::Close(static_cast<int>(fd));
     return -1;
   }
-  const long address = raw::Call(SYS_mmap, 0, static_cast<long>(bytes), PROT_READ | PROT_WRITE,
-                                 MAP_SHARED | MAP_NORESERVE, fd, 0);
+  const long address =
+      raw::Call(SYS_mmap, 0, static_cast<long>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (IsError(address)) {
     raw::Close(static_cast<int>(fd));
     return -1;
@@ -139,8 +139,10 @@ void FillOperations(Operation* operations) {
     ResultRole result;
   };
   static constexpr Row kRows[] = {
-#define TBPROF_TIMED(family, name, object, result, ...) {#name, kFamily##family, ObjectRole::object, ResultRole::result},
-#define TBPROF_CUSTOM(family, name, object, result, ...) {#name, kFamily##family, ObjectRole::object, ResultRole::result},
+#define TBPROF_TIMED(family, name, object, result, ...) \
+  {#name, kFamily##family, ObjectRole::object, ResultRole::result},
+#define TBPROF_CUSTOM(family, name, object, result, ...) \
+  {#name, kFamily##family, ObjectRole::object, ResultRole::result},
 #include "preload/hooks.def"
   };
   for (uint32_t i = 0; i < kOperationCount; ++i) {
@@ -245,8 +247,7 @@ void Attach(int argc, char** argv, char** environment) {
   // A program with an allocator of its own (linked statically, or preloaded before us) never calls ours.
   // Asked of the program: from a library linked with -Bsymbolic, RTLD_DEFAULT finds the library's own.
   void* const program = dlopen(nullptr, RTLD_LAZY | RTLD_NOLOAD);
-  g_attachment.has_allocator =
-      program != nullptr && dlsym(program, "malloc") == reinterpret_cast<void*>(&Hook_malloc);
+  g_attachment.has_allocator = program != nullptr && dlsym(program, "malloc") == reinterpret_cast<void*>(&Hook_malloc);
   segment.process_slots[slot].flags = g_attachment.has_allocator ? kProcessAllocatorSeen : kProcessAllocatorMissed;
 
   ThreadState* thread = CurrentThread();

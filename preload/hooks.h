@@ -62,8 +62,8 @@ extern RealFunctions g_real;
 void ResolveRealFunctions();
 
 // For all but the allocator, which has its stubs: one load and a branch that is never taken after the constructor.
-#define TBPROF_RESOLVED(name) \
-  do { \
+#define TBPROF_RESOLVED(name)                                                                    \
+  do {                                                                                           \
     if (__builtin_expect(::tbprof::g_real.name == nullptr, 0)) ::tbprof::ResolveRealFunctions(); \
   } while (0)
 

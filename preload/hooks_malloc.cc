@@ -28,7 +28,8 @@ void CountLate(bool allocation, uint64_t bytes) {
     ProcessSlot* process = &segment.process_slots[i];
     if (process->serial != epoch) continue;
     __atomic_fetch_add(allocation ? &process->late_allocations : &process->late_frees, 1, __ATOMIC_RELAXED);
-    __atomic_fetch_add(allocation ? &process->late_allocated_bytes : &process->late_freed_bytes, bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_add(allocation ? &process->late_allocated_bytes : &process->late_freed_bytes, bytes,
+                       __ATOMIC_RELAXED);
     __atomic_fetch_add(&process->live_bytes, allocation ? static_cast<int64_t>(bytes) : -static_cast<int64_t>(bytes),
                        __ATOMIC_RELAXED);
     return;
@@ -155,14 +156,14 @@ void* LeaveArena(void* block, size_t size) {
 
 #define TBPROF_SITE __builtin_return_address(0)
 
-#define TBPROF_ALLOCATE(name, parameters, arguments, bytes)            \
-  void* Hook_##name parameters {                                       \
-    if (!Armed(kFamilyMalloc)) return g_real.name arguments;           \
-    const TimedCall call = BeginTimed(bytes);                          \
-    void* const block = g_real.name arguments;                         \
-    Allocated(kOp_##name, block, bytes, TBPROF_SITE);                  \
-    EndTimed(call, kOp_##name, block, bytes, TBPROF_SITE);             \
-    return block;                                                      \
+#define TBPROF_ALLOCATE(name, parameters, arguments, bytes)  \
+  void* Hook_##name parameters {                             \
+    if (!Armed(kFamilyMalloc)) return g_real.name arguments; \
+    const TimedCall call = BeginTimed(bytes);                \
+    void* const block = g_real.name arguments;               \
+    Allocated(kOp_##name, block, bytes, TBPROF_SITE);        \
+    EndTimed(call, kOp_##name, block, bytes, TBPROF_SITE);   \
+    return block;                                            \
   }
 TBPROF_ALLOCATE(malloc, (size_t size), (size), size)
 TBPROF_ALLOCATE(calloc, (size_t count, size_t size), (count, size), count* size)

@@ -77,8 +77,8 @@ pid_t Hook_fork() {
   const pid_t pid = g_real.fork();
   const int error = errno;
   if (pid == 0) {
-    // Registers the child now, so that it is seen even if it records nothing else, and the launcher keeps the segment of
-    // one that outlives its parent until a window opens.
+    // Registers the child now, so that it is seen even if it records nothing else, and the launcher keeps the segment
+    // of one that outlives its parent until a window opens.
     CurrentThread();
   } else {
     EndWait(&wait, pid, pid < 0 ? error : 0);
@@ -87,35 +87,39 @@ pid_t Hook_fork() {
   return pid;
 }
 
-#define TBPROF_EXEC(name, parameters, arguments, path, environment)                                      \
-  int Hook_##name parameters {                                                                           \
-    TBPROF_RESOLVED(name);                                                                               \
-    ThreadState* thread = NoteExec(kOp_##name, path, environment);                                       \
-    return Failed(thread, kOp_##name, g_real.name arguments, __builtin_return_address(0));               \
+#define TBPROF_EXEC(name, parameters, arguments, path, environment)                        \
+  int Hook_##name parameters {                                                             \
+    TBPROF_RESOLVED(name);                                                                 \
+    ThreadState* thread = NoteExec(kOp_##name, path, environment);                         \
+    return Failed(thread, kOp_##name, g_real.name arguments, __builtin_return_address(0)); \
   }
-TBPROF_EXEC(execve, (const char* path, char* const* arguments, char* const* environment), (path, arguments, environment), path, environment)
+TBPROF_EXEC(execve, (const char* path, char* const* arguments, char* const* environment),
+            (path, arguments, environment), path, environment)
 TBPROF_EXEC(execv, (const char* path, char* const* arguments), (path, arguments), path, environ)
 TBPROF_EXEC(execvp, (const char* path, char* const* arguments), (path, arguments), path, environ)
-TBPROF_EXEC(execvpe, (const char* path, char* const* arguments, char* const* environment), (path, arguments, environment), path, environment)
-TBPROF_EXEC(fexecve, (int fd, char* const* arguments, char* const* environment), (fd, arguments, environment), "", environment)
-TBPROF_EXEC(execveat, (int directory, const char* path, char* const* arguments, char* const* environment, int flags), (directory, path, arguments, environment, flags), path, environment)
+TBPROF_EXEC(execvpe, (const char* path, char* const* arguments, char* const* environment),
+            (path, arguments, environment), path, environment)
+TBPROF_EXEC(fexecve, (int fd, char* const* arguments, char* const* environment), (fd, arguments, environment), "",
+            environment)
+TBPROF_EXEC(execveat, (int directory, const char* path, char* const* arguments, char* const* environment, int flags),
+            (directory, path, arguments, environment, flags), path, environment)
 
 // The variadic ones become their array forms, with the array on the stack as libc does it.
-#define TBPROF_EXEC_LIST(name, array_name, has_environment)                                              \
-  int Hook_##name(const char* path, const char* argument, ...) {                                         \
-    TBPROF_RESOLVED(array_name);                                                                         \
-    va_list list;                                                                                        \
-    va_start(list, argument);                                                                            \
-    const int count = argument == nullptr ? 0 : CountArguments(list);                                    \
-    va_end(list);                                                                                        \
+#define TBPROF_EXEC_LIST(name, array_name, has_environment)                                                  \
+  int Hook_##name(const char* path, const char* argument, ...) {                                             \
+    TBPROF_RESOLVED(array_name);                                                                             \
+    va_list list;                                                                                            \
+    va_start(list, argument);                                                                                \
+    const int count = argument == nullptr ? 0 : CountArguments(list);                                        \
+    va_end(list);                                                                                            \
     auto** values = static_cast<char**>(__builtin_alloca((static_cast<size_t>(count) + 1) * sizeof(char*))); \
-    va_start(list, argument);                                                                            \
-    values[0] = const_cast<char*>(argument);                                                             \
-    for (int i = 1; i <= count; ++i) values[i] = va_arg(list, char*);                                    \
-    char* const* environment = has_environment ? va_arg(list, char* const*) : environ;                   \
-    va_end(list);                                                                                        \
-    ThreadState* thread = NoteExec(kOp_##name, path, environment);                                       \
-    return Failed(thread, kOp_##name, TBPROF_CALL_##array_name, __builtin_return_address(0));            \
+    va_start(list, argument);                                                                                \
+    values[0] = const_cast<char*>(argument);                                                                 \
+    for (int i = 1; i <= count; ++i) values[i] = va_arg(list, char*);                                        \
+    char* const* environment = has_environment ? va_arg(list, char* const*) : environ;                       \
+    va_end(list);                                                                                            \
+    ThreadState* thread = NoteExec(kOp_##name, path, environment);                                           \
+    return Failed(thread, kOp_##name, TBPROF_CALL_##array_name, __builtin_return_address(0));                \
   }
 #define TBPROF_CALL_execv g_real.execv(path, values)
 #define TBPROF_CALL_execvp g_real.execvp(path, values)
@@ -124,16 +128,16 @@ TBPROF_EXEC_LIST(execl, execv, false)
 TBPROF_EXEC_LIST(execlp, execvp, false)
 TBPROF_EXEC_LIST(execle, execve, true)
 
-#define TBPROF_SPAWN(name)                                                                               \
-  int Hook_##name(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions,               \
-                  const posix_spawnattr_t* attributes, char* const* arguments, char* const* environment) { \
-    TBPROF_RESOLVED(name);                                                                               \
+#define TBPROF_SPAWN(name)                                                                                  \
+  int Hook_##name(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions,                  \
+                  const posix_spawnattr_t* attributes, char* const* arguments, char* const* environment) {  \
+    TBPROF_RESOLVED(name);                                                                                  \
     if (!Armed(kFamilyProcess)) return g_real.name(pid, path, actions, attributes, arguments, environment); \
-    WaitScope wait;                                                                                      \
-    BeginWait(&wait, kOp_##name, 0, __builtin_return_address(0));                                        \
-    const int result = g_real.name(pid, path, actions, attributes, arguments, environment);              \
-    EndWait(&wait, result, result);                                                                      \
-    return result;                                                                                       \
+    WaitScope wait;                                                                                         \
+    BeginWait(&wait, kOp_##name, 0, __builtin_return_address(0));                                           \
+    const int result = g_real.name(pid, path, actions, attributes, arguments, environment);                 \
+    EndWait(&wait, result, result);                                                                         \
+    return result;                                                                                          \
   }
 TBPROF_SPAWN(posix_spawn)
 TBPROF_SPAWN(posix_spawnp)

@@ -96,7 +96,8 @@ int Hook_pthread_create(pthread_t* thread, const pthread_attr_t* attributes, voi
   block->argument = argument;
   block->created_ticks = wait.start;
   block->creator_serial = wait.thread->writer.thread->serial;
-  // Of fresh attributes libc gives the default in force: neither RLIMIT_STACK (2 MiB where that is unlimited) nor constant.
+  // Of fresh attributes libc gives the default in force: neither RLIMIT_STACK (2 MiB where that is unlimited) nor
+  // constant.
   pthread_attr_t standard;
   if (attributes == nullptr) pthread_attr_init(&standard);
   size_t stack_bytes = 0;
@@ -147,40 +148,48 @@ int Hook_pthread_setname_np(pthread_t thread, const char* name) {
   }
 TBPROF_LOCK_MUTEX(pthread_mutex_lock, (pthread_mutex_t * mutex), (mutex))
 TBPROF_LOCK_MUTEX(pthread_mutex_timedlock, (pthread_mutex_t * mutex, const timespec* until), (mutex, until))
-TBPROF_LOCK_MUTEX(pthread_mutex_clocklock, (pthread_mutex_t * mutex, clockid_t clock, const timespec* until), (mutex, clock, until))
+TBPROF_LOCK_MUTEX(pthread_mutex_clocklock, (pthread_mutex_t * mutex, clockid_t clock, const timespec* until),
+                  (mutex, clock, until))
 
 // ---- read-write locks
 
-#define TBPROF_LOCK_READ_WRITE(name, trylock, parameters, arguments)                                 \
-  int Hook_##name parameters {                                                                       \
-    TBPROF_RESOLVED(name);                                                                           \
-    if (!Armed(kFamilyLock)) return g_real.name arguments;                                           \
-    return LockReadWrite(lock, kOp_##name, __builtin_return_address(0), trylock,                     \
-                         [&]() { return g_real.name arguments; });                                   \
+#define TBPROF_LOCK_READ_WRITE(name, trylock, parameters, arguments)             \
+  int Hook_##name parameters {                                                   \
+    TBPROF_RESOLVED(name);                                                       \
+    if (!Armed(kFamilyLock)) return g_real.name arguments;                       \
+    return LockReadWrite(lock, kOp_##name, __builtin_return_address(0), trylock, \
+                         [&]() { return g_real.name arguments; });               \
   }
 TBPROF_LOCK_READ_WRITE(pthread_rwlock_rdlock, pthread_rwlock_tryrdlock, (pthread_rwlock_t * lock), (lock))
 TBPROF_LOCK_READ_WRITE(pthread_rwlock_wrlock, pthread_rwlock_trywrlock, (pthread_rwlock_t * lock), (lock))
 
 // ---- condition variables
 
-#define TBPROF_WAIT_CONDITION(function, real, operation, parameters, arguments)                        \
-  int function parameters {                                                                            \
-    TBPROF_RESOLVED(real);                                                                             \
-    if (!Armed(kFamilyLock)) return g_real.real arguments;                                             \
-    WaitScope wait;                                                                                    \
-    BeginWait(&wait, operation, reinterpret_cast<uint64_t>(condition), __builtin_return_address(0));   \
-    const int result = g_real.real arguments;                                                          \
-    EndWait(&wait, result, result);                                                                    \
-    return result;                                                                                     \
+#define TBPROF_WAIT_CONDITION(function, real, operation, parameters, arguments)                      \
+  int function parameters {                                                                          \
+    TBPROF_RESOLVED(real);                                                                           \
+    if (!Armed(kFamilyLock)) return g_real.real arguments;                                           \
+    WaitScope wait;                                                                                  \
+    BeginWait(&wait, operation, reinterpret_cast<uint64_t>(condition), __builtin_return_address(0)); \
+    const int result = g_real.real arguments;                                                        \
+    EndWait(&wait, result, result);                                                                  \
+    return result;                                                                                   \
   }
-TBPROF_WAIT_CONDITION(Hook_pthread_cond_wait, pthread_cond_wait, kOp_pthread_cond_wait, (pthread_cond_t * condition, pthread_mutex_t* mutex), (condition, mutex))
-TBPROF_WAIT_CONDITION(Hook_pthread_cond_timedwait, pthread_cond_timedwait, kOp_pthread_cond_timedwait, (pthread_cond_t * condition, pthread_mutex_t* mutex, const timespec* until), (condition, mutex, until))
+TBPROF_WAIT_CONDITION(Hook_pthread_cond_wait, pthread_cond_wait, kOp_pthread_cond_wait,
+                      (pthread_cond_t * condition, pthread_mutex_t* mutex), (condition, mutex))
+TBPROF_WAIT_CONDITION(Hook_pthread_cond_timedwait, pthread_cond_timedwait, kOp_pthread_cond_timedwait,
+                      (pthread_cond_t * condition, pthread_mutex_t* mutex, const timespec* until),
+                      (condition, mutex, until))
 #if defined(__x86_64__)
 // Programs linked before glibc 2.3.2 have another layout behind the same name: they must reach the old code.
 TBPROF_EXPORT int OldConditionWait(pthread_cond_t* condition, pthread_mutex_t* mutex) __asm__("tbprof_cond_wait_old");
-TBPROF_EXPORT int OldConditionTimedWait(pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec* until) __asm__("tbprof_cond_timedwait_old");
-TBPROF_WAIT_CONDITION(OldConditionWait, pthread_cond_wait_old, kOp_pthread_cond_wait, (pthread_cond_t * condition, pthread_mutex_t* mutex), (condition, mutex))
-TBPROF_WAIT_CONDITION(OldConditionTimedWait, pthread_cond_timedwait_old, kOp_pthread_cond_timedwait, (pthread_cond_t * condition, pthread_mutex_t* mutex, const timespec* until), (condition, mutex, until))
+TBPROF_EXPORT int OldConditionTimedWait(pthread_cond_t* condition, pthread_mutex_t* mutex,
+                                        const timespec* until) __asm__("tbprof_cond_timedwait_old");
+TBPROF_WAIT_CONDITION(OldConditionWait, pthread_cond_wait_old, kOp_pthread_cond_wait,
+                      (pthread_cond_t * condition, pthread_mutex_t* mutex), (condition, mutex))
+TBPROF_WAIT_CONDITION(OldConditionTimedWait, pthread_cond_timedwait_old, kOp_pthread_cond_timedwait,
+                      (pthread_cond_t * condition, pthread_mutex_t* mutex, const timespec* until),
+                      (condition, mutex, until))
 __asm__(".symver tbprof_pthread_cond_wait, pthread_cond_wait@@@GLIBC_2.3.2");
 __asm__(".symver tbprof_pthread_cond_timedwait, pthread_cond_timedwait@@@GLIBC_2.3.2");
 __asm__(".symver tbprof_cond_wait_old, pthread_cond_wait@GLIBC_2.2.5, remove");
@@ -201,6 +210,7 @@ __asm__(".symver tbprof_cond_timedwait_old, pthread_cond_timedwait@GLIBC_2.2.5, 
   }
 TBPROF_WAIT_SEMAPHORE(sem_wait, (sem_t * semaphore), (semaphore))
 TBPROF_WAIT_SEMAPHORE(sem_timedwait, (sem_t * semaphore, const timespec* until), (semaphore, until))
-TBPROF_WAIT_SEMAPHORE(sem_clockwait, (sem_t * semaphore, clockid_t clock, const timespec* until), (semaphore, clock, until))
+TBPROF_WAIT_SEMAPHORE(sem_clockwait, (sem_t * semaphore, clockid_t clock, const timespec* until),
+                      (semaphore, clock, until))
 
 }  // namespace tbprof

@@ -51,7 +51,8 @@ BuildId FindBuildId(const ElfW(Phdr) * headers, size_t count, uint64_t bias) {
       const uint64_t size = sizeof(*note) + name + description;
       if (size > left) break;
       const uint8_t* text = at + sizeof(*note);
-      if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && text[0] == 'G' && text[1] == 'N' && text[2] == 'U') {
+      if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && text[0] == 'G' && text[1] == 'N' &&
+          text[2] == 'U') {
         return {text + name, note->n_descsz};
       }
       at += size;
@@ -61,7 +62,8 @@ BuildId FindBuildId(const ElfW(Phdr) * headers, size_t count, uint64_t bias) {
   return {};
 }
 
-void RecordModule(ThreadState* thread, uint64_t bias, uint64_t start, uint64_t end, const BuildId& id, const char* path) {
+void RecordModule(ThreadState* thread, uint64_t bias, uint64_t start, uint64_t end, const BuildId& id,
+                  const char* path) {
   const uint32_t place = __atomic_fetch_add(&g_recorded_count, 1, __ATOMIC_RELAXED);
   if (place < kMaxRecorded) __atomic_store_n(&g_recorded_starts[place], start, __ATOMIC_RELAXED);
   const size_t length = TextLength(path, kMaxPath);

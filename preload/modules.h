@@ -27,7 +27,8 @@ void NoteCodeAddressSlow(ThreadState* thread, uint64_t address);
 // `address` must be in code that cannot be unloaded now, such as the caller's.
 inline void NoteCodeAddress(ThreadState* thread, uint64_t address) {
   const uint64_t region = address >> 16;
-  if (__builtin_expect(__atomic_load_n(&g_known_regions[region % kKnownRegions], __ATOMIC_RELAXED) == region, 1)) return;
+  if (__builtin_expect(__atomic_load_n(&g_known_regions[region % kKnownRegions], __ATOMIC_RELAXED) == region, 1))
+    return;
   NoteCodeAddressSlow(thread, address);
 }
 

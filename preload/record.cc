@@ -37,8 +37,8 @@ __attribute__((noinline)) void RecordSpan(ThreadState* thread, const WaitScope& 
   span->error = error;
   span->reserved = 0;
   span->reserved1 = 0;
-  CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kSpan,
-               error != 0 ? kRecordFailed : 0, wait.operation);
+  CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kSpan, error != 0 ? kRecordFailed : 0,
+               wait.operation);
 }
 
 void RecordThreadStart(ThreadState* thread, const ThreadSlot* slot) {
@@ -97,8 +97,8 @@ void RecordExec(ThreadState* thread, uint16_t operation, const char* path, bool 
 }
 
 int64_t NextSampleDistance(ThreadState* thread) {
-  // xorshift64*; then -ln(u) by the exponent and a quadratic in the mantissa, within 0.5 % of the mean: libm is not ours
-  // to call.
+  // xorshift64*; then -ln(u) by the exponent and a quadratic in the mantissa, within 0.5 % of the mean: libm is not
+  // ours to call.
   uint64_t x = thread->random;
   x ^= x >> 12;
   x ^= x << 25;
@@ -108,7 +108,9 @@ int64_t NextSampleDistance(ThreadState* thread) {
   const uint64_t u = bits | 1;
   const int exponent = 63 - __builtin_clzll(u);
   const double mantissa = static_cast<double>(u) / static_cast<double>(uint64_t{1} << exponent);  // [1, 2)
-  const double log2 = exponent + (-1.7417939 + (2.8212026 + (-1.4699568 + (0.44717955 - 0.056570851 * mantissa) * mantissa) * mantissa) * mantissa);
+  const double log2 =
+      exponent + (-1.7417939 +
+                  (2.8212026 + (-1.4699568 + (0.44717955 - 0.056570851 * mantissa) * mantissa) * mantissa) * mantissa);
   const double distance = (53.0 - log2) * 0.6931471805599453 * static_cast<double>(g_control->malloc_interval);
   return distance < 1 ? 1 : static_cast<int64_t>(distance);
 }

@@ -58,7 +58,9 @@ int StubPosixMemalign(void** block, size_t alignment, size_t size) {
   return *block == nullptr ? ENOMEM : 0;
 }
 void* StubValloc(size_t size) { return Resolved() ? g_real.valloc(size) : ArenaAllocate(size, 4096); }
-void* StubPvalloc(size_t size) { return Resolved() ? g_real.pvalloc(size) : ArenaAllocate((size + 4095) & ~size_t{4095}, 4096); }
+void* StubPvalloc(size_t size) {
+  return Resolved() ? g_real.pvalloc(size) : ArenaAllocate((size + 4095) & ~size_t{4095}, 4096);
+}
 void StubFree(void* block) {
   if (Resolved()) g_real.free(block);
 }

@@ -49,8 +49,8 @@ __attribute__((always_inline)) inline void CaptureRegisters(uint64_t registers[k
 // Bytes that can be read upwards from `from`. Within the thread's own stack up to its top; elsewhere (a coroutine, an
 // alternate signal stack) what lies beyond this page may not be mapped.
 inline uint64_t ReadableStack(const ThreadState* thread, uint64_t from) {
-  uint64_t bytes = from >= thread->stack_low && from < thread->stack_top ? thread->stack_top - from
-                                                                          : kPage - from % kPage;
+  uint64_t bytes =
+      from >= thread->stack_low && from < thread->stack_top ? thread->stack_top - from : kPage - from % kPage;
   if (bytes > kSnapshotBytes) bytes = kSnapshotBytes;
   return bytes & ~uint64_t{7};
 }

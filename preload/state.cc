@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Registration of processes and threads. Rules: RULES.md.
+#include "preload/state.h"
 #include "preload/hooks.h"
 #include "preload/raw.h"
 #include "preload/record.h"
-#include "preload/state.h"
 
 namespace tbprof {
 namespace {
@@ -15,9 +15,7 @@ SegmentHeader g_nothing_armed;
 constexpr pthread_key_t kKeysWithoutAllocation = 32;
 constexpr uint16_t kRefusedSkip = 1024;
 
-void Count(DropCause cause) {
-  __atomic_fetch_add(&g_attachment.segment.header->dropped[cause], 1, __ATOMIC_RELAXED);
-}
+void Count(DropCause cause) { __atomic_fetch_add(&g_attachment.segment.header->dropped[cause], 1, __ATOMIC_RELAXED); }
 
 void RaiseHigh(uint32_t* high, uint32_t to) {
   uint32_t now = __atomic_load_n(high, __ATOMIC_RELAXED);
@@ -182,8 +180,8 @@ void FlushLiveBytes(ThreadState* thread) {
   ProcessSlot* process = &g_attachment.segment.process_slots[thread->writer.thread->process_slot];
   const int64_t live = __atomic_add_fetch(&process->live_bytes, add, __ATOMIC_RELAXED);
   int64_t peak = __atomic_load_n(&process->peak_bytes, __ATOMIC_RELAXED);
-  while (live > peak && !__atomic_compare_exchange_n(&process->peak_bytes, &peak, live, true, __ATOMIC_RELAXED,
-                                                     __ATOMIC_RELAXED)) {
+  while (live > peak &&
+         !__atomic_compare_exchange_n(&process->peak_bytes, &peak, live, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
 }
 

@@ -22,11 +22,12 @@ namespace tbprof {
 struct ForkPage {
   uint32_t epoch;  // the process serial in the segment
 };
-inline constexpr uint32_t kEpochRegistering = 0xffffffff;  // of the page, while a child registers or after it was refused
-inline constexpr uint32_t kEpochNone = 0xfffffffe;         // of a thread that is not registered
+inline constexpr uint32_t kEpochRegistering =
+    0xffffffff;                                     // of the page, while a child registers or after it was refused
+inline constexpr uint32_t kEpochNone = 0xfffffffe;  // of a thread that is not registered
 
 struct Attachment {
-  Segment segment;      // valid when `attached`
+  Segment segment;  // valid when `attached`
   bool attached;
   bool own_process_only;  // --follow=none: fork children stay unregistered
   ClockKind clock;
@@ -37,9 +38,9 @@ struct Attachment {
   uint64_t main_stack_top;
 };
 extern Attachment g_attachment;
-extern ForkPage* g_fork_page;            // never null
-extern uint32_t g_serial;                // of this process; in a fork child its parent's, until the child registers
-extern const SegmentHeader* g_control;   // never null: a header that arms nothing until attached
+extern ForkPage* g_fork_page;           // never null
+extern uint32_t g_serial;               // of this process; in a fork child its parent's, until the child registers
+extern const SegmentHeader* g_control;  // never null: a header that arms nothing until attached
 
 enum class ThreadPhase : uint8_t {
   kUnregistered = 0,
@@ -58,7 +59,7 @@ struct ThreadState {
   int64_t bytes_until_sample;
   int64_t unflushed_live;  // what the process's live bytes do not contain yet
   uint64_t random;
-  uint64_t stack_low;   // [stack_low, stack_top) is certainly readable down to the stack pointer
+  uint64_t stack_low;  // [stack_low, stack_top) is certainly readable down to the stack pointer
   uint64_t stack_top;
   // From the creating thread, for the ThreadStart record.
   uint64_t start_routine;

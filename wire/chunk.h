@@ -2,8 +2,8 @@
 //
 // Chunks: how records get from a thread to the launcher without a lock, a wait or a system call.
 //
-// A thread owns one chunk at a time, claimed by compare-and-swap on its state word. It reserves slots by an unlocked add
-// on a word of its own, fills them in, and stores the record's tag last. When a chunk is full its owner says so and
+// A thread owns one chunk at a time, claimed by compare-and-swap on its state word. It reserves slots by an unlocked
+// add on a word of its own, fills them in, and stores the record's tag last. When a chunk is full its owner says so and
 // claims another; the launcher reads owned and full chunks alike, and frees the full ones. If none is free, the record
 // is dropped and counted.
 //
@@ -39,8 +39,8 @@ struct ChunkWriter {
   ThreadSlot* thread;
   uint32_t thread_index;
   uint32_t process_serial;
-  uint32_t depth;        // records begun and not committed: more than 1 only in signal handlers
-  uint32_t starved;      // records to drop before the chunk states are scanned again
+  uint32_t depth;    // records begun and not committed: more than 1 only in signal handlers
+  uint32_t starved;  // records to drop before the chunk states are scanned again
   // Chunks retired with an unfinished record in them, the latest in the lowest 16 bits, each as its index + 1. One
   // word, so that a signal handler finds it before or after each change.
   uint64_t pending;
@@ -80,10 +80,10 @@ inline void MarkFull(const Segment& segment, uint16_t index) {
 inline void PadRest(const Segment& segment, uint64_t cursor) {
   const uint32_t at = static_cast<uint32_t>(cursor);
   if (at >= kSlotsPerChunk) return;
-  __atomic_store_n(segment.Chunk(static_cast<uint16_t>(cursor >> 32)) + static_cast<uint64_t>(at) * (kSlotBytes / 8),
-                   TagWord(static_cast<uint16_t>(cursor >> 48), RecordKind::kPad, 0,
-                           static_cast<uint16_t>(kSlotsPerChunk - at), 0),
-                   __ATOMIC_RELEASE);
+  __atomic_store_n(
+      segment.Chunk(static_cast<uint16_t>(cursor >> 32)) + static_cast<uint64_t>(at) * (kSlotBytes / 8),
+      TagWord(static_cast<uint16_t>(cursor >> 48), RecordKind::kPad, 0, static_cast<uint16_t>(kSlotsPerChunk - at), 0),
+      __ATOMIC_RELEASE);
 }
 
 // Whether every record of a chunk of ours is finished.
@@ -143,8 +143,8 @@ inline bool Claim(const Segment& segment, ChunkWriter* writer) {
     }
     __atomic_store_n(&header->chunk_hint, at + 1, __ATOMIC_RELAXED);
     uint32_t high = __atomic_load_n(&header->chunk_high, __ATOMIC_RELAXED);
-    while (high < at + 1 && !__atomic_compare_exchange_n(&header->chunk_high, &high, at + 1, true, __ATOMIC_RELEASE,
-                                                         __ATOMIC_RELAXED)) {
+    while (high < at + 1 &&
+           !__atomic_compare_exchange_n(&header->chunk_high, &high, at + 1, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
     }
     auto* begin = reinterpret_cast<ChunkBeginRecord*>(segment.Chunk(at));
     begin->process_serial = writer->process_serial;
@@ -266,9 +266,9 @@ struct ChunkReadResult {
   uint16_t generation;
   uint32_t first;  // slots [first, first + count) hold finished records, one after the other
   uint32_t count;
-  uint32_t lost;   // unfinished or impossible records passed over
+  uint32_t lost;  // unfinished or impossible records passed over
   uint32_t records;
-  uint32_t used;   // slots that the owner may have touched; zeroed when the chunk is freed
+  uint32_t used;  // slots that the owner may have touched; zeroed when the chunk is freed
   bool freed;
 };
 
@@ -300,12 +300,13 @@ inline bool ReadChunk(const Segment& segment, uint32_t index, bool owner_gone, C
   const uint64_t* chunk = segment.Chunk(index);
   uint32_t at = reader->next;
   result->used = at;
-  // No record at the front of a closed chunk: a hole, where a dead thread was writing or a longjmp abandoned a record, or
-  // the untouched rest of a dead thread's chunk. Look for the next record.
+  // No record at the front of a closed chunk: a hole, where a dead thread was writing or a longjmp abandoned a record,
+  // or the untouched rest of a dead thread's chunk. Look for the next record.
   if (closed && at < kSlotsPerChunk) {
     const uint32_t hole = at;
     while (at < kSlotsPerChunk &&
-           !IsTag(__atomic_load_n(chunk + static_cast<uint64_t>(at) * (kSlotBytes / 8), __ATOMIC_ACQUIRE), generation, at)) {
+           !IsTag(__atomic_load_n(chunk + static_cast<uint64_t>(at) * (kSlotBytes / 8), __ATOMIC_ACQUIRE), generation,
+                  at)) {
       ++at;
     }
     if (at != hole) {

@@ -37,9 +37,7 @@ inline uint64_t ReadMonotonic() {
   return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
-inline uint64_t ReadTicks(ClockKind kind) {
-  return kind == ClockKind::kCounter ? ReadCounter() : ReadMonotonic();
-}
+inline uint64_t ReadTicks(ClockKind kind) { return kind == ClockKind::kCounter ? ReadCounter() : ReadMonotonic(); }
 
 // Adds to a variable of this thread and returns the old value, in one instruction, so that a signal handler of the
 // same thread can never be given the same value. Not atomic between threads, and therefore not locked.

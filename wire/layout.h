@@ -31,8 +31,8 @@ inline constexpr uint32_t kMinChunks = 64;
 
 // Hook families: bits of the control word, and the way a summary groups operations.
 enum Family : uint32_t {
-  kFamilyThread = 1u << 0,   // life of threads
-  kFamilyLock = 1u << 1,     // mutex, rwlock, cond, barrier, semaphore, join
+  kFamilyThread = 1u << 0,  // life of threads
+  kFamilyLock = 1u << 1,    // mutex, rwlock, cond, barrier, semaphore, join
   kFamilySleep = 1u << 2,
   kFamilyIo = 1u << 3,
   kFamilyProcess = 1u << 4,  // fork, exec, spawn, wait for children
@@ -57,15 +57,15 @@ enum class SlotState : uint32_t {
   kFree = 0,
   kClaimed = 1,  // being filled in by its owner
   kLive = 2,
-  kExited = 3,   // complete; the launcher takes what it needs and frees it
+  kExited = 3,  // complete; the launcher takes what it needs and frees it
 };
 
 // Why records were dropped; counted per thread and, where there is no thread slot, per segment.
 enum DropCause : uint32_t {
-  kDropNoChunk,        // every chunk is full: the launcher could not keep up or is gone
+  kDropNoChunk,  // every chunk is full: the launcher could not keep up or is gone
   kDropNoThreadSlot,
   kDropNoProcessSlot,
-  kDropThreadEnding,   // after the thread's last destructor
+  kDropThreadEnding,  // after the thread's last destructor
   kDropTooLong,
   kDropCauses = 8,
 };
@@ -77,16 +77,16 @@ struct CallCount {
 
 // One page per thread: written by its thread alone, read by the launcher at any time.
 struct ThreadSlot {
-  uint32_t state;  // SlotState
-  uint32_t serial;          // unique in the segment, > 0
+  uint32_t state;   // SlotState
+  uint32_t serial;  // unique in the segment, > 0
   uint32_t process_serial;
-  int32_t tid;              // as the thread sees it (its own pid namespace)
+  int32_t tid;  // as the thread sees it (its own pid namespace)
   uint64_t start_ticks;
   uint64_t end_ticks;       // 0 while alive
   uint32_t creator_serial;  // thread that called pthread_create; 0 = not known
   uint32_t process_slot;
   uint64_t start_routine;
-  char name[16];            // NUL-terminated; empty if never set through us
+  char name[16];  // NUL-terminated; empty if never set through us
 
   // What the thread is blocked in right now; wait_since == 0: nothing.
   uint64_t wait_since;
@@ -110,16 +110,16 @@ static_assert(sizeof(ThreadSlot) == 4096);
 static_assert(offsetof(ThreadSlot, short_calls) == 4096 - sizeof(CallCount) * kMaxOperations);
 
 struct ProcessSlot {
-  uint32_t state;  // SlotState
+  uint32_t state;          // SlotState
   uint32_t serial;         // unique in the segment, > 0
   uint32_t parent_serial;  // 0: made by exec, not by fork
   int32_t pid;             // as the process sees it
   int32_t parent_pid;
-  uint32_t flags;          // ProcessFlag
+  uint32_t flags;  // ProcessFlag
   uint64_t start_ticks;
-  int64_t live_bytes;      // threads add what they have gathered, about every 64 KiB
+  int64_t live_bytes;  // threads add what they have gathered, about every 64 KiB
   int64_t peak_bytes;
-  uint64_t late_frees;     // by threads past their last destructor
+  uint64_t late_frees;  // by threads past their last destructor
   uint64_t late_freed_bytes;
   uint64_t late_allocations;
   uint64_t late_allocated_bytes;
@@ -128,9 +128,9 @@ struct ProcessSlot {
 static_assert(sizeof(ProcessSlot) == 256);
 
 enum ProcessFlag : uint32_t {
-  kProcessAllocatorSeen = 1u << 0,      // the self-test's allocation came through our hook
-  kProcessAllocatorMissed = 1u << 1,    // it did not: the program has an allocator of its own
-  kProcessLeaving = 1u << 2,            // exit handlers have begun
+  kProcessAllocatorSeen = 1u << 0,    // the self-test's allocation came through our hook
+  kProcessAllocatorMissed = 1u << 1,  // it did not: the program has an allocator of its own
+  kProcessLeaving = 1u << 2,          // exit handlers have begun
 };
 
 // State word of a chunk: state | generation << 16 | thread slot << 32.
@@ -150,10 +150,10 @@ struct SegmentHeader {
   uint32_t slot_bytes, chunk_bytes;
   uint32_t operation_bytes, process_slot_bytes, thread_slot_bytes;
   uint32_t operation_count, process_slot_count, thread_slot_count, chunk_count;
-  uint32_t clock_kind;     // ClockKind
+  uint32_t clock_kind;  // ClockKind
   uint64_t segment_bytes;
   uint64_t operations_offset, process_slots_offset, thread_slots_offset, chunk_states_offset, chunks_offset;
-  uint64_t nonce;          // of the session
+  uint64_t nonce;  // of the session
   uint64_t attach_ticks;
   uint64_t attach_monotonic_ns;  // taken with attach_ticks
   int32_t pid;
@@ -161,26 +161,26 @@ struct SegmentHeader {
   uint8_t reserved0[120];
 
   // Its own line: loaded by every hook, written by the launcher when a window opens or closes.
-  uint32_t control;           // families that are armed
+  uint32_t control;  // families that are armed
   uint32_t reserved1;
-  uint64_t wait_threshold_ticks;  // shorter calls are counted only
-  uint64_t malloc_interval;       // mean bytes between allocator samples
-  uint64_t large_allocation;      // bytes from which an allocation is a record of its own
-  uint64_t slow_allocation_ticks; // and duration from which it is
+  uint64_t wait_threshold_ticks;   // shorter calls are counted only
+  uint64_t malloc_interval;        // mean bytes between allocator samples
+  uint64_t large_allocation;       // bytes from which an allocation is a record of its own
+  uint64_t slow_allocation_ticks;  // and duration from which it is
   uint8_t reserved2[24];
 
   // Its own line: written by claiming threads.
   uint32_t chunk_hint;
-  uint32_t chunk_high;        // chunks at or above this index have never been claimed
+  uint32_t chunk_high;  // chunks at or above this index have never been claimed
   uint32_t thread_hint;
   uint32_t thread_high;
   uint32_t process_high;
   uint32_t next_process_serial;
   uint32_t next_thread_serial;
-  uint32_t modules_missed;    // an address in no recorded module was seen: the launcher reads the maps again
+  uint32_t modules_missed;        // an address in no recorded module was seen: the launcher reads the maps again
   uint64_t dropped[kDropCauses];  // where there is no thread slot
-  uint32_t capture_requests;  // SIGUSR1 caught in the target
-  uint32_t threads_exited;    // how many slots the launcher may free
+  uint32_t capture_requests;      // SIGUSR1 caught in the target
+  uint32_t threads_exited;        // how many slots the launcher may free
   uint8_t reserved3[24];
 };
 static_assert(offsetof(SegmentHeader, control) == 256);

@@ -88,8 +88,8 @@ struct ThreadNameRecord {
 
 enum class ProcessInfoKey : uint16_t {
   kExecutable = 1,
-  kArgument = 2,      // one record per argument, in order
-  kRank = 3,          // `VARIABLE=value` of the variables in rendezvous.h, nothing else of the environment
+  kArgument = 2,  // one record per argument, in order
+  kRank = 3,      // `VARIABLE=value` of the variables in rendezvous.h, nothing else of the environment
   kForked = 4,
   kSignalDisposition = 5,
 };
@@ -113,7 +113,8 @@ struct ModuleRecord {
   uint64_t reserved[2];
 };
 
-inline constexpr int kSnapshotRegisters = 8;  // x86-64: rbx rbp r12 r13 r14 r15 rsp rip; arm64: x19 x20 x21 x22 fp lr sp pc
+inline constexpr int kSnapshotRegisters =
+    8;  // x86-64: rbx rbp r12 r13 r14 r15 rsp rip; arm64: x19 x20 x21 x22 fp lr sp pc
 inline constexpr uint32_t kSnapshotBytes = 8 * 1024;
 
 // aux = operation. The stack bytes follow; they begin at registers' stack pointer.
@@ -121,7 +122,7 @@ struct AllocationSampleRecord {
   Tag tag;
   uint64_t ticks;
   uint64_t address;
-  uint64_t size;  // asked for
+  uint64_t size;    // asked for
   uint64_t weight;  // bytes this sample stands for
   uint64_t stack_address;
   uint32_t stack_bytes;
@@ -144,7 +145,9 @@ struct ExecRecord {
 #include "wire/records.def"
 #undef TBPROF_RECORD
 
-inline constexpr uint32_t SlotsFor(uint64_t bytes) { return static_cast<uint32_t>((bytes + kSlotBytes - 1) / kSlotBytes); }
+inline constexpr uint32_t SlotsFor(uint64_t bytes) {
+  return static_cast<uint32_t>((bytes + kSlotBytes - 1) / kSlotBytes);
+}
 
 }  // namespace tbprof
 

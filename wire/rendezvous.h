@@ -2,7 +2,8 @@
 //
 // How a target finds its launcher: one environment variable, a socket, one message.
 //
-// The launcher sets TBPROF_SESSION to `1;<socket path>;<nonce>;<clock>;<families>;<threshold>;<interval>;<large>;<slow>;<chunks>;<only child of>;<arguments>;<signal>`
+// The launcher sets TBPROF_SESSION to `1;<socket
+// path>;<nonce>;<clock>;<families>;<threshold>;<interval>;<large>;<slow>;<chunks>;<only child of>;<arguments>;<signal>`
 // (numbers in decimal; the nonce in hexadecimal). The library makes a segment, configures it from the variable, sends a
 // Hello with the segment's descriptor over the SEQPACKET socket, and keeps neither descriptor nor connection.
 // The same socket exists under an abstract name (`@` + path), for a target whose root directory has changed.
@@ -24,12 +25,39 @@ inline constexpr char kPreloadFileName[] = "libtbprof_preload.so";
 // Variables that say which part of a distributed job a process is. Their values, and no other of the environment, are
 // recorded. Read in each process: under torchrun only the children have them.
 inline constexpr const char* kRankVariables[] = {
-    "RANK", "LOCAL_RANK", "WORLD_SIZE", "GROUP_RANK", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
-    "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_NODEID", "SLURM_JOB_ID", "SLURM_STEP_ID",
-    "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",
-    "PALS_RANKID", "MPI_LOCALRANKID", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE",
-    "PMIX_RANK", "FLUX_TASK_RANK", "FLUX_TASK_LOCAL_ID", "JOB_COMPLETION_INDEX", "HOROVOD_RANK",
-    "HOROVOD_LOCAL_RANK", "HOROVOD_SIZE", "TF_CONFIG", "JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "NODE_RANK",
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "GROUP_RANK",
+    "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_RESTART_COUNT",
+    "SLURM_PROCID",
+    "SLURM_LOCALID",
+    "SLURM_NTASKS",
+    "SLURM_NODEID",
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "PALS_RANKID",
+    "MPI_LOCALRANKID",
+    "MV2_COMM_WORLD_RANK",
+    "MV2_COMM_WORLD_LOCAL_RANK",
+    "MV2_COMM_WORLD_SIZE",
+    "PMIX_RANK",
+    "FLUX_TASK_RANK",
+    "FLUX_TASK_LOCAL_ID",
+    "JOB_COMPLETION_INDEX",
+    "HOROVOD_RANK",
+    "HOROVOD_LOCAL_RANK",
+    "HOROVOD_SIZE",
+    "TF_CONFIG",
+    "JAX_PROCESS_ID",
+    "JAX_NUM_PROCESSES",
+    "NODE_RANK",
 };
 
 inline constexpr uint32_t kMaxSocketPath = 100;  // sun_path holds 108, and the abstract name needs one more
@@ -44,7 +72,7 @@ struct SessionVariable {
   uint64_t large_allocation;
   uint64_t slow_allocation_ticks;
   uint32_t chunks;
-  uint32_t only_child_of;  // != 0: only processes with this parent record (--follow=none)
+  uint32_t only_child_of;     // != 0: only processes with this parent record (--follow=none)
   uint32_t record_arguments;  // 0: --no-argv
   uint32_t handle_signal;     // signal to catch where the program leaves it at its default; 0 = none
 };

@@ -11,9 +11,9 @@
 namespace tbprof {
 namespace {
 
-constexpr std::string_view kSecretWords[] = {"password", "passwd", "secret", "token",      "api_key",
-                                             "apikey",   "api-key", "credential", "access_key", "access-key",
-                                             "private_key", "private-key"};
+constexpr std::string_view kSecretWords[] = {"password",   "passwd",     "secret",      "token",
+                                             "api_key",    "apikey",     "api-key",     "credential",
+                                             "access_key", "access-key", "private_key", "private-key"};
 
 bool NamesSecret(std::string_view name) {
   std::string lower(name);
@@ -49,8 +49,9 @@ std::string CommandLine(const std::vector<std::string>& arguments) {
   std::string line;
   for (const std::string& argument : arguments) {
     if (!line.empty()) line += ' ';
-    const bool plain = !argument.empty() && argument.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                                                        "0123456789_-./=:,+@%*") == std::string::npos;
+    const bool plain = !argument.empty() && argument.find_first_not_of(
+                                                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                                "0123456789_-./=:,+@%*") == std::string::npos;
     if (plain) {
       line += argument;
       continue;
@@ -86,14 +87,17 @@ std::string ProcessName(const std::string& executable, const std::vector<std::st
 }
 
 int RankOf(const std::map<std::string, std::string>& variables, RankKind kind) {
-  static constexpr std::string_view kRanks[] = {"RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PMI_RANK",
-                                                "PALS_RANKID", "PMIX_RANK", "HOROVOD_RANK", "SLURM_PROCID",
-                                                "FLUX_TASK_RANK", "JAX_PROCESS_ID", "JOB_COMPLETION_INDEX"};
-  static constexpr std::string_view kLocalRanks[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
-                                                     "MV2_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                                                     "HOROVOD_LOCAL_RANK", "SLURM_LOCALID", "FLUX_TASK_LOCAL_ID"};
-  static constexpr std::string_view kWorldSizes[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE",
-                                                     "PMI_SIZE", "HOROVOD_SIZE", "SLURM_NTASKS", "JAX_NUM_PROCESSES"};
+  static constexpr std::string_view kRanks[] = {"RANK",           "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK",
+                                                "PMI_RANK",       "PALS_RANKID",          "PMIX_RANK",
+                                                "HOROVOD_RANK",   "SLURM_PROCID",         "FLUX_TASK_RANK",
+                                                "JAX_PROCESS_ID", "JOB_COMPLETION_INDEX"};
+  static constexpr std::string_view kLocalRanks[] = {
+      "LOCAL_RANK",        "OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK",
+      "MPI_LOCALRANKID",   "HOROVOD_LOCAL_RANK",         "SLURM_LOCALID",
+      "FLUX_TASK_LOCAL_ID"};
+  static constexpr std::string_view kWorldSizes[] = {"WORLD_SIZE",       "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE",
+                                                     "PMI_SIZE",         "HOROVOD_SIZE",         "SLURM_NTASKS",
+                                                     "JAX_NUM_PROCESSES"};
   const auto read = [&](const auto& names) {
     for (const std::string_view name : names) {
       const auto found = variables.find(std::string(name));

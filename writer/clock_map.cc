@@ -8,7 +8,7 @@ namespace tbprof {
 namespace {
 constexpr double kBreakNs = 1e6;
 constexpr double kMaxPs = 9.0e18;
-}
+}  // namespace
 
 void ClockMap::Add(const ClockFact& pair) {
   if (!pairs_.empty() && (pair.ticks <= pairs_.back().ticks || pair.monotonic_ns <= pairs_.back().monotonic_ns)) return;
@@ -20,7 +20,8 @@ bool ClockMap::Finish() {
   const ClockFact& first = pairs_.front();
   const ClockFact& last = pairs_.back();
   if (pairs_.size() > 1) {
-    slope_ = static_cast<double>(last.monotonic_ns - first.monotonic_ns) / static_cast<double>(last.ticks - first.ticks);
+    slope_ =
+        static_cast<double>(last.monotonic_ns - first.monotonic_ns) / static_cast<double>(last.ticks - first.ticks);
   }
   for (size_t i = 1; i < pairs_.size(); ++i) {
     const double real = static_cast<double>(pairs_[i].monotonic_ns - pairs_[i - 1].monotonic_ns);
@@ -61,7 +62,8 @@ int64_t ClockMap::DurationPs(uint64_t ticks) const {
 }
 
 uint64_t ClockMap::UnixNs(uint64_t ticks) const {
-  return pairs_.front().realtime_ns + static_cast<uint64_t>(static_cast<int64_t>(std::clamp(MonotonicNs(ticks), -kMaxPs, kMaxPs)));
+  return pairs_.front().realtime_ns +
+         static_cast<uint64_t>(static_cast<int64_t>(std::clamp(MonotonicNs(ticks), -kMaxPs, kMaxPs)));
 }
 
 }  // namespace tbprof

@@ -70,8 +70,8 @@ absl::StatusOr<std::unique_ptr<SpoolReader>> SpoolReader::Open(const std::string
     return absl::InvalidArgumentError(absl::StrCat(path, " is not a spool of tbprof"));
   }
   if (header.abi != kAbiVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(path, " was written by a tbprof with ABI ", header.abi,
-                                                      "; this one reads ABI ", kAbiVersion));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " was written by a tbprof with ABI ", header.abi, "; this one reads ABI ", kAbiVersion));
   }
   absl::Status status = reader->Rewind();
   if (!status.ok()) return status;
@@ -96,7 +96,7 @@ bool SpoolReader::Fill(size_t need) {
   if (end_ > start_) memmove(buffer_.data(), buffer_.data() + start_, end_ - start_);
   end_ -= start_;
   start_ = 0;
-  const size_t want = std::max(need, kReadBytes);
+  const size_t want = std::max<size_t>(need, std::min<uint64_t>(kReadBytes, size_ - position_));
   if (buffer_.size() < want) buffer_.resize(want);
   while (end_ < need) {
     const uint64_t at = position_ + end_;

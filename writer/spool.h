@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The spool: a file of frames that holds everything a session drained, enough to make every output again. Layout byte by
-// byte in docs/wire-format.md.
+// The spool: a file of frames that holds everything a session drained, enough to make every output again. Layout byte
+// by byte in docs/wire-format.md.
 //
 //   SpoolHeader, then frames: FrameHeader, payload, zeros up to a multiple of 8.
 //
@@ -100,17 +100,17 @@ struct CountFact {
 };
 struct ProcessFact {
   uint32_t serial, parent_serial;
-  int32_t pid;         // as it sees itself
-  int32_t outer_pid;   // as the launcher sees it; 0: not known
-  uint32_t state;      // SlotState
-  uint32_t flags;      // ProcessFlag
+  int32_t pid;        // as it sees itself
+  int32_t outer_pid;  // as the launcher sees it; 0: not known
+  uint32_t state;     // SlotState
+  uint32_t flags;     // ProcessFlag
   uint64_t start_ticks;
   uint64_t end_ticks;  // when the launcher found it ended; 0: alive
   int64_t live_bytes, peak_bytes;
   uint64_t late_frees, late_freed_bytes, late_allocations, late_allocated_bytes;
   uint64_t dropped[kDropCauses];  // of the segment; the same in each process of it
   uint64_t taken_ticks;
-  int32_t parent_pid;             // as it sees it
+  int32_t parent_pid;  // as it sees it
   uint32_t reserved;
 };
 struct ClockFact {

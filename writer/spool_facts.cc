@@ -138,19 +138,21 @@ class FactReader {
     memcpy(&segment.header, frame.payload.data() + sizeof(SegmentFact), sizeof(SegmentHeader));
     const std::string_view rest = frame.payload.substr(sizeof(SegmentFact) + sizeof(SegmentHeader));
     segment.operations.resize(std::min<size_t>(rest.size() / sizeof(Operation), kMaxOperations));
-    memcpy(segment.operations.data(), rest.data(), segment.operations.size() * sizeof(Operation));
+    if (!segment.operations.empty()) {
+      memcpy(segment.operations.data(), rest.data(), segment.operations.size() * sizeof(Operation));
+    }
     for (Operation& operation : segment.operations) operation.name[sizeof(operation.name) - 1] = '\0';
     facts_->segments[frame.segment] = std::move(segment);
   }
 
-  // Whether a capture's counters are best counted from `fact`. Before the window's frame is read its opening lies ahead:
-  // then the latest is the nearest. A thread or process that began inside the window has its counters from 0.
+  // Whether a capture's counters are best counted from `fact`. Before the window's frame is read its opening lies
+  // ahead: then the latest is the nearest. A thread or process that began inside the window has its counters from 0.
   template <typename Fact>
   bool IsNearerToOpening(const Fact& fact, const Fact& first, bool has_first) const {
     if (window_ == 0) return false;
     if (!facts_->window_found) return true;
-    return fact.start_ticks < facts_->open_ticks &&
-           (!has_first || Distance(fact.taken_ticks, facts_->open_ticks) < Distance(first.taken_ticks, facts_->open_ticks));
+    return fact.start_ticks < facts_->open_ticks && (!has_first || Distance(fact.taken_ticks, facts_->open_ticks) <
+                                                                       Distance(first.taken_ticks, facts_->open_ticks));
   }
 
   void TakeThread(const Frame& frame) {

@@ -26,7 +26,9 @@ namespace tbprof {
 struct Identity {
   uint32_t segment = 0;
   uint32_t serial = 0;
-  friend bool operator==(const Identity& a, const Identity& b) { return a.segment == b.segment && a.serial == b.serial; }
+  friend bool operator==(const Identity& a, const Identity& b) {
+    return a.segment == b.segment && a.serial == b.serial;
+  }
   friend bool operator<(const Identity& a, const Identity& b) {
     return a.segment != b.segment ? a.segment < b.segment : a.serial < b.serial;
   }
@@ -49,7 +51,7 @@ struct ThreadFacts {
   uint64_t created_ticks = 0;
   uint32_t creator_serial = 0;
   std::string name;
-  uint64_t name_ticks = 0;  // when it was given; 0: by the slot alone
+  uint64_t name_ticks = 0;     // when it was given; 0: by the slot alone
   ThreadFact first{}, last{};  // counters nearest to the window's opening, and the latest within it
   bool has_first = false, has_last = false;
   std::map<uint32_t, CountFact> first_counts, last_counts;

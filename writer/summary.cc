@@ -151,17 +151,17 @@ Section Heap(const Timeline& timeline, size_t columns) {
     if (process.is_command) all.live_bytes = process.allocator.live_bytes;
   }
   if (all.allocations == 0 && all.frees == 0) return out;
-  out.push_back(
-      {StrCat("heap  ", Plural(all.allocations, "allocation", "allocations"), ", ",
-              HumanBytes(static_cast<double>(all.allocated_bytes)), " in all, ", Plural(all.frees, "free", "frees"),
-              ", highest peak of a process ", PeakText(highest_peak)),
-       Style::kHeading});
+  out.push_back({StrCat("heap  ", Plural(all.allocations, "allocation", "allocations"), ", ",
+                        HumanBytes(static_cast<double>(all.allocated_bytes)), " in all, ",
+                        Plural(all.frees, "free", "frees"), ", highest peak of a process ", PeakText(highest_peak)),
+                 Style::kHeading});
   // Different ways through the plumbing from one place are one line here; summary.json has them apart.
   std::vector<std::pair<std::string, double>> places;
   for (const AllocationSiteTotal& site : timeline.allocation_sites) {
     if (site.frames.empty()) continue;
     std::string place = AllocationPlace(timeline, site);
-    const auto known = std::find_if(places.begin(), places.end(), [&](const auto& entry) { return entry.first == place; });
+    const auto known =
+        std::find_if(places.begin(), places.end(), [&](const auto& entry) { return entry.first == place; });
     if (known != places.end()) {
       known->second += site.bytes;
     } else {

@@ -76,9 +76,9 @@ struct Event {
 // Calls of one function, whole capture, recorded and merely counted ones together.
 struct OperationTotal {
   uint16_t type = 0;
-  uint64_t calls = 0;        // recorded + counted
-  uint64_t recorded = 0;     // have (or had, before the budget) an event of their own
-  int64_t total_ps = 0;      // time inside, recorded + counted
+  uint64_t calls = 0;     // recorded + counted
+  uint64_t recorded = 0;  // have (or had, before the budget) an event of their own
+  int64_t total_ps = 0;   // time inside, recorded + counted
   int64_t longest_ps = 0;
 };
 
@@ -90,7 +90,7 @@ struct Thread {
   bool is_main = false;
   int64_t start_ps = 0;
   int64_t end_ps = 0;
-  uint64_t flow_id = 0;  // the kFlowIn value of its start event; 0 if its creator is not known
+  uint64_t flow_id = 0;       // the kFlowIn value of its start event; 0 if its creator is not known
   std::vector<Event> events;  // sorted by (start ascending, duration descending); partial overlaps removed
 };
 
@@ -179,10 +179,10 @@ struct Timeline {
   std::string command_line;
   uint64_t origin_unix_ns = 0;  // wall clock at time 0
   int64_t duration_ps = 0;
-  std::string window;  // `all`, `capture 1`, ...: what this capture is
+  std::string window;              // `all`, `capture 1`, ...: what this capture is
   int rank = -1;                   // whose file this is; -1: no rank known
   std::vector<int> further_ranks;  // also in the spool, each with a file of its own
-  bool complete = true;  // false: the launcher died, `recover` made this
+  bool complete = true;            // false: the launcher died, `recover` made this
 
   // How the command ended; exit_code -1 and exit_signal 0 = still running when the capture was made.
   int exit_code = -1;
@@ -197,19 +197,19 @@ struct Timeline {
   std::string step_source;  // `synthetic`, ...
   double step_confidence = 0;
 
-  std::vector<CallSiteTotal> wait_sites;               // sorted by total_ps descending
-  std::vector<AllocationSiteTotal> allocation_sites;   // sorted by bytes descending
+  std::vector<CallSiteTotal> wait_sites;              // sorted by total_ps descending
+  std::vector<AllocationSiteTotal> allocation_sites;  // sorted by bytes descending
 
   // Honesty.
   std::vector<DropCount> drops;
   uint64_t corrupt_records = 0;
-  uint64_t records = 0;                 // decoded
-  uint64_t events_over_budget = 0;      // decoded, counted in the totals, left out of the lines
-  int64_t shortest_shown_ps = 0;        // threshold that the budget forced; 0 = everything is shown
-  std::vector<std::string> errors;      // go to XSpace.errors
-  std::vector<std::string> warnings;    // go to XSpace.warnings
-  double own_cost_seconds = 0;          // estimated CPU time tbprof added inside the target
-  double user_cpu_seconds = -1;         // of the command and its waited-for children; -1 = not known
+  uint64_t records = 0;               // decoded
+  uint64_t events_over_budget = 0;    // decoded, counted in the totals, left out of the lines
+  int64_t shortest_shown_ps = 0;      // threshold that the budget forced; 0 = everything is shown
+  std::vector<std::string> errors;    // go to XSpace.errors
+  std::vector<std::string> warnings;  // go to XSpace.warnings
+  double own_cost_seconds = 0;        // estimated CPU time tbprof added inside the target
+  double user_cpu_seconds = -1;       // of the command and its waited-for children; -1 = not known
   double system_cpu_seconds = -1;
 };
 

@@ -37,9 +37,7 @@ uint64_t Difference(uint64_t now, uint64_t before) { return now > before ? now -
 void AddTo(int64_t* sum, int64_t more) {
   if (__builtin_add_overflow(*sum, more, sum)) *sum = INT64_MAX;
 }
-void AddTicks(int64_t* sum, uint64_t ticks) {
-  AddTo(sum, static_cast<int64_t>(std::min<uint64_t>(ticks, INT64_MAX)));
-}
+void AddTicks(int64_t* sum, uint64_t ticks) { AddTo(sum, static_cast<int64_t>(std::min<uint64_t>(ticks, INT64_MAX))); }
 
 // A member of the session's description, or `otherwise` where it is absent or of another kind.
 std::string TextOf(const nlohmann::json& json, const char* name, const std::string& otherwise = "") {
@@ -88,7 +86,8 @@ class Builder {
     auto opened = SpoolReader::Open(request_.spool, request_.spool_limit);
     if (!opened.ok()) return opened.status();
     reader_ = std::move(*opened);
-    absl::Status status = ReadSpoolFacts(reader_.get(), request_.window, [&](uint64_t at) { Progress(at, 0); }, &facts_);
+    absl::Status status = ReadSpoolFacts(
+        reader_.get(), request_.window, [&](uint64_t at) { Progress(at, 0); }, &facts_);
     if (!status.ok()) return status;
     status = TakeSession();
     if (!status.ok()) return status;
@@ -286,8 +285,8 @@ class Builder {
     timeline_.processes[command].is_command = true;
   }
 
-  // Whose steps the reader shows: the command, or where that only waits for a child (a shell, a launcher), the child that
-  // lived longest.
+  // Whose steps the reader shows: the command, or where that only waits for a child (a shell, a launcher), the child
+  // that lived longest.
   uint32_t ProcessOfInterest() const {
     uint32_t at = 0;
     for (uint32_t i = 0; i < timeline_.processes.size(); ++i) {
@@ -305,7 +304,8 @@ class Builder {
         const Process& other = timeline_.processes[i];
         if (other.parent != static_cast<int>(at) || i == at || other.pid == process.pid) continue;
         const auto life = [&](const Process& p) { return p.end_ps - p.start_ps; };
-        if (child < 0 || life(other) >= life(timeline_.processes[static_cast<uint32_t>(child)])) child = static_cast<int>(i);
+        if (child < 0 || life(other) >= life(timeline_.processes[static_cast<uint32_t>(child)]))
+          child = static_cast<int>(i);
       }
       if (child < 0) break;
       at = static_cast<uint32_t>(child);
@@ -751,7 +751,8 @@ class Builder {
         AddTicks(&total.total_ps, Difference(count.ticks, before.ticks));
         short_calls_ += calls;
       }
-      for (uint32_t cause = 0; cause < kDropCauses; ++cause) drops_[cause] += Difference(thread.last.dropped[cause], thread.first.dropped[cause]);
+      for (uint32_t cause = 0; cause < kDropCauses; ++cause)
+        drops_[cause] += Difference(thread.last.dropped[cause], thread.first.dropped[cause]);
     }
     std::set<uint32_t> segments;
     for (const auto& [identity, index] : process_index_) {
@@ -764,7 +765,8 @@ class Builder {
       totals.live_bytes = static_cast<int64_t>(totals.allocated_bytes - totals.freed_bytes);
       totals.peak_bytes = std::max(facts.last.peak_bytes, totals.live_bytes);
       if (segments.insert(identity.segment).second) {
-        for (uint32_t cause = 0; cause < kDropCauses; ++cause) drops_[cause] += Difference(facts.last.dropped[cause], facts.first.dropped[cause]);
+        for (uint32_t cause = 0; cause < kDropCauses; ++cause)
+          drops_[cause] += Difference(facts.last.dropped[cause], facts.first.dropped[cause]);
       }
     }
   }
@@ -868,7 +870,8 @@ class Builder {
       const ProcessFacts& facts = facts_.processes[identity];
       if (!facts.environment_lost) continue;
       warnings.push_back(StrCat(timeline_.processes[index].name, " (", timeline_.processes[index].pid, ") started ",
-                                facts.lost_at, " with an environment without LD_PRELOAD: that program is not recorded"));
+                                facts.lost_at,
+                                " with an environment without LD_PRELOAD: that program is not recorded"));
     }
     if (timeline_.processes.empty()) {
       timeline_.errors.push_back("no process was recorded: the library was not loaded, or could not reach tbprof");

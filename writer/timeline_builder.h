@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From a spool to a timeline: decodes, checks, joins processes and threads, cuts to the window, keeps within the budget,
-// names addresses. Everything in a spool is taken as hostile: what makes no sense is counted and left out.
+// From a spool to a timeline: decodes, checks, joins processes and threads, cuts to the window, keeps within the
+// budget, names addresses. Everything in a spool is taken as hostile: what makes no sense is counted and left out.
 //
 //   auto timeline = BuildTimeline({.spool = path}, [](uint64_t done, uint64_t total) {});
 //
@@ -23,15 +23,15 @@ inline constexpr int kAnyRank = -1;
 
 struct TimelineRequest {
   std::string spool;
-  uint64_t spool_limit = 0;     // bytes of it to read; 0: all
-  uint32_t window = 0;          // number of the window to show: 0 the run's own
+  uint64_t spool_limit = 0;               // bytes of it to read; 0: all
+  uint32_t window = 0;                    // number of the window to show: 0 the run's own
   uint64_t max_profile_size = 64u << 20;  // bytes of the xplane file to aim at
-  std::string host;             // overrides the session's
+  std::string host;                       // overrides the session's
   // Of several ranks in one spool, the one to show: the processes that say so, and their descendants. kAnyRank: the
   // lowest, with what belongs to none (torchrun itself); Timeline::further_ranks then names the others.
   int rank = kAnyRank;
   std::vector<std::string> warnings;  // of the launcher, not in the spool
-  bool recovered = false;       // the launcher is gone: say so
+  bool recovered = false;             // the launcher is gone: say so
 };
 
 using ProgressFunction = std::function<void(uint64_t done, uint64_t total)>;

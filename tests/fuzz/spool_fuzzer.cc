@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A spool to a timeline to an xplane file. The input is a list of frames without checksums, which are made here, so that
-// the fuzzer gets past them; an input that begins with the spool's magic is taken as the file itself.
+// A spool to a timeline to an xplane file. The input is a list of frames without checksums, which are made here, so
+// that the fuzzer gets past them; an input that begins with the spool's magic is taken as the file itself.
 #include <sys/mman.h>
 #include <unistd.h>
 

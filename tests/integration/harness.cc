@@ -341,7 +341,8 @@ std::unique_ptr<Running> Running::Start(const std::vector<std::string>& command,
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
     signal(SIGPIPE, SIG_DFL);
-    const int fds[] = {open(slave.empty() ? in.c_str() : slave.c_str(), slave.empty() ? O_RDONLY : O_RDWR), open(out.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644),
+    const int fds[] = {open(slave.empty() ? in.c_str() : slave.c_str(), slave.empty() ? O_RDONLY : O_RDWR),
+                       open(out.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644),
                        open(err.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644)};
     for (int i = 0; i < 3; ++i) dup2(fds[i], i);
     syscall(SYS_close_range, 3, ~0u, 0);
@@ -432,7 +433,8 @@ RunResult Running::Wait() {
     const size_t size = end == std::string_view::npos ? rest.size() : end + 1;
     const std::string_view line = rest.substr(0, size);
     if (line.starts_with(kPrefix)) {
-      result_.said.emplace_back(rest.substr(kPrefix.size(), end == std::string_view::npos ? end : end - kPrefix.size()));
+      result_.said.emplace_back(
+          rest.substr(kPrefix.size(), end == std::string_view::npos ? end : end - kPrefix.size()));
     } else {
       result_.err += line;
     }
@@ -508,7 +510,9 @@ std::string Difference(const std::string& bare, const std::string& profiled) {
 testing::AssertionResult SameOutput(const RunResult& bare, const RunResult& profiled) {
   if (bare.status != profiled.status) {
     return testing::AssertionFailure() << "wait status " << bare.status << " bare, " << profiled.status
-                                       << " under tbprof\n" << bare.err << "\n" << profiled.err << profiled.AllSaid();
+                                       << " under tbprof\n"
+                                       << bare.err << "\n"
+                                       << profiled.err << profiled.AllSaid();
   }
   if (bare.out != profiled.out) {
     return testing::AssertionFailure() << "stdout differs, " << Difference(bare.out, profiled.out);

@@ -31,8 +31,8 @@ namespace tbprof::integration {
 
 // ---- where things are
 
-std::string Tbprof();                           // build/bin/tbprof
-std::string Program(std::string_view name);     // build/tests/programs/<name>
+std::string Tbprof();                        // build/bin/tbprof
+std::string Program(std::string_view name);  // build/tests/programs/<name>
 std::string ProgramSource(std::string_view name);
 // The line of tests/programs/<file> that holds `// here: <mark>`; 0 with a test failure if there is none.
 int LineOf(std::string_view file, std::string_view mark);
@@ -70,8 +70,8 @@ struct Event {
 
   int64_t end_ps() const { return start_ps + duration_ps; }
   bool Has(const std::string& stat) const { return stats.count(stat) != 0; }
-  std::string Stat(const std::string& stat) const;     // "" if it has none
-  int64_t Number(const std::string& stat) const;       // -1 if it has none
+  std::string Stat(const std::string& stat) const;  // "" if it has none
+  int64_t Number(const std::string& stat) const;    // -1 if it has none
   double milliseconds() const { return static_cast<double>(duration_ps) / 1e9; }
 };
 std::ostream& operator<<(std::ostream& out, const Event& event);
@@ -87,7 +87,7 @@ class Profile {
   int64_t Count(std::string_view name) const;
   // Those whose call site is in this function, given without parameters.
   std::vector<Event> Named(std::string_view name, std::string_view function) const;
-  std::vector<std::string> LineNames() const;   // of all planes but counters, steps, memory
+  std::vector<std::string> LineNames() const;  // of all planes but counters, steps, memory
   std::vector<std::string> PlaneNames() const;
   bool HasPlane(std::string_view part) const;
   bool HasWarning(std::string_view part) const;
@@ -101,14 +101,14 @@ class Profile {
 // ---- runs
 
 struct RunOptions {
-  std::vector<std::string> tbprof;                // options of `tbprof run`
+  std::vector<std::string> tbprof;                                              // options of `tbprof run`
   std::vector<std::pair<std::string, std::optional<std::string>>> environment;  // nullopt: unset
-  std::string directory;                          // empty: the run's own
-  std::string standard_input;                     // a path; empty: /dev/null
-  bool default_logdir = true;                     // --logdir=<run directory>/logs
-  bool terminal = false;                          // a session of its own, a terminal on standard input
+  std::string directory;                                                        // empty: the run's own
+  std::string standard_input;                                                   // a path; empty: /dev/null
+  bool default_logdir = true;                                                   // --logdir=<run directory>/logs
+  bool terminal = false;  // a session of its own, a terminal on standard input
   int timeout_s = 90;
-  std::vector<std::string> launcher;              // put before everything, e.g. {"setsid"}
+  std::vector<std::string> launcher;  // put before everything, e.g. {"setsid"}
 };
 
 struct RunResult {

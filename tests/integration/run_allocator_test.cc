@@ -75,7 +75,8 @@ TEST(Allocator, LargeBlocksAreEvents) {
   EXPECT_EQ(large[0].Stat("call_site"), SiteAt("main", "heap.cc", "large"));
   EXPECT_EQ(strtoull(large[0].Stat("object").c_str(), nullptr, 16), result.Fact("large"));
   int frees = 0;
-  for (const Event& event : result.profile->Named("free", "main")) frees += event.Stat("object") == large[0].Stat("object");
+  for (const Event& event : result.profile->Named("free", "main"))
+    frees += event.Stat("object") == large[0].Stat("object");
   EXPECT_EQ(frees, 1);
 }
 

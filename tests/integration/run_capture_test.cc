@@ -155,7 +155,8 @@ TEST(Window, ProgramEndsBeforeItOpens) {
   EXPECT_EQ(result.code(), 2);
   EXPECT_FALSE(result.said.empty());
   // Never silently empty: either no profile and a word about it, or a profile that says so itself.
-  EXPECT_TRUE(result.run_directories.empty() || (result.profile != nullptr && result.profile->space().warnings_size() > 0))
+  EXPECT_TRUE(result.run_directories.empty() ||
+              (result.profile != nullptr && result.profile->space().warnings_size() > 0))
       << result.AllSaid();
 }
 
@@ -250,7 +251,8 @@ TEST(Spool, DamagedOneGivesWhatIsLeft) {
   WriteFile(directory / "other.spool", "not a spool at all, by any means");
   for (const char* name : {"cut", "broken"}) {
     const std::string logdir = directory / name;
-    const RunResult converted = RunTbprof({"convert", "--logdir=" + logdir, directory / (std::string(name) + ".spool")});
+    const RunResult converted =
+        RunTbprof({"convert", "--logdir=" + logdir, directory / (std::string(name) + ".spool")});
     EXPECT_EQ(converted.code(), 0) << converted.AllSaid();
     const std::vector<std::string> runs = RunDirectories(logdir);
     ASSERT_THAT(runs, SizeIs(1)) << name;

@@ -22,7 +22,8 @@ bool IsRoot() { return geteuid() == 0; }
 // ---- words
 
 TEST(Words, OptionsOfTheCommandReachIt) {
-  const std::vector<std::string> words = {"--logdir=/x", "-h", "--version", "--", "--help", "--run=y", "", "a\nb", "\xff\xc3("};
+  const std::vector<std::string> words = {"--logdir=/x", "-h", "--version", "--",       "--help",
+                                          "--run=y",     "",   "a\nb",      "\xff\xc3("};
   std::vector<std::string> command = {Program("surroundings")};
   command.insert(command.end(), words.begin(), words.end());
   RunOptions options;
@@ -55,7 +56,8 @@ TEST(Words, ProfileOfBadArgumentsIsValid) {
 TEST(Words, EnvironmentAlone) {
   RunOptions options;
   TemporaryDirectory directory;
-  options.environment = {{"TBPROF_LOGDIR", directory / "from-environment"}, {"TBPROF_RUN", "named"}, {"TBPROF_QUIET", "1"}};
+  options.environment = {
+      {"TBPROF_LOGDIR", directory / "from-environment"}, {"TBPROF_RUN", "named"}, {"TBPROF_QUIET", "1"}};
   const RunResult result = RunTbprof({"run", Program("ends"), "exit", "0"}, options);
   EXPECT_EQ(result.code(), 0);
   int profiles = 0;
@@ -121,7 +123,8 @@ TEST_P(EndBySignal, IsTheCommands) {
   EXPECT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.signal(), GetParam());
 }
-INSTANTIATE_TEST_SUITE_P(All, EndBySignal, testing::Values(SIGTERM, SIGKILL, SIGSEGV, SIGABRT, SIGUSR1, SIGINT, SIGPIPE, 40));
+INSTANTIATE_TEST_SUITE_P(All, EndBySignal,
+                         testing::Values(SIGTERM, SIGKILL, SIGSEGV, SIGABRT, SIGUSR1, SIGINT, SIGPIPE, 40));
 
 // ---- bad input: one line, and nothing started
 
@@ -186,7 +189,8 @@ TEST(BadInput, LogdirInTheCloud) {
 }
 
 TEST(BadInput, OnErrorRunStartsItAnyway) {
-  const RunResult result = RunTbprof({"run", "--on-error=run", "--logdir=/proc/logs", "--", Program("ends"), "exit", "4"});
+  const RunResult result =
+      RunTbprof({"run", "--on-error=run", "--logdir=/proc/logs", "--", Program("ends"), "exit", "4"});
   EXPECT_EQ(result.code(), 4);
   EXPECT_EQ(result.out, "exit 4\n");
   EXPECT_TRUE(result.Said("/proc/logs"));
@@ -225,7 +229,8 @@ TEST(NotRecorded, SetuidProgram) {
   } else {
     program = "/usr/bin/mount";
     struct stat status;
-    if (stat(program.c_str(), &status) != 0 || (status.st_mode & S_ISUID) == 0) GTEST_SKIP() << "no setuid program at hand";
+    if (stat(program.c_str(), &status) != 0 || (status.st_mode & S_ISUID) == 0)
+      GTEST_SKIP() << "no setuid program at hand";
   }
   const std::vector<std::string> command =
       IsRoot() ? std::vector<std::string>{program, "exit", "6"} : std::vector<std::string>{program, "--version"};
@@ -274,7 +279,8 @@ TEST(NotRecorded, WrappersThatMoveTheWork) {
 
 TEST(Nested, InnerPassesThrough) {
   RunOptions options;
-  const RunResult result = RunUnderTbprof({Tbprof(), "run", "--logdir=/proc/none", "--", Program("ends"), "exit", "9"}, options);
+  const RunResult result =
+      RunUnderTbprof({Tbprof(), "run", "--logdir=/proc/none", "--", Program("ends"), "exit", "9"}, options);
   EXPECT_EQ(result.code(), 9);
   EXPECT_EQ(result.out, "exit 9\n");
   EXPECT_THAT(result.run_directories, SizeIs(1));

@@ -49,7 +49,8 @@ TEST(Fork, EachChildHasALineOfItsOwn) {
     const std::vector<Event> sleeps = Named(EventsOf(profile, pid), "usleep");
     ASSERT_THAT(sleeps, SizeIs(1)) << child << " " << pid;
     const std::string& plane = sleeps[0].plane;
-    EXPECT_TRUE(plane == "/host:CPU" || plane.ends_with(" pid " + std::to_string(pid)) || plane.ends_with(" short processes"))
+    EXPECT_TRUE(plane == "/host:CPU" || plane.ends_with(" pid " + std::to_string(pid)) ||
+                plane.ends_with(" short processes"))
         << plane;
     EXPECT_TRUE(lines.insert(plane + "|" + sleeps[0].line).second) << "each has a line of its own";
     EXPECT_THAT(sleeps[0].line, HasSubstr("forks"));

@@ -35,13 +35,15 @@ INSTANTIATE_TEST_SUITE_P(Ends, Survival, testing::Values("kill", "segv", "abort"
 
 // Over the budget nothing is lost from the totals, and the file says what it left out.
 TEST(Budget, ThinnedProfileSaysSo) {
-  const Pair pair = RunBoth(Program("survive"), {"100000", "_exit"}, {"--wait-threshold=0", "--max-profile-size=256KiB"});
+  const Pair pair =
+      RunBoth(Program("survive"), {"100000", "_exit"}, {"--wait-threshold=0", "--max-profile-size=256KiB"});
   ASSERT_TRUE(pair.Same());
   EXPECT_GT(pair.profiled.summary["records"]["over_budget"], 0);
   EXPECT_TRUE(pair.profiled.profile->HasWarning("size budget"));
   int64_t calls = 0;
   for (const auto& operation : pair.profiled.summary["processes"][0]["operations"]) {
-    if (operation["operation"] == "read" || operation["operation"] == "write") calls += operation["calls"].get<int64_t>();
+    if (operation["operation"] == "read" || operation["operation"] == "write")
+      calls += operation["calls"].get<int64_t>();
   }
   EXPECT_EQ(calls, 100000);
 }
@@ -52,7 +54,8 @@ TEST(Buffer, RecordsAndDropsAddUp) {
                             {"--wait-threshold=0", "--max-profile-size=1GiB", "--buffer-size=4MiB"});
   ASSERT_TRUE(pair.Same());
   int64_t dropped = 0;
-  for (const auto& [cause, count] : pair.profiled.summary["records"]["dropped"].items()) dropped += count.get<int64_t>();
+  for (const auto& [cause, count] : pair.profiled.summary["records"]["dropped"].items())
+    dropped += count.get<int64_t>();
   const int64_t seen = pair.profiled.profile->Count("read") + pair.profiled.profile->Count("write");
   EXPECT_EQ(seen + dropped, 200000);
   EXPECT_EQ(dropped > 0, pair.profiled.profile->HasWarning("records lost"));

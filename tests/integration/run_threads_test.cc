@@ -36,9 +36,8 @@ TEST(Threads, HaveNamesStartsAndJoins) {
   EXPECT_THAT(profile.Named("pthread_create", "main"), SizeIs(6));
   const std::vector<Event> joins = profile.Named("pthread_join", "main");
   ASSERT_THAT(joins, SizeIs(6));
-  const Event& last = *std::max_element(joins.begin(), joins.end(), [](const Event& a, const Event& b) {
-    return a.start_ps < b.start_ps;
-  });
+  const Event& last = *std::max_element(joins.begin(), joins.end(),
+                                        [](const Event& a, const Event& b) { return a.start_ps < b.start_ps; });
   EXPECT_GE(last.milliseconds(), 30);
   EXPECT_EQ(last.Stat("call_site"), SiteAt("main", "threads.c", "slow join"));
   EXPECT_EQ(last.Stat("thread"), Hex(pair.profiled.Fact("joined")));

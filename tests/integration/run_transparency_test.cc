@@ -12,7 +12,9 @@ namespace {
 using ::testing::SizeIs;
 
 // Through a shell, so that the shell leads the process group in both runs.
-std::vector<std::string> InShell(const std::string& set_up) { return {"/bin/sh", "-c", set_up + " \"$@\"; exit $?", "sh"}; }
+std::vector<std::string> InShell(const std::string& set_up) {
+  return {"/bin/sh", "-c", set_up + " \"$@\"; exit $?", "sh"};
+}
 
 void ExpectSameSurroundings(const std::string& set_up, const std::vector<std::string>& arguments, RunOptions options) {
   options.launcher = InShell(set_up);
@@ -30,32 +32,36 @@ void ExpectSameSurroundings(const std::string& set_up, const std::vector<std::st
 TEST(Surroundings, Plain) { ExpectSameSurroundings("", {}, {}); }
 
 TEST(Surroundings, Arguments) {
-  ExpectSameSurroundings("", {"", "a b", "new\nline", "\xff\xfe not utf-8", "--logdir=/x", "-h", "--", "--version", "*"}, {});
+  ExpectSameSurroundings(
+      "", {"", "a b", "new\nline", "\xff\xfe not utf-8", "--logdir=/x", "-h", "--", "--version", "*"}, {});
 }
 
 TEST(Surroundings, Environment) {
   RunOptions options;
-  options.environment = {{"EMPTY", ""}, {"BYTES", "\xff\n\t="}, {"PYTHONPATH", "/somewhere"}, {"LD_BIND_NOW", "1"},
+  options.environment = {{"EMPTY", ""},
+                         {"BYTES", "\xff\n\t="},
+                         {"PYTHONPATH", "/somewhere"},
+                         {"LD_BIND_NOW", "1"},
                          {"MALLOC_ARENA_MAX", "1"}};
   ExpectSameSurroundings("", {}, options);
 }
 
 TEST(Surroundings, LimitsMaskAndPriority) {
-  ExpectSameSurroundings("umask 027; ulimit -n 300; ulimit -s 4096; ulimit -c 0; taskset -cp 0 $$ >/dev/null; nice -n 5", {}, {});
+  ExpectSameSurroundings(
+      "umask 027; ulimit -n 300; ulimit -s 4096; ulimit -c 0; taskset -cp 0 $$ >/dev/null; nice -n 5", {}, {});
 }
 
 TEST(Surroundings, IgnoredSignals) { ExpectSameSurroundings("trap '' INT USR1 PIPE HUP TERM;", {}, {}); }
 
-TEST(Surroundings, Descriptors) {
-  ExpectSameSurroundings("exec 5</dev/null 9>/dev/null 0<&-;", {}, {});
-}
+TEST(Surroundings, Descriptors) { ExpectSameSurroundings("exec 5</dev/null 9>/dev/null 0<&-;", {}, {}); }
 
 TEST(Surroundings, BlockedSignals) {
   if (access("/usr/bin/python3", X_OK) != 0) GTEST_SKIP() << "python3 is not installed";
   ExpectSameSurroundings(
       "/usr/bin/python3 -c 'import os,signal,sys\n"
       "signal.pthread_sigmask(signal.SIG_BLOCK,[signal.SIGUSR1,signal.SIGTERM,signal.SIGCHLD,40])\n"
-      "os.execv(sys.argv[1],sys.argv[1:])'", {}, {});
+      "os.execv(sys.argv[1],sys.argv[1:])'",
+      {}, {});
 }
 
 TEST(Surroundings, Terminal) {

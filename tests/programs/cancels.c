@@ -28,9 +28,15 @@ static void Block(int kind) {
   const struct timespec long_time = {1000, 0};
   struct timespec late;
   switch (kind) {
-    case 0: (void)!read(ends[0], &byte, 1); break;
-    case 1: nanosleep(&long_time, NULL); break;
-    case 2: sem_wait(&semaphore); break;
+    case 0:
+      (void)!read(ends[0], &byte, 1);
+      break;
+    case 1:
+      nanosleep(&long_time, NULL);
+      break;
+    case 2:
+      sem_wait(&semaphore);
+      break;
     case 3:
       pthread_mutex_lock(&mutex);
       pthread_cleanup_push(Unlock, " unlock");
@@ -45,10 +51,17 @@ static void Block(int kind) {
       pthread_cond_timedwait(&condition, &mutex, &late);
       pthread_cleanup_pop(0);
       break;
-    case 5: poll(&entry, 1, -1); break;
-    case 6: sleep(1000); break;
-    case 7: clock_nanosleep(CLOCK_MONOTONIC, 0, &long_time, NULL); break;
-    default: break;
+    case 5:
+      poll(&entry, 1, -1);
+      break;
+    case 6:
+      sleep(1000);
+      break;
+    case 7:
+      clock_nanosleep(CLOCK_MONOTONIC, 0, &long_time, NULL);
+      break;
+    default:
+      break;
   }
 }
 

@@ -17,20 +17,20 @@
 #include "facts.h"
 
 // errno is set to 77 before: what a call that succeeds must leave, and a failing one replace.
-#define SHOW(call)                                             \
-  do {                                                         \
-    errno = 77;                                                \
-    const long long shown = (long long)(call);                 \
-    const int error = errno;                                   \
-    printf("%s = %lld errno %d\n", #call, shown, error);       \
+#define SHOW(call)                                       \
+  do {                                                   \
+    errno = 77;                                          \
+    const long long shown = (long long)(call);           \
+    const int error = errno;                             \
+    printf("%s = %lld errno %d\n", #call, shown, error); \
   } while (0)
 // For what gives an address or a descriptor: whether it succeeded.
-#define SHOW_IF(call, condition)                               \
-  do {                                                         \
-    errno = 77;                                                \
-    const int shown = (call)condition;                         \
-    const int error = errno;                                   \
-    printf("%s: %d errno %d\n", #call, shown, error);          \
+#define SHOW_IF(call, condition)                      \
+  do {                                                \
+    errno = 77;                                       \
+    const int shown = (call)condition;                \
+    const int error = errno;                          \
+    printf("%s: %d errno %d\n", #call, shown, error); \
   } while (0)
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -185,10 +185,10 @@ int main(void) {
     printf("child of fork: errno %d\n", errno);
     exit(0);
   }
-  printf("fork: errno %d\n", errno);
-  fflush(stdout);
+  const int after_fork = errno;
   SHOW(waitpid(pid, &status, 0) == pid);
 
+  printf("fork: errno %d\n", after_fork);
   SHOW_IF(block = malloc(huge), == NULL);
   SHOW_IF(block = malloc(100), != NULL);
   SHOW((free(block), 0));

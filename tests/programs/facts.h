@@ -62,7 +62,8 @@ static inline void WaitUntilAsleep(int tid) {
   }
 }
 
-// Waits until another thread has stored something there. Does not sleep: who waits for our sleep must not meet this one.
+// Waits until another thread has stored something there. Does not sleep: who waits for our sleep must not meet this
+// one.
 static inline int WaitForValue(const volatile int* value) {
   const time_t limit = time(NULL) + 30;
   while (time(NULL) < limit) {

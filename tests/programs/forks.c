@@ -17,8 +17,8 @@ __attribute__((noinline)) static void ChildWork(const char* name) {
 __attribute__((noinline)) static void WaitFor(pid_t pid) {
   int status = 0;
   const pid_t got = waitpid(pid, &status, 0);  // here: waitpid
-  printf("%d exited %d status %d signal %d\n", got == pid, WIFEXITED(status), WIFEXITED(status) ? WEXITSTATUS(status) : 0,
-         WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+  printf("%d exited %d status %d signal %d\n", got == pid, WIFEXITED(status),
+         WIFEXITED(status) ? WEXITSTATUS(status) : 0, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 
 int main(void) {

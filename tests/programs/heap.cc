@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Known amounts: 96 MiB by one function in small blocks, 32 MiB by another, never more than 48 MiB at once, 16 MiB left.
+// Known amounts: 96 MiB by one function in small blocks, 32 MiB by another, never more than 48 MiB at once, 16 MiB
+// left.
 #include <thread>
 #include <vector>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A server that blocks in accept and a client; all calls that send and receive.
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <arpa/inet.h>
 #include <pthread.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>

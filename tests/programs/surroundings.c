@@ -50,7 +50,8 @@ int main(int argc, char** argv) {
   printf("umask %o\n", (unsigned)mask);
   for (int i = 0; i < RLIMIT_NLIMITS; ++i) {
     struct rlimit limit;
-    if (getrlimit(i, &limit) == 0) printf("limit %d %lu %lu\n", i, (unsigned long)limit.rlim_cur, (unsigned long)limit.rlim_max);
+    if (getrlimit(i, &limit) == 0)
+      printf("limit %d %lu %lu\n", i, (unsigned long)limit.rlim_cur, (unsigned long)limit.rlim_max);
   }
   for (int fd = 0; fd < 1024; ++fd) {
     struct stat status;
@@ -87,7 +88,8 @@ int main(int argc, char** argv) {
   struct itimerval timer;
   getitimer(ITIMER_REAL, &timer);
   printf("alarm %d\n", timer.it_value.tv_sec > 0);
-  printf("dumpable %d, no new privileges %d, subreaper ", prctl(PR_GET_DUMPABLE), prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0));
+  printf("dumpable %d, no new privileges %d, subreaper ", prctl(PR_GET_DUMPABLE),
+         prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0));
   int subreaper = 0, death = 0;
   prctl(PR_GET_CHILD_SUBREAPER, &subreaper);
   prctl(PR_GET_PDEATHSIG, &death);
@@ -100,7 +102,8 @@ int main(int argc, char** argv) {
   char path[] = "/proc/self/status", line[256];
   FILE* status = fopen(path, "r");
   while (status != NULL && fgets(line, sizeof(line), status) != NULL) {
-    if (strncmp(line, "Threads:", 8) == 0 || strncmp(line, "Seccomp", 7) == 0 || strncmp(line, "Cap", 3) == 0) fputs(line, stdout);
+    if (strncmp(line, "Threads:", 8) == 0 || strncmp(line, "Seccomp", 7) == 0 || strncmp(line, "Cap", 3) == 0)
+      fputs(line, stdout);
   }
   if (status != NULL) fclose(status);
   return 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unwinding of every kind past our frames: exceptions, pthread_exit, cancellation with destructors, thread_local
-// destructors, longjmp out of a signal handler that interrupted a hooked call, a signal handler that makes hooked calls.
+// destructors, longjmp out of a signal handler that interrupted a hooked call, a signal handler that makes hooked
+// calls.
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>

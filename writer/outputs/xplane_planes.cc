@@ -69,12 +69,14 @@ std::vector<HostPlane> HostPlanes(const Timeline& timeline) {
     int64_t last = start;
     for (const uint32_t thread : threads[index]) {
       events += timeline.threads[thread].events.size();
-      for (const Event& event : timeline.threads[thread].events) last = std::max(last, event.start_ps + event.duration_ps);
+      for (const Event& event : timeline.threads[thread].events)
+        last = std::max(last, event.start_ps + event.duration_ps);
       if (events >= kShortEvents) return false;
     }
     return last - start < timeline.duration_ps / kShortShare;
   };
-  const auto short_ones = std::stable_partition(helpers.begin(), helpers.end(), [&](uint32_t i) { return !is_short(i); });
+  const auto short_ones =
+      std::stable_partition(helpers.begin(), helpers.end(), [&](uint32_t i) { return !is_short(i); });
   size_t own_planes = static_cast<size_t>(short_ones - helpers.begin());
   if (helpers.size() - own_planes <= kMaxShortHelpers) {
     std::sort(helpers.begin(), helpers.end());

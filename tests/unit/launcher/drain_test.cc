@@ -305,7 +305,8 @@ TEST_F(DrainTest, SlotsAndChunksOfADeadProcessComeBack) {
     });
     drain.ProcessEnded(1, serial, static_cast<pid_t>(5000 + serial));
     ASSERT_TRUE(drain.Flush(10000));
-    EXPECT_EQ(__atomic_load_n(&segment.process_slots[0].state, __ATOMIC_ACQUIRE), static_cast<uint32_t>(SlotState::kFree));
+    EXPECT_EQ(__atomic_load_n(&segment.process_slots[0].state, __ATOMIC_ACQUIRE),
+              static_cast<uint32_t>(SlotState::kFree));
     EXPECT_EQ(segment.thread_slots[slot].serial, 0u) << "zeroed before it is free";
     for (uint32_t i = 0; i < kChunks; ++i) {
       ASSERT_EQ(StateOfChunk(segment.chunk_states[i]), ChunkState::kFree) << serial << " chunk " << i;
@@ -427,7 +428,8 @@ TEST_F(DrainTest, TheSpoolsLimit) {
   EXPECT_GT(contents.records, 10000u);
   EXPECT_EQ(std::count(contents.types.begin(), contents.types.end(), FrameType::kEnd), 1);
   EXPECT_EQ(contents.threads.size(), 1u);
-  for (uint32_t i = 0; i < kChunks; ++i) EXPECT_NE(StateOfChunk(target.segment().chunk_states[i]), ChunkState::kFull) << i;
+  for (uint32_t i = 0; i < kChunks; ++i)
+    EXPECT_NE(StateOfChunk(target.segment().chunk_states[i]), ChunkState::kFull) << i;
 }
 
 TEST_F(DrainTest, ADiskThatIsFull) {

@@ -84,6 +84,7 @@ TEST(DecideTest, Table) {
       {"^\\", Terminal(SIGQUIT), Running(), kNone, false},
       {"^Z", Terminal(SIGTSTP), Running(), kNone, false},
       {"resize", Terminal(SIGWINCH), Running(), kNone, false},
+      {"^C before the witness began", {SIGINT, SI_KERNEL, 0, false}, Running(), kNone, false},
       {"hang-up by the kernel", Terminal(SIGHUP), Running(), kNone, false},
       {"hang-up to the session leader alone", {SIGHUP, SI_KERNEL, 0, false}, Running(), kForward, true},
       {"read in the background", Terminal(SIGTTIN), Running(), kNone, false},

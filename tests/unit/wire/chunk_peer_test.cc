@@ -24,8 +24,8 @@ void SleepUs(long us) {
 
 struct SharedWords {
   SharedWords()
-      : words(static_cast<uint64_t*>(
-            mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+      : words(static_cast<uint64_t*>(mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
+  }
   ~SharedWords() { munmap(words, kPage); }
   uint64_t* words;
 };
@@ -210,8 +210,8 @@ TEST(HostilePeer, ChangesEverythingWhileItIsRead) {
           }
           break;
         case 2:
-          for (uint64_t* at = reinterpret_cast<uint64_t*>(segment.header); at < reinterpret_cast<uint64_t*>(
-               segment.header) + sizeof(SegmentHeader) / 8; ++at) {
+          for (uint64_t* at = reinterpret_cast<uint64_t*>(segment.header);
+               at < reinterpret_cast<uint64_t*>(segment.header) + sizeof(SegmentHeader) / 8; ++at) {
             *at = random();
           }
           break;

@@ -25,7 +25,7 @@ namespace {
 
 // What the handlers of this test write with; one writer per thread, as in the target.
 NumberedWriter* g_writer;
-volatile uint64_t g_next;       // sequence numbers are given to attempts, in any order
+volatile uint64_t g_next;  // sequence numbers are given to attempts, in any order
 volatile uint64_t g_signals;
 std::vector<uint8_t>* g_written;  // by sequence number: whether Write succeeded
 uint32_t g_handler_spans;
@@ -409,8 +409,8 @@ TEST_F(ChunkSteps, ManyAbandonedRecords) {
 // A process is killed at instruction k.
 TEST_F(ChunkSteps, AProcessIsKilledAtAnyInstruction) {
   const uint64_t steps = CountSteps(8, kOneLeft, kStepped);
-  auto* committed = static_cast<volatile uint64_t*>(
-      mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  auto* committed =
+      static_cast<volatile uint64_t*>(mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   for (uint64_t at = 0; at < steps; ++at) {
     Begin(8, kOneLeft);
     *committed = kOneLeft;

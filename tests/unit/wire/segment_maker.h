@@ -37,8 +37,8 @@ class GuardedSegment {
  public:
   explicit GuardedSegment(uint32_t chunks) {
     bytes_ = RoundToPage(LayoutFor(chunks).bytes);
-    whole_ = static_cast<uint8_t*>(mmap(nullptr, bytes_ + 2 * kPage, PROT_NONE,
-                                        MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    whole_ = static_cast<uint8_t*>(
+        mmap(nullptr, bytes_ + 2 * kPage, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     if (whole_ == MAP_FAILED || mprotect(whole_ + kPage, bytes_, PROT_READ | PROT_WRITE) != 0) {
       perror("segment");
       abort();
@@ -180,8 +180,8 @@ class NumberedReader {
       if (tag.kind == RecordKind::kSpan && tag.slots >= 2) {
         SpanRecord span;
         memcpy(&span, slots, sizeof(span));
-        bool good = span.object == tag.aux && span.call_site == Check(span.object, span.start) &&
-                    span.ticks == tag.slots - 2u;
+        bool good =
+            span.object == tag.aux && span.call_site == Check(span.object, span.start) && span.ticks == tag.slots - 2u;
         for (uint32_t i = 0; good && i < (tag.slots - 2u) * 4; ++i) good = slots[8 + i] == span.call_site + i;
         if (!good) ++wrong;
         const auto [before, first] = last_of_thread.try_emplace(span.object, span.start);

@@ -33,7 +33,8 @@ TEST(ClockMap, OnePairTakesTicksForNanoseconds) {
 TEST(ClockMap, ACounterOfThreeGigahertz) {
   ClockMap map;
   // 3 ticks per nanosecond, a pair each second.
-  for (uint64_t s = 0; s <= 100; ++s) map.Add({5'000 + s * 3'000'000'000, 900 + s * 1'000'000'000, kUnix + s * 1'000'000'000});
+  for (uint64_t s = 0; s <= 100; ++s)
+    map.Add({5'000 + s * 3'000'000'000, 900 + s * 1'000'000'000, kUnix + s * 1'000'000'000});
   ASSERT_TRUE(map.Finish());
   EXPECT_NEAR(map.ns_per_tick(), 1.0 / 3, 1e-12);
   map.SetOrigin(5'000 + 10 * uint64_t{3'000'000'000});
@@ -58,7 +59,8 @@ TEST(ClockMap, DriftIsFollowedBetweenPairs) {
   ASSERT_TRUE(map.Finish());
   map.SetOrigin(1);
   for (const ClockFact& pair : pairs) {
-    EXPECT_NEAR(static_cast<double>(map.ToPs(pair.ticks)), static_cast<double>(pair.monotonic_ns - 1) * 1000, 2000) << pair.ticks;
+    EXPECT_NEAR(static_cast<double>(map.ToPs(pair.ticks)), static_cast<double>(pair.monotonic_ns - 1) * 1000, 2000)
+        << pair.ticks;
   }
   EXPECT_NEAR(static_cast<double>(map.ToPs(1 + 500'010'000)), 5e11, 2000);
   EXPECT_EQ(map.breaks(), 0u) << "20 us in a second are drift, not a break";
@@ -95,7 +97,8 @@ TEST(ClockMap, AnyPairsAndAnyTicksAreDefinedAndMonotone) {
   for (int round = 0; round < 3000; ++round) {
     ClockMap map;
     const int shift = static_cast<int>(random() % 64);
-    for (uint64_t i = 0, n = 1 + random() % 6; i < n; ++i) map.Add({random() >> shift, random() >> (random() % 64), random()});
+    for (uint64_t i = 0, n = 1 + random() % 6; i < n; ++i)
+      map.Add({random() >> shift, random() >> (random() % 64), random()});
     ASSERT_TRUE(map.Finish());
     map.SetOrigin(random() >> shift);
     std::vector<uint64_t> ticks = {0, 1, UINT64_MAX, UINT64_MAX - 1, uint64_t{1} << 63, (uint64_t{1} << 63) - 1};

@@ -3,9 +3,8 @@
 // Spools made by hand, record by record, as the drain would have written them. Ticks are nanoseconds.
 //
 //   SpoolMaker spool;
-//   spool.Session().Segment(1, {{"read", kFamilyIo, ObjectRole::kDescriptor, ResultRole::kBytes}}).Process(1, 1, 100, 10);
-//   spool.Thread(1, 1, 1, 100, 10).Chunk(1, 1, 1).Span(0, 20, 5).EndChunk();
-//   auto timeline = spool.Build();
+//   spool.Session().Segment(1, {{"read", kFamilyIo, ObjectRole::kDescriptor, ResultRole::kBytes}}).Process(1, 1, 100,
+//   10); spool.Thread(1, 1, 1, 100, 10).Chunk(1, 1, 1).Span(0, 20, 5).EndChunk(); auto timeline = spool.Build();
 #ifndef TBPROF_TESTS_UNIT_WRITER_SPOOL_MAKER_H_
 #define TBPROF_TESTS_UNIT_WRITER_SPOOL_MAKER_H_
 
@@ -36,7 +35,8 @@ class TemporaryPath {
   ~TemporaryPath() { std::filesystem::remove_all(path_); }
   const std::string& path() const { return path_; }
   void Write(std::string_view bytes) const {
-    std::ofstream(path_, std::ios::binary | std::ios::trunc).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(path_, std::ios::binary | std::ios::trunc)
+        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
 
  private:
@@ -88,7 +88,8 @@ class SpoolMaker {
       operation.family = rows[i].family;
       operation.object = rows[i].object;
       operation.result = rows[i].result;
-      memcpy(&payload[sizeof(SegmentFact) + sizeof(SegmentHeader) + i * sizeof(operation)], &operation, sizeof(operation));
+      memcpy(&payload[sizeof(SegmentFact) + sizeof(SegmentHeader) + i * sizeof(operation)], &operation,
+             sizeof(operation));
     }
     frames_.Append(FrameType::kSegment, number, payload.data(), payload.size());
     return *this;
@@ -127,10 +128,12 @@ class SpoolMaker {
   SpoolMaker& Thread(uint32_t segment, ThreadFact fact, const std::vector<CountFact>& counts = {}) {
     fact.count_facts = static_cast<uint32_t>(counts.size());
     std::string payload(reinterpret_cast<const char*>(&fact), sizeof(fact));
-    if (!counts.empty()) payload.append(reinterpret_cast<const char*>(counts.data()), counts.size() * sizeof(CountFact));
+    if (!counts.empty())
+      payload.append(reinterpret_cast<const char*>(counts.data()), counts.size() * sizeof(CountFact));
     return Raw(FrameType::kThread, segment, payload);
   }
-  SpoolMaker& Thread(uint32_t segment, uint32_t serial, uint32_t process, int32_t tid, uint64_t start, uint64_t end = 0) {
+  SpoolMaker& Thread(uint32_t segment, uint32_t serial, uint32_t process, int32_t tid, uint64_t start,
+                     uint64_t end = 0) {
     return Thread(segment, MakeThread(serial, process, tid, start, end));
   }
 

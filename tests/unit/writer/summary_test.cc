@@ -79,10 +79,9 @@ TEST(SummaryText, SaysWhatIsKnown) {
        {"12.3 s wall, 30.5 s user + 1.25 s system CPU; exit status 0",
         "2 processes, 17 threads, 1.23 M records; no steps recognised, shown as one",
         "10.0 s    125 ms      1204  pthread_cond_wait in Wait0 (queue.cc:7)", "1.00 M allocations, 2.79 GiB in all",
-        "highest peak of a process 512 MiB", "at::empty0 (tensor.cpp:33)",
-        "lost 12.3 k records: 12.3 k no free chunk", "5 events are in the totals but not drawn",
-        "busybox (4712) not recorded: statically linked", "the loader worker left early",
-        "tbprof's own cost in the program: about 100 ms of CPU (0.3 %)",
+        "highest peak of a process 512 MiB", "at::empty0 (tensor.cpp:33)", "lost 12.3 k records: 12.3 k no free chunk",
+        "5 events are in the totals but not drawn", "busybox (4712) not recorded: statically linked",
+        "the loader worker left early", "tbprof's own cost in the program: about 100 ms of CPU (0.3 %)",
         "/logs/plugins/profile/2026_01_02_03_04_05/node.xplane.pb  1.24 MiB, verified: 3 planes, 12 lines, 10432 "
         "events",
         "tensorboard --logdir /logs\n", "run 2026_01_02_03_04_05"}) {

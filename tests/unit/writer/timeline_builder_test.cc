@@ -245,12 +245,12 @@ TEST(TimelineBuilder, CallSitesAreSummedByPlaceAndOperation) {
 TEST(TimelineBuilder, TheWindowCutsAtBothBorders) {
   SpoolMaker spool = One(10'000);
   spool.Chunk(1, 1, 1)
-      .Span(kRead, 1000, 8999)       // ends before
-      .Span(kRead, 1000, 9000)       // ends on the border
-      .Span(kLock, 9000, 2000)       // reaches in
-      .Span(kRead, 12000, 100)       // inside
-      .Span(kPoll, 19000, 5000)      // reaches out
-      .Span(kRead, 20000, 100)       // begins on the border
+      .Span(kRead, 1000, 8999)   // ends before
+      .Span(kRead, 1000, 9000)   // ends on the border
+      .Span(kLock, 9000, 2000)   // reaches in
+      .Span(kRead, 12000, 100)   // inside
+      .Span(kPoll, 19000, 5000)  // reaches out
+      .Span(kRead, 20000, 100)   // begins on the border
       .Span(kRead, 25000, 100)
       .EndChunk()
       .Window(0, WindowEvent::kClosed, 20'000)
@@ -348,7 +348,11 @@ TEST(TimelineBuilder, AnOpenWaitEndsWithItsProcess) {
 
 TEST(TimelineBuilder, ThreadsAreLinkedToTheirCreation) {
   SpoolMaker spool = One();
-  spool.Chunk(1, 1, 1).Span(kCreate, 2000, 50, 0x7000).Span(kCreate, 3000, 50, 0x7001).Span(kCreate, 4000, 50).EndChunk();
+  spool.Chunk(1, 1, 1)
+      .Span(kCreate, 2000, 50, 0x7000)
+      .Span(kCreate, 3000, 50, 0x7001)
+      .Span(kCreate, 4000, 50)
+      .EndChunk();
   spool.Thread(1, 2, 1, 102, 2060).Chunk(1, 1, 2).ThreadStart(2060, 102, 1, 2000).EndChunk();
   spool.Thread(1, 3, 1, 103, 3055).Chunk(1, 1, 3).ThreadStart(3055, 103, 1, 3000).ThreadExit(5000).EndChunk();
   spool.End(9000);
@@ -378,7 +382,11 @@ TEST(TimelineBuilder, ThreadNames) {
   ThreadFact full = SpoolMaker::MakeThread(3, 1, 103, 600);
   memset(full.name, 'x', sizeof(full.name));
   spool.Thread(1, named).Thread(1, full).Thread(1, 4, 1, 104, 600).Thread(1, 5, 1, 105, 600);
-  spool.Chunk(1, 1, 1).ThreadName(2000, "main\xff").ThreadName(2001, "worker four", 4).ThreadName(2002, "five", 0, 105).EndChunk();
+  spool.Chunk(1, 1, 1)
+      .ThreadName(2000, "main\xff")
+      .ThreadName(2001, "worker four", 4)
+      .ThreadName(2002, "five", 0, 105)
+      .EndChunk();
   const Timeline timeline = BuildGood(spool);
   ASSERT_EQ(timeline.threads.size(), 5u);
   EXPECT_EQ(timeline.threads[0].name, "main\xff");
@@ -490,7 +498,8 @@ TEST(TimelineBuilder, CapturesCountDifferences) {
   SpoolMaker spool;
   spool.Session().Segment(1, kRows);
   const auto thread = [&](uint32_t serial, uint64_t start, uint64_t end, uint64_t taken, uint64_t count) {
-    ThreadFact fact = Counting(SpoolMaker::MakeThread(serial, 1, 99 + static_cast<int>(serial), start, end), taken, count, count * 10);
+    ThreadFact fact = Counting(SpoolMaker::MakeThread(serial, 1, 99 + static_cast<int>(serial), start, end), taken,
+                               count, count * 10);
     fact.dropped[kDropNoChunk] = count;
     spool.Thread(1, fact, {{kRead, 0, count, count * 100}});
   };
@@ -503,12 +512,12 @@ TEST(TimelineBuilder, CapturesCountDifferences) {
   };
   process(1000, 2);
   thread(1, 500, 0, 900, 100);
-  thread(2, 600, 1800, 1800, 5000);   // gone before the capture
+  thread(2, 600, 1800, 1800, 5000);  // gone before the capture
   thread(1, 500, 0, 1900, 300);
   process(1900, 4);
   spool.Window(1, WindowEvent::kOpened, 2000);
   thread(1, 500, 0, 2900, 1000);
-  thread(3, 2500, 0, 2900, 7);        // born inside
+  thread(3, 2500, 0, 2900, 7);  // born inside
   thread(1, 500, 0, 4100, 1300);
   thread(3, 2500, 0, 4100, 9);
   process(4100, 10);
@@ -574,7 +583,8 @@ TEST(TimelineBuilder, TheBudgetKeepsTheLongest) {
   EXPECT_EQ(shown + timeline.events_over_budget, lengths.size());
   EXPECT_GT(timeline.shortest_shown_ps, 0);
   size_t long_enough = 0;
-  for (const uint64_t length : lengths) long_enough += static_cast<int64_t>(length) * 1000 >= timeline.shortest_shown_ps ? 1 : 0;
+  for (const uint64_t length : lengths)
+    long_enough += static_cast<int64_t>(length) * 1000 >= timeline.shortest_shown_ps ? 1 : 0;
   EXPECT_EQ(shown, long_enough) << "exactly those that are as long as is said";
   EXPECT_EQ(TotalNamed(timeline, "read")->calls, lengths.size()) << "totals know nothing of the budget";
   EXPECT_EQ(timeline.records, lengths.size());
@@ -624,11 +634,11 @@ TEST(TimelineBuilder, DropsByCause) {
 TEST(TimelineBuilder, NestedAndOverlappingSpans) {
   SpoolMaker spool = One();
   spool.Chunk(1, 1, 1)
-      .Span(kRead, 2500, 100)   // inner first, as they end
+      .Span(kRead, 2500, 100)  // inner first, as they end
       .Span(kLock, 2000, 1000)
-      .Span(kPoll, 2990, 20)    // sticks out of the lock by the clock's jitter
+      .Span(kPoll, 2990, 20)  // sticks out of the lock by the clock's jitter
       .Span(kRead, 4000, 100)
-      .Span(kLock, 4000, 200)   // same start: the longer is the parent
+      .Span(kLock, 4000, 200)  // same start: the longer is the parent
       .Span(kPoll, 4000, 100)
       .EndChunk()
       .End(9000);
@@ -750,7 +760,8 @@ TEST(TimelineBuilder, CountersKeepPeaksAndTheEnd) {
   ASSERT_EQ(timeline.counters.size(), 1u);
   const std::vector<CounterSample>& samples = timeline.counters[0].samples;
   EXPECT_LE(samples.size(), 4001u);
-  EXPECT_EQ(std::max_element(samples.begin(), samples.end(), [](auto& a, auto& b) { return a.value < b.value; })->value, 1e6);
+  EXPECT_EQ(std::max_element(samples.begin(), samples.end(), [](auto& a, auto& b) { return a.value < b.value; })->value,
+            1e6);
   EXPECT_EQ(samples.back().value, 10000);
 }
 
@@ -793,9 +804,10 @@ TEST(TimelineBuilder, RecoveredAndDamagedSpoolsSaySo) {
 }
 
 TEST(TimelineBuilder, SessionsThatMakeNoSense) {
-  for (const char* json : {"{}", R"({"host":1,"run":[],"command":{},"families":"x","clock_cost_ns":null})",
-                           R"({"host":"\u0000","families":-1,"wait_threshold_ns":1e300,"clock_cost_ns":"a"})",
-                           R"({"run_exclusive":"no","launcher_pid":"1","start_unix_ns":{},"also":[1,"x"],"command":[1]})"}) {
+  for (const char* json :
+       {"{}", R"({"host":1,"run":[],"command":{},"families":"x","clock_cost_ns":null})",
+        R"({"host":"\u0000","families":-1,"wait_threshold_ns":1e300,"clock_cost_ns":"a"})",
+        R"({"run_exclusive":"no","launcher_pid":"1","start_unix_ns":{},"also":[1,"x"],"command":[1]})"}) {
     SpoolMaker spool;
     spool.Session(1000, json).Segment(1, kRows).Process(1, 1, 100, 500).Thread(1, 1, 1, 100, 500).End(9000);
     auto timeline = spool.Build();
@@ -836,7 +848,8 @@ TEST(TimelineBuilder, TheSameSpoolGivesTheSameFile) {
   for (uint32_t t = 2; t < 40; ++t) {
     spool.Thread(1, t, 1, static_cast<int32_t>(t), 600).Chunk(1, 1, t);
     for (int i = 0; i < 50; ++i) {
-      spool.Span(static_cast<uint16_t>(random() % 6), 2000 + random() % 5000, random() % 50, 1, 1, 0, 0x1000 * (1 + random() % 30));
+      spool.Span(static_cast<uint16_t>(random() % 6), 2000 + random() % 5000, random() % 50, 1, 1, 0,
+                 0x1000 * (1 + random() % 30));
     }
     spool.EndChunk();
   }
@@ -917,7 +930,8 @@ class Garbage {
       case 6:
         spool->Raw(FrameType::kMaps, segment,
                    "7f0000000000-7f0000100000 r-xp 00000000 08:01 1 /nonexistent/lib.so\n7f00-zz\n- /\n"
-                   "1-2 r\nffffffffffffffff-0 r-xp 0 0 0 /x.so\n" + std::string(Up(100), static_cast<char>(random_())));
+                   "1-2 r\nffffffffffffffff-0 r-xp 0 0 0 /x.so\n" +
+                       std::string(Up(100), static_cast<char>(random_())));
         break;
       case 7: {
         std::string payload(Up(400), '\0');
@@ -944,7 +958,8 @@ class Garbage {
         spool->ThreadExit(Ticks());
         break;
       case 2:
-        spool->ThreadName(Ticks(), std::string(Up(70), static_cast<char>(random_())), Up(6), static_cast<int32_t>(Up(5)));
+        spool->ThreadName(Ticks(), std::string(Up(70), static_cast<char>(random_())), Up(6),
+                          static_cast<int32_t>(Up(5)));
         break;
       case 3:
         spool->Info(static_cast<ProcessInfoKey>(Up(7)), Up(2) == 0 ? "RANK=" + std::to_string(Up(4)) : "/bin/python3");
@@ -966,8 +981,8 @@ class Garbage {
         spool->Add(static_cast<RecordKind>(Up(14)), Random<PadRecord>(), static_cast<uint16_t>(Up(9)));
         break;
       default:
-        spool->Span(static_cast<uint16_t>(Up(9)), Ticks(), Up(4) == 0 ? Ticks() : Up(500), Word(), static_cast<int64_t>(Word()),
-                    Up(5) == 0 ? static_cast<int>(random_()) : 0, Word());
+        spool->Span(static_cast<uint16_t>(Up(9)), Ticks(), Up(4) == 0 ? Ticks() : Up(500), Word(),
+                    static_cast<int64_t>(Word()), Up(5) == 0 ? static_cast<int>(random_()) : 0, Word());
     }
   }
   std::mt19937_64 random_;
