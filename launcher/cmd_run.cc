@@ -84,6 +84,7 @@ class Run {
     SayStart();
     start_ns_ = ReadMonotonic();
     int exec_errno = 0;
+    signals->StartWitness();
     absl::StatusOr<TargetProcess> target = TargetProcess::Spawn(request, &exec_errno);
     if (!target.ok()) {
       terminal_.Error(ToText(target.status()));
@@ -92,8 +93,6 @@ class Run {
       return exec_errno != 0 ? ExecFailureStatus(exec_errno) : kExitUsage;
     }
     target_ = &*target;
-    absl::StatusOr<GroupWitness> witness = GroupWitness::Start();
-    if (witness.ok()) signals->UseWitness(std::move(*witness));
     state_.capture_signal = options_.capture_signal;
     state_.target_running = true;
     Watch();

@@ -72,12 +72,19 @@ bool IsInternal(std::string_view variable) {
              std::end(kInternalVariables);
 }
 
+// Kubernetes describes a service named `tbprof` to every container of the namespace by such variables.
+bool IsServiceLink(std::string_view variable, std::string_view value) {
+  return variable.starts_with("TBPROF_SERVICE_") || variable.starts_with("TBPROF_PORT_") ||
+         (variable == "TBPROF_PORT" && value.find("://") != std::string_view::npos);
+}
+
 absl::Status CheckEnvironment(const Environment& environment) {
   std::vector<std::string> names;
   for (const OptionRow& row : OptionRows()) names.push_back(EnvironmentName(row.name));
   for (const std::string& entry : environment) {
     if (!entry.starts_with("TBPROF_")) continue;
     const std::string name = entry.substr(0, entry.find('='));
+    if (IsServiceLink(name, std::string_view(entry).substr(std::min(entry.size(), name.size() + 1)))) continue;
     if (IsInternal(name) || std::find(names.begin(), names.end(), name) != names.end()) continue;
     return Usage(StrCat("the environment sets ", PrintableUtf8(name), ", which is no option of tbprof",
                         DidYouMean(name, names)));

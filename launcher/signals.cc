@@ -121,7 +121,8 @@ SignalDecision Decide(const SignalInfo& info, const SignalState& state) {
     }
     return {SignalAction::kNone, false};
   }
-  const bool reaches_target = FromTerminal(info) || info.group_wide.value_or(FromKernel(info));
+  const bool reaches_target =
+      !info.before_target && (FromTerminal(info) || info.group_wide.value_or(FromKernel(info)));
   if (info.signo == state.capture_signal) {
     return {SignalAction::kCapture, state.target_has_handler && !reaches_target};
   }
@@ -189,6 +190,7 @@ std::optional<bool> GroupWitness::Got(int signo) {
 
 absl::StatusOr<SignalSet> SignalSet::Install() {
   SignalSet set;
+  sigemptyset(&set.before_target_);
   set.original_ = OriginalSignals::Capture();
   struct sigaction action = {};
   action.sa_handler = SIG_IGN;
@@ -207,6 +209,12 @@ absl::StatusOr<SignalSet> SignalSet::Install() {
   return set;
 }
 
+void SignalSet::StartWitness() {
+  absl::StatusOr<GroupWitness> witness = GroupWitness::Start();
+  if (witness.ok()) witness_.emplace(std::move(*witness));
+  sigpending(&before_target_);
+}
+
 std::optional<SignalEvent> SignalSet::Next(SignalState& state) {
   signalfd_siginfo got;
   ssize_t size;
@@ -220,6 +228,10 @@ std::optional<SignalEvent> SignalSet::Next(SignalState& state) {
   info.sender = static_cast<pid_t>(got.ssi_pid);
   // Asked after every signal: what is left pending there would answer a later question.
   if (info.signo != SIGCHLD && witness_) info.group_wide = witness_->Got(info.signo);
+  if (sigismember(&before_target_, info.signo) == 1) {
+    sigdelset(&before_target_, info.signo);
+    info.before_target = true;
+  }
   if (IsInterrupt(info.signo)) ++state.interrupts;
   // The caller may stop itself with the target now; behind that, a `true` is stale, and a SIGCONT would undo the next
   // stop.

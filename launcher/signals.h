@@ -4,6 +4,7 @@
 // it would see without tbprof.
 //
 //   absl::StatusOr<SignalSet> signals = SignalSet::Install();      // first of all, before any thread
+//   signals->StartWitness();
 //   ... TargetProcess::Spawn(..., signals->original());
 //   while (auto event = signals->Next(state))                      // when signals->fd() is readable
 //     if (event->forward) target.Signal(event->signo, event->value);
@@ -60,6 +61,7 @@ struct SignalInfo {
   int code = 0;  // si_code
   pid_t sender = 0;
   std::optional<bool> group_wide;  // whether the witness got it too; nothing: there is no witness to ask
+  bool before_target = false;      // sent when there was no target yet
 };
 
 struct SignalDecision {
@@ -117,9 +119,10 @@ class SignalSet {
 
   int fd() const { return fd_.get(); }
   const OriginalSignals& original() const { return original_; }
-  // To be told of the witness after the target is started: processes are signalled newest first, so that a witness
-  // younger than the launcher has been reached when the launcher hears.
-  void UseWitness(GroupWitness witness) { witness_.emplace(std::move(witness)); }
+  // Starts the witness; to be called right before the target is started. Processes are signalled newest first, so that
+  // a witness and a target younger than the launcher have been reached when the launcher hears. What is pending by now
+  // came before the target: it gets it from us, whatever the witness says.
+  void StartWitness();
   pid_t witness_pid() const { return witness_ ? witness_->pid() : -1; }
 
   // The next pending signal, never waits. Counts interrupts in `state`.
@@ -129,6 +132,7 @@ class SignalSet {
   ScopedFd fd_;
   OriginalSignals original_;
   std::optional<GroupWitness> witness_;
+  sigset_t before_target_;  // pending when the target was not yet there
 };
 
 // Stops the launcher as the target was stopped (SIGTSTP, SIGTTIN, SIGTTOU), so that the shell sees its job stopped;

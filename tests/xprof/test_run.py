@@ -19,7 +19,7 @@ import tool_data  # noqa: E402
 import xspace_maker  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUILD = os.environ.get("TBPROF_BUILD_DIR", os.path.join(ROOT, "build"))
+BUILD = os.environ.get("XPROF_TEST_BUILD_DIR", os.path.join(ROOT, "build"))
 TBPROF = os.path.join(BUILD, "bin", "tbprof")
 TRAINING = [sys.executable, os.path.join(ROOT, "examples", "train_digits.py"), "--synthetic", "--epochs", "2"]
 
@@ -34,6 +34,7 @@ class Training:
         self.bare = subprocess.run(TRAINING, capture_output=True, text=True, timeout=300)
         command = [TBPROF, "run", "--logdir", logdir, "--also=perfetto", "--"] + TRAINING
         self.result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert self.result.returncode == 0, self.result.stderr
         runs = os.listdir(os.path.join(logdir, "plugins", "profile"))
         assert len(runs) == 1, self.result.stderr
         self.run = runs[0]

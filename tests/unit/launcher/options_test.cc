@@ -247,6 +247,11 @@ TEST_F(OptionsTest, InternalVariablesAreNoOptions) {
                          "TBPROF_LOG=debug", "OTHER=1", "TBPROFX=1"});
 }
 
+TEST_F(OptionsTest, KubernetesServiceLinksAreNoOptions) {
+  Good({"run", "true"}, {"TBPROF_SERVICE_HOST=10.0.0.1", "TBPROF_SERVICE_PORT=80", "TBPROF_PORT=tcp://10.0.0.1:80",
+                         "TBPROF_PORT_80_TCP_ADDR=10.0.0.1"});
+}
+
 TEST_F(OptionsTest, MissingWordsAreTold) {
   EXPECT_HAS(Bad({}), "usage: tbprof run");
   EXPECT_HAS(Bad({"run"}), "no command to run; usage: tbprof run");

@@ -138,14 +138,10 @@ TEST(DecideTest, Table) {
   Environment environment = CurrentEnvironment();
   environment.push_back(std::string(kHelperVariable) + "=" + mode);
   int error;
+  if (witness) signals->StartWitness();
   absl::StatusOr<TargetProcess> target =
       TargetProcess::Spawn({{"/proc/self/exe"}, environment, signals->original()}, &error);
   if (!target.ok()) _exit(102);
-  if (witness) {
-    absl::StatusOr<GroupWitness> started = GroupWitness::Start();
-    if (!started.ok()) _exit(103);
-    signals->UseWitness(std::move(*started));
-  }
   dprintf(actions, "up %d\n", target->pid());
   SignalState state;
   state.target_running = true;
@@ -285,6 +281,33 @@ TEST(SignalSetTest, OneProcessAfterTheOtherCountsAsGroup) {
     fclose(file);
     EXPECT_EQ(launched.Got(), std::to_string(SIGTERM));
   }
+}
+
+TEST(SignalSetTest, WhatTheGroupGotBeforeThereWasATargetIsForwarded) {
+  const pid_t child = fork();
+  if (child == 0) {
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    absl::StatusOr<SignalSet> signals = SignalSet::Install();
+    if (!signals.ok()) _exit(1);
+    kill(0, SIGUSR2);
+    signals->StartWitness();
+    SignalState state;
+    state.target_running = true;
+    std::optional<SignalEvent> event = signals->Next(state);
+    if (!event || event->signo != SIGUSR2 || !event->forward) _exit(2);
+    kill(0, SIGUSR2);
+    event = signals->Next(state);
+    if (!event || event->signo != SIGUSR2 || event->forward) _exit(3);
+    kill(getpid(), SIGUSR2);
+    event = signals->Next(state);
+    if (!event || event->signo != SIGUSR2 || !event->forward) _exit(4);
+    signals = absl::CancelledError();
+    _exit(0);
+  }
+  int status;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(SignalSetTest, WithoutWitnessTheSenderDecides) {
