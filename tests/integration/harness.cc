@@ -94,7 +94,10 @@ std::vector<std::string> Entries(const std::string& directory) {
 
 std::string Tbprof() { return TBPROF_BUILD_DIR "/bin/tbprof"; }
 std::string Program(std::string_view name) { return TBPROF_BUILD_DIR "/tests/programs/" + std::string(name); }
-std::string ProgramSource(std::string_view name) { return TBPROF_SOURCE_DIR "/tests/programs/" + std::string(name); }
+std::string ProgramSource(std::string_view name) {
+  const std::string path = TBPROF_SOURCE_DIR "/tests/programs/" + std::string(name);
+  return access(path.c_str(), R_OK) == 0 ? path : TBPROF_SOURCE_DIR "/tests/faults/programs/" + std::string(name);
+}
 
 int LineOf(std::string_view file, std::string_view mark) {
   const std::string wanted = "// here: " + std::string(mark);
