@@ -184,6 +184,32 @@ void RecordProcess(ThreadState* thread, int argc, char** argv, char** environmen
   }
 }
 
+// A program with an allocator of its own (linked statically, or preloaded before us) never calls ours.
+bool AllocatorIsOurs() {
+  // Asked of the program: from a library linked with -Bsymbolic, RTLD_DEFAULT finds the library's own.
+  void* const program = dlopen(nullptr, RTLD_LAZY | RTLD_NOLOAD);
+  if (program == nullptr) return false;
+  const struct {
+    const char* name;
+    void* hook;
+  } functions[] = {{"malloc", reinterpret_cast<void*>(&Hook_malloc)},
+                   {"memalign", reinterpret_cast<void*>(&Hook_memalign)},
+                   {"aligned_alloc", reinterpret_cast<void*>(&Hook_aligned_alloc)},
+                   {"valloc", reinterpret_cast<void*>(&Hook_valloc)}};
+  for (const auto& function : functions) {
+    void* const found = dlsym(program, function.name);
+    if (found == function.hook) return true;
+    // A program at a fixed address that takes a function's address has a stub of its own for it, and the loader gives
+    // that address to all who ask: it tells nothing of who is behind it.
+    Dl_info info;
+    void* symbol = nullptr;
+    const bool stub = found != nullptr && dladdr1(found, &info, &symbol, RTLD_DL_SYMENT) != 0 && symbol != nullptr &&
+                      static_cast<const Elf64_Sym*>(symbol)->st_shndx == SHN_UNDEF;
+    if (!stub) return false;
+  }
+  return true;
+}
+
 void Attach(int argc, char** argv, char** environment) {
   SessionVariable session;
   if (!ParseSessionVariable(FindVariable(environment, kSessionVariable), &session)) return;
@@ -244,10 +270,7 @@ void Attach(int argc, char** argv, char** environment) {
   __atomic_store_n(&g_fork_page->epoch, serial, __ATOMIC_RELEASE);
   __atomic_store_n(&g_control, header, __ATOMIC_RELEASE);
 
-  // A program with an allocator of its own (linked statically, or preloaded before us) never calls ours.
-  // Asked of the program: from a library linked with -Bsymbolic, RTLD_DEFAULT finds the library's own.
-  void* const program = dlopen(nullptr, RTLD_LAZY | RTLD_NOLOAD);
-  g_attachment.has_allocator = program != nullptr && dlsym(program, "malloc") == reinterpret_cast<void*>(&Hook_malloc);
+  g_attachment.has_allocator = AllocatorIsOurs();
   segment.process_slots[slot].flags = g_attachment.has_allocator ? kProcessAllocatorSeen : kProcessAllocatorMissed;
 
   ThreadState* thread = CurrentThread();

@@ -30,7 +30,7 @@ getenv secure_getenv             read in the constructor
 getauxval                        page size, vDSO, AT_SECURE
 dlsym dlvsym dlerror             in the constructor and at first use: takes the loader lock
 dl_iterate_phdr                  module list: takes the loader lock, never from a malloc hook
-dladdr                           which object a function is in, with dlsym: takes the loader lock
+dladdr dladdr1                   which object a function is in, with dlsym: takes the loader lock
 dlopen                           in the constructor, of no name: the handle of the program, loads nothing
 getrlimit                        in the constructor: one system call, no cancellation point
 pthread_self pthread_attr_init pthread_attr_getstacksize pthread_getcpuclockid  pure

@@ -80,6 +80,13 @@ TEST(Allocator, LargeBlocksAreEvents) {
   EXPECT_EQ(frees, 1);
 }
 
+TEST(Allocator, StubOfAProgramAtAFixedAddressIsNoAllocatorOfItsOwn) {
+  const Pair pair = RunBoth(Program("fixed_address"));
+  ASSERT_TRUE(pair.Same());
+  EXPECT_GE(AllocatorOf(pair.profiled)["allocations"], 1000);
+  EXPECT_EQ(pair.profiled.summary["processes"][0]["state"], "recorded") << pair.profiled.summary["processes"];
+}
+
 TEST(Allocator, OffMeansOff) {
   RunOptions options;
   options.tbprof = {"--malloc=off"};
