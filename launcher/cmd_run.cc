@@ -170,6 +170,7 @@ class Run {
         options_.window.kind == Window::Kind::kAll ||
         (options_.window.kind == Window::Kind::kRange && options_.window.delay == absl::ZeroDuration());
     config.record_arguments = options_.record_argv;
+    config.capture_signal = options_.capture_signal;
     config.only_command = options_.follow == Follow::kNone;
     config.wait_threshold_ns = Nanoseconds(options_.wait_threshold);
     config.malloc_interval = options_.malloc_interval;
@@ -266,13 +267,19 @@ class Run {
   void TakeSignals() {
     if (state_.target_running && options_.capture_signal != 0) {
       state_.target_has_handler = DispositionOf(target_->pid(), options_.capture_signal) == Disposition::kCaught;
+      if (state_.target_has_handler && !closed_) {
+        // The library says hello before it handles anything: what /proc shows now, the session can know.
+        session_->Handle();
+        state_.target_has_handler = !session_->HandlesCaptureSignal(target_->pid());
+      }
     }
     state_.target_stopped = state_.target_running && target_->stopped();
+    uint64_t requests = closed_ ? 0 : session_->TakeCaptureRequests();
     while (const std::optional<SignalEvent> event = signals_->Next(state_)) {
       if (event->forward && state_.target_running) (void)target_->Signal(event->signo, event->value);
       switch (event->action) {
         case SignalAction::kCapture:
-          AskForCapture();
+          ++requests;
           break;
         case SignalAction::kReap:
           if (state_.target_running) {
@@ -294,15 +301,17 @@ class Run {
       // The grace before a SIGKILL may be a second: what was recorded goes to the file at once.
       if (event->signo == SIGTERM && !closed_) session_->RequestFlush();
     }
+    if (requests > 0) AskForCapture(requests);
   }
 
-  void AskForCapture() {
+  void AskForCapture(uint64_t requests) {
     if (closed_ || !state_.target_running) return;
     if (capture_ != 0) {
-      ++captures_refused_;
+      captures_refused_ += requests;
       terminal_.Say(StrCat("capture ", capture_, " is still open; one at a time (asked ", captures_refused_, "x)"));
       return;
     }
+    captures_refused_ += requests - 1;
     capture_ = ++captures_;
     session_->OpenWindow(capture_);
     session_->RequestFlush();  // the counters as they are now: the capture's totals begin there
@@ -477,7 +486,7 @@ class Run {
   uint64_t range_next_ns_ = 0;
   uint32_t captures_ = 0;  // asked for so far
   uint32_t capture_ = 0;   // the open one, 0: none
-  uint32_t captures_refused_ = 0;
+  uint64_t captures_refused_ = 0;
   uint64_t capture_until_ns_ = 0;
 
   std::list<std::unique_ptr<Conversion>> conversions_;

@@ -32,6 +32,8 @@ namespace {
 constexpr int kBacklog = 4096;
 constexpr uint64_t kLookIntervalNs = 50'000'000;
 constexpr uint64_t kIdleLookIntervalNs = 250'000'000;
+// A capture that was asked for in a target begins this late at most.
+constexpr uint64_t kRequestsIntervalNs = 100'000'000;
 constexpr uint64_t kClockIntervalNs = 1'000'000'000;
 constexpr uint64_t kCallerPatienceNs = 10'000'000'000;
 constexpr uint64_t kLargeAllocation = 1u << 20;
@@ -255,7 +257,7 @@ std::string Session::Variable() const {
   return absl::StrFormat("%s=1;%s;%x;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d", kSessionVariable, socket_path_, nonce_,
                          static_cast<int>(clock_), armed() ? config_.families : 0, ticks(config_.wait_threshold_ns),
                          config_.malloc_interval, kLargeAllocation, ticks(kSlowAllocationNs), chunks,
-                         config_.only_command ? getpid() : 0, config_.record_arguments ? 1 : 0, 0);
+                         config_.only_command ? getpid() : 0, config_.record_arguments ? 1 : 0, config_.capture_signal);
 }
 
 void Session::Handle() {
@@ -279,6 +281,10 @@ void Session::Handle() {
     });
     next_look_ns_ = now + (armed() ? kLookIntervalNs : kIdleLookIntervalNs);
   }
+  if (config_.capture_signal != 0 && now >= next_requests_ns_) {
+    ReadCaptureRequests();
+    next_requests_ns_ = now + kRequestsIntervalNs;
+  }
   if (now >= next_clock_ns_) {
     TakeClockPair();
     next_clock_ns_ = now + kClockIntervalNs;
@@ -287,7 +293,8 @@ void Session::Handle() {
 
 int Session::TimeoutMs() const {
   const uint64_t now = ReadMonotonic();
-  const uint64_t next = std::min(next_look_ns_, next_clock_ns_);
+  uint64_t next = std::min(next_look_ns_, next_clock_ns_);
+  if (config_.capture_signal != 0 && !targets_.empty()) next = std::min(next, next_requests_ns_);
   if (!callers_.empty()) return 2;
   return next <= now ? 0 : static_cast<int>((next - now) / 1'000'000 + 1);
 }
@@ -438,6 +445,25 @@ void Session::LookAfter(Target* target, uint64_t now_ns) {
     ReadMaps(target);
     target->next_maps_ns = now_ns + 1'000'000'000;
   }
+}
+
+void Session::ReadCaptureRequests() {
+  for (const auto& target : targets_) {
+    const SegmentHeader* header = target->mapped->segment.header;
+    const uint32_t requests = __atomic_load_n(&header->capture_requests, __ATOMIC_RELAXED);
+    capture_requests_ += requests - target->capture_requests;
+    target->capture_requests = requests;
+  }
+}
+
+bool Session::HandlesCaptureSignal(pid_t pid) const {
+  // The last one is the image that the process runs.
+  for (auto target = targets_.rbegin(); target != targets_.rend(); ++target) {
+    if ((*target)->mapped->pid != pid) continue;
+    const uint32_t flags = __atomic_load_n(&(*target)->mapped->segment.process_slots[0].flags, __ATOMIC_ACQUIRE);
+    return (flags & kProcessHandlesSignal) != 0;
+  }
+  return false;
 }
 
 void Session::ReadMaps(Target* target) {

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -44,6 +45,7 @@ struct SessionConfig {
   bool armed_at_start = true;
   bool record_arguments = true;
   bool only_command = false;  // --follow=none
+  int capture_signal = 0;     // caught in targets that leave it at its default; 0: none
   uint64_t wait_threshold_ns = 1000;
   uint64_t malloc_interval = 512 * 1024;
   uint64_t segment_bytes = 256u << 20;
@@ -66,6 +68,11 @@ class Session {
   void Handle();
   // When Handle wants to be called at the latest.
   int TimeoutMs() const;
+
+  // Capture signals that targets have caught since the last call.
+  uint64_t TakeCaptureRequests() { return std::exchange(capture_requests_, 0); }
+  // Whether the handler of the capture signal in `pid` is the library's, not the program's.
+  bool HandlesCaptureSignal(pid_t pid) const;
 
   // `number` 0: the run's own window; captures from 1. Arms the families everywhere. Returns the border's ticks.
   uint64_t OpenWindow(uint32_t number);
@@ -107,6 +114,7 @@ class Session {
     uint32_t modules_missed = 0;
     uint64_t next_maps_ns = 0;
     int maps_read = 0;
+    uint32_t capture_requests = 0;
   };
 
   Session() = default;
@@ -117,6 +125,7 @@ class Session {
   // False: nothing has come yet.
   bool ReceiveHello(int connection);
   void LookAfter(Target* target, uint64_t now_ns);
+  void ReadCaptureRequests();
   void ReadMaps(Target* target);
   void TakeClockPair();
   void SetControl(MappedSegment* mapped);
@@ -141,6 +150,8 @@ class Session {
   int open_windows_ = 0;
   uint64_t next_look_ns_ = 0;
   uint64_t next_clock_ns_ = 0;
+  uint64_t next_requests_ns_ = 0;
+  uint64_t capture_requests_ = 0;
   std::vector<std::string> notes_;
   bool closed_ = false;
 };

@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/un.h>
 
+#include "preload/capture_signal.h"
 #include "preload/hooks.h"
 #include "preload/modules.h"
 #include "preload/raw.h"
@@ -105,12 +106,20 @@ bool Connect(int socket, const char* path, bool abstract) {
   return !IsError(raw::Call(SYS_connect, socket, raw::Pointer(&address), size));
 }
 
-bool SendHello(const SessionVariable& session, const Segment& segment, int segment_fd) {
+// Also tells who the launcher is, as seen from here; 0 in a pid namespace that does not show it.
+bool SendHello(const SessionVariable& session, const Segment& segment, int segment_fd, int* launcher_pid) {
+  *launcher_pid = 0;
   const long socket = raw::Call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (IsError(socket)) return false;
   const int fd = static_cast<int>(socket);
   bool sent = false;
   if (Connect(fd, session.socket_path, false) || Connect(fd, session.socket_path, true)) {
+    ucred peer{};
+    socklen_t peer_size = sizeof(peer);
+    if (!IsError(
+            raw::Call(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, raw::Pointer(&peer), raw::Pointer(&peer_size)))) {
+      *launcher_pid = peer.pid;
+    }
     Hello hello{kHelloMagic, kAbiVersion, raw::GetPid(), session.nonce, segment.header->segment_bytes};
     iovec part{&hello, sizeof(hello)};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -245,7 +254,8 @@ void Attach(int argc, char** argv, char** environment) {
   header->control = session.families & kFamilyAll;
   FillOperations(segment.operations);
 
-  const bool sent = SendHello(session, segment, fd);
+  int launcher_pid;
+  const bool sent = SendHello(session, segment, fd, &launcher_pid);
   raw::Close(fd);
   if (!sent) {
     raw::Call(SYS_munmap, reinterpret_cast<long>(base), static_cast<long>(LayoutFor(chunks).bytes));
@@ -272,6 +282,8 @@ void Attach(int argc, char** argv, char** environment) {
 
   g_attachment.has_allocator = AllocatorIsOurs();
   segment.process_slots[slot].flags = g_attachment.has_allocator ? kProcessAllocatorSeen : kProcessAllocatorMissed;
+
+  HandleCaptureSignal(static_cast<int>(session.handle_signal), launcher_pid);
 
   ThreadState* thread = CurrentThread();
   if (thread == nullptr) return;

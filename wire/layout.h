@@ -131,6 +131,7 @@ enum ProcessFlag : uint32_t {
   kProcessAllocatorSeen = 1u << 0,    // the self-test's allocation came through our hook
   kProcessAllocatorMissed = 1u << 1,  // it did not: the program has an allocator of its own
   kProcessLeaving = 1u << 2,          // exit handlers have begun
+  kProcessHandlesSignal = 1u << 3,    // the capture signal's handler is the library's; told of the exec'ed process only
 };
 
 // State word of a chunk: state | generation << 16 | thread slot << 32.
@@ -179,7 +180,7 @@ struct SegmentHeader {
   uint32_t next_thread_serial;
   uint32_t modules_missed;        // an address in no recorded module was seen: the launcher reads the maps again
   uint64_t dropped[kDropCauses];  // where there is no thread slot
-  uint32_t capture_requests;      // SIGUSR1 caught in the target
+  uint32_t capture_requests;      // by the capture signal, caught in the target
   uint32_t threads_exited;        // how many slots the launcher may free
   uint8_t reserved3[24];
 };
