@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -118,6 +119,7 @@ bool ConvertOne(const Options& options, const std::string& spool, bool recoverin
 }
 
 int ConvertAll(const Options& options, bool recovering) {
+  signal(SIGXFSZ, SIG_IGN);
   Terminal terminal(options);
   if (!terminal.status().ok()) {
     Terminal().Error(std::string(terminal.status().message()));

@@ -58,16 +58,13 @@ class Run {
     }
     const absl::StatusOr<Libraries> libraries = FindLibraries(environment);
     if (!libraries.ok()) return SetUpFailed(libraries.status(), environment);
-    absl::Status status = ChooseLogdir();
-    if (!status.ok()) return SetUpFailed(status, environment);
+    // Before the first file is written: a small RLIMIT_FSIZE is an error to tell, no end by SIGXFSZ.
     absl::StatusOr<SignalSet> signals = SignalSet::Install();
     if (!signals.ok()) return SetUpFailed(signals.status(), environment);
     signals_ = &*signals;
-    status = MakeSession();
-    if (!status.ok()) {
-      signals->original().Restore();
-      return SetUpFailed(status, environment);
-    }
+    absl::Status status = ChooseLogdir();
+    if (status.ok()) status = MakeSession();
+    if (!status.ok()) return SetUpFailed(status, environment);
     for (const std::string& reason : preflight.reasons) {
       terminal_.Warn(reason);
       warnings_.push_back(reason);
@@ -81,6 +78,7 @@ class Run {
                               ? environment
                               : TargetEnvironment(environment, libraries->preload, {session_->Variable()});
     request.signals = signals->original();
+    request.descriptors = RaiseDescriptorLimit();
     SayStart();
     start_ns_ = ReadMonotonic();
     int exec_errno = 0;
@@ -120,7 +118,8 @@ class Run {
   }
 
   int PlainExec(const Environment& environment) {
-    SpawnRequest request{options_.command, environment, OriginalSignals::Capture()};
+    SpawnRequest request{options_.command, environment,
+                         signals_ != nullptr ? signals_->original() : OriginalSignals::Capture()};
     const int error = TargetProcess::Exec(request);
     terminal_.Error(StrCat("cannot run ", PrintableUtf8(options_.command[0]), ": ", strerror(error)));
     return ExecFailureStatus(error);
@@ -350,7 +349,7 @@ class Run {
 
   void StartConversion(uint32_t window) {
     ConversionRequest request;
-    request.spool = session_->spool_path();
+    request.spool = session_->FindSpool();
     request.spool_limit = session_->spool_bytes();
     request.window = window;
     request.logdir = logdir_;
@@ -452,7 +451,10 @@ class Run {
       const absl::Status status = WriteSummaryJson(options_, summary_.summary_json);
       if (!status.ok()) ConversionFailed(status);
     }
-    if (keep) {
+    session_->FindSpool();
+    if (keep && session_->spool_removed()) {
+      terminal_.Error("the raw records went with their directory, which was removed");
+    } else if (keep) {
       terminal_.Say(StrCat(options_.keep_spool && !failed_ ? "raw records kept: tbprof convert "
                                                            : "raw records kept; to write the profile: tbprof recover ",
                            session_->spool_path()));

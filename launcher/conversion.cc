@@ -101,6 +101,13 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   if (!timeline.ok()) return timeline.status();
   const std::string host = request.host.empty() ? timeline->host : request.host;
   auto directory = RunDirectory::Create(request.logdir, request.run, request.run_exclusive, host, timeline->rank);
+  if (absl::IsNotFound(directory.status())) {
+    // It was there when the command started.
+    const absl::Status made = PrepareLogdir(request.logdir, host);
+    if (!made.ok()) return made;
+    timeline->warnings.push_back("the log directory was renamed or removed while the command ran; it was made again");
+    directory = RunDirectory::Create(request.logdir, request.run, request.run_exclusive, host, timeline->rank);
+  }
   if (!directory.ok()) return directory.status();
   const auto host_of = [&](int rank) {
     return timeline->further_ranks.empty() ? (*directory)->host() : StrCat((*directory)->host(), "_r", rank);
@@ -140,8 +147,10 @@ absl::Status WriteSummaryJson(const Options& options, const std::string& text) {
   ScopedFd file;
   int fd = options.summary_json_fd;
   if (!options.summary_json.empty()) {
-    file.Reset(open(options.summary_json.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    file.Reset(open(options.summary_json.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+                    0666));  // a FIFO nobody reads
     fd = file.get();
+    if (fd >= 0) fcntl(fd, F_SETFL, 0);
   } else if (fd < 0) {
     return absl::OkStatus();
   }
@@ -173,6 +182,7 @@ int ConvertWorker() {
     close(score);
   }
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   std::string text;
   char buffer[4096];
   for (ssize_t got; (got = read(kRequestFd, buffer, sizeof(buffer))) > 0;)

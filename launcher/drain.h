@@ -73,6 +73,7 @@ class Drain {
   // Idle passes are this far apart at most. Longer while nothing is armed.
   void SetIdleInterval(int milliseconds) { idle_ms_.store(milliseconds, std::memory_order_relaxed); }
 
+  int spool_fd() const { return spool_.get(); }
   uint64_t bytes_written() const { return bytes_written_.load(std::memory_order_relaxed); }
   uint64_t records() const { return records_.load(std::memory_order_relaxed); }
   uint64_t records_not_kept() const { return not_kept_.load(std::memory_order_relaxed); }

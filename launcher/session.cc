@@ -41,6 +41,7 @@ constexpr uint64_t kSlowAllocationNs = 100'000;
 // A fork child that has not recorded yet is unknown to us, and its segment may be that of a parent that is gone.
 constexpr uint64_t kKeepDeadNs = 10'000'000'000;
 constexpr size_t kKeepDead = 32;
+constexpr std::string_view kDeleted = " (deleted)";
 
 std::string FirstLine(const char* path) {
   std::ifstream file(path);
@@ -117,6 +118,13 @@ ClockFact ReadPair(ClockKind clock) {
 }
 
 int PidfdOpen(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
+
+// Of a link in /proc; no file system is asked, so that none can hold us.
+std::string LinkText(const std::string& link) {
+  char text[4096];
+  const ssize_t length = readlink(link.c_str(), text, sizeof(text));
+  return length > 0 ? std::string(text, static_cast<size_t>(length)) : "";
+}
 
 bool HasEnded(int pidfd) {
   pollfd entry{pidfd, POLLIN, 0};
@@ -238,6 +246,7 @@ absl::Status Session::MakeSpool(const SessionConfig& config) {
   if (limit == 0 && fstatvfs(fd.get(), &space) == 0) {
     limit = static_cast<uint64_t>(space.f_bavail) * space.f_frsize / 2;
   }
+  spool_link_ = LinkText(absl::StrCat("/proc/self/fd/", fd.get()));
   drain_ = std::make_unique<Drain>(std::move(fd), clock_, limit);
   return absl::OkStatus();
 }
@@ -254,10 +263,13 @@ std::string Session::Variable() const {
   const uint32_t chunks =
       static_cast<uint32_t>(std::clamp<uint64_t>(config_.segment_bytes / kChunkBytes, kMinChunks, kMaxChunks));
   const auto ticks = [&](uint64_t ns) { return static_cast<uint64_t>(static_cast<double>(ns) * ticks_per_ns_); };
-  return absl::StrFormat("%s=1;%s;%x;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d", kSessionVariable, socket_path_, nonce_,
+  std::ifstream file("/proc/self/status");
+  const std::string status((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  return absl::StrFormat("%s=1;%s;%x;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d", kSessionVariable, socket_path_, nonce_,
                          static_cast<int>(clock_), armed() ? config_.families : 0, ticks(config_.wait_threshold_ns),
                          config_.malloc_interval, kLargeAllocation, ticks(kSlowAllocationNs), chunks,
-                         config_.only_command ? getpid() : 0, config_.record_arguments ? 1 : 0, config_.capture_signal);
+                         config_.only_command ? getpid() : 0, config_.record_arguments ? 1 : 0, config_.capture_signal,
+                         SeccompFilters(status.c_str()));
 }
 
 void Session::Handle() {
@@ -344,12 +356,15 @@ bool Session::ReceiveHello(int connection) {
       }
     }
   }
-  if (size != static_cast<ssize_t>(sizeof(hello)) || hello.magic != kHelloMagic || hello.nonce != nonce_) return true;
+  if (size < static_cast<ssize_t>(offsetof(Hello, segment_bytes)) || hello.magic != kHelloMagic ||
+      hello.nonce != nonce_)
+    return true;
   if (hello.abi != kAbiVersion) {
     Note(absl::StrCat("process ", peer.pid, " is not recorded: its library has ABI ", hello.abi, ", this tbprof ",
                       kAbiVersion, " (upgraded while it ran?)"));
     return true;
   }
+  if (size != static_cast<ssize_t>(sizeof(hello))) return true;
   struct stat facts;
   constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
   if (!segment_fd.valid() || fstat(segment_fd.get(), &facts) != 0 ||
@@ -552,10 +567,20 @@ void Session::Close(const EndFact& end) {
   drain_->Stop();
 }
 
+const std::string& Session::FindSpool() {
+  const std::string place = absl::StrCat("/proc/", getpid(), "/fd/", drain_->spool_fd());
+  const std::string now = LinkText(place);
+  if (now.empty() || now == spool_link_) return spool_path_;
+  spool_link_ = now;
+  // While we live, a removed one can be read there.
+  spool_path_ = now.ends_with(kDeleted) ? place : now;
+  return spool_path_;
+}
+
 void Session::RemoveSpool() {
-  unlink(spool_path_.c_str());
+  unlink(FindSpool().c_str());
   // Fails, as it should, while another session has a spool there.
-  if (config_.spool_dir.empty()) rmdir(absl::StrCat(config_.logdir, "/.tbprof").c_str());
+  if (config_.spool_dir.empty() && !spool_removed()) rmdir(spool_path_.substr(0, spool_path_.rfind('/')).c_str());
 }
 
 void Session::Note(std::string text) { notes_.push_back(std::move(text)); }

@@ -89,6 +89,9 @@ class Session {
   uint64_t Now() const { return ReadTicks(clock_); }
   ClockKind clock() const { return clock_; }
   const std::string& spool_path() const { return spool_path_; }
+  // Where it is by now: its directory may have been renamed or removed since.
+  const std::string& FindSpool();
+  bool spool_removed() const { return spool_path_.starts_with("/proc/"); }
   uint64_t spool_bytes() const { return sizeof(SpoolHeader) + drain_->bytes_written(); }
   void RemoveSpool();
 
@@ -132,7 +135,7 @@ class Session {
   void Note(std::string text);
 
   SessionConfig config_;
-  std::string directory_, socket_path_, spool_path_;
+  std::string directory_, socket_path_, spool_path_, spool_link_;
   ScopedFd directory_lock_;
   ScopedFd listen_, abstract_;
   struct Caller {

@@ -121,8 +121,7 @@ SignalDecision Decide(const SignalInfo& info, const SignalState& state) {
     }
     return {SignalAction::kNone, false};
   }
-  const bool reaches_target =
-      !info.before_target && (FromTerminal(info) || info.group_wide.value_or(FromKernel(info)));
+  const bool reaches_target = !info.before_target && (FromTerminal(info) || info.group_wide.value_or(FromKernel(info)));
   if (info.signo == state.capture_signal) {
     return {SignalAction::kCapture, state.target_has_handler && !reaches_target};
   }

@@ -53,6 +53,15 @@ std::optional<TargetEnd> Reap(pid_t pid, int flags) {
 
 }  // namespace
 
+std::optional<rlimit> RaiseDescriptorLimit() {
+  rlimit before;
+  if (getrlimit(RLIMIT_NOFILE, &before) != 0) return std::nullopt;
+  rlimit raised = before;
+  raised.rlim_cur = raised.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &raised) != 0) return std::nullopt;
+  return before;
+}
+
 absl::StatusOr<TargetProcess> TargetProcess::Spawn(const SpawnRequest& request, int* exec_errno) {
   *exec_errno = 0;
   if (request.command.empty()) return InvalidArgument("no command to run");
@@ -64,6 +73,7 @@ absl::StatusOr<TargetProcess> TargetProcess::Spawn(const SpawnRequest& request, 
   const std::vector<char*> arguments = Pointers(request.command);
   const std::vector<char*> environment = Pointers(request.environment);
   const OriginalSignals signals = request.signals;
+  const std::optional<rlimit> descriptors = request.descriptors;
   // `alarm 60; exec tbprof run ...`: a timer lives through exec and not through fork.
   itimerval alarm = {};
   getitimer(ITIMER_REAL, &alarm);
@@ -73,6 +83,7 @@ absl::StatusOr<TargetProcess> TargetProcess::Spawn(const SpawnRequest& request, 
   if (pid < 0) return Unavailable(StrCat("cannot start a process: ", strerror(errno)));
   if (pid == 0) {
     if (has_alarm) setitimer(ITIMER_REAL, &alarm, nullptr);
+    if (descriptors) setrlimit(RLIMIT_NOFILE, &*descriptors);
     signals.Restore();
     execvpe(arguments[0], arguments.data(), environment.data());
     const int error = errno;

@@ -13,6 +13,7 @@
 #ifndef TBPROF_LAUNCHER_TARGET_PROCESS_H_
 #define TBPROF_LAUNCHER_TARGET_PROCESS_H_
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <optional>
@@ -32,7 +33,11 @@ struct SpawnRequest {
   std::vector<std::string> command;
   Environment environment;
   OriginalSignals signals;
+  std::optional<rlimit> descriptors = std::nullopt;  // RLIMIT_NOFILE as the launcher found it
 };
+
+// For a pidfd per process of the target, whatever the target may have itself. Gives what was before.
+std::optional<rlimit> RaiseDescriptorLimit();
 
 struct TargetEnd {
   bool signaled = false;

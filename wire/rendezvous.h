@@ -3,10 +3,11 @@
 // How a target finds its launcher: one environment variable, a socket, one message.
 //
 // The launcher sets TBPROF_SESSION to `1;<socket
-// path>;<nonce>;<clock>;<families>;<threshold>;<interval>;<large>;<slow>;<chunks>;<only child of>;<arguments>;<signal>`
-// (numbers in decimal; the nonce in hexadecimal). The library makes a segment, configures it from the variable, sends a
-// Hello with the segment's descriptor over the SEQPACKET socket, and keeps neither descriptor nor connection.
-// The same socket exists under an abstract name (`@` + path), for a target whose root directory has changed.
+// path>;<nonce>;<clock>;<families>;<threshold>;<interval>;<large>;<slow>;<chunks>;<only child
+// of>;<arguments>;<signal>;<filters>` (numbers in decimal; the nonce in hexadecimal). The library makes a segment,
+// configures it from the variable, sends a Hello with the segment's descriptor over the SEQPACKET socket, and keeps
+// neither descriptor nor connection. The same socket exists under an abstract name (`@` + path), for a target whose
+// root directory has changed.
 //
 // Process: target (parses) and launcher (formats). No allocation; usable in a constructor.
 #ifndef TBPROF_WIRE_RENDEZVOUS_H_
@@ -75,6 +76,7 @@ struct SessionVariable {
   uint32_t only_child_of;     // != 0: only processes with this parent record (--follow=none)
   uint32_t record_arguments;  // 0: --no-argv
   uint32_t handle_signal;     // signal to catch where the program leaves it at its default; 0 = none
+  uint32_t seccomp_filters;   // of the launcher; a process under more of them makes no system call of ours
 };
 
 // The only message, target to launcher, with the segment's descriptor as SCM_RIGHTS.
@@ -115,6 +117,24 @@ inline bool ReadNumber(const char** cursor, uint32_t base, uint64_t* value) {
 }
 }  // namespace rendezvous_internal
 
+// Of /proc/PID/status: how many seccomp filters the process is under. Kernels before 5.9 tell only that there are any.
+inline uint32_t SeccompFilters(const char* status) {
+  static constexpr const char* kFields[] = {"\nSeccomp_filters:\t", "\nSeccomp:\t"};
+  for (const char* field : kFields) {
+    for (const char* at = status; *at != '\0'; ++at) {
+      uint32_t i = 0;
+      while (field[i] != '\0' && at[i] == field[i]) ++i;
+      if (field[i] != '\0') continue;
+      uint32_t count = 0;
+      for (at += i; *at >= '0' && *at <= '9' && count < 100000; ++at) {
+        count = count * 10 + static_cast<uint32_t>(*at - '0');
+      }
+      return count;
+    }
+  }
+  return 0;
+}
+
 // False if the text is not a session variable of this version; `*session` is then unspecified.
 inline bool ParseSessionVariable(const char* text, SessionVariable* session) {
   if (text == nullptr || text[0] != '1' || text[1] != ';') return false;
@@ -127,8 +147,8 @@ inline bool ParseSessionVariable(const char* text, SessionVariable* session) {
   session->socket_path[length] = '\0';
   if (length == 0 || *cursor != ';') return false;
   ++cursor;
-  uint64_t fields[11];
-  for (int i = 0; i < 11; ++i) {
+  uint64_t fields[12];
+  for (int i = 0; i < 12; ++i) {
     if (!rendezvous_internal::ReadNumber(&cursor, i == 0 ? 16 : 10, &fields[i])) return false;
     const bool is_wide = i == 0 || (i >= 3 && i <= 6);
     if (!is_wide && fields[i] > UINT32_MAX) return false;
@@ -145,6 +165,7 @@ inline bool ParseSessionVariable(const char* text, SessionVariable* session) {
   session->only_child_of = static_cast<uint32_t>(fields[8]);
   session->record_arguments = static_cast<uint32_t>(fields[9]);
   session->handle_signal = static_cast<uint32_t>(fields[10]);
+  session->seccomp_filters = static_cast<uint32_t>(fields[11]);
   return session->clock_kind == 1 || session->clock_kind == 2;
 }
 

@@ -12,7 +12,7 @@
 namespace tbprof {
 namespace {
 
-constexpr char kGood[] = "1;/tmp/tbprof-AbCdEf/s;deadbeef01234567;2;63;3000;524288;1048576;30000;1024;77;1;10";
+constexpr char kGood[] = "1;/tmp/tbprof-AbCdEf/s;deadbeef01234567;2;63;3000;524288;1048576;30000;1024;77;1;10;3";
 
 // kGood with field `index` (0: the version) replaced.
 std::string With(size_t index, const std::string& text) {
@@ -51,6 +51,15 @@ TEST(SessionVariableText, Good) {
   EXPECT_EQ(session.only_child_of, 77u);
   EXPECT_EQ(session.record_arguments, 1u);
   EXPECT_EQ(session.handle_signal, 10u);
+  EXPECT_EQ(session.seccomp_filters, 3u);
+}
+
+TEST(SeccompFiltersTest, CountsWhereTheKernelDoes) {
+  EXPECT_EQ(SeccompFilters(""), 0u);
+  EXPECT_EQ(SeccompFilters("Name:\tx\nThreads:\t1\n"), 0u);
+  EXPECT_EQ(SeccompFilters("Name:\tSeccomp:\t7\nSeccomp:\t0\nSeccomp_filters:\t0\n"), 0u);
+  EXPECT_EQ(SeccompFilters("Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t13\nCpus:\t1\n"), 13u);
+  EXPECT_EQ(SeccompFilters("Name:\tx\nSeccomp:\t2\nCpus:\t1\n"), 2u) << "before Linux 5.9";
 }
 
 TEST(SessionVariableText, EveryPrefixIsRefused) {
@@ -69,7 +78,7 @@ TEST(SessionVariableText, MalformedIsRefused) {
     EXPECT_FALSE(Parses(text)) << text;
   }
   EXPECT_FALSE(Parses(With(1, ""))) << "no path";
-  for (size_t field = 2; field <= 12; ++field) {
+  for (size_t field = 2; field <= 13; ++field) {
     for (const char* text : {"", " 1", "1 ", "-1", "+1", "0x10", "1.0", "g", "1,", "A", "\xff", "1\n"}) {
       EXPECT_FALSE(Parses(With(field, text))) << field << " " << text;
     }

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Limits and missing things, of the target's own, of the launcher's, and around both.
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "../integration/harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A word of shell before the launcher, which inherits what it sets.
+std::vector<std::string> InShell(const std::string& before) { return {"/bin/sh", "-c", before + " exec \"$@\"", "sh"}; }
+
+std::vector<std::string> InMountNamespace(const std::string& before) {
+  return {"/usr/bin/unshare", "-m", "--propagation", "private", "/bin/sh", "-c", before + " exec \"$@\"", "sh"};
+}
+
+int64_t Recorded(const RunResult& result, const std::string& wanted) {
+  int64_t calls = 0;
+  for (const auto& process : result.summary["processes"]) {
+    for (const auto& operation : process["operations"]) {
+      if (operation["operation"] == wanted) calls += operation["recorded"].get<int64_t>();
+    }
+  }
+  return calls;
+}
+
+class OwnLimit : public testing::TestWithParam<const char*> {};
+
+// Lowered in mid-run, what is recorded goes on; a program started under it may stay unrecorded, and runs.
+TEST_P(OwnLimit, LeavesRecordingAndTheNextProgramAlone) {
+  const Pair pair = RunBoth(Program("own_limits"), {GetParam()}, {"--wait-threshold=0"});
+  EXPECT_EQ(pair.bare.code(), 9);
+  ASSERT_TRUE(pair.Same());
+  EXPECT_GE(Recorded(pair.profiled, "read"), 20000);
+}
+INSTANTIATE_TEST_SUITE_P(All, OwnLimit, testing::Values("file", "memory", "locked", "descriptors", "processes"));
+
+TEST(FileSizeLimit, OfTheTargetNoSignalOfOurs) {
+  for (const char* kilobytes : {"1", "4000", "16000"}) {
+    const Pair pair = RunBoth(
+        std::vector<std::string>{"/bin/bash", "-c", std::string("ulimit -f ") + kilobytes + "; exec \"$0\" 2000 _exit",
+                                 Program("survive")},
+        RunOptions());
+    EXPECT_EQ(pair.bare.code(), 3) << kilobytes;
+    EXPECT_TRUE(pair.Same()) << kilobytes;
+  }
+}
+
+// The launcher's own files grow into the limit: an error, as with a full disk. The target has the same limit.
+TEST(FileSizeLimit, OfTheLauncherIsNoSignal) {
+  for (const char* kilobytes : {"0", "1", "100"}) {
+    RunOptions options;
+    options.launcher = {"/bin/bash", "-c", std::string("trap '' PIPE; ulimit -f ") + kilobytes + "; exec \"$@\"",
+                        "bash"};
+    const RunResult bare = RunBare({Program("sleeps_once")}, options);
+    const RunResult result = RunUnderTbprof({Program("sleeps_once")}, options);
+    EXPECT_EQ(bare.code(), 0);
+    EXPECT_TRUE(result.exited()) << kilobytes << ": signal " << result.signal();
+    EXPECT_TRUE(result.code() == 0 || result.code() == 125) << kilobytes;
+  }
+}
+
+TEST(FileSizeLimit, OfTheLauncherInMidRunKeepsWhatFits) {
+  RunOptions options;
+  options.tbprof = {"--wait-threshold=0"};
+  const auto running = StartUnderTbprof({Program("records_until_told"), "400000"}, options);
+  ASSERT_TRUE(running->WaitForFact("ready 1\n")) << running->Err();
+  struct rlimit small = {6 << 20, RLIM_INFINITY};
+  ASSERT_EQ(prlimit(running->pid(), RLIMIT_FSIZE, &small, nullptr), 0);
+  WriteFile(running->path() + "/go", "");
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 7) << "the command's";
+  EXPECT_EQ(result.out, "done\n");
+  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  EXPECT_TRUE(result.Said("records are missing")) << result.AllSaid();
+  EXPECT_TRUE(result.Said("File too large")) << result.AllSaid();
+  EXPECT_TRUE(result.profile->HasWarning("records are missing"));
+  EXPECT_GT(Recorded(result, "read"), 0);
+}
+
+TEST(AddressSpaceLimit, LeavesTheProgramMostOfIt) {
+  for (const char* kilobytes : {"30000", "100000", "300000", "4000000"}) {
+    const Pair pair = RunBoth(
+        std::vector<std::string>{"/bin/bash", "-c", std::string("ulimit -v ") + kilobytes + "; exec \"$0\" 2000 _exit",
+                                 Program("survive")},
+        RunOptions());
+    EXPECT_EQ(pair.bare.code(), 3) << kilobytes;
+    EXPECT_TRUE(pair.Same()) << kilobytes;
+  }
+}
+
+TEST(Descriptors, ClosedAndTakenByTheProgram) {
+  TemporaryDirectory bare, profiled;
+  const RunResult first = RunBare({Program("closes_descriptors"), bare.path()});
+  RunOptions options;
+  options.tbprof = {"--malloc-interval=4096", "--wait-threshold=0"};
+  const RunResult second = RunUnderTbprof({Program("closes_descriptors"), profiled.path()}, options);
+  EXPECT_EQ(first.code(), 0);
+  EXPECT_TRUE(SameOutput(first, second));
+  EXPECT_THAT(first.out, HasSubstr("13 files, from 3 to 15"));
+  for (int i = 0; i < 13; ++i) {
+    const std::string name = "file" + std::to_string(i);
+    EXPECT_EQ(ReadFile(bare / name), ReadFile(profiled / name)) << name;
+  }
+  ASSERT_NE(second.profile, nullptr);
+  EXPECT_GE(second.profile->Count("write"), 13 * 200);
+}
+
+// The launcher holds a descriptor for each process; a small soft limit is the command's affair.
+TEST(Descriptors, FewForTheLauncherStillRecordManyProcesses) {
+  RunOptions options;
+  options.launcher = InShell("ulimit -S -n 24;");
+  const std::string script = "ulimit -S -n; for i in $(seq 40); do \"$0\" 60 & done; wait; exit 4";
+  options.tbprof = {"--wait-threshold=0"};
+  const RunResult result = RunUnderTbprof({"/bin/bash", "-c", script, Program("sleeps_once")}, options);
+  EXPECT_EQ(result.code(), 4) << result.AllSaid();
+  EXPECT_EQ(result.out, "24\n") << "the command's limit is as it was";
+  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  EXPECT_EQ(Recorded(result, "usleep"), 40) << result.AllSaid();
+}
+
+TEST(SharedMemory, OfTheContainerIsNotUsed) {
+  if (geteuid() != 0) GTEST_SKIP() << "mounting needs root";
+  for (const char* before : {"mount -t tmpfs -o size=4k tmpfs /dev/shm;", "mount -t tmpfs -o size=64m tmpfs /dev/shm;",
+                             "while umount /dev/shm 2>/dev/null; do :; done;"}) {
+    RunOptions options;
+    options.launcher = InMountNamespace(before);
+    options.tbprof = {"--wait-threshold=0"};
+    const RunResult result = RunUnderTbprof({Program("survive"), "200000", "_exit"}, options);
+    EXPECT_EQ(result.code(), 3) << before << result.err;
+    ASSERT_NE(result.profile, nullptr) << before << result.AllSaid();
+    EXPECT_EQ(Recorded(result, "read"), 100000) << before;
+  }
+}
+
+}  // namespace
+}  // namespace tbprof::integration
