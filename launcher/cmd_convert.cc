@@ -153,7 +153,11 @@ int ConvertAll(const Options& options, bool recovering) {
     }
     if (!ConvertOne(options, spool, recovering, &terminal)) continue;
     ++written;
-    if (recovering && !options.keep_spool) unlink(spool.c_str());
+    if (!recovering || options.keep_spool) continue;
+    unlink(spool.c_str());
+    // Fails, as it should, while anything else is in it.
+    const std::string directory = spool.substr(0, spool.find_last_of('/') + 1);
+    if (directory.ends_with("/.tbprof/")) rmdir(directory.c_str());
   }
   if (spools.empty()) terminal.Say("no spool found: nothing to recover");
   return written + busy == spools.size() ? 0 : 1;

@@ -95,15 +95,39 @@ void WriteEmptyEventsFile(int logdir_fd, const std::string& logdir, const std::s
   WriteSmallFile(logdir_fd, name, EmptyEventsFile(wall_time), StrCat(logdir, "/", name)).IgnoreError();
 }
 
+constexpr std::string_view kProbePrefix = ".tbprof-probe-";
+constexpr time_t kAbandonedAfterSeconds = 60;
+
+// Probes of a tbprof that was killed at it. The age protects those of a living one.
+void SweepProbes(int directory_fd) {
+  const int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR* directory = fd >= 0 ? fdopendir(fd) : nullptr;
+  if (directory == nullptr) {
+    if (fd >= 0) close(fd);
+    return;
+  }
+  while (const dirent* entry = readdir(directory)) {
+    struct stat info;
+    if (!std::string_view(entry->d_name).starts_with(kProbePrefix) ||
+        fstatat(directory_fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode) ||
+        info.st_uid != geteuid() || info.st_mtime + kAbandonedAfterSeconds > time(nullptr)) {
+      continue;
+    }
+    unlinkat(directory_fd, entry->d_name, 0);
+  }
+  closedir(directory);
+}
+
 // What will be done for real at the end, so that its failure shows before the program runs for hours: a file made where
 // profiles are staged, moved to where they are published.
 absl::Status Probe(int logdir_fd, const std::string& logdir, int profile_fd, const std::string& profile_path) {
-  const std::string name = StrCat(".tbprof-probe-", getpid(), "-", RandomHex(8));
+  const std::string name = StrCat(kProbePrefix, getpid(), "-", RandomHex(8));
   const std::string staging_path = StrCat(logdir, "/.tbprof");
   absl::Status status;
   for (int attempt = 0; attempt < 100; ++attempt) {
     absl::StatusOr<FileDescriptor> staging = OpenOrMakeDirectory(logdir_fd, ".tbprof", staging_path);
     if (!staging.ok()) return staging.status();
+    SweepProbes(staging->get());
     status = WriteSmallFile(staging->get(), name, "tbprof\n", StrCat(staging_path, "/", name));
     // Another tbprof removes the directory when it was the last to use it.
     if (absl::IsNotFound(status)) continue;
@@ -118,6 +142,7 @@ absl::Status Probe(int logdir_fd, const std::string& logdir, int profile_fd, con
     }
     break;
   }
+  SweepProbes(profile_fd);
   unlinkat(logdir_fd, ".tbprof", AT_REMOVEDIR);
   return status;
 }

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// Full disks and log directories that go away, on small file systems of their own in a private mount namespace: nothing
+// outlives a test.
+#include <gmock/gmock.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "../integration/harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// A tmpfs, seen by this process and its children alone.
+class SmallDisk {
+ public:
+  explicit SmallDisk(const std::string& size) {
+    static const bool apart = unshare(CLONE_NEWNS) == 0 && mount("", "/", "", MS_REC | MS_PRIVATE, nullptr) == 0;
+    mounted_ = apart && mount("tmpfs", directory_.path().c_str(), "tmpfs", 0, ("size=" + size).c_str()) == 0;
+  }
+  ~SmallDisk() {
+    if (mounted_) umount2(directory_.path().c_str(), MNT_DETACH);
+  }
+  bool mounted() const { return mounted_; }
+  std::string operator/(std::string_view name) const { return directory_ / name; }
+  const std::string& path() const { return directory_.path(); }
+  void Fill(const std::string& name) const {
+    FILE* file = fopen((directory_ / name).c_str(), "w");
+    ASSERT_NE(file, nullptr);
+    setvbuf(file, nullptr, _IONBF, 0);
+    const std::string bytes(4096, 'x');
+    while (fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size()) {
+    }
+    fclose(file);
+  }
+
+ private:
+  TemporaryDirectory directory_;
+  bool mounted_ = false;
+};
+
+#define NEEDS(disk) \
+  if (!(disk).mounted()) GTEST_SKIP() << "no mount namespace: needs root"
+
+std::vector<std::string> FilesBelow(const std::string& directory, const std::string& suffix) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory, error)) {
+    if (entry.path().string().ends_with(suffix)) files.push_back(entry.path());
+  }
+  return files;
+}
+
+RunResult RunOn(const std::string& logdir, const std::vector<std::string>& command,
+                const std::vector<std::string>& words = {}) {
+  RunOptions options;
+  options.default_logdir = false;
+  options.tbprof = {"--logdir=" + logdir, "--wait-threshold=0", "--max-profile-size=1GiB"};
+  options.tbprof.insert(options.tbprof.end(), words.begin(), words.end());
+  RunResult result = RunUnderTbprof(command, options);
+  result.logdir = logdir;
+  ReadProfile(&result);
+  return result;
+}
+
+int64_t Calls(const nlohmann::json& summary) {
+  int64_t calls = 0;
+  if (!summary.is_object()) return -1;
+  for (const auto& operation : summary["processes"][0]["operations"]) {
+    if (operation["operation"] == "read" || operation["operation"] == "write") {
+      calls += operation["recorded"].get<int64_t>();
+    }
+  }
+  return calls;
+}
+
+TEST(FullDisk, BeforeTheStartIsRefused) {
+  SmallDisk disk("1m");
+  NEEDS(disk);
+  disk.Fill("ballast");
+  const RunResult result = RunOn(disk / "logs", {Program("ends"), "exit", "0"});
+  EXPECT_EQ(result.code(), 125) << result.AllSaid();
+  EXPECT_EQ(result.out, "") << "the command was started";
+  ASSERT_THAT(result.said, SizeIs(1));
+  EXPECT_THAT(result.said[0], HasSubstr("No space left on device"));
+  EXPECT_THAT(result.said[0], HasSubstr(disk / "logs"));
+  const RunResult anyway = RunOn(disk / "logs", {Program("ends"), "exit", "6"}, {"--on-error=run"});
+  EXPECT_EQ(anyway.code(), 6);
+}
+
+// The spool takes half of what is free by itself, so that the profile fits, and counts the rest.
+TEST(FullDisk, TheSpoolLeavesRoomForTheProfile) {
+  SmallDisk disk("16m");
+  NEEDS(disk);
+  const RunResult result = RunOn(disk / "logs", {Program("survive"), "400000", "return"}, {"--max-profile-size=1MiB"});
+  EXPECT_EQ(result.code(), 0);
+  EXPECT_EQ(result.out, "about to end\n");
+  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  EXPECT_TRUE(result.Said("records are missing")) << result.AllSaid();
+  EXPECT_TRUE(result.profile->HasWarning("records are missing"));
+  EXPECT_GT(Calls(result.summary), 0);
+  EXPECT_LT(Calls(result.summary), 400000);
+  EXPECT_THAT(FilesBelow(disk.path(), ".spool"), IsEmpty());
+}
+
+TEST(FullDisk, DuringTheSpool) {
+  SmallDisk disk("8m");
+  SmallDisk logs("64m");
+  NEEDS(disk);
+  const RunResult result = RunOn(logs / "logs", {Program("survive"), "400000", "return"},
+                                 {"--spool-dir=" + (disk / "spool"), "--spool-limit=1GiB"});
+  EXPECT_EQ(result.code(), 0);
+  EXPECT_EQ(result.out, "about to end\n");
+  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  EXPECT_TRUE(result.Said("No space left on device")) << result.AllSaid();
+  EXPECT_TRUE(result.Said(disk / "spool")) << result.AllSaid();
+  EXPECT_TRUE(result.profile->HasWarning("No space left on device"));
+  EXPECT_GT(Calls(result.summary), 0) << "what fits is kept";
+  EXPECT_EQ(result.summary["records"]["corrupt"], 0);
+}
+
+// Nothing half is published, the raw records stay, and make the profile where there is room.
+TEST(FullDisk, DuringPublish) {
+  SmallDisk disk("1m");
+  SmallDisk spools("64m");
+  NEEDS(disk);
+  const RunResult result =
+      RunOn(disk / "logs", {Program("survive"), "200000", "_exit"}, {"--spool-dir=" + (spools / "spool")});
+  EXPECT_EQ(result.code(), 3);
+  EXPECT_EQ(result.profile, nullptr);
+  EXPECT_TRUE(result.Said("No space left on device")) << result.AllSaid();
+  EXPECT_TRUE(result.Said(disk / "logs/plugins/profile")) << result.AllSaid();
+  EXPECT_TRUE(result.Said("tbprof recover " + (spools / "spool"))) << result.AllSaid();
+  EXPECT_THAT(FilesBelow(disk.path(), ".pb"), IsEmpty());
+  EXPECT_THAT(FilesBelow(disk.path(), ".tmp"), IsEmpty());
+  ASSERT_THAT(FilesBelow(spools.path(), ".spool"), SizeIs(1));
+  const RunResult recovered =
+      RunTbprof({"recover", "--logdir=" + (spools / "logs"), "--max-profile-size=1GiB", spools / "spool"});
+  EXPECT_EQ(recovered.code(), 0) << recovered.AllSaid();
+  RunResult found;
+  found.logdir = spools / "logs";
+  ReadProfile(&found);
+  ASSERT_NE(found.profile, nullptr);
+  EXPECT_EQ(Calls(found.summary), 200000);
+}
+
+TEST(FullDisk, StrictMakesItTheExitStatus) {
+  SmallDisk disk("1m");
+  SmallDisk spools("64m");
+  NEEDS(disk);
+  const RunResult result =
+      RunOn(disk / "logs", {Program("survive"), "200000", "return"}, {"--spool-dir=" + (spools / "spool"), "--strict"});
+  EXPECT_EQ(result.code(), 125);
+}
+
+TEST(LogDirectory, ReadOnlyFileSystemIsRefused) {
+  SmallDisk disk("1m");
+  NEEDS(disk);
+  ASSERT_EQ(mount("", disk.path().c_str(), "", MS_REMOUNT | MS_RDONLY, nullptr), 0);
+  const RunResult result = RunOn(disk / "logs", {Program("ends"), "exit", "0"});
+  EXPECT_EQ(result.code(), 125);
+  EXPECT_TRUE(result.Said("Read-only file system")) << result.AllSaid();
+  EXPECT_TRUE(result.Said(disk / "logs"));
+  EXPECT_EQ(result.out, "");
+}
+
+// ---- what happens to the directory while the command runs
+
+class Vanished : public testing::Test {
+ protected:
+  std::unique_ptr<Running> Start() {
+    auto running = StartUnderTbprof({Program("records_until_told"), "2000"}, options_);
+    EXPECT_TRUE(running->WaitForFact("ready 1\n")) << running->Err();
+    return running;
+  }
+  static RunResult End(Running* running) {
+    WriteFile(running->path() + "/go", "");
+    RunResult result = running->Wait();
+    EXPECT_EQ(result.code(), 7);
+    EXPECT_EQ(result.out, "done\n");
+    return result;
+  }
+  static void ExpectWhole(const RunResult& result) {
+    ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+    EXPECT_EQ(Calls(result.summary), 2000);
+    EXPECT_TRUE(result.Said("renamed or removed")) << result.AllSaid();
+    EXPECT_TRUE(result.profile->HasWarning("renamed or removed"));
+  }
+  RunOptions options_ = [] {
+    RunOptions options;
+    options.tbprof = {"--wait-threshold=0"};
+    return options;
+  }();
+};
+
+TEST_F(Vanished, RenamedIsMadeAgain) {
+  const auto running = Start();
+  const std::string moved = running->path() + "/moved";
+  std::filesystem::rename(running->logdir(), moved);
+  const RunResult result = End(running.get());
+  ExpectWhole(result);
+  EXPECT_THAT(FilesBelow(moved, ".spool"), IsEmpty()) << "read where it went, and removed there";
+}
+
+TEST_F(Vanished, RemovedIsMadeAgain) {
+  const auto running = Start();
+  std::filesystem::remove_all(running->logdir());
+  ExpectWhole(End(running.get()));
+}
+
+TEST_F(Vanished, WhatCannotBeMadeAgainIsAnError) {
+  const auto running = Start();
+  const std::string moved = running->path() + "/moved";
+  std::filesystem::rename(running->logdir(), moved);
+  WriteFile(running->logdir(), "in the way");
+  RunResult result = End(running.get());
+  EXPECT_EQ(result.profile, nullptr);
+  EXPECT_TRUE(result.Said(result.logdir)) << result.AllSaid();
+  // The line that is printed works.
+  ASSERT_THAT(FilesBelow(moved, ".spool"), SizeIs(1));
+  EXPECT_TRUE(result.Said("tbprof recover " + FilesBelow(moved, ".spool")[0])) << result.AllSaid();
+  EXPECT_EQ(RunTbprof({"recover", "--logdir=" + moved}).code(), 0);
+  result.logdir = moved;
+  ReadProfile(&result);
+  ASSERT_NE(result.profile, nullptr);
+  EXPECT_EQ(Calls(result.summary), 2000);
+}
+
+TEST_F(Vanished, ALostSpoolIsSaid) {
+  const auto running = Start();
+  std::filesystem::remove_all(running->logdir());
+  WriteFile(running->logdir(), "in the way");
+  const RunResult result = End(running.get());
+  EXPECT_EQ(result.profile, nullptr);
+  EXPECT_TRUE(result.Said("was removed")) << result.AllSaid();
+  EXPECT_FALSE(result.Said("recover")) << result.AllSaid();
+}
+
+TEST_F(Vanished, TheProfileDirectoryAloneIsMadeAgain) {
+  const auto running = Start();
+  std::filesystem::remove_all(running->logdir() + "/plugins");
+  const RunResult result = End(running.get());
+  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  EXPECT_EQ(Calls(result.summary), 2000);
+}
+
+}  // namespace
+}  // namespace tbprof::integration
