@@ -11,12 +11,14 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <limits>
 #include <list>
 #include <memory>
 
 #include "absl/time/clock.h"
 #include "launcher/commands.h"
 #include "launcher/conversion.h"
+#include "launcher/job.h"
 #include "launcher/libraries.h"
 #include "launcher/preflight.h"
 #include "launcher/session.h"
@@ -52,10 +54,17 @@ class Run {
       terminal_.Error(preflight.error);
       return preflight.exit_status;
     }
-    if (Lookup(environment, kSessionVariable)) {
+    if (const auto outer = Lookup(environment, kSessionVariable); outer && SessionListens(*outer)) {
       terminal_.Warn("already inside a `tbprof run`: this one passes through, the outer one records");
       return PlainExec(environment);
     }
+    job_ = JobOf(environment, options_.command);
+    ParseRankChoice(options_.ranks.c_str(), &choice_);
+    if (job_.sure_rank && !IsChosen(choice_, job_.rank)) {
+      terminal_.Debug(StrCat("rank ", job_.rank.rank, " is not recorded (--ranks=", options_.ranks, ")"));
+      return PlainExec(environment);
+    }
+    if (!Prints()) terminal_.Hush();
     const absl::StatusOr<Libraries> libraries = FindLibraries(environment);
     if (!libraries.ok()) return SetUpFailed(libraries.status(), environment);
     // Before the first file is written: a small RLIMIT_FSIZE is an error to tell, no end by SIGXFSZ.
@@ -76,7 +85,9 @@ class Run {
     request.command = options_.command;
     request.environment = preflight.preload == Preload::kNo
                               ? environment
-                              : TargetEnvironment(environment, libraries->preload, {session_->Variable()});
+                              : TargetEnvironment(environment, libraries->preload,
+                                                  {session_->Variable(), StrCat("TBPROF_RUN=", run_),
+                                                   StrCat(kRanksVariable, "=", options_.ranks)});
     request.signals = signals->original();
     request.descriptors = RaiseDescriptorLimit();
     SayStart();
@@ -117,6 +128,18 @@ class Run {
     return absl::OkStatus();
   }
 
+  int PrintingRank() const { return tbprof::PrintingRank(choice_, job_.rank); }
+
+  // Of many ranks one speaks; what goes wrong each says itself.
+  bool Prints() const {
+    if (job_.rank.rank < 0) return true;
+    RankChoice print;
+    if (options_.print_ranks.empty() || !ParseRankChoice(options_.print_ranks.c_str(), &print)) {
+      return job_.rank.rank == PrintingRank();
+    }
+    return IsChosen(print, job_.rank);
+  }
+
   int PlainExec(const Environment& environment) {
     SpawnRequest request{options_.command, environment,
                          signals_ != nullptr ? signals_->original() : OriginalSignals::Capture()};
@@ -154,8 +177,13 @@ class Run {
     SessionConfig config;
     config.command = options_.command;
     config.logdir = logdir_;
-    config.run = options_.run.empty() ? RunNameFor(time(nullptr)) : options_.run;
-    config.run_exclusive = options_.run.empty();
+    config.run = !options_.run.empty() ? options_.run : !job_.run.empty() ? job_.run : RunNameFor(time(nullptr));
+    // The ranks of a job, and tasks that the command starts elsewhere, share one.
+    run_exclusive_ = options_.run.empty() && job_.rank.rank < 0 && !job_.starts_remotely;
+    config.run_exclusive = run_exclusive_;
+    config.ranks = options_.ranks;
+    config.rank = job_.rank.rank;
+    config.scheduler = job_.rank.scheduler;
     config.host = host_;
     config.spool_dir = options_.spool_dir;
     if (!config.spool_dir.empty()) {
@@ -198,6 +226,13 @@ class Run {
       line += StrCat("; capture: kill -", options_.capture_signal == SIGUSR1 ? "USR1 " : "USR2 ", getpid());
     }
     terminal_.Say(line);
+    if (job_.rank.rank >= 0 && job_.rank.world_size > kManyRanks && choice_.kind == RankChoice::kAuto) {
+      terminal_.Warn(
+          StrCat(job_.rank.world_size, " ranks: only the first of each node is recorded; --ranks=all for all"));
+    }
+    if (job_.rank.world_size > 1 && options_.run.empty() && job_.run.empty()) {
+      terminal_.Warn("no job number found: ranks that start in another second get another run; --run=NAME joins them");
+    }
   }
 
   // ---- the loop
@@ -355,7 +390,7 @@ class Run {
     request.logdir = logdir_;
     // The run's own window has the run's name; a capture has one of its own, by the time it was asked for.
     request.run = window == 0 ? run_ : RunNameFor(time(nullptr));
-    request.run_exclusive = window != 0 || options_.run.empty();
+    request.run_exclusive = window != 0 || run_exclusive_;
     request.host = host_;
     request.max_profile_size = options_.max_profile_size;
     request.also = options_.also;
@@ -370,6 +405,10 @@ class Run {
                                         session_->spool_path(), " could not take them: ", session_->SpoolError()));
       terminal_.Warn(request.warnings.back());
     }
+    request.wait_for_ranks = window == 0 && !run_exclusive_ && job_.rank.rank >= 0 && job_.rank.rank == PrintingRank();
+    request.rank_wait_ms = static_cast<int>(
+        std::min<int64_t>(absl::ToInt64Milliseconds(options_.rank_wait), std::numeric_limits<int>::max()));
+    request.world_size = job_.rank.world_size;
     request.beside_command = state_.target_running;
     request.color = terminal_.color();
     request.width = std::min(terminal_.width(), 100);
@@ -454,10 +493,10 @@ class Run {
     session_->FindSpool();
     if (keep && session_->spool_removed()) {
       terminal_.Error("the raw records went with their directory, which was removed");
+    } else if (keep && failed_) {
+      terminal_.Error(StrCat("raw records kept; to write the profile: tbprof recover ", session_->spool_path()));
     } else if (keep) {
-      terminal_.Say(StrCat(options_.keep_spool && !failed_ ? "raw records kept: tbprof convert "
-                                                           : "raw records kept; to write the profile: tbprof recover ",
-                           session_->spool_path()));
+      terminal_.Say(StrCat("raw records kept: tbprof convert ", session_->spool_path()));
     } else {
       session_->RemoveSpool();
     }
@@ -470,6 +509,9 @@ class Run {
   const Options& options_;
   Terminal& terminal_;
   std::string host_, logdir_, run_;
+  bool run_exclusive_ = true;
+  Job job_{};
+  RankChoice choice_{};
   std::vector<std::string> warnings_;
   SignalSet* signals_ = nullptr;
   SignalState state_;

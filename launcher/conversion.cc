@@ -10,14 +10,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "absl/time/clock.h"
 #include "launcher/text.h"
+#include "writer/arguments.h"
 #include "writer/logdir.h"
 #include "writer/outputs.h"
 #include "writer/summary.h"
+#include "writer/summary_format.h"
 #include "writer/timeline_builder.h"
 
 extern char** environ;
@@ -43,6 +50,9 @@ nlohmann::json ToJson(const ConversionRequest& request) {
           {"warnings", request.warnings},
           {"recovered", request.recovered},
           {"beside_command", request.beside_command},
+          {"wait_for_ranks", request.wait_for_ranks},
+          {"rank_wait_ms", request.rank_wait_ms},
+          {"world_size", request.world_size},
           {"color", request.color},
           {"width", request.width}};
 }
@@ -61,6 +71,9 @@ ConversionRequest FromJson(const nlohmann::json& json) {
   request.warnings = json.at("warnings").get<std::vector<std::string>>();
   request.recovered = json.at("recovered");
   request.beside_command = json.at("beside_command");
+  request.wait_for_ranks = json.at("wait_for_ranks");
+  request.rank_wait_ms = json.at("rank_wait_ms");
+  request.world_size = json.at("world_size");
   request.color = json.at("color");
   request.width = json.at("width");
   return request;
@@ -88,6 +101,39 @@ absl::Status WriteOutputs(const ConversionRequest& request, const Timeline& time
   return absl::OkStatus();
 }
 
+// The ranks of other launchers whose files are not there when the time is up. A summary is published behind its
+// profile.
+std::vector<int> WaitForRanks(const std::string& directory, const ConversionRequest& request,
+                              const Timeline& timeline) {
+  const int world = std::min(std::max(timeline.world_size, request.world_size), kMaxWorld);
+  RankChoice choice;
+  if (world <= 1 || !ParseRankChoice(timeline.ranks_recorded.c_str(), &choice) || !IsTold(choice, world)) return {};
+  std::set<int> missing;
+  for (int rank = 0; rank < world; ++rank) {
+    if (IsChosen(choice, {.rank = rank, .local_rank = -1, .world_size = world})) missing.insert(rank);
+  }
+  missing.erase(timeline.rank);
+  for (const int rank : timeline.further_ranks) missing.erase(rank);
+  std::set<std::string> seen;
+  const absl::Time deadline = absl::Now() + absl::Milliseconds(request.rank_wait_ms);
+  for (;;) {
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(directory, none)) {
+      const std::string name = entry.path().filename().string();
+      if (!name.ends_with(".summary.json") || !seen.insert(name).second) continue;
+      std::ifstream file(entry.path());
+      const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+      if (!json.is_object() || !json.contains("ranks") || !json["ranks"].is_array()) continue;
+      for (const auto& rank : json["ranks"]) {
+        if (rank.is_number_integer()) missing.erase(rank.get<int>());
+      }
+    }
+    if (missing.empty() || absl::Now() >= deadline) break;
+    absl::SleepFor(absl::Milliseconds(50));
+  }
+  return {missing.begin(), missing.end()};
+}
+
 absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   TimelineRequest timeline_request;
   timeline_request.spool = request.spool;
@@ -100,15 +146,28 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   absl::StatusOr<Timeline> timeline = BuildTimeline(timeline_request, progress);
   if (!timeline.ok()) return timeline.status();
   const std::string host = request.host.empty() ? timeline->host : request.host;
-  auto directory = RunDirectory::Create(request.logdir, request.run, request.run_exclusive, host, timeline->rank);
+  const auto create = [&] {
+    return RunDirectory::Create(request.logdir, request.run, request.run_exclusive, host, timeline->rank,
+                                timeline->further_ranks);
+  };
+  auto directory = create();
   if (absl::IsNotFound(directory.status())) {
     // It was there when the command started.
     const absl::Status made = PrepareLogdir(request.logdir, host);
     if (!made.ok()) return made;
     timeline->warnings.push_back("the log directory was renamed or removed while the command ran; it was made again");
-    directory = RunDirectory::Create(request.logdir, request.run, request.run_exclusive, host, timeline->rank);
+    directory = create();
   }
   if (!directory.ok()) return directory.status();
+  if (request.wait_for_ranks) {
+    timeline->missing_ranks = WaitForRanks((*directory)->path(), request, *timeline);
+    if (!timeline->missing_ranks.empty()) {
+      const int64_t waited = request.rank_wait_ms;
+      timeline->warnings.push_back(StrCat("missing ranks: ", RankList(timeline->missing_ranks),
+                                          " (no file of theirs in ", (*directory)->path(), " after ",
+                                          HumanTime(waited * 1'000'000'000), ")"));
+    }
+  }
   const auto host_of = [&](int rank) {
     return timeline->further_ranks.empty() ? (*directory)->host() : StrCat((*directory)->host(), "_r", rank);
   };

@@ -37,6 +37,9 @@ struct ConversionRequest {
   std::vector<std::string> also;
   std::vector<std::string> warnings;
   bool recovered = false;
+  bool wait_for_ranks = false;  // of other launchers, in the same run directory
+  int rank_wait_ms = 0;
+  int world_size = -1;          // as the launcher's scheduler says, -1: it does not
   bool beside_command = false;  // nobody waits for it, and it must not take the command's time
   bool color = false;
   int width = 100;

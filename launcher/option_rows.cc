@@ -4,6 +4,7 @@
 
 #include "launcher/options.h"
 #include "launcher/text.h"
+#include "wire/ranks.h"
 
 namespace tbprof {
 namespace {
@@ -111,6 +112,26 @@ struct FamilyName {
 constexpr FamilyName kFamilies[] = {{"thread", kFamilyThread}, {"lock", kFamilyLock},       {"sleep", kFamilySleep},
                                     {"io", kFamilyIo},         {"process", kFamilyProcess}, {"malloc", kFamilyMalloc}};
 
+template <std::string Options::*field>
+absl::Status SetRanks(Options& options, std::string_view value) {
+  const std::string text(value);
+  RankChoice choice;
+  if (!ParseRankChoice(text.c_str(), &choice) || text.size() != value.size()) {
+    return Expected("auto, all, numbers (0,8,16 or 0-7), every:8, node-first or random:2%SEED");
+  }
+  options.*field = text;
+  return absl::OkStatus();
+}
+
+absl::Status SetPrintRanks(Options& options, std::string_view value) {
+  options.print_ranks.clear();
+  return value.empty() ? absl::OkStatus() : SetRanks<&Options::print_ranks>(options, value);
+}
+
+absl::Status SetRankWait(Options& options, std::string_view value) {
+  return Assign(options.rank_wait, ParseDuration(value));
+}
+
 absl::Status SetTrace(Options& options, std::string_view value) {
   uint32_t families = 0;
   std::vector<std::string> names = {"all", "none"};
@@ -216,7 +237,15 @@ constexpr uint32_t kForAll = kForOutput | kForConfig;
 constexpr OptionRow kRows[] = {
     {"logdir", "DIR", "./tbprof-logs", "Directory that TensorBoard is pointed at; made if missing",
      kForOutput | kForConfig, SetPath<&Options::logdir>},
-    {"run", "NAME", "", "Name of the run in TensorBoard; without it, the local time", kForOutput | kForConfig, SetRun},
+    {"run", "NAME", "", "Name of the run in TensorBoard; without it, the job's number or the local time",
+     kForOutput | kForConfig, SetRun},
+    {"ranks", "WHICH", "auto",
+     "Ranks recorded: all, 0,8,16, 0-7, every:8, node-first, random:2%SEED; auto: all up to 16", kForRun | kForConfig,
+     SetRanks<&Options::ranks>},
+    {"print-ranks", "WHICH", "", "Ranks whose tbprof prints its lines; without it, the lowest recorded",
+     kForRun | kForConfig, SetPrintRanks},
+    {"rank-wait", "TIME", "5s", "How long the printing rank's tbprof waits for the files of the others",
+     kForRun | kForConfig, SetRankWait},
     {"window", "WHEN", "all", "What is recorded unasked: all, none, or DELAY+DURATION (10s+5s)", kForRun | kForConfig,
      SetWindow},
     {"window-duration", "TIME", "3s", "Length of a capture that a signal asks for", kForRun | kForConfig,

@@ -66,7 +66,10 @@ struct Options {
 
   std::string logdir = "./tbprof-logs";  // as given; NormaliseLogdir (writer/logdir.h) makes it absolute
   bool logdir_named = false;             // false: the default
-  std::string run;                       // empty: a name by time
+  std::string run;                       // empty: the job's, else a name by time
+  std::string ranks = "auto";            // --ranks as given, checked; read again in each process
+  std::string print_ranks;               // --print-ranks likewise; empty: the lowest that is recorded
+  absl::Duration rank_wait = absl::Seconds(5);
   Window window;
   absl::Duration window_duration = absl::Seconds(3);
   uint32_t families = kFamilyAll;  // without kFamilyMalloc when malloc == kOff

@@ -169,6 +169,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionConfig& co
   facts["clock_cost_ns"] = session->clock_cost_ns_;
   facts["window"] = config.window;
   facts["families"] = config.families;
+  facts["ranks"] = config.ranks;
+  facts["rank"] = config.rank;
+  facts["scheduler"] = config.scheduler;
   facts["wait_threshold_ns"] = config.wait_threshold_ns;
   facts["malloc_interval"] = config.malloc_interval;
   facts["max_profile_size"] = config.max_profile_size;

@@ -50,6 +50,9 @@ struct SessionConfig {
   uint64_t malloc_interval = 512 * 1024;
   uint64_t segment_bytes = 256u << 20;
   std::string window;  // as given, for the profile
+  std::string ranks;   // --ranks, likewise
+  int rank = -1;       // the launcher's own, by that scheduler of wire/ranks.h
+  int scheduler = -1;
   uint64_t max_profile_size = 0;
   std::vector<std::string> also;
 };

@@ -21,6 +21,7 @@
 #include "preload/raw.h"
 #include "preload/record.h"
 #include "preload/state.h"
+#include "wire/ranks.h"
 #include "wire/rendezvous.h"
 
 #ifndef MFD_CLOEXEC
@@ -237,6 +238,12 @@ void Attach(int argc, char** argv, char** environment) {
   if (!ParseSessionVariable(FindVariable(environment, kSessionVariable), &session)) return;
   if (OwnSeccompFilters() > session.seccomp_filters) return;
   if (session.only_child_of != 0 && session.only_child_of != static_cast<uint32_t>(raw::Call(SYS_getppid))) return;
+  RankChoice choice;
+  const char* ranks = FindVariable(environment, kRanksVariable);
+  if (ranks != nullptr && ParseRankChoice(ranks, &choice) &&
+      !IsChosen(choice, ReadRank([environment](const char* name) { return FindVariable(environment, name); }))) {
+    return;
+  }
   const uint32_t chunks = AllowedChunks(session.chunks);
   if (chunks == 0) return;
 

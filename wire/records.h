@@ -89,7 +89,7 @@ struct ThreadNameRecord {
 enum class ProcessInfoKey : uint16_t {
   kExecutable = 1,
   kArgument = 2,  // one record per argument, in order
-  kRank = 3,      // `VARIABLE=value` of the variables in rendezvous.h, nothing else of the environment
+  kRank = 3,      // `VARIABLE=value` of the variables in ranks.h, nothing else of the environment
   kForked = 4,
   kSignalDisposition = 5,
 };

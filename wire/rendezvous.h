@@ -23,44 +23,6 @@ inline constexpr char kSessionVariable[] = "TBPROF_SESSION";
 inline constexpr char kPreloadVariable[] = "LD_PRELOAD";
 inline constexpr char kPreloadFileName[] = "libtbprof_preload.so";
 
-// Variables that say which part of a distributed job a process is. Their values, and no other of the environment, are
-// recorded. Read in each process: under torchrun only the children have them.
-inline constexpr const char* kRankVariables[] = {
-    "RANK",
-    "LOCAL_RANK",
-    "WORLD_SIZE",
-    "GROUP_RANK",
-    "TORCHELASTIC_RUN_ID",
-    "TORCHELASTIC_RESTART_COUNT",
-    "SLURM_PROCID",
-    "SLURM_LOCALID",
-    "SLURM_NTASKS",
-    "SLURM_NODEID",
-    "SLURM_JOB_ID",
-    "SLURM_STEP_ID",
-    "OMPI_COMM_WORLD_RANK",
-    "OMPI_COMM_WORLD_LOCAL_RANK",
-    "OMPI_COMM_WORLD_SIZE",
-    "PMI_RANK",
-    "PMI_SIZE",
-    "PALS_RANKID",
-    "MPI_LOCALRANKID",
-    "MV2_COMM_WORLD_RANK",
-    "MV2_COMM_WORLD_LOCAL_RANK",
-    "MV2_COMM_WORLD_SIZE",
-    "PMIX_RANK",
-    "FLUX_TASK_RANK",
-    "FLUX_TASK_LOCAL_ID",
-    "JOB_COMPLETION_INDEX",
-    "HOROVOD_RANK",
-    "HOROVOD_LOCAL_RANK",
-    "HOROVOD_SIZE",
-    "TF_CONFIG",
-    "JAX_PROCESS_ID",
-    "JAX_NUM_PROCESSES",
-    "NODE_RANK",
-};
-
 inline constexpr uint32_t kMaxSocketPath = 100;  // sun_path holds 108, and the abstract name needs one more
 
 struct SessionVariable {

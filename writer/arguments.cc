@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "writer/text.h"
@@ -86,38 +86,60 @@ std::string ProcessName(const std::string& executable, const std::vector<std::st
   return arguments.empty() ? "process" : std::string(Basename(arguments[0]));
 }
 
-int RankOf(const std::map<std::string, std::string>& variables, RankKind kind) {
-  static constexpr std::string_view kRanks[] = {"RANK",           "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK",
-                                                "PMI_RANK",       "PALS_RANKID",          "PMIX_RANK",
-                                                "HOROVOD_RANK",   "SLURM_PROCID",         "FLUX_TASK_RANK",
-                                                "JAX_PROCESS_ID", "JOB_COMPLETION_INDEX"};
-  static constexpr std::string_view kLocalRanks[] = {
-      "LOCAL_RANK",        "OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK",
-      "MPI_LOCALRANKID",   "HOROVOD_LOCAL_RANK",         "SLURM_LOCALID",
-      "FLUX_TASK_LOCAL_ID"};
-  static constexpr std::string_view kWorldSizes[] = {"WORLD_SIZE",       "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE",
-                                                     "PMI_SIZE",         "HOROVOD_SIZE",         "SLURM_NTASKS",
-                                                     "JAX_NUM_PROCESSES"};
-  const auto read = [&](const auto& names) {
-    for (const std::string_view name : names) {
-      const auto found = variables.find(std::string(name));
-      if (found == variables.end()) continue;
-      int value = -1;
-      const std::string& text = found->second;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-      if (error == std::errc() && end == text.data() + text.size() && value >= 0) return value;
-    }
-    return -1;
+namespace {
+
+// {"cluster": {"chief": ["host:port"], "worker": [...]}, "task": {"type": "worker", "index": 1}}: the chief is rank 0,
+// workers follow, parameter servers and evaluators have no rank.
+void ReadTfConfig(const std::string& text, RankFacts* facts) {
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("task") || !json["task"].is_object()) return;
+  const nlohmann::json& task = json["task"];
+  const auto size = [&](const char* type) -> int {
+    if (!json.contains("cluster") || !json["cluster"].is_object() || !json["cluster"].contains(type)) return 0;
+    const nlohmann::json& hosts = json["cluster"][type];
+    return hosts.is_array() ? static_cast<int>(hosts.size()) : 0;
   };
-  switch (kind) {
-    case kRank:
-      return read(kRanks);
-    case kLocalRank:
-      return read(kLocalRanks);
-    case kWorldSize:
-      return read(kWorldSizes);
+  const auto type = task.find("type");
+  const auto index = task.find("index");
+  if (type == task.end() || !type->is_string() || index == task.end()) return;
+  int number = -1;
+  if (index->is_number_unsigned() && *index < 1 << 30) number = index->get<int>();
+  if (index->is_string()) number = ranks_internal::Number(index->get<std::string>().c_str());
+  if (number < 0) return;
+  const int chiefs = size("chief") + size("master");
+  if (*type == "chief" || *type == "master") {
+    facts->rank = number;
+  } else if (*type == "worker") {
+    facts->rank = chiefs + number;
+  } else {
+    return;
   }
-  return -1;
+  if (const int world = chiefs + size("worker"); world > 0) facts->world_size = world;
+  facts->scheduler = kRankSchedulerCount;  // behind all rows
+}
+
+}  // namespace
+
+RankFacts RankOf(const std::map<std::string, std::string>& variables) {
+  RankFacts facts = ReadRank([&](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+  const auto tf_config = variables.find("TF_CONFIG");
+  if (facts.rank < 0 && tf_config != variables.end()) ReadTfConfig(tf_config->second, &facts);
+  return facts;
+}
+
+std::string RankList(const std::vector<int>& ranks) {
+  std::string text;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    StrAppend(&text, text.empty() ? "" : ",", ranks[i]);
+    if (last > i) StrAppend(&text, last == i + 1 ? "," : "-", ranks[last]);
+    i = last + 1;
+  }
+  return text;
 }
 
 }  // namespace tbprof

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "wire/ranks.h"
+
 namespace tbprof {
 
 // `--token=abc`, `--api-key abc`, `PASSWORD=abc` and the like become `--token=***`.
@@ -21,10 +23,11 @@ std::string CommandLine(const std::vector<std::string>& arguments);
 // `train.py` for `/usr/bin/python3 -u train.py --x`; else the executable's basename.
 std::string ProcessName(const std::string& executable, const std::vector<std::string>& arguments);
 
-enum RankKind { kRank, kLocalRank, kWorldSize };
-// From the variables of wire/rendezvous.h; -1 if none is set. RANK wins over Slurm's where both are: under srun with
-// torchrun the latter numbers nodes.
-int RankOf(const std::map<std::string, std::string>& variables, RankKind kind);
+// From the variables of wire/ranks.h, and TF_CONFIG; rank -1 if none is set.
+RankFacts RankOf(const std::map<std::string, std::string>& variables);
+
+// `0-3,7`: what is sorted and has no doubles.
+std::string RankList(const std::vector<int>& ranks);
 
 }  // namespace tbprof
 

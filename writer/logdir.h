@@ -45,7 +45,8 @@ class RunDirectory {
   // `exclusive`: the name is ours alone: `_2`, `_3`... is appended on collision. Otherwise (a name given by the user)
   // the directory is shared and the *file stem* is made unique: <host>, <host>_r<rank>, <host>_<pid>-<4 hex>.
   static absl::StatusOr<std::unique_ptr<RunDirectory>> Create(const std::string& logdir, const std::string& run,
-                                                              bool exclusive, const std::string& host, int rank);
+                                                              bool exclusive, const std::string& host, int rank,
+                                                              const std::vector<int>& further_ranks = {});
   ~RunDirectory();  // removes what was not published
 
   const std::string& run() const { return run_; }
@@ -76,7 +77,8 @@ class RunDirectory {
     std::string name;  // final; in the staging directory it has `.tmp` behind it
     File file;
   };
-  absl::Status Reserve(const std::string& run, int rank);
+  absl::Status Reserve(const std::string& run, int rank, const std::vector<int>& further_ranks);
+  bool Taken(int rank, const std::vector<int>& further_ranks) const;
   absl::Status WriteFile(const std::string& name, const Output* output, const Timeline* timeline,
                          std::string_view text);
   absl::Status PublishDirectory();

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <ctime>
 #include <functional>
@@ -78,7 +79,8 @@ void SweepAbandoned(int staging_parent) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Create(const std::string& logdir, const std::string& run,
-                                                                   bool exclusive, const std::string& host, int rank) {
+                                                                   bool exclusive, const std::string& host, int rank,
+                                                                   const std::vector<int>& further_ranks) {
   if (absl::Status status = CheckRunName(run); !status.ok()) return status;
   std::unique_ptr<RunDirectory> directory(new RunDirectory);
   directory->logdir_ = logdir;
@@ -102,7 +104,7 @@ absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Create(const std::st
     if (directory->staging_parent_fd_ >= 0) close(directory->staging_parent_fd_);
     directory->staging_parent_fd_ = parent->Release();
     SweepAbandoned(directory->staging_parent_fd_);
-    status = directory->Reserve(run, rank);
+    status = directory->Reserve(run, rank, further_ranks);
     if (!absl::IsNotFound(status)) break;
   }
   if (!status.ok()) return status;
@@ -111,7 +113,19 @@ absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Create(const std::st
 
 // The staging directory's name is the reservation: made exclusively, and only then is it checked that nothing was
 // published under that name before.
-absl::Status RunDirectory::Reserve(const std::string& run, int rank) {
+bool RunDirectory::Taken(int rank, const std::vector<int>& further_ranks) const {
+  const auto exists = [&](const std::string& stem) {
+    return Exists(profile_fd_, StrCat(run_, "/", stem, ".xplane.pb"));
+  };
+  if (exclusive_) return Exists(profile_fd_, run_);
+  if (further_ranks.empty()) return exists(host_);
+  // Each rank has a file of its own, under the name reserved here and its number.
+  return exists(StrCat(host_, "_r", rank)) || std::any_of(further_ranks.begin(), further_ranks.end(), [&](int further) {
+           return exists(StrCat(host_, "_r", further));
+         });
+}
+
+absl::Status RunDirectory::Reserve(const std::string& run, int rank, const std::vector<int>& further_ranks) {
   const std::string wanted_host = host_;
   for (int attempt = 1; attempt <= kMaxRunSuffix; ++attempt) {
     if (exclusive_) {
@@ -121,7 +135,7 @@ absl::Status RunDirectory::Reserve(const std::string& run, int rank) {
       run_ = run;
       if (attempt == 1) {
         host_ = wanted_host;
-      } else if (attempt == 2 && rank >= 0) {
+      } else if (attempt == 2 && rank >= 0 && further_ranks.empty()) {
         host_ = StrCat(wanted_host, "_r", rank);
       } else {
         host_ = StrCat(wanted_host, "_", getpid(), "-", RandomHex(4));
@@ -141,9 +155,7 @@ absl::Status RunDirectory::Reserve(const std::string& run, int rank) {
     if (staging_fd_ < 0) return ErrnoStatus(errno, "cannot open the directory", staging_path);
     // File systems without locks lose only the sweeping of what a killed process left.
     flock(staging_fd_, LOCK_EX | LOCK_NB);
-    const bool taken =
-        exclusive_ ? Exists(profile_fd_, run_) : Exists(profile_fd_, StrCat(run_, "/", host_, ".xplane.pb"));
-    if (!taken) return absl::OkStatus();
+    if (!Taken(rank, further_ranks)) return absl::OkStatus();
     close(staging_fd_);
     staging_fd_ = -1;
     unlinkat(staging_parent_fd_, staging_name_.c_str(), AT_REMOVEDIR);
@@ -214,6 +226,24 @@ void LeaveModuleMarker(int directory, const std::string& path) {
   CreateFile(directory, kName, StrCat(path, "/", kName)).status().IgnoreError();
 }
 
+// What the viewer has computed from the files that were there before: statistics over all hosts. Without its version
+// file it recomputes the rest; a combined result under a name that it does not check would stay.
+void RemoveStaleCaches(int run_directory) {
+  const int fd = openat(run_directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR* listing = fd >= 0 ? fdopendir(fd) : nullptr;
+  if (listing == nullptr) {
+    if (fd >= 0) close(fd);
+    return;
+  }
+  while (const dirent* entry = readdir(listing)) {
+    const std::string_view name = entry->d_name;
+    if (name.starts_with("ALL_HOSTS.") || name == "cache_version.txt" || name == ".cached_tools.json") {
+      unlinkat(run_directory, entry->d_name, 0);
+    }
+  }
+  closedir(listing);
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<RunDirectory::File>> RunDirectory::Publish() {
@@ -270,6 +300,7 @@ absl::Status RunDirectory::PublishFiles() {
     for (const std::string& name : moved) unlinkat(target->get(), name.c_str(), 0);
     return status;
   }
+  RemoveStaleCaches(target->get());
   LeaveModuleMarker(target->get(), path_);
   return Sync(target->get(), path_);
 }

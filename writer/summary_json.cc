@@ -125,6 +125,11 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<RunDirectory
   out["run"] = ValidUtf8(timeline.run);
   out["logdir"] = ValidUtf8(options.logdir);
   out["window"] = ValidUtf8(timeline.window);
+  out["rank"] = KnownOrNull(timeline.rank >= 0, timeline.rank);
+  out["ranks"] = timeline.ranks;
+  out["world_size"] = KnownOrNull(timeline.world_size >= 0, timeline.world_size);
+  out["ranks_recorded"] = ValidUtf8(timeline.ranks_recorded);
+  out["missing_ranks"] = timeline.missing_ranks;
   out["complete"] = timeline.complete;
   out["start_unix_ns"] = timeline.origin_unix_ns;
   out["wall_s"] = Seconds(timeline.duration_ps);

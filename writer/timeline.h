@@ -182,6 +182,10 @@ struct Timeline {
   std::string window;              // `all`, `capture 1`, ...: what this capture is
   int rank = -1;                   // whose file this is; -1: no rank known
   std::vector<int> further_ranks;  // also in the spool, each with a file of its own
+  std::vector<int> ranks;          // all in the spool, whether in this window or not
+  int world_size = -1;             // -1: not known
+  std::string ranks_recorded;      // --ranks
+  std::vector<int> missing_ranks;  // expected of this spool, or of the run's other launchers, and not there
   bool complete = true;            // false: the launcher died, `recover` made this
 
   // How the command ended; exit_code -1 and exit_signal 0 = still running when the capture was made.

@@ -124,6 +124,9 @@ class Builder {
     timeline_.host = !request_.host.empty() ? request_.host : TextOf(json, "host");
     timeline_.run = TextOf(json, "run");
     window_text_ = TextOf(json, "window");
+    timeline_.ranks_recorded = TextOf(json, "ranks");
+    launcher_rank_ = NumberOf(json, "rank", -1);
+    launcher_scheduler_ = NumberOf(json, "scheduler", -1);
     families_ = NumberOf(json, "families", 0u);
     clock_cost_ns_ = NumberOf(json, "clock_cost_ns", 15.0);
     wait_threshold_ns_ = NumberOf(json, "wait_threshold_ns", uint64_t{1000});
@@ -259,9 +262,10 @@ class Builder {
       process.start_ps = ClampedPs(facts.start_ticks);
       process.end_ps =
           facts.end_ticks == 0 ? timeline_.duration_ps : std::max(process.start_ps, ClampedPs(facts.end_ticks));
-      process.rank = RankOf(image.ranks, kRank);
-      process.local_rank = RankOf(image.ranks, kLocalRank);
-      process.world_size = RankOf(image.ranks, kWorldSize);
+      const RankFacts rank = OwnRank(image);
+      process.rank = rank.rank;
+      process.local_rank = rank.local_rank;
+      process.world_size = rank.world_size;
       if ((facts.last.flags & kProcessAllocatorMissed) != 0) {
         process.state = ProcessState::kRecordedWithoutAllocator;
         process.reason = "the program carries an allocator of its own (linked statically, or loaded before ours)";
@@ -320,15 +324,69 @@ class Builder {
     return at;
   }
 
+  // What a process says of itself. Of several schedulers in a spool the first of the table counts: under `srun
+  // torchrun` the number that Slurm gave to torchrun is none of the ranks.
+  RankFacts OwnRank(const ProcessFacts& image) const {
+    const RankFacts facts = RankOf(image.ranks);
+    return facts.scheduler == scheduler_ ? facts : RankFacts{};
+  }
+
+  void FindRanks() {
+    std::set<int> ranks;
+    for (const auto& [identity, process] : facts_.processes) {
+      const RankFacts facts = RankOf(process.ranks);
+      if (facts.rank >= 0 && (scheduler_ < 0 || facts.scheduler < scheduler_)) scheduler_ = facts.scheduler;
+    }
+    int local_world_size = -1;
+    int group = 0;
+    for (const auto& [identity, process] : facts_.processes) {
+      const RankFacts facts = OwnRank(process);
+      if (facts.rank < 0) continue;
+      ranks.insert(facts.rank);
+      timeline_.world_size = std::max(timeline_.world_size, facts.world_size);
+      const auto number = [&process = process](const char* name) {
+        const auto found = process.ranks.find(name);
+        return found == process.ranks.end() ? -1 : ranks_internal::Number(found->second.c_str());
+      };
+      local_world_size = std::max(local_world_size, number("LOCAL_WORLD_SIZE"));
+      group = std::max(group, number("GROUP_RANK"));
+      if (facts_.ended && process.end_ticks == 0 && !process.forked) unended_ranks_.insert(facts.rank);
+    }
+    timeline_.ranks.assign(ranks.begin(), ranks.end());
+    FindMissing(ranks, local_world_size, group);
+  }
+
+  // Of the ranks that this launcher's command was to have.
+  void FindMissing(const std::set<int>& ranks, int local_world_size, int group) {
+    const int world = timeline_.world_size;
+    RankChoice choice;
+    if (!ParseRankChoice(timeline_.ranks_recorded.c_str(), &choice) || !IsTold(choice, world)) return;
+    if (world < 1 || world > kMaxWorld) return;
+    int first = 0;
+    int last = world - 1;
+    if (local_world_size > 0 && local_world_size < world) {
+      first = group * local_world_size;
+      last = std::min(first + local_world_size, world) - 1;
+    }
+    // One launcher per rank.
+    if (launcher_rank_ >= 0 && launcher_scheduler_ == scheduler_) first = last = launcher_rank_;
+    for (int rank = first; rank <= last; ++rank) {
+      if (IsChosen(choice, {.rank = rank, .local_rank = -1, .world_size = world}) && ranks.count(rank) == 0) {
+        timeline_.missing_ranks.push_back(rank);
+      }
+    }
+  }
+
   // One file per rank: its reader pairs the steps of several files, and takes those of two ranks in one file for one
   // sequence. A process belongs to the rank it names, else to its nearest ancestor's.
   void ChooseRank(std::vector<std::pair<uint64_t, Identity>>* order) {
+    FindRanks();
     std::map<Identity, int> rank_of;
     std::map<int32_t, int> rank_of_pid;
     std::set<int> ranks;
     for (const auto& [ticks, identity] : *order) {
       const ProcessFacts& facts = facts_.processes[identity];
-      int rank = RankOf(ImageOf(identity).ranks, kRank);
+      int rank = OwnRank(ImageOf(identity)).rank;
       if (rank < 0 && facts.parent_serial != 0) {
         const auto parent = rank_of.find({identity.segment, facts.parent_serial});
         if (parent != rank_of.end()) rank = parent->second;
@@ -866,6 +924,21 @@ class Builder {
     if (request_.recovered && !facts_.ended) {
       warnings.push_back("recovered: the launcher was killed before the run ended; what came after is missing");
     }
+    if (!timeline_.missing_ranks.empty()) {
+      warnings.push_back(StrCat("missing ranks: ", RankList(timeline_.missing_ranks), " of ", timeline_.world_size,
+                                ": no process of theirs reached tbprof"));
+    }
+    if (!unended_ranks_.empty() && timeline_.ranks.size() > 1) {
+      warnings.push_back(StrCat("ranks that ran on when the command ended: ",
+                                RankList({unended_ranks_.begin(), unended_ranks_.end()}), "; their files end there"));
+    }
+    RankChoice choice;
+    if (ParseRankChoice(timeline_.ranks_recorded.c_str(), &choice) && choice.kind == RankChoice::kAuto &&
+        timeline_.world_size > kManyRanks) {
+      warnings.push_back(StrCat(timeline_.world_size,
+                                " ranks: only the first of each node is recorded; --ranks=all for "
+                                "all, --ranks=every:8 for some"));
+    }
     for (const auto& [identity, index] : process_index_) {
       const ProcessFacts& facts = facts_.processes[identity];
       if (!facts.environment_lost) continue;
@@ -898,6 +971,9 @@ class Builder {
   std::unique_ptr<SpoolReader> reader_;
   SpoolFacts facts_;
   Timeline timeline_;
+  int scheduler_ = -1;  // of wire/ranks.h
+  int launcher_rank_ = -1, launcher_scheduler_ = -1;
+  std::set<int> unended_ranks_;
   uint64_t open_ = 0, close_ = 0;
   std::string window_text_;
   uint32_t families_ = 0;

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// F37: many ranks end in the same moment, and one is late or never comes.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <set>
+
+#include "tests/integration/harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+std::set<std::string> Stems(const std::string& run_directory) {
+  std::set<std::string> stems;
+  constexpr std::string_view kSuffix = ".xplane.pb";
+  for (const auto& entry : std::filesystem::directory_iterator(run_directory)) {
+    const std::string name = entry.path().filename();
+    if (name.ends_with(kSuffix)) stems.insert(name.substr(0, name.size() - kSuffix.size()));
+  }
+  return stems;
+}
+
+// Each file is whole, named as its content says, and of one rank.
+void ExpectOneFilePerRank(const std::string& run_directory, size_t count) {
+  const std::set<std::string> stems = Stems(run_directory);
+  EXPECT_THAT(stems, SizeIs(count));
+  for (const std::string& stem : stems) {
+    const auto profile = Profile::Parse(run_directory + "/" + stem + ".xplane.pb");
+    ASSERT_NE(profile, nullptr) << stem;
+    ASSERT_EQ(profile->space().hostnames_size(), 1) << stem;
+    EXPECT_EQ(profile->space().hostnames(0), stem);
+  }
+}
+
+TEST(F37, SixtyFourRanksUnderOneLauncher) {
+  RunOptions options;
+  options.tbprof = {"--ranks=all", "--buffer-size=8MiB"};
+  const RunResult result = RunUnderTbprof({Program("ranks"), "64"}, options);
+  EXPECT_EQ(result.code(), 5);
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  ExpectOneFilePerRank(result.run_directories[0], 64);
+  EXPECT_FALSE(result.Said("missing")) << result.AllSaid();
+  EXPECT_EQ(result.summary["world_size"], 64);
+  EXPECT_THAT(result.summary["ranks"], SizeIs(64));
+}
+
+TEST(F37, ARankThatNeverCameIsNamed) {
+  RunOptions options;
+  options.tbprof = {"--ranks=all", "--buffer-size=8MiB"};
+  const RunResult result = RunUnderTbprof({Program("ranks"), "64", "absent=3"}, options);
+  EXPECT_EQ(result.code(), 5);
+  ASSERT_THAT(result.run_directories, SizeIs(1));
+  ExpectOneFilePerRank(result.run_directories[0], 63);
+  EXPECT_TRUE(result.Said("missing ranks: 3 of 64")) << result.AllSaid();
+  EXPECT_EQ(result.summary["missing_ranks"], nlohmann::json::array({3}));
+  EXPECT_TRUE(result.profile->HasWarning("missing ranks: 3"));
+}
+
+TEST(F37, ARankThatNeverEndsIsNamed) {
+  RunOptions options;
+  options.tbprof = {"--ranks=all", "--buffer-size=8MiB"};
+  const auto running = StartUnderTbprof({Program("ranks"), "64", "endless=3"}, options);
+  const RunResult result = running->Wait();
+  WriteFile(result.directory->path() + "/stop", "");
+  EXPECT_EQ(result.code(), 5);
+  ASSERT_THAT(result.run_directories, SizeIs(1));
+  ExpectOneFilePerRank(result.run_directories[0], 64);
+  EXPECT_TRUE(result.Said("ran on when the command ended: 3;")) << result.AllSaid();
+}
+
+// Launchers of one rank each, as srun and mpirun start them, on one logdir.
+class Launchers {
+ public:
+  Launchers(int world, std::vector<std::string> more) : world_(world) {
+    for (int rank = 0; rank < world; ++rank) {
+      RunOptions options;
+      options.default_logdir = false;
+      options.tbprof = more;
+      options.tbprof.push_back("--logdir=" + (logdir_ / "logs"));
+      const std::string number = std::to_string(rank);
+      options.environment = {{"SLURM_PROCID", number},
+                             {"SLURM_LOCALID", number},
+                             {"SLURM_NTASKS", std::to_string(world)},
+                             {"SLURM_JOB_ID", "4711"},
+                             {"SLURM_STEP_ID", "2"}};
+      running_.push_back(StartUnderTbprof({Program("waits_for_signals"), "60"}, options));
+    }
+    for (const auto& running : running_) EXPECT_TRUE(running->WaitForFact("warm ")) << running->Err();
+  }
+  void End(int rank) const { WriteFile(running_[static_cast<size_t>(rank)]->path() + "/stop", ""); }
+  RunResult Wait(int rank) { return running_[static_cast<size_t>(rank)]->Wait(); }
+  Running& operator[](int rank) { return *running_[static_cast<size_t>(rank)]; }
+  int world() const { return world_; }
+  std::string run_directory() const { return logdir_ / "logs/plugins/profile/slurm-4711.2"; }
+  std::set<std::string> Runs() const {
+    std::set<std::string> runs;
+    for (const auto& entry : std::filesystem::directory_iterator(logdir_ / "logs/plugins/profile")) {
+      runs.insert(entry.path().filename());
+    }
+    return runs;
+  }
+  nlohmann::json Summary() const {
+    for (const auto& entry : std::filesystem::directory_iterator(run_directory())) {
+      if (!entry.path().string().ends_with(".summary.json")) continue;
+      const auto json = nlohmann::json::parse(ReadFile(entry.path()), nullptr, false);
+      if (json["rank"] == 0) return json;
+    }
+    return nullptr;
+  }
+
+ private:
+  TemporaryDirectory logdir_;
+  int world_;
+  std::vector<std::unique_ptr<Running>> running_;
+};
+
+TEST(F37, EightLaunchersAndOneThatDoesNotEnd) {
+  Launchers launchers(8, {"--rank-wait=0s"});
+  for (const int rank : {1, 2, 4, 5, 6, 7}) launchers.End(rank);
+  for (const int rank : {1, 2, 4, 5, 6, 7}) {
+    const RunResult result = launchers.Wait(rank);
+    EXPECT_EQ(result.code(), 23);
+    EXPECT_TRUE(result.said.empty()) << "one rank speaks: " << result.AllSaid();
+  }
+  launchers.End(0);
+  const RunResult first = launchers.Wait(0);
+  EXPECT_EQ(first.code(), 23);
+  EXPECT_TRUE(first.Said("missing ranks: 3 ")) << first.AllSaid();
+  EXPECT_EQ(launchers.Summary()["missing_ranks"], nlohmann::json::array({3}));
+  ExpectOneFilePerRank(launchers.run_directory(), 7);
+  EXPECT_EQ(launchers.Runs(), std::set<std::string>{"slurm-4711.2"});
+
+  // What the viewer made of seven files is stale when the eighth comes.
+  WriteFile(launchers.run_directory() + "/ALL_HOSTS.op_stats_v2.pb", "stale");
+  WriteFile(launchers.run_directory() + "/cache_version.txt", "stale");
+  launchers.End(3);
+  EXPECT_EQ(launchers.Wait(3).code(), 23);
+  ExpectOneFilePerRank(launchers.run_directory(), 8);
+  EXPECT_FALSE(std::filesystem::exists(launchers.run_directory() + "/ALL_HOSTS.op_stats_v2.pb"));
+  EXPECT_FALSE(std::filesystem::exists(launchers.run_directory() + "/cache_version.txt"));
+}
+
+TEST(F37, TheFirstRankWaitsForTheOthers) {
+  Launchers launchers(4, {"--rank-wait=60s"});
+  launchers.End(0);
+  // Its command has ended; its profile waits for the others.
+  for (int i = 0; i < 3000 && launchers[0].Facts().find("pieces ") == std::string::npos; ++i) usleep(10'000);
+  for (const int rank : {1, 2, 3}) launchers.End(rank);
+  for (const int rank : {1, 2, 3}) EXPECT_EQ(launchers.Wait(rank).code(), 23);
+  const RunResult first = launchers.Wait(0);
+  EXPECT_EQ(first.code(), 23);
+  EXPECT_FALSE(first.Said("missing")) << first.AllSaid();
+  ExpectOneFilePerRank(launchers.run_directory(), 4);
+  EXPECT_THAT(launchers.Summary()["missing_ranks"], SizeIs(0));
+}
+
+}  // namespace
+}  // namespace tbprof::integration

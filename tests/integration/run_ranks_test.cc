@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which ranks are recorded, and what their run is called.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
+
+std::vector<std::string> ProfilesIn(const std::string& run_directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(run_directory)) {
+    const std::string name = entry.path().filename();
+    if (name.ends_with(".xplane.pb")) names.push_back(name.substr(name.rfind('_') + 1));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+RunResult Under(const std::string& ranks, const std::string& world) {
+  RunOptions options;
+  options.tbprof = {"--buffer-size=8MiB"};
+  if (!ranks.empty()) options.tbprof.push_back("--ranks=" + ranks);
+  return RunUnderTbprof({Program("ranks"), world}, options);
+}
+
+TEST(RankChoice, IsMadeInEachProcess) {
+  const RunResult result = Under("every:4,", "8");
+  EXPECT_EQ(result.code(), 125) << "not a choice";
+  const RunResult some = Under("1,5-6", "8");
+  EXPECT_EQ(some.code(), 5);
+  ASSERT_THAT(some.run_directories, SizeIs(1));
+  EXPECT_THAT(ProfilesIn(some.run_directories[0]), ElementsAre("r1.xplane.pb", "r5.xplane.pb", "r6.xplane.pb"));
+  EXPECT_FALSE(some.Said("missing")) << some.AllSaid();
+}
+
+TEST(RankChoice, AboveSixteenOnePerNodeUnlessAskedFor) {
+  const RunResult many = Under("", "17");
+  EXPECT_EQ(many.code(), 5);
+  ASSERT_THAT(many.run_directories, SizeIs(1));
+  EXPECT_THAT(ProfilesIn(many.run_directories[0]), SizeIs(1));
+  EXPECT_TRUE(many.Said("17 ranks: only the first of each node is recorded")) << many.AllSaid();
+  const RunResult few = Under("", "16");
+  EXPECT_THAT(ProfilesIn(few.run_directories[0]), SizeIs(16));
+}
+
+RunOptions AsTask(const std::string& rank, const std::string& world, std::vector<std::string> more = {}) {
+  RunOptions options;
+  options.tbprof = std::move(more);
+  options.tbprof.push_back("--rank-wait=0s");
+  options.environment = {{"OMPI_COMM_WORLD_RANK", rank},
+                         {"OMPI_COMM_WORLD_LOCAL_RANK", rank},
+                         {"OMPI_COMM_WORLD_SIZE", world},
+                         {"PMIX_NAMESPACE", "prterun-node7-1234@1"}};
+  return options;
+}
+
+TEST(RankChoice, ALauncherOfAnotherRankIsAPlainExec) {
+  RunOptions options = AsTask("1", "4", {"--ranks=0"});
+  TemporaryDirectory directory;
+  options.directory = directory.path();
+  const RunResult bare = RunBare({Program("surroundings")}, options);
+  const RunResult other = RunUnderTbprof({Program("surroundings")}, options);
+  EXPECT_TRUE(other.said.empty()) << other.AllSaid();
+  EXPECT_TRUE(other.run_directories.empty());
+  EXPECT_TRUE(SameOutput(bare, other));
+  const RunResult chosen = RunUnderTbprof({Program("ends"), "exit", "6"}, AsTask("0", "4", {"--ranks=0"}));
+  EXPECT_EQ(chosen.code(), 6);
+  EXPECT_FALSE(chosen.Said("missing")) << chosen.AllSaid();
+  ASSERT_THAT(chosen.run_directories, SizeIs(1));
+  EXPECT_TRUE(chosen.run_directories[0].ends_with("/pmix-prterun-node7-1234_1")) << chosen.run_directories[0];
+}
+
+// A shell may start ranks with numbers of their own: its children look for themselves.
+TEST(RankChoice, AScriptIsLookedInto) {
+  const RunResult result =
+      RunUnderTbprof({"/bin/sh", "-c", "RANK=2 LOCAL_RANK=2 WORLD_SIZE=4 " + Program("ends") + " exit 6"},
+                     AsTask("1", "4", {"--ranks=2"}));
+  EXPECT_EQ(result.code(), 6);
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  for (const auto& entry : std::filesystem::directory_iterator(result.run_directories[0])) {
+    if (!entry.path().string().ends_with(".summary.json")) continue;
+    const auto summary = nlohmann::json::parse(ReadFile(entry.path()), nullptr, false);
+    EXPECT_EQ(summary["rank"], 2);
+    EXPECT_EQ(summary["ranks"], nlohmann::json::array({2}));
+    EXPECT_EQ(summary["process_count"], 1) << "the shell is rank 1, which is not recorded";
+  }
+}
+
+TEST(PrintRanks, OneSpeaks) {
+  EXPECT_TRUE(RunUnderTbprof({Program("ends"), "exit", "0"}, AsTask("1", "2")).said.empty());
+  EXPECT_TRUE(RunUnderTbprof({Program("ends"), "exit", "0"}, AsTask("0", "2")).Said("verified"));
+  EXPECT_TRUE(RunUnderTbprof({Program("ends"), "exit", "0"}, AsTask("1", "2", {"--print-ranks=all"})).Said("verified"));
+  EXPECT_TRUE(RunUnderTbprof({Program("ends"), "exit", "0"}, AsTask("0", "2", {"--print-ranks=1"})).said.empty());
+  EXPECT_TRUE(RunUnderTbprof({Program("ends"), "exit", "0"}, AsTask("1", "2", {"--ranks=1"})).Said("verified"));
+}
+
+TEST(RunName, TellsTheAttempt) {
+  RunOptions options;
+  options.environment = {{"RANK", "0"},
+                         {"LOCAL_RANK", "0"},
+                         {"WORLD_SIZE", "1"},
+                         {"TORCHELASTIC_RUN_ID", "job 5"},
+                         {"TORCHELASTIC_RESTART_COUNT", "2"}};
+  const RunResult result = RunUnderTbprof({Program("ends"), "exit", "0"}, options);
+  ASSERT_THAT(result.run_directories, SizeIs(1));
+  EXPECT_TRUE(result.run_directories[0].ends_with("/torchrun-job_5_attempt2")) << result.run_directories[0];
+}
+
+TEST(RunName, IsHandedDown) {
+  RunOptions options;
+  options.tbprof = {"--run=mine"};
+  const RunResult result = RunUnderTbprof({"/bin/sh", "-c", "echo $TBPROF_RUN $TBPROF_RANKS"}, options);
+  EXPECT_EQ(result.out, "mine auto\n");
+}
+
+// A second run of the same name with several ranks keeps what the first has left.
+TEST(RunName, TwoRunsOfOneNameKeepAllFiles) {
+  TemporaryDirectory logdir;
+  RunOptions options;
+  options.default_logdir = false;
+  options.tbprof = {"--run=same", "--logdir=" + (logdir / "logs")};
+  for (int i = 0; i < 2; ++i) {
+    const RunResult result = RunUnderTbprof({Program("ranks"), "3"}, options);
+    EXPECT_EQ(result.code(), 5);
+    EXPECT_TRUE(result.Said("verified")) << result.AllSaid();
+  }
+  EXPECT_THAT(ProfilesIn(logdir / "logs/plugins/profile/same"), SizeIs(6));
+}
+
+// The session of a launcher that is gone, or on another machine, is no session.
+TEST(Nested, AnOuterLauncherThatIsGoneIsNotTrusted) {
+  RunOptions options;
+  options.environment = {{"TBPROF_SESSION", "1;/tmp/tbprof-gone99/s;deadbeef;1;63;1;1;1;1;64;0;1;0"}};
+  const RunResult result = RunUnderTbprof({Program("ends"), "exit", "6"}, options);
+  EXPECT_EQ(result.code(), 6);
+  EXPECT_FALSE(result.Said("already inside")) << result.AllSaid();
+  EXPECT_THAT(result.run_directories, SizeIs(1));
+}
+
+}  // namespace
+}  // namespace tbprof::integration
