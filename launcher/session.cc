@@ -200,16 +200,26 @@ absl::Status Session::MakeRendezvous() {
   if (pattern.size() + 2 > kMaxSocketPath || pattern[0] != '/' || pattern.find(';') != std::string::npos) {
     pattern = "/tmp/tbprof-XXXXXX";
   }
-  if (mkdtemp(pattern.data()) == nullptr) {
-    const int error = errno;
-    pattern = "/tmp/tbprof-XXXXXX";
-    if (mkdtemp(pattern.data()) == nullptr) {
-      return absl::ErrnoToStatus(error, "cannot make a private directory for the target's socket in TMPDIR or /tmp");
+  // Between its making and its lock another launcher may take the directory for one that was left, and remove it.
+  for (int attempt = 0;; ++attempt) {
+    std::string made = pattern;
+    if (mkdtemp(made.data()) == nullptr) {
+      const int error = errno;
+      made = "/tmp/tbprof-XXXXXX";
+      if (mkdtemp(made.data()) == nullptr) {
+        return absl::ErrnoToStatus(error, "cannot make a private directory for the target's socket in TMPDIR or /tmp");
+      }
     }
+    directory_ = made;
+    directory_lock_.Reset(open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    struct stat facts;
+    if (directory_lock_.valid() && flock(directory_lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      // The other one is at it.
+    } else if (stat(directory_.c_str(), &facts) == 0) {
+      break;
+    }
+    if (attempt == 100) return absl::UnavailableError("cannot keep a private directory for the target's socket");
   }
-  directory_ = pattern;
-  directory_lock_.Reset(open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  flock(directory_lock_.get(), LOCK_EX | LOCK_NB);
   SweepAbandoned(directory_.substr(0, directory_.rfind('/')));
   socket_path_ = absl::StrCat(directory_, "/s");
   for (ScopedFd* listener : {&listen_, &abstract_}) {
@@ -230,11 +240,16 @@ absl::Status Session::MakeRendezvous() {
 
 absl::Status Session::MakeSpool(const SessionConfig& config) {
   std::string directory = config.spool_dir.empty() ? absl::StrCat(config.logdir, "/.tbprof") : config.spool_dir;
-  if (mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make the spool directory ", directory));
-  }
   spool_path_ = absl::StrFormat("%s/%s-%d-%04x.spool", directory, config.run, getpid(), nonce_ & 0xffff);
-  ScopedFd fd(open(spool_path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  ScopedFd fd;
+  // Another tbprof that ends removes the directory if it is empty, also between these two calls.
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    if (mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) {
+      return absl::ErrnoToStatus(errno, absl::StrCat("cannot make the spool directory ", directory));
+    }
+    fd.Reset(open(spool_path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (fd.valid() || errno != ENOENT) break;
+  }
   if (!fd.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot make the spool ", spool_path_));
   // Held while the launcher lives: what `recover` finds unlocked has lost its launcher.
   flock(fd.get(), LOCK_EX | LOCK_NB);
