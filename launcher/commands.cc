@@ -59,11 +59,20 @@ does at its end. The spool stays as it is.
 usual places are searched; a spool that is still being written is left alone.
 )",
      CommandRecover},
+    {"check", "tbprof check [--json] [LOGDIR]", "Tell what TensorBoard shows of a log directory, and why not",
+     R"(Replays TensorBoard's rules over LOGDIR (without it, --logdir): the runs, hosts and tools of the Profile page, the
+runs with scalars. Then a line for each thing that stands in the way: what, where, and the command that repairs it.
+Profiles and events files of any program are looked at, not only tbprof's. Nothing is changed. docs/check.md lists
+the findings.
+
+Exit status: 0 nothing in the way, 1 warnings, 2 something is not shown, 125 wrong usage.
+)",
+     CommandCheck},
     {"config", "tbprof config [--explain] [options]", "Show each option, its value and where it comes from",
      R"(Options come from, nearest first: the command line; TBPROF_<OPTION> in the environment; the file named by
 --config or TBPROF_CONFIG; ./tbprof.toml; $XDG_CONFIG_HOME/tbprof/config.toml (~/.config); the default.
 
-A file holds `option = "value"` lines; below [run], [convert] or [recover] they count for that subcommand alone.
+A file holds `option = "value"` lines; below [run], [convert], [recover] or [check] they count for that subcommand alone.
 An unknown name is an error in each of these places.
 )",
      CommandConfig},

@@ -31,6 +31,7 @@ int RunTbprof(int argc, char** argv);
 int CommandRun(const Options& options);      // cmd_run.cc
 int CommandConvert(const Options& options);  // cmd_convert.cc
 int CommandRecover(const Options& options);  // cmd_convert.cc
+int CommandCheck(const Options& options);    // cmd_check.cc
 int CommandConfig(const Options& options);   // commands.cc
 int CommandHelp(const Options& options);     // cmd_help.cc
 

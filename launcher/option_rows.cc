@@ -236,7 +236,7 @@ constexpr uint32_t kForAll = kForOutput | kForConfig;
 
 constexpr OptionRow kRows[] = {
     {"logdir", "DIR", "./tbprof-logs", "Directory that TensorBoard is pointed at; made if missing",
-     kForOutput | kForConfig, SetPath<&Options::logdir>},
+     kForOutput | kForCheck | kForConfig, SetPath<&Options::logdir>},
     {"run", "NAME", "", "Name of the run in TensorBoard; without it, the job's number or the local time",
      kForOutput | kForConfig, SetRun},
     {"ranks", "WHICH", "auto",
@@ -281,7 +281,8 @@ constexpr OptionRow kRows[] = {
     {"buffer-size", "SIZE", "256MiB", "Memory shared with each recorded program for records on their way",
      kForRun | kForConfig,
      SetSize<&Options::segment_size, uint64_t{kMinChunks} * kChunkBytes, uint64_t{kMaxChunks} * kChunkBytes>},
-    {"config", "FILE", "", "Read options from this file (TOML) before ./tbprof.toml", kForAll, SetConfig},
+    {"json", "", "false", "Print the result as JSON", kForCheck, SetSwitch<&Options::json>},
+    {"config", "FILE", "", "Read options from this file (TOML) before ./tbprof.toml", kForAll | kForCheck, SetConfig},
 };
 
 }  // namespace

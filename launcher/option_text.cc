@@ -28,6 +28,7 @@ uint32_t CommandBit(std::string_view subcommand) {
   if (subcommand == "run") return kForRun;
   if (subcommand == "convert") return kForConvert;
   if (subcommand == "recover") return kForRecover;
+  if (subcommand == "check") return kForCheck;
   if (subcommand == "config") return kForConfig;
   return 0;
 }
@@ -85,7 +86,7 @@ std::string OptionMarkdown() {
   std::string table = "| option | environment | default | for | meaning |\n|---|---|---|---|---|\n";
   for (const OptionRow& row : OptionRows()) {
     std::string commands;
-    for (std::string_view name : {"run", "convert", "recover", "config"}) {
+    for (std::string_view name : {"run", "convert", "recover", "check", "config"}) {
       if ((row.commands & CommandBit(name)) != 0) commands += StrCat(commands.empty() ? "" : ", ", name);
     }
     const std::string fallback = row.default_text.empty() ? "" : StrCat("`", row.default_text, "`");

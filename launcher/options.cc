@@ -27,8 +27,8 @@ struct Subcommand {
   std::string_view name;
   uint32_t bit;
 };
-constexpr Subcommand kSubcommands[] = {
-    {"run", kForRun}, {"convert", kForConvert}, {"recover", kForRecover}, {"config", kForConfig}, {"help", 0}};
+constexpr Subcommand kSubcommands[] = {{"run", kForRun},     {"convert", kForConvert}, {"recover", kForRecover},
+                                       {"check", kForCheck}, {"config", kForConfig},   {"help", 0}};
 
 // Variables that are no options. TBPROF_PYTHON is scripts/venv.sh's.
 constexpr std::string_view kInternalVariables[] = {kSessionVariable, "TBPROF_DISABLE", "TBPROF_LIBRARY_DIR",

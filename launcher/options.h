@@ -57,11 +57,11 @@ struct OptionValue {
 };
 
 struct Options {
-  std::string subcommand;             // run, convert, recover, config, help; empty for `--version` and `--help`
+  std::string subcommand;             // run, convert, recover, check, config, help; empty for `--version` and `--help`
   bool version = false;               // --version / -V
   bool help = false;                  // --help / -h
   std::vector<std::string> command;   // run: the command, byte for byte
-  std::vector<std::string> operands;  // convert, recover: spools; help: the name of a subcommand
+  std::vector<std::string> operands;  // convert, recover: spools; check: a logdir; help: a subcommand
   bool disabled = false;              // TBPROF_DISABLE=1: run is a plain exec
 
   std::string logdir = "./tbprof-logs";  // as given; NormaliseLogdir (writer/logdir.h) makes it absolute
@@ -93,6 +93,7 @@ struct Options {
   uint64_t segment_size = kDefaultSegmentSize;
 
   bool explain = false;  // config --explain
+  bool json = false;     // check --json
 
   // One per row of OptionRows(), in its order.
   std::vector<OptionValue> values;
@@ -111,6 +112,7 @@ inline constexpr uint32_t kForRun = 1u << 0;
 inline constexpr uint32_t kForConvert = 1u << 1;
 inline constexpr uint32_t kForRecover = 1u << 2;
 inline constexpr uint32_t kForConfig = 1u << 3;
+inline constexpr uint32_t kForCheck = 1u << 4;
 
 absl::Span<const OptionRow> OptionRows();
 // `TBPROF_SPOOL_DIR` for `spool-dir`.

@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "absl/strings/ascii.h"
-#include "writer/crc32c.h"
+#include "writer/event_file.h"
 #include "writer/file_ops.h"
 #include "writer/text.h"
 #include "writer/utf8.h"
@@ -38,12 +38,6 @@ std::vector<std::string_view> Components(std::string_view path) {
     path.remove_prefix(std::min(end + 1, path.size()));
   }
   return parts;
-}
-
-// As TFRecord stores it: rotated and offset, so that a checksum of data with a checksum in it stays good.
-uint32_t MaskedCrc32c(std::string_view bytes) {
-  const uint32_t crc = Crc32c(0, bytes.data(), bytes.size());
-  return (crc >> 15 | crc << 17) + 0xA282EAD8;
 }
 
 template <typename T>

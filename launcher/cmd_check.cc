@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `tbprof check`: the report of launcher/logdir_check.h on standard output; the exit status says how it came out.
+#include <ctime>
+
+#include "launcher/commands.h"
+#include "launcher/logdir_check.h"
+#include "launcher/terminal.h"
+#include "launcher/text.h"
+#include "writer/logdir.h"
+#include "writer/utf8.h"
+
+namespace tbprof {
+
+int CommandCheck(const Options& options) {
+  Terminal terminal(options);
+  if (!terminal.status().ok()) {
+    Terminal().Error(std::string(terminal.status().message()));
+    return kExitUsage;
+  }
+  if (options.operands.size() > 1) {
+    terminal.Error(StrCat("check takes one directory, got `", PrintableUtf8(options.operands[1]), "` as well"));
+    return kExitUsage;
+  }
+  const std::string& given = options.operands.empty() ? options.logdir : options.operands[0];
+  // A trailing `plugins/profile` must stay: TensorBoard would not repair it either.
+  constexpr std::string_view kGuard = "/x";
+  absl::StatusOr<std::string> logdir =
+      given.empty() ? NormaliseLogdir(given, "/") : NormaliseLogdir(StrCat(given, kGuard), WorkingDirectory());
+  if (!logdir.ok()) {
+    terminal.Error(std::string(logdir.status().message()));
+    return kExitUsage;
+  }
+  logdir->resize(logdir->size() - kGuard.size());
+  if (logdir->empty()) *logdir = "/";
+  timespec now = {};
+  clock_gettime(CLOCK_REALTIME, &now);
+  const LogdirReport report =
+      CheckLogdir(ScanLogdir(*logdir, ScanLimits()), now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec);
+  if (!PrintOut(options.json ? ReportJson(report) : ReportText(report))) return kExitUsage;
+  return report.ExitStatus();
+}
+
+}  // namespace tbprof

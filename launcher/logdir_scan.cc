@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/logdir_scan.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+
+#include "launcher/scoped.h"
+#include "launcher/text.h"
+#include "writer/file_window.h"
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kMaxOthers = 1000;  // per directory
+constexpr size_t kMaxSiblings = 1000;
+constexpr uint64_t kMaxTextBytes = 1 << 20;
+constexpr uint64_t kMaxAllTextBytes = 64 << 20;
+
+bool IsProfileName(std::string_view name) {
+  return name.ends_with(".xplane.pb") || name.ends_with(".xplane.riegeli") || name == "xplane.pb";
+}
+
+// Files beside a profile that say something about it or about what somebody meant.
+bool IsTelling(std::string_view name) {
+  for (std::string_view part : {".cached_tools.json", "cache_version.txt", "summary.json"}) {
+    if (name == part || (part == "summary.json" && name.ends_with(".summary.json"))) return true;
+  }
+  for (std::string_view end :
+       {".tmp", ".spool", ".hlo_proto.pb", ".op_stats_v2.pb", ".op_stats.pb", ".SSTABLE", ".smart_suggestion.pb",
+        ".dcn_collective_stats.pb", ".trace.json", ".trace.json.gz", ".trace", ".tracetable", ".overview_page.pb",
+        ".input_pipeline.pb", ".tensorflow_stats.pb", ".kernel_stats.pb", ".memory_profile.json.gz"}) {
+    if (name.ends_with(end)) return true;
+  }
+  // `host.xplane.pb.gz`, `HOST.XPLANE.PB`, `host.xplane.pb (1)`.
+  return LowerCase(name).find("xplane") != std::string::npos;
+}
+
+class Walk {
+ public:
+  Walk(const std::string& logdir, const ScanLimits& limits) : limits_(limits) { scan_.logdir = logdir; }
+
+  LogdirScan Take() {
+    ScopedFd root(open(scan_.logdir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK));
+    if (!root.valid()) {
+      scan_.error = errno;
+      if (scan_.error == ENOENT) Siblings();
+      return std::move(scan_);
+    }
+    ScannedDirectory top;
+    scan_.directories.push_back(std::move(top));
+    Directory(root.Release(), 0);
+    return std::move(scan_);
+  }
+
+ private:
+  struct Identity {
+    dev_t device;
+    ino_t inode;
+    bool operator==(const Identity&) const = default;
+  };
+
+  void Siblings() {
+    const size_t slash = scan_.logdir.rfind('/');
+    DIR* listing = opendir(slash == 0 ? "/" : scan_.logdir.substr(0, slash).c_str());
+    if (listing == nullptr) return;
+    while (const dirent* entry = readdir(listing)) {
+      if (scan_.siblings.size() >= kMaxSiblings) break;
+      if (entry->d_type == DT_DIR && entry->d_name[0] != '.') scan_.siblings.emplace_back(entry->d_name);
+    }
+    closedir(listing);
+    std::sort(scan_.siblings.begin(), scan_.siblings.end());
+  }
+
+  // Depth first; holds a descriptor per level, so the depth is what bounds them.
+  void Directory(int fd, int index) {
+    struct stat info = {};
+    if (fstat(fd, &info) != 0) {
+      scan_.directories[index].error = errno;
+      close(fd);
+      return;
+    }
+    const Identity self{info.st_dev, info.st_ino};
+    if (std::find(above_.begin(), above_.end(), self) != above_.end()) {
+      ++scan_.link_loops;
+      const int parent = scan_.directories[index].parent;
+      scan_.directories.pop_back();
+      scan_.directories[parent].children.pop_back();
+      close(fd);
+      return;
+    }
+    {
+      ScannedDirectory& directory = scan_.directories[index];
+      directory.mtime_ns = info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
+      directory.device = info.st_dev;
+      directory.inode = info.st_ino;
+      directory.writable = faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) == 0;
+      if (directory.path.starts_with(".tbprof/staging/")) directory.locked = IsLocked(fd, directory.mtime_ns);
+    }
+    DIR* listing = fdopendir(fd);
+    if (listing == nullptr) {
+      scan_.directories[index].error = errno;
+      close(fd);
+      return;
+    }
+    above_.push_back(self);
+    std::vector<std::pair<std::string, bool>> inner;  // name, is a link
+    while (true) {
+      errno = 0;
+      const dirent* entry = readdir(listing);
+      if (entry == nullptr) {
+        if (errno != 0) scan_.directories[index].error = errno;
+        break;
+      }
+      const std::string_view name = entry->d_name;
+      if (name == "." || name == "..") continue;
+      if (++scan_.entries > limits_.entries) {
+        scan_.entries_cut = true;
+        break;
+      }
+      ++scan_.directories[index].entries;
+      Entry(dirfd(listing), *entry, index, &inner);
+    }
+    std::sort(inner.begin(), inner.end());
+    for (const auto& [name, is_link] : inner) {
+      if (scan_.entries_cut) break;
+      if (scan_.directories[index].depth + 1 > limits_.depth) {
+        scan_.depth_cut = true;
+        break;
+      }
+      ScannedDirectory child;
+      const ScannedDirectory& parent = scan_.directories[index];
+      child.path = parent.path.empty() ? name : StrCat(parent.path, "/", name);
+      child.parent = index;
+      child.depth = parent.depth + 1;
+      child.is_link = is_link;
+      child.through_link = parent.through_link || parent.is_link;
+      const int number = static_cast<int>(scan_.directories.size());
+      const int child_fd = openat(dirfd(listing), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
+      if (child_fd < 0) child.error = errno;
+      scan_.directories.push_back(std::move(child));
+      scan_.directories[index].children.push_back(number);
+      if (child_fd >= 0) Directory(child_fd, number);
+    }
+    above_.pop_back();
+    closedir(listing);
+  }
+
+  // Who makes a spool or a staging directory locks it at once. Asking takes the lock for a moment, so what is being
+  // made in this moment is not asked.
+  static bool IsLocked(int fd, int64_t mtime_ns) {
+    timespec now = {};
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (mtime_ns / 1'000'000'000 + 2 > now.tv_sec) return true;
+    if (flock(fd, LOCK_SH | LOCK_NB) != 0) return errno == EWOULDBLOCK;
+    flock(fd, LOCK_UN);
+    return false;
+  }
+
+  void Entry(int at, const dirent& entry, int index, std::vector<std::pair<std::string, bool>>* inner) {
+    const std::string name = entry.d_name;
+    unsigned char type = entry.d_type;
+    const bool is_profile = IsProfileName(name);
+    const bool is_events = name.find("tfevents") != std::string::npos;
+    struct stat info = {};
+    int error = 0;
+    bool is_link = type == DT_LNK;
+    const bool interesting = is_profile || is_events || IsTelling(name);
+    if (type == DT_UNKNOWN || type == DT_LNK || (interesting && type != DT_DIR)) {
+      if (type == DT_UNKNOWN) {
+        if (fstatat(at, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) is_link = S_ISLNK(info.st_mode);
+      }
+      if (fstatat(at, name.c_str(), &info, 0) != 0) error = errno;
+      type = error != 0 ? DT_UNKNOWN : S_ISDIR(info.st_mode) ? DT_DIR : S_ISREG(info.st_mode) ? DT_REG : DT_FIFO;
+    }
+    if (type == DT_DIR) inner->emplace_back(name, is_link);
+    if (!interesting || (type == DT_DIR && !is_profile)) return;
+    ScannedFile file;
+    file.name = name;
+    file.size = static_cast<uint64_t>(info.st_size);
+    file.mtime_ns = info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
+    file.regular = type == DT_REG;
+    file.error = error;
+    ScannedDirectory& directory = scan_.directories[index];
+    if (is_profile) {
+      ScannedProfile profile;
+      static_cast<ScannedFile&>(profile) = file;
+      // Only what TensorBoard would open; the format riegeli is told by its name alone.
+      if (profile.regular && name.ends_with(".xplane.pb")) {
+        ScopedFd fd = Open(at, &profile);
+        if (fd.valid()) {
+          profile.facts = SkimXspace(fd.get(), profile.size);
+          profile.skimmed = true;
+        }
+      }
+      directory.profiles.push_back(std::move(profile));
+    } else if (is_events) {
+      ScannedEvents events;
+      static_cast<ScannedFile&>(events) = file;
+      if (events.regular) {
+        ScopedFd fd = Open(at, &events);
+        if (fd.valid()) {
+          EventFileLimits limits = limits_.events;
+          if (scan_.event_bytes_read > limits_.event_bytes) limits.whole = limits.part = 256 << 10;
+          events.facts = ReadEventFile(fd.get(), events.size, limits);
+          scan_.event_bytes_read += events.facts.bytes_read;
+          events.error = events.facts.error;
+        }
+      }
+      directory.events.push_back(std::move(events));
+    } else if (directory.others.size() < kMaxOthers) {
+      const bool is_text = name == ".cached_tools.json" || name.ends_with("summary.json");
+      const bool is_spool = directory.path == ".tbprof" && name.ends_with(".spool");
+      if (file.regular && (is_text || is_spool)) {
+        ScopedFd fd = Open(at, &file);
+        if (fd.valid() && is_text && file.size <= kMaxTextBytes && text_bytes_ <= kMaxAllTextBytes) {
+          file.text = ReadText(fd.get(), file.size);
+          text_bytes_ += file.text.size();
+        }
+        if (fd.valid() && is_spool) file.locked = IsLocked(fd.get(), file.mtime_ns);
+      }
+      directory.others.push_back(std::move(file));
+    }
+  }
+
+  // Opened without waiting for a pipe's other end; looked at again, because the name may be another file by then.
+  static ScopedFd Open(int at, ScannedFile* file) {
+    ScopedFd fd(openat(at, file->name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    struct stat info = {};
+    if (!fd.valid() || fstat(fd.get(), &info) != 0) {
+      file->error = errno;
+      return ScopedFd();
+    }
+    file->regular = S_ISREG(info.st_mode);
+    if (!file->regular) return ScopedFd();
+    file->size = static_cast<uint64_t>(info.st_size);
+    file->mtime_ns = info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
+    return fd;
+  }
+
+  static std::string ReadText(int fd, uint64_t size) {
+    FileWindow file(fd, size);
+    std::string text;
+    while (text.size() < size) {
+      const std::string_view piece = file.Read(text.size(), static_cast<size_t>(size) - text.size());
+      if (piece.empty()) break;
+      text += piece;
+    }
+    return text;
+  }
+
+  ScanLimits limits_;
+  LogdirScan scan_;
+  uint64_t text_bytes_ = 0;
+  std::vector<Identity> above_;
+};
+
+}  // namespace
+
+LogdirScan ScanLogdir(const std::string& logdir, const ScanLimits& limits) { return Walk(logdir, limits).Take(); }
+
+}  // namespace tbprof

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What lies in a log directory, as far as TensorBoard would look at it: a bounded walk, and the facts of each profile
+// and events file. Nothing is judged here (launcher/logdir_check.h does) and nothing is changed.
+//
+// Process: launcher, for `tbprof check`. Names and contents are taken as hostile.
+#ifndef TBPROF_LAUNCHER_LOGDIR_SCAN_H_
+#define TBPROF_LAUNCHER_LOGDIR_SCAN_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "writer/event_file.h"
+#include "writer/xspace_skim.h"
+
+namespace tbprof {
+
+struct ScanLimits {
+  size_t entries = 500'000;
+  size_t depth = 64;
+  uint64_t event_bytes = uint64_t{512} << 20;  // of all events files; then only the borders of each are read
+  EventFileLimits events;
+};
+
+struct ScannedFile {
+  std::string name;
+  uint64_t size = 0;
+  int64_t mtime_ns = 0;
+  bool regular = false;
+  int error = 0;        // errno where it could not be looked at or opened
+  bool locked = false;  // a spool: somebody works on it
+  std::string text;     // of summary.json and .cached_tools.json
+};
+
+// `*.xplane.pb` or `*.xplane.riegeli`.
+struct ScannedProfile : ScannedFile {
+  bool skimmed = false;
+  XspaceFacts facts;
+};
+
+struct ScannedEvents : ScannedFile {
+  EventFileFacts facts;
+};
+
+struct ScannedDirectory {
+  std::string path;  // below the logdir, "" for itself
+  int parent = -1;
+  size_t depth = 0;
+  bool is_link = false;       // the entry itself is a symbolic link
+  bool through_link = false;  // a directory above it is
+  int error = 0;              // errno where it could not be listed
+  bool writable = false;
+  int64_t mtime_ns = 0;
+  uint64_t device = 0, inode = 0;  // two paths of one directory have the same
+  size_t entries = 0;
+
+  // In the order of the directory, which decides the file that xprof derives its tools from.
+  std::vector<ScannedProfile> profiles;
+  std::vector<ScannedEvents> events;
+  // Files that tell something: caches, leftovers, other formats, summary.json, misspelt profiles.
+  std::vector<ScannedFile> others;
+  std::vector<int> children;  // indices of directories
+  bool locked = false;        // in .tbprof/staging: somebody works on it
+
+  std::string_view name() const {
+    const size_t slash = path.rfind('/');
+    return slash == std::string::npos ? std::string_view(path) : std::string_view(path).substr(slash + 1);
+  }
+};
+
+struct LogdirScan {
+  std::string logdir;                         // absolute
+  int error = 0;                              // errno of opening it; ENOTDIR for a file
+  std::vector<std::string> siblings;          // of a logdir that is missing: the directories beside it
+  std::vector<ScannedDirectory> directories;  // parents before children; [0] is the logdir
+
+  size_t entries = 0;
+  bool entries_cut = false;  // more than ScanLimits::entries
+  bool depth_cut = false;
+  size_t link_loops = 0;
+  uint64_t event_bytes_read = 0;
+};
+
+// `logdir`: absolute and normalised but for links.
+LogdirScan ScanLogdir(const std::string& logdir, const ScanLimits& limits);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_LOGDIR_SCAN_H_

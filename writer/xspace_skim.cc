@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/xspace_skim.h"
+
+#include <algorithm>
+
+#include "writer/file_window.h"
+#include "writer/text.h"
+
+namespace tbprof {
+namespace {
+
+// A file of nothing but empty fields would otherwise be looked at two bytes at a time.
+constexpr uint64_t kMaxFields = 1 << 20;
+constexpr size_t kMaxTexts = 16;
+constexpr size_t kMaxTextBytes = 1024;
+constexpr size_t kMaxNameBytes = 256;
+
+struct Field {
+  uint32_t number = 0;
+  int type = 0;
+  uint64_t begin = 0;  // type 2: where its bytes are in the file
+  uint64_t end = 0;    // behind the field
+};
+
+class Skim {
+ public:
+  Skim(int fd, uint64_t size) : file_(fd, size) {}
+
+  XspaceFacts Read() {
+    uint64_t at = 0;
+    Field field;
+    while (!stopped_ && Next(&at, file_.size(), &field)) {
+      if (field.type != 2) continue;
+      if (field.number == 1) Plane(field);
+      if (field.number == 2) Text(field, &facts_.errors, &facts_.error_count);
+      if (field.number == 3) Text(field, &facts_.warnings, &facts_.warning_count);
+      uint64_t hostnames = 0;
+      if (field.number == 4) Text(field, &facts_.hostnames, &hostnames);
+    }
+    facts_.error = file_.error();
+    facts_.parsed = facts_.cause.empty() && facts_.error == 0;
+    return std::move(facts_);
+  }
+
+ private:
+  // The field at `at` of a message that ends at `end`; false at its end or when there is no going on.
+  bool Next(uint64_t* at, uint64_t end, Field* field) {
+    if (stopped_ || *at >= end) return false;
+    if (++fields_ > kMaxFields) {
+      facts_.cut = stopped_ = true;
+      return false;
+    }
+    const std::string_view bytes = file_.Read(*at, static_cast<size_t>(std::min<uint64_t>(end - *at, 20)));
+    size_t used = 0;
+    uint64_t tag, value = 0;
+    if (!FieldReader::Varint(bytes, &used, &tag) || tag >> 3 == 0 || tag >> 3 > 0x1FFFFFFF) {
+      return Stop(*at, end, bytes.size() < 10);
+    }
+    field->number = static_cast<uint32_t>(tag >> 3);
+    field->type = static_cast<int>(tag & 7);
+    uint64_t length = 0;
+    switch (field->type) {
+      case 0:
+        if (!FieldReader::Varint(bytes, &used, &value)) return Stop(*at, end, used >= bytes.size());
+        break;
+      case 1:
+        length = 8;
+        break;
+      case 5:
+        length = 4;
+        break;
+      case 2:
+        if (!FieldReader::Varint(bytes, &used, &length)) return Stop(*at, end, used >= bytes.size());
+        break;
+      default:
+        return Stop(*at, end, false);
+    }
+    field->begin = *at + used;
+    if (length > end - field->begin) return Stop(*at, end, true);
+    field->end = field->begin + length;
+    *at = field->end;
+    return true;
+  }
+
+  bool Stop(uint64_t at, uint64_t end, bool short_of_bytes) {
+    if (stopped_) return false;
+    stopped_ = true;
+    facts_.truncated = short_of_bytes && end == file_.size();
+    facts_.cause = facts_.truncated ? StrCat("it ends in the middle of a field that begins at byte ", at)
+                                    : StrCat("byte ", at, " begins no field of a profile");
+    return false;
+  }
+
+  std::string Bytes(const Field& field, size_t limit) {
+    return std::string(
+        file_.Read(field.begin, static_cast<size_t>(std::min<uint64_t>(field.end - field.begin, limit))));
+  }
+
+  void Text(const Field& field, std::vector<std::string>* texts, uint64_t* count) {
+    ++*count;
+    if (texts->size() < kMaxTexts) texts->push_back(Bytes(field, kMaxTextBytes));
+  }
+
+  void Plane(const Field& plane) {
+    ++facts_.planes;
+    std::string name;
+    bool hlo = false, megascale = false, counters = false;
+    uint64_t at = plane.begin;
+    Field field;
+    while (Next(&at, plane.end, &field)) {
+      if (field.type != 2) continue;
+      switch (field.number) {
+        case 2:
+          name = Bytes(field, kMaxNameBytes);
+          break;
+        case 3:
+          ++facts_.lines;
+          if (!facts_.has_events) facts_.has_events = HoldsField(field, 4);
+          break;
+        case 4:
+          megascale = megascale || MetadataName(field).starts_with("MegaScale:");
+          break;
+        case 5: {
+          const std::string stat = MetadataName(field);
+          hlo = hlo || stat == "Hlo Proto";
+          counters = counters || stat == "counter_value";
+          break;
+        }
+        default:
+          break;
+      }
+    }
+    facts_.has_gpu = facts_.has_gpu || name.starts_with("/device:GPU:");
+    facts_.has_hlo = facts_.has_hlo || (hlo && name == "/host:metadata");
+    facts_.has_megascale = facts_.has_megascale || (megascale && name == "/host:CPU");
+    facts_.has_counters = facts_.has_counters || (counters && name.starts_with("/device:TPU:"));
+  }
+
+  bool HoldsField(const Field& message, uint32_t number) {
+    uint64_t at = message.begin;
+    Field field;
+    while (Next(&at, message.end, &field)) {
+      if (field.number == number) return true;
+    }
+    return false;
+  }
+
+  // An entry of event_metadata or stat_metadata: {key, value {id, name, ...}}.
+  std::string MetadataName(const Field& entry) {
+    uint64_t at = entry.begin;
+    Field field;
+    while (Next(&at, entry.end, &field)) {
+      if (field.number != 2 || field.type != 2) continue;
+      uint64_t inner = field.begin;
+      Field part;
+      while (Next(&inner, field.end, &part)) {
+        if (part.number == 2 && part.type == 2) return Bytes(part, kMaxNameBytes);
+      }
+    }
+    return "";
+  }
+
+  FileWindow file_;
+  XspaceFacts facts_;
+  uint64_t fields_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+XspaceFacts SkimXspace(int fd, uint64_t size) { return Skim(fd, size).Read(); }
+
+}  // namespace tbprof
