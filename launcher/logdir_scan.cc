@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <ctime>
 
 #include "launcher/scoped.h"
@@ -157,7 +158,7 @@ class Walk {
   static bool IsLocked(int fd, int64_t mtime_ns) {
     timespec now = {};
     clock_gettime(CLOCK_REALTIME, &now);
-    if (mtime_ns / 1'000'000'000 + 2 > now.tv_sec) return true;
+    if (std::abs(now.tv_sec - mtime_ns / 1'000'000'000) < 2) return true;
     if (flock(fd, LOCK_SH | LOCK_NB) != 0) return errno == EWOULDBLOCK;
     flock(fd, LOCK_UN);
     return false;

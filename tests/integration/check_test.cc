@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `tbprof check` as a command: where its words go, how it ends, what it takes, and that it changes nothing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tests/integration/harness.h"
+#include "writer/text.h"
+
+namespace tbprof::integration {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+void MakeRun(const std::string& logdir, std::string_view place, std::string_view content) {
+  std::filesystem::create_directories(StrCat(logdir, "/", place));
+  WriteFile(StrCat(logdir, "/", place, "/h.xplane.pb"), content);
+}
+
+// A plane with one line and one event.
+constexpr std::string_view kProfile("\x0a\x0a\x12\x02/h\x1a\x04\x22\x02\x08\x01");
+
+TEST(Check, ReportsOnStandardOutputAndEndsByItsResult) {
+  const TemporaryDirectory directory;
+  MakeRun(directory.path(), "plugins/profile/run", kProfile);
+  RunResult result = RunTbprof({"check", directory.path()});
+  EXPECT_EQ(result.code(), 0);
+  EXPECT_THAT(result.out, HasSubstr("  run  hosts: h  tools: framework_op_stats"));
+  EXPECT_THAT(result.said, IsEmpty());
+
+  MakeRun(directory.path(), "plugins/profile/bad", "");
+  result = RunTbprof({"check", directory.path()});
+  EXPECT_EQ(result.code(), 2);
+  EXPECT_THAT(result.out, HasSubstr("FAIL  plugins/profile/bad/h.xplane.pb: is empty"));
+
+  result = RunTbprof({"check", "--json", directory.path()});
+  EXPECT_EQ(result.code(), 2);
+  const nlohmann::json json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json["schema"], 1);
+  EXPECT_EQ(json["exit_status"], 2);
+  EXPECT_EQ(json["findings"][0]["id"], "profile-empty");
+}
+
+TEST(Check, TakesTheLogdirFromTheUsualPlaces) {
+  const TemporaryDirectory directory;
+  MakeRun(directory.path(), "logs/plugins/profile/run", kProfile);
+  EXPECT_EQ(RunTbprof({"check", "--logdir", directory / "logs"}).code(), 0);
+  RunOptions options;
+  options.environment = {{"TBPROF_LOGDIR", directory / "logs"}};
+  EXPECT_EQ(RunTbprof({"check"}, options).code(), 0);
+  options.environment.clear();
+  options.directory = directory.path();
+  EXPECT_EQ(RunTbprof({"check", "logs/../logs//"}, options).code(), 0);
+  const RunResult missing = RunTbprof({"check"}, options);  // ./tbprof-logs
+  EXPECT_EQ(missing.code(), 2);
+  EXPECT_THAT(missing.out, HasSubstr("/tbprof-logs"));
+}
+
+TEST(Check, WrongUsageIs125OnStandardError) {
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"check", "/tmp", "/var"}, {"check", ""}, {"check", "gs://bucket/logs"}, {"check", "--keep-spool"}}) {
+    const RunResult result = RunTbprof(words);
+    EXPECT_EQ(result.code(), 125);
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(result.said.size(), 1u);
+  }
+}
+
+TEST(Check, WhatTbprofWritesPassesAndIsLeftAsItIs) {
+  const RunResult run = RunUnderTbprof({"/bin/sh", "-c", "sleep 0.01 | cat"});
+  ASSERT_EQ(run.code(), 0) << run.AllSaid();
+  const auto state = [&] {
+    std::string text;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(run.logdir)) {
+      struct stat info;
+      EXPECT_EQ(lstat(entry.path().c_str(), &info), 0);
+      StrAppend(&text, entry.path().string(), " ", info.st_size, " ", info.st_mtim.tv_sec, " ", info.st_mtim.tv_nsec,
+                "\n");
+    }
+    return text;
+  };
+  const std::string before = state();
+  const RunResult result = RunTbprof({"check", run.logdir});
+  EXPECT_EQ(result.code(), 0) << result.out;
+  EXPECT_EQ(state(), before);
+  EXPECT_THAT(result.out, HasSubstr(std::filesystem::path(run.run_directories.at(0)).filename().string()));
+}
+
+// Root may do everything, so it looks as another user.
+TEST(Check, RightsAreThoseOfTheUser) {
+  RunOptions options;
+  if (geteuid() == 0) options.launcher = {"/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"};
+  const TemporaryDirectory directory;
+  ASSERT_EQ(chmod(directory.path().c_str(), 0755), 0);
+  options.directory = directory.path();
+  options.environment = {{"HOME", directory.path()}};
+  // The build directory need not be open to that user.
+  const std::string program = directory / "tbprof";
+  std::filesystem::copy_file(Tbprof(), program);
+  const std::string logs = directory / "logs";
+  MakeRun(logs, "plugins/profile/run", kProfile);
+  const std::string run = logs + "/plugins/profile/run";
+  for (const std::string& path : {logs, logs + "/plugins", logs + "/plugins/profile"}) chmod(path.c_str(), 0755);
+  ASSERT_EQ(chmod(run.c_str(), 0555), 0);
+  const auto check = [&] {
+    std::vector<std::string> command = options.launcher;
+    RunOptions bare = options;
+    bare.launcher.clear();
+    command.insert(command.end(), {program, "check", logs});
+    return RunBare(command, bare);
+  };
+  RunResult result = check();
+  EXPECT_EQ(result.code(), 2) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr(StrCat("lists no tool; fix: chmod a+rwx ", run)));
+  // tbprof leaves this file; then only the trace viewer is lost.
+  ASSERT_EQ(chmod(run.c_str(), 0755), 0);
+  WriteFile(run + "/NO_MODULE.hlo_proto.pb", "");
+  ASSERT_EQ(chmod(run.c_str(), 0555), 0);
+  result = check();
+  EXPECT_EQ(result.code(), 1) << result.out;
+  EXPECT_THAT(result.out, HasSubstr("WARN  plugins/profile/run: is not writable"));
+  ASSERT_EQ(chmod((run + "/h.xplane.pb").c_str(), 0), 0);
+  result = check();
+  EXPECT_THAT(result.out, HasSubstr("FAIL  plugins/profile/run/h.xplane.pb: cannot be read: Permission denied"));
+  ASSERT_EQ(chmod(run.c_str(), 0), 0);
+  result = check();
+  EXPECT_THAT(result.out, HasSubstr("FAIL  plugins/profile/run: cannot be listed: Permission denied"));
+  ASSERT_EQ(chmod(run.c_str(), 0755), 0);
+}
+
+}  // namespace
+}  // namespace tbprof::integration

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/logdir_check.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "launcher/text.h"
+#include "tests/unit/writer/event_maker.h"
+
+namespace tbprof {
+namespace {
+
+using namespace event_maker;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kNow = 1'800'000'000 * kSecond;  // files are made old by then, or fresh by Touch
+constexpr int64_t kOld = kNow - 3600 * kSecond;
+
+class LogdirCheck : public testing::Test {
+ protected:
+  LogdirCheck() {
+    char name[] = "/tmp/logdir_check.XXXXXX";
+    root_ = std::filesystem::canonical(mkdtemp(name)).string();
+    logdir_ = root_ + "/logs";
+    std::filesystem::create_directory(logdir_);
+  }
+  ~LogdirCheck() override { std::filesystem::remove_all(root_); }
+
+  void Put(const std::string& path, const std::string& content = "", int64_t mtime_ns = kOld) {
+    const std::string whole = logdir_ + "/" + path;
+    std::filesystem::create_directories(std::filesystem::path(whole).parent_path());
+    std::ofstream(whole, std::ios::binary) << content;
+    Touch(path, mtime_ns);
+  }
+  void Touch(const std::string& path, int64_t mtime_ns) {
+    const timespec time = {mtime_ns / kSecond, mtime_ns % kSecond};
+    const timespec times[2] = {time, time};
+    ASSERT_EQ(utimensat(AT_FDCWD, (logdir_ + "/" + path).c_str(), times, 0), 0);
+  }
+  // A run of the root with one host.
+  void PutRun(const std::string& profile = Profile()) { Put(kRun + "/h.xplane.pb", profile); }
+
+  LogdirReport Check(const std::string& below = "", const ScanLimits& limits = {}) {
+    return CheckLogdir(ScanLogdir(logdir_ + below, limits), kNow);
+  }
+  // `level id where`, all of them.
+  static std::vector<std::string> Lines(const LogdirReport& report) {
+    std::vector<std::string> lines;
+    for (const Finding& finding : report.findings) {
+      const char* level = finding.level == FindingLevel::kProblem   ? "fail"
+                          : finding.level == FindingLevel::kWarning ? "warn"
+                                                                    : "note";
+      lines.push_back(StrCat(level, " ", finding.id, " ", finding.where));
+    }
+    return lines;
+  }
+  static Finding Only(const LogdirReport& report, std::string_view id) {
+    std::vector<Finding> found;
+    for (const Finding& finding : report.findings) {
+      if (finding.id == id) found.push_back(finding);
+    }
+    EXPECT_EQ(found.size(), 1u) << id << " in\n" << ReportText(report);
+    return found.empty() ? Finding() : found[0];
+  }
+
+  const std::string kRun = "plugins/profile/run";
+  const std::string kEvents = "events.out.tfevents.1000.host.1.0";
+  std::string root_, logdir_;
+};
+
+TEST_F(LogdirCheck, AGoodOneHasNoFinding) {
+  PutRun();
+  Put("events.out.tfevents.1000.host.profile-empty", Version());
+  Put("train/" + kEvents, Version() + Scalar("loss", 1, 10) + Scalar("loss", 2, 11));
+  const LogdirReport report = Check();
+  EXPECT_THAT(Lines(report), IsEmpty()) << ReportText(report);
+  EXPECT_EQ(report.ExitStatus(), 0);
+  ASSERT_EQ(report.profile_runs.size(), 1u);
+  EXPECT_EQ(report.profile_runs[0].name, "run");
+  EXPECT_THAT(report.profile_runs[0].hosts, ElementsAre("h"));
+  EXPECT_EQ(report.profile_runs[0].tools.size(), 8u);
+  EXPECT_TRUE(report.profile_runs[0].shown_old);
+  ASSERT_EQ(report.events_runs.size(), 2u);
+  EXPECT_EQ(report.events_runs[1].values, 2u);
+  EXPECT_THAT(ReportText(report), HasSubstr("PASS"));
+}
+
+TEST_F(LogdirCheck, TheLogdirItself) {
+  EXPECT_THAT(Lines(Check()), ElementsAre("fail logdir-empty ."));
+  EXPECT_THAT(Lines(Check("x")), ElementsAre("fail logdir-missing ."));
+  EXPECT_THAT(Only(Check("x"), "logdir-missing").fix, "tensorboard --logdir " + logdir_);  // the near name
+  PutRun();
+  EXPECT_THAT(Lines(Check("/" + kRun + "/h.xplane.pb")), ElementsAre("fail logdir-not-directory ."));
+  EXPECT_EQ(Only(Check("/" + kRun + "/h.xplane.pb"), "logdir-not-directory").fix, "tensorboard --logdir " + logdir_);
+  for (const std::string level : {"/plugins", "/plugins/profile", "/plugins/profile/run"}) {
+    const LogdirReport report = Check(level);
+    EXPECT_EQ(report.ExitStatus(), 2) << level;
+    EXPECT_EQ(Only(report, "logdir-too-deep").fix, "tensorboard --logdir " + logdir_) << level;
+  }
+  EXPECT_TRUE(Check("/plugins").plugin_fails);
+}
+
+TEST_F(LogdirCheck, TooHighIsANoteWithTheWayDown) {
+  Put("job/a/" + kRun + "/h.xplane.pb", Profile());
+  const Finding finding = Only(Check(), "logdir-too-high");
+  EXPECT_EQ(finding.level, FindingLevel::kNote);
+  EXPECT_EQ(finding.fix, "tensorboard --logdir " + logdir_ + "/job/a");
+  Put("other/" + kEvents, Version() + Scalar("a", 1));
+  for (const std::string& line : Lines(Check())) EXPECT_THAT(line, testing::Not(HasSubstr("too-high")));
+}
+
+TEST_F(LogdirCheck, MisspeltPlaces) {
+  for (const std::string place : {"plugin/profile", "plugins/profiles", "Plugins/Profile", "PLUGINS/profile"}) {
+    std::filesystem::remove_all(logdir_);
+    Put(place + "/run/h.xplane.pb", Profile());
+    const LogdirReport report = Check();
+    EXPECT_EQ(Only(report, "profile-misspelt").where, place);
+    EXPECT_EQ(report.ExitStatus(), 2);
+    ASSERT_EQ(system(Only(report, "profile-misspelt").fix.c_str()), 0);
+    EXPECT_EQ(Check().ExitStatus(), 0) << place;
+  }
+}
+
+TEST_F(LogdirCheck, AFixQuotesWhatAShellWouldTouch) {
+  Put("a b'c\n/plugin/profile/run/h.xplane.pb", Profile());
+  Put("$(touch pwned)/plugin/profile/run/h.xplane.pb", Profile());
+  const LogdirReport report = Check();
+  size_t fixed = 0;
+  for (const Finding& finding : report.findings) {
+    if (finding.id != "profile-misspelt") continue;
+    std::ofstream(root_ + "/fix.sh") << finding.fix;
+    ASSERT_EQ(system(StrCat("cd ", root_, " && bash fix.sh").c_str()), 0) << finding.fix;
+    ++fixed;
+  }
+  EXPECT_EQ(fixed, 2u);
+  EXPECT_FALSE(std::filesystem::exists(root_ + "/pwned"));
+  EXPECT_EQ(Check().ExitStatus(), 0) << ReportText(Check());
+  // One finding is one line, whatever the names hold.
+  const std::string text = ReportText(report);
+  EXPECT_EQ(text.find("c\n/"), std::string::npos);
+}
+
+TEST_F(LogdirCheck, BrokenProfiles) {
+  Put("plugins/profile/a/h.xplane.pb", "");
+  Put("plugins/profile/b/h.xplane.pb", Profile().substr(0, 10));
+  Put("plugins/profile/c/h.xplane.pb", "<html>not found</html>");
+  Put("plugins/profile/d/h.xplane.pb", Plane("/host:CPU"));
+  Put("plugins/profile/e/xplane.pb", Profile());
+  Put("plugins/profile/f/H.XPLANE.PB", Profile());
+  Put("plugins/profile/g/h.xplane.pb.gz", Profile());
+  Put("plugins/profile/h/h.trace.json.gz", "old");
+  std::filesystem::create_directory(logdir_ + "/plugins/profile/i");
+  Put("plugins/profile/j/a,b.xplane.pb", Profile());
+  EXPECT_THAT(
+      Lines(Check()),
+      testing::UnorderedElementsAre(
+          "fail profile-empty plugins/profile/a/h.xplane.pb", "fail profile-truncated plugins/profile/b/h.xplane.pb",
+          "fail profile-unparsable plugins/profile/c/h.xplane.pb",
+          "warn profile-no-events plugins/profile/d/h.xplane.pb", "fail profile-name plugins/profile/e/xplane.pb",
+          "fail profile-name plugins/profile/f/H.XPLANE.PB", "fail profile-name plugins/profile/g/h.xplane.pb.gz",
+          "fail run-without-profile plugins/profile/h", "fail run-without-profile plugins/profile/i",
+          "warn host-name plugins/profile/j/a,b.xplane.pb"));
+}
+
+TEST_F(LogdirCheck, LargeProfilesByTheirSize) {
+  PutRun();
+  // A plane with one line that is stepped over: sparse, so it costs nothing.
+  const std::string path = logdir_ + "/" + kRun + "/h.xplane.pb";
+  const uint64_t size = uint64_t{65} << 20;
+  const std::string line = "\x1a" + Varint(size);
+  const std::string head = "\x0a" + Varint(line.size() + size) + line + "\x22\x02\x08\x01";
+  std::ofstream(path, std::ios::binary) << head;
+  ASSERT_EQ(truncate(path.c_str(), static_cast<off_t>(head.size() - 4 + size)), 0);
+  EXPECT_THAT(Lines(Check()), ElementsAre("warn profile-large plugins/profile/run/h.xplane.pb"));
+}
+
+TEST_F(LogdirCheck, MessagesInAProfileAreRepeated) {
+  PutRun(Profile(Field(2, "no permission") + Field(3, "no steps")));
+  const LogdirReport report = Check();
+  EXPECT_EQ(Only(report, "profile-errors").what, "no permission");
+  EXPECT_EQ(Only(report, "profile-errors").level, FindingLevel::kWarning);
+  EXPECT_EQ(Only(report, "profile-warnings").what, "no steps");
+  EXPECT_EQ(Only(report, "profile-warnings").level, FindingLevel::kNote);
+}
+
+TEST_F(LogdirCheck, DropsOfTheSummary) {
+  PutRun();
+  Put(kRun + "/summary.json",
+      R"({"schema":1,"records":{"corrupt":0,"over_budget":7,"dropped":{"no free chunk":12,"other":0}}})");
+  const LogdirReport report = Check();
+  EXPECT_THAT(Only(report, "profile-drops").what, HasSubstr("12 records were lost: no free chunk"));
+  EXPECT_EQ(Only(report, "profile-budget").level, FindingLevel::kNote);
+  for (const std::string text :
+       {"{", "[]", "null", R"({"schema":1,"records":[]})", R"({"schema":1,"records":{"dropped":{"a":"b"}}})",
+        R"({"schema":1,"records":{"dropped":{"a":-1},"corrupt":{}}})"}) {
+    Put(kRun + "/summary.json", text);
+    EXPECT_EQ(Check().ExitStatus(), 0) << text;
+  }
+  Put(kRun + "/summary.json", std::string(500'000, '['));
+  EXPECT_EQ(Check().ExitStatus(), 0);
+}
+
+TEST_F(LogdirCheck, StaleCaches) {
+  PutRun();
+  Put(kRun + "/ALL_HOSTS.op_stats_v2.pb", "x", kOld + kSecond);
+  EXPECT_EQ(Check().ExitStatus(), 0);
+  Put(kRun + "/late.xplane.pb", Profile(), kOld + 2 * kSecond);
+  EXPECT_EQ(Only(Check(), "cache-stale").fix, "rm " + logdir_ + "/" + kRun + "/ALL_HOSTS.op_stats_v2.pb");
+  EXPECT_EQ(Check().ExitStatus(), 1);
+}
+
+TEST_F(LogdirCheck, WhatATbprofLeftBehind) {
+  PutRun();
+  Put(".tbprof/1.spool", "x", kOld);
+  Put(".tbprof/staging/r/h.xplane.pb.tmp", "x", kOld);
+  Touch(".tbprof/staging/r", kOld);
+  const LogdirReport left = Check();
+  EXPECT_EQ(Only(left, "spool").level, FindingLevel::kWarning);
+  EXPECT_THAT(Only(left, "spool").fix, HasSubstr("tbprof recover --logdir=" + logdir_));
+  EXPECT_EQ(Only(left, "staging").level, FindingLevel::kWarning);
+  const int spool = open((logdir_ + "/.tbprof/1.spool").c_str(), O_RDONLY | O_CLOEXEC);
+  const int staging = open((logdir_ + "/.tbprof/staging/r").c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(flock(spool, LOCK_EX), 0);
+  ASSERT_EQ(flock(staging, LOCK_EX), 0);
+  const LogdirReport at_work = Check();
+  EXPECT_EQ(Only(at_work, "spool").level, FindingLevel::kNote);
+  EXPECT_EQ(Only(at_work, "staging").level, FindingLevel::kNote);
+  EXPECT_EQ(at_work.ExitStatus(), 0);
+  close(spool);
+  close(staging);
+}
+
+TEST_F(LogdirCheck, TracesOfOthers) {
+  Put("host_1.1700.pt.trace.json", "{}");
+  EXPECT_EQ(Only(Check(), "foreign-trace").level, FindingLevel::kWarning);
+}
+
+TEST_F(LogdirCheck, EventsFilesThatHoldNothingYet) {
+  Put("a/" + kEvents, "", kNow - 10 * kSecond);
+  Put("b/" + kEvents, Version(), kNow - 10 * kSecond);
+  Put("c/" + kEvents, "");
+  Put("d/" + kEvents, Version());
+  Put("e/" + kEvents, Record(Event(1, 0, Field(4, "graph"))));
+  Put("f/events.out.tfevents.1000.host.profile-empty", Version());
+  const std::string name = "/" + kEvents;
+  EXPECT_THAT(Lines(Check()), testing::UnorderedElementsAre("note events-empty a" + name, "note events-empty b" + name,
+                                                            "warn events-empty c" + name, "warn events-empty d" + name,
+                                                            "warn events-no-summary e", "note no-profile ."));
+}
+
+TEST_F(LogdirCheck, CutAndBrokenEventsFiles) {
+  const std::string good = Version() + Scalar("a", 1) + Scalar("a", 2);
+  Put("alive/" + kEvents, good.substr(0, good.size() - 3), kNow - 5 * kSecond);
+  Put("dead/" + kEvents, good.substr(0, good.size() - 3));
+  std::string broken = good;
+  broken[Version().size() + 20] ^= 1;
+  Put("broken/" + kEvents, broken);
+  const LogdirReport report = Check();
+  EXPECT_THAT(Lines(report), testing::UnorderedElementsAre("note events-truncated alive/" + kEvents,
+                                                           "warn events-truncated dead/" + kEvents,
+                                                           "fail events-corrupt broken/" + kEvents));
+  EXPECT_THAT(Only(report, "events-corrupt").what, HasSubstr(StrCat("at byte ", Version().size())));
+}
+
+TEST_F(LogdirCheck, Steps) {
+  Put("one/" + kEvents,
+      Scalar("a", 0, 1) + Scalar("a", 0, 2) + Scalar("b", 7, 1) + Scalar("b", 7, 2) + Scalar("c", 0, 1));
+  Put("back/" + kEvents, Scalar("a", 1, 1) + Scalar("a", 5, 2) + Scalar("a", 2, 3));
+  // A restart that goes on, in a file of its own, and one that begins again.
+  Put("restart/" + kEvents, Scalar("a", 1, 1) + Scalar("a", 5, 2));
+  Put("restart/events.out.tfevents.2000.host.2.0", Scalar("a", 6, 3) + Scalar("a", 7, 4));
+  Put("again/" + kEvents, Scalar("a", 1, 1) + Scalar("a", 5, 2));
+  Put("again/events.out.tfevents.2000.host.2.0", Scalar("a", 1, 3) + Scalar("a", 7, 4));
+  const LogdirReport report = Check();
+  EXPECT_THAT(Lines(report), testing::UnorderedElementsAre("warn events-one-step one", "warn events-steps-back back",
+                                                           "warn events-steps-back again", "note no-profile ."));
+  EXPECT_THAT(Only(report, "events-one-step").what, HasSubstr("and 1 more tag likewise"));
+}
+
+TEST_F(LogdirCheck, SeveralWriters) {
+  Put("mixed/" + kEvents, Scalar("a", 1, 1) + Scalar("a", 5, 20));
+  Put("mixed/events.out.tfevents.1001.host.2.0", Scalar("a", 6, 10) + Scalar("a", 7, 30));
+  Put("apart/" + kEvents, Scalar("a", 1, 1) + Scalar("a", 5, 20));
+  Put("apart/events.out.tfevents.1001.host.2.0", Scalar("b", 1, 10) + Scalar("b", 7, 30));
+  const LogdirReport report = Check();
+  EXPECT_THAT(Lines(report), testing::UnorderedElementsAre("warn events-several-writers mixed",
+                                                           "note events-several-writers apart", "note no-profile ."));
+  EXPECT_THAT(report.findings[0].what, HasSubstr("2 writers (host.1, host.2)"));
+}
+
+TEST_F(LogdirCheck, Times) {
+  Put("future/" + kEvents, Scalar("a", 1, static_cast<double>(kNow / kSecond) + 90000));
+  Put("bad/" + kEvents, Scalar("a", 1, 1) + Scalar("a", 2, HUGE_VAL) + Scalar("a", 3, 1e300));
+  const LogdirReport report = Check();
+  EXPECT_THAT(Lines(report), testing::UnorderedElementsAre("warn events-future future/" + kEvents,
+                                                           "warn events-bad-time bad/" + kEvents,
+                                                           "warn events-future bad/" + kEvents, "note no-profile ."));
+}
+
+TEST_F(LogdirCheck, LinksAreFollowedOnceAndLoopsTold) {
+  PutRun();
+  std::filesystem::create_directory_symlink(logdir_, logdir_ + "/loop");
+  std::filesystem::create_directory_symlink("/nonexistent", logdir_ + "/dangling");
+  Put("real/" + kEvents, Scalar("a", 1));
+  std::filesystem::create_directory_symlink(logdir_ + "/real", logdir_ + "/link");
+  const LogdirReport report = Check();
+  EXPECT_THAT(Lines(report), ElementsAre("warn link-loop ."));
+  EXPECT_EQ(report.events_runs.size(), 2u);
+}
+
+TEST_F(LogdirCheck, TheWalkIsBounded) {
+  for (int i = 0; i < 300; ++i) Put(StrCat("file", i));
+  ScanLimits limits;
+  limits.entries = 100;
+  EXPECT_EQ(Only(Check("", limits), "scan-cut").level, FindingLevel::kWarning);
+  std::string deep = "d";
+  for (int i = 0; i < 30; ++i) deep += "/d";
+  Put(deep + "/" + kEvents, Scalar("a", 1));
+  limits = {};
+  limits.depth = 10;
+  EXPECT_EQ(Only(Check("", limits), "scan-cut").level, FindingLevel::kWarning);
+  EXPECT_EQ(Check().events_runs.size(), 1u);
+}
+
+TEST_F(LogdirCheck, SpecialFilesAreNotOpened) {
+  PutRun();
+  ASSERT_EQ(mkfifo((logdir_ + "/events.out.tfevents.fifo").c_str(), 0600), 0);
+  ASSERT_EQ(mkfifo((logdir_ + "/" + kRun + "/p.xplane.pb").c_str(), 0600), 0);
+  const LogdirReport report = Check();
+  EXPECT_EQ(Only(report, "events-unreadable").level, FindingLevel::kWarning);
+  EXPECT_EQ(Only(report, "profile-unreadable").level, FindingLevel::kProblem);
+}
+
+TEST_F(LogdirCheck, TheReportIsShortAndTheJsonIsWhole) {
+  for (int i = 0; i < 200; ++i) Put(StrCat("plugins/profile/run", i, "/h.xplane.pb"), "");
+  const LogdirReport report = Check();
+  const std::string text = ReportText(report);
+  EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 50);
+  EXPECT_THAT(text, HasSubstr("and 190 more of this kind (profile-empty; all of them: --json)"));
+  const nlohmann::json json = nlohmann::json::parse(ReportJson(report));
+  EXPECT_EQ(json["schema"], 1);
+  EXPECT_EQ(json["findings"].size(), 200u);
+  EXPECT_EQ(json["profile"]["runs"].size(), 200u);
+  EXPECT_EQ(json["result"], "fail");
+}
+
+}  // namespace
+}  // namespace tbprof
