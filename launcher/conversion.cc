@@ -19,6 +19,7 @@
 #include <set>
 
 #include "absl/time/clock.h"
+#include "launcher/preflight.h"
 #include "launcher/text.h"
 #include "writer/arguments.h"
 #include "writer/logdir.h"
@@ -142,6 +143,8 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   timeline_request.max_profile_size = request.max_profile_size;
   timeline_request.warnings = request.warnings;
   timeline_request.recovered = request.recovered;
+  const Environment environment = CurrentEnvironment();
+  timeline_request.examine = [&](const std::string& path) { return ExamineFile(path, environment); };
   const ProgressFunction progress = [](uint64_t done, uint64_t total) { Say({{"progress", {done, total}}}); };
   absl::StatusOr<Timeline> timeline = BuildTimeline(timeline_request, progress);
   if (!timeline.ok()) return timeline.status();

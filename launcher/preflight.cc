@@ -345,6 +345,33 @@ ResolvedCommand ResolveCommand(const std::string& name, const Environment& envir
   return refused;
 }
 
+ProgramFile ExamineFile(const std::string& path, const Environment& environment) {
+  std::string at = ResolveCommand(path, environment).path;
+  for (int depth = 0; depth <= kMaxInterpreters && !at.empty(); ++depth) {
+    const ElfFacts facts = ReadElf(at);
+    if (!facts.is_elf) {
+      const std::optional<Shebang> shebang = ReadShebang(at);
+      if (!shebang) return {};
+      at = shebang->interpreter;
+      continue;
+    }
+    ProgramFile file;
+    file.own_allocator = facts.defines_malloc;
+    const bool is_loader = IsGlibcLoader(facts.soname) && facts.interpreter.empty();
+    if (!facts.native) {
+      file.not_loaded = facts.elf_class == 32 ? "32-bit program" : "program for another machine";
+    } else if (facts.interpreter.empty() && !is_loader) {
+      file.not_loaded = "static program";
+    } else if (!is_loader && !IsGlibcLoader(BaseName(facts.interpreter))) {
+      file.not_loaded = BaseName(facts.interpreter).starts_with("ld-musl") ? "linked with musl" : "not a glibc program";
+    } else if (const std::string secure = SecureReason(at); !secure.empty()) {
+      file.not_loaded = StrCat(secure, ": the loader drops LD_PRELOAD");
+    }
+    return file;
+  }
+  return {};
+}
+
 Preflight CheckCommand(const std::vector<std::string>& command, const Environment& environment) {
   Preflight result;
   if (command.empty()) {

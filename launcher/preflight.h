@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "launcher/options.h"
+#include "writer/honesty.h"
 
 namespace tbprof {
 
@@ -42,6 +43,9 @@ struct Preflight {
 };
 
 Preflight CheckCommand(const std::vector<std::string>& command, const Environment& environment);
+
+// Of a program that was started in the target: why the library is not in it. `path` as it was given to exec.
+ProgramFile ExamineFile(const std::string& path, const Environment& environment);
 
 // The parts, for tests and `tbprof doctor`.
 

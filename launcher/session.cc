@@ -42,6 +42,7 @@ constexpr uint64_t kSlowAllocationNs = 100'000;
 constexpr uint64_t kKeepDeadNs = 10'000'000'000;
 constexpr size_t kKeepDead = 32;
 constexpr std::string_view kDeleted = " (deleted)";
+constexpr uint32_t kMaxInert = 10000;
 
 std::string FirstLine(const char* path) {
   std::ifstream file(path);
@@ -175,6 +176,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionConfig& co
   facts["wait_threshold_ns"] = config.wait_threshold_ns;
   facts["malloc_interval"] = config.malloc_interval;
   facts["max_profile_size"] = config.max_profile_size;
+  facts["only_command"] = config.only_command;
   facts["also"] = config.also;
   facts["start_unix_ns"] = first.realtime_ns;
   facts["start_ticks"] = first.ticks;
@@ -374,9 +376,14 @@ bool Session::ReceiveHello(int connection) {
       }
     }
   }
-  if (size < static_cast<ssize_t>(offsetof(Hello, segment_bytes)) || hello.magic != kHelloMagic ||
-      hello.nonce != nonce_)
+  if (size < static_cast<ssize_t>(offsetof(Hello, segment_bytes)) || hello.nonce != nonce_) return true;
+  if (hello.magic == kInertMagic && size == static_cast<ssize_t>(sizeof(InertNotice))) {
+    InertNotice notice;
+    memcpy(&notice, &hello, sizeof(notice));
+    TakeInert(notice, peer.pid);
     return true;
+  }
+  if (hello.magic != kHelloMagic) return true;
   if (hello.abi != kAbiVersion) {
     Note(absl::StrCat("process ", peer.pid, " is not recorded: its library has ABI ", hello.abi, ", this tbprof ",
                       kAbiVersion, " (upgraded while it ran?)"));
@@ -431,6 +438,24 @@ bool Session::ReceiveHello(int connection) {
   LookAfter(target.get(), ReadMonotonic());
   targets_.push_back(std::move(target));
   return true;
+}
+
+// A library that stays out of the way, and why.
+void Session::TakeInert(const InertNotice& notice, pid_t pid) {
+  if (inert_told_ == kMaxInert) return;
+  ++inert_told_;
+  // It goes on with its start; who it is can be had while it lives.
+  char executable[4096];
+  const ssize_t length = readlink(absl::StrCat("/proc/", pid, "/exe").c_str(), executable, sizeof(executable));
+  InertFact fact{};
+  fact.ticks = Now();
+  fact.pid = pid;
+  fact.inner_pid = notice.pid;
+  fact.reason = notice.reason;
+  fact.error = notice.error;
+  std::string payload(reinterpret_cast<const char*>(&fact), sizeof(fact));
+  if (length > 0) payload.append(executable, static_cast<size_t>(length));
+  drain_->Append(FrameType::kInert, 0, payload.data(), payload.size());
 }
 
 // Sees new processes of the segment and the end of known ones.

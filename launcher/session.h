@@ -135,6 +135,7 @@ class Session {
   void ReadMaps(Target* target);
   void TakeClockPair();
   void SetControl(MappedSegment* mapped);
+  void TakeInert(const InertNotice& notice, pid_t pid);
   void Note(std::string text);
 
   SessionConfig config_;
@@ -146,6 +147,7 @@ class Session {
     uint64_t since_ns;
   };
   std::vector<Caller> callers_;  // connected, and not yet heard
+  uint32_t inert_told_ = 0;
   uint64_t nonce_ = 0;
   ClockKind clock_ = ClockKind::kMonotonic;
   double ticks_per_ns_ = 1;

@@ -10,6 +10,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -52,19 +53,33 @@ const char* FindVariable(char** environment, const char* name) {
 
 bool IsError(long result) { return result < 0 && result > -4096; }
 
+// What stands in the way of a segment; `reason` 0: nothing.
+struct Obstacle {
+  uint32_t reason;  // InertReason
+  int32_t error;
+};
+Obstacle Because(InertReason reason, long result = 0) {
+  return {static_cast<uint32_t>(reason), static_cast<int32_t>(-result)};
+}
+
 // Largest number of chunks, at most `wanted`, that the limits of this process allow; 0: none.
-uint32_t AllowedChunks(uint32_t wanted) {
+uint32_t AllowedChunks(uint32_t wanted, Obstacle* obstacle) {
   uint64_t limit = UINT64_MAX;
+  InertReason cause = InertReason::kFileLimit;
   rlimit value;
   // Growing a file beyond RLIMIT_FSIZE kills with SIGXFSZ; a mapping must leave the program most of its address space.
   if (getrlimit(RLIMIT_FSIZE, &value) == 0 && value.rlim_cur != RLIM_INFINITY) limit = value.rlim_cur;
   if (getrlimit(RLIMIT_AS, &value) == 0 && value.rlim_cur != RLIM_INFINITY && value.rlim_cur / 8 < limit) {
     limit = value.rlim_cur / 8;
+    cause = InertReason::kAddressLimit;
   }
   if (wanted > kMaxChunks) wanted = kMaxChunks;
   if (wanted < kMinChunks) wanted = kMinChunks;
   while (LayoutFor(wanted).bytes > limit) {
-    if (wanted == kMinChunks) return 0;
+    if (wanted == kMinChunks) {
+      *obstacle = Because(cause);
+      return 0;
+    }
     wanted /= 2;
     if (wanted < kMinChunks) wanted = kMinChunks;
   }
@@ -72,18 +87,26 @@ uint32_t AllowedChunks(uint32_t wanted) {
 }
 
 // The segment's descriptor, sealed and mapped at *base; negative: error.
-int MakeSegment(uint32_t chunks, void** base) {
+int MakeSegment(uint32_t chunks, void** base, Obstacle* obstacle) {
   const uint64_t bytes = LayoutFor(chunks).bytes;
   const long fd = raw::Call(SYS_memfd_create, raw::Pointer("tbprof"), MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (IsError(fd)) return -1;
-  if (IsError(raw::Call(SYS_ftruncate, fd, static_cast<long>(bytes))) ||
-      IsError(raw::Call(SYS_fcntl, fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))) {
+  if (IsError(fd)) {
+    *obstacle = Because(InertReason::kMemfd, fd);
+    return -1;
+  }
+  long result = raw::Call(SYS_ftruncate, fd, static_cast<long>(bytes));
+  if (!IsError(result)) {
+    result = raw::Call(SYS_fcntl, fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  }
+  if (IsError(result)) {
+    *obstacle = Because(InertReason::kSize, result);
     raw::Close(static_cast<int>(fd));
     return -1;
   }
   const long address =
       raw::Call(SYS_mmap, 0, static_cast<long>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (IsError(address)) {
+    *obstacle = Because(InertReason::kMap, address);
     raw::Close(static_cast<int>(fd));
     return -1;
   }
@@ -107,26 +130,24 @@ bool Connect(int socket, const char* path, bool abstract) {
   return !IsError(raw::Call(SYS_connect, socket, raw::Pointer(&address), size));
 }
 
-// Also tells who the launcher is, as seen from here; 0 in a pid namespace that does not show it.
-bool SendHello(const SessionVariable& session, const Segment& segment, int segment_fd, int* launcher_pid) {
-  *launcher_pid = 0;
+// A connection to the launcher; negative: none to be had.
+int Dial(const SessionVariable& session) {
   const long socket = raw::Call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (IsError(socket)) return false;
+  if (IsError(socket)) return -1;
   const int fd = static_cast<int>(socket);
-  bool sent = false;
-  if (Connect(fd, session.socket_path, false) || Connect(fd, session.socket_path, true)) {
-    ucred peer{};
-    socklen_t peer_size = sizeof(peer);
-    if (!IsError(
-            raw::Call(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, raw::Pointer(&peer), raw::Pointer(&peer_size)))) {
-      *launcher_pid = peer.pid;
-    }
-    Hello hello{kHelloMagic, kAbiVersion, raw::GetPid(), session.nonce, segment.header->segment_bytes};
-    iovec part{&hello, sizeof(hello)};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
+  if (Connect(fd, session.socket_path, false) || Connect(fd, session.socket_path, true)) return fd;
+  raw::Close(fd);
+  return -1;
+}
+
+// `segment_fd` < 0: sent without a descriptor. A negative result is an error number.
+long Send(int socket, void* data, size_t size, int segment_fd) {
+  iovec part{data, size};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (segment_fd >= 0) {
     message.msg_control = control;
     message.msg_controllen = sizeof(control);
     cmsghdr* rights = CMSG_FIRSTHDR(&message);
@@ -134,11 +155,39 @@ bool SendHello(const SessionVariable& session, const Segment& segment, int segme
     rights->cmsg_type = SCM_RIGHTS;
     rights->cmsg_len = CMSG_LEN(sizeof(int));
     *reinterpret_cast<int*>(CMSG_DATA(rights)) = segment_fd;
-    sent = raw::Call(SYS_sendmsg, fd, raw::Pointer(&message), MSG_NOSIGNAL | MSG_DONTWAIT) ==
-           static_cast<long>(sizeof(hello));
   }
-  raw::Close(fd);
-  return sent;
+  return raw::Call(SYS_sendmsg, socket, raw::Pointer(&message), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void SendInert(const SessionVariable& session, int socket, const Obstacle& obstacle) {
+  InertNotice notice{kInertMagic, kAbiVersion, raw::GetPid(), session.nonce, obstacle.reason, obstacle.error};
+  Send(socket, &notice, sizeof(notice), -1);
+}
+
+void TellInert(const SessionVariable& session, const Obstacle& obstacle) {
+  const int socket = Dial(session);
+  if (socket < 0) return;
+  SendInert(session, socket, obstacle);
+  raw::Close(socket);
+}
+
+// Also tells who the launcher is, as seen from here; 0 in a pid namespace that does not show it.
+bool SendHello(const SessionVariable& session, const Segment& segment, int segment_fd, int* launcher_pid) {
+  *launcher_pid = 0;
+  const int socket = Dial(session);
+  if (socket < 0) return false;
+  ucred peer{};
+  socklen_t peer_size = sizeof(peer);
+  if (!IsError(
+          raw::Call(SYS_getsockopt, socket, SOL_SOCKET, SO_PEERCRED, raw::Pointer(&peer), raw::Pointer(&peer_size)))) {
+    *launcher_pid = peer.pid;
+  }
+  Hello hello{kHelloMagic, kAbiVersion, raw::GetPid(), session.nonce, segment.header->segment_bytes};
+  const long result = Send(socket, &hello, sizeof(hello), segment_fd);
+  // Too many descriptors of this user are on their way (ETOOMANYREFS), or a filter forbids to send one.
+  if (IsError(result)) SendInert(session, socket, Because(InertReason::kSend, result));
+  raw::Close(socket);
+  return result == static_cast<long>(sizeof(hello));
 }
 
 void FillOperations(Operation* operations) {
@@ -194,30 +243,77 @@ void RecordProcess(ThreadState* thread, int argc, char** argv, char** environmen
   }
 }
 
-// A program with an allocator of its own (linked statically, or preloaded before us) never calls ours.
-bool AllocatorIsOurs() {
+// Which of our functions the program really calls: what the loader finds for the program must be ours. A program with
+// an allocator of its own (linked statically, or preloaded before us) never calls ours.
+class SelfTest {
+ public:
   // Asked of the program: from a library linked with -Bsymbolic, RTLD_DEFAULT finds the library's own.
-  void* const program = dlopen(nullptr, RTLD_LAZY | RTLD_NOLOAD);
-  if (program == nullptr) return false;
-  const struct {
+  SelfTest() : program_(dlopen(nullptr, RTLD_LAZY | RTLD_NOLOAD)) {}
+
+  struct Function {
     const char* name;
-    void* hook;
-  } functions[] = {{"malloc", reinterpret_cast<void*>(&Hook_malloc)},
-                   {"memalign", reinterpret_cast<void*>(&Hook_memalign)},
-                   {"aligned_alloc", reinterpret_cast<void*>(&Hook_aligned_alloc)},
-                   {"valloc", reinterpret_cast<void*>(&Hook_valloc)}};
-  for (const auto& function : functions) {
-    void* const found = dlsym(program, function.name);
-    if (found == function.hook) return true;
-    // A program at a fixed address that takes a function's address has a stub of its own for it, and the loader gives
-    // that address to all who ask: it tells nothing of who is behind it.
+    const void* hook;
+  };
+  // By the first of them that tells.
+  template <size_t count>
+  bool FindsOurs(uint32_t family, const Function (&functions)[count]) {
+    for (const Function& function : functions) {
+      void* const found = program_ == nullptr ? nullptr : dlsym(program_, function.name);
+      if (found == function.hook) return true;
+      if (found != nullptr && IsStub(found)) continue;
+      missed_ |= family;
+      if (count_ < kMost) others_[count_++] = {function.name, found};
+      return false;
+    }
+    return true;
+  }
+  uint32_t missed() const { return missed_; }
+
+  void RecordInterposers(ThreadState* thread) const {
+    Dl_info own;
+    const void* program = dladdr(reinterpret_cast<void*>(getauxval(AT_ENTRY)), &own) != 0 ? own.dli_fbase : nullptr;
+    for (uint32_t i = 0; i < count_; ++i) {
+      Dl_info info;
+      if (others_[i].found == nullptr || dladdr(others_[i].found, &info) == 0 || info.dli_fname == nullptr) continue;
+      char text[256];
+      size_t length = 0;
+      const char* const parts[] = {others_[i].name, "=", info.dli_fbase == program ? "" : info.dli_fname};
+      for (const char* from : parts) {
+        for (; *from != '\0' && length < sizeof(text); ++from) text[length++] = *from;
+      }
+      RecordProcessInfo(thread, ProcessInfoKey::kInterposer, text, length);
+    }
+  }
+
+ private:
+  // A program at a fixed address that takes a function's address has a stub of its own for it, and the loader gives
+  // that address to all who ask: it tells nothing of who is behind it.
+  static bool IsStub(const void* function) {
     Dl_info info;
     void* symbol = nullptr;
-    const bool stub = found != nullptr && dladdr1(found, &info, &symbol, RTLD_DL_SYMENT) != 0 && symbol != nullptr &&
-                      static_cast<const Elf64_Sym*>(symbol)->st_shndx == SHN_UNDEF;
-    if (!stub) return false;
+    return dladdr1(function, &info, &symbol, RTLD_DL_SYMENT) != 0 && symbol != nullptr &&
+           static_cast<const ElfW(Sym)*>(symbol)->st_shndx == SHN_UNDEF;
   }
-  return true;
+
+  static constexpr uint32_t kMost = 6;
+  struct Other {
+    const char* name;
+    void* found;
+  };
+  void* program_;
+  uint32_t missed_ = 0;
+  uint32_t count_ = 0;
+  Other others_[kMost] = {};
+};
+
+// Of PYTHONMALLOC: Python's small objects come from malloc, too.
+bool IsPlainAllocator(const char* value) {
+  static constexpr char kPlain[] = "malloc";
+  for (size_t i = 0; value != nullptr; ++i) {
+    if (i == sizeof(kPlain) - 1) return value[i] == '\0' || value[i] == '_';  // malloc, malloc_debug
+    if (value[i] != kPlain[i]) return false;
+  }
+  return false;
 }
 
 // A filter that came after the launcher's may end the process at a call that this program never makes. What is asked
@@ -242,22 +338,24 @@ void Attach(int argc, char** argv, char** environment) {
   const char* ranks = FindVariable(environment, kRanksVariable);
   if (ranks != nullptr && ParseRankChoice(ranks, &choice) &&
       !IsChosen(choice, ReadRank([environment](const char* name) { return FindVariable(environment, name); }))) {
-    return;
+    return TellInert(session, Because(InertReason::kNotChosen));
   }
-  const uint32_t chunks = AllowedChunks(session.chunks);
-  if (chunks == 0) return;
+  Obstacle obstacle{};
+  const uint32_t chunks = AllowedChunks(session.chunks, &obstacle);
+  if (chunks == 0) return TellInert(session, obstacle);
 
   const long page = raw::Call(SYS_mmap, 0, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (IsError(page)) return;
-  if (IsError(raw::Call(SYS_madvise, page, kPage, MADV_WIPEONFORK))) {
+  if (IsError(page)) return TellInert(session, Because(InertReason::kForkPage, page));
+  const long wiped = raw::Call(SYS_madvise, page, kPage, MADV_WIPEONFORK);
+  if (IsError(wiped)) {
     raw::Call(SYS_munmap, page, kPage);
-    return;
+    return TellInert(session, Because(InertReason::kForkPage, wiped));
   }
   void* base = nullptr;
-  const int fd = MakeSegment(chunks, &base);
+  const int fd = MakeSegment(chunks, &base, &obstacle);
   if (fd < 0) {
     raw::Call(SYS_munmap, page, kPage);
-    return;
+    return TellInert(session, obstacle);
   }
   const Segment segment = SegmentAt(base, chunks);
   InitialiseSegment(segment, LayoutFor(chunks).bytes);
@@ -301,8 +399,21 @@ void Attach(int argc, char** argv, char** environment) {
   __atomic_store_n(&g_fork_page->epoch, serial, __ATOMIC_RELEASE);
   __atomic_store_n(&g_control, header, __ATOMIC_RELEASE);
 
-  g_attachment.has_allocator = AllocatorIsOurs();
-  segment.process_slots[slot].flags = g_attachment.has_allocator ? kProcessAllocatorSeen : kProcessAllocatorMissed;
+  SelfTest test;
+#define TBPROF_OURS(name) {#name, reinterpret_cast<const void*>(&Hook_##name)}
+  g_attachment.has_allocator = test.FindsOurs(
+      kFamilyMalloc, {TBPROF_OURS(malloc), TBPROF_OURS(memalign), TBPROF_OURS(aligned_alloc), TBPROF_OURS(valloc)});
+  test.FindsOurs(kFamilyThread, {TBPROF_OURS(pthread_create), TBPROF_OURS(pthread_setname_np)});
+  test.FindsOurs(kFamilyLock, {TBPROF_OURS(pthread_mutex_lock), TBPROF_OURS(pthread_rwlock_wrlock)});
+  test.FindsOurs(kFamilySleep, {TBPROF_OURS(nanosleep), TBPROF_OURS(usleep)});
+  test.FindsOurs(kFamilyIo, {TBPROF_OURS(read), TBPROF_OURS(write)});
+  test.FindsOurs(kFamilyProcess, {TBPROF_OURS(execve), TBPROF_OURS(fork)});
+#undef TBPROF_OURS
+  uint32_t flags = g_attachment.has_allocator ? kProcessAllocatorSeen : kProcessAllocatorMissed;
+  flags |= test.missed() << kProcessMissedShift;
+  if (!KnowsBlockSizes()) flags |= kProcessSizesUnknown;
+  if (IsPlainAllocator(FindVariable(environment, "PYTHONMALLOC"))) flags |= kProcessPlainPython;
+  segment.process_slots[slot].flags = flags;
 
   HandleCaptureSignal(static_cast<int>(session.handle_signal), launcher_pid);
 
@@ -315,6 +426,7 @@ void Attach(int argc, char** argv, char** environment) {
   const size_t executable_length = IsError(length) ? 0 : static_cast<size_t>(length);
   executable[executable_length] = '\0';
   RecordProcess(thread, argc, argv, environment, session, executable, executable_length);
+  test.RecordInterposers(thread);
   RecordLoadedModules(thread, executable);
 }
 

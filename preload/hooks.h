@@ -61,6 +61,9 @@ extern RealFunctions g_real;
 // Finds every real function in one go. A late look-up, one by one, would take the loader's lock inside a hook.
 void ResolveRealFunctions();
 
+// Whether the allocator behind our hooks tells the size of a block; else all sizes count as 0.
+bool KnowsBlockSizes();
+
 // For all but the allocator, which has its stubs: one load and a branch that is never taken after the constructor.
 #define TBPROF_RESOLVED(name)                                                                    \
   do {                                                                                           \

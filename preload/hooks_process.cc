@@ -12,54 +12,121 @@ extern "C" char** environ;
 namespace tbprof {
 namespace {
 
-// Whether a program started with this environment would load us too.
-bool CarriesUs(char* const* environment) {
-  if (environment == nullptr) return false;
+// Reads memory that the program only names. An address that is none makes exec return EFAULT, and must not end the
+// program here.
+class NamedMemory {
+ public:
+  bool Readable(const void* address) {
+    const uint64_t page = reinterpret_cast<uint64_t>(address) / kPage;
+    if (page == known_[0] || page == known_[1]) return true;
+    // The kernel copies the set before it refuses the first argument, and changes nothing.
+    const long word = static_cast<long>(reinterpret_cast<uint64_t>(address) & ~uint64_t{7});
+    if (word == 0 || raw::Call(SYS_rt_sigprocmask, -1, word, 0, 8) == -EFAULT) return false;
+    known_[1] = known_[0];
+    known_[0] = page;
+    return true;
+  }
+  // Of a text, at most `limit`; false: it does not end in readable memory.
+  bool Length(const char* text, size_t limit, size_t* length) {
+    for (*length = 0; *length < limit; ++*length) {
+      if (!Readable(text + *length)) return false;
+      if (text[*length] == '\0') return true;
+    }
+    return true;
+  }
+
+ private:
+  uint64_t known_[2] = {UINT64_MAX, UINT64_MAX};
+};
+
+constexpr size_t kMaxPath = 4096;
+constexpr size_t kMaxPreload = 64 * 1024;
+constexpr size_t kMaxVariables = 65536;
+
+// Whether a program started with this environment would load us too. False: the kernel will refuse it.
+bool CarriesUs(NamedMemory* memory, char* const* environment, bool* carries) {
+  *carries = false;
+  if (environment == nullptr) return true;
   bool preload = false, session = false;
-  for (; *environment != nullptr; ++environment) {
+  for (size_t count = 0; count < kMaxVariables; ++count, ++environment) {
+    if (!memory->Readable(environment)) return false;
     const char* entry = *environment;
+    if (entry == nullptr) break;
     static constexpr const char* kNames[] = {kPreloadVariable, kSessionVariable};
     for (const char* name : kNames) {
       size_t i = 0;
-      while (name[i] != '\0' && entry[i] == name[i]) ++i;
-      if (name[i] != '\0' || entry[i] != '=') continue;
+      for (; name[i] != '\0'; ++i) {
+        if (!memory->Readable(entry + i)) return false;
+        if (entry[i] != name[i]) break;
+      }
+      if (name[i] != '\0' || !memory->Readable(entry + i)) continue;
+      if (entry[i] != '=') continue;
       if (name == kNames[1]) {
         session = true;
         continue;
       }
       const char* value = entry + i + 1;
-      for (; *value != '\0'; ++value) {
+      size_t length;
+      if (!memory->Length(value, kMaxPreload, &length)) return false;
+      for (size_t at = 0; at < length; ++at) {
         size_t j = 0;
-        while (kPreloadFileName[j] != '\0' && value[j] == kPreloadFileName[j]) ++j;
+        while (kPreloadFileName[j] != '\0' && at + j < length && value[at + j] == kPreloadFileName[j]) ++j;
         if (kPreloadFileName[j] == '\0') preload = true;
       }
     }
   }
-  return preload && session;
+  *carries = preload && session;
+  return true;
 }
 
-// A vfork child runs in our memory, as this thread, and must leave no trace in it.
-bool IsVforkChild(const ThreadState* thread) {
-  return g_attachment.segment.process_slots[thread->writer.thread->process_slot].pid != raw::GetPid();
-}
+// An exec on its way. `pid` != 0: of a vfork child, which runs in our memory as this thread.
+struct ExecScope {
+  ThreadState* thread;  // null: not recorded
+  int32_t pid;
+};
 
 // Before an exec. The record is committed when the real call is made: it never returns if all goes well.
-ThreadState* NoteExec(uint16_t operation, const char* path, char* const* environment) {
-  if (!Armed(kFamilyProcess)) return nullptr;
+ExecScope NoteExec(uint16_t operation, const char* path, char* const* environment) {
+  if (!Armed(kFamilyProcess)) return {};
   ThreadState* thread = CurrentThread();
-  if (thread == nullptr || IsVforkChild(thread)) return nullptr;
-  RecordExec(thread, operation, path == nullptr ? "" : path, !CarriesUs(environment));
-  return thread;
+  if (thread == nullptr) return {};
+  NamedMemory memory;
+  size_t length = 0;
+  bool carries;
+  if (path != nullptr && !memory.Length(path, kMaxPath, &length)) return {};
+  if (!CarriesUs(&memory, environment, &carries)) return {};
+  const int32_t pid = raw::GetPid();
+  const bool vforked = g_attachment.segment.process_slots[thread->writer.thread->process_slot].pid != pid;
+  const int flags = (carries ? 0 : kRecordEnvironmentLost) | (vforked ? kRecordSpawned : 0);
+  RecordExec(thread, operation, path, length, static_cast<uint8_t>(flags), vforked ? pid : 0);
+  return {thread, vforked ? pid : 0};
 }
 
 // An exec that came back.
-int Failed(ThreadState* thread, uint16_t operation, int result, const void* site) {
-  if (thread == nullptr) return result;
+int Failed(const ExecScope& exec, uint16_t operation, int result, const void* site) {
+  if (exec.thread == nullptr) return result;
   const int error = errno;
-  WaitScope wait{thread, Ticks(), 0, reinterpret_cast<uint64_t>(site), operation};
-  RecordSpan(thread, wait, 0, result, error);
+  if (exec.pid != 0) {
+    // No span: the parent's line has the child's calls on it, and its vfork goes on.
+    RecordExec(exec.thread, operation, "", 0, kRecordFailed | kRecordSpawned, exec.pid);
+  } else {
+    WaitScope wait{exec.thread, Ticks(), 0, reinterpret_cast<uint64_t>(site), operation};
+    RecordSpan(exec.thread, wait, 0, result, error);
+  }
   errno = error;
   return result;
+}
+
+// A program that libc started for us. The kernel has read path and environment: they are there.
+void NoteSpawn(uint16_t operation, const char* path, char* const* environment, int32_t pid) {
+  ThreadState* thread = CurrentThread();
+  if (thread == nullptr) return;
+  NamedMemory memory;
+  bool carries;
+  size_t length = 0;
+  if (!memory.Length(path, kMaxPath, &length) || !CarriesUs(&memory, environment, &carries)) return;
+  const int flags = (carries ? 0 : kRecordEnvironmentLost) | kRecordSpawned;
+  RecordExec(thread, operation, path, length, static_cast<uint8_t>(flags), pid);
 }
 
 int CountArguments(va_list arguments) {
@@ -87,11 +154,11 @@ pid_t Hook_fork() {
   return pid;
 }
 
-#define TBPROF_EXEC(name, parameters, arguments, path, environment)                        \
-  int Hook_##name parameters {                                                             \
-    TBPROF_RESOLVED(name);                                                                 \
-    ThreadState* thread = NoteExec(kOp_##name, path, environment);                         \
-    return Failed(thread, kOp_##name, g_real.name arguments, __builtin_return_address(0)); \
+#define TBPROF_EXEC(name, parameters, arguments, path, environment)                      \
+  int Hook_##name parameters {                                                           \
+    TBPROF_RESOLVED(name);                                                               \
+    const ExecScope exec = NoteExec(kOp_##name, path, environment);                      \
+    return Failed(exec, kOp_##name, g_real.name arguments, __builtin_return_address(0)); \
   }
 TBPROF_EXEC(execve, (const char* path, char* const* arguments, char* const* environment),
             (path, arguments, environment), path, environment)
@@ -118,8 +185,8 @@ TBPROF_EXEC(execveat, (int directory, const char* path, char* const* arguments, 
     for (int i = 1; i <= count; ++i) values[i] = va_arg(list, char*);                                        \
     char* const* environment = has_environment ? va_arg(list, char* const*) : environ;                       \
     va_end(list);                                                                                            \
-    ThreadState* thread = NoteExec(kOp_##name, path, environment);                                           \
-    return Failed(thread, kOp_##name, TBPROF_CALL_##array_name, __builtin_return_address(0));                \
+    const ExecScope exec = NoteExec(kOp_##name, path, environment);                                          \
+    return Failed(exec, kOp_##name, TBPROF_CALL_##array_name, __builtin_return_address(0));                  \
   }
 #define TBPROF_CALL_execv g_real.execv(path, values)
 #define TBPROF_CALL_execvp g_real.execvp(path, values)
@@ -137,9 +204,28 @@ TBPROF_EXEC_LIST(execle, execve, true)
     BeginWait(&wait, kOp_##name, 0, __builtin_return_address(0));                                           \
     const int result = g_real.name(pid, path, actions, attributes, arguments, environment);                 \
     EndWait(&wait, result, result);                                                                         \
+    if (result == 0) {                                                                                      \
+      const int error = errno;                                                                              \
+      NoteSpawn(kOp_##name, path, environment, pid == nullptr ? 0 : *pid);                                  \
+      errno = error;                                                                                        \
+    }                                                                                                       \
     return result;                                                                                          \
   }
 TBPROF_SPAWN(posix_spawn)
 TBPROF_SPAWN(posix_spawnp)
+
+// Starts its shell by a name inside libc, which no hook sees.
+int Hook_system(const char* command) {
+  TBPROF_RESOLVED(system);
+  if (!Armed(kFamilyProcess)) return g_real.system(command);
+  WaitScope wait;
+  BeginWait(&wait, kOp_system, 0, __builtin_return_address(0));
+  const int result = g_real.system(command);
+  const int error = errno;
+  EndWait(&wait, result, 0);
+  if (command != nullptr && result >= 0) NoteSpawn(kOp_system, "/bin/sh", environ, 0);
+  errno = error;
+  return result;
+}
 
 }  // namespace tbprof

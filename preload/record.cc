@@ -84,16 +84,17 @@ void RecordProcessInfo(ThreadState* thread, ProcessInfoKey key, const char* text
                static_cast<uint16_t>(key));
 }
 
-void RecordExec(ThreadState* thread, uint16_t operation, const char* path, bool environment_lost) {
-  const size_t length = TextLength(path, kMaxText);
+void RecordExec(ThreadState* thread, uint16_t operation, const char* path, size_t length, uint8_t flags, int32_t pid) {
+  const size_t kept = length < kMaxText ? length : kMaxText;
   Reservation reservation;
-  if (!BeginRecord(g_attachment.segment, &thread->writer, 1 + SlotsFor(length), &reservation)) return;
+  if (!BeginRecord(g_attachment.segment, &thread->writer, 1 + SlotsFor(kept), &reservation)) return;
   auto* record = reinterpret_cast<ExecRecord*>(reservation.slots);
   record->ticks = Ticks();
   record->text_length = length;
-  CopyBytes(record + 1, path, length);
-  CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kExec,
-               environment_lost ? kRecordEnvironmentLost : 0, operation);
+  record->pid = pid;
+  record->reserved = 0;
+  CopyBytes(record + 1, path, kept);
+  CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kExec, flags, operation);
 }
 
 int64_t NextSampleDistance(ThreadState* thread) {

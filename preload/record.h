@@ -71,7 +71,8 @@ void RecordThreadExit(ThreadState* thread);
 // `tid` != 0: the name is another thread's.
 void RecordThreadName(ThreadState* thread, const char* name, size_t length, int tid);
 void RecordProcessInfo(ThreadState* thread, ProcessInfoKey key, const char* text, size_t length);
-void RecordExec(ThreadState* thread, uint16_t operation, const char* path, bool environment_lost);
+// `flags`: RecordFlag; `pid`: with kRecordSpawned.
+void RecordExec(ThreadState* thread, uint16_t operation, const char* path, size_t length, uint8_t flags, int32_t pid);
 
 // Mean malloc_interval, exponential: each byte is as likely as any other to be sampled.
 int64_t NextSampleDistance(ThreadState* thread);

@@ -142,4 +142,6 @@ void ResolveRealFunctions() {
   errno = saved;
 }
 
+bool KnowsBlockSizes() { return g_real.malloc_usable_size != UnknownSize; }
+
 }  // namespace tbprof

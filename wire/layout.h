@@ -128,11 +128,15 @@ struct ProcessSlot {
 static_assert(sizeof(ProcessSlot) == 256);
 
 enum ProcessFlag : uint32_t {
-  kProcessAllocatorSeen = 1u << 0,    // the self-test's allocation came through our hook
-  kProcessAllocatorMissed = 1u << 1,  // it did not: the program has an allocator of its own
+  kProcessAllocatorSeen = 1u << 0,    // the program finds malloc in our library
+  kProcessAllocatorMissed = 1u << 1,  // it does not: it has an allocator of its own
   kProcessLeaving = 1u << 2,          // exit handlers have begun
   kProcessHandlesSignal = 1u << 3,    // the capture signal's handler is the library's; told of the exec'ed process only
+  kProcessSizesUnknown = 1u << 4,     // the allocator behind ours does not tell the size of a block
+  kProcessPlainPython = 1u << 5,      // PYTHONMALLOC has Python ask malloc for every object
 };
+// Families whose functions the program finds elsewhere, as Family bits from this bit on.
+inline constexpr uint32_t kProcessMissedShift = 8;
 
 // State word of a chunk: state | generation << 16 | thread slot << 32.
 enum class ChunkState : uint32_t { kFree = 0, kOwned = 1, kFull = 2 };

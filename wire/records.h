@@ -32,6 +32,7 @@ static_assert(sizeof(Tag) == 8);
 enum RecordFlag : uint8_t {
   kRecordFailed = 1,           // the call reported an error; `error` holds errno
   kRecordEnvironmentLost = 2,  // Exec: the new program's environment lacks our variables
+  kRecordSpawned = 4,          // Exec: of another process, `pid`; the recording one goes on
 };
 
 struct PadRecord {
@@ -92,6 +93,7 @@ enum class ProcessInfoKey : uint16_t {
   kRank = 3,      // `VARIABLE=value` of the variables in ranks.h, nothing else of the environment
   kForked = 4,
   kSignalDisposition = 5,
+  kInterposer = 6,  // `FUNCTION=PATH`: the program finds it in that module, not in ours; no path: in itself
 };
 
 struct ProcessInfoRecord {
@@ -137,7 +139,8 @@ struct ExecRecord {
   Tag tag;
   uint64_t ticks;
   uint64_t text_length;
-  uint64_t reserved;
+  int32_t pid;  // with kRecordSpawned: of the new program, as the recording process sees it; 0: not known
+  uint32_t reserved;
 };
 
 #define TBPROF_RECORD(number, Name, fixed_slots, variable) \

@@ -41,7 +41,7 @@ struct SessionVariable {
   uint32_t seccomp_filters;   // of the launcher; a process under more of them makes no system call of ours
 };
 
-// The only message, target to launcher, with the segment's descriptor as SCM_RIGHTS.
+// The first of two messages, target to launcher, with the segment's descriptor as SCM_RIGHTS.
 struct Hello {
   uint64_t magic;
   uint32_t abi;
@@ -50,6 +50,30 @@ struct Hello {
   uint64_t segment_bytes;
 };
 inline constexpr uint64_t kHelloMagic = 0x314f4c45'48504254;  // "TBPHELO1"
+
+// Why a library that found its launcher records nothing.
+enum class InertReason : uint32_t {
+  kFileLimit = 1,     // RLIMIT_FSIZE leaves no room for a segment
+  kAddressLimit = 2,  // RLIMIT_AS does
+  kForkPage = 3,      // mmap or MADV_WIPEONFORK
+  kMemfd = 4,         // memfd_create
+  kSize = 5,          // ftruncate or sealing
+  kMap = 6,           // mmap of the segment
+  kSend = 7,          // the descriptor could not be sent
+  kNotChosen = 8,     // of a rank that --ranks leaves out: by wish
+};
+
+// The other message, without a descriptor and as long as a Hello: this process stays unrecorded.
+struct InertNotice {
+  uint64_t magic;
+  uint32_t abi;
+  int32_t pid;
+  uint64_t nonce;
+  uint32_t reason;  // InertReason
+  int32_t error;    // error number of the call that failed, or 0
+};
+inline constexpr uint64_t kInertMagic = 0x31545249'48504254;  // "TBPHIRT1"
+static_assert(sizeof(InertNotice) == sizeof(Hello));
 
 namespace rendezvous_internal {
 // Reads one field up to `;` or the end; false if it is not a number or overflows.

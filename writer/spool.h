@@ -48,6 +48,7 @@ enum class FrameType : uint16_t {
   kMaps = 9,      // text of /proc/PID/maps of the segment's process
   kNote = 10,     // text: a warning for the profile
   kEnd = 11,      // EndFact: the session ended in order
+  kInert = 12,    // InertFact, path: a process whose library stayed out of the way
 };
 
 struct FrameHeader {
@@ -123,6 +124,13 @@ struct CounterFact {
   int64_t live_bytes;
 };
 enum class WindowEvent : uint32_t { kOpened = 1, kClosed = 2 };
+struct InertFact {
+  uint64_t ticks;
+  int32_t pid;        // as the launcher sees it
+  int32_t inner_pid;  // as it sees itself
+  uint32_t reason;    // InertReason (wire/rendezvous.h)
+  int32_t error;      // error number of the call that failed, or 0
+};
 struct WindowFact {
   uint64_t ticks;
   uint32_t number;  // 0: the run's own window; captures from 1

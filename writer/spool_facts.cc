@@ -12,6 +12,8 @@ constexpr uint64_t kPlausibleTicks = 40'000'000'000;  // ten seconds and more
 constexpr size_t kMaxArguments = 1024;
 constexpr size_t kMaxCounters = 1u << 20;
 constexpr size_t kMaxThreads = 4u << 20;
+constexpr size_t kMaxExecs = 200'000;
+constexpr size_t kMaxInert = 20'000;
 
 // Takes a hexadecimal number and the separator behind it off the front.
 bool ReadHex(std::string_view* text, char separator, uint64_t* value) {
@@ -116,6 +118,13 @@ class FactReader {
       case FrameType::kNote:
         facts_->notes.emplace_back(frame.payload);
         break;
+      case FrameType::kInert: {
+        InertProcess inert;
+        if (!frame.Read(&inert.fact) || facts_->inert.size() >= kMaxInert) break;
+        inert.path = frame.payload.substr(sizeof(inert.fact));
+        facts_->inert.push_back(std::move(inert));
+        break;
+      }
       case FrameType::kEnd:
         facts_->ended = frame.Read(&facts_->end);
         Seen(facts_->end.ticks);
@@ -299,6 +308,10 @@ class FactReader {
           of_chunk->last_ticks = std::max(of_chunk->last_ticks, end);
           // A scribbled duration must not stretch the whole capture: the launcher takes a clock pair each second.
           if (end < launcher_ticks_ + kPlausibleTicks) Seen(end);
+          if ((record.tag.flags & kRecordFailed) != 0 && IsExec(frame.segment, record.tag.aux) &&
+              facts_->exec_returns.size() < kMaxExecs) {
+            facts_->exec_returns.push_back({thread, 0, span.start});
+          }
           break;
         }
         case RecordKind::kThreadStart: {
@@ -349,6 +362,12 @@ class FactReader {
             case ProcessInfoKey::kForked:
               owner.forked = true;
               break;
+            case ProcessInfoKey::kInterposer: {
+              const size_t equals = text.find('=');
+              if (equals == std::string_view::npos || owner.interposers.size() >= kMaxArguments) break;
+              owner.interposers[std::string(text.substr(0, equals))] = text.substr(equals + 1);
+              break;
+            }
             default:
               break;
           }
@@ -374,12 +393,21 @@ class FactReader {
         case RecordKind::kExec: {
           ExecRecord exec;
           if (!record.Read(&exec)) break;
-          ProcessFacts& owner = facts_->processes[process];
-          ++owner.exec_count;
-          if ((record.tag.flags & kRecordEnvironmentLost) != 0) {
-            owner.environment_lost = true;
-            owner.lost_at = record.Text(sizeof(exec), exec.text_length);
+          const bool spawned = (record.tag.flags & kRecordSpawned) != 0;
+          const int32_t pid = spawned ? exec.pid : 0;
+          if ((record.tag.flags & kRecordFailed) != 0) {
+            if (facts_->exec_returns.size() < kMaxExecs) facts_->exec_returns.push_back({thread, pid, exec.ticks});
+            break;
           }
+          if (facts_->execs.size() >= kMaxExecs) break;
+          ExecFacts started{process, thread, exec.ticks, exec.ticks, pid, spawned, false, ""};
+          started.environment_lost = (record.tag.flags & kRecordEnvironmentLost) != 0;
+          started.path = record.Text(sizeof(exec), exec.text_length);
+          // Noted after the call: the child has attached between the two.
+          if (spawned && !IsExec(frame.segment, record.tag.aux)) {
+            started.started_ticks = facts_->processes[process].start_ticks;
+          }
+          facts_->execs.push_back(std::move(started));
           break;
         }
         case RecordKind::kAllocationSample:
@@ -387,6 +415,14 @@ class FactReader {
       }
     });
     facts_->lost_records += chunk.lost;
+  }
+
+  // The functions that do not come back when all goes well.
+  bool IsExec(uint32_t segment, uint16_t operation) const {
+    const auto found = facts_->segments.find(segment);
+    if (found == facts_->segments.end() || operation >= found->second.operations.size()) return false;
+    const std::string_view name = found->second.operations[operation].name;
+    return name.starts_with("exec") || name == "fexecve";
   }
 
   static void SetName(ThreadFacts* thread, uint64_t ticks, std::string_view name) {

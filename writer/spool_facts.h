@@ -70,9 +70,30 @@ struct ProcessFacts {
   std::map<std::string, std::string> ranks;
   std::vector<Module> modules;  // its own; a fork child has its parent's besides
   std::vector<CounterFact> counters;
-  uint32_t exec_count = 0;
+  std::map<std::string, std::string> interposers;  // function: path of the module where the program finds it
+};
+
+// A program about to be started; whether it was is known from ExecReturn.
+struct ExecFacts {
+  Identity process, thread;
+  uint64_t ticks = 0;
+  uint64_t started_ticks = 0;  // of posix_spawn: when the call began, as far as that is known; else `ticks`
+  int32_t pid = 0;             // spawned: of the new program, 0: not known
+  bool spawned = false;        // the recording process goes on
   bool environment_lost = false;
-  std::string lost_at;  // path of the exec that lost our variables
+  std::string path;  // as given
+};
+
+// An exec that came back.
+struct ExecReturn {
+  Identity thread;
+  int32_t pid = 0;  // of a vfork child, else 0
+  uint64_t ticks = 0;
+};
+
+struct InertProcess {
+  InertFact fact{};
+  std::string path;
 };
 
 struct SpoolFacts {
@@ -83,6 +104,10 @@ struct SpoolFacts {
   ClockMap clock;
   std::vector<WindowFact> windows;
   std::vector<std::string> notes;
+  std::vector<ExecFacts> execs;
+  std::vector<ExecReturn> exec_returns;
+  std::vector<InertProcess> inert;
+  bool only_command = false;  // --follow=none: what the command starts stays unrecorded by wish
   bool ended = false;
   EndFact end{};
   uint64_t last_ticks = 0;

@@ -183,6 +183,19 @@ Section Heap(const Timeline& timeline, size_t columns) {
   return out;
 }
 
+// At the last blank that leaves the first part within the columns; the second is empty where all of it fits, or where
+// there is no such blank.
+std::pair<std::string, std::string> SplitAtBlank(const std::string& text, size_t columns) {
+  if (Utf8Columns(text) <= columns) return {text, ""};
+  size_t best = std::string::npos;
+  for (size_t at = text.find(' '); at != std::string::npos; at = text.find(' ', at + 1)) {
+    if (Utf8Columns(text.substr(0, at)) > columns) break;
+    best = at;
+  }
+  if (best == std::string::npos || best == 0) return {text, ""};
+  return {text.substr(0, best), text.substr(best + 1)};
+}
+
 Section Notes(const Timeline& timeline, size_t columns) {
   Section out;
   auto add = [&](std::string text, Style style) { out.push_back({std::move(text), style}); };
@@ -206,12 +219,26 @@ Section Notes(const Timeline& timeline, size_t columns) {
                    : ""),
         Style::kWarning);
   }
+  // Workers of one program are one line.
+  std::vector<std::pair<const Process*, size_t>> unseen;
   for (const Process& process : timeline.processes) {
     if (process.state == ProcessState::kRecorded) continue;
-    add(StrCat(PrintableUtf8(process.name), " (", process.pid, ") ",
-               process.state == ProcessState::kRecordedWithoutAllocator ? "recorded without its allocator"
-                                                                        : "not recorded",
-               process.reason.empty() ? "" : ": ", PrintableUtf8(process.reason)),
+    const auto known = std::find_if(unseen.begin(), unseen.end(), [&](const auto& entry) {
+      return entry.first->name == process.name && entry.first->state == process.state &&
+             entry.first->reason == process.reason;
+    });
+    if (known == unseen.end()) {
+      unseen.emplace_back(&process, 1);
+    } else {
+      ++known->second;
+    }
+  }
+  for (const auto& [process, count] : unseen) {
+    add(StrCat(PrintableUtf8(process->name), " (", process->pid,
+               count > 1 ? StrCat(" and ", count - 1, " more") : std::string(), ") ",
+               process->state == ProcessState::kRecordedWithoutAllocator ? "recorded without its allocator"
+                                                                         : "not recorded",
+               process->reason.empty() ? "" : ": ", PrintableUtf8(process->reason)),
         Style::kWarning);
   }
   for (const std::string& text : timeline.warnings) {
@@ -223,8 +250,14 @@ Section Notes(const Timeline& timeline, size_t columns) {
     out.resize(kNotes - 1);
     add(StrCat(more, " more notes are in summary.json"), Style::kWarning);
   }
-  for (Line& line : out) line.text = FitColumns(line.text, columns);
-  return out;
+  Section fitted;
+  for (const Line& line : out) {
+    // Names and reasons are worth a second line.
+    const auto [first, rest] = SplitAtBlank(line.text, columns);
+    fitted.push_back({FitColumns(first, columns), line.style});
+    if (!rest.empty()) fitted.push_back({FitColumns(StrCat("      ", rest), columns), line.style});
+  }
+  return fitted;
 }
 
 Section Cost(const Timeline& timeline) {

@@ -170,7 +170,16 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<RunDirectory
     out["processes"].push_back(ProcessJson(timeline, timeline.processes[i]));
   }
   out["errors"] = Texts(timeline.errors);
+  out["unrecorded"] = Json::array();
+  for (const UnrecordedProgram& program : timeline.unrecorded) {
+    out["unrecorded"].push_back({{"path", ValidUtf8(program.path)},
+                                 {"state", StateName(program.state)},
+                                 {"reason", ValidUtf8(program.reason)},
+                                 {"count", program.count},
+                                 {"pids", program.pids}});
+  }
   out["warnings"] = Texts(timeline.warnings);
+  out["notes"] = Texts(timeline.notes);
   return out.dump(1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
 }
 

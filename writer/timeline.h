@@ -132,6 +132,15 @@ struct Process {
   uint64_t records = 0;
 };
 
+// Programs that the recorded ones started and that are not in the capture.
+struct UnrecordedProgram {
+  ProcessState state = ProcessState::kNotLoaded;
+  std::string path;  // as it was given to exec; empty: not known
+  std::string reason;
+  uint64_t count = 0;
+  std::vector<int32_t> pids;  // the first few
+};
+
 // Where time or bytes went, by code place. Whole capture, independent of what fitted the budget.
 struct CallSiteTotal {
   StringId site = 0;
@@ -212,8 +221,10 @@ struct Timeline {
   int64_t shortest_shown_ps = 0;      // threshold that the budget forced; 0 = everything is shown
   std::vector<std::string> errors;    // go to XSpace.errors
   std::vector<std::string> warnings;  // go to XSpace.warnings
-  double own_cost_seconds = 0;        // estimated CPU time tbprof added inside the target
-  double user_cpu_seconds = -1;       // of the command and its waited-for children; -1 = not known
+  std::vector<std::string> notes;     // likewise, but not to the terminal: true of every run of such a program
+  std::vector<UnrecordedProgram> unrecorded;
+  double own_cost_seconds = 0;   // estimated CPU time tbprof added inside the target
+  double user_cpu_seconds = -1;  // of the command and its waited-for children; -1 = not known
   double system_cpu_seconds = -1;
 };
 

@@ -128,6 +128,8 @@ class Builder {
     launcher_rank_ = NumberOf(json, "rank", -1);
     launcher_scheduler_ = NumberOf(json, "scheduler", -1);
     families_ = NumberOf(json, "families", 0u);
+    const auto only = json.find("only_command");
+    facts_.only_command = only != json.end() && only->is_boolean() && only->get<bool>();
     clock_cost_ns_ = NumberOf(json, "clock_cost_ns", 15.0);
     wait_threshold_ns_ = NumberOf(json, "wait_threshold_ns", uint64_t{1000});
     timeline_.command_line = CommandLine(MaskSecrets(TextsOf(json, "command")));
@@ -266,10 +268,6 @@ class Builder {
       process.rank = rank.rank;
       process.local_rank = rank.local_rank;
       process.world_size = rank.world_size;
-      if ((facts.last.flags & kProcessAllocatorMissed) != 0) {
-        process.state = ProcessState::kRecordedWithoutAllocator;
-        process.reason = "the program carries an allocator of its own (linked statically, or loaded before ours)";
-      }
       timeline_.processes.push_back(std::move(process));
     }
     for (const auto& [identity, index] : process_index_) {
@@ -892,6 +890,68 @@ class Builder {
     timeline_.step_confidence = 0;
   }
 
+  // What the self-test at attach has found: whether the program calls our functions.
+  void JudgeHooks() {
+    static constexpr struct {
+      uint32_t family;
+      const char* function;
+      const char* what;
+    } kTested[] = {{kFamilyThread, "pthread_create", "threads"},
+                   {kFamilyLock, "pthread_mutex_lock", "locks"},
+                   {kFamilySleep, "nanosleep", "sleeps"},
+                   {kFamilyIo, "read", "input and output"},
+                   {kFamilyProcess, "execve", "processes"}};
+    std::set<std::string> said;
+    std::map<std::string, bool> own_allocator;
+    for (const auto& [identity, index] : process_index_) {
+      Process& process = timeline_.processes[index];
+      const ProcessFacts& image = ImageOf(identity);
+      const uint32_t flags = image.last.flags;
+      if ((families_ & kFamilyMalloc) != 0) {
+        // By which of its functions the self-test could tell.
+        std::string other;
+        for (const char* function : {"malloc", "memalign", "aligned_alloc", "valloc"}) {
+          const auto interposer = image.interposers.find(function);
+          if (interposer != image.interposers.end()) other = interposer->second;
+        }
+        bool hidden = false;
+        if ((flags & kProcessAllocatorSeen) != 0 && request_.examine != nullptr && !image.executable.empty()) {
+          const auto [known, added] = own_allocator.try_emplace(image.executable);
+          if (added) known->second = request_.examine(image.executable).own_allocator;
+          hidden = known->second;
+        }
+        // One that stands before us and hands its calls on is seen all the same.
+        const bool missed = (flags & kProcessAllocatorMissed) != 0 && process.allocator.allocations == 0;
+        if (hidden || missed) {
+          process.state = ProcessState::kRecordedWithoutAllocator;
+          process.reason = hidden || other.empty()
+                               ? "allocator not observable: linked statically into the program"
+                               : StrCat("allocator not observable: ", other, " comes before tbprof's library");
+        }
+        if ((flags & kProcessSizesUnknown) != 0 && process.state == ProcessState::kRecorded) {
+          process.reason = "its allocator tells no block sizes (malloc_usable_size): bytes count as 0, calls are right";
+        }
+      }
+      std::string missed_names, by;
+      for (const auto& tested : kTested) {
+        if ((flags >> kProcessMissedShift & families_ & tested.family) == 0) continue;
+        StrAppend(&missed_names, missed_names.empty() ? "" : ", ", tested.what);
+        const auto interposer = image.interposers.find(tested.function);
+        if (by.empty() && interposer != image.interposers.end()) {
+          by = interposer->second.empty() ? "the program itself" : interposer->second;
+        }
+      }
+      if (!missed_names.empty() && process.state == ProcessState::kRecorded) {
+        process.reason = StrCat(missed_names, ": ", by.empty() ? "another library" : by,
+                                " comes before tbprof's library, and what it does not hand on is not recorded");
+      }
+      if (process.state == ProcessState::kRecorded && !process.reason.empty() &&
+          said.insert(StrCat(process.name, "\n", process.reason)).second) {
+        timeline_.warnings.push_back(StrCat(process.name, ": ", process.reason));
+      }
+    }
+  }
+
   void AddHonesty() {
     static constexpr const char* kCauses[kDropCauses] = {
         "no free chunk (the launcher could not keep up)",
@@ -912,7 +972,10 @@ class Builder {
     timeline_.corrupt_records += facts_.corrupt_records + facts_.unknown_records;
     std::vector<std::string>& warnings = timeline_.warnings;
     for (const std::string& note : facts_.notes) warnings.push_back(note);
-    for (const std::string& note : request_.warnings) warnings.push_back(note);
+    // What the launcher noted is in the spool as well when the session has ended.
+    for (const std::string& note : request_.warnings) {
+      if (std::find(warnings.begin(), warnings.end(), note) == warnings.end()) warnings.push_back(note);
+    }
     if (facts_.damaged_bytes > 0) {
       warnings.push_back(StrCat(facts_.damaged_bytes, " bytes of the spool are unreadable and were passed over"));
     }
@@ -939,15 +1002,15 @@ class Builder {
                                 " ranks: only the first of each node is recorded; --ranks=all for "
                                 "all, --ranks=every:8 for some"));
     }
-    for (const auto& [identity, index] : process_index_) {
-      const ProcessFacts& facts = facts_.processes[identity];
-      if (!facts.environment_lost) continue;
-      warnings.push_back(StrCat(timeline_.processes[index].name, " (", timeline_.processes[index].pid, ") started ",
-                                facts.lost_at,
-                                " with an environment without LD_PRELOAD: that program is not recorded"));
-    }
+    JudgeHooks();
+    timeline_.unrecorded = FindUnrecorded(facts_, open_, facts_.close_ticks, facts_.ended, request_.examine);
+    const std::string unrecorded = UnrecordedText(timeline_.unrecorded);
+    if (!unrecorded.empty()) warnings.push_back(unrecorded);
+    timeline_.notes = UnseenNotes(facts_, families_);
     if (timeline_.processes.empty()) {
-      timeline_.errors.push_back("no process was recorded: the library was not loaded, or could not reach tbprof");
+      timeline_.errors.push_back(StrCat(
+          "no process was recorded: ", facts_.inert.empty() ? "the library was not loaded, or could not reach tbprof"
+                                                            : "the library was loaded and had to stay out of the way"));
     } else if (timeline_.records == 0 && request_.window != 0) {
       warnings.push_back("nothing of the traced kinds happened in this window: threads were computing or not running");
     }

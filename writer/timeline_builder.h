@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "writer/honesty.h"
 #include "writer/timeline.h"
 
 namespace tbprof {
@@ -32,6 +33,7 @@ struct TimelineRequest {
   int rank = kAnyRank;
   std::vector<std::string> warnings;  // of the launcher, not in the spool
   bool recovered = false;             // the launcher is gone: say so
+  ExamineProgram examine = nullptr;   // what a program's file says
 };
 
 using ProgressFunction = std::function<void(uint64_t done, uint64_t total)>;

@@ -96,6 +96,7 @@ std::vector<std::string> XplaneWarnings(const Timeline& timeline) {
     }
     notes.Add(StrCat("tbprof: ", ProcessLabel(process), what, process.reason.empty() ? "" : ": ", process.reason));
   }
+  for (const std::string& text : timeline.notes) notes.Add(StrCat("tbprof: ", text));
   if (const uint64_t clipped = CountClipped(timeline); clipped > 0) {
     notes.Add(StrCat("tbprof: ", clipped, clipped == 1 ? " event goes on" : " events go on",
                      " beyond the border of the capture and are cut there (stat `clipped`)"));

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// What was not recorded is named: programs that never said hello, allocators and locks that no hook sees.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include "../integration/harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// The entry of the summary's list of unrecorded programs with this path.
+nlohmann::json Unrecorded(const RunResult& result, const std::string& path) {
+  for (const auto& program : result.summary["unrecorded"]) {
+    if (program["path"] == path) return program;
+  }
+  return nullptr;
+}
+
+class StartedBy : public testing::TestWithParam<const char*> {};
+
+TEST_P(StartedBy, AnEnvironmentWithoutUsIsNamed) {
+  const std::string how = GetParam();
+  const Pair pair = RunBoth(Program("starts_program"), {how, "empty", "/bin/true"});
+  ASSERT_TRUE(pair.Same());
+  ASSERT_THAT(pair.profiled.summary["unrecorded"], SizeIs(1)) << pair.profiled.summary["unrecorded"];
+  const nlohmann::json program = Unrecorded(pair.profiled, how == "system" ? "/bin/sh" : "/bin/true");
+  ASSERT_FALSE(program.is_null()) << pair.profiled.summary["unrecorded"];
+  EXPECT_EQ(program["reason"], "environment without LD_PRELOAD");
+  EXPECT_EQ(program["state"], "not_loaded");
+  EXPECT_EQ(program["count"], 1);
+  EXPECT_TRUE(pair.profiled.Said("1 command ran unrecorded: ")) << pair.profiled.AllSaid();
+  EXPECT_TRUE(pair.profiled.profile->HasWarning("environment without LD_PRELOAD"));
+}
+
+TEST_P(StartedBy, AStaticProgramIsNamed) {
+  const std::string how = GetParam();
+  if (how == "system") return;  // the shell is recorded; what it starts is fork's case
+  const Pair pair = RunBoth(Program("starts_program"), {how, "whole", Program("static_program")});
+  ASSERT_TRUE(pair.Same());
+  const nlohmann::json program = Unrecorded(pair.profiled, Program("static_program"));
+  ASSERT_FALSE(program.is_null()) << pair.profiled.summary["unrecorded"];
+  EXPECT_EQ(program["reason"], "static program");
+  EXPECT_TRUE(pair.profiled.Said("static_program (static program)")) << pair.profiled.AllSaid();
+}
+
+TEST_P(StartedBy, WhatIsRecordedIsNotNamed) {
+  const Pair pair = RunBoth(Program("starts_program"), {GetParam(), "whole", "/bin/true"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_TRUE(pair.profiled.summary["unrecorded"].empty()) << pair.profiled.summary["unrecorded"];
+  EXPECT_FALSE(pair.profiled.Said("unrecorded")) << pair.profiled.AllSaid();
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, StartedBy, testing::Values("exec", "fork", "vfork", "spawn", "system"),
+                         [](const auto& way) { return std::string(way.param); });
+
+TEST(Unrecorded, FollowNoneIsByWish) {
+  RunOptions options;
+  options.tbprof = {"--follow=none"};
+  const RunResult result = RunUnderTbprof({Program("starts_program"), "spawn", "whole", "/bin/true"}, options);
+  EXPECT_TRUE(result.summary["unrecorded"].empty()) << result.summary["unrecorded"];
+}
+
+TEST(Inert, TheReasonIsTold) {
+  const RunResult result =
+      RunUnderTbprof({"/bin/sh", "-c",
+                      "(ulimit -f 100; exec /bin/true); (ulimit -f 100; exec /bin/true); (ulimit -v 60000; exec env)"});
+  ASSERT_EQ(result.code(), 0);
+  uint64_t by_size = 0, by_addresses = 0;
+  for (const auto& program : result.summary["unrecorded"]) {
+    EXPECT_EQ(program["state"], "inert");
+    if (program["reason"] == "ulimit -f leaves no room for records") by_size += program["count"].get<uint64_t>();
+    if (program["reason"] == "ulimit -v leaves no room for records") by_addresses += program["count"].get<uint64_t>();
+  }
+  EXPECT_EQ(by_size, 2u) << result.summary["unrecorded"];
+  EXPECT_EQ(by_addresses, 1u) << result.summary["unrecorded"];
+  // Once per cause.
+  EXPECT_TRUE(result.Said("3 commands ran unrecorded")) << result.AllSaid();
+}
+
+TEST(Allocator, OneOfTheProgramsOwnIsNamed) {
+  const Pair pair = RunBoth(Program("own_allocator"));
+  ASSERT_TRUE(pair.Same());
+  const nlohmann::json process = pair.profiled.summary["processes"][0];
+  EXPECT_EQ(process["state"], "recorded_without_allocator");
+  EXPECT_EQ(process["reason"], "allocator not observable: linked statically into the program");
+  EXPECT_EQ(pair.profiled.profile->Count("usleep"), 1);
+  EXPECT_TRUE(pair.profiled.Said("allocator not observable")) << pair.profiled.AllSaid();
+}
+
+TEST(Allocator, OneThatIsSeenIsRecorded) {
+  const RunResult result = RunUnderTbprof({Program("allocations"), "10"});
+  EXPECT_EQ(result.summary["processes"][0]["state"], "recorded");
+  EXPECT_EQ(result.summary["processes"][0]["reason"], "");
+}
+
+TEST(Python, SmallObjectsAreNamedUnlessMallocServesThem) {
+  constexpr char kPython[] = "/usr/bin/python3";
+  if (access(kPython, X_OK) != 0) GTEST_SKIP() << kPython << " is not installed";
+  RunOptions options;
+  const RunResult plain = RunUnderTbprof({kPython, "-c", "pass"}, options);
+  ASSERT_THAT(plain.summary["notes"], SizeIs(1)) << plain.summary["notes"];
+  EXPECT_THAT(plain.summary["notes"][0].get<std::string>(), HasSubstr("pymalloc"));
+  EXPECT_TRUE(plain.profile->HasWarning("pymalloc"));
+  options.environment.emplace_back("PYTHONMALLOC", "malloc");
+  const RunResult whole = RunUnderTbprof({kPython, "-c", "pass"}, options);
+  EXPECT_TRUE(whole.summary["notes"].empty()) << whole.summary["notes"];
+}
+
+TEST(Exec, AddressesThatAreNoneGiveEfault) {
+  const Pair pair = RunBoth(Program("bad_exec_pointers"));
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.code(), 0);
+  EXPECT_THAT(pair.profiled.out, HasSubstr("execve path: -1 EFAULT"));
+  EXPECT_THAT(pair.profiled.out, HasSubstr("execve cut environment: -1 EFAULT"));
+  EXPECT_THAT(pair.profiled.out, HasSubstr("vfork: 7"));
+  EXPECT_TRUE(pair.profiled.summary["unrecorded"].empty()) << pair.profiled.summary["unrecorded"];
+}
+
+}  // namespace
+}  // namespace tbprof::integration
