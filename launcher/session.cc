@@ -24,6 +24,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "launcher/commands.h"
+#include "launcher/own_cost.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -148,15 +149,11 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionConfig& co
   if (!status.ok()) return status;
 
   // Good to some ten parts in a million, for thresholds; times are converted by the pairs of the whole run.
-  constexpr int kReads = 64;
-  uint64_t reads_ticks = ReadTicks(session->clock_);
-  for (int i = 0; i < kReads; ++i) ReadTicks(session->clock_);
-  reads_ticks = ReadTicks(session->clock_) - reads_ticks;
   ClockFact second = ReadPair(session->clock_);
   while (second.monotonic_ns - first.monotonic_ns < 1'000'000) second = ReadPair(session->clock_);
   session->ticks_per_ns_ =
       static_cast<double>(second.ticks - first.ticks) / static_cast<double>(second.monotonic_ns - first.monotonic_ns);
-  session->clock_cost_ns_ = static_cast<double>(reads_ticks) / session->ticks_per_ns_ / (kReads + 1);
+  const OwnCost cost = MeasureOwnCost(session->clock_, session->ticks_per_ns_);
 
   nlohmann::json facts;
   facts["tbprof"] = std::string(Version());
@@ -167,7 +164,10 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionConfig& co
   facts["launcher_pid"] = getpid();
   facts["clock"] = static_cast<int>(session->clock_);
   facts["ticks_per_ns"] = session->ticks_per_ns_;
-  facts["clock_cost_ns"] = session->clock_cost_ns_;
+  facts["clock_cost_ns"] = cost.clock_ns;
+  facts["record_cost_ns"] = cost.record_ns;
+  facts["allocation_cost_ns"] = cost.allocation_ns;
+  facts["page_cost_ns"] = cost.page_ns;
   facts["window"] = config.window;
   facts["families"] = config.families;
   facts["ranks"] = config.ranks;

@@ -151,7 +151,6 @@ class Session {
   uint64_t nonce_ = 0;
   ClockKind clock_ = ClockKind::kMonotonic;
   double ticks_per_ns_ = 1;
-  double clock_cost_ns_ = 0;
   std::unique_ptr<Drain> drain_;
   std::vector<std::unique_ptr<Target>> targets_;
   uint32_t segments_seen_ = 0;

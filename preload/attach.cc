@@ -333,6 +333,7 @@ void Attach(int argc, char** argv, char** environment) {
   SessionVariable session;
   if (!ParseSessionVariable(FindVariable(environment, kSessionVariable), &session)) return;
   if (OwnSeccompFilters() > session.seccomp_filters) return;
+  const uint64_t begun_ns = raw::ThreadCpuNs();
   if (session.only_child_of != 0 && session.only_child_of != static_cast<uint32_t>(raw::Call(SYS_getppid))) return;
   RankChoice choice;
   const char* ranks = FindVariable(environment, kRanksVariable);
@@ -428,6 +429,8 @@ void Attach(int argc, char** argv, char** environment) {
   RecordProcess(thread, argc, argv, environment, session, executable, executable_length);
   test.RecordInterposers(thread);
   RecordLoadedModules(thread, executable);
+  const uint64_t cost = raw::ThreadCpuNs() - begun_ns;
+  segment.process_slots[slot].start_cost_ns = static_cast<uint32_t>(cost < UINT32_MAX ? cost : UINT32_MAX);
 }
 
 __attribute__((constructor)) void Start(int argc, char** argv, char** environment) {

@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 namespace tbprof::raw {
 
@@ -41,6 +42,12 @@ inline long Pointer(const void* pointer) { return static_cast<long>(reinterpret_
 
 inline int GetPid() { return static_cast<int>(Call(SYS_getpid)); }
 inline int GetTid() { return static_cast<int>(Call(SYS_gettid)); }
+// CPU time of this thread; 0: not to be had.
+inline uint64_t ThreadCpuNs() {
+  timespec now{};
+  if (Call(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, Pointer(&now)) != 0) return 0;
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
+}
 inline void Close(int fd) { Call(SYS_close, fd); }
 
 }  // namespace tbprof::raw

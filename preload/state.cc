@@ -100,6 +100,7 @@ bool ClaimProcessSlot(uint32_t parent_serial, uint32_t* index, uint32_t* serial)
     slot->parent_pid = static_cast<int32_t>(raw::Call(SYS_getppid));
     slot->flags = 0;
     slot->start_ticks = Ticks();
+    slot->start_cost_ns = 0;
     slot->live_bytes = 0;
     slot->peak_bytes = 0;
     slot->late_frees = slot->late_freed_bytes = slot->late_allocations = slot->late_allocated_bytes = 0;
@@ -116,7 +117,9 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
   uint32_t epoch = __atomic_load_n(&g_fork_page->epoch, __ATOMIC_ACQUIRE);
   if (epoch == kEpochRegistering) return nullptr;
   const bool forked = epoch == 0;
+  uint64_t begun = 0;
   if (forked) {
+    begun = ReadMonotonic();
     if (!RegisterForkChild()) return nullptr;
     epoch = __atomic_load_n(&g_fork_page->epoch, __ATOMIC_ACQUIRE);
   } else if (thread->phase == ThreadPhase::kEnded || thread->phase == ThreadPhase::kRegistering) {
@@ -164,7 +167,10 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
     pthread_setspecific(g_attachment.exit_key, thread);
   }
   RecordThreadStart(thread, slot);
-  if (forked) RecordProcessInfo(thread, ProcessInfoKey::kForked, "", 0);
+  if (forked) {
+    RecordProcessInfo(thread, ProcessInfoKey::kForked, "", 0);
+    segment.process_slots[slot->process_slot].start_cost_ns = static_cast<uint32_t>(ReadMonotonic() - begun);
+  }
   return thread;
 }
 

@@ -123,7 +123,8 @@ struct ProcessSlot {
   uint64_t late_freed_bytes;
   uint64_t late_allocations;
   uint64_t late_allocated_bytes;
-  uint8_t reserved[176];
+  uint32_t start_cost_ns;  // what it took to attach, or to register a fork child
+  uint8_t reserved[172];
 };
 static_assert(sizeof(ProcessSlot) == 256);
 

@@ -112,7 +112,7 @@ struct ProcessFact {
   uint64_t dropped[kDropCauses];  // of the segment; the same in each process of it
   uint64_t taken_ticks;
   int32_t parent_pid;  // as it sees it
-  uint32_t reserved;
+  uint32_t start_cost_ns;
 };
 struct ClockFact {
   uint64_t ticks, monotonic_ns, realtime_ns;

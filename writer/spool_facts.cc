@@ -415,6 +415,10 @@ class FactReader {
       }
     });
     facts_->lost_records += chunk.lost;
+    const auto segment = facts_->segments.find(frame.segment);
+    if (segment == facts_->segments.end()) return;
+    segment->second.chunks_used = std::max(segment->second.chunks_used, std::min(chunk.chunk, kMaxChunks - 1) + 1);
+    segment->second.slots += std::min(chunk.slots, kSlotsPerChunk);
   }
 
   // The functions that do not come back when all goes well.

@@ -42,6 +42,8 @@ struct SegmentFacts {
   SegmentFact fact{};
   SegmentHeader header{};
   std::vector<Operation> operations;
+  uint32_t chunks_used = 0;  // the highest that was read, and one
+  uint64_t slots = 0;        // that were read
 };
 
 struct ThreadFacts {
