@@ -2,10 +2,8 @@
 //
 // `tbprof convert` and `tbprof recover`: a profile from a spool, with the same worker that `run` uses.
 #include <dirent.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 
 #include "launcher/commands.h"
 #include "launcher/conversion.h"
+#include "launcher/spools.h"
 #include "launcher/terminal.h"
 #include "launcher/text.h"
 #include "writer/logdir.h"
@@ -22,35 +21,6 @@
 
 namespace tbprof {
 namespace {
-
-constexpr std::string_view kSuffix = ".spool";
-
-// Held by the launcher that writes it.
-bool IsInUse(const std::string& spool) {
-  const int fd = open(spool.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const bool in_use = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  close(fd);
-  return in_use;
-}
-
-// `operand` itself, or the spools in it or in its `.tbprof`.
-std::vector<std::string> FindSpools(const std::string& operand) {
-  std::vector<std::string> spools;
-  for (const std::string& directory : {operand, StrCat(operand, "/.tbprof")}) {
-    DIR* listing = opendir(directory.c_str());
-    if (listing == nullptr) continue;
-    while (const dirent* entry = readdir(listing)) {
-      const std::string_view name = entry->d_name;
-      if (name.size() > kSuffix.size() && name.substr(name.size() - kSuffix.size()) == kSuffix) {
-        spools.push_back(StrCat(directory, "/", name));
-      }
-    }
-    closedir(listing);
-  }
-  std::sort(spools.begin(), spools.end());
-  return spools;
-}
 
 // True when the profile was written.
 bool ConvertWindow(const Options& options, const ConversionRequest& request, Terminal* terminal) {
@@ -146,7 +116,7 @@ int ConvertAll(const Options& options, bool recovering) {
   }
   size_t written = 0, busy = 0;
   for (const std::string& spool : spools) {
-    if (recovering && IsInUse(spool)) {
+    if (recovering && IsSpoolInUse(spool)) {
       ++busy;
       terminal.Say(StrCat(PrintableUtf8(spool), " is still being written: left alone"));
       continue;

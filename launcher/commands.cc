@@ -76,6 +76,15 @@ A file holds `option = "value"` lines; below [run], [convert], [recover] or [che
 An unknown name is an error in each of these places.
 )",
      CommandConfig},
+    {"doctor", "tbprof doctor [options] [[--] COMMAND [ARGUMENT...]]", "Check that recording works here",
+     R"(Looks at what recording needs: system, limits, memory, clocks, preloaded libraries, directories, left-over raw
+records, TensorBoard and its plugin, proxies; then records a run of tbprof itself into a temporary directory. With
+COMMAND, whether that command can be recorded; it is not started. Nothing is changed.
+
+A line each on standard output: PASS, WARN or FAIL, what was found, and what to do. Exit status: 0 all PASS,
+1 a WARN, 2 a FAIL.
+)",
+     CommandDoctor},
     {"help", "tbprof help [SUBCOMMAND]", "This text, or that of a subcommand", "", CommandHelp},
 };
 

@@ -33,6 +33,7 @@ int CommandConvert(const Options& options);  // cmd_convert.cc
 int CommandRecover(const Options& options);  // cmd_convert.cc
 int CommandCheck(const Options& options);    // cmd_check.cc
 int CommandConfig(const Options& options);   // commands.cc
+int CommandDoctor(const Options& options);   // cmd_doctor.cc
 int CommandHelp(const Options& options);     // cmd_help.cc
 
 // To standard output; false, with a line, when it can't be written.

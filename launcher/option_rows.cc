@@ -236,7 +236,7 @@ constexpr uint32_t kForAll = kForOutput | kForConfig;
 
 constexpr OptionRow kRows[] = {
     {"logdir", "DIR", "./tbprof-logs", "Directory that TensorBoard is pointed at; made if missing",
-     kForOutput | kForCheck | kForConfig, SetPath<&Options::logdir>},
+     kForOutput | kForCheck | kForConfig | kForDoctor, SetPath<&Options::logdir>},
     {"run", "NAME", "", "Name of the run in TensorBoard; without it, the job's number or the local time",
      kForOutput | kForConfig, SetRun},
     {"ranks", "WHICH", "auto",
@@ -260,7 +260,7 @@ constexpr OptionRow kRows[] = {
     {"max-profile-size", "SIZE", "64MiB", "Largest profile to write; above it, time is cut and said so", kForAll,
      SetSize<&Options::max_profile_size, 64 << 10, kNoLimit>},
     {"spool-dir", "DIR", "", "Where raw records are kept until they are converted; without it, chosen by tbprof",
-     kForRun | kForConfig, SetPath<&Options::spool_dir>},
+     kForRun | kForConfig | kForDoctor, SetPath<&Options::spool_dir>},
     {"spool-limit", "SIZE", "", "Largest spool; without it, chosen by free space", kForRun | kForConfig, SetSpoolLimit},
     {"keep-spool", "", "false", "Keep the raw records after conversion", kForAll, SetSwitch<&Options::keep_spool>},
     {"summary-json", "PATH", "", "Write the summary as JSON there too; fd:N for an open descriptor", kForAll,
@@ -279,10 +279,13 @@ constexpr OptionRow kRows[] = {
     {"strict", "", "false", "Exit 125 when the profile could not be written though the command succeeded", kForAll,
      SetSwitch<&Options::strict>},
     {"buffer-size", "SIZE", "256MiB", "Memory shared with each recorded program for records on their way",
-     kForRun | kForConfig,
+     kForRun | kForConfig | kForDoctor,
      SetSize<&Options::segment_size, uint64_t{kMinChunks} * kChunkBytes, uint64_t{kMaxChunks} * kChunkBytes>},
-    {"json", "", "false", "Print the result as JSON", kForCheck, SetSwitch<&Options::json>},
-    {"config", "FILE", "", "Read options from this file (TOML) before ./tbprof.toml", kForAll | kForCheck, SetConfig},
+    {"python", "PATH", "", "Python to look for TensorBoard in; without it, the active one", kForDoctor,
+     SetPath<&Options::python>},
+    {"json", "", "false", "Print the result as JSON", kForCheck | kForDoctor, SetSwitch<&Options::json>},
+    {"config", "FILE", "", "Read options from this file (TOML) before ./tbprof.toml", kForAll | kForCheck | kForDoctor,
+     SetConfig},
 };
 
 }  // namespace

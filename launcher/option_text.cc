@@ -30,6 +30,7 @@ uint32_t CommandBit(std::string_view subcommand) {
   if (subcommand == "recover") return kForRecover;
   if (subcommand == "check") return kForCheck;
   if (subcommand == "config") return kForConfig;
+  if (subcommand == "doctor") return kForDoctor;
   return 0;
 }
 
@@ -86,7 +87,7 @@ std::string OptionMarkdown() {
   std::string table = "| option | environment | default | for | meaning |\n|---|---|---|---|---|\n";
   for (const OptionRow& row : OptionRows()) {
     std::string commands;
-    for (std::string_view name : {"run", "convert", "recover", "check", "config"}) {
+    for (std::string_view name : {"run", "convert", "recover", "check", "config", "doctor"}) {
       if ((row.commands & CommandBit(name)) != 0) commands += StrCat(commands.empty() ? "" : ", ", name);
     }
     const std::string fallback = row.default_text.empty() ? "" : StrCat("`", row.default_text, "`");

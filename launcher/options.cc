@@ -28,7 +28,8 @@ struct Subcommand {
   uint32_t bit;
 };
 constexpr Subcommand kSubcommands[] = {{"run", kForRun},     {"convert", kForConvert}, {"recover", kForRecover},
-                                       {"check", kForCheck}, {"config", kForConfig},   {"help", 0}};
+                                       {"check", kForCheck}, {"config", kForConfig},   {"doctor", kForDoctor},
+                                       {"help", 0}};
 
 // Variables that are no options. TBPROF_PYTHON is scripts/venv.sh's.
 constexpr std::string_view kInternalVariables[] = {kSessionVariable, "TBPROF_DISABLE", "TBPROF_LIBRARY_DIR",
@@ -182,6 +183,8 @@ absl::Status ReadConfig(const std::string& path, const Subcommand& subcommand, b
   return absl::OkStatus();
 }
 
+bool TakesCommand(const Subcommand& subcommand) { return (subcommand.bit & (kForRun | kForDoctor)) != 0; }
+
 // The words of one subcommand, cut where its options end.
 struct Cut {
   std::vector<std::string> options;  // as CLI11 takes them: `--name`, `value`
@@ -199,7 +202,7 @@ absl::StatusOr<Cut> CutWords(const CLI::App& app, const Subcommand& subcommand, 
       return cut;
     }
     if (word.size() < 2 || word[0] != '-') {
-      if (subcommand.bit == kForRun) {
+      if (TakesCommand(subcommand)) {
         cut.rest.assign(args.begin() + i, args.end());
         return cut;
       }
@@ -396,7 +399,7 @@ absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args, const
   std::vector<Layer> layers;
   absl::StatusOr<Layer> flags = ParseFlags(app, cut->options, &options);
   if (!flags.ok()) return flags.status();
-  (subcommand->bit == kForRun ? options.command : options.operands) = std::move(cut->rest);
+  (TakesCommand(*subcommand) ? options.command : options.operands) = std::move(cut->rest);
   if (options.help || subcommand->bit == 0) return options;
   if (subcommand->bit == kForRun && options.command.empty()) {
     return Usage("no command to run; usage: tbprof run [options] [--] COMMAND [ARGUMENT...]");

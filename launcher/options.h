@@ -57,10 +57,10 @@ struct OptionValue {
 };
 
 struct Options {
-  std::string subcommand;             // run, convert, recover, check, config, help; empty for `--version` and `--help`
-  bool version = false;               // --version / -V
-  bool help = false;                  // --help / -h
-  std::vector<std::string> command;   // run: the command, byte for byte
+  std::string subcommand;  // run, convert, recover, check, config, doctor, help; empty for `--version` and `--help`
+  bool version = false;    // --version / -V
+  bool help = false;       // --help / -h
+  std::vector<std::string> command;   // run, doctor: the command, byte for byte
   std::vector<std::string> operands;  // convert, recover: spools; check: a logdir; help: a subcommand
   bool disabled = false;              // TBPROF_DISABLE=1: run is a plain exec
 
@@ -93,7 +93,8 @@ struct Options {
   uint64_t segment_size = kDefaultSegmentSize;
 
   bool explain = false;  // config --explain
-  bool json = false;     // check --json
+  bool json = false;     // check, doctor
+  std::string python;    // doctor: empty: the one in use
 
   // One per row of OptionRows(), in its order.
   std::vector<OptionValue> values;
@@ -113,6 +114,7 @@ inline constexpr uint32_t kForConvert = 1u << 1;
 inline constexpr uint32_t kForRecover = 1u << 2;
 inline constexpr uint32_t kForConfig = 1u << 3;
 inline constexpr uint32_t kForCheck = 1u << 4;
+inline constexpr uint32_t kForDoctor = 1u << 5;
 
 absl::Span<const OptionRow> OptionRows();
 // `TBPROF_SPOOL_DIR` for `spool-dir`.

@@ -896,7 +896,7 @@ class Builder {
   double OwnCostNs() const {
     constexpr double kHookNs = 3;         // arguments and branches of a hook
     constexpr double kSystemCallNs = 17;  // code that runs cold right after one
-    constexpr double kHandedOverNs = 25;  // lines of a record that the launcher's processor has
+    constexpr double kHandedOverNs = 50;  // lines of a record that the launcher's processor has
     constexpr double kAllocationFactor = 1.4;
     constexpr double kSampleNs = 700;
     constexpr double kStartFactor = 1.8;  // loading the library, and the end of the mapping

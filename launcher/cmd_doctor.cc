@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `tbprof doctor`: whether recording would work here, before it is tried.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "launcher/commands.h"
+#include "launcher/doctor_rows.h"
+#include "launcher/terminal.h"
+#include "launcher/text.h"
+#include "writer/logdir.h"
+#include "writer/utf8.h"
+
+namespace tbprof {
+namespace {
+
+std::string_view VerdictName(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kPass:
+      return "PASS";
+    case Verdict::kWarn:
+      return "WARN";
+    case Verdict::kFail:
+      return "FAIL";
+  }
+  return "";
+}
+
+std::string Padded(std::string_view text, size_t columns) {
+  std::string padded(text);
+  padded.resize(std::max(padded.size(), columns), ' ');
+  return padded;
+}
+
+}  // namespace
+
+int CommandDoctor(const Options& options) {
+  const Environment environment = CurrentEnvironment();
+  const absl::StatusOr<std::string> logdir = NormaliseLogdir(options.logdir, WorkingDirectory());
+  if (!logdir.ok()) {
+    Terminal().Error(std::string(logdir.status().message()));
+    return kExitUsage;
+  }
+  const DoctorContext context{options, environment, *logdir};
+  Verdict worst = Verdict::kPass;
+  std::string text;
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const DoctorRow& row : DoctorRows()) {
+    const std::optional<Finding> finding = row.check(context);
+    if (!finding) continue;
+    worst = std::max(worst, finding->verdict);
+    text += StrCat(VerdictName(finding->verdict), "  ", Padded(row.name, 12), PrintableUtf8(finding->found),
+                   finding->fix.empty() ? "" : StrCat("; fix: ", PrintableUtf8(finding->fix)), "\n");
+    rows.push_back({{"name", row.name},
+                    {"verdict", VerdictName(finding->verdict)},
+                    {"found", ValidUtf8(finding->found)},
+                    {"fix", ValidUtf8(finding->fix)}});
+  }
+  if (options.json) {
+    const nlohmann::ordered_json all = {
+        {"schema", 1}, {"tbprof", Version()}, {"verdict", VerdictName(worst)}, {"rows", std::move(rows)}};
+    text = all.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  }
+  if (!PrintOut(text)) return kExitUsage;
+  return static_cast<int>(worst);
+}
+
+}  // namespace tbprof

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tbprof doctor`: each row says PASS here and changes where its condition is provoked.
+#include <gmock/gmock.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+struct Row {
+  std::string verdict, found, fix;
+};
+
+class Doctor : public testing::Test {
+ protected:
+  // `tbprof doctor --json` with a log directory that can be made, in an environment without anything of ours.
+  RunResult Ask(std::vector<std::string> words, RunOptions options = {}) {
+    options.default_logdir = false;
+    for (const char* name : {"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "grpc_proxy",
+                             "LD_PRELOAD", "VIRTUAL_ENV"}) {
+      bool given = false;
+      for (const auto& [variable, value] : options.environment) given |= variable == name;
+      if (!given) options.environment.emplace_back(name, std::nullopt);
+    }
+    words.insert(words.begin(), {"doctor", "--json", "--logdir=" + logdir_});
+    RunResult result = RunTbprof(words, options);
+    rows_.clear();
+    const auto json = nlohmann::json::parse(result.out, nullptr, false);
+    EXPECT_TRUE(json.is_object()) << result.out << result.err;
+    if (!json.is_object()) return result;
+    verdict_ = json["verdict"];
+    for (const auto& row : json["rows"]) rows_[row["name"]] = {row["verdict"], row["found"], row["fix"]};
+    // The exit status is the worst of all.
+    int worst = 0;
+    for (const auto& [name, row] : rows_) worst = std::max(worst, row.verdict == "FAIL" ? 2 : row.verdict == "WARN");
+    EXPECT_EQ(result.code(), worst) << result.out;
+    EXPECT_EQ(verdict_, worst == 2 ? "FAIL" : worst == 1 ? "WARN" : "PASS");
+    return result;
+  }
+  void Expect(const std::string& name, const std::string& verdict, const std::string& part = "") {
+    ASSERT_TRUE(rows_.count(name)) << name;
+    const Row& row = rows_[name];
+    EXPECT_EQ(row.verdict, verdict) << name << ": " << row.found;
+    EXPECT_THAT(row.found, HasSubstr(part));
+    // Whoever complains says what to do.
+    EXPECT_EQ(row.fix.empty(), verdict == "PASS") << name << ": " << row.found;
+  }
+
+  TemporaryDirectory directory_;
+  std::string logdir_ = directory_ / "logs";
+  std::map<std::string, Row> rows_;
+  std::string verdict_;
+};
+
+TEST_F(Doctor, WhatTheTestsNeedPasses) {
+  Ask({});
+  for (const char* name :
+       {"system", "library", "filter", "memfd", "limits", "preload", "logdir", "leftovers", "proxy", "self-test"}) {
+    Expect(name, "PASS");
+  }
+  EXPECT_EQ(rows_.count("command"), 0u);
+  // Nothing is left behind.
+  EXPECT_NE(access(logdir_.c_str(), F_OK), 0);
+  EXPECT_THAT(rows_["self-test"].found, HasSubstr("allocator calls"));
+}
+
+TEST_F(Doctor, TextIsALineEach) {
+  RunOptions options;
+  options.default_logdir = false;
+  const RunResult result = RunTbprof({"doctor", "--logdir=" + logdir_, "--", "/bin/true"}, options);
+  const std::vector<std::string> lines = Lines(result.out);
+  ASSERT_GT(lines.size(), 12u);
+  for (const std::string& line : lines) {
+    EXPECT_THAT(line.substr(0, 6), AnyOf("PASS  ", "WARN  ", "FAIL  ")) << line;
+    if (!line.starts_with("PASS")) {
+      EXPECT_THAT(line, HasSubstr("; fix: "));
+    }
+  }
+  EXPECT_THAT(result.out, HasSubstr("PASS  command     /bin/true can be recorded"));
+  EXPECT_EQ(result.err, "");
+}
+
+TEST_F(Doctor, Commands) {
+  Ask({"--", "/bin/true"});
+  Expect("command", "PASS", "/bin/true");
+  Ask({"--", Program("static_program")});
+  Expect("command", "FAIL", "linked statically");
+  Ask({"--", Program("own_allocator"), "--logdir=/no/such"});
+  Expect("command", "WARN", "allocator of its own");
+  Ask({"no-such-command-anywhere"});
+  Expect("command", "FAIL", "cannot find");
+}
+
+TEST_F(Doctor, Proxies) {
+  RunOptions options;
+  options.environment = {{"http_proxy", "http://proxy:3128"}, {"no_proxy", "example.org"}};
+  Ask({}, options);
+  Expect("proxy", "WARN", "http_proxy");
+  EXPECT_THAT(rows_["proxy"].fix, HasSubstr("no_proxy="));
+  options.environment = {{"http_proxy", "http://proxy:3128"}, {"no_proxy", "example.org, localhost"}};
+  Ask({}, options);
+  Expect("proxy", "PASS");
+}
+
+TEST_F(Doctor, PreloadedLibraries) {
+  RunOptions options;
+  options.environment = {{"LD_PRELOAD", "/no/such/library.so"}};
+  Ask({}, options);
+  Expect("preload", "WARN", "/no/such/library.so");
+  Expect("self-test", "PASS");
+  // The names alone decide; the loader says that it does not find them.
+  options.environment = {{"LD_PRELOAD", "libasan.so.8"}};
+  Ask({}, options);
+  Expect("preload", "FAIL", "libasan.so.8");
+  options.environment = {{"LD_PRELOAD", "libjemalloc.so.2"}};
+  Ask({}, options);
+  Expect("preload", "PASS", "libjemalloc.so.2");
+}
+
+TEST_F(Doctor, LimitsAreSeenAndTried) {
+  RunOptions options;
+  // 2000 blocks of 512 bytes (POSIX) or 1024 (bash): less than any segment takes.
+  options.launcher = {"/bin/sh", "-c", "ulimit -f 2000; exec \"$@\"", "sh"};
+  Ask({}, options);
+  Expect("limits", "FAIL", "ulimit -f");
+  Expect("self-test", "FAIL", "ulimit -f leaves no room for records");
+}
+
+TEST_F(Doctor, LogDirectories) {
+  WriteFile(directory_ / "file", "");
+  logdir_ = directory_ / "file";
+  Ask({});
+  Expect("logdir", "FAIL", "no directory");
+  logdir_ = "/proc/tbprof-logs";
+  Ask({});
+  Expect("logdir", "FAIL", "/proc");
+  logdir_ = directory_ / "made";
+  ASSERT_EQ(mkdir(logdir_.c_str(), 0755), 0);
+  Ask({});
+  Expect("logdir", "PASS", logdir_);
+}
+
+TEST_F(Doctor, LeftOverSpools) {
+  ASSERT_EQ(mkdir(logdir_.c_str(), 0755), 0);
+  const std::string place = logdir_ + "/.tbprof";
+  ASSERT_EQ(mkdir(place.c_str(), 0755), 0);
+  const std::string spool = place + "/run-1-abcd.spool";
+  WriteFile(spool, "x");
+  Ask({});
+  Expect("leftovers", "WARN", "run-1-abcd.spool");
+  EXPECT_THAT(rows_["leftovers"].fix, HasSubstr("tbprof recover " + place));
+  // One that is being written is none.
+  FILE* file = fopen(spool.c_str(), "r");
+  ASSERT_NE(file, nullptr);
+  ASSERT_EQ(flock(fileno(file), LOCK_EX), 0);
+  Ask({});
+  Expect("leftovers", "PASS");
+  fclose(file);
+}
+
+TEST_F(Doctor, SpoolsInMemoryAreNamed) {
+  if (access("/dev/shm", W_OK) != 0) GTEST_SKIP() << "no tmpfs at /dev/shm";
+  Ask({"--spool-dir=/dev/shm"});
+  Expect("spool", "WARN", "tmpfs");
+}
+
+TEST_F(Doctor, TheViewerIsFoundWithoutRunningPython) {
+  // A virtual environment as far as its files go; its python would fail.
+  const std::string root = directory_ / "venv";
+  const std::string packages = root + "/lib/python3.11/site-packages";
+  for (const std::string& path : {root, root + "/bin", root + "/lib", root + "/lib/python3.11", packages}) {
+    ASSERT_EQ(mkdir(path.c_str(), 0755), 0);
+  }
+  WriteFile(root + "/pyvenv.cfg", "home = /usr/bin\n");
+  WriteFile(root + "/bin/python3", "#!/bin/false\n", 0755);
+  const std::string python = "--python=" + root + "/bin/python3";
+  Ask({python});
+  Expect("viewer", "WARN", "no TensorBoard");
+  ASSERT_EQ(mkdir((packages + "/tensorboard-2.21.0.dist-info").c_str(), 0755), 0);
+  Ask({python});
+  Expect("viewer", "WARN", "without its profile plugin");
+  ASSERT_EQ(mkdir((packages + "/tensorboard_plugin_profile-2.13.0.dist-info").c_str(), 0755), 0);
+  Ask({python});
+  Expect("viewer", "WARN", "older");
+  ASSERT_EQ(mkdir((packages + "/xprof-2.24.2.dist-info").c_str(), 0755), 0);
+  Ask({python});
+  Expect("viewer", "WARN", "same pages");
+  ASSERT_EQ(rmdir((packages + "/tensorboard_plugin_profile-2.13.0.dist-info").c_str()), 0);
+  Ask({python});
+  Expect("viewer", "PASS", "TensorBoard 2.21.0, xprof 2.24.2");
+}
+
+TEST_F(Doctor, AMissingLibraryFails) {
+  RunOptions options;
+  options.environment = {{"TBPROF_LIBRARY_DIR", directory_.path()}};
+  Ask({}, options);
+  Expect("library", "FAIL", "libtbprof_preload.so");
+  Expect("self-test", "FAIL", "libtbprof_preload.so");
+}
+
+TEST_F(Doctor, InsideARun) {
+  RunOptions options;
+  const RunResult result = RunUnderTbprof({Tbprof(), "doctor", "--json", "--logdir=" + logdir_}, options);
+  const auto json = nlohmann::json::parse(result.out, nullptr, false);
+  ASSERT_TRUE(json.is_object()) << result.out;
+  for (const auto& row : json["rows"]) {
+    if (row["name"] == "preload") {
+      EXPECT_EQ(row["verdict"], "WARN");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tbprof::integration
