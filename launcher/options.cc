@@ -31,7 +31,7 @@ constexpr Subcommand kSubcommands[] = {{"run", kForRun},     {"convert", kForCon
                                        {"check", kForCheck}, {"config", kForConfig},   {"doctor", kForDoctor},
                                        {"help", 0}};
 
-// Variables that are no options. TBPROF_PYTHON is scripts/venv.sh's.
+// Variables that are no options.
 constexpr std::string_view kInternalVariables[] = {kSessionVariable, "TBPROF_DISABLE", "TBPROF_LIBRARY_DIR",
                                                    "TBPROF_LOG", "TBPROF_PYTHON"};
 constexpr std::string_view kInternalPrefix = "TBPROF_TEST_";
