@@ -9,6 +9,7 @@
 #   example   run examples/train_digits.py
 #   venv      make the project's virtual environment (scripts/venv.sh)
 #   test      run every test, the format and lint scripts
+#   outside   run other projects' suites (tests/outside/run.sh)
 #
 # Without a group: all of them. --check installs nothing; --list prints the packages of the groups.
 # Does nothing, quickly, when nothing is missing. As another user than root, or on another
@@ -54,6 +55,12 @@ test     chromium                   cmd:chromium
 test     procps                     cmd:pgrep
 test     libjemalloc2               lib:libjemalloc.so.2
 test     libtcmalloc-minimal4       lib:libtcmalloc_minimal.so.4
+outside  libpython3.11-testsuite    py:test.test_threading
+outside  stress-ng                  cmd:stress-ng
+outside  python3-pytest             py:pytest
+outside  python3-hypothesis         py:hypothesis
+outside  python3-numpy              py:numpy.core.tests
+outside  python3-torch              py:torch
 '
 
 LOCK_WAIT_SECONDS=900
@@ -134,11 +141,11 @@ for argument in "$@"; do
   case $argument in
     --check | --list) mode=${argument#--} ;;
     -h | --help) usage && exit ;;
-    build | example | venv | test) groups+=("$argument") ;;
+    build | example | venv | test | outside) groups+=("$argument") ;;
     *) usage_error "unknown argument '$argument'" ;;
   esac
 done
-((${#groups[@]})) || groups=(build example venv test)
+((${#groups[@]})) || groups=(build example venv test outside)
 
 rows=$(wanted_rows "${groups[@]}")
 if [[ $mode == list ]]; then

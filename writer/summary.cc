@@ -59,8 +59,8 @@ Section Headline(const Timeline& timeline) {
   Section out;
   std::string text = StrCat(HumanTime(timeline.duration_ps), " wall");
   if (timeline.user_cpu_seconds >= 0 && timeline.system_cpu_seconds >= 0) {
-    StrAppend(&text, ", ", HumanTime(static_cast<int64_t>(timeline.user_cpu_seconds * 1e12)), " user + ",
-              HumanTime(static_cast<int64_t>(timeline.system_cpu_seconds * 1e12)), " system CPU");
+    StrAppend(&text, ", ", HumanSeconds(timeline.user_cpu_seconds), " user + ",
+              HumanSeconds(timeline.system_cpu_seconds), " system CPU");
   }
   StrAppend(&text, "; ", EndText(timeline));
   if (!timeline.complete) text += "; recovered from the spool";
@@ -262,8 +262,8 @@ Section Notes(const Timeline& timeline, size_t columns) {
 
 Section Cost(const Timeline& timeline) {
   if (timeline.own_cost_seconds <= 0) return {};
-  std::string text = StrCat("tbprof's own cost in the program: about ",
-                            HumanTime(static_cast<int64_t>(timeline.own_cost_seconds * 1e12)), " of CPU");
+  std::string text =
+      StrCat("tbprof's own cost in the program: about ", HumanSeconds(timeline.own_cost_seconds), " of CPU");
   const double cpu = timeline.user_cpu_seconds + timeline.system_cpu_seconds;
   if (timeline.user_cpu_seconds >= 0 && timeline.system_cpu_seconds >= 0 && cpu > 0) {
     StrAppend(&text, " (", HumanPercent(timeline.own_cost_seconds / cpu), ")");

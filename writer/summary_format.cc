@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/summary_format.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/ascii.h"
@@ -33,6 +34,14 @@ std::string HumanTime(int64_t picoseconds) {
   return StrCat(whole / 3600, " h ", whole % 3600 / 60, " min");
 }
 
+std::string HumanSeconds(double seconds) {
+  constexpr double kMost = 9e18;
+  const double picoseconds = seconds * 1e12;
+  // Written so that a NaN is 0.
+  if (!(picoseconds > -kMost)) return HumanTime(std::isnan(seconds) ? 0 : static_cast<int64_t>(-kMost));
+  return HumanTime(picoseconds < kMost ? static_cast<int64_t>(picoseconds) : static_cast<int64_t>(kMost));
+}
+
 std::string HumanBytes(double bytes) {
   if (bytes < 0) return StrCat("-", HumanBytes(-bytes));
   if (bytes < 1023.5) return absl::StrFormat("%.0f B", bytes);
@@ -51,7 +60,7 @@ std::string HumanCount(uint64_t count) {
 }
 
 std::string HumanPercent(double fraction) {
-  const double percent = fraction * 100;
+  const double percent = std::clamp(fraction * 100, -1e9, 1e9);
   return percent < 9.95 ? absl::StrFormat("%.1f %%", percent) : absl::StrFormat("%.0f %%", percent);
 }
 

@@ -11,6 +11,7 @@
 namespace tbprof {
 
 std::string HumanTime(int64_t picoseconds);      // `45 us`, `1.23 s`, `2 min 5 s`, `3 h 12 min`
+std::string HumanSeconds(double seconds);        // likewise; what no int64_t of picoseconds holds is cut to it
 std::string HumanBytes(double bytes);            // `512 B`, `1.2 GiB`
 std::string HumanCount(uint64_t count);          // `9999`, `12.3 k`, `4.5 M`
 std::string HumanPercent(double fraction);       // `0.3 %`, `32 %`

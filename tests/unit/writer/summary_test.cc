@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <csignal>
 #include <nlohmann/json.hpp>
 
@@ -196,6 +197,11 @@ TEST(SummaryFormat, IsForPeople) {
   EXPECT_EQ(HumanTime(125 * kSecond), "2 min 5 s");
   EXPECT_EQ(HumanTime(11'520 * kSecond), "3 h 12 min");
   EXPECT_EQ(HumanTime(-kSecond), "-1.00 s");
+  EXPECT_EQ(HumanSeconds(0.25), "250 ms");
+  EXPECT_EQ(HumanSeconds(9e12), HumanSeconds(1e300));
+  EXPECT_EQ(HumanSeconds(-9e12), HumanSeconds(-1e300));
+  EXPECT_EQ(HumanSeconds(std::nan("")), "0 s");
+  EXPECT_LT(HumanPercent(1e300).size(), 20u);
   EXPECT_EQ(HumanBytes(0), "0 B");
   EXPECT_EQ(HumanBytes(1536), "1.50 KiB");
   EXPECT_EQ(HumanBytes(1023.9 * 1024), "1.00 MiB");

@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Runs the fuzzers of tests/fuzz, built with Clang, AddressSanitizer and UBSan in build-fuzz.
+#
+#   scripts/fuzz.sh [--seconds N] [--tbprof PATH] [TARGET...]
+#
+#   --seconds N    how long each target runs (60)
+#   --tbprof PATH  the program that makes the seeds: small spools of real runs (build/bin/tbprof)
+#   TARGET         segment, spool, options, ...: a file tests/fuzz/TARGET_fuzzer.cc; default: all
+#
+# What a target has learned stays in build-fuzz/corpus/TARGET for the next time. Exit status 1 with the path of the
+# input that did it when a target crashes, leaks, takes 10 s over one input or 2 GiB; 77 without Clang.
+
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+DIR=$TBPROF_ROOT/build-fuzz
+seconds=60
+tbprof=$TBPROF_ROOT/build/bin/tbprof
+targets=()
+while (($#)); do
+  case $1 in
+    --seconds)
+      [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || usage_error "--seconds needs a number"
+      seconds=$2
+      shift
+      ;;
+    --tbprof)
+      tbprof=${2:?}
+      shift
+      ;;
+    -h | --help) usage && exit ;;
+    -*) usage_error "unknown argument '$1'" ;;
+    *)
+      [[ -f $TBPROF_ROOT/tests/fuzz/$1_fuzzer.cc ]] || usage_error "no target '$1'"
+      targets+=("$1")
+      ;;
+  esac
+  shift
+done
+if ! ((${#targets[@]})); then
+  for source in "$TBPROF_ROOT"/tests/fuzz/*_fuzzer.cc; do
+    source=${source##*/}
+    targets+=("${source%_fuzzer.cc}")
+  done
+fi
+
+if ! command -v clang++ >/dev/null; then
+  echo "SKIP: the fuzzers need clang"
+  exit 77
+fi
+
+build() {
+  if [[ ! -f $DIR/build.ninja ]]; then
+    cmake -S "$TBPROF_ROOT/tests/fuzz" -B "$DIR" -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang >&2
+  fi
+  cmake --build "$DIR" --parallel "$(jobs_here)" --target make_seeds "${targets[@]/%/_fuzzer}" >&2
+}
+
+# Spools of real runs, small enough for a fuzzer to get through them a hundred times a second.
+make_seeds() {
+  local scratch spool
+  [[ -d $DIR/seeds/spool ]] && return
+  if [[ ! -x $tbprof ]]; then
+    say "no $tbprof: fuzzing without real spools"
+    return
+  fi
+  scratch=$(mktemp -d)
+  ulimit -c 0
+  TMPDIR=$scratch "$tbprof" run --quiet --keep-spool --logdir="$scratch/a" --wait-threshold=0 -- true || true
+  TMPDIR=$scratch "$tbprof" run --quiet --keep-spool --logdir="$scratch/b" --wait-threshold=0 --malloc-interval=1KiB -- \
+    /bin/sh -c 'ls / >/dev/null & wait; (sleep 0.1)' || true
+  # Threads that wait for one another, and are ended in the middle of it.
+  TMPDIR=$scratch "$tbprof" run --quiet --keep-spool --logdir="$scratch/c" --wait-threshold=0 -- \
+    "$DEBIAN_PYTHON" -c 'import threading, time, os
+lock = threading.Lock()
+def work():
+    for _ in range(3):
+        with lock: time.sleep(0.002)
+threads = [threading.Thread(target=work, name="worker%d" % i) for i in range(3)]
+for t in threads: t.start()
+for t in threads: t.join()
+os._exit(1)' || true
+  for spool in "$scratch"/*/.tbprof/*.spool; do
+    [[ -f $spool ]] || continue
+    "$DIR/make_seeds" "$spool" "$DIR/seeds.new" || fail "cannot make seeds from $spool"
+  done
+  rm -rf "$scratch"
+  if [[ -d $DIR/seeds.new ]]; then mv -T "$DIR/seeds.new" "$DIR/seeds"; fi
+}
+
+mkdir -p "$DIR"
+{
+  # Two of us at once, as under ctest -j, build one after the other.
+  flock 9
+  build
+  make_seeds
+} 9>"$DIR/.lock"
+
+scratch=$(mktemp -d -p "$([[ -w /dev/shm ]] && echo /dev/shm || echo "${TMPDIR:-/tmp}")")
+trap 'rm -rf "$scratch"' EXIT
+
+status=0
+for target in "${targets[@]}"; do
+  mkdir -p "$DIR/corpus/$target" "$DIR/findings"
+  directories=("$DIR/corpus/$target")
+  for seeds in "$DIR/seeds/$target" "$TBPROF_ROOT/tests/fuzz/seeds/$target"; do
+    if [[ -d $seeds ]]; then directories+=("$seeds"); fi
+  done
+  dictionary=()
+  if [[ -f $TBPROF_ROOT/tests/fuzz/$target.dict ]]; then
+    dictionary=("-dict=$TBPROF_ROOT/tests/fuzz/$target.dict")
+  fi
+  log=$DIR/$target.log
+  say "$target: $seconds s"
+  # Inputs of up to 128 KiB: a chunk with its frame.
+  if ! TMPDIR=$scratch ASAN_OPTIONS=allocator_may_return_null=1:detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1 \
+    "$DIR/${target}_fuzzer" -max_total_time="$seconds" -max_len=131072 -timeout=10 -rss_limit_mb=2048 \
+    -malloc_limit_mb=1024 -print_final_stats=1 -artifact_prefix="$DIR/findings/$target-" "${dictionary[@]}" \
+    "${directories[@]}" >"$log" 2>&1 </dev/null; then
+    status=1
+    grep -aE 'ERROR: |runtime error|SUMMARY' "$log" | head -n 5 >&2
+    finding=$(grep -aoE "$DIR/findings/[^ ]+" "$log" | tail -n 1)
+    say "$target: FAILED; the input: ${finding:-none}; the log: $log"
+    say "$target: again with $DIR/${target}_fuzzer ${finding:-INPUT}"
+  else
+    say "$target: $(awk '/stat::number_of_executed_units/ { print $2 }' "$log") inputs, none found"
+  fi
+done
+exit $status

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fuzz/check_timeline.h"
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "writer/outputs.h"
+#include "writer/summary.h"
+#include "writer/text.h"
+#include "writer/utf8.h"
+
+namespace tbprof {
+namespace {
+
+class FileSink : public Sink {
+ public:
+  // A real file: what is verified is opened by its path, and no link is followed.
+  FileSink() {
+    const char* directory = getenv("TMPDIR");
+    path_ = StrCat(directory != nullptr ? directory : "/tmp", "/tbprof-output-XXXXXX");
+    fd_ = mkstemp(path_.data());
+    Require(fd_ >= 0);
+  }
+  ~FileSink() override {
+    close(fd_);
+    unlink(path_.c_str());
+  }
+  absl::Status Append(std::string_view bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t wrote = write(fd_, bytes.data(), bytes.size());
+      Require(wrote > 0);
+      bytes.remove_prefix(static_cast<size_t>(wrote));
+      bytes_ += static_cast<uint64_t>(wrote);
+    }
+    return absl::OkStatus();
+  }
+  const std::string& path() const { return path_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  int fd_;
+  std::string path_;
+  uint64_t bytes_ = 0;
+};
+
+void CheckThread(const Timeline& timeline, const Thread& thread) {
+  int64_t before = 0;
+  for (const Event& event : thread.events) {
+    Require(event.type < timeline.types.size() && event.start_ps >= before && event.duration_ps >= 0);
+    Require(event.start_ps <= timeline.duration_ps && event.duration_ps <= timeline.duration_ps - event.start_ps);
+    Require(event.call_site < timeline.strings.size() && event.detail < timeline.strings.size());
+    before = event.start_ps;
+  }
+}
+
+}  // namespace
+
+void Require(bool condition, int line, const char* file) {
+  if (condition) return;
+  fprintf(stderr, "ERROR: requirement not met at %s:%d\n", file, line);
+  abort();
+}
+
+void CheckTimeline(const absl::StatusOr<Timeline>& timeline) {
+  if (!timeline.ok()) {
+    Require(!timeline.status().message().empty());
+    return;
+  }
+  for (const Thread& thread : timeline->threads) CheckThread(*timeline, thread);
+  std::vector<RunDirectory::File> files;
+  for (const Output& output : Outputs()) {
+    FileSink sink;
+    Require(output.write(*timeline, sink).ok());
+    RunDirectory::File file;
+    file.path = StrCat("/logdir/plugins/profile/run/", output.name);
+    file.bytes = sink.bytes();
+    if (output.verify != nullptr) {
+      const absl::StatusOr<std::string> verified = output.verify(sink.path(), *timeline);
+      if (!verified.ok()) fprintf(stderr, "%s: %s\n", file.path.c_str(), verified.status().ToString().c_str());
+      Require(verified.ok());
+      file.verified = *verified;
+    }
+    files.push_back(std::move(file));
+  }
+  SummaryOptions options;
+  options.logdir = "/logdir";
+  for (const std::string& line : SummaryText(*timeline, files, options)) {
+    Require(PrintableUtf8(line) == line && line.size() <= 4096);
+  }
+  Require(nlohmann::json::parse(SummaryJson(*timeline, files, options), nullptr, false).is_object());
+}
+
+}  // namespace tbprof

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+//   make_seeds SPOOL DIRECTORY
+//
+// Writes what a real spool holds as inputs of the fuzzers: DIRECTORY/spool, a list of frames, and DIRECTORY/segment,
+// the writes of a target that would leave that. Made where the fuzzing is done: spools name this machine's paths.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "wire/layout.h"
+#include "writer/spool.h"
+
+namespace {
+
+using namespace tbprof;
+
+constexpr size_t kMaxSeed = 100 << 10;
+constexpr size_t kMaxPart = 8 << 10;  // of one frame: what is behind is more of the same
+
+template <typename T>
+void Put(std::string* to, T value) {
+  to->append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+void PutWrite(std::string* to, uint8_t operation, size_t index, size_t offset, std::string_view bytes) {
+  bytes = bytes.substr(0, 0xffff);
+  if (to->size() + bytes.size() > kMaxSeed) return;
+  Put(to, operation);
+  Put(to, static_cast<uint16_t>(index));
+  Put(to, static_cast<uint16_t>(offset));
+  Put(to, static_cast<uint16_t>(bytes.size()));
+  to->append(bytes);
+}
+
+template <typename T>
+std::string_view Bytes(const T& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof(value)};
+}
+
+void AddToSegmentSeed(const Frame& frame, std::string* seed) {
+  if (frame.segment != 1) return;
+  ChunkFact chunk;
+  ThreadFact thread;
+  ProcessFact process;
+  if (frame.type == FrameType::kSegment && frame.payload.size() >= sizeof(SegmentFact) + sizeof(SegmentHeader)) {
+    SegmentHeader header;
+    memcpy(&header, frame.payload.data() + sizeof(SegmentFact), sizeof(header));
+    // What follows the layout: that is the fuzzer's own.
+    constexpr size_t kFirst = offsetof(SegmentHeader, attach_ticks);
+    PutWrite(seed, 0, 0, kFirst, Bytes(header).substr(kFirst));
+    PutWrite(seed, 0, 0, offsetof(SegmentHeader, operation_count), Bytes(header.operation_count));
+    const std::string_view operations = frame.payload.substr(sizeof(SegmentFact) + sizeof(SegmentHeader));
+    for (size_t i = 0; i < operations.size() / sizeof(Operation); ++i) {
+      PutWrite(seed, 5, i, 0, operations.substr(i * sizeof(Operation), sizeof(Operation)));
+    }
+  } else if (frame.type == FrameType::kChunk && frame.Read(&chunk)) {
+    const std::string_view slots = frame.payload.substr(sizeof(chunk));
+    PutWrite(seed, 2, chunk.chunk, static_cast<size_t>(chunk.first_slot) * kSlotBytes, slots.substr(0, kMaxPart));
+    PutWrite(seed, 1, chunk.chunk, 0, Bytes(ChunkWord(ChunkState::kOwned, chunk.generation, chunk.thread_serial - 1)));
+  } else if (frame.type == FrameType::kThread && frame.Read(&thread)) {
+    ThreadSlot slot;
+    memset(&slot, 0, sizeof(slot));
+    slot.state = static_cast<uint32_t>(SlotState::kLive);
+    slot.serial = thread.serial;
+    slot.process_serial = thread.process_serial;
+    slot.tid = thread.tid;
+    slot.start_ticks = thread.start_ticks;
+    slot.end_ticks = thread.end_ticks;
+    memcpy(slot.name, thread.name, sizeof(slot.name));
+    PutWrite(seed, 3, thread.serial - 1, 0, Bytes(slot).substr(0, offsetof(ThreadSlot, reserved1)));
+  } else if (frame.type == FrameType::kProcess && frame.Read(&process)) {
+    ProcessSlot slot;
+    memset(&slot, 0, sizeof(slot));
+    slot.state = static_cast<uint32_t>(SlotState::kLive);
+    slot.serial = process.serial;
+    slot.parent_serial = process.parent_serial;
+    slot.pid = process.pid;
+    slot.parent_pid = process.parent_pid;
+    slot.start_ticks = process.start_ticks;
+    slot.live_bytes = process.live_bytes;
+    PutWrite(seed, 4, process.serial - 1, 0, Bytes(slot).substr(0, offsetof(ProcessSlot, reserved)));
+    PutWrite(seed, 7, 0, 0, "");  // the launcher looks
+  }
+}
+
+void AddToSpoolSeed(const Frame& frame, std::string* seed) {
+  const std::string_view payload = frame.payload.substr(0, kMaxPart);
+  if (seed->size() + payload.size() > kMaxSeed) return;
+  Put(seed, static_cast<uint8_t>(frame.type));
+  Put(seed, static_cast<uint8_t>(std::min<uint32_t>(frame.segment, 3)));
+  Put(seed, static_cast<uint16_t>(payload.size()));
+  seed->append(payload);
+}
+
+void Save(const std::string& directory, const std::string& name, const std::string& seed) {
+  std::filesystem::create_directories(directory);
+  std::ofstream(directory + "/" + name, std::ios::binary) << seed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  auto reader = SpoolReader::Open(argv[1]);
+  if (!reader.ok()) {
+    fprintf(stderr, "%s\n", reader.status().ToString().c_str());
+    return 1;
+  }
+  std::string spool(1, '\0');
+  std::string segment(1, '\xff');
+  Frame frame;
+  while ((*reader)->Next(&frame)) {
+    AddToSpoolSeed(frame, &spool);
+    AddToSegmentSeed(frame, &segment);
+  }
+  const std::string name = std::filesystem::path(argv[1]).filename();
+  const std::string directory = argv[2];
+  Save(directory + "/spool", name, spool);
+  Save(directory + "/segment", name, segment);
+  return 0;
+}
