@@ -15,6 +15,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <exception>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -27,6 +29,7 @@
 #include "writer/summary.h"
 #include "writer/summary_format.h"
 #include "writer/timeline_builder.h"
+#include "writer/utf8.h"
 
 extern char** environ;
 
@@ -203,6 +206,20 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   return result;
 }
 
+// Libraries of ours throw: what they cannot get or make nothing of ends the conversion, with a line.
+absl::StatusOr<ConversionResult> ConvertWithinMemory(const ConversionRequest& request) {
+  try {
+    return Convert(request);
+  } catch (const std::bad_alloc&) {
+    rlimit limit{};
+    getrlimit(RLIMIT_AS, &limit);
+    return absl::ResourceExhaustedError(StrCat("the conversion needs more memory than the ", limit.rlim_cur >> 20,
+                                               " MiB it may have; a smaller --max-profile-size needs less"));
+  } catch (const std::exception& error) {
+    return absl::InternalError(StrCat("the conversion failed: ", PrintableUtf8(error.what())));
+  }
+}
+
 }  // namespace
 
 absl::Status WriteSummaryJson(const Options& options, const std::string& text) {
@@ -235,8 +252,11 @@ bool IsConvertWorker(int argc, char** argv) { return argc == 2 && strcmp(argv[1]
 int ConvertWorker() {
   // A sanitizer's shadow needs terabytes of addresses.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  const rlimit limit{kMaxAddressSpace, kMaxAddressSpace};
-  setrlimit(RLIMIT_AS, &limit);
+  rlimit limit;
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur > kMaxAddressSpace) {
+    limit = {kMaxAddressSpace, kMaxAddressSpace};
+    setrlimit(RLIMIT_AS, &limit);
+  }
 #endif
   const int score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (score >= 0) {
@@ -253,7 +273,7 @@ int ConvertWorker() {
   if (!json.is_object()) return 1;
   const ConversionRequest request = FromJson(json);
   if (request.beside_command) setpriority(PRIO_PROCESS, 0, 19);
-  absl::StatusOr<ConversionResult> result = Convert(request);
+  absl::StatusOr<ConversionResult> result = ConvertWithinMemory(request);
   if (!result.ok()) {
     Say({{"error", std::string(result.status().message())}});
     return 1;

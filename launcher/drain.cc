@@ -158,6 +158,10 @@ void Drain::DrainLoop() {
       if (process.ended) dead_.insert(key);
     }
     const bool work = Pass();
+    const bool all_facts = stopping || flush != flush_drained_;
+    const uint64_t now = ReadMonotonic();
+    // Facts are in blocks of their own, which a full spool still takes.
+    if (all_facts || now - last_facts_ns_ > kFactsNs) HandOver(true);
     for (MappedSegment* segment : pass_segments_) {
       const uint32_t exited = __atomic_load_n(&segment->segment.header->threads_exited, __ATOMIC_ACQUIRE);
       if (exited - segment->threads_exited >= kThreadSlots / 16) AppendFacts(segment);
@@ -168,8 +172,6 @@ void Drain::DrainLoop() {
         if (segment->number == process.number) EndProcess(segment, process.process_serial);
       }
     }
-    const bool all_facts = stopping || flush != flush_drained_;
-    const uint64_t now = ReadMonotonic();
     if (all_facts || now - last_facts_ns_ > kFactsNs) {
       for (MappedSegment* segment : pass_segments_) AppendFacts(segment);
       last_facts_ns_ = now;
@@ -265,6 +267,7 @@ bool Drain::DrainSegment(MappedSegment* mapped) {
 void Drain::EndProcess(MappedSegment* mapped, uint32_t process_serial) {
   const Segment& segment = mapped->segment;
   DrainSegment(mapped);
+  if (current_records_ > 0) HandOver(true);
   const uint32_t high = std::min(__atomic_load_n(&segment.header->thread_high, __ATOMIC_ACQUIRE), kThreadSlots);
   for (uint32_t i = 0; i < high; ++i) {
     ThreadSlot* slot = &segment.thread_slots[i];

@@ -5,6 +5,7 @@
 #include "launcher/options.h"
 #include "launcher/text.h"
 #include "wire/ranks.h"
+#include "writer/utf8.h"
 
 namespace tbprof {
 namespace {
@@ -64,10 +65,10 @@ absl::Status SetRun(Options& options, std::string_view value) {
     options.run.clear();
     return absl::OkStatus();
   }
-  bool printable = value.size() <= 128 && value.front() != '.';
-  for (char c : value) printable = printable && c != '/' && static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
-  if (!printable) {
-    return Expected("the name of one directory: at most 128 bytes, no slash, no control character, no leading dot");
+  // What the writer asks of it too, when the program has long run.
+  if (value.size() > 128 || value.front() == '.' || value.find('/') != std::string_view::npos ||
+      PrintableUtf8(value) != value) {
+    return Expected("the name of one directory: at most 128 printable bytes, no slash, no leading dot");
   }
   options.run = std::string(value);
   return absl::OkStatus();

@@ -176,7 +176,7 @@ absl::Status ReadConfig(const std::string& path, const Subcommand& subcommand, b
       (section.empty() ? general : special).values[name] = absl::StrJoin(item.inputs, ",");
     }
   } catch (const std::exception& error) {  // CLI11's errors and std::out_of_range on garbage
-    return Usage(StrCat(shown, ": ", error.what()));
+    return Usage(StrCat(shown, ": ", PrintableUtf8(error.what())));
   }
   layers->push_back(std::move(special));
   layers->push_back(std::move(general));
@@ -258,7 +258,7 @@ absl::StatusOr<Layer> ParseFlags(CLI::App& app, std::vector<std::string> words, 
   try {
     app.parse(words);
   } catch (const CLI::Error& error) {
-    return Usage(error.what());
+    return Usage(PrintableUtf8(error.what()));  // it quotes what was given
   }
   options->help = app.count("--help") > 0;
   for (const CLI::Option* option : app.get_options()) {

@@ -3,12 +3,14 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -25,6 +27,7 @@
 #include "absl/strings/str_format.h"
 #include "launcher/commands.h"
 #include "launcher/own_cost.h"
+#include "writer/file_ops.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -37,6 +40,11 @@ constexpr uint64_t kIdleLookIntervalNs = 250'000'000;
 constexpr uint64_t kRequestsIntervalNs = 100'000'000;
 constexpr uint64_t kClockIntervalNs = 1'000'000'000;
 constexpr uint64_t kCallerPatienceNs = 10'000'000'000;
+constexpr uint64_t kSoonNs = 100'000'000;  // a caller that has been silent for longer is looked at less often
+constexpr int kSoonMs = 2, kLaterMs = 20;
+// A caller holds a descriptor. Beyond these, those who have been silent for longest are let go.
+constexpr size_t kMaxCallers = 400;
+constexpr size_t kMaxForeignCallers = 64;
 constexpr uint64_t kLargeAllocation = 1u << 20;
 constexpr uint64_t kSlowAllocationNs = 100'000;
 // A fork child that has not recorded yet is unknown to us, and its segment may be that of a parent that is gone.
@@ -119,6 +127,16 @@ ClockFact ReadPair(ClockKind clock) {
   return best;
 }
 
+// Whether what is mapped of the file stays there. Asked before anything else: this alone the kernel answers by itself,
+// whatever file system the descriptor is of.
+bool CannotShrink(int fd) {
+  const int seals = fcntl(fd, F_GET_SEALS);  // -1: no memfd
+  constexpr int kNeeded = F_SEAL_SHRINK | F_SEAL_GROW;
+  struct statfs system;
+  // Reading a page of hugetlbfs is SIGBUS where there is no huge page left.
+  return seals >= 0 && (seals & kNeeded) == kNeeded && fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC;
+}
+
 int PidfdOpen(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
 // Of a link in /proc; no file system is asked, so that none can hold us.
@@ -131,6 +149,24 @@ std::string LinkText(const std::string& link) {
 bool HasEnded(int pidfd) {
   pollfd entry{pidfd, POLLIN, 0};
   return poll(&entry, 1, 0) > 0;
+}
+
+// A directory that the user has named is theirs to choose, links included; the hidden one in the logdir is not taken
+// from somebody else in a directory that everybody may write to.
+absl::StatusOr<ScopedFd> OpenSpoolDirectory(const SessionConfig& config, const std::string& directory) {
+  if (config.spool_dir.empty()) {
+    const ScopedFd logdir(open(config.logdir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!logdir.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open the directory ", config.logdir));
+    absl::StatusOr<FileDescriptor> hidden = OpenOrMakeDirectory(logdir.get(), ".tbprof", directory);
+    if (!hidden.ok()) return hidden.status();
+    return ScopedFd(hidden->Release());
+  }
+  if (mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make the spool directory ", directory));
+  }
+  ScopedFd named(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!named.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open the spool directory ", directory));
+  return named;
 }
 
 }  // namespace
@@ -241,23 +277,25 @@ absl::Status Session::MakeRendezvous() {
 }
 
 absl::Status Session::MakeSpool(const SessionConfig& config) {
-  std::string directory = config.spool_dir.empty() ? absl::StrCat(config.logdir, "/.tbprof") : config.spool_dir;
-  spool_path_ = absl::StrFormat("%s/%s-%d-%04x.spool", directory, config.run, getpid(), nonce_ & 0xffff);
+  const std::string directory = config.spool_dir.empty() ? absl::StrCat(config.logdir, "/.tbprof") : config.spool_dir;
+  const std::string name = absl::StrFormat("%s-%d-%04x.spool", config.run, getpid(), nonce_ & 0xffff);
+  spool_path_ = absl::StrCat(directory, "/", name);
   ScopedFd fd;
-  // Another tbprof that ends removes the directory if it is empty, also between these two calls.
-  for (int attempt = 0; attempt < 100; ++attempt) {
-    if (mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) {
-      return absl::ErrnoToStatus(errno, absl::StrCat("cannot make the spool directory ", directory));
-    }
-    fd.Reset(open(spool_path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (fd.valid() || errno != ENOENT) break;
+  int error = 0;
+  // Another tbprof removes the hidden directory when it was the last to use it.
+  for (int attempt = 0; attempt < 100 && !fd.valid(); ++attempt) {
+    const absl::StatusOr<ScopedFd> parent = OpenSpoolDirectory(config, directory);
+    if (!parent.ok()) return parent.status();
+    fd.Reset(openat(parent->get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    error = errno;
+    if (error != ENOENT) break;
   }
-  if (!fd.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot make the spool ", spool_path_));
+  if (!fd.valid()) return absl::ErrnoToStatus(error, absl::StrCat("cannot make the spool ", spool_path_));
   // Held while the launcher lives: what `recover` finds unlocked has lost its launcher.
   flock(fd.get(), LOCK_EX | LOCK_NB);
   const SpoolHeader header = MakeSpoolHeader();
   if (write(fd.get(), &header, sizeof(header)) != static_cast<ssize_t>(sizeof(header))) {
-    const int error = errno;
+    error = errno;
     unlink(spool_path_.c_str());
     return absl::ErrnoToStatus(error, absl::StrCat("cannot write the spool ", spool_path_));
   }
@@ -327,7 +365,7 @@ int Session::TimeoutMs() const {
   const uint64_t now = ReadMonotonic();
   uint64_t next = std::min(next_look_ns_, next_clock_ns_);
   if (config_.capture_signal != 0 && !targets_.empty()) next = std::min(next, next_requests_ns_);
-  if (!callers_.empty()) return 2;
+  if (!callers_.empty()) return now - callers_.back().since_ns < kSoonNs ? kSoonMs : kLaterMs;
   return next <= now ? 0 : static_cast<int>((next - now) / 1'000'000 + 1);
 }
 
@@ -335,8 +373,24 @@ void Session::Accept(int listener) {
   // Bounded, so that a storm of processes cannot keep us from signals.
   for (int i = 0; i < 256; ++i) {
     ScopedFd connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!connection.valid()) return;
-    callers_.push_back({std::move(connection), ReadMonotonic()});
+    if (!connection.valid()) {
+      if ((errno != EMFILE && errno != ENFILE) || callers_.empty()) return;
+      callers_.erase(callers_.begin());
+      continue;
+    }
+    ucred peer{};
+    socklen_t size = sizeof(peer);
+    const bool foreign =
+        getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid();
+    const auto is_like_it = [&](const Caller& caller) { return caller.foreign == foreign; };
+    const auto like_it = static_cast<size_t>(std::count_if(callers_.begin(), callers_.end(), is_like_it));
+    if (like_it >= (foreign ? kMaxForeignCallers : kMaxCallers)) {
+      const auto oldest = std::find_if(callers_.begin(), callers_.end(), is_like_it);
+      // What it has sent counts.
+      ReceiveHello(oldest->connection.get());
+      callers_.erase(oldest);
+    }
+    callers_.push_back({std::move(connection), ReadMonotonic(), foreign});
   }
 }
 
@@ -391,9 +445,7 @@ bool Session::ReceiveHello(int connection) {
   }
   if (size != static_cast<ssize_t>(sizeof(hello))) return true;
   struct stat facts;
-  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
-  if (!segment_fd.valid() || fstat(segment_fd.get(), &facts) != 0 ||
-      (fcntl(segment_fd.get(), F_GET_SEALS) & kSeals) != kSeals ||
+  if (!segment_fd.valid() || !CannotShrink(segment_fd.get()) || fstat(segment_fd.get(), &facts) != 0 ||
       static_cast<uint64_t>(facts.st_size) < sizeof(SegmentHeader) ||
       static_cast<uint64_t>(facts.st_size) > LayoutFor(kMaxChunks).bytes) {
     Note(absl::StrCat("process ", peer.pid, " is not recorded: what it sent is no sealed segment"));
@@ -463,6 +515,11 @@ void Session::LookAfter(Target* target, uint64_t now_ns) {
   const MappedSegment* mapped = target->mapped;
   const Segment& segment = mapped->segment;
   const uint32_t high = std::min(__atomic_load_n(&segment.header->process_high, __ATOMIC_ACQUIRE), kProcessSlots);
+  // Whose end cannot be seen, and whose slot has gone to another.
+  std::erase_if(target->processes, [&](const Process& process) {
+    return !process.pidfd.valid() &&
+           __atomic_load_n(&segment.process_slots[process.slot].serial, __ATOMIC_RELAXED) != process.serial;
+  });
   for (uint32_t i = 0; i < high; ++i) {
     const ProcessSlot& slot = segment.process_slots[i];
     if (__atomic_load_n(&slot.state, __ATOMIC_ACQUIRE) != static_cast<uint32_t>(SlotState::kLive)) continue;
@@ -478,6 +535,13 @@ void Session::LookAfter(Target* target, uint64_t now_ns) {
       process.pid = inner;
     }
     if (process.pid > 0) {
+      // A number is one process at a time: the earlier one has ended, or never was. A target that claims a thousand
+      // processes of one number gets one descriptor of ours.
+      std::erase_if(target->processes, [&](const Process& earlier) {
+        if (earlier.pid != process.pid) return false;
+        drain_->ProcessEnded(mapped->number, earlier.serial, earlier.pid);
+        return true;
+      });
       process.pidfd.Reset(PidfdOpen(process.pid));
       drain_->ProcessSeen(mapped->number, serial, process.pid);
       if (!process.pidfd.valid() && errno == ESRCH) {

@@ -145,8 +145,9 @@ class Session {
   struct Caller {
     ScopedFd connection;
     uint64_t since_ns;
+    bool foreign;  // of another user: whoever is in our network namespace can reach the abstract name
   };
-  std::vector<Caller> callers_;  // connected, and not yet heard
+  std::vector<Caller> callers_;  // connected, and not yet heard; the latest last
   uint32_t inert_told_ = 0;
   uint64_t nonce_ = 0;
   ClockKind clock_ = ClockKind::kMonotonic;

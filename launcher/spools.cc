@@ -31,7 +31,8 @@ std::vector<std::string> FindSpools(const std::string& directory) {
 }
 
 bool IsSpoolInUse(const std::string& spool) {
-  const ScopedFd file(open(spool.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  // O_NONBLOCK: the name may be that of a FIFO.
+  const ScopedFd file(open(spool.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   return file.valid() && flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <set>
 
+#include "writer/utf8.h"
+
 namespace tbprof {
 namespace {
 
@@ -443,6 +445,29 @@ TEST(OptionRowsTest, HelpFitsTheTerminal) {
     for (size_t at = 0, end; (end = help.find('\n', at)) != std::string::npos; at = end + 1) {
       EXPECT_LE(end - at, static_cast<size_t>(width)) << help.substr(at, end - at);
     }
+  }
+}
+
+TEST_F(OptionsTest, NamesOfRunsStayInTheirDirectory) {
+  for (const std::string& run :
+       {std::string("../x"), std::string("a/b"), std::string("/x"), std::string(".."), std::string(".hidden"),
+        std::string("a\nb"), std::string("\xff"), std::string("\x7f"), std::string("a\0b", 3), std::string(300, 'x')}) {
+    EXPECT_HAS(Bad({"run", "--run=" + run, "--", "true"}), "the name of one directory");
+  }
+  EXPECT_EQ(Good({"run", "--run=" + std::string(128, 'x'), "--", "true"}).run.size(), 128u);
+  EXPECT_EQ(Good({"run", "--run=\xc3\xa9poque 3", "--", "true"}).run, "\xc3\xa9poque 3");
+}
+
+TEST_F(OptionsTest, ErrorsAreOneReadableLineWhateverWasGiven) {
+  for (const std::string& word : {std::string("-h=\x96\x8e"), std::string("-h=a\nb"), std::string("--logdir\xff=x"),
+                                  std::string("--window=\x1b[2J"), std::string("--run=\n")}) {
+    const std::string line = Bad({"run", word, "--", "true"});
+    EXPECT_EQ(PrintableUtf8(line), line);
+  }
+  Write("tbprof.toml", "run = [\"\xff\xfe\x1b\", \n\"a\"\n");
+  if (const auto options = Parse({"run", "--", "true"}); !options.ok()) {
+    const std::string line(options.status().message());
+    EXPECT_EQ(PrintableUtf8(line), line);
   }
 }
 

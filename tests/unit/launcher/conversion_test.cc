@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The conversion's process seen from the launcher: however it ends, the launcher has a line to say, and goes on.
+#include "launcher/conversion.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "tests/unit/writer/spool_maker.h"
+
+namespace tbprof {
+namespace {
+
+constexpr char kWait[] = "CONVERSION_TEST_WAIT";      // the worker does nothing until it is killed
+constexpr char kMemory[] = "CONVERSION_TEST_MEMORY";  // bytes of address space, set before the worker's own limit
+constexpr char kSignal[] = "CONVERSION_TEST_END_BY_SIGNAL";  // the worker ends by it
+
+class ConversionTest : public testing::Test {
+ protected:
+  ConversionTest() : logdir_("conversion"), spool_("conversion_spool") {
+    std::filesystem::create_directory(logdir_.path());
+    request_.spool = spool_.path();
+    request_.logdir = logdir_.path();
+    request_.run = "run";
+    request_.host = "node";
+    request_.max_profile_size = 64u << 20;
+  }
+  ~ConversionTest() override {
+    for (const char* name : {kWait, kMemory, kSignal}) unsetenv(name);
+  }
+
+  static bool Wait(Conversion* conversion) {
+    for (int i = 0; i < 100; ++i) {
+      if (conversion->Read()) return true;
+      pollfd entry{conversion->fd(), POLLIN, 0};
+      poll(&entry, 1, 1000);
+    }
+    return false;
+  }
+  ConversionResult Result() {
+    auto conversion = Conversion::Start(request_);
+    EXPECT_TRUE(conversion.ok()) << conversion.status();
+    EXPECT_TRUE(conversion.ok() && Wait(conversion->get()));
+    return conversion.ok() ? (*conversion)->result() : ConversionResult();
+  }
+  // Neither a profile nor a half of one.
+  bool NothingIsLeft() const {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(logdir_.path())) {
+      if (entry.is_regular_file()) return false;
+    }
+    return true;
+  }
+
+  SpoolMaker maker_;
+  TemporaryPath logdir_, spool_;
+  ConversionRequest request_;
+};
+
+TEST_F(ConversionTest, AGoodSpoolGivesAProfile) {
+  maker_.Session().Segment(1, {{"read"}}).Process(1, 1, 100, 10).Thread(1, 1, 1, 100, 10);
+  spool_.Write(maker_.Bytes());
+  const ConversionResult result = Result();
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_TRUE(std::filesystem::exists(result.directory + "/node.xplane.pb"));
+}
+
+TEST_F(ConversionTest, AWorkerThatIsKilledIsALine) {
+  spool_.Write(maker_.Session().Bytes());
+  setenv(kWait, "1", 1);
+  auto conversion = Conversion::Start(request_);
+  ASSERT_TRUE(conversion.ok());
+  EXPECT_FALSE((*conversion)->Read());
+  ASSERT_EQ(kill((*conversion)->pid(), SIGKILL), 0);  // as by the OOM killer
+  ASSERT_TRUE(Wait(conversion->get()));
+  EXPECT_EQ((*conversion)->result().status.message(), "the conversion was ended by signal 9 (Killed)");
+  EXPECT_TRUE((*conversion)->Read());
+  EXPECT_TRUE(NothingIsLeft());
+}
+
+TEST_F(ConversionTest, AWorkerThatCrashesIsALine) {
+  spool_.Write(maker_.Session().Bytes());
+  setenv(kSignal, std::to_string(SIGSEGV).c_str(), 1);
+  EXPECT_EQ(Result().status.message(), "the conversion was ended by signal 11 (Segmentation fault)");
+  EXPECT_TRUE(NothingIsLeft());
+}
+
+TEST_F(ConversionTest, GivingUpEndsTheWorker) {
+  spool_.Write(maker_.Session().Bytes());
+  setenv(kWait, "1", 1);
+  auto conversion = Conversion::Start(request_);
+  ASSERT_TRUE(conversion.ok());
+  const pid_t worker = (*conversion)->pid();
+  conversion->reset();
+  EXPECT_EQ(kill(worker, 0), -1);
+}
+
+TEST_F(ConversionTest, ASpoolThatNeedsTooMuchMemoryIsALine) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's shadow needs terabytes of addresses";
+#endif
+  // Facts of threads are kept one by one: a hostile target can claim as many as its spool has room for.
+  maker_.Session().Segment(1, {{"read"}}).Process(1, 1, 100, 10);
+  for (uint32_t serial = 1; serial <= 150'000; ++serial) maker_.Thread(1, serial, 1, 100, 10);
+  spool_.Write(maker_.Bytes());
+  setenv(kMemory, std::to_string(96u << 20).c_str(), 1);
+  const ConversionResult result = Result();
+  EXPECT_THAT(std::string(result.status.message()), testing::HasSubstr("needs more memory than the 96 MiB"));
+  EXPECT_TRUE(NothingIsLeft());
+}
+
+TEST_F(ConversionTest, WhatIsNoSpoolIsALine) {
+  for (const std::string& bytes :
+       {std::string(), std::string("x"), std::string(1 << 20, 'x'),
+        std::string(kSpoolMagic, 8) + std::string(1 << 20, '\0'), SpoolMaker().Bytes(),
+        SpoolMaker().Session(1, "{").Bytes(), SpoolMaker().Session(1, std::string(1 << 20, '[')).Bytes()}) {
+    spool_.Write(bytes);
+    const ConversionResult result = Result();
+    const std::string line(result.status.message());
+    EXPECT_FALSE(line.empty());
+    EXPECT_EQ(line.find("signal"), std::string::npos) << line;
+    EXPECT_EQ(line.find('\n'), std::string::npos) << line;
+  }
+  EXPECT_TRUE(NothingIsLeft());
+}
+
+// What a spool says of names never leads out of the logdir.
+TEST_F(ConversionTest, NamesInTheSpoolAreNoPaths) {
+  for (const char* host : {"../../../host", "/etc/host", "..", "a/../../b", ""}) {
+    request_.host = "";
+    spool_.Write(
+        SpoolMaker()
+            .Session(1000, std::string(R"({"run":"../../run","logdir":"/nonexistent","host":")") + host + "\"}")
+            .Segment(1, {{"../../read"}})
+            .Process(1, 1, 100, 10)
+            .Thread(1, 1, 1, 100, 10)
+            .Bytes());
+    request_.run = "run";
+    const ConversionResult result = Result();
+    ASSERT_TRUE(result.status.ok()) << result.status;
+    EXPECT_EQ(std::filesystem::path(result.directory).parent_path(), logdir_.path() + "/plugins/profile");
+    for (const auto& entry : std::filesystem::directory_iterator(result.directory))
+      EXPECT_TRUE(entry.is_regular_file());
+  }
+  request_.run = "../../run";
+  EXPECT_THAT(std::string(Result().status.message()), testing::HasSubstr("cannot be the name of a run"));
+}
+
+}  // namespace
+}  // namespace tbprof
+
+int main(int argc, char** argv) {
+  if (tbprof::IsConvertWorker(argc, argv)) {
+    if (getenv(tbprof::kWait) != nullptr) {
+      for (;;) pause();
+    }
+    if (const char* text = getenv(tbprof::kSignal); text != nullptr) {
+      const rlimit none{0, 0};
+      setrlimit(RLIMIT_CORE, &none);
+      signal(atoi(text), SIG_DFL);
+      raise(atoi(text));
+    }
+    if (const char* text = getenv(tbprof::kMemory); text != nullptr) {
+      const auto bytes = static_cast<rlim_t>(atoll(text));
+      const rlimit limit{bytes, bytes};
+      setrlimit(RLIMIT_AS, &limit);
+    }
+    return tbprof::ConvertWorker();
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

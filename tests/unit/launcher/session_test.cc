@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A session's doors: who may come in, with what, and how many. The callers here are no targets.
+#include "launcher/session.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/memfd.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "launcher/scoped.h"
+#include "wire/rendezvous.h"
+#include "wire/segment.h"
+
+namespace tbprof {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Each;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr uint64_t kBytes = LayoutFor(kMinChunks).bytes;
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+
+size_t OpenDescriptors() {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : fs::directory_iterator("/proc/self/fd")) ++count;
+  return count;
+}
+
+class SessionTest : public testing::Test {
+ protected:
+  SessionTest() {
+    char name[] = "/tmp/tbprof-test-session-XXXXXX";
+    root_ = mkdtemp(name);
+    chmod(root_.c_str(), 0755);
+    logdir_ = root_ + "/logs";
+    fs::create_directory(logdir_);
+    // The session's directory of its own lies below it too.
+    setenv("TMPDIR", root_.c_str(), 1);
+    config_.command = {"true"};
+    config_.logdir = logdir_;
+    config_.run = "run";
+    config_.host = "node";
+  }
+  ~SessionTest() override {
+    session_.reset();
+    unsetenv("TMPDIR");
+    fs::remove_all(root_);
+  }
+
+  void Start() {
+    auto session = Session::Create(config_);
+    ASSERT_TRUE(session.ok()) << session.status();
+    session_ = *std::move(session);
+    const std::string variable = session_->Variable();
+    ASSERT_TRUE(ParseSessionVariable(variable.c_str() + variable.find('=') + 1, &variable_));
+  }
+
+  // A socket connected to the session; the abstract name is what a process in another root directory uses.
+  ScopedFd Connect(bool abstract = false) const {
+    ScopedFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    strcpy(address.sun_path + (abstract ? 1 : 0), variable_.socket_path);
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + strlen(variable_.socket_path) + 1);
+    if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0) return ScopedFd();
+    return fd;
+  }
+
+  Hello GoodHello() const { return {kHelloMagic, kAbiVersion, getpid(), variable_.nonce, kBytes}; }
+
+  static bool Send(int socket, const void* bytes, size_t size, const std::vector<int>& descriptors) {
+    iovec part{const_cast<void*>(bytes), size};
+    alignas(cmsghdr) char control[CMSG_SPACE(16 * sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (!descriptors.empty()) {
+      message.msg_control = control;
+      message.msg_controllen = CMSG_SPACE(descriptors.size() * sizeof(int));
+      cmsghdr* rights = CMSG_FIRSTHDR(&message);
+      rights->cmsg_level = SOL_SOCKET;
+      rights->cmsg_type = SCM_RIGHTS;
+      rights->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
+      memcpy(CMSG_DATA(rights), descriptors.data(), descriptors.size() * sizeof(int));
+    }
+    return sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(size);
+  }
+
+  // What a target's segment begins with, in any kind of file.
+  bool FillIn(int fd) const {
+    if (ftruncate(fd, static_cast<off_t>(kBytes)) != 0) return false;
+    SegmentHeader header{};
+    Segment segment{};
+    segment.header = &header;
+    segment.chunk_count = kMinChunks;
+    InitialiseSegment(segment, kBytes);
+    header.nonce = variable_.nonce;
+    header.clock_kind = variable_.clock_kind;
+    return pwrite(fd, &header, sizeof(header), 0) == sizeof(header);
+  }
+
+  ScopedFd MakeSegment(int seals = kSeals) const {
+    ScopedFd fd(memfd_create("tbprof", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    EXPECT_TRUE(FillIn(fd.get()));
+    EXPECT_EQ(fcntl(fd.get(), F_ADD_SEALS, seals), 0);
+    return fd;
+  }
+
+  // Sends a hello with that descriptor and has the session look. True: it was taken in.
+  bool IsTaken(int segment_fd, bool abstract = false) {
+    const uint32_t before = session_->segments_seen();
+    const ScopedFd socket = Connect(abstract);
+    const Hello hello = GoodHello();
+    EXPECT_TRUE(Send(socket.get(), &hello, sizeof(hello), {segment_fd}));
+    session_->Handle();
+    return session_->segments_seen() == before + 1;
+  }
+
+  std::string root_, logdir_;
+  SessionConfig config_;
+  std::unique_ptr<Session> session_;
+  SessionVariable variable_;
+};
+
+TEST_F(SessionTest, TheDirectoryOfTheSocketIsOurOwn) {
+  Start();
+  const std::string directory = fs::path(variable_.socket_path).parent_path();
+  struct stat facts;
+  ASSERT_EQ(lstat(directory.c_str(), &facts), 0);
+  EXPECT_TRUE(S_ISDIR(facts.st_mode));
+  EXPECT_EQ(facts.st_mode & 07777, 0700u);
+  EXPECT_EQ(facts.st_uid, geteuid());
+  EXPECT_EQ(fs::path(directory).parent_path(), root_);
+  session_.reset();
+  EXPECT_NE(lstat(directory.c_str(), &facts), 0);
+}
+
+TEST_F(SessionTest, TheSpoolIsReadByNobodyElseAndLiesInTheLogdir) {
+  const mode_t umask_before = umask(0);
+  Start();
+  umask(umask_before);
+  struct stat facts;
+  ASSERT_EQ(lstat(session_->spool_path().c_str(), &facts), 0);
+  EXPECT_TRUE(S_ISREG(facts.st_mode));
+  EXPECT_EQ(facts.st_mode & 07777, 0600u);
+  EXPECT_EQ(fs::path(session_->spool_path()).parent_path(), logdir_ + "/.tbprof");
+}
+
+TEST_F(SessionTest, SomeoneElsesLinkIsNoPlaceForTheSpool) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to make another user's link";
+  const std::string victim = root_ + "/victim";
+  fs::create_directory(victim);
+  for (const mode_t mode : {01777, 0777}) {
+    chmod(logdir_.c_str(), mode);
+    fs::remove(logdir_ + "/.tbprof");
+    ASSERT_EQ(symlink(victim.c_str(), (logdir_ + "/.tbprof").c_str()), 0);
+    ASSERT_EQ(lchown((logdir_ + "/.tbprof").c_str(), 65534, 65534), 0);
+    const auto session = Session::Create(config_);
+    ASSERT_FALSE(session.ok());
+    EXPECT_THAT(std::string(session.status().message()), HasSubstr("it is not followed"));
+    EXPECT_TRUE(fs::is_empty(victim));
+  }
+  // One's own link is one's own choice.
+  ASSERT_EQ(lchown((logdir_ + "/.tbprof").c_str(), geteuid(), getegid()), 0);
+  Start();
+  EXPECT_FALSE(fs::is_empty(victim));
+}
+
+TEST_F(SessionTest, ASealedSegmentIsTakenByEitherName) {
+  Start();
+  const ScopedFd first = MakeSegment();
+  EXPECT_TRUE(IsTaken(first.get()));
+  const ScopedFd second = MakeSegment();
+  EXPECT_TRUE(IsTaken(second.get(), true));
+  EXPECT_THAT(session_->TakeNotes(), IsEmpty());
+}
+
+TEST_F(SessionTest, WhatCouldShrinkUnderUsIsNotMapped) {
+  Start();
+  for (const int seals : {0, F_SEAL_GROW, F_SEAL_SHRINK}) {
+    const ScopedFd unsealed = MakeSegment(seals);
+    EXPECT_FALSE(IsTaken(unsealed.get())) << seals;
+  }
+  // Of other files the kernel says that they have no seals, by an error or by none.
+  for (const char* directory : {"/tmp", "/dev/shm", "."}) {
+    const ScopedFd file(open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    if (!file.valid() || !FillIn(file.get())) continue;
+    EXPECT_FALSE(IsTaken(file.get())) << directory;
+  }
+  const ScopedFd huge(memfd_create("tbprof", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
+  if (huge.valid() && fcntl(huge.get(), F_ADD_SEALS, kSeals) == 0) {
+    EXPECT_FALSE(IsTaken(huge.get()));
+  }
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const ScopedFd reading(ends[0]), writing(ends[1]);
+  EXPECT_FALSE(IsTaken(reading.get()));
+  const std::vector<std::string> notes = session_->TakeNotes();
+  EXPECT_GE(notes.size(), 5u);
+  EXPECT_THAT(notes, Each(HasSubstr("is no sealed segment")));
+}
+
+TEST_F(SessionTest, OtherSizesAndHeadersAreNoSegment) {
+  Start();
+  ScopedFd empty(memfd_create("tbprof", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(fcntl(empty.get(), F_ADD_SEALS, kSeals), 0);
+  EXPECT_FALSE(IsTaken(empty.get()));
+  ScopedFd vast(memfd_create("tbprof", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(vast.get(), off_t{1} << 45), 0);
+  ASSERT_EQ(fcntl(vast.get(), F_ADD_SEALS, kSeals), 0);
+  EXPECT_FALSE(IsTaken(vast.get()));
+  EXPECT_THAT(session_->TakeNotes(), Each(HasSubstr("is no sealed segment")));
+  ScopedFd longer(memfd_create("tbprof", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_TRUE(FillIn(longer.get()));
+  ASSERT_EQ(ftruncate(longer.get(), static_cast<off_t>(kBytes + kPage)), 0);
+  ASSERT_EQ(fcntl(longer.get(), F_ADD_SEALS, kSeals), 0);
+  EXPECT_FALSE(IsTaken(longer.get()));
+  EXPECT_THAT(session_->TakeNotes(), Each(HasSubstr("header")));
+  // Sealed against our writing as well: the launcher frees chunks, so it cannot be used.
+  const ScopedFd read_only = MakeSegment(kSeals | F_SEAL_FUTURE_WRITE);
+  EXPECT_FALSE(IsTaken(read_only.get()));
+  EXPECT_THAT(session_->TakeNotes(), Each(HasSubstr("cannot map")));
+}
+
+TEST_F(SessionTest, OnlyAHelloWithTheNonceIsHeard) {
+  Start();
+  const size_t before = OpenDescriptors();
+  const ScopedFd segment = MakeSegment();
+  Hello wrong_nonce = GoodHello();
+  wrong_nonce.nonce ^= 1;
+  Hello wrong_magic = GoodHello();
+  wrong_magic.magic ^= 1;
+  std::string longer(sizeof(Hello) + 100, '\0');
+  const Hello good = GoodHello();
+  memcpy(longer.data(), &good, sizeof(good));
+  const std::string vast(100'000, 'x');
+  for (const auto& [bytes, size] : {std::pair<const void*, size_t>{&wrong_nonce, sizeof(Hello)},
+                                    {&wrong_magic, sizeof(Hello)},
+                                    {&good, sizeof(Hello) - 1},
+                                    {vast.data(), vast.size()},
+                                    {"", 0}}) {
+    const ScopedFd socket = Connect();
+    EXPECT_TRUE(Send(socket.get(), bytes, size, {segment.get()}));
+    session_->Handle();
+  }
+  EXPECT_EQ(session_->segments_seen(), 0u);
+  // More descriptors than were asked for are closed, not kept.
+  {
+    const ScopedFd socket = Connect();
+    EXPECT_TRUE(Send(socket.get(), &wrong_nonce, sizeof(Hello), std::vector<int>(16, segment.get())));
+    session_->Handle();
+  }
+  EXPECT_EQ(OpenDescriptors(), before + 1);
+  EXPECT_TRUE(IsTaken(segment.get()));
+}
+
+// A target must get in however many others say nothing, and the launcher must not run out of descriptors by them.
+TEST_F(SessionTest, SilentCallersDoNotShutTheDoor) {
+  Start();
+  rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  // Ours and theirs: this process holds both ends.
+  if (limit.rlim_max < 8192) GTEST_SKIP() << "needs 8192 descriptors";
+  const rlimit wide{8192, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &wide), 0);
+  const size_t before = OpenDescriptors();
+  std::vector<ScopedFd> silent;
+  for (int i = 0; i < 2000; ++i) {
+    silent.push_back(Connect(i % 2 == 0));
+    EXPECT_TRUE(silent.back().valid());
+    if (i % 100 == 99) session_->Handle();
+  }
+  session_->Handle();
+  // Who says something has it heard, also one that was early and is slow.
+  const ScopedFd late = Connect();
+  session_->Handle();
+  const ScopedFd segment = MakeSegment();
+  const Hello hello = GoodHello();
+  EXPECT_TRUE(Send(late.get(), &hello, sizeof(hello), {segment.get()}));
+  session_->Handle();
+  EXPECT_EQ(session_->segments_seen(), 1u);
+  EXPECT_LT(OpenDescriptors() - before - silent.size(), 500u);
+  EXPECT_GT(session_->TimeoutMs(), 0);
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+TEST_F(SessionTest, WithoutADescriptorLeftTheOldestCallerGoes) {
+  Start();
+  std::vector<ScopedFd> silent;
+  for (int i = 0; i < 50; ++i) silent.push_back(Connect());
+  const ScopedFd segment = MakeSegment();
+  const ScopedFd late = Connect();
+  const Hello hello = GoodHello();
+  ASSERT_TRUE(Send(late.get(), &hello, sizeof(hello), {segment.get()}));
+  rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  // Room for twenty more.
+  const ScopedFd next(dup(segment.get()));
+  const rlimit narrow{static_cast<rlim_t>(next.get()) + 20, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &narrow), 0);
+  for (int i = 0; i < 3; ++i) session_->Handle();
+  // Nothing waits at the door: the launcher's poll can sleep.
+  pollfd door{session_->listen_fd(), POLLIN, 0};
+  EXPECT_EQ(poll(&door, 1, 0), 0);
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+TEST_F(SessionTest, AnotherUserWithoutTheNonceGetsNowhere) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
+  Start();
+  int ready[2];
+  ASSERT_EQ(pipe2(ready, O_CLOEXEC), 0);
+  const ScopedFd reading(ready[0]);
+  ScopedFd writing(ready[1]);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (setgid(65534) != 0 || setuid(65534) != 0) _exit(1);
+    // The path is closed to them, the abstract name is not.
+    if (Connect(false).valid()) _exit(2);
+    std::vector<ScopedFd> silent;
+    for (int i = 0; i < 200; ++i) {
+      silent.push_back(Connect(true));
+      if (!silent.back().valid()) _exit(3);
+    }
+    Hello hello = GoodHello();
+    hello.nonce ^= 0x5555;
+    if (!Send(silent[0].get(), &hello, sizeof(hello), {})) _exit(4);
+    if (write(writing.get(), "x", 1) != 1) _exit(5);
+    pause();
+  }
+  writing.Reset();
+  char byte;
+  const bool is_ready = read(reading.get(), &byte, 1) == 1;
+  const size_t before = OpenDescriptors();
+  session_->Handle();
+  EXPECT_LT(OpenDescriptors() - before, 100u);
+  const ScopedFd segment = MakeSegment();
+  EXPECT_TRUE(IsTaken(segment.get()));
+  EXPECT_EQ(session_->segments_seen(), 1u);
+  int status = 0;
+  kill(child, SIGKILL);
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(is_ready) << WEXITSTATUS(status);
+}
+
+// A segment's process slots are the target's to scribble on: they must not cost the launcher descriptors or memory.
+TEST_F(SessionTest, AThousandClaimedProcessesAreOneDescriptor) {
+  Start();
+  const ScopedFd fd = MakeSegment();
+  const ScopedMapping mapping(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0), kBytes);
+  ASSERT_TRUE(mapping.valid());
+  const Segment segment = SegmentAt(mapping.data(), kMinChunks);
+  ASSERT_TRUE(IsTaken(fd.get()));
+  const size_t before = OpenDescriptors();
+  uint32_t serial = 1;
+  for (int round = 0; round < 5; ++round) {
+    for (uint32_t i = 0; i < kProcessSlots; ++i) {
+      ProcessSlot& slot = segment.process_slots[i];
+      slot.serial = ++serial;
+      // Ours, which has such a segment mapped, and nobody's.
+      slot.pid = i % 2 == 0 ? getpid() : -static_cast<int32_t>(i);
+      __atomic_store_n(&slot.state, static_cast<uint32_t>(SlotState::kLive), __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&segment.header->process_high, UINT32_MAX, __ATOMIC_RELEASE);
+    EXPECT_TRUE(session_->Flush());
+    EXPECT_LE(OpenDescriptors(), before + 1);
+    EXPECT_LE(session_->live_processes(), 1u);
+  }
+}
+
+}  // namespace
+}  // namespace tbprof
