@@ -13,9 +13,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <fstream>
-#include <exception>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <set>
