@@ -41,11 +41,39 @@ constexpr int kRequestFd = 3;
 constexpr int kResultFd = 4;
 constexpr rlim_t kMaxAddressSpace = 4ull << 30;
 
+// A path is bytes, JSON is text: each byte as the character of that number.
+std::string BytesToText(const std::string& bytes) {
+  std::string text;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x80) {
+      text += c;
+    } else {
+      text += static_cast<char>(0xc0 | byte >> 6);
+      text += static_cast<char>(0x80 | (byte & 0x3f));
+    }
+  }
+  return text;
+}
+
+std::string TextToBytes(const std::string& text) {
+  std::string bytes;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte < 0x80 || i + 1 == text.size()) {
+      bytes += text[i];
+    } else {
+      bytes += static_cast<char>((byte & 0x03) << 6 | (static_cast<unsigned char>(text[++i]) & 0x3f));
+    }
+  }
+  return bytes;
+}
+
 nlohmann::json ToJson(const ConversionRequest& request) {
-  return {{"spool", request.spool},
+  return {{"spool", BytesToText(request.spool)},
           {"spool_limit", request.spool_limit},
           {"window", request.window},
-          {"logdir", request.logdir},
+          {"logdir", BytesToText(request.logdir)},
           {"run", request.run},
           {"run_exclusive", request.run_exclusive},
           {"host", request.host},
@@ -63,10 +91,10 @@ nlohmann::json ToJson(const ConversionRequest& request) {
 
 ConversionRequest FromJson(const nlohmann::json& json) {
   ConversionRequest request;
-  request.spool = json.at("spool");
+  request.spool = TextToBytes(json.at("spool"));
   request.spool_limit = json.at("spool_limit");
   request.window = json.at("window");
-  request.logdir = json.at("logdir");
+  request.logdir = TextToBytes(json.at("logdir"));
   request.run = json.at("run");
   request.run_exclusive = json.at("run_exclusive");
   request.host = json.at("host");
@@ -103,6 +131,38 @@ absl::Status WriteOutputs(const ConversionRequest& request, const Timeline& time
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
+}
+
+// Of what an output writes, the length alone.
+class CountingSink : public Sink {
+ public:
+  absl::Status Append(std::string_view bytes) override {
+    bytes_ += bytes.size();
+    return absl::OkStatus();
+  }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  uint64_t bytes_ = 0;
+};
+
+// What an event takes in the file differs from program to program: where the budget turns out too large, again with
+// less.
+absl::StatusOr<Timeline> BuildWithinLimit(TimelineRequest request, const ProgressFunction& progress) {
+  constexpr uint64_t kMostBytesPerEvent = 64;
+  const uint64_t limit = request.max_profile_size;
+  for (int attempt = 0;; ++attempt) {
+    absl::StatusOr<Timeline> timeline = BuildTimeline(request, progress);
+    if (!timeline.ok() || attempt == 3) return timeline;
+    uint64_t events = 0;
+    for (const Thread& thread : timeline->threads) events += thread.events.size();
+    if (events * kMostBytesPerEvent + (1 << 20) <= limit) return timeline;
+    CountingSink sink;
+    if (const absl::Status status = FindOutput("xplane")->write(*timeline, sink); !status.ok()) return status;
+    if (sink.bytes() <= limit) return timeline;
+    request.max_profile_size = static_cast<uint64_t>(static_cast<double>(request.max_profile_size) * 0.95 *
+                                                     static_cast<double>(limit) / static_cast<double>(sink.bytes()));
+  }
 }
 
 // The ranks of other launchers whose files are not there when the time is up. A summary is published behind its
@@ -149,7 +209,7 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   const Environment environment = CurrentEnvironment();
   timeline_request.examine = [&](const std::string& path) { return ExamineFile(path, environment); };
   const ProgressFunction progress = [](uint64_t done, uint64_t total) { Say({{"progress", {done, total}}}); };
-  absl::StatusOr<Timeline> timeline = BuildTimeline(timeline_request, progress);
+  absl::StatusOr<Timeline> timeline = BuildWithinLimit(timeline_request, progress);
   if (!timeline.ok()) return timeline.status();
   const std::string host = request.host.empty() ? timeline->host : request.host;
   const auto create = [&] {
@@ -183,7 +243,7 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   if (!status.ok()) return status;
   for (const int rank : timeline->further_ranks) {
     timeline_request.rank = rank;
-    absl::StatusOr<Timeline> further = BuildTimeline(timeline_request, progress);
+    absl::StatusOr<Timeline> further = BuildWithinLimit(timeline_request, progress);
     if (!further.ok()) return further.status();
     further->host = host_of(rank);
     further->run = timeline->run;

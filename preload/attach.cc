@@ -390,8 +390,8 @@ void Attach(int argc, char** argv, char** environment) {
   rlimit stack;
   g_attachment.default_stack_bytes =
       getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < kUnlimitedStack ? stack.rlim_cur : kUnlimitedStack;
-  // The kernel puts the program's file name at the very top of the first stack.
-  g_attachment.main_stack_top = getauxval(AT_EXECFN) & ~uint64_t{15};
+  // Above the kernel's random bytes lie the texts of arguments and environment: no snapshot may hold those.
+  g_attachment.main_stack_top = getauxval(AT_RANDOM) & ~uint64_t{15};
   uint32_t slot, serial;
   ClaimProcessSlot(0, &slot, &serial);
   g_fork_page = reinterpret_cast<ForkPage*>(page);

@@ -31,6 +31,18 @@ TEST(MaskSecrets, ADashedWordIsTheNextOption) {
   EXPECT_EQ(MaskSecrets({"--password"}), (Words{"--password"}));
 }
 
+TEST(MaskSecrets, InsideOfAWord) {
+  EXPECT_EQ(MaskSecrets({"--db=postgres://me:pw@host/db"}), (Words{"--db=postgres://me:***@host/db"}));
+  EXPECT_EQ(MaskSecrets({"https://me:p@w@host:8080/a@b"}), (Words{"https://me:***@host:8080/a@b"}));
+  EXPECT_EQ(MaskSecrets({"https://me@host:8080/a:b@c", "s3://bucket/a"}),
+            (Words{"https://me@host:8080/a:b@c", "s3://bucket/a"}));
+  EXPECT_EQ(MaskSecrets({"-H", "Authorization: Bearer x"}), (Words{"-H", "Authorization: ***"}));
+  EXPECT_EQ(MaskSecrets({"-H", "X-Api-Key: x"}), (Words{"-H", "X-Api-Key: ***"}));
+  EXPECT_EQ(MaskSecrets({"hf_abcdefghijklmnopqrstuvwxyz"}), (Words{"***"}));
+  EXPECT_EQ(MaskSecrets({"--login=ghp_abcdefghijklmnopqrstuvwxyz", "sk-learn", "note: x"}),
+            (Words{"--login=***", "sk-learn", "note: x"}));
+}
+
 TEST(MaskSecrets, OrdinaryWordsStay) {
   const Words words = {"python", "train.py", "--lr=0.1", "--name", "x", "", "-", "--", "=", "a=b"};
   EXPECT_EQ(MaskSecrets(words), words);

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs: stopped and continued, without a terminal, in the background, hung up; and interrupts while the profile is
+// written.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <sstream>
+#include <thread>
+
+#include "../integration/harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+char StateOf(pid_t pid) {
+  const std::string stat = ReadFile("/proc/" + std::to_string(pid) + "/stat");
+  const size_t end = stat.rfind(") ");
+  return end == std::string::npos ? '?' : stat[end + 2];
+}
+
+template <typename Condition>
+bool WaitUntil(Condition condition) {
+  for (int i = 0; i < 6000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+pid_t WorkerOf(pid_t pid) {
+  std::istringstream children(ReadFile("/proc/" + std::to_string(pid) + "/task/" + std::to_string(pid) + "/children"));
+  for (pid_t child; children >> child;) {
+    if (ReadFile("/proc/" + std::to_string(child) + "/cmdline").find("--convert-worker") != std::string::npos) {
+      return child;
+    }
+  }
+  return 0;
+}
+
+std::vector<std::string> Spools(const std::string& logdir) {
+  std::vector<std::string> found;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(logdir + "/.tbprof", none)) {
+    if (entry.path().extension() == ".spool") found.push_back(entry.path());
+  }
+  return found;
+}
+
+TEST(JobControl, StopAndContinueOfTheGroup) {
+  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60", "handle"});
+  const auto target = static_cast<pid_t>(running->WaitForNumber("pid"));
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  for (int round = 1; round <= 3; ++round) {
+    kill(-running->pid(), SIGTSTP);
+    EXPECT_TRUE(WaitUntil([&] { return StateOf(target) == 'T' && StateOf(running->pid()) == 'T'; }))
+        << "as the shell expects of a job: " << StateOf(target) << StateOf(running->pid());
+    kill(-running->pid(), SIGCONT);
+    EXPECT_TRUE(WaitUntil([&] { return StateOf(target) != 'T' && StateOf(running->pid()) != 'T'; }));
+  }
+  running->Signal(SIGTERM);
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 23);
+  EXPECT_THAT(result.out, testing::MatchesRegex("signal 15: 1\nsignal 18: [123]\nfinished\n"));
+  EXPECT_NE(result.profile, nullptr);
+}
+
+// `kill -STOP` on the program is the program's affair.
+TEST(JobControl, StopOfTheTargetAlone) {
+  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"});
+  const auto target = static_cast<pid_t>(running->WaitForNumber("pid"));
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  kill(target, SIGSTOP);
+  ASSERT_TRUE(WaitUntil([&] { return StateOf(target) == 'T'; }));
+  kill(target, SIGCONT);
+  WriteFile(running->path() + "/stop", "");
+  EXPECT_EQ(running->Wait().code(), 23);
+}
+
+class EndingSignal : public testing::TestWithParam<int> {};
+
+// The whole group, default action: both end by it, and the profile is there.
+TEST_P(EndingSignal, ToTheGroupWritesTheProfile) {
+  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"});
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  kill(-running->pid(), GetParam());
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.signal(), GetParam());
+  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  EXPECT_GE(result.profile->Count("usleep"), 49);
+}
+INSTANTIATE_TEST_SUITE_P(All, EndingSignal, testing::Values(SIGHUP, SIGINT, SIGTERM, SIGQUIT));
+
+// A second interrupt after the command's end: the conversion stops, the raw records stay.
+TEST(Interrupt, TwiceWhileTheProfileIsWritten) {
+  const auto running = StartUnderTbprof({Program("survive"), "20000", "return"}, [] {
+    RunOptions options;
+    options.tbprof = {"--wait-threshold=0"};
+    return options;
+  }());
+  pid_t worker = 0;
+  ASSERT_TRUE(WaitUntil([&] { return (worker = WorkerOf(running->pid())) > 0 || running->Ended(); }));
+  // Held, so that it cannot be done before we are.
+  if (worker == 0 || kill(worker, SIGSTOP) != 0) GTEST_SKIP() << "the conversion was over before it was seen";
+  if (!WaitUntil([&] { return StateOf(worker) == 'T' || running->Ended(); }) || running->Ended()) {
+    GTEST_SKIP() << "the conversion was over before it was stopped";
+  }
+  running->Signal(SIGINT);
+  EXPECT_TRUE(running->WaitForError("interrupt once more"));
+  EXPECT_FALSE(running->Ended()) << "one interrupt is for the command, which has ended";
+  running->Signal(SIGINT);
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 0) << "the command's";
+  EXPECT_TRUE(result.Said("stopped before the profile was written")) << result.AllSaid();
+  EXPECT_THAT(result.run_directories, IsEmpty());
+  ASSERT_THAT(Spools(result.logdir), SizeIs(1));
+  EXPECT_TRUE(result.Said("tbprof recover " + Spools(result.logdir)[0])) << result.AllSaid();
+  EXPECT_EQ(RunTbprof({"recover", "--logdir=" + result.logdir}).code(), 0);
+  RunResult recovered;
+  recovered.logdir = result.logdir;
+  ReadProfile(&recovered);
+  ASSERT_NE(recovered.profile, nullptr);
+  EXPECT_EQ(recovered.profile->Count("read"), 10000);
+}
+
+// ---- how it was started
+
+// The command is the launcher's child, so it leads no group or session where it would have without.
+std::string WithoutLeading(const std::string& out) {
+  std::string rest;
+  for (const std::string& line : Lines(out)) rest += line.starts_with("leads its group") ? "" : line + "\n";
+  return rest;
+}
+
+void ExpectSame(const Pair& pair) {
+  EXPECT_EQ(pair.bare.status, pair.profiled.status);
+  EXPECT_EQ(WithoutLeading(pair.bare.out), WithoutLeading(pair.profiled.out));
+  EXPECT_EQ(pair.bare.err, pair.profiled.err);
+  EXPECT_NE(pair.profiled.profile, nullptr) << pair.profiled.AllSaid();
+}
+
+class Started : public testing::TestWithParam<std::vector<std::string>> {};
+
+TEST_P(Started, IsWhatTheCommandSees) {
+  RunOptions options;
+  options.launcher = GetParam();
+  options.directory = "/";
+  const Pair pair = RunBoth({Program("surroundings")}, options);
+  EXPECT_EQ(pair.bare.code(), 0) << pair.bare.err;
+  ExpectSame(pair);
+}
+INSTANTIATE_TEST_SUITE_P(Ways, Started,
+                         testing::Values(std::vector<std::string>{"/usr/bin/nohup"},
+                                         std::vector<std::string>{"/usr/bin/setsid", "-w"},
+                                         std::vector<std::string>{"/bin/sh", "-c", "exec 0<&-; exec \"$@\"", "sh"},
+                                         std::vector<std::string>{"/bin/sh", "-c", "\"$@\" & wait $!", "sh"},
+                                         std::vector<std::string>{"/usr/bin/nice", "-n", "5"},
+                                         std::vector<std::string>{"/usr/bin/env", "-C", "/usr"}));
+
+// Its own lines go nowhere then, and never into a file that happens to get the number.
+TEST(Started, WithoutStandardError) {
+  for (const char* before : {"exec 2>&-;", "exec 0<&- 2>&-;", "exec 0<&- 1>&- 2>&-;"}) {
+    RunOptions options;
+    options.launcher = {"/bin/sh", "-c", std::string(before) + " exec \"$@\"", "sh"};
+    options.directory = "/";
+    const Pair pair = RunBoth({Program("surroundings")}, options);
+    ExpectSame(pair);
+    EXPECT_THAT(pair.profiled.said, IsEmpty());
+  }
+}
+
+// A reader in the background is stopped by the terminal, not fed and not failed.
+TEST(Background, ReadingFromTheTerminalStops) {
+  RunOptions options;
+  options.terminal = true;
+  const std::string script =
+      "set -m; \"$@\" & "
+      "while ! jobs | grep -q Stopped; do jobs > /dev/null; sleep 0.02; done; jobs | grep -o Stopped; "
+      "kill %1; kill -CONT %1; wait %1; echo status $?";
+  options.launcher = {"/bin/bash", "-c", script, "bash"};
+  const RunResult bare = RunBare({"/bin/cat"}, options);
+  const RunResult profiled = RunUnderTbprof({"/bin/cat"}, options);
+  EXPECT_THAT(bare.out, HasSubstr("Stopped\nstatus 143\n"));
+  EXPECT_EQ(bare.out, profiled.out) << profiled.AllSaid() << profiled.err;
+}
+
+}  // namespace
+}  // namespace tbprof::integration

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// No value of the environment, no file's content and no argument that looks like a secret is in anything that tbprof
+// leaves.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "../integration/harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+constexpr char kValue[] = "sEcrEt-of-the-environment-417";
+constexpr char kArgument[] = "sEcrEt-of-the-arguments-418";
+constexpr char kPlain[] = "learning-rate-419";
+
+// The files below the directory that hold the text.
+std::vector<std::string> FilesWith(const std::string& directory, std::string_view text) {
+  std::vector<std::string> found;
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
+    if (!entry.is_regular_file()) continue;
+    ++files;
+    if (ReadFile(entry.path()).find(text) != std::string::npos) found.push_back(entry.path());
+  }
+  EXPECT_GE(files, 4u) << "profile, summary, trace, spool";
+  return found;
+}
+
+RunResult Profiled(const std::vector<std::string>& more) {
+  RunOptions options;
+  options.tbprof = {"--keep-spool", "--wait-threshold=0", "--also=perfetto", "--malloc-interval=65536"};
+  options.tbprof.insert(options.tbprof.end(), more.begin(), more.end());
+  options.environment = {{"API_TOKEN", kValue}};
+  const std::vector<std::string> command = {Program("keeps_secrets"),
+                                            std::string("--api-key=") + kArgument,
+                                            "--password",
+                                            kArgument,
+                                            std::string("--db=postgres://me:") + kArgument + "@host/db",
+                                            std::string("--rate=") + kPlain,
+                                            "last"};
+  RunResult result = RunUnderTbprof(command, options);
+  EXPECT_EQ(result.code(), 0) << result.AllSaid();
+  EXPECT_NE(result.profile, nullptr);
+  return result;
+}
+
+TEST(Secrets, EnvironmentAndMaskedArguments) {
+  const RunResult result = Profiled({});
+  for (const std::string& path : FilesWith(result.logdir, kArgument)) {
+    // The raw records hold the arguments as they were, for their owner alone, until they are converted.
+    EXPECT_TRUE(path.ends_with(".spool")) << path;
+  }
+  EXPECT_THAT(FilesWith(result.logdir, kValue), testing::IsEmpty()) << "nor in a snapshot of a stack";
+  EXPECT_FALSE(FilesWith(result.logdir, kPlain).empty()) << "what is no secret is shown";
+  for (const std::string& line : result.said) {
+    EXPECT_EQ(line.find(kArgument), std::string::npos) << line;
+    EXPECT_EQ(line.find(kValue), std::string::npos) << line;
+  }
+}
+
+TEST(Secrets, NoArgvKeepsThemOutOfEverything) {
+  const RunResult result = Profiled({"--no-argv"});
+  EXPECT_THAT(FilesWith(result.logdir, kArgument), testing::IsEmpty());
+  EXPECT_THAT(FilesWith(result.logdir, kPlain), testing::IsEmpty());
+  for (const std::string& line : result.said) EXPECT_EQ(line.find(kPlain), std::string::npos) << line;
+}
+
+}  // namespace
+}  // namespace tbprof::integration
