@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "launcher/commands.h"
 #include "launcher/conversion.h"
+#include "launcher/deadline.h"
 #include "launcher/job.h"
 #include "launcher/libraries.h"
 #include "launcher/preflight.h"
@@ -34,6 +35,9 @@ namespace tbprof {
 namespace {
 
 uint64_t Nanoseconds(absl::Duration duration) { return static_cast<uint64_t>(absl::ToInt64Nanoseconds(duration)); }
+
+// Before the command starts; a file server that is only busy answers sooner.
+constexpr absl::Duration kLookTimeout = absl::Seconds(5);
 
 class Run {
  public:
@@ -161,16 +165,28 @@ class Run {
     absl::StatusOr<std::string> logdir = NormaliseLogdir(options_.logdir, WorkingDirectory());
     if (!logdir.ok()) return logdir.status();
     logdir_ = *logdir;
-    absl::Status status = PrepareLogdir(logdir_, host_);
-    if (status.ok() || options_.logdir_named) return status;
-    const char* temporary = getenv("TMPDIR");
-    const std::string fallback = StrCat(temporary != nullptr && *temporary == '/' ? temporary : "/tmp", "/tbprof-logs-",
-                                        static_cast<int>(getuid()));
+    const absl::Duration limit = std::min(options_.publish_timeout, kLookTimeout);
+    absl::Status status = WithinDeadline(limit, [this] { return PrepareLogdir(logdir_, host_); });
+    const bool silent = absl::IsDeadlineExceeded(status);
+    if (silent) status = absl::DeadlineExceededError(NoAnswer(limit));
+    // A named one that is wrong stops the command before it starts; one that hangs is nobody's mistake.
+    if (status.ok() || (options_.logdir_named && !silent)) return status;
+    const std::string fallback = LocalLogdir();
     const absl::Status second = PrepareLogdir(fallback, host_);
     if (!second.ok()) return status;
     terminal_.Warn(StrCat(ToText(status), "; writing to ", fallback, " instead"));
     logdir_ = fallback;
     return absl::OkStatus();
+  }
+
+  static std::string LocalLogdir() {
+    const char* temporary = getenv("TMPDIR");
+    return StrCat(temporary != nullptr && *temporary == '/' ? temporary : "/tmp", "/tbprof-logs-",
+                  static_cast<int>(getuid()));
+  }
+
+  std::string NoAnswer(absl::Duration limit) const {
+    return StrCat(PrintableUtf8(logdir_), " gives no answer (", absl::FormatDuration(limit), "; a dead mount?)");
   }
 
   absl::Status MakeSession() {
@@ -242,6 +258,7 @@ class Run {
     if (capture_ != 0) until = capture_until_ns_;
     if (range_next_ns_ != 0) until = std::min(until, range_next_ns_);
     int timeout = session_ != nullptr && !closed_ ? session_->TimeoutMs() : 1000;
+    if (!conversions_.empty()) timeout = std::min(timeout, 200);  // to see that one gets no answer
     if (until != UINT64_MAX) {
       const uint64_t now = ReadMonotonic();
       timeout = std::min(timeout, until <= now ? 0 : static_cast<int>((until - now) / 1'000'000 + 1));
@@ -316,6 +333,8 @@ class Run {
           ++requests;
           break;
         case SignalAction::kReap:
+          // As a container's init, orphans of the whole container are ours to reap.
+          if (getpid() == 1) ReapAdopted();
           if (state_.target_running) {
             const std::optional<int> signo = target_->PollStopped();
             if (signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU) StopLike(*signo);
@@ -429,7 +448,14 @@ class Run {
     for (auto at = conversions_.begin(); at != conversions_.end();) {
       Conversion& conversion = **at;
       if (!conversion.Read()) {
-        ++at;
+        if (conversion.Stalled() > options_.publish_timeout) {
+          conversion.Abandon();
+          const ConversionRequest request = conversion.request();
+          at = conversions_.erase(at);
+          PublishLocally(request);
+        } else {
+          ++at;
+        }
         continue;
       }
       const ConversionResult& result = conversion.result();
@@ -445,6 +471,24 @@ class Run {
       }
       at = conversions_.erase(at);
     }
+  }
+
+  // The log directory hangs: the profile goes to a local one, once.
+  void PublishLocally(ConversionRequest request) {
+    logdir_hangs_ = true;
+    const std::string cause = NoAnswer(options_.publish_timeout);
+    const std::string local = LocalLogdir();
+    absl::Status status = absl::UnavailableError(cause);
+    if (request.logdir != local && PrepareLogdir(local, host_).ok()) {
+      terminal_.Warn(StrCat(cause, "; writing the profile to ", local, " instead"));
+      request.logdir = local;
+      request.warnings.push_back(StrCat(cause, "; this profile was written elsewhere"));
+      request.wait_for_ranks = false;
+      absl::StatusOr<std::unique_ptr<Conversion>> conversion = Conversion::Start(request);
+      status = conversion.status();
+      if (conversion.ok()) conversions_.push_front(std::move(*conversion));
+    }
+    if (!status.ok()) ConversionFailed(status);
   }
 
   // ---- the end
@@ -497,6 +541,13 @@ class Run {
       terminal_.Error(StrCat("raw records kept; to write the profile: tbprof recover ", session_->spool_path()));
     } else if (keep) {
       terminal_.Say(StrCat("raw records kept: tbprof convert ", session_->spool_path()));
+    } else if (logdir_hangs_) {
+      if (!WithinDeadline(kLookTimeout, [this] {
+             session_->RemoveSpool();
+             return absl::OkStatus();
+           }).ok()) {
+        terminal_.Warn(StrCat("raw records left behind: ", session_->spool_path()));
+      }
     } else {
       session_->RemoveSpool();
     }
@@ -523,6 +574,7 @@ class Run {
   bool stop_ = false;
   bool stop_following_ = false;
   bool failed_ = false;
+  bool logdir_hangs_ = false;
   bool leave_like_target_ = false;
 
   bool run_window_open_ = false;

@@ -21,6 +21,7 @@
 #include <set>
 
 #include "absl/time/clock.h"
+#include "launcher/deadline.h"
 #include "launcher/preflight.h"
 #include "launcher/text.h"
 #include "writer/arguments.h"
@@ -122,11 +123,15 @@ void Say(const nlohmann::json& message) {
   }
 }
 
+// Between true and the next word of any kind the worker waits for the log directory.
+void SayPublishing(bool publishing) { Say({{"publishing", publishing}}); }
+
 absl::Status WriteOutputs(const ConversionRequest& request, const Timeline& timeline, RunDirectory* directory) {
   for (const Output& output : Outputs()) {
     bool wanted = output.by_default;
     for (const std::string& name : request.also) wanted |= name == output.name;
     if (!wanted) continue;
+    SayPublishing(true);
     absl::Status status = directory->Write(output, timeline);
     if (!status.ok()) return status;
   }
@@ -193,6 +198,7 @@ std::vector<int> WaitForRanks(const std::string& directory, const ConversionRequ
       }
     }
     if (missing.empty() || absl::Now() >= deadline) break;
+    SayPublishing(true);
     absl::SleepFor(absl::Milliseconds(50));
   }
   return {missing.begin(), missing.end()};
@@ -216,6 +222,7 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
     return RunDirectory::Create(request.logdir, request.run, request.run_exclusive, host, timeline->rank,
                                 timeline->further_ranks);
   };
+  SayPublishing(true);
   auto directory = create();
   if (absl::IsNotFound(directory.status())) {
     // It was there when the command started.
@@ -243,6 +250,7 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   if (!status.ok()) return status;
   for (const int rank : timeline->further_ranks) {
     timeline_request.rank = rank;
+    SayPublishing(false);
     absl::StatusOr<Timeline> further = BuildWithinLimit(timeline_request, progress);
     if (!further.ok()) return further.status();
     further->host = host_of(rank);
@@ -256,9 +264,13 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   options.width = request.width;
   ConversionResult result;
   result.summary_json = SummaryJson(*timeline, (*directory)->written(), options);
+  SayPublishing(true);
   status = (*directory)->WriteText("summary.json", result.summary_json);
   if (!status.ok()) return status;
-  absl::StatusOr<std::vector<RunDirectory::File>> files = (*directory)->Publish();
+  absl::StatusOr<std::vector<RunDirectory::File>> files = [&] {
+    SayPublishing(true);
+    return (*directory)->Publish();
+  }();
   if (!files.ok()) return files.status();
   result.run = (*directory)->run();
   result.directory = (*directory)->path();
@@ -407,7 +419,10 @@ Conversion::~Conversion() {
 void Conversion::TakeLine(const std::string& line) {
   const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return;
+  heard_ = absl::Now();
+  if (json.contains("publishing")) publishing_ = json["publishing"].is_boolean() && json["publishing"].get<bool>();
   if (json.contains("progress")) {
+    publishing_ = false;
     done_ = json["progress"][0];
     total_ = json["progress"][1];
   } else if (json.contains("error")) {
@@ -420,6 +435,15 @@ void Conversion::TakeLine(const std::string& line) {
     result_.summary_json = json.value("summary_json", "");
     has_result_ = true;
   }
+}
+
+absl::Duration Conversion::Stalled() const {
+  return publishing_ && !finished_ ? absl::Now() - heard_ : absl::ZeroDuration();
+}
+
+void Conversion::Abandon() {
+  if (pid_ > 0) KillAndLeave(pid_);
+  pid_ = -1;
 }
 
 bool Conversion::Read() {

@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "launcher/options.h"
 #include "launcher/scoped.h"
 
@@ -63,6 +64,9 @@ class Conversion {
   // Takes what the worker has said; true when it has finished. Never waits.
   bool Read();
   bool finished() const { return finished_; }
+  // How long the log directory has been silent; zero while the worker does other things.
+  absl::Duration Stalled() const;
+  void Abandon();  // kills the worker; does not wait for one that cannot go
   uint64_t done() const { return done_; }
   uint64_t total() const { return total_; }
   const ConversionResult& result() const { return result_; }
@@ -79,6 +83,8 @@ class Conversion {
   uint64_t done_ = 0, total_ = 0;
   bool has_result_ = false;
   bool finished_ = false;
+  bool publishing_ = false;
+  absl::Time heard_ = absl::InfinitePast();
 };
 
 // The summary to where --summary-json wants it; nothing without that option.

@@ -133,6 +133,14 @@ absl::Status SetRankWait(Options& options, std::string_view value) {
   return Assign(options.rank_wait, ParseDuration(value));
 }
 
+absl::Status SetPublishTimeout(Options& options, std::string_view value) {
+  absl::StatusOr<absl::Duration> limit = ParseDuration(value);
+  if (!limit.ok()) return limit.status();
+  if (*limit < absl::Milliseconds(100)) return Expected("at least 100ms");
+  options.publish_timeout = *limit;
+  return absl::OkStatus();
+}
+
 absl::Status SetTrace(Options& options, std::string_view value) {
   uint32_t families = 0;
   std::vector<std::string> names = {"all", "none"};
@@ -247,6 +255,8 @@ constexpr OptionRow kRows[] = {
      kForRun | kForConfig, SetPrintRanks},
     {"rank-wait", "TIME", "5s", "How long the printing rank's tbprof waits for the files of the others",
      kForRun | kForConfig, SetRankWait},
+    {"publish-timeout", "TIME", "30s", "A log directory that does not answer for so long is given up for a local one",
+     kForRun | kForConfig, SetPublishTimeout},
     {"window", "WHEN", "all", "What is recorded unasked: all, none, or DELAY+DURATION (10s+5s)", kForRun | kForConfig,
      SetWindow},
     {"window-duration", "TIME", "3s", "Length of a capture that a signal asks for", kForRun | kForConfig,

@@ -70,6 +70,7 @@ struct Options {
   std::string ranks = "auto";            // --ranks as given, checked; read again in each process
   std::string print_ranks;               // --print-ranks likewise; empty: the lowest that is recorded
   absl::Duration rank_wait = absl::Seconds(5);
+  absl::Duration publish_timeout = absl::Seconds(30);
   Window window;
   absl::Duration window_duration = absl::Seconds(3);
   uint32_t families = kFamilyAll;  // without kFamilyMalloc when malloc == kOff

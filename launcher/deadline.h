@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Work on a directory that may never answer (a dead NFS server): done in a child, for as long as we are willing to
+// wait.
+//
+//   absl::Status status = WithinDeadline(absl::Seconds(5), [&] { return PrepareLogdir(logdir, host); });
+//   if (absl::IsDeadlineExceeded(status)) ...   // the child is killed, or left behind where it can't be
+//
+// Process: launcher, main thread, while it has no other thread.
+#ifndef TBPROF_LAUNCHER_DEADLINE_H_
+#define TBPROF_LAUNCHER_DEADLINE_H_
+
+#include <sys/types.h>
+
+#include <functional>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace tbprof {
+
+absl::Status WithinDeadline(absl::Duration limit, const std::function<absl::Status()>& work);
+
+// SIGKILL, and a fifth of a second for it to work: a process that waits for a dead server may not go.
+void KillAndLeave(pid_t pid);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_DEADLINE_H_
