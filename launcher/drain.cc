@@ -282,6 +282,9 @@ void Drain::EndProcess(MappedSegment* mapped, uint32_t process_serial) {
     AppendProcessFact(mapped, *slot, ReadTicks(clock_));
     slot->serial = 0;
     __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kFree), __ATOMIC_RELEASE);
+    if (i < __atomic_load_n(&segment.header->process_hint, __ATOMIC_RELAXED)) {
+      __atomic_store_n(&segment.header->process_hint, i, __ATOMIC_RELAXED);
+    }
   }
   // Its chunks were closed above; nothing asks for it again.
   const auto is_it = [&](const ProcessKey& key) {
@@ -310,6 +313,7 @@ void Drain::AppendThreadFact(MappedSegment* mapped, const ThreadSlot& shared) {
   fact.wait_since = slot.wait_since;
   fact.wait_object = slot.wait_object;
   fact.wait_site = slot.wait_site;
+  fact.wait_resumed = slot.wait_resumed;
   fact.allocations = slot.allocations;
   fact.frees = slot.frees;
   fact.allocated_bytes = slot.allocated_bytes;
@@ -352,6 +356,7 @@ void Drain::AppendProcessFact(MappedSegment* mapped, const ProcessSlot& shared, 
   fact.late_freed_bytes = slot.late_freed_bytes;
   fact.late_allocations = slot.late_allocations;
   fact.late_allocated_bytes = slot.late_allocated_bytes;
+  fact.inherited_bytes = slot.inherited_bytes;
   const SegmentHeader* header = mapped->segment.header;
   for (uint32_t i = 0; i < kDropCauses; ++i) {
     fact.dropped[i] = __atomic_load_n(&header->dropped[i], __ATOMIC_RELAXED);

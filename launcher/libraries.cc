@@ -49,6 +49,13 @@ absl::StatusOr<Libraries> FindLibraries(const Environment& environment) {
     return Unavailable(StrCat("cannot read ", PrintableUtf8(wanted), "/", kPreloadFileName, ": ", strerror(cause),
                               named.empty() ? "; is tbprof installed as a whole?" : " (TBPROF_LIBRARY_DIR)"));
   }
+  // Programs built with AddressSanitizer end at their start if a library is loaded before their runtime, told by its
+  // name. Ours hands every call on to the runtime, so it goes by a name that they accept. As a link only: of a file
+  // (an installer may have copied it), the name would stand in /proc/self/maps, where the static runtime refuses it.
+  const std::string accepted = StrCat(libraries.directory, "/libasan.so-accepts/", kPreloadFileName);
+  if (access(accepted.c_str(), R_OK) == 0 && RealPath(accepted) == RealPath(libraries.preload)) {
+    libraries.preload = accepted;
+  }
   // The loader splits LD_PRELOAD at blanks and colons and expands `$ORIGIN` and its like; there is no way to quote.
   if (libraries.preload.find_first_of(" \t\n:$") != std::string::npos) {
     return Unavailable(

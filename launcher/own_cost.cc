@@ -88,9 +88,7 @@ OwnCost MeasureOwnCost(ClockKind clock, double ticks_per_ns) {
   InitialiseSegment(segment, bytes);
   segment.header->clock_kind = static_cast<uint32_t>(clock);
   ChunkWriter writer;
-  ResetChunkWriter(&writer);
-  writer.thread = &segment.thread_slots[0];
-  writer.process_serial = 1;
+  ResetChunkWriter(&writer, &segment.thread_slots[0], 0, 1);
   // On pages that have been touched: what a first touch costs is counted apart.
   memset(segment.Chunk(0), 0, kWarmChunks * kChunkBytes);
   cost.record_ns = Least(ticks_per_ns, kRecords, clock, [&] {

@@ -393,10 +393,11 @@ void Attach(int argc, char** argv, char** environment) {
   // Above the kernel's random bytes lie the texts of arguments and environment: no snapshot may hold those.
   g_attachment.main_stack_top = getauxval(AT_RANDOM) & ~uint64_t{15};
   uint32_t slot, serial;
-  ClaimProcessSlot(0, &slot, &serial);
+  ClaimProcessSlot(0, 0, &slot, &serial);
   g_fork_page = reinterpret_cast<ForkPage*>(page);
   g_attachment.attached = true;
   g_serial = serial;
+  g_process_slot = slot;
   __atomic_store_n(&g_fork_page->epoch, serial, __ATOMIC_RELEASE);
   __atomic_store_n(&g_control, header, __ATOMIC_RELEASE);
 
@@ -424,7 +425,15 @@ void Attach(int argc, char** argv, char** environment) {
   static char executable[4096];
   const long length = raw::Call(SYS_readlinkat, AT_FDCWD, raw::Pointer("/proc/self/exe"), raw::Pointer(executable),
                                 sizeof(executable) - 1);
-  const size_t executable_length = IsError(length) ? 0 : static_cast<size_t>(length);
+  size_t executable_length = IsError(length) ? 0 : static_cast<size_t>(length);
+  if (executable_length == 0) {
+    // No /proc: the kernel also tells what was given to exec.
+    const auto* given = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+    for (; given != nullptr && *given == '/' && given[executable_length] != '\0'; ++executable_length) {
+      if (executable_length == sizeof(executable) - 1) break;
+      executable[executable_length] = given[executable_length];
+    }
+  }
   executable[executable_length] = '\0';
   RecordProcess(thread, argc, argv, environment, session, executable, executable_length);
   test.RecordInterposers(thread);

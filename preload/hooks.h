@@ -18,6 +18,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stddef.h>
@@ -45,14 +46,24 @@ enum OperationNumber : uint16_t {
 };
 static_assert(kOperationCount <= kMaxOperations);
 
+// The versions of what libc has twice, the newer one. Programs linked before it still bind to the older code: a
+// condition variable was a pointer to one, posix_spawn gave a file that is no program to the shell.
+#define TBPROF_VERSION_pthread_cond_wait "GLIBC_2.3.2"
+#define TBPROF_VERSION_pthread_cond_timedwait "GLIBC_2.3.2"
+#define TBPROF_VERSION_posix_spawn "GLIBC_2.15"
+#define TBPROF_VERSION_posix_spawnp "GLIBC_2.15"
+#define TBPROF_VERSION_OLD "GLIBC_2.2.5"
+
 struct RealFunctions {
 #define TBPROF_TIMED(family, name, object, result, type, parameters, arguments, expression) type(*name) parameters;
 #define TBPROF_CUSTOM(family, name, object, result, type, parameters, arguments) type(*name) parameters;
+#if defined(__x86_64__)
+#define TBPROF_VERSIONED(family, name, object, result, type, parameters, arguments) \
+  type(*name) parameters;                                                           \
+  type(*name##_old) parameters;
+#endif
 #include "preload/hooks.def"
   size_t (*malloc_usable_size)(void*);
-  // Before 2.3.2 a condition variable was a pointer to one; programs linked then still bind to that code.
-  int (*pthread_cond_wait_old)(pthread_cond_t*, pthread_mutex_t*);
-  int (*pthread_cond_timedwait_old)(pthread_cond_t*, pthread_mutex_t*, const timespec*);
 };
 
 // The allocator's rows are never null: until the real ones are known they lead to the bootstrap arena (bootstrap.h).

@@ -131,11 +131,13 @@ inline TimedCall BeginTimed(size_t size) {
 
 __attribute__((noinline)) void EndTimedSlow(uint64_t start, uint16_t operation, void* block, size_t size,
                                             const void* site) {
-  const uint64_t ticks = Ticks() - start;
-  if (size < g_control->large_allocation && ticks < g_control->slow_allocation_ticks) return;
+  // Without a thread there may be no clock any more (StopRecording).
   ThreadState* thread = CurrentThread();
   if (thread == nullptr) return;
-  WaitScope call{thread, start, reinterpret_cast<uint64_t>(block), reinterpret_cast<uint64_t>(site), operation};
+  const uint64_t ticks = Ticks() - start;
+  if (size < g_control->large_allocation && ticks < g_control->slow_allocation_ticks) return;
+  WaitScope call{thread,    start,  reinterpret_cast<uint64_t>(block), reinterpret_cast<uint64_t>(site),
+                 operation, nullptr};
   RecordSpan(thread, call, ticks, static_cast<int64_t>(size), block == nullptr ? ENOMEM : 0);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fork, exec, spawn. Rules: RULES.md.
 #include <stdarg.h>
+#include <sys/prctl.h>
 
 #include "preload/hooks.h"
 #include "preload/raw.h"
@@ -110,7 +111,7 @@ int Failed(const ExecScope& exec, uint16_t operation, int result, const void* si
     // No span: the parent's line has the child's calls on it, and its vfork goes on.
     RecordExec(exec.thread, operation, "", 0, kRecordFailed | kRecordSpawned, exec.pid);
   } else {
-    WaitScope wait{exec.thread, Ticks(), 0, reinterpret_cast<uint64_t>(site), operation};
+    WaitScope wait{exec.thread, Ticks(), 0, reinterpret_cast<uint64_t>(site), operation, nullptr};
     RecordSpan(exec.thread, wait, 0, result, error);
   }
   errno = error;
@@ -141,6 +142,7 @@ pid_t Hook_fork() {
   TBPROF_RESOLVED(fork);
   WaitScope wait{};
   if (Armed(kFamilyProcess)) BeginWait(&wait, kOp_fork, 0, __builtin_return_address(0));
+  NoteLiveBytesBeforeFork();
   const pid_t pid = g_real.fork();
   const int error = errno;
   if (pid == 0) {
@@ -195,24 +197,46 @@ TBPROF_EXEC_LIST(execl, execv, false)
 TBPROF_EXEC_LIST(execlp, execvp, false)
 TBPROF_EXEC_LIST(execle, execve, true)
 
-#define TBPROF_SPAWN(name)                                                                                  \
-  int Hook_##name(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions,                  \
-                  const posix_spawnattr_t* attributes, char* const* arguments, char* const* environment) {  \
+#define TBPROF_SPAWN(function, name, operation)                                                             \
+  int function(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions,                     \
+               const posix_spawnattr_t* attributes, char* const* arguments, char* const* environment) {     \
     TBPROF_RESOLVED(name);                                                                                  \
     if (!Armed(kFamilyProcess)) return g_real.name(pid, path, actions, attributes, arguments, environment); \
     WaitScope wait;                                                                                         \
-    BeginWait(&wait, kOp_##name, 0, __builtin_return_address(0));                                           \
+    BeginWait(&wait, operation, 0, __builtin_return_address(0));                                            \
     const int result = g_real.name(pid, path, actions, attributes, arguments, environment);                 \
     EndWait(&wait, result, result);                                                                         \
     if (result == 0) {                                                                                      \
       const int error = errno;                                                                              \
-      NoteSpawn(kOp_##name, path, environment, pid == nullptr ? 0 : *pid);                                  \
+      NoteSpawn(operation, path, environment, pid == nullptr ? 0 : *pid);                                   \
       errno = error;                                                                                        \
     }                                                                                                       \
     return result;                                                                                          \
   }
-TBPROF_SPAWN(posix_spawn)
-TBPROF_SPAWN(posix_spawnp)
+TBPROF_SPAWN(Hook_posix_spawn, posix_spawn, kOp_posix_spawn)
+TBPROF_SPAWN(Hook_posix_spawnp, posix_spawnp, kOp_posix_spawnp)
+#if defined(__x86_64__)
+#define TBPROF_SPAWN_OLD(function, label)                                                             \
+  TBPROF_EXPORT int function(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions, \
+                             const posix_spawnattr_t* attributes, char* const* arguments,             \
+                             char* const* environment) __asm__(label);
+TBPROF_SPAWN_OLD(OldSpawn, "tbprof_spawn_old")
+TBPROF_SPAWN_OLD(OldSpawnPath, "tbprof_spawnp_old")
+TBPROF_SPAWN(OldSpawn, posix_spawn_old, kOp_posix_spawn)
+TBPROF_SPAWN(OldSpawnPath, posix_spawnp_old, kOp_posix_spawnp)
+__asm__(".symver tbprof_posix_spawn, posix_spawn@@@GLIBC_2.15");
+__asm__(".symver tbprof_posix_spawnp, posix_spawnp@@@GLIBC_2.15");
+__asm__(".symver tbprof_spawn_old, posix_spawn@GLIBC_2.2.5, remove");
+__asm__(".symver tbprof_spawnp_old, posix_spawnp@GLIBC_2.2.5, remove");
+#endif
+
+// A thread that makes its clock counter fault cannot take times, and all threads and children that it makes inherit
+// that: recording ends for the process, before it would end the process.
+int Hook_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
+  TBPROF_RESOLVED(prctl);
+  if (__builtin_expect(option == PR_SET_TSC && a == PR_TSC_SIGSEGV, 0)) StopRecording("PR_SET_TSC");
+  return g_real.prctl(option, a, b, c, d);
+}
 
 // Starts its shell by a name inside libc, which no hook sees.
 int Hook_system(const char* command) {

@@ -54,6 +54,12 @@ void* StartThread(void* argument) {
   return routine(routine_argument);
 }
 
+void LeaveWaits(ThreadState* thread) {
+  thread->waiting = nullptr;
+  if (thread->phase != ThreadPhase::kLive || thread->epoch != g_fork_page->epoch) return;
+  __atomic_store_n(&thread->writer.thread->wait_since, 0, __ATOMIC_RELAXED);
+}
+
 // ---- locks
 
 // glibc's ABI: the first int of a mutex is its lock word, 0 while free. A glance costs 0.2 ns; trying the lock first
@@ -133,6 +139,23 @@ int Hook_pthread_setname_np(pthread_t thread, const char* name) {
   errno = saved;
   return result;
 }
+
+// ---- jumps
+
+// A jump may leave a wait that a signal handler has interrupted, and nothing else would end it. One within a handler
+// ends the wait below it too early: the lesser evil, for it is still recorded when it returns.
+#define TBPROF_JUMP(name)                               \
+  void Hook_##name(__jmp_buf_tag* target, int value) {  \
+    TBPROF_RESOLVED(name);                              \
+    ThreadState* thread = &t_thread;                    \
+    if (thread->waiting != nullptr) LeaveWaits(thread); \
+    g_real.name(target, value);                         \
+    __builtin_unreachable();                            \
+  }
+TBPROF_JUMP(longjmp)
+TBPROF_JUMP(_longjmp)
+TBPROF_JUMP(siglongjmp)
+TBPROF_JUMP(__longjmp_chk)
 
 // ---- mutexes
 

@@ -26,7 +26,31 @@ struct WaitScope {
   uint64_t object;
   uint64_t call_site;
   uint16_t operation;
+  WaitScope* outer;  // the wait that the signal handler we are in has interrupted
 };
+
+// The wait that this thread was in before `wait`, null if none. A scope left by other ways than a return or a longjmp
+// (an exception out of a signal handler) is none: its frame is below ours, or is no longer what it was.
+inline WaitScope* InterruptedWait(const ThreadState* thread, const WaitScope* wait) {
+  WaitScope* const outer = thread->waiting;
+  const auto outer_at = reinterpret_cast<uint64_t>(outer), here = reinterpret_cast<uint64_t>(wait);
+  // Within the thread's own stack memory stays readable; a coroutine's may be gone.
+  if (outer_at < thread->stack_low || outer_at >= thread->stack_top) return nullptr;
+  const bool elsewhere = here < thread->stack_low || here >= thread->stack_top;  // on an alternate signal stack
+  if (!elsewhere && outer_at <= here) return nullptr;
+  const uint64_t since = __atomic_load_n(&thread->writer.thread->wait_since, __ATOMIC_RELAXED);
+  return since != 0 && outer->thread == thread && outer->start == since ? outer : nullptr;
+}
+
+inline void PublishWait(const WaitScope& wait, uint32_t resumed) {
+  // What a hang or the end of a window finds. `since` last: a reader that sees it sees the rest.
+  ThreadSlot* slot = wait.thread->writer.thread;
+  slot->wait_object = wait.object;
+  slot->wait_site = wait.call_site;
+  slot->wait_operation = wait.operation;
+  slot->wait_resumed = resumed;
+  __atomic_store_n(&slot->wait_since, wait.start, __ATOMIC_RELEASE);
+}
 
 void RecordSpan(ThreadState* thread, const WaitScope& wait, uint64_t ticks, int64_t result, int error);
 
@@ -40,12 +64,11 @@ inline void BeginWait(WaitScope* wait, uint16_t operation, uint64_t object, cons
   wait->object = object;
   wait->call_site = reinterpret_cast<uint64_t>(call_site);
   wait->start = Ticks();
-  // What a hang or the end of a window finds. `since` last: a reader that sees it sees the rest.
-  ThreadSlot* slot = wait->thread->writer.thread;
-  slot->wait_object = object;
-  slot->wait_site = wait->call_site;
-  slot->wait_operation = operation;
-  __atomic_store_n(&slot->wait_since, wait->start, __ATOMIC_RELEASE);
+  wait->outer = nullptr;
+  if (__builtin_expect(wait->thread->waiting != nullptr, 0)) wait->outer = InterruptedWait(wait->thread, wait);
+  PublishWait(*wait, 0);
+  SignalFence();
+  wait->thread->waiting = wait;
 }
 
 // `error`: 0, or the error number of a call that failed. Leaves errno alone.
@@ -56,7 +79,13 @@ inline void EndWait(WaitScope* wait, int64_t result, int error) {
   if (__builtin_expect(thread->epoch != g_fork_page->epoch, 0)) return;
   const uint64_t ticks = Ticks() - wait->start;
   ThreadSlot* slot = thread->writer.thread;
-  __atomic_store_n(&slot->wait_since, 0, __ATOMIC_RELAXED);
+  thread->waiting = wait->outer;
+  SignalFence();
+  if (__builtin_expect(wait->outer != nullptr, 0)) {
+    PublishWait(*wait->outer, 1);
+  } else {
+    __atomic_store_n(&slot->wait_since, 0, __ATOMIC_RELAXED);
+  }
   if (ticks < __atomic_load_n(&g_control->wait_threshold_ticks, __ATOMIC_RELAXED)) {
     CallCount* count = &slot->short_calls[wait->operation];
     ++count->calls;

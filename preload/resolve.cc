@@ -128,8 +128,8 @@ void ResolveRealFunctions() {
 #define TBPROF_CUSTOM(family, name, object, result, type, parameters, arguments) Find(&g_real.name, #name);
 #if defined(__x86_64__)
 #define TBPROF_VERSIONED(family, name, object, result, type, parameters, arguments) \
-  FindVersion(&g_real.name, #name, "GLIBC_2.3.2");                                  \
-  FindVersion(&g_real.name##_old, #name, "GLIBC_2.2.5");
+  FindVersion(&g_real.name, #name, TBPROF_VERSION_##name);                          \
+  FindVersion(&g_real.name##_old, #name, TBPROF_VERSION_OLD);
 #endif
 #include "preload/hooks.def"
   Find(&g_real.malloc_usable_size, "malloc_usable_size");

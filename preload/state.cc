@@ -43,33 +43,28 @@ ThreadSlot* ClaimThreadSlot(uint32_t* index) {
   return nullptr;
 }
 
-// This process's slot. The serial is the epoch; slots are few and the search runs once per thread.
-uint32_t ProcessSlotOf(uint32_t serial) {
-  const Segment& segment = g_attachment.segment;
-  const uint32_t high = __atomic_load_n(&segment.header->process_high, __ATOMIC_ACQUIRE);
-  for (uint32_t i = 0; i < high && i < kProcessSlots; ++i) {
-    if (segment.process_slots[i].serial == serial &&
-        __atomic_load_n(&segment.process_slots[i].state, __ATOMIC_RELAXED) == static_cast<uint32_t>(SlotState::kLive)) {
-      return i;
-    }
-  }
-  return kProcessSlots;
-}
-
 // In a fork child, by the first thread that gets here. False: this process records nothing.
-bool RegisterForkChild() {
+bool RegisterForkChild(ThreadState* thread) {
   uint32_t none = 0;
   if (!__atomic_compare_exchange_n(&g_fork_page->epoch, &none, kEpochRegistering, false, __ATOMIC_ACQUIRE,
                                    __ATOMIC_RELAXED)) {
     return none != kEpochRegistering;
   }
   if (g_attachment.own_process_only) return false;  // the page keeps kEpochRegistering, as below
+  int64_t live = 0;
+  if (thread->has_live_at_fork) {
+    live = thread->live_at_fork;
+  } else {
+    const ProcessSlot* parent = &g_attachment.segment.process_slots[g_process_slot];
+    if (parent->serial == g_serial) live = __atomic_load_n(&parent->live_bytes, __ATOMIC_RELAXED);
+  }
   uint32_t slot, serial;
-  if (!ClaimProcessSlot(g_serial, &slot, &serial)) {
+  if (!ClaimProcessSlot(g_serial, live, &slot, &serial)) {
     Count(kDropNoProcessSlot);
     return false;  // the page keeps kEpochRegistering: no thread of this process tries again
   }
   g_serial = serial;
+  g_process_slot = slot;
   __atomic_store_n(&g_fork_page->epoch, serial, __ATOMIC_RELEASE);
   return true;
 }
@@ -78,14 +73,17 @@ bool RegisterForkChild() {
 
 Attachment g_attachment;
 ForkPage* g_fork_page = &g_no_fork_page;
+uint32_t g_process_slot;
 uint32_t g_serial;
 const SegmentHeader* g_control = &g_nothing_armed;
 // No registered thread has this epoch, so that the comparison fails before the library is attached.
 __thread ThreadState t_thread = {.epoch = kEpochNone};
 
-bool ClaimProcessSlot(uint32_t parent_serial, uint32_t* index, uint32_t* serial) {
+bool ClaimProcessSlot(uint32_t parent_serial, int64_t live_bytes, uint32_t* index, uint32_t* serial) {
   const Segment& segment = g_attachment.segment;
-  for (uint32_t i = 0; i < kProcessSlots; ++i) {
+  uint32_t i = __atomic_load_n(&segment.header->process_hint, __ATOMIC_RELAXED);
+  for (uint32_t tried = 0; tried < kProcessSlots; ++tried, ++i) {
+    if (i >= kProcessSlots) i = 0;
     ProcessSlot* slot = &segment.process_slots[i];
     uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_RELAXED);
     if (state != static_cast<uint32_t>(SlotState::kFree)) continue;
@@ -93,6 +91,7 @@ bool ClaimProcessSlot(uint32_t parent_serial, uint32_t* index, uint32_t* serial)
                                      __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
       continue;
     }
+    __atomic_store_n(&segment.header->process_hint, i + 1, __ATOMIC_RELAXED);
     RaiseHigh(&segment.header->process_high, i + 1);
     slot->serial = __atomic_fetch_add(&segment.header->next_process_serial, 1, __ATOMIC_RELAXED);
     slot->parent_serial = parent_serial;
@@ -100,9 +99,10 @@ bool ClaimProcessSlot(uint32_t parent_serial, uint32_t* index, uint32_t* serial)
     slot->parent_pid = static_cast<int32_t>(raw::Call(SYS_getppid));
     slot->flags = 0;
     slot->start_ticks = Ticks();
+    slot->live_bytes = live_bytes;
+    slot->peak_bytes = live_bytes;
+    slot->inherited_bytes = live_bytes;
     slot->start_cost_ns = 0;
-    slot->live_bytes = 0;
-    slot->peak_bytes = 0;
     slot->late_frees = slot->late_freed_bytes = slot->late_allocations = slot->late_allocated_bytes = 0;
     __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kLive), __ATOMIC_RELEASE);
     *index = i;
@@ -120,7 +120,7 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
   uint64_t begun = 0;
   if (forked) {
     begun = ReadMonotonic();
-    if (!RegisterForkChild()) return nullptr;
+    if (!RegisterForkChild(thread)) return nullptr;
     epoch = __atomic_load_n(&g_fork_page->epoch, __ATOMIC_ACQUIRE);
   } else if (thread->phase == ThreadPhase::kEnded || thread->phase == ThreadPhase::kRegistering) {
     return nullptr;
@@ -139,8 +139,7 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
   const Segment& segment = g_attachment.segment;
   // The launcher zeroes a slot before it frees it; the counters start at 0.
   slot->process_serial = epoch;
-  slot->process_slot = ProcessSlotOf(epoch);
-  if (slot->process_slot >= kProcessSlots) slot->process_slot = 0;
+  slot->process_slot = g_process_slot;
   slot->tid = raw::GetTid();
   slot->start_ticks = Ticks();
   slot->creator_serial = forked ? 0 : thread->creator_serial;
@@ -148,11 +147,10 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
   slot->serial = __atomic_fetch_add(&segment.header->next_thread_serial, 1, __ATOMIC_RELAXED);
   __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kLive), __ATOMIC_RELEASE);
 
-  ResetChunkWriter(&thread->writer);
-  thread->writer.thread = slot;
-  thread->writer.thread_index = index;
-  thread->writer.process_serial = epoch;
+  ResetChunkWriter(&thread->writer, slot, index, epoch);
   thread->unflushed_live = 0;
+  thread->has_live_at_fork = false;
+  thread->waiting = nullptr;
   thread->exit_rounds = 0;
   thread->random = slot->start_ticks ^ static_cast<uint64_t>(slot->serial) << 32 ^ 0x9e3779b97f4a7c15;
   thread->bytes_until_sample = NextSampleDistance(thread);
@@ -189,6 +187,28 @@ void FlushLiveBytes(ThreadState* thread) {
   while (live > peak &&
          !__atomic_compare_exchange_n(&process->peak_bytes, &peak, live, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
+}
+
+void NoteLiveBytesBeforeFork() {
+  ThreadState* thread = &t_thread;
+  thread->has_live_at_fork = false;
+  if (thread->phase != ThreadPhase::kLive || thread->epoch != g_fork_page->epoch) return;
+  const ProcessSlot* process = &g_attachment.segment.process_slots[thread->writer.thread->process_slot];
+  thread->live_at_fork = __atomic_load_n(&process->live_bytes, __ATOMIC_RELAXED) + thread->unflushed_live;
+  thread->has_live_at_fork = true;
+}
+
+void StopRecording(const char* cause) {
+  if (!g_attachment.attached) return;
+  if (ThreadState* thread = CurrentThread(); thread != nullptr) {
+    RecordProcessInfo(thread, ProcessInfoKey::kStopped, cause, TextLength(cause, 64));
+    FlushLiveBytes(thread);
+    thread->writer.thread->wait_since = 0;
+  }
+  // Hooks that are in progress, in other threads or interrupted by this one, find that they belong to no process.
+  __atomic_store_n(&g_control, &g_nothing_armed, __ATOMIC_RELEASE);
+  g_attachment.attached = false;
+  __atomic_store_n(&g_fork_page->epoch, kEpochRegistering, __ATOMIC_RELEASE);
 }
 
 void EndThread(ThreadState* thread) {

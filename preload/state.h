@@ -39,6 +39,7 @@ struct Attachment {
 };
 extern Attachment g_attachment;
 extern ForkPage* g_fork_page;           // never null
+extern uint32_t g_process_slot;         // where g_serial is: a search through all would touch a page per 16 processes
 extern uint32_t g_serial;               // of this process; in a fork child its parent's, until the child registers
 extern const SegmentHeader* g_control;  // never null: a header that arms nothing until attached
 
@@ -49,6 +50,8 @@ enum class ThreadPhase : uint8_t {
   kEnded,    // past its last destructor: only counted
   kRefused,  // no slot was free; asks again now and then
 };
+
+struct WaitScope;  // record.h
 
 struct ThreadState {
   uint32_t epoch;  // == g_fork_page->epoch: registered in this process
@@ -65,6 +68,9 @@ struct ThreadState {
   uint64_t start_routine;
   uint64_t created_ticks;
   uint32_t creator_serial;
+  WaitScope* waiting;     // the innermost wait, on this thread's stack
+  int64_t live_at_fork;   // the process's live bytes when this thread last forked
+  bool has_live_at_fork;  // and they are still to be taken by the child
 };
 
 // Part of the initial TLS block: never allocated on first use, one segment-relative load.
@@ -93,8 +99,14 @@ void EndThread(ThreadState* thread);
 // Adds what the thread has gathered to the process's live bytes and raises the peak.
 void FlushLiveBytes(ThreadState* thread);
 
+// A fork child has the blocks of its parent: what is live in it at its start.
+void NoteLiveBytesBeforeFork();
+
+// Nothing more is recorded in this process; `cause` is told in its profile.
+void StopRecording(const char* cause);
+
 // Claims a process slot; its index in *slot. False: none free.
-bool ClaimProcessSlot(uint32_t parent_serial, uint32_t* slot, uint32_t* serial);
+bool ClaimProcessSlot(uint32_t parent_serial, int64_t live_bytes, uint32_t* slot, uint32_t* serial);
 
 }  // namespace tbprof
 

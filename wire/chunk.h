@@ -16,7 +16,9 @@
 //
 // What this rests on: a process killed anywhere leaves at most one unfinished record per thread and signal level; a
 // signal handler that records in the middle of BeginRecord...CommitRecord has slots of its own; a chunk that holds an
-// interrupted, unfinished record is not given up before that record is finished.
+// interrupted, unfinished record is not given up before that record is finished. A signal handler that forks returns
+// into the interrupted function in the child, too, where the chunk at hand is the parent's: what that child still does
+// to it is what the parent does, and nothing once the chunk has a new generation.
 //
 // Process: ChunkWriter in the target, any thread (one writer each), any signal handler. ChunkReader in the launcher's
 // drain thread, one per chunk. No allocation.
@@ -47,7 +49,11 @@ struct ChunkWriter {
 };
 static_assert(kMaxChunks < 65535);
 
-inline constexpr uint64_t kNoChunk = kSlotsPerChunk;  // generation 0, and full: every reservation takes the slow path
+// The cursor while there is no chunk: generation 0, and full, so that every reservation takes the slow path. The
+// process is part of it: what an interrupted Claim of the parent expects is never found in a fork child.
+inline constexpr uint64_t NoChunk(uint32_t process_serial) {
+  return static_cast<uint64_t>(process_serial & 0xffff) << 32 | kSlotsPerChunk;
+}
 inline constexpr uint16_t kStarvedSkip = 256;
 
 struct Reservation {
@@ -58,9 +64,12 @@ struct Reservation {
   uint32_t process_serial;
 };
 
-inline void ResetChunkWriter(ChunkWriter* writer) {
+inline void ResetChunkWriter(ChunkWriter* writer, ThreadSlot* thread, uint32_t thread_index, uint32_t process_serial) {
   memset(writer, 0, sizeof(*writer));
-  writer->cursor = kNoChunk;
+  writer->cursor = NoChunk(process_serial);
+  writer->thread = thread;
+  writer->thread_index = thread_index;
+  writer->process_serial = process_serial;
 }
 
 inline uint64_t TagWord(uint16_t generation, RecordKind kind, uint8_t flags, uint16_t slots, uint16_t aux) {
@@ -70,10 +79,16 @@ inline uint64_t TagWord(uint16_t generation, RecordKind kind, uint8_t flags, uin
 
 namespace chunk_internal {
 
-inline void MarkFull(const Segment& segment, uint16_t index) {
+// `generation` 0: whatever it has. No other generation than the owner's is ever given up.
+inline void MarkFull(const Segment& segment, uint16_t index, uint16_t generation) {
   uint64_t word = __atomic_load_n(&segment.chunk_states[index], __ATOMIC_RELAXED);
-  word = ChunkWord(ChunkState::kFull, GenerationOfChunk(word), ThreadSlotOfChunk(word));
-  __atomic_store_n(&segment.chunk_states[index], word, __ATOMIC_RELEASE);
+  if (StateOfChunk(word) != ChunkState::kOwned || (generation != 0 && GenerationOfChunk(word) != generation)) return;
+  const uint64_t full = ChunkWord(ChunkState::kFull, GenerationOfChunk(word), ThreadSlotOfChunk(word));
+  __atomic_compare_exchange_n(&segment.chunk_states[index], &word, full, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+
+inline uint32_t ProcessNow(const ChunkWriter* writer) {
+  return *const_cast<const volatile uint32_t*>(&writer->process_serial);
 }
 
 // Says that nothing follows in the chunk that `cursor` names, from the slot it names.
@@ -100,18 +115,32 @@ inline bool IsFinished(const Segment& segment, uint16_t index) {
   return true;
 }
 
-inline void Retire(const Segment& segment, ChunkWriter* writer, uint16_t index) {
+// Takes the next slots of the chunk that the cursor names, for the process that the writer is of.
+inline uint64_t Reserve(ChunkWriter* writer, uint32_t slots, uint32_t* process_serial) {
+  for (;;) {
+    *process_serial = ProcessNow(writer);
+    SignalFence();
+    const uint64_t reserved = FetchAddThisThread(&writer->cursor, slots);
+    const uint32_t now = ProcessNow(writer);
+    if (__builtin_expect(now == *process_serial, 1)) return reserved;
+    // A handler forked in between. Before the addition: the slots are the child's. After it: the parent's.
+    *process_serial = now;
+    if (reserved >> 32 == *const_cast<volatile uint64_t*>(&writer->cursor) >> 32) return reserved;
+  }
+}
+
+inline void Retire(const Segment& segment, ChunkWriter* writer, uint16_t index, uint16_t generation) {
   // An interrupted record below us may lie in this chunk; the outermost gives the chunk up when it commits. After a
   // longjmp out of a record `depth` stays above 0, and a chunk goes here only if it has that record in it.
   if (writer->depth <= 1 || IsFinished(segment, index)) {
-    MarkFull(segment, index);
+    MarkFull(segment, index, generation);
     return;
   }
   for (;;) {
     const uint64_t before = *const_cast<volatile uint64_t*>(&writer->pending);
     if (!CompareExchangeThisThread(&writer->pending, before, before << 16 | (index + 1u))) continue;
     // A fifth: four chunks' worth of nesting is not had, so the oldest one's record was abandoned by longjmp.
-    if ((before >> 48) != 0) MarkFull(segment, static_cast<uint16_t>((before >> 48) - 1));
+    if ((before >> 48) != 0) MarkFull(segment, static_cast<uint16_t>((before >> 48) - 1), 0);
     return;
   }
 }
@@ -122,13 +151,22 @@ inline void RetirePending(const Segment& segment, ChunkWriter* writer) {
     const uint64_t before = *const_cast<volatile uint64_t*>(&writer->pending);
     if (before == 0) return;
     if (!CompareExchangeThisThread(&writer->pending, before, before >> 16)) continue;
-    MarkFull(segment, static_cast<uint16_t>((before & 0xffff) - 1));
+    MarkFull(segment, static_cast<uint16_t>((before & 0xffff) - 1), 0);
   }
 }
 
 // Makes writer->cursor name a fresh chunk; false if none is free.
 inline bool Claim(const Segment& segment, ChunkWriter* writer) {
   SegmentHeader* header = segment.header;
+  // Taken before the chunk is: in a fork child that returns into the middle of this, the same is written to the
+  // parent's chunk once more, and never something else.
+  const uint32_t process_serial = ProcessNow(writer);
+  const uint32_t thread_serial = writer->thread->serial;
+  const uint32_t thread_index = writer->thread_index;
+  const int32_t pid = segment.process_slots[writer->thread->process_slot].pid;
+  const int32_t tid = writer->thread->tid;
+  const uint64_t ticks = ReadTicks(static_cast<ClockKind>(header->clock_kind));
+  SignalFence();
   uint32_t at = __atomic_load_n(&header->chunk_hint, __ATOMIC_RELAXED);
   for (uint32_t tried = 0; tried < segment.chunk_count; ++tried, ++at) {
     if (at >= segment.chunk_count) at = 0;
@@ -136,9 +174,12 @@ inline bool Claim(const Segment& segment, ChunkWriter* writer) {
     if (StateOfChunk(word) != ChunkState::kFree) continue;
     uint16_t generation = static_cast<uint16_t>(GenerationOfChunk(word) + 1);
     if (generation == 0) generation = 1;
+    // Between here and the exchange, a fork would have the child take a chunk for a thread that knows nothing of it: it
+    // comes back with the parent's end.
+    if (ProcessNow(writer) != process_serial) return true;
     if (!__atomic_compare_exchange_n(&segment.chunk_states[at], &word,
-                                     ChunkWord(ChunkState::kOwned, generation, writer->thread_index), false,
-                                     __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+                                     ChunkWord(ChunkState::kOwned, generation, thread_index), false, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_RELAXED)) {
       continue;
     }
     __atomic_store_n(&header->chunk_hint, at + 1, __ATOMIC_RELAXED);
@@ -146,41 +187,49 @@ inline bool Claim(const Segment& segment, ChunkWriter* writer) {
     while (high < at + 1 &&
            !__atomic_compare_exchange_n(&header->chunk_high, &high, at + 1, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
     }
+    if (ProcessNow(writer) != process_serial) return true;
     auto* begin = reinterpret_cast<ChunkBeginRecord*>(segment.Chunk(at));
-    begin->process_serial = writer->process_serial;
-    begin->thread_serial = writer->thread->serial;
-    begin->pid = segment.process_slots[writer->thread->process_slot].pid;
-    begin->tid = writer->thread->tid;
-    begin->ticks = ReadTicks(static_cast<ClockKind>(header->clock_kind));
+    begin->process_serial = process_serial;
+    begin->thread_serial = thread_serial;
+    begin->pid = pid;
+    begin->tid = tid;
+    begin->ticks = ticks;
     __atomic_store_n(reinterpret_cast<uint64_t*>(begin), TagWord(generation, RecordKind::kChunkBegin, 0, 1, 0),
                      __ATOMIC_RELEASE);
     const uint64_t fresh = static_cast<uint64_t>(generation) << 48 | static_cast<uint64_t>(at) << 32 | 1;
-    if (CompareExchangeThisThread(&writer->cursor, kNoChunk, fresh)) return true;
+    if (CompareExchangeThisThread(&writer->cursor, NoChunk(process_serial), fresh)) return true;
+    if (ProcessNow(writer) != process_serial) return true;
     // A signal handler has installed a chunk meanwhile: use that one, and let the launcher take this one back.
-    MarkFull(segment, static_cast<uint16_t>(at));
+    MarkFull(segment, static_cast<uint16_t>(at), generation);
     return true;
   }
   return false;
 }
 
+// `*reserved` by `*process_serial` did not fit; makes them a reservation that does.
 inline __attribute__((noinline)) bool BeginSlow(const Segment& segment, ChunkWriter* writer, uint32_t slots,
-                                                uint64_t reserved, uint64_t* result) {
+                                                uint32_t* process_serial, uint64_t* reserved) {
   for (;;) {
-    if ((reserved >> 48) != 0) {
-      const uint16_t index = static_cast<uint16_t>(reserved >> 32);
-      PadRest(segment, reserved);
-      for (;;) {
+    // In a fork child by now, there is nothing to give up.
+    if (ProcessNow(writer) == *process_serial) {
+      if ((*reserved >> 48) != 0) {
+        const uint16_t index = static_cast<uint16_t>(*reserved >> 32);
+        PadRest(segment, *reserved);
+        for (;;) {
+          const uint64_t now = *const_cast<volatile uint64_t*>(&writer->cursor);
+          if ((now >> 32) != (*reserved >> 32)) break;
+          if (CompareExchangeThisThread(&writer->cursor, now, NoChunk(*process_serial))) {
+            Retire(segment, writer, index, static_cast<uint16_t>(*reserved >> 48));
+            break;
+          }
+        }
+      } else {
+        // Reservations against `no chunk` have moved its slot number; put it back before it can overflow.
         const uint64_t now = *const_cast<volatile uint64_t*>(&writer->cursor);
-        if ((now >> 32) != (reserved >> 32)) break;
-        if (CompareExchangeThisThread(&writer->cursor, now, kNoChunk)) {
-          Retire(segment, writer, index);
-          break;
+        if (now >> 32 == NoChunk(*process_serial) >> 32) {
+          CompareExchangeThisThread(&writer->cursor, now, NoChunk(*process_serial));
         }
       }
-    } else {
-      // Reservations against `no chunk` have moved its slot number; put it back before it can overflow.
-      const uint64_t now = *const_cast<volatile uint64_t*>(&writer->cursor);
-      if ((now >> 48) == 0) CompareExchangeThisThread(&writer->cursor, now, kNoChunk);
     }
     if ((*const_cast<volatile uint64_t*>(&writer->cursor) >> 48) == 0) {
       if (writer->starved > 0) {
@@ -192,11 +241,8 @@ inline __attribute__((noinline)) bool BeginSlow(const Segment& segment, ChunkWri
         return false;
       }
     }
-    reserved = FetchAddThisThread(&writer->cursor, slots);
-    if (static_cast<uint32_t>(reserved) + slots <= kSlotsPerChunk) {
-      *result = reserved;
-      return true;
-    }
+    *reserved = Reserve(writer, slots, process_serial);
+    if (static_cast<uint32_t>(*reserved) + slots <= kSlotsPerChunk) return true;
   }
 }
 
@@ -212,9 +258,9 @@ inline bool BeginRecord(const Segment& segment, ChunkWriter* writer, uint32_t sl
     writer->depth = reservation->depth_before;
     return false;
   }
-  uint64_t reserved = FetchAddThisThread(&writer->cursor, slots);
+  uint64_t reserved = chunk_internal::Reserve(writer, slots, &reservation->process_serial);
   if (__builtin_expect(static_cast<uint32_t>(reserved) + slots > kSlotsPerChunk, 0) &&
-      !chunk_internal::BeginSlow(segment, writer, slots, reserved, &reserved)) {
+      !chunk_internal::BeginSlow(segment, writer, slots, &reservation->process_serial, &reserved)) {
     ++writer->thread->dropped[kDropNoChunk];
     if (reservation->depth_before == 0) chunk_internal::RetirePending(segment, writer);
     writer->depth = reservation->depth_before;
@@ -224,7 +270,6 @@ inline bool BeginRecord(const Segment& segment, ChunkWriter* writer, uint32_t sl
                        static_cast<uint64_t>(static_cast<uint32_t>(reserved)) * (kSlotBytes / 8);
   reservation->generation = static_cast<uint16_t>(reserved >> 48);
   reservation->slot_count = static_cast<uint16_t>(slots);
-  reservation->process_serial = writer->process_serial;
   return true;
 }
 
@@ -249,9 +294,9 @@ inline void ReleaseChunk(const Segment& segment, ChunkWriter* writer) {
   chunk_internal::RetirePending(segment, writer);
   const uint64_t now = writer->cursor;
   if ((now >> 48) == 0) return;
-  if (CompareExchangeThisThread(&writer->cursor, now, kNoChunk)) {
+  if (CompareExchangeThisThread(&writer->cursor, now, NoChunk(writer->process_serial))) {
     chunk_internal::PadRest(segment, now);
-    chunk_internal::MarkFull(segment, static_cast<uint16_t>(now >> 32));
+    chunk_internal::MarkFull(segment, static_cast<uint16_t>(now >> 32), static_cast<uint16_t>(now >> 48));
   }
 }
 

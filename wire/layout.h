@@ -93,7 +93,7 @@ struct ThreadSlot {
   uint64_t wait_object;
   uint64_t wait_site;
   uint32_t wait_operation;
-  uint32_t reserved0;
+  uint32_t wait_resumed;  // 1: a signal handler has waited and recorded meanwhile; the thread is back in this wait
 
   // Allocator, counted while the family is armed.
   uint64_t allocations;
@@ -123,8 +123,9 @@ struct ProcessSlot {
   uint64_t late_freed_bytes;
   uint64_t late_allocations;
   uint64_t late_allocated_bytes;
-  uint32_t start_cost_ns;  // what it took to attach, or to register a fork child
-  uint8_t reserved[172];
+  int64_t inherited_bytes;  // live in the parent at the fork: part of live_bytes from the start
+  uint32_t start_cost_ns;   // what it took to attach, or to register a fork child
+  uint8_t reserved[164];
 };
 static_assert(sizeof(ProcessSlot) == 256);
 
@@ -187,7 +188,8 @@ struct SegmentHeader {
   uint64_t dropped[kDropCauses];  // where there is no thread slot
   uint32_t capture_requests;      // by the capture signal, caught in the target
   uint32_t threads_exited;        // how many slots the launcher may free
-  uint8_t reserved3[24];
+  uint32_t process_hint;          // no process slot below it is free, as far as is known
+  uint8_t reserved3[20];
 };
 static_assert(offsetof(SegmentHeader, control) == 256);
 static_assert(offsetof(SegmentHeader, chunk_hint) == 320);

@@ -94,6 +94,7 @@ enum class ProcessInfoKey : uint16_t {
   kForked = 4,
   kSignalDisposition = 5,
   kInterposer = 6,  // `FUNCTION=PATH`: the program finds it in that module, not in ours; no path: in itself
+  kStopped = 7,     // nothing more is recorded in this process, and why: `PR_SET_TSC`
 };
 
 struct ProcessInfoRecord {

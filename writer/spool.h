@@ -91,7 +91,7 @@ struct ThreadFact {
   uint64_t records;
   uint64_t dropped[kDropCauses];
   uint32_t count_facts;
-  uint32_t reserved;
+  uint32_t wait_resumed;
   uint64_t taken_ticks;  // when the launcher read the counters, which are cumulative
 };
 struct CountFact {
@@ -109,6 +109,7 @@ struct ProcessFact {
   uint64_t end_ticks;  // when the launcher found it ended; 0: alive
   int64_t live_bytes, peak_bytes;
   uint64_t late_frees, late_freed_bytes, late_allocations, late_allocated_bytes;
+  int64_t inherited_bytes;        // of live_bytes, what was the parent's at the fork
   uint64_t dropped[kDropCauses];  // of the segment; the same in each process of it
   uint64_t taken_ticks;
   int32_t parent_pid;  // as it sees it

@@ -368,6 +368,9 @@ class FactReader {
               owner.interposers[std::string(text.substr(0, equals))] = text.substr(equals + 1);
               break;
             }
+            case ProcessInfoKey::kStopped:
+              owner.stopped = text;
+              break;
             default:
               break;
           }

@@ -608,8 +608,8 @@ class Builder {
       const ThreadFacts& facts = facts_.threads[identity];
       const uint64_t since = facts.last.wait_since;
       if (!facts.has_last || since == 0 || since >= close_) continue;
-      // Left behind by a call that never returned (longjmp out of a handler): the thread did other things since.
-      if (since < facts.last_ticks) continue;
+      // Left behind by a call that never returned (an exception out of a handler): the thread did other things since.
+      if (since < facts.last_ticks && facts.last.wait_resumed == 0) continue;
       const ProcessFacts& process = facts_.processes[{identity.segment, facts.process_serial}];
       uint64_t end = close_;
       if (process.end_ticks != 0) end = std::min(end, process.end_ticks);
@@ -821,6 +821,8 @@ class Builder {
       totals.allocated_bytes += Difference(facts.last.late_allocated_bytes, facts.first.late_allocated_bytes);
       totals.freed_bytes += Difference(facts.last.late_freed_bytes, facts.first.late_freed_bytes);
       totals.live_bytes = static_cast<int64_t>(totals.allocated_bytes - totals.freed_bytes);
+      // A process that began in this window by fork had blocks from its first moment on, and may free them.
+      if (facts.start_ticks >= open_) totals.live_bytes += facts.last.inherited_bytes;
       totals.peak_bytes = std::max(facts.last.peak_bytes, totals.live_bytes);
       if (segments.insert(identity.segment).second) {
         for (uint32_t cause = 0; cause < kDropCauses; ++cause)
@@ -987,6 +989,10 @@ class Builder {
       if (!missed_names.empty() && process.state == ProcessState::kRecorded) {
         process.reason = StrCat(missed_names, ": ", by.empty() ? "another library" : by,
                                 " comes before tbprof's library, and what it does not hand on is not recorded");
+      }
+      const ProcessFacts& facts = facts_.processes.at(identity);
+      if (!facts.stopped.empty()) {
+        process.reason = StrCat("recorded until it made the CPU's clock counter fault (", facts.stopped, ")");
       }
       if (process.state == ProcessState::kRecorded && !process.reason.empty() &&
           said.insert(StrCat(process.name, "\n", process.reason)).second) {

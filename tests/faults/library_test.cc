@@ -30,7 +30,8 @@ class Installed : public testing::Test {
   Installed() {
     std::filesystem::create_directories(root_ / "bin");
     std::filesystem::copy_file(Tbprof(), root_ / "bin/tbprof");
-    std::filesystem::copy(TBPROF_BUILD_DIR "/lib", root_ / "lib", std::filesystem::copy_options::recursive);
+    std::filesystem::copy(TBPROF_BUILD_DIR "/lib", root_ / "lib",
+                          std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
   }
   std::string Library() const { return root_ / "lib/tbprof/libtbprof_preload.so"; }
   std::unique_ptr<Running> Start(const std::vector<std::string>& command) {

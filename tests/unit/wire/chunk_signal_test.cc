@@ -186,8 +186,26 @@ constexpr int kStepped = 2;  // records: one that takes a new chunk, one that do
 constexpr uint64_t kNever = ~uint64_t{0};
 volatile uint64_t g_steps;
 uint64_t g_act_at = kNever;
-enum class Action { kRecord, kRecordMany, kJump, kKill } g_action;
+enum class Action { kRecord, kRecordMany, kJump, kKill, kFork } g_action;
 sigjmp_buf g_jump;
+int g_child_may_go = -1;             // reading end: a byte lets the child go on; -1: the parent waits for it
+pid_t g_child;                       // 0 in the child
+constexpr uint64_t kOfChild = 5000;  // its first sequence number
+
+// What the library does in a fork child: a process and a thread slot of its own.
+void ForkInHandler() {
+  g_child = fork();
+  if (g_child != 0) {
+    int status = 0;
+    if (g_child_may_go < 0) waitpid(g_child, &status, 0);
+    return;
+  }
+  char byte;
+  if (g_child_may_go >= 0) (void)!read(g_child_may_go, &byte, 1);
+  g_writer->Register(1, 2);
+  g_next = kOfChild;
+  WriteNext(0);
+}
 
 void OnStep(int, siginfo_t*, void* context) {
   const uint64_t step = g_steps;
@@ -207,6 +225,9 @@ void OnStep(int, siginfo_t*, void* context) {
       break;
     case Action::kKill:
       if (step == g_act_at) kill(getpid(), SIGKILL);
+      break;
+    case Action::kFork:
+      if (step == g_act_at) ForkInHandler();
       break;
   }
 }
@@ -316,6 +337,67 @@ TEST_F(ChunkSteps, AHandlerFillsChunksAtAnyInstruction) {
     EXPECT_EQ(reader_->Count() + dropped, g_next) << at;
     EXPECT_EQ(reader_->lost, 0u) << at;
     EXPECT_EQ(InUse(), 0u) << at;
+  }
+}
+
+// The child returns into the interrupted function, too, before its parent or after it. Each record is there once, but
+// the interrupted one, which may be in both.
+TEST_F(ChunkSteps, AHandlerForksAtAnyInstruction) {
+  const uint32_t chunks = 64;
+  const uint64_t steps = CountSteps(chunks, kOneLeft, 1);
+  for (const bool child_first : {true, false}) {
+    int left_in_use = 0;
+    HandlerScope scope(SIGTRAP, OnStep);
+    for (uint64_t at = 0; at <= steps; ++at) {
+      Begin(chunks, kOneLeft);
+      int ends[2];
+      ASSERT_EQ(pipe(ends), 0);
+      g_child_may_go = child_first ? -1 : ends[0];
+      g_child = -1;
+      g_action = Action::kFork;
+      g_act_at = at;
+      WriteStepped(1);
+      if (g_child != 0) {
+        ASSERT_EQ(write(ends[1], "g", 1), 1);
+      }
+      for (int i = 0; i < 3; ++i) WriteNext(0);
+      ReleaseChunk(owner_->get(), &writer_->writer);
+      if (g_child == 0) {
+        // How many attempts, told by a counter that nothing else uses.
+        owner_->get().header->capture_requests = static_cast<uint32_t>(g_next - kOfChild);
+        _exit(writer_->writer.depth == 0 && writer_->writer.pending == 0 ? 0 : 1);
+      }
+      int status = 0;
+      if (!child_first && g_child > 0) waitpid(g_child, &status, 0);
+      close(ends[0]);
+      close(ends[1]);
+      EXPECT_EQ(status, 0) << at;
+      EXPECT_EQ(writer_->writer.depth, 0u) << at;
+      EXPECT_EQ(writer_->dropped(), 0u) << at;
+      while (reader_->Pass()) {
+      }
+      std::map<uint64_t, int> seen;
+      for (const uint64_t sequence : reader_->spans[0]) ++seen[sequence];
+      int twice = 0;
+      for (uint64_t i = 0; i < g_next; ++i) {
+        EXPECT_GE(seen[i], 1) << at << " " << i;
+        twice += seen[i] == 2 ? 1 : 0;
+        EXPECT_LE(seen[i], 2) << at;
+      }
+      EXPECT_LE(twice, 1) << at;
+      if (g_child > 0) {
+        const uint32_t of_child = owner_->get().header->capture_requests;
+        EXPECT_GE(of_child, 4u) << at;
+        for (uint32_t i = 0; i < of_child; ++i) EXPECT_EQ(seen[kOfChild + i], 1) << at << " " << i;
+      }
+      EXPECT_EQ(reader_->wrong, 0u) << at;
+      EXPECT_EQ(reader_->lost, 0u) << at;
+      left_in_use += static_cast<int>(InUse());
+      if (HasFailure()) return;
+    }
+    // Taken by a child between the last look at its process and the exchange, for its parent.
+    EXPECT_LE(left_in_use, 16);
+    RecordProperty("left_in_use", left_in_use);
   }
 }
 

@@ -73,15 +73,17 @@ struct NumberedWriter {
 
   // Takes thread slot `index`; process slot 0 is that of every process.
   NumberedWriter(const Segment& owner, uint32_t index, uint32_t process_serial = 1) : segment(owner), thread(index) {
-    ResetChunkWriter(&writer);
+    Register(index, process_serial);
+  }
+
+  // As a fork child does with its parent's.
+  void Register(uint32_t index, uint32_t process_serial) {
     ThreadSlot* slot = &segment.thread_slots[index];
     slot->serial = index + 1;
     slot->process_serial = process_serial;
     slot->tid = static_cast<int32_t>(1000 + index);
     slot->state = static_cast<uint32_t>(SlotState::kLive);
-    writer.thread = slot;
-    writer.thread_index = index;
-    writer.process_serial = process_serial;
+    ResetChunkWriter(&writer, slot, index, process_serial);
   }
 
   // A span with `extra` slots behind it. False: dropped.
