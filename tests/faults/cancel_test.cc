@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cancellation in every hooked call: the thread ends where it would, its cleanup runs, and no lock stays held.
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "../integration/harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+TEST(Cancel, InEveryHook) {
+  RunOptions options;
+  options.tbprof = {"--wait-threshold=0"};
+  const Pair pair = RunBoth({Program("cancels_everywhere")}, options);
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.bare.out.find("lock free 0"), std::string::npos);
+  EXPECT_NE(pair.bare.out.find("\nend\n"), std::string::npos);
+  EXPECT_EQ(pair.profiled.summary["records"]["corrupt"], 0);
+
+  // The program's list is the table's: a row without a line in it is not tested.
+  std::set<std::string> tested;
+  for (const std::string& line : Lines(pair.bare.out)) tested.insert(line.substr(0, line.find(' ')));
+  const std::set<std::string> others = {
+      // They allocate or end the program; none waits. exec is in exec_test.
+      "reallocarray", "posix_memalign", "aligned_alloc", "memalign",      "valloc", "pvalloc", "free",
+      "longjmp",      "_longjmp",       "siglongjmp",    "__longjmp_chk", "prctl",  "execve",  "execv",
+      "execvp",       "execvpe",        "fexecve",       "execveat",      "execl",  "execlp",  "execle"};
+  for (const std::string& line : Lines(ReadFile(std::string(TBPROF_SOURCE_DIR) + "/preload/hooks.def"))) {
+    if (!line.starts_with("TBPROF_")) continue;
+    const size_t from = line.find(", ") + 2;
+    const std::string name = line.substr(from, line.find(',', from) - from);
+    EXPECT_TRUE(tested.count(name) != 0 || others.count(name) != 0) << name << " is not in cancels_everywhere.c";
+  }
+}
+
+}  // namespace
+}  // namespace tbprof::integration

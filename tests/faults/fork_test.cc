@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// fork, exec and spawn where they are unusual.
+#include <gmock/gmock.h>
+
+#include "../integration/harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+nlohmann::json ProcessOf(const RunResult& result, uint64_t pid) {
+  for (const auto& process : result.summary["processes"]) {
+    if (process["pid"] == pid) return process;
+  }
+  return nullptr;
+}
+
+// A fork child has its parent's blocks: it may free them, and what it does not free is still there.
+TEST(Fork, ChildHasTheBlocksOfItsParent) {
+  constexpr int64_t kBytes = 1000 * 10000;
+  const Pair pair = RunBoth(Program("inherited_blocks"));
+  ASSERT_TRUE(pair.Same());
+  const nlohmann::json frees = ProcessOf(pair.profiled, pair.profiled.Fact("frees"));
+  const nlohmann::json keeps = ProcessOf(pair.profiled, pair.profiled.Fact("keeps"));
+  ASSERT_TRUE(frees.is_object() && keeps.is_object()) << pair.profiled.summary;
+  EXPECT_GE(frees["allocator"]["live_bytes"], 10000);
+  EXPECT_LT(frees["allocator"]["live_bytes"], kBytes / 10);
+  EXPECT_GE(frees["allocator"]["peak_bytes"], kBytes);
+  EXPECT_EQ(frees["allocator"]["frees"], 1000);
+  EXPECT_GE(keeps["allocator"]["live_bytes"], kBytes);
+  EXPECT_EQ(keeps["allocator"]["frees"], 0);
+  for (const Event& event : pair.profiled.profile->events()) {
+    if (event.Has("bytes") && event.name.find("live") != std::string::npos) {
+      EXPECT_GE(event.Number("bytes"), 0) << event;
+    }
+  }
+}
+
+// posix_spawn as programs linked before glibc 2.15 have it gives a script without `#!` to the shell.
+TEST(Spawn, OldSymbolVersionReachesTheOldCode) {
+  TemporaryDirectory directory;
+  WriteFile(directory / "script", "echo script \"$1\"\nexit 7\n", 0755);
+  const Pair pair = RunBoth(Program("old_spawn"), {directory / "script"}, {"--wait-threshold=0"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.profile->Named("posix_spawn", "main").size(), 2u) << "both versions are recorded";
+}
+
+}  // namespace
+}  // namespace tbprof::integration

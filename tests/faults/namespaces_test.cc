@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Processes in namespaces and roots of their own, and processes that outlive the command. Where a namespace may not be
+// made, the command fails bare as it does under tbprof, and that is compared.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "../integration/harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+struct Place {
+  const char* name;
+  const char* text;  // of a shell; "$@" is the program
+};
+class Namespace : public testing::TestWithParam<Place> {};
+
+// The program in it is recorded; its times lie within the run, whatever its clock says.
+TEST_P(Namespace, ProgramIsRecorded) {
+  RunOptions options;
+  options.tbprof = {"--wait-threshold=0"};
+  const Pair pair = RunBoth({"/bin/sh", "-c", GetParam().text, "sh", Program("forks_beside_threads"), "3"}, options);
+  ASSERT_TRUE(pair.Same());
+  if (pair.bare.code() != 0) return;  // not permitted here
+  EXPECT_EQ(pair.profiled.out, "bad 0\n");
+  const std::vector<Event> waits = pair.profiled.profile->Named("waitpid", "main");
+  ASSERT_EQ(waits.size(), 3u);
+  for (const Event& wait : waits) EXPECT_LT(wait.end_ps(), int64_t{120} * 1'000'000'000'000) << wait;
+  EXPECT_EQ(pair.profiled.summary["records"]["corrupt"], 0);
+}
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, Namespace,
+    testing::Values(Place{"all", "unshare -Urpf \"$@\""}, Place{"mounts", "unshare -Urm \"$@\""},
+                    Place{"time", "unshare -UrT --monotonic 100000 --boottime 100000 -f \"$@\""},
+                    Place{"noproc",
+                          "unshare -Urm sh -c 'umount -l /proc 2>/dev/null || mount -t tmpfs none /proc || "
+                          "exit 9; exec \"$@\"' sh \"$@\""},
+                    Place{"root", "unshare -Urm sh -c 'exec chroot / \"$@\"' sh \"$@\""}),
+    [](const auto& place) { return std::string(place.param.name); });
+
+// Another root, where neither the library nor the socket's path exists: the loader says what it says for every library
+// that is not there, and nothing else changes. What was loaded before goes on by what it has mapped.
+TEST(Root, OfItsOwn) {
+  RunOptions options;
+  options.tbprof = {"--wait-threshold=0"};
+  const Pair pair = RunBoth({Program("changes_root")}, options);
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.code(), 3);
+  EXPECT_EQ(pair.profiled.profile->Named("usleep", "Inside").size(), 2u) << "of the process and of its fork child";
+}
+
+// The command is over when it is; what it leaves behind goes on unharmed, and nothing of ours stays.
+TEST(Daemon, OutlivesTheCommand) {
+  TemporaryDirectory directory;
+  const auto running = StartUnderTbprof({Program("daemonises"), directory / "end"}, RunOptions());
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 3);
+  EXPECT_NE(result.profile, nullptr) << result.AllSaid();
+  const int64_t daemon = running->WaitForNumber("daemon");
+  ASSERT_GT(daemon, 0);
+  EXPECT_EQ(kill(static_cast<pid_t>(daemon), 0), 0) << "it is alive";
+  WriteFile(directory / "end", "");
+  bool ended = false;
+  for (int i = 0; i < 3000 && !ended; ++i) {
+    ended = running->Facts().find("daemon_ends 1") != std::string::npos;
+    usleep(10000);
+  }
+  EXPECT_TRUE(ended) << "it came to its own end";
+}
+
+// The kernel's choice among processes is left as it was: neither the launcher nor the command is made safer.
+TEST(OutOfMemory, ScoresAreTheUsers) {
+  const auto running = StartUnderTbprof({Program("records_on_command"), "10"}, RunOptions());
+  const auto target = static_cast<pid_t>(running->WaitForNumber("pid"));
+  ASSERT_GT(target, 0);
+  const std::string own = ReadFile("/proc/self/oom_score_adj");
+  EXPECT_EQ(ReadFile("/proc/" + std::to_string(running->pid()) + "/oom_score_adj"), own);
+  EXPECT_EQ(ReadFile("/proc/" + std::to_string(target) + "/oom_score_adj"), own);
+  // The launcher goes first: the command comes to its own end.
+  kill(running->pid(), SIGKILL);
+  running->Wait();
+  kill(target, SIGUSR2);
+  ASSERT_TRUE([&] {
+    for (int i = 0; i < 3000; ++i) {
+      if (running->Facts().find("done 1") != std::string::npos) return true;
+      usleep(10000);
+    }
+    return false;
+  }());
+  kill(target, SIGUSR2);
+  bool done = false;
+  for (int i = 0; i < 3000 && !done; ++i) {
+    done = running->Facts().find("done 2") != std::string::npos;
+    usleep(10000);
+  }
+  EXPECT_TRUE(done);
+}
+
+}  // namespace
+}  // namespace tbprof::integration

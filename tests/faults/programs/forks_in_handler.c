@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// forks_in_handler [ROUNDS]: records as fast as it can, allocates and locks, while a timer's handler allocates,
+// records, and forks children that do the same, by fork and by the system call. Every process says how many calls it
+// has made.
+#include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+#include "facts.h"
+
+static int null_fd;
+static volatile int rounds_left;
+static volatile uint64_t writes;
+static volatile sig_atomic_t is_child;
+
+static void Write(void) {
+  if (write(null_fd, "x", 1) == 1) __atomic_fetch_add(&writes, 1, __ATOMIC_RELAXED);
+}
+
+static void OnAlarm(int signo) {
+  (void)signo;
+  if (is_child || rounds_left <= 0) return;
+  Write();
+  --rounds_left;
+  const pid_t child = rounds_left % 2 == 0 ? fork() : (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+  if (child == 0) {
+    is_child = 1;
+    writes = 0;
+    const struct itimerval off = {{0, 0}, {0, 0}};
+    setitimer(ITIMER_REAL, &off, NULL);
+    Write();
+    return;  // into whatever was interrupted
+  }
+  int status = 0;
+  if (child > 0) waitpid(child, &status, 0);
+  if (status != 0) Tell("bad_child", (uint64_t)status);
+}
+
+int main(int argc, char** argv) {
+  rounds_left = argc > 1 ? atoi(argv[1]) : 100;
+  null_fd = open("/dev/null", O_WRONLY);
+  struct sigaction action = {.sa_handler = OnAlarm, .sa_flags = SA_RESTART};
+  sigaction(SIGALRM, &action, NULL);
+  const struct itimerval timer = {{0, 1000}, {0, 1000}};
+  setitimer(ITIMER_REAL, &timer, NULL);
+  int left = 200;
+  while (is_child ? --left > 0 : rounds_left > 0) {
+    for (int i = 0; i < 20; ++i) Write();
+    // Not by malloc: what the child would return into may hold its lock. The allocator of a fork child is the
+    // program's own affair (fork in a handler that has interrupted malloc is undefined).
+  }
+  if (is_child) {
+    Tell("child_writes", writes);
+    _exit(0);
+  }
+  const struct itimerval off = {{0, 0}, {0, 0}};
+  setitimer(ITIMER_REAL, &off, NULL);
+  Tell("writes", writes);
+  printf("done\n");
+  return 0;
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs built with sanitizers, and valgrind: as the command they run without being recorded, and it is said; as
+// children of the command they run as they would.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include "../integration/harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<std::string> AsChild(const std::vector<std::string>& command) {
+  std::vector<std::string> words = {"/bin/sh", "-c", "\"$@\"; exit $?", "sh"};
+  words.insert(words.end(), command.begin(), command.end());
+  return words;
+}
+
+class Sanitizer : public testing::TestWithParam<std::string> {};
+
+TEST_P(Sanitizer, CommandRunsAndTheCauseIsSaid) {
+  const Pair pair = RunBoth(Program(GetParam()));
+  EXPECT_TRUE(SameOutput(pair.bare, pair.profiled));
+  EXPECT_EQ(pair.profiled.code(), 3);
+  EXPECT_TRUE(pair.profiled.Said("Sanitizer")) << pair.profiled.AllSaid();
+}
+
+TEST_P(Sanitizer, ChildOfTheCommandRuns) {
+  const Pair pair = RunBoth(AsChild({Program(GetParam())}), RunOptions());
+  EXPECT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.code(), 3);
+  EXPECT_EQ(pair.profiled.err, "");
+}
+
+// What the sanitizer is there for works, and its report names the same places.
+TEST_P(Sanitizer, ChildOfTheCommandIsChecked) {
+  const bool is_asan = GetParam() == "asan_works";
+  const std::vector<std::string> command = AsChild({Program(GetParam()), is_asan ? "past" : "race"});
+  const Pair pair = RunBoth(command, RunOptions());
+  EXPECT_EQ(pair.bare.status, pair.profiled.status);
+  EXPECT_NE(pair.profiled.code(), 3);
+  EXPECT_EQ(pair.bare.out, pair.profiled.out);
+  EXPECT_THAT(pair.profiled.err, HasSubstr(is_asan ? "heap-buffer-overflow" : "data race"));
+  EXPECT_THAT(pair.profiled.err, HasSubstr(is_asan ? "asan_works.c" : "tsan_works.c"));
+}
+INSTANTIATE_TEST_SUITE_P(Kinds, Sanitizer, testing::Values("asan_works", "tsan_works"),
+                         [](const auto& name) { return std::string(name.param); });
+
+// The locks and calls of an AddressSanitizer child are in the profile.
+TEST(AddressSanitizer, ChildIsRecorded) {
+  RunOptions options;
+  options.tbprof = {"--wait-threshold=0"};
+  const RunResult result = RunUnderTbprof(AsChild({Program("asan_works")}), options);
+  ASSERT_NE(result.profile, nullptr);
+  EXPECT_EQ(result.profile->Named("usleep").size(), 1u);
+}
+
+// Preloaded by the user, into tbprof itself, too.
+TEST(AddressSanitizer, PreloadedOutside) {
+  std::string runtime;
+  for (const char* path : {"/usr/lib/x86_64-linux-gnu/libasan.so.8", "/usr/lib/aarch64-linux-gnu/libasan.so.8"}) {
+    if (access(path, R_OK) == 0) runtime = path;
+  }
+  if (runtime.empty()) GTEST_SKIP() << "libasan.so.8 is not installed";
+  RunOptions options;
+  options.environment = {{"LD_PRELOAD", runtime}, {"ASAN_OPTIONS", "detect_leaks=0"}};
+  options.tbprof = {"--wait-threshold=0"};
+  const Pair pair = RunBoth({Program("ends"), "exit", "5"}, options);
+  EXPECT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.code(), 5);
+}
+
+TEST(Valgrind, RunsAProgramUnderIt) {
+  if (access("/usr/bin/valgrind", X_OK) != 0) GTEST_SKIP() << "valgrind is not installed";
+  const Pair pair =
+      RunBoth({"/usr/bin/valgrind", "-q", "--error-exitcode=9", Program("ends"), "exit", "3"}, RunOptions());
+  EXPECT_TRUE(SameOutput(pair.bare, pair.profiled));
+  EXPECT_EQ(pair.profiled.code(), 3);
+}
+
+}  // namespace
+}  // namespace tbprof::integration
