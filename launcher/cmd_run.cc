@@ -326,7 +326,11 @@ class Run {
     }
     state_.target_stopped = state_.target_running && target_->stopped();
     uint64_t requests = closed_ ? 0 : session_->TakeCaptureRequests();
-    while (const std::optional<SignalEvent> event = signals_->Next(state_)) {
+    // Some at a time: asking the witness takes long enough, on a busy machine, for the next of a storm to arrive, and
+    // the timers have to be looked at.
+    for (int taken = 0; taken < 16; ++taken) {
+      const std::optional<SignalEvent> event = signals_->Next(state_);
+      if (!event.has_value()) break;
       if (event->forward && state_.target_running) (void)target_->Signal(event->signo, event->value);
       switch (event->action) {
         case SignalAction::kCapture:

@@ -165,8 +165,11 @@ absl::StatusOr<Timeline> BuildWithinLimit(TimelineRequest request, const Progres
     CountingSink sink;
     if (const absl::Status status = FindOutput("xplane")->write(*timeline, sink); !status.ok()) return status;
     if (sink.bytes() <= limit) return timeline;
-    request.max_profile_size = static_cast<uint64_t>(static_cast<double>(request.max_profile_size) * 0.95 *
-                                                     static_cast<double>(limit) / static_cast<double>(sink.bytes()));
+    // So few events that they fit at the length that these have, however close to the budget the next cut comes.
+    const double bytes_per_event =
+        static_cast<double>(sink.bytes()) / static_cast<double>(std::max<uint64_t>(events, 1));
+    request.max_profile_size =
+        static_cast<uint64_t>(0.95 * static_cast<double>(limit * kBytesPerEvent) / bytes_per_event);
   }
 }
 

@@ -19,8 +19,6 @@
 namespace tbprof {
 namespace {
 
-// What an event takes in the file, measured on real runs; its share of the budget decides how many are kept.
-constexpr uint64_t kBytesPerEvent = 24;
 constexpr size_t kMaxWindows = 10'000;
 constexpr size_t kMaxSites = 1u << 20;
 constexpr size_t kMaxCounterSamples = 4000;

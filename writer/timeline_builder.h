@@ -22,6 +22,10 @@ namespace tbprof {
 
 inline constexpr int kAnyRank = -1;
 
+// What an event takes in the file, measured on real runs: of a budget of N bytes at most N / kBytesPerEvent events are
+// kept.
+inline constexpr uint64_t kBytesPerEvent = 24;
+
 struct TimelineRequest {
   std::string spool;
   uint64_t spool_limit = 0;               // bytes of it to read; 0: all
