@@ -48,17 +48,19 @@ bool ConvertWindow(const Options& options, const ConversionRequest& request, Ter
   return status.ok();
 }
 
-bool ConvertOne(const Options& options, const std::string& spool, bool recovering, Terminal* terminal) {
+enum class Outcome { kWritten, kFailed, kNothingToDo };
+
+Outcome ConvertOne(const Options& options, const std::string& spool, bool recovering, Terminal* terminal) {
   const absl::StatusOr<SpoolSummary> summary = ReadSpoolSummary(spool);
   if (!summary.ok()) {
     terminal->Error(std::string(summary.status().message()));
-    return false;
+    return Outcome::kFailed;
   }
   const absl::StatusOr<std::string> logdir = NormaliseLogdir(
       options.logdir_named || summary->logdir.empty() ? options.logdir : summary->logdir, WorkingDirectory());
   if (!logdir.ok()) {
     terminal->Error(std::string(logdir.status().message()));
-    return false;
+    return Outcome::kFailed;
   }
   ConversionRequest request;
   request.spool = spool;
@@ -67,7 +69,7 @@ bool ConvertOne(const Options& options, const std::string& spool, bool recoverin
   const absl::Status prepared = PrepareLogdir(request.logdir, request.host);
   if (!prepared.ok()) {
     terminal->Error(std::string(prepared.message()));
-    return false;
+    return Outcome::kFailed;
   }
   request.run = !options.run.empty()    ? options.run
                 : !summary->run.empty() ? summary->run
@@ -78,14 +80,33 @@ bool ConvertOne(const Options& options, const std::string& spool, bool recoverin
   request.recovered = recovering;
   request.color = terminal->color();
   request.width = std::min(terminal->width(), 100);
-  // The run's own window; where there was none, each capture.
-  std::vector<uint32_t> windows = summary->windows;
-  if (windows.empty() || std::find(windows.begin(), windows.end(), 0u) != windows.end()) windows = {0};
-  for (const uint32_t window : windows) {
-    request.window = window;
-    if (!ConvertWindow(options, request, terminal)) return false;
+  // The run's own window; where there was none, or it became three, each of the others. Of these `recover` leaves out
+  // what the launcher had published.
+  std::vector<SpoolSummary::SpoolWindow> windows;
+  bool any_published = false;
+  for (const auto& window : summary->windows) {
+    if (window.number == 0 && !window.replaced) windows = {window};
   }
-  return true;
+  if (windows.empty()) {
+    for (const auto& window : summary->windows) {
+      if (!window.replaced) windows.push_back(window);
+    }
+  }
+  if (recovering) {
+    any_published = std::erase_if(windows, [](const auto& window) { return window.published; }) > 0;
+  }
+  if (windows.empty() && any_published) {
+    terminal->Say(StrCat(PrintableUtf8(spool), ": all of it had been published; left as it is"));
+    return Outcome::kNothingToDo;
+  }
+  if (windows.empty()) windows.push_back({0});
+  const std::string run = request.run;
+  for (const auto& window : windows) {
+    request.window = window.number;
+    request.run = window.number >= kStartWindow ? StrCat(run, "_", WindowName(window.number)) : run;
+    if (!ConvertWindow(options, request, terminal)) return Outcome::kFailed;
+  }
+  return Outcome::kWritten;
 }
 
 int ConvertAll(const Options& options, bool recovering) {
@@ -121,10 +142,12 @@ int ConvertAll(const Options& options, bool recovering) {
       terminal.Say(StrCat(PrintableUtf8(spool), " is still being written: left alone"));
       continue;
     }
-    if (!ConvertOne(options, spool, recovering, &terminal)) continue;
+    const Outcome outcome = ConvertOne(options, spool, recovering, &terminal);
+    if (outcome == Outcome::kNothingToDo) ++busy;
+    if (outcome != Outcome::kWritten) continue;
     ++written;
     if (!recovering || options.keep_spool) continue;
-    unlink(spool.c_str());
+    RemoveSpoolFiles(spool);
     // Fails, as it should, while anything else is in it.
     const std::string directory = spool.substr(0, spool.find_last_of('/') + 1);
     if (directory.ends_with("/.tbprof/")) rmdir(directory.c_str());

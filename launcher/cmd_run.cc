@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <deque>
 #include <limits>
 #include <list>
 #include <memory>
@@ -38,6 +40,29 @@ uint64_t Nanoseconds(absl::Duration duration) { return static_cast<uint64_t>(abs
 
 // Before the command starts; a file server that is only busy answers sooner.
 constexpr absl::Duration kLookTimeout = absl::Seconds(5);
+// What an event takes in the profile; writer/timeline_builder.cc leaves out the shortest by the same measure.
+constexpr uint64_t kBytesPerEvent = 24;
+// --window=auto: more calls for one event of the budget than this, and a profile of the whole run would show too little
+// of it, and take too long to make.
+constexpr uint64_t kMaxCallsPerEvent = 64;
+constexpr size_t kMaxConversions = 2;  // at a time
+constexpr size_t kMaxUnwrittenCaptures = 4;
+
+// The windows of a run that does not fit one profile, from its start.
+struct AutoTimes {
+  uint64_t start_ns = 30'000'000'000;
+  uint64_t steady_at_ns = 120'000'000'000;
+  uint64_t steady_ns = 20'000'000'000;
+  uint64_t end_ns = 30'000'000'000;
+};
+// TBPROF_TEST_AUTO=start,steady_at,steady,end in milliseconds: tests have no two minutes.
+AutoTimes AutoTimesOf(const char* text) {
+  AutoTimes times;
+  unsigned start, steady_at, steady, end;
+  if (text == nullptr || sscanf(text, "%u,%u,%u,%u", &start, &steady_at, &steady, &end) != 4) return times;
+  constexpr uint64_t kMs = 1'000'000;
+  return {start * kMs, steady_at * kMs, steady * kMs, end * kMs};
+}
 
 class Run {
  public:
@@ -82,6 +107,7 @@ class Run {
       terminal_.Warn(reason);
       warnings_.push_back(reason);
     }
+    for (const std::string& note : session_->TakeNotes()) Tell(note);
     for (const std::string& note : preflight.notes) terminal_.Debug(note);
 
     if (options_.follow == Follow::kAll) prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -209,9 +235,13 @@ class Run {
     }
     config.spool_limit = options_.spool_limit;
     config.families = options_.families;
-    config.armed_at_start =
-        options_.window.kind == Window::Kind::kAll ||
-        (options_.window.kind == Window::Kind::kRange && options_.window.delay == absl::ZeroDuration());
+    const Window::Kind kind = options_.window.kind;
+    config.everything = kind == Window::Kind::kAuto || kind == Window::Kind::kAll;
+    if (kind == Window::Kind::kAuto) config.split_ns = times_.end_ns;
+    if (kind == Window::Kind::kLast) config.last_ns = Nanoseconds(options_.window.duration);
+    config.armed_at_start = config.everything || kind == Window::Kind::kLast ||
+                            (kind == Window::Kind::kRange && options_.window.delay == absl::ZeroDuration());
+    config.keep_spool = options_.keep_spool;
     config.record_arguments = options_.record_argv;
     config.capture_signal = options_.capture_signal;
     config.only_command = options_.follow == Follow::kNone;
@@ -220,17 +250,30 @@ class Run {
     config.segment_bytes = options_.segment_size;
     config.max_profile_size = options_.max_profile_size;
     config.also = options_.also;
-    config.window =
-        options_.window.kind == Window::Kind::kAll ? "all"
-        : options_.window.kind == Window::Kind::kNone
-            ? "none"
-            : StrCat(absl::FormatDuration(options_.window.delay), "+", absl::FormatDuration(options_.window.duration));
+    config.window = WindowText();
     absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(config);
     if (!session.ok()) return session.status();
     session_ = std::move(*session);
     run_ = config.run;
     run_window_open_ = config.armed_at_start;
+    run_open_ticks_ = session_->run_open_ticks();
     return absl::OkStatus();
+  }
+
+  std::string WindowText() const {
+    switch (options_.window.kind) {
+      case Window::Kind::kAuto:
+        return "auto";
+      case Window::Kind::kAll:
+        return "all";
+      case Window::Kind::kNone:
+        return "none";
+      case Window::Kind::kLast:
+        return StrCat("last=", absl::FormatDuration(options_.window.duration));
+      case Window::Kind::kRange:
+        break;
+    }
+    return StrCat(absl::FormatDuration(options_.window.delay), "+", absl::FormatDuration(options_.window.duration));
   }
 
   void SayStart() {
@@ -257,6 +300,7 @@ class Run {
     uint64_t until = UINT64_MAX;
     if (capture_ != 0) until = capture_until_ns_;
     if (range_next_ns_ != 0) until = std::min(until, range_next_ns_);
+    if (steady_next_ns_ != 0) until = std::min(until, steady_next_ns_);
     int timeout = session_ != nullptr && !closed_ ? session_->TimeoutMs() : 1000;
     if (!conversions_.empty()) timeout = std::min(timeout, 200);  // to see that one gets no answer
     if (until != UINT64_MAX) {
@@ -363,12 +407,19 @@ class Run {
 
   void AskForCapture(uint64_t requests) {
     if (closed_ || !state_.target_running) return;
-    if (capture_ != 0) {
+    const size_t unwritten = UnwrittenCaptures();
+    if (capture_ != 0 || unwritten >= kMaxUnwrittenCaptures) {
       captures_refused_ += requests;
-      terminal_.Say(StrCat("capture ", capture_, " is still open; one at a time (asked ", captures_refused_, "x)"));
+      terminal_.Say(capture_ != 0
+                        ? StrCat("capture ", capture_, " is still open; one at a time (asked ", captures_refused_, "x)")
+                        : StrCat(unwritten, " captures are still being written; refused (", captures_refused_, "x)"));
       return;
     }
     captures_refused_ += requests - 1;
+    if (options_.window.kind == Window::Kind::kLast) {
+      CaptureLast();
+      return;
+    }
     capture_ = ++captures_;
     session_->OpenWindow(capture_);
     session_->RequestFlush();  // the counters as they are now: the capture's totals begin there
@@ -377,8 +428,101 @@ class Run {
     terminal_.Say(StrCat("capture ", capture_, ": recording for ", absl::FormatDuration(absl::Nanoseconds(length))));
   }
 
+  // The recorder has what is wanted already.
+  void CaptureLast() {
+    const uint64_t now = session_->Now();
+    const uint64_t length = session_->TicksOf(Nanoseconds(options_.window.duration));
+    session_->AddWindow(++captures_, now > run_open_ticks_ + length ? now - length : run_open_ticks_, now);
+    session_->Flush(10000, true);
+    terminal_.Say(StrCat("capture ", captures_, ": the last ", absl::FormatDuration(options_.window.duration)));
+    Enqueue(captures_);
+  }
+
+  size_t UnwrittenCaptures() const {
+    const auto is_capture = [](uint32_t window) { return window != 0 && window < kStartWindow; };
+    size_t count = static_cast<size_t>(std::count_if(waiting_.begin(), waiting_.end(), is_capture));
+    for (const auto& conversion : conversions_) count += is_capture(conversion->request().window) ? 1 : 0;
+    return count;
+  }
+
+  // ---- the run's own window
+
+  bool FitsOneProfile() const {
+    const SpoolWriter& spool = session_->spool();
+    const uint64_t events = std::max<uint64_t>(options_.max_profile_size / kBytesPerEvent, 1000);
+    if (spool.stopped_ticks() != UINT64_MAX || spool.split_ticks() != UINT64_MAX) return false;
+    return spool.long_spans() <= events && spool.spans() <= events * kMaxCallsPerEvent;
+  }
+
+  // Up to here the spool has all of the run.
+  uint64_t EndOfEverything() const {
+    return std::min(session_->spool().stopped_ticks(), session_->spool().split_ticks());
+  }
+
+  // From one window to three. What of them lies behind us is still in the spool.
+  void SplitRun() {
+    split_ = true;
+    const uint64_t now = session_->Now();
+    uint64_t start_to = std::min({now, run_open_ticks_ + session_->TicksOf(times_.start_ns), EndOfEverything()});
+    session_->SplitRun(start_to, times_.end_ns);
+    terminal_.Say("too much for one profile: start, a steady part and end get one each, totals are of all");
+    const uint64_t steady_from = run_open_ticks_ + session_->TicksOf(times_.steady_at_ns);
+    const uint64_t steady_to = steady_from + session_->TicksOf(times_.steady_ns);
+    const bool steady_passed = steady_to <= std::min(now, EndOfEverything());
+    if (steady_passed) session_->AddWindow(kSteadyWindow, steady_from, steady_to);
+    session_->Flush(10000, true);
+    Enqueue(kStartWindow);
+    if (steady_passed) {
+      Enqueue(kSteadyWindow);
+    } else {
+      steady_next_ns_ = std::max(start_ns_ + times_.steady_at_ns, ReadMonotonic());
+    }
+  }
+
+  void CloseSteady() {
+    steady_open_ = false;
+    steady_next_ns_ = 0;
+    session_->CloseWindow(kSteadyWindow);
+    session_->Flush(10000, true);
+    Enqueue(kSteadyWindow);
+  }
+
+  void WatchRunWindow(uint64_t now) {
+    const SpoolWriter& spool = session_->spool();
+    if (spool.write_error() != 0 && !said_write_error_) {
+      said_write_error_ = true;
+      Tell(StrCat("cannot write the spool ", session_->spool_path(), ": ", strerror(spool.write_error()),
+                  "; what fits is kept"));
+    }
+    if (options_.window.kind == Window::Kind::kAuto && run_window_open_ && !split_ && !FitsOneProfile()) SplitRun();
+    if (options_.window.kind == Window::Kind::kAll && run_window_open_ && spool.stopped_ticks() != UINT64_MAX) {
+      // What came later would lie behind a gap. Captures go on: part of the limit is theirs.
+      session_->CloseWindow(0, spool.stopped_ticks());
+      run_window_open_ = false;
+      Tell(StrCat("the spool took no more after ",
+                  absl::FormatDuration(absl::Seconds((now - start_ns_) / 1'000'000'000)), " (", session_->SpoolError(),
+                  "): the run is recorded up to there"));
+    }
+    if (steady_next_ns_ == 0 || now < steady_next_ns_) return;
+    if (steady_open_) {
+      CloseSteady();
+    } else {
+      steady_open_ = true;
+      session_->OpenWindow(kSteadyWindow);
+      session_->RequestFlush();
+      steady_next_ns_ = now + times_.steady_ns;
+    }
+  }
+
+  // To the terminal and into every profile from now on.
+  void Tell(const std::string& text) {
+    terminal_.Warn(text);
+    warnings_.push_back(text);
+  }
+
   void TakeTimers() {
     const uint64_t now = ReadMonotonic();
+    WatchRunWindow(now);
     if (capture_ != 0 && now >= capture_until_ns_) EndCapture();
     if (range_next_ns_ != 0 && now >= range_next_ns_) {
       if (!run_window_open_) {
@@ -390,43 +534,60 @@ class Run {
         session_->CloseWindow(0);
         run_window_open_ = false;
         run_converted_ = true;
-        session_->Flush();
-        StartConversion(0);
+        session_->Flush(10000, true);
+        Enqueue(0);
       }
     }
   }
 
   void EndCapture() {
     session_->CloseWindow(capture_);
-    session_->Flush();
-    StartConversion(capture_);
+    session_->Flush(10000, true);
+    Enqueue(capture_);
     capture_ = 0;
   }
 
   // ---- conversions
 
+  void Enqueue(uint32_t window) {
+    waiting_.push_back(window);
+    StartConversions();
+  }
+
+  void StartConversions() {
+    while (!waiting_.empty() && conversions_.size() < kMaxConversions) {
+      const uint32_t window = waiting_.front();
+      waiting_.pop_front();
+      StartConversion(window);
+    }
+  }
+
+  static bool IsOfRun(uint32_t window) { return window == 0 || window == kEndWindow; }
+
   void StartConversion(uint32_t window) {
     ConversionRequest request;
     request.spool = session_->FindSpool();
-    request.spool_limit = session_->spool_bytes();
+    request.extent = session_->ExtentOf(window);
     request.window = window;
     request.logdir = logdir_;
-    // The run's own window has the run's name; a capture has one of its own, by the time it was asked for.
-    request.run = window == 0 ? run_ : RunNameFor(time(nullptr));
-    request.run_exclusive = window != 0 || run_exclusive_;
+    // The run's own windows have the run's name; a capture has one of its own, by the time it was asked for.
+    const bool is_capture = window != 0 && window < kStartWindow;
+    request.run = is_capture ? RunNameFor(time(nullptr)) : window == 0 ? run_ : StrCat(run_, "_", WindowName(window));
+    request.run_exclusive = is_capture || run_exclusive_;
     request.host = host_;
     request.max_profile_size = options_.max_profile_size;
     request.also = options_.also;
-    request.warnings = warnings_;
-    for (const std::string& note : session_->TakeNotes()) {
-      terminal_.Warn(note);
-      warnings_.push_back(note);
-      request.warnings.push_back(note);
+    for (const std::string& note : session_->TakeNotes()) Tell(note);
+    if (session_->targets_refused() > 1 && IsOfRun(window)) {
+      Tell(StrCat(session_->targets_refused(), " programs were not recorded: too many at a time"));
     }
+    request.warnings = warnings_;
     if (session_->records_not_kept() > 0) {
-      request.warnings.push_back(StrCat(session_->records_not_kept(), " records are missing: the spool ",
-                                        session_->spool_path(), " could not take them: ", session_->SpoolError()));
-      terminal_.Warn(request.warnings.back());
+      const std::string missing = StrCat(session_->records_not_kept(), " records are missing: ", session_->SpoolError(),
+                                         ": the spool ", session_->spool_path());
+      request.warnings.push_back(missing);
+      if (session_->records_not_kept() != said_not_kept_) terminal_.Warn(missing);
+      said_not_kept_ = session_->records_not_kept();
     }
     request.wait_for_ranks = window == 0 && !run_exclusive_ && job_.rank.rank >= 0 && job_.rank.rank == PrintingRank();
     request.rank_wait_ms = static_cast<int>(
@@ -463,9 +624,13 @@ class Run {
         continue;
       }
       const ConversionResult& result = conversion.result();
+      const uint32_t window = conversion.request().window;
+      if (!closed_) session_->Published(window, result.status.ok());
       if (!result.status.ok()) {
         ConversionFailed(result.status);
-      } else if (conversion.request().window != 0) {
+      } else if (window == kStartWindow || window == kSteadyWindow) {
+        terminal_.Say(StrCat(WindowName(window), " of the run: ", PrintableUtf8(result.directory)));
+      } else if (!IsOfRun(window)) {
         for (const std::string& line : result.lines) terminal_.Say(line);
       } else {
         summary_ = result;
@@ -475,6 +640,7 @@ class Run {
       }
       at = conversions_.erase(at);
     }
+    StartConversions();
   }
 
   // The log directory hangs: the profile goes to a local one, once.
@@ -499,7 +665,8 @@ class Run {
 
   int Finish() {
     if (capture_ != 0) EndCapture();
-    if (run_window_open_) session_->CloseWindow(0);
+    if (steady_open_) CloseSteady();
+    if (run_window_open_) session_->CloseWindow(split_ ? kEndWindow : 0);
     EndFact fact{};
     fact.ticks = session_->Now();
     fact.exit_code = end_.signaled ? -1 : end_.code;
@@ -509,7 +676,7 @@ class Run {
     session_->Close(fact);
     closed_ = true;
     const bool wanted = options_.window.kind != Window::Kind::kNone && !run_converted_;
-    if (wanted) StartConversion(0);
+    if (wanted) Enqueue(split_ ? kEndWindow : 0);
     {
       Progress progress(&terminal_, "writing the profile");
       while (!conversions_.empty() && !stop_) {
@@ -522,6 +689,7 @@ class Run {
     bool keep = options_.keep_spool || failed_;
     if (stop_ && !conversions_.empty()) {
       conversions_.clear();
+      waiting_.clear();
       keep = true;
       failed_ = true;
       terminal_.Error("stopped before the profile was written");
@@ -583,6 +751,13 @@ class Run {
 
   bool run_window_open_ = false;
   bool run_converted_ = false;
+  uint64_t run_open_ticks_ = 0;
+  const AutoTimes times_ = AutoTimesOf(getenv("TBPROF_TEST_AUTO"));
+  bool split_ = false;  // --window=auto: the run became start, steady and end
+  bool steady_open_ = false;
+  uint64_t steady_next_ns_ = 0;  // when it opens or closes; 0: neither
+  bool said_write_error_ = false;
+  uint64_t said_not_kept_ = 0;
   uint64_t range_next_ns_ = 0;
   uint32_t captures_ = 0;  // asked for so far
   uint32_t capture_ = 0;   // the open one, 0: none
@@ -590,6 +765,7 @@ class Run {
   uint64_t capture_until_ns_ = 0;
 
   std::list<std::unique_ptr<Conversion>> conversions_;
+  std::deque<uint32_t> waiting_;  // windows whose conversion has not begun
   ConversionResult summary_;
 };
 

@@ -72,7 +72,9 @@ std::string TextToBytes(const std::string& text) {
 
 nlohmann::json ToJson(const ConversionRequest& request) {
   return {{"spool", BytesToText(request.spool)},
-          {"spool_limit", request.spool_limit},
+          {"main_bytes", request.extent.main_bytes},
+          {"first_part", request.extent.first_part},
+          {"last_part", request.extent.last_part},
           {"window", request.window},
           {"logdir", BytesToText(request.logdir)},
           {"run", request.run},
@@ -93,7 +95,9 @@ nlohmann::json ToJson(const ConversionRequest& request) {
 ConversionRequest FromJson(const nlohmann::json& json) {
   ConversionRequest request;
   request.spool = TextToBytes(json.at("spool"));
-  request.spool_limit = json.at("spool_limit");
+  request.extent.main_bytes = json.at("main_bytes");
+  request.extent.first_part = json.at("first_part");
+  request.extent.last_part = json.at("last_part");
   request.window = json.at("window");
   request.logdir = TextToBytes(json.at("logdir"));
   request.run = json.at("run");
@@ -210,7 +214,7 @@ std::vector<int> WaitForRanks(const std::string& directory, const ConversionRequ
 absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   TimelineRequest timeline_request;
   timeline_request.spool = request.spool;
-  timeline_request.spool_limit = request.spool_limit;
+  timeline_request.extent = request.extent;
   timeline_request.window = request.window;
   timeline_request.max_profile_size = request.max_profile_size;
   timeline_request.warnings = request.warnings;

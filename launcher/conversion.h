@@ -23,12 +23,13 @@
 #include "absl/time/time.h"
 #include "launcher/options.h"
 #include "launcher/scoped.h"
+#include "writer/spool.h"
 
 namespace tbprof {
 
 struct ConversionRequest {
   std::string spool;
-  uint64_t spool_limit = 0;
+  SpoolExtent extent;
   uint32_t window = 0;
   std::string logdir;
   std::string run;

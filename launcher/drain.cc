@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/drain.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +21,15 @@ constexpr uint64_t kHandOverNs = 20'000'000;
 constexpr uint64_t kCountersNs = 10'000'000;
 constexpr uint64_t kFactsNs = 1'000'000'000;
 constexpr int kBusySleepUs = 300;
+// Pages of chunks count as this process's memory once it has read them; beyond this many chunks (48 MiB) they are given
+// back, to be mapped again when they are next read. A drain that keeps up reads the same few.
+constexpr uint64_t kMaxTouchedChunks = 768;
+
+SpoolPlan OneFile(uint64_t limit) {
+  SpoolPlan plan;
+  plan.limit = limit;
+  return plan;
+}
 
 // Copies a structure that its owner changes meanwhile, word by word.
 template <typename T>
@@ -47,7 +57,11 @@ SlotState StateOf(const uint32_t& word) { return static_cast<SlotState>(__atomic
 }  // namespace
 
 Drain::Drain(ScopedFd spool, ClockKind clock, uint64_t spool_limit)
-    : spool_(std::move(spool)), clock_(clock), spool_limit_(spool_limit) {
+    : Drain(std::move(spool), clock, OneFile(spool_limit)) {}
+
+Drain::Drain(ScopedFd spool, ClockKind clock, const SpoolPlan& plan, ScopedFd directory)
+    : writer_(std::move(spool), plan, std::move(directory)), clock_(clock) {
+  current_first_ticks_ = ReadTicks(clock_);
   own_frames_ = std::make_unique<FrameBuffer>(4096);
   current_ = std::make_unique<FrameBuffer>(kBlockBytes + kChunkBytes);
 }
@@ -110,12 +124,21 @@ void Drain::Append(FrameType type, uint32_t segment, const void* payload, size_t
   own_frames_->Append(type, segment, payload, size);
 }
 
-bool Drain::Flush(int limit_ms) {
+bool Drain::Flush(int limit_ms, bool rotate) {
   std::unique_lock<std::mutex> lock(mutex_);
   const uint64_t wanted = ++flush_wanted_;
+  rotate_wanted_ |= rotate;
   wake_.notify_all();
   return flushed_.wait_for(lock, std::chrono::milliseconds(limit_ms), [&] { return flush_written_ >= wanted; }) &&
-         write_error() == 0;
+         writer_.write_error() == 0;
+}
+
+void Drain::SetRetention(Retention retention) {
+  writer_.SetRetention(std::move(retention));
+  // The write thread looks at once whether there is anything to drop.
+  std::lock_guard<std::mutex> lock(queue_mutex_);
+  queue_.emplace_back();
+  queue_filled_.notify_all();
 }
 
 void Drain::RequestFlush() {
@@ -128,6 +151,7 @@ void Drain::DrainLoop() {
   int sleep_us = kBusySleepUs;
   for (;;) {
     uint64_t flush = 0;
+    bool rotate = false;
     bool stopping = false;
     std::vector<uint32_t> removals;
     std::vector<Ended> ended;
@@ -139,6 +163,7 @@ void Drain::DrainLoop() {
       }
       stopping = stop_;
       flush = flush_wanted_;
+      rotate = std::exchange(rotate_wanted_, false);
       removals.swap(removals_);
       ended.swap(ended_);
       pass_segments_.clear();
@@ -199,6 +224,7 @@ void Drain::DrainLoop() {
       std::lock_guard<std::mutex> lock(queue_mutex_);
       Block mark;
       mark.flush = flush;
+      mark.rotate = rotate;
       queue_.push_back(std::move(mark));
       queue_filled_.notify_all();
     }
@@ -212,15 +238,30 @@ void Drain::DrainLoop() {
 
 bool Drain::Pass() {
   bool work = false;
-  for (MappedSegment* segment : pass_segments_) work |= DrainSegment(segment);
+  for (MappedSegment* segment : pass_segments_) {
+    work |= DrainSegment(segment);
+    if (touched_chunks_ >= kMaxTouchedChunks) GiveBackPages();
+  }
   return work;
+}
+
+// The memory is shared: what is dropped here is this process's view of it alone.
+void Drain::GiveBackPages() {
+  for (MappedSegment* segment : pass_segments_) {
+    if (segment->mapping.valid()) madvise(segment->mapping.data(), segment->mapping.size(), MADV_DONTNEED);
+    std::fill(segment->touched.begin(), segment->touched.end(), false);
+  }
+  touched_chunks_ = 0;
 }
 
 bool Drain::DrainSegment(MappedSegment* mapped) {
   const Segment& segment = mapped->segment;
   bool work = false;
   const uint32_t high = std::min(__atomic_load_n(&segment.header->chunk_high, __ATOMIC_ACQUIRE), segment.chunk_count);
-  if (mapped->readers.size() < high) mapped->readers.resize(high);
+  if (mapped->readers.size() < high) {
+    mapped->readers.resize(high);
+    mapped->touched.resize(high);
+  }
   for (uint32_t i = 0; i < high; ++i) {
     const uint64_t word = __atomic_load_n(&segment.chunk_states[i], __ATOMIC_ACQUIRE);
     if (StateOfChunk(word) == ChunkState::kFree) continue;
@@ -250,6 +291,10 @@ bool Drain::DrainSegment(MappedSegment* mapped) {
         memcpy(payload + sizeof(fact), reinterpret_cast<const uint8_t*>(segment.Chunk(i)) + read.first * kSlotBytes,
                bytes);
         current_->Seal();
+        if (!mapped->touched[i]) {
+          mapped->touched[i] = true;
+          ++touched_chunks_;
+        }
         current_records_ += read.records;
         records_.fetch_add(read.records, std::memory_order_relaxed);
       }
@@ -273,7 +318,7 @@ void Drain::EndProcess(MappedSegment* mapped, uint32_t process_serial) {
     ThreadSlot* slot = &segment.thread_slots[i];
     const SlotState state = StateOf(slot->state);
     if (state == SlotState::kFree || slot->process_serial != process_serial) continue;
-    AppendThreadFact(mapped, *slot);
+    AppendThreadFact(mapped, *slot, true);
     FreeThreadSlot(segment, i);
   }
   for (uint32_t i = 0; i < kProcessSlots; ++i) {
@@ -295,7 +340,7 @@ void Drain::EndProcess(MappedSegment* mapped, uint32_t process_serial) {
   dead_.erase({mapped->number, process_serial});
 }
 
-void Drain::AppendThreadFact(MappedSegment* mapped, const ThreadSlot& shared) {
+void Drain::AppendThreadFact(MappedSegment* mapped, const ThreadSlot& shared, bool last) {
   const ThreadSlot slot = Snapshot(shared);
   if (slot.serial == 0) return;
   ThreadFact fact{};
@@ -326,8 +371,8 @@ void Drain::AppendThreadFact(MappedSegment* mapped, const ThreadSlot& shared) {
     counts[fact.count_facts++] = {i, 0, slot.short_calls[i].calls, slot.short_calls[i].ticks};
   }
   const uint32_t count_bytes = fact.count_facts * static_cast<uint32_t>(sizeof(CountFact));
-  uint8_t* payload =
-      current_->Begin(FrameType::kThread, mapped->number, static_cast<uint32_t>(sizeof(fact)) + count_bytes);
+  uint8_t* payload = current_->Begin(FrameType::kThread, mapped->number,
+                                     static_cast<uint32_t>(sizeof(fact)) + count_bytes, last ? kFrameLasting : 0);
   memcpy(payload, &fact, sizeof(fact));
   memcpy(payload + sizeof(fact), counts, count_bytes);
   current_->Seal();
@@ -361,7 +406,7 @@ void Drain::AppendProcessFact(MappedSegment* mapped, const ProcessSlot& shared, 
   for (uint32_t i = 0; i < kDropCauses; ++i) {
     fact.dropped[i] = __atomic_load_n(&header->dropped[i], __ATOMIC_RELAXED);
   }
-  current_->AppendFact(FrameType::kProcess, mapped->number, fact);
+  current_->AppendFact(FrameType::kProcess, mapped->number, fact, end_ticks != 0 ? kFrameLasting : 0);
 }
 
 void Drain::AppendFacts(MappedSegment* mapped) {
@@ -372,7 +417,7 @@ void Drain::AppendFacts(MappedSegment* mapped) {
     ThreadSlot* slot = &segment.thread_slots[i];
     const SlotState state = StateOf(slot->state);
     if (state != SlotState::kLive && state != SlotState::kExited) continue;
-    AppendThreadFact(mapped, *slot);
+    AppendThreadFact(mapped, *slot, state == SlotState::kExited);
     if (state == SlotState::kExited) FreeThreadSlot(segment, i);
   }
   const uint32_t process_high =
@@ -410,18 +455,21 @@ void Drain::HandOver(bool force) {
   if (current_->size() == 0 || (!force && current_->size() < kBlockBytes)) return;
   last_hand_over_ns_ = ReadMonotonic();
   std::unique_ptr<FrameBuffer> fresh;
+  Block block;
+  block.first_ticks = current_first_ticks_;
+  block.last_ticks = ReadTicks(clock_);
+  current_first_ticks_ = block.last_ticks;
   {
     std::lock_guard<std::mutex> lock(queue_mutex_);
     // A disk that stands still must not fill the memory, nor hold up the targets: what it can't take is let go,
-    // counted.
+    // counted. Facts are small, and nothing else says what they say.
     if (queued_bytes_ > kMaxQueuedBytes && current_records_ > 0) {
-      not_kept_.fetch_add(current_records_, std::memory_order_relaxed);
-      current_->Clear();
+      too_fast_.fetch_add(current_records_, std::memory_order_relaxed);
+      block.records_let_go = current_records_;
       current_records_ = 0;
-      return;
+      current_->RemoveChunks();
     }
     queued_bytes_ += current_->size();
-    Block block;
     block.frames = std::move(current_);
     block.records = current_records_;
     queue_.push_back(std::move(block));
@@ -445,41 +493,27 @@ void Drain::WriteLoop() {
       block = std::move(queue_.front());
       queue_.pop_front();
     }
+    if (block.records_let_go != 0) {
+      writer_.NoteGap(GapCause::kSlowDisk, block.records_let_go, block.first_ticks, block.last_ticks);
+    }
     if (block.frames != nullptr) {
-      const std::vector<uint8_t>& bytes = block.frames->bytes();
-      const uint64_t position = bytes_written_.load(std::memory_order_relaxed);
-      if (write_error() != 0 || (spool_limit_ != 0 && block.records > 0 && position + bytes.size() > spool_limit_)) {
-        not_kept_.fetch_add(block.records, std::memory_order_relaxed);
-        if (write_error() == 0) spool_full_.store(true, std::memory_order_relaxed);
-      } else {
-        size_t done = 0;
-        while (done < bytes.size()) {
-          const ssize_t wrote = pwrite(spool_.get(), bytes.data() + done, bytes.size() - done,
-                                       static_cast<off_t>(sizeof(SpoolHeader) + position + done));
-          if (wrote < 0 && errno == EINTR) continue;
-          if (wrote <= 0) {
-            write_error_.store(errno == 0 ? EIO : errno, std::memory_order_relaxed);
-            not_kept_.fetch_add(block.records, std::memory_order_relaxed);
-            // What is counted as not kept must not be there; where it cannot be cut off, only the count is too high.
-            [[maybe_unused]] const int cut =
-                ftruncate(spool_.get(), static_cast<off_t>(sizeof(SpoolHeader) + position));
-            break;
-          }
-          done += static_cast<size_t>(wrote);
-        }
-        if (done == bytes.size()) bytes_written_.store(position + done, std::memory_order_relaxed);
+      if (block.frames->size() > 0) {
+        writer_.Write(block.frames->bytes(), block.records, block.first_ticks, block.last_ticks);
       }
       std::lock_guard<std::mutex> lock(queue_mutex_);
       queued_bytes_ -= block.frames->size();
       block.frames->Clear();
       if (spare_.size() < 8) spare_.push_back(std::move(block.frames));
     }
+    if (block.rotate) writer_.Rotate();
+    writer_.Tidy(ReadTicks(clock_));
     if (block.flush != 0) {
       std::lock_guard<std::mutex> lock(mutex_);
       flush_written_ = block.flush;
       flushed_.notify_all();
     }
   }
+  writer_.Finish();
 }
 
 }  // namespace tbprof

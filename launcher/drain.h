@@ -29,6 +29,7 @@
 
 #include "absl/status/status.h"
 #include "launcher/scoped.h"
+#include "launcher/spool_writer.h"
 #include "wire/chunk.h"
 #include "wire/clock.h"
 #include "writer/spool.h"
@@ -45,11 +46,13 @@ struct MappedSegment {
   std::vector<ChunkReader> readers;
   uint32_t operation_count = 0;
   uint32_t threads_exited = 0;  // as the segment counted them when slots were last freed
+  std::vector<bool> touched;    // chunks whose pages this process has mapped since they were last given back
 };
 
 class Drain {
  public:
-  Drain(ScopedFd spool, ClockKind clock, uint64_t spool_limit);
+  Drain(ScopedFd spool, ClockKind clock, uint64_t spool_limit);  // one file, without parts
+  Drain(ScopedFd spool, ClockKind clock, const SpoolPlan& plan, ScopedFd directory = ScopedFd());
   ~Drain();
 
   void Start();
@@ -66,19 +69,19 @@ class Drain {
   void Append(FrameType type, uint32_t segment, const void* payload, size_t size);
 
   // Returns when all that was recorded before the call, with the facts of every thread, is in the file. False: the disk
-  // did not take it within the limit.
-  bool Flush(int limit_ms);
+  // did not take it within the limit. `rotate`: what follows goes into another part of the spool.
+  bool Flush(int limit_ms, bool rotate = false);
   void RequestFlush();
 
   // Idle passes are this far apart at most. Longer while nothing is armed.
   void SetIdleInterval(int milliseconds) { idle_ms_.store(milliseconds, std::memory_order_relaxed); }
 
-  int spool_fd() const { return spool_.get(); }
-  uint64_t bytes_written() const { return bytes_written_.load(std::memory_order_relaxed); }
+  void SetRetention(Retention retention);
+
+  const SpoolWriter& spool() const { return writer_; }
   uint64_t records() const { return records_.load(std::memory_order_relaxed); }
-  uint64_t records_not_kept() const { return not_kept_.load(std::memory_order_relaxed); }
-  bool spool_full() const { return spool_full_.load(std::memory_order_relaxed); }
-  int write_error() const { return write_error_.load(std::memory_order_relaxed); }  // errno, 0: none
+  // Let go because the disk could not keep up.
+  uint64_t records_too_fast() const { return too_fast_.load(std::memory_order_relaxed); }
 
  private:
   struct Ended {
@@ -92,15 +95,15 @@ class Drain {
   bool Pass();
   bool DrainSegment(MappedSegment* segment);
   void EndProcess(MappedSegment* segment, uint32_t process_serial);
-  void AppendThreadFact(MappedSegment* segment, const ThreadSlot& slot);
+  void AppendThreadFact(MappedSegment* segment, const ThreadSlot& slot, bool last);
   void AppendProcessFact(MappedSegment* segment, const ProcessSlot& slot, uint64_t end_ticks);
   void AppendFacts(MappedSegment* segment);
   void AppendCounters(MappedSegment* segment, uint64_t ticks);
   void HandOver(bool force);
+  void GiveBackPages();
 
-  ScopedFd spool_;
+  SpoolWriter writer_;
   const ClockKind clock_;
-  const uint64_t spool_limit_;
 
   std::thread drain_thread_, write_thread_;
   std::atomic<int> idle_ms_{10};
@@ -116,6 +119,7 @@ class Drain {
   uint64_t flush_wanted_ = 0;
   uint64_t flush_drained_ = 0;
   uint64_t flush_written_ = 0;
+  bool rotate_wanted_ = false;
   bool stop_ = false;
 
   // The drain thread's own.
@@ -136,7 +140,10 @@ class Drain {
   struct Block {
     std::unique_ptr<FrameBuffer> frames;
     uint64_t flush = 0;
+    bool rotate = false;
     uint64_t records = 0;
+    uint64_t first_ticks = 0, last_ticks = 0;  // when it was drained
+    uint64_t records_let_go = 0;               // of that time, because the queue was full
   };
   std::mutex queue_mutex_;
   std::condition_variable queue_filled_;
@@ -145,10 +152,10 @@ class Drain {
   std::vector<std::unique_ptr<FrameBuffer>> spare_;
   bool queue_closed_ = false;
   uint64_t current_records_ = 0;
+  uint64_t current_first_ticks_ = 0;
+  uint64_t touched_chunks_ = 0;
 
-  std::atomic<uint64_t> bytes_written_{0}, records_{0}, not_kept_{0};
-  std::atomic<int> write_error_{0};
-  std::atomic<bool> spool_full_{false};
+  std::atomic<uint64_t> records_{0}, too_fast_{0};
 };
 
 }  // namespace tbprof

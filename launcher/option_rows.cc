@@ -75,18 +75,27 @@ absl::Status SetRun(Options& options, std::string_view value) {
 }
 
 absl::Status SetWindow(Options& options, std::string_view value) {
-  const absl::Status expected = Expected("all, none or DELAY+DURATION such as 10s+5s");
+  const absl::Status expected =
+      Expected("auto, all, none, last=TIME such as last=30s, or DELAY+DURATION such as 10s+5s");
   Window window;
-  if (value == "all") {
+  if (value == "auto") {
+    window.kind = Window::Kind::kAuto;
+  } else if (value == "all") {
     window.kind = Window::Kind::kAll;
   } else if (value == "none") {
     window.kind = Window::Kind::kNone;
-  } else {
-    for (std::string_view later : {"auto", "steps=", "last="}) {
-      if (value.starts_with(later)) {
-        return Expected("all, none or DELAY+DURATION: this version of tbprof has no other window");
-      }
+  } else if (value.starts_with("last=")) {
+    absl::StatusOr<absl::Duration> duration = ParseDuration(value.substr(5));
+    if (!duration.ok()) return expected;
+    if (*duration < absl::Milliseconds(100) || *duration > absl::Hours(24)) {
+      return Expected("last=TIME with a time from 100ms to 24h");
     }
+    window = {Window::Kind::kLast, absl::ZeroDuration(), *duration};
+  } else if (value.starts_with("steps=")) {
+    return Expected(
+        "auto, all, none, last=TIME or DELAY+DURATION: a window of steps needs recognised steps, which this version "
+        "of tbprof does not have yet");
+  } else {
     const size_t plus = value.find('+');
     if (plus == std::string_view::npos) return expected;
     absl::StatusOr<absl::Duration> delay = ParseDuration(value.substr(0, plus));
@@ -257,8 +266,10 @@ constexpr OptionRow kRows[] = {
      kForRun | kForConfig, SetRankWait},
     {"publish-timeout", "TIME", "30s", "A log directory that does not answer for so long is given up for a local one",
      kForRun | kForConfig, SetPublishTimeout},
-    {"window", "WHEN", "all", "What is recorded unasked: all, none, or DELAY+DURATION (10s+5s)", kForRun | kForConfig,
-     SetWindow},
+    {"window", "WHEN", "auto",
+     "What is recorded unasked: auto (all; of a run too long for one profile its start, 20 s of its middle and its "
+     "end), all, none, last=TIME (last=30s) or DELAY+DURATION (10s+5s)",
+     kForRun | kForConfig, SetWindow},
     {"window-duration", "TIME", "3s", "Length of a capture that a signal asks for", kForRun | kForConfig,
      SetWindowDuration},
     {"trace", "LIST", "all", "Families of calls: thread, lock, sleep, io, process, malloc; all; none",
@@ -272,7 +283,8 @@ constexpr OptionRow kRows[] = {
      SetSize<&Options::max_profile_size, 64 << 10, kNoLimit>},
     {"spool-dir", "DIR", "", "Where raw records are kept until they are converted; without it, chosen by tbprof",
      kForRun | kForConfig | kForDoctor, SetPath<&Options::spool_dir>},
-    {"spool-limit", "SIZE", "", "Largest spool; without it, chosen by free space", kForRun | kForConfig, SetSpoolLimit},
+    {"spool-limit", "SIZE", "", "Largest spool, its parts together; without it, half of the free space",
+     kForRun | kForConfig, SetSpoolLimit},
     {"keep-spool", "", "false", "Keep the raw records after conversion", kForAll, SetSwitch<&Options::keep_spool>},
     {"summary-json", "PATH", "", "Write the summary as JSON there too; fd:N for an open descriptor", kForAll,
      SetSummaryJson},

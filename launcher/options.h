@@ -39,10 +39,10 @@ inline constexpr uint64_t kDefaultMallocInterval = uint64_t{512} << 10;
 std::string FamilyNames(uint32_t families);
 
 struct Window {
-  enum class Kind { kAll, kNone, kRange };
-  Kind kind = Kind::kAll;
+  enum class Kind { kAuto, kAll, kNone, kRange, kLast };
+  Kind kind = Kind::kAuto;
   absl::Duration delay;     // kRange: from the target's start
-  absl::Duration duration;  // kRange
+  absl::Duration duration;  // kRange, kLast
 };
 
 enum class MallocMode { kSampled, kOff };

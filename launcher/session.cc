@@ -8,12 +8,14 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -52,6 +54,29 @@ constexpr uint64_t kKeepDeadNs = 10'000'000'000;
 constexpr size_t kKeepDead = 32;
 constexpr std::string_view kDeleted = " (deleted)";
 constexpr uint32_t kMaxInert = 10000;
+// Segments mapped at a time. Each costs this process what it reads of it in every pass (about 60 KiB), a descriptor for
+// each process in it, and a share of the drain's time.
+constexpr size_t kMaxTargets = 1024;
+constexpr rlim_t kOtherDescriptors = 128;
+constexpr uint64_t kMaxPartBytes = 16u << 20;
+constexpr uint64_t kMinPartBytes = 256u << 10;
+// Without --spool-limit, where the spool can only lie in memory.
+constexpr uint64_t kMemorySpoolLimit = 256u << 20;
+
+// The limit of descriptors may be raised while a session runs.
+size_t MaxTargets() {
+  rlimit descriptors{};
+  if (getrlimit(RLIMIT_NOFILE, &descriptors) != 0 || descriptors.rlim_cur == RLIM_INFINITY) return kMaxTargets;
+  const rlim_t room = descriptors.rlim_cur > 2 * kOtherDescriptors ? descriptors.rlim_cur - kOtherDescriptors
+                                                                   : descriptors.rlim_cur / 2;
+  return std::min<size_t>(kMaxTargets, room);
+}
+
+bool IsInMemory(int fd) {
+  struct statfs facts;
+  if (fstatfs(fd, &facts) != 0) return false;
+  return facts.f_type == TMPFS_MAGIC || facts.f_type == RAMFS_MAGIC;
+}
 
 std::string FirstLine(const char* path) {
   std::ifstream file(path);
@@ -153,7 +178,7 @@ bool HasEnded(int pidfd) {
 
 // A directory that the user has named is theirs to choose, links included; the hidden one in the logdir is not taken
 // from somebody else in a directory that everybody may write to.
-absl::StatusOr<ScopedFd> OpenSpoolDirectory(const SessionConfig& config, const std::string& directory) {
+absl::StatusOr<ScopedFd> OpenDirectory(const SessionConfig& config, const std::string& directory) {
   if (config.spool_dir.empty()) {
     const ScopedFd logdir(open(config.logdir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!logdir.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open the directory ", config.logdir));
@@ -181,8 +206,6 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionConfig& co
   const ClockFact first = ReadPair(session->clock_);
   absl::Status status = session->MakeRendezvous();
   if (!status.ok()) return status;
-  status = session->MakeSpool(config);
-  if (!status.ok()) return status;
 
   // Good to some ten parts in a million, for thresholds; times are converted by the pairs of the whole run.
   ClockFact second = ReadPair(session->clock_);
@@ -190,6 +213,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionConfig& co
   session->ticks_per_ns_ =
       static_cast<double>(second.ticks - first.ticks) / static_cast<double>(second.monotonic_ns - first.monotonic_ns);
   const OwnCost cost = MeasureOwnCost(session->clock_, session->ticks_per_ns_);
+  status = session->MakeSpool(config);
+  if (!status.ok()) return status;
 
   nlohmann::json facts;
   facts["tbprof"] = std::string(Version());
@@ -276,36 +301,86 @@ absl::Status Session::MakeRendezvous() {
   return absl::OkStatus();
 }
 
+// Memory is the target's: a spool there could end it. Elsewhere there is a link to it in the logdir, for `recover`.
+absl::StatusOr<Session::SpoolDirectory> Session::OpenSpoolDirectory(const SessionConfig& config) {
+  SpoolDirectory chosen;
+  chosen.path = config.spool_dir.empty() ? absl::StrCat(config.logdir, "/.tbprof") : config.spool_dir;
+  absl::StatusOr<ScopedFd> fd = OpenDirectory(config, chosen.path);
+  if (!fd.ok()) return fd.status();
+  chosen.fd = std::move(*fd);
+  if (!config.spool_dir.empty() || !IsInMemory(chosen.fd.get())) return chosen;
+  chosen.in_memory = true;
+  const char* temporary = getenv("TMPDIR");
+  for (const std::string& base :
+       {std::string(temporary != nullptr ? temporary : ""), std::string("/var/tmp"), std::string("/tmp")}) {
+    if (base.empty() || base[0] != '/') continue;
+    const std::string path = absl::StrCat(base, "/tbprof-spool-", geteuid());
+    if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) continue;
+    ScopedFd other(open(path.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    struct stat facts;
+    if (!other.valid() || fstat(other.get(), &facts) != 0 || facts.st_uid != geteuid() || IsInMemory(other.get())) {
+      continue;
+    }
+    if (faccessat(other.get(), ".", W_OK | X_OK, 0) != 0) continue;
+    return SpoolDirectory{path, std::move(other)};
+  }
+  return chosen;
+}
+
 absl::Status Session::MakeSpool(const SessionConfig& config) {
-  const std::string directory = config.spool_dir.empty() ? absl::StrCat(config.logdir, "/.tbprof") : config.spool_dir;
   const std::string name = absl::StrFormat("%s-%d-%04x.spool", config.run, getpid(), nonce_ & 0xffff);
-  spool_path_ = absl::StrCat(directory, "/", name);
+  SpoolDirectory directory;
   ScopedFd fd;
   int error = 0;
   // Another tbprof removes the hidden directory when it was the last to use it.
   for (int attempt = 0; attempt < 100 && !fd.valid(); ++attempt) {
-    const absl::StatusOr<ScopedFd> parent = OpenSpoolDirectory(config, directory);
-    if (!parent.ok()) return parent.status();
-    fd.Reset(openat(parent->get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    absl::StatusOr<SpoolDirectory> opened = OpenSpoolDirectory(config);
+    if (!opened.ok()) return opened.status();
+    directory = std::move(*opened);
+    spool_path_ = absl::StrCat(directory.path, "/", name);
+    fd.Reset(openat(directory.fd.get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     error = errno;
     if (error != ENOENT) break;
   }
   if (!fd.valid()) return absl::ErrnoToStatus(error, absl::StrCat("cannot make the spool ", spool_path_));
   // Held while the launcher lives: what `recover` finds unlocked has lost its launcher.
   flock(fd.get(), LOCK_EX | LOCK_NB);
-  const SpoolHeader header = MakeSpoolHeader();
+  const SpoolHeader header = MakeSpoolHeader(nonce_);
   if (write(fd.get(), &header, sizeof(header)) != static_cast<ssize_t>(sizeof(header))) {
     error = errno;
     unlink(spool_path_.c_str());
     return absl::ErrnoToStatus(error, absl::StrCat("cannot write the spool ", spool_path_));
   }
-  uint64_t limit = config.spool_limit;
-  struct statvfs space;
-  if (limit == 0 && fstatvfs(fd.get(), &space) == 0) {
-    limit = static_cast<uint64_t>(space.f_bavail) * space.f_frsize / 2;
+  if (config.spool_dir.empty() && directory.path != absl::StrCat(config.logdir, "/.tbprof")) {
+    recover_link_ = absl::StrCat(config.logdir, "/.tbprof/", name);
+    if (symlink(spool_path_.c_str(), recover_link_.c_str()) != 0) recover_link_.clear();
   }
   spool_link_ = LinkText(absl::StrCat("/proc/self/fd/", fd.get()));
-  drain_ = std::make_unique<Drain>(std::move(fd), clock_, limit);
+  spool_limit_ = config.spool_limit;
+  struct statvfs space;
+  if (spool_limit_ == 0 && fstatvfs(fd.get(), &space) == 0) {
+    spool_limit_ = static_cast<uint64_t>(space.f_bavail) * space.f_frsize / 2;
+    if (directory.in_memory) spool_limit_ = std::min(spool_limit_, kMemorySpoolLimit);
+  }
+  if (directory.in_memory) {
+    Note(absl::StrCat("the spool is in memory (", directory.path, "), at most ", spool_limit_ >> 20,
+                      " MiB of it; --spool-dir=DIR on a disk takes more"));
+  }
+  SpoolPlan plan;
+  plan.path = spool_path_;
+  plan.limit = spool_limit_;
+  plan.reserve = spool_limit_ / 4;
+  if (spool_limit_ != 0) plan.part_bytes = std::clamp(spool_limit_ / 16, kMinPartBytes, kMaxPartBytes);
+  plan.parts_at_once = !config.everything;
+  if (config.split_ns != 0) {
+    plan.split_bytes = spool_limit_ / 8 * 5;
+    plan.split_sliding_ticks = TicksOf(config.split_ns);
+  }
+  plan.session = nonce_;
+  plan.long_ticks = std::max<uint64_t>(TicksOf(config.long_span_ns), 1);
+  drain_ = std::make_unique<Drain>(std::move(fd), clock_, plan, std::move(directory.fd));
+  sliding_ticks_ = TicksOf(config.last_ns);
+  SetRetention();
   return absl::OkStatus();
 }
 
@@ -451,8 +526,12 @@ bool Session::ReceiveHello(int connection) {
     Note(absl::StrCat("process ", peer.pid, " is not recorded: what it sent is no sealed segment"));
     return true;
   }
-  auto mapped = std::make_unique<MappedSegment>();
   const auto bytes = static_cast<size_t>(facts.st_size);
+  if (targets_.size() >= MaxTargets()) {
+    Refuse(segment_fd.get(), bytes);
+    return true;
+  }
+  auto mapped = std::make_unique<MappedSegment>();
   mapped->mapping = ScopedMapping(
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, segment_fd.get(), 0), bytes);
   if (!mapped->mapping.valid()) {
@@ -508,6 +587,19 @@ void Session::TakeInert(const InertNotice& notice, pid_t pid) {
   std::string payload(reinterpret_cast<const char*>(&fact), sizeof(fact));
   if (length > 0) payload.append(executable, static_cast<size_t>(length));
   drain_->Append(FrameType::kInert, 0, payload.data(), payload.size());
+}
+
+// One too many: its library stays inert, which the control word tells it.
+void Session::Refuse(int segment_fd, uint64_t bytes) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  if (bytes >= page && page >= sizeof(SegmentHeader)) {
+    ScopedMapping header(mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED, segment_fd, 0), page);
+    if (header.valid()) __atomic_store_n(&static_cast<SegmentHeader*>(header.data())->control, 0u, __ATOMIC_RELEASE);
+  }
+  if (targets_refused_++ == 0) {
+    Note(absl::StrCat("more than ", targets_.size(), " programs at a time: further ones are not recorded",
+                      targets_.size() < kMaxTargets ? " (ulimit -n)" : ""));
+  }
 }
 
 // Sees new processes of the segment and the end of known ones.
@@ -610,28 +702,87 @@ void Session::SetControl(MappedSegment* mapped) {
   __atomic_store_n(&mapped->segment.header->control, armed() ? config_.families : 0u, __ATOMIC_RELEASE);
 }
 
-uint64_t Session::OpenWindow(uint32_t number) {
-  const WindowFact fact{Now(), number, WindowEvent::kOpened, config_.families, 0};
+void Session::WriteWindow(uint32_t number, WindowEvent event, uint64_t ticks, uint32_t length_ms) {
+  const WindowFact fact{ticks, number, event, config_.families, length_ms};
   drain_->Append(FrameType::kWindow, 0, &fact, sizeof(fact));
+}
+
+void Session::SetRetention() {
+  Retention retention;
+  retention.everything = config_.everything;
+  retention.sliding_ticks = sliding_ticks_;
+  retention.totals = config_.everything || sliding_ticks_ != 0;
+  for (const WindowRange& window : ranges_) retention.ranges.push_back(window.range);
+  drain_->SetRetention(std::move(retention));
+}
+
+uint64_t Session::OpenWindow(uint32_t number) {
+  const uint64_t ticks = Now();
+  if (number == 0) run_open_ticks_ = ticks;
+  // Before anything is recorded for it.
+  ranges_.push_back({number, {ticks, UINT64_MAX, true}});
+  if (number == 0 && (config_.everything || sliding_ticks_ != 0)) ranges_.pop_back();
+  SetRetention();
+  WriteWindow(number, WindowEvent::kOpened, ticks,
+              number == 0 ? static_cast<uint32_t>(config_.last_ns / 1'000'000) : 0);
   if (open_windows_++ == 0) {
     drain_->SetIdleInterval(10);
     for (auto& target : targets_) SetControl(target->mapped);
   }
-  return fact.ticks;
+  return ticks;
 }
 
-uint64_t Session::CloseWindow(uint32_t number) {
-  const WindowFact fact{Now(), number, WindowEvent::kClosed, config_.families, 0};
+uint64_t Session::CloseWindow(uint32_t number, uint64_t at_ticks) {
+  const uint64_t ticks = at_ticks != 0 ? at_ticks : Now();
   if (--open_windows_ == 0) {
     drain_->SetIdleInterval(200);
     for (auto& target : targets_) SetControl(target->mapped);
   }
-  drain_->Append(FrameType::kWindow, 0, &fact, sizeof(fact));
+  WriteWindow(number, WindowEvent::kClosed, ticks);
+  for (WindowRange& window : ranges_) window.closing |= window.number == number;
   TakeClockPair();
-  return fact.ticks;
+  return ticks;
 }
 
-bool Session::Flush(int limit_ms) {
+void Session::AddWindow(uint32_t number, uint64_t from_ticks, uint64_t to_ticks) {
+  ranges_.push_back({number, {from_ticks, UINT64_MAX, true}, true});
+  SetRetention();
+  WriteWindow(number, WindowEvent::kOpened, from_ticks);
+  WriteWindow(number, WindowEvent::kClosed, to_ticks);
+}
+
+void Session::SplitRun(uint64_t start_to, uint64_t end_ns) {
+  // No further: what comes now must be able to go.
+  ranges_.push_back({kStartWindow, {run_open_ticks_, start_to, true}});
+  config_.everything = false;
+  sliding_ticks_ = TicksOf(end_ns);
+  SetRetention();
+  WriteWindow(kStartWindow, WindowEvent::kOpened, run_open_ticks_);
+  WriteWindow(kStartWindow, WindowEvent::kClosed, start_to);
+  WriteWindow(kEndWindow, WindowEvent::kOpened, start_to, static_cast<uint32_t>(end_ns / 1'000'000));
+  WriteWindow(0, WindowEvent::kReplaced, start_to);
+}
+
+void Session::Published(uint32_t number, bool ok) {
+  if (ok) WriteWindow(number, WindowEvent::kPublished, Now());
+  for (WindowRange& window : ranges_) {
+    if (window.number == number) window.range.needed = false;
+  }
+  if (ok && !config_.keep_spool)
+    std::erase_if(ranges_, [&](const WindowRange& window) { return window.number == number; });
+  SetRetention();
+}
+
+SpoolExtent Session::ExtentOf(uint32_t number) const {
+  SpoolExtent extent;
+  for (const WindowRange& window : ranges_) {
+    if (window.number == number) extent = drain_->spool().ExtentOf(window.range.from, window.range.to);
+  }
+  extent.main_bytes = sizeof(SpoolHeader) + drain_->spool().main_bytes();
+  return extent;
+}
+
+bool Session::Flush(int limit_ms, bool rotate) {
   TakeClockPair();
   const uint64_t now = ReadMonotonic();
   for (auto& target : targets_) {
@@ -639,14 +790,21 @@ bool Session::Flush(int limit_ms) {
     // Once per flush: what was loaded since, for stacks that pass through it.
     if (!target->dead && target->maps_read == 0) ReadMaps(target.get());
   }
-  return drain_->Flush(limit_ms);
+  const bool flushed = drain_->Flush(limit_ms, rotate);
+  // Of windows that are closed, everything is there.
+  for (WindowRange& window : ranges_) {
+    if (rotate && std::exchange(window.closing, false)) window.range.to = Now();
+  }
+  if (rotate) SetRetention();
+  return flushed;
 }
 
 void Session::RequestFlush() { drain_->RequestFlush(); }
 
 std::string Session::SpoolError() const {
-  const int error = drain_->write_error();
-  return error != 0 ? strerror(error) : drain_->spool_full() ? "it reached --spool-limit" : "the disk was too slow";
+  const int error = drain_->spool().write_error();
+  if (error != 0) return strerror(error);
+  return drain_->spool().full() ? "it reached --spool-limit" : "the disk was too slow";
 }
 
 size_t Session::live_processes() const {
@@ -675,7 +833,7 @@ void Session::Close(const EndFact& end) {
 }
 
 const std::string& Session::FindSpool() {
-  const std::string place = absl::StrCat("/proc/", getpid(), "/fd/", drain_->spool_fd());
+  const std::string place = absl::StrCat("/proc/", getpid(), "/fd/", drain_->spool().fd());
   const std::string now = LinkText(place);
   if (now.empty() || now == spool_link_) return spool_path_;
   spool_link_ = now;
@@ -685,8 +843,10 @@ const std::string& Session::FindSpool() {
 }
 
 void Session::RemoveSpool() {
-  unlink(FindSpool().c_str());
+  RemoveSpoolFiles(FindSpool());
+  if (!recover_link_.empty()) unlink(recover_link_.c_str());
   // Fails, as it should, while another session has a spool there.
+  if (!recover_link_.empty()) rmdir(recover_link_.substr(0, recover_link_.rfind('/')).c_str());
   if (config_.spool_dir.empty() && !spool_removed()) rmdir(spool_path_.substr(0, spool_path_.rfind('/')).c_str());
 }
 

@@ -39,8 +39,13 @@ struct SessionConfig {
   std::string run;
   bool run_exclusive = true;
   std::string host;
-  std::string spool_dir;     // absolute; empty: <logdir>/.tbprof
+  std::string spool_dir;     // absolute; empty: <logdir>/.tbprof, or a directory on a disk where that is in memory
   uint64_t spool_limit = 0;  // 0: half of what is free
+  bool keep_spool = false;   // what was published stays, as long as there is room
+  bool everything = true;    // the run's own window keeps all of it
+  uint64_t split_ns = 0;     // not 0: when the spool gets too large, what is there and the last so much of it
+  uint64_t last_ns = 0;      // it keeps the last so much; 0: no such window
+  uint64_t long_span_ns = 100'000;
   uint32_t families = kFamilyAll;
   bool armed_at_start = true;
   bool record_arguments = true;
@@ -79,11 +84,22 @@ class Session {
 
   // `number` 0: the run's own window; captures from 1. Arms the families everywhere. Returns the border's ticks.
   uint64_t OpenWindow(uint32_t number);
-  uint64_t CloseWindow(uint32_t number);
+  uint64_t CloseWindow(uint32_t number, uint64_t at_ticks = 0);  // 0: now
+  // One whose borders lie in the past; nothing is armed for it. What is still there of it stays until it is published.
+  void AddWindow(uint32_t number, uint64_t from_ticks, uint64_t to_ticks);
+  // The run does not fit one profile: [open, start_to) becomes the window `start`, from there on only the last `end_ns`
+  // stay, for the window `end`, which the end of the run closes.
+  void SplitRun(uint64_t start_to, uint64_t end_ns);
+  // The profile of a window is written: its records may go. Not `ok`: they may go when room is short.
+  void Published(uint32_t number, bool ok);
+  uint64_t run_open_ticks() const { return run_open_ticks_; }
+  // Where a window's records are. Everything before the last Flush.
+  SpoolExtent ExtentOf(uint32_t number) const;
   bool armed() const { return open_windows_ > 0; }
+  uint64_t TicksOf(uint64_t ns) const { return static_cast<uint64_t>(static_cast<double>(ns) * ticks_per_ns_); }
 
   // All that was recorded until now is in the spool. False: not within the limit.
-  bool Flush(int limit_ms = 10000);
+  bool Flush(int limit_ms = 10000, bool rotate = false);
   // The same without waiting for it.
   void RequestFlush();
   // The end: reads what is left, writes the end frame. Nothing is recorded any more.
@@ -92,18 +108,20 @@ class Session {
   uint64_t Now() const { return ReadTicks(clock_); }
   ClockKind clock() const { return clock_; }
   const std::string& spool_path() const { return spool_path_; }
+  const SpoolWriter& spool() const { return drain_->spool(); }
+  uint64_t spool_limit() const { return spool_limit_; }
   // Where it is by now: its directory may have been renamed or removed since.
   const std::string& FindSpool();
   bool spool_removed() const { return spool_path_.starts_with("/proc/"); }
-  uint64_t spool_bytes() const { return sizeof(SpoolHeader) + drain_->bytes_written(); }
   void RemoveSpool();
 
   // For the terminal.
   uint32_t segments_seen() const { return segments_seen_; }
   std::vector<std::string> TakeNotes();
   uint64_t records() const { return drain_->records(); }
-  uint64_t records_not_kept() const { return drain_->records_not_kept(); }
+  uint64_t records_not_kept() const { return drain_->spool().records_not_kept(); }
   std::string SpoolError() const;
+  uint32_t targets_refused() const { return targets_refused_; }
   size_t live_processes() const;
 
  private:
@@ -126,6 +144,15 @@ class Session {
   Session() = default;
   absl::Status MakeRendezvous();
   absl::Status MakeSpool(const SessionConfig& config);
+  struct SpoolDirectory {
+    std::string path;
+    ScopedFd fd;
+    bool in_memory = false;
+  };
+  static absl::StatusOr<SpoolDirectory> OpenSpoolDirectory(const SessionConfig& config);
+  void WriteWindow(uint32_t number, WindowEvent event, uint64_t ticks, uint32_t length_ms = 0);
+  void SetRetention();
+  void Refuse(int segment_fd, uint64_t bytes);
   void Accept(int listener);
   void TakeHellos();
   // False: nothing has come yet.
@@ -140,6 +167,8 @@ class Session {
 
   SessionConfig config_;
   std::string directory_, socket_path_, spool_path_, spool_link_;
+  std::string recover_link_;  // in the logdir, where the spool is elsewhere: `recover` looks there
+  uint64_t spool_limit_ = 0;
   ScopedFd directory_lock_;
   ScopedFd listen_, abstract_;
   struct Caller {
@@ -155,7 +184,16 @@ class Session {
   std::unique_ptr<Drain> drain_;
   std::vector<std::unique_ptr<Target>> targets_;
   uint32_t segments_seen_ = 0;
+  uint32_t targets_refused_ = 0;
   int open_windows_ = 0;
+  uint64_t run_open_ticks_ = 0;
+  uint64_t sliding_ticks_ = 0;
+  struct WindowRange {
+    uint32_t number;
+    Retention::Range range;  // of when its records were drained
+    bool closing = false;    // closed, and not all of it may be in the spool yet
+  };
+  std::vector<WindowRange> ranges_;
   uint64_t next_look_ns_ = 0;
   uint64_t next_clock_ns_ = 0;
   uint64_t next_requests_ns_ = 0;

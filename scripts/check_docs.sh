@@ -103,7 +103,7 @@ for number, line in enumerate(lines):
 # Every struct that travels has a table.
 for header in ('wire/layout.h', 'wire/records.h', 'wire/rendezvous.h', 'writer/spool.h'):
     for name in re.findall(r'^struct (\w+) \{', (root / header).read_text(), re.M):
-        if name not in seen and name not in ('SegmentLayout', 'SessionVariable', 'Frame'):
+        if name not in seen and name not in ('SegmentLayout', 'SessionVariable', 'Frame', 'SpoolExtent'):
             broken.append(f'{header}: struct {name} has no table')
 for line in broken:
     print(f'{document}: {line}', file=sys.stderr)

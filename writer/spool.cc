@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/spool.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "writer/crc32c.h"
@@ -24,18 +29,35 @@ uint32_t HeaderCrc(const FrameHeader& header) { return Crc32c(0, &header, offset
 
 }  // namespace
 
-SpoolHeader MakeSpoolHeader() {
+SpoolHeader MakeSpoolHeader(uint64_t session, uint32_t part) {
   SpoolHeader header{};
   memcpy(header.magic, kSpoolMagic, sizeof(header.magic));
   header.abi = kAbiVersion;
   header.header_bytes = sizeof(SpoolHeader);
+  header.part = part;
+  header.session = session;
   return header;
 }
 
-uint8_t* FrameBuffer::Begin(FrameType type, uint32_t segment, uint32_t size) {
+std::string WindowName(uint32_t number) {
+  switch (number) {
+    case 0:
+      return "";
+    case kStartWindow:
+      return "start";
+    case kSteadyWindow:
+      return "steady";
+    case kEndWindow:
+      return "end";
+    default:
+      return absl::StrCat("capture ", number);
+  }
+}
+
+uint8_t* FrameBuffer::Begin(FrameType type, uint32_t segment, uint32_t size, uint16_t flags) {
   open_ = bytes_.size();
   bytes_.resize(open_ + sizeof(FrameHeader) + Padded(size));
-  FrameHeader header{kFrameMagic, type, 0, segment, size, 0, 0};
+  FrameHeader header{kFrameMagic, type, flags, segment, size, 0, 0};
   memcpy(&bytes_[open_], &header, sizeof(header));
   return &bytes_[open_ + sizeof(FrameHeader)];
 }
@@ -53,17 +75,73 @@ void FrameBuffer::Append(FrameType type, uint32_t segment, const void* payload, 
   Seal();
 }
 
-absl::StatusOr<std::unique_ptr<SpoolReader>> SpoolReader::Open(const std::string& path, uint64_t limit) {
+void FrameBuffer::RemoveChunks() {
+  std::vector<uint8_t> rest;
+  ForEachFrame(bytes_, [&](const FrameHeader& header, const uint8_t* frame, size_t size) {
+    if (header.type != FrameType::kChunk) rest.insert(rest.end(), frame, frame + size);
+  });
+  bytes_.swap(rest);
+}
+
+std::string PartPath(const std::string& spool, uint32_t part) {
+  char number[16];
+  snprintf(number, sizeof(number), ".%06u", part);
+  return spool + number;
+}
+
+std::vector<uint32_t> FindParts(const std::string& spool) {
+  std::vector<uint32_t> parts;
+  const size_t slash = spool.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : spool.substr(0, slash);
+  const std::string stem = absl::StrCat(slash == std::string::npos ? spool : spool.substr(slash + 1), ".");
+  DIR* listing = opendir(directory.c_str());
+  if (listing == nullptr) return parts;
+  while (const dirent* entry = readdir(listing)) {
+    const std::string name = entry->d_name;
+    if (name.size() < stem.size() + 6 || name.size() > stem.size() + 9 || name.compare(0, stem.size(), stem) != 0) {
+      continue;
+    }
+    const std::string digits = name.substr(stem.size());
+    if (digits.find_first_not_of("0123456789") != std::string::npos) continue;
+    const auto part = static_cast<uint32_t>(strtoul(digits.c_str(), nullptr, 10));
+    if (part != 0) parts.push_back(part);
+  }
+  closedir(listing);
+  std::sort(parts.begin(), parts.end());
+  return parts;
+}
+
+namespace {
+
+// Parts lie beside the main file itself, not beside a link to it.
+std::string Resolved(const std::string& path) {
+  char* resolved = realpath(path.c_str(), nullptr);
+  if (resolved == nullptr) return path;
+  std::string text = resolved;
+  free(resolved);
+  return text;
+}
+
+}  // namespace
+
+void RemoveSpoolFiles(const std::string& spool) {
+  const std::string main = Resolved(spool);
+  for (const uint32_t part : FindParts(main)) unlink(PartPath(main, part).c_str());
+  unlink(main.c_str());
+  if (main != spool) unlink(spool.c_str());
+}
+
+absl::StatusOr<std::unique_ptr<SpoolReader>> SpoolReader::Open(const std::string& path, const SpoolExtent& extent) {
   // A FIFO must not hold us up before we can see that it is one.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read the spool ", path));
   std::unique_ptr<SpoolReader> reader(new SpoolReader());
-  reader->fd_ = fd;
+  reader->main_fd_ = reader->fd_ = fd;
   struct stat facts;
   if (fstat(fd, &facts) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read the spool ", path));
   if (!S_ISREG(facts.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, " is not a file"));
-  reader->size_ = static_cast<uint64_t>(facts.st_size);
-  if (limit != 0) reader->size_ = std::min(reader->size_, limit);
+  uint64_t size = static_cast<uint64_t>(facts.st_size);
+  if (extent.main_bytes != 0) size = std::min(size, extent.main_bytes);
   SpoolHeader header;
   if (pread(fd, &header, sizeof(header), 0) != static_cast<ssize_t>(sizeof(header)) ||
       memcmp(header.magic, kSpoolMagic, sizeof(header.magic)) != 0) {
@@ -73,21 +151,94 @@ absl::StatusOr<std::unique_ptr<SpoolReader>> SpoolReader::Open(const std::string
     return absl::FailedPreconditionError(
         absl::StrCat(path, " was written by a tbprof with ABI ", header.abi, "; this one reads ABI ", kAbiVersion));
   }
+  if (header.part != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is part ", header.part, " of a spool; name the main file, without the number"));
+  }
+  reader->path_ = Resolved(path);
+  reader->session_ = header.session;
+  reader->files_.push_back({0, size});
+  reader->total_ = size;
+  reader->ListParts(extent);
   absl::Status status = reader->Rewind();
   if (!status.ok()) return status;
   return reader;
 }
 
+absl::StatusOr<std::unique_ptr<SpoolReader>> SpoolReader::OpenPart(int directory, const std::string& spool,
+                                                                   uint32_t part) {
+  std::unique_ptr<SpoolReader> reader(new SpoolReader());
+  reader->directory_ = directory;
+  reader->path_ = spool;
+  struct stat facts;
+  const std::string path = PartPath(spool, part);
+  if (fstatat(directory, path.c_str(), &facts, 0) != 0)
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+  reader->files_.push_back({part, static_cast<uint64_t>(facts.st_size)});
+  reader->total_ = reader->files_[0].size;
+  absl::Status status = reader->Rewind();
+  if (!status.ok()) return status;
+  return reader;
+}
+
+void SpoolReader::ListParts(const SpoolExtent& extent) {
+  const std::vector<uint32_t> found = FindParts(path_);
+  // Which of them are dropped, their removal perhaps under way, and which ought to be there.
+  std::set<uint32_t> begun, dropped;
+  if (!Rewind().ok()) return;
+  Frame frame;
+  PartFact fact;
+  while (NextOfFile(&frame)) {
+    if (frame.type == FrameType::kPart && frame.Read(&fact)) begun.insert(fact.part);
+    if (frame.type == FrameType::kDropped && frame.Read(&fact)) dropped.insert(fact.part);
+  }
+  for (const uint32_t part : found) {
+    if (dropped.count(part) != 0 || part < extent.first_part || part > extent.last_part) continue;
+    struct stat facts;
+    if (lstat(PartPath(path_, part).c_str(), &facts) != 0) continue;
+    files_.push_back({part, static_cast<uint64_t>(facts.st_size)});
+    total_ += files_.back().size;
+    begun.erase(part);
+  }
+  for (const uint32_t part : begun) {
+    if (dropped.count(part) == 0 && part >= extent.first_part && part <= extent.last_part) ++unlisted_;
+  }
+}
+
 SpoolReader::~SpoolReader() {
-  if (fd_ >= 0) close(fd_);
+  if (fd_ >= 0 && fd_ != main_fd_) close(fd_);
+  if (main_fd_ >= 0) close(main_fd_);
 }
 
 absl::Status SpoolReader::Rewind() {
-  position_ = sizeof(SpoolHeader);
+  passed_ = 0;
   damaged_ = 0;
+  missing_ = unlisted_;
   truncated_ = false;
-  start_ = end_ = 0;
+  if (!OpenFile(0)) {
+    return absl::InvalidArgumentError(absl::StrCat(PartPath(path_, files_[0].part), " is no part of a spool"));
+  }
   return absl::OkStatus();
+}
+
+// The first frame of a file. False: it is not there any more, or not a file of this spool.
+bool SpoolReader::OpenFile(size_t index) {
+  file_ = index;
+  const File& file = files_[index];
+  if (fd_ >= 0 && fd_ != main_fd_) close(fd_);
+  fd_ = main_fd_;
+  position_ = sizeof(SpoolHeader);
+  start_ = end_ = 0;
+  size_ = file.size;
+  if (file.part == 0) return true;
+  fd_ =
+      openat(directory_, PartPath(path_, file.part).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+  struct stat facts;
+  SpoolHeader header;
+  if (fd_ < 0 || fstat(fd_, &facts) != 0 || !S_ISREG(facts.st_mode)) return false;
+  return pread(fd_, &header, sizeof(header), 0) == static_cast<ssize_t>(sizeof(header)) &&
+         memcmp(header.magic, kSpoolMagic, sizeof(header.magic)) == 0 && header.abi == kAbiVersion &&
+         header.part == file.part && (main_fd_ < 0 || header.session == session_);
 }
 
 bool SpoolReader::Fill(size_t need) {
@@ -111,6 +262,18 @@ bool SpoolReader::Fill(size_t need) {
 }
 
 bool SpoolReader::Next(Frame* frame) {
+  for (;;) {
+    if (NextOfFile(frame)) return true;
+    if (file_ + 1 >= files_.size()) return false;
+    passed_ += size_;
+    if (!OpenFile(file_ + 1)) {
+      ++missing_;
+      size_ = position_ = 0;
+    }
+  }
+}
+
+bool SpoolReader::NextOfFile(Frame* frame) {
   while (Fill(sizeof(FrameHeader))) {
     FrameHeader header;
     memcpy(&header, buffer_.data() + start_, sizeof(header));
@@ -129,6 +292,7 @@ bool SpoolReader::Next(Frame* frame) {
       if (Crc32c(0, payload, header.payload_bytes) == header.payload_crc) {
         frame->type = header.type;
         frame->segment = header.segment;
+        frame->part = files_[file_].part;
         frame->payload = std::string_view(payload, header.payload_bytes);
         start_ += whole;
         position_ += whole;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The spool: a file of frames that holds everything a session drained, enough to make every output again. Layout byte
+// The spool: files of frames that hold everything a session drained, enough to make every output again. Layout byte
 // by byte in docs/wire-format.md.
 //
 //   SpoolHeader, then frames: FrameHeader, payload, zeros up to a multiple of 8.
+//
+// The main file has all facts, and the first records. Further records are in parts beside it (`X.spool.000001`), which
+// the launcher may drop, oldest first; the main file says which (decision 013).
 //
 // Both header and payload carry a CRC-32C. A reader takes the longest valid prefix; behind damage it looks for the next
 // frame's magic on the 8-byte grid, and counts what it passed over.
@@ -11,6 +14,8 @@
 // Process: FrameBuffer in the launcher (one thread at a time), SpoolReader in the converter. Hostile input throughout.
 #ifndef TBPROF_WRITER_SPOOL_H_
 #define TBPROF_WRITER_SPOOL_H_
+
+#include <fcntl.h>
 
 #include <cstdint>
 #include <memory>
@@ -32,7 +37,9 @@ struct SpoolHeader {
   char magic[8];
   uint32_t abi;
   uint32_t header_bytes;
-  uint64_t reserved[2];
+  uint32_t part;  // 0: the main file
+  uint32_t reserved;
+  uint64_t session;  // the same in all files of a spool
 };
 static_assert(sizeof(SpoolHeader) == 32);
 
@@ -49,12 +56,21 @@ enum class FrameType : uint16_t {
   kNote = 10,     // text: a warning for the profile
   kEnd = 11,      // EndFact: the session ended in order
   kInert = 12,    // InertFact, path: a process whose library stayed out of the way
+  kKept = 13,     // ChunkFact, slots: what a chunk frame in a part says of threads, processes and modules
+  kPart = 14,     // PartFact: a part was begun
+  kDropped = 15,  // PartFact: a part was removed
+  kTotals = 16,   // TotalsFact, TotalRow[]: the calls in all parts dropped so far
+  kGap = 17,      // GapFact: records that were drained and not kept
+};
+
+enum FrameFlag : uint16_t {
+  kFrameLasting = 1,  // a thread or process fact that no later one follows: it stays in the main file
 };
 
 struct FrameHeader {
   uint32_t magic;
   FrameType type;
-  uint16_t reserved;
+  uint16_t flags;    // FrameFlag
   uint32_t segment;  // number of the segment in the session, from 1; 0: the session as a whole
   uint32_t payload_bytes;
   uint32_t payload_crc;
@@ -124,7 +140,6 @@ struct CounterFact {
   uint32_t reserved;
   int64_t live_bytes;
 };
-enum class WindowEvent : uint32_t { kOpened = 1, kClosed = 2 };
 struct InertFact {
   uint64_t ticks;
   int32_t pid;        // as the launcher sees it
@@ -132,12 +147,47 @@ struct InertFact {
   uint32_t reason;    // InertReason (wire/rendezvous.h)
   int32_t error;      // error number of the call that failed, or 0
 };
+enum class WindowEvent : uint32_t {
+  kOpened = 1,
+  kClosed = 2,
+  kPublished = 3,  // its profile is written: nothing to recover
+  kReplaced = 4,   // shown by other windows: the run's own, when it became start, steady and end
+};
+// 0: the run's own window; captures from 1; what --window=auto makes of a run that does not fit one profile.
+inline constexpr uint32_t kStartWindow = 0x40000000, kSteadyWindow = 0x40000001, kEndWindow = 0x40000002;
+// `capture 1`, `start`; empty for the run's own.
+std::string WindowName(uint32_t number);
 struct WindowFact {
   uint64_t ticks;
-  uint32_t number;  // 0: the run's own window; captures from 1
+  uint32_t number;
   WindowEvent event;
   uint32_t families;
+  uint32_t length_ms;  // kOpened: not 0 if only the last so many milliseconds before the close belong to it
+};
+struct PartFact {
+  uint32_t part;
   uint32_t reserved;
+  uint64_t first_ticks, last_ticks;  // when its records were drained
+  uint64_t records, bytes;
+};
+struct TotalsFact {
+  uint32_t drops;  // dropped parts counted here: those of the first so many kDropped frames
+  uint32_t rows;
+  uint64_t lost;  // ChunkFact::lost, summed
+};
+struct TotalRow {
+  uint32_t segment, process_serial;
+  uint32_t operation;
+  uint32_t reserved;
+  uint64_t call_site;
+  uint64_t calls, ticks, longest;
+};
+enum class GapCause : uint32_t { kSlowDisk = 1, kLimit = 2, kWriteError = 3 };
+struct GapFact {
+  uint64_t first_ticks, last_ticks;  // when they were drained
+  uint64_t records;
+  GapCause cause;
+  int32_t error;  // kWriteError: errno
 };
 struct EndFact {
   uint64_t ticks;
@@ -152,14 +202,18 @@ class FrameBuffer {
   explicit FrameBuffer(size_t reserve) { bytes_.reserve(reserve); }
 
   // Room for a payload of `size` bytes; fill it in, then Seal. One frame at a time.
-  uint8_t* Begin(FrameType type, uint32_t segment, uint32_t size);
+  uint8_t* Begin(FrameType type, uint32_t segment, uint32_t size, uint16_t flags = 0);
   void Seal();
   // Begin, copy, Seal.
   void Append(FrameType type, uint32_t segment, const void* payload, size_t size);
   template <typename Fact>
-  void AppendFact(FrameType type, uint32_t segment, const Fact& fact) {
-    Append(type, segment, &fact, sizeof(fact));
+  void AppendFact(FrameType type, uint32_t segment, const Fact& fact, uint16_t flags = 0) {
+    __builtin_memcpy(Begin(type, segment, sizeof(fact), flags), &fact, sizeof(fact));
+    Seal();
   }
+  void AppendRaw(const uint8_t* frame, size_t size) { bytes_.insert(bytes_.end(), frame, frame + size); }
+  // Leaves out chunk frames.
+  void RemoveChunks();
 
   const std::vector<uint8_t>& bytes() const { return bytes_; }
   size_t size() const { return bytes_.size(); }
@@ -170,12 +224,41 @@ class FrameBuffer {
   size_t open_ = 0;  // offset of the frame begun
 };
 
-SpoolHeader MakeSpoolHeader();
+SpoolHeader MakeSpoolHeader(uint64_t session = 0, uint32_t part = 0);
+
+// Calls consume(header, frame, size) for each frame of a buffer of our own: its header, its first byte and its size
+// with header and padding.
+template <typename Consume>
+void ForEachFrame(const std::vector<uint8_t>& bytes, Consume consume) {
+  for (size_t at = 0; at + sizeof(FrameHeader) <= bytes.size();) {
+    FrameHeader header;
+    __builtin_memcpy(&header, &bytes[at], sizeof(header));
+    const size_t size = sizeof(header) + (header.payload_bytes + 7u) / 8 * 8;
+    consume(header, &bytes[at], size);
+    at += size;
+  }
+}
+
+// ---- the files of a spool
+
+// `<spool>.000001`
+std::string PartPath(const std::string& spool, uint32_t part);
+// Numbers of the parts that lie beside the main file, ascending.
+std::vector<uint32_t> FindParts(const std::string& spool);
+// The parts, then the main file; of a link, what it points to as well.
+void RemoveSpoolFiles(const std::string& spool);
+
+// What to read of a spool.
+struct SpoolExtent {
+  uint64_t main_bytes = 0;  // of the main file; 0: all
+  uint32_t first_part = 0, last_part = UINT32_MAX;
+};
 
 // A frame's payload, valid until the next call of Next.
 struct Frame {
   FrameType type;
   uint32_t segment;
+  uint32_t part = 0;  // the file it is in; 0: the main file
   std::string_view payload;
 
   // The payload's beginning as a struct; false if it is shorter.
@@ -187,28 +270,47 @@ struct Frame {
   }
 };
 
+// Reads the main file, then the parts in order, those left out that the main file calls dropped.
 class SpoolReader {
  public:
-  // Reads up to `limit` bytes of the file (0: all of it, as long as it is when it is read).
-  static absl::StatusOr<std::unique_ptr<SpoolReader>> Open(const std::string& path, uint64_t limit = 0);
+  static absl::StatusOr<std::unique_ptr<SpoolReader>> Open(const std::string& path, const SpoolExtent& extent = {});
+  // One part alone.
+  static absl::StatusOr<std::unique_ptr<SpoolReader>> OpenPart(int directory, const std::string& spool, uint32_t part);
   ~SpoolReader();
 
   // False at the end. Unreadable parts are passed over and counted.
   bool Next(Frame* frame);
 
   absl::Status Rewind();
-  uint64_t position() const { return position_; }
-  uint64_t size() const { return size_; }
+  uint64_t position() const { return passed_ + position_; }  // over all files
+  uint64_t size() const { return total_; }
   uint64_t damaged_bytes() const { return damaged_; }
-  bool truncated() const { return truncated_; }  // the last frame was cut off
+  bool truncated() const { return truncated_; }  // the last frame of a file was cut off
+  uint32_t missing_parts() const { return missing_; }
 
  private:
+  struct File {
+    uint32_t part;
+    uint64_t size;
+  };
   SpoolReader() = default;
+  void ListParts(const SpoolExtent& extent);
+  bool NextOfFile(Frame* frame);
+  bool OpenFile(size_t index);
   bool Fill(size_t need);  // makes `need` bytes available at start_
-  int fd_ = -1;
+  int directory_ = AT_FDCWD;
+  std::string path_;
+  std::vector<File> files_;
+  size_t file_ = 0;
+  int main_fd_ = -1;
+  int fd_ = -1;  // of the file being read; main_fd_ or one of its own
+  uint64_t session_ = 0;
+  uint64_t total_ = 0, passed_ = 0;
   uint64_t size_ = 0;
   uint64_t position_ = 0;  // file offset of start_
   uint64_t damaged_ = 0;
+  uint32_t missing_ = 0;   // on this way through
+  uint32_t unlisted_ = 0;  // begun, not dropped, and not there
   bool truncated_ = false;
   std::vector<char> buffer_;
   size_t start_ = 0, end_ = 0;

@@ -14,6 +14,7 @@ constexpr size_t kMaxCounters = 1u << 20;
 constexpr size_t kMaxThreads = 4u << 20;
 constexpr size_t kMaxExecs = 200'000;
 constexpr size_t kMaxInert = 20'000;
+constexpr size_t kMaxGaps = 100'000;
 
 // Takes a hexadecimal number and the separator behind it off the front.
 bool ReadHex(std::string_view* text, char separator, uint64_t* value) {
@@ -49,6 +50,28 @@ class FactReader {
  public:
   FactReader(SpoolFacts* facts, uint32_t window) : facts_(facts), window_(window) {}
 
+  // Before the first frame: the borders, so that counters near to them are known when they are met.
+  void TakeBorders(const Frame& frame) {
+    WindowFact window;
+    PartFact part;
+    if (frame.type == FrameType::kDropped && frame.Read(&part) && facts_->dropped.size() < kMaxGaps) {
+      facts_->dropped.push_back(part);
+    }
+    if (frame.type != FrameType::kWindow || !frame.Read(&window)) return;
+    if (window.number == 0 && window.event == WindowEvent::kOpened && facts_->run_open_ticks == 0) {
+      facts_->run_open_ticks = window.ticks;
+    }
+    if (window.number != window_) return;
+    if (window.event == WindowEvent::kOpened) {
+      facts_->window_found = true;
+      facts_->open_ticks = window.ticks;
+      facts_->close_ticks = UINT64_MAX;
+      facts_->length_ms = window.length_ms;
+    } else if (window.event == WindowEvent::kClosed) {
+      facts_->close_ticks = window.ticks;
+    }
+  }
+
   // After the last frame.
   void Finish() {
     std::map<std::pair<uint32_t, int32_t>, std::vector<ThreadFacts*>> by_tid;
@@ -74,6 +97,7 @@ class FactReader {
         TakeSegment(frame);
         break;
       case FrameType::kChunk:
+      case FrameType::kKept:
         TakeChunk(frame);
         break;
       case FrameType::kThread:
@@ -102,14 +126,17 @@ class FactReader {
         if (!frame.Read(&window)) break;
         facts_->windows.push_back(window);
         Seen(window.ticks);
-        if (window.number != window_) break;
-        if (window.event == WindowEvent::kOpened) {
-          facts_->window_found = true;
-          facts_->open_ticks = window.ticks;
-          facts_->close_ticks = UINT64_MAX;
-        } else {
-          facts_->close_ticks = window.ticks;
-        }
+        break;
+      }
+      case FrameType::kPart:
+      case FrameType::kDropped:
+        break;
+      case FrameType::kTotals:
+        TakeTotals(frame);
+        break;
+      case FrameType::kGap: {
+        GapFact gap;
+        if (frame.Read(&gap) && facts_->gaps.size() < kMaxGaps) facts_->gaps.push_back(gap);
         break;
       }
       case FrameType::kMaps:
@@ -154,14 +181,34 @@ class FactReader {
     facts_->segments[frame.segment] = std::move(segment);
   }
 
-  // Whether a capture's counters are best counted from `fact`. Before the window's frame is read its opening lies
-  // ahead: then the latest is the nearest. A thread or process that began inside the window has its counters from 0.
+  // The latest that counts no part that is still there.
+  void TakeTotals(const Frame& frame) {
+    TotalsFact fact;
+    if (!frame.Read(&fact) || fact.drops > facts_->dropped.size() || fact.drops < facts_->totals_drops) return;
+    const std::string_view rest = frame.payload.substr(sizeof(fact));
+    facts_->totals.resize(std::min<size_t>(fact.rows, rest.size() / sizeof(TotalRow)));
+    if (!facts_->totals.empty()) {
+      memcpy(facts_->totals.data(), rest.data(), facts_->totals.size() * sizeof(TotalRow));
+    }
+    facts_->totals_drops = fact.drops;
+  }
+
+  // Whether a window's counters are best counted from `fact`. A thread or process that began inside the window has its
+  // counters from 0, and so has the whole run.
   template <typename Fact>
   bool IsNearerToOpening(const Fact& fact, const Fact& first, bool has_first) const {
-    if (window_ == 0) return false;
+    if (window_ == 0 || window_ == kEndWindow) return false;
     if (!facts_->window_found) return true;
     return fact.start_ticks < facts_->open_ticks && (!has_first || Distance(fact.taken_ticks, facts_->open_ticks) <
                                                                        Distance(first.taken_ticks, facts_->open_ticks));
+  }
+
+  // Whether they are best counted up to `fact`: the first one taken after the close, else the latest.
+  template <typename Fact>
+  bool IsNearerToClose(const Fact& fact, const Fact& last, bool has_last) const {
+    if (!has_last) return true;
+    if (last.taken_ticks <= facts_->close_ticks) return fact.taken_ticks >= last.taken_ticks;
+    return fact.taken_ticks > facts_->close_ticks && fact.taken_ticks < last.taken_ticks;
   }
 
   void TakeThread(const Frame& frame) {
@@ -172,11 +219,14 @@ class FactReader {
     }
     if (facts_->threads.size() > kMaxThreads) return;
     ThreadFacts& thread = facts_->threads[{frame.segment, fact.serial}];
-    thread.process_serial = fact.process_serial;
-    thread.tid = fact.tid;
-    thread.start_ticks = fact.start_ticks;
-    thread.end_ticks = fact.end_ticks;
-    thread.creator_serial = fact.creator_serial;
+    if (fact.taken_ticks >= thread.newest_ticks) {
+      thread.newest_ticks = fact.taken_ticks;
+      thread.process_serial = fact.process_serial;
+      thread.tid = fact.tid;
+      thread.start_ticks = fact.start_ticks;
+      if (fact.end_ticks != 0) thread.end_ticks = fact.end_ticks;
+      thread.creator_serial = fact.creator_serial;
+    }
     if (fact.name[0] != '\0' && thread.name_ticks == 0) {
       thread.name.assign(fact.name, strnlen(fact.name, sizeof(fact.name)));
     }
@@ -193,7 +243,7 @@ class FactReader {
       thread.first_counts = counts;
       thread.has_first = true;
     }
-    if (!thread.has_last || thread.last.taken_ticks <= facts_->close_ticks) {
+    if (IsNearerToClose(fact, thread.last, thread.has_last)) {
       thread.last = fact;
       thread.last_counts = std::move(counts);
       thread.has_last = true;
@@ -207,18 +257,21 @@ class FactReader {
       return;
     }
     ProcessFacts& process = facts_->processes[{frame.segment, fact.serial}];
-    process.pid = fact.outer_pid > 0 ? fact.outer_pid : fact.pid;
-    process.parent_serial = fact.parent_serial;
-    process.parent_pid = fact.parent_pid;
-    process.start_ticks = fact.start_ticks;
-    process.end_ticks = fact.end_ticks;
-    process.forked = fact.parent_serial != 0;
+    if (fact.taken_ticks >= process.newest_ticks) {
+      process.newest_ticks = fact.taken_ticks;
+      process.pid = fact.outer_pid > 0 ? fact.outer_pid : fact.pid;
+      process.parent_serial = fact.parent_serial;
+      process.parent_pid = fact.parent_pid;
+      process.start_ticks = fact.start_ticks;
+      if (fact.end_ticks != 0) process.end_ticks = fact.end_ticks;
+      process.forked = fact.parent_serial != 0;
+    }
     Seen(fact.end_ticks);
     if (IsNearerToOpening(fact, process.first, process.has_first)) {
       process.first = fact;
       process.has_first = true;
     }
-    if (!process.has_last || process.last.taken_ticks <= facts_->close_ticks) {
+    if (IsNearerToClose(fact, process.last, process.has_last)) {
       process.last = fact;
       process.has_last = true;
     }
@@ -267,8 +320,11 @@ class FactReader {
   void TakeChunk(const Frame& frame) {
     ChunkFact chunk{};
     ThreadFacts* of_chunk = nullptr;
+    // Facts of a chunk in a part have a copy in the main file, which is counted as no record of its own.
+    const bool is_copy = frame.type == FrameType::kKept;
+    const bool has_copy = frame.part != 0;
     ForEachRecord(frame, &chunk, &facts_->corrupt_records, [&](const RecordView& record) {
-      ++facts_->records;
+      if (!is_copy) ++facts_->records;
       if (record.tag.slots < FixedSlots(record.tag.kind)) {
         ++facts_->corrupt_records;
         return;
@@ -277,6 +333,10 @@ class FactReader {
       const Identity thread{frame.segment, chunk.thread_serial};
       if (!IsKnown(record.tag.kind)) {
         ++facts_->unknown_records;
+        return;
+      }
+      if (has_copy && record.tag.kind != RecordKind::kPad && record.tag.kind != RecordKind::kChunkBegin &&
+          record.tag.kind != RecordKind::kSpan) {
         return;
       }
       // No default: a kind without a mapping does not compile (-Werror=switch).
@@ -421,7 +481,7 @@ class FactReader {
     const auto segment = facts_->segments.find(frame.segment);
     if (segment == facts_->segments.end()) return;
     segment->second.chunks_used = std::max(segment->second.chunks_used, std::min(chunk.chunk, kMaxChunks - 1) + 1);
-    segment->second.slots += std::min(chunk.slots, kSlotsPerChunk);
+    if (!is_copy) segment->second.slots += std::min(chunk.slots, kSlotsPerChunk);
   }
 
   // The functions that do not come back when all goes well.
@@ -458,6 +518,9 @@ absl::Status ReadSpoolFacts(SpoolReader* reader, uint32_t window, const std::fun
                             SpoolFacts* facts) {
   FactReader fact_reader(facts, window);
   Frame frame;
+  while (reader->Next(&frame) && frame.part == 0) fact_reader.TakeBorders(frame);
+  absl::Status status = reader->Rewind();
+  if (!status.ok()) return status;
   while (reader->Next(&frame)) {
     fact_reader.Take(frame);
     progress(reader->position());
@@ -465,6 +528,7 @@ absl::Status ReadSpoolFacts(SpoolReader* reader, uint32_t window, const std::fun
   fact_reader.Finish();
   facts->damaged_bytes = reader->damaged_bytes();
   facts->truncated = reader->truncated();
+  facts->missing_parts = reader->missing_parts();
   if (facts->session_json.empty()) return absl::DataLossError("the spool has no readable beginning");
   if (!facts->clock.Finish()) return absl::DataLossError("the spool has no clock pair");
   return absl::OkStatus();

@@ -56,12 +56,14 @@ struct ThreadFacts {
   uint64_t name_ticks = 0;     // when it was given; 0: by the slot alone
   ThreadFact first{}, last{};  // counters nearest to the window's opening, and the latest within it
   bool has_first = false, has_last = false;
+  uint64_t newest_ticks = 0;  // of the facts read so far, whose order in the spool is not that of time
   std::map<uint32_t, CountFact> first_counts, last_counts;
 };
 
 struct ProcessFacts {
   ProcessFact first{}, last{};
   bool has_first = false, has_last = false;
+  uint64_t newest_ticks = 0;
   int32_t pid = 0;
   uint32_t parent_serial = 0;
   int32_t parent_pid = 0;
@@ -118,6 +120,16 @@ struct SpoolFacts {
   // The window asked for.
   bool window_found = false;
   uint64_t open_ticks = 0, close_ticks = UINT64_MAX;
+  uint32_t length_ms = 0;       // not 0: only so much before the close belongs to it
+  uint64_t run_open_ticks = 0;  // the run's own window; 0: never opened
+
+  // What was drained and is not there.
+  std::vector<PartFact> dropped;
+  std::vector<GapFact> gaps;
+  uint32_t missing_parts = 0;
+  // Calls in the dropped parts.
+  std::vector<TotalRow> totals;
+  uint32_t totals_drops = 0;  // how many of them are counted there
 
   uint64_t records = 0;
   uint64_t lost_records = 0;     // unfinished at a thread's or process's end

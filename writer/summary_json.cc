@@ -133,6 +133,8 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<RunDirectory
   out["complete"] = timeline.complete;
   out["start_unix_ns"] = timeline.origin_unix_ns;
   out["wall_s"] = Seconds(timeline.duration_ps);
+  // What the totals are about, where the timeline shows the end of it only.
+  if (timeline.totals_ps > 0) out["totals_wall_s"] = Seconds(timeline.totals_ps);
   out["user_cpu_s"] = KnownOrNull(timeline.user_cpu_seconds >= 0, timeline.user_cpu_seconds);
   out["system_cpu_s"] = KnownOrNull(timeline.system_cpu_seconds >= 0, timeline.system_cpu_seconds);
 
@@ -153,6 +155,7 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<RunDirectory
                     {"drawn", drawn},
                     {"over_budget", timeline.events_over_budget},
                     {"corrupt", timeline.corrupt_records},
+                    {"not_kept", timeline.records_not_kept},
                     {"dropped", std::move(dropped)}};
   out["budget"] = {{"shortest_drawn_s", Seconds(timeline.shortest_shown_ps)}};
   out["overhead"] = {{"cpu_s", timeline.own_cost_seconds}};

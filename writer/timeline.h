@@ -61,6 +61,7 @@ struct Event {
     kClippedAtStart = 1,  // began before the window
     kClippedAtEnd = 2,    // had not ended when the window closed or the process died
     kFailed = 4,          // the call returned an error; `error` holds errno
+    kOpen = 8,            // a wait that had not returned; kClippedAtEnd besides
   };
   int64_t start_ps = 0;
   int64_t duration_ps = 0;  // 0 = an instant
@@ -188,6 +189,7 @@ struct Timeline {
   std::string command_line;
   uint64_t origin_unix_ns = 0;  // wall clock at time 0
   int64_t duration_ps = 0;
+  int64_t totals_ps = 0;           // of the time the totals are about, where that is the whole run and this is less
   std::string window;              // `all`, `capture 1`, ...: what this capture is
   int rank = -1;                   // whose file this is; -1: no rank known
   std::vector<int> further_ranks;  // also in the spool, each with a file of its own
@@ -216,6 +218,7 @@ struct Timeline {
   // Honesty.
   std::vector<DropCount> drops;
   uint64_t corrupt_records = 0;
+  uint64_t records_not_kept = 0;  // drained, and not taken by the spool
   uint64_t records = 0;               // decoded
   uint64_t events_over_budget = 0;    // decoded, counted in the totals, left out of the lines
   int64_t shortest_shown_ps = 0;      // threshold that the budget forced; 0 = everything is shown

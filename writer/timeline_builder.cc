@@ -27,6 +27,7 @@ constexpr size_t kMaxAllocationSites = 200;
 constexpr uint64_t kProgressBytes = 16u << 20;
 constexpr size_t kMaxTypes = 60000;
 constexpr uint16_t kNoType = 65535;
+constexpr uint32_t kNoProcess = UINT32_MAX;
 
 // Of counters that only a hostile target lets run backwards.
 uint64_t Difference(uint64_t now, uint64_t before) { return now > before ? now - before : 0; }
@@ -81,7 +82,7 @@ class Builder {
   Builder(const TimelineRequest& request, const ProgressFunction& progress) : request_(request), progress_(progress) {}
 
   absl::StatusOr<Timeline> Build() {
-    auto opened = SpoolReader::Open(request_.spool, request_.spool_limit);
+    auto opened = SpoolReader::Open(request_.spool, request_.extent);
     if (!opened.ok()) return opened.status();
     reader_ = std::move(*opened);
     absl::Status status = ReadSpoolFacts(
@@ -97,6 +98,7 @@ class Builder {
     status = reader_->Rewind();
     if (!status.ok()) return status;
     ReadSpans();
+    TakeDroppedTotals();
     AddOpenWaits();
     LinkThreads();
     FinishTimes();
@@ -125,6 +127,8 @@ class Builder {
     timeline_.ranks_recorded = TextOf(json, "ranks");
     launcher_rank_ = NumberOf(json, "rank", -1);
     launcher_scheduler_ = NumberOf(json, "scheduler", -1);
+    ticks_per_ns_ = NumberOf(json, "ticks_per_ns", 1.0);
+    if (!(ticks_per_ns_ > 0.001 && ticks_per_ns_ < 1000)) ticks_per_ns_ = 1.0;
     families_ = NumberOf(json, "families", 0u);
     const auto only = json.find("only_command");
     facts_.only_command = only != json.end() && only->is_boolean() && only->get<bool>();
@@ -146,16 +150,81 @@ class Builder {
     open_ = facts_.open_ticks;
     close_ = std::min(facts_.close_ticks, std::max(facts_.last_ticks, open_));
     if (facts_.ended && facts_.end.ticks > open_) close_ = std::min(close_, facts_.end.ticks);
+    totals_open_ = open_;
+    if (facts_.length_ms != 0) {
+      whole_run_ = true;
+      if (facts_.run_open_ticks != 0) totals_open_ = std::min(facts_.run_open_ticks, open_);
+      const auto length = static_cast<uint64_t>(static_cast<double>(facts_.length_ms) * 1e6 * ticks_per_ns_);
+      if (close_ > length) open_ = std::max(open_, close_ - length);
+    }
+    CutToWhatIsThere();
+    if (!whole_run_) totals_open_ = open_;
     facts_.clock.SetOrigin(open_);
     timeline_.origin_unix_ns = facts_.clock.UnixNs(open_);
     timeline_.duration_ps = std::max<int64_t>(facts_.clock.ToPs(close_), 1000);
-    timeline_.window = request_.window == 0 ? window_text_ : StrCat("capture ", request_.window);
+    if (totals_open_ < open_) {
+      timeline_.totals_ps = timeline_.duration_ps + facts_.clock.DurationPs(open_ - totals_open_);
+    }
+    GapFact slow{UINT64_MAX, 0, 0, GapCause::kSlowDisk, 0};
+    for (const GapFact& gap : facts_.gaps) {
+      if (gap.last_ticks >= totals_open_ && gap.first_ticks <= close_) timeline_.records_not_kept += gap.records;
+      if (gap.cause != GapCause::kSlowDisk || gap.last_ticks < open_ || gap.first_ticks > close_) continue;
+      slow.first_ticks = std::min(slow.first_ticks, gap.first_ticks);
+      slow.last_ticks = std::max(slow.last_ticks, gap.last_ticks);
+      slow.records += gap.records;
+    }
+    if (slow.records > 0) {
+      cuts_.push_back(StrCat(slow.records, " records are missing between ", At(slow.first_ticks), " and ",
+                             At(slow.last_ticks), ": the disk of the spool could not keep up"));
+    }
+    timeline_.window = request_.window == 0 ? window_text_ : WindowName(request_.window);
     if (facts_.ended) {
       timeline_.exit_code = facts_.end.exit_code;
       timeline_.exit_signal = facts_.end.exit_signal;
       timeline_.user_cpu_seconds = static_cast<double>(facts_.end.user_cpu_us) / 1e6;
       timeline_.system_cpu_seconds = static_cast<double>(facts_.end.system_cpu_us) / 1e6;
     }
+  }
+
+  // A part that is gone, or that could not be written, would read as a time in which nothing happened: the window then
+  // begins behind it, or ends before it.
+  void CutToWhatIsThere() {
+    uint64_t begin = open_, end = close_, records = 0;
+    const char* begin_cause = "its records were dropped for the spool's limit (--spool-limit)";
+    const char* end_cause = "";
+    for (const PartFact& part : facts_.dropped) {
+      if (part.records > 0 && part.last_ticks > begin && part.first_ticks < end) begin = part.last_ticks;
+    }
+    for (const GapFact& gap : facts_.gaps) {
+      if (gap.cause == GapCause::kSlowDisk || gap.first_ticks >= end || gap.last_ticks <= begin) continue;
+      const char* cause =
+          gap.cause == GapCause::kLimit ? "the spool reached its limit (--spool-limit)" : strerror(gap.error);
+      records += gap.records;
+      // Of a window that slides the end is what is wanted.
+      if ((gap.first_ticks <= begin || facts_.length_ms != 0) && gap.last_ticks < end) {
+        begin = gap.last_ticks;
+        begin_cause = cause;
+      } else {
+        end = std::max(gap.first_ticks, begin);
+        end_cause = cause;
+      }
+    }
+    if (begin > open_) {
+      cuts_.push_back(StrCat("the first ", Length(begin - open_), " of this window are not shown: ", begin_cause));
+    }
+    if (end < close_) {
+      cuts_.push_back(StrCat("the last ", Length(close_ - end), " of this window are not shown: ", end_cause));
+    }
+    if (records > 0) cuts_.push_back(StrCat(records, " records that belong there were not kept"));
+    open_ = std::min(begin, close_);
+    close_ = std::max(end, open_);
+  }
+
+  std::string Length(uint64_t ticks) const {
+    return StrCat(static_cast<uint64_t>(static_cast<double>(ticks) / ticks_per_ns_ / 1e6), " ms");
+  }
+  std::string At(uint64_t ticks) const {
+    return StrCat(std::max<int64_t>(facts_.clock.ToPs(ticks), 0) / 1'000'000'000, " ms");
   }
 
   int64_t ClampedPs(uint64_t ticks) const {
@@ -484,8 +553,22 @@ class Builder {
       if (!frame.Read(&chunk)) continue;
       const auto thread = thread_index_.find({frame.segment, chunk.thread_serial});
       const auto process = process_index_.find({frame.segment, chunk.process_serial});
-      if (thread == thread_index_.end() || process == process_index_.end()) continue;
       uint64_t ignored = 0;
+      if (thread == thread_index_.end() || process == process_index_.end()) {
+        // Of a process or thread that had ended before the timeline begins.
+        const uint32_t owner = process == process_index_.end() ? kNoProcess : process->second;
+        if (!whole_run_ || (owner == kNoProcess && !IsOfRank({frame.segment, chunk.process_serial}))) continue;
+        ForEachRecord(frame, &chunk, &ignored, [&](const RecordView& record) {
+          SpanRecord span;
+          if (record.tag.kind != RecordKind::kSpan || !record.Read(&span) || span.start + span.ticks < span.start) {
+            return;
+          }
+          const uint16_t type = OperationType(frame.segment, record.tag.aux);
+          if (type == kNoType || span.start >= close_) return;
+          Count({frame.segment, chunk.process_serial}, owner, type, span.call_site, 1, span.ticks, span.ticks);
+        });
+        continue;
+      }
       ForEachRecord(frame, &chunk, &ignored, [&](const RecordView& record) {
         if (record.tag.kind == RecordKind::kSpan) {
           TakeSpan(frame.segment, chunk, thread->second, process->second, record);
@@ -510,21 +593,13 @@ class Builder {
       ++timeline_.corrupt_records;
       return;
     }
-    if (end <= open_ || span.start >= close_) return;
+    if (end <= totals_open_ || span.start >= close_) return;
+    const uint64_t stop = std::min(end, close_);
+    const uint64_t counted = stop - std::max(span.start, totals_open_);
+    const uint32_t site = Count({segment, chunk.process_serial}, process, type, span.call_site, 1, counted, counted);
+    if (end <= open_) return;
     ++timeline_.records;
     const uint64_t start = std::max(span.start, open_);
-    const uint64_t stop = std::min(end, close_);
-    OperationTotal& total = totals_[{process, type}];
-    ++total.calls;
-    ++total.recorded;
-    AddTicks(&total.total_ps, stop - start);
-    total.longest_ps = std::max(total.longest_ps, static_cast<int64_t>(stop - start));
-    const uint32_t site = SiteId({segment, chunk.process_serial}, span.call_site, type);
-    if (site != 0) {
-      ++sites_[site].calls;
-      sites_[site].ticks += stop - start;
-      sites_[site].longest = std::max(sites_[site].longest, stop - start);
-    }
     Event event;
     event.start_ps = static_cast<int64_t>(start);
     event.duration_ps = static_cast<int64_t>(stop - start);
@@ -537,6 +612,46 @@ class Builder {
     if (span.start < open_) event.flags |= Event::kClippedAtStart;
     if (end > close_) event.flags |= Event::kClippedAtEnd;
     Keep(thread, event);
+  }
+
+  // Adds calls to the totals of their operation and of their site, whose index is returned. `owner`: kNoProcess: not
+  // shown, so that it has no totals of its own.
+  uint32_t Count(const Identity& process, uint32_t owner, uint16_t type, uint64_t address, uint64_t calls,
+                 uint64_t ticks, uint64_t longest) {
+    if (owner != kNoProcess) {
+      OperationTotal& total = totals_[{owner, type}];
+      total.calls += calls;
+      total.recorded += calls;
+      AddTicks(&total.total_ps, ticks);
+      total.longest_ps = std::max(total.longest_ps, static_cast<int64_t>(std::min<uint64_t>(longest, INT64_MAX)));
+    }
+    const uint32_t id = SiteId(process, address, type);
+    if (id == 0) return 0;
+    Site& site = sites_[id];
+    site.calls += calls;
+    if (__builtin_add_overflow(site.ticks, ticks, &site.ticks)) site.ticks = UINT64_MAX;
+    site.longest = std::max(site.longest, longest);
+    return id;
+  }
+
+  // Whether the file is of that process' rank, for one that has no place in it.
+  bool IsOfRank(const Identity& identity) {
+    if (timeline_.rank < 0) return true;
+    const int rank = OwnRank(ImageOf(identity)).rank;
+    return rank < 0 || rank == timeline_.rank;
+  }
+
+  // What the dropped parts held, where the totals are those of the whole run.
+  void TakeDroppedTotals() {
+    if (!whole_run_) return;
+    for (const TotalRow& row : facts_.totals) {
+      const Identity identity{row.segment, row.process_serial};
+      const uint16_t type = OperationType(row.segment, row.operation);
+      const auto process = process_index_.find(identity);
+      const uint32_t owner = process == process_index_.end() ? kNoProcess : process->second;
+      if (type == kNoType || (owner == kNoProcess && !IsOfRank(identity))) continue;
+      Count(identity, owner, type, row.call_site, row.calls, row.ticks, row.longest);
+    }
   }
 
   void TakeExec(uint32_t segment, uint32_t thread, const RecordView& record) {
@@ -620,20 +735,11 @@ class Builder {
       event.duration_ps = static_cast<int64_t>(end - start);
       event.object = facts.last.wait_object;
       event.type = type;
-      event.flags = Event::kClippedAtEnd;
+      event.flags = Event::kClippedAtEnd | Event::kOpen;
       if (since < open_) event.flags |= Event::kClippedAtStart;
-      event.call_site = SiteId({identity.segment, facts.process_serial}, facts.last.wait_site, type);
-      if (event.call_site != 0) {
-        Site& site = sites_[event.call_site];
-        ++site.calls;
-        site.ticks += end - start;
-        site.longest = std::max(site.longest, end - start);
-      }
-      OperationTotal& total = totals_[{timeline_.threads[index].process, type}];
-      ++total.calls;
-      ++total.recorded;
-      AddTo(&total.total_ps, event.duration_ps);
-      total.longest_ps = std::max(total.longest_ps, event.duration_ps);
+      const uint64_t counted = end - std::max(since, totals_open_);
+      event.call_site = Count({identity.segment, facts.process_serial}, timeline_.threads[index].process, type,
+                              facts.last.wait_site, 1, counted, counted);
       Keep(index, event);
     }
   }
@@ -744,8 +850,8 @@ class Builder {
 
   void TakeSample(const Identity& process, const RecordView& record) {
     AllocationSampleRecord sample;
-    if (!record.Read(&sample) || sample.ticks < open_ || sample.ticks >= close_) return;
-    ++timeline_.records;
+    if (!record.Read(&sample) || sample.ticks < totals_open_ || sample.ticks >= close_) return;
+    if (sample.ticks >= open_) ++timeline_.records;
     StackSnapshot snapshot;
     snapshot.register_count = kSnapshotRegisters;
     memcpy(snapshot.registers, sample.registers, sizeof(sample.registers));
@@ -904,11 +1010,14 @@ class Builder {
     double pages = 0;
     for (const auto& [number, segment] : facts_.segments) {
       const double touched = static_cast<double>(segment.slots) * kSlotBytes / kPage;
-      pages += std::min(touched, static_cast<double>(segment.chunks_used) * kChunkBytes / kPage);
+      // What a dropped part held is not counted.
+      const double used = static_cast<double>(segment.chunks_used) * kChunkBytes / kPage;
+      pages += whole_run_ && !facts_.dropped.empty() ? used : std::min(touched, used);
     }
     records_of_session = std::max(records_of_session, facts_.records);
     const double share =
-        std::min(1.0, static_cast<double>(timeline_.records) / static_cast<double>(records_of_session));
+        whole_run_ ? 1
+                   : std::min(1.0, static_cast<double>(timeline_.records) / static_cast<double>(records_of_session));
     double nanoseconds = pages * page_cost_ns_ * share;
     for (const Process& process : timeline_.processes) {
       for (const OperationTotal& total : process.operations) {
@@ -1018,6 +1127,18 @@ class Builder {
     }
     timeline_.corrupt_records += facts_.corrupt_records + facts_.unknown_records;
     std::vector<std::string>& warnings = timeline_.warnings;
+    for (const std::string& cut : cuts_) warnings.push_back(cut);
+    if (facts_.missing_parts > 0) {
+      warnings.push_back(StrCat(facts_.missing_parts, " parts of the spool are not there: what they held is missing"));
+    }
+    if (whole_run_ && totals_open_ < open_) {
+      warnings.push_back(StrCat("the totals are those of the whole run; the timeline has its end",
+                                facts_.dropped.empty() ? "" : ", and so have the stacks of sampled allocations"));
+      if (facts_.totals_drops < facts_.dropped.size() && !facts_.dropped.empty()) {
+        warnings.push_back(StrCat("the calls of ", facts_.dropped.size() - facts_.totals_drops,
+                                  " dropped parts of the spool are not in the totals"));
+      }
+    }
     for (const std::string& note : facts_.notes) warnings.push_back(note);
     // What the launcher noted is in the spool as well when the session has ended.
     for (const std::string& note : request_.warnings) {
@@ -1083,6 +1204,11 @@ class Builder {
   uint32_t families_ = 0;
   double clock_cost_ns_ = 0, record_cost_ns_ = 0, allocation_cost_ns_ = 0, page_cost_ns_ = 0;
   uint64_t wait_threshold_ns_ = 0;
+  double ticks_per_ns_ = 1;
+  // The totals are those of the whole run, which began at totals_open_; the timeline shows its end.
+  bool whole_run_ = false;
+  uint64_t totals_open_ = 0;
+  std::vector<std::string> cuts_;
   uint64_t next_progress_ = 0;
 
   absl::flat_hash_map<std::string, uint16_t> type_ids_;
@@ -1119,8 +1245,16 @@ absl::StatusOr<SpoolSummary> ReadSpoolSummary(const std::string& path) {
   bool found = false;
   while ((*reader)->Next(&frame)) {
     WindowFact window;
-    if (frame.type == FrameType::kWindow && frame.Read(&window) && window.event == WindowEvent::kOpened) {
-      if (summary.windows.size() < kMaxWindows) summary.windows.push_back(window.number);
+    if (frame.part != 0) break;  // all of this is in the main file
+    if (frame.type == FrameType::kWindow && frame.Read(&window)) {
+      if (window.event == WindowEvent::kOpened && summary.windows.size() < kMaxWindows) {
+        summary.windows.push_back({window.number});
+      }
+      for (auto& known : summary.windows) {
+        if (known.number != window.number) continue;
+        known.published |= window.event == WindowEvent::kPublished;
+        known.replaced |= window.event == WindowEvent::kReplaced;
+      }
       continue;
     }
     if (frame.type != FrameType::kSession || found) continue;

@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "writer/honesty.h"
+#include "writer/spool.h"
 #include "writer/timeline.h"
 
 namespace tbprof {
@@ -28,7 +29,7 @@ inline constexpr uint64_t kBytesPerEvent = 24;
 
 struct TimelineRequest {
   std::string spool;
-  uint64_t spool_limit = 0;               // bytes of it to read; 0: all
+  SpoolExtent extent;                     // how much of it to read
   uint32_t window = 0;                    // number of the window to show: 0 the run's own
   uint64_t max_profile_size = 64u << 20;  // bytes of the xplane file to aim at
   std::string host;                       // overrides the session's
@@ -51,7 +52,12 @@ struct SpoolSummary {
   uint64_t max_profile_size = 0;
   int launcher_pid = 0;
   uint64_t start_unix_ns = 0;
-  std::vector<uint32_t> windows;  // that were opened: 0 the run's own, captures from 1
+  struct SpoolWindow {
+    uint32_t number;  // 0: the run's own; captures from 1; kStartWindow...
+    bool published = false;
+    bool replaced = false;
+  };
+  std::vector<SpoolWindow> windows;  // that were opened
 };
 absl::StatusOr<SpoolSummary> ReadSpoolSummary(const std::string& path);
 

@@ -99,7 +99,8 @@ TEST(FullDisk, BeforeTheStartIsRefused) {
 TEST(FullDisk, TheSpoolLeavesRoomForTheProfile) {
   SmallDisk disk("16m");
   NEEDS(disk);
-  const RunResult result = RunOn(disk / "logs", {Program("survive"), "400000", "return"}, {"--max-profile-size=1MiB"});
+  const RunResult result = RunOn(disk / "logs", {Program("survive"), "400000", "return"},
+                                 {"--max-profile-size=1MiB", "--window=all", "--spool-dir=" + (disk / "spool")});
   EXPECT_EQ(result.code(), 0);
   EXPECT_EQ(result.out, "about to end\n");
   ASSERT_NE(result.profile, nullptr) << result.AllSaid();
@@ -107,6 +108,22 @@ TEST(FullDisk, TheSpoolLeavesRoomForTheProfile) {
   EXPECT_TRUE(result.profile->HasWarning("records are missing"));
   EXPECT_GT(Calls(result.summary), 0);
   EXPECT_LT(Calls(result.summary), 400000);
+  EXPECT_THAT(FilesBelow(disk.path(), ".spool"), IsEmpty());
+}
+
+// Its end is shown, and everything counted, with no room for half of it.
+TEST(FullDisk, TheRunGoesOnWithWhatFits) {
+  SmallDisk disk("16m");
+  NEEDS(disk);
+  const RunResult result = RunOn(disk / "logs", {Program("survive"), "400000", "return"},
+                                 {"--max-profile-size=1MiB", "--spool-dir=" + (disk / "spool")});
+  EXPECT_EQ(result.code(), 0);
+  EXPECT_EQ(result.out, "about to end\n");
+  EXPECT_TRUE(result.Said("too much for one profile")) << result.AllSaid();
+  EXPECT_FALSE(result.Said("records are missing")) << result.AllSaid();
+  const std::vector<std::string> ends = FilesBelow(disk.path(), "_end/summary.json");
+  ASSERT_THAT(ends, SizeIs(1)) << result.AllSaid();
+  EXPECT_EQ(Calls(nlohmann::json::parse(ReadFile(ends[0]))), 400000);
   EXPECT_THAT(FilesBelow(disk.path(), ".spool"), IsEmpty());
 }
 

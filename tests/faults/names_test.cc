@@ -155,7 +155,7 @@ TEST(SizeLimit, IsKeptWhateverItIs) {
   for (const auto& [text, bytes] :
        {std::pair<std::string, size_t>{"64KiB", 64u << 10}, {"1MiB", 1u << 20}, {"4MiB", 4u << 20}}) {
     RunOptions options;
-    options.tbprof = {"--wait-threshold=0", "--max-profile-size=" + text};
+    options.tbprof = {"--wait-threshold=0", "--window=all", "--max-profile-size=" + text};
     const RunResult result = RunUnderTbprof({Program("survive"), "400000", "return"}, options);
     const auto profiles = FilesBelow(result.logdir, ".xplane.pb");
     ASSERT_THAT(profiles, SizeIs(1));

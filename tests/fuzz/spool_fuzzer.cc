@@ -40,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     // type:8 segment:8 length:16 payload; chunk frames get the right number of slots.
     while (size >= 4) {
-      const auto type = static_cast<FrameType>(data[0] % 13);
+      const auto type = static_cast<FrameType>(data[0] % 18);
       const uint32_t segment = data[1] % 4;
       size_t length = data[2] | data[3] << 8;
       data += 4;

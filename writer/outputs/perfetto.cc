@@ -245,6 +245,7 @@ class PerfettoWriter {
     }
     if (event.flags & Event::kClippedAtStart) NumberArg("\"clipped_at_start\":", 1);
     if (event.flags & Event::kClippedAtEnd) NumberArg("\"clipped_at_end\":", 1);
+    if (event.flags & Event::kOpen) NumberArg("\"open\":", 1);
     if (event.detail != 0) TextArg("\"detail\":", event.detail);
     out_.Put(first_arg_ ? "}" : "}}");
     if (type.value == ValueKind::kFlowOut && event.value != 0) Flow("s", start_ns, event.value, where);

@@ -139,6 +139,7 @@ class EventWriter {
     const bool start = event.flags & Event::kClippedAtStart;
     const bool end = event.flags & Event::kClippedAtEnd;
     if (start || end) line.InlineText(Stat::kClipped, start && end ? "start and end" : start ? "start" : "end");
+    if (event.flags & Event::kOpen) line.Int64(Stat::kOpen, 1);
   }
 
   static constexpr size_t kCacheSize = 256;

@@ -168,7 +168,7 @@ TEST_F(DrainTest, NothingAtAll) {
   drain.Stop();
   drain.Stop();
   EXPECT_TRUE(ReadSpool(file_.path()).types.empty());
-  EXPECT_EQ(drain.write_error(), 0);
+  EXPECT_EQ(drain.spool().write_error(), 0);
 }
 
 TEST_F(DrainTest, WhatWasRecordedIsInTheSpoolAfterFlush) {
@@ -194,10 +194,10 @@ TEST_F(DrainTest, WhatWasRecordedIsInTheSpoolAfterFlush) {
     EXPECT_EQ(contents.processes.count({1, 1}), 1u);
     EXPECT_EQ(contents.types.front(), FrameType::kSegment);
   }
-  EXPECT_EQ(drain.records_not_kept(), 0u);
+  EXPECT_EQ(drain.spool().records_not_kept(), 0u);
   struct stat facts;
   ASSERT_EQ(stat(file_.path().c_str(), &facts), 0);
-  EXPECT_EQ(drain.bytes_written() + sizeof(SpoolHeader), static_cast<uint64_t>(facts.st_size));
+  EXPECT_EQ(drain.spool().main_bytes() + sizeof(SpoolHeader), static_cast<uint64_t>(facts.st_size));
 }
 
 TEST_F(DrainTest, SeveralTargetsAtOnce) {
@@ -420,11 +420,11 @@ TEST_F(DrainTest, TheSpoolsLimit) {
   end.exit_code = 7;
   drain.Append(FrameType::kEnd, 0, &end, sizeof(end));
   drain.Stop();
-  EXPECT_GT(drain.records_not_kept(), 0u);
+  EXPECT_GT(drain.spool().records_not_kept(), 0u);
   const Contents contents = ReadSpool(file_.path());
-  EXPECT_EQ(contents.records + drain.records_not_kept(), drain.records());
+  EXPECT_EQ(contents.records + drain.spool().records_not_kept(), drain.records());
   EXPECT_EQ(contents.damaged, 0u);
-  EXPECT_LE(drain.bytes_written(), (3u << 20) + 100'000);
+  EXPECT_LE(drain.spool().main_bytes(), (3u << 20) + 100'000);
   EXPECT_GT(contents.records, 10000u);
   EXPECT_EQ(std::count(contents.types.begin(), contents.types.end(), FrameType::kEnd), 1);
   EXPECT_EQ(contents.threads.size(), 1u);
@@ -449,10 +449,10 @@ TEST_F(DrainTest, ADiskThatIsFull) {
     });
     EXPECT_FALSE(drain.Flush(10000));
     drain.Stop();
-    EXPECT_EQ(drain.write_error(), ENOSPC);
-    EXPECT_GT(drain.records_not_kept(), 0u);
+    EXPECT_EQ(drain.spool().write_error(), ENOSPC);
+    EXPECT_GT(drain.spool().records_not_kept(), 0u);
     const Contents contents = ReadSpool(path);
-    EXPECT_EQ(contents.records + drain.records_not_kept(), drain.records());
+    EXPECT_EQ(contents.records + drain.spool().records_not_kept(), drain.records());
     EXPECT_EQ(contents.damaged, 0u);
     EXPECT_FALSE(contents.truncated);
   }
@@ -472,8 +472,8 @@ TEST_F(DrainTest, ADescriptorThatCannotBeWritten) {
     });
     EXPECT_FALSE(drain.Flush(10000));
     drain.Stop();
-    EXPECT_NE(drain.write_error(), 0) << path;
-    EXPECT_EQ(drain.records_not_kept(), drain.records()) << path;
+    EXPECT_NE(drain.spool().write_error(), 0) << path;
+    EXPECT_EQ(drain.spool().records_not_kept(), drain.records()) << path;
   }
 }
 
@@ -540,7 +540,7 @@ TEST_F(DrainTest, AHostileTargetHoldsNobodyUp) {
     return read;
   }();
   EXPECT_EQ(contents.damaged, 0u);
-  if (drain.records_not_kept() == 0) {
+  if (drain.spool().records_not_kept() == 0) {
     EXPECT_TRUE(contents.HasExactly(2, 0, 20000));
   }
 }

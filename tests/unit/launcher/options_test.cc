@@ -121,6 +121,16 @@ TEST_F(OptionsTest, DefaultsEqualTheFieldsOfOptions) {
   for (const OptionValue& value : parsed.values) EXPECT_EQ(value.source, "default");
 }
 
+TEST_F(OptionsTest, Windows) {
+  EXPECT_EQ(Good({"run", "true"}).window.kind, Window::Kind::kAuto);
+  EXPECT_EQ(Good({"run", "--window=auto", "true"}).window.kind, Window::Kind::kAuto);
+  EXPECT_EQ(Good({"run", "--window=all", "true"}).window.kind, Window::Kind::kAll);
+  EXPECT_EQ(Good({"run", "--window=none", "true"}).window.kind, Window::Kind::kNone);
+  const Window last = Good({"run", "--window=last=1m30s", "true"}).window;
+  EXPECT_EQ(last.kind, Window::Kind::kLast);
+  EXPECT_EQ(last.duration, absl::Seconds(90));
+}
+
 TEST_F(OptionsTest, EveryValueReachesItsField) {
   const Options options = Good({"run",
                                 "--run=r",
@@ -304,15 +314,15 @@ TEST_F(OptionsTest, TheKillSwitchWinsOverEveryOtherFault) {
 }
 
 TEST_F(OptionsTest, BadValuesNameOptionSourceAndForm) {
-  EXPECT_HAS(Bad({"run", "--window=soon", "true"}), "--window: expected all, none or DELAY+DURATION");
-  EXPECT_HAS(Bad({"run", "true"}, {"TBPROF_WINDOW=soon"}), "TBPROF_WINDOW: expected all");
+  EXPECT_HAS(Bad({"run", "--window=soon", "true"}), "--window: expected auto, all, none, last=TIME");
+  EXPECT_HAS(Bad({"run", "true"}, {"TBPROF_WINDOW=soon"}), "TBPROF_WINDOW: expected auto");
   Write("tbprof.toml", "window = soon\n");
-  EXPECT_HAS(Bad({"run", "true"}), directory_ + "/tbprof.toml: window: expected all");
+  EXPECT_HAS(Bad({"run", "true"}), directory_ + "/tbprof.toml: window: expected auto");
   std::filesystem::remove(directory_ + "/tbprof.toml");
-  for (const char* window : {"auto", "steps=3:5", "last=30s", "1+2", "1s+", "+1s", "1s+0s", "-1s+1s", "1s+inf"}) {
+  for (const char* window : {"steps=3:5", "last=", "last=30", "last=0s", "last=25h", "1+2", "1s+", "+1s", "1s+0s", "-1s+1s", "1s+inf"}) {
     EXPECT_FALSE(Parse({"run", "true"}, {std::string("TBPROF_WINDOW=") + window}).ok()) << window;
   }
-  EXPECT_HAS(Bad({"run", "--window=auto", "true"}), "no other window");
+  EXPECT_HAS(Bad({"run", "--window=steps=3:5", "true"}), "needs recognised steps");
   EXPECT_HAS(Bad({"run", "--run=a/b", "true"}), "--run: expected the name of one directory");
   EXPECT_HAS(Bad({"run", "--run=..", "true"}), "--run");
   EXPECT_HAS(Bad({"run", "--run=a\nb", "true"}), "`a\\nb`");

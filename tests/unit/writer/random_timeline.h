@@ -130,6 +130,7 @@ class RandomTimeline {
       }
       if (Up(9) == 0) event.flags |= Event::kClippedAtStart;
       if (Up(9) == 0) event.flags |= Event::kClippedAtEnd;
+      if (Up(9) == 0) event.flags |= Event::kOpen;
       events.push_back(event);
       if (depth > 0 && event.duration_ps > 1000) {
         const size_t parent = events.size() - 1;

@@ -31,7 +31,7 @@ struct ReadBack {
 
 ReadBack Read(const std::string& path, uint64_t limit = 0) {
   ReadBack back;
-  auto reader = SpoolReader::Open(path, limit);
+  auto reader = SpoolReader::Open(path, {limit});
   if (!reader.ok()) return back;
   back.opened = true;
   Frame frame;

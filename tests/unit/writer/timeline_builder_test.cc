@@ -323,11 +323,11 @@ TEST(TimelineBuilder, OpenWaitsAtTheEnd) {
   EXPECT_EQ(wait.start_ps, 3'000'000);
   EXPECT_EQ(wait.duration_ps, 5'000'000);
   EXPECT_EQ(wait.object, 0xbeefu);
-  EXPECT_EQ(wait.flags, Event::kClippedAtEnd);
+  EXPECT_EQ(wait.flags, Event::kClippedAtEnd | Event::kOpen);
   EXPECT_NE(wait.call_site, 0u);
   EXPECT_EQ(timeline.threads[2].events.size(), 1u);
   EXPECT_EQ(timeline.threads[2].events[0].duration_ps, 10'000);
-  EXPECT_EQ(timeline.threads[3].events.at(0).flags, Event::kClippedAtStart | Event::kClippedAtEnd);
+  EXPECT_EQ(timeline.threads[3].events.at(0).flags, Event::kClippedAtStart | Event::kClippedAtEnd | Event::kOpen);
   EXPECT_EQ(timeline.threads[3].events[0].duration_ps, timeline.duration_ps);
   EXPECT_EQ(TotalNamed(timeline, "pthread_mutex_lock")->calls, 1u);
 }
@@ -829,6 +829,67 @@ TEST(TimelineBuilder, SessionsThatMakeNoSense) {
   EXPECT_FALSE(no_clock.Build().ok());
 }
 
+TEST(TimelineBuilder, AWindowThatSlidesShowsItsEndAndCountsAll) {
+  SpoolMaker spool = One();
+  WindowFact window{2'000'000, kEndWindow, WindowEvent::kOpened, kFamilyAll, 3};  // the last 3 ms
+  spool.Raw(FrameType::kWindow, 0, {reinterpret_cast<const char*>(&window), sizeof(window)});
+  spool.Chunk(1, 1, 1)
+      .Span(kRead, 1'500'000, 1000)
+      .Span(kRead, 6'999'000, 2000)  // across the border
+      .Span(kRead, 9'000'000, 500)
+      .EndChunk();
+  const PartFact part{1, 0, 2'000'000, 5'000'000, 4, 1000};
+  spool.Raw(FrameType::kDropped, 0, {reinterpret_cast<const char*>(&part), sizeof(part)});
+  for (const uint32_t drops : {1u, 2u}) {  // the second counts a part that is still there
+    const TotalsFact totals{drops, 1, 0};
+    const TotalRow row{1, 1, kRead, 0, 0x401000, 4 * drops, 7000, 3000};
+    std::string payload(reinterpret_cast<const char*>(&totals), sizeof(totals));
+    payload.append(reinterpret_cast<const char*>(&row), sizeof(row));
+    spool.Raw(FrameType::kTotals, 0, payload);
+  }
+  spool.Window(kEndWindow, WindowEvent::kClosed, 10'000'000).End(10'000'000);
+  TimelineRequest request;
+  request.window = kEndWindow;
+  const auto built = spool.Build(request);
+  ASSERT_TRUE(built.ok());
+  const Timeline& timeline = *built;
+  EXPECT_EQ(timeline.window, "end");
+  EXPECT_EQ(timeline.duration_ps, 3'000'000'000);
+  EXPECT_EQ(timeline.totals_ps, 9'999'000'000);
+  const auto reads = EventsNamed(timeline, "read");
+  ASSERT_EQ(reads.size(), 2u);
+  EXPECT_EQ(reads[0].start_ps, 0);
+  EXPECT_EQ(reads[0].duration_ps, 1'000'000);
+  EXPECT_EQ(reads[0].flags, Event::kClippedAtStart);
+  EXPECT_EQ(TotalNamed(timeline, "read")->calls, 7u);
+  EXPECT_EQ(TotalNamed(timeline, "read")->total_ps, 10'500'000);
+  ASSERT_FALSE(timeline.wait_sites.empty());
+  EXPECT_EQ(timeline.wait_sites[0].calls, 4u);
+}
+
+TEST(TimelineBuilder, AWindowIsCutToWhatIsThere) {
+  SpoolMaker spool = One();
+  spool.Chunk(1, 1, 1).Span(kRead, 2'000'000, 500).Span(kRead, 6'000'000, 500).Span(kRead, 9'500'000, 10).EndChunk();
+  PartFact part{1, 0, 1000, 5'000'000, 4, 1000};
+  GapFact gap{9'000'000, 9'400'000, 12, GapCause::kLimit, 0};
+  const GapFact slow{7'000'000, 7'500'000, 3, GapCause::kSlowDisk, 0};
+  const auto raw = [&](FrameType type, const auto& fact) {
+    spool.Raw(type, 0, {reinterpret_cast<const char*>(&fact), sizeof(fact)});
+  };
+  raw(FrameType::kDropped, part);
+  raw(FrameType::kGap, gap);
+  raw(FrameType::kGap, slow);
+  spool.Window(0, WindowEvent::kClosed, 10'000'000).End(10'000'000);
+  const Timeline timeline = BuildGood(spool);
+  EXPECT_EQ(timeline.duration_ps, 4'000'000'000) << "from the end of the dropped part to the gap";
+  const auto reads = EventsNamed(timeline, "read");
+  ASSERT_EQ(reads.size(), 1u);
+  EXPECT_EQ(reads[0].start_ps, 1'000'000'000);
+  EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("the first 4 ms of this window are not shown")));
+  EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("the last 1 ms of this window are not shown: the spool")));
+  EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("3 records are missing between 2 ms and 2 ms: the disk")));
+}
+
 TEST(TimelineBuilder, SummaryOfASpool) {
   const TemporaryPath file("spool");
   file.Write(One().Bytes());
@@ -840,6 +901,22 @@ TEST(TimelineBuilder, SummaryOfASpool) {
   EXPECT_EQ(summary->launcher_pid, 1);
   EXPECT_EQ(summary->start_unix_ns, 5u);
   EXPECT_THAT(summary->also, ElementsAre("summary"));
+}
+
+TEST(TimelineBuilder, WindowsOfASpool) {
+  SpoolMaker spool = One();
+  spool.Window(1, WindowEvent::kOpened, 2000).Window(1, WindowEvent::kClosed, 3000);
+  spool.Window(1, WindowEvent::kPublished, 3100).Window(kStartWindow, WindowEvent::kOpened, 1000);
+  spool.Window(0, WindowEvent::kReplaced, 4000);
+  const TemporaryPath file("spool");
+  file.Write(spool.Bytes());
+  const auto summary = ReadSpoolSummary(file.path());
+  ASSERT_TRUE(summary.ok());
+  ASSERT_EQ(summary->windows.size(), 3u);
+  EXPECT_TRUE(summary->windows[0].replaced);
+  EXPECT_TRUE(summary->windows[1].published);
+  EXPECT_EQ(summary->windows[2].number, kStartWindow);
+  EXPECT_FALSE(summary->windows[2].published || summary->windows[2].replaced);
 }
 
 TEST(TimelineBuilder, TheSameSpoolGivesTheSameFile) {

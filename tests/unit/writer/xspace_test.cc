@@ -113,6 +113,7 @@ std::map<std::string, std::string> Wanted(const Timeline& timeline, const Event&
   if (event.error == 4711) out["error"] = "errno 4711";
   const bool start = event.flags & Event::kClippedAtStart, end = event.flags & Event::kClippedAtEnd;
   if (start || end) out["clipped"] = start && end ? "start and end" : start ? "start" : "end";
+  if (event.flags & Event::kOpen) out["open"] = "1";
   return out;
 }
 

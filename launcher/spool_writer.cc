@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/spool_writer.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "writer/spool_facts.h"
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kMaxTotals = 1u << 16;
+// Of the window that slides: a part holds so much of it at most, or too much would have to stay.
+constexpr uint64_t kPartsPerSlide = 8;
+
+// All of it, or errno.
+int WriteAt(int fd, const uint8_t* bytes, size_t size, uint64_t at) {
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t wrote = pwrite(fd, bytes + done, size - done, static_cast<off_t>(at + done));
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) {
+      const int error = wrote == 0 || errno == 0 ? EIO : errno;
+      // What is counted as not kept must not be there; where it cannot be cut off, only the count is too high.
+      [[maybe_unused]] const int cut = ftruncate(fd, static_cast<off_t>(at));
+      return error;
+    }
+    done += static_cast<size_t>(wrote);
+  }
+  return 0;
+}
+
+bool IsDiskFull(int error) { return error == ENOSPC || error == EDQUOT; }
+
+// Facts about threads, processes and modules, which must outlive the part that they are in.
+bool IsFact(RecordKind kind) {
+  switch (kind) {
+    case RecordKind::kThreadStart:
+    case RecordKind::kThreadExit:
+    case RecordKind::kThreadName:
+    case RecordKind::kProcessInfo:
+    case RecordKind::kModule:
+    case RecordKind::kExec:
+      return true;
+    case RecordKind::kPad:
+    case RecordKind::kChunkBegin:
+    case RecordKind::kSpan:
+    case RecordKind::kAllocationSample:
+      return false;
+  }
+  return false;
+}
+
+bool BelongsInPart(const FrameHeader& header) {
+  switch (header.type) {
+    case FrameType::kChunk:
+    case FrameType::kCounters:
+      return true;
+    case FrameType::kThread:
+    case FrameType::kProcess:
+      return (header.flags & kFrameLasting) == 0;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+SpoolWriter::SpoolWriter(ScopedFd main, const SpoolPlan& plan, ScopedFd directory)
+    : plan_(plan),
+      name_(plan.path.substr(plan.path.rfind('/') + 1)),
+      main_(std::move(main)),
+      directory_(std::move(directory)),
+      limit_(plan.limit),
+      in_parts_(plan.parts_at_once && !plan.path.empty()) {
+  if (directory_.valid() || plan.path.empty()) return;
+  const size_t slash = plan.path.rfind('/');
+  const std::string path = slash == std::string::npos ? "." : plan.path.substr(0, slash + 1);
+  directory_.Reset(open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
+
+Retention SpoolWriter::CurrentRetention() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return retention_;
+}
+
+void SpoolWriter::SetRetention(Retention retention) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  retention_ = std::move(retention);
+}
+
+SpoolExtent SpoolWriter::ExtentOf(uint64_t from, uint64_t to) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  SpoolExtent extent{0, 1, 0};
+  for (const Part& part : parts_) {
+    if (part.fact.last_ticks < from || part.fact.first_ticks > to) continue;
+    if (extent.last_part == 0) extent.first_part = part.fact.part;
+    extent.last_part = part.fact.part;
+  }
+  return extent;
+}
+
+bool SpoolWriter::Wanted(uint64_t first_ticks, uint64_t last_ticks) const {
+  PartFact fact{};
+  fact.first_ticks = first_ticks;
+  fact.last_ticks = last_ticks;
+  return IsIn(CurrentRetention(), fact, last_ticks, false);
+}
+
+uint64_t SpoolWriter::SlidingTicks(const Retention& retention) const {
+  return retention.everything && split_ticks() != UINT64_MAX ? plan_.split_sliding_ticks : retention.sliding_ticks;
+}
+
+bool SpoolWriter::IsIn(const Retention& retention, const PartFact& part, uint64_t now, bool needed_only) const {
+  if (retention.everything && part.first_ticks < std::min(stopped_ticks(), split_ticks())) return true;
+  for (const Retention::Range& range : retention.ranges) {
+    if (part.last_ticks >= range.from && part.first_ticks <= range.to && (range.needed || !needed_only)) return true;
+  }
+  const uint64_t sliding = SlidingTicks(retention);
+  return !needed_only && sliding != 0 && (now < sliding || part.last_ticks >= now - sliding);
+}
+
+// Drops what may go until `bytes` more are within the limit.
+bool SpoolWriter::MakeRoom(uint64_t bytes, const Retention& retention) {
+  if (limit_ == 0) return true;
+  const bool in_capture = std::any_of(retention.ranges.begin(), retention.ranges.end(),
+                                      [](const auto& range) { return range.needed && range.to == UINT64_MAX; });
+  const bool reserved = retention.everything && split_ticks() == UINT64_MAX;
+  return MakeRoomWithin(reserved && !in_capture ? limit_ - std::min(limit_, plan_.reserve) : limit_, bytes);
+}
+
+bool SpoolWriter::MakeRoomWithin(uint64_t limit, uint64_t bytes) {
+  while (limit_ != 0 && total_bytes() + bytes > limit) {
+    if (!DropOldest(true, now_ticks_)) return false;
+  }
+  return true;
+}
+
+bool SpoolWriter::DropOldest(bool under_pressure, uint64_t now_ticks) {
+  Part part;
+  bool totals = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = std::find_if(parts_.begin(), parts_.end(), [&](const Part& candidate) {
+      return !candidate.fd.valid() && !IsIn(retention_, candidate.fact, now_ticks, /*needed_only=*/under_pressure);
+    });
+    if (found == parts_.end()) return false;
+    part = std::move(*found);
+    totals = retention_.totals;
+    parts_.erase(found);
+  }
+  Drop(std::move(part), totals);
+  return true;
+}
+
+void SpoolWriter::Drop(Part part, bool totals) {
+  if (totals) {
+    const auto reader = SpoolReader::OpenPart(directory_.get(), name_, part.fact.part);
+    Frame frame;
+    uint64_t corrupt = 0;
+    while (reader.ok() && (*reader)->Next(&frame)) {
+      if (frame.type != FrameType::kChunk) continue;
+      ChunkFact chunk{};
+      ForEachRecord(frame, &chunk, &corrupt, [&](const RecordView& record) {
+        SpanRecord span;
+        if (record.tag.kind != RecordKind::kSpan || !record.Read(&span) || span.start + span.ticks < span.start) return;
+        Key key{frame.segment, chunk.process_serial, record.tag.aux, span.call_site};
+        if (totals_.size() >= kMaxTotals && !totals_.contains(key)) key.site = 0;
+        if (totals_.size() >= 2 * kMaxTotals && !totals_.contains(key)) return;
+        Sum& sum = totals_[key];
+        ++sum.calls;
+        if (__builtin_add_overflow(sum.ticks, span.ticks, &sum.ticks)) sum.ticks = UINT64_MAX;
+        sum.longest = std::max(sum.longest, span.ticks);
+      });
+      lost_ += chunk.lost;
+    }
+    // The totals first: a launcher killed between here and the end of this function leaves a part and totals that do
+    // not count it yet.
+    FrameBuffer frames(0);
+    const uint32_t size = static_cast<uint32_t>(sizeof(TotalsFact) + totals_.size() * sizeof(TotalRow));
+    uint8_t* payload = frames.Begin(FrameType::kTotals, 0, size);
+    const TotalsFact fact{static_cast<uint32_t>(drops_.load() + 1), static_cast<uint32_t>(totals_.size()), lost_};
+    memcpy(payload, &fact, sizeof(fact));
+    payload += sizeof(fact);
+    for (const auto& [key, sum] : totals_) {
+      const TotalRow row{key.segment, key.process, key.operation, 0, key.site, sum.calls, sum.ticks, sum.longest};
+      memcpy(payload, &row, sizeof(row));
+      payload += sizeof(row);
+    }
+    frames.Seal();
+    // Regardless of the limit: more is given back at once.
+    if (WritePart(frames.bytes(), 0, now_ticks_, now_ticks_) != 0) WriteMain(frames);
+  }
+  FrameBuffer frames(sizeof(FrameHeader) + sizeof(PartFact));
+  frames.AppendFact(FrameType::kDropped, 0, part.fact);
+  WriteMain(frames);
+  drops_.fetch_add(1, std::memory_order_relaxed);
+  total_bytes_.fetch_sub(part.fact.bytes, std::memory_order_relaxed);
+  unlinkat(directory_.get(), PartPath(name_, part.fact.part).c_str(), 0);
+}
+
+// Counts the spans of a chunk frame; copies what must stay into `kept`, if there is one.
+void SpoolWriter::CountSpans(const uint8_t* payload, size_t size, uint32_t segment, FrameBuffer* kept) {
+  Frame frame;
+  frame.type = FrameType::kChunk;
+  frame.segment = segment;
+  frame.payload = std::string_view(reinterpret_cast<const char*>(payload), size);
+  ChunkFact chunk{};
+  uint64_t corrupt = 0, spans = 0, long_spans = 0;
+  uint32_t fact_slots = 0;
+  ForEachRecord(frame, &chunk, &corrupt, [&](const RecordView& record) {
+    if (record.tag.kind == RecordKind::kSpan) {
+      ++spans;
+      SpanRecord span;
+      if (record.Read(&span) && span.ticks >= plan_.long_ticks) ++long_spans;
+    } else if (IsFact(record.tag.kind)) {
+      fact_slots += record.tag.slots;
+    }
+  });
+  spans_.fetch_add(spans, std::memory_order_relaxed);
+  long_spans_.fetch_add(long_spans, std::memory_order_relaxed);
+  if (kept == nullptr || fact_slots == 0) return;
+  ChunkFact fact = chunk;
+  fact.slots = fact_slots;
+  fact.lost = 0;
+  uint8_t* to = kept->Begin(FrameType::kKept, segment, static_cast<uint32_t>(sizeof(fact)) + fact_slots * kSlotBytes);
+  memcpy(to, &fact, sizeof(fact));
+  to += sizeof(fact);
+  ForEachRecord(frame, &chunk, &corrupt, [&](const RecordView& record) {
+    if (!IsFact(record.tag.kind)) return;
+    memcpy(to, record.bytes, record.size);
+    to += record.size;
+  });
+  kept->Seal();
+}
+
+bool SpoolWriter::WriteMain(const FrameBuffer& frames) {
+  if (frames.size() == 0) return true;
+  for (;;) {
+    const uint64_t position = main_bytes();
+    const int error = WriteAt(main_.get(), frames.bytes().data(), frames.size(), sizeof(SpoolHeader) + position);
+    if (error == 0) {
+      main_bytes_.store(position + frames.size(), std::memory_order_relaxed);
+      total_bytes_.fetch_add(frames.size(), std::memory_order_relaxed);
+      return true;
+    }
+    write_error_.store(error, std::memory_order_relaxed);
+    if (!IsDiskFull(error)) return false;
+    // Dropping writes to the main file itself, after it has given back the room.
+    Part part;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      const auto found = std::find_if(parts_.begin(), parts_.end(), [&](const Part& candidate) {
+        return !candidate.fd.valid() && !IsIn(retention_, candidate.fact, now_ticks_, true);
+      });
+      if (found == parts_.end()) return false;
+      part = std::move(*found);
+      parts_.erase(found);
+    }
+    unlinkat(directory_.get(), PartPath(name_, part.fact.part).c_str(), 0);
+    Drop(std::move(part), false);
+  }
+}
+
+int SpoolWriter::BeginPart(uint64_t ticks) {
+  Part part;
+  part.fact.part = next_part_;
+  part.fact.first_ticks = part.fact.last_ticks = ticks;
+  const std::string name = PartPath(name_, next_part_);
+  part.fd.Reset(openat(directory_.get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!part.fd.valid()) return errno;
+  const SpoolHeader header = MakeSpoolHeader(plan_.session, next_part_);
+  const int error = WriteAt(part.fd.get(), reinterpret_cast<const uint8_t*>(&header), sizeof(header), 0);
+  if (error != 0) {
+    unlinkat(directory_.get(), name.c_str(), 0);
+    return error;
+  }
+  part.fact.bytes = sizeof(header);
+  total_bytes_.fetch_add(sizeof(header), std::memory_order_relaxed);
+  FrameBuffer frames(sizeof(FrameHeader) + sizeof(PartFact));
+  frames.AppendFact(FrameType::kPart, 0, part.fact);
+  WriteMain(frames);
+  ++next_part_;
+  std::lock_guard<std::mutex> lock(mutex_);
+  parts_.push_back(std::move(part));
+  return 0;
+}
+
+int SpoolWriter::WritePart(const std::vector<uint8_t>& bytes, uint64_t records, uint64_t first_ticks,
+                           uint64_t last_ticks) {
+  if (parts_.empty() || !parts_.back().fd.valid()) {
+    if (const int error = BeginPart(first_ticks); error != 0) return error;
+  }
+  PartFact fact;
+  int fd;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    fact = parts_.back().fact;
+    fd = parts_.back().fd.get();
+  }
+  const int error = WriteAt(fd, bytes.data(), bytes.size(), fact.bytes);
+  if (error != 0) return error;
+  total_bytes_.fetch_add(bytes.size(), std::memory_order_relaxed);
+  std::lock_guard<std::mutex> lock(mutex_);
+  PartFact& written = parts_.back().fact;
+  written.bytes += bytes.size();
+  written.records += records;
+  written.last_ticks = std::max(written.last_ticks, last_ticks);
+  return 0;
+}
+
+// The part that grows, by somebody else.
+bool SpoolWriter::IsRemoved() const {
+  struct stat facts;
+  return !parts_.empty() && parts_.back().fd.valid() && fstat(parts_.back().fd.get(), &facts) == 0 &&
+         facts.st_nlink == 0;
+}
+
+void SpoolWriter::Rotate() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!parts_.empty()) parts_.back().fd.Reset();
+}
+
+void SpoolWriter::WriteWhole(const std::vector<uint8_t>& frames, uint64_t records, uint64_t first_ticks,
+                             uint64_t last_ticks) {
+  const Retention retention = CurrentRetention();
+  if (records > 0 && (stopped_ticks() != UINT64_MAX || !MakeRoom(frames.size(), retention))) {
+    NotKept(GapCause::kLimit, records, first_ticks, last_ticks, 0);
+    FrameBuffer facts(0);
+    ForEachFrame(frames, [&](const FrameHeader& header, const uint8_t* frame, size_t size) {
+      if ((header.flags & kFrameLasting) != 0) facts.AppendRaw(frame, size);
+    });
+    WriteMain(facts);
+    return;
+  }
+  const uint64_t position = main_bytes();
+  const int error = WriteAt(main_.get(), frames.data(), frames.size(), sizeof(SpoolHeader) + position);
+  if (error != 0) {
+    write_error_.store(error, std::memory_order_relaxed);
+    NotKept(GapCause::kWriteError, records, first_ticks, last_ticks, error);
+    return;
+  }
+  main_bytes_.store(position + frames.size(), std::memory_order_relaxed);
+  total_bytes_.fetch_add(frames.size(), std::memory_order_relaxed);
+  TellGap();
+}
+
+void SpoolWriter::Write(const std::vector<uint8_t>& frames, uint64_t records, uint64_t first_ticks,
+                        uint64_t last_ticks) {
+  now_ticks_ = std::max(now_ticks_, last_ticks);
+  if (plan_.split_bytes != 0 && split_ticks() == UINT64_MAX && records > 0 &&
+      total_bytes() + frames.size() > plan_.split_bytes && CurrentRetention().everything) {
+    split_ticks_.store(first_ticks, std::memory_order_relaxed);
+    in_parts_ = true;
+    Rotate();
+  }
+  if (!plan_.path.empty() && (main_bytes() + frames.size() > plan_.part_bytes || stopped_ticks() != UINT64_MAX)) {
+    in_parts_ = true;
+  }
+  in_parts_ &= !directory_gone_;
+  if (!in_parts_) {
+    ForEachFrame(frames, [&](const FrameHeader& header, const uint8_t* frame, size_t) {
+      if (header.type == FrameType::kChunk) {
+        CountSpans(frame + sizeof(header), header.payload_bytes, header.segment, nullptr);
+      }
+    });
+    WriteWhole(frames, records, first_ticks, last_ticks);
+    return;
+  }
+  FrameBuffer facts(0);
+  std::vector<uint8_t> part;
+  part.reserve(frames.size());
+  ForEachFrame(frames, [&](const FrameHeader& header, const uint8_t* frame, size_t size) {
+    if (header.type == FrameType::kChunk) {
+      CountSpans(frame + sizeof(header), header.payload_bytes, header.segment, &facts);
+    }
+    if (BelongsInPart(header)) {
+      part.insert(part.end(), frame, frame + size);
+    } else {
+      facts.AppendRaw(frame, size);
+    }
+  });
+  // Facts come first: a launcher killed between the two leaves facts without records, never the reverse.
+  const bool room_for_facts = records == 0 || limit_ == 0 ||
+                              (main_bytes() + facts.size() <= limit_ / 2 && MakeRoomWithin(limit_, facts.size()));
+  if (!room_for_facts) {
+    full_.store(true, std::memory_order_relaxed);
+    not_kept_.fetch_add(1, std::memory_order_relaxed);
+  } else if (!WriteMain(facts)) {
+    not_kept_.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (part.empty()) return;
+  const Retention retention = CurrentRetention();
+  if (!Wanted(first_ticks, last_ticks)) {
+    if (retention.everything) NotKept(GapCause::kLimit, records, first_ticks, last_ticks, 0);
+    return;
+  }
+  const uint64_t sliding = SlidingTicks(retention);
+  const bool old =
+      !parts_.empty() && sliding != 0 && last_ticks > parts_.back().fact.first_ticks + sliding / kPartsPerSlide;
+  if (old || (!parts_.empty() && parts_.back().fact.bytes + part.size() > plan_.part_bytes)) Rotate();
+  for (;;) {
+    if (!MakeRoom(part.size(), retention)) {
+      NotKept(GapCause::kLimit, records, first_ticks, last_ticks, 0);
+      return;
+    }
+    if (IsRemoved()) Rotate();
+    const int error = WritePart(part, records, first_ticks, last_ticks);
+    if (error == 0) break;
+    if (error == ENOENT) {
+      // The directory was removed with all that was in it; the main file is still open, and can still be read.
+      directory_gone_ = true;
+      WriteWhole(part, records, first_ticks, last_ticks);
+      return;
+    }
+    write_error_.store(error, std::memory_order_relaxed);
+    if (IsDiskFull(error) && DropOldest(true, now_ticks_)) continue;
+    NotKept(GapCause::kWriteError, records, first_ticks, last_ticks, error);
+    return;
+  }
+  TellGap();
+}
+
+void SpoolWriter::NoteGap(GapCause cause, uint64_t records, uint64_t first_ticks, uint64_t last_ticks) {
+  NotKept(cause, records, first_ticks, last_ticks, 0);
+}
+
+void SpoolWriter::NotKept(GapCause cause, uint64_t records, uint64_t first_ticks, uint64_t last_ticks, int error) {
+  if (records == 0) return;
+  not_kept_.fetch_add(records, std::memory_order_relaxed);
+  if (cause == GapCause::kLimit) full_.store(true, std::memory_order_relaxed);
+  if (cause != GapCause::kSlowDisk && stopped_ticks() == UINT64_MAX && split_ticks() == UINT64_MAX &&
+      CurrentRetention().everything) {
+    // The run is over for the spool: what came later would lie behind a gap.
+    stopped_ticks_.store(first_ticks, std::memory_order_relaxed);
+  }
+  if (gap_.records != 0 && gap_.cause != cause) TellGap();
+  if (gap_.records == 0) gap_ = GapFact{first_ticks, last_ticks, 0, cause, error};
+  gap_.records += records;
+  gap_.last_ticks = std::max(gap_.last_ticks, last_ticks);
+}
+
+void SpoolWriter::TellGap() {
+  if (gap_.records == 0) return;
+  FrameBuffer frames(sizeof(FrameHeader) + sizeof(gap_));
+  frames.AppendFact(FrameType::kGap, 0, gap_);
+  gap_ = GapFact{};
+  WriteMain(frames);
+}
+
+void SpoolWriter::Tidy(uint64_t now_ticks) {
+  now_ticks_ = std::max(now_ticks_, now_ticks);
+  bool idle = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (parts_.empty()) return;
+    // The last one grows no more when nothing of it is wanted.
+    idle = parts_.back().fd.valid() && !IsIn(retention_, parts_.back().fact, now_ticks_, false);
+  }
+  if (idle) Rotate();
+  while (DropOldest(false, now_ticks_)) {
+  }
+}
+
+void SpoolWriter::Finish() { TellGap(); }
+
+}  // namespace tbprof

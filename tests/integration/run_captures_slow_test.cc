@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Very many captures of one run: nothing of the launcher grows.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+
+#include "harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+size_t FilesIn(const std::string& directory) {
+  std::error_code none;
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(directory, none)) ++count;
+  return count;
+}
+
+uint64_t BytesIn(const std::string& directory) {
+  uint64_t bytes = 0;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, none)) {
+    const uint64_t size = entry.file_size(none);
+    if (!none) bytes += size;
+  }
+  return bytes;
+}
+
+// `VmRSS`, `Threads`, ... of a process.
+uint64_t StatusOf(pid_t pid, const std::string& name) {
+  for (const std::string& line : Lines(ReadFile("/proc/" + std::to_string(pid) + "/status"))) {
+    if (line.rfind(name + ":", 0) == 0) return strtoull(line.c_str() + name.size() + 1, nullptr, 10);
+  }
+  ADD_FAILURE() << "no " << name << " of " << pid;
+  return 0;
+}
+
+struct Size {
+  uint64_t rss_kib, descriptors, threads, mappings, spool_files, spool_bytes;
+};
+Size SizeOf(const Running& running) {
+  const std::string proc = "/proc/" + std::to_string(running.pid());
+  return {StatusOf(running.pid(), "VmRSS"),       FilesIn(proc + "/fd"),
+          StatusOf(running.pid(), "Threads"),     Lines(ReadFile(proc + "/maps")).size(),
+          FilesIn(running.logdir() + "/.tbprof"), BytesIn(running.logdir() + "/.tbprof")};
+}
+
+TEST(Captures, AThousandInARow) {
+  constexpr size_t kCaptures = 1000;
+  RunOptions options;
+  options.tbprof = {"--window=none", "--window-duration=5ms", "--log-file=log"};
+  options.timeout_s = 280;
+  const auto running = StartUnderTbprof({Program("phases"), "10", "2", "1000"}, options);
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  const std::string runs = running->logdir() + "/plugins/profile";
+  const auto capture = [&](size_t count) {
+    for (size_t before = FilesIn(runs); count > 0; --count) {
+      running->Signal(SIGUSR1);
+      ++before;
+      for (int i = 0; i < 30000 && FilesIn(runs) < before; ++i) usleep(1000);
+      if (FilesIn(runs) < before) return false;
+    }
+    return true;
+  };
+  ASSERT_TRUE(capture(50)) << running->Err();
+  const Size warm = SizeOf(*running);
+  ASSERT_TRUE(capture(kCaptures - 50));
+  // The last one's directory is there a moment before the launcher has heard of it.
+  for (int i = 0; i < 10000 && FilesIn(running->logdir() + "/.tbprof") > 2; ++i) usleep(1000);
+  const Size size = SizeOf(*running);
+  EXPECT_FALSE(running->Ended());
+  EXPECT_LE(size.rss_kib, warm.rss_kib + 8 * 1024);
+  // A conversion that is just ending has two descriptors.
+  EXPECT_LE(size.descriptors, warm.descriptors + 4);
+  EXPECT_LE(size.threads, warm.threads);
+  EXPECT_LE(size.mappings, warm.mappings + 8);
+  EXPECT_LE(size.spool_files, 2u);
+  EXPECT_LE(size.spool_bytes, warm.spool_bytes + kCaptures * 4096);
+  RecordProperty("rss_kib", static_cast<int>(size.rss_kib));
+  WriteFile(running->path() + "/stop", "");
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 5);
+  EXPECT_EQ(result.run_directories.size(), kCaptures);
+}
+
+}  // namespace
+}  // namespace tbprof::integration

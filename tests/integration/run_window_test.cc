@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run keeps of itself: all, its start, steady part and end, its last seconds; captures beside that; and what of
+// it survives the launcher.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+
+#include "harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+using ::testing::SizeIs;
+
+void Stop(const Running& running) { WriteFile(running.path() + "/stop", ""); }
+
+std::vector<std::string> FilesIn(const std::string& directory) {
+  std::vector<std::string> found;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, none)) found.push_back(entry.path());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+std::vector<std::string> RunDirectories(const std::string& logdir) { return FilesIn(logdir + "/plugins/profile"); }
+std::vector<std::string> SpoolFiles(const std::string& logdir) { return FilesIn(logdir + "/.tbprof"); }
+
+bool WaitUntil(const std::function<bool()>& condition, int seconds = 60) {
+  for (int i = 0; i < seconds * 200; ++i) {
+    if (condition()) return true;
+    usleep(5000);
+  }
+  return condition();
+}
+
+// The directory whose name ends so, or "".
+std::string Ending(const std::vector<std::string>& paths, std::string_view end) {
+  for (const std::string& path : paths) {
+    if (path.ends_with(end)) return path;
+  }
+  return "";
+}
+
+std::unique_ptr<Profile> ProfileIn(const std::string& run_directory) {
+  for (const std::string& path : FilesIn(run_directory)) {
+    if (path.ends_with(".xplane.pb")) return Profile::Parse(path);
+  }
+  return nullptr;
+}
+
+nlohmann::json SummaryIn(const std::string& run_directory) {
+  return nlohmann::json::parse(ReadFile(run_directory + "/summary.json"), nullptr, false);
+}
+
+// All calls of a function, of all processes.
+uint64_t Calls(const nlohmann::json& summary, std::string_view operation) {
+  uint64_t calls = 0;
+  for (const auto& process : summary["processes"]) {
+    for (const auto& total : process["operations"]) {
+      if (total["operation"] == operation) calls += total["calls"].get<uint64_t>();
+    }
+  }
+  return calls;
+}
+
+// No time of any length without an event of any thread: a gap would read as one in which nothing happened.
+void ExpectNoGap(const Profile& profile, double wall_ms, double longest_ms) {
+  std::vector<std::pair<int64_t, int64_t>> spans;
+  for (const Event& event : profile.Named("usleep")) spans.emplace_back(event.start_ps, event.end_ps());
+  std::sort(spans.begin(), spans.end());
+  ASSERT_FALSE(spans.empty());
+  int64_t end = 0;
+  for (const auto& [start, stop] : spans) {
+    EXPECT_LT(static_cast<double>(start - end) / 1e9, longest_ms) << "at " << static_cast<double>(end) / 1e9 << " ms";
+    end = std::max(end, stop);
+  }
+  EXPECT_LT(wall_ms - static_cast<double>(end) / 1e9, longest_ms);
+}
+
+TEST(Auto, ASmallRunIsOneProfile) {
+  const auto running = StartUnderTbprof({Program("phases"), "10", "1", "1000"});
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  Stop(*running);
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 5);
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  EXPECT_EQ(result.summary["window"], "auto");
+  EXPECT_FALSE(result.summary.contains("totals_wall_s"));
+  EXPECT_EQ(Calls(result.summary, "usleep"), result.Fact("naps"));
+  EXPECT_EQ(static_cast<uint64_t>(result.profile->Count("usleep")), result.Fact("naps"));
+  EXPECT_TRUE(SpoolFiles(result.logdir).empty());
+}
+
+TEST(Auto, ALargeRunIsStartSteadyAndEnd) {
+  RunOptions options;
+  options.tbprof = {"--max-profile-size=64KiB"};
+  options.environment = {{"TBPROF_TEST_AUTO", "300,1000,300,400"}};
+  const auto running = StartUnderTbprof({Program("phases"), "10", "4", "300"}, options);
+  // Two of them while the program runs.
+  ASSERT_TRUE(running->WaitForError("start of the run: ")) << running->Err();
+  ASSERT_TRUE(running->WaitForError("steady of the run: ")) << running->Err();
+  EXPECT_FALSE(running->Ended());
+  EXPECT_THAT(RunDirectories(running->logdir()), SizeIs(2));
+  EXPECT_THAT(SpoolFiles(running->logdir()), ::testing::Not(::testing::IsEmpty()));
+  usleep(600000);  // the end begins behind the steady part
+  Stop(*running);
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 5);
+  ASSERT_THAT(result.run_directories, SizeIs(3)) << result.AllSaid();
+  const std::string start = Ending(result.run_directories, "_start"),
+                    steady = Ending(result.run_directories, "_steady"), end = Ending(result.run_directories, "_end");
+  for (const std::string& directory : {start, steady, end}) {
+    ASSERT_NE(directory, "") << result.AllSaid();
+    const auto profile = ProfileIn(directory);
+    ASSERT_NE(profile, nullptr) << directory;
+    EXPECT_GT(profile->Count("usleep"), 20) << directory;
+  }
+  EXPECT_LE(SummaryIn(start)["wall_s"].get<double>(), 0.31);
+  EXPECT_GE(SummaryIn(steady)["wall_s"].get<double>(), 0.29);
+  EXPECT_LE(SummaryIn(end)["wall_s"].get<double>(), 0.41);
+  EXPECT_GE(SummaryIn(end)["wall_s"].get<double>(), 0.39);
+  EXPECT_GE(SummaryIn(end)["totals_wall_s"].get<double>(), 1.3);
+  EXPECT_EQ(SummaryIn(start)["window"], "start");
+  EXPECT_EQ(SummaryIn(steady)["command"]["running"], true);
+  // Of all of it, whatever was dropped meanwhile.
+  EXPECT_EQ(Calls(SummaryIn(end), "usleep"), result.Fact("naps"));
+  EXPECT_EQ(Calls(SummaryIn(end), "write"), 10u);
+  EXPECT_TRUE(SpoolFiles(result.logdir).empty());
+}
+
+TEST(Auto, TheSpoolsLimitSplitsItToo) {
+  RunOptions options;
+  options.tbprof = {"--spool-limit=8MiB", "--wait-threshold=0"};
+  options.environment = {{"TBPROF_TEST_AUTO", "30000,120000,20000,30000"}};
+  const auto running = StartUnderTbprof({Program("phases"), "200000", "1", "1000"}, options);
+  ASSERT_TRUE(running->WaitForError("start of the run: ")) << running->Err();
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  uint64_t bytes = 0;
+  for (const std::string& path : SpoolFiles(running->logdir())) bytes += std::filesystem::file_size(path);
+  EXPECT_LE(bytes, uint64_t{10} << 20);
+  Stop(*running);
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 5);
+  ASSERT_THAT(result.run_directories, SizeIs(2)) << result.AllSaid();
+  const std::string end = Ending(result.run_directories, "_end");
+  ASSERT_NE(end, "");
+  const nlohmann::json summary = SummaryIn(end);
+  EXPECT_EQ(Calls(summary, "usleep"), result.Fact("naps"));
+  // What a full spool let go while the start was being written is told, or nothing is missing.
+  EXPECT_TRUE(Calls(summary, "write") == 200000 || result.Said("records are missing")) << result.AllSaid();
+}
+
+TEST(Last, OnlyTheLastSecondsAreShown) {
+  RunOptions options;
+  options.tbprof = {"--window=last=400ms"};
+  const auto running = StartUnderTbprof({Program("phases"), "10", "2", "300"}, options);
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  // Until the first part is gone.
+  ASSERT_TRUE(WaitUntil([&] {
+    const std::vector<std::string> files = SpoolFiles(running->logdir());
+    return files.size() > 2 && Ending(files, ".spool.000001").empty();
+  })) << ::testing::PrintToString(SpoolFiles(running->logdir()));
+  EXPECT_LT(SpoolFiles(running->logdir()).size(), 20u);
+  Stop(*running);
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 5);
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  const double wall = result.summary["wall_s"].get<double>();
+  EXPECT_LE(wall, 0.41);
+  EXPECT_GE(wall, 0.39);
+  EXPECT_GT(result.summary["totals_wall_s"].get<double>(), wall);
+  EXPECT_EQ(Calls(result.summary, "usleep"), result.Fact("naps"));
+  ExpectNoGap(*result.profile, wall * 1e3, 200);
+  EXPECT_TRUE(SpoolFiles(result.logdir).empty());
+}
+
+TEST(Last, TheSecondsBeforeACrash) {
+  RunOptions options;
+  options.tbprof = {"--window=last=500ms"};
+  const auto running = StartUnderTbprof({Program("phases"), "10", "1", "1000"}, options);
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  usleep(700000);
+  WriteFile(running->path() + "/crash", "");
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.signal(), SIGSEGV);
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  const double wall = result.summary["wall_s"].get<double>();
+  EXPECT_LE(wall, 0.51);
+  EXPECT_GE(wall, 0.49);
+  ExpectNoGap(*result.profile, wall * 1e3, 250);
+}
+
+TEST(Last, ASignalPublishesTheSecondsBeforeIt) {
+  RunOptions options;
+  options.tbprof = {"--window=last=60s", "--wait-threshold=0"};
+  const auto running = StartUnderTbprof({Program("phases"), "10", "1", "1000"}, options);
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  for (int i = 1; i <= 2; ++i) {
+    running->Signal(SIGUSR1);
+    ASSERT_TRUE(running->WaitForError("capture " + std::to_string(i) + ": the last 1m")) << running->Err();
+    ASSERT_TRUE(WaitUntil([&] { return RunDirectories(running->logdir()).size() == static_cast<size_t>(i); }))
+        << running->Err();
+  }
+  EXPECT_FALSE(running->Ended());
+  for (const std::string& directory : RunDirectories(running->logdir())) {
+    const auto profile = ProfileIn(directory);
+    ASSERT_NE(profile, nullptr);
+    // All of the run so far, its beginning included.
+    EXPECT_EQ(profile->Count("write"), 10);
+    EXPECT_GE(profile->Count("usleep"), 20);
+  }
+  Stop(*running);
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 5);
+  EXPECT_THAT(result.run_directories, SizeIs(3)) << result.AllSaid();
+}
+
+TEST(All, EndsWhereTheSpoolIsFullAndCapturesGoOn) {
+  RunOptions options;
+  options.tbprof = {"--window=all", "--spool-limit=4MiB", "--wait-threshold=0", "--window-duration=100ms"};
+  const auto running = StartUnderTbprof({Program("phases"), "300000", "1", "1000"}, options);
+  ASSERT_TRUE(running->WaitForError("the spool took no more")) << running->Err();
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  for (int i = 1; i <= 3; ++i) {
+    running->Signal(SIGUSR1);
+    ASSERT_TRUE(WaitUntil([&] { return RunDirectories(running->logdir()).size() == static_cast<size_t>(i); }))
+        << running->Err();
+  }
+  for (const std::string& directory : RunDirectories(running->logdir())) {
+    const auto profile = ProfileIn(directory);
+    ASSERT_NE(profile, nullptr);
+    EXPECT_GT(profile->Count("usleep"), 10) << directory;
+    EXPECT_EQ(SummaryIn(directory)["window"].get<std::string>().rfind("capture ", 0), 0u);
+  }
+  Stop(*running);
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 5);
+  ASSERT_THAT(result.run_directories, SizeIs(4)) << result.AllSaid();
+  const auto run = std::find_if(result.run_directories.begin(), result.run_directories.end(),
+                                [](const std::string& directory) { return SummaryIn(directory)["window"] == "all"; });
+  ASSERT_NE(run, result.run_directories.end());
+  const auto profile = ProfileIn(*run);
+  EXPECT_TRUE(profile->HasWarning("the spool took no more")) << result.AllSaid();
+  // Cut where the records end: nothing that reads as idle behind them.
+  int64_t end = 0;
+  for (const Event& event : profile->Named("write")) end = std::max(end, event.end_ps());
+  for (const Event& event : profile->Named("read")) end = std::max(end, event.end_ps());
+  EXPECT_GT(end, 0);
+  EXPECT_LT(SummaryIn(*run)["wall_s"].get<double>() - static_cast<double>(end) / 1e12, 0.5);
+}
+
+// Everything that is there when the launcher is killed, of a spool in parts.
+TEST(Recover, PartsOfAFlightRecorder) {
+  RunOptions options;
+  options.tbprof = {"--window=last=400ms", "--wait-threshold=0"};
+  const auto running = StartUnderTbprof({Program("phases"), "10", "2", "300"}, options);
+  ASSERT_TRUE(WaitUntil([&] { return !Ending(SpoolFiles(running->logdir()), ".spool.000008").empty(); }));
+  running->Signal(SIGKILL);
+  Stop(*running);
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.signal(), SIGKILL);
+  ASSERT_TRUE(RunDirectories(result.logdir).empty());
+  const RunResult recovered = RunTbprof({"recover", "--logdir=" + result.logdir});
+  EXPECT_EQ(recovered.code(), 0) << recovered.AllSaid();
+  const std::vector<std::string> runs = RunDirectories(result.logdir);
+  ASSERT_THAT(runs, SizeIs(1)) << recovered.AllSaid();
+  const nlohmann::json summary = SummaryIn(runs[0]);
+  EXPECT_LE(summary["wall_s"].get<double>(), 0.41);
+  EXPECT_GT(Calls(summary, "usleep"), 500u);
+  EXPECT_EQ(Calls(summary, "write"), 10u) << "dropped, and still counted";
+  const auto profile = ProfileIn(runs[0]);
+  EXPECT_TRUE(profile->HasWarning("recover"));
+  ExpectNoGap(*profile, summary["wall_s"].get<double>() * 1e3, 250);
+  EXPECT_TRUE(SpoolFiles(result.logdir).empty());
+}
+
+TEST(Recover, WhatWasNotPublishedYet) {
+  RunOptions options;
+  options.tbprof = {"--max-profile-size=64KiB", "--wait-threshold=0"};
+  options.environment = {{"TBPROF_TEST_AUTO", "200,100000,300,400"}};
+  const auto running = StartUnderTbprof({Program("phases"), "10", "4", "300"}, options);
+  ASSERT_TRUE(running->WaitForError("start of the run: ")) << running->Err();
+  usleep(800000);
+  running->Signal(SIGKILL);
+  Stop(*running);
+  const RunResult result = running->Wait();
+  const RunResult recovered = RunTbprof({"recover", "--logdir=" + result.logdir});
+  EXPECT_EQ(recovered.code(), 0) << recovered.AllSaid();
+  const std::vector<std::string> runs = RunDirectories(result.logdir);
+  ASSERT_THAT(runs, SizeIs(2)) << recovered.AllSaid();
+  const std::string end = Ending(runs, "_end");
+  ASSERT_NE(end, "");
+  EXPECT_EQ(Calls(SummaryIn(end), "write"), 10u);
+  EXPECT_GT(Calls(SummaryIn(end), "usleep"), 2000u);
+}
+
+TEST(Convert, ASpoolInParts) {
+  RunOptions options;
+  options.tbprof = {"--window=last=60s", "--keep-spool"};
+  const auto running = StartUnderTbprof({Program("phases"), "10", "2", "300"}, options);
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  Stop(*running);
+  const RunResult result = running->Wait();
+  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  const std::string spool = Ending(SpoolFiles(result.logdir), ".spool");
+  ASSERT_NE(spool, "");
+  ASSERT_NE(Ending(SpoolFiles(result.logdir), ".spool.000001"), "");
+  TemporaryDirectory directory;
+  const RunResult converted = RunTbprof({"convert", "--logdir=" + (directory / "again"), spool});
+  ASSERT_EQ(converted.code(), 0) << converted.AllSaid();
+  ASSERT_THAT(RunDirectories(directory / "again"), SizeIs(1));
+  const auto again = ProfileIn(RunDirectories(directory / "again")[0]);
+  EXPECT_EQ(again->Count("usleep"), result.profile->Count("usleep"));
+  // Without its part: said, and what the main file has is there.
+  std::filesystem::copy_file(spool, directory / "alone.spool");
+  const RunResult alone = RunTbprof({"convert", "--logdir=" + (directory / "alone"), directory / "alone.spool"});
+  ASSERT_EQ(alone.code(), 0) << alone.AllSaid();
+  EXPECT_TRUE(ProfileIn(RunDirectories(directory / "alone")[0])->HasWarning("not there")) << alone.AllSaid();
+  const RunResult part = RunTbprof({"convert", "--logdir=" + (directory / "part"), spool + ".000001"});
+  EXPECT_EQ(part.code(), 1);
+  EXPECT_TRUE(part.Said("is part 1 of a spool")) << part.AllSaid();
+}
+
+TEST(Spool, NotInMemory) {
+  struct statfs facts;
+  if (statfs("/dev/shm", &facts) != 0 || facts.f_type != 0x01021994 || access("/dev/shm", W_OK) != 0) {
+    GTEST_SKIP() << "no /dev/shm in memory";
+  }
+  if (statfs("/var/tmp", &facts) != 0 || facts.f_type == 0x01021994) GTEST_SKIP() << "/var/tmp is in memory too";
+  const std::string logdir = "/dev/shm/tbprof-test-" + std::to_string(getpid());
+  RunOptions options;
+  options.default_logdir = false;
+  options.tbprof = {"--logdir=" + logdir, "--window=all"};
+  options.environment = {{"TMPDIR", std::nullopt}};
+  const auto running = StartUnderTbprof({Program("phases"), "10", "1", "1000"}, options);
+  EXPECT_TRUE(running->WaitForFact("warm "));
+  const std::vector<std::string> links = SpoolFiles(logdir);
+  std::error_code none;
+  std::string real;
+  if (links.size() == 1) real = std::filesystem::read_symlink(links[0], none);
+  EXPECT_THAT(links, SizeIs(1));
+  EXPECT_EQ(real.rfind("/var/tmp/tbprof-spool-", 0), 0u) << real;
+  EXPECT_TRUE(std::filesystem::exists(real));
+  // Found from the logdir, when the launcher is gone.
+  running->Signal(SIGKILL);
+  Stop(*running);
+  running->Wait();
+  const RunResult recovered = RunTbprof({"recover", "--logdir=" + logdir});
+  EXPECT_EQ(recovered.code(), 0) << recovered.AllSaid();
+  EXPECT_THAT(RunDirectories(logdir), SizeIs(1)) << recovered.AllSaid();
+  EXPECT_FALSE(std::filesystem::exists(real));
+  EXPECT_TRUE(SpoolFiles(logdir).empty());
+  std::filesystem::remove_all(logdir);
+}
+
+TEST(Open, AWaitThatHasNotReturned) {
+  RunOptions options;
+  options.tbprof = {"--window=all", "--window-duration=200ms"};
+  const auto running = StartUnderTbprof({Program("phases"), "10", "0", "2000000"}, options);
+  ASSERT_TRUE(running->WaitForFact("fast "));
+  running->Signal(SIGUSR1);
+  ASSERT_TRUE(running->WaitForError("verified")) << running->Err();
+  const auto profile = ProfileIn(RunDirectories(running->logdir()).at(0));
+  ASSERT_NE(profile, nullptr);
+  const std::vector<Event> sleeps = profile->Named("usleep");
+  // It may return in between; the one under way at the close is there in any case.
+  ASSERT_FALSE(sleeps.empty());
+  EXPECT_EQ(sleeps.back().Number("open"), 1) << sleeps.back();
+  EXPECT_NE(sleeps.back().Stat("clipped").find("end"), std::string::npos) << sleeps.back();
+  WriteFile(running->path() + "/crash", "");
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.signal(), SIGSEGV);
+}
+
+}  // namespace
+}  // namespace tbprof::integration

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The spool in parts: what is dropped, when, and what of it stays; what happens where there is no room.
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "launcher/spool_writer.h"
+#include "tests/unit/writer/spool_maker.h"
+#include "writer/spool_facts.h"
+
+namespace tbprof {
+namespace {
+
+constexpr uint64_t kSession = 77;
+constexpr uint32_t kSpansPerBlock = 100;
+
+class SpoolWriterTest : public testing::Test {
+ protected:
+  SpoolWriterTest() : directory_("spool_writer") { mkdir(directory_.path().c_str(), 0700); }
+  std::string path() const { return directory_.path() + "/x.spool"; }
+
+  ScopedFd MainFile() const {
+    ScopedFd fd(open(path().c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    const SpoolHeader header = MakeSpoolHeader(kSession);
+    EXPECT_EQ(write(fd.get(), &header, sizeof(header)), static_cast<ssize_t>(sizeof(header)));
+    return fd;
+  }
+  SpoolPlan Plan() const {
+    SpoolPlan plan;
+    plan.path = path();
+    plan.part_bytes = 64u << 10;
+    plan.parts_at_once = true;
+    plan.session = kSession;
+    return plan;
+  }
+
+  // A block as the drain hands it over: a name and kSpansPerBlock spans of one tick, drained from `ticks` to ticks
+  // + 10.
+  static void WriteBlock(SpoolWriter* writer, uint64_t ticks, uint64_t span_ticks = 1) {
+    SpoolMaker maker;
+    maker.Chunk(1, 1, 1).ThreadName(ticks, "worker");
+    for (uint32_t i = 0; i < kSpansPerBlock; ++i) maker.Span(3, ticks, span_ticks, 0, 0, 0, 0x4000 + i % 2);
+    maker.EndChunk();
+    const std::string bytes = maker.Bytes().substr(sizeof(SpoolHeader));
+    writer->Write(std::vector<uint8_t>(bytes.begin(), bytes.end()), kSpansPerBlock + 1, ticks, ticks + 10);
+  }
+
+  struct Contents {
+    uint64_t spans = 0, names = 0, total_calls = 0, total_ticks = 0;
+    uint32_t totals_drops = 0;
+    std::set<uint32_t> parts, begun, dropped;
+    std::vector<GapFact> gaps;
+    uint64_t damaged = 0;
+    uint32_t missing = 0;
+  };
+  Contents Read(const SpoolExtent& extent = {}) const {
+    Contents contents;
+    auto reader = SpoolReader::Open(path(), extent);
+    EXPECT_TRUE(reader.ok()) << reader.status();
+    if (!reader.ok()) return contents;
+    Frame frame;
+    while ((*reader)->Next(&frame)) {
+      PartFact part;
+      GapFact gap;
+      if (frame.part != 0) contents.parts.insert(frame.part);
+      if (frame.type == FrameType::kPart && frame.Read(&part)) contents.begun.insert(part.part);
+      if (frame.type == FrameType::kDropped && frame.Read(&part)) contents.dropped.insert(part.part);
+      if (frame.type == FrameType::kGap && frame.Read(&gap)) contents.gaps.push_back(gap);
+      if (frame.type == FrameType::kTotals) {
+        TotalsFact fact;
+        EXPECT_TRUE(frame.Read(&fact));
+        if (fact.drops < contents.totals_drops) continue;
+        contents.totals_drops = fact.drops;
+        contents.total_calls = contents.total_ticks = 0;
+        for (uint32_t i = 0; i < fact.rows; ++i) {
+          TotalRow row;
+          memcpy(&row, frame.payload.data() + sizeof(fact) + i * sizeof(row), sizeof(row));
+          contents.total_calls += row.calls;
+          contents.total_ticks += row.ticks;
+        }
+      }
+      if (frame.type != FrameType::kChunk && frame.type != FrameType::kKept) continue;
+      ChunkFact chunk;
+      uint64_t corrupt = 0;
+      EXPECT_TRUE(ForEachRecord(frame, &chunk, &corrupt, [&](const RecordView& record) {
+        if (record.tag.kind == RecordKind::kSpan) ++contents.spans;
+        if (record.tag.kind == RecordKind::kThreadName && frame.part == 0) ++contents.names;
+      }));
+      EXPECT_EQ(corrupt, 0u);
+    }
+    contents.damaged = (*reader)->damaged_bytes();
+    contents.missing = (*reader)->missing_parts();
+    return contents;
+  }
+  uint64_t BytesOnDisk() const {
+    uint64_t bytes = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(directory_.path())) bytes += entry.file_size();
+    return bytes;
+  }
+
+  TemporaryPath directory_;
+};
+
+TEST_F(SpoolWriterTest, AShortRunIsOneFile) {
+  SpoolPlan plan = Plan();
+  plan.parts_at_once = false;
+  SpoolWriter writer(MainFile(), plan);
+  for (uint64_t i = 0; i < 5; ++i) WriteBlock(&writer, i * 10);
+  EXPECT_TRUE(FindParts(path()).empty());
+  const Contents contents = Read();
+  EXPECT_EQ(contents.spans, 5 * kSpansPerBlock);
+  EXPECT_EQ(contents.names, 5u);
+  EXPECT_EQ(writer.spans(), 5 * kSpansPerBlock);
+}
+
+TEST_F(SpoolWriterTest, ALongOneGoesOnInParts) {
+  SpoolPlan plan = Plan();
+  plan.parts_at_once = false;
+  plan.long_ticks = 50;
+  SpoolWriter writer(MainFile(), plan);
+  for (uint64_t i = 0; i < 100; ++i) WriteBlock(&writer, i * 10, i % 2 == 0 ? 49 : 50);
+  const Contents contents = Read();
+  EXPECT_GT(contents.parts.size(), 5u);
+  EXPECT_EQ(contents.spans, 100 * kSpansPerBlock);
+  EXPECT_EQ(contents.names, 100u) << "each once in the main file, wherever its chunk is";
+  EXPECT_EQ(contents.damaged, 0u);
+  EXPECT_EQ(writer.spans(), 100 * kSpansPerBlock);
+  EXPECT_EQ(writer.long_spans(), 50 * kSpansPerBlock);
+  EXPECT_EQ(writer.total_bytes() + sizeof(SpoolHeader), BytesOnDisk());
+  for (const uint32_t part : FindParts(path())) {
+    EXPECT_LE(std::filesystem::file_size(PartPath(path(), part)), plan.part_bytes + 20000);
+  }
+  RemoveSpoolFiles(path());
+  EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
+}
+
+TEST_F(SpoolWriterTest, TheLastTicksStayAndTheRestIsCounted) {
+  SpoolWriter writer(MainFile(), Plan());
+  Retention retention;
+  retention.everything = false;
+  retention.totals = true;
+  retention.sliding_ticks = 800;
+  writer.SetRetention(retention);
+  constexpr uint64_t kBlocks = 1000;
+  size_t most_parts = 0;
+  for (uint64_t i = 0; i < kBlocks; ++i) {
+    WriteBlock(&writer, i * 10);
+    writer.Tidy(i * 10 + 10);
+    most_parts = std::max(most_parts, FindParts(path()).size());
+  }
+  EXPECT_LE(most_parts, 12u) << "eighths of the window, and the two at its ends";
+  const Contents contents = Read();
+  EXPECT_EQ(contents.spans + contents.total_calls, kBlocks * kSpansPerBlock);
+  EXPECT_EQ(contents.total_ticks, contents.total_calls);
+  EXPECT_EQ(contents.totals_drops, contents.dropped.size());
+  EXPECT_EQ(contents.names, kBlocks);
+  EXPECT_GE(contents.spans, 80u * kSpansPerBlock);
+  EXPECT_LE(contents.spans, 110u * kSpansPerBlock);
+  EXPECT_EQ(contents.missing, 0u);
+  EXPECT_TRUE(contents.gaps.empty());
+}
+
+TEST_F(SpoolWriterTest, ARangeStaysUntilNobodyNeedsIt) {
+  SpoolWriter writer(MainFile(), Plan());
+  Retention nothing;
+  nothing.everything = false;
+  writer.SetRetention(nothing);
+  WriteBlock(&writer, 100);
+  EXPECT_TRUE(FindParts(path()).empty()) << "wanted by nobody";
+  EXPECT_EQ(writer.records_not_kept(), 0u);
+  Retention capture = nothing;
+  capture.ranges.push_back({200, UINT64_MAX, true});
+  writer.SetRetention(capture);
+  WriteBlock(&writer, 200);
+  WriteBlock(&writer, 300);
+  writer.Rotate();
+  writer.Tidy(1000);
+  const SpoolExtent extent = writer.ExtentOf(200, 310);
+  EXPECT_EQ(extent.first_part, 1u);
+  EXPECT_EQ(Read(extent).spans, 2 * kSpansPerBlock);
+  // The conversion has it open, another capture goes on.
+  auto reader = SpoolReader::Open(path(), extent);
+  ASSERT_TRUE(reader.ok());
+  capture.ranges[0].to = 320;
+  writer.SetRetention(capture);
+  writer.Tidy(2000);
+  EXPECT_EQ(FindParts(path()).size(), 1u);
+  writer.SetRetention(nothing);
+  writer.Tidy(2000);
+  EXPECT_TRUE(FindParts(path()).empty());
+  const Contents after = Read();
+  EXPECT_EQ(after.spans, 0u);
+  EXPECT_EQ(after.missing, 0u);
+  EXPECT_EQ(after.dropped, std::set<uint32_t>({1}));
+  EXPECT_EQ(writer.ExtentOf(200, 310).last_part, 0u);
+  // One that was dropped behind a reader's back is missing to it, no failure.
+  Frame frame;
+  while ((*reader)->Next(&frame)) {
+  }
+  EXPECT_EQ((*reader)->missing_parts(), 1u);
+}
+
+TEST_F(SpoolWriterTest, OverTheLimitTheOldestGo) {
+  SpoolPlan plan = Plan();
+  plan.limit = 512u << 10;
+  SpoolWriter writer(MainFile(), plan);
+  Retention retention;
+  retention.everything = false;
+  retention.totals = true;
+  retention.sliding_ticks = 1'000'000'000;
+  writer.SetRetention(retention);
+  for (uint64_t i = 0; i < 500; ++i) {
+    WriteBlock(&writer, i * 10);
+    EXPECT_LE(BytesOnDisk(), plan.limit + 16384) << i;
+  }
+  const Contents contents = Read();
+  EXPECT_EQ(contents.spans + contents.total_calls, 500u * kSpansPerBlock);
+  EXPECT_GT(contents.dropped.size(), 5u);
+  EXPECT_EQ(writer.records_not_kept(), 0u);
+}
+
+TEST_F(SpoolWriterTest, OfARunThatKeepsEverythingTheBeginningStays) {
+  SpoolPlan plan = Plan();
+  plan.limit = 512u << 10;
+  plan.reserve = 128u << 10;
+  SpoolWriter writer(MainFile(), plan);
+  for (uint64_t i = 0; i < 200; ++i) WriteBlock(&writer, i * 10);
+  const uint64_t stopped = writer.stopped_ticks();
+  ASSERT_NE(stopped, UINT64_MAX);
+  EXPECT_TRUE(writer.full());
+  EXPECT_LE(writer.total_bytes(), plan.limit - plan.reserve + 20000) << "and the facts of what was not kept";
+  // The reserve is for a capture; the run does not go on behind its gap.
+  Retention capture;
+  capture.ranges.push_back({3000, UINT64_MAX, true});
+  writer.SetRetention(capture);
+  for (uint64_t i = 300; i < 305; ++i) WriteBlock(&writer, i * 10);
+  EXPECT_EQ(writer.stopped_ticks(), stopped);
+  writer.Finish();
+  const Contents contents = Read();
+  EXPECT_EQ(contents.spans, (stopped / 10 + 5) * kSpansPerBlock);
+  ASSERT_EQ(contents.gaps.size(), 1u);
+  EXPECT_EQ(contents.gaps[0].first_ticks, stopped);
+  EXPECT_EQ(contents.gaps[0].records, writer.records_not_kept());
+  EXPECT_EQ(contents.gaps[0].cause, GapCause::kLimit);
+  EXPECT_EQ(writer.records_not_kept() * kSpansPerBlock / (kSpansPerBlock + 1) + contents.spans, 205u * kSpansPerBlock);
+}
+
+TEST_F(SpoolWriterTest, ARunThatIsSplitGoesOn) {
+  SpoolPlan plan = Plan();
+  plan.parts_at_once = false;
+  plan.limit = 1024u << 10;
+  plan.reserve = 256u << 10;
+  plan.split_bytes = 640u << 10;
+  plan.split_sliding_ticks = 1'000'000;
+  SpoolWriter writer(MainFile(), plan);
+  Retention retention;
+  retention.totals = true;
+  writer.SetRetention(retention);
+  constexpr uint64_t kBlocks = 500;
+  for (uint64_t i = 0; i < kBlocks; ++i) {
+    WriteBlock(&writer, i * 10);
+    writer.Tidy(i * 10 + 10);
+    EXPECT_LE(BytesOnDisk(), plan.limit + 16384) << i;
+  }
+  EXPECT_EQ(writer.records_not_kept(), 0u);
+  EXPECT_EQ(writer.stopped_ticks(), UINT64_MAX);
+  ASSERT_NE(writer.split_ticks(), UINT64_MAX);
+  EXPECT_GT(writer.split_ticks(), 500u);
+  const Contents contents = Read();
+  EXPECT_EQ(contents.spans + contents.total_calls, kBlocks * kSpansPerBlock);
+  for (uint32_t part = 1; part < *contents.dropped.begin(); ++part) {
+    EXPECT_EQ(contents.parts.count(part), 1u) << "what there was at the split stays";
+  }
+}
+
+TEST_F(SpoolWriterTest, AFullDiskDropsTheOldestToo) {
+  if (mount("none", directory_.path().c_str(), "tmpfs", 0, "size=1m") != 0) GTEST_SKIP() << "cannot mount";
+  {
+    SpoolWriter writer(MainFile(), Plan());
+    Retention retention;
+    retention.everything = false;
+    retention.totals = true;
+    retention.sliding_ticks = 1'000'000'000;
+    writer.SetRetention(retention);
+    for (uint64_t i = 0; i < 500; ++i) WriteBlock(&writer, i * 10);
+    writer.Finish();
+    EXPECT_EQ(writer.write_error(), ENOSPC);
+    const Contents contents = Read();
+    EXPECT_EQ(contents.damaged, 0u);
+    EXPECT_GT(contents.spans, 50u * kSpansPerBlock);
+    EXPECT_GT(contents.dropped.size(), 5u);
+    // The last block is there: the recorder goes on.
+    EXPECT_EQ(writer.records_not_kept(), 0u);
+  }
+  EXPECT_EQ(umount2(directory_.path().c_str(), MNT_DETACH), 0);
+}
+
+// Whatever a launcher was doing when it was killed: every span is in a part or in the totals, none in both.
+TEST_F(SpoolWriterTest, KilledWhileItDrops) {
+  SpoolWriter writer(MainFile(), Plan());
+  for (uint64_t i = 0; i < 60; ++i) WriteBlock(&writer, i * 10);
+  writer.Rotate();
+  // As in Drop: the totals are written, the frame that says so is not.
+  const std::vector<uint32_t> parts = FindParts(path());
+  ASSERT_GT(parts.size(), 2u);
+  const uint64_t main_bytes = std::filesystem::file_size(path());
+  std::filesystem::copy_file(PartPath(path(), 1), directory_.path() + "/saved");
+  Retention retention;
+  retention.everything = false;
+  retention.totals = true;
+  retention.ranges.push_back({150, UINT64_MAX, true});
+  writer.SetRetention(retention);
+  writer.Tidy(10000);
+  ASSERT_EQ(FindParts(path()).front(), 2u);
+  std::filesystem::rename(directory_.path() + "/saved", PartPath(path(), 1));
+  SpoolFacts facts;
+  const auto read = [&](uint64_t bytes) {
+    facts = SpoolFacts();
+    auto reader = SpoolReader::Open(path(), {bytes});
+    ASSERT_TRUE(reader.ok());
+    (void)ReadSpoolFacts(
+        reader->get(), 0, [](uint64_t) {}, &facts);  // no session frame here
+  };
+  const auto calls = [&] {
+    uint64_t sum = 0;
+    for (const TotalRow& row : facts.totals) sum += row.calls;
+    return sum;
+  };
+  read(main_bytes);
+  EXPECT_EQ(calls(), 0u);
+  EXPECT_EQ(facts.records, 60u * (kSpansPerBlock + 1));
+  // With the frame, and the file not yet unlinked.
+  read(0);
+  EXPECT_GT(calls(), 0u);
+  EXPECT_EQ(facts.records / (kSpansPerBlock + 1) * kSpansPerBlock + calls(), 60u * kSpansPerBlock);
+}
+
+TEST_F(SpoolWriterTest, APartOfAnotherSessionIsNotRead) {
+  SpoolWriter writer(MainFile(), Plan());
+  for (uint64_t i = 0; i < 60; ++i) WriteBlock(&writer, i * 10);
+  const Contents whole = Read();
+  const std::string second = PartPath(path(), 2);
+  SpoolHeader header = MakeSpoolHeader(kSession + 1, 2);
+  {
+    const ScopedFd fd(open(second.c_str(), O_WRONLY | O_CLOEXEC));
+    ASSERT_EQ(pwrite(fd.get(), &header, sizeof(header), 0), static_cast<ssize_t>(sizeof(header)));
+  }
+  Contents contents = Read();
+  EXPECT_EQ(contents.missing, 1u);
+  EXPECT_LT(contents.spans, whole.spans);
+  EXPECT_GT(contents.spans, 0u);
+  // Nor is what is no file at all, or cut within its header; what was never begun does no harm.
+  unlink(second.c_str());
+  ASSERT_EQ(mkfifo(second.c_str(), 0600), 0);
+  EXPECT_EQ(Read().missing, 1u);
+  unlink(second.c_str());
+  ASSERT_EQ(symlink("/dev/zero", second.c_str()), 0);
+  EXPECT_EQ(Read().missing, 1u);
+  unlink(second.c_str());
+  { const ScopedFd fd(open(second.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)); }
+  EXPECT_EQ(Read().missing, 1u);
+  unlink(second.c_str());
+  contents = Read();
+  EXPECT_EQ(contents.missing, 1u) << "begun, not dropped, not there";
+  { const ScopedFd fd(open((path() + ".abcdef").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)); }
+  EXPECT_EQ(Read().spans, contents.spans);
+}
+
+}  // namespace
+}  // namespace tbprof
