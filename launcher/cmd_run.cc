@@ -23,6 +23,7 @@
 #include "launcher/deadline.h"
 #include "launcher/job.h"
 #include "launcher/libraries.h"
+#include "launcher/memory_limit.h"
 #include "launcher/preflight.h"
 #include "launcher/session.h"
 #include "launcher/signals.h"
@@ -247,7 +248,7 @@ class Run {
     config.only_command = options_.follow == Follow::kNone;
     config.wait_threshold_ns = Nanoseconds(options_.wait_threshold);
     config.malloc_interval = options_.malloc_interval;
-    config.segment_bytes = options_.segment_size;
+    config.segment_bytes = SegmentBytes(options_, CgroupMemoryLimit());
     config.max_profile_size = options_.max_profile_size;
     config.also = options_.also;
     config.window = WindowText();

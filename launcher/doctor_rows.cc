@@ -35,6 +35,7 @@
 #include <vector>
 
 #include "launcher/libraries.h"
+#include "launcher/memory_limit.h"
 #include "launcher/preflight.h"
 #include "launcher/scoped.h"
 #include "launcher/spools.h"
@@ -150,38 +151,14 @@ Result SharedMemory(const DoctorContext&) {
   return Pass(StrCat("memfd works and can be sealed (", place, ": not used)"));
 }
 
-// The least of this process's cgroup and those above it; nothing: no limit.
-std::optional<uint64_t> CgroupMemory() {
-  std::optional<uint64_t> least;
-  const std::string groups = ReadText("/proc/self/cgroup");
-  for (const std::string_view line : Split(groups, '\n')) {
-    // 0::/path (v2) or N:memory:/path (v1)
-    const std::vector<std::string_view> parts = Split(line, ':');
-    if (parts.size() < 3) continue;
-    const bool unified = parts[1].empty();
-    if (!unified && parts[1].find("memory") == std::string_view::npos) continue;
-    const std::string root = unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-    const std::string name = unified ? "/memory.max" : "/memory.limit_in_bytes";
-    std::string path(parts[2]);
-    for (int depth = 0; depth < 64; ++depth) {
-      const std::optional<uint64_t> limit = NumberIn(FirstLineOf(StrCat(root, path == "/" ? "" : path, name)));
-      // v1 has no word for none: a number near 2^63.
-      if (limit && *limit < (uint64_t{1} << 60)) least = std::min(least.value_or(UINT64_MAX), *limit);
-      if (path.size() <= 1) break;
-      path = path.substr(0, std::max<size_t>(path.rfind('/'), 1));
-    }
-  }
-  return least;
-}
-
 Result Memory(const DoctorContext& context) {
-  const std::optional<uint64_t> limit = CgroupMemory();
+  const std::optional<uint64_t> limit = CgroupMemoryLimit();
   if (!limit) return Pass("no cgroup limit on memory");
-  const std::string found = StrCat("cgroup limit ", Bytes(*limit));
-  if (*limit < 4 * context.options.segment_size) {
-    return Warn(StrCat(found, ", --buffer-size ", Bytes(context.options.segment_size), " of each program counts in it"),
-                StrCat("--buffer-size=", std::max<uint64_t>(*limit / 16 / kMiB, 4), "MiB"));
-  }
+  const uint64_t segment = SegmentBytes(context.options, limit);
+  const std::string found = StrCat("cgroup limit ", Bytes(*limit), ", of which a recorded program's records take ",
+                                   Bytes(segment), " at most");
+  if (*limit < 4 * segment)
+    return Warn(found, StrCat("--buffer-size=", std::max<uint64_t>(*limit / 20 / kMiB, 4), "MiB"));
   return Pass(found);
 }
 

@@ -416,6 +416,9 @@ absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args, const
   if (absl::Status status = Apply(layers, *subcommand, &options); !status.ok()) return status;
 
   options.logdir_named = !options.values[0].is_default;
+  for (size_t i = 0; i < options.values.size(); ++i) {
+    if (OptionRows()[i].name == "buffer-size") options.segment_size_named = !options.values[i].is_default;
+  }
   if (options.malloc == MallocMode::kOff) options.families &= ~uint32_t{kFamilyMalloc};
   if ((options.families & kFamilyMalloc) == 0) options.malloc = MallocMode::kOff;
   return options;

@@ -92,6 +92,7 @@ struct Options {
   bool record_argv = true;        // --no-argv
   bool strict = false;
   uint64_t segment_size = kDefaultSegmentSize;
+  bool segment_size_named = false;  // false: less where a memory limit is small (launcher/memory_limit.h)
 
   bool explain = false;  // config --explain
   bool json = false;     // check, doctor

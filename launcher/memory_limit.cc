@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/memory_limit.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "launcher/text.h"
+#include "wire/layout.h"
+#include "writer/text.h"
+
+namespace tbprof {
+namespace {
+
+std::string ReadText(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+std::optional<uint64_t> CgroupMemoryLimit() {
+  std::optional<uint64_t> least;
+  const std::string groups = ReadText("/proc/self/cgroup");
+  for (const std::string_view line : Split(groups, '\n')) {
+    // 0::/path (v2) or N:memory:/path (v1)
+    const std::vector<std::string_view> parts = Split(line, ':');
+    if (parts.size() < 3) continue;
+    const bool unified = parts[1].empty();
+    if (!unified && parts[1].find("memory") == std::string_view::npos) continue;
+    const std::string root = unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    const std::string name = unified ? "/memory.max" : "/memory.limit_in_bytes";
+    std::string path(parts[2]);
+    for (int depth = 0; depth < 64; ++depth) {
+      const std::string text = ReadText(StrCat(root, path == "/" ? "" : path, name));
+      uint64_t limit = 0;
+      // `max` is no number; v1 has no word for none: a number near 2^63.
+      if (std::from_chars(text.data(), text.data() + text.size(), limit).ec == std::errc() &&
+          limit < (uint64_t{1} << 60)) {
+        least = std::min(least.value_or(UINT64_MAX), limit);
+      }
+      if (path.size() <= 1) break;
+      path = path.substr(0, std::max<size_t>(path.rfind('/'), 1));
+    }
+  }
+  return least;
+}
+
+uint64_t SegmentBytes(const Options& options, std::optional<uint64_t> limit) {
+  if (options.segment_size_named || !limit) return options.segment_size;
+  return std::clamp<uint64_t>(*limit / 20, uint64_t{kMinChunks} * kChunkBytes, options.segment_size);
+}
+
+}  // namespace tbprof

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The memory that a container grants, and what of it a recorded program's segment may take: its pages count for the
+// program, and the limit ends the program, not us.
+//
+//   config.segment_bytes = SegmentBytes(options, CgroupMemoryLimit());
+//
+// Process: launcher, main thread. Reads files of /proc and /sys.
+#ifndef TBPROF_LAUNCHER_MEMORY_LIMIT_H_
+#define TBPROF_LAUNCHER_MEMORY_LIMIT_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "launcher/options.h"
+
+namespace tbprof {
+
+// Bytes: the least of this process's memory cgroup and those above it, of version 1 or 2; nothing: no limit.
+std::optional<uint64_t> CgroupMemoryLimit();
+
+// --buffer-size where it was named, else its default or a twentieth of the limit, whichever is less; 4 MiB at least.
+uint64_t SegmentBytes(const Options& options, std::optional<uint64_t> limit);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_MEMORY_LIMIT_H_
