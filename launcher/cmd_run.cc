@@ -128,7 +128,7 @@ class Run {
     absl::StatusOr<TargetProcess> target = TargetProcess::Spawn(request, &exec_errno);
     if (!target.ok()) {
       terminal_.Error(ToText(target.status()));
-      session_->Close(EndFact{session_->Now(), -1, 0, 0, 0});
+      session_->Close(EndFact{session_->Now(), -1, 0, 0, 0}, 5000);
       session_->RemoveSpool();
       return exec_errno != 0 ? ExecFailureStatus(exec_errno) : kExitUsage;
     }
@@ -664,6 +664,19 @@ class Run {
 
   // ---- the end
 
+  // The spool's file system hangs: reading it would, too.
+  int GiveUp() {
+    for (const auto& conversion : conversions_) conversion->Abandon();
+    conversions_.clear();
+    terminal_.Error(StrCat("no profile: the raw records' directory gives no answer (",
+                           absl::FormatDuration(options_.publish_timeout), "; a dead mount?)"));
+    terminal_.Error(StrCat("what it has taken, when it answers again: tbprof recover ", session_->spool_path()));
+    session_.reset();
+    if (options_.strict && !end_.signaled && end_.code == 0) return kExitUsage;
+    leave_like_target_ = true;
+    return 0;
+  }
+
   int Finish() {
     if (capture_ != 0) EndCapture();
     if (steady_open_) CloseSteady();
@@ -674,8 +687,11 @@ class Run {
     fact.exit_signal = end_.signaled ? end_.code : 0;
     fact.user_cpu_us = absl::ToInt64Microseconds(end_.user_cpu);
     fact.system_cpu_us = absl::ToInt64Microseconds(end_.system_cpu);
-    session_->Close(fact);
+    const int patience_ms =
+        static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(options_.publish_timeout), 3'600'000));
+    const bool answers = session_->Close(fact, patience_ms);
     closed_ = true;
+    if (!answers) return GiveUp();
     const bool wanted = options_.window.kind != Window::Kind::kNone && !run_converted_;
     if (wanted) Enqueue(split_ ? kEndWindow : 0);
     {

@@ -342,8 +342,12 @@ Result Logdir(const DoctorContext& context) {
   return Pass(StrCat(context.logdir, place == context.logdir ? "" : StrCat(" can be made in ", place)));
 }
 
+// As Session chooses it.
 std::string SpoolPlace(const DoctorContext& context) {
-  return Existing(context.options.spool_dir.empty() ? context.logdir : context.options.spool_dir);
+  std::string place = Existing(context.options.spool_dir.empty() ? context.logdir : context.options.spool_dir);
+  if (!context.options.spool_dir.empty() || StorageOf(place) == Storage::kDisk) return place;
+  const std::vector<std::string> local = LocalDirectories();
+  return local.empty() ? place : local.front();
 }
 
 Result Space(const DoctorContext& context) {
@@ -360,22 +364,15 @@ Result Space(const DoctorContext& context) {
 
 Result SpoolFileSystem(const DoctorContext& context) {
   const std::string place = SpoolPlace(context);
-  struct statfs facts {};
-  if (statfs(place.c_str(), &facts) != 0) return std::nullopt;
-  constexpr auto kRamfs = 0x858458f6u;
-  switch (static_cast<unsigned>(facts.f_type)) {
-    case TMPFS_MAGIC:
-    case kRamfs:
+  switch (StorageOf(place)) {
+    case Storage::kMemory:
       return Warn(StrCat("raw records go to memory: ", place, " is a tmpfs"), "--spool-dir=DIR on a disk");
-    case NFS_SUPER_MAGIC:
-    case SMB_SUPER_MAGIC:
-    case 0xfe534d42u:  // SMB2
-    case CEPH_SUPER_MAGIC:
-    case 0x0bd00bd0u:  // Lustre
+    case Storage::kRemote:
       return Warn(StrCat("raw records go over the network: ", place), "--spool-dir=DIR on a local disk");
-    default:
-      return Pass(StrCat("raw records go to ", place));
+    case Storage::kDisk:
+      break;
   }
+  return Pass(StrCat("raw records go to ", place));
 }
 
 Result Leftovers(const DoctorContext& context) {

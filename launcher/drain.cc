@@ -73,15 +73,31 @@ void Drain::Start() {
   write_thread_ = std::thread([this] { WriteLoop(); });
 }
 
-void Drain::Stop() {
-  if (!drain_thread_.joinable()) return;
+bool Drain::Stop(int patience_ms) {
+  if (!drain_thread_.joinable()) return true;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     stop_ = true;
     wake_.notify_all();
   }
+  if (patience_ms > 0) {
+    std::unique_lock<std::mutex> lock(queue_mutex_);
+    uint64_t seen = blocks_written_;
+    auto since = std::chrono::steady_clock::now();
+    while (!write_ended_) {
+      queue_emptied_.wait_for(lock, std::chrono::milliseconds(50));
+      const auto now = std::chrono::steady_clock::now();
+      if (blocks_written_ != seen) {
+        seen = blocks_written_;
+        since = now;
+      } else if (now - since > std::chrono::milliseconds(patience_ms)) {
+        return false;
+      }
+    }
+  }
   drain_thread_.join();
   write_thread_.join();
+  return true;
 }
 
 MappedSegment* Drain::Add(std::unique_ptr<MappedSegment> segment, const SegmentFact& fact) {
@@ -512,8 +528,13 @@ void Drain::WriteLoop() {
       flush_written_ = block.flush;
       flushed_.notify_all();
     }
+    std::lock_guard<std::mutex> lock(queue_mutex_);
+    ++blocks_written_;
   }
   writer_.Finish();
+  std::lock_guard<std::mutex> lock(queue_mutex_);
+  write_ended_ = true;
+  queue_emptied_.notify_all();
 }
 
 }  // namespace tbprof

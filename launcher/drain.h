@@ -56,7 +56,9 @@ class Drain {
   ~Drain();
 
   void Start();
-  void Stop();  // drains once more, writes everything, ends both threads
+  // Drains once more, writes everything, ends both threads. False: the file system gave no answer for `patience_ms`;
+  // the threads are left in their calls, and the object must not be destroyed. 0: waits for as long as it takes.
+  bool Stop(int patience_ms = 0);
 
   // The returned pointer stays valid until Remove.
   MappedSegment* Add(std::unique_ptr<MappedSegment> segment, const SegmentFact& fact);
@@ -146,11 +148,13 @@ class Drain {
     uint64_t records_let_go = 0;               // of that time, because the queue was full
   };
   std::mutex queue_mutex_;
-  std::condition_variable queue_filled_;
+  std::condition_variable queue_filled_, queue_emptied_;
   std::deque<Block> queue_;
   uint64_t queued_bytes_ = 0;
   std::vector<std::unique_ptr<FrameBuffer>> spare_;
   bool queue_closed_ = false;
+  uint64_t blocks_written_ = 0;
+  bool write_ended_ = false;
   uint64_t current_records_ = 0;
   uint64_t current_first_ticks_ = 0;
   uint64_t touched_chunks_ = 0;

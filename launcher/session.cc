@@ -29,6 +29,7 @@
 #include "absl/strings/str_format.h"
 #include "launcher/commands.h"
 #include "launcher/own_cost.h"
+#include "launcher/spools.h"
 #include "writer/file_ops.h"
 #include "writer/utf8.h"
 
@@ -70,12 +71,6 @@ size_t MaxTargets() {
   const rlim_t room = descriptors.rlim_cur > 2 * kOtherDescriptors ? descriptors.rlim_cur - kOtherDescriptors
                                                                    : descriptors.rlim_cur / 2;
   return std::min<size_t>(kMaxTargets, room);
-}
-
-bool IsInMemory(int fd) {
-  struct statfs facts;
-  if (fstatfs(fd, &facts) != 0) return false;
-  return facts.f_type == TMPFS_MAGIC || facts.f_type == RAMFS_MAGIC;
 }
 
 std::string FirstLine(const char* path) {
@@ -301,27 +296,26 @@ absl::Status Session::MakeRendezvous() {
   return absl::OkStatus();
 }
 
-// Memory is the target's: a spool there could end it. Elsewhere there is a link to it in the logdir, for `recover`.
+// Memory is the target's: a spool there could end it. A file server may hang, and is slow. Elsewhere there is a link to
+// it in the logdir, for `recover`.
 absl::StatusOr<Session::SpoolDirectory> Session::OpenSpoolDirectory(const SessionConfig& config) {
   SpoolDirectory chosen;
   chosen.path = config.spool_dir.empty() ? absl::StrCat(config.logdir, "/.tbprof") : config.spool_dir;
   absl::StatusOr<ScopedFd> fd = OpenDirectory(config, chosen.path);
   if (!fd.ok()) return fd.status();
   chosen.fd = std::move(*fd);
-  if (!config.spool_dir.empty() || !IsInMemory(chosen.fd.get())) return chosen;
-  chosen.in_memory = true;
-  const char* temporary = getenv("TMPDIR");
-  for (const std::string& base :
-       {std::string(temporary != nullptr ? temporary : ""), std::string("/var/tmp"), std::string("/tmp")}) {
-    if (base.empty() || base[0] != '/') continue;
+  const Storage storage = StorageOf(chosen.fd.get());
+  if (!config.spool_dir.empty() || storage == Storage::kDisk) return chosen;
+  chosen.in_memory = storage == Storage::kMemory;
+  for (const std::string& base : LocalDirectories()) {
     const std::string path = absl::StrCat(base, "/tbprof-spool-", geteuid());
     if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) continue;
     ScopedFd other(open(path.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     struct stat facts;
-    if (!other.valid() || fstat(other.get(), &facts) != 0 || facts.st_uid != geteuid() || IsInMemory(other.get())) {
+    if (!other.valid() || fstat(other.get(), &facts) != 0 || facts.st_uid != geteuid() ||
+        StorageOf(other.get()) != Storage::kDisk || faccessat(other.get(), ".", W_OK | X_OK, 0) != 0) {
       continue;
     }
-    if (faccessat(other.get(), ".", W_OK | X_OK, 0) != 0) continue;
     return SpoolDirectory{path, std::move(other)};
   }
   return chosen;
@@ -385,7 +379,11 @@ absl::Status Session::MakeSpool(const SessionConfig& config) {
 }
 
 Session::~Session() {
-  if (drain_ != nullptr) drain_->Stop();
+  if (hangs_) {
+    (void)drain_.release();
+  } else if (drain_ != nullptr) {
+    drain_->Stop();
+  }
   if (!directory_.empty()) {
     unlink(socket_path_.c_str());
     rmdir(directory_.c_str());
@@ -816,8 +814,8 @@ size_t Session::live_processes() const {
   return count;
 }
 
-void Session::Close(const EndFact& end) {
-  if (closed_) return;
+bool Session::Close(const EndFact& end, int patience_ms) {
+  if (closed_) return !hangs_;
   closed_ = true;
   Accept(listen_.get());
   Accept(abstract_.get());
@@ -826,10 +824,11 @@ void Session::Close(const EndFact& end) {
     if (!callers_.empty()) poll(nullptr, 0, 2);
   }
   for (auto& target : targets_) __atomic_store_n(&target->mapped->segment.header->control, 0u, __ATOMIC_RELEASE);
-  Flush();
+  Flush(patience_ms);
   for (std::string& note : notes_) drain_->Append(FrameType::kNote, 0, note.data(), note.size());
   drain_->Append(FrameType::kEnd, 0, &end, sizeof(end));
-  drain_->Stop();
+  hangs_ = !drain_->Stop(patience_ms);
+  return !hangs_;
 }
 
 const std::string& Session::FindSpool() {

@@ -102,8 +102,9 @@ class Session {
   bool Flush(int limit_ms = 10000, bool rotate = false);
   // The same without waiting for it.
   void RequestFlush();
-  // The end: reads what is left, writes the end frame. Nothing is recorded any more.
-  void Close(const EndFact& end);
+  // The end: reads what is left, writes the end frame. Nothing is recorded any more. False: the spool's file system
+  // gave no answer for `patience_ms`; nothing of the spool can be read, written or removed.
+  bool Close(const EndFact& end, int patience_ms);
 
   uint64_t Now() const { return ReadTicks(clock_); }
   ClockKind clock() const { return clock_; }
@@ -200,6 +201,7 @@ class Session {
   uint64_t capture_requests_ = 0;
   std::vector<std::string> notes_;
   bool closed_ = false;
+  bool hangs_ = false;  // the spool; its threads are left behind
 };
 
 }  // namespace tbprof

@@ -3,10 +3,14 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/file.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <string_view>
 
 #include "launcher/scoped.h"
@@ -34,6 +38,47 @@ bool IsSpoolInUse(const std::string& spool) {
   // O_NONBLOCK: the name may be that of a FIFO.
   const ScopedFd file(open(spool.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   return file.valid() && flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+Storage StorageOf(int fd) {
+  struct statfs facts {};
+  if (fstatfs(fd, &facts) != 0) return Storage::kDisk;
+  // Those that linux/magic.h lacks: Lustre, GPFS, BeeGFS.
+  switch (static_cast<unsigned>(facts.f_type)) {
+    case TMPFS_MAGIC:
+    case RAMFS_MAGIC:
+      return Storage::kMemory;
+    case NFS_SUPER_MAGIC:
+    case SMB_SUPER_MAGIC:
+    case CIFS_SUPER_MAGIC:
+    case CEPH_SUPER_MAGIC:
+    case AFS_SUPER_MAGIC:
+    case FUSE_SUPER_MAGIC:
+    case SMB2_SUPER_MAGIC:
+    case 0x0bd00bd0u:
+    case 0x47504653u:
+    case 0x19830326u:
+      return Storage::kRemote;
+    default:
+      return Storage::kDisk;
+  }
+}
+
+Storage StorageOf(const std::string& path) {
+  const ScopedFd fd(open(path.c_str(), O_PATH | O_CLOEXEC));
+  return StorageOf(fd.get());
+}
+
+std::vector<std::string> LocalDirectories() {
+  std::vector<std::string> found;
+  const char* temporary = getenv("TMPDIR");
+  for (const std::string& base :
+       {std::string(temporary != nullptr ? temporary : ""), std::string("/var/tmp"), std::string("/tmp")}) {
+    if (base.starts_with('/') && access(base.c_str(), W_OK | X_OK) == 0 && StorageOf(base) == Storage::kDisk) {
+      found.push_back(base);
+    }
+  }
+  return found;
 }
 
 }  // namespace tbprof

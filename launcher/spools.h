@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Spools that lie in a directory, and whether a launcher still writes them.
+// Spools that lie in a directory, whether a launcher still writes them, and what a directory is made of.
 //
 // Process: launcher.
 #ifndef TBPROF_LAUNCHER_SPOOLS_H_
@@ -16,6 +16,15 @@ std::vector<std::string> FindSpools(const std::string& directory);
 
 // Held by the launcher that writes it.
 bool IsSpoolInUse(const std::string& spool);
+
+enum class Storage { kDisk, kMemory, kRemote };
+
+// Of an open file or directory. What cannot be told counts as a disk.
+Storage StorageOf(int fd);
+Storage StorageOf(const std::string& path);
+
+// Where spools may lie instead, best first: TMPDIR, /var/tmp, /tmp, if they are on a disk of this machine.
+std::vector<std::string> LocalDirectories();
 
 }  // namespace tbprof
 

@@ -154,7 +154,8 @@ class Builder {
     if (facts_.length_ms != 0) {
       whole_run_ = true;
       if (facts_.run_open_ticks != 0) totals_open_ = std::min(facts_.run_open_ticks, open_);
-      const auto length = static_cast<uint64_t>(static_cast<double>(facts_.length_ms) * 1e6 * ticks_per_ns_);
+      const auto length =
+          static_cast<uint64_t>(std::min(static_cast<double>(facts_.length_ms) * 1e6 * ticks_per_ns_, 9e18));
       if (close_ > length) open_ = std::max(open_, close_ - length);
     }
     CutToWhatIsThere();
@@ -163,7 +164,8 @@ class Builder {
     timeline_.origin_unix_ns = facts_.clock.UnixNs(open_);
     timeline_.duration_ps = std::max<int64_t>(facts_.clock.ToPs(close_), 1000);
     if (totals_open_ < open_) {
-      timeline_.totals_ps = timeline_.duration_ps + facts_.clock.DurationPs(open_ - totals_open_);
+      timeline_.totals_ps = timeline_.duration_ps;
+      AddTo(&timeline_.totals_ps, facts_.clock.DurationPs(open_ - totals_open_));
     }
     GapFact slow{UINT64_MAX, 0, 0, GapCause::kSlowDisk, 0};
     for (const GapFact& gap : facts_.gaps) {
@@ -926,7 +928,7 @@ class Builder {
       totals.freed_bytes += Difference(facts.last.late_freed_bytes, facts.first.late_freed_bytes);
       totals.live_bytes = static_cast<int64_t>(totals.allocated_bytes - totals.freed_bytes);
       // A process that began in this window by fork had blocks from its first moment on, and may free them.
-      if (facts.start_ticks >= open_) totals.live_bytes += facts.last.inherited_bytes;
+      if (facts.start_ticks >= open_) AddTo(&totals.live_bytes, facts.last.inherited_bytes);
       totals.peak_bytes = std::max(facts.last.peak_bytes, totals.live_bytes);
       if (segments.insert(identity.segment).second) {
         for (uint32_t cause = 0; cause < kDropCauses; ++cause)

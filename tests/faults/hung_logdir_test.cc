@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// F32: a log directory that does not answer, as on a dead NFS server: every open() of it waits until the test lets go.
+// F32: a log directory that does not answer, or no longer: every open() of it waits until the test lets go; or a file
+// system in user space whose server is stopped, as a dead NFS server's clients see it, or gone, as a lost one's.
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <signal.h>
+#include <spawn.h>
 #include <sys/fanotify.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
 #include "tests/integration/harness.h"
 
@@ -34,6 +42,48 @@ class Hang {
   int fd_;
   bool hangs_;
   const char* cause_;
+};
+
+// A directory served by another process.
+class Served {
+ public:
+  Served() {
+    const std::string backing = directory_ / "backing", path = directory_ / "served";
+    mkdir(backing.c_str(), 0700);
+    mkdir(path.c_str(), 0700);
+    struct stat before, after;
+    stat(path.c_str(), &before);
+    char program[] = "bindfs", foreground[] = "-f";
+    char* arguments[] = {program, foreground, const_cast<char*>(backing.c_str()), const_cast<char*>(path.c_str()),
+                         nullptr};
+    if (posix_spawnp(&server_, program, nullptr, nullptr, arguments, environ) != 0) return;
+    for (int i = 0; i < 2000 && !mounted_; ++i) {
+      mounted_ = stat(path.c_str(), &after) == 0 && after.st_dev != before.st_dev;
+      if (waitpid(server_, nullptr, WNOHANG) == server_) server_ = 0;
+      if (server_ == 0) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+  ~Served() {
+    if (server_ > 0) End();
+    umount2((directory_ / "served").c_str(), MNT_DETACH);
+  }
+  bool mounted() const { return mounted_; }
+  std::string path() const { return directory_ / "served"; }
+  std::string backing() const { return directory_ / "backing"; }
+  void Hang() { kill(server_, SIGSTOP); }
+  void Answer() { kill(server_, SIGCONT); }
+  // What was waiting fails, as does everything from here on.
+  void End() {
+    kill(server_, SIGKILL);
+    waitpid(server_, nullptr, 0);
+    server_ = 0;
+  }
+
+ private:
+  TemporaryDirectory directory_;
+  pid_t server_ = 0;
+  bool mounted_ = false;
 };
 
 std::vector<std::string> ProfilesBelow(const std::string& directory) {
@@ -83,6 +133,65 @@ TEST(F32, WhileTheProfileIsPublished) {
   ASSERT_NE(profile, nullptr);
   EXPECT_TRUE(profile->HasWarning("written elsewhere"));
   EXPECT_GT(profile->Count("usleep"), 3);
+}
+
+// The raw records are not there in the first place, so nothing of them is lost.
+TEST(FileServer, HangsWhileTheCommandRuns) {
+  TemporaryDirectory local;
+  Served served;
+  if (!served.mounted()) GTEST_SKIP() << "bindfs cannot mount here";
+  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, WithLocal(local, served.path()));
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  served.Hang();
+  WriteFile(running->path() + "/stop", "");
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 23) << result.AllSaid();
+  EXPECT_EQ(result.out, "finished\n");
+  EXPECT_TRUE(result.Said("gives no answer")) << result.AllSaid();
+  const std::vector<std::string> profiles = ProfilesBelow(local.path());
+  ASSERT_THAT(profiles, SizeIs(1)) << result.AllSaid();
+  const auto profile = Profile::Parse(profiles[0]);
+  ASSERT_NE(profile, nullptr);
+  EXPECT_GT(profile->Count("usleep"), 3);
+}
+
+// The raw records are: nobody waits for them, and they are there when it answers again.
+TEST(FileServer, HangsWithTheSpool) {
+  TemporaryDirectory local;
+  TemporaryDirectory logdir;
+  Served served;
+  if (!served.mounted()) GTEST_SKIP() << "bindfs cannot mount here";
+  RunOptions options = WithLocal(local, logdir.path());
+  options.tbprof.push_back("--spool-dir=" + served.path());
+  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, options);
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  served.Hang();
+  WriteFile(running->path() + "/stop", "");
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 23) << result.AllSaid();
+  EXPECT_EQ(result.out, "finished\n");
+  EXPECT_TRUE(result.Said("no profile: the raw records' directory gives no answer (300ms")) << result.AllSaid();
+  EXPECT_TRUE(result.Said("tbprof recover " + served.path())) << result.AllSaid();
+  served.Answer();
+  const RunResult recovered = RunTbprof({"recover", "--logdir=" + logdir.path(), served.path()});
+  EXPECT_EQ(recovered.code(), 0) << recovered.AllSaid();
+  EXPECT_THAT(ProfilesBelow(logdir.path()), SizeIs(1)) << recovered.AllSaid();
+}
+
+TEST(FileServer, IsLost) {
+  TemporaryDirectory local;
+  Served served;
+  if (!served.mounted()) GTEST_SKIP() << "bindfs cannot mount here";
+  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, WithLocal(local, served.path()));
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  served.End();
+  WriteFile(running->path() + "/stop", "");
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 23) << result.AllSaid();
+  EXPECT_EQ(result.out, "finished\n");
+  EXPECT_TRUE(result.Said(served.path())) << result.AllSaid();
+  EXPECT_TRUE(result.Said("raw records kept; to write the profile: tbprof recover " + local.path()))
+      << result.AllSaid();
 }
 
 }  // namespace

@@ -153,7 +153,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Require(drain.Flush(60'000));
     drain.ProcessEnded(kNumber, 1, 1);
     drain.Stop();
-    Require(drain.write_error() == 0 && drain.records_not_kept() == 0);
+    Require(drain.spool().write_error() == 0 && drain.spool().records_not_kept() == 0);
   }
 
   auto reader = SpoolReader::Open(path);
