@@ -16,6 +16,7 @@
 #include <limits>
 #include <list>
 #include <memory>
+#include <utility>
 
 #include "absl/time/clock.h"
 #include "launcher/commands.h"
@@ -48,6 +49,7 @@ constexpr uint64_t kBytesPerEvent = 24;
 constexpr uint64_t kMaxCallsPerEvent = 64;
 constexpr size_t kMaxConversions = 2;  // at a time
 constexpr size_t kMaxUnwrittenCaptures = 4;
+constexpr uint64_t kSameRequestNs = 300'000'000;
 
 // The windows of a run that does not fit one profile, from its start.
 struct AutoTimes {
@@ -280,7 +282,21 @@ class Run {
   void SayStart() {
     std::string traced = FamilyNames(options_.families);
     if (traced.empty()) traced = "nothing";
-    if (options_.window.kind == Window::Kind::kNone) traced += " when asked";
+    switch (options_.window.kind) {
+      case Window::Kind::kAuto:
+      case Window::Kind::kAll:
+        break;
+      case Window::Kind::kNone:
+        traced += " when asked";
+        break;
+      case Window::Kind::kLast:
+        traced += StrCat(", of it the last ", absl::FormatDuration(options_.window.duration), ",");
+        break;
+      case Window::Kind::kRange:
+        traced += StrCat(" for ", absl::FormatDuration(options_.window.duration), ", ",
+                         absl::FormatDuration(options_.window.delay), " in,");
+        break;
+    }
     std::string line = StrCat("recording ", traced, " to ", ValidUtf8(logdir_), ", run ", ValidUtf8(run_));
     if (options_.capture_signal != 0) {
       line += StrCat("; capture: kill -", options_.capture_signal == SIGUSR1 ? "USR1 " : "USR2 ", getpid());
@@ -370,7 +386,8 @@ class Run {
       }
     }
     state_.target_stopped = state_.target_running && target_->stopped();
-    uint64_t requests = closed_ ? 0 : session_->TakeCaptureRequests();
+    const uint64_t of_targets = closed_ ? 0 : session_->TakeCaptureRequests();
+    uint64_t own = 0;
     // Some at a time: asking the witness takes long enough, on a busy machine, for the next of a storm to arrive, and
     // the timers have to be looked at.
     for (int taken = 0; taken < 16; ++taken) {
@@ -379,7 +396,7 @@ class Run {
       if (event->forward && state_.target_running) (void)target_->Signal(event->signo, event->value);
       switch (event->action) {
         case SignalAction::kCapture:
-          ++requests;
+          ++own;
           break;
         case SignalAction::kReap:
           // As a container's init, orphans of the whole container are ours to reap.
@@ -403,20 +420,33 @@ class Run {
       // The grace before a SIGKILL may be a second: what was recorded goes to the file at once.
       if (event->signo == SIGTERM && !closed_) session_->RequestFlush();
     }
-    if (requests > 0) AskForCapture(requests);
+    if (own + of_targets > 0) AskForCapture(own, of_targets);
   }
 
-  void AskForCapture(uint64_t requests) {
+  // By signals to us, and by such as targets have caught.
+  void AskForCapture(uint64_t own, uint64_t of_targets) {
     if (closed_ || !state_.target_running) return;
-    const size_t unwritten = UnwrittenCaptures();
-    if (capture_ != 0 || unwritten >= kMaxUnwrittenCaptures) {
+    const uint64_t requests = own + of_targets;
+    const uint64_t now = ReadMonotonic();
+    // `pkill` reaches us and each process of the program, whose word of it comes later.
+    if (now < same_request_until_ns_ && (own == 0 || of_targets_)) return;
+    if (capture_ != 0) {
       captures_refused_ += requests;
-      terminal_.Say(capture_ != 0
-                        ? StrCat("capture ", capture_, " is still open; one at a time (asked ", captures_refused_, "x)")
-                        : StrCat(unwritten, " captures are still being written; refused (", captures_refused_, "x)"));
+      if (!std::exchange(said_refused_, true)) {
+        terminal_.Say(StrCat("capture ", capture_, " is still open; one at a time, further requests are counted"));
+      }
       return;
     }
-    captures_refused_ += requests - 1;
+    if (const size_t unwritten = UnwrittenCaptures(); unwritten >= kMaxUnwrittenCaptures) {
+      captures_refused_ += requests;
+      if (!std::exchange(said_refused_, true)) {
+        terminal_.Say(StrCat(unwritten, " captures are still being written; further requests are counted"));
+      }
+      return;
+    }
+    TellRefused();
+    same_request_until_ns_ = now + kSameRequestNs;
+    of_targets_ = own == 0;
     if (options_.window.kind == Window::Kind::kLast) {
       CaptureLast();
       return;
@@ -425,8 +455,15 @@ class Run {
     session_->OpenWindow(capture_);
     session_->RequestFlush();  // the counters as they are now: the capture's totals begin there
     const uint64_t length = Nanoseconds(options_.window_duration);
-    capture_until_ns_ = ReadMonotonic() + length;
+    capture_until_ns_ = now + length;
     terminal_.Say(StrCat("capture ", capture_, ": recording for ", absl::FormatDuration(absl::Nanoseconds(length))));
+  }
+
+  void TellRefused() {
+    if (std::exchange(said_refused_, false)) {
+      terminal_.Say(StrCat(captures_refused_, " requests for a capture came while there could be none"));
+    }
+    captures_refused_ = 0;
   }
 
   // The recorder has what is wanted already.
@@ -466,7 +503,7 @@ class Run {
     const uint64_t now = session_->Now();
     uint64_t start_to = std::min({now, run_open_ticks_ + session_->TicksOf(times_.start_ns), EndOfEverything()});
     session_->SplitRun(start_to, times_.end_ns);
-    terminal_.Say("too much for one profile: start, a steady part and end get one each, totals are of all");
+    terminal_.Say("too much for one profile: its start, a steady part and its end get one each");
     const uint64_t steady_from = run_open_ticks_ + session_->TicksOf(times_.steady_at_ns);
     const uint64_t steady_to = steady_from + session_->TicksOf(times_.steady_ns);
     const bool steady_passed = steady_to <= std::min(now, EndOfEverything());
@@ -590,7 +627,7 @@ class Run {
       if (session_->records_not_kept() != said_not_kept_) terminal_.Warn(missing);
       said_not_kept_ = session_->records_not_kept();
     }
-    request.wait_for_ranks = window == 0 && !run_exclusive_ && job_.rank.rank >= 0 && job_.rank.rank == PrintingRank();
+    request.wait_for_ranks = IsOfRun(window) && !run_exclusive_ && job_.rank.rank >= 0 && job_.rank.rank == PrintingRank();
     request.rank_wait_ms = static_cast<int>(
         std::min<int64_t>(absl::ToInt64Milliseconds(options_.rank_wait), std::numeric_limits<int>::max()));
     request.world_size = job_.rank.world_size;
@@ -630,7 +667,8 @@ class Run {
       if (!result.status.ok()) {
         ConversionFailed(result.status);
       } else if (window == kStartWindow || window == kSteadyWindow) {
-        terminal_.Say(StrCat(WindowName(window), " of the run: ", PrintableUtf8(result.directory)));
+        terminal_.Say(
+            StrCat(window == kStartWindow ? "start" : "steady part", " of the run: ", PrintableUtf8(result.directory)));
       } else if (!IsOfRun(window)) {
         for (const std::string& line : result.lines) terminal_.Say(line);
       } else {
@@ -679,6 +717,7 @@ class Run {
 
   int Finish() {
     if (capture_ != 0) EndCapture();
+    TellRefused();
     if (steady_open_) CloseSteady();
     if (run_window_open_) session_->CloseWindow(split_ ? kEndWindow : 0);
     EndFact fact{};
@@ -776,9 +815,12 @@ class Run {
   bool said_write_error_ = false;
   uint64_t said_not_kept_ = 0;
   uint64_t range_next_ns_ = 0;
-  uint32_t captures_ = 0;  // asked for so far
-  uint32_t capture_ = 0;   // the open one, 0: none
-  uint64_t captures_refused_ = 0;
+  uint32_t captures_ = 0;          // asked for so far
+  uint32_t capture_ = 0;           // the open one, 0: none
+  uint64_t captures_refused_ = 0;  // since the last one that was granted
+  bool said_refused_ = false;
+  uint64_t same_request_until_ns_ = 0;
+  bool of_targets_ = false;  // asked for by a signal to a target alone, as far as we knew then
   uint64_t capture_until_ns_ = 0;
 
   std::list<std::unique_ptr<Conversion>> conversions_;

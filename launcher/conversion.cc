@@ -190,18 +190,24 @@ std::vector<int> WaitForRanks(const std::string& directory, const ConversionRequ
   }
   missing.erase(timeline.rank);
   for (const int rank : timeline.further_ranks) missing.erase(rank);
+  // Each launcher decides for itself whether its run fits one profile.
+  const std::string end = StrCat("_", WindowName(kEndWindow));
+  const std::string other =
+      directory.ends_with(end) ? directory.substr(0, directory.size() - end.size()) : StrCat(directory, end);
   std::set<std::string> seen;
   const absl::Time deadline = absl::Now() + absl::Milliseconds(request.rank_wait_ms);
   for (;;) {
-    std::error_code none;
-    for (const auto& entry : std::filesystem::directory_iterator(directory, none)) {
-      const std::string name = entry.path().filename().string();
-      if (!name.ends_with(".summary.json") || !seen.insert(name).second) continue;
-      std::ifstream file(entry.path());
-      const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-      if (!json.is_object() || !json.contains("ranks") || !json["ranks"].is_array()) continue;
-      for (const auto& rank : json["ranks"]) {
-        if (rank.is_number_integer()) missing.erase(rank.get<int>());
+    for (const std::string& place : {directory, other}) {
+      std::error_code none;
+      for (const auto& entry : std::filesystem::directory_iterator(place, none)) {
+        const std::string path = entry.path().string();
+        if (!path.ends_with(".summary.json") || !seen.insert(path).second) continue;
+        std::ifstream file(path);
+        const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+        if (!json.is_object() || !json.contains("ranks") || !json["ranks"].is_array()) continue;
+        for (const auto& rank : json["ranks"]) {
+          if (rank.is_number_integer()) missing.erase(rank.get<int>());
+        }
       }
     }
     if (missing.empty() || absl::Now() >= deadline) break;

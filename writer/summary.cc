@@ -57,9 +57,10 @@ std::string EndText(const Timeline& timeline) {
 
 Section Headline(const Timeline& timeline) {
   Section out;
-  std::string text = timeline.totals_ps > 0 ? StrCat(HumanTime(timeline.totals_ps), " wall, shown are the last ",
-                                                     HumanTime(timeline.duration_ps))
-                                            : StrCat(HumanTime(timeline.duration_ps), " wall");
+  std::string text = timeline.window.starts_with("capture ") ? StrCat(timeline.window, ": ") : "";
+  text += timeline.totals_ps > 0
+              ? StrCat(HumanTime(timeline.totals_ps), " wall, shown are the last ", HumanTime(timeline.duration_ps))
+              : StrCat(HumanTime(timeline.duration_ps), " wall");
   if (timeline.user_cpu_seconds >= 0 && timeline.system_cpu_seconds >= 0) {
     StrAppend(&text, ", ", HumanSeconds(timeline.user_cpu_seconds), " user + ",
               HumanSeconds(timeline.system_cpu_seconds), " system CPU");

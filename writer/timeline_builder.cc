@@ -1134,8 +1134,8 @@ class Builder {
       warnings.push_back(StrCat(facts_.missing_parts, " parts of the spool are not there: what they held is missing"));
     }
     if (whole_run_ && totals_open_ < open_) {
-      warnings.push_back(StrCat("the totals are those of the whole run; the timeline has its end",
-                                facts_.dropped.empty() ? "" : ", and so have the stacks of sampled allocations"));
+      warnings.push_back(StrCat("totals are of the whole run, the timeline ",
+                                facts_.dropped.empty() ? "is" : "and sampled stacks are", " of its end"));
       if (facts_.totals_drops < facts_.dropped.size() && !facts_.dropped.empty()) {
         warnings.push_back(StrCat("the calls of ", facts_.dropped.size() - facts_.totals_drops,
                                   " dropped parts of the spool are not in the totals"));

@@ -75,7 +75,8 @@ TEST(F37, ARankThatNeverEndsIsNamed) {
 // Launchers of one rank each, as srun and mpirun start them, on one logdir.
 class Launchers {
  public:
-  Launchers(int world, std::vector<std::string> more) : world_(world) {
+  // `splits`: a rank whose run is too large for one profile.
+  Launchers(int world, std::vector<std::string> more, int splits = -1) : world_(world) {
     for (int rank = 0; rank < world; ++rank) {
       RunOptions options;
       options.default_logdir = false;
@@ -87,7 +88,11 @@ class Launchers {
                              {"SLURM_NTASKS", std::to_string(world)},
                              {"SLURM_JOB_ID", "4711"},
                              {"SLURM_STEP_ID", "2"}};
-      running_.push_back(StartUnderTbprof({Program("waits_for_signals"), "60"}, options));
+      if (rank == splits) options.tbprof.insert(options.tbprof.end(), {"--wait-threshold=0", "--spool-limit=256KiB"});
+      running_.push_back(StartUnderTbprof(rank == splits
+                                              ? std::vector<std::string>{Program("phases"), "20000", "1", "1000"}
+                                              : std::vector<std::string>{Program("waits_for_signals"), "60"},
+                                          options));
     }
     for (const auto& running : running_) EXPECT_TRUE(running->WaitForFact("warm ")) << running->Err();
   }
@@ -156,6 +161,20 @@ TEST(F37, TheFirstRankWaitsForTheOthers) {
   EXPECT_FALSE(first.Said("missing")) << first.AllSaid();
   ExpectOneFilePerRank(launchers.run_directory(), 4);
   EXPECT_THAT(launchers.Summary()["missing_ranks"], SizeIs(0));
+}
+
+// Whether a run becomes start, steady and end each launcher decides for itself.
+TEST(F37, ARankWhoseRunWasTooLargeIsNotMissing) {
+  for (const int splits : {0, 1}) {
+    Launchers launchers(2, {"--rank-wait=60s"}, splits);
+    launchers.End(1);
+    EXPECT_EQ(launchers.Wait(1).code(), splits == 1 ? 5 : 23);
+    launchers.End(0);
+    const RunResult first = launchers.Wait(0);
+    EXPECT_EQ(first.code(), splits == 0 ? 5 : 23);
+    EXPECT_FALSE(first.Said("missing ranks")) << first.AllSaid();
+    EXPECT_TRUE(launchers.Runs().count("slurm-4711.2_end")) << splits;
+  }
 }
 
 }  // namespace

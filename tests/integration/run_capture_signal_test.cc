@@ -68,6 +68,20 @@ TEST(CaptureSignal, ToAForkChildCountsToo) {
 }
 
 // /proc says "caught"; that it is our own handler must not make the launcher forward.
+// As `pkill -f train.py` does.
+TEST(CaptureSignal, ToTheLauncherAndTheProgramIsOneCapture) {
+  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, OnRequest({"--window-duration=500ms"}));
+  const auto target = static_cast<pid_t>(running->WaitForNumber("pid"));
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  running->Signal(SIGUSR1);
+  ASSERT_EQ(kill(target, SIGUSR1), 0);
+  ASSERT_TRUE(running->WaitForError("verified")) << running->Err();
+  Stop(*running);
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 23);
+  EXPECT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+}
+
 TEST(CaptureSignal, ToTheLauncherIsNotForwardedToOurOwnHandler) {
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, OnRequest({"--window-duration=500ms"}));
   ASSERT_TRUE(running->WaitForFact("warm "));

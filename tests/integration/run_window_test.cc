@@ -102,7 +102,7 @@ TEST(Auto, ALargeRunIsStartSteadyAndEnd) {
   const auto running = StartUnderTbprof({Program("phases"), "10", "4", "300"}, options);
   // Two of them while the program runs.
   ASSERT_TRUE(running->WaitForError("start of the run: ")) << running->Err();
-  ASSERT_TRUE(running->WaitForError("steady of the run: ")) << running->Err();
+  ASSERT_TRUE(running->WaitForError("steady part of the run: ")) << running->Err();
   EXPECT_FALSE(running->Ended());
   EXPECT_THAT(RunDirectories(running->logdir()), SizeIs(2));
   EXPECT_THAT(SpoolFiles(running->logdir()), ::testing::Not(::testing::IsEmpty()));
