@@ -2,6 +2,7 @@
 //
 // `tbprof run`: from the command line to the published profile. One ppoll loop; every wait is in it.
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -627,7 +628,8 @@ class Run {
       if (session_->records_not_kept() != said_not_kept_) terminal_.Warn(missing);
       said_not_kept_ = session_->records_not_kept();
     }
-    request.wait_for_ranks = IsOfRun(window) && !run_exclusive_ && job_.rank.rank >= 0 && job_.rank.rank == PrintingRank();
+    request.wait_for_ranks =
+        IsOfRun(window) && !run_exclusive_ && job_.rank.rank >= 0 && job_.rank.rank == PrintingRank();
     request.rank_wait_ms = static_cast<int>(
         std::min<int64_t>(absl::ToInt64Milliseconds(options_.rank_wait), std::numeric_limits<int>::max()));
     request.world_size = job_.rank.world_size;
@@ -831,6 +833,9 @@ class Run {
 }  // namespace
 
 int CommandRun(const Options& options) {
+  // Blocks of the drain's queue go back to the system when they are freed: with the threshold that malloc adapts, what
+  // a busy moment has taken would be kept to the end.
+  mallopt(M_MMAP_THRESHOLD, 256 << 10);
   Terminal terminal(options);
   if (!terminal.status().ok()) {
     Terminal().Error(std::string(terminal.status().message()));

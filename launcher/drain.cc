@@ -256,7 +256,6 @@ bool Drain::Pass() {
   bool work = false;
   for (MappedSegment* segment : pass_segments_) {
     work |= DrainSegment(segment);
-    if (touched_chunks_ >= kMaxTouchedChunks) GiveBackPages();
   }
   return work;
 }
@@ -290,32 +289,34 @@ bool Drain::DrainSegment(MappedSegment* mapped) {
     }
     ChunkReadResult read;
     while (ReadChunk(segment, i, owner_gone, &mapped->readers[i], &read)) {
-      if (read.count > 0) {
-        work = true;
+      work |= read.count > 0;
+      if (!mapped->touched[i]) {
+        mapped->touched[i] = true;
+        ++touched_chunks_;
+      }
+      if (read.content > 0 || read.lost > 0) {
         const auto* begin = reinterpret_cast<const ChunkBeginRecord*>(segment.Chunk(i));
         ChunkFact fact{i,
                        read.generation,
                        static_cast<uint16_t>(read.first),
-                       read.count,
+                       read.content,
                        read.lost,
                        begin->process_serial,
                        begin->thread_serial};
-        const uint32_t bytes = read.count * kSlotBytes;
+        const uint32_t bytes = read.content * kSlotBytes;
         uint8_t* payload =
             current_->Begin(FrameType::kChunk, mapped->number, static_cast<uint32_t>(sizeof(fact)) + bytes);
         memcpy(payload, &fact, sizeof(fact));
         memcpy(payload + sizeof(fact), reinterpret_cast<const uint8_t*>(segment.Chunk(i)) + read.first * kSlotBytes,
                bytes);
         current_->Seal();
-        if (!mapped->touched[i]) {
-          mapped->touched[i] = true;
-          ++touched_chunks_;
-        }
-        current_records_ += read.records;
-        records_.fetch_add(read.records, std::memory_order_relaxed);
+        const uint32_t records = read.records - (read.content < read.count ? 1 : 0);
+        current_records_ += records;
+        records_.fetch_add(records, std::memory_order_relaxed);
       }
       const bool freed = FinishChunk(segment, i, read);
       if (current_->size() >= kBlockBytes) HandOver(true);
+      if (touched_chunks_ >= kMaxTouchedChunks) GiveBackPages();
       // Freed, or an owned chunk read to its end; a closed chunk with a hole has more behind it.
       if (freed || read.count == 0 || (!owner_gone && StateOfChunk(word) == ChunkState::kOwned)) break;
       // Only we begin a new generation, by freeing: one that changes meanwhile is a hostile peer's, without an end.

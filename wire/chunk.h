@@ -311,7 +311,8 @@ struct ChunkReadResult {
   uint16_t generation;
   uint32_t first;  // slots [first, first + count) hold finished records, one after the other
   uint32_t count;
-  uint32_t lost;  // unfinished or impossible records passed over
+  uint32_t content;  // of these, without a pad at their end
+  uint32_t lost;     // unfinished or impossible records passed over
   uint32_t records;
   uint32_t used;  // slots that the owner may have touched; zeroed when the chunk is freed
   bool freed;
@@ -364,14 +365,16 @@ inline bool ReadChunk(const Segment& segment, uint32_t index, bool owner_gone, C
     }
   }
   result->first = at;
+  result->content = 0;
   while (at < kSlotsPerChunk) {
     const uint64_t tag = __atomic_load_n(chunk + static_cast<uint64_t>(at) * (kSlotBytes / 8), __ATOMIC_ACQUIRE);
     if (!IsTag(tag, generation, at)) break;
-    // What a pad covers was never written; zeroing it would only make its pages exist.
-    result->used = static_cast<uint8_t>(tag >> 16) == static_cast<uint8_t>(RecordKind::kPad)
-                       ? at + 1
-                       : at + static_cast<uint16_t>(tag >> 32);
-    at += static_cast<uint16_t>(tag >> 32);
+    const bool is_pad = static_cast<uint8_t>(tag >> 16) == static_cast<uint8_t>(RecordKind::kPad);
+    const uint32_t next = at + static_cast<uint16_t>(tag >> 32);
+    // What a pad covers was never written; reading or zeroing it would only make its pages exist.
+    result->used = is_pad ? at + 1 : next;
+    result->content = (is_pad ? at : next) - result->first;
+    at = next;
     ++result->records;
   }
   result->count = at - result->first;

@@ -3,7 +3,6 @@
 // SIGTERM is in the spool by then.
 #include <gmock/gmock.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -25,9 +24,15 @@ std::string SpoolIn(const std::string& logdir) {
   return "";
 }
 
-uint64_t BytesOf(const std::string& path) {
-  struct stat info;
-  return stat(path.c_str(), &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
+// Of the main file and its parts.
+uint64_t BytesOf(const std::string& spool) {
+  std::error_code error;
+  uint64_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(spool).parent_path(), error)) {
+    const uint64_t size = entry.file_size(error);
+    if (!error) bytes += size;
+  }
+  return bytes;
 }
 
 struct Killed {

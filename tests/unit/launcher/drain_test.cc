@@ -200,6 +200,27 @@ TEST_F(DrainTest, WhatWasRecordedIsInTheSpoolAfterFlush) {
   EXPECT_EQ(drain.spool().main_bytes() + sizeof(SpoolHeader), static_cast<uint64_t>(facts.st_size));
 }
 
+// A thread that ends gives up its chunk with a pad over the rest: thousands of short threads are not gigabytes.
+TEST_F(DrainTest, APadTakesNoRoom) {
+  Drain& drain = Start();
+  FakeTarget target(1);
+  target.StartProcess(0, 1, 100);
+  drain.Add(target.Hand(), SegmentFact{});
+  constexpr uint64_t kThreads = 1000;
+  target.Run([&](const Segment& segment) {
+    NumberedWriter writer(segment, 0);
+    for (uint64_t i = 0; i < kThreads; ++i) {
+      while (!writer.Write(i)) usleep(100);
+      ReleaseChunk(segment, &writer.writer);
+    }
+  });
+  ASSERT_TRUE(drain.Flush(10000));
+  const Contents contents = ReadSpool(file_.path());
+  EXPECT_TRUE(contents.HasExactly(1, 0, kThreads));
+  EXPECT_EQ(contents.records, drain.records());
+  EXPECT_LT(drain.spool().main_bytes(), kThreads * 1024) << "a chunk has 64 KiB";
+}
+
 TEST_F(DrainTest, SeveralTargetsAtOnce) {
   Drain& drain = Start();
   constexpr uint32_t kTargets = 4;
