@@ -354,6 +354,9 @@ class Run {
         end_ = *end;
         end_ns_ = ReadMonotonic();
         state_.target_running = false;
+        if (end_.signaled && end_.code == SIGKILL && OutOfMemoryKills() > out_of_memory_kills_) {
+          Tell("the command was killed for lack of memory (OOM kill in its memory cgroup)");
+        }
       }
     }
   }
@@ -362,7 +365,11 @@ class Run {
   bool Following() {
     if (options_.follow != Follow::kAll || stop_ || stop_following_) return false;
     ReapAdopted();
-    return session_->live_processes() > 0;
+    // A child that was made at the command's end is seen when it has run for the first time.
+    constexpr uint64_t kFirstSightNs = 50'000'000;
+    const bool may_come = ReadMonotonic() < end_ns_ + kFirstSightNs;
+    session_->LookForProcesses();
+    return session_->live_processes() > 0 || may_come;
   }
 
   void ReapAdopted() {
@@ -800,6 +807,7 @@ class Run {
   TargetProcess* target_ = nullptr;
   TargetEnd end_;
   uint64_t start_ns_ = 0, end_ns_ = 0;
+  const std::optional<uint64_t> out_of_memory_kills_ = OutOfMemoryKills();
   bool closed_ = false;
   bool stop_ = false;
   bool stop_following_ = false;

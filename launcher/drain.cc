@@ -409,7 +409,7 @@ void Drain::AppendProcessFact(MappedSegment* mapped, const ProcessSlot& shared, 
   }
   fact.state = slot.state;
   fact.flags = slot.flags;
-  fact.start_cost_ns = slot.start_cost_ns;
+  fact.start_cost = slot.start_cost;
   fact.start_ticks = slot.start_ticks;
   fact.end_ticks = end_ticks;
   fact.live_bytes = slot.live_bytes;

@@ -51,6 +51,29 @@ std::optional<uint64_t> CgroupMemoryLimit() {
   return least;
 }
 
+std::optional<uint64_t> OutOfMemoryKills() {
+  const std::string groups = ReadText("/proc/self/cgroup");
+  for (const std::string_view line : Split(groups, '\n')) {
+    const std::vector<std::string_view> parts = Split(line, ':');
+    if (parts.size() < 3) continue;
+    const bool unified = parts[1].empty();
+    if (!unified && parts[1].find("memory") == std::string_view::npos) continue;
+    const std::string root = unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    const std::string name = unified ? "/memory.events" : "/memory.oom_control";
+    std::string text = ReadText(StrCat(root, parts[2] == "/" ? "" : parts[2], name));
+    // In a container the path may be the one outside, and the container's own group is the root.
+    if (text.empty()) text = ReadText(StrCat(root, name));
+    constexpr std::string_view kKey = "oom_kill ";
+    for (const std::string_view entry : Split(text, '\n')) {
+      uint64_t count = 0;
+      if (entry.substr(0, kKey.size()) != kKey) continue;
+      if (std::from_chars(entry.data() + kKey.size(), entry.data() + entry.size(), count).ec == std::errc())
+        return count;
+    }
+  }
+  return std::nullopt;
+}
+
 uint64_t SegmentBytes(const Options& options, std::optional<uint64_t> limit) {
   if (options.segment_size_named || !limit) return options.segment_size;
   return std::clamp<uint64_t>(*limit / 20, uint64_t{kMinChunks} * kChunkBytes, options.segment_size);

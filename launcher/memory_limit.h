@@ -19,6 +19,10 @@ namespace tbprof {
 // Bytes: the least of this process's memory cgroup and those above it, of version 1 or 2; nothing: no limit.
 std::optional<uint64_t> CgroupMemoryLimit();
 
+// How many processes the kernel has ended for lack of memory in this process's memory cgroup (version 2: and in those
+// below it); nothing: not told.
+std::optional<uint64_t> OutOfMemoryKills();
+
 // --buffer-size where it was named, else its default or a twentieth of the limit, whichever is less; 4 MiB at least.
 uint64_t SegmentBytes(const Options& options, std::optional<uint64_t> limit);
 

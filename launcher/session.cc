@@ -619,10 +619,18 @@ void Session::LookAfter(Target* target, uint64_t now_ns) {
     if (known || serial == 0) continue;
     Process process{i, serial, 0, ScopedFd()};
     const int32_t inner = __atomic_load_n(&slot.pid, __ATOMIC_RELAXED);
+    bool gone = false;
     if (serial == 1) {
       process.pid = mapped->pid;
-    } else if (mapped->same_pids && MapsSegment(inner)) {
-      process.pid = inner;
+    } else if (mapped->same_pids) {
+      // In a storm of children most have ended by now: one look tells.
+      process.pidfd.Reset(PidfdOpen(inner));
+      gone = !process.pidfd.valid() && errno == ESRCH;
+      if (gone || MapsSegment(inner)) {
+        process.pid = inner;
+      } else {
+        process.pidfd.Reset();
+      }
     }
     if (process.pid > 0) {
       // A number is one process at a time: the earlier one has ended, or never was. A target that claims a thousand
@@ -632,9 +640,12 @@ void Session::LookAfter(Target* target, uint64_t now_ns) {
         drain_->ProcessEnded(mapped->number, earlier.serial, earlier.pid);
         return true;
       });
-      process.pidfd.Reset(PidfdOpen(process.pid));
+      if (!gone && !process.pidfd.valid()) {
+        process.pidfd.Reset(PidfdOpen(process.pid));
+        gone = !process.pidfd.valid() && errno == ESRCH;
+      }
       drain_->ProcessSeen(mapped->number, serial, process.pid);
-      if (!process.pidfd.valid() && errno == ESRCH) {
+      if (gone) {
         drain_->ProcessEnded(mapped->number, serial, process.pid);
         continue;
       }
@@ -803,6 +814,10 @@ std::string Session::SpoolError() const {
   const int error = drain_->spool().write_error();
   if (error != 0) return strerror(error);
   return drain_->spool().full() ? "it reached --spool-limit" : "the disk was too slow";
+}
+
+void Session::LookForProcesses() {
+  for (const auto& target : targets_) LookAfter(target.get(), ReadMonotonic());
 }
 
 size_t Session::live_processes() const {

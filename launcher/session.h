@@ -124,6 +124,8 @@ class Session {
   std::string SpoolError() const;
   uint32_t targets_refused() const { return targets_refused_; }
   size_t live_processes() const;
+  // Looks for processes that have come or ended, as the passes of Handle do now and then.
+  void LookForProcesses();
 
  private:
   struct Process {

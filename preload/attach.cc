@@ -86,6 +86,26 @@ uint32_t AllowedChunks(uint32_t wanted, Obstacle* obstacle) {
   return wanted;
 }
 
+// At a multiple of kFaultAround, where there is room to look for one.
+long MapAligned(int fd, long bytes) {
+  constexpr long kAround = static_cast<long>(kFaultAround);
+  const long room =
+      raw::Call(SYS_mmap, 0, bytes + kAround, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (IsError(room)) {
+    return raw::Call(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  }
+  const long at = (room + kAround - 1) / kAround * kAround;
+  const long address =
+      raw::Call(SYS_mmap, at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
+  if (IsError(address)) {
+    raw::Call(SYS_munmap, room, bytes + kAround);
+    return address;
+  }
+  if (at > room) raw::Call(SYS_munmap, room, at - room);
+  if (at < room + kAround) raw::Call(SYS_munmap, at + bytes, room + kAround - at);
+  return address;
+}
+
 // The segment's descriptor, sealed and mapped at *base; negative: error.
 int MakeSegment(uint32_t chunks, void** base, Obstacle* obstacle) {
   const uint64_t bytes = LayoutFor(chunks).bytes;
@@ -103,8 +123,7 @@ int MakeSegment(uint32_t chunks, void** base, Obstacle* obstacle) {
     raw::Close(static_cast<int>(fd));
     return -1;
   }
-  const long address =
-      raw::Call(SYS_mmap, 0, static_cast<long>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  const long address = MapAligned(static_cast<int>(fd), static_cast<long>(bytes));
   if (IsError(address)) {
     *obstacle = Because(InertReason::kMap, address);
     raw::Close(static_cast<int>(fd));
@@ -306,6 +325,23 @@ class SelfTest {
   Other others_[kMost] = {};
 };
 
+// Whether a copy of this library (another path of LD_PRELOAD) comes before this one: it records, and we hand on.
+bool ComesBehindACopy() {
+  void* const program = dlopen(nullptr, RTLD_LAZY | RTLD_NOLOAD);
+  // Of a function whose address hardly a program takes.
+  void* const found = program == nullptr ? nullptr : dlsym(program, "execveat");
+  Dl_info info;
+  if (found == nullptr || found == reinterpret_cast<const void*>(&Hook_execveat) || dladdr(found, &info) == 0)
+    return false;
+  const char* name = info.dli_fname;
+  for (const char* at = name; *at != '\0'; ++at) {
+    if (*at == '/') name = at + 1;
+  }
+  size_t i = 0;
+  while (kPreloadFileName[i] != '\0' && name[i] == kPreloadFileName[i]) ++i;
+  return kPreloadFileName[i] == name[i];
+}
+
 // Of PYTHONMALLOC: Python's small objects come from malloc, too.
 bool IsPlainAllocator(const char* value) {
   static constexpr char kPlain[] = "malloc";
@@ -334,6 +370,7 @@ void Attach(int argc, char** argv, char** environment) {
   if (!ParseSessionVariable(FindVariable(environment, kSessionVariable), &session)) return;
   if (OwnSeccompFilters() > session.seccomp_filters) return;
   const uint64_t begun_ns = raw::ThreadCpuNs();
+  if (ComesBehindACopy()) return;
   if (session.only_child_of != 0 && session.only_child_of != static_cast<uint32_t>(raw::Call(SYS_getppid))) return;
   RankChoice choice;
   const char* ranks = FindVariable(environment, kRanksVariable);
@@ -397,7 +434,7 @@ void Attach(int argc, char** argv, char** environment) {
   g_fork_page = reinterpret_cast<ForkPage*>(page);
   g_attachment.attached = true;
   g_serial = serial;
-  g_process_slot = slot;
+  g_fork_page->process_slot = slot;
   __atomic_store_n(&g_fork_page->epoch, serial, __ATOMIC_RELEASE);
   __atomic_store_n(&g_control, header, __ATOMIC_RELEASE);
 
@@ -439,7 +476,7 @@ void Attach(int argc, char** argv, char** environment) {
   test.RecordInterposers(thread);
   RecordLoadedModules(thread, executable);
   const uint64_t cost = raw::ThreadCpuNs() - begun_ns;
-  segment.process_slots[slot].start_cost_ns = static_cast<uint32_t>(cost < UINT32_MAX ? cost : UINT32_MAX);
+  segment.process_slots[slot].start_cost = static_cast<uint32_t>(cost < UINT32_MAX ? cost : UINT32_MAX);
 }
 
 __attribute__((constructor)) void Start(int argc, char** argv, char** environment) {

@@ -144,15 +144,17 @@ pid_t Hook_fork() {
   if (Armed(kFamilyProcess)) BeginWait(&wait, kOp_fork, 0, __builtin_return_address(0));
   NoteLiveBytesBeforeFork();
   const pid_t pid = g_real.fork();
-  const int error = errno;
+  // Nothing of ours changes errno here, and to look at it takes a page of libc that a child may not need.
   if (pid == 0) {
     // Registers the child now, so that it is seen even if it records nothing else, and the launcher keeps the segment
     // of one that outlives its parent until a window opens.
-    CurrentThread();
-  } else {
-    EndWait(&wait, pid, pid < 0 ? error : 0);
+    EnterForkChild();
+    return 0;
   }
-  errno = error;
+  t_thread.has_live_at_fork = false;
+  const int error = pid < 0 ? errno : 0;
+  EndWait(&wait, pid, error);
+  if (error != 0) errno = error;
   return pid;
 }
 

@@ -43,6 +43,21 @@ ThreadSlot* ClaimThreadSlot(uint32_t* index) {
   return nullptr;
 }
 
+// Of a process that a thread made which was not registered, or by a system call of its own.
+const ProcessSlot* FindParent() {
+  const Segment& segment = g_attachment.segment;
+  const auto pid = static_cast<int32_t>(raw::Call(SYS_getppid));
+  const uint32_t high = __atomic_load_n(&segment.header->process_high, __ATOMIC_RELAXED);
+  for (uint32_t i = 0; i < high && i < kProcessSlots; ++i) {
+    const ProcessSlot* slot = &segment.process_slots[i];
+    if (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) == static_cast<uint32_t>(SlotState::kLive) &&
+        slot->pid == pid) {
+      return slot;
+    }
+  }
+  return nullptr;
+}
+
 // In a fork child, by the first thread that gets here. False: this process records nothing.
 bool RegisterForkChild(ThreadState* thread) {
   uint32_t none = 0;
@@ -51,20 +66,21 @@ bool RegisterForkChild(ThreadState* thread) {
     return none != kEpochRegistering;
   }
   if (g_attachment.own_process_only) return false;  // the page keeps kEpochRegistering, as below
+  uint32_t parent_serial = g_serial;
   int64_t live = 0;
   if (thread->has_live_at_fork) {
+    parent_serial = thread->writer.process_serial;
     live = thread->live_at_fork;
-  } else {
-    const ProcessSlot* parent = &g_attachment.segment.process_slots[g_process_slot];
-    if (parent->serial == g_serial) live = __atomic_load_n(&parent->live_bytes, __ATOMIC_RELAXED);
+  } else if (const ProcessSlot* parent = FindParent(); parent != nullptr) {
+    parent_serial = parent->serial;
+    live = __atomic_load_n(&parent->live_bytes, __ATOMIC_RELAXED);
   }
   uint32_t slot, serial;
-  if (!ClaimProcessSlot(g_serial, live, &slot, &serial)) {
+  if (!ClaimProcessSlot(parent_serial, live, &slot, &serial)) {
     Count(kDropNoProcessSlot);
     return false;  // the page keeps kEpochRegistering: no thread of this process tries again
   }
-  g_serial = serial;
-  g_process_slot = slot;
+  g_fork_page->process_slot = slot;
   __atomic_store_n(&g_fork_page->epoch, serial, __ATOMIC_RELEASE);
   return true;
 }
@@ -73,7 +89,6 @@ bool RegisterForkChild(ThreadState* thread) {
 
 Attachment g_attachment;
 ForkPage* g_fork_page = &g_no_fork_page;
-uint32_t g_process_slot;
 uint32_t g_serial;
 const SegmentHeader* g_control = &g_nothing_armed;
 // No registered thread has this epoch, so that the comparison fails before the library is attached.
@@ -102,7 +117,7 @@ bool ClaimProcessSlot(uint32_t parent_serial, int64_t live_bytes, uint32_t* inde
     slot->live_bytes = live_bytes;
     slot->peak_bytes = live_bytes;
     slot->inherited_bytes = live_bytes;
-    slot->start_cost_ns = 0;
+    slot->start_cost = 0;
     slot->late_frees = slot->late_freed_bytes = slot->late_allocations = slot->late_allocated_bytes = 0;
     __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kLive), __ATOMIC_RELEASE);
     *index = i;
@@ -119,7 +134,7 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
   const bool forked = epoch == 0;
   uint64_t begun = 0;
   if (forked) {
-    begun = ReadMonotonic();
+    begun = Ticks();
     if (!RegisterForkChild(thread)) return nullptr;
     epoch = __atomic_load_n(&g_fork_page->epoch, __ATOMIC_ACQUIRE);
   } else if (thread->phase == ThreadPhase::kEnded || thread->phase == ThreadPhase::kRegistering) {
@@ -128,6 +143,8 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
     --thread->refused;
     return nullptr;
   }
+  // What the thread that forked had is this one's, too.
+  const bool inherited = forked && thread->phase == ThreadPhase::kLive && thread->exit_rounds == 0;
   thread->phase = ThreadPhase::kRegistering;
   uint32_t index;
   ThreadSlot* slot = ClaimThreadSlot(&index);
@@ -139,7 +156,7 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
   const Segment& segment = g_attachment.segment;
   // The launcher zeroes a slot before it frees it; the counters start at 0.
   slot->process_serial = epoch;
-  slot->process_slot = g_process_slot;
+  slot->process_slot = g_fork_page->process_slot;
   slot->tid = raw::GetTid();
   slot->start_ticks = Ticks();
   slot->creator_serial = forked ? 0 : thread->creator_serial;
@@ -153,7 +170,7 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
   thread->waiting = nullptr;
   thread->exit_rounds = 0;
   thread->random = slot->start_ticks ^ static_cast<uint64_t>(slot->serial) << 32 ^ 0x9e3779b97f4a7c15;
-  thread->bytes_until_sample = NextSampleDistance(thread);
+  if (!inherited) thread->bytes_until_sample = NextSampleDistance(thread);
   if (thread->stack_top == 0 && slot->tid == raw::GetPid()) {
     thread->stack_top = g_attachment.main_stack_top;
     thread->stack_low = thread->stack_top - g_attachment.default_stack_bytes;
@@ -161,15 +178,22 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
   SignalFence();
   thread->epoch = epoch;
   thread->phase = ThreadPhase::kLive;
-  if (g_attachment.has_exit_key && g_attachment.exit_key < kKeysWithoutAllocation) {
+  if (!inherited && g_attachment.has_exit_key && g_attachment.exit_key < kKeysWithoutAllocation) {
     pthread_setspecific(g_attachment.exit_key, thread);
   }
   RecordThreadStart(thread, slot);
   if (forked) {
     RecordProcessInfo(thread, ProcessInfoKey::kForked, "", 0);
-    segment.process_slots[slot->process_slot].start_cost_ns = static_cast<uint32_t>(ReadMonotonic() - begun);
+    segment.process_slots[slot->process_slot].start_cost = static_cast<uint32_t>(Ticks() - begun);
   }
   return thread;
+}
+
+void EnterForkChild() {
+  if (!g_attachment.attached) return;
+  // A first read of the page would get one of zeros that the write has replaced: two faults.
+  *const_cast<volatile uint32_t*>(&g_fork_page->process_slot) = 0;
+  CurrentThread();
 }
 
 __attribute__((noinline)) void CountMissedWait() {
@@ -191,8 +215,10 @@ void FlushLiveBytes(ThreadState* thread) {
 
 void NoteLiveBytesBeforeFork() {
   ThreadState* thread = &t_thread;
-  thread->has_live_at_fork = false;
-  if (thread->phase != ThreadPhase::kLive || thread->epoch != g_fork_page->epoch) return;
+  if (!g_attachment.attached || CurrentThread() == nullptr) {
+    thread->has_live_at_fork = false;
+    return;
+  }
   const ProcessSlot* process = &g_attachment.segment.process_slots[thread->writer.thread->process_slot];
   thread->live_at_fork = __atomic_load_n(&process->live_bytes, __ATOMIC_RELAXED) + thread->unflushed_live;
   thread->has_live_at_fork = true;

@@ -21,6 +21,7 @@ namespace tbprof {
 // system call. 0: not attached, or a child that has not registered yet.
 struct ForkPage {
   uint32_t epoch;  // the process serial in the segment
+  uint32_t process_slot;
 };
 inline constexpr uint32_t kEpochRegistering =
     0xffffffff;                                     // of the page, while a child registers or after it was refused
@@ -39,8 +40,7 @@ struct Attachment {
 };
 extern Attachment g_attachment;
 extern ForkPage* g_fork_page;           // never null
-extern uint32_t g_process_slot;         // where g_serial is: a search through all would touch a page per 16 processes
-extern uint32_t g_serial;               // of this process; in a fork child its parent's, until the child registers
+extern uint32_t g_serial;               // of the process that attached; in fork children still that one's
 extern const SegmentHeader* g_control;  // never null: a header that arms nothing until attached
 
 enum class ThreadPhase : uint8_t {
@@ -83,6 +83,9 @@ inline bool Armed(uint32_t family) {
 }
 
 ThreadState* CurrentThreadSlow(ThreadState* thread);
+
+// In a fork child, before anything else: registers it.
+void EnterForkChild();
 
 inline ThreadState* CurrentThread() {
   ThreadState* thread = &t_thread;

@@ -65,11 +65,14 @@ struct Reservation {
 };
 
 inline void ResetChunkWriter(ChunkWriter* writer, ThreadSlot* thread, uint32_t thread_index, uint32_t process_serial) {
-  memset(writer, 0, sizeof(*writer));
+  // One by one: memset is a page of libc that a fork child may not have.
   writer->cursor = NoChunk(process_serial);
   writer->thread = thread;
   writer->thread_index = thread_index;
   writer->process_serial = process_serial;
+  writer->depth = 0;
+  writer->starved = 0;
+  writer->pending = 0;
 }
 
 inline uint64_t TagWord(uint16_t generation, RecordKind kind, uint8_t flags, uint16_t slots, uint16_t aux) {
@@ -189,6 +192,8 @@ inline bool Claim(const Segment& segment, ChunkWriter* writer) {
     }
     if (ProcessNow(writer) != process_serial) return true;
     auto* begin = reinterpret_cast<ChunkBeginRecord*>(segment.Chunk(at));
+    // A read makes the kernel map all pages of the chunk that exist, a write this one alone.
+    *reinterpret_cast<const volatile uint64_t*>(begin);
     begin->process_serial = process_serial;
     begin->thread_serial = thread_serial;
     begin->pid = pid;

@@ -124,7 +124,7 @@ struct ProcessSlot {
   uint64_t late_allocations;
   uint64_t late_allocated_bytes;
   int64_t inherited_bytes;  // live in the parent at the fork: part of live_bytes from the start
-  uint32_t start_cost_ns;   // what it took to attach, or to register a fork child
+  uint32_t start_cost;      // what it took to attach, in ns of CPU, or to register a fork child, in ticks
   uint8_t reserved[164];
 };
 static_assert(sizeof(ProcessSlot) == 256);
@@ -198,17 +198,22 @@ static_assert(sizeof(SegmentHeader) == 448);
 inline constexpr uint64_t kPage = 4096;
 constexpr uint64_t RoundToPage(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
+// Where a segment is mapped is a multiple of it: a fork child has no page of the mapping, and the kernel gives it as
+// many around the first one that it reads (fault_around_bytes). Of its first 64 KiB a child needs the header, the
+// states of the low chunks and the low process slots.
+inline constexpr uint64_t kFaultAround = 64 * 1024;
+
 // Offsets of a segment with `chunks` chunks; the one place that lays it out.
 struct SegmentLayout {
-  uint64_t operations, process_slots, thread_slots, chunk_states, chunks, bytes;
+  uint64_t operations, chunk_states, process_slots, thread_slots, chunks, bytes;
 };
 constexpr SegmentLayout LayoutFor(uint32_t chunk_count) {
   SegmentLayout layout{};
   layout.operations = RoundToPage(sizeof(SegmentHeader));
-  layout.process_slots = RoundToPage(layout.operations + sizeof(Operation) * kMaxOperations);
+  layout.chunk_states = RoundToPage(layout.operations + sizeof(Operation) * kMaxOperations);
+  layout.process_slots = RoundToPage(layout.chunk_states + sizeof(uint64_t) * chunk_count);
   layout.thread_slots = RoundToPage(layout.process_slots + sizeof(ProcessSlot) * kProcessSlots);
-  layout.chunk_states = layout.thread_slots + sizeof(ThreadSlot) * kThreadSlots;
-  layout.chunks = RoundToPage(layout.chunk_states + sizeof(uint64_t) * chunk_count);
+  layout.chunks = RoundToPage(layout.thread_slots + sizeof(ThreadSlot) * kThreadSlots);
   layout.bytes = layout.chunks + static_cast<uint64_t>(kChunkBytes) * chunk_count;
   return layout;
 }

@@ -43,12 +43,14 @@ std::string OwnerText(int directory_fd) {
 absl::StatusOr<FileDescriptor> OpenOrMakeDirectory(int parent, const std::string& name, const std::string& path,
                                                    bool* made) {
   if (made != nullptr) *made = false;
-  for (int attempt = 0; attempt < 2; ++attempt) {
+  // Ranks that share the directory take it away when they leave it empty.
+  constexpr int kAttempts = 100;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
     constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
     const int fd = openat(parent, name.c_str(), kFlags | O_NOFOLLOW);
     if (fd >= 0) return FileDescriptor(fd);
     int error = errno;
-    if (error == ENOENT && attempt == 0) {
+    if (error == ENOENT) {
       if (mkdirat(parent, name.c_str(), 0777) == 0) {
         if (made != nullptr) *made = true;
         continue;

@@ -129,7 +129,7 @@ struct ProcessFact {
   uint64_t dropped[kDropCauses];  // of the segment; the same in each process of it
   uint64_t taken_ticks;
   int32_t parent_pid;  // as it sees it
-  uint32_t start_cost_ns;
+  uint32_t start_cost;
 };
 struct ClockFact {
   uint64_t ticks, monotonic_ns, realtime_ns;

@@ -1038,8 +1038,8 @@ class Builder {
       const ProcessFacts& facts = facts_.processes.at(identity);
       // One that attached before the window has paid by then.
       if (facts.start_ticks < open_ && request_.window != 0) continue;
-      const double start = facts.last.start_cost_ns;
-      nanoseconds += facts.forked ? start : kStartFactor * start;
+      const double start = facts.last.start_cost;
+      nanoseconds += facts.forked ? start * facts_.clock.ns_per_tick() : kStartFactor * start;
     }
     return nanoseconds;
   }

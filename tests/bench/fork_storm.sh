@@ -28,8 +28,8 @@ measure() {
   command=("$@")
   for ((i = 0; i < pairs; ++i)); do
     local bare profiled
-    bare=$(seconds time env)
-    profiled=$(seconds time "$build/bin/tbprof" run --quiet --logdir="$directory/logs" --)
+    bare=$(seconds bare env)
+    profiled=$(seconds profiled "$build/bin/tbprof" run --quiet --logdir="$directory/logs" --)
     echo "$bare $profiled"
   done | awk -v what="$what" '
     { ratio[NR] = $2 / $1; bare[NR] = $1 / 1e9; profiled[NR] = $2 / 1e9 }

@@ -97,16 +97,16 @@ TEST(Layout, PartsFollowEachOtherWithoutOverlap) {
   for (const uint32_t chunks : {kMinChunks, 65u, 511u, 512u, 513u, 4096u, kMaxChunks}) {
     const SegmentLayout layout = LayoutFor(chunks);
     EXPECT_GE(layout.operations, sizeof(SegmentHeader));
-    EXPECT_GE(layout.process_slots, layout.operations + kMaxOperations * sizeof(Operation));
+    EXPECT_GE(layout.chunk_states, layout.operations + kMaxOperations * sizeof(Operation));
+    EXPECT_GE(layout.process_slots, layout.chunk_states + chunks * sizeof(uint64_t));
     EXPECT_GE(layout.thread_slots, layout.process_slots + kProcessSlots * sizeof(ProcessSlot));
-    EXPECT_GE(layout.chunk_states, layout.thread_slots + kThreadSlots * sizeof(ThreadSlot));
-    EXPECT_GE(layout.chunks, layout.chunk_states + chunks * sizeof(uint64_t));
+    EXPECT_GE(layout.chunks, layout.thread_slots + kThreadSlots * sizeof(ThreadSlot));
     EXPECT_EQ(layout.bytes, layout.chunks + static_cast<uint64_t>(chunks) * kChunkBytes);
     EXPECT_EQ(layout.thread_slots % kPage, 0u);
     EXPECT_EQ(layout.chunks % kPage, 0u);
     EXPECT_EQ(layout.bytes % kPage, 0u);
   }
-  EXPECT_EQ(LayoutFor(kMinChunks).thread_slots, 274432u);
+  EXPECT_EQ(LayoutFor(kMinChunks).thread_slots, 278528u);
 }
 
 TEST(Layout, SlotsForRoundsUp) {
