@@ -47,7 +47,8 @@ TEST_P(Allocator, Linked) {
   ASSERT_EQ(built.code(), 0) << built.err;
   ExpectSeen(RunBoth({directory / "linked", "1000"}, RunOptions()));
 }
-INSTANTIATE_TEST_SUITE_P(Libraries, Allocator, testing::Values("libjemalloc.so.2", "libtcmalloc_minimal.so.4"),
+INSTANTIATE_TEST_SUITE_P(Libraries, Allocator,
+                         testing::Values("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"),
                          [](const auto& name) { return std::string(name.param).substr(3, 5); });
 
 }  // namespace

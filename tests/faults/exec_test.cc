@@ -21,6 +21,14 @@ std::vector<std::string> AsChild(const std::string& text, const std::vector<std:
   return words;
 }
 
+// Among what was not recorded, with a reason.
+bool IsNamed(const RunResult& result, const std::string& program) {
+  for (const auto& entry : result.summary["unrecorded"]) {
+    if (entry["path"] == program && !entry["reason"].get<std::string>().empty()) return true;
+  }
+  return false;
+}
+
 TEST(Exec, ChainOfTenImages) {
   const Pair pair = RunBoth(Program("execs_itself"), {"10"}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
@@ -30,11 +38,53 @@ TEST(Exec, ChainOfTenImages) {
   EXPECT_THAT(pair.profiled.run_directories, SizeIs(1));
 }
 
-// The loader says a line of its own for a program of another class, in every process that starts one.
 TEST(Exec, ChildThatIsStatic) {
   const Pair pair = RunBoth(AsChild("\"$1\"; echo $?", {Program("static_program")}), RunOptions());
   ASSERT_TRUE(pair.Same());
   EXPECT_THAT(pair.profiled.out, HasSubstr("5\n"));
+  EXPECT_TRUE(IsNamed(pair.profiled, Program("static_program"))) << pair.profiled.summary["unrecorded"];
+}
+
+// Of another class, and static, so that no loader says a line of its own: exit(6) in 32-bit code. A kernel without
+// 32-bit programs refuses it, with us as without.
+TEST(Exec, ChildOfAnotherClass) {
+#if defined(__x86_64__)
+  const auto number = [](uint32_t value, int bytes) {
+    std::string text;
+    for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> 8 * i);
+    return text;
+  };
+  const std::string code = "\xb8" + number(1, 4) + "\xbb" + number(6, 4) + "\xcd\x80";
+  constexpr uint32_t kBase = 0x8048000, kHeaders = 52 + 32;
+  std::string elf = std::string("\x7f") + "ELF" + std::string("\1\1\1", 3) + std::string(9, '\0');
+  elf += number(2, 2) + number(3, 2) + number(1, 4) + number(kBase + kHeaders, 4) + number(52, 4) + number(0, 4) +
+         number(0, 4) + number(52, 2) + number(32, 2) + number(1, 2) + number(0, 6);
+  const uint32_t size = kHeaders + static_cast<uint32_t>(code.size());
+  elf += number(1, 4) + number(0, 4) + number(kBase, 4) + number(kBase, 4) + number(size, 4) + number(size, 4) +
+         number(5, 4) + number(4096, 4) + code;
+  TemporaryDirectory directory;
+  WriteFile(directory / "class32", elf, 0755);
+  const Pair pair = RunBoth(AsChild("\"$1\"; echo $?", {directory / "class32"}), RunOptions());
+  ASSERT_TRUE(pair.Same());
+  if (pair.bare.out == "6\n") {
+    EXPECT_TRUE(IsNamed(pair.profiled, directory / "class32")) << pair.profiled.summary["unrecorded"];
+  }
+#else
+  GTEST_SKIP() << "made of x86 code";
+#endif
+}
+
+TEST(Exec, ChildWithCapabilities) {
+  TemporaryDirectory directory;
+  const std::string copy = directory / "capable";
+  std::filesystem::copy_file(Program("ends"), copy);
+  ASSERT_EQ(chmod(directory.path().c_str(), 0755), 0);
+  if (RunBare({"/bin/sh", "-c", "PATH=$PATH:/usr/sbin:/sbin setcap cap_net_raw+ep \"$1\"", "sh", copy}).code() != 0) {
+    GTEST_SKIP() << "no capability may be given here";
+  }
+  const Pair pair = RunBoth(AsChild("\"$1\" exit 6; echo $?", {copy}), RunOptions());
+  ASSERT_TRUE(pair.Same());
+  EXPECT_THAT(pair.profiled.out, HasSubstr("6\n"));
 }
 
 TEST(Exec, ChildThatIsSetuid) {
@@ -52,6 +102,7 @@ TEST(Exec, ChildThatIsSetuid) {
   const Pair pair = RunBoth(AsChild("\"$1\" exit 6; echo $?", {copy}), RunOptions());
   ASSERT_TRUE(pair.Same());
   EXPECT_THAT(pair.profiled.out, HasSubstr("6\n"));
+  EXPECT_TRUE(IsNamed(pair.profiled, copy)) << pair.profiled.summary["unrecorded"];
 }
 
 TEST(Exec, ChildWithAnInterpreterThatIsMissing) {
@@ -68,6 +119,24 @@ TEST(Exec, ChildWithoutOurEnvironment) {
       RunBoth(AsChild("env -i \"$1\" exit 6; env -i \"$1\" exit 7; echo $?", {Program("ends")}), RunOptions());
   ASSERT_TRUE(pair.Same());
   EXPECT_TRUE(pair.profiled.profile->HasWarning("without LD_PRELOAD"));
+}
+
+// Ours preloaded by the user as well: by its own name the loader takes it once, a copy of it twice. One profile, and
+// each call counts once.
+TEST(Preload, OfOursTwice) {
+  TemporaryDirectory directory;
+  const std::string own = TBPROF_BUILD_DIR "/lib/tbprof/libtbprof_preload.so";
+  std::filesystem::copy_file(own, directory / "libtbprof_preload.so");
+  for (const std::string& library : {own, directory / "libtbprof_preload.so"}) {
+    RunOptions options;
+    options.environment = {{"LD_PRELOAD", library}};
+    options.tbprof = {"--wait-threshold=0"};
+    const Pair pair = RunBoth({Program("execs_itself"), "1"}, options);
+    ASSERT_TRUE(pair.Same()) << library;
+    EXPECT_THAT(pair.profiled.run_directories, SizeIs(1));
+    EXPECT_THAT(pair.profiled.profile->Named("usleep", "main"), SizeIs(2)) << library;
+    EXPECT_THAT(pair.profiled.summary["processes"], SizeIs(2)) << library;
+  }
 }
 
 // A library that the program preloads itself stays where it is.

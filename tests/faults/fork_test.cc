@@ -35,6 +35,22 @@ TEST(Fork, ChildHasTheBlocksOfItsParent) {
   }
 }
 
+// Children that run in their parent's memory, by system calls of the program's own: while the parent waits, their
+// records are written with its state, one after the other. Beside it (no CLONE_VFORK) both would write at once, on one
+// thread's state: what is recorded then may be lost, and nothing else.
+TEST(Clone, ChildInTheParentsMemory) {
+  const Pair pair = RunBoth(Program("shares_memory"), {}, {"--wait-threshold=0"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.code(), 3);
+  EXPECT_EQ(pair.profiled.profile->Named("write", "Before").size(), 100u);
+  EXPECT_EQ(pair.profiled.profile->Named("write", "InChild").size(), 200u) << "by clone and by clone3";
+  EXPECT_EQ(pair.profiled.profile->Named("write", "After").size(), 100u);
+  EXPECT_EQ(pair.profiled.summary["records"]["corrupt"], 0);
+  const Pair beside = RunBoth(Program("shares_memory"), {"beside"}, {"--wait-threshold=0"});
+  ASSERT_TRUE(beside.Same());
+  EXPECT_EQ(beside.profiled.code(), 3);
+}
+
 // posix_spawn as programs linked before glibc 2.15 have it gives a script without `#!` to the shell.
 TEST(Spawn, OldSymbolVersionReachesTheOldCode) {
   TemporaryDirectory directory;

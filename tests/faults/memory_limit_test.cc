@@ -85,6 +85,25 @@ TEST(MemoryLimit, WhatWasRecordedBeforeTheKernelEndedTheProgramIsThere) {
             result.Fact("returned"));
 }
 
+// Both have the limit; the kernel ends the larger one, and tbprof says by what.
+TEST(MemoryLimit, AnOutOfMemoryKillIsTold) {
+  Cgroup group;
+  if (!group.made()) GTEST_SKIP() << "no memory cgroup may be made here";
+  group.Limit(128 * kMiB);
+  RunOptions options;
+  options.launcher = group.Entering();
+  options.tbprof = {"--wait-threshold=0"};
+  const RunResult result = RunUnderTbprof({Program("fills_memory"), "4000", "100"}, options);
+  EXPECT_EQ(result.signal(), SIGKILL) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  EXPECT_TRUE(result.Said("killed for lack of memory")) << result.AllSaid();
+  EXPECT_TRUE(result.profile->HasWarning("killed for lack of memory"));
+  EXPECT_GE(static_cast<uint64_t>(result.profile->Count("write") + result.profile->Count("read")),
+            result.Fact("returned"));
+  const RunResult killed = RunUnderTbprof({Program("ends"), "signal", "9"}, options);
+  EXPECT_FALSE(killed.Said("lack of memory")) << killed.AllSaid();
+}
+
 // tbprof and the program share a limit with little room above the program's own need: twenty times it comes to its end.
 TEST(MemoryLimit, LittleAboveTheProgramsNeedIsEnough) {
   const std::vector<std::string> command = {Program("fills_memory"), "48", "1000"};

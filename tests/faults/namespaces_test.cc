@@ -38,6 +38,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Place{"noproc",
                           "unshare -Urm sh -c 'umount -l /proc 2>/dev/null || mount -t tmpfs none /proc || "
                           "exit 9; exec \"$@\"' sh \"$@\""},
+                    Place{"pivot",
+                          "unshare -Urm sh -c 'mount --rbind / /mnt && cd /mnt && pivot_root . mnt && "
+                          "exec \"$@\"' sh \"$@\""},
                     Place{"root", "unshare -Urm sh -c 'exec chroot / \"$@\"' sh \"$@\""}),
     [](const auto& place) { return std::string(place.param.name); });
 
@@ -69,6 +72,37 @@ TEST(Daemon, OutlivesTheCommand) {
     usleep(10000);
   }
   EXPECT_TRUE(ended) << "it came to its own end";
+}
+
+// With --follow=all it is waited for, and what it did is there.
+TEST(Daemon, IsWaitedForIfAsked) {
+  TemporaryDirectory directory;
+  RunOptions options;
+  options.tbprof = {"--follow=all", "--wait-threshold=0"};
+  const auto running = StartUnderTbprof({Program("daemonises"), directory / "end"}, options);
+  const int64_t daemon = running->WaitForNumber("daemon");
+  ASSERT_GT(daemon, 0);
+  // The launcher waits with the daemon as its child or as another's; nothing lies about as a zombie.
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_FALSE(running->Ended());
+    usleep(10000);
+  }
+  const std::string children =
+      ReadFile("/proc/" + std::to_string(running->pid()) + "/task/" + std::to_string(running->pid()) + "/children");
+  for (const std::string& line : Lines(children)) {
+    for (size_t at = 0; at < line.size();
+         at = line.find(' ', at) == std::string::npos ? line.size() : line.find(' ', at) + 1) {
+      const std::string stat = ReadFile("/proc/" + std::to_string(atoi(line.c_str() + at)) + "/stat");
+      EXPECT_EQ(stat.find(") Z "), std::string::npos) << stat;
+    }
+  }
+  WriteFile(directory / "end", "");
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 3);
+  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  bool recorded = false;
+  for (const auto& process : result.summary["processes"]) recorded |= process["pid"] == daemon;
+  EXPECT_TRUE(recorded);
 }
 
 // The kernel's choice among processes is left as it was: neither the launcher nor the command is made safer.

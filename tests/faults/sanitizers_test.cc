@@ -71,6 +71,28 @@ TEST(AddressSanitizer, PreloadedOutside) {
   EXPECT_EQ(pair.profiled.code(), 5);
 }
 
+// Those of clang, whose runtimes are linked in or shared. Where clang or a runtime of it is missing, that one is left
+// out.
+class Clang : public testing::TestWithParam<const char*> {};
+TEST_P(Clang, ChildOfTheCommandRuns) {
+  TemporaryDirectory directory;
+  const std::string program = directory / "program";
+  const std::string build = std::string("command -v clang >/dev/null || exit 77; clang -g -O1 ") + GetParam() + " \"" +
+                            TBPROF_SOURCE_DIR "/tests/programs/ends.c\" -o \"" + program +
+                            "\" -Wl,-rpath,\"$(clang -print-resource-dir)/lib/linux\" 2>/dev/null || exit 77";
+  if (RunBare({"/bin/sh", "-c", build}).code() != 0) GTEST_SKIP() << "clang " << GetParam() << " is not to be had";
+  const Pair pair = RunBoth(AsChild({program, "exit", "3"}), RunOptions());
+  EXPECT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.code(), 3);
+  const Pair command = RunBoth({program, "exit", "3"}, RunOptions());
+  EXPECT_TRUE(SameOutput(command.bare, command.profiled));
+  EXPECT_EQ(command.profiled.code(), 3);
+}
+INSTANTIATE_TEST_SUITE_P(Kinds, Clang,
+                         testing::Values("-fsanitize=address", "-fsanitize=address -shared-libasan",
+                                         "-fsanitize=memory", "-fsanitize=thread", "-fsanitize=undefined",
+                                         "-fsanitize=leak"));
+
 TEST(Valgrind, RunsAProgramUnderIt) {
   if (access("/usr/bin/valgrind", X_OK) != 0) GTEST_SKIP() << "valgrind is not installed";
   const Pair pair =

@@ -58,9 +58,9 @@ TEST(Threads, AThousandAliveAndAHundredThousandMade) {
 }
 
 // Children one after the other: what the launcher holds after a tenth of them it holds at the end.
-class Children : public testing::TestWithParam<bool> {};
+class ChildrenInTurn : public testing::TestWithParam<bool> {};
 
-TEST_P(Children, LauncherDoesNotGrow) {
+TEST_P(ChildrenInTurn, LauncherDoesNotGrow) {
   const bool by_exec = GetParam();
   std::vector<std::string> command = {Program("many_children"), by_exec ? "2000" : "20000"};
   if (by_exec) command.insert(command.end(), {"exec", "/bin/true"});
@@ -82,8 +82,22 @@ TEST_P(Children, LauncherDoesNotGrow) {
   EXPECT_LE(last.descriptors, early.descriptors + 200) << "of children that have just ended";
   EXPECT_LE(last.kilobytes, early.kilobytes + 16 * 1024);
 }
-INSTANTIATE_TEST_SUITE_P(All, Children, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(All, ChildrenInTurn, testing::Bool(),
                          [](const auto& by_exec) { return by_exec.param ? "Exec" : "Fork"; });
+
+// More at a time than there are slots: they run, and the rest is counted.
+TEST(Children, MoreAtOnceThanSlots) {
+  RunOptions options;
+  options.tbprof = {"--wait-threshold=0", "--trace=io"};
+  options.timeout_s = 240;
+  const Pair pair = RunBoth({Program("children_at_once"), "1200"}, options);
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.out, "alive 1200, ended 1200\n");
+  EXPECT_GT(pair.profiled.summary["records"]["dropped"].value("more than 1024 fork children at a time", 0), 0)
+      << pair.profiled.summary["records"];
+  EXPECT_GE(pair.profiled.summary["process_count"], 1000);
+  EXPECT_TRUE(pair.profiled.profile->HasWarning("1024 fork children"));
+}
 
 TEST(Storm, OfForksIsRecorded) {
   RunOptions options;
