@@ -10,7 +10,7 @@
 #   TARGET         segment, spool, options, ...: a file tests/fuzz/TARGET_fuzzer.cc; default: all
 #
 # What a target has learned stays in build-fuzz/corpus/TARGET for the next time. Exit status 1 with the path of the
-# input that did it when a target crashes, leaks, takes 10 s over one input or 2 GiB; 77 without Clang.
+# input that did it when a target crashes, leaks, takes a minute over one input or 2 GiB; 77 without Clang.
 
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -115,7 +115,7 @@ for target in "${targets[@]}"; do
   say "$target: $seconds s"
   # Inputs of up to 128 KiB: a chunk with its frame.
   if ! TMPDIR=$scratch ASAN_OPTIONS=allocator_may_return_null=1:detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1 \
-    "$DIR/${target}_fuzzer" -max_total_time="$seconds" -max_len=131072 -timeout=10 -rss_limit_mb=2048 \
+    "$DIR/${target}_fuzzer" -max_total_time="$seconds" -max_len=131072 -timeout=60 -rss_limit_mb=2048 \
     -malloc_limit_mb=1024 -print_final_stats=1 -artifact_prefix="$DIR/findings/$target-" "${dictionary[@]}" \
     "${directories[@]}" >"$log" 2>&1 </dev/null; then
     status=1

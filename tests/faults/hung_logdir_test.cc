@@ -8,6 +8,7 @@
 #include <sys/fanotify.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,7 +52,9 @@ class Served {
     const std::string backing = directory_ / "backing", path = directory_ / "served";
     mkdir(backing.c_str(), 0700);
     mkdir(path.c_str(), 0700);
-    struct stat before, after;
+    mkdir((directory_ / "control").c_str(), 0700);
+    can_hang_ = mount("none", (directory_ / "control").c_str(), "fusectl", 0, nullptr) == 0;
+    struct stat before, after = {};
     stat(path.c_str(), &before);
     char program[] = "bindfs", foreground[] = "-f";
     char* arguments[] = {program, foreground, const_cast<char*>(backing.c_str()), const_cast<char*>(path.c_str()),
@@ -61,17 +64,29 @@ class Served {
       mounted_ = stat(path.c_str(), &after) == 0 && after.st_dev != before.st_dev;
       if (waitpid(server_, nullptr, WNOHANG) == server_) server_ = 0;
       if (server_ == 0) return;
+      device_ = after.st_dev;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }
   ~Served() {
     if (server_ > 0) End();
     umount2((directory_ / "served").c_str(), MNT_DETACH);
+    if (can_hang_) umount2((directory_ / "control").c_str(), MNT_DETACH);
   }
   bool mounted() const { return mounted_; }
+  bool can_hang() const { return can_hang_; }
   std::string path() const { return directory_ / "served"; }
   std::string backing() const { return directory_ / "backing"; }
-  void Hang() { kill(server_, SIGSTOP); }
+  // With no request in its hands: what it has taken can't be given up, not even by a process that is killed.
+  void Hang() {
+    for (;;) {
+      kill(server_, SIGSTOP);
+      for (int status = 0; !WIFSTOPPED(status);) ASSERT_EQ(waitpid(server_, &status, WUNTRACED), server_);
+      if (ReadFile(directory_ / "control/" + std::to_string(minor(device_)) + "/waiting") == "0\n") return;
+      kill(server_, SIGCONT);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
   void Answer() { kill(server_, SIGCONT); }
   // What was waiting fails, as does everything from here on.
   void End() {
@@ -83,7 +98,9 @@ class Served {
  private:
   TemporaryDirectory directory_;
   pid_t server_ = 0;
+  dev_t device_ = 0;
   bool mounted_ = false;
+  bool can_hang_ = false;
 };
 
 std::vector<std::string> ProfilesBelow(const std::string& directory) {
@@ -139,7 +156,7 @@ TEST(F32, WhileTheProfileIsPublished) {
 TEST(FileServer, HangsWhileTheCommandRuns) {
   TemporaryDirectory local;
   Served served;
-  if (!served.mounted()) GTEST_SKIP() << "bindfs cannot mount here";
+  if (!served.mounted() || !served.can_hang()) GTEST_SKIP() << "bindfs cannot mount here";
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, WithLocal(local, served.path()));
   ASSERT_TRUE(running->WaitForFact("warm "));
   served.Hang();
@@ -160,7 +177,7 @@ TEST(FileServer, HangsWithTheSpool) {
   TemporaryDirectory local;
   TemporaryDirectory logdir;
   Served served;
-  if (!served.mounted()) GTEST_SKIP() << "bindfs cannot mount here";
+  if (!served.mounted() || !served.can_hang()) GTEST_SKIP() << "bindfs cannot mount here";
   RunOptions options = WithLocal(local, logdir.path());
   options.tbprof.push_back("--spool-dir=" + served.path());
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, options);
