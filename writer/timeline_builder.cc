@@ -28,6 +28,7 @@ constexpr uint64_t kProgressBytes = 16u << 20;
 constexpr size_t kMaxTypes = 60000;
 constexpr uint16_t kNoType = 65535;
 constexpr uint32_t kNoProcess = UINT32_MAX;
+constexpr double kDrainLagNs = 250e6;
 
 // Of counters that only a hostile target lets run backwards.
 uint64_t Difference(uint64_t now, uint64_t before) { return now > before ? now - before : 0; }
@@ -158,7 +159,12 @@ class Builder {
           static_cast<uint64_t>(std::min(static_cast<double>(facts_.length_ms) * 1e6 * ticks_per_ns_, 9e18));
       if (close_ > length) open_ = std::max(open_, close_ - length);
     }
-    CutToWhatIsThere();
+    // Gaps are of when records were drained, which is after they were made: what was recorded before the close may be
+    // missing behind it. At the end of a session all that is drained then.
+    const auto lag = static_cast<uint64_t>(kDrainLagNs * ticks_per_ns_);
+    const bool is_last = facts_.close_ticks == UINT64_MAX || (facts_.ended && facts_.end.ticks <= close_ + lag);
+    const uint64_t drained = is_last ? UINT64_MAX : close_ + lag;
+    CutToWhatIsThere(drained);
     if (!whole_run_) totals_open_ = open_;
     facts_.clock.SetOrigin(open_);
     timeline_.origin_unix_ns = facts_.clock.UnixNs(open_);
@@ -169,15 +175,16 @@ class Builder {
     }
     GapFact slow{UINT64_MAX, 0, 0, GapCause::kSlowDisk, 0};
     for (const GapFact& gap : facts_.gaps) {
-      if (gap.last_ticks >= totals_open_ && gap.first_ticks <= close_) timeline_.records_not_kept += gap.records;
-      if (gap.cause != GapCause::kSlowDisk || gap.last_ticks < open_ || gap.first_ticks > close_) continue;
+      if (gap.last_ticks >= totals_open_ && gap.first_ticks <= drained) timeline_.records_not_kept += gap.records;
+      if (gap.cause != GapCause::kSlowDisk || gap.last_ticks < open_ || gap.first_ticks > drained) continue;
       slow.first_ticks = std::min(slow.first_ticks, gap.first_ticks);
       slow.last_ticks = std::max(slow.last_ticks, gap.last_ticks);
       slow.records += gap.records;
     }
     if (slow.records > 0) {
-      cuts_.push_back(StrCat(slow.records, " records are missing between ", At(slow.first_ticks), " and ",
-                             At(slow.last_ticks), ": the disk of the spool could not keep up"));
+      cuts_.push_back(StrCat(slow.records, " records are missing between ", At(std::min(slow.first_ticks, close_)),
+                             " and ", At(std::min(slow.last_ticks, close_)),
+                             ": the disk of the spool could not keep up"));
     }
     timeline_.window = request_.window == 0 ? window_text_ : WindowName(request_.window);
     if (facts_.ended) {
@@ -190,24 +197,25 @@ class Builder {
 
   // A part that is gone, or that could not be written, would read as a time in which nothing happened: the window then
   // begins behind it, or ends before it.
-  void CutToWhatIsThere() {
-    uint64_t begin = open_, end = close_, records = 0;
+  void CutToWhatIsThere(uint64_t drained) {
+    uint64_t begin = open_, end = close_, until = drained, records = 0;
     const char* begin_cause = "its records were dropped for the spool's limit (--spool-limit)";
     const char* end_cause = "";
     for (const PartFact& part : facts_.dropped) {
       if (part.records > 0 && part.last_ticks > begin && part.first_ticks < end) begin = part.last_ticks;
     }
     for (const GapFact& gap : facts_.gaps) {
-      if (gap.cause == GapCause::kSlowDisk || gap.first_ticks >= end || gap.last_ticks <= begin) continue;
+      if (gap.cause == GapCause::kSlowDisk || gap.first_ticks >= until || gap.last_ticks <= begin) continue;
       const char* cause =
           gap.cause == GapCause::kLimit ? "the spool reached its limit (--spool-limit)" : strerror(gap.error);
       records += gap.records;
+      if (gap.first_ticks >= end) continue;
       // Of a window that slides the end is what is wanted.
       if ((gap.first_ticks <= begin || facts_.length_ms != 0) && gap.last_ticks < end) {
         begin = gap.last_ticks;
         begin_cause = cause;
       } else {
-        end = std::max(gap.first_ticks, begin);
+        end = until = std::max(gap.first_ticks, begin);
         end_cause = cause;
       }
     }

@@ -888,6 +888,23 @@ TEST(TimelineBuilder, AWindowIsCutToWhatIsThere) {
   EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("the first 4 ms of this window are not shown")));
   EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("the last 1 ms of this window are not shown: the spool")));
   EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("3 records are missing between 2 ms and 2 ms: the disk")));
+  EXPECT_EQ(timeline.records_not_kept, 15u);
+}
+
+// Drained after the close, recorded before it.
+TEST(TimelineBuilder, AGapBehindTheLastWindowIsTold) {
+  SpoolMaker spool = One();
+  const auto raw = [&](const GapFact& gap) {
+    spool.Raw(FrameType::kGap, 0, std::string(reinterpret_cast<const char*>(&gap), sizeof(gap)));
+  };
+  raw(GapFact{10'500'000, 10'900'000, 7, GapCause::kSlowDisk, 0});
+  raw(GapFact{11'000'000, 11'900'000, 5, GapCause::kLimit, 0});
+  spool.Window(0, WindowEvent::kClosed, 10'000'000).End(10'000'100);
+  const Timeline timeline = BuildGood(spool);
+  EXPECT_EQ(timeline.records_not_kept, 12u);
+  EXPECT_EQ(timeline.duration_ps, 9'999'000'000);
+  EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("7 records are missing between 9 ms and 9 ms: the disk")));
+  EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("5 records that belong there were not kept")));
 }
 
 TEST(TimelineBuilder, SummaryOfASpool) {
