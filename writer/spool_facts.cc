@@ -15,6 +15,7 @@ constexpr size_t kMaxThreads = 4u << 20;
 constexpr size_t kMaxExecs = 200'000;
 constexpr size_t kMaxInert = 20'000;
 constexpr size_t kMaxGaps = 100'000;
+constexpr size_t kMaxDropped = 100'000;
 
 // Takes a hexadecimal number and the separator behind it off the front.
 bool ReadHex(std::string_view* text, char separator, uint64_t* value) {
@@ -54,7 +55,12 @@ class FactReader {
   void TakeBorders(const Frame& frame) {
     WindowFact window;
     PartFact part;
-    if (frame.type == FrameType::kDropped && frame.Read(&part) && facts_->dropped.size() < kMaxGaps) {
+    if (frame.type == FrameType::kDropped && frame.Read(&part)) {
+      ++facts_->dropped_parts;
+      // A part is dropped every few seconds of a run that may go on for weeks; the oldest are no window's any more.
+      if (facts_->dropped.size() == kMaxDropped) {
+        facts_->dropped.erase(facts_->dropped.begin(), facts_->dropped.begin() + kMaxDropped / 2);
+      }
       facts_->dropped.push_back(part);
     }
     if (frame.type != FrameType::kWindow || !frame.Read(&window)) return;
@@ -184,7 +190,7 @@ class FactReader {
   // The latest that counts no part that is still there.
   void TakeTotals(const Frame& frame) {
     TotalsFact fact;
-    if (!frame.Read(&fact) || fact.drops > facts_->dropped.size() || fact.drops < facts_->totals_drops) return;
+    if (!frame.Read(&fact) || fact.drops > facts_->dropped_parts || fact.drops < facts_->totals_drops) return;
     const std::string_view rest = frame.payload.substr(sizeof(fact));
     facts_->totals.resize(std::min<size_t>(fact.rows, rest.size() / sizeof(TotalRow)));
     if (!facts_->totals.empty()) {

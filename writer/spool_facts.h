@@ -124,7 +124,8 @@ struct SpoolFacts {
   uint64_t run_open_ticks = 0;  // the run's own window; 0: never opened
 
   // What was drained and is not there.
-  std::vector<PartFact> dropped;
+  std::vector<PartFact> dropped;  // of a very long run the latest
+  uint64_t dropped_parts = 0;     // all of them
   std::vector<GapFact> gaps;
   uint32_t missing_parts = 0;
   // Calls in the dropped parts.

@@ -1144,8 +1144,8 @@ class Builder {
     if (whole_run_ && totals_open_ < open_) {
       warnings.push_back(StrCat("totals are of the whole run, the timeline ",
                                 facts_.dropped.empty() ? "is" : "and sampled stacks are", " of its end"));
-      if (facts_.totals_drops < facts_.dropped.size() && !facts_.dropped.empty()) {
-        warnings.push_back(StrCat("the calls of ", facts_.dropped.size() - facts_.totals_drops,
+      if (facts_.totals_drops < facts_.dropped_parts) {
+        warnings.push_back(StrCat("the calls of ", facts_.dropped_parts - facts_.totals_drops,
                                   " dropped parts of the spool are not in the totals"));
       }
     }

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <sstream>
 
 #include "harness.h"
 
@@ -40,12 +41,32 @@ uint64_t StatusOf(pid_t pid, const std::string& name) {
 
 struct Size {
   uint64_t rss_kib, descriptors, threads, mappings, spool_files, spool_bytes;
+  uint64_t target_rss_kib, target_descriptors, target_mappings;
 };
+
+pid_t TargetOf(const Running& running) {
+  const std::string launcher = std::to_string(running.pid());
+  std::istringstream pids(ReadFile("/proc/" + launcher + "/task/" + launcher + "/children"));
+  for (std::string pid; pids >> pid;) {
+    if (ReadFile("/proc/" + pid + "/comm") == "phases\n") return std::stoi(pid);
+  }
+  ADD_FAILURE() << "no target";
+  return 0;
+}
+
 Size SizeOf(const Running& running) {
   const std::string proc = "/proc/" + std::to_string(running.pid());
-  return {StatusOf(running.pid(), "VmRSS"),       FilesIn(proc + "/fd"),
-          StatusOf(running.pid(), "Threads"),     Lines(ReadFile(proc + "/maps")).size(),
-          FilesIn(running.logdir() + "/.tbprof"), BytesIn(running.logdir() + "/.tbprof")};
+  const pid_t target = TargetOf(running);
+  const std::string target_proc = "/proc/" + std::to_string(target);
+  return {StatusOf(running.pid(), "VmRSS"),
+          FilesIn(proc + "/fd"),
+          StatusOf(running.pid(), "Threads"),
+          Lines(ReadFile(proc + "/maps")).size(),
+          FilesIn(running.logdir() + "/.tbprof"),
+          BytesIn(running.logdir() + "/.tbprof"),
+          StatusOf(target, "VmRSS"),
+          FilesIn(target_proc + "/fd"),
+          Lines(ReadFile(target_proc + "/maps")).size()};
 }
 
 TEST(Captures, AThousandInARow) {
@@ -79,6 +100,9 @@ TEST(Captures, AThousandInARow) {
   EXPECT_LE(size.mappings, warm.mappings + 8);
   EXPECT_LE(size.spool_files, 2u);
   EXPECT_LE(size.spool_bytes, warm.spool_bytes + kCaptures * 4096);
+  EXPECT_LE(size.target_rss_kib, warm.target_rss_kib + 1024) << "chunks of 64 KiB, used again";
+  EXPECT_EQ(size.target_descriptors, warm.target_descriptors);
+  EXPECT_LE(size.target_mappings, warm.target_mappings + 2);
   RecordProperty("rss_kib", static_cast<int>(size.rss_kib));
   WriteFile(running->path() + "/stop", "");
   const RunResult result = running->Wait();
