@@ -59,6 +59,7 @@ constexpr uint32_t kMaxInert = 10000;
 // each process in it, and a share of the drain's time.
 constexpr size_t kMaxTargets = 1024;
 constexpr rlim_t kOtherDescriptors = 128;
+constexpr uint64_t kLateNs = 500'000'000;
 constexpr uint64_t kMaxPartBytes = 16u << 20;
 constexpr uint64_t kMinPartBytes = 256u << 10;
 // Without --spool-limit, where the spool can only lie in memory.
@@ -719,7 +720,8 @@ void Session::WriteWindow(uint32_t number, WindowEvent event, uint64_t ticks, ui
 void Session::SetRetention() {
   Retention retention;
   retention.everything = config_.everything;
-  retention.sliding_ticks = sliding_ticks_;
+  // A window's end is the last that was recorded, which a busy machine lets us see later.
+  retention.sliding_ticks = sliding_ticks_ == 0 ? 0 : sliding_ticks_ + TicksOf(kLateNs);
   retention.totals = config_.everything || sliding_ticks_ != 0;
   for (const WindowRange& window : ranges_) retention.ranges.push_back(window.range);
   drain_->SetRetention(std::move(retention));

@@ -17,6 +17,9 @@ namespace {
 
 using ::testing::SizeIs;
 
+// A worker beside the command gets what time nobody else wants.
+constexpr int kWorkerSeconds = 240;
+
 void Stop(const Running& running) { WriteFile(running.path() + "/stop", ""); }
 
 std::vector<std::string> FilesIn(const std::string& directory) {
@@ -97,12 +100,13 @@ TEST(Auto, ASmallRunIsOneProfile) {
 
 TEST(Auto, ALargeRunIsStartSteadyAndEnd) {
   RunOptions options;
+  options.timeout_s = kWorkerSeconds + 30;
   options.tbprof = {"--max-profile-size=64KiB"};
   options.environment = {{"TBPROF_TEST_AUTO", "300,1000,300,400"}};
   const auto running = StartUnderTbprof({Program("phases"), "10", "4", "300"}, options);
   // Two of them while the program runs.
-  ASSERT_TRUE(running->WaitForError("start of the run: ")) << running->Err();
-  ASSERT_TRUE(running->WaitForError("steady part of the run: ")) << running->Err();
+  ASSERT_TRUE(running->WaitForError("start of the run: ", kWorkerSeconds)) << running->Err();
+  ASSERT_TRUE(running->WaitForError("steady part of the run: ", kWorkerSeconds)) << running->Err();
   EXPECT_FALSE(running->Ended());
   EXPECT_THAT(RunDirectories(running->logdir()), SizeIs(2));
   EXPECT_THAT(SpoolFiles(running->logdir()), ::testing::Not(::testing::IsEmpty()));
@@ -134,10 +138,11 @@ TEST(Auto, ALargeRunIsStartSteadyAndEnd) {
 
 TEST(Auto, TheSpoolsLimitSplitsItToo) {
   RunOptions options;
+  options.timeout_s = kWorkerSeconds + 30;
   options.tbprof = {"--spool-limit=8MiB", "--wait-threshold=0"};
   options.environment = {{"TBPROF_TEST_AUTO", "30000,120000,20000,30000"}};
   const auto running = StartUnderTbprof({Program("phases"), "200000", "1", "1000"}, options);
-  ASSERT_TRUE(running->WaitForError("start of the run: ")) << running->Err();
+  ASSERT_TRUE(running->WaitForError("start of the run: ", kWorkerSeconds)) << running->Err();
   ASSERT_TRUE(running->WaitForFact("warm "));
   uint64_t bytes = 0;
   for (const std::string& path : SpoolFiles(running->logdir())) bytes += std::filesystem::file_size(path);
@@ -280,10 +285,11 @@ TEST(Recover, PartsOfAFlightRecorder) {
 
 TEST(Recover, WhatWasNotPublishedYet) {
   RunOptions options;
+  options.timeout_s = kWorkerSeconds + 30;
   options.tbprof = {"--max-profile-size=64KiB", "--wait-threshold=0"};
   options.environment = {{"TBPROF_TEST_AUTO", "200,100000,300,400"}};
   const auto running = StartUnderTbprof({Program("phases"), "10", "4", "300"}, options);
-  ASSERT_TRUE(running->WaitForError("start of the run: ")) << running->Err();
+  ASSERT_TRUE(running->WaitForError("start of the run: ", kWorkerSeconds)) << running->Err();
   usleep(800000);
   running->Signal(SIGKILL);
   Stop(*running);
