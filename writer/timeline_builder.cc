@@ -1015,7 +1015,7 @@ class Builder {
     constexpr double kHandedOverNs = 50;  // lines of a record that the launcher's processor has
     constexpr double kAllocationFactor = 1.4;
     constexpr double kSampleNs = 700;
-    constexpr double kStartFactor = 1.8;  // loading the library, and the end of the mapping
+    constexpr double kStartFactor = 2.6;  // loading the library, and the end of the mapping
     uint64_t records_of_session = 1;
     double pages = 0;
     for (const auto& [number, segment] : facts_.segments) {
