@@ -366,7 +366,7 @@ class Run {
     if (options_.follow != Follow::kAll || stop_ || stop_following_) return false;
     ReapAdopted();
     // A child that was made at the command's end is seen when it has run for the first time.
-    constexpr uint64_t kFirstSightNs = 50'000'000;
+    constexpr uint64_t kFirstSightNs = 250'000'000;
     const bool may_come = ReadMonotonic() < end_ns_ + kFirstSightNs;
     session_->LookForProcesses();
     return session_->live_processes() > 0 || may_come;
