@@ -432,7 +432,7 @@ Conversion::~Conversion() {
 void Conversion::TakeLine(const std::string& line) {
   const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return;
-  heard_ = absl::Now();
+  silence_.Restart();
   if (json.contains("publishing")) publishing_ = json["publishing"].is_boolean() && json["publishing"].get<bool>();
   if (json.contains("progress")) {
     publishing_ = false;
@@ -450,8 +450,10 @@ void Conversion::TakeLine(const std::string& line) {
   }
 }
 
-absl::Duration Conversion::Stalled() const {
-  return publishing_ && !finished_ ? absl::Now() - heard_ : absl::ZeroDuration();
+absl::Duration Conversion::Stalled() {
+  if (publishing_ && !finished_) return silence_.Look();
+  silence_.Restart();
+  return absl::ZeroDuration();
 }
 
 void Conversion::Abandon() {

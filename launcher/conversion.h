@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "launcher/deadline.h"
 #include "launcher/options.h"
 #include "launcher/scoped.h"
 #include "writer/spool.h"
@@ -66,7 +67,7 @@ class Conversion {
   bool Read();
   bool finished() const { return finished_; }
   // How long the log directory has been silent; zero while the worker does other things.
-  absl::Duration Stalled() const;
+  absl::Duration Stalled();
   void Abandon();  // kills the worker; does not wait for one that cannot go
   uint64_t done() const { return done_; }
   uint64_t total() const { return total_; }
@@ -85,7 +86,7 @@ class Conversion {
   bool has_result_ = false;
   bool finished_ = false;
   bool publishing_ = false;
-  absl::Time heard_ = absl::InfinitePast();
+  Patience silence_;
 };
 
 // The summary to where --summary-json wants it; nothing without that option.

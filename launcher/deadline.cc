@@ -26,6 +26,20 @@ void KillAndLeave(pid_t pid) {
   }
 }
 
+absl::Duration Patience::Look() {
+  const absl::Time now = absl::Now();
+  if (last_ != absl::InfiniteFuture()) {
+    passed_ += std::clamp(now - last_, absl::ZeroDuration(), absl::Milliseconds(250));
+  }
+  last_ = now;
+  return passed_;
+}
+
+void Patience::Restart() {
+  passed_ = absl::ZeroDuration();
+  last_ = absl::InfiniteFuture();
+}
+
 absl::Status WithinDeadline(absl::Duration limit, const std::function<absl::Status()>& work) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return work();
@@ -43,12 +57,12 @@ absl::Status WithinDeadline(absl::Duration limit, const std::function<absl::Stat
     _exit(0);
   }
   writer.Reset();
-  const absl::Time deadline = absl::Now() + limit;
+  Patience patience;
   std::string answer;
   for (;;) {
-    const int64_t left = absl::ToInt64Milliseconds(deadline - absl::Now());
+    const int64_t left = absl::ToInt64Milliseconds(limit - patience.Look());
     pollfd entry{reader.get(), POLLIN, 0};
-    const int ready = poll(&entry, 1, static_cast<int>(std::clamp<int64_t>(left, 0, 1'000'000)));
+    const int ready = poll(&entry, 1, static_cast<int>(std::clamp<int64_t>(left, 0, 100)));
     if (ready < 0 && errno == EINTR) continue;
     if (ready == 0 && left > 0) continue;
     if (ready <= 0) {

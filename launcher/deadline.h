@@ -19,6 +19,20 @@
 
 namespace tbprof {
 
+// Time that passes while we wait. A machine that was suspended, a clock that was set or a scheduler that has no turn
+// for us let none of it pass for the one that is waited for either: what one look takes beyond a quarter of a second
+// does not count.
+class Patience {
+ public:
+  // Since the last look, and from the last Restart on.
+  absl::Duration Look();
+  void Restart();
+
+ private:
+  absl::Duration passed_ = absl::ZeroDuration();
+  absl::Time last_ = absl::InfiniteFuture();
+};
+
 absl::Status WithinDeadline(absl::Duration limit, const std::function<absl::Status()>& work);
 
 // SIGKILL, and a fifth of a second for it to work: a process that waits for a dead server may not go.

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "launcher/deadline.h"
 #include "wire/records.h"
 
 namespace tbprof {
@@ -83,16 +84,12 @@ bool Drain::Stop(int patience_ms) {
   if (patience_ms > 0) {
     std::unique_lock<std::mutex> lock(queue_mutex_);
     uint64_t seen = blocks_written_;
-    auto since = std::chrono::steady_clock::now();
+    Patience patience;
     while (!write_ended_) {
       queue_emptied_.wait_for(lock, std::chrono::milliseconds(50));
-      const auto now = std::chrono::steady_clock::now();
-      if (blocks_written_ != seen) {
-        seen = blocks_written_;
-        since = now;
-      } else if (now - since > std::chrono::milliseconds(patience_ms)) {
-        return false;
-      }
+      if (blocks_written_ != seen) patience.Restart();
+      seen = blocks_written_;
+      if (patience.Look() > absl::Milliseconds(patience_ms)) return false;
     }
   }
   drain_thread_.join();

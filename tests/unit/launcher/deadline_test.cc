@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/deadline.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "absl/time/clock.h"
+
+namespace tbprof {
+namespace {
+
+TEST(DeadlineTest, TheAnswerIsTheWorks) {
+  EXPECT_TRUE(WithinDeadline(absl::Seconds(60), [] { return absl::OkStatus(); }).ok());
+  const absl::Status status =
+      WithinDeadline(absl::Seconds(60), [] { return absl::PermissionDeniedError("/here: Permission denied"); });
+  EXPECT_EQ(status, absl::PermissionDeniedError("/here: Permission denied"));
+}
+
+TEST(DeadlineTest, WhatGivesNoAnswerIsLeftBehind) {
+  const absl::Status status = WithinDeadline(absl::Milliseconds(50), [] {
+    for (;;) pause();
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+}
+
+TEST(DeadlineTest, AnEndWithoutAWordIsAnError) {
+  const absl::Status status = WithinDeadline(absl::Seconds(60), [] {
+    raise(SIGKILL);
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(absl::IsInternal(status)) << status;
+}
+
+// A suspended machine, a clock that was set.
+TEST(PatienceTest, TimeThatNobodyHadDoesNotCount) {
+  Patience patience;
+  EXPECT_EQ(patience.Look(), absl::ZeroDuration());
+  absl::SleepFor(absl::Milliseconds(700));
+  const absl::Duration passed = patience.Look();
+  EXPECT_EQ(passed, absl::Milliseconds(250));
+  patience.Restart();
+  EXPECT_EQ(patience.Look(), absl::ZeroDuration());
+}
+
+}  // namespace
+}  // namespace tbprof
