@@ -56,6 +56,7 @@ test     procps                     cmd:pgrep
 test     bindfs                     cmd:bindfs
 test     libjemalloc2               lib:libjemalloc.so.2
 test     libtcmalloc-minimal4       lib:libtcmalloc_minimal.so.4
+test     libmimalloc2.0             lib:libmimalloc.so.2
 outside  libpython3.11-testsuite    py:test.test_threading
 outside  stress-ng                  cmd:stress-ng
 outside  python3-pytest             py:pytest
