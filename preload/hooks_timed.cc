@@ -19,21 +19,21 @@ inline int ErrorOf(ResultRole role, int64_t result) {
 
 }  // namespace
 
-#define TBPROF_TIMED(family, name, object_role, result_role, type, parameters, arguments, expression)             \
-  type Hook_##name parameters {                                                                                   \
-    if (__builtin_expect(g_real.name == nullptr, 0)) {                                                            \
-      ResolveRealFunctions();                                                                                     \
-      if (g_real.name == nullptr) {                                                                               \
-        errno = ENOSYS;                                                                                           \
-        return static_cast<type>(-1);                                                                             \
-      }                                                                                                           \
-    }                                                                                                             \
-    if (!Armed(kFamily##family)) return g_real.name arguments;                                                    \
-    WaitScope wait;                                                                                               \
-    BeginWait(&wait, kOp_##name, ObjectOf(expression), __builtin_return_address(0));                              \
-    const type result = g_real.name arguments;                                                                    \
-    EndWait(&wait, static_cast<int64_t>(result), ErrorOf(ResultRole::result_role, static_cast<int64_t>(result))); \
-    return result;                                                                                                \
+#define TBPROF_TIMED(family, name, object_role, result_role, type, parameters, arguments, expression)              \
+  type Hook_##name parameters {                                                                                    \
+    if (__builtin_expect(g_real.name == nullptr, 0)) {                                                             \
+      ResolveRealFunctions();                                                                                      \
+      if (g_real.name == nullptr) {                                                                                \
+        errno = ENOSYS;                                                                                            \
+        return static_cast<type>(-1);                                                                              \
+      }                                                                                                            \
+    }                                                                                                              \
+    if (!Armed(kFamily##family)) return g_real.name arguments;                                                     \
+    WaitScope wait;                                                                                                \
+    BeginTimed(&wait, kOp_##name, ObjectOf(expression), __builtin_return_address(0));                              \
+    const type result = g_real.name arguments;                                                                     \
+    EndTimed(&wait, static_cast<int64_t>(result), ErrorOf(ResultRole::result_role, static_cast<int64_t>(result))); \
+    return result;                                                                                                 \
   }
 #define TBPROF_CUSTOM(...)
 #include "preload/hooks.def"

@@ -23,6 +23,12 @@ size_t TextLength(const char* text, size_t limit) {
   return length;
 }
 
+void BeginTimed(WaitScope* wait, uint16_t operation, uint64_t object, const void* call_site) {
+  BeginWait(wait, operation, object, call_site);
+}
+
+void EndTimed(WaitScope* wait, int64_t result, int error) { EndWait(wait, result, error); }
+
 __attribute__((noinline)) void RecordSpan(ThreadState* thread, const WaitScope& wait, uint64_t ticks, int64_t result,
                                           int error) {
   NoteCodeAddress(thread, wait.call_site);

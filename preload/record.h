@@ -95,6 +95,11 @@ inline void EndWait(WaitScope* wait, int64_t result, int error) {
   RecordSpan(thread, *wait, ticks, result, error);
 }
 
+// BeginWait and EndWait for the many hooks whose call is worth more than two of ours: out of line, so that what a fork
+// child touches of the library fits in one window of the kernel's (CMakeLists.txt).
+void BeginTimed(WaitScope* wait, uint16_t operation, uint64_t object, const void* call_site);
+void EndTimed(WaitScope* wait, int64_t result, int error);
+
 void RecordThreadStart(ThreadState* thread, const ThreadSlot* slot);
 void RecordThreadExit(ThreadState* thread);
 // `tid` != 0: the name is another thread's.

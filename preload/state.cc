@@ -23,18 +23,22 @@ void RaiseHigh(uint32_t* high, uint32_t to) {
   }
 }
 
+// A fork child has no page of the segment. Its first access maps one if it is a write; for a read the kernel maps all
+// around it, which the child's end has to take down again.
+bool ClaimSlot(uint32_t* state, bool likely_free) {
+  uint32_t expected = static_cast<uint32_t>(SlotState::kFree);
+  if (!likely_free && __atomic_load_n(state, __ATOMIC_RELAXED) != expected) return false;
+  return __atomic_compare_exchange_n(state, &expected, static_cast<uint32_t>(SlotState::kClaimed), false,
+                                     __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
 ThreadSlot* ClaimThreadSlot(uint32_t* index) {
   const Segment& segment = g_attachment.segment;
   uint32_t at = __atomic_load_n(&segment.header->thread_hint, __ATOMIC_RELAXED);
   for (uint32_t tried = 0; tried < kThreadSlots; ++tried, ++at) {
     if (at >= kThreadSlots) at = 0;
     ThreadSlot* slot = &segment.thread_slots[at];
-    uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_RELAXED);
-    if (state != static_cast<uint32_t>(SlotState::kFree)) continue;
-    if (!__atomic_compare_exchange_n(&slot->state, &state, static_cast<uint32_t>(SlotState::kClaimed), false,
-                                     __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-      continue;
-    }
+    if (!ClaimSlot(&slot->state, tried == 0)) continue;
     __atomic_store_n(&segment.header->thread_hint, at + 1, __ATOMIC_RELAXED);
     RaiseHigh(&segment.header->thread_high, at + 1);
     *index = at;
@@ -96,19 +100,16 @@ __thread ThreadState t_thread = {.epoch = kEpochNone};
 
 bool ClaimProcessSlot(uint32_t parent_serial, int64_t live_bytes, uint32_t* index, uint32_t* serial) {
   const Segment& segment = g_attachment.segment;
+  // Ahead of the first read of the header: see ClaimSlot.
+  const uint32_t new_serial = __atomic_fetch_add(&segment.header->next_process_serial, 1, __ATOMIC_RELAXED);
   uint32_t i = __atomic_load_n(&segment.header->process_hint, __ATOMIC_RELAXED);
   for (uint32_t tried = 0; tried < kProcessSlots; ++tried, ++i) {
     if (i >= kProcessSlots) i = 0;
     ProcessSlot* slot = &segment.process_slots[i];
-    uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_RELAXED);
-    if (state != static_cast<uint32_t>(SlotState::kFree)) continue;
-    if (!__atomic_compare_exchange_n(&slot->state, &state, static_cast<uint32_t>(SlotState::kClaimed), false,
-                                     __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-      continue;
-    }
+    if (!ClaimSlot(&slot->state, tried == 0)) continue;
     __atomic_store_n(&segment.header->process_hint, i + 1, __ATOMIC_RELAXED);
     RaiseHigh(&segment.header->process_high, i + 1);
-    slot->serial = __atomic_fetch_add(&segment.header->next_process_serial, 1, __ATOMIC_RELAXED);
+    slot->serial = new_serial;
     slot->parent_serial = parent_serial;
     slot->pid = raw::GetPid();
     slot->parent_pid = static_cast<int32_t>(raw::Call(SYS_getppid));
@@ -181,9 +182,11 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
   if (!inherited && g_attachment.has_exit_key && g_attachment.exit_key < kKeysWithoutAllocation) {
     pthread_setspecific(g_attachment.exit_key, thread);
   }
-  RecordThreadStart(thread, slot);
-  if (forked) {
-    RecordProcessInfo(thread, ProcessInfoKey::kForked, "", 0);
+  // A fork child's slots say all that a record would. Most fork children exec or leave at once: without a record of
+  // their own they need no chunk.
+  if (!forked) {
+    RecordThreadStart(thread, slot);
+  } else {
     segment.process_slots[slot->process_slot].start_cost = static_cast<uint32_t>(Ticks() - begun);
   }
   return thread;

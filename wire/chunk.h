@@ -192,8 +192,9 @@ inline bool Claim(const Segment& segment, ChunkWriter* writer) {
     }
     if (ProcessNow(writer) != process_serial) return true;
     auto* begin = reinterpret_cast<ChunkBeginRecord*>(segment.Chunk(at));
-    // A read makes the kernel map all pages of the chunk that exist, a write this one alone.
-    *reinterpret_cast<const volatile uint64_t*>(begin);
+    // A read makes the kernel map all pages of the chunk that exist, a write this one alone: all that a thread or a
+    // fork child with a few records needs.
+    if (writer->thread->records > 0) *reinterpret_cast<const volatile uint64_t*>(begin);
     begin->process_serial = process_serial;
     begin->thread_serial = thread_serial;
     begin->pid = pid;

@@ -91,7 +91,6 @@ enum class ProcessInfoKey : uint16_t {
   kExecutable = 1,
   kArgument = 2,  // one record per argument, in order
   kRank = 3,      // `VARIABLE=value` of the variables in ranks.h, nothing else of the environment
-  kForked = 4,
   kSignalDisposition = 5,
   kInterposer = 6,  // `FUNCTION=PATH`: the program finds it in that module, not in ours; no path: in itself
   kStopped = 7,     // nothing more is recorded in this process, and why: `PR_SET_TSC`

@@ -425,9 +425,6 @@ class FactReader {
               owner.ranks[std::string(text.substr(0, equals))] = text.substr(equals + 1);
               break;
             }
-            case ProcessInfoKey::kForked:
-              owner.forked = true;
-              break;
             case ProcessInfoKey::kInterposer: {
               const size_t equals = text.find('=');
               if (equals == std::string_view::npos || owner.interposers.size() >= kMaxArguments) break;

@@ -416,7 +416,7 @@ TEST(TimelineBuilder, AForkChildHasItsParentsImage) {
       .Module(0x7f0000000000, 0x7f0000100000, "/nonexistent/libparent.so")
       .EndChunk();
   spool.Process(1, SpoolMaker::MakeProcess(2, 200, 3000, 8000, 1)).Thread(1, 2, 2, 200, 3000);
-  spool.Chunk(1, 2, 2).Info(ProcessInfoKey::kForked, "").Span(kRead, 4000, 10, 0, 0, 0, 0x7f0000001000).EndChunk();
+  spool.Chunk(1, 2, 2).Span(kRead, 4000, 10, 0, 0, 0, 0x7f0000001000).EndChunk();
   spool.Process(1, SpoolMaker::MakeProcess(3, 300, 5000, 0, 2)).Thread(1, 3, 3, 300, 5000);
   spool.End(9000);
   const Timeline timeline = BuildGood(spool);
