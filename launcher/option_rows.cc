@@ -120,7 +120,8 @@ struct FamilyName {
   uint32_t bit;
 };
 constexpr FamilyName kFamilies[] = {{"thread", kFamilyThread}, {"lock", kFamilyLock},       {"sleep", kFamilySleep},
-                                    {"io", kFamilyIo},         {"process", kFamilyProcess}, {"malloc", kFamilyMalloc}};
+                                    {"io", kFamilyIo},         {"process", kFamilyProcess}, {"malloc", kFamilyMalloc},
+                                    {"gpu", kFamilyGpu}};
 
 template <std::string Options::*field>
 absl::Status SetRanks(Options& options, std::string_view value) {

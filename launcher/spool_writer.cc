@@ -47,11 +47,21 @@ bool IsFact(RecordKind kind) {
     case RecordKind::kProcessInfo:
     case RecordKind::kModule:
     case RecordKind::kExec:
+    case RecordKind::kGpuDevice:
+    case RecordKind::kGpuContext:
+    case RecordKind::kGpuName:
+    case RecordKind::kGpuInfo:
       return true;
     case RecordKind::kPad:
     case RecordKind::kChunkBegin:
     case RecordKind::kSpan:
     case RecordKind::kAllocationSample:
+    case RecordKind::kGpuKernel:
+    case RecordKind::kGpuCopy:
+    case RecordKind::kGpuApi:
+    case RecordKind::kGpuSpan:
+    case RecordKind::kGpuMemory:
+    case RecordKind::kGpuClock:
       return false;
   }
   return false;

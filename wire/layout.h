@@ -18,7 +18,7 @@
 namespace tbprof {
 
 inline constexpr uint64_t kSegmentMagic = 0x31474553'52504254;  // "TBPRSEG1" as bytes
-inline constexpr uint32_t kAbiVersion = 1;
+inline constexpr uint32_t kAbiVersion = 2;
 
 inline constexpr uint32_t kSlotBytes = 32;
 inline constexpr uint32_t kChunkBytes = 64 * 1024;
@@ -37,7 +37,8 @@ enum Family : uint32_t {
   kFamilyIo = 1u << 3,
   kFamilyProcess = 1u << 4,  // fork, exec, spawn, wait for children
   kFamilyMalloc = 1u << 5,
-  kFamilyAll = (1u << 6) - 1,
+  kFamilyGpu = 1u << 6,
+  kFamilyAll = (1u << 7) - 1,
 };
 
 // What the object and the result of a call are; told per operation, so that a new hook is one row in one table.
@@ -125,9 +126,21 @@ struct ProcessSlot {
   uint64_t late_allocated_bytes;
   int64_t inherited_bytes;  // live in the parent at the fork: part of live_bytes from the start
   uint32_t start_cost;      // what it took to attach, in ns of CPU, or to register a fork child, in ticks
-  uint8_t reserved[164];
+  uint32_t gpu_state;       // GpuState
+  // What is asked for and what is done, of a flush of all finished device work: a counter each. The library waits on
+  // the first with a futex.
+  uint32_t gpu_flush_requested;
+  uint32_t gpu_flush_done;
+  uint8_t reserved[152];
 };
 static_assert(sizeof(ProcessSlot) == 256);
+
+enum class GpuState : uint32_t {
+  kNone = 0,       // the process has not used CUDA
+  kRecording = 1,  // its device activity is recorded
+  kPaused = 2,     // the program uses CUPTI itself, or no window is open
+  kOff = 3,        // cannot be recorded; a GpuInfo says why
+};
 
 enum ProcessFlag : uint32_t {
   kProcessAllocatorSeen = 1u << 0,    // the program finds malloc in our library

@@ -33,6 +33,9 @@ enum RecordFlag : uint8_t {
   kRecordFailed = 1,           // the call reported an error; `error` holds errno
   kRecordEnvironmentLost = 2,  // Exec: the new program's environment lacks our variables
   kRecordSpawned = 4,          // Exec: of another process, `pid`; the recording one goes on
+  kRecordOwn = 8,              // ThreadStart: a thread of the library's, not of the program's
+  kRecordDriver = 16,          // GpuApi: of the driver interface, else of the runtime
+  kRecordApproximate = 32,     // Gpu...: device times from events around the work, not from the device
 };
 
 struct PadRecord {
@@ -141,6 +144,182 @@ struct ExecRecord {
   uint64_t text_length;
   int32_t pid;  // with kRecordSpawned: of the new program, as the recording process sees it; 0: not known
   uint32_t reserved;
+};
+
+// Of all Gpu records: `start` and `end` are ns of the GPU clock; device, context and stream are CUPTI's numbers, unique
+// in the process; `correlation` ties a GpuApi to what it caused, unique in the process until 32 bits wrap; 0: none.
+// start == end == 0: the device took no time stamps. end == 0: had not ended at the last, forced flush.
+struct GpuKernelRecord {
+  Tag tag;  // aux = device
+  uint64_t start;
+  uint64_t end;
+  uint32_t correlation;
+  uint32_t context;
+  uint32_t stream;
+  uint32_t name;  // GpuName of kKernel
+  uint32_t grid_x;
+  uint16_t grid_y, grid_z;
+  uint16_t block_x, block_y, block_z;
+  uint16_t registers;  // per thread
+  uint32_t static_shared_bytes;
+  uint32_t dynamic_shared_bytes;
+  uint32_t local_bytes;  // per thread
+  uint32_t graph;        // 0: not launched by a graph
+  uint64_t graph_node;
+  uint16_t cluster_x, cluster_y, cluster_z;  // 0: no cluster
+  uint8_t launch_type;                       // CUpti_ActivityLaunchType: 0 regular, 1, 2 cooperative
+  uint8_t reserved;
+  uint64_t reserved1;
+};
+
+enum class GpuCopyKind : uint8_t {
+  kUnknown = 0,
+  kHostToDevice = 1,
+  kDeviceToHost = 2,
+  kDeviceToDevice = 8,
+  kHostToHost = 9,
+  kPeerToPeer = 10,
+  kSet = 255,  // memset: `value`
+};             // the others are CUpti_ActivityMemcpyKind, too: 3-7 to, from and between arrays
+
+struct GpuCopyRecord {
+  Tag tag;  // aux = device
+  uint64_t start;
+  uint64_t end;
+  uint64_t bytes;
+  uint32_t correlation;
+  uint32_t context;
+  uint32_t stream;
+  uint32_t graph;
+  uint32_t value;  // a set's value; of a peer copy: source device | destination device << 16
+  GpuCopyKind copy_kind;
+  uint8_t source_kind,
+      destination_kind;  // CUpti_ActivityMemoryKind: 1 pageable, 2 pinned, 3 device, 4 array, 5 managed
+  uint8_t asynchronous;
+  uint64_t graph_node;
+};
+
+// aux = callback number; its name is the GpuName of kRuntimeCallback or kDriverCallback.
+struct GpuApiRecord {
+  Tag tag;
+  uint64_t start;
+  uint64_t duration_and_result;  // ns << 16 | what it returned; kRecordFailed when that is not 0
+  uint32_t correlation;
+  int32_t tid;  // as the process sees it
+};
+
+enum class GpuSpanKind : uint8_t { kSynchronization = 1, kOverhead = 2, kGraph = 3 };
+
+struct GpuSpanRecord {
+  Tag tag;  // aux = device of a graph
+  uint64_t start;
+  uint64_t end;
+  uint32_t correlation;
+  uint32_t context;
+  uint32_t stream;  // 0xffffffff: none in particular
+  GpuSpanKind span_kind;
+  uint8_t reserved[3];
+  uint32_t type;    // CUpti_ActivitySynchronizationType; CUpti_ActivityOverheadKind
+  uint32_t object;  // event, graph; of an overhead: the thread, where it has one
+  uint64_t reserved1[2];
+};
+
+enum class GpuMemoryOperation : uint8_t { kAllocation = 1, kRelease = 2 };  // as CUPTI numbers them
+
+struct GpuMemoryRecord {
+  Tag tag;        // aux = device
+  uint64_t time;  // ns of the GPU clock
+  uint64_t address;
+  uint64_t bytes;
+  uint32_t correlation;
+  uint32_t context;
+  uint32_t stream;
+  GpuMemoryOperation operation;
+  uint8_t memory_kind;   // CUpti_ActivityMemoryKind
+  uint8_t asynchronous;  // of a pool, ordered by the stream
+  uint8_t reserved;
+  uint64_t reserved1[2];
+};
+
+// The name follows.
+struct GpuDeviceRecord {
+  Tag tag;  // aux = device
+  uint64_t memory_bytes;
+  uint64_t memory_bandwidth;  // kB/s
+  uint32_t core_clock_khz;
+  uint32_t memory_clock_khz;
+  uint16_t compute_major, compute_minor;
+  uint32_t multiprocessors;
+  uint32_t warps_per_multiprocessor;
+  uint32_t blocks_per_multiprocessor;
+  uint32_t threads_per_block;
+  uint32_t threads_per_warp;
+  uint32_t shared_bytes_per_multiprocessor;
+  uint32_t registers_per_multiprocessor;
+  uint32_t shared_bytes_per_block;
+  uint32_t registers_per_block;
+  uint32_t l2_bytes;
+  uint32_t name_length;
+  uint8_t uuid[16];
+  int32_t pci_bus, pci_device, pci_domain;
+  uint32_t flags;          // 1: a MIG instance; 2: integrated
+  uint32_t visible_index;  // as the program numbers it
+  uint32_t reserved[3];
+};
+
+struct GpuContextRecord {
+  Tag tag;  // aux = device
+  uint32_t context;
+  uint32_t stream;  // of a context: its null stream
+  uint32_t is_stream;
+  int32_t priority;
+  uint32_t stream_flags;  // CUpti_ActivityStreamFlag: 1 default, 2 non-blocking, 3 null
+  uint32_t reserved;
+};
+
+enum class GpuNameKind : uint16_t {
+  kKernel = 1,  // mangled
+  kRuntimeCallback = 2,
+  kDriverCallback = 3,
+  kStream = 4,  // id = stream; given by the program
+  kContext = 5,
+  kDevice = 6,
+};
+
+// The text follows.
+struct GpuNameRecord {
+  Tag tag;  // aux = GpuNameKind
+  uint64_t id;
+  uint64_t text_length;  // may exceed what the slots hold: then the text was cut
+  uint64_t reserved;
+};
+
+// Read in this order: ticks_before, the GPU clock, ticks_after.
+struct GpuClockRecord {
+  Tag tag;
+  uint64_t ticks_before;
+  uint64_t gpu_ns;
+  uint64_t ticks_after;
+};
+
+enum class GpuInfoKey : uint16_t {
+  kLibrary = 1,      // path of the CUPTI that is used
+  kVersions = 2,     // `cupti=130001 runtime=13000 driver=13000`, as their calls give them
+  kRecording = 3,    // device activity is recorded from here on
+  kPaused = 4,       // and not from here on, and why: `program: the program uses CUPTI itself`
+  kUnavailable = 5,  // nothing is recorded of the GPU in this process, and why, in one line
+  kTried = 6,        // a path that was tried for CUPTI, and what came of it
+  kDropped = 7,      // decimal: records that CUPTI has dropped for want of a buffer since the last of these
+  kUnknown = 8,      // decimal: activity records of kinds that were not asked for
+  kMissingKind = 9,  // an activity that could not be turned on, and why
+};
+
+// The text follows.
+struct GpuInfoRecord {
+  Tag tag;  // aux = GpuInfoKey
+  uint64_t ticks;
+  uint64_t text_length;
+  uint64_t reserved;
 };
 
 #define TBPROF_RECORD(number, Name, fixed_slots, variable) \

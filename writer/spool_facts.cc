@@ -390,6 +390,17 @@ class FactReader {
           known.tid = start.tid;
           break;
         }
+        case RecordKind::kGpuKernel:
+        case RecordKind::kGpuCopy:
+        case RecordKind::kGpuApi:
+        case RecordKind::kGpuSpan:
+        case RecordKind::kGpuMemory:
+        case RecordKind::kGpuDevice:
+        case RecordKind::kGpuContext:
+        case RecordKind::kGpuName:
+        case RecordKind::kGpuClock:
+        case RecordKind::kGpuInfo:
+          break;
         case RecordKind::kThreadExit: {
           ThreadExitRecord exit;
           if (record.Read(&exit)) facts_->threads[thread].end_ticks = exit.ticks;
