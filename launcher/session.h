@@ -51,6 +51,7 @@ struct SessionConfig {
   bool record_arguments = true;
   bool only_command = false;  // --follow=none
   int capture_signal = 0;     // caught in targets that leave it at its default; 0: none
+  uint32_t gpu_options = 0;   // GpuOption
   uint64_t wait_threshold_ns = 1000;
   uint64_t malloc_interval = 512 * 1024;
   uint64_t segment_bytes = 256u << 20;

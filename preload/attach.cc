@@ -19,10 +19,10 @@
 #include "preload/capture_signal.h"
 #include "preload/hooks.h"
 #include "preload/modules.h"
-#include "preload/raw.h"
 #include "preload/record.h"
 #include "preload/state.h"
 #include "wire/ranks.h"
+#include "wire/raw.h"
 #include "wire/rendezvous.h"
 
 #ifndef MFD_CLOEXEC
@@ -407,6 +407,7 @@ void Attach(int argc, char** argv, char** environment) {
   header->malloc_interval = session.malloc_interval;
   header->large_allocation = session.large_allocation;
   header->slow_allocation_ticks = session.slow_allocation_ticks;
+  header->gpu_options = session.gpu_options;
   header->operation_count = kOperationCount;
   header->control = session.families & kFamilyAll;
   FillOperations(segment.operations);

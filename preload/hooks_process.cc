@@ -3,9 +3,10 @@
 #include <stdarg.h>
 #include <sys/prctl.h>
 
+#include "preload/gpu.h"
 #include "preload/hooks.h"
-#include "preload/raw.h"
 #include "preload/record.h"
+#include "wire/raw.h"
 #include "wire/rendezvous.h"
 
 extern "C" char** environ;
@@ -88,6 +89,7 @@ struct ExecScope {
 
 // Before an exec. The record is committed when the real call is made: it never returns if all goes well.
 ExecScope NoteExec(uint16_t operation, const char* path, char* const* environment) {
+  TellGpuOfEnd();
   if (!Armed(kFamilyProcess)) return {};
   ThreadState* thread = CurrentThread();
   if (thread == nullptr) return {};
@@ -157,6 +159,18 @@ pid_t Hook_fork() {
   if (error != 0) errno = error;
   return pid;
 }
+
+// A fork child that registered nothing, like one after vfork, has no GPU.
+#define TBPROF_END(name)         \
+  void Hook_##name(int status) { \
+    TBPROF_RESOLVED(name);       \
+    TellGpuOfEnd();              \
+    g_real.name(status);         \
+    __builtin_unreachable();     \
+  }
+TBPROF_END(_exit)
+TBPROF_END(_Exit)
+TBPROF_END(quick_exit)
 
 #define TBPROF_EXEC(name, parameters, arguments, path, environment)                      \
   int Hook_##name parameters {                                                           \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads and locks. Rules: RULES.md.
 #include "preload/hooks.h"
-#include "preload/raw.h"
 #include "preload/record.h"
+#include "wire/raw.h"
 
 namespace tbprof {
 namespace {

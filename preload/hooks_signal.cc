@@ -9,8 +9,8 @@
 
 #include "preload/capture_signal.h"
 #include "preload/hooks.h"
-#include "preload/raw.h"
 #include "preload/state.h"
+#include "wire/raw.h"
 
 #if defined(__x86_64__)
 // As libc's own: unwinders know a signal frame by these bytes.

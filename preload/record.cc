@@ -47,7 +47,7 @@ __attribute__((noinline)) void RecordSpan(ThreadState* thread, const WaitScope& 
                wait.operation);
 }
 
-void RecordThreadStart(ThreadState* thread, const ThreadSlot* slot) {
+void RecordThreadStart(ThreadState* thread, const ThreadSlot* slot, uint8_t flags) {
   Reservation reservation;
   if (!BeginRecord(g_attachment.segment, &thread->writer, 2, &reservation)) return;
   auto* record = reinterpret_cast<ThreadStartRecord*>(reservation.slots);
@@ -56,7 +56,7 @@ void RecordThreadStart(ThreadState* thread, const ThreadSlot* slot) {
   record->creator_serial = slot->creator_serial;
   record->tid = slot->tid;
   record->created_ticks = slot->creator_serial == 0 ? 0 : thread->created_ticks;
-  CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kThreadStart, 0, 0);
+  CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kThreadStart, flags, 0);
 }
 
 void RecordThreadExit(ThreadState* thread) {

@@ -100,7 +100,7 @@ inline void EndWait(WaitScope* wait, int64_t result, int error) {
 void BeginTimed(WaitScope* wait, uint16_t operation, uint64_t object, const void* call_site);
 void EndTimed(WaitScope* wait, int64_t result, int error);
 
-void RecordThreadStart(ThreadState* thread, const ThreadSlot* slot);
+void RecordThreadStart(ThreadState* thread, const ThreadSlot* slot, uint8_t flags);
 void RecordThreadExit(ThreadState* thread);
 // `tid` != 0: the name is another thread's.
 void RecordThreadName(ThreadState* thread, const char* name, size_t length, int tid);

@@ -2,8 +2,8 @@
 // Registration of processes and threads. Rules: RULES.md.
 #include "preload/state.h"
 #include "preload/hooks.h"
-#include "preload/raw.h"
 #include "preload/record.h"
+#include "wire/raw.h"
 
 namespace tbprof {
 namespace {
@@ -128,6 +128,33 @@ bool ClaimProcessSlot(uint32_t parent_serial, int64_t live_bytes, uint32_t* inde
   return false;
 }
 
+namespace {
+
+// The launcher zeroes a slot before it frees it; the counters start at 0.
+void FillThreadSlot(ThreadSlot* slot, uint32_t process_serial, uint32_t creator_serial, uint64_t start_routine) {
+  slot->process_serial = process_serial;
+  slot->process_slot = g_fork_page->process_slot;
+  slot->tid = raw::GetTid();
+  slot->start_ticks = Ticks();
+  slot->creator_serial = creator_serial;
+  slot->start_routine = start_routine;
+  slot->serial = __atomic_fetch_add(&g_attachment.segment.header->next_thread_serial, 1, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kLive), __ATOMIC_RELEASE);
+}
+
+}  // namespace
+
+bool RegisterOwnThread(ThreadState* thread) {
+  uint32_t index;
+  ThreadSlot* slot = ClaimThreadSlot(&index);
+  if (slot == nullptr) return false;
+  const uint32_t epoch = g_fork_page->epoch;
+  FillThreadSlot(slot, epoch, 0, 0);
+  ResetChunkWriter(&thread->writer, slot, index, epoch);
+  RecordThreadStart(thread, slot, kRecordOwn);
+  return true;
+}
+
 __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
   if (!g_attachment.attached) return nullptr;
   uint32_t epoch = __atomic_load_n(&g_fork_page->epoch, __ATOMIC_ACQUIRE);
@@ -138,7 +165,8 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
     begun = Ticks();
     if (!RegisterForkChild(thread)) return nullptr;
     epoch = __atomic_load_n(&g_fork_page->epoch, __ATOMIC_ACQUIRE);
-  } else if (thread->phase == ThreadPhase::kEnded || thread->phase == ThreadPhase::kRegistering) {
+  } else if (thread->phase == ThreadPhase::kEnded || thread->phase == ThreadPhase::kRegistering ||
+             thread->phase == ThreadPhase::kOwn) {
     return nullptr;
   } else if (thread->phase == ThreadPhase::kRefused && thread->refused > 0) {
     --thread->refused;
@@ -155,15 +183,7 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
     return nullptr;
   }
   const Segment& segment = g_attachment.segment;
-  // The launcher zeroes a slot before it frees it; the counters start at 0.
-  slot->process_serial = epoch;
-  slot->process_slot = g_fork_page->process_slot;
-  slot->tid = raw::GetTid();
-  slot->start_ticks = Ticks();
-  slot->creator_serial = forked ? 0 : thread->creator_serial;
-  slot->start_routine = forked ? 0 : thread->start_routine;
-  slot->serial = __atomic_fetch_add(&segment.header->next_thread_serial, 1, __ATOMIC_RELAXED);
-  __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kLive), __ATOMIC_RELEASE);
+  FillThreadSlot(slot, epoch, forked ? 0 : thread->creator_serial, forked ? 0 : thread->start_routine);
 
   ResetChunkWriter(&thread->writer, slot, index, epoch);
   thread->unflushed_live = 0;
@@ -185,7 +205,7 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
   // A fork child's slots say all that a record would. Most fork children exec or leave at once: without a record of
   // their own they need no chunk.
   if (!forked) {
-    RecordThreadStart(thread, slot);
+    RecordThreadStart(thread, slot, 0);
   } else {
     segment.process_slots[slot->process_slot].start_cost = static_cast<uint32_t>(Ticks() - begun);
   }

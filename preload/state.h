@@ -49,6 +49,7 @@ enum class ThreadPhase : uint8_t {
   kLive,
   kEnded,    // past its last destructor: only counted
   kRefused,  // no slot was free; asks again now and then
+  kOwn,      // the library's own thread, or one that is in a call of the library's
 };
 
 struct WaitScope;  // record.h
@@ -95,6 +96,9 @@ inline ThreadState* CurrentThread() {
 
 // A wait that no record can be made of: counts why.
 void CountMissedWait();
+
+// A thread of the library's own: a slot and a writer, and nothing that a hook would record into.
+bool RegisterOwnThread(ThreadState* thread);
 
 // The end of this thread: gives back chunk and slot. By the exit key's destructor.
 void EndThread(ThreadState* thread);

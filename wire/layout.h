@@ -163,6 +163,14 @@ inline constexpr ChunkState StateOfChunk(uint64_t word) { return static_cast<Chu
 inline constexpr uint16_t GenerationOfChunk(uint64_t word) { return static_cast<uint16_t>(word >> 16); }
 inline constexpr uint32_t ThreadSlotOfChunk(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
 
+// What is recorded of GPUs, and by what; --cuda and its kin.
+enum GpuOption : uint32_t {
+  kGpuByCupti = 1u << 0,
+  kGpuByHooks = 1u << 1,        // where CUPTI is not to be had, or not wanted
+  kGpuWholeGraphs = 1u << 2,    // a graph as one, not its nodes
+  kGpuManagedMemory = 1u << 3,  // page faults and migrations
+};
+
 struct SegmentHeader {
   uint64_t magic;
   uint32_t abi;
@@ -202,7 +210,8 @@ struct SegmentHeader {
   uint32_t capture_requests;      // by the capture signal, caught in the target
   uint32_t threads_exited;        // how many slots the launcher may free
   uint32_t process_hint;          // no process slot below it is free, as far as is known
-  uint8_t reserved3[20];
+  uint32_t gpu_options;           // GpuOption
+  uint8_t reserved3[16];
 };
 static_assert(offsetof(SegmentHeader, control) == 256);
 static_assert(offsetof(SegmentHeader, chunk_hint) == 320);

@@ -12,7 +12,7 @@
 namespace tbprof {
 namespace {
 
-constexpr char kGood[] = "1;/tmp/tbprof-AbCdEf/s;deadbeef01234567;2;63;3000;524288;1048576;30000;1024;77;1;10;3";
+constexpr char kGood[] = "2;/tmp/tbprof-AbCdEf/s;deadbeef01234567;2;63;3000;524288;1048576;30000;1024;77;1;10;3;5";
 
 // kGood with field `index` (0: the version) replaced.
 std::string With(size_t index, const std::string& text) {
@@ -52,6 +52,7 @@ TEST(SessionVariableText, Good) {
   EXPECT_EQ(session.record_arguments, 1u);
   EXPECT_EQ(session.handle_signal, 10u);
   EXPECT_EQ(session.seccomp_filters, 3u);
+  EXPECT_EQ(session.gpu_options, 5u);
 }
 
 TEST(SeccompFiltersTest, CountsWhereTheKernelDoes) {
@@ -73,8 +74,8 @@ TEST(SessionVariableText, EveryPrefixIsRefused) {
 TEST(SessionVariableText, MalformedIsRefused) {
   SessionVariable session;
   EXPECT_FALSE(ParseSessionVariable(nullptr, &session));
-  for (const char* text : {"", "1", "1;", ";", "2;/s;1;1;1;1;1;1;1;1;1;1;1", "11;/s;1;1;1;1;1;1;1;1;1;1;1", " 1;/s",
-                           "1:/s:1:1:1:1:1:1:1:1:1:1:1"}) {
+  for (const char* text : {"", "2", "2;", ";", "1;/s;1;1;1;1;1;1;1;1;1;1;1;1;1", "22;/s;1;1;1;1;1;1;1;1;1;1;1;1;1", " 2;/s",
+                           "2:/s:1:1:1:1:1:1:1:1:1:1:1"}) {
     EXPECT_FALSE(Parses(text)) << text;
   }
   EXPECT_FALSE(Parses(With(1, ""))) << "no path";
@@ -98,7 +99,7 @@ TEST(SessionVariableText, MoreFieldsAreAnotherVersion) {
 TEST(SessionVariableText, LongestPath) {
   EXPECT_TRUE(Parses(With(1, std::string(kMaxSocketPath, 'p'))));
   EXPECT_FALSE(Parses(With(1, std::string(kMaxSocketPath + 1, 'p'))));
-  EXPECT_FALSE(Parses("1;" + std::string(100000, 'p')));
+  EXPECT_FALSE(Parses("2;" + std::string(100000, 'p')));
 }
 
 TEST(SessionVariableText, Overflow) {

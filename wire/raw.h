@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// System calls without libc: no cancellation point, errno untouched. Rules: RULES.md.
+// System calls without libc: no cancellation point, errno untouched. Rules: preload/RULES.md.
 //
-// Process: target, any thread, any signal handler. Results below 0 are negated error numbers.
-#ifndef TBPROF_PRELOAD_RAW_H_
-#define TBPROF_PRELOAD_RAW_H_
+// Process: target (both libraries), any thread, any signal handler. Results below 0 are negated error numbers.
+#ifndef TBPROF_WIRE_RAW_H_
+#define TBPROF_WIRE_RAW_H_
 
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -52,4 +52,4 @@ inline void Close(int fd) { Call(SYS_close, fd); }
 
 }  // namespace tbprof::raw
 
-#endif  // TBPROF_PRELOAD_RAW_H_
+#endif  // TBPROF_WIRE_RAW_H_

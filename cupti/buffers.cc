@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules: preload/RULES.md.
+#include "cupti/buffers.h"
+
+#include <sys/mman.h>
+
+#include "wire/raw.h"
+
+namespace tbprof::cupti {
+
+bool Buffers::Start(bool may_refuse) {
+  if (base_ != nullptr) return true;
+  count_ = kCount + (may_refuse ? 0 : kReserve);
+  const long mapped = raw::Call(SYS_mmap, 0, static_cast<long>(static_cast<size_t>(count_) * kBufferBytes),
+                                PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped < 0 && mapped > -4096) return false;
+  base_ = reinterpret_cast<uint8_t*>(mapped);
+  return true;
+}
+
+uint8_t* Buffers::Request() {
+  // The lowest that is free: what was used before is in memory already.
+  uint32_t at = __atomic_load_n(&hint_, __ATOMIC_RELAXED);
+  if (at >= count_) at = 0;
+  for (uint32_t tried = 0; tried < count_; ++tried, at = at + 1 == count_ ? 0 : at + 1) {
+    uint32_t free = 0;
+    if (__atomic_load_n(&slots_[at].used, __ATOMIC_RELAXED) != 0 ||
+        !__atomic_compare_exchange_n(&slots_[at].used, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+      continue;
+    }
+    __atomic_store_n(&hint_, at + 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&lent_, 1, __ATOMIC_RELAXED);
+    if (at >= __atomic_load_n(&most_, __ATOMIC_RELAXED)) __atomic_store_n(&most_, at + 1, __ATOMIC_RELAXED);
+    return base_ + static_cast<size_t>(at) * kBufferBytes;
+  }
+  __atomic_fetch_add(&refused_, 1, __ATOMIC_RELAXED);
+  return nullptr;
+}
+
+bool Buffers::Complete(uint8_t* buffer, size_t valid) {
+  if (buffer < base_) return false;
+  const uint32_t index = IndexOf(buffer);
+  if (index >= count_) return false;
+  slots_[index].valid = valid < kBufferBytes ? valid : kBufferBytes;
+  uint32_t head = __atomic_load_n(&head_, __ATOMIC_RELAXED);
+  do {
+    slots_[index].next = head;
+  } while (!__atomic_compare_exchange_n(&head_, &head, index + 1, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+  __atomic_fetch_sub(&lent_, 1, __ATOMIC_RELAXED);
+  return __atomic_add_fetch(&waiting_, 1, __ATOMIC_RELAXED) % kWakeAt == 0;
+}
+
+bool Buffers::Take(Filled* filled) {
+  if (taken_ == 0) {
+    // The whole queue at once, turned round: no other thread takes from it.
+    uint32_t at = __atomic_exchange_n(&head_, 0, __ATOMIC_ACQUIRE);
+    while (at != 0) {
+      const uint32_t next = slots_[at - 1].next;
+      slots_[at - 1].next = taken_;
+      taken_ = at;
+      at = next;
+    }
+    if (taken_ == 0) return false;
+  }
+  const uint32_t index = taken_ - 1;
+  taken_ = slots_[index].next;
+  __atomic_fetch_sub(&waiting_, 1, __ATOMIC_RELAXED);
+  *filled = {base_ + static_cast<size_t>(index) * kBufferBytes, slots_[index].valid};
+  return true;
+}
+
+void Buffers::Return(const Filled& filled) {
+  const uint32_t index = IndexOf(filled.data);
+  if (index >= kCount) {
+    raw::Call(SYS_madvise, raw::Pointer(filled.data), kBufferBytes, MADV_DONTNEED);
+  } else {
+    __builtin_memset(filled.data, 0, filled.valid);
+  }
+  __atomic_store_n(&slots_[index].used, 0, __ATOMIC_RELEASE);
+  uint32_t hint = __atomic_load_n(&hint_, __ATOMIC_RELAXED);
+  if (index < hint) __atomic_store_n(&hint_, index, __ATOMIC_RELAXED);
+}
+
+}  // namespace tbprof::cupti

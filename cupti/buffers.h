@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The buffers that CUPTI fills: a bounded pool, and the queue of those that it has given back.
+//
+// Process: target. Request runs on the program's threads inside its CUDA calls, Complete on CUPTI's or on the one that
+// flushes, Take and Return on tbprof's own. No lock, no allocation but address space once, no wait.
+#ifndef TBPROF_CUPTI_BUFFERS_H_
+#define TBPROF_CUPTI_BUFFERS_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace tbprof::cupti {
+
+class Buffers {
+ public:
+  // CUDA 13 gives each thread that makes records a buffer of its own: 64 of them and as many on their way.
+  static constexpr uint32_t kBufferBytes = 384 * 1024;
+  static constexpr uint32_t kCount = 144;  // 54 MB
+  // Where a refused buffer could crash CUPTI (before 12.9): so many beyond the bound.
+  static constexpr uint32_t kReserve = 1024;
+
+  // Reserves the addresses. False: there are none.
+  bool Start(bool may_refuse);
+
+  // A zeroed buffer; null: all are in use.
+  uint8_t* Request();
+  // `valid` bytes of it are records. True: there are many waiting, and their reader should come.
+  bool Complete(uint8_t* buffer, size_t valid);
+
+  struct Filled {
+    uint8_t* data;
+    size_t valid;
+  };
+  // The next of those that were completed; false: none.
+  bool Take(Filled* filled);
+  // Zeroes what was used of it.
+  void Return(const Filled& filled);
+
+  uint32_t refused() const { return __atomic_load_n(&refused_, __ATOMIC_RELAXED); }
+  // Buffers that CUPTI has and may be filling.
+  uint32_t lent() const { return __atomic_load_n(&lent_, __ATOMIC_RELAXED); }
+  uint32_t most_used() const { return most_; }
+
+ private:
+  static constexpr uint32_t kWakeAt = 8;
+  struct Slot {
+    uint32_t used;
+    uint32_t next;  // in the queue: index + 1
+    size_t valid;
+  };
+  uint32_t IndexOf(const uint8_t* buffer) const {
+    return static_cast<uint32_t>(static_cast<size_t>(buffer - base_) / kBufferBytes);
+  }
+
+  uint8_t* base_;
+  uint32_t count_;
+  uint32_t hint_;
+  uint32_t refused_;
+  uint32_t lent_;
+  uint32_t most_;
+  uint32_t waiting_;
+  uint32_t head_;   // completed, the latest first: index + 1
+  uint32_t taken_;  // completed, the oldest first: the reader's own
+  Slot slots_[kCount + kReserve];
+};
+
+}  // namespace tbprof::cupti
+
+#endif  // TBPROF_CUPTI_BUFFERS_H_

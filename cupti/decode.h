@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CUPTI's activity records into records of ours.
+//
+//   Decoder decoder;                       // zeroed, in .bss: 1.2 MB
+//   decoder.Start(segment, writer, version);
+//   while (next_record(...) == kSuccess) decoder.Take(activity);
+//
+// Process: target, tbprof's own thread. No allocation, no system call, no CUPTI call but for the names of callbacks.
+#ifndef TBPROF_CUPTI_DECODE_H_
+#define TBPROF_CUPTI_DECODE_H_
+
+#include <stdint.h>
+
+#include "cupti/cupti_abi.h"
+#include "wire/chunk.h"
+
+namespace tbprof::cupti {
+
+// Text to number, the same in the whole process. A table of fixed size: names beyond it are given as `(too many
+// names)`.
+class NameTable {
+ public:
+  static constexpr uint32_t kMost = 32768;
+  static constexpr uint32_t kNone = 0;
+
+  // The number of `text`; *is_new: it has not been told yet, and is forgotten again by Forget if that fails.
+  uint32_t Find(const char* text, uint32_t* length, bool* is_new);
+  void Forget(uint32_t number);
+  // CUPTI may give a name's address to another name once a module is unloaded: addresses hold for one buffer.
+  void BeginBuffer() { ++buffer_; }
+
+ private:
+  static constexpr uint32_t kSlots = 2 * kMost;
+  static constexpr uint32_t kAddresses = 1024;
+  struct Slot {
+    uint64_t hash;  // 0: free
+    uint32_t number;
+    uint32_t forgotten;
+  };
+  struct Address {
+    const char* text;
+    uint32_t buffer;
+    uint32_t number;
+  };
+  Slot slots_[kSlots];
+  Address addresses_[kAddresses];
+  uint32_t count_;
+  uint32_t buffer_;
+};
+
+class Decoder {
+ public:
+  // `version`: of CUPTI, as it gives it. `callback_name`: null, or cuptiGetCallbackName.
+  void Start(const Segment& segment, ChunkWriter* writer, uint32_t version,
+             Result (*callback_name)(uint32_t domain, uint32_t callback, const char** name));
+
+  void BeginBuffer() { names_.BeginBuffer(); }
+  // False: a kind that was not asked for.
+  bool Take(const Activity* activity);
+
+  uint64_t taken() const { return taken_; }
+  uint64_t unknown() const { return unknown_; }
+
+  // Only these calls of the driver interface are kept where CUPTI cannot be told: those that the runtime makes for each
+  // of its own are noise.
+  void KeepDriverCall(uint32_t callback) {
+    if (callback < kCallbacks) kept_driver_calls_[callback / 64] |= uint64_t{1} << (callback % 64);
+  }
+
+ private:
+  static constexpr uint32_t kCallbacks = 4096;
+
+  template <typename Record>
+  Record* Begin(Reservation* reservation) {
+    if (!BeginRecord(segment_, writer_, sizeof(Record) / kSlotBytes, reservation)) return nullptr;
+    return reinterpret_cast<Record*>(reservation->slots);
+  }
+  void Commit(const Reservation& reservation, RecordKind kind, uint32_t aux, uint8_t flags = 0) {
+    CommitRecord(segment_, writer_, reservation, kind, flags, static_cast<uint16_t>(aux));
+  }
+
+  void TakeKernel(const Kernel& kernel);
+  void TakeMemcpy(const Memcpy& copy);
+  void TakeMemcpyPeer(const MemcpyPeer& copy);
+  void TakeMemset(const Memset& set);
+  void TakeApi(const Api& call, bool driver);
+  void TakeSynchronization(const Synchronization& wait);
+  void TakeOverhead(const Overhead& overhead);
+  void TakeGraph(const GraphTrace& graph);
+  void TakeMemory(const Memory& memory);
+  void TakeDevice(const Device& device);
+  void TakeContext(const Context& context);
+  void TakeStream(const Stream& stream);
+  void TakeName(const Name& name);
+
+  bool Tell(GpuNameKind kind, uint64_t id, const char* text, uint32_t length);
+
+  Segment segment_;
+  ChunkWriter* writer_;
+  Result (*callback_name_)(uint32_t domain, uint32_t callback, const char** name);
+  uint32_t version_;
+  uint64_t taken_, unknown_;
+  uint64_t told_callbacks_[2][kCallbacks / 64];
+  uint64_t kept_driver_calls_[kCallbacks / 64];
+  NameTable names_;
+};
+
+}  // namespace tbprof::cupti
+
+#endif  // TBPROF_CUPTI_DECODE_H_

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules: preload/RULES.md, but for what library.h says.
+#include "cupti/library.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdlib.h>
+
+#include "cupti/text.h"
+
+namespace tbprof::cupti {
+namespace {
+
+struct Soname {
+  const char* name;
+  int major;
+};
+// The minor version was part of the name up to CUDA 11.
+constexpr Soname kSonames[] = {
+    {"libcupti.so.13", 13},   {"libcupti.so.12", 12},   {"libcupti.so.11.8", 11}, {"libcupti.so.11.7", 11},
+    {"libcupti.so.11.6", 11}, {"libcupti.so.11.5", 11}, {"libcupti.so.11.4", 11}, {"libcupti.so.11.3", 11},
+    {"libcupti.so.11.2", 11}, {"libcupti.so.11.1", 11}, {"libcupti.so.11.0", 11},
+};
+
+using Path = Text<Library::kTextBytes>;
+
+class Search {
+ public:
+  void Start(int driver_version, Library* library) {
+    driver_major_ = driver_version / 1000;
+    library_ = library;
+  }
+
+  bool Mapped() {
+    for (const Soname& soname : kSonames) {
+      if (void* handle = dlopen(soname.name, RTLD_NOW | RTLD_NOLOAD); handle != nullptr) {
+        if (Use(handle, soname)) return true;
+      }
+    }
+    return false;
+  }
+
+  // Whatever of the CUDA runtime or of Python's packages is in this process.
+  bool BesideMapped() {
+    dl_iterate_phdr(
+        [](dl_phdr_info* info, size_t, void* search) {
+          static_cast<Search*>(search)->Note(info->dlpi_name);
+          return 0;
+        },
+        this);
+    for (uint32_t i = 0; i < place_count_; ++i) {
+      if (In(places_[i].get())) return true;
+    }
+    return false;
+  }
+
+  bool Toolkit() {
+    static constexpr const char* kVariables[] = {"CUDA_HOME", "CUDA_PATH"};
+    for (const char* variable : kVariables) {
+      const char* home = getenv(variable);
+      if (home == nullptr || home[0] != '/') continue;
+      if (In(Path().Add(home).Add("/extras/CUPTI/lib64").get()) || In(Path().Add(home).Add("/lib64").get()))
+        return true;
+    }
+    return In("/usr/local/cuda/extras/CUPTI/lib64") || In("/usr/local/cuda/lib64");
+  }
+
+  bool Loader() {
+    for (const Soname& soname : kSonames) {
+      if (Fits(soname) && Open(soname.name, soname)) return true;
+    }
+    return false;
+  }
+
+ private:
+  bool Fits(const Soname& soname) const { return driver_major_ == 0 || soname.major <= driver_major_; }
+
+  void AddPlace(const Path& path) {
+    for (uint32_t i = 0; i < place_count_; ++i) {
+      if (StartsWith(places_[i].get(), path.get()) && places_[i].length() == path.length()) return;
+    }
+    if (place_count_ < kMostPlaces) places_[place_count_++] = path;
+  }
+
+  void Note(const char* name) {
+    if (name == nullptr || name[0] != '/') return;
+    if (FindText(name, "/libcudart.so") != nullptr) {
+      uint32_t directory = TextLength(name);
+      while (name[directory] != '/') --directory;
+      AddPlace(Path().Add(name, directory));
+      AddPlace(Path().Add(name, directory).Add("/../extras/CUPTI/lib64"));
+      AddPlace(Path().Add(name, directory).Add("/../../cuda_cupti/lib"));
+    }
+    static constexpr const char* kPackages[] = {"/site-packages/", "/dist-packages/"};
+    for (const char* packages : kPackages) {
+      const char* const at = FindText(name, packages);
+      if (at == nullptr) continue;
+      const auto length = static_cast<uint32_t>(at - name) + TextLength(packages);
+      AddPlace(Path().Add(name, length).Add("nvidia/cu13/lib"));
+      AddPlace(Path().Add(name, length).Add("nvidia/cuda_cupti/lib"));
+    }
+  }
+
+  bool In(const char* directory) {
+    for (const Soname& soname : kSonames) {
+      if (Fits(soname) && Open(Path().Add(directory).Add("/").Add(soname.name).get(), soname)) return true;
+    }
+    return false;
+  }
+
+  bool Open(const char* path, const Soname& soname) {
+    void* handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) {
+      // The older names are tried for completeness; what is not there goes without saying for them.
+      const char* const why = dlerror();
+      if (soname.major >= 12) Tried(path, why != nullptr ? why : "cannot be opened");
+      return false;
+    }
+    return Use(handle, soname);
+  }
+
+  bool Use(void* handle, const Soname& soname) {
+    link_map* map = nullptr;
+    const char* path = dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr ? map->l_name : soname.name;
+    if (!Fits(soname)) {
+      Tried(path, "newer than the driver");
+      return false;
+    }
+    Functions functions{};
+#define TBPROF_FIND(member, name, result, parameters, required)                          \
+  functions.member = reinterpret_cast<decltype(functions.member)>(dlsym(handle, #name)); \
+  if (required && functions.member == nullptr) {                                         \
+    Tried(path, "has no " #name);                                                        \
+    return false;                                                                        \
+  }
+    TBPROF_CUPTI_FUNCTIONS(TBPROF_FIND)
+#undef TBPROF_FIND
+    if (functions.get_version(&library_->version) != kSuccess) {
+      Tried(path, "does not tell its version");
+      return false;
+    }
+    library_->functions = functions;
+    const Path kept = Path().Add(path);
+    for (uint32_t i = 0; i <= kept.length(); ++i) library_->path[i] = kept.get()[i];
+    return true;
+  }
+
+  void Tried(const char* path, const char* why) {
+    if (library_->tried_count >= Library::kMostTried) return;
+    // The loader's texts begin with the path.
+    const Path text = StartsWith(why, path) ? Path().Add(why) : Path().Add(path).Add(": ").Add(why);
+    char* const to = library_->tried[library_->tried_count++];
+    for (uint32_t i = 0; i <= text.length(); ++i) to[i] = text.get()[i];
+  }
+
+  static constexpr uint32_t kMostPlaces = 12;
+  int driver_major_ = 0;
+  Library* library_ = nullptr;
+  Path places_[kMostPlaces];
+  uint32_t place_count_ = 0;
+};
+
+// Too large for the stack of whoever calls cuInit.
+Search g_search;
+
+}  // namespace
+
+bool OpenLibrary(int driver_version, Library* library) {
+  g_search.Start(driver_version, library);
+  const bool found = g_search.Mapped() || g_search.BesideMapped() || g_search.Toolkit() || g_search.Loader();
+  // What the loader last complained of is this thread's, and was not asked for by the program.
+  dlerror();
+  return found;
+}
+
+}  // namespace tbprof::cupti

@@ -1,0 +1,542 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One thread of the library's own makes every CUPTI call after the start, so that no two flushes ever meet, and turns
+// what CUPTI hands back into records. It wakes every 200 ms and whenever the launcher asks (ProcessSlot).
+//
+// Rules: preload/RULES.md, but for the start, which runs inside the program's cuInit, and that one thread, which waits.
+#include "cupti/recorder.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <time.h>
+
+#include "cupti/buffers.h"
+#include "cupti/decode.h"
+#include "cupti/library.h"
+#include "cupti/text.h"
+#include "wire/raw.h"
+
+extern "C" {
+int __cxa_atexit(void (*routine)(void*), void* argument, void* object);
+void* dlopen(const char* name, int mode);
+void* dlsym(void* handle, const char* name);
+}
+
+namespace tbprof::cupti {
+namespace {
+
+constexpr uint64_t kFlushPeriodNs = 200'000'000;
+constexpr uint64_t kBusyPeriodNs = 5'000'000;
+// What an exit waits for the last flush: a device that is lost may never answer.
+constexpr uint64_t kLastFlushNs = 2'000'000'000;
+constexpr uint32_t kMaxCallbacks = 2048;
+
+// DEVICE, CONTEXT, STREAM and NAME first: their records explain the others.
+struct Wanted {
+  uint32_t kind;
+  const char* name;
+  bool needed;  // without it there is nothing to show
+};
+constexpr Wanted kWanted[] = {
+    {kActivityDevice, "devices", false},
+    {kActivityContext, "contexts", false},
+    {kActivityStream, "streams", false},
+    {kActivityName, "names", false},
+    {kActivityConcurrentKernel, "kernels", true},
+    {kActivityMemcpy, "copies", false},
+    {kActivityMemcpy2, "copies between devices", false},
+    {kActivityMemset, "memory sets", false},
+    {kActivityRuntime, "calls of the CUDA runtime", false},
+    {kActivitySynchronization, "synchronization", false},
+    {kActivityOverhead, "CUPTI's overhead", false},
+    {kActivityMemory2, "device memory", false},
+};
+constexpr const char* kKeptDriverCalls[] = {
+    "cuLaunch",     "cuGraphLaunch",       "cuMemcpy",         "cuMemset",           "cuMemAlloc",
+    "cuMemFree",    "cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize", "cuModuleLoad",
+    "cuLibraryLoad"};
+
+enum class Phase : uint32_t { kNone, kRunning, kEnding, kEnded };
+
+struct Recorder {
+  const GpuBridge* bridge;
+  GpuSession session;
+  Library library;
+  Buffers buffers;
+  Decoder decoder;
+  ChunkWriter* writer;
+  Subscriber subscriber;
+  bool subscribed;
+  bool recording;       // kinds are on
+  uint32_t phase;       // Phase
+  uint32_t aside;       // the program wants, or has, CUPTI for itself
+  uint32_t aside_done;  // and may take it
+  const char* aside_why;
+  uint32_t refused_told;
+  uint64_t unknown_told;
+  bool exit_registered;
+  uint32_t kinds_on;  // of kWanted, as bits
+
+  // What is to be told and came up before the library had a thread that writes.
+  static constexpr uint32_t kMostPending = 48;
+  struct Pending {
+    GpuInfoKey key;
+    uint64_t ticks;
+    Text<512> text;
+  };
+  Pending pending[kMostPending];
+  uint32_t pending_count;
+};
+Recorder g_recorder;
+
+void FutexWake(uint32_t* word) { raw::Call(SYS_futex, raw::Pointer(word), FUTEX_WAKE, INT32_MAX); }
+void FutexWait(uint32_t* word, uint32_t seen, uint64_t ns) {
+  timespec timeout{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+  raw::Call(SYS_futex, raw::Pointer(word), FUTEX_WAIT, seen, raw::Pointer(&timeout));
+}
+
+// Only this process: a fork child has none of the threads, and CUDA is dead in it.
+bool IsOurProcess() { return g_recorder.bridge->epoch() == g_recorder.session.epoch; }
+
+// ---- what the profile is told
+
+void TellAt(uint64_t ticks, GpuInfoKey key, const char* text, uint32_t length) {
+  if (g_recorder.writer == nullptr) {
+    if (g_recorder.pending_count == Recorder::kMostPending) return;
+    Recorder::Pending* const pending = &g_recorder.pending[g_recorder.pending_count++];
+    pending->key = key;
+    pending->ticks = ticks;
+    pending->text.Add(text, length);
+    return;
+  }
+  Reservation reservation;
+  if (!BeginRecord(g_recorder.session.segment, g_recorder.writer, 1 + SlotsFor(length), &reservation)) return;
+  auto* record = reinterpret_cast<GpuInfoRecord*>(reservation.slots);
+  record->ticks = ticks;
+  record->text_length = length;
+  record->reserved = 0;
+  __builtin_memcpy(record + 1, text, length);
+  CommitRecord(g_recorder.session.segment, g_recorder.writer, reservation, RecordKind::kGpuInfo, 0,
+               static_cast<uint16_t>(key));
+}
+void Tell(GpuInfoKey key, const char* text) {
+  TellAt(ReadTicks(g_recorder.session.clock), key, text, TextLength(text, 4096));
+}
+template <uint32_t size>
+void Tell(GpuInfoKey key, const Text<size>& text) {
+  TellAt(ReadTicks(g_recorder.session.clock), key, text.get(), text.length());
+}
+
+const char* ResultText(Result result) {
+  const char* text = nullptr;
+  if (g_recorder.library.functions.get_result_string != nullptr &&
+      g_recorder.library.functions.get_result_string(result, &text) == kSuccess && text != nullptr) {
+    return text;
+  }
+  return "unknown error";
+}
+
+void SetState(GpuState state) {
+  __atomic_store_n(&g_recorder.session.process->gpu_state, static_cast<uint32_t>(state), __ATOMIC_RELEASE);
+}
+
+void TellUnavailable(const char* what, Result result) {
+  Text<512> text;
+  text.Add(what);
+  if (result != kSuccess) {
+    text.Add(": CUPTI error ")
+        .Add(static_cast<uint64_t>(static_cast<uint32_t>(result)))
+        .Add(" ")
+        .Add(ResultText(result));
+  }
+  switch (result) {
+    case kErrorMultipleSubscribers:
+    case kErrorMaxLimitReached:
+      text.Add(" (another profiler has this process: Nsight, compute-sanitizer, cuda-gdb or the program's own)");
+      break;
+    case kErrorInsufficientPrivileges:
+      text.Add(
+          " (the driver lets only administrators profile: NVreg_RestrictProfilingToAdminUsers=0, or CAP_SYS_ADMIN)");
+      break;
+    case kErrorUnknown:
+    case kErrorNotInitialized:
+      text.Add(" (no working driver or GPU here, or a CUPTI newer than the driver)");
+      break;
+    default:
+      break;
+  }
+  Tell(GpuInfoKey::kUnavailable, text);
+}
+
+// ---- CUPTI's callbacks
+
+void OnRequest(uint8_t** buffer, size_t* size, size_t* max_records) {
+  *max_records = 0;  // as many as fit
+  *buffer = g_recorder.buffers.Request();
+  *size = *buffer == nullptr ? 0 : Buffers::kBufferBytes;
+}
+
+void OnComplete(void*, uint32_t, uint8_t* buffer, size_t, size_t valid) {
+  if (buffer == nullptr) return;
+  if (g_recorder.buffers.Complete(buffer, valid)) FutexWake(&g_recorder.session.process->gpu_flush_requested);
+}
+
+void OnCallback(void*, uint32_t, uint32_t, const void*) {}
+
+// ---- on the library's own thread
+
+void RecordClock() {
+  if (g_recorder.writer == nullptr) return;
+  // The narrowest of a few: a reading that was interrupted says little.
+  GpuClockRecord best{};
+  uint64_t width = UINT64_MAX;
+  for (int i = 0; i < 4; ++i) {
+    uint64_t gpu = 0;
+    const uint64_t before = ReadTicks(g_recorder.session.clock);
+    if (g_recorder.library.functions.get_timestamp(&gpu) != kSuccess) return;
+    const uint64_t after = ReadTicks(g_recorder.session.clock);
+    if (after - before >= width) continue;
+    width = after - before;
+    best.ticks_before = before;
+    best.gpu_ns = gpu;
+    best.ticks_after = after;
+  }
+  Reservation reservation;
+  if (!BeginRecord(g_recorder.session.segment, g_recorder.writer, 1, &reservation)) return;
+  auto* record = reinterpret_cast<GpuClockRecord*>(reservation.slots);
+  record->ticks_before = best.ticks_before;
+  record->gpu_ns = best.gpu_ns;
+  record->ticks_after = best.ticks_after;
+  CommitRecord(g_recorder.session.segment, g_recorder.writer, reservation, RecordKind::kGpuClock, 0, 0);
+}
+
+// How many buffers there were.
+uint32_t DecodeFilled() {
+  uint32_t count = 0;
+  Buffers::Filled filled;
+  while (g_recorder.buffers.Take(&filled)) {
+    ++count;
+    g_recorder.decoder.BeginBuffer();
+    Activity* activity = nullptr;
+    if (filled.valid > 0) {
+      while (g_recorder.library.functions.next_record(filled.data, filled.valid, &activity) == kSuccess) {
+        g_recorder.decoder.Take(activity);
+      }
+    }
+    g_recorder.buffers.Return(filled);
+  }
+  return count;
+}
+
+void TellLosses() {
+  size_t dropped = 0;
+  if (g_recorder.library.functions.dropped_records(nullptr, 0, &dropped) == kSuccess && dropped > 0) {
+    Tell(GpuInfoKey::kDropped, Text<32>().Add(static_cast<uint64_t>(dropped)));
+  }
+  if (g_recorder.decoder.unknown() != g_recorder.unknown_told) {
+    g_recorder.unknown_told = g_recorder.decoder.unknown();
+    Tell(GpuInfoKey::kUnknown, Text<32>().Add(g_recorder.unknown_told));
+  }
+}
+
+uint32_t Flush(uint32_t flags) {
+  RecordClock();
+  g_recorder.library.functions.flush_all(flags);
+  const uint32_t count = DecodeFilled();
+  RecordClock();
+  TellLosses();
+  return count;
+}
+
+bool Enable(uint32_t kind, const char* name) {
+  const Result result = g_recorder.library.functions.enable(kind);
+  if (result == kSuccess) return true;
+  Text<256> text;
+  text.Add(name).Add(": CUPTI error ").Add(static_cast<uint64_t>(static_cast<uint32_t>(result)));
+  Tell(GpuInfoKey::kMissingKind, text.Add(" ").Add(ResultText(result)));
+  return false;
+}
+
+// The calls of the driver interface that cause device work, by their names: numbers are CUPTI's, names are CUDA's.
+void EnableDriverCalls() {
+  const Functions& functions = g_recorder.library.functions;
+  bool any = false;
+  for (uint32_t callback = 1; callback < kMaxCallbacks; ++callback) {
+    const char* name = nullptr;
+    if (functions.get_callback_name(kDomainDriver, callback, &name) != kSuccess || name == nullptr) continue;
+    bool kept = false;
+    for (const char* with : kKeptDriverCalls) kept |= StartsWith(name, with);
+    if (!kept) continue;
+    g_recorder.decoder.KeepDriverCall(callback);
+    if (functions.enable_driver_call != nullptr) any |= functions.enable_driver_call(callback, 1) == kSuccess;
+  }
+  // Before CUDA 12.5 there is all or nothing.
+  if (!any) Enable(kActivityDriver, "calls of the driver interface");
+}
+
+bool Subscribe() {
+  const Functions& functions = g_recorder.library.functions;
+  const Result result = functions.subscribe(&g_recorder.subscriber, OnCallback, nullptr);
+  if (result != kSuccess) {
+    TellUnavailable("device activity cannot be recorded", result);
+    return false;
+  }
+  g_recorder.subscribed = true;
+  if (functions.set_thread_id_type != nullptr) functions.set_thread_id_type(kThreadIdSystem);
+  if (functions.set_attribute != nullptr) {
+    // Otherwise CUPTI zeroes each buffer in the program's thread.
+    uint8_t zeroed = 1;
+    size_t size = sizeof(zeroed);
+    functions.set_attribute(kAttributeZeroedOut, &size, &zeroed);
+  }
+  const Result registered = functions.register_callbacks(OnRequest, OnComplete);
+  if (registered != kSuccess) {
+    TellUnavailable("device activity cannot be recorded", registered);
+    return false;
+  }
+  return true;
+}
+
+void Unsubscribe() {
+  if (!g_recorder.subscribed) return;
+  g_recorder.library.functions.unsubscribe(g_recorder.subscriber);
+  g_recorder.subscribed = false;
+}
+
+void DisableAll() {
+  const Functions& functions = g_recorder.library.functions;
+  for (uint32_t i = 0; i < sizeof(kWanted) / sizeof(kWanted[0]); ++i) {
+    if ((g_recorder.kinds_on & (1u << i)) != 0) functions.disable(kWanted[i].kind);
+  }
+  functions.disable(kActivityDriver);
+  if ((g_recorder.session.segment.header->gpu_options & kGpuWholeGraphs) != 0) functions.disable(kActivityGraphTrace);
+  g_recorder.kinds_on = 0;
+}
+
+bool EnableAll() {
+  bool good = true;
+  for (uint32_t i = 0; i < sizeof(kWanted) / sizeof(kWanted[0]); ++i) {
+    if (Enable(kWanted[i].kind, kWanted[i].name)) {
+      g_recorder.kinds_on |= 1u << i;
+    } else if (kWanted[i].needed) {
+      good = false;
+    }
+  }
+  EnableDriverCalls();
+  // Excludes the nodes' own records.
+  if ((g_recorder.session.segment.header->gpu_options & kGpuWholeGraphs) != 0) {
+    Enable(kActivityGraphTrace, "whole graphs");
+  }
+  return good;
+}
+
+// On: from here on. False: it cannot be.
+bool StartKinds() {
+  if (!g_recorder.subscribed && !Subscribe()) {
+    Unsubscribe();
+    return false;
+  }
+  if (!EnableAll()) {
+    DisableAll();
+    Unsubscribe();
+    Tell(GpuInfoKey::kUnavailable, "device activity cannot be recorded: CUPTI refuses to record kernels");
+    return false;
+  }
+  g_recorder.recording = true;
+  RecordClock();
+  Tell(GpuInfoKey::kRecording, "");
+  SetState(GpuState::kRecording);
+  return true;
+}
+
+void StopKinds(const char* why) {
+  if (!g_recorder.recording) return;
+  Flush(0);
+  DisableAll();
+  Flush(kFlushForced);
+  g_recorder.recording = false;
+  Tell(GpuInfoKey::kPaused, why);
+  SetState(GpuState::kPaused);
+}
+
+void Exit(void*);
+
+void* Run(void*) {
+  const GpuSession& session = g_recorder.session;
+  uint32_t* const requested = &session.process->gpu_flush_requested;
+  uint64_t period = kFlushPeriodNs;
+  for (;;) {
+    const uint32_t seen = __atomic_load_n(requested, __ATOMIC_ACQUIRE);
+    const auto phase = static_cast<Phase>(__atomic_load_n(&g_recorder.phase, __ATOMIC_ACQUIRE));
+    if (!IsOurProcess()) return nullptr;
+    const bool armed = (__atomic_load_n(&session.segment.header->control, __ATOMIC_RELAXED) & kFamilyGpu) != 0;
+    const bool aside = __atomic_load_n(&g_recorder.aside, __ATOMIC_ACQUIRE) != 0;
+    uint32_t buffers = 0;
+    if (phase == Phase::kEnding) {
+      if (g_recorder.recording) {
+        Flush(0);
+        Flush(kFlushForced);
+      }
+      // Says that nothing is missing at the end.
+      Tell(GpuInfoKey::kPaused, "end");
+      SetState(GpuState::kPaused);
+      __atomic_store_n(&session.process->gpu_flush_done, seen, __ATOMIC_RELEASE);
+      __atomic_store_n(&g_recorder.phase, static_cast<uint32_t>(Phase::kEnded), __ATOMIC_RELEASE);
+      FutexWake(&g_recorder.phase);
+      return nullptr;
+    }
+    if (aside) {
+      StopKinds(g_recorder.aside_why);
+      Unsubscribe();
+      if (__atomic_exchange_n(&g_recorder.aside_done, 1, __ATOMIC_RELEASE) == 0) FutexWake(&g_recorder.aside_done);
+    } else if (armed && !g_recorder.recording) {
+      if (!StartKinds()) {
+        SetState(GpuState::kOff);
+        __atomic_store_n(&session.process->gpu_flush_done, seen, __ATOMIC_RELEASE);
+        __atomic_store_n(&g_recorder.phase, static_cast<uint32_t>(Phase::kEnded), __ATOMIC_RELEASE);
+        FutexWake(&g_recorder.phase);
+        return nullptr;
+      }
+    } else if (!armed && g_recorder.recording) {
+      StopKinds("window: no window is open");
+    } else if (g_recorder.recording) {
+      buffers = Flush(0);
+    }
+    __atomic_store_n(&session.process->gpu_flush_done, seen, __ATOMIC_RELEASE);
+    if (!g_recorder.exit_registered) {
+      // Once more after cuInit: the driver registers its own end there, and exit handlers run in reverse.
+      g_recorder.exit_registered = true;
+      __cxa_atexit(Exit, nullptr, nullptr);
+    }
+    period = buffers >= 8 ? kBusyPeriodNs : kFlushPeriodNs;
+    FutexWait(requested, seen, period);
+  }
+}
+
+// ---- the end
+
+void End() {
+  if (!IsOurProcess()) return;
+  uint32_t running = static_cast<uint32_t>(Phase::kRunning);
+  if (!__atomic_compare_exchange_n(&g_recorder.phase, &running, static_cast<uint32_t>(Phase::kEnding), false,
+                                   __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) &&
+      running != static_cast<uint32_t>(Phase::kEnding)) {
+    return;
+  }
+  __atomic_fetch_add(&g_recorder.session.process->gpu_flush_requested, 1, __ATOMIC_ACQ_REL);
+  FutexWake(&g_recorder.session.process->gpu_flush_requested);
+  const uint64_t begun = ReadMonotonic();
+  for (;;) {
+    const uint32_t phase = __atomic_load_n(&g_recorder.phase, __ATOMIC_ACQUIRE);
+    if (phase == static_cast<uint32_t>(Phase::kEnded)) return;
+    const uint64_t waited = ReadMonotonic() - begun;
+    if (waited >= kLastFlushNs) return;
+    FutexWait(&g_recorder.phase, phase, kLastFlushNs - waited);
+  }
+}
+
+void Exit(void*) {
+  const int saved = errno;
+  End();
+  errno = saved;
+}
+
+int DriverVersion() {
+  constexpr int kNow = 2, kOnlyIfLoaded = 4;
+  void* driver = dlopen("libcuda.so.1", kNow | kOnlyIfLoaded);
+  if (driver == nullptr) return 0;
+  auto* const get = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDriverGetVersion"));
+  int version = 0;
+  return get != nullptr && get(&version) == 0 ? version : 0;
+}
+
+void* Start(void*) {
+  ChunkWriter* const writer = g_recorder.bridge->enter_thread();
+  if (writer == nullptr) {
+    SetState(GpuState::kOff);
+    __atomic_store_n(&g_recorder.phase, static_cast<uint32_t>(Phase::kEnded), __ATOMIC_RELEASE);
+    return nullptr;
+  }
+  g_recorder.writer = writer;
+  for (uint32_t i = 0; i < g_recorder.pending_count; ++i) {
+    const Recorder::Pending& pending = g_recorder.pending[i];
+    TellAt(pending.ticks, pending.key, pending.text.get(), pending.text.length());
+  }
+  if (__atomic_load_n(&g_recorder.phase, __ATOMIC_ACQUIRE) == static_cast<uint32_t>(Phase::kEnded)) return nullptr;
+  RecordClock();
+  g_recorder.decoder.Start(g_recorder.session.segment, writer, g_recorder.library.version,
+                           g_recorder.library.functions.get_callback_name);
+  return Run(nullptr);
+}
+
+// True: there is a CUPTI, and it records if a window is open.
+bool Prepare() {
+  Library* const library = &g_recorder.library;
+  const int driver = DriverVersion();
+  const bool found = OpenLibrary(driver, library);
+  for (uint32_t i = 0; i < library->tried_count; ++i) Tell(GpuInfoKey::kTried, library->tried[i]);
+  if (!found) {
+    TellUnavailable("no usable CUPTI was found", kSuccess);
+    return false;
+  }
+  Tell(GpuInfoKey::kLibrary, library->path);
+  Tell(GpuInfoKey::kVersions, Text<64>()
+                                  .Add("cupti=")
+                                  .Add(static_cast<uint64_t>(library->version))
+                                  .Add(" driver=")
+                                  .Add(static_cast<uint64_t>(driver)));
+  if (!g_recorder.buffers.Start(library->version >= kVersionCuda129)) {
+    TellUnavailable("no address space for CUPTI's buffers", kSuccess);
+    return false;
+  }
+  return (g_recorder.session.segment.header->control & kFamilyGpu) == 0 || StartKinds();
+}
+
+}  // namespace
+
+void StartRecording(const GpuBridge* bridge) {
+  g_recorder.bridge = bridge;
+  if (!bridge->get_session(&g_recorder.session)) return;
+  if ((g_recorder.session.segment.header->gpu_options & kGpuByCupti) == 0) return;
+  const uint64_t silenced = bridge->silence();
+  // On this thread: it is in the middle of cuInit, where CUPTI would have any other wait, and before the first context,
+  // which kinds that are turned on later would miss.
+  const bool good = Prepare();
+  if (!good) SetState(GpuState::kOff);
+  g_recorder.phase = static_cast<uint32_t>(good ? Phase::kRunning : Phase::kEnded);
+  const bool started = bridge->start_thread(Start, nullptr);
+  if (good && started) {
+    __cxa_atexit(Exit, nullptr, nullptr);
+    bridge->at_end(End);
+  } else if (good) {
+    // Nobody would take what CUPTI delivers.
+    DisableAll();
+    Unsubscribe();
+    SetState(GpuState::kOff);
+    g_recorder.phase = static_cast<uint32_t>(Phase::kEnded);
+  }
+  bridge->speak(silenced);
+}
+
+void StepAside(const char* why) {
+  if (__atomic_load_n(&g_recorder.phase, __ATOMIC_ACQUIRE) != static_cast<uint32_t>(Phase::kRunning)) return;
+  g_recorder.aside_why = why;
+  __atomic_store_n(&g_recorder.aside_done, 0, __ATOMIC_RELEASE);
+  __atomic_store_n(&g_recorder.aside, 1, __ATOMIC_RELEASE);
+  __atomic_fetch_add(&g_recorder.session.process->gpu_flush_requested, 1, __ATOMIC_ACQ_REL);
+  FutexWake(&g_recorder.session.process->gpu_flush_requested);
+  const uint64_t begun = ReadMonotonic();
+  while (__atomic_load_n(&g_recorder.aside_done, __ATOMIC_ACQUIRE) == 0) {
+    const uint64_t waited = ReadMonotonic() - begun;
+    if (waited >= kLastFlushNs) return;
+    FutexWait(&g_recorder.aside_done, 0, kLastFlushNs - waited);
+  }
+}
+
+void ComeBack() {
+  if (__atomic_exchange_n(&g_recorder.aside, 0, __ATOMIC_ACQ_REL) == 0) return;
+  __atomic_fetch_add(&g_recorder.session.process->gpu_flush_requested, 1, __ATOMIC_ACQ_REL);
+  FutexWake(&g_recorder.session.process->gpu_flush_requested);
+}
+
+}  // namespace tbprof::cupti

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Records what the GPUs do for this process, from the first cuInit to its end.
+//
+// Process: target.
+#ifndef TBPROF_CUPTI_RECORDER_H_
+#define TBPROF_CUPTI_RECORDER_H_
+
+#include "wire/gpu_bridge.h"
+
+namespace tbprof::cupti {
+
+// Inside the first cuInit, before there is a context. Whatever is in the way is told in the profile; the program goes
+// on.
+void StartRecording(const GpuBridge* bridge);
+
+// The program is about to take CUPTI for itself: stop, so that its one try succeeds. And it has given it back.
+void StepAside(const char* why);
+void ComeBack();
+
+}  // namespace tbprof::cupti
+
+#endif  // TBPROF_CUPTI_RECORDER_H_

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bridge to libtbprof_cupti.so (wire/gpu_bridge.h). Rules: RULES.md.
+#include "wire/gpu_bridge.h"
+
+#include <signal.h>
+
+#include "preload/gpu.h"
+#include "preload/hooks.h"
+#include "preload/record.h"
+#include "preload/state.h"
+#include "wire/raw.h"
+
+namespace tbprof {
+namespace {
+
+// CUPTI's own functions run on it.
+constexpr size_t kStackBytes = 1024 * 1024;
+
+void (*g_at_end)();
+
+bool GetSession(GpuSession* session) {
+  if (!g_attachment.attached || CurrentThread() == nullptr) return false;
+  session->segment = g_attachment.segment;
+  session->clock = g_attachment.clock;
+  session->epoch = g_fork_page->epoch;
+  session->process = &g_attachment.segment.process_slots[g_fork_page->process_slot];
+  return true;
+}
+
+uint32_t Epoch() { return __atomic_load_n(&g_fork_page->epoch, __ATOMIC_ACQUIRE); }
+
+struct OwnThread {
+  void* (*routine)(void*);
+  void* argument;
+};
+OwnThread g_own_thread;
+
+void* RunOwnThread(void* argument) {
+  // Before anything that a hook might see.
+  t_thread.phase = ThreadPhase::kOwn;
+  SignalFence();
+  const OwnThread own = *static_cast<OwnThread*>(argument);
+  return own.routine(own.argument);
+}
+
+bool StartOwnThread(void* (*routine)(void*), void* argument) {
+  g_own_thread = {routine, argument};
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, kStackBytes);
+  // A thread is born with its creator's mask, and none of the program's handlers may run on this one. libc's own two
+  // signals stay: setuid waits until each thread has answered. The kernel's set has 64 signals, from bit 0.
+  const uint64_t all = ~(uint64_t{3} << 31);
+  uint64_t before = 0;
+  raw::Call(SYS_rt_sigprocmask, SIG_SETMASK, raw::Pointer(&all), raw::Pointer(&before), 8);
+  pthread_t thread;
+  const bool started = g_real.pthread_create(&thread, &attributes, RunOwnThread, &g_own_thread) == 0;
+  raw::Call(SYS_rt_sigprocmask, SIG_SETMASK, raw::Pointer(&before), 0, 8);
+  pthread_attr_destroy(&attributes);
+  return started;
+}
+
+ChunkWriter* EnterOwnThread() {
+  ThreadState* thread = &t_thread;
+  if (thread->phase != ThreadPhase::kOwn || !RegisterOwnThread(thread)) return nullptr;
+  return &thread->writer;
+}
+
+uint64_t Silence() {
+  ThreadState* thread = &t_thread;
+  const uint64_t silenced = static_cast<uint64_t>(thread->phase) << 32 | thread->epoch;
+  thread->phase = ThreadPhase::kOwn;
+  SignalFence();
+  thread->epoch = kEpochNone;
+  return silenced;
+}
+
+void Speak(uint64_t silenced) {
+  ThreadState* thread = &t_thread;
+  thread->epoch = static_cast<uint32_t>(silenced);
+  SignalFence();
+  thread->phase = static_cast<ThreadPhase>(silenced >> 32);
+}
+
+void SetAtEnd(void (*routine)()) { __atomic_store_n(&g_at_end, routine, __ATOMIC_RELEASE); }
+
+}  // namespace
+
+void TellGpuOfEnd() {
+  auto* const routine = __atomic_load_n(&g_at_end, __ATOMIC_ACQUIRE);
+  if (routine == nullptr || !g_attachment.attached) return;
+  // Not the end of this process where a child runs in its memory, as after vfork.
+  if (g_attachment.segment.process_slots[g_fork_page->process_slot].pid != raw::GetPid()) return;
+  routine();
+}
+
+extern "C" __attribute__((visibility("default"))) const GpuBridge tbprof_gpu_bridge = {
+    .abi = kAbiVersion,
+    .get_session = GetSession,
+    .epoch = Epoch,
+    .start_thread = StartOwnThread,
+    .enter_thread = EnterOwnThread,
+    .silence = Silence,
+    .speak = Speak,
+    .at_end = SetAtEnd,
+};
+
+}  // namespace tbprof

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What libtbprof_preload.so lends libtbprof_cupti.so in the same process: the segment, a thread of the library's own,
+// and silence while CUPTI is called. Found by dlsym under kGpuBridgeName; both libraries come from one build, and `abi`
+// says so.
+//
+// Process: target. The functions may be called by any thread outside of signal handlers; none allocates or waits.
+#ifndef TBPROF_WIRE_GPU_BRIDGE_H_
+#define TBPROF_WIRE_GPU_BRIDGE_H_
+
+#include <stdint.h>
+
+#include "wire/chunk.h"
+#include "wire/segment.h"
+
+namespace tbprof {
+
+struct GpuSession {
+  Segment segment;
+  ClockKind clock;
+  uint32_t epoch;  // of this process: after a fork it is another one, and CUDA is gone
+  ProcessSlot* process;
+};
+
+struct GpuBridge {
+  uint32_t abi;  // kAbiVersion
+  // False: nothing is recorded in this process.
+  bool (*get_session)(GpuSession* session);
+  // Of the calling process, as in GpuSession.
+  uint32_t (*epoch)();
+  // A detached thread that no hook records, with all signals blocked. False: none to be had.
+  bool (*start_thread)(void* (*routine)(void*), void* argument);
+  // On such a thread: what it writes records with. Null: no slot is free.
+  ChunkWriter* (*enter_thread)();
+  // Between the two no hook records what the calling thread does; `silence` gives what `speak` takes.
+  uint64_t (*silence)();
+  void (*speak)(uint64_t silenced);
+  // Called when the process is about to end or to become another program without exit handlers.
+  void (*at_end)(void (*routine)());
+};
+
+inline constexpr char kGpuBridgeName[] = "tbprof_gpu_bridge";
+
+// Set by the launcher where CUDA_INJECTION64_PATH, which names one library, had a value already.
+inline constexpr char kInjectionVariable[] = "CUDA_INJECTION64_PATH";
+inline constexpr char kNextInjectionVariable[] = "TBPROF_NEXT_CUDA_INJECTION64_PATH";
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WIRE_GPU_BRIDGE_H_
