@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The names of callbacks and results as rows of a table, from the headers whose enumerators they are.
+#   cmake -DINCLUDE=DIR -DOUTPUT=DIR -P cupti_names.cmake
+set(rows "")
+foreach(pair driver=1 runtime=2)
+  string(REGEX MATCH "^[a-z]+" domain ${pair})
+  string(REGEX MATCH "[0-9]+$" number ${pair})
+  string(TOUPPER ${domain} upper)
+  file(STRINGS ${INCLUDE}/cupti_${domain}_cbid.h lines REGEX "CUPTI_${upper}_TRACE_CBID_[A-Za-z0-9_]+ *= *[0-9]+")
+  foreach(line ${lines})
+    string(REGEX MATCH "TRACE_CBID_([A-Za-z0-9_]+) *= *([0-9]+)" _ "${line}")
+    set(name ${CMAKE_MATCH_1})
+    set(cbid ${CMAKE_MATCH_2})
+    if(NOT name MATCHES "^(INVALID|SIZE|FORCE_INT)$")
+      string(APPEND rows "SIM_CALLBACK(${number}, ${cbid}, \"${name}\")\n")
+    endif()
+  endforeach()
+endforeach()
+file(WRITE ${OUTPUT}/cupti_callback_names.inc "${rows}")
+set(rows "")
+file(STRINGS ${INCLUDE}/cupti_result.h lines REGEX "^ *CUPTI_(SUCCESS|ERROR_[A-Z0-9_]+) *= *[0-9]+,")
+foreach(line ${lines})
+  string(REGEX MATCH "CUPTI_[A-Z0-9_]+" name "${line}")
+  string(APPEND rows "SIM_RESULT(${name})\n")
+endforeach()
+file(WRITE ${OUTPUT}/cupti_result_names.inc "${rows}")

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the subjects have in common: they print what they did as `key=value` lines, so that a test can compare a profile
+// with it, and end with status 1 at the first call that fails without being asked to.
+#ifndef TBPROF_TESTS_SIM_SUBJECTS_COMMON_H_
+#define TBPROF_TESTS_SIM_SUBJECTS_COMMON_H_
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CHECK(call)                                                                       \
+  do {                                                                                    \
+    const cudaError_t check_result = (call);                                              \
+    if (check_result != cudaSuccess) {                                                    \
+      fprintf(stderr, "%s:%d: %s: %d %s\n", __FILE__, __LINE__, #call, (int)check_result, \
+              cudaGetErrorString(check_result));                                          \
+      exit(1);                                                                            \
+    }                                                                                     \
+  } while (0)
+
+static inline void Fact(const char* name, long long value) { printf("%s=%lld\n", name, value); }
+
+static inline long long Argument(int argc, char** argv, int index, long long default_value) {
+  return argc > index ? atoll(argv[index]) : default_value;
+}
+
+#endif  // TBPROF_TESTS_SIM_SUBJECTS_COMMON_H_
