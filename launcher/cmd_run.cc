@@ -32,6 +32,7 @@
 #include "launcher/target_process.h"
 #include "launcher/terminal.h"
 #include "launcher/text.h"
+#include "wire/gpu_bridge.h"
 #include "writer/logdir.h"
 #include "writer/outputs.h"
 #include "writer/utf8.h"
@@ -117,11 +118,21 @@ class Run {
     if (options_.follow == Follow::kAll) prctl(PR_SET_CHILD_SUBREAPER, 1);
     SpawnRequest request;
     request.command = options_.command;
-    request.environment = preflight.preload == Preload::kNo
-                              ? environment
-                              : TargetEnvironment(environment, libraries->preload,
-                                                  {session_->Variable(), StrCat("TBPROF_RUN=", run_),
-                                                   StrCat(kRanksVariable, "=", options_.ranks)});
+    if (preflight.preload == Preload::kNo) {
+      request.environment = environment;
+    } else {
+      std::vector<std::string> additions = {session_->Variable(), StrCat("TBPROF_RUN=", run_),
+                                            StrCat(kRanksVariable, "=", options_.ranks)};
+      if (options_.cuda != Cuda::kOff && !libraries->cupti.empty()) {
+        // The variable names one library: what it named before is loaded by ours.
+        const std::string_view theirs = Lookup(environment, kInjectionVariable).value_or("");
+        if (!theirs.empty() && theirs != libraries->cupti) {
+          additions.push_back(StrCat(kNextInjectionVariable, "=", theirs));
+        }
+        additions.push_back(StrCat(kInjectionVariable, "=", libraries->cupti));
+      }
+      request.environment = TargetEnvironment(environment, libraries->preload, additions);
+    }
     request.signals = signals->original();
     request.descriptors = RaiseDescriptorLimit();
     SayStart();
@@ -248,6 +259,8 @@ class Run {
     config.keep_spool = options_.keep_spool;
     config.record_arguments = options_.record_argv;
     config.capture_signal = options_.capture_signal;
+    if (options_.cuda == Cuda::kCupti) config.gpu_options |= kGpuByCupti;
+    if (options_.whole_cuda_graphs) config.gpu_options |= kGpuWholeGraphs;
     config.only_command = options_.follow == Follow::kNone;
     config.wait_threshold_ns = Nanoseconds(options_.wait_threshold);
     config.malloc_interval = options_.malloc_interval;

@@ -49,6 +49,8 @@ absl::StatusOr<Libraries> FindLibraries(const Environment& environment) {
     return Unavailable(StrCat("cannot read ", PrintableUtf8(wanted), "/", kPreloadFileName, ": ", strerror(cause),
                               named.empty() ? "; is tbprof installed as a whole?" : " (TBPROF_LIBRARY_DIR)"));
   }
+  const std::string cupti = StrCat(libraries.directory, "/libtbprof_cupti.so");
+  if (access(cupti.c_str(), R_OK) == 0) libraries.cupti = cupti;
   // Programs built with AddressSanitizer end at their start if a library is loaded before their runtime, told by its
   // name. Ours hands every call on to the runtime, so it goes by a name that they accept. As a link only: of a file
   // (an installer may have copied it), the name would stand in /proc/self/maps, where the static runtime refuses it.

@@ -15,6 +15,7 @@ namespace tbprof {
 struct Libraries {
   std::string directory;  // absolute
   std::string preload;    // .../libtbprof_preload.so, readable, fit for LD_PRELOAD (no blank, colon or dollar sign)
+  std::string cupti;      // .../libtbprof_cupti.so; empty: not there
 };
 
 absl::StatusOr<Libraries> FindLibraries(const Environment& environment);

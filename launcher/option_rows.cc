@@ -171,7 +171,7 @@ absl::Status SetTrace(Options& options, std::string_view value) {
     }
     if (known) continue;
     const std::string near = NearestName(word, names);
-    return Expected(StrCat("a list of thread, lock, sleep, io, process, malloc; or all; or none",
+    return Expected(StrCat("a list of thread, lock, sleep, io, process, malloc, gpu; or all; or none",
                            near.empty() ? "" : StrCat(" (did you mean ", near, "?)")));
   }
   options.families = families;
@@ -181,6 +181,23 @@ absl::Status SetTrace(Options& options, std::string_view value) {
 absl::Status SetMalloc(Options& options, std::string_view value) {
   if (value != "sampled" && value != "off") return Expected("sampled or off");
   options.malloc = value == "sampled" ? MallocMode::kSampled : MallocMode::kOff;
+  return absl::OkStatus();
+}
+
+absl::Status SetCuda(Options& options, std::string_view value) {
+  if (value == "auto" || value == "cupti") {
+    options.cuda = Cuda::kCupti;
+  } else if (value == "off") {
+    options.cuda = Cuda::kOff;
+  } else {
+    return Expected("auto, cupti or off");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetCudaGraphs(Options& options, std::string_view value) {
+  if (value != "node" && value != "graph") return Expected("node or graph");
+  options.whole_cuda_graphs = value == "graph";
   return absl::OkStatus();
 }
 
@@ -273,7 +290,10 @@ constexpr OptionRow kRows[] = {
      kForRun | kForConfig, SetWindow},
     {"window-duration", "TIME", "3s", "Length of a capture that a signal asks for", kForRun | kForConfig,
      SetWindowDuration},
-    {"trace", "LIST", "all", "Families of calls: thread, lock, sleep, io, process, malloc; all; none",
+    {"cuda", "HOW", "auto", "What GPUs do: auto, cupti or off", kForRun | kForConfig, SetCuda},
+    {"cuda-graphs", "LEVEL", "node", "A CUDA graph as its nodes (node) or as a whole (graph), which costs less",
+     kForRun | kForConfig, SetCudaGraphs},
+    {"trace", "LIST", "all", "Families of calls: thread, lock, sleep, io, process, malloc, gpu; all; none",
      kForRun | kForConfig, SetTrace},
     {"malloc", "MODE", "sampled", "Allocator: sampled (stacks of sampled bytes, all calls counted) or off",
      kForRun | kForConfig, SetMalloc},

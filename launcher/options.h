@@ -56,6 +56,8 @@ struct OptionValue {
   bool is_default = true;
 };
 
+enum class Cuda { kCupti, kOff };
+
 struct Options {
   std::string subcommand;  // run, convert, recover, check, config, doctor, help; empty for `--version` and `--help`
   bool version = false;    // --version / -V
@@ -74,6 +76,8 @@ struct Options {
   Window window;
   absl::Duration window_duration = absl::Seconds(3);
   uint32_t families = kFamilyAll;  // without kFamilyMalloc when malloc == kOff
+  Cuda cuda = Cuda::kCupti;
+  bool whole_cuda_graphs = false;
   MallocMode malloc = MallocMode::kSampled;
   uint64_t malloc_interval = kDefaultMallocInterval;
   absl::Duration wait_threshold = absl::Microseconds(1);

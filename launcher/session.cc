@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <linux/magic.h>
 #include <poll.h>
 #include <sys/file.h>
@@ -59,6 +60,8 @@ constexpr uint32_t kMaxInert = 10000;
 // each process in it, and a share of the drain's time.
 constexpr size_t kMaxTargets = 1024;
 constexpr rlim_t kOtherDescriptors = 128;
+// A plain flush takes a few ms; one that a lost device holds up must not hold up the window.
+constexpr int kGpuFlushMs = 1000;
 constexpr uint64_t kLateNs = 500'000'000;
 constexpr uint64_t kMaxPartBytes = 16u << 20;
 constexpr uint64_t kMinPartBytes = 256u << 10;
@@ -710,6 +713,40 @@ void Session::TakeClockPair() {
 
 void Session::SetControl(MappedSegment* mapped) {
   __atomic_store_n(&mapped->segment.header->control, armed() ? config_.families : 0u, __ATOMIC_RELEASE);
+  AskGpus(mapped, nullptr);
+}
+
+void Session::AskGpus(MappedSegment* mapped, std::vector<GpuAnswer>* answers) {
+  const Segment& segment = mapped->segment;
+  const uint32_t high = std::min(__atomic_load_n(&segment.header->process_high, __ATOMIC_RELAXED), kProcessSlots);
+  for (uint32_t i = 0; i < high; ++i) {
+    ProcessSlot* const slot = &segment.process_slots[i];
+    if (__atomic_load_n(&slot->state, __ATOMIC_RELAXED) != static_cast<uint32_t>(SlotState::kLive)) continue;
+    const uint32_t state = __atomic_load_n(&slot->gpu_state, __ATOMIC_ACQUIRE);
+    if (state != static_cast<uint32_t>(GpuState::kRecording) && state != static_cast<uint32_t>(GpuState::kPaused))
+      continue;
+    const uint32_t wanted = __atomic_add_fetch(&slot->gpu_flush_requested, 1, __ATOMIC_ACQ_REL);
+    syscall(SYS_futex, &slot->gpu_flush_requested, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+    if (answers != nullptr) answers->push_back({slot, wanted});
+  }
+}
+
+void Session::FlushGpus(int limit_ms) {
+  std::vector<GpuAnswer> answers;
+  for (auto& target : targets_) {
+    if (!target->dead) AskGpus(target->mapped, &answers);
+  }
+  const uint64_t until = ReadMonotonic() + static_cast<uint64_t>(limit_ms) * 1'000'000;
+  for (const GpuAnswer& answer : answers) {
+    for (;;) {
+      const uint32_t done = __atomic_load_n(&answer.slot->gpu_flush_done, __ATOMIC_ACQUIRE);
+      if (static_cast<int32_t>(done - answer.wanted) >= 0) break;
+      const uint32_t state = __atomic_load_n(&answer.slot->gpu_state, __ATOMIC_RELAXED);
+      if (state == static_cast<uint32_t>(GpuState::kNone) || state == static_cast<uint32_t>(GpuState::kOff)) break;
+      if (ReadMonotonic() >= until) return;
+      poll(nullptr, 0, 1);
+    }
+  }
 }
 
 void Session::WriteWindow(uint32_t number, WindowEvent event, uint64_t ticks, uint32_t length_ms) {
@@ -794,6 +831,8 @@ SpoolExtent Session::ExtentOf(uint32_t number) const {
 }
 
 bool Session::Flush(int limit_ms, bool rotate) {
+  // Device work is told of when it is done, and later than it was: what a window still waits for comes now.
+  if (open_windows_ > 0 || rotate) FlushGpus(std::min(limit_ms, kGpuFlushMs));
   TakeClockPair();
   const uint64_t now = ReadMonotonic();
   for (auto& target : targets_) {

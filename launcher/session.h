@@ -154,6 +154,14 @@ class Session {
     bool in_memory = false;
   };
   static absl::StatusOr<SpoolDirectory> OpenSpoolDirectory(const SessionConfig& config);
+  struct GpuAnswer {
+    ProcessSlot* slot;
+    uint32_t wanted;
+  };
+  // Has the library of each process that uses a GPU look at the control word and flush.
+  static void AskGpus(MappedSegment* mapped, std::vector<GpuAnswer>* answers);
+  // And waits for them, but not longer: a stopped process or a lost device may never answer.
+  void FlushGpus(int limit_ms);
   void WriteWindow(uint32_t number, WindowEvent event, uint64_t ticks, uint32_t length_ms = 0);
   void SetRetention();
   void Refuse(int segment_fd, uint64_t bytes);
