@@ -49,7 +49,7 @@ uint32_t NameTable::Find(const char* text, uint32_t* length, bool* is_new) {
   uint32_t at = static_cast<uint32_t>(hash) % kSlots;
   while (slots_[at].hash != 0 && slots_[at].hash != hash) at = (at + 1) % kSlots;
   if (slots_[at].hash == 0) {
-    if (count_ + 1 >= kMost) return text == kTooMany ? kNone : Find(kTooMany, length, is_new);
+    if (count_ + 1 >= kMost && text != kTooMany) return Find(kTooMany, length, is_new);
     slots_[at] = {hash, ++count_, 0};
     *is_new = true;
   } else if (slots_[at].forgotten != 0) {
@@ -95,7 +95,7 @@ void Decoder::TakeKernel(const Kernel& kernel) {
   uint32_t length;
   bool is_new;
   const uint32_t name = names_.Find(text, &length, &is_new);
-  if (is_new && !Tell(GpuNameKind::kKernel, name, text, length)) names_.Forget(name);
+  if (is_new && !Tell(GpuNameKind::kKernel, name, names_.IsLast(name) ? kTooMany : text, length)) names_.Forget(name);
   Reservation reservation;
   auto* record = Begin<GpuKernelRecord>(&reservation);
   if (record == nullptr) return;

@@ -27,6 +27,8 @@ class NameTable {
   // The number of `text`; *is_new: it has not been told yet, and is forgotten again by Forget if that fails.
   uint32_t Find(const char* text, uint32_t* length, bool* is_new);
   void Forget(uint32_t number);
+  // The one that all share that found no room.
+  static constexpr bool IsLast(uint32_t number) { return number == kMost; }
   // CUPTI may give a name's address to another name once a module is unloaded: addresses hold for one buffer.
   void BeginBuffer() { ++buffer_; }
 

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cupti/buffers.h"
+
+#include <cstring>
+#include <memory>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tbprof::cupti {
+namespace {
+
+std::unique_ptr<Buffers> Started(bool may_refuse = true) {
+  auto buffers = std::make_unique<Buffers>();
+  EXPECT_TRUE(buffers->Start(may_refuse));
+  return buffers;
+}
+
+TEST(Buffers, ComeZeroedAndInTheOrderTheyWereFilled) {
+  auto buffers = Started();
+  uint8_t* first = buffers->Request();
+  uint8_t* second = buffers->Request();
+  ASSERT_NE(first, nullptr);
+  ASSERT_NE(second, first);
+  EXPECT_EQ(buffers->lent(), 2u);
+  memset(first, 1, Buffers::kBufferBytes);
+  buffers->Complete(second, 16);
+  buffers->Complete(first, Buffers::kBufferBytes);
+  EXPECT_EQ(buffers->lent(), 0u);
+  Buffers::Filled filled;
+  ASSERT_TRUE(buffers->Take(&filled));
+  EXPECT_EQ(filled.data, second);
+  EXPECT_EQ(filled.valid, 16u);
+  buffers->Return(filled);
+  ASSERT_TRUE(buffers->Take(&filled));
+  EXPECT_EQ(filled.data, first);
+  buffers->Return(filled);
+  EXPECT_FALSE(buffers->Take(&filled));
+  EXPECT_EQ(buffers->Request(), first) << "what is in memory already comes first";
+  for (size_t i = 0; i < Buffers::kBufferBytes; ++i) ASSERT_EQ(first[i], 0) << i;
+}
+
+TEST(Buffers, AreBoundedAndRefusalsCounted) {
+  auto buffers = Started();
+  std::set<uint8_t*> all;
+  for (uint32_t i = 0; i < Buffers::kCount; ++i) all.insert(buffers->Request());
+  EXPECT_EQ(all.size(), Buffers::kCount);
+  EXPECT_FALSE(all.contains(nullptr));
+  EXPECT_EQ(buffers->Request(), nullptr);
+  EXPECT_EQ(buffers->refused(), 1u);
+  EXPECT_LE(static_cast<size_t>(Buffers::kCount) * Buffers::kBufferBytes, 56u << 20);
+  buffers->Complete(*all.begin(), 0);
+  Buffers::Filled filled;
+  ASSERT_TRUE(buffers->Take(&filled));
+  buffers->Return(filled);
+  EXPECT_EQ(buffers->Request(), *all.begin());
+}
+
+TEST(Buffers, AreNotRefusedWhereThatCouldCrashCupti) {
+  auto buffers = Started(false);
+  for (uint32_t i = 0; i < Buffers::kCount + 10; ++i) ASSERT_NE(buffers->Request(), nullptr) << i;
+}
+
+TEST(Buffers, WhatIsNotOursIsIgnored) {
+  auto buffers = Started();
+  uint8_t elsewhere[8];
+  EXPECT_FALSE(buffers->Complete(elsewhere, 8));
+  EXPECT_FALSE(buffers->Complete(reinterpret_cast<uint8_t*>(8), 8));
+  Buffers::Filled filled;
+  EXPECT_FALSE(buffers->Take(&filled));
+  uint8_t* buffer = buffers->Request();
+  buffers->Complete(buffer, SIZE_MAX);
+  ASSERT_TRUE(buffers->Take(&filled));
+  EXPECT_EQ(filled.valid, size_t{Buffers::kBufferBytes});
+}
+
+TEST(Buffers, ManyThreadsLoseNone) {
+  auto buffers = Started();
+  constexpr int kThreads = 8, kRounds = 20000;
+  std::vector<std::thread> threads;
+  uint64_t filled_count = 0;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&buffers] {
+      for (int i = 0; i < kRounds; ++i) {
+        uint8_t* buffer = buffers->Request();
+        while (buffer == nullptr) {
+          std::this_thread::yield();
+          buffer = buffers->Request();
+        }
+        if (buffer[0] != 0) abort();
+        buffer[0] = 1;
+        buffers->Complete(buffer, 1);
+      }
+    });
+  }
+  Buffers::Filled filled;
+  while (filled_count < uint64_t{kThreads} * kRounds) {
+    if (!buffers->Take(&filled)) {
+      std::this_thread::yield();
+      continue;
+    }
+    ++filled_count;
+    ASSERT_EQ(filled.data[0], 1);
+    buffers->Return(filled);
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_FALSE(buffers->Take(&filled));
+  EXPECT_EQ(buffers->lent(), 0u);
+}
+
+}  // namespace
+}  // namespace tbprof::cupti
