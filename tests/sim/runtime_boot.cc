@@ -237,7 +237,3 @@ cudaError_t Call(uint32_t cbid, const char* name, const void* parameters, const 
              name##suffix##_v##suffix_version##_params, name, arguments)                                       \
   }
 #include "tests/sim/runtime.def"
-
-#define SIM_UNSIMULATED(name) \
-  SIM_EXPORT cudaError_t name() { return cudaErrorNotSupported; }
-#include "tests/sim/runtime_unsimulated.def"
