@@ -166,9 +166,6 @@ bool NeedsNoDriver(uint32_t cbid) {
   switch (cbid) {
     case CUPTI_RUNTIME_TRACE_CBID_cudaRuntimeGetVersion_v3020:
     case CUPTI_RUNTIME_TRACE_CBID_cudaDriverGetVersion_v3020:
-    case CUPTI_RUNTIME_TRACE_CBID_cudaGetLastError_v3020:
-    case CUPTI_RUNTIME_TRACE_CBID_cudaPeekAtLastError_v3020:
-    case CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020:
       return true;
     default:
       return false;
