@@ -8,7 +8,8 @@
 //   COLLECTOR_CUPTI   the library (libcupti.so.13)
 //   COLLECTOR_KINDS   numbers of kinds, separated by commas
 //   COLLECTOR_FLAGS   of: forced (no plain flush before the last), none (give no buffer), callback (register a clock),
-//                     subscribe (runtime callbacks, counted), small (4 KiB buffers), noflush (only what comes by itself)
+//                     subscribe (runtime callbacks, counted), small (4 KiB buffers), noflush (only what comes by
+//                     itself)
 #include <cupti_activity.h>
 #include <cupti_callbacks.h>
 #include <dlfcn.h>

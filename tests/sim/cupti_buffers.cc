@@ -133,6 +133,9 @@ void Shuffle(const Buffer& buffer) {
   memcpy(buffer.data, other.data(), other.size());
 }
 
+// Held while buffers are given back: when a flush returns, what the worker had taken before is there, too.
+Lock deliver_lock;
+
 void Deliver(const Buffer& buffer) {
   const auto complete = complete_function.load();
   if (complete == nullptr) return;
@@ -167,7 +170,10 @@ void* Work(void*) {
   pthread_setname_np(pthread_self(), "cupti-worker");
   for (;;) {
     const uint32_t seen = kick.load();
-    for (const Buffer& buffer : TakeFinal(false)) Deliver(buffer);
+    {
+      Guard guard(deliver_lock);
+      for (const Buffer& buffer : TakeFinal(false)) Deliver(buffer);
+    }
     int64_t next = NextFinal();
     const uint32_t period = period_ms.load();
     if (period != 0) next = std::min(next, Now() + period * 1000000L);
@@ -329,6 +335,7 @@ void Flush(bool forced) {
   if (mode::flush_crashes_at() == number) raise(SIGSEGV);
   if (mode::slow_flush_ms() != 0) WaitUntil(Now() + mode::slow_flush_ms() * 1000000);
   RefreshClock();
+  Guard delivering(deliver_lock);
   std::vector<Buffer> taken = TakeFinal(forced);
   std::vector<Slot*> slots;
   {

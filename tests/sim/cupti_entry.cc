@@ -188,7 +188,11 @@ void CallBackForCall(ApiCall* call, CUpti_ApiCallbackSite site) {
 }
 
 uint32_t NewCorrelation() {
-  uint32_t id = next_correlation.fetch_add(1, std::memory_order_relaxed) + 1;
+  static const bool started = [] {
+    next_correlation.store(static_cast<uint32_t>(mode::correlation_start()));
+    return true;
+  }();
+  uint32_t id = started ? next_correlation.fetch_add(1, std::memory_order_relaxed) + 1 : 0;
   if (id == 0) id = next_correlation.fetch_add(1, std::memory_order_relaxed) + 1;
   return id;
 }
@@ -597,11 +601,17 @@ SIM_EXPORT CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_
 SIM_EXPORT CUptiResult cuptiGetResultString(CUptiResult result, const char** str) {
   if (str == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   for (const ResultName& known : kResultNames) {
+    // 13.0 lost the names of two codes that it no longer returns.
+    if (AtLeast(130000) &&
+        (result == CUPTI_ERROR_OLD_PROFILER_API_INITIALIZED || result == CUPTI_ERROR_OPENACC_UNDEFINED_ROUTINE)) {
+      break;
+    }
     if (known.result == result) {
       *str = known.name;
       return CUPTI_SUCCESS;
     }
   }
+  *str = "<unknown>";
   return CUPTI_ERROR_INVALID_PARAMETER;
 }
 
@@ -692,7 +702,6 @@ SIM_EXPORT CUptiResult cuptiActivityFlushPeriod(uint32_t time) {
 
 SIM_EXPORT CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, uint32_t, size_t* dropped) {
   if (dropped == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
-  SIM_CUPTI_TRY(Refusal());
   *dropped = TakeDropped();
   return CUPTI_SUCCESS;
 }
@@ -924,16 +933,19 @@ SIM_EXPORT CUptiResult cuptiGetStreamId(CUcontext context, CUstream stream, uint
 }
 
 SIM_EXPORT CUptiResult cuptiGetGraphId(CUgraph graph, uint32_t* pId) {
+  if (graph == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   SIM_CUPTI_TRY(Refusal());
   return pId != nullptr && TheTable()->graph_id(graph, pId) ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
 }
 
 SIM_EXPORT CUptiResult cuptiGetGraphExecId(CUgraphExec graphExec, uint32_t* pId) {
+  if (graphExec == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   SIM_CUPTI_TRY(Refusal());
   return pId != nullptr && TheTable()->exec_id(graphExec, pId) ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
 }
 
 SIM_EXPORT CUptiResult cuptiGetGraphNodeId(CUgraphNode node, uint64_t* nodeId) {
+  if (node == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   SIM_CUPTI_TRY(Refusal());
   return nodeId != nullptr && TheTable()->node_id(node, nodeId) ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
 }
@@ -946,8 +958,8 @@ SIM_EXPORT CUptiResult cuptiComputeCapabilitySupported(int major, int minor, int
 }
 
 SIM_EXPORT CUptiResult cuptiDeviceSupported(CUdevice dev, int* support) {
-  SIM_CUPTI_TRY(Refusal());
   if (support == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
+  if (Refusal() != CUPTI_SUCCESS) return CUPTI_ERROR_INVALID_DEVICE;
   if (dev < 0 || dev >= TheTable()->device_count()) return CUPTI_ERROR_INVALID_DEVICE;
   *support = 1;
   return CUPTI_SUCCESS;

@@ -119,11 +119,6 @@ struct cuProfilerStop_params {};
   }
 #include "tests/sim/driver.def"
 
-// What is known by name but not simulated.
-#define SIM_UNSIMULATED(name) \
-  SIM_EXPORT CUresult name() { return CUDA_ERROR_NOT_SUPPORTED; }
-#include "tests/sim/driver_unsimulated.def"
-
 namespace tbprof::sim {
 namespace {
 

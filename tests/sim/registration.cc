@@ -40,8 +40,9 @@ struct Variable {
 // From the host's function, and from the driver's handle, to the kernel. Open addressing, read without a lock on
 // every launch; entries are only added.
 constexpr size_t kSlots = size_t{1} << 15;
+// Plain pointers: programs register before any constructor of ours would have run.
 struct Slot {
-  std::atomic<const void*> key;
+  const void* key;
   Kernel* kernel;
 };
 Slot slots[kSlots];
@@ -51,7 +52,7 @@ size_t HashOf(const void* key) { return (reinterpret_cast<uintptr_t>(key) * 0x9e
 
 Kernel* LookUp(const void* key) {
   for (size_t i = HashOf(key), tries = 0; tries < kSlots; i = (i + 1) % kSlots, ++tries) {
-    const void* seen = slots[i].key.load(std::memory_order_acquire);
+    const void* seen = __atomic_load_n(&slots[i].key, __ATOMIC_ACQUIRE);
     if (seen == key) return slots[i].kernel;
     if (seen == nullptr) return nullptr;
   }
@@ -61,10 +62,10 @@ Kernel* LookUp(const void* key) {
 void Insert(const void* key, Kernel* kernel) {
   const std::lock_guard<std::mutex> guard(slots_mutex);
   for (size_t i = HashOf(key), tries = 0; tries < kSlots; i = (i + 1) % kSlots, ++tries) {
-    const void* seen = slots[i].key.load(std::memory_order_relaxed);
+    const void* seen = __atomic_load_n(&slots[i].key, __ATOMIC_RELAXED);
     if (seen != nullptr && seen != key) continue;
     slots[i].kernel = kernel;
-    slots[i].key.store(key, std::memory_order_release);
+    __atomic_store_n(&slots[i].key, key, __ATOMIC_RELEASE);
     return;
   }
 }

@@ -46,6 +46,13 @@ cudaError_t EntryPoint(const char* symbol, void** function, unsigned version, un
   return ToRuntime(result);
 }
 
+// The runtime has a code of its own for dimensions that no device accepts.
+cudaError_t Launched(const dim3& grid, const dim3& block, CUresult result) {
+  const bool impossible = block.x * block.y * block.z > 1024 || block.x * block.y * block.z == 0 || block.z > 64 ||
+                          grid.x * grid.y * grid.z == 0 || grid.y > 65535 || grid.z > 65535;
+  return result == CUDA_ERROR_INVALID_VALUE && impossible ? cudaErrorInvalidConfiguration : ToRuntime(result);
+}
+
 }  // namespace
 
 cudaError_t Runtime::cudaGetDeviceProperties(struct cudaDeviceProp* prop, int device) {
@@ -360,9 +367,10 @@ cudaError_t Runtime::cudaLaunchKernel(const void* func, dim3 gridDim, dim3 block
   SIM_RUNTIME_TRY(Ready());
   CUkernel kernel = nullptr;
   SIM_RUNTIME_TRY(FindKernel(func, &kernel));
-  return ToRuntime(Api().cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), gridDim.x, gridDim.y, gridDim.z,
-                                        blockDim.x, blockDim.y, blockDim.z, static_cast<unsigned>(sharedMem), stream,
-                                        args, nullptr));
+  return Launched(
+      gridDim, blockDim,
+      Api().cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), gridDim.x, gridDim.y, gridDim.z, blockDim.x,
+                           blockDim.y, blockDim.z, static_cast<unsigned>(sharedMem), stream, args, nullptr));
 }
 
 cudaError_t Runtime::cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* func, void** args) {

@@ -166,9 +166,6 @@ bool NeedsNoDriver(uint32_t cbid) {
   switch (cbid) {
     case CUPTI_RUNTIME_TRACE_CBID_cudaRuntimeGetVersion_v3020:
     case CUPTI_RUNTIME_TRACE_CBID_cudaDriverGetVersion_v3020:
-    case CUPTI_RUNTIME_TRACE_CBID_cudaGetLastError_v3020:
-    case CUPTI_RUNTIME_TRACE_CBID_cudaPeekAtLastError_v3020:
-    case CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020:
       return true;
     default:
       return false;
@@ -237,7 +234,3 @@ cudaError_t Call(uint32_t cbid, const char* name, const void* parameters, const 
              name##suffix##_v##suffix_version##_params, name, arguments)                                       \
   }
 #include "tests/sim/runtime.def"
-
-#define SIM_UNSIMULATED(name) \
-  SIM_EXPORT cudaError_t name() { return cudaErrorNotSupported; }
-#include "tests/sim/runtime_unsimulated.def"

@@ -82,3 +82,8 @@ SIM_EXPORT const char* cudaGetErrorString(cudaError_t error) {
   const ErrorText* found = Find(error);
   return found == nullptr ? "unrecognized error code" : found->text;
 }
+
+// Of the calls that need no device the one that returns no error code.
+SIM_EXPORT cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind f) {
+  return {x, y, z, w, f};
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A program that uses CUPTI itself, as torch.profiler and JAX do: it subscribes, records its own kernels, and leaves.
+// Built twice: linked to libcupti (rival_linked) and opening it (rival_opened).
+//
+//   rival [VERSION] [ROUNDS]   VERSION 1: cuptiSubscribe, 2: cuptiSubscribe_v2
+#include <cuda.h>
+#include <cupti_activity.h>
+#include <cupti_callbacks.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef RIVAL_OPENS
+static void* cupti;
+static void* Find(const char* name) {
+  void* function = dlsym(cupti, name);
+  if (function == NULL) exit(3);
+  return function;
+}
+#define CUPTI(name) ((__typeof__(&name))Find(#name))
+#else
+#define CUPTI(name) name
+#endif
+
+static const char kImage[] = ".version 8.0\n.target sm_90\n.visible .entry rival_for_nanoseconds(.param .u64 d) {}\n";
+static long long kernels, kernel_ns, calls;
+
+static void CUPTIAPI Request(uint8_t** buffer, size_t* size, size_t* records) {
+  *size = 65536;
+  *buffer = aligned_alloc(8, *size);
+  *records = 0;
+}
+
+static void CUPTIAPI Complete(CUcontext context, uint32_t stream, uint8_t* buffer, size_t size, size_t valid) {
+  CUpti_Activity* record = NULL;
+  while (CUPTI(cuptiActivityGetNextRecord)(buffer, valid, &record) == CUPTI_SUCCESS) {
+    if (record->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) continue;
+    const CUpti_ActivityKernel4* kernel = (const CUpti_ActivityKernel4*)record;
+    ++kernels;
+    kernel_ns += (long long)(kernel->end - kernel->start);
+  }
+  free(buffer);
+}
+
+static void CUPTIAPI OnCall(void* data, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* info) { ++calls; }
+
+int main(int argc, char** argv) {
+  const int version = argc > 1 ? atoi(argv[1]) : 1, rounds = argc > 2 ? atoi(argv[2]) : 1;
+#ifdef RIVAL_OPENS
+  cupti = dlopen("libcupti.so.13", RTLD_NOW);
+  if (cupti == NULL) return 2;
+#endif
+  CUdevice device;
+  CUcontext context;
+  CUmodule module;
+  CUfunction function;
+  if (cuInit(0) != CUDA_SUCCESS || cuDeviceGet(&device, 0) != CUDA_SUCCESS) return 1;
+  if (cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS || cuCtxSetCurrent(context) != CUDA_SUCCESS) return 1;
+  if (cuModuleLoadData(&module, kImage) != CUDA_SUCCESS) return 1;
+  if (cuModuleGetFunction(&function, module, "rival_for_nanoseconds") != CUDA_SUCCESS) return 1;
+  int subscribed = 0, result = 0;
+  char old[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = "";
+  for (int round = 0; round < rounds; ++round) {
+    CUpti_SubscriberHandle subscriber = NULL;
+    if (version == 2) {
+      CUpti_SubscriberParams parameters;
+      memset(&parameters, 0, sizeof(parameters));
+      parameters.structSize = CUpti_SubscriberParams_STRUCT_SIZE;
+      parameters.subscriberName = "rival";
+      parameters.oldSubscriberName = old;
+      parameters.oldSubscriberSize = sizeof(old);
+      result = CUPTI(cuptiSubscribe_v2)(&subscriber, OnCall, NULL, &parameters);
+    } else {
+      result = CUPTI(cuptiSubscribe)(&subscriber, OnCall, NULL);
+    }
+    if (result == CUPTI_SUCCESS) {
+      ++subscribed;
+      CUPTI(cuptiEnableDomain)(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API);
+      CUPTI(cuptiActivityRegisterCallbacks)(Request, Complete);
+      CUPTI(cuptiActivityEnable)(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+    }
+    for (int i = 0; i < 5; ++i) {
+      unsigned long long duration = 30000;
+      void* arguments[] = {&duration};
+      if (cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, arguments, NULL) != CUDA_SUCCESS) return 1;
+    }
+    if (cuCtxSynchronize() != CUDA_SUCCESS) return 1;
+    if (result == CUPTI_SUCCESS) {
+      CUPTI(cuptiActivityDisable)(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+      CUPTI(cuptiActivityFlushAll)(0);
+      CUPTI(cuptiUnsubscribe)(subscriber);
+    }
+  }
+  printf(
+      "subscribe_result=%d\nsubscribed=%d\nold_subscriber=%s\nown_kernels=%lld\nown_kernel_ns=%lld\nown_calls=%lld\n",
+      result, subscribed, old, kernels, kernel_ns, calls);
+  printf("kernels=%d\nkernel_ns=%d\n", rounds * 5, rounds * 5 * 30000);
+  return 0;
+}
