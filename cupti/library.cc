@@ -62,8 +62,11 @@ class Search {
       if (In(Path().Add(home).Add("/extras/CUPTI/lib64").get()) || In(Path().Add(home).Add("/lib64").get()))
         return true;
     }
-    return In("/usr/local/cuda/extras/CUPTI/lib64") || In("/usr/local/cuda/lib64");
+    return false;
   }
+
+  // Where the toolkit is when nobody says. After the loader: LD_LIBRARY_PATH is somebody saying.
+  bool UsualPlace() { return In("/usr/local/cuda/extras/CUPTI/lib64") || In("/usr/local/cuda/lib64"); }
 
   bool Loader() {
     for (const Soname& soname : kSonames) {
@@ -167,7 +170,8 @@ Search g_search;
 
 bool OpenLibrary(int driver_version, Library* library) {
   g_search.Start(driver_version, library);
-  const bool found = g_search.Mapped() || g_search.BesideMapped() || g_search.Toolkit() || g_search.Loader();
+  const bool found =
+      g_search.Mapped() || g_search.BesideMapped() || g_search.Toolkit() || g_search.Loader() || g_search.UsualPlace();
   // What the loader last complained of is this thread's, and was not asked for by the program.
   dlerror();
   return found;

@@ -71,7 +71,6 @@ struct Recorder {
   uint32_t phase;       // Phase
   uint32_t aside;       // the program wants, or has, CUPTI for itself
   uint32_t aside_done;  // and may take it
-  const char* aside_why;
   uint32_t refused_told;
   uint64_t unknown_told;
   bool exit_registered;
@@ -386,7 +385,7 @@ void* Run(void*) {
       return nullptr;
     }
     if (aside) {
-      StopKinds(g_recorder.aside_why);
+      StopKinds("program: the program uses CUPTI itself");
       Unsubscribe();
       if (__atomic_exchange_n(&g_recorder.aside_done, 1, __ATOMIC_RELEASE) == 0) FutexWake(&g_recorder.aside_done);
     } else if (armed && !g_recorder.recording) {
@@ -489,6 +488,12 @@ bool Prepare() {
     TellUnavailable("no address space for CUPTI's buffers", kSuccess);
     return false;
   }
+  if (g_recorder.bridge->set_yield(StepAside, ComeBack)) {
+    g_recorder.aside = 1;
+    Tell(GpuInfoKey::kPaused, "program: the program uses CUPTI itself");
+    SetState(GpuState::kPaused);
+    return true;
+  }
   return (g_recorder.session.segment.header->control & kFamilyGpu) == 0 || StartKinds();
 }
 
@@ -518,9 +523,8 @@ void StartRecording(const GpuBridge* bridge) {
   bridge->speak(silenced);
 }
 
-void StepAside(const char* why) {
+void StepAside() {
   if (__atomic_load_n(&g_recorder.phase, __ATOMIC_ACQUIRE) != static_cast<uint32_t>(Phase::kRunning)) return;
-  g_recorder.aside_why = why;
   __atomic_store_n(&g_recorder.aside_done, 0, __ATOMIC_RELEASE);
   __atomic_store_n(&g_recorder.aside, 1, __ATOMIC_RELEASE);
   __atomic_fetch_add(&g_recorder.session.process->gpu_flush_requested, 1, __ATOMIC_ACQ_REL);

@@ -15,7 +15,7 @@ namespace tbprof::cupti {
 void StartRecording(const GpuBridge* bridge);
 
 // The program is about to take CUPTI for itself: stop, so that its one try succeeds. And it has given it back.
-void StepAside(const char* why);
+void StepAside();
 void ComeBack();
 
 }  // namespace tbprof::cupti

@@ -20,6 +20,7 @@
 #include "preload/hooks.h"
 #include "preload/modules.h"
 #include "preload/record.h"
+#include "preload/resolve.h"
 #include "preload/state.h"
 #include "wire/ranks.h"
 #include "wire/raw.h"
@@ -277,7 +278,7 @@ class SelfTest {
   template <size_t count>
   bool FindsOurs(uint32_t family, const Function (&functions)[count]) {
     for (const Function& function : functions) {
-      void* const found = program_ == nullptr ? nullptr : dlsym(program_, function.name);
+      void* const found = program_ == nullptr ? nullptr : RealDlsym(program_, function.name);
       if (found == function.hook) return true;
       if (found != nullptr && IsStub(found)) continue;
       missed_ |= family;
@@ -329,7 +330,7 @@ class SelfTest {
 bool ComesBehindACopy() {
   void* const program = dlopen(nullptr, RTLD_LAZY | RTLD_NOLOAD);
   // Of a function whose address hardly a program takes.
-  void* const found = program == nullptr ? nullptr : dlsym(program, "execveat");
+  void* const found = program == nullptr ? nullptr : RealDlsym(program, "execveat");
   Dl_info info;
   if (found == nullptr || found == reinterpret_cast<const void*>(&Hook_execveat) || dladdr(found, &info) == 0)
     return false;

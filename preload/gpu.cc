@@ -104,6 +104,7 @@ extern "C" __attribute__((visibility("default"))) const GpuBridge tbprof_gpu_bri
     .silence = Silence,
     .speak = Speak,
     .at_end = SetAtEnd,
+    .set_yield = SetYield,
 };
 
 }  // namespace tbprof

@@ -12,6 +12,9 @@ namespace tbprof {
 // May take as long as a flush of device activity is given; never from a signal handler.
 void TellGpuOfEnd();
 
+// What is called before the program takes CUPTI for itself, and when it has given it back. True: it has it now.
+bool SetYield(void (*step_aside)(), void (*come_back)());
+
 }  // namespace tbprof
 
 #endif  // TBPROF_PRELOAD_GPU_H_

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE 1
 #endif
 #include "preload/modules.h"
+#include "preload/resolve.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -116,7 +117,7 @@ uint64_t g_known_regions[kKnownRegions];
 
 void RecordLoadedModules(ThreadState* thread, const char* executable) {
   // Looked up, not linked: it is the dynamic linker's, and exists from glibc 2.35 on.
-  g_find_object = reinterpret_cast<FindObject>(dlsym(RTLD_DEFAULT, "_dl_find_object"));
+  g_find_object = reinterpret_cast<FindObject>(RealDlsym(RTLD_DEFAULT, "_dl_find_object"));
   IterateArgument argument{thread, executable, true};
   dl_iterate_phdr(RecordOne, &argument);
 }

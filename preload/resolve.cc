@@ -6,6 +6,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 
+#include "preload/resolve.h"
+
 #include "preload/bootstrap.h"
 #include "preload/hooks.h"
 #include "preload/state.h"
@@ -67,7 +69,7 @@ void StubFree(void* block) {
 
 template <typename Function>
 void Find(Function* function, const char* name) {
-  auto found = reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+  auto found = reinterpret_cast<Function>(RealDlsym(RTLD_NEXT, name));
   if (found != nullptr) __atomic_store_n(function, found, __ATOMIC_RELEASE);
 }
 template <typename Function>
@@ -85,6 +87,31 @@ const void* ObjectWith(const void* function) {
 }
 
 }  // namespace
+
+extern "C" __attribute__((visibility("hidden"))) void* (*tbprof_real_dlsym)(void*, const char*);
+
+void* (*FindRealDlsym())(void* handle, const char* name) {
+  using Dlsym = void* (*)(void*, const char*);
+  // glibc 2.34 moved it; the other two are the first versions of the architectures.
+  static constexpr const char* kVersions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+  const bool outer = t_resolving;
+  t_resolving = true;
+  void* found = nullptr;
+  for (const char* version : kVersions) {
+    found = dlvsym(RTLD_NEXT, "dlsym", version);
+    if (found != nullptr) break;
+  }
+  t_resolving = outer;
+  const auto real = reinterpret_cast<Dlsym>(found);
+  __atomic_store_n(&tbprof_real_dlsym, real, __ATOMIC_RELEASE);
+  return real;
+}
+
+void* RealDlsym(void* handle, const char* name) {
+  auto* real = __atomic_load_n(&tbprof_real_dlsym, __ATOMIC_ACQUIRE);
+  if (real == nullptr) real = FindRealDlsym();
+  return real == nullptr ? nullptr : real(handle, name);
+}
 
 alignas(16) unsigned char g_arena[kArenaBytes];
 

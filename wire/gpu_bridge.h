@@ -37,6 +37,9 @@ struct GpuBridge {
   void (*speak)(uint64_t silenced);
   // Called when the process is about to end or to become another program without exit handlers.
   void (*at_end)(void (*routine)());
+  // Called before the program takes CUPTI for itself, which may wait for it, and when it has given it back. True: the
+  // program has it already.
+  bool (*set_yield)(void (*step_aside)(), void (*come_back)());
 };
 
 inline constexpr char kGpuBridgeName[] = "tbprof_gpu_bridge";

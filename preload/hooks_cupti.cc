@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CUPTI has one slot. A program that wants it for itself (torch.profiler, JAX) gets it at its first try: ours steps
+// aside before the call is handed on, and comes back when the program is done.
+//
+// Rules: RULES.md, but that a program's own call of CUPTI may wait for our last flush: it is a start of profiling,
+// which takes longer still.
+#include <dlfcn.h>
+
+#include "preload/gpu.h"
+#include "preload/hooks.h"
+#include "preload/resolve.h"
+#include "preload/state.h"
+
+namespace tbprof {
+namespace {
+
+constexpr int kCuptiUnknown = 999;  // what CUPTI answers where nothing works
+
+int32_t g_subscribers;  // of the program's
+void (*g_step_aside)();
+void (*g_come_back)();
+
+void BeforeProgram() {
+  __atomic_fetch_add(&g_subscribers, 1, __ATOMIC_ACQ_REL);
+  if (auto* const step_aside = __atomic_load_n(&g_step_aside, __ATOMIC_ACQUIRE); step_aside != nullptr) step_aside();
+}
+
+void AfterProgram() {
+  int32_t count = __atomic_load_n(&g_subscribers, __ATOMIC_ACQUIRE);
+  // Its end may be told twice: by unsubscribing and by cuptiFinalize.
+  while (count > 0 &&
+         !__atomic_compare_exchange_n(&g_subscribers, &count, count - 1, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+  }
+  if (count != 1) return;
+  if (auto* const come_back = __atomic_load_n(&g_come_back, __ATOMIC_ACQUIRE); come_back != nullptr) come_back();
+}
+
+// A library that came later, and only for itself, is not where RTLD_NEXT looks.
+template <typename Function>
+bool Find(Function* function, const char* name) {
+  if (__atomic_load_n(function, __ATOMIC_ACQUIRE) != nullptr) return true;
+  static constexpr const char* kNames[] = {"libcupti.so.13",   "libcupti.so.12",   "libcupti.so.11.8",
+                                           "libcupti.so.11.7", "libcupti.so.11.6", "libcupti.so.11.2"};
+  void* found = RealDlsym(RTLD_NEXT, name);
+  for (const char* library : kNames) {
+    if (found != nullptr) break;
+    void* const handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle != nullptr) found = RealDlsym(handle, name);
+  }
+  __atomic_store_n(function, reinterpret_cast<Function>(found), __ATOMIC_RELEASE);
+  return found != nullptr;
+}
+
+struct Watched {
+  const char* name;
+  void* hook;
+  void** real;
+};
+#define TBPROF_WATCHED(name) \
+  { #name, reinterpret_cast < void*>(&Hook_##name), reinterpret_cast < void**>(&g_real.name) }
+const Watched kWatched[] = {
+    TBPROF_WATCHED(cuptiSubscribe),
+    TBPROF_WATCHED(cuptiSubscribe_v2),
+    TBPROF_WATCHED(cuptiUnsubscribe),
+    TBPROF_WATCHED(cuptiFinalize),
+    TBPROF_WATCHED(cuptiActivityRegisterCallbacks),
+};
+
+bool SameText(const char* a, const char* b) {
+  while (*a != '\0' && *a == *b) ++a, ++b;
+  return *a == *b;
+}
+
+}  // namespace
+
+bool SetYield(void (*step_aside)(), void (*come_back)()) {
+  __atomic_store_n(&g_come_back, come_back, __ATOMIC_RELEASE);
+  __atomic_store_n(&g_step_aside, step_aside, __ATOMIC_RELEASE);
+  return __atomic_load_n(&g_subscribers, __ATOMIC_ACQUIRE) > 0;
+}
+
+int Hook_cuptiSubscribe(void** subscriber, void* callback, void* user) {
+  if (!Find(&g_real.cuptiSubscribe, "cuptiSubscribe")) return kCuptiUnknown;
+  BeforeProgram();
+  const int result = g_real.cuptiSubscribe(subscriber, callback, user);
+  if (result != 0) AfterProgram();
+  return result;
+}
+
+int Hook_cuptiSubscribe_v2(void** subscriber, void* callback, void* user, void* parameters) {
+  if (!Find(&g_real.cuptiSubscribe_v2, "cuptiSubscribe_v2")) return kCuptiUnknown;
+  BeforeProgram();
+  const int result = g_real.cuptiSubscribe_v2(subscriber, callback, user, parameters);
+  if (result != 0) AfterProgram();
+  return result;
+}
+
+// Activities are recorded without a subscriber, too: then this is where the program begins.
+int Hook_cuptiActivityRegisterCallbacks(void* requested, void* completed) {
+  if (!Find(&g_real.cuptiActivityRegisterCallbacks, "cuptiActivityRegisterCallbacks")) return kCuptiUnknown;
+  if (__atomic_load_n(&g_subscribers, __ATOMIC_ACQUIRE) == 0) BeforeProgram();
+  return g_real.cuptiActivityRegisterCallbacks(requested, completed);
+}
+
+int Hook_cuptiUnsubscribe(void* subscriber) {
+  if (!Find(&g_real.cuptiUnsubscribe, "cuptiUnsubscribe")) return kCuptiUnknown;
+  const int result = g_real.cuptiUnsubscribe(subscriber);
+  AfterProgram();
+  return result;
+}
+
+int Hook_cuptiFinalize() {
+  if (!Find(&g_real.cuptiFinalize, "cuptiFinalize")) return kCuptiUnknown;
+  // It takes everything down, ours too.
+  BeforeProgram();
+  const int result = g_real.cuptiFinalize();
+  AfterProgram();
+  return result;
+}
+
+}  // namespace tbprof
+
+// ---- dlsym
+
+// A pure jump, so that RTLD_NEXT and RTLD_DEFAULT see the caller's return address, but for names that begin with `cu`
+// asked of a real handle. Those go by an exact-name table: a prefix would swallow cuDNN's and cuBLAS's functions.
+extern "C" {
+
+__attribute__((visibility("hidden"))) void* (*tbprof_real_dlsym)(void*, const char*);
+
+__attribute__((visibility("hidden"))) void* (*tbprof_find_dlsym())(void*, const char*) {
+  return tbprof::FindRealDlsym();
+}
+
+// The real look-up comes first: what the library does not have, we do not have.
+__attribute__((visibility("hidden"))) void* tbprof_watched_dlsym(void* handle, const char* name) {
+  void* const found = tbprof_real_dlsym(handle, name);
+  if (found == nullptr || tbprof::t_thread.phase == tbprof::ThreadPhase::kOwn) return found;
+  for (const tbprof::Watched& watched : tbprof::kWatched) {
+    if (!tbprof::SameText(watched.name, name)) continue;
+    if (found == watched.hook) return found;
+    __atomic_store_n(watched.real, found, __ATOMIC_RELEASE);
+    return watched.hook;
+  }
+  return found;
+}
+}
+
+#if defined(__x86_64__)
+asm(R"(
+  .pushsection .text
+  .globl dlsym
+  .type dlsym, @function
+  .p2align 4
+dlsym:
+  .cfi_startproc
+  movq tbprof_real_dlsym(%rip), %rax
+  testq %rax, %rax
+  je 4f
+1:
+  cmpb $0x63, (%rsi)
+  jne 2f
+  cmpb $0x75, 1(%rsi)
+  je 3f
+2:
+  jmp *%rax
+3:
+  leaq 1(%rdi), %rdx
+  cmpq $1, %rdx
+  jbe 2b
+  jmp tbprof_watched_dlsym
+4:
+  pushq %rdi
+  .cfi_adjust_cfa_offset 8
+  pushq %rsi
+  .cfi_adjust_cfa_offset 8
+  subq $8, %rsp
+  .cfi_adjust_cfa_offset 8
+  call tbprof_find_dlsym
+  addq $8, %rsp
+  .cfi_adjust_cfa_offset -8
+  popq %rsi
+  .cfi_adjust_cfa_offset -8
+  popq %rdi
+  .cfi_adjust_cfa_offset -8
+  testq %rax, %rax
+  jne 1b
+  ret
+  .cfi_endproc
+  .size dlsym, . - dlsym
+  .popsection
+)");
+#elif defined(__aarch64__)
+asm(R"(
+  .pushsection .text
+  .globl dlsym
+  .type dlsym, %function
+  .p2align 4
+dlsym:
+  .cfi_startproc
+  adrp x9, tbprof_real_dlsym
+  ldr x9, [x9, :lo12:tbprof_real_dlsym]
+  cbz x9, 4f
+1:
+  ldrb w2, [x1]
+  cmp w2, #0x63
+  b.ne 2f
+  ldrb w2, [x1, #1]
+  cmp w2, #0x75
+  b.eq 3f
+2:
+  br x9
+3:
+  add x2, x0, #1
+  cmp x2, #1
+  b.ls 2b
+  b tbprof_watched_dlsym
+4:
+  stp x29, x30, [sp, #-32]!
+  .cfi_adjust_cfa_offset 32
+  .cfi_offset 30, -24
+  stp x0, x1, [sp, #16]
+  bl tbprof_find_dlsym
+  mov x9, x0
+  ldp x0, x1, [sp, #16]
+  ldp x29, x30, [sp], #32
+  .cfi_restore 30
+  .cfi_adjust_cfa_offset -32
+  cbnz x9, 1b
+  mov x0, #0
+  ret
+  .cfi_endproc
+  .size dlsym, . - dlsym
+  .popsection
+)");
+#endif
