@@ -27,6 +27,7 @@ class ClockMap {
   int64_t DurationPs(uint64_t ticks) const;  // saturates likewise
   uint64_t UnixNs(uint64_t ticks) const;
   double ns_per_tick() const { return slope_; }
+  const std::vector<ClockFact>& pairs() const { return pairs_; }
 
   // Intervals whose slope puts their far end over 1 ms away from where the whole run's slope expects it: suspends,
   // migrations, a counter that is not what it seems.

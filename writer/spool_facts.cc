@@ -33,6 +33,11 @@ bool IsKnown(RecordKind kind) {
   return false;
 }
 
+// Of the GPU records, those that have no copy in the main file.
+bool IsGpuEvent(RecordKind kind) {
+  return (kind >= RecordKind::kGpuKernel && kind <= RecordKind::kGpuMemory) || kind == RecordKind::kGpuClock;
+}
+
 uint64_t Distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 
 // Slots of the fixed part; 0: a kind of another version.
@@ -326,6 +331,7 @@ class FactReader {
   void TakeChunk(const Frame& frame) {
     ChunkFact chunk{};
     ThreadFacts* of_chunk = nullptr;
+    GpuFacts* gpu_of_chunk = nullptr;
     // Facts of a chunk in a part have a copy in the main file, which is counted as no record of its own.
     const bool is_copy = frame.type == FrameType::kKept;
     const bool has_copy = frame.part != 0;
@@ -342,7 +348,7 @@ class FactReader {
         return;
       }
       if (has_copy && record.tag.kind != RecordKind::kPad && record.tag.kind != RecordKind::kChunkBegin &&
-          record.tag.kind != RecordKind::kSpan) {
+          record.tag.kind != RecordKind::kSpan && !IsGpuEvent(record.tag.kind)) {
         return;
       }
       // No default: a kind without a mapping does not compile (-Werror=switch).
@@ -388,6 +394,7 @@ class FactReader {
           known.creator_serial = start.creator_serial;
           known.created_ticks = start.created_ticks;
           known.tid = start.tid;
+          known.is_own = (record.tag.flags & kRecordOwn) != 0;
           break;
         }
         case RecordKind::kGpuKernel:
@@ -395,11 +402,15 @@ class FactReader {
         case RecordKind::kGpuApi:
         case RecordKind::kGpuSpan:
         case RecordKind::kGpuMemory:
+          // The second pass, when their clock is known.
+          if (gpu_of_chunk == nullptr) gpu_of_chunk = &facts_->gpus[process];
+          break;
         case RecordKind::kGpuDevice:
         case RecordKind::kGpuContext:
         case RecordKind::kGpuName:
         case RecordKind::kGpuClock:
         case RecordKind::kGpuInfo:
+          if (!facts_->gpus[process].Take(record)) ++facts_->corrupt_records;
           break;
         case RecordKind::kThreadExit: {
           ThreadExitRecord exit;
@@ -545,6 +556,14 @@ absl::Status ReadSpoolFacts(SpoolReader* reader, uint32_t window, const std::fun
   facts->missing_parts = reader->missing_parts();
   if (facts->session_json.empty()) return absl::DataLossError("the spool has no readable beginning");
   if (!facts->clock.Finish()) return absl::DataLossError("the spool has no clock pair");
+  for (auto& [identity, gpu] : facts->gpus) {
+    if (gpu.clock.Finish(facts->clock.ns_per_tick())) continue;
+    // None of its readings was kept. CUPTI's clock is the wall clock where nobody gave it another one.
+    for (const ClockFact& pair : facts->clock.pairs()) {
+      gpu.clock.Add({Tag{}, pair.ticks, pair.realtime_ns, pair.ticks});
+    }
+    gpu.clock_assumed = gpu.clock.Finish(facts->clock.ns_per_tick());
+  }
   return absl::OkStatus();
 }
 

@@ -17,6 +17,8 @@
 #include "absl/status/status.h"
 #include "wire/records.h"
 #include "writer/clock_map.h"
+#include "writer/gpu_facts.h"
+#include "writer/record_view.h"
 #include "writer/spool.h"
 #include "writer/unwind.h"
 
@@ -56,6 +58,7 @@ struct ThreadFacts {
   uint64_t name_ticks = 0;     // when it was given; 0: by the slot alone
   ThreadFact first{}, last{};  // counters nearest to the window's opening, and the latest within it
   bool has_first = false, has_last = false;
+  bool is_own = false;        // of the library's, not of the program's
   uint64_t newest_ticks = 0;  // of the facts read so far, whose order in the spool is not that of time
   std::map<uint32_t, CountFact> first_counts, last_counts;
 };
@@ -106,6 +109,7 @@ struct SpoolFacts {
   std::map<uint32_t, SegmentFacts> segments;
   std::map<Identity, ThreadFacts> threads;
   std::map<Identity, ProcessFacts> processes;
+  std::map<Identity, GpuFacts> gpus;  // of the processes that used one
   ClockMap clock;
   std::vector<WindowFact> windows;
   std::vector<std::string> notes;
@@ -142,26 +146,6 @@ struct SpoolFacts {
 
 absl::Status ReadSpoolFacts(SpoolReader* reader, uint32_t window, const std::function<void(uint64_t)>& progress,
                             SpoolFacts* facts);
-
-// One record in a chunk frame: its tag and all its slots.
-struct RecordView {
-  Tag tag;
-  const uint8_t* bytes;
-  uint32_t size;
-
-  template <typename Record>
-  bool Read(Record* record) const {
-    if (size < sizeof(Record)) return false;
-    __builtin_memcpy(record, bytes, sizeof(Record));
-    return true;
-  }
-  // Variable part behind a fixed part of `fixed` bytes, at most `length` bytes of it.
-  std::string_view Text(uint32_t fixed, uint64_t length) const {
-    if (size <= fixed) return {};
-    const uint64_t room = size - fixed;
-    return {reinterpret_cast<const char*>(bytes) + fixed, static_cast<size_t>(length < room ? length : room)};
-  }
-};
 
 // Calls `consume` for each record of a chunk frame. False: the frame is no chunk frame that makes sense. Counts what is
 // corrupt in *corrupt.

@@ -69,6 +69,8 @@ __attribute__((noinline)) bool DemangleInto(const char* name, DemangledText* tex
   return setjmp(text->too_long) == 0 && __gcclibcxx_demangle_callback(name, AppendDemangled, text) == 0;
 }
 
+}  // namespace
+
 std::string Demangle(std::string name) {
   // GNU ld appends the version: memcpy@@GLIBC_2.14.
   if (const size_t version = name.find('@'); version != std::string::npos && version > 0) {
@@ -85,6 +87,8 @@ std::string Demangle(std::string name) {
   }
   return PrintableUtf8(std::move(name));
 }
+
+namespace {
 
 // Functions of one module, sorted by address; names stay in the files.
 class SymbolIndex {

@@ -26,6 +26,9 @@ struct Symbol {
   std::string Text() const;
 };
 
+// What stands for a mangled name, printable; the name itself where it is none.
+std::string Demangle(std::string name);
+
 class Symbolizer {
  public:
   Symbolizer();

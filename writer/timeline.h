@@ -18,6 +18,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "writer/timeline_gpu.h"
+
 namespace tbprof {
 
 // Interned text. Id 0 is the empty string.
@@ -42,11 +44,11 @@ class StringTable {
 };
 
 // What an event's `object` is, and how an output prints it.
-enum class ObjectKind : uint8_t { kNone, kAddress, kDescriptor, kProcessId, kThread };
+enum class ObjectKind : uint8_t { kNone, kAddress, kDescriptor, kProcessId, kThread, kStream };
 // What an event's `value` is.
-enum class ValueKind : uint8_t { kNone, kBytes, kResult, kProcessId, kFlowOut, kFlowIn, kSignal };
+enum class ValueKind : uint8_t { kNone, kBytes, kResult, kProcessId, kFlowOut, kFlowIn, kSignal, kCorrelation };
 
-enum class EventFamily : uint8_t { kThread, kLock, kSleep, kIo, kProcess, kMemory, kStep, kOther };
+enum class EventFamily : uint8_t { kThread, kLock, kSleep, kIo, kProcess, kMemory, kStep, kGpu, kOther };
 
 // One kind of event: what all events of that kind share. Index = Event::type.
 struct EventType {
@@ -60,7 +62,7 @@ struct Event {
   enum Flag : uint16_t {
     kClippedAtStart = 1,  // began before the window
     kClippedAtEnd = 2,    // had not ended when the window closed or the process died
-    kFailed = 4,          // the call returned an error; `error` holds errno
+    kFailed = 4,          // the call returned an error; `error` holds errno, of kGpu CUDA's number
     kOpen = 8,            // a wait that had not returned; kClippedAtEnd besides
   };
   int64_t start_ps = 0;
@@ -89,6 +91,7 @@ struct Thread {
   uint64_t line_id = 0;  // dense, unique over all merged processes, > 0
   std::string name;      // as the program set it; empty if it never did
   bool is_main = false;
+  bool is_line = false;  // no thread: a line of its own for what belongs to none, or to one that is not known
   int64_t start_ps = 0;
   int64_t end_ps = 0;
   uint64_t flow_id = 0;       // the kFlowIn value of its start event; 0 if its creator is not known
@@ -131,6 +134,7 @@ struct Process {
   AllocatorTotals allocator;
   std::vector<OperationTotal> operations;  // sorted by total_ps descending
   uint64_t records = 0;
+  ProcessGpu gpu;
 };
 
 // Programs that the recorded ones started and that are not in the capture.
@@ -166,6 +170,7 @@ struct CounterTrack {
   std::string name;  // e.g. `heap live bytes`
   std::string series;
   uint32_t process = 0;
+  int device = -1;  // index into Timeline::gpu_devices, of whose plane it is; -1: of the process's
   std::vector<CounterSample> samples;
 };
 
@@ -208,6 +213,10 @@ struct Timeline {
   std::vector<Process> processes;
   std::vector<Thread> threads;
   std::vector<CounterTrack> counters;
+  std::vector<GpuDevice> gpu_devices;  // sorted by number
+  std::vector<GpuStream> gpu_streams;  // sorted by (device, line_id); none without events
+  std::vector<GpuLaunch> gpu_launches;
+  std::map<StringId, StringId> mangled_names;  // of kernels: readable to mangled, where they differ
   std::vector<Step> steps;
   std::string step_source;  // `synthetic`, ...
   double step_confidence = 0;
@@ -218,10 +227,11 @@ struct Timeline {
   // Honesty.
   std::vector<DropCount> drops;
   uint64_t corrupt_records = 0;
-  uint64_t records_not_kept = 0;  // drained, and not taken by the spool
+  uint64_t records_not_kept = 0;      // drained, and not taken by the spool
   uint64_t records = 0;               // decoded
   uint64_t events_over_budget = 0;    // decoded, counted in the totals, left out of the lines
   int64_t shortest_shown_ps = 0;      // threshold that the budget forced; 0 = everything is shown
+  int64_t shortest_gpu_shown_ps = 0;  // likewise, of what ran on devices: cut last
   std::vector<std::string> errors;    // go to XSpace.errors
   std::vector<std::string> warnings;  // go to XSpace.warnings
   std::vector<std::string> notes;     // likewise, but not to the terminal: true of every run of such a program

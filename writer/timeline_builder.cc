@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "writer/arguments.h"
+#include "writer/gpu_builder.h"
 #include "writer/schema.h"
 #include "writer/spool_facts.h"
 #include "writer/symbolize.h"
@@ -29,6 +30,10 @@ constexpr size_t kMaxTypes = 60000;
 constexpr uint16_t kNoType = 65535;
 constexpr uint32_t kNoProcess = UINT32_MAX;
 constexpr double kDrainLagNs = 250e6;
+// Threads of which no more is known than that they called CUDA.
+constexpr size_t kMaxUnknownThreads = 1000;
+// An event of a device, and the call that causes it, take more than others.
+constexpr uint64_t kGpuWeight = 2;
 
 // Of counters that only a hostile target lets run backwards.
 uint64_t Difference(uint64_t now, uint64_t before) { return now > before ? now - before : 0; }
@@ -78,9 +83,10 @@ struct SiteKey {
   }
 };
 
-class Builder {
+class Builder : private HostLines {
  public:
-  Builder(const TimelineRequest& request, const ProgressFunction& progress) : request_(request), progress_(progress) {}
+  Builder(const TimelineRequest& request, const ProgressFunction& progress)
+      : request_(request), progress_(progress), gpu_(&facts_, &timeline_, this) {}
 
   absl::StatusOr<Timeline> Build() {
     auto opened = SpoolReader::Open(request_.spool, request_.extent);
@@ -98,11 +104,14 @@ class Builder {
     AddLifeEvents();
     status = reader_->Rewind();
     if (!status.ok()) return status;
+    gpu_.Begin({open_, close_, totals_open_});
     ReadSpans();
     TakeDroppedTotals();
     AddOpenWaits();
+    gpu_.Finish();
     LinkThreads();
     FinishTimes();
+    gpu_.FinishTimes();
     NameSites();
     TakeAllocatorTotals();
     TakeOperationTotals();
@@ -371,6 +380,12 @@ class Builder {
   // that lived longest.
   uint32_t ProcessOfInterest() const {
     uint32_t at = 0;
+    // Device events belong to a step only if the calls that caused them do.
+    int64_t most = 0;
+    for (uint32_t i = 0; i < timeline_.processes.size(); ++i) {
+      if (gpu_.DevicePs(i) > most) at = i, most = gpu_.DevicePs(i);
+    }
+    if (most > 0) return at;
     for (uint32_t i = 0; i < timeline_.processes.size(); ++i) {
       if (timeline_.processes[i].is_command) at = i;
     }
@@ -519,6 +534,7 @@ class Builder {
     for (auto& [identity, thread] : facts_.threads) {
       if (process_index_.find({identity.segment, thread.process_serial}) == process_index_.end()) continue;
       if (thread.start_ticks > close_ || (thread.end_ticks != 0 && thread.end_ticks < open_)) continue;
+      if (thread.is_own) continue;
       order.emplace_back(thread.start_ticks, identity);
     }
     std::sort(order.begin(), order.end());
@@ -536,6 +552,8 @@ class Builder {
       thread.start_ps = ClampedPs(facts.start_ticks);
       const uint64_t end = facts.end_ticks != 0 ? facts.end_ticks : process.end_ticks;
       thread.end_ps = end == 0 ? timeline_.duration_ps : std::max(thread.start_ps, ClampedPs(end));
+      threads_of_tid_[{thread.process, facts.tid}].push_back(
+          {facts.start_ticks, end == 0 ? UINT64_MAX : end, thread_index_[identity]});
       timeline_.threads.push_back(std::move(thread));
     }
   }
@@ -565,10 +583,16 @@ class Builder {
       const auto process = process_index_.find({frame.segment, chunk.process_serial});
       uint64_t ignored = 0;
       if (thread == thread_index_.end() || process == process_index_.end()) {
-        // Of a process or thread that had ended before the timeline begins.
+        // Of a process or thread that had ended before the timeline begins, or of a thread of the library's.
         const uint32_t owner = process == process_index_.end() ? kNoProcess : process->second;
-        if (!whole_run_ || (owner == kNoProcess && !IsOfRank({frame.segment, chunk.process_serial}))) continue;
+        const bool counts = whole_run_ && (owner != kNoProcess || IsOfRank({frame.segment, chunk.process_serial}));
+        if (!counts && owner == kNoProcess) continue;
         ForEachRecord(frame, &chunk, &ignored, [&](const RecordView& record) {
+          if (GpuBuilder::IsGpu(record.tag.kind)) {
+            if (owner != kNoProcess) gpu_.Take(process->first, owner, record);
+            return;
+          }
+          if (!counts) return;
           SpanRecord span;
           if (record.tag.kind != RecordKind::kSpan || !record.Read(&span) || span.start + span.ticks < span.start) {
             return;
@@ -586,6 +610,8 @@ class Builder {
           TakeSample({frame.segment, chunk.process_serial}, record);
         } else if (record.tag.kind == RecordKind::kExec) {
           TakeExec(frame.segment, thread->second, record);
+        } else if (GpuBuilder::IsGpu(record.tag.kind)) {
+          gpu_.Take(process->first, process->second, record);
         }
         if (record.tag.kind != RecordKind::kPad && record.tag.kind != RecordKind::kChunkBegin) {
           ++timeline_.processes[process->second].records;
@@ -697,32 +723,92 @@ class Builder {
     return last_site_;
   }
 
+  // Events that the budget may cut: those of the host go first, then calls of CUDA, what ran on devices last.
+  enum Cuttable { kHostSpans, kGpuCalls, kGpuWork, kCuttables };
+  Cuttable CuttableOf(const Event& event) const {
+    return timeline_.types[event.type].value == ValueKind::kCorrelation ? kGpuCalls : kHostSpans;
+  }
+
   // Keeps the event if the budget allows its length; when there are too many, the shortest go. Instants have no length
   // to go by: they get half of the budget, first come, first served.
   void Keep(uint32_t thread, const Event& event) {
     const bool instant = event.duration_ps == 0;
-    if (instant ? instants_ >= event_limit_ / 2 : static_cast<uint64_t>(event.duration_ps) < shortest_ticks_) {
+    const Cuttable kind = CuttableOf(event);
+    if (instant ? instants_ >= event_limit_ / 2 : static_cast<uint64_t>(event.duration_ps) < shortest_ticks_[kind]) {
       ++timeline_.events_over_budget;
       return;
     }
-    if (instant) ++instants_;
+    ++(instant ? instants_ : kept_[kind]);
     timeline_.threads[thread].events.push_back(event);
-    if (++kept_ <= event_limit_) return;
-    // The length that leaves three quarters: a median-like cut by buckets of powers of two.
-    while (kept_ > event_limit_ / 4 * 3) {
-      shortest_ticks_ = shortest_ticks_ == 0 ? 1024 : shortest_ticks_ + shortest_ticks_ / 4;
-      uint64_t kept = 0;
-      for (Thread& owner : timeline_.threads) {
-        const size_t before = owner.events.size();
-        std::erase_if(owner.events, [&](const Event& old) {
-          return old.duration_ps > 0 && static_cast<uint64_t>(old.duration_ps) < shortest_ticks_;
-        });
-        timeline_.events_over_budget += before - owner.events.size();
-        kept += owner.events.size();
+    Trim();
+  }
+
+  uint64_t Weight() const { return instants_ + kept_[kHostSpans] + kGpuWeight * (kept_[kGpuCalls] + gpu_.kept()); }
+
+  // The lengths that leave three quarters: a median-like cut by buckets of powers of two.
+  void Trim() {
+    if (Weight() <= event_limit_) return;
+    while (Weight() > event_limit_ / 4 * 3) {
+      const uint64_t share = event_limit_ / 8;
+      const Cuttable kind = kept_[kHostSpans] > share               ? kHostSpans
+                            : kept_[kGpuCalls] * kGpuWeight > share ? kGpuCalls
+                            : gpu_.kept() > 0                       ? kGpuWork
+                                                                    : kHostSpans;
+      uint64_t& shortest = shortest_ticks_[kind];
+      shortest = shortest == 0 ? 1024 : shortest + shortest / 4;
+      if (kind == kGpuWork) {
+        gpu_.Cut(shortest);
+      } else {
+        kept_[kind] = 0;
+        for (Thread& owner : timeline_.threads) {
+          timeline_.events_over_budget += std::erase_if(owner.events, [&](const Event& old) {
+            return old.duration_ps > 0 && static_cast<uint64_t>(old.duration_ps) < shortest && CuttableOf(old) == kind;
+          });
+          kept_[kind] +=
+              static_cast<uint64_t>(std::count_if(owner.events.begin(), owner.events.end(), [&](const Event& event) {
+                return event.duration_ps > 0 && CuttableOf(event) == kind;
+              }));
+        }
       }
-      kept_ = kept;
-      if (shortest_ticks_ > uint64_t{1} << 62) break;
+      if (shortest > uint64_t{1} << 62) break;
     }
+  }
+
+  // HostLines, for the GPU part.
+  uint16_t TypeOf(std::string_view name, ObjectKind object, ValueKind value) override {
+    return Type(name, EventFamily::kGpu, object, value);
+  }
+  void CountCall(const Identity& process, uint32_t owner, uint16_t type, uint64_t ticks) override {
+    Count(process, owner, type, 0, 1, ticks, ticks);
+  }
+  void KeepCall(uint32_t line, const Event& event) override { Keep(line, event); }
+  void DeviceEventKept() override { Trim(); }
+  int64_t PsOf(uint64_t ticks) const override { return ClampedPs(ticks); }
+  uint32_t LineOf(uint32_t owner, const std::string& name) override {
+    const auto known = extra_lines_.find({owner, name});
+    if (known != extra_lines_.end()) return known->second;
+    if (extra_lines_.size() >= kMaxUnknownThreads) return kNoLine;
+    const auto index = static_cast<uint32_t>(timeline_.threads.size());
+    extra_lines_[{owner, name}] = index;
+    Thread& line = timeline_.threads.emplace_back();
+    line.process = owner;
+    line.line_id = timeline_.threads.size();
+    line.name = name;
+    line.is_line = true;
+    line.start_ps = timeline_.processes[owner].start_ps;
+    line.end_ps = timeline_.processes[owner].end_ps;
+    return index;
+  }
+  uint32_t ThreadOf(const Identity&, uint32_t owner, int32_t tid, uint64_t ticks) override {
+    const auto known = threads_of_tid_.find({owner, tid});
+    if (known == threads_of_tid_.end()) return LineOf(owner, StrCat("thread ", tid));
+    // Numbers are used again: the one that was there then, else the latest that had begun.
+    const ThreadLife* best = &known->second.front();
+    for (const ThreadLife& thread : known->second) {
+      if (thread.start <= ticks && ticks <= thread.end) return thread.index;
+      if (thread.start <= ticks) best = &thread;
+    }
+    return best->index;
   }
 
   // What a thread was blocked in when the window closed or its process died.
@@ -807,7 +893,9 @@ class Builder {
         ends.push_back(event.start_ps + event.duration_ps);
       }
     }
-    timeline_.shortest_shown_ps = facts_.clock.DurationPs(shortest_ticks_);
+    timeline_.shortest_shown_ps =
+        facts_.clock.DurationPs(std::max(shortest_ticks_[kHostSpans], shortest_ticks_[kGpuCalls]));
+    timeline_.shortest_gpu_shown_ps = facts_.clock.DurationPs(shortest_ticks_[kGpuWork]);
   }
 
   const ModuleMap& Modules(const Identity& identity) {
@@ -1032,7 +1120,8 @@ class Builder {
     for (const Process& process : timeline_.processes) {
       for (const OperationTotal& total : process.operations) {
         const EventFamily family = timeline_.types[total.type].family;
-        if (family == EventFamily::kMemory) continue;
+        // What CUPTI costs is in its own overhead records.
+        if (family == EventFamily::kMemory || family == EventFamily::kGpu) continue;
         const double call = 2 * clock_cost_ns_ + kHookNs +
                             (family == EventFamily::kIo || family == EventFamily::kProcess ? kSystemCallNs : 0);
         nanoseconds += static_cast<double>(total.calls) * call +
@@ -1235,9 +1324,16 @@ class Builder {
   Unwinder unwinder_;
   Symbolizer symbolizer_;
   uint64_t event_limit_ = 0;
-  uint64_t kept_ = 0;
+  uint64_t kept_[kCuttables] = {};  // but kGpuWork
   uint64_t instants_ = 0;
-  uint64_t shortest_ticks_ = 0;
+  uint64_t shortest_ticks_[kCuttables] = {};
+  struct ThreadLife {
+    uint64_t start, end;
+    uint32_t index;
+  };
+  std::map<std::pair<uint32_t, int32_t>, std::vector<ThreadLife>> threads_of_tid_;
+  std::map<std::pair<uint32_t, std::string>, uint32_t> extra_lines_;
+  GpuBuilder gpu_;
   uint64_t drops_[kDropCauses] = {};
 };
 

@@ -7,12 +7,19 @@ namespace tbprof {
 namespace {
 
 // A map entry: key, and a message that repeats the key as its field 1.
-void PutMetadata(ByteBuffer& out, int map_field, uint32_t id, std::string_view name) {
+void PutMetadata(ByteBuffer& out, int map_field, uint32_t id, std::string_view name,
+                 const std::pair<Stat, std::string>* text = nullptr) {
   const size_t entry = out.Open(BytesTag(map_field));
   PutVarintField(out, xfield::kMapKey, id);
   const size_t value = out.Open(BytesTag(xfield::kMapValue));
   PutVarintField(out, xfield::kMetadataId, id);
   PutTextField(out, xfield::kMetadataName, name);
+  if (text != nullptr) {
+    const size_t stat = out.Open(BytesTag(xfield::kMetadataStats));
+    PutVarintField(out, xfield::kStatMetadataId, FixedStatId(text->first));
+    PutTextField(out, xfield::kStatText, text->second);
+    out.Close(stat);
+  }
   out.Close(value);
   out.Close(entry);
 }
@@ -20,7 +27,7 @@ void PutMetadata(ByteBuffer& out, int map_field, uint32_t id, std::string_view n
 }  // namespace
 
 void LineBuilder::MarkUsed(uint32_t stat_id) {
-  if (stat_id <= kStatCount) plane_->used_stats_ |= uint64_t{1} << (stat_id - 1);
+  if (stat_id <= kStatCount) plane_->used_stats_.set(stat_id - 1);
 }
 
 void LineBuilder::Begin(uint32_t event_id, int64_t offset_ps, int64_t duration_ps) {
@@ -79,6 +86,11 @@ uint32_t PlaneBuilder::EventId(std::string_view name) {
   return events_.try_emplace(name, static_cast<uint32_t>(events_.size() + 1)).first->second;
 }
 
+void PlaneBuilder::EventText(uint32_t event_id, Stat stat, std::string_view text) {
+  MarkUsed(stat);
+  event_stats_.try_emplace(event_id, stat, text);
+}
+
 uint32_t PlaneBuilder::TextId(std::string_view text) {
   // A second entry of the same name as a stat's would make look-ups by name miss at random.
   if (texts_.empty()) {
@@ -114,10 +126,12 @@ ByteBuffer PlaneBuilder::Header() const {
   std::vector<std::string_view> names(events_.size());
   for (const auto& [name, id] : events_) names[id - 1] = name;
   for (size_t i = 0; i < names.size(); ++i) {
-    PutMetadata(out, xfield::kPlaneEventMetadata, static_cast<uint32_t>(i + 1), names[i]);
+    const auto text = event_stats_.find(static_cast<uint32_t>(i + 1));
+    PutMetadata(out, xfield::kPlaneEventMetadata, static_cast<uint32_t>(i + 1), names[i],
+                text == event_stats_.end() ? nullptr : &text->second);
   }
   for (size_t i = 0; i < kStatCount; ++i) {
-    if (used_stats_ >> i & 1) {
+    if (used_stats_.test(i)) {
       PutMetadata(out, xfield::kPlaneStatMetadata, static_cast<uint32_t>(i + 1), kStats[i].name);
     }
   }

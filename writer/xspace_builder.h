@@ -17,8 +17,10 @@
 #ifndef TBPROF_WRITER_XSPACE_BUILDER_H_
 #define TBPROF_WRITER_XSPACE_BUILDER_H_
 
+#include <bitset>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,7 +42,7 @@ inline constexpr int kPlaneId = 1, kPlaneName = 2, kPlaneLines = 3, kPlaneEventM
 inline constexpr int kLineId = 1, kLineName = 2, kLineEvents = 4, kLineDisplayId = 10, kLineDisplayName = 11;
 inline constexpr int kEventMetadataId = 1, kEventOffset = 2, kEventDuration = 3, kEventStats = 4;
 inline constexpr int kStatMetadataId = 1, kStatDouble = 2, kStatUint64 = 3, kStatInt64 = 4, kStatText = 5, kStatRef = 7;
-inline constexpr int kMetadataId = 1, kMetadataName = 2, kMetadataDisplayName = 4;
+inline constexpr int kMetadataId = 1, kMetadataName = 2, kMetadataDisplayName = 4, kMetadataStats = 5;
 inline constexpr int kMapKey = 1, kMapValue = 2;
 }  // namespace xfield
 
@@ -95,6 +97,8 @@ class PlaneBuilder {
 
   // One id per name, from 1.
   uint32_t EventId(std::string_view name);
+  // Of all events of that name: shown with each, written once. One per name.
+  void EventText(uint32_t event_id, Stat stat, std::string_view text);
   // A name that is not in schema.def.
   uint32_t StatId(std::string_view name) { return TextId(name); }
   // The id to give to LineBuilder::Text. Names of stats and texts share one table, as readers expect.
@@ -112,7 +116,7 @@ class PlaneBuilder {
   friend class LineBuilder;
   friend class XSpaceWriter;
   void PlaneVarint(Stat stat, int field, uint64_t value);
-  void MarkUsed(Stat stat) { used_stats_ |= uint64_t{1} << static_cast<unsigned>(stat); }
+  void MarkUsed(Stat stat) { used_stats_.set(static_cast<size_t>(stat)); }
   ByteBuffer Header() const;  // id, name, metadata, stats: everything before the lines
 
   int64_t id_;
@@ -120,10 +124,11 @@ class PlaneBuilder {
   std::deque<LineBuilder> lines_;
   absl::flat_hash_map<std::string, uint32_t, TextHash, TextEqual> events_;
   absl::flat_hash_map<std::string, uint32_t, TextHash, TextEqual> texts_;
-  uint64_t used_stats_ = 0;
+  std::map<uint32_t, std::pair<Stat, std::string>> event_stats_;
+  std::bitset<kStatCount> used_stats_;
   ByteBuffer stats_;
 };
-static_assert(kStatCount <= 64, "PlaneBuilder::used_stats_ is one word");
+static_assert(kStatCount < 128, "the id of a stat is one byte of the file");
 
 class XSpaceWriter {
  public:

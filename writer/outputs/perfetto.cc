@@ -46,6 +46,8 @@ std::string_view FamilyName(EventFamily family) {
       return "memory";
     case EventFamily::kStep:
       return "step";
+    case EventFamily::kGpu:
+      return "cuda";
     case EventFamily::kOther:
       return "other";
   }
@@ -265,6 +267,8 @@ class PerfettoWriter {
         return NumberArg("\"fd\":", static_cast<int64_t>(object));
       case ObjectKind::kProcessId:
         return NumberArg("\"process\":", static_cast<int64_t>(object));
+      case ObjectKind::kStream:
+        return NumberArg("\"stream\":", static_cast<int64_t>(object));
     }
   }
 
@@ -273,6 +277,7 @@ class PerfettoWriter {
       case ValueKind::kNone:
       case ValueKind::kFlowOut:
       case ValueKind::kFlowIn:
+      case ValueKind::kCorrelation:
         return;
       case ValueKind::kBytes:
         return NumberArg("\"bytes\":", value);

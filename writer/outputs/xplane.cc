@@ -6,8 +6,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
-#include "writer/crc32c.h"
 #include "writer/outputs/memory_events.h"
+#include "writer/outputs/xplane_gpu.h"
 #include "writer/schema.h"
 #include "writer/text.h"
 #include "writer/utf8.h"
@@ -20,17 +20,6 @@ namespace {
 constexpr size_t kMaxSharedObjects = 1 << 14;
 constexpr size_t kExpectedEventBytes = 26;
 
-// Ids of arrows: dense within the file, and apart from those of the other files of a run.
-class FlowIds {
- public:
-  explicit FlowIds(std::string_view host) : file_(Crc32c(0, host.data(), host.size()) & 0xFFFFFF) {}
-  uint64_t For(int64_t flow) { return file_ << 32 | ids_.try_emplace(flow, ids_.size() + 1).first->second; }
-
- private:
-  uint64_t file_;
-  absl::flat_hash_map<int64_t, uint64_t> ids_;
-};
-
 std::string Hex(uint64_t value) { return absl::StrFormat("0x%x", value); }
 
 // An interned text that equals a stat name known to a reader counts as that stat's metadata. Those names are words;
@@ -40,10 +29,12 @@ bool MayIntern(std::string_view text) { return text.find_first_of("(/+") != std:
 // Puts events of the timeline on lines of one plane.
 class EventWriter {
  public:
-  EventWriter(const Timeline& timeline, PlaneBuilder* plane, FlowIds* flows)
+  // `calls`: of a plane whose calls are tied to steps and to device events by number; null: by an arrow alone.
+  EventWriter(const Timeline& timeline, PlaneBuilder* plane, FlowIds* flows, const GpuCalls* calls)
       : timeline_(timeline),
         plane_(plane),
         flows_(flows),
+        calls_(calls),
         event_ids_(timeline.types.size()),
         text_ids_(timeline.strings.size()) {}
 
@@ -54,8 +45,12 @@ class EventWriter {
     line.Begin(event_id, event.start_ps, event.duration_ps);
     if (event.call_site != 0) Text(line, Stat::kCallSite, event.call_site);
     if (event.object != 0 || type.object == ObjectKind::kDescriptor) Object(line, type.object, event.object);
-    if (event.flags != 0 || event.error != 0) Flags(line, event);
-    if ((event.flags & Event::kFailed) == 0) Value(line, type.value, event.value);
+    if (event.flags != 0 || event.error != 0) Flags(line, event, type.family);
+    if (type.value == ValueKind::kCorrelation) {
+      Call(line, event);
+    } else if ((event.flags & Event::kFailed) == 0) {
+      Value(line, type.value, event.value);
+    }
     if (event.detail != 0) Text(line, Stat::kDetail, event.detail);
     line.End();
   }
@@ -104,12 +99,25 @@ class EventWriter {
         return line.Int64(Stat::kDescriptor, static_cast<int64_t>(object));
       case ObjectKind::kProcessId:
         return line.Int64(Stat::kProcessOf, static_cast<int64_t>(object));
+      case ObjectKind::kStream:
+        return line.Int64(Stat::kStreamOf, static_cast<int64_t>(object));
     }
+  }
+
+  void Call(LineBuilder& line, const Event& event) {
+    if (event.value == 0) return;
+    if (calls_ == nullptr) return line.Uint64(Stat::kFlow, flows_->ForCall(event.value) << 2 | 2);
+    line.Uint64(Stat::kCorrelationId, static_cast<uint64_t>(event.value));
+    const uint64_t marker = calls_->MarkerAt(event.start_ps);
+    if (marker == 0) return;
+    line.Int64(Stat::kConsumerType, 0);
+    line.Uint64(Stat::kConsumerId, marker);
   }
 
   void Value(LineBuilder& line, ValueKind kind, int64_t value) {
     switch (kind) {
       case ValueKind::kNone:
+      case ValueKind::kCorrelation:
         return;
       case ValueKind::kBytes:
         return line.Int64(Stat::kBytes, value);
@@ -126,8 +134,10 @@ class EventWriter {
     }
   }
 
-  void Flags(LineBuilder& line, const Event& event) {
-    if (event.error != 0) {
+  void Flags(LineBuilder& line, const Event& event, EventFamily family) {
+    if (event.error != 0 && family == EventFamily::kGpu) {
+      line.InlineText(Stat::kError, CudaErrorText(event.error));
+    } else if (event.error != 0) {
       const char* name = strerrorname_np(event.error);
       // Names such as EAGAIN are no stat names.
       if (name != nullptr) {
@@ -151,6 +161,7 @@ class EventWriter {
   const Timeline& timeline_;
   PlaneBuilder* plane_;
   FlowIds* flows_;
+  const GpuCalls* calls_;
   std::vector<uint32_t> event_ids_;
   std::vector<uint32_t> text_ids_;
   absl::flat_hash_map<uint64_t, uint32_t> object_ids_;
@@ -160,12 +171,12 @@ class EventWriter {
 std::string LineName(const Timeline& timeline, const Thread& thread, bool with_process) {
   const Process& process = timeline.processes[thread.process];
   const std::string name = ValidUtf8(thread.name.empty() ? process.name : thread.name);
-  const std::string line = StrCat(name.empty() ? "thread" : name, "/", thread.tid);
+  const std::string line =
+      thread.is_line ? (name.empty() ? "line" : name) : StrCat(name.empty() ? "thread" : name, "/", thread.tid);
   return with_process ? StrCat(ValidUtf8(process.name), " [", process.pid, "] ", line) : line;
 }
 
-void WriteSteps(const Timeline& timeline, uint64_t line_id, PlaneBuilder& plane) {
-  const std::vector<StepEvent> steps = StepEvents(timeline);
+void WriteSteps(const Timeline& timeline, const std::vector<StepEvent>& steps, uint64_t line_id, PlaneBuilder& plane) {
   if (steps.empty()) return;
   LineBuilder& line = plane.AddLine(line_id, kStepsLine);
   const uint32_t marker_id = plane.EventId(kStepEvent);
@@ -185,18 +196,6 @@ void WriteSteps(const Timeline& timeline, uint64_t line_id, PlaneBuilder& plane)
   }
 }
 
-// A series called like a stat of schema.def would be read as that stat.
-std::string SeriesName(const CounterTrack& track) {
-  std::string name = ValidUtf8(track.series.empty() ? "value" : track.series);
-  for (const StatRow& row : kStats) {
-    if (row.name == name) return StrCat("counted ", name);
-  }
-  for (std::string_view forbidden : kForbiddenStats) {
-    if (forbidden == name) return StrCat("counted ", name);
-  }
-  return name;
-}
-
 void WriteCounters(const Timeline& timeline, const HostPlane& host_plane, uint64_t& line_id, PlaneBuilder& plane) {
   struct Sample {
     int64_t time_ps;
@@ -206,7 +205,7 @@ void WriteCounters(const Timeline& timeline, const HostPlane& host_plane, uint64
   std::vector<Sample> samples;
   for (uint32_t process : host_plane.processes) {
     for (const CounterTrack& track : timeline.counters) {
-      if (track.process != process || track.samples.empty()) continue;
+      if (track.process != process || track.device >= 0 || track.samples.empty()) continue;
       const std::string name = ValidUtf8(track.name);
       const uint32_t event_id =
           plane.EventId(host_plane.merged ? StrCat(name, " [", timeline.processes[process].pid, "]") : name);
@@ -230,16 +229,31 @@ void WriteCounters(const Timeline& timeline, const HostPlane& host_plane, uint64
 
 }  // namespace
 
+// A series called like a stat of schema.def would be read as that stat.
+std::string SeriesName(const CounterTrack& track) {
+  std::string name = ValidUtf8(track.series.empty() ? "value" : track.series);
+  for (const StatRow& row : kStats) {
+    if (row.name == name) return StrCat("counted ", name);
+  }
+  for (std::string_view forbidden : kForbiddenStats) {
+    if (forbidden == name) return StrCat("counted ", name);
+  }
+  return name;
+}
+
 absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
   XSpaceWriter writer(&sink);
   FlowIds flows(timeline.host);
   // Rows are shown in the order of the ids, and two lines of one id are merged.
   uint64_t line_id = 1;
   bool counted = true;
-  for (const HostPlane& host_plane : HostPlanes(timeline)) {
+  const std::vector<StepEvent> steps = StepEvents(timeline);
+  const std::vector<HostPlane> host_planes = HostPlanes(timeline);
+  const GpuCalls calls(timeline, host_planes[0], steps);
+  for (const HostPlane& host_plane : host_planes) {
     PlaneBuilder plane(0, host_plane.name);
-    if (counted) WriteSteps(timeline, line_id++, plane);
-    EventWriter events(timeline, &plane, &flows);
+    if (counted) WriteSteps(timeline, steps, line_id++, plane);
+    EventWriter events(timeline, &plane, &flows, counted ? &calls : nullptr);
     for (uint32_t index : host_plane.threads) {
       const Thread& thread = timeline.threads[index];
       LineBuilder& line = plane.AddLine(line_id++, LineName(timeline, thread, host_plane.merged));
@@ -250,6 +264,9 @@ absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
     if (counted) WriteMemoryEvents(timeline, line_id, plane);
     counted = false;
     if (absl::Status status = writer.Write(plane); !status.ok()) return status;
+  }
+  for (uint32_t device = 0; device < timeline.gpu_devices.size(); ++device) {
+    if (absl::Status status = WriteGpuPlane(timeline, device, calls, flows, writer); !status.ok()) return status;
   }
 
   PlaneBuilder environment(0, kTaskEnvironmentPlane);

@@ -43,7 +43,8 @@ std::vector<HostPlane> HostPlanes(const Timeline& timeline) {
   }
   std::vector<bool> has_counters(timeline.processes.size());
   for (const CounterTrack& track : timeline.counters) {
-    if (track.process < has_counters.size() && !track.samples.empty()) has_counters[track.process] = true;
+    if (track.process < has_counters.size() && track.device < 0 && !track.samples.empty())
+      has_counters[track.process] = true;
   }
   for (std::vector<uint32_t>& list : threads) {
     std::stable_sort(list.begin(), list.end(), [&](uint32_t a, uint32_t b) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/outputs/memory_events.h"
 #include "writer/outputs/xplane.h"
+#include "writer/outputs/xplane_gpu.h"
 #include "writer/text.h"
 
 namespace tbprof {
@@ -21,10 +22,16 @@ XplaneCounts ExpectedXplane(const Timeline& timeline) {
     uint64_t samples = 0;
     for (const CounterTrack& track : timeline.counters) {
       for (uint32_t process : plane.processes) {
-        if (track.process == process) samples += track.samples.size();
+        if (track.process == process && track.device < 0) samples += track.samples.size();
       }
     }
     add_line(samples);
+  }
+  for (uint32_t device = 0; device < timeline.gpu_devices.size(); ++device) {
+    const XplaneCounts gpu = GpuPlaneCounts(timeline, device);
+    counts.planes += gpu.planes;
+    counts.lines += gpu.lines;
+    counts.events += gpu.events;
   }
   add_line(StepEvents(timeline).size());
   add_line(MemoryEvents(timeline).size());

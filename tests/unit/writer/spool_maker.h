@@ -216,6 +216,131 @@ class SpoolMaker {
     sample.call_site = call_site;
     return Add(RecordKind::kAllocationSample, sample);
   }
+
+  // ---- GPU. Times are ns of the GPU clock.
+
+  SpoolMaker& GpuClock(uint64_t ticks, uint64_t gpu_ns, uint64_t width = 0) {
+    GpuClockRecord pair{};
+    pair.ticks_before = ticks - width / 2;
+    pair.gpu_ns = gpu_ns;
+    pair.ticks_after = pair.ticks_before + width;
+    return Add(RecordKind::kGpuClock, pair);
+  }
+  SpoolMaker& GpuName(GpuNameKind kind, uint64_t id, std::string_view name) {
+    GpuNameRecord record{};
+    record.id = id;
+    record.text_length = name.size();
+    return Add(RecordKind::kGpuName, record, static_cast<uint16_t>(kind), 0, name);
+  }
+  SpoolMaker& GpuInfo(GpuInfoKey key, uint64_t ticks, std::string_view text) {
+    GpuInfoRecord record{};
+    record.ticks = ticks;
+    record.text_length = text.size();
+    return Add(RecordKind::kGpuInfo, record, static_cast<uint16_t>(key), 0, text);
+  }
+  static GpuDeviceRecord MakeDevice(uint8_t uuid = 1) {  // an H100, as far as it matters
+    GpuDeviceRecord device{};
+    device.memory_bytes = uint64_t{80} << 30;
+    device.memory_bandwidth = 3'352'000'000;
+    device.core_clock_khz = 1'980'000;
+    device.memory_clock_khz = 2'619'000;
+    device.compute_major = 9;
+    device.multiprocessors = 132;
+    device.warps_per_multiprocessor = 64;
+    device.blocks_per_multiprocessor = 32;
+    device.threads_per_block = 1024;
+    device.threads_per_warp = 32;
+    device.shared_bytes_per_multiprocessor = 233'472;
+    device.registers_per_multiprocessor = 65'536;
+    device.shared_bytes_per_block = 49'152;
+    device.registers_per_block = 65'536;
+    for (uint8_t& byte : device.uuid) byte = uuid;
+    return device;
+  }
+  SpoolMaker& GpuDevice(uint16_t number, std::string_view name = "NVIDIA H100 80GB HBM3", uint8_t uuid = 1) {
+    GpuDeviceRecord device = MakeDevice(uuid);
+    device.name_length = static_cast<uint32_t>(name.size());
+    device.visible_index = number;
+    return Add(RecordKind::kGpuDevice, device, number, 0, name);
+  }
+  SpoolMaker& GpuContext(uint16_t device, uint32_t context) {
+    GpuContextRecord record{};
+    record.context = context;
+    return Add(RecordKind::kGpuContext, record, device);
+  }
+  SpoolMaker& Kernel(uint16_t device, uint32_t stream, uint32_t name, uint64_t start, uint64_t end,
+                     uint32_t correlation, uint8_t flags = 0) {
+    GpuKernelRecord kernel{};
+    kernel.start = start;
+    kernel.end = end;
+    kernel.correlation = correlation;
+    kernel.context = 1;
+    kernel.stream = stream;
+    kernel.name = name;
+    kernel.grid_x = 128;
+    kernel.grid_y = kernel.grid_z = 1;
+    kernel.block_x = 256;
+    kernel.block_y = kernel.block_z = 1;
+    kernel.registers = 64;
+    kernel.static_shared_bytes = 8192;
+    return Add(RecordKind::kGpuKernel, kernel, device, flags);
+  }
+  SpoolMaker& Copy(uint16_t device, uint32_t stream, GpuCopyKind kind, uint64_t bytes, uint64_t start, uint64_t end,
+                   uint32_t correlation) {
+    GpuCopyRecord copy{};
+    copy.start = start;
+    copy.end = end;
+    copy.bytes = bytes;
+    copy.correlation = correlation;
+    copy.context = 1;
+    copy.stream = stream;
+    copy.copy_kind = kind;
+    copy.source_kind = kind == GpuCopyKind::kHostToDevice ? 2 : 3;
+    copy.destination_kind = kind == GpuCopyKind::kDeviceToHost ? 2 : 3;
+    copy.asynchronous = 1;
+    return Add(RecordKind::kGpuCopy, copy, device);
+  }
+  SpoolMaker& Api(uint16_t callback, int32_t tid, uint64_t start, uint64_t ns, uint32_t correlation,
+                  bool driver = false, uint16_t result = 0) {
+    GpuApiRecord api{};
+    api.start = start;
+    api.duration_and_result = ns << 16 | result;
+    api.correlation = correlation;
+    api.tid = tid;
+    return Add(RecordKind::kGpuApi, api, callback,
+               static_cast<uint8_t>((driver ? kRecordDriver : 0) | (result != 0 ? kRecordFailed : 0)));
+  }
+  SpoolMaker& GpuSpan(GpuSpanKind kind, uint32_t type, uint64_t start, uint64_t end, uint32_t correlation = 0,
+                      uint32_t object = 0, uint32_t stream = 7, uint16_t device = 0) {
+    GpuSpanRecord span{};
+    span.start = start;
+    span.end = end;
+    span.correlation = correlation;
+    span.context = 1;
+    span.stream = stream;
+    span.span_kind = kind;
+    span.type = type;
+    span.object = object;
+    return Add(RecordKind::kGpuSpan, span, device);
+  }
+  SpoolMaker& GpuMemory(uint16_t device, GpuMemoryOperation operation, uint64_t address, uint64_t bytes, uint64_t time,
+                        uint8_t kind = 3) {
+    GpuMemoryRecord memory{};
+    memory.time = time;
+    memory.address = address;
+    memory.bytes = bytes;
+    memory.context = 1;
+    memory.operation = operation;
+    memory.memory_kind = kind;
+    return Add(RecordKind::kGpuMemory, memory, device);
+  }
+  SpoolMaker& OwnThread(uint64_t ticks, int32_t tid) {
+    ThreadStartRecord start{};
+    start.ticks = ticks;
+    start.tid = tid;
+    return Add(RecordKind::kThreadStart, start, 0, kRecordOwn);
+  }
+
   SpoolMaker& EndChunk() {
     chunk_.slots = static_cast<uint32_t>(slots_.size() / kSlotBytes);
     std::string payload(reinterpret_cast<const char*>(&chunk_), sizeof(chunk_));

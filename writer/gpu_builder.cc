@@ -1,0 +1,843 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/gpu_builder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "absl/container/flat_hash_set.h"
+#include "writer/gpu_occupancy.h"
+#include "writer/symbolize.h"
+#include "writer/text.h"
+#include "writer/utf8.h"
+
+namespace tbprof {
+namespace {
+
+constexpr uint64_t kPlausibleTicks = 40'000'000'000;  // ten seconds and more
+constexpr size_t kMaxDevices = 400;                   // the viewer collapses numbers from 500 up
+constexpr size_t kMaxStreams = 4096;
+constexpr uint32_t kFurtherStreams = UINT32_MAX;  // the number of the line for what is beyond
+constexpr size_t kMaxLanes = 32;                  // of a stream
+constexpr size_t kMaxLines = 4 * kMaxStreams;
+constexpr size_t kMaxLaunches = 1u << 18;
+constexpr size_t kMaxSyncs = 1u << 20;
+constexpr size_t kMaxKernelName = 2048;
+constexpr size_t kMaxCounterSamples = 4000;
+constexpr uint16_t kNoType = 65535;
+constexpr uint64_t kNsPerGap = 1'000'000;
+
+void AddTo(int64_t* sum, int64_t more) {
+  if (__builtin_add_overflow(*sum, more, sum)) *sum = INT64_MAX;
+}
+void AddTo(uint64_t* sum, uint64_t more) {
+  if (__builtin_add_overflow(*sum, more, sum)) *sum = UINT64_MAX;
+}
+
+// `cudaLaunchKernel_v7000` to `cudaLaunchKernel`: the number is the version of the callback's parameters.
+std::string WithoutVersion(std::string_view name) {
+  const size_t mark = name.rfind("_v");
+  if (mark == std::string_view::npos || mark == 0 || mark + 2 == name.size()) return std::string(name);
+  const std::string_view digits = name.substr(mark + 2);
+  // The driver's `cuMemAlloc_v2` is the function's own name.
+  if (digits.size() < 4 || digits.find_first_not_of("0123456789") != std::string_view::npos) return std::string(name);
+  return std::string(name.substr(0, mark));
+}
+
+std::string_view SynchronizationName(uint32_t type) {
+  switch (type) {
+    case 1:
+      return "event synchronization";
+    case 2:
+      return "stream wait for event";
+    case 3:
+      return "stream synchronization";
+    case 4:
+      return "context synchronization";
+    default:
+      return "synchronization";
+  }
+}
+bool HostWaits(uint32_t type) { return type != 2; }
+
+std::string_view OverheadName(uint32_t type) {
+  switch (type) {
+    case 1:
+      return "driver compiler";
+    case 1u << 16:
+      return "CUPTI buffer flush";
+    case 2u << 16:
+      return "CUPTI instrumentation";
+    case 3u << 16:
+      return "CUPTI resource";
+    case 4u << 16:
+      return "module loading";
+    case 5u << 16:
+      return "lazy function loading";
+    case 6u << 16:
+      return "command buffer full";
+    case 7u << 16:
+      return "CUPTI buffer request";
+    case 8u << 16:
+      return "unified memory initialization";
+    default:
+      return "overhead";
+  }
+}
+
+std::string Hexadecimal(const uint8_t* bytes, size_t size) {
+  std::string text;
+  for (size_t i = 0; i < size; ++i) {
+    text += "0123456789abcdef"[bytes[i] >> 4];
+    text += "0123456789abcdef"[bytes[i] & 15];
+  }
+  return text;
+}
+
+bool OnDevice(uint8_t memory_kind) { return memory_kind >= 3 && memory_kind <= 7; }
+
+}  // namespace
+
+std::string_view GpuCopyName(uint8_t copy_kind) {
+  // Only names that begin with one of three are transfers to TensorBoard; all else counts as computing.
+  switch (copy_kind) {
+    case 1:
+      return "MemcpyHToD";
+    case 2:
+      return "MemcpyDToH";
+    case 3:
+      return "MemcpyHToD (to array)";
+    case 4:
+      return "MemcpyDToH (from array)";
+    case 5:
+      return "MemcpyDToD (array to array)";
+    case 6:
+      return "MemcpyDToD (from array)";
+    case 7:
+      return "MemcpyDToD (to array)";
+    case 8:
+      return "MemcpyDToD";
+    case 9:
+      return "MemcpyHToH";
+    case 10:
+      return "MemcpyDToD (P2P)";
+    case 255:
+      return "Memset";
+    default:
+      return "Memcpy (unknown kind)";
+  }
+}
+
+bool IsCollective(std::string_view kernel) { return kernel.starts_with("nccl") || kernel.starts_with("Nccl"); }
+
+bool GpuBuilder::IsGpu(RecordKind kind) { return kind >= RecordKind::kGpuKernel && kind <= RecordKind::kGpuInfo; }
+
+GpuBuilder::ProcessState& GpuBuilder::StateOf(const Identity& process) {
+  if (last_state_ != nullptr && *last_process_ == process) return *last_state_;
+  const auto [entry, added] = states_.try_emplace(process);
+  if (added) {
+    const auto gpu = facts_->gpus.find(process);
+    const auto known = facts_->processes.find(process);
+    entry->second.facts = gpu == facts_->gpus.end() ? nullptr : &gpu->second;
+    entry->second.process = known == facts_->processes.end() ? nullptr : &known->second;
+  }
+  last_process_ = &entry->first;
+  last_state_ = &entry->second;
+  return entry->second;
+}
+
+void GpuBuilder::Take(const Identity& process, uint32_t owner, const RecordView& record) {
+  ProcessState& state = StateOf(process);
+  if (state.facts == nullptr || owner >= timeline_->processes.size()) return;
+  ++timeline_->processes[owner].gpu.records;
+  switch (record.tag.kind) {
+    case RecordKind::kGpuKernel:
+      return TakeKernel(&state, owner, record);
+    case RecordKind::kGpuCopy:
+      return TakeCopy(&state, owner, record);
+    case RecordKind::kGpuApi:
+      return TakeApi(process, &state, owner, record);
+    case RecordKind::kGpuSpan:
+      return TakeSpan(process, &state, owner, record);
+    case RecordKind::kGpuMemory:
+      return TakeMemory(&state, owner, record);
+    case RecordKind::kGpuClock: {
+      GpuClockRecord pair;
+      if (record.Read(&pair) && pair.ticks_after >= pair.ticks_before) {
+        state.pairs_passed = state.facts->clock.PassPair(pair);
+      }
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+GpuBuilder::Timing GpuBuilder::TimesOf(const ProcessState& state, uint64_t start_ns, uint64_t end_ns, bool may_be_open,
+                                       Span* span) const {
+  if (start_ns == 0) return Timing::kUntimed;
+  if (end_ns == 0 ? !may_be_open : end_ns < start_ns) return Timing::kCorrupt;
+  const GpuClockMap& clock = state.facts->clock;
+  if (!clock.usable()) return Timing::kUntimed;
+  const uint64_t latest = facts_->last_ticks + kPlausibleTicks;
+  const GpuTime start = clock.ToTicks(start_ns, state.pairs_passed);
+  const uint64_t begun = state.process != nullptr ? state.process->start_ticks : 0;
+  if (start.ticks > latest || (begun > kPlausibleTicks && start.ticks < begun - kPlausibleTicks)) {
+    return Timing::kCorrupt;
+  }
+  span->start = start.ticks;
+  span->uncertain = start.uncertain;
+  if (end_ns == 0) {
+    span->unfinished = true;
+    span->end = window_.close;
+    if (state.process != nullptr && state.process->end_ticks != 0) {
+      span->end = std::min(span->end, state.process->end_ticks);
+    }
+    span->end = std::max(span->end, span->start + 1);
+    return Timing::kGood;
+  }
+  const GpuTime end = clock.ToTicks(end_ns, state.pairs_passed);
+  span->uncertain |= end.uncertain;
+  span->end = end.ticks;
+  if (span->uncertain || span->end < span->start) {
+    const double ticks = static_cast<double>(end_ns - start_ns) / facts_->clock.ns_per_tick();
+    span->end = ticks < static_cast<double>(UINT64_MAX / 2 - span->start / 2)
+                    ? span->start + static_cast<uint64_t>(ticks)
+                    : UINT64_MAX;
+  }
+  if (span->end > latest) return Timing::kCorrupt;
+  span->end = std::max(span->end, span->start + 1);
+  return Timing::kGood;
+}
+
+uint32_t GpuBuilder::DeviceOf(ProcessState* state, uint16_t number) {
+  const auto known = state->devices.find(number);
+  if (known != state->devices.end()) return known->second;
+  const auto facts = state->facts->devices.find(number);
+  const GpuDeviceFacts* said = facts == state->facts->devices.end() ? nullptr : &facts->second;
+  // CUDA_VISIBLE_DEVICES gives two processes the same number for different devices, and the other way round.
+  const std::string key = said != nullptr && said->has_uuid()
+                              ? Hexadecimal(said->record.uuid, sizeof(said->record.uuid))
+                              : StrCat("number ", number);
+  const auto same = std::find(device_keys_.begin(), device_keys_.end(), key);
+  auto index = static_cast<uint32_t>(same - device_keys_.begin());
+  if (same == device_keys_.end()) {
+    if (device_keys_.size() >= kMaxDevices) return kNoLine;
+    device_keys_.push_back(key);
+    device_records_.emplace_back();
+    device_numbers_.push_back(number);
+    busy_.emplace_back();
+    memory_.emplace_back();
+    timeline_->gpu_devices.emplace_back();
+  }
+  GpuDevice& device = timeline_->gpu_devices[index];
+  if (said != nullptr && !device.has_facts) {
+    const GpuDeviceRecord& record = said->record;
+    device_records_[index] = record;
+    device.has_facts = true;
+    device.name = TruncateUtf8(PrintableUtf8(said->name), 128);
+    if (said->has_uuid()) device.uuid = key;
+    device.is_partition = (record.flags & 1) != 0;
+    device.memory_bytes = record.memory_bytes;
+    if (__builtin_mul_overflow(record.memory_bandwidth, uint64_t{1000}, &device.memory_bandwidth)) {
+      device.memory_bandwidth = 0;
+    }
+    device.core_clock_khz = record.core_clock_khz;
+    device.multiprocessors = record.multiprocessors;
+    device.compute_major = record.compute_major;
+    device.compute_minor = record.compute_minor;
+  }
+  state->devices.emplace(number, index);
+  return index;
+}
+
+uint32_t GpuBuilder::StreamOf(uint32_t owner, uint32_t device, uint32_t stream, const GpuFacts& facts) {
+  const auto known = stream_ids_.find({uint64_t{owner} << 32 | stream, device});
+  if (known != stream_ids_.end()) return known->second;
+  if (timeline_->gpu_streams.size() >= kMaxStreams && stream != kFurtherStreams) {
+    return StreamOf(owner, device, kFurtherStreams, facts);
+  }
+  if (timeline_->gpu_streams.size() >= 2 * kMaxStreams) return kNoLine;
+  const auto index = static_cast<uint32_t>(timeline_->gpu_streams.size());
+  stream_ids_.emplace(std::make_pair(uint64_t{owner} << 32 | stream, device), index);
+  GpuStream& line = timeline_->gpu_streams.emplace_back();
+  line.device = device;
+  line.process = owner;
+  line.number = stream;
+  if (const std::string* name = facts.Name(GpuNameKind::kStream, stream)) {
+    line.name = TruncateUtf8(PrintableUtf8(*name), 64);
+  }
+  const auto said = facts.streams.find(stream);
+  if (said != facts.streams.end()) line.priority = said->second.priority;
+  return index;
+}
+
+StringId GpuBuilder::KernelName(ProcessState* state, uint32_t id) {
+  const auto known = state->names.find(id);
+  if (known != state->names.end()) return known->second;
+  const std::string* mangled = state->facts->Name(GpuNameKind::kKernel, id);
+  if (mangled == nullptr) return timeline_->strings.Intern("kernel without a name");
+  std::string shown = Demangle(*mangled);
+  // A template's return type stands before its name, where TensorBoard looks for `nccl`.
+  if (shown.starts_with("void ") && IsCollective(std::string_view(shown).substr(5))) shown.erase(0, 5);
+  shown = TruncateUtf8(shown, kMaxKernelName);
+  const StringId name = timeline_->strings.Intern(shown);
+  if (shown != *mangled) timeline_->mangled_names.try_emplace(name, timeline_->strings.Intern(*mangled));
+  state->names.emplace(id, name);
+  return name;
+}
+
+uint32_t GpuBuilder::LaunchOf(uint32_t device, const GpuKernelRecord& kernel) {
+  if (timeline_->gpu_launches.empty()) timeline_->gpu_launches.emplace_back();
+  const uint32_t numbers[] = {device,
+                              kernel.grid_x,
+                              kernel.grid_y,
+                              kernel.grid_z,
+                              kernel.block_x,
+                              kernel.block_y,
+                              kernel.block_z,
+                              kernel.registers,
+                              kernel.static_shared_bytes,
+                              kernel.dynamic_shared_bytes,
+                              kernel.local_bytes,
+                              kernel.cluster_x,
+                              kernel.cluster_y,
+                              kernel.cluster_z,
+                              kernel.launch_type};
+  const std::string key(reinterpret_cast<const char*>(numbers), sizeof(numbers));
+  const auto known = launch_ids_.find(key);
+  if (known != launch_ids_.end()) return known->second;
+  if (timeline_->gpu_launches.size() >= kMaxLaunches) return 0;
+  GpuLaunch launch;
+  const auto set = [](uint32_t* to, uint32_t x, uint32_t y, uint32_t z) { to[0] = x, to[1] = y, to[2] = z; };
+  set(launch.grid, kernel.grid_x, kernel.grid_y, kernel.grid_z);
+  set(launch.block, kernel.block_x, kernel.block_y, kernel.block_z);
+  set(launch.cluster, kernel.cluster_x, kernel.cluster_y, kernel.cluster_z);
+  launch.registers = kernel.registers;
+  launch.static_shared_bytes = kernel.static_shared_bytes;
+  launch.dynamic_shared_bytes = kernel.dynamic_shared_bytes;
+  launch.local_bytes = kernel.local_bytes;
+  launch.cooperative = kernel.launch_type != 0;
+  launch.occupancy = Occupancy(device_records_[device], launch);
+  const auto index = static_cast<uint32_t>(timeline_->gpu_launches.size());
+  timeline_->gpu_launches.push_back(launch);
+  launch_ids_.emplace(key, index);
+  return index;
+}
+
+bool GpuBuilder::Place(const Span& span, uint32_t flags, GpuEvent* event) const {
+  if (span.end <= window_.open || span.start >= window_.close) return false;
+  const uint64_t start = std::max(span.start, window_.open);
+  const uint64_t end = std::min(span.end, window_.close);
+  event->start_ps = static_cast<int64_t>(start);
+  event->duration_ps = static_cast<int64_t>(end - start);
+  if (span.start < window_.open) event->flags |= GpuEvent::kClippedAtStart;
+  if (span.end > window_.close) event->flags |= GpuEvent::kClippedAtEnd;
+  if (span.unfinished) event->flags |= GpuEvent::kUnfinished | GpuEvent::kClippedAtEnd;
+  if (span.uncertain) event->flags |= GpuEvent::kUncertain;
+  if ((flags & kRecordApproximate) != 0) event->flags |= GpuEvent::kApproximate;
+  return true;
+}
+
+int64_t GpuBuilder::CountedPs(const Span& span, uint64_t ns) const {
+  if (!span.unfinished && span.start >= window_.totals_open && span.end <= window_.close) {
+    int64_t ps = 0;
+    return __builtin_mul_overflow(ns, 1000, &ps) ? INT64_MAX : ps;
+  }
+  const uint64_t start = std::max(span.start, window_.totals_open), end = std::min(span.end, window_.close);
+  return end > start ? facts_->clock.DurationPs(end - start) : 0;
+}
+
+void GpuBuilder::Keep(uint32_t stream, GpuEvent event) {
+  ++timeline_->records;
+  if (static_cast<uint64_t>(event.duration_ps) < shortest_) {
+    ++timeline_->events_over_budget;
+    return;
+  }
+  timeline_->gpu_streams[stream].events.push_back(event);
+  ++kept_;
+  host_->DeviceEventKept();
+}
+
+void GpuBuilder::Cut(uint64_t shortest_ticks) {
+  shortest_ = shortest_ticks;
+  kept_ = 0;
+  for (GpuStream& stream : timeline_->gpu_streams) {
+    timeline_->events_over_budget += std::erase_if(stream.events, [&](const GpuEvent& event) {
+      return static_cast<uint64_t>(event.duration_ps) < shortest_ticks;
+    });
+    kept_ += stream.events.size();
+  }
+}
+
+void GpuBuilder::TakeKernel(ProcessState* state, uint32_t owner, const RecordView& record) {
+  GpuKernelRecord kernel;
+  if (!record.Read(&kernel)) return;
+  const uint32_t device = DeviceOf(state, record.tag.aux);
+  Span span;
+  const Timing timing = device == kNoLine ? Timing::kCorrupt : TimesOf(*state, kernel.start, kernel.end, true, &span);
+  if (timing == Timing::kCorrupt) {
+    ++timeline_->corrupt_records;
+    return;
+  }
+  GpuDevice& of = timeline_->gpu_devices[device];
+  if (timing == Timing::kUntimed) {
+    ++of.untimed;
+    return;
+  }
+  if (span.end <= window_.totals_open || span.start >= window_.close) return;
+  const StringId name = KernelName(state, kernel.name);
+  const int64_t counted = CountedPs(span, kernel.end - kernel.start);
+  GpuKernelTotal& total = kernel_totals_[{device, name}];
+  total.name = name;
+  ++total.calls;
+  AddTo(&total.total_ps, counted);
+  total.longest_ps = std::max(total.longest_ps, counted);
+  ++of.kernels;
+  AddTo(&of.kernel_ps, counted);
+  if (IsCollective(timeline_->strings.Get(name))) AddTo(&of.collective_ps, counted);
+  AddTo(&device_ps_[owner], counted);
+  busy_[device].Add(std::max(span.start, window_.totals_open), std::min(span.end, window_.close));
+  of.unfinished += span.unfinished;
+  of.uncertain += span.uncertain;
+  GpuEvent event;
+  if (!Place(span, record.tag.flags, &event)) return;
+  event.correlation = kernel.correlation;
+  event.value = kernel.graph_node;
+  event.graph = kernel.graph;
+  event.name = name;
+  event.launch = LaunchOf(device, kernel);
+  const uint32_t stream = StreamOf(owner, device, kernel.stream, *state->facts);
+  if (stream != kNoLine) Keep(stream, event);
+}
+
+void GpuBuilder::TakeCopy(ProcessState* state, uint32_t owner, const RecordView& record) {
+  GpuCopyRecord copy;
+  if (!record.Read(&copy)) return;
+  const uint32_t device = DeviceOf(state, record.tag.aux);
+  Span span;
+  const Timing timing = device == kNoLine ? Timing::kCorrupt : TimesOf(*state, copy.start, copy.end, true, &span);
+  if (timing == Timing::kCorrupt) {
+    ++timeline_->corrupt_records;
+    return;
+  }
+  GpuDevice& of = timeline_->gpu_devices[device];
+  if (timing == Timing::kUntimed) {
+    ++of.untimed;
+    return;
+  }
+  if (span.end <= window_.totals_open || span.start >= window_.close) return;
+  const int64_t counted = CountedPs(span, copy.end - copy.start);
+  GpuCopyTotal& total = copy_totals_[{device, static_cast<uint8_t>(copy.copy_kind)}];
+  ++total.calls;
+  AddTo(&total.bytes, copy.bytes);
+  AddTo(&total.total_ps, counted);
+  AddTo(&device_ps_[owner], counted);
+  busy_[device].Add(std::max(span.start, window_.totals_open), std::min(span.end, window_.close));
+  of.unfinished += span.unfinished;
+  of.uncertain += span.uncertain;
+  GpuEvent event;
+  if (!Place(span, record.tag.flags, &event)) return;
+  event.kind = copy.copy_kind == GpuCopyKind::kSet ? GpuEventKind::kSet : GpuEventKind::kCopy;
+  event.correlation = copy.correlation;
+  event.value = copy.bytes;
+  event.graph = copy.graph;
+  event.detail = copy.value;
+  event.copy_kind = static_cast<uint8_t>(copy.copy_kind);
+  event.source_kind = copy.source_kind;
+  event.destination_kind = copy.destination_kind;
+  event.asynchronous = copy.asynchronous;
+  const uint32_t stream = StreamOf(owner, device, copy.stream, *state->facts);
+  if (stream != kNoLine) Keep(stream, event);
+}
+
+void GpuBuilder::TakeApi(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record) {
+  GpuApiRecord api;
+  if (!record.Read(&api)) return;
+  const bool driver = (record.tag.flags & kRecordDriver) != 0;
+  const uint64_t ns = api.duration_and_result >> 16;
+  Span span;
+  const Timing timing =
+      api.start > UINT64_MAX - ns ? Timing::kCorrupt : TimesOf(*state, api.start, api.start + ns, false, &span);
+  uint16_t& type = state->call_types.try_emplace(record.tag.aux | uint32_t{driver} << 16, kNoType).first->second;
+  if (type == kNoType) {
+    const std::string* name =
+        state->facts->Name(driver ? GpuNameKind::kDriverCallback : GpuNameKind::kRuntimeCallback, record.tag.aux);
+    type = host_->TypeOf(name != nullptr ? TruncateUtf8(PrintableUtf8(WithoutVersion(*name)), 128)
+                                         : StrCat("CUDA ", driver ? "driver" : "runtime", " call ", record.tag.aux),
+                         ObjectKind::kNone, ValueKind::kCorrelation);
+  }
+  if (timing != Timing::kGood || type == kNoType) {
+    ++timeline_->corrupt_records;
+    return;
+  }
+  if (span.end <= window_.totals_open || span.start >= window_.close) return;
+  const uint64_t stop = std::min(span.end, window_.close);
+  host_->CountCall(process, owner, type, stop - std::max(span.start, window_.totals_open));
+  const std::string& name = timeline_->types[type].name;
+  if (name.find("Launch") != std::string::npos && name.find("HostFunc") == std::string::npos) {
+    ++(driver ? state->driver_launches : state->runtime_launches);
+  }
+  if (span.end <= window_.open) return;
+  const uint32_t line = host_->ThreadOf(process, owner, api.tid, span.start);
+  if (line == kNoLine) {
+    ++timeline_->corrupt_records;
+    return;
+  }
+  ++timeline_->records;
+  Event event;
+  const uint64_t start = std::max(span.start, window_.open);
+  event.start_ps = static_cast<int64_t>(start);
+  event.duration_ps = static_cast<int64_t>(stop - start);
+  event.type = type;
+  // What Correlate needs; it leaves the id that is unique in the file.
+  event.value = static_cast<int64_t>(uint64_t{driver} << 32 | api.correlation);
+  if ((record.tag.flags & kRecordFailed) != 0) {
+    event.flags |= Event::kFailed;
+    event.error = static_cast<int32_t>(api.duration_and_result & 0xFFFF);
+  }
+  if (span.start < window_.open) event.flags |= Event::kClippedAtStart;
+  if (span.end > window_.close) event.flags |= Event::kClippedAtEnd;
+  host_->KeepCall(line, event);
+}
+
+void GpuBuilder::TakeSpan(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record) {
+  GpuSpanRecord said;
+  if (!record.Read(&said)) return;
+  const bool is_graph = said.span_kind == GpuSpanKind::kGraph;
+  Span span;
+  const Timing timing = TimesOf(*state, said.start, said.end, is_graph, &span);
+  const uint32_t device = is_graph ? DeviceOf(state, record.tag.aux) : kNoLine;
+  if (timing == Timing::kCorrupt || (is_graph && device == kNoLine)) {
+    ++timeline_->corrupt_records;
+    return;
+  }
+  if (timing == Timing::kUntimed) {
+    if (is_graph) ++timeline_->gpu_devices[device].untimed;
+    return;
+  }
+  if (span.end <= window_.totals_open || span.start >= window_.close) return;
+  switch (said.span_kind) {
+    case GpuSpanKind::kGraph: {
+      const int64_t counted = CountedPs(span, said.end - said.start);
+      GpuDevice& of = timeline_->gpu_devices[device];
+      ++of.graphs;
+      of.unfinished += span.unfinished;
+      of.uncertain += span.uncertain;
+      AddTo(&device_ps_[owner], counted);
+      busy_[device].Add(std::max(span.start, window_.totals_open), std::min(span.end, window_.close));
+      GpuEvent event;
+      if (!Place(span, record.tag.flags, &event)) return;
+      event.kind = GpuEventKind::kGraph;
+      event.correlation = said.correlation;
+      event.graph = said.object;
+      const uint32_t stream = StreamOf(owner, device, said.stream, *state->facts);
+      if (stream != kNoLine) Keep(stream, event);
+      return;
+    }
+    case GpuSpanKind::kSynchronization: {
+      const auto context = state->facts->contexts.find(said.context);
+      if (HostWaits(said.type) && context != state->facts->contexts.end()) {
+        const uint32_t of = DeviceOf(state, context->second.device);
+        if (of != kNoLine) {
+          ++timeline_->gpu_devices[of].waits;
+          AddTo(&timeline_->gpu_devices[of].waited_ps, CountedPs(span, said.end - said.start));
+        }
+      }
+      if (span.end <= window_.open) return;
+      if (syncs_.size() >= kMaxSyncs) {
+        ++timeline_->events_over_budget;
+        return;
+      }
+      syncs_.push_back({process, owner, span.start, span.end, said.correlation, said.stream, said.context, said.type});
+      return;
+    }
+    case GpuSpanKind::kOverhead: {
+      if (span.end <= window_.open) return;
+      const uint32_t line = host_->LineOf(
+          owner, said.object == 0 ? std::string("CUPTI overhead") : StrCat("CUPTI overhead/", said.object));
+      const uint16_t type = host_->TypeOf(OverheadName(said.type), ObjectKind::kNone, ValueKind::kNone);
+      if (line == kNoLine || type == kNoType) {
+        ++timeline_->corrupt_records;
+        return;
+      }
+      ++timeline_->records;
+      Event event;
+      event.start_ps = static_cast<int64_t>(std::max(span.start, window_.open));
+      event.duration_ps = static_cast<int64_t>(std::min(span.end, window_.close)) - event.start_ps;
+      event.type = type;
+      host_->KeepCall(line, event);
+      return;
+    }
+  }
+  ++timeline_->corrupt_records;
+}
+
+void GpuBuilder::TakeMemory(ProcessState* state, uint32_t owner, const RecordView& record) {
+  GpuMemoryRecord memory;
+  if (!record.Read(&memory) || !OnDevice(memory.memory_kind)) return;
+  const uint32_t device = DeviceOf(state, record.tag.aux);
+  Span span;
+  const bool known =
+      memory.operation == GpuMemoryOperation::kAllocation || memory.operation == GpuMemoryOperation::kRelease;
+  if (device == kNoLine || !known || TimesOf(*state, memory.time, memory.time, false, &span) != Timing::kGood) {
+    ++timeline_->corrupt_records;
+    return;
+  }
+  if (span.start >= window_.close) return;
+  if (span.start >= window_.open) ++timeline_->records;
+  if (!memory_[device].Add(
+          {span.start, memory.address, memory.bytes, owner, memory.operation == GpuMemoryOperation::kRelease})) {
+    ++timeline_->events_over_budget;
+  }
+}
+
+void GpuBuilder::Correlate() {
+  const auto key_of = [](uint32_t owner, uint64_t correlation) { return uint64_t{owner} << 32 | correlation; };
+  absl::flat_hash_set<uint64_t> wanted;
+  for (const GpuStream& stream : timeline_->gpu_streams) {
+    for (const GpuEvent& event : stream.events) {
+      if (event.correlation != 0) wanted.insert(key_of(stream.process, event.correlation));
+    }
+  }
+  for (const PendingSync& sync : syncs_) {
+    if (sync.correlation != 0) wanted.insert(key_of(sync.owner, sync.correlation));
+  }
+  // A call of the runtime and the driver's call in it share a number: they are one, the runtime's. Two that do not
+  // overlap share it because 32 bits wrapped.
+  struct Call {
+    uint64_t key;
+    int64_t start, end;
+    uint32_t thread;
+    uint32_t index;
+    bool driver;
+    uint64_t unique;
+  };
+  std::vector<Call> calls;
+  for (uint32_t t = 0; t < timeline_->threads.size(); ++t) {
+    Thread& thread = timeline_->threads[t];
+    for (uint32_t i = 0; i < thread.events.size(); ++i) {
+      Event& event = thread.events[i];
+      if (timeline_->types[event.type].value != ValueKind::kCorrelation) continue;
+      const auto value = static_cast<uint64_t>(std::exchange(event.value, 0));
+      const uint64_t key = key_of(thread.process, value & UINT32_MAX);
+      if ((value & UINT32_MAX) == 0 || !wanted.contains(key)) continue;
+      calls.push_back({key, event.start_ps, event.start_ps + event.duration_ps, t, i, (value >> 32) != 0, 0});
+    }
+  }
+  std::sort(calls.begin(), calls.end(), [](const Call& a, const Call& b) {
+    if (a.key != b.key) return a.key < b.key;
+    if (a.start != b.start) return a.start < b.start;
+    return a.driver < b.driver;
+  });
+  size_t count = 0;
+  for (const Call& call : calls) {
+    if (count > 0 && calls[count - 1].key == call.key && call.start < calls[count - 1].end) {
+      Call& group = calls[count - 1];
+      group.end = std::max(group.end, call.end);
+      if (group.driver && !call.driver) {
+        group.driver = false;
+        group.thread = call.thread;
+        group.index = call.index;
+      }
+    } else {
+      calls[count++] = call;
+    }
+  }
+  calls.resize(count);
+  // The latest of that number that had begun; the first of it where clocks disagree by a little.
+  const auto find = [&](uint64_t key, int64_t start) -> Call* {
+    auto above = std::upper_bound(calls.begin(), calls.end(), std::make_pair(key, start),
+                                  [](const std::pair<uint64_t, int64_t>& value, const Call& call) {
+                                    return value.first != call.key ? value.first < call.key : value.second < call.start;
+                                  });
+    if (above != calls.begin() && std::prev(above)->key == key) return &*std::prev(above);
+    return above != calls.end() && above->key == key ? &*above : nullptr;
+  };
+  uint64_t next = 0;
+  absl::flat_hash_map<uint64_t, uint64_t> without_call;
+  for (GpuStream& stream : timeline_->gpu_streams) {
+    for (GpuEvent& event : stream.events) {
+      const uint64_t key = key_of(stream.process, event.correlation);
+      Call* call = event.correlation == 0 ? nullptr : find(key, event.start_ps);
+      if (call != nullptr) {
+        if (call->unique == 0) call->unique = ++next;
+        // Between two pairs with a jump all that is sure is the order.
+        if ((event.flags & GpuEvent::kUncertain) != 0 && event.start_ps < call->start) {
+          event.start_ps = call->start;
+          const auto close = static_cast<int64_t>(window_.close);
+          event.duration_ps = std::max<int64_t>(std::min(event.duration_ps, close - event.start_ps), 1);
+        }
+        event.correlation = call->unique;
+      } else if (event.correlation == 0) {
+        event.correlation = ++next;
+      } else {
+        uint64_t& unique = without_call[key];
+        if (unique == 0) unique = ++next;
+        event.correlation = unique;
+      }
+    }
+  }
+  for (const Call& call : calls) {
+    timeline_->threads[call.thread].events[call.index].value = static_cast<int64_t>(call.unique);
+  }
+  for (const PendingSync& sync : syncs_) {
+    const Call* call = sync.correlation == 0 ? nullptr
+                                             : find(key_of(sync.owner, sync.correlation),
+                                                    static_cast<int64_t>(std::max(sync.start, window_.open)));
+    const uint32_t line = call != nullptr ? call->thread : host_->LineOf(sync.owner, "CUDA synchronization");
+    const uint16_t type = host_->TypeOf(SynchronizationName(sync.type), ObjectKind::kStream, ValueKind::kNone);
+    if (line == kNoLine || type == kNoType) continue;
+    ++timeline_->records;
+    Event event;
+    event.start_ps = static_cast<int64_t>(std::max(sync.start, window_.open));
+    event.duration_ps = static_cast<int64_t>(std::min(sync.end, window_.close)) - event.start_ps;
+    event.type = type;
+    if (sync.stream != UINT32_MAX) event.object = sync.stream;
+    if (sync.start < window_.open) event.flags |= Event::kClippedAtStart;
+    if (sync.end > window_.close) event.flags |= Event::kClippedAtEnd;
+    host_->KeepCall(line, event);
+  }
+  syncs_ = {};
+}
+
+void GpuBuilder::Finish() {
+  Correlate();
+  for (const auto& [identity, state] : states_) {
+    // Nearly each launch of the runtime is one of the driver, too.
+    const uint64_t launches = std::max(state.runtime_launches, state.driver_launches);
+    for (const auto& [number, device] : state.devices) (void)number, (void)device;
+    (void)launches;
+  }
+}
+
+void GpuBuilder::SplitLanes() {
+  std::vector<GpuStream> lines;
+  for (GpuStream& stream : timeline_->gpu_streams) {
+    std::stable_sort(stream.events.begin(), stream.events.end(), [](const GpuEvent& a, const GpuEvent& b) {
+      return a.start_ps != b.start_ps ? a.start_ps < b.start_ps : a.duration_ps > b.duration_ps;
+    });
+    std::vector<GpuEvent> events = std::move(stream.events);
+    stream.events.clear();
+    const size_t first = lines.size();
+    std::vector<std::vector<int64_t>> ends;
+    for (GpuEvent& event : events) {
+      const int64_t end = event.start_ps + event.duration_ps;
+      size_t lane = 0;
+      for (; lane < ends.size(); ++lane) {
+        while (!ends[lane].empty() && ends[lane].back() <= event.start_ps) ends[lane].pop_back();
+        if (ends[lane].empty() || end <= ends[lane].back()) break;
+      }
+      if (lane == ends.size()) {
+        if (lane == kMaxLanes || lines.size() >= kMaxLines) {
+          ++timeline_->events_over_budget;
+          continue;
+        }
+        ends.emplace_back();
+        lines.push_back(stream);
+        lines.back().lane = static_cast<uint32_t>(lane);
+      }
+      ends[lane].push_back(end);
+      lines[first + lane].events.push_back(event);
+    }
+  }
+  timeline_->gpu_streams = std::move(lines);
+}
+
+// Devices that nothing happened on are left out; numbers are those of the processes where they do not collide.
+void GpuBuilder::NumberDevices() {
+  std::vector<bool> used(timeline_->gpu_devices.size());
+  for (const GpuStream& stream : timeline_->gpu_streams) used[stream.device] = true;
+  for (uint32_t i = 0; i < used.size(); ++i) {
+    const GpuDevice& device = timeline_->gpu_devices[i];
+    used[i] =
+        used[i] || device.kernels != 0 || device.untimed != 0 || device.graphs != 0 || !memory_[i].empty() ||
+        std::any_of(copy_totals_.begin(), copy_totals_.end(), [&](const auto& row) { return row.first.first == i; });
+  }
+  std::vector<uint32_t> order;
+  for (uint32_t i = 0; i < used.size(); ++i) {
+    if (used[i]) order.push_back(i);
+  }
+  const auto place = [&](uint32_t i) {
+    const GpuDeviceRecord& record = device_records_[i];
+    return std::make_tuple(device_numbers_[i], record.pci_domain, record.pci_bus, record.pci_device, i);
+  };
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return place(a) < place(b); });
+  std::set<uint32_t> numbers;
+  std::vector<GpuDevice> devices;
+  std::vector<uint32_t> index(used.size(), kNoLine);
+  for (const uint32_t i : order) {
+    uint32_t number = device_numbers_[i] < kMaxDevices ? device_numbers_[i] : 0;
+    while (!numbers.insert(number).second) ++number;
+    timeline_->gpu_devices[i].number = number;
+  }
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return timeline_->gpu_devices[a].number < timeline_->gpu_devices[b].number;
+  });
+  for (const uint32_t i : order) {
+    index[i] = static_cast<uint32_t>(devices.size());
+    devices.push_back(std::move(timeline_->gpu_devices[i]));
+  }
+  timeline_->gpu_devices = std::move(devices);
+  for (GpuStream& stream : timeline_->gpu_streams) stream.device = index[stream.device];
+  for (CounterTrack& track : timeline_->counters) {
+    if (track.device >= 0) track.device = static_cast<int>(index[static_cast<size_t>(track.device)]);
+  }
+  // The number of a stream is its line's id where no other process has it.
+  std::stable_sort(
+      timeline_->gpu_streams.begin(), timeline_->gpu_streams.end(), [](const GpuStream& a, const GpuStream& b) {
+        return std::tie(a.device, a.process, a.number, a.lane) < std::tie(b.device, b.process, b.number, b.lane);
+      });
+  constexpr uint32_t kOwnNumbers = 1'000'000;
+  std::set<std::pair<uint32_t, uint64_t>> taken;
+  for (GpuStream& stream : timeline_->gpu_streams) {
+    if (stream.lane == 0 && stream.number > 0 && stream.number < kOwnNumbers &&
+        taken.emplace(stream.device, stream.number).second) {
+      stream.line_id = stream.number;
+    }
+  }
+  std::map<uint32_t, uint64_t> next;
+  for (GpuStream& stream : timeline_->gpu_streams) {
+    if (stream.line_id == 0) stream.line_id = kOwnNumbers + ++next[stream.device];
+  }
+  std::stable_sort(timeline_->gpu_streams.begin(), timeline_->gpu_streams.end(),
+                   [](const GpuStream& a, const GpuStream& b) {
+                     return std::tie(a.device, a.line_id) < std::tie(b.device, b.line_id);
+                   });
+}
+
+void GpuBuilder::FinishTimes() {
+  for (GpuStream& stream : timeline_->gpu_streams) {
+    for (GpuEvent& event : stream.events) {
+      const auto start = static_cast<uint64_t>(event.start_ps);
+      const auto end = start + static_cast<uint64_t>(event.duration_ps);
+      event.start_ps = host_->PsOf(start);
+      event.duration_ps = host_->PsOf(end) - event.start_ps;
+      // The readers take what has no length for no kernel.
+      if (event.duration_ps > 0) continue;
+      event.start_ps = std::min(event.start_ps, timeline_->duration_ps - 1);
+      event.duration_ps = 1;
+    }
+  }
+  SplitLanes();
+  for (uint32_t i = 0; i < timeline_->gpu_devices.size(); ++i) {
+    GpuDevice& device = timeline_->gpu_devices[i];
+    device.busy_ps = facts_->clock.DurationPs(busy_[i].Length());
+    for (const auto& [key, total] : kernel_totals_) {
+      if (key.first == i) device.kernel_totals.push_back(total);
+    }
+    for (auto& [key, total] : copy_totals_) {
+      if (key.first != i) continue;
+      total.name = GpuCopyName(key.second);
+      device.copy_totals.push_back(total);
+    }
+    const auto longer = [](const auto& a, const auto& b) { return a.total_ps > b.total_ps; };
+    std::stable_sort(device.kernel_totals.begin(), device.kernel_totals.end(), longer);
+    std::stable_sort(device.copy_totals.begin(), device.copy_totals.end(), longer);
+  }
+  NumberDevices();
+}
+
+void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) { (void)index; }
+
+}  // namespace tbprof

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A record as it lies in a chunk frame, and its typed reading.
+//
+// Process: converter, one thread.
+#ifndef TBPROF_WRITER_RECORD_VIEW_H_
+#define TBPROF_WRITER_RECORD_VIEW_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "wire/records.h"
+
+namespace tbprof {
+
+// One record in a chunk frame: its tag and all its slots.
+struct RecordView {
+  Tag tag;
+  const uint8_t* bytes;
+  uint32_t size;
+
+  template <typename Record>
+  bool Read(Record* record) const {
+    if (size < sizeof(Record)) return false;
+    __builtin_memcpy(record, bytes, sizeof(Record));
+    return true;
+  }
+  // Variable part behind a fixed part of `fixed` bytes, at most `length` bytes of it.
+  std::string_view Text(uint32_t fixed, uint64_t length) const {
+    if (size <= fixed) return {};
+    const uint64_t room = size - fixed;
+    return {reinterpret_cast<const char*>(bytes) + fixed, static_cast<size_t>(length < room ? length : room)};
+  }
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_RECORD_VIEW_H_
