@@ -34,7 +34,7 @@ dladdr dladdr1                   which object a function is in, with dlsym: take
 dlopen                           in the constructor, of no name: the handle of the program, loads nothing
 getrlimit                        in the constructor: one system call, no cancellation point
 pthread_self pthread_attr_init pthread_attr_getstacksize pthread_getcpuclockid  pure
-pthread_attr_setdetachstate pthread_attr_setstacksize pthread_attr_destroy  of the library's own thread, at the first cuInit
+pthread_attr_setdetachstate pthread_attr_setstacksize pthread_attr_destroy  of our own thread, at the first cuInit
 pthread_rwlock_tryrdlock pthread_rwlock_trywrlock pthread_mutex_trylock sem_trywait  never wait
 pthread_key_create pthread_getspecific pthread_setspecific  told of thread exit; the first 32 keys do not allocate
 __register_atfork                pthread_atfork, in the constructor
