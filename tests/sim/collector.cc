@@ -176,11 +176,19 @@ void AtExit() {
     if (!Flag("forced")) facts()["flush"] = cupti.FlushAll(0);
     facts()["forced_flush"] = cupti.FlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   }
+  // Without a flush the worker gets time for the full ones.
+  for (int i = 0; Flag("noflush") && i < 1000; ++i) {
+    usleep(10000);
+    const std::lock_guard<std::mutex> guard(mutex());
+    if (facts()["buffers"] + 4 > facts()["buffers_asked"]) break;
+  }
   size_t dropped = 0;
   cupti.GetNumDropped(nullptr, 0, &dropped);
   const std::lock_guard<std::mutex> guard(mutex());
   facts()["dropped"] = static_cast<long long>(dropped);
+  // The worker may still deliver.
   if (dump != nullptr) fclose(dump);
+  dump = nullptr;
   const char* path = getenv("COLLECTOR_FACTS");
   FILE* file = path == nullptr ? stderr : fopen(path, "we");
   if (file == nullptr) return;

@@ -86,6 +86,11 @@ TEST(Records, OfCuda12) {
   EXPECT_TRUE(run.Exited(0)) << run.out;
   EXPECT_EQ(run.collected["kernels"], 6);
   EXPECT_EQ(run.collected["kernels_ns"], run.facts["kernel_ns"]);
+  SIM_NEEDS_SUBJECT("train_cuda12");
+  const Outcome train = RunSubject("train_cuda12", {"4"}, {.libraries = "cuda12", .collect = true});
+  EXPECT_TRUE(train.Exited(0)) << train.out;
+  EXPECT_EQ(train.collected["kernels"], train.facts["kernels"]);
+  EXPECT_EQ(train.collected["runtime_cbid_211"], train.facts["kernels"]);
 }
 
 TEST(Records, CallbacksComeInPairs) {
