@@ -111,6 +111,19 @@ int main(int argc, char** argv) {
       CUPTI(cuptiUnsubscribe)(subscriber);
     }
   }
+  fflush(stdout);
+  if (argc > 3 && strcmp(argv[3], "finalize") == 0) printf("finalize=%d\n", (int)CUPTI(cuptiFinalize)());
+  if (argc > 3 && strcmp(argv[3], "fork") == 0) {
+    int status = 0;
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(1);
+      _exit(CUPTI(cuptiActivityFlushAll)(0));
+    }
+    waitpid(child, &status, 0);
+    printf("child_signal=%d\nchild_result=%d\n", WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+           WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+  }
   printf(
       "subscribe_result=%d\nsubscribed=%d\nold_subscriber=%s\nown_kernels=%lld\nown_kernel_ns=%lld\nown_calls=%lld\n",
       result, subscribed, old, kernels, kernel_ns, calls);
