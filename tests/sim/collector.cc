@@ -9,7 +9,8 @@
 //   COLLECTOR_KINDS   numbers of kinds, separated by commas
 //   COLLECTOR_FLAGS   of: forced (no plain flush before the last), none (give no buffer), callback (register a clock),
 //                     subscribe (runtime callbacks, counted), small (4 KiB buffers), noflush (only what comes by
-//                     itself)
+//                     itself),
+//                     destructor (flush after all exit handlers, the driver's among them)
 #include <cupti_activity.h>
 #include <cupti_callbacks.h>
 #include <dlfcn.h>
@@ -234,6 +235,10 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
     left = comma == std::string::npos ? "" : left.substr(comma + 1);
   }
   if (const char* path = getenv("COLLECTOR_DUMP")) dump = fopen(path, "we");
-  atexit(AtExit);
+  if (!Flag("destructor")) atexit(AtExit);
   return 1;
+}
+
+__attribute__((destructor)) static void Last() {
+  if (owner != 0 && Flag("destructor")) AtExit();
 }

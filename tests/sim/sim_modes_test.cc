@@ -116,7 +116,25 @@ TEST(Modes, SlowAndFatalFlushes) {
   const Outcome crash = Collect("flush_crashes_at=1");
   EXPECT_TRUE(WIFSIGNALED(crash.status));
   EXPECT_TRUE(Collect("slow_flush_ms=20").Exited(0));
-  EXPECT_TRUE(Collect("exit_loses_buffers").Exited(0));
+}
+
+TEST(Modes, AfterTheDriversExitHandler) {
+  EXPECT_EQ(Collect("", "destructor").collected["kernels"], 8);
+  const Outcome lost = Collect("exit_loses_buffers", "destructor");
+  EXPECT_EQ(lost.collected["forced_flush"], 0);
+  EXPECT_FALSE(lost.collected.Has("kernels"));
+  EXPECT_EQ(Collect("exit_loses_buffers").collected["kernels"], 8) << "before it nothing is lost";
+}
+
+TEST(Modes, AFullQueueBlocksTheLaunch) {
+  SIM_NEEDS_SUBJECT("launches");
+  const Outcome run = RunSubject("launches", {"1", "200", "50000"},
+                                 {.collect = true, .cuda_modes = "queue_depth=16", .kinds = "10,17"});
+  EXPECT_EQ(run.collected["kernels_ns"], run.facts["kernel_ns"]);
+  EXPECT_GT(run.collected["kind_17"], 0) << "overhead: command buffer full";
+  const Outcome lazy =
+      RunSubject("driver_linked", {"3"}, {.collect = true, .cuda_modes = "load_us=500", .kinds = "17"});
+  EXPECT_GE(lazy.collected["kind_17"], 1) << "overhead: lazy loading";
 }
 
 TEST(Modes, CorrelationIdsWrap) {
