@@ -9,7 +9,8 @@
 //   COLLECTOR_KINDS   numbers of kinds, separated by commas
 //   COLLECTOR_FLAGS   of: forced (no plain flush before the last), none (give no buffer), callback (register a clock),
 //                     subscribe (runtime callbacks, counted), small (4 KiB buffers), noflush (only what comes by
-//                     itself)
+//                     itself),
+//                     destructor (flush after all exit handlers, the driver's among them)
 #include <cupti_activity.h>
 #include <cupti_callbacks.h>
 #include <dlfcn.h>
@@ -176,11 +177,19 @@ void AtExit() {
     if (!Flag("forced")) facts()["flush"] = cupti.FlushAll(0);
     facts()["forced_flush"] = cupti.FlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   }
+  // Without a flush the worker gets time for the full ones.
+  for (int i = 0; Flag("noflush") && i < 1000; ++i) {
+    usleep(10000);
+    const std::lock_guard<std::mutex> guard(mutex());
+    if (facts()["buffers"] + 4 > facts()["buffers_asked"]) break;
+  }
   size_t dropped = 0;
   cupti.GetNumDropped(nullptr, 0, &dropped);
   const std::lock_guard<std::mutex> guard(mutex());
   facts()["dropped"] = static_cast<long long>(dropped);
+  // The worker may still deliver.
   if (dump != nullptr) fclose(dump);
+  dump = nullptr;
   const char* path = getenv("COLLECTOR_FACTS");
   FILE* file = path == nullptr ? stderr : fopen(path, "we");
   if (file == nullptr) return;
@@ -226,6 +235,10 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
     left = comma == std::string::npos ? "" : left.substr(comma + 1);
   }
   if (const char* path = getenv("COLLECTOR_DUMP")) dump = fopen(path, "we");
-  atexit(AtExit);
+  if (!Flag("destructor")) atexit(AtExit);
   return 1;
+}
+
+__attribute__((destructor)) static void Last() {
+  if (owner != 0 && Flag("destructor")) AtExit();
 }

@@ -138,16 +138,17 @@ void UpdateWants() {
   // Either kind makes the ids of both: the driver's call within a runtime call carries the id of that.
   if (calls || AnyCallback(CUPTI_CB_DOMAIN_DRIVER_API)) wants |= kWantsDriverCalls;
   if (calls || AnyCallback(CUPTI_CB_DOMAIN_RUNTIME_API)) wants |= kWantsRuntimeCalls;
-  for (const uint32_t kind : {CUPTI_ACTIVITY_KIND_KERNEL, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
-                              CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY2, CUPTI_ACTIVITY_KIND_MEMSET,
-                              CUPTI_ACTIVITY_KIND_CUDA_EVENT, CUPTI_ACTIVITY_KIND_GRAPH_TRACE}) {
+  for (const uint32_t kind :
+       {CUPTI_ACTIVITY_KIND_KERNEL, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
+        CUPTI_ACTIVITY_KIND_MEMCPY2, CUPTI_ACTIVITY_KIND_MEMSET, CUPTI_ACTIVITY_KIND_CUDA_EVENT,
+        CUPTI_ACTIVITY_KIND_GRAPH_TRACE, CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER}) {
     if (kinds[kind]) wants |= kWantsWork;
   }
   if (kinds[CUPTI_ACTIVITY_KIND_GRAPH_TRACE]) wants |= kWantsGraphTrace;
   if (kinds[CUPTI_ACTIVITY_KIND_SYNCHRONIZATION] || AnyCallback(CUPTI_CB_DOMAIN_SYNCHRONIZE)) {
     wants |= kWantsSynchronization;
   }
-  if (kinds[CUPTI_ACTIVITY_KIND_MEMORY2]) wants |= kWantsMemory;
+  if (kinds[CUPTI_ACTIVITY_KIND_MEMORY2] || kinds[CUPTI_ACTIVITY_KIND_MEMORY_POOL]) wants |= kWantsMemory;
   if (kinds[CUPTI_ACTIVITY_KIND_OVERHEAD]) wants |= kWantsOverhead;
   if (kinds[CUPTI_ACTIVITY_KIND_DEVICE] || kinds[CUPTI_ACTIVITY_KIND_CONTEXT] || kinds[CUPTI_ACTIVITY_KIND_STREAM] ||
       AnyCallback(CUPTI_CB_DOMAIN_RESOURCE)) {
@@ -279,14 +280,15 @@ bool Simulated(CUpti_ActivityKind kind) {
     case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
     case CUPTI_ACTIVITY_KIND_CUDA_EVENT:
     case CUPTI_ACTIVITY_KIND_MEMORY2:
-    case CUPTI_ACTIVITY_KIND_MEMORY_POOL:
     case CUPTI_ACTIVITY_KIND_DEVICE:
     case CUPTI_ACTIVITY_KIND_CONTEXT:
     case CUPTI_ACTIVITY_KIND_STREAM:
     case CUPTI_ACTIVITY_KIND_NAME:
     case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
     case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
+    case CUPTI_ACTIVITY_KIND_MEMORY_POOL:
     case CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER:
+    // Accepted as by the real library; their records come from NVTX, which this one is not a part of.
     case CUPTI_ACTIVITY_KIND_MARKER:
     case CUPTI_ACTIVITY_KIND_MARKER_DATA:
       return true;
@@ -868,7 +870,7 @@ SIM_EXPORT CUptiResult cuptiActivityEnableCudaEventDeviceTimestamps(uint8_t enab
 SIM_EXPORT CUptiResult cuptiActivityConfigureUnifiedMemoryCounter(CUpti_ActivityUnifiedMemoryCounterConfig* config,
                                                                   uint32_t count) {
   SIM_CUPTI_TRY(Refusal());
-  return config == nullptr || count == 0 ? CUPTI_ERROR_INVALID_PARAMETER : CUPTI_ERROR_UM_PROFILING_NOT_SUPPORTED;
+  return config == nullptr || count == 0 ? CUPTI_ERROR_INVALID_PARAMETER : CUPTI_SUCCESS;
 }
 SIM_EXPORT CUptiResult cuptiActivityConfigurePCSampling(CUcontext, CUpti_ActivityPCSamplingConfig*) {
   SIM_CUPTI_TRY(Refusal());

@@ -472,6 +472,47 @@ void RecordExternal(uint32_t correlation) {
 
 // ---- what the engine tells
 
+namespace {
+
+void RecordPool(const MemoryEvent& event) {
+  CUpti_ActivityMemoryPool3 record;
+  memset(&record, 0, sizeof(record));
+  record.kind = CUPTI_ACTIVITY_KIND_MEMORY_POOL;
+  record.memoryPoolOperationType = static_cast<CUpti_ActivityMemoryPoolOperationType>(event.pool_operation);
+  record.memoryPoolType = CUPTI_ACTIVITY_MEMORY_POOL_TYPE_LOCAL;
+  record.correlationId = event.correlation;
+  record.processId = ProcessId();
+  record.deviceId = event.device;
+  record.minBytesToKeep = event.bytes;
+  record.address = event.address;
+  record.size = event.pool_size;
+  record.utilizedSize = event.pool_size;
+  record.timestamp = ToTimestamp(event.time);
+  Append(&record, PoolSize(), 0);
+}
+
+// Of all that the kind can count: what a prefetch moves.
+void RecordPrefetch(const Work& work) {
+  CUpti_ActivityUnifiedMemoryCounter3 record;
+  memset(&record, 0, sizeof(record));
+  const bool to_device = work.copy.kind == CUPTI_ACTIVITY_MEMCPY_KIND_HTOD;
+  record.kind = CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER;
+  record.counterKind = to_device ? CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD
+                                 : CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH;
+  record.value = work.copy.bytes;
+  record.start = ToTimestamp(work.start);
+  record.end = ToTimestamp(work.end);
+  record.address = work.copy.count;
+  constexpr uint32_t kHost = 0xffffffffu;
+  record.srcId = to_device ? kHost : work.device;
+  record.dstId = to_device ? work.device : kHost;
+  record.streamId = work.stream;
+  record.processId = ProcessId();
+  Append(&record, RecordSize(CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER), work.end);
+}
+
+}  // namespace
+
 void RecordWork(const Work& work) {
   switch (work.kind) {
     case WorkKind::kKernel:
@@ -485,6 +526,9 @@ void RecordWork(const Work& work) {
       break;
     case WorkKind::kGraph:
       if (KindOn(CUPTI_ACTIVITY_KIND_GRAPH_TRACE)) RecordGraph(work);
+      break;
+    case WorkKind::kPrefetch:
+      if (KindOn(CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER)) RecordPrefetch(work);
       break;
     case WorkKind::kEventRecord:
       if (KindOn(CUPTI_ACTIVITY_KIND_CUDA_EVENT)) RecordEvent(work);
@@ -512,6 +556,10 @@ void RecordSynchronization(const Synchronization& event) {
 }
 
 void RecordMemory(const MemoryEvent& event) {
+  if (event.pool_operation != 0) {
+    if (KindOn(CUPTI_ACTIVITY_KIND_MEMORY_POOL)) RecordPool(event);
+    return;
+  }
   if (!KindOn(CUPTI_ACTIVITY_KIND_MEMORY2)) return;
   CUpti_ActivityMemory4 record;
   memset(&record, 0, sizeof(record));

@@ -222,6 +222,21 @@ CUresult Set(CUdeviceptr address, uint32_t value, uint32_t element, size_t width
   return Submit(stream, op);
 }
 
+enum class PoolOperation : uint8_t { kCreated = 1, kDestroyed = 2, kTrimmed = 3 };
+
+void TellPool(PoolOperation operation, CUmemoryPool pool, size_t keep) {
+  if (!Wants(kWantsMemory) || TheHooks() == nullptr) return;
+  MemoryEvent event{};
+  event.pool_operation = static_cast<uint8_t>(operation);
+  event.address = Address(pool);
+  event.bytes = keep;
+  event.pool_size = pool->used.load();
+  event.time = Now();
+  event.device = static_cast<uint32_t>(pool->device->ordinal);
+  event.correlation = Correlation();
+  TheHooks()->memory(event);
+}
+
 CUresult AllocateInOrder(CUdeviceptr* out, size_t bytes, CUstream handle) {
   CUstream stream = nullptr;
   SIM_TRY(FindStream(handle, &stream));
@@ -405,7 +420,7 @@ CUresult Driver::cuPointerSetAttribute(const void* value, CUpointer_attribute at
   return attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-// Managed pages lie in host memory here: nothing moves.
+// Managed pages lie in host memory here: nothing moves, but it takes its time.
 CUresult Driver::cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags,
                                        CUstream hStream) {
   CUstream stream = nullptr;
@@ -413,7 +428,11 @@ CUresult Driver::cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLo
   Side side;
   SIM_TRY(Classify(Pointer(devPtr), count, true, &side));
   if (side.kind != kManaged) return CUDA_ERROR_INVALID_VALUE;
-  Op op = NewOp(WorkKind::kEmpty);
+  Op op = NewOp(WorkKind::kPrefetch);
+  op.work.copy.bytes = count;
+  op.work.copy.kind = location.type == CU_MEM_LOCATION_TYPE_DEVICE ? kHtoD : kDtoH;
+  op.work.copy.count = devPtr;
+  op.duration = CopyDuration(op.work, false);
   return Submit(stream, op);
 }
 
@@ -547,6 +566,7 @@ CUresult Driver::cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolP
   const int ordinal = poolProps->location.id;
   if (ordinal < 0 || static_cast<size_t>(ordinal) >= engine().devices.size()) return CUDA_ERROR_INVALID_DEVICE;
   *pool = NewPool(engine().devices[static_cast<size_t>(ordinal)]);
+  TellPool(PoolOperation::kCreated, *pool, 0);
   return CUDA_SUCCESS;
 }
 
@@ -554,13 +574,16 @@ CUresult Driver::cuMemPoolDestroy(CUmemoryPool pool) {
   SIM_TRY(Usable());
   if (!Valid(pool, Magic::kPool) || pool == pool->device->default_pool) return CUDA_ERROR_INVALID_VALUE;
   if (pool->device->pool == pool) pool->device->pool = pool->device->default_pool;
+  TellPool(PoolOperation::kDestroyed, pool, 0);
   pool->magic = Magic::kDead;
   return CUDA_SUCCESS;
 }
 
 CUresult Driver::cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
   SIM_TRY(Usable());
-  return Valid(pool, Magic::kPool) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  if (!Valid(pool, Magic::kPool)) return CUDA_ERROR_INVALID_VALUE;
+  TellPool(PoolOperation::kTrimmed, pool, minBytesToKeep);
+  return CUDA_SUCCESS;
 }
 
 CUresult Driver::cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {

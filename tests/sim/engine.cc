@@ -487,6 +487,9 @@ void Resolve(CUstream stream, Op& op, int64_t now, std::vector<Work>* nodes) {
     case WorkKind::kGraph:
       ResolveGraph(stream, op, begin, nodes);
       break;
+    case WorkKind::kPrefetch:
+      op.work.end = begin + op.duration;
+      break;
     case WorkKind::kFree:
       op.work.start = op.work.end = std::max(free_at, now);
       Free(op.free, true);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Each oddity of modes.def can be seen.
+#include <signal.h>
 #include <unistd.h>
 
 #include "tests/sim/sim_test.h"
@@ -33,6 +34,21 @@ TEST(Modes, SeveralSubscribersOfTheSecondVersionAlone) {
   // The rival does not set the field that CUDA 13.2 added: it is refused beside any other.
   const Outcome run = RunSubject("rival_linked", {"2"}, {.collect = true, .cupti_modes = "multi_subscriber"});
   EXPECT_EQ(run.facts["subscribe_result"], 39);
+  const Outcome together = RunSubject("rival_linked", {"3"}, {.cupti_modes = "multi_subscriber"});
+  EXPECT_EQ(together.facts["subscribe_result"], 0);
+  EXPECT_EQ(together.facts["second_result"], 0);
+  EXPECT_EQ(together.facts["first_version_result"], 39);
+  const Outcome before = RunSubject("rival_linked", {"3"});
+  EXPECT_EQ(before.facts["second_result"], 39) << "CUDA 13.0 has one subscriber, whatever the structure says";
+}
+
+TEST(Modes, FinalizeAndForkedChildren) {
+  EXPECT_EQ(RunSubject("rival_linked", {"1", "1", "finalize"}).facts["finalize"], 0);
+  const Outcome crash = RunSubject("rival_linked", {"1", "1", "finalize"}, {.cupti_modes = "finalize_crashes"});
+  EXPECT_TRUE(WIFSIGNALED(crash.status));
+  EXPECT_EQ(RunSubject("rival_linked", {"1", "1", "fork"}).facts["child_result"], 15);
+  const Outcome hang = RunSubject("rival_linked", {"1", "1", "fork"}, {.cupti_modes = "fork_hangs"});
+  EXPECT_EQ(hang.facts["child_signal"], SIGALRM);
 }
 
 TEST(Modes, LostRecordsAreCounted) {
@@ -100,8 +116,25 @@ TEST(Modes, SlowAndFatalFlushes) {
   const Outcome crash = Collect("flush_crashes_at=1");
   EXPECT_TRUE(WIFSIGNALED(crash.status));
   EXPECT_TRUE(Collect("slow_flush_ms=20").Exited(0));
-  const Outcome lost = Collect("exit_loses_buffers");
-  EXPECT_TRUE(lost.Exited(0));
+}
+
+TEST(Modes, AfterTheDriversExitHandler) {
+  EXPECT_EQ(Collect("", "destructor").collected["kernels"], 8);
+  const Outcome lost = Collect("exit_loses_buffers", "destructor");
+  EXPECT_EQ(lost.collected["forced_flush"], 0);
+  EXPECT_FALSE(lost.collected.Has("kernels"));
+  EXPECT_EQ(Collect("exit_loses_buffers").collected["kernels"], 8) << "before it nothing is lost";
+}
+
+TEST(Modes, AFullQueueBlocksTheLaunch) {
+  SIM_NEEDS_SUBJECT("launches");
+  const Outcome run = RunSubject("launches", {"1", "200", "50000"},
+                                 {.collect = true, .cuda_modes = "queue_depth=16", .kinds = "10,17"});
+  EXPECT_EQ(run.collected["kernels_ns"], run.facts["kernel_ns"]);
+  EXPECT_GT(run.collected["kind_17"], 0) << "overhead: command buffer full";
+  const Outcome lazy =
+      RunSubject("driver_linked", {"3"}, {.collect = true, .cuda_modes = "load_us=500", .kinds = "17"});
+  EXPECT_GE(lazy.collected["kind_17"], 1) << "overhead: lazy loading";
 }
 
 TEST(Modes, CorrelationIdsWrap) {

@@ -81,11 +81,29 @@ TEST(Records, OfFaultsAndPeers) {
   EXPECT_EQ(peers.collected["peer_copies"], 1);
 }
 
+TEST(Records, OfMemory) {
+  SIM_NEEDS_SUBJECT("copies");
+  const Outcome run = RunSubject("copies", {"1"}, {.collect = true, .kinds = "1,2,5,25,49,50"});
+  EXPECT_TRUE(run.Exited(0)) << run.out;
+  EXPECT_EQ(run.collected["copies_1"], run.facts["copies_to_device"]);
+  EXPECT_EQ(run.collected["copies_2"], run.facts["copies_from_device"]);
+  EXPECT_EQ(run.collected["copies_8"], run.facts["copies_within_device"]);
+  EXPECT_EQ(run.collected["sets"], run.facts["sets"]);
+  EXPECT_EQ(run.collected["kind_50"], 3) << "a pool made, trimmed, destroyed";
+  EXPECT_EQ(run.collected["kind_25"], 1) << "a prefetch";
+  EXPECT_GE(run.collected["kind_49"], 12);
+}
+
 TEST(Records, OfCuda12) {
   const Outcome run = RunSubject("driver_linked", {"6"}, {.libraries = "cuda12", .collect = true, .kinds = "10,1,2,4"});
   EXPECT_TRUE(run.Exited(0)) << run.out;
   EXPECT_EQ(run.collected["kernels"], 6);
   EXPECT_EQ(run.collected["kernels_ns"], run.facts["kernel_ns"]);
+  SIM_NEEDS_SUBJECT("train_cuda12");
+  const Outcome train = RunSubject("train_cuda12", {"4"}, {.libraries = "cuda12", .collect = true});
+  EXPECT_TRUE(train.Exited(0)) << train.out;
+  EXPECT_EQ(train.collected["kernels"], train.facts["kernels"]);
+  EXPECT_EQ(train.collected["runtime_cbid_211"], train.facts["kernels"]);
 }
 
 TEST(Records, CallbacksComeInPairs) {

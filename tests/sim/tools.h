@@ -50,6 +50,7 @@ enum class WorkKind : uint8_t {
   kGraph,
   kEmpty,
   kFree,
+  kPrefetch,
 };
 
 // Something the device does. Times are CLOCK_MONOTONIC nanoseconds. They are known as soon as everything before it on
@@ -119,6 +120,7 @@ struct Synchronization {
 };
 
 struct MemoryEvent {
+  uint8_t pool_operation;  // CUpti_ActivityMemoryPoolOperationType; 0: an allocation or a release of memory
   bool allocation;
   uint8_t kind;  // CUpti_ActivityMemoryKind
   bool asynchronous;
@@ -212,7 +214,7 @@ struct DeviceDescription {
 };
 
 // Bumped with every change of the structures above: copies of the libraries from two builds must not meet.
-inline constexpr uint32_t kTableVersion = 1;
+inline constexpr uint32_t kTableVersion = 2;
 
 struct Table {
   size_t size;

@@ -78,6 +78,17 @@ int main(int argc, char** argv) {
     CHECK(cudaMemsetAsync(pooled, 0, 4096, stream));
     ++sets;
     CHECK(cudaFreeAsync(pooled, stream));
+    cudaMemPool_t pool;
+    cudaMemPoolProps properties = {};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location.type = cudaMemLocationTypeDevice;
+    CHECK(cudaMemPoolCreate(&pool, &properties));
+    CHECK(cudaMemPoolTrimTo(pool, 0));
+    CHECK(cudaMemPoolDestroy(pool));
+    cudaMemLocation here = {};
+    here.type = cudaMemLocationTypeDevice;
+    CHECK(cudaMemPrefetchAsync(managed, kBytes, here, 0, stream));
+    CHECK(cudaStreamSynchronize(stream));
     cudaPointerAttributes attributes;
     CHECK(cudaPointerGetAttributes(&attributes, pinned));
     Expect(attributes.type == cudaMemoryTypeHost, "pinned pointer");

@@ -3,7 +3,9 @@
 // A program that uses CUPTI itself, as torch.profiler and JAX do: it subscribes, records its own kernels, and leaves.
 // Built twice: linked to libcupti (rival_linked) and opening it (rival_opened).
 //
-//   rival [VERSION] [ROUNDS]   VERSION 1: cuptiSubscribe, 2: cuptiSubscribe_v2
+//   rival [VERSION] [ROUNDS] [END]   VERSION 1: cuptiSubscribe, 2: cuptiSubscribe_v2, 3: the same in the structure of
+//                                    CUDA 13.2, allowing others; twice at once
+//                                    END: finalize, or fork: a child that calls CUPTI
 #include <cuda.h>
 #include <cupti_activity.h>
 #include <cupti_callbacks.h>
@@ -11,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #ifdef RIVAL_OPENS
 static void* cupti;
@@ -44,6 +48,13 @@ static void CUPTIAPI Complete(CUcontext context, uint32_t stream, uint8_t* buffe
   free(buffer);
 }
 
+// CUpti_SubscriberParams of CUDA 13.2 and later.
+struct Parameters132 {
+  CUpti_SubscriberParams parameters;
+  uint8_t allow_multiple_subscribers;
+  uint8_t padding[7];
+};
+
 static void CUPTIAPI OnCall(void* data, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* info) { ++calls; }
 
 int main(int argc, char** argv) {
@@ -64,14 +75,21 @@ int main(int argc, char** argv) {
   char old[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = "";
   for (int round = 0; round < rounds; ++round) {
     CUpti_SubscriberHandle subscriber = NULL;
-    if (version == 2) {
-      CUpti_SubscriberParams parameters;
-      memset(&parameters, 0, sizeof(parameters));
-      parameters.structSize = CUpti_SubscriberParams_STRUCT_SIZE;
-      parameters.subscriberName = "rival";
-      parameters.oldSubscriberName = old;
-      parameters.oldSubscriberSize = sizeof(old);
-      result = CUPTI(cuptiSubscribe_v2)(&subscriber, OnCall, NULL, &parameters);
+    if (version >= 2) {
+      struct Parameters132 newest;
+      memset(&newest, 0, sizeof(newest));
+      newest.allow_multiple_subscribers = 1;
+      CUpti_SubscriberParams* parameters = &newest.parameters;
+      parameters->structSize = version == 2 ? CUpti_SubscriberParams_STRUCT_SIZE : sizeof(newest);
+      parameters->subscriberName = "rival";
+      parameters->oldSubscriberName = old;
+      parameters->oldSubscriberSize = sizeof(old);
+      result = CUPTI(cuptiSubscribe_v2)(&subscriber, OnCall, NULL, parameters);
+      if (version == 3) {
+        CUpti_SubscriberHandle second = NULL;
+        printf("second_result=%d\n", (int)CUPTI(cuptiSubscribe_v2)(&second, OnCall, NULL, parameters));
+        printf("first_version_result=%d\n", (int)CUPTI(cuptiSubscribe)(&second, OnCall, NULL));
+      }
     } else {
       result = CUPTI(cuptiSubscribe)(&subscriber, OnCall, NULL);
     }
@@ -92,6 +110,19 @@ int main(int argc, char** argv) {
       CUPTI(cuptiActivityFlushAll)(0);
       CUPTI(cuptiUnsubscribe)(subscriber);
     }
+  }
+  fflush(stdout);
+  if (argc > 3 && strcmp(argv[3], "finalize") == 0) printf("finalize=%d\n", (int)CUPTI(cuptiFinalize)());
+  if (argc > 3 && strcmp(argv[3], "fork") == 0) {
+    int status = 0;
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(1);
+      _exit(CUPTI(cuptiActivityFlushAll)(0));
+    }
+    waitpid(child, &status, 0);
+    printf("child_signal=%d\nchild_result=%d\n", WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+           WIFEXITED(status) ? WEXITSTATUS(status) : -1);
   }
   printf(
       "subscribe_result=%d\nsubscribed=%d\nold_subscriber=%s\nown_kernels=%lld\nown_kernel_ns=%lld\nown_calls=%lld\n",
