@@ -105,7 +105,7 @@ bool UuidHasPrefix(const CUuuid& uuid, const char* text, size_t length) {
 
 // The order of CUDA_VISIBLE_DEVICES; the list ends at the first entry that is no device, as the driver's does.
 std::vector<int> VisibleDevices() {
-  const int count = static_cast<int>(mode::Number("TBPROF_SIM_GPUS", 1));
+  const int count = static_cast<int>(mode::Number("CUDASIM_GPUS", 1));
   std::vector<int> visible;
   const char* list = getenv("CUDA_VISIBLE_DEVICES");
   if (list == nullptr) {
@@ -140,7 +140,7 @@ void LoadInjection() {
   if (path == nullptr || *path == '\0' || mode::no_injection() != 0) return;
   void* library = dlopen(path, RTLD_NOW);
   if (library == nullptr) {
-    if (getenv("TBPROF_SIM_VERBOSE") != nullptr) fprintf(stderr, "simulator: %s\n", dlerror());
+    if (getenv("CUDASIM_VERBOSE") != nullptr) fprintf(stderr, "simulator: %s\n", dlerror());
     return;
   }
   auto* initialize = reinterpret_cast<int (*)()>(dlsym(library, "InitializeInjection"));
@@ -157,7 +157,7 @@ CUresult Start() {
   alive->store(1);
   e.alive = alive;
   e.submit_ns = mode::submit_ns();
-  e.kernel_ns = mode::Number("TBPROF_SIM_KERNEL_NS", mode::kernel_ns());
+  e.kernel_ns = mode::Number("CUDASIM_KERNEL_NS", mode::kernel_ns());
   e.queue_depth = static_cast<uint64_t>(std::max<int64_t>(mode::queue_depth(), 1));
   atexit(AtExit);
   LoadInjection();
@@ -216,7 +216,7 @@ CUresult Usable() {
 }
 
 int DriverVersion() {
-  static const int version = static_cast<int>(mode::Number("TBPROF_SIM_DRIVER_VERSION", kLibraryVersion));
+  static const int version = static_cast<int>(mode::Number("CUDASIM_DRIVER_VERSION", kLibraryVersion));
   return version;
 }
 

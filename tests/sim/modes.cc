@@ -21,7 +21,7 @@ enum Index {
 };
 
 Mode modes[] = {
-#define SIM_MODE(variable, name, default_value, meaning) {"TBPROF_SIM_" #variable, #name, default_value},
+#define SIM_MODE(variable, name, default_value, meaning) {"CUDASIM_" #variable, #name, default_value},
 #include "tests/sim/modes.def"
 };
 
@@ -51,8 +51,8 @@ void Read(const char* variable) {
 // Read once, before the first question: the program may change its environment.
 int64_t Value(Index index) {
   static const bool ready = [] {
-    Read("TBPROF_SIM_CUDA");
-    Read("TBPROF_SIM_CUPTI");
+    Read("CUDASIM_CUDA");
+    Read("CUDASIM_CUPTI");
     return true;
   }();
   return ready ? modes[index].value : 0;

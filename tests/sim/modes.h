@@ -15,7 +15,7 @@ namespace tbprof::sim::mode {
 #define SIM_MODE(variable, name, default_value, meaning) int64_t name();
 #include "tests/sim/modes.def"
 
-// A number from a variable of its own, e.g. TBPROF_SIM_GPUS.
+// A number from a variable of its own, e.g. CUDASIM_GPUS.
 int64_t Number(const char* variable, int64_t default_value);
 
 }  // namespace tbprof::sim::mode

@@ -25,7 +25,7 @@ TEST(Modes, WhoMaySubscribe) {
 
 TEST(Modes, NewerCuptiThanTheDriverIsRefused) {
   const Outcome run =
-      RunSubject("driver_linked", {"2"}, {.collect = true, .environment = {{"TBPROF_SIM_DRIVER_VERSION", "12080"}}});
+      RunSubject("driver_linked", {"2"}, {.collect = true, .environment = {{"CUDASIM_DRIVER_VERSION", "12080"}}});
   EXPECT_TRUE(run.Exited(0));
   EXPECT_EQ(run.collected["subscribe"], 15);
 }

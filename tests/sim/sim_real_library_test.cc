@@ -74,7 +74,7 @@ TEST(RealLibrary, WalksTheSimulatedBuffers) {
   const Outcome train = RunSubject("train", {"6"}, {.collect = true, .kinds = kinds});
   const Outcome graph = RunSubject("train", {"6", "100000", "graph"}, {.collect = true, .kinds = "10,1,2,5,51"});
   const Outcome peers =
-      RunSubject("devices", {}, {.collect = true, .kinds = kinds + ",22", .environment = {{"TBPROF_SIM_GPUS", "2"}}});
+      RunSubject("devices", {}, {.collect = true, .kinds = kinds + ",22", .environment = {{"CUDASIM_GPUS", "2"}}});
   const Outcome memory = RunSubject("copies", {"1"}, {.collect = true, .kinds = kinds + ",25,50"});
   for (const Outcome* run : {&train, &graph, &peers, &memory}) {
     ASSERT_FALSE(run->dump.empty()) << run->out;

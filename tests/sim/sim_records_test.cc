@@ -77,7 +77,7 @@ TEST(Records, OfFaultsAndPeers) {
   // Two synchronisations, an allocation, two launches, and cudaGetLastError after each of these.
   EXPECT_EQ(fault.collected["runtime_failed_700"], 7);
   const Outcome peers =
-      RunSubject("devices", {}, {.collect = true, .kinds = "10,1,22", .environment = {{"TBPROF_SIM_GPUS", "2"}}});
+      RunSubject("devices", {}, {.collect = true, .kinds = "10,1,22", .environment = {{"CUDASIM_GPUS", "2"}}});
   EXPECT_EQ(peers.collected["peer_copies"], 1);
 }
 

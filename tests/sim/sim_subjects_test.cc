@@ -48,19 +48,19 @@ TEST(Subjects, DeviceFaultsAreSticky) {
 
 TEST(Subjects, DevicesAreChosenByTheEnvironment) {
   SIM_NEEDS_SUBJECT("devices");
-  const Outcome two = RunSubject("devices", {}, {.environment = {{"TBPROF_SIM_GPUS", "2"}}});
+  const Outcome two = RunSubject("devices", {}, {.environment = {{"CUDASIM_GPUS", "2"}}});
   EXPECT_TRUE(two.Exited(0)) << two.out;
   EXPECT_EQ(two.facts["devices"], 2);
   EXPECT_EQ(two.facts["peers"], 1);
   const Outcome hidden =
-      RunSubject("devices", {}, {.environment = {{"TBPROF_SIM_GPUS", "2"}, {"CUDA_VISIBLE_DEVICES", ""}}});
+      RunSubject("devices", {}, {.environment = {{"CUDASIM_GPUS", "2"}, {"CUDA_VISIBLE_DEVICES", ""}}});
   EXPECT_EQ(hidden.facts["count_result"], 100);
   const Outcome one =
-      RunSubject("devices", {}, {.environment = {{"TBPROF_SIM_GPUS", "2"}, {"CUDA_VISIBLE_DEVICES", "1,7,0"}}});
+      RunSubject("devices", {}, {.environment = {{"CUDASIM_GPUS", "2"}, {"CUDA_VISIBLE_DEVICES", "1,7,0"}}});
   EXPECT_EQ(one.facts["devices"], 1) << "the list ends at what is no device";
   EXPECT_EQ(RunSubject("devices", {}, {.cuda_modes = "no_device"}).facts["count_result"], 100);
   EXPECT_EQ(RunSubject("devices", {}, {.cuda_modes = "init_fails=803"}).facts["count_result"], 803);
-  const Outcome old = RunSubject("devices", {}, {.environment = {{"TBPROF_SIM_DRIVER_VERSION", "12040"}}});
+  const Outcome old = RunSubject("devices", {}, {.environment = {{"CUDASIM_DRIVER_VERSION", "12040"}}});
   EXPECT_EQ(old.facts["count_result"], 35);
   EXPECT_EQ(old.facts["driver_version"], 12040);
 }
@@ -76,7 +76,7 @@ TEST(Subjects, WithoutDriver) {
 
 TEST(Subjects, ProcessesAndForks) {
   SIM_NEEDS_SUBJECT("ranks");
-  const Outcome ranks = RunSubject("ranks", {"2", "3"}, {.environment = {{"TBPROF_SIM_GPUS", "2"}}});
+  const Outcome ranks = RunSubject("ranks", {"2", "3"}, {.environment = {{"CUDASIM_GPUS", "2"}}});
   EXPECT_TRUE(ranks.Exited(0)) << ranks.out;
   const Outcome forks = RunSubject("forks", {});
   EXPECT_TRUE(forks.Exited(0)) << forks.out;

@@ -66,7 +66,7 @@ struct HowToRun {
   Environment environment = {};
 };
 
-inline std::string SimDirectory() { return TBPROF_SIM_DIR; }
+inline std::string SimDirectory() { return CUDASIM_DIR; }
 inline std::string Subject(const std::string& name) { return SimDirectory() + "/subjects/" + name; }
 
 inline std::string ReadWhole(const std::string& path) {
@@ -84,8 +84,8 @@ inline Outcome RunSubject(const std::string& name, const std::vector<std::string
   const std::string base = directory;
   Environment environment = how.environment;
   environment.emplace_back("LD_LIBRARY_PATH", SimDirectory() + "/" + how.libraries);
-  environment.emplace_back("TBPROF_SIM_CUDA", how.cuda_modes);
-  environment.emplace_back("TBPROF_SIM_CUPTI", how.cupti_modes);
+  environment.emplace_back("CUDASIM_CUDA", how.cuda_modes);
+  environment.emplace_back("CUDASIM_CUPTI", how.cupti_modes);
   if (how.collect) {
     environment.emplace_back("CUDA_INJECTION64_PATH", SimDirectory() + "/libsim_collector.so");
     environment.emplace_back("COLLECTOR_FACTS", base + "/facts");

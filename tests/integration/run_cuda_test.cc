@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// CUDA programs of every kind on the simulator (tests/sim): what they do, and that they do the same without us.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+std::string Sim(std::string_view what) { return std::string(TBPROF_BUILD_DIR) + "/tests/sim/" + std::string(what); }
+std::string Subject(std::string_view name) { return Sim("subjects/" + std::string(name)); }
+
+RunOptions On(const std::string& libraries, const std::string& modes = "", const std::string& cuda = "") {
+  RunOptions options;
+  options.environment = {{"LD_LIBRARY_PATH", Sim(libraries)},
+                         {"CUDA_VISIBLE_DEVICES", std::nullopt},
+                         {"CUDA_INJECTION64_PATH", std::nullopt}};
+  if (!modes.empty()) options.environment.push_back({"CUDASIM_CUPTI", modes});
+  if (!cuda.empty()) options.environment.push_back({"CUDASIM_CUDA", cuda});
+  return options;
+}
+
+// `name=number` lines, as subjects print them.
+int64_t Told(const RunResult& result, const std::string& name) {
+  for (const std::string& line : Lines(result.out)) {
+    if (line.starts_with(name + "=")) return std::stoll(line.substr(name.size() + 1));
+  }
+  ADD_FAILURE() << "no " << name << " in: " << result.out;
+  return -1;
+}
+
+struct OnDevice {
+  int64_t kernels = 0, kernel_ps = 0, to_device = 0, from_device = 0, sets = 0;
+  std::set<std::string> correlations;
+};
+
+OnDevice DeviceWork(const Profile& profile) {
+  OnDevice work;
+  for (const Event& event : profile.events()) {
+    if (event.plane.find("/device:GPU:") == std::string::npos || !event.Has("correlation_id")) continue;
+    if (event.Has("kernel_details")) {
+      ++work.kernels;
+      work.kernel_ps += event.duration_ps;
+      work.correlations.insert(event.Stat("correlation_id"));
+    }
+    if (event.name.starts_with("MemcpyHToD")) ++work.to_device;
+    if (event.name.starts_with("MemcpyDToH")) ++work.from_device;
+    if (event.name.starts_with("Memset")) ++work.sets;
+  }
+  return work;
+}
+
+class Cuda : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (access(Subject("train").c_str(), X_OK) != 0) GTEST_SKIP() << "no CUDA headers or nvcc: no simulator";
+  }
+};
+
+TEST_F(Cuda, ATrainingIsThereKernelByKernel) {
+  const Pair pair = RunBoth({Subject("train"), "40"}, On("cuda13"));
+  ASSERT_TRUE(pair.Same());
+  const OnDevice work = DeviceWork(*pair.profiled.profile);
+  EXPECT_EQ(work.kernels, Told(pair.profiled, "kernels"));
+  // Two clocks: to the nanosecond for each.
+  EXPECT_NEAR(static_cast<double>(work.kernel_ps), static_cast<double>(Told(pair.profiled, "kernel_ns")) * 1000,
+              1000.0 * static_cast<double>(work.kernels));
+  EXPECT_EQ(work.to_device, Told(pair.profiled, "copies_to_device"));
+  EXPECT_EQ(work.from_device, Told(pair.profiled, "copies_from_device"));
+  EXPECT_EQ(work.sets, Told(pair.profiled, "sets"));
+  EXPECT_EQ(static_cast<int64_t>(work.correlations.size()), work.kernels);
+  EXPECT_TRUE(pair.profiled.profile->HasPlane("/device:GPU:0"));
+  // The launch is on the thread that made it, and leads to its kernel.
+  std::set<std::string> launches;
+  for (const Event& event : pair.profiled.profile->events()) {
+    if (event.plane == "/host:CPU" && event.Has("correlation_id")) launches.insert(event.Stat("correlation_id"));
+  }
+  for (const std::string& correlation : work.correlations) EXPECT_TRUE(launches.contains(correlation)) << correlation;
+  EXPECT_FALSE(pair.profiled.profile->Named("cudaLaunchKernel").empty());
+}
+
+TEST_F(Cuda, EveryRouteToTheDriverIsSeen) {
+  for (const char* subject : {"static_runtime", "driver_linked", "driver_opened"}) {
+    for (const char* libraries : {"cuda13", "cuda12"}) {
+      const Pair pair = RunBoth({Subject(subject)}, On(libraries));
+      ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << subject << " on " << libraries;
+      // A runtime of CUDA 13 does not start on a driver of CUDA 12.
+      if (pair.bare.code() != 0) continue;
+      ASSERT_NE(pair.profiled.profile, nullptr) << subject << " on " << libraries;
+      EXPECT_GT(DeviceWork(*pair.profiled.profile).kernels, 0) << subject << " on " << libraries;
+    }
+  }
+}
+
+TEST_F(Cuda, ThePythonWay) {
+  const Pair pair = RunBoth(
+      {"/usr/bin/python3", std::string(TBPROF_SOURCE_DIR) + "/tests/sim/subjects/ctypes_driver.py"}, On("cuda13"));
+  ASSERT_TRUE(pair.Same());
+  EXPECT_GT(DeviceWork(*pair.profiled.profile).kernels, 0);
+}
+
+// torch.profiler tries once, and JAX ends if it fails.
+TEST_F(Cuda, AProgramThatUsesCuptiItselfGetsIt) {
+  for (const char* subject : {"rival_linked", "rival_opened"}) {
+    for (const char* version : {"1", "2"}) {
+      const Pair pair = RunBoth({Subject(subject), version, "2"}, On("cuda13"));
+      ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << subject << " " << version;
+      EXPECT_EQ(pair.profiled.code(), 0);
+    }
+  }
+}
+
+// Whatever CUPTI answers, the program does not notice.
+TEST_F(Cuda, NothingThatCuptiDoesReachesTheProgram) {
+  for (const char* mode :
+       {"unknown_999", "privileges", "rival", "multi_subscriber", "drop=3", "zero_times=3", "unordered", "late_ms=20",
+        "unknown_kind=5", "clock_step_ms=5000,clock_step_after_ms=5", "slow_flush_ms=300", "finalize_crashes",
+        "exit_loses_buffers", "fork_hangs", "enable_fails_kind=10", "enable_fails_kind=49", "generation=4",
+        "version=18", "correlation_start=4294967290"}) {
+    const Pair pair = RunBoth({Subject("train"), "5"}, On("cuda13", mode));
+    ASSERT_TRUE(pair.Same()) << mode;
+    EXPECT_FALSE(pair.profiled.timed_out) << mode;
+  }
+}
+
+TEST_F(Cuda, NoDriverNoDeviceAndABrokenOne) {
+  struct Case {
+    const char* libraries;
+    const char* cuda;
+  };
+  for (const Case& one : {Case{"nodriver", ""}, Case{"cuda13", "no_device"}, Case{"cuda13", "init_fails=802"},
+                          Case{"cuda13", "fault=700,fault_at=3"}, Case{"cuda13", "fault=719"}}) {
+    const Pair pair = RunBoth({Subject("train"), "5"}, On(one.libraries, "", one.cuda));
+    ASSERT_TRUE(pair.Same()) << one.libraries << " " << one.cuda;
+  }
+}
+
+TEST_F(Cuda, ForksAndRanks) {
+  for (const char* subject : {"forks", "ranks", "devices", "graphs", "streams", "copies", "faults"}) {
+    RunOptions options = On("cuda13");
+    options.environment.push_back({"CUDASIM_GPUS", "4"});
+    Pair pair = RunBoth({Subject(subject)}, options);
+    ASSERT_NE(pair.profiled.profile, nullptr) << subject;
+    // Ranks print in the order in which they end.
+    for (RunResult* result : {&pair.bare, &pair.profiled}) {
+      std::vector<std::string> lines = Lines(result->out);
+      std::sort(lines.begin(), lines.end());
+      result->out.clear();
+      for (const std::string& line : lines) result->out += line + "\n";
+    }
+    ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << subject;
+  }
+}
+
+// CUDA_INJECTION64_PATH names one library: whoever was there first is served.
+TEST_F(Cuda, AnInjectionOfTheUsersIsKept) {
+  RunOptions options = On("cuda13");
+  std::erase_if(options.environment, [](const auto& entry) { return entry.first == "CUDA_INJECTION64_PATH"; });
+  options.environment.push_back({"CUDA_INJECTION64_PATH", Sim("libsim_collector.so")});
+  const Pair pair = RunBoth({Subject("train"), "5"}, options);
+  EXPECT_EQ(pair.bare.code(), pair.profiled.code());
+}
+
+TEST_F(Cuda, OffIsOff) {
+  RunOptions options = On("cuda13");
+  options.tbprof = {"--cuda=off"};
+  const Pair pair = RunBoth({Subject("train"), "5"}, options);
+  ASSERT_TRUE(pair.Same());
+  EXPECT_FALSE(pair.profiled.profile->HasPlane("/device:GPU:0"));
+}
+
+// What was delivered before is there: flushes are 200 ms apart.
+TEST_F(Cuda, KilledInTheMiddle) {
+  RunOptions options = On("cuda13");
+  auto running =
+      StartUnderTbprof({"/bin/sh", "-c", "'" + Subject("train") + "' 100000 & echo $! > pid; wait"}, options);
+  ASSERT_NE(running, nullptr);
+  const std::string pid_file = running->path() + "/pid";
+  int pid = 0;
+  for (int i = 0; i < 300 && pid == 0; ++i) {
+    usleep(10'000);
+    const std::string text = access(pid_file.c_str(), R_OK) == 0 ? ReadFile(pid_file) : "";
+    if (!text.empty()) pid = std::stoi(text);
+  }
+  ASSERT_GT(pid, 0);
+  usleep(1'500'000);
+  ASSERT_EQ(kill(pid, SIGKILL), 0);
+  const RunResult result = running->Wait();
+  ASSERT_NE(result.profile, nullptr);
+  EXPECT_GT(DeviceWork(*result.profile).kernels, 0);
+}
+
+}  // namespace
+}  // namespace tbprof::integration
