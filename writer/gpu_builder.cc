@@ -25,7 +25,10 @@ constexpr size_t kMaxSyncs = 1u << 20;
 constexpr size_t kMaxKernelName = 2048;
 constexpr size_t kMaxCounterSamples = 4000;
 constexpr uint16_t kNoType = 65535;
-constexpr uint64_t kNsPerGap = 1'000'000;
+constexpr double kShortestGapNs = 1e6;
+constexpr size_t kMaxTriedShown = 3;
+constexpr int64_t kPsPerMs = 1'000'000'000;
+constexpr double kFlushedAtEndMs = 200;  // an end is seen some ten milliseconds late
 
 void AddTo(int64_t* sum, int64_t more) {
   if (__builtin_add_overflow(*sum, more, sum)) *sum = INT64_MAX;
@@ -92,6 +95,25 @@ std::string Hexadecimal(const uint8_t* bytes, size_t size) {
     text += "0123456789abcdef"[bytes[i] & 15];
   }
   return text;
+}
+
+// What helps against a cause, as CUPTI and the loader put it.
+std::string_view Remedy(std::string_view cause) {
+  static constexpr struct {
+    std::string_view word, remedy;
+  } kRemedies[] = {
+      {"INSUFFICIENT_PRIVILEGES",
+       "allow it with the driver's option NVreg_RestrictProfilingToAdminUsers=0, or CAP_SYS_ADMIN"},
+      {"MULTIPLE_SUBSCRIBERS", "another profiler holds CUPTI: end Nsight, or the program's own profiler"},
+      {"MAX_LIMIT_REACHED", "another profiler holds CUPTI: end Nsight, or the program's own profiler"},
+      {"NOT_INITIALIZED", "CUPTI is newer than the driver: install the one of the driver's CUDA, or a newer driver"},
+      {"not found", "install CUPTI, e.g. pip install nvidia-cuda-cupti-cu12, or set CUDA_HOME"},
+      {"cannot open", "install CUPTI, e.g. pip install nvidia-cuda-cupti-cu12, or set CUDA_HOME"},
+  };
+  for (const auto& row : kRemedies) {
+    if (cause.find(row.word) != std::string_view::npos) return row.remedy;
+  }
+  return "";
 }
 
 bool OnDevice(uint8_t memory_kind) { return memory_kind >= 3 && memory_kind <= 7; }
@@ -476,7 +498,9 @@ void GpuBuilder::TakeApi(const Identity& process, ProcessState* state, uint32_t 
   host_->CountCall(process, owner, type, stop - std::max(span.start, window_.totals_open));
   const std::string& name = timeline_->types[type].name;
   if (name.find("Launch") != std::string::npos && name.find("HostFunc") == std::string::npos) {
+    // Nearly each launch of the runtime is one of the driver, too.
     ++(driver ? state->driver_launches : state->runtime_launches);
+    timeline_->processes[owner].gpu.launches = std::max(state->driver_launches, state->runtime_launches);
   }
   if (span.end <= window_.open) return;
   const uint32_t line = host_->ThreadOf(process, owner, api.tid, span.start);
@@ -701,13 +725,42 @@ void GpuBuilder::Correlate() {
   syncs_ = {};
 }
 
-void GpuBuilder::Finish() {
-  Correlate();
-  for (const auto& [identity, state] : states_) {
-    // Nearly each launch of the runtime is one of the driver, too.
-    const uint64_t launches = std::max(state.runtime_launches, state.driver_launches);
-    for (const auto& [number, device] : state.devices) (void)number, (void)device;
-    (void)launches;
+void GpuBuilder::Finish() { Correlate(); }
+
+void GpuBuilder::TrackMemory() {
+  for (uint32_t i = 0; i < memory_.size(); ++i) {
+    const std::vector<GpuMemoryTrack::Sample> all = memory_[i].Samples();
+    if (all.empty()) continue;
+    GpuDevice& device = timeline_->gpu_devices[i];
+    CounterTrack track;
+    track.name = "GPU memory in use";
+    track.series = "bytes";
+    track.device = static_cast<int>(i);
+    int64_t at_open = 0;
+    std::vector<GpuMemoryTrack::Sample> shown;
+    for (const GpuMemoryTrack::Sample& sample : all) {
+      device.live_bytes = sample.bytes;
+      if (sample.ticks >= window_.totals_open) device.peak_bytes = std::max(device.peak_bytes, sample.bytes);
+      if (sample.ticks < window_.open) {
+        at_open = sample.bytes;
+      } else {
+        shown.push_back(sample);
+      }
+    }
+    device.peak_bytes = std::max(device.peak_bytes, at_open);
+    track.samples.push_back({0, static_cast<double>(at_open)});
+    // Of each bucket the highest: a burst must not fall through.
+    const size_t stride = shown.size() / kMaxCounterSamples + 1;
+    for (size_t from = 0; from < shown.size(); from += stride) {
+      const auto begin = shown.begin() + static_cast<ptrdiff_t>(from);
+      const auto end = shown.begin() + static_cast<ptrdiff_t>(std::min(from + stride, shown.size()));
+      const auto highest = std::max_element(begin, end, [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+      track.samples.push_back({host_->PsOf(highest->ticks), static_cast<double>(highest->bytes)});
+    }
+    if (!shown.empty() && stride > 1) {
+      track.samples.push_back({host_->PsOf(shown.back().ticks), static_cast<double>(shown.back().bytes)});
+    }
+    timeline_->counters.push_back(std::move(track));
   }
 }
 
@@ -835,9 +888,143 @@ void GpuBuilder::FinishTimes() {
     std::stable_sort(device.kernel_totals.begin(), device.kernel_totals.end(), longer);
     std::stable_sort(device.copy_totals.begin(), device.copy_totals.end(), longer);
   }
+  TrackMemory();
   NumberDevices();
 }
 
-void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) { (void)index; }
+void GpuBuilder::JudgeProcess(const GpuFacts& facts, const ProcessFacts& process, Process* shown) {
+  ProcessGpu& gpu = shown->gpu;
+  gpu.library = PrintableUtf8(facts.library);
+  gpu.versions = PrintableUtf8(facts.versions);
+  for (const std::string& path : facts.tried) gpu.tried.push_back(PrintableUtf8(path));
+  for (const std::string& kind : facts.missing_kinds) gpu.missing_kinds.push_back(PrintableUtf8(kind));
+  gpu.dropped = facts.dropped;
+  gpu.unknown = facts.unknown;
+
+  std::vector<GpuStateChange> changes = facts.changes;
+  std::stable_sort(changes.begin(), changes.end(),
+                   [](const GpuStateChange& a, const GpuStateChange& b) { return a.ticks < b.ticks; });
+  const uint64_t end = process.end_ticks != 0 ? std::min(process.end_ticks, window_.close) : window_.close;
+  bool recorded = false, paused = false, by_window = false;
+  uint64_t since = 0;
+  std::string cause;
+  const auto close_gap = [&](uint64_t until) {
+    const uint64_t from = std::max(since, window_.open), to = std::min(until, end);
+    paused = false;
+    if (by_window || to <= from) return;
+    const double ns = static_cast<double>(to - from) * facts_->clock.ns_per_tick();
+    if (ns < kShortestGapNs) return;
+    gpu.gaps.push_back({host_->PsOf(from), host_->PsOf(to), cause});
+  };
+  for (const GpuStateChange& change : changes) {
+    switch (change.kind) {
+      case GpuStateChange::kRecording:
+        if (paused) close_gap(change.ticks);
+        recorded = true;
+        break;
+      case GpuStateChange::kPaused:
+        if (paused) break;
+        paused = true;
+        since = change.ticks;
+        cause = PrintableUtf8(change.text);
+        // Nothing was to be recorded then.
+        by_window = cause.starts_with("window");
+        break;
+      case GpuStateChange::kUnavailable:
+        gpu.reason = PrintableUtf8(change.text);
+        break;
+    }
+  }
+  if (paused) close_gap(end);
+  if (!gpu.reason.empty() && !recorded) {
+    gpu.recording = GpuRecording::kUnavailable;
+    const std::string_view remedy = Remedy(gpu.reason);
+    if (!remedy.empty()) StrAppend(&gpu.reason, "; ", remedy);
+  } else if (!gpu.gaps.empty()) {
+    gpu.recording = GpuRecording::kPaused;
+  } else if (recorded || gpu.records > 0) {
+    gpu.recording = GpuRecording::kRecorded;
+  }
+}
+
+void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
+  std::vector<std::string>& warnings = timeline_->warnings;
+  // Of workers that are alike the first speaks for all.
+  std::map<std::string, std::pair<std::string, uint64_t>> unavailable;
+  uint64_t dropped = 0, unknown = 0, names_left_out = 0;
+  std::set<std::string> missing;
+  for (const auto& [identity, owner] : index) {
+    const auto found = facts_->gpus.find(identity);
+    const auto known = facts_->processes.find(identity);
+    if (found == facts_->gpus.end() || known == facts_->processes.end()) continue;
+    const GpuFacts& facts = found->second;
+    Process& process = timeline_->processes[owner];
+    JudgeProcess(facts, known->second, &process);
+    const ProcessGpu& gpu = process.gpu;
+    const std::string who = StrCat(PrintableUtf8(process.name), " (", process.pid, ")");
+    if (gpu.recording == GpuRecording::kUnavailable) {
+      std::string text = gpu.reason;
+      for (size_t i = 0; i < std::min(gpu.tried.size(), kMaxTriedShown); ++i) {
+        StrAppend(&text, i == 0 ? "; tried " : ", ", gpu.tried[i]);
+      }
+      auto& [first, count] = unavailable[text];
+      if (count++ == 0) first = who;
+    }
+    int64_t paused_ps = 0;
+    for (const GpuGap& gap : gpu.gaps) AddTo(&paused_ps, gap.end_ps - gap.start_ps);
+    if (!gpu.gaps.empty()) {
+      const GpuGap& gap = gpu.gaps[0];
+      warnings.push_back(StrCat(who, ": its GPU activity is missing from ", gap.start_ps / kPsPerMs, " ms to ",
+                                gap.end_ps / kPsPerMs, " ms (", gap.reason, ")",
+                                gpu.gaps.size() > 1 ? StrCat(", and in ", gpu.gaps.size() - 1, " more gaps, ",
+                                                             paused_ps / kPsPerMs, " ms in all")
+                                                    : ""));
+    }
+    if (facts.clock.breaks() > 0) {
+      warnings.push_back(StrCat(who, ": the GPU clock jumped ", facts.clock.breaks(),
+                                " times (was the system's time set?); what ran then is marked, its place is uncertain"));
+    }
+    if (facts.clock_assumed && gpu.records > 0) {
+      warnings.push_back(StrCat(who, ": no reading of its GPU clock was recorded; device times are taken for wall time"));
+    }
+    dropped += gpu.dropped;
+    unknown += gpu.unknown;
+    names_left_out += facts.names_left_out;
+    missing.insert(gpu.missing_kinds.begin(), gpu.missing_kinds.end());
+    // A last flush reads the clock. What came between it and the end was in CUPTI's buffers, and is gone with them.
+    const uint64_t end = known->second.end_ticks, flushed = facts.clock.last_ticks();
+    const bool was_on = gpu.gaps.empty() || gpu.gaps.back().end_ps < host_->PsOf(end);
+    if (gpu.recording != GpuRecording::kUnavailable && gpu.records > 0 && was_on && !facts.clock_assumed && end != 0 &&
+        end <= window_.close && flushed < end) {
+      const double ms = static_cast<double>(end - flushed) * facts_->clock.ns_per_tick() / 1e6;
+      if (ms > kFlushedAtEndMs) {
+        warnings.push_back(StrCat(who, ": its end came ", static_cast<int64_t>(ms),
+                                  " ms after the last flush of GPU records (was it killed?); of that time there may be "
+                                  "none"));
+      }
+    }
+  }
+  for (const auto& [text, who] : unavailable) {
+    timeline_->errors.push_back(StrCat(
+        who.first, who.second > 1 ? StrCat(" and ", who.second - 1, " more") : "", ": no GPU activity: ", text));
+  }
+  if (dropped > 0) timeline_->drops.push_back({"CUPTI had no buffer for them", dropped});
+  if (unknown > 0) timeline_->notes.push_back(StrCat(unknown, " GPU activity records of kinds that were not asked for"));
+  if (names_left_out > 0) warnings.push_back(StrCat(names_left_out, " names of kernels were too many and are left out"));
+  for (const std::string& kind : missing) timeline_->notes.push_back(StrCat("GPU activity that CUPTI refused: ", kind));
+  for (const GpuDevice& device : timeline_->gpu_devices) {
+    const std::string gpu = StrCat("GPU ", device.number, ": ");
+    if (device.untimed > 0) {
+      warnings.push_back(StrCat(gpu, device.untimed,
+                                " kernels, copies or graphs ran without time stamps (the device had no buffer left); "
+                                "they are not drawn and in no total"));
+    }
+    if (device.unfinished > 0) {
+      warnings.push_back(StrCat(gpu, device.unfinished,
+                                " had not ended when last looked at; they are drawn to the end of the window or of "
+                                "their process"));
+    }
+  }
+}
 
 }  // namespace tbprof

@@ -104,6 +104,61 @@ Section Waits(const Timeline& timeline, size_t columns) {
   return out;
 }
 
+double WholePs(const Timeline& timeline) {
+  return static_cast<double>(timeline.totals_ps > 0 ? timeline.totals_ps : timeline.duration_ps);
+}
+
+// Of each GPU a heading, what was copied and waited for, and its longest kernels.
+Section Gpus(const Timeline& timeline, size_t columns) {
+  Section out;
+  // With many of them one line each.
+  const size_t kernel_rows = timeline.gpu_devices.size() > 2 ? 0 : timeline.gpu_devices.size() > 1 ? 2 : kTopRows;
+  for (const GpuDevice& device : timeline.gpu_devices) {
+    std::string text = StrCat("GPU ", device.number, device.name.empty() ? "" : " ", PrintableUtf8(device.name), ": ",
+                              HumanPercent(static_cast<double>(device.busy_ps) / WholePs(timeline)), " busy, ",
+                              Plural(device.kernels, "kernel", "kernels"), " for ", HumanTime(device.kernel_ps));
+    if (device.collective_ps > 0) StrAppend(&text, " (NCCL ", HumanTime(device.collective_ps), ")");
+    if (device.graphs > 0) StrAppend(&text, ", ", Plural(device.graphs, "graph", "graphs"));
+    out.push_back({text, Style::kHeading});
+    if (timeline.gpu_devices.size() > 4) continue;
+    text.clear();
+    for (const GpuCopyTotal& copy : device.copy_totals) {
+      const double seconds = static_cast<double>(copy.total_ps) / 1e12;
+      StrAppend(&text, text.empty() ? "" : ", ", copy.name, " ", HumanBytes(static_cast<double>(copy.bytes)), " in ",
+                HumanTime(copy.total_ps));
+      if (seconds > 0) StrAppend(&text, " (", HumanBytes(static_cast<double>(copy.bytes) / seconds), "/s)");
+    }
+    if (!text.empty()) out.push_back({StrCat("      ", text)});
+    text.clear();
+    if (device.waits > 0) {
+      text = StrCat("host waited ", HumanTime(device.waited_ps), " in ",
+                    Plural(device.waits, "synchronization", "synchronizations"));
+    }
+    if (device.peak_bytes > 0) {
+      StrAppend(&text, text.empty() ? "" : ", ", "peak of cudaMalloc ",
+                HumanBytes(static_cast<double>(device.peak_bytes)));
+      if (device.memory_bytes > 0) StrAppend(&text, " of ", HumanBytes(static_cast<double>(device.memory_bytes)));
+    }
+    if (!text.empty()) out.push_back({StrCat("      ", text)});
+    for (size_t i = 0; i < std::min(kernel_rows, device.kernel_totals.size()); ++i) {
+      const GpuKernelTotal& kernel = device.kernel_totals[i];
+      const int64_t mean = kernel.total_ps / static_cast<int64_t>(std::max<uint64_t>(kernel.calls, 1));
+      const std::string numbers = absl::StrFormat("      %10s%10s%10s  ", HumanTime(kernel.total_ps), HumanTime(mean),
+                                                  HumanCount(kernel.calls));
+      const size_t used = Utf8Columns(numbers);
+      out.push_back({StrCat(numbers, FitColumns(PrintableUtf8(timeline.strings.Get(kernel.name)),
+                                                columns > used ? columns - used : 1, /*keep_end=*/false))});
+    }
+  }
+  if (out.empty()) {
+    const bool recorded = std::any_of(timeline.processes.begin(), timeline.processes.end(), [](const Process& process) {
+      return process.gpu.recording == GpuRecording::kRecorded || process.gpu.recording == GpuRecording::kPaused;
+    });
+    if (recorded) out.push_back({"GPU  recorded, and nothing ran on it in this window", Style::kHeading});
+  }
+  return out;
+}
+
 // `at::relu(at::Tensor const&) (libtorch_cpu.so)` without its arguments; a file and line stay.
 std::string ShortFrame(std::string_view frame) {
   const size_t location = frame.rfind(" (");
@@ -219,7 +274,9 @@ Section Notes(const Timeline& timeline, size_t columns) {
                " in the totals but not drawn (--max-profile-size)",
                timeline.shortest_shown_ps > 0
                    ? StrCat("; the shortest drawn takes ", HumanTime(timeline.shortest_shown_ps))
-                   : ""),
+                   : "",
+               timeline.shortest_gpu_shown_ps > 0 ? StrCat(", on a GPU ", HumanTime(timeline.shortest_gpu_shown_ps))
+                                                  : ""),
         Style::kWarning);
   }
   // Workers of one program are one line.
@@ -302,12 +359,13 @@ std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector
   const size_t columns = static_cast<size_t>(std::max(options.width - kPrefixColumns, 20));
   Section sections[] = {Headline(timeline),
                         Waits(timeline, columns),
+                        Gpus(timeline, columns),
                         Heap(timeline, columns),
                         Notes(timeline, columns),
                         Cost(timeline),
                         Files(files),
                         View(timeline, files, options)};
-  Section &waits = sections[1], &heap = sections[2], &notes = sections[3], &listed = sections[5];
+  Section &waits = sections[1], &gpus = sections[2], &heap = sections[3], &notes = sections[4], &listed = sections[6];
   auto lines = [&] {
     size_t count = 0;
     for (const Section& section : sections) count += section.size();
@@ -320,6 +378,8 @@ std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector
       heap.pop_back();
     } else if (waits.size() > 2) {
       waits.pop_back();
+    } else if (gpus.size() > 2) {
+      gpus.pop_back();
     } else if (notes.size() > 1) {
       notes.pop_back();
     } else if (listed.size() > 1) {
@@ -327,7 +387,7 @@ std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector
     } else {
       Section* largest = std::max_element(std::begin(sections), std::end(sections) - 1,
                                           [](const Section& a, const Section& b) { return a.size() < b.size(); });
-      if (largest->empty()) largest = &sections[6];
+      if (largest->empty()) largest = &sections[7];
       largest->pop_back();
     }
   }

@@ -50,6 +50,90 @@ Json AllocatorJson(const AllocatorTotals& totals) {
           {"live_bytes", totals.live_bytes},           {"peak_bytes", totals.peak_bytes}};
 }
 
+Json GpuJson(const Timeline& timeline, const GpuDevice& device) {
+  const double whole = static_cast<double>(timeline.totals_ps > 0 ? timeline.totals_ps : timeline.duration_ps);
+  Json kernels = Json::array();
+  for (size_t i = 0; i < std::min(kMaxSites, device.kernel_totals.size()); ++i) {
+    const GpuKernelTotal& kernel = device.kernel_totals[i];
+    const auto mangled = timeline.mangled_names.find(kernel.name);
+    kernels.push_back({{"name", timeline.strings.Get(kernel.name)},
+                       {"mangled", timeline.strings.Get(mangled == timeline.mangled_names.end() ? kernel.name
+                                                                                                : mangled->second)},
+                       {"calls", kernel.calls},
+                       {"total_s", Seconds(kernel.total_ps)},
+                       {"mean_s", Seconds(kernel.total_ps) / static_cast<double>(std::max<uint64_t>(kernel.calls, 1))},
+                       {"longest_s", Seconds(kernel.longest_ps)}});
+  }
+  Json copies = Json::array();
+  for (const GpuCopyTotal& copy : device.copy_totals) {
+    const double seconds = Seconds(copy.total_ps);
+    copies.push_back(
+        {{"name", copy.name},
+         {"calls", copy.calls},
+         {"bytes", copy.bytes},
+         {"total_s", seconds},
+         {"bytes_per_s", KnownOrNull(seconds > 0, seconds > 0 ? static_cast<double>(copy.bytes) / seconds : 0.0)}});
+  }
+  return {{"number", device.number},
+          {"name", ValidUtf8(device.name)},
+          {"uuid", device.uuid},
+          {"partition", device.is_partition},
+          {"memory_bytes", device.memory_bytes},
+          {"multiprocessors", device.multiprocessors},
+          {"compute_capability", device.has_facts ? std::to_string(device.compute_major) + "." +
+                                                        std::to_string(device.compute_minor)
+                                                  : ""},
+          {"busy_s", Seconds(device.busy_ps)},
+          {"busy_share", whole > 0 ? static_cast<double>(device.busy_ps) / whole : 0.0},
+          {"kernels", device.kernels},
+          {"kernel_s", Seconds(device.kernel_ps)},
+          {"collective_s", Seconds(device.collective_ps)},
+          {"kernel_names", device.kernel_totals.size()},
+          {"top_kernels", std::move(kernels)},
+          {"copies", std::move(copies)},
+          {"graphs", device.graphs},
+          {"waits", device.waits},
+          {"waited_s", Seconds(device.waited_ps)},
+          {"peak_bytes", device.peak_bytes},
+          {"live_bytes", device.live_bytes},
+          {"untimed", device.untimed},
+          {"unfinished", device.unfinished},
+          {"uncertain", device.uncertain}};
+}
+
+Json ProcessGpuJson(const ProcessGpu& gpu) {
+  std::string_view state;
+  switch (gpu.recording) {
+    case GpuRecording::kNotUsed:
+      return nullptr;
+    case GpuRecording::kRecorded:
+      state = "recorded";
+      break;
+    case GpuRecording::kPaused:
+      state = "recorded_with_gaps";
+      break;
+    case GpuRecording::kUnavailable:
+      state = "unavailable";
+      break;
+  }
+  Json gaps = Json::array();
+  for (const GpuGap& gap : gpu.gaps) {
+    gaps.push_back(
+        {{"start_s", Seconds(gap.start_ps)}, {"end_s", Seconds(gap.end_ps)}, {"reason", ValidUtf8(gap.reason)}});
+  }
+  return {{"state", state},
+          {"reason", ValidUtf8(gpu.reason)},
+          {"library", ValidUtf8(gpu.library)},
+          {"versions", ValidUtf8(gpu.versions)},
+          {"tried", Texts(gpu.tried)},
+          {"missing_kinds", Texts(gpu.missing_kinds)},
+          {"gaps", std::move(gaps)},
+          {"launches", gpu.launches},
+          {"records", gpu.records},
+          {"dropped", gpu.dropped},
+          {"unknown", gpu.unknown}};
+}
+
 Json ProcessJson(const Timeline& timeline, const Process& process) {
   Json operations = Json::array();
   for (const OperationTotal& total : process.operations) {
@@ -77,6 +161,7 @@ Json ProcessJson(const Timeline& timeline, const Process& process) {
           {"reason", ValidUtf8(process.reason)},
           {"records", process.records},
           {"allocator", AllocatorJson(process.allocator)},
+          {"gpu", ProcessGpuJson(process.gpu)},
           {"operations", std::move(operations)}};
 }
 
@@ -112,6 +197,7 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<RunDirectory
                         const SummaryOptions& options) {
   uint64_t drawn = 0;
   for (const Thread& thread : timeline.threads) drawn += thread.events.size();
+  for (const GpuStream& stream : timeline.gpu_streams) drawn += stream.events.size();
   const bool ended = timeline.exit_code >= 0 || timeline.exit_signal != 0;
 
   Json out;
@@ -157,12 +243,15 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<RunDirectory
                     {"corrupt", timeline.corrupt_records},
                     {"not_kept", timeline.records_not_kept},
                     {"dropped", std::move(dropped)}};
-  out["budget"] = {{"shortest_drawn_s", Seconds(timeline.shortest_shown_ps)}};
+  out["budget"] = {{"shortest_drawn_s", Seconds(timeline.shortest_shown_ps)},
+                   {"shortest_on_gpu_drawn_s", Seconds(timeline.shortest_gpu_shown_ps)}};
   out["overhead"] = {{"cpu_s", timeline.own_cost_seconds}};
 
   out["steps"] = {{"count", timeline.steps.size()},
                   {"source", ValidUtf8(timeline.step_source)},
                   {"confidence", timeline.step_confidence}};
+  out["gpus"] = Json::array();
+  for (const GpuDevice& device : timeline.gpu_devices) out["gpus"].push_back(GpuJson(timeline, device));
   out["wait_sites"] = WaitSites(timeline);
   out["allocation_sites"] = AllocationSites(timeline);
 

@@ -170,8 +170,8 @@ struct CounterTrack {
   std::string name;  // e.g. `heap live bytes`
   std::string series;
   uint32_t process = 0;
-  int device = -1;  // index into Timeline::gpu_devices, of whose plane it is; -1: of the process's
   std::vector<CounterSample> samples;
+  int device = -1;  // index into Timeline::gpu_devices, of whose plane it is; -1: of the process's
 };
 
 struct Step {

@@ -1274,6 +1274,7 @@ class Builder : private HostLines {
     const std::string unrecorded = UnrecordedText(timeline_.unrecorded);
     if (!unrecorded.empty()) warnings.push_back(unrecorded);
     timeline_.notes = UnseenNotes(facts_, families_);
+    gpu_.AddHonesty(process_index_);
     if (timeline_.processes.empty()) {
       timeline_.errors.push_back(StrCat(
           "no process was recorded: ", facts_.inert.empty() ? "the library was not loaded, or could not reach tbprof"

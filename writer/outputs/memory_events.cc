@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "writer/schema.h"
 #include "writer/text.h"
@@ -32,8 +34,12 @@ std::vector<CounterSample> Thin(const std::vector<CounterSample>& samples) {
   return out;
 }
 
-std::string AllocatorName(const Timeline& timeline, uint32_t process) {
-  const Process& it = timeline.processes[process];
+std::string AllocatorName(const Timeline& timeline, const MemoryEvent& event) {
+  // The framework's allocator takes large pieces and hands them out itself: these are not tensors.
+  if (event.device >= 0) {
+    return StrCat("GPU:", timeline.gpu_devices[static_cast<size_t>(event.device)].number, " cudaMalloc (segments)");
+  }
+  const Process& it = timeline.processes[event.process];
   return StrCat("host heap: ", ValidUtf8(it.name), " [", it.pid, "]");
 }
 
@@ -42,13 +48,16 @@ std::string AllocatorName(const Timeline& timeline, uint32_t process) {
 std::vector<MemoryEvent> MemoryEvents(const Timeline& timeline) {
   std::vector<MemoryEvent> events;
   for (const CounterTrack& track : timeline.counters) {
-    if (track.name != kHeapTrack || track.process >= timeline.processes.size()) continue;
+    if (track.device >= 0 ? static_cast<size_t>(track.device) >= timeline.gpu_devices.size()
+                          : track.name != kHeapTrack || track.process >= timeline.processes.size()) {
+      continue;
+    }
     int64_t in_use = 0, peak = 0;
     for (const CounterSample& sample : Thin(track.samples)) {
       const int64_t now = std::llround(std::clamp(sample.value, 0.0, 9e18));
       if (now == in_use) continue;
       peak = std::max(peak, now);
-      events.push_back({sample.time_ps, now - in_use, now, peak, track.process});
+      events.push_back({sample.time_ps, now - in_use, now, peak, track.process, track.device});
       in_use = now;
     }
   }
@@ -61,16 +70,19 @@ void WriteMemoryEvents(const Timeline& timeline, uint64_t& line_id, PlaneBuilder
   const std::vector<MemoryEvent> events = MemoryEvents(timeline);
   if (events.empty()) return;
   LineBuilder& line = plane.AddLine(line_id++, kMemoryLine);
-  std::vector<uint32_t> names(timeline.processes.size());
+  std::map<std::pair<uint32_t, int>, uint32_t> names;
   for (const MemoryEvent& event : events) {
     const bool allocation = event.delta > 0;
     line.Begin(plane.EventId(allocation ? kMemoryAllocationEvent : kMemoryDeallocationEvent), event.time_ps, 0);
-    uint32_t& name = names[event.process];
-    if (name == 0) name = plane.TextId(AllocatorName(timeline, event.process));
+    uint32_t& name = names[{event.process, event.device}];
+    if (name == 0) name = plane.TextId(AllocatorName(timeline, event));
     line.Text(Stat::kAllocatorName, name);
     line.Int64(Stat::kBytesReserved, 0);
     line.Int64(Stat::kBytesAllocated, event.in_use);
-    line.Int64(Stat::kBytesAvailable, 0);
+    const auto size =
+        event.device < 0 ? 0 : timeline.gpu_devices[static_cast<size_t>(event.device)].memory_bytes;
+    line.Int64(Stat::kBytesAvailable,
+               std::max<int64_t>(static_cast<int64_t>(std::min<uint64_t>(size, INT64_MAX)) - event.in_use, 0));
     line.Double(Stat::kFragmentation, 0);
     line.Int64(Stat::kPeakBytesInUse, event.peak);
     line.Int64(Stat::kRequestedBytes, std::abs(event.delta));

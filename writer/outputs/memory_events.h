@@ -23,6 +23,7 @@ struct MemoryEvent {
   int64_t in_use = 0;
   int64_t peak = 0;
   uint32_t process = 0;
+  int device = -1;  // as CounterTrack
 };
 
 // In order of time.

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "writer/outputs/gzip_sink.h"
+#include "writer/outputs/xplane_gpu.h"
 #include "writer/text.h"
 #include "writer/utf8.h"
 
@@ -138,6 +139,13 @@ class PerfettoWriter {
         if (!out_.status().ok()) return out_.status();
       }
     }
+    for (const GpuStream& stream : timeline_.gpu_streams) {
+      const std::string where = StrCat(",\"pid\":", GpuPid(stream.device), ",\"tid\":", stream.line_id);
+      for (const GpuEvent& event : stream.events) {
+        WriteGpuEvent(event, where);
+        if (!out_.status().ok()) return out_.status();
+      }
+    }
     Steps();
     Counters();
     out_.Put("\n]}\n");
@@ -181,6 +189,17 @@ class PerfettoWriter {
       if (thread.process >= timeline_.processes.size()) continue;
       const std::string& name = thread.name.empty() ? timeline_.processes[thread.process].name : thread.name;
       Metadata("thread_name", pids_[thread.process], thread.tid, StrCat("\"name\":", Quoted(ValidUtf8(name))));
+    }
+    for (uint32_t i = 0; i < timeline_.gpu_devices.size(); ++i) {
+      const GpuDevice& device = timeline_.gpu_devices[i];
+      Metadata("process_name", GpuPid(i), 0,
+               StrCat("\"name\":", Quoted(StrCat("GPU ", device.number, device.name.empty() ? "" : " ",
+                                                ValidUtf8(device.name)))));
+      Metadata("process_sort_index", GpuPid(i), 0, StrCat("\"sort_index\":", 1'000'000 + i));
+    }
+    for (const GpuStream& stream : timeline_.gpu_streams) {
+      Metadata("thread_name", GpuPid(stream.device), static_cast<int64_t>(stream.line_id),
+               StrCat("\"name\":", Quoted(StreamName(timeline_, stream, true))));
     }
     if (!timeline_.steps.empty()) {
       steps_pid_ = 2'000'000'000;
@@ -238,7 +257,10 @@ class PerfettoWriter {
     if (event.call_site != 0) TextArg("\"call_site\":", event.call_site);
     Object(type.object, event.object);
     if ((event.flags & Event::kFailed) == 0) Value(type.value, event.value);
-    if (event.error != 0) {
+    if (event.error != 0 && type.family == EventFamily::kGpu) {
+      Arg("\"error\":");
+      out_.Put(Quoted(CudaErrorText(event.error)));
+    } else if (event.error != 0) {
       const char* name = strerrorname_np(event.error);
       Arg("\"error\":\"");
       out_.Put(name != nullptr ? name : "errno ");
@@ -250,6 +272,7 @@ class PerfettoWriter {
     if (event.flags & Event::kOpen) NumberArg("\"open\":", 1);
     if (event.detail != 0) TextArg("\"detail\":", event.detail);
     out_.Put(first_arg_ ? "}" : "}}");
+    if (type.value == ValueKind::kCorrelation && event.value != 0) Flow("s", start_ns, event.value, where, kLaunches);
     if (type.value == ValueKind::kFlowOut && event.value != 0) Flow("s", start_ns, event.value, where);
     if (type.value == ValueKind::kFlowIn && event.value != 0) Flow("f\",\"bp\":\"e", start_ns, event.value, where);
   }
@@ -290,11 +313,56 @@ class PerfettoWriter {
     }
   }
 
-  void Flow(std::string_view phase, int64_t ns, int64_t id, const std::string& where) {
+  static int64_t GpuPid(uint32_t device) { return 1'900'000'000 + int64_t{device}; }
+
+  void WriteGpuEvent(const GpuEvent& event, const std::string& where) {
+    const int64_t start_ns = event.start_ps / 1000;
+    Begin();
+    out_.Put("{\"ph\":\"X\",\"ts\":");
+    out_.Time(start_ns);
+    out_.Put(",\"dur\":");
+    out_.Time((event.start_ps + event.duration_ps) / 1000 - start_ns);
+    out_.Put(where);
+    if (event.kind == GpuEventKind::kKernel) {
+      out_.Put(",\"cat\":\"kernel\",\"name\":");
+      std::string& text = quoted_[event.name];
+      if (text.empty()) text = Quoted(timeline_.strings.Get(event.name));
+      out_.Put(text);
+    } else {
+      out_.Put(event.kind == GpuEventKind::kGraph ? ",\"cat\":\"graph\",\"name\":" : ",\"cat\":\"memory\",\"name\":");
+      out_.Put(Quoted(GpuEventName(timeline_, event)));
+    }
+    first_arg_ = true;
+    if (event.kind == GpuEventKind::kKernel) {
+      Arg("\"details\":");
+      out_.Put(Quoted(KernelDetails(timeline_.gpu_launches[event.launch])));
+    } else if (event.kind != GpuEventKind::kGraph) {
+      Arg("\"bytes\":");
+      out_.Unsigned(event.value);
+      Arg("\"from\":");
+      out_.Put(Quoted(MemoryKindName(event.source_kind)));
+      Arg("\"to\":");
+      out_.Put(Quoted(MemoryKindName(event.destination_kind)));
+    }
+    if (event.graph != 0) NumberArg("\"graph\":", event.graph);
+    if (event.flags & GpuEvent::kClippedAtStart) NumberArg("\"clipped_at_start\":", 1);
+    if (event.flags & GpuEvent::kClippedAtEnd) NumberArg("\"clipped_at_end\":", 1);
+    if (event.flags & GpuEvent::kUnfinished) NumberArg("\"open\":", 1);
+    if (event.flags & GpuEvent::kUncertain) NumberArg("\"uncertain\":", 1);
+    if (event.flags & GpuEvent::kApproximate) NumberArg("\"approximate\":", 1);
+    out_.Put(first_arg_ ? "}" : "}}");
+    Flow("f\",\"bp\":\"e", start_ns, static_cast<int64_t>(event.correlation), where, kLaunches);
+  }
+
+  static constexpr std::string_view kStarts = "\",\"cat\":\"flow\",\"name\":\"starts\",\"id\":";
+  static constexpr std::string_view kLaunches = "\",\"cat\":\"cuda\",\"name\":\"launches\",\"id\":";
+
+  void Flow(std::string_view phase, int64_t ns, int64_t id, const std::string& where,
+            std::string_view kind = kStarts) {
     Begin();
     out_.Put("{\"ph\":\"");
     out_.Put(phase);
-    out_.Put("\",\"cat\":\"flow\",\"name\":\"starts\",\"id\":");
+    out_.Put(kind);
     out_.Number(id);
     out_.Put(",\"ts\":");
     out_.Time(ns);
@@ -316,9 +384,10 @@ class PerfettoWriter {
 
   void Counters() {
     for (const CounterTrack& track : timeline_.counters) {
-      if (track.process >= timeline_.processes.size()) continue;
+      if (!IsShown(timeline_, track)) continue;
+      const int64_t pid = track.device >= 0 ? GpuPid(static_cast<uint32_t>(track.device)) : pids_[track.process];
       const std::string head =
-          StrCat(",\"pid\":", pids_[track.process], ",\"name\":", Quoted(ValidUtf8(track.name)), ",\"args\":{",
+          StrCat(",\"pid\":", pid, ",\"name\":", Quoted(ValidUtf8(track.name)), ",\"args\":{",
                  Quoted(ValidUtf8(track.series.empty() ? "value" : track.series)), ":");
       for (const CounterSample& sample : track.samples) {
         Begin();

@@ -56,12 +56,15 @@ uint64_t ExpectedEvents(const Timeline& timeline) {
     events += 1 + thread.events.size();
     for (const Event& event : thread.events) {
       const ValueKind kind = timeline.types[event.type].value;
-      events += event.value != 0 && (kind == ValueKind::kFlowOut || kind == ValueKind::kFlowIn);
+      events += event.value != 0 && (kind == ValueKind::kFlowOut || kind == ValueKind::kFlowIn ||
+                                     kind == ValueKind::kCorrelation);
     }
   }
   for (const CounterTrack& track : timeline.counters) {
-    if (track.process < timeline.processes.size()) events += track.samples.size();
+    if (IsShown(timeline, track)) events += track.samples.size();
   }
+  events += 2 * timeline.gpu_devices.size();
+  for (const GpuStream& stream : timeline.gpu_streams) events += 1 + 2 * stream.events.size();
   return events;
 }
 

@@ -38,7 +38,8 @@ class EventWriter {
         event_ids_(timeline.types.size()),
         text_ids_(timeline.strings.size()) {}
 
-  void Write(LineBuilder& line, const Event& event) {
+  // `tied`: a call that says itself which step it belongs to.
+  void Write(LineBuilder& line, const Event& event, bool tied) {
     const EventType& type = timeline_.types[event.type];
     uint32_t& event_id = event_ids_[event.type];
     if (event_id == 0) event_id = plane_->EventId(type.name);
@@ -47,7 +48,7 @@ class EventWriter {
     if (event.object != 0 || type.object == ObjectKind::kDescriptor) Object(line, type.object, event.object);
     if (event.flags != 0 || event.error != 0) Flags(line, event, type.family);
     if (type.value == ValueKind::kCorrelation) {
-      Call(line, event);
+      Call(line, event, tied);
     } else if ((event.flags & Event::kFailed) == 0) {
       Value(line, type.value, event.value);
     }
@@ -55,7 +56,35 @@ class EventWriter {
     line.End();
   }
 
+  void Write(LineBuilder& line, const LaunchBar& bar) {
+    line.Begin(plane_->EventId(kLaunchesEvent), bar.start_ps, bar.end_ps - bar.start_ps);
+    Step(line, bar.marker);
+    line.End();
+  }
+
+  void WriteAll(LineBuilder& line, const Thread& thread) {
+    const ThreadSteps steps = calls_ != nullptr ? StepsOfThread(timeline_, thread, *calls_) : ThreadSteps{};
+    auto bar = steps.bars.begin();
+    auto tied = steps.tied.begin();
+    for (uint32_t i = 0; i < thread.events.size(); ++i) {
+      const Event& event = thread.events[i];
+      for (; bar != steps.bars.end() &&
+             (bar->start_ps < event.start_ps ||
+              (bar->start_ps == event.start_ps && bar->end_ps - bar->start_ps >= event.duration_ps));
+           ++bar) {
+        Write(line, *bar);
+      }
+      while (tied != steps.tied.end() && *tied < i) ++tied;
+      Write(line, event, tied != steps.tied.end() && *tied == i);
+    }
+  }
+
  private:
+  static void Step(LineBuilder& line, uint64_t marker) {
+    line.Int64(Stat::kConsumerType, 0);
+    line.Uint64(Stat::kConsumerId, marker);
+  }
+
   static constexpr uint32_t kInline = ~uint32_t{0};
 
   void Text(LineBuilder& line, Stat stat, StringId id) {
@@ -104,14 +133,11 @@ class EventWriter {
     }
   }
 
-  void Call(LineBuilder& line, const Event& event) {
+  void Call(LineBuilder& line, const Event& event, bool tied) {
     if (event.value == 0) return;
     if (calls_ == nullptr) return line.Uint64(Stat::kFlow, flows_->ForCall(event.value) << 2 | 2);
     line.Uint64(Stat::kCorrelationId, static_cast<uint64_t>(event.value));
-    const uint64_t marker = calls_->MarkerAt(event.start_ps);
-    if (marker == 0) return;
-    line.Int64(Stat::kConsumerType, 0);
-    line.Uint64(Stat::kConsumerId, marker);
+    if (tied) Step(line, calls_->MarkerAt(event.start_ps));
   }
 
   void Value(LineBuilder& line, ValueKind kind, int64_t value) {
@@ -258,7 +284,7 @@ absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
       const Thread& thread = timeline.threads[index];
       LineBuilder& line = plane.AddLine(line_id++, LineName(timeline, thread, host_plane.merged));
       line.ReserveEvents(thread.events.size(), kExpectedEventBytes);
-      for (const Event& event : thread.events) events.Write(line, event);
+      events.WriteAll(line, thread);
     }
     WriteCounters(timeline, host_plane, line_id, plane);
     if (counted) WriteMemoryEvents(timeline, line_id, plane);

@@ -238,6 +238,64 @@ uint64_t GpuCalls::MarkerAt(int64_t time_ps) const {
   return static_cast<uint64_t>(above - markers_.begin());
 }
 
+ThreadSteps StepsOfThread(const Timeline& timeline, const Thread& thread, const GpuCalls& calls) {
+  ThreadSteps out;
+  const std::vector<Event>& events = thread.events;
+  const auto end_of = [&](int32_t i) {
+    return events[static_cast<size_t>(i)].start_ps + events[static_cast<size_t>(i)].duration_ps;
+  };
+  const auto start_of = [&](int32_t i) { return events[static_cast<size_t>(i)].start_ps; };
+  const auto is_call = [&](const Event& event) {
+    return event.value > 0 && timeline.types[event.type].value == ValueKind::kCorrelation;
+  };
+  if (events.size() > INT32_MAX || std::none_of(events.begin(), events.end(), is_call)) return out;
+  std::vector<int32_t> parents(events.size(), -1);
+  std::vector<int32_t> open;
+  for (int32_t i = 0; i < static_cast<int32_t>(events.size()); ++i) {
+    while (!open.empty() && end_of(open.back()) <= start_of(i)) open.pop_back();
+    if (!open.empty()) parents[static_cast<size_t>(i)] = open.back();
+    open.push_back(i);
+  }
+  std::vector<uint32_t> members;
+  uint64_t marker = 0;
+  const auto finish = [&] {
+    if (members.empty()) return;
+    auto first = static_cast<int32_t>(members.front());
+    int32_t last = first;
+    for (const uint32_t i : members) {
+      if (end_of(static_cast<int32_t>(i)) >= end_of(last)) last = static_cast<int32_t>(i);
+    }
+    int64_t start = start_of(first), end = end_of(last);
+    // What sticks out of it on one side is taken in, until it contains or is contained.
+    for (bool grown = true; grown;) {
+      grown = false;
+      for (int32_t up; (up = parents[static_cast<size_t>(first)]) >= 0 && end_of(up) < end; grown = true) {
+        first = up;
+        start = start_of(up);
+      }
+      for (int32_t up; (up = parents[static_cast<size_t>(last)]) >= 0 && start_of(up) > start; grown = true) {
+        last = up;
+        end = std::max(end, end_of(up));
+      }
+    }
+    if (!out.bars.empty() && start < out.bars.back().end_ps) {
+      out.tied.insert(out.tied.end(), members.begin(), members.end());
+    } else {
+      out.bars.push_back({start, end, marker});
+    }
+    members.clear();
+  };
+  for (uint32_t i = 0; i < events.size(); ++i) {
+    if (!is_call(events[i])) continue;
+    const uint64_t in = calls.MarkerAt(events[i].start_ps);
+    if (in != marker) finish();
+    marker = in;
+    if (in != 0) members.push_back(i);
+  }
+  finish();
+  return out;
+}
+
 std::string_view MemoryKindName(uint8_t kind) {
   static constexpr std::string_view kNames[] = {"unknown", "pageable", "pinned",        "device",
                                                 "array",   "managed",  "device_static", "managed_static"};

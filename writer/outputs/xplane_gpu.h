@@ -52,6 +52,19 @@ class GpuCalls {
   std::vector<bool> elsewhere_, in_step_;
 };
 
+// What ties a thread's calls to the steps. `_c` on a call would take its arrow to the device away, so an event around all
+// calls of a step carries it; where two of those would overlap, the calls themselves do.
+struct LaunchBar {
+  int64_t start_ps = 0;
+  int64_t end_ps = 0;
+  uint64_t marker = 0;
+};
+struct ThreadSteps {
+  std::vector<LaunchBar> bars;  // in order, disjoint; properly nested with the thread's events
+  std::vector<uint32_t> tied;   // indexes of calls, ascending
+};
+ThreadSteps StepsOfThread(const Timeline& timeline, const Thread& thread, const GpuCalls& calls);
+
 // Lines and events that WriteGpuPlane writes of a device; no line: no plane either.
 XplaneCounts GpuPlaneCounts(const Timeline& timeline, uint32_t device);
 absl::Status WriteGpuPlane(const Timeline& timeline, uint32_t device, const GpuCalls& calls, FlowIds& flows,

@@ -49,6 +49,11 @@ uint64_t CountClipped(const Timeline& timeline) {
       clipped += (event.flags & (Event::kClippedAtStart | Event::kClippedAtEnd)) != 0;
     }
   }
+  for (const GpuStream& stream : timeline.gpu_streams) {
+    for (const GpuEvent& event : stream.events) {
+      clipped += (event.flags & (GpuEvent::kClippedAtStart | GpuEvent::kClippedAtEnd)) != 0;
+    }
+  }
   return clipped;
 }
 
@@ -77,6 +82,10 @@ std::vector<std::string> XplaneWarnings(const Timeline& timeline) {
     if (timeline.shortest_shown_ps > 0) {
       StrAppend(&text, "; the shortest drawn takes ",
                 absl::StrFormat("%.3g us", static_cast<double>(timeline.shortest_shown_ps) / 1e6));
+    }
+    if (timeline.shortest_gpu_shown_ps > 0) {
+      StrAppend(&text, ", on a GPU ",
+                absl::StrFormat("%.3g us", static_cast<double>(timeline.shortest_gpu_shown_ps) / 1e6));
     }
     notes.Add(text);
   }

@@ -15,8 +15,14 @@ XplaneCounts ExpectedXplane(const Timeline& timeline) {
   };
   const std::vector<HostPlane> planes = HostPlanes(timeline);
   counts.planes = planes.size() + 1;
-  for (const Thread& thread : timeline.threads) {
-    if (thread.process < timeline.processes.size()) add_line(thread.events.size());
+  const std::vector<StepEvent> steps = StepEvents(timeline);
+  const GpuCalls calls(timeline, planes[0], steps);
+  for (const HostPlane& plane : planes) {
+    for (const uint32_t index : plane.threads) {
+      const Thread& thread = timeline.threads[index];
+      const size_t bars = &plane == &planes[0] ? StepsOfThread(timeline, thread, calls).bars.size() : 0;
+      add_line(thread.events.size() + bars);
+    }
   }
   for (const HostPlane& plane : planes) {
     uint64_t samples = 0;
@@ -33,7 +39,7 @@ XplaneCounts ExpectedXplane(const Timeline& timeline) {
     counts.lines += gpu.lines;
     counts.events += gpu.events;
   }
-  add_line(StepEvents(timeline).size());
+  add_line(steps.size());
   add_line(MemoryEvents(timeline).size());
   return counts;
 }

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Records of GPU activity to timelines, on spools made by hand; each also goes through the outputs and their checks.
-// TBPROF_WRITE_GPU_SPOOL=PATH: the training's spool is left there, for tests/xprof/test_gpu.py.
+// TBPROF_WRITE_GPU_SPOOLS=DIRECTORY: some of the spools are left there, for tests/xprof/test_gpu.py.
+#include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <random>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -56,11 +60,7 @@ const GpuStream* StreamNumber(const Timeline& timeline, uint32_t number) {
 }
 
 TEST(GpuBuilder, TrainingOnOneDevice) {
-  const SpoolMaker spool = GpuTraining();
-  if (const char* path = getenv("TBPROF_WRITE_GPU_SPOOL")) {
-    std::ofstream(path, std::ios::binary) << spool.Bytes();
-  }
-  const Timeline timeline = Build(spool);
+  const Timeline timeline = Build(GpuTraining());
   ASSERT_EQ(timeline.gpu_devices.size(), 1u);
   const GpuDevice& device = timeline.gpu_devices[0];
   EXPECT_EQ(device.name, "NVIDIA H100 80GB HBM3");
@@ -98,6 +98,389 @@ TEST(GpuBuilder, TrainingOnOneDevice) {
   for (const GpuEvent& event : compute->events) {
     EXPECT_EQ(calls[static_cast<int64_t>(event.correlation)], "cudaLaunchKernel");
   }
+}
+
+TEST(GpuBuilder, LeavesSpools) {
+  const char* directory = getenv("TBPROF_WRITE_GPU_SPOOLS");
+  const auto leave = [&](const char* name, const SpoolMaker& spool) {
+    Build(spool);
+    if (directory == nullptr) return;
+    std::ofstream(std::string(directory) + "/" + name + ".spool", std::ios::binary) << spool.Bytes();
+  };
+  SpoolMaker training = GpuTraining();
+  training.Chunk(1, 1, 2);
+  training.GpuMemory(0, GpuMemoryOperation::kAllocation, 0x1, 1 << 20, Gpu(6 * kMs));
+  training.GpuMemory(0, GpuMemoryOperation::kAllocation, 0x2, 1 << 21, Gpu(7 * kMs));
+  training.GpuMemory(0, GpuMemoryOperation::kRelease, 0x1, 1 << 20, Gpu(8 * kMs)).EndChunk();
+  leave("training", training);
+
+  SpoolMaker copies = GpuProcess();
+  copies.Api(kCopyCallback, kMainTid, Gpu(9 * kMs), kMs / 10, 1);
+  copies.Copy(0, 14, GpuCopyKind::kHostToDevice, 1 << 20, Gpu(10 * kMs), Gpu(12 * kMs), 1).EndChunk();
+  leave("copies", copies.End(50 * kMs));
+
+  // A second device with a kernel that is called like a step, and a helper process that uses the first one.
+  SpoolMaker two = GpuTraining(1);
+  two.Chunk(1, 1, 2).GpuDevice(1, "NVIDIA H100 80GB HBM3", 2).GpuName(GpuNameKind::kKernel, 4, "train_step_kernel");
+  for (uint32_t i = 0; i < 3; ++i) {
+    two.Api(kLaunchCallback, kMainTid, Gpu(20 * kMs + i * kMs), kMs / 10, 50 + i);
+    two.Kernel(1, 9, 4, Gpu(21 * kMs + i * kMs), Gpu(22 * kMs + i * kMs), 50 + i);
+  }
+  two.EndChunk();
+  two.Segment(2, {}).Process(2, SpoolMaker::MakeProcess(1, 200, 10)).Thread(2, 1, 1, 200, 10);
+  two.Chunk(2, 1, 1).Info(ProcessInfoKey::kExecutable, "/usr/bin/helper").GpuClock(kMs, Gpu(kMs)).GpuDevice(0);
+  two.GpuName(GpuNameKind::kKernel, 9, "triton_kernel").GpuName(GpuNameKind::kDriverCallback, 307, "cuLaunchKernel");
+  two.Api(307, 200, Gpu(15 * kMs), 1000, 12, true).Kernel(0, 7, 9, Gpu(16 * kMs), Gpu(17 * kMs), 12).EndChunk();
+  leave("two", two);
+}
+
+TEST(GpuBuilder, WrappedNumbersAreToldApartByTime) {
+  SpoolMaker spool = GpuProcess();
+  for (const uint64_t at : {10 * kMs, 30 * kMs}) {
+    spool.Api(kLaunchCallback, kMainTid, Gpu(at), kMs, 77);
+    spool.Kernel(0, 7, kGemm, Gpu(at + 2 * kMs), Gpu(at + 3 * kMs), 77);
+  }
+  // Of no call that is known, and of none at all.
+  spool.Kernel(0, 7, kGemm, Gpu(40 * kMs), Gpu(41 * kMs), 78).Kernel(0, 7, kGemm, Gpu(42 * kMs), Gpu(43 * kMs), 0);
+  const Timeline timeline = Build(spool.EndChunk().End(50 * kMs));
+  std::map<int64_t, int64_t> calls;
+  for (const Event& event : timeline.threads[0].events) {
+    if (timeline.types[event.type].value == ValueKind::kCorrelation) calls[event.value] = event.start_ps;
+  }
+  ASSERT_EQ(calls.size(), 2u);
+  const GpuStream* stream = StreamNumber(timeline, 7);
+  ASSERT_EQ(stream->events.size(), 4u);
+  std::set<uint64_t> numbers;
+  for (const GpuEvent& event : stream->events) numbers.insert(event.correlation);
+  EXPECT_EQ(numbers.size(), 4u);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(calls[static_cast<int64_t>(stream->events[static_cast<size_t>(i)].correlation)],
+              stream->events[static_cast<size_t>(i)].start_ps - 2'000'000'000);
+  }
+}
+
+TEST(GpuBuilder, TwoProcessesOnOneDeviceShareItsPlane) {
+  SpoolMaker spool = GpuTraining(1);
+  spool.Segment(2, {}).Process(2, SpoolMaker::MakeProcess(1, 200, 10)).Thread(2, 1, 1, 200, 10);
+  spool.Chunk(2, 1, 1).Info(ProcessInfoKey::kExecutable, "/usr/bin/helper");
+  // The same device under another number, and the same stream and correlation numbers.
+  spool.GpuClock(kMs, Gpu(kMs)).GpuDevice(3).GpuName(GpuNameKind::kKernel, 9, "triton_kernel");
+  spool.Api(211, 200, Gpu(15 * kMs), 1000, 12).Kernel(3, 7, 9, Gpu(16 * kMs), Gpu(17 * kMs), 12).EndChunk();
+  const Timeline timeline = Build(spool);
+  ASSERT_EQ(timeline.gpu_devices.size(), 1u);
+  EXPECT_EQ(timeline.gpu_devices[0].number, 0u);
+  std::set<uint64_t> lines, numbers;
+  size_t events = 0;
+  for (const GpuStream& stream : timeline.gpu_streams) {
+    lines.insert(stream.line_id);
+    for (const GpuEvent& event : stream.events) numbers.insert(event.correlation), ++events;
+    EXPECT_THAT(StreamName(timeline, stream, true), HasSubstr(stream.process == 0 ? "trainer [100]" : "helper [200]"));
+  }
+  EXPECT_EQ(lines.size(), 3u);
+  EXPECT_EQ(numbers.size(), events);
+}
+
+TEST(GpuBuilder, DevicesAreToldApartByTheirIdentity) {
+  SpoolMaker spool = GpuTraining(1);
+  spool.Segment(2, {}).Process(2, SpoolMaker::MakeProcess(1, 200, 10)).Thread(2, 1, 1, 200, 10);
+  // Under CUDA_VISIBLE_DEVICES each process calls its own number 0.
+  spool.Chunk(2, 1, 1).GpuClock(kMs, Gpu(kMs)).GpuDevice(0, "other", 2);
+  spool.Kernel(0, 7, 9, Gpu(16 * kMs), Gpu(17 * kMs), 12).EndChunk();
+  const Timeline timeline = Build(spool);
+  ASSERT_EQ(timeline.gpu_devices.size(), 2u);
+  EXPECT_NE(timeline.gpu_devices[0].number, timeline.gpu_devices[1].number);
+  EXPECT_EQ(timeline.gpu_devices[1].name, "other");
+}
+
+TEST(GpuBuilder, WhatOverlapsOnAStreamGetsALineOfItsOwn) {
+  SpoolMaker spool = GpuProcess();
+  spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(14 * kMs), 1).Kernel(0, 7, kGemm, Gpu(12 * kMs), Gpu(16 * kMs), 2);
+  spool.Kernel(0, 7, kRelu, Gpu(12 * kMs), Gpu(13 * kMs), 3).Kernel(0, 7, kRelu, Gpu(13 * kMs), Gpu(20 * kMs), 4);
+  const Timeline timeline = Build(spool.EndChunk().End(50 * kMs));
+  ASSERT_EQ(timeline.gpu_streams.size(), 3u);
+  EXPECT_EQ(timeline.gpu_streams[0].line_id, 7u);
+  EXPECT_EQ(timeline.gpu_devices[0].busy_ps, 10'000'000'000);
+}
+
+TEST(GpuBuilder, NoTimeStampsAndNoEndAreSaid) {
+  SpoolMaker spool = GpuProcess();
+  spool.Kernel(0, 7, kGemm, 0, 0, 1).Kernel(0, 7, kGemm, 0, 0, 2);
+  spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(12 * kMs), 3).Kernel(0, 7, kRelu, Gpu(40 * kMs), 0, 4);
+  const Timeline timeline = Build(spool.EndChunk().End(50 * kMs));
+  const GpuDevice& device = timeline.gpu_devices[0];
+  EXPECT_EQ(device.untimed, 2u);
+  EXPECT_EQ(device.unfinished, 1u);
+  EXPECT_EQ(device.kernels, 2u);
+  const GpuStream* stream = StreamNumber(timeline, 7);
+  ASSERT_EQ(stream->events.size(), 2u);
+  EXPECT_EQ(stream->events[1].duration_ps, 10'000'000'000) << "to the end of the window";
+  EXPECT_EQ(stream->events[1].flags, GpuEvent::kUnfinished | GpuEvent::kClippedAtEnd);
+  EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("2 kernels, copies or graphs ran without time stamps")));
+  EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("1 had not ended")));
+}
+
+TEST(GpuBuilder, CallsOfUnknownThreadsSynchronizationAndOverhead) {
+  SpoolMaker spool = GpuProcess();
+  spool.Api(kSyncCallback, 4711, Gpu(10 * kMs), 5 * kMs, 5, false, 2);
+  spool.GpuSpan(GpuSpanKind::kSynchronization, 4, Gpu(10 * kMs + 10), Gpu(15 * kMs - 10), 5, 0, UINT32_MAX);
+  spool.GpuSpan(GpuSpanKind::kSynchronization, 2, Gpu(20 * kMs), Gpu(21 * kMs), 99);
+  spool.GpuSpan(GpuSpanKind::kOverhead, 5u << 16, Gpu(22 * kMs), Gpu(23 * kMs), 0, 4711);
+  const Timeline timeline = Build(spool.EndChunk().End(50 * kMs));
+  std::map<std::string, std::vector<std::string>> lines;
+  for (const Thread& thread : timeline.threads) {
+    for (const Event& event : thread.events) lines[thread.name].push_back(timeline.types[event.type].name);
+    if (thread.name == "thread 4711") {
+      EXPECT_EQ(thread.events[0].error, 2);
+      EXPECT_TRUE(thread.events[0].flags & Event::kFailed);
+    }
+  }
+  EXPECT_EQ(lines["thread 4711"], (std::vector<std::string>{"cudaStreamSynchronize", "context synchronization"}));
+  EXPECT_EQ(lines["CUDA synchronization"], std::vector<std::string>{"stream wait for event"});
+  EXPECT_EQ(lines["CUPTI overhead/4711"], std::vector<std::string>{"lazy function loading"});
+}
+
+TEST(GpuBuilder, GraphsSetsAndNamesOfStreams) {
+  SpoolMaker spool = GpuProcess();
+  spool.GpuName(GpuNameKind::kStream, 7, "forward");
+  spool.GpuSpan(GpuSpanKind::kGraph, 0, Gpu(10 * kMs), Gpu(15 * kMs), 5, 3);
+  spool.Copy(0, 8, GpuCopyKind::kSet, 4096, Gpu(20 * kMs), Gpu(21 * kMs), 6);
+  spool.Copy(0, 8, GpuCopyKind::kPeerToPeer, 4096, Gpu(22 * kMs), Gpu(23 * kMs), 7);
+  spool.Kernel(0, 9, kAllReduce, Gpu(22 * kMs), Gpu(24 * kMs), 8);
+  const Timeline timeline = Build(spool.EndChunk().End(50 * kMs));
+  EXPECT_EQ(timeline.gpu_devices[0].graphs, 1u);
+  EXPECT_EQ(timeline.gpu_devices[0].collective_ps, 2'000'000'000);
+  const GpuStream* named = StreamNumber(timeline, 7);
+  EXPECT_EQ(StreamName(timeline, *named, false), "Stream #7(CudaGraph) forward");
+  EXPECT_EQ(GpuEventName(timeline, named->events[0]), "CudaGraphExec:3");
+  const GpuStream* copies = StreamNumber(timeline, 8);
+  EXPECT_EQ(GpuEventName(timeline, copies->events[0]), "Memset");
+  EXPECT_EQ(GpuEventName(timeline, copies->events[1]), "MemcpyDToD (P2P)");
+  // Where TensorBoard looks for it, without the template's return type.
+  EXPECT_THAT(GpuEventName(timeline, StreamNumber(timeline, 9)->events[0]), testing::StartsWith("ncclDevKernel"));
+}
+
+TEST(GpuBuilder, MemoryInUseIsACounterOfItsDevice) {
+  SpoolMaker spool = GpuTraining(1);
+  spool.Chunk(1, 1, 2);
+  spool.GpuMemory(0, GpuMemoryOperation::kRelease, 0x9, 77, Gpu(5 * kMs));
+  spool.GpuMemory(0, GpuMemoryOperation::kAllocation, 0x1, 1 << 20, Gpu(6 * kMs));
+  spool.GpuMemory(0, GpuMemoryOperation::kAllocation, 0x2, 1 << 21, Gpu(7 * kMs));
+  spool.GpuMemory(0, GpuMemoryOperation::kRelease, 0x1, 1 << 20, Gpu(8 * kMs));
+  spool.GpuMemory(0, GpuMemoryOperation::kAllocation, 0x3, 1 << 10, Gpu(8 * kMs), 2).EndChunk();  // pinned: no device's
+  const Timeline timeline = Build(spool);
+  EXPECT_EQ(timeline.gpu_devices[0].peak_bytes, 3 << 20);
+  EXPECT_EQ(timeline.gpu_devices[0].live_bytes, 2 << 20);
+  const auto track = std::find_if(timeline.counters.begin(), timeline.counters.end(),
+                                  [](const CounterTrack& counter) { return counter.device == 0; });
+  ASSERT_NE(track, timeline.counters.end());
+  EXPECT_EQ(track->samples.size(), 4u);
+}
+
+TEST(GpuBuilder, KernelsAreCutLastAndTotalsStayWhole) {
+  SpoolMaker spool = GpuProcess();
+  constexpr uint64_t kCount = 3000;
+  for (uint64_t i = 0; i < kCount; ++i) {
+    const uint64_t at = 10 * kMs + i * 10'000;
+    spool.Api(kLaunchCallback, kMainTid, Gpu(at), 3000 + i % 100, static_cast<uint32_t>(i + 1));
+    spool.Kernel(0, 7, kGemm, Gpu(at + 4000), Gpu(at + 6000 + i), static_cast<uint32_t>(i + 1));
+    if (i % 300 == 299) spool.EndChunk().Chunk(1, 1, 2);
+  }
+  spool.EndChunk();
+  spool.Chunk(1, 1, 1);
+  for (uint64_t i = 0; i < 1500; ++i) spool.Span(0, 50 * kMs + i * 3000, 2000 + i);
+  spool.EndChunk().End(100 * kMs);
+  for (const uint64_t size : {4000 * kBytesPerEvent, 8000 * kBytesPerEvent, 100'000 * kBytesPerEvent}) {
+    TimelineRequest request;
+    request.max_profile_size = size;
+    const Timeline timeline = Build(spool, request);
+    uint64_t work = 0, others = 0;
+    for (const GpuStream& stream : timeline.gpu_streams) work += stream.events.size();
+    for (const Thread& thread : timeline.threads) others += thread.events.size();
+    EXPECT_LE(2 * work + others, size / kBytesPerEvent);
+    EXPECT_GE(work, size == 4000 * kBytesPerEvent ? 900 : kCount) << size;
+    EXPECT_EQ(timeline.shortest_gpu_shown_ps > 0, work < kCount);
+    EXPECT_EQ(timeline.gpu_devices[0].kernels, kCount);
+    EXPECT_EQ(timeline.gpu_devices[0].kernel_ps, 1000 * static_cast<int64_t>(2000 * kCount + kCount * (kCount - 1) / 2));
+    for (const OperationTotal& total : timeline.processes[0].operations) {
+      if (timeline.types[total.type].name == "cudaLaunchKernel") {
+        EXPECT_EQ(total.calls, kCount);
+      }
+    }
+  }
+}
+
+TEST(GpuBuilder, AJumpOfTheClockKeepsTheOrderOfCallAndKernel) {
+  SpoolMaker spool = GpuProcess();
+  constexpr uint64_t kJump = 100 * kMs;
+  spool.GpuClock(10 * kMs, Gpu(10 * kMs));
+  // Called after the clock was set back, run by what the device says before.
+  spool.Api(kLaunchCallback, kMainTid, Gpu(18 * kMs - kJump), kMs, 5);
+  spool.Kernel(0, 7, kGemm, Gpu(12 * kMs), Gpu(14 * kMs), 5);
+  spool.GpuClock(20 * kMs, Gpu(20 * kMs - kJump));
+  const Timeline timeline = Build(spool.EndChunk().End(50 * kMs));
+  ASSERT_EQ(timeline.gpu_devices.size(), 1u);
+  EXPECT_EQ(timeline.gpu_devices[0].uncertain, 1u);
+  const GpuEvent& kernel = StreamNumber(timeline, 7)->events.at(0);
+  EXPECT_TRUE(kernel.flags & GpuEvent::kUncertain);
+  const Event* call = nullptr;
+  for (const Event& event : timeline.threads[0].events) {
+    if (timeline.types[event.type].value == ValueKind::kCorrelation) call = &event;
+  }
+  ASSERT_NE(call, nullptr);
+  EXPECT_GE(kernel.start_ps, call->start_ps);
+  EXPECT_EQ(kernel.duration_ps, 2'000'000'000) << "never smeared";
+  EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("the GPU clock jumped 1 times")));
+}
+
+TEST(GpuBuilder, SaysWhyThereIsNothing) {
+  SpoolMaker spool;
+  spool.Session(kMs).Segment(1, {}).Process(1, SpoolMaker::MakeProcess(1, 100, 10)).Thread(1, 1, 1, 100, 10);
+  spool.Chunk(1, 1, 1).Info(ProcessInfoKey::kExecutable, "/usr/bin/trainer");
+  spool.GpuInfo(GpuInfoKey::kTried, 30, "/opt/libcupti.so.13: cannot open");
+  spool.GpuInfo(GpuInfoKey::kUnavailable, 40, "CUPTI not found").EndChunk().End(50 * kMs);
+  const Timeline timeline = Build(spool);
+  EXPECT_EQ(timeline.processes[0].gpu.recording, GpuRecording::kUnavailable);
+  ASSERT_EQ(timeline.errors.size(), 1u);
+  EXPECT_EQ(timeline.errors[0],
+            "trainer (100): no GPU activity: CUPTI not found; install CUPTI, e.g. pip install nvidia-cuda-cupti-cu12, or "
+            "set CUDA_HOME; tried /opt/libcupti.so.13: cannot open");
+  EXPECT_TRUE(timeline.gpu_devices.empty());
+}
+
+TEST(GpuBuilder, PausesAreGapsAndKillsAreSaid) {
+  SpoolMaker spool = GpuProcess();
+  spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(12 * kMs), 3);
+  spool.GpuInfo(GpuInfoKey::kPaused, 20 * kMs, "program: the program uses CUPTI itself");
+  spool.GpuInfo(GpuInfoKey::kRecording, 30 * kMs, "");
+  spool.GpuInfo(GpuInfoKey::kPaused, 40 * kMs, "window: none is open");
+  spool.GpuInfo(GpuInfoKey::kRecording, 45 * kMs, "");
+  spool.GpuInfo(GpuInfoKey::kDropped, 46 * kMs, "12").GpuInfo(GpuInfoKey::kDropped, 47 * kMs, "3");
+  spool.GpuInfo(GpuInfoKey::kMissingKind, 47 * kMs, "GRAPH_TRACE: CUPTI_ERROR_NOT_COMPATIBLE");
+  spool.GpuClock(50 * kMs, Gpu(50 * kMs)).EndChunk();
+  spool.Process(1, SpoolMaker::MakeProcess(1, kMainTid, 10, 900 * kMs)).End(1000 * kMs);
+  const Timeline timeline = Build(spool);
+  const ProcessGpu& gpu = timeline.processes[0].gpu;
+  EXPECT_EQ(gpu.recording, GpuRecording::kPaused);
+  ASSERT_EQ(gpu.gaps.size(), 1u);
+  EXPECT_EQ(gpu.gaps[0].start_ps, 19'000'000'000);
+  EXPECT_EQ(gpu.gaps[0].end_ps, 29'000'000'000);
+  EXPECT_EQ(gpu.dropped, 15u);
+  EXPECT_THAT(timeline.warnings,
+              testing::Contains(HasSubstr("missing from 19 ms to 29 ms (program: the program uses CUPTI itself)")));
+  EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("its end came 850 ms after the last flush")));
+  EXPECT_THAT(timeline.notes, testing::Contains(HasSubstr("GRAPH_TRACE")));
+}
+
+TEST(GpuBuilder, TheStepTiesCallsThatOtherEventsStraddle) {
+  Timeline timeline = Build(GpuTraining(2));
+  Thread& thread = timeline.threads[0];
+  // Two steps, and a wait that holds the last call of one and sticks out of it.
+  timeline.steps.clear();
+  for (int i = 0; i < 2; ++i) {
+    Step step;
+    step.start_ps = i * 25'000'000'000;
+    step.end_ps = (i + 1) * 25'000'000'000;
+    step.number = i;
+    timeline.steps.push_back(step);
+  }
+  std::vector<StepEvent> steps = StepEvents(timeline);
+  const GpuCalls calls(timeline, HostPlanes(timeline)[0], steps);
+  const ThreadSteps tied = StepsOfThread(timeline, thread, calls);
+  EXPECT_EQ(tied.bars.size(), 2u);
+  EXPECT_TRUE(tied.tied.empty());
+  ExpectOutputs(timeline);
+  // Around everything: the bars lie in it.
+  Event outer = thread.events[0];
+  outer.start_ps = 0;
+  outer.duration_ps = timeline.duration_ps;
+  thread.events.insert(thread.events.begin(), outer);
+  EXPECT_EQ(StepsOfThread(timeline, thread, calls).bars.size(), 2u);
+  ExpectOutputs(timeline);
+  // From the middle of one step's calls to the middle of the other's: those of the second say it themselves.
+  thread.events.erase(thread.events.begin());
+  const auto middle = std::find_if(thread.events.begin(), thread.events.end(),
+                                   [](const Event& event) { return event.start_ps > 9'150'000'000; });
+  Event across = *thread.events.begin();
+  across.start_ps = 9'150'000'000;
+  across.duration_ps = 29'350'000'000 - across.start_ps;
+  thread.events.insert(middle, across);
+  const ThreadSteps mixed = StepsOfThread(timeline, thread, calls);
+  EXPECT_EQ(mixed.bars.size(), 1u);
+  EXPECT_EQ(mixed.tied.size(), 4u);
+  ExpectOutputs(timeline);
+}
+
+TEST(GpuBuilder, HostileRecordsDoNoHarm) {
+  std::mt19937_64 random(7);
+  const uint64_t odd[] = {0,          1,          kMs,           10 * kMs,      Gpu(0),     Gpu(20 * kMs),
+                          Gpu(40 * kMs), UINT64_MAX, UINT64_MAX - 1, UINT32_MAX, 1u << 31, Gpu(uint64_t{1} << 62)};
+  const auto any = [&] { return random() % 5 == 0 ? random() : odd[random() % std::size(odd)]; };
+  for (int round = 0; round < 60; ++round) {
+    SpoolMaker spool = GpuProcess();
+    for (int i = 0; i < 400; ++i) {
+      const auto device = static_cast<uint16_t>(random() % 4 == 0 ? any() : 0);
+      const auto small = static_cast<uint32_t>(random() % 3 == 0 ? any() : random() % 4);
+      switch (random() % 9) {
+        case 0:
+          spool.Kernel(device, small, small, any(), any(), small, static_cast<uint8_t>(any()));
+          break;
+        case 1:
+          spool.Copy(device, small, static_cast<GpuCopyKind>(any()), any(), any(), any(), small);
+          break;
+        case 2:
+          spool.Api(static_cast<uint16_t>(any()), static_cast<int32_t>(any()), any(), any(), small, any() % 2 == 0,
+                    static_cast<uint16_t>(any()));
+          break;
+        case 3:
+          spool.GpuSpan(static_cast<GpuSpanKind>(any() % 5), small, any(), any(), small, small, small, device);
+          break;
+        case 4:
+          spool.GpuMemory(device, static_cast<GpuMemoryOperation>(any() % 4), small, any(), any(),
+                          static_cast<uint8_t>(any() % 9));
+          break;
+        case 5:
+          spool.GpuName(static_cast<GpuNameKind>(any()), small, std::string(random() % 200, static_cast<char>(any())));
+          break;
+        case 6:
+          spool.GpuInfo(static_cast<GpuInfoKey>(any() % 12), any(), "\xff" + std::to_string(any()));
+          break;
+        case 7:
+          spool.GpuClock(any(), any(), random() % 1000);
+          break;
+        default:
+          spool.Kernel(0, 7, kGemm, Gpu(random() % (50 * kMs)), Gpu(random() % (50 * kMs)), small);
+      }
+    }
+    spool.EndChunk().End(50 * kMs);
+    auto timeline = spool.Build();
+    ASSERT_TRUE(timeline.ok());
+    for (const GpuStream& stream : timeline->gpu_streams) {
+      ASSERT_LT(stream.device, timeline->gpu_devices.size());
+      ASSERT_FALSE(stream.events.empty());
+      for (const GpuEvent& event : stream.events) {
+        ASSERT_GE(event.start_ps, 0);
+        ASSERT_GT(event.duration_ps, 0);
+        ASSERT_LE(event.duration_ps, timeline->duration_ps - event.start_ps);
+        ASSERT_NE(event.correlation, 0u);
+        ASSERT_LT(event.launch, std::max<size_t>(timeline->gpu_launches.size(), 1));
+      }
+    }
+    ExpectOutputs(*timeline);
+  }
+}
+
+TEST(GpuBuilder, ThousandsOfStreamsDevicesAndThreads) {
+  SpoolMaker spool = GpuProcess();
+  for (uint32_t i = 0; i < 12'000; ++i) {
+    spool.Kernel(static_cast<uint16_t>(i % 900), i, kGemm, Gpu(10 * kMs + i), Gpu(20 * kMs + i * 7), i + 1);
+    spool.Api(kLaunchCallback, static_cast<int32_t>(i), Gpu(9 * kMs + i), 500, i + 1);
+    if (i % 200 == 199) spool.EndChunk().Chunk(1, 1, 2);
+  }
+  const Timeline timeline = Build(spool.EndChunk().End(50 * kMs));
+  EXPECT_LE(timeline.gpu_devices.size(), 400u);
+  EXPECT_LE(timeline.gpu_streams.size(), 4u * 4096);
+  EXPECT_LE(timeline.threads.size(), 1100u);
+  EXPECT_GT(timeline.corrupt_records, 0u);
 }
 
 }  // namespace
