@@ -29,6 +29,7 @@
 #include "launcher/preflight.h"
 #include "launcher/session.h"
 #include "launcher/signals.h"
+#include "launcher/spools.h"
 #include "launcher/target_process.h"
 #include "launcher/terminal.h"
 #include "launcher/text.h"
@@ -43,6 +44,9 @@ uint64_t Nanoseconds(absl::Duration duration) { return static_cast<uint64_t>(abs
 
 // Before the command starts; a file server that is only busy answers sooner.
 constexpr absl::Duration kLookTimeout = absl::Seconds(5);
+// So much longer is waited for a disk of this machine. It answers or fails, if late: on a busy machine the kernel's own
+// threads, which end each write, have been seen without a CPU for a minute.
+constexpr int kDiskPatience = 10;
 // What an event takes in the profile; writer/timeline_builder.cc leaves out the shortest by the same measure.
 constexpr uint64_t kBytesPerEvent = 24;
 // --window=auto: more calls for one event of the budget than this, and a profile of the whole run would show too little
@@ -196,9 +200,17 @@ class Run {
     if (!logdir.ok()) return logdir.status();
     logdir_ = *logdir;
     const absl::Duration limit = std::min(options_.publish_timeout, kLookTimeout);
-    absl::Status status = WithinDeadline(limit, [this] { return PrepareLogdir(logdir_, host_); });
-    const bool silent = absl::IsDeadlineExceeded(status);
-    if (silent) status = absl::DeadlineExceededError(NoAnswer(limit));
+    absl::Status status = WithinDeadline(limit, [this] {
+      return StorageOf(Existing(logdir_)) == Storage::kRemote ? absl::UnavailableError("") : absl::OkStatus();
+    });
+    bool silent = absl::IsDeadlineExceeded(status);
+    logdir_storage_ = status.ok() ? Storage::kDisk : Storage::kRemote;
+    const absl::Duration patience = LimitFor(logdir_storage_, limit);
+    if (!silent) {
+      status = WithinDeadline(patience, [this] { return PrepareLogdir(logdir_, host_); });
+      silent = absl::IsDeadlineExceeded(status);
+    }
+    if (silent) status = absl::DeadlineExceededError(NoAnswer(patience));
     // A named one that is wrong stops the command before it starts; one that hangs is nobody's mistake.
     if (status.ok() || (options_.logdir_named && !silent)) return status;
     const std::string fallback = LocalLogdir();
@@ -206,7 +218,12 @@ class Run {
     if (!second.ok()) return status;
     terminal_.Warn(StrCat(ToText(status), "; writing to ", fallback, " instead"));
     logdir_ = fallback;
+    logdir_storage_ = StorageOf(fallback);
     return absl::OkStatus();
+  }
+
+  static absl::Duration LimitFor(Storage storage, absl::Duration limit) {
+    return storage == Storage::kRemote ? limit : kDiskPatience * limit;
   }
 
   static std::string LocalLogdir() {
@@ -217,6 +234,10 @@ class Run {
 
   std::string NoAnswer(absl::Duration limit) const {
     return StrCat(PrintableUtf8(logdir_), " gives no answer (", absl::FormatDuration(limit), "; a dead mount?)");
+  }
+
+  absl::Duration PublishLimit(const std::string& logdir) const {
+    return LimitFor(logdir == logdir_ ? logdir_storage_ : Storage::kDisk, options_.publish_timeout);
   }
 
   absl::Status MakeSession() {
@@ -258,6 +279,7 @@ class Run {
     absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(config);
     if (!session.ok()) return session.status();
     session_ = std::move(*session);
+    spool_limit_ = LimitFor(StorageOf(session_->spool().fd()), options_.publish_timeout);
     run_ = config.run;
     run_window_open_ = config.armed_at_start;
     run_open_ticks_ = session_->run_open_ticks();
@@ -660,7 +682,7 @@ class Run {
     for (auto at = conversions_.begin(); at != conversions_.end();) {
       Conversion& conversion = **at;
       if (!conversion.Read()) {
-        if (conversion.Stalled() > options_.publish_timeout) {
+        if (conversion.Stalled() > PublishLimit(conversion.request().logdir)) {
           conversion.Abandon();
           const ConversionRequest request = conversion.request();
           at = conversions_.erase(at);
@@ -694,7 +716,7 @@ class Run {
   // The log directory hangs: the profile goes to a local one, once.
   void PublishLocally(ConversionRequest request) {
     logdir_hangs_ = true;
-    const std::string cause = NoAnswer(options_.publish_timeout);
+    const std::string cause = NoAnswer(PublishLimit(request.logdir));
     const std::string local = LocalLogdir();
     absl::Status status = absl::UnavailableError(cause);
     if (request.logdir != local && PrepareLogdir(local, host_).ok()) {
@@ -716,7 +738,7 @@ class Run {
     for (const auto& conversion : conversions_) conversion->Abandon();
     conversions_.clear();
     terminal_.Error(StrCat("no profile: the raw records' directory gives no answer (",
-                           absl::FormatDuration(options_.publish_timeout), "; a dead mount?)"));
+                           absl::FormatDuration(spool_limit_), "; a dead mount?)"));
     terminal_.Error(StrCat("what it has taken, when it answers again: tbprof recover ", session_->spool_path()));
     session_.reset();
     if (options_.strict && !end_.signaled && end_.code == 0) return kExitUsage;
@@ -725,6 +747,7 @@ class Run {
   }
 
   int Finish() {
+    for (const auto& conversion : conversions_) conversion->Hurry();
     if (capture_ != 0) EndCapture();
     TellRefused();
     if (steady_open_) CloseSteady();
@@ -735,8 +758,7 @@ class Run {
     fact.exit_signal = end_.signaled ? end_.code : 0;
     fact.user_cpu_us = absl::ToInt64Microseconds(end_.user_cpu);
     fact.system_cpu_us = absl::ToInt64Microseconds(end_.system_cpu);
-    const int patience_ms =
-        static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(options_.publish_timeout), 3'600'000));
+    const int patience_ms = static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(spool_limit_), 3'600'000));
     const bool answers = session_->Close(fact, patience_ms);
     closed_ = true;
     if (!answers) return GiveUp();
@@ -797,6 +819,8 @@ class Run {
   const Options& options_;
   Terminal& terminal_;
   std::string host_, logdir_, run_;
+  Storage logdir_storage_ = Storage::kDisk;
+  absl::Duration spool_limit_;  // of silence
   bool run_exclusive_ = true;
   Job job_{};
   RankChoice choice_{};

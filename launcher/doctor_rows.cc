@@ -86,13 +86,6 @@ std::optional<uint64_t> NumberIn(std::string_view text) {
 std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 std::string Bytes(uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
 
-// The directory itself or the nearest one above it that exists.
-std::string Existing(std::string path) {
-  while (path.size() > 1 && access(path.c_str(), F_OK) != 0)
-    path = path.substr(0, std::max<size_t>(path.rfind('/'), 1));
-  return path;
-}
-
 // ---- the machine
 
 Result System(const DoctorContext&) {

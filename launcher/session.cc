@@ -28,6 +28,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "launcher/commands.h"
+#include "launcher/deadline.h"
 #include "launcher/own_cost.h"
 #include "launcher/spools.h"
 #include "writer/file_ops.h"
@@ -104,10 +105,9 @@ bool MapsSegment(pid_t pid) {
   while (std::getline(file, line)) {
     if (line.find("/memfd:tbprof") != std::string::npos) return true;
   }
-  // Nothing is mapped in a process that has ended and waits to be reaped. `PID (NAME) STATE ...`
-  const std::string stat = FirstLine(absl::StrCat("/proc/", pid, "/stat").c_str());
-  const size_t name_end = stat.rfind(") ");
-  return stat.empty() || (name_end != std::string::npos && stat.compare(name_end + 2, 1, "Z") == 0);
+  // Nothing is mapped in a process that has ended and waits to be reaped.
+  const char state = SchedulerState(pid);
+  return state == 0 || state == 'Z';
 }
 
 // Removes what killed launchers of this user left in `base`. A living one holds the lock on its directory.

@@ -218,7 +218,7 @@ struct Timeline {
   // Honesty.
   std::vector<DropCount> drops;
   uint64_t corrupt_records = 0;
-  uint64_t records_not_kept = 0;  // drained, and not taken by the spool
+  uint64_t records_not_kept = 0;      // drained, and not taken by the spool
   uint64_t records = 0;               // decoded
   uint64_t events_over_budget = 0;    // decoded, counted in the totals, left out of the lines
   int64_t shortest_shown_ps = 0;      // threshold that the budget forced; 0 = everything is shown

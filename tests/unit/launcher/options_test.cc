@@ -319,7 +319,8 @@ TEST_F(OptionsTest, BadValuesNameOptionSourceAndForm) {
   Write("tbprof.toml", "window = soon\n");
   EXPECT_HAS(Bad({"run", "true"}), directory_ + "/tbprof.toml: window: expected auto");
   std::filesystem::remove(directory_ + "/tbprof.toml");
-  for (const char* window : {"steps=3:5", "last=", "last=30", "last=0s", "last=25h", "1+2", "1s+", "+1s", "1s+0s", "-1s+1s", "1s+inf"}) {
+  for (const char* window :
+       {"steps=3:5", "last=", "last=30", "last=0s", "last=25h", "1+2", "1s+", "+1s", "1s+0s", "-1s+1s", "1s+inf"}) {
     EXPECT_FALSE(Parse({"run", "true"}, {std::string("TBPROF_WINDOW=") + window}).ok()) << window;
   }
   EXPECT_HAS(Bad({"run", "--window=steps=3:5", "true"}), "needs recognised steps");
