@@ -29,12 +29,14 @@
 #include "launcher/preflight.h"
 #include "launcher/session.h"
 #include "launcher/signals.h"
+#include "launcher/spools.h"
 #include "launcher/target_process.h"
 #include "launcher/terminal.h"
 #include "launcher/text.h"
 #include "wire/gpu_bridge.h"
 #include "writer/logdir.h"
 #include "writer/outputs.h"
+#include "writer/timeline_builder.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -44,8 +46,9 @@ uint64_t Nanoseconds(absl::Duration duration) { return static_cast<uint64_t>(abs
 
 // Before the command starts; a file server that is only busy answers sooner.
 constexpr absl::Duration kLookTimeout = absl::Seconds(5);
-// What an event takes in the profile; writer/timeline_builder.cc leaves out the shortest by the same measure.
-constexpr uint64_t kBytesPerEvent = 24;
+// So much longer is waited for a disk of this machine. It answers or fails, if late: on a busy machine the kernel's own
+// threads, which end each write, have been seen without a CPU for a minute.
+constexpr int kDiskPatience = 10;
 // --window=auto: more calls for one event of the budget than this, and a profile of the whole run would show too little
 // of it, and take too long to make.
 constexpr uint64_t kMaxCallsPerEvent = 64;
@@ -207,9 +210,17 @@ class Run {
     if (!logdir.ok()) return logdir.status();
     logdir_ = *logdir;
     const absl::Duration limit = std::min(options_.publish_timeout, kLookTimeout);
-    absl::Status status = WithinDeadline(limit, [this] { return PrepareLogdir(logdir_, host_); });
-    const bool silent = absl::IsDeadlineExceeded(status);
-    if (silent) status = absl::DeadlineExceededError(NoAnswer(limit));
+    absl::Status status = WithinDeadline(limit, [this] {
+      return StorageOf(Existing(logdir_)) == Storage::kRemote ? absl::UnavailableError("") : absl::OkStatus();
+    });
+    bool silent = absl::IsDeadlineExceeded(status);
+    logdir_storage_ = status.ok() ? Storage::kDisk : Storage::kRemote;
+    const absl::Duration patience = LimitFor(logdir_storage_, limit);
+    if (!silent) {
+      status = WithinDeadline(patience, [this] { return PrepareLogdir(logdir_, host_); });
+      silent = absl::IsDeadlineExceeded(status);
+    }
+    if (silent) status = absl::DeadlineExceededError(NoAnswer(patience));
     // A named one that is wrong stops the command before it starts; one that hangs is nobody's mistake.
     if (status.ok() || (options_.logdir_named && !silent)) return status;
     const std::string fallback = LocalLogdir();
@@ -217,7 +228,12 @@ class Run {
     if (!second.ok()) return status;
     terminal_.Warn(StrCat(ToText(status), "; writing to ", fallback, " instead"));
     logdir_ = fallback;
+    logdir_storage_ = StorageOf(fallback);
     return absl::OkStatus();
+  }
+
+  static absl::Duration LimitFor(Storage storage, absl::Duration limit) {
+    return storage == Storage::kRemote ? limit : kDiskPatience * limit;
   }
 
   static std::string LocalLogdir() {
@@ -228,6 +244,10 @@ class Run {
 
   std::string NoAnswer(absl::Duration limit) const {
     return StrCat(PrintableUtf8(logdir_), " gives no answer (", absl::FormatDuration(limit), "; a dead mount?)");
+  }
+
+  absl::Duration PublishLimit(const std::string& logdir) const {
+    return LimitFor(logdir == logdir_ ? logdir_storage_ : Storage::kDisk, options_.publish_timeout);
   }
 
   absl::Status MakeSession() {
@@ -271,6 +291,7 @@ class Run {
     absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(config);
     if (!session.ok()) return session.status();
     session_ = std::move(*session);
+    spool_limit_ = LimitFor(StorageOf(session_->spool().fd()), options_.publish_timeout);
     run_ = config.run;
     run_window_open_ = config.armed_at_start;
     run_open_ticks_ = session_->run_open_ticks();
@@ -497,10 +518,11 @@ class Run {
     Enqueue(captures_);
   }
 
+  static bool IsCapture(uint32_t window) { return window != 0 && window < kStartWindow; }
+
   size_t UnwrittenCaptures() const {
-    const auto is_capture = [](uint32_t window) { return window != 0 && window < kStartWindow; };
-    size_t count = static_cast<size_t>(std::count_if(waiting_.begin(), waiting_.end(), is_capture));
-    for (const auto& conversion : conversions_) count += is_capture(conversion->request().window) ? 1 : 0;
+    size_t count = static_cast<size_t>(std::count_if(waiting_.begin(), waiting_.end(), IsCapture));
+    for (const auto& conversion : conversions_) count += IsCapture(conversion->request().window) ? 1 : 0;
     return count;
   }
 
@@ -508,7 +530,7 @@ class Run {
 
   bool FitsOneProfile() const {
     const SpoolWriter& spool = session_->spool();
-    const uint64_t events = std::max<uint64_t>(options_.max_profile_size / kBytesPerEvent, 1000);
+    const uint64_t events = MostEvents(options_.max_profile_size);
     if (spool.stopped_ticks() != UINT64_MAX || spool.split_ticks() != UINT64_MAX) return false;
     return spool.long_spans() <= events && spool.spans() <= events * kMaxCallsPerEvent;
   }
@@ -541,9 +563,7 @@ class Run {
   void CloseSteady() {
     steady_open_ = false;
     steady_next_ns_ = 0;
-    session_->CloseWindow(kSteadyWindow);
-    session_->Flush(10000, true);
-    Enqueue(kSteadyWindow);
+    CloseAndConvert(kSteadyWindow);
   }
 
   void WatchRunWindow(uint64_t now) {
@@ -590,23 +610,25 @@ class Run {
         range_next_ns_ = now + Nanoseconds(options_.window.duration);
       } else {
         range_next_ns_ = 0;
-        session_->CloseWindow(0);
         run_window_open_ = false;
         run_converted_ = true;
-        session_->Flush(10000, true);
-        Enqueue(0);
+        CloseAndConvert(0);
       }
     }
   }
 
   void EndCapture() {
-    session_->CloseWindow(capture_);
-    session_->Flush(10000, true);
-    Enqueue(capture_);
+    CloseAndConvert(capture_);
     capture_ = 0;
   }
 
   // ---- conversions
+
+  void CloseAndConvert(uint32_t window) {
+    session_->CloseWindow(window);
+    session_->Flush(10000, true);
+    Enqueue(window);
+  }
 
   void Enqueue(uint32_t window) {
     waiting_.push_back(window);
@@ -630,9 +652,10 @@ class Run {
     request.window = window;
     request.logdir = logdir_;
     // The run's own windows have the run's name; a capture has one of its own, by the time it was asked for.
-    const bool is_capture = window != 0 && window < kStartWindow;
-    request.run = is_capture ? RunNameFor(time(nullptr)) : window == 0 ? run_ : StrCat(run_, "_", WindowName(window));
-    request.run_exclusive = is_capture || run_exclusive_;
+    request.run = IsCapture(window) ? RunNameFor(time(nullptr))
+                  : window == 0     ? run_
+                                    : StrCat(run_, "_", WindowName(window));
+    request.run_exclusive = IsCapture(window) || run_exclusive_;
     request.host = host_;
     request.max_profile_size = options_.max_profile_size;
     request.also = options_.also;
@@ -673,7 +696,7 @@ class Run {
     for (auto at = conversions_.begin(); at != conversions_.end();) {
       Conversion& conversion = **at;
       if (!conversion.Read()) {
-        if (conversion.Stalled() > options_.publish_timeout) {
+        if (conversion.Stalled() > PublishLimit(conversion.request().logdir)) {
           conversion.Abandon();
           const ConversionRequest request = conversion.request();
           at = conversions_.erase(at);
@@ -707,7 +730,7 @@ class Run {
   // The log directory hangs: the profile goes to a local one, once.
   void PublishLocally(ConversionRequest request) {
     logdir_hangs_ = true;
-    const std::string cause = NoAnswer(options_.publish_timeout);
+    const std::string cause = NoAnswer(PublishLimit(request.logdir));
     const std::string local = LocalLogdir();
     absl::Status status = absl::UnavailableError(cause);
     if (request.logdir != local && PrepareLogdir(local, host_).ok()) {
@@ -729,7 +752,7 @@ class Run {
     for (const auto& conversion : conversions_) conversion->Abandon();
     conversions_.clear();
     terminal_.Error(StrCat("no profile: the raw records' directory gives no answer (",
-                           absl::FormatDuration(options_.publish_timeout), "; a dead mount?)"));
+                           absl::FormatDuration(spool_limit_), "; a dead mount?)"));
     terminal_.Error(StrCat("what it has taken, when it answers again: tbprof recover ", session_->spool_path()));
     session_.reset();
     if (options_.strict && !end_.signaled && end_.code == 0) return kExitUsage;
@@ -738,6 +761,7 @@ class Run {
   }
 
   int Finish() {
+    for (const auto& conversion : conversions_) conversion->Hurry();
     if (capture_ != 0) EndCapture();
     TellRefused();
     if (steady_open_) CloseSteady();
@@ -748,8 +772,7 @@ class Run {
     fact.exit_signal = end_.signaled ? end_.code : 0;
     fact.user_cpu_us = absl::ToInt64Microseconds(end_.user_cpu);
     fact.system_cpu_us = absl::ToInt64Microseconds(end_.system_cpu);
-    const int patience_ms =
-        static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(options_.publish_timeout), 3'600'000));
+    const int patience_ms = static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(spool_limit_), 3'600'000));
     const bool answers = session_->Close(fact, patience_ms);
     closed_ = true;
     if (!answers) return GiveUp();
@@ -810,6 +833,8 @@ class Run {
   const Options& options_;
   Terminal& terminal_;
   std::string host_, logdir_, run_;
+  Storage logdir_storage_ = Storage::kDisk;
+  absl::Duration spool_limit_;  // of silence
   bool run_exclusive_ = true;
   Job job_{};
   RankChoice choice_{};

@@ -40,6 +40,7 @@ namespace {
 constexpr char kWorkerArgument[] = "--convert-worker";
 constexpr int kRequestFd = 3;
 constexpr int kResultFd = 4;
+constexpr int kLowestPriority = 19;
 constexpr rlim_t kMaxAddressSpace = 4ull << 30;
 
 // A path is bytes, JSON is text: each byte as the character of that number.
@@ -84,7 +85,6 @@ nlohmann::json ToJson(const ConversionRequest& request) {
           {"also", request.also},
           {"warnings", request.warnings},
           {"recovered", request.recovered},
-          {"beside_command", request.beside_command},
           {"wait_for_ranks", request.wait_for_ranks},
           {"rank_wait_ms", request.rank_wait_ms},
           {"world_size", request.world_size},
@@ -107,7 +107,6 @@ ConversionRequest FromJson(const nlohmann::json& json) {
   request.also = json.at("also").get<std::vector<std::string>>();
   request.warnings = json.at("warnings").get<std::vector<std::string>>();
   request.recovered = json.at("recovered");
-  request.beside_command = json.at("beside_command");
   request.wait_for_ranks = json.at("wait_for_ranks");
   request.rank_wait_ms = json.at("rank_wait_ms");
   request.world_size = json.at("world_size");
@@ -280,10 +279,8 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   SayPublishing(true);
   status = (*directory)->WriteText("summary.json", result.summary_json);
   if (!status.ok()) return status;
-  absl::StatusOr<std::vector<RunDirectory::File>> files = [&] {
-    SayPublishing(true);
-    return (*directory)->Publish();
-  }();
+  SayPublishing(true);
+  absl::StatusOr<std::vector<RunDirectory::File>> files = (*directory)->Publish();
   if (!files.ok()) return files.status();
   result.run = (*directory)->run();
   result.directory = (*directory)->path();
@@ -357,7 +354,6 @@ int ConvertWorker() {
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return 1;
   const ConversionRequest request = FromJson(json);
-  if (request.beside_command) setpriority(PRIO_PROCESS, 0, 19);
   absl::StatusOr<ConversionResult> result = ConvertWithinMemory(request);
   if (!result.ok()) {
     Say({{"error", std::string(result.status().message())}});
@@ -419,6 +415,8 @@ absl::StatusOr<std::unique_ptr<Conversion>> Conversion::Start(const ConversionRe
     conversion->pid_ = -1;
     return absl::ErrnoToStatus(error, "cannot start the conversion");
   }
+  // Not by the worker itself: it could come behind Hurry.
+  if (request.beside_command) setpriority(PRIO_PROCESS, static_cast<id_t>(conversion->pid_), kLowestPriority);
   return conversion;
 }
 
@@ -451,9 +449,13 @@ void Conversion::TakeLine(const std::string& line) {
 }
 
 absl::Duration Conversion::Stalled() {
-  if (publishing_ && !finished_) return silence_.Look();
+  if (publishing_ && !finished_) return silence_.Look(pid_);
   silence_.Restart();
   return absl::ZeroDuration();
+}
+
+void Conversion::Hurry() {
+  if (pid_ > 0) setpriority(PRIO_PROCESS, static_cast<id_t>(pid_), getpriority(PRIO_PROCESS, 0));
 }
 
 void Conversion::Abandon() {

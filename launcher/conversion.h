@@ -66,8 +66,10 @@ class Conversion {
   // Takes what the worker has said; true when it has finished. Never waits.
   bool Read();
   bool finished() const { return finished_; }
-  // How long the log directory has been silent; zero while the worker does other things.
+  // How long the log directory has been silent; zero while the worker does other things or has no CPU.
   absl::Duration Stalled();
+  // From now on it is waited for: our own priority. Without CAP_SYS_NICE or RLIMIT_NICE it keeps the lowest.
+  void Hurry();
   void Abandon();  // kills the worker; does not wait for one that cannot go
   uint64_t done() const { return done_; }
   uint64_t total() const { return total_; }

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstring>
 #include <string>
 
 #include "absl/time/clock.h"
@@ -26,7 +28,20 @@ void KillAndLeave(pid_t pid) {
   }
 }
 
-absl::Duration Patience::Look() {
+char SchedulerState(pid_t pid) {
+  char path[64];
+  snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+  ScopedFd file(open(path, O_RDONLY | O_CLOEXEC));
+  char text[512];
+  const ssize_t size = file.valid() ? read(file.get(), text, sizeof(text) - 1) : -1;
+  if (size <= 0) return 0;
+  text[size] = '\0';
+  const char* parenthesis = strrchr(text, ')');  // the name before it may hold anything
+  return parenthesis != nullptr && parenthesis + 2 < text + size ? parenthesis[2] : '\0';
+}
+
+absl::Duration Patience::Look(pid_t pid) {
+  if (pid > 0 && SchedulerState(pid) == 'R') Restart();
   const absl::Time now = absl::Now();
   if (last_ != absl::InfiniteFuture()) {
     passed_ += std::clamp(now - last_, absl::ZeroDuration(), absl::Milliseconds(250));
@@ -60,7 +75,7 @@ absl::Status WithinDeadline(absl::Duration limit, const std::function<absl::Stat
   Patience patience;
   std::string answer;
   for (;;) {
-    const int64_t left = absl::ToInt64Milliseconds(limit - patience.Look());
+    const int64_t left = absl::ToInt64Milliseconds(limit - patience.Look(pid));
     pollfd entry{reader.get(), POLLIN, 0};
     const int ready = poll(&entry, 1, static_cast<int>(std::clamp<int64_t>(left, 0, 100)));
     if (ready < 0 && errno == EINTR) continue;

@@ -24,14 +24,18 @@ namespace tbprof {
 // does not count.
 class Patience {
  public:
-  // Since the last look, and from the last Restart on.
-  absl::Duration Look();
+  // Since the last look, and from the last Restart on. A process `pid` that is found runnable waits for a CPU or has
+  // one, not for what is suspected to be silent: it begins anew.
+  absl::Duration Look(pid_t pid = 0);
   void Restart();
 
  private:
   absl::Duration passed_ = absl::ZeroDuration();
   absl::Time last_ = absl::InfiniteFuture();
 };
+
+// As in /proc/PID/stat: `R`, `S`, `D`, `T`, `Z`; 0 where that does not say.
+char SchedulerState(pid_t pid);
 
 absl::Status WithinDeadline(absl::Duration limit, const std::function<absl::Status()>& work);
 

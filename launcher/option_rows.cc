@@ -282,7 +282,9 @@ constexpr OptionRow kRows[] = {
      kForRun | kForConfig, SetPrintRanks},
     {"rank-wait", "TIME", "5s", "How long the printing rank's tbprof waits for the files of the others",
      kForRun | kForConfig, SetRankWait},
-    {"publish-timeout", "TIME", "30s", "A log directory that does not answer for so long is given up for a local one",
+    {"publish-timeout", "TIME", "30s",
+     "A log directory on a file server that does not answer for so long is given up for a local one; one on a disk of "
+     "this machine after ten times as long",
      kForRun | kForConfig, SetPublishTimeout},
     {"window", "WHEN", "auto",
      "What is recorded unasked: auto (all; of a run too long for one profile its start, 20 s of its middle and its "

@@ -16,7 +16,6 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,6 +28,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "launcher/commands.h"
+#include "launcher/deadline.h"
 #include "launcher/own_cost.h"
 #include "launcher/spools.h"
 #include "writer/file_ops.h"
@@ -107,10 +107,9 @@ bool MapsSegment(pid_t pid) {
   while (std::getline(file, line)) {
     if (line.find("/memfd:tbprof") != std::string::npos) return true;
   }
-  // Nothing is mapped in a process that has ended and waits to be reaped. `PID (NAME) STATE ...`
-  const std::string stat = FirstLine(absl::StrCat("/proc/", pid, "/stat").c_str());
-  const size_t name_end = stat.rfind(") ");
-  return stat.empty() || (name_end != std::string::npos && stat.compare(name_end + 2, 1, "Z") == 0);
+  // Nothing is mapped in a process that has ended and waits to be reaped.
+  const char state = SchedulerState(pid);
+  return state == 0 || state == 'Z';
 }
 
 // Removes what killed launchers of this user left in `base`. A living one holds the lock on its directory.
@@ -767,9 +766,9 @@ void Session::SetRetention() {
 uint64_t Session::OpenWindow(uint32_t number) {
   const uint64_t ticks = Now();
   if (number == 0) run_open_ticks_ = ticks;
-  // Before anything is recorded for it.
-  ranges_.push_back({number, {ticks, UINT64_MAX, true}});
-  if (number == 0 && (config_.everything || sliding_ticks_ != 0)) ranges_.pop_back();
+  // Before anything is recorded for it. The run's own where all of it is kept, or the last of it, needs no range.
+  if (number != 0 || (!config_.everything && sliding_ticks_ == 0))
+    ranges_.push_back({number, {ticks, UINT64_MAX, true}});
   SetRetention();
   WriteWindow(number, WindowEvent::kOpened, ticks,
               number == 0 ? static_cast<uint32_t>(config_.last_ns / 1'000'000) : 0);

@@ -69,6 +69,12 @@ Storage StorageOf(const std::string& path) {
   return StorageOf(fd.get());
 }
 
+std::string Existing(std::string path) {
+  while (path.size() > 1 && access(path.c_str(), F_OK) != 0)
+    path = path.substr(0, std::max<size_t>(path.rfind('/'), 1));
+  return path;
+}
+
 std::vector<std::string> LocalDirectories() {
   std::vector<std::string> found;
   const char* temporary = getenv("TMPDIR");

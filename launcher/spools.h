@@ -23,6 +23,9 @@ enum class Storage { kDisk, kMemory, kRemote };
 Storage StorageOf(int fd);
 Storage StorageOf(const std::string& path);
 
+// The directory itself or the nearest one above it that exists.
+std::string Existing(std::string path);
+
 // Where spools may lie instead, best first: TMPDIR, /var/tmp, /tmp, if they are on a disk of this machine.
 std::vector<std::string> LocalDirectories();
 

@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 
+#include "launcher/deadline.h"
 #include "launcher/text.h"
 #include "wire/rendezvous.h"
 #include "writer/utf8.h"
@@ -142,17 +142,8 @@ std::optional<int> TargetProcess::PollStopped() {
 }
 
 bool TargetProcess::stopped() const {
-  if (end_) return false;
   // WNOWAIT leaves the stop to be reported by PollStopped, but a stop once reported is seen in /proc only.
-  char path[64];
-  snprintf(path, sizeof(path), "/proc/%d/stat", pid_);
-  ScopedFd file(open(path, O_RDONLY | O_CLOEXEC));
-  char text[512];
-  const ssize_t size = file.valid() ? read(file.get(), text, sizeof(text) - 1) : -1;
-  if (size <= 0) return false;
-  text[size] = '\0';
-  const char* parenthesis = strrchr(text, ')');  // the name before it may hold anything
-  return parenthesis != nullptr && parenthesis + 2 < text + size && parenthesis[2] == 'T';
+  return !end_ && SchedulerState(pid_) == 'T';
 }
 
 absl::Status TargetProcess::Signal(int signo, std::optional<int> value) {

@@ -12,16 +12,19 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <string>
 
+#include "absl/time/clock.h"
 #include "tests/unit/writer/spool_maker.h"
 
 namespace tbprof {
 namespace {
 
-constexpr char kWait[] = "CONVERSION_TEST_WAIT";      // the worker does nothing until it is killed
-constexpr char kMemory[] = "CONVERSION_TEST_MEMORY";  // bytes of address space, set before the worker's own limit
+constexpr char kWait[] = "CONVERSION_TEST_WAIT";            // the worker does nothing until it is killed
+constexpr char kPublishes[] = "CONVERSION_TEST_PUBLISHES";  // it says that it publishes, and then: "waits" or "runs"
+constexpr char kMemory[] = "CONVERSION_TEST_MEMORY";        // bytes of address space, set before the worker's own limit
 constexpr char kSignal[] = "CONVERSION_TEST_END_BY_SIGNAL";  // the worker ends by it
 
 class ConversionTest : public testing::Test {
@@ -35,7 +38,7 @@ class ConversionTest : public testing::Test {
     request_.max_profile_size = 64u << 20;
   }
   ~ConversionTest() override {
-    for (const char* name : {kWait, kMemory, kSignal}) unsetenv(name);
+    for (const char* name : {kWait, kPublishes, kMemory, kSignal}) unsetenv(name);
   }
 
   static bool Wait(Conversion* conversion) {
@@ -103,6 +106,40 @@ TEST_F(ConversionTest, GivingUpEndsTheWorker) {
   EXPECT_EQ(kill(worker, 0), -1);
 }
 
+TEST_F(ConversionTest, ADirectoryIsSilentOnlyWhileTheWorkerWaits) {
+  constexpr absl::Duration kLimit = absl::Milliseconds(500);
+  for (const std::string does : {"waits", "runs"}) {
+    setenv(kPublishes, does.c_str(), 1);
+    auto conversion = Conversion::Start(request_);
+    ASSERT_TRUE(conversion.ok());
+    pollfd entry{(*conversion)->fd(), POLLIN, 0};
+    ASSERT_EQ(poll(&entry, 1, 60'000), 1);
+    absl::Duration stalled;
+    const absl::Time end = absl::Now() + (does == "waits" ? absl::Seconds(60) : 4 * kLimit);
+    while (absl::Now() < end && stalled <= kLimit) {
+      EXPECT_FALSE((*conversion)->Read());
+      stalled = (*conversion)->Stalled();
+      absl::SleepFor(absl::Milliseconds(20));
+    }
+    EXPECT_EQ(stalled > kLimit, does == "waits") << does << ", " << stalled;
+  }
+}
+
+TEST_F(ConversionTest, WhatRanBesideTheCommandHurriesWhenItIsWaitedFor) {
+  setenv(kWait, "1", 1);
+  request_.beside_command = true;
+  auto conversion = Conversion::Start(request_);
+  ASSERT_TRUE(conversion.ok());
+  const auto worker = static_cast<id_t>((*conversion)->pid());
+  EXPECT_EQ(getpriority(PRIO_PROCESS, worker), 19);
+  // What this process may do with one of its own, ours may.
+  const int own = getpriority(PRIO_PROCESS, 0);
+  const bool may = setpriority(PRIO_PROCESS, worker, own) == 0;
+  setpriority(PRIO_PROCESS, worker, 19);
+  (*conversion)->Hurry();
+  EXPECT_EQ(getpriority(PRIO_PROCESS, worker), may ? own : 19);
+}
+
 TEST_F(ConversionTest, ASpoolThatNeedsTooMuchMemoryIsALine) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer's shadow needs terabytes of addresses";
@@ -161,6 +198,13 @@ int main(int argc, char** argv) {
   if (tbprof::IsConvertWorker(argc, argv)) {
     if (getenv(tbprof::kWait) != nullptr) {
       for (;;) pause();
+    }
+    if (const char* text = getenv(tbprof::kPublishes); text != nullptr) {
+      constexpr char kWord[] = "{\"publishing\":true}\n";
+      if (write(4, kWord, strlen(kWord)) < 0) return 1;
+      for (volatile bool runs = *text == 'r';;) {
+        if (!runs) pause();
+      }
     }
     if (const char* text = getenv(tbprof::kSignal); text != nullptr) {
       const rlimit none{0, 0};
