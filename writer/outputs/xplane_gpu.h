@@ -52,8 +52,8 @@ class GpuCalls {
   std::vector<bool> elsewhere_, in_step_;
 };
 
-// What ties a thread's calls to the steps. `_c` on a call would take its arrow to the device away, so an event around all
-// calls of a step carries it; where two of those would overlap, the calls themselves do.
+// What ties a thread's calls to the steps. `_c` on a call would take its arrow to the device away, so an event around
+// all calls of a step carries it; where two of those would overlap, the calls themselves do.
 struct LaunchBar {
   int64_t start_ps = 0;
   int64_t end_ps = 0;
