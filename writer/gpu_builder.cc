@@ -990,8 +990,7 @@ void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
       warnings.push_back(
           StrCat(who, ": no reading of its GPU clock was recorded; device times are taken for wall time"));
     }
-    const double error_us =
-        static_cast<double>(facts.clock.error_ticks()) * facts_->clock.ns_per_tick() / 1000;
+    const double error_us = static_cast<double>(facts.clock.error_ticks()) * facts_->clock.ns_per_tick() / 1000;
     if (error_us > kNotableErrorUs && gpu.records > 0) {
       timeline_->notes.push_back(StrCat(who, ": its device times may be off from those of its threads by up to ",
                                         static_cast<int64_t>(std::min(error_us, 1e15)), " us"));

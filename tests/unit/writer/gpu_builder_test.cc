@@ -135,6 +135,32 @@ TEST(GpuBuilder, LeavesSpools) {
   two.GpuName(GpuNameKind::kKernel, 9, "triton_kernel").GpuName(GpuNameKind::kDriverCallback, 307, "cuLaunchKernel");
   two.Api(307, 200, Gpu(15 * kMs), 1000, 12, true).Kernel(0, 7, 9, Gpu(16 * kMs), Gpu(17 * kMs), 12).EndChunk();
   leave("two", two);
+
+  // A step for each iteration, as nothing finds them yet; the fourth one's launches are on a second thread.
+  Timeline steps = Build(GpuTraining(7));
+  steps.steps.clear();
+  for (int i = 0; i < 7; ++i) {
+    Step step;
+    step.start_ps = (8 + 20 * i) * 1'000'000'000LL;
+    step.end_ps = step.start_ps + 19'000'000'000;
+    step.number = 100 + i;
+    step.name = "iteration";
+    steps.steps.push_back(step);
+  }
+  steps.step_source = "test";
+  Thread other = steps.threads[0];
+  other.line_id = 2;
+  other.is_main = false;
+  const auto in_fourth = [](const Event& event) { return event.start_ps / 1'000'000'000 / 20 == 3; };
+  std::erase_if(other.events, [&](const Event& event) { return !in_fourth(event); });
+  std::erase_if(steps.threads[0].events, in_fourth);
+  steps.threads.push_back(other);
+  ExpectOutputs(steps);
+  if (directory == nullptr) return;
+  FileSink sink;
+  ASSERT_TRUE(WriteXplane(steps, sink).ok());
+  std::filesystem::create_directories(std::string(directory) + "/steps");
+  std::ofstream(std::string(directory) + "/steps/node1.xplane.pb", std::ios::binary) << sink.bytes();
 }
 
 TEST(GpuBuilder, WrappedNumbersAreToldApartByTime) {
