@@ -28,6 +28,7 @@ constexpr uint16_t kNoType = 65535;
 constexpr double kShortestGapNs = 1e6;
 constexpr size_t kMaxTriedShown = 3;
 constexpr int64_t kPsPerMs = 1'000'000'000;
+constexpr double kNotableErrorUs = 50;
 constexpr double kFlushedAtEndMs = 200;  // an end is seen some ten milliseconds late
 
 void AddTo(int64_t* sum, int64_t more) {
@@ -981,11 +982,18 @@ void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
                                                     : ""));
     }
     if (facts.clock.breaks() > 0) {
-      warnings.push_back(StrCat(who, ": the GPU clock jumped ", facts.clock.breaks(),
-                                " times (was the system's time set?); what ran then is marked, its place is uncertain"));
+      warnings.push_back(
+          StrCat(who, ": the GPU clock jumped ", facts.clock.breaks(),
+                 " times (was the system's time set?); what ran then is marked, its place is uncertain"));
     }
     if (facts.clock_assumed && gpu.records > 0) {
-      warnings.push_back(StrCat(who, ": no reading of its GPU clock was recorded; device times are taken for wall time"));
+      warnings.push_back(
+          StrCat(who, ": no reading of its GPU clock was recorded; device times are taken for wall time"));
+    }
+    const double error_us = static_cast<double>(facts.clock.error_ticks()) * facts_->clock.ns_per_tick() / 1000;
+    if (error_us > kNotableErrorUs && gpu.records > 0) {
+      timeline_->notes.push_back(StrCat(who, ": its device times may be off from those of its threads by up to ",
+                                        static_cast<int64_t>(std::min(error_us, 1e15)), " us"));
     }
     dropped += gpu.dropped;
     unknown += gpu.unknown;
@@ -1005,13 +1013,19 @@ void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
     }
   }
   for (const auto& [text, who] : unavailable) {
-    timeline_->errors.push_back(StrCat(
-        who.first, who.second > 1 ? StrCat(" and ", who.second - 1, " more") : "", ": no GPU activity: ", text));
+    timeline_->errors.push_back(
+        StrCat(who.first, who.second > 1 ? StrCat(" and ", who.second - 1, " more") : "", ": no GPU activity: ", text));
   }
   if (dropped > 0) timeline_->drops.push_back({"CUPTI had no buffer for them", dropped});
-  if (unknown > 0) timeline_->notes.push_back(StrCat(unknown, " GPU activity records of kinds that were not asked for"));
-  if (names_left_out > 0) warnings.push_back(StrCat(names_left_out, " names of kernels were too many and are left out"));
+  if (unknown > 0)
+    timeline_->notes.push_back(StrCat(unknown, " GPU activity records of kinds that were not asked for"));
+  if (names_left_out > 0)
+    warnings.push_back(StrCat(names_left_out, " names of kernels were too many and are left out"));
   for (const std::string& kind : missing) timeline_->notes.push_back(StrCat("GPU activity that CUPTI refused: ", kind));
+  // What the launcher counts of parts before it drops them are calls of hooks.
+  if (facts_->dropped_parts > 0 && !timeline_->gpu_devices.empty()) {
+    warnings.push_back("totals of GPUs leave out what was in dropped parts of the spool (--spool-limit)");
+  }
   for (const GpuDevice& device : timeline_->gpu_devices) {
     const std::string gpu = StrCat("GPU ", device.number, ": ");
     if (device.untimed > 0) {

@@ -55,6 +55,11 @@ std::string EndText(const Timeline& timeline) {
   return "still running";
 }
 
+uint64_t ThreadCount(const Timeline& timeline) {
+  return static_cast<uint64_t>(std::count_if(timeline.threads.begin(), timeline.threads.end(),
+                                             [](const Thread& thread) { return !thread.is_line; }));
+}
+
 Section Headline(const Timeline& timeline) {
   Section out;
   std::string text = timeline.window.starts_with("capture ") ? StrCat(timeline.window, ": ") : "";
@@ -70,7 +75,7 @@ Section Headline(const Timeline& timeline) {
   out.push_back({text, Style::kHeading});
   text =
       StrCat(Plural(timeline.processes.size(), "process", "processes"), ", ",
-             Plural(timeline.threads.size(), "thread", "threads"), ", ", Plural(timeline.records, "record", "records"));
+             Plural(ThreadCount(timeline), "thread", "threads"), ", ", Plural(timeline.records, "record", "records"));
   if (timeline.step_source == "synthetic" && !timeline.steps.empty()) {
     text += "; no steps recognised, shown as one";
   } else if (!timeline.steps.empty()) {
@@ -270,13 +275,13 @@ Section Notes(const Timeline& timeline, size_t columns) {
     add(StrCat(Plural(timeline.corrupt_records, "corrupt record", "corrupt records"), " left out"), Style::kWarning);
   }
   if (timeline.events_over_budget > 0) {
-    add(StrCat(Plural(timeline.events_over_budget, "event is", "events are"),
-               " in the totals but not drawn (--max-profile-size)",
-               timeline.shortest_shown_ps > 0
-                   ? StrCat("; the shortest drawn takes ", HumanTime(timeline.shortest_shown_ps))
-                   : "",
-               timeline.shortest_gpu_shown_ps > 0 ? StrCat(", on a GPU ", HumanTime(timeline.shortest_gpu_shown_ps))
-                                                  : ""),
+    add(StrCat(
+            Plural(timeline.events_over_budget, "event is", "events are"),
+            " in the totals but not drawn (--max-profile-size)",
+            timeline.shortest_shown_ps > 0
+                ? StrCat("; the shortest drawn takes ", HumanTime(timeline.shortest_shown_ps))
+                : "",
+            timeline.shortest_gpu_shown_ps > 0 ? StrCat(", on a GPU ", HumanTime(timeline.shortest_gpu_shown_ps)) : ""),
         Style::kWarning);
   }
   // Workers of one program are one line.

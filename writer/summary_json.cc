@@ -56,13 +56,13 @@ Json GpuJson(const Timeline& timeline, const GpuDevice& device) {
   for (size_t i = 0; i < std::min(kMaxSites, device.kernel_totals.size()); ++i) {
     const GpuKernelTotal& kernel = device.kernel_totals[i];
     const auto mangled = timeline.mangled_names.find(kernel.name);
-    kernels.push_back({{"name", timeline.strings.Get(kernel.name)},
-                       {"mangled", timeline.strings.Get(mangled == timeline.mangled_names.end() ? kernel.name
-                                                                                                : mangled->second)},
-                       {"calls", kernel.calls},
-                       {"total_s", Seconds(kernel.total_ps)},
-                       {"mean_s", Seconds(kernel.total_ps) / static_cast<double>(std::max<uint64_t>(kernel.calls, 1))},
-                       {"longest_s", Seconds(kernel.longest_ps)}});
+    kernels.push_back(
+        {{"name", timeline.strings.Get(kernel.name)},
+         {"mangled", timeline.strings.Get(mangled == timeline.mangled_names.end() ? kernel.name : mangled->second)},
+         {"calls", kernel.calls},
+         {"total_s", Seconds(kernel.total_ps)},
+         {"mean_s", Seconds(kernel.total_ps) / static_cast<double>(std::max<uint64_t>(kernel.calls, 1))},
+         {"longest_s", Seconds(kernel.longest_ps)}});
   }
   Json copies = Json::array();
   for (const GpuCopyTotal& copy : device.copy_totals) {
@@ -80,9 +80,8 @@ Json GpuJson(const Timeline& timeline, const GpuDevice& device) {
           {"partition", device.is_partition},
           {"memory_bytes", device.memory_bytes},
           {"multiprocessors", device.multiprocessors},
-          {"compute_capability", device.has_facts ? std::to_string(device.compute_major) + "." +
-                                                        std::to_string(device.compute_minor)
-                                                  : ""},
+          {"compute_capability",
+           device.has_facts ? std::to_string(device.compute_major) + "." + std::to_string(device.compute_minor) : ""},
           {"busy_s", Seconds(device.busy_ps)},
           {"busy_share", whole > 0 ? static_cast<double>(device.busy_ps) / whole : 0.0},
           {"kernels", device.kernels},
@@ -255,7 +254,8 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<RunDirectory
   out["wait_sites"] = WaitSites(timeline);
   out["allocation_sites"] = AllocationSites(timeline);
 
-  out["threads"] = timeline.threads.size();
+  out["threads"] = std::count_if(timeline.threads.begin(), timeline.threads.end(),
+                                 [](const Thread& thread) { return !thread.is_line; });
   out["process_count"] = timeline.processes.size();
   out["processes"] = Json::array();
   for (size_t i = 0; i < std::min(kMaxProcesses, timeline.processes.size()); ++i) {

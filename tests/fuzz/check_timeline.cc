@@ -59,6 +59,18 @@ void CheckThread(const Timeline& timeline, const Thread& thread) {
   }
 }
 
+void CheckStream(const Timeline& timeline, const GpuStream& stream) {
+  Require(stream.device < timeline.gpu_devices.size() && stream.process < timeline.processes.size());
+  int64_t before = 0;
+  for (const GpuEvent& event : stream.events) {
+    Require(event.start_ps >= before && event.duration_ps > 0 && event.correlation != 0);
+    Require(event.start_ps <= timeline.duration_ps && event.duration_ps <= timeline.duration_ps - event.start_ps);
+    Require(event.name < timeline.strings.size());
+    Require(event.kind != GpuEventKind::kKernel || event.launch < timeline.gpu_launches.size());
+    before = event.start_ps;
+  }
+}
+
 }  // namespace
 
 void Require(bool condition, int line, const char* file) {
@@ -73,6 +85,7 @@ void CheckTimeline(const absl::StatusOr<Timeline>& timeline) {
     return;
   }
   for (const Thread& thread : timeline->threads) CheckThread(*timeline, thread);
+  for (const GpuStream& stream : timeline->gpu_streams) CheckStream(*timeline, stream);
   std::vector<RunDirectory::File> files;
   for (const Output& output : Outputs()) {
     FileSink sink;

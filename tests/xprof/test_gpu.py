@@ -23,6 +23,7 @@ GEMM = "void gemm<float>(float*, int)"
 
 class Converted:
     def __init__(self, directory, name):
+        self.made = directory
         spool = os.path.join(directory, name + ".spool")
         maker = [os.path.join(BUILD, "tests", "gpu_builder_test"), "--gtest_filter=GpuBuilder.LeavesSpools"]
         subprocess.run(maker, env=dict(os.environ, TBPROF_WRITE_GPU_SPOOLS=str(directory)), check=True,
@@ -136,6 +137,18 @@ def test_the_trace_viewer_has_all_lines(training):
     assert {"Stream #7(Compute)", "Stream #14(MemcpyD2H,MemcpyH2D)"} <= shown
     assert sum(event["name"] == GEMM for event in events if event["ph"] == "X") >= 3
     assert any(event["ph"] == "C" and "GPU memory" in event["name"] for event in events)
+
+
+def test_each_step_has_its_own_kernels(training):
+    converted, _ = training
+    with tool_data.ToolData(os.path.join(converted.made, "steps")) as data:
+        steps = tool_data.overview_steps(data.overview())
+        assert list(steps) == [str(i) for i in range(7)]  # xprof's own numbers, none left out
+        for step in steps.values():
+            assert step["deviceComputeTimeMs"] == 4 and step["infeedTimeMs"] == 1
+            assert step["stepTimeMs"] == 5.5
+        events = lines_of(data, "/device:GPU:0")["Stream #7(Compute)"]
+        assert [event["stats"]["group_id"] for event in events] == [i // 2 for i in range(14)]
 
 
 def test_a_device_with_copies_alone_leaves_the_host_its_steps(copies):

@@ -79,8 +79,7 @@ void WriteMemoryEvents(const Timeline& timeline, uint64_t& line_id, PlaneBuilder
     line.Text(Stat::kAllocatorName, name);
     line.Int64(Stat::kBytesReserved, 0);
     line.Int64(Stat::kBytesAllocated, event.in_use);
-    const auto size =
-        event.device < 0 ? 0 : timeline.gpu_devices[static_cast<size_t>(event.device)].memory_bytes;
+    const auto size = event.device < 0 ? 0 : timeline.gpu_devices[static_cast<size_t>(event.device)].memory_bytes;
     line.Int64(Stat::kBytesAvailable,
                std::max<int64_t>(static_cast<int64_t>(std::min<uint64_t>(size, INT64_MAX)) - event.in_use, 0));
     line.Double(Stat::kFragmentation, 0);

@@ -193,8 +193,8 @@ class PerfettoWriter {
     for (uint32_t i = 0; i < timeline_.gpu_devices.size(); ++i) {
       const GpuDevice& device = timeline_.gpu_devices[i];
       Metadata("process_name", GpuPid(i), 0,
-               StrCat("\"name\":", Quoted(StrCat("GPU ", device.number, device.name.empty() ? "" : " ",
-                                                ValidUtf8(device.name)))));
+               StrCat("\"name\":",
+                      Quoted(StrCat("GPU ", device.number, device.name.empty() ? "" : " ", ValidUtf8(device.name)))));
       Metadata("process_sort_index", GpuPid(i), 0, StrCat("\"sort_index\":", 1'000'000 + i));
     }
     for (const GpuStream& stream : timeline_.gpu_streams) {
@@ -357,8 +357,7 @@ class PerfettoWriter {
   static constexpr std::string_view kStarts = "\",\"cat\":\"flow\",\"name\":\"starts\",\"id\":";
   static constexpr std::string_view kLaunches = "\",\"cat\":\"cuda\",\"name\":\"launches\",\"id\":";
 
-  void Flow(std::string_view phase, int64_t ns, int64_t id, const std::string& where,
-            std::string_view kind = kStarts) {
+  void Flow(std::string_view phase, int64_t ns, int64_t id, const std::string& where, std::string_view kind = kStarts) {
     Begin();
     out_.Put("{\"ph\":\"");
     out_.Put(phase);
@@ -386,9 +385,8 @@ class PerfettoWriter {
     for (const CounterTrack& track : timeline_.counters) {
       if (!IsShown(timeline_, track)) continue;
       const int64_t pid = track.device >= 0 ? GpuPid(static_cast<uint32_t>(track.device)) : pids_[track.process];
-      const std::string head =
-          StrCat(",\"pid\":", pid, ",\"name\":", Quoted(ValidUtf8(track.name)), ",\"args\":{",
-                 Quoted(ValidUtf8(track.series.empty() ? "value" : track.series)), ":");
+      const std::string head = StrCat(",\"pid\":", pid, ",\"name\":", Quoted(ValidUtf8(track.name)), ",\"args\":{",
+                                      Quoted(ValidUtf8(track.series.empty() ? "value" : track.series)), ":");
       for (const CounterSample& sample : track.samples) {
         Begin();
         out_.Put("{\"ph\":\"C\",\"ts\":");

@@ -56,8 +56,8 @@ uint64_t ExpectedEvents(const Timeline& timeline) {
     events += 1 + thread.events.size();
     for (const Event& event : thread.events) {
       const ValueKind kind = timeline.types[event.type].value;
-      events += event.value != 0 && (kind == ValueKind::kFlowOut || kind == ValueKind::kFlowIn ||
-                                     kind == ValueKind::kCorrelation);
+      events += event.value != 0 &&
+                (kind == ValueKind::kFlowOut || kind == ValueKind::kFlowIn || kind == ValueKind::kCorrelation);
     }
   }
   for (const CounterTrack& track : timeline.counters) {

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
+#include "writer/crc32c.h"
 #include "writer/outputs/memory_events.h"
 #include "writer/outputs/xplane_gpu.h"
 #include "writer/schema.h"
@@ -20,6 +21,17 @@ namespace {
 constexpr size_t kMaxSharedObjects = 1 << 14;
 constexpr size_t kExpectedEventBytes = 26;
 
+// Ids of arrows: dense within the file, and apart from those of the other files of a run.
+class FlowIds {
+ public:
+  explicit FlowIds(std::string_view host) : file_(Crc32c(0, host.data(), host.size()) & 0xFFFFFF) {}
+  uint64_t For(int64_t flow) { return file_ << 32 | ids_.try_emplace(flow, ids_.size() + 1).first->second; }
+
+ private:
+  uint64_t file_;
+  absl::flat_hash_map<int64_t, uint64_t> ids_;
+};
+
 std::string Hex(uint64_t value) { return absl::StrFormat("0x%x", value); }
 
 // An interned text that equals a stat name known to a reader counts as that stat's metadata. Those names are words;
@@ -29,7 +41,7 @@ bool MayIntern(std::string_view text) { return text.find_first_of("(/+") != std:
 // Puts events of the timeline on lines of one plane.
 class EventWriter {
  public:
-  // `calls`: of a plane whose calls are tied to steps and to device events by number; null: by an arrow alone.
+  // `calls`: of the counted plane, whose calls belong to steps; null: of another.
   EventWriter(const Timeline& timeline, PlaneBuilder* plane, FlowIds* flows, const GpuCalls* calls)
       : timeline_(timeline),
         plane_(plane),
@@ -135,7 +147,6 @@ class EventWriter {
 
   void Call(LineBuilder& line, const Event& event, bool tied) {
     if (event.value == 0) return;
-    if (calls_ == nullptr) return line.Uint64(Stat::kFlow, flows_->ForCall(event.value) << 2 | 2);
     line.Uint64(Stat::kCorrelationId, static_cast<uint64_t>(event.value));
     if (tied) Step(line, calls_->MarkerAt(event.start_ps));
   }
@@ -292,7 +303,7 @@ absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
     if (absl::Status status = writer.Write(plane); !status.ok()) return status;
   }
   for (uint32_t device = 0; device < timeline.gpu_devices.size(); ++device) {
-    if (absl::Status status = WriteGpuPlane(timeline, device, calls, flows, writer); !status.ok()) return status;
+    if (absl::Status status = WriteGpuPlane(timeline, device, calls, writer); !status.ok()) return status;
   }
 
   PlaneBuilder environment(0, kTaskEnvironmentPlane);

@@ -93,11 +93,9 @@ bool SharedByProcesses(const Timeline& timeline, uint32_t device) {
 
 class DeviceEventWriter {
  public:
-  DeviceEventWriter(const Timeline& timeline, PlaneBuilder* plane, const GpuCalls& calls, FlowIds* flows)
+  DeviceEventWriter(const Timeline& timeline, PlaneBuilder* plane)
       : timeline_(timeline),
         plane_(plane),
-        calls_(calls),
-        flows_(flows),
         event_ids_(timeline.strings.size()),
         operation_ids_(timeline.strings.size()),
         launch_ids_(timeline.gpu_launches.size()) {}
@@ -123,10 +121,6 @@ class DeviceEventWriter {
     }
     if (event.kind != GpuEventKind::kGraph && event.graph != 0) line.Uint64(Stat::kCudaGraphId, event.graph);
     if (event.flags != 0) Flags(line, event.flags);
-    // Of a process beside the counted one: its calls carry no number.
-    if (calls_.IsElsewhere(event.correlation)) {
-      line.Uint64(Stat::kFlow, flows_->ForCall(static_cast<int64_t>(event.correlation)) << 2 | 1);
-    }
     line.End();
   }
 
@@ -181,8 +175,6 @@ class DeviceEventWriter {
 
   const Timeline& timeline_;
   PlaneBuilder* plane_;
-  const GpuCalls& calls_;
-  FlowIds* flows_;
   std::vector<uint32_t> event_ids_, operation_ids_, launch_ids_;
   size_t shared_details_ = 0;
 };
@@ -216,17 +208,12 @@ GpuCalls::GpuCalls(const Timeline& timeline, const HostPlane& counted, const std
   for (const GpuStream& stream : timeline.gpu_streams) events += stream.events.size();
   for (const Thread& thread : timeline.threads) events += thread.events.size();
   if (highest > 16 * events + 1024) return;
-  elsewhere_.resize(highest + 1);
   in_step_.resize(highest + 1);
-  const std::set<uint32_t> counted_threads(counted.threads.begin(), counted.threads.end());
-  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
-    const bool is_counted = counted_threads.contains(i);
-    for (const Event& event : timeline.threads[i].events) {
+  for (const uint32_t index : counted.threads) {
+    for (const Event& event : timeline.threads[index].events) {
       if (timeline.types[event.type].value != ValueKind::kCorrelation || event.value <= 0) continue;
       const auto correlation = static_cast<uint64_t>(event.value);
-      if (correlation > highest) continue;
-      if (!is_counted) elsewhere_[correlation] = true;
-      if (is_counted) in_step_[correlation] = MarkerAt(event.start_ps) != 0;
+      if (correlation <= highest) in_step_[correlation] = MarkerAt(event.start_ps) != 0;
     }
   }
 }
@@ -401,8 +388,7 @@ XplaneCounts GpuPlaneCounts(const Timeline& timeline, uint32_t device) {
   return counts;
 }
 
-absl::Status WriteGpuPlane(const Timeline& timeline, uint32_t device, const GpuCalls& calls, FlowIds& flows,
-                           XSpaceWriter& writer) {
+absl::Status WriteGpuPlane(const Timeline& timeline, uint32_t device, const GpuCalls& calls, XSpaceWriter& writer) {
   if (GpuPlaneCounts(timeline, device).planes == 0) return absl::OkStatus();
   const GpuDevice& of = timeline.gpu_devices[device];
   bool in_step = false;
@@ -416,7 +402,7 @@ absl::Status WriteGpuPlane(const Timeline& timeline, uint32_t device, const GpuC
                      in_step ? StrCat(kGpuPlane, of.number) : StrCat(kIdleGpuPlane, of.number, " (outside of steps)"));
   WriteFacts(of, plane);
   const bool shared = SharedByProcesses(timeline, device);
-  DeviceEventWriter events(timeline, &plane, calls, &flows);
+  DeviceEventWriter events(timeline, &plane);
   for (const GpuStream& stream : timeline.gpu_streams) {
     if (stream.device != device || stream.events.empty()) continue;
     LineBuilder& line = plane.AddLine(stream.line_id, StreamName(timeline, stream, shared));

@@ -11,9 +11,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/unit/writer/gpu_spool.h"
 #include "writer/outputs/xplane.h"
 #include "writer/outputs/xplane_gpu.h"
+#include "writer/summary.h"
 
 namespace tbprof {
 namespace {
@@ -132,6 +135,32 @@ TEST(GpuBuilder, LeavesSpools) {
   two.GpuName(GpuNameKind::kKernel, 9, "triton_kernel").GpuName(GpuNameKind::kDriverCallback, 307, "cuLaunchKernel");
   two.Api(307, 200, Gpu(15 * kMs), 1000, 12, true).Kernel(0, 7, 9, Gpu(16 * kMs), Gpu(17 * kMs), 12).EndChunk();
   leave("two", two);
+
+  // A step for each iteration, as nothing finds them yet; the fourth one's launches are on a second thread.
+  Timeline steps = Build(GpuTraining(7));
+  steps.steps.clear();
+  for (int i = 0; i < 7; ++i) {
+    Step step;
+    step.start_ps = (8 + 20 * i) * 1'000'000'000LL;
+    step.end_ps = step.start_ps + 19'000'000'000;
+    step.number = 100 + i;
+    step.name = "iteration";
+    steps.steps.push_back(step);
+  }
+  steps.step_source = "test";
+  Thread other = steps.threads[0];
+  other.line_id = 2;
+  other.is_main = false;
+  const auto in_fourth = [](const Event& event) { return event.start_ps / 1'000'000'000 / 20 == 3; };
+  std::erase_if(other.events, [&](const Event& event) { return !in_fourth(event); });
+  std::erase_if(steps.threads[0].events, in_fourth);
+  steps.threads.push_back(other);
+  ExpectOutputs(steps);
+  if (directory == nullptr) return;
+  FileSink sink;
+  ASSERT_TRUE(WriteXplane(steps, sink).ok());
+  std::filesystem::create_directories(std::string(directory) + "/steps");
+  std::ofstream(std::string(directory) + "/steps/node1.xplane.pb", std::ios::binary) << sink.bytes();
 }
 
 TEST(GpuBuilder, WrappedNumbersAreToldApartByTime) {
@@ -300,7 +329,8 @@ TEST(GpuBuilder, KernelsAreCutLastAndTotalsStayWhole) {
     EXPECT_GE(work, size == 4000 * kBytesPerEvent ? 900 : kCount) << size;
     EXPECT_EQ(timeline.shortest_gpu_shown_ps > 0, work < kCount);
     EXPECT_EQ(timeline.gpu_devices[0].kernels, kCount);
-    EXPECT_EQ(timeline.gpu_devices[0].kernel_ps, 1000 * static_cast<int64_t>(2000 * kCount + kCount * (kCount - 1) / 2));
+    EXPECT_EQ(timeline.gpu_devices[0].kernel_ps,
+              1000 * static_cast<int64_t>(2000 * kCount + kCount * (kCount - 1) / 2));
     for (const OperationTotal& total : timeline.processes[0].operations) {
       if (timeline.types[total.type].name == "cudaLaunchKernel") {
         EXPECT_EQ(total.calls, kCount);
@@ -341,9 +371,10 @@ TEST(GpuBuilder, SaysWhyThereIsNothing) {
   const Timeline timeline = Build(spool);
   EXPECT_EQ(timeline.processes[0].gpu.recording, GpuRecording::kUnavailable);
   ASSERT_EQ(timeline.errors.size(), 1u);
-  EXPECT_EQ(timeline.errors[0],
-            "trainer (100): no GPU activity: CUPTI not found; install CUPTI, e.g. pip install nvidia-cuda-cupti-cu12, or "
-            "set CUDA_HOME; tried /opt/libcupti.so.13: cannot open");
+  EXPECT_EQ(
+      timeline.errors[0],
+      "trainer (100): no GPU activity: CUPTI not found; install CUPTI, e.g. pip install nvidia-cuda-cupti-cu12, or "
+      "set CUDA_HOME; tried /opt/libcupti.so.13: cannot open");
   EXPECT_TRUE(timeline.gpu_devices.empty());
 }
 
@@ -410,10 +441,42 @@ TEST(GpuBuilder, TheStepTiesCallsThatOtherEventsStraddle) {
   ExpectOutputs(timeline);
 }
 
+TEST(GpuBuilder, TheSummaryHasItAll) {
+  const Timeline timeline = Build(GpuTraining());
+  SummaryOptions options;
+  options.logdir = "/logs";
+  std::string text;
+  for (const std::string& line : SummaryText(timeline, {}, options)) text += line + "\n";
+  EXPECT_THAT(text, HasSubstr("GPU 0 NVIDIA H100 80GB HBM3: 24 % busy, 6 kernels for 12.0 ms"));
+  EXPECT_THAT(text, HasSubstr("MemcpyHToD 3.00 MiB in 3.00 ms (1000 MiB/s)"));
+  EXPECT_THAT(text, HasSubstr("host waited 15.0 ms in 3 synchronizations"));
+  EXPECT_THAT(text, HasSubstr("9.00 ms   3.00 ms         3  void gemm<float>(float*, int)"));
+  EXPECT_THAT(text, HasSubstr("1 process, 1 thread,"));
+  const auto json = nlohmann::json::parse(SummaryJson(timeline, {}, options));
+  ASSERT_EQ(json["gpus"].size(), 1u);
+  EXPECT_EQ(json["gpus"][0]["kernels"], 6);
+  EXPECT_EQ(json["gpus"][0]["top_kernels"][0]["mangled"], "_Z4gemmIfEvPT_i");
+  EXPECT_EQ(json["gpus"][0]["copies"][0]["bytes"], 3 << 20);
+  EXPECT_NEAR(json["gpus"][0]["busy_share"].get<double>(), 16.5 / 70, 0.001);
+  EXPECT_EQ(json["processes"][0]["gpu"]["state"], "recorded");
+  EXPECT_EQ(json["processes"][0]["gpu"]["launches"], 6);
+  EXPECT_EQ(json["processes"][0]["gpu"]["library"], "/usr/lib/libcupti.so.13");
+}
+
 TEST(GpuBuilder, HostileRecordsDoNoHarm) {
   std::mt19937_64 random(7);
-  const uint64_t odd[] = {0,          1,          kMs,           10 * kMs,      Gpu(0),     Gpu(20 * kMs),
-                          Gpu(40 * kMs), UINT64_MAX, UINT64_MAX - 1, UINT32_MAX, 1u << 31, Gpu(uint64_t{1} << 62)};
+  const uint64_t odd[] = {0,
+                          1,
+                          kMs,
+                          10 * kMs,
+                          Gpu(0),
+                          Gpu(20 * kMs),
+                          Gpu(40 * kMs),
+                          UINT64_MAX,
+                          UINT64_MAX - 1,
+                          UINT32_MAX,
+                          1u << 31,
+                          Gpu(uint64_t{1} << 62)};
   const auto any = [&] { return random() % 5 == 0 ? random() : odd[random() % std::size(odd)]; };
   for (int round = 0; round < 60; ++round) {
     SpoolMaker spool = GpuProcess();
