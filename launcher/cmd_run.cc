@@ -35,6 +35,7 @@
 #include "launcher/text.h"
 #include "writer/logdir.h"
 #include "writer/outputs.h"
+#include "writer/timeline_builder.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -47,8 +48,6 @@ constexpr absl::Duration kLookTimeout = absl::Seconds(5);
 // So much longer is waited for a disk of this machine. It answers or fails, if late: on a busy machine the kernel's own
 // threads, which end each write, have been seen without a CPU for a minute.
 constexpr int kDiskPatience = 10;
-// What an event takes in the profile; writer/timeline_builder.cc leaves out the shortest by the same measure.
-constexpr uint64_t kBytesPerEvent = 24;
 // --window=auto: more calls for one event of the budget than this, and a profile of the whole run would show too little
 // of it, and take too long to make.
 constexpr uint64_t kMaxCallsPerEvent = 64;
@@ -506,10 +505,11 @@ class Run {
     Enqueue(captures_);
   }
 
+  static bool IsCapture(uint32_t window) { return window != 0 && window < kStartWindow; }
+
   size_t UnwrittenCaptures() const {
-    const auto is_capture = [](uint32_t window) { return window != 0 && window < kStartWindow; };
-    size_t count = static_cast<size_t>(std::count_if(waiting_.begin(), waiting_.end(), is_capture));
-    for (const auto& conversion : conversions_) count += is_capture(conversion->request().window) ? 1 : 0;
+    size_t count = static_cast<size_t>(std::count_if(waiting_.begin(), waiting_.end(), IsCapture));
+    for (const auto& conversion : conversions_) count += IsCapture(conversion->request().window) ? 1 : 0;
     return count;
   }
 
@@ -517,7 +517,7 @@ class Run {
 
   bool FitsOneProfile() const {
     const SpoolWriter& spool = session_->spool();
-    const uint64_t events = std::max<uint64_t>(options_.max_profile_size / kBytesPerEvent, 1000);
+    const uint64_t events = MostEvents(options_.max_profile_size);
     if (spool.stopped_ticks() != UINT64_MAX || spool.split_ticks() != UINT64_MAX) return false;
     return spool.long_spans() <= events && spool.spans() <= events * kMaxCallsPerEvent;
   }
@@ -550,9 +550,7 @@ class Run {
   void CloseSteady() {
     steady_open_ = false;
     steady_next_ns_ = 0;
-    session_->CloseWindow(kSteadyWindow);
-    session_->Flush(10000, true);
-    Enqueue(kSteadyWindow);
+    CloseAndConvert(kSteadyWindow);
   }
 
   void WatchRunWindow(uint64_t now) {
@@ -599,23 +597,25 @@ class Run {
         range_next_ns_ = now + Nanoseconds(options_.window.duration);
       } else {
         range_next_ns_ = 0;
-        session_->CloseWindow(0);
         run_window_open_ = false;
         run_converted_ = true;
-        session_->Flush(10000, true);
-        Enqueue(0);
+        CloseAndConvert(0);
       }
     }
   }
 
   void EndCapture() {
-    session_->CloseWindow(capture_);
-    session_->Flush(10000, true);
-    Enqueue(capture_);
+    CloseAndConvert(capture_);
     capture_ = 0;
   }
 
   // ---- conversions
+
+  void CloseAndConvert(uint32_t window) {
+    session_->CloseWindow(window);
+    session_->Flush(10000, true);
+    Enqueue(window);
+  }
 
   void Enqueue(uint32_t window) {
     waiting_.push_back(window);
@@ -639,9 +639,10 @@ class Run {
     request.window = window;
     request.logdir = logdir_;
     // The run's own windows have the run's name; a capture has one of its own, by the time it was asked for.
-    const bool is_capture = window != 0 && window < kStartWindow;
-    request.run = is_capture ? RunNameFor(time(nullptr)) : window == 0 ? run_ : StrCat(run_, "_", WindowName(window));
-    request.run_exclusive = is_capture || run_exclusive_;
+    request.run = IsCapture(window) ? RunNameFor(time(nullptr))
+                  : window == 0     ? run_
+                                    : StrCat(run_, "_", WindowName(window));
+    request.run_exclusive = IsCapture(window) || run_exclusive_;
     request.host = host_;
     request.max_profile_size = options_.max_profile_size;
     request.also = options_.also;

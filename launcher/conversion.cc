@@ -279,10 +279,8 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   SayPublishing(true);
   status = (*directory)->WriteText("summary.json", result.summary_json);
   if (!status.ok()) return status;
-  absl::StatusOr<std::vector<RunDirectory::File>> files = [&] {
-    SayPublishing(true);
-    return (*directory)->Publish();
-  }();
+  SayPublishing(true);
+  absl::StatusOr<std::vector<RunDirectory::File>> files = (*directory)->Publish();
   if (!files.ok()) return files.status();
   result.run = (*directory)->run();
   result.directory = (*directory)->path();

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/mman.h>
@@ -16,7 +15,6 @@
 #include <sys/syscall.h>
 #include <sys/timex.h>
 #include <sys/utsname.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,11 +25,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <vector>
 
 #include "launcher/libraries.h"
@@ -57,12 +53,6 @@ Finding Fail(std::string found, std::string fix) { return {Verdict::kFail, std::
 
 std::string ErrnoText(int error) { return strerror(error); }
 
-std::string ReadText(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 std::string FirstLineOf(const std::string& path) {
   const std::string text = ReadText(path);
   return text.substr(0, text.find('\n'));
@@ -83,7 +73,6 @@ std::optional<uint64_t> NumberIn(std::string_view text) {
   if (error != std::errc() || end == text.data()) return std::nullopt;
   return number;
 }
-std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 std::string Bytes(uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
 
 // ---- the machine

@@ -19,8 +19,6 @@
 namespace tbprof {
 namespace {
 
-std::string_view Basename(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-
 // Programs that start several ranks, or may: a script can hold anything.
 constexpr std::string_view kRankStarters[] = {"torchrun", "accelerate", "deepspeed", "colossalai", "horovodrun",
                                               "sh",       "bash",       "dash",      "zsh",        "ksh",
@@ -38,12 +36,12 @@ bool Holds(const std::string_view (&names)[count], std::string_view name) {
 
 bool StartsRanks(const std::vector<std::string>& command) {
   if (command.empty()) return false;
-  if (Holds(kRankStarters, Basename(command[0])) || Holds(kRemoteStarters, Basename(command[0]))) return true;
+  if (Holds(kRankStarters, BaseName(command[0])) || Holds(kRemoteStarters, BaseName(command[0]))) return true;
   for (size_t i = 1; i + 1 < command.size(); ++i) {
     if (command[i] == "-m" && Holds(kStarterModules, command[i + 1])) return true;
   }
   return std::any_of(command.begin(), command.end(),
-                     [](const std::string& word) { return Basename(word) == "torchrun"; });
+                     [](const std::string& word) { return BaseName(word) == "torchrun"; });
 }
 
 // Fit for a directory's name.
@@ -108,7 +106,7 @@ Job JobOf(const Environment& environment, const std::vector<std::string>& comman
   job.sure_rank = job.rank.rank >= 0 && (job.rank.scheduler == 0 || !StartsRanks(command));
   if (job.rank.rank >= 0) job.run = RunOf(variables, job.rank);
   job.starts_remotely =
-      !command.empty() && (Holds(kRemoteStarters, Basename(command[0])) || !WrapperAdvice(command).empty());
+      !command.empty() && (Holds(kRemoteStarters, BaseName(command[0])) || !WrapperAdvice(command).empty());
   return job;
 }
 

@@ -45,7 +45,10 @@ std::string Listed(const std::vector<std::string>& words, size_t limit) {
   return text.empty() ? "none" : text;
 }
 
-std::string Number(size_t count, std::string_view word) { return StrCat(count, " ", word, count == 1 ? "" : "s"); }
+std::string Number(size_t count, std::string_view word) {
+  if (count != 1 && word.ends_with('y')) return StrCat(count, " ", word.substr(0, word.size() - 1), "ies");
+  return StrCat(count, " ", word, count == 1 ? "" : "s");
+}
 
 Json Texts(const std::vector<std::string>& texts) {
   Json array = Json::array();
@@ -56,12 +59,9 @@ Json Texts(const std::vector<std::string>& texts) {
 }  // namespace
 
 std::string ReportText(const LogdirReport& report) {
-  std::string text = StrCat(PrintableUtf8(report.logdir), ": ", Number(report.directories, "directory"));
-  if (report.directories != 1) {
-    text = StrCat(PrintableUtf8(report.logdir), ": ", report.directories, " directories");
-  }
-  StrAppend(&text, ", ", Number(report.events_files, "events file"), " (",
-            HumanBytes(static_cast<double>(report.event_bytes_read)), " read)\n");
+  std::string text = StrCat(PrintableUtf8(report.logdir), ": ", Number(report.directories, "directory"), ", ",
+                            Number(report.events_files, "events file"), " (",
+                            HumanBytes(static_cast<double>(report.event_bytes_read)), " read)\n");
   size_t shown = 0, listed = 0;
   for (const ProfileRun& run : report.profile_runs) shown += run.shown;
   StrAppend(&text, "Profile page: ", Number(shown, "run"), "\n");
@@ -82,8 +82,8 @@ std::string ReportText(const LogdirReport& report) {
     if (run.values == 0) {
       text += "no values\n";
     } else {
-      StrAppend(&text, Number(run.tags, "tag"), ", ", run.values, run.values == 1 ? " value" : " values", ", steps ",
-                run.lowest_step, " to ", run.highest_step, "\n");
+      StrAppend(&text, Number(run.tags, "tag"), ", ", Number(run.values, "value"), ", steps ", run.lowest_step, " to ",
+                run.highest_step, "\n");
     }
   }
   if (listed > kMaxShownRuns) StrAppend(&text, "  and ", listed - kMaxShownRuns, " more (all of them: --json)\n");

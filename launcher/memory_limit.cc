@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -15,17 +13,15 @@
 namespace tbprof {
 namespace {
 
-std::string ReadText(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
+// Of this process, where memory is accounted.
+struct Cgroup {
+  bool unified;  // version 2
+  std::string root;
+  std::string path;
+};
 
-}  // namespace
-
-std::optional<uint64_t> CgroupMemoryLimit() {
-  std::optional<uint64_t> least;
+std::vector<Cgroup> MemoryCgroups() {
+  std::vector<Cgroup> found;
   const std::string groups = ReadText("/proc/self/cgroup");
   for (const std::string_view line : Split(groups, '\n')) {
     // 0::/path (v2) or N:memory:/path (v1)
@@ -33,11 +29,20 @@ std::optional<uint64_t> CgroupMemoryLimit() {
     if (parts.size() < 3) continue;
     const bool unified = parts[1].empty();
     if (!unified && parts[1].find("memory") == std::string_view::npos) continue;
-    const std::string root = unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-    const std::string name = unified ? "/memory.max" : "/memory.limit_in_bytes";
-    std::string path(parts[2]);
+    found.push_back({unified, unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory", std::string(parts[2])});
+  }
+  return found;
+}
+
+}  // namespace
+
+std::optional<uint64_t> CgroupMemoryLimit() {
+  std::optional<uint64_t> least;
+  for (const Cgroup& group : MemoryCgroups()) {
+    const std::string_view name = group.unified ? "/memory.max" : "/memory.limit_in_bytes";
+    std::string path = group.path;
     for (int depth = 0; depth < 64; ++depth) {
-      const std::string text = ReadText(StrCat(root, path == "/" ? "" : path, name));
+      const std::string text = ReadText(StrCat(group.root, path == "/" ? "" : path, name));
       uint64_t limit = 0;
       // `max` is no number; v1 has no word for none: a number near 2^63.
       if (std::from_chars(text.data(), text.data() + text.size(), limit).ec == std::errc() &&
@@ -52,17 +57,11 @@ std::optional<uint64_t> CgroupMemoryLimit() {
 }
 
 std::optional<uint64_t> OutOfMemoryKills() {
-  const std::string groups = ReadText("/proc/self/cgroup");
-  for (const std::string_view line : Split(groups, '\n')) {
-    const std::vector<std::string_view> parts = Split(line, ':');
-    if (parts.size() < 3) continue;
-    const bool unified = parts[1].empty();
-    if (!unified && parts[1].find("memory") == std::string_view::npos) continue;
-    const std::string root = unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-    const std::string name = unified ? "/memory.events" : "/memory.oom_control";
-    std::string text = ReadText(StrCat(root, parts[2] == "/" ? "" : parts[2], name));
+  for (const Cgroup& group : MemoryCgroups()) {
+    const std::string_view name = group.unified ? "/memory.events" : "/memory.oom_control";
+    std::string text = ReadText(StrCat(group.root, group.path == "/" ? "" : group.path, name));
     // In a container the path may be the one outside, and the container's own group is the root.
-    if (text.empty()) text = ReadText(StrCat(root, name));
+    if (text.empty()) text = ReadText(StrCat(group.root, name));
     constexpr std::string_view kKey = "oom_kill ";
     for (const std::string_view entry : Split(text, '\n')) {
       uint64_t count = 0;

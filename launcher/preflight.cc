@@ -29,8 +29,6 @@ constexpr int kMaxInterpreters = 5;    // the kernel's own limit
 constexpr size_t kShebangBytes = 256;  // BINPRM_BUF_SIZE
 constexpr size_t kMaxNamesSearched = 50000;
 
-std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-
 std::string Quoted(std::string_view text) { return StrCat("`", PrintableUtf8(text), "`"); }
 
 // What execve would say of this file, but for its format.

@@ -15,7 +15,6 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -730,9 +729,9 @@ void Session::SetRetention() {
 uint64_t Session::OpenWindow(uint32_t number) {
   const uint64_t ticks = Now();
   if (number == 0) run_open_ticks_ = ticks;
-  // Before anything is recorded for it.
-  ranges_.push_back({number, {ticks, UINT64_MAX, true}});
-  if (number == 0 && (config_.everything || sliding_ticks_ != 0)) ranges_.pop_back();
+  // Before anything is recorded for it. The run's own where all of it is kept, or the last of it, needs no range.
+  if (number != 0 || (!config_.everything && sliding_ticks_ == 0))
+    ranges_.push_back({number, {ticks, UINT64_MAX, true}});
   SetRetention();
   WriteWindow(number, WindowEvent::kOpened, ticks,
               number == 0 ? static_cast<uint32_t>(config_.last_ns / 1'000'000) : 0);

@@ -5,6 +5,8 @@
 #ifndef TBPROF_LAUNCHER_TEXT_H_
 #define TBPROF_LAUNCHER_TEXT_H_
 
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +48,14 @@ inline std::string UpperCase(std::string_view text) {
   std::string upper(text);
   for (char& c : upper) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
   return upper;
+}
+
+// What a file holds; nothing where it cannot be read.
+inline std::string ReadText(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
 }
 
 inline absl::Status InvalidArgument(std::string_view message) {

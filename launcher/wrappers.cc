@@ -53,7 +53,7 @@ constexpr Wrapper kWrappers[] = {
 
 std::string WrapperAdvice(const std::vector<std::string>& command) {
   if (command.empty()) return "";
-  const std::string_view name = std::string_view(command[0]).substr(command[0].rfind('/') + 1);
+  const std::string_view name = BaseName(command[0]);
   for (const Wrapper& wrapper : kWrappers) {
     if (wrapper.name != name) continue;
     bool moves = wrapper.subcommands.empty();

@@ -49,9 +49,7 @@ std::string MaskInside(std::string text) {
   return text;
 }
 
-std::string_view Basename(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-
-bool IsPython(std::string_view executable) { return Basename(executable).substr(0, 6) == "python"; }
+bool IsPython(std::string_view executable) { return BaseName(executable).substr(0, 6) == "python"; }
 
 }  // namespace
 
@@ -103,16 +101,16 @@ std::string ProcessName(const std::string& executable, const std::vector<std::st
     for (size_t i = 1; i < arguments.size(); ++i) {
       const std::string& argument = arguments[i];
       if (argument == "-m" && i + 1 < arguments.size()) return StrCat("-m ", arguments[i + 1]);
-      if (argument == "-c") return StrCat(Basename(executable), " -c");
+      if (argument == "-c") return StrCat(BaseName(executable), " -c");
       if (argument == "-W" || argument == "-X") {
         ++i;
         continue;
       }
-      if (argument.substr(0, 1) != "-") return std::string(Basename(argument));
+      if (argument.substr(0, 1) != "-") return std::string(BaseName(argument));
     }
   }
-  if (!executable.empty()) return std::string(Basename(executable));
-  return arguments.empty() ? "process" : std::string(Basename(arguments[0]));
+  if (!executable.empty()) return std::string(BaseName(executable));
+  return arguments.empty() ? "process" : std::string(BaseName(arguments[0]));
 }
 
 namespace {

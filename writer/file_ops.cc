@@ -144,18 +144,24 @@ absl::Status MoveNoReplace(int from_directory, const std::string& from, int to_d
   return ErrnoStatus(errno, "cannot publish", path);
 }
 
-void RemoveFlatDirectory(int parent, const std::string& name) {
-  const int fd = openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) return;
-  if (DIR* directory = fdopendir(fd); directory != nullptr) {
-    while (const dirent* entry = readdir(directory)) {
-      const std::string_view file = entry->d_name;
-      if (file != "." && file != "..") unlinkat(dirfd(directory), entry->d_name, 0);
-    }
-    closedir(directory);
-  } else {
-    close(fd);
+void ForEachEntry(int directory, const std::function<void(const char* name)>& visit) {
+  const int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR* listing = fd >= 0 ? fdopendir(fd) : nullptr;
+  if (listing == nullptr) {
+    if (fd >= 0) close(fd);
+    return;
   }
+  while (const dirent* entry = readdir(listing)) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") visit(entry->d_name);
+  }
+  closedir(listing);
+}
+
+void RemoveFlatDirectory(int parent, const std::string& name) {
+  const FileDescriptor directory(openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (directory.get() < 0) return;
+  ForEachEntry(directory.get(), [&](const char* file) { unlinkat(directory.get(), file, 0); });
   unlinkat(parent, name.c_str(), AT_REMOVEDIR);
 }
 

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -63,6 +64,10 @@ absl::Status Sync(int fd, const std::string& path);
 // Moves without replacing: RENAME_NOREPLACE, else (old NFS, FAT, some FUSE) link and unlink. AlreadyExists if taken.
 absl::Status MoveNoReplace(int from_directory, const std::string& from, int to_directory, const std::string& to,
                            const std::string& path);
+
+// Each name in an open directory but `.` and `..`; nothing where it cannot be listed. The descriptor keeps its
+// position.
+void ForEachEntry(int directory, const std::function<void(const char* name)>& visit);
 
 // Removes a directory of plain files, as staging directories are. Errors are ignored.
 void RemoveFlatDirectory(int parent, const std::string& name);

@@ -20,8 +20,6 @@ constexpr size_t kMaxPrograms = 1000;
 constexpr size_t kShownPrograms = 3;
 constexpr size_t kShownPath = 32;
 
-std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-
 std::string ErrorName(int error) {
   if (error == 0) return "";
   const char* name = strerrorname_np(error);

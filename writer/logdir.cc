@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/logdir.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
@@ -55,15 +54,8 @@ std::string EmptyEventsFile(double wall_time) {
 }
 
 bool HoldsFileEndingIn(int directory_fd, std::string_view suffix) {
-  const int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR* directory = fd >= 0 ? fdopendir(fd) : nullptr;
-  if (directory == nullptr) {
-    if (fd >= 0) close(fd);
-    return false;
-  }
   bool found = false;
-  while (const dirent* entry = readdir(directory)) found = found || std::string_view(entry->d_name).ends_with(suffix);
-  closedir(directory);
+  ForEachEntry(directory_fd, [&](std::string_view name) { found = found || name.ends_with(suffix); });
   return found;
 }
 
@@ -94,22 +86,15 @@ constexpr time_t kAbandonedAfterSeconds = 60;
 
 // Probes of a tbprof that was killed at it. The age protects those of a living one.
 void SweepProbes(int directory_fd) {
-  const int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR* directory = fd >= 0 ? fdopendir(fd) : nullptr;
-  if (directory == nullptr) {
-    if (fd >= 0) close(fd);
-    return;
-  }
-  while (const dirent* entry = readdir(directory)) {
+  ForEachEntry(directory_fd, [&](const char* name) {
     struct stat info;
-    if (!std::string_view(entry->d_name).starts_with(kProbePrefix) ||
-        fstatat(directory_fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode) ||
+    if (!std::string_view(name).starts_with(kProbePrefix) ||
+        fstatat(directory_fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode) ||
         info.st_uid != geteuid() || info.st_mtime + kAbandonedAfterSeconds > time(nullptr)) {
-      continue;
+      return;
     }
-    unlinkat(directory_fd, entry->d_name, 0);
-  }
-  closedir(directory);
+    unlinkat(directory_fd, name, 0);
+  });
 }
 
 // What will be done for real at the end, so that its failure shows before the program runs for hours: a file made where

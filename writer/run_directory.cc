@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -58,22 +57,15 @@ absl::StatusOr<FileDescriptor> OpenStagingParent(int logdir_fd, const std::strin
 
 // Staging directories whose owner is gone: nobody holds their lock. The age protects those just being made.
 void SweepAbandoned(int staging_parent) {
-  const int fd = openat(staging_parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR* directory = fd >= 0 ? fdopendir(fd) : nullptr;
-  if (directory == nullptr) {
-    if (fd >= 0) close(fd);
-    return;
-  }
-  while (const dirent* entry = readdir(directory)) {
-    if (entry->d_name[0] == '.') continue;
-    FileDescriptor abandoned(openat(staging_parent, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  ForEachEntry(staging_parent, [&](const char* name) {
+    if (name[0] == '.') return;
+    FileDescriptor abandoned(openat(staging_parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     struct stat info;
-    if (abandoned.get() < 0 || fstat(abandoned.get(), &info) != 0 || info.st_uid != geteuid()) continue;
-    if (info.st_mtime + kAbandonedAfterSeconds > time(nullptr)) continue;
-    if (flock(abandoned.get(), LOCK_EX | LOCK_NB) != 0) continue;
-    RemoveFlatDirectory(staging_parent, entry->d_name);
-  }
-  closedir(directory);
+    if (abandoned.get() < 0 || fstat(abandoned.get(), &info) != 0 || info.st_uid != geteuid()) return;
+    if (info.st_mtime + kAbandonedAfterSeconds > time(nullptr)) return;
+    if (flock(abandoned.get(), LOCK_EX | LOCK_NB) != 0) return;
+    RemoveFlatDirectory(staging_parent, name);
+  });
 }
 
 }  // namespace
@@ -229,19 +221,12 @@ void LeaveModuleMarker(int directory, const std::string& path) {
 // What the viewer has computed from the files that were there before: statistics over all hosts. Without its version
 // file it recomputes the rest; a combined result under a name that it does not check would stay.
 void RemoveStaleCaches(int run_directory) {
-  const int fd = openat(run_directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR* listing = fd >= 0 ? fdopendir(fd) : nullptr;
-  if (listing == nullptr) {
-    if (fd >= 0) close(fd);
-    return;
-  }
-  while (const dirent* entry = readdir(listing)) {
-    const std::string_view name = entry->d_name;
+  ForEachEntry(run_directory, [&](const char* entry) {
+    const std::string_view name = entry;
     if (name.starts_with("ALL_HOSTS.") || name == "cache_version.txt" || name == ".cached_tools.json") {
-      unlinkat(run_directory, entry->d_name, 0);
+      unlinkat(run_directory, entry, 0);
     }
-  }
-  closedir(listing);
+  });
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "writer/elf_file.h"
+#include "writer/text.h"
 #include "writer/utf8.h"
 
 // In libstdc++.a only, beside __cxa_demangle; gives the text in pieces, so that one can stop.
@@ -39,13 +40,8 @@ constexpr int kMaxReopened = 8;
 constexpr uint64_t kBytesPerLine = 64;
 constexpr char kDebugRoot[] = "/usr/lib/debug";
 
-std::string_view Basename(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
-
 std::string ModuleName(const std::string& path) {
-  std::string_view name = Basename(path);
+  std::string_view name = BaseName(path);
   constexpr std::string_view kDeleted = " (deleted)";
   if (name.ends_with(kDeleted)) name.remove_suffix(kDeleted.size());
   return name.empty() ? "[unknown]" : PrintableUtf8(std::string(name));
@@ -474,7 +470,7 @@ std::string Symbol::Text() const {
   }
   if (!file.empty() && line > 0) {
     snprintf(number, sizeof(number), ":%d", line);
-    return function + " (" + std::string(Basename(file)) + number + ")";
+    return function + " (" + std::string(BaseName(file)) + number + ")";
   }
   return module.empty() ? function : function + " (" + module + ")";
 }

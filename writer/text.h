@@ -39,6 +39,9 @@ std::string StrCat(const Parts&... parts) {
   return text;
 }
 
+// What is behind the last slash.
+inline std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
 // The status with `text` behind its message.
 inline absl::Status Annotated(const absl::Status& status, std::string_view text) {
   return absl::Status(status.code(), StrCat(status.message(), text));

@@ -91,7 +91,7 @@ class Builder {
     if (!status.ok()) return status;
     status = TakeSession();
     if (!status.ok()) return status;
-    event_limit_ = std::max<uint64_t>(request_.max_profile_size / kBytesPerEvent, 1000);
+    event_limit_ = MostEvents(request_.max_profile_size);
     SetBorders();
     MakeProcesses();
     MakeThreads();

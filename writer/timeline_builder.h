@@ -9,6 +9,7 @@
 #ifndef TBPROF_WRITER_TIMELINE_BUILDER_H_
 #define TBPROF_WRITER_TIMELINE_BUILDER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -23,9 +24,13 @@ namespace tbprof {
 
 inline constexpr int kAnyRank = -1;
 
-// What an event takes in the file, measured on real runs: of a budget of N bytes at most N / kBytesPerEvent events are
-// kept.
+// What an event takes in the file, measured on real runs.
 inline constexpr uint64_t kBytesPerEvent = 24;
+
+// The events that are kept of a file of so many bytes.
+inline constexpr uint64_t MostEvents(uint64_t max_profile_size) {
+  return std::max<uint64_t>(max_profile_size / kBytesPerEvent, 1000);
+}
 
 struct TimelineRequest {
   std::string spool;

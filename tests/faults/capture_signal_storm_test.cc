@@ -86,7 +86,7 @@ TEST(Windows, OpenAndCloseUnnoticed) {
   constexpr int kWindows = 20;
   RunOptions options;
   options.tbprof = {"--window=none", "--window-duration=50ms", "--capture-signal=USR2"};
-  const auto running = StartUnderTbprof({Program("waits_uninterrupted")}, options);
+  const auto running = StartUnderTbprof({Program("notices_signals"), std::to_string(SIGUSR2)}, options);
   const auto target = running->WaitForNumber("pid");
   ASSERT_GT(target, 0);
   for (int i = 1; i <= kWindows; ++i) {

@@ -7,16 +7,6 @@
 namespace tbprof::integration {
 namespace {
 
-int64_t Recorded(const RunResult& result, const std::string& wanted) {
-  int64_t calls = 0;
-  for (const auto& process : result.summary["processes"]) {
-    for (const auto& operation : process["operations"]) {
-      if (operation["operation"] == wanted) calls += operation["recorded"].get<int64_t>();
-    }
-  }
-  return calls;
-}
-
 TEST(ControlFlow, JumpsOutOfHandlersInTheMiddleOfARecord) {
   const Pair pair = RunBoth(Program("jumps_out_of_handlers"), {"3000"}, {"--wait-threshold=0"});
   EXPECT_EQ(pair.bare.code(), 0);

@@ -49,15 +49,6 @@ class SmallDisk {
 #define NEEDS(disk) \
   if (!(disk).mounted()) GTEST_SKIP() << "no mount namespace: needs root"
 
-std::vector<std::string> FilesBelow(const std::string& directory, const std::string& suffix) {
-  std::vector<std::string> files;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory, error)) {
-    if (entry.path().string().ends_with(suffix)) files.push_back(entry.path());
-  }
-  return files;
-}
-
 RunResult RunOn(const std::string& logdir, const std::vector<std::string>& command,
                 const std::vector<std::string>& words = {}) {
   RunOptions options;

@@ -14,7 +14,8 @@
 
 #include <chrono>
 #include <cstring>
-#include <filesystem>
+#include <functional>
+#include <optional>
 #include <thread>
 
 #include "tests/integration/harness.h"
@@ -103,21 +104,37 @@ class Served {
   bool can_hang_ = false;
 };
 
-std::vector<std::string> ProfilesBelow(const std::string& directory) {
-  std::vector<std::string> found;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory, none)) {
-    if (entry.path().string().ends_with(".xplane.pb")) found.push_back(entry.path());
-  }
-  return found;
-}
+// A disk of this machine gets ten times as long as a server.
+const std::string kOfAServer = "300ms", kOfADisk = "3s";
 
 RunOptions WithLocal(const TemporaryDirectory& local, const std::string& logdir) {
   RunOptions options;
   options.default_logdir = false;
-  options.tbprof = {"--publish-timeout=300ms", "--logdir=" + logdir};
+  options.tbprof = {"--publish-timeout=" + kOfAServer, "--logdir=" + logdir};
   options.environment = {{"TMPDIR", local.path()}};
   return options;
+}
+
+// A program that runs until `falls_silent` has happened, and ends as if it had not.
+RunResult RunWhile(const RunOptions& options, const std::function<void()>& falls_silent) {
+  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, options);
+  EXPECT_TRUE(running->WaitForFact("warm "));
+  falls_silent();
+  WriteFile(running->path() + "/stop", "");
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 23) << result.AllSaid();
+  EXPECT_EQ(result.out, "finished\n");
+  return result;
+}
+
+void ExpectWrittenLocally(const RunResult& result, const TemporaryDirectory& local, const std::string& after) {
+  EXPECT_TRUE(result.Said("gives no answer (" + after)) << result.AllSaid();
+  const std::vector<std::string> profiles = FilesBelow(local.path(), ".xplane.pb");
+  ASSERT_THAT(profiles, SizeIs(1)) << result.AllSaid();
+  const auto profile = Profile::Parse(profiles[0]);
+  ASSERT_NE(profile, nullptr);
+  EXPECT_TRUE(profile->HasWarning("written elsewhere"));
+  EXPECT_GT(profile->Count("usleep"), 3);
 }
 
 TEST(F32, BeforeTheCommandStarts) {
@@ -127,29 +144,18 @@ TEST(F32, BeforeTheCommandStarts) {
   if (!hang.hangs()) GTEST_SKIP() << "fanotify: " << hang.cause();
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "6"}, WithLocal(local, shared.path()));
   EXPECT_EQ(result.code(), 6);
-  EXPECT_TRUE(result.Said(shared.path() + " gives no answer (3s")) << "ten times the limit: " << result.AllSaid();
+  EXPECT_TRUE(result.Said(shared.path() + " gives no answer (" + kOfADisk)) << result.AllSaid();
   EXPECT_TRUE(result.Said("writing to " + local.path())) << result.AllSaid();
-  EXPECT_THAT(ProfilesBelow(local.path()), SizeIs(1)) << result.AllSaid();
+  EXPECT_THAT(FilesBelow(local.path(), ".xplane.pb"), SizeIs(1)) << result.AllSaid();
 }
 
 TEST(F32, WhileTheProfileIsPublished) {
   TemporaryDirectory local;
   TemporaryDirectory shared;
-  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, WithLocal(local, shared.path()));
-  ASSERT_TRUE(running->WaitForFact("warm "));
-  Hang hang(shared.path());
-  if (!hang.hangs()) GTEST_SKIP() << "fanotify: " << hang.cause();
-  WriteFile(running->path() + "/stop", "");
-  const RunResult result = running->Wait();
-  EXPECT_EQ(result.code(), 23) << result.AllSaid();
-  EXPECT_EQ(result.out, "finished\n");
-  EXPECT_TRUE(result.Said("gives no answer (3s")) << "ten times the limit: " << result.AllSaid();
-  const std::vector<std::string> profiles = ProfilesBelow(local.path());
-  ASSERT_THAT(profiles, SizeIs(1)) << result.AllSaid();
-  const auto profile = Profile::Parse(profiles[0]);
-  ASSERT_NE(profile, nullptr);
-  EXPECT_TRUE(profile->HasWarning("written elsewhere"));
-  EXPECT_GT(profile->Count("usleep"), 3);
+  std::optional<Hang> hang;
+  const RunResult result = RunWhile(WithLocal(local, shared.path()), [&] { hang.emplace(shared.path()); });
+  if (!hang->hangs()) GTEST_SKIP() << "fanotify: " << hang->cause();
+  ExpectWrittenLocally(result, local, kOfADisk);
 }
 
 // The raw records are not there in the first place, so nothing of them is lost.
@@ -157,19 +163,7 @@ TEST(FileServer, HangsWhileTheCommandRuns) {
   TemporaryDirectory local;
   Served served;
   if (!served.mounted() || !served.can_hang()) GTEST_SKIP() << "bindfs cannot mount here";
-  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, WithLocal(local, served.path()));
-  ASSERT_TRUE(running->WaitForFact("warm "));
-  served.Hang();
-  WriteFile(running->path() + "/stop", "");
-  const RunResult result = running->Wait();
-  EXPECT_EQ(result.code(), 23) << result.AllSaid();
-  EXPECT_EQ(result.out, "finished\n");
-  EXPECT_TRUE(result.Said("gives no answer (300ms")) << result.AllSaid();
-  const std::vector<std::string> profiles = ProfilesBelow(local.path());
-  ASSERT_THAT(profiles, SizeIs(1)) << result.AllSaid();
-  const auto profile = Profile::Parse(profiles[0]);
-  ASSERT_NE(profile, nullptr);
-  EXPECT_GT(profile->Count("usleep"), 3);
+  ExpectWrittenLocally(RunWhile(WithLocal(local, served.path()), [&] { served.Hang(); }), local, kOfAServer);
 }
 
 // The raw records are: nobody waits for them, and they are there when it answers again.
@@ -180,32 +174,20 @@ TEST(FileServer, HangsWithTheSpool) {
   if (!served.mounted() || !served.can_hang()) GTEST_SKIP() << "bindfs cannot mount here";
   RunOptions options = WithLocal(local, logdir.path());
   options.tbprof.push_back("--spool-dir=" + served.path());
-  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, options);
-  ASSERT_TRUE(running->WaitForFact("warm "));
-  served.Hang();
-  WriteFile(running->path() + "/stop", "");
-  const RunResult result = running->Wait();
-  EXPECT_EQ(result.code(), 23) << result.AllSaid();
-  EXPECT_EQ(result.out, "finished\n");
-  EXPECT_TRUE(result.Said("no profile: the raw records' directory gives no answer (300ms")) << result.AllSaid();
+  const RunResult result = RunWhile(options, [&] { served.Hang(); });
+  EXPECT_TRUE(result.Said("no profile: the raw records' directory gives no answer (" + kOfAServer)) << result.AllSaid();
   EXPECT_TRUE(result.Said("tbprof recover " + served.path())) << result.AllSaid();
   served.Answer();
   const RunResult recovered = RunTbprof({"recover", "--logdir=" + logdir.path(), served.path()});
   EXPECT_EQ(recovered.code(), 0) << recovered.AllSaid();
-  EXPECT_THAT(ProfilesBelow(logdir.path()), SizeIs(1)) << recovered.AllSaid();
+  EXPECT_THAT(FilesBelow(logdir.path(), ".xplane.pb"), SizeIs(1)) << recovered.AllSaid();
 }
 
 TEST(FileServer, IsLost) {
   TemporaryDirectory local;
   Served served;
   if (!served.mounted()) GTEST_SKIP() << "bindfs cannot mount here";
-  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, WithLocal(local, served.path()));
-  ASSERT_TRUE(running->WaitForFact("warm "));
-  served.End();
-  WriteFile(running->path() + "/stop", "");
-  const RunResult result = running->Wait();
-  EXPECT_EQ(result.code(), 23) << result.AllSaid();
-  EXPECT_EQ(result.out, "finished\n");
+  const RunResult result = RunWhile(WithLocal(local, served.path()), [&] { served.End(); });
   EXPECT_TRUE(result.Said(served.path())) << result.AllSaid();
   EXPECT_TRUE(result.Said("raw records kept; to write the profile: tbprof recover " + local.path()))
       << result.AllSaid();

@@ -23,15 +23,6 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using Clock = std::chrono::steady_clock;
 
-std::vector<std::string> FilesBelow(const std::string& directory, const std::string& suffix) {
-  std::vector<std::string> files;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory, error)) {
-    if (entry.path().string().ends_with(suffix)) files.push_back(entry.path());
-  }
-  return files;
-}
-
 std::vector<pid_t> ChildrenOf(pid_t pid) {
   std::istringstream text(ReadFile("/proc/" + std::to_string(pid) + "/task/" + std::to_string(pid) + "/children"));
   std::vector<pid_t> children;

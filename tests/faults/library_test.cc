@@ -14,16 +14,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-int64_t Recorded(const RunResult& result, const std::string& wanted) {
-  int64_t calls = 0;
-  for (const auto& process : result.summary["processes"]) {
-    for (const auto& operation : process["operations"]) {
-      if (operation["operation"] == wanted) calls += operation["recorded"].get<int64_t>();
-    }
-  }
-  return calls;
-}
-
 // An installation of its own: bin/tbprof and lib/tbprof/*.
 class Installed : public testing::Test {
  protected:

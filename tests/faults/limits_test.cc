@@ -18,16 +18,6 @@ std::vector<std::string> InMountNamespace(const std::string& before) {
   return {"/usr/bin/unshare", "-m", "--propagation", "private", "/bin/sh", "-c", before + " exec \"$@\"", "sh"};
 }
 
-int64_t Recorded(const RunResult& result, const std::string& wanted) {
-  int64_t calls = 0;
-  for (const auto& process : result.summary["processes"]) {
-    for (const auto& operation : process["operations"]) {
-      if (operation["operation"] == wanted) calls += operation["recorded"].get<int64_t>();
-    }
-  }
-  return calls;
-}
-
 class OwnLimit : public testing::TestWithParam<const char*> {};
 
 // Lowered in mid-run, what is recorded goes on; a program started under it may stay unrecorded, and runs.

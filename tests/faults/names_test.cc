@@ -14,15 +14,6 @@ namespace {
 
 using ::testing::SizeIs;
 
-std::vector<std::string> FilesBelow(const std::string& directory, const std::string& suffix) {
-  std::vector<std::string> files;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory, error)) {
-    if (entry.path().string().ends_with(suffix)) files.push_back(entry.path());
-  }
-  return files;
-}
-
 void ExpectText(const std::string& text) { EXPECT_EQ(ValidUtf8(text), text); }
 
 void ExpectTexts(const Profile& profile) {

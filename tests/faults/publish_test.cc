@@ -16,15 +16,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-std::vector<std::string> FilesBelow(const std::string& directory, const std::string& suffix) {
-  std::vector<std::string> files;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory, error)) {
-    if (entry.path().string().ends_with(suffix)) files.push_back(entry.path());
-  }
-  return files;
-}
-
 // ---- what stands in the way
 
 class InTheWay : public testing::Test {

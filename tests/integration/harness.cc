@@ -156,6 +156,15 @@ std::vector<std::string> Lines(std::string_view text) {
   return lines;
 }
 
+std::vector<std::string> FilesBelow(const std::string& directory, std::string_view suffix) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory, error)) {
+    if (entry.path().string().ends_with(suffix)) files.push_back(entry.path());
+  }
+  return files;
+}
+
 // ---- a profile
 
 std::string Event::Stat(const std::string& stat) const {
@@ -297,6 +306,16 @@ uint64_t RunResult::Fact(const std::string& name) const {
     return 0;
   }
   return strtoull(found->second.c_str(), nullptr, 0);
+}
+
+int64_t Recorded(const RunResult& result, std::string_view wanted) {
+  int64_t calls = 0;
+  for (const auto& process : result.summary["processes"]) {
+    for (const auto& operation : process["operations"]) {
+      if (operation["operation"] == wanted) calls += operation["recorded"].get<int64_t>();
+    }
+  }
+  return calls;
 }
 
 std::unique_ptr<Running> Running::Start(const std::vector<std::string>& command, const RunOptions& options) {

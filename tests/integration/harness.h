@@ -56,6 +56,8 @@ class TemporaryDirectory {
 std::string ReadFile(const std::string& path);
 void WriteFile(const std::string& path, std::string_view text, mode_t mode = 0644);
 std::vector<std::string> Lines(std::string_view text);
+// The files below a directory whose path ends so; none where there is no directory.
+std::vector<std::string> FilesBelow(const std::string& directory, std::string_view suffix);
 
 // ---- a profile
 
@@ -133,6 +135,9 @@ struct RunResult {
   std::string AllSaid() const;
   uint64_t Fact(const std::string& name) const;  // fails the test if it is missing
 };
+
+// The calls of an operation that have a record, of all processes.
+int64_t Recorded(const RunResult& result, std::string_view operation);
 
 // A program that is running. Its destructor kills it, and its process group, and waits for it.
 class Running {

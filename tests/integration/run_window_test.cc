@@ -40,6 +40,20 @@ bool WaitUntil(const std::function<bool()>& condition, int seconds = 60) {
   return condition();
 }
 
+// `phases` in a run that becomes start, steady part and end at these times; the start is published.
+std::unique_ptr<Running> StartSplit(const std::vector<std::string>& phases, const std::vector<std::string>& tbprof,
+                                    const std::string& times) {
+  RunOptions options;
+  options.timeout_s = kWorkerSeconds + 30;
+  options.tbprof = tbprof;
+  options.environment = {{"TBPROF_TEST_AUTO", times}};
+  std::vector<std::string> command = {Program("phases")};
+  command.insert(command.end(), phases.begin(), phases.end());
+  auto running = StartUnderTbprof(command, options);
+  EXPECT_TRUE(running->WaitForError("start of the run: ", kWorkerSeconds)) << running->Err();
+  return running;
+}
+
 // The directory whose name ends so, or "".
 std::string Ending(const std::vector<std::string>& paths, std::string_view end) {
   for (const std::string& path : paths) {
@@ -99,13 +113,8 @@ TEST(Auto, ASmallRunIsOneProfile) {
 }
 
 TEST(Auto, ALargeRunIsStartSteadyAndEnd) {
-  RunOptions options;
-  options.timeout_s = kWorkerSeconds + 30;
-  options.tbprof = {"--max-profile-size=64KiB"};
-  options.environment = {{"TBPROF_TEST_AUTO", "300,1000,300,400"}};
-  const auto running = StartUnderTbprof({Program("phases"), "10", "4", "300"}, options);
+  const auto running = StartSplit({"10", "4", "300"}, {"--max-profile-size=64KiB"}, "300,1000,300,400");
   // Two of them while the program runs.
-  ASSERT_TRUE(running->WaitForError("start of the run: ", kWorkerSeconds)) << running->Err();
   ASSERT_TRUE(running->WaitForError("steady part of the run: ", kWorkerSeconds)) << running->Err();
   EXPECT_FALSE(running->Ended());
   EXPECT_THAT(RunDirectories(running->logdir()), SizeIs(2));
@@ -137,12 +146,8 @@ TEST(Auto, ALargeRunIsStartSteadyAndEnd) {
 }
 
 TEST(Auto, TheSpoolsLimitSplitsItToo) {
-  RunOptions options;
-  options.timeout_s = kWorkerSeconds + 30;
-  options.tbprof = {"--spool-limit=8MiB", "--wait-threshold=0"};
-  options.environment = {{"TBPROF_TEST_AUTO", "30000,120000,20000,30000"}};
-  const auto running = StartUnderTbprof({Program("phases"), "200000", "1", "1000"}, options);
-  ASSERT_TRUE(running->WaitForError("start of the run: ", kWorkerSeconds)) << running->Err();
+  const auto running =
+      StartSplit({"200000", "1", "1000"}, {"--spool-limit=8MiB", "--wait-threshold=0"}, "30000,120000,20000,30000");
   ASSERT_TRUE(running->WaitForFact("warm "));
   uint64_t bytes = 0;
   for (const std::string& path : SpoolFiles(running->logdir())) bytes += std::filesystem::file_size(path);
@@ -284,12 +289,8 @@ TEST(Recover, PartsOfAFlightRecorder) {
 }
 
 TEST(Recover, WhatWasNotPublishedYet) {
-  RunOptions options;
-  options.timeout_s = kWorkerSeconds + 30;
-  options.tbprof = {"--max-profile-size=64KiB", "--wait-threshold=0"};
-  options.environment = {{"TBPROF_TEST_AUTO", "200,100000,300,400"}};
-  const auto running = StartUnderTbprof({Program("phases"), "10", "4", "300"}, options);
-  ASSERT_TRUE(running->WaitForError("start of the run: ", kWorkerSeconds)) << running->Err();
+  const auto running =
+      StartSplit({"10", "4", "300"}, {"--max-profile-size=64KiB", "--wait-threshold=0"}, "200,100000,300,400");
   usleep(800000);
   running->Signal(SIGKILL);
   Stop(*running);

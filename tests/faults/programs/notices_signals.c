@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// notices_signals: handlers for every signal, calls that an interruption would end, and much to record; until a file
-// `stop` is in its directory. Prints what it noticed.
+// notices_signals [SIGNAL]: handlers for every signal but that one, calls that an interruption would end, and much to
+// record; until a file `stop` is in its directory. Prints what it noticed.
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -24,9 +24,12 @@ static void* Waits(void* argument) {
   return argument;
 }
 
-int main(void) {
+int main(int argc, char** argv) {
+  const int left = argc > 1 ? atoi(argv[1]) : 0;
   struct sigaction action = {.sa_handler = Notice};
-  for (int signal = 1; signal < 65; ++signal) sigaction(signal, &action, NULL);
+  for (int signal = 1; signal < 65; ++signal) {
+    if (signal != left) sigaction(signal, &action, NULL);
+  }
   pthread_t threads[2];
   for (int i = 0; i < 2; ++i) pthread_create(&threads[i], NULL, Waits, NULL);
   Tell("pid", (uint64_t)getpid());
