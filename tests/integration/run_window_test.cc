@@ -130,7 +130,9 @@ TEST(Auto, ALargeRunIsStartSteadyAndEnd) {
     ASSERT_NE(directory, "") << result.AllSaid();
     const auto profile = ProfileIn(directory);
     ASSERT_NE(profile, nullptr) << directory;
-    EXPECT_GT(profile->Count("usleep"), 20) << directory;
+    // Naps are of nearly the same length: how many of them the budget leaves to be drawn is the scheduler's doing.
+    EXPECT_GT(profile->Count("usleep"), 0) << directory;
+    EXPECT_GT(Calls(SummaryIn(directory), "usleep"), 20u) << directory;
   }
   EXPECT_LE(SummaryIn(start)["wall_s"].get<double>(), 0.31);
   EXPECT_GE(SummaryIn(steady)["wall_s"].get<double>(), 0.29);
