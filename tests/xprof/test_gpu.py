@@ -143,12 +143,13 @@ def test_each_step_has_its_own_kernels(training):
     converted, _ = training
     with tool_data.ToolData(os.path.join(converted.made, "steps")) as data:
         steps = tool_data.overview_steps(data.overview())
-        assert list(steps) == [str(i) for i in range(7)]  # xprof's own numbers, none left out
+        # xprof's own numbers. Of six steps and more it leaves out the first and the last: those around the steps.
+        assert list(steps) == [str(i) for i in range(1, 7)]
         for step in steps.values():
             assert step["deviceComputeTimeMs"] == 4 and step["infeedTimeMs"] == 1
             assert step["stepTimeMs"] == 5.5
         events = lines_of(data, "/device:GPU:0")["Stream #7(Compute)"]
-        assert [event["stats"]["group_id"] for event in events] == [i // 2 for i in range(14)]
+        assert [event["stats"]["group_id"] for event in events] == [i // 2 for i in range(16)]
 
 
 def test_a_device_with_copies_alone_leaves_the_host_its_steps(copies):

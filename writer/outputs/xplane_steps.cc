@@ -70,8 +70,7 @@ std::vector<Step> UsableSteps(const Timeline& timeline) {
 
 std::vector<StepEvent> StepEvents(const Timeline& timeline) {
   std::vector<Step> steps = UsableSteps(timeline);
-  // With a GPU plane there is no such statistic, and what runs outside of the steps would become steps of its own.
-  if (timeline.gpu_streams.empty()) AddOuterMarkers(timeline.duration_ps, steps);
+  AddOuterMarkers(timeline.duration_ps, steps);
 
   // At most 100,000 waits over the capture: finer ones do not change a step's share.
   const int64_t shortest = std::max<int64_t>(100'000'000, timeline.duration_ps / 100'000);
