@@ -102,6 +102,10 @@ class Profile {
 
 // ---- runs
 
+// Where something hangs, not where it is slow: beside loops on every core, fsync has taken 90 s.
+inline constexpr int kWaitSeconds = 150;
+inline constexpr int kRunSeconds = 240;
+
 struct RunOptions {
   std::vector<std::string> tbprof;                                              // options of `tbprof run`
   std::vector<std::pair<std::string, std::optional<std::string>>> environment;  // nullopt: unset
@@ -109,7 +113,7 @@ struct RunOptions {
   std::string standard_input;                                                   // a path; empty: /dev/null
   bool default_logdir = true;                                                   // --logdir=<run directory>/logs
   bool terminal = false;  // a session of its own, a terminal on standard input
-  int timeout_s = 90;
+  int timeout_s = kRunSeconds;
   std::vector<std::string> launcher;  // put before everything, e.g. {"setsid"}
 };
 
@@ -151,10 +155,10 @@ class Running {
   std::string Err() const;
   std::string Facts() const;
   // Waits until the facts (or stderr, stdout) hold the text. False: time is up or it has ended without.
-  bool WaitForFact(std::string_view text, int timeout_s = 30);
-  bool WaitForError(std::string_view text, int timeout_s = 30);
+  bool WaitForFact(std::string_view text, int timeout_s = kWaitSeconds);
+  bool WaitForError(std::string_view text, int timeout_s = kWaitSeconds);
   // The value of a fact, waited for.
-  int64_t WaitForNumber(const std::string& name, int timeout_s = 30);
+  int64_t WaitForNumber(const std::string& name, int timeout_s = kWaitSeconds);
   void Signal(int signo) const;
   void Type(std::string_view keys) const;  // on the terminal
   bool Ended();
