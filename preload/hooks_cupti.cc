@@ -48,6 +48,8 @@ bool Find(Function* function, const char* name) {
     void* const handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
     if (handle != nullptr) found = RealDlsym(handle, name);
   }
+  // What the loader complained of meanwhile was not asked for by the program.
+  dlerror();
   __atomic_store_n(function, reinterpret_cast<Function>(found), __ATOMIC_RELEASE);
   return found != nullptr;
 }

@@ -92,15 +92,15 @@ extern "C" __attribute__((visibility("hidden"))) void* (*tbprof_real_dlsym)(void
 
 void* (*FindRealDlsym())(void* handle, const char* name) {
   using Dlsym = void* (*)(void*, const char*);
-  // glibc 2.34 moved it; the other two are the first versions of the architectures.
-  static constexpr const char* kVersions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+  // The architecture's first: every glibc has it, also where 2.34 has made a newer one.
+#if defined(__x86_64__)
+  static constexpr char kVersion[] = "GLIBC_2.2.5";
+#else
+  static constexpr char kVersion[] = "GLIBC_2.17";
+#endif
   const bool outer = t_resolving;
   t_resolving = true;
-  void* found = nullptr;
-  for (const char* version : kVersions) {
-    found = dlvsym(RTLD_NEXT, "dlsym", version);
-    if (found != nullptr) break;
-  }
+  void* const found = dlvsym(RTLD_NEXT, "dlsym", kVersion);
   t_resolving = outer;
   const auto real = reinterpret_cast<Dlsym>(found);
   __atomic_store_n(&tbprof_real_dlsym, real, __ATOMIC_RELEASE);
@@ -158,6 +158,7 @@ void ResolveRealFunctions() {
   FindVersion(&g_real.name, #name, TBPROF_VERSION_##name);                          \
   FindVersion(&g_real.name##_old, #name, TBPROF_VERSION_OLD);
 #endif
+#define TBPROF_LATE(...)
 #include "preload/hooks.def"
   Find(&g_real.malloc_usable_size, "malloc_usable_size");
   // An interposed allocator without that function would have libc's read in front of its blocks, where a guard page is.

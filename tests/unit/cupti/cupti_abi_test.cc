@@ -11,10 +11,10 @@
 namespace tbprof::cupti {
 namespace {
 
-#define SAME(theirs, field, ours, member)                                                                     \
-  EXPECT_EQ(offsetof(theirs, field), offsetof(ours, member)) << #theirs "." #field;                          \
-  EXPECT_EQ(sizeof(static_cast<theirs*>(nullptr)->field), sizeof(static_cast<ours*>(nullptr)->member)) << #theirs \
-      "." #field
+#define SAME(theirs, field, ours, member)                                                              \
+  EXPECT_EQ(offsetof(theirs, field), offsetof(ours, member)) << #theirs "." #field;                    \
+  EXPECT_EQ(sizeof(static_cast<theirs*>(nullptr)->field), sizeof(static_cast<ours*>(nullptr)->member)) \
+      << #theirs "." #field
 
 template <typename Theirs>
 void ExpectKernel() {
@@ -142,7 +142,8 @@ TEST(CuptiAbi, TheRest) {
 }
 
 TEST(CuptiAbi, Numbers) {
-  EXPECT_EQ(static_cast<uint32_t>(kActivityConcurrentKernel), static_cast<uint32_t>(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL));
+  EXPECT_EQ(static_cast<uint32_t>(kActivityConcurrentKernel),
+            static_cast<uint32_t>(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL));
   EXPECT_EQ(static_cast<uint32_t>(kActivityMemcpy), static_cast<uint32_t>(CUPTI_ACTIVITY_KIND_MEMCPY));
   EXPECT_EQ(static_cast<uint32_t>(kActivityMemcpy2), static_cast<uint32_t>(CUPTI_ACTIVITY_KIND_MEMCPY2));
   EXPECT_EQ(static_cast<uint32_t>(kActivityMemset), static_cast<uint32_t>(CUPTI_ACTIVITY_KIND_MEMSET));

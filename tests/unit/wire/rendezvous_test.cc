@@ -74,8 +74,8 @@ TEST(SessionVariableText, EveryPrefixIsRefused) {
 TEST(SessionVariableText, MalformedIsRefused) {
   SessionVariable session;
   EXPECT_FALSE(ParseSessionVariable(nullptr, &session));
-  for (const char* text : {"", "2", "2;", ";", "1;/s;1;1;1;1;1;1;1;1;1;1;1;1;1", "22;/s;1;1;1;1;1;1;1;1;1;1;1;1;1", " 2;/s",
-                           "2:/s:1:1:1:1:1:1:1:1:1:1:1"}) {
+  for (const char* text : {"", "2", "2;", ";", "1;/s;1;1;1;1;1;1;1;1;1;1;1;1;1", "22;/s;1;1;1;1;1;1;1;1;1;1;1;1;1",
+                           " 2;/s", "2:/s:1:1:1:1:1:1:1:1:1:1:1"}) {
     EXPECT_FALSE(Parses(text)) << text;
   }
   EXPECT_FALSE(Parses(With(1, ""))) << "no path";
