@@ -16,8 +16,6 @@ namespace {
 // CUPTI's own functions run on it.
 constexpr size_t kStackBytes = 1024 * 1024;
 
-void (*g_at_end)();
-
 bool GetSession(GpuSession* session) {
   if (!g_attachment.attached || CurrentThread() == nullptr) return false;
   session->segment = g_attachment.segment;
@@ -83,12 +81,14 @@ void Speak(uint64_t silenced) {
   thread->phase = static_cast<ThreadPhase>(silenced >> 32);
 }
 
-void SetAtEnd(void (*routine)()) { __atomic_store_n(&g_at_end, routine, __ATOMIC_RELEASE); }
+void SetAtEnd(void (*routine)()) { __atomic_store_n(&g_gpu_at_end, routine, __ATOMIC_RELEASE); }
 
 }  // namespace
 
-void TellGpuOfEnd() {
-  auto* const routine = __atomic_load_n(&g_at_end, __ATOMIC_ACQUIRE);
+void (*g_gpu_at_end)();
+
+void CallGpuAtEnd() {
+  auto* const routine = __atomic_load_n(&g_gpu_at_end, __ATOMIC_ACQUIRE);
   if (routine == nullptr || !g_attachment.attached) return;
   // Not the end of this process where a child runs in its memory, as after vfork.
   if (g_attachment.segment.process_slots[g_fork_page->process_slot].pid != raw::GetPid()) return;

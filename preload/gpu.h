@@ -8,9 +8,14 @@
 
 namespace tbprof {
 
-// Before this process ends without exit handlers or becomes another program: a load and a branch where no CUDA is used.
-// May take as long as a flush of device activity is given; never from a signal handler.
-void TellGpuOfEnd();
+extern void (*g_gpu_at_end)();  // null where no CUDA is used
+void CallGpuAtEnd();
+
+// Before this process ends without exit handlers or becomes another program. May take as long as a flush of device
+// activity is given. A load and a branch without CUDA, here: a fork child on its way out has no page of other code.
+inline void TellGpuOfEnd() {
+  if (__builtin_expect(__atomic_load_n(&g_gpu_at_end, __ATOMIC_ACQUIRE) != nullptr, 0)) CallGpuAtEnd();
+}
 
 // What is called before the program takes CUPTI for itself, and when it has given it back. True: it has it now.
 bool SetYield(void (*step_aside)(), void (*come_back)());
