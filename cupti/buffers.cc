@@ -30,7 +30,6 @@ uint8_t* Buffers::Request() {
     }
     __atomic_store_n(&hint_, at + 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&lent_, 1, __ATOMIC_RELAXED);
-    if (at >= __atomic_load_n(&most_, __ATOMIC_RELAXED)) __atomic_store_n(&most_, at + 1, __ATOMIC_RELAXED);
     return base_ + static_cast<size_t>(at) * kBufferBytes;
   }
   __atomic_fetch_add(&refused_, 1, __ATOMIC_RELAXED);

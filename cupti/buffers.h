@@ -40,7 +40,6 @@ class Buffers {
   uint32_t refused() const { return __atomic_load_n(&refused_, __ATOMIC_RELAXED); }
   // Buffers that CUPTI has and may be filling.
   uint32_t lent() const { return __atomic_load_n(&lent_, __ATOMIC_RELAXED); }
-  uint32_t most_used() const { return most_; }
 
  private:
   static constexpr uint32_t kWakeAt = 8;
@@ -58,7 +57,6 @@ class Buffers {
   uint32_t hint_;
   uint32_t refused_;
   uint32_t lent_;
-  uint32_t most_;
   uint32_t waiting_;
   uint32_t head_;   // completed, the latest first: index + 1
   uint32_t taken_;  // completed, the oldest first: the reader's own

@@ -50,8 +50,8 @@ inline constexpr uint32_t kThreadIdSystem = 1;
 inline constexpr uint32_t kFlushForced = 1;
 
 // cuptiGetVersion: small numbers up to CUDA 12, then 13.0.1 as 130001.
-inline constexpr uint32_t kVersionCuda112 = 14;
 inline constexpr uint32_t kVersionCuda111 = 14;
+inline constexpr uint32_t kVersionCuda116 = 16;
 inline constexpr uint32_t kVersionCuda118 = 17;
 inline constexpr uint32_t kVersionCuda129 = 27;  // since then a refused buffer drops records and never crashes
 

@@ -2,6 +2,8 @@
 // Rules: preload/RULES.md.
 #include "cupti/decode.h"
 
+#include "cupti/text.h"
+
 namespace tbprof::cupti {
 namespace {
 
@@ -127,66 +129,54 @@ void Decoder::TakeKernel(const Kernel& kernel) {
   Commit(reservation, RecordKind::kGpuKernel, kernel.device);
 }
 
+// What copies and sets have in common. Null: no room.
+template <typename Transfer>
+GpuCopyRecord* Decoder::BeginTransfer(const Transfer& transfer, Reservation* reservation) {
+  auto* record = Begin<GpuCopyRecord>(reservation);
+  if (record == nullptr) return nullptr;
+  const bool has_graph = version_ >= kVersionCuda111;
+  record->start = transfer.start;
+  record->end = transfer.end;
+  record->bytes = transfer.bytes;
+  record->correlation = transfer.correlation;
+  record->context = transfer.context;
+  record->stream = transfer.stream;
+  record->graph = has_graph ? transfer.graph : 0;
+  record->graph_node = has_graph ? transfer.graph_node : 0;
+  record->asynchronous = transfer.flags & 1;
+  return record;
+}
+
 void Decoder::TakeMemcpy(const Memcpy& copy) {
   Reservation reservation;
-  auto* record = Begin<GpuCopyRecord>(&reservation);
+  GpuCopyRecord* const record = BeginTransfer(copy, &reservation);
   if (record == nullptr) return;
-  const bool has_graph = version_ >= kVersionCuda111;
-  record->start = copy.start;
-  record->end = copy.end;
-  record->bytes = copy.bytes;
-  record->correlation = copy.correlation;
-  record->context = copy.context;
-  record->stream = copy.stream;
-  record->graph = has_graph ? copy.graph : 0;
   record->value = 0;
   record->copy_kind = static_cast<GpuCopyKind>(copy.copy_kind);
   record->source_kind = copy.source_kind;
   record->destination_kind = copy.destination_kind;
-  record->asynchronous = copy.flags & 1;
-  record->graph_node = has_graph ? copy.graph_node : 0;
   Commit(reservation, RecordKind::kGpuCopy, copy.device);
 }
 
 void Decoder::TakeMemcpyPeer(const MemcpyPeer& copy) {
   Reservation reservation;
-  auto* record = Begin<GpuCopyRecord>(&reservation);
+  GpuCopyRecord* const record = BeginTransfer(copy, &reservation);
   if (record == nullptr) return;
-  const bool has_graph = version_ >= kVersionCuda111;
-  record->start = copy.start;
-  record->end = copy.end;
-  record->bytes = copy.bytes;
-  record->correlation = copy.correlation;
-  record->context = copy.context;
-  record->stream = copy.stream;
-  record->graph = has_graph ? copy.graph : 0;
   record->value = Narrow(copy.source_device) | static_cast<uint32_t>(Narrow(copy.destination_device)) << 16;
   record->copy_kind = GpuCopyKind::kPeerToPeer;
   record->source_kind = copy.source_kind;
   record->destination_kind = copy.destination_kind;
-  record->asynchronous = copy.flags & 1;
-  record->graph_node = has_graph ? copy.graph_node : 0;
   Commit(reservation, RecordKind::kGpuCopy, copy.device);
 }
 
 void Decoder::TakeMemset(const Memset& set) {
   Reservation reservation;
-  auto* record = Begin<GpuCopyRecord>(&reservation);
+  GpuCopyRecord* const record = BeginTransfer(set, &reservation);
   if (record == nullptr) return;
-  const bool has_graph = version_ >= kVersionCuda111;
-  record->start = set.start;
-  record->end = set.end;
-  record->bytes = set.bytes;
-  record->correlation = set.correlation;
-  record->context = set.context;
-  record->stream = set.stream;
-  record->graph = has_graph ? set.graph : 0;
   record->value = set.value;
   record->copy_kind = GpuCopyKind::kSet;
   record->source_kind = 0;
   record->destination_kind = static_cast<uint8_t>(set.memory_kind);
-  record->asynchronous = set.flags & 1;
-  record->graph_node = has_graph ? set.graph_node : 0;
   Commit(reservation, RecordKind::kGpuCopy, set.device);
 }
 
@@ -199,9 +189,8 @@ void Decoder::TakeApi(const Api& call, bool driver) {
     if (__builtin_expect((*told & bit) == 0, 0) && callback_name_ != nullptr) {
       const char* name = nullptr;
       if (callback_name_(driver ? kDomainDriver : kDomainRuntime, callback, &name) == kSuccess && name != nullptr) {
-        uint32_t length = 0;
-        while (name[length] != '\0' && length < 256) ++length;
-        if (Tell(driver ? GpuNameKind::kDriverCallback : GpuNameKind::kRuntimeCallback, callback, name, length)) {
+        if (Tell(driver ? GpuNameKind::kDriverCallback : GpuNameKind::kRuntimeCallback, callback, name,
+                 TextLength(name, 256))) {
           *told |= bit;
         }
       }
@@ -218,17 +207,23 @@ void Decoder::TakeApi(const Api& call, bool driver) {
          static_cast<uint8_t>((driver ? kRecordDriver : 0) | (call.result != 0 ? kRecordFailed : 0)));
 }
 
+GpuSpanRecord* Decoder::BeginSpan(GpuSpanKind kind, uint64_t start, uint64_t end, Reservation* reservation) {
+  auto* record = Begin<GpuSpanRecord>(reservation);
+  if (record == nullptr) return nullptr;
+  *record = {};
+  record->start = start;
+  record->end = end;
+  record->span_kind = kind;
+  return record;
+}
+
 void Decoder::TakeSynchronization(const Synchronization& wait) {
   Reservation reservation;
-  auto* record = Begin<GpuSpanRecord>(&reservation);
+  GpuSpanRecord* const record = BeginSpan(GpuSpanKind::kSynchronization, wait.start, wait.end, &reservation);
   if (record == nullptr) return;
-  *record = {};
-  record->start = wait.start;
-  record->end = wait.end;
   record->correlation = wait.correlation;
   record->context = wait.context;
   record->stream = wait.stream;
-  record->span_kind = GpuSpanKind::kSynchronization;
   record->type = wait.type;
   record->object = wait.event;
   Commit(reservation, RecordKind::kGpuSpan, 0);
@@ -236,13 +231,9 @@ void Decoder::TakeSynchronization(const Synchronization& wait) {
 
 void Decoder::TakeOverhead(const Overhead& overhead) {
   Reservation reservation;
-  auto* record = Begin<GpuSpanRecord>(&reservation);
+  GpuSpanRecord* const record = BeginSpan(GpuSpanKind::kOverhead, overhead.start, overhead.end, &reservation);
   if (record == nullptr) return;
-  *record = {};
-  record->start = overhead.start;
-  record->end = overhead.end;
   record->stream = UINT32_MAX;
-  record->span_kind = GpuSpanKind::kOverhead;
   record->type = overhead.overhead_kind;
   record->object = overhead.object_kind == kObjectThread ? overhead.object[1] : 0;
   Commit(reservation, RecordKind::kGpuSpan, 0);
@@ -250,15 +241,11 @@ void Decoder::TakeOverhead(const Overhead& overhead) {
 
 void Decoder::TakeGraph(const GraphTrace& graph) {
   Reservation reservation;
-  auto* record = Begin<GpuSpanRecord>(&reservation);
+  GpuSpanRecord* const record = BeginSpan(GpuSpanKind::kGraph, graph.start, graph.end, &reservation);
   if (record == nullptr) return;
-  *record = {};
-  record->start = graph.start;
-  record->end = graph.end;
   record->correlation = graph.correlation;
   record->context = graph.context;
   record->stream = graph.stream;
-  record->span_kind = GpuSpanKind::kGraph;
   record->object = graph.graph;
   Commit(reservation, RecordKind::kGpuSpan, graph.device);
 }
@@ -282,8 +269,7 @@ void Decoder::TakeMemory(const Memory& memory) {
 
 void Decoder::TakeDevice(const Device& device) {
   const char* name = device.name != nullptr ? device.name : "";
-  uint32_t length = 0;
-  while (name[length] != '\0' && length < 256) ++length;
+  const uint32_t length = TextLength(name, 256);
   Reservation reservation;
   if (!BeginRecord(segment_, writer_, sizeof(GpuDeviceRecord) / kSlotBytes + SlotsFor(length), &reservation)) return;
   auto* record = reinterpret_cast<GpuDeviceRecord*>(reservation.slots);
@@ -305,7 +291,7 @@ void Decoder::TakeDevice(const Device& device) {
   record->l2_bytes = device.l2_bytes;
   record->name_length = length;
   __builtin_memcpy(record->uuid, device.uuid, sizeof(record->uuid));
-  record->flags = version_ >= 16 && device.is_mig != 0 ? 1 : 0;
+  record->flags = version_ >= kVersionCuda116 && device.is_mig != 0 ? 1 : 0;
   record->visible_index = device.id;
   __builtin_memcpy(record + 1, name, length);
   Commit(reservation, RecordKind::kGpuDevice, device.id);
@@ -354,13 +340,10 @@ void Decoder::TakeName(const Name& name) {
     default:
       return;
   }
-  uint32_t length = 0;
-  while (name.name[length] != '\0' && length < kMaxName) ++length;
-  Tell(kind, id, name.name, length);
+  Tell(kind, id, name.name, TextLength(name.name, kMaxName));
 }
 
 bool Decoder::Take(const Activity* activity) {
-  ++taken_;
   switch (activity->kind) {
     case kActivityConcurrentKernel:
       TakeKernel(*reinterpret_cast<const Kernel*>(activity));

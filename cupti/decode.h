@@ -61,7 +61,6 @@ class Decoder {
   // False: a kind that was not asked for.
   bool Take(const Activity* activity);
 
-  uint64_t taken() const { return taken_; }
   uint64_t unknown() const { return unknown_; }
 
   // Only these calls of the driver interface are kept where CUPTI cannot be told: those that the runtime makes for each
@@ -81,6 +80,10 @@ class Decoder {
   void Commit(const Reservation& reservation, RecordKind kind, uint32_t aux, uint8_t flags = 0) {
     CommitRecord(segment_, writer_, reservation, kind, flags, static_cast<uint16_t>(aux));
   }
+
+  template <typename Transfer>
+  GpuCopyRecord* BeginTransfer(const Transfer& transfer, Reservation* reservation);
+  GpuSpanRecord* BeginSpan(GpuSpanKind kind, uint64_t start, uint64_t end, Reservation* reservation);
 
   void TakeKernel(const Kernel& kernel);
   void TakeMemcpy(const Memcpy& copy);
@@ -102,7 +105,7 @@ class Decoder {
   ChunkWriter* writer_;
   Result (*callback_name_)(uint32_t domain, uint32_t callback, const char** name);
   uint32_t version_;
-  uint64_t taken_, unknown_;
+  uint64_t unknown_;
   uint64_t told_callbacks_[2][kCallbacks / 64];
   uint64_t kept_driver_calls_[kCallbacks / 64];
   NameTable names_;

@@ -71,9 +71,7 @@ struct Recorder {
   uint32_t phase;       // Phase
   uint32_t aside;       // the program wants, or has, CUPTI for itself
   uint32_t aside_done;  // and may take it
-  uint32_t refused_told;
   uint64_t unknown_told;
-  bool exit_registered;
   uint32_t kinds_on;  // of kWanted, as bits
 
   // What is to be told and came up before the library had a thread that writes.
@@ -92,6 +90,24 @@ void FutexWake(uint32_t* word) { raw::Call(SYS_futex, raw::Pointer(word), FUTEX_
 void FutexWait(uint32_t* word, uint32_t seen, uint64_t ns) {
   timespec timeout{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
   raw::Call(SYS_futex, raw::Pointer(word), FUTEX_WAIT, seen, raw::Pointer(&timeout));
+}
+
+void WakeOwnThread() {
+  uint32_t* const requested = &g_recorder.session.process->gpu_flush_requested;
+  __atomic_fetch_add(requested, 1, __ATOMIC_ACQ_REL);
+  FutexWake(requested);
+}
+
+// Until the own thread has set it so, or has had its time.
+void WaitUntil(uint32_t* word, uint32_t wanted) {
+  const uint64_t begun = ReadMonotonic();
+  for (;;) {
+    const uint32_t now = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+    if (now == wanted) return;
+    const uint64_t waited = ReadMonotonic() - begun;
+    if (waited >= kLastFlushNs) return;
+    FutexWait(word, now, kLastFlushNs - waited);
+  }
 }
 
 // Only this process: a fork child has none of the threads, and CUDA is dead in it.
@@ -360,10 +376,17 @@ void StopKinds(const char* why) {
 
 void Exit(void*);
 
-void* Run(void*) {
+void* EndRun(uint32_t seen) {
+  __atomic_store_n(&g_recorder.session.process->gpu_flush_done, seen, __ATOMIC_RELEASE);
+  __atomic_store_n(&g_recorder.phase, static_cast<uint32_t>(Phase::kEnded), __ATOMIC_RELEASE);
+  FutexWake(&g_recorder.phase);
+  return nullptr;
+}
+
+void* Run() {
   const GpuSession& session = g_recorder.session;
   uint32_t* const requested = &session.process->gpu_flush_requested;
-  uint64_t period = kFlushPeriodNs;
+  bool exit_registered = false;
   for (;;) {
     const uint32_t seen = __atomic_load_n(requested, __ATOMIC_ACQUIRE);
     const auto phase = static_cast<Phase>(__atomic_load_n(&g_recorder.phase, __ATOMIC_ACQUIRE));
@@ -379,10 +402,7 @@ void* Run(void*) {
       // Says that nothing is missing at the end.
       Tell(GpuInfoKey::kPaused, "end");
       SetState(GpuState::kPaused);
-      __atomic_store_n(&session.process->gpu_flush_done, seen, __ATOMIC_RELEASE);
-      __atomic_store_n(&g_recorder.phase, static_cast<uint32_t>(Phase::kEnded), __ATOMIC_RELEASE);
-      FutexWake(&g_recorder.phase);
-      return nullptr;
+      return EndRun(seen);
     }
     if (aside) {
       StopKinds("program: the program uses CUPTI itself");
@@ -391,10 +411,7 @@ void* Run(void*) {
     } else if (armed && !g_recorder.recording) {
       if (!StartKinds()) {
         SetState(GpuState::kOff);
-        __atomic_store_n(&session.process->gpu_flush_done, seen, __ATOMIC_RELEASE);
-        __atomic_store_n(&g_recorder.phase, static_cast<uint32_t>(Phase::kEnded), __ATOMIC_RELEASE);
-        FutexWake(&g_recorder.phase);
-        return nullptr;
+        return EndRun(seen);
       }
     } else if (!armed && g_recorder.recording) {
       StopKinds("window: no window is open");
@@ -402,13 +419,12 @@ void* Run(void*) {
       buffers = Flush(0);
     }
     __atomic_store_n(&session.process->gpu_flush_done, seen, __ATOMIC_RELEASE);
-    if (!g_recorder.exit_registered) {
+    if (!exit_registered) {
       // Once more after cuInit: the driver registers its own end there, and exit handlers run in reverse.
-      g_recorder.exit_registered = true;
+      exit_registered = true;
       __cxa_atexit(Exit, nullptr, nullptr);
     }
-    period = buffers >= 8 ? kBusyPeriodNs : kFlushPeriodNs;
-    FutexWait(requested, seen, period);
+    FutexWait(requested, seen, buffers >= 8 ? kBusyPeriodNs : kFlushPeriodNs);
   }
 }
 
@@ -422,16 +438,8 @@ void End() {
       running != static_cast<uint32_t>(Phase::kEnding)) {
     return;
   }
-  __atomic_fetch_add(&g_recorder.session.process->gpu_flush_requested, 1, __ATOMIC_ACQ_REL);
-  FutexWake(&g_recorder.session.process->gpu_flush_requested);
-  const uint64_t begun = ReadMonotonic();
-  for (;;) {
-    const uint32_t phase = __atomic_load_n(&g_recorder.phase, __ATOMIC_ACQUIRE);
-    if (phase == static_cast<uint32_t>(Phase::kEnded)) return;
-    const uint64_t waited = ReadMonotonic() - begun;
-    if (waited >= kLastFlushNs) return;
-    FutexWait(&g_recorder.phase, phase, kLastFlushNs - waited);
-  }
+  WakeOwnThread();
+  WaitUntil(&g_recorder.phase, static_cast<uint32_t>(Phase::kEnded));
 }
 
 void Exit(void*) {
@@ -465,7 +473,7 @@ void* Start(void*) {
   RecordClock();
   g_recorder.decoder.Start(g_recorder.session.segment, writer, g_recorder.library.version,
                            g_recorder.library.functions.get_callback_name);
-  return Run(nullptr);
+  return Run();
 }
 
 // True: there is a CUPTI, and it records if a window is open.
@@ -527,20 +535,13 @@ void StepAside() {
   if (__atomic_load_n(&g_recorder.phase, __ATOMIC_ACQUIRE) != static_cast<uint32_t>(Phase::kRunning)) return;
   __atomic_store_n(&g_recorder.aside_done, 0, __ATOMIC_RELEASE);
   __atomic_store_n(&g_recorder.aside, 1, __ATOMIC_RELEASE);
-  __atomic_fetch_add(&g_recorder.session.process->gpu_flush_requested, 1, __ATOMIC_ACQ_REL);
-  FutexWake(&g_recorder.session.process->gpu_flush_requested);
-  const uint64_t begun = ReadMonotonic();
-  while (__atomic_load_n(&g_recorder.aside_done, __ATOMIC_ACQUIRE) == 0) {
-    const uint64_t waited = ReadMonotonic() - begun;
-    if (waited >= kLastFlushNs) return;
-    FutexWait(&g_recorder.aside_done, 0, kLastFlushNs - waited);
-  }
+  WakeOwnThread();
+  WaitUntil(&g_recorder.aside_done, 1);
 }
 
 void ComeBack() {
   if (__atomic_exchange_n(&g_recorder.aside, 0, __ATOMIC_ACQ_REL) == 0) return;
-  __atomic_fetch_add(&g_recorder.session.process->gpu_flush_requested, 1, __ATOMIC_ACQ_REL);
-  FutexWake(&g_recorder.session.process->gpu_flush_requested);
+  WakeOwnThread();
 }
 
 }  // namespace tbprof::cupti
