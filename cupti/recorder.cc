@@ -7,12 +7,12 @@
 #include "cupti/recorder.h"
 
 #include <errno.h>
-#include <linux/futex.h>
-#include <time.h>
 
 #include "cupti/buffers.h"
 #include "cupti/decode.h"
+#include "cupti/futex.h"
 #include "cupti/library.h"
+#include "cupti/observer.h"
 #include "cupti/text.h"
 #include "wire/raw.h"
 
@@ -29,6 +29,8 @@ constexpr uint64_t kFlushPeriodNs = 200'000'000;
 constexpr uint64_t kBusyPeriodNs = 5'000'000;
 // What an exit waits for the last flush: a device that is lost may never answer.
 constexpr uint64_t kLastFlushNs = 2'000'000'000;
+constexpr uint64_t kLastWorkNs = 1'500'000'000;
+constexpr uint32_t kBusy = 8;
 constexpr uint32_t kMaxCallbacks = 2048;
 
 // DEVICE, CONTEXT, STREAM and NAME first: their records explain the others.
@@ -68,6 +70,7 @@ struct Recorder {
   Subscriber subscriber;
   bool subscribed;
   bool recording;       // kinds are on
+  bool by_hooks;        // and not by CUPTI: observer.h
   uint32_t phase;       // Phase
   uint32_t aside;       // the program wants, or has, CUPTI for itself
   uint32_t aside_done;  // and may take it
@@ -86,12 +89,6 @@ struct Recorder {
 };
 Recorder g_recorder;
 
-void FutexWake(uint32_t* word) { raw::Call(SYS_futex, raw::Pointer(word), FUTEX_WAKE, INT32_MAX); }
-void FutexWait(uint32_t* word, uint32_t seen, uint64_t ns) {
-  timespec timeout{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
-  raw::Call(SYS_futex, raw::Pointer(word), FUTEX_WAIT, seen, raw::Pointer(&timeout));
-}
-
 void WakeOwnThread() {
   uint32_t* const requested = &g_recorder.session.process->gpu_flush_requested;
   __atomic_fetch_add(requested, 1, __ATOMIC_ACQ_REL);
@@ -100,14 +97,7 @@ void WakeOwnThread() {
 
 // Until the own thread has set it so, or has had its time.
 void WaitUntil(uint32_t* word, uint32_t wanted) {
-  const uint64_t begun = ReadMonotonic();
-  for (;;) {
-    const uint32_t now = __atomic_load_n(word, __ATOMIC_ACQUIRE);
-    if (now == wanted) return;
-    const uint64_t waited = ReadMonotonic() - begun;
-    if (waited >= kLastFlushNs) return;
-    FutexWait(word, now, kLastFlushNs - waited);
-  }
+  FutexWaitFor(word, kLastFlushNs, [wanted](uint32_t value) { return value == wanted; });
 }
 
 // Only this process: a fork child has none of the threads, and CUDA is dead in it.
@@ -155,6 +145,8 @@ void SetState(GpuState state) {
   __atomic_store_n(&g_recorder.session.process->gpu_state, static_cast<uint32_t>(state), __ATOMIC_RELEASE);
 }
 
+bool MayObserve() { return (g_recorder.session.segment.header->gpu_options & kGpuByHooks) != 0; }
+
 void TellUnavailable(const char* what, Result result) {
   Text<512> text;
   text.Add(what);
@@ -180,7 +172,7 @@ void TellUnavailable(const char* what, Result result) {
     default:
       break;
   }
-  Tell(GpuInfoKey::kUnavailable, text);
+  Tell(MayObserve() ? GpuInfoKey::kByHooks : GpuInfoKey::kUnavailable, text);
 }
 
 // ---- CUPTI's callbacks
@@ -208,7 +200,11 @@ void RecordClock() {
   for (int i = 0; i < 4; ++i) {
     uint64_t gpu = 0;
     const uint64_t before = ReadTicks(g_recorder.session.clock);
-    if (g_recorder.library.functions.get_timestamp(&gpu) != kSuccess) return;
+    if (g_recorder.by_hooks) {
+      gpu = ReadMonotonic();
+    } else if (g_recorder.library.functions.get_timestamp(&gpu) != kSuccess) {
+      return;
+    }
     const uint64_t after = ReadTicks(g_recorder.session.clock);
     if (after - before >= width) continue;
     width = after - before;
@@ -254,8 +250,10 @@ void TellLosses() {
   }
 }
 
+// How busy it was: buffers, or work that has not ended.
 uint32_t Flush(uint32_t flags) {
   RecordClock();
+  if (g_recorder.by_hooks) return CollectWork() > 0 ? kBusy : 0;
   g_recorder.library.functions.flush_all(flags);
   const uint32_t count = DecodeFilled();
   RecordClock();
@@ -345,8 +343,31 @@ bool EnableAll() {
   return good;
 }
 
+void SetRecording() {
+  g_recorder.recording = true;
+  RecordClock();
+  Tell(GpuInfoKey::kRecording, "");
+  SetState(GpuState::kRecording);
+}
+
+// False: there are no hooks in this session, or they will not do.
+bool FallBack() {
+  if (!MayObserve()) return false;
+  if (!StartObserving(g_recorder.bridge, g_recorder.session)) {
+    Tell(GpuInfoKey::kUnavailable, "device activity cannot be recorded by hooks either: the driver lacks events");
+    return false;
+  }
+  g_recorder.by_hooks = true;
+  if (g_recorder.writer != nullptr) BeginObserving(g_recorder.writer);
+  return true;
+}
+
 // On: from here on. False: it cannot be.
 bool StartKinds() {
+  if (g_recorder.by_hooks) {
+    SetRecording();
+    return true;
+  }
   if (!g_recorder.subscribed && !Subscribe()) {
     Unsubscribe();
     return false;
@@ -354,21 +375,20 @@ bool StartKinds() {
   if (!EnableAll()) {
     DisableAll();
     Unsubscribe();
-    Tell(GpuInfoKey::kUnavailable, "device activity cannot be recorded: CUPTI refuses to record kernels");
+    TellUnavailable("device activity cannot be recorded: CUPTI refuses to record kernels", kSuccess);
     return false;
   }
-  g_recorder.recording = true;
-  RecordClock();
-  Tell(GpuInfoKey::kRecording, "");
-  SetState(GpuState::kRecording);
+  SetRecording();
   return true;
 }
 
 void StopKinds(const char* why) {
   if (!g_recorder.recording) return;
   Flush(0);
-  DisableAll();
-  Flush(kFlushForced);
+  if (!g_recorder.by_hooks) {
+    DisableAll();
+    Flush(kFlushForced);
+  }
   g_recorder.recording = false;
   Tell(GpuInfoKey::kPaused, why);
   SetState(GpuState::kPaused);
@@ -393,30 +413,33 @@ void* Run() {
     if (!IsOurProcess()) return nullptr;
     const bool armed = (__atomic_load_n(&session.segment.header->control, __ATOMIC_RELAXED) & kFamilyGpu) != 0;
     const bool aside = __atomic_load_n(&g_recorder.aside, __ATOMIC_ACQUIRE) != 0;
-    uint32_t buffers = 0;
+    uint32_t busy = 0;
     if (phase == Phase::kEnding) {
       if (g_recorder.recording) {
         Flush(0);
-        Flush(kFlushForced);
+        g_recorder.by_hooks ? FinishWork(kLastWorkNs) : static_cast<void>(Flush(kFlushForced));
+        RecordClock();
       }
       // Says that nothing is missing at the end.
       Tell(GpuInfoKey::kPaused, "end");
       SetState(GpuState::kPaused);
       return EndRun(seen);
     }
-    if (aside) {
+    if (aside && g_recorder.by_hooks) {
+      if (__atomic_exchange_n(&g_recorder.aside_done, 1, __ATOMIC_RELEASE) == 0) FutexWake(&g_recorder.aside_done);
+    } else if (aside) {
       StopKinds("program: the program uses CUPTI itself");
       Unsubscribe();
       if (__atomic_exchange_n(&g_recorder.aside_done, 1, __ATOMIC_RELEASE) == 0) FutexWake(&g_recorder.aside_done);
     } else if (armed && !g_recorder.recording) {
-      if (!StartKinds()) {
+      if (!StartKinds() && !(FallBack() && StartKinds())) {
         SetState(GpuState::kOff);
         return EndRun(seen);
       }
     } else if (!armed && g_recorder.recording) {
       StopKinds("window: no window is open");
     } else if (g_recorder.recording) {
-      buffers = Flush(0);
+      busy = Flush(0);
     }
     __atomic_store_n(&session.process->gpu_flush_done, seen, __ATOMIC_RELEASE);
     if (!exit_registered) {
@@ -424,7 +447,7 @@ void* Run() {
       exit_registered = true;
       __cxa_atexit(Exit, nullptr, nullptr);
     }
-    FutexWait(requested, seen, buffers >= 8 ? kBusyPeriodNs : kFlushPeriodNs);
+    FutexWait(requested, seen, busy >= kBusy ? kBusyPeriodNs : kFlushPeriodNs);
   }
 }
 
@@ -471,8 +494,12 @@ void* Start(void*) {
   }
   if (__atomic_load_n(&g_recorder.phase, __ATOMIC_ACQUIRE) == static_cast<uint32_t>(Phase::kEnded)) return nullptr;
   RecordClock();
-  g_recorder.decoder.Start(g_recorder.session.segment, writer, g_recorder.library.version,
-                           g_recorder.library.functions.get_callback_name);
+  if (g_recorder.by_hooks) {
+    BeginObserving(writer);
+  } else {
+    g_recorder.decoder.Start(g_recorder.session.segment, writer, g_recorder.library.version,
+                             g_recorder.library.functions.get_callback_name);
+  }
   return Run();
 }
 
@@ -510,11 +537,14 @@ bool Prepare() {
 void StartRecording(const GpuBridge* bridge) {
   g_recorder.bridge = bridge;
   if (!bridge->get_session(&g_recorder.session)) return;
-  if ((g_recorder.session.segment.header->gpu_options & kGpuByCupti) == 0) return;
+  const uint32_t options = g_recorder.session.segment.header->gpu_options;
+  if ((options & (kGpuByCupti | kGpuByHooks)) == 0) return;
   const uint64_t silenced = bridge->silence();
   // On this thread: it is in the middle of cuInit, where CUPTI would have any other wait, and before the first context,
   // which kinds that are turned on later would miss.
-  const bool good = Prepare();
+  bool good = (options & kGpuByCupti) != 0 && Prepare();
+  if (!good && (options & kGpuByCupti) == 0) Tell(GpuInfoKey::kByHooks, "as asked for by --cuda=hooks");
+  if (!good && FallBack()) good = (g_recorder.session.segment.header->control & kFamilyGpu) == 0 || StartKinds();
   if (!good) SetState(GpuState::kOff);
   g_recorder.phase = static_cast<uint32_t>(good ? Phase::kRunning : Phase::kEnded);
   const bool started = bridge->start_thread(Start, nullptr);
@@ -522,9 +552,13 @@ void StartRecording(const GpuBridge* bridge) {
     __cxa_atexit(Exit, nullptr, nullptr);
     bridge->at_end(End);
   } else if (good) {
-    // Nobody would take what CUPTI delivers.
-    DisableAll();
-    Unsubscribe();
+    // Nobody would take what is delivered.
+    if (g_recorder.by_hooks) {
+      bridge->set_observer(nullptr);
+    } else {
+      DisableAll();
+      Unsubscribe();
+    }
     SetState(GpuState::kOff);
     g_recorder.phase = static_cast<uint32_t>(Phase::kEnded);
   }

@@ -279,7 +279,9 @@ class Run {
     config.keep_spool = options_.keep_spool;
     config.record_arguments = options_.record_argv;
     config.capture_signal = options_.capture_signal;
-    if (options_.cuda == Cuda::kCupti) config.gpu_options |= kGpuByCupti;
+    const Cuda cuda = options_.cuda;
+    if (cuda == Cuda::kAuto || cuda == Cuda::kCupti) config.gpu_options |= kGpuByCupti;
+    if (cuda == Cuda::kAuto || cuda == Cuda::kHooks) config.gpu_options |= kGpuByHooks;
     if (options_.whole_cuda_graphs) config.gpu_options |= kGpuWholeGraphs;
     config.only_command = options_.follow == Follow::kNone;
     config.wait_threshold_ns = Nanoseconds(options_.wait_threshold);

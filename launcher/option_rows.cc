@@ -185,14 +185,14 @@ absl::Status SetMalloc(Options& options, std::string_view value) {
 }
 
 absl::Status SetCuda(Options& options, std::string_view value) {
-  if (value == "auto" || value == "cupti") {
-    options.cuda = Cuda::kCupti;
-  } else if (value == "off") {
-    options.cuda = Cuda::kOff;
-  } else {
-    return Expected("auto, cupti or off");
+  static constexpr std::pair<std::string_view, Cuda> kWays[] = {
+      {"auto", Cuda::kAuto}, {"cupti", Cuda::kCupti}, {"hooks", Cuda::kHooks}, {"off", Cuda::kOff}};
+  for (const auto& [name, way] : kWays) {
+    if (value != name) continue;
+    options.cuda = way;
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  return Expected("auto, cupti, hooks or off");
 }
 
 absl::Status SetCudaGraphs(Options& options, std::string_view value) {
@@ -292,7 +292,9 @@ constexpr OptionRow kRows[] = {
      kForRun | kForConfig, SetWindow},
     {"window-duration", "TIME", "3s", "Length of a capture that a signal asks for", kForRun | kForConfig,
      SetWindowDuration},
-    {"cuda", "HOW", "auto", "What GPUs do: auto, cupti or off", kForRun | kForConfig, SetCuda},
+    {"cuda", "HOW", "auto",
+     "What GPUs do: by cupti; by hooks, with approximate device times; auto (CUPTI, else hooks); off",
+     kForRun | kForConfig, SetCuda},
     {"cuda-graphs", "LEVEL", "node", "A CUDA graph as its nodes (node) or as a whole (graph), which costs less",
      kForRun | kForConfig, SetCudaGraphs},
     {"trace", "LIST", "all", "Families of calls: thread, lock, sleep, io, process, malloc, gpu; all; none",

@@ -56,7 +56,7 @@ struct OptionValue {
   bool is_default = true;
 };
 
-enum class Cuda { kCupti, kOff };
+enum class Cuda { kAuto, kCupti, kHooks, kOff };
 
 struct Options {
   std::string subcommand;  // run, convert, recover, check, config, doctor, help; empty for `--version` and `--help`
@@ -76,7 +76,7 @@ struct Options {
   Window window;
   absl::Duration window_duration = absl::Seconds(3);
   uint32_t families = kFamilyAll;  // without kFamilyMalloc when malloc == kOff
-  Cuda cuda = Cuda::kCupti;
+  Cuda cuda = Cuda::kAuto;
   bool whole_cuda_graphs = false;
   MallocMode malloc = MallocMode::kSampled;
   uint64_t malloc_interval = kDefaultMallocInterval;

@@ -65,6 +65,11 @@ ChunkWriter* EnterOwnThread() {
   return &thread->writer;
 }
 
+ChunkWriter* WriterOfThread() {
+  ThreadState* thread = CurrentThread();
+  return thread != nullptr && thread->phase == ThreadPhase::kLive ? &thread->writer : nullptr;
+}
+
 uint64_t Silence() {
   ThreadState* thread = &t_thread;
   const uint64_t silenced = static_cast<uint64_t>(thread->phase) << 32 | thread->epoch;
@@ -105,6 +110,8 @@ extern "C" __attribute__((visibility("default"))) const GpuBridge tbprof_gpu_bri
     .speak = Speak,
     .at_end = SetAtEnd,
     .set_yield = SetYield,
+    .writer_of_thread = WriterOfThread,
+    .set_observer = SetObserver,
 };
 
 }  // namespace tbprof

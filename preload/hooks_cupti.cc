@@ -145,7 +145,7 @@ __attribute__((visibility("hidden"))) void* tbprof_watched_dlsym(void* handle, c
     __atomic_store_n(watched.real, found, __ATOMIC_RELEASE);
     return watched.hook;
   }
-  return found;
+  return tbprof::CudaHookOf(name, found);
 }
 }
 

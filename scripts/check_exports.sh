@@ -5,8 +5,8 @@
 #
 #   scripts/check_exports.sh BUILD_DIR [HOOK_TABLE]
 #
-# * Its exported names are those of preload/hooks.def, MACRO(family, name, ...), and no others; a
-#   name with several symbol versions counts once. Entry points that are no hooks stand in the
+# * Its exported names are those of preload/hooks.def, MACRO(family, name, ...), and of wire/cuda_calls.def, and no
+#   others; a name with several symbol versions counts once. Entry points that are no hooks stand in the
 #   table in a line "// check_exports: allow NAME...".
 # * It needs libc.so.6 alone.
 # * It has no unique symbols, no search path, no text relocations, no executable stack.
@@ -18,6 +18,7 @@
 library=$(find_library "$1" libtbprof_preload.so)
 table=${2:-$TBPROF_ROOT/preload/hooks.def}
 [[ -r $table ]] || fail "cannot read $table"
+cuda_table=$TBPROF_ROOT/wire/cuda_calls.def
 compiler=${CXX:-c++}
 broken=0
 
@@ -40,9 +41,16 @@ hook_names() {
     grep -oE '@hook@ *[A-Za-z_][A-Za-z0-9_]*' | sed 's/@hook@ *//'
 }
 
+# The driver's calls, each with its second body where it has one.
+cuda_names() {
+  "$compiler" -std=c++20 -E -P -x c++ "-DTBPROF_CUDA_CALL(symbol,...)=@hook@ symbol" \
+    "-DTBPROF_CUDA_STREAM_CALL(symbol,name,since,until,suffix,...)=@hook@ symbol @hook@ symbol##suffix" "$cuda_table" |
+    grep -oE '@hook@ *[A-Za-z_][A-Za-z0-9_]*' | sed 's/@hook@ *//'
+}
+
 allowed_names() { sed -n 's/.*check_exports: allow//p' "$table" | xargs -r -n1; }
 
-expected=$({ hook_names && allowed_names; } | sort -u)
+expected=$({ hook_names && cuda_names && allowed_names; } | sort -u)
 # Type A are the nodes of symbol versions.
 exported=$(nm -D --defined-only --format=posix "$library" | awk '$2 != "A" { sub(/@.*/, "", $1); print $1 }' | sort -u)
 [[ -n $expected ]] || fail "no names found in $table"

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "wire/chunk.h"
+#include "wire/cuda_observer.h"
 #include "wire/segment.h"
 
 namespace tbprof {
@@ -40,6 +41,10 @@ struct GpuBridge {
   // Called before the program takes CUPTI for itself, which may wait for it, and when it has given it back. True: the
   // program has it already.
   bool (*set_yield)(void (*step_aside)(), void (*come_back)());
+  // What the calling thread of the program records with. Null: it cannot now.
+  ChunkWriter* (*writer_of_thread)();
+  // Told of CUDA's calls from now on; null: nobody is. False: no hooks in this session.
+  bool (*set_observer)(const CudaObserver* observer);
 };
 
 inline constexpr char kGpuBridgeName[] = "tbprof_gpu_bridge";

@@ -312,6 +312,7 @@ enum class GpuInfoKey : uint16_t {
   kDropped = 7,      // decimal: records that CUPTI has dropped for want of a buffer since the last of these
   kUnknown = 8,      // decimal: activity records of kinds that were not asked for
   kMissingKind = 9,  // an activity that could not be turned on, and why
+  kByHooks = 10,     // device times come from events around the work, and why not from CUPTI
 };
 
 // The text follows.

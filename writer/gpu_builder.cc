@@ -26,6 +26,7 @@ constexpr size_t kMaxKernelName = 2048;
 constexpr size_t kMaxCounterSamples = 4000;
 constexpr uint16_t kNoType = 65535;
 constexpr double kShortestGapNs = 1e6;
+constexpr double kShortestEndNs = 1e8;
 constexpr size_t kMaxTriedShown = 3;
 constexpr int64_t kPsPerMs = 1'000'000'000;
 constexpr double kNotableErrorUs = 50;
@@ -914,7 +915,8 @@ void GpuBuilder::JudgeProcess(const GpuFacts& facts, const ProcessFacts& process
     paused = false;
     if (by_window || to <= from) return;
     const double ns = static_cast<double>(to - from) * facts_->clock.ns_per_tick();
-    if (ns < kShortestGapNs) return;
+    // The last flush is an exit handler; others, and the kernel's own tidying, come after it.
+    if (ns < (cause == "end" ? kShortestEndNs : kShortestGapNs)) return;
     gpu.gaps.push_back({host_->PsOf(from), host_->PsOf(to), cause});
   };
   for (const GpuStateChange& change : changes) {
@@ -937,6 +939,11 @@ void GpuBuilder::JudgeProcess(const GpuFacts& facts, const ProcessFacts& process
     }
   }
   if (paused) close_gap(end);
+  if (!facts.by_hooks.empty()) {
+    gpu.approximate = PrintableUtf8(facts.by_hooks);
+    const std::string_view remedy = Remedy(gpu.approximate);
+    if (!remedy.empty()) StrAppend(&gpu.approximate, "; ", remedy);
+  }
   if (!gpu.reason.empty() && !recorded) {
     gpu.recording = GpuRecording::kUnavailable;
     const std::string_view remedy = Remedy(gpu.reason);
@@ -970,6 +977,11 @@ void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
       }
       auto& [first, count] = unavailable[text];
       if (count++ == 0) first = who;
+    }
+    if (!gpu.approximate.empty() && gpu.records > 0) {
+      warnings.push_back(StrCat(
+          who, ": device times are approximate, by events around each piece of work, and graphs are shown whole: ",
+          gpu.approximate));
     }
     int64_t paused_ps = 0;
     for (const GpuGap& gap : gpu.gaps) AddTo(&paused_ps, gap.end_ps - gap.start_ps);
@@ -1029,9 +1041,10 @@ void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
   for (const GpuDevice& device : timeline_->gpu_devices) {
     const std::string gpu = StrCat("GPU ", device.number, ": ");
     if (device.untimed > 0) {
-      warnings.push_back(StrCat(gpu, device.untimed,
-                                " kernels, copies or graphs ran without time stamps (the device had no buffer left); "
-                                "they are not drawn and in no total"));
+      warnings.push_back(
+          StrCat(gpu, device.untimed,
+                 " kernels, copies or graphs ran without time stamps (no buffer or event was left for them); "
+                 "they are not drawn and in no total"));
     }
     if (device.unfinished > 0) {
       warnings.push_back(StrCat(gpu, device.unfinished,

@@ -127,6 +127,9 @@ bool GpuFacts::TakeInfo(const RecordView& record) {
     case GpuInfoKey::kMissingKind:
       add(&missing_kinds);
       return true;
+    case GpuInfoKey::kByHooks:
+      by_hooks = text;
+      return true;
   }
   return false;
 }

@@ -126,6 +126,7 @@ Json ProcessGpuJson(const ProcessGpu& gpu) {
           {"versions", ValidUtf8(gpu.versions)},
           {"tried", Texts(gpu.tried)},
           {"missing_kinds", Texts(gpu.missing_kinds)},
+          {"approximate", ValidUtf8(gpu.approximate)},
           {"gaps", std::move(gaps)},
           {"launches", gpu.launches},
           {"records", gpu.records},

@@ -131,6 +131,7 @@ struct ProcessGpu {
   std::string library, versions;
   std::vector<std::string> tried;  // paths, and what came of each
   std::vector<std::string> missing_kinds;
+  std::string approximate;  // device times are those of events around the work; why not CUPTI's, and what helps
   std::vector<GpuGap> gaps;
   uint64_t launches = 0;  // calls of the program that put work on a device
   uint64_t records = 0;

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Waiting for a word of memory, for a limited time.
+//
+// Process: target. Where a wait is allowed at all; no allocation, errno is left alone.
+#ifndef TBPROF_CUPTI_FUTEX_H_
+#define TBPROF_CUPTI_FUTEX_H_
+
+#include <linux/futex.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "wire/clock.h"
+#include "wire/raw.h"
+
+namespace tbprof::cupti {
+
+inline void FutexWake(uint32_t* word) { raw::Call(SYS_futex, raw::Pointer(word), FUTEX_WAKE, INT32_MAX); }
+
+inline void FutexWait(uint32_t* word, uint32_t seen, uint64_t ns) {
+  timespec timeout{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+  raw::Call(SYS_futex, raw::Pointer(word), FUTEX_WAIT, seen, raw::Pointer(&timeout));
+}
+
+// Until `good` says so of the word's value, or the time is up.
+template <typename Good>
+void FutexWaitFor(uint32_t* word, uint64_t limit_ns, Good good) {
+  const uint64_t begun = ReadMonotonic();
+  for (;;) {
+    const uint32_t now = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+    if (good(now)) return;
+    const uint64_t waited = ReadMonotonic() - begun;
+    if (waited >= limit_ns) return;
+    FutexWait(word, now, limit_ns - waited);
+  }
+}
+
+}  // namespace tbprof::cupti
+
+#endif  // TBPROF_CUPTI_FUTEX_H_

@@ -1,0 +1,931 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules: preload/RULES.md, but for what observer.h says.
+#include "cupti/observer.h"
+
+#include "cupti/futex.h"
+#include "cupti/text.h"
+
+extern "C" {
+void* dlopen(const char* name, int mode);
+void* dlsym(void* handle, const char* name);
+}
+
+namespace tbprof::cupti {
+namespace {
+
+constexpr int kSuccess = 0;
+constexpr int kNotReady = 600;
+constexpr int kCaptureRelaxed = 2;
+constexpr unsigned kStreamNonBlocking = 1;
+
+constexpr uint32_t kMostContexts = 32;
+constexpr uint32_t kWorks = 1024;      // of a context
+constexpr uint32_t kFirstWorks = 128;  // made by the thread that brings a context
+constexpr uint32_t kWorksAtOnce = 256;
+constexpr uint32_t kAnchors = 8;
+constexpr uint64_t kAnchorPeriodNs = 1'000'000'000;
+constexpr uint64_t kGoodAnchorNs = 1'000'000;
+constexpr uint64_t kEndOfContextNs = 1'000'000'000;
+constexpr uint32_t kFunctions = 16384;
+constexpr uint32_t kStreams = 4096;
+// CUPTI's own numbers of calls and names are below; a process may have had both.
+constexpr uint32_t kFirstCall = 8192;
+constexpr uint32_t kFirstName = 1u << 24;
+constexpr uint32_t kFirstStream = 16;
+constexpr uint32_t kMaxName = 4096;
+
+// name, needed, parameters.
+#define TBPROF_DRIVER_FUNCTIONS(ROW)                        \
+  ROW(cuCtxGetCurrent, true, (void**))                      \
+  ROW(cuCtxGetDevice, true, (int*))                         \
+  ROW(cuCtxPushCurrent_v2, true, (void*))                   \
+  ROW(cuCtxPopCurrent_v2, true, (void**))                   \
+  ROW(cuEventCreate, true, (void**, unsigned))              \
+  ROW(cuEventDestroy_v2, true, (void*))                     \
+  ROW(cuEventRecord, true, (void*, void*))                  \
+  ROW(cuEventQuery, true, (void*))                          \
+  ROW(cuEventSynchronize, true, (void*))                    \
+  ROW(cuEventElapsedTime, true, (float*, void*, void*))     \
+  ROW(cuStreamCreate, true, (void**, unsigned))             \
+  ROW(cuStreamDestroy_v2, true, (void*))                    \
+  ROW(cuStreamIsCapturing, true, (void*, int*))             \
+  ROW(cuThreadExchangeStreamCaptureMode, false, (int*))     \
+  ROW(cuPointerGetAttribute, false, (void*, int, uint64_t)) \
+  ROW(cuFuncGetName, false, (const char**, void*))          \
+  ROW(cuKernelGetName, false, (const char**, void*))        \
+  ROW(cuFuncGetAttribute, false, (int*, int, void*))        \
+  ROW(cuKernelGetAttribute, false, (int*, int, void*, int)) \
+  ROW(cuDeviceGetName, false, (char*, int, int))            \
+  ROW(cuDeviceTotalMem_v2, false, (uint64_t*, int))         \
+  ROW(cuDeviceGetUuid_v2, false, (uint8_t*, int))           \
+  ROW(cuDeviceGetAttribute, false, (int*, int, int))
+
+struct Driver {
+#define TBPROF_MEMBER(name, needed, parameters) int(*name) parameters;
+  TBPROF_DRIVER_FUNCTIONS(TBPROF_MEMBER)
+#undef TBPROF_MEMBER
+};
+
+// CUfunction_attribute, CUdevice_attribute, CUpointer_attribute.
+enum : int { kFunctionShared = 1, kFunctionLocal = 3, kFunctionRegisters = 4 };
+enum : int {
+  kDeviceThreadsPerBlock = 1,
+  kDeviceSharedPerBlock = 8,
+  kDeviceWarp = 10,
+  kDeviceRegistersPerBlock = 12,
+  kDeviceClock = 13,
+  kDeviceProcessors = 16,
+  kDeviceIntegrated = 18,
+  kDevicePciBus = 33,
+  kDevicePciDevice = 34,
+  kDeviceMemoryClock = 36,
+  kDeviceBusWidth = 37,
+  kDeviceL2 = 38,
+  kDeviceThreadsPerProcessor = 39,
+  kDevicePciDomain = 50,
+  kDeviceMajor = 75,
+  kDeviceMinor = 76,
+  kDeviceSharedPerProcessor = 81,
+  kDeviceRegistersPerProcessor = 82,
+  kDeviceBlocksPerProcessor = 106,
+};
+constexpr int kPointerMemoryType = 2;
+
+enum ContextState : uint32_t { kFree, kStarting, kLive, kClosing };
+
+// A moment that both clocks know: the device's by an event.
+struct Anchor {
+  void* event;
+  uint64_t ns;
+  uint32_t users;  // works that are placed by it
+};
+
+struct Work {
+  void *before, *after;
+  uint32_t next;  // index + 1, of the list it is in
+  uint32_t anchor;
+  uint32_t name;  // of a kernel
+  CudaOperation operation;
+};
+
+struct Context {
+  void* handle;
+  uint32_t state;  // ContextState
+  int device;
+  void* stream;  // the anchors'
+  bool is_told;
+  Anchor anchors[kAnchors];
+  uint32_t anchor;  // the latest
+  uint64_t unused;  // works at hand: index + 1 | changes << 32
+  uint32_t at_hand;
+  uint32_t made;
+  uint32_t ready;           // submitted, the latest first: index + 1
+  uint32_t oldest, newest;  // submitted, in order: tbprof's own thread's
+  uint32_t pending;
+  Work works[kWorks];
+};
+
+struct Function {
+  uint64_t handle;
+  uint32_t name;
+  uint32_t is_kernel;
+  uint32_t known;  // the rest is
+  int registers, shared, local;
+};
+
+struct Stream {
+  uint64_t handle;
+  uint32_t number;
+};
+
+struct Observer {
+  const GpuBridge* bridge;
+  GpuSession session;
+  Driver driver;
+  ChunkWriter* writer;  // of tbprof's own thread
+  uint32_t correlation;
+  uint32_t names;
+  uint32_t low;  // told that events are getting few
+  uint64_t devices_told;
+  Context contexts[kMostContexts];
+  Function functions[kFunctions];
+  Stream streams[kStreams];
+  uint32_t stream_count;
+};
+Observer g_observer;
+
+bool IsArmed() {
+  return (__atomic_load_n(&g_observer.session.segment.header->control, __ATOMIC_RELAXED) & kFamilyGpu) != 0;
+}
+
+// Nothing that CUDA does for us is the program's.
+class Silence {
+ public:
+  Silence() : silenced_(g_observer.bridge->silence()) {}
+  ~Silence() { g_observer.bridge->speak(silenced_); }
+
+ private:
+  uint64_t silenced_;
+};
+
+// Another thread may be capturing a graph in global mode, where calls like these would end the capture.
+class Relaxed {
+ public:
+  Relaxed() {
+    if (g_observer.driver.cuThreadExchangeStreamCaptureMode != nullptr)
+      g_observer.driver.cuThreadExchangeStreamCaptureMode(&mode_);
+  }
+  ~Relaxed() {
+    if (g_observer.driver.cuThreadExchangeStreamCaptureMode != nullptr)
+      g_observer.driver.cuThreadExchangeStreamCaptureMode(&mode_);
+  }
+
+ private:
+  int mode_ = kCaptureRelaxed;
+};
+
+// ---- records
+
+template <typename Record>
+Record* BeginOf(ChunkWriter* writer, Reservation* reservation) {
+  if (!BeginRecord(g_observer.session.segment, writer, sizeof(Record) / kSlotBytes, reservation)) return nullptr;
+  auto* const record = reinterpret_cast<Record*>(reservation->slots);
+  *record = {};
+  return record;
+}
+void Commit(ChunkWriter* writer, const Reservation& reservation, RecordKind kind, uint32_t aux, uint8_t flags) {
+  CommitRecord(g_observer.session.segment, writer, reservation, kind, flags, static_cast<uint16_t>(aux));
+}
+
+bool TellName(ChunkWriter* writer, GpuNameKind kind, uint64_t id, const char* text) {
+  const uint32_t length = TextLength(text, kMaxName);
+  Reservation reservation;
+  if (!BeginRecord(g_observer.session.segment, writer, 1 + SlotsFor(length), &reservation)) return false;
+  auto* record = reinterpret_cast<GpuNameRecord*>(reservation.slots);
+  record->id = id;
+  record->text_length = length;
+  record->reserved = 0;
+  __builtin_memcpy(record + 1, text, length);
+  Commit(writer, reservation, RecordKind::kGpuName, static_cast<uint32_t>(kind), 0);
+  return true;
+}
+
+// ---- kernels by their handles
+
+uint64_t Scatter(uint64_t handle) { return handle * 0x9e3779b97f4a7c15 >> 32; }
+
+// Null: the table is full.
+Function* FunctionOf(uint64_t handle) {
+  for (uint32_t i = 0; i < 64; ++i) {
+    Function* const function = &g_observer.functions[(Scatter(handle) + i) % kFunctions];
+    uint64_t found = __atomic_load_n(&function->handle, __ATOMIC_ACQUIRE);
+    if (found == handle) return function;
+    if (found != 0) continue;
+    if (__atomic_compare_exchange_n(&function->handle, &found, handle, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) ||
+        found == handle) {
+      return function;
+    }
+  }
+  return nullptr;
+}
+
+// The handle of a module that is gone may come again for another function.
+void NameFunction(ChunkWriter* writer, uint64_t handle, const char* text, bool is_kernel) {
+  Function* const function = handle == 0 || text == nullptr ? nullptr : FunctionOf(handle);
+  if (function == nullptr) return;
+  const uint32_t name = kFirstName + __atomic_fetch_add(&g_observer.names, 1, __ATOMIC_RELAXED);
+  if (!TellName(writer, GpuNameKind::kKernel, name, text)) return;
+  function->is_kernel = is_kernel;
+  __atomic_store_n(&function->known, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&function->name, name, __ATOMIC_RELEASE);
+}
+
+// A handle that was got before we came, or by another way.
+void AskForName(ChunkWriter* writer, uint64_t handle) {
+  const char* text = nullptr;
+  void* const function = reinterpret_cast<void*>(handle);
+  const Driver& driver = g_observer.driver;
+  const bool named = driver.cuFuncGetName != nullptr && driver.cuFuncGetName(&text, function) == kSuccess;
+  NameFunction(writer, handle, named && text != nullptr ? text : "(no name)", false);
+}
+
+void ShareName(uint64_t from, uint64_t to) {
+  const Function* const known = from == 0 ? nullptr : FunctionOf(from);
+  Function* const function = to == 0 ? nullptr : FunctionOf(to);
+  if (known == nullptr || function == nullptr) return;
+  __atomic_store_n(&function->name, __atomic_load_n(&known->name, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
+}
+
+// After its first launch, which has loaded it.
+void AskForAttributes(Function* function, int device) {
+  if (__atomic_load_n(&function->known, __ATOMIC_ACQUIRE) != 0) return;
+  const Driver& driver = g_observer.driver;
+  void* const handle = reinterpret_cast<void*>(function->handle);
+  const auto get = [&](int attribute) {
+    int value = 0;
+    const int result = function->is_kernel != 0               ? driver.cuKernelGetAttribute == nullptr
+                                                                    ? -1
+                                                                    : driver.cuKernelGetAttribute(&value, attribute, handle, device)
+                                     : driver.cuFuncGetAttribute == nullptr ? -1
+                                                              : driver.cuFuncGetAttribute(&value, attribute, handle);
+    return result == kSuccess && value > 0 ? value : 0;
+  };
+  function->registers = get(kFunctionRegisters);
+  function->shared = get(kFunctionShared);
+  function->local = get(kFunctionLocal);
+  __atomic_store_n(&function->known, 1, __ATOMIC_RELEASE);
+}
+
+// ---- streams
+
+// 0: not known by a number.
+uint32_t StreamNumber(uint64_t handle) {
+  if (handle == kCudaLegacyStream || handle == kCudaThreadStream) return static_cast<uint32_t>(handle);
+  for (uint32_t i = 0; i < 64; ++i) {
+    Stream* const stream = &g_observer.streams[(Scatter(handle) + i) % kStreams];
+    uint64_t found = __atomic_load_n(&stream->handle, __ATOMIC_ACQUIRE);
+    if (found == 0 &&
+        __atomic_compare_exchange_n(&stream->handle, &found, handle, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+      found = handle;
+      __atomic_store_n(&stream->number,
+                       kFirstStream + __atomic_fetch_add(&g_observer.stream_count, 1, __ATOMIC_RELAXED),
+                       __ATOMIC_RELEASE);
+    }
+    if (found == handle) return __atomic_load_n(&stream->number, __ATOMIC_ACQUIRE);
+  }
+  return 0;
+}
+
+// ---- contexts
+
+// Index + 1, or 0.
+uint32_t PopUnused(Context* context) {
+  uint64_t head = __atomic_load_n(&context->unused, __ATOMIC_ACQUIRE);
+  for (;;) {
+    const auto at = static_cast<uint32_t>(head);
+    if (at == 0) return 0;
+    const uint64_t next = __atomic_load_n(&context->works[at - 1].next, __ATOMIC_RELAXED) | ((head >> 32) + 1) << 32;
+    if (__atomic_compare_exchange_n(&context->unused, &head, next, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+      __atomic_fetch_sub(&context->at_hand, 1, __ATOMIC_RELAXED);
+      return at;
+    }
+  }
+}
+void PushUnused(Context* context, uint32_t at) {
+  uint64_t head = __atomic_load_n(&context->unused, __ATOMIC_ACQUIRE);
+  for (;;) {
+    __atomic_store_n(&context->works[at - 1].next, static_cast<uint32_t>(head), __ATOMIC_RELAXED);
+    const uint64_t next = at | ((head >> 32) + 1) << 32;
+    if (__atomic_compare_exchange_n(&context->unused, &head, next, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) break;
+  }
+  __atomic_fetch_add(&context->at_hand, 1, __ATOMIC_RELAXED);
+}
+
+uint32_t NumberOf(const Context* context) {
+  return context == nullptr ? 0 : static_cast<uint32_t>(context - g_observer.contexts) + 1;
+}
+uint32_t DeviceOf(const Context* context) { return context == nullptr ? 0 : static_cast<uint32_t>(context->device); }
+
+// With the context current.
+void MakeWorks(Context* context, uint32_t count) {
+  const Driver& driver = g_observer.driver;
+  for (uint32_t i = 0; i < count && context->made < kWorks; ++i) {
+    Work* const work = &context->works[context->made];
+    if (driver.cuEventCreate(&work->before, 0) != kSuccess) return;
+    if (driver.cuEventCreate(&work->after, 0) != kSuccess) {
+      driver.cuEventDestroy_v2(work->before);
+      return;
+    }
+    PushUnused(context, ++context->made);
+  }
+}
+
+// With the context current. False: the device is too busy to tell the time, or gone.
+bool DropAnchor(Context* context) {
+  const Driver& driver = g_observer.driver;
+  const uint32_t at = (context->anchor + 1) % kAnchors;
+  Anchor* const anchor = &context->anchors[at];
+  if (__atomic_load_n(&anchor->users, __ATOMIC_ACQUIRE) != 0) return false;
+  if (anchor->event == nullptr && driver.cuEventCreate(&anchor->event, 0) != kSuccess) return false;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const uint64_t before = ReadMonotonic();
+    if (driver.cuEventRecord(anchor->event, context->stream) != kSuccess) return false;
+    const uint64_t recorded = ReadMonotonic();
+    if (driver.cuEventSynchronize(anchor->event) != kSuccess) return false;
+    const uint64_t after = ReadMonotonic();
+    if (after - before > kGoodAnchorNs && attempt < 2) continue;
+    // The event comes to the device when the call has handed it over, at the earliest; who waits is woken later.
+    anchor->ns = before + (recorded - before) / 2;
+    __atomic_store_n(&context->anchor, at, __ATOMIC_RELEASE);
+    return true;
+  }
+  return false;
+}
+
+Context* KnownContext(const void* handle) {
+  for (Context& context : g_observer.contexts) {
+    if (__atomic_load_n(&context.handle, __ATOMIC_ACQUIRE) == handle) return &context;
+  }
+  return nullptr;
+}
+
+// By the thread that first uses it; others meanwhile do without times. Null: no room.
+Context* Adopt(void* handle) {
+  for (Context& context : g_observer.contexts) {
+    uint32_t state = kFree;
+    if (!__atomic_compare_exchange_n(&context.state, &state, kStarting, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+      continue;
+    }
+    const Driver& driver = g_observer.driver;
+    const Relaxed relaxed;
+    int device = 0;
+    if (driver.cuCtxGetDevice(&device) != kSuccess) device = 0;
+    context.device = device;
+    context.made = context.at_hand = context.ready = context.oldest = context.newest = context.pending = 0;
+    context.unused = 0;
+    context.anchor = 0;
+    context.is_told = false;
+    for (Anchor& anchor : context.anchors) anchor = {};
+    __atomic_store_n(&context.handle, handle, __ATOMIC_RELEASE);
+    const bool good = driver.cuStreamCreate(&context.stream, kStreamNonBlocking) == kSuccess && DropAnchor(&context);
+    if (good) MakeWorks(&context, kFirstWorks);
+    // Where it is not, its work has no times; asking again would not help.
+    __atomic_store_n(&context.state, good ? kLive : kStarting, __ATOMIC_RELEASE);
+    return &context;
+  }
+  return nullptr;
+}
+
+// Of the calling thread. Null: none, or no room.
+Context* CurrentContext() {
+  void* handle = nullptr;
+  if (g_observer.driver.cuCtxGetCurrent(&handle) != kSuccess || handle == nullptr) return nullptr;
+  Context* const context = KnownContext(handle);
+  return context != nullptr ? context : Adopt(handle);
+}
+
+bool IsLive(const Context* context) { return __atomic_load_n(&context->state, __ATOMIC_ACQUIRE) == kLive; }
+
+void WakeOwnThread() {
+  uint32_t* const requested = &g_observer.session.process->gpu_flush_requested;
+  __atomic_fetch_add(requested, 1, __ATOMIC_ACQ_REL);
+  FutexWake(requested);
+}
+
+// Waits until tbprof's own thread has let go of its events, which end with it.
+void Close(Context* context) {
+  uint32_t live = kLive;
+  if (!__atomic_compare_exchange_n(&context->state, &live, kClosing, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return;
+  WakeOwnThread();
+  FutexWaitFor(&context->state, kEndOfContextNs, [](uint32_t state) { return state != kClosing; });
+}
+
+// ---- around a call, on the program's thread
+
+bool IsWork(CudaAction action) {
+  return action == CudaAction::kLaunch || action == CudaAction::kGraph || action == CudaAction::kCopy ||
+         action == CudaAction::kSet;
+}
+
+// 0: host memory, as far as CUDA knows.
+int MemoryType(uint64_t address) {
+  unsigned type = 0;
+  const auto get = g_observer.driver.cuPointerGetAttribute;
+  return get != nullptr && get(&type, kPointerMemoryType, address) == kSuccess && type == 2 ? 2 : 0;
+}
+
+void FindCopyKind(CudaOperation* operation) {
+  if (operation->copy_kind != GpuCopyKind::kUnknown || operation->action != CudaAction::kCopy) return;
+  if (operation->addresses[0] == 0 || operation->addresses[1] == 0) return;
+  const bool to = MemoryType(operation->addresses[0]) == 2, from = MemoryType(operation->addresses[1]) == 2;
+  operation->copy_kind = to     ? from ? GpuCopyKind::kDeviceToDevice : GpuCopyKind::kHostToDevice
+                         : from ? GpuCopyKind::kDeviceToHost
+                                : GpuCopyKind::kHostToHost;
+}
+
+constexpr uint32_t kNoWork = 0;
+constexpr uint32_t kCaptured = UINT32_MAX;  // goes into a graph: the device does nothing now
+
+// context index << 16 | work, counted from 1.
+uint32_t BeginWork(CudaOperation* operation, Context* context) {
+  const Driver& driver = g_observer.driver;
+  void* const stream = reinterpret_cast<void*>(operation->stream);
+  int capturing = 0;
+  if (driver.cuStreamIsCapturing(stream, &capturing) != kSuccess) return kNoWork;
+  if (capturing != 0) return kCaptured;
+  if (context == nullptr || !IsLive(context)) return kNoWork;
+  const uint32_t at = PopUnused(context);
+  if (at == 0) return kNoWork;
+  Work* const work = &context->works[at - 1];
+  work->anchor = __atomic_load_n(&context->anchor, __ATOMIC_ACQUIRE);
+  __atomic_fetch_add(&context->anchors[work->anchor].users, 1, __ATOMIC_ACQ_REL);
+  if (driver.cuEventRecord(work->before, stream) != kSuccess) {
+    __atomic_fetch_sub(&context->anchors[work->anchor].users, 1, __ATOMIC_ACQ_REL);
+    PushUnused(context, at);
+    return kNoWork;
+  }
+  return static_cast<uint32_t>(context - g_observer.contexts) << 16 | at;
+}
+
+bool OnBegin(CudaOperation* operation) {
+  if (!IsArmed() || g_observer.bridge->epoch() != g_observer.session.epoch) return false;
+  if (g_observer.bridge->writer_of_thread() == nullptr) return false;
+  operation->correlation = __atomic_add_fetch(&g_observer.correlation, 1, __ATOMIC_RELAXED);
+  operation->work = kNoWork;
+  const Silence silence;
+  if (operation->action == CudaAction::kEndContext || operation->action == CudaAction::kEndDevice) {
+    for (Context& context : g_observer.contexts) {
+      if (operation->action == CudaAction::kEndContext
+              ? reinterpret_cast<uint64_t>(context.handle) == operation->object
+              : context.handle != nullptr && context.device == static_cast<int>(operation->value)) {
+        Close(&context);
+      }
+    }
+  }
+  if (IsWork(operation->action)) {
+    FindCopyKind(operation);
+    operation->work = BeginWork(operation, CurrentContext());
+  }
+  operation->start = ReadMonotonic();
+  return true;
+}
+
+void OnMemory(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, const Context* context) {
+  const bool release = operation.action == CudaAction::kFree;
+  const uint64_t address = release ? operation.object : operation.result == nullptr ? 0 : *operation.result;
+  if (address == 0) return;
+  uint64_t bytes = operation.bytes;
+  if (!release && operation.addresses[0] != 0) bytes *= *reinterpret_cast<const size_t*>(operation.addresses[0]);
+  Reservation reservation;
+  auto* record = BeginOf<GpuMemoryRecord>(writer, &reservation);
+  if (record == nullptr) return;
+  record->time = now;
+  record->address = address;
+  record->bytes = bytes;
+  record->correlation = operation.correlation;
+  record->context = NumberOf(context);
+  record->stream = operation.has_stream ? StreamNumber(operation.stream) : UINT32_MAX;
+  record->operation = release ? GpuMemoryOperation::kRelease : GpuMemoryOperation::kAllocation;
+  record->memory_kind = operation.type;
+  record->asynchronous = operation.asynchronous;
+  Commit(writer, reservation, RecordKind::kGpuMemory, DeviceOf(context), 0);
+}
+
+void OnWait(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, const Context* context) {
+  Reservation reservation;
+  auto* record = BeginOf<GpuSpanRecord>(writer, &reservation);
+  if (record == nullptr) return;
+  record->start = operation.start;
+  record->end = now;
+  record->correlation = operation.correlation;
+  record->context = NumberOf(context);
+  record->stream = operation.has_stream ? StreamNumber(operation.stream) : UINT32_MAX;
+  record->span_kind = GpuSpanKind::kSynchronization;
+  record->type = operation.type;
+  record->object = static_cast<uint32_t>(operation.object);
+  Commit(writer, reservation, RecordKind::kGpuSpan, 0, 0);
+}
+
+// `start` 0: not known when; `end` 0: not over.
+void RecordWork(ChunkWriter* writer, const CudaOperation& operation, const Context* context, uint32_t name,
+                uint64_t start, uint64_t end) {
+  const uint32_t number = NumberOf(context);
+  const uint32_t device = DeviceOf(context);
+  const uint32_t stream = StreamNumber(operation.stream);
+  Reservation reservation;
+  if (operation.action == CudaAction::kLaunch) {
+    auto* record = BeginOf<GpuKernelRecord>(writer, &reservation);
+    if (record == nullptr) return;
+    record->start = start;
+    record->end = end;
+    record->correlation = operation.correlation;
+    record->context = number;
+    record->stream = stream;
+    record->name = name;
+    record->grid_x = operation.grid_x;
+    record->grid_y = operation.grid_y;
+    record->grid_z = operation.grid_z;
+    record->block_x = operation.block_x;
+    record->block_y = operation.block_y;
+    record->block_z = operation.block_z;
+    record->dynamic_shared_bytes = operation.shared_bytes;
+    record->launch_type = operation.type;
+    if (const Function* function = FunctionOf(operation.object); function != nullptr) {
+      record->registers = static_cast<uint16_t>(function->registers);
+      record->static_shared_bytes = static_cast<uint32_t>(function->shared);
+      record->local_bytes = static_cast<uint32_t>(function->local);
+    }
+    return Commit(writer, reservation, RecordKind::kGpuKernel, device, kRecordApproximate);
+  }
+  if (operation.action == CudaAction::kGraph) {
+    auto* record = BeginOf<GpuSpanRecord>(writer, &reservation);
+    if (record == nullptr) return;
+    record->start = start;
+    record->end = end;
+    record->correlation = operation.correlation;
+    record->context = number;
+    record->stream = stream;
+    record->span_kind = GpuSpanKind::kGraph;
+    record->object = static_cast<uint32_t>(operation.object >> 4);
+    return Commit(writer, reservation, RecordKind::kGpuSpan, device, kRecordApproximate);
+  }
+  auto* record = BeginOf<GpuCopyRecord>(writer, &reservation);
+  if (record == nullptr) return;
+  record->start = start;
+  record->end = end;
+  record->bytes = operation.bytes;
+  record->correlation = operation.correlation;
+  record->context = number;
+  record->stream = stream;
+  record->value = operation.value;
+  record->copy_kind = operation.action == CudaAction::kSet ? GpuCopyKind::kSet : operation.copy_kind;
+  record->asynchronous = operation.asynchronous;
+  Commit(writer, reservation, RecordKind::kGpuCopy, device, kRecordApproximate);
+}
+
+void RecordCall(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, int result) {
+  Reservation reservation;
+  auto* record = BeginOf<GpuApiRecord>(writer, &reservation);
+  if (record == nullptr) return;
+  record->start = operation.start;
+  record->duration_and_result = (now - operation.start) << 16 | static_cast<uint16_t>(result);
+  record->correlation = operation.correlation;
+  record->tid = writer->thread->tid;
+  Commit(writer, reservation, RecordKind::kGpuApi, kFirstCall + static_cast<uint32_t>(operation.call),
+         static_cast<uint8_t>(kRecordDriver | (result != kSuccess ? kRecordFailed : 0)));
+}
+
+// The kernel's name.
+uint32_t LaunchedName(ChunkWriter* writer, uint64_t handle, const Context* context) {
+  Function* const function = FunctionOf(handle);
+  if (function == nullptr) return 0;
+  if (__atomic_load_n(&function->name, __ATOMIC_ACQUIRE) == 0) AskForName(writer, handle);
+  if (context != nullptr) AskForAttributes(function, context->device);
+  return __atomic_load_n(&function->name, __ATOMIC_ACQUIRE);
+}
+
+void Release(Context* context, uint32_t at) {
+  __atomic_fetch_sub(&context->anchors[context->works[at - 1].anchor].users, 1, __ATOMIC_ACQ_REL);
+  PushUnused(context, at);
+}
+
+void EndWork(ChunkWriter* writer, const CudaOperation& operation, int result) {
+  if (operation.work == kCaptured) return;
+  Context* context = operation.work == kNoWork ? CurrentContext() : &g_observer.contexts[operation.work >> 16];
+  const uint32_t at = operation.work & 0xffff;
+  if (result != kSuccess) {
+    if (at != 0) Release(context, at);
+    return;
+  }
+  const uint32_t name = operation.action == CudaAction::kLaunch ? LaunchedName(writer, operation.object, context) : 0;
+  if (at == 0) return RecordWork(writer, operation, context, name, 0, 0);
+  Work* const work = &context->works[at - 1];
+  if (g_observer.driver.cuEventRecord(work->after, reinterpret_cast<void*>(operation.stream)) != kSuccess) {
+    Release(context, at);
+    return RecordWork(writer, operation, context, name, 0, 0);
+  }
+  work->operation = operation;
+  work->name = name;
+  uint32_t head = __atomic_load_n(&context->ready, __ATOMIC_ACQUIRE);
+  do {
+    work->next = head;
+  } while (!__atomic_compare_exchange_n(&context->ready, &head, at, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+  if (__atomic_load_n(&context->at_hand, __ATOMIC_RELAXED) < context->made / 4 &&
+      __atomic_exchange_n(&g_observer.low, 1, __ATOMIC_ACQ_REL) == 0) {
+    WakeOwnThread();
+  }
+}
+
+void OnEnd(CudaOperation* operation, int result) {
+  const uint64_t now = ReadMonotonic();
+  ChunkWriter* const writer = g_observer.bridge->writer_of_thread();
+  const Silence silence;
+  if (writer == nullptr) {
+    if (IsWork(operation->action) && operation->work != kNoWork && operation->work != kCaptured) {
+      Release(&g_observer.contexts[operation->work >> 16], operation->work & 0xffff);
+    }
+    return;
+  }
+  RecordCall(writer, *operation, now, result);
+  if (IsWork(operation->action)) return EndWork(writer, *operation, result);
+  if (result != kSuccess) return;
+  switch (operation->action) {
+    case CudaAction::kAllocate:
+    case CudaAction::kFree:
+      return OnMemory(writer, *operation, now, CurrentContext());
+    case CudaAction::kWait:
+      return OnWait(writer, *operation, now, CurrentContext());
+    case CudaAction::kFunction:
+    case CudaAction::kKernel:
+      return NameFunction(writer, *operation->result, reinterpret_cast<const char*>(operation->object),
+                          operation->action == CudaAction::kKernel);
+    case CudaAction::kFunctionOf:
+      return ShareName(operation->object, *operation->result);
+    default:
+      return;
+  }
+}
+
+constexpr CudaObserver kObserver = {OnBegin, OnEnd};
+
+// ---- on tbprof's own thread
+
+void TellDevice(int device) {
+  if (device < 0 || device >= 64 || (g_observer.devices_told & uint64_t{1} << device) != 0) return;
+  const Driver& driver = g_observer.driver;
+  char name[128] = {};
+  if (driver.cuDeviceGetName != nullptr) driver.cuDeviceGetName(name, sizeof(name) - 1, device);
+  const auto get = [&](int attribute) {
+    int value = 0;
+    return driver.cuDeviceGetAttribute != nullptr &&
+                   driver.cuDeviceGetAttribute(&value, attribute, device) == kSuccess && value > 0
+               ? static_cast<uint32_t>(value)
+               : 0;
+  };
+  const uint32_t length = TextLength(name, sizeof(name));
+  Reservation reservation;
+  if (!BeginRecord(g_observer.session.segment, g_observer.writer,
+                   sizeof(GpuDeviceRecord) / kSlotBytes + SlotsFor(length), &reservation)) {
+    return;
+  }
+  auto* record = reinterpret_cast<GpuDeviceRecord*>(reservation.slots);
+  *record = {};
+  if (driver.cuDeviceTotalMem_v2 != nullptr) driver.cuDeviceTotalMem_v2(&record->memory_bytes, device);
+  if (driver.cuDeviceGetUuid_v2 != nullptr) driver.cuDeviceGetUuid_v2(record->uuid, device);
+  record->core_clock_khz = get(kDeviceClock);
+  record->memory_clock_khz = get(kDeviceMemoryClock);
+  // Two transfers a clock, as CUPTI reckons it.
+  record->memory_bandwidth = uint64_t{2} * record->memory_clock_khz * get(kDeviceBusWidth) / 8;
+  record->compute_major = static_cast<uint16_t>(get(kDeviceMajor));
+  record->compute_minor = static_cast<uint16_t>(get(kDeviceMinor));
+  record->multiprocessors = get(kDeviceProcessors);
+  record->threads_per_warp = get(kDeviceWarp);
+  if (record->threads_per_warp != 0) {
+    record->warps_per_multiprocessor = get(kDeviceThreadsPerProcessor) / record->threads_per_warp;
+  }
+  record->blocks_per_multiprocessor = get(kDeviceBlocksPerProcessor);
+  record->threads_per_block = get(kDeviceThreadsPerBlock);
+  record->shared_bytes_per_multiprocessor = get(kDeviceSharedPerProcessor);
+  record->registers_per_multiprocessor = get(kDeviceRegistersPerProcessor);
+  record->shared_bytes_per_block = get(kDeviceSharedPerBlock);
+  record->registers_per_block = get(kDeviceRegistersPerBlock);
+  record->l2_bytes = get(kDeviceL2);
+  record->name_length = length;
+  record->pci_bus = static_cast<int32_t>(get(kDevicePciBus));
+  record->pci_device = static_cast<int32_t>(get(kDevicePciDevice));
+  record->pci_domain = static_cast<int32_t>(get(kDevicePciDomain));
+  record->flags = get(kDeviceIntegrated) != 0 ? 2 : 0;
+  record->visible_index = static_cast<uint32_t>(device);
+  __builtin_memcpy(record + 1, name, length);
+  Commit(g_observer.writer, reservation, RecordKind::kGpuDevice, static_cast<uint32_t>(device), 0);
+  g_observer.devices_told |= uint64_t{1} << device;
+}
+
+void TellContext(Context* context) {
+  if (context->is_told) return;
+  TellDevice(context->device);
+  Reservation reservation;
+  auto* record = BeginOf<GpuContextRecord>(g_observer.writer, &reservation);
+  if (record == nullptr) return;
+  record->context = NumberOf(context);
+  record->stream = static_cast<uint32_t>(kCudaLegacyStream);
+  Commit(g_observer.writer, reservation, RecordKind::kGpuContext, static_cast<uint32_t>(context->device), 0);
+  context->is_told = true;
+}
+
+// Appends what was submitted, the first first.
+void TakeReady(Context* context) {
+  uint32_t at = __atomic_exchange_n(&context->ready, 0, __ATOMIC_ACQ_REL);
+  uint32_t first = 0;
+  const uint32_t last = at;
+  while (at != 0) {
+    Work* const work = &context->works[at - 1];
+    const uint32_t next = work->next;
+    work->next = first;
+    first = at;
+    at = next;
+    ++context->pending;
+  }
+  if (first == 0) return;
+  if (context->newest != 0) {
+    context->works[context->newest - 1].next = first;
+  } else {
+    context->oldest = first;
+  }
+  context->newest = last;
+}
+
+// Of an event after the anchor. 0: cannot be told.
+uint64_t TimeOf(const Context& context, const Work& work, void* event) {
+  const Anchor& anchor = context.anchors[work.anchor];
+  float ms = 0;
+  if (g_observer.driver.cuEventElapsedTime(&ms, anchor.event, event) != kSuccess) return 0;
+  const double ns = static_cast<double>(ms) * 1e6;
+  return ns <= 0 ? anchor.ns : anchor.ns + static_cast<uint64_t>(ns);
+}
+
+void RecordEnded(Context* context, const Work& work) {
+  float ms = 0;
+  uint64_t start = TimeOf(*context, work, work.before), end = 0;
+  if (start != 0 && g_observer.driver.cuEventElapsedTime(&ms, work.before, work.after) == kSuccess) {
+    // No work begins before it is submitted.
+    if (start < work.operation.start) start = work.operation.start;
+    end = start + (ms > 0 ? static_cast<uint64_t>(static_cast<double>(ms) * 1e6) : 0);
+  } else {
+    start = 0;
+  }
+  RecordWork(g_observer.writer, work.operation, context, work.name, start, end);
+}
+
+// What has ended. A stream's work ends in order: one look at each that has not is enough.
+void Poll(Context* context) {
+  constexpr uint32_t kMostBusy = 16;
+  uint64_t busy[kMostBusy];
+  uint32_t busy_count = 0;
+  uint32_t* link = &context->oldest;
+  uint32_t previous = 0;
+  while (*link != 0) {
+    const uint32_t at = *link;
+    Work* const work = &context->works[at - 1];
+    bool waits = false;
+    for (uint32_t i = 0; i < busy_count; ++i) waits |= busy[i] == work->operation.stream;
+    if (!waits && g_observer.driver.cuEventQuery(work->after) == kNotReady) {
+      waits = true;
+      if (busy_count < kMostBusy) busy[busy_count++] = work->operation.stream;
+    }
+    if (waits) {
+      previous = at;
+      link = &work->next;
+      continue;
+    }
+    *link = work->next;
+    if (context->newest == at) context->newest = previous;
+    --context->pending;
+    RecordEnded(context, *work);
+    Release(context, at);
+  }
+}
+
+// The rest, that nobody waits for any longer.
+void RecordUnfinished(Context* context) {
+  while (context->oldest != 0) {
+    const uint32_t at = context->oldest;
+    Work* const work = &context->works[at - 1];
+    context->oldest = work->next;
+    const bool begun = g_observer.driver.cuEventQuery(work->before) == kSuccess;
+    const uint64_t start = begun ? TimeOf(*context, *work, work->before) : 0;
+    RecordWork(g_observer.writer, work->operation, context, work->name, start != 0 ? start : work->operation.start, 0);
+    Release(context, at);
+  }
+  context->newest = 0;
+  context->pending = 0;
+}
+
+void PollFor(Context* context, uint64_t limit_ns) {
+  const uint64_t begun = ReadMonotonic();
+  uint32_t nothing = 0;
+  for (;;) {
+    TakeReady(context);
+    Poll(context);
+    if (context->pending == 0 || ReadMonotonic() - begun >= limit_ns) return;
+    FutexWait(&nothing, 0, 500'000);
+  }
+}
+
+// The events of a work that a thread has in its hands at this moment stay, and so does this place in the table.
+ContextState LetGo(Context* context) {
+  const Driver& driver = g_observer.driver;
+  PollFor(context, kEndOfContextNs / 2);
+  RecordUnfinished(context);
+  uint32_t destroyed = 0;
+  for (uint32_t at; (at = PopUnused(context)) != 0; ++destroyed) {
+    driver.cuEventDestroy_v2(context->works[at - 1].before);
+    driver.cuEventDestroy_v2(context->works[at - 1].after);
+  }
+  const bool all = destroyed == context->made;
+  if (all) {
+    for (const Anchor& anchor : context->anchors) {
+      if (anchor.event != nullptr) driver.cuEventDestroy_v2(anchor.event);
+    }
+    driver.cuStreamDestroy_v2(context->stream);
+  }
+  __atomic_store_n(&context->handle, nullptr, __ATOMIC_RELEASE);
+  return all ? kFree : kStarting;
+}
+
+}  // namespace
+
+bool StartObserving(const GpuBridge* bridge, const GpuSession& session) {
+  constexpr int kNow = 2, kOnlyIfLoaded = 4;
+  g_observer.bridge = bridge;
+  g_observer.session = session;
+  void* const library = dlopen("libcuda.so.1", kNow | kOnlyIfLoaded);
+  if (library == nullptr) return false;
+#define TBPROF_FIND(name, needed, parameters)                                                         \
+  g_observer.driver.name = reinterpret_cast<decltype(g_observer.driver.name)>(dlsym(library, #name)); \
+  if (needed && g_observer.driver.name == nullptr) return false;
+  TBPROF_DRIVER_FUNCTIONS(TBPROF_FIND)
+#undef TBPROF_FIND
+  return bridge->set_observer(&kObserver);
+}
+
+void BeginObserving(ChunkWriter* writer) {
+  g_observer.writer = writer;
+  if (g_observer.driver.cuThreadExchangeStreamCaptureMode != nullptr) {
+    int mode = kCaptureRelaxed;
+    g_observer.driver.cuThreadExchangeStreamCaptureMode(&mode);
+  }
+#define TBPROF_CUDA_CALL(symbol, ...) \
+  TellName(writer, GpuNameKind::kDriverCallback, kFirstCall + static_cast<uint32_t>(CudaCall::symbol), #symbol);
+#define TBPROF_CUDA_STREAM_CALL TBPROF_CUDA_CALL
+#include "wire/cuda_calls.def"
+  TellName(writer, GpuNameKind::kStream, kCudaLegacyStream, "default stream");
+  TellName(writer, GpuNameKind::kStream, kCudaThreadStream, "default streams of threads");
+}
+
+uint32_t CollectWork() {
+  uint32_t pending = 0;
+  __atomic_store_n(&g_observer.low, 0, __ATOMIC_RELEASE);
+  for (Context& context : g_observer.contexts) {
+    const uint32_t state = __atomic_load_n(&context.state, __ATOMIC_ACQUIRE);
+    if (state != kLive && state != kClosing) continue;
+    TellContext(&context);
+    TakeReady(&context);
+    const uint32_t had = context.pending;
+    const bool few = __atomic_load_n(&context.at_hand, __ATOMIC_RELAXED) < context.made / 2 && context.made < kWorks;
+    if (had == 0 && !few && state == kLive) continue;
+    if (g_observer.driver.cuCtxPushCurrent_v2(context.handle) != kSuccess) continue;
+    ContextState after = kLive;
+    if (state == kClosing) {
+      after = LetGo(&context);
+    } else {
+      Poll(&context);
+      if (few) MakeWorks(&context, kWorksAtOnce);
+      if (ReadMonotonic() - context.anchors[context.anchor].ns > kAnchorPeriodNs) DropAnchor(&context);
+    }
+    void* popped = nullptr;
+    g_observer.driver.cuCtxPopCurrent_v2(&popped);
+    // Only now: who waits ends the context.
+    if (state == kClosing) {
+      __atomic_store_n(&context.state, after, __ATOMIC_RELEASE);
+      FutexWake(&context.state);
+    }
+    pending += context.pending;
+  }
+  return pending;
+}
+
+void FinishWork(uint64_t limit_ns) {
+  g_observer.bridge->set_observer(nullptr);
+  const uint64_t begun = ReadMonotonic();
+  for (Context& context : g_observer.contexts) {
+    if (!IsLive(&context) || g_observer.driver.cuCtxPushCurrent_v2(context.handle) != kSuccess) continue;
+    const uint64_t spent = ReadMonotonic() - begun;
+    PollFor(&context, spent < limit_ns ? limit_ns - spent : 0);
+    RecordUnfinished(&context);
+    void* popped = nullptr;
+    g_observer.driver.cuCtxPopCurrent_v2(&popped);
+  }
+}
+
+}  // namespace tbprof::cupti

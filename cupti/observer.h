@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the GPUs do, where CUPTI is not to be had: by the calls of CUDA's driver interface and by events around the work
+// that they submit. The host's times are exact, the device's approximate: an event is a piece of work itself, and an
+// idle device passes the first before the work has come.
+//
+//   if (StartObserving(bridge, session)) ...      // inside cuInit
+//   BeginObserving(writer);                       // the rest on tbprof's own thread
+//   while (...) pending = CollectWork();
+//
+// Process: target. A program's thread allocates only what CUDA allocates for an event; it waits for us in one place,
+// for at most a second, where it ends a context whose events are in use.
+#ifndef TBPROF_CUPTI_OBSERVER_H_
+#define TBPROF_CUPTI_OBSERVER_H_
+
+#include <stdint.h>
+
+#include "wire/gpu_bridge.h"
+
+namespace tbprof::cupti {
+
+// False: this session hooks nothing, or the driver lacks what it takes.
+bool StartObserving(const GpuBridge* bridge, const GpuSession& session);
+
+// The names of calls, and whatever else must be told once.
+void BeginObserving(ChunkWriter* writer);
+
+// Records what has ended, and keeps events at hand. How much has not ended.
+uint32_t CollectWork();
+
+// At the end of the process: waits for what has not ended, and records what never does as unfinished.
+void FinishWork(uint64_t limit_ns);
+
+}  // namespace tbprof::cupti
+
+#endif  // TBPROF_CUPTI_OBSERVER_H_

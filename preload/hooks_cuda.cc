@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CUDA's driver interface, for where CUPTI is not to be had: every way to it leads through cuGetProcAddress, dlsym or
+// an exported name. Without an observer a hook is a load, a branch and the real call.
+//
+// Rules: RULES.md.
+#include <dlfcn.h>
+#include <errno.h>
+
+#include "preload/gpu.h"
+#include "preload/hooks.h"
+#include "preload/resolve.h"
+#include "preload/state.h"
+#include "wire/cuda_observer.h"
+
+namespace tbprof {
+namespace {
+
+constexpr int kCudaNotFound = 500;
+
+const CudaObserver* g_observer;
+
+// One for each function, whoever asked for it: to cuGetProcAddress the version and the kind of default stream are part
+// of a function's name.
+struct RealCuda {
+#define TBPROF_CUDA_CALL(symbol, name, since, until, parameters, arguments, description) int(*symbol) parameters;
+#define TBPROF_CUDA_STREAM_CALL(symbol, name, since, until, suffix, suffix_since, parameters, arguments, description) \
+  int(*symbol) parameters;                                                                                            \
+  int(*symbol##suffix) parameters;
+#include "wire/cuda_calls.def"
+  int (*cuGetProcAddress)(const char*, void**, int, uint64_t);
+  int (*cuGetProcAddress_v2)(const char*, void**, int, uint64_t, int*);
+};
+RealCuda g_cuda;
+
+// CUDA calls itself: what happens inside a call that is observed is part of it.
+__thread uint8_t t_inside __attribute__((tls_model("initial-exec")));
+
+bool SameText(const char* a, const char* b) {
+  while (*a != '\0' && *a == *b) ++a, ++b;
+  return *a == *b;
+}
+
+// For a program that is linked against libcuda: the loader gave it our name.
+template <typename Function>
+bool Find(Function* function, const char* name) {
+  if (__builtin_expect(__atomic_load_n(function, __ATOMIC_ACQUIRE) != nullptr, 1)) return true;
+  void* found = RealDlsym(RTLD_NEXT, name);
+  if (found == nullptr) {
+    void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    if (driver != nullptr) found = RealDlsym(driver, name);
+  }
+  // What the loader complained of meanwhile was not asked for by the program.
+  dlerror();
+  __atomic_store_n(function, reinterpret_cast<Function>(found), __ATOMIC_RELEASE);
+  return found != nullptr;
+}
+
+bool IsWanted() {
+  return g_attachment.attached && (g_attachment.segment.header->gpu_options & kGpuByHooks) != 0 &&
+         t_thread.phase != ThreadPhase::kOwn;
+}
+
+// ---- descriptions
+
+constexpr uint64_t kNoStream = ~uint64_t{0};
+constexpr uint8_t kMemoryPinned = 2, kMemoryDevice = 3, kMemoryManaged = 5;  // CUpti_ActivityMemoryKind
+
+struct Descriptions {
+  CudaOperation* operation;
+  uint64_t default_stream;
+
+  void Stream(const void* stream) const {
+    operation->has_stream = true;
+    const auto handle = reinterpret_cast<uint64_t>(stream);
+    operation->stream = handle == 0 ? default_stream : handle;
+  }
+  void DefaultStream() const { Stream(nullptr); }
+  void Act(CudaAction action) const { operation->action = action; }
+  static uint16_t Narrow(unsigned value) { return static_cast<uint16_t>(value > UINT16_MAX ? UINT16_MAX : value); }
+
+  void Call() const { Act(CudaAction::kCall); }
+  void Launch(void* function, void* stream, uint8_t type, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+              unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes) const {
+    Act(CudaAction::kLaunch);
+    Stream(stream);
+    operation->object = reinterpret_cast<uint64_t>(function);
+    operation->type = type;
+    operation->grid_x = grid_x;
+    operation->grid_y = Narrow(grid_y);
+    operation->grid_z = Narrow(grid_z);
+    operation->block_x = Narrow(block_x);
+    operation->block_y = Narrow(block_y);
+    operation->block_z = Narrow(block_z);
+    operation->shared_bytes = shared_bytes;
+  }
+  void LaunchBy(void* function, const CudaLaunchConfig* config) const {
+    if (config == nullptr) return Call();
+    Launch(function, config->stream, 0, config->grid_x, config->grid_y, config->grid_z, config->block_x,
+           config->block_y, config->block_z, config->shared_bytes);
+  }
+  void Graph(void* graph, void* stream) const {
+    Act(CudaAction::kGraph);
+    Stream(stream);
+    operation->object = reinterpret_cast<uint64_t>(graph);
+  }
+
+  void Copy(GpuCopyKind kind, uint64_t bytes) const {
+    Act(CudaAction::kCopy);
+    DefaultStream();
+    operation->copy_kind = kind;
+    operation->bytes = bytes;
+  }
+  void Copy(GpuCopyKind kind, uint64_t bytes, void* stream) const {
+    Copy(kind, bytes);
+    Stream(stream);
+    operation->asynchronous = true;
+  }
+  void CopyByAddress(uint64_t destination, uint64_t source, uint64_t bytes) const {
+    Copy(GpuCopyKind::kUnknown, bytes);
+    operation->addresses[0] = destination;
+    operation->addresses[1] = source;
+  }
+  void CopyByAddress(uint64_t destination, uint64_t source, uint64_t bytes, void* stream) const {
+    CopyByAddress(destination, source, bytes);
+    Stream(stream);
+    operation->asynchronous = true;
+  }
+  void CopyPeer(void* destination, void* source, uint64_t bytes) const {
+    Copy(GpuCopyKind::kPeerToPeer, bytes);
+    operation->addresses[0] = reinterpret_cast<uint64_t>(destination);
+    operation->addresses[1] = reinterpret_cast<uint64_t>(source);
+  }
+  void CopyPeer(void* destination, void* source, uint64_t bytes, void* stream) const {
+    CopyPeer(destination, source, bytes);
+    Stream(stream);
+    operation->asynchronous = true;
+  }
+  static uint64_t BytesOf(const CudaCopy2d& copy) { return copy.width * copy.height; }
+  static uint64_t BytesOf(const CudaCopy3d& copy) { return copy.width * copy.height * copy.depth; }
+  template <typename Box>
+  void CopyBox(const Box* copy) const {
+    if (copy == nullptr) return Call();
+    // CUmemorytype: 1 host, 2 device, 3 array, 4 by address.
+    constexpr GpuCopyKind kKinds[3][3] = {{GpuCopyKind::kHostToHost, GpuCopyKind::kHostToDevice, GpuCopyKind{3}},
+                                          {GpuCopyKind::kDeviceToHost, GpuCopyKind::kDeviceToDevice, GpuCopyKind{7}},
+                                          {GpuCopyKind{4}, GpuCopyKind{6}, GpuCopyKind{5}}};
+    const int source = copy->source_type - 1, destination = copy->destination_type - 1;
+    if (source == 3 || destination == 3) {
+      CopyByAddress(copy->destination_device, copy->source_device, BytesOf(*copy));
+    } else if (source < 0 || source > 2 || destination < 0 || destination > 2) {
+      Call();
+    } else {
+      Copy(kKinds[source][destination], BytesOf(*copy));
+    }
+  }
+  template <typename Box>
+  void CopyBox(const Box* copy, void* stream) const {
+    CopyBox(copy);
+    if (operation->action == CudaAction::kCall) return;
+    Stream(stream);
+    operation->asynchronous = true;
+  }
+  void CopyBatch(const size_t* sizes, size_t count, void* stream) const {
+    uint64_t bytes = 0;
+    // One operation to the device's clock; its parts are not to be told apart by events.
+    for (size_t i = 0; sizes != nullptr && i < count; ++i) bytes += sizes[i];
+    Copy(GpuCopyKind::kUnknown, bytes, stream);
+  }
+  void Set(uint32_t value, uint64_t bytes) const {
+    Copy(GpuCopyKind::kSet, bytes);
+    Act(CudaAction::kSet);
+    operation->value = value;
+  }
+  void Set(uint32_t value, uint64_t bytes, void* stream) const {
+    Set(value, bytes);
+    Stream(stream);
+    operation->asynchronous = true;
+  }
+
+  template <typename Address>
+  void Allocate(uint8_t kind, Address* address, uint64_t bytes) const {
+    static_assert(sizeof(Address) == sizeof(uint64_t));
+    Act(CudaAction::kAllocate);
+    operation->type = kind;
+    operation->bytes = bytes;
+    operation->result = reinterpret_cast<const uint64_t*>(address);
+  }
+  void Allocate(uint8_t kind, const uint64_t* address, uint64_t bytes, void* stream) const {
+    Allocate(kind, address, bytes);
+    Stream(stream);
+    operation->asynchronous = true;
+  }
+  // The pitch is known afterwards: `bytes` rows of it.
+  void AllocatePitch(const uint64_t* address, const size_t* pitch, size_t height) const {
+    Allocate(kMemoryDevice, address, height);
+    operation->addresses[0] = reinterpret_cast<uint64_t>(pitch);
+  }
+  void Free(uint8_t kind, uint64_t address) const {
+    Act(CudaAction::kFree);
+    operation->type = kind;
+    operation->object = address;
+  }
+  void Free(uint8_t kind, uint64_t address, void* stream) const {
+    Free(kind, address);
+    Stream(stream);
+    operation->asynchronous = true;
+  }
+
+  void Wait(uint8_t type, const void* stream) const {
+    Act(CudaAction::kWait);
+    operation->type = type;
+    Stream(stream);
+  }
+  void Wait(uint8_t type, uint64_t, const void* event = nullptr) const {
+    Act(CudaAction::kWait);
+    operation->type = type;
+    operation->object = reinterpret_cast<uint64_t>(event);
+  }
+
+  void Named(CudaAction action, void** made, const void* from) const {
+    Act(action);
+    operation->object = reinterpret_cast<uint64_t>(from);
+    operation->result = reinterpret_cast<const uint64_t*>(made);
+  }
+  void Function(void** function, const char* name) const { Named(CudaAction::kFunction, function, name); }
+  void KernelOf(void** kernel, const char* name) const { Named(CudaAction::kKernel, kernel, name); }
+  void FunctionOf(void** function, const void* kernel) const { Named(CudaAction::kFunctionOf, function, kernel); }
+
+  void EndContext(const void* context) const {
+    Act(CudaAction::kEndContext);
+    operation->object = reinterpret_cast<uint64_t>(context);
+  }
+  void EndDevice(int device) const {
+    Act(CudaAction::kEndDevice);
+    operation->value = static_cast<uint32_t>(device);
+  }
+};
+
+// Not inlined into 120 hooks: all of them together would be larger than the rest of the library.
+__attribute__((noinline)) bool Begin(const CudaObserver* observer, CudaOperation* operation) {
+  if (t_inside != 0 || t_thread.phase == ThreadPhase::kOwn) return false;
+  t_inside = 1;
+  const int saved = errno;
+  const bool good = observer->begin(operation);
+  errno = saved;
+  if (!good) t_inside = 0;
+  return good;
+}
+__attribute__((noinline)) void End(const CudaObserver* observer, CudaOperation* operation, int result) {
+  const int saved = errno;
+  observer->end(operation, result);
+  errno = saved;
+  t_inside = 0;
+}
+
+}  // namespace
+
+bool SetObserver(const CudaObserver* observer) {
+  if (observer != nullptr && (g_attachment.segment.header->gpu_options & kGpuByHooks) == 0) return false;
+  __atomic_store_n(&g_observer, observer, __ATOMIC_RELEASE);
+  return true;
+}
+
+#define TBPROF_CUDA_HOOK(symbol, number, stream_of_default, parameters, arguments, description) \
+  int Hook_##symbol parameters {                                                                \
+    if (!Find(&g_cuda.symbol, #symbol)) return kCudaNotFound;                                   \
+    const CudaObserver* const observer = __atomic_load_n(&g_observer, __ATOMIC_ACQUIRE);        \
+    if (__builtin_expect(observer == nullptr, 1)) return g_cuda.symbol arguments;               \
+    CudaOperation operation{};                                                                  \
+    operation.call = CudaCall::number;                                                          \
+    const Descriptions describe{&operation, stream_of_default};                                 \
+    describe.description;                                                                       \
+    if (!Begin(observer, &operation)) return g_cuda.symbol arguments;                           \
+    const int result = g_cuda.symbol arguments;                                                 \
+    End(observer, &operation, result);                                                          \
+    return result;                                                                              \
+  }
+#define TBPROF_CUDA_CALL(symbol, name, since, until, parameters, arguments, description) \
+  TBPROF_EXPORT int Hook_##symbol parameters asm(#symbol);                               \
+  TBPROF_CUDA_HOOK(symbol, symbol, kCudaLegacyStream, parameters, arguments, description)
+#define TBPROF_CUDA_STREAM_CALL(symbol, name, since, until, suffix, suffix_since, parameters, arguments, description) \
+  TBPROF_EXPORT int Hook_##symbol parameters asm(#symbol);                                                            \
+  TBPROF_EXPORT int Hook_##symbol##suffix parameters asm(#symbol #suffix);                                            \
+  TBPROF_CUDA_HOOK(symbol, symbol, kCudaLegacyStream, parameters, arguments, description)                             \
+  TBPROF_CUDA_HOOK(symbol##suffix, symbol, kCudaThreadStream, parameters, arguments, description)
+#include "wire/cuda_calls.def"
+
+TBPROF_EXPORT int Hook_cuGetProcAddress(const char*, void**, int, uint64_t) asm("cuGetProcAddress");
+TBPROF_EXPORT int Hook_cuGetProcAddress_v2(const char*, void**, int, uint64_t, int*) asm("cuGetProcAddress_v2");
+
+namespace {
+
+constexpr uint64_t kThreadStreams = 2;  // CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+
+// The hook for what cuGetProcAddress has found; `found` itself where there is none.
+void* HookOf(const char* asked, int version, uint64_t flags, void* found) {
+  if (asked[0] != 'c' || asked[1] != 'u') return found;
+  const char* const rest = asked + 2;
+#define TBPROF_CUDA_FOUND(symbol)                                                        \
+  do {                                                                                   \
+    if (found == reinterpret_cast<void*>(&Hook_##symbol)) return found;                  \
+    __atomic_store_n(reinterpret_cast<void**>(&g_cuda.symbol), found, __ATOMIC_RELEASE); \
+    return reinterpret_cast<void*>(&Hook_##symbol);                                      \
+  } while (false)
+#define TBPROF_CUDA_CALL(symbol, name, since, until, parameters, arguments, description) \
+  if (version >= since && version < until && SameText(rest, &#name[2])) TBPROF_CUDA_FOUND(symbol);
+#define TBPROF_CUDA_STREAM_CALL(symbol, name, since, until, suffix, suffix_since, parameters, arguments, description) \
+  if (version >= since && version < until && SameText(rest, &#name[2])) {                                             \
+    if ((flags & kThreadStreams) == 0) TBPROF_CUDA_FOUND(symbol);                                                     \
+    if (version >= suffix_since) TBPROF_CUDA_FOUND(symbol##suffix);                                                   \
+  }
+#include "wire/cuda_calls.def"
+  return found;
+}
+
+// It returns itself, or every later look-up would pass by.
+void Replace(const char* symbol, void** function, int version, uint64_t flags) {
+  if (symbol == nullptr || function == nullptr || *function == nullptr || !IsWanted()) return;
+  if (SameText(symbol, "cuGetProcAddress")) {
+    if (version >= 12000 && version < 14000) {
+      __atomic_store_n(reinterpret_cast<void**>(&g_cuda.cuGetProcAddress_v2), *function, __ATOMIC_RELEASE);
+      *function = reinterpret_cast<void*>(&Hook_cuGetProcAddress_v2);
+    } else if (version >= 11030 && version < 12000) {
+      __atomic_store_n(reinterpret_cast<void**>(&g_cuda.cuGetProcAddress), *function, __ATOMIC_RELEASE);
+      *function = reinterpret_cast<void*>(&Hook_cuGetProcAddress);
+    }
+    return;
+  }
+  *function = HookOf(symbol, version, flags, *function);
+}
+
+}  // namespace
+
+int Hook_cuGetProcAddress(const char* symbol, void** function, int version, uint64_t flags) {
+  if (!Find(&g_cuda.cuGetProcAddress, "cuGetProcAddress")) return kCudaNotFound;
+  const int result = g_cuda.cuGetProcAddress(symbol, function, version, flags);
+  if (result == 0) Replace(symbol, function, version, flags);
+  return result;
+}
+
+int Hook_cuGetProcAddress_v2(const char* symbol, void** function, int version, uint64_t flags, int* status) {
+  if (!Find(&g_cuda.cuGetProcAddress_v2, "cuGetProcAddress_v2")) return kCudaNotFound;
+  const int result = g_cuda.cuGetProcAddress_v2(symbol, function, version, flags, status);
+  if (result == 0) Replace(symbol, function, version, flags);
+  return result;
+}
+
+void* CudaHookOf(const char* symbol, void* found) {
+  if (!IsWanted()) return found;
+#define TBPROF_CUDA_NAMED(symbol_) \
+  if (SameText(symbol, #symbol_)) TBPROF_CUDA_FOUND(symbol_);
+#define TBPROF_CUDA_CALL(symbol_, ...) TBPROF_CUDA_NAMED(symbol_)
+#define TBPROF_CUDA_STREAM_CALL(symbol_, name, since, until, suffix, ...) \
+  TBPROF_CUDA_NAMED(symbol_)                                              \
+  TBPROF_CUDA_NAMED(symbol_##suffix)
+#include "wire/cuda_calls.def"
+  TBPROF_CUDA_NAMED(cuGetProcAddress)
+  TBPROF_CUDA_NAMED(cuGetProcAddress_v2)
+  return found;
+}
+
+}  // namespace tbprof

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the hooks on CUDA's driver interface (libtbprof_preload.so) tell whoever records it without CUPTI
+// (libtbprof_cupti.so): each call of wire/cuda_calls.def, before and after.
+//
+// Process: target. Any thread that calls CUDA, also inside a signal handler if the program does that. The structures
+// are prefixes of cuda.h's of the same purpose, held against it by tests/unit/cupti/cuda_calls_test.cc.
+#ifndef TBPROF_WIRE_CUDA_OBSERVER_H_
+#define TBPROF_WIRE_CUDA_OBSERVER_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/records.h"
+
+namespace tbprof {
+
+// CUlaunchConfig.
+struct CudaLaunchConfig {
+  unsigned grid_x, grid_y, grid_z;
+  unsigned block_x, block_y, block_z;
+  unsigned shared_bytes;
+  void* stream;
+};
+
+// Of CUDA_MEMCPY2D and CUDA_MEMCPY3D; CUmemorytype: 1 host, 2 device, 3 array, 4 by address.
+struct CudaCopy2d {
+  size_t source_x, source_y;
+  int source_type;
+  const void* source_host;
+  uint64_t source_device;
+  void* source_array;
+  size_t source_pitch;
+  size_t destination_x, destination_y;
+  int destination_type;
+  void* destination_host;
+  uint64_t destination_device;
+  void* destination_array;
+  size_t destination_pitch;
+  size_t width, height;
+};
+struct CudaCopy3d {
+  size_t source_x, source_y, source_z, source_level;
+  int source_type;
+  const void* source_host;
+  uint64_t source_device;
+  void* source_array;
+  void* source_reserved;
+  size_t source_pitch, source_height;
+  size_t destination_x, destination_y, destination_z, destination_level;
+  int destination_type;
+  void* destination_host;
+  uint64_t destination_device;
+  void* destination_array;
+  void* destination_reserved;
+  size_t destination_pitch, destination_height;
+  size_t width, height, depth;
+};
+
+enum class CudaCall : uint16_t {
+#define TBPROF_CUDA_CALL(symbol, ...) symbol,
+#define TBPROF_CUDA_STREAM_CALL(symbol, ...) symbol,
+#include "wire/cuda_calls.def"
+  kCount,
+};
+
+enum class CudaAction : uint8_t {
+  kCall,        // takes host time, and that is all
+  kLaunch,      // object: CUfunction or CUkernel
+  kGraph,       // object: CUgraphExec
+  kCopy,        // bytes; copy_kind
+  kSet,         // bytes; value
+  kAllocate,    // bytes; result: the address
+  kFree,        // object: the address
+  kWait,        // type
+  kFunction,    // object: the name; result: a CUfunction
+  kKernel,      // object: the name; result: a CUkernel
+  kFunctionOf,  // object: a CUkernel; result: its CUfunction
+  kEndContext,  // object: the context
+  kEndDevice,   // value: the device, all of whose contexts may end
+};
+
+// CU_STREAM_LEGACY, CU_STREAM_PER_THREAD.
+inline constexpr uint64_t kCudaLegacyStream = 1;
+inline constexpr uint64_t kCudaThreadStream = 2;
+
+struct CudaOperation {
+  CudaCall call;
+  CudaAction action;
+  bool has_stream;
+  bool asynchronous;
+  GpuCopyKind copy_kind;  // kUnknown: to be found out by the two addresses
+  uint8_t type;           // of memory or of a wait
+  uint8_t source_kind, destination_kind;
+  uint64_t stream;  // a default stream by its constant
+  uint64_t object;
+  uint64_t bytes;
+  uint64_t addresses[2];   // destination, source
+  const uint64_t* result;  // where the call leaves what it makes
+  uint32_t value;
+  uint32_t grid_x;
+  uint16_t grid_y, grid_z;
+  uint16_t block_x, block_y, block_z;
+  uint32_t shared_bytes;
+
+  // The observer's own between begin and end.
+  uint64_t start;
+  uint32_t correlation;
+  uint32_t work;
+};
+
+struct CudaObserver {
+  // False: this call is not recorded, and `end` is not called.
+  bool (*begin)(CudaOperation* operation);
+  void (*end)(CudaOperation* operation, int result);
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WIRE_CUDA_OBSERVER_H_
