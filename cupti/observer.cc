@@ -855,7 +855,7 @@ ContextState LetGo(Context* context) {
 
 }  // namespace
 
-bool StartObserving(const GpuBridge* bridge, const GpuSession& session) {
+bool PrepareObserving(const GpuBridge* bridge, const GpuSession& session) {
   constexpr int kNow = 2, kOnlyIfLoaded = 4;
   g_observer.bridge = bridge;
   g_observer.session = session;
@@ -866,8 +866,10 @@ bool StartObserving(const GpuBridge* bridge, const GpuSession& session) {
   if (needed && g_observer.driver.name == nullptr) return false;
   TBPROF_DRIVER_FUNCTIONS(TBPROF_FIND)
 #undef TBPROF_FIND
-  return bridge->set_observer(&kObserver);
+  return true;
 }
+
+void StartObserving() { g_observer.bridge->set_observer(&kObserver); }
 
 void BeginObserving(ChunkWriter* writer) {
   g_observer.writer = writer;
@@ -915,7 +917,7 @@ uint32_t CollectWork() {
   return pending;
 }
 
-void FinishWork(uint64_t limit_ns) {
+void StopObserving(uint64_t limit_ns) {
   g_observer.bridge->set_observer(nullptr);
   const uint64_t begun = ReadMonotonic();
   for (Context& context : g_observer.contexts) {

@@ -4,9 +4,10 @@
 // that they submit. The host's times are exact, the device's approximate: an event is a piece of work itself, and an
 // idle device passes the first before the work has come.
 //
-//   if (StartObserving(bridge, session)) ...      // inside cuInit
-//   BeginObserving(writer);                       // the rest on tbprof's own thread
+//   if (PrepareObserving(bridge, session)) StartObserving();   // inside cuInit
+//   BeginObserving(writer);                                    // the rest on tbprof's own thread
 //   while (...) pending = CollectWork();
+//   StopObserving(limit_ns);
 //
 // Process: target. A program's thread allocates only what CUDA allocates for an event; it waits for us in one place,
 // for at most a second, where it ends a context whose events are in use.
@@ -20,7 +21,10 @@
 namespace tbprof::cupti {
 
 // False: this session hooks nothing, or the driver lacks what it takes.
-bool StartObserving(const GpuBridge* bridge, const GpuSession& session);
+bool PrepareObserving(const GpuBridge* bridge, const GpuSession& session);
+
+// From here on calls are recorded; again after a stop, too.
+void StartObserving();
 
 // The names of calls, and whatever else must be told once.
 void BeginObserving(ChunkWriter* writer);
@@ -28,8 +32,8 @@ void BeginObserving(ChunkWriter* writer);
 // Records what has ended, and keeps events at hand. How much has not ended.
 uint32_t CollectWork();
 
-// At the end of the process: waits for what has not ended, and records what never does as unfinished.
-void FinishWork(uint64_t limit_ns);
+// No call is recorded from here on. Waits for what has not ended, and records what does not in time as unfinished.
+void StopObserving(uint64_t limit_ns);
 
 }  // namespace tbprof::cupti
 

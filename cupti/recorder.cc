@@ -353,11 +353,13 @@ void SetRecording() {
 // False: there are no hooks in this session, or they will not do.
 bool FallBack() {
   if (!MayObserve()) return false;
-  if (!StartObserving(g_recorder.bridge, g_recorder.session)) {
+  if (!PrepareObserving(g_recorder.bridge, g_recorder.session)) {
     Tell(GpuInfoKey::kUnavailable, "device activity cannot be recorded by hooks either: the driver lacks events");
     return false;
   }
   g_recorder.by_hooks = true;
+  // What we ask of the driver would be in the program's own profile.
+  if (g_recorder.bridge->set_yield(StepAside, ComeBack)) g_recorder.aside = 1;
   if (g_recorder.writer != nullptr) BeginObserving(g_recorder.writer);
   return true;
 }
@@ -365,6 +367,7 @@ bool FallBack() {
 // On: from here on. False: it cannot be.
 bool StartKinds() {
   if (g_recorder.by_hooks) {
+    StartObserving();
     SetRecording();
     return true;
   }
@@ -385,10 +388,13 @@ bool StartKinds() {
 void StopKinds(const char* why) {
   if (!g_recorder.recording) return;
   Flush(0);
-  if (!g_recorder.by_hooks) {
+  if (g_recorder.by_hooks) {
+    StopObserving(kLastWorkNs);
+  } else {
     DisableAll();
     Flush(kFlushForced);
   }
+  RecordClock();
   g_recorder.recording = false;
   Tell(GpuInfoKey::kPaused, why);
   SetState(GpuState::kPaused);
@@ -417,17 +423,19 @@ void* Run() {
     if (phase == Phase::kEnding) {
       if (g_recorder.recording) {
         Flush(0);
-        g_recorder.by_hooks ? FinishWork(kLastWorkNs) : static_cast<void>(Flush(kFlushForced));
-        RecordClock();
+        if (g_recorder.by_hooks) {
+          StopObserving(kLastWorkNs);
+          RecordClock();
+        } else {
+          Flush(kFlushForced);
+        }
       }
       // Says that nothing is missing at the end.
       Tell(GpuInfoKey::kPaused, "end");
       SetState(GpuState::kPaused);
       return EndRun(seen);
     }
-    if (aside && g_recorder.by_hooks) {
-      if (__atomic_exchange_n(&g_recorder.aside_done, 1, __ATOMIC_RELEASE) == 0) FutexWake(&g_recorder.aside_done);
-    } else if (aside) {
+    if (aside) {
       StopKinds("program: the program uses CUPTI itself");
       Unsubscribe();
       if (__atomic_exchange_n(&g_recorder.aside_done, 1, __ATOMIC_RELEASE) == 0) FutexWake(&g_recorder.aside_done);
@@ -544,7 +552,9 @@ void StartRecording(const GpuBridge* bridge) {
   // which kinds that are turned on later would miss.
   bool good = (options & kGpuByCupti) != 0 && Prepare();
   if (!good && (options & kGpuByCupti) == 0) Tell(GpuInfoKey::kByHooks, "as asked for by --cuda=hooks");
-  if (!good && FallBack()) good = (g_recorder.session.segment.header->control & kFamilyGpu) == 0 || StartKinds();
+  if (!good && FallBack()) {
+    good = g_recorder.aside != 0 || (g_recorder.session.segment.header->control & kFamilyGpu) == 0 || StartKinds();
+  }
   if (!good) SetState(GpuState::kOff);
   g_recorder.phase = static_cast<uint32_t>(good ? Phase::kRunning : Phase::kEnded);
   const bool started = bridge->start_thread(Start, nullptr);
@@ -554,7 +564,7 @@ void StartRecording(const GpuBridge* bridge) {
   } else if (good) {
     // Nobody would take what is delivered.
     if (g_recorder.by_hooks) {
-      bridge->set_observer(nullptr);
+      StopObserving(0);
     } else {
       DisableAll();
       Unsubscribe();

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// CUDA without CUPTI: hooks on the driver interface, on the simulator (tests/sim).
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "cuda_harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+using ::testing::HasSubstr;
+
+using Counts = std::map<std::string, int64_t>;
+
+// What the program had done, by whatever way it was seen.
+Counts CountsOf(const RunResult& result) {
+  Counts counts;
+  for (const auto& gpu : result.summary["gpus"]) {
+    const std::string prefix = "GPU " + std::to_string(gpu["number"].get<int>()) + " ";
+    counts[prefix + "kernels"] = gpu["kernels"];
+    counts[prefix + "kernel names"] = gpu["kernel_names"];
+    counts[prefix + "waits"] = gpu["waits"];
+    counts[prefix + "peak bytes"] = gpu["peak_bytes"];
+    counts[prefix + "live bytes"] = gpu["live_bytes"];
+    counts[prefix + "without times"] = gpu["untimed"];
+    for (const auto& copy : gpu["copies"]) {
+      const std::string kind = prefix + copy["name"].get<std::string>();
+      counts[kind] = copy["calls"];
+      counts[kind + " bytes"] = copy["bytes"];
+    }
+  }
+  for (const auto& process : result.summary["processes"]) {
+    if (process["gpu"].is_null()) continue;
+    counts["launches"] += process["gpu"]["launches"].get<int64_t>();
+    counts["processes"] += process["gpu"]["records"].get<int64_t>() > 0;
+  }
+  return counts;
+}
+
+std::string Warnings(const RunResult& result) { return result.summary["warnings"].dump() + result.err; }
+
+RunOptions ByHooks(const char* libraries = "cuda13") {
+  RunOptions options = On(libraries);
+  options.tbprof = {"--cuda=hooks"};
+  options.environment.push_back({"CUDASIM_GPUS", "4"});
+  return options;
+}
+
+using CudaHooks = Cuda;
+
+TEST_F(CudaHooks, CountWhatCuptiCounts) {
+  const std::vector<std::vector<std::string>> commands = {
+      {Subject("train"), "40"},    {Subject("train"), "40", "1000", "graph"},
+      {Subject("static_runtime")}, {Subject("driver_linked")},
+      {Subject("driver_opened")},  {Subject("copies")},
+      {Subject("streams")},        {Subject("devices")},
+      {Subject("forks")}};
+  for (const auto& command : commands) {
+    RunOptions hooks = ByHooks(), cupti = ByHooks();
+    cupti.tbprof = {"--cuda=cupti", "--cuda-graphs=graph"};
+    const Pair by_hooks = RunBoth(command, hooks);
+    const RunResult by_cupti = RunUnderTbprof(command, cupti);
+    ASSERT_TRUE(SameOutput(by_hooks.bare, by_hooks.profiled)) << command[0];
+    ASSERT_NE(by_hooks.profiled.profile, nullptr) << command[0];
+    ASSERT_NE(by_cupti.profile, nullptr) << command[0];
+    EXPECT_EQ(CountsOf(by_hooks.profiled), CountsOf(by_cupti)) << command[0];
+    EXPECT_THAT(Warnings(by_hooks.profiled), HasSubstr("device times are approximate"));
+  }
+}
+
+TEST_F(CudaHooks, ATrainingIsThereKernelByKernel) {
+  const Pair pair = RunBoth({Subject("train"), "40"}, ByHooks());
+  ASSERT_TRUE(pair.Same());
+  const OnDevice work = DeviceWork(*pair.profiled.profile);
+  EXPECT_EQ(work.kernels, Told(pair.profiled, "kernels"));
+  // Events enclose the work; one lies on the other to within half a microsecond.
+  EXPECT_GE(work.kernel_ps, (Told(pair.profiled, "kernel_ns") - 500 * work.kernels) * 1000);
+  EXPECT_EQ(static_cast<int64_t>(work.correlations.size()), work.kernels);
+  std::set<std::string> launches;
+  for (const Event& event : pair.profiled.profile->events()) {
+    if (event.plane == "/host:CPU" && event.Has("correlation_id")) launches.insert(event.Stat("correlation_id"));
+  }
+  for (const std::string& correlation : work.correlations) EXPECT_TRUE(launches.contains(correlation)) << correlation;
+  EXPECT_FALSE(pair.profiled.profile->Named("cuLaunchKernel").empty());
+}
+
+// A kernel runs after its launch has begun, and one after the other in a stream.
+TEST_F(CudaHooks, TheDevicesTimesFitTheHosts) {
+  const Pair pair = RunBoth({Subject("train"), "40"}, ByHooks());
+  ASSERT_TRUE(pair.Same());
+  std::map<std::string, int64_t> launched;
+  for (const Event& event : pair.profiled.profile->events()) {
+    if (event.plane == "/host:CPU" && event.Has("correlation_id")) {
+      launched[event.Stat("correlation_id")] = event.start_ps;
+    }
+  }
+  std::map<std::string, int64_t> ends;
+  for (const Event& event : pair.profiled.profile->events()) {
+    if (event.plane.find("/device:GPU:") == std::string::npos || !event.Has("kernel_details")) continue;
+    EXPECT_GE(event.start_ps, launched[event.Stat("correlation_id")]) << event.name;
+    int64_t& end = ends[event.line];
+    EXPECT_GE(event.start_ps + 1'000'000, end) << event.name;
+    end = event.start_ps + event.duration_ps;
+  }
+  EXPECT_FALSE(ends.empty());
+}
+
+TEST_F(CudaHooks, TakeOverWhereCuptiIsNotToBeHad) {
+  struct Case {
+    std::string libraries, modes, cause;
+  };
+  for (const Case& one : {Case{"cuda13", "privileges", "NVreg_RestrictProfilingToAdminUsers"},
+                          Case{"cuda13", "rival", "another profiler"}, Case{"cuda13", "unknown_999", "999"},
+                          Case{"cuda13", "enable_fails_kind=10", "refuses to record kernels"}}) {
+    const Pair pair = RunBoth({Subject("train"), "20"}, On(one.libraries, one.modes));
+    ASSERT_TRUE(pair.Same()) << one.modes;
+    EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, 60) << one.modes;
+    EXPECT_THAT(Warnings(pair.profiled), HasSubstr("device times are approximate")) << one.modes;
+    EXPECT_THAT(Warnings(pair.profiled), HasSubstr(one.cause)) << one.modes;
+    // Not where it was told to use CUPTI and nothing else.
+    RunOptions only = On(one.libraries, one.modes);
+    only.tbprof = {"--cuda=cupti"};
+    const RunResult without = RunUnderTbprof({Subject("train"), "20"}, only);
+    EXPECT_EQ(DeviceWork(*without.profile).kernels, 0) << one.modes;
+    EXPECT_THAT(Warnings(without) + without.summary.dump(), HasSubstr(one.cause)) << one.modes;
+  }
+}
+
+TEST_F(CudaHooks, NothingOfThemReachesTheProgram) {
+  for (const char* subject :
+       {"faults", "launches", "graphs", "ranks", "rival_linked", "rival_opened", "train_cuda12"}) {
+    for (const char* libraries : {"cuda13", "cuda12"}) {
+      Pair pair = RunBoth({Subject(subject)}, ByHooks(libraries));
+      for (RunResult* result : {&pair.bare, &pair.profiled}) {
+        // Ranks print in the order in which they end; launches measure.
+        std::vector<std::string> lines = Lines(result->out);
+        std::sort(lines.begin(), lines.end());
+        result->out.clear();
+        for (const std::string& line : lines) {
+          if (!line.starts_with("launch_") && !line.starts_with("launches_per")) result->out += line + "\n";
+        }
+      }
+      ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << subject << " on " << libraries;
+    }
+  }
+  for (const char* mode : {"fault=700,fault_at=3", "fault=719", "queue_depth=4", "memory_mb=1", "load_us=300"}) {
+    RunOptions options = ByHooks();
+    options.environment.push_back({"CUDASIM_CUDA", mode});
+    const Pair pair = RunBoth({Subject("train"), "5"}, options);
+    ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << mode;
+  }
+}
+
+}  // namespace
+}  // namespace tbprof::integration

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// wire/cuda_calls.def and wire/cuda_observer.h against NVIDIA's headers: a hook that takes other arguments than the
+// function it stands for would break the program.
+#include <gtest/gtest.h>
+
+#include "wire/cuda_observer.h"
+
+#if __has_include(<cudaTypedefs.h>)
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
+#include <string>
+#include <vector>
+
+namespace tbprof {
+namespace {
+
+// What decides how an argument is passed.
+template <typename Argument>
+std::string Shape() {
+  if constexpr (std::is_floating_point_v<Argument>) return "f" + std::to_string(sizeof(Argument));
+  if constexpr (std::is_class_v<Argument>) return "c" + std::to_string(sizeof(Argument));
+  return "i" + std::to_string(sizeof(Argument));
+}
+
+template <typename Function>
+struct Shapes;
+template <typename Result, typename... Arguments>
+struct Shapes<Result (*)(Arguments...)> {
+  static std::vector<std::string> Of() { return {Shape<Result>(), Shape<Arguments>()...}; }
+};
+
+TEST(CudaCalls, TakeTheArgumentsOfTheirInterface){
+#define SAME(ours, theirs) EXPECT_EQ(Shapes<ours>::Of(), Shapes<theirs>::Of()) << #theirs
+#define TBPROF_CUDA_CALL(symbol, name, since, until, parameters, arguments, description) \
+  {                                                                                      \
+    using Ours = int(*) parameters;                                                      \
+    SAME(Ours, PFN_##name##_v##since);                                                   \
+  }
+#define TBPROF_CUDA_STREAM_CALL(symbol, name, since, until, suffix, suffix_since, parameters, arguments, description) \
+  {                                                                                                                   \
+    using Ours = int(*) parameters;                                                                                   \
+    SAME(Ours, PFN_##name##_v##since);                                                                                \
+    SAME(Ours, PFN_##name##_v##suffix_since##suffix);                                                                 \
+  }
+#include "wire/cuda_calls.def"
+}
+
+// The symbol that cuda.h gives the newest interface of a name is the one of the row that has no successor.
+TEST(CudaCalls, AreTheSymbolsOfCudaH) {
+  struct Row {
+    std::string symbol, name;
+    int until;
+  };
+  const std::vector<Row> rows = {
+#define TBPROF_CUDA_CALL(symbol, name, since, until, ...) {#symbol, #name, until},
+#define TBPROF_CUDA_STREAM_CALL(symbol, name, since, until, ...) {#symbol, #name, until},
+#include "wire/cuda_calls.def"
+  };
+  for (const Row& row : rows) {
+    EXPECT_TRUE(row.symbol.starts_with(row.name)) << row.symbol;
+    for (const Row& other : rows) {
+      if (&row == &other || row.name != other.name) continue;
+      EXPECT_NE(row.until, other.until) << row.symbol << " and " << other.symbol;
+    }
+  }
+#define EXPAND(name) #name
+#define SYMBOL(name) EXPAND(name)
+  const auto is_newest = [&](const std::string& name, const std::string& symbol) {
+    for (const Row& row : rows) {
+      if (row.name == name && row.symbol == symbol) return row.until == 14000;
+    }
+    return false;
+  };
+  EXPECT_TRUE(is_newest("cuMemAlloc", SYMBOL(cuMemAlloc)));
+  EXPECT_TRUE(is_newest("cuMemcpyHtoDAsync", SYMBOL(cuMemcpyHtoDAsync)));
+  EXPECT_TRUE(is_newest("cuMemsetD2D32", SYMBOL(cuMemsetD2D32)));
+  EXPECT_TRUE(is_newest("cuCtxDestroy", SYMBOL(cuCtxDestroy)));
+  EXPECT_TRUE(is_newest("cuDevicePrimaryCtxReset", SYMBOL(cuDevicePrimaryCtxReset)));
+  EXPECT_TRUE(is_newest("cuMemcpyBatchAsync", SYMBOL(cuMemcpyBatchAsync)));
+}
+
+#define FIELD(theirs, field, ours, member)                                                             \
+  EXPECT_EQ(offsetof(theirs, field), offsetof(ours, member)) << #theirs "." #field;                    \
+  EXPECT_EQ(sizeof(static_cast<theirs*>(nullptr)->field), sizeof(static_cast<ours*>(nullptr)->member)) \
+      << #theirs "." #field
+
+TEST(CudaStructures, ArePrefixesOfTheirs) {
+  FIELD(CUlaunchConfig, gridDimX, CudaLaunchConfig, grid_x);
+  FIELD(CUlaunchConfig, blockDimZ, CudaLaunchConfig, block_z);
+  FIELD(CUlaunchConfig, sharedMemBytes, CudaLaunchConfig, shared_bytes);
+  FIELD(CUlaunchConfig, hStream, CudaLaunchConfig, stream);
+  FIELD(CUDA_MEMCPY2D, srcMemoryType, CudaCopy2d, source_type);
+  FIELD(CUDA_MEMCPY2D, srcDevice, CudaCopy2d, source_device);
+  FIELD(CUDA_MEMCPY2D, dstMemoryType, CudaCopy2d, destination_type);
+  FIELD(CUDA_MEMCPY2D, dstDevice, CudaCopy2d, destination_device);
+  FIELD(CUDA_MEMCPY2D, WidthInBytes, CudaCopy2d, width);
+  FIELD(CUDA_MEMCPY2D, Height, CudaCopy2d, height);
+  FIELD(CUDA_MEMCPY3D, srcMemoryType, CudaCopy3d, source_type);
+  FIELD(CUDA_MEMCPY3D, srcDevice, CudaCopy3d, source_device);
+  FIELD(CUDA_MEMCPY3D, dstMemoryType, CudaCopy3d, destination_type);
+  FIELD(CUDA_MEMCPY3D, dstDevice, CudaCopy3d, destination_device);
+  FIELD(CUDA_MEMCPY3D, WidthInBytes, CudaCopy3d, width);
+  FIELD(CUDA_MEMCPY3D, Height, CudaCopy3d, height);
+  FIELD(CUDA_MEMCPY3D, Depth, CudaCopy3d, depth);
+  EXPECT_EQ(reinterpret_cast<uint64_t>(CU_STREAM_LEGACY), kCudaLegacyStream);
+  EXPECT_EQ(reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD), kCudaThreadStream);
+}
+
+}  // namespace
+}  // namespace tbprof
+#else
+TEST(CudaCalls, TakeTheArgumentsOfTheirInterface) { GTEST_SKIP() << "no CUDA headers"; }
+#endif
