@@ -17,6 +17,7 @@ namespace tbprof {
 namespace {
 
 constexpr int kCudaNotFound = 500;
+constexpr char kDriver[] = "libcuda.so.1\0";
 
 const CudaObserver* g_observer;
 
@@ -35,26 +36,6 @@ RealCuda g_cuda;
 
 // CUDA calls itself: what happens inside a call that is observed is part of it.
 __thread uint8_t t_inside __attribute__((tls_model("initial-exec")));
-
-bool SameText(const char* a, const char* b) {
-  while (*a != '\0' && *a == *b) ++a, ++b;
-  return *a == *b;
-}
-
-// For a program that is linked against libcuda: the loader gave it our name.
-template <typename Function>
-bool Find(Function* function, const char* name) {
-  if (__builtin_expect(__atomic_load_n(function, __ATOMIC_ACQUIRE) != nullptr, 1)) return true;
-  void* found = RealDlsym(RTLD_NEXT, name);
-  if (found == nullptr) {
-    void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    if (driver != nullptr) found = RealDlsym(driver, name);
-  }
-  // What the loader complained of meanwhile was not asked for by the program.
-  dlerror();
-  __atomic_store_n(function, reinterpret_cast<Function>(found), __ATOMIC_RELEASE);
-  return found != nullptr;
-}
 
 bool IsWanted() {
   return g_attachment.attached && (g_attachment.segment.header->gpu_options & kGpuByHooks) != 0 &&
@@ -264,7 +245,7 @@ bool SetObserver(const CudaObserver* observer) {
 
 #define TBPROF_CUDA_HOOK(symbol, number, stream_of_default, parameters, arguments, description) \
   int Hook_##symbol parameters {                                                                \
-    if (!Find(&g_cuda.symbol, #symbol)) return kCudaNotFound;                                   \
+    if (!FindLate(&g_cuda.symbol, #symbol, kDriver)) return kCudaNotFound;                      \
     const CudaObserver* const observer = __atomic_load_n(&g_observer, __ATOMIC_ACQUIRE);        \
     if (__builtin_expect(observer == nullptr, 1)) return g_cuda.symbol arguments;               \
     CudaOperation operation{};                                                                  \
@@ -333,14 +314,14 @@ void Replace(const char* symbol, void** function, int version, uint64_t flags) {
 }  // namespace
 
 int Hook_cuGetProcAddress(const char* symbol, void** function, int version, uint64_t flags) {
-  if (!Find(&g_cuda.cuGetProcAddress, "cuGetProcAddress")) return kCudaNotFound;
+  if (!FindLate(&g_cuda.cuGetProcAddress, "cuGetProcAddress", kDriver)) return kCudaNotFound;
   const int result = g_cuda.cuGetProcAddress(symbol, function, version, flags);
   if (result == 0) Replace(symbol, function, version, flags);
   return result;
 }
 
 int Hook_cuGetProcAddress_v2(const char* symbol, void** function, int version, uint64_t flags, int* status) {
-  if (!Find(&g_cuda.cuGetProcAddress_v2, "cuGetProcAddress_v2")) return kCudaNotFound;
+  if (!FindLate(&g_cuda.cuGetProcAddress_v2, "cuGetProcAddress_v2", kDriver)) return kCudaNotFound;
   const int result = g_cuda.cuGetProcAddress_v2(symbol, function, version, flags, status);
   if (result == 0) Replace(symbol, function, version, flags);
   return result;

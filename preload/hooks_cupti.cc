@@ -15,6 +15,9 @@
 namespace tbprof {
 namespace {
 
+constexpr char kCupti[] =
+    "libcupti.so.13\0libcupti.so.12\0libcupti.so.11.8\0libcupti.so.11.7\0libcupti.so.11.6\0libcupti.so.11.5\0"
+    "libcupti.so.11.4\0libcupti.so.11.3\0libcupti.so.11.2\0libcupti.so.11.1\0libcupti.so.11.0\0";
 constexpr int kCuptiUnknown = 999;  // what CUPTI answers where nothing works
 
 int32_t g_subscribers;  // of the program's
@@ -36,42 +39,20 @@ void AfterProgram() {
   if (auto* const come_back = __atomic_load_n(&g_come_back, __ATOMIC_ACQUIRE); come_back != nullptr) come_back();
 }
 
-// A library that came later, and only for itself, is not where RTLD_NEXT looks.
-template <typename Function>
-bool Find(Function* function, const char* name) {
-  if (__atomic_load_n(function, __ATOMIC_ACQUIRE) != nullptr) return true;
-  static constexpr const char* kNames[] = {"libcupti.so.13",   "libcupti.so.12",   "libcupti.so.11.8",
-                                           "libcupti.so.11.7", "libcupti.so.11.6", "libcupti.so.11.2"};
-  void* found = RealDlsym(RTLD_NEXT, name);
-  for (const char* library : kNames) {
-    if (found != nullptr) break;
-    void* const handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
-    if (handle != nullptr) found = RealDlsym(handle, name);
+// What a look-up of `name` that has found `found` gives: our hook where we have one for it.
+void* LateHookOf(const char* name, void* found) {
+#define TBPROF_TIMED(...)
+#define TBPROF_CUSTOM(...)
+#define TBPROF_LATE(family, name_, ...)                                                   \
+  if (SameText(name, #name_)) {                                                           \
+    void* const hook = reinterpret_cast<void*>(&Hook_##name_);                            \
+    if (found != hook) {                                                                  \
+      __atomic_store_n(reinterpret_cast<void**>(&g_real.name_), found, __ATOMIC_RELEASE); \
+    }                                                                                     \
+    return hook;                                                                          \
   }
-  // What the loader complained of meanwhile was not asked for by the program.
-  dlerror();
-  __atomic_store_n(function, reinterpret_cast<Function>(found), __ATOMIC_RELEASE);
-  return found != nullptr;
-}
-
-struct Watched {
-  const char* name;
-  void* hook;
-  void** real;
-};
-#define TBPROF_WATCHED(name) \
-  { #name, reinterpret_cast < void*>(&Hook_##name), reinterpret_cast < void**>(&g_real.name) }
-const Watched kWatched[] = {
-    TBPROF_WATCHED(cuptiSubscribe),
-    TBPROF_WATCHED(cuptiSubscribe_v2),
-    TBPROF_WATCHED(cuptiUnsubscribe),
-    TBPROF_WATCHED(cuptiFinalize),
-    TBPROF_WATCHED(cuptiActivityRegisterCallbacks),
-};
-
-bool SameText(const char* a, const char* b) {
-  while (*a != '\0' && *a == *b) ++a, ++b;
-  return *a == *b;
+#include "preload/hooks.def"
+  return CudaHookOf(name, found);
 }
 
 }  // namespace
@@ -83,7 +64,7 @@ bool SetYield(void (*step_aside)(), void (*come_back)()) {
 }
 
 int Hook_cuptiSubscribe(void** subscriber, void* callback, void* user) {
-  if (!Find(&g_real.cuptiSubscribe, "cuptiSubscribe")) return kCuptiUnknown;
+  if (!FindLate(&g_real.cuptiSubscribe, "cuptiSubscribe", kCupti)) return kCuptiUnknown;
   BeforeProgram();
   const int result = g_real.cuptiSubscribe(subscriber, callback, user);
   if (result != 0) AfterProgram();
@@ -91,7 +72,7 @@ int Hook_cuptiSubscribe(void** subscriber, void* callback, void* user) {
 }
 
 int Hook_cuptiSubscribe_v2(void** subscriber, void* callback, void* user, void* parameters) {
-  if (!Find(&g_real.cuptiSubscribe_v2, "cuptiSubscribe_v2")) return kCuptiUnknown;
+  if (!FindLate(&g_real.cuptiSubscribe_v2, "cuptiSubscribe_v2", kCupti)) return kCuptiUnknown;
   BeforeProgram();
   const int result = g_real.cuptiSubscribe_v2(subscriber, callback, user, parameters);
   if (result != 0) AfterProgram();
@@ -100,20 +81,20 @@ int Hook_cuptiSubscribe_v2(void** subscriber, void* callback, void* user, void* 
 
 // Activities are recorded without a subscriber, too: then this is where the program begins.
 int Hook_cuptiActivityRegisterCallbacks(void* requested, void* completed) {
-  if (!Find(&g_real.cuptiActivityRegisterCallbacks, "cuptiActivityRegisterCallbacks")) return kCuptiUnknown;
+  if (!FindLate(&g_real.cuptiActivityRegisterCallbacks, "cuptiActivityRegisterCallbacks", kCupti)) return kCuptiUnknown;
   if (__atomic_load_n(&g_subscribers, __ATOMIC_ACQUIRE) == 0) BeforeProgram();
   return g_real.cuptiActivityRegisterCallbacks(requested, completed);
 }
 
 int Hook_cuptiUnsubscribe(void* subscriber) {
-  if (!Find(&g_real.cuptiUnsubscribe, "cuptiUnsubscribe")) return kCuptiUnknown;
+  if (!FindLate(&g_real.cuptiUnsubscribe, "cuptiUnsubscribe", kCupti)) return kCuptiUnknown;
   const int result = g_real.cuptiUnsubscribe(subscriber);
   AfterProgram();
   return result;
 }
 
 int Hook_cuptiFinalize() {
-  if (!Find(&g_real.cuptiFinalize, "cuptiFinalize")) return kCuptiUnknown;
+  if (!FindLate(&g_real.cuptiFinalize, "cuptiFinalize", kCupti)) return kCuptiUnknown;
   // It takes everything down, ours too.
   BeforeProgram();
   const int result = g_real.cuptiFinalize();
@@ -126,7 +107,8 @@ int Hook_cuptiFinalize() {
 // ---- dlsym
 
 // A pure jump, so that RTLD_NEXT and RTLD_DEFAULT see the caller's return address, but for names that begin with `cu`
-// asked of a real handle. Those go by an exact-name table: a prefix would swallow cuDNN's and cuBLAS's functions.
+// or `nc` asked of a real handle. Those go by an exact-name table: a prefix would swallow cuDNN's and cuBLAS's
+// functions.
 extern "C" {
 
 __attribute__((visibility("hidden"))) void* (*tbprof_real_dlsym)(void*, const char*);
@@ -139,13 +121,7 @@ __attribute__((visibility("hidden"))) void* (*tbprof_find_dlsym())(void*, const 
 __attribute__((visibility("hidden"))) void* tbprof_watched_dlsym(void* handle, const char* name) {
   void* const found = tbprof_real_dlsym(handle, name);
   if (found == nullptr || tbprof::t_thread.phase == tbprof::ThreadPhase::kOwn) return found;
-  for (const tbprof::Watched& watched : tbprof::kWatched) {
-    if (!tbprof::SameText(watched.name, name)) continue;
-    if (found == watched.hook) return found;
-    __atomic_store_n(watched.real, found, __ATOMIC_RELEASE);
-    return watched.hook;
-  }
-  return tbprof::CudaHookOf(name, found);
+  return tbprof::LateHookOf(name, found);
 }
 }
 
@@ -162,11 +138,16 @@ dlsym:
   je 4f
 1:
   cmpb $0x63, (%rsi)
-  jne 2f
+  jne 5f
   cmpb $0x75, 1(%rsi)
   je 3f
 2:
   jmp *%rax
+5:
+  cmpb $0x6e, (%rsi)
+  jne 2b
+  cmpb $0x63, 1(%rsi)
+  jne 2b
 3:
   leaq 1(%rdi), %rdx
   cmpq $1, %rdx
@@ -207,12 +188,18 @@ dlsym:
 1:
   ldrb w2, [x1]
   cmp w2, #0x63
-  b.ne 2f
+  b.ne 5f
   ldrb w2, [x1, #1]
   cmp w2, #0x75
   b.eq 3f
 2:
   br x9
+5:
+  cmp w2, #0x6e
+  b.ne 2b
+  ldrb w2, [x1, #1]
+  cmp w2, #0x63
+  b.ne 2b
 3:
   add x2, x0, #1
   cmp x2, #1

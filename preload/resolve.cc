@@ -113,6 +113,21 @@ void* RealDlsym(void* handle, const char* name) {
   return real == nullptr ? nullptr : real(handle, name);
 }
 
+void* FindLateSymbol(const char* name, const char* libraries) {
+  const int saved = errno;
+  void* found = RealDlsym(RTLD_NEXT, name);
+  while (found == nullptr && *libraries != '\0') {
+    void* const handle = dlopen(libraries, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle != nullptr) found = RealDlsym(handle, name);
+    while (*libraries++ != '\0') {
+    }
+  }
+  // What the loader complained of meanwhile was not asked for by the program.
+  dlerror();
+  errno = saved;
+  return found;
+}
+
 alignas(16) unsigned char g_arena[kArenaBytes];
 
 RealFunctions g_real = {

@@ -27,7 +27,10 @@ TEST(Cancel, InEveryHook) {
       "siglongjmp", "__longjmp_chk", "prctl", "execve", "execv", "execvp", "execvpe", "fexecve", "execveat", "execl",
       "execlp", "execle", "_exit", "_Exit", "quick_exit",
       // CUPTI's own: no call of ours in them is a cancellation point, and there is no CUPTI here.
-      "cuptiSubscribe", "cuptiSubscribe_v2", "cuptiUnsubscribe", "cuptiFinalize", "cuptiActivityRegisterCallbacks"};
+      "cuptiSubscribe", "cuptiSubscribe_v2", "cuptiUnsubscribe", "cuptiFinalize", "cuptiActivityRegisterCallbacks",
+      // Nor is there NCCL.
+      "ncclAllReduce", "ncclReduce", "ncclBroadcast", "ncclBcast", "ncclAllGather", "ncclReduceScatter",
+      "ncclAlltoAll", "ncclSend", "ncclRecv", "ncclGroupStart", "ncclGroupEnd"};
   for (const std::string& line : Lines(ReadFile(std::string(TBPROF_SOURCE_DIR) + "/preload/hooks.def"))) {
     if (!line.starts_with("TBPROF_")) continue;
     const size_t from = line.find(", ") + 2;

@@ -61,6 +61,22 @@ TEST_F(Cuda, ThePythonWay) {
   EXPECT_GT(DeviceWork(*pair.profiled.profile).kernels, 0);
 }
 
+// By the library's own names, linked or opened; with the bytes of the rank.
+TEST_F(Cuda, CollectivesWithTheirBytes) {
+  for (const char* subject : {"collectives_linked", "collectives_opened"}) {
+    const Pair pair = RunBoth({Subject(subject), "7"}, On("cuda13"));
+    ASSERT_TRUE(pair.Same()) << subject;
+    std::map<std::string, std::vector<std::string>> bytes;
+    for (const Event& event : pair.profiled.profile->events()) {
+      if (event.name.starts_with("nccl")) bytes[event.name].push_back(event.Has("bytes") ? event.Stat("bytes") : "");
+    }
+    EXPECT_EQ(bytes["ncclAllReduce"], std::vector<std::string>(7, "4000")) << subject;
+    EXPECT_EQ(bytes["ncclAllGather"], std::vector<std::string>(7, "600")) << subject;
+    EXPECT_EQ(bytes["ncclSend"], std::vector<std::string>(7, "40")) << subject;
+    EXPECT_EQ(bytes["ncclGroupEnd"].size(), 7u) << subject;
+  }
+}
+
 // torch.profiler tries once, and JAX ends if it fails.
 TEST_F(Cuda, AProgramThatUsesCuptiItselfGetsIt) {
   for (const char* subject : {"rival_linked", "rival_opened"}) {
