@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Checks that docs/wire-format.md gives the sizes, offsets and values that the headers have, and leaves none out.
+# Checks that docs/wire-format.md gives the sizes, offsets and values that the headers have, and leaves none out, and
+# that docs/cuda.md names every hook on CUDA.
 #
 #   scripts/check_docs.sh [DOCUMENT]
 #
@@ -117,3 +118,11 @@ PYTHON
   fail "$document differs from the headers"
 }
 say "$document agrees with the headers"
+
+# Every hook on CUDA, CUPTI and NCCL is in the page about them.
+absent=""
+while read -r name; do
+  grep -q "\`$name\`" "$TBPROF_ROOT/docs/cuda.md" || absent+=" $name"
+done < <(sed -nE 's/^TBPROF_CUDA_(STREAM_)?CALL\((\w+),.*/\2/p' "$TBPROF_ROOT/wire/cuda_calls.def" &&
+  sed -nE 's/^TBPROF_(LATE|NCCL)\(\w+, (\w+),.*/\2/p' "$TBPROF_ROOT/preload/hooks.def")
+[[ -z $absent ]] || fail "docs/cuda.md does not name these hooks:$absent"

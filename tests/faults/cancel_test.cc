@@ -29,8 +29,8 @@ TEST(Cancel, InEveryHook) {
       // CUPTI's own: no call of ours in them is a cancellation point, and there is no CUPTI here.
       "cuptiSubscribe", "cuptiSubscribe_v2", "cuptiUnsubscribe", "cuptiFinalize", "cuptiActivityRegisterCallbacks",
       // Nor is there NCCL.
-      "ncclAllReduce", "ncclReduce", "ncclBroadcast", "ncclBcast", "ncclAllGather", "ncclReduceScatter",
-      "ncclAlltoAll", "ncclSend", "ncclRecv", "ncclGroupStart", "ncclGroupEnd"};
+      "ncclAllReduce", "ncclReduce", "ncclBroadcast", "ncclBcast", "ncclAllGather", "ncclReduceScatter", "ncclAlltoAll",
+      "ncclSend", "ncclRecv", "ncclGroupStart", "ncclGroupEnd"};
   for (const std::string& line : Lines(ReadFile(std::string(TBPROF_SOURCE_DIR) + "/preload/hooks.def"))) {
     if (!line.starts_with("TBPROF_")) continue;
     const size_t from = line.find(", ") + 2;

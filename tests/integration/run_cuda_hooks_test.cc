@@ -127,6 +127,18 @@ TEST_F(CudaHooks, TakeOverWhereCuptiIsNotToBeHad) {
   }
 }
 
+// docs/decisions/016
+TEST_F(CudaHooks, ALibraryKeepsTheRuntimeItWasLinkedTo) {
+  RunOptions options = ByHooks();
+  for (auto& [name, value] : options.environment) {
+    if (name == "LD_LIBRARY_PATH") value = Sim("cuda13") + ":" + Sim("cuda12");
+  }
+  const Pair pair = RunBoth({Subject("two_runtimes")}, options);
+  ASSERT_TRUE(pair.Same());
+  EXPECT_THAT(pair.profiled.out, HasSubstr("package12: runtime=12040 allocates=0"));
+  EXPECT_THAT(pair.profiled.out, HasSubstr("package13: runtime=13000 allocates=0"));
+}
+
 TEST_F(CudaHooks, NothingOfThemReachesTheProgram) {
   for (const char* subject :
        {"faults", "launches", "graphs", "ranks", "rival_linked", "rival_opened", "train_cuda12"}) {
