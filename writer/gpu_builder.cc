@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/container/flat_hash_set.h"
+#include "writer/clip.h"
 #include "writer/gpu_occupancy.h"
 #include "writer/symbolize.h"
 #include "writer/text.h"
@@ -348,14 +349,36 @@ uint32_t GpuBuilder::LaunchOf(uint32_t device, const GpuKernelRecord& kernel) {
   return index;
 }
 
-bool GpuBuilder::Place(const Span& span, uint32_t flags, GpuEvent* event) const {
-  if (span.end <= window_.open || span.start >= window_.close) return false;
-  const uint64_t start = std::max(span.start, window_.open);
-  const uint64_t end = std::min(span.end, window_.close);
-  event->start_ps = static_cast<int64_t>(start);
-  event->duration_ps = static_cast<int64_t>(end - start);
-  if (span.start < window_.open) event->flags |= GpuEvent::kClippedAtStart;
-  if (span.end > window_.close) event->flags |= GpuEvent::kClippedAtEnd;
+bool GpuBuilder::FindWork(ProcessState* state, uint16_t device, uint64_t start_ns, uint64_t end_ns, Work* work) {
+  work->device = DeviceOf(state, device);
+  work->ns = end_ns - start_ns;
+  const Timing timing =
+      work->device == kNoLine ? Timing::kCorrupt : TimesOf(*state, start_ns, end_ns, true, &work->span);
+  if (timing == Timing::kCorrupt) {
+    ++timeline_->corrupt_records;
+    return false;
+  }
+  if (timing == Timing::kUntimed) {
+    ++timeline_->gpu_devices[work->device].untimed;
+    return false;
+  }
+  return InTotals(work->span);
+}
+
+int64_t GpuBuilder::CountWork(uint32_t owner, const Work& work) {
+  const int64_t counted = CountedPs(work.span, work.ns);
+  GpuDevice& device = timeline_->gpu_devices[work.device];
+  device.unfinished += work.span.unfinished;
+  device.uncertain += work.span.uncertain;
+  AddTo(&device_ps_[owner], counted);
+  busy_[work.device].Add(std::max(work.span.start, window_.totals_open), std::min(work.span.end, window_.close));
+  return counted;
+}
+
+bool GpuBuilder::Place(const Work& work, uint32_t flags, GpuEvent* event) const {
+  const Span& span = work.span;
+  if (span.end <= window_.open) return false;
+  ClipTo(window_.open, window_.close, span.start, span.end, event);
   if (span.unfinished) event->flags |= GpuEvent::kUnfinished | GpuEvent::kClippedAtEnd;
   if (span.uncertain) event->flags |= GpuEvent::kUncertain;
   if ((flags & kRecordApproximate) != 0) event->flags |= GpuEvent::kApproximate;
@@ -371,13 +394,16 @@ int64_t GpuBuilder::CountedPs(const Span& span, uint64_t ns) const {
   return end > start ? facts_->clock.DurationPs(end - start) : 0;
 }
 
-void GpuBuilder::Keep(uint32_t stream, GpuEvent event) {
+void GpuBuilder::Keep(const ProcessState& state, uint32_t owner, const Work& work, uint32_t stream,
+                      const GpuEvent& event) {
+  const uint32_t line = StreamOf(owner, work.device, stream, *state.facts);
+  if (line == kNoLine) return;
   ++timeline_->records;
   if (static_cast<uint64_t>(event.duration_ps) < shortest_) {
     ++timeline_->events_over_budget;
     return;
   }
-  timeline_->gpu_streams[stream].events.push_back(event);
+  timeline_->gpu_streams[line].events.push_back(event);
   ++kept_;
   host_->DeviceEventKept();
 }
@@ -395,72 +421,39 @@ void GpuBuilder::Cut(uint64_t shortest_ticks) {
 
 void GpuBuilder::TakeKernel(ProcessState* state, uint32_t owner, const RecordView& record) {
   GpuKernelRecord kernel;
-  if (!record.Read(&kernel)) return;
-  const uint32_t device = DeviceOf(state, record.tag.aux);
-  Span span;
-  const Timing timing = device == kNoLine ? Timing::kCorrupt : TimesOf(*state, kernel.start, kernel.end, true, &span);
-  if (timing == Timing::kCorrupt) {
-    ++timeline_->corrupt_records;
-    return;
-  }
-  GpuDevice& of = timeline_->gpu_devices[device];
-  if (timing == Timing::kUntimed) {
-    ++of.untimed;
-    return;
-  }
-  if (span.end <= window_.totals_open || span.start >= window_.close) return;
+  Work work;
+  if (!record.Read(&kernel) || !FindWork(state, record.tag.aux, kernel.start, kernel.end, &work)) return;
   const StringId name = KernelName(state, kernel.name);
-  const int64_t counted = CountedPs(span, kernel.end - kernel.start);
-  GpuKernelTotal& total = kernel_totals_[{device, name}];
+  const int64_t counted = CountWork(owner, work);
+  GpuKernelTotal& total = kernel_totals_[{work.device, name}];
   total.name = name;
   ++total.calls;
   AddTo(&total.total_ps, counted);
   total.longest_ps = std::max(total.longest_ps, counted);
-  ++of.kernels;
-  AddTo(&of.kernel_ps, counted);
-  if (IsCollective(timeline_->strings.Get(name))) AddTo(&of.collective_ps, counted);
-  AddTo(&device_ps_[owner], counted);
-  busy_[device].Add(std::max(span.start, window_.totals_open), std::min(span.end, window_.close));
-  of.unfinished += span.unfinished;
-  of.uncertain += span.uncertain;
+  GpuDevice& device = timeline_->gpu_devices[work.device];
+  ++device.kernels;
+  AddTo(&device.kernel_ps, counted);
+  if (IsCollective(timeline_->strings.Get(name))) AddTo(&device.collective_ps, counted);
   GpuEvent event;
-  if (!Place(span, record.tag.flags, &event)) return;
+  if (!Place(work, record.tag.flags, &event)) return;
   event.correlation = kernel.correlation;
   event.value = kernel.graph_node;
   event.graph = kernel.graph;
   event.name = name;
-  event.launch = LaunchOf(device, kernel);
-  const uint32_t stream = StreamOf(owner, device, kernel.stream, *state->facts);
-  if (stream != kNoLine) Keep(stream, event);
+  event.launch = LaunchOf(work.device, kernel);
+  Keep(*state, owner, work, kernel.stream, event);
 }
 
 void GpuBuilder::TakeCopy(ProcessState* state, uint32_t owner, const RecordView& record) {
   GpuCopyRecord copy;
-  if (!record.Read(&copy)) return;
-  const uint32_t device = DeviceOf(state, record.tag.aux);
-  Span span;
-  const Timing timing = device == kNoLine ? Timing::kCorrupt : TimesOf(*state, copy.start, copy.end, true, &span);
-  if (timing == Timing::kCorrupt) {
-    ++timeline_->corrupt_records;
-    return;
-  }
-  GpuDevice& of = timeline_->gpu_devices[device];
-  if (timing == Timing::kUntimed) {
-    ++of.untimed;
-    return;
-  }
-  if (span.end <= window_.totals_open || span.start >= window_.close) return;
-  const int64_t counted = CountedPs(span, copy.end - copy.start);
-  GpuCopyTotal& total = copy_totals_[{device, static_cast<uint8_t>(copy.copy_kind)}];
+  Work work;
+  if (!record.Read(&copy) || !FindWork(state, record.tag.aux, copy.start, copy.end, &work)) return;
+  GpuCopyTotal& total = copy_totals_[{work.device, static_cast<uint8_t>(copy.copy_kind)}];
   ++total.calls;
   AddTo(&total.bytes, copy.bytes);
-  AddTo(&total.total_ps, counted);
-  AddTo(&device_ps_[owner], counted);
-  busy_[device].Add(std::max(span.start, window_.totals_open), std::min(span.end, window_.close));
-  of.unfinished += span.unfinished;
-  of.uncertain += span.uncertain;
+  AddTo(&total.total_ps, CountWork(owner, work));
   GpuEvent event;
-  if (!Place(span, record.tag.flags, &event)) return;
+  if (!Place(work, record.tag.flags, &event)) return;
   event.kind = copy.copy_kind == GpuCopyKind::kSet ? GpuEventKind::kSet : GpuEventKind::kCopy;
   event.correlation = copy.correlation;
   event.value = copy.bytes;
@@ -470,8 +463,7 @@ void GpuBuilder::TakeCopy(ProcessState* state, uint32_t owner, const RecordView&
   event.source_kind = copy.source_kind;
   event.destination_kind = copy.destination_kind;
   event.asynchronous = copy.asynchronous;
-  const uint32_t stream = StreamOf(owner, device, copy.stream, *state->facts);
-  if (stream != kNoLine) Keep(stream, event);
+  Keep(*state, owner, work, copy.stream, event);
 }
 
 void GpuBuilder::TakeApi(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record) {
@@ -494,9 +486,8 @@ void GpuBuilder::TakeApi(const Identity& process, ProcessState* state, uint32_t 
     ++timeline_->corrupt_records;
     return;
   }
-  if (span.end <= window_.totals_open || span.start >= window_.close) return;
-  const uint64_t stop = std::min(span.end, window_.close);
-  host_->CountCall(process, owner, type, stop - std::max(span.start, window_.totals_open));
+  if (!InTotals(span)) return;
+  host_->CountCall(process, owner, type, std::min(span.end, window_.close) - std::max(span.start, window_.totals_open));
   const std::string& name = timeline_->types[type].name;
   if (name.find("Launch") != std::string::npos && name.find("HostFunc") == std::string::npos) {
     // Nearly each launch of the runtime is one of the driver, too.
@@ -511,9 +502,7 @@ void GpuBuilder::TakeApi(const Identity& process, ProcessState* state, uint32_t 
   }
   ++timeline_->records;
   Event event;
-  const uint64_t start = std::max(span.start, window_.open);
-  event.start_ps = static_cast<int64_t>(start);
-  event.duration_ps = static_cast<int64_t>(stop - start);
+  ClipTo(window_.open, window_.close, span.start, span.end, &event);
   event.type = type;
   // What Correlate needs; it leaves the id that is unique in the file.
   event.value = static_cast<int64_t>(uint64_t{driver} << 32 | api.correlation);
@@ -521,45 +510,34 @@ void GpuBuilder::TakeApi(const Identity& process, ProcessState* state, uint32_t 
     event.flags |= Event::kFailed;
     event.error = static_cast<int32_t>(api.duration_and_result & 0xFFFF);
   }
-  if (span.start < window_.open) event.flags |= Event::kClippedAtStart;
-  if (span.end > window_.close) event.flags |= Event::kClippedAtEnd;
   host_->KeepCall(line, event);
+}
+
+void GpuBuilder::TakeGraph(ProcessState* state, uint32_t owner, const RecordView& record, const GpuSpanRecord& graph) {
+  Work work;
+  if (!FindWork(state, record.tag.aux, graph.start, graph.end, &work)) return;
+  ++timeline_->gpu_devices[work.device].graphs;
+  CountWork(owner, work);
+  GpuEvent event;
+  if (!Place(work, record.tag.flags, &event)) return;
+  event.kind = GpuEventKind::kGraph;
+  event.correlation = graph.correlation;
+  event.graph = graph.object;
+  Keep(*state, owner, work, graph.stream, event);
 }
 
 void GpuBuilder::TakeSpan(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record) {
   GpuSpanRecord said;
   if (!record.Read(&said)) return;
-  const bool is_graph = said.span_kind == GpuSpanKind::kGraph;
+  if (said.span_kind == GpuSpanKind::kGraph) return TakeGraph(state, owner, record, said);
   Span span;
-  const Timing timing = TimesOf(*state, said.start, said.end, is_graph, &span);
-  const uint32_t device = is_graph ? DeviceOf(state, record.tag.aux) : kNoLine;
-  if (timing == Timing::kCorrupt || (is_graph && device == kNoLine)) {
+  const Timing timing = TimesOf(*state, said.start, said.end, false, &span);
+  if (timing == Timing::kCorrupt) {
     ++timeline_->corrupt_records;
     return;
   }
-  if (timing == Timing::kUntimed) {
-    if (is_graph) ++timeline_->gpu_devices[device].untimed;
-    return;
-  }
-  if (span.end <= window_.totals_open || span.start >= window_.close) return;
+  if (timing == Timing::kUntimed || !InTotals(span)) return;
   switch (said.span_kind) {
-    case GpuSpanKind::kGraph: {
-      const int64_t counted = CountedPs(span, said.end - said.start);
-      GpuDevice& of = timeline_->gpu_devices[device];
-      ++of.graphs;
-      of.unfinished += span.unfinished;
-      of.uncertain += span.uncertain;
-      AddTo(&device_ps_[owner], counted);
-      busy_[device].Add(std::max(span.start, window_.totals_open), std::min(span.end, window_.close));
-      GpuEvent event;
-      if (!Place(span, record.tag.flags, &event)) return;
-      event.kind = GpuEventKind::kGraph;
-      event.correlation = said.correlation;
-      event.graph = said.object;
-      const uint32_t stream = StreamOf(owner, device, said.stream, *state->facts);
-      if (stream != kNoLine) Keep(stream, event);
-      return;
-    }
     case GpuSpanKind::kSynchronization: {
       const auto context = state->facts->contexts.find(said.context);
       if (HostWaits(said.type) && context != state->facts->contexts.end()) {
@@ -588,12 +566,13 @@ void GpuBuilder::TakeSpan(const Identity& process, ProcessState* state, uint32_t
       }
       ++timeline_->records;
       Event event;
-      event.start_ps = static_cast<int64_t>(std::max(span.start, window_.open));
-      event.duration_ps = static_cast<int64_t>(std::min(span.end, window_.close)) - event.start_ps;
+      ClipTo(window_.open, window_.close, span.start, span.end, &event);
       event.type = type;
       host_->KeepCall(line, event);
       return;
     }
+    case GpuSpanKind::kGraph:
+      break;
   }
   ++timeline_->corrupt_records;
 }
@@ -715,12 +694,9 @@ void GpuBuilder::Correlate() {
     if (line == kNoLine || type == kNoType) continue;
     ++timeline_->records;
     Event event;
-    event.start_ps = static_cast<int64_t>(std::max(sync.start, window_.open));
-    event.duration_ps = static_cast<int64_t>(std::min(sync.end, window_.close)) - event.start_ps;
+    ClipTo(window_.open, window_.close, sync.start, sync.end, &event);
     event.type = type;
     if (sync.stream != UINT32_MAX) event.object = sync.stream;
-    if (sync.start < window_.open) event.flags |= Event::kClippedAtStart;
-    if (sync.end > window_.close) event.flags |= Event::kClippedAtEnd;
     host_->KeepCall(line, event);
   }
   syncs_ = {};

@@ -96,6 +96,12 @@ class GpuBuilder {
     bool uncertain = false, unfinished = false;
   };
   enum class Timing { kGood, kUntimed, kCorrupt };
+  // A kernel, a copy, a set or a graph.
+  struct Work {
+    uint32_t device = kNoLine;
+    Span span;
+    uint64_t ns = 0;  // as the device measured it
+  };
 
   ProcessState& StateOf(const Identity& process);
   Timing TimesOf(const ProcessState& state, uint64_t start_ns, uint64_t end_ns, bool may_be_open, Span* span) const;
@@ -108,9 +114,15 @@ class GpuBuilder {
   void TakeApi(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record);
   void TakeSpan(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record);
   void TakeMemory(ProcessState* state, uint32_t owner, const RecordView& record);
+  void TakeGraph(ProcessState* state, uint32_t owner, const RecordView& record, const GpuSpanRecord& graph);
+  bool InTotals(const Span& span) const { return span.end > window_.totals_open && span.start < window_.close; }
+  // False: there is nothing to count, and why is counted.
+  bool FindWork(ProcessState* state, uint16_t device, uint64_t start_ns, uint64_t end_ns, Work* work);
+  // What the totals of all kinds of work share. What of it counts, in ps.
+  int64_t CountWork(uint32_t owner, const Work& work);
   // False: not in the window.
-  bool Place(const Span& span, uint32_t flags, GpuEvent* event) const;
-  void Keep(uint32_t stream, GpuEvent event);
+  bool Place(const Work& work, uint32_t flags, GpuEvent* event) const;
+  void Keep(const ProcessState& state, uint32_t owner, const Work& work, uint32_t stream, const GpuEvent& event);
   // Of a span, what lies in the time that the totals are about, in ps.
   int64_t CountedPs(const Span& span, uint64_t ns) const;
   void Correlate();

@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "writer/arguments.h"
+#include "writer/clip.h"
 #include "writer/gpu_builder.h"
 #include "writer/schema.h"
 #include "writer/spool_facts.h"
@@ -635,18 +636,14 @@ class Builder : private HostLines {
     const uint32_t site = Count({segment, chunk.process_serial}, process, type, span.call_site, 1, counted, counted);
     if (end <= open_) return;
     ++timeline_.records;
-    const uint64_t start = std::max(span.start, open_);
     Event event;
-    event.start_ps = static_cast<int64_t>(start);
-    event.duration_ps = static_cast<int64_t>(stop - start);
+    ClipTo(open_, close_, span.start, end, &event);
     event.object = span.object;
     event.value = timeline_.types[type].value == ValueKind::kFlowOut ? 0 : span.result;
     event.call_site = site;
     event.type = type;
     event.error = (record.tag.flags & kRecordFailed) != 0 ? span.error : 0;
     if (event.error != 0) event.flags |= Event::kFailed;
-    if (span.start < open_) event.flags |= Event::kClippedAtStart;
-    if (end > close_) event.flags |= Event::kClippedAtEnd;
     Keep(thread, event);
   }
 

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/writer/gpu_spool.h"
+#include "tests/unit/writer/string_sink.h"
 #include "writer/outputs/xplane.h"
 #include "writer/outputs/xplane_gpu.h"
 #include "writer/summary.h"
@@ -23,22 +24,10 @@ namespace {
 
 using testing::HasSubstr;
 
-class FileSink : public Sink {
- public:
-  absl::Status Append(std::string_view bytes) override {
-    bytes_ += bytes;
-    return absl::OkStatus();
-  }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  std::string bytes_;
-};
-
 // Every output takes it, and finds in the file what it wrote.
 void ExpectOutputs(const Timeline& timeline) {
   for (const Output& output : Outputs()) {
-    FileSink sink;
+    StringSink sink;
     ASSERT_TRUE(output.write(timeline, sink).ok()) << output.name;
     if (output.verify == nullptr) continue;
     const TemporaryPath file("output");
@@ -158,7 +147,7 @@ TEST(GpuBuilder, LeavesSpools) {
   steps.threads.push_back(other);
   ExpectOutputs(steps);
   if (directory == nullptr) return;
-  FileSink sink;
+  StringSink sink;
   ASSERT_TRUE(WriteXplane(steps, sink).ok());
   std::filesystem::create_directories(std::string(directory) + "/steps");
   std::ofstream(std::string(directory) + "/steps/node1.xplane.pb", std::ios::binary) << sink.bytes();
