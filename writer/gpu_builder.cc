@@ -63,7 +63,6 @@ std::string_view SynchronizationName(uint32_t type) {
       return "synchronization";
   }
 }
-bool HostWaits(uint32_t type) { return type != 2; }
 
 std::string_view OverheadName(uint32_t type) {
   switch (type) {
@@ -172,8 +171,8 @@ GpuBuilder::ProcessState& GpuBuilder::StateOf(const Identity& process) {
 
 void GpuBuilder::Take(const Identity& process, uint32_t owner, const RecordView& record) {
   ProcessState& state = StateOf(process);
-  if (state.facts == nullptr || owner >= timeline_->processes.size()) return;
-  ++timeline_->processes[owner].gpu.records;
+  if (state.facts == nullptr) return;
+  if (owner != kNoProcess) ++timeline_->processes[owner].gpu.records;
   switch (record.tag.kind) {
     case RecordKind::kGpuKernel:
       return TakeKernel(&state, owner, record);
@@ -251,6 +250,7 @@ uint32_t GpuBuilder::DeviceOf(ProcessState* state, uint16_t number) {
     device_records_.emplace_back();
     device_numbers_.push_back(number);
     busy_.emplace_back();
+    dropped_busy_ps_.push_back(0);
     memory_.emplace_back();
     timeline_->gpu_devices.emplace_back();
   }
@@ -370,14 +370,14 @@ int64_t GpuBuilder::CountWork(uint32_t owner, const Work& work) {
   GpuDevice& device = timeline_->gpu_devices[work.device];
   device.unfinished += work.span.unfinished;
   device.uncertain += work.span.uncertain;
-  AddTo(&device_ps_[owner], counted);
+  if (owner != kNoProcess) AddTo(&device_ps_[owner], counted);
   busy_[work.device].Add(std::max(work.span.start, window_.totals_open), std::min(work.span.end, window_.close));
   return counted;
 }
 
-bool GpuBuilder::Place(const Work& work, uint32_t flags, GpuEvent* event) const {
+bool GpuBuilder::Place(uint32_t owner, const Work& work, uint32_t flags, GpuEvent* event) const {
   const Span& span = work.span;
-  if (span.end <= window_.open) return false;
+  if (span.end <= window_.open || owner == kNoProcess) return false;
   ClipTo(window_.open, window_.close, span.start, span.end, event);
   if (span.unfinished) event->flags |= GpuEvent::kUnfinished | GpuEvent::kClippedAtEnd;
   if (span.uncertain) event->flags |= GpuEvent::kUncertain;
@@ -392,6 +392,34 @@ int64_t GpuBuilder::CountedPs(const Span& span, uint64_t ns) const {
   }
   const uint64_t start = std::max(span.start, window_.totals_open), end = std::min(span.end, window_.close);
   return end > start ? facts_->clock.DurationPs(end - start) : 0;
+}
+
+void GpuBuilder::CountKernels(uint32_t device, StringId name, uint64_t calls, int64_t ps, int64_t longest_ps) {
+  GpuKernelTotal& total = kernel_totals_[{device, name}];
+  total.name = name;
+  AddTo(&total.calls, calls);
+  AddTo(&total.total_ps, ps);
+  total.longest_ps = std::max(total.longest_ps, longest_ps);
+  GpuDevice& of = timeline_->gpu_devices[device];
+  AddTo(&of.kernels, calls);
+  AddTo(&of.kernel_ps, ps);
+  if (IsCollective(timeline_->strings.Get(name))) AddTo(&of.collective_ps, ps);
+}
+
+void GpuBuilder::CountCopies(uint32_t device, uint8_t copy_kind, uint64_t calls, uint64_t bytes, int64_t ps) {
+  GpuCopyTotal& total = copy_totals_[{device, copy_kind}];
+  AddTo(&total.calls, calls);
+  AddTo(&total.bytes, bytes);
+  AddTo(&total.total_ps, ps);
+}
+
+void GpuBuilder::CountWaits(ProcessState* state, uint32_t context, uint64_t calls, int64_t ps) {
+  const auto known = state->facts->contexts.find(context);
+  if (known == state->facts->contexts.end()) return;
+  const uint32_t device = DeviceOf(state, known->second.device);
+  if (device == kNoLine) return;
+  AddTo(&timeline_->gpu_devices[device].waits, calls);
+  AddTo(&timeline_->gpu_devices[device].waited_ps, ps);
 }
 
 void GpuBuilder::Keep(const ProcessState& state, uint32_t owner, const Work& work, uint32_t stream,
@@ -425,17 +453,9 @@ void GpuBuilder::TakeKernel(ProcessState* state, uint32_t owner, const RecordVie
   if (!record.Read(&kernel) || !FindWork(state, record.tag.aux, kernel.start, kernel.end, &work)) return;
   const StringId name = KernelName(state, kernel.name);
   const int64_t counted = CountWork(owner, work);
-  GpuKernelTotal& total = kernel_totals_[{work.device, name}];
-  total.name = name;
-  ++total.calls;
-  AddTo(&total.total_ps, counted);
-  total.longest_ps = std::max(total.longest_ps, counted);
-  GpuDevice& device = timeline_->gpu_devices[work.device];
-  ++device.kernels;
-  AddTo(&device.kernel_ps, counted);
-  if (IsCollective(timeline_->strings.Get(name))) AddTo(&device.collective_ps, counted);
+  CountKernels(work.device, name, 1, counted, counted);
   GpuEvent event;
-  if (!Place(work, record.tag.flags, &event)) return;
+  if (!Place(owner, work, record.tag.flags, &event)) return;
   event.correlation = kernel.correlation;
   event.value = kernel.graph_node;
   event.graph = kernel.graph;
@@ -448,12 +468,9 @@ void GpuBuilder::TakeCopy(ProcessState* state, uint32_t owner, const RecordView&
   GpuCopyRecord copy;
   Work work;
   if (!record.Read(&copy) || !FindWork(state, record.tag.aux, copy.start, copy.end, &work)) return;
-  GpuCopyTotal& total = copy_totals_[{work.device, static_cast<uint8_t>(copy.copy_kind)}];
-  ++total.calls;
-  AddTo(&total.bytes, copy.bytes);
-  AddTo(&total.total_ps, CountWork(owner, work));
+  CountCopies(work.device, static_cast<uint8_t>(copy.copy_kind), 1, copy.bytes, CountWork(owner, work));
   GpuEvent event;
-  if (!Place(work, record.tag.flags, &event)) return;
+  if (!Place(owner, work, record.tag.flags, &event)) return;
   event.kind = copy.copy_kind == GpuCopyKind::kSet ? GpuEventKind::kSet : GpuEventKind::kCopy;
   event.correlation = copy.correlation;
   event.value = copy.bytes;
@@ -466,6 +483,29 @@ void GpuBuilder::TakeCopy(ProcessState* state, uint32_t owner, const RecordView&
   Keep(*state, owner, work, copy.stream, event);
 }
 
+uint16_t GpuBuilder::CallType(ProcessState* state, uint16_t callback, bool driver) {
+  uint16_t& type = state->call_types.try_emplace(callback | uint32_t{driver} << 16, kNoType).first->second;
+  if (type == kNoType) {
+    const std::string* name =
+        state->facts->Name(driver ? GpuNameKind::kDriverCallback : GpuNameKind::kRuntimeCallback, callback);
+    type = host_->TypeOf(name != nullptr ? TruncateUtf8(PrintableUtf8(WithoutVersion(*name)), 128)
+                                         : StrCat("CUDA ", driver ? "driver" : "runtime", " call ", callback),
+                         ObjectKind::kNone, ValueKind::kCorrelation);
+  }
+  return type;
+}
+
+void GpuBuilder::CountCalls(const Identity& process, ProcessState* state, uint32_t owner, uint16_t type, bool driver,
+                            uint64_t calls, uint64_t ticks, uint64_t longest) {
+  host_->CountCalls(process, owner, type, calls, ticks, longest);
+  const std::string& name = timeline_->types[type].name;
+  if (name.find("Launch") == std::string::npos || name.find("HostFunc") != std::string::npos) return;
+  // Nearly each launch of the runtime is one of the driver, too.
+  AddTo(driver ? &state->driver_launches : &state->runtime_launches, calls);
+  if (owner == kNoProcess) return;
+  timeline_->processes[owner].gpu.launches = std::max(state->driver_launches, state->runtime_launches);
+}
+
 void GpuBuilder::TakeApi(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record) {
   GpuApiRecord api;
   if (!record.Read(&api)) return;
@@ -474,27 +514,15 @@ void GpuBuilder::TakeApi(const Identity& process, ProcessState* state, uint32_t 
   Span span;
   const Timing timing =
       api.start > UINT64_MAX - ns ? Timing::kCorrupt : TimesOf(*state, api.start, api.start + ns, false, &span);
-  uint16_t& type = state->call_types.try_emplace(record.tag.aux | uint32_t{driver} << 16, kNoType).first->second;
-  if (type == kNoType) {
-    const std::string* name =
-        state->facts->Name(driver ? GpuNameKind::kDriverCallback : GpuNameKind::kRuntimeCallback, record.tag.aux);
-    type = host_->TypeOf(name != nullptr ? TruncateUtf8(PrintableUtf8(WithoutVersion(*name)), 128)
-                                         : StrCat("CUDA ", driver ? "driver" : "runtime", " call ", record.tag.aux),
-                         ObjectKind::kNone, ValueKind::kCorrelation);
-  }
+  const uint16_t type = CallType(state, record.tag.aux, driver);
   if (timing != Timing::kGood || type == kNoType) {
     ++timeline_->corrupt_records;
     return;
   }
   if (!InTotals(span)) return;
-  host_->CountCall(process, owner, type, std::min(span.end, window_.close) - std::max(span.start, window_.totals_open));
-  const std::string& name = timeline_->types[type].name;
-  if (name.find("Launch") != std::string::npos && name.find("HostFunc") == std::string::npos) {
-    // Nearly each launch of the runtime is one of the driver, too.
-    ++(driver ? state->driver_launches : state->runtime_launches);
-    timeline_->processes[owner].gpu.launches = std::max(state->driver_launches, state->runtime_launches);
-  }
-  if (span.end <= window_.open) return;
+  const uint64_t counted = std::min(span.end, window_.close) - std::max(span.start, window_.totals_open);
+  CountCalls(process, state, owner, type, driver, 1, counted, counted);
+  if (span.end <= window_.open || owner == kNoProcess) return;
   const uint32_t line = host_->ThreadOf(process, owner, api.tid, span.start);
   if (line == kNoLine) {
     ++timeline_->corrupt_records;
@@ -519,7 +547,7 @@ void GpuBuilder::TakeGraph(ProcessState* state, uint32_t owner, const RecordView
   ++timeline_->gpu_devices[work.device].graphs;
   CountWork(owner, work);
   GpuEvent event;
-  if (!Place(work, record.tag.flags, &event)) return;
+  if (!Place(owner, work, record.tag.flags, &event)) return;
   event.kind = GpuEventKind::kGraph;
   event.correlation = graph.correlation;
   event.graph = graph.object;
@@ -539,15 +567,8 @@ void GpuBuilder::TakeSpan(const Identity& process, ProcessState* state, uint32_t
   if (timing == Timing::kUntimed || !InTotals(span)) return;
   switch (said.span_kind) {
     case GpuSpanKind::kSynchronization: {
-      const auto context = state->facts->contexts.find(said.context);
-      if (HostWaits(said.type) && context != state->facts->contexts.end()) {
-        const uint32_t of = DeviceOf(state, context->second.device);
-        if (of != kNoLine) {
-          ++timeline_->gpu_devices[of].waits;
-          AddTo(&timeline_->gpu_devices[of].waited_ps, CountedPs(span, said.end - said.start));
-        }
-      }
-      if (span.end <= window_.open) return;
+      if (IsHostWait(said.type)) CountWaits(state, said.context, 1, CountedPs(span, said.end - said.start));
+      if (span.end <= window_.open || owner == kNoProcess) return;
       if (syncs_.size() >= kMaxSyncs) {
         ++timeline_->events_over_budget;
         return;
@@ -556,7 +577,7 @@ void GpuBuilder::TakeSpan(const Identity& process, ProcessState* state, uint32_t
       return;
     }
     case GpuSpanKind::kOverhead: {
-      if (span.end <= window_.open) return;
+      if (span.end <= window_.open || owner == kNoProcess) return;
       const uint32_t line = host_->LineOf(
           owner, said.object == 0 ? std::string("CUPTI overhead") : StrCat("CUPTI overhead/", said.object));
       const uint16_t type = host_->TypeOf(OverheadName(said.type), ObjectKind::kNone, ValueKind::kNone);
@@ -577,9 +598,57 @@ void GpuBuilder::TakeSpan(const Identity& process, ProcessState* state, uint32_t
   ++timeline_->corrupt_records;
 }
 
+void GpuBuilder::TakeTotal(const Identity& process, uint32_t owner, const GpuTotalRow& row) {
+  ProcessState& state = StateOf(process);
+  if (state.facts == nullptr) return;
+  const double ns_per_tick = facts_->clock.ns_per_tick();
+  const double most_ns = static_cast<double>(window_.close - window_.totals_open + kPlausibleTicks) * ns_per_tick;
+  int64_t ps = 0;
+  const bool times_fit = row.kind == GpuTotalKind::kBusy
+                             ? static_cast<double>(row.ns) <= most_ns
+                             : static_cast<double>(row.longest) <= most_ns &&
+                                   static_cast<double>(row.ns) <= most_ns * static_cast<double>(row.calls);
+  const bool on_device = row.kind != GpuTotalKind::kCall && row.kind != GpuTotalKind::kWait;
+  const uint32_t device = on_device ? DeviceOf(&state, row.device) : kNoLine;
+  if (!times_fit || __builtin_mul_overflow(row.ns, 1000, &ps) || (on_device && device == kNoLine)) {
+    ++timeline_->corrupt_records;
+    return;
+  }
+  if (on_device) {
+    AddTo(&timeline_->gpu_devices[device].untimed, row.untimed);
+    AddTo(&timeline_->gpu_devices[device].unfinished, row.unfinished);
+    if (owner != kNoProcess && row.kind != GpuTotalKind::kBusy) AddTo(&device_ps_[owner], ps);
+  }
+  switch (row.kind) {
+    case GpuTotalKind::kKernel:
+      if (row.calls == 0) return;
+      return CountKernels(device, row.id == 0 ? timeline_->strings.Intern("other kernels") : KernelName(&state, row.id),
+                          row.calls, ps, static_cast<int64_t>(row.longest * 1000));
+    case GpuTotalKind::kCopy:
+      if (row.calls == 0) return;
+      return CountCopies(device, static_cast<uint8_t>(row.id), row.calls, row.bytes, ps);
+    case GpuTotalKind::kGraph:
+      AddTo(&timeline_->gpu_devices[device].graphs, row.calls);
+      return;
+    case GpuTotalKind::kCall: {
+      const bool driver = (row.id >> 16) != 0;
+      const uint16_t type = CallType(&state, static_cast<uint16_t>(row.id), driver);
+      if (type == kNoType) break;
+      const auto ticks = [&](uint64_t ns) { return static_cast<uint64_t>(static_cast<double>(ns) / ns_per_tick); };
+      return CountCalls(process, &state, owner, type, driver, row.calls, ticks(row.ns), ticks(row.longest));
+    }
+    case GpuTotalKind::kWait:
+      return CountWaits(&state, row.id, row.calls, ps);
+    case GpuTotalKind::kBusy:
+      AddTo(&dropped_busy_ps_[device], ps);
+      return;
+  }
+  ++timeline_->corrupt_records;
+}
+
 void GpuBuilder::TakeMemory(ProcessState* state, uint32_t owner, const RecordView& record) {
   GpuMemoryRecord memory;
-  if (!record.Read(&memory) || !OnDevice(memory.memory_kind)) return;
+  if (!record.Read(&memory) || !OnDevice(memory.memory_kind) || owner == kNoProcess) return;
   const uint32_t device = DeviceOf(state, record.tag.aux);
   Span span;
   const bool known =
@@ -853,6 +922,9 @@ void GpuBuilder::FinishTimes() {
   for (uint32_t i = 0; i < timeline_->gpu_devices.size(); ++i) {
     GpuDevice& device = timeline_->gpu_devices[i];
     device.busy_ps = facts_->clock.DurationPs(busy_[i].Length());
+    AddTo(&device.busy_ps, dropped_busy_ps_[i]);
+    // What lies on both sides of a dropped part's border, or comes from two processes, is in both.
+    device.busy_ps = std::min(device.busy_ps, std::max(timeline_->totals_ps, timeline_->duration_ps));
     for (const auto& [key, total] : kernel_totals_) {
       if (key.first == i) device.kernel_totals.push_back(total);
     }
@@ -998,9 +1070,9 @@ void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
   if (names_left_out > 0)
     warnings.push_back(StrCat(names_left_out, " names of kernels were too many and are left out"));
   for (const std::string& kind : missing) timeline_->notes.push_back(StrCat("GPU activity that CUPTI refused: ", kind));
-  // What the launcher counts of parts before it drops them are calls of hooks.
   if (facts_->dropped_parts > 0 && !timeline_->gpu_devices.empty()) {
-    warnings.push_back("totals of GPUs leave out what was in dropped parts of the spool (--spool-limit)");
+    timeline_->notes.push_back(
+        "GPU memory in use leaves out what was allocated in dropped parts of the spool (--spool-limit)");
   }
   for (const GpuDevice& device : timeline_->gpu_devices) {
     const std::string gpu = StrCat("GPU ", device.number, ": ");
