@@ -31,6 +31,7 @@ constexpr size_t kMaxTriedShown = 3;
 constexpr int64_t kPsPerMs = 1'000'000'000;
 constexpr double kNotableErrorUs = 50;
 constexpr double kFlushedAtEndMs = 200;  // an end is seen some ten milliseconds late
+constexpr std::string_view kEnd = "end";  // why recording paused: nothing is missing
 
 void AddTo(int64_t* sum, int64_t more) {
   if (__builtin_add_overflow(*sum, more, sum)) *sum = INT64_MAX;
@@ -962,7 +963,8 @@ void GpuBuilder::JudgeProcess(const GpuFacts& facts, const ProcessFacts& process
     paused = false;
     if (by_window || to <= from) return;
     const double ns = static_cast<double>(to - from) * facts_->clock.ns_per_tick();
-    if (ns < kShortestGapNs) return;
+    // The last flush is followed by the exit handlers of others, which seldom launch anything.
+    if (ns < (cause == kEnd ? kFlushedAtEndMs * 1e6 : kShortestGapNs)) return;
     gpu.gaps.push_back({host_->PsOf(from), host_->PsOf(to), cause});
   };
   for (const GpuStateChange& change : changes) {

@@ -183,8 +183,9 @@ thread_local uint32_t externals = 0;
 template <typename Record>
 void SetWork(Record* record, const Work& work) {
   if (!LosesTimes()) {
+    // Converted one by one, the second may be by a later reading of the clock, and before the first.
     record->start = ToTimestamp(work.start);
-    record->end = ToTimestamp(work.end);
+    record->end = record->start + static_cast<uint64_t>(work.end - work.start);
   }
   record->deviceId = work.device;
   record->contextId = work.context;

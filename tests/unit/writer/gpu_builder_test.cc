@@ -459,6 +459,19 @@ TEST(GpuBuilder, PausesAreGapsAndKillsAreSaid) {
   EXPECT_THAT(timeline.notes, testing::Contains(HasSubstr("GRAPH_TRACE")));
 }
 
+// The last flush is as long before the end as the program's exit takes.
+TEST(GpuBuilder, AnExitIsNoGap) {
+  for (const uint64_t end_ms : {70, 400}) {
+    SpoolMaker spool = GpuProcess();
+    spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(12 * kMs), 3).GpuClock(50 * kMs, Gpu(50 * kMs));
+    spool.GpuInfo(GpuInfoKey::kPaused, 50 * kMs, "end").EndChunk();
+    spool.Process(1, SpoolMaker::MakeProcess(1, kMainTid, 10, end_ms * kMs)).End(500 * kMs);
+    const Timeline timeline = Build(spool);
+    EXPECT_EQ(timeline.processes[0].gpu.gaps.empty(), end_ms == 70);
+    EXPECT_EQ(timeline.warnings.empty(), end_ms == 70) << testing::PrintToString(timeline.warnings);
+  }
+}
+
 TEST(GpuBuilder, TheStepTiesCallsThatOtherEventsStraddle) {
   Timeline timeline = Build(GpuTraining(2));
   Thread& thread = timeline.threads[0];
