@@ -179,7 +179,11 @@ void SpoolWriter::Drop(Part part, bool totals) {
       ChunkFact chunk{};
       ForEachRecord(frame, &chunk, &corrupt, [&](const RecordView& record) {
         SpanRecord span;
-        if (record.tag.kind != RecordKind::kSpan || !record.Read(&span) || span.start + span.ticks < span.start) return;
+        if (record.tag.kind != RecordKind::kSpan) {
+          gpu_totals_.Add(frame.segment, chunk.process_serial, record);
+          return;
+        }
+        if (!record.Read(&span) || span.start + span.ticks < span.start) return;
         Key key{frame.segment, chunk.process_serial, record.tag.aux, span.call_site};
         if (totals_.size() >= kMaxTotals && !totals_.contains(key)) key.site = 0;
         if (totals_.size() >= 2 * kMaxTotals && !totals_.contains(key)) return;
@@ -193,17 +197,21 @@ void SpoolWriter::Drop(Part part, bool totals) {
     // The totals first: a launcher killed between here and the end of this function leaves a part and totals that do
     // not count it yet.
     FrameBuffer frames(0);
-    const uint32_t size = static_cast<uint32_t>(sizeof(TotalsFact) + totals_.size() * sizeof(TotalRow));
-    uint8_t* payload = frames.Begin(FrameType::kTotals, 0, size);
-    const TotalsFact fact{static_cast<uint32_t>(drops_.load() + 1), static_cast<uint32_t>(totals_.size()), lost_};
-    memcpy(payload, &fact, sizeof(fact));
-    payload += sizeof(fact);
+    const auto append = [&](FrameType type, const auto& rows) {
+      const TotalsFact fact{static_cast<uint32_t>(drops_.load() + 1), static_cast<uint32_t>(rows.size()), lost_};
+      const size_t bytes = rows.size() * sizeof(rows[0]);
+      uint8_t* const payload = frames.Begin(type, 0, static_cast<uint32_t>(sizeof(fact) + bytes));
+      memcpy(payload, &fact, sizeof(fact));
+      if (bytes > 0) memcpy(payload + sizeof(fact), rows.data(), bytes);
+      frames.Seal();
+    };
+    std::vector<TotalRow> rows;
     for (const auto& [key, sum] : totals_) {
-      const TotalRow row{key.segment, key.process, key.operation, 0, key.site, sum.calls, sum.ticks, sum.longest};
-      memcpy(payload, &row, sizeof(row));
-      payload += sizeof(row);
+      rows.push_back({key.segment, key.process, key.operation, 0, key.site, sum.calls, sum.ticks, sum.longest});
     }
-    frames.Seal();
+    append(FrameType::kTotals, rows);
+    const std::vector<GpuTotalRow> gpu_rows = gpu_totals_.Rows();
+    if (!gpu_rows.empty()) append(FrameType::kGpuTotals, gpu_rows);
     // Regardless of the limit: more is given back at once.
     if (WritePart(frames.bytes(), 0, now_ticks_, now_ticks_) != 0) WriteMain(frames);
   }

@@ -9,8 +9,8 @@
 //   writer.Tidy(now);                                     // write thread: drops what need not stay
 //
 // Never more bytes than the plan's limit. What cannot be taken is counted, with the time it covers, in a GapFact; what
-// is dropped, in a PartFact, and its calls in a running total. A part that a range needs is never dropped, so that a
-// conversion finds what it was told to read.
+// is dropped, in a PartFact, and its calls and GPU work in running totals. A part that a range needs is never dropped,
+// so that a conversion finds what it was told to read.
 //
 // Process: launcher. Write, NoteGap, Rotate, Tidy and Finish: the write thread; all else: any thread.
 #ifndef TBPROF_LAUNCHER_SPOOL_WRITER_H_
@@ -25,6 +25,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "launcher/scoped.h"
+#include "writer/gpu_totals.h"
 #include "writer/spool.h"
 
 namespace tbprof {
@@ -137,6 +138,7 @@ class SpoolWriter {
   uint64_t now_ticks_ = 0;
   GapFact gap_{};
   absl::flat_hash_map<Key, Sum> totals_;
+  GpuTotals gpu_totals_;
   uint64_t lost_ = 0;
 
   std::atomic<uint64_t> main_bytes_{0}, total_bytes_{0}, not_kept_{0}, spans_{0}, long_spans_{0}, drops_{0};

@@ -6,7 +6,8 @@
 #   scripts/fuzz.sh [--seconds N] [--tbprof PATH] [TARGET...]
 #
 #   --seconds N    how long each target runs (60)
-#   --tbprof PATH  the program that makes the seeds: small spools of real runs (build/bin/tbprof)
+#   --tbprof PATH  the program that makes the seeds: small spools of real runs (build/bin/tbprof), and of a simulated
+#                  training where its build tree has one
 #   TARGET         segment, spool, options, ...: a file tests/fuzz/TARGET_fuzzer.cc; default: all
 #
 # What a target has learned stays in build-fuzz/corpus/TARGET for the next time. Exit status 1 with the path of the
@@ -59,7 +60,7 @@ build() {
 
 # Spools of real runs, small enough for a fuzzer to get through them a hundred times a second.
 make_seeds() {
-  local scratch spool
+  local scratch spool sim
   [[ -d $DIR/seeds/spool ]] && return
   if [[ ! -x $tbprof ]]; then
     say "no $tbprof: fuzzing without real spools"
@@ -81,6 +82,14 @@ threads = [threading.Thread(target=work, name="worker%d" % i) for i in range(3)]
 for t in threads: t.start()
 for t in threads: t.join()
 os._exit(1)' || true
+  # A training on a simulated GPU, node by node and as graphs.
+  sim=$(realpath "$(dirname "$tbprof")/..")/tests/sim
+  if [[ -x $sim/subjects/train ]]; then
+    LD_LIBRARY_PATH=$sim/cuda13 TMPDIR=$scratch "$tbprof" run --quiet --keep-spool --logdir="$scratch/d" \
+      --trace=gpu --window=last=30s -- "$sim/subjects/train" 3 1000 || true
+    LD_LIBRARY_PATH=$sim/cuda13 CUDASIM_CUPTI=late_ms=1,zero_times=5,unknown_kind=7 TMPDIR=$scratch \
+      "$tbprof" run --quiet --keep-spool --logdir="$scratch/e" --cuda-graphs=graph -- "$sim/subjects/train" 3 1000 graph || true
+  fi
   for spool in "$scratch"/*/.tbprof/*.spool; do
     [[ -f $spool ]] || continue
     "$DIR/make_seeds" "$spool" "$DIR/seeds.new" || fail "cannot make seeds from $spool"

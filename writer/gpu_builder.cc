@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/container/flat_hash_set.h"
+#include "writer/clip.h"
 #include "writer/gpu_occupancy.h"
 #include "writer/symbolize.h"
 #include "writer/text.h"
@@ -26,11 +27,11 @@ constexpr size_t kMaxKernelName = 2048;
 constexpr size_t kMaxCounterSamples = 4000;
 constexpr uint16_t kNoType = 65535;
 constexpr double kShortestGapNs = 1e6;
-constexpr double kShortestEndNs = 1e8;
 constexpr size_t kMaxTriedShown = 3;
 constexpr int64_t kPsPerMs = 1'000'000'000;
 constexpr double kNotableErrorUs = 50;
 constexpr double kFlushedAtEndMs = 200;  // an end is seen some ten milliseconds late
+constexpr std::string_view kEnd = "end";  // why recording paused: nothing is missing
 
 void AddTo(int64_t* sum, int64_t more) {
   if (__builtin_add_overflow(*sum, more, sum)) *sum = INT64_MAX;
@@ -63,7 +64,6 @@ std::string_view SynchronizationName(uint32_t type) {
       return "synchronization";
   }
 }
-bool HostWaits(uint32_t type) { return type != 2; }
 
 std::string_view OverheadName(uint32_t type) {
   switch (type) {
@@ -172,8 +172,8 @@ GpuBuilder::ProcessState& GpuBuilder::StateOf(const Identity& process) {
 
 void GpuBuilder::Take(const Identity& process, uint32_t owner, const RecordView& record) {
   ProcessState& state = StateOf(process);
-  if (state.facts == nullptr || owner >= timeline_->processes.size()) return;
-  ++timeline_->processes[owner].gpu.records;
+  if (state.facts == nullptr) return;
+  if (owner != kNoProcess) ++timeline_->processes[owner].gpu.records;
   switch (record.tag.kind) {
     case RecordKind::kGpuKernel:
       return TakeKernel(&state, owner, record);
@@ -251,6 +251,7 @@ uint32_t GpuBuilder::DeviceOf(ProcessState* state, uint16_t number) {
     device_records_.emplace_back();
     device_numbers_.push_back(number);
     busy_.emplace_back();
+    dropped_busy_ps_.push_back(0);
     memory_.emplace_back();
     timeline_->gpu_devices.emplace_back();
   }
@@ -349,14 +350,36 @@ uint32_t GpuBuilder::LaunchOf(uint32_t device, const GpuKernelRecord& kernel) {
   return index;
 }
 
-bool GpuBuilder::Place(const Span& span, uint32_t flags, GpuEvent* event) const {
-  if (span.end <= window_.open || span.start >= window_.close) return false;
-  const uint64_t start = std::max(span.start, window_.open);
-  const uint64_t end = std::min(span.end, window_.close);
-  event->start_ps = static_cast<int64_t>(start);
-  event->duration_ps = static_cast<int64_t>(end - start);
-  if (span.start < window_.open) event->flags |= GpuEvent::kClippedAtStart;
-  if (span.end > window_.close) event->flags |= GpuEvent::kClippedAtEnd;
+bool GpuBuilder::FindWork(ProcessState* state, uint16_t device, uint64_t start_ns, uint64_t end_ns, Work* work) {
+  work->device = DeviceOf(state, device);
+  work->ns = end_ns - start_ns;
+  const Timing timing =
+      work->device == kNoLine ? Timing::kCorrupt : TimesOf(*state, start_ns, end_ns, true, &work->span);
+  if (timing == Timing::kCorrupt) {
+    ++timeline_->corrupt_records;
+    return false;
+  }
+  if (timing == Timing::kUntimed) {
+    ++timeline_->gpu_devices[work->device].untimed;
+    return false;
+  }
+  return InTotals(work->span);
+}
+
+int64_t GpuBuilder::CountWork(uint32_t owner, const Work& work) {
+  const int64_t counted = CountedPs(work.span, work.ns);
+  GpuDevice& device = timeline_->gpu_devices[work.device];
+  device.unfinished += work.span.unfinished;
+  device.uncertain += work.span.uncertain;
+  if (owner != kNoProcess) AddTo(&device_ps_[owner], counted);
+  busy_[work.device].Add(std::max(work.span.start, window_.totals_open), std::min(work.span.end, window_.close));
+  return counted;
+}
+
+bool GpuBuilder::Place(uint32_t owner, const Work& work, uint32_t flags, GpuEvent* event) const {
+  const Span& span = work.span;
+  if (span.end <= window_.open || owner == kNoProcess) return false;
+  ClipTo(window_.open, window_.close, span.start, span.end, event);
   if (span.unfinished) event->flags |= GpuEvent::kUnfinished | GpuEvent::kClippedAtEnd;
   if (span.uncertain) event->flags |= GpuEvent::kUncertain;
   if ((flags & kRecordApproximate) != 0) event->flags |= GpuEvent::kApproximate;
@@ -372,13 +395,44 @@ int64_t GpuBuilder::CountedPs(const Span& span, uint64_t ns) const {
   return end > start ? facts_->clock.DurationPs(end - start) : 0;
 }
 
-void GpuBuilder::Keep(uint32_t stream, GpuEvent event) {
+void GpuBuilder::CountKernels(uint32_t device, StringId name, uint64_t calls, int64_t ps, int64_t longest_ps) {
+  GpuKernelTotal& total = kernel_totals_[{device, name}];
+  total.name = name;
+  AddTo(&total.calls, calls);
+  AddTo(&total.total_ps, ps);
+  total.longest_ps = std::max(total.longest_ps, longest_ps);
+  GpuDevice& of = timeline_->gpu_devices[device];
+  AddTo(&of.kernels, calls);
+  AddTo(&of.kernel_ps, ps);
+  if (IsCollective(timeline_->strings.Get(name))) AddTo(&of.collective_ps, ps);
+}
+
+void GpuBuilder::CountCopies(uint32_t device, uint8_t copy_kind, uint64_t calls, uint64_t bytes, int64_t ps) {
+  GpuCopyTotal& total = copy_totals_[{device, copy_kind}];
+  AddTo(&total.calls, calls);
+  AddTo(&total.bytes, bytes);
+  AddTo(&total.total_ps, ps);
+}
+
+void GpuBuilder::CountWaits(ProcessState* state, uint32_t context, uint64_t calls, int64_t ps) {
+  const auto known = state->facts->contexts.find(context);
+  if (known == state->facts->contexts.end()) return;
+  const uint32_t device = DeviceOf(state, known->second.device);
+  if (device == kNoLine) return;
+  AddTo(&timeline_->gpu_devices[device].waits, calls);
+  AddTo(&timeline_->gpu_devices[device].waited_ps, ps);
+}
+
+void GpuBuilder::Keep(const ProcessState& state, uint32_t owner, const Work& work, uint32_t stream,
+                      const GpuEvent& event) {
+  const uint32_t line = StreamOf(owner, work.device, stream, *state.facts);
+  if (line == kNoLine) return;
   ++timeline_->records;
   if (static_cast<uint64_t>(event.duration_ps) < shortest_) {
     ++timeline_->events_over_budget;
     return;
   }
-  timeline_->gpu_streams[stream].events.push_back(event);
+  timeline_->gpu_streams[line].events.push_back(event);
   ++kept_;
   host_->DeviceEventKept();
 }
@@ -396,72 +450,28 @@ void GpuBuilder::Cut(uint64_t shortest_ticks) {
 
 void GpuBuilder::TakeKernel(ProcessState* state, uint32_t owner, const RecordView& record) {
   GpuKernelRecord kernel;
-  if (!record.Read(&kernel)) return;
-  const uint32_t device = DeviceOf(state, record.tag.aux);
-  Span span;
-  const Timing timing = device == kNoLine ? Timing::kCorrupt : TimesOf(*state, kernel.start, kernel.end, true, &span);
-  if (timing == Timing::kCorrupt) {
-    ++timeline_->corrupt_records;
-    return;
-  }
-  GpuDevice& of = timeline_->gpu_devices[device];
-  if (timing == Timing::kUntimed) {
-    ++of.untimed;
-    return;
-  }
-  if (span.end <= window_.totals_open || span.start >= window_.close) return;
+  Work work;
+  if (!record.Read(&kernel) || !FindWork(state, record.tag.aux, kernel.start, kernel.end, &work)) return;
   const StringId name = KernelName(state, kernel.name);
-  const int64_t counted = CountedPs(span, kernel.end - kernel.start);
-  GpuKernelTotal& total = kernel_totals_[{device, name}];
-  total.name = name;
-  ++total.calls;
-  AddTo(&total.total_ps, counted);
-  total.longest_ps = std::max(total.longest_ps, counted);
-  ++of.kernels;
-  AddTo(&of.kernel_ps, counted);
-  if (IsCollective(timeline_->strings.Get(name))) AddTo(&of.collective_ps, counted);
-  AddTo(&device_ps_[owner], counted);
-  busy_[device].Add(std::max(span.start, window_.totals_open), std::min(span.end, window_.close));
-  of.unfinished += span.unfinished;
-  of.uncertain += span.uncertain;
+  const int64_t counted = CountWork(owner, work);
+  CountKernels(work.device, name, 1, counted, counted);
   GpuEvent event;
-  if (!Place(span, record.tag.flags, &event)) return;
+  if (!Place(owner, work, record.tag.flags, &event)) return;
   event.correlation = kernel.correlation;
   event.value = kernel.graph_node;
   event.graph = kernel.graph;
   event.name = name;
-  event.launch = LaunchOf(device, kernel);
-  const uint32_t stream = StreamOf(owner, device, kernel.stream, *state->facts);
-  if (stream != kNoLine) Keep(stream, event);
+  event.launch = LaunchOf(work.device, kernel);
+  Keep(*state, owner, work, kernel.stream, event);
 }
 
 void GpuBuilder::TakeCopy(ProcessState* state, uint32_t owner, const RecordView& record) {
   GpuCopyRecord copy;
-  if (!record.Read(&copy)) return;
-  const uint32_t device = DeviceOf(state, record.tag.aux);
-  Span span;
-  const Timing timing = device == kNoLine ? Timing::kCorrupt : TimesOf(*state, copy.start, copy.end, true, &span);
-  if (timing == Timing::kCorrupt) {
-    ++timeline_->corrupt_records;
-    return;
-  }
-  GpuDevice& of = timeline_->gpu_devices[device];
-  if (timing == Timing::kUntimed) {
-    ++of.untimed;
-    return;
-  }
-  if (span.end <= window_.totals_open || span.start >= window_.close) return;
-  const int64_t counted = CountedPs(span, copy.end - copy.start);
-  GpuCopyTotal& total = copy_totals_[{device, static_cast<uint8_t>(copy.copy_kind)}];
-  ++total.calls;
-  AddTo(&total.bytes, copy.bytes);
-  AddTo(&total.total_ps, counted);
-  AddTo(&device_ps_[owner], counted);
-  busy_[device].Add(std::max(span.start, window_.totals_open), std::min(span.end, window_.close));
-  of.unfinished += span.unfinished;
-  of.uncertain += span.uncertain;
+  Work work;
+  if (!record.Read(&copy) || !FindWork(state, record.tag.aux, copy.start, copy.end, &work)) return;
+  CountCopies(work.device, static_cast<uint8_t>(copy.copy_kind), 1, copy.bytes, CountWork(owner, work));
   GpuEvent event;
-  if (!Place(span, record.tag.flags, &event)) return;
+  if (!Place(owner, work, record.tag.flags, &event)) return;
   event.kind = copy.copy_kind == GpuCopyKind::kSet ? GpuEventKind::kSet : GpuEventKind::kCopy;
   event.correlation = copy.correlation;
   event.value = copy.bytes;
@@ -471,8 +481,30 @@ void GpuBuilder::TakeCopy(ProcessState* state, uint32_t owner, const RecordView&
   event.source_kind = copy.source_kind;
   event.destination_kind = copy.destination_kind;
   event.asynchronous = copy.asynchronous;
-  const uint32_t stream = StreamOf(owner, device, copy.stream, *state->facts);
-  if (stream != kNoLine) Keep(stream, event);
+  Keep(*state, owner, work, copy.stream, event);
+}
+
+uint16_t GpuBuilder::CallType(ProcessState* state, uint16_t callback, bool driver) {
+  uint16_t& type = state->call_types.try_emplace(callback | uint32_t{driver} << 16, kNoType).first->second;
+  if (type == kNoType) {
+    const std::string* name =
+        state->facts->Name(driver ? GpuNameKind::kDriverCallback : GpuNameKind::kRuntimeCallback, callback);
+    type = host_->TypeOf(name != nullptr ? TruncateUtf8(PrintableUtf8(WithoutVersion(*name)), 128)
+                                         : StrCat("CUDA ", driver ? "driver" : "runtime", " call ", callback),
+                         ObjectKind::kNone, ValueKind::kCorrelation);
+  }
+  return type;
+}
+
+void GpuBuilder::CountCalls(const Identity& process, ProcessState* state, uint32_t owner, uint16_t type, bool driver,
+                            uint64_t calls, uint64_t ticks, uint64_t longest) {
+  host_->CountCalls(process, owner, type, calls, ticks, longest);
+  const std::string& name = timeline_->types[type].name;
+  if (name.find("Launch") == std::string::npos || name.find("HostFunc") != std::string::npos) return;
+  // Nearly each launch of the runtime is one of the driver, too.
+  AddTo(driver ? &state->driver_launches : &state->runtime_launches, calls);
+  if (owner == kNoProcess) return;
+  timeline_->processes[owner].gpu.launches = std::max(state->driver_launches, state->runtime_launches);
 }
 
 void GpuBuilder::TakeApi(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record) {
@@ -483,28 +515,15 @@ void GpuBuilder::TakeApi(const Identity& process, ProcessState* state, uint32_t 
   Span span;
   const Timing timing =
       api.start > UINT64_MAX - ns ? Timing::kCorrupt : TimesOf(*state, api.start, api.start + ns, false, &span);
-  uint16_t& type = state->call_types.try_emplace(record.tag.aux | uint32_t{driver} << 16, kNoType).first->second;
-  if (type == kNoType) {
-    const std::string* name =
-        state->facts->Name(driver ? GpuNameKind::kDriverCallback : GpuNameKind::kRuntimeCallback, record.tag.aux);
-    type = host_->TypeOf(name != nullptr ? TruncateUtf8(PrintableUtf8(WithoutVersion(*name)), 128)
-                                         : StrCat("CUDA ", driver ? "driver" : "runtime", " call ", record.tag.aux),
-                         ObjectKind::kNone, ValueKind::kCorrelation);
-  }
+  const uint16_t type = CallType(state, record.tag.aux, driver);
   if (timing != Timing::kGood || type == kNoType) {
     ++timeline_->corrupt_records;
     return;
   }
-  if (span.end <= window_.totals_open || span.start >= window_.close) return;
-  const uint64_t stop = std::min(span.end, window_.close);
-  host_->CountCall(process, owner, type, stop - std::max(span.start, window_.totals_open));
-  const std::string& name = timeline_->types[type].name;
-  if (name.find("Launch") != std::string::npos && name.find("HostFunc") == std::string::npos) {
-    // Nearly each launch of the runtime is one of the driver, too.
-    ++(driver ? state->driver_launches : state->runtime_launches);
-    timeline_->processes[owner].gpu.launches = std::max(state->driver_launches, state->runtime_launches);
-  }
-  if (span.end <= window_.open) return;
+  if (!InTotals(span)) return;
+  const uint64_t counted = std::min(span.end, window_.close) - std::max(span.start, window_.totals_open);
+  CountCalls(process, state, owner, type, driver, 1, counted, counted);
+  if (span.end <= window_.open || owner == kNoProcess) return;
   const uint32_t line = host_->ThreadOf(process, owner, api.tid, span.start);
   if (line == kNoLine) {
     ++timeline_->corrupt_records;
@@ -512,9 +531,7 @@ void GpuBuilder::TakeApi(const Identity& process, ProcessState* state, uint32_t 
   }
   ++timeline_->records;
   Event event;
-  const uint64_t start = std::max(span.start, window_.open);
-  event.start_ps = static_cast<int64_t>(start);
-  event.duration_ps = static_cast<int64_t>(stop - start);
+  ClipTo(window_.open, window_.close, span.start, span.end, &event);
   event.type = type;
   // What Correlate needs; it leaves the id that is unique in the file.
   event.value = static_cast<int64_t>(uint64_t{driver} << 32 | api.correlation);
@@ -522,55 +539,37 @@ void GpuBuilder::TakeApi(const Identity& process, ProcessState* state, uint32_t 
     event.flags |= Event::kFailed;
     event.error = static_cast<int32_t>(api.duration_and_result & 0xFFFF);
   }
-  if (span.start < window_.open) event.flags |= Event::kClippedAtStart;
-  if (span.end > window_.close) event.flags |= Event::kClippedAtEnd;
   host_->KeepCall(line, event);
+}
+
+void GpuBuilder::TakeGraph(ProcessState* state, uint32_t owner, const RecordView& record, const GpuSpanRecord& graph) {
+  Work work;
+  if (!FindWork(state, record.tag.aux, graph.start, graph.end, &work)) return;
+  ++timeline_->gpu_devices[work.device].graphs;
+  CountWork(owner, work);
+  GpuEvent event;
+  if (!Place(owner, work, record.tag.flags, &event)) return;
+  event.kind = GpuEventKind::kGraph;
+  event.correlation = graph.correlation;
+  event.graph = graph.object;
+  Keep(*state, owner, work, graph.stream, event);
 }
 
 void GpuBuilder::TakeSpan(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record) {
   GpuSpanRecord said;
   if (!record.Read(&said)) return;
-  const bool is_graph = said.span_kind == GpuSpanKind::kGraph;
+  if (said.span_kind == GpuSpanKind::kGraph) return TakeGraph(state, owner, record, said);
   Span span;
-  const Timing timing = TimesOf(*state, said.start, said.end, is_graph, &span);
-  const uint32_t device = is_graph ? DeviceOf(state, record.tag.aux) : kNoLine;
-  if (timing == Timing::kCorrupt || (is_graph && device == kNoLine)) {
+  const Timing timing = TimesOf(*state, said.start, said.end, false, &span);
+  if (timing == Timing::kCorrupt) {
     ++timeline_->corrupt_records;
     return;
   }
-  if (timing == Timing::kUntimed) {
-    if (is_graph) ++timeline_->gpu_devices[device].untimed;
-    return;
-  }
-  if (span.end <= window_.totals_open || span.start >= window_.close) return;
+  if (timing == Timing::kUntimed || !InTotals(span)) return;
   switch (said.span_kind) {
-    case GpuSpanKind::kGraph: {
-      const int64_t counted = CountedPs(span, said.end - said.start);
-      GpuDevice& of = timeline_->gpu_devices[device];
-      ++of.graphs;
-      of.unfinished += span.unfinished;
-      of.uncertain += span.uncertain;
-      AddTo(&device_ps_[owner], counted);
-      busy_[device].Add(std::max(span.start, window_.totals_open), std::min(span.end, window_.close));
-      GpuEvent event;
-      if (!Place(span, record.tag.flags, &event)) return;
-      event.kind = GpuEventKind::kGraph;
-      event.correlation = said.correlation;
-      event.graph = said.object;
-      const uint32_t stream = StreamOf(owner, device, said.stream, *state->facts);
-      if (stream != kNoLine) Keep(stream, event);
-      return;
-    }
     case GpuSpanKind::kSynchronization: {
-      const auto context = state->facts->contexts.find(said.context);
-      if (HostWaits(said.type) && context != state->facts->contexts.end()) {
-        const uint32_t of = DeviceOf(state, context->second.device);
-        if (of != kNoLine) {
-          ++timeline_->gpu_devices[of].waits;
-          AddTo(&timeline_->gpu_devices[of].waited_ps, CountedPs(span, said.end - said.start));
-        }
-      }
-      if (span.end <= window_.open) return;
+      if (IsHostWait(said.type)) CountWaits(state, said.context, 1, CountedPs(span, said.end - said.start));
+      if (span.end <= window_.open || owner == kNoProcess) return;
       if (syncs_.size() >= kMaxSyncs) {
         ++timeline_->events_over_budget;
         return;
@@ -579,7 +578,7 @@ void GpuBuilder::TakeSpan(const Identity& process, ProcessState* state, uint32_t
       return;
     }
     case GpuSpanKind::kOverhead: {
-      if (span.end <= window_.open) return;
+      if (span.end <= window_.open || owner == kNoProcess) return;
       const uint32_t line = host_->LineOf(
           owner, said.object == 0 ? std::string("CUPTI overhead") : StrCat("CUPTI overhead/", said.object));
       const uint16_t type = host_->TypeOf(OverheadName(said.type), ObjectKind::kNone, ValueKind::kNone);
@@ -589,19 +588,68 @@ void GpuBuilder::TakeSpan(const Identity& process, ProcessState* state, uint32_t
       }
       ++timeline_->records;
       Event event;
-      event.start_ps = static_cast<int64_t>(std::max(span.start, window_.open));
-      event.duration_ps = static_cast<int64_t>(std::min(span.end, window_.close)) - event.start_ps;
+      ClipTo(window_.open, window_.close, span.start, span.end, &event);
       event.type = type;
       host_->KeepCall(line, event);
       return;
     }
+    case GpuSpanKind::kGraph:
+      break;
+  }
+  ++timeline_->corrupt_records;
+}
+
+void GpuBuilder::TakeTotal(const Identity& process, uint32_t owner, const GpuTotalRow& row) {
+  ProcessState& state = StateOf(process);
+  if (state.facts == nullptr) return;
+  const double ns_per_tick = facts_->clock.ns_per_tick();
+  const double most_ns = static_cast<double>(window_.close - window_.totals_open + kPlausibleTicks) * ns_per_tick;
+  int64_t ps = 0;
+  const bool times_fit = row.kind == GpuTotalKind::kBusy
+                             ? static_cast<double>(row.ns) <= most_ns
+                             : static_cast<double>(row.longest) <= most_ns &&
+                                   static_cast<double>(row.ns) <= most_ns * static_cast<double>(row.calls);
+  const bool on_device = row.kind != GpuTotalKind::kCall && row.kind != GpuTotalKind::kWait;
+  const uint32_t device = on_device ? DeviceOf(&state, row.device) : kNoLine;
+  if (!times_fit || __builtin_mul_overflow(row.ns, 1000, &ps) || (on_device && device == kNoLine)) {
+    ++timeline_->corrupt_records;
+    return;
+  }
+  if (on_device) {
+    AddTo(&timeline_->gpu_devices[device].untimed, row.untimed);
+    AddTo(&timeline_->gpu_devices[device].unfinished, row.unfinished);
+    if (owner != kNoProcess && row.kind != GpuTotalKind::kBusy) AddTo(&device_ps_[owner], ps);
+  }
+  switch (row.kind) {
+    case GpuTotalKind::kKernel:
+      if (row.calls == 0) return;
+      return CountKernels(device, row.id == 0 ? timeline_->strings.Intern("other kernels") : KernelName(&state, row.id),
+                          row.calls, ps, static_cast<int64_t>(row.longest * 1000));
+    case GpuTotalKind::kCopy:
+      if (row.calls == 0) return;
+      return CountCopies(device, static_cast<uint8_t>(row.id), row.calls, row.bytes, ps);
+    case GpuTotalKind::kGraph:
+      AddTo(&timeline_->gpu_devices[device].graphs, row.calls);
+      return;
+    case GpuTotalKind::kCall: {
+      const bool driver = (row.id >> 16) != 0;
+      const uint16_t type = CallType(&state, static_cast<uint16_t>(row.id), driver);
+      if (type == kNoType) break;
+      const auto ticks = [&](uint64_t ns) { return static_cast<uint64_t>(static_cast<double>(ns) / ns_per_tick); };
+      return CountCalls(process, &state, owner, type, driver, row.calls, ticks(row.ns), ticks(row.longest));
+    }
+    case GpuTotalKind::kWait:
+      return CountWaits(&state, row.id, row.calls, ps);
+    case GpuTotalKind::kBusy:
+      AddTo(&dropped_busy_ps_[device], ps);
+      return;
   }
   ++timeline_->corrupt_records;
 }
 
 void GpuBuilder::TakeMemory(ProcessState* state, uint32_t owner, const RecordView& record) {
   GpuMemoryRecord memory;
-  if (!record.Read(&memory) || !OnDevice(memory.memory_kind)) return;
+  if (!record.Read(&memory) || !OnDevice(memory.memory_kind) || owner == kNoProcess) return;
   const uint32_t device = DeviceOf(state, record.tag.aux);
   Span span;
   const bool known =
@@ -716,12 +764,9 @@ void GpuBuilder::Correlate() {
     if (line == kNoLine || type == kNoType) continue;
     ++timeline_->records;
     Event event;
-    event.start_ps = static_cast<int64_t>(std::max(sync.start, window_.open));
-    event.duration_ps = static_cast<int64_t>(std::min(sync.end, window_.close)) - event.start_ps;
+    ClipTo(window_.open, window_.close, sync.start, sync.end, &event);
     event.type = type;
     if (sync.stream != UINT32_MAX) event.object = sync.stream;
-    if (sync.start < window_.open) event.flags |= Event::kClippedAtStart;
-    if (sync.end > window_.close) event.flags |= Event::kClippedAtEnd;
     host_->KeepCall(line, event);
   }
   syncs_ = {};
@@ -878,6 +923,9 @@ void GpuBuilder::FinishTimes() {
   for (uint32_t i = 0; i < timeline_->gpu_devices.size(); ++i) {
     GpuDevice& device = timeline_->gpu_devices[i];
     device.busy_ps = facts_->clock.DurationPs(busy_[i].Length());
+    AddTo(&device.busy_ps, dropped_busy_ps_[i]);
+    // What lies on both sides of a dropped part's border, or comes from two processes, is in both.
+    device.busy_ps = std::min(device.busy_ps, std::max(timeline_->totals_ps, timeline_->duration_ps));
     for (const auto& [key, total] : kernel_totals_) {
       if (key.first == i) device.kernel_totals.push_back(total);
     }
@@ -915,8 +963,8 @@ void GpuBuilder::JudgeProcess(const GpuFacts& facts, const ProcessFacts& process
     paused = false;
     if (by_window || to <= from) return;
     const double ns = static_cast<double>(to - from) * facts_->clock.ns_per_tick();
-    // The last flush is an exit handler; others, and the kernel's own tidying, come after it.
-    if (ns < (cause == "end" ? kShortestEndNs : kShortestGapNs)) return;
+    // The last flush is followed by the exit handlers of others, which seldom launch anything.
+    if (ns < (cause == kEnd ? kFlushedAtEndMs * 1e6 : kShortestGapNs)) return;
     gpu.gaps.push_back({host_->PsOf(from), host_->PsOf(to), cause});
   };
   for (const GpuStateChange& change : changes) {
@@ -1034,9 +1082,9 @@ void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
   if (names_left_out > 0)
     warnings.push_back(StrCat(names_left_out, " names of kernels were too many and are left out"));
   for (const std::string& kind : missing) timeline_->notes.push_back(StrCat("GPU activity that CUPTI refused: ", kind));
-  // What the launcher counts of parts before it drops them are calls of hooks.
   if (facts_->dropped_parts > 0 && !timeline_->gpu_devices.empty()) {
-    warnings.push_back("totals of GPUs leave out what was in dropped parts of the spool (--spool-limit)");
+    timeline_->notes.push_back(
+        "GPU memory in use leaves out what was allocated in dropped parts of the spool (--spool-limit)");
   }
   for (const GpuDevice& device : timeline_->gpu_devices) {
     const std::string gpu = StrCat("GPU ", device.number, ": ");

@@ -21,6 +21,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "writer/gpu_memory.h"
+#include "writer/gpu_totals.h"
 #include "writer/interval_union.h"
 #include "writer/spool_facts.h"
 #include "writer/timeline.h"
@@ -28,6 +29,7 @@
 namespace tbprof {
 
 inline constexpr uint32_t kNoLine = UINT32_MAX;
+inline constexpr uint32_t kNoProcess = UINT32_MAX;
 
 // What the builder of the host's lines does for it.
 class HostLines {
@@ -35,7 +37,8 @@ class HostLines {
   virtual ~HostLines() = default;
   // 65535: there are too many.
   virtual uint16_t TypeOf(std::string_view name, ObjectKind object, ValueKind value) = 0;
-  virtual void CountCall(const Identity& process, uint32_t owner, uint16_t type, uint64_t ticks) = 0;
+  virtual void CountCalls(const Identity& process, uint32_t owner, uint16_t type, uint64_t calls, uint64_t ticks,
+                          uint64_t longest) = 0;
   // Index of the thread's line, made if need be; kNoLine: there are too many.
   virtual uint32_t ThreadOf(const Identity& process, uint32_t owner, int32_t tid, uint64_t ticks) = 0;
   // A line that is no thread's.
@@ -56,8 +59,10 @@ class GpuBuilder {
 
   void Begin(const Window& window) { window_ = window; }
   static bool IsGpu(RecordKind kind);
-  // `owner`: index into Timeline::processes.
+  // `owner`: index into Timeline::processes; kNoProcess: it had ended before what is shown, and counts in totals alone.
   void Take(const Identity& process, uint32_t owner, const RecordView& record);
+  // What a process did on a device in parts that were dropped.
+  void TakeTotal(const Identity& process, uint32_t owner, const GpuTotalRow& row);
   // Ties calls and device work together; with times still in ticks.
   void Finish();
   // Ticks to picoseconds, order, nesting, totals.
@@ -96,11 +101,23 @@ class GpuBuilder {
     bool uncertain = false, unfinished = false;
   };
   enum class Timing { kGood, kUntimed, kCorrupt };
+  // A kernel, a copy, a set or a graph.
+  struct Work {
+    uint32_t device = kNoLine;
+    Span span;
+    uint64_t ns = 0;  // as the device measured it
+  };
 
   ProcessState& StateOf(const Identity& process);
   Timing TimesOf(const ProcessState& state, uint64_t start_ns, uint64_t end_ns, bool may_be_open, Span* span) const;
   uint32_t DeviceOf(ProcessState* state, uint16_t device);
   uint32_t StreamOf(uint32_t owner, uint32_t device, uint32_t stream, const GpuFacts& facts);
+  uint16_t CallType(ProcessState* state, uint16_t callback, bool driver);
+  void CountCalls(const Identity& process, ProcessState* state, uint32_t owner, uint16_t type, bool driver,
+                  uint64_t calls, uint64_t ticks, uint64_t longest);
+  void CountKernels(uint32_t device, StringId name, uint64_t calls, int64_t ps, int64_t longest_ps);
+  void CountCopies(uint32_t device, uint8_t copy_kind, uint64_t calls, uint64_t bytes, int64_t ps);
+  void CountWaits(ProcessState* state, uint32_t context, uint64_t calls, int64_t ps);
   StringId KernelName(ProcessState* state, uint32_t id);
   uint32_t LaunchOf(uint32_t device, const GpuKernelRecord& kernel);
   void TakeKernel(ProcessState* state, uint32_t owner, const RecordView& record);
@@ -108,9 +125,15 @@ class GpuBuilder {
   void TakeApi(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record);
   void TakeSpan(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record);
   void TakeMemory(ProcessState* state, uint32_t owner, const RecordView& record);
+  void TakeGraph(ProcessState* state, uint32_t owner, const RecordView& record, const GpuSpanRecord& graph);
+  bool InTotals(const Span& span) const { return span.end > window_.totals_open && span.start < window_.close; }
+  // False: there is nothing to count, and why is counted.
+  bool FindWork(ProcessState* state, uint16_t device, uint64_t start_ns, uint64_t end_ns, Work* work);
+  // What the totals of all kinds of work share. What of it counts, in ps.
+  int64_t CountWork(uint32_t owner, const Work& work);
   // False: not in the window.
-  bool Place(const Span& span, uint32_t flags, GpuEvent* event) const;
-  void Keep(uint32_t stream, GpuEvent event);
+  bool Place(uint32_t owner, const Work& work, uint32_t flags, GpuEvent* event) const;
+  void Keep(const ProcessState& state, uint32_t owner, const Work& work, uint32_t stream, const GpuEvent& event);
   // Of a span, what lies in the time that the totals are about, in ps.
   int64_t CountedPs(const Span& span, uint64_t ns) const;
   void Correlate();
@@ -131,6 +154,7 @@ class GpuBuilder {
   std::vector<GpuDeviceRecord> device_records_;
   std::vector<uint32_t> device_numbers_;  // wished for
   std::vector<IntervalUnion> busy_;
+  std::vector<int64_t> dropped_busy_ps_;
   std::vector<GpuMemoryTrack> memory_;                                       // by device
   absl::flat_hash_map<std::pair<uint64_t, uint32_t>, uint32_t> stream_ids_;  // (owner << 32 | stream, device)
   absl::flat_hash_map<std::string, uint32_t> launch_ids_;

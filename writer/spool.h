@@ -44,23 +44,24 @@ struct SpoolHeader {
 static_assert(sizeof(SpoolHeader) == 32);
 
 enum class FrameType : uint16_t {
-  kSession = 1,   // JSON: what was run, how, when
-  kSegment = 2,   // SegmentFact, SegmentHeader, operations
-  kChunk = 3,     // ChunkFact, slots
-  kThread = 4,    // ThreadFact, CountFact[]; the latest of a thread counts
-  kProcess = 5,   // ProcessFact; the latest of a process counts
-  kClock = 6,     // ClockFact
-  kCounters = 7,  // CounterFact
-  kWindow = 8,    // WindowFact
-  kMaps = 9,      // text of /proc/PID/maps of the segment's process
-  kNote = 10,     // text: a warning for the profile
-  kEnd = 11,      // EndFact: the session ended in order
-  kInert = 12,    // InertFact, path: a process whose library stayed out of the way
-  kKept = 13,     // ChunkFact, slots: what a chunk frame in a part says of threads, processes and modules
-  kPart = 14,     // PartFact: a part was begun
-  kDropped = 15,  // PartFact: a part was removed
-  kTotals = 16,   // TotalsFact, TotalRow[]: the calls in all parts dropped so far
-  kGap = 17,      // GapFact: records that were drained and not kept
+  kSession = 1,     // JSON: what was run, how, when
+  kSegment = 2,     // SegmentFact, SegmentHeader, operations
+  kChunk = 3,       // ChunkFact, slots
+  kThread = 4,      // ThreadFact, CountFact[]; the latest of a thread counts
+  kProcess = 5,     // ProcessFact; the latest of a process counts
+  kClock = 6,       // ClockFact
+  kCounters = 7,    // CounterFact
+  kWindow = 8,      // WindowFact
+  kMaps = 9,        // text of /proc/PID/maps of the segment's process
+  kNote = 10,       // text: a warning for the profile
+  kEnd = 11,        // EndFact: the session ended in order
+  kInert = 12,      // InertFact, path: a process whose library stayed out of the way
+  kKept = 13,       // ChunkFact, slots: what a chunk frame in a part says of threads, processes and modules
+  kPart = 14,       // PartFact: a part was begun
+  kDropped = 15,    // PartFact: a part was removed
+  kTotals = 16,     // TotalsFact, TotalRow[]: the calls in all parts dropped so far
+  kGap = 17,        // GapFact: records that were drained and not kept
+  kGpuTotals = 18,  // TotalsFact, GpuTotalRow[]: the GPU records in all parts dropped so far
 };
 
 enum FrameFlag : uint16_t {
@@ -181,6 +182,26 @@ struct TotalRow {
   uint32_t reserved;
   uint64_t call_site;
   uint64_t calls, ticks, longest;
+};
+enum class GpuTotalKind : uint16_t {
+  kKernel = 1,  // id: of its name; 0: several
+  kCopy = 2,    // id: GpuCopyKind
+  kGraph = 3,   // id: 0
+  kCall = 4,    // id: callback | 1 << 16 of the driver interface
+  kWait = 5,    // id: context
+  kBusy = 6,    // ns: of kernels, copies and graphs together, what runs side by side once
+};
+
+struct GpuTotalRow {
+  uint32_t segment, process_serial;
+  GpuTotalKind kind;
+  uint16_t device;  // 0 of calls and waits
+  uint32_t id;
+  uint64_t calls;
+  uint64_t bytes;
+  uint64_t ns, longest;
+  uint64_t untimed;     // not in `calls`
+  uint64_t unfinished;  // of `calls`, and in no time
 };
 enum class GapCause : uint32_t { kSlowDisk = 1, kLimit = 2, kWriteError = 3 };
 struct GapFact {

@@ -143,7 +143,10 @@ class FactReader {
       case FrameType::kDropped:
         break;
       case FrameType::kTotals:
-        TakeTotals(frame);
+        TakeTotals(frame, &facts_->totals, &facts_->totals_drops);
+        break;
+      case FrameType::kGpuTotals:
+        TakeTotals(frame, &facts_->gpu_totals, &facts_->gpu_totals_drops);
         break;
       case FrameType::kGap: {
         GapFact gap;
@@ -193,15 +196,14 @@ class FactReader {
   }
 
   // The latest that counts no part that is still there.
-  void TakeTotals(const Frame& frame) {
+  template <typename Row>
+  void TakeTotals(const Frame& frame, std::vector<Row>* rows, uint32_t* drops) {
     TotalsFact fact;
-    if (!frame.Read(&fact) || fact.drops > facts_->dropped_parts || fact.drops < facts_->totals_drops) return;
+    if (!frame.Read(&fact) || fact.drops > facts_->dropped_parts || fact.drops < *drops) return;
     const std::string_view rest = frame.payload.substr(sizeof(fact));
-    facts_->totals.resize(std::min<size_t>(fact.rows, rest.size() / sizeof(TotalRow)));
-    if (!facts_->totals.empty()) {
-      memcpy(facts_->totals.data(), rest.data(), facts_->totals.size() * sizeof(TotalRow));
-    }
-    facts_->totals_drops = fact.drops;
+    rows->resize(std::min<size_t>(fact.rows, rest.size() / sizeof(Row)));
+    if (!rows->empty()) memcpy(rows->data(), rest.data(), rows->size() * sizeof(Row));
+    *drops = fact.drops;
   }
 
   // Whether a window's counters are best counted from `fact`. A thread or process that began inside the window has its

@@ -132,9 +132,10 @@ struct SpoolFacts {
   uint64_t dropped_parts = 0;     // all of them
   std::vector<GapFact> gaps;
   uint32_t missing_parts = 0;
-  // Calls in the dropped parts.
+  // Calls and GPU records in the dropped parts.
   std::vector<TotalRow> totals;
-  uint32_t totals_drops = 0;  // how many of them are counted there
+  std::vector<GpuTotalRow> gpu_totals;
+  uint32_t totals_drops = 0, gpu_totals_drops = 0;  // how many of them are counted there
 
   uint64_t records = 0;
   uint64_t lost_records = 0;     // unfinished at a thread's or process's end

@@ -124,6 +124,7 @@ Section Gpus(const Timeline& timeline, size_t columns) {
                               Plural(device.kernels, "kernel", "kernels"), " for ", HumanTime(device.kernel_ps));
     if (device.collective_ps > 0) StrAppend(&text, " (NCCL ", HumanTime(device.collective_ps), ")");
     if (device.graphs > 0) StrAppend(&text, ", ", Plural(device.graphs, "graph", "graphs"));
+    if (timeline.totals_ps > 0) text += ", in the whole run";
     out.push_back({text, Style::kHeading});
     if (timeline.gpu_devices.size() > 4) continue;
     text.clear();

@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "writer/arguments.h"
+#include "writer/clip.h"
 #include "writer/gpu_builder.h"
 #include "writer/schema.h"
 #include "writer/spool_facts.h"
@@ -28,7 +29,6 @@ constexpr size_t kMaxAllocationSites = 200;
 constexpr uint64_t kProgressBytes = 16u << 20;
 constexpr size_t kMaxTypes = 60000;
 constexpr uint16_t kNoType = 65535;
-constexpr uint32_t kNoProcess = UINT32_MAX;
 constexpr double kDrainLagNs = 250e6;
 // Threads of which no more is known than that they called CUDA.
 constexpr size_t kMaxUnknownThreads = 1000;
@@ -589,7 +589,7 @@ class Builder : private HostLines {
         if (!counts && owner == kNoProcess) continue;
         ForEachRecord(frame, &chunk, &ignored, [&](const RecordView& record) {
           if (GpuBuilder::IsGpu(record.tag.kind)) {
-            if (owner != kNoProcess) gpu_.Take(process->first, owner, record);
+            gpu_.Take({frame.segment, chunk.process_serial}, owner, record);
             return;
           }
           if (!counts) return;
@@ -635,18 +635,14 @@ class Builder : private HostLines {
     const uint32_t site = Count({segment, chunk.process_serial}, process, type, span.call_site, 1, counted, counted);
     if (end <= open_) return;
     ++timeline_.records;
-    const uint64_t start = std::max(span.start, open_);
     Event event;
-    event.start_ps = static_cast<int64_t>(start);
-    event.duration_ps = static_cast<int64_t>(stop - start);
+    ClipTo(open_, close_, span.start, end, &event);
     event.object = span.object;
     event.value = timeline_.types[type].value == ValueKind::kFlowOut ? 0 : span.result;
     event.call_site = site;
     event.type = type;
     event.error = (record.tag.flags & kRecordFailed) != 0 ? span.error : 0;
     if (event.error != 0) event.flags |= Event::kFailed;
-    if (span.start < open_) event.flags |= Event::kClippedAtStart;
-    if (end > close_) event.flags |= Event::kClippedAtEnd;
     Keep(thread, event);
   }
 
@@ -680,14 +676,21 @@ class Builder : private HostLines {
   // What the dropped parts held, where the totals are those of the whole run.
   void TakeDroppedTotals() {
     if (!whole_run_) return;
-    for (const TotalRow& row : facts_.totals) {
-      const Identity identity{row.segment, row.process_serial};
+    const auto for_each = [&](const auto& rows, const auto& take) {
+      for (const auto& row : rows) {
+        const Identity identity{row.segment, row.process_serial};
+        const auto process = process_index_.find(identity);
+        const uint32_t owner = process == process_index_.end() ? kNoProcess : process->second;
+        if (owner != kNoProcess || IsOfRank(identity)) take(identity, owner, row);
+      }
+    };
+    for_each(facts_.totals, [&](const Identity& identity, uint32_t owner, const TotalRow& row) {
       const uint16_t type = OperationType(row.segment, row.operation);
-      const auto process = process_index_.find(identity);
-      const uint32_t owner = process == process_index_.end() ? kNoProcess : process->second;
-      if (type == kNoType || (owner == kNoProcess && !IsOfRank(identity))) continue;
-      Count(identity, owner, type, row.call_site, row.calls, row.ticks, row.longest);
-    }
+      if (type != kNoType) Count(identity, owner, type, row.call_site, row.calls, row.ticks, row.longest);
+    });
+    for_each(facts_.gpu_totals, [&](const Identity& identity, uint32_t owner, const GpuTotalRow& row) {
+      gpu_.TakeTotal(identity, owner, row);
+    });
   }
 
   void TakeExec(uint32_t segment, uint32_t thread, const RecordView& record) {
@@ -778,8 +781,9 @@ class Builder : private HostLines {
   uint16_t TypeOf(std::string_view name, ObjectKind object, ValueKind value) override {
     return Type(name, EventFamily::kGpu, object, value);
   }
-  void CountCall(const Identity& process, uint32_t owner, uint16_t type, uint64_t ticks) override {
-    Count(process, owner, type, 0, 1, ticks, ticks);
+  void CountCalls(const Identity& process, uint32_t owner, uint16_t type, uint64_t calls, uint64_t ticks,
+                  uint64_t longest) override {
+    Count(process, owner, type, 0, calls, ticks, longest);
   }
   void KeepCall(uint32_t line, const Event& event) override { Keep(line, event); }
   void DeviceEventKept() override { Trim(); }

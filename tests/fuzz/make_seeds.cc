@@ -13,9 +13,11 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "wire/layout.h"
-#include "writer/spool.h"
+#include "writer/gpu_totals.h"
+#include "writer/spool_facts.h"
 
 namespace {
 
@@ -99,6 +101,16 @@ void AddToSpoolSeed(const Frame& frame, std::string* seed) {
   seed->append(payload);
 }
 
+// As if a part that held the same again had been dropped.
+void AddTotalsToSpoolSeed(const std::vector<GpuTotalRow>& rows, std::string* seed) {
+  const PartFact part{};
+  AddToSpoolSeed({FrameType::kDropped, 0, 0, Bytes(part)}, seed);
+  const TotalsFact fact{1, static_cast<uint32_t>(rows.size()), 0};
+  std::string payload(Bytes(fact));
+  for (const GpuTotalRow& row : rows) payload += Bytes(row);
+  AddToSpoolSeed({FrameType::kGpuTotals, 0, 0, payload}, seed);
+}
+
 void Save(const std::string& directory, const std::string& name, const std::string& seed) {
   std::filesystem::create_directories(directory);
   std::ofstream(directory + "/" + name, std::ios::binary) << seed;
@@ -115,11 +127,19 @@ int main(int argc, char** argv) {
   }
   std::string spool(1, '\0');
   std::string segment(1, '\xff');
+  GpuTotals totals;
   Frame frame;
   while ((*reader)->Next(&frame)) {
     AddToSpoolSeed(frame, &spool);
     AddToSegmentSeed(frame, &segment);
+    if (frame.type != FrameType::kChunk) continue;
+    ChunkFact chunk;
+    uint64_t corrupt = 0;
+    ForEachRecord(frame, &chunk, &corrupt,
+                  [&](const RecordView& record) { totals.Add(frame.segment, chunk.process_serial, record); });
   }
+  const std::vector<GpuTotalRow> rows = totals.Rows();
+  if (!rows.empty()) AddTotalsToSpoolSeed(rows, &spool);
   const std::string name = std::filesystem::path(argv[1]).filename();
   const std::string directory = argv[2];
   Save(directory + "/spool", name, spool);

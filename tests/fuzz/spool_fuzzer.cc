@@ -14,6 +14,8 @@
 #include "writer/spool.h"
 #include "writer/timeline_builder.h"
 
+static constexpr uint32_t kFrameTypes = static_cast<uint32_t>(tbprof::FrameType::kGpuTotals) + 1;
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tbprof;
   static const int fd = memfd_create("spool", MFD_CLOEXEC);
@@ -27,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     file.assign(reinterpret_cast<const char*>(&header), sizeof(header));
     FrameBuffer frames(0);
     // What the input says comes later, and counts.
-    const std::string session = R"({"host":"h","run":"r","families":63,"command":["a"]})";
+    const std::string session = R"({"host":"h","run":"r","families":127,"command":["a"]})";
     frames.Append(FrameType::kSession, 0, session.data(), session.size());
     frames.AppendFact(FrameType::kClock, 0, ClockFact{1, 1, 1});
     if (size > 0) {
@@ -40,7 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     // type:8 segment:8 length:16 payload; chunk frames get the right number of slots.
     while (size >= 4) {
-      const auto type = static_cast<FrameType>(data[0] % 18);
+      const auto type = static_cast<FrameType>(data[0] % kFrameTypes);
       const uint32_t segment = data[1] % 4;
       size_t length = data[2] | data[3] << 8;
       data += 4;
@@ -49,7 +51,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       std::string payload(reinterpret_cast<const char*>(data), length);
       data += length;
       size -= length;
-      if (type == FrameType::kChunk && payload.size() >= sizeof(ChunkFact)) {
+      const bool has_slots = type == FrameType::kChunk || type == FrameType::kKept;
+      if (has_slots && payload.size() >= sizeof(ChunkFact)) {
         ChunkFact fact;
         memcpy(&fact, payload.data(), sizeof(fact));
         fact.slots = static_cast<uint32_t>((payload.size() - sizeof(fact)) / kSlotBytes);

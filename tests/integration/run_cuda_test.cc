@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "cuda_harness.h"
@@ -145,6 +147,62 @@ TEST_F(Cuda, OffIsOff) {
   const Pair pair = RunBoth({Subject("train"), "5"}, options);
   ASSERT_TRUE(pair.Same());
   EXPECT_FALSE(pair.profiled.profile->HasPlane("/device:GPU:0"));
+}
+
+// Of the only GPU: kernels and copies by name, and calls of the runtime.
+std::map<std::string, std::vector<uint64_t>> Totals(const std::string& run_directory) {
+  std::map<std::string, std::vector<uint64_t>> totals;
+  const auto summary = nlohmann::json::parse(ReadFile(run_directory + "/summary.json"), nullptr, false);
+  const auto nanoseconds = [](const nlohmann::json& seconds) {
+    return static_cast<uint64_t>(std::llround(seconds.get<double>() * 1e9));
+  };
+  for (const auto& gpu : summary["gpus"]) {
+    totals["kernels"] = {gpu["kernels"], nanoseconds(gpu["kernel_s"])};
+    totals["waits"] = {gpu["waits"]};
+    for (const auto& kernel : gpu["top_kernels"]) {
+      totals[kernel["name"]] = {kernel["calls"], nanoseconds(kernel["total_s"]), nanoseconds(kernel["longest_s"])};
+    }
+    for (const auto& copy : gpu["copies"]) {
+      totals[copy["name"]] = {copy["calls"], copy["bytes"], nanoseconds(copy["total_s"])};
+    }
+  }
+  for (const auto& process : summary["processes"]) {
+    totals["launches"] = {process["gpu"]["launches"]};
+    for (const auto& total : process["operations"]) {
+      const std::string name = total["operation"];
+      if (name.starts_with("cuda")) totals[name] = {total["calls"]};
+    }
+  }
+  return totals;
+}
+
+// What the spool could not hold counts: the totals are those of the whole run, with or without its records.
+TEST_F(Cuda, TotalsDoNotDependOnTheSpoolsLimit) {
+  const std::vector<std::string> command = {Subject("train"), "4000", "20000"};
+  const RunResult whole = RunUnderTbprof(command, On("cuda13"));
+  ASSERT_EQ(whole.run_directories.size(), 1u) << whole.AllSaid();
+  RunOptions options = On("cuda13");
+  options.tbprof = {"--spool-limit=4MiB", "--window=last=300ms"};
+  const RunResult limited = RunUnderTbprof(command, options);
+  ASSERT_EQ(limited.run_directories.size(), 1u) << limited.AllSaid();
+  const auto expected = Totals(whole.run_directories[0]), found = Totals(limited.run_directories[0]);
+  ASSERT_EQ(expected.at("kernels")[0], static_cast<uint64_t>(Told(whole, "kernels")));
+  ASSERT_EQ(expected.at("MemcpyHToD")[1], static_cast<uint64_t>(Told(whole, "bytes_to_device")));
+  EXPECT_EQ(expected.at("cudaStreamSynchronize")[0], 4000u);
+  EXPECT_TRUE(limited.Said("in the whole run")) << limited.AllSaid();
+  // Or this shows nothing.
+  EXPECT_THAT(ReadFile(limited.run_directories[0] + "/summary.json"), HasSubstr("dropped parts of the spool"));
+  ASSERT_EQ(found.size(), expected.size());
+  for (const auto& [name, numbers] : expected) {
+    ASSERT_TRUE(found.contains(name)) << name;
+    const std::vector<uint64_t>& others = found.at(name);
+    EXPECT_EQ(others[0], numbers[0]) << name;
+    if (name.starts_with("Memcpy") || name == "Memset") EXPECT_EQ(others[1], numbers[1]) << name;
+    if (name.find("for_nanoseconds") == std::string::npos) continue;
+    // Two clocks: to the nanosecond for each.
+    EXPECT_NEAR(static_cast<double>(others[1]), static_cast<double>(numbers[1]), static_cast<double>(numbers[0]))
+        << name;
+  }
 }
 
 // What was delivered before is there: flushes are 200 ms apart.

@@ -842,31 +842,23 @@ SIM_EXPORT CUptiResult cuptiActivityEnableLatencyTimestamps(uint8_t enable) {
   return CUPTI_SUCCESS;
 }
 
-// What these would add is not in the records of this library.
-SIM_EXPORT CUptiResult cuptiActivityEnableLaunchAttributes(uint8_t enable) {
+namespace {
+// What it would add is not in the records of this library.
+CUptiResult OnlyOff(uint8_t enable) {
   SIM_CUPTI_TRY(Refusal());
   return enable != 0 ? CUPTI_ERROR_NOT_SUPPORTED : CUPTI_SUCCESS;
 }
-SIM_EXPORT CUptiResult cuptiActivityEnableDeviceGraph(uint8_t enable) {
-  SIM_CUPTI_TRY(Refusal());
-  return enable != 0 ? CUPTI_ERROR_NOT_SUPPORTED : CUPTI_SUCCESS;
-}
-SIM_EXPORT CUptiResult cuptiActivityEnableHWTrace(uint8_t enable) {
-  SIM_CUPTI_TRY(Refusal());
-  return enable != 0 ? CUPTI_ERROR_NOT_SUPPORTED : CUPTI_SUCCESS;
-}
-SIM_EXPORT CUptiResult cuptiActivityEnableAllocationSource(uint8_t enable) {
-  SIM_CUPTI_TRY(Refusal());
-  return enable != 0 ? CUPTI_ERROR_NOT_SUPPORTED : CUPTI_SUCCESS;
-}
+}  // namespace
+
+SIM_EXPORT CUptiResult cuptiActivityEnableLaunchAttributes(uint8_t enable) { return OnlyOff(enable); }
+SIM_EXPORT CUptiResult cuptiActivityEnableDeviceGraph(uint8_t enable) { return OnlyOff(enable); }
+SIM_EXPORT CUptiResult cuptiActivityEnableHWTrace(uint8_t enable) { return OnlyOff(enable); }
+SIM_EXPORT CUptiResult cuptiActivityEnableAllocationSource(uint8_t enable) { return OnlyOff(enable); }
 SIM_EXPORT CUptiResult cuptiActivityEnableAllSyncRecords(uint8_t enable) {
   SIM_CUPTI_TRY(Refusal());
   return CUPTI_SUCCESS;  // all are made anyway
 }
-SIM_EXPORT CUptiResult cuptiActivityEnableCudaEventDeviceTimestamps(uint8_t enable) {
-  SIM_CUPTI_TRY(Refusal());
-  return enable != 0 ? CUPTI_ERROR_NOT_SUPPORTED : CUPTI_SUCCESS;
-}
+SIM_EXPORT CUptiResult cuptiActivityEnableCudaEventDeviceTimestamps(uint8_t enable) { return OnlyOff(enable); }
 SIM_EXPORT CUptiResult cuptiActivityConfigureUnifiedMemoryCounter(CUpti_ActivityUnifiedMemoryCounterConfig* config,
                                                                   uint32_t count) {
   SIM_CUPTI_TRY(Refusal());

@@ -179,10 +179,28 @@ thread_local uint32_t externals = 0;
 
 // ---- device work
 
+// What the records of all work share.
 template <typename Record>
-void SetChannel(Record* record, const Work& work, bool copy) {
+void SetWork(Record* record, const Work& work) {
+  if (!LosesTimes()) {
+    // Converted one by one, the second may be by a later reading of the clock, and before the first.
+    record->start = ToTimestamp(work.start);
+    record->end = record->start + static_cast<uint64_t>(work.end - work.start);
+  }
+  record->deviceId = work.device;
+  record->contextId = work.context;
+  record->streamId = work.stream;
+  record->correlationId = work.correlation;
+  record->graphId = work.graph;
+}
+
+// What the records of a single node share.
+template <typename Record>
+void SetNode(Record* record, const Work& work, CUpti_ChannelType channel) {
+  SetWork(record, work);
+  record->graphNodeId = work.graph_node;
   record->channelID = work.channel;
-  record->channelType = copy ? CUPTI_CHANNEL_TYPE_ASYNC_MEMCPY : CUPTI_CHANNEL_TYPE_COMPUTE;
+  record->channelType = channel;
 }
 
 void RecordKernel(const Work& work) {
@@ -192,18 +210,12 @@ void RecordKernel(const Work& work) {
   record.kind = KindOn(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) ? CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL
                                                               : CUPTI_ACTIVITY_KIND_KERNEL;
   record.registersPerThread = kernel.registers;
-  if (!LosesTimes()) {
-    record.start = ToTimestamp(work.start);
-    record.end = ToTimestamp(work.end);
-    record.completed = record.end;
-    if (LatencyTimestamps()) {
-      record.queued = ToTimestamp(work.queued);
-      record.submitted = ToTimestamp(work.submitted);
-    }
+  SetNode(&record, work, CUPTI_CHANNEL_TYPE_COMPUTE);
+  record.completed = record.end;
+  if (record.end != 0 && LatencyTimestamps()) {
+    record.queued = ToTimestamp(work.queued);
+    record.submitted = ToTimestamp(work.submitted);
   }
-  record.deviceId = work.device;
-  record.contextId = work.context;
-  record.streamId = work.stream;
   record.gridX = static_cast<int32_t>(kernel.grid[0]);
   record.gridY = static_cast<int32_t>(kernel.grid[1]);
   record.gridZ = static_cast<int32_t>(kernel.grid[2]);
@@ -212,72 +224,43 @@ void RecordKernel(const Work& work) {
   record.blockZ = static_cast<int32_t>(kernel.block[2]);
   record.staticSharedMemory = static_cast<int32_t>(kernel.static_shared);
   record.dynamicSharedMemory = static_cast<int32_t>(kernel.dynamic_shared);
-  record.correlationId = work.correlation;
   record.gridId = kernel.grid_id;
   record.name = kernel.name;
   record.launchType = kernel.launch_type;
   record.sharedMemoryExecuted = 32768;
-  record.graphNodeId = work.graph_node;
-  record.graphId = work.graph;
-  SetChannel(&record, work, false);
   record.clusterX = kernel.cluster[0];
   record.clusterY = kernel.cluster[1];
   record.clusterZ = kernel.cluster[2];
   Append(&record, KernelSize(), work.end);
 }
 
-uint8_t CopyFlags(bool asynchronous) { return asynchronous ? CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC : 0; }
-
 void RecordCopy(const Work& work) {
   const auto& copy = work.copy;
-  const bool lost = LosesTimes();
-  const uint64_t start = lost ? 0 : ToTimestamp(work.start);
-  const uint64_t end = lost ? 0 : ToTimestamp(work.end);
+  const auto set = [&](auto* record, CUpti_ActivityKind kind) {
+    memset(record, 0, sizeof(*record));
+    record->kind = kind;
+    record->copyKind = copy.kind;
+    record->srcKind = copy.source;
+    record->dstKind = copy.destination;
+    record->flags = copy.asynchronous ? CUPTI_ACTIVITY_FLAG_MEMCPY_ASYNC : 0;
+    record->bytes = copy.bytes;
+    SetNode(record, work, CUPTI_CHANNEL_TYPE_ASYNC_MEMCPY);
+  };
   if (copy.kind == CUPTI_ACTIVITY_MEMCPY_KIND_PTOP) {
     if (!KindOn(CUPTI_ACTIVITY_KIND_MEMCPY2)) return;
     CUpti_ActivityMemcpyPtoP4 record;
-    memset(&record, 0, sizeof(record));
-    record.kind = CUPTI_ACTIVITY_KIND_MEMCPY2;
-    record.copyKind = copy.kind;
-    record.srcKind = copy.source;
-    record.dstKind = copy.destination;
-    record.flags = CopyFlags(copy.asynchronous);
-    record.bytes = copy.bytes;
-    record.start = start;
-    record.end = end;
-    record.deviceId = work.device;
-    record.contextId = work.context;
-    record.streamId = work.stream;
+    set(&record, CUPTI_ACTIVITY_KIND_MEMCPY2);
     record.srcDeviceId = copy.source_device;
     record.srcContextId = copy.source_context;
     record.dstDeviceId = copy.destination_device;
     record.dstContextId = copy.destination_context;
-    record.correlationId = work.correlation;
-    record.graphNodeId = work.graph_node;
-    record.graphId = work.graph;
-    SetChannel(&record, work, true);
     Append(&record, PeerCopySize(), work.end);
     return;
   }
   if (!KindOn(CUPTI_ACTIVITY_KIND_MEMCPY)) return;
   CUpti_ActivityMemcpy6 record;
-  memset(&record, 0, sizeof(record));
-  record.kind = CUPTI_ACTIVITY_KIND_MEMCPY;
-  record.copyKind = copy.kind;
-  record.srcKind = copy.source;
-  record.dstKind = copy.destination;
-  record.flags = CopyFlags(copy.asynchronous);
-  record.bytes = copy.bytes;
-  record.start = start;
-  record.end = end;
-  record.deviceId = work.device;
-  record.contextId = work.context;
-  record.streamId = work.stream;
-  record.correlationId = work.correlation;
+  set(&record, CUPTI_ACTIVITY_KIND_MEMCPY);
   record.runtimeCorrelationId = work.correlation;
-  record.graphNodeId = work.graph_node;
-  record.graphId = work.graph;
-  SetChannel(&record, work, true);
   record.copyCount = copy.count;
   Append(&record, CopySize(), work.end);
 }
@@ -289,19 +272,9 @@ void RecordSet(const Work& work) {
   record.kind = CUPTI_ACTIVITY_KIND_MEMSET;
   record.value = set.value;
   record.bytes = set.bytes;
-  if (!LosesTimes()) {
-    record.start = ToTimestamp(work.start);
-    record.end = ToTimestamp(work.end);
-  }
-  record.deviceId = work.device;
-  record.contextId = work.context;
-  record.streamId = work.stream;
-  record.correlationId = work.correlation;
+  SetNode(&record, work, CUPTI_CHANNEL_TYPE_COMPUTE);
   record.flags = set.asynchronous ? CUPTI_ACTIVITY_FLAG_MEMSET_ASYNC : 0;
   record.memoryKind = set.memory;
-  record.graphNodeId = work.graph_node;
-  record.graphId = work.graph;
-  SetChannel(&record, work, false);
   Append(&record, SetSize(), work.end);
 }
 
@@ -309,15 +282,7 @@ void RecordGraph(const Work& work) {
   CUpti_ActivityGraphTrace2 record;
   memset(&record, 0, sizeof(record));
   record.kind = CUPTI_ACTIVITY_KIND_GRAPH_TRACE;
-  record.correlationId = work.correlation;
-  if (!LosesTimes()) {
-    record.start = ToTimestamp(work.start);
-    record.end = ToTimestamp(work.end);
-  }
-  record.deviceId = work.device;
-  record.graphId = work.graph;
-  record.contextId = work.context;
-  record.streamId = work.stream;
+  SetWork(&record, work);
   record.endDeviceId = work.device;
   record.endContextId = work.context;
   Append(&record, RecordSize(CUPTI_ACTIVITY_KIND_GRAPH_TRACE), work.end);

@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -340,6 +342,110 @@ TEST_F(SpoolWriterTest, KilledWhileItDrops) {
   read(0);
   EXPECT_GT(calls(), 0u);
   EXPECT_EQ(facts.records / (kSpansPerBlock + 1) * kSpansPerBlock + calls(), 60u * kSpansPerBlock);
+}
+
+// Every GPU record is in a part or in the totals; facts of the GPU stay in the main file.
+TEST_F(SpoolWriterTest, GpuRecordsOfDroppedPartsAreCounted) {
+  SpoolWriter writer(MainFile(), Plan());
+  constexpr uint64_t kBlocks = 40, kKernels = 50;
+  for (uint64_t i = 0; i < kBlocks; ++i) {
+    SpoolMaker maker;
+    maker.Chunk(1, 1, 2);
+    if (i == 0) maker.GpuName(GpuNameKind::kKernel, 3, "_Z4gemmv").GpuDevice(1);
+    for (uint64_t k = 0; k < kKernels; ++k) {
+      const uint64_t at = 1000 * (i * kKernels + k + 1);
+      maker.Kernel(1, 7, 3, at, at + 100 + i, 5).Kernel(1, 8, 4, at + 50, at + 150, 6);
+      maker.Copy(1, 9, GpuCopyKind::kHostToDevice, 4096, at, at + 20, 7).Api(211, 100, at, 30, 5);
+      maker.Api(307, 100, at, 10, 5, true);
+      maker.GpuSpan(GpuSpanKind::kSynchronization, 3, at, at + 40)
+          .GpuSpan(GpuSpanKind::kSynchronization, 2, at, at + 1);
+      maker.GpuSpan(GpuSpanKind::kGraph, 0, at + 500, at + 510).Kernel(1, 7, 3, 0, 0, 8).Kernel(1, 7, 3, at, 0, 9);
+    }
+    maker.EndChunk();
+    const std::string bytes = maker.Bytes().substr(sizeof(SpoolHeader));
+    writer.Write(std::vector<uint8_t>(bytes.begin(), bytes.end()), 10 * kKernels, i * 10, i * 10 + 5);
+  }
+  writer.Rotate();
+  const auto read = [&] {
+    GpuTotals kept;
+    SpoolFacts facts;
+    auto reader = SpoolReader::Open(path());
+    EXPECT_TRUE(reader.ok());
+    Frame frame;
+    while ((*reader)->Next(&frame)) {
+      if (frame.type != FrameType::kChunk) continue;
+      ChunkFact chunk;
+      uint64_t corrupt = 0;
+      ForEachRecord(frame, &chunk, &corrupt,
+                    [&](const RecordView& record) { kept.Add(frame.segment, chunk.process_serial, record); });
+    }
+    EXPECT_TRUE((*reader)->Rewind().ok());
+    (void)ReadSpoolFacts(
+        reader->get(), 0, [](uint64_t) {}, &facts);  // no session frame here
+    EXPECT_EQ(facts.gpus.size(), 1u);
+    for (const auto& [identity, gpu] : facts.gpus) {
+      EXPECT_NE(gpu.Name(GpuNameKind::kKernel, 3), nullptr);
+      EXPECT_EQ(gpu.devices.size(), 1u);
+    }
+    using Numbers = std::array<uint64_t, 6>;
+    std::map<std::tuple<GpuTotalKind, uint16_t, uint32_t>, Numbers> sums;
+    for (const std::vector<GpuTotalRow>& rows : {kept.Rows(), facts.gpu_totals}) {
+      for (const GpuTotalRow& row : rows) {
+        Numbers& sum = sums[{row.kind, row.device, row.id}];
+        const Numbers more = {row.calls, row.bytes, row.ns, 0, row.untimed, row.unfinished};
+        for (size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
+        sum[3] = std::max(sum[3], row.longest);
+      }
+    }
+    return std::make_pair(sums, facts.gpu_totals.size());
+  };
+  const auto [before, rows_before] = read();
+  EXPECT_EQ(rows_before, 0u);
+  ASSERT_EQ(before.size(), 9u);
+  const auto& gemm = before.at({GpuTotalKind::kKernel, 1, 3});
+  EXPECT_EQ(gemm[0], 2 * kBlocks * kKernels);
+  EXPECT_EQ(gemm[3], 100 + kBlocks - 1);
+  EXPECT_EQ(gemm[4], kBlocks * kKernels) << "without time stamps";
+  EXPECT_EQ(gemm[5], kBlocks * kKernels) << "without an end";
+  EXPECT_EQ(before.at({GpuTotalKind::kCopy, 1, 1})[1], kBlocks * kKernels * 4096);
+  EXPECT_EQ(before.at({GpuTotalKind::kWait, 0, 1})[0], kBlocks * kKernels) << "a stream that waits is no thread";
+  EXPECT_EQ(before.at({GpuTotalKind::kCall, 0, 307 | 1 << 16})[2], kBlocks * kKernels * 10);
+  Retention retention;
+  retention.everything = false;
+  retention.totals = true;
+  retention.ranges.push_back({200, UINT64_MAX, true});
+  writer.SetRetention(retention);
+  writer.Tidy(10000);
+  EXPECT_GT(writer.parts_dropped(), 5u);
+  const auto [after, rows_after] = read();
+  EXPECT_EQ(rows_after, before.size());
+  EXPECT_EQ(after, before);
+}
+
+TEST(GpuTotals, ManyKernelsBecomeOthers) {
+  GpuTotals totals;
+  uint64_t taken = 0;
+  for (uint32_t name = 1; name <= 3 * GpuTotals::kMostRows; ++name) {
+    GpuKernelRecord kernel{};
+    kernel.tag.kind = RecordKind::kGpuKernel;
+    kernel.start = 1000 + 10 * name;
+    kernel.end = kernel.start + 4;
+    kernel.name = name;
+    RecordView view{kernel.tag, reinterpret_cast<const uint8_t*>(&kernel), sizeof(kernel)};
+    totals.Add(1, 1, view);
+    ++taken;
+  }
+  uint64_t calls = 0, others = 0, busy = 0;
+  const std::vector<GpuTotalRow> rows = totals.Rows();
+  for (const GpuTotalRow& row : rows) {
+    calls += row.calls;
+    if (row.kind == GpuTotalKind::kKernel && row.id == 0) others = row.calls;
+    if (row.kind == GpuTotalKind::kBusy) busy = row.ns;
+  }
+  EXPECT_LE(rows.size(), GpuTotals::kMostRows + 2);
+  EXPECT_EQ(calls, taken);
+  EXPECT_EQ(others, taken - GpuTotals::kMostRows);
+  EXPECT_EQ(busy, 4 * taken);
 }
 
 TEST_F(SpoolWriterTest, APartOfAnotherSessionIsNotRead) {

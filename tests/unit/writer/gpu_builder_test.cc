@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/writer/gpu_spool.h"
+#include "tests/unit/writer/string_sink.h"
 #include "writer/outputs/xplane.h"
 #include "writer/outputs/xplane_gpu.h"
 #include "writer/summary.h"
@@ -23,22 +24,10 @@ namespace {
 
 using testing::HasSubstr;
 
-class FileSink : public Sink {
- public:
-  absl::Status Append(std::string_view bytes) override {
-    bytes_ += bytes;
-    return absl::OkStatus();
-  }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  std::string bytes_;
-};
-
 // Every output takes it, and finds in the file what it wrote.
 void ExpectOutputs(const Timeline& timeline) {
   for (const Output& output : Outputs()) {
-    FileSink sink;
+    StringSink sink;
     ASSERT_TRUE(output.write(timeline, sink).ok()) << output.name;
     if (output.verify == nullptr) continue;
     const TemporaryPath file("output");
@@ -158,7 +147,7 @@ TEST(GpuBuilder, LeavesSpools) {
   steps.threads.push_back(other);
   ExpectOutputs(steps);
   if (directory == nullptr) return;
-  FileSink sink;
+  StringSink sink;
   ASSERT_TRUE(WriteXplane(steps, sink).ok());
   std::filesystem::create_directories(std::string(directory) + "/steps");
   std::ofstream(std::string(directory) + "/steps/node1.xplane.pb", std::ios::binary) << sink.bytes();
@@ -340,6 +329,73 @@ TEST(GpuBuilder, KernelsAreCutLastAndTotalsStayWhole) {
   }
 }
 
+// A process that has ended before what is shown counts in totals, and so does what was in dropped parts.
+TEST(GpuBuilder, TotalsAreOfTheWholeRun) {
+  SpoolMaker spool = GpuProcess();
+  const auto raw = [&](FrameType type, const auto& fact, const std::vector<GpuTotalRow>& rows = {}) {
+    std::string payload(reinterpret_cast<const char*>(&fact), sizeof(fact));
+    payload.append(reinterpret_cast<const char*>(rows.data()), rows.size() * sizeof(GpuTotalRow));
+    spool.Raw(type, 0, payload);
+  };
+  raw(FrameType::kWindow, WindowFact{2 * kMs, kEndWindow, WindowEvent::kOpened, kFamilyAll, 10});  // the last 10 ms
+  spool.Kernel(0, 7, kGemm, Gpu(95 * kMs), Gpu(97 * kMs), 5).Api(kLaunchCallback, kMainTid, Gpu(94 * kMs), kMs, 5);
+  spool.GpuClock(100 * kMs, Gpu(100 * kMs), 100).EndChunk();
+  spool.Process(1, SpoolMaker::MakeProcess(2, 300, 3 * kMs, 50 * kMs)).Thread(1, 3, 2, 301, 3 * kMs);
+  spool.Chunk(1, 2, 3).OwnThread(3 * kMs, 301).GpuDevice(0).GpuContext(0, 1);
+  spool.GpuName(GpuNameKind::kKernel, kGemm, "_Z4gemmIfEvPT_i").GpuClock(4 * kMs, Gpu(4 * kMs), 100);
+  spool.Kernel(0, 7, kGemm, Gpu(20 * kMs), Gpu(24 * kMs), 5);
+  spool.Copy(0, 7, GpuCopyKind::kHostToDevice, 100, Gpu(24 * kMs), Gpu(25 * kMs), 6).EndChunk();
+  raw(FrameType::kDropped, PartFact{1, 0, 2 * kMs, 60 * kMs, 4, 1000});
+  const std::vector<GpuTotalRow> rows = {
+      {1, 1, GpuTotalKind::kKernel, 0, kGemm, 10, 0, 20 * kMs, 5 * kMs, 2, 1},
+      {1, 1, GpuTotalKind::kKernel, 0, kAllReduce, 4, 0, 8 * kMs, 3 * kMs, 0, 0},
+      {1, 1, GpuTotalKind::kKernel, 0, 0, 3, 0, 6 * kMs, 2 * kMs, 0, 0},
+      {1, 1, GpuTotalKind::kCopy, 0, 1, 7, 7000, 7 * kMs, kMs, 0, 0},
+      {1, 1, GpuTotalKind::kGraph, 0, 0, 2, 0, 2 * kMs, kMs, 0, 0},
+      {1, 1, GpuTotalKind::kCall, 0, kLaunchCallback, 17, 0, 17000, 2000, 0, 0},
+      {1, 1, GpuTotalKind::kCall, 0, 307 | 1 << 16, 17, 0, 1700, 200, 0, 0},
+      {1, 1, GpuTotalKind::kWait, 0, 1, 5, 0, 9 * kMs, 4 * kMs, 0, 0},
+      {1, 1, GpuTotalKind::kBusy, 0, 0, 0, 0, 30 * kMs, 0, 0, 0},
+      {1, 2, GpuTotalKind::kKernel, 0, kGemm, 6, 0, 6 * kMs, kMs, 0, 0},
+      // Longer than the run, shorter than its longest, of no kind, of a process that said nothing of a GPU.
+      {1, 1, GpuTotalKind::kKernel, 0, kRelu, 1, 0, 3'600'000 * kMs, 3'600'000 * kMs, 0, 0},
+      {1, 1, GpuTotalKind::kKernel, 0, kRelu, 0, 0, 5, 0, 0, 0},
+      {1, 1, static_cast<GpuTotalKind>(77), 0, kRelu, 1, 0, 1, 1, 0, 0},
+      {9, 9, GpuTotalKind::kKernel, 0, kRelu, 1, 0, 1, 1, 0, 0},
+  };
+  raw(FrameType::kGpuTotals, TotalsFact{1, static_cast<uint32_t>(rows.size()), 0}, rows);
+  // Counts a part that is still there.
+  raw(FrameType::kGpuTotals, TotalsFact{2, 1, 0}, {{1, 1, GpuTotalKind::kKernel, 0, kGemm, 1000, 0, 0, 0, 0, 0}});
+  spool.Window(kEndWindow, WindowEvent::kClosed, 100 * kMs).End(100 * kMs);
+  TimelineRequest request;
+  request.window = kEndWindow;
+  const Timeline timeline = Build(spool, request);
+  ASSERT_EQ(timeline.gpu_devices.size(), 1u);
+  const GpuDevice& device = timeline.gpu_devices[0];
+  EXPECT_EQ(device.kernels, 10u + 4 + 3 + 6 + 2);
+  EXPECT_EQ(device.kernel_ps, 46'000'000'000);
+  EXPECT_EQ(device.collective_ps, 8'000'000'000);
+  EXPECT_EQ(device.busy_ps, 37'000'000'000);
+  EXPECT_EQ(device.graphs, 2u);
+  EXPECT_EQ(device.untimed, 2u);
+  EXPECT_EQ(device.unfinished, 1u);
+  EXPECT_EQ(device.waits, 5u);
+  EXPECT_EQ(device.waited_ps, 9'000'000'000);
+  std::map<std::string, GpuKernelTotal> kernels;
+  for (const GpuKernelTotal& total : device.kernel_totals) kernels[timeline.strings.Get(total.name)] = total;
+  ASSERT_EQ(kernels.size(), 3u);
+  EXPECT_EQ(kernels["void gemm<float>(float*, int)"].calls, 18u);
+  EXPECT_EQ(kernels["void gemm<float>(float*, int)"].longest_ps, 5'000'000'000);
+  EXPECT_EQ(kernels["other kernels"].calls, 3u);
+  ASSERT_EQ(device.copy_totals.size(), 1u);
+  EXPECT_EQ(device.copy_totals[0].calls, 8u);
+  EXPECT_EQ(device.copy_totals[0].bytes, 7100u);
+  EXPECT_EQ(timeline.processes[0].gpu.launches, 18u);
+  EXPECT_EQ(timeline.corrupt_records, 3u);
+  ASSERT_EQ(timeline.gpu_streams.size(), 1u) << "drawn is what the window has";
+  EXPECT_EQ(timeline.gpu_streams[0].events.size(), 1u);
+}
+
 TEST(GpuBuilder, AJumpOfTheClockKeepsTheOrderOfCallAndKernel) {
   SpoolMaker spool = GpuProcess();
   constexpr uint64_t kJump = 100 * kMs;
@@ -401,6 +457,19 @@ TEST(GpuBuilder, PausesAreGapsAndKillsAreSaid) {
               testing::Contains(HasSubstr("missing from 19 ms to 29 ms (program: the program uses CUPTI itself)")));
   EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("its end came 850 ms after the last flush")));
   EXPECT_THAT(timeline.notes, testing::Contains(HasSubstr("GRAPH_TRACE")));
+}
+
+// The last flush is as long before the end as the program's exit takes.
+TEST(GpuBuilder, AnExitIsNoGap) {
+  for (const uint64_t end_ms : {70, 400}) {
+    SpoolMaker spool = GpuProcess();
+    spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(12 * kMs), 3).GpuClock(50 * kMs, Gpu(50 * kMs));
+    spool.GpuInfo(GpuInfoKey::kPaused, 50 * kMs, "end").EndChunk();
+    spool.Process(1, SpoolMaker::MakeProcess(1, kMainTid, 10, end_ms * kMs)).End(500 * kMs);
+    const Timeline timeline = Build(spool);
+    EXPECT_EQ(timeline.processes[0].gpu.gaps.empty(), end_ms == 70);
+    EXPECT_EQ(timeline.warnings.empty(), end_ms == 70) << testing::PrintToString(timeline.warnings);
+  }
 }
 
 TEST(GpuBuilder, TheStepTiesCallsThatOtherEventsStraddle) {

@@ -13,24 +13,13 @@
 #include <vector>
 
 #include "tests/unit/writer/random_timeline.h"
+#include "tests/unit/writer/string_sink.h"
 #include "writer/outputs.h"
 
 namespace tbprof {
 namespace {
 
 using Json = nlohmann::json;
-
-class StringSink : public Sink {
- public:
-  absl::Status Append(std::string_view bytes) override {
-    bytes_ += bytes;
-    return absl::OkStatus();
-  }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  std::string bytes_;
-};
 
 class TemporaryFile {
  public:

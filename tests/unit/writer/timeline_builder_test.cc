@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/writer/spool_maker.h"
+#include "tests/unit/writer/string_sink.h"
 #include "writer/outputs/xplane.h"
 
 namespace tbprof {
@@ -18,18 +19,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-class StringSink : public Sink {
- public:
-  absl::Status Append(std::string_view bytes) override {
-    bytes_ += bytes;
-    return absl::OkStatus();
-  }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  std::string bytes_;
-};
 
 std::string XplaneOf(const Timeline& timeline) {
   StringSink sink;

@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/writer/random_timeline.h"
+#include "tests/unit/writer/string_sink.h"
 #include "writer/outputs/memory_events.h"
 #include "writer/outputs/xplane.h"
 #include "writer/proto/xplane.pb.h"
@@ -27,18 +28,6 @@ using tensorflow::profiler::XLine;
 using tensorflow::profiler::XPlane;
 using tensorflow::profiler::XSpace;
 using tensorflow::profiler::XStat;
-
-class StringSink : public Sink {
- public:
-  absl::Status Append(std::string_view bytes) override {
-    bytes_ += bytes;
-    return absl::OkStatus();
-  }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  std::string bytes_;
-};
 
 std::string Encode(const Timeline& timeline) {
   StringSink sink;

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/gpu_totals.h"
+
+#include <algorithm>
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kBusyIntervals = 1u << 15;
+
+void AddTo(uint64_t* sum, uint64_t more) {
+  if (__builtin_add_overflow(*sum, more, sum)) *sum = UINT64_MAX;
+}
+
+}  // namespace
+
+GpuTotals::Sum* GpuTotals::SumOf(Key key) {
+  if (sums_.size() >= kMostRows && key.kind == GpuTotalKind::kKernel && !sums_.contains(key)) key.id = 0;
+  if (sums_.size() >= 2 * kMostRows && !sums_.contains(key)) return nullptr;
+  return &sums_[key];
+}
+
+void GpuTotals::AddWork(const Key& key, uint64_t start, uint64_t end, uint64_t bytes) {
+  if (end != 0 && end < start) return;
+  Sum* const sum = SumOf(key);
+  if (sum == nullptr) return;
+  if (start == 0) {
+    ++sum->untimed;
+    return;
+  }
+  ++sum->calls;
+  AddTo(&sum->bytes, bytes);
+  if (end == 0) {
+    ++sum->unfinished;
+    return;
+  }
+  AddTo(&sum->ns, end - start);
+  sum->longest = std::max(sum->longest, end - start);
+  const auto device = std::make_tuple(key.segment, key.process, key.device);
+  auto busy = busy_.find(device);
+  if (busy == busy_.end()) {
+    if (busy_.size() >= kMostBusy) return;
+    busy = busy_.emplace(device, IntervalUnion(kBusyIntervals)).first;
+  }
+  busy->second.Add(start, end);
+}
+
+void GpuTotals::AddHostCall(const Key& key, uint64_t ns) {
+  Sum* const sum = SumOf(key);
+  if (sum == nullptr) return;
+  ++sum->calls;
+  AddTo(&sum->ns, ns);
+  sum->longest = std::max(sum->longest, ns);
+}
+
+void GpuTotals::Add(uint32_t segment, uint32_t process_serial, const RecordView& record) {
+  const auto key = [&](GpuTotalKind kind, uint16_t device, uint32_t id) {
+    return Key{segment, process_serial, kind, device, id};
+  };
+  switch (record.tag.kind) {
+    case RecordKind::kGpuKernel: {
+      GpuKernelRecord kernel;
+      if (!record.Read(&kernel)) return;
+      return AddWork(key(GpuTotalKind::kKernel, record.tag.aux, kernel.name), kernel.start, kernel.end, 0);
+    }
+    case RecordKind::kGpuCopy: {
+      GpuCopyRecord copy;
+      if (!record.Read(&copy)) return;
+      return AddWork(key(GpuTotalKind::kCopy, record.tag.aux, static_cast<uint8_t>(copy.copy_kind)), copy.start,
+                     copy.end, copy.bytes);
+    }
+    case RecordKind::kGpuApi: {
+      GpuApiRecord api;
+      if (!record.Read(&api)) return;
+      const bool driver = (record.tag.flags & kRecordDriver) != 0;
+      return AddHostCall(key(GpuTotalKind::kCall, 0, record.tag.aux | uint32_t{driver} << 16),
+                         api.duration_and_result >> 16);
+    }
+    case RecordKind::kGpuSpan: {
+      GpuSpanRecord span;
+      if (!record.Read(&span)) return;
+      if (span.span_kind == GpuSpanKind::kGraph) {
+        return AddWork(key(GpuTotalKind::kGraph, record.tag.aux, 0), span.start, span.end, 0);
+      }
+      const bool is_wait = span.span_kind == GpuSpanKind::kSynchronization && IsHostWait(span.type);
+      if (!is_wait || span.start == 0 || span.end < span.start) return;
+      return AddHostCall(key(GpuTotalKind::kWait, 0, span.context), span.end - span.start);
+    }
+    default:
+      return;
+  }
+}
+
+std::vector<GpuTotalRow> GpuTotals::Rows() {
+  std::vector<GpuTotalRow> rows;
+  for (const auto& [key, sum] : sums_) {
+    rows.push_back({key.segment, key.process, key.kind, key.device, key.id, sum.calls, sum.bytes, sum.ns, sum.longest,
+                    sum.untimed, sum.unfinished});
+  }
+  for (auto& [key, busy] : busy_) {
+    const auto [segment, process, device] = key;
+    rows.push_back({segment, process, GpuTotalKind::kBusy, device, 0, 0, 0, busy.Length(), 0, 0, 0});
+  }
+  return rows;
+}
+
+}  // namespace tbprof
