@@ -98,28 +98,28 @@ std::string Hexadecimal(const uint8_t* bytes, size_t size) {
   return text;
 }
 
-// What helps against a cause, as CUPTI and the loader put it.
-std::string_view Remedy(std::string_view cause) {
+bool OnDevice(uint8_t memory_kind) { return memory_kind >= 3 && memory_kind <= 7; }
+
+}  // namespace
+
+std::string_view GpuRemedy(std::string_view cause) {
   static constexpr struct {
     std::string_view word, remedy;
   } kRemedies[] = {
       {"INSUFFICIENT_PRIVILEGES",
        "allow it with the driver's option NVreg_RestrictProfilingToAdminUsers=0, or CAP_SYS_ADMIN"},
-      {"MULTIPLE_SUBSCRIBERS", "another profiler holds CUPTI: end Nsight, or the program's own profiler"},
-      {"MAX_LIMIT_REACHED", "another profiler holds CUPTI: end Nsight, or the program's own profiler"},
+      {"MULTIPLE_SUBSCRIBERS", "end that profiler, or run without tbprof"},
+      {"MAX_LIMIT_REACHED", "end that profiler, or run without tbprof"},
       {"NOT_INITIALIZED", "CUPTI is newer than the driver: install the one of the driver's CUDA, or a newer driver"},
-      {"not found", "install CUPTI, e.g. pip install nvidia-cuda-cupti-cu12, or set CUDA_HOME"},
-      {"cannot open", "install CUPTI, e.g. pip install nvidia-cuda-cupti-cu12, or set CUDA_HOME"},
+      {"CUPTI_ERROR_UNKNOWN", "see what nvidia-smi and `tbprof doctor` say"},
+      {"no usable CUPTI",
+       "install CUPTI, e.g. pip install nvidia-cuda-cupti (nvidia-cuda-cupti-cu12 for CUDA 12), or set CUDA_HOME"},
   };
   for (const auto& row : kRemedies) {
     if (cause.find(row.word) != std::string_view::npos) return row.remedy;
   }
   return "";
 }
-
-bool OnDevice(uint8_t memory_kind) { return memory_kind >= 3 && memory_kind <= 7; }
-
-}  // namespace
 
 std::string_view GpuCopyName(uint8_t copy_kind) {
   // Only names that begin with one of three are transfers to TensorBoard; all else counts as computing.
@@ -914,7 +914,8 @@ void GpuBuilder::JudgeProcess(const GpuFacts& facts, const ProcessFacts& process
     paused = false;
     if (by_window || to <= from) return;
     const double ns = static_cast<double>(to - from) * facts_->clock.ns_per_tick();
-    if (ns < kShortestGapNs) return;
+    // After the last flush at an exit there is nothing more, unless the process goes on after all (an exec that fails).
+    if (ns < (cause == "end" ? kFlushedAtEndMs * 1e6 : kShortestGapNs)) return;
     gpu.gaps.push_back({host_->PsOf(from), host_->PsOf(to), cause});
   };
   for (const GpuStateChange& change : changes) {
@@ -939,13 +940,38 @@ void GpuBuilder::JudgeProcess(const GpuFacts& facts, const ProcessFacts& process
   if (paused) close_gap(end);
   if (!gpu.reason.empty() && !recorded) {
     gpu.recording = GpuRecording::kUnavailable;
-    const std::string_view remedy = Remedy(gpu.reason);
+    const std::string_view remedy = GpuRemedy(gpu.reason);
     if (!remedy.empty()) StrAppend(&gpu.reason, "; ", remedy);
   } else if (!gpu.gaps.empty()) {
     gpu.recording = GpuRecording::kPaused;
   } else if (recorded || gpu.records > 0) {
     gpu.recording = GpuRecording::kRecorded;
   }
+}
+
+// Of a process that was to use a GPU, by what is loaded into it, and did not get to; empty: there is nothing to say.
+std::string_view GpuBuilder::WhyUnused(const Identity& identity, const ProcessFacts& process) const {
+  const auto found = facts_->gpus.find(identity);
+  if (found != facts_->gpus.end()) {
+    const GpuFacts& facts = found->second;
+    const bool recorded = std::any_of(facts.changes.begin(), facts.changes.end(), [](const GpuStateChange& change) {
+      return change.kind == GpuStateChange::kRecording;
+    });
+    const auto state = states_.find(identity);
+    const bool idle = facts.contexts.empty() && (state == states_.end() || state->second.devices.empty());
+    return recorded && idle ? "CUDA was started and no GPU was opened: none was needed, or none is visible "
+                              "(CUDA_VISIBLE_DEVICES; `tbprof doctor`)"
+                            : "";
+  }
+  bool runtime = false;
+  for (const Module& module : process.modules) {
+    const std::string_view name = BaseName(module.path);
+    if (name.starts_with("libcuda.so")) return "";
+    runtime = runtime || name.starts_with("libcudart.so");
+  }
+  return runtime ? "the CUDA runtime is loaded, NVIDIA's driver (libcuda.so.1) is not: there is none here, or no call "
+                   "needed it (`tbprof doctor`)"
+                 : "";
 }
 
 void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
@@ -986,7 +1012,7 @@ void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
           StrCat(who, ": the GPU clock jumped ", facts.clock.breaks(),
                  " times (was the system's time set?); what ran then is marked, its place is uncertain"));
     }
-    if (facts.clock_assumed && gpu.records > 0) {
+    if (facts.clock_assumed && gpu.records > 0 && gpu.recording != GpuRecording::kUnavailable) {
       warnings.push_back(
           StrCat(who, ": no reading of its GPU clock was recorded; device times are taken for wall time"));
     }
@@ -1011,6 +1037,20 @@ void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
                                   "none"));
       }
     }
+  }
+  // One line for all that are alike.
+  std::map<std::string_view, std::pair<std::string, uint64_t>> unused;
+  for (const auto& [identity, owner] : index) {
+    const auto known = facts_->processes.find(identity);
+    if (known == facts_->processes.end()) continue;
+    const std::string_view why = WhyUnused(identity, known->second);
+    if (why.empty()) continue;
+    const Process& process = timeline_->processes[owner];
+    auto& [first, count] = unused[why];
+    if (count++ == 0) first = StrCat(PrintableUtf8(process.name), " (", process.pid, ")");
+  }
+  for (const auto& [text, who] : unused) {
+    warnings.push_back(StrCat(who.first, who.second > 1 ? StrCat(" and ", who.second - 1, " more") : "", ": ", text));
   }
   for (const auto& [text, who] : unavailable) {
     timeline_->errors.push_back(
