@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the tests on the simulated CUDA libraries (tests/sim) have in common: where they are, and what of device work a
+// profile shows.
+#ifndef TBPROF_TESTS_INTEGRATION_CUDA_H_
+#define TBPROF_TESTS_INTEGRATION_CUDA_H_
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "harness.h"
+
+namespace tbprof::integration {
+
+inline std::string Sim(std::string_view what) {
+  return std::string(TBPROF_BUILD_DIR) + "/tests/sim/" + std::string(what);
+}
+inline std::string Subject(std::string_view name) { return Sim("subjects/" + std::string(name)); }
+
+inline RunOptions On(const std::string& libraries, const std::string& modes = "", const std::string& cuda = "") {
+  RunOptions options;
+  options.environment = {{"LD_LIBRARY_PATH", Sim(libraries)},
+                         {"CUDA_VISIBLE_DEVICES", std::nullopt},
+                         {"CUDA_INJECTION64_PATH", std::nullopt}};
+  if (!modes.empty()) options.environment.push_back({"CUDASIM_CUPTI", modes});
+  if (!cuda.empty()) options.environment.push_back({"CUDASIM_CUDA", cuda});
+  return options;
+}
+
+// `name=number` lines, as subjects print them.
+inline int64_t Told(const RunResult& result, const std::string& name) {
+  for (const std::string& line : Lines(result.out)) {
+    if (line.starts_with(name + "=")) return std::stoll(line.substr(name.size() + 1));
+  }
+  ADD_FAILURE() << "no " << name << " in: " << result.out;
+  return -1;
+}
+
+struct OnDevice {
+  int64_t kernels = 0, kernel_ps = 0, to_device = 0, from_device = 0, sets = 0;
+  std::set<std::string> correlations;
+};
+
+inline OnDevice DeviceWork(const Profile& profile) {
+  OnDevice work;
+  for (const Event& event : profile.events()) {
+    if (event.plane.find("/device:GPU:") == std::string::npos || !event.Has("correlation_id")) continue;
+    if (event.Has("kernel_details")) {
+      ++work.kernels;
+      work.kernel_ps += event.duration_ps;
+      work.correlations.insert(event.Stat("correlation_id"));
+    }
+    if (event.name.starts_with("MemcpyHToD")) ++work.to_device;
+    if (event.name.starts_with("MemcpyDToH")) ++work.from_device;
+    if (event.name.starts_with("Memset")) ++work.sets;
+  }
+  return work;
+}
+
+// The texts of TensorBoard's overview page.
+inline std::string PageText(const Profile& profile) {
+  std::string text;
+  for (const std::string& line : profile.space().errors()) text += line + "\n";
+  for (const std::string& line : profile.space().warnings()) text += line + "\n";
+  return text;
+}
+
+// A directory of links to simulated libraries: those of a machine that lacks some, or has them of different versions.
+class Libraries {
+ public:
+  void Add(const std::string& path, std::string_view name = "") {
+    std::filesystem::create_directories(directory_.path());
+    std::filesystem::create_symlink(
+        path, directory_ / (name.empty() ? std::filesystem::path(path).filename().string() : std::string(name)));
+  }
+  const std::string& path() const { return directory_.path(); }
+
+ private:
+  TemporaryDirectory directory_;
+};
+
+// With the toolkit's own libraries out of sight. False: they cannot be hidden here.
+inline bool HideToolkit(RunOptions* options) {
+  const std::string place = "/usr/local/cuda/lib64";
+  if (access(place.c_str(), F_OK) != 0) return true;
+  options->launcher = {
+      "/usr/bin/unshare", geteuid() == 0 ? "-m" : "-Urm", "/bin/sh", "-c", "mount -t tmpfs none \"$(realpath " + place + ")\" && exec \"$@\"", "sh"};
+  RunOptions probe;
+  probe.launcher = options->launcher;
+  return RunUnderTbprof({"/bin/true"}, probe).code() == 0;
+}
+
+}  // namespace tbprof::integration
+
+#endif  // TBPROF_TESTS_INTEGRATION_CUDA_H_
