@@ -3,24 +3,16 @@
 #include "cupti/library.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <link.h>
 #include <stdlib.h>
 
 #include "cupti/text.h"
+#include "wire/cupti_names.h"
+#include "wire/raw.h"
 
 namespace tbprof::cupti {
 namespace {
-
-struct Soname {
-  const char* name;
-  int major;
-};
-// The minor version was part of the name up to CUDA 11.
-constexpr Soname kSonames[] = {
-    {"libcupti.so.13", 13},   {"libcupti.so.12", 12},   {"libcupti.so.11.8", 11}, {"libcupti.so.11.7", 11},
-    {"libcupti.so.11.6", 11}, {"libcupti.so.11.5", 11}, {"libcupti.so.11.4", 11}, {"libcupti.so.11.3", 11},
-    {"libcupti.so.11.2", 11}, {"libcupti.so.11.1", 11}, {"libcupti.so.11.0", 11},
-};
 
 using Path = Text<Library::kTextBytes>;
 
@@ -32,8 +24,8 @@ class Search {
   }
 
   bool Mapped() {
-    for (const Soname& soname : kSonames) {
-      if (void* handle = dlopen(soname.name, RTLD_NOW | RTLD_NOLOAD); handle != nullptr) {
+    for (const CuptiName& soname : kCuptiNames) {
+      if (void* handle = dlopen(soname.file, RTLD_NOW | RTLD_NOLOAD); handle != nullptr) {
         if (Use(handle, soname)) return true;
       }
     }
@@ -69,14 +61,14 @@ class Search {
   bool UsualPlace() { return In("/usr/local/cuda/extras/CUPTI/lib64") || In("/usr/local/cuda/lib64"); }
 
   bool Loader() {
-    for (const Soname& soname : kSonames) {
-      if (Fits(soname) && Open(soname.name, soname)) return true;
+    for (const CuptiName& soname : kCuptiNames) {
+      if (Fits(soname) && Open(soname.file, soname)) return true;
     }
     return false;
   }
 
  private:
-  bool Fits(const Soname& soname) const { return driver_major_ == 0 || soname.major <= driver_major_; }
+  bool Fits(const CuptiName& soname) const { return driver_major_ == 0 || soname.major <= driver_major_; }
 
   void AddPlace(const Path& path) {
     for (uint32_t i = 0; i < place_count_; ++i) {
@@ -105,13 +97,18 @@ class Search {
   }
 
   bool In(const char* directory) {
-    for (const Soname& soname : kSonames) {
-      if (Fits(soname) && Open(Path().Add(directory).Add("/").Add(soname.name).get(), soname)) return true;
+    for (const CuptiName& soname : kCuptiNames) {
+      const Path path = Path().Add(directory).Add("/").Add(soname.file);
+      if (Fits(soname)) {
+        if (Open(path.get(), soname)) return true;
+      } else if (raw::Call(SYS_faccessat, AT_FDCWD, raw::Pointer(path.get()), 0) == 0) {
+        Tried(path.get(), kNewer);
+      }
     }
     return false;
   }
 
-  bool Open(const char* path, const Soname& soname) {
+  bool Open(const char* path, const CuptiName& soname) {
     void* handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
       // The older names are tried for completeness; what is not there goes without saying for them.
@@ -122,11 +119,11 @@ class Search {
     return Use(handle, soname);
   }
 
-  bool Use(void* handle, const Soname& soname) {
+  bool Use(void* handle, const CuptiName& soname) {
     link_map* map = nullptr;
-    const char* path = dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr ? map->l_name : soname.name;
+    const char* path = dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr ? map->l_name : soname.file;
     if (!Fits(soname)) {
-      Tried(path, "newer than the driver");
+      Tried(path, kNewer);
       return false;
     }
     Functions functions{};
@@ -156,6 +153,7 @@ class Search {
     for (uint32_t i = 0; i <= text.length(); ++i) to[i] = text.get()[i];
   }
 
+  static constexpr const char* kNewer = "newer than the driver";
   static constexpr uint32_t kMostPlaces = 12;
   int driver_major_ = 0;
   Library* library_ = nullptr;

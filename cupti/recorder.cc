@@ -74,6 +74,7 @@ struct Recorder {
   uint32_t phase;       // Phase
   uint32_t aside;       // the program wants, or has, CUPTI for itself
   uint32_t aside_done;  // and may take it
+  uint32_t told;        // what came up before there was a thread that writes
   uint64_t unknown_told;
   uint32_t kinds_on;  // of kWanted, as bits
 
@@ -162,8 +163,7 @@ void TellUnavailable(const char* what, Result result) {
       text.Add(" (another profiler has this process: Nsight, compute-sanitizer, cuda-gdb or the program's own)");
       break;
     case kErrorInsufficientPrivileges:
-      text.Add(
-          " (the driver lets only administrators profile: NVreg_RestrictProfilingToAdminUsers=0, or CAP_SYS_ADMIN)");
+      text.Add(" (the driver lets only administrators profile)");
       break;
     case kErrorUnknown:
     case kErrorNotInitialized:
@@ -493,6 +493,8 @@ void* Start(void*) {
   if (writer == nullptr) {
     SetState(GpuState::kOff);
     __atomic_store_n(&g_recorder.phase, static_cast<uint32_t>(Phase::kEnded), __ATOMIC_RELEASE);
+    __atomic_store_n(&g_recorder.told, 1, __ATOMIC_RELEASE);
+    FutexWake(&g_recorder.told);
     return nullptr;
   }
   g_recorder.writer = writer;
@@ -500,6 +502,8 @@ void* Start(void*) {
     const Recorder::Pending& pending = g_recorder.pending[i];
     TellAt(pending.ticks, pending.key, pending.text.get(), pending.text.length());
   }
+  __atomic_store_n(&g_recorder.told, 1, __ATOMIC_RELEASE);
+  FutexWake(&g_recorder.told);
   if (__atomic_load_n(&g_recorder.phase, __ATOMIC_ACQUIRE) == static_cast<uint32_t>(Phase::kEnded)) return nullptr;
   RecordClock();
   if (g_recorder.by_hooks) {
@@ -518,7 +522,13 @@ bool Prepare() {
   const bool found = OpenLibrary(driver, library);
   for (uint32_t i = 0; i < library->tried_count; ++i) Tell(GpuInfoKey::kTried, library->tried[i]);
   if (!found) {
-    TellUnavailable("no usable CUPTI was found", kSuccess);
+    Text<128> text;
+    text.Add("no usable CUPTI was found");
+    if (driver > 0) {
+      text.Add(", none newer than the driver's CUDA ").Add(static_cast<uint64_t>(driver / 1000));
+      text.Add(".").Add(static_cast<uint64_t>(driver % 1000 / 10));
+    }
+    TellUnavailable(text.get(), kSuccess);
     return false;
   }
   Tell(GpuInfoKey::kLibrary, library->path);
@@ -551,7 +561,7 @@ void StartRecording(const GpuBridge* bridge) {
   // On this thread: it is in the middle of cuInit, where CUPTI would have any other wait, and before the first context,
   // which kinds that are turned on later would miss.
   bool good = (options & kGpuByCupti) != 0 && Prepare();
-  if (!good && (options & kGpuByCupti) == 0) Tell(GpuInfoKey::kByHooks, "as asked for by --cuda=hooks");
+  if (!good && (options & kGpuByCupti) == 0) Tell(GpuInfoKey::kByHooks, kHooksAskedFor);
   if (!good && FallBack()) {
     good = g_recorder.aside != 0 || (g_recorder.session.segment.header->control & kFamilyGpu) == 0 || StartKinds();
   }
@@ -561,6 +571,9 @@ void StartRecording(const GpuBridge* bridge) {
   if (good && started) {
     __cxa_atexit(Exit, nullptr, nullptr);
     bridge->at_end(End);
+  } else if (started) {
+    // A program that finds no GPU may end at once, and the reason with it.
+    WaitUntil(&g_recorder.told, 1);
   } else if (good) {
     // Nobody would take what is delivered.
     if (g_recorder.by_hooks) {

@@ -43,7 +43,9 @@ int CommandDoctor(const Options& options) {
     Terminal().Error(std::string(logdir.status().message()));
     return kExitUsage;
   }
-  const DoctorContext context{options, environment, *logdir};
+  // Begun before the first row and asked in the last ones: a driver that hangs costs no time of its own.
+  GpuProbe probe(PythonPackages(options, environment));
+  const DoctorContext context{options, environment, *logdir, &probe};
   Verdict worst = Verdict::kPass;
   std::string text;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();

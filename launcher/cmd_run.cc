@@ -23,6 +23,7 @@
 #include "launcher/commands.h"
 #include "launcher/conversion.h"
 #include "launcher/deadline.h"
+#include "launcher/gpu_probe.h"
 #include "launcher/job.h"
 #include "launcher/libraries.h"
 #include "launcher/memory_limit.h"
@@ -104,6 +105,11 @@ class Run {
     if (!Prints()) terminal_.Hush();
     const absl::StatusOr<Libraries> libraries = FindLibraries(environment);
     if (!libraries.ok()) return SetUpFailed(libraries.status(), environment);
+    if (options_.require_gpu && libraries->cupti.empty()) {
+      return SetUpFailed(Unavailable(StrCat("--require-gpu: no ", kCuptiFileName, " in ",
+                                            PrintableUtf8(libraries->directory), "; is tbprof installed as a whole?")),
+                         environment);
+    }
     // Before the first file is written: a small RLIMIT_FSIZE is an error to tell, no end by SIGXFSZ.
     absl::StatusOr<SignalSet> signals = SignalSet::Install();
     if (!signals.ok()) return SetUpFailed(signals.status(), environment);
@@ -115,6 +121,7 @@ class Run {
       terminal_.Warn(reason);
       warnings_.push_back(reason);
     }
+    if (preflight.preload == Preload::kNo && !preflight.reasons.empty()) not_recorded_ = preflight.reasons[0];
     for (const std::string& note : session_->TakeNotes()) Tell(note);
     for (const std::string& note : preflight.notes) terminal_.Debug(note);
 
@@ -756,10 +763,61 @@ class Run {
     terminal_.Error(StrCat("no profile: the raw records' directory gives no answer (",
                            absl::FormatDuration(spool_limit_), "; a dead mount?)"));
     terminal_.Error(StrCat("what it has taken, when it answers again: tbprof recover ", session_->spool_path()));
+    failed_ = true;
+    return Result();
+  }
+
+  // The exit status where the command has succeeded and something that was asked for has not.
+  int Result() {
+    const uint64_t kernels = session_->spool().kernels();
+    const GpuFacts told = session_->spool().gpu_told();
     session_.reset();
-    if (options_.strict && !end_.signaled && end_.code == 0) return kExitUsage;
+    const bool succeeded = !end_.signaled && end_.code == 0;
+    const bool no_kernel = options_.require_gpu && succeeded && kernels == 0;
+    if (no_kernel) terminal_.Error(StrCat("--require-gpu: no kernel was recorded: ", WhyNoKernel(told)));
+    if (failed_ && options_.strict && succeeded) return kExitUsage;
+    if (no_kernel) return kExitCondition;
     leave_like_target_ = true;
     return 0;
+  }
+
+  // In one line, with what to do.
+  std::string WhyNoKernel(const GpuFacts& told) const {
+    bool recorded = false;
+    std::string unavailable, program;
+    for (const GpuStateChange& change : told.changes) {
+      if (change.kind == GpuStateChange::kRecording) recorded = true;
+      if (change.kind == GpuStateChange::kUnavailable && unavailable.empty()) unavailable = change.text;
+      if (change.kind == GpuStateChange::kPaused && change.text.starts_with("program")) program = change.text;
+    }
+    if (unavailable.empty() && !told.hooks_asked_for()) unavailable = told.by_hooks;
+    const auto driver = [] {
+      GpuProbe probe({});
+      return AnswerOf(probe.Wait());
+    };
+    if (!unavailable.empty()) {
+      std::string text = PrintableUtf8(unavailable);
+      const std::string_view remedy = GpuRemedy(unavailable);
+      constexpr size_t kMostTried = 4;
+      for (size_t i = 0; i < std::min(told.tried.size(), kMostTried); ++i) {
+        StrAppend(&text, i == 0 ? "; tried " : ", ", PrintableUtf8(told.tried[i]));
+      }
+      const DriverAnswer answer = driver();
+      if (!answer.works) StrAppend(&text, "; ", answer.found);
+      return StrCat(text, "; ", answer.works && !remedy.empty() ? remedy : std::string_view(answer.fix));
+    }
+    if (!program.empty()) {
+      return StrCat(PrintableUtf8(program), "; turn its own profiler off while tbprof records");
+    }
+    if (options_.window.kind == Window::Kind::kNone && captures_ == 0) {
+      return "--window=none and no capture was asked for; ask for one, or leave out --window=none";
+    }
+    if (!not_recorded_.empty()) return PrintableUtf8(not_recorded_);
+    const DriverAnswer answer = driver();
+    if (!answer.works) return StrCat(answer.found, "; ", answer.fix);
+    if (recorded) return "CUDA was started, and no kernel ran while a window was open; see --window";
+    return StrCat("no recorded process called cuInit (there is a ", answer.found,
+                  "); see that the program uses the GPU, and in processes that tbprof follows (--follow)");
   }
 
   int Finish() {
@@ -826,10 +884,7 @@ class Run {
     } else {
       session_->RemoveSpool();
     }
-    session_.reset();
-    if (failed_ && options_.strict && !end_.signaled && end_.code == 0) return kExitUsage;
-    leave_like_target_ = true;
-    return 0;
+    return Result();
   }
 
   const Options& options_;
@@ -854,6 +909,7 @@ class Run {
   bool failed_ = false;
   bool logdir_hangs_ = false;
   bool leave_like_target_ = false;
+  std::string not_recorded_;  // why the command cannot be, known before its start
 
   bool run_window_open_ = false;
   bool run_converted_ = false;

@@ -39,7 +39,8 @@ A capture while it runs: `kill -USR1 PID`, PID being tbprof's, which the first l
 
 Exit status: the command's own; killed by a signal, tbprof ends by the same signal. 125: tbprof's own usage or
 set-up failed, and the command was not started. 126: the command can't be executed. 127: it was not found.
-With --strict, 125 also when the profile could not be written though the command succeeded.
+With --strict, 125 also when the profile could not be written though the command succeeded; with --require-gpu, 3
+when it succeeded and no GPU kernel was recorded.
 
 Signals sent to tbprof go to the command, each once; a signal of the terminal or to the whole process group has
 reached the command already. A second interrupt after the command's end stops the conversion and keeps the raw
@@ -78,8 +79,9 @@ An unknown name is an error in each of these places.
      CommandConfig},
     {"doctor", "tbprof doctor [options] [[--] COMMAND [ARGUMENT...]]", "Check that recording works here",
      R"(Looks at what recording needs: system, limits, memory, clocks, preloaded libraries, directories, left-over raw
-records, TensorBoard and its plugin, proxies; then records a run of tbprof itself into a temporary directory. With
-COMMAND, whether that command can be recorded; it is not started. Nothing is changed.
+records, TensorBoard and its plugin, proxies, NVIDIA's driver, the CUDA runtime and CUPTI; then records a run of
+tbprof itself into a temporary directory. With COMMAND, whether that command can be recorded; it is not started.
+Nothing is changed.
 
 A line each on standard output: PASS, WARN or FAIL, what was found, and what to do. Exit status: 0 all PASS,
 1 a WARN, 2 a FAIL.

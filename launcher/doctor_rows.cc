@@ -421,14 +421,16 @@ std::vector<std::string> PackageDirectories(const std::string& python, const Env
   return directories;
 }
 
+// Of --python, or the active one; empty: none.
+std::string ChosenPython(const Options& options, const Environment& environment) {
+  if (options.python.find('/') != std::string::npos) return options.python;
+  if (!options.python.empty()) return ResolveCommand(options.python, environment).path;
+  const std::string_view active = Lookup(environment, "VIRTUAL_ENV").value_or("");
+  return active.empty() ? ResolveCommand("python3", environment).path : StrCat(active, "/bin/python3");
+}
+
 Result Viewer(const DoctorContext& context) {
-  std::string python = context.options.python;
-  if (python.empty()) {
-    const std::string_view active = Lookup(context.environment, "VIRTUAL_ENV").value_or("");
-    python = active.empty() ? ResolveCommand("python3", context.environment).path : StrCat(active, "/bin/python3");
-  } else if (python.find('/') == std::string::npos) {
-    python = ResolveCommand(python, context.environment).path;
-  }
+  const std::string python = ChosenPython(context.options, context.environment);
   if (python.empty()) return Warn("no python3 to look for TensorBoard in", "--python=PATH of the one that has it");
   if (access(python.c_str(), X_OK) != 0) {
     return Warn(StrCat(python, ": ", ErrnoText(errno)), "--python=PATH of the Python that has TensorBoard");
@@ -627,11 +629,17 @@ constexpr DoctorRow kRows[] = {
     {"memory", Memory},         {"limits", Limits},         {"clock", Clock},         {"clock-sync", ClockSync},
     {"time-ns", TimeNamespace}, {"preload", Preloaded},     {"command", Command},     {"logdir", Logdir},
     {"space", Space},           {"spool", SpoolFileSystem}, {"leftovers", Leftovers}, {"viewer", Viewer},
-    {"proxy", Proxy},           {"self-test", SelfTest},
+    {"proxy", Proxy},           {"self-test", SelfTest},    {"driver", CheckDriver},  {"cuda", CheckCuda},
+    {"cupti", CheckCupti},
 };
 
 }  // namespace
 
 absl::Span<const DoctorRow> DoctorRows() { return kRows; }
+
+std::vector<std::string> PythonPackages(const Options& options, const Environment& environment) {
+  const std::string python = ChosenPython(options, environment);
+  return python.empty() ? std::vector<std::string>() : PackageDirectories(python, environment);
+}
 
 }  // namespace tbprof

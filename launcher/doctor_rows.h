@@ -14,8 +14,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/types/span.h"
+#include "launcher/gpu_probe.h"
 #include "launcher/options.h"
 
 namespace tbprof {
@@ -32,6 +34,7 @@ struct DoctorContext {
   const Options& options;
   const Environment& environment;
   std::string logdir;  // absolute
+  GpuProbe* gpu = nullptr;
 };
 
 struct DoctorRow {
@@ -40,6 +43,14 @@ struct DoctorRow {
 };
 
 absl::Span<const DoctorRow> DoctorRows();
+
+// Where the Python of --python, or the active one, imports from.
+std::vector<std::string> PythonPackages(const Options& options, const Environment& environment);
+
+// Rows of doctor_gpu_rows.cc.
+std::optional<Finding> CheckDriver(const DoctorContext& context);
+std::optional<Finding> CheckCuda(const DoctorContext& context);
+std::optional<Finding> CheckCupti(const DoctorContext& context);
 
 }  // namespace tbprof
 

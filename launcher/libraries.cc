@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "launcher/text.h"
+#include "wire/gpu_bridge.h"
 #include "wire/rendezvous.h"
 #include "writer/utf8.h"
 
@@ -49,7 +50,7 @@ absl::StatusOr<Libraries> FindLibraries(const Environment& environment) {
     return Unavailable(StrCat("cannot read ", PrintableUtf8(wanted), "/", kPreloadFileName, ": ", strerror(cause),
                               named.empty() ? "; is tbprof installed as a whole?" : " (TBPROF_LIBRARY_DIR)"));
   }
-  const std::string cupti = StrCat(libraries.directory, "/libtbprof_cupti.so");
+  const std::string cupti = StrCat(libraries.directory, "/", kCuptiFileName);
   if (access(cupti.c_str(), R_OK) == 0) libraries.cupti = cupti;
   // Programs built with AddressSanitizer end at their start if a library is loaded before their runtime, told by its
   // name. Ours hands every call on to the runtime, so it goes by a name that they accept. As a link only: of a file

@@ -421,6 +421,12 @@ absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args, const
   }
   if (options.malloc == MallocMode::kOff) options.families &= ~uint32_t{kFamilyMalloc};
   if ((options.families & kFamilyMalloc) == 0) options.malloc = MallocMode::kOff;
+  if (options.require_gpu && options.cuda == Cuda::kOff) {
+    return Usage("--require-gpu and --cuda=off contradict each other: leave out one of them");
+  }
+  if (options.require_gpu && (options.families & kFamilyGpu) == 0) {
+    return Usage("--require-gpu needs the family gpu, which --trace leaves out");
+  }
   return options;
 }
 

@@ -27,6 +27,7 @@
 
 namespace tbprof {
 
+inline constexpr int kExitCondition = 3;        // the command succeeded, a condition that was asked for did not hold
 inline constexpr int kExitUsage = 125;          // tbprof's own usage or set-up
 inline constexpr int kExitNotExecutable = 126;  // the command was found and can't be executed
 inline constexpr int kExitNotFound = 127;
@@ -78,6 +79,7 @@ struct Options {
   uint32_t families = kFamilyAll;  // without kFamilyMalloc when malloc == kOff
   Cuda cuda = Cuda::kAuto;
   bool whole_cuda_graphs = false;
+  bool require_gpu = false;
   MallocMode malloc = MallocMode::kSampled;
   uint64_t malloc_interval = kDefaultMallocInterval;
   absl::Duration wait_threshold = absl::Microseconds(1);

@@ -100,6 +100,11 @@ Retention SpoolWriter::CurrentRetention() const {
   return retention_;
 }
 
+GpuFacts SpoolWriter::gpu_told() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return gpu_told_;
+}
+
 void SpoolWriter::SetRetention(Retention retention) {
   std::lock_guard<std::mutex> lock(mutex_);
   retention_ = std::move(retention);
@@ -223,14 +228,14 @@ void SpoolWriter::Drop(Part part, bool totals) {
   unlinkat(directory_.get(), PartPath(name_, part.fact.part).c_str(), 0);
 }
 
-// Counts the spans of a chunk frame; copies what must stay into `kept`, if there is one.
-void SpoolWriter::CountSpans(const uint8_t* payload, size_t size, uint32_t segment, FrameBuffer* kept) {
+// Counts what is in a chunk frame; copies what must stay into `kept`, if there is one.
+void SpoolWriter::CountRecords(const uint8_t* payload, size_t size, uint32_t segment, FrameBuffer* kept) {
   Frame frame;
   frame.type = FrameType::kChunk;
   frame.segment = segment;
   frame.payload = std::string_view(reinterpret_cast<const char*>(payload), size);
   ChunkFact chunk{};
-  uint64_t corrupt = 0, spans = 0, long_spans = 0;
+  uint64_t corrupt = 0, spans = 0, long_spans = 0, kernels = 0;
   uint32_t fact_slots = 0;
   ForEachRecord(frame, &chunk, &corrupt, [&](const RecordView& record) {
     if (record.tag.kind == RecordKind::kSpan) {
@@ -239,8 +244,18 @@ void SpoolWriter::CountSpans(const uint8_t* payload, size_t size, uint32_t segme
       if (record.Read(&span) && span.ticks >= plan_.long_ticks) ++long_spans;
     } else if (IsFact(record.tag.kind)) {
       fact_slots += record.tag.slots;
+      if (record.tag.kind == RecordKind::kGpuInfo) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        gpu_told_.Take(record);
+      }
+    } else if (record.tag.kind == RecordKind::kGpuKernel) {
+      ++kernels;
+    } else if (record.tag.kind == RecordKind::kGpuSpan) {
+      GpuSpanRecord span;
+      if (record.Read(&span) && span.span_kind == GpuSpanKind::kGraph) ++kernels;
     }
   });
+  kernels_.fetch_add(kernels, std::memory_order_relaxed);
   spans_.fetch_add(spans, std::memory_order_relaxed);
   long_spans_.fetch_add(long_spans, std::memory_order_relaxed);
   if (kept == nullptr || fact_slots == 0) return;
@@ -385,7 +400,7 @@ void SpoolWriter::Write(const std::vector<uint8_t>& frames, uint64_t records, ui
   if (!in_parts_) {
     ForEachFrame(frames, [&](const FrameHeader& header, const uint8_t* frame, size_t) {
       if (header.type == FrameType::kChunk) {
-        CountSpans(frame + sizeof(header), header.payload_bytes, header.segment, nullptr);
+        CountRecords(frame + sizeof(header), header.payload_bytes, header.segment, nullptr);
       }
     });
     WriteWhole(frames, records, first_ticks, last_ticks);
@@ -396,7 +411,7 @@ void SpoolWriter::Write(const std::vector<uint8_t>& frames, uint64_t records, ui
   part.reserve(frames.size());
   ForEachFrame(frames, [&](const FrameHeader& header, const uint8_t* frame, size_t size) {
     if (header.type == FrameType::kChunk) {
-      CountSpans(frame + sizeof(header), header.payload_bytes, header.segment, &facts);
+      CountRecords(frame + sizeof(header), header.payload_bytes, header.segment, &facts);
     }
     if (BelongsInPart(header)) {
       part.insert(part.end(), frame, frame + size);

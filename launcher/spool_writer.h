@@ -25,6 +25,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "launcher/scoped.h"
+#include "writer/gpu_facts.h"
 #include "writer/gpu_totals.h"
 #include "writer/spool.h"
 
@@ -81,6 +82,10 @@ class SpoolWriter {
   uint64_t parts_dropped() const { return drops_.load(std::memory_order_relaxed); }
   bool full() const { return full_.load(std::memory_order_relaxed); }
   int write_error() const { return write_error_.load(std::memory_order_relaxed); }  // errno of the latest; 0: none
+  // Kernels, and graphs recorded as a whole, of all processes.
+  uint64_t kernels() const { return kernels_.load(std::memory_order_relaxed); }
+  // What was told of recording GPUs, of all processes together.
+  GpuFacts gpu_told() const;
   // When `everything` ended: stopped at the limit, or split. UINT64_MAX: it has not.
   uint64_t stopped_ticks() const { return stopped_ticks_.load(std::memory_order_relaxed); }
   uint64_t split_ticks() const { return split_ticks_.load(std::memory_order_relaxed); }
@@ -112,7 +117,7 @@ class SpoolWriter {
   bool MakeRoomWithin(uint64_t limit, uint64_t bytes);
   bool DropOldest(bool under_pressure, uint64_t now_ticks);
   void Drop(Part part, bool totals);
-  void CountSpans(const uint8_t* payload, size_t size, uint32_t segment, FrameBuffer* kept);
+  void CountRecords(const uint8_t* payload, size_t size, uint32_t segment, FrameBuffer* kept);
   void WriteWhole(const std::vector<uint8_t>& frames, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
   bool WriteMain(const FrameBuffer& frames);
   int WritePart(const std::vector<uint8_t>& bytes, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
@@ -132,6 +137,7 @@ class SpoolWriter {
   mutable std::mutex mutex_;
   Retention retention_;
   std::vector<Part> parts_;  // ascending; the write thread alone changes it
+  GpuFacts gpu_told_;
 
   // The write thread's own.
   uint32_t next_part_ = 1;
@@ -142,6 +148,7 @@ class SpoolWriter {
   uint64_t lost_ = 0;
 
   std::atomic<uint64_t> main_bytes_{0}, total_bytes_{0}, not_kept_{0}, spans_{0}, long_spans_{0}, drops_{0};
+  std::atomic<uint64_t> kernels_{0};
   std::atomic<uint64_t> stopped_ticks_{UINT64_MAX}, split_ticks_{UINT64_MAX};
   std::atomic<int> write_error_{0};
   std::atomic<bool> full_{false};

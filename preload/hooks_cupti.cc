@@ -11,13 +11,23 @@
 #include "preload/hooks.h"
 #include "preload/resolve.h"
 #include "preload/state.h"
+#include "wire/cupti_names.h"
 
 namespace tbprof {
 namespace {
 
-constexpr char kCupti[] =
-    "libcupti.so.13\0libcupti.so.12\0libcupti.so.11.8\0libcupti.so.11.7\0libcupti.so.11.6\0libcupti.so.11.5\0"
-    "libcupti.so.11.4\0libcupti.so.11.3\0libcupti.so.11.2\0libcupti.so.11.1\0libcupti.so.11.0\0";
+// As FindLate takes them; a table of pointers would be one more page that the loader writes in every process.
+constexpr auto kCuptiList = [] {
+  struct {
+    char names[256];
+  } list{};
+  size_t at = 0;
+  for (const CuptiName& name : kCuptiNames) {
+    for (const char* c = name.file; *c != '\0'; ++c) list.names[at++] = *c;
+    ++at;
+  }
+  return list;
+}();
 constexpr int kCuptiUnknown = 999;  // what CUPTI answers where nothing works
 
 int32_t g_subscribers;  // of the program's
@@ -64,7 +74,7 @@ bool SetYield(void (*step_aside)(), void (*come_back)()) {
 }
 
 int Hook_cuptiSubscribe(void** subscriber, void* callback, void* user) {
-  if (!FindLate(&g_real.cuptiSubscribe, "cuptiSubscribe", kCupti)) return kCuptiUnknown;
+  if (!FindLate(&g_real.cuptiSubscribe, "cuptiSubscribe", kCuptiList.names)) return kCuptiUnknown;
   BeforeProgram();
   const int result = g_real.cuptiSubscribe(subscriber, callback, user);
   if (result != 0) AfterProgram();
@@ -72,7 +82,7 @@ int Hook_cuptiSubscribe(void** subscriber, void* callback, void* user) {
 }
 
 int Hook_cuptiSubscribe_v2(void** subscriber, void* callback, void* user, void* parameters) {
-  if (!FindLate(&g_real.cuptiSubscribe_v2, "cuptiSubscribe_v2", kCupti)) return kCuptiUnknown;
+  if (!FindLate(&g_real.cuptiSubscribe_v2, "cuptiSubscribe_v2", kCuptiList.names)) return kCuptiUnknown;
   BeforeProgram();
   const int result = g_real.cuptiSubscribe_v2(subscriber, callback, user, parameters);
   if (result != 0) AfterProgram();
@@ -81,20 +91,21 @@ int Hook_cuptiSubscribe_v2(void** subscriber, void* callback, void* user, void* 
 
 // Activities are recorded without a subscriber, too: then this is where the program begins.
 int Hook_cuptiActivityRegisterCallbacks(void* requested, void* completed) {
-  if (!FindLate(&g_real.cuptiActivityRegisterCallbacks, "cuptiActivityRegisterCallbacks", kCupti)) return kCuptiUnknown;
+  if (!FindLate(&g_real.cuptiActivityRegisterCallbacks, "cuptiActivityRegisterCallbacks", kCuptiList.names))
+    return kCuptiUnknown;
   if (__atomic_load_n(&g_subscribers, __ATOMIC_ACQUIRE) == 0) BeforeProgram();
   return g_real.cuptiActivityRegisterCallbacks(requested, completed);
 }
 
 int Hook_cuptiUnsubscribe(void* subscriber) {
-  if (!FindLate(&g_real.cuptiUnsubscribe, "cuptiUnsubscribe", kCupti)) return kCuptiUnknown;
+  if (!FindLate(&g_real.cuptiUnsubscribe, "cuptiUnsubscribe", kCuptiList.names)) return kCuptiUnknown;
   const int result = g_real.cuptiUnsubscribe(subscriber);
   AfterProgram();
   return result;
 }
 
 int Hook_cuptiFinalize() {
-  if (!FindLate(&g_real.cuptiFinalize, "cuptiFinalize", kCupti)) return kCuptiUnknown;
+  if (!FindLate(&g_real.cuptiFinalize, "cuptiFinalize", kCuptiList.names)) return kCuptiUnknown;
   // It takes everything down, ours too.
   BeforeProgram();
   const int result = g_real.cuptiFinalize();

@@ -48,6 +48,7 @@ struct GpuBridge {
 };
 
 inline constexpr char kGpuBridgeName[] = "tbprof_gpu_bridge";
+inline constexpr char kCuptiFileName[] = "libtbprof_cupti.so";
 
 // Set by the launcher where CUDA_INJECTION64_PATH, which names one library, had a value already.
 inline constexpr char kInjectionVariable[] = "CUDA_INJECTION64_PATH";

@@ -315,6 +315,9 @@ enum class GpuInfoKey : uint16_t {
   kByHooks = 10,     // device times come from events around the work, and why not from CUPTI
 };
 
+// The text of kByHooks where CUPTI was not tried.
+inline constexpr char kHooksAskedFor[] = "as asked for by --cuda=hooks";
+
 // The text follows.
 struct GpuInfoRecord {
   Tag tag;  // aux = GpuInfoKey

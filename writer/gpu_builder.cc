@@ -30,7 +30,7 @@ constexpr double kShortestGapNs = 1e6;
 constexpr size_t kMaxTriedShown = 3;
 constexpr int64_t kPsPerMs = 1'000'000'000;
 constexpr double kNotableErrorUs = 50;
-constexpr double kFlushedAtEndMs = 200;  // an end is seen some ten milliseconds late
+constexpr double kFlushedAtEndMs = 200;   // an end is seen some ten milliseconds late
 constexpr std::string_view kEnd = "end";  // why recording paused: nothing is missing
 
 void AddTo(int64_t* sum, int64_t more) {
@@ -99,28 +99,28 @@ std::string Hexadecimal(const uint8_t* bytes, size_t size) {
   return text;
 }
 
-// What helps against a cause, as CUPTI and the loader put it.
-std::string_view Remedy(std::string_view cause) {
+bool OnDevice(uint8_t memory_kind) { return memory_kind >= 3 && memory_kind <= 7; }
+
+}  // namespace
+
+std::string_view GpuRemedy(std::string_view cause) {
   static constexpr struct {
     std::string_view word, remedy;
   } kRemedies[] = {
       {"INSUFFICIENT_PRIVILEGES",
        "allow it with the driver's option NVreg_RestrictProfilingToAdminUsers=0, or CAP_SYS_ADMIN"},
-      {"MULTIPLE_SUBSCRIBERS", "another profiler holds CUPTI: end Nsight, or the program's own profiler"},
-      {"MAX_LIMIT_REACHED", "another profiler holds CUPTI: end Nsight, or the program's own profiler"},
+      {"MULTIPLE_SUBSCRIBERS", "end that profiler, or run without tbprof"},
+      {"MAX_LIMIT_REACHED", "end that profiler, or run without tbprof"},
       {"NOT_INITIALIZED", "CUPTI is newer than the driver: install the one of the driver's CUDA, or a newer driver"},
-      {"not found", "install CUPTI, e.g. pip install nvidia-cuda-cupti-cu12, or set CUDA_HOME"},
-      {"cannot open", "install CUPTI, e.g. pip install nvidia-cuda-cupti-cu12, or set CUDA_HOME"},
+      {"CUPTI_ERROR_UNKNOWN", "see what nvidia-smi and `tbprof doctor` say"},
+      {"no usable CUPTI",
+       "install CUPTI, e.g. pip install nvidia-cuda-cupti (nvidia-cuda-cupti-cu12 for CUDA 12), or set CUDA_HOME"},
   };
   for (const auto& row : kRemedies) {
     if (cause.find(row.word) != std::string_view::npos) return row.remedy;
   }
   return "";
 }
-
-bool OnDevice(uint8_t memory_kind) { return memory_kind >= 3 && memory_kind <= 7; }
-
-}  // namespace
 
 std::string_view GpuCopyName(uint8_t copy_kind) {
   // Only names that begin with one of three are transfers to TensorBoard; all else counts as computing.
@@ -987,15 +987,17 @@ void GpuBuilder::JudgeProcess(const GpuFacts& facts, const ProcessFacts& process
     }
   }
   if (paused) close_gap(end);
-  if (!facts.by_hooks.empty()) {
-    gpu.approximate = PrintableUtf8(facts.by_hooks);
-    const std::string_view remedy = Remedy(gpu.approximate);
-    if (!remedy.empty()) StrAppend(&gpu.approximate, "; ", remedy);
-  }
-  if (!gpu.reason.empty() && !recorded) {
+  const auto with_remedy = [](const std::string& cause) {
+    const std::string_view remedy = GpuRemedy(cause);
+    return remedy.empty() ? cause : StrCat(cause, "; ", remedy);
+  };
+  if (!facts.by_hooks.empty()) gpu.approximate = with_remedy(PrintableUtf8(facts.by_hooks));
+  // What is in CUPTI's way is in CUDA's own where the hooks have seen nothing either.
+  const bool in_vain = !facts.by_hooks.empty() && !facts.hooks_asked_for() && gpu.records == 0;
+  if (in_vain && gpu.reason.empty()) gpu.reason = PrintableUtf8(facts.by_hooks);
+  if (!gpu.reason.empty() && (!recorded || in_vain)) {
     gpu.recording = GpuRecording::kUnavailable;
-    const std::string_view remedy = Remedy(gpu.reason);
-    if (!remedy.empty()) StrAppend(&gpu.reason, "; ", remedy);
+    gpu.reason = with_remedy(gpu.reason);
   } else if (!gpu.gaps.empty()) {
     gpu.recording = GpuRecording::kPaused;
   } else if (recorded || gpu.records > 0) {
@@ -1003,10 +1005,34 @@ void GpuBuilder::JudgeProcess(const GpuFacts& facts, const ProcessFacts& process
   }
 }
 
+// Of a process that was to use a GPU, by what is loaded into it, and did not get to; empty: there is nothing to say.
+std::string_view GpuBuilder::WhyUnused(const Identity& identity, const ProcessFacts& process) const {
+  const auto found = facts_->gpus.find(identity);
+  if (found != facts_->gpus.end()) {
+    const GpuFacts& facts = found->second;
+    const bool recorded = std::any_of(facts.changes.begin(), facts.changes.end(), [](const GpuStateChange& change) {
+      return change.kind == GpuStateChange::kRecording;
+    });
+    const auto state = states_.find(identity);
+    const bool idle = facts.contexts.empty() && (state == states_.end() || state->second.devices.empty());
+    return recorded && idle ? "CUDA was started and no GPU was opened: none was needed, or none is visible "
+                              "(CUDA_VISIBLE_DEVICES; `tbprof doctor`)"
+                            : "";
+  }
+  bool runtime = false;
+  for (const Module& module : process.modules) {
+    const std::string_view name = BaseName(module.path);
+    if (name.starts_with("libcuda.so")) return "";
+    runtime = runtime || name.starts_with("libcudart.so");
+  }
+  return runtime ? "the CUDA runtime is loaded, NVIDIA's driver (libcuda.so.1) is not: there is none here, or no call "
+                   "needed it (`tbprof doctor`)"
+                 : "";
+}
+
 void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
   std::vector<std::string>& warnings = timeline_->warnings;
-  // Of workers that are alike the first speaks for all.
-  std::map<std::string, std::pair<std::string, uint64_t>> unavailable;
+  std::map<std::string, std::pair<std::string, uint64_t>> unavailable, approximate;
   uint64_t dropped = 0, unknown = 0, names_left_out = 0;
   std::set<std::string> missing;
   for (const auto& [identity, owner] : index) {
@@ -1018,19 +1044,17 @@ void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
     JudgeProcess(facts, known->second, &process);
     const ProcessGpu& gpu = process.gpu;
     const std::string who = StrCat(PrintableUtf8(process.name), " (", process.pid, ")");
-    if (gpu.recording == GpuRecording::kUnavailable) {
-      std::string text = gpu.reason;
+    // Of workers that are alike the first speaks for all.
+    const auto add = [&](const std::string& reason, std::map<std::string, std::pair<std::string, uint64_t>>* causes) {
+      std::string text = reason;
       for (size_t i = 0; i < std::min(gpu.tried.size(), kMaxTriedShown); ++i) {
         StrAppend(&text, i == 0 ? "; tried " : ", ", gpu.tried[i]);
       }
-      auto& [first, count] = unavailable[text];
+      auto& [first, count] = (*causes)[text];
       if (count++ == 0) first = who;
-    }
-    if (!gpu.approximate.empty() && gpu.records > 0) {
-      warnings.push_back(StrCat(
-          who, ": device times are approximate, by events around each piece of work, and graphs are shown whole: ",
-          gpu.approximate));
-    }
+    };
+    if (gpu.recording == GpuRecording::kUnavailable) add(gpu.reason, &unavailable);
+    if (!gpu.approximate.empty() && gpu.records > 0) add(gpu.approximate, &approximate);
     int64_t paused_ps = 0;
     for (const GpuGap& gap : gpu.gaps) AddTo(&paused_ps, gap.end_ps - gap.start_ps);
     if (!gpu.gaps.empty()) {
@@ -1046,7 +1070,7 @@ void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
           StrCat(who, ": the GPU clock jumped ", facts.clock.breaks(),
                  " times (was the system's time set?); what ran then is marked, its place is uncertain"));
     }
-    if (facts.clock_assumed && gpu.records > 0) {
+    if (facts.clock_assumed && gpu.records > 0 && gpu.recording != GpuRecording::kUnavailable) {
       warnings.push_back(
           StrCat(who, ": no reading of its GPU clock was recorded; device times are taken for wall time"));
     }
@@ -1072,9 +1096,29 @@ void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
       }
     }
   }
+  // One line for all that are alike.
+  std::map<std::string_view, std::pair<std::string, uint64_t>> unused;
+  for (const auto& [identity, owner] : index) {
+    const auto known = facts_->processes.find(identity);
+    if (known == facts_->processes.end()) continue;
+    const std::string_view why = WhyUnused(identity, known->second);
+    if (why.empty()) continue;
+    const Process& process = timeline_->processes[owner];
+    auto& [first, count] = unused[why];
+    if (count++ == 0) first = StrCat(PrintableUtf8(process.name), " (", process.pid, ")");
+  }
+  for (const auto& [text, who] : unused) {
+    warnings.push_back(StrCat(who.first, who.second > 1 ? StrCat(" and ", who.second - 1, " more") : "", ": ", text));
+  }
+  const auto names = [](const std::pair<std::string, uint64_t>& who) {
+    return who.second > 1 ? StrCat(who.first, " and ", who.second - 1, " more") : who.first;
+  };
   for (const auto& [text, who] : unavailable) {
-    timeline_->errors.push_back(
-        StrCat(who.first, who.second > 1 ? StrCat(" and ", who.second - 1, " more") : "", ": no GPU activity: ", text));
+    timeline_->errors.push_back(StrCat(names(who), ": no GPU activity: ", text));
+  }
+  for (const auto& [text, who] : approximate) {
+    warnings.push_back(StrCat(names(who), ": device times are approximate, by events around each piece of work, and ",
+                              "graphs are shown whole: ", text));
   }
   if (dropped > 0) timeline_->drops.push_back({"CUPTI had no buffer for them", dropped});
   if (unknown > 0)

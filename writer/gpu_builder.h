@@ -137,6 +137,7 @@ class GpuBuilder {
   // Of a span, what lies in the time that the totals are about, in ps.
   int64_t CountedPs(const Span& span, uint64_t ns) const;
   void Correlate();
+  std::string_view WhyUnused(const Identity& identity, const ProcessFacts& process) const;
   void JudgeProcess(const GpuFacts& facts, const ProcessFacts& process, Process* shown);
   void TrackMemory();
   void SplitLanes();

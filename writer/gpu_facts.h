@@ -58,6 +58,7 @@ struct GpuFacts {
   std::vector<std::string> tried;
   std::vector<std::string> missing_kinds;
   std::string by_hooks;  // device times are events', and why
+  bool hooks_asked_for() const { return by_hooks == kHooksAskedFor; }
   uint64_t dropped = 0;
   uint64_t unknown = 0;
   uint64_t names_left_out = 0;

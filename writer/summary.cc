@@ -16,6 +16,7 @@ namespace {
 constexpr int kPrefixColumns = 8;  // `tbprof: `
 constexpr size_t kTopRows = 5;
 constexpr size_t kNotes = 6;
+constexpr size_t kErrorLines = 6;  // of one
 
 enum class Style { kPlain, kHeading, kWarning, kError, kDim };
 
@@ -318,10 +319,20 @@ Section Notes(const Timeline& timeline, size_t columns) {
   }
   Section fitted;
   for (const Line& line : out) {
-    // Names and reasons are worth a second line.
-    const auto [first, rest] = SplitAtBlank(line.text, columns);
-    fitted.push_back({FitColumns(first, columns), line.style});
-    if (!rest.empty()) fitted.push_back({FitColumns(StrCat("      ", rest), columns), line.style});
+    // Names and reasons are worth a second line; what went wrong, what its cause and the remedy take.
+    std::string rest = line.text;
+    const size_t most = line.style == Style::kError || line.style == Style::kWarning ? kErrorLines : 2;
+    for (size_t count = 1; !rest.empty(); ++count) {
+      const std::string indented = count > 1 ? StrCat("      ", rest) : rest;
+      if (count == most) {
+        fitted.push_back({FitColumns(indented, columns), line.style});
+        break;
+      }
+      // The indent holds blanks, but no place to break.
+      auto [first, left] = SplitAtBlank(rest, count > 1 ? columns - 6 : columns);
+      fitted.push_back({FitColumns(count > 1 ? StrCat("      ", first) : first, columns), line.style});
+      rest = std::move(left);
+    }
   }
   return fitted;
 }

@@ -142,6 +142,8 @@ struct ProcessGpu {
 // `MemcpyHToD`; the names that TensorBoard's converters take for transfers.
 std::string_view GpuCopyName(uint8_t copy_kind);
 bool IsCollective(std::string_view kernel);
+// What helps against a cause for which nothing is recorded, as CUPTI and our library put it; empty: not known.
+std::string_view GpuRemedy(std::string_view cause);
 
 }  // namespace tbprof
 

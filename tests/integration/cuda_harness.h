@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs on the simulator of CUDA (tests/sim), and what a profile has of their work on devices.
+// What the tests on the simulated CUDA libraries (tests/sim) have in common: where they are, and what of device work a
+// profile shows.
 #ifndef TBPROF_TESTS_INTEGRATION_CUDA_HARNESS_H_
 #define TBPROF_TESTS_INTEGRATION_CUDA_HARNESS_H_
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <cstdint>
+#include <filesystem>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "harness.h"
 
@@ -58,6 +61,43 @@ inline OnDevice DeviceWork(const Profile& profile) {
     if (event.name.starts_with("Memset")) ++work.sets;
   }
   return work;
+}
+
+// The texts of TensorBoard's overview page.
+inline std::string PageText(const Profile& profile) {
+  std::string text;
+  for (const std::string& line : profile.space().errors()) text += line + "\n";
+  for (const std::string& line : profile.space().warnings()) text += line + "\n";
+  return text;
+}
+
+// A directory of links to simulated libraries: those of a machine that lacks some, or has them of different versions.
+class Libraries {
+ public:
+  void Add(const std::string& path, std::string_view name = "") {
+    std::filesystem::create_directories(directory_.path());
+    std::filesystem::create_symlink(
+        path, directory_ / (name.empty() ? std::filesystem::path(path).filename().string() : std::string(name)));
+  }
+  const std::string& path() const { return directory_.path(); }
+
+ private:
+  TemporaryDirectory directory_;
+};
+
+// With the toolkit's own libraries out of sight. False: they cannot be hidden here.
+inline bool HideToolkit(RunOptions* options) {
+  const std::string place = "/usr/local/cuda/lib64";
+  if (access(place.c_str(), F_OK) != 0) return true;
+  options->launcher = {"/usr/bin/unshare",
+                       geteuid() == 0 ? "-m" : "-Urm",
+                       "/bin/sh",
+                       "-c",
+                       "mount -t tmpfs none \"$(realpath " + place + ")\" && exec \"$@\"",
+                       "sh"};
+  RunOptions probe;
+  probe.launcher = options->launcher;
+  return RunUnderTbprof({"/bin/true"}, probe).code() == 0;
 }
 
 class Cuda : public testing::Test {

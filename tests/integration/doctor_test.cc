@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cuda_harness.h"
 #include "harness.h"
 
 namespace tbprof::integration {
@@ -214,6 +215,122 @@ TEST_F(Doctor, InsideARun) {
       EXPECT_EQ(row["verdict"], "WARN");
     }
   }
+}
+
+// ---- driver, CUDA, CUPTI, on the simulator
+
+class DoctorOfGpus : public Doctor {
+ protected:
+  void SetUp() override {
+    if (access(Sim("cuda13/libcuda.so.1").c_str(), R_OK) != 0) GTEST_SKIP() << "no CUDA headers: no simulator";
+    // A Python without packages.
+    const std::string root = directory_ / "python";
+    std::filesystem::create_directories(root + "/bin");
+    WriteFile(root + "/pyvenv.cfg", "home = /usr/bin\n");
+    WriteFile(root + "/bin/python3", "#!/bin/false\n", 0755);
+    python_ = "--python=" + root + "/bin/python3";
+  }
+  void AskOn(const std::string& libraries, const std::string& cupti = "", const std::string& cuda = "",
+             std::vector<std::pair<std::string, std::string>> more = {}) {
+    RunOptions options = On("cuda13", cupti, cuda);
+    Replace(&options, "LD_LIBRARY_PATH", libraries.starts_with("/") ? libraries : Sim(libraries));
+    for (const auto& [name, value] : more) Replace(&options, name, value);
+    Ask({python_}, options);
+  }
+  static void Replace(RunOptions* options, const std::string& name, const std::string& value) {
+    std::erase_if(options->environment, [&](const auto& entry) { return entry.first == name; });
+    options->environment.emplace_back(name, value);
+  }
+  std::string python_;
+};
+
+TEST_F(DoctorOfGpus, EveryPartIsNamedWithItsVersion) {
+  AskOn("cuda13");
+  Expect("driver", "PASS", "driver of CUDA 13.0, 1 GPU: NVIDIA H200 (simulated)");
+  Expect("cuda", "PASS", "runtime 13.0 (" + Sim("cuda13/libcudart.so.13"));
+  Expect("cupti", "PASS", "CUPTI of CUDA 13.0 (" + Sim("cuda13/libcupti.so.13"));
+  AskOn("cuda12");
+  Expect("driver", "PASS", "driver of CUDA 12.4");
+  Expect("cupti", "PASS", "CUPTI of CUDA 12.4 or newer (" + Sim("cuda12/libcupti.so.12"));
+}
+
+TEST_F(DoctorOfGpus, AMachineWithoutAGpuIsFine) {
+  if (access("/proc/driver/nvidia/version", F_OK) == 0) GTEST_SKIP() << "this machine has a GPU";
+  AskOn("nodriver");
+  Expect("driver", "PASS", "no GPU to record: no NVIDIA driver (libcuda.so.1");
+  Expect("cupti", "PASS");
+}
+
+TEST_F(DoctorOfGpus, ADriverThatDoesNotWork) {
+  AskOn("cuda13", "", "no_device");
+  Expect("driver", "WARN", "cuInit answers 100: no CUDA-capable device is detected");
+  AskOn("cuda13", "", "", {{"CUDA_VISIBLE_DEVICES", ""}});
+  Expect("driver", "WARN", "(CUDA_VISIBLE_DEVICES=)");
+  EXPECT_THAT(rows_["driver"].fix, HasSubstr("unset CUDA_VISIBLE_DEVICES"));
+  AskOn("cuda13", "", "init_fails=802");
+  Expect("driver", "WARN", "cuInit answers 802");
+  EXPECT_THAT(rows_["driver"].fix, HasSubstr("nvidia-fabricmanager"));
+  // What was learnt before it is kept.
+  AskOn("cuda13", "", "init_hangs");
+  Expect("driver", "WARN", "driver of CUDA 13.0: cuInit gave no answer");
+  Expect("cupti", "PASS", Sim("cuda13/libcupti.so.13"));
+  AskOn("cuda13", "", "init_crashes");
+  Expect("driver", "WARN", "driver of CUDA 13.0: cuInit ended the process");
+  Expect("cupti", "PASS", Sim("cuda13/libcupti.so.13"));
+}
+
+TEST_F(DoctorOfGpus, CuptiThatDoesNotSuit) {
+  AskOn("cuda13", "version=130100");
+  Expect("cupti", "WARN", "CUPTI of CUDA 13.1");
+  EXPECT_THAT(rows_["cupti"].found, HasSubstr("newer than the driver, of CUDA 13.0"));
+  AskOn("cuda13", "", "", {{"CUDASIM_DRIVER_VERSION", "11040"}});
+  Expect("cupti", "WARN", Sim("cuda13/libcupti.so.13") + ": newer than the driver");
+  EXPECT_THAT(rows_["cupti"].fix, HasSubstr("pip install nvidia-cuda-cupti"));
+  Expect("cuda", "WARN", "newer than the driver, of CUDA 11.4");
+  Libraries mixed;
+  mixed.Add(Sim("cuda13/libcuda.so.1"));
+  mixed.Add(Sim("cuda13/libcudart.so.13"));
+  mixed.Add(Sim("cuda12/libcupti.so.12"));
+  AskOn(mixed.path());
+  Expect("cupti", "WARN", mixed.path() + "/libcupti.so.12): older than the driver, of CUDA 13.0");
+}
+
+TEST_F(DoctorOfGpus, AMissingCuptiIsNamedWithEachPathThatWasTried) {
+  Libraries lacking;
+  lacking.Add(Sim("cuda13/libcuda.so.1"));
+  lacking.Add(Sim("cuda13/libcudart.so.13"));
+  RunOptions options = On("cuda13");
+  Replace(&options, "LD_LIBRARY_PATH", lacking.path());
+  Replace(&options, "CUDA_HOME", "/no/such/toolkit");
+  if (!HideToolkit(&options)) GTEST_SKIP() << "a CUPTI in /usr/local/cuda that cannot be hidden";
+  Ask({python_}, options);
+  Expect("cupti", "WARN", "no CUPTI that suits the driver; tried ");
+  for (const std::string& path : {lacking.path() + "/libcupti.so.13", lacking.path() + "/libcupti.so.12",
+                                  std::string("/no/such/toolkit/extras/CUPTI/lib64/libcupti.so.13"),
+                                  std::string("/usr/local/cuda/lib64/libcupti.so.13")}) {
+    EXPECT_THAT(rows_["cupti"].found, HasSubstr(path));
+  }
+}
+
+TEST_F(DoctorOfGpus, WheelsOfPythonAreFound) {
+  const std::string lib = directory_ / "python/lib/python3.11/site-packages/nvidia/cu13/lib";
+  std::filesystem::create_directories(lib);
+  std::filesystem::copy(Sim("cuda13/libcudart.so.13"), lib + "/libcudart.so.13");
+  std::filesystem::copy(Sim("cuda13/libcupti.so.13"), lib + "/libcupti.so.13");
+  Libraries driver;
+  driver.Add(Sim("cuda13/libcuda.so.1"));
+  AskOn(driver.path());
+  Expect("cuda", "PASS", lib + "/libcudart.so.13");
+  Expect("cupti", "PASS", lib + "/libcupti.so.13");
+}
+
+TEST_F(DoctorOfGpus, OurOwnLibraryForGpusMustBeThere) {
+  const std::string libraries = directory_ / "half";
+  std::filesystem::create_directories(libraries);
+  std::filesystem::create_symlink(std::string(TBPROF_BUILD_DIR) + "/lib/tbprof/libtbprof_preload.so",
+                                  libraries + "/libtbprof_preload.so");
+  AskOn("cuda13", "", "", {{"TBPROF_LIBRARY_DIR", libraries}});
+  Expect("cupti", "FAIL", "no libtbprof_cupti.so");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -224,6 +225,288 @@ TEST_F(Cuda, KilledInTheMiddle) {
   const RunResult result = running->Wait();
   ASSERT_NE(result.profile, nullptr);
   EXPECT_GT(DeviceWork(*result.profile).kernels, 0);
+}
+
+// ---- --require-gpu
+
+RunResult Required(const std::vector<std::string>& command, RunOptions options) {
+  options.tbprof.push_back("--require-gpu");
+  return RunUnderTbprof(command, options);
+}
+
+TEST_F(Cuda, RequireGpuIsContentWithKernels) {
+  const RunResult result = Required({Subject("train"), "3"}, On("cuda13"));
+  EXPECT_EQ(result.code(), 0) << result.AllSaid();
+  EXPECT_FALSE(result.Said("--require-gpu"));
+  RunOptions whole = On("cuda13");
+  whole.tbprof = {"--cuda-graphs=graph"};
+  EXPECT_EQ(Required({Subject("graphs")}, whole).code(), 0) << "a graph recorded as a whole is work, too";
+}
+
+TEST_F(Cuda, RequireGpuEndsWithThreeAndTheCause) {
+  struct Case {
+    const char *libraries, *subject, *cupti, *cuda, *cause;
+  };
+  for (const Case& one : {Case{"nodriver", "devices", "", "", "no NVIDIA driver"},
+                          Case{"cuda13", "devices", "", "no_device", "cuInit answers 100"},
+                          Case{"cuda13", "train", "privileges", "", "NVreg_RestrictProfilingToAdminUsers=0"},
+                          Case{"cuda13", "train", "rival", "", "end that profiler"},
+                          Case{"cuda13", "train", "newer_than_driver", "", "CUPTI is newer than the driver"},
+                          Case{"cuda13", "/bin/true", "", "", "no recorded process called cuInit"}}) {
+    RunOptions options = On(one.libraries, one.cupti, one.cuda);
+    options.tbprof = {"--cuda=cupti"};
+    const std::string program = one.subject[0] == '/' ? one.subject : Subject(one.subject);
+    for (const bool quiet : {false, true}) {
+      if (quiet) options.tbprof.push_back("--quiet");
+      const RunResult result = Required({program}, options);
+      EXPECT_EQ(result.code(), 3) << one.cause;
+      ASSERT_FALSE(result.said.empty()) << one.cause;
+      EXPECT_THAT(result.said.back(), StartsWith("--require-gpu: no kernel was recorded: ")) << one.cause;
+      EXPECT_THAT(result.said.back(), HasSubstr(one.cause));
+      EXPECT_THAT(result.said.back(), HasSubstr("; ")) << "and what to do";
+      EXPECT_NE(result.profile, nullptr) << one.cause;
+    }
+  }
+}
+
+// Hooks are tried where CUPTI is not to be had: without a device they find nothing, and the cause is CUPTI's.
+TEST_F(Cuda, RequireGpuHasTheCauseWhereHooksDoNotHelp) {
+  const RunResult result = Required({Subject("devices")}, On("cuda13", "", "no_device"));
+  EXPECT_EQ(result.code(), 3);
+  ASSERT_FALSE(result.said.empty());
+  EXPECT_THAT(result.said.back(), HasSubstr("cuInit answers 100"));
+  EXPECT_EQ(Required({Subject("train"), "3"}, On("cuda13", "privileges")).code(), 0) << "by hooks";
+}
+
+TEST_F(Cuda, RequireGpuLeavesFailuresTheirStatus) {
+  EXPECT_EQ(Required({"/bin/sh", "-c", "exit 7"}, On("cuda13")).code(), 7);
+  EXPECT_EQ(Required({"/bin/sh", "-c", "kill -TERM $$"}, On("cuda13")).signal(), SIGTERM);
+}
+
+TEST_F(Cuda, RequireGpuByEnvironmentAndInVain) {
+  RunOptions options = On("cuda13");
+  options.environment.emplace_back("TBPROF_REQUIRE_GPU", "1");
+  EXPECT_EQ(RunUnderTbprof({"/bin/true"}, options).code(), 3);
+  for (const char* other : {"--cuda=off", "--trace=lock,malloc"}) {
+    RunOptions contradiction = On("cuda13");
+    contradiction.tbprof = {other};
+    const RunResult result = Required({"/bin/echo", "started"}, contradiction);
+    EXPECT_EQ(result.code(), 125) << other;
+    EXPECT_EQ(result.out, "") << "was not started";
+    EXPECT_EQ(result.said.size(), 1u) << result.AllSaid();
+    EXPECT_TRUE(result.Said("--require-gpu")) << result.AllSaid();
+  }
+}
+
+// What was recorded is known though nothing could be made of it.
+TEST_F(Cuda, RequireGpuDoesNotNeedTheProfile) {
+  for (const bool kernels : {false, true}) {
+    RunOptions options = On("cuda13");
+    TemporaryDirectory elsewhere;
+    std::filesystem::create_directories(elsewhere / "spools");
+    options.default_logdir = false;
+    options.tbprof = {"--logdir=" + (elsewhere / "logs"), "--spool-dir=" + (elsewhere / "spools")};
+    // The log directory becomes a file while the command runs.
+    const std::string spoil =
+        "rm -rf '" + (elsewhere / "logs") + "'; echo > '" + (elsewhere / "logs") + "'" + (kernels ? "; \"$0\" 2" : "");
+    const RunResult result = Required({"/bin/sh", "-c", spoil, Subject("train")}, options);
+    EXPECT_EQ(result.code(), kernels ? 0 : 3) << result.AllSaid();
+    EXPECT_TRUE(result.Said("tbprof recover")) << result.AllSaid();
+    EXPECT_EQ(result.Said("--require-gpu"), !kernels) << result.AllSaid();
+  }
+}
+
+// ---- what is in the way
+
+struct Obstacle {
+  const char* name;
+  const char *libraries, *subject, *cupti, *cuda;
+  std::vector<std::pair<std::string, std::optional<std::string>>> environment;
+  const char *cause, *remedy;
+  bool hooks_help = false;
+};
+void PrintTo(const Obstacle& obstacle, std::ostream* out) { *out << obstacle.name; }
+
+class InTheWay : public Cuda, public testing::WithParamInterface<Obstacle> {};
+
+// The program does as without us, the rest of the profile is whole, and cause and remedy stand in the terminal and on
+// the overview page.
+TEST_P(InTheWay, IsToldAndCostsOnlyTheDevicesPart) {
+  const Obstacle& obstacle = GetParam();
+  RunOptions options = On(obstacle.libraries, obstacle.cupti, obstacle.cuda);
+  for (const auto& entry : obstacle.environment) {
+    std::erase_if(options.environment, [&](const auto& other) { return other.first == entry.first; });
+    options.environment.push_back(entry);
+  }
+  Libraries lacking;
+  if (std::string_view(obstacle.libraries).empty()) {
+    lacking.Add(Sim("cuda13/libcuda.so.1"));
+    lacking.Add(Sim("cuda13/libcudart.so.13"));
+    std::erase_if(options.environment, [&](const auto& other) { return other.first == "LD_LIBRARY_PATH"; });
+    options.environment.emplace_back("LD_LIBRARY_PATH", lacking.path());
+    if (!HideToolkit(&options)) GTEST_SKIP() << "a CUPTI in /usr/local/cuda that cannot be hidden";
+  }
+  for (const bool hooks : {false, true}) {
+    options.tbprof = {hooks ? "--cuda=auto" : "--cuda=cupti"};
+    const Pair pair = RunBoth({Subject(obstacle.subject)}, options);
+    ASSERT_TRUE(pair.Same());
+    // The terminal breaks lines.
+    std::string said;
+    for (const std::string& line : pair.profiled.said) {
+      const size_t text = line.find_first_not_of(' ');
+      if (text != std::string::npos) said += (said.empty() ? "" : " ") + line.substr(text);
+    }
+    const std::string page = PageText(*pair.profiled.profile);
+    for (const char* part : {obstacle.cause, obstacle.remedy}) {
+      EXPECT_THAT(said, HasSubstr(part));
+      EXPECT_THAT(page, HasSubstr(part));
+    }
+    if (hooks && obstacle.hooks_help) {
+      EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, Told(pair.profiled, "kernels"));
+      EXPECT_THAT(page, HasSubstr("device times are approximate"));
+    } else {
+      EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, 0);
+    }
+    EXPECT_TRUE(pair.profiled.profile->HasPlane("/host:CPU"));
+    ASSERT_EQ(pair.profiled.summary["processes"].size(), 1u);
+    EXPECT_GT(pair.profiled.summary["processes"][0]["allocator"].value("allocations", 0), 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, InTheWay,
+    testing::Values(
+        Obstacle{"NoDriver", "nodriver", "train", "", "", {}, "NVIDIA's driver (libcuda.so.1) is not", "tbprof doctor"},
+        Obstacle{"NoDevice", "cuda13", "train", "", "no_device", {}, "no working driver or GPU here", "nvidia-smi"},
+        Obstacle{"BrokenDriver", "cuda13", "train", "", "init_fails=803", {}, "CUPTI error 999", "nvidia-smi"},
+        Obstacle{"NoneVisible",
+                 "cuda13",
+                 "devices",
+                 "",
+                 "",
+                 {{"CUDA_VISIBLE_DEVICES", ""}},
+                 "no GPU was opened",
+                 "CUDA_VISIBLE_DEVICES"},
+        Obstacle{
+            "NoCupti", "", "train", "", "", {}, "no usable CUPTI was found", "pip install nvidia-cuda-cupti", true},
+        Obstacle{"WrongMajor",
+                 "cuda13",
+                 "driver_linked",
+                 "",
+                 "",
+                 {{"CUDASIM_DRIVER_VERSION", "11040"}},
+                 "none newer than the driver's CUDA 11.4",
+                 "install CUPTI",
+                 true},
+        Obstacle{"NewerThanTheDriver",
+                 "cuda13",
+                 "train",
+                 "newer_than_driver",
+                 "",
+                 {},
+                 "CUPTI error 15",
+                 "CUPTI is newer than the driver: install",
+                 true},
+        Obstacle{"Rival",
+                 "cuda13",
+                 "train",
+                 "rival",
+                 "",
+                 {},
+                 "another profiler has this process",
+                 "end that profiler",
+                 true},
+        Obstacle{"Privileges",
+                 "cuda13",
+                 "train",
+                 "privileges",
+                 "",
+                 {},
+                 "only administrators profile",
+                 "NVreg_RestrictProfilingToAdminUsers=0",
+                 true}),
+    [](const auto& entry) { return std::string(entry.param.name); });
+
+// A driver runs programs of an older CUDA, and their CUPTI.
+TEST_F(Cuda, AnOlderCuptiRecords) {
+  Libraries mixed;
+  mixed.Add(Sim("cuda13/libcuda.so.1"));
+  mixed.Add(Sim("cuda13/libcudart.so.13"));
+  mixed.Add(Sim("cuda12/libcupti.so.12"));
+  RunOptions options = On("");
+  std::erase_if(options.environment, [](const auto& entry) { return entry.first == "LD_LIBRARY_PATH"; });
+  options.environment.emplace_back("LD_LIBRARY_PATH", mixed.path());
+  const Pair pair = RunBoth({Subject("train"), "5"}, options);
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, Told(pair.profiled, "kernels"));
+  EXPECT_THAT(pair.profiled.summary["processes"][0]["gpu"].value("library", ""), testing::EndsWith("/libcupti.so.12"));
+}
+
+// Two copies would compete for one slot in the driver: the program's own is taken.
+TEST_F(Cuda, ACuptiOfTheProgramsIsTheOneThatIsUsed) {
+  Libraries home;
+  std::filesystem::create_directories(home.path() + "/lib64");
+  std::filesystem::copy(Sim("cuda13/libcupti.so.13"), home.path() + "/lib64/libcupti.so.13");
+  RunOptions options = On("cuda13");
+  options.environment.emplace_back("CUDA_HOME", home.path());
+  const Pair pair = RunBoth({Subject("rival_linked"), "1", "1"}, options);
+  ASSERT_TRUE(SameOutput(pair.bare, pair.profiled));
+  EXPECT_EQ(pair.profiled.summary["processes"][0]["gpu"].value("library", ""), Sim("cuda13/libcupti.so.13"));
+}
+
+// While the program records, we do not, and say so.
+TEST_F(Cuda, TheTimeOfTheProgramsOwnRecordingIsAGap) {
+  const Pair pair = RunBoth({Subject("rival_linked"), "1", "200"}, On("cuda13"));
+  ASSERT_TRUE(SameOutput(pair.bare, pair.profiled));
+  const auto gpu = pair.profiled.summary["processes"][0]["gpu"];
+  EXPECT_EQ(gpu.value("state", ""), "recorded_with_gaps") << gpu;
+  EXPECT_THAT(PageText(*pair.profiled.profile), HasSubstr("the program uses CUPTI itself"));
+  EXPECT_TRUE(pair.profiled.Said("GPU activity is missing")) << pair.profiled.AllSaid();
+}
+
+TEST_F(Cuda, PartitionsAreNamed) {
+  RunOptions options = On("cuda13", "", "mig");
+  for (const char* visible : {"", "MIG-5b1dc0de-7462-5072-8f00-514d00000000"}) {
+    if (*visible != '\0') {
+      std::erase_if(options.environment, [](const auto& entry) { return entry.first == "CUDA_VISIBLE_DEVICES"; });
+      options.environment.emplace_back("CUDA_VISIBLE_DEVICES", visible);
+    }
+    const Pair pair = RunBoth({Subject("train"), "5"}, options);
+    ASSERT_TRUE(pair.Same()) << visible;
+    ASSERT_EQ(pair.bare.code(), 0) << visible;
+    EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, Told(pair.profiled, "kernels"));
+    const auto& gpu = pair.profiled.summary["gpus"][0];
+    EXPECT_TRUE(gpu.value("partition", false)) << gpu;
+    EXPECT_THAT(gpu.value("name", ""), HasSubstr("MIG"));
+  }
+}
+
+// What ran before the fault is there, and so is the call that told of it.
+TEST_F(Cuda, AFaultLeavesWhatCameBefore) {
+  for (const char* fault : {"fault=700,fault_at=7", "fault=719,fault_at=7"}) {
+    const Pair pair = RunBoth({Subject("train"), "5"}, On("cuda13", "", fault));
+    ASSERT_TRUE(pair.Same()) << fault;
+    EXPECT_EQ(pair.bare.code(), 1);
+    EXPECT_GE(DeviceWork(*pair.profiled.profile).kernels, 6) << fault;
+    bool failed = false;
+    for (const Event& event : pair.profiled.profile->events()) {
+      failed = failed || (event.name.starts_with("cuda") && event.Has("error"));
+    }
+    EXPECT_TRUE(failed) << fault;
+  }
+}
+
+TEST_F(Cuda, AHundredResets) {
+  const Pair pair = RunBoth({Subject("resets"), "100"}, On("cuda13"));
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, 100);
+}
+
+TEST_F(Cuda, AForkChildNeverCallsCupti) {
+  const Pair pair = RunBoth({Subject("forks")}, On("cuda13", "fork_hangs"));
+  ASSERT_TRUE(pair.Same());
+  // Two of the parent, one of the child that became a new program.
+  EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, 3);
 }
 
 }  // namespace

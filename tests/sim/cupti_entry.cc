@@ -91,6 +91,7 @@ bool InForkedChild() {
 // Why a call that has state cannot be served.
 CUptiResult Refusal() {
   if (mode::unknown_999() != 0) return CUPTI_ERROR_UNKNOWN;
+  if (mode::newer_than_driver() != 0) return CUPTI_ERROR_NOT_INITIALIZED;
   if (InForkedChild()) {
     while (mode::fork_hangs() != 0) pause();
     return CUPTI_ERROR_NOT_INITIALIZED;

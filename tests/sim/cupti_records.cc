@@ -598,6 +598,7 @@ void RecordDevice(int ordinal) {
   record.uuid = description.uuid;
   record.name = strdup(description.name);  // the client frees it
   record.isCudaVisible = 1;
+  record.isMigEnabled = mode::mig() != 0 ? 1 : 0;
   record.numaId = 0xffffffffu;
   Append(&record, RecordSize(CUPTI_ACTIVITY_KIND_DEVICE), 0);
 }

@@ -2,6 +2,7 @@
 #include "tests/sim/engine.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,13 +94,19 @@ void Describe(DeviceDescription* out, int physical) {
   out->clock_khz = 1980000;
   out->l2_bytes = 60u << 20;
   out->bandwidth_kb = 4917504000;
+  if (mode::mig() == 0) return;
+  snprintf(out->name, sizeof(out->name), "NVIDIA H200 MIG 1g.18gb (simulated)");
+  out->memory_bytes /= 8;
+  out->bandwidth_kb /= 8;
+  out->processors = 16;
 }
 
 bool UuidHasPrefix(const CUuuid& uuid, const char* text, size_t length) {
   char full[48];
   const auto* b = reinterpret_cast<const unsigned char*>(uuid.bytes);
-  snprintf(full, sizeof(full), "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
-           b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+  snprintf(full, sizeof(full), "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+           mode::mig() != 0 ? "MIG" : "GPU", b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11],
+           b[12], b[13], b[14], b[15]);
   return length > 4 && strncmp(full, text, length) == 0;
 }
 
@@ -161,6 +168,8 @@ CUresult Start() {
   e.queue_depth = static_cast<uint64_t>(std::max<int64_t>(mode::queue_depth(), 1));
   atexit(AtExit);
   LoadInjection();
+  while (mode::init_hangs() != 0) pause();
+  if (mode::init_crashes() != 0) raise(SIGSEGV);
   if (mode::init_fails() != 0) return static_cast<CUresult>(mode::init_fails());
   if (mode::no_device() != 0) return CUDA_ERROR_NO_DEVICE;
   for (const int physical : VisibleDevices()) {

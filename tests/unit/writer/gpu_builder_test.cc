@@ -424,14 +424,14 @@ TEST(GpuBuilder, SaysWhyThereIsNothing) {
   spool.Session(kMs).Segment(1, {}).Process(1, SpoolMaker::MakeProcess(1, 100, 10)).Thread(1, 1, 1, 100, 10);
   spool.Chunk(1, 1, 1).Info(ProcessInfoKey::kExecutable, "/usr/bin/trainer");
   spool.GpuInfo(GpuInfoKey::kTried, 30, "/opt/libcupti.so.13: cannot open");
-  spool.GpuInfo(GpuInfoKey::kUnavailable, 40, "CUPTI not found").EndChunk().End(50 * kMs);
+  spool.GpuInfo(GpuInfoKey::kUnavailable, 40, "no usable CUPTI was found").EndChunk().End(50 * kMs);
   const Timeline timeline = Build(spool);
   EXPECT_EQ(timeline.processes[0].gpu.recording, GpuRecording::kUnavailable);
   ASSERT_EQ(timeline.errors.size(), 1u);
   EXPECT_EQ(
       timeline.errors[0],
-      "trainer (100): no GPU activity: CUPTI not found; install CUPTI, e.g. pip install nvidia-cuda-cupti-cu12, or "
-      "set CUDA_HOME; tried /opt/libcupti.so.13: cannot open");
+      "trainer (100): no GPU activity: no usable CUPTI was found; install CUPTI, e.g. pip install nvidia-cuda-cupti "
+      "(nvidia-cuda-cupti-cu12 for CUDA 12), or set CUDA_HOME; tried /opt/libcupti.so.13: cannot open");
   EXPECT_TRUE(timeline.gpu_devices.empty());
 }
 

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/gpu_probe.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include "cupti/library.h"
+#include "launcher/deadline.h"
+#include "launcher/text.h"
+#include "wire/clock.h"
+#include "wire/gpu_bridge.h"
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kMaxAnswer = 256 << 10;
+constexpr int kMaxDevices = 64;
+
+// ---- in the child
+
+class Child {
+ public:
+  explicit Child(int fd) : fd_(fd) {}
+
+  void Look(const std::vector<std::string>& packages) {
+    Driver();
+    Runtime(packages);
+    Cupti();
+    Devices();
+    Tell("done", "");
+  }
+
+ private:
+  // At once: what was found before something hangs has been found.
+  void Tell(std::string_view key, std::string_view value) {
+    const std::string line = StrCat(key, "=", Replace(value, '\n', ' '), "\n");
+    (void)!write(fd_, line.data(), line.size());
+  }
+  void TellNumber(std::string_view key, int64_t number) { Tell(key, StrCat(number)); }
+
+  template <typename Function>
+  static Function Find(void* library, const char* name) {
+    return library == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(library, name));
+  }
+  static std::string PathOf(void* library) {
+    link_map* map = nullptr;
+    return dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr ? map->l_name : "";
+  }
+
+  void Driver() {
+    Tell("looking", "opening libcuda.so.1");
+    driver_ = dlopen("libcuda.so.1", RTLD_NOW);
+    if (driver_ == nullptr) {
+      const char* const why = dlerror();
+      Tell("driver_error", why != nullptr ? why : "libcuda.so.1 cannot be opened");
+      return;
+    }
+    Tell("looking", "cuDriverGetVersion");
+    auto* const get = Find<int (*)(int*)>(driver_, "cuDriverGetVersion");
+    if (get == nullptr || get(&driver_version_) != 0) driver_version_ = 0;
+    TellNumber("driver", driver_version_);
+  }
+
+  // The first of those that a program may get; the search for CUPTI goes by where it lies.
+  void Runtime(const std::vector<std::string>& packages) {
+    Tell("looking", "opening the CUDA runtime");
+    std::vector<std::string> paths;
+    for (const std::string& directory : packages) {
+      for (const char* file : {"nvidia/cu13/lib/libcudart.so.13", "nvidia/cuda_runtime/lib/libcudart.so.12",
+                               "nvidia/cuda_runtime/lib/libcudart.so.11.0"}) {
+        paths.push_back(StrCat(directory, "/", file));
+        if (access(paths.back().c_str(), R_OK) != 0) paths.pop_back();
+      }
+    }
+    constexpr const char* kFiles[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"};
+    paths.insert(paths.end(), std::begin(kFiles), std::end(kFiles));
+    std::vector<std::string> homes = {"/usr/local/cuda"};
+    for (const char* variable : {"CUDA_PATH", "CUDA_HOME"}) {
+      const char* const home = getenv(variable);
+      if (home != nullptr && home[0] == '/') homes.insert(homes.begin(), home);
+    }
+    for (const std::string& home : homes) {
+      for (const char* file : kFiles) paths.push_back(StrCat(home, "/lib64/", file));
+    }
+    for (const std::string& path : paths) {
+      void* const library = dlopen(path.c_str(), RTLD_NOW);
+      if (library == nullptr) continue;
+      Tell("runtime", PathOf(library));
+      Tell("looking", "cudaRuntimeGetVersion");
+      auto* const get = Find<int (*)(int*)>(library, "cudaRuntimeGetVersion");
+      int version = 0;
+      if (get != nullptr && get(&version) == 0) TellNumber("runtime_version", version);
+      return;
+    }
+  }
+
+  void Cupti() {
+    Tell("looking", "opening CUPTI");
+    static cupti::Library library;
+    const bool found = cupti::OpenLibrary(driver_version_, &library);
+    for (uint32_t i = 0; i < library.tried_count; ++i) Tell("tried", library.tried[i]);
+    if (!found) return;
+    Tell("cupti", library.path);
+    TellNumber("cupti_version", library.version);
+  }
+
+  void Devices() {
+    if (driver_ == nullptr) return;
+    Tell("looking", "cuInit");
+    auto* const init = Find<int (*)(unsigned)>(driver_, "cuInit");
+    if (init == nullptr) return;
+    const int result = init(0);
+    auto* const text_of = Find<int (*)(int, const char**)>(driver_, "cuGetErrorString");
+    const char* text = nullptr;
+    if (result != 0 && text_of != nullptr && text_of(result, &text) == 0 && text != nullptr) Tell("init_text", text);
+    TellNumber("init", result);
+    if (result != 0) return;
+    Tell("looking", "cuDeviceGetCount");
+    auto* const count_of = Find<int (*)(int*)>(driver_, "cuDeviceGetCount");
+    auto* const get = Find<int (*)(int*, int)>(driver_, "cuDeviceGet");
+    auto* const name_of = Find<int (*)(char*, int, int)>(driver_, "cuDeviceGetName");
+    int count = 0;
+    if (count_of == nullptr || get == nullptr || name_of == nullptr || count_of(&count) != 0) return;
+    for (int i = 0; i < std::min(count, kMaxDevices); ++i) {
+      int device = 0;
+      char name[128] = {};
+      if (get(&device, i) == 0 && name_of(name, sizeof(name) - 1, device) == 0) Tell("device", name);
+    }
+  }
+
+  const int fd_;
+  void* driver_ = nullptr;
+  int driver_version_ = 0;
+};
+
+int Number(std::string_view text) {
+  int number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+void Take(std::string_view line, GpuFindings* findings, std::string* looking, bool* done) {
+  const size_t equals = line.find('=');
+  if (equals == std::string_view::npos) return;
+  const std::string_view key = line.substr(0, equals);
+  const std::string value(line.substr(equals + 1));
+  if (key == "looking") *looking = value;
+  if (key == "driver_error") findings->driver_error = value;
+  if (key == "driver") findings->driver_version = Number(value);
+  if (key == "init_text") findings->init_text = value;
+  if (key == "init") findings->init_result = Number(value);
+  if (key == "device") findings->devices.push_back(value);
+  if (key == "runtime") findings->runtime = value;
+  if (key == "runtime_version") findings->runtime_version = Number(value);
+  if (key == "cupti") findings->cupti = value;
+  if (key == "cupti_version") findings->cupti_version = static_cast<uint32_t>(Number(value));
+  if (key == "tried") findings->tried.push_back(value);
+  if (key == "done") *done = true;
+}
+
+bool Exists(const char* path) { return access(path, F_OK) == 0; }
+
+}  // namespace
+
+GpuProbe::GpuProbe(const std::vector<std::string>& packages)
+    : until_ns_(ReadMonotonic() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(kLimit))) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return;
+  ScopedFd writer(ends[1]);
+  reader_.Reset(ends[0]);
+  pid_ = fork();
+  if (pid_ < 0) reader_.Reset();
+  if (pid_ != 0) return;
+  // A library may not come back.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int fd = 0; fd <= 2 && null >= 0; ++fd) dup2(null, fd);
+  // Somebody else's library is not to be tried here.
+  unsetenv(kInjectionVariable);
+  Child(writer.get()).Look(packages);
+  // No exit handlers: the driver's own wait for its threads.
+  _exit(0);
+}
+
+GpuProbe::~GpuProbe() {
+  if (pid_ > 0) KillAndLeave(pid_);
+}
+
+const GpuFindings& GpuProbe::Wait() {
+  if (!reader_.valid()) {
+    if (pid_ < 0) findings_.failed = "no process could be started to look";
+    return findings_;
+  }
+  std::string answer;
+  bool ended = false;
+  while (!ended && answer.size() < kMaxAnswer) {
+    const uint64_t now = ReadMonotonic();
+    if (now >= until_ns_) break;
+    pollfd entry{reader_.get(), POLLIN, 0};
+    const int ready = poll(&entry, 1, static_cast<int>((until_ns_ - now) / 1'000'000) + 1);
+    if (ready < 0 && errno != EINTR) break;
+    if (ready <= 0) continue;
+    char buffer[4096];
+    const ssize_t size = read(reader_.get(), buffer, sizeof(buffer));
+    if (size > 0) answer.append(buffer, static_cast<size_t>(size));
+    ended = size == 0 || (size < 0 && errno != EINTR);
+  }
+  reader_.Reset();
+  std::string looking;
+  bool done = false;
+  for (const std::string_view line : Split(answer, '\n')) Take(line, &findings_, &looking, &done);
+  if (!done && ended) findings_.failed = StrCat(looking, " ended the process");
+  if (!done && !ended) findings_.failed = StrCat(looking, " gave no answer in ", absl::FormatDuration(kLimit));
+  if (pid_ > 0 && !ended) KillAndLeave(pid_);
+  if (pid_ > 0 && ended) {
+    while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+  pid_ = 0;
+  return findings_;
+}
+
+DriverAnswer AnswerOf(const GpuFindings& findings) {
+  DriverAnswer answer;
+  const bool has_device = Exists("/dev/nvidia0") || Exists("/proc/driver/nvidia/version") || Exists("/dev/dxg");
+  if (!findings.driver_error.empty()) {
+    answer.absent = !has_device;
+    answer.found = StrCat("no NVIDIA driver (", findings.driver_error, ")");
+    answer.fix = has_device
+                     ? "the kernel's part of the driver is here, its library is not: in a container --gpus all and "
+                       "NVIDIA_DRIVER_CAPABILITIES=compute,utility, else LD_LIBRARY_PATH"
+                     : "install NVIDIA's driver; in a container --gpus all";
+    return answer;
+  }
+  const std::string driver =
+      StrCat("driver of CUDA ", findings.driver_version > 0 ? CudaVersionText(findings.driver_version) : "?");
+  if (findings.init_result > 0) {
+    answer.found = StrCat(driver, ", cuInit answers ", findings.init_result,
+                          findings.init_text.empty() ? "" : StrCat(": ", findings.init_text));
+    const char* const visible = getenv("CUDA_VISIBLE_DEVICES");
+    if (findings.init_result == 100 && visible != nullptr) {
+      StrAppend(&answer.found, " (CUDA_VISIBLE_DEVICES=", visible, ")");
+      answer.fix = "unset CUDA_VISIBLE_DEVICES, or name a device that is here";
+    } else if (findings.init_result == 803) {
+      answer.fix =
+          "the driver's library and its kernel module differ: reboot, or in a container take the host's library";
+    } else if (findings.init_result == 802) {
+      answer.fix = "start nvidia-fabricmanager";
+    } else {
+      answer.fix = "see what nvidia-smi says";
+    }
+    return answer;
+  }
+  if (findings.init_result < 0) {
+    answer.found = StrCat(driver, ": ", findings.failed.empty() ? "no cuInit" : findings.failed);
+    answer.fix =
+        "see what nvidia-smi and the kernel's log (Xid) say; without persistence mode (nvidia-smi -pm 1) a first start "
+        "takes seconds";
+    return answer;
+  }
+  std::string names;
+  for (size_t i = 0; i < findings.devices.size() && i < 2; ++i) {
+    if (i == 0 || findings.devices[i] != findings.devices[0]) {
+      StrAppend(&names, names.empty() ? ": " : ", ", findings.devices[i]);
+    }
+  }
+  answer.works = !findings.devices.empty();
+  answer.found = StrCat(driver, ", ", findings.devices.size(), findings.devices.size() == 1 ? " GPU" : " GPUs", names);
+  if (!answer.works) answer.fix = "see what nvidia-smi says";
+  return answer;
+}
+
+std::string CudaVersionText(int version) { return StrCat(version / 1000, ".", version % 1000 / 10); }
+
+int CudaVersionOfCupti(uint32_t version) {
+  if (version >= 10'000) return static_cast<int>(version / 10'000 * 1000 + version / 100 % 100 * 10);
+  constexpr struct {
+    uint32_t cupti;
+    int cuda;
+  } kKnown[] = {{27, 12090}, {22, 12040}, {18, 12010}};
+  for (const auto& known : kKnown) {
+    if (version >= known.cupti) return known.cuda;
+  }
+  return 11000;
+}
+
+}  // namespace tbprof

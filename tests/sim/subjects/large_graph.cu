@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A graph of many kernels in a row, recorded from a stream and replayed.
+//
+//   large_graph [NODES] [LAUNCHES] [KERNEL_NS]
+#include "common.h"
+
+__global__ void node_for_nanoseconds(long long duration) {}
+
+int main(int argc, char** argv) {
+  const long long nodes = Argument(argc, argv, 1, 1000);
+  const long long launches = Argument(argc, argv, 2, 5);
+  const long long ns = Argument(argc, argv, 3, 100);
+  cudaStream_t stream;
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  cudaGraph_t graph;
+  cudaGraphExec_t executable;
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  for (long long i = 0; i < nodes; ++i) node_for_nanoseconds<<<1, 32, 0, stream>>>(ns);
+  CHECK(cudaStreamEndCapture(stream, &graph));
+  CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  for (long long i = 0; i < launches; ++i) {
+    CHECK(cudaGraphLaunch(executable, stream));
+    CHECK(cudaStreamSynchronize(stream));
+  }
+  CHECK(cudaGraphExecDestroy(executable));
+  CHECK(cudaGraphDestroy(graph));
+  CHECK(cudaStreamDestroy(stream));
+  Fact("nodes", nodes);
+  Fact("graph_launches", launches);
+  Fact("kernels", nodes * launches);
+  Fact("kernel_ns", nodes * launches * ns);
+  return 0;
+}
