@@ -88,8 +88,12 @@ class Libraries {
 inline bool HideToolkit(RunOptions* options) {
   const std::string place = "/usr/local/cuda/lib64";
   if (access(place.c_str(), F_OK) != 0) return true;
-  options->launcher = {
-      "/usr/bin/unshare", geteuid() == 0 ? "-m" : "-Urm", "/bin/sh", "-c", "mount -t tmpfs none \"$(realpath " + place + ")\" && exec \"$@\"", "sh"};
+  options->launcher = {"/usr/bin/unshare",
+                       geteuid() == 0 ? "-m" : "-Urm",
+                       "/bin/sh",
+                       "-c",
+                       "mount -t tmpfs none \"$(realpath " + place + ")\" && exec \"$@\"",
+                       "sh"};
   RunOptions probe;
   probe.launcher = options->launcher;
   return RunUnderTbprof({"/bin/true"}, probe).code() == 0;
