@@ -72,8 +72,8 @@ Result CheckCupti(const DoctorContext& context) {
   const GpuFindings& findings = context.gpu->Wait();
   const bool no_driver = !findings.driver_error.empty();
   if (findings.cupti.empty()) {
+    if (no_driver) return Pass("not looked for: without a driver none is needed");
     if (!findings.failed.empty()) return Warn(StrCat("not looked for: ", findings.failed), "see the row `driver`");
-    if (no_driver) return Pass("none found, and none is needed without a driver");
     std::string found = "no CUPTI that suits the driver";
     for (size_t i = 0; i < findings.tried.size(); ++i) StrAppend(&found, i == 0 ? "; tried " : ", ", findings.tried[i]);
     return Warn(found,

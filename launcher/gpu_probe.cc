@@ -107,6 +107,9 @@ class Child {
   }
 
   void Cupti() {
+    // CUPTI 13.2 without a driver opens libcuda.so.1 again and again inside cuptiGetVersion, until its stack is used
+    // up.
+    if (driver_ == nullptr) return;
     Tell("looking", "opening CUPTI");
     static cupti::Library library;
     const bool found = cupti::OpenLibrary(driver_version_, &library);

@@ -4,7 +4,7 @@
 import ctypes
 import sys
 
-IMAGE = b".version 8.0\n.target sm_90\n.visible .entry python_for_nanoseconds(.param .u64 d) {}\n"
+IMAGE = b".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry python_for_nanoseconds(.param .u64 d) { ret; }\n"
 
 
 def must(name, *arguments):

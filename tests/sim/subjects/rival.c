@@ -28,7 +28,8 @@ static void* Find(const char* name) {
 #define CUPTI(name) name
 #endif
 
-static const char kImage[] = ".version 8.0\n.target sm_90\n.visible .entry rival_for_nanoseconds(.param .u64 d) {}\n";
+static const char kImage[] =
+    ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry rival_for_nanoseconds(.param .u64 d) { ret; }\n";
 static long long kernels, kernel_ns, calls;
 
 static void CUPTIAPI Request(uint8_t** buffer, size_t* size, size_t* records) {
