@@ -175,6 +175,24 @@ TEST_F(Cuda, AnInjectionOfTheUsersIsKept) {
   EXPECT_EQ(pair.bare.code(), pair.profiled.code());
 }
 
+// Not before the driver is asked for, in a process that is ready for it.
+TEST_F(Cuda, AProcessWithoutCudaHasNeitherLibraryNorThread) {
+  constexpr char kScript[] = R"(
+import ctypes, os
+def show(name):
+    with open('/proc/self/maps') as maps: print(name + '_loaded=%d' % ('libtbprof_cupti' in maps.read()))
+    print(name + '_threads=%d' % len(os.listdir('/proc/self/task')))
+show('before')
+ctypes.CDLL('libcuda.so.1').cuInit(0)
+show('after'))";
+  const RunResult result = RunUnderTbprof({"/usr/bin/python3", "-c", kScript}, On("cuda13"));
+  ASSERT_EQ(result.code(), 0) << result.AllSaid();
+  EXPECT_EQ(Told(result, "before_loaded"), 0);
+  EXPECT_EQ(Told(result, "before_threads"), 1);
+  EXPECT_EQ(Told(result, "after_loaded"), 1);
+  EXPECT_GT(Told(result, "after_threads"), 1);
+}
+
 TEST_F(Cuda, OffIsOff) {
   RunOptions options = On("cuda13");
   options.tbprof = {"--cuda=off"};
