@@ -63,6 +63,7 @@ struct Recorder {
   GpuSession session;
   Library library;
   Buffers buffers;
+  Pace pace;
   Decoder decoder;
   ChunkWriter* writer;
   Subscriber subscriber;
@@ -87,9 +88,10 @@ struct Recorder {
 Recorder g_recorder;
 
 void FutexWake(uint32_t* word) { raw::Call(SYS_futex, raw::Pointer(word), FUTEX_WAKE, INT32_MAX); }
-void FutexWait(uint32_t* word, uint32_t seen, uint64_t ns) {
+// True: the time is over.
+bool FutexWait(uint32_t* word, uint32_t seen, uint64_t ns) {
   timespec timeout{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
-  raw::Call(SYS_futex, raw::Pointer(word), FUTEX_WAIT, seen, raw::Pointer(&timeout));
+  return raw::Call(SYS_futex, raw::Pointer(word), FUTEX_WAIT, seen, raw::Pointer(&timeout)) == -ETIMEDOUT;
 }
 
 void WakeOwnThread() {
@@ -186,7 +188,7 @@ void TellUnavailable(const char* what, Result result) {
 // ---- CUPTI's callbacks
 
 void OnRequest(uint8_t** buffer, size_t* size, size_t* max_records) {
-  *max_records = 0;  // as many as fit
+  *max_records = g_recorder.pace.Records(reinterpret_cast<uintptr_t>(__builtin_thread_pointer()));
   *buffer = g_recorder.buffers.Request();
   *size = *buffer == nullptr ? 0 : Buffers::kBufferBytes;
 }
@@ -424,7 +426,9 @@ void* Run() {
       exit_registered = true;
       __cxa_atexit(Exit, nullptr, nullptr);
     }
-    FutexWait(requested, seen, buffers >= 8 ? kBusyPeriodNs : kFlushPeriodNs);
+    const bool busy = buffers >= 8;
+    const bool over = FutexWait(requested, seen, busy ? kBusyPeriodNs : kFlushPeriodNs);
+    if (over && !busy) g_recorder.pace.NextPeriod();
   }
 }
 
