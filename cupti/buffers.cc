@@ -80,4 +80,21 @@ void Buffers::Return(const Filled& filled) {
   if (index < hint) __atomic_store_n(&hint_, index, __ATOMIC_RELAXED);
 }
 
+uint32_t Pace::Records(uint64_t thread) {
+  Slot* const slot = &slots_[thread * 0x9e3779b97f4a7c15 >> 56];
+  const uint32_t now = __atomic_load_n(&period_, __ATOMIC_RELAXED);
+  uint32_t records = __atomic_load_n(&slot->records, __ATOMIC_RELAXED);
+  if (records == 0 || __atomic_load_n(&slot->thread, __ATOMIC_RELAXED) != thread) {
+    records = kLeast;
+  } else {
+    const uint32_t took = now - __atomic_load_n(&slot->since, __ATOMIC_RELAXED);
+    records = took == 0 ? records * 4 : records / took;
+    records = records < kLeast ? kLeast : records > kMost ? kMost : records;
+  }
+  __atomic_store_n(&slot->thread, thread, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->since, now, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->records, records, __ATOMIC_RELAXED);
+  return records;
+}
+
 }  // namespace tbprof::cupti

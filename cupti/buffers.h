@@ -63,6 +63,30 @@ class Buffers {
   Slot slots_[kCount + kReserve];
 };
 
+// How many records may go into a thread's next buffer. CUPTI hands a buffer on when it is full or flushed, and nothing
+// in it is unfinished: where the device is never idle, not before it is full. Its records would be lost with the
+// process, so no buffer is to take a thread much longer than two periods.
+class Pace {
+ public:
+  static constexpr uint32_t kLeast = 2;
+  static constexpr uint32_t kMost = Buffers::kBufferBytes / 40;  // of the smallest records
+
+  // By tbprof's own thread, once in a while.
+  void NextPeriod() { __atomic_fetch_add(&period_, 1, __ATOMIC_RELAXED); }
+  // `thread`: a number of the calling one. Two that meet in the table have each other's pace.
+  uint32_t Records(uint64_t thread);
+
+ private:
+  static constexpr uint32_t kThreads = 256;
+  struct Slot {
+    uint64_t thread;
+    uint32_t since;
+    uint32_t records;
+  };
+  uint32_t period_;
+  Slot slots_[kThreads];
+};
+
 }  // namespace tbprof::cupti
 
 #endif  // TBPROF_CUPTI_BUFFERS_H_

@@ -6,6 +6,7 @@
 #ifndef TBPROF_CUPTI_FUTEX_H_
 #define TBPROF_CUPTI_FUTEX_H_
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <stdint.h>
 #include <time.h>
@@ -17,9 +18,10 @@ namespace tbprof::cupti {
 
 inline void FutexWake(uint32_t* word) { raw::Call(SYS_futex, raw::Pointer(word), FUTEX_WAKE, INT32_MAX); }
 
-inline void FutexWait(uint32_t* word, uint32_t seen, uint64_t ns) {
+// True: the time is over.
+inline bool FutexWait(uint32_t* word, uint32_t seen, uint64_t ns) {
   timespec timeout{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
-  raw::Call(SYS_futex, raw::Pointer(word), FUTEX_WAIT, seen, raw::Pointer(&timeout));
+  return raw::Call(SYS_futex, raw::Pointer(word), FUTEX_WAIT, seen, raw::Pointer(&timeout)) == -ETIMEDOUT;
 }
 
 // Until `good` says so of the word's value, or the time is up.

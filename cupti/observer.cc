@@ -25,7 +25,9 @@ constexpr uint32_t kWorksAtOnce = 256;
 constexpr uint32_t kAnchors = 8;
 constexpr uint64_t kAnchorPeriodNs = 1'000'000'000;
 constexpr uint64_t kGoodAnchorNs = 1'000'000;
+constexpr uint64_t kFirstAnchorNs = 50'000'000;
 constexpr uint64_t kEndOfContextNs = 1'000'000'000;
+constexpr uint64_t kLetGoNs = 200'000'000;
 constexpr uint32_t kFunctions = 16384;
 constexpr uint32_t kStreams = 4096;
 // CUPTI's own numbers of calls and names are below; a process may have had both.
@@ -35,29 +37,30 @@ constexpr uint32_t kFirstStream = 16;
 constexpr uint32_t kMaxName = 4096;
 
 // name, needed, parameters.
-#define TBPROF_DRIVER_FUNCTIONS(ROW)                        \
-  ROW(cuCtxGetCurrent, true, (void**))                      \
-  ROW(cuCtxGetDevice, true, (int*))                         \
-  ROW(cuCtxPushCurrent_v2, true, (void*))                   \
-  ROW(cuCtxPopCurrent_v2, true, (void**))                   \
-  ROW(cuEventCreate, true, (void**, unsigned))              \
-  ROW(cuEventDestroy_v2, true, (void*))                     \
-  ROW(cuEventRecord, true, (void*, void*))                  \
-  ROW(cuEventQuery, true, (void*))                          \
-  ROW(cuEventSynchronize, true, (void*))                    \
-  ROW(cuEventElapsedTime, true, (float*, void*, void*))     \
-  ROW(cuStreamCreate, true, (void**, unsigned))             \
-  ROW(cuStreamDestroy_v2, true, (void*))                    \
-  ROW(cuStreamIsCapturing, true, (void*, int*))             \
-  ROW(cuThreadExchangeStreamCaptureMode, false, (int*))     \
-  ROW(cuPointerGetAttribute, false, (void*, int, uint64_t)) \
-  ROW(cuFuncGetName, false, (const char**, void*))          \
-  ROW(cuKernelGetName, false, (const char**, void*))        \
-  ROW(cuFuncGetAttribute, false, (int*, int, void*))        \
-  ROW(cuKernelGetAttribute, false, (int*, int, void*, int)) \
-  ROW(cuDeviceGetName, false, (char*, int, int))            \
-  ROW(cuDeviceTotalMem_v2, false, (uint64_t*, int))         \
-  ROW(cuDeviceGetUuid_v2, false, (uint8_t*, int))           \
+#define TBPROF_DRIVER_FUNCTIONS(ROW)                             \
+  ROW(cuCtxGetCurrent, true, (void**))                           \
+  ROW(cuCtxGetDevice, true, (int*))                              \
+  ROW(cuCtxPushCurrent_v2, true, (void*))                        \
+  ROW(cuCtxPopCurrent_v2, true, (void**))                        \
+  ROW(cuEventCreate, true, (void**, unsigned))                   \
+  ROW(cuEventDestroy_v2, true, (void*))                          \
+  ROW(cuEventRecord, true, (void*, void*))                       \
+  ROW(cuEventQuery, true, (void*))                               \
+  ROW(cuEventElapsedTime, true, (float*, void*, void*))          \
+  ROW(cuStreamCreate, true, (void**, unsigned))                  \
+  ROW(cuStreamDestroy_v2, true, (void*))                         \
+  ROW(cuStreamIsCapturing, true, (void*, int*))                  \
+  ROW(cuThreadExchangeStreamCaptureMode, false, (int*))          \
+  ROW(cuStreamGetCtx, false, (void*, void**))                    \
+  ROW(cuDevicePrimaryCtxGetState, false, (int, unsigned*, int*)) \
+  ROW(cuPointerGetAttribute, false, (void*, int, uint64_t))      \
+  ROW(cuFuncGetName, false, (const char**, void*))               \
+  ROW(cuKernelGetName, false, (const char**, void*))             \
+  ROW(cuFuncGetAttribute, false, (int*, int, void*))             \
+  ROW(cuKernelGetAttribute, false, (int*, int, void*, int))      \
+  ROW(cuDeviceGetName, false, (char*, int, int))                 \
+  ROW(cuDeviceTotalMem_v2, false, (uint64_t*, int))              \
+  ROW(cuDeviceGetUuid_v2, false, (uint8_t*, int))                \
   ROW(cuDeviceGetAttribute, false, (int*, int, int))
 
 struct Driver {
@@ -89,14 +92,25 @@ enum : int {
   kDeviceRegistersPerProcessor = 82,
   kDeviceBlocksPerProcessor = 106,
 };
-constexpr int kPointerMemoryType = 2;
+constexpr int kPointerMemoryType = 2, kPointerDevice = 9;
 
-enum ContextState : uint32_t { kFree, kStarting, kLive, kClosing };
+// What may be done with a context's events, and by whom.
+enum ContextState : uint32_t {
+  kFree,
+  kStarting,   // by the thread that brings it
+  kLive,       // by all
+  kClosing,    // by nobody, until tbprof's own thread has taken it, or the closing thread when that does not come
+  kLettingGo,  // by tbprof's own thread, for the last time
+  kPausing,    // by nobody: asked for, and
+  kPaused,     // granted, while a reference to it is dropped that may be the last
+  kDraining,   // by nobody: its works are counted back in from the threads that have them
+  kDead,       // by nobody, for good
+};
 
 // A moment that both clocks know: the device's by an event.
 struct Anchor {
   void* event;
-  uint64_t ns;
+  uint64_t ns;     // 0: none
   uint32_t users;  // works that are placed by it
 };
 
@@ -104,14 +118,15 @@ struct Work {
   void *before, *after;
   uint32_t next;  // index + 1, of the list it is in
   uint32_t anchor;
-  uint32_t name;  // of a kernel
+  uint32_t name;      // of a kernel
+  uint64_t ended_ns;  // 0: the second event says so
   CudaOperation operation;
 };
 
 struct Context {
-  void* handle;
   uint32_t state;  // ContextState
   int device;
+  void* handle;
   void* stream;  // the anchors'
   bool is_told;
   Anchor anchors[kAnchors];
@@ -127,6 +142,7 @@ struct Context {
 
 struct Function {
   uint64_t handle;
+  uint64_t text;  // hash of its name
   uint32_t name;
   uint32_t is_kernel;
   uint32_t known;  // the rest is
@@ -143,10 +159,14 @@ struct Observer {
   GpuSession session;
   Driver driver;
   ChunkWriter* writer;  // of tbprof's own thread
+  uint64_t offset;      // of the clock that records are told by to CLOCK_MONOTONIC
+  uint32_t active;      // calls are recorded
+  uint32_t thread_gone;
   uint32_t correlation;
   uint32_t names;
   uint32_t low;  // told that events are getting few
   uint64_t devices_told;
+  void* handles[kMostContexts];  // of contexts, close together
   Context contexts[kMostContexts];
   Function functions[kFunctions];
   Stream streams[kStreams];
@@ -154,8 +174,11 @@ struct Observer {
 };
 Observer g_observer;
 
+uint64_t Now() { return ReadMonotonic() + g_observer.offset; }
+
 bool IsArmed() {
-  return (__atomic_load_n(&g_observer.session.segment.header->control, __ATOMIC_RELAXED) & kFamilyGpu) != 0;
+  return __atomic_load_n(&g_observer.active, __ATOMIC_ACQUIRE) != 0 &&
+         (__atomic_load_n(&g_observer.session.segment.header->control, __ATOMIC_RELAXED) & kFamilyGpu) != 0;
 }
 
 // Nothing that CUDA does for us is the program's.
@@ -229,12 +252,21 @@ Function* FunctionOf(uint64_t handle) {
   return nullptr;
 }
 
+uint64_t HashText(const char* text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (; *text != '\0'; ++text) hash = (hash ^ static_cast<unsigned char>(*text)) * 0x100000001b3;
+  return hash;
+}
+
 // The handle of a module that is gone may come again for another function.
 void NameFunction(ChunkWriter* writer, uint64_t handle, const char* text, bool is_kernel) {
   Function* const function = handle == 0 || text == nullptr ? nullptr : FunctionOf(handle);
   if (function == nullptr) return;
+  const uint64_t hash = HashText(text);
+  if (__atomic_load_n(&function->name, __ATOMIC_ACQUIRE) != 0 && function->text == hash) return;
   const uint32_t name = kFirstName + __atomic_fetch_add(&g_observer.names, 1, __ATOMIC_RELAXED);
   if (!TellName(writer, GpuNameKind::kKernel, name, text)) return;
+  function->text = hash;
   function->is_kernel = is_kernel;
   __atomic_store_n(&function->known, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&function->name, name, __ATOMIC_RELEASE);
@@ -245,8 +277,12 @@ void AskForName(ChunkWriter* writer, uint64_t handle) {
   const char* text = nullptr;
   void* const function = reinterpret_cast<void*>(handle);
   const Driver& driver = g_observer.driver;
-  const bool named = driver.cuFuncGetName != nullptr && driver.cuFuncGetName(&text, function) == kSuccess;
-  NameFunction(writer, handle, named && text != nullptr ? text : "(no name)", false);
+  if (driver.cuFuncGetName != nullptr && driver.cuFuncGetName(&text, function) == kSuccess && text != nullptr) {
+    return NameFunction(writer, handle, text, false);
+  }
+  const bool named =
+      driver.cuKernelGetName != nullptr && driver.cuKernelGetName(&text, function) == kSuccess && text != nullptr;
+  NameFunction(writer, handle, named ? text : "(no name)", named);
 }
 
 void ShareName(uint64_t from, uint64_t to) {
@@ -340,31 +376,47 @@ void MakeWorks(Context* context, uint32_t count) {
   }
 }
 
-// With the context current. False: the device is too busy to tell the time, or gone.
-bool DropAnchor(Context* context) {
+// With the context current. False: the device has not come to it in time. Never a wait in CUDA: what holds the device
+// up may be waiting for this thread.
+bool DropAnchor(Context* context, uint64_t limit_ns) {
   const Driver& driver = g_observer.driver;
   const uint32_t at = (context->anchor + 1) % kAnchors;
   Anchor* const anchor = &context->anchors[at];
   if (__atomic_load_n(&anchor->users, __ATOMIC_ACQUIRE) != 0) return false;
   if (anchor->event == nullptr && driver.cuEventCreate(&anchor->event, 0) != kSuccess) return false;
-  for (int attempt = 0; attempt < 3; ++attempt) {
-    const uint64_t before = ReadMonotonic();
-    if (driver.cuEventRecord(anchor->event, context->stream) != kSuccess) return false;
-    const uint64_t recorded = ReadMonotonic();
-    if (driver.cuEventSynchronize(anchor->event) != kSuccess) return false;
-    const uint64_t after = ReadMonotonic();
-    if (after - before > kGoodAnchorNs && attempt < 2) continue;
-    // The event comes to the device when the call has handed it over, at the earliest; who waits is woken later.
-    anchor->ns = before + (recorded - before) / 2;
-    __atomic_store_n(&context->anchor, at, __ATOMIC_RELEASE);
-    return true;
-  }
+  const uint64_t before = ReadMonotonic();
+  if (driver.cuEventRecord(anchor->event, context->stream) != kSuccess) return false;
+  const uint64_t recorded = ReadMonotonic();
+  uint32_t nothing = 0;
+  uint64_t after;
+  do {
+    const int result = driver.cuEventQuery(anchor->event);
+    after = ReadMonotonic();
+    if (result == kSuccess) {
+      // On an idle device it is there when the call has handed it over; else at some time until it was seen.
+      const bool at_once = after - before < kGoodAnchorNs;
+      anchor->ns = at_once ? before + (recorded - before) / 2 : recorded + (after - recorded) / 2;
+      __atomic_store_n(&context->anchor, at, __ATOMIC_RELEASE);
+      return true;
+    }
+    if (result != kNotReady) return false;
+    if (after - before > kGoodAnchorNs) FutexWait(&nothing, 0, kGoodAnchorNs);
+  } while (after - before < limit_ns);
   return false;
 }
 
+bool HasAnchor(const Context* context) {
+  return context->anchors[__atomic_load_n(&context->anchor, __ATOMIC_ACQUIRE)].ns != 0;
+}
+
+void SetHandle(Context* context, void* handle) {
+  context->handle = handle;
+  __atomic_store_n(&g_observer.handles[context - g_observer.contexts], handle, __ATOMIC_SEQ_CST);
+}
+
 Context* KnownContext(const void* handle) {
-  for (Context& context : g_observer.contexts) {
-    if (__atomic_load_n(&context.handle, __ATOMIC_ACQUIRE) == handle) return &context;
+  for (uint32_t i = 0; i < kMostContexts; ++i) {
+    if (__atomic_load_n(&g_observer.handles[i], __ATOMIC_SEQ_CST) == handle) return &g_observer.contexts[i];
   }
   return nullptr;
 }
@@ -376,6 +428,13 @@ Context* Adopt(void* handle) {
     if (!__atomic_compare_exchange_n(&context.state, &state, kStarting, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
       continue;
     }
+    SetHandle(&context, handle);
+    // Of two threads that bring the same one, the one with the lower place has it.
+    if (Context* const first = KnownContext(handle); first != &context) {
+      SetHandle(&context, nullptr);
+      __atomic_store_n(&context.state, kFree, __ATOMIC_RELEASE);
+      return first;
+    }
     const Driver& driver = g_observer.driver;
     const Relaxed relaxed;
     int device = 0;
@@ -386,11 +445,13 @@ Context* Adopt(void* handle) {
     context.anchor = 0;
     context.is_told = false;
     for (Anchor& anchor : context.anchors) anchor = {};
-    __atomic_store_n(&context.handle, handle, __ATOMIC_RELEASE);
-    const bool good = driver.cuStreamCreate(&context.stream, kStreamNonBlocking) == kSuccess && DropAnchor(&context);
-    if (good) MakeWorks(&context, kFirstWorks);
+    const bool good = driver.cuStreamCreate(&context.stream, kStreamNonBlocking) == kSuccess;
+    if (good) {
+      DropAnchor(&context, kGoodAnchorNs);
+      MakeWorks(&context, kFirstWorks);
+    }
     // Where it is not, its work has no times; asking again would not help.
-    __atomic_store_n(&context.state, good ? kLive : kStarting, __ATOMIC_RELEASE);
+    __atomic_store_n(&context.state, good ? kLive : kDead, __ATOMIC_RELEASE);
     return &context;
   }
   return nullptr;
@@ -412,12 +473,47 @@ void WakeOwnThread() {
   FutexWake(requested);
 }
 
-// Waits until tbprof's own thread has let go of its events, which end with it.
-void Close(Context* context) {
-  uint32_t live = kLive;
-  if (!__atomic_compare_exchange_n(&context->state, &live, kClosing, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return;
+bool Change(Context* context, ContextState from, ContextState to) {
+  uint32_t expected = from;
+  return __atomic_compare_exchange_n(&context->state, &expected, to, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+void AskOwnThread(Context* context, ContextState asked) {
+  if (__atomic_load_n(&g_observer.thread_gone, __ATOMIC_ACQUIRE) != 0) return;
   WakeOwnThread();
-  FutexWaitFor(&context->state, kEndOfContextNs, [](uint32_t state) { return state != kClosing; });
+  FutexWaitFor(&context->state, kEndOfContextNs, [asked](uint32_t state) { return state != asked; });
+}
+
+// Its events end with it: tbprof's own thread lets go of them first. Whoever takes the state out of kClosing decides,
+// so that nothing is touched after a wait in vain.
+void Close(Context* context) {
+  if (!Change(context, kLive, kClosing)) return;
+  AskOwnThread(context, kClosing);
+  if (Change(context, kClosing, kDead)) return SetHandle(context, nullptr);
+  FutexWaitFor(&context->state, kEndOfContextNs, [](uint32_t state) { return state != kLettingGo; });
+}
+
+// A reference to the primary context of a device is dropped, which may be the last.
+void Pause(Context* context) {
+  if (!Change(context, kLive, kPausing)) return;
+  AskOwnThread(context, kPausing);
+  if (Change(context, kPausing, kDead)) SetHandle(context, nullptr);
+}
+void Resume(Context* context, bool exists) {
+  if (__atomic_load_n(&context->state, __ATOMIC_ACQUIRE) != kPaused) return;
+  if (!exists) SetHandle(context, nullptr);
+  __atomic_store_n(&context->state, exists ? kLive : kDraining, __ATOMIC_RELEASE);
+}
+
+template <typename Act>
+void ForContexts(const CudaOperation& operation, Act act) {
+  for (Context& context : g_observer.contexts) {
+    if (context.handle == nullptr) continue;
+    if (operation.action == CudaAction::kEndContext ? reinterpret_cast<uint64_t>(context.handle) == operation.object
+                                                    : context.device == static_cast<int>(operation.value)) {
+      act(&context);
+    }
+  }
 }
 
 // ---- around a call, on the program's thread
@@ -444,22 +540,23 @@ void FindCopyKind(CudaOperation* operation) {
 }
 
 constexpr uint32_t kNoWork = 0;
-constexpr uint32_t kCaptured = UINT32_MAX;  // goes into a graph: the device does nothing now
+constexpr uint32_t kCaptured = UINT32_MAX;         // goes into a graph: the device does nothing now
+constexpr uint32_t kNotRecorded = UINT32_MAX - 1;  // of interest to us alone
+
+bool HasEvents(const CudaOperation& operation) {
+  return operation.work != kNoWork && operation.work != kCaptured && operation.work != kNotRecorded;
+}
 
 // context index << 16 | work, counted from 1.
-uint32_t BeginWork(CudaOperation* operation, Context* context) {
-  const Driver& driver = g_observer.driver;
-  void* const stream = reinterpret_cast<void*>(operation->stream);
-  int capturing = 0;
-  if (driver.cuStreamIsCapturing(stream, &capturing) != kSuccess) return kNoWork;
-  if (capturing != 0) return kCaptured;
-  if (context == nullptr || !IsLive(context)) return kNoWork;
+uint32_t BeginIn(Context* context, void* stream) {
+  if (context == nullptr || !IsLive(context) || !HasAnchor(context)) return kNoWork;
   const uint32_t at = PopUnused(context);
   if (at == 0) return kNoWork;
   Work* const work = &context->works[at - 1];
+  work->ended_ns = 0;
   work->anchor = __atomic_load_n(&context->anchor, __ATOMIC_ACQUIRE);
   __atomic_fetch_add(&context->anchors[work->anchor].users, 1, __ATOMIC_ACQ_REL);
-  if (driver.cuEventRecord(work->before, stream) != kSuccess) {
+  if (g_observer.driver.cuEventRecord(work->before, stream) != kSuccess) {
     __atomic_fetch_sub(&context->anchors[work->anchor].users, 1, __ATOMIC_ACQ_REL);
     PushUnused(context, at);
     return kNoWork;
@@ -467,26 +564,64 @@ uint32_t BeginWork(CudaOperation* operation, Context* context) {
   return static_cast<uint32_t>(context - g_observer.contexts) << 16 | at;
 }
 
+uint32_t BeginWork(const CudaOperation& operation) {
+  const Driver& driver = g_observer.driver;
+  void* const stream = reinterpret_cast<void*>(operation.stream);
+  int capturing = 0;
+  if (driver.cuStreamIsCapturing(stream, &capturing) != kSuccess) return kNoWork;
+  if (capturing != 0) return kCaptured;
+  Context* const context = CurrentContext();
+  if (const uint32_t work = BeginIn(context, stream); work != kNoWork) return work;
+  // A copy may go into a stream of another context than the current one; an event may not.
+  void* other = nullptr;
+  if (operation.stream <= kCudaThreadStream || operation.action != CudaAction::kCopy ||
+      driver.cuStreamGetCtx == nullptr || driver.cuStreamGetCtx(stream, &other) != kSuccess || other == nullptr) {
+    return kNoWork;
+  }
+  Context* const known = KnownContext(other);
+  return known == context ? kNoWork : BeginIn(known, stream);
+}
+
+// What must be seen also while nothing is recorded: the ends of contexts, and the names of handles.
+bool IsOurs(CudaAction action) {
+  switch (action) {
+    case CudaAction::kEndContext:
+    case CudaAction::kEndDevice:
+    case CudaAction::kReleaseDevice:
+    case CudaAction::kFunction:
+    case CudaAction::kKernel:
+    case CudaAction::kFunctionOf:
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool OnBegin(CudaOperation* operation) {
-  if (!IsArmed() || g_observer.bridge->epoch() != g_observer.session.epoch) return false;
-  if (g_observer.bridge->writer_of_thread() == nullptr) return false;
-  operation->correlation = __atomic_add_fetch(&g_observer.correlation, 1, __ATOMIC_RELAXED);
-  operation->work = kNoWork;
+  if (g_observer.bridge->epoch() != g_observer.session.epoch) return false;
+  const bool armed = IsArmed() && g_observer.bridge->writer_of_thread() != nullptr;
+  if (!armed && !IsOurs(operation->action)) return false;
+  operation->work = armed ? kNoWork : kNotRecorded;
   const Silence silence;
   if (operation->action == CudaAction::kEndContext || operation->action == CudaAction::kEndDevice) {
-    for (Context& context : g_observer.contexts) {
-      if (operation->action == CudaAction::kEndContext
-              ? reinterpret_cast<uint64_t>(context.handle) == operation->object
-              : context.handle != nullptr && context.device == static_cast<int>(operation->value)) {
-        Close(&context);
-      }
-    }
+    ForContexts(*operation, Close);
+  } else if (operation->action == CudaAction::kReleaseDevice) {
+    ForContexts(*operation, Pause);
   }
+  if (!armed) return true;
+  operation->correlation = __atomic_add_fetch(&g_observer.correlation, 1, __ATOMIC_RELAXED);
   if (IsWork(operation->action)) {
     FindCopyKind(operation);
-    operation->work = BeginWork(operation, CurrentContext());
+    operation->work = BeginWork(*operation);
+  } else if (operation->action == CudaAction::kFree) {
+    // Not the current one, perhaps.
+    int device = 0;
+    const auto get = g_observer.driver.cuPointerGetAttribute;
+    if (get != nullptr && get(&device, kPointerDevice, operation->object) == kSuccess && device >= 0) {
+      operation->value = static_cast<uint32_t>(device) + 1;
+    }
   }
-  operation->start = ReadMonotonic();
+  operation->start = Now();
   return true;
 }
 
@@ -499,7 +634,8 @@ void OnMemory(ChunkWriter* writer, const CudaOperation& operation, uint64_t now,
   Reservation reservation;
   auto* record = BeginOf<GpuMemoryRecord>(writer, &reservation);
   if (record == nullptr) return;
-  record->time = now;
+  // Another thread may be given the address before the call has returned.
+  record->time = release ? operation.start : now;
   record->address = address;
   record->bytes = bytes;
   record->correlation = operation.correlation;
@@ -508,7 +644,7 @@ void OnMemory(ChunkWriter* writer, const CudaOperation& operation, uint64_t now,
   record->operation = release ? GpuMemoryOperation::kRelease : GpuMemoryOperation::kAllocation;
   record->memory_kind = operation.type;
   record->asynchronous = operation.asynchronous;
-  Commit(writer, reservation, RecordKind::kGpuMemory, DeviceOf(context), 0);
+  Commit(writer, reservation, RecordKind::kGpuMemory, operation.value > 0 ? operation.value - 1 : DeviceOf(context), 0);
 }
 
 void OnWait(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, const Context* context) {
@@ -609,7 +745,14 @@ void Release(Context* context, uint32_t at) {
   PushUnused(context, at);
 }
 
-void EndWork(ChunkWriter* writer, const CudaOperation& operation, int result) {
+// A copy from or to the host that has returned is over, and an event after it would have the program find its stream
+// busy.
+bool IsOverAtReturn(const CudaOperation& operation) {
+  return operation.action == CudaAction::kCopy && !operation.asynchronous &&
+         operation.copy_kind != GpuCopyKind::kDeviceToDevice && operation.copy_kind != GpuCopyKind::kPeerToPeer;
+}
+
+void EndWork(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, int result) {
   if (operation.work == kCaptured) return;
   Context* context = operation.work == kNoWork ? CurrentContext() : &g_observer.contexts[operation.work >> 16];
   const uint32_t at = operation.work & 0xffff;
@@ -620,7 +763,9 @@ void EndWork(ChunkWriter* writer, const CudaOperation& operation, int result) {
   const uint32_t name = operation.action == CudaAction::kLaunch ? LaunchedName(writer, operation.object, context) : 0;
   if (at == 0) return RecordWork(writer, operation, context, name, 0, 0);
   Work* const work = &context->works[at - 1];
-  if (g_observer.driver.cuEventRecord(work->after, reinterpret_cast<void*>(operation.stream)) != kSuccess) {
+  if (IsOverAtReturn(operation)) {
+    work->ended_ns = now;
+  } else if (g_observer.driver.cuEventRecord(work->after, reinterpret_cast<void*>(operation.stream)) != kSuccess) {
     Release(context, at);
     return RecordWork(writer, operation, context, name, 0, 0);
   }
@@ -637,17 +782,22 @@ void EndWork(ChunkWriter* writer, const CudaOperation& operation, int result) {
 }
 
 void OnEnd(CudaOperation* operation, int result) {
-  const uint64_t now = ReadMonotonic();
+  const uint64_t now = Now();
   ChunkWriter* const writer = g_observer.bridge->writer_of_thread();
   const Silence silence;
+  if (operation->action == CudaAction::kReleaseDevice) {
+    unsigned flags = 0;
+    int exists = 0;
+    const auto get = g_observer.driver.cuDevicePrimaryCtxGetState;
+    if (get == nullptr || get(static_cast<int>(operation->value), &flags, &exists) != kSuccess) exists = 0;
+    ForContexts(*operation, [exists](Context* context) { Resume(context, exists != 0); });
+  }
   if (writer == nullptr) {
-    if (IsWork(operation->action) && operation->work != kNoWork && operation->work != kCaptured) {
-      Release(&g_observer.contexts[operation->work >> 16], operation->work & 0xffff);
-    }
+    if (HasEvents(*operation)) Release(&g_observer.contexts[operation->work >> 16], operation->work & 0xffff);
     return;
   }
-  RecordCall(writer, *operation, now, result);
-  if (IsWork(operation->action)) return EndWork(writer, *operation, result);
+  if (operation->work != kNotRecorded) RecordCall(writer, *operation, now, result);
+  if (IsWork(operation->action)) return EndWork(writer, *operation, now, result);
   if (result != kSuccess) return;
   switch (operation->action) {
     case CudaAction::kAllocate:
@@ -755,24 +905,37 @@ void TakeReady(Context* context) {
   context->newest = last;
 }
 
-// Of an event after the anchor. 0: cannot be told.
-uint64_t TimeOf(const Context& context, const Work& work, void* event) {
+// When the device came to the work. By the anchor before it, or by a later one that is much nearer: clocks drift, and
+// what CUDA says of long times is coarse. 0: cannot be told.
+uint64_t StartOf(const Context& context, const Work& work) {
+  const Driver& driver = g_observer.driver;
+  const uint64_t submitted = work.operation.start - g_observer.offset;
   const Anchor& anchor = context.anchors[work.anchor];
+  const Anchor& latest = context.anchors[context.anchor];
   float ms = 0;
-  if (g_observer.driver.cuEventElapsedTime(&ms, anchor.event, event) != kSuccess) return 0;
-  const double ns = static_cast<double>(ms) * 1e6;
-  return ns <= 0 ? anchor.ns : anchor.ns + static_cast<uint64_t>(ns);
+  uint64_t start = 0;
+  if (submitted > anchor.ns + 2 * kAnchorPeriodNs && latest.ns > submitted &&
+      latest.ns - submitted < submitted - anchor.ns &&
+      driver.cuEventElapsedTime(&ms, work.before, latest.event) == kSuccess && ms >= 0) {
+    start = latest.ns - static_cast<uint64_t>(static_cast<double>(ms) * 1e6);
+  } else if (driver.cuEventElapsedTime(&ms, anchor.event, work.before) == kSuccess) {
+    start = anchor.ns + (ms > 0 ? static_cast<uint64_t>(static_cast<double>(ms) * 1e6) : 0);
+  } else {
+    return 0;
+  }
+  // No work begins before it is submitted.
+  return (start < submitted ? submitted : start) + g_observer.offset;
 }
 
 void RecordEnded(Context* context, const Work& work) {
   float ms = 0;
-  uint64_t start = TimeOf(*context, work, work.before), end = 0;
-  if (start != 0 && g_observer.driver.cuEventElapsedTime(&ms, work.before, work.after) == kSuccess) {
-    // No work begins before it is submitted.
-    if (start < work.operation.start) start = work.operation.start;
+  uint64_t start = StartOf(*context, work), end = work.ended_ns;
+  if (start != 0 && end != 0) {
+    if (start > end) start = work.operation.start;
+  } else if (start != 0 && g_observer.driver.cuEventElapsedTime(&ms, work.before, work.after) == kSuccess) {
     end = start + (ms > 0 ? static_cast<uint64_t>(static_cast<double>(ms) * 1e6) : 0);
   } else {
-    start = 0;
+    start = end = 0;
   }
   RecordWork(g_observer.writer, work.operation, context, work.name, start, end);
 }
@@ -789,7 +952,7 @@ void Poll(Context* context) {
     Work* const work = &context->works[at - 1];
     bool waits = false;
     for (uint32_t i = 0; i < busy_count; ++i) waits |= busy[i] == work->operation.stream;
-    if (!waits && g_observer.driver.cuEventQuery(work->after) == kNotReady) {
+    if (!waits && g_observer.driver.cuEventQuery(work->ended_ns != 0 ? work->before : work->after) == kNotReady) {
       waits = true;
       if (busy_count < kMostBusy) busy[busy_count++] = work->operation.stream;
     }
@@ -806,59 +969,120 @@ void Poll(Context* context) {
   }
 }
 
-// The rest, that nobody waits for any longer.
-void RecordUnfinished(Context* context) {
+// The rest, that nobody waits for any longer. `end_ns`: it was not over then; 0: the process ends before it does.
+void RecordUnfinished(Context* context, uint64_t end_ns) {
   while (context->oldest != 0) {
     const uint32_t at = context->oldest;
     Work* const work = &context->works[at - 1];
     context->oldest = work->next;
     const bool begun = g_observer.driver.cuEventQuery(work->before) == kSuccess;
-    const uint64_t start = begun ? TimeOf(*context, *work, work->before) : 0;
-    RecordWork(g_observer.writer, work->operation, context, work->name, start != 0 ? start : work->operation.start, 0);
+    const uint64_t known = begun ? StartOf(*context, *work) : 0;
+    const uint64_t start = known != 0 ? known : work->operation.start;
+    RecordWork(g_observer.writer, work->operation, context, work->name, start,
+               end_ns != 0 && end_ns < start ? start : end_ns);
     Release(context, at);
   }
   context->newest = 0;
   context->pending = 0;
 }
 
+// Not longer than the context is ours to look at.
 void PollFor(Context* context, uint64_t limit_ns) {
   const uint64_t begun = ReadMonotonic();
+  const uint32_t state = __atomic_load_n(&context->state, __ATOMIC_ACQUIRE);
   uint32_t nothing = 0;
   for (;;) {
     TakeReady(context);
     Poll(context);
-    if (context->pending == 0 || ReadMonotonic() - begun >= limit_ns) return;
+    // Some may be in the hands of threads that are about to submit them.
+    const bool all = __atomic_load_n(&context->at_hand, __ATOMIC_ACQUIRE) == context->made;
+    if ((context->pending == 0 && all) || ReadMonotonic() - begun >= limit_ns) return;
     FutexWait(&nothing, 0, 500'000);
+    if (__atomic_load_n(&context->state, __ATOMIC_ACQUIRE) != state) return;
   }
 }
 
-// The events of a work that a thread has in its hands at this moment stay, and so does this place in the table.
-ContextState LetGo(Context* context) {
+bool Enter(const Context& context) { return g_observer.driver.cuCtxPushCurrent_v2(context.handle) == kSuccess; }
+void Leave() {
+  void* popped = nullptr;
+  g_observer.driver.cuCtxPopCurrent_v2(&popped);
+}
+
+void Collect(Context* context) {
+  TellContext(context);
+  TakeReady(context);
+  if (context->pending == 0 || !Enter(*context)) return;
+  const Relaxed relaxed;
+  Poll(context);
+  Leave();
+}
+
+// The context ends when this says so: not before its events are gone, but for those of a work that a thread has in its
+// hands at this moment.
+void LetGo(Context* context) {
   const Driver& driver = g_observer.driver;
-  PollFor(context, kEndOfContextNs / 2);
-  RecordUnfinished(context);
-  uint32_t destroyed = 0;
-  for (uint32_t at; (at = PopUnused(context)) != 0; ++destroyed) {
-    driver.cuEventDestroy_v2(context->works[at - 1].before);
-    driver.cuEventDestroy_v2(context->works[at - 1].after);
-  }
-  const bool all = destroyed == context->made;
-  if (all) {
-    for (const Anchor& anchor : context->anchors) {
-      if (anchor.event != nullptr) driver.cuEventDestroy_v2(anchor.event);
+  const Relaxed relaxed;
+  bool all = false;
+  TellContext(context);
+  if (Enter(*context)) {
+    PollFor(context, kLetGoNs);
+    RecordUnfinished(context, Now());
+    uint32_t destroyed = 0;
+    for (uint32_t at; (at = PopUnused(context)) != 0; ++destroyed) {
+      driver.cuEventDestroy_v2(context->works[at - 1].before);
+      driver.cuEventDestroy_v2(context->works[at - 1].after);
     }
-    driver.cuStreamDestroy_v2(context->stream);
+    context->made -= destroyed;
+    all = context->made == 0;
+    for (const Anchor& anchor : context->anchors) {
+      if (all && anchor.event != nullptr) driver.cuEventDestroy_v2(anchor.event);
+    }
+    if (all) driver.cuStreamDestroy_v2(context->stream);
+    Leave();
   }
-  __atomic_store_n(&context->handle, nullptr, __ATOMIC_RELEASE);
-  return all ? kFree : kStarting;
+  SetHandle(context, nullptr);
+  __atomic_store_n(&context->state, all ? kFree : kDraining, __ATOMIC_RELEASE);
+  FutexWake(&context->state);
+}
+
+// Of a context that is no more: what threads had in their hands comes back, without times.
+void Drain(Context* context) {
+  TakeReady(context);
+  while (context->oldest != 0) {
+    const uint32_t at = context->oldest;
+    Work* const work = &context->works[at - 1];
+    context->oldest = work->next;
+    RecordWork(g_observer.writer, work->operation, context, work->name, 0, 0);
+    Release(context, at);
+  }
+  context->newest = 0;
+  context->pending = 0;
+  while (PopUnused(context) != 0) --context->made;
+  if (context->made == 0) __atomic_store_n(&context->state, kFree, __ATOMIC_RELEASE);
 }
 
 }  // namespace
 
-bool PrepareObserving(const GpuBridge* bridge, const GpuSession& session) {
+void ServeContexts() {
+  for (Context& context : g_observer.contexts) {
+    if (Change(&context, kClosing, kLettingGo)) {
+      LetGo(&context);
+    } else if (__atomic_load_n(&context.state, __ATOMIC_ACQUIRE) == kPausing) {
+      // What is over is taken along: this may be the end of it all.
+      Collect(&context);
+      Change(&context, kPausing, kPaused);
+      FutexWake(&context.state);
+    } else if (__atomic_load_n(&context.state, __ATOMIC_ACQUIRE) == kDraining) {
+      Drain(&context);
+    }
+  }
+}
+
+bool PrepareObserving(const GpuBridge* bridge, const GpuSession& session, uint64_t offset) {
   constexpr int kNow = 2, kOnlyIfLoaded = 4;
   g_observer.bridge = bridge;
   g_observer.session = session;
+  g_observer.offset = offset;
   void* const library = dlopen("libcuda.so.1", kNow | kOnlyIfLoaded);
   if (library == nullptr) return false;
 #define TBPROF_FIND(name, needed, parameters)                                                         \
@@ -866,17 +1090,13 @@ bool PrepareObserving(const GpuBridge* bridge, const GpuSession& session) {
   if (needed && g_observer.driver.name == nullptr) return false;
   TBPROF_DRIVER_FUNCTIONS(TBPROF_FIND)
 #undef TBPROF_FIND
-  return true;
+  return bridge->set_observer(&kObserver);
 }
 
-void StartObserving() { g_observer.bridge->set_observer(&kObserver); }
+void StartObserving() { __atomic_store_n(&g_observer.active, 1, __ATOMIC_RELEASE); }
 
 void BeginObserving(ChunkWriter* writer) {
   g_observer.writer = writer;
-  if (g_observer.driver.cuThreadExchangeStreamCaptureMode != nullptr) {
-    int mode = kCaptureRelaxed;
-    g_observer.driver.cuThreadExchangeStreamCaptureMode(&mode);
-  }
 #define TBPROF_CUDA_CALL(symbol, ...) \
   TellName(writer, GpuNameKind::kDriverCallback, kFirstCall + static_cast<uint32_t>(CudaCall::symbol), #symbol);
 #define TBPROF_CUDA_STREAM_CALL TBPROF_CUDA_CALL
@@ -886,48 +1106,54 @@ void BeginObserving(ChunkWriter* writer) {
 }
 
 uint32_t CollectWork() {
+  const Relaxed relaxed;
   uint32_t pending = 0;
   __atomic_store_n(&g_observer.low, 0, __ATOMIC_RELEASE);
+  ServeContexts();
   for (Context& context : g_observer.contexts) {
-    const uint32_t state = __atomic_load_n(&context.state, __ATOMIC_ACQUIRE);
-    if (state != kLive && state != kClosing) continue;
+    if (!IsLive(&context)) continue;
     TellContext(&context);
     TakeReady(&context);
-    const uint32_t had = context.pending;
     const bool few = __atomic_load_n(&context.at_hand, __ATOMIC_RELAXED) < context.made / 2 && context.made < kWorks;
-    if (had == 0 && !few && state == kLive) continue;
-    if (g_observer.driver.cuCtxPushCurrent_v2(context.handle) != kSuccess) continue;
-    ContextState after = kLive;
-    if (state == kClosing) {
-      after = LetGo(&context);
-    } else {
-      Poll(&context);
-      if (few) MakeWorks(&context, kWorksAtOnce);
-      if (ReadMonotonic() - context.anchors[context.anchor].ns > kAnchorPeriodNs) DropAnchor(&context);
+    const bool anchored = HasAnchor(&context);
+    if (context.pending == 0 && !few && anchored) continue;
+    if (!Enter(context)) continue;
+    if (!anchored || ReadMonotonic() - context.anchors[context.anchor].ns > kAnchorPeriodNs) {
+      DropAnchor(&context, anchored ? kGoodAnchorNs : kFirstAnchorNs);
     }
-    void* popped = nullptr;
-    g_observer.driver.cuCtxPopCurrent_v2(&popped);
-    // Only now: who waits ends the context.
-    if (state == kClosing) {
-      __atomic_store_n(&context.state, after, __ATOMIC_RELEASE);
-      FutexWake(&context.state);
-    }
+    Poll(&context);
+    if (few) MakeWorks(&context, kWorksAtOnce);
+    Leave();
     pending += context.pending;
+    ServeContexts();
   }
   return pending;
 }
 
-void StopObserving(uint64_t limit_ns) {
-  g_observer.bridge->set_observer(nullptr);
+void StopObserving(uint64_t limit_ns, bool at_end) {
+  const Relaxed relaxed;
+  __atomic_store_n(&g_observer.active, 0, __ATOMIC_RELEASE);
   const uint64_t begun = ReadMonotonic();
   for (Context& context : g_observer.contexts) {
-    if (!IsLive(&context) || g_observer.driver.cuCtxPushCurrent_v2(context.handle) != kSuccess) continue;
-    const uint64_t spent = ReadMonotonic() - begun;
-    PollFor(&context, spent < limit_ns ? limit_ns - spent : 0);
-    RecordUnfinished(&context);
-    void* popped = nullptr;
-    g_observer.driver.cuCtxPopCurrent_v2(&popped);
+    ServeContexts();
+    // In turns: another thread may be waiting to end its context.
+    bool over = false;
+    while (!over && IsLive(&context) && Enter(context)) {
+      const uint64_t spent = ReadMonotonic() - begun;
+      const uint64_t left = spent < limit_ns ? limit_ns - spent : 0;
+      PollFor(&context, left < kLetGoNs ? left : kLetGoNs);
+      over = context.pending == 0 || left <= kLetGoNs;
+      if (over && IsLive(&context)) RecordUnfinished(&context, at_end ? 0 : Now());
+      Leave();
+      ServeContexts();
+    }
   }
+  if (at_end) AbandonObserving();
+}
+
+void AbandonObserving() {
+  __atomic_store_n(&g_observer.active, 0, __ATOMIC_RELEASE);
+  __atomic_store_n(&g_observer.thread_gone, 1, __ATOMIC_RELEASE);
 }
 
 }  // namespace tbprof::cupti

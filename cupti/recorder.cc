@@ -65,12 +65,14 @@ struct Recorder {
   GpuSession session;
   Library library;
   Buffers buffers;
+  Pace pace;
   Decoder decoder;
   ChunkWriter* writer;
   Subscriber subscriber;
   bool subscribed;
-  bool recording;       // kinds are on
-  bool by_hooks;        // and not by CUPTI: observer.h
+  bool recording;  // kinds are on
+  bool by_hooks;   // and not by CUPTI: observer.h
+  uint64_t hooks_clock_offset;
   uint32_t phase;       // Phase
   uint32_t aside;       // the program wants, or has, CUPTI for itself
   uint32_t aside_done;  // and may take it
@@ -178,7 +180,7 @@ void TellUnavailable(const char* what, Result result) {
 // ---- CUPTI's callbacks
 
 void OnRequest(uint8_t** buffer, size_t* size, size_t* max_records) {
-  *max_records = 0;  // as many as fit
+  *max_records = g_recorder.pace.Records(reinterpret_cast<uintptr_t>(__builtin_thread_pointer()));
   *buffer = g_recorder.buffers.Request();
   *size = *buffer == nullptr ? 0 : Buffers::kBufferBytes;
 }
@@ -201,7 +203,7 @@ void RecordClock() {
     uint64_t gpu = 0;
     const uint64_t before = ReadTicks(g_recorder.session.clock);
     if (g_recorder.by_hooks) {
-      gpu = ReadMonotonic();
+      gpu = ReadMonotonic() + g_recorder.hooks_clock_offset;
     } else if (g_recorder.library.functions.get_timestamp(&gpu) != kSuccess) {
       return;
     }
@@ -353,7 +355,13 @@ void SetRecording() {
 // False: there are no hooks in this session, or they will not do.
 bool FallBack() {
   if (!MayObserve()) return false;
-  if (!PrepareObserving(g_recorder.bridge, g_recorder.session)) {
+  // Where CUPTI's clock has been told of already, there is to be but one.
+  uint64_t gpu = 0;
+  if (g_recorder.library.functions.get_timestamp != nullptr &&
+      g_recorder.library.functions.get_timestamp(&gpu) == kSuccess) {
+    g_recorder.hooks_clock_offset = gpu - ReadMonotonic();
+  }
+  if (!PrepareObserving(g_recorder.bridge, g_recorder.session, g_recorder.hooks_clock_offset)) {
     Tell(GpuInfoKey::kUnavailable, "device activity cannot be recorded by hooks either: the driver lacks events");
     return false;
   }
@@ -389,7 +397,7 @@ void StopKinds(const char* why) {
   if (!g_recorder.recording) return;
   Flush(0);
   if (g_recorder.by_hooks) {
-    StopObserving(kLastWorkNs);
+    StopObserving(kLastWorkNs, false);
   } else {
     DisableAll();
     Flush(kFlushForced);
@@ -403,6 +411,7 @@ void StopKinds(const char* why) {
 void Exit(void*);
 
 void* EndRun(uint32_t seen) {
+  if (g_recorder.by_hooks) AbandonObserving();
   __atomic_store_n(&g_recorder.session.process->gpu_flush_done, seen, __ATOMIC_RELEASE);
   __atomic_store_n(&g_recorder.phase, static_cast<uint32_t>(Phase::kEnded), __ATOMIC_RELEASE);
   FutexWake(&g_recorder.phase);
@@ -424,7 +433,7 @@ void* Run() {
       if (g_recorder.recording) {
         Flush(0);
         if (g_recorder.by_hooks) {
-          StopObserving(kLastWorkNs);
+          StopObserving(kLastWorkNs, true);
           RecordClock();
         } else {
           Flush(kFlushForced);
@@ -449,13 +458,15 @@ void* Run() {
     } else if (g_recorder.recording) {
       busy = Flush(0);
     }
+    if (g_recorder.by_hooks && !g_recorder.recording) ServeContexts();
     __atomic_store_n(&session.process->gpu_flush_done, seen, __ATOMIC_RELEASE);
     if (!exit_registered) {
       // Once more after cuInit: the driver registers its own end there, and exit handlers run in reverse.
       exit_registered = true;
       __cxa_atexit(Exit, nullptr, nullptr);
     }
-    FutexWait(requested, seen, busy >= kBusy ? kBusyPeriodNs : kFlushPeriodNs);
+    const bool over = FutexWait(requested, seen, busy >= kBusy ? kBusyPeriodNs : kFlushPeriodNs);
+    if (over && busy < kBusy) g_recorder.pace.NextPeriod();
   }
 }
 
@@ -491,6 +502,7 @@ int DriverVersion() {
 void* Start(void*) {
   ChunkWriter* const writer = g_recorder.bridge->enter_thread();
   if (writer == nullptr) {
+    AbandonObserving();
     SetState(GpuState::kOff);
     __atomic_store_n(&g_recorder.phase, static_cast<uint32_t>(Phase::kEnded), __ATOMIC_RELEASE);
     __atomic_store_n(&g_recorder.told, 1, __ATOMIC_RELEASE);
@@ -577,7 +589,7 @@ void StartRecording(const GpuBridge* bridge) {
   } else if (good) {
     // Nobody would take what is delivered.
     if (g_recorder.by_hooks) {
-      StopObserving(0);
+      AbandonObserving();
     } else {
       DisableAll();
       Unsubscribe();

@@ -20,7 +20,7 @@ inline void TellGpuOfEnd() {
 // What is called before the program takes CUPTI for itself, and when it has given it back. True: it has it now.
 bool SetYield(void (*step_aside)(), void (*come_back)());
 
-// Who is told of CUDA's calls from now on; null: nobody. False: this session hooks none.
+// Who is told of CUDA's calls from now on. False: this session hooks none.
 struct CudaObserver;
 bool SetObserver(const CudaObserver* observer);
 // What a look-up of `symbol` in the driver's library gives, that has found `found`.

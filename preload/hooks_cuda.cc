@@ -216,6 +216,10 @@ struct Descriptions {
     Act(CudaAction::kEndDevice);
     operation->value = static_cast<uint32_t>(device);
   }
+  void ReleaseDevice(int device) const {
+    EndDevice(device);
+    Act(CudaAction::kReleaseDevice);
+  }
 };
 
 // Not inlined into 120 hooks: all of them together would be larger than the rest of the library.
@@ -238,7 +242,7 @@ __attribute__((noinline)) void End(const CudaObserver* observer, CudaOperation* 
 }  // namespace
 
 bool SetObserver(const CudaObserver* observer) {
-  if (observer != nullptr && (g_attachment.segment.header->gpu_options & kGpuByHooks) == 0) return false;
+  if ((g_attachment.segment.header->gpu_options & kGpuByHooks) == 0) return false;
   __atomic_store_n(&g_observer, observer, __ATOMIC_RELEASE);
   return true;
 }
@@ -290,6 +294,10 @@ void* HookOf(const char* asked, int version, uint64_t flags, void* found) {
   if (version >= since && version < until && SameText(rest, &#name[2])) {                                             \
     if ((flags & kThreadStreams) == 0) TBPROF_CUDA_FOUND(symbol);                                                     \
     if (version >= suffix_since) TBPROF_CUDA_FOUND(symbol##suffix);                                                   \
+    /* Asked for a version before the second body came, the driver gives one of the two. */                           \
+    if (found == FindLateSymbol(#symbol #suffix, kDriver)) TBPROF_CUDA_FOUND(symbol##suffix);                         \
+    if (found == FindLateSymbol(#symbol, kDriver)) TBPROF_CUDA_FOUND(symbol);                                         \
+    return found;                                                                                                     \
   }
 #include "wire/cuda_calls.def"
   return found;
@@ -299,6 +307,9 @@ void* HookOf(const char* asked, int version, uint64_t flags, void* found) {
 void Replace(const char* symbol, void** function, int version, uint64_t flags) {
   if (symbol == nullptr || function == nullptr || *function == nullptr || !IsWanted()) return;
   if (SameText(symbol, "cuGetProcAddress")) {
+    void* const hooks[] = {reinterpret_cast<void*>(&Hook_cuGetProcAddress),
+                           reinterpret_cast<void*>(&Hook_cuGetProcAddress_v2)};
+    if (*function == hooks[0] || *function == hooks[1]) return;
     if (version >= 12000 && version < 14000) {
       __atomic_store_n(reinterpret_cast<void**>(&g_cuda.cuGetProcAddress_v2), *function, __ATOMIC_RELEASE);
       *function = reinterpret_cast<void*>(&Hook_cuGetProcAddress_v2);

@@ -31,6 +31,7 @@ constexpr auto kCuptiList = [] {
 constexpr int kCuptiUnknown = 999;  // what CUPTI answers where nothing works
 
 int32_t g_subscribers;  // of the program's
+bool g_registered;      // one of them is there for activities that are recorded without subscribing
 void (*g_step_aside)();
 void (*g_come_back)();
 
@@ -49,23 +50,41 @@ void AfterProgram() {
   if (auto* const come_back = __atomic_load_n(&g_come_back, __ATOMIC_ACQUIRE); come_back != nullptr) come_back();
 }
 
+// A process may have a library twice. The hook stands for one that was looked up, the first; not if the program's own
+// references lead to another.
+void* OneOf(const char* name, void* found, void* hook, void** looked_up) {
+  if (found == hook) return found;
+  void* const linked = RealDlsym(RTLD_NEXT, name);
+  if (linked == nullptr) dlerror();
+  if (linked != nullptr && linked != found) return found;
+  void* first = nullptr;
+  if (!__atomic_compare_exchange_n(looked_up, &first, found, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) &&
+      first != found) {
+    return found;
+  }
+  return hook;
+}
+
+// The subscriber that comes after the registration is the same.
+bool TakeRegistered() { return __atomic_exchange_n(&g_registered, false, __ATOMIC_ACQ_REL); }
+
 // What a look-up of `name` that has found `found` gives: our hook where we have one for it.
 void* LateHookOf(const char* name, void* found) {
 #define TBPROF_TIMED(...)
 #define TBPROF_CUSTOM(...)
-#define TBPROF_LATE(family, name_, ...)                                                   \
-  if (SameText(name, #name_)) {                                                           \
-    void* const hook = reinterpret_cast<void*>(&Hook_##name_);                            \
-    if (found != hook) {                                                                  \
-      __atomic_store_n(reinterpret_cast<void**>(&g_real.name_), found, __ATOMIC_RELEASE); \
-    }                                                                                     \
-    return hook;                                                                          \
-  }
+#define TBPROF_LATE(family, name_, ...) \
+  if (SameText(name, #name_))           \
+    return OneOf(#name_, found, reinterpret_cast<void*>(&Hook_##name_), reinterpret_cast<void**>(&g_real.name_));
 #include "preload/hooks.def"
   return CudaHookOf(name, found);
 }
 
 }  // namespace
+
+#define TBPROF_REAL(name)                                                                              \
+  reinterpret_cast<decltype(g_real.name)>(FindForCaller(reinterpret_cast<void*>(&Hook_##name),         \
+                                                        reinterpret_cast<void**>(&g_real.name), #name, \
+                                                        kCuptiList.names, __builtin_return_address(0)))
 
 bool SetYield(void (*step_aside)(), void (*come_back)()) {
   __atomic_store_n(&g_come_back, come_back, __ATOMIC_RELEASE);
@@ -74,41 +93,49 @@ bool SetYield(void (*step_aside)(), void (*come_back)()) {
 }
 
 int Hook_cuptiSubscribe(void** subscriber, void* callback, void* user) {
-  if (!FindLate(&g_real.cuptiSubscribe, "cuptiSubscribe", kCuptiList.names)) return kCuptiUnknown;
+  auto* const real = TBPROF_REAL(cuptiSubscribe);
+  if (real == nullptr) return kCuptiUnknown;
   BeforeProgram();
-  const int result = g_real.cuptiSubscribe(subscriber, callback, user);
-  if (result != 0) AfterProgram();
+  const int result = real(subscriber, callback, user);
+  if (result != 0 || TakeRegistered()) AfterProgram();
   return result;
 }
 
 int Hook_cuptiSubscribe_v2(void** subscriber, void* callback, void* user, void* parameters) {
-  if (!FindLate(&g_real.cuptiSubscribe_v2, "cuptiSubscribe_v2", kCuptiList.names)) return kCuptiUnknown;
+  auto* const real = TBPROF_REAL(cuptiSubscribe_v2);
+  if (real == nullptr) return kCuptiUnknown;
   BeforeProgram();
-  const int result = g_real.cuptiSubscribe_v2(subscriber, callback, user, parameters);
-  if (result != 0) AfterProgram();
+  const int result = real(subscriber, callback, user, parameters);
+  if (result != 0 || TakeRegistered()) AfterProgram();
   return result;
 }
 
 // Activities are recorded without a subscriber, too: then this is where the program begins.
 int Hook_cuptiActivityRegisterCallbacks(void* requested, void* completed) {
-  if (!FindLate(&g_real.cuptiActivityRegisterCallbacks, "cuptiActivityRegisterCallbacks", kCuptiList.names))
-    return kCuptiUnknown;
-  if (__atomic_load_n(&g_subscribers, __ATOMIC_ACQUIRE) == 0) BeforeProgram();
-  return g_real.cuptiActivityRegisterCallbacks(requested, completed);
+  auto* const real = TBPROF_REAL(cuptiActivityRegisterCallbacks);
+  if (real == nullptr) return kCuptiUnknown;
+  const bool begins = __atomic_load_n(&g_subscribers, __ATOMIC_ACQUIRE) == 0;
+  if (begins) BeforeProgram();
+  const int result = real(requested, completed);
+  if (begins && result != 0) AfterProgram();
+  if (begins && result == 0) __atomic_store_n(&g_registered, true, __ATOMIC_RELEASE);
+  return result;
 }
 
 int Hook_cuptiUnsubscribe(void* subscriber) {
-  if (!FindLate(&g_real.cuptiUnsubscribe, "cuptiUnsubscribe", kCuptiList.names)) return kCuptiUnknown;
-  const int result = g_real.cuptiUnsubscribe(subscriber);
+  auto* const real = TBPROF_REAL(cuptiUnsubscribe);
+  if (real == nullptr) return kCuptiUnknown;
+  const int result = real(subscriber);
   AfterProgram();
   return result;
 }
 
 int Hook_cuptiFinalize() {
-  if (!FindLate(&g_real.cuptiFinalize, "cuptiFinalize", kCuptiList.names)) return kCuptiUnknown;
+  auto* const real = TBPROF_REAL(cuptiFinalize);
+  if (real == nullptr) return kCuptiUnknown;
   // It takes everything down, ours too.
   BeforeProgram();
-  const int result = g_real.cuptiFinalize();
+  const int result = real();
   AfterProgram();
   return result;
 }

@@ -24,16 +24,19 @@ int ErrorOf(int result) {
 
 #define TBPROF_TIMED(...)
 #define TBPROF_CUSTOM(...)
-#define TBPROF_NCCL(family, name, object, result_role, type, parameters, arguments, communicator, bytes) \
-  type Hook_##name parameters {                                                                          \
-    if (!FindLate(&g_real.name, #name, "libnccl.so.2\0")) return kNcclSystemError;                       \
-    if (!Armed(kFamily##family)) return g_real.name arguments;                                           \
-    WaitScope wait;                                                                                      \
-    BeginTimed(&wait, kOp_##name, reinterpret_cast<uint64_t>(static_cast<void*>(communicator)),          \
-               __builtin_return_address(0));                                                             \
-    const type result = g_real.name arguments;                                                           \
-    EndTimed(&wait, static_cast<int64_t>(bytes), ErrorOf(result));                                       \
-    return result;                                                                                       \
+#define TBPROF_NCCL(family, name, object, result_role, type, parameters, arguments, communicator, bytes)    \
+  type Hook_##name parameters {                                                                             \
+    auto* const real = reinterpret_cast<type(*) parameters>(                                                \
+        FindForCaller(reinterpret_cast<void*>(&Hook_##name), reinterpret_cast<void**>(&g_real.name), #name, \
+                      "libnccl.so.2\0", __builtin_return_address(0)));                                      \
+    if (real == nullptr) return kNcclSystemError;                                                           \
+    if (!Armed(kFamily##family)) return real arguments;                                                     \
+    WaitScope wait;                                                                                         \
+    BeginTimed(&wait, kOp_##name, reinterpret_cast<uint64_t>(static_cast<void*>(communicator)),             \
+               __builtin_return_address(0));                                                                \
+    const type result = real arguments;                                                                     \
+    EndTimed(&wait, static_cast<int64_t>(bytes), ErrorOf(result));                                          \
+    return result;                                                                                          \
   }
 #include "preload/hooks.def"
 

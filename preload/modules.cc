@@ -115,6 +115,17 @@ int RecordOne(dl_phdr_info* info, size_t, void* data) {
 
 uint64_t g_known_regions[kKnownRegions];
 
+const link_map* ObjectAt(const void* address) {
+  if (g_find_object != nullptr) {
+    dl_find_object found;
+    return g_find_object(const_cast<void*>(address), &found) == 0 ? found.dlfo_link_map : nullptr;
+  }
+  Dl_info info;
+  void* map = nullptr;
+  if (dladdr1(address, &info, &map, RTLD_DL_LINKMAP) == 0) return nullptr;
+  return static_cast<const link_map*>(map);
+}
+
 void RecordLoadedModules(ThreadState* thread, const char* executable) {
   // Looked up, not linked: it is the dynamic linker's, and exists from glibc 2.35 on.
   g_find_object = reinterpret_cast<FindObject>(RealDlsym(RTLD_DEFAULT, "_dl_find_object"));

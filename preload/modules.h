@@ -10,11 +10,15 @@
 #ifndef TBPROF_PRELOAD_MODULES_H_
 #define TBPROF_PRELOAD_MODULES_H_
 
+#include <link.h>
 #include <stdint.h>
 
 #include "preload/state.h"
 
 namespace tbprof {
+
+// Whose code is at `address`; null: nobody's. Before the constructor and before glibc 2.35 by the loader's lock.
+const link_map* ObjectAt(const void* address);
 
 void RecordLoadedModules(ThreadState* thread, const char* executable);
 

@@ -10,6 +10,7 @@
 
 #include "preload/bootstrap.h"
 #include "preload/hooks.h"
+#include "preload/modules.h"
 #include "preload/state.h"
 
 namespace tbprof {
@@ -118,13 +119,68 @@ void* FindLateSymbol(const char* name, const char* libraries) {
   void* found = RealDlsym(RTLD_NEXT, name);
   while (found == nullptr && *libraries != '\0') {
     void* const handle = dlopen(libraries, RTLD_LAZY | RTLD_NOLOAD);
-    if (handle != nullptr) found = RealDlsym(handle, name);
+    if (handle != nullptr) {
+      found = RealDlsym(handle, name);
+      dlclose(handle);
+    }
     while (*libraries++ != '\0') {
     }
   }
   // What the loader complained of meanwhile was not asked for by the program.
   dlerror();
   errno = saved;
+  return found;
+}
+
+namespace {
+
+struct Known {
+  const void* object;
+  const char* name;
+  void* function;
+};
+constexpr uint32_t kMostKnown = 64;
+Known g_known[kMostKnown];
+uint32_t g_known_count;
+
+}  // namespace
+
+void* FindForCaller(void* hook, void* const* looked_up, const char* name, const char* libraries, const void* caller) {
+  const link_map* const object = ObjectAt(caller);
+  const uint32_t count = __atomic_load_n(&g_known_count, __ATOMIC_ACQUIRE);
+  for (uint32_t i = 0; object != nullptr && i < count && i < kMostKnown; ++i) {
+    const Known& known = g_known[i];
+    // An object that is gone may leave its place to another.
+    if (__atomic_load_n(&known.object, __ATOMIC_ACQUIRE) == object && known.name == name &&
+        ObjectAt(known.function) != nullptr) {
+      return known.function;
+    }
+  }
+  const int saved = errno;
+  void* found = nullptr;
+  // The program itself has no name; what it is linked with is what RTLD_NEXT finds.
+  if (object != nullptr && object->l_name != nullptr && object->l_name[0] != '\0') {
+    void* const handle = dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle != nullptr) {
+      found = RealDlsym(handle, name);
+      dlclose(handle);
+    }
+    if (found == hook) found = nullptr;
+  }
+  if (found == nullptr) found = __atomic_load_n(looked_up, __ATOMIC_ACQUIRE);
+  if (found == nullptr) found = FindLateSymbol(name, libraries);
+  dlerror();
+  errno = saved;
+  if (found != nullptr && object != nullptr) {
+    const uint32_t place = __atomic_fetch_add(&g_known_count, 1, __ATOMIC_ACQ_REL);
+    if (place < kMostKnown) {
+      g_known[place].name = name;
+      g_known[place].function = found;
+      __atomic_store_n(&g_known[place].object, object, __ATOMIC_RELEASE);
+    } else {
+      __atomic_store_n(&g_known_count, kMostKnown, __ATOMIC_RELEASE);
+    }
+  }
   return found;
 }
 

@@ -14,8 +14,8 @@ void* (*FindRealDlsym())(void* handle, const char* name);
 // As of a caller in this library.
 void* RealDlsym(void* handle, const char* name);
 
-// Of a library that few programs have, when a hook of it is called: where RTLD_NEXT looks, else in the first of
-// `libraries` that is mapped, also if it came late and only for itself. Names one after the other, an empty one last.
+// Of a library that few programs have, and none twice: where RTLD_NEXT looks, else in the first of `libraries` that is
+// mapped, also if it came late and only for itself. Names one after the other, an empty one last.
 void* FindLateSymbol(const char* name, const char* libraries);
 
 // False: it is nowhere. Cheap once it was found.
@@ -23,9 +23,13 @@ template <typename Function>
 bool FindLate(Function* function, const char* name, const char* libraries) {
   if (__builtin_expect(__atomic_load_n(function, __ATOMIC_ACQUIRE) != nullptr, 1)) return true;
   auto* const found = reinterpret_cast<Function>(FindLateSymbol(name, libraries));
-  __atomic_store_n(function, found, __ATOMIC_RELEASE);
+  if (found != nullptr) __atomic_store_n(function, found, __ATOMIC_RELEASE);
   return found != nullptr;
 }
+
+// The same of a library that a process may have more than one of, each for itself: which is meant, the calling object
+// says, by what it is linked with or has in itself. Else what was looked up by name (`looked_up`).
+void* FindForCaller(void* hook, void* const* looked_up, const char* name, const char* libraries, const void* caller);
 
 inline bool SameText(const char* a, const char* b) {
   while (*a != '\0' && *a == *b) ++a, ++b;

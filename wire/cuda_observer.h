@@ -65,19 +65,20 @@ enum class CudaCall : uint16_t {
 };
 
 enum class CudaAction : uint8_t {
-  kCall,        // takes host time, and that is all
-  kLaunch,      // object: CUfunction or CUkernel
-  kGraph,       // object: CUgraphExec
-  kCopy,        // bytes; copy_kind
-  kSet,         // bytes; value
-  kAllocate,    // bytes; result: the address
-  kFree,        // object: the address
-  kWait,        // type
-  kFunction,    // object: the name; result: a CUfunction
-  kKernel,      // object: the name; result: a CUkernel
-  kFunctionOf,  // object: a CUkernel; result: its CUfunction
-  kEndContext,  // object: the context
-  kEndDevice,   // value: the device, all of whose contexts may end
+  kCall,           // takes host time, and that is all
+  kLaunch,         // object: CUfunction or CUkernel
+  kGraph,          // object: CUgraphExec
+  kCopy,           // bytes; copy_kind
+  kSet,            // bytes; value
+  kAllocate,       // bytes; result: the address
+  kFree,           // object: the address
+  kWait,           // type
+  kFunction,       // object: the name; result: a CUfunction
+  kKernel,         // object: the name; result: a CUkernel
+  kFunctionOf,     // object: a CUkernel; result: its CUfunction
+  kEndContext,     // object: the context
+  kEndDevice,      // value: the device, whose primary context ends
+  kReleaseDevice,  // value: the device, whose primary context loses a reference
 };
 
 // CU_STREAM_LEGACY, CU_STREAM_PER_THREAD.

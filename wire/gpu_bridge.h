@@ -43,7 +43,7 @@ struct GpuBridge {
   bool (*set_yield)(void (*step_aside)(), void (*come_back)());
   // What the calling thread of the program records with. Null: it cannot now.
   ChunkWriter* (*writer_of_thread)();
-  // Told of CUDA's calls from now on; null: nobody is. False: no hooks in this session.
+  // Told of CUDA's calls from now on. False: no hooks in this session.
   bool (*set_observer)(const CudaObserver* observer);
 };
 

@@ -30,7 +30,7 @@ constexpr double kShortestGapNs = 1e6;
 constexpr size_t kMaxTriedShown = 3;
 constexpr int64_t kPsPerMs = 1'000'000'000;
 constexpr double kNotableErrorUs = 50;
-constexpr double kFlushedAtEndMs = 200;   // an end is seen some ten milliseconds late
+constexpr double kExitMs = 200;
 constexpr std::string_view kEnd = "end";  // why recording paused: nothing is missing
 
 void AddTo(int64_t* sum, int64_t more) {
@@ -520,6 +520,7 @@ void GpuBuilder::TakeApi(const Identity& process, ProcessState* state, uint32_t 
     ++timeline_->corrupt_records;
     return;
   }
+  state->last_call_ticks = std::max(state->last_call_ticks, span.end);
   if (!InTotals(span)) return;
   const uint64_t counted = std::min(span.end, window_.close) - std::max(span.start, window_.totals_open);
   CountCalls(process, state, owner, type, driver, 1, counted, counted);
@@ -964,7 +965,7 @@ void GpuBuilder::JudgeProcess(const GpuFacts& facts, const ProcessFacts& process
     if (by_window || to <= from) return;
     const double ns = static_cast<double>(to - from) * facts_->clock.ns_per_tick();
     // The last flush is followed by the exit handlers of others, which seldom launch anything.
-    if (ns < (cause == kEnd ? kFlushedAtEndMs * 1e6 : kShortestGapNs)) return;
+    if (ns < (cause == kEnd ? kExitMs * 1e6 : kShortestGapNs)) return;
     gpu.gaps.push_back({host_->PsOf(from), host_->PsOf(to), cause});
   };
   for (const GpuStateChange& change : changes) {
@@ -972,8 +973,10 @@ void GpuBuilder::JudgeProcess(const GpuFacts& facts, const ProcessFacts& process
       case GpuStateChange::kRecording:
         if (paused) close_gap(change.ticks);
         recorded = true;
+        gpu.ended_in_order = false;
         break;
       case GpuStateChange::kPaused:
+        gpu.ended_in_order = true;
         if (paused) break;
         paused = true;
         since = change.ticks;
@@ -1083,18 +1086,17 @@ void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
     unknown += gpu.unknown;
     names_left_out += facts.names_left_out;
     missing.insert(gpu.missing_kinds.begin(), gpu.missing_kinds.end());
-    // A last flush reads the clock. What came between it and the end was in CUPTI's buffers, and is gone with them.
-    const uint64_t end = known->second.end_ticks, flushed = facts.clock.last_ticks();
-    const bool was_on = gpu.gaps.empty() || gpu.gaps.back().end_ps < host_->PsOf(end);
-    if (gpu.recording != GpuRecording::kUnavailable && gpu.records > 0 && was_on && !facts.clock_assumed && end != 0 &&
-        end <= window_.close && flushed < end) {
-      const double ms = static_cast<double>(end - flushed) * facts_->clock.ns_per_tick() / 1e6;
-      if (ms > kFlushedAtEndMs) {
-        warnings.push_back(StrCat(who, ": its end came ", static_cast<int64_t>(ms),
-                                  " ms after the last flush of GPU records (was it killed?); of that time there may be "
-                                  "none"));
-      }
-    }
+    // Whoever is killed takes along what CUPTI holds. Of a thread that is what came after its last record.
+    const uint64_t end = known->second.end_ticks;
+    const auto state = states_.find(identity);
+    const uint64_t last = state == states_.end() ? 0 : state->second.last_call_ticks;
+    if (gpu.recording == GpuRecording::kUnavailable || gpu.ended_in_order || gpu.records == 0) continue;
+    // An end is seen some ten milliseconds late, and the end of the command may be that of the window.
+    const auto late = static_cast<uint64_t>(kExitMs * 1e6 / facts_->clock.ns_per_tick());
+    if (end == 0 || end > window_.close + late || last == 0 || last >= end) continue;
+    process.gpu.lost_at_end_ps = facts_->clock.DurationPs(end - last);
+    warnings.push_back(StrCat(who, ": killed ", process.gpu.lost_at_end_ps / kPsPerMs,
+                              " ms after the last GPU record that CUPTI had handed over; what it still held is lost"));
   }
   // One line for all that are alike.
   std::map<std::string_view, std::pair<std::string, uint64_t>> unused;

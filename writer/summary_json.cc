@@ -131,7 +131,8 @@ Json ProcessGpuJson(const ProcessGpu& gpu) {
           {"launches", gpu.launches},
           {"records", gpu.records},
           {"dropped", gpu.dropped},
-          {"unknown", gpu.unknown}};
+          {"unknown", gpu.unknown},
+          {"lost_at_end_s", KnownOrNull(gpu.lost_at_end_ps >= 0, Seconds(gpu.lost_at_end_ps))}};
 }
 
 Json ProcessJson(const Timeline& timeline, const Process& process) {

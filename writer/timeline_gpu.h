@@ -137,6 +137,8 @@ struct ProcessGpu {
   uint64_t records = 0;
   uint64_t dropped = 0;  // by CUPTI, for want of a buffer
   uint64_t unknown = 0;
+  bool ended_in_order = false;  // or recording had stopped before
+  int64_t lost_at_end_ps = -1;  // killed so long after the last record that was handed over; -1: it was not
 };
 
 // `MemcpyHToD`; the names that TensorBoard's converters take for transfers.

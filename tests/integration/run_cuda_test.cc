@@ -142,6 +142,24 @@ TEST_F(Cuda, AnInjectionOfTheUsersIsKept) {
   EXPECT_EQ(pair.bare.code(), pair.profiled.code());
 }
 
+// Not before the driver is asked for, in a process that is ready for it.
+TEST_F(Cuda, AProcessWithoutCudaHasNeitherLibraryNorThread) {
+  constexpr char kScript[] = R"(
+import ctypes, os
+def show(name):
+    with open('/proc/self/maps') as maps: print(name + '_loaded=%d' % ('libtbprof_cupti' in maps.read()))
+    print(name + '_threads=%d' % len(os.listdir('/proc/self/task')))
+show('before')
+ctypes.CDLL('libcuda.so.1').cuInit(0)
+show('after'))";
+  const RunResult result = RunUnderTbprof({"/usr/bin/python3", "-c", kScript}, On("cuda13"));
+  ASSERT_EQ(result.code(), 0) << result.AllSaid();
+  EXPECT_EQ(Told(result, "before_loaded"), 0);
+  EXPECT_EQ(Told(result, "before_threads"), 1);
+  EXPECT_EQ(Told(result, "after_loaded"), 1);
+  EXPECT_GT(Told(result, "after_threads"), 1);
+}
+
 TEST_F(Cuda, OffIsOff) {
   RunOptions options = On("cuda13");
   options.tbprof = {"--cuda=off"};
@@ -206,25 +224,54 @@ TEST_F(Cuda, TotalsDoNotDependOnTheSpoolsLimit) {
   }
 }
 
-// What was delivered before is there: flushes are 200 ms apart.
-TEST_F(Cuda, KilledInTheMiddle) {
-  RunOptions options = On("cuda13");
-  auto running =
-      StartUnderTbprof({"/bin/sh", "-c", "'" + Subject("train") + "' 100000 & echo $! > pid; wait"}, options);
-  ASSERT_NE(running, nullptr);
-  const std::string pid_file = running->path() + "/pid";
-  int pid = 0;
-  for (int i = 0; i < 300 && pid == 0; ++i) {
-    usleep(10'000);
-    const std::string text = access(pid_file.c_str(), R_OK) == 0 ? ReadFile(pid_file) : "";
-    if (!text.empty()) pid = std::stoi(text);
+// What CUPTI has not handed over dies with the process, and the profile says from when on. The program tells what was
+// over and when; the shorter its kernels, the sooner a buffer is full, and the device is never idle when one is
+// flushed.
+TEST_F(Cuda, AKillLosesNoMoreThanTheProfileSays) {
+  for (int i = 0; i < 20; ++i) {
+    const int64_t kernel_ns = i % 2 == 0 ? 100'000 : 3'000'000;
+    auto running = StartUnderTbprof(
+        {"/bin/sh", "-c",
+         "echo $$ > pid; exec '" + Subject("train") + "' 1000000 " + std::to_string(kernel_ns) + " told"},
+        On("cuda13"));
+    const std::string pid_file = running->path() + "/pid";
+    const auto told = [&] {
+      std::vector<std::pair<int64_t, int64_t>> kernels;
+      long long count = 0, at = 0;
+      for (const std::string& line : Lines(running->Out())) {
+        if (sscanf(line.c_str(), "%lld %lld", &count, &at) == 2) kernels.emplace_back(count, at);
+      }
+      return kernels;
+    };
+    const size_t steps = kernel_ns < 1'000'000 ? 800 + 37 * static_cast<size_t>(i) : 50 + 3 * static_cast<size_t>(i);
+    for (int waited = 0; waited < 3000 && told().size() < steps; ++waited) usleep(10'000);
+    ASSERT_EQ(kill(std::stoi(ReadFile(pid_file)), SIGKILL), 0);
+    const RunResult result = running->Wait();
+    std::vector<std::pair<int64_t, int64_t>> over = told();
+    if (!result.out.ends_with('\n')) over.pop_back();
+    ASSERT_GE(over.size(), steps);
+    ASSERT_EQ(result.run_directories.size(), 1u) << result.AllSaid();
+    const auto summary = nlohmann::json::parse(ReadFile(result.run_directories[0] + "/summary.json"), nullptr, false);
+    const auto& gpu = summary["gpus"][0];
+    ASSERT_TRUE(gpu.is_object()) << "nothing at all of " << over.back().first << " kernels: " << result.AllSaid();
+    const int64_t recorded = gpu["kernels"].get<int64_t>() - gpu["unfinished"].get<int64_t>();
+    double lost_s = -1;
+    for (const auto& process : summary["processes"]) {
+      if (!process["gpu"].is_object()) continue;
+      const auto& said = process["gpu"]["lost_at_end_s"];
+      if (said.is_number()) lost_s = said;
+    }
+    ASSERT_GE(lost_s, 0) << "not a word";
+    EXPECT_TRUE(result.Said("after the last GPU record")) << result.AllSaid();
+    // It ended after it told for the last time.
+    const int64_t until = over.back().second - static_cast<int64_t>(lost_s * 1e9);
+    int64_t before = 0;
+    for (const auto& [count, at] : over) {
+      if (at <= until) before = count;
+    }
+    EXPECT_GE(recorded, before) << "of " << over.back().first << ", " << lost_s << " s before the end";
+    EXPECT_LE(recorded, over.back().first + 6) << "more than there can have been";
   }
-  ASSERT_GT(pid, 0);
-  usleep(1'500'000);
-  ASSERT_EQ(kill(pid, SIGKILL), 0);
-  const RunResult result = running->Wait();
-  ASSERT_NE(result.profile, nullptr);
-  EXPECT_GT(DeviceWork(*result.profile).kernels, 0);
 }
 
 // ---- --require-gpu

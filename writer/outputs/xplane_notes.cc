@@ -11,7 +11,7 @@ namespace {
 
 // The overview page shows them as a list that pushes its content down.
 constexpr size_t kMaxNotes = 10;
-constexpr size_t kMaxNoteBytes = 300;
+constexpr size_t kMaxNoteBytes = 500;
 
 class Notes {
  public:

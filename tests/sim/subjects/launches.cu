@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Many launches from several threads, each on a stream of its own, and how long a launch took on the host. The kernels
-// ask for no time at all, so that the queue to the device does not fill.
+// Many launches from several threads, each on a stream of its own, how long a launch took on the host, and the memory
+// of the process after them. The kernels ask for no time at all, so that the queue to the device does not fill.
 //
 //   launches [THREADS] [LAUNCHES] [KERNEL_NS]
 #include <stdint.h>
+#include <string.h>
 #include <time.h>
 
 #include <algorithm>
@@ -19,6 +20,18 @@ static int64_t NowNs() {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
   return time.tv_sec * 1000000000L + time.tv_nsec;
+}
+
+// Of /proc/self/status, KiB.
+static long long Resident(const char* name) {
+  FILE* file = fopen("/proc/self/status", "re");
+  char line[256];
+  long long kib = -1;
+  while (file != nullptr && fgets(line, sizeof(line), file) != nullptr) {
+    if (strncmp(line, name, strlen(name)) == 0) kib = atoll(line + strlen(name));
+  }
+  if (file != nullptr) fclose(file);
+  return kib;
 }
 
 static void Launch(long long count, long long ns, std::vector<uint32_t>* took) {
@@ -48,6 +61,7 @@ int main(int argc, char** argv) {
   for (long long i = 0; i < threads; ++i) running.emplace_back(Launch, count, ns, &took[i]);
   for (std::thread& thread : running) thread.join();
   const int64_t all = NowNs() - start;
+  const long long anonymous = Resident("RssAnon:"), shared = Resident("RssShmem:");
   std::vector<uint32_t> sorted;
   for (const auto& one : took) sorted.insert(sorted.end(), one.begin(), one.end());
   std::sort(sorted.begin(), sorted.end());
@@ -58,5 +72,7 @@ int main(int argc, char** argv) {
   Fact("launch_p99_9_ns", sorted[sorted.size() * 999 / 1000]);
   Fact("launch_max_ns", sorted.back());
   Fact("launches_per_second", (long long)(1e9 * (double)sorted.size() / (double)all));
+  Fact("rss_anonymous_kib", anonymous);
+  Fact("rss_shared_kib", shared);
   return 0;
 }

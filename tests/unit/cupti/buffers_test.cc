@@ -110,5 +110,27 @@ TEST(Buffers, ManyThreadsLoseNone) {
   EXPECT_EQ(buffers->lent(), 0u);
 }
 
+TEST(Pace, ABufferTakesNoThreadLong) {
+  auto pace = std::make_unique<Pace>();
+  // One that launches all the time.
+  uint32_t records = 0;
+  for (int i = 0; i < 8; ++i) records = pace->Records(1);
+  EXPECT_EQ(records, Pace::kMost);
+  // One that takes ten periods for a buffer, and its like: two at most, in the end.
+  EXPECT_EQ(pace->Records(2), Pace::kLeast);
+  for (int i = 0; i < 10; ++i) pace->NextPeriod();
+  EXPECT_EQ(pace->Records(2), Pace::kLeast);
+  for (int i = 0; i < 10; ++i) pace->NextPeriod();
+  EXPECT_EQ(pace->Records(2), Pace::kLeast);
+  // Within a period it may have as many as before, in the same one more.
+  pace->NextPeriod();
+  EXPECT_EQ(pace->Records(2), Pace::kLeast);
+  EXPECT_EQ(pace->Records(2), 4 * Pace::kLeast);
+  // The first has done nothing for long, and is soon back.
+  EXPECT_EQ(pace->Records(1), Pace::kMost / 21);
+  for (int i = 0; i < 3; ++i) records = pace->Records(1);
+  EXPECT_EQ(records, Pace::kMost);
+}
+
 }  // namespace
 }  // namespace tbprof::cupti

@@ -437,7 +437,8 @@ TEST(GpuBuilder, SaysWhyThereIsNothing) {
 
 TEST(GpuBuilder, PausesAreGapsAndKillsAreSaid) {
   SpoolMaker spool = GpuProcess();
-  spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(12 * kMs), 3);
+  // The kernel's end says nothing of what was launched meanwhile.
+  spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(60 * kMs), 3).Api(kLaunchCallback, kMainTid, Gpu(49 * kMs), kMs, 3);
   spool.GpuInfo(GpuInfoKey::kPaused, 20 * kMs, "program: the program uses CUPTI itself");
   spool.GpuInfo(GpuInfoKey::kRecording, 30 * kMs, "");
   spool.GpuInfo(GpuInfoKey::kPaused, 40 * kMs, "window: none is open");
@@ -455,7 +456,8 @@ TEST(GpuBuilder, PausesAreGapsAndKillsAreSaid) {
   EXPECT_EQ(gpu.dropped, 15u);
   EXPECT_THAT(timeline.warnings,
               testing::Contains(HasSubstr("missing from 19 ms to 29 ms (program: the program uses CUPTI itself)")));
-  EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("its end came 850 ms after the last flush")));
+  EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("killed 850 ms after the last GPU record")));
+  EXPECT_EQ(gpu.lost_at_end_ps, 850'000'000'000);
   EXPECT_THAT(timeline.notes, testing::Contains(HasSubstr("GRAPH_TRACE")));
 }
 
@@ -464,10 +466,12 @@ TEST(GpuBuilder, AnExitIsNoGap) {
   for (const uint64_t end_ms : {70, 400}) {
     SpoolMaker spool = GpuProcess();
     spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(12 * kMs), 3).GpuClock(50 * kMs, Gpu(50 * kMs));
+    spool.Api(kLaunchCallback, kMainTid, Gpu(9 * kMs), kMs, 3);
     spool.GpuInfo(GpuInfoKey::kPaused, 50 * kMs, "end").EndChunk();
     spool.Process(1, SpoolMaker::MakeProcess(1, kMainTid, 10, end_ms * kMs)).End(500 * kMs);
     const Timeline timeline = Build(spool);
     EXPECT_EQ(timeline.processes[0].gpu.gaps.empty(), end_ms == 70);
+    EXPECT_EQ(timeline.processes[0].gpu.lost_at_end_ps, -1);
     EXPECT_EQ(timeline.warnings.empty(), end_ms == 70) << testing::PrintToString(timeline.warnings);
   }
 }
