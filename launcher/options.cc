@@ -216,7 +216,7 @@ absl::StatusOr<Cut> CutWords(const CLI::App& app, const Subcommand& subcommand, 
     if (option == nullptr) {
       const OptionRow* row = name.size() > 2 ? FindRow(name.substr(2)) : nullptr;
       if (row != nullptr) {
-        return Usage(StrCat(name, " is no option of tbprof ", subcommand.name));
+        return Usage(StrCat(PrintableUtf8(name), " is no option of tbprof ", subcommand.name));
       }
       const std::string bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
       const std::string hint = DidYouMean(bare, RowNames(subcommand.bit), "--");
