@@ -214,7 +214,7 @@ absl::StatusOr<Cut> CutWords(const CLI::App& app, const Subcommand& subcommand, 
     const CLI::Option* option = nullptr;
     if (name.size() > 1) option = app.get_option_no_throw(name);
     if (option == nullptr) {
-      const OptionRow* row = name.size() > 2 ? FindRow(name.substr(2)) : nullptr;
+      const OptionRow* row = name.starts_with("--") ? FindRow(name.substr(2)) : nullptr;
       if (row != nullptr) {
         return Usage(StrCat(PrintableUtf8(name), " is no option of tbprof ", subcommand.name));
       }
