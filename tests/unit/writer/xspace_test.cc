@@ -297,7 +297,7 @@ TEST(Xspace, NotesAreBoundedAndPrintable) {
   EXPECT_EQ(warnings.size(), 11u);
   std::string all;
   for (const std::string& text : warnings) {
-    EXPECT_LE(text.size(), 300u);
+    EXPECT_LE(text.size(), 500u);
     EXPECT_EQ(PrintableUtf8(text), text);
     all += text + "\n";
   }
