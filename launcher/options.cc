@@ -38,7 +38,8 @@ constexpr std::string_view kInternalPrefix = "TBPROF_TEST_";
 
 constexpr size_t kMaxConfigBytes = 1 << 20;
 
-absl::Status Usage(std::string_view text) { return InvalidArgument(text); }
+// Whatever was given is quoted, and goes to a terminal.
+absl::Status Usage(std::string_view text) { return InvalidArgument(PrintableUtf8(text)); }
 
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& names, std::string_view prefix = "") {
   const std::string near = NearestName(word, names);
@@ -87,8 +88,7 @@ absl::Status CheckEnvironment(const Environment& environment) {
     const std::string name = entry.substr(0, entry.find('='));
     if (IsServiceLink(name, std::string_view(entry).substr(std::min(entry.size(), name.size() + 1)))) continue;
     if (IsInternal(name) || std::find(names.begin(), names.end(), name) != names.end()) continue;
-    return Usage(StrCat("the environment sets ", PrintableUtf8(name), ", which is no option of tbprof",
-                        DidYouMean(name, names)));
+    return Usage(StrCat("the environment sets ", name, ", which is no option of tbprof", DidYouMean(name, names)));
   }
   return absl::OkStatus();
 }
@@ -108,10 +108,10 @@ absl::StatusOr<std::optional<std::string>> ReadConfigText(const std::string& pat
   if (!file.valid() && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;
   struct stat status;
   if (!file.valid() || fstat(file.get(), &status) != 0) {
-    return Usage(StrCat("cannot read ", PrintableUtf8(path), ": ", strerror(errno)));
+    return Usage(StrCat("cannot read ", path, ": ", strerror(errno)));
   }
   if (!S_ISREG(status.st_mode) || static_cast<uint64_t>(status.st_size) > kMaxConfigBytes) {
-    return Usage(StrCat("cannot read ", PrintableUtf8(path), ": not a file of at most 1 MiB"));
+    return Usage(StrCat("cannot read ", path, ": not a file of at most 1 MiB"));
   }
   std::string text(static_cast<size_t>(status.st_size), '\0');
   size_t size = 0;
@@ -146,9 +146,8 @@ absl::Status ReadConfig(const std::string& path, const Subcommand& subcommand, b
   absl::StatusOr<std::optional<std::string>> text = ReadConfigText(path);
   if (!text.ok()) return text.status();
   if (!text->has_value()) {
-    return required ? Usage(StrCat("no configuration file ", PrintableUtf8(path))) : absl::OkStatus();
+    return required ? Usage(StrCat("no configuration file ", path)) : absl::OkStatus();
   }
-  const std::string shown = PrintableUtf8(path);
   std::vector<std::string> names = RowNames(~0u);
   std::erase(names, "config");
   std::vector<std::string> sections;
@@ -165,18 +164,18 @@ absl::Status ReadConfig(const std::string& path, const Subcommand& subcommand, b
     for (const CLI::ConfigItem& item : reader.from_config(input)) {
       const std::string section = absl::StrJoin(item.parents, ".");
       if (!section.empty() && std::find(sections.begin(), sections.end(), section) == sections.end()) {
-        return Usage(StrCat(shown, ": unknown section [", PrintableUtf8(section), "]", DidYouMean(section, sections)));
+        return Usage(StrCat(path, ": unknown section [", section, "]", DidYouMean(section, sections)));
       }
       if (item.name == "++" || item.name == "--") continue;  // CLI11's marks for the borders of sections
       const std::string name = Replace(item.name, '_', '-');
       if (std::find(names.begin(), names.end(), name) == names.end()) {
-        return Usage(StrCat(shown, ": unknown key ", PrintableUtf8(item.name), DidYouMean(name, names)));
+        return Usage(StrCat(path, ": unknown key ", item.name, DidYouMean(name, names)));
       }
       if (!section.empty() && section != subcommand.name) continue;
       (section.empty() ? general : special).values[name] = absl::StrJoin(item.inputs, ",");
     }
   } catch (const std::exception& error) {  // CLI11's errors and std::out_of_range on garbage
-    return Usage(StrCat(shown, ": ", PrintableUtf8(error.what())));
+    return Usage(StrCat(path, ": ", error.what()));
   }
   layers->push_back(std::move(special));
   layers->push_back(std::move(general));
@@ -216,11 +215,11 @@ absl::StatusOr<Cut> CutWords(const CLI::App& app, const Subcommand& subcommand, 
     if (option == nullptr) {
       const OptionRow* row = name.starts_with("--") ? FindRow(name.substr(2)) : nullptr;
       if (row != nullptr) {
-        return Usage(StrCat(PrintableUtf8(name), " is no option of tbprof ", subcommand.name));
+        return Usage(StrCat(name, " is no option of tbprof ", subcommand.name));
       }
       const std::string bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
       const std::string hint = DidYouMean(bare, RowNames(subcommand.bit), "--");
-      return Usage(StrCat("unknown option ", PrintableUtf8(name),
+      return Usage(StrCat("unknown option ", name,
                           hint.empty() ? StrCat("; options: tbprof ", subcommand.name, " --help") : hint));
     }
     const bool is_switch = option->get_items_expected_max() == 0;
@@ -258,7 +257,7 @@ absl::StatusOr<Layer> ParseFlags(CLI::App& app, std::vector<std::string> words, 
   try {
     app.parse(words);
   } catch (const CLI::Error& error) {
-    return Usage(PrintableUtf8(error.what()));  // it quotes what was given
+    return Usage(error.what());
   }
   options->help = app.count("--help") > 0;
   for (const CLI::Option* option : app.get_options()) {
@@ -322,8 +321,8 @@ absl::Status Apply(const std::vector<Layer>& layers, const Subcommand& subcomman
     if (!value.text.empty() || !value.is_default) {
       if (absl::Status status = row.set(*options, value.text); !status.ok()) {
         const bool names_option = value.source == StrCat("--", row.name) || value.source == EnvironmentName(row.name);
-        return Usage(StrCat(PrintableUtf8(value.source), names_option ? "" : StrCat(": ", row.name), ": ",
-                            status.message(), ", got `", PrintableUtf8(value.text), "`"));
+        return Usage(StrCat(value.source, names_option ? "" : StrCat(": ", row.name), ": ", status.message(), ", got `",
+                            value.text, "`"));
       }
     }
     options->values.push_back(std::move(value));
@@ -345,18 +344,18 @@ absl::StatusOr<Options> ParseTop(const std::vector<std::string>& args) {
   if (word == "--") return Usage("`tbprof --` lacks a subcommand: tbprof run -- COMMAND");
   if (word.size() > 1 && word[0] == '-') {
     const std::string name = word.substr(0, word.find('='));
-    if (name.size() > 2 && FindRow(name.substr(2)) != nullptr) {
+    if (name.starts_with("--") && FindRow(name.substr(2)) != nullptr) {
       return Usage(StrCat(name, " belongs behind the subcommand: tbprof run ", name, " … COMMAND"));
     }
     std::vector<std::string> names = RowNames(~0u);
     names.insert(names.end(), {"version", "help"});
-    return Usage(StrCat("unknown option ", PrintableUtf8(name),
-                        DidYouMean(name.substr(std::min<size_t>(name.size(), 2)), names, "--")));
+    return Usage(
+        StrCat("unknown option ", name, DidYouMean(name.substr(std::min<size_t>(name.size(), 2)), names, "--")));
   }
   std::vector<std::string> names;
   for (const Subcommand& known : kSubcommands) names.emplace_back(known.name);
-  return Usage(StrCat("no subcommand `", PrintableUtf8(word), "`", DidYouMean(word, names),
-                      "; to profile a command: tbprof run -- ", PrintableUtf8(word)));
+  return Usage(
+      StrCat("no subcommand `", word, "`", DidYouMean(word, names), "; to profile a command: tbprof run -- ", word));
 }
 
 }  // namespace

@@ -250,6 +250,10 @@ TEST_F(OptionsTest, UnknownNamesGetTheNearest) {
   EXPECT_HAS(Bad({"convert", "--malloc=off", "s"}), "--malloc is no option of tbprof convert");
   // Found by the fuzzer: two bytes are not always two dashes.
   EXPECT_HAS(Bad({"convert", "-\x83log-file", "s"}), "unknown option -\\x83log-file");
+  EXPECT_HAS(Bad({"-\x83"
+                  "follow=x"}),
+             "unknown option -\\x83"
+             "follow");
   EXPECT_HAS(Bad({"run", "true"}, {"TBPROF_LOGDRI=/x"}),
              "TBPROF_LOGDRI, which is no option of tbprof; did you mean "
              "TBPROF_LOGDIR?");
