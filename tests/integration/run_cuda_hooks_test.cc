@@ -127,6 +127,14 @@ TEST_F(CudaHooks, TakeOverWhereCuptiIsNotToBeHad) {
   }
 }
 
+// Our thread looks at events of its own all the while.
+TEST_F(CudaHooks, DoNotBreakACapture) {
+  const Pair pair = RunBoth({Subject("large_graph"), "100", "3", "1000", "global"}, ByHooks());
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.code(), 0);
+  EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, 2) << "and the graphs as wholes";
+}
+
 // docs/decisions/016
 TEST_F(CudaHooks, ALibraryKeepsTheRuntimeItWasLinkedTo) {
   RunOptions options = ByHooks();

@@ -165,7 +165,9 @@ CUresult Driver::cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode m
   if (stream->legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (stream->capture.load() != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
   stream->capture_last.clear();
-  stream->capture.store(new Capture{NewGraph(), stream, mode, next.fetch_add(1), false, 1});
+  Engine& all = engine();
+  if (mode == CU_STREAM_CAPTURE_MODE_GLOBAL) all.global_captures.fetch_add(1);
+  stream->capture.store(new Capture{NewGraph(), stream, mode, next.fetch_add(1), false, 1, all.captures_broken.load()});
   stream->context->captures.fetch_add(1);
   return CUDA_SUCCESS;
 }
@@ -250,8 +252,20 @@ CUresult Driver::cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsign
   return Submit(stream, op);
 }
 
+// A call that could break a capture by waiting breaks those of all threads that are captured in global mode, unless its
+// own thread is relaxed about it (pytorch#104555).
+static CUresult CheckCaptures() {
+  Engine& all = engine();
+  if (all.global_captures.load() == 0 || thread_state().capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED) {
+    return CUDA_SUCCESS;
+  }
+  all.captures_broken.fetch_add(1);
+  return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
 CUresult Driver::cuEventQuery(CUevent hEvent) {
   SIM_TRY(FindEvent(hEvent));
+  SIM_TRY(CheckCaptures());
   if (hEvent->capture != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
   SIM_TRY(CheckFault(hEvent->context));
   if (hEvent->unresolved.load() != 0) return CUDA_ERROR_NOT_READY;
@@ -260,6 +274,7 @@ CUresult Driver::cuEventQuery(CUevent hEvent) {
 
 CUresult Driver::cuEventSynchronize(CUevent hEvent) {
   SIM_TRY(FindEvent(hEvent));
+  SIM_TRY(CheckCaptures());
   const int64_t start = Now();
   const CUresult result = SynchronizeEvent(hEvent);
   TellSynchronization(kEventSynchronize, hEvent->context, nullptr, hEvent, start, result);

@@ -112,6 +112,7 @@ struct Capture {
   uint64_t id;
   bool invalid;
   int streams;
+  uint32_t broken_before;  // Engine::captures_broken at its begin
 };
 
 // Behind something whose end is not known yet.
@@ -267,6 +268,8 @@ struct Engine {
   std::atomic<uint32_t> next_graph{1};
   std::atomic<uint32_t> next_module{1};
   std::atomic<uint64_t> next_sync{1};
+  std::atomic<int> global_captures{0};       // under way
+  std::atomic<uint32_t> captures_broken{0};  // how often all of them were
   std::atomic<int64_t> next_grid{1};
   std::atomic<int64_t> kernels{0};
 

@@ -129,7 +129,11 @@ CUresult EndCapture(CUstream stream, CUgraph* graph) {
   stream->capture.store(nullptr);
   stream->capture_last.clear();
   stream->context->captures.fetch_sub(1);
-  const bool invalid = capture->invalid;
+  bool invalid = capture->invalid;
+  if (capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL) {
+    engine().global_captures.fetch_sub(1);
+    invalid |= engine().captures_broken.load() != capture->broken_before;
+  }
   *graph = invalid || unjoined ? nullptr : capture->graph;
   // Events may still point to it: it stays.
   if (invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;

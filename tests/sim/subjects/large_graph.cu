@@ -2,7 +2,10 @@
 //
 // A graph of many kernels in a row, recorded from a stream and replayed.
 //
-//   large_graph [NODES] [LAUNCHES] [KERNEL_NS]
+//   large_graph [NODES] [LAUNCHES] [KERNEL_NS] [global]   global: as PyTorch captures, while another stream is at work
+#include <string.h>
+#include <unistd.h>
+
 #include "common.h"
 
 __global__ void node_for_nanoseconds(long long duration) {}
@@ -15,8 +18,18 @@ int main(int argc, char** argv) {
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   cudaGraph_t graph;
   cudaGraphExec_t executable;
-  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  const bool global = argc > 4 && strcmp(argv[4], "global") == 0;
+  cudaStream_t other;
+  if (global) {
+    CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    node_for_nanoseconds<<<1, 32, 0, other>>>(100000000);
+    // Whoever looks at that one now and then does so during the capture.
+    usleep(250000);
+    node_for_nanoseconds<<<1, 32, 0, other>>>(300000000);
+  }
+  CHECK(cudaStreamBeginCapture(stream, global ? cudaStreamCaptureModeGlobal : cudaStreamCaptureModeThreadLocal));
   for (long long i = 0; i < nodes; ++i) node_for_nanoseconds<<<1, 32, 0, stream>>>(ns);
+  if (global) usleep(400000);
   CHECK(cudaStreamEndCapture(stream, &graph));
   CHECK(cudaGraphInstantiate(&executable, graph, 0));
   for (long long i = 0; i < launches; ++i) {
