@@ -129,6 +129,7 @@ struct Context {
   void* handle;
   void* stream;  // the anchors'
   bool is_told;
+  uint64_t legacy_end;  // as Stream::last_end
   Anchor anchors[kAnchors];
   uint32_t anchor;  // the latest
   uint64_t unused;  // works at hand: index + 1 | changes << 32
@@ -151,6 +152,7 @@ struct Function {
 
 struct Stream {
   uint64_t handle;
+  uint64_t last_end;  // of its work: tbprof's own thread's
   uint32_t number;
 };
 
@@ -314,9 +316,9 @@ void AskForAttributes(Function* function, int device) {
 
 // ---- streams
 
-// 0: not known by a number.
-uint32_t StreamNumber(uint64_t handle) {
-  if (handle == kCudaLegacyStream || handle == kCudaThreadStream) return static_cast<uint32_t>(handle);
+// Null: a default stream, or one too many.
+Stream* StreamOf(uint64_t handle) {
+  if (handle == kCudaLegacyStream || handle == kCudaThreadStream) return nullptr;
   for (uint32_t i = 0; i < 64; ++i) {
     Stream* const stream = &g_observer.streams[(Scatter(handle) + i) % kStreams];
     uint64_t found = __atomic_load_n(&stream->handle, __ATOMIC_ACQUIRE);
@@ -327,9 +329,16 @@ uint32_t StreamNumber(uint64_t handle) {
                        kFirstStream + __atomic_fetch_add(&g_observer.stream_count, 1, __ATOMIC_RELAXED),
                        __ATOMIC_RELEASE);
     }
-    if (found == handle) return __atomic_load_n(&stream->number, __ATOMIC_ACQUIRE);
+    if (found == handle) return stream;
   }
-  return 0;
+  return nullptr;
+}
+
+// 0: not known by a number.
+uint32_t StreamNumber(uint64_t handle) {
+  if (handle == kCudaLegacyStream || handle == kCudaThreadStream) return static_cast<uint32_t>(handle);
+  const Stream* const stream = StreamOf(handle);
+  return stream == nullptr ? 0 : __atomic_load_n(&stream->number, __ATOMIC_ACQUIRE);
 }
 
 // ---- contexts
@@ -444,6 +453,7 @@ Context* Adopt(void* handle) {
     context.unused = 0;
     context.anchor = 0;
     context.is_told = false;
+    context.legacy_end = 0;
     for (Anchor& anchor : context.anchors) anchor = {};
     const bool good = driver.cuStreamCreate(&context.stream, kStreamNonBlocking) == kSuccess;
     if (good) {
@@ -936,6 +946,16 @@ void RecordEnded(Context* context, const Work& work) {
     end = start + (ms > 0 ? static_cast<uint64_t>(static_cast<double>(ms) * 1e6) : 0);
   } else {
     start = end = 0;
+  }
+  // One after the other in a stream, which two roundings can hide.
+  Stream* const stream = StreamOf(work.operation.stream);
+  uint64_t* const last_end = stream != nullptr                            ? &stream->last_end
+                             : work.operation.stream == kCudaLegacyStream ? &context->legacy_end
+                                                                          : nullptr;
+  if (start != 0 && last_end != nullptr) {
+    if (start < *last_end) start = *last_end;
+    if (end < start) end = start;
+    *last_end = end;
   }
   RecordWork(g_observer.writer, work.operation, context, work.name, start, end);
 }

@@ -100,7 +100,8 @@ TEST_F(CudaHooks, TheDevicesTimesFitTheHosts) {
     if (event.plane.find("/device:GPU:") == std::string::npos || !event.Has("kernel_details")) continue;
     EXPECT_GE(event.start_ps, launched[event.Stat("correlation_id")]) << event.name;
     int64_t& end = ends[event.line];
-    EXPECT_GE(event.start_ps + 1'000'000, end) << event.name;
+    // To the nanosecond: what overlaps gets a line of its own in TensorBoard.
+    EXPECT_GE(event.start_ps + 1000, end) << event.name;
     end = event.start_ps + event.duration_ps;
   }
   EXPECT_FALSE(ends.empty());
