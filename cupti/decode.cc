@@ -2,13 +2,11 @@
 // Rules: preload/RULES.md.
 #include "cupti/decode.h"
 
+#include "cupti/name_record.h"
 #include "cupti/text.h"
 
 namespace tbprof::cupti {
 namespace {
-
-// A demangled template can have pages; what is beyond is cut, and the record says so.
-constexpr uint32_t kMaxName = 4096;
 
 uint16_t Narrow(int64_t value) {
   return static_cast<uint16_t>(value < 0 ? 0 : value > UINT16_MAX ? UINT16_MAX : value);
@@ -80,16 +78,7 @@ void Decoder::Start(const Segment& segment, ChunkWriter* writer, uint32_t versio
 }
 
 bool Decoder::Tell(GpuNameKind kind, uint64_t id, const char* text, uint32_t length) {
-  const uint32_t kept = length < kMaxName ? length : kMaxName;
-  Reservation reservation;
-  if (!BeginRecord(segment_, writer_, 1 + SlotsFor(kept), &reservation)) return false;
-  auto* record = reinterpret_cast<GpuNameRecord*>(reservation.slots);
-  record->id = id;
-  record->text_length = length;
-  record->reserved = 0;
-  __builtin_memcpy(record + 1, text, kept);
-  Commit(reservation, RecordKind::kGpuName, static_cast<uint32_t>(kind));
-  return true;
+  return RecordName(segment_, writer_, kind, id, text, length);
 }
 
 void Decoder::TakeKernel(const Kernel& kernel) {

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "wire/clock.h"
+#include "wire/layout.h"
 #include "wire/raw.h"
 
 namespace tbprof::cupti {
@@ -22,6 +23,12 @@ inline void FutexWake(uint32_t* word) { raw::Call(SYS_futex, raw::Pointer(word),
 inline bool FutexWait(uint32_t* word, uint32_t seen, uint64_t ns) {
   timespec timeout{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
   return raw::Call(SYS_futex, raw::Pointer(word), FUTEX_WAIT, seen, raw::Pointer(&timeout)) == -ETIMEDOUT;
+}
+
+// tbprof's own thread of a process waits for this word, as the launcher's requests come by it.
+inline void WakeOwnThread(ProcessSlot* process) {
+  __atomic_fetch_add(&process->gpu_flush_requested, 1, __ATOMIC_ACQ_REL);
+  FutexWake(&process->gpu_flush_requested);
 }
 
 // Until `good` says so of the word's value, or the time is up.

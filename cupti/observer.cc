@@ -3,6 +3,7 @@
 #include "cupti/observer.h"
 
 #include "cupti/futex.h"
+#include "cupti/name_record.h"
 #include "cupti/text.h"
 
 extern "C" {
@@ -34,7 +35,6 @@ constexpr uint32_t kStreams = 4096;
 constexpr uint32_t kFirstCall = 8192;
 constexpr uint32_t kFirstName = 1u << 24;
 constexpr uint32_t kFirstStream = 16;
-constexpr uint32_t kMaxName = 4096;
 
 // name, needed, parameters.
 #define TBPROF_DRIVER_FUNCTIONS(ROW)                             \
@@ -223,35 +223,33 @@ void Commit(ChunkWriter* writer, const Reservation& reservation, RecordKind kind
 }
 
 bool TellName(ChunkWriter* writer, GpuNameKind kind, uint64_t id, const char* text) {
-  const uint32_t length = TextLength(text, kMaxName);
-  Reservation reservation;
-  if (!BeginRecord(g_observer.session.segment, writer, 1 + SlotsFor(length), &reservation)) return false;
-  auto* record = reinterpret_cast<GpuNameRecord*>(reservation.slots);
-  record->id = id;
-  record->text_length = length;
-  record->reserved = 0;
-  __builtin_memcpy(record + 1, text, length);
-  Commit(writer, reservation, RecordKind::kGpuName, static_cast<uint32_t>(kind), 0);
-  return true;
+  return RecordName(g_observer.session.segment, writer, kind, id, text, TextLength(text, kMaxName));
 }
 
 // ---- kernels by their handles
 
 uint64_t Scatter(uint64_t handle) { return handle * 0x9e3779b97f4a7c15 >> 32; }
 
-// Null: the table is full.
-Function* FunctionOf(uint64_t handle) {
+// The place of `handle` in a table of places, taken now (*is_new) or before. Null: too many are near it.
+template <typename Place, uint32_t size>
+Place* PlaceOf(Place (&table)[size], uint64_t handle, bool* is_new) {
+  *is_new = false;
   for (uint32_t i = 0; i < 64; ++i) {
-    Function* const function = &g_observer.functions[(Scatter(handle) + i) % kFunctions];
-    uint64_t found = __atomic_load_n(&function->handle, __ATOMIC_ACQUIRE);
-    if (found == handle) return function;
-    if (found != 0) continue;
-    if (__atomic_compare_exchange_n(&function->handle, &found, handle, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) ||
-        found == handle) {
-      return function;
+    Place* const place = &table[(Scatter(handle) + i) % size];
+    uint64_t found = __atomic_load_n(&place->handle, __ATOMIC_ACQUIRE);
+    if (found == 0 &&
+        __atomic_compare_exchange_n(&place->handle, &found, handle, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+      *is_new = true;
+      return place;
     }
+    if (found == handle) return place;
   }
   return nullptr;
+}
+
+Function* FunctionOf(uint64_t handle) {
+  bool is_new;
+  return PlaceOf(g_observer.functions, handle, &is_new);
 }
 
 uint64_t HashText(const char* text) {
@@ -301,11 +299,14 @@ void AskForAttributes(Function* function, int device) {
   void* const handle = reinterpret_cast<void*>(function->handle);
   const auto get = [&](int attribute) {
     int value = 0;
-    const int result = function->is_kernel != 0               ? driver.cuKernelGetAttribute == nullptr
-                                                                    ? -1
-                                                                    : driver.cuKernelGetAttribute(&value, attribute, handle, device)
-                                     : driver.cuFuncGetAttribute == nullptr ? -1
-                                                              : driver.cuFuncGetAttribute(&value, attribute, handle);
+    int result = -1;
+    if (function->is_kernel != 0) {
+      if (driver.cuKernelGetAttribute != nullptr) {
+        result = driver.cuKernelGetAttribute(&value, attribute, handle, device);
+      }
+    } else if (driver.cuFuncGetAttribute != nullptr) {
+      result = driver.cuFuncGetAttribute(&value, attribute, handle);
+    }
     return result == kSuccess && value > 0 ? value : 0;
   };
   function->registers = get(kFunctionRegisters);
@@ -319,19 +320,13 @@ void AskForAttributes(Function* function, int device) {
 // Null: a default stream, or one too many.
 Stream* StreamOf(uint64_t handle) {
   if (handle == kCudaLegacyStream || handle == kCudaThreadStream) return nullptr;
-  for (uint32_t i = 0; i < 64; ++i) {
-    Stream* const stream = &g_observer.streams[(Scatter(handle) + i) % kStreams];
-    uint64_t found = __atomic_load_n(&stream->handle, __ATOMIC_ACQUIRE);
-    if (found == 0 &&
-        __atomic_compare_exchange_n(&stream->handle, &found, handle, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-      found = handle;
-      __atomic_store_n(&stream->number,
-                       kFirstStream + __atomic_fetch_add(&g_observer.stream_count, 1, __ATOMIC_RELAXED),
-                       __ATOMIC_RELEASE);
-    }
-    if (found == handle) return stream;
+  bool is_new;
+  Stream* const stream = PlaceOf(g_observer.streams, handle, &is_new);
+  if (is_new) {
+    __atomic_store_n(&stream->number, kFirstStream + __atomic_fetch_add(&g_observer.stream_count, 1, __ATOMIC_RELAXED),
+                     __ATOMIC_RELEASE);
   }
-  return nullptr;
+  return stream;
 }
 
 // 0: not known by a number.
@@ -477,11 +472,7 @@ Context* CurrentContext() {
 
 bool IsLive(const Context* context) { return __atomic_load_n(&context->state, __ATOMIC_ACQUIRE) == kLive; }
 
-void WakeOwnThread() {
-  uint32_t* const requested = &g_observer.session.process->gpu_flush_requested;
-  __atomic_fetch_add(requested, 1, __ATOMIC_ACQ_REL);
-  FutexWake(requested);
-}
+void WakeOwnThread() { cupti::WakeOwnThread(g_observer.session.process); }
 
 bool Change(Context* context, ContextState from, ContextState to) {
   uint32_t expected = from;
@@ -672,21 +663,28 @@ void OnWait(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, c
   Commit(writer, reservation, RecordKind::kGpuSpan, 0, 0);
 }
 
+// A record with what all kinds of work have. Null: no room.
+template <typename Record>
+Record* BeginWorkRecord(ChunkWriter* writer, const CudaOperation& operation, const Context* context, uint64_t start,
+                        uint64_t end, Reservation* reservation) {
+  auto* record = BeginOf<Record>(writer, reservation);
+  if (record == nullptr) return nullptr;
+  record->start = start;
+  record->end = end;
+  record->correlation = operation.correlation;
+  record->context = NumberOf(context);
+  record->stream = StreamNumber(operation.stream);
+  return record;
+}
+
 // `start` 0: not known when; `end` 0: not over.
 void RecordWork(ChunkWriter* writer, const CudaOperation& operation, const Context* context, uint32_t name,
                 uint64_t start, uint64_t end) {
-  const uint32_t number = NumberOf(context);
   const uint32_t device = DeviceOf(context);
-  const uint32_t stream = StreamNumber(operation.stream);
   Reservation reservation;
   if (operation.action == CudaAction::kLaunch) {
-    auto* record = BeginOf<GpuKernelRecord>(writer, &reservation);
+    auto* record = BeginWorkRecord<GpuKernelRecord>(writer, operation, context, start, end, &reservation);
     if (record == nullptr) return;
-    record->start = start;
-    record->end = end;
-    record->correlation = operation.correlation;
-    record->context = number;
-    record->stream = stream;
     record->name = name;
     record->grid_x = operation.grid_x;
     record->grid_y = operation.grid_y;
@@ -704,25 +702,15 @@ void RecordWork(ChunkWriter* writer, const CudaOperation& operation, const Conte
     return Commit(writer, reservation, RecordKind::kGpuKernel, device, kRecordApproximate);
   }
   if (operation.action == CudaAction::kGraph) {
-    auto* record = BeginOf<GpuSpanRecord>(writer, &reservation);
+    auto* record = BeginWorkRecord<GpuSpanRecord>(writer, operation, context, start, end, &reservation);
     if (record == nullptr) return;
-    record->start = start;
-    record->end = end;
-    record->correlation = operation.correlation;
-    record->context = number;
-    record->stream = stream;
     record->span_kind = GpuSpanKind::kGraph;
     record->object = static_cast<uint32_t>(operation.object >> 4);
     return Commit(writer, reservation, RecordKind::kGpuSpan, device, kRecordApproximate);
   }
-  auto* record = BeginOf<GpuCopyRecord>(writer, &reservation);
+  auto* record = BeginWorkRecord<GpuCopyRecord>(writer, operation, context, start, end, &reservation);
   if (record == nullptr) return;
-  record->start = start;
-  record->end = end;
   record->bytes = operation.bytes;
-  record->correlation = operation.correlation;
-  record->context = number;
-  record->stream = stream;
   record->value = operation.value;
   record->copy_kind = operation.action == CudaAction::kSet ? GpuCopyKind::kSet : operation.copy_kind;
   record->asynchronous = operation.asynchronous;
@@ -989,21 +977,29 @@ void Poll(Context* context) {
   }
 }
 
-// The rest, that nobody waits for any longer. `end_ns`: it was not over then; 0: the process ends before it does.
-void RecordUnfinished(Context* context, uint64_t end_ns) {
+// All that was submitted and not recorded, the first first; they are at hand again.
+template <typename Record>
+void TakeAll(Context* context, Record record) {
   while (context->oldest != 0) {
     const uint32_t at = context->oldest;
     Work* const work = &context->works[at - 1];
     context->oldest = work->next;
-    const bool begun = g_observer.driver.cuEventQuery(work->before) == kSuccess;
-    const uint64_t known = begun ? StartOf(*context, *work) : 0;
-    const uint64_t start = known != 0 ? known : work->operation.start;
-    RecordWork(g_observer.writer, work->operation, context, work->name, start,
-               end_ns != 0 && end_ns < start ? start : end_ns);
+    record(*work);
     Release(context, at);
   }
   context->newest = 0;
   context->pending = 0;
+}
+
+// The rest, that nobody waits for any longer. `end_ns`: it was not over then; 0: the process ends before it does.
+void RecordUnfinished(Context* context, uint64_t end_ns) {
+  TakeAll(context, [=](const Work& work) {
+    const bool begun = g_observer.driver.cuEventQuery(work.before) == kSuccess;
+    const uint64_t known = begun ? StartOf(*context, work) : 0;
+    const uint64_t start = known != 0 ? known : work.operation.start;
+    RecordWork(g_observer.writer, work.operation, context, work.name, start,
+               end_ns != 0 && end_ns < start ? start : end_ns);
+  });
 }
 
 // Not longer than the context is ours to look at.
@@ -1068,15 +1064,7 @@ void LetGo(Context* context) {
 // Of a context that is no more: what threads had in their hands comes back, without times.
 void Drain(Context* context) {
   TakeReady(context);
-  while (context->oldest != 0) {
-    const uint32_t at = context->oldest;
-    Work* const work = &context->works[at - 1];
-    context->oldest = work->next;
-    RecordWork(g_observer.writer, work->operation, context, work->name, 0, 0);
-    Release(context, at);
-  }
-  context->newest = 0;
-  context->pending = 0;
+  TakeAll(context, [=](const Work& work) { RecordWork(g_observer.writer, work.operation, context, work.name, 0, 0); });
   while (PopUnused(context) != 0) --context->made;
   if (context->made == 0) __atomic_store_n(&context->state, kFree, __ATOMIC_RELEASE);
 }

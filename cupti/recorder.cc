@@ -92,11 +92,7 @@ struct Recorder {
 };
 Recorder g_recorder;
 
-void WakeOwnThread() {
-  uint32_t* const requested = &g_recorder.session.process->gpu_flush_requested;
-  __atomic_fetch_add(requested, 1, __ATOMIC_ACQ_REL);
-  FutexWake(requested);
-}
+void WakeOwnThread() { cupti::WakeOwnThread(g_recorder.session.process); }
 
 // Until the own thread has set it so, or has had its time.
 void WaitUntil(uint32_t* word, uint32_t wanted) {

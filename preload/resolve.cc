@@ -114,15 +114,24 @@ void* RealDlsym(void* handle, const char* name) {
   return real == nullptr ? nullptr : real(handle, name);
 }
 
+namespace {
+
+// Where `library` is mapped: what it, or what it is linked with, has of that name. Whoever calls into it holds it.
+void* SymbolIn(const char* library, const char* name) {
+  void* const handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == nullptr) return nullptr;
+  void* const found = RealDlsym(handle, name);
+  dlclose(handle);
+  return found;
+}
+
+}  // namespace
+
 void* FindLateSymbol(const char* name, const char* libraries) {
   const int saved = errno;
   void* found = RealDlsym(RTLD_NEXT, name);
   while (found == nullptr && *libraries != '\0') {
-    void* const handle = dlopen(libraries, RTLD_LAZY | RTLD_NOLOAD);
-    if (handle != nullptr) {
-      found = RealDlsym(handle, name);
-      dlclose(handle);
-    }
+    found = SymbolIn(libraries, name);
     while (*libraries++ != '\0') {
     }
   }
@@ -160,11 +169,7 @@ void* FindForCaller(void* hook, void* const* looked_up, const char* name, const 
   void* found = nullptr;
   // The program itself has no name; what it is linked with is what RTLD_NEXT finds.
   if (object != nullptr && object->l_name != nullptr && object->l_name[0] != '\0') {
-    void* const handle = dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD);
-    if (handle != nullptr) {
-      found = RealDlsym(handle, name);
-      dlclose(handle);
-    }
+    found = SymbolIn(object->l_name, name);
     if (found == hook) found = nullptr;
   }
   if (found == nullptr) found = __atomic_load_n(looked_up, __ATOMIC_ACQUIRE);
