@@ -21,7 +21,11 @@ constexpr size_t kMaxQueuedBytes = 96u << 20;
 constexpr uint64_t kHandOverNs = 20'000'000;
 constexpr uint64_t kCountersNs = 10'000'000;
 constexpr uint64_t kFactsNs = 1'000'000'000;
-constexpr int kBusySleepUs = 300;
+// A pass takes about this much and the next one waits accordingly: often enough that what it reads is still in a cache
+// and few chunks are in use, seldom enough that a program which records little is not woken against.
+constexpr uint64_t kPassBytes = 256 << 10;
+constexpr uint64_t kPassChunkShare = 16;  // of a segment's chunks, where they come back nearly empty
+constexpr int kMinSleepUs = 300;
 // Pages of chunks count as this process's memory once it has read them; beyond this many chunks (48 MiB) they are given
 // back, to be mapped again when they are next read. A drain that keeps up reads the same few.
 constexpr uint64_t kMaxTouchedChunks = 768;
@@ -32,21 +36,27 @@ SpoolPlan OneFile(uint64_t limit) {
   return plan;
 }
 
-// Copies a structure that its owner changes meanwhile, word by word.
+// Copies a structure that its owner changes meanwhile, word by word; the first `bytes` of it.
 template <typename T>
-T Snapshot(const T& shared) {
+T Snapshot(const T& shared, size_t bytes = sizeof(T)) {
   static_assert(sizeof(T) % 8 == 0);
   T copy;
   auto* out = reinterpret_cast<uint64_t*>(&copy);
   const auto* in = reinterpret_cast<const uint64_t*>(&shared);
-  for (size_t i = 0; i < sizeof(T) / 8; ++i) out[i] = __atomic_load_n(in + i, __ATOMIC_RELAXED);
+  for (size_t i = 0; i < bytes / 8; ++i) out[i] = __atomic_load_n(in + i, __ATOMIC_RELAXED);
   return copy;
 }
 
-// Its next owner finds the counters at 0. Low slots first, as with chunks.
+// Its next owner finds the counters at 0. Low slots first, as with chunks. A thread that ends has mostly counted a few
+// operations: lines of the others that were written here would have to be fetched by the next owner's core.
 void FreeThreadSlot(const Segment& segment, uint32_t index) {
   ThreadSlot* slot = &segment.thread_slots[index];
-  memset(reinterpret_cast<uint8_t*>(slot) + sizeof(slot->state), 0, sizeof(*slot) - sizeof(slot->state));
+  memset(reinterpret_cast<uint8_t*>(slot) + sizeof(slot->state), 0,
+         offsetof(ThreadSlot, reserved1) - sizeof(slot->state));
+  for (CallCount& count : slot->short_calls) {
+    if (__atomic_load_n(&count.calls, __ATOMIC_RELAXED) != 0) __atomic_store_n(&count.calls, 0, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&count.ticks, __ATOMIC_RELAXED) != 0) __atomic_store_n(&count.ticks, 0, __ATOMIC_RELAXED);
+  }
   __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kFree), __ATOMIC_RELEASE);
   if (index < __atomic_load_n(&segment.header->thread_hint, __ATOMIC_RELAXED)) {
     __atomic_store_n(&segment.header->thread_hint, index, __ATOMIC_RELAXED);
@@ -161,7 +171,7 @@ void Drain::RequestFlush() {
 }
 
 void Drain::DrainLoop() {
-  int sleep_us = kBusySleepUs;
+  int sleep_us = kMinSleepUs;
   for (;;) {
     uint64_t flush = 0;
     bool rotate = false;
@@ -192,23 +202,21 @@ void Drain::DrainLoop() {
     }
     for (const Ended& process : ended) {
       const ProcessKey key{process.number, process.process_serial};
-      if (!process.ended) outer_pids_.emplace_back(key, process.outer_pid);
+      if (!process.ended) outer_pids_[key] = process.outer_pid;
       if (process.ended) dead_.insert(key);
     }
-    const bool work = Pass();
+    const uint64_t taken = Pass();
     const bool all_facts = stopping || flush != flush_drained_;
     const uint64_t now = ReadMonotonic();
     // Facts are in blocks of their own, which a full spool still takes.
-    if (all_facts || now - last_facts_ns_ > kFactsNs) HandOver(true);
+    if (all_facts || !dead_.empty() || now - last_facts_ns_ > kFactsNs) HandOver(true);
     for (MappedSegment* segment : pass_segments_) {
       const uint32_t exited = __atomic_load_n(&segment->segment.header->threads_exited, __ATOMIC_ACQUIRE);
       if (exited - segment->threads_exited >= kThreadSlots / 16) AppendFacts(segment);
     }
-    for (const Ended& process : ended) {
-      if (!process.ended) continue;
-      for (MappedSegment* segment : pass_segments_) {
-        if (segment->number == process.number) EndProcess(segment, process.process_serial);
-      }
+    if (!dead_.empty()) {
+      for (MappedSegment* segment : pass_segments_) EndProcesses(segment);
+      dead_.clear();
     }
     if (all_facts || now - last_facts_ns_ > kFactsNs) {
       for (MappedSegment* segment : pass_segments_) AppendFacts(segment);
@@ -242,19 +250,19 @@ void Drain::DrainLoop() {
       queue_filled_.notify_all();
     }
     if (stopping) break;
-    sleep_us = work ? kBusySleepUs : std::min(sleep_us * 2, idle_ms_.load(std::memory_order_relaxed) * 1000);
+    const uint64_t longest = std::min(sleep_us * 2, idle_ms_.load(std::memory_order_relaxed) * 1000);
+    const uint64_t fitting = static_cast<uint64_t>(sleep_us) * kPassBytes / std::max<uint64_t>(taken, 1);
+    sleep_us = static_cast<int>(std::clamp<uint64_t>(fitting, kMinSleepUs, std::max<uint64_t>(longest, kMinSleepUs)));
   }
   std::lock_guard<std::mutex> lock(queue_mutex_);
   queue_closed_ = true;
   queue_filled_.notify_all();
 }
 
-bool Drain::Pass() {
-  bool work = false;
-  for (MappedSegment* segment : pass_segments_) {
-    work |= DrainSegment(segment);
-  }
-  return work;
+uint64_t Drain::Pass() {
+  uint64_t taken = 0;
+  for (MappedSegment* segment : pass_segments_) taken += DrainSegment(segment);
+  return taken;
 }
 
 // The memory is shared: what is dropped here is this process's view of it alone.
@@ -266,9 +274,29 @@ void Drain::GiveBackPages() {
   touched_chunks_ = 0;
 }
 
-bool Drain::DrainSegment(MappedSegment* mapped) {
+// How many slots of a chunk may have been written. The rest of a dead thread's chunk was mostly never touched: looking
+// there for records would make its pages exist, and cost a short process more than all that was recorded of it. (Not
+// mincore, which denies pages that were swapped out.)
+uint32_t Drain::WrittenSlots(const MappedSegment& mapped, uint32_t index) {
+  if (!mapped.file.valid()) return kSlotsPerChunk;
+  const off_t begin = reinterpret_cast<const uint8_t*>(mapped.segment.Chunk(index)) -
+                      static_cast<const uint8_t*>(mapped.mapping.data());
+  const off_t end = begin + static_cast<off_t>(kSlotsPerChunk) * kSlotBytes;
+  off_t written = begin;
+  for (off_t at = begin; at < end;) {
+    const off_t data = lseek(mapped.file.get(), at, SEEK_DATA);
+    if (data < 0 && errno != ENXIO) return kSlotsPerChunk;
+    if (data < 0 || data >= end) break;
+    written = lseek(mapped.file.get(), data, SEEK_HOLE);
+    if (written <= data) return kSlotsPerChunk;
+    at = written;
+  }
+  return static_cast<uint32_t>((std::min(written, end) - begin + kSlotBytes - 1) / kSlotBytes);
+}
+
+uint64_t Drain::DrainSegment(MappedSegment* mapped) {
   const Segment& segment = mapped->segment;
-  bool work = false;
+  uint64_t taken = 0;
   const uint32_t high = std::min(__atomic_load_n(&segment.header->chunk_high, __ATOMIC_ACQUIRE), segment.chunk_count);
   if (mapped->readers.size() < high) {
     mapped->readers.resize(high);
@@ -284,9 +312,10 @@ bool Drain::DrainSegment(MappedSegment* mapped) {
         owner_gone = dead_.count({mapped->number, segment.thread_slots[thread].process_serial}) != 0;
       }
     }
+    const uint32_t limit = owner_gone ? WrittenSlots(*mapped, i) : kSlotsPerChunk;
     ChunkReadResult read;
-    while (ReadChunk(segment, i, owner_gone, &mapped->readers[i], &read)) {
-      work |= read.count > 0;
+    while (ReadChunk(segment, i, owner_gone, limit, &mapped->readers[i], &read)) {
+      taken += read.content * kSlotBytes;
       if (!mapped->touched[i]) {
         mapped->touched[i] = true;
         ++touched_chunks_;
@@ -312,6 +341,7 @@ bool Drain::DrainSegment(MappedSegment* mapped) {
         records_.fetch_add(records, std::memory_order_relaxed);
       }
       const bool freed = FinishChunk(segment, i, read);
+      if (freed) taken += kPassBytes * kPassChunkShare / segment.chunk_count;
       if (current_->size() >= kBlockBytes) HandOver(true);
       if (touched_chunks_ >= kMaxTouchedChunks) GiveBackPages();
       // Freed, or an owned chunk read to its end; a closed chunk with a hole has more behind it.
@@ -320,24 +350,29 @@ bool Drain::DrainSegment(MappedSegment* mapped) {
       if (read.generation != GenerationOfChunk(word)) break;
     }
   }
-  return work;
+  return taken;
 }
 
-void Drain::EndProcess(MappedSegment* mapped, uint32_t process_serial) {
+// Of those in dead_. Their chunks were closed by the pass before.
+void Drain::EndProcesses(MappedSegment* mapped) {
+  const auto first = dead_.lower_bound({mapped->number, 0});
+  if (first == dead_.end() || first->number != mapped->number) return;
+  const auto is_dead = [&](uint32_t serial) { return dead_.count({mapped->number, serial}) != 0; };
   const Segment& segment = mapped->segment;
-  DrainSegment(mapped);
-  if (current_records_ > 0) HandOver(true);
-  const uint32_t high = std::min(__atomic_load_n(&segment.header->thread_high, __ATOMIC_ACQUIRE), kThreadSlots);
-  for (uint32_t i = 0; i < high; ++i) {
-    ThreadSlot* slot = &segment.thread_slots[i];
-    const SlotState state = StateOf(slot->state);
-    if (state == SlotState::kFree || slot->process_serial != process_serial) continue;
-    AppendThreadFact(mapped, *slot, true);
+  const uint32_t thread_high = std::min(__atomic_load_n(&segment.header->thread_high, __ATOMIC_ACQUIRE), kThreadSlots);
+  for (uint32_t i = 0; i < thread_high; ++i) {
+    const ThreadSlot& slot = segment.thread_slots[i];
+    if (StateOf(slot.state) == SlotState::kFree) continue;
+    if (!is_dead(__atomic_load_n(&slot.process_serial, __ATOMIC_RELAXED))) continue;
+    AppendThreadFact(mapped, slot, true);
     FreeThreadSlot(segment, i);
   }
-  for (uint32_t i = 0; i < kProcessSlots; ++i) {
+  const uint32_t process_high =
+      std::min(__atomic_load_n(&segment.header->process_high, __ATOMIC_ACQUIRE), kProcessSlots);
+  for (uint32_t i = 0; i < process_high; ++i) {
     ProcessSlot* slot = &segment.process_slots[i];
-    if (StateOf(slot->state) == SlotState::kFree || slot->serial != process_serial) continue;
+    if (StateOf(slot->state) == SlotState::kFree) continue;
+    if (!is_dead(__atomic_load_n(&slot->serial, __ATOMIC_RELAXED))) continue;
     AppendProcessFact(mapped, *slot, ReadTicks(clock_));
     slot->serial = 0;
     __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kFree), __ATOMIC_RELEASE);
@@ -345,17 +380,14 @@ void Drain::EndProcess(MappedSegment* mapped, uint32_t process_serial) {
       __atomic_store_n(&segment.header->process_hint, i, __ATOMIC_RELAXED);
     }
   }
-  // Its chunks were closed above; nothing asks for it again.
-  const auto is_it = [&](const ProcessKey& key) {
-    return key.number == mapped->number && key.serial == process_serial;
-  };
-  std::erase_if(last_live_, [&](const auto& entry) { return is_it(entry.first); });
-  std::erase_if(outer_pids_, [&](const auto& entry) { return is_it(entry.first); });
-  dead_.erase({mapped->number, process_serial});
+  for (auto dead = first; dead != dead_.end() && dead->number == mapped->number; ++dead) {
+    last_live_.erase(*dead);
+    outer_pids_.erase(*dead);
+  }
 }
 
 void Drain::AppendThreadFact(MappedSegment* mapped, const ThreadSlot& shared, bool last) {
-  const ThreadSlot slot = Snapshot(shared);
+  const ThreadSlot slot = Snapshot(shared, offsetof(ThreadSlot, reserved1));
   if (slot.serial == 0) return;
   ThreadFact fact{};
   fact.serial = slot.serial;
@@ -380,9 +412,10 @@ void Drain::AppendThreadFact(MappedSegment* mapped, const ThreadSlot& shared, bo
   fact.records = slot.records;
   memcpy(fact.dropped, slot.dropped, sizeof(fact.dropped));
   CountFact counts[kMaxOperations];
-  for (uint32_t i = 0; i < kMaxOperations; ++i) {
-    if (slot.short_calls[i].calls == 0) continue;
-    counts[fact.count_facts++] = {i, 0, slot.short_calls[i].calls, slot.short_calls[i].ticks};
+  for (uint32_t i = 0; i < mapped->operation_count; ++i) {
+    const uint64_t calls = __atomic_load_n(&shared.short_calls[i].calls, __ATOMIC_RELAXED);
+    if (calls == 0) continue;
+    counts[fact.count_facts++] = {i, 0, calls, __atomic_load_n(&shared.short_calls[i].ticks, __ATOMIC_RELAXED)};
   }
   const uint32_t count_bytes = fact.count_facts * static_cast<uint32_t>(sizeof(CountFact));
   uint8_t* payload = current_->Begin(FrameType::kThread, mapped->number,
@@ -401,9 +434,8 @@ void Drain::AppendProcessFact(MappedSegment* mapped, const ProcessSlot& shared, 
   fact.pid = slot.pid;
   fact.parent_pid = slot.parent_pid;
   fact.taken_ticks = ReadTicks(clock_);
-  for (const auto& [key, pid] : outer_pids_) {
-    if (key.number == mapped->number && key.serial == slot.serial) fact.outer_pid = pid;
-  }
+  const auto outer = outer_pids_.find({mapped->number, slot.serial});
+  if (outer != outer_pids_.end()) fact.outer_pid = outer->second;
   fact.state = slot.state;
   fact.flags = slot.flags;
   fact.start_cost = slot.start_cost;
@@ -451,15 +483,9 @@ void Drain::AppendCounters(MappedSegment* mapped, uint64_t ticks) {
     if (StateOf(slot.state) != SlotState::kLive) continue;
     const ProcessKey key{mapped->number, slot.serial};
     const int64_t live = __atomic_load_n(&slot.live_bytes, __ATOMIC_RELAXED);
-    auto found = std::find_if(last_live_.begin(), last_live_.end(),
-                              [&](const auto& entry) { return !(entry.first < key) && !(key < entry.first); });
-    if (found == last_live_.end()) {
-      last_live_.emplace_back(key, live);
-    } else if (found->second == live) {
-      continue;
-    } else {
-      found->second = live;
-    }
+    const auto [known, is_new] = last_live_.try_emplace(key, live);
+    if (!is_new && known->second == live) continue;
+    known->second = live;
     current_->AppendFact(FrameType::kCounters, mapped->number, CounterFact{ticks, slot.serial, 0, live});
   }
 }

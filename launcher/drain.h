@@ -20,6 +20,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -42,6 +43,7 @@ struct MappedSegment {
   pid_t pid = 0;          // as the launcher sees it
   bool same_pids = true;  // the target is in our pid namespace: its own numbers mean something here
   ScopedMapping mapping;
+  ScopedFd file;  // of the mapping; none where descriptors are short, then the chunks of the dead are read to their end
   Segment segment{};
   std::vector<ChunkReader> readers;
   uint32_t operation_count = 0;
@@ -94,9 +96,10 @@ class Drain {
 
   void DrainLoop();
   void WriteLoop();
-  bool Pass();
-  bool DrainSegment(MappedSegment* segment);
-  void EndProcess(MappedSegment* segment, uint32_t process_serial);
+  uint64_t Pass();  // bytes taken, as far as the pace goes
+  uint64_t DrainSegment(MappedSegment* segment);
+  static uint32_t WrittenSlots(const MappedSegment& segment, uint32_t chunk);
+  void EndProcesses(MappedSegment* segment);
   void AppendThreadFact(MappedSegment* segment, const ThreadSlot& slot, bool last);
   void AppendProcessFact(MappedSegment* segment, const ProcessSlot& slot, uint64_t end_ticks);
   void AppendFacts(MappedSegment* segment);
@@ -133,9 +136,9 @@ class Drain {
       return number != other.number ? number < other.number : serial < other.serial;
     }
   };
-  std::set<ProcessKey> dead_;
-  std::vector<std::pair<ProcessKey, pid_t>> outer_pids_;
-  std::vector<std::pair<ProcessKey, int64_t>> last_live_;
+  std::set<ProcessKey> dead_;  // ended since the last pass
+  std::map<ProcessKey, pid_t> outer_pids_;
+  std::map<ProcessKey, int64_t> last_live_;
   uint64_t last_hand_over_ns_ = 0, last_counters_ns_ = 0, last_facts_ns_ = 0;
 
   // Between the drain and the write thread.

@@ -550,6 +550,7 @@ bool Session::ReceiveHello(int connection) {
   mapped->same_pids = peer.pid == hello.pid;
   mapped->segment = SegmentAt(mapped->mapping.data(), header.chunk_count);
   mapped->operation_count = header.operation_count;
+  if (targets_.size() < MaxTargets() / 2) mapped->file = std::move(segment_fd);
   // exec: the image that this process ran before is gone, though its pid lives on.
   for (auto& earlier : targets_) {
     // A child that execs right after its fork may not have been seen yet.

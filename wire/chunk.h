@@ -332,8 +332,9 @@ inline bool IsTag(uint64_t word, uint16_t generation, uint32_t slot) {
 }
 
 // Finds what is new in chunk `index`. `owner_gone`: its owner can write no more, so unfinished records are given up.
+// `limit`: slots from here on were never written, where the caller knows; looking at them would make their pages exist.
 // The caller copies the slots, then calls FinishChunk. False: nothing new, nothing to finish.
-inline bool ReadChunk(const Segment& segment, uint32_t index, bool owner_gone, ChunkReader* reader,
+inline bool ReadChunk(const Segment& segment, uint32_t index, bool owner_gone, uint32_t limit, ChunkReader* reader,
                       ChunkReadResult* result) {
   // The state before the slots: in a chunk seen full, every record is finished.
   const uint64_t word = __atomic_load_n(&segment.chunk_states[index], __ATOMIC_ACQUIRE);
@@ -356,9 +357,8 @@ inline bool ReadChunk(const Segment& segment, uint32_t index, bool owner_gone, C
   // or the untouched rest of a dead thread's chunk. Look for the next record.
   if (closed && at < kSlotsPerChunk) {
     const uint32_t hole = at;
-    while (at < kSlotsPerChunk &&
-           !IsTag(__atomic_load_n(chunk + static_cast<uint64_t>(at) * (kSlotBytes / 8), __ATOMIC_ACQUIRE), generation,
-                  at)) {
+    while (at < limit && !IsTag(__atomic_load_n(chunk + static_cast<uint64_t>(at) * (kSlotBytes / 8), __ATOMIC_ACQUIRE),
+                                generation, at)) {
       ++at;
     }
     if (at != hole) {
@@ -366,13 +366,14 @@ inline bool ReadChunk(const Segment& segment, uint32_t index, bool owner_gone, C
       const uint64_t* slot = chunk + static_cast<uint64_t>(hole) * (kSlotBytes / 8);
       const bool begun = (__atomic_load_n(slot + 1, __ATOMIC_RELAXED) | __atomic_load_n(slot + 2, __ATOMIC_RELAXED) |
                           __atomic_load_n(slot + 3, __ATOMIC_RELAXED)) != 0;
-      if (at < kSlotsPerChunk || begun) result->lost = 1;
-      if (at == kSlotsPerChunk) result->used = kSlotsPerChunk;
+      if (at < limit || begun) result->lost = 1;
+      if (at == limit) result->used = limit;
     }
+    if (at >= limit) at = kSlotsPerChunk;
   }
   result->first = at;
   result->content = 0;
-  while (at < kSlotsPerChunk) {
+  while (at < limit) {
     const uint64_t tag = __atomic_load_n(chunk + static_cast<uint64_t>(at) * (kSlotBytes / 8), __ATOMIC_ACQUIRE);
     if (!IsTag(tag, generation, at)) break;
     const bool is_pad = static_cast<uint8_t>(tag >> 16) == static_cast<uint8_t>(RecordKind::kPad);

@@ -130,7 +130,7 @@ struct Target {
   void Drain() {
     for (uint32_t i = 0; i < kChunks; ++i) {
       ChunkReadResult read;
-      while (ReadChunk(segment.get(), i, false, &readers[i], &read)) {
+      while (ReadChunk(segment.get(), i, false, kSlotsPerChunk, &readers[i], &read)) {
         if (FinishChunk(segment.get(), i, read) || read.count == 0) break;
       }
     }

@@ -35,6 +35,7 @@ class FakeTarget {
     EXPECT_EQ(ftruncate(fd.get(), static_cast<off_t>(bytes)), 0);
     mine_ = ScopedMapping(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0), bytes);
     theirs_ = ScopedMapping(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0), bytes);
+    file_ = std::move(fd);
     segment_ = SegmentAt(mine_.data(), kChunks);
     InitialiseSegment(segment_, bytes);
     segment_.header->clock_kind = static_cast<uint32_t>(ClockKind::kMonotonic);
@@ -49,6 +50,7 @@ class FakeTarget {
     mapped->pid = 100;
     mapped->segment = SegmentAt(theirs_.data(), kChunks);
     mapped->mapping = std::move(theirs_);
+    mapped->file.Reset(fcntl(file_.get(), F_DUPFD_CLOEXEC, 0));
     mapped->operation_count = 1;
     return mapped;
   }
@@ -75,9 +77,15 @@ class FakeTarget {
     ASSERT_EQ(status, 0);
   }
   const Segment& segment() const { return segment_; }
+  int64_t bytes_in_memory() const {
+    struct stat facts {};
+    EXPECT_EQ(fstat(file_.get(), &facts), 0);
+    return facts.st_blocks * 512;
+  }
 
  private:
   uint32_t number_;
+  ScopedFd file_;
   ScopedMapping mine_, theirs_;
   Segment segment_;
 };
@@ -346,6 +354,48 @@ TEST_F(DrainTest, SlotsAndChunksOfADeadProcessComeBack) {
     EXPECT_EQ(process.outer_pid, static_cast<int32_t>(5000 + key.second));
     EXPECT_EQ(process.pid, static_cast<int32_t>(100 + key.second));
   }
+}
+
+// A short process has touched a page of its chunk. Looking through the rest for what may lie behind a hole would make
+// all of it exist, and cost more than the process.
+TEST_F(DrainTest, WhatADeadProcessNeverTouchedStaysUntouched) {
+  Drain& drain = Start();
+  FakeTarget target(1);
+  drain.Add(target.Hand(), SegmentFact{});
+  constexpr uint32_t kProcesses = 8, kWithAHole = 7;
+  for (uint32_t serial = 1; serial <= kProcesses; ++serial) {
+    target.StartProcess(serial - 1, serial, static_cast<int32_t>(100 + serial));
+    drain.ProcessSeen(1, serial, static_cast<pid_t>(5000 + serial));
+  }
+  target.Run([&](const Segment& shared) {
+    for (uint32_t serial = 1; serial <= kProcesses; ++serial) {
+      NumberedWriter writer(shared, serial - 1, serial);
+      writer.Write(serial);
+      // A long record, abandoned, with another behind it on the chunk's tenth page.
+      Reservation reservation;
+      if (serial == kWithAHole && BeginRecord(shared, &writer.writer, 10 * 128, &reservation)) writer.Write(1000);
+    }
+  });
+  ASSERT_TRUE(drain.Flush(10000));
+  const int64_t before = target.bytes_in_memory();
+  for (uint32_t serial = 1; serial <= kProcesses; ++serial) {
+    if (serial != kWithAHole) drain.ProcessEnded(1, serial, static_cast<pid_t>(5000 + serial));
+  }
+  ASSERT_TRUE(drain.Flush(10000));
+  EXPECT_EQ(target.bytes_in_memory(), before);
+  drain.ProcessEnded(1, kWithAHole, 5000 + kWithAHole);
+  ASSERT_TRUE(drain.Flush(10000));
+  for (uint32_t i = 0; i < kChunks; ++i) {
+    ASSERT_EQ(StateOfChunk(target.segment().chunk_states[i]), ChunkState::kFree) << i;
+    for (uint32_t word = 0; word < kChunkBytes / 8; ++word) ASSERT_EQ(target.segment().Chunk(i)[word], 0u) << i;
+  }
+  drain.Stop();
+  const Contents contents = ReadSpool(file_.path());
+  std::multiset<uint64_t> all;
+  for (const auto& [key, numbers] : contents.spans) all.insert(numbers.begin(), numbers.end());
+  EXPECT_EQ(all.size(), kProcesses + 1u);
+  EXPECT_EQ(all.count(1000), 1u) << "behind the hole";
+  EXPECT_EQ(contents.lost, 1u);
 }
 
 TEST_F(DrainTest, ExitedThreadsGiveTheirSlotsBack) {

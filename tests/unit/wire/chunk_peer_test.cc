@@ -125,7 +125,7 @@ uint64_t ReadHostile(const Segment& segment, std::vector<ChunkReader>* readers, 
     ChunkReadResult read;
     // A chunk can only be read to its end once; a peer that makes new generations meanwhile is not waited for.
     for (uint32_t bound = 0; bound < kSlotsPerChunk; ++bound) {
-      if (!ReadChunk(segment, i, owner_gone, &(*readers)[i], &read)) break;
+      if (!ReadChunk(segment, i, owner_gone, kSlotsPerChunk, &(*readers)[i], &read)) break;
       ++rounds;
       EXPECT_LE(read.first, kSlotsPerChunk);
       EXPECT_LE(read.count, kSlotsPerChunk - read.first);
@@ -181,7 +181,7 @@ TEST(HostilePeer, AFreeChunkOfAnyContentIsNotRead) {
   ChunkReadResult read;
   for (uint64_t state : {uint64_t{0}, uint64_t{3}, uint64_t{0xff}, ~uint64_t{0}}) {
     owner.get().chunk_states[0] = state;
-    EXPECT_FALSE(ReadChunk(owner.get(), 0, true, &reader, &read)) << state;
+    EXPECT_FALSE(ReadChunk(owner.get(), 0, true, kSlotsPerChunk, &reader, &read)) << state;
   }
 }
 

@@ -148,7 +148,7 @@ class NumberedReader {
   bool ReadOne(uint32_t index, bool owner_gone) {
     bool work = false;
     ChunkReadResult read;
-    while (ReadChunk(segment_, index, owner_gone, &readers_[index], &read)) {
+    while (ReadChunk(segment_, index, owner_gone, kSlotsPerChunk, &readers_[index], &read)) {
       lost += read.lost;
       if (read.first > kSlotsPerChunk || read.count > kSlotsPerChunk - read.first) {
         ++wrong;
