@@ -20,8 +20,10 @@ namespace tbprof::cupti {
 
 using Result = int32_t;
 inline constexpr Result kSuccess = 0;
+inline constexpr Result kErrorInvalidParameter = 1;
 inline constexpr Result kErrorMaxLimitReached = 12;
 inline constexpr Result kErrorNotInitialized = 15;
+inline constexpr Result kErrorNotSupported = 27;
 inline constexpr Result kErrorInsufficientPrivileges = 35;
 inline constexpr Result kErrorMultipleSubscribers = 39;
 inline constexpr Result kErrorUnknown = 999;
@@ -37,6 +39,7 @@ enum ActivityKind : uint32_t {
   kActivityName = 11,
   kActivityOverhead = 17,
   kActivityMemcpy2 = 22,
+  kActivityUnifiedMemory = 25,
   kActivityStream = 37,
   kActivitySynchronization = 38,
   kActivityMemory2 = 49,
@@ -165,6 +168,20 @@ struct Memory {
   uint32_t is_asynchronous;
 };
 
+// The first of the generations of 12.8 and before; the mask of devices behind it is not read.
+struct UnifiedMemory {
+  uint32_t kind;
+  uint32_t counter;
+  uint64_t value, start, end, address;
+  uint32_t source, destination, stream, process, flags, padding;
+};
+inline constexpr uint32_t kUnifiedOfAllDevices = 2;
+inline constexpr uint32_t kUnifiedOnHost = 1;  // in the flags of thrashing and throttling
+
+struct UnifiedMemoryConfig {
+  uint32_t scope, counter, device, enable;
+};
+
 struct Device {
   uint32_t kind;
   uint32_t flags;
@@ -222,7 +239,9 @@ using BufferCompleted = void (*)(void* context, uint32_t stream, uint8_t* buffer
   X(dropped_records, cuptiActivityGetNumDroppedRecords, Result, (void* context, uint32_t stream, size_t* dropped),    \
     true)                                                                                                             \
   X(set_attribute, cuptiActivitySetAttribute, Result, (uint32_t attribute, size_t * size, void* value), false)        \
-  X(set_thread_id_type, cuptiSetThreadIdType, Result, (uint32_t type), false)
+  X(set_thread_id_type, cuptiSetThreadIdType, Result, (uint32_t type), false)                                         \
+  X(configure_unified_memory, cuptiActivityConfigureUnifiedMemoryCounter, Result,                                     \
+    (UnifiedMemoryConfig * configurations, uint32_t count), false)
 
 struct Functions {
 #define TBPROF_MEMBER(member, name, result, parameters, required) result(*member) parameters;

@@ -256,6 +256,55 @@ void Decoder::TakeMemory(const Memory& memory) {
   Commit(reservation, RecordKind::kGpuMemory, memory.device);
 }
 
+void Decoder::TakeUnifiedMemory(const UnifiedMemory& unified) {
+  const auto kind = static_cast<GpuUnifiedKind>(unified.counter);
+  uint32_t device = unified.source;
+  bool has_end = true;
+  switch (kind) {
+    case GpuUnifiedKind::kToDevice:
+    case GpuUnifiedKind::kBetweenDevices:
+      device = unified.destination;
+      break;
+    case GpuUnifiedKind::kHostFault:
+      device = kNoDevice;
+      has_end = false;
+      break;
+    case GpuUnifiedKind::kThrashing:
+      // A mask of those that fight for the page.
+      device = (unified.flags & kUnifiedOnHost) != 0 || unified.source == 0
+                   ? kNoDevice
+                   : static_cast<uint32_t>(__builtin_ctz(unified.source));
+      has_end = false;
+      break;
+    case GpuUnifiedKind::kThrottling:
+      if ((unified.flags & kUnifiedOnHost) != 0) device = kNoDevice;
+      break;
+    case GpuUnifiedKind::kRemoteMap:
+      device = unified.destination;
+      has_end = false;
+      break;
+    case GpuUnifiedKind::kToHost:
+    case GpuUnifiedKind::kDeviceFault:
+      break;
+    default:
+      ++unknown_;
+      return;
+  }
+  Reservation reservation;
+  auto* record = Begin<GpuUnifiedMemoryRecord>(&reservation);
+  if (record == nullptr) return;
+  *record = {};
+  record->start = unified.start;
+  record->end = has_end ? unified.end : 0;
+  record->address = unified.address;
+  record->value = unified.value;
+  record->source = unified.source;
+  record->destination = unified.destination;
+  record->cause = unified.flags;
+  record->unified_kind = kind;
+  Commit(reservation, RecordKind::kGpuUnifiedMemory, device < kNoDevice ? device : kNoDevice);
+}
+
 void Decoder::TakeDevice(const Device& device) {
   const char* name = device.name != nullptr ? device.name : "";
   const uint32_t length = TextLength(name, 256);
@@ -363,6 +412,9 @@ bool Decoder::Take(const Activity* activity) {
       return true;
     case kActivityMemory2:
       TakeMemory(*reinterpret_cast<const Memory*>(activity));
+      return true;
+    case kActivityUnifiedMemory:
+      TakeUnifiedMemory(*reinterpret_cast<const UnifiedMemory*>(activity));
       return true;
     case kActivityDevice:
       TakeDevice(*reinterpret_cast<const Device*>(activity));

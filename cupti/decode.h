@@ -94,6 +94,7 @@ class Decoder {
   void TakeOverhead(const Overhead& overhead);
   void TakeGraph(const GraphTrace& graph);
   void TakeMemory(const Memory& memory);
+  void TakeUnifiedMemory(const UnifiedMemory& unified);
   void TakeDevice(const Device& device);
   void TakeContext(const Context& context);
   void TakeStream(const Stream& stream);

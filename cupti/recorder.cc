@@ -32,6 +32,7 @@ constexpr uint64_t kLastFlushNs = 2'000'000'000;
 constexpr uint64_t kLastWorkNs = 1'500'000'000;
 constexpr uint32_t kBusy = 8;
 constexpr uint32_t kMaxCallbacks = 2048;
+constexpr uint32_t kUnifiedMemoryTries = 10;
 
 // DEVICE, CONTEXT, STREAM and NAME first: their records explain the others.
 struct Wanted {
@@ -79,6 +80,8 @@ struct Recorder {
   uint32_t told;        // what came up before there was a thread that writes
   uint64_t unknown_told;
   uint32_t kinds_on;  // of kWanted, as bits
+  bool unified_memory_on;
+  uint32_t unified_memory_tries;
 
   // What is to be told and came up before the library had a thread that writes.
   static constexpr uint32_t kMostPending = 48;
@@ -259,12 +262,16 @@ uint32_t Flush(uint32_t flags) {
   return count;
 }
 
-bool Enable(uint32_t kind, const char* name) {
-  const Result result = g_recorder.library.functions.enable(kind);
-  if (result == kSuccess) return true;
+void TellMissing(const char* name, Result result) {
   Text<256> text;
   text.Add(name).Add(": CUPTI error ").Add(static_cast<uint64_t>(static_cast<uint32_t>(result)));
   Tell(GpuInfoKey::kMissingKind, text.Add(" ").Add(ResultText(result)));
+}
+
+bool Enable(uint32_t kind, const char* name) {
+  const Result result = g_recorder.library.functions.enable(kind);
+  if (result == kSuccess) return true;
+  TellMissing(name, result);
   return false;
 }
 
@@ -314,8 +321,37 @@ void Unsubscribe() {
   g_recorder.subscribed = false;
 }
 
+// On the own thread, as CUPTI wants to be asked after cuInit.
+void EnableUnifiedMemory() {
+  const Functions& functions = g_recorder.library.functions;
+  if (g_recorder.unified_memory_on || g_recorder.by_hooks) return;
+  if ((g_recorder.session.segment.header->gpu_options & kGpuUnifiedMemory) == 0) return;
+  // Once for a window: what is refused stays refused.
+  g_recorder.unified_memory_on = true;
+  constexpr const char* kName = "unified memory";
+  constexpr uint32_t kCounters = static_cast<uint32_t>(GpuUnifiedKind::kBetweenDevices);
+  UnifiedMemoryConfig wanted[kCounters];
+  for (uint32_t i = 0; i < kCounters; ++i) wanted[i] = {kUnifiedOfAllDevices, i + 1, 0, 1};
+  // Early CUPTIs know four counters.
+  constexpr uint32_t kFirstCounters = static_cast<uint32_t>(GpuUnifiedKind::kDeviceFault);
+  Result result = kErrorNotSupported;
+  if (functions.configure_unified_memory != nullptr) {
+    result = functions.configure_unified_memory(wanted, kCounters);
+    if (result == kErrorInvalidParameter) result = functions.configure_unified_memory(wanted, kFirstCounters);
+  }
+  if (result == kErrorNotInitialized && g_recorder.unified_memory_tries++ < kUnifiedMemoryTries) {
+    g_recorder.unified_memory_on = false;
+  } else if (result == kSuccess) {
+    Enable(kActivityUnifiedMemory, kName);
+  } else {
+    TellMissing(kName, result);
+  }
+}
+
 void DisableAll() {
   const Functions& functions = g_recorder.library.functions;
+  if (g_recorder.unified_memory_on) functions.disable(kActivityUnifiedMemory);
+  g_recorder.unified_memory_on = false;
   for (uint32_t i = 0; i < sizeof(kWanted) / sizeof(kWanted[0]); ++i) {
     if ((g_recorder.kinds_on & (1u << i)) != 0) functions.disable(kWanted[i].kind);
   }
@@ -362,6 +398,9 @@ bool FallBack() {
     return false;
   }
   g_recorder.by_hooks = true;
+  if ((g_recorder.session.segment.header->gpu_options & kGpuUnifiedMemory) != 0) {
+    Tell(GpuInfoKey::kMissingKind, "unified memory: only CUPTI tells of it");
+  }
   // What we ask of the driver would be in the program's own profile.
   if (g_recorder.bridge->set_yield(StepAside, ComeBack)) g_recorder.aside = 1;
   if (g_recorder.writer != nullptr) BeginObserving(g_recorder.writer);
@@ -449,9 +488,11 @@ void* Run() {
         SetState(GpuState::kOff);
         return EndRun(seen);
       }
+      EnableUnifiedMemory();
     } else if (!armed && g_recorder.recording) {
       StopKinds("window: no window is open");
     } else if (g_recorder.recording) {
+      EnableUnifiedMemory();
       busy = Flush(0);
     }
     if (g_recorder.by_hooks && !g_recorder.recording) ServeContexts();

@@ -290,6 +290,7 @@ class Run {
     if (cuda == Cuda::kAuto || cuda == Cuda::kCupti) config.gpu_options |= kGpuByCupti;
     if (cuda == Cuda::kAuto || cuda == Cuda::kHooks) config.gpu_options |= kGpuByHooks;
     if (options_.whole_cuda_graphs) config.gpu_options |= kGpuWholeGraphs;
+    if (options_.cuda_unified_memory) config.gpu_options |= kGpuUnifiedMemory;
     config.only_command = options_.follow == Follow::kNone;
     config.wait_threshold_ns = Nanoseconds(options_.wait_threshold);
     config.malloc_interval = options_.malloc_interval;

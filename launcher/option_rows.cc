@@ -297,6 +297,8 @@ constexpr OptionRow kRows[] = {
      kForRun | kForConfig, SetCuda},
     {"cuda-graphs", "LEVEL", "node", "A CUDA graph as its nodes (node) or as a whole (graph), which costs less",
      kForRun | kForConfig, SetCudaGraphs},
+    {"cuda-unified-memory", "", "false", "Page faults and migrations of unified (managed) memory, which cost time",
+     kForRun | kForConfig, SetSwitch<&Options::cuda_unified_memory>},
     {"require-gpu", "", "false", "Exit 3 when no GPU kernel was recorded though the command succeeded",
      kForRun | kForConfig, SetSwitch<&Options::require_gpu>},
     {"trace", "LIST", "all", "Families of calls: thread, lock, sleep, io, process, malloc, gpu; all; none",

@@ -79,6 +79,7 @@ struct Options {
   uint32_t families = kFamilyAll;  // without kFamilyMalloc when malloc == kOff
   Cuda cuda = Cuda::kAuto;
   bool whole_cuda_graphs = false;
+  bool cuda_unified_memory = false;
   bool require_gpu = false;
   MallocMode malloc = MallocMode::kSampled;
   uint64_t malloc_interval = kDefaultMallocInterval;

@@ -61,6 +61,7 @@ bool IsFact(RecordKind kind) {
     case RecordKind::kGpuApi:
     case RecordKind::kGpuSpan:
     case RecordKind::kGpuMemory:
+    case RecordKind::kGpuUnifiedMemory:
     case RecordKind::kGpuClock:
       return false;
   }

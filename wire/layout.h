@@ -18,7 +18,7 @@
 namespace tbprof {
 
 inline constexpr uint64_t kSegmentMagic = 0x31474553'52504254;  // "TBPRSEG1" as bytes
-inline constexpr uint32_t kAbiVersion = 2;
+inline constexpr uint32_t kAbiVersion = 3;
 
 inline constexpr uint32_t kSlotBytes = 32;
 inline constexpr uint32_t kChunkBytes = 64 * 1024;
@@ -168,7 +168,7 @@ enum GpuOption : uint32_t {
   kGpuByCupti = 1u << 0,
   kGpuByHooks = 1u << 1,        // where CUPTI is not to be had, or not wanted
   kGpuWholeGraphs = 1u << 2,    // a graph as one, not its nodes
-  kGpuManagedMemory = 1u << 3,  // page faults and migrations
+  kGpuUnifiedMemory = 1u << 3,  // its page faults and migrations
 };
 
 struct SegmentHeader {

@@ -241,6 +241,31 @@ struct GpuMemoryRecord {
   uint64_t reserved1[2];
 };
 
+enum class GpuUnifiedKind : uint8_t {  // as CUPTI numbers its counters
+  kToDevice = 1,
+  kToHost = 2,
+  kHostFault = 3,
+  kDeviceFault = 4,
+  kThrashing = 5,
+  kThrottling = 6,
+  kRemoteMap = 7,
+  kBetweenDevices = 8,
+};
+inline constexpr uint16_t kNoDevice = 0xffff;
+
+struct GpuUnifiedMemoryRecord {
+  Tag tag;  // aux = the device it is told of: where the bytes went or came from, who faulted; kNoDevice: the host
+  uint64_t start;
+  uint64_t end;  // 0: an instant
+  uint64_t address;
+  uint64_t value;                // bytes; of kHostFault the instruction, of kDeviceFault how many faults of the page
+  uint32_t source, destination;  // as CUPTI gives them
+  uint32_t cause;                // CUpti_ActivityUnifiedMemoryMigrationCause, ...AccessType, ...RemoteMapCause
+  GpuUnifiedKind unified_kind;
+  uint8_t reserved[3];
+  uint64_t reserved1;
+};
+
 // The name follows.
 struct GpuDeviceRecord {
   Tag tag;  // aux = device

@@ -90,6 +90,57 @@ std::string_view OverheadName(uint32_t type) {
   }
 }
 
+// What CUPTI tells of unified memory. The names are those of CUDA's own tools; `line`: where it is drawn.
+struct UnifiedMemoryKind {
+  GpuUnifiedKind kind;
+  std::string_view name, line;
+  bool is_bytes;  // its value
+};
+constexpr UnifiedMemoryKind kUnifiedMemoryKinds[] = {
+    {GpuUnifiedKind::kToDevice, "unified memory HtoD", "to", true},
+    {GpuUnifiedKind::kToHost, "unified memory DtoH", "from", true},
+    {GpuUnifiedKind::kHostFault, "CPU page fault", "page faults", false},
+    {GpuUnifiedKind::kDeviceFault, "GPU page fault", "page faults of", false},
+    {GpuUnifiedKind::kThrashing, "unified memory thrashing", "thrashing", true},
+    {GpuUnifiedKind::kThrottling, "unified memory throttling", "throttling", false},
+    {GpuUnifiedKind::kRemoteMap, "unified memory remote map", "remote maps", true},
+    {GpuUnifiedKind::kBetweenDevices, "unified memory DtoD", "from another to", true},
+};
+
+const UnifiedMemoryKind* FindUnifiedMemoryKind(GpuUnifiedKind kind) {
+  for (const UnifiedMemoryKind& known : kUnifiedMemoryKinds) {
+    if (known.kind == kind) return &known;
+  }
+  return nullptr;
+}
+
+// CUpti_ActivityUnifiedMemoryMigrationCause, ...AccessType, ...RemoteMapCause.
+std::string_view UnifiedMemoryCause(GpuUnifiedKind kind, uint32_t cause) {
+  static constexpr std::string_view kMigrations[] = {"",
+                                                     "asked for by the program",
+                                                     "page fault",
+                                                     "fetched ahead by the driver",
+                                                     "evicted for want of room",
+                                                     "accessed often"};
+  static constexpr std::string_view kAccesses[] = {"", "read", "write", "atomic", "prefetch"};
+  static constexpr std::string_view kMaps[] = {"",          "coherence",     "against thrashing",
+                                               "by policy", "out of memory", "evicted"};
+  const auto pick = [cause](const auto& names) { return cause < std::size(names) ? names[cause] : std::string_view(); };
+  switch (kind) {
+    case GpuUnifiedKind::kToDevice:
+    case GpuUnifiedKind::kToHost:
+    case GpuUnifiedKind::kBetweenDevices:
+      return pick(kMigrations);
+    case GpuUnifiedKind::kDeviceFault:
+    case GpuUnifiedKind::kHostFault:
+      return pick(kAccesses);
+    case GpuUnifiedKind::kRemoteMap:
+      return pick(kMaps);
+    default:
+      return "";
+  }
+}
+
 std::string Hexadecimal(const uint8_t* bytes, size_t size) {
   std::string text;
   for (size_t i = 0; i < size; ++i) {
@@ -154,7 +205,9 @@ std::string_view GpuCopyName(uint8_t copy_kind) {
 
 bool IsCollective(std::string_view kernel) { return kernel.starts_with("nccl") || kernel.starts_with("Nccl"); }
 
-bool GpuBuilder::IsGpu(RecordKind kind) { return kind >= RecordKind::kGpuKernel && kind <= RecordKind::kGpuInfo; }
+bool GpuBuilder::IsGpu(RecordKind kind) {
+  return kind >= RecordKind::kGpuKernel && kind <= RecordKind::kGpuUnifiedMemory;
+}
 
 GpuBuilder::ProcessState& GpuBuilder::StateOf(const Identity& process) {
   if (last_state_ != nullptr && *last_process_ == process) return *last_state_;
@@ -185,6 +238,8 @@ void GpuBuilder::Take(const Identity& process, uint32_t owner, const RecordView&
       return TakeSpan(process, &state, owner, record);
     case RecordKind::kGpuMemory:
       return TakeMemory(&state, owner, record);
+    case RecordKind::kGpuUnifiedMemory:
+      return TakeUnifiedMemory(process, &state, owner, record);
     case RecordKind::kGpuClock: {
       GpuClockRecord pair;
       if (record.Read(&pair) && pair.ticks_after >= pair.ticks_before) {
@@ -610,6 +665,10 @@ void GpuBuilder::TakeTotal(const Identity& process, uint32_t owner, const GpuTot
                              ? static_cast<double>(row.ns) <= most_ns
                              : static_cast<double>(row.longest) <= most_ns &&
                                    static_cast<double>(row.ns) <= most_ns * static_cast<double>(row.calls);
+  if (row.kind == GpuTotalKind::kUnifiedMemory && times_fit && !__builtin_mul_overflow(row.ns, 1000, &ps) &&
+      row.id <= UINT8_MAX) {
+    return CountUnifiedMemory(&state, owner, row.device, static_cast<GpuUnifiedKind>(row.id), row.calls, row.bytes, ps);
+  }
   const bool on_device = row.kind != GpuTotalKind::kCall && row.kind != GpuTotalKind::kWait;
   const uint32_t device = on_device ? DeviceOf(&state, row.device) : kNoLine;
   if (!times_fit || __builtin_mul_overflow(row.ns, 1000, &ps) || (on_device && device == kNoLine)) {
@@ -641,6 +700,8 @@ void GpuBuilder::TakeTotal(const Identity& process, uint32_t owner, const GpuTot
     }
     case GpuTotalKind::kWait:
       return CountWaits(&state, row.id, row.calls, ps);
+    case GpuTotalKind::kUnifiedMemory:
+      break;
     case GpuTotalKind::kBusy:
       AddTo(&dropped_busy_ps_[device], ps);
       return;
@@ -665,6 +726,75 @@ void GpuBuilder::TakeMemory(ProcessState* state, uint32_t owner, const RecordVie
           {span.start, memory.address, memory.bytes, owner, memory.operation == GpuMemoryOperation::kRelease})) {
     ++timeline_->events_over_budget;
   }
+}
+
+void GpuBuilder::CountUnifiedMemory(ProcessState* state, uint32_t owner, uint16_t device, GpuUnifiedKind kind,
+                                    uint64_t calls, uint64_t value, int64_t ps) {
+  if (device == kNoDevice) {
+    if (owner != kNoProcess && kind == GpuUnifiedKind::kHostFault) {
+      AddTo(&timeline_->processes[owner].gpu.host_page_faults, calls);
+    }
+    return;
+  }
+  const uint32_t index = DeviceOf(state, device);
+  if (index == kNoLine || FindUnifiedMemoryKind(kind) == nullptr) {
+    ++timeline_->corrupt_records;
+    return;
+  }
+  GpuUnifiedTotal& total = unified_totals_[{index, kind}];
+  AddTo(&total.calls, calls);
+  AddTo(&total.value, kind == GpuUnifiedKind::kThrottling ? calls : value);
+  AddTo(&total.total_ps, ps);
+}
+
+// On lines of the host's: all that is on a device's is its work to TensorBoard.
+void GpuBuilder::TakeUnifiedMemory(const Identity& process, ProcessState* state, uint32_t owner,
+                                   const RecordView& record) {
+  GpuUnifiedMemoryRecord said;
+  if (!record.Read(&said)) return;
+  const UnifiedMemoryKind* const kind = FindUnifiedMemoryKind(said.unified_kind);
+  Span span;
+  const bool instant = said.end == 0;
+  const Timing timing = TimesOf(*state, said.start, instant ? said.start : said.end, false, &span);
+  if (timing == Timing::kCorrupt || kind == nullptr) {
+    ++timeline_->corrupt_records;
+    return;
+  }
+  if (timing == Timing::kUntimed || !InTotals(span)) return;
+  const bool has_sum = said.unified_kind != GpuUnifiedKind::kHostFault;
+  CountUnifiedMemory(state, owner, record.tag.aux, said.unified_kind, 1, has_sum ? said.value : 0,
+                     instant ? 0 : CountedPs(span, said.end - said.start));
+  if (span.end <= window_.open || owner == kNoProcess) return;
+  const std::string line_name =
+      record.tag.aux == kNoDevice
+          ? StrCat("unified memory/host ", kind->line)
+          : StrCat("unified memory/", kind->line, kind->line.empty() ? "" : " ", "GPU ", record.tag.aux);
+  const uint32_t line = host_->LineOf(owner, line_name);
+  const uint16_t type =
+      host_->TypeOf(kind->name, ObjectKind::kAddress, kind->is_bytes ? ValueKind::kBytes : ValueKind::kNone);
+  if (line == kNoLine || type == kNoType) {
+    ++timeline_->corrupt_records;
+    return;
+  }
+  ++timeline_->records;
+  Event event;
+  ClipTo(window_.open, window_.close, span.start, span.end, &event);
+  if (instant) event.duration_ps = 0;
+  event.type = type;
+  event.object = said.address;
+  if (kind->is_bytes) event.value = static_cast<int64_t>(std::min<uint64_t>(said.value, INT64_MAX));
+  std::string detail;
+  if (said.unified_kind == GpuUnifiedKind::kDeviceFault) {
+    detail = StrCat(said.value, said.value == 1 ? " fault" : " faults", " of this page");
+  }
+  const std::string_view cause = UnifiedMemoryCause(said.unified_kind, said.cause);
+  if (!cause.empty()) detail += StrCat(detail.empty() ? "" : ", ", cause);
+  event.detail = timeline_->strings.Intern(detail);
+  // Names are found for what lies before a return address.
+  if (said.unified_kind == GpuUnifiedKind::kHostFault && said.value != 0) {
+    event.call_site = host_->SiteOf(process, type, said.value + 1);
+  }
+  host_->KeepCall(line, event);
 }
 
 void GpuBuilder::Correlate() {
@@ -853,7 +983,9 @@ void GpuBuilder::NumberDevices() {
     const GpuDevice& device = timeline_->gpu_devices[i];
     used[i] =
         used[i] || device.kernels != 0 || device.untimed != 0 || device.graphs != 0 || !memory_[i].empty() ||
-        std::any_of(copy_totals_.begin(), copy_totals_.end(), [&](const auto& row) { return row.first.first == i; });
+        std::any_of(copy_totals_.begin(), copy_totals_.end(), [&](const auto& row) { return row.first.first == i; }) ||
+        std::any_of(unified_totals_.begin(), unified_totals_.end(),
+                    [&](const auto& row) { return row.first.first == i; });
   }
   std::vector<uint32_t> order;
   for (uint32_t i = 0; i < used.size(); ++i) {
@@ -935,6 +1067,13 @@ void GpuBuilder::FinishTimes() {
       total.name = GpuCopyName(key.second);
       device.copy_totals.push_back(total);
     }
+    for (auto& [key, total] : unified_totals_) {
+      if (key.first != i) continue;
+      const UnifiedMemoryKind& kind = *FindUnifiedMemoryKind(key.second);
+      total.name = kind.name;
+      total.is_bytes = kind.is_bytes;
+      device.unified_totals.push_back(total);
+    }
     const auto longer = [](const auto& a, const auto& b) { return a.total_ps > b.total_ps; };
     std::stable_sort(device.kernel_totals.begin(), device.kernel_totals.end(), longer);
     std::stable_sort(device.copy_totals.begin(), device.copy_totals.end(), longer);
@@ -990,9 +1129,9 @@ void GpuBuilder::JudgeProcess(const GpuFacts& facts, const ProcessFacts& process
     }
   }
   if (paused) close_gap(end);
-  const auto with_remedy = [](const std::string& cause) {
-    const std::string_view remedy = GpuRemedy(cause);
-    return remedy.empty() ? cause : StrCat(cause, "; ", remedy);
+  const auto with_remedy = [](const std::string& why) {
+    const std::string_view remedy = GpuRemedy(why);
+    return remedy.empty() ? why : StrCat(why, "; ", remedy);
   };
   if (!facts.by_hooks.empty()) gpu.approximate = with_remedy(PrintableUtf8(facts.by_hooks));
   // What is in CUPTI's way is in CUDA's own where the hooks have seen nothing either.
@@ -1127,7 +1266,7 @@ void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
     timeline_->notes.push_back(StrCat(unknown, " GPU activity records of kinds that were not asked for"));
   if (names_left_out > 0)
     warnings.push_back(StrCat(names_left_out, " names of kernels were too many and are left out"));
-  for (const std::string& kind : missing) timeline_->notes.push_back(StrCat("GPU activity that CUPTI refused: ", kind));
+  for (const std::string& kind : missing) warnings.push_back(StrCat("GPU activity that is not recorded: ", kind));
   if (facts_->dropped_parts > 0 && !timeline_->gpu_devices.empty()) {
     timeline_->notes.push_back(
         "GPU memory in use leaves out what was allocated in dropped parts of the spool (--spool-limit)");

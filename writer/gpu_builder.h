@@ -41,6 +41,8 @@ class HostLines {
                           uint64_t longest) = 0;
   // Index of the thread's line, made if need be; kNoLine: there are too many.
   virtual uint32_t ThreadOf(const Identity& process, uint32_t owner, int32_t tid, uint64_t ticks) = 0;
+  // An Event::call_site for the code before `address`.
+  virtual uint32_t SiteOf(const Identity& process, uint16_t type, uint64_t address) = 0;
   // A line that is no thread's.
   virtual uint32_t LineOf(uint32_t owner, const std::string& name) = 0;
   virtual void KeepCall(uint32_t line, const Event& event) = 0;
@@ -125,6 +127,9 @@ class GpuBuilder {
   void TakeCopy(ProcessState* state, uint32_t owner, const RecordView& record);
   void TakeApi(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record);
   void TakeSpan(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record);
+  void CountUnifiedMemory(ProcessState* state, uint32_t owner, uint16_t device, GpuUnifiedKind kind, uint64_t calls,
+                          uint64_t value, int64_t ps);
+  void TakeUnifiedMemory(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record);
   void TakeMemory(ProcessState* state, uint32_t owner, const RecordView& record);
   void TakeGraph(ProcessState* state, uint32_t owner, const RecordView& record, const GpuSpanRecord& graph);
   bool InTotals(const Span& span) const { return span.end > window_.totals_open && span.start < window_.close; }
@@ -162,6 +167,7 @@ class GpuBuilder {
   absl::flat_hash_map<std::string, uint32_t> launch_ids_;
   std::map<std::pair<uint32_t, StringId>, GpuKernelTotal> kernel_totals_;
   std::map<std::pair<uint32_t, uint8_t>, GpuCopyTotal> copy_totals_;
+  std::map<std::pair<uint32_t, GpuUnifiedKind>, GpuUnifiedTotal> unified_totals_;
   std::map<uint32_t, int64_t> device_ps_;
   std::vector<PendingSync> syncs_;
   uint64_t shortest_ = 0;

@@ -86,6 +86,19 @@ void GpuTotals::Add(uint32_t segment, uint32_t process_serial, const RecordView&
       if (!is_wait || span.start == 0 || span.end < span.start) return;
       return AddHostCall(key(GpuTotalKind::kWait, 0, span.context), span.end - span.start);
     }
+    case RecordKind::kGpuUnifiedMemory: {
+      GpuUnifiedMemoryRecord unified;
+      if (!record.Read(&unified) || unified.start == 0 || (unified.end != 0 && unified.end < unified.start)) return;
+      Sum* const sum =
+          SumOf(key(GpuTotalKind::kUnifiedMemory, record.tag.aux, static_cast<uint8_t>(unified.unified_kind)));
+      if (sum == nullptr) return;
+      ++sum->calls;
+      if (unified.unified_kind != GpuUnifiedKind::kHostFault) AddTo(&sum->bytes, unified.value);
+      if (unified.end == 0) return;
+      AddTo(&sum->ns, unified.end - unified.start);
+      sum->longest = std::max(sum->longest, unified.end - unified.start);
+      return;
+    }
     default:
       return;
   }

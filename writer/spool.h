@@ -184,12 +184,13 @@ struct TotalRow {
   uint64_t calls, ticks, longest;
 };
 enum class GpuTotalKind : uint16_t {
-  kKernel = 1,  // id: of its name; 0: several
-  kCopy = 2,    // id: GpuCopyKind
-  kGraph = 3,   // id: 0
-  kCall = 4,    // id: callback | 1 << 16 of the driver interface
-  kWait = 5,    // id: context
-  kBusy = 6,    // ns: of kernels, copies and graphs together, what runs side by side once
+  kKernel = 1,         // id: of its name; 0: several
+  kCopy = 2,           // id: GpuCopyKind
+  kGraph = 3,          // id: 0
+  kCall = 4,           // id: callback | 1 << 16 of the driver interface
+  kWait = 5,           // id: context
+  kBusy = 6,           // ns: of kernels, copies and graphs together, what runs side by side once
+  kUnifiedMemory = 7,  // id: GpuUnifiedKind; device: or kNoDevice; bytes: values summed
 };
 
 struct GpuTotalRow {

@@ -35,7 +35,8 @@ bool IsKnown(RecordKind kind) {
 
 // Of the GPU records, those that have no copy in the main file.
 bool IsGpuEvent(RecordKind kind) {
-  return (kind >= RecordKind::kGpuKernel && kind <= RecordKind::kGpuMemory) || kind == RecordKind::kGpuClock;
+  return (kind >= RecordKind::kGpuKernel && kind <= RecordKind::kGpuMemory) || kind == RecordKind::kGpuClock ||
+         kind == RecordKind::kGpuUnifiedMemory;
 }
 
 uint64_t Distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
@@ -404,6 +405,7 @@ class FactReader {
         case RecordKind::kGpuApi:
         case RecordKind::kGpuSpan:
         case RecordKind::kGpuMemory:
+        case RecordKind::kGpuUnifiedMemory:
           // The second pass, when their clock is known.
           if (gpu_of_chunk == nullptr) gpu_of_chunk = &facts_->gpus[process];
           break;

@@ -137,6 +137,21 @@ Section Gpus(const Timeline& timeline, size_t columns) {
     }
     if (!text.empty()) out.push_back({StrCat("      ", text)});
     text.clear();
+    for (const GpuUnifiedTotal& total : device.unified_totals) {
+      constexpr std::string_view kPrefix = "unified memory ";
+      const std::string_view name = total.name;
+      const std::string part =
+          StrCat(name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name, " ",
+                 total.is_bytes ? HumanBytes(static_cast<double>(total.value)) : HumanCount(total.value),
+                 total.total_ps > 0 ? StrCat(" in ", HumanTime(total.total_ps)) : "");
+      if (!text.empty() && text.size() + part.size() + 8 > columns) {
+        out.push_back({StrCat("      ", text)});
+        text.clear();
+      }
+      StrAppend(&text, text.empty() ? kPrefix : ", ", part);
+    }
+    if (!text.empty()) out.push_back({StrCat("      ", text)});
+    text.clear();
     if (device.waits > 0) {
       text = StrCat("host waited ", HumanTime(device.waited_ps), " in ",
                     Plural(device.waits, "synchronization", "synchronizations"));

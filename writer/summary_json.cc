@@ -74,6 +74,13 @@ Json GpuJson(const Timeline& timeline, const GpuDevice& device) {
          {"total_s", seconds},
          {"bytes_per_s", KnownOrNull(seconds > 0, seconds > 0 ? static_cast<double>(copy.bytes) / seconds : 0.0)}});
   }
+  Json unified = Json::array();
+  for (const GpuUnifiedTotal& total : device.unified_totals) {
+    unified.push_back({{"name", total.name},
+                       {"calls", total.calls},
+                       {total.is_bytes ? "bytes" : "count", total.value},
+                       {"total_s", Seconds(total.total_ps)}});
+  }
   return {{"number", device.number},
           {"name", ValidUtf8(device.name)},
           {"uuid", device.uuid},
@@ -90,6 +97,7 @@ Json GpuJson(const Timeline& timeline, const GpuDevice& device) {
           {"kernel_names", device.kernel_totals.size()},
           {"top_kernels", std::move(kernels)},
           {"copies", std::move(copies)},
+          {"unified_memory", std::move(unified)},
           {"graphs", device.graphs},
           {"waits", device.waits},
           {"waited_s", Seconds(device.waited_ps)},
@@ -128,6 +136,7 @@ Json ProcessGpuJson(const ProcessGpu& gpu) {
           {"missing_kinds", Texts(gpu.missing_kinds)},
           {"approximate", ValidUtf8(gpu.approximate)},
           {"gaps", std::move(gaps)},
+          {"host_page_faults", gpu.host_page_faults},
           {"launches", gpu.launches},
           {"records", gpu.records},
           {"dropped", gpu.dropped},

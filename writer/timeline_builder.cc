@@ -785,6 +785,9 @@ class Builder : private HostLines {
                   uint64_t longest) override {
     Count(process, owner, type, 0, calls, ticks, longest);
   }
+  uint32_t SiteOf(const Identity& process, uint16_t type, uint64_t address) override {
+    return SiteId(process, address, type);
+  }
   void KeepCall(uint32_t line, const Event& event) override { Keep(line, event); }
   void DeviceEventKept() override { Trim(); }
   int64_t PsOf(uint64_t ticks) const override { return ClampedPs(ticks); }
@@ -943,7 +946,9 @@ class Builder : private HostLines {
       for (Event& event : thread.events) event.call_site = event.call_site < names.size() ? names[event.call_site] : 0;
     }
     for (const auto& [key, total] : merged) {
-      if (timeline_.types[total.type].family != EventFamily::kMemory) timeline_.wait_sites.push_back(total);
+      if (total.calls > 0 && timeline_.types[total.type].family != EventFamily::kMemory) {
+        timeline_.wait_sites.push_back(total);
+      }
     }
     std::sort(timeline_.wait_sites.begin(), timeline_.wait_sites.end(),
               [](const CallSiteTotal& a, const CallSiteTotal& b) { return a.total_ps > b.total_ps; });

@@ -82,6 +82,15 @@ struct GpuCopyTotal {
   int64_t total_ps = 0;
 };
 
+// What the driver did for unified memory, likewise, where that was asked for.
+struct GpuUnifiedTotal {
+  std::string name;  // `unified memory HtoD`
+  uint64_t calls = 0;
+  uint64_t value = 0;  // bytes; else how many: of page faults there may be several in a call, that of a page
+  bool is_bytes = false;
+  int64_t total_ps = 0;
+};
+
 struct GpuDevice {
   uint32_t number = 0;        // n of /device:GPU:n, unique
   std::string name;           // empty: the device said nothing of itself
@@ -106,9 +115,10 @@ struct GpuDevice {
   int64_t live_bytes = 0;                     // at the end
   std::vector<GpuKernelTotal> kernel_totals;  // sorted by total_ps descending
   std::vector<GpuCopyTotal> copy_totals;      // likewise
-  uint64_t untimed = 0;                       // ran, the device took no time stamps: in no total of time, not drawn
-  uint64_t unfinished = 0;                    // had not ended
-  uint64_t uncertain = 0;                     // near a jump of the clock
+  std::vector<GpuUnifiedTotal> unified_totals;
+  uint64_t untimed = 0;     // ran, the device took no time stamps: in no total of time, not drawn
+  uint64_t unfinished = 0;  // had not ended
+  uint64_t uncertain = 0;   // near a jump of the clock
 };
 
 enum class GpuRecording : uint8_t {
@@ -133,7 +143,8 @@ struct ProcessGpu {
   std::vector<std::string> missing_kinds;
   std::string approximate;  // device times are those of events around the work; why not CUPTI's, and what helps
   std::vector<GpuGap> gaps;
-  uint64_t launches = 0;  // calls of the program that put work on a device
+  uint64_t host_page_faults = 0;  // on unified memory
+  uint64_t launches = 0;          // calls of the program that put work on a device
   uint64_t records = 0;
   uint64_t dropped = 0;  // by CUPTI, for want of a buffer
   uint64_t unknown = 0;

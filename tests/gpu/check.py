@@ -31,6 +31,7 @@ CARRIED = (
     "tests/sim/subjects/graphs",
     "tests/sim/subjects/rival_opened",
     "tests/sim/subjects/train",
+    "tests/sim/subjects/unified",
 )
 
 
@@ -315,6 +316,22 @@ def cuda_graphs(check):
     return f"{ran.kernels()} kernels of nodes; {graphs} graphs as a whole"
 
 
+def unified_memory(check):
+    command = [check.machine.program("tests/sim/subjects/unified"), "4"]
+    ran = check.pair(command, check.machine.with_libraries(), ["--cuda-unified-memory"])
+    refused = [text for text in ran.summary["warnings"] if "unified memory" in text]
+    if refused:
+        raise Skip(refused[0])
+    totals = {row["name"]: row for gpu in ran.summary["gpus"] for row in gpu["unified_memory"]}
+    check.facts["totals"] = totals
+    check.facts["host_page_faults"] = [process["gpu"]["host_page_faults"] for process in ran.summary["processes"]]
+    for way, times in (("HtoD", ran.fact("to_device")), ("DtoH", ran.fact("to_host"))):
+        moved, expected = totals.get(f"unified memory {way}", {"bytes": 0})["bytes"], times * ran.fact("bytes")
+        # The driver fetches ahead and knows its own page sizes.
+        expect(0.9 * expected <= moved <= 4 * expected, f"{way}: {moved} bytes moved, {expected} touched")
+    return ", ".join(f"{row.get('bytes', row.get('count'))} {name}" for name, row in totals.items())
+
+
 def fork(check):
     ran = check.pair([check.machine.program("tests/sim/subjects/forks")], check.machine.with_libraries())
     # The third is of the child that became a new program.
@@ -434,6 +451,7 @@ CHECKS = (
     (nvcc, 60),
     (driver, 60),
     (cuda_graphs, 60),
+    (unified_memory, 60),
     (fork, 60),
     (cupti_yield, 60),
     (window, 60),
@@ -450,6 +468,7 @@ SIMULATED = {
     "runtime_shared",
     "driver",
     "cuda_graphs",
+    "unified_memory",
     "fork",
     "cupti_yield",
     "window",

@@ -217,7 +217,9 @@ TEST_F(Cuda, TotalsDoNotDependOnTheSpoolsLimit) {
     ASSERT_TRUE(found.contains(name)) << name;
     const std::vector<uint64_t>& others = found.at(name);
     EXPECT_EQ(others[0], numbers[0]) << name;
-    if (name.starts_with("Memcpy") || name == "Memset") EXPECT_EQ(others[1], numbers[1]) << name;
+    if (name.starts_with("Memcpy") || name == "Memset") {
+      EXPECT_EQ(others[1], numbers[1]) << name;
+    }
     if (name.find("for_nanoseconds") == std::string::npos) continue;
     // Two clocks: to the nanosecond for each.
     EXPECT_NEAR(static_cast<double>(others[1]), static_cast<double>(numbers[1]), static_cast<double>(numbers[0]))
@@ -273,6 +275,78 @@ TEST_F(Cuda, AKillLosesNoMoreThanTheProfileSays) {
     EXPECT_GE(recorded, before) << "of " << over.back().first << ", " << lost_s << " s before the end";
     EXPECT_LE(recorded, over.back().first + 6) << "more than there can have been";
   }
+}
+
+// ---- unified memory
+
+RunOptions Unified(const std::string& libraries, const std::string& modes = "") {
+  RunOptions options = On(libraries, modes);
+  options.tbprof = {"--cuda-unified-memory"};
+  return options;
+}
+
+TEST_F(Cuda, UnifiedMemory) {
+  for (const char* modes : {"", "version=22"}) {
+    const Pair pair = RunBoth({Subject("unified"), "4"}, Unified("cuda13", modes));
+    ASSERT_TRUE(pair.Same());
+    const RunResult& run = pair.profiled;
+    const int64_t bytes = Told(run, "bytes"), pages = bytes / 65536;
+    const int64_t to_device = Told(run, "to_device"), to_host = Told(run, "to_host");
+    const int64_t faulted = to_device - Told(run, "prefetched");
+    std::map<std::string, int64_t> lines;
+    std::map<std::string, int64_t> causes;
+    for (const Event& event : run.profile->events()) {
+      if (event.line.find("unified memory/") == std::string::npos) continue;
+      EXPECT_THAT(event.plane, HasSubstr("host")) << "not the device's work";
+      ++lines[event.line.substr(0, event.line.rfind('/'))];
+      ++causes[event.name + ": " + event.Stat("detail")];
+      if (event.name.ends_with("HtoD")) {
+        EXPECT_EQ(event.Number("bytes"), bytes);
+      }
+      if (event.name == "CPU page fault") {
+        EXPECT_THAT(event.Stat("call_site"), HasSubstr("WriteFromHost"));
+      }
+    }
+    EXPECT_EQ(causes["unified memory HtoD: page fault"], faulted);
+    EXPECT_EQ(causes["unified memory HtoD: asked for by the program"], to_device - faulted);
+    EXPECT_EQ(causes["unified memory DtoH: page fault"], to_host);
+    EXPECT_EQ(causes["GPU page fault: 2 faults of this page, write"], faulted * pages);
+    EXPECT_EQ(causes["CPU page fault: write"], to_host * pages);
+    std::map<std::string, nlohmann::json> totals;
+    for (const auto& total : run.summary["gpus"][0]["unified_memory"]) totals[total["name"]] = total;
+    EXPECT_EQ(totals["unified memory HtoD"]["bytes"], to_device * bytes);
+    EXPECT_EQ(totals["unified memory DtoH"]["bytes"], to_host * bytes);
+    EXPECT_EQ(totals["GPU page fault"]["count"], faulted * pages * 2);
+    EXPECT_GT(totals["unified memory HtoD"]["total_s"].get<double>(), 0);
+    EXPECT_EQ(run.summary["processes"][0]["gpu"]["host_page_faults"], to_host * pages);
+    EXPECT_TRUE(run.Said("unified memory HtoD")) << run.AllSaid();
+  }
+}
+
+TEST_F(Cuda, UnifiedMemoryIsNotRecordedUnasked) {
+  const RunResult run = RunUnderTbprof({Subject("unified"), "2"}, On("cuda13"));
+  ASSERT_NE(run.profile, nullptr);
+  for (const Event& event : run.profile->events()) EXPECT_EQ(event.line.find("unified memory"), std::string::npos);
+  EXPECT_FALSE(run.Said("unified memory")) << run.AllSaid();
+}
+
+TEST_F(Cuda, UnifiedMemoryWhereItIsRefusedLateOrPartlyKnown) {
+  const RunResult refused = RunUnderTbprof({Subject("unified"), "2"}, Unified("cuda13", "unified_refused=29"));
+  ASSERT_NE(refused.profile, nullptr);
+  EXPECT_THAT(PageText(*refused.profile), HasSubstr("unified memory: CUPTI error 29"));
+  EXPECT_TRUE(refused.Said("unified memory: CUPTI error 29")) << refused.AllSaid();
+  EXPECT_EQ(refused.summary["gpus"][0]["copies"][0].value("calls", 0), 2) << "all else is recorded";
+  const RunResult late = RunUnderTbprof({Subject("unified"), "2"}, Unified("cuda13", "unified_not_yet=2"));
+  ASSERT_NE(late.profile, nullptr);
+  EXPECT_EQ(late.summary["gpus"][0]["unified_memory"].size(), 3u) << "asked again";
+  const RunResult old = RunUnderTbprof({Subject("unified"), "2"}, Unified("cuda13", "unified_counters=4"));
+  ASSERT_NE(old.profile, nullptr);
+  EXPECT_EQ(old.summary["gpus"][0]["unified_memory"].size(), 3u);
+  RunOptions hooks = Unified("cuda13");
+  hooks.tbprof.push_back("--cuda=hooks");
+  const RunResult by_hooks = RunUnderTbprof({Subject("unified"), "2"}, hooks);
+  ASSERT_NE(by_hooks.profile, nullptr);
+  EXPECT_THAT(PageText(*by_hooks.profile), HasSubstr("unified memory: only CUPTI tells of it"));
 }
 
 // ---- --require-gpu

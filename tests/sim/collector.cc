@@ -36,6 +36,7 @@ struct Cupti {
   CUptiResult (*RegisterCallbacks)(CUpti_BuffersCallbackRequestFunc, CUpti_BuffersCallbackCompleteFunc);
   CUptiResult (*RegisterTimestampCallback)(CUpti_TimestampCallbackFunc);
   CUptiResult (*Enable)(CUpti_ActivityKind);
+  CUptiResult (*ConfigureUnified)(CUpti_ActivityUnifiedMemoryCounterConfig*, uint32_t);
   CUptiResult (*FlushAll)(uint32_t);
   CUptiResult (*GetNextRecord)(uint8_t*, size_t, CUpti_Activity**);
   CUptiResult (*GetNumDropped)(CUcontext, uint32_t, size_t*);
@@ -248,6 +249,7 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   Find(library, "cuptiActivityRegisterCallbacks", &cupti.RegisterCallbacks);
   Find(library, "cuptiActivityRegisterTimestampCallback", &cupti.RegisterTimestampCallback);
   Find(library, "cuptiActivityEnable", &cupti.Enable);
+  Find(library, "cuptiActivityConfigureUnifiedMemoryCounter", &cupti.ConfigureUnified);
   Find(library, "cuptiActivityFlushAll", &cupti.FlushAll);
   Find(library, "cuptiActivityGetNextRecord", &cupti.GetNextRecord);
   Find(library, "cuptiActivityGetNumDroppedRecords", &cupti.GetNumDropped);
@@ -271,6 +273,16 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   const char* kinds = getenv("COLLECTOR_KINDS");
   for (std::string left = kinds == nullptr ? "10,1,2,5" : kinds; !left.empty();) {
     const int kind = atoi(left.c_str());
+    if (kind == CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER) {
+      CUpti_ActivityUnifiedMemoryCounterConfig transfers[2] = {};
+      transfers[0].kind = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD;
+      transfers[1].kind = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH;
+      for (auto& transfer : transfers) {
+        transfer.scope = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_SCOPE_PROCESS_ALL_DEVICES;
+        transfer.enable = 1;
+      }
+      cupti.ConfigureUnified(transfers, 2);
+    }
     const CUptiResult result = cupti.Enable(static_cast<CUpti_ActivityKind>(kind));
     if (result != CUPTI_SUCCESS) f["enable_" + std::to_string(kind)] = result;
     const size_t comma = left.find(',');

@@ -55,6 +55,9 @@ void RecordExternal(uint32_t correlation);
 void RecordWork(const Work& work);
 void RecordSynchronization(const Synchronization& event);
 void RecordMemory(const MemoryEvent& event);
+void RecordUnified(const UnifiedEvent& event);
+// Nothing is counted that was not configured.
+void ConfigureUnified(uint32_t counter, bool on);
 void RecordOverhead(const Overhead& event);
 void RecordResource(const ResourceEvent& event);
 void RecordDevice(int ordinal);

@@ -127,7 +127,7 @@ void OnWork(const Work& work) { RecordWork(work); }
 void OnSynchronized(const Synchronization& event);
 void OnResource(const ResourceEvent& event);
 
-constexpr Hooks kHooks = {Enter, Exit, OnWork, OnSynchronized, RecordMemory, RecordOverhead, OnResource};
+constexpr Hooks kHooks = {Enter, Exit, OnWork, OnSynchronized, RecordMemory, RecordOverhead, OnResource, RecordUnified};
 
 // Under the state's lock.
 void UpdateWants() {
@@ -150,6 +150,7 @@ void UpdateWants() {
     wants |= kWantsSynchronization;
   }
   if (kinds[CUPTI_ACTIVITY_KIND_MEMORY2] || kinds[CUPTI_ACTIVITY_KIND_MEMORY_POOL]) wants |= kWantsMemory;
+  if (kinds[CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER]) wants |= kWantsUnifiedMemory;
   if (kinds[CUPTI_ACTIVITY_KIND_OVERHEAD]) wants |= kWantsOverhead;
   if (kinds[CUPTI_ACTIVITY_KIND_DEVICE] || kinds[CUPTI_ACTIVITY_KIND_CONTEXT] || kinds[CUPTI_ACTIVITY_KIND_STREAM] ||
       AnyCallback(CUPTI_CB_DOMAIN_RESOURCE)) {
@@ -863,7 +864,16 @@ SIM_EXPORT CUptiResult cuptiActivityEnableCudaEventDeviceTimestamps(uint8_t enab
 SIM_EXPORT CUptiResult cuptiActivityConfigureUnifiedMemoryCounter(CUpti_ActivityUnifiedMemoryCounterConfig* config,
                                                                   uint32_t count) {
   SIM_CUPTI_TRY(Refusal());
-  return config == nullptr || count == 0 ? CUPTI_ERROR_INVALID_PARAMETER : CUPTI_SUCCESS;
+  static std::atomic<int64_t> asked{0};
+  if (asked.fetch_add(1) < mode::unified_not_yet()) return CUPTI_ERROR_NOT_INITIALIZED;
+  if (mode::unified_refused() != 0) return static_cast<CUptiResult>(mode::unified_refused());
+  if (config == nullptr || count == 0) return CUPTI_ERROR_INVALID_PARAMETER;
+  for (uint32_t i = 0; i < count; ++i) {
+    const int64_t kind = config[i].kind;
+    if (kind < 1 || kind > mode::unified_counters()) return CUPTI_ERROR_INVALID_PARAMETER;
+  }
+  for (uint32_t i = 0; i < count; ++i) ConfigureUnified(config[i].kind, config[i].enable != 0);
+  return CUPTI_SUCCESS;
 }
 SIM_EXPORT CUptiResult cuptiActivityConfigurePCSampling(CUcontext, CUpti_ActivityPCSamplingConfig*) {
   SIM_CUPTI_TRY(Refusal());

@@ -456,27 +456,53 @@ void RecordPool(const MemoryEvent& event) {
   Append(&record, PoolSize(), 0);
 }
 
-// Of all that the kind can count: what a prefetch moves.
-void RecordPrefetch(const Work& work) {
+std::atomic<uint32_t> unified_counters{0};
+
+void AppendUnified(const UnifiedEvent& event) {
+  if ((unified_counters.load() >> event.counter & 1) == 0) return;
   CUpti_ActivityUnifiedMemoryCounter3 record;
   memset(&record, 0, sizeof(record));
-  const bool to_device = work.copy.kind == CUPTI_ACTIVITY_MEMCPY_KIND_HTOD;
   record.kind = CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER;
-  record.counterKind = to_device ? CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD
-                                 : CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH;
-  record.value = work.copy.bytes;
-  record.start = ToTimestamp(work.start);
-  record.end = ToTimestamp(work.end);
-  record.address = work.copy.count;
-  constexpr uint32_t kHost = 0xffffffffu;
-  record.srcId = to_device ? kHost : work.device;
-  record.dstId = to_device ? work.device : kHost;
-  record.streamId = work.stream;
+  record.counterKind = static_cast<CUpti_ActivityUnifiedMemoryCounterKind>(event.counter);
+  record.value = event.value;
+  record.start = ToTimestamp(event.start);
+  record.end = event.end == 0 ? 0 : ToTimestamp(event.end);
+  record.address = event.address;
+  record.srcId = static_cast<uint32_t>(event.source);
+  record.dstId = static_cast<uint32_t>(event.destination);
+  record.flags = event.flags;
   record.processId = ProcessId();
-  Append(&record, RecordSize(CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER), work.end);
+  Append(&record, RecordSize(CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER), event.end);
+}
+
+void RecordPrefetch(const Work& work) {
+  const bool to_device = work.copy.kind == CUPTI_ACTIVITY_MEMCPY_KIND_HTOD;
+  UnifiedEvent event{};
+  event.counter = to_device ? CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD
+                            : CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH;
+  event.flags = CUPTI_ACTIVITY_UNIFIED_MEMORY_MIGRATION_CAUSE_USER;
+  event.value = work.copy.bytes;
+  event.address = work.copy.count;
+  event.start = work.start;
+  event.end = work.end;
+  event.source = to_device ? -1 : static_cast<int>(work.device);
+  event.destination = to_device ? static_cast<int>(work.device) : -1;
+  AppendUnified(event);
 }
 
 }  // namespace
+
+void RecordUnified(const UnifiedEvent& event) {
+  if (KindOn(CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER)) AppendUnified(event);
+}
+
+void ConfigureUnified(uint32_t counter, bool on) {
+  if (on) {
+    unified_counters |= 1u << counter;
+  } else {
+    unified_counters &= ~(1u << counter);
+  }
+}
 
 void RecordWork(const Work& work) {
   switch (work.kind) {

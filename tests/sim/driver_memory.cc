@@ -202,6 +202,48 @@ CUresult Copy3D(const CUDA_MEMCPY3D& parameters, CUstream stream, bool asynchron
   return SubmitCopy(copy, destination, source, stream, asynchronous);
 }
 
+// Managed memory that a device or the host touches comes to it: a fault for each 64 KiB, then the pages.
+constexpr uint64_t kFaultBytes = 64 << 10;
+constexpr int64_t kFaultNs = 20000;
+
+void MoveManaged(CUdeviceptr address, size_t bytes, int device, uint64_t instruction, bool fault) {
+  uint64_t from = 0;
+  int source = -1;
+  {
+    Guard guard(engine().lock);
+    auto found = engine().memory.upper_bound(address);
+    if (found == engine().memory.begin()) return;
+    Allocation& allocation = std::prev(found)->second;
+    if (allocation.kind != kManaged || allocation.resident == device) return;
+    from = address;
+    source = allocation.resident;
+    allocation.resident = device;
+  }
+  if (!fault || !Wants(kWantsUnifiedMemory) || TheHooks() == nullptr) return;
+  constexpr uint32_t kToDevice = 1, kToHost = 2, kHostFault = 3, kDeviceFault = 4, kWrite = 2, kCoherence = 2;
+  UnifiedEvent event{};
+  event.start = Now();
+  for (uint64_t at = 0; at < bytes; at += kFaultBytes) {
+    event.counter = device < 0 ? kHostFault : kDeviceFault;
+    event.flags = kWrite;
+    event.value = device < 0 ? instruction : 2;
+    event.address = from + at;
+    event.end = device < 0 ? 0 : event.start + kFaultNs;
+    event.source = device;
+    event.destination = -1;
+    TheHooks()->unified(event);
+    event.start += kFaultNs;
+  }
+  event.counter = device < 0 ? kToHost : kToDevice;
+  event.flags = kCoherence;
+  event.value = bytes;
+  event.address = from;
+  event.end = event.start + static_cast<int64_t>(bytes / 16);
+  event.source = source;
+  event.destination = device;
+  TheHooks()->unified(event);
+}
+
 CUresult Set(CUdeviceptr address, uint32_t value, uint32_t element, size_t width, size_t height, size_t pitch,
              CUstream handle, bool asynchronous) {
   CUstream stream = nullptr;
@@ -219,6 +261,9 @@ CUresult Set(CUdeviceptr address, uint32_t value, uint32_t element, size_t width
   op.set.height = height;
   op.set.pitch = pitch;
   op.set.element = element;
+  if (side.kind == kManaged) {
+    MoveManaged(address, static_cast<size_t>(op.work.set.bytes), stream->context->device->ordinal, 0, true);
+  }
   return Submit(stream, op);
 }
 
@@ -433,6 +478,7 @@ CUresult Driver::cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLo
   op.work.copy.kind = location.type == CU_MEM_LOCATION_TYPE_DEVICE ? kHtoD : kDtoH;
   op.work.copy.count = devPtr;
   op.duration = CopyDuration(op.work, false);
+  MoveManaged(devPtr, count, op.work.copy.kind == kHtoD ? location.id : -1, 0, false);
   return Submit(stream, op);
 }
 
@@ -641,3 +687,9 @@ CUresult Driver::cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* ma
 }
 
 }  // namespace tbprof::sim
+
+// The simulator's own: pages do not move here, so that a program says what it does with its managed memory. The caller
+// is the code that faults.
+extern "C" __attribute__((visibility("default"), noinline)) void cuSimTouchFromHost(CUdeviceptr address, size_t bytes) {
+  tbprof::sim::MoveManaged(address, bytes, -1, reinterpret_cast<uintptr_t>(__builtin_return_address(0)), true);
+}

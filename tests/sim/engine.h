@@ -89,6 +89,7 @@ struct Allocation {
   unsigned flags;
   CUcontext context;
   int device;
+  int resident = -1;  // of managed memory the device that has its pages; -1: the host
 };
 
 struct Device {

@@ -135,6 +135,18 @@ struct MemoryEvent {
   uint32_t correlation;
 };
 
+// What the driver does for managed memory, but for prefetches, which are work.
+struct UnifiedEvent {
+  uint32_t counter;  // CUpti_ActivityUnifiedMemoryCounterKind
+  uint32_t flags;
+  uint64_t value;
+  uint64_t address;
+  int64_t start;
+  int64_t end;
+  int source;  // a device; -1: the host
+  int destination;
+};
+
 struct Overhead {
   uint32_t kind;  // CUpti_ActivityOverheadKind
   int64_t start;
@@ -187,6 +199,7 @@ struct Hooks {
   void (*memory)(const MemoryEvent&);
   void (*overhead)(const Overhead&);
   void (*resource)(const ResourceEvent&);
+  void (*unified)(const UnifiedEvent&);
 };
 
 enum Wants : uint32_t {
@@ -197,6 +210,7 @@ enum Wants : uint32_t {
   kWantsMemory = 1u << 4,
   kWantsResources = 1u << 5,
   kWantsOverhead = 1u << 6,
+  kWantsUnifiedMemory = 1u << 8,
   kWantsGraphTrace = 1u << 7,  // one Work for a graph launch in place of one for each node
 };
 

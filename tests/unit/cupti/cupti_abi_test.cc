@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "wire/records.h"
+
 #if __has_include(<cupti.h>)
 #include <cuda.h>
 #include <cupti.h>
@@ -124,6 +126,25 @@ TEST(CuptiAbi, TheRest) {
   SAME(CUpti_ActivityMemory4, deviceId, Memory, device);
   SAME(CUpti_ActivityMemory4, streamId, Memory, stream);
   SAME(CUpti_ActivityMemory4, isAsync, Memory, is_asynchronous);
+#define UNIFIED(field, member)                                             \
+  SAME(CUpti_ActivityUnifiedMemoryCounter2, field, UnifiedMemory, member); \
+  SAME(CUpti_ActivityUnifiedMemoryCounter3, field, UnifiedMemory, member)
+  UNIFIED(counterKind, counter);
+  UNIFIED(value, value);
+  UNIFIED(start, start);
+  UNIFIED(end, end);
+  UNIFIED(address, address);
+  UNIFIED(srcId, source);
+  UNIFIED(dstId, destination);
+  UNIFIED(processId, process);
+  UNIFIED(flags, flags);
+#undef UNIFIED
+  EXPECT_EQ(sizeof(CUpti_ActivityUnifiedMemoryCounter2), sizeof(UnifiedMemory));
+  SAME(CUpti_ActivityUnifiedMemoryCounterConfig, scope, UnifiedMemoryConfig, scope);
+  SAME(CUpti_ActivityUnifiedMemoryCounterConfig, kind, UnifiedMemoryConfig, counter);
+  SAME(CUpti_ActivityUnifiedMemoryCounterConfig, deviceId, UnifiedMemoryConfig, device);
+  SAME(CUpti_ActivityUnifiedMemoryCounterConfig, enable, UnifiedMemoryConfig, enable);
+  EXPECT_EQ(sizeof(CUpti_ActivityUnifiedMemoryCounterConfig), sizeof(UnifiedMemoryConfig));
   SAME(CUpti_ActivityDevice5, globalMemorySize, Device, memory_bytes);
   SAME(CUpti_ActivityDevice5, numMultiprocessors, Device, multiprocessors);
   SAME(CUpti_ActivityDevice5, maxThreadsPerBlock, Device, threads_per_block);
@@ -163,6 +184,27 @@ TEST(CuptiAbi, Numbers) {
   EXPECT_EQ(kAttributeZeroedOut, static_cast<uint32_t>(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER));
   EXPECT_EQ(kThreadIdSystem, static_cast<uint32_t>(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM));
   EXPECT_EQ(kFlushForced, static_cast<uint32_t>(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED));
+  EXPECT_EQ(static_cast<uint32_t>(kActivityUnifiedMemory),
+            static_cast<uint32_t>(CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER));
+  EXPECT_EQ(kUnifiedOfAllDevices,
+            static_cast<uint32_t>(CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_SCOPE_PROCESS_ALL_DEVICES));
+  EXPECT_EQ(kUnifiedOnHost, static_cast<uint32_t>(CUPTI_ACTIVITY_FLAG_THRASHING_IN_CPU));
+  EXPECT_EQ(kUnifiedOnHost, static_cast<uint32_t>(CUPTI_ACTIVITY_FLAG_THROTTLING_IN_CPU));
+#define COUNTER(ours, theirs)                       \
+  EXPECT_EQ(static_cast<int>(GpuUnifiedKind::ours), \
+            static_cast<int>(CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_##theirs))
+  COUNTER(kToDevice, BYTES_TRANSFER_HTOD);
+  COUNTER(kToHost, BYTES_TRANSFER_DTOH);
+  COUNTER(kHostFault, CPU_PAGE_FAULT_COUNT);
+  COUNTER(kDeviceFault, GPU_PAGE_FAULT);
+  COUNTER(kThrashing, THRASHING);
+  COUNTER(kThrottling, THROTTLING);
+  COUNTER(kRemoteMap, REMOTE_MAP);
+  COUNTER(kBetweenDevices, BYTES_TRANSFER_DTOD);
+#undef COUNTER
+  EXPECT_EQ(kErrorInvalidParameter, static_cast<Result>(CUPTI_ERROR_INVALID_PARAMETER));
+  EXPECT_EQ(kErrorNotSupported, static_cast<Result>(CUPTI_ERROR_NOT_SUPPORTED));
+  EXPECT_EQ(kErrorNotInitialized, static_cast<Result>(CUPTI_ERROR_NOT_INITIALIZED));
   EXPECT_EQ(kErrorMultipleSubscribers, static_cast<Result>(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED));
   EXPECT_EQ(kErrorInsufficientPrivileges, static_cast<Result>(CUPTI_ERROR_INSUFFICIENT_PRIVILEGES));
   EXPECT_EQ(kObjectThread, static_cast<uint32_t>(CUPTI_ACTIVITY_OBJECT_THREAD));

@@ -260,6 +260,59 @@ TEST(Decoder, CopiesAndSets) {
   EXPECT_EQ(records[2].As<GpuCopyRecord>().value, 0xabu);
 }
 
+TEST(Decoder, UnifiedMemoryByTheDeviceItIsAbout) {
+  struct Case {
+    GpuUnifiedKind kind;
+    uint32_t source, destination, flags;
+    uint16_t device;
+    bool has_end;
+  };
+  const uint32_t host = UINT32_MAX;
+  const Case cases[] = {{GpuUnifiedKind::kToDevice, host, 2, 2, 2, true},
+                        {GpuUnifiedKind::kToHost, 3, host, 4, 3, true},
+                        {GpuUnifiedKind::kHostFault, 0, 0, 1, kNoDevice, false},
+                        {GpuUnifiedKind::kDeviceFault, 1, 0, 2, 1, true},
+                        {GpuUnifiedKind::kThrashing, 0b1010, 0, 0, 1, false},
+                        {GpuUnifiedKind::kThrashing, 0b1010, 0, kUnifiedOnHost, kNoDevice, false},
+                        {GpuUnifiedKind::kThrashing, 0, 0, 0, kNoDevice, false},
+                        {GpuUnifiedKind::kThrottling, 2, 0, 0, 2, true},
+                        {GpuUnifiedKind::kThrottling, 2, 0, kUnifiedOnHost, kNoDevice, true},
+                        {GpuUnifiedKind::kRemoteMap, 0, 1, 2, 1, false},
+                        {GpuUnifiedKind::kBetweenDevices, 0, 1, 5, 1, true}};
+  Decoded decoded;
+  for (const Case& one : cases) {
+    UnifiedMemory unified{};
+    unified.kind = kActivityUnifiedMemory;
+    unified.counter = static_cast<uint32_t>(one.kind);
+    unified.value = 65536;
+    unified.start = 1000;
+    unified.end = 1500;
+    unified.address = 0x7f0000000000;
+    unified.source = one.source;
+    unified.destination = one.destination;
+    unified.flags = one.flags;
+    EXPECT_TRUE(decoded.Take(unified));
+  }
+  UnifiedMemory later{};
+  later.kind = kActivityUnifiedMemory;
+  later.counter = 9;
+  decoded.Take(later);
+  EXPECT_EQ(decoded->unknown(), 1u);
+  const auto records = decoded.Records();
+  ASSERT_EQ(records.size(), std::size(cases));
+  for (size_t i = 0; i < records.size(); ++i) {
+    ASSERT_EQ(records[i].kind, RecordKind::kGpuUnifiedMemory) << i;
+    EXPECT_EQ(records[i].aux, cases[i].device) << i;
+    const auto& unified = records[i].As<GpuUnifiedMemoryRecord>();
+    EXPECT_EQ(unified.unified_kind, cases[i].kind) << i;
+    EXPECT_EQ(unified.start, 1000u) << i;
+    EXPECT_EQ(unified.end, cases[i].has_end ? 1500u : 0u) << i;
+    EXPECT_EQ(unified.value, 65536u) << i;
+    EXPECT_EQ(unified.cause, cases[i].flags) << i;
+    EXPECT_EQ(unified.address, 0x7f0000000000u) << i;
+  }
+}
+
 TEST(Decoder, UnknownKindsAreCounted) {
   Decoded decoded;
   EXPECT_FALSE(decoded.Take(Activity{54}));

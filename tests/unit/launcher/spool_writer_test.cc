@@ -358,7 +358,9 @@ TEST_F(SpoolWriterTest, GpuRecordsOfDroppedPartsAreCounted) {
       maker.Copy(1, 9, GpuCopyKind::kHostToDevice, 4096, at, at + 20, 7).Api(211, 100, at, 30, 5);
       maker.Api(307, 100, at, 10, 5, true);
       maker.GpuSpan(GpuSpanKind::kSynchronization, 3, at, at + 40)
-          .GpuSpan(GpuSpanKind::kSynchronization, 2, at, at + 1);
+          .GpuSpan(GpuSpanKind::kSynchronization, 2, at, at + 1)
+          .GpuUnified(GpuUnifiedKind::kToDevice, 1, 4096, at, at + 7)
+          .GpuUnified(GpuUnifiedKind::kHostFault, kNoDevice, 0x1234, at, 0);
       maker.GpuSpan(GpuSpanKind::kGraph, 0, at + 500, at + 510).Kernel(1, 7, 3, 0, 0, 8).Kernel(1, 7, 3, at, 0, 9);
     }
     maker.EndChunk();
@@ -401,7 +403,12 @@ TEST_F(SpoolWriterTest, GpuRecordsOfDroppedPartsAreCounted) {
   };
   const auto [before, rows_before] = read();
   EXPECT_EQ(rows_before, 0u);
-  ASSERT_EQ(before.size(), 9u);
+  ASSERT_EQ(before.size(), 11u);
+  const auto& unified = before.at({GpuTotalKind::kUnifiedMemory, 1, 1});
+  EXPECT_EQ(unified[1], kBlocks * kKernels * 4096);
+  EXPECT_EQ(unified[2], kBlocks * kKernels * 7);
+  EXPECT_EQ(before.at({GpuTotalKind::kUnifiedMemory, kNoDevice, 3})[0], kBlocks * kKernels);
+  EXPECT_EQ(before.at({GpuTotalKind::kUnifiedMemory, kNoDevice, 3})[1], 0u) << "an instruction is no number of bytes";
   const auto& gemm = before.at({GpuTotalKind::kKernel, 1, 3});
   EXPECT_EQ(gemm[0], 2 * kBlocks * kKernels);
   EXPECT_EQ(gemm[3], 100 + kBlocks - 1);

@@ -19,8 +19,8 @@
 namespace tbprof {
 namespace {
 
-TEST(Layout, SizesAndOffsetsAreThoseOfAbi2) {
-  static_assert(kAbiVersion == 2, "a new ABI: write down its numbers here");
+TEST(Layout, SizesAndOffsetsAreThoseOfAbi3) {
+  static_assert(kAbiVersion == 3, "a new ABI: write down its numbers here");
   EXPECT_EQ(memcmp(&kSegmentMagic, "TBPRSEG1", 8), 0);
   EXPECT_EQ(sizeof(SegmentHeader), 448u);
   EXPECT_EQ(sizeof(Operation), 48u);

@@ -258,6 +258,56 @@ TEST(GpuBuilder, CallsOfUnknownThreadsSynchronizationAndOverhead) {
   EXPECT_EQ(lines["CUPTI overhead/4711"], std::vector<std::string>{"lazy function loading"});
 }
 
+// On lines of the host, whatever it is; in the totals by device.
+TEST(GpuBuilder, UnifiedMemory) {
+  SpoolMaker spool = GpuProcess();
+  spool.GpuUnified(GpuUnifiedKind::kToDevice, 0, 4096, Gpu(10 * kMs), Gpu(11 * kMs), 2);
+  spool.GpuUnified(GpuUnifiedKind::kToDevice, 0, 8192, Gpu(12 * kMs), Gpu(13 * kMs), 1);
+  spool.GpuUnified(GpuUnifiedKind::kToHost, 0, 65536, Gpu(12 * kMs), Gpu(14 * kMs), 4);
+  spool.GpuUnified(GpuUnifiedKind::kHostFault, kNoDevice, 0x1234, Gpu(15 * kMs), 0, 1);
+  spool.GpuUnified(GpuUnifiedKind::kDeviceFault, 0, 3, Gpu(10 * kMs), Gpu(11 * kMs), 2);
+  spool.GpuUnified(GpuUnifiedKind::kThrottling, kNoDevice, 0, Gpu(16 * kMs), Gpu(17 * kMs), 1);
+  spool.GpuUnified(GpuUnifiedKind::kThrashing, 0, 4096, Gpu(18 * kMs), 0);
+  // Not what CUPTI can have said.
+  spool.GpuUnified(static_cast<GpuUnifiedKind>(77), 0, 1, Gpu(18 * kMs), 0);
+  spool.GpuUnified(GpuUnifiedKind::kToDevice, 0, 1, Gpu(18 * kMs), Gpu(17 * kMs));
+  const Timeline timeline = Build(spool.EndChunk().End(50 * kMs));
+  EXPECT_EQ(timeline.corrupt_records, 2u);
+  EXPECT_TRUE(timeline.gpu_streams.empty());
+  std::map<std::string, std::vector<Event>> lines;
+  for (const Thread& thread : timeline.threads) {
+    if (thread.name.starts_with("unified")) lines[thread.name] = thread.events;
+  }
+  const auto said = [&](const std::string& line, size_t index) {
+    const Event& event = lines.at(line).at(index);
+    return timeline.types[event.type].name + ": " + timeline.strings.Get(event.detail);
+  };
+  ASSERT_EQ(lines.size(), 6u);
+  EXPECT_EQ(said("unified memory/to GPU 0", 0), "unified memory HtoD: page fault");
+  EXPECT_EQ(said("unified memory/to GPU 0", 1), "unified memory HtoD: asked for by the program");
+  EXPECT_EQ(lines["unified memory/to GPU 0"][1].value, 8192);
+  EXPECT_EQ(lines["unified memory/to GPU 0"][0].duration_ps, 1'000'000'000);
+  EXPECT_EQ(lines["unified memory/to GPU 0"][0].object, 0x7f0000010000u);
+  EXPECT_EQ(said("unified memory/from GPU 0", 0), "unified memory DtoH: evicted for want of room");
+  EXPECT_EQ(said("unified memory/host page faults", 0), "CPU page fault: read");
+  EXPECT_EQ(lines["unified memory/host page faults"][0].duration_ps, 0);
+  EXPECT_NE(lines["unified memory/host page faults"][0].call_site, 0u);
+  EXPECT_EQ(said("unified memory/page faults of GPU 0", 0), "GPU page fault: 3 faults of this page, write");
+  EXPECT_EQ(said("unified memory/host throttling", 0), "unified memory throttling: ");
+  ASSERT_EQ(timeline.gpu_devices.size(), 1u) << "though nothing ran on it";
+  const GpuDevice& device = timeline.gpu_devices[0];
+  EXPECT_EQ(device.busy_ps, 0) << "the driver's business";
+  ASSERT_EQ(device.unified_totals.size(), 4u);
+  EXPECT_EQ(device.unified_totals[0].name, "unified memory HtoD");
+  EXPECT_EQ(device.unified_totals[0].calls, 2u);
+  EXPECT_EQ(device.unified_totals[0].value, 12288u);
+  EXPECT_EQ(device.unified_totals[0].total_ps, 2'000'000'000);
+  EXPECT_EQ(device.unified_totals[2].name, "GPU page fault");
+  EXPECT_EQ(device.unified_totals[2].value, 3u);
+  EXPECT_EQ(timeline.processes[0].gpu.host_page_faults, 1u);
+  EXPECT_TRUE(timeline.wait_sites.empty()) << "an instant is no wait";
+}
+
 TEST(GpuBuilder, GraphsSetsAndNamesOfStreams) {
   SpoolMaker spool = GpuProcess();
   spool.GpuName(GpuNameKind::kStream, 7, "forward");

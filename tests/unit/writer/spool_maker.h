@@ -334,6 +334,17 @@ class SpoolMaker {
     memory.memory_kind = kind;
     return Add(RecordKind::kGpuMemory, memory, device);
   }
+  SpoolMaker& GpuUnified(GpuUnifiedKind kind, uint16_t device, uint64_t value, uint64_t start, uint64_t end,
+                         uint32_t cause = 0) {
+    GpuUnifiedMemoryRecord unified{};
+    unified.start = start;
+    unified.end = end;
+    unified.address = 0x7f0000010000;
+    unified.value = value;
+    unified.cause = cause;
+    unified.unified_kind = kind;
+    return Add(RecordKind::kGpuUnifiedMemory, unified, device);
+  }
   SpoolMaker& OwnThread(uint64_t ticks, int32_t tid) {
     ThreadStartRecord start{};
     start.ticks = ticks;
