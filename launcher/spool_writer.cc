@@ -176,15 +176,20 @@ bool SpoolWriter::DropOldest(bool under_pressure, uint64_t now_ticks) {
 }
 
 void SpoolWriter::Drop(Part part, bool totals) {
-  if (totals) {
+  // What was said of the memory may have been in this part.
+  if (totals || part.has_gpu_memory || !gpu_totals_.memory().empty()) {
     const auto reader = SpoolReader::OpenPart(directory_.get(), name_, part.fact.part);
     Frame frame;
     uint64_t corrupt = 0;
-    while (reader.ok() && (*reader)->Next(&frame)) {
+    while ((totals || part.has_gpu_memory) && reader.ok() && (*reader)->Next(&frame)) {
       if (frame.type != FrameType::kChunk) continue;
       ChunkFact chunk{};
       ForEachRecord(frame, &chunk, &corrupt, [&](const RecordView& record) {
         SpanRecord span;
+        if (!totals) {
+          gpu_totals_.AddMemory(frame.segment, chunk.process_serial, record);
+          return;
+        }
         if (record.tag.kind != RecordKind::kSpan) {
           gpu_totals_.Add(frame.segment, chunk.process_serial, record);
           return;
@@ -198,13 +203,13 @@ void SpoolWriter::Drop(Part part, bool totals) {
         if (__builtin_add_overflow(sum.ticks, span.ticks, &sum.ticks)) sum.ticks = UINT64_MAX;
         sum.longest = std::max(sum.longest, span.ticks);
       });
-      lost_ += chunk.lost;
+      if (totals) lost_ += chunk.lost;
     }
     // The totals first: a launcher killed between here and the end of this function leaves a part and totals that do
     // not count it yet.
     FrameBuffer frames(0);
-    const auto append = [&](FrameType type, const auto& rows) {
-      const TotalsFact fact{static_cast<uint32_t>(drops_.load() + 1), static_cast<uint32_t>(rows.size()), lost_};
+    const auto append = [&](FrameType type, const auto& rows, uint64_t lost) {
+      const TotalsFact fact{static_cast<uint32_t>(drops_.load() + 1), static_cast<uint32_t>(rows.size()), lost};
       const size_t bytes = rows.size() * sizeof(rows[0]);
       uint8_t* const payload = frames.Begin(type, 0, static_cast<uint32_t>(sizeof(fact) + bytes));
       memcpy(payload, &fact, sizeof(fact));
@@ -215,9 +220,11 @@ void SpoolWriter::Drop(Part part, bool totals) {
     for (const auto& [key, sum] : totals_) {
       rows.push_back({key.segment, key.process, key.operation, 0, key.site, sum.calls, sum.ticks, sum.longest});
     }
-    append(FrameType::kTotals, rows);
+    if (totals) append(FrameType::kTotals, rows, lost_);
     const std::vector<GpuTotalRow> gpu_rows = gpu_totals_.Rows();
-    if (!gpu_rows.empty()) append(FrameType::kGpuTotals, gpu_rows);
+    if (totals && !gpu_rows.empty()) append(FrameType::kGpuTotals, gpu_rows, lost_);
+    const std::vector<GpuMemoryRow>& memory = gpu_totals_.memory();
+    if (!memory.empty()) append(FrameType::kGpuMemory, memory, gpu_totals_.memory_left_out());
     // Regardless of the limit: more is given back at once.
     if (WritePart(frames.bytes(), 0, now_ticks_, now_ticks_) != 0) WriteMain(frames);
   }
@@ -249,6 +256,8 @@ void SpoolWriter::CountRecords(const uint8_t* payload, size_t size, uint32_t seg
         std::lock_guard<std::mutex> lock(mutex_);
         gpu_told_.Take(record);
       }
+    } else if (record.tag.kind == RecordKind::kGpuMemory) {
+      block_has_gpu_memory_ = true;
     } else if (record.tag.kind == RecordKind::kGpuKernel) {
       ++kernels;
     } else if (record.tag.kind == RecordKind::kGpuSpan) {
@@ -342,6 +351,7 @@ int SpoolWriter::WritePart(const std::vector<uint8_t>& bytes, uint64_t records, 
   if (error != 0) return error;
   total_bytes_.fetch_add(bytes.size(), std::memory_order_relaxed);
   std::lock_guard<std::mutex> lock(mutex_);
+  parts_.back().has_gpu_memory |= block_has_gpu_memory_;
   PartFact& written = parts_.back().fact;
   written.bytes += bytes.size();
   written.records += records;
@@ -398,6 +408,7 @@ void SpoolWriter::Write(const std::vector<uint8_t>& frames, uint64_t records, ui
     in_parts_ = true;
   }
   in_parts_ &= !directory_gone_;
+  block_has_gpu_memory_ = false;
   if (!in_parts_) {
     ForEachFrame(frames, [&](const FrameHeader& header, const uint8_t* frame, size_t) {
       if (header.type == FrameType::kChunk) {

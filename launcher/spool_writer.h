@@ -94,6 +94,7 @@ class SpoolWriter {
   struct Part {
     PartFact fact{};
     ScopedFd fd;  // of the last one, while it grows
+    bool has_gpu_memory = false;
   };
   struct Key {
     uint32_t segment, process, operation;
@@ -145,6 +146,7 @@ class SpoolWriter {
   GapFact gap_{};
   absl::flat_hash_map<Key, Sum> totals_;
   GpuTotals gpu_totals_;
+  bool block_has_gpu_memory_ = false;  // which is being written
   uint64_t lost_ = 0;
 
   std::atomic<uint64_t> main_bytes_{0}, total_bytes_{0}, not_kept_{0}, spans_{0}, long_spans_{0}, drops_{0};

@@ -99,8 +99,8 @@ struct UnifiedMemoryKind {
 constexpr UnifiedMemoryKind kUnifiedMemoryKinds[] = {
     {GpuUnifiedKind::kToDevice, "unified memory HtoD", "to", true},
     {GpuUnifiedKind::kToHost, "unified memory DtoH", "from", true},
-    {GpuUnifiedKind::kHostFault, "CPU page fault", "page faults", false},
-    {GpuUnifiedKind::kDeviceFault, "GPU page fault", "page faults of", false},
+    {GpuUnifiedKind::kHostFault, "CPU page fault", "faults", false},
+    {GpuUnifiedKind::kDeviceFault, "GPU page fault", "faults of", false},
     {GpuUnifiedKind::kThrashing, "unified memory thrashing", "thrashing", true},
     {GpuUnifiedKind::kThrottling, "unified memory throttling", "throttling", false},
     {GpuUnifiedKind::kRemoteMap, "unified memory remote map", "remote maps", true},
@@ -149,8 +149,6 @@ std::string Hexadecimal(const uint8_t* bytes, size_t size) {
   }
   return text;
 }
-
-bool OnDevice(uint8_t memory_kind) { return memory_kind >= 3 && memory_kind <= 7; }
 
 }  // namespace
 
@@ -236,8 +234,11 @@ void GpuBuilder::Take(const Identity& process, uint32_t owner, const RecordView&
       return TakeApi(process, &state, owner, record);
     case RecordKind::kGpuSpan:
       return TakeSpan(process, &state, owner, record);
-    case RecordKind::kGpuMemory:
-      return TakeMemory(&state, owner, record);
+    case RecordKind::kGpuMemory: {
+      GpuMemoryRecord memory;
+      if (record.Read(&memory)) TakeMemory(&state, owner, memory, /*dropped=*/false);
+      return;
+    }
     case RecordKind::kGpuUnifiedMemory:
       return TakeUnifiedMemory(process, &state, owner, record);
     case RecordKind::kGpuClock: {
@@ -709,10 +710,14 @@ void GpuBuilder::TakeTotal(const Identity& process, uint32_t owner, const GpuTot
   ++timeline_->corrupt_records;
 }
 
-void GpuBuilder::TakeMemory(ProcessState* state, uint32_t owner, const RecordView& record) {
-  GpuMemoryRecord memory;
-  if (!record.Read(&memory) || !OnDevice(memory.memory_kind) || owner == kNoProcess) return;
-  const uint32_t device = DeviceOf(state, record.tag.aux);
+void GpuBuilder::TakeDroppedMemory(const Identity& process, uint32_t owner, const GpuMemoryRecord& memory) {
+  ProcessState& state = StateOf(process);
+  if (state.facts != nullptr) TakeMemory(&state, owner, memory, /*dropped=*/true);
+}
+
+void GpuBuilder::TakeMemory(ProcessState* state, uint32_t owner, const GpuMemoryRecord& memory, bool dropped) {
+  if (!IsDeviceMemory(memory.memory_kind) || owner == kNoProcess) return;
+  const uint32_t device = DeviceOf(state, memory.tag.aux);
   Span span;
   const bool known =
       memory.operation == GpuMemoryOperation::kAllocation || memory.operation == GpuMemoryOperation::kRelease;
@@ -721,7 +726,7 @@ void GpuBuilder::TakeMemory(ProcessState* state, uint32_t owner, const RecordVie
     return;
   }
   if (span.start >= window_.close) return;
-  if (span.start >= window_.open) ++timeline_->records;
+  if (!dropped && span.start >= window_.open) ++timeline_->records;
   if (!memory_[device].Add(
           {span.start, memory.address, memory.bytes, owner, memory.operation == GpuMemoryOperation::kRelease})) {
     ++timeline_->events_over_budget;
@@ -1267,9 +1272,9 @@ void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
   if (names_left_out > 0)
     warnings.push_back(StrCat(names_left_out, " names of kernels were too many and are left out"));
   for (const std::string& kind : missing) warnings.push_back(StrCat("GPU activity that is not recorded: ", kind));
-  if (facts_->dropped_parts > 0 && !timeline_->gpu_devices.empty()) {
-    timeline_->notes.push_back(
-        "GPU memory in use leaves out what was allocated in dropped parts of the spool (--spool-limit)");
+  if (facts_->gpu_memory_left_out > 0) {
+    timeline_->notes.push_back(StrCat("GPU memory in use leaves out ", facts_->gpu_memory_left_out,
+                                      " allocations and releases in dropped parts of the spool (--spool-limit)"));
   }
   for (const GpuDevice& device : timeline_->gpu_devices) {
     const std::string gpu = StrCat("GPU ", device.number, ": ");

@@ -65,6 +65,7 @@ class GpuBuilder {
   void Take(const Identity& process, uint32_t owner, const RecordView& record);
   // What a process did on a device in parts that were dropped.
   void TakeTotal(const Identity& process, uint32_t owner, const GpuTotalRow& row);
+  void TakeDroppedMemory(const Identity& process, uint32_t owner, const GpuMemoryRecord& memory);
   // Ties calls and device work together; with times still in ticks.
   void Finish();
   // Ticks to picoseconds, order, nesting, totals.
@@ -130,7 +131,7 @@ class GpuBuilder {
   void CountUnifiedMemory(ProcessState* state, uint32_t owner, uint16_t device, GpuUnifiedKind kind, uint64_t calls,
                           uint64_t value, int64_t ps);
   void TakeUnifiedMemory(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record);
-  void TakeMemory(ProcessState* state, uint32_t owner, const RecordView& record);
+  void TakeMemory(ProcessState* state, uint32_t owner, const GpuMemoryRecord& memory, bool dropped);
   void TakeGraph(ProcessState* state, uint32_t owner, const RecordView& record, const GpuSpanRecord& graph);
   bool InTotals(const Span& span) const { return span.end > window_.totals_open && span.start < window_.close; }
   // False: there is nothing to count, and why is counted.

@@ -86,6 +86,8 @@ void GpuTotals::Add(uint32_t segment, uint32_t process_serial, const RecordView&
       if (!is_wait || span.start == 0 || span.end < span.start) return;
       return AddHostCall(key(GpuTotalKind::kWait, 0, span.context), span.end - span.start);
     }
+    case RecordKind::kGpuMemory:
+      return AddMemory(segment, process_serial, record);
     case RecordKind::kGpuUnifiedMemory: {
       GpuUnifiedMemoryRecord unified;
       if (!record.Read(&unified) || unified.start == 0 || (unified.end != 0 && unified.end < unified.start)) return;
@@ -102,6 +104,45 @@ void GpuTotals::Add(uint32_t segment, uint32_t process_serial, const RecordView&
     default:
       return;
   }
+}
+
+void GpuTotals::AddMemory(uint32_t segment, uint32_t process_serial, const RecordView& record) {
+  GpuMemoryRow row{segment, process_serial, {}};
+  if (record.tag.kind != RecordKind::kGpuMemory || !record.Read(&row.memory)) return;
+  if (!IsDeviceMemory(row.memory.memory_kind)) return;
+  if (memory_.size() >= kMostMemory) ForgetOldMemory();
+  if (memory_.size() >= kMostMemory) {
+    ++memory_left_out_;
+    return;
+  }
+  memory_.push_back(row);
+}
+
+// Of the older half, pairs of an allocation and its release.
+void GpuTotals::ForgetOldMemory() {
+  std::stable_sort(memory_.begin(), memory_.end(), [](const GpuMemoryRow& a, const GpuMemoryRow& b) {
+    if (a.memory.time != b.memory.time) return a.memory.time < b.memory.time;
+    return a.memory.operation > b.memory.operation;
+  });
+  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, uint16_t, uint64_t>, size_t> in_use;
+  std::vector<bool> forgotten(memory_.size());
+  for (size_t i = 0; i < memory_.size() / 2; ++i) {
+    const GpuMemoryRow& row = memory_[i];
+    const auto key = std::make_tuple(row.segment, row.process_serial, row.memory.tag.aux, row.memory.address);
+    if (row.memory.operation == GpuMemoryOperation::kAllocation) {
+      in_use[key] = i;
+      continue;
+    }
+    const auto allocated = in_use.find(key);
+    if (allocated == in_use.end()) continue;
+    forgotten[allocated->second] = forgotten[i] = true;
+    in_use.erase(allocated);
+  }
+  size_t kept = 0;
+  for (size_t i = 0; i < memory_.size(); ++i) {
+    if (!forgotten[i]) memory_[kept++] = memory_[i];
+  }
+  memory_.resize(kept);
 }
 
 std::vector<GpuTotalRow> GpuTotals::Rows() {

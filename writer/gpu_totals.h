@@ -6,7 +6,8 @@
 //   for each GPU record of a part: totals.Add(segment, process_serial, record);
 //   frames->Append(FrameType::kGpuTotals, ...totals.Rows());
 //
-// Bounded: kernels beyond kMostRows are summed under the name 0 of their device, which no kernel has.
+// Bounded: kernels beyond kMostRows are summed under the name 0 of their device, which no kernel has; of the oldest
+// device memory only what is in use later is kept.
 //
 // Process: launcher. Untrusted records; who reads the rows judges the times.
 #ifndef TBPROF_WRITER_GPU_TOTALS_H_
@@ -24,6 +25,8 @@
 
 namespace tbprof {
 
+inline bool IsDeviceMemory(uint8_t memory_kind) { return memory_kind >= 3 && memory_kind <= 7; }
+
 // Threads of the host are in them; a stream that waits for an event is not.
 inline bool IsHostWait(uint32_t synchronization_type) { return synchronization_type != 2; }
 
@@ -31,9 +34,15 @@ class GpuTotals {
  public:
   static constexpr size_t kMostRows = 1u << 14;
   static constexpr size_t kMostBusy = 64;  // processes on devices
+  static constexpr size_t kMostMemory = 1u << 13;
 
   void Add(uint32_t segment, uint32_t process_serial, const RecordView& record);
   std::vector<GpuTotalRow> Rows();
+  // Allocations and releases of device memory alone, for parts of which nothing else is counted.
+  void AddMemory(uint32_t segment, uint32_t process_serial, const RecordView& record);
+  const std::vector<GpuMemoryRow>& memory() const { return memory_; }
+  // Beyond the bound: what the bytes in use lack.
+  uint64_t memory_left_out() const { return memory_left_out_; }
 
  private:
   struct Key {
@@ -54,6 +63,10 @@ class GpuTotals {
   void AddWork(const Key& key, uint64_t start, uint64_t end, uint64_t bytes);
   void AddHostCall(const Key& key, uint64_t ns);
 
+  void ForgetOldMemory();
+
+  std::vector<GpuMemoryRow> memory_;
+  uint64_t memory_left_out_ = 0;
   absl::flat_hash_map<Key, Sum> sums_;
   absl::flat_hash_map<std::tuple<uint32_t, uint32_t, uint16_t>, IntervalUnion> busy_;
 };

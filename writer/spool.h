@@ -26,6 +26,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "wire/layout.h"
+#include "wire/records.h"
 
 namespace tbprof {
 
@@ -62,6 +63,7 @@ enum class FrameType : uint16_t {
   kTotals = 16,     // TotalsFact, TotalRow[]: the calls in all parts dropped so far
   kGap = 17,        // GapFact: records that were drained and not kept
   kGpuTotals = 18,  // TotalsFact, GpuTotalRow[]: the GPU records in all parts dropped so far
+  kGpuMemory = 19,  // TotalsFact, GpuMemoryRow[]: what in them was allocated or released of device memory
 };
 
 enum FrameFlag : uint16_t {
@@ -203,6 +205,10 @@ struct GpuTotalRow {
   uint64_t ns, longest;
   uint64_t untimed;     // not in `calls`
   uint64_t unfinished;  // of `calls`, and in no time
+};
+struct GpuMemoryRow {
+  uint32_t segment, process_serial;
+  GpuMemoryRecord memory;  // tag.aux: the device
 };
 enum class GapCause : uint32_t { kSlowDisk = 1, kLimit = 2, kWriteError = 3 };
 struct GapFact {

@@ -149,6 +149,9 @@ class FactReader {
       case FrameType::kGpuTotals:
         TakeTotals(frame, &facts_->gpu_totals, &facts_->gpu_totals_drops);
         break;
+      case FrameType::kGpuMemory:
+        TakeTotals(frame, &facts_->gpu_memory, &facts_->gpu_memory_drops, &facts_->gpu_memory_left_out);
+        break;
       case FrameType::kGap: {
         GapFact gap;
         if (frame.Read(&gap) && facts_->gaps.size() < kMaxGaps) facts_->gaps.push_back(gap);
@@ -198,13 +201,14 @@ class FactReader {
 
   // The latest that counts no part that is still there.
   template <typename Row>
-  void TakeTotals(const Frame& frame, std::vector<Row>* rows, uint32_t* drops) {
+  void TakeTotals(const Frame& frame, std::vector<Row>* rows, uint32_t* drops, uint64_t* lost = nullptr) {
     TotalsFact fact;
     if (!frame.Read(&fact) || fact.drops > facts_->dropped_parts || fact.drops < *drops) return;
     const std::string_view rest = frame.payload.substr(sizeof(fact));
     rows->resize(std::min<size_t>(fact.rows, rest.size() / sizeof(Row)));
     if (!rows->empty()) memcpy(rows->data(), rest.data(), rows->size() * sizeof(Row));
     *drops = fact.drops;
+    if (lost != nullptr) *lost = fact.lost;
   }
 
   // Whether a window's counters are best counted from `fact`. A thread or process that began inside the window has its

@@ -135,7 +135,9 @@ struct SpoolFacts {
   // Calls and GPU records in the dropped parts.
   std::vector<TotalRow> totals;
   std::vector<GpuTotalRow> gpu_totals;
-  uint32_t totals_drops = 0, gpu_totals_drops = 0;  // how many of them are counted there
+  std::vector<GpuMemoryRow> gpu_memory;
+  uint64_t gpu_memory_left_out = 0;
+  uint32_t totals_drops = 0, gpu_totals_drops = 0, gpu_memory_drops = 0;  // how many of them are counted there
 
   uint64_t records = 0;
   uint64_t lost_records = 0;     // unfinished at a thread's or process's end

@@ -675,7 +675,6 @@ class Builder : private HostLines {
 
   // What the dropped parts held, where the totals are those of the whole run.
   void TakeDroppedTotals() {
-    if (!whole_run_) return;
     const auto for_each = [&](const auto& rows, const auto& take) {
       for (const auto& row : rows) {
         const Identity identity{row.segment, row.process_serial};
@@ -684,6 +683,11 @@ class Builder : private HostLines {
         if (owner != kNoProcess || IsOfRank(identity)) take(identity, owner, row);
       }
     };
+    // What is in use in any window may have been allocated long before.
+    for_each(facts_.gpu_memory, [&](const Identity& identity, uint32_t owner, const GpuMemoryRow& row) {
+      gpu_.TakeDroppedMemory(identity, owner, row.memory);
+    });
+    if (!whole_run_) return;
     for_each(facts_.totals, [&](const Identity& identity, uint32_t owner, const TotalRow& row) {
       const uint16_t type = OperationType(row.segment, row.operation);
       if (type != kNoType) Count(identity, owner, type, row.call_site, row.calls, row.ticks, row.longest);

@@ -111,6 +111,13 @@ void AddTotalsToSpoolSeed(const std::vector<GpuTotalRow>& rows, std::string* see
   AddToSpoolSeed({FrameType::kGpuTotals, 0, 0, payload}, seed);
 }
 
+void AddMemoryToSpoolSeed(const std::vector<GpuMemoryRow>& rows, std::string* seed) {
+  const TotalsFact fact{1, static_cast<uint32_t>(rows.size()), 0};
+  std::string payload(Bytes(fact));
+  for (const GpuMemoryRow& row : rows) payload += Bytes(row);
+  AddToSpoolSeed({FrameType::kGpuMemory, 0, 0, payload}, seed);
+}
+
 void Save(const std::string& directory, const std::string& name, const std::string& seed) {
   std::filesystem::create_directories(directory);
   std::ofstream(directory + "/" + name, std::ios::binary) << seed;
@@ -140,6 +147,7 @@ int main(int argc, char** argv) {
   }
   const std::vector<GpuTotalRow> rows = totals.Rows();
   if (!rows.empty()) AddTotalsToSpoolSeed(rows, &spool);
+  if (!totals.memory().empty()) AddMemoryToSpoolSeed(totals.memory(), &spool);
   const std::string name = std::filesystem::path(argv[1]).filename();
   const std::string directory = argv[2];
   Save(directory + "/spool", name, spool);

@@ -14,7 +14,7 @@
 #include "writer/spool.h"
 #include "writer/timeline_builder.h"
 
-static constexpr uint32_t kFrameTypes = static_cast<uint32_t>(tbprof::FrameType::kGpuTotals) + 1;
+static constexpr uint32_t kFrameTypes = static_cast<uint32_t>(tbprof::FrameType::kGpuMemory) + 1;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tbprof;

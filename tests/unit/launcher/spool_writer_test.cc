@@ -429,6 +429,98 @@ TEST_F(SpoolWriterTest, GpuRecordsOfDroppedPartsAreCounted) {
   EXPECT_EQ(after, before);
 }
 
+// Also where nothing else of dropped parts is counted: the flight recorder's counter begins with what is in use.
+class DroppedDeviceMemory : public SpoolWriterTest, public testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(WithTotals, DroppedDeviceMemory, testing::Bool());
+
+TEST_P(DroppedDeviceMemory, IsKept) {
+  SpoolWriter writer(MainFile(), Plan());
+  constexpr uint64_t kBlocks = 60;
+  for (uint64_t i = 0; i < kBlocks; ++i) {
+    SpoolMaker maker;
+    maker.Chunk(1, 1, 2);
+    if (i == 0) maker.GpuName(GpuNameKind::kKernel, 3, "_Z4gemmv").GpuDevice(1);
+    maker.GpuMemory(1, GpuMemoryOperation::kAllocation, 0x1000 + i, 4096, 1000 * (i + 1));
+    if (i >= 10) maker.GpuMemory(1, GpuMemoryOperation::kRelease, 0x1000 + i - 10, 0, 1000 * (i + 1) + 1);
+    maker.GpuMemory(1, GpuMemoryOperation::kAllocation, 0x9000 + i, 4096, 1000 * (i + 1), 2);  // pinned
+    for (int k = 0; k < 300; ++k) maker.Kernel(1, 7, 3, 1000 * (i + 1), 1000 * (i + 1) + 100, 5);
+    maker.EndChunk();
+    const std::string bytes = maker.Bytes().substr(sizeof(SpoolHeader));
+    writer.Write(std::vector<uint8_t>(bytes.begin(), bytes.end()), 300, i * 10, i * 10 + 5);
+  }
+  const auto read = [&] {
+    SpoolFacts facts;
+    auto reader = SpoolReader::Open(path());
+    EXPECT_TRUE(reader.ok());
+    Frame frame;
+    uint64_t corrupt = 0;
+    std::vector<std::pair<uint64_t, uint64_t>> changes;
+    const auto add = [&](const GpuMemoryRecord& memory) {
+      if (memory.memory_kind != 2) changes.emplace_back(memory.time, memory.address);
+    };
+    while ((*reader)->Next(&frame)) {
+      ChunkFact chunk;
+      if (frame.type != FrameType::kChunk) continue;
+      ForEachRecord(frame, &chunk, &corrupt, [&](const RecordView& record) {
+        GpuMemoryRecord memory;
+        if (record.tag.kind == RecordKind::kGpuMemory && record.Read(&memory)) add(memory);
+      });
+    }
+    EXPECT_TRUE((*reader)->Rewind().ok());
+    (void)ReadSpoolFacts(
+        reader->get(), 0, [](uint64_t) {}, &facts);
+    for (const GpuMemoryRow& row : facts.gpu_memory) {
+      EXPECT_EQ(row.memory.tag.aux, 1);
+      add(row.memory);
+    }
+    std::sort(changes.begin(), changes.end());
+    return changes;
+  };
+  const auto before = read();
+  EXPECT_EQ(before.size(), 2 * kBlocks - 10);
+  Retention retention;
+  retention.everything = false;
+  retention.totals = GetParam();
+  retention.ranges.push_back({500, UINT64_MAX, true});
+  writer.SetRetention(retention);
+  writer.Tidy(10000);
+  EXPECT_GT(writer.parts_dropped(), 3u);
+  EXPECT_EQ(read(), before);
+}
+
+// Of what is not in use any more the oldest is forgotten first, so that the bytes in use stay right.
+TEST(GpuTotals, OldDeviceMemoryIsForgotten) {
+  GpuTotals totals;
+  const auto add = [&](GpuMemoryOperation operation, uint64_t address, uint64_t time) {
+    GpuMemoryRecord memory{};
+    memory.tag.kind = RecordKind::kGpuMemory;
+    memory.time = time;
+    memory.address = address;
+    memory.bytes = 1;
+    memory.operation = operation;
+    memory.memory_kind = 3;
+    totals.AddMemory(1, 1, RecordView{memory.tag, reinterpret_cast<const uint8_t*>(&memory), sizeof(memory)});
+  };
+  for (uint64_t i = 0; i < 100; ++i) add(GpuMemoryOperation::kAllocation, 1'000'000 + i, i);
+  for (uint64_t i = 0; i < 10 * GpuTotals::kMostMemory; ++i) {
+    add(GpuMemoryOperation::kAllocation, i, 1000 + 2 * i);
+    add(GpuMemoryOperation::kRelease, i, 1001 + 2 * i);
+  }
+  EXPECT_LE(totals.memory().size(), GpuTotals::kMostMemory);
+  EXPECT_EQ(totals.memory_left_out(), 0u);
+  std::set<uint64_t> live;
+  for (const GpuMemoryRow& row : totals.memory()) {
+    if (row.memory.operation == GpuMemoryOperation::kAllocation) {
+      live.insert(row.memory.address);
+    } else {
+      EXPECT_EQ(live.erase(row.memory.address), 1u);
+    }
+  }
+  EXPECT_EQ(live.size(), 100u);
+  for (uint64_t i = 0; i < 2 * GpuTotals::kMostMemory; ++i) add(GpuMemoryOperation::kAllocation, 9'000'000 + i, i);
+  EXPECT_GT(totals.memory_left_out(), GpuTotals::kMostMemory);
+}
+
 TEST(GpuTotals, ManyKernelsBecomeOthers) {
   GpuTotals totals;
   uint64_t taken = 0;

@@ -258,6 +258,43 @@ TEST(GpuBuilder, CallsOfUnknownThreadsSynchronizationAndOverhead) {
   EXPECT_EQ(lines["CUPTI overhead/4711"], std::vector<std::string>{"lazy function loading"});
 }
 
+// What is in use was allocated in a part that the spool has dropped, or given back there.
+TEST(GpuBuilder, DeviceMemoryOfDroppedParts) {
+  SpoolMaker spool = GpuProcess();
+  spool.GpuMemory(0, GpuMemoryOperation::kAllocation, 0x1, 1 << 20, Gpu(10 * kMs)).EndChunk();
+  const PartFact dropped{1, 0, 20 * kMs, 60 * kMs, 4, 1000};
+  const WindowFact opened{2 * kMs, kEndWindow, WindowEvent::kOpened, kFamilyAll, 10};  // the last 10 ms
+  spool.Raw(FrameType::kWindow, 0, std::string_view(reinterpret_cast<const char*>(&opened), sizeof(opened)));
+  spool.Raw(FrameType::kDropped, 0, std::string_view(reinterpret_cast<const char*>(&dropped), sizeof(dropped)));
+  const auto row = [](uint32_t process, GpuMemoryOperation operation, uint64_t address, uint64_t bytes, uint64_t time) {
+    GpuMemoryRow made{1, process, {}};
+    made.memory.time = time;
+    made.memory.address = address;
+    made.memory.bytes = bytes;
+    made.memory.operation = operation;
+    made.memory.memory_kind = 3;
+    return made;
+  };
+  std::string rows;
+  const auto add = [&](const GpuMemoryRow& made) { rows.append(reinterpret_cast<const char*>(&made), sizeof(made)); };
+  add(row(1, GpuMemoryOperation::kAllocation, 0x2, 5 << 20, Gpu(30 * kMs)));
+  add(row(1, GpuMemoryOperation::kRelease, 0x1, 0, Gpu(40 * kMs)));
+  add(row(9, GpuMemoryOperation::kAllocation, 0x7, 7 << 20, Gpu(40 * kMs)));
+  const TotalsFact fact{1, 3, 2};
+  spool.Raw(FrameType::kGpuMemory, 0, std::string(reinterpret_cast<const char*>(&fact), sizeof(fact)) + rows);
+  spool.Chunk(1, 1, 2);
+  spool.GpuMemory(0, GpuMemoryOperation::kAllocation, 0x3, 1 << 10, Gpu(70 * kMs)).EndChunk();
+  spool.Window(kEndWindow, WindowEvent::kClosed, 100 * kMs).End(100 * kMs);
+  TimelineRequest request;
+  request.window = kEndWindow;
+  const Timeline timeline = Build(spool, request);
+  ASSERT_EQ(timeline.gpu_devices.size(), 1u);
+  EXPECT_EQ(timeline.gpu_devices[0].live_bytes, (5 << 20) + (1 << 10));
+  EXPECT_EQ(timeline.gpu_devices[0].peak_bytes, 6 << 20);
+  const auto notes = testing::PrintToString(timeline.notes);
+  EXPECT_THAT(notes, HasSubstr("leaves out 2 allocations and releases"));
+}
+
 // On lines of the host, whatever it is; in the totals by device.
 TEST(GpuBuilder, UnifiedMemory) {
   SpoolMaker spool = GpuProcess();
@@ -289,10 +326,10 @@ TEST(GpuBuilder, UnifiedMemory) {
   EXPECT_EQ(lines["unified memory/to GPU 0"][0].duration_ps, 1'000'000'000);
   EXPECT_EQ(lines["unified memory/to GPU 0"][0].object, 0x7f0000010000u);
   EXPECT_EQ(said("unified memory/from GPU 0", 0), "unified memory DtoH: evicted for want of room");
-  EXPECT_EQ(said("unified memory/host page faults", 0), "CPU page fault: read");
-  EXPECT_EQ(lines["unified memory/host page faults"][0].duration_ps, 0);
-  EXPECT_NE(lines["unified memory/host page faults"][0].call_site, 0u);
-  EXPECT_EQ(said("unified memory/page faults of GPU 0", 0), "GPU page fault: 3 faults of this page, write");
+  EXPECT_EQ(said("unified memory/host faults", 0), "CPU page fault: read");
+  EXPECT_EQ(lines["unified memory/host faults"][0].duration_ps, 0);
+  EXPECT_NE(lines["unified memory/host faults"][0].call_site, 0u);
+  EXPECT_EQ(said("unified memory/faults of GPU 0", 0), "GPU page fault: 3 faults of this page, write");
   EXPECT_EQ(said("unified memory/host throttling", 0), "unified memory throttling: ");
   ASSERT_EQ(timeline.gpu_devices.size(), 1u) << "though nothing ran on it";
   const GpuDevice& device = timeline.gpu_devices[0];
@@ -508,7 +545,7 @@ TEST(GpuBuilder, PausesAreGapsAndKillsAreSaid) {
               testing::Contains(HasSubstr("missing from 19 ms to 29 ms (program: the program uses CUPTI itself)")));
   EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("killed 850 ms after the last GPU record")));
   EXPECT_EQ(gpu.lost_at_end_ps, 850'000'000'000);
-  EXPECT_THAT(timeline.notes, testing::Contains(HasSubstr("GRAPH_TRACE")));
+  EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("GRAPH_TRACE")));
 }
 
 // The last flush is as long before the end as the program's exit takes.
