@@ -2,6 +2,7 @@
 #include "writer/timeline_builder.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -752,7 +753,30 @@ class Builder : private HostLines {
 
   uint64_t Weight() const { return instants_ + kept_[kHostSpans] + kGpuWeight * (kept_[kGpuCalls] + gpu_.kept()); }
 
-  // The lengths that leave three quarters: a median-like cut by buckets of powers of two.
+  // The length below which the shortest of a kind have to go so that about `most` are left. By buckets of at most 1/64:
+  // a step of a quarter would take all of those that are much alike.
+  uint64_t LengthThatLeaves(Cuttable kind, uint64_t most) const {
+    constexpr uint32_t kBits = 6;
+    std::vector<uint64_t> counts(size_t{64 - kBits} << kBits);
+    for (const Thread& thread : timeline_.threads) {
+      for (const Event& event : thread.events) {
+        if (event.duration_ps <= 0 || CuttableOf(event) != kind) continue;
+        const auto ticks = static_cast<uint64_t>(event.duration_ps);
+        const auto width = static_cast<uint32_t>(std::bit_width(ticks));
+        const uint32_t above = width > kBits + 1 ? width - kBits - 1 : 0;
+        ++counts[(uint64_t{above} << kBits) + (ticks >> above)];
+      }
+    }
+    uint64_t left = 0;
+    size_t bucket = counts.size() - 1;
+    while (bucket > 0 && left + counts[bucket] <= most) left += counts[bucket--];
+    // All of them in one bucket: they cannot be told apart.
+    const size_t lowest = bucket + 1;
+    const size_t above = lowest < size_t{2} << kBits ? 0 : (lowest >> kBits) - 1;
+    return static_cast<uint64_t>(lowest - (above << kBits)) << above;
+  }
+
+  // The lengths that leave three quarters.
   void Trim() {
     if (Weight() <= event_limit_) return;
     while (Weight() > event_limit_ / 4 * 3) {
@@ -762,10 +786,14 @@ class Builder : private HostLines {
                             : gpu_.kept() > 0                       ? kGpuWork
                                                                     : kHostSpans;
       uint64_t& shortest = shortest_ticks_[kind];
-      shortest = shortest == 0 ? 1024 : shortest + shortest / 4;
       if (kind == kGpuWork) {
+        shortest = shortest == 0 ? 1024 : shortest + shortest / 4;
         gpu_.Cut(shortest);
       } else {
+        const uint64_t weight = kind == kGpuCalls ? kGpuWeight : 1;
+        const uint64_t others = Weight() - kept_[kind] * weight;
+        const uint64_t most = event_limit_ / 4 * 3 > others ? (event_limit_ / 4 * 3 - others) / weight : 0;
+        shortest = std::max(LengthThatLeaves(kind, std::max(most, share / weight / 2)), shortest + 1);
         kept_[kind] = 0;
         for (Thread& owner : timeline_.threads) {
           timeline_.events_over_budget += std::erase_if(owner.events, [&](const Event& old) {

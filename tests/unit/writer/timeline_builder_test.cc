@@ -584,6 +584,31 @@ TEST(TimelineBuilder, TheBudgetKeepsTheLongest) {
   EXPECT_EQ(all.shortest_shown_ps, 0);
 }
 
+// A loop of one call: a cut that takes all of a length would leave nothing.
+TEST(TimelineBuilder, LengthsThatAreMuchAlikeStillFillTheBudget) {
+  for (const uint64_t shortest : {80u, 1000u, 5'000'000u}) {
+    SpoolMaker spool = One();
+    uint64_t at = 2000;
+    std::mt19937_64 random(5);
+    for (int c = 0; c < 20; ++c) {
+      spool.Chunk(1, 1, 1);
+      for (int i = 0; i < 1000; ++i) {
+        const uint64_t length = shortest + random() % (shortest / 4);
+        spool.Span(kRead, at, length);
+        at += length + 10;
+      }
+      spool.EndChunk();
+    }
+    spool.End(at);
+    TimelineRequest request;
+    request.max_profile_size = 4000 * 24;
+    const Timeline timeline = BuildGood(spool, request);
+    EXPECT_LE(timeline.threads[0].events.size(), 4000u) << shortest;
+    EXPECT_GE(timeline.threads[0].events.size(), 1500u) << shortest;
+    EXPECT_EQ(timeline.threads[0].events.size() + timeline.events_over_budget, 20'000u) << shortest;
+  }
+}
+
 // Calls of no length at all, as a hostile target makes them, must take neither the memory nor the time.
 TEST(TimelineBuilder, InstantsStayWithinTheBudgetToo) {
   SpoolMaker spool = One();

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tbprof costs on the host, beside bare runs and its peers: the tables of docs/overhead.md.
+
+    host_cost.py BUILD WORK [--rounds N] [PART...]
+
+Run by scripts/bench.sh, which makes the programs in WORK. Every round runs each configuration once, in another order;
+figures are medians over rounds of the difference to the reference of the same round, with quartiles. Prints Markdown.
+"""
+
+import argparse
+import json
+import math
+import os
+import random
+import re
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+
+class Bench:
+    def __init__(self, build, work, rounds):
+        self.tbprof = build + "/bin/tbprof"
+        self.work = work
+        self.rounds = rounds
+        self.logs = work + "/logs"
+
+    def under(self, *options):
+        return [self.tbprof, "run", "--quiet", "--logdir", self.logs, *options, "--"]
+
+    def run(self, command, environment=None):
+        """Standard output, wall seconds, CPU seconds of the command and all that it waited for."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        start = time.perf_counter()
+        done = subprocess.run(command, env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True)
+        wall = time.perf_counter() - start
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if done.returncode != 0:
+            sys.exit(f"host_cost.py: {command}: status {done.returncode}: {done.stderr[-500:]}")
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return done.stdout, wall, cpu
+
+    def clean(self):
+        shutil.rmtree(self.logs, ignore_errors=True)
+
+    def hot(self, load, turns, prefix=(), environment=None, argument=()):
+        """Nanoseconds per turn: the median of the program's own batches."""
+        out, _, _ = self.run([*prefix, self.work + "/hot_paths", load, str(turns), *argument], environment)
+        self.clean()
+        return float(out.split()[0])
+
+    def interleaved(self, ways):
+        """{name: values}, each way once a round."""
+        values = {name: [] for name in ways}
+        names = list(ways)
+        for _ in range(self.rounds):
+            random.shuffle(names)
+            for name in names:
+                values[name].append(ways[name]())
+        return values
+
+
+def spread(values, digits=1):
+    low, middle, high = statistics.quantiles(values, n=4)
+    return f"{middle:.{digits}f} ({low:.{digits}f}..{high:.{digits}f})"
+
+
+def table(heading, rows):
+    print("\n| " + " | ".join(heading) + " |")
+    print("|" + "---|" * len(heading))
+    for row in rows:
+        print("| " + " | ".join(str(cell) for cell in row) + " |")
+    sys.stdout.flush()
+
+
+def peers(bench):
+    """Profilers of the allocator that this machine has."""
+    found = {}
+    if shutil.which("heaptrack"):
+        found["heaptrack"] = (["heaptrack", "-o", bench.work + "/heaptrack"], {})
+    return found
+
+
+def allocator(bench):
+    rows = []
+    for load, turns in (("small", 5_000_000), ("blocks", 3_000_000)):
+        ways = {
+            "bare": lambda load=load, turns=turns: bench.hot(load, turns),
+            "forward only": lambda load=load, turns=turns: bench.hot(
+                load, turns, environment={"LD_PRELOAD": bench.work + "/forward.so"}),
+            "disarmed": lambda load=load, turns=turns: bench.hot(load, turns, bench.under("--window=none")),
+            "default": lambda load=load, turns=turns: bench.hot(load, turns, bench.under()),
+        }
+        for name, (prefix, environment) in peers(bench).items():
+            ways[name] = lambda load=load, prefix=prefix, environment=environment: bench.hot(
+                load, 200_000, prefix, environment)
+        values = bench.interleaved(ways)
+        for name, measured in values.items():
+            over_bare = [(a - b) / 2 for a, b in zip(measured, values["bare"])]
+            over_forward = [(a - b) / 2 for a, b in zip(measured, values["forward only"])]
+            rows.append((f"`{load}`", name, spread(measured, 2), "" if name == "bare" else spread(over_bare, 2),
+                         "" if name in ("bare", "forward only") else spread(over_forward, 2)))
+    table(("load", "under", "ns a pair of malloc and free", "added per call, ns", "over forward only, ns"), rows)
+
+
+def locks(bench):
+    rows = []
+    ways = {"bare": lambda: bench.hot("lock", 10_000_000),
+            "disarmed": lambda: bench.hot("lock", 10_000_000, bench.under("--window=none")),
+            "default": lambda: bench.hot("lock", 10_000_000, bench.under())}
+    values = bench.interleaved(ways)
+    for name, measured in values.items():
+        added = [a - b for a, b in zip(measured, values["bare"])]
+        rows.append(("lock and unlock, free", name, spread(measured, 2), "" if name == "bare" else spread(added, 2)))
+    table(("what", "under", "ns", "added, ns"), rows)
+    rows = []
+    for section in (100, 1000, 10000):
+        turns = str(max(2_000, 200_000_000 // (section + 200)))
+        ways = {"bare": lambda: bench.hot("contended", turns, argument=(str(section),)),
+                "default": lambda: bench.hot("contended", turns, bench.under(), argument=(str(section),))}
+        values = bench.interleaved(ways)
+        ratio = [b / a for a, b in zip(values["bare"], values["default"])]
+        rows.append((f"two threads, held for {section} ns", spread(values["bare"], 0), spread(values["default"], 0),
+                     spread(ratio, 3)))
+    table(("contended mutex", "bare, ns a section", "default", "throughput, ratio to bare"), rows)
+
+
+def waits(bench):
+    ways = {"bare": lambda: bench.hot("wait", 2_000_000),
+            "disarmed": lambda: bench.hot("wait", 2_000_000, bench.under("--window=none")),
+            "default: counted": lambda: bench.hot("wait", 2_000_000, bench.under()),
+            "--wait-threshold=0: recorded": lambda: bench.hot("wait", 2_000_000, bench.under("--wait-threshold=0"))}
+    values = bench.interleaved(ways)
+    rows = []
+    for name, measured in values.items():
+        added = [a - b for a, b in zip(measured, values["bare"])]
+        rows.append((name, spread(measured), "" if name == "bare" else spread(added)))
+    table(("a wait that is over at once", "ns", "added, ns"), rows)
+
+
+def starts(bench):
+    ways = {"bare": lambda: bench.hot("spawn", 500),
+            "disarmed": lambda: bench.hot("spawn", 500, bench.under("--window=none")),
+            "default": lambda: bench.hot("spawn", 500, bench.under())}
+    values = bench.interleaved(ways)
+    rows = []
+    for name, measured in values.items():
+        added = [(a - b) / 1000 for a, b in zip(measured, values["bare"])]
+        rows.append((name, spread([value / 1000 for value in measured], 0), "" if name == "bare" else spread(added, 0)))
+    table(("posix_spawn of `/bin/true` and the wait for it", "us", "added, us"), rows)
+    in_memory = "/dev/shm/tbprof-bench-" + str(os.getpid())
+    values = []
+    for _ in range(3 * bench.rounds):
+        _, wall, _ = bench.run([bench.tbprof, "run", "--quiet", "--logdir", in_memory, "--", "/bin/true"])
+        values.append(wall * 1e3)
+        shutil.rmtree(in_memory, ignore_errors=True)
+    table(("`tbprof run -- true`, the logdir on tmpfs", "ms"), [("from start to end", spread(values))])
+
+
+def bootstrap(ratios, draws=4000):
+    """95 % interval of the mean of logarithms, as ratios."""
+    logs = [math.log(ratio) for ratio in ratios]
+    means = sorted(statistics.fmean(random.choices(logs, k=len(logs))) for _ in range(draws))
+    return math.exp(means[int(draws * 0.025)]), math.exp(means[int(draws * 0.975)])
+
+
+def programs(bench):
+    """CPU time of whole programs, which tbprof's launcher is not part of."""
+    rows = []
+    here = os.path.dirname(os.path.abspath(__file__))
+    python = os.environ.get("TBPROF_BENCH_PYTHON", sys.executable)
+    commands = {"JSON and regular expressions": [python, here + "/json_regex.py"]}
+    digits = os.path.join(here, "../../examples/train_digits.py")
+    if subprocess.run([python, "-c", "import torch, sklearn"], stderr=subprocess.DEVNULL).returncode == 0:
+        commands["train_digits.py"] = [python, digits, "--epochs", "2", "--workers", "0"]
+    summary = bench.work + "/summary.json"
+    for name, command in commands.items():
+        ratios = []
+        for turn in range(max(bench.rounds, 40)):
+            def bare():
+                return bench.run(command)[2]
+
+            def profiled():
+                bench.run([bench.tbprof, "run", "--quiet", "--logdir", bench.logs, "--summary-json", summary, "--",
+                           *command])
+                bench.clean()
+                with open(summary) as file:
+                    facts = json.load(file)
+                return facts["user_cpu_s"] + facts["system_cpu_s"]
+
+            first, second = (bare, profiled) if turn % 2 == 0 else (profiled, bare)
+            a, b = first(), second()
+            ratios.append(b / a if turn % 2 == 0 else a / b)
+        low, high = bootstrap(ratios)
+        rows.append((name, len(ratios), spread(ratios, 3), f"{low:.3f}..{high:.3f}"))
+    table(("program, default options", "pairs", "CPU time, ratio to bare", "95 % of the mean"), rows)
+
+
+def drain(bench):
+    """Two threads record as fast as they can for two seconds, into memory."""
+    rows = []
+    summary = bench.work + "/summary.json"
+    for where, directory in (("memory", "/dev/shm/tbprof-bench-" + str(os.getpid())), ("disk", bench.work + "/spool")):
+        rates, lost = [], []
+        for _ in range(max(3, bench.rounds // 3)):
+            os.makedirs(directory, exist_ok=True)
+            bench.run([bench.tbprof, "run", "--quiet", "--logdir", bench.logs, "--spool-dir", directory,
+                       "--spool-limit=6GiB", "--window=all", "--wait-threshold=0", "--summary-json", summary, "--",
+                       bench.work + "/burst", "2", "2"])
+            with open(summary) as file:
+                facts = json.load(file)
+            missing = sum(facts["records"]["dropped"].values()) + facts["records"]["not_kept"]
+            made = facts["records"]["decoded"] + missing
+            rates.append(made / 2 / 1e6)
+            lost.append(missing / made)
+            bench.clean()
+            shutil.rmtree(directory, ignore_errors=True)
+        rows.append((where, spread(rates), spread([100 * share for share in lost], 2)))
+    table(("2 s from two threads, spool on", "million records/s made", "lost, %"), rows)
+
+
+def convert(bench):
+    rows = []
+    spool_dir = bench.work + "/spool"
+    for threads, seconds in ((1, 1),):
+        os.makedirs(spool_dir, exist_ok=True)
+        bench.run([bench.tbprof, "run", "--quiet", "--logdir", bench.logs, "--spool-dir", spool_dir, "--keep-spool",
+                   "--window=all", "--wait-threshold=0", "--", bench.work + "/burst", str(threads), str(seconds)])
+        bench.clean()
+        spools = [os.path.join(spool_dir, name) for name in os.listdir(spool_dir) if name.endswith(".spool")]
+        for option, name in (((), "64 MiB, the default"), (("--max-profile-size=1GiB",), "1 GiB")):
+            rates, memory, per_event = [], [], []
+            for _ in range(max(3, bench.rounds // 3)):
+                summary = bench.work + "/summary.json"
+                command = ["/usr/bin/time", "-f", "%M", bench.tbprof, "convert", "--quiet", "--logdir", bench.logs,
+                           "--summary-json", summary, *option, *spools]
+                start = time.perf_counter()
+                done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=True)
+                wall = time.perf_counter() - start
+                with open(summary) as file:
+                    facts = json.load(file)
+                rates.append(facts["records"]["decoded"] / wall / 1e6)
+                memory.append(int(re.findall(r"\d+", done.stderr)[-1]) / 1024)
+                drawn = facts["records"]["drawn"]
+                per_event.append(facts["files"][0]["bytes"] / max(drawn, 1))
+                bench.clean()
+            rows.append((name, spread(rates), spread(memory, 0), f"{facts['records']['decoded'] / 1e6:.1f} M",
+                         f"{drawn / 1e6:.2f} M", spread(per_event)))
+        shutil.rmtree(spool_dir, ignore_errors=True)
+    table(("profile of at most", "million records/s", "memory, MiB", "records", "drawn", "bytes per event"), rows)
+
+
+PARTS = {"allocator": allocator, "locks": locks, "waits": waits, "starts": starts, "programs": programs,
+         "drain": drain, "convert": convert}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("build")
+    parser.add_argument("work")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    options = parser.parse_intermixed_args()
+    unknown = [part for part in options.parts if part not in PARTS]
+    if unknown or options.rounds < 3:
+        parser.error(f"parts are {', '.join(PARTS)}; at least 3 rounds")
+    bench = Bench(options.build, options.work, options.rounds)
+    for part in options.parts or PARTS:
+        PARTS[part](bench)
+
+
+if __name__ == "__main__":
+    main()
