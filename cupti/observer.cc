@@ -37,30 +37,31 @@ constexpr uint32_t kFirstName = 1u << 24;
 constexpr uint32_t kFirstStream = 16;
 
 // name, needed, parameters.
-#define TBPROF_DRIVER_FUNCTIONS(ROW)                             \
-  ROW(cuCtxGetCurrent, true, (void**))                           \
-  ROW(cuCtxGetDevice, true, (int*))                              \
-  ROW(cuCtxPushCurrent_v2, true, (void*))                        \
-  ROW(cuCtxPopCurrent_v2, true, (void**))                        \
-  ROW(cuEventCreate, true, (void**, unsigned))                   \
-  ROW(cuEventDestroy_v2, true, (void*))                          \
-  ROW(cuEventRecord, true, (void*, void*))                       \
-  ROW(cuEventQuery, true, (void*))                               \
-  ROW(cuEventElapsedTime, true, (float*, void*, void*))          \
-  ROW(cuStreamCreate, true, (void**, unsigned))                  \
-  ROW(cuStreamDestroy_v2, true, (void*))                         \
-  ROW(cuStreamIsCapturing, true, (void*, int*))                  \
-  ROW(cuThreadExchangeStreamCaptureMode, false, (int*))          \
-  ROW(cuStreamGetCtx, false, (void*, void**))                    \
-  ROW(cuDevicePrimaryCtxGetState, false, (int, unsigned*, int*)) \
-  ROW(cuPointerGetAttribute, false, (void*, int, uint64_t))      \
-  ROW(cuFuncGetName, false, (const char**, void*))               \
-  ROW(cuKernelGetName, false, (const char**, void*))             \
-  ROW(cuFuncGetAttribute, false, (int*, int, void*))             \
-  ROW(cuKernelGetAttribute, false, (int*, int, void*, int))      \
-  ROW(cuDeviceGetName, false, (char*, int, int))                 \
-  ROW(cuDeviceTotalMem_v2, false, (uint64_t*, int))              \
-  ROW(cuDeviceGetUuid_v2, false, (uint8_t*, int))                \
+#define TBPROF_DRIVER_FUNCTIONS(ROW)                                                    \
+  ROW(cuCtxGetCurrent, true, (void**))                                                  \
+  ROW(cuCtxGetDevice, true, (int*))                                                     \
+  ROW(cuCtxPushCurrent_v2, true, (void*))                                               \
+  ROW(cuCtxPopCurrent_v2, true, (void**))                                               \
+  ROW(cuEventCreate, true, (void**, unsigned))                                          \
+  ROW(cuEventDestroy_v2, true, (void*))                                                 \
+  ROW(cuEventRecord, true, (void*, void*))                                              \
+  ROW(cuEventQuery, true, (void*))                                                      \
+  ROW(cuEventElapsedTime, true, (float*, void*, void*))                                 \
+  ROW(cuStreamCreate, true, (void**, unsigned))                                         \
+  ROW(cuStreamDestroy_v2, true, (void*))                                                \
+  ROW(cuStreamIsCapturing, true, (void*, int*))                                         \
+  ROW(cuThreadExchangeStreamCaptureMode, false, (int*))                                 \
+  ROW(cuStreamGetCtx, false, (void*, void**))                                           \
+  ROW(cuDevicePrimaryCtxGetState, false, (int, unsigned*, int*))                        \
+  ROW(cuPointerGetAttribute, false, (void*, int, uint64_t))                             \
+  ROW(cuMemGetAllocationPropertiesFromHandle, false, (CudaMemoryProperties*, uint64_t)) \
+  ROW(cuFuncGetName, false, (const char**, void*))                                      \
+  ROW(cuKernelGetName, false, (const char**, void*))                                    \
+  ROW(cuFuncGetAttribute, false, (int*, int, void*))                                    \
+  ROW(cuKernelGetAttribute, false, (int*, int, void*, int))                             \
+  ROW(cuDeviceGetName, false, (char*, int, int))                                        \
+  ROW(cuDeviceTotalMem_v2, false, (uint64_t*, int))                                     \
+  ROW(cuDeviceGetUuid_v2, false, (uint8_t*, int))                                       \
   ROW(cuDeviceGetAttribute, false, (int*, int, int))
 
 struct Driver {
@@ -470,6 +471,35 @@ Context* CurrentContext() {
   return context != nullptr ? context : Adopt(handle);
 }
 
+void Leave() {
+  void* popped = nullptr;
+  g_observer.driver.cuCtxPopCurrent_v2(&popped);
+}
+
+// Of a context that need not be current. Null: no room.
+Context* ContextBy(void* handle) {
+  Context* const known = KnownContext(handle);
+  if (known != nullptr) return known;
+  if (g_observer.driver.cuCtxPushCurrent_v2(handle) != kSuccess) return nullptr;
+  Context* const context = Adopt(handle);
+  Leave();
+  return context;
+}
+
+// Work may go into a stream of another context than the current one. Null: the stream says none, or none that is known.
+Context* ContextOfStream(uint64_t stream) {
+  void* handle = nullptr;
+  const auto get = g_observer.driver.cuStreamGetCtx;
+  if (stream <= kCudaThreadStream || get == nullptr) return nullptr;
+  if (get(reinterpret_cast<void*>(stream), &handle) != kSuccess || handle == nullptr) return nullptr;
+  return ContextBy(handle);
+}
+
+Context* ContextOf(const CudaOperation& operation) {
+  Context* const context = operation.has_stream ? ContextOfStream(operation.stream) : nullptr;
+  return context != nullptr ? context : CurrentContext();
+}
+
 bool IsLive(const Context* context) { return __atomic_load_n(&context->state, __ATOMIC_ACQUIRE) == kLive; }
 
 void WakeOwnThread() { cupti::WakeOwnThread(g_observer.session.process); }
@@ -573,14 +603,46 @@ uint32_t BeginWork(const CudaOperation& operation) {
   if (capturing != 0) return kCaptured;
   Context* const context = CurrentContext();
   if (const uint32_t work = BeginIn(context, stream); work != kNoWork) return work;
-  // A copy may go into a stream of another context than the current one; an event may not.
-  void* other = nullptr;
-  if (operation.stream <= kCudaThreadStream || operation.action != CudaAction::kCopy ||
-      driver.cuStreamGetCtx == nullptr || driver.cuStreamGetCtx(stream, &other) != kSuccess || other == nullptr) {
-    return kNoWork;
+  // An event may not go into a stream of another context.
+  Context* const other = ContextOfStream(operation.stream);
+  return other == context ? kNoWork : BeginIn(other, stream);
+}
+
+Work* WorkOf(uint32_t work) { return &g_observer.contexts[work >> 16].works[(work & 0xffff) - 1]; }
+
+// The launch on one device of a launch on several.
+CudaOperation LaunchOf(const CudaOperation& all, uint32_t i) {
+  const CudaLaunch& launch = reinterpret_cast<const CudaLaunch*>(all.object)[i];
+  const auto narrow = [](unsigned value) { return static_cast<uint16_t>(value > UINT16_MAX ? UINT16_MAX : value); };
+  CudaOperation one = all;
+  one.action = CudaAction::kLaunch;
+  one.has_stream = true;
+  one.work = kNoWork;
+  one.object = reinterpret_cast<uint64_t>(launch.function);
+  one.stream = reinterpret_cast<uint64_t>(launch.stream);
+  one.grid_x = launch.grid_x;
+  one.grid_y = narrow(launch.grid_y);
+  one.grid_z = narrow(launch.grid_z);
+  one.block_x = narrow(launch.block_x);
+  one.block_y = narrow(launch.block_y);
+  one.block_z = narrow(launch.block_z);
+  one.shared_bytes = launch.shared_bytes;
+  one.bytes = 0;
+  return one;
+}
+
+// Works in a thread's hands are in no list: those of one call are linked, in the order of its launches.
+uint32_t BeginMany(const CudaOperation& operation) {
+  uint32_t first = kNoWork;
+  for (auto i = static_cast<uint32_t>(operation.bytes); i-- > 0;) {
+    const CudaOperation one = LaunchOf(operation, i);
+    const uint32_t work = BeginWork(one);
+    if (work == kNoWork || work == kCaptured) continue;
+    WorkOf(work)->next = first;
+    WorkOf(work)->operation.value = i;
+    first = work;
   }
-  Context* const known = KnownContext(other);
-  return known == context ? kNoWork : BeginIn(known, stream);
+  return first;
 }
 
 // What must be seen also while nothing is recorded: the ends of contexts, and the names of handles.
@@ -614,6 +676,14 @@ bool OnBegin(CudaOperation* operation) {
   if (IsWork(operation->action)) {
     FindCopyKind(operation);
     operation->work = BeginWork(*operation);
+  } else if (operation->action == CudaAction::kLaunchMany) {
+    operation->work = BeginMany(*operation);
+  } else if (operation->action == CudaAction::kRelease) {
+    CudaMemoryProperties properties[2] = {};  // room for what a later version adds
+    const auto get = g_observer.driver.cuMemGetAllocationPropertiesFromHandle;
+    if (get != nullptr && get(properties, operation->object) == kSuccess && properties->location.type == 1) {
+      operation->value = static_cast<uint32_t>(properties->location.id) + 1;
+    }
   } else if (operation->action == CudaAction::kFree) {
     // Not the current one, perhaps.
     int device = 0;
@@ -627,7 +697,7 @@ bool OnBegin(CudaOperation* operation) {
 }
 
 void OnMemory(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, const Context* context) {
-  const bool release = operation.action == CudaAction::kFree;
+  const bool release = operation.action != CudaAction::kAllocate;
   const uint64_t address = release ? operation.object : operation.result == nullptr ? 0 : *operation.result;
   if (address == 0) return;
   uint64_t bytes = operation.bytes;
@@ -752,7 +822,7 @@ bool IsOverAtReturn(const CudaOperation& operation) {
 
 void EndWork(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, int result) {
   if (operation.work == kCaptured) return;
-  Context* context = operation.work == kNoWork ? CurrentContext() : &g_observer.contexts[operation.work >> 16];
+  Context* const context = HasEvents(operation) ? &g_observer.contexts[operation.work >> 16] : ContextOf(operation);
   const uint32_t at = operation.work & 0xffff;
   if (result != kSuccess) {
     if (at != 0) Release(context, at);
@@ -779,6 +849,29 @@ void EndWork(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, 
   }
 }
 
+void EndMany(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, int result) {
+  uint32_t work = operation.work;
+  for (uint32_t i = 0; i < operation.bytes; ++i) {
+    CudaOperation one = LaunchOf(operation, i);
+    if (work != kNoWork && work != kNotRecorded && WorkOf(work)->operation.value == i) {
+      one.work = work;
+      work = WorkOf(work)->next;
+    }
+    EndWork(writer, one, now, result);
+  }
+}
+
+// What the thread has in its hands goes back.
+void LetGoOf(const CudaOperation& operation) {
+  if (!HasEvents(operation)) return;
+  uint32_t work = operation.work;
+  do {
+    const uint32_t next = operation.action == CudaAction::kLaunchMany ? WorkOf(work)->next : kNoWork;
+    Release(&g_observer.contexts[work >> 16], work & 0xffff);
+    work = next;
+  } while (work != kNoWork);
+}
+
 void OnEnd(CudaOperation* operation, int result) {
   const uint64_t now = Now();
   ChunkWriter* const writer = g_observer.bridge->writer_of_thread();
@@ -790,19 +883,18 @@ void OnEnd(CudaOperation* operation, int result) {
     if (get == nullptr || get(static_cast<int>(operation->value), &flags, &exists) != kSuccess) exists = 0;
     ForContexts(*operation, [exists](Context* context) { Resume(context, exists != 0); });
   }
-  if (writer == nullptr) {
-    if (HasEvents(*operation)) Release(&g_observer.contexts[operation->work >> 16], operation->work & 0xffff);
-    return;
-  }
+  if (writer == nullptr) return LetGoOf(*operation);
   if (operation->work != kNotRecorded) RecordCall(writer, *operation, now, result);
   if (IsWork(operation->action)) return EndWork(writer, *operation, now, result);
+  if (operation->action == CudaAction::kLaunchMany) return EndMany(writer, *operation, now, result);
   if (result != kSuccess) return;
   switch (operation->action) {
     case CudaAction::kAllocate:
     case CudaAction::kFree:
-      return OnMemory(writer, *operation, now, CurrentContext());
+    case CudaAction::kRelease:
+      return OnMemory(writer, *operation, now, ContextOf(*operation));
     case CudaAction::kWait:
-      return OnWait(writer, *operation, now, CurrentContext());
+      return OnWait(writer, *operation, now, ContextOf(*operation));
     case CudaAction::kFunction:
     case CudaAction::kKernel:
       return NameFunction(writer, *operation->result, reinterpret_cast<const char*>(operation->object),
@@ -1019,11 +1111,6 @@ void PollFor(Context* context, uint64_t limit_ns) {
 }
 
 bool Enter(const Context& context) { return g_observer.driver.cuCtxPushCurrent_v2(context.handle) == kSuccess; }
-void Leave() {
-  void* popped = nullptr;
-  g_observer.driver.cuCtxPopCurrent_v2(&popped);
-}
-
 void Collect(Context* context) {
   TellContext(context);
   TakeReady(context);

@@ -80,6 +80,18 @@ struct Descriptions {
     Launch(function, config->stream, 0, config->grid_x, config->grid_y, config->grid_z, config->block_x,
            config->block_y, config->block_z, config->shared_bytes);
   }
+  // The block's shape was set by calls before.
+  void LaunchGrid(void* function, int width, int height, void* stream = nullptr) const {
+    Launch(function, stream, 0, static_cast<unsigned>(width), static_cast<unsigned>(height), 1, 0, 0, 0, 0);
+  }
+  void LaunchMany(const CudaLaunch* launches, unsigned count) const {
+    constexpr unsigned kMostDevices = 64;
+    if (launches == nullptr || count > kMostDevices) return Call();
+    Act(CudaAction::kLaunchMany);
+    operation->object = reinterpret_cast<uint64_t>(launches);
+    operation->bytes = count;
+    operation->type = 2;  // CUpti_ActivityLaunchType
+  }
   void Graph(void* graph, void* stream) const {
     Act(CudaAction::kGraph);
     Stream(stream);
@@ -142,11 +154,31 @@ struct Descriptions {
     Stream(stream);
     operation->asynchronous = true;
   }
-  void CopyBatch(const size_t* sizes, size_t count, void* stream) const {
+  void CopyBoxPeer(const CudaCopy3d* copy) const {
+    CopyBox(copy);
+    if (operation->copy_kind == GpuCopyKind::kDeviceToDevice) operation->copy_kind = GpuCopyKind::kPeerToPeer;
+  }
+  void CopyBoxPeer(const CudaCopy3d* copy, void* stream) const {
+    CopyBox(copy, stream);
+    if (operation->copy_kind == GpuCopyKind::kDeviceToDevice) operation->copy_kind = GpuCopyKind::kPeerToPeer;
+  }
+  // A batch is one operation to the device's clock; its parts are not to be told apart by events. Of what kind it is,
+  // its first part says.
+  void CopyBatch(const uint64_t* destinations, const uint64_t* sources, const size_t* sizes, size_t count,
+                 void* stream) const {
+    if (destinations == nullptr || sources == nullptr || sizes == nullptr || count == 0) return Call();
     uint64_t bytes = 0;
-    // One operation to the device's clock; its parts are not to be told apart by events.
-    for (size_t i = 0; sizes != nullptr && i < count; ++i) bytes += sizes[i];
-    Copy(GpuCopyKind::kUnknown, bytes, stream);
+    for (size_t i = 0; i < count; ++i) bytes += sizes[i];
+    CopyByAddress(destinations[0], sources[0], bytes, stream);
+  }
+  // The extents of arrays are in elements of a size that is not told here.
+  void CopyBatch(const CudaBatchCopy3d* copies, size_t count, void* stream) const {
+    if (copies == nullptr || count == 0) return Call();
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; ++i) bytes += copies[i].width * copies[i].height * copies[i].depth;
+    const CudaBatchOperand &to = copies[0].destination, &from = copies[0].source;
+    if (to.type == 2 || from.type == 2) return Copy(GpuCopyKind::kUnknown, bytes, stream);
+    CopyByAddress(to.address, from.address, bytes, stream);
   }
   void Set(uint32_t value, uint64_t bytes) const {
     Copy(GpuCopyKind::kSet, bytes);
@@ -188,6 +220,18 @@ struct Descriptions {
     operation->asynchronous = true;
   }
 
+  // Physical memory, which is in use whether it is mapped or not.
+  void Create(const uint64_t* handle, uint64_t bytes, const CudaMemoryProperties* properties) const {
+    if (properties == nullptr) return Call();
+    const bool on_device = properties->location.type == 1;
+    Allocate(on_device ? kMemoryDevice : kMemoryPinned, handle, bytes);
+    if (on_device) operation->value = static_cast<uint32_t>(properties->location.id) + 1;
+  }
+  void Release(uint64_t handle) const {
+    Free(kMemoryDevice, handle);
+    Act(CudaAction::kRelease);
+  }
+
   void Wait(uint8_t type, const void* stream) const {
     Act(CudaAction::kWait);
     operation->type = type;
@@ -222,7 +266,7 @@ struct Descriptions {
   }
 };
 
-// Not inlined into 120 hooks: all of them together would be larger than the rest of the library.
+// Not inlined into 200 hooks: all of them together would be larger than the rest of the library.
 __attribute__((noinline)) bool Begin(const CudaObserver* observer, CudaOperation* operation) {
   if (t_inside != 0 || t_thread.phase == ThreadPhase::kOwn) return false;
   t_inside = 1;

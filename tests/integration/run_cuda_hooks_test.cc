@@ -50,12 +50,17 @@ RunOptions ByHooks(const char* libraries = "cuda13") {
 using CudaHooks = Cuda;
 
 TEST_F(CudaHooks, CountWhatCuptiCounts) {
-  const std::vector<std::vector<std::string>> commands = {
-      {Subject("train"), "40"},    {Subject("train"), "40", "1000", "graph"},
-      {Subject("static_runtime")}, {Subject("driver_linked")},
-      {Subject("driver_opened")},  {Subject("copies")},
-      {Subject("streams")},        {Subject("devices")},
-      {Subject("forks")}};
+  const std::vector<std::vector<std::string>> commands = {{Subject("train"), "40"},
+                                                          {Subject("train"), "40", "1000", "graph"},
+                                                          {Subject("static_runtime")},
+                                                          {Subject("driver_linked")},
+                                                          {Subject("driver_opened")},
+                                                          {Subject("copies")},
+                                                          {Subject("streams")},
+                                                          {Subject("devices")},
+                                                          {Subject("forks")},
+                                                          {Subject("driver_calls")},
+                                                          {Subject("driver_calls_ptsz")}};
   for (const auto& command : commands) {
     RunOptions hooks = ByHooks(), cupti = ByHooks();
     cupti.tbprof = {"--cuda=cupti", "--cuda-graphs=graph"};
@@ -66,6 +71,31 @@ TEST_F(CudaHooks, CountWhatCuptiCounts) {
     ASSERT_NE(by_cupti.profile, nullptr) << command[0];
     EXPECT_EQ(CountsOf(by_hooks.profiled), CountsOf(by_cupti)) << command[0];
     EXPECT_THAT(Warnings(by_hooks.profiled), HasSubstr("device times are approximate"));
+  }
+}
+
+// Against what the program did, whatever CUPTI's stand-in counts.
+TEST_F(CudaHooks, SeeTheCallsThatTheRuntimeDoesNotMake) {
+  for (const std::string suffix : {"", "_ptsz"}) {
+    const Pair pair = RunBoth({Subject("driver_calls" + suffix), "2"}, ByHooks());
+    ASSERT_TRUE(pair.Same());
+    const RunResult& run = pair.profiled;
+    Counts counts = CountsOf(run);
+    EXPECT_EQ(counts["GPU 0 kernels"] + counts["GPU 1 kernels"], Told(run, "kernels"));
+    EXPECT_EQ(counts["GPU 1 kernels"], 2) << "those of launches on two devices at once";
+    EXPECT_EQ(counts["GPU 0 MemcpyDToD (P2P)"], Told(run, "peer_copies"));
+    EXPECT_EQ(counts["GPU 0 MemcpyHToD"], Told(run, "to_device")) << "a batch is one";
+    EXPECT_EQ(counts["GPU 0 MemcpyHToD bytes"], 2 * 2 * (1536 + 256));
+    EXPECT_EQ(counts["GPU 1 live bytes"], Told(run, "physical_live") + 4096);
+    EXPECT_EQ(counts["GPU 0 live bytes"], 4096);
+    EXPECT_EQ(counts["GPU 0 peak bytes"], 3 * (2 << 20) + 4096);
+    EXPECT_EQ(counts["GPU 0 without times"] + counts["GPU 1 without times"], 0);
+    for (const char* call : {"cuLaunchCooperativeKernelMultiDevice", "cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync",
+                             "cuMemcpy3DPeer", "cuMemcpy3DPeerAsync", "cuMemcpyBatchAsync", "cuMemcpyBatchAsync_v2",
+                             "cuMemcpy3DBatchAsync", "cuMemcpy3DBatchAsync_v2", "cuMemCreate", "cuMemRelease",
+                             "cuMemMap", "cuMemUnmap", "cuMemSetAccess", "cuMemPrefetchAsync_v2"}) {
+      EXPECT_FALSE(run.profile->Named(call).empty()) << call << suffix;
+    }
   }
 }
 

@@ -477,7 +477,11 @@ void Resolve(CUstream stream, Op& op, int64_t now, std::vector<Work>* nodes) {
                           ? begin
                           : TakeCopyEngine(context->device->copy_engine[copy_engine], begin, op.duration);
       op.work.end = op.work.start + op.duration;
-      RunCopy(op.copy);
+      if (op.work.copy.count == 1) {
+        RunCopy(op.copy);
+      } else {
+        for (uint64_t i = 0; i < op.work.copy.count; ++i) RunCopy(op.batch.parts[i]);
+      }
       break;
     }
     case WorkKind::kMemset:

@@ -40,6 +40,7 @@ enum class Magic : uint32_t {
   kNode = 0x746e6f64,
   kExec = 0x74657863,
   kPool = 0x74706f6c,
+  kPhysical = 0x74706879,
   kDead = 0,
 };
 
@@ -64,6 +65,9 @@ struct Op {
   union {
     Copy copy;
     struct {
+      const Copy* parts;  // where work.copy.count says that there are several
+    } batch;
+    struct {
       char* destination;
       size_t width;  // elements
       size_t height;
@@ -87,7 +91,7 @@ struct Allocation {
   bool registered;
   bool asynchronous;
   unsigned flags;
-  CUcontext context;
+  CUcontext context;  // null: memory that was mapped (driver_virtual.cc)
   int device;
 };
 
@@ -200,7 +204,10 @@ struct CUfunc_st {
   tbprof::sim::Magic magic;
   CUmodule module;
   const char* name;
-  bool timed;      // its first argument is its length
+  bool timed;  // its first argument is its length
+  // For launches without arguments of their own.
+  unsigned block[3];
+  int64_t first_parameter;
   CUresult fault;  // it always ends with this
   std::atomic<bool> loaded;
   int attributes[CU_FUNC_ATTRIBUTE_MAX];

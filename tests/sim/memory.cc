@@ -90,7 +90,8 @@ CUresult Free(void* address, bool device_side) {
   Engine& e = engine();
   Guard guard(e.lock);
   const auto found = e.memory.find(reinterpret_cast<uintptr_t>(address));
-  if (found == e.memory.end() || found->second.registered || OnDevice(found->second.kind) != device_side) {
+  if (found == e.memory.end() || found->second.registered || found->second.context == nullptr ||
+      OnDevice(found->second.kind) != device_side) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const Allocation allocation = found->second;
