@@ -31,6 +31,8 @@ constexpr uint64_t kEndOfContextNs = 1'000'000'000;
 constexpr uint64_t kLetGoNs = 200'000'000;
 constexpr uint32_t kFunctions = 16384;
 constexpr uint32_t kStreams = 4096;
+constexpr uint32_t kGreens = 64;
+constexpr uint32_t kAnyDevice = UINT32_MAX;
 // CUPTI's own numbers of calls and names are below; a process may have had both.
 constexpr uint32_t kFirstCall = 8192;
 constexpr uint32_t kFirstName = 1u << 24;
@@ -52,6 +54,9 @@ constexpr uint32_t kFirstStream = 16;
   ROW(cuStreamIsCapturing, true, (void*, int*))                                         \
   ROW(cuThreadExchangeStreamCaptureMode, false, (int*))                                 \
   ROW(cuStreamGetCtx, false, (void*, void**))                                           \
+  ROW(cuStreamGetCtx_v2, false, (void*, void**, void**))                                \
+  ROW(cuDevicePrimaryCtxRetain, false, (void**, int))                                   \
+  ROW(cuDevicePrimaryCtxRelease_v2, false, (int))                                       \
   ROW(cuDevicePrimaryCtxGetState, false, (int, unsigned*, int*))                        \
   ROW(cuPointerGetAttribute, false, (void*, int, uint64_t))                             \
   ROW(cuMemGetAllocationPropertiesFromHandle, false, (CudaMemoryProperties*, uint64_t)) \
@@ -157,6 +162,15 @@ struct Stream {
   uint32_t number;
 };
 
+// A part of a device, whose streams take the primary context's events ("from the same primary context", as is said of
+// cuGreenCtxRecordEvent). It may be current to one thread at a time: nobody but the program makes it so.
+struct Green {
+  uint64_t handle;  // of CUgreenCtx; 0: free
+  void* context;    // what it was converted to; null: it was not, as far as we have seen
+  void* primary;    // null: not asked yet
+  uint32_t device;
+};
+
 struct Observer {
   const GpuBridge* bridge;
   GpuSession session;
@@ -174,6 +188,8 @@ struct Observer {
   Function functions[kFunctions];
   Stream streams[kStreams];
   uint32_t stream_count;
+  uint32_t green_end;  // the places below have been used
+  Green greens[kGreens];
 };
 Observer g_observer;
 
@@ -426,6 +442,80 @@ Context* KnownContext(const void* handle) {
   return nullptr;
 }
 
+// ---- green contexts
+
+template <typename Matches>
+Green* FindGreen(Matches matches) {
+  const uint32_t end = __atomic_load_n(&g_observer.green_end, __ATOMIC_ACQUIRE);
+  for (uint32_t i = 0; i < end && i < kGreens; ++i) {
+    if (matches(g_observer.greens[i])) return &g_observer.greens[i];
+  }
+  return nullptr;
+}
+Green* GreenOf(uint64_t handle) {
+  return FindGreen([handle](const Green& green) { return __atomic_load_n(&green.handle, __ATOMIC_ACQUIRE) == handle; });
+}
+Green* GreenBy(const void* context) {
+  return FindGreen(
+      [context](const Green& green) { return __atomic_load_n(&green.context, __ATOMIC_ACQUIRE) == context; });
+}
+
+// `context`, `primary` null: not known. Where there is no room it is taken for a context of its own.
+void NoteGreen(uint64_t handle, void* context, void* primary, uint32_t device) {
+  Green* green = handle == 0 ? nullptr : GreenOf(handle);
+  for (uint32_t i = 0; green == nullptr && handle != 0 && i < kGreens; ++i) {
+    uint64_t none = 0;
+    Green* const place = &g_observer.greens[i];
+    if (!__atomic_compare_exchange_n(&place->handle, &none, handle, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+      continue;
+    uint32_t end = __atomic_load_n(&g_observer.green_end, __ATOMIC_ACQUIRE);
+    while (end <= i &&
+           !__atomic_compare_exchange_n(&g_observer.green_end, &end, i + 1, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    }
+    green = place;
+    green->device = device;
+  }
+  if (green == nullptr) return;
+  if (device != kAnyDevice) green->device = device;
+  if (primary != nullptr) __atomic_store_n(&green->primary, primary, __ATOMIC_RELEASE);
+  if (context != nullptr) __atomic_store_n(&green->context, context, __ATOMIC_RELEASE);
+}
+
+void ForgetGreen(uint64_t handle) {
+  Green* const green = GreenOf(handle);
+  if (green == nullptr) return;
+  __atomic_store_n(&green->context, nullptr, __ATOMIC_RELEASE);
+  __atomic_store_n(&green->primary, nullptr, __ATOMIC_RELEASE);
+  __atomic_store_n(&green->handle, 0, __ATOMIC_RELEASE);
+}
+
+// Of a context that is not known: the primary one, where it is green. `stream` is in it. Null: it is not green.
+void* PrimaryOfGreen(void* context, void* stream) {
+  const Driver& driver = g_observer.driver;
+  Green* const known = GreenBy(context);
+  if (known != nullptr) {
+    void* primary = __atomic_load_n(&known->primary, __ATOMIC_ACQUIRE);
+    if (primary != nullptr) return primary;
+    // The green one has a reference, so that this is not the last.
+    const int device = static_cast<int>(known->device);
+    if (known->device == kAnyDevice || driver.cuDevicePrimaryCtxRetain == nullptr ||
+        driver.cuDevicePrimaryCtxRelease_v2 == nullptr ||
+        driver.cuDevicePrimaryCtxRetain(&primary, device) != kSuccess) {
+      return nullptr;
+    }
+    driver.cuDevicePrimaryCtxRelease_v2(device);
+    __atomic_store_n(&known->primary, primary, __ATOMIC_RELEASE);
+    return primary;
+  }
+  void *primary = nullptr, *green = nullptr;
+  if (driver.cuStreamGetCtx_v2 == nullptr || driver.cuStreamGetCtx_v2(stream, &primary, &green) != kSuccess ||
+      green == nullptr) {
+    return nullptr;
+  }
+  NoteGreen(reinterpret_cast<uint64_t>(green), context, primary, kAnyDevice);
+  return primary;
+}
+
 // By the thread that first uses it; others meanwhile do without times. Null: no room.
 Context* Adopt(void* handle) {
   for (Context& context : g_observer.contexts) {
@@ -463,14 +553,6 @@ Context* Adopt(void* handle) {
   return nullptr;
 }
 
-// Of the calling thread. Null: none, or no room.
-Context* CurrentContext() {
-  void* handle = nullptr;
-  if (g_observer.driver.cuCtxGetCurrent(&handle) != kSuccess || handle == nullptr) return nullptr;
-  Context* const context = KnownContext(handle);
-  return context != nullptr ? context : Adopt(handle);
-}
-
 void Leave() {
   void* popped = nullptr;
   g_observer.driver.cuCtxPopCurrent_v2(&popped);
@@ -486,13 +568,41 @@ Context* ContextBy(void* handle) {
   return context;
 }
 
+// Of the calling thread. Null: none, or no room.
+Context* CurrentContext() {
+  void* handle = nullptr;
+  if (g_observer.driver.cuCtxGetCurrent(&handle) != kSuccess || handle == nullptr) return nullptr;
+  Context* const context = KnownContext(handle);
+  if (context != nullptr) return context;
+  const Relaxed relaxed;
+  void* const primary = PrimaryOfGreen(handle, reinterpret_cast<void*>(kCudaLegacyStream));
+  return primary != nullptr ? ContextBy(primary) : Adopt(handle);
+}
+
+// The default streams of a green context are not those of another, though they have the same names.
+uint64_t StreamKey(uint64_t stream) {
+  void* handle = nullptr;
+  if (stream > kCudaThreadStream || __atomic_load_n(&g_observer.green_end, __ATOMIC_ACQUIRE) == 0) return stream;
+  if (g_observer.driver.cuCtxGetCurrent(&handle) != kSuccess || handle == nullptr) return stream;
+  return GreenBy(handle) == nullptr ? stream : reinterpret_cast<uint64_t>(handle);
+}
+
 // Work may go into a stream of another context than the current one. Null: the stream says none, or none that is known.
 Context* ContextOfStream(uint64_t stream) {
-  void* handle = nullptr;
-  const auto get = g_observer.driver.cuStreamGetCtx;
-  if (stream <= kCudaThreadStream || get == nullptr) return nullptr;
-  if (get(reinterpret_cast<void*>(stream), &handle) != kSuccess || handle == nullptr) return nullptr;
-  return ContextBy(handle);
+  const Driver& driver = g_observer.driver;
+  void *const handle = reinterpret_cast<void*>(stream), *context = nullptr, *green = nullptr;
+  if (stream <= kCudaThreadStream) return nullptr;
+  if (driver.cuStreamGetCtx_v2 != nullptr) {
+    // The primary one of a green context.
+    return driver.cuStreamGetCtx_v2(handle, &context, &green) == kSuccess && context != nullptr ? ContextBy(context)
+                                                                                                : nullptr;
+  }
+  if (driver.cuStreamGetCtx == nullptr || driver.cuStreamGetCtx(handle, &context) != kSuccess || context == nullptr) {
+    return nullptr;
+  }
+  if (Context* const known = KnownContext(context); known != nullptr) return known;
+  void* const primary = PrimaryOfGreen(context, handle);
+  return ContextBy(primary != nullptr ? primary : context);
 }
 
 Context* ContextOf(const CudaOperation& operation) {
@@ -540,8 +650,9 @@ template <typename Act>
 void ForContexts(const CudaOperation& operation, Act act) {
   for (Context& context : g_observer.contexts) {
     if (context.handle == nullptr) continue;
-    if (operation.action == CudaAction::kEndContext ? reinterpret_cast<uint64_t>(context.handle) == operation.object
-                                                    : context.device == static_cast<int>(operation.value)) {
+    if (operation.action == CudaAction::kEndContext
+            ? reinterpret_cast<uint64_t>(context.handle) == operation.object
+            : operation.value == kAnyDevice || context.device == static_cast<int>(operation.value)) {
       act(&context);
     }
   }
@@ -648,6 +759,9 @@ uint32_t BeginMany(const CudaOperation& operation) {
 // What must be seen also while nothing is recorded: the ends of contexts, and the names of handles.
 bool IsOurs(CudaAction action) {
   switch (action) {
+    case CudaAction::kMakeGreen:
+    case CudaAction::kConvertGreen:
+    case CudaAction::kEndGreen:
     case CudaAction::kEndContext:
     case CudaAction::kEndDevice:
     case CudaAction::kReleaseDevice:
@@ -669,6 +783,10 @@ bool OnBegin(CudaOperation* operation) {
   if (operation->action == CudaAction::kEndContext || operation->action == CudaAction::kEndDevice) {
     ForContexts(*operation, Close);
   } else if (operation->action == CudaAction::kReleaseDevice) {
+    ForContexts(*operation, Pause);
+  } else if (operation->action == CudaAction::kEndGreen) {
+    const Green* const green = GreenOf(operation->object);
+    operation->value = green == nullptr ? kAnyDevice : green->device;
     ForContexts(*operation, Pause);
   }
   if (!armed) return true;
@@ -711,7 +829,7 @@ void OnMemory(ChunkWriter* writer, const CudaOperation& operation, uint64_t now,
   record->bytes = bytes;
   record->correlation = operation.correlation;
   record->context = NumberOf(context);
-  record->stream = operation.has_stream ? StreamNumber(operation.stream) : UINT32_MAX;
+  record->stream = operation.has_stream ? StreamNumber(StreamKey(operation.stream)) : UINT32_MAX;
   record->operation = release ? GpuMemoryOperation::kRelease : GpuMemoryOperation::kAllocation;
   record->memory_kind = operation.type;
   record->asynchronous = operation.asynchronous;
@@ -726,7 +844,7 @@ void OnWait(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, c
   record->end = now;
   record->correlation = operation.correlation;
   record->context = NumberOf(context);
-  record->stream = operation.has_stream ? StreamNumber(operation.stream) : UINT32_MAX;
+  record->stream = operation.has_stream ? StreamNumber(StreamKey(operation.stream)) : UINT32_MAX;
   record->span_kind = GpuSpanKind::kSynchronization;
   record->type = operation.type;
   record->object = static_cast<uint32_t>(operation.object);
@@ -829,15 +947,17 @@ void EndWork(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, 
     return;
   }
   const uint32_t name = operation.action == CudaAction::kLaunch ? LaunchedName(writer, operation.object, context) : 0;
-  if (at == 0) return RecordWork(writer, operation, context, name, 0, 0);
+  CudaOperation placed = operation;
+  placed.stream = StreamKey(operation.stream);
+  if (at == 0) return RecordWork(writer, placed, context, name, 0, 0);
   Work* const work = &context->works[at - 1];
   if (IsOverAtReturn(operation)) {
     work->ended_ns = now;
   } else if (g_observer.driver.cuEventRecord(work->after, reinterpret_cast<void*>(operation.stream)) != kSuccess) {
     Release(context, at);
-    return RecordWork(writer, operation, context, name, 0, 0);
+    return RecordWork(writer, placed, context, name, 0, 0);
   }
-  work->operation = operation;
+  work->operation = placed;
   work->name = name;
   uint32_t head = __atomic_load_n(&context->ready, __ATOMIC_ACQUIRE);
   do {
@@ -876,12 +996,20 @@ void OnEnd(CudaOperation* operation, int result) {
   const uint64_t now = Now();
   ChunkWriter* const writer = g_observer.bridge->writer_of_thread();
   const Silence silence;
-  if (operation->action == CudaAction::kReleaseDevice) {
-    unsigned flags = 0;
-    int exists = 0;
-    const auto get = g_observer.driver.cuDevicePrimaryCtxGetState;
-    if (get == nullptr || get(static_cast<int>(operation->value), &flags, &exists) != kSuccess) exists = 0;
-    ForContexts(*operation, [exists](Context* context) { Resume(context, exists != 0); });
+  if (operation->action == CudaAction::kReleaseDevice || operation->action == CudaAction::kEndGreen) {
+    ForContexts(*operation, [](Context* context) {
+      unsigned flags = 0;
+      int exists = 0;
+      const auto get = g_observer.driver.cuDevicePrimaryCtxGetState;
+      if (get == nullptr || get(context->device, &flags, &exists) != kSuccess) exists = 0;
+      Resume(context, exists != 0);
+    });
+    if (operation->action == CudaAction::kEndGreen && result == kSuccess) ForgetGreen(operation->object);
+  }
+  if (result == kSuccess && operation->action == CudaAction::kMakeGreen) {
+    NoteGreen(*operation->result, nullptr, nullptr, operation->value);
+  } else if (result == kSuccess && operation->action == CudaAction::kConvertGreen) {
+    NoteGreen(operation->object, reinterpret_cast<void*>(*operation->result), nullptr, kAnyDevice);
   }
   if (writer == nullptr) return LetGoOf(*operation);
   if (operation->work != kNotRecorded) RecordCall(writer, *operation, now, result);

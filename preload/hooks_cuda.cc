@@ -252,6 +252,13 @@ struct Descriptions {
   void KernelOf(void** kernel, const char* name) const { Named(CudaAction::kKernel, kernel, name); }
   void FunctionOf(void** function, const void* kernel) const { Named(CudaAction::kFunctionOf, function, kernel); }
 
+  void MakeGreen(void** green, int device) const {
+    Named(CudaAction::kMakeGreen, green, nullptr);
+    operation->value = static_cast<uint32_t>(device);
+  }
+  void ConvertGreen(void** context, const void* green) const { Named(CudaAction::kConvertGreen, context, green); }
+  void EndGreen(const void* green) const { Named(CudaAction::kEndGreen, nullptr, green); }
+
   void EndContext(const void* context) const {
     Act(CudaAction::kEndContext);
     operation->object = reinterpret_cast<uint64_t>(context);

@@ -114,6 +114,9 @@ enum class CudaAction : uint8_t {
   kFunction,       // object: the name; result: a CUfunction
   kKernel,         // object: the name; result: a CUkernel
   kFunctionOf,     // object: a CUkernel; result: its CUfunction
+  kMakeGreen,      // value: the device; result: a green context
+  kConvertGreen,   // object: a green context; result: its context
+  kEndGreen,       // object: a green context, with which a reference to the primary one goes
   kEndContext,     // object: the context
   kEndDevice,      // value: the device, whose primary context ends
   kReleaseDevice,  // value: the device, whose primary context loses a reference

@@ -60,7 +60,8 @@ TEST_F(CudaHooks, CountWhatCuptiCounts) {
                                                           {Subject("devices")},
                                                           {Subject("forks")},
                                                           {Subject("driver_calls")},
-                                                          {Subject("driver_calls_ptsz")}};
+                                                          {Subject("driver_calls_ptsz")},
+                                                          {Subject("green")}};
   for (const auto& command : commands) {
     RunOptions hooks = ByHooks(), cupti = ByHooks();
     cupti.tbprof = {"--cuda=cupti", "--cuda-graphs=graph"};
@@ -96,6 +97,26 @@ TEST_F(CudaHooks, SeeTheCallsThatTheRuntimeDoesNotMake) {
                              "cuMemMap", "cuMemUnmap", "cuMemSetAccess", "cuMemPrefetchAsync_v2"}) {
       EXPECT_FALSE(run.profile->Named(call).empty()) << call << suffix;
     }
+  }
+}
+
+// A green context may be current to one thread at a time; its streams take the primary context's events, or none.
+TEST_F(CudaHooks, GreenContextsAreSeenAndLeftAlone) {
+  for (const char* mode : {"", "green_events_apart"}) {
+    RunOptions options = ByHooks();
+    options.environment.push_back({"CUDASIM_CUDA", mode});
+    const Pair pair = RunBoth({Subject("green"), "3", "20"}, options);
+    ASSERT_TRUE(pair.Same()) << mode;
+    const RunResult& run = pair.profiled;
+    Counts counts = CountsOf(run);
+    const int64_t untimed[] = {counts["GPU 0 without times"], counts["GPU 1 without times"]};
+    // What has no times is counted by its device alone.
+    EXPECT_EQ(counts["GPU 0 kernels"] + counts["GPU 0 Memset"] + untimed[0], Told(run, "first") + Told(run, "sets"))
+        << mode;
+    EXPECT_EQ(counts["GPU 1 kernels"] + untimed[1], Told(run, "second")) << mode;
+    EXPECT_EQ(untimed[0] + untimed[1] > 0, *mode != '\0') << mode;
+    EXPECT_EQ(counts["GPU 0 live bytes"], 0) << mode;
+    EXPECT_FALSE(run.profile->Named("cuGreenCtxDestroy").empty()) << mode;
   }
 }
 

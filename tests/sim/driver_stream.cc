@@ -2,6 +2,7 @@
 //
 // Driver calls on streams, events and captures.
 #include "tests/sim/driver.h"
+#include "tests/sim/modes.h"
 
 namespace tbprof::sim {
 namespace {
@@ -29,7 +30,8 @@ void TellSynchronization(uint32_t type, CUcontext context, CUstream stream, CUev
 
 CUresult FindEvent(CUevent event) {
   SIM_TRY(Usable());
-  return Valid(event, Magic::kEvent) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  if (!Valid(event, Magic::kEvent)) return CUDA_ERROR_INVALID_HANDLE;
+  return Root(event->context)->alive.load() ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 struct Callback {
@@ -87,6 +89,17 @@ CUresult Driver::cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {
   CUstream stream = nullptr;
   SIM_TRY(FindStream(hStream, &stream));
   *pctx = stream->context;
+  if (stream->context->green != nullptr) stream->context->green->converted.store(true);
+  return CUDA_SUCCESS;
+}
+
+CUresult Driver::cuStreamGetCtx_v2(CUstream hStream, CUcontext* pCtx, CUgreenCtx* pGreenCtx) {
+  CUstream stream = nullptr;
+  SIM_TRY(FindStream(hStream, &stream));
+  if (pCtx == nullptr || pGreenCtx == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (hStream == CU_STREAM_PER_THREAD && stream->context->green != nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  *pCtx = Root(stream->context);
+  *pGreenCtx = stream->context->green;
   return CUDA_SUCCESS;
 }
 
@@ -243,7 +256,11 @@ CUresult Driver::cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsign
   CUstream stream = nullptr;
   SIM_TRY(FindStream(hStream, &stream));
   SIM_TRY(FindEvent(hEvent));
-  if (hEvent->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
+  // That a green context's streams take the primary one's events, and the other way round, is said of
+  // cuGreenCtxRecordEvent alone.
+  const bool same = mode::green_events_apart() != 0 ? hEvent->context == stream->context
+                                                    : Root(hEvent->context) == Root(stream->context);
+  if (!same) return CUDA_ERROR_INVALID_HANDLE;
   Op op = NewOp(WorkKind::kEventRecord);
   op.event = hEvent;
   op.work.event.id = hEvent->id;

@@ -41,6 +41,7 @@ enum class Magic : uint32_t {
   kExec = 0x74657863,
   kPool = 0x74706f6c,
   kPhysical = 0x74706879,
+  kGreen = 0x7467726e,
   kDead = 0,
 };
 
@@ -136,6 +137,10 @@ struct CUctx_st {
   tbprof::sim::Device* device;
   unsigned flags;
   bool primary;
+  CUgreenCtx green;                // this context is what it was converted to; null: a regular one
+  CUcontext parent;                // of a green one: the primary context
+  std::atomic<int> green_thread;   // a green one is on the stack of one thread at most
+  std::atomic<int> green_entries;  // how often it is
   std::atomic<bool> alive;
   std::atomic<int> fault_code;
   std::atomic<int64_t> fault_at;
@@ -150,6 +155,13 @@ struct CUctx_st {
   uint32_t next_stream_id;
   std::map<int, size_t> limits;
   std::vector<CUmodule> modules;
+};
+
+struct CUgreenCtx_st {
+  tbprof::sim::Magic magic;
+  CUcontext context;
+  unsigned processors;
+  std::atomic<bool> converted;
 };
 
 struct CUstream_st {
@@ -316,7 +328,9 @@ inline const Hooks* TheHooks() { return engine().hooks.load(std::memory_order_ac
 
 // ---- contexts and streams
 
-CUcontext NewContext(Device* device, unsigned flags, bool primary);
+CUcontext NewContext(Device* device, unsigned flags, bool primary, CUgreenCtx green = nullptr);
+// The primary context of a green one; any other is its own. Memory, events and faults are the primary one's.
+inline CUcontext Root(CUcontext context) { return context->parent == nullptr ? context : context->parent; }
 void DestroyContext(CUcontext context);
 CUstream NewStream(CUcontext context, unsigned flags, int priority);
 void DestroyStream(CUstream stream);

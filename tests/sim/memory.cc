@@ -58,6 +58,7 @@ bool OnDevice(uint8_t kind) { return kind == kDevice || kind == kManaged; }
 CUresult Allocate(CUcontext context, size_t bytes, uint8_t kind, unsigned flags, bool asynchronous, void** out) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   Engine& e = engine();
+  context = Root(context);
   Device* device = context->device;
   if (bytes > (size_t{1} << 46)) return CUDA_ERROR_OUT_OF_MEMORY;
   const size_t mapped = bytes >= kLarge ? (bytes + 4095) & ~size_t{4095} : ClassOf(bytes);
