@@ -689,8 +689,20 @@ bool HasEvents(const CudaOperation& operation) {
   return operation.work != kNoWork && operation.work != kCaptured && operation.work != kNotRecorded;
 }
 
-// context index << 16 | work, counted from 1.
-uint32_t BeginIn(Context* context, void* stream) {
+void Release(Context* context, uint32_t at) {
+  __atomic_fetch_sub(&context->anchors[context->works[at - 1].anchor].users, 1, __ATOMIC_ACQ_REL);
+  PushUnused(context, at);
+}
+
+// A call may be left while it is in CUDA, which may wait for room in its queues: then this is what is taken back.
+void SayInHand(const CudaOperation& operation, uint32_t work) {
+  SignalFence();
+  *const_cast<volatile uint32_t*>(operation.in_hand) = work;
+  SignalFence();
+}
+
+// context index << 16 | work, counted from 1. Works in a thread's hands are in no list: those of one call are linked.
+uint32_t BeginIn(Context* context, const CudaOperation& operation) {
   if (context == nullptr || !IsLive(context) || !HasAnchor(context)) return kNoWork;
   const uint32_t at = PopUnused(context);
   if (at == 0) return kNoWork;
@@ -698,12 +710,16 @@ uint32_t BeginIn(Context* context, void* stream) {
   work->ended_ns = 0;
   work->anchor = __atomic_load_n(&context->anchor, __ATOMIC_ACQUIRE);
   __atomic_fetch_add(&context->anchors[work->anchor].users, 1, __ATOMIC_ACQ_REL);
-  if (g_observer.driver.cuEventRecord(work->before, stream) != kSuccess) {
-    __atomic_fetch_sub(&context->anchors[work->anchor].users, 1, __ATOMIC_ACQ_REL);
-    PushUnused(context, at);
+  const uint32_t number = static_cast<uint32_t>(context - g_observer.contexts) << 16 | at;
+  const uint32_t others = *operation.in_hand;
+  work->next = others;
+  SayInHand(operation, number);
+  if (g_observer.driver.cuEventRecord(work->before, reinterpret_cast<void*>(operation.stream)) != kSuccess) {
+    SayInHand(operation, others);
+    Release(context, at);
     return kNoWork;
   }
-  return static_cast<uint32_t>(context - g_observer.contexts) << 16 | at;
+  return number;
 }
 
 uint32_t BeginWork(const CudaOperation& operation) {
@@ -713,10 +729,10 @@ uint32_t BeginWork(const CudaOperation& operation) {
   if (driver.cuStreamIsCapturing(stream, &capturing) != kSuccess) return kNoWork;
   if (capturing != 0) return kCaptured;
   Context* const context = CurrentContext();
-  if (const uint32_t work = BeginIn(context, stream); work != kNoWork) return work;
+  if (const uint32_t work = BeginIn(context, operation); work != kNoWork) return work;
   // An event may not go into a stream of another context.
   Context* const other = ContextOfStream(operation.stream);
-  return other == context ? kNoWork : BeginIn(other, stream);
+  return other == context ? kNoWork : BeginIn(other, operation);
 }
 
 Work* WorkOf(uint32_t work) { return &g_observer.contexts[work >> 16].works[(work & 0xffff) - 1]; }
@@ -742,18 +758,15 @@ CudaOperation LaunchOf(const CudaOperation& all, uint32_t i) {
   return one;
 }
 
-// Works in a thread's hands are in no list: those of one call are linked, in the order of its launches.
+// The first of them, in the order of the launches.
 uint32_t BeginMany(const CudaOperation& operation) {
-  uint32_t first = kNoWork;
   for (auto i = static_cast<uint32_t>(operation.bytes); i-- > 0;) {
     const CudaOperation one = LaunchOf(operation, i);
     const uint32_t work = BeginWork(one);
     if (work == kNoWork || work == kCaptured) continue;
-    WorkOf(work)->next = first;
     WorkOf(work)->operation.value = i;
-    first = work;
   }
-  return first;
+  return *operation.in_hand;
 }
 
 // What must be seen also while nothing is recorded: the ends of contexts, and the names of handles.
@@ -926,11 +939,6 @@ uint32_t LaunchedName(ChunkWriter* writer, uint64_t handle, const Context* conte
   return __atomic_load_n(&function->name, __ATOMIC_ACQUIRE);
 }
 
-void Release(Context* context, uint32_t at) {
-  __atomic_fetch_sub(&context->anchors[context->works[at - 1].anchor].users, 1, __ATOMIC_ACQ_REL);
-  PushUnused(context, at);
-}
-
 // A copy from or to the host that has returned is over, and an event after it would have the program find its stream
 // busy.
 bool IsOverAtReturn(const CudaOperation& operation) {
@@ -943,6 +951,7 @@ void EndWork(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, 
   Context* const context = HasEvents(operation) ? &g_observer.contexts[operation.work >> 16] : ContextOf(operation);
   const uint32_t at = operation.work & 0xffff;
   if (result != kSuccess) {
+    SayInHand(operation, kNoWork);
     if (at != 0) Release(context, at);
     return;
   }
@@ -954,11 +963,13 @@ void EndWork(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, 
   if (IsOverAtReturn(operation)) {
     work->ended_ns = now;
   } else if (g_observer.driver.cuEventRecord(work->after, reinterpret_cast<void*>(operation.stream)) != kSuccess) {
+    SayInHand(operation, kNoWork);
     Release(context, at);
     return RecordWork(writer, placed, context, name, 0, 0);
   }
   work->operation = placed;
   work->name = name;
+  SayInHand(operation, kNoWork);
   uint32_t head = __atomic_load_n(&context->ready, __ATOMIC_ACQUIRE);
   do {
     work->next = head;
@@ -977,6 +988,9 @@ void EndMany(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, 
       one.work = work;
       work = WorkOf(work)->next;
     }
+    uint32_t in_hand = one.work;
+    SayInHand(operation, work);
+    one.in_hand = &in_hand;
     EndWork(writer, one, now, result);
   }
 }
@@ -992,26 +1006,33 @@ void LetGoOf(const CudaOperation& operation) {
   } while (work != kNoWork);
 }
 
+// After a call that may have dropped a last reference.
+void ResumeAll(const CudaOperation& operation) {
+  if (operation.action != CudaAction::kReleaseDevice && operation.action != CudaAction::kEndGreen) return;
+  ForContexts(operation, [](Context* context) {
+    unsigned flags = 0;
+    int exists = 0;
+    const auto get = g_observer.driver.cuDevicePrimaryCtxGetState;
+    if (get == nullptr || get(context->device, &flags, &exists) != kSuccess) exists = 0;
+    Resume(context, exists != 0);
+  });
+}
+
 void OnEnd(CudaOperation* operation, int result) {
   const uint64_t now = Now();
   ChunkWriter* const writer = g_observer.bridge->writer_of_thread();
   const Silence silence;
-  if (operation->action == CudaAction::kReleaseDevice || operation->action == CudaAction::kEndGreen) {
-    ForContexts(*operation, [](Context* context) {
-      unsigned flags = 0;
-      int exists = 0;
-      const auto get = g_observer.driver.cuDevicePrimaryCtxGetState;
-      if (get == nullptr || get(context->device, &flags, &exists) != kSuccess) exists = 0;
-      Resume(context, exists != 0);
-    });
-    if (operation->action == CudaAction::kEndGreen && result == kSuccess) ForgetGreen(operation->object);
-  }
+  ResumeAll(*operation);
+  if (operation->action == CudaAction::kEndGreen && result == kSuccess) ForgetGreen(operation->object);
   if (result == kSuccess && operation->action == CudaAction::kMakeGreen) {
     NoteGreen(*operation->result, nullptr, nullptr, operation->value);
   } else if (result == kSuccess && operation->action == CudaAction::kConvertGreen) {
     NoteGreen(operation->object, reinterpret_cast<void*>(*operation->result), nullptr, kAnyDevice);
   }
-  if (writer == nullptr) return LetGoOf(*operation);
+  if (writer == nullptr) {
+    SayInHand(*operation, kNoWork);
+    return LetGoOf(*operation);
+  }
   if (operation->work != kNotRecorded) RecordCall(writer, *operation, now, result);
   if (IsWork(operation->action)) return EndWork(writer, *operation, now, result);
   if (operation->action == CudaAction::kLaunchMany) return EndMany(writer, *operation, now, result);
@@ -1034,7 +1055,14 @@ void OnEnd(CudaOperation* operation, int result) {
   }
 }
 
-constexpr CudaObserver kObserver = {OnBegin, OnEnd};
+void OnLeft(const CudaOperation& operation) {
+  if (g_observer.bridge->epoch() != g_observer.session.epoch) return;
+  const Silence silence;
+  ResumeAll(operation);
+  LetGoOf(operation);
+}
+
+constexpr CudaObserver kObserver = {OnBegin, OnEnd, OnLeft};
 
 // ---- on tbprof's own thread
 

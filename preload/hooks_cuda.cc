@@ -6,12 +6,15 @@
 // Rules: RULES.md.
 #include <dlfcn.h>
 #include <errno.h>
+#include <signal.h>
+#include <sys/syscall.h>
 
 #include "preload/gpu.h"
 #include "preload/hooks.h"
 #include "preload/resolve.h"
 #include "preload/state.h"
 #include "wire/cuda_observer.h"
+#include "wire/raw.h"
 
 namespace tbprof {
 namespace {
@@ -34,8 +37,19 @@ struct RealCuda {
 };
 RealCuda g_cuda;
 
-// CUDA calls itself: what happens inside a call that is observed is part of it.
-__thread uint8_t t_inside __attribute__((tls_model("initial-exec")));
+// The call of this thread that is observed. CUDA calls itself: what happens inside is part of it.
+struct Observed {
+  uint64_t frame;  // the caller's stack pointer; 0: there is none
+  const CudaOperation* operation;
+  uint64_t mark;      // what it holds as long as it is on the stack
+  bool in_observer;   // which silences the thread
+  ThreadPhase phase;  // these two to be restored then
+  CudaAction action;  // the rest: to be taken back
+  uint32_t epoch;
+  uint32_t value, in_hand;
+};
+__thread Observed t_observed __attribute__((tls_model("initial-exec")));
+__thread uint64_t t_marks __attribute__((tls_model("initial-exec")));
 
 bool IsWanted() {
   return g_attachment.attached && (g_attachment.segment.header->gpu_options & kGpuByHooks) != 0 &&
@@ -273,21 +287,84 @@ struct Descriptions {
   }
 };
 
+// Which may lie in the thread's own, in a function's frame.
+bool IsOnAlternateStack() {
+  stack_t stack = {};
+  return raw::Call(SYS_sigaltstack, 0, raw::Pointer(&stack)) == 0 && (stack.ss_flags & SS_ONSTACK) != 0;
+}
+
+// A call that is left by longjmp, an exception or a cancellation never comes to its end, and its thread would be silent
+// for good. That it is gone is certain where it was on the thread's own stack, if this call is not below it, or if what
+// it held is overwritten. On other stacks (alternate ones of signals, coroutines) nothing is: outside the observer it
+// is then taken for gone, which at worst counts what is inside it, too; in the middle of a record it is not.
+__attribute__((noinline)) bool WasLeft(const CudaObserver* observer, uint64_t frame) {
+  Observed* const left = &t_observed;
+  ThreadState* const thread = &t_thread;
+  const bool silent = thread->phase == ThreadPhase::kOwn;
+  if (left->frame == 0 || (silent && !left->in_observer)) return false;
+  bool certain = false;
+  if (left->frame >= thread->stack_low && left->frame < thread->stack_top) {
+    certain = left->operation->mark != left->mark ||
+              (frame >= left->frame && frame < thread->stack_top && !IsOnAlternateStack());
+  }
+  if (!certain && (left->in_observer || frame < left->frame)) return false;
+  if (silent) {
+    thread->epoch = left->epoch;
+    SignalFence();
+    thread->phase = left->phase;
+  }
+  if (certain) {
+    CudaOperation operation{};
+    operation.action = left->action;
+    operation.value = left->value;
+    operation.work = left->in_hand;
+    left->in_hand = 0;
+    left->in_observer = true;
+    SignalFence();
+    const int saved = errno;
+    observer->left(operation);
+    errno = saved;
+  }
+  left->in_observer = false;
+  SignalFence();
+  left->frame = 0;
+  return true;
+}
+
 // Not inlined into 200 hooks: all of them together would be larger than the rest of the library.
-__attribute__((noinline)) bool Begin(const CudaObserver* observer, CudaOperation* operation) {
-  if (t_inside != 0 || t_thread.phase == ThreadPhase::kOwn) return false;
-  t_inside = 1;
+__attribute__((noinline)) bool Begin(const CudaObserver* observer, CudaOperation* operation, uint64_t frame) {
+  Observed* const call = &t_observed;
+  const ThreadState* const thread = &t_thread;
+  if ((call->frame != 0 || thread->phase == ThreadPhase::kOwn) && !WasLeft(observer, frame)) return false;
+  call->operation = operation;
+  call->mark = operation->mark = ++t_marks * 0x9e3779b97f4a7c15;
+  call->phase = thread->phase;
+  call->epoch = thread->epoch;
+  call->action = operation->action;
+  call->value = operation->value;
+  call->in_hand = 0;
+  operation->in_hand = &call->in_hand;
+  call->in_observer = true;
+  SignalFence();
+  call->frame = frame;
   const int saved = errno;
   const bool good = observer->begin(operation);
   errno = saved;
-  if (!good) t_inside = 0;
+  call->value = operation->value;
+  SignalFence();
+  call->in_observer = false;
+  if (!good) call->frame = 0;
   return good;
 }
 __attribute__((noinline)) void End(const CudaObserver* observer, CudaOperation* operation, int result) {
+  t_observed.in_observer = true;
+  SignalFence();
   const int saved = errno;
   observer->end(operation, result);
   errno = saved;
-  t_inside = 0;
+  SignalFence();
+  t_observed.in_observer = false;
+  t_observed.frame = 0;
 }
 
 }  // namespace
@@ -307,7 +384,8 @@ bool SetObserver(const CudaObserver* observer) {
     operation.call = CudaCall::number;                                                          \
     const Descriptions describe{&operation, stream_of_default};                                 \
     describe.description;                                                                       \
-    if (!Begin(observer, &operation)) return g_cuda.symbol arguments;                           \
+    const auto frame = reinterpret_cast<uint64_t>(__builtin_dwarf_cfa());                       \
+    if (!Begin(observer, &operation, frame)) return g_cuda.symbol arguments;                    \
     const int result = g_cuda.symbol arguments;                                                 \
     End(observer, &operation, result);                                                          \
     return result;                                                                              \

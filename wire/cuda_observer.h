@@ -149,12 +149,19 @@ struct CudaOperation {
   uint64_t start;
   uint32_t correlation;
   uint32_t work;
+
+  // The hooks' own; the observer says in `in_hand` what of its own the thread has, and no list.
+  uint64_t mark;
+  uint32_t* in_hand;
 };
 
 struct CudaObserver {
   // False: this call is not recorded, and `end` is not called.
   bool (*begin)(CudaOperation* operation);
   void (*end)(CudaOperation* operation, int result);
+  // In the place of `end`, some time later: the call was left by longjmp, an exception or a cancellation. Of the
+  // operation there are action, value and, as work, what was in hand.
+  void (*left)(const CudaOperation& operation);
 };
 
 }  // namespace tbprof

@@ -120,6 +120,37 @@ TEST_F(CudaHooks, GreenContextsAreSeenAndLeftAlone) {
   }
 }
 
+// By longjmp or by the end of its thread: what its thread does afterwards is seen.
+TEST_F(CudaHooks, ACallThatIsLeftDoesNotSilenceItsThread) {
+  for (const std::string way : {"jump", "stack", "threads", "contexts", "inside"}) {
+    RunOptions options = ByHooks();
+    if (way == "inside") options.environment.push_back({"CUDASIM_CUDA", "event_signal=7"});
+    if (way == "contexts") options.environment.push_back({"CUDASIM_CUDA", "queue_depth=4"});
+    // More contexts than there is room for at once.
+    const Pair pair = RunBoth({Subject("left_calls"), way, way == "contexts" ? "40" : "6"}, options);
+    ASSERT_EQ(pair.profiled.code(), 0) << way << pair.profiled.err;
+    // How often a wait was over before it could be left is no matter of ours.
+    Counts counts = CountsOf(pair.profiled);
+    EXPECT_EQ(counts["GPU 0 kernels"] + counts["GPU 0 without times"], Told(pair.profiled, "launches")) << way;
+    if (way != "inside") {
+      EXPECT_EQ(counts["GPU 0 without times"], 0) << way;
+    }
+  }
+}
+
+// It may be counted or not; the one that it is in goes on.
+TEST_F(CudaHooks, ALaunchInsideOfAnotherHarmsNeither) {
+  RunOptions options = ByHooks();
+  options.environment.push_back({"CUDASIM_CUDA", "queue_depth=4"});
+  const Pair pair = RunBoth({Subject("left_calls"), "handler", "40"}, options);
+  ASSERT_EQ(pair.profiled.code(), 0) << pair.profiled.err;
+  Counts counts = CountsOf(pair.profiled);
+  EXPECT_EQ(Told(pair.profiled, "nested"), 40);
+  EXPECT_LE(counts["GPU 0 kernels"], Told(pair.profiled, "launches"));
+  EXPECT_GE(counts["GPU 0 kernels"], Told(pair.profiled, "launches") - 40);
+  EXPECT_EQ(counts["GPU 0 without times"], 0);
+}
+
 TEST_F(CudaHooks, ATrainingIsThereKernelByKernel) {
   const Pair pair = RunBoth({Subject("train"), "40"}, ByHooks());
   ASSERT_TRUE(pair.Same());

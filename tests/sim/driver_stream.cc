@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Driver calls on streams, events and captures.
+#include <signal.h>
+
 #include "tests/sim/driver.h"
 #include "tests/sim/modes.h"
 
@@ -253,6 +255,9 @@ CUresult Driver::cuEventCreate(CUevent* phEvent, unsigned int Flags) {
 CUresult Driver::cuEventRecord(CUevent hEvent, CUstream hStream) { return cuEventRecordWithFlags(hEvent, hStream, 0); }
 
 CUresult Driver::cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
+  static std::atomic<int64_t> records{0};
+  // Before anything is locked: who handles it may never return.
+  if (mode::event_signal() != 0 && ++records % mode::event_signal() == 0) raise(SIGUSR2);
   CUstream stream = nullptr;
   SIM_TRY(FindStream(hStream, &stream));
   SIM_TRY(FindEvent(hEvent));
