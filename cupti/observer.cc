@@ -730,6 +730,8 @@ uint32_t BeginWork(const CudaOperation& operation) {
   if (capturing != 0) return kCaptured;
   Context* const context = CurrentContext();
   if (const uint32_t work = BeginIn(context, operation); work != kNoWork) return work;
+  // None at hand is the usual reason, and asking for the stream's own context would cost each such launch.
+  if (context != nullptr && __atomic_load_n(&context->at_hand, __ATOMIC_RELAXED) == 0) return kNoWork;
   // An event may not go into a stream of another context.
   Context* const other = ContextOfStream(operation.stream);
   return other == context ? kNoWork : BeginIn(other, operation);
@@ -956,18 +958,22 @@ void EndWork(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, 
     return;
   }
   const uint32_t name = operation.action == CudaAction::kLaunch ? LaunchedName(writer, operation.object, context) : 0;
-  CudaOperation placed = operation;
-  placed.stream = StreamKey(operation.stream);
-  if (at == 0) return RecordWork(writer, placed, context, name, 0, 0);
+  const auto record_without_times = [&] {
+    CudaOperation placed = operation;
+    placed.stream = StreamKey(operation.stream);
+    RecordWork(writer, placed, context, name, 0, 0);
+  };
+  if (at == 0) return record_without_times();
   Work* const work = &context->works[at - 1];
   if (IsOverAtReturn(operation)) {
     work->ended_ns = now;
   } else if (g_observer.driver.cuEventRecord(work->after, reinterpret_cast<void*>(operation.stream)) != kSuccess) {
     SayInHand(operation, kNoWork);
     Release(context, at);
-    return RecordWork(writer, placed, context, name, 0, 0);
+    return record_without_times();
   }
-  work->operation = placed;
+  work->operation = operation;
+  work->operation.stream = StreamKey(operation.stream);
   work->name = name;
   SayInHand(operation, kNoWork);
   uint32_t head = __atomic_load_n(&context->ready, __ATOMIC_ACQUIRE);
