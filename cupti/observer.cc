@@ -31,36 +31,42 @@ constexpr uint64_t kEndOfContextNs = 1'000'000'000;
 constexpr uint64_t kLetGoNs = 200'000'000;
 constexpr uint32_t kFunctions = 16384;
 constexpr uint32_t kStreams = 4096;
+constexpr uint32_t kGreens = 64;
+constexpr uint32_t kAnyDevice = UINT32_MAX;
 // CUPTI's own numbers of calls and names are below; a process may have had both.
 constexpr uint32_t kFirstCall = 8192;
 constexpr uint32_t kFirstName = 1u << 24;
 constexpr uint32_t kFirstStream = 16;
 
 // name, needed, parameters.
-#define TBPROF_DRIVER_FUNCTIONS(ROW)                             \
-  ROW(cuCtxGetCurrent, true, (void**))                           \
-  ROW(cuCtxGetDevice, true, (int*))                              \
-  ROW(cuCtxPushCurrent_v2, true, (void*))                        \
-  ROW(cuCtxPopCurrent_v2, true, (void**))                        \
-  ROW(cuEventCreate, true, (void**, unsigned))                   \
-  ROW(cuEventDestroy_v2, true, (void*))                          \
-  ROW(cuEventRecord, true, (void*, void*))                       \
-  ROW(cuEventQuery, true, (void*))                               \
-  ROW(cuEventElapsedTime, true, (float*, void*, void*))          \
-  ROW(cuStreamCreate, true, (void**, unsigned))                  \
-  ROW(cuStreamDestroy_v2, true, (void*))                         \
-  ROW(cuStreamIsCapturing, true, (void*, int*))                  \
-  ROW(cuThreadExchangeStreamCaptureMode, false, (int*))          \
-  ROW(cuStreamGetCtx, false, (void*, void**))                    \
-  ROW(cuDevicePrimaryCtxGetState, false, (int, unsigned*, int*)) \
-  ROW(cuPointerGetAttribute, false, (void*, int, uint64_t))      \
-  ROW(cuFuncGetName, false, (const char**, void*))               \
-  ROW(cuKernelGetName, false, (const char**, void*))             \
-  ROW(cuFuncGetAttribute, false, (int*, int, void*))             \
-  ROW(cuKernelGetAttribute, false, (int*, int, void*, int))      \
-  ROW(cuDeviceGetName, false, (char*, int, int))                 \
-  ROW(cuDeviceTotalMem_v2, false, (uint64_t*, int))              \
-  ROW(cuDeviceGetUuid_v2, false, (uint8_t*, int))                \
+#define TBPROF_DRIVER_FUNCTIONS(ROW)                                                    \
+  ROW(cuCtxGetCurrent, true, (void**))                                                  \
+  ROW(cuCtxGetDevice, true, (int*))                                                     \
+  ROW(cuCtxPushCurrent_v2, true, (void*))                                               \
+  ROW(cuCtxPopCurrent_v2, true, (void**))                                               \
+  ROW(cuEventCreate, true, (void**, unsigned))                                          \
+  ROW(cuEventDestroy_v2, true, (void*))                                                 \
+  ROW(cuEventRecord, true, (void*, void*))                                              \
+  ROW(cuEventQuery, true, (void*))                                                      \
+  ROW(cuEventElapsedTime, true, (float*, void*, void*))                                 \
+  ROW(cuStreamCreate, true, (void**, unsigned))                                         \
+  ROW(cuStreamDestroy_v2, true, (void*))                                                \
+  ROW(cuStreamIsCapturing, true, (void*, int*))                                         \
+  ROW(cuThreadExchangeStreamCaptureMode, false, (int*))                                 \
+  ROW(cuStreamGetCtx, false, (void*, void**))                                           \
+  ROW(cuStreamGetCtx_v2, false, (void*, void**, void**))                                \
+  ROW(cuDevicePrimaryCtxRetain, false, (void**, int))                                   \
+  ROW(cuDevicePrimaryCtxRelease_v2, false, (int))                                       \
+  ROW(cuDevicePrimaryCtxGetState, false, (int, unsigned*, int*))                        \
+  ROW(cuPointerGetAttribute, false, (void*, int, uint64_t))                             \
+  ROW(cuMemGetAllocationPropertiesFromHandle, false, (CudaMemoryProperties*, uint64_t)) \
+  ROW(cuFuncGetName, false, (const char**, void*))                                      \
+  ROW(cuKernelGetName, false, (const char**, void*))                                    \
+  ROW(cuFuncGetAttribute, false, (int*, int, void*))                                    \
+  ROW(cuKernelGetAttribute, false, (int*, int, void*, int))                             \
+  ROW(cuDeviceGetName, false, (char*, int, int))                                        \
+  ROW(cuDeviceTotalMem_v2, false, (uint64_t*, int))                                     \
+  ROW(cuDeviceGetUuid_v2, false, (uint8_t*, int))                                       \
   ROW(cuDeviceGetAttribute, false, (int*, int, int))
 
 struct Driver {
@@ -156,6 +162,15 @@ struct Stream {
   uint32_t number;
 };
 
+// A part of a device, whose streams take the primary context's events ("from the same primary context", as is said of
+// cuGreenCtxRecordEvent). It may be current to one thread at a time: nobody but the program makes it so.
+struct Green {
+  uint64_t handle;  // of CUgreenCtx; 0: free
+  void* context;    // what it was converted to; null: it was not, as far as we have seen
+  void* primary;    // null: not asked yet
+  uint32_t device;
+};
+
 struct Observer {
   const GpuBridge* bridge;
   GpuSession session;
@@ -173,6 +188,8 @@ struct Observer {
   Function functions[kFunctions];
   Stream streams[kStreams];
   uint32_t stream_count;
+  uint32_t green_end;  // the places below have been used
+  Green greens[kGreens];
 };
 Observer g_observer;
 
@@ -425,6 +442,80 @@ Context* KnownContext(const void* handle) {
   return nullptr;
 }
 
+// ---- green contexts
+
+template <typename Matches>
+Green* FindGreen(Matches matches) {
+  const uint32_t end = __atomic_load_n(&g_observer.green_end, __ATOMIC_ACQUIRE);
+  for (uint32_t i = 0; i < end && i < kGreens; ++i) {
+    if (matches(g_observer.greens[i])) return &g_observer.greens[i];
+  }
+  return nullptr;
+}
+Green* GreenOf(uint64_t handle) {
+  return FindGreen([handle](const Green& green) { return __atomic_load_n(&green.handle, __ATOMIC_ACQUIRE) == handle; });
+}
+Green* GreenBy(const void* context) {
+  return FindGreen(
+      [context](const Green& green) { return __atomic_load_n(&green.context, __ATOMIC_ACQUIRE) == context; });
+}
+
+// `context`, `primary` null: not known. Where there is no room it is taken for a context of its own.
+void NoteGreen(uint64_t handle, void* context, void* primary, uint32_t device) {
+  Green* green = handle == 0 ? nullptr : GreenOf(handle);
+  for (uint32_t i = 0; green == nullptr && handle != 0 && i < kGreens; ++i) {
+    uint64_t none = 0;
+    Green* const place = &g_observer.greens[i];
+    if (!__atomic_compare_exchange_n(&place->handle, &none, handle, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+      continue;
+    uint32_t end = __atomic_load_n(&g_observer.green_end, __ATOMIC_ACQUIRE);
+    while (end <= i &&
+           !__atomic_compare_exchange_n(&g_observer.green_end, &end, i + 1, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    }
+    green = place;
+    green->device = device;
+  }
+  if (green == nullptr) return;
+  if (device != kAnyDevice) green->device = device;
+  if (primary != nullptr) __atomic_store_n(&green->primary, primary, __ATOMIC_RELEASE);
+  if (context != nullptr) __atomic_store_n(&green->context, context, __ATOMIC_RELEASE);
+}
+
+void ForgetGreen(uint64_t handle) {
+  Green* const green = GreenOf(handle);
+  if (green == nullptr) return;
+  __atomic_store_n(&green->context, nullptr, __ATOMIC_RELEASE);
+  __atomic_store_n(&green->primary, nullptr, __ATOMIC_RELEASE);
+  __atomic_store_n(&green->handle, 0, __ATOMIC_RELEASE);
+}
+
+// Of a context that is not known: the primary one, where it is green. `stream` is in it. Null: it is not green.
+void* PrimaryOfGreen(void* context, void* stream) {
+  const Driver& driver = g_observer.driver;
+  Green* const known = GreenBy(context);
+  if (known != nullptr) {
+    void* primary = __atomic_load_n(&known->primary, __ATOMIC_ACQUIRE);
+    if (primary != nullptr) return primary;
+    // The green one has a reference, so that this is not the last.
+    const int device = static_cast<int>(known->device);
+    if (known->device == kAnyDevice || driver.cuDevicePrimaryCtxRetain == nullptr ||
+        driver.cuDevicePrimaryCtxRelease_v2 == nullptr ||
+        driver.cuDevicePrimaryCtxRetain(&primary, device) != kSuccess) {
+      return nullptr;
+    }
+    driver.cuDevicePrimaryCtxRelease_v2(device);
+    __atomic_store_n(&known->primary, primary, __ATOMIC_RELEASE);
+    return primary;
+  }
+  void *primary = nullptr, *green = nullptr;
+  if (driver.cuStreamGetCtx_v2 == nullptr || driver.cuStreamGetCtx_v2(stream, &primary, &green) != kSuccess ||
+      green == nullptr) {
+    return nullptr;
+  }
+  NoteGreen(reinterpret_cast<uint64_t>(green), context, primary, kAnyDevice);
+  return primary;
+}
+
 // By the thread that first uses it; others meanwhile do without times. Null: no room.
 Context* Adopt(void* handle) {
   for (Context& context : g_observer.contexts) {
@@ -462,12 +553,61 @@ Context* Adopt(void* handle) {
   return nullptr;
 }
 
+void Leave() {
+  void* popped = nullptr;
+  g_observer.driver.cuCtxPopCurrent_v2(&popped);
+}
+
+// Of a context that need not be current. Null: no room.
+Context* ContextBy(void* handle) {
+  Context* const known = KnownContext(handle);
+  if (known != nullptr) return known;
+  if (g_observer.driver.cuCtxPushCurrent_v2(handle) != kSuccess) return nullptr;
+  Context* const context = Adopt(handle);
+  Leave();
+  return context;
+}
+
 // Of the calling thread. Null: none, or no room.
 Context* CurrentContext() {
   void* handle = nullptr;
   if (g_observer.driver.cuCtxGetCurrent(&handle) != kSuccess || handle == nullptr) return nullptr;
   Context* const context = KnownContext(handle);
-  return context != nullptr ? context : Adopt(handle);
+  if (context != nullptr) return context;
+  const Relaxed relaxed;
+  void* const primary = PrimaryOfGreen(handle, reinterpret_cast<void*>(kCudaLegacyStream));
+  return primary != nullptr ? ContextBy(primary) : Adopt(handle);
+}
+
+// The default streams of a green context are not those of another, though they have the same names.
+uint64_t StreamKey(uint64_t stream) {
+  void* handle = nullptr;
+  if (stream > kCudaThreadStream || __atomic_load_n(&g_observer.green_end, __ATOMIC_ACQUIRE) == 0) return stream;
+  if (g_observer.driver.cuCtxGetCurrent(&handle) != kSuccess || handle == nullptr) return stream;
+  return GreenBy(handle) == nullptr ? stream : reinterpret_cast<uint64_t>(handle);
+}
+
+// Work may go into a stream of another context than the current one. Null: the stream says none, or none that is known.
+Context* ContextOfStream(uint64_t stream) {
+  const Driver& driver = g_observer.driver;
+  void *const handle = reinterpret_cast<void*>(stream), *context = nullptr, *green = nullptr;
+  if (stream <= kCudaThreadStream) return nullptr;
+  if (driver.cuStreamGetCtx_v2 != nullptr) {
+    // The primary one of a green context.
+    return driver.cuStreamGetCtx_v2(handle, &context, &green) == kSuccess && context != nullptr ? ContextBy(context)
+                                                                                                : nullptr;
+  }
+  if (driver.cuStreamGetCtx == nullptr || driver.cuStreamGetCtx(handle, &context) != kSuccess || context == nullptr) {
+    return nullptr;
+  }
+  if (Context* const known = KnownContext(context); known != nullptr) return known;
+  void* const primary = PrimaryOfGreen(context, handle);
+  return ContextBy(primary != nullptr ? primary : context);
+}
+
+Context* ContextOf(const CudaOperation& operation) {
+  Context* const context = operation.has_stream ? ContextOfStream(operation.stream) : nullptr;
+  return context != nullptr ? context : CurrentContext();
 }
 
 bool IsLive(const Context* context) { return __atomic_load_n(&context->state, __ATOMIC_ACQUIRE) == kLive; }
@@ -510,8 +650,9 @@ template <typename Act>
 void ForContexts(const CudaOperation& operation, Act act) {
   for (Context& context : g_observer.contexts) {
     if (context.handle == nullptr) continue;
-    if (operation.action == CudaAction::kEndContext ? reinterpret_cast<uint64_t>(context.handle) == operation.object
-                                                    : context.device == static_cast<int>(operation.value)) {
+    if (operation.action == CudaAction::kEndContext
+            ? reinterpret_cast<uint64_t>(context.handle) == operation.object
+            : operation.value == kAnyDevice || context.device == static_cast<int>(operation.value)) {
       act(&context);
     }
   }
@@ -548,8 +689,20 @@ bool HasEvents(const CudaOperation& operation) {
   return operation.work != kNoWork && operation.work != kCaptured && operation.work != kNotRecorded;
 }
 
-// context index << 16 | work, counted from 1.
-uint32_t BeginIn(Context* context, void* stream) {
+void Release(Context* context, uint32_t at) {
+  __atomic_fetch_sub(&context->anchors[context->works[at - 1].anchor].users, 1, __ATOMIC_ACQ_REL);
+  PushUnused(context, at);
+}
+
+// A call may be left while it is in CUDA, which may wait for room in its queues: then this is what is taken back.
+void SayInHand(const CudaOperation& operation, uint32_t work) {
+  SignalFence();
+  *const_cast<volatile uint32_t*>(operation.in_hand) = work;
+  SignalFence();
+}
+
+// context index << 16 | work, counted from 1. Works in a thread's hands are in no list: those of one call are linked.
+uint32_t BeginIn(Context* context, const CudaOperation& operation) {
   if (context == nullptr || !IsLive(context) || !HasAnchor(context)) return kNoWork;
   const uint32_t at = PopUnused(context);
   if (at == 0) return kNoWork;
@@ -557,12 +710,16 @@ uint32_t BeginIn(Context* context, void* stream) {
   work->ended_ns = 0;
   work->anchor = __atomic_load_n(&context->anchor, __ATOMIC_ACQUIRE);
   __atomic_fetch_add(&context->anchors[work->anchor].users, 1, __ATOMIC_ACQ_REL);
-  if (g_observer.driver.cuEventRecord(work->before, stream) != kSuccess) {
-    __atomic_fetch_sub(&context->anchors[work->anchor].users, 1, __ATOMIC_ACQ_REL);
-    PushUnused(context, at);
+  const uint32_t number = static_cast<uint32_t>(context - g_observer.contexts) << 16 | at;
+  const uint32_t others = *operation.in_hand;
+  work->next = others;
+  SayInHand(operation, number);
+  if (g_observer.driver.cuEventRecord(work->before, reinterpret_cast<void*>(operation.stream)) != kSuccess) {
+    SayInHand(operation, others);
+    Release(context, at);
     return kNoWork;
   }
-  return static_cast<uint32_t>(context - g_observer.contexts) << 16 | at;
+  return number;
 }
 
 uint32_t BeginWork(const CudaOperation& operation) {
@@ -572,20 +729,54 @@ uint32_t BeginWork(const CudaOperation& operation) {
   if (driver.cuStreamIsCapturing(stream, &capturing) != kSuccess) return kNoWork;
   if (capturing != 0) return kCaptured;
   Context* const context = CurrentContext();
-  if (const uint32_t work = BeginIn(context, stream); work != kNoWork) return work;
-  // A copy may go into a stream of another context than the current one; an event may not.
-  void* other = nullptr;
-  if (operation.stream <= kCudaThreadStream || operation.action != CudaAction::kCopy ||
-      driver.cuStreamGetCtx == nullptr || driver.cuStreamGetCtx(stream, &other) != kSuccess || other == nullptr) {
-    return kNoWork;
+  if (const uint32_t work = BeginIn(context, operation); work != kNoWork) return work;
+  // None at hand is the usual reason, and asking for the stream's own context would cost each such launch.
+  if (context != nullptr && __atomic_load_n(&context->at_hand, __ATOMIC_RELAXED) == 0) return kNoWork;
+  // An event may not go into a stream of another context.
+  Context* const other = ContextOfStream(operation.stream);
+  return other == context ? kNoWork : BeginIn(other, operation);
+}
+
+Work* WorkOf(uint32_t work) { return &g_observer.contexts[work >> 16].works[(work & 0xffff) - 1]; }
+
+// The launch on one device of a launch on several.
+CudaOperation LaunchOf(const CudaOperation& all, uint32_t i) {
+  const CudaLaunch& launch = reinterpret_cast<const CudaLaunch*>(all.object)[i];
+  const auto narrow = [](unsigned value) { return static_cast<uint16_t>(value > UINT16_MAX ? UINT16_MAX : value); };
+  CudaOperation one = all;
+  one.action = CudaAction::kLaunch;
+  one.has_stream = true;
+  one.work = kNoWork;
+  one.object = reinterpret_cast<uint64_t>(launch.function);
+  one.stream = reinterpret_cast<uint64_t>(launch.stream);
+  one.grid_x = launch.grid_x;
+  one.grid_y = narrow(launch.grid_y);
+  one.grid_z = narrow(launch.grid_z);
+  one.block_x = narrow(launch.block_x);
+  one.block_y = narrow(launch.block_y);
+  one.block_z = narrow(launch.block_z);
+  one.shared_bytes = launch.shared_bytes;
+  one.bytes = 0;
+  return one;
+}
+
+// The first of them, in the order of the launches.
+uint32_t BeginMany(const CudaOperation& operation) {
+  for (auto i = static_cast<uint32_t>(operation.bytes); i-- > 0;) {
+    const CudaOperation one = LaunchOf(operation, i);
+    const uint32_t work = BeginWork(one);
+    if (work == kNoWork || work == kCaptured) continue;
+    WorkOf(work)->operation.value = i;
   }
-  Context* const known = KnownContext(other);
-  return known == context ? kNoWork : BeginIn(known, stream);
+  return *operation.in_hand;
 }
 
 // What must be seen also while nothing is recorded: the ends of contexts, and the names of handles.
 bool IsOurs(CudaAction action) {
   switch (action) {
+    case CudaAction::kMakeGreen:
+    case CudaAction::kConvertGreen:
+    case CudaAction::kEndGreen:
     case CudaAction::kEndContext:
     case CudaAction::kEndDevice:
     case CudaAction::kReleaseDevice:
@@ -608,12 +799,24 @@ bool OnBegin(CudaOperation* operation) {
     ForContexts(*operation, Close);
   } else if (operation->action == CudaAction::kReleaseDevice) {
     ForContexts(*operation, Pause);
+  } else if (operation->action == CudaAction::kEndGreen) {
+    const Green* const green = GreenOf(operation->object);
+    operation->value = green == nullptr ? kAnyDevice : green->device;
+    ForContexts(*operation, Pause);
   }
   if (!armed) return true;
   operation->correlation = __atomic_add_fetch(&g_observer.correlation, 1, __ATOMIC_RELAXED);
   if (IsWork(operation->action)) {
     FindCopyKind(operation);
     operation->work = BeginWork(*operation);
+  } else if (operation->action == CudaAction::kLaunchMany) {
+    operation->work = BeginMany(*operation);
+  } else if (operation->action == CudaAction::kRelease) {
+    CudaMemoryProperties properties[2] = {};  // room for what a later version adds
+    const auto get = g_observer.driver.cuMemGetAllocationPropertiesFromHandle;
+    if (get != nullptr && get(properties, operation->object) == kSuccess && properties->location.type == 1) {
+      operation->value = static_cast<uint32_t>(properties->location.id) + 1;
+    }
   } else if (operation->action == CudaAction::kFree) {
     // Not the current one, perhaps.
     int device = 0;
@@ -627,7 +830,7 @@ bool OnBegin(CudaOperation* operation) {
 }
 
 void OnMemory(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, const Context* context) {
-  const bool release = operation.action == CudaAction::kFree;
+  const bool release = operation.action != CudaAction::kAllocate;
   const uint64_t address = release ? operation.object : operation.result == nullptr ? 0 : *operation.result;
   if (address == 0) return;
   uint64_t bytes = operation.bytes;
@@ -641,7 +844,7 @@ void OnMemory(ChunkWriter* writer, const CudaOperation& operation, uint64_t now,
   record->bytes = bytes;
   record->correlation = operation.correlation;
   record->context = NumberOf(context);
-  record->stream = operation.has_stream ? StreamNumber(operation.stream) : UINT32_MAX;
+  record->stream = operation.has_stream ? StreamNumber(StreamKey(operation.stream)) : UINT32_MAX;
   record->operation = release ? GpuMemoryOperation::kRelease : GpuMemoryOperation::kAllocation;
   record->memory_kind = operation.type;
   record->asynchronous = operation.asynchronous;
@@ -656,7 +859,7 @@ void OnWait(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, c
   record->end = now;
   record->correlation = operation.correlation;
   record->context = NumberOf(context);
-  record->stream = operation.has_stream ? StreamNumber(operation.stream) : UINT32_MAX;
+  record->stream = operation.has_stream ? StreamNumber(StreamKey(operation.stream)) : UINT32_MAX;
   record->span_kind = GpuSpanKind::kSynchronization;
   record->type = operation.type;
   record->object = static_cast<uint32_t>(operation.object);
@@ -738,11 +941,6 @@ uint32_t LaunchedName(ChunkWriter* writer, uint64_t handle, const Context* conte
   return __atomic_load_n(&function->name, __ATOMIC_ACQUIRE);
 }
 
-void Release(Context* context, uint32_t at) {
-  __atomic_fetch_sub(&context->anchors[context->works[at - 1].anchor].users, 1, __ATOMIC_ACQ_REL);
-  PushUnused(context, at);
-}
-
 // A copy from or to the host that has returned is over, and an event after it would have the program find its stream
 // busy.
 bool IsOverAtReturn(const CudaOperation& operation) {
@@ -752,23 +950,32 @@ bool IsOverAtReturn(const CudaOperation& operation) {
 
 void EndWork(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, int result) {
   if (operation.work == kCaptured) return;
-  Context* context = operation.work == kNoWork ? CurrentContext() : &g_observer.contexts[operation.work >> 16];
+  Context* const context = HasEvents(operation) ? &g_observer.contexts[operation.work >> 16] : ContextOf(operation);
   const uint32_t at = operation.work & 0xffff;
   if (result != kSuccess) {
+    SayInHand(operation, kNoWork);
     if (at != 0) Release(context, at);
     return;
   }
   const uint32_t name = operation.action == CudaAction::kLaunch ? LaunchedName(writer, operation.object, context) : 0;
-  if (at == 0) return RecordWork(writer, operation, context, name, 0, 0);
+  const auto record_without_times = [&] {
+    CudaOperation placed = operation;
+    placed.stream = StreamKey(operation.stream);
+    RecordWork(writer, placed, context, name, 0, 0);
+  };
+  if (at == 0) return record_without_times();
   Work* const work = &context->works[at - 1];
   if (IsOverAtReturn(operation)) {
     work->ended_ns = now;
   } else if (g_observer.driver.cuEventRecord(work->after, reinterpret_cast<void*>(operation.stream)) != kSuccess) {
+    SayInHand(operation, kNoWork);
     Release(context, at);
-    return RecordWork(writer, operation, context, name, 0, 0);
+    return record_without_times();
   }
   work->operation = operation;
+  work->operation.stream = StreamKey(operation.stream);
   work->name = name;
+  SayInHand(operation, kNoWork);
   uint32_t head = __atomic_load_n(&context->ready, __ATOMIC_ACQUIRE);
   do {
     work->next = head;
@@ -779,30 +986,70 @@ void EndWork(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, 
   }
 }
 
+void EndMany(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, int result) {
+  uint32_t work = operation.work;
+  for (uint32_t i = 0; i < operation.bytes; ++i) {
+    CudaOperation one = LaunchOf(operation, i);
+    if (work != kNoWork && work != kNotRecorded && WorkOf(work)->operation.value == i) {
+      one.work = work;
+      work = WorkOf(work)->next;
+    }
+    uint32_t in_hand = one.work;
+    SayInHand(operation, work);
+    one.in_hand = &in_hand;
+    EndWork(writer, one, now, result);
+  }
+}
+
+// What the thread has in its hands goes back.
+void LetGoOf(const CudaOperation& operation) {
+  if (!HasEvents(operation)) return;
+  uint32_t work = operation.work;
+  do {
+    const uint32_t next = operation.action == CudaAction::kLaunchMany ? WorkOf(work)->next : kNoWork;
+    Release(&g_observer.contexts[work >> 16], work & 0xffff);
+    work = next;
+  } while (work != kNoWork);
+}
+
+// After a call that may have dropped a last reference.
+void ResumeAll(const CudaOperation& operation) {
+  if (operation.action != CudaAction::kReleaseDevice && operation.action != CudaAction::kEndGreen) return;
+  ForContexts(operation, [](Context* context) {
+    unsigned flags = 0;
+    int exists = 0;
+    const auto get = g_observer.driver.cuDevicePrimaryCtxGetState;
+    if (get == nullptr || get(context->device, &flags, &exists) != kSuccess) exists = 0;
+    Resume(context, exists != 0);
+  });
+}
+
 void OnEnd(CudaOperation* operation, int result) {
   const uint64_t now = Now();
   ChunkWriter* const writer = g_observer.bridge->writer_of_thread();
   const Silence silence;
-  if (operation->action == CudaAction::kReleaseDevice) {
-    unsigned flags = 0;
-    int exists = 0;
-    const auto get = g_observer.driver.cuDevicePrimaryCtxGetState;
-    if (get == nullptr || get(static_cast<int>(operation->value), &flags, &exists) != kSuccess) exists = 0;
-    ForContexts(*operation, [exists](Context* context) { Resume(context, exists != 0); });
+  ResumeAll(*operation);
+  if (operation->action == CudaAction::kEndGreen && result == kSuccess) ForgetGreen(operation->object);
+  if (result == kSuccess && operation->action == CudaAction::kMakeGreen) {
+    NoteGreen(*operation->result, nullptr, nullptr, operation->value);
+  } else if (result == kSuccess && operation->action == CudaAction::kConvertGreen) {
+    NoteGreen(operation->object, reinterpret_cast<void*>(*operation->result), nullptr, kAnyDevice);
   }
   if (writer == nullptr) {
-    if (HasEvents(*operation)) Release(&g_observer.contexts[operation->work >> 16], operation->work & 0xffff);
-    return;
+    SayInHand(*operation, kNoWork);
+    return LetGoOf(*operation);
   }
   if (operation->work != kNotRecorded) RecordCall(writer, *operation, now, result);
   if (IsWork(operation->action)) return EndWork(writer, *operation, now, result);
+  if (operation->action == CudaAction::kLaunchMany) return EndMany(writer, *operation, now, result);
   if (result != kSuccess) return;
   switch (operation->action) {
     case CudaAction::kAllocate:
     case CudaAction::kFree:
-      return OnMemory(writer, *operation, now, CurrentContext());
+    case CudaAction::kRelease:
+      return OnMemory(writer, *operation, now, ContextOf(*operation));
     case CudaAction::kWait:
-      return OnWait(writer, *operation, now, CurrentContext());
+      return OnWait(writer, *operation, now, ContextOf(*operation));
     case CudaAction::kFunction:
     case CudaAction::kKernel:
       return NameFunction(writer, *operation->result, reinterpret_cast<const char*>(operation->object),
@@ -814,7 +1061,14 @@ void OnEnd(CudaOperation* operation, int result) {
   }
 }
 
-constexpr CudaObserver kObserver = {OnBegin, OnEnd};
+void OnLeft(const CudaOperation& operation) {
+  if (g_observer.bridge->epoch() != g_observer.session.epoch) return;
+  const Silence silence;
+  ResumeAll(operation);
+  LetGoOf(operation);
+}
+
+constexpr CudaObserver kObserver = {OnBegin, OnEnd, OnLeft};
 
 // ---- on tbprof's own thread
 
@@ -1019,11 +1273,6 @@ void PollFor(Context* context, uint64_t limit_ns) {
 }
 
 bool Enter(const Context& context) { return g_observer.driver.cuCtxPushCurrent_v2(context.handle) == kSuccess; }
-void Leave() {
-  void* popped = nullptr;
-  g_observer.driver.cuCtxPopCurrent_v2(&popped);
-}
-
 void Collect(Context* context) {
   TellContext(context);
   TakeReady(context);

@@ -6,12 +6,15 @@
 // Rules: RULES.md.
 #include <dlfcn.h>
 #include <errno.h>
+#include <signal.h>
+#include <sys/syscall.h>
 
 #include "preload/gpu.h"
 #include "preload/hooks.h"
 #include "preload/resolve.h"
 #include "preload/state.h"
 #include "wire/cuda_observer.h"
+#include "wire/raw.h"
 
 namespace tbprof {
 namespace {
@@ -34,8 +37,19 @@ struct RealCuda {
 };
 RealCuda g_cuda;
 
-// CUDA calls itself: what happens inside a call that is observed is part of it.
-__thread uint8_t t_inside __attribute__((tls_model("initial-exec")));
+// The call of this thread that is observed. CUDA calls itself: what happens inside is part of it.
+struct Observed {
+  uint64_t frame;  // the caller's stack pointer; 0: there is none
+  const CudaOperation* operation;
+  uint64_t mark;      // what it holds as long as it is on the stack
+  bool in_observer;   // which silences the thread
+  ThreadPhase phase;  // these two to be restored then
+  CudaAction action;  // the rest: to be taken back
+  uint32_t epoch;
+  uint32_t value, in_hand;
+};
+__thread Observed t_observed __attribute__((tls_model("initial-exec")));
+__thread uint64_t t_marks __attribute__((tls_model("initial-exec")));
 
 bool IsWanted() {
   return g_attachment.attached && (g_attachment.segment.header->gpu_options & kGpuByHooks) != 0 &&
@@ -79,6 +93,18 @@ struct Descriptions {
     if (config == nullptr) return Call();
     Launch(function, config->stream, 0, config->grid_x, config->grid_y, config->grid_z, config->block_x,
            config->block_y, config->block_z, config->shared_bytes);
+  }
+  // The block's shape was set by calls before.
+  void LaunchGrid(void* function, int width, int height, void* stream = nullptr) const {
+    Launch(function, stream, 0, static_cast<unsigned>(width), static_cast<unsigned>(height), 1, 0, 0, 0, 0);
+  }
+  void LaunchMany(const CudaLaunch* launches, unsigned count) const {
+    constexpr unsigned kMostDevices = 64;
+    if (launches == nullptr || count > kMostDevices) return Call();
+    Act(CudaAction::kLaunchMany);
+    operation->object = reinterpret_cast<uint64_t>(launches);
+    operation->bytes = count;
+    operation->type = 2;  // CUpti_ActivityLaunchType
   }
   void Graph(void* graph, void* stream) const {
     Act(CudaAction::kGraph);
@@ -142,11 +168,31 @@ struct Descriptions {
     Stream(stream);
     operation->asynchronous = true;
   }
-  void CopyBatch(const size_t* sizes, size_t count, void* stream) const {
+  void CopyBoxPeer(const CudaCopy3d* copy) const {
+    CopyBox(copy);
+    if (operation->copy_kind == GpuCopyKind::kDeviceToDevice) operation->copy_kind = GpuCopyKind::kPeerToPeer;
+  }
+  void CopyBoxPeer(const CudaCopy3d* copy, void* stream) const {
+    CopyBox(copy, stream);
+    if (operation->copy_kind == GpuCopyKind::kDeviceToDevice) operation->copy_kind = GpuCopyKind::kPeerToPeer;
+  }
+  // A batch is one operation to the device's clock; its parts are not to be told apart by events. Of what kind it is,
+  // its first part says.
+  void CopyBatch(const uint64_t* destinations, const uint64_t* sources, const size_t* sizes, size_t count,
+                 void* stream) const {
+    if (destinations == nullptr || sources == nullptr || sizes == nullptr || count == 0) return Call();
     uint64_t bytes = 0;
-    // One operation to the device's clock; its parts are not to be told apart by events.
-    for (size_t i = 0; sizes != nullptr && i < count; ++i) bytes += sizes[i];
-    Copy(GpuCopyKind::kUnknown, bytes, stream);
+    for (size_t i = 0; i < count; ++i) bytes += sizes[i];
+    CopyByAddress(destinations[0], sources[0], bytes, stream);
+  }
+  // The extents of arrays are in elements of a size that is not told here.
+  void CopyBatch(const CudaBatchCopy3d* copies, size_t count, void* stream) const {
+    if (copies == nullptr || count == 0) return Call();
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; ++i) bytes += copies[i].width * copies[i].height * copies[i].depth;
+    const CudaBatchOperand &to = copies[0].destination, &from = copies[0].source;
+    if (to.type == 2 || from.type == 2) return Copy(GpuCopyKind::kUnknown, bytes, stream);
+    CopyByAddress(to.address, from.address, bytes, stream);
   }
   void Set(uint32_t value, uint64_t bytes) const {
     Copy(GpuCopyKind::kSet, bytes);
@@ -188,6 +234,18 @@ struct Descriptions {
     operation->asynchronous = true;
   }
 
+  // Physical memory, which is in use whether it is mapped or not.
+  void Create(const uint64_t* handle, uint64_t bytes, const CudaMemoryProperties* properties) const {
+    if (properties == nullptr) return Call();
+    const bool on_device = properties->location.type == 1;
+    Allocate(on_device ? kMemoryDevice : kMemoryPinned, handle, bytes);
+    if (on_device) operation->value = static_cast<uint32_t>(properties->location.id) + 1;
+  }
+  void Release(uint64_t handle) const {
+    Free(kMemoryDevice, handle);
+    Act(CudaAction::kRelease);
+  }
+
   void Wait(uint8_t type, const void* stream) const {
     Act(CudaAction::kWait);
     operation->type = type;
@@ -208,6 +266,13 @@ struct Descriptions {
   void KernelOf(void** kernel, const char* name) const { Named(CudaAction::kKernel, kernel, name); }
   void FunctionOf(void** function, const void* kernel) const { Named(CudaAction::kFunctionOf, function, kernel); }
 
+  void MakeGreen(void** green, int device) const {
+    Named(CudaAction::kMakeGreen, green, nullptr);
+    operation->value = static_cast<uint32_t>(device);
+  }
+  void ConvertGreen(void** context, const void* green) const { Named(CudaAction::kConvertGreen, context, green); }
+  void EndGreen(const void* green) const { Named(CudaAction::kEndGreen, nullptr, green); }
+
   void EndContext(const void* context) const {
     Act(CudaAction::kEndContext);
     operation->object = reinterpret_cast<uint64_t>(context);
@@ -222,21 +287,84 @@ struct Descriptions {
   }
 };
 
-// Not inlined into 120 hooks: all of them together would be larger than the rest of the library.
-__attribute__((noinline)) bool Begin(const CudaObserver* observer, CudaOperation* operation) {
-  if (t_inside != 0 || t_thread.phase == ThreadPhase::kOwn) return false;
-  t_inside = 1;
+// Which may lie in the thread's own, in a function's frame.
+bool IsOnAlternateStack() {
+  stack_t stack = {};
+  return raw::Call(SYS_sigaltstack, 0, raw::Pointer(&stack)) == 0 && (stack.ss_flags & SS_ONSTACK) != 0;
+}
+
+// A call that is left by longjmp, an exception or a cancellation never comes to its end, and its thread would be silent
+// for good. That it is gone is certain where it was on the thread's own stack, if this call is not below it, or if what
+// it held is overwritten. On other stacks (alternate ones of signals, coroutines) nothing is: outside the observer it
+// is then taken for gone, which at worst counts what is inside it, too; in the middle of a record it is not.
+__attribute__((noinline)) bool WasLeft(const CudaObserver* observer, uint64_t frame) {
+  Observed* const left = &t_observed;
+  ThreadState* const thread = &t_thread;
+  const bool silent = thread->phase == ThreadPhase::kOwn;
+  if (left->frame == 0 || (silent && !left->in_observer)) return false;
+  bool certain = false;
+  if (left->frame >= thread->stack_low && left->frame < thread->stack_top) {
+    certain = left->operation->mark != left->mark ||
+              (frame >= left->frame && frame < thread->stack_top && !IsOnAlternateStack());
+  }
+  if (!certain && (left->in_observer || frame < left->frame)) return false;
+  if (silent) {
+    thread->epoch = left->epoch;
+    SignalFence();
+    thread->phase = left->phase;
+  }
+  if (certain) {
+    CudaOperation operation{};
+    operation.action = left->action;
+    operation.value = left->value;
+    operation.work = left->in_hand;
+    left->in_hand = 0;
+    left->in_observer = true;
+    SignalFence();
+    const int saved = errno;
+    observer->left(operation);
+    errno = saved;
+  }
+  left->in_observer = false;
+  SignalFence();
+  left->frame = 0;
+  return true;
+}
+
+// Not inlined into 200 hooks: all of them together would be larger than the rest of the library.
+__attribute__((noinline)) bool Begin(const CudaObserver* observer, CudaOperation* operation, uint64_t frame) {
+  Observed* const call = &t_observed;
+  const ThreadState* const thread = &t_thread;
+  if ((call->frame != 0 || thread->phase == ThreadPhase::kOwn) && !WasLeft(observer, frame)) return false;
+  call->operation = operation;
+  call->mark = operation->mark = ++t_marks * 0x9e3779b97f4a7c15;
+  call->phase = thread->phase;
+  call->epoch = thread->epoch;
+  call->action = operation->action;
+  call->value = operation->value;
+  call->in_hand = 0;
+  operation->in_hand = &call->in_hand;
+  call->in_observer = true;
+  SignalFence();
+  call->frame = frame;
   const int saved = errno;
   const bool good = observer->begin(operation);
   errno = saved;
-  if (!good) t_inside = 0;
+  call->value = operation->value;
+  SignalFence();
+  call->in_observer = false;
+  if (!good) call->frame = 0;
   return good;
 }
 __attribute__((noinline)) void End(const CudaObserver* observer, CudaOperation* operation, int result) {
+  t_observed.in_observer = true;
+  SignalFence();
   const int saved = errno;
   observer->end(operation, result);
   errno = saved;
-  t_inside = 0;
+  SignalFence();
+  t_observed.in_observer = false;
+  t_observed.frame = 0;
 }
 
 }  // namespace
@@ -256,7 +384,8 @@ bool SetObserver(const CudaObserver* observer) {
     operation.call = CudaCall::number;                                                          \
     const Descriptions describe{&operation, stream_of_default};                                 \
     describe.description;                                                                       \
-    if (!Begin(observer, &operation)) return g_cuda.symbol arguments;                           \
+    const auto frame = reinterpret_cast<uint64_t>(__builtin_dwarf_cfa());                       \
+    if (!Begin(observer, &operation, frame)) return g_cuda.symbol arguments;                    \
     const int result = g_cuda.symbol arguments;                                                 \
     End(observer, &operation, result);                                                          \
     return result;                                                                              \

@@ -23,7 +23,18 @@ struct CudaLaunchConfig {
   void* stream;
 };
 
-// Of CUDA_MEMCPY2D and CUDA_MEMCPY3D; CUmemorytype: 1 host, 2 device, 3 array, 4 by address.
+// CUDA_LAUNCH_PARAMS.
+struct CudaLaunch {
+  void* function;
+  unsigned grid_x, grid_y, grid_z;
+  unsigned block_x, block_y, block_z;
+  unsigned shared_bytes;
+  void* stream;
+  void** parameters;
+};
+
+// Of CUDA_MEMCPY2D and CUDA_MEMCPY3D, which CUDA_MEMCPY3D_PEER is with contexts for what is reserved; CUmemorytype: 1
+// host, 2 device, 3 array, 4 by address.
 struct CudaCopy2d {
   size_t source_x, source_y;
   int source_type;
@@ -57,6 +68,31 @@ struct CudaCopy3d {
   size_t width, height, depth;
 };
 
+// CUDA_MEMCPY3D_BATCH_OP; CUmemcpy3DOperandType: 1 by address, 2 array.
+struct CudaBatchOperand {
+  int type;
+  uint64_t address;
+  uint64_t place[3];
+};
+struct CudaBatchCopy3d {
+  CudaBatchOperand source, destination;
+  size_t width, height, depth;
+  int order;
+  unsigned flags;
+};
+
+// CUmemLocation; CUmemLocationType: 1 a device, anything else the host.
+struct CudaLocation {
+  int type, id;
+};
+// CUmemAllocationProp.
+struct CudaMemoryProperties {
+  int type, handle_types;
+  CudaLocation location;
+  void* reserved;
+  uint64_t flags;
+};
+
 enum class CudaCall : uint16_t {
 #define TBPROF_CUDA_CALL(symbol, ...) symbol,
 #define TBPROF_CUDA_STREAM_CALL(symbol, ...) symbol,
@@ -67,15 +103,20 @@ enum class CudaCall : uint16_t {
 enum class CudaAction : uint8_t {
   kCall,           // takes host time, and that is all
   kLaunch,         // object: CUfunction or CUkernel
+  kLaunchMany,     // object: of `bytes` CudaLaunch, each for a device of its own
   kGraph,          // object: CUgraphExec
   kCopy,           // bytes; copy_kind
   kSet,            // bytes; value
   kAllocate,       // bytes; result: the address
   kFree,           // object: the address
+  kRelease,        // object: a handle that cuMemCreate made, or got otherwise
   kWait,           // type
   kFunction,       // object: the name; result: a CUfunction
   kKernel,         // object: the name; result: a CUkernel
   kFunctionOf,     // object: a CUkernel; result: its CUfunction
+  kMakeGreen,      // value: the device; result: a green context
+  kConvertGreen,   // object: a green context; result: its context
+  kEndGreen,       // object: a green context, with which a reference to the primary one goes
   kEndContext,     // object: the context
   kEndDevice,      // value: the device, whose primary context ends
   kReleaseDevice,  // value: the device, whose primary context loses a reference
@@ -108,12 +149,19 @@ struct CudaOperation {
   uint64_t start;
   uint32_t correlation;
   uint32_t work;
+
+  // The hooks' own; the observer says in `in_hand` what of its own the thread has, and no list.
+  uint64_t mark;
+  uint32_t* in_hand;
 };
 
 struct CudaObserver {
   // False: this call is not recorded, and `end` is not called.
   bool (*begin)(CudaOperation* operation);
   void (*end)(CudaOperation* operation, int result);
+  // In the place of `end`, some time later: the call was left by longjmp, an exception or a cancellation. Of the
+  // operation there are action, value and, as work, what was in hand.
+  void (*left)(const CudaOperation& operation);
 };
 
 }  // namespace tbprof

@@ -50,12 +50,18 @@ RunOptions ByHooks(const char* libraries = "cuda13") {
 using CudaHooks = Cuda;
 
 TEST_F(CudaHooks, CountWhatCuptiCounts) {
-  const std::vector<std::vector<std::string>> commands = {
-      {Subject("train"), "40"},    {Subject("train"), "40", "1000", "graph"},
-      {Subject("static_runtime")}, {Subject("driver_linked")},
-      {Subject("driver_opened")},  {Subject("copies")},
-      {Subject("streams")},        {Subject("devices")},
-      {Subject("forks")}};
+  const std::vector<std::vector<std::string>> commands = {{Subject("train"), "40"},
+                                                          {Subject("train"), "40", "1000", "graph"},
+                                                          {Subject("static_runtime")},
+                                                          {Subject("driver_linked")},
+                                                          {Subject("driver_opened")},
+                                                          {Subject("copies")},
+                                                          {Subject("streams")},
+                                                          {Subject("devices")},
+                                                          {Subject("forks")},
+                                                          {Subject("driver_calls")},
+                                                          {Subject("driver_calls_ptsz")},
+                                                          {Subject("green")}};
   for (const auto& command : commands) {
     RunOptions hooks = ByHooks(), cupti = ByHooks();
     cupti.tbprof = {"--cuda=cupti", "--cuda-graphs=graph"};
@@ -67,6 +73,82 @@ TEST_F(CudaHooks, CountWhatCuptiCounts) {
     EXPECT_EQ(CountsOf(by_hooks.profiled), CountsOf(by_cupti)) << command[0];
     EXPECT_THAT(Warnings(by_hooks.profiled), HasSubstr("device times are approximate"));
   }
+}
+
+// Against what the program did, whatever CUPTI's stand-in counts.
+TEST_F(CudaHooks, SeeTheCallsThatTheRuntimeDoesNotMake) {
+  for (const std::string suffix : {"", "_ptsz"}) {
+    const Pair pair = RunBoth({Subject("driver_calls" + suffix), "2"}, ByHooks());
+    ASSERT_TRUE(pair.Same());
+    const RunResult& run = pair.profiled;
+    Counts counts = CountsOf(run);
+    EXPECT_EQ(counts["GPU 0 kernels"] + counts["GPU 1 kernels"], Told(run, "kernels"));
+    EXPECT_EQ(counts["GPU 1 kernels"], 2) << "those of launches on two devices at once";
+    EXPECT_EQ(counts["GPU 0 MemcpyDToD (P2P)"], Told(run, "peer_copies"));
+    EXPECT_EQ(counts["GPU 0 MemcpyHToD"], Told(run, "to_device")) << "a batch is one";
+    EXPECT_EQ(counts["GPU 0 MemcpyHToD bytes"], 2 * 2 * (1536 + 256));
+    EXPECT_EQ(counts["GPU 1 live bytes"], Told(run, "physical_live") + 4096);
+    EXPECT_EQ(counts["GPU 0 live bytes"], 4096);
+    EXPECT_EQ(counts["GPU 0 peak bytes"], 3 * (2 << 20) + 4096);
+    EXPECT_EQ(counts["GPU 0 without times"] + counts["GPU 1 without times"], 0);
+    for (const char* call : {"cuLaunchCooperativeKernelMultiDevice", "cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync",
+                             "cuMemcpy3DPeer", "cuMemcpy3DPeerAsync", "cuMemcpyBatchAsync", "cuMemcpyBatchAsync_v2",
+                             "cuMemcpy3DBatchAsync", "cuMemcpy3DBatchAsync_v2", "cuMemCreate", "cuMemRelease",
+                             "cuMemMap", "cuMemUnmap", "cuMemSetAccess", "cuMemPrefetchAsync_v2"}) {
+      EXPECT_FALSE(run.profile->Named(call).empty()) << call << suffix;
+    }
+  }
+}
+
+// A green context may be current to one thread at a time; its streams take the primary context's events, or none.
+TEST_F(CudaHooks, GreenContextsAreSeenAndLeftAlone) {
+  for (const char* mode : {"", "green_events_apart"}) {
+    RunOptions options = ByHooks();
+    options.environment.push_back({"CUDASIM_CUDA", mode});
+    const Pair pair = RunBoth({Subject("green"), "3", "20"}, options);
+    ASSERT_TRUE(pair.Same()) << mode;
+    const RunResult& run = pair.profiled;
+    Counts counts = CountsOf(run);
+    const int64_t untimed[] = {counts["GPU 0 without times"], counts["GPU 1 without times"]};
+    // What has no times is counted by its device alone.
+    EXPECT_EQ(counts["GPU 0 kernels"] + counts["GPU 0 Memset"] + untimed[0], Told(run, "first") + Told(run, "sets"))
+        << mode;
+    EXPECT_EQ(counts["GPU 1 kernels"] + untimed[1], Told(run, "second")) << mode;
+    EXPECT_EQ(untimed[0] + untimed[1] > 0, *mode != '\0') << mode;
+    EXPECT_EQ(counts["GPU 0 live bytes"], 0) << mode;
+    EXPECT_FALSE(run.profile->Named("cuGreenCtxDestroy").empty()) << mode;
+  }
+}
+
+// By longjmp or by the end of its thread: what its thread does afterwards is seen.
+TEST_F(CudaHooks, ACallThatIsLeftDoesNotSilenceItsThread) {
+  for (const std::string way : {"jump", "stack", "threads", "contexts", "inside"}) {
+    RunOptions options = ByHooks();
+    if (way == "inside") options.environment.push_back({"CUDASIM_CUDA", "event_signal=7"});
+    if (way == "contexts") options.environment.push_back({"CUDASIM_CUDA", "queue_depth=4"});
+    // More contexts than there is room for at once.
+    const Pair pair = RunBoth({Subject("left_calls"), way, way == "contexts" ? "40" : "6"}, options);
+    ASSERT_EQ(pair.profiled.code(), 0) << way << pair.profiled.err;
+    // How often a wait was over before it could be left is no matter of ours.
+    Counts counts = CountsOf(pair.profiled);
+    EXPECT_EQ(counts["GPU 0 kernels"] + counts["GPU 0 without times"], Told(pair.profiled, "launches")) << way;
+    if (way != "inside") {
+      EXPECT_EQ(counts["GPU 0 without times"], 0) << way;
+    }
+  }
+}
+
+// It may be counted or not; the one that it is in goes on.
+TEST_F(CudaHooks, ALaunchInsideOfAnotherHarmsNeither) {
+  RunOptions options = ByHooks();
+  options.environment.push_back({"CUDASIM_CUDA", "queue_depth=4"});
+  const Pair pair = RunBoth({Subject("left_calls"), "handler", "40"}, options);
+  ASSERT_EQ(pair.profiled.code(), 0) << pair.profiled.err;
+  Counts counts = CountsOf(pair.profiled);
+  EXPECT_EQ(Told(pair.profiled, "nested"), 40);
+  EXPECT_LE(counts["GPU 0 kernels"], Told(pair.profiled, "launches"));
+  EXPECT_GE(counts["GPU 0 kernels"], Told(pair.profiled, "launches") - 40);
+  EXPECT_EQ(counts["GPU 0 without times"], 0);
 }
 
 TEST_F(CudaHooks, ATrainingIsThereKernelByKernel) {

@@ -641,6 +641,9 @@ void RecordResource(const ResourceEvent& event) {
     record.deviceId = event.device_id;
     record.computeApiKind = CUPTI_ACTIVITY_COMPUTE_API_CUDA;
     record.nullStreamId = static_cast<uint16_t>(event.stream_id);
+    record.parentContextId = event.parent_id;
+    record.isGreenContext = event.parent_id != 0;
+    record.numMultiprocessors = static_cast<uint16_t>(event.processors);
     Append(&record, ContextSize(), 0);
   }
   if (event.what == Resource::kStreamCreated && KindOn(CUPTI_ACTIVITY_KIND_STREAM)) {

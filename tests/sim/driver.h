@@ -16,9 +16,11 @@
 
 namespace tbprof::sim {
 
-// cuda.h renames these two plain names, which are calls of their own here.
+// cuda.h renames these plain names, which are calls of their own here.
 #undef cuGetProcAddress
 #undef cuEventElapsedTime
+#undef cuMemcpyBatchAsync
+#undef cuMemcpy3DBatchAsync
 
 // A class, because a namespace would find the exported functions as well: their arguments are of the global namespace.
 struct Driver {

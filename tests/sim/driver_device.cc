@@ -3,6 +3,8 @@
 // Driver calls on devices and contexts.
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -102,11 +104,32 @@ int Attribute(const Device& device, CUdevice_attribute attribute) {
   }
 }
 
+// "A green context can be current to only one thread at a time": what the second one is answered, nothing says.
+CUresult EnterGreen(CUcontext context) {
+  if (context->green == nullptr) return CUDA_SUCCESS;
+  if (!context->green->converted.load()) return CUDA_ERROR_INVALID_CONTEXT;
+  const int self = static_cast<int>(syscall(SYS_gettid));
+  int thread = 0;
+  if (!context->green_thread.compare_exchange_strong(thread, self) && thread != self) {
+    return CUDA_ERROR_CONTEXT_ALREADY_IN_USE;
+  }
+  context->green_entries.fetch_add(1);
+  return CUDA_SUCCESS;
+}
+void LeaveGreen(CUcontext context) {
+  if (context == nullptr || context->green == nullptr) return;
+  if (context->green_entries.fetch_sub(1) == 1) context->green_thread.store(0);
+}
+
 CUresult PushOrReplace(CUcontext context, bool push) {
   ThreadState& state = thread_state();
-  if (push || state.depth == 0) {
-    if (state.depth == sizeof(state.stack) / sizeof(*state.stack)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const bool grows = push || state.depth == 0;
+  if (grows && state.depth == sizeof(state.stack) / sizeof(*state.stack)) return CUDA_ERROR_OUT_OF_MEMORY;
+  SIM_TRY(EnterGreen(context));
+  if (grows) {
     ++state.depth;
+  } else {
+    LeaveGreen(state.stack[state.depth - 1]);
   }
   state.stack[state.depth - 1] = context;
   return CUDA_SUCCESS;
@@ -404,7 +427,8 @@ CUresult Driver::cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* ctxCreatePar
 
 CUresult Driver::cuCtxDestroy_v2(CUcontext ctx) {
   SIM_TRY(Usable());
-  if (!Valid(ctx, Magic::kContext) || !ctx->alive.load() || ctx->primary) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!Valid(ctx, Magic::kContext) || !ctx->alive.load() || ctx->primary || ctx->green != nullptr)
+    return CUDA_ERROR_INVALID_CONTEXT;
   DestroyContext(ctx);
   ThreadState& state = thread_state();
   if (state.depth > 0 && state.stack[state.depth - 1] == ctx) --state.depth;
@@ -422,6 +446,7 @@ CUresult Driver::cuCtxPopCurrent_v2(CUcontext* pctx) {
   ThreadState& state = thread_state();
   if (state.depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
   --state.depth;
+  LeaveGreen(state.stack[state.depth]);
   if (pctx != nullptr) *pctx = state.stack[state.depth];
   return CUDA_SUCCESS;
 }
@@ -431,7 +456,7 @@ CUresult Driver::cuCtxSetCurrent(CUcontext ctx) {
   if (ctx != nullptr && !Valid(ctx, Magic::kContext)) return CUDA_ERROR_INVALID_CONTEXT;
   ThreadState& state = thread_state();
   if (ctx == nullptr) {
-    if (state.depth > 0) --state.depth;
+    if (state.depth > 0) LeaveGreen(state.stack[--state.depth]);
     return CUDA_SUCCESS;
   }
   return PushOrReplace(ctx, false);

@@ -254,6 +254,8 @@ void Enumerate(void (*each)(const ResourceEvent&, void*), void* data) {
     event.context_id = context->id;
     event.device_id = static_cast<uint32_t>(context->device->ordinal);
     event.stream_id = context->legacy->id;
+    event.parent_id = context->green == nullptr ? 0 : context->parent->id;
+    event.processors = context->green == nullptr ? 0 : context->green->processors;
     each(event, data);
     event.what = Resource::kStreamCreated;
     Guard guard(context->lock);

@@ -390,6 +390,70 @@ CUresult Driver::cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, 
   return Launch(f, d, 1, hStream, kernelParams, nullptr, nullptr);
 }
 
+// On a stream of its own for each device. They begin together: not simulated, each begins with its stream.
+CUresult Driver::cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launchParamsList, unsigned int numDevices,
+                                                      unsigned int flags) {
+  SIM_TRY(Usable());
+  if (launchParamsList == nullptr || numDevices == 0 || numDevices > engine().devices.size()) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  for (unsigned i = 0; i < numDevices; ++i) {
+    const CUstream stream = launchParamsList[i].hStream;
+    if (stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD) {
+      return CUDA_ERROR_INVALID_HANDLE;
+    }
+    if (!Valid(stream, Magic::kStream)) return CUDA_ERROR_INVALID_HANDLE;
+    for (unsigned j = 0; j < i; ++j) {
+      if (launchParamsList[j].hStream->context->device == stream->context->device) return CUDA_ERROR_INVALID_DEVICE;
+    }
+  }
+  for (unsigned i = 0; i < numDevices; ++i) {
+    const CUDA_LAUNCH_PARAMS& p = launchParamsList[i];
+    const Dimensions d = {
+        {p.gridDimX, p.gridDimY, p.gridDimZ}, {p.blockDimX, p.blockDimY, p.blockDimZ}, p.sharedMemBytes};
+    SIM_TRY(Launch(p.function, d, 2, p.hStream, p.kernelParams, nullptr, nullptr));
+  }
+  return CUDA_SUCCESS;
+}
+
+// ---- launches as CUDA 3 had them: shape and arguments are the function's
+
+CUresult Driver::cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z) {
+  SIM_TRY(Usable());
+  if (!Valid(hfunc, Magic::kFunction)) return CUDA_ERROR_INVALID_HANDLE;
+  hfunc->block[0] = static_cast<unsigned>(x);
+  hfunc->block[1] = static_cast<unsigned>(y);
+  hfunc->block[2] = static_cast<unsigned>(z);
+  return CUDA_SUCCESS;
+}
+
+CUresult Driver::cuParamSetSize(CUfunction hfunc, unsigned int numbytes) {
+  SIM_TRY(Usable());
+  return Valid(hfunc, Magic::kFunction) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+// Of the arguments only the first is of use here.
+CUresult Driver::cuParamSetv(CUfunction hfunc, int offset, void* ptr, unsigned int numbytes) {
+  SIM_TRY(Usable());
+  if (!Valid(hfunc, Magic::kFunction)) return CUDA_ERROR_INVALID_HANDLE;
+  if (offset == 0 && numbytes == sizeof(hfunc->first_parameter)) memcpy(&hfunc->first_parameter, ptr, numbytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult Driver::cuLaunch(CUfunction f) { return cuLaunchGridAsync(f, 1, 1, nullptr); }
+CUresult Driver::cuLaunchGrid(CUfunction f, int grid_width, int grid_height) {
+  return cuLaunchGridAsync(f, grid_width, grid_height, nullptr);
+}
+CUresult Driver::cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream) {
+  SIM_TRY(Usable());
+  if (!Valid(f, Magic::kFunction)) return CUDA_ERROR_INVALID_HANDLE;
+  const Dimensions d = {{static_cast<unsigned>(grid_width), static_cast<unsigned>(grid_height), 1},
+                        {f->block[0], f->block[1], f->block[2]},
+                        0};
+  void* parameters[] = {&f->first_parameter};
+  return Launch(f, d, 0, hStream, parameters, nullptr, nullptr);
+}
+
 CUresult Driver::cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void* userData) {
   CUstream stream = nullptr;
   SIM_TRY(FindStream(hStream, &stream));

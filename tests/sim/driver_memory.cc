@@ -60,7 +60,8 @@ CUresult FreeHere(void* address, bool device_side) {
   if (address == nullptr) return CUDA_SUCCESS;
   uintptr_t base = 0;
   Allocation allocation{};
-  if (!FindAllocation(address, &base, &allocation) || base != reinterpret_cast<uintptr_t>(address)) {
+  if (!FindAllocation(address, &base, &allocation) || base != reinterpret_cast<uintptr_t>(address) ||
+      allocation.context == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   // The memory may be in use by work that is under way.
@@ -86,7 +87,7 @@ CUresult Classify(const void* address, size_t bytes, bool must_be_device, Side* 
   if (reinterpret_cast<uintptr_t>(address) + bytes > base + allocation.bytes) return CUDA_ERROR_INVALID_VALUE;
   out->kind = allocation.kind;
   out->device = static_cast<uint32_t>(allocation.device);
-  out->context = allocation.context->id;
+  out->context = allocation.context == nullptr ? 0 : allocation.context->id;
   return CUDA_SUCCESS;
 }
 
@@ -172,6 +173,63 @@ CUresult FromParameters(const CUDA_MEMCPY3D& p, Copy* out, Must* destination, Mu
           source_slice};
   *destination = p.dstMemoryType == CU_MEMORYTYPE_DEVICE ? Must::kOnDevice : Must::kAny;
   *source = p.srcMemoryType == CU_MEMORYTYPE_DEVICE ? Must::kOnDevice : Must::kAny;
+  return CUDA_SUCCESS;
+}
+
+// What a batch comes to: a record for each kind of copy in it. Into how many CUPTI divides one is its own business
+// ("based on certain heuristics").
+CUresult SubmitBatch(const std::vector<Copy>& copies, CUstream handle) {
+  CUstream stream = nullptr;
+  SIM_TRY(FindStream(handle, &stream));
+  if (copies.empty() || stream->legacy || stream->per_thread) return CUDA_ERROR_INVALID_VALUE;
+  if (stream->capture.load() != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  std::map<uint8_t, std::pair<Op, std::vector<Copy>>> by_kind;
+  for (const Copy& copy : copies) {
+    if (copy.width == 0 || copy.height == 0 || copy.depth == 0 || copy.destination == nullptr ||
+        copy.source == nullptr) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    Op op;
+    SIM_TRY(MakeCopy(copy, Must::kAny, Must::kAny, &op));
+    const auto [found, added] = by_kind.try_emplace(op.work.copy.kind, op, std::vector<Copy>{});
+    Op& all = found->second.first;
+    found->second.second.push_back(copy);
+    all.work.copy.asynchronous = true;
+    if (added) continue;
+    all.work.copy.bytes += op.work.copy.bytes;
+    ++all.work.copy.count;
+    all.duration += op.duration;
+  }
+  for (auto& [kind, work] : by_kind) {
+    auto& [op, parts] = work;
+    // It lives as long as the work, which nobody waits for.
+    if (parts.size() > 1) op.batch.parts = (new std::vector<Copy>(std::move(parts)))->data();
+    SIM_TRY(Submit(stream, op));
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult FromBatch(size_t count, const CUDA_MEMCPY3D_BATCH_OP* list, std::vector<Copy>* out) {
+  if (list == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < count; ++i) {
+    const CUDA_MEMCPY3D_BATCH_OP& one = list[i];
+    if (one.src.type != CU_MEMCPY_OPERAND_TYPE_POINTER || one.dst.type != CU_MEMCPY_OPERAND_TYPE_POINTER) {
+      return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    if (one.srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_INVALID) return CUDA_ERROR_INVALID_VALUE;
+    const auto &to = one.dst.op.ptr, &from = one.src.op.ptr;
+    const CUextent3D& extent = one.extent;
+    const size_t to_pitch = to.rowLength != 0 ? to.rowLength : extent.width;
+    const size_t from_pitch = from.rowLength != 0 ? from.rowLength : extent.width;
+    const size_t to_height = to.layerHeight != 0 ? to.layerHeight : extent.height;
+    const size_t from_height = from.layerHeight != 0 ? from.layerHeight : extent.height;
+    if (to_pitch < extent.width || from_pitch < extent.width || to_height < extent.height ||
+        from_height < extent.height) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    out->push_back({static_cast<char*>(Pointer(to.ptr)), static_cast<const char*>(Pointer(from.ptr)), extent.width,
+                    extent.height, extent.depth, to_pitch, from_pitch, to_pitch * to_height, from_pitch * from_height});
+  }
   return CUDA_SUCCESS;
 }
 
@@ -549,6 +607,54 @@ CUresult Driver::cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* pCopy, CUstream hStream
   return Copy3D(*pCopy, hStream, true);
 }
 
+// Whose memory it is, the addresses say.
+static CUresult PeerCopy(const CUDA_MEMCPY3D_PEER* copy, CUstream stream, bool asynchronous) {
+  static_assert(sizeof(CUDA_MEMCPY3D_PEER) == sizeof(CUDA_MEMCPY3D));
+  if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  CUDA_MEMCPY3D same;
+  memcpy(&same, copy, sizeof(same));
+  return Copy3D(same, stream, asynchronous);
+}
+
+CUresult Driver::cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* pCopy) { return PeerCopy(pCopy, nullptr, false); }
+CUresult Driver::cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* pCopy, CUstream hStream) {
+  return PeerCopy(pCopy, hStream, true);
+}
+
+CUresult Driver::cuMemcpyBatchAsync_v2(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
+                                       CUmemcpyAttributes* attrs, size_t* attrsIdxs, size_t numAttrs,
+                                       CUstream hStream) {
+  if (dsts == nullptr || srcs == nullptr || sizes == nullptr || attrs == nullptr || numAttrs == 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  std::vector<Copy> copies;
+  for (size_t i = 0; i < count; ++i) copies.push_back(Flat(Pointer(dsts[i]), Pointer(srcs[i]), sizes[i]));
+  return SubmitBatch(copies, hStream);
+}
+
+CUresult Driver::cuMemcpyBatchAsync(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
+                                    CUmemcpyAttributes* attrs, size_t* attrsIdxs, size_t numAttrs, size_t* failIdx,
+                                    CUstream hStream) {
+  const CUresult result = cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream);
+  if (result != CUDA_SUCCESS && failIdx != nullptr) *failIdx = SIZE_MAX;  // none in particular
+  return result;
+}
+
+CUresult Driver::cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP* opList, unsigned long long flags,
+                                         CUstream hStream) {
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  std::vector<Copy> copies;
+  SIM_TRY(FromBatch(numOps, opList, &copies));
+  return SubmitBatch(copies, hStream);
+}
+
+CUresult Driver::cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP* opList, size_t* failIdx,
+                                      unsigned long long flags, CUstream hStream) {
+  const CUresult result = cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream);
+  if (result != CUDA_SUCCESS && failIdx != nullptr) *failIdx = SIZE_MAX;  // none in particular
+  return result;
+}
+
 // ---- sets
 
 CUresult Driver::cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N) {
@@ -595,7 +701,8 @@ CUresult Driver::cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   if (dptr == 0) return CUDA_SUCCESS;
   uintptr_t base = 0;
   Allocation allocation{};
-  if (!FindAllocation(Pointer(dptr), &base, &allocation) || base != dptr || allocation.kind != kDevice) {
+  if (!FindAllocation(Pointer(dptr), &base, &allocation) || base != dptr || allocation.kind != kDevice ||
+      allocation.context == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   Op op = NewOp(WorkKind::kFree);

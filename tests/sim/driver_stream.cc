@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Driver calls on streams, events and captures.
+#include <signal.h>
+
 #include "tests/sim/driver.h"
+#include "tests/sim/modes.h"
 
 namespace tbprof::sim {
 namespace {
@@ -29,7 +32,8 @@ void TellSynchronization(uint32_t type, CUcontext context, CUstream stream, CUev
 
 CUresult FindEvent(CUevent event) {
   SIM_TRY(Usable());
-  return Valid(event, Magic::kEvent) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  if (!Valid(event, Magic::kEvent)) return CUDA_ERROR_INVALID_HANDLE;
+  return Root(event->context)->alive.load() ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 struct Callback {
@@ -87,6 +91,17 @@ CUresult Driver::cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {
   CUstream stream = nullptr;
   SIM_TRY(FindStream(hStream, &stream));
   *pctx = stream->context;
+  if (stream->context->green != nullptr) stream->context->green->converted.store(true);
+  return CUDA_SUCCESS;
+}
+
+CUresult Driver::cuStreamGetCtx_v2(CUstream hStream, CUcontext* pCtx, CUgreenCtx* pGreenCtx) {
+  CUstream stream = nullptr;
+  SIM_TRY(FindStream(hStream, &stream));
+  if (pCtx == nullptr || pGreenCtx == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (hStream == CU_STREAM_PER_THREAD && stream->context->green != nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  *pCtx = Root(stream->context);
+  *pGreenCtx = stream->context->green;
   return CUDA_SUCCESS;
 }
 
@@ -240,10 +255,17 @@ CUresult Driver::cuEventCreate(CUevent* phEvent, unsigned int Flags) {
 CUresult Driver::cuEventRecord(CUevent hEvent, CUstream hStream) { return cuEventRecordWithFlags(hEvent, hStream, 0); }
 
 CUresult Driver::cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
+  static std::atomic<int64_t> records{0};
+  // Before anything is locked: who handles it may never return.
+  if (mode::event_signal() != 0 && ++records % mode::event_signal() == 0) raise(SIGUSR2);
   CUstream stream = nullptr;
   SIM_TRY(FindStream(hStream, &stream));
   SIM_TRY(FindEvent(hEvent));
-  if (hEvent->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
+  // That a green context's streams take the primary one's events, and the other way round, is said of
+  // cuGreenCtxRecordEvent alone.
+  const bool same = mode::green_events_apart() != 0 ? hEvent->context == stream->context
+                                                    : Root(hEvent->context) == Root(stream->context);
+  if (!same) return CUDA_ERROR_INVALID_HANDLE;
   Op op = NewOp(WorkKind::kEventRecord);
   op.event = hEvent;
   op.work.event.id = hEvent->id;

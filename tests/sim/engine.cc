@@ -235,6 +235,7 @@ ThreadState& thread_state() {
 }
 
 CUresult CheckFault(CUcontext context) {
+  context = Root(context);
   const int code = context->fault_code.load(std::memory_order_acquire);
   if (code == 0 || Now() < context->fault_at.load(std::memory_order_relaxed)) return CUDA_SUCCESS;
   return static_cast<CUresult>(code);
@@ -262,7 +263,7 @@ void Tell(const ResourceEvent& event) {
 
 // ---- contexts and streams
 
-CUcontext NewContext(Device* device, unsigned flags, bool primary) {
+CUcontext NewContext(Device* device, unsigned flags, bool primary, CUgreenCtx green) {
   Engine& e = engine();
   auto* context = new CUctx_st{};
   context->magic = Magic::kContext;
@@ -270,6 +271,8 @@ CUcontext NewContext(Device* device, unsigned flags, bool primary) {
   context->device = device;
   context->flags = flags;
   context->primary = primary;
+  context->green = green;
+  if (green != nullptr) context->parent = device->primary;
   context->next_stream_id = kFirstStreamId;
   context->alive.store(true);
   context->legacy = NewStream(context, CU_STREAM_DEFAULT, 0);
@@ -284,6 +287,8 @@ CUcontext NewContext(Device* device, unsigned flags, bool primary) {
   event.device_id = static_cast<uint32_t>(device->ordinal);
   event.stream_id = context->legacy->id;
   event.correlation = Correlation();
+  event.parent_id = green == nullptr ? 0 : context->parent->id;
+  event.processors = green == nullptr ? 0 : green->processors;
   Tell(event);
   event.what = Resource::kStreamCreated;
   event.stream = context->legacy;
@@ -291,8 +296,20 @@ CUcontext NewContext(Device* device, unsigned flags, bool primary) {
   return context;
 }
 
+// The green ones among all contexts that belong to this one.
+static std::vector<CUcontext> GreenOnesOf(CUcontext context) {
+  std::vector<CUcontext> found;
+  if (!context->primary) return found;
+  Guard guard(engine().lock);
+  for (CUcontext one : engine().contexts) {
+    if (one->parent == context) found.push_back(one);
+  }
+  return found;
+}
+
 void DestroyContext(CUcontext context) {
   if (!context->alive.load()) return;
+  for (CUcontext green : GreenOnesOf(context)) DestroyContext(green);
   if (CheckFault(context) == CUDA_SUCCESS) SynchronizeContext(context);
   ResourceEvent event{};
   event.what = Resource::kContextDestroyStarting;
@@ -467,8 +484,8 @@ void Resolve(CUstream stream, Op& op, int64_t now, std::vector<Work>* nodes) {
       op.work.end = begin + op.duration;
       if (op.fault != CUDA_SUCCESS) {
         int none = 0;
-        context->fault_at.store(op.work.end);
-        context->fault_code.compare_exchange_strong(none, op.fault);
+        Root(context)->fault_at.store(op.work.end);
+        Root(context)->fault_code.compare_exchange_strong(none, op.fault);
       }
       break;
     case WorkKind::kMemcpy: {
@@ -477,7 +494,11 @@ void Resolve(CUstream stream, Op& op, int64_t now, std::vector<Work>* nodes) {
                           ? begin
                           : TakeCopyEngine(context->device->copy_engine[copy_engine], begin, op.duration);
       op.work.end = op.work.start + op.duration;
-      RunCopy(op.copy);
+      if (op.work.copy.count == 1) {
+        RunCopy(op.copy);
+      } else {
+        for (uint64_t i = 0; i < op.work.copy.count; ++i) RunCopy(op.batch.parts[i]);
+      }
       break;
     }
     case WorkKind::kMemset:
@@ -605,6 +626,9 @@ CUresult SynchronizeStream(CUstream stream) {
 CUresult SynchronizeContext(CUcontext context) {
   if (context->captures.load() != 0 && thread_state().capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL) {
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  for (CUcontext green : GreenOnesOf(context)) {
+    if (const CUresult result = SynchronizeContext(green); result != CUDA_SUCCESS) return result;
   }
   std::vector<CUstream> streams;
   {

@@ -40,6 +40,8 @@ enum class Magic : uint32_t {
   kNode = 0x746e6f64,
   kExec = 0x74657863,
   kPool = 0x74706f6c,
+  kPhysical = 0x74706879,
+  kGreen = 0x7467726e,
   kDead = 0,
 };
 
@@ -64,6 +66,9 @@ struct Op {
   union {
     Copy copy;
     struct {
+      const Copy* parts;  // where work.copy.count says that there are several
+    } batch;
+    struct {
       char* destination;
       size_t width;  // elements
       size_t height;
@@ -87,7 +92,7 @@ struct Allocation {
   bool registered;
   bool asynchronous;
   unsigned flags;
-  CUcontext context;
+  CUcontext context;  // null: memory that was mapped (driver_virtual.cc)
   int device;
   int resident = -1;  // of managed memory the device that has its pages; -1: the host
 };
@@ -133,6 +138,10 @@ struct CUctx_st {
   tbprof::sim::Device* device;
   unsigned flags;
   bool primary;
+  CUgreenCtx green;                // this context is what it was converted to; null: a regular one
+  CUcontext parent;                // of a green one: the primary context
+  std::atomic<int> green_thread;   // a green one is on the stack of one thread at most
+  std::atomic<int> green_entries;  // how often it is
   std::atomic<bool> alive;
   std::atomic<int> fault_code;
   std::atomic<int64_t> fault_at;
@@ -147,6 +156,13 @@ struct CUctx_st {
   uint32_t next_stream_id;
   std::map<int, size_t> limits;
   std::vector<CUmodule> modules;
+};
+
+struct CUgreenCtx_st {
+  tbprof::sim::Magic magic;
+  CUcontext context;
+  unsigned processors;
+  std::atomic<bool> converted;
 };
 
 struct CUstream_st {
@@ -201,7 +217,10 @@ struct CUfunc_st {
   tbprof::sim::Magic magic;
   CUmodule module;
   const char* name;
-  bool timed;      // its first argument is its length
+  bool timed;  // its first argument is its length
+  // For launches without arguments of their own.
+  unsigned block[3];
+  int64_t first_parameter;
   CUresult fault;  // it always ends with this
   std::atomic<bool> loaded;
   int attributes[CU_FUNC_ATTRIBUTE_MAX];
@@ -310,7 +329,9 @@ inline const Hooks* TheHooks() { return engine().hooks.load(std::memory_order_ac
 
 // ---- contexts and streams
 
-CUcontext NewContext(Device* device, unsigned flags, bool primary);
+CUcontext NewContext(Device* device, unsigned flags, bool primary, CUgreenCtx green = nullptr);
+// The primary context of a green one; any other is its own. Memory, events and faults are the primary one's.
+inline CUcontext Root(CUcontext context) { return context->parent == nullptr ? context : context->parent; }
 void DestroyContext(CUcontext context);
 CUstream NewStream(CUcontext context, unsigned flags, int priority);
 void DestroyStream(CUstream stream);

@@ -58,6 +58,7 @@ bool OnDevice(uint8_t kind) { return kind == kDevice || kind == kManaged; }
 CUresult Allocate(CUcontext context, size_t bytes, uint8_t kind, unsigned flags, bool asynchronous, void** out) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   Engine& e = engine();
+  context = Root(context);
   Device* device = context->device;
   if (bytes > (size_t{1} << 46)) return CUDA_ERROR_OUT_OF_MEMORY;
   const size_t mapped = bytes >= kLarge ? (bytes + 4095) & ~size_t{4095} : ClassOf(bytes);
@@ -90,7 +91,8 @@ CUresult Free(void* address, bool device_side) {
   Engine& e = engine();
   Guard guard(e.lock);
   const auto found = e.memory.find(reinterpret_cast<uintptr_t>(address));
-  if (found == e.memory.end() || found->second.registered || OnDevice(found->second.kind) != device_side) {
+  if (found == e.memory.end() || found->second.registered || found->second.context == nullptr ||
+      OnDevice(found->second.kind) != device_side) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const Allocation allocation = found->second;

@@ -15,9 +15,11 @@
 
 #include "tests/sim/tools.h"
 
-// cuda.h renames these two plain names, which are calls of their own here.
+// cuda.h renames these plain names, which are calls of their own here.
 #undef cuGetProcAddress
 #undef cuEventElapsedTime
+#undef cuMemcpyBatchAsync
+#undef cuMemcpy3DBatchAsync
 
 namespace tbprof::sim {
 

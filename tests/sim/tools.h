@@ -187,6 +187,8 @@ struct ResourceEvent {
   uint32_t stream_flags;
   int32_t priority;
   uint32_t correlation;
+  uint32_t parent_id;   // of a green context; 0: it is none
+  uint32_t processors;  // of a green context
 };
 
 // What the profiler library installs. Called on the thread that made the call, or on the engine's own thread for work
@@ -228,7 +230,7 @@ struct DeviceDescription {
 };
 
 // Bumped with every change of the structures above: copies of the libraries from two builds must not meet.
-inline constexpr uint32_t kTableVersion = 2;
+inline constexpr uint32_t kTableVersion = 3;
 
 struct Table {
   size_t size;

@@ -12,6 +12,11 @@
 #include <string>
 #include <vector>
 
+// cudaTypedefs.h shows these to NVIDIA's own sources alone.
+using PFN_cuCtxDestroy_v2000 = CUresult (*)(CUcontext);
+using PFN_cuDevicePrimaryCtxRelease_v7000 = CUresult (*)(CUdevice_v1);
+using PFN_cuDevicePrimaryCtxReset_v7000 = CUresult (*)(CUdevice_v1);
+
 namespace tbprof {
 namespace {
 
@@ -78,6 +83,9 @@ TEST(CudaCalls, AreTheSymbolsOfCudaH) {
   EXPECT_TRUE(is_newest("cuCtxDestroy", SYMBOL(cuCtxDestroy)));
   EXPECT_TRUE(is_newest("cuDevicePrimaryCtxReset", SYMBOL(cuDevicePrimaryCtxReset)));
   EXPECT_TRUE(is_newest("cuMemcpyBatchAsync", SYMBOL(cuMemcpyBatchAsync)));
+  EXPECT_TRUE(is_newest("cuMemcpy3DBatchAsync", SYMBOL(cuMemcpy3DBatchAsync)));
+  EXPECT_TRUE(is_newest("cuMemPrefetchAsync", SYMBOL(cuMemPrefetchAsync)));
+  EXPECT_TRUE(is_newest("cuStreamBatchMemOp", SYMBOL(cuStreamBatchMemOp)));
 }
 
 #define FIELD(theirs, field, ours, member)                                                             \
@@ -90,6 +98,11 @@ TEST(CudaStructures, ArePrefixesOfTheirs) {
   FIELD(CUlaunchConfig, blockDimZ, CudaLaunchConfig, block_z);
   FIELD(CUlaunchConfig, sharedMemBytes, CudaLaunchConfig, shared_bytes);
   FIELD(CUlaunchConfig, hStream, CudaLaunchConfig, stream);
+  FIELD(CUDA_LAUNCH_PARAMS, function, CudaLaunch, function);
+  FIELD(CUDA_LAUNCH_PARAMS, gridDimX, CudaLaunch, grid_x);
+  FIELD(CUDA_LAUNCH_PARAMS, sharedMemBytes, CudaLaunch, shared_bytes);
+  FIELD(CUDA_LAUNCH_PARAMS, hStream, CudaLaunch, stream);
+  EXPECT_EQ(sizeof(CUDA_LAUNCH_PARAMS), sizeof(CudaLaunch)) << "of which there are several";
   FIELD(CUDA_MEMCPY2D, srcMemoryType, CudaCopy2d, source_type);
   FIELD(CUDA_MEMCPY2D, srcDevice, CudaCopy2d, source_device);
   FIELD(CUDA_MEMCPY2D, dstMemoryType, CudaCopy2d, destination_type);
@@ -103,6 +116,21 @@ TEST(CudaStructures, ArePrefixesOfTheirs) {
   FIELD(CUDA_MEMCPY3D, WidthInBytes, CudaCopy3d, width);
   FIELD(CUDA_MEMCPY3D, Height, CudaCopy3d, height);
   FIELD(CUDA_MEMCPY3D, Depth, CudaCopy3d, depth);
+  FIELD(CUDA_MEMCPY3D_PEER, srcDevice, CudaCopy3d, source_device);
+  FIELD(CUDA_MEMCPY3D_PEER, dstMemoryType, CudaCopy3d, destination_type);
+  FIELD(CUDA_MEMCPY3D_PEER, WidthInBytes, CudaCopy3d, width);
+  FIELD(CUDA_MEMCPY3D_PEER, Depth, CudaCopy3d, depth);
+  FIELD(CUDA_MEMCPY3D_BATCH_OP, src.type, CudaBatchCopy3d, source.type);
+  FIELD(CUDA_MEMCPY3D_BATCH_OP, src.op.ptr.ptr, CudaBatchCopy3d, source.address);
+  FIELD(CUDA_MEMCPY3D_BATCH_OP, dst.op.ptr.ptr, CudaBatchCopy3d, destination.address);
+  FIELD(CUDA_MEMCPY3D_BATCH_OP, extent.width, CudaBatchCopy3d, width);
+  FIELD(CUDA_MEMCPY3D_BATCH_OP, extent.depth, CudaBatchCopy3d, depth);
+  EXPECT_EQ(sizeof(CUDA_MEMCPY3D_BATCH_OP), sizeof(CudaBatchCopy3d)) << "of which there are several";
+  EXPECT_EQ(sizeof(CUmemLocation), sizeof(CudaLocation));
+  EXPECT_EQ(CU_MEM_LOCATION_TYPE_DEVICE, 1);
+  FIELD(CUmemAllocationProp, location.type, CudaMemoryProperties, location.type);
+  FIELD(CUmemAllocationProp, location.id, CudaMemoryProperties, location.id);
+  EXPECT_EQ(sizeof(CUmemAllocationProp), sizeof(CudaMemoryProperties));
   EXPECT_EQ(reinterpret_cast<uint64_t>(CU_STREAM_LEGACY), kCudaLegacyStream);
   EXPECT_EQ(reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD), kCudaThreadStream);
 }
