@@ -26,6 +26,8 @@ constexpr uint64_t kFactsNs = 1'000'000'000;
 constexpr uint64_t kPassBytes = 256 << 10;
 constexpr uint64_t kPassChunkShare = 16;  // of a segment's chunks, where they come back nearly empty
 constexpr int kMinSleepUs = 300;
+// A burst behind a trickle fills chunks for so long: at 5 GB/s, which CUPTI's buffers are decoded at, 10 MB.
+constexpr int kMaxBusySleepUs = 2000;
 // Pages of chunks count as this process's memory once it has read them; beyond this many chunks (48 MiB) they are given
 // back, to be mapped again when they are next read. A drain that keeps up reads the same few.
 constexpr uint64_t kMaxTouchedChunks = 768;
@@ -250,7 +252,8 @@ void Drain::DrainLoop() {
       queue_filled_.notify_all();
     }
     if (stopping) break;
-    const uint64_t longest = std::min(sleep_us * 2, idle_ms_.load(std::memory_order_relaxed) * 1000);
+    const int most = idle_ms_.load(std::memory_order_relaxed) * 1000;
+    const uint64_t longest = std::min(sleep_us * 2, taken > 0 ? std::min(most, kMaxBusySleepUs) : most);
     const uint64_t fitting = static_cast<uint64_t>(sleep_us) * kPassBytes / std::max<uint64_t>(taken, 1);
     sleep_us = static_cast<int>(std::clamp<uint64_t>(fitting, kMinSleepUs, std::max<uint64_t>(longest, kMinSleepUs)));
   }
