@@ -26,8 +26,13 @@ constexpr uint64_t kFactsNs = 1'000'000'000;
 constexpr uint64_t kPassBytes = 256 << 10;
 constexpr uint64_t kPassChunkShare = 16;  // of a segment's chunks, where they come back nearly empty
 constexpr int kMinSleepUs = 300;
-// A burst behind a trickle fills chunks for so long: at 5 GB/s, which CUPTI's buffers are decoded at, 10 MB.
-constexpr int kMaxBusySleepUs = 2000;
+constexpr int kMaxBusySleepUs = 20'000;
+// Where bursts come behind a trickle, as CUPTI's buffers do, each would fill chunks for so long.
+constexpr uint64_t kBurstBytes = 4 << 20;
+constexpr uint64_t kBurstsExpectedNs = 1'000'000'000;
+constexpr int kSleepBetweenBurstsUs = 2000;
+// What a pass may come too late for: threads that begin to record at 8 GB/s, and fill the smallest segment.
+constexpr uint64_t kFastestBytesPerUs = 8192;
 // Pages of chunks count as this process's memory once it has read them; beyond this many chunks (48 MiB) they are given
 // back, to be mapped again when they are next read. A drain that keeps up reads the same few.
 constexpr uint64_t kMaxTouchedChunks = 768;
@@ -252,8 +257,13 @@ void Drain::DrainLoop() {
       queue_filled_.notify_all();
     }
     if (stopping) break;
-    const int most = idle_ms_.load(std::memory_order_relaxed) * 1000;
-    const uint64_t longest = std::min(sleep_us * 2, taken > 0 ? std::min(most, kMaxBusySleepUs) : most);
+    if (taken > kBurstBytes) bursts_until_ns_ = now + kBurstsExpectedNs;
+    uint64_t most = static_cast<uint64_t>(idle_ms_.load(std::memory_order_relaxed)) * 1000;
+    if (taken > 0) most = std::min<uint64_t>(most, now < bursts_until_ns_ ? kSleepBetweenBurstsUs : kMaxBusySleepUs);
+    for (const MappedSegment* segment : pass_segments_) {
+      most = std::min(most, uint64_t{segment->segment.chunk_count} * kChunkBytes / kFastestBytesPerUs);
+    }
+    const uint64_t longest = std::min<uint64_t>(static_cast<uint64_t>(sleep_us) * 2, most);
     const uint64_t fitting = static_cast<uint64_t>(sleep_us) * kPassBytes / std::max<uint64_t>(taken, 1);
     sleep_us = static_cast<int>(std::clamp<uint64_t>(fitting, kMinSleepUs, std::max<uint64_t>(longest, kMinSleepUs)));
   }

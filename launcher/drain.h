@@ -139,6 +139,7 @@ class Drain {
   std::set<ProcessKey> dead_;  // ended since the last pass
   std::map<ProcessKey, pid_t> outer_pids_;
   std::map<ProcessKey, int64_t> last_live_;
+  uint64_t bursts_until_ns_ = 0;
   uint64_t last_hand_over_ns_ = 0, last_counters_ns_ = 0, last_facts_ns_ = 0;
 
   // Between the drain and the write thread.

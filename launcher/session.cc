@@ -46,6 +46,8 @@ constexpr uint64_t kClockIntervalNs = 1'000'000'000;
 constexpr uint64_t kCallerPatienceNs = 10'000'000'000;
 constexpr uint64_t kSoonNs = 100'000'000;  // a caller that has been silent for longer is looked at less often
 constexpr int kSoonMs = 2, kLaterMs = 20;
+// How often is looked where nothing is recorded. Each look wakes a core that the program may be waiting on.
+constexpr int kArmedDrainMs = 50, kIdleDrainMs = 200;
 // A caller holds a descriptor. Beyond these, those who have been silent for longest are let go.
 constexpr size_t kMaxCallers = 400;
 constexpr size_t kMaxForeignCallers = 64;
@@ -376,6 +378,7 @@ absl::Status Session::MakeSpool(const SessionConfig& config) {
   plan.session = nonce_;
   plan.long_ticks = std::max<uint64_t>(TicksOf(config.long_span_ns), 1);
   drain_ = std::make_unique<Drain>(std::move(fd), clock_, plan, std::move(directory.fd));
+  drain_->SetIdleInterval(kIdleDrainMs);
   sliding_ticks_ = TicksOf(config.last_ns);
   SetRetention();
   return absl::OkStatus();
@@ -774,7 +777,7 @@ uint64_t Session::OpenWindow(uint32_t number) {
   WriteWindow(number, WindowEvent::kOpened, ticks,
               number == 0 ? static_cast<uint32_t>(config_.last_ns / 1'000'000) : 0);
   if (open_windows_++ == 0) {
-    drain_->SetIdleInterval(10);
+    drain_->SetIdleInterval(kArmedDrainMs);
     for (auto& target : targets_) SetControl(target->mapped);
   }
   return ticks;
@@ -783,7 +786,7 @@ uint64_t Session::OpenWindow(uint32_t number) {
 uint64_t Session::CloseWindow(uint32_t number, uint64_t at_ticks) {
   const uint64_t ticks = at_ticks != 0 ? at_ticks : Now();
   if (--open_windows_ == 0) {
-    drain_->SetIdleInterval(200);
+    drain_->SetIdleInterval(kIdleDrainMs);
     for (auto& target : targets_) SetControl(target->mapped);
   }
   WriteWindow(number, WindowEvent::kClosed, ticks);
