@@ -231,7 +231,8 @@ void Drain::DrainLoop() {
     }
     if (all_facts || now - last_counters_ns_ > kCountersNs) {
       const uint64_t ticks = ReadTicks(clock_);
-      for (MappedSegment* segment : pass_segments_) AppendCounters(segment, ticks);
+      heap_changes_ = false;
+      for (MappedSegment* segment : pass_segments_) heap_changes_ |= AppendCounters(segment, ticks);
       last_counters_ns_ = now;
     }
     HandOver(all_facts || now - last_hand_over_ns_ > kHandOverNs);
@@ -260,6 +261,8 @@ void Drain::DrainLoop() {
     if (taken > kBurstBytes) bursts_until_ns_ = now + kBurstsExpectedNs;
     uint64_t most = static_cast<uint64_t>(idle_ms_.load(std::memory_order_relaxed)) * 1000;
     if (taken > 0) most = std::min<uint64_t>(most, now < bursts_until_ns_ ? kSleepBetweenBurstsUs : kMaxBusySleepUs);
+    // The bytes in use are sampled by these looks.
+    if (heap_changes_) most = std::min<uint64_t>(most, kCountersNs / 1000);
     for (const MappedSegment* segment : pass_segments_) {
       most = std::min(most, uint64_t{segment->segment.chunk_count} * kChunkBytes / kFastestBytesPerUs);
     }
@@ -488,7 +491,8 @@ void Drain::AppendFacts(MappedSegment* mapped) {
   }
 }
 
-void Drain::AppendCounters(MappedSegment* mapped, uint64_t ticks) {
+bool Drain::AppendCounters(MappedSegment* mapped, uint64_t ticks) {
+  bool told = false;
   const Segment& segment = mapped->segment;
   const uint32_t high = std::min(__atomic_load_n(&segment.header->process_high, __ATOMIC_ACQUIRE), kProcessSlots);
   for (uint32_t i = 0; i < high; ++i) {
@@ -496,11 +500,18 @@ void Drain::AppendCounters(MappedSegment* mapped, uint64_t ticks) {
     if (StateOf(slot.state) != SlotState::kLive) continue;
     const ProcessKey key{mapped->number, slot.serial};
     const int64_t live = __atomic_load_n(&slot.live_bytes, __ATOMIC_RELAXED);
-    const auto [known, is_new] = last_live_.try_emplace(key, live);
-    if (!is_new && known->second == live) continue;
-    known->second = live;
+    const int64_t peak = __atomic_load_n(&slot.peak_bytes, __ATOMIC_RELAXED);
+    const auto [known, is_new] = last_live_.try_emplace(key, HeapTold{live, peak});
+    if (!is_new && known->second.live == live && known->second.peak >= peak) continue;
+    // A peak between two looks: a moment before this one.
+    if (!is_new && known->second.peak < peak && peak > live) {
+      current_->AppendFact(FrameType::kCounters, mapped->number, CounterFact{ticks - 1, slot.serial, 0, peak});
+    }
+    known->second = {live, peak};
     current_->AppendFact(FrameType::kCounters, mapped->number, CounterFact{ticks, slot.serial, 0, live});
+    told = true;
   }
+  return told;
 }
 
 // Gives the current buffer to the write thread. `force`: even if it is not full.

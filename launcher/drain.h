@@ -103,7 +103,7 @@ class Drain {
   void AppendThreadFact(MappedSegment* segment, const ThreadSlot& slot, bool last);
   void AppendProcessFact(MappedSegment* segment, const ProcessSlot& slot, uint64_t end_ticks);
   void AppendFacts(MappedSegment* segment);
-  void AppendCounters(MappedSegment* segment, uint64_t ticks);
+  bool AppendCounters(MappedSegment* segment, uint64_t ticks);  // whether there was something to tell
   void HandOver(bool force);
   void GiveBackPages();
 
@@ -138,7 +138,11 @@ class Drain {
   };
   std::set<ProcessKey> dead_;  // ended since the last pass
   std::map<ProcessKey, pid_t> outer_pids_;
-  std::map<ProcessKey, int64_t> last_live_;
+  struct HeapTold {
+    int64_t live = 0, peak = 0;
+  };
+  std::map<ProcessKey, HeapTold> last_live_;
+  bool heap_changes_ = false;
   uint64_t bursts_until_ns_ = 0;
   uint64_t last_hand_over_ns_ = 0, last_counters_ns_ = 0, last_facts_ns_ = 0;
 
