@@ -398,6 +398,35 @@ TEST_F(DrainTest, WhatADeadProcessNeverTouchedStaysUntouched) {
   EXPECT_EQ(contents.lost, 1u);
 }
 
+// Memory that came and went between two looks is a peak all the same.
+TEST_F(DrainTest, APeakBetweenTwoLooksIsTold) {
+  Drain& drain = Start();
+  FakeTarget target(1);
+  target.StartProcess(0, 1, 100);
+  ProcessSlot* const process = &target.segment().process_slots[0];
+  process->live_bytes = process->peak_bytes = 1000;
+  drain.Add(target.Hand(), SegmentFact{});
+  ASSERT_TRUE(drain.Flush(10000));
+  __atomic_store_n(&process->peak_bytes, 9000, __ATOMIC_RELAXED);
+  __atomic_store_n(&process->live_bytes, 2000, __ATOMIC_RELAXED);
+  ASSERT_TRUE(drain.Flush(10000));
+  ASSERT_TRUE(drain.Flush(10000));
+  drain.Stop();
+  const Contents contents = ReadSpool(file_.path());
+  std::vector<int64_t> told;
+  uint64_t last = 0;
+  for (const CounterFact& counter : contents.counters) {
+    EXPECT_GE(counter.ticks, last);
+    last = counter.ticks;
+    told.push_back(counter.live_bytes);
+  }
+  // The peak may be seen before the bytes that are left.
+  told.erase(std::unique(told.begin(), told.end()), told.end());
+  EXPECT_EQ(told.front(), 1000);
+  EXPECT_EQ(std::count(told.begin(), told.end(), 9000), 1);
+  EXPECT_EQ(told.back(), 2000);
+}
+
 TEST_F(DrainTest, ExitedThreadsGiveTheirSlotsBack) {
   Drain& drain = Start();
   FakeTarget target(1);
