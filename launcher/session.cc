@@ -410,9 +410,7 @@ std::string Session::Variable() const {
 }
 
 void Session::Handle() {
-  Accept(listen_.get());
-  Accept(abstract_.get());
-  TakeHellos();
+  TakeCallers();
   const uint64_t now = ReadMonotonic();
   if (now >= next_look_ns_) {
     size_t dead = 0;
@@ -446,6 +444,12 @@ int Session::TimeoutMs() const {
   if (config_.capture_signal != 0 && !targets_.empty()) next = std::min(next, next_requests_ns_);
   if (!callers_.empty()) return now - callers_.back().since_ns < kSoonNs ? kSoonMs : kLaterMs;
   return next <= now ? 0 : static_cast<int>((next - now) / 1'000'000 + 1);
+}
+
+void Session::TakeCallers() {
+  Accept(listen_.get());
+  Accept(abstract_.get());
+  TakeHellos();
 }
 
 void Session::Accept(int listener) {
@@ -784,6 +788,8 @@ uint64_t Session::OpenWindow(uint32_t number) {
 }
 
 uint64_t Session::CloseWindow(uint32_t number, uint64_t at_ticks) {
+  // Who has called by now lived in this window: a library's notice that it stays inert is dated when it is read.
+  if (at_ticks == 0) TakeCallers();
   const uint64_t ticks = at_ticks != 0 ? at_ticks : Now();
   if (--open_windows_ == 0) {
     drain_->SetIdleInterval(kIdleDrainMs);
@@ -876,11 +882,10 @@ size_t Session::live_processes() const {
 bool Session::Close(const EndFact& end, int patience_ms) {
   if (closed_) return !hangs_;
   closed_ = true;
-  Accept(listen_.get());
-  Accept(abstract_.get());
+  TakeCallers();
   for (int i = 0; i < 50 && !callers_.empty(); ++i) {
+    poll(nullptr, 0, 2);
     TakeHellos();
-    if (!callers_.empty()) poll(nullptr, 0, 2);
   }
   for (auto& target : targets_) __atomic_store_n(&target->mapped->segment.header->control, 0u, __ATOMIC_RELEASE);
   Flush(patience_ms);

@@ -165,6 +165,7 @@ class Session {
   void WriteWindow(uint32_t number, WindowEvent event, uint64_t ticks, uint32_t length_ms = 0);
   void SetRetention();
   void Refuse(int segment_fd, uint64_t bytes);
+  void TakeCallers();
   void Accept(int listener);
   void TakeHellos();
   // False: nothing has come yet.

@@ -27,6 +27,8 @@
 #include "launcher/scoped.h"
 #include "wire/rendezvous.h"
 #include "wire/segment.h"
+#include "writer/spool.h"
+#include "writer/spool_facts.h"
 
 namespace tbprof {
 namespace {
@@ -362,6 +364,27 @@ TEST_F(SessionTest, AnotherUserWithoutTheNonceGetsNowhere) {
   kill(child, SIGKILL);
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(is_ready) << WEXITSTATUS(status);
+}
+
+// The command may call and end between two looks: the window that its end closes is the one it ran in.
+TEST_F(SessionTest, ANoticeThatWasSentBeforeAWindowClosedIsOfThatWindow) {
+  Start();
+  session_->OpenWindow(0);
+  const ScopedFd caller = Connect();
+  const InertNotice notice{
+      kInertMagic, kAbiVersion, getpid(), variable_.nonce, static_cast<uint32_t>(InertReason::kFileLimit), 0};
+  ASSERT_TRUE(Send(caller.get(), &notice, sizeof(notice), {}));
+  session_->CloseWindow(0);
+  ASSERT_TRUE(session_->Close({}, 10000));
+  auto reader = SpoolReader::Open(session_->spool_path());
+  ASSERT_TRUE(reader.ok());
+  SpoolFacts facts;
+  ASSERT_TRUE(ReadSpoolFacts(
+                  reader->get(), 0, [](uint64_t) {}, &facts)
+                  .ok());
+  ASSERT_THAT(facts.inert, SizeIs(1));
+  EXPECT_GE(facts.inert[0].fact.ticks, facts.open_ticks);
+  EXPECT_LE(facts.inert[0].fact.ticks, facts.close_ticks);
 }
 
 // A segment's process slots are the target's to scribble on: they must not cost the launcher descriptors or memory.
