@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+// CHECK is for the runtime's calls, MUST for the driver's.
 #define CHECK(call)                                                                       \
   do {                                                                                    \
     const cudaError_t check_result = (call);                                              \
@@ -16,6 +17,14 @@
               cudaGetErrorString(check_result));                                          \
       exit(1);                                                                            \
     }                                                                                     \
+  } while (0)
+#define MUST(call)                                                        \
+  do {                                                                    \
+    const CUresult must_result = (call);                                  \
+    if (must_result != CUDA_SUCCESS) {                                    \
+      fprintf(stderr, "%d: %s: %d\n", __LINE__, #call, (int)must_result); \
+      exit(1);                                                            \
+    }                                                                     \
   } while (0)
 
 static inline void Fact(const char* name, long long value) { printf("%s=%lld\n", name, value); }

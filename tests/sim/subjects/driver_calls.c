@@ -12,16 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#include "common.h"
 
-#define MUST(call)                                                        \
-  do {                                                                    \
-    const CUresult must_result = (call);                                  \
-    if (must_result != CUDA_SUCCESS) {                                    \
-      fprintf(stderr, "%d: %s: %d\n", __LINE__, #call, (int)must_result); \
-      exit(1);                                                            \
-    }                                                                     \
-  } while (0)
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 enum { kBytes = 4096, kPhysical = 2 << 20 };
 

@@ -22,14 +22,7 @@
 
 #include <atomic>
 
-#define MUST(call)                                                        \
-  do {                                                                    \
-    const CUresult must_result = (call);                                  \
-    if (must_result != CUDA_SUCCESS) {                                    \
-      fprintf(stderr, "%d: %s: %d\n", __LINE__, #call, (int)must_result); \
-      exit(1);                                                            \
-    }                                                                     \
-  } while (0)
+#include "common.h"
 
 static const char kImage[] =
     ".version 8.0\n.target sm_90\n.address_size 64\n"

@@ -10,18 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common.h"
+
 static const char kImage[] =
     ".version 8.0\n.target sm_90\n.address_size 64\n"
     ".visible .entry vector_add_for_nanoseconds(.param .u64 d, .param .u64 a, .param .u64 n) { ret; }\n";
-
-#define MUST(call)                                          \
-  do {                                                      \
-    const CUresult must_result = (call);                    \
-    if (must_result != CUDA_SUCCESS) {                      \
-      fprintf(stderr, "%s: %d\n", #call, (int)must_result); \
-      exit(1);                                              \
-    }                                                       \
-  } while (0)
 
 static int VectorAdd(int launches) {
   CUdevice device;
