@@ -666,11 +666,9 @@ void GpuBuilder::TakeTotal(const Identity& process, uint32_t owner, const GpuTot
                              ? static_cast<double>(row.ns) <= most_ns
                              : static_cast<double>(row.longest) <= most_ns &&
                                    static_cast<double>(row.ns) <= most_ns * static_cast<double>(row.calls);
-  if (row.kind == GpuTotalKind::kUnifiedMemory && times_fit && !__builtin_mul_overflow(row.ns, 1000, &ps) &&
-      row.id <= UINT8_MAX) {
-    return CountUnifiedMemory(&state, owner, row.device, static_cast<GpuUnifiedKind>(row.id), row.calls, row.bytes, ps);
-  }
-  const bool on_device = row.kind != GpuTotalKind::kCall && row.kind != GpuTotalKind::kWait;
+  // A row of unified memory names none where the host had the fault.
+  const bool on_device =
+      row.kind != GpuTotalKind::kCall && row.kind != GpuTotalKind::kWait && row.kind != GpuTotalKind::kUnifiedMemory;
   const uint32_t device = on_device ? DeviceOf(&state, row.device) : kNoLine;
   if (!times_fit || __builtin_mul_overflow(row.ns, 1000, &ps) || (on_device && device == kNoLine)) {
     ++timeline_->corrupt_records;
@@ -702,7 +700,9 @@ void GpuBuilder::TakeTotal(const Identity& process, uint32_t owner, const GpuTot
     case GpuTotalKind::kWait:
       return CountWaits(&state, row.id, row.calls, ps);
     case GpuTotalKind::kUnifiedMemory:
-      break;
+      if (row.id > UINT8_MAX) break;
+      return CountUnifiedMemory(&state, owner, row.device, static_cast<GpuUnifiedKind>(row.id), row.calls, row.bytes,
+                                ps);
     case GpuTotalKind::kBusy:
       AddTo(&dropped_busy_ps_[device], ps);
       return;
@@ -770,10 +770,9 @@ void GpuBuilder::TakeUnifiedMemory(const Identity& process, ProcessState* state,
   CountUnifiedMemory(state, owner, record.tag.aux, said.unified_kind, 1, has_sum ? said.value : 0,
                      instant ? 0 : CountedPs(span, said.end - said.start));
   if (span.end <= window_.open || owner == kNoProcess) return;
-  const std::string line_name =
-      record.tag.aux == kNoDevice
-          ? StrCat("unified memory/host ", kind->line)
-          : StrCat("unified memory/", kind->line, kind->line.empty() ? "" : " ", "GPU ", record.tag.aux);
+  const std::string line_name = record.tag.aux == kNoDevice
+                                    ? StrCat("unified memory/host ", kind->line)
+                                    : StrCat("unified memory/", kind->line, " GPU ", record.tag.aux);
   const uint32_t line = host_->LineOf(owner, line_name);
   const uint16_t type =
       host_->TypeOf(kind->name, ObjectKind::kAddress, kind->is_bytes ? ValueKind::kBytes : ValueKind::kNone);
