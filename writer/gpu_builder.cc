@@ -442,6 +442,17 @@ bool GpuBuilder::Place(uint32_t owner, const Work& work, uint32_t flags, GpuEven
   return true;
 }
 
+bool GpuBuilder::PlaceOnHost(uint32_t line, uint16_t type, const Span& span, Event* event) {
+  if (line == kNoLine || type == kNoType) {
+    ++timeline_->corrupt_records;
+    return false;
+  }
+  ++timeline_->records;
+  ClipTo(window_.open, window_.close, span.start, span.end, event);
+  event->type = type;
+  return true;
+}
+
 int64_t GpuBuilder::CountedPs(const Span& span, uint64_t ns) const {
   if (!span.unfinished && span.start >= window_.totals_open && span.end <= window_.close) {
     int64_t ps = 0;
@@ -582,14 +593,8 @@ void GpuBuilder::TakeApi(const Identity& process, ProcessState* state, uint32_t 
   CountCalls(process, state, owner, type, driver, 1, counted, counted);
   if (span.end <= window_.open || owner == kNoProcess) return;
   const uint32_t line = host_->ThreadOf(process, owner, api.tid, span.start);
-  if (line == kNoLine) {
-    ++timeline_->corrupt_records;
-    return;
-  }
-  ++timeline_->records;
   Event event;
-  ClipTo(window_.open, window_.close, span.start, span.end, &event);
-  event.type = type;
+  if (!PlaceOnHost(line, type, span, &event)) return;
   // What Correlate needs; it leaves the id that is unique in the file.
   event.value = static_cast<int64_t>(uint64_t{driver} << 32 | api.correlation);
   if ((record.tag.flags & kRecordFailed) != 0) {
@@ -639,14 +644,8 @@ void GpuBuilder::TakeSpan(const Identity& process, ProcessState* state, uint32_t
       const uint32_t line = host_->LineOf(
           owner, said.object == 0 ? std::string("CUPTI overhead") : StrCat("CUPTI overhead/", said.object));
       const uint16_t type = host_->TypeOf(OverheadName(said.type), ObjectKind::kNone, ValueKind::kNone);
-      if (line == kNoLine || type == kNoType) {
-        ++timeline_->corrupt_records;
-        return;
-      }
-      ++timeline_->records;
       Event event;
-      ClipTo(window_.open, window_.close, span.start, span.end, &event);
-      event.type = type;
+      if (!PlaceOnHost(line, type, span, &event)) return;
       host_->KeepCall(line, event);
       return;
     }
@@ -776,15 +775,9 @@ void GpuBuilder::TakeUnifiedMemory(const Identity& process, ProcessState* state,
   const uint32_t line = host_->LineOf(owner, line_name);
   const uint16_t type =
       host_->TypeOf(kind->name, ObjectKind::kAddress, kind->is_bytes ? ValueKind::kBytes : ValueKind::kNone);
-  if (line == kNoLine || type == kNoType) {
-    ++timeline_->corrupt_records;
-    return;
-  }
-  ++timeline_->records;
   Event event;
-  ClipTo(window_.open, window_.close, span.start, span.end, &event);
+  if (!PlaceOnHost(line, type, span, &event)) return;
   if (instant) event.duration_ps = 0;
-  event.type = type;
   event.object = said.address;
   if (kind->is_bytes) event.value = static_cast<int64_t>(std::min<uint64_t>(said.value, INT64_MAX));
   std::string detail;

@@ -140,6 +140,8 @@ class GpuBuilder {
   int64_t CountWork(uint32_t owner, const Work& work);
   // False: not in the window.
   bool Place(uint32_t owner, const Work& work, uint32_t flags, GpuEvent* event) const;
+  // Of a span that touches the window. False: there are too many lines or types, and it is counted.
+  bool PlaceOnHost(uint32_t line, uint16_t type, const Span& span, Event* event);
   void Keep(const ProcessState& state, uint32_t owner, const Work& work, uint32_t stream, const GpuEvent& event);
   // Of a span, what lies in the time that the totals are about, in ps.
   int64_t CountedPs(const Span& span, uint64_t ns) const;
