@@ -45,10 +45,11 @@ void GpuTotals::AddWork(const Key& key, uint64_t start, uint64_t end, uint64_t b
   busy->second.Add(start, end);
 }
 
-void GpuTotals::AddHostCall(const Key& key, uint64_t ns) {
+void GpuTotals::AddCall(const Key& key, uint64_t ns, uint64_t bytes) {
   Sum* const sum = SumOf(key);
   if (sum == nullptr) return;
   ++sum->calls;
+  AddTo(&sum->bytes, bytes);
   AddTo(&sum->ns, ns);
   sum->longest = std::max(sum->longest, ns);
 }
@@ -73,8 +74,8 @@ void GpuTotals::Add(uint32_t segment, uint32_t process_serial, const RecordView&
       GpuApiRecord api;
       if (!record.Read(&api)) return;
       const bool driver = (record.tag.flags & kRecordDriver) != 0;
-      return AddHostCall(key(GpuTotalKind::kCall, 0, record.tag.aux | uint32_t{driver} << 16),
-                         api.duration_and_result >> 16);
+      return AddCall(key(GpuTotalKind::kCall, 0, record.tag.aux | uint32_t{driver} << 16),
+                     api.duration_and_result >> 16);
     }
     case RecordKind::kGpuSpan: {
       GpuSpanRecord span;
@@ -84,22 +85,16 @@ void GpuTotals::Add(uint32_t segment, uint32_t process_serial, const RecordView&
       }
       const bool is_wait = span.span_kind == GpuSpanKind::kSynchronization && IsHostWait(span.type);
       if (!is_wait || span.start == 0 || span.end < span.start) return;
-      return AddHostCall(key(GpuTotalKind::kWait, 0, span.context), span.end - span.start);
+      return AddCall(key(GpuTotalKind::kWait, 0, span.context), span.end - span.start);
     }
     case RecordKind::kGpuMemory:
       return AddMemory(segment, process_serial, record);
     case RecordKind::kGpuUnifiedMemory: {
       GpuUnifiedMemoryRecord unified;
       if (!record.Read(&unified) || unified.start == 0 || (unified.end != 0 && unified.end < unified.start)) return;
-      Sum* const sum =
-          SumOf(key(GpuTotalKind::kUnifiedMemory, record.tag.aux, static_cast<uint8_t>(unified.unified_kind)));
-      if (sum == nullptr) return;
-      ++sum->calls;
-      if (unified.unified_kind != GpuUnifiedKind::kHostFault) AddTo(&sum->bytes, unified.value);
-      if (unified.end == 0) return;
-      AddTo(&sum->ns, unified.end - unified.start);
-      sum->longest = std::max(sum->longest, unified.end - unified.start);
-      return;
+      return AddCall(key(GpuTotalKind::kUnifiedMemory, record.tag.aux, static_cast<uint8_t>(unified.unified_kind)),
+                     unified.end == 0 ? 0 : unified.end - unified.start,
+                     unified.unified_kind == GpuUnifiedKind::kHostFault ? 0 : unified.value);
     }
     default:
       return;

@@ -61,7 +61,7 @@ class GpuTotals {
   };
   Sum* SumOf(Key key);
   void AddWork(const Key& key, uint64_t start, uint64_t end, uint64_t bytes);
-  void AddHostCall(const Key& key, uint64_t ns);
+  void AddCall(const Key& key, uint64_t ns, uint64_t bytes = 0);
 
   void ForgetOldMemory();
 
