@@ -176,64 +176,71 @@ bool SpoolWriter::DropOldest(bool under_pressure, uint64_t now_ticks) {
 }
 
 void SpoolWriter::Drop(Part part, bool totals) {
-  // What was said of the memory may have been in this part.
-  if (totals || part.has_gpu_memory || !gpu_totals_.memory().empty()) {
-    const auto reader = SpoolReader::OpenPart(directory_.get(), name_, part.fact.part);
-    Frame frame;
-    uint64_t corrupt = 0;
-    while ((totals || part.has_gpu_memory) && reader.ok() && (*reader)->Next(&frame)) {
-      if (frame.type != FrameType::kChunk) continue;
-      ChunkFact chunk{};
-      ForEachRecord(frame, &chunk, &corrupt, [&](const RecordView& record) {
-        SpanRecord span;
-        if (!totals) {
-          gpu_totals_.AddMemory(frame.segment, chunk.process_serial, record);
-          return;
-        }
-        if (record.tag.kind != RecordKind::kSpan) {
-          gpu_totals_.Add(frame.segment, chunk.process_serial, record);
-          return;
-        }
-        if (!record.Read(&span) || span.start + span.ticks < span.start) return;
-        Key key{frame.segment, chunk.process_serial, record.tag.aux, span.call_site};
-        if (totals_.size() >= kMaxTotals && !totals_.contains(key)) key.site = 0;
-        if (totals_.size() >= 2 * kMaxTotals && !totals_.contains(key)) return;
-        Sum& sum = totals_[key];
-        ++sum.calls;
-        if (__builtin_add_overflow(sum.ticks, span.ticks, &sum.ticks)) sum.ticks = UINT64_MAX;
-        sum.longest = std::max(sum.longest, span.ticks);
-      });
-      if (totals) lost_ += chunk.lost;
-    }
-    // The totals first: a launcher killed between here and the end of this function leaves a part and totals that do
-    // not count it yet.
-    FrameBuffer frames(0);
-    const auto append = [&](FrameType type, const auto& rows, uint64_t lost) {
-      const TotalsFact fact{static_cast<uint32_t>(drops_.load() + 1), static_cast<uint32_t>(rows.size()), lost};
-      const size_t bytes = rows.size() * sizeof(rows[0]);
-      uint8_t* const payload = frames.Begin(type, 0, static_cast<uint32_t>(sizeof(fact) + bytes));
-      memcpy(payload, &fact, sizeof(fact));
-      if (bytes > 0) memcpy(payload + sizeof(fact), rows.data(), bytes);
-      frames.Seal();
-    };
-    std::vector<TotalRow> rows;
-    for (const auto& [key, sum] : totals_) {
-      rows.push_back({key.segment, key.process, key.operation, 0, key.site, sum.calls, sum.ticks, sum.longest});
-    }
-    if (totals) append(FrameType::kTotals, rows, lost_);
-    const std::vector<GpuTotalRow> gpu_rows = gpu_totals_.Rows();
-    if (totals && !gpu_rows.empty()) append(FrameType::kGpuTotals, gpu_rows, lost_);
-    const std::vector<GpuMemoryRow>& memory = gpu_totals_.memory();
-    if (!memory.empty()) append(FrameType::kGpuMemory, memory, gpu_totals_.memory_left_out());
-    // Regardless of the limit: more is given back at once.
-    if (WritePart(frames.bytes(), 0, now_ticks_, now_ticks_) != 0) WriteMain(frames);
-  }
+  if (totals || part.has_gpu_memory) CountDropped(part.fact.part, totals);
+  // The totals first: a launcher killed between here and the end of this function leaves a part and totals that do not
+  // count it yet. What was said of the memory may have been in this part.
+  if (totals || !gpu_totals_.memory().empty()) WriteTotals(totals);
   FrameBuffer frames(sizeof(FrameHeader) + sizeof(PartFact));
   frames.AppendFact(FrameType::kDropped, 0, part.fact);
   WriteMain(frames);
   drops_.fetch_add(1, std::memory_order_relaxed);
   total_bytes_.fetch_sub(part.fact.bytes, std::memory_order_relaxed);
   unlinkat(directory_.get(), PartPath(name_, part.fact.part).c_str(), 0);
+}
+
+void SpoolWriter::CountDropped(uint32_t part, bool totals) {
+  const auto reader = SpoolReader::OpenPart(directory_.get(), name_, part);
+  Frame frame;
+  uint64_t corrupt = 0;
+  while (reader.ok() && (*reader)->Next(&frame)) {
+    if (frame.type != FrameType::kChunk) continue;
+    ChunkFact chunk{};
+    ForEachRecord(frame, &chunk, &corrupt, [&](const RecordView& record) {
+      SpanRecord span;
+      if (!totals) {
+        gpu_totals_.AddMemory(frame.segment, chunk.process_serial, record);
+        return;
+      }
+      if (record.tag.kind != RecordKind::kSpan) {
+        gpu_totals_.Add(frame.segment, chunk.process_serial, record);
+        return;
+      }
+      if (!record.Read(&span) || span.start + span.ticks < span.start) return;
+      Key key{frame.segment, chunk.process_serial, record.tag.aux, span.call_site};
+      if (totals_.size() >= kMaxTotals && !totals_.contains(key)) key.site = 0;
+      if (totals_.size() >= 2 * kMaxTotals && !totals_.contains(key)) return;
+      Sum& sum = totals_[key];
+      ++sum.calls;
+      if (__builtin_add_overflow(sum.ticks, span.ticks, &sum.ticks)) sum.ticks = UINT64_MAX;
+      sum.longest = std::max(sum.longest, span.ticks);
+    });
+    if (totals) lost_ += chunk.lost;
+  }
+}
+
+void SpoolWriter::WriteTotals(bool totals) {
+  FrameBuffer frames(0);
+  const auto append = [&](FrameType type, const auto& rows, uint64_t lost) {
+    const TotalsFact fact{static_cast<uint32_t>(drops_.load() + 1), static_cast<uint32_t>(rows.size()), lost};
+    const size_t bytes = rows.size() * sizeof(rows[0]);
+    uint8_t* const payload = frames.Begin(type, 0, static_cast<uint32_t>(sizeof(fact) + bytes));
+    memcpy(payload, &fact, sizeof(fact));
+    if (bytes > 0) memcpy(payload + sizeof(fact), rows.data(), bytes);
+    frames.Seal();
+  };
+  if (totals) {
+    std::vector<TotalRow> rows;
+    for (const auto& [key, sum] : totals_) {
+      rows.push_back({key.segment, key.process, key.operation, 0, key.site, sum.calls, sum.ticks, sum.longest});
+    }
+    append(FrameType::kTotals, rows, lost_);
+    const std::vector<GpuTotalRow> gpu_rows = gpu_totals_.Rows();
+    if (!gpu_rows.empty()) append(FrameType::kGpuTotals, gpu_rows, lost_);
+  }
+  const std::vector<GpuMemoryRow>& memory = gpu_totals_.memory();
+  if (!memory.empty()) append(FrameType::kGpuMemory, memory, gpu_totals_.memory_left_out());
+  // Regardless of the limit: more is given back at once.
+  if (WritePart(frames.bytes(), 0, now_ticks_, now_ticks_) != 0) WriteMain(frames);
 }
 
 // Counts what is in a chunk frame; copies what must stay into `kept`, if there is one.

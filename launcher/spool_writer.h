@@ -117,7 +117,10 @@ class SpoolWriter {
   bool MakeRoom(uint64_t bytes, const Retention& retention);
   bool MakeRoomWithin(uint64_t limit, uint64_t bytes);
   bool DropOldest(bool under_pressure, uint64_t now_ticks);
+  // `totals`: of all records; else of the GPUs' memory alone.
   void Drop(Part part, bool totals);
+  void CountDropped(uint32_t part, bool totals);
+  void WriteTotals(bool totals);
   void CountRecords(const uint8_t* payload, size_t size, uint32_t segment, FrameBuffer* kept);
   void WriteWhole(const std::vector<uint8_t>& frames, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
   bool WriteMain(const FrameBuffer& frames);
