@@ -259,20 +259,24 @@ void Drain::DrainLoop() {
     }
     if (stopping) break;
     if (taken > kBurstBytes) bursts_until_ns_ = now + kBurstsExpectedNs;
-    uint64_t most = static_cast<uint64_t>(idle_ms_.load(std::memory_order_relaxed)) * 1000;
-    if (taken > 0) most = std::min<uint64_t>(most, now < bursts_until_ns_ ? kSleepBetweenBurstsUs : kMaxBusySleepUs);
-    // The bytes in use are sampled by these looks.
-    if (heap_changes_) most = std::min<uint64_t>(most, kCountersNs / 1000);
-    for (const MappedSegment* segment : pass_segments_) {
-      most = std::min(most, uint64_t{segment->segment.chunk_count} * kChunkBytes / kFastestBytesPerUs);
-    }
-    const uint64_t longest = std::min<uint64_t>(static_cast<uint64_t>(sleep_us) * 2, most);
-    const uint64_t fitting = static_cast<uint64_t>(sleep_us) * kPassBytes / std::max<uint64_t>(taken, 1);
-    sleep_us = static_cast<int>(std::clamp<uint64_t>(fitting, kMinSleepUs, std::max<uint64_t>(longest, kMinSleepUs)));
+    sleep_us = NextSleepUs(sleep_us, taken, now);
   }
   std::lock_guard<std::mutex> lock(queue_mutex_);
   queue_closed_ = true;
   queue_filled_.notify_all();
+}
+
+int Drain::NextSleepUs(int sleep_us, uint64_t taken, uint64_t now) const {
+  uint64_t most = static_cast<uint64_t>(idle_ms_.load(std::memory_order_relaxed)) * 1000;
+  if (taken > 0) most = std::min<uint64_t>(most, now < bursts_until_ns_ ? kSleepBetweenBurstsUs : kMaxBusySleepUs);
+  // The bytes in use are sampled by these looks.
+  if (heap_changes_) most = std::min<uint64_t>(most, kCountersNs / 1000);
+  for (const MappedSegment* segment : pass_segments_) {
+    most = std::min(most, uint64_t{segment->segment.chunk_count} * kChunkBytes / kFastestBytesPerUs);
+  }
+  const uint64_t longest = std::min<uint64_t>(static_cast<uint64_t>(sleep_us) * 2, most);
+  const uint64_t fitting = static_cast<uint64_t>(sleep_us) * kPassBytes / std::max<uint64_t>(taken, 1);
+  return static_cast<int>(std::clamp<uint64_t>(fitting, kMinSleepUs, std::max<uint64_t>(longest, kMinSleepUs)));
 }
 
 uint64_t Drain::Pass() {

@@ -96,6 +96,7 @@ class Drain {
 
   void DrainLoop();
   void WriteLoop();
+  int NextSleepUs(int sleep_us, uint64_t taken, uint64_t now) const;
   uint64_t Pass();  // bytes taken, as far as the pace goes
   uint64_t DrainSegment(MappedSegment* segment);
   static uint32_t WrittenSlots(const MappedSegment& segment, uint32_t chunk);
