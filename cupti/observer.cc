@@ -742,7 +742,6 @@ Work* WorkOf(uint32_t work) { return &g_observer.contexts[work >> 16].works[(wor
 // The launch on one device of a launch on several.
 CudaOperation LaunchOf(const CudaOperation& all, uint32_t i) {
   const CudaLaunch& launch = reinterpret_cast<const CudaLaunch*>(all.object)[i];
-  const auto narrow = [](unsigned value) { return static_cast<uint16_t>(value > UINT16_MAX ? UINT16_MAX : value); };
   CudaOperation one = all;
   one.action = CudaAction::kLaunch;
   one.has_stream = true;
@@ -750,11 +749,11 @@ CudaOperation LaunchOf(const CudaOperation& all, uint32_t i) {
   one.object = reinterpret_cast<uint64_t>(launch.function);
   one.stream = reinterpret_cast<uint64_t>(launch.stream);
   one.grid_x = launch.grid_x;
-  one.grid_y = narrow(launch.grid_y);
-  one.grid_z = narrow(launch.grid_z);
-  one.block_x = narrow(launch.block_x);
-  one.block_y = narrow(launch.block_y);
-  one.block_z = narrow(launch.block_z);
+  one.grid_y = NarrowDimension(launch.grid_y);
+  one.grid_z = NarrowDimension(launch.grid_z);
+  one.block_x = NarrowDimension(launch.block_x);
+  one.block_y = NarrowDimension(launch.block_y);
+  one.block_z = NarrowDimension(launch.block_z);
   one.shared_bytes = launch.shared_bytes;
   one.bytes = 0;
   return one;

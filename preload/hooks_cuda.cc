@@ -72,7 +72,6 @@ struct Descriptions {
   }
   void DefaultStream() const { Stream(nullptr); }
   void Act(CudaAction action) const { operation->action = action; }
-  static uint16_t Narrow(unsigned value) { return static_cast<uint16_t>(value > UINT16_MAX ? UINT16_MAX : value); }
 
   void Call() const { Act(CudaAction::kCall); }
   void Launch(void* function, void* stream, uint8_t type, unsigned grid_x, unsigned grid_y, unsigned grid_z,
@@ -82,11 +81,11 @@ struct Descriptions {
     operation->object = reinterpret_cast<uint64_t>(function);
     operation->type = type;
     operation->grid_x = grid_x;
-    operation->grid_y = Narrow(grid_y);
-    operation->grid_z = Narrow(grid_z);
-    operation->block_x = Narrow(block_x);
-    operation->block_y = Narrow(block_y);
-    operation->block_z = Narrow(block_z);
+    operation->grid_y = NarrowDimension(grid_y);
+    operation->grid_z = NarrowDimension(grid_z);
+    operation->block_x = NarrowDimension(block_x);
+    operation->block_y = NarrowDimension(block_y);
+    operation->block_z = NarrowDimension(block_z);
     operation->shared_bytes = shared_bytes;
   }
   void LaunchBy(void* function, const CudaLaunchConfig* config) const {
@@ -168,12 +167,9 @@ struct Descriptions {
     Stream(stream);
     operation->asynchronous = true;
   }
-  void CopyBoxPeer(const CudaCopy3d* copy) const {
-    CopyBox(copy);
-    if (operation->copy_kind == GpuCopyKind::kDeviceToDevice) operation->copy_kind = GpuCopyKind::kPeerToPeer;
-  }
-  void CopyBoxPeer(const CudaCopy3d* copy, void* stream) const {
-    CopyBox(copy, stream);
+  template <typename... Stream>
+  void CopyBoxPeer(const CudaCopy3d* copy, Stream... stream) const {
+    CopyBox(copy, stream...);
     if (operation->copy_kind == GpuCopyKind::kDeviceToDevice) operation->copy_kind = GpuCopyKind::kPeerToPeer;
   }
   // A batch is one operation to the device's clock; its parts are not to be told apart by events. Of what kind it is,

@@ -126,6 +126,11 @@ enum class CudaAction : uint8_t {
 inline constexpr uint64_t kCudaLegacyStream = 1;
 inline constexpr uint64_t kCudaThreadStream = 2;
 
+// All but a grid's x: CUDA takes none above 65535, a launch with more fails.
+inline uint16_t NarrowDimension(unsigned value) {
+  return static_cast<uint16_t>(value > UINT16_MAX ? UINT16_MAX : value);
+}
+
 struct CudaOperation {
   CudaCall call;
   CudaAction action;
