@@ -547,22 +547,30 @@ TEST(TimelineBuilder, ShortCallsAreInTheTotals) {
   EXPECT_EQ(timeline.threads[0].events.size(), 1u);
 }
 
-TEST(TimelineBuilder, TheBudgetKeepsTheLongest) {
+// 20,000 spans, one after the other.
+SpoolMaker Many(const std::function<uint64_t()>& next_length) {
   SpoolMaker spool = One();
-  std::mt19937 random(5);
-  std::vector<uint64_t> lengths;
   uint64_t at = 2000;
   for (int c = 0; c < 20; ++c) {
     spool.Chunk(1, 1, 1);
     for (int i = 0; i < 1000; ++i) {
-      const uint64_t length = 100 + static_cast<uint64_t>(std::exp2(random() % 1000 / 50.0));
-      lengths.push_back(length);
+      const uint64_t length = next_length();
       spool.Span(kRead, at, length);
       at += length + 10;
     }
     spool.EndChunk();
   }
   spool.End(at);
+  return spool;
+}
+
+TEST(TimelineBuilder, TheBudgetKeepsTheLongest) {
+  std::mt19937 random(5);
+  std::vector<uint64_t> lengths;
+  const SpoolMaker spool = Many([&] {
+    lengths.push_back(100 + static_cast<uint64_t>(std::exp2(random() % 1000 / 50.0)));
+    return lengths.back();
+  });
   TimelineRequest request;
   request.max_profile_size = 4000 * 24;
   const Timeline timeline = BuildGood(spool, request);
@@ -587,19 +595,8 @@ TEST(TimelineBuilder, TheBudgetKeepsTheLongest) {
 // A loop of one call: a cut that takes all of a length would leave nothing.
 TEST(TimelineBuilder, LengthsThatAreMuchAlikeStillFillTheBudget) {
   for (const uint64_t shortest : {80u, 1000u, 5'000'000u}) {
-    SpoolMaker spool = One();
-    uint64_t at = 2000;
     std::mt19937_64 random(5);
-    for (int c = 0; c < 20; ++c) {
-      spool.Chunk(1, 1, 1);
-      for (int i = 0; i < 1000; ++i) {
-        const uint64_t length = shortest + random() % (shortest / 4);
-        spool.Span(kRead, at, length);
-        at += length + 10;
-      }
-      spool.EndChunk();
-    }
-    spool.End(at);
+    const SpoolMaker spool = Many([&] { return shortest + random() % (shortest / 4); });
     TimelineRequest request;
     request.max_profile_size = 4000 * 24;
     const Timeline timeline = BuildGood(spool, request);
