@@ -265,7 +265,6 @@ constexpr uint64_t kFaultBytes = 64 << 10;
 constexpr int64_t kFaultNs = 20000;
 
 void MoveManaged(CUdeviceptr address, size_t bytes, int device, uint64_t instruction, bool fault) {
-  uint64_t from = 0;
   int source = -1;
   {
     Guard guard(engine().lock);
@@ -273,7 +272,6 @@ void MoveManaged(CUdeviceptr address, size_t bytes, int device, uint64_t instruc
     if (found == engine().memory.begin()) return;
     Allocation& allocation = std::prev(found)->second;
     if (allocation.kind != kManaged || allocation.resident == device) return;
-    from = address;
     source = allocation.resident;
     allocation.resident = device;
   }
@@ -285,7 +283,7 @@ void MoveManaged(CUdeviceptr address, size_t bytes, int device, uint64_t instruc
     event.counter = device < 0 ? kHostFault : kDeviceFault;
     event.flags = kWrite;
     event.value = device < 0 ? instruction : 2;
-    event.address = from + at;
+    event.address = address + at;
     event.end = device < 0 ? 0 : event.start + kFaultNs;
     event.source = device;
     event.destination = -1;
@@ -295,7 +293,7 @@ void MoveManaged(CUdeviceptr address, size_t bytes, int device, uint64_t instruc
   event.counter = device < 0 ? kToHost : kToDevice;
   event.flags = kCoherence;
   event.value = bytes;
-  event.address = from;
+  event.address = address;
   event.end = event.start + static_cast<int64_t>(bytes / 16);
   event.source = source;
   event.destination = device;
