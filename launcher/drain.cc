@@ -317,6 +317,7 @@ uint32_t Drain::WrittenSlots(const MappedSegment& mapped, uint32_t index) {
 uint64_t Drain::DrainSegment(MappedSegment* mapped) {
   const Segment& segment = mapped->segment;
   uint64_t taken = 0;
+  const uint64_t taken_ticks = ReadTicks(clock_);
   const uint32_t high = std::min(__atomic_load_n(&segment.header->chunk_high, __ATOMIC_ACQUIRE), segment.chunk_count);
   if (mapped->readers.size() < high) {
     mapped->readers.resize(high);
@@ -348,7 +349,8 @@ uint64_t Drain::DrainSegment(MappedSegment* mapped) {
                        read.content,
                        read.lost,
                        begin->process_serial,
-                       begin->thread_serial};
+                       begin->thread_serial,
+                       taken_ticks};
         const uint32_t bytes = read.content * kSlotBytes;
         uint8_t* payload =
             current_->Begin(FrameType::kChunk, mapped->number, static_cast<uint32_t>(sizeof(fact)) + bytes);

@@ -179,8 +179,18 @@ absl::Status SetTrace(Options& options, std::string_view value) {
 }
 
 absl::Status SetMalloc(Options& options, std::string_view value) {
-  if (value != "sampled" && value != "off") return Expected("sampled or off");
-  options.malloc = value == "sampled" ? MallocMode::kSampled : MallocMode::kOff;
+  if (value != "sampled" && value != "exact" && value != "off") return Expected("sampled, exact or off");
+  options.malloc = value == "sampled" ? MallocMode::kSampled : value == "exact" ? MallocMode::kExact : MallocMode::kOff;
+  return absl::OkStatus();
+}
+
+absl::Status SetMallocStampEvery(Options& options, std::string_view value) {
+  uint32_t every = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), every);
+  if (error != std::errc() || end != value.data() + value.size() || every < 1 || every > 1'000'000) {
+    return Expected("a number from 1 to 1000000");
+  }
+  options.malloc_stamp_every = every;
   return absl::OkStatus();
 }
 
@@ -303,10 +313,13 @@ constexpr OptionRow kRows[] = {
      kForRun | kForConfig, SetSwitch<&Options::require_gpu>},
     {"trace", "LIST", "all", "Families of calls: thread, lock, sleep, io, process, malloc, gpu; all; none",
      kForRun | kForConfig, SetTrace},
-    {"malloc", "MODE", "sampled", "Allocator: sampled (stacks of sampled bytes, all calls counted) or off",
+    {"malloc", "MODE", "sampled",
+     "Allocator: sampled (stacks of sampled bytes, all calls counted), exact (each block recorded, too) or off",
      kForRun | kForConfig, SetMalloc},
     {"malloc-interval", "SIZE", "512KiB", "Mean number of bytes between two sampled allocations", kForRun | kForConfig,
      SetSize<&Options::malloc_interval, 1, kNoLimit>},
+    {"malloc-stamp-every", "N", "16", "--malloc=exact: each Nth call of a thread has a time; 1: all",
+     kForRun | kForConfig, SetMallocStampEvery},
     {"wait-threshold", "TIME", "1us", "Shorter waits are only counted", kForRun | kForConfig, SetWaitThreshold},
     {"max-profile-size", "SIZE", "64MiB", "Largest profile to write; above it, time is cut and said so", kForAll,
      SetSize<&Options::max_profile_size, 64 << 10, kNoLimit>},

@@ -46,7 +46,7 @@ struct Window {
   absl::Duration duration;  // kRange, kLast
 };
 
-enum class MallocMode { kSampled, kOff };
+enum class MallocMode { kSampled, kExact, kOff };
 enum class Follow { kChildren, kAll, kNone };
 enum class OnError { kStop, kRun };
 
@@ -83,6 +83,7 @@ struct Options {
   bool require_gpu = false;
   MallocMode malloc = MallocMode::kSampled;
   uint64_t malloc_interval = kDefaultMallocInterval;
+  uint32_t malloc_stamp_every = 16;  // with kExact
   absl::Duration wait_threshold = absl::Microseconds(1);
   uint64_t max_profile_size = kDefaultMaxProfileSize;
   std::string spool_dir;     // empty: chosen by the session

@@ -236,6 +236,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionConfig& co
   facts["scheduler"] = config.scheduler;
   facts["wait_threshold_ns"] = config.wait_threshold_ns;
   facts["malloc_interval"] = config.malloc_interval;
+  facts["malloc_stamp_every"] = config.malloc_stamp_every;
   facts["max_profile_size"] = config.max_profile_size;
   facts["only_command"] = config.only_command;
   facts["also"] = config.also;
@@ -402,11 +403,11 @@ std::string Session::Variable() const {
   const auto ticks = [&](uint64_t ns) { return static_cast<uint64_t>(static_cast<double>(ns) * ticks_per_ns_); };
   std::ifstream file("/proc/self/status");
   const std::string status((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  return absl::StrFormat("%s=2;%s;%x;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d", kSessionVariable, socket_path_, nonce_,
+  return absl::StrFormat("%s=3;%s;%x;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d", kSessionVariable, socket_path_, nonce_,
                          static_cast<int>(clock_), armed() ? config_.families : 0, ticks(config_.wait_threshold_ns),
                          config_.malloc_interval, kLargeAllocation, ticks(kSlowAllocationNs), chunks,
                          config_.only_command ? getpid() : 0, config_.record_arguments ? 1 : 0, config_.capture_signal,
-                         SeccompFilters(status.c_str()), config_.gpu_options);
+                         SeccompFilters(status.c_str()), config_.gpu_options, config_.malloc_stamp_every);
 }
 
 void Session::Handle() {

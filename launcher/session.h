@@ -54,6 +54,7 @@ struct SessionConfig {
   uint32_t gpu_options = 0;   // GpuOption
   uint64_t wait_threshold_ns = 1000;
   uint64_t malloc_interval = 512 * 1024;
+  uint32_t malloc_stamp_every = 0;  // 0: not every block is recorded
   uint64_t segment_bytes = 256u << 20;
   std::string window;  // as given, for the profile
   std::string ranks;   // --ranks, likewise

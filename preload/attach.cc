@@ -406,6 +406,7 @@ void Attach(int argc, char** argv, char** environment) {
   header->attach_monotonic_ns = ReadMonotonic();
   header->wait_threshold_ticks = session.wait_threshold_ticks;
   header->malloc_interval = session.malloc_interval;
+  header->malloc_stamp_every = session.malloc_stamp_every;
   header->large_allocation = session.large_allocation;
   header->slow_allocation_ticks = session.slow_allocation_ticks;
   header->gpu_options = session.gpu_options;
@@ -438,6 +439,7 @@ void Attach(int argc, char** argv, char** environment) {
   g_serial = serial;
   g_fork_page->process_slot = slot;
   __atomic_store_n(&g_fork_page->epoch, serial, __ATOMIC_RELEASE);
+  if (session.malloc_stamp_every != 0) g_allocator_way = AllocatorWay::kExact;
   __atomic_store_n(&g_control, header, __ATOMIC_RELEASE);
 
   SelfTest test;

@@ -13,7 +13,7 @@
 namespace tbprof {
 
 inline constexpr size_t kArenaBytes = 64 * 1024;
-extern unsigned char g_arena[kArenaBytes];
+extern __attribute__((visibility("hidden"))) unsigned char g_arena[kArenaBytes];
 
 // Zeroed, aligned to at least 16; null when the arena is full.
 void* ArenaAllocate(size_t size, size_t alignment);

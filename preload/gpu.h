@@ -8,7 +8,7 @@
 
 namespace tbprof {
 
-extern void (*g_gpu_at_end)();  // null where no CUDA is used
+extern __attribute__((visibility("hidden"))) void (*g_gpu_at_end)();  // null where no CUDA is used
 void CallGpuAtEnd();
 
 // Before this process ends without exit handlers or becomes another program. May take as long as a flush of device

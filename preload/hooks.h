@@ -67,10 +67,21 @@ struct RealFunctions {
 };
 
 // The allocator's rows are never null: until the real ones are known they lead to the bootstrap arena (bootstrap.h).
-extern RealFunctions g_real;
+extern __attribute__((visibility("hidden"))) RealFunctions g_real;
 
 // Finds every real function in one go. A late look-up, one by one, would take the loader's lock inside a hook.
 void ResolveRealFunctions();
+
+enum class AllocatorWay : uint32_t {
+  kCareful,  // sizes are asked for
+  kQuick,    // g_blocks_to_compare is 0
+  kExact,    // --malloc=exact
+};
+extern __attribute__((visibility("hidden"))) AllocatorWay g_allocator_way;
+// 0: the size of a block is the word in front of it; kAlwaysAsk: malloc_usable_size tells it; else how many blocks of
+// glibc's are still to be compared.
+extern __attribute__((visibility("hidden"))) uint32_t g_blocks_to_compare;
+inline constexpr uint32_t kAlwaysAsk = UINT32_MAX;
 
 // Whether the allocator behind our hooks tells the size of a block; else all sizes count as 0.
 bool KnowsBlockSizes();

@@ -9,6 +9,9 @@
 #include "preload/record.h"
 #include "preload/stack.h"
 
+// In a function that is always inline: of the hook that it is part of.
+#define TBPROF_SITE __builtin_return_address(0)
+
 namespace tbprof {
 namespace {
 
@@ -16,6 +19,42 @@ namespace {
 constexpr size_t kTimedBytes = 64 * 1024;
 constexpr int64_t kFlushBytes = 64 * 1024;
 constexpr uint64_t kFlushFrees = 256;
+
+// glibc's malloc_usable_size reads the word before the block, after questions that cost more than all else the hook
+// does. So that word is read here, once the first blocks have shown that it is the size. Of mapped blocks (bit 1) it is
+// not, and those are few.
+size_t SizeInFront(const void* block, bool* mapped) {
+  const size_t word = __atomic_load_n(static_cast<const size_t*>(block) - 1, __ATOMIC_RELAXED);
+  *mapped = (word & 2) != 0;
+  return (word & ~size_t{7}) - sizeof(size_t);
+}
+
+// Whether a block's size may be read and a call of the usual kind is only counted.
+inline bool QuickWay() { return __atomic_load_n(&g_allocator_way, __ATOMIC_RELAXED) == AllocatorWay::kQuick; }
+
+void CompareSizes(const void* block, size_t usable, uint32_t left) {
+  bool mapped;
+  const size_t in_front = SizeInFront(block, &mapped);
+  if (mapped) return;
+  const uint32_t now = in_front == usable ? left - 1 : kAlwaysAsk;
+  // By exchange, so that no other thread's count takes a `kAlwaysAsk` back.
+  if (!__atomic_compare_exchange_n(&g_blocks_to_compare, &left, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
+  AllocatorWay way = AllocatorWay::kCareful;
+  if (now != 0) return;
+  __atomic_compare_exchange_n(&g_allocator_way, &way, AllocatorWay::kQuick, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+size_t BlockSize(void* block) {
+  const uint32_t left = __atomic_load_n(&g_blocks_to_compare, __ATOMIC_RELAXED);
+  if (left == 0) {
+    bool mapped;
+    const size_t size = SizeInFront(block, &mapped);
+    if (__builtin_expect(!mapped, 1)) return size;
+  }
+  const size_t usable = g_real.malloc_usable_size(block);
+  if (__builtin_expect(left != 0 && left != kAlwaysAsk, 0)) CompareSizes(block, usable, left);
+  return usable;
+}
 
 // A thread past its last destructor, or one that got no slot: the totals stay right, by shared counters.
 void CountLate(bool allocation, uint64_t bytes) {
@@ -83,66 +122,128 @@ __attribute__((noinline)) void Sample(ThreadState* thread, uint16_t operation, v
   CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kAllocationSample, 0, operation);
 }
 
-// After an allocation. The common case is four additions, a subtraction and a branch.
-inline __attribute__((always_inline)) void Allocated(uint16_t operation, void* block, size_t size, const void* site) {
-  if (block == nullptr) return;
-  const size_t usable = g_real.malloc_usable_size(block);
-  ThreadState* thread = CurrentThread();
-  if (__builtin_expect(thread == nullptr, 0)) {
-    CountLate(true, usable);
-    return;
+// --malloc=exact: one record for each block that comes or goes.
+inline void RecordBlock(ThreadState* thread, uint16_t operation, uint8_t flags, const void* block, size_t usable,
+                        const void* site) {
+  Reservation reservation;
+  if (!BeginRecord(g_attachment.segment, &thread->writer, 1, &reservation)) return;
+  // The counter costs three times the rest of a record; between two stamps a thread's calls have their order.
+  uint64_t ticks = 0;
+  // The launcher's core has the lines of a chunk that it cleared: each is asked for 24 records ahead.
+  __builtin_prefetch(reservation.slots + 24 * (kSlotBytes / 8), 1);
+  if (thread->until_stamp == 0) {
+    ticks = Ticks();
+    thread->until_stamp = g_control->malloc_stamp_every;
   }
+  --thread->until_stamp;
+  PackAllocation(reinterpret_cast<AllocationRecord*>(reservation.slots), reinterpret_cast<uint64_t>(block), usable,
+                 reinterpret_cast<uint64_t>(site), ticks);
+  CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kAllocation, flags, operation);
+}
+
+// What seldom follows an allocation that was counted.
+__attribute__((noinline)) void* FlushOrSample(ThreadState* thread, uint16_t operation, void* block, size_t size,
+                                              const void* site) {
+  if (thread->unflushed_live > kFlushBytes) FlushLiveBytes(thread);
+  if (thread->bytes_until_sample <= 0) Sample(thread, operation, block, size, site);
+  return block;
+}
+
+inline __attribute__((always_inline)) bool CountAllocation(ThreadState* thread, size_t usable, size_t size) {
   ThreadSlot* slot = thread->writer.thread;
   ++slot->allocations;
   slot->allocated_bytes += usable;
   thread->unflushed_live += static_cast<int64_t>(usable);
-  if (__builtin_expect(thread->unflushed_live > kFlushBytes, 0)) FlushLiveBytes(thread);
   thread->bytes_until_sample -= static_cast<int64_t>(size);
-  if (__builtin_expect(thread->bytes_until_sample <= 0, 0)) Sample(thread, operation, block, size, site);
+  return __builtin_expect(thread->unflushed_live > kFlushBytes || thread->bytes_until_sample <= 0, 0);
 }
 
-inline __attribute__((always_inline)) size_t Freeing(void* block) {
-  const size_t usable = g_real.malloc_usable_size(block);
+__attribute__((noinline, flatten)) void* AllocatedSlow(uint16_t operation, void* block, size_t size, const void* site) {
+  const size_t usable = BlockSize(block);
   ThreadState* thread = CurrentThread();
-  if (__builtin_expect(thread == nullptr, 0)) {
-    CountLate(false, usable);
-    return usable;
+  if (thread == nullptr) {
+    CountLate(true, usable);
+    return block;
   }
+  const bool more = CountAllocation(thread, usable, size);
+  if (g_allocator_way == AllocatorWay::kExact) RecordBlock(thread, operation, 0, block, usable, site);
+  return more ? FlushOrSample(thread, operation, block, size, site) : block;
+}
+
+// After an allocation; returns the block. The usual way is five additions and branches without a call, so that a hook
+// has nothing to save but `size`: each of the others ends in a call of its own.
+inline __attribute__((always_inline)) void* Allocated(uint16_t operation, void* block, size_t size) {
+  if (__builtin_expect(block == nullptr, 0)) return block;
+  ThreadState* thread = &t_thread;
+  bool mapped = true;
+  size_t usable = 0;
+  if (__builtin_expect(QuickWay(), 1)) usable = SizeInFront(block, &mapped);
+  if (__builtin_expect(mapped || !IsCurrent(thread), 0)) return AllocatedSlow(operation, block, size, TBPROF_SITE);
+  if (CountAllocation(thread, usable, size)) return FlushOrSample(thread, operation, block, size, TBPROF_SITE);
+  return block;
+}
+
+inline __attribute__((always_inline)) void CountFree(ThreadState* thread, size_t usable) {
   ThreadSlot* slot = thread->writer.thread;
   ++slot->frees;
   slot->freed_bytes += usable;
   thread->unflushed_live -= static_cast<int64_t>(usable);
-  if (__builtin_expect(thread->unflushed_live < -kFlushBytes || slot->frees % kFlushFrees == 0, 0)) {
-    FlushLiveBytes(thread);
+}
+inline bool FlushesAfterFree(const ThreadState* thread) {
+  return __builtin_expect(thread->unflushed_live < -kFlushBytes || thread->writer.thread->frees % kFlushFrees == 0, 0);
+}
+
+// Before a block is given back, except on the quick way.
+void Freeing(uint16_t operation, void* block, size_t usable, const void* site) {
+  ThreadState* thread = CurrentThread();
+  if (thread == nullptr) {
+    CountLate(false, usable);
+    return;
   }
-  return usable;
+  CountFree(thread, usable);
+  if (FlushesAfterFree(thread)) FlushLiveBytes(thread);
+  if (g_allocator_way == AllocatorWay::kExact) RecordBlock(thread, operation, kRecordRelease, block, usable, site);
 }
 
-// Around calls of large blocks.
-struct TimedCall {
-  uint64_t start = 0;
-};
-
-inline TimedCall BeginTimed(size_t size) {
-  TimedCall call;
-  if (__builtin_expect(size >= kTimedBytes, 0)) call.start = Ticks();
-  return call;
-}
-
-__attribute__((noinline)) void EndTimedSlow(uint64_t start, uint16_t operation, void* block, size_t size,
-                                            const void* site) {
+// After the call of a large block that began at `start`.
+__attribute__((noinline)) void EndLarge(uint64_t start, uint16_t operation, void* block, size_t size,
+                                        const void* site) {
   // Without a thread there may be no clock any more (StopRecording).
   ThreadState* thread = CurrentThread();
   if (thread == nullptr) return;
   const uint64_t ticks = Ticks() - start;
   if (size < g_control->large_allocation && ticks < g_control->slow_allocation_ticks) return;
+  thread->until_stamp = 0;
   WaitScope call{thread,    start,  reinterpret_cast<uint64_t>(block), reinterpret_cast<uint64_t>(site),
                  operation, nullptr};
   RecordSpan(thread, call, ticks, static_cast<int64_t>(size), block == nullptr ? ENOMEM : 0);
 }
 
-inline void EndTimed(const TimedCall& call, uint16_t operation, void* block, size_t size, const void* site) {
-  if (__builtin_expect(call.start != 0, 0)) EndTimedSlow(call.start, operation, block, size, site);
+template <typename Call>
+__attribute__((noinline)) void* AllocateLarge(uint16_t operation, size_t size, const void* site, Call real) {
+  const uint64_t start = Ticks();
+  void* const block = real();
+  if (block != nullptr) AllocatedSlow(operation, block, size, site);
+  EndLarge(start, operation, block, size, site);
+  return block;
+}
+
+uint64_t StartOfLarge(size_t size) { return __builtin_expect(size >= kTimedBytes, 0) ? Ticks() : 0; }
+
+__attribute__((noinline, flatten)) void FreeSlow(void* block, const void* site) {
+  const size_t usable = BlockSize(block);
+  Freeing(kOp_free, block, usable, site);
+  const uint64_t start = StartOfLarge(usable);
+  g_real.free(block);
+  if (start == 0) return;
+  const int saved = errno;
+  EndLarge(start, kOp_free, block, usable, site);
+  errno = saved;
+}
+
+__attribute__((noinline)) void FlushAndFree(ThreadState* thread, void* block) {
+  FlushLiveBytes(thread);
+  g_real.free(block);
 }
 
 // An arena block moves to the real heap when it is resized.
@@ -156,16 +257,13 @@ void* LeaveArena(void* block, size_t size) {
 
 }  // namespace
 
-#define TBPROF_SITE __builtin_return_address(0)
-
-#define TBPROF_ALLOCATE(name, parameters, arguments, bytes)  \
-  void* Hook_##name parameters {                             \
-    if (!Armed(kFamilyMalloc)) return g_real.name arguments; \
-    const TimedCall call = BeginTimed(bytes);                \
-    void* const block = g_real.name arguments;               \
-    Allocated(kOp_##name, block, bytes, TBPROF_SITE);        \
-    EndTimed(call, kOp_##name, block, bytes, TBPROF_SITE);   \
-    return block;                                            \
+#define TBPROF_ALLOCATE(name, parameters, arguments, bytes)                                          \
+  void* Hook_##name parameters {                                                                     \
+    if (!Armed(kFamilyMalloc)) return g_real.name arguments;                                         \
+    if (__builtin_expect((bytes) >= kTimedBytes, 0)) {                                               \
+      return AllocateLarge(kOp_##name, bytes, TBPROF_SITE, [=]() { return g_real.name arguments; }); \
+    }                                                                                                \
+    return Allocated(kOp_##name, g_real.name arguments, bytes);                                      \
   }
 TBPROF_ALLOCATE(malloc, (size_t size), (size), size)
 TBPROF_ALLOCATE(calloc, (size_t count, size_t size), (count, size), count* size)
@@ -176,10 +274,10 @@ TBPROF_ALLOCATE(pvalloc, (size_t size), (size), size)
 
 int Hook_posix_memalign(void** block, size_t alignment, size_t size) {
   if (!Armed(kFamilyMalloc)) return g_real.posix_memalign(block, alignment, size);
-  const TimedCall call = BeginTimed(size);
+  const uint64_t start = StartOfLarge(size);
   const int result = g_real.posix_memalign(block, alignment, size);
-  if (result == 0) Allocated(kOp_posix_memalign, *block, size, TBPROF_SITE);
-  EndTimed(call, kOp_posix_memalign, result == 0 ? *block : nullptr, size, TBPROF_SITE);
+  if (result == 0) Allocated(kOp_posix_memalign, *block, size);
+  if (start != 0) EndLarge(start, kOp_posix_memalign, result == 0 ? *block : nullptr, size, TBPROF_SITE);
   return result;
 }
 
@@ -191,21 +289,22 @@ inline __attribute__((always_inline)) void* Resize(uint16_t operation, void* blo
                                                    Call real) {
   if (__builtin_expect(InArena(block), 0)) return LeaveArena(block, size);
   if (!Armed(kFamilyMalloc)) return real();
-  const size_t old = block == nullptr ? 0 : g_real.malloc_usable_size(block);
-  const TimedCall call = BeginTimed(size);
-  if (block != nullptr) Freeing(block);
+  const size_t old = block == nullptr ? 0 : BlockSize(block);
+  const uint64_t start = StartOfLarge(size);
+  if (block != nullptr) Freeing(operation, block, old, site);
   void* const fresh = real();
   if (fresh != nullptr) {
-    Allocated(operation, fresh, size, site);
+    AllocatedSlow(operation, fresh, size, site);
   } else if (block != nullptr && size != 0) {
     ThreadState* thread = CurrentThread();
     if (thread != nullptr) {
       --thread->writer.thread->frees;
       thread->writer.thread->freed_bytes -= old;
       thread->unflushed_live += static_cast<int64_t>(old);
+      if (g_allocator_way == AllocatorWay::kExact) RecordBlock(thread, operation, kRecordFailed, block, old, site);
     }
   }
-  EndTimed(call, operation, fresh, size, site);
+  if (start != 0) EndLarge(start, operation, fresh, size, site);
   return fresh;
 }
 
@@ -228,18 +327,15 @@ void* Hook_reallocarray(void* block, size_t count, size_t size) {
 
 void Hook_free(void* block) {
   if (__builtin_expect(InArena(block), 0)) return;
-  if (block == nullptr || !Armed(kFamilyMalloc)) {
-    g_real.free(block);
-    return;
-  }
-  const size_t usable = Freeing(block);
-  const TimedCall call = BeginTimed(usable);
+  if (!Armed(kFamilyMalloc) || block == nullptr) return g_real.free(block);
+  ThreadState* thread = &t_thread;
+  bool mapped = true;
+  size_t usable = 0;
+  if (__builtin_expect(QuickWay(), 1)) usable = SizeInFront(block, &mapped);
+  if (__builtin_expect(mapped || usable >= kTimedBytes || !IsCurrent(thread), 0)) return FreeSlow(block, TBPROF_SITE);
+  CountFree(thread, usable);
+  if (FlushesAfterFree(thread)) return FlushAndFree(thread, block);
   g_real.free(block);
-  if (__builtin_expect(call.start != 0, 0)) {
-    const int saved = errno;
-    EndTimed(call, kOp_free, block, usable, TBPROF_SITE);
-    errno = saved;
-  }
 }
 
 }  // namespace tbprof

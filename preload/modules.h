@@ -24,7 +24,7 @@ void RecordLoadedModules(ThreadState* thread, const char* executable);
 
 // Direct-mapped filter over 64 KiB regions of addresses whose module is known.
 inline constexpr uint32_t kKnownRegions = 4096;
-extern uint64_t g_known_regions[kKnownRegions];
+extern __attribute__((visibility("hidden"))) uint64_t g_known_regions[kKnownRegions];
 
 void NoteCodeAddressSlow(ThreadState* thread, uint64_t address);
 

@@ -80,6 +80,7 @@ void FindVersion(Function* function, const char* name, const char* version) {
 }
 
 size_t UnknownSize(void*) { return 0; }
+constexpr uint32_t kBlocksToCompare = 64;
 
 // The object that has the code at `function`.
 const void* ObjectWith(const void* function) {
@@ -189,6 +190,9 @@ void* FindForCaller(void* hook, void* const* looked_up, const char* name, const 
   return found;
 }
 
+AllocatorWay g_allocator_way = AllocatorWay::kCareful;
+uint32_t g_blocks_to_compare = kAlwaysAsk;
+
 alignas(16) unsigned char g_arena[kArenaBytes];
 
 RealFunctions g_real = {
@@ -242,6 +246,16 @@ void ResolveRealFunctions() {
       ObjectWith(reinterpret_cast<void*>(g_real.malloc_usable_size))) {
     g_real.malloc_usable_size = UnknownSize;
   }
+#if defined(__x86_64__)
+  // Elsewhere memory tagging gives the word in front of a block another tag than the block's.
+  const void* const glibc = ObjectWith(RealDlsym(RTLD_NEXT, "gnu_get_libc_version"));
+  // Valgrind puts its own allocator behind glibc's addresses, and reports who reads beside a block.
+  const bool valgrind = RealDlsym(RTLD_DEFAULT, "_vgnU_freeres") != nullptr;
+  if (glibc != nullptr && glibc == ObjectWith(reinterpret_cast<void*>(g_real.malloc)) && !valgrind &&
+      __atomic_load_n(&g_blocks_to_compare, __ATOMIC_RELAXED) == kAlwaysAsk) {
+    __atomic_store_n(&g_blocks_to_compare, kBlocksToCompare, __ATOMIC_RELAXED);
+  }
+#endif
   t_resolving = false;
   errno = saved;
 }

@@ -38,10 +38,12 @@ struct Attachment {
   uint64_t default_stack_bytes;
   uint64_t main_stack_top;
 };
-extern Attachment g_attachment;
-extern ForkPage* g_fork_page;           // never null
-extern uint32_t g_serial;               // of the process that attached; in fork children still that one's
-extern const SegmentHeader* g_control;  // never null: a header that arms nothing until attached
+extern __attribute__((visibility("hidden"))) Attachment g_attachment;
+extern __attribute__((visibility("hidden"))) ForkPage* g_fork_page;  // never null
+extern __attribute__((visibility("hidden")))
+uint32_t g_serial;  // of the process that attached; in fork children still that one's
+extern __attribute__((visibility("hidden")))
+const SegmentHeader* g_control;  // never null: a header that arms nothing until attached
 
 enum class ThreadPhase : uint8_t {
   kUnregistered = 0,
@@ -62,6 +64,7 @@ struct ThreadState {
   ChunkWriter writer;
   int64_t bytes_until_sample;
   int64_t unflushed_live;  // what the process's live bytes do not contain yet
+  uint32_t until_stamp;    // records of blocks until one has a time again
   uint64_t random;
   uint64_t stack_low;  // [stack_low, stack_top) is certainly readable down to the stack pointer
   uint64_t stack_top;
@@ -88,9 +91,14 @@ ThreadState* CurrentThreadSlow(ThreadState* thread);
 // In a fork child, before anything else: registers it.
 void EnterForkChild();
 
+// Whether CurrentThread is `thread` without further ado.
+inline bool IsCurrent(const ThreadState* thread) {
+  return thread->epoch == __atomic_load_n(&g_fork_page->epoch, __ATOMIC_ACQUIRE);
+}
+
 inline ThreadState* CurrentThread() {
   ThreadState* thread = &t_thread;
-  if (__builtin_expect(thread->epoch == __atomic_load_n(&g_fork_page->epoch, __ATOMIC_ACQUIRE), 1)) return thread;
+  if (__builtin_expect(IsCurrent(thread), 1)) return thread;
   return CurrentThreadSlow(thread);
 }
 

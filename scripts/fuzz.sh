@@ -82,6 +82,8 @@ threads = [threading.Thread(target=work, name="worker%d" % i) for i in range(3)]
 for t in threads: t.start()
 for t in threads: t.join()
 os._exit(1)' || true
+  # Each block, with few times.
+  TMPDIR=$scratch "$tbprof" run --quiet --keep-spool --logdir="$scratch/f" --malloc=exact -- /bin/sh -c 'ls / >/dev/null & wait' || true
   # A training on a simulated GPU, node by node and as graphs.
   sim=$(realpath "$(dirname "$tbprof")/..")/tests/sim
   if [[ -x $sim/subjects/train ]]; then

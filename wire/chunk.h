@@ -121,11 +121,12 @@ inline bool IsFinished(const Segment& segment, uint16_t index) {
 // Takes the next slots of the chunk that the cursor names, for the process that the writer is of.
 inline uint64_t Reserve(ChunkWriter* writer, uint32_t slots, uint32_t* process_serial) {
   for (;;) {
-    *process_serial = ProcessNow(writer);
+    const uint32_t before = ProcessNow(writer);
+    *process_serial = before;
     SignalFence();
     const uint64_t reserved = FetchAddThisThread(&writer->cursor, slots);
     const uint32_t now = ProcessNow(writer);
-    if (__builtin_expect(now == *process_serial, 1)) return reserved;
+    if (__builtin_expect(now == before, 1)) return reserved;
     // A handler forked in between. Before the addition: the slots are the child's. After it: the parent's.
     *process_serial = now;
     if (reserved >> 32 == *const_cast<volatile uint64_t*>(&writer->cursor) >> 32) return reserved;
@@ -256,22 +257,31 @@ inline __attribute__((noinline)) bool BeginSlow(const Segment& segment, ChunkWri
 
 // Reserves `slots` slots. False: dropped and counted; nothing to commit.
 inline bool BeginRecord(const Segment& segment, ChunkWriter* writer, uint32_t slots, Reservation* reservation) {
-  reservation->depth_before = writer->depth;
-  writer->depth = reservation->depth_before + 1;
+  const uint32_t depth_before = writer->depth;
+  writer->depth = depth_before + 1;
   SignalFence();
   if (__builtin_expect(slots >= kSlotsPerChunk, 0)) {
     ++writer->thread->dropped[kDropTooLong];
-    writer->depth = reservation->depth_before;
+    writer->depth = depth_before;
     return false;
   }
-  uint64_t reserved = chunk_internal::Reserve(writer, slots, &reservation->process_serial);
-  if (__builtin_expect(static_cast<uint32_t>(reserved) + slots > kSlotsPerChunk, 0) &&
-      !chunk_internal::BeginSlow(segment, writer, slots, &reservation->process_serial, &reserved)) {
-    ++writer->thread->dropped[kDropNoChunk];
-    if (reservation->depth_before == 0) chunk_internal::RetirePending(segment, writer);
-    writer->depth = reservation->depth_before;
-    return false;
+  uint32_t process_serial;
+  uint64_t reserved = chunk_internal::Reserve(writer, slots, &process_serial);
+  if (__builtin_expect(static_cast<uint32_t>(reserved) + slots > kSlotsPerChunk, 0)) {
+    // Copies for the slow way, so that the other keeps these in registers.
+    uint32_t slow_serial = process_serial;
+    uint64_t slow_reserved = reserved;
+    if (!chunk_internal::BeginSlow(segment, writer, slots, &slow_serial, &slow_reserved)) {
+      ++writer->thread->dropped[kDropNoChunk];
+      if (depth_before == 0) chunk_internal::RetirePending(segment, writer);
+      writer->depth = depth_before;
+      return false;
+    }
+    process_serial = slow_serial;
+    reserved = slow_reserved;
   }
+  reservation->depth_before = depth_before;
+  reservation->process_serial = process_serial;
   reservation->slots = segment.Chunk(static_cast<uint16_t>(reserved >> 32)) +
                        static_cast<uint64_t>(static_cast<uint32_t>(reserved)) * (kSlotBytes / 8);
   reservation->generation = static_cast<uint16_t>(reserved >> 48);

@@ -18,7 +18,7 @@
 namespace tbprof {
 
 inline constexpr uint64_t kSegmentMagic = 0x31474553'52504254;  // "TBPRSEG1" as bytes
-inline constexpr uint32_t kAbiVersion = 3;
+inline constexpr uint32_t kAbiVersion = 4;
 
 inline constexpr uint32_t kSlotBytes = 32;
 inline constexpr uint32_t kChunkBytes = 64 * 1024;
@@ -189,8 +189,8 @@ struct SegmentHeader {
   uint8_t reserved0[120];
 
   // Its own line: loaded by every hook, written by the launcher when a window opens or closes.
-  uint32_t control;  // families that are armed
-  uint32_t reserved1;
+  uint32_t control;                // families that are armed
+  uint32_t malloc_stamp_every;     // --malloc=exact: each so many-th Allocation has a time; 0: none is made
   uint64_t wait_threshold_ticks;   // shorter calls are counted only
   uint64_t malloc_interval;        // mean bytes between allocator samples
   uint64_t large_allocation;       // bytes from which an allocation is a record of its own

@@ -36,6 +36,7 @@ enum RecordFlag : uint8_t {
   kRecordOwn = 8,              // ThreadStart: a thread of the library's, not of the program's
   kRecordDriver = 16,          // GpuApi: of the driver interface, else of the runtime
   kRecordApproximate = 32,     // Gpu...: device times from events around the work, not from the device
+  kRecordRelease = 64,         // Allocation: the block went
 };
 
 struct PadRecord {
@@ -136,6 +137,27 @@ struct AllocationSampleRecord {
   uint64_t registers[kSnapshotRegisters];
   uint64_t reserved1[4];
 };
+
+// aux = operation. Each word: a number of 48 bits, and above it 16 bits of the block's size, the lowest in the first
+// word. The size is the usable one, so that what comes and goes sums up to the thread's totals. kRecordFailed: realloc
+// could not, and the block that it had released is there as before.
+struct AllocationRecord {
+  Tag tag;
+  uint64_t address;
+  uint64_t call_site;  // return address in the caller
+  uint64_t ticks;      // the lowest 48 bits; 0: between those of the thread's records before and after
+};
+inline constexpr uint64_t kLow48 = (uint64_t{1} << 48) - 1;
+
+inline void PackAllocation(AllocationRecord* record, uint64_t address, uint64_t size, uint64_t call_site,
+                           uint64_t ticks) {
+  record->address = (address & kLow48) | size << 48;
+  record->call_site = (call_site & kLow48) | (size >> 16) << 48;
+  record->ticks = (ticks & kLow48) | (size >> 32) << 48;
+}
+inline uint64_t SizeOf(const AllocationRecord& record) {
+  return record.address >> 48 | (record.call_site >> 48) << 16 | (record.ticks >> 48) << 32;
+}
 
 // aux = operation.
 struct ExecRecord {

@@ -2,11 +2,11 @@
 //
 // How a target finds its launcher: one environment variable, a socket, one message.
 //
-// The launcher sets TBPROF_SESSION to `2;<socket
+// The launcher sets TBPROF_SESSION to `3;<socket
 // path>;<nonce>;<clock>;<families>;<threshold>;<interval>;<large>;<slow>;<chunks>;<only child
-// of>;<arguments>;<signal>;<filters>;<gpu>` (numbers in decimal; the nonce in hexadecimal). The library makes a
-// segment, configures it from the variable, sends a Hello with the segment's descriptor over the SEQPACKET socket, and
-// keeps neither descriptor nor connection. The same socket exists under an abstract name (`@` + path), for a target
+// of>;<arguments>;<signal>;<filters>;<gpu>;<stamps>` (numbers in decimal; the nonce in hexadecimal). The library makes
+// a segment, configures it from the variable, sends a Hello with the segment's descriptor over the SEQPACKET socket,
+// and keeps neither descriptor nor connection. The same socket exists under an abstract name (`@` + path), for a target
 // whose root directory has changed.
 //
 // Process: target (parses) and launcher (formats). No allocation; usable in a constructor.
@@ -35,11 +35,12 @@ struct SessionVariable {
   uint64_t large_allocation;
   uint64_t slow_allocation_ticks;
   uint32_t chunks;
-  uint32_t only_child_of;     // != 0: only processes with this parent record (--follow=none)
-  uint32_t record_arguments;  // 0: --no-argv
-  uint32_t handle_signal;     // signal to catch where the program leaves it at its default; 0 = none
-  uint32_t seccomp_filters;   // of the launcher; a process under more of them makes no system call of ours
-  uint32_t gpu_options;       // GpuOption
+  uint32_t only_child_of;       // != 0: only processes with this parent record (--follow=none)
+  uint32_t record_arguments;    // 0: --no-argv
+  uint32_t handle_signal;       // signal to catch where the program leaves it at its default; 0 = none
+  uint32_t seccomp_filters;     // of the launcher; a process under more of them makes no system call of ours
+  uint32_t gpu_options;         // GpuOption
+  uint32_t malloc_stamp_every;  // 0: not every block is recorded
 };
 
 // The first of two messages, target to launcher, with the segment's descriptor as SCM_RIGHTS.
@@ -124,7 +125,7 @@ inline uint32_t SeccompFilters(const char* status) {
 
 // False if the text is not a session variable of this version; `*session` is then unspecified.
 inline bool ParseSessionVariable(const char* text, SessionVariable* session) {
-  if (text == nullptr || text[0] != '2' || text[1] != ';') return false;
+  if (text == nullptr || text[0] != '3' || text[1] != ';') return false;
   const char* cursor = text + 2;
   uint32_t length = 0;
   while (*cursor != '\0' && *cursor != ';') {
@@ -134,8 +135,8 @@ inline bool ParseSessionVariable(const char* text, SessionVariable* session) {
   session->socket_path[length] = '\0';
   if (length == 0 || *cursor != ';') return false;
   ++cursor;
-  uint64_t fields[13];
-  for (int i = 0; i < 13; ++i) {
+  uint64_t fields[14];
+  for (int i = 0; i < 14; ++i) {
     if (!rendezvous_internal::ReadNumber(&cursor, i == 0 ? 16 : 10, &fields[i])) return false;
     const bool is_wide = i == 0 || (i >= 3 && i <= 6);
     if (!is_wide && fields[i] > UINT32_MAX) return false;
@@ -154,6 +155,7 @@ inline bool ParseSessionVariable(const char* text, SessionVariable* session) {
   session->handle_signal = static_cast<uint32_t>(fields[10]);
   session->seccomp_filters = static_cast<uint32_t>(fields[11]);
   session->gpu_options = static_cast<uint32_t>(fields[12]);
+  session->malloc_stamp_every = static_cast<uint32_t>(fields[13]);
   return session->clock_kind == 1 || session->clock_kind == 2;
 }
 

@@ -95,6 +95,7 @@ struct ChunkFact {
   uint32_t lost;  // unfinished records passed over before these slots
   uint32_t process_serial;
   uint32_t thread_serial;
+  uint64_t taken_ticks;  // when the pass over the segment began: what was made before is here, or in an earlier frame
 };
 struct ThreadFact {
   uint32_t serial, process_serial;

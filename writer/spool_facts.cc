@@ -507,6 +507,7 @@ class FactReader {
           break;
         }
         case RecordKind::kAllocationSample:
+        case RecordKind::kAllocation:
           break;
       }
     });

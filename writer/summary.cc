@@ -219,6 +219,37 @@ std::string PeakText(int64_t bytes) {
   return bytes < 64 * 1024 ? "under 64 KiB" : HumanBytes(static_cast<double>(bytes));
 }
 
+// Of the process whose heap was largest, what --malloc=exact has seen.
+void AddExactHeap(const Timeline& timeline, size_t columns, Section* out) {
+  const Process* largest = nullptr;
+  size_t recorded = 0;
+  for (const Process& process : timeline.processes) {
+    if (!process.exact_heap.recorded) continue;
+    ++recorded;
+    if (largest == nullptr || process.exact_heap.peak_bytes > largest->exact_heap.peak_bytes) largest = &process;
+  }
+  if (largest == nullptr) return;
+  const ExactHeap& heap = largest->exact_heap;
+  const auto bytes = [](int64_t count) { return HumanBytes(static_cast<double>(std::max<int64_t>(count, 0))); };
+  std::string heading =
+      StrCat("each block", recorded > 1 ? StrCat(" of ", PrintableUtf8(largest->name)) : "", "  peak ",
+             bytes(heap.peak_bytes), " at ", HumanTime(heap.peak_ps), ", ", Plural(heap.live_blocks, "block", "blocks"),
+             " left, ", HumanCount(heap.temporary), " temporary");
+  if (heap.ambiguous > 0) StrAppend(&heading, ", ", heap.ambiguous, " ambiguous");
+  if (heap.not_followed > 0) StrAppend(&heading, ", ", heap.not_followed, " not followed");
+  out->push_back({std::move(heading), Style::kHeading});
+  out->push_back({"       at peak      left     calls  temporary  place"});
+  for (size_t i = 0; i < std::min(kTopRows, heap.sites.size()); ++i) {
+    const HeapSite& site = heap.sites[i];
+    const double share = site.calls > 0 ? static_cast<double>(site.temporary) / static_cast<double>(site.calls) : 0;
+    std::string numbers = absl::StrFormat("    %10s%10s%10s%11s  ", bytes(site.peak_bytes), bytes(site.live_bytes),
+                                          HumanCount(site.calls), HumanPercent(share));
+    const size_t used = Utf8Columns(numbers);
+    out->push_back({StrCat(numbers, FitColumns(PrintableUtf8(ShortFrame(timeline.strings.Get(site.site))),
+                                               columns > used ? columns - used : 1, /*keep_end=*/false))});
+  }
+}
+
 Section Heap(const Timeline& timeline, size_t columns) {
   Section out;
   AllocatorTotals all;
@@ -235,6 +266,7 @@ Section Heap(const Timeline& timeline, size_t columns) {
                         HumanBytes(static_cast<double>(all.allocated_bytes)), " in all, ",
                         Plural(all.frees, "free", "frees"), ", highest peak of a process ", PeakText(highest_peak)),
                  Style::kHeading});
+  AddExactHeap(timeline, columns, &out);
   // Different ways through the plumbing from one place are one line here; summary.json has them apart.
   std::vector<std::pair<std::string, double>> places;
   for (const AllocationSiteTotal& site : timeline.allocation_sites) {
@@ -249,8 +281,9 @@ Section Heap(const Timeline& timeline, size_t columns) {
     }
   }
   std::stable_sort(places.begin(), places.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  const size_t last = out.size() + kTopRows;
   for (const auto& [place, bytes] : places) {
-    if (out.size() > kTopRows) break;
+    if (out.size() >= last) break;
     std::string numbers = absl::StrFormat("      %10s", HumanBytes(bytes));
     if (all.allocated_bytes > 0) {
       // An estimate from samples can exceed the whole.

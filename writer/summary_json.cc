@@ -50,6 +50,34 @@ Json AllocatorJson(const AllocatorTotals& totals) {
           {"live_bytes", totals.live_bytes},           {"peak_bytes", totals.peak_bytes}};
 }
 
+Json ExactHeapJson(const Timeline& timeline, const ExactHeap& heap) {
+  if (!heap.recorded) return nullptr;
+  Json sites = Json::array();
+  for (size_t i = 0; i < std::min(kMaxSites, heap.sites.size()); ++i) {
+    const HeapSite& site = heap.sites[i];
+    sites.push_back({{"call_site", timeline.strings.Get(site.site)},
+                     {"calls", site.calls},
+                     {"bytes", site.bytes},
+                     {"temporary", site.temporary},
+                     {"live_blocks", site.live_blocks},
+                     {"live_bytes", site.live_bytes},
+                     {"peak_bytes", site.peak_bytes}});
+  }
+  return {{"allocations", heap.allocations},
+          {"releases", heap.releases},
+          {"releases_of_earlier_blocks", heap.earlier},
+          {"ambiguous", heap.ambiguous},
+          {"not_followed", heap.not_followed},
+          {"temporary", heap.temporary},
+          {"live_blocks", heap.live_blocks},
+          {"live_bytes", heap.live_bytes},
+          {"peak_bytes", heap.peak_bytes},
+          {"peak_s", Seconds(heap.peak_ps)},
+          {"time_error_s", Seconds(heap.widest_ps)},
+          {"site_count", heap.sites.size()},
+          {"sites", std::move(sites)}};
+}
+
 Json GpuJson(const Timeline& timeline, const GpuDevice& device) {
   const double whole = static_cast<double>(timeline.totals_ps > 0 ? timeline.totals_ps : timeline.duration_ps);
   Json kernels = Json::array();
@@ -171,6 +199,7 @@ Json ProcessJson(const Timeline& timeline, const Process& process) {
           {"reason", ValidUtf8(process.reason)},
           {"records", process.records},
           {"allocator", AllocatorJson(process.allocator)},
+          {"exact_heap", ExactHeapJson(timeline, process.exact_heap)},
           {"gpu", ProcessGpuJson(process.gpu)},
           {"operations", std::move(operations)}};
 }

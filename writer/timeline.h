@@ -107,6 +107,34 @@ struct AllocatorTotals {
   int64_t peak_bytes = 0;
 };
 
+// A place that the allocator was called from, as --malloc=exact has seen it.
+struct HeapSite {
+  StringId site = 0;
+  uint64_t calls = 0;  // that gave a block
+  uint64_t bytes = 0;
+  uint64_t temporary = 0;  // of the calls: the thread gave the block back before it took another
+  uint64_t live_blocks = 0;
+  int64_t live_bytes = 0;  // at the end of the capture
+  int64_t peak_bytes = 0;  // when the process had its most
+};
+
+// --malloc=exact: every block that came or went in the capture.
+struct ExactHeap {
+  bool recorded = false;
+  uint64_t allocations = 0;
+  uint64_t releases = 0;
+  uint64_t earlier = 0;       // of the releases: of blocks from before the capture
+  uint64_t ambiguous = 0;     // calls of different threads whose order is not known, and matters
+  uint64_t not_followed = 0;  // allocations beyond what the writer keeps in mind at a time
+  uint64_t temporary = 0;
+  uint64_t live_blocks = 0;
+  int64_t live_bytes = 0;  // what came less what went
+  int64_t peak_bytes = 0;
+  int64_t peak_ps = 0;
+  int64_t widest_ps = 0;        // the longest stretch between two known times
+  std::vector<HeapSite> sites;  // sorted by peak_bytes descending
+};
+
 enum class ProcessState : uint8_t {
   kRecorded,
   kRecordedWithoutAllocator,  // the allocator cannot be interposed (linked statically, own allocator)
@@ -132,6 +160,7 @@ struct Process {
   ProcessState state = ProcessState::kRecorded;
   std::string reason;
   AllocatorTotals allocator;
+  ExactHeap exact_heap;
   std::vector<OperationTotal> operations;  // sorted by total_ps descending
   uint64_t records = 0;
   ProcessGpu gpu;

@@ -12,6 +12,7 @@
 #include "writer/arguments.h"
 #include "writer/clip.h"
 #include "writer/gpu_builder.h"
+#include "writer/heap_blocks.h"
 #include "writer/schema.h"
 #include "writer/spool_facts.h"
 #include "writer/symbolize.h"
@@ -27,6 +28,8 @@ constexpr size_t kMaxSites = 1u << 20;
 constexpr size_t kMaxCounterSamples = 4000;
 constexpr int kMaxFrames = 48;
 constexpr size_t kMaxAllocationSites = 200;
+// Blocks of all processes that --malloc=exact follows at a time: as many as its table takes 100 MB for.
+constexpr size_t kMaxBlocks = (1u << 22) / 8 * 7;
 constexpr uint64_t kProgressBytes = 16u << 20;
 constexpr size_t kMaxTypes = 60000;
 constexpr uint16_t kNoType = 65535;
@@ -115,6 +118,7 @@ class Builder : private HostLines {
     gpu_.FinishTimes();
     NameSites();
     TakeAllocatorTotals();
+    AddExactHeaps();
     TakeOperationTotals();
     AddCounters();
     AddStep();
@@ -148,6 +152,7 @@ class Builder : private HostLines {
     allocation_cost_ns_ = NumberOf(json, "allocation_cost_ns", 2.5);
     page_cost_ns_ = NumberOf(json, "page_cost_ns", 1000.0);
     wait_threshold_ns_ = NumberOf(json, "wait_threshold_ns", uint64_t{1000});
+    stamp_every_ = static_cast<double>(NumberOf(json, "malloc_stamp_every", uint32_t{0}));
     timeline_.command_line = CommandLine(MaskSecrets(TextsOf(json, "command")));
     return absl::OkStatus();
   }
@@ -583,6 +588,7 @@ class Builder : private HostLines {
       const auto thread = thread_index_.find({frame.segment, chunk.thread_serial});
       const auto process = process_index_.find({frame.segment, chunk.process_serial});
       uint64_t ignored = 0;
+      if (stamp_every_ > 0 && process != process_index_.end()) TakeBlocks(frame, process->first);
       if (thread == thread_index_.end() || process == process_index_.end()) {
         // Of a process or thread that had ended before the timeline begins, or of a thread of the library's.
         const uint32_t owner = process == process_index_.end() ? kNoProcess : process->second;
@@ -619,6 +625,32 @@ class Builder : private HostLines {
         }
       });
     }
+  }
+
+  void TakeBlocks(const Frame& frame, const Identity& identity) {
+    HeapBlocks& blocks = heaps_.try_emplace(identity, open_, close_, &room_for_blocks_).first->second;
+    ChunkFact chunk{};
+    if (!frame.Read(&chunk)) return;
+    blocks.BeginChunk(chunk.thread_serial, chunk.taken_ticks, chunk.first_slot > 0);
+    uint64_t ignored = 0;
+    ForEachRecord(frame, &chunk, &ignored, [&](const RecordView& record) {
+      AllocationRecord allocation;
+      AllocationSampleRecord sample;
+      ChunkBeginRecord begin;
+      ThreadExitRecord exit;
+      SpanRecord span;
+      if (record.tag.kind == RecordKind::kAllocation) {
+        if (record.Read(&allocation)) blocks.Take(allocation);
+      } else if (record.tag.kind == RecordKind::kSpan) {
+        if (record.Read(&span) && span.start + span.ticks >= span.start) blocks.Time(span.start + span.ticks);
+      } else if (record.tag.kind == RecordKind::kAllocationSample) {
+        if (record.Read(&sample)) blocks.Time(sample.ticks);
+      } else if (record.tag.kind == RecordKind::kChunkBegin) {
+        if (record.Read(&begin)) blocks.Time(begin.ticks);
+      } else if (record.tag.kind == RecordKind::kThreadExit) {
+        if (record.Read(&exit)) blocks.Time(exit.ticks);
+      }
+    });
   }
 
   void TakeSpan(uint32_t segment, const ChunkFact& chunk, uint32_t thread, uint32_t process, const RecordView& record) {
@@ -1031,6 +1063,45 @@ class Builder : private HostLines {
     if (timeline_.allocation_sites.size() > kMaxAllocationSites) timeline_.allocation_sites.resize(kMaxAllocationSites);
   }
 
+  void AddExactHeaps() {
+    for (auto& [identity, blocks] : heaps_) {
+      blocks.Finish();
+      const HeapBlocks::Totals& totals = blocks.totals();
+      if (totals.allocations == 0 && totals.releases == 0) continue;
+      Process& process = timeline_.processes[process_index_[identity]];
+      ExactHeap& heap = process.exact_heap;
+      heap.recorded = true;
+      heap.allocations = totals.allocations;
+      heap.releases = totals.releases;
+      heap.earlier = totals.earlier;
+      heap.ambiguous = totals.ambiguous;
+      heap.not_followed = totals.not_followed;
+      heap.temporary = totals.temporary;
+      heap.live_blocks = totals.live_blocks;
+      heap.live_bytes = totals.live_bytes;
+      heap.peak_bytes = totals.peak_bytes;
+      heap.peak_ps = totals.peak_bytes > 0 ? ClampedPs(totals.peak_ticks) : 0;
+      heap.widest_ps = facts_.clock.DurationPs(totals.widest_ticks);
+      timeline_.records += totals.allocations + totals.releases;
+      std::map<StringId, HeapSite> merged;
+      for (const HeapBlocks::Site& site : blocks.sites()) {
+        const StringId name = NameOf(identity, site.address, true);
+        HeapSite& all = merged[name];
+        all.site = name;
+        all.calls += site.calls;
+        all.bytes += site.bytes;
+        all.temporary += site.temporary;
+        all.live_blocks += site.live_blocks;
+        AddTo(&all.live_bytes, site.live_bytes);
+        AddTo(&all.peak_bytes, site.peak_bytes);
+      }
+      for (const auto& [name, site] : merged) heap.sites.push_back(site);
+      std::sort(heap.sites.begin(), heap.sites.end(), [](const HeapSite& a, const HeapSite& b) {
+        return a.peak_bytes != b.peak_bytes ? a.peak_bytes > b.peak_bytes : a.bytes > b.bytes;
+      });
+    }
+  }
+
   void TakeAllocatorTotals() {
     for (const auto& [identity, thread] : facts_.threads) {
       const auto process = process_index_.find({identity.segment, thread.process_serial});
@@ -1111,6 +1182,14 @@ class Builder : private HostLines {
         in_bucket = 0;
       }
       if (in_bucket != 0) track.samples.push_back({ClampedPs(highest_at), static_cast<double>(highest)});
+      const auto exact = heaps_.find(identity);
+      // Of a process that was there before the window, what it had then is not known.
+      if (exact != heaps_.end() && !facts.forked && facts.start_ticks >= open_) {
+        track.samples.clear();
+        for (const HeapBlocks::Sample& sample : exact->second.curve()) {
+          track.samples.push_back({ClampedPs(sample.ticks), static_cast<double>(sample.bytes)});
+        }
+      }
       std::stable_sort(track.samples.begin(), track.samples.end(),
                        [](const CounterSample& a, const CounterSample& b) { return a.time_ps < b.time_ps; });
       if (!track.samples.empty()) timeline_.counters.push_back(std::move(track));
@@ -1170,6 +1249,9 @@ class Builder : private HostLines {
       }
       nanoseconds += kAllocationFactor * allocation_cost_ns_ *
                      static_cast<double>(process.allocator.allocations + process.allocator.frees);
+      const ExactHeap& heap = process.exact_heap;
+      nanoseconds += (record_cost_ns_ + (stamp_every_ > 0 ? clock_cost_ns_ / stamp_every_ : 0)) *
+                     static_cast<double>(heap.allocations + heap.releases);
     }
     for (const auto& [key, site] : allocation_sites_) nanoseconds += kSampleNs * static_cast<double>(site.samples);
     for (const auto& [identity, index] : process_index_) {
@@ -1362,6 +1444,9 @@ class Builder : private HostLines {
   SiteKey last_key_{};
   uint32_t last_site_ = 0;
   std::map<std::pair<Identity, std::vector<uint64_t>>, AllocationSite> allocation_sites_;
+  double stamp_every_ = 0;  // 0: not every block is recorded
+  size_t room_for_blocks_ = kMaxBlocks;
+  std::map<Identity, HeapBlocks> heaps_;
   std::map<Identity, std::unique_ptr<ModuleMap>> module_maps_;
   Unwinder unwinder_;
   Symbolizer symbolizer_;

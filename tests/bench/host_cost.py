@@ -86,38 +86,41 @@ def peers(bench):
     return found
 
 
-def allocator(bench):
+def added(values, digits=2, scale=1.0):
+    """Rows of a table: each way's own figure, and what it adds to that of the first of the same round."""
+    reference = next(iter(values))
     rows = []
+    for name, measured in values.items():
+        over = [(a - b) * scale for a, b in zip(measured, values[reference])]
+        rows.append((name, spread([value * scale for value in measured], digits),
+                     "" if name == reference else spread(over, digits)))
+    return rows
+
+
+def allocator(bench):
+    exact = ("--malloc=exact", "--window=all")
     for load, turns in (("small", 5_000_000), ("blocks", 3_000_000)):
         ways = {
-            "bare": lambda load=load, turns=turns: bench.hot(load, turns),
-            "forward only": lambda load=load, turns=turns: bench.hot(
-                load, turns, environment={"LD_PRELOAD": bench.work + "/forward.so"}),
-            "disarmed": lambda load=load, turns=turns: bench.hot(load, turns, bench.under("--window=none")),
-            "default": lambda load=load, turns=turns: bench.hot(load, turns, bench.under()),
+            "forward only": lambda: bench.hot(load, turns, environment={"LD_PRELOAD": bench.work + "/forward.so"},
+                                              argument=("10",)),
+            "bare": lambda: bench.hot(load, turns, argument=("10",)),
+            "disarmed": lambda: bench.hot(load, turns, bench.under("--window=none"), argument=("10",)),
+            "default": lambda: bench.hot(load, turns, bench.under(), argument=("10",)),
+            "`--malloc=exact`": lambda: bench.hot(load, turns, bench.under(*exact), argument=("10",)),
+            "the same, each stamped": lambda: bench.hot(
+                load, turns, bench.under(*exact, "--malloc-stamp-every=1"), argument=("10",)),
         }
         for name, (prefix, environment) in peers(bench).items():
-            ways[name] = lambda load=load, prefix=prefix, environment=environment: bench.hot(
-                load, 200_000, prefix, environment)
+            ways[name] = lambda prefix=prefix, environment=environment: bench.hot(load, 200_000, prefix, environment)
         values = bench.interleaved(ways)
-        for name, measured in values.items():
-            over_bare = [(a - b) / 2 for a, b in zip(measured, values["bare"])]
-            over_forward = [(a - b) / 2 for a, b in zip(measured, values["forward only"])]
-            rows.append((f"`{load}`", name, spread(measured, 2), "" if name == "bare" else spread(over_bare, 2),
-                         "" if name in ("bare", "forward only") else spread(over_forward, 2)))
-    table(("load", "under", "ns a pair of malloc and free", "added per call, ns", "over forward only, ns"), rows)
+        table((f"`{load}`", "ns a call", "over forward only, ns"), added(values, scale=0.5))
 
 
 def locks(bench):
-    rows = []
     ways = {"bare": lambda: bench.hot("lock", 10_000_000),
             "disarmed": lambda: bench.hot("lock", 10_000_000, bench.under("--window=none")),
             "default": lambda: bench.hot("lock", 10_000_000, bench.under())}
-    values = bench.interleaved(ways)
-    for name, measured in values.items():
-        added = [a - b for a, b in zip(measured, values["bare"])]
-        rows.append(("lock and unlock, free", name, spread(measured, 2), "" if name == "bare" else spread(added, 2)))
-    table(("what", "under", "ns", "added, ns"), rows)
+    table(("a free mutex, lock and unlock", "ns", "added, ns"), added(bench.interleaved(ways)))
     rows = []
     for section in (100, 1000, 10000):
         turns = str(max(2_000, 200_000_000 // (section + 200)))
@@ -135,24 +138,15 @@ def waits(bench):
             "disarmed": lambda: bench.hot("wait", 2_000_000, bench.under("--window=none")),
             "default: counted": lambda: bench.hot("wait", 2_000_000, bench.under()),
             "--wait-threshold=0: recorded": lambda: bench.hot("wait", 2_000_000, bench.under("--wait-threshold=0"))}
-    values = bench.interleaved(ways)
-    rows = []
-    for name, measured in values.items():
-        added = [a - b for a, b in zip(measured, values["bare"])]
-        rows.append((name, spread(measured), "" if name == "bare" else spread(added)))
-    table(("a wait that is over at once", "ns", "added, ns"), rows)
+    table(("a wait that is over at once", "ns", "added, ns"), added(bench.interleaved(ways), 1))
 
 
 def starts(bench):
     ways = {"bare": lambda: bench.hot("spawn", 500),
             "disarmed": lambda: bench.hot("spawn", 500, bench.under("--window=none")),
             "default": lambda: bench.hot("spawn", 500, bench.under())}
-    values = bench.interleaved(ways)
-    rows = []
-    for name, measured in values.items():
-        added = [(a - b) / 1000 for a, b in zip(measured, values["bare"])]
-        rows.append((name, spread([value / 1000 for value in measured], 0), "" if name == "bare" else spread(added, 0)))
-    table(("posix_spawn of `/bin/true` and the wait for it", "us", "added, us"), rows)
+    table(("posix_spawn of `/bin/true` and the wait for it", "us", "added, us"),
+          added(bench.interleaved(ways), 0, 1e-3))
     in_memory = "/dev/shm/tbprof-bench-" + str(os.getpid())
     values = []
     for _ in range(3 * bench.rounds):
@@ -227,31 +221,30 @@ def drain(bench):
 def convert(bench):
     rows = []
     spool_dir = bench.work + "/spool"
-    for threads, seconds in ((1, 1),):
-        os.makedirs(spool_dir, exist_ok=True)
-        bench.run([bench.tbprof, "run", "--quiet", "--logdir", bench.logs, "--spool-dir", spool_dir, "--keep-spool",
-                   "--window=all", "--wait-threshold=0", "--", bench.work + "/burst", str(threads), str(seconds)])
-        bench.clean()
-        spools = [os.path.join(spool_dir, name) for name in os.listdir(spool_dir) if name.endswith(".spool")]
-        for option, name in (((), "64 MiB, the default"), (("--max-profile-size=1GiB",), "1 GiB")):
-            rates, memory, per_event = [], [], []
-            for _ in range(max(3, bench.rounds // 3)):
-                summary = bench.work + "/summary.json"
-                command = ["/usr/bin/time", "-f", "%M", bench.tbprof, "convert", "--quiet", "--logdir", bench.logs,
-                           "--summary-json", summary, *option, *spools]
-                start = time.perf_counter()
-                done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=True)
-                wall = time.perf_counter() - start
-                with open(summary) as file:
-                    facts = json.load(file)
-                rates.append(facts["records"]["decoded"] / wall / 1e6)
-                memory.append(int(re.findall(r"\d+", done.stderr)[-1]) / 1024)
-                drawn = facts["records"]["drawn"]
-                per_event.append(facts["files"][0]["bytes"] / max(drawn, 1))
-                bench.clean()
-            rows.append((name, spread(rates), spread(memory, 0), f"{facts['records']['decoded'] / 1e6:.1f} M",
-                         f"{drawn / 1e6:.2f} M", spread(per_event)))
-        shutil.rmtree(spool_dir, ignore_errors=True)
+    os.makedirs(spool_dir, exist_ok=True)
+    bench.run([bench.tbprof, "run", "--quiet", "--logdir", bench.logs, "--spool-dir", spool_dir, "--keep-spool",
+               "--window=all", "--wait-threshold=0", "--", bench.work + "/burst", "1", "1"])
+    bench.clean()
+    spools = [os.path.join(spool_dir, name) for name in os.listdir(spool_dir) if name.endswith(".spool")]
+    for option, name in (((), "64 MiB, the default"), (("--max-profile-size=1GiB",), "1 GiB")):
+        rates, memory, per_event = [], [], []
+        for _ in range(max(3, bench.rounds // 3)):
+            summary = bench.work + "/summary.json"
+            command = ["/usr/bin/time", "-f", "%M", bench.tbprof, "convert", "--quiet", "--logdir", bench.logs,
+                       "--summary-json", summary, *option, *spools]
+            start = time.perf_counter()
+            done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=True)
+            wall = time.perf_counter() - start
+            with open(summary) as file:
+                facts = json.load(file)
+            rates.append(facts["records"]["decoded"] / wall / 1e6)
+            memory.append(int(re.findall(r"\d+", done.stderr)[-1]) / 1024)
+            drawn = facts["records"]["drawn"]
+            per_event.append(facts["files"][0]["bytes"] / max(drawn, 1))
+            bench.clean()
+        rows.append((name, spread(rates), spread(memory, 0), f"{facts['records']['decoded'] / 1e6:.1f} M",
+                     f"{drawn / 1e6:.2f} M", spread(per_event)))
+    shutil.rmtree(spool_dir, ignore_errors=True)
     table(("profile of at most", "million records/s", "memory, MiB", "records", "drawn", "bytes per event"), rows)
 
 

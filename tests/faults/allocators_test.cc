@@ -39,6 +39,18 @@ TEST_P(Allocator, Preloaded) {
   ExpectSeen(RunBoth({Program("allocations"), "1000"}, options));
 }
 
+TEST_P(Allocator, EachBlock) {
+  RunOptions options;
+  options.environment = {{"LD_PRELOAD", library_}};
+  options.tbprof = {"--malloc=exact"};
+  const Pair pair = RunBoth({Program("allocations"), "1000"}, options);
+  ExpectSeen(pair);
+  const auto process = pair.profiled.summary["processes"][0];
+  EXPECT_EQ(process["exact_heap"]["allocations"], process["allocator"]["allocations"]);
+  EXPECT_EQ(process["exact_heap"]["releases"], process["allocator"]["frees"]);
+  EXPECT_EQ(process["exact_heap"]["live_bytes"], process["allocator"]["live_bytes"]);
+}
+
 TEST_P(Allocator, Linked) {
   TemporaryDirectory directory;
   const std::string source = std::string(TBPROF_SOURCE_DIR) + "/tests/programs/allocations.c";

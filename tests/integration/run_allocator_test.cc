@@ -87,6 +87,83 @@ TEST(Allocator, StubOfAProgramAtAFixedAddressIsNoAllocatorOfItsOwn) {
   EXPECT_EQ(pair.profiled.summary["processes"][0]["state"], "recorded") << pair.profiled.summary["processes"];
 }
 
+class ExactAllocator : public testing::TestWithParam<const char*> {
+ protected:
+  ExactAllocator() { options_.tbprof = {"--malloc=exact", std::string("--malloc-stamp-every=") + GetParam()}; }
+
+  // The records and the counters, which other code keeps, tell the same.
+  static void ExpectAllThere(const nlohmann::json& process) {
+    const nlohmann::json& exact = process["exact_heap"];
+    const nlohmann::json& counted = process["allocator"];
+    ASSERT_TRUE(exact.is_object()) << process;
+    EXPECT_EQ(exact["allocations"], counted["allocations"]);
+    EXPECT_EQ(exact["releases"], counted["frees"]);
+    EXPECT_EQ(exact["not_followed"], 0);
+  }
+  static nlohmann::json SiteOf(const nlohmann::json& process, const std::string& place) {
+    for (const auto& site : process["exact_heap"]["sites"]) {
+      if (site["call_site"] == place) return site;
+    }
+    ADD_FAILURE() << "no " << place << " in " << process["exact_heap"];
+    return nlohmann::json::object();
+  }
+
+  RunOptions options_;
+};
+
+TEST_P(ExactAllocator, EveryFunctionsBlocksAreRecorded) {
+  const Pair pair = RunBoth({Program("allocations"), "1000"}, options_);
+  ASSERT_TRUE(pair.Same());
+  const nlohmann::json process = pair.profiled.summary["processes"][0];
+  ExpectAllThere(process);
+  EXPECT_EQ(process["exact_heap"]["live_bytes"], process["allocator"]["live_bytes"]);
+  EXPECT_EQ(process["exact_heap"]["ambiguous"], 0);
+  EXPECT_GE(process["exact_heap"]["temporary"], 7000) << "each but realloc's";
+}
+
+TEST_P(ExactAllocator, WhatStaysAndWhatMakesThePeakIsKnownByPlace) {
+  for (const bool killed : {false, true}) {
+    SCOPED_TRACE(killed);
+    const std::string end = killed ? "kill" : "return";
+    const Pair pair = RunBoth({Program("blocks"), end}, options_);
+    ASSERT_TRUE(pair.Same());
+    ASSERT_THAT(pair.profiled.summary["processes"], SizeIs(2));
+    const nlohmann::json process = pair.profiled.summary["processes"][0];
+    ExpectAllThere(process);
+    const nlohmann::json keep = SiteOf(process, SiteAt("Keep", "blocks.c", "keep"));
+    EXPECT_EQ(keep["calls"], 1000);
+    EXPECT_EQ(keep["live_blocks"], 1000);
+    EXPECT_EQ(keep["temporary"], 0);
+    EXPECT_GE(keep["peak_bytes"], 1'000'000);
+    EXPECT_EQ(keep["peak_bytes"], keep["live_bytes"]);
+    const nlohmann::json peak = SiteOf(process, SiteAt("Peak", "blocks.c", "peak"));
+    EXPECT_EQ(peak["live_blocks"], 0);
+    EXPECT_GE(peak["peak_bytes"], 10'000'000);
+    const nlohmann::json temporary = SiteOf(process, SiteAt("Temporary", "blocks.c", "temporary"));
+    EXPECT_EQ(temporary["calls"], 20'000);
+    EXPECT_EQ(temporary["temporary"], 20'000);
+    EXPECT_EQ(temporary["peak_bytes"], 0);
+    // Whatever order their calls are given: at the end nothing of it is there.
+    const nlohmann::json handed = SiteOf(process, SiteAt("HandOver", "blocks.c", "handed"));
+    EXPECT_EQ(handed["calls"], 5'000);
+    EXPECT_EQ(handed["live_blocks"], 0);
+    EXPECT_EQ(handed["live_bytes"], 0);
+    if (GetParam() == std::string("1")) {
+      EXPECT_EQ(process["exact_heap"]["ambiguous"], 0);
+    }
+    EXPECT_GE(process["exact_heap"]["peak_bytes"], 11'000'000);
+    EXPECT_LT(process["exact_heap"]["peak_bytes"], 11'500'000);
+    EXPECT_TRUE(pair.profiled.Said("each block")) << pair.profiled.AllSaid();
+    EXPECT_TRUE(pair.profiled.Said("Peak (blocks.c:")) << pair.profiled.AllSaid();
+
+    const nlohmann::json child = pair.profiled.summary["processes"][1];
+    ExpectAllThere(child);
+    EXPECT_EQ(child["exact_heap"]["releases_of_earlier_blocks"], 1000) << "the parent's, which it has inherited";
+    EXPECT_EQ(SiteOf(child, SiteAt("main", "blocks.c", "child"))["live_blocks"], 77);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Stamps, ExactAllocator, testing::Values("1", "16"));
+
 TEST(Allocator, OffMeansOff) {
   RunOptions options;
   options.tbprof = {"--malloc=off"};

@@ -333,7 +333,9 @@ TEST_F(OptionsTest, BadValuesNameOptionSourceAndForm) {
   EXPECT_HAS(Bad({"run", "--run=a/b", "true"}), "--run: expected the name of one directory");
   EXPECT_HAS(Bad({"run", "--run=..", "true"}), "--run");
   EXPECT_HAS(Bad({"run", "--run=a\nb", "true"}), "`a\\nb`");
-  EXPECT_HAS(Bad({"run", "--malloc=exact", "true"}), "sampled or off");
+  EXPECT_HAS(Bad({"run", "--malloc=all", "true"}), "sampled, exact or off");
+  EXPECT_HAS(Bad({"run", "--malloc-stamp-every=0", "true"}), "--malloc-stamp-every");
+  EXPECT_HAS(Bad({"run", "--malloc-stamp-every=2x", "true"}), "--malloc-stamp-every");
   EXPECT_HAS(Bad({"run", "--malloc-interval=0", "true"}), "--malloc-interval");
   EXPECT_HAS(Bad({"run", "--buffer-size=1KiB", "true"}), "--buffer-size");
   EXPECT_HAS(Bad({"run", "--buffer-size=100GiB", "true"}), "--buffer-size");
@@ -350,6 +352,10 @@ TEST_F(OptionsTest, BadValuesNameOptionSourceAndForm) {
 TEST_F(OptionsTest, TraceAndMallocAgree) {
   EXPECT_EQ(Good({"run", "--malloc=off", "true"}).families, uint32_t{kFamilyAll & ~kFamilyMalloc});
   EXPECT_EQ(Good({"run", "--trace=lock", "true"}).malloc, MallocMode::kOff);
+  const Options exact = Good({"run", "--malloc=exact", "--malloc-stamp-every=1", "true"});
+  EXPECT_EQ(exact.malloc, MallocMode::kExact);
+  EXPECT_EQ(exact.malloc_stamp_every, 1u);
+  EXPECT_EQ(exact.families, uint32_t{kFamilyAll});
   EXPECT_EQ(Good({"run", "--trace=none", "true"}).families, 0u);
   EXPECT_EQ(Good({"run", "--trace=io, all", "true"}).families, uint32_t{kFamilyAll});
   EXPECT_FALSE(Parse({"run", "--trace=none,io", "true"}).ok());

@@ -19,8 +19,8 @@
 namespace tbprof {
 namespace {
 
-TEST(Layout, SizesAndOffsetsAreThoseOfAbi3) {
-  static_assert(kAbiVersion == 3, "a new ABI: write down its numbers here");
+TEST(Layout, SizesAndOffsetsAreThoseOfAbi4) {
+  static_assert(kAbiVersion == 4, "a new ABI: write down its numbers here");
   EXPECT_EQ(memcmp(&kSegmentMagic, "TBPRSEG1", 8), 0);
   EXPECT_EQ(sizeof(SegmentHeader), 448u);
   EXPECT_EQ(sizeof(Operation), 48u);
@@ -32,6 +32,7 @@ TEST(Layout, SizesAndOffsetsAreThoseOfAbi3) {
   EXPECT_EQ(offsetof(SegmentHeader, segment_bytes), 56u);
   EXPECT_EQ(offsetof(SegmentHeader, nonce), 104u);
   EXPECT_EQ(offsetof(SegmentHeader, control), 256u);
+  EXPECT_EQ(offsetof(SegmentHeader, malloc_stamp_every), 260u);
   EXPECT_EQ(offsetof(SegmentHeader, chunk_hint), 320u);
   EXPECT_EQ(offsetof(SegmentHeader, dropped), 352u);
   EXPECT_EQ(offsetof(ThreadSlot, wait_since), 64u);
@@ -41,6 +42,7 @@ TEST(Layout, SizesAndOffsetsAreThoseOfAbi3) {
   EXPECT_EQ(sizeof(SpanRecord), 64u);
   EXPECT_EQ(offsetof(SpanRecord, start), 8u);
   EXPECT_EQ(offsetof(SpanRecord, error), 48u);
+  EXPECT_EQ(sizeof(AllocationRecord), 32u);
   EXPECT_EQ(kSlotsPerChunk, 2048u);
 }
 

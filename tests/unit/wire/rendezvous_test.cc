@@ -12,7 +12,7 @@
 namespace tbprof {
 namespace {
 
-constexpr char kGood[] = "2;/tmp/tbprof-AbCdEf/s;deadbeef01234567;2;63;3000;524288;1048576;30000;1024;77;1;10;3;5";
+constexpr char kGood[] = "3;/tmp/tbprof-AbCdEf/s;deadbeef01234567;2;63;3000;524288;1048576;30000;1024;77;1;10;3;5;16";
 
 // kGood with field `index` (0: the version) replaced.
 std::string With(size_t index, const std::string& text) {
@@ -53,6 +53,7 @@ TEST(SessionVariableText, Good) {
   EXPECT_EQ(session.handle_signal, 10u);
   EXPECT_EQ(session.seccomp_filters, 3u);
   EXPECT_EQ(session.gpu_options, 5u);
+  EXPECT_EQ(session.malloc_stamp_every, 16u);
 }
 
 TEST(SeccompFiltersTest, CountsWhereTheKernelDoes) {
@@ -74,12 +75,12 @@ TEST(SessionVariableText, EveryPrefixIsRefused) {
 TEST(SessionVariableText, MalformedIsRefused) {
   SessionVariable session;
   EXPECT_FALSE(ParseSessionVariable(nullptr, &session));
-  for (const char* text : {"", "2", "2;", ";", "1;/s;1;1;1;1;1;1;1;1;1;1;1;1;1", "22;/s;1;1;1;1;1;1;1;1;1;1;1;1;1",
-                           " 2;/s", "2:/s:1:1:1:1:1:1:1:1:1:1:1"}) {
+  for (const char* text : {"", "3", "3;", ";", "2;/s;1;1;1;1;1;1;1;1;1;1;1;1;1;1", "33;/s;1;1;1;1;1;1;1;1;1;1;1;1;1;1",
+                           " 3;/s", "3:/s:1:1:1:1:1:1:1:1:1:1:1:1:1:1"}) {
     EXPECT_FALSE(Parses(text)) << text;
   }
   EXPECT_FALSE(Parses(With(1, ""))) << "no path";
-  for (size_t field = 2; field <= 13; ++field) {
+  for (size_t field = 2; field <= 15; ++field) {
     for (const char* text : {"", " 1", "1 ", "-1", "+1", "0x10", "1.0", "g", "1,", "A", "\xff", "1\n"}) {
       EXPECT_FALSE(Parses(With(field, text))) << field << " " << text;
     }
@@ -99,7 +100,7 @@ TEST(SessionVariableText, MoreFieldsAreAnotherVersion) {
 TEST(SessionVariableText, LongestPath) {
   EXPECT_TRUE(Parses(With(1, std::string(kMaxSocketPath, 'p'))));
   EXPECT_FALSE(Parses(With(1, std::string(kMaxSocketPath + 1, 'p'))));
-  EXPECT_FALSE(Parses("2;" + std::string(100000, 'p')));
+  EXPECT_FALSE(Parses("3;" + std::string(100000, 'p')));
 }
 
 TEST(SessionVariableText, Overflow) {

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Blocks followed by their records: pairs, peaks and places, with few times and several threads.
+#include "writer/heap_blocks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+namespace tbprof {
+namespace {
+
+constexpr uint64_t kOpen = 1000;
+constexpr uint64_t kClose = 1'000'000'000;
+
+class HeapBlocksTest : public testing::Test {
+ protected:
+  // `ticks` 0: without a time.
+  void Came(uint32_t thread, uint64_t address, uint64_t size, uint64_t site, uint64_t ticks) {
+    Take(thread, address, size, site, ticks, 0);
+  }
+  void Went(uint32_t thread, uint64_t address, uint64_t size, uint64_t ticks) {
+    Take(thread, address, size, 0xf0, ticks, kRecordRelease);
+  }
+  void Take(uint32_t thread, uint64_t address, uint64_t size, uint64_t site, uint64_t ticks, uint8_t flags) {
+    AllocationRecord record{};
+    record.tag.flags = flags;
+    PackAllocation(&record, address, size, site, ticks);
+    Of(thread);
+    blocks_.Take(record);
+  }
+  void Time(uint32_t thread, uint64_t ticks) {
+    Of(thread);
+    blocks_.Time(ticks);
+  }
+  // What follows is of this thread, read by the pass of that time.
+  void BeginChunk(uint32_t thread, uint64_t pass) {
+    thread_ = thread;
+    pass_ = pass;
+    blocks_.BeginChunk(thread, pass, true);
+  }
+  void Of(uint32_t thread) {
+    if (thread != thread_) BeginChunk(thread, pass_);
+  }
+  HeapBlocks::Site SiteAt(uint64_t address) const {
+    for (const HeapBlocks::Site& site : blocks_.sites()) {
+      if (site.address == address) return site;
+    }
+    return {};
+  }
+  const HeapBlocks::Totals& totals() const { return blocks_.totals(); }
+
+  uint32_t thread_ = 0;
+  uint64_t pass_ = 0;
+  size_t room_ = 1000;
+  HeapBlocks blocks_{kOpen, kClose, &room_};
+};
+
+TEST_F(HeapBlocksTest, WhatIsThereAndWhoseItIsAtThePeak) {
+  BeginChunk(1, 5000);
+  Came(1, 0x10, 100, 0xa, 2000);
+  Came(1, 0x20, 300, 0xb, 2010);
+  Came(1, 0x30, 50, 0xa, 2020);
+  Went(1, 0x20, 300, 2030);
+  Came(1, 0x20, 200, 0xc, 2040);
+  Went(1, 0x10, 100, 2050);
+  blocks_.Finish();
+  EXPECT_EQ(totals().allocations, 4u);
+  EXPECT_EQ(totals().releases, 2u);
+  EXPECT_EQ(totals().live_blocks, 2u);
+  EXPECT_EQ(totals().live_bytes, 250);
+  EXPECT_EQ(totals().peak_bytes, 450);
+  EXPECT_EQ(totals().peak_ticks, 2020u);
+  EXPECT_EQ(totals().temporary, 0u);
+  EXPECT_EQ(totals().ambiguous, 0u);
+  EXPECT_EQ(SiteAt(0xa).calls, 2u);
+  EXPECT_EQ(SiteAt(0xa).bytes, 150u);
+  EXPECT_EQ(SiteAt(0xa).peak_bytes, 150);
+  EXPECT_EQ(SiteAt(0xa).live_bytes, 50);
+  EXPECT_EQ(SiteAt(0xb).peak_bytes, 300);
+  EXPECT_EQ(SiteAt(0xb).live_bytes, 0);
+  EXPECT_EQ(SiteAt(0xc).peak_bytes, 0) << "came after the peak";
+  EXPECT_EQ(SiteAt(0xc).live_blocks, 1u);
+  EXPECT_EQ(room_, 998u);
+}
+
+TEST_F(HeapBlocksTest, TheSizeHasItsUpperBits) {
+  BeginChunk(1, 5000);
+  const uint64_t size = 0x1234'5678'9abc;
+  Came(1, 0x7fff'1234'5678, size, 0x7fff'8765'4321, 2000);
+  blocks_.Finish();
+  EXPECT_EQ(totals().live_bytes, static_cast<int64_t>(size));
+  EXPECT_EQ(SiteAt(0x7fff'8765'4321).bytes, size);
+}
+
+TEST_F(HeapBlocksTest, CallsWithoutATimeStandBetweenThoseThatHaveOne) {
+  BeginChunk(1, 5000);
+  Time(1, 2000);
+  Came(1, 0x10, 8, 0xa, 0);
+  Came(1, 0x20, 8, 0xa, 0);
+  Came(1, 0x30, 8, 0xa, 0);
+  Came(1, 0x40, 8, 0xa, 2400);
+  blocks_.Finish();
+  EXPECT_EQ(totals().widest_ticks, 400u);
+  std::vector<uint64_t> times;
+  for (const HeapBlocks::Sample& sample : blocks_.curve()) times.push_back(sample.ticks);
+  // One part of the curve is longer than all of this: its highest is its last.
+  EXPECT_THAT(times, testing::ElementsAre(2400));
+  EXPECT_EQ(totals().peak_ticks, 2400u);
+}
+
+TEST_F(HeapBlocksTest, ABlockThatItsThreadGivesBackAtOnceIsTemporary) {
+  BeginChunk(1, 5000);
+  for (int i = 0; i < 10; ++i) {
+    Came(1, 0x10, 8, 0xa, 2000);
+    Went(1, 0x10, 8, 0);
+  }
+  Came(1, 0x10, 8, 0xb, 0);
+  Came(1, 0x20, 8, 0xb, 0);
+  Went(1, 0x10, 8, 0);
+  Went(1, 0x20, 8, 0);
+  blocks_.Finish();
+  EXPECT_EQ(totals().temporary, 10u);
+  EXPECT_EQ(SiteAt(0xa).temporary, 10u);
+  EXPECT_EQ(SiteAt(0xb).temporary, 0u);
+}
+
+// The launcher reads one thread's chunk after the other's: what follows in time may come first in the spool.
+TEST_F(HeapBlocksTest, APassBringsTheThreadsInAnyOrder) {
+  BeginChunk(2, 3000);
+  Went(2, 0x10, 100, 2500);
+  Came(2, 0x20, 7, 0xb, 2600);
+  BeginChunk(1, 3000);
+  Came(1, 0x10, 100, 0xa, 2400);
+  blocks_.Finish();
+  EXPECT_EQ(totals().ambiguous, 0u);
+  EXPECT_EQ(totals().earlier, 0u);
+  EXPECT_EQ(totals().peak_bytes, 100);
+  EXPECT_EQ(totals().live_bytes, 7);
+  EXPECT_EQ(SiteAt(0xa).live_blocks, 0u);
+}
+
+// Made while a pass was under way: one thread's is read in it, the other's in the next.
+TEST_F(HeapBlocksTest, ACallMadeDuringAPassWaitsForTheNext) {
+  BeginChunk(2, 3000);
+  Went(2, 0x10, 100, 3500);
+  BeginChunk(1, 4000);
+  Came(1, 0x10, 100, 0xa, 3400);
+  BeginChunk(1, 5000);
+  Came(1, 0x30, 1, 0xa, 4500);
+  blocks_.Finish();
+  EXPECT_EQ(totals().ambiguous, 0u);
+  EXPECT_EQ(totals().earlier, 0u);
+  EXPECT_EQ(totals().live_bytes, 1);
+}
+
+// A thread that goes from chunk 5 to chunk 2 and on to 7: the launcher reads them as 2, 5, 7.
+TEST_F(HeapBlocksTest, AThreadsChunksComeInTheOrderOfTheirNumbers) {
+  blocks_.BeginChunk(1, 3000, false);
+  blocks_.Time(2600);
+  blocks_.Take([] {
+    AllocationRecord record{};
+    record.tag.flags = kRecordRelease;
+    PackAllocation(&record, 0x10, 100, 0xa, 2700);
+    return record;
+  }());
+  blocks_.BeginChunk(1, 3000, true);
+  AllocationRecord record{};
+  PackAllocation(&record, 0x10, 100, 0xa, 2500);
+  blocks_.Take(record);
+  blocks_.BeginChunk(1, 3000, false);
+  blocks_.Time(2800);
+  PackAllocation(&record, 0x10, 50, 0xb, 0);
+  blocks_.Take(record);
+  blocks_.Finish();
+  EXPECT_EQ(totals().earlier, 0u);
+  EXPECT_EQ(totals().ambiguous, 0u);
+  EXPECT_EQ(totals().temporary, 1u);
+  EXPECT_EQ(totals().live_bytes, 50);
+  EXPECT_EQ(totals().peak_ticks, 2500u);
+}
+
+TEST_F(HeapBlocksTest, WhatCannotHaveBeenInThatOrderIsPairedAndCounted) {
+  BeginChunk(1, 5000);
+  Came(1, 0x10, 100, 0xa, 2000);
+  Time(2, 2000);
+  Went(2, 0x10, 100, 0);  // at 2100 of 2000..2200, and really before 2050
+  Came(1, 0x10, 60, 0xb, 2050);
+  Time(2, 2200);
+  blocks_.Finish();
+  EXPECT_EQ(totals().ambiguous, 1u);
+  EXPECT_EQ(totals().live_blocks, 1u);
+  EXPECT_EQ(SiteAt(0xb).live_blocks, 1u) << "the one that came last is there";
+  EXPECT_EQ(SiteAt(0xa).live_blocks, 0u);
+  EXPECT_EQ(totals().live_bytes, 60);
+}
+
+TEST_F(HeapBlocksTest, AReleaseAheadOfItsBlockIsPaired) {
+  BeginChunk(1, 5000);
+  Time(1, 2000);
+  Came(1, 0x10, 100, 0xa, 0);  // at 2100 of 2000..2200, and really before 2050
+  Time(1, 2200);
+  Went(2, 0x10, 100, 2050);
+  blocks_.Finish();
+  EXPECT_EQ(totals().ambiguous, 1u);
+  EXPECT_EQ(totals().earlier, 0u);
+  EXPECT_EQ(totals().live_blocks, 0u);
+  EXPECT_EQ(totals().live_bytes, 0);
+}
+
+TEST_F(HeapBlocksTest, BlocksFromBeforeAreNotTakenForAmbiguousOnes) {
+  BeginChunk(1, 3000);
+  Time(2, 2000);
+  Went(1, 0x10, 100, 2000);
+  BeginChunk(1, 4000);
+  Came(1, 0x50, 1, 0xa, 3500);
+  BeginChunk(1, 5000);
+  Came(1, 0x10, 100, 0xa, 4500);
+  blocks_.Finish();
+  EXPECT_EQ(totals().earlier, 1u);
+  EXPECT_EQ(totals().ambiguous, 0u);
+  EXPECT_EQ(totals().live_blocks, 2u);
+  EXPECT_EQ(totals().live_bytes, 1);
+}
+
+TEST_F(HeapBlocksTest, AReallocThatFailedTakesItsReleaseBack) {
+  BeginChunk(1, 5000);
+  Came(1, 0x10, 100, 0xa, 2000);
+  Went(1, 0x10, 100, 0);
+  Take(1, 0x10, 100, 0xb, 0, kRecordFailed);
+  blocks_.Finish();
+  EXPECT_EQ(totals().allocations, 1u);
+  EXPECT_EQ(totals().releases, 0u);
+  EXPECT_EQ(totals().live_blocks, 1u);
+  EXPECT_EQ(totals().live_bytes, 100);
+  EXPECT_EQ(totals().peak_bytes, 100);
+}
+
+TEST_F(HeapBlocksTest, OnlyTheWindowCounts) {
+  BeginChunk(1, 2 * kClose);
+  Came(1, 0x10, 100, 0xa, kOpen - 1);
+  Came(1, 0x20, 10, 0xa, kOpen);
+  Came(1, 0x30, 1, 0xa, kClose - 1);
+  Came(1, 0x40, 1000, 0xa, kClose);
+  blocks_.Finish();
+  EXPECT_EQ(totals().live_bytes, 11);
+}
+
+// A thread's last calls, with no time behind them, were made before the close that ended them.
+TEST_F(HeapBlocksTest, WhatHasNoTimeBehindItIsInTheWindow) {
+  BeginChunk(1, 2 * kClose);
+  Came(1, 0x10, 1, 0xa, kClose - 100);
+  for (uint64_t i = 1; i < 16; ++i) Came(1, 0x10 + i * 16, 1, 0xa, 0);
+  blocks_.Finish();
+  EXPECT_EQ(totals().live_bytes, 16);
+}
+
+TEST_F(HeapBlocksTest, TheLowestBitsOfATimeAreEnough) {
+  const uint64_t wrap = kLow48 + 1;
+  size_t room = 10;
+  HeapBlocks blocks(wrap - 1000, wrap + 10'000, &room);
+  blocks.BeginChunk(1, wrap + 5000, false);
+  blocks.Time(wrap - 500);
+  AllocationRecord record{};
+  for (const uint64_t ticks : {wrap - 400, wrap - 100, wrap + 100, wrap + 90, wrap + 200}) {
+    PackAllocation(&record, ticks & ~uint64_t{15}, 1, 0xa, ticks);
+    blocks.Take(record);
+  }
+  blocks.Finish();
+  EXPECT_EQ(blocks.totals().allocations, 5u);
+  EXPECT_EQ(blocks.totals().peak_ticks, wrap + 200);
+}
+
+TEST_F(HeapBlocksTest, MoreBlocksThanThereIsRoomForAreCounted) {
+  room_ = 3;
+  BeginChunk(1, 5000);
+  for (uint64_t i = 0; i < 10; ++i) Came(1, 0x10 * (i + 1), 5, 0xa, 2000 + i);
+  for (uint64_t i = 0; i < 10; ++i) Went(1, 0x10 * (i + 1), 5, 3000 + i);
+  blocks_.Finish();
+  EXPECT_EQ(totals().not_followed, 7u);
+  EXPECT_EQ(totals().earlier, 0u) << "nothing is known of them";
+  EXPECT_EQ(totals().live_bytes, 0) << "sums need no room";
+  EXPECT_EQ(totals().peak_bytes, 50);
+  EXPECT_EQ(room_, 3u);
+}
+
+// Threads that take and give back one heap's blocks, recorded as the library does, read as the launcher does.
+class RandomHeap : public HeapBlocksTest, public testing::WithParamInterface<int> {};
+
+TEST_P(RandomHeap, EndsAsItDid) {
+  const int stamp_every = GetParam();
+  uint64_t seed = 88172645463325252ull;
+  const auto random = [&](uint64_t below) {
+    seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
+    return seed % below;
+  };
+  struct Recorded {
+    AllocationRecord record;
+    uint64_t ticks;
+  };
+  constexpr uint32_t kThreads = 4;
+  constexpr uint64_t kCalls = 200'000;
+  std::vector<Recorded> of_thread[kThreads];
+  int until_stamp[kThreads] = {};
+  std::map<uint64_t, std::pair<uint64_t, uint64_t>> live;  // address to size and site
+  std::vector<uint64_t> free_addresses, used;
+  for (uint64_t i = 1; i <= 500; ++i) free_addresses.push_back(i * 16);
+  int64_t bytes = 0, peak = 0;
+  uint64_t ticks = kOpen;
+  for (uint64_t call = 0; call < kCalls; ++call) {
+    ticks += 1 + random(20);
+    const uint32_t thread = static_cast<uint32_t>(random(kThreads));
+    const bool release = free_addresses.empty() || (!used.empty() && random(2) == 0);
+    AllocationRecord record{};
+    uint64_t address, size, site;
+    if (release) {
+      const size_t which = random(used.size());
+      address = used[which];
+      used[which] = used.back();
+      used.pop_back();
+      free_addresses.push_back(address);
+      size = live[address].first;
+      site = 0xf0;
+      live.erase(address);
+      bytes -= static_cast<int64_t>(size);
+      record.tag.flags = kRecordRelease;
+    } else {
+      // The latest that was given back, as allocators do.
+      address = free_addresses.back();
+      free_addresses.pop_back();
+      used.push_back(address);
+      size = 8 + random(1000);
+      site = 0xa0 + random(5);
+      live[address] = {size, site};
+      bytes += static_cast<int64_t>(size);
+      peak = std::max(peak, bytes);
+    }
+    const bool stamped = until_stamp[thread]-- == 0;
+    if (stamped) until_stamp[thread] = stamp_every - 1;
+    PackAllocation(&record, address, size, site, stamped ? ticks : 0);
+    of_thread[thread].push_back({record, ticks});
+  }
+  size_t read[kThreads] = {};
+  for (uint64_t pass = kOpen; pass < ticks + 20'000; pass += 10'000) {
+    // The pass takes a while: of the threads read later more is there.
+    for (uint32_t thread = 0; thread < kThreads; ++thread) {
+      const uint64_t now = pass + thread * 500;
+      if (read[thread] == of_thread[thread].size() || of_thread[thread][read[thread]].ticks > now) continue;
+      BeginChunk(thread + 1, pass);
+      for (; read[thread] < of_thread[thread].size() && of_thread[thread][read[thread]].ticks <= now; ++read[thread]) {
+        blocks_.Take(of_thread[thread][read[thread]].record);
+      }
+    }
+  }
+  blocks_.Finish();
+  EXPECT_EQ(totals().allocations + totals().releases, kCalls);
+  EXPECT_EQ(totals().live_bytes, bytes);
+  EXPECT_EQ(totals().live_blocks, live.size());
+  EXPECT_EQ(totals().earlier, 0u);
+  std::map<uint64_t, uint64_t> of_site;
+  for (const auto& [address, block] : live) ++of_site[block.second];
+  int64_t at_peak = 0;
+  for (const HeapBlocks::Site& site : blocks_.sites()) {
+    // A pair in the wrong order may leave the earlier one's place to a block.
+    EXPECT_NEAR(static_cast<double>(site.live_blocks), static_cast<double>(of_site[site.address]),
+                stamp_every == 1 ? 0 : 5)
+        << site.address;
+    at_peak += site.peak_bytes;
+  }
+  if (stamp_every == 1) {
+    EXPECT_EQ(totals().ambiguous, 0u);
+    EXPECT_EQ(totals().peak_bytes, peak);
+    EXPECT_EQ(at_peak, peak);
+  } else {
+    EXPECT_GT(totals().ambiguous, 0u) << "this test is of such";
+    EXPECT_NEAR(static_cast<double>(totals().peak_bytes), static_cast<double>(peak), 0.05 * static_cast<double>(peak));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Stamps, RandomHeap, testing::Values(1, 16));
+
+}  // namespace
+}  // namespace tbprof
