@@ -32,19 +32,24 @@ uint32_t HeapBlocks::ThreadOf(uint32_t serial) {
   return entry->second;
 }
 
-void HeapBlocks::BeginChunk(uint32_t thread, uint64_t taken_ticks, bool continues) {
-  if (taken_ticks != pass_) {
-    Digest();
+void HeapBlocks::BeginFrame(const ChunkFact& chunk) {
+  if (chunk.taken_ticks != pass_) {
+    Digest(pass_);
     // What was made before the pass that ends here began is all known.
     SpreadAll(pass_);
     Apply(pass_);
     pass_before_ = pass_;
-    pass_ = taken_ticks;
+    pass_ = chunk.taken_ticks;
   }
-  pieces_.push_back({ThreadOf(thread), continues, records_.size(), records_.size()});
+  Claim& claim = claims_[chunk.chunk];
+  if (claim.generation != chunk.generation || chunk.first_slot == 0) claim = {chunk.generation, 0};
+  chunk_ = chunk.chunk;
+  begins_ = chunk.first_slot == 0;
+  pieces_.push_back({ThreadOf(chunk.thread_serial), claim.ticks, pass_before_, records_.size(), records_.size()});
 }
 
 void HeapBlocks::Time(uint64_t ticks) {
+  if (std::exchange(begins_, false)) claims_[chunk_].ticks = pieces_.back().claimed = ticks;
   AllocationRecord time{};
   time.tag.kind = RecordKind::kPad;
   time.ticks = ticks;
@@ -53,13 +58,14 @@ void HeapBlocks::Time(uint64_t ticks) {
 }
 
 void HeapBlocks::Take(const AllocationRecord& record) {
+  begins_ = false;
   records_.push_back(record);
   pieces_.back().end = records_.size();
   if (records_.size() + buffer_.size() < kMaxBuffered) return;
   // A pass of more than fits: what has waited longest goes ahead of what may still come before it.
   const Piece piece = pieces_.back();
-  Digest();
-  pieces_.push_back({piece.thread, true, 0, 0});
+  Digest(UINT64_MAX);
+  pieces_.push_back({piece.thread, piece.claimed, piece.after, 0, 0});
   SpreadAll(0);
   if (buffer_.empty()) return;
   std::vector<uint64_t> times;
@@ -70,28 +76,35 @@ void HeapBlocks::Take(const AllocationRecord& record) {
   Apply(*middle);
 }
 
-void HeapBlocks::Digest() {
-  // A pass reads chunks by their numbers. A thread writes one at a time: the one that it had at the last pass first,
-  // and then those that it claimed since.
-  const auto key = [&](const Piece& piece) {
-    const bool begins = !piece.continues && piece.begin < piece.end;
-    return std::make_pair(piece.thread, begins ? records_[piece.begin].ticks : 0);
-  };
-  std::stable_sort(pieces_.begin(), pieces_.end(), [&](const Piece& a, const Piece& b) { return key(a) < key(b); });
+// A pass reads chunks by their numbers, while threads go from one to the next, in no order of numbers: the end of one
+// may be read in a later pass than the begin of the next. That one was claimed after its pass had begun.
+void HeapBlocks::Digest(uint64_t claimed) {
+  std::stable_sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) {
+    return a.thread != b.thread ? a.thread < b.thread : a.claimed < b.claimed;
+  });
+  std::vector<Piece> kept;
+  std::vector<AllocationRecord> kept_records;
   for (const Piece& piece : pieces_) {
-    // What the pass before could have read, it has.
-    Thread& state = threads_[piece.thread];
-    if (state.last != 0) state.last = std::max(state.last, pass_before_);
-    for (size_t i = piece.begin; i < piece.end; ++i) {
-      if (records_[i].tag.kind == RecordKind::kPad) {
-        Spread(piece.thread, records_[i].ticks);
+    const auto begin = records_.begin() + static_cast<ptrdiff_t>(piece.begin);
+    const auto end = records_.begin() + static_cast<ptrdiff_t>(piece.end);
+    if (piece.claimed > claimed) {
+      kept.push_back({piece.thread, piece.claimed, piece.after, kept_records.size(), 0});
+      kept_records.insert(kept_records.end(), begin, end);
+      kept.back().end = kept_records.size();
+      continue;
+    }
+    Thread& thread = threads_[piece.thread];
+    if (thread.last != 0 && thread.untimed.empty()) thread.last = std::max(thread.last, piece.after);
+    for (auto record = begin; record != end; ++record) {
+      if (record->tag.kind == RecordKind::kPad) {
+        Spread(piece.thread, record->ticks);
       } else {
-        DigestRecord(records_[i], piece.thread);
+        DigestRecord(*record, piece.thread);
       }
     }
   }
-  pieces_.clear();
-  records_.clear();
+  pieces_ = std::move(kept);
+  records_ = std::move(kept_records);
 }
 
 void HeapBlocks::DigestRecord(const AllocationRecord& record, uint32_t thread) {
@@ -270,7 +283,7 @@ void HeapBlocks::SetLive(int64_t bytes, uint64_t ticks) {
 }
 
 void HeapBlocks::Finish() {
-  Digest();
+  Digest(UINT64_MAX);
   SpreadAll(pass_);
   Apply(UINT64_MAX);
   for (Site& site : sites_) {

@@ -8,9 +8,9 @@
 // that has not gone), the call that is late is paired with the one that waits for it, and the pair is counted as
 // ambiguous.
 //
-//   blocks.BeginChunk(thread_serial, chunk.taken_ticks, chunk.first_slot > 0);  // for each chunk frame of the process
-//   blocks.Take(record);                                    // for each of its Allocation records
-//   blocks.Time(end);                                       // for its other records, which have times
+//   blocks.BeginFrame(chunk);    // for each chunk frame of the process
+//   blocks.Time(begin.ticks);    // for its ChunkBegin record, and for others that have a time
+//   blocks.Take(record);         // for its Allocation records
 //   blocks.Finish();
 //
 // Process: converter, one thread. Memory: bounded by kMaxBuffered and the room given.
@@ -23,6 +23,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "wire/records.h"
+#include "writer/spool.h"
 
 namespace tbprof {
 
@@ -63,9 +64,8 @@ class HeapBlocks {
   // this.
   HeapBlocks(uint64_t open, uint64_t close, size_t* room);
 
-  // The frames of a process in the order of its spool. `taken_ticks`: what was made before is in this frame, in one of
-  // the same number or in an earlier one. `continues`: the frame does not begin with the begin of a chunk.
-  void BeginChunk(uint32_t thread, uint64_t taken_ticks, bool continues);
+  // The frames of a process in the order of its spool; what is said then is of the last one.
+  void BeginFrame(const ChunkFact& chunk);
   void Time(uint64_t ticks);
   void Take(const AllocationRecord& record);
   void Finish();
@@ -107,8 +107,9 @@ class HeapBlocks {
   static bool TakeUnpaired(absl::flat_hash_map<uint64_t, Unpaired>* calls, uint64_t address);
   uint32_t SiteOf(uint64_t address);
   uint32_t ThreadOf(uint32_t serial);
-  // The frames of a pass, each thread's in the order in which it has written them.
-  void Digest();
+  // The frames read so far, each thread's in the order in which it has written them: those of chunks that were claimed
+  // up to `claimed`.
+  void Digest(uint64_t claimed);
   void DigestRecord(const AllocationRecord& record, uint32_t thread);
   // Gives times up to `until` to the thread's calls without one.
   void Spread(uint32_t thread, uint64_t until);
@@ -135,11 +136,19 @@ class HeapBlocks {
   // One frame's part of records_.
   struct Piece {
     uint32_t thread;
-    bool continues;
+    uint64_t claimed;  // the chunk, in ticks
+    uint64_t after;    // the pass before, which would have read what was made by then
     size_t begin, end;
   };
+  struct Claim {
+    uint16_t generation = 0;
+    uint64_t ticks = 0;
+  };
   std::vector<Piece> pieces_;
-  std::vector<AllocationRecord> records_;  // of the pass at hand; of kind kPad: a time, 64 bits of it
+  absl::flat_hash_map<uint32_t, Claim> claims_;  // by chunk
+  uint32_t chunk_ = 0;                           // of the frame at hand
+  bool begins_ = false;                          // and nothing of it was said yet, its begin comes first
+  std::vector<AllocationRecord> records_;        // of pieces_; of kind kPad: a time, 64 bits of it
   std::vector<Call> buffer_;
   uint64_t pass_ = 0, pass_before_ = 0;
   uint64_t applied_ = 0;

@@ -631,7 +631,7 @@ class Builder : private HostLines {
     HeapBlocks& blocks = heaps_.try_emplace(identity, open_, close_, &room_for_blocks_).first->second;
     ChunkFact chunk{};
     if (!frame.Read(&chunk)) return;
-    blocks.BeginChunk(chunk.thread_serial, chunk.taken_ticks, chunk.first_slot > 0);
+    blocks.BeginFrame(chunk);
     uint64_t ignored = 0;
     ForEachRecord(frame, &chunk, &ignored, [&](const RecordView& record) {
       AllocationRecord allocation;

@@ -40,7 +40,10 @@ class HeapBlocksTest : public testing::Test {
   void BeginChunk(uint32_t thread, uint64_t pass) {
     thread_ = thread;
     pass_ = pass;
-    blocks_.BeginChunk(thread, pass, true);
+    BeginFrame(thread, pass, thread, 1);
+  }
+  void BeginFrame(uint32_t thread, uint64_t pass, uint32_t chunk, uint16_t first_slot) {
+    blocks_.BeginFrame({chunk, 1, first_slot, 1, 0, 1, thread, pass});
   }
   void Of(uint32_t thread) {
     if (thread != thread_) BeginChunk(thread, pass_);
@@ -159,28 +162,44 @@ TEST_F(HeapBlocksTest, ACallMadeDuringAPassWaitsForTheNext) {
 
 // A thread that goes from chunk 5 to chunk 2 and on to 7: the launcher reads them as 2, 5, 7.
 TEST_F(HeapBlocksTest, AThreadsChunksComeInTheOrderOfTheirNumbers) {
-  blocks_.BeginChunk(1, 3000, false);
+  BeginFrame(1, 2200, 5, 0);
+  blocks_.Time(2000);
+  thread_ = 1;
+  BeginFrame(1, 3000, 2, 0);
   blocks_.Time(2600);
-  blocks_.Take([] {
-    AllocationRecord record{};
-    record.tag.flags = kRecordRelease;
-    PackAllocation(&record, 0x10, 100, 0xa, 2700);
-    return record;
-  }());
-  blocks_.BeginChunk(1, 3000, true);
-  AllocationRecord record{};
-  PackAllocation(&record, 0x10, 100, 0xa, 2500);
-  blocks_.Take(record);
-  blocks_.BeginChunk(1, 3000, false);
+  Went(1, 0x10, 100, 2700);
+  BeginFrame(1, 3000, 5, 1);
+  Came(1, 0x10, 100, 0xa, 2500);
+  BeginFrame(1, 3000, 7, 0);
   blocks_.Time(2800);
-  PackAllocation(&record, 0x10, 50, 0xb, 0);
-  blocks_.Take(record);
+  Came(1, 0x10, 50, 0xb, 0);
   blocks_.Finish();
   EXPECT_EQ(totals().earlier, 0u);
   EXPECT_EQ(totals().ambiguous, 0u);
   EXPECT_EQ(totals().temporary, 1u);
   EXPECT_EQ(totals().live_bytes, 50);
   EXPECT_EQ(totals().peak_ticks, 2500u);
+}
+
+// While a pass is on its way from chunk 5 to chunk 7, their thread goes from the one to the other.
+TEST_F(HeapBlocksTest, TheEndOfAChunkIsReadAfterTheBeginOfTheNext) {
+  thread_ = 1;
+  BeginFrame(1, 3000, 5, 0);
+  blocks_.Time(2900);
+  Came(1, 0x10, 100, 0xa, 3010);
+  BeginFrame(1, 3000, 7, 0);
+  blocks_.Time(3030);
+  Went(1, 0x20, 30, 3040);
+  BeginFrame(1, 4000, 5, 2);
+  Came(1, 0x20, 30, 0xb, 3020);
+  BeginFrame(1, 4000, 7, 2);
+  Came(1, 0x20, 8, 0xc, 0);
+  blocks_.Finish();
+  EXPECT_EQ(totals().earlier, 0u);
+  EXPECT_EQ(totals().ambiguous, 0u);
+  EXPECT_EQ(totals().live_bytes, 108);
+  EXPECT_EQ(totals().peak_bytes, 130);
+  EXPECT_EQ(totals().peak_ticks, 3020u);
 }
 
 TEST_F(HeapBlocksTest, WhatCannotHaveBeenInThatOrderIsPairedAndCounted) {
@@ -262,7 +281,7 @@ TEST_F(HeapBlocksTest, TheLowestBitsOfATimeAreEnough) {
   const uint64_t wrap = kLow48 + 1;
   size_t room = 10;
   HeapBlocks blocks(wrap - 1000, wrap + 10'000, &room);
-  blocks.BeginChunk(1, wrap + 5000, false);
+  blocks.BeginFrame({1, 1, 0, 1, 0, 1, 1, wrap + 5000});
   blocks.Time(wrap - 500);
   AllocationRecord record{};
   for (const uint64_t ticks : {wrap - 400, wrap - 100, wrap + 100, wrap + 90, wrap + 200}) {
