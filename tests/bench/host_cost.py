@@ -78,12 +78,54 @@ def table(heading, rows):
     sys.stdout.flush()
 
 
-def peers(bench):
-    """Profilers of the allocator that this machine has."""
-    found = {}
-    if shutil.which("heaptrack"):
-        found["heaptrack"] = (["heaptrack", "-o", bench.work + "/heaptrack"], {})
-    return found
+def library(name):
+    for directory in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"):
+        if os.path.exists(f"{directory}/{name}"):
+            return f"{directory}/{name}"
+    return None
+
+
+class Lttng:
+    """A session of LTTng that records what its wrappers of `wrapper` see; prefix() runs a command under it."""
+
+    def __init__(self, bench, wrapper, events):
+        self.library = library(wrapper)
+        self.directory = bench.work + "/lttng"
+        self.events = events
+        self.usable = bool(self.library and shutil.which("lttng") and shutil.which("lttng-sessiond"))
+
+    def command(self, *words):
+        subprocess.run(["lttng", *words], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       env={**os.environ, "LTTNG_HOME": self.directory})
+
+    def __enter__(self):
+        if not self.usable:
+            return self
+        os.makedirs(self.directory, exist_ok=True)
+        self.daemon = subprocess.Popen(["lttng-sessiond", "--no-kernel"], stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL, env={**os.environ, "LTTNG_HOME": self.directory})
+        for _ in range(100):
+            time.sleep(0.1)
+            if subprocess.run(["lttng", "list"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              env={**os.environ, "LTTNG_HOME": self.directory}).returncode == 0:
+                break
+        self.command("create", "bench", "--output", self.directory + "/trace")
+        self.command("enable-channel", "-u", "all", "--subbuf-size=4M", "--num-subbuf=8")
+        self.command("enable-event", "-u", "-c", "all", self.events)
+        self.command("start")
+        return self
+
+    def __exit__(self, *_):
+        if not self.usable:
+            return
+        self.command("stop")
+        self.command("destroy", "bench")
+        self.daemon.terminate()
+        self.daemon.wait()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def environment(self):
+        return {"LD_PRELOAD": self.library, "LTTNG_HOME": self.directory}
 
 
 def added(values, digits=2, scale=1.0):
@@ -110,17 +152,34 @@ def allocator(bench):
             "the same, each stamped": lambda: bench.hot(
                 load, turns, bench.under(*exact, "--malloc-stamp-every=1"), argument=("10",)),
         }
-        for name, (prefix, environment) in peers(bench).items():
-            ways[name] = lambda prefix=prefix, environment=environment: bench.hot(load, 200_000, prefix, environment)
-        values = bench.interleaved(ways)
+        if shutil.which("heaptrack"):
+            ways["heaptrack"] = lambda: bench.hot(load, 200_000, ["heaptrack", "-o", bench.work + "/heaptrack"],
+                                                  argument=("10",))
+        with Lttng(bench, "liblttng-ust-libc-wrapper.so.1", "lttng_ust_libc:*") as lttng:
+            if lttng.usable:
+                ways["LTTng"] = lambda: bench.hot(load, 500_000, (), lttng.environment(), argument=("10",))
+            values = bench.interleaved(ways)
         table((f"`{load}`", "ns a call", "over forward only, ns"), added(values, scale=0.5))
+        sampled = library("libtcmalloc.so.4")
+        if sampled:
+            interval = {"TCMALLOC_SAMPLE_PARAMETER": "524288"}
+            values = bench.interleaved({
+                "tcmalloc": lambda: bench.hot(load, turns, (), {"LD_PRELOAD": sampled}, ("10",)),
+                "tcmalloc, sampling each 512 KiB": lambda: bench.hot(
+                    load, turns, (), {"LD_PRELOAD": sampled, **interval}, ("10",)),
+                "tcmalloc under tbprof, default": lambda: bench.hot(
+                    load, turns, bench.under(), {"LD_PRELOAD": sampled}, ("10",))})
+            table((f"`{load}`, another allocator", "ns a call", "over tcmalloc, ns"), added(values, scale=0.5))
 
 
 def locks(bench):
     ways = {"bare": lambda: bench.hot("lock", 10_000_000),
             "disarmed": lambda: bench.hot("lock", 10_000_000, bench.under("--window=none")),
             "default": lambda: bench.hot("lock", 10_000_000, bench.under())}
-    table(("a free mutex, lock and unlock", "ns", "added, ns"), added(bench.interleaved(ways)))
+    with Lttng(bench, "liblttng-ust-pthread-wrapper.so.1", "lttng_ust_pthread:*") as lttng:
+        if lttng.usable:
+            ways["LTTng"] = lambda: bench.hot("lock", 500_000, (), lttng.environment(), ("10",))
+        table(("a free mutex, lock and unlock", "ns", "added, ns"), added(bench.interleaved(ways)))
     rows = []
     for section in (100, 1000, 10000):
         turns = str(max(2_000, 200_000_000 // (section + 200)))
@@ -164,35 +223,61 @@ def bootstrap(ratios, draws=4000):
 
 
 def programs(bench):
-    """CPU time of whole programs, which tbprof's launcher is not part of."""
-    rows = []
+    """Whole programs: CPU time of the program alone where it can be told, and wall time."""
     here = os.path.dirname(os.path.abspath(__file__))
     python = os.environ.get("TBPROF_BENCH_PYTHON", sys.executable)
     commands = {"JSON and regular expressions": [python, here + "/json_regex.py"]}
     digits = os.path.join(here, "../../examples/train_digits.py")
     if subprocess.run([python, "-c", "import torch, sklearn"], stderr=subprocess.DEVNULL).returncode == 0:
         commands["train_digits.py"] = [python, digits, "--epochs", "2", "--workers", "0"]
+    compiler = os.environ.get("CXX", "g++")
+    if shutil.which(compiler):
+        with open(bench.work + "/compiled.cc", "w") as file:
+            file.write("#include <algorithm>\n#include <functional>\n#include <map>\n#include <regex>\n"
+                       "bool f(const std::string& s) { return std::regex_match(s, std::regex(\"a+b*(c|d)\")); }\n")
+        commands["g++"] = [compiler, "-O1", "-c", "-o", "/dev/null", bench.work + "/compiled.cc"]
     summary = bench.work + "/summary.json"
-    for name, command in commands.items():
-        ratios = []
-        for turn in range(max(bench.rounds, 40)):
-            def bare():
-                return bench.run(command)[2]
 
-            def profiled():
-                bench.run([bench.tbprof, "run", "--quiet", "--logdir", bench.logs, "--summary-json", summary, "--",
-                           *command])
-                bench.clean()
-                with open(summary) as file:
-                    facts = json.load(file)
-                return facts["user_cpu_s"] + facts["system_cpu_s"]
+    def bare(command):
+        _, wall, cpu = bench.run(command)
+        return cpu, wall
 
-            first, second = (bare, profiled) if turn % 2 == 0 else (profiled, bare)
-            a, b = first(), second()
-            ratios.append(b / a if turn % 2 == 0 else a / b)
-        low, high = bootstrap(ratios)
-        rows.append((name, len(ratios), spread(ratios, 3), f"{low:.3f}..{high:.3f}"))
-    table(("program, default options", "pairs", "CPU time, ratio to bare", "95 % of the mean"), rows)
+    def profiled(command, *options):
+        _, wall, _ = bench.run([*bench.under("--summary-json", summary, *options), *command])
+        bench.clean()
+        with open(summary) as file:
+            facts = json.load(file)
+        return facts["user_cpu_s"] + facts["system_cpu_s"], wall
+
+    def under_lttng(command):
+        _, wall, cpu = bench.run(command, lttng.environment())
+        return cpu, wall
+
+    def under_heaptrack(command):
+        _, wall, cpu = bench.run(["heaptrack", "-o", bench.work + "/heaptrack", *command])
+        return cpu, wall
+
+    rows = []
+    with Lttng(bench, "liblttng-ust-libc-wrapper.so.1", "lttng_ust_libc:*") as lttng:
+        ways = {"default": profiled, "`--malloc=exact`": lambda command: profiled(command, "--malloc=exact")}
+        if lttng.usable:
+            ways["LTTng"] = under_lttng
+        if shutil.which("heaptrack"):
+            ways["heaptrack (CPU of both)"] = under_heaptrack
+        for name, command in commands.items():
+            for way, run in ways.items():
+                pairs = max(bench.rounds, 40) if run is profiled else max(5, bench.rounds // 2)
+                cpu, wall = [], []
+                for turn in range(pairs):
+                    first, second = (bare, run) if turn % 2 == 0 else (run, bare)
+                    a, b = first(command), second(command)
+                    reference, measured = (a, b) if turn % 2 == 0 else (b, a)
+                    cpu.append(measured[0] / reference[0])
+                    wall.append(measured[1] / reference[1])
+                low, high = bootstrap(cpu)
+                rows.append((name, way, pairs, spread(cpu, 3), f"{low:.3f}..{high:.3f}", spread(wall, 3)))
+                print(f"host_cost.py: {name}, {way}: {spread(cpu, 3)}", file=sys.stderr)
+    table(("program", "under", "pairs", "CPU time, ratio to bare", "95 % of the mean", "wall, ratio to bare"), rows)
 
 
 def drain(bench):
