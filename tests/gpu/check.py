@@ -18,6 +18,7 @@ import tempfile
 import time
 
 import basics
+import cost
 import survival
 import truth
 from harness import ROOT, Check, Failed, Machine, Skip
@@ -39,6 +40,9 @@ CHECKS = (
     Row(basics.driver, 30, False, True),
     Row(basics.torch, 90, False, False),
     Row(truth.torch_counts, 90, False, False),
+    Row(cost.launches, 130, True, True),
+    Row(cost.steps, 120, True, True),
+    Row(cost.after_a_window, 60, True, True),
     Row(basics.runtime_static, 60, False, False),
     Row(basics.nvcc, 60, False, False),
     Row(basics.cuda_graphs, 60, False, True),
@@ -62,6 +66,7 @@ CARRIED = (
     "tests/gpu/endings",
     "tests/gpu/libcupti_client.so",
     "tests/gpu/libcupti_tee.so",
+    "tests/gpu/librates.so",
     "tests/gpu/spin_shared",
     "tests/gpu/spin_static",
     "tests/sim/subjects/copies",

@@ -251,35 +251,29 @@ class Check:
         ran.counts, ran.records = client_counts(place), read_records(place, "client.*.records")
         return ran
 
-    def profiled(self, command, environment=None, options=(), on_start=None):
+    def profiled_command(self, command, options=()):
+        """What to run, and the directory where its profile will be."""
         self.count += 1
         place = self.directory / f"profiled-{self.count}"
         place.mkdir()
-        summary = place / "summary.json"
-        ran = self.run(
-            [
-                str(self.machine.tbprof),
-                "run",
-                f"--logdir={place / 'logs'}",
-                f"--spool-dir={place}",
-                "--keep-spool",
-                f"--summary-json={summary}",
-                *options,
-                "--",
-                *command,
-            ],
-            environment,
-            on_start=on_start,
-        )
+        tbprof = [str(self.machine.tbprof), "run", f"--logdir={place / 'logs'}", f"--spool-dir={place}", "--keep-spool"]
+        return [*tbprof, f"--summary-json={place / 'summary.json'}", *options, "--", *command], place
+
+    def read_profile(self, ran, place):
+        """What tbprof left of a run, each profile of it as `tbprof check` sees it."""
         (place / "said.txt").write_text(ran.err)
-        if summary.exists():
-            ran.summary = json.loads(summary.read_text())
+        if (place / "summary.json").exists():
+            ran.summary = json.loads((place / "summary.json").read_text())
         ran.runs = sorted((place / "logs/plugins/profile").glob("*"))
         if ran.runs:
             checked = self.run([str(self.machine.tbprof), "check", "--json", str(place / "logs")])
             (place / "check.json").write_text(checked.out)
             expect(checked.status in (0, 1), f"tbprof check says status {checked.status}: {checked.out[-400:]}")
         return ran
+
+    def profiled(self, command, environment=None, options=(), on_start=None):
+        command, place = self.profiled_command(command, options)
+        return self.read_profile(self.run(command, environment, on_start=on_start), place)
 
     def pair(self, command, environment=None, options=(), same=lambda text: text):
         bare = self.bare(command, environment)
