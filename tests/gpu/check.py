@@ -19,8 +19,11 @@ import time
 
 import basics
 import cost
+import suite
 import survival
 import truth
+import windows
+import yields
 from harness import ROOT, Check, Failed, Machine, Skip
 
 WHOLE_LIMIT_S = 525
@@ -49,10 +52,24 @@ CHECKS = (
     Row(survival.endings, 60, False, True),
     Row(survival.torch_killed, 90, False, False),
     Row(survival.endings_by_hooks, 60, False, True),
+    Row(yields.torch_in_a_window, 90, False, False),
+    Row(basics.jax, 90, False, False),
+    Row(yields.jax_in_a_window, 90, False, False),
+    Row(yields.cupti_in_a_window, 60, False, True),
+    Row(windows.captures, 60, False, True),
+    Row(windows.flight_recorder, 60, False, True),
+    Row(windows.many_at_once, 120, False, True),
+    Row(suite.subjects, 120, False, True),
+    Row(suite.torch_cuda_graphs, 90, False, False),
+    Row(suite.torch_loader_and_threads, 90, False, False),
+    Row(suite.triton, 90, False, False),
+    Row(suite.torch_compile, 120, False, False),
+    Row(suite.cupy, 90, False, False),
+    Row(suite.subjects_by_hooks, 120, False, True),
+    Row(yields.two_cuptis, 60, False, True),
     Row(basics.capture, 60, False, True),
     Row(basics.window, 60, False, True),
-    Row(basics.torch_profiler, 120, False, False),
-    Row(basics.jax, 120, False, False),
+    Row(basics.torch_profiler, 90, False, False),
     Row(basics.cupti_yield, 60, False, True),
     Row(basics.unified_memory, 60, False, True),
     Row(basics.fork, 60, False, True),
@@ -68,35 +85,33 @@ CARRIED = (
     "tests/gpu/libcupti_tee.so",
     "tests/gpu/librates.so",
     "tests/gpu/spin_shared",
-    "tests/gpu/spin_static",
-    "tests/sim/subjects/copies",
-    "tests/sim/subjects/driver_opened",
-    "tests/sim/subjects/forks",
-    "tests/sim/subjects/graphs",
-    "tests/sim/subjects/rival_opened",
-    "tests/sim/subjects/train",
-    "tests/sim/subjects/unified",
+    "tests/gpu/*_static",
+    "tests/sim/subjects/*",
 )
 # So that what was packed is all that is needed.
 CARRIED_SCRIPTS = ("scripts/gpu_check.sh", "scripts/lib.sh", "tests/gpu/*.py", "tests/gpu/programs/*")
 
 
 def pack(machine, to):
-    for path in CARRIED:
-        program = machine.build / path
-        if not program.exists():
-            sys.exit(f"gpu_check.sh: no {program}: build it first")
-        target = to / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(program, target)
-        if path.startswith(("bin/", "lib/")):
-            subprocess.run(["strip", "--strip-debug", str(target)], check=True)
+    def carry(root, pattern, stripped):
+        found = [path for path in root.glob(pattern) if path.is_file()]
+        if not found:
+            sys.exit(f"gpu_check.sh: no {root / pattern}: build it first")
+        for path in found:
+            target = to / path.relative_to(root)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target)
+            if stripped and target.suffix != ".py":
+                subprocess.run(["strip", "--strip-debug", str(target)], check=True)
+
+    for pattern in CARRIED:
+        carry(machine.build, pattern, stripped=True)
     for pattern in CARRIED_SCRIPTS:
-        for path in ROOT.glob(pattern):
-            if path.is_file():
-                target = to / path.relative_to(ROOT)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(path, target)
+        carry(ROOT, pattern, stripped=False)
+    older = os.environ.get("GPU_CHECK_CUPTI12")
+    if older:
+        (to / "carried").mkdir(exist_ok=True)
+        shutil.copy2(older, to / "carried/libcupti.so.12")
     size = sum(path.stat().st_size for path in to.rglob("*") if path.is_file())
     print(f"{to}: {size / 2**20:.1f} MiB; there: {to.name}/scripts/gpu_check.sh")
     if size > 60 << 20:
