@@ -19,6 +19,7 @@ import time
 
 import basics
 import cost
+import spools
 import suite
 import survival
 import truth
@@ -59,6 +60,7 @@ CHECKS = (
     Row(windows.captures, 60, False, True),
     Row(windows.flight_recorder, 60, False, True),
     Row(windows.many_at_once, 120, False, True),
+    Row(spools.golden_spools, 90, False, True),
     Row(suite.subjects, 120, False, True),
     Row(suite.torch_cuda_graphs, 90, False, False),
     Row(suite.torch_loader_and_threads, 90, False, False),
@@ -240,13 +242,19 @@ def main():
         sys.exit(f"gpu_check.sh: no {machine.tbprof}: build it, or --build DIR")
     out = pathlib.Path(arguments.out)
     out.mkdir(parents=True, exist_ok=True)
-    for old in out.glob("spools-*.tar.gz"):
-        old.unlink()
+    for old in [*out.glob("spools-*.tar.gz"), *out.glob("golden*")]:
+        shutil.rmtree(old) if old.is_dir() else old.unlink()
+    machine.out = out.resolve()
     wanted = [row for row in CHECKS if not arguments.checks or row.function.__name__ in arguments.checks]
     with tempfile.TemporaryDirectory(prefix="tbprof-gpu-check-") as place:
         session = Session(machine, pathlib.Path(place), arguments.jobs)
         rows = session.run(wanted)
         left_out = pack_results(session.work, out)
+    # Few files, and none deep, come back from a lent machine.
+    if (out / "golden").exists():
+        with tarfile.open(out / "golden.tar.gz", "w:gz") as archive:
+            archive.add(out / "golden", "golden")
+        shutil.rmtree(out / "golden")
     verdicts = collections.Counter(row["verdict"] for row in rows)
     version = subprocess.run([str(machine.tbprof), "--version"], capture_output=True, text=True).stdout.strip()
     report = {

@@ -118,6 +118,7 @@ class Machine:
         self.nvcc = shutil.which("nvcc") or next(
             (path for path in ("/usr/local/cuda/bin/nvcc",) if os.access(path, os.X_OK)), None
         )
+        self.out = None  # where results are left
         self.libraries = None
         self.cupti = None
 

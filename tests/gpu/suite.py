@@ -22,7 +22,7 @@ SUBJECTS = (
     ("faults", ("device_assert",), 1),
     ("forks", (), 1),
     ("graphs", ("10",), 1),
-    ("green", (), 1),
+    ("green", (), 2),
     ("large_graph", ("1000", "5"), 1),
     ("launches", ("4", "2000"), 1),
     ("left_calls", (), 1),
