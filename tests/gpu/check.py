@@ -41,14 +41,14 @@ CHECKS = (
     Row(basics.runtime_shared, 30, True, True),
     Row(truth.records_of_the_run, 60, True, True),
     Row(truth.bare_client, 90, True, True),
+    Row(basics.runtime_static, 60, True, False),
     Row(basics.driver, 30, False, True),
     Row(basics.torch, 90, False, False),
     Row(truth.torch_counts, 90, False, False),
-    Row(cost.launches, 130, True, True),
+    Row(cost.launches, 150, True, True),
     Row(cost.steps, 120, True, True),
     Row(cost.after_a_window, 60, True, True),
-    Row(basics.runtime_static, 60, False, False),
-    Row(basics.nvcc, 60, False, False),
+    Row(basics.nvcc, 60, True, False),
     Row(basics.cuda_graphs, 60, False, True),
     Row(survival.endings, 60, False, True),
     Row(survival.torch_killed, 90, False, False),
@@ -218,7 +218,7 @@ def arguments_of_the_call():
     parser.add_argument("--build", default=str(ROOT if (ROOT / "bin/tbprof").exists() else ROOT / "build"))
     parser.add_argument("--out", default=os.environ.get("OUT") or "gpu-check")
     parser.add_argument("--simulated", action="store_true")
-    parser.add_argument("--jobs", type=int, default=max(1, min(4, (os.cpu_count() or 1) // 2)))
+    parser.add_argument("--jobs", type=int, default=max(2, min(5, (os.cpu_count() or 1) // 3)))
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--pack")
     parser.add_argument("checks", nargs="*")
@@ -248,7 +248,9 @@ def main():
     wanted = [row for row in CHECKS if not arguments.checks or row.function.__name__ in arguments.checks]
     with tempfile.TemporaryDirectory(prefix="tbprof-gpu-check-") as place:
         session = Session(machine, pathlib.Path(place), arguments.jobs)
-        rows = session.run(wanted)
+        with machine.hold_gpu() as holder:
+            rows = session.run(wanted)
+            holder.stdin.close()
         left_out = pack_results(session.work, out)
     # Few files, and none deep, come back from a lent machine.
     if (out / "golden").exists():
@@ -262,7 +264,8 @@ def main():
         "tbprof": version,
         "simulated": machine.simulated,
         "build": str(machine.build),
-        "kernel": os.uname().release,
+        "machine": machine.facts(),
+        "jobs": arguments.jobs,
         "seconds": round(time.monotonic() - session.begun, 1),
         "rows": rows,
         "left_out": left_out,

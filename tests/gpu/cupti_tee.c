@@ -21,7 +21,8 @@ static CUpti_BuffersCallbackCompleteFunc complete;
 
 static void Open(void) {
   const char *path = getenv("TEE_CUPTI"), *to = getenv("TEE_OUT");
-  if (path != NULL) library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  // Bound to itself: what it calls of its own is not to come by here.
+  if (path != NULL) library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   if (library == NULL) {
     fprintf(stderr, "cupti_tee: no library: %s\n", path == NULL ? "TEE_CUPTI is not set" : dlerror());
     return;

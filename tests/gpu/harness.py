@@ -122,6 +122,38 @@ class Machine:
         self.libraries = None
         self.cupti = None
 
+    def hold_gpu(self):
+        """A process with a context: without one a driver may take seconds to start, for each program anew."""
+        code = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+context = ctypes.c_void_p()
+failed = cuda.cuInit(0) or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+print(failed, flush=True)
+sys.stdin.read()
+"""
+        command = [sys.executable, "-c", code]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        holder = subprocess.Popen(command, env=self.environment, text=True, **pipes)
+        holder.stdout.readline()
+        return holder
+
+    def facts(self):
+        """What a reader of the report has to know of the machine."""
+        found = {"kernel": os.uname().release, "cpus": os.cpu_count(), "python": sys.version.split()[0]}
+        query = "name,driver_version,pstate,clocks.sm,clocks.mem,memory.total,compute_mode,persistence_mode"
+        for name, command in (
+            ("gpus", ["nvidia-smi", f"--query-gpu={query}", "--format=csv"]),
+            ("nvcc", [self.nvcc or "nvcc", "--version"]),
+            ("nsys", ["nsys", "--version"]),
+        ):
+            try:
+                ran = subprocess.run(command, capture_output=True, text=True, timeout=30)
+                found[name] = ran.stdout.strip()
+            except (OSError, subprocess.TimeoutExpired) as error:
+                found[name] = str(error)
+        return found
+
     def pick(self, real, simulated):
         """Numbers for a GPU, and those for a test of the script."""
         return simulated if self.simulated else real

@@ -26,6 +26,7 @@ def programs(check):
 
 
 def golden_spools(check):
+    machine = check.machine
     prefix = check.pick("", "simulated_")
     place = check.machine.out / "golden"
     place.mkdir(exist_ok=True)
@@ -39,7 +40,9 @@ def golden_spools(check):
             # Threads and the allocator are other tests' matter, and would be most of a spool.
             command = command()
             options = ("--no-argv", "--trace=process,gpu", *options)
-            ran = check.profiled(command, check.machine.with_libraries(), options)
+            # PyTorch and JAX bring libraries of their own.
+            native = command[0].startswith(str(machine.build))
+            ran = check.profiled(command, machine.with_libraries() if native else machine.environment, options)
             expect(ran.status == 0 and ran.summary, ran.tail())
             if ran.has("kernels") and name.removeprefix(prefix) in ("train", "train_graph", "hooks"):
                 launched = ran.fact("kernels")

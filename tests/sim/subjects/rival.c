@@ -7,7 +7,8 @@
 //                                    CUDA 13.2, allowing others; twice at once
 //                                    END: finalize, or fork: a child that calls CUPTI
 //
-//   RIVAL_GATES   a directory: each round first makes `ready-ROUND` there, waits for `go-ROUND`, and launches five kernels that
+//   RIVAL_GATES   a directory: each round first makes `ready-ROUND` there, waits for `go-ROUND`, and launches five
+//   kernels that
 //                 it does not record
 //   RIVAL_CUPTI   what rival_opened opens (libcupti.so.13)
 //   RIVAL_ALSO    another copy, opened and left alone
