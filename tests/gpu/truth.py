@@ -12,7 +12,7 @@ COPY_NAMES = {0: "MemcpyPToP", 1: "MemcpyHToD", 2: "MemcpyDToH", 8: "MemcpyDToD"
 
 
 def records_of_the_run(check):
-    """Each record that CUPTI handed over is in the profile, its length to the nanosecond, its start to a microsecond."""
+    """Each record that CUPTI handed over is in the profile, with the start and the length that CUPTI gave it."""
     machine = check.machine
     environment = dict(machine.with_libraries())
     cupti = machine.cupti_library(check)
@@ -61,7 +61,9 @@ def records_of_the_run(check):
         earliest_before_its_call_ns=round(max(before, default=0)),
         without_a_call=len(shown) - len(before),
     )
-    expect(max(map(abs, lengths)) <= 1, f"a length is off by {max(map(abs, lengths)):.1f} ns")
+    # Both ends go through the clock's map, which is as straight as its readings are narrow.
+    off = [abs(length) for length, record in zip(lengths, given) if abs(length) > 5 + 5e-4 * (record.end - record.start)]
+    expect(not off, f"{len(off)} lengths are off, by up to {max(off, default=0):.1f} ns")
     spread = percentile([abs(start - middle) for start in starts], 0.99)
     expect(spread <= machine.pick(1000, 20000), f"starts scatter by {spread:.0f} ns about their median")
     # The wall clock at the start of the run, which is what a session has of it.

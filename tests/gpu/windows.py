@@ -105,4 +105,4 @@ def many_at_once(check):
     bare = check.bare(command, environment)
     rows.append(("the same, bare", "", "", "", f"{bare.seconds:.2f}"))
     check.table("Much at once", ["", "launched", "recorded", "dropped records", "seconds"], rows)
-    return "; ".join(f"{row[0]}: {row[2]} of {row[1]}" for row in rows[:3])
+    return "; ".join(f"{row[0]}: {row[2]} of {row[1]}, {row[3]} records dropped" for row in rows[:3])
