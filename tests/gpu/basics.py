@@ -3,11 +3,9 @@
 
 import json
 import signal
-import subprocess
-import sys
 import time
 
-from harness import PROGRAMS, Failed, Skip, expect
+from harness import PROGRAMS, Skip, expect
 
 
 def without_times(text):

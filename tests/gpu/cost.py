@@ -113,7 +113,17 @@ class Fleet:
         if nsys is None or self.check.machine.simulated:
             self.gone["nsys"] = "not on this machine"
             return
-        command = [nsys, "profile", "-t", "cuda", "-s", "none", "--cpuctxsw=none", "-o", str(self.check.directory / "nsys")]
+        command = [
+            nsys,
+            "profile",
+            "-t",
+            "cuda",
+            "-s",
+            "none",
+            "--cpuctxsw=none",
+            "-o",
+            str(self.check.directory / "nsys"),
+        ]
         self.workers.append(Worker(self.check, "nsys", [*command, *self.worker], self.environment))
 
     def __enter__(self):
@@ -225,7 +235,9 @@ def launches(check):
                 continue
             yardstick = "CUPTI client, graph" if worker.name.endswith("graph") and graph else "CUPTI client"
             scale = 1e-3 if graph else 1
-            middle = {key: statistics.median(one[key] for one in mine) for key in ("p50_ns", "p99_ns", "mean_ns", "wall_ns")}
+            middle = {
+                key: statistics.median(one[key] for one in mine) for key in ("p50_ns", "p99_ns", "mean_ns", "wall_ns")
+            }
             count = tasks[task]["count"] * (tasks[task]["nodes"] if graph else 1)
             key = "wall_ns" if task == "saturated" else "p50_ns"
             added = statistics.median(one["mean_ns"] - other["mean_ns"] for one, other in zip(mine, answers["bare"]))
@@ -250,7 +262,8 @@ def launches(check):
         unit = "us a replay" if graph else "ns a launch"
         each = "wall ns a node" if graph else "wall ns a launch"
         check.table(
-            f"Cost at {task}, {unit}, medians (quartiles) of {len(answers['bare'])} rounds; ratios of {'all' if task == 'saturated' else 'the p50'}",
+            f"Cost at {task}, {unit}, medians (quartiles) of {len(answers['bare'])} rounds; "
+            f"ratios of {'all' if task == 'saturated' else 'the p50'}",
             ["", "p50", "mean", "p99", "mean added", each, "to bare", "to client", "goal"],
             rows,
         )
@@ -280,7 +293,10 @@ def launches(check):
         for number in [len(found[name]["tbprof"]) + 1]
     )
     seen, dropped = profiles["tbprof"].kernels(), profiles["tbprof"].dropped()
-    expect(seen == launched or dropped and seen < launched <= seen + dropped, f"{seen} of {launched} kernels, {dropped} dropped")
+    expect(
+        seen == launched or dropped and seen < launched <= seen + dropped,
+        f"{seen} of {launched} kernels, {dropped} dropped",
+    )
     return f"tbprof to the bare CUPTI client: {', '.join(verdict)} (goal 1.05); left out: {fleet.gone or 'none'}"
 
 
@@ -315,7 +331,9 @@ def steps(check):
                 continue
             by_bare = ratio_of_rounds(mine, answers["bare"], "p50_ns")
             by_client = ratio_of_rounds(mine, answers["CUPTI client"], "p50_ns")
-            added[worker.name] = statistics.median(one["p50_ns"] - other["p50_ns"] for one, other in zip(mine, answers["bare"]))
+            added[worker.name] = statistics.median(
+                one["p50_ns"] - other["p50_ns"] for one, other in zip(mine, answers["bare"])
+            )
             rows.append(
                 (
                     task,
@@ -330,9 +348,20 @@ def steps(check):
             if worker.name == "tbprof":
                 verdict.append(f"{task} {by_bare[1]:.3f}")
         theirs = added.get("torch.profiler", 0)
-        if theirs > 0:
+        # Below what two bare workers differ by it says nothing.
+        if theirs > 2 * abs(added.get("bare 2", 0)):
             share = added["tbprof"] / theirs
-            rows.append((task, "tbprof's share of torch.profiler's", "", "", "", f"{share:.2f}", f"{'met' if share < 1 / 3 else 'not met'}: < 0.33"))
+            rows.append(
+                (
+                    task,
+                    "tbprof's share of torch.profiler's",
+                    "",
+                    "",
+                    "",
+                    f"{share:.2f}",
+                    f"{'met' if share < 1 / 3 else 'not met'}: < 0.33",
+                )
+            )
     check.table(
         f"Training steps, ms, medians (quartiles) of {len(found['launches']['bare'])} rounds",
         ["model", "", "step", "added us", "to bare", "to client", "goal"],
@@ -403,4 +432,4 @@ def after_a_window(check):
     expect(len(captured) == 1, f"{len(captured)} captures were written")
     check.facts["gone"] = fleet.gone
     told = {(name, when): ratio for name, when, _, ratio, _ in rows}
-    return f"tbprof to bare: before {told[('tbprof', 'before')]}, during {told[('tbprof', 'during')]}, after {told[('tbprof', 'after')]}"
+    return "tbprof to bare: " + ", ".join(f"{when} {told['tbprof', when]}" for when in ("before", "during", "after"))

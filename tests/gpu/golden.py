@@ -28,15 +28,19 @@ KNOWN_PATHS = (b"/usr/", b"/lib/", b"/lib64/", b"/proc/", b"/dev/", b"/sys/", b"
 PATH = re.compile(rb"/[A-Za-z0-9_.+@-]{2,}(?:/[A-Za-z0-9_.+@-]+)+")
 
 
-def crc32c(data, table=[]):  # noqa: B006: made once
-    if not table:
-        for value in range(256):
-            for _ in range(8):
-                value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
-            table.append(value)
+def crc32c_of_a_byte(value):
+    for _ in range(8):
+        value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+    return value
+
+
+CRC32C = [crc32c_of_a_byte(value) for value in range(256)]
+
+
+def crc32c(data):
     crc = 0xFFFFFFFF
     for byte in data:
-        crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
+        crc = CRC32C[(crc ^ byte) & 0xFF] ^ crc >> 8
     return crc ^ 0xFFFFFFFF
 
 
@@ -133,7 +137,14 @@ def facts(summary):
 
 def convert(tbprof, spool, place):
     summary = place / "summary.json"
-    command = [str(tbprof), "convert", f"--logdir={place / 'logs'}", f"--summary-json={summary}", "--keep-spool", str(spool)]
+    command = [
+        str(tbprof),
+        "convert",
+        f"--logdir={place / 'logs'}",
+        f"--summary-json={summary}",
+        "--keep-spool",
+        str(spool),
+    ]
     ran = subprocess.run(command, capture_output=True, text=True)
     if ran.returncode != 0 or not summary.exists():
         raise ValueError(f"tbprof convert: status {ran.returncode}: {ran.stderr.strip()[-300:]}")

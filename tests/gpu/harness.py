@@ -67,7 +67,9 @@ class Ran:
         return [process["gpu"] for process in self.summary["processes"] if process["gpu"]]
 
     def dropped(self):
-        return sum(gpu["dropped"] for gpu in self.gpu_processes())
+        """Records that CUPTI dropped, and those that found no room on their way."""
+        records = self.summary["records"]
+        return sum(records["dropped"].values()) + records["not_kept"]
 
     def warnings(self):
         return self.summary.get("warnings", []) + self.summary.get("errors", [])
@@ -233,7 +235,9 @@ class Check:
 
     def table(self, title, header, rows):
         """For the report, and readable in the log."""
-        self.tables.append({"title": title, "header": list(header), "rows": [[str(cell) for cell in row] for row in rows]})
+        self.tables.append(
+            {"title": title, "header": list(header), "rows": [[str(cell) for cell in row] for row in rows]}
+        )
 
     def run(self, command, environment=None, limit_s=None, on_start=None):
         start = time.monotonic()
@@ -331,8 +335,11 @@ class Check:
         self.facts["warnings"] = ran.warnings()
 
     def counted(self, ran, expected):
-        expect(not self.facts["dropped"], f"CUPTI dropped {self.facts['dropped']} records")
-        expect(ran.kernels() == expected, f"{ran.kernels()} kernels recorded, {expected} launched; {self.facts['warnings']}")
+        expect(not self.facts["dropped"], f"dropped: {ran.summary['records']['dropped']}")
+        expect(
+            ran.kernels() == expected,
+            f"{ran.kernels()} kernels recorded, {expected} launched; {self.facts['warnings']}",
+        )
 
     def lasted(self, ran, kernel_ns):
         """Of kernels that wait for a given time: no less, and not much more."""

@@ -16,7 +16,11 @@ def programs(check):
     machine = check.machine
     yield "train", lambda: [machine.program("tests/sim/subjects/train"), "20", "20000"], ()
     yield "train_graph", lambda: [machine.program("tests/sim/subjects/train"), "20", "20000", "graph"], ()
-    yield "whole_graphs", lambda: [machine.program("tests/sim/subjects/train"), "20", "20000", "graph"], ("--cuda-graphs=graph",)
+    yield (
+        "whole_graphs",
+        lambda: [machine.program("tests/sim/subjects/train"), "20", "20000", "graph"],
+        ("--cuda-graphs=graph",),
+    )
     yield "copies", lambda: [machine.program("tests/sim/subjects/copies")], ()
     yield "hooks", lambda: [machine.program("tests/sim/subjects/train"), "20", "20000"], ("--cuda=hooks",)
     yield "torch_eager", lambda: [torch_python(check), str(PROGRAMS / "torch_train.py"), "12"], ()
@@ -46,7 +50,9 @@ def golden_spools(check):
             expect(ran.status == 0 and ran.summary, ran.tail())
             if ran.has("kernels") and name.removeprefix(prefix) in ("train", "train_graph", "hooks"):
                 launched = ran.fact("kernels")
-                expect(ran.kernels() == launched, f"{ran.kernels()} kernels recorded, {launched} launched: no golden one")
+                expect(
+                    ran.kernels() == launched, f"{ran.kernels()} kernels recorded, {launched} launched: no golden one"
+                )
             found = list((check.directory / f"profiled-{check.count}").glob("*.spool"))
             expect(len(found) == 1, f"{len(found)} spools")
             start = time.monotonic()

@@ -11,7 +11,7 @@ ENDINGS = (
     ("return", 0, 0.0),
     ("exit", 7, 0.0),
     ("unfinished", 7, 0.0),
-    ("fault", 9, 0.0),
+    ("fault", 9, 1.0),
     ("term", -signal.SIGTERM, 1.0),
     ("kill", -signal.SIGKILL, 1.0),
 )
@@ -33,9 +33,19 @@ def ending(check, how, status, may_lose_s, options=()):
     seen += sum(gpu["untimed"] for gpu in ran.summary["gpus"])
     lost, lost_s = launched - seen, (launched - seen) * seconds / launched
     check.facts[how] = {"launched": launched, "recorded": seen, "lost_s": round(lost_s, 3), "said_s": said}
-    row = (how, launched, seen, lost, f"{lost_s:.3f}", ", ".join("-" if s is None else f"{s:.3f}" for s in said), ran.dropped())
+    row = (
+        how,
+        launched,
+        seen,
+        lost,
+        f"{lost_s:.3f}",
+        ", ".join("-" if s is None else f"{s:.3f}" for s in said),
+        ran.dropped(),
+    )
     # The last kernel of these two is one more.
-    expect(lost >= (-1 if how in ("unfinished", "fault") else 0), f"{how}: {seen} kernels recorded, {launched} launched")
+    expect(
+        lost >= (-1 if how in ("unfinished", "fault") else 0), f"{how}: {seen} kernels recorded, {launched} launched"
+    )
     expect(lost_s <= may_lose_s, f"{how}: {lost} of {launched} kernels are lost, the last {lost_s:.2f} s")
     # A loss that the profile does not tell would read as an idle device.
     told_s = max((s for s in said if s is not None), default=0.0)

@@ -66,7 +66,10 @@ def flight_recorder(check):
     per_second = ran.fact("kernels") / (ran.fact("elapsed_ns") / 1e9)
     expected = per_second * last_s
     check.facts.update(shown=len(shown), span_s=span_s, expected=expected)
-    expect(0.8 * expected <= len(shown) <= 1.6 * expected, f"{len(shown)} kernels of the last {last_s} s, {expected:.0f} at the pace")
+    expect(
+        0.8 * expected <= len(shown) <= 1.6 * expected,
+        f"{len(shown)} kernels of the last {last_s} s, {expected:.0f} at the pace",
+    )
     return f"{len(shown)} kernels over {span_s:.2f} s, of {ran.fact('kernels')}"
 
 
@@ -79,7 +82,9 @@ def everything_counted(check, ran, what):
     if ran.dropped() == 0:
         expect(seen == launched, f"{what}: {seen} of {launched} kernels, and nothing is said to be dropped")
     else:
-        expect(seen + ran.dropped() >= launched, f"{what}: {seen} of {launched} kernels, {ran.dropped()} dropped records")
+        expect(
+            seen + ran.dropped() >= launched, f"{what}: {seen} of {launched} kernels, {ran.dropped()} dropped records"
+        )
     return (what, launched, seen, ran.dropped(), f"{ran.seconds:.2f}")
 
 

@@ -62,7 +62,7 @@ def _stat(data, span):
 
 
 class Profile:
-    """`device`: events of all GPUs; `host`: those of the host's threads that belong to work of a GPU. Both have a correlation.
+    """`device`: events of all GPUs; `host`: those of the host that belong to work of a GPU. Both have a correlation.
     `on_device`: how many events planes of GPUs have, by whomever they were written."""
 
     def __init__(self, path):

@@ -13,6 +13,7 @@ there is no GPU.
 
 import contextlib
 import ctypes
+import importlib
 import json
 import os
 import pathlib
@@ -21,7 +22,7 @@ import sys
 import time
 
 if os.environ.get("COST_TORCH"):
-    import torch
+    importlib.import_module("torch")
 directory = pathlib.Path(sys.argv[1])
 library = None
 models = {}
@@ -99,7 +100,16 @@ def resnet(torch, device):
         def forward(self, x):
             return torch.relu(self.body(x) + self.short(x))
 
-    widths = [(64, 64, 1), (64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 128, 1), (128, 256, 2), (256, 256, 1)]
+    widths = [
+        (64, 64, 1),
+        (64, 64, 1),
+        (64, 64, 1),
+        (64, 128, 2),
+        (128, 128, 1),
+        (128, 128, 1),
+        (128, 256, 2),
+        (256, 256, 1),
+    ]
     model = torch.nn.Sequential(
         torch.nn.Conv2d(3, 64, 3, 1, 1, bias=False),
         *(Block(*width) for width in widths),
@@ -135,7 +145,11 @@ def torch_steps(name, count):
         before = time.perf_counter_ns()
         models[name]().item()
         took.append(time.perf_counter_ns() - before)
-    return {"p50_ns": statistics.median(took), "mean_ns": statistics.mean(took), "wall_ns": (time.monotonic() - start) * 1e9}
+    return {
+        "p50_ns": statistics.median(took),
+        "mean_ns": statistics.mean(took),
+        "wall_ns": (time.monotonic() - start) * 1e9,
+    }
 
 
 def do(task):

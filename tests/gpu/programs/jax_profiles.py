@@ -6,6 +6,7 @@ jax_profiles.py DIR   its traces go to DIR/0, DIR/1, DIR/2
 
 import os
 import sys
+import time
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 import gates
@@ -30,5 +31,7 @@ for number in range(3):
     weights = work(weights, 20)
     with jax.profiler.trace(f"{sys.argv[1]}/{number}"):
         weights = work(weights, 20)
+    # Another profiler comes back on a thread of its own.
+    time.sleep(0.5)
     weights = work(weights, 20)
 print("rounds=3")
