@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
 
 import basics
@@ -28,6 +29,8 @@ import yields
 from harness import ROOT, Check, Failed, Machine, Skip
 
 WHOLE_LIMIT_S = 525
+# A machine is lent for so long at a time that what a check hangs in must not take the others' results along.
+GIVE_UP_S = WHOLE_LIMIT_S + 30
 # A file that comes back from a lent machine has at most 16 MiB, and there are at most eight.
 MOST_PACKED_BYTES = 14 << 20
 MOST_PACKS = 4
@@ -161,17 +164,27 @@ def table_lines(table):
 class Session:
     """The rows of one run of the script, one after the other or side by side, and what they left."""
 
-    def __init__(self, machine, work, jobs):
-        self.machine, self.work, self.jobs = machine, work, jobs
+    def __init__(self, machine, wanted, work, jobs):
+        self.machine, self.wanted, self.work, self.jobs = machine, wanted, work, jobs
         self.begun = time.monotonic()
         self.rows = {}
+        self.lock = threading.Lock()
+        version = subprocess.run([str(machine.tbprof), "--version"], capture_output=True, text=True).stdout.strip()
+        self.head = {
+            "schema": 2,
+            "tbprof": version,
+            "simulated": machine.simulated,
+            "build": str(machine.build),
+            "machine": machine.facts(),
+            "jobs": jobs,
+        }
 
     def left_s(self):
         return WHOLE_LIMIT_S - (time.monotonic() - self.begun)
 
-    def run(self, wanted):
+    def run(self):
         beside = []
-        for row in wanted:
+        for row in self.wanted:
             if not row.alone:
                 beside.append(row)
                 continue
@@ -179,7 +192,6 @@ class Session:
             beside = []
             self.one(row)
         self.side_by_side(beside)
-        return [self.rows[row.function.__name__] for row in wanted]
 
     def side_by_side(self, rows):
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
@@ -205,7 +217,7 @@ class Session:
             verdict, detail = "FAIL", f"{type(error).__name__}: {error}"
         seconds = round(time.monotonic() - start, 2)
         detail = " ".join(str(detail).split())
-        self.rows[name] = {
+        row = {
             "name": name,
             "verdict": verdict,
             "detail": detail,
@@ -213,7 +225,51 @@ class Session:
             "facts": check.facts,
             "tables": check.tables,
         }
-        print(row_line(self.rows[name]), flush=True)
+        print(row_line(row), flush=True)
+        with self.lock:
+            self.rows[name] = row
+            self.write()
+
+    def write(self, left_out=()):
+        """What is known so far, and the lines behind those of the checks."""
+        rows = [self.rows[row.function.__name__] for row in self.wanted if row.function.__name__ in self.rows]
+        seconds = round(time.monotonic() - self.begun, 1)
+        verdicts = collections.Counter(row["verdict"] for row in rows)
+        lines = []
+        for row in rows:
+            for table in row["tables"]:
+                lines += ["", *table_lines(table)]
+        passed, failed, skipped = (verdicts[verdict] for verdict in ("PASS", "FAIL", "SKIP"))
+        lines += ["", f"{passed} passed, {failed} failed, {skipped} skipped in {seconds:.0f} s"]
+        if len(rows) < len(self.wanted):
+            lines.append(f"{len(self.wanted) - len(rows)} checks have not ended")
+        if left_out:
+            lines.append(f"{len(left_out)} files were too large to be kept: report.json names them")
+        report = {**self.head, "seconds": seconds, "rows": rows, "left_out": list(left_out)}
+        (self.machine.out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
+        (self.machine.out / "gpu_check.log").write_text("\n".join([row_line(row) for row in rows] + lines) + "\n")
+        return lines, failed
+
+    def finish(self):
+        """The number of checks that failed."""
+        out = self.machine.out
+        left_out = pack_results(self.work, out)
+        # Few files, and none deep, come back from a lent machine.
+        if (out / "golden").exists():
+            with tarfile.open(out / "golden.tar.gz", "w:gz") as archive:
+                archive.add(out / "golden", "golden")
+            shutil.rmtree(out / "golden")
+        with self.lock:
+            lines, failed = self.write(left_out)
+        print("\n".join(lines), flush=True)
+        return failed
+
+    def give_up(self):
+        print(f"gpu_check.sh: no end within {GIVE_UP_S} s; what there is is kept", flush=True)
+        try:
+            self.finish()
+        finally:
+            os._exit(1)
 
 
 def row_line(row):
@@ -254,43 +310,15 @@ def main():
     machine.out = out.resolve()
     wanted = [row for row in CHECKS if not arguments.checks or row.function.__name__ in arguments.checks]
     with tempfile.TemporaryDirectory(prefix="tbprof-gpu-check-") as place:
-        session = Session(machine, pathlib.Path(place), arguments.jobs)
+        session = Session(machine, wanted, pathlib.Path(place), arguments.jobs)
+        watch = threading.Timer(GIVE_UP_S, session.give_up)
+        watch.daemon = True
+        watch.start()
         with machine.hold_gpu() as holder:
-            rows = session.run(wanted)
+            session.run()
             holder.stdin.close()
-        left_out = pack_results(session.work, out)
-    # Few files, and none deep, come back from a lent machine.
-    if (out / "golden").exists():
-        with tarfile.open(out / "golden.tar.gz", "w:gz") as archive:
-            archive.add(out / "golden", "golden")
-        shutil.rmtree(out / "golden")
-    verdicts = collections.Counter(row["verdict"] for row in rows)
-    version = subprocess.run([str(machine.tbprof), "--version"], capture_output=True, text=True).stdout.strip()
-    report = {
-        "schema": 2,
-        "tbprof": version,
-        "simulated": machine.simulated,
-        "build": str(machine.build),
-        "machine": machine.facts(),
-        "jobs": arguments.jobs,
-        "seconds": round(time.monotonic() - session.begun, 1),
-        "rows": rows,
-        "left_out": left_out,
-    }
-    (out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
-    tail = []
-    for row in rows:
-        for table in row["tables"]:
-            tail += ["", *table_lines(table)]
-    tail += [
-        "",
-        f"{verdicts['PASS']} passed, {verdicts['FAIL']} failed, {verdicts['SKIP']} skipped in {report['seconds']:.0f} s",
-    ]
-    if left_out:
-        tail.append(f"{len(left_out)} files were too large to be kept: report.json names them")
-    print("\n".join(tail))
-    (out / "gpu_check.log").write_text("\n".join([row_line(row) for row in rows] + tail) + "\n")
-    return 1 if verdicts["FAIL"] else 0
+        watch.cancel()
+        return 1 if session.finish() else 0
 
 
 if __name__ == "__main__":

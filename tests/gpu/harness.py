@@ -5,6 +5,7 @@ import collections
 import json
 import os
 import pathlib
+import select
 import shutil
 import signal
 import statistics
@@ -137,7 +138,8 @@ sys.stdin.read()
         command = [sys.executable, "-c", code]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         holder = subprocess.Popen(command, env=self.environment, text=True, **pipes)
-        holder.stdout.readline()
+        # A driver that hangs is found by the checks, each with its time limit.
+        select.select([holder.stdout], [], [], 60)
         return holder
 
     def facts(self):
@@ -259,7 +261,10 @@ class Check:
             out, err = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+            try:
+                process.communicate(timeout=10)
+            except subprocess.TimeoutExpired:  # who left the group holds the pipe
+                pass
             raise Failed(f"no end within {limit_s:.0f} s: {' '.join(command)[:200]}") from None
         return Ran(process.returncode, out, err, time.monotonic() - start)
 
