@@ -60,6 +60,7 @@ def records_of_the_run(check):
         length_worst_ns=round(max(map(abs, lengths)), 3),
         earliest_before_its_call_ns=round(max(before, default=0)),
         without_a_call=len(shown) - len(before),
+        notes=ran.summary["notes"],
     )
     # Both ends go through the clock's map, which is as straight as its readings are narrow.
     off = [
