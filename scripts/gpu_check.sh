@@ -1,21 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Checks tbprof on a machine with an NVIDIA GPU: programs bare and profiled, kernels counted against known numbers.
+# Checks tbprof on a machine with an NVIDIA GPU: is it true, what does it cost, what does it survive, does it yield.
 #
-#   scripts/gpu_check.sh [--build DIR] [--out DIR] [--simulated] [--list] [CHECK...]
+#   scripts/gpu_check.sh [--build DIR] [--out DIR] [--jobs N] [--simulated] [--list] [CHECK...]
 #   scripts/gpu_check.sh --pack DIR [--build DIR]
 #
 #   --build DIR   a built tree, also one built elsewhere (build)
-#   --out DIR     report.json, gpu_check.log and spools-*.tar.gz go there ($OUT, else ./gpu-check)
+#   --out DIR     report.json, gpu_check.log with the tables, spools-*.tar.gz with what the checks left, golden.tar.gz with
+#                 spools for tests/data/cuda go there ($OUT, else ./gpu-check)
+#   --jobs N      so many checks side by side (a third of the CPUs, 2 to 5), but for those that look at times
 #   --simulated   on tests/sim instead of a GPU: a test of this script
 #   --list        print the checks
-#   --pack DIR    puts what a check needs of the build, stripped, into DIR, to be carried: --build DIR there
+#   --pack DIR    puts what a check needs of the build, stripped, and the scripts into DIR, to be carried: there it is
+#                 DIR/scripts/gpu_check.sh. $GPU_CHECK_CUPTI12, a libcupti.so.12, goes along
 #   CHECK         e.g. runtime_shared, torch; default: all
 #
 # Needs Python 3 and nothing from a package registry. What is missing (nvcc, PyTorch, JAX) is skipped, with the reason. A
-# line per check, PASS, FAIL or SKIP; exit status 1 if one failed. Under eight minutes: each check has a time limit, and what
-# has not begun by then is skipped.
+# line per check, PASS, FAIL or SKIP; exit status 1 if one failed. Under nine minutes: the most valuable come first, each has
+# a time limit, and what has not begun by then is skipped. docs/cuda.md says which claim each of them proves.
 
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

@@ -419,6 +419,7 @@ bool GpuBuilder::FindWork(ProcessState* state, uint16_t device, uint64_t start_n
     ++timeline_->gpu_devices[work->device].untimed;
     return false;
   }
+  state->last_work_ticks = std::max(state->last_work_ticks, work->span.end);
   return InTotals(work->span);
 }
 
@@ -1225,14 +1226,19 @@ void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
     // Whoever is killed takes along what CUPTI holds. Of a thread that is what came after its last record.
     const uint64_t end = known->second.end_ticks;
     const auto state = states_.find(identity);
-    const uint64_t last = state == states_.end() ? 0 : state->second.last_call_ticks;
+    uint64_t last = state == states_.end() ? 0 : state->second.last_call_ticks;
+    // By hooks a call is known when it is over, and what it began only when our thread has looked at its events.
+    const bool by_hooks = !facts.by_hooks.empty();
+    if (by_hooks && last > state->second.last_work_ticks) last = state->second.last_work_ticks;
     if (gpu.recording == GpuRecording::kUnavailable || gpu.ended_in_order || gpu.records == 0) continue;
     // An end is seen some ten milliseconds late, and the end of the command may be that of the window.
     const auto late = static_cast<uint64_t>(kExitMs * 1e6 / facts_->clock.ns_per_tick());
     if (end == 0 || end > window_.close + late || last == 0 || last >= end) continue;
     process.gpu.lost_at_end_ps = facts_->clock.DurationPs(end - last);
-    warnings.push_back(StrCat(who, ": killed ", process.gpu.lost_at_end_ps / kPsPerMs,
-                              " ms after the last GPU record that CUPTI had handed over; what it still held is lost"));
+    warnings.push_back(
+        StrCat(who, ": killed ", process.gpu.lost_at_end_ps / kPsPerMs,
+               by_hooks ? " ms after the last GPU work whose events had been looked at; what came later is lost"
+                        : " ms after the last GPU record that CUPTI had handed over; what it still held is lost"));
   }
   // One line for all that are alike.
   std::map<std::string_view, std::pair<std::string, uint64_t>> unused;

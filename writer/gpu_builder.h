@@ -99,6 +99,7 @@ class GpuBuilder {
     absl::flat_hash_map<uint32_t, uint32_t> devices;
     uint64_t runtime_launches = 0, driver_launches = 0;
     uint64_t last_call_ticks = 0;  // the end of the latest call that there is a record of
+    uint64_t last_work_ticks = 0;  // and of the latest work of the device
   };
   struct Span {
     uint64_t start = 0, end = 0;

@@ -33,4 +33,16 @@ static inline long long Argument(int argc, char** argv, int index, long long def
   return argc > index ? atoll(argv[index]) : default_value;
 }
 
+#ifdef __CUDACC__
+// On a GPU a kernel takes the time that its first argument says, as it does on the simulator, where no code runs.
+__device__ static inline void WaitNs(long long duration) {
+  if (duration <= 0) return;
+  unsigned long long start, now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
+  do {
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  } while ((long long)(now - start) < duration);
+}
+#endif
+
 #endif  // TBPROF_TESTS_SIM_SUBJECTS_COMMON_H_

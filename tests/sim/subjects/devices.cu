@@ -3,7 +3,7 @@
 // What the runtime says about its devices, copies between two of them, a reset, and work after the reset.
 #include "common.h"
 
-__global__ void step_for_nanoseconds(long long duration) {}
+__global__ void step_for_nanoseconds(long long duration) { WaitNs(duration); }
 
 int main() {
   int devices = 0, driver = 0, runtime = 0;

@@ -3,14 +3,16 @@
 // A device fault: what comes after it, and that only a reset of the device gets rid of it, where that is possible.
 //
 //   faults [illegal_address | launch_failure | device_assert | none]
+#include <assert.h>
 #include <string.h>
 
 #include "common.h"
 
-__global__ void fine_for_nanoseconds(long long duration) {}
-__global__ void illegal_address() {}
-__global__ void launch_failure() {}
-__global__ void device_assert() {}
+__global__ void fine_for_nanoseconds(long long duration) { WaitNs(duration); }
+// The simulator goes by the names.
+__global__ void illegal_address() { *(volatile int*)8 = 1; }
+__global__ void launch_failure() { __trap(); }
+__global__ void device_assert() { assert(threadIdx.x > 32); }
 
 int main(int argc, char** argv) {
   const char* which = argc > 1 ? argv[1] : "illegal_address";

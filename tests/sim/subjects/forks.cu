@@ -7,7 +7,7 @@
 
 #include "common.h"
 
-__global__ void parent_for_nanoseconds(long long duration) {}
+__global__ void parent_for_nanoseconds(long long duration) { WaitNs(duration); }
 
 int main(int argc, char** argv) {
   if (argc > 1) {

@@ -6,8 +6,8 @@
 //   graphs [LAUNCHES] [HOST_FUNCTION]
 #include "common.h"
 
-__global__ void left_for_nanoseconds(long long duration, int* out) {}
-__global__ void right_for_nanoseconds(long long duration, int* out) {}
+__global__ void left_for_nanoseconds(long long duration, int* out) { WaitNs(duration); }
+__global__ void right_for_nanoseconds(long long duration, int* out) { WaitNs(duration); }
 
 static int calls;
 static void CUDART_CB OnHost(void* data) { ++*(int*)data; }

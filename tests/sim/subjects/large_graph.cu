@@ -8,7 +8,7 @@
 
 #include "common.h"
 
-__global__ void node_for_nanoseconds(long long duration) {}
+__global__ void node_for_nanoseconds(long long duration) { WaitNs(duration); }
 
 int main(int argc, char** argv) {
   const long long nodes = Argument(argc, argv, 1, 1000);

@@ -5,7 +5,7 @@
 //   resets [COUNT]
 #include "common.h"
 
-__global__ void before_for_nanoseconds(long long duration) {}
+__global__ void before_for_nanoseconds(long long duration) { WaitNs(duration); }
 
 int main(int argc, char** argv) {
   const long long count = Argument(argc, argv, 1, 100);

@@ -6,6 +6,12 @@
 //   rival [VERSION] [ROUNDS] [END]   VERSION 1: cuptiSubscribe, 2: cuptiSubscribe_v2, 3: the same in the structure of
 //                                    CUDA 13.2, allowing others; twice at once
 //                                    END: finalize, or fork: a child that calls CUPTI
+//
+//   RIVAL_GATES   a directory: each round first makes `ready-ROUND` there, waits for `go-ROUND`, and launches five
+//   kernels that
+//                 it does not record
+//   RIVAL_CUPTI   what rival_opened opens (libcupti.so.13)
+//   RIVAL_ALSO    another copy, opened and left alone
 #include <cuda.h>
 #include <cupti_activity.h>
 #include <cupti_callbacks.h>
@@ -29,7 +35,9 @@ static void* Find(const char* name) {
 #endif
 
 static const char kImage[] =
-    ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry rival_for_nanoseconds(.param .u64 d) { ret; }\n";
+    ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry rival_for_nanoseconds(.param .u64 d) {\n"
+    ".reg .u64 %t<4>;\n.reg .pred %p;\nld.param.u64 %t0, [d];\nmov.u64 %t1, %globaltimer;\nagain:\n"
+    "mov.u64 %t2, %globaltimer;\nsub.u64 %t3, %t2, %t1;\nsetp.lt.u64 %p, %t3, %t0;\n@%p bra again;\nret;\n}\n";
 static long long kernels, kernel_ns, calls;
 
 static void CUPTIAPI Request(uint8_t** buffer, size_t* size, size_t* records) {
@@ -56,12 +64,32 @@ struct Parameters132 {
   uint8_t padding[7];
 };
 
+static void WaitForGate(int round) {
+  char path[4096];
+  if (getenv("RIVAL_GATES") == NULL) return;
+  snprintf(path, sizeof(path), "%s/ready-%d", getenv("RIVAL_GATES"), round);
+  fclose(fopen(path, "we"));
+  snprintf(path, sizeof(path), "%s/go-%d", getenv("RIVAL_GATES"), round);
+  while (access(path, F_OK) != 0) usleep(2000);
+}
+
+static int LaunchFive(CUfunction function) {
+  for (int i = 0; i < 5; ++i) {
+    unsigned long long duration = 30000;
+    void* arguments[] = {&duration};
+    if (cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, arguments, NULL) != CUDA_SUCCESS) return 0;
+  }
+  return cuCtxSynchronize() == CUDA_SUCCESS;
+}
+
 static void CUPTIAPI OnCall(void* data, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* info) { ++calls; }
 
 int main(int argc, char** argv) {
   const int version = argc > 1 ? atoi(argv[1]) : 1, rounds = argc > 2 ? atoi(argv[2]) : 1;
 #ifdef RIVAL_OPENS
-  cupti = dlopen("libcupti.so.13", RTLD_NOW);
+  const char *library = getenv("RIVAL_CUPTI"), *also = getenv("RIVAL_ALSO");
+  if (also != NULL && dlopen(also, RTLD_NOW) == NULL) return 2;
+  cupti = dlopen(library == NULL ? "libcupti.so.13" : library, RTLD_NOW);
   if (cupti == NULL) return 2;
 #endif
   CUdevice device;
@@ -72,10 +100,13 @@ int main(int argc, char** argv) {
   if (cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS || cuCtxSetCurrent(context) != CUDA_SUCCESS) return 1;
   if (cuModuleLoadData(&module, kImage) != CUDA_SUCCESS) return 1;
   if (cuModuleGetFunction(&function, module, "rival_for_nanoseconds") != CUDA_SUCCESS) return 1;
+  const int gated = getenv("RIVAL_GATES") != NULL, each = gated ? 10 : 5;
   int subscribed = 0, result = 0;
   char old[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = "";
   for (int round = 0; round < rounds; ++round) {
     CUpti_SubscriberHandle subscriber = NULL;
+    WaitForGate(round);
+    if (gated && !LaunchFive(function)) return 1;
     if (version >= 2) {
       struct Parameters132 newest;
       memset(&newest, 0, sizeof(newest));
@@ -100,12 +131,7 @@ int main(int argc, char** argv) {
       CUPTI(cuptiActivityRegisterCallbacks)(Request, Complete);
       CUPTI(cuptiActivityEnable)(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
     }
-    for (int i = 0; i < 5; ++i) {
-      unsigned long long duration = 30000;
-      void* arguments[] = {&duration};
-      if (cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, arguments, NULL) != CUDA_SUCCESS) return 1;
-    }
-    if (cuCtxSynchronize() != CUDA_SUCCESS) return 1;
+    if (!LaunchFive(function)) return 1;
     if (result == CUPTI_SUCCESS) {
       CUPTI(cuptiActivityDisable)(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
       CUPTI(cuptiActivityFlushAll)(0);
@@ -128,6 +154,6 @@ int main(int argc, char** argv) {
   printf(
       "subscribe_result=%d\nsubscribed=%d\nold_subscriber=%s\nown_kernels=%lld\nown_kernel_ns=%lld\nown_calls=%lld\n",
       result, subscribed, old, kernels, kernel_ns, calls);
-  printf("kernels=%d\nkernel_ns=%d\n", rounds * 5, rounds * 5 * 30000);
+  printf("kernels=%d\nkernel_ns=%d\n", rounds * each, rounds * each * 30000);
   return 0;
 }

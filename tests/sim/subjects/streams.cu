@@ -6,7 +6,7 @@
 
 #include "common.h"
 
-__global__ void work_for_nanoseconds(long long duration) {}
+__global__ void work_for_nanoseconds(long long duration) { WaitNs(duration); }
 
 static std::atomic<int> order{0};
 static int function_at, callback_at;

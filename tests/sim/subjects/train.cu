@@ -13,12 +13,15 @@
 #include "common.h"
 
 __global__ void forward_for_nanoseconds(long long duration, const float* batch, float* activations) {
+  WaitNs(duration);
   activations[threadIdx.x] = batch[threadIdx.x];
 }
 __global__ void backward_for_nanoseconds(long long duration, const float* activations, float* gradients) {
+  WaitNs(duration);
   gradients[threadIdx.x] = activations[threadIdx.x];
 }
 __global__ void optimizer_for_nanoseconds(long long duration, float* weights, const float* gradients) {
+  WaitNs(duration);
   weights[threadIdx.x] -= gradients[threadIdx.x];
 }
 

@@ -548,6 +548,19 @@ TEST(GpuBuilder, PausesAreGapsAndKillsAreSaid) {
   EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("GRAPH_TRACE")));
 }
 
+// By hooks the calls are there to the last, and what they began is not.
+TEST(GpuBuilder, ByHooksAKillIsSaidFromTheLastWork) {
+  SpoolMaker spool = GpuProcess();
+  spool.GpuInfo(GpuInfoKey::kByHooks, 5 * kMs, "as asked for by --cuda=hooks");
+  spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(60 * kMs), 3).Api(kLaunchCallback, kMainTid, Gpu(9 * kMs), kMs, 3);
+  spool.Api(kLaunchCallback, kMainTid, Gpu(890 * kMs), kMs, 4);
+  spool.GpuClock(50 * kMs, Gpu(50 * kMs)).EndChunk();
+  spool.Process(1, SpoolMaker::MakeProcess(1, kMainTid, 10, 900 * kMs)).End(1000 * kMs);
+  const Timeline timeline = Build(spool);
+  EXPECT_EQ(timeline.processes[0].gpu.lost_at_end_ps, 840'000'000'000);
+  EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("killed 840 ms after the last GPU work")));
+}
+
 // The last flush is as long before the end as the program's exit takes.
 TEST(GpuBuilder, AnExitIsNoGap) {
   for (const uint64_t end_ms : {70, 400}) {

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a profile (writer/proto/xplane.proto) with nothing but Python: a GPU machine may have no protobuf."""
+
+import collections
+
+Event = collections.namedtuple("Event", "name start_ps duration_ps correlation kernel line")
+
+
+def _fields(data, at, end):
+    """(number, value) of a message; value is an int, or the (begin, end) of bytes."""
+    while at < end:
+        key, shift = 0, 0
+        while True:
+            byte = data[at]
+            at += 1
+            key |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+        wire = key & 7
+        if wire == 0 or wire == 2:
+            value, shift = 0, 0
+            while True:
+                byte = data[at]
+                at += 1
+                value |= (byte & 0x7F) << shift
+                if byte < 0x80:
+                    break
+                shift += 7
+            if wire == 2:
+                value, at = (at, at + value), at + value
+        elif wire == 1:
+            value, at = (at, at + 8), at + 8
+        elif wire == 5:
+            value, at = (at, at + 4), at + 4
+        else:
+            raise ValueError(f"wire type {wire} at byte {at}")
+        yield key >> 3, value
+
+
+def _named(data, entry):
+    """Of an entry of a map from numbers to messages with a name."""
+    number, name = 0, ""
+    for field, value in _fields(data, *entry):
+        if field == 1:
+            number = value
+        elif field == 2:
+            for inner, text in _fields(data, *value):
+                if inner == 2:
+                    name = data[slice(*text)].decode("utf-8", "replace")
+    return number, name
+
+
+def _stat(data, span):
+    number, value = 0, None
+    for field, found in _fields(data, *span):
+        if field == 1:
+            number = found
+        else:
+            value = found
+    return number, value
+
+
+class Profile:
+    """`device`: events of all GPUs; `host`: those of the host that belong to work of a GPU. Both have a correlation.
+    `on_device`: how many events planes of GPUs have, by whomever they were written."""
+
+    def __init__(self, path):
+        self.device, self.host, self.on_device = [], [], 0
+        data = path.read_bytes()
+        for field, plane in _fields(data, 0, len(data)):
+            if field == 1:
+                self._plane(data, plane)
+
+    def _plane(self, data, span):
+        plane_name, lines, names, stats = "", [], {}, {}
+        for field, value in _fields(data, *span):
+            if field == 2:
+                plane_name = data[slice(*value)].decode()
+            elif field == 3:
+                lines.append(value)
+            elif field == 4:
+                number, name = _named(data, value)
+                names[number] = name
+            elif field == 5:
+                number, name = _named(data, value)
+                stats[number] = name
+        # Work outside of the steps is on a plane of its own.
+        on_device = plane_name.startswith(("/device:GPU:", "/device:CUSTOM:GPU"))
+        correlation_id = next((number for number, name in stats.items() if name == "correlation_id"), None)
+        kernel_details = next((number for number, name in stats.items() if name == "kernel_details"), None)
+        if on_device:
+            self.on_device += sum(field == 4 for line in lines for field, _ in _fields(data, *line))
+        if correlation_id is None:
+            return
+        for line in lines:
+            self._line(data, line, names, correlation_id, kernel_details, self.device if on_device else self.host)
+
+    @staticmethod
+    def _line(data, span, names, correlation_id, kernel_details, events):
+        line_id, start_ns, found = 0, 0, []
+        for field, value in _fields(data, *span):
+            if field == 1:
+                line_id = value
+            elif field == 3:
+                start_ns = value
+            elif field == 4:
+                found.append(value)
+        for event in found:
+            name, offset, duration, correlation, kernel = "", 0, 0, None, False
+            for field, value in _fields(data, *event):
+                if field == 1:
+                    name = names.get(value, "")
+                elif field == 2:
+                    offset = value
+                elif field == 3:
+                    duration = value
+                elif field == 4:
+                    number, stat = _stat(data, value)
+                    if number == correlation_id:
+                        correlation = stat if isinstance(stat, int) else int(data[slice(*stat)])
+                    kernel = kernel or number == kernel_details
+            if correlation is not None:
+                events.append(Event(name, start_ns * 1000 + offset, duration, correlation, kernel, line_id))
