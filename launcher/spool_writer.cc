@@ -56,6 +56,7 @@ bool IsFact(RecordKind kind) {
     case RecordKind::kChunkBegin:
     case RecordKind::kSpan:
     case RecordKind::kAllocationSample:
+    case RecordKind::kAllocation:
     case RecordKind::kGpuKernel:
     case RecordKind::kGpuCopy:
     case RecordKind::kGpuApi:

@@ -10,9 +10,9 @@
 #   PART          allocator, locks, waits, starts, programs, drain, convert; all of them if none is named
 #
 # Nothing else should run on the machine. Peers are taken if they are installed (Debian: heaptrack, lttng-tools,
-# liblttng-ust-dev, google-perftools). The tables of CUDA
-# are tests/bench/cuda_cost.sh, those of forks and threads tests/bench/fork_storm.sh, the launcher's memory
-# tests/bench/launcher_size.py, tbprof's own estimate tests/bench/own_cost.sh.
+# liblttng-ust-dev, google-perftools). The tables of CUDA are tests/bench/cuda_cost.sh, those of forks and threads
+# tests/bench/fork_storm.sh, the launcher's memory tests/bench/launcher_size.py, tbprof's own estimate
+# tests/bench/own_cost.sh.
 
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

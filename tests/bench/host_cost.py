@@ -94,9 +94,9 @@ class Lttng:
         self.events = events
         self.usable = bool(self.library and shutil.which("lttng") and shutil.which("lttng-sessiond"))
 
-    def command(self, *words):
-        subprocess.run(["lttng", *words], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                       env={**os.environ, "LTTNG_HOME": self.directory})
+    def command(self, *words, check=True):
+        return subprocess.run(["lttng", *words], check=check, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              env={**os.environ, "LTTNG_HOME": self.directory}).returncode
 
     def __enter__(self):
         if not self.usable:
@@ -106,8 +106,7 @@ class Lttng:
                                        stderr=subprocess.DEVNULL, env={**os.environ, "LTTNG_HOME": self.directory})
         for _ in range(100):
             time.sleep(0.1)
-            if subprocess.run(["lttng", "list"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                              env={**os.environ, "LTTNG_HOME": self.directory}).returncode == 0:
+            if self.command("list", check=False) == 0:
                 break
         self.command("create", "bench", "--output", self.directory + "/trace")
         self.command("enable-channel", "-u", "all", "--subbuf-size=4M", "--num-subbuf=8")
@@ -230,12 +229,15 @@ def programs(bench):
     digits = os.path.join(here, "../../examples/train_digits.py")
     if subprocess.run([python, "-c", "import torch, sklearn"], stderr=subprocess.DEVNULL).returncode == 0:
         commands["train_digits.py"] = [python, digits, "--epochs", "2", "--workers", "0"]
-    compiler = os.environ.get("CXX", "g++")
-    if shutil.which(compiler):
-        with open(bench.work + "/compiled.cc", "w") as file:
+    # The compiler proper: heaptrack does not follow into the programs that g++ starts.
+    compiler = subprocess.run(["g++", "-print-prog-name=cc1plus"], stdout=subprocess.PIPE, text=True).stdout.strip()
+    if os.path.isabs(compiler):
+        source = bench.work + "/compiled"
+        with open(source + ".cc", "w") as file:
             file.write("#include <algorithm>\n#include <functional>\n#include <map>\n#include <regex>\n"
                        "bool f(const std::string& s) { return std::regex_match(s, std::regex(\"a+b*(c|d)\")); }\n")
-        commands["g++"] = [compiler, "-O1", "-c", "-o", "/dev/null", bench.work + "/compiled.cc"]
+        subprocess.run(["g++", "-E", "-o", source + ".ii", source + ".cc"], check=True)
+        commands["g++ (cc1plus)"] = [compiler, "-quiet", "-fpreprocessed", "-O1", "-o", "/dev/null", source + ".ii"]
     summary = bench.work + "/summary.json"
 
     def bare(command):
@@ -249,6 +251,9 @@ def programs(bench):
             facts = json.load(file)
         return facts["user_cpu_s"] + facts["system_cpu_s"], wall
 
+    def exact(command):
+        return profiled(command, "--malloc=exact", "--window=all")
+
     def under_lttng(command):
         _, wall, cpu = bench.run(command, lttng.environment())
         return cpu, wall
@@ -259,14 +264,15 @@ def programs(bench):
 
     rows = []
     with Lttng(bench, "liblttng-ust-libc-wrapper.so.1", "lttng_ust_libc:*") as lttng:
-        ways = {"default": profiled, "`--malloc=exact`": lambda command: profiled(command, "--malloc=exact")}
+        ways = {"default": profiled, "`--malloc=exact`": exact}
         if lttng.usable:
             ways["LTTng"] = under_lttng
         if shutil.which("heaptrack"):
             ways["heaptrack (CPU of both)"] = under_heaptrack
         for name, command in commands.items():
             for way, run in ways.items():
-                pairs = max(bench.rounds, 40) if run is profiled else max(5, bench.rounds // 2)
+                least = {profiled: 40, exact: 20}.get(run, 0)
+                pairs = max(bench.rounds, least) if least > 0 else max(5, bench.rounds // 2)
                 cpu, wall = [], []
                 for turn in range(pairs):
                     first, second = (bare, run) if turn % 2 == 0 else (run, bare)

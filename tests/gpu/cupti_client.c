@@ -38,7 +38,7 @@ static void CUPTIAPI Request(uint8_t** buffer, size_t* size, size_t* most_record
   *buffer = spare;
   if (spare != NULL) {
     memcpy(&spare, spare, sizeof(spare));
-    memset(*buffer, 0, sizeof(spare));
+    memset(*buffer, 0, sizeof(void*));
   }
   pthread_mutex_unlock(&mutex);
   // Zeroed, as CUPTI was told that all are.
