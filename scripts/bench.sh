@@ -3,11 +3,12 @@
 #
 # What tbprof costs on the host, beside bare runs and peers: prints the tables of docs/overhead.md.
 #
-#   scripts/bench.sh [--build DIR] [--rounds N] [PART...]
+#   scripts/bench.sh [--build DIR] [--rounds N] [--json FILE] [PART...]
 #
 #   --build DIR   an optimised build (build)
 #   --rounds N    how often each configuration runs (15)
-#   PART          allocator, locks, waits, starts, programs, drain, convert; all of them if none is named
+#   --json FILE   what is added goes there: tests/bench/plot.py FILE docs/images/overhead.svg draws it
+#   PART          allocator, locks, waits, starts, programs, drain, convert, capture, idle; all of them if none is named
 #
 # Nothing else should run on the machine. Peers are taken if they are installed (Debian: heaptrack, lttng-tools,
 # liblttng-ust-dev, google-perftools). The tables of CUDA are tests/bench/cuda_cost.sh, those of forks and threads
@@ -28,6 +29,11 @@ while (($#)); do
     --rounds)
       (($# > 1)) || usage_error "--rounds needs a number"
       arguments+=(--rounds "$2")
+      shift
+      ;;
+    --json)
+      (($# > 1)) || usage_error "--json needs a file"
+      arguments+=(--json "$(realpath "$2")")
       shift
       ;;
     -h | --help)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Checks that docs/wire-format.md gives the sizes, offsets and values that the headers have, and leaves none out, and
-# that docs/cuda.md names every hook on CUDA.
+# that docs/cuda.md names every hook on CUDA, and README.md quotes what docs/overhead.md has.
 #
 #   scripts/check_docs.sh [DOCUMENT]
 #
@@ -126,3 +126,13 @@ while read -r name; do
 done < <(sed -nE 's/^TBPROF_CUDA_(STREAM_)?CALL\((\w+),.*/\2/p' "$TBPROF_ROOT/wire/cuda_calls.def" &&
   sed -nE 's/^TBPROF_(LATE|NCCL)\(\w+, (\w+),.*/\2/p' "$TBPROF_ROOT/preload/hooks.def")
 [[ -z $absent ]] || fail "docs/cuda.md does not name these hooks:$absent"
+
+# What the README quotes of the measurements stands there, word for word.
+quoted=0
+while IFS= read -r row; do
+  quoted=$((quoted + 1))
+  grep -qxF -- "$row" "$TBPROF_ROOT/docs/overhead.md" || fail "README.md quotes what docs/overhead.md does not have: $row"
+done < <(awk '/^<!-- quoted from docs\/overhead.md -->$/ { inside = 1; next } inside && !/^\|/ { inside = 0 } inside && !/^\|-/' \
+  "$TBPROF_ROOT/README.md")
+((quoted > 0)) || fail "README.md quotes nothing of docs/overhead.md"
+say "README.md: $quoted lines quoted from docs/overhead.md"

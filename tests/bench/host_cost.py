@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tbprof costs on the host, beside bare runs and its peers: the tables of docs/overhead.md.
 
-    host_cost.py BUILD WORK [--rounds N] [PART...]
+    host_cost.py BUILD WORK [--rounds N] [--json FILE] [PART...]
 
 Run by scripts/bench.sh, which makes the programs in WORK. Every round runs each configuration once, in another order;
 figures are medians over rounds of the difference to the reference of the same round, with quartiles. Prints Markdown.
@@ -15,6 +15,7 @@ import random
 import re
 import resource
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -27,6 +28,7 @@ class Bench:
         self.work = work
         self.rounds = rounds
         self.logs = work + "/logs"
+        self.results = {}  # quartiles of what each way adds, by table
 
     def under(self, *options):
         return [self.tbprof, "run", "--quiet", "--logdir", self.logs, *options, "--"]
@@ -40,7 +42,7 @@ class Bench:
         wall = time.perf_counter() - start
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         if done.returncode != 0:
-            sys.exit(f"host_cost.py: {command}: status {done.returncode}: {done.stderr[-500:]}")
+            raise RuntimeError(f"{command}: status {done.returncode}: {done.stderr[-500:]}")
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         return done.stdout, wall, cpu
 
@@ -127,15 +129,17 @@ class Lttng:
         return {"LD_PRELOAD": self.library, "LTTNG_HOME": self.directory}
 
 
-def added(values, digits=2, scale=1.0):
-    """Rows of a table: each way's own figure, and what it adds to that of the first of the same round."""
+def compare(bench, heading, values, digits=2, scale=1.0):
+    """A table of each way's own figure, and what it adds to that of the first of the same round."""
     reference = next(iter(values))
-    rows = []
+    rows, numbers = [], {}
     for name, measured in values.items():
         over = [(a - b) * scale for a, b in zip(measured, values[reference])]
+        numbers[name] = statistics.quantiles(over, n=4)
         rows.append((name, spread([value * scale for value in measured], digits),
                      "" if name == reference else spread(over, digits)))
-    return rows
+    table(heading, rows)
+    bench.results[heading[0]] = numbers
 
 
 def allocator(bench):
@@ -158,7 +162,7 @@ def allocator(bench):
             if lttng.usable:
                 ways["LTTng"] = lambda: bench.hot(load, 500_000, (), lttng.environment(), argument=("10",))
             values = bench.interleaved(ways)
-        table((f"`{load}`", "ns a call", "over forward only, ns"), added(values, scale=0.5))
+        compare(bench, (f"`{load}`", "ns a call", "over forward only, ns"), values, scale=0.5)
         sampled = library("libtcmalloc.so.4")
         if sampled:
             interval = {"TCMALLOC_SAMPLE_PARAMETER": "524288"}
@@ -168,7 +172,7 @@ def allocator(bench):
                     load, turns, (), {"LD_PRELOAD": sampled, **interval}, ("10",)),
                 "tcmalloc under tbprof, default": lambda: bench.hot(
                     load, turns, bench.under(), {"LD_PRELOAD": sampled}, ("10",))})
-            table((f"`{load}`, another allocator", "ns a call", "over tcmalloc, ns"), added(values, scale=0.5))
+            compare(bench, (f"`{load}`, another allocator", "ns a call", "over tcmalloc, ns"), values, scale=0.5)
 
 
 def locks(bench):
@@ -178,7 +182,7 @@ def locks(bench):
     with Lttng(bench, "liblttng-ust-pthread-wrapper.so.1", "lttng_ust_pthread:*") as lttng:
         if lttng.usable:
             ways["LTTng"] = lambda: bench.hot("lock", 500_000, (), lttng.environment(), ("10",))
-        table(("a free mutex, lock and unlock", "ns", "added, ns"), added(bench.interleaved(ways)))
+        compare(bench, ("a free mutex, lock and unlock", "ns", "added, ns"), bench.interleaved(ways))
     rows = []
     for section in (100, 1000, 10000):
         turns = str(max(2_000, 200_000_000 // (section + 200)))
@@ -196,15 +200,14 @@ def waits(bench):
             "disarmed": lambda: bench.hot("wait", 2_000_000, bench.under("--window=none")),
             "default: counted": lambda: bench.hot("wait", 2_000_000, bench.under()),
             "--wait-threshold=0: recorded": lambda: bench.hot("wait", 2_000_000, bench.under("--wait-threshold=0"))}
-    table(("a wait that is over at once", "ns", "added, ns"), added(bench.interleaved(ways), 1))
+    compare(bench, ("a wait that is over at once", "ns", "added, ns"), bench.interleaved(ways), 1)
 
 
 def starts(bench):
     ways = {"bare": lambda: bench.hot("spawn", 500),
             "disarmed": lambda: bench.hot("spawn", 500, bench.under("--window=none")),
             "default": lambda: bench.hot("spawn", 500, bench.under())}
-    table(("posix_spawn of `/bin/true` and the wait for it", "us", "added, us"),
-          added(bench.interleaved(ways), 0, 1e-3))
+    compare(bench, ("posix_spawn of `/bin/true` and the wait for it", "us", "added, us"), bench.interleaved(ways), 0, 1e-3)
     in_memory = "/dev/shm/tbprof-bench-" + str(os.getpid())
     values = []
     for _ in range(3 * bench.rounds):
@@ -274,15 +277,23 @@ def programs(bench):
                 least = {profiled: 40, exact: 20}.get(run, 0)
                 pairs = max(bench.rounds, least) if least > 0 else max(5, bench.rounds // 2)
                 cpu, wall = [], []
-                for turn in range(pairs):
-                    first, second = (bare, run) if turn % 2 == 0 else (run, bare)
-                    a, b = first(command), second(command)
-                    reference, measured = (a, b) if turn % 2 == 0 else (b, a)
-                    cpu.append(measured[0] / reference[0])
-                    wall.append(measured[1] / reference[1])
+                try:
+                    for turn in range(pairs):
+                        first, second = (bare, run) if turn % 2 == 0 else (run, bare)
+                        a, b = first(command), second(command)
+                        reference, measured = (a, b) if turn % 2 == 0 else (b, a)
+                        cpu.append(measured[0] / reference[0])
+                        wall.append(measured[1] / reference[1])
+                except RuntimeError as error:
+                    # A peer that the program does not survive is a result.
+                    if run in (profiled, exact):
+                        raise
+                    rows.append((name, way, 0, "fails", "", ""))
+                    print(f"host_cost.py: {error}", file=sys.stderr)
+                    continue
                 low, high = bootstrap(cpu)
                 rows.append((name, way, pairs, spread(cpu, 3), f"{low:.3f}..{high:.3f}", spread(wall, 3)))
-                print(f"host_cost.py: {name}, {way}: {spread(cpu, 3)}", file=sys.stderr)
+                print(f"host_cost.py: {' | '.join(map(str, rows[-1]))}", file=sys.stderr)
     table(("program", "under", "pairs", "CPU time, ratio to bare", "95 % of the mean", "wall, ratio to bare"), rows)
 
 
@@ -339,8 +350,72 @@ def convert(bench):
     table(("profile of at most", "million records/s", "memory, MiB", "records", "drawn", "bytes per event"), rows)
 
 
+def profile_of(directory):
+    """The profile in a log directory, if it is there; it is renamed to its name when it is whole."""
+    for at, _, names in os.walk(directory):
+        for name in names:
+            if name.endswith(".xplane.pb"):
+                return os.path.join(at, name)
+    return None
+
+
+def capture(bench):
+    """From the close of a window that was asked for to the profile, while the program goes on."""
+    rows = []
+    for records, seconds in (("few", 0.02), ("some", 0.2), ("many", 1.0)):
+        after, counts = [], []
+        for _ in range(max(3, bench.rounds // 3)):
+            running = subprocess.Popen([*bench.under("--window=none", "--wait-threshold=0",
+                                                     f"--window-duration={int(seconds * 1000)}ms"),
+                                        bench.work + "/burst", "1", "60"], stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL)
+            time.sleep(0.5)
+            running.send_signal(signal.SIGUSR1)
+            asked = time.monotonic()
+            while (path := profile_of(bench.logs)) is None and time.monotonic() - asked < 30:
+                time.sleep(0.002)
+            written = time.monotonic()
+            running.terminate()
+            running.wait()
+            if path is None:
+                sys.exit("host_cost.py: no profile of the capture after 30 s")
+            after.append(written - asked - seconds)
+            with open(os.path.join(os.path.dirname(path), "summary.json")) as file:
+                counts.append(json.load(file)["records"]["decoded"] / 1e6)
+            bench.clean()
+        rows.append((f"{seconds:g} s", spread(counts, 2), spread(after, 2)))
+    table(("window", "million records", "s from its close to the profile"), rows)
+
+
+def idle(bench):
+    """CPU time of the launcher beside a program that does nothing."""
+    rows = []
+    for name, options in (("armed", ("--window=all",)), ("disarmed", ("--window=none",))):
+        shares = []
+        for _ in range(3):
+            running = subprocess.Popen([*bench.under(*options), "sleep", "30"])
+            time.sleep(2)
+            before, start = cpu_seconds(running.pid), time.monotonic()
+            time.sleep(10)
+            shares.append(100 * (cpu_seconds(running.pid) - before) / (time.monotonic() - start))
+            running.terminate()
+            running.wait()
+            bench.clean()
+        rows.append((name, spread(shares, 3)))
+    table(("launcher beside `sleep`", "% of a core"), rows)
+
+
+def cpu_seconds(pid):
+    # What the scheduler has counted: ticks of 10 ms would be coarser than the answer.
+    total = 0
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/schedstat") as file:
+            total += int(file.read().split()[0])
+    return total / 1e9
+
+
 PARTS = {"allocator": allocator, "locks": locks, "waits": waits, "starts": starts, "programs": programs,
-         "drain": drain, "convert": convert}
+         "drain": drain, "convert": convert, "capture": capture, "idle": idle}
 
 
 def main():
@@ -348,6 +423,7 @@ def main():
     parser.add_argument("build")
     parser.add_argument("work")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", help="what was added, by table, goes there: plot.py draws it")
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     options = parser.parse_intermixed_args()
     unknown = [part for part in options.parts if part not in PARTS]
@@ -355,7 +431,13 @@ def main():
         parser.error(f"parts are {', '.join(PARTS)}; at least 3 rounds")
     bench = Bench(options.build, options.work, options.rounds)
     for part in options.parts or PARTS:
-        PARTS[part](bench)
+        try:
+            PARTS[part](bench)
+        except RuntimeError as error:
+            sys.exit(f"host_cost.py: {error}")
+        if options.json:
+            with open(options.json, "w") as file:
+                json.dump(bench.results, file, indent=1)
 
 
 if __name__ == "__main__":
