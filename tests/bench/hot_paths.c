@@ -8,8 +8,8 @@
 //   contended   two threads on one mutex, held for ARGUMENT ns; TURNS of each thread
 //   wait        a semaphore waited for until a time before 1970: over without the kernel
 //   spawn       posix_spawn of /bin/true and the wait for it
-// Of all but `contended`, ARGUMENT is the milliseconds to sleep between two batches: what was recorded is drained then,
-// so that a batch shows the cost of recording and not the lack of room.
+// Of all but `contended`, ARGUMENT is the milliseconds to wait between two batches, busily, since a core that has slept
+// is slower: what was recorded is drained then, so that a batch shows the cost of recording and not the lack of room.
 #include <pthread.h>
 #include <semaphore.h>
 #include <spawn.h>
@@ -125,10 +125,10 @@ int main(int argc, char** argv) {
   double batches[kBatches];
   const long each = turns / kBatches > 0 ? turns / kBatches : 1;
   const long pause_ms = argc > 3 ? atol(argv[3]) : 0;
-  const struct timespec pause = {pause_ms / 1000, pause_ms % 1000 * 1000000};
   run(each);
   for (int i = 0; i < kBatches; ++i) {
-    if (pause_ms > 0) nanosleep(&pause, NULL);
+    for (const int64_t until = Now() + pause_ms * 1000000; Now() < until;) {
+    }
     const int64_t start = Now();
     run(each);
     batches[i] = (double)(Now() - start) / (double)each;
