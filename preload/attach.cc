@@ -52,6 +52,16 @@ const char* FindVariable(char** environment, const char* name) {
   return nullptr;
 }
 
+// `text`: may be null.
+bool HasText(const char* text, const char* part) {
+  for (; text != nullptr && *text != '\0'; ++text) {
+    size_t i = 0;
+    while (part[i] != '\0' && text[i] == part[i]) ++i;
+    if (part[i] == '\0') return true;
+  }
+  return false;
+}
+
 bool IsError(long result) { return result < 0 && result > -4096; }
 
 // What stands in the way of a segment; `reason` 0: nothing.
@@ -440,6 +450,8 @@ void Attach(int argc, char** argv, char** environment) {
   g_fork_page->process_slot = slot;
   __atomic_store_n(&g_fork_page->epoch, serial, __ATOMIC_RELEASE);
   if (session.malloc_stamp_every != 0) g_allocator_way = AllocatorWay::kExact;
+  // Valgrind puts its own allocator behind glibc's addresses, and reports who reads beside a block.
+  if (!HasText(FindVariable(environment, "LD_PRELOAD"), "/vgpreload_")) CompareBlockSizes();
   __atomic_store_n(&g_control, header, __ATOMIC_RELEASE);
 
   SelfTest test;

@@ -82,6 +82,8 @@ extern __attribute__((visibility("hidden"))) AllocatorWay g_allocator_way;
 // glibc's are still to be compared.
 extern __attribute__((visibility("hidden"))) uint32_t g_blocks_to_compare;
 inline constexpr uint32_t kAlwaysAsk = UINT32_MAX;
+// Once, in the constructor: from now on blocks are compared, where the allocator is glibc's.
+void CompareBlockSizes();
 
 // Whether the allocator behind our hooks tells the size of a block; else all sizes count as 0.
 bool KnowsBlockSizes();

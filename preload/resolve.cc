@@ -246,18 +246,18 @@ void ResolveRealFunctions() {
       ObjectWith(reinterpret_cast<void*>(g_real.malloc_usable_size))) {
     g_real.malloc_usable_size = UnknownSize;
   }
+  t_resolving = false;
+  errno = saved;
+}
+
+void CompareBlockSizes() {
 #if defined(__x86_64__)
   // Elsewhere memory tagging gives the word in front of a block another tag than the block's.
   const void* const glibc = ObjectWith(RealDlsym(RTLD_NEXT, "gnu_get_libc_version"));
-  // Valgrind puts its own allocator behind glibc's addresses, and reports who reads beside a block.
-  const bool valgrind = RealDlsym(RTLD_DEFAULT, "_vgnU_freeres") != nullptr;
-  if (glibc != nullptr && glibc == ObjectWith(reinterpret_cast<void*>(g_real.malloc)) && !valgrind &&
-      __atomic_load_n(&g_blocks_to_compare, __ATOMIC_RELAXED) == kAlwaysAsk) {
+  if (glibc != nullptr && glibc == ObjectWith(reinterpret_cast<void*>(g_real.malloc))) {
     __atomic_store_n(&g_blocks_to_compare, kBlocksToCompare, __ATOMIC_RELAXED);
   }
 #endif
-  t_resolving = false;
-  errno = saved;
 }
 
 bool KnowsBlockSizes() { return g_real.malloc_usable_size != UnknownSize; }

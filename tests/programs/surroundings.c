@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // All that a program can see of how it was started.
+#include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -27,6 +28,9 @@ static void PrintBytes(const char* text) {
 static int Compare(const void* a, const void* b) { return strcmp(*(char* const*)a, *(char* const*)b); }
 
 int main(int argc, char** argv) {
+  const int error = errno;
+  const char* complaint = dlerror();
+  printf("errno %d, the loader's complaint: %s\n", error, complaint != NULL ? complaint : "none");
   printf("%d arguments\n", argc);
   for (int i = 0; i < argc; ++i) PrintBytes(argv[i]);
   char directory[4096];
