@@ -26,6 +26,7 @@ SUBJECTS = (
     ("large_graph", ("1000", "5"), 1),
     ("launches", ("4", "2000"), 1),
     ("left_calls", (), 1),
+    ("nvtx", (), 1),
     ("resets", ("3",), 1),
     ("streams", (), 1),
     ("train", ("50", "20000"), 1),
