@@ -8,6 +8,7 @@ figures are medians over rounds of the difference to the reference of the same r
 """
 
 import argparse
+import glob
 import json
 import math
 import os
@@ -352,11 +353,8 @@ def convert(bench):
 
 def profile_of(directory):
     """The profile in a log directory, if it is there; it is renamed to its name when it is whole."""
-    for at, _, names in os.walk(directory):
-        for name in names:
-            if name.endswith(".xplane.pb"):
-                return os.path.join(at, name)
-    return None
+    found = glob.glob(directory + "/plugins/profile/*/*.xplane.pb")
+    return found[0] if found else None
 
 
 def capture(bench):
