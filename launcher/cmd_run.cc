@@ -430,7 +430,10 @@ class Run {
   }
 
   void TakeSignals() {
-    if (state_.target_running && options_.capture_signal != 0) {
+    // What decides about a signal is asked for when there is one: two files of /proc, ten times as much as all else of
+    // a turn in which nothing happens. One that comes meanwhile waits for the next turn.
+    const bool pending = signals_->Pending();
+    if (pending && state_.target_running && options_.capture_signal != 0) {
       state_.target_has_handler = DispositionOf(target_->pid(), options_.capture_signal) == Disposition::kCaught;
       if (state_.target_has_handler && !closed_) {
         // The library says hello before it handles anything: what /proc shows now, the session can know.
@@ -438,12 +441,12 @@ class Run {
         state_.target_has_handler = !session_->HandlesCaptureSignal(target_->pid());
       }
     }
-    state_.target_stopped = state_.target_running && target_->stopped();
+    state_.target_stopped = pending && state_.target_running && target_->stopped();
     const uint64_t of_targets = closed_ ? 0 : session_->TakeCaptureRequests();
     uint64_t own = 0;
     // Some at a time: asking the witness takes long enough, on a busy machine, for the next of a storm to arrive, and
     // the timers have to be looked at.
-    for (int taken = 0; taken < 16; ++taken) {
+    for (int taken = 0; pending && taken < 16; ++taken) {
       const std::optional<SignalEvent> event = signals_->Next(state_);
       if (!event.has_value()) break;
       if (event->forward && state_.target_running) (void)target_->Signal(event->signo, event->value);

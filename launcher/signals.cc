@@ -214,6 +214,11 @@ void SignalSet::StartWitness() {
   sigpending(&before_target_);
 }
 
+bool SignalSet::Pending() const {
+  pollfd readable{fd_.get(), POLLIN, 0};
+  return poll(&readable, 1, 0) > 0;
+}
+
 std::optional<SignalEvent> SignalSet::Next(SignalState& state) {
   signalfd_siginfo got;
   ssize_t size;

@@ -118,6 +118,8 @@ class SignalSet {
   static absl::StatusOr<SignalSet> Install();
 
   int fd() const { return fd_.get(); }
+  // Whether Next has one.
+  bool Pending() const;
   const OriginalSignals& original() const { return original_; }
   // Starts the witness; to be called right before the target is started. Processes are signalled newest first, so that
   // a witness and a target younger than the launcher have been reached when the launcher hears. What is pending by now
