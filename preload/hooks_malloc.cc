@@ -39,8 +39,8 @@ void CompareSizes(const void* block, size_t usable, uint32_t left) {
   const uint32_t now = in_front == usable ? left - 1 : kAlwaysAsk;
   // By exchange, so that no other thread's count takes a `kAlwaysAsk` back.
   if (!__atomic_compare_exchange_n(&g_blocks_to_compare, &left, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
-  AllocatorWay way = AllocatorWay::kCareful;
   if (now != 0) return;
+  AllocatorWay way = AllocatorWay::kCareful;
   __atomic_compare_exchange_n(&g_allocator_way, &way, AllocatorWay::kQuick, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 

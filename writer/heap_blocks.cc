@@ -53,14 +53,17 @@ void HeapBlocks::Time(uint64_t ticks) {
   AllocationRecord time{};
   time.tag.kind = RecordKind::kPad;
   time.ticks = ticks;
-  records_.push_back(time);
+  Append(time);
+}
+
+void HeapBlocks::Append(const AllocationRecord& record) {
+  records_.push_back(record);
   pieces_.back().end = records_.size();
 }
 
 void HeapBlocks::Take(const AllocationRecord& record) {
   begins_ = false;
-  records_.push_back(record);
-  pieces_.back().end = records_.size();
+  Append(record);
   if (records_.size() + buffer_.size() < kMaxBuffered) return;
   // A pass of more than fits: what has waited longest goes ahead of what may still come before it.
   const Piece piece = pieces_.back();

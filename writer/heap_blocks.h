@@ -107,6 +107,7 @@ class HeapBlocks {
   static bool TakeUnpaired(absl::flat_hash_map<uint64_t, Unpaired>* calls, uint64_t address);
   uint32_t SiteOf(uint64_t address);
   uint32_t ThreadOf(uint32_t serial);
+  void Append(const AllocationRecord& record);
   // The frames read so far, each thread's in the order in which it has written them: those of chunks that were claimed
   // up to `claimed`.
   void Digest(uint64_t claimed);

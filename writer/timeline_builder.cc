@@ -588,7 +588,7 @@ class Builder : private HostLines {
       const auto thread = thread_index_.find({frame.segment, chunk.thread_serial});
       const auto process = process_index_.find({frame.segment, chunk.process_serial});
       uint64_t ignored = 0;
-      if (stamp_every_ > 0 && process != process_index_.end()) TakeBlocks(frame, process->first);
+      if (stamp_every_ > 0 && process != process_index_.end()) TakeBlocks(frame, chunk, process->first);
       if (thread == thread_index_.end() || process == process_index_.end()) {
         // Of a process or thread that had ended before the timeline begins, or of a thread of the library's.
         const uint32_t owner = process == process_index_.end() ? kNoProcess : process->second;
@@ -627,10 +627,8 @@ class Builder : private HostLines {
     }
   }
 
-  void TakeBlocks(const Frame& frame, const Identity& identity) {
+  void TakeBlocks(const Frame& frame, ChunkFact chunk, const Identity& identity) {
     HeapBlocks& blocks = heaps_.try_emplace(identity, open_, close_, &room_for_blocks_).first->second;
-    ChunkFact chunk{};
-    if (!frame.Read(&chunk)) return;
     blocks.BeginFrame(chunk);
     uint64_t ignored = 0;
     ForEachRecord(frame, &chunk, &ignored, [&](const RecordView& record) {
@@ -1158,6 +1156,25 @@ class Builder : private HostLines {
     }
   }
 
+  // What the launcher's looks have found, of each bucket the highest: a burst must not fall through.
+  void AddLooks(const std::vector<CounterFact>& counters, CounterTrack* track) {
+    const size_t stride = counters.size() / kMaxCounterSamples + 1;
+    int64_t highest = 0;
+    uint64_t highest_at = 0;
+    size_t in_bucket = 0;
+    for (const CounterFact& counter : counters) {
+      if (counter.ticks < open_ || counter.ticks > close_) continue;
+      if (in_bucket == 0 || counter.live_bytes > highest) {
+        highest = counter.live_bytes;
+        highest_at = counter.ticks;
+      }
+      if (++in_bucket < stride) continue;
+      track->samples.push_back({ClampedPs(highest_at), static_cast<double>(highest)});
+      in_bucket = 0;
+    }
+    if (in_bucket != 0) track->samples.push_back({ClampedPs(highest_at), static_cast<double>(highest)});
+  }
+
   void AddCounters() {
     if ((families_ & kFamilyMalloc) == 0) return;
     for (const auto& [identity, index] : process_index_) {
@@ -1166,29 +1183,14 @@ class Builder : private HostLines {
       track.name = "heap live bytes";
       track.series = "bytes";
       track.process = index;
-      const size_t stride = facts.counters.size() / kMaxCounterSamples + 1;
-      int64_t highest = 0;
-      uint64_t highest_at = 0;
-      size_t in_bucket = 0;
-      for (const CounterFact& counter : facts.counters) {
-        if (counter.ticks < open_ || counter.ticks > close_) continue;
-        // Of each bucket the highest: a burst must not fall through.
-        if (in_bucket == 0 || counter.live_bytes > highest) {
-          highest = counter.live_bytes;
-          highest_at = counter.ticks;
-        }
-        if (++in_bucket < stride) continue;
-        track.samples.push_back({ClampedPs(highest_at), static_cast<double>(highest)});
-        in_bucket = 0;
-      }
-      if (in_bucket != 0) track.samples.push_back({ClampedPs(highest_at), static_cast<double>(highest)});
       const auto exact = heaps_.find(identity);
       // Of a process that was there before the window, what it had then is not known.
       if (exact != heaps_.end() && !facts.forked && facts.start_ticks >= open_) {
-        track.samples.clear();
         for (const HeapBlocks::Sample& sample : exact->second.curve()) {
           track.samples.push_back({ClampedPs(sample.ticks), static_cast<double>(sample.bytes)});
         }
+      } else {
+        AddLooks(facts.counters, &track);
       }
       std::stable_sort(track.samples.begin(), track.samples.end(),
                        [](const CounterSample& a, const CounterSample& b) { return a.time_ps < b.time_ps; });

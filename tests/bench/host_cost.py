@@ -94,19 +94,20 @@ class Lttng:
     def __init__(self, bench, wrapper, events):
         self.library = library(wrapper)
         self.directory = bench.work + "/lttng"
+        self.home = {**os.environ, "LTTNG_HOME": self.directory}
         self.events = events
         self.usable = bool(self.library and shutil.which("lttng") and shutil.which("lttng-sessiond"))
 
     def command(self, *words, check=True):
         return subprocess.run(["lttng", *words], check=check, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                              env={**os.environ, "LTTNG_HOME": self.directory}).returncode
+                              env=self.home).returncode
 
     def __enter__(self):
         if not self.usable:
             return self
         os.makedirs(self.directory, exist_ok=True)
         self.daemon = subprocess.Popen(["lttng-sessiond", "--no-kernel"], stdout=subprocess.DEVNULL,
-                                       stderr=subprocess.DEVNULL, env={**os.environ, "LTTNG_HOME": self.directory})
+                                       stderr=subprocess.DEVNULL, env=self.home)
         for _ in range(100):
             time.sleep(0.1)
             if self.command("list", check=False) == 0:

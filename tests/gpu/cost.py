@@ -208,13 +208,14 @@ def goal(three, most):
     return "" if three is None else f"{'met' if three[1] <= most else 'not met'}: <= {most}"
 
 
-def launches(check):
-    """The added time of a launch, at 10,000 and 100,000 a second and as fast as it goes; of a graph, by node."""
+def whole_fleet(check, *also):
+    """Bare, CUPTI alone and all profilers. `also`: further modes of the client, its name behind a comma."""
     fleet = Fleet(check)
     fleet.add("bare")
     fleet.add("bare 2")
     fleet.add("CUPTI client", client="node")
-    fleet.add("CUPTI client, graph", client="graph")
+    for mode in also:
+        fleet.add(f"CUPTI client, {mode}", client=mode)
     fleet.add("tbprof", [])
     fleet.add("tbprof, graph", ["--cuda-graphs=graph"])
     fleet.add("tbprof, no window", ["--window=none"])
@@ -224,6 +225,12 @@ def launches(check):
     else:
         fleet.gone["torch.profiler"] = "no PyTorch for the GPU here"
     fleet.add_nsys()
+    return fleet
+
+
+def launches(check):
+    """The added time of a launch, at 10,000 and 100,000 a second and as fast as it goes; of a graph, by node."""
+    fleet = whole_fleet(check, "graph")
     flush_s = check.pick(0.1, 0.02)
     tasks = {
         "10,000/s": {"what": "launch", "rate": 10_000, "count": check.pick(2000, 300), "flush_s": flush_s},
@@ -311,19 +318,7 @@ def launches(check):
 
 def steps(check):
     """The time of a training step: without a framework, GPT-like, ResNet-like."""
-    fleet = Fleet(check)
-    fleet.add("bare")
-    fleet.add("bare 2")
-    fleet.add("CUPTI client", client="node")
-    fleet.add("tbprof", [])
-    fleet.add("tbprof, graph", ["--cuda-graphs=graph"])
-    fleet.add("tbprof, no window", ["--window=none"])
-    fleet.add("tbprof, hooks", ["--cuda=hooks"])
-    if fleet.torch:
-        fleet.add("torch.profiler", torch_profiler=True)
-    else:
-        fleet.gone["torch.profiler"] = "no PyTorch for the GPU here"
-    fleet.add_nsys()
+    fleet = whole_fleet(check)
     tasks = {"launches": {"what": "steps", "model": "launches", "count": check.pick(100, 8)}}
     if fleet.torch:
         for model in ("gpt", "resnet"):

@@ -53,24 +53,18 @@ def ending(check, how, status, may_lose_s, options=()):
     return row
 
 
-def endings(check):
-    rows = [ending(check, how, status, may_lose_s) for how, status, may_lose_s in ENDINGS]
-    check.table(
-        "Ends in the middle of a training",
-        ["ending", "launched", "recorded", "lost", "lost s", "said s", "dropped"],
-        rows,
-    )
+def all_endings(check, title, options):
+    rows = [ending(check, how, status, may_lose_s, options) for how, status, may_lose_s in ENDINGS]
+    check.table(title, ["ending", "launched", "recorded", "lost", "lost s", "said s", "dropped"], rows)
     return ", ".join(f"{row[0]}: {row[3]} lost" for row in rows)
+
+
+def endings(check):
+    return all_endings(check, "Ends in the middle of a training", ())
 
 
 def endings_by_hooks(check):
-    rows = [ending(check, how, status, may_lose_s, ["--cuda=hooks"]) for how, status, may_lose_s in ENDINGS]
-    check.table(
-        "Ends in the middle of a training, by hooks",
-        ["ending", "launched", "recorded", "lost", "lost s", "said s", "dropped"],
-        rows,
-    )
-    return ", ".join(f"{row[0]}: {row[3]} lost" for row in rows)
+    return all_endings(check, "Ends in the middle of a training, by hooks", ["--cuda=hooks"])
 
 
 def torch_killed(check):

@@ -6,27 +6,25 @@ import collections
 Event = collections.namedtuple("Event", "name start_ps duration_ps correlation kernel line")
 
 
+def _varint(data, at):
+    """The number at a place, and the place behind it."""
+    value, shift = 0, 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+
+
 def _fields(data, at, end):
     """(number, value) of a message; value is an int, or the (begin, end) of bytes."""
     while at < end:
-        key, shift = 0, 0
-        while True:
-            byte = data[at]
-            at += 1
-            key |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                break
-            shift += 7
+        key, at = _varint(data, at)
         wire = key & 7
         if wire == 0 or wire == 2:
-            value, shift = 0, 0
-            while True:
-                byte = data[at]
-                at += 1
-                value |= (byte & 0x7F) << shift
-                if byte < 0x80:
-                    break
-                shift += 7
+            value, at = _varint(data, at)
             if wire == 2:
                 value, at = (at, at + value), at + value
         elif wire == 1:

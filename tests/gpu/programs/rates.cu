@@ -44,6 +44,22 @@ void Fill(std::vector<uint32_t>* took, Rates* out) {
   out->mean_ns = sum / static_cast<double>(count);
 }
 
+// `work` waits for what it launches, and gives 0 or CUDA's error.
+template <typename Work>
+int TimeEach(long long count, Rates* out, Work work) {
+  std::vector<uint32_t> took(count);
+  const int64_t start = Now(CLOCK_MONOTONIC), cpu = Now(CLOCK_THREAD_CPUTIME_ID);
+  for (long long i = 0; i < count; ++i) {
+    const int64_t before = Now(CLOCK_MONOTONIC);
+    if (const int error = work()) return error;
+    took[i] = static_cast<uint32_t>(Now(CLOCK_MONOTONIC) - before);
+  }
+  out->wall_ns = static_cast<double>(Now(CLOCK_MONOTONIC) - start);
+  out->cpu_ns = static_cast<double>(Now(CLOCK_THREAD_CPUTIME_ID) - cpu);
+  Fill(&took, out);
+  return 0;
+}
+
 cudaStream_t Stream() {
   static cudaStream_t stream = [] {
     cudaStream_t made = nullptr;
@@ -93,18 +109,11 @@ extern "C" int rates_graph(long long nodes, long long count, Rates* out) {
     RETURN_ERROR(cudaGraphLaunch(executable, stream));
     RETURN_ERROR(cudaStreamSynchronize(stream));
   }
-  std::vector<uint32_t> took(count);
-  const int64_t start = Now(CLOCK_MONOTONIC), cpu = Now(CLOCK_THREAD_CPUTIME_ID);
-  for (long long i = 0; i < count; ++i) {
-    const int64_t before = Now(CLOCK_MONOTONIC);
+  return TimeEach(count, out, [&] {
     RETURN_ERROR(cudaGraphLaunch(executable, stream));
     RETURN_ERROR(cudaStreamSynchronize(stream));
-    took[i] = static_cast<uint32_t>(Now(CLOCK_MONOTONIC) - before);
-  }
-  out->wall_ns = static_cast<double>(Now(CLOCK_MONOTONIC) - start);
-  out->cpu_ns = static_cast<double>(Now(CLOCK_THREAD_CPUTIME_ID) - cpu);
-  Fill(&took, out);
-  return 0;
+    return 0;
+  });
 }
 
 // Training steps without a framework: a batch to the device, 200 kernels of 10 us, the loss back; `count` of them.
@@ -116,18 +125,11 @@ extern "C" int rates_steps(long long count, Rates* out) {
     RETURN_ERROR(cudaMalloc(&device, kBatch));
     RETURN_ERROR(cudaMallocHost(&host, kBatch));
   }
-  std::vector<uint32_t> took(count);
-  const int64_t start = Now(CLOCK_MONOTONIC), cpu = Now(CLOCK_THREAD_CPUTIME_ID);
-  for (long long i = 0; i < count; ++i) {
-    const int64_t before = Now(CLOCK_MONOTONIC);
+  return TimeEach(count, out, [&] {
     RETURN_ERROR(cudaMemcpyAsync(device, host, kBatch, cudaMemcpyHostToDevice, stream));
     for (int kernel = 0; kernel < 200; ++kernel) tiny_for_nanoseconds<<<1, 32, 0, stream>>>(10000);
     RETURN_ERROR(cudaMemcpyAsync(host, device, 4, cudaMemcpyDeviceToHost, stream));
     RETURN_ERROR(cudaStreamSynchronize(stream));
-    took[i] = static_cast<uint32_t>(Now(CLOCK_MONOTONIC) - before);
-  }
-  out->wall_ns = static_cast<double>(Now(CLOCK_MONOTONIC) - start);
-  out->cpu_ns = static_cast<double>(Now(CLOCK_THREAD_CPUTIME_ID) - cpu);
-  Fill(&took, out);
-  return 0;
+    return 0;
+  });
 }
