@@ -129,51 +129,33 @@ void Say(const nlohmann::json& message) {
 // Between true and the next word of any kind the worker waits for the log directory.
 void SayPublishing(bool publishing) { Say({{"publishing", publishing}}); }
 
-absl::Status WriteOutputs(const ConversionRequest& request, const Timeline& timeline, RunDirectory* directory) {
+// Writes what is wanted of the timeline that `build` makes for a number of bytes. How long the file is to be is known
+// well enough for most programs before it is written; where it turns out too long, again with less.
+absl::StatusOr<Timeline> WriteOutputs(const ConversionRequest& request, Timeline timeline, RunDirectory* directory,
+                                      const std::function<absl::StatusOr<Timeline>(uint64_t)>& build) {
+  constexpr int kMaxAttempts = 4;
   for (const Output& output : Outputs()) {
     bool wanted = output.by_default;
     for (const std::string& name : request.also) wanted |= name == output.name;
     if (!wanted) continue;
-    SayPublishing(true);
-    absl::Status status = directory->Write(output, timeline);
-    if (!status.ok()) return status;
+    for (int attempt = 1;; ++attempt) {
+      SayPublishing(true);
+      const bool limited = output.limited && attempt < kMaxAttempts;
+      const absl::StatusOr<uint64_t> bytes =
+          directory->Write(output, timeline, limited ? request.max_profile_size : UINT64_MAX);
+      if (!bytes.ok()) return bytes.status();
+      if (!limited || *bytes <= request.max_profile_size) break;
+      SayPublishing(false);
+      const double per_expected =
+          static_cast<double>(*bytes) / static_cast<double>(std::max<uint64_t>(timeline.expected_bytes, 1));
+      timeline = Timeline();  // two of them would be too much
+      absl::StatusOr<Timeline> shorter =
+          build(static_cast<uint64_t>(0.95 * static_cast<double>(request.max_profile_size) / per_expected));
+      if (!shorter.ok()) return shorter.status();
+      timeline = *std::move(shorter);
+    }
   }
-  return absl::OkStatus();
-}
-
-// Of what an output writes, the length alone.
-class CountingSink : public Sink {
- public:
-  absl::Status Append(std::string_view bytes) override {
-    bytes_ += bytes.size();
-    return absl::OkStatus();
-  }
-  uint64_t bytes() const { return bytes_; }
-
- private:
-  uint64_t bytes_ = 0;
-};
-
-// What an event takes in the file differs from program to program: where the budget turns out too large, again with
-// less.
-absl::StatusOr<Timeline> BuildWithinLimit(TimelineRequest request, const ProgressFunction& progress) {
-  constexpr uint64_t kMostBytesPerEvent = 64;
-  const uint64_t limit = request.max_profile_size;
-  for (int attempt = 0;; ++attempt) {
-    absl::StatusOr<Timeline> timeline = BuildTimeline(request, progress);
-    if (!timeline.ok() || attempt == 3) return timeline;
-    uint64_t events = 0;
-    for (const Thread& thread : timeline->threads) events += thread.events.size();
-    if (events * kMostBytesPerEvent + (1 << 20) <= limit) return timeline;
-    CountingSink sink;
-    if (const absl::Status status = FindOutput("xplane")->write(*timeline, sink); !status.ok()) return status;
-    if (sink.bytes() <= limit) return timeline;
-    // So few events that they fit at the length that these have, however close to the budget the next cut comes.
-    const double bytes_per_event =
-        static_cast<double>(sink.bytes()) / static_cast<double>(std::max<uint64_t>(events, 1));
-    request.max_profile_size =
-        static_cast<uint64_t>(0.95 * static_cast<double>(limit * kBytesPerEvent) / bytes_per_event);
-  }
+  return timeline;
 }
 
 // The ranks of other launchers whose files are not there when the time is up. A summary is published behind its
@@ -227,7 +209,7 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   const Environment environment = CurrentEnvironment();
   timeline_request.examine = [&](const std::string& path) { return ExamineFile(path, environment); };
   const ProgressFunction progress = [](uint64_t done, uint64_t total) { Say({{"progress", {done, total}}}); };
-  absl::StatusOr<Timeline> timeline = BuildWithinLimit(timeline_request, progress);
+  absl::StatusOr<Timeline> timeline = BuildTimeline(timeline_request, progress);
   if (!timeline.ok()) return timeline.status();
   const std::string host = request.host.empty() ? timeline->host : request.host;
   const auto create = [&] {
@@ -258,17 +240,34 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   };
   timeline->host = host_of(timeline->rank);
   timeline->run = (*directory)->run();
-  absl::Status status = WriteOutputs(request, *timeline, directory->get());
-  if (!status.ok()) return status;
+  timeline = WriteOutputs(request, *std::move(timeline), directory->get(),
+                          [&, host = timeline->host, warnings = timeline->warnings,
+                           missing = timeline->missing_ranks](uint64_t most_bytes) {
+                            timeline_request.max_profile_size = most_bytes;
+                            absl::StatusOr<Timeline> shorter = BuildTimeline(timeline_request, progress);
+                            if (!shorter.ok()) return shorter;
+                            shorter->host = host;
+                            shorter->run = (*directory)->run();
+                            shorter->warnings = warnings;
+                            shorter->missing_ranks = missing;
+                            return shorter;
+                          });
+  if (!timeline.ok()) return timeline.status();
   for (const int rank : timeline->further_ranks) {
-    timeline_request.rank = rank;
     SayPublishing(false);
-    absl::StatusOr<Timeline> further = BuildWithinLimit(timeline_request, progress);
+    const auto build = [&](uint64_t most_bytes) {
+      timeline_request.rank = rank;
+      timeline_request.max_profile_size = most_bytes;
+      absl::StatusOr<Timeline> further = BuildTimeline(timeline_request, progress);
+      if (!further.ok()) return further;
+      further->host = host_of(rank);
+      further->run = timeline->run;
+      return further;
+    };
+    absl::StatusOr<Timeline> further = build(request.max_profile_size);
     if (!further.ok()) return further.status();
-    further->host = host_of(rank);
-    further->run = timeline->run;
-    status = WriteOutputs(request, *further, directory->get());
-    if (!status.ok()) return status;
+    further = WriteOutputs(request, *std::move(further), directory->get(), build);
+    if (!further.ok()) return further.status();
   }
   SummaryOptions options;
   options.logdir = request.logdir;
@@ -277,7 +276,7 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   ConversionResult result;
   result.summary_json = SummaryJson(*timeline, (*directory)->written(), options);
   SayPublishing(true);
-  status = (*directory)->WriteText("summary.json", result.summary_json);
+  const absl::Status status = (*directory)->WriteText("summary.json", result.summary_json);
   if (!status.ok()) return status;
   SayPublishing(true);
   absl::StatusOr<std::vector<RunDirectory::File>> files = (*directory)->Publish();

@@ -75,15 +75,17 @@ void RemoveFlatDirectory(int parent, const std::string& name);
 // Lower-case hex digits from the kernel's random source.
 std::string RandomHex(int digits);
 
+// Beyond `most_bytes` nothing is written any more, but counted.
 class FileSink : public Sink {
  public:
-  FileSink(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  FileSink(int fd, std::string path, uint64_t most_bytes) : fd_(fd), path_(std::move(path)), most_bytes_(most_bytes) {}
   absl::Status Append(std::string_view bytes) override;
   uint64_t bytes() const { return bytes_; }
 
  private:
   int fd_;
   std::string path_;
+  uint64_t most_bytes_;
   uint64_t bytes_ = 0;
 };
 

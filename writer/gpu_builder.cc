@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "writer/clip.h"
 #include "writer/gpu_occupancy.h"
+#include "writer/nearly_sorted.h"
 #include "writer/symbolize.h"
 #include "writer/text.h"
 #include "writer/utf8.h"
@@ -943,7 +944,7 @@ void GpuBuilder::TrackMemory() {
 void GpuBuilder::SplitLanes() {
   std::vector<GpuStream> lines;
   for (GpuStream& stream : timeline_->gpu_streams) {
-    std::stable_sort(stream.events.begin(), stream.events.end(), [](const GpuEvent& a, const GpuEvent& b) {
+    SortNearlySorted(&stream.events, [](const GpuEvent& a, const GpuEvent& b) {
       return a.start_ps != b.start_ps ? a.start_ps < b.start_ps : a.duration_ps > b.duration_ps;
     });
     std::vector<GpuEvent> events = std::move(stream.events);

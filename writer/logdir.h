@@ -54,9 +54,10 @@ class RunDirectory {
   const std::string& host() const { return host_; }  // the file stem in use
 
   // Writes one output, named after `timeline.host`: host(), or with several ranks host() and the rank behind it.
-  // Under a temporary name (never ending in `.xplane.pb`), fsyncs it, verifies it. Nothing visible
+  // Under a temporary name (never ending in `.xplane.pb`), verifies it, fsyncs it. Nothing visible
   // yet: TensorBoard takes every directory of plugins/profile for a run, so the files wait in <logdir>/.tbprof/staging.
-  absl::Status Write(const Output& output, const Timeline& timeline);
+  // Returns the bytes that it takes: where these are more than `most_bytes`, nothing is kept of it.
+  absl::StatusOr<uint64_t> Write(const Output& output, const Timeline& timeline, uint64_t most_bytes = UINT64_MAX);
   // The same for text that is no row of the table (summary.json). In a shared directory the name gets `<stem>.` in
   // front.
   absl::Status WriteText(const std::string& file_name, std::string_view text);
@@ -79,8 +80,8 @@ class RunDirectory {
   };
   absl::Status Reserve(const std::string& run, int rank, const std::vector<int>& further_ranks);
   bool Taken(int rank, const std::vector<int>& further_ranks) const;
-  absl::Status WriteFile(const std::string& name, const Output* output, const Timeline* timeline,
-                         std::string_view text);
+  absl::StatusOr<uint64_t> WriteFile(const std::string& name, const Output* output, const Timeline* timeline,
+                                     std::string_view text, uint64_t most_bytes);
   absl::Status PublishDirectory();
   absl::Status PublishFiles();
 

@@ -8,8 +8,8 @@ namespace tbprof {
 namespace {
 
 constexpr Output kOutputs[] = {
-    {"xplane", "%h.xplane.pb", /*by_default=*/true, WriteXplane, VerifyXplane},
-    {"perfetto", "%h.trace.json.gz", /*by_default=*/false, WritePerfetto, VerifyPerfetto},
+    {"xplane", "%h.xplane.pb", /*by_default=*/true, /*limited=*/true, WriteXplane, VerifyXplane},
+    {"perfetto", "%h.trace.json.gz", /*by_default=*/false, /*limited=*/false, WritePerfetto, VerifyPerfetto},
 };
 
 }  // namespace

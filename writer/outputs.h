@@ -29,6 +29,7 @@ struct Output {
   std::string_view name;       // as in --also=NAME
   std::string_view file_name;  // `%h` stands for the host; relative to the run directory
   bool by_default;
+  bool limited;  // to the bytes of --max-profile-size
   absl::Status (*write)(const Timeline& timeline, Sink& sink);
   // Reads the file back, from disk, with code that shares nothing with the writing; null = only the size is checked.
   // The text says what was found: `verified: 3 planes, 12 lines, 10432 events`.

@@ -7,6 +7,7 @@
 #ifndef TBPROF_WRITER_PROTO_ENCODER_H_
 #define TBPROF_WRITER_PROTO_ENCODER_H_
 
+#include <bit>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -78,11 +79,7 @@ inline uint8_t* PutVarint(uint8_t* p, uint64_t value) {
   return p;
 }
 
-inline constexpr size_t VarintSize(uint64_t value) {
-  size_t size = 1;
-  for (; value > 0x7F; value >>= 7) ++size;
-  return size;
-}
+inline constexpr size_t VarintSize(uint64_t value) { return (static_cast<size_t>(std::bit_width(value | 1)) + 6) / 7; }
 
 // Tags of fields below 16: one byte.
 inline constexpr uint8_t VarintTag(int field) { return static_cast<uint8_t>(field << 3); }

@@ -169,16 +169,16 @@ RunDirectory::~RunDirectory() {
   if (profile_fd_ >= 0) close(profile_fd_);
 }
 
-absl::Status RunDirectory::Write(const Output& output, const Timeline& timeline) {
-  return WriteFile(FileName(output.file_name, timeline.host), &output, &timeline, "");
+absl::StatusOr<uint64_t> RunDirectory::Write(const Output& output, const Timeline& timeline, uint64_t most_bytes) {
+  return WriteFile(FileName(output.file_name, timeline.host), &output, &timeline, "", most_bytes);
 }
 
 absl::Status RunDirectory::WriteText(const std::string& file_name, std::string_view text) {
-  return WriteFile(exclusive_ ? file_name : StrCat(host_, ".", file_name), nullptr, nullptr, text);
+  return WriteFile(exclusive_ ? file_name : StrCat(host_, ".", file_name), nullptr, nullptr, text, UINT64_MAX).status();
 }
 
-absl::Status RunDirectory::WriteFile(const std::string& name, const Output* output, const Timeline* timeline,
-                                     std::string_view text) {
+absl::StatusOr<uint64_t> RunDirectory::WriteFile(const std::string& name, const Output* output,
+                                                 const Timeline* timeline, std::string_view text, uint64_t most_bytes) {
   if (published_) return absl::FailedPreconditionError(StrCat(path_, " is published already"));
   Pending pending;
   pending.name = name;
@@ -186,9 +186,12 @@ absl::Status RunDirectory::WriteFile(const std::string& name, const Output* outp
   const std::string temporary = StrCat(name, ".tmp");
   absl::StatusOr<FileDescriptor> fd = CreateFile(staging_fd_, temporary, pending.file.path);
   if (!fd.ok()) return fd.status();
-  FileSink sink(fd->get(), pending.file.path);
+  FileSink sink(fd->get(), pending.file.path, most_bytes);
   absl::Status status = output != nullptr ? output->write(*timeline, sink) : sink.Append(text);
-  if (status.ok()) status = Sync(fd->get(), pending.file.path);
+  if (status.ok() && sink.bytes() > most_bytes) {
+    unlinkat(staging_fd_, temporary.c_str(), 0);
+    return sink.bytes();
+  }
   struct stat info;
   if (status.ok() && fstat(fd->get(), &info) != 0) status = ErrnoStatus(errno, "cannot check", pending.file.path);
   if (status.ok() && static_cast<uint64_t>(info.st_size) != sink.bytes()) {
@@ -201,13 +204,15 @@ absl::Status RunDirectory::WriteFile(const std::string& name, const Output* outp
     status = verified.status();
     if (verified.ok()) pending.file.verified = *std::move(verified);
   }
+  // Last, so that the disk has had the time of the verifying.
+  if (status.ok()) status = Sync(fd->get(), pending.file.path);
   if (!status.ok()) {
     unlinkat(staging_fd_, temporary.c_str(), 0);
     return status;
   }
   pending.file.bytes = sink.bytes();
   pending_.push_back(std::move(pending));
-  return absl::OkStatus();
+  return sink.bytes();
 }
 
 namespace {

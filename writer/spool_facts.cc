@@ -385,6 +385,7 @@ class FactReader {
           // The common case by far; a chunk has one thread.
           if (of_chunk == nullptr) of_chunk = &facts_->threads[thread];
           of_chunk->last_ticks = std::max(of_chunk->last_ticks, end);
+          ++of_chunk->spans;
           // A scribbled duration must not stretch the whole capture: the launcher takes a clock pair each second.
           if (end < launcher_ticks_ + kPlausibleTicks) Seen(end);
           if ((record.tag.flags & kRecordFailed) != 0 && IsExec(frame.segment, record.tag.aux) &&

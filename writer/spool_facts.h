@@ -59,6 +59,7 @@ struct ThreadFacts {
   ThreadFact first{}, last{};  // counters nearest to the window's opening, and the latest within it
   bool has_first = false, has_last = false;
   bool is_own = false;        // of the library's, not of the program's
+  uint64_t spans = 0;         // of all windows
   uint64_t newest_ticks = 0;  // of the facts read so far, whose order in the spool is not that of time
   std::map<uint32_t, CountFact> first_counts, last_counts;
 };

@@ -259,6 +259,7 @@ struct Timeline {
   uint64_t records_not_kept = 0;      // drained, and not taken by the spool
   uint64_t records = 0;               // decoded
   uint64_t events_over_budget = 0;    // decoded, counted in the totals, left out of the lines
+  uint64_t expected_bytes = 0;        // that the events are to take in the xplane file
   int64_t shortest_shown_ps = 0;      // threshold that the budget forced; 0 = everything is shown
   int64_t shortest_gpu_shown_ps = 0;  // likewise, of what ran on devices: cut last
   std::vector<std::string> errors;    // go to XSpace.errors

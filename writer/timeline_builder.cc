@@ -11,8 +11,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "writer/arguments.h"
 #include "writer/clip.h"
+#include "writer/event_size.h"
 #include "writer/gpu_builder.h"
 #include "writer/heap_blocks.h"
+#include "writer/nearly_sorted.h"
 #include "writer/schema.h"
 #include "writer/spool_facts.h"
 #include "writer/symbolize.h"
@@ -36,8 +38,8 @@ constexpr uint16_t kNoType = 65535;
 constexpr double kDrainLagNs = 250e6;
 // Threads of which no more is known than that they called CUDA.
 constexpr size_t kMaxUnknownThreads = 1000;
-// An event of a device, and the call that causes it, take more than others.
-constexpr uint64_t kGpuWeight = 2;
+// What an event of a device takes in the file, its arrow and its name apart.
+constexpr uint64_t kDeviceEventBytes = 2 * kBytesPerEvent;
 
 // Of counters that only a hostile target lets run backwards.
 uint64_t Difference(uint64_t now, uint64_t before) { return now > before ? now - before : 0; }
@@ -101,7 +103,7 @@ class Builder : private HostLines {
     if (!status.ok()) return status;
     status = TakeSession();
     if (!status.ok()) return status;
-    event_limit_ = MostEvents(request_.max_profile_size);
+    byte_limit_ = MostEvents(request_.max_profile_size) * kBytesPerEvent;
     SetBorders();
     MakeProcesses();
     MakeThreads();
@@ -123,6 +125,7 @@ class Builder : private HostLines {
     AddCounters();
     AddStep();
     AddHonesty();
+    timeline_.expected_bytes = Bytes();
     return std::move(timeline_);
   }
 
@@ -184,6 +187,7 @@ class Builder : private HostLines {
     facts_.clock.SetOrigin(open_);
     timeline_.origin_unix_ns = facts_.clock.UnixNs(open_);
     timeline_.duration_ps = std::max<int64_t>(facts_.clock.ToPs(close_), 1000);
+    ps_per_tick_ = facts_.clock.ns_per_tick() * 1000;
     if (totals_open_ < open_) {
       timeline_.totals_ps = timeline_.duration_ps;
       AddTo(&timeline_.totals_ps, facts_.clock.DurationPs(open_ - totals_open_));
@@ -278,7 +282,11 @@ class Builder : private HostLines {
 
   // The event type of an operation of a segment; kNoType: no such operation.
   uint16_t OperationType(uint32_t segment, uint32_t operation) {
-    auto& types = operation_types_[segment];
+    if (types_of_ == nullptr || segment != types_segment_) {
+      types_of_ = &operation_types_[segment];
+      types_segment_ = segment;
+    }
+    auto& types = *types_of_;
     if (types.empty()) {
       const auto found = facts_.segments.find(segment);
       if (found == facts_.segments.end()) return kNoType;
@@ -544,11 +552,17 @@ class Builder : private HostLines {
       order.emplace_back(thread.start_ticks, identity);
     }
     std::sort(order.begin(), order.end());
+    constexpr uint64_t kMinReserved = 1000;
+    uint64_t reserved = 0;
     for (const auto& [ticks, identity] : order) {
       const ThreadFacts& facts = facts_.threads[identity];
       const Identity owner{identity.segment, facts.process_serial};
       thread_index_[identity] = static_cast<uint32_t>(timeline_.threads.size());
       Thread thread;
+      // Untouched room costs nothing; growing would copy each event once more.
+      const uint64_t room = std::min(facts.spans, (byte_limit_ / kBytesPerEvent) - reserved);
+      if (room >= kMinReserved) thread.events.reserve(room);
+      reserved += room >= kMinReserved ? room : 0;
       thread.process = process_index_[owner];
       thread.tid = facts.tid;
       thread.line_id = timeline_.threads.size() + 1;
@@ -681,14 +695,19 @@ class Builder : private HostLines {
   // shown, so that it has no totals of its own.
   uint32_t Count(const Identity& process, uint32_t owner, uint16_t type, uint64_t address, uint64_t calls,
                  uint64_t ticks, uint64_t longest) {
+    const SiteKey key{process, address, type};
+    Counted& counted = counted_[(address ^ address >> 8 ^ type ^ uint64_t{process.serial} << 3) % kCountedPlaces];
+    if (counted.total == kNoTotal || counted.owner != owner || !(counted.key == key)) {
+      counted = {key, owner, owner == kNoProcess ? 0 : TotalId(owner, type), SiteId(key)};
+    }
     if (owner != kNoProcess) {
-      OperationTotal& total = totals_[{owner, type}];
+      OperationTotal& total = totals_[counted.total];
       total.calls += calls;
       total.recorded += calls;
       AddTicks(&total.total_ps, ticks);
       total.longest_ps = std::max(total.longest_ps, static_cast<int64_t>(std::min<uint64_t>(longest, INT64_MAX)));
     }
-    const uint32_t id = SiteId(process, address, type);
+    const uint32_t id = counted.site;
     if (id == 0) return 0;
     Site& site = sites_[id];
     site.calls += calls;
@@ -741,24 +760,27 @@ class Builder : private HostLines {
     Keep(thread, event);
   }
 
-  uint32_t SiteId(const Identity& process, uint64_t address, uint16_t type) {
+  uint32_t SiteId(const SiteKey& key) {
     if (sites_.empty()) sites_.emplace_back();
-    if (address == 0) return 0;
-    const SiteKey key{process, address, type};
-    if (last_site_ != 0 && key == last_key_) return last_site_;
-    auto found = site_ids_.find(key);
-    if (found == site_ids_.end()) {
-      if (sites_.size() >= kMaxSites) return 0;
-      found = site_ids_.emplace(key, static_cast<uint32_t>(sites_.size())).first;
-      Site site;
-      site.process = process;
-      site.address = address;
-      site.type = type;
-      sites_.push_back(site);
-    }
-    last_key_ = key;
-    last_site_ = found->second;
-    return last_site_;
+    if (key.address == 0) return 0;
+    const auto found = site_ids_.find(key);
+    if (found != site_ids_.end()) return found->second;
+    if (sites_.size() >= kMaxSites) return 0;
+    const auto id = static_cast<uint32_t>(sites_.size());
+    site_ids_.emplace(key, id);
+    Site site;
+    site.process = key.process;
+    site.address = key.address;
+    site.type = key.type;
+    sites_.push_back(site);
+    return id;
+  }
+
+  // Index of the totals of a process' operation.
+  uint32_t TotalId(uint32_t owner, uint16_t type) {
+    const auto [known, added] = total_ids_.try_emplace({owner, type}, static_cast<uint32_t>(totals_.size()));
+    if (added) totals_.emplace_back().type = type;
+    return known->second;
   }
 
   // Events that the budget may cut: those of the host go first, then calls of CUDA, what ran on devices last.
@@ -767,39 +789,48 @@ class Builder : private HostLines {
     return timeline_.types[event.type].value == ValueKind::kCorrelation ? kGpuCalls : kHostSpans;
   }
 
+  // The memory of the timeline is bounded by the same budget: no event counts for less than kBytesPerEvent.
+  uint64_t BytesOf(const Event& event) const {
+    const double duration_ps = static_cast<double>(event.duration_ps) * ps_per_tick_;
+    return std::max(kBytesPerEvent,
+                    EventBytes(timeline_.types[event.type], event, static_cast<uint64_t>(timeline_.duration_ps),
+                               static_cast<uint64_t>(std::min(duration_ps, 9e18))));
+  }
+
   // Keeps the event if the budget allows its length; when there are too many, the shortest go. Instants have no length
   // to go by: they get half of the budget, first come, first served.
   void Keep(uint32_t thread, const Event& event) {
     const bool instant = event.duration_ps == 0;
     const Cuttable kind = CuttableOf(event);
-    if (instant ? instants_ >= event_limit_ / 2 : static_cast<uint64_t>(event.duration_ps) < shortest_ticks_[kind]) {
+    if (instant ? instants_ >= byte_limit_ / 2 : static_cast<uint64_t>(event.duration_ps) < shortest_ticks_[kind]) {
       ++timeline_.events_over_budget;
       return;
     }
-    ++(instant ? instants_ : kept_[kind]);
+    (instant ? instants_ : kept_[kind]) += BytesOf(event);
     timeline_.threads[thread].events.push_back(event);
     Trim();
   }
 
-  uint64_t Weight() const { return instants_ + kept_[kHostSpans] + kGpuWeight * (kept_[kGpuCalls] + gpu_.kept()); }
+  uint64_t DeviceBytes() const { return kDeviceEventBytes * gpu_.kept(); }
+  uint64_t Bytes() const { return instants_ + kept_[kHostSpans] + kept_[kGpuCalls] + DeviceBytes(); }
 
-  // The length below which the shortest of a kind have to go so that about `most` are left. By buckets of at most 1/64:
-  // a step of a quarter would take all of those that are much alike.
+  // The length below which the shortest of a kind have to go so that about `most` bytes are left. By buckets of at most
+  // 1/64: a step of a quarter would take all of those that are much alike.
   uint64_t LengthThatLeaves(Cuttable kind, uint64_t most) const {
     constexpr uint32_t kBits = 6;
-    std::vector<uint64_t> counts(size_t{64 - kBits} << kBits);
+    std::vector<uint64_t> bytes(size_t{64 - kBits} << kBits);
     for (const Thread& thread : timeline_.threads) {
       for (const Event& event : thread.events) {
         if (event.duration_ps <= 0 || CuttableOf(event) != kind) continue;
         const auto ticks = static_cast<uint64_t>(event.duration_ps);
         const auto width = static_cast<uint32_t>(std::bit_width(ticks));
         const uint32_t above = width > kBits + 1 ? width - kBits - 1 : 0;
-        ++counts[(uint64_t{above} << kBits) + (ticks >> above)];
+        bytes[(uint64_t{above} << kBits) + (ticks >> above)] += BytesOf(event);
       }
     }
     uint64_t left = 0;
-    size_t bucket = counts.size() - 1;
-    while (bucket > 0 && left + counts[bucket] <= most) left += counts[bucket--];
+    size_t bucket = bytes.size() - 1;
+    while (bucket > 0 && left + bytes[bucket] <= most) left += bytes[bucket--];
     // All of them in one bucket: they cannot be told apart.
     const size_t lowest = bucket + 1;
     const size_t above = lowest < size_t{2} << kBits ? 0 : (lowest >> kBits) - 1;
@@ -808,31 +839,29 @@ class Builder : private HostLines {
 
   // The lengths that leave three quarters.
   void Trim() {
-    if (Weight() <= event_limit_) return;
-    while (Weight() > event_limit_ / 4 * 3) {
-      const uint64_t share = event_limit_ / 8;
-      const Cuttable kind = kept_[kHostSpans] > share               ? kHostSpans
-                            : kept_[kGpuCalls] * kGpuWeight > share ? kGpuCalls
-                            : gpu_.kept() > 0                       ? kGpuWork
-                                                                    : kHostSpans;
+    if (Bytes() <= byte_limit_) return;
+    while (Bytes() > byte_limit_ / 4 * 3) {
+      const uint64_t share = byte_limit_ / 8;
+      const Cuttable kind = kept_[kHostSpans] > share  ? kHostSpans
+                            : kept_[kGpuCalls] > share ? kGpuCalls
+                            : gpu_.kept() > 0          ? kGpuWork
+                                                       : kHostSpans;
       uint64_t& shortest = shortest_ticks_[kind];
       if (kind == kGpuWork) {
         shortest = shortest == 0 ? 1024 : shortest + shortest / 4;
         gpu_.Cut(shortest);
       } else {
-        const uint64_t weight = kind == kGpuCalls ? kGpuWeight : 1;
-        const uint64_t others = Weight() - kept_[kind] * weight;
-        const uint64_t most = event_limit_ / 4 * 3 > others ? (event_limit_ / 4 * 3 - others) / weight : 0;
-        shortest = std::max(LengthThatLeaves(kind, std::max(most, share / weight / 2)), shortest + 1);
+        const uint64_t others = Bytes() - kept_[kind];
+        const uint64_t most = byte_limit_ / 4 * 3 > others ? byte_limit_ / 4 * 3 - others : 0;
+        shortest = std::max(LengthThatLeaves(kind, std::max(most, share / 2)), shortest + 1);
         kept_[kind] = 0;
         for (Thread& owner : timeline_.threads) {
           timeline_.events_over_budget += std::erase_if(owner.events, [&](const Event& old) {
-            return old.duration_ps > 0 && static_cast<uint64_t>(old.duration_ps) < shortest && CuttableOf(old) == kind;
+            if (old.duration_ps <= 0 || CuttableOf(old) != kind) return false;
+            if (static_cast<uint64_t>(old.duration_ps) < shortest) return true;
+            kept_[kind] += BytesOf(old);
+            return false;
           });
-          kept_[kind] +=
-              static_cast<uint64_t>(std::count_if(owner.events.begin(), owner.events.end(), [&](const Event& event) {
-                return event.duration_ps > 0 && CuttableOf(event) == kind;
-              }));
         }
       }
       if (shortest > uint64_t{1} << 62) break;
@@ -848,7 +877,7 @@ class Builder : private HostLines {
     Count(process, owner, type, 0, calls, ticks, longest);
   }
   uint32_t SiteOf(const Identity& process, uint16_t type, uint64_t address) override {
-    return SiteId(process, address, type);
+    return SiteId({process, address, type});
   }
   void KeepCall(uint32_t line, const Event& event) override { Keep(line, event); }
   void DeviceEventKept() override { Trim(); }
@@ -949,7 +978,8 @@ class Builder : private HostLines {
         event.start_ps = ClampedPs(start);
         event.duration_ps = length == 0 ? 0 : std::max<int64_t>(ClampedPs(start + length) - event.start_ps, 0);
       }
-      std::stable_sort(thread.events.begin(), thread.events.end(), [](const Event& a, const Event& b) {
+      // What contains another comes first.
+      SortNearlySorted(&thread.events, [](const Event& a, const Event& b) {
         return a.start_ps != b.start_ps ? a.start_ps < b.start_ps : a.duration_ps > b.duration_ps;
       });
       // The viewer nests by containment: what sticks out of its parent by the clock's jitter is cut to it.
@@ -1117,7 +1147,7 @@ class Builder : private HostLines {
         if (first != thread.first_counts.end()) before = first->second;
         const uint64_t calls = Difference(count.calls, before.calls);
         if (calls == 0) continue;
-        OperationTotal& total = totals_[{process->second, type}];
+        OperationTotal& total = totals_[TotalId(process->second, type)];
         total.calls += calls;
         AddTicks(&total.total_ps, Difference(count.ticks, before.ticks));
       }
@@ -1144,8 +1174,8 @@ class Builder : private HostLines {
   }
 
   void TakeOperationTotals() {
-    for (auto& [key, total] : totals_) {
-      total.type = key.second;
+    for (const auto& [key, id] : total_ids_) {
+      OperationTotal& total = totals_[id];
       total.total_ps = facts_.clock.DurationPs(static_cast<uint64_t>(total.total_ps));
       total.longest_ps = facts_.clock.DurationPs(static_cast<uint64_t>(total.longest_ps));
       timeline_.processes[key.first].operations.push_back(total);
@@ -1429,7 +1459,7 @@ class Builder : private HostLines {
   uint32_t families_ = 0;
   double clock_cost_ns_ = 0, record_cost_ns_ = 0, allocation_cost_ns_ = 0, page_cost_ns_ = 0;
   uint64_t wait_threshold_ns_ = 0;
-  double ticks_per_ns_ = 1;
+  double ticks_per_ns_ = 1, ps_per_tick_ = 1000;
   // The totals are those of the whole run, which began at totals_open_; the timeline shows its end.
   bool whole_run_ = false;
   uint64_t totals_open_ = 0;
@@ -1438,13 +1468,24 @@ class Builder : private HostLines {
 
   absl::flat_hash_map<std::string, uint16_t> type_ids_;
   std::map<uint32_t, std::vector<uint16_t>> operation_types_;
+  std::vector<uint16_t>* types_of_ = nullptr;  // of types_segment_, the one asked for last
+  uint32_t types_segment_ = 0;
   std::map<Identity, uint32_t> process_index_;
   absl::flat_hash_map<Identity, uint32_t> thread_index_;
-  absl::flat_hash_map<std::pair<uint32_t, uint16_t>, OperationTotal> totals_;
+  std::vector<OperationTotal> totals_;
+  absl::flat_hash_map<std::pair<uint32_t, uint16_t>, uint32_t> total_ids_;
   std::vector<Site> sites_;
   absl::flat_hash_map<SiteKey, uint32_t> site_ids_;
-  SiteKey last_key_{};
-  uint32_t last_site_ = 0;
+  // What the last calls have counted as, by where they came from: most come from few places.
+  static constexpr size_t kCountedPlaces = 256;
+  static constexpr uint32_t kNoTotal = UINT32_MAX;
+  struct Counted {
+    SiteKey key{};
+    uint32_t owner = 0;
+    uint32_t total = kNoTotal;
+    uint32_t site = 0;
+  };
+  Counted counted_[kCountedPlaces];
   std::map<std::pair<Identity, std::vector<uint64_t>>, AllocationSite> allocation_sites_;
   double stamp_every_ = 0;  // 0: not every block is recorded
   size_t room_for_blocks_ = kMaxBlocks;
@@ -1452,7 +1493,8 @@ class Builder : private HostLines {
   std::map<Identity, std::unique_ptr<ModuleMap>> module_maps_;
   Unwinder unwinder_;
   Symbolizer symbolizer_;
-  uint64_t event_limit_ = 0;
+  // Bytes in the file.
+  uint64_t byte_limit_ = 0;
   uint64_t kept_[kCuttables] = {};  // but kGpuWork
   uint64_t instants_ = 0;
   uint64_t shortest_ticks_[kCuttables] = {};

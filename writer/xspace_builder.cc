@@ -26,37 +26,6 @@ void PutMetadata(ByteBuffer& out, int map_field, uint32_t id, std::string_view n
 
 }  // namespace
 
-void LineBuilder::MarkUsed(uint32_t stat_id) {
-  if (stat_id <= kStatCount) plane_->used_stats_.set(stat_id - 1);
-}
-
-void LineBuilder::Begin(uint32_t event_id, int64_t offset_ps, int64_t duration_ps) {
-  start_ = events_.Open(BytesTag(xfield::kLineEvents));
-  uint8_t* p = events_.Reserve(3 * (1 + kMaxVarint));
-  *p++ = VarintTag(xfield::kEventMetadataId);
-  p = PutVarint(p, event_id);
-  // A member of a oneof: written also when it is 0, or `data` is not set.
-  *p++ = VarintTag(xfield::kEventOffset);
-  p = PutVarint(p, static_cast<uint64_t>(offset_ps));
-  if (duration_ps != 0) {
-    *p++ = VarintTag(xfield::kEventDuration);
-    p = PutVarint(p, static_cast<uint64_t>(duration_ps));
-  }
-  events_.Commit(p);
-}
-
-void LineBuilder::Varint(uint32_t stat_id, int field, uint64_t value) {
-  MarkUsed(stat_id);
-  uint8_t* p = events_.Reserve(4 + 2 * kMaxVarint);
-  p[0] = BytesTag(xfield::kEventStats);
-  p[2] = VarintTag(xfield::kStatMetadataId);
-  uint8_t* end = PutVarint(p + 3, stat_id);
-  *end++ = VarintTag(field);
-  end = PutVarint(end, value);
-  p[1] = static_cast<uint8_t>(end - p - 2);
-  events_.Commit(end);
-}
-
 void LineBuilder::InlineText(Stat stat, std::string_view text) {
   MarkUsed(FixedStatId(stat));
   const size_t start = events_.Open(BytesTag(xfield::kEventStats));

@@ -175,10 +175,9 @@ class EventWriter {
     if (event.error != 0 && family == EventFamily::kGpu) {
       line.InlineText(Stat::kError, CudaErrorText(event.error));
     } else if (event.error != 0) {
-      const char* name = strerrorname_np(event.error);
-      // Names such as EAGAIN are no stat names.
-      if (name != nullptr) {
-        line.Text(Stat::kError, plane_->TextId(name));
+      const uint32_t text_id = ErrorText(event.error);
+      if (text_id != kInline) {
+        line.Text(Stat::kError, text_id);
       } else {
         line.InlineText(Stat::kError, StrCat("errno ", event.error));
       }
@@ -189,6 +188,18 @@ class EventWriter {
     if (event.flags & Event::kOpen) line.Int64(Stat::kOpen, 1);
   }
 
+  // kInline: a number without a name. Names such as EAGAIN are no stat names.
+  uint32_t ErrorText(int32_t error) {
+    if (error < 0 || static_cast<size_t>(error) >= kErrors) return kInline;
+    uint32_t& text_id = error_ids_[error];
+    if (text_id == 0) {
+      const char* name = strerrorname_np(error);
+      text_id = name != nullptr ? plane_->TextId(name) : kInline;
+    }
+    return text_id;
+  }
+
+  static constexpr size_t kErrors = 256;  // Linux has 133
   static constexpr size_t kCacheSize = 256;
   struct CachedObject {
     uint64_t object = 0;
@@ -203,6 +214,7 @@ class EventWriter {
   std::vector<uint32_t> text_ids_;
   absl::flat_hash_map<uint64_t, uint32_t> object_ids_;
   CachedObject cache_[kCacheSize];
+  uint32_t error_ids_[kErrors] = {};
 };
 
 std::string LineName(const Timeline& timeline, const Thread& thread, bool with_process) {

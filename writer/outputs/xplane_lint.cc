@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <limits>
 
 #include <google/protobuf/io/coded_stream.h>
@@ -32,6 +33,35 @@ constexpr size_t kMaxIds = 16 << 20;
 
 enum Arm : uint8_t { kArmDouble = 2, kArmUint64 = 3, kArmInt64 = 4, kArmText = 5, kArmBytes = 6, kArmRef = 7 };
 
+// Ids that were met, each with some bits. Those of files in use are small and looked up for every event.
+class IdTable {
+ public:
+  void Add(int64_t id, uint8_t bits) {
+    if (id >= 0 && static_cast<uint64_t>(id) < std::size(small_)) {
+      small_[id] |= bits;
+    } else {
+      large_[id] |= bits;
+    }
+  }
+  size_t large_count() const { return large_.size(); }
+
+  // Until one returns false.
+  template <typename Visit>
+  bool ForEach(Visit visit) const {
+    for (size_t id = 0; id < std::size(small_); ++id) {
+      if (small_[id] != 0 && !visit(static_cast<int64_t>(id), small_[id])) return false;
+    }
+    for (const auto& [id, bits] : large_) {
+      if (!visit(id, bits)) return false;
+    }
+    return true;
+  }
+
+ private:
+  uint8_t small_[4096] = {};
+  absl::flat_hash_map<int64_t, uint8_t> large_;
+};
+
 class Lint {
  public:
   Lint(CodedInputStream* in, std::string host) : in_(in), host_(std::move(host)) {}
@@ -43,8 +73,7 @@ class Lint {
     std::string name;
     absl::flat_hash_map<int64_t, std::string> event_names, stat_names;
     TextSet unique_event_names, unique_stat_names;
-    absl::flat_hash_set<int64_t> used_events, used_texts;
-    absl::flat_hash_map<int64_t, uint8_t> used_stats;  // bit per arm
+    IdTable used_events, used_texts, used_stats;
     absl::flat_hash_set<int64_t> line_ids;
   };
   struct Event {
@@ -55,6 +84,8 @@ class Lint {
   bool PlaneBody(Plane& plane);
   bool LineBody(Plane& plane);
   bool EventBody(Plane& plane, Event& event);
+  bool TakePlainEvent(Plane& plane, Event& event);
+  void TakeStat(Plane& plane, int64_t id, uint8_t arm, int64_t number);
   bool StatBody(Plane& plane);
   bool MetadataEntry(absl::flat_hash_map<int64_t, std::string>& names, TextSet& unique, std::string_view what);
   bool CheckPlane(const Plane& plane);
@@ -209,7 +240,7 @@ bool Lint::LineBody(Plane& plane) {
         break;
       case Bytes(4): {
         Event event;
-        if (!Message([&] { return EventBody(plane, event); })) return false;
+        if (!TakePlainEvent(plane, event) && !Message([&] { return EventBody(plane, event); })) return false;
         ++counts_.events;
         has_events = true;
         if (!event.has_offset) return Fail("an event has no offset");
@@ -262,8 +293,76 @@ bool Lint::EventBody(Plane& plane, Event& event) {
         if (!Skip(tag)) return false;
     }
   }
-  plane.used_events.insert(event.metadata_id);
-  return plane.used_events.size() <= kMaxIds || Fail("too many ids");
+  plane.used_events.Add(event.metadata_id, 1);
+  return plane.used_events.large_count() <= kMaxIds || Fail("too many ids");
+}
+
+void Lint::TakeStat(Plane& plane, int64_t id, uint8_t arm, int64_t number) {
+  if (arm == kArmRef) plane.used_texts.Add(number, 1);
+  plane.used_stats.Add(id, static_cast<uint8_t>(1 << arm));
+}
+
+// Reads an event that lies in the stream's buffer in one piece and has nothing but the numbers that most events have:
+// a third of the time that the stream takes for it. False: nothing was read, the stream is to read it.
+bool Lint::TakePlainEvent(Plane& plane, Event& event) {
+  constexpr size_t kMostStats = 8;
+  struct {
+    int64_t id, number;
+    uint8_t arm;
+  } stats[kMostStats];
+  size_t stat_count = 0;
+  const void* buffer;
+  int size;
+  in_->GetDirectBufferPointerInline(&buffer, &size);
+  const auto* const begin = static_cast<const uint8_t*>(buffer);
+  const uint8_t* p = begin;
+  // A length of one byte, too: longer events have texts in them.
+  if (size < 2 || *p > 0x7F || size - 1 < *p) return false;
+  const uint8_t* const end = p + 1 + *p;
+  ++p;
+  const auto number = [&p](const uint8_t* limit, int64_t* value) {
+    uint64_t result = 0;
+    for (int shift = 0; shift < 63 && p < limit; shift += 7) {
+      const uint8_t byte = *p++;
+      result |= static_cast<uint64_t>(byte & 0x7F) << shift;
+      if (byte > 0x7F) continue;
+      *value = static_cast<int64_t>(result);
+      return true;
+    }
+    return false;
+  };
+  Event read;
+  while (p < end) {
+    const uint8_t tag = *p++;
+    if (tag == Varint(1)) {
+      if (!number(end, &read.metadata_id)) return false;
+    } else if (tag == Varint(2)) {
+      if (!number(end, &read.offset)) return false;
+      read.has_offset = true;
+    } else if (tag == Varint(3)) {
+      if (!number(end, &read.duration)) return false;
+    } else if (tag == Bytes(4)) {
+      if (p == end || *p > end - p - 1 || stat_count == kMostStats) return false;
+      const uint8_t* const stat_end = p + 1 + *p;
+      auto& stat = stats[stat_count++];
+      ++p;
+      if (p == stat_end || *p++ != Varint(1) || !number(stat_end, &stat.id) || p == stat_end) return false;
+      const uint8_t arm = *p++;
+      if (arm != Varint(kArmUint64) && arm != Varint(kArmInt64) && arm != Varint(kArmRef)) return false;
+      stat.arm = arm >> 3;
+      if (!number(stat_end, &stat.number) || p != stat_end) return false;
+    } else {
+      return false;
+    }
+  }
+  plane.used_events.Add(read.metadata_id, 1);
+  for (size_t i = 0; i < stat_count; ++i) TakeStat(plane, stats[i].id, stats[i].arm, stats[i].number);
+  if (plane.used_events.large_count() > kMaxIds ||
+      plane.used_stats.large_count() + plane.used_texts.large_count() > kMaxIds) {
+    return false;
+  }
+  event = read;
+  return in_->Skip(static_cast<int>(end - begin));
 }
 
 bool Lint::StatBody(Plane& plane) {
@@ -300,9 +399,8 @@ bool Lint::StatBody(Plane& plane) {
     if (!ok) return false;
   }
   if (arm == 0) return Fail("a stat has no value");
-  if (arm == kArmRef) plane.used_texts.insert(number);
-  plane.used_stats[id] |= static_cast<uint8_t>(1 << arm);
-  return plane.used_stats.size() + plane.used_texts.size() <= kMaxIds || Fail("too many ids");
+  TakeStat(plane, id, arm, number);
+  return plane.used_stats.large_count() + plane.used_texts.large_count() <= kMaxIds || Fail("too many ids");
 }
 
 bool Lint::CheckArms(std::string_view name, uint8_t arms) {
@@ -335,17 +433,21 @@ bool Lint::CheckPlane(const Plane& plane) {
   if (plane.name.empty()) return Fail("a plane has no name");
   if (!plane_names_.insert(plane.name).second) return Fail("two planes are called `", plane.name, "`");
   auto where = [&] { return StrCat(" of plane `", plane.name, "`"); };
-  for (int64_t id : plane.used_events) {
-    if (!plane.event_names.contains(id)) return Fail("event metadata ", id, where(), " does not exist");
-  }
-  for (int64_t id : plane.used_texts) {
-    if (!plane.stat_names.contains(id)) return Fail("text ", id, where(), " does not exist");
-  }
-  for (const auto& [id, arms] : plane.used_stats) {
+  const auto event_is_named = [&](int64_t id, uint8_t) {
+    return plane.event_names.contains(id) || Fail("event metadata ", id, where(), " does not exist");
+  };
+  const auto text_exists = [&](int64_t id, uint8_t) {
+    return plane.stat_names.contains(id) || Fail("text ", id, where(), " does not exist");
+  };
+  const auto stat_is_named = [&](int64_t id, uint8_t arms) {
     const auto name = plane.stat_names.find(id);
     if (name == plane.stat_names.end()) return Fail("stat metadata ", id, where(), " does not exist");
     if (name->second.empty()) return Fail("stat metadata ", id, where(), " has no name");
-    if (!CheckArms(name->second, arms)) return false;
+    return CheckArms(name->second, arms);
+  };
+  if (!plane.used_events.ForEach(event_is_named) || !plane.used_texts.ForEach(text_exists) ||
+      !plane.used_stats.ForEach(stat_is_named)) {
+    return false;
   }
   for (std::string_view name : kForbiddenStats) {
     if (plane.unique_stat_names.contains(name)) return Fail("stat metadata", where(), " holds `", name, "`");

@@ -87,7 +87,8 @@ class LogdirTest : public testing::Test {
     auto directory = RunDirectory::Create(logdir_, run, exclusive, "node", rank);
     if (!directory.ok()) return directory.status();
     const Timeline timeline = SmallTimeline((*directory)->host());
-    if (absl::Status status = (*directory)->Write(*FindOutput("xplane"), timeline); !status.ok()) return status;
+    if (absl::Status status = (*directory)->Write(*FindOutput("xplane"), timeline).status(); !status.ok())
+      return status;
     if (absl::Status status = (*directory)->WriteText("summary.json", "{}\n"); !status.ok()) return status;
     auto files = (*directory)->Publish();
     if (made_run != nullptr) *made_run = (*directory)->run();
@@ -397,7 +398,7 @@ TEST_F(LogdirTest, AFullDiskLeavesNothingBehind) {
     EXPECT_TRUE(directory.ok()) << directory.status();
     Timeline timeline = SmallTimeline("node");
     timeline.threads[0].events.resize(100'000);
-    const absl::Status status = (*directory)->Write(*FindOutput("xplane"), timeline);
+    const absl::Status status = (*directory)->Write(*FindOutput("xplane"), timeline).status();
     EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
     EXPECT_TRUE(Contains(status, (Profile() / "run/node.xplane.pb").string() + ": No space left on device")) << status;
     // What fits is still published.
@@ -434,7 +435,7 @@ TEST_F(LogdirTest, AFailedVerificationIsAnErrorAndLeavesNoFile) {
   output.verify = [](const std::string& path, const Timeline&) -> absl::StatusOr<std::string> {
     return VerifyXplane(path, SmallTimeline("node"));
   };
-  const absl::Status status = (*directory)->Write(output, timeline);
+  const absl::Status status = (*directory)->Write(output, timeline).status();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_FALSE((*directory)->Publish().ok());
   directory->reset();
