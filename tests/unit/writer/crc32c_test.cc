@@ -47,5 +47,19 @@ TEST(Crc32c, EveryLengthAlignmentAndSplit) {
   }
 }
 
+// Where several lanes are joined.
+TEST(Crc32c, LongOnes) {
+  std::mt19937 random(3);
+  std::string bytes(70'000, '\0');
+  for (char& c : bytes) c = static_cast<char>(random());
+  for (const size_t length : {2047u, 6143u, 6144u, 6145u, 12'287u, 12'288u, 12'295u, 65'536u, 69'990u}) {
+    for (const size_t from : {0u, 1u, 7u}) {
+      const std::string part = bytes.substr(from, length);
+      ASSERT_EQ(Crc32c(0, part.data(), part.size()), Reference(0, part)) << from << " " << length;
+      ASSERT_EQ(Crc32c(Crc32c(0, part.data(), 5), part.data() + 5, part.size() - 5), Reference(0, part)) << length;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tbprof
