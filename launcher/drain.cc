@@ -17,7 +17,10 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kBlockBytes = 1u << 20;
+constexpr size_t kSpareBlocks = 8, kMaxSpareBlocks = 64;
 constexpr size_t kMaxQueuedBytes = 96u << 20;
+// A disk that took nothing for so long stands still.
+constexpr int kStandsMs = 500;
 constexpr uint64_t kHandOverNs = 20'000'000;
 constexpr uint64_t kCountersNs = 10'000'000;
 constexpr uint64_t kFactsNs = 1'000'000'000;
@@ -185,6 +188,7 @@ void Drain::DrainLoop() {
     bool stopping = false;
     std::vector<uint32_t> removals;
     std::vector<Ended> ended;
+    std::unique_ptr<FrameBuffer> own;
     {
       std::unique_lock<std::mutex> lock(mutex_);
       if (!stop_ && flush_wanted_ == flush_drained_ && removals_.empty() && ended_.empty()) {
@@ -199,13 +203,15 @@ void Drain::DrainLoop() {
       pass_segments_.clear();
       for (auto& segment : segments_) pass_segments_.push_back(segment.get());
       if (own_frames_->size() > 0) {
-        // Behind what is already drained, before what follows: a window's border lies between the records.
-        std::unique_ptr<FrameBuffer> own = std::make_unique<FrameBuffer>(4096);
+        own = std::make_unique<FrameBuffer>(4096);
         own.swap(own_frames_);
-        HandOver(true);
-        current_.swap(own);
-        HandOver(true);
       }
+    }
+    if (own != nullptr) {
+      // Behind what is already drained, before what follows: a window's border lies between the records.
+      HandOver(true);
+      current_.swap(own);
+      HandOver(true);
     }
     for (const Ended& process : ended) {
       const ProcessKey key{process.number, process.process_serial};
@@ -530,7 +536,8 @@ void Drain::HandOver(bool force) {
   block.last_ticks = ReadTicks(clock_);
   current_first_ticks_ = block.last_ticks;
   {
-    std::lock_guard<std::mutex> lock(queue_mutex_);
+    std::unique_lock<std::mutex> lock(queue_mutex_);
+    if (current_records_ > 0) WaitForRoom(&lock);
     // A disk that stands still must not fill the memory, nor hold up the targets: what it can't take is let go,
     // counted. Facts are small, and nothing else says what they say.
     if (queued_bytes_ > kMaxQueuedBytes && current_records_ > 0) {
@@ -553,6 +560,33 @@ void Drain::HandOver(bool force) {
   current_ = fresh != nullptr ? std::move(fresh) : std::make_unique<FrameBuffer>(kBlockBytes + kChunkBytes);
 }
 
+// Where the queue is full, records stay in the segments as long as these have room and the disk takes something.
+void Drain::WaitForRoom(std::unique_lock<std::mutex>* lock) {
+  if (queued_bytes_ <= kMaxQueuedBytes) queue_stands_ = false;
+  while (queued_bytes_ > kMaxQueuedBytes && !queue_stands_ && HaveRoom()) {
+    const uint64_t written = blocks_written_;
+    queue_stands_ = !block_written_.wait_for(*lock, std::chrono::milliseconds(kStandsMs),
+                                             [&] { return blocks_written_ != written; });
+  }
+}
+
+// Whether no segment is nearly full.
+bool Drain::HaveRoom() const {
+  for (const MappedSegment* mapped : pass_segments_) {
+    const Segment& segment = mapped->segment;
+    const uint32_t high = std::min(__atomic_load_n(&segment.header->chunk_high, __ATOMIC_ACQUIRE), segment.chunk_count);
+    const uint32_t most = segment.chunk_count / 16 * 15;
+    if (high <= most) continue;
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < high; ++i) {
+      const uint64_t word = __atomic_load_n(&segment.chunk_states[i], __ATOMIC_RELAXED);
+      used += StateOfChunk(word) != ChunkState::kFree ? 1 : 0;
+    }
+    if (used > most) return false;
+  }
+  return true;
+}
+
 void Drain::WriteLoop() {
   for (;;) {
     Block block;
@@ -573,7 +607,9 @@ void Drain::WriteLoop() {
       std::lock_guard<std::mutex> lock(queue_mutex_);
       queued_bytes_ -= block.frames->size();
       block.frames->Clear();
-      if (spare_.size() < 8) spare_.push_back(std::move(block.frames));
+      // As many as a burst needs, while it lasts: memory that is new costs more than all that is done with it.
+      if (spare_.size() < (queue_.empty() ? kSpareBlocks : kMaxSpareBlocks)) spare_.push_back(std::move(block.frames));
+      if (queue_.empty() && spare_.size() > kSpareBlocks) spare_.resize(kSpareBlocks);
     }
     if (block.rotate) writer_.Rotate();
     writer_.Tidy(ReadTicks(clock_));
@@ -584,6 +620,7 @@ void Drain::WriteLoop() {
     }
     std::lock_guard<std::mutex> lock(queue_mutex_);
     ++blocks_written_;
+    block_written_.notify_all();
   }
   writer_.Finish();
   std::lock_guard<std::mutex> lock(queue_mutex_);

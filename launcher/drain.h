@@ -106,6 +106,8 @@ class Drain {
   void AppendFacts(MappedSegment* segment);
   bool AppendCounters(MappedSegment* segment, uint64_t ticks);  // whether there was something to tell
   void HandOver(bool force);
+  void WaitForRoom(std::unique_lock<std::mutex>* lock);
+  bool HaveRoom() const;
   void GiveBackPages();
 
   SpoolWriter writer_;
@@ -157,7 +159,8 @@ class Drain {
     uint64_t records_let_go = 0;               // of that time, because the queue was full
   };
   std::mutex queue_mutex_;
-  std::condition_variable queue_filled_, queue_emptied_;
+  std::condition_variable queue_filled_, queue_emptied_, block_written_;
+  bool queue_stands_ = false;  // for longer than a record can wait
   std::deque<Block> queue_;
   uint64_t queued_bytes_ = 0;
   std::vector<std::unique_ptr<FrameBuffer>> spare_;

@@ -241,7 +241,7 @@ void SpoolWriter::WriteTotals(bool totals) {
   const std::vector<GpuMemoryRow>& memory = gpu_totals_.memory();
   if (!memory.empty()) append(FrameType::kGpuMemory, memory, gpu_totals_.memory_left_out());
   // Regardless of the limit: more is given back at once.
-  if (WritePart(frames.bytes(), 0, now_ticks_, now_ticks_) != 0) WriteMain(frames);
+  if (WritePart({frames.bytes()}, 0, now_ticks_, now_ticks_) != 0) WriteMain(frames);
 }
 
 // Counts what is in a chunk frame; copies what must stay into `kept`, if there is one.
@@ -343,8 +343,7 @@ int SpoolWriter::BeginPart(uint64_t ticks) {
   return 0;
 }
 
-int SpoolWriter::WritePart(const std::vector<uint8_t>& bytes, uint64_t records, uint64_t first_ticks,
-                           uint64_t last_ticks) {
+int SpoolWriter::WritePart(const Pieces& pieces, uint64_t records, uint64_t first_ticks, uint64_t last_ticks) {
   if (parts_.empty() || !parts_.back().fd.valid()) {
     if (const int error = BeginPart(first_ticks); error != 0) return error;
   }
@@ -355,13 +354,19 @@ int SpoolWriter::WritePart(const std::vector<uint8_t>& bytes, uint64_t records, 
     fact = parts_.back().fact;
     fd = parts_.back().fd.get();
   }
-  const int error = WriteAt(fd, bytes.data(), bytes.size(), fact.bytes);
-  if (error != 0) return error;
-  total_bytes_.fetch_add(bytes.size(), std::memory_order_relaxed);
+  uint64_t size = 0;
+  for (const std::span<const uint8_t> piece : pieces) {
+    if (const int error = WriteAt(fd, piece.data(), piece.size(), fact.bytes + size); error != 0) {
+      [[maybe_unused]] const int cut = ftruncate(fd, static_cast<off_t>(fact.bytes));
+      return error;
+    }
+    size += piece.size();
+  }
+  total_bytes_.fetch_add(size, std::memory_order_relaxed);
   std::lock_guard<std::mutex> lock(mutex_);
   parts_.back().has_gpu_memory |= block_has_gpu_memory_;
   PartFact& written = parts_.back().fact;
-  written.bytes += bytes.size();
+  written.bytes += size;
   written.records += records;
   written.last_ticks = std::max(written.last_ticks, last_ticks);
   return 0;
@@ -379,7 +384,7 @@ void SpoolWriter::Rotate() {
   if (!parts_.empty()) parts_.back().fd.Reset();
 }
 
-void SpoolWriter::WriteWhole(const std::vector<uint8_t>& frames, uint64_t records, uint64_t first_ticks,
+void SpoolWriter::WriteWhole(std::span<const uint8_t> frames, uint64_t records, uint64_t first_ticks,
                              uint64_t last_ticks) {
   const Retention retention = CurrentRetention();
   if (records > 0 && (stopped_ticks() != UINT64_MAX || !MakeRoom(frames.size(), retention))) {
@@ -403,8 +408,7 @@ void SpoolWriter::WriteWhole(const std::vector<uint8_t>& frames, uint64_t record
   TellGap();
 }
 
-void SpoolWriter::Write(const std::vector<uint8_t>& frames, uint64_t records, uint64_t first_ticks,
-                        uint64_t last_ticks) {
+void SpoolWriter::Write(std::span<const uint8_t> frames, uint64_t records, uint64_t first_ticks, uint64_t last_ticks) {
   now_ticks_ = std::max(now_ticks_, last_ticks);
   if (plan_.split_bytes != 0 && split_ticks() == UINT64_MAX && records > 0 &&
       total_bytes() + frames.size() > plan_.split_bytes && CurrentRetention().everything) {
@@ -427,14 +431,16 @@ void SpoolWriter::Write(const std::vector<uint8_t>& frames, uint64_t records, ui
     return;
   }
   FrameBuffer facts(0);
-  std::vector<uint8_t> part;
-  part.reserve(frames.size());
+  Pieces part;
+  uint64_t part_bytes = 0;
   ForEachFrame(frames, [&](const FrameHeader& header, const uint8_t* frame, size_t size) {
     if (header.type == FrameType::kChunk) {
       CountRecords(frame + sizeof(header), header.payload_bytes, header.segment, &facts);
     }
     if (BelongsInPart(header)) {
-      part.insert(part.end(), frame, frame + size);
+      if (part.empty() || part.back().data() + part.back().size() != frame) part.emplace_back(frame, 0);
+      part.back() = {part.back().data(), part.back().size() + size};
+      part_bytes += size;
     } else {
       facts.AppendRaw(frame, size);
     }
@@ -457,9 +463,9 @@ void SpoolWriter::Write(const std::vector<uint8_t>& frames, uint64_t records, ui
   const uint64_t sliding = SlidingTicks(retention);
   const bool old =
       !parts_.empty() && sliding != 0 && last_ticks > parts_.back().fact.first_ticks + sliding / kPartsPerSlide;
-  if (old || (!parts_.empty() && parts_.back().fact.bytes + part.size() > plan_.part_bytes)) Rotate();
+  if (old || (!parts_.empty() && parts_.back().fact.bytes + part_bytes > plan_.part_bytes)) Rotate();
   for (;;) {
-    if (!MakeRoom(part.size(), retention)) {
+    if (!MakeRoom(part_bytes, retention)) {
       NotKept(GapCause::kLimit, records, first_ticks, last_ticks, 0);
       return;
     }
@@ -469,7 +475,9 @@ void SpoolWriter::Write(const std::vector<uint8_t>& frames, uint64_t records, ui
     if (error == ENOENT) {
       // The directory was removed with all that was in it; the main file is still open, and can still be read.
       directory_gone_ = true;
-      WriteWhole(part, records, first_ticks, last_ticks);
+      FrameBuffer whole(part_bytes);
+      for (const std::span<const uint8_t> piece : part) whole.AppendRaw(piece.data(), piece.size());
+      WriteWhole(whole.bytes(), records, first_ticks, last_ticks);
       return;
     }
     write_error_.store(error, std::memory_order_relaxed);

@@ -19,6 +19,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -62,7 +63,7 @@ class SpoolWriter {
   // `directory`: of the files; it may be renamed meanwhile. Without it, the one that the plan's path names.
   SpoolWriter(ScopedFd main, const SpoolPlan& plan, ScopedFd directory = ScopedFd());
 
-  void Write(const std::vector<uint8_t>& frames, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
+  void Write(std::span<const uint8_t> frames, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
   // Records that were let go before they came here.
   void NoteGap(GapCause cause, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
   void Rotate();  // what follows goes into another part
@@ -122,9 +123,11 @@ class SpoolWriter {
   void CountDropped(uint32_t part, bool totals);
   void WriteTotals(bool totals);
   void CountRecords(const uint8_t* payload, size_t size, uint32_t segment, FrameBuffer* kept);
-  void WriteWhole(const std::vector<uint8_t>& frames, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
+  void WriteWhole(std::span<const uint8_t> frames, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
   bool WriteMain(const FrameBuffer& frames);
-  int WritePart(const std::vector<uint8_t>& bytes, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
+  // Pieces of a buffer, one behind the other in the part.
+  using Pieces = std::vector<std::span<const uint8_t>>;
+  int WritePart(const Pieces& pieces, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
   int BeginPart(uint64_t ticks);
   bool IsRemoved() const;
   void NotKept(GapCause cause, uint64_t records, uint64_t first_ticks, uint64_t last_ticks, int error);

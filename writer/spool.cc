@@ -56,18 +56,21 @@ std::string WindowName(uint32_t number) {
 
 uint8_t* FrameBuffer::Begin(FrameType type, uint32_t segment, uint32_t size, uint16_t flags) {
   open_ = bytes_.size();
-  bytes_.resize(open_ + sizeof(FrameHeader) + Padded(size));
+  uint8_t* const frame = bytes_.Reserve(sizeof(FrameHeader) + Padded(size));
   FrameHeader header{kFrameMagic, type, flags, segment, size, 0, 0};
-  memcpy(&bytes_[open_], &header, sizeof(header));
-  return &bytes_[open_ + sizeof(FrameHeader)];
+  memcpy(frame, &header, sizeof(header));
+  uint8_t* const payload = frame + sizeof(FrameHeader);
+  memset(payload + size, 0, Padded(size) - size);
+  bytes_.Commit(payload + Padded(size));
+  return payload;
 }
 
 void FrameBuffer::Seal() {
   FrameHeader header;
-  memcpy(&header, &bytes_[open_], sizeof(header));
-  header.payload_crc = Crc32c(0, &bytes_[open_] + sizeof(header), header.payload_bytes);
+  memcpy(&header, bytes_.at(open_), sizeof(header));
+  header.payload_crc = Crc32c(0, bytes_.at(open_) + sizeof(header), header.payload_bytes);
   header.header_crc = HeaderCrc(header);
-  memcpy(&bytes_[open_], &header, sizeof(header));
+  memcpy(bytes_.at(open_), &header, sizeof(header));
 }
 
 void FrameBuffer::Append(FrameType type, uint32_t segment, const void* payload, size_t size) {
@@ -75,12 +78,20 @@ void FrameBuffer::Append(FrameType type, uint32_t segment, const void* payload, 
   Seal();
 }
 
+void FrameBuffer::AppendRaw(const uint8_t* frame, size_t size) {
+  uint8_t* const to = bytes_.Reserve(size);
+  memcpy(to, frame, size);
+  bytes_.Commit(to + size);
+}
+
 void FrameBuffer::RemoveChunks() {
-  std::vector<uint8_t> rest;
-  ForEachFrame(bytes_, [&](const FrameHeader& header, const uint8_t* frame, size_t size) {
-    if (header.type != FrameType::kChunk) rest.insert(rest.end(), frame, frame + size);
+  uint8_t* to = bytes_.at(0);
+  ForEachFrame(bytes(), [&](const FrameHeader& header, const uint8_t* frame, size_t size) {
+    if (header.type == FrameType::kChunk) return;
+    memmove(to, frame, size);
+    to += size;
   });
-  bytes_.swap(rest);
+  bytes_.Commit(to);
 }
 
 std::string PartPath(const std::string& spool, uint32_t part) {

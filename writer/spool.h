@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,7 @@
 #include "absl/status/statusor.h"
 #include "wire/layout.h"
 #include "wire/records.h"
+#include "writer/proto_encoder.h"
 
 namespace tbprof {
 
@@ -228,9 +230,9 @@ struct EndFact {
 // Frames one after the other in memory, ready to be written.
 class FrameBuffer {
  public:
-  explicit FrameBuffer(size_t reserve) { bytes_.reserve(reserve); }
+  explicit FrameBuffer(size_t reserve) { bytes_.Reserve(reserve); }
 
-  // Room for a payload of `size` bytes; fill it in, then Seal. One frame at a time.
+  // Room for a payload of `size` bytes, which hold anything; fill them all in, then Seal. One frame at a time.
   uint8_t* Begin(FrameType type, uint32_t segment, uint32_t size, uint16_t flags = 0);
   void Seal();
   // Begin, copy, Seal.
@@ -240,16 +242,18 @@ class FrameBuffer {
     __builtin_memcpy(Begin(type, segment, sizeof(fact), flags), &fact, sizeof(fact));
     Seal();
   }
-  void AppendRaw(const uint8_t* frame, size_t size) { bytes_.insert(bytes_.end(), frame, frame + size); }
+  void AppendRaw(const uint8_t* frame, size_t size);
   // Leaves out chunk frames.
   void RemoveChunks();
 
-  const std::vector<uint8_t>& bytes() const { return bytes_; }
+  std::span<const uint8_t> bytes() const {
+    return {reinterpret_cast<const uint8_t*>(bytes_.view().data()), bytes_.size()};
+  }
   size_t size() const { return bytes_.size(); }
-  void Clear() { bytes_.clear(); }
+  void Clear() { bytes_.Commit(bytes_.at(0)); }
 
  private:
-  std::vector<uint8_t> bytes_;
+  ByteBuffer bytes_;
   size_t open_ = 0;  // offset of the frame begun
 };
 
@@ -258,7 +262,7 @@ SpoolHeader MakeSpoolHeader(uint64_t session = 0, uint32_t part = 0);
 // Calls consume(header, frame, size) for each frame of a buffer of our own: its header, its first byte and its size
 // with header and padding.
 template <typename Consume>
-void ForEachFrame(const std::vector<uint8_t>& bytes, Consume consume) {
+void ForEachFrame(std::span<const uint8_t> bytes, Consume consume) {
   for (size_t at = 0; at + sizeof(FrameHeader) <= bytes.size();) {
     FrameHeader header;
     __builtin_memcpy(&header, &bytes[at], sizeof(header));
