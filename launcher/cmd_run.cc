@@ -381,7 +381,13 @@ class Run {
     }
     if (state_.target_running && target_->pidfd() >= 0) fds.push_back({target_->pidfd(), POLLIN, 0});
     for (const auto& conversion : conversions_) fds.push_back({conversion->fd(), POLLIN, 0});
+    const size_t watched = fds.size();
+    if (!closed_) session_->AppendWatched(&fds);
     poll(fds.data(), fds.size(), TimeoutMs());
+    if (std::any_of(fds.begin() + static_cast<ptrdiff_t>(watched), fds.end(),
+                    [](const pollfd& entry) { return entry.revents != 0; })) {
+      session_->LookSoon();
+    }
   }
 
   void Watch() {

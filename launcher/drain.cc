@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/drain.h"
 
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -34,8 +35,8 @@ constexpr int kMaxBusySleepUs = 20'000;
 constexpr uint64_t kBurstBytes = 4 << 20;
 constexpr uint64_t kBurstsExpectedNs = 1'000'000'000;
 constexpr int kSleepBetweenBurstsUs = 2000;
-// What a pass may come too late for: threads that begin to record at 8 GB/s, and fill the smallest segment.
-constexpr uint64_t kFastestBytesPerUs = 8192;
+// What a pass may come too late for: threads that begin to record at 2 GB/s, and fill a small segment.
+constexpr uint64_t kFastestBytesPerUs = 2048;
 // Pages of chunks count as this process's memory once it has read them; beyond this many chunks (48 MiB) they are given
 // back, to be mapped again when they are next read. A drain that keeps up reads the same few.
 constexpr uint64_t kMaxTouchedChunks = 768;
@@ -82,6 +83,7 @@ Drain::Drain(ScopedFd spool, ClockKind clock, uint64_t spool_limit)
 
 Drain::Drain(ScopedFd spool, ClockKind clock, const SpoolPlan& plan, ScopedFd directory)
     : writer_(std::move(spool), plan, std::move(directory)), clock_(clock) {
+  news_fd_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   current_first_ticks_ = ReadTicks(clock_);
   own_frames_ = std::make_unique<FrameBuffer>(4096);
   current_ = std::make_unique<FrameBuffer>(kBlockBytes + kChunkBytes);
@@ -219,6 +221,7 @@ void Drain::DrainLoop() {
       if (process.ended) dead_.insert(key);
     }
     const uint64_t taken = Pass();
+    TellNews(taken);
     const bool all_facts = stopping || flush != flush_drained_;
     const uint64_t now = ReadMonotonic();
     // Facts are in blocks of their own, which a full spool still takes.
@@ -270,6 +273,28 @@ void Drain::DrainLoop() {
   std::lock_guard<std::mutex> lock(queue_mutex_);
   queue_closed_ = true;
   queue_filled_.notify_all();
+}
+
+void Drain::TellNews(uint64_t taken) {
+  bool news = taken > 0;
+  for (MappedSegment* mapped : pass_segments_) {
+    const SegmentHeader* header = mapped->segment.header;
+    const uint32_t serial = __atomic_load_n(&header->next_process_serial, __ATOMIC_RELAXED);
+    const uint32_t requests = __atomic_load_n(&header->capture_requests, __ATOMIC_RELAXED);
+    news |= serial != mapped->process_serial || requests != mapped->capture_requests;
+    mapped->process_serial = serial;
+    mapped->capture_requests = requests;
+  }
+  if (!news) return;
+  news_.store(true);
+  if (news_wanted_.exchange(false)) eventfd_write(news_fd_.get(), 1);
+}
+
+bool Drain::TakeNews(bool wait) {
+  eventfd_t ignored;
+  eventfd_read(news_fd_.get(), &ignored);
+  if (wait) news_wanted_.store(true);
+  return news_.exchange(false);
 }
 
 int Drain::NextSleepUs(int sleep_us, uint64_t taken, uint64_t now) const {

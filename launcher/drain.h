@@ -47,8 +47,9 @@ struct MappedSegment {
   Segment segment{};
   std::vector<ChunkReader> readers;
   uint32_t operation_count = 0;
-  uint32_t threads_exited = 0;  // as the segment counted them when slots were last freed
-  std::vector<bool> touched;    // chunks whose pages this process has mapped since they were last given back
+  uint32_t threads_exited = 0;                        // as the segment counted them when slots were last freed
+  uint32_t process_serial = 0, capture_requests = 0;  // as the last pass saw them
+  std::vector<bool> touched;  // chunks whose pages this process has mapped since they were last given back
 };
 
 class Drain {
@@ -82,6 +83,11 @@ class Drain {
 
   void SetRetention(Retention retention);
 
+  // For who looks after processes: whether, since the last call, records came, a process began or a capture was asked
+  // for in a target. `wait`: the next time it is so, news_fd() becomes readable.
+  bool TakeNews(bool wait);
+  int news_fd() const { return news_fd_.get(); }
+
   const SpoolWriter& spool() const { return writer_; }
   uint64_t records() const { return records_.load(std::memory_order_relaxed); }
   // Let go because the disk could not keep up.
@@ -96,6 +102,7 @@ class Drain {
 
   void DrainLoop();
   void WriteLoop();
+  void TellNews(uint64_t taken);
   int NextSleepUs(int sleep_us, uint64_t taken, uint64_t now) const;
   uint64_t Pass();  // bytes taken, as far as the pace goes
   uint64_t DrainSegment(MappedSegment* segment);
@@ -115,6 +122,8 @@ class Drain {
 
   std::thread drain_thread_, write_thread_;
   std::atomic<int> idle_ms_{10};
+  ScopedFd news_fd_;
+  std::atomic<bool> news_{false}, news_wanted_{false};
 
   // Between the main and the drain thread.
   std::mutex mutex_;

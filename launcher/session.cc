@@ -39,7 +39,7 @@ namespace {
 
 constexpr int kBacklog = 4096;
 constexpr uint64_t kLookIntervalNs = 50'000'000;
-constexpr uint64_t kIdleLookIntervalNs = 250'000'000;
+constexpr uint64_t kIdleLookIntervalNs = 500'000'000;
 // A capture that was asked for in a target begins this late at most.
 constexpr uint64_t kRequestsIntervalNs = 100'000'000;
 constexpr uint64_t kClockIntervalNs = 1'000'000'000;
@@ -47,7 +47,11 @@ constexpr uint64_t kCallerPatienceNs = 10'000'000'000;
 constexpr uint64_t kSoonNs = 100'000'000;  // a caller that has been silent for longer is looked at less often
 constexpr int kSoonMs = 2, kLaterMs = 20;
 // How often is looked where nothing is recorded. Each look wakes a core that the program may be waiting on.
-constexpr int kArmedDrainMs = 50, kIdleDrainMs = 200;
+constexpr int kIdleDrainMs = 100;
+// What has just done something will do more.
+constexpr uint64_t kBusyNs = 1'000'000'000;
+// Of so many processes the end is waited for where nothing happens; of more it is looked for.
+constexpr size_t kMaxWatched = 16;
 // A caller holds a descriptor. Beyond these, those who have been silent for longest are let go.
 constexpr size_t kMaxCallers = 400;
 constexpr size_t kMaxForeignCallers = 64;
@@ -414,6 +418,7 @@ void Session::Handle() {
   TakeCallers();
   const uint64_t now = ReadMonotonic();
   if (now >= next_look_ns_) {
+    if (drain_->TakeNews(now >= busy_until_ns_)) busy_until_ns_ = now + kBusyNs;
     size_t dead = 0;
     for (auto& target : targets_) {
       LookAfter(target.get(), now);
@@ -427,13 +432,13 @@ void Session::Handle() {
       drain_->Remove(target->mapped->number);
       return true;
     });
-    next_look_ns_ = now + (armed() ? kLookIntervalNs : kIdleLookIntervalNs);
+    if (config_.capture_signal != 0) ReadCaptureRequests();
+    next_look_ns_ = now + (now >= busy_until_ns_ ? kIdleLookIntervalNs
+                           : armed()             ? kLookIntervalNs
+                                                 : kRequestsIntervalNs);
   }
-  if (config_.capture_signal != 0 && now >= next_requests_ns_) {
-    ReadCaptureRequests();
-    next_requests_ns_ = now + kRequestsIntervalNs;
-  }
-  if (now >= next_clock_ns_) {
+  // At a look that is about then, to wake once for both.
+  if (now + kIdleLookIntervalNs / 4 >= next_clock_ns_) {
     TakeClockPair();
     next_clock_ns_ = now + kClockIntervalNs;
   }
@@ -442,9 +447,21 @@ void Session::Handle() {
 int Session::TimeoutMs() const {
   const uint64_t now = ReadMonotonic();
   uint64_t next = std::min(next_look_ns_, next_clock_ns_);
-  if (config_.capture_signal != 0 && !targets_.empty()) next = std::min(next, next_requests_ns_);
   if (!callers_.empty()) return now - callers_.back().since_ns < kSoonNs ? kSoonMs : kLaterMs;
   return next <= now ? 0 : static_cast<int>((next - now) / 1'000'000 + 1);
+}
+
+void Session::AppendWatched(std::vector<pollfd>* fds) const {
+  fds->push_back({drain_->news_fd(), POLLIN, 0});
+  if (ReadMonotonic() < busy_until_ns_) return;
+  size_t watched = 0;
+  for (const auto& target : targets_) {
+    for (const Process& process : target->processes) {
+      if (!process.pidfd.valid()) continue;
+      if (++watched > kMaxWatched) return;
+      fds->push_back({process.pidfd.get(), POLLIN, 0});
+    }
+  }
 }
 
 void Session::TakeCallers() {
@@ -782,7 +799,6 @@ uint64_t Session::OpenWindow(uint32_t number) {
   WriteWindow(number, WindowEvent::kOpened, ticks,
               number == 0 ? static_cast<uint32_t>(config_.last_ns / 1'000'000) : 0);
   if (open_windows_++ == 0) {
-    drain_->SetIdleInterval(kArmedDrainMs);
     for (auto& target : targets_) SetControl(target->mapped);
   }
   return ticks;
@@ -793,7 +809,6 @@ uint64_t Session::CloseWindow(uint32_t number, uint64_t at_ticks) {
   if (at_ticks == 0) TakeCallers();
   const uint64_t ticks = at_ticks != 0 ? at_ticks : Now();
   if (--open_windows_ == 0) {
-    drain_->SetIdleInterval(kIdleDrainMs);
     for (auto& target : targets_) SetControl(target->mapped);
   }
   WriteWindow(number, WindowEvent::kClosed, ticks);

@@ -15,6 +15,7 @@
 #ifndef TBPROF_LAUNCHER_SESSION_H_
 #define TBPROF_LAUNCHER_SESSION_H_
 
+#include <poll.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -74,6 +75,9 @@ class Session {
 
   int listen_fd() const { return listen_.get(); }
   int abstract_fd() const { return abstract_.get(); }
+  // Descriptors that something has happened on: LookSoon is due before the next Handle.
+  void AppendWatched(std::vector<pollfd>* fds) const;
+  void LookSoon() { next_look_ns_ = 0; }
   // Accepts hellos, looks after processes, takes clock pairs. Never waits.
   void Handle();
   // When Handle wants to be called at the latest.
@@ -210,7 +214,7 @@ class Session {
   std::vector<WindowRange> ranges_;
   uint64_t next_look_ns_ = 0;
   uint64_t next_clock_ns_ = 0;
-  uint64_t next_requests_ns_ = 0;
+  uint64_t busy_until_ns_ = 0;
   uint64_t capture_requests_ = 0;
   std::vector<std::string> notes_;
   bool closed_ = false;
