@@ -229,7 +229,7 @@ def bootstrap(ratios, draws=4000):
 def programs(bench):
     """Whole programs: CPU time of the program alone where it can be told, and wall time."""
     here = os.path.dirname(os.path.abspath(__file__))
-    python = os.environ.get("TBPROF_BENCH_PYTHON", sys.executable)
+    python = os.environ.get("BENCH_PYTHON", sys.executable)
     commands = {"JSON and regular expressions": [python, here + "/json_regex.py"]}
     digits = os.path.join(here, "../../examples/train_digits.py")
     if subprocess.run([python, "-c", "import torch, sklearn"], stderr=subprocess.DEVNULL).returncode == 0:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Unwinding and symbols on a real Python process: stacks are taken with ptrace, as a sampled malloc would take them.
-// TBPROF_BENCH_PYTHON names the interpreter, TBPROF_BENCH_SCRIPT the code it runs, TBPROF_BENCH_MODULE the file whose
+// BENCH_PYTHON names the interpreter, TBPROF_BENCH_SCRIPT the code it runs, TBPROF_BENCH_MODULE the file whose
 // functions are looked up.
 #include <benchmark/benchmark.h>
 #include <elf.h>
@@ -111,7 +111,7 @@ bool TakeSample(pid_t pid, Samples* samples) {
 const Samples& PythonSamples() {
   static Samples samples = [] {
     Samples taken;
-    const std::string python = Option("TBPROF_BENCH_PYTHON", "/usr/bin/python3");
+    const std::string python = Option("BENCH_PYTHON", "/usr/bin/python3");
     const std::string script = Option("TBPROF_BENCH_SCRIPT", kScript);
     const pid_t pid = fork();
     if (pid == 0) {
