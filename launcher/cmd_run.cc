@@ -141,6 +141,15 @@ class Run {
         }
         additions.push_back(StrCat(kInjectionVariable, "=", libraries->cupti));
       }
+      if ((options_.families & kFamilyAnnotation) != 0) {
+        const std::string_view theirs = Lookup(environment, kNvtxVariable).value_or("");
+        if (theirs.empty()) {
+          additions.push_back(StrCat(kNvtxVariable, "=", libraries->preload));
+        } else {
+          Tell(StrCat("NVTX's annotations go to ", ValidUtf8(std::string(theirs)), " (", kNvtxVariable,
+                      ") and are not in the profile"));
+        }
+      }
       request.environment = TargetEnvironment(environment, libraries->preload, additions);
     }
     request.signals = signals->original();
@@ -291,6 +300,7 @@ class Run {
     if (cuda == Cuda::kAuto || cuda == Cuda::kHooks) config.gpu_options |= kGpuByHooks;
     if (options_.whole_cuda_graphs) config.gpu_options |= kGpuWholeGraphs;
     if (options_.cuda_unified_memory) config.gpu_options |= kGpuUnifiedMemory;
+    if (options_.xla_annotations) config.gpu_options |= kGpuXlaAnnotations;
     config.only_command = options_.follow == Follow::kNone;
     config.wait_threshold_ns = Nanoseconds(options_.wait_threshold);
     config.malloc_interval = options_.malloc_interval;

@@ -354,7 +354,18 @@ uint64_t Drain::DrainSegment(MappedSegment* mapped) {
     mapped->readers.resize(high);
     mapped->touched.resize(high);
   }
+  // In the order in which they were begun, so that the records of a thread are.
+  in_use_.clear();
   for (uint32_t i = 0; i < high; ++i) {
+    const uint64_t state = __atomic_load_n(&segment.chunk_states[i], __ATOMIC_ACQUIRE);
+    if (StateOfChunk(state) == ChunkState::kFree) continue;
+    // While its first record is being written the tag, and with it the time, is an earlier owner's: 0, as it was freed.
+    const auto* begin = reinterpret_cast<const ChunkBeginRecord*>(segment.Chunk(i));
+    const uint64_t ticks = __atomic_load_n(&begin->ticks, __ATOMIC_RELAXED);
+    in_use_.emplace_back(ticks == 0 ? UINT64_MAX : ticks, i);
+  }
+  std::sort(in_use_.begin(), in_use_.end());
+  for (const auto& [begun, i] : in_use_) {
     const uint64_t word = __atomic_load_n(&segment.chunk_states[i], __ATOMIC_ACQUIRE);
     if (StateOfChunk(word) == ChunkState::kFree) continue;
     bool owner_gone = false;

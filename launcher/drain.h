@@ -142,6 +142,7 @@ class Drain {
   // The drain thread's own.
   std::unique_ptr<FrameBuffer> current_;
   std::vector<MappedSegment*> pass_segments_;
+  std::vector<std::pair<uint64_t, uint32_t>> in_use_;  // chunks of the segment that is drained: begun, index
   struct ProcessKey {
     uint32_t number, serial;
     bool operator<(const ProcessKey& other) const {

@@ -119,9 +119,9 @@ struct FamilyName {
   std::string_view name;
   uint32_t bit;
 };
-constexpr FamilyName kFamilies[] = {{"thread", kFamilyThread}, {"lock", kFamilyLock},       {"sleep", kFamilySleep},
-                                    {"io", kFamilyIo},         {"process", kFamilyProcess}, {"malloc", kFamilyMalloc},
-                                    {"gpu", kFamilyGpu}};
+constexpr FamilyName kFamilies[] = {
+    {"thread", kFamilyThread},   {"lock", kFamilyLock},     {"sleep", kFamilySleep}, {"io", kFamilyIo},
+    {"process", kFamilyProcess}, {"malloc", kFamilyMalloc}, {"gpu", kFamilyGpu},     {"annotation", kFamilyAnnotation}};
 
 template <std::string Options::*field>
 absl::Status SetRanks(Options& options, std::string_view value) {
@@ -311,7 +311,10 @@ constexpr OptionRow kRows[] = {
      kForRun | kForConfig, SetSwitch<&Options::cuda_unified_memory>},
     {"require-gpu", "", "false", "Exit 3 when no GPU kernel was recorded though the command succeeded",
      kForRun | kForConfig, SetSwitch<&Options::require_gpu>},
-    {"trace", "LIST", "all", "Families of calls: thread, lock, sleep, io, process, malloc, gpu; all; none",
+    {"xla-annotations", "", "false",
+     "Record XLA's own annotations (NVTX domain TSL); a jax.profiler of the program's then misses them",
+     kForRun | kForConfig, SetSwitch<&Options::xla_annotations>},
+    {"trace", "LIST", "all", "What to record: thread, lock, sleep, io, process, malloc, gpu, annotation; all; none",
      kForRun | kForConfig, SetTrace},
     {"malloc", "MODE", "sampled",
      "Allocator: sampled (stacks of sampled bytes, all calls counted), exact (each block recorded, too) or off",

@@ -80,6 +80,7 @@ struct Options {
   Cuda cuda = Cuda::kAuto;
   bool whole_cuda_graphs = false;
   bool cuda_unified_memory = false;
+  bool xla_annotations = false;
   bool require_gpu = false;
   MallocMode malloc = MallocMode::kSampled;
   uint64_t malloc_interval = kDefaultMallocInterval;

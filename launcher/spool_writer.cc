@@ -51,6 +51,7 @@ bool IsFact(RecordKind kind) {
     case RecordKind::kGpuContext:
     case RecordKind::kGpuName:
     case RecordKind::kGpuInfo:
+    case RecordKind::kAnnotationName:
       return true;
     case RecordKind::kPad:
     case RecordKind::kChunkBegin:
@@ -64,6 +65,7 @@ bool IsFact(RecordKind kind) {
     case RecordKind::kGpuMemory:
     case RecordKind::kGpuUnifiedMemory:
     case RecordKind::kGpuClock:
+    case RecordKind::kAnnotation:
       return false;
   }
   return false;
@@ -254,7 +256,13 @@ void SpoolWriter::CountRecords(const uint8_t* payload, size_t size, uint32_t seg
   uint64_t corrupt = 0, spans = 0, long_spans = 0, kernels = 0;
   uint32_t fact_slots = 0;
   ForEachRecord(frame, &chunk, &corrupt, [&](const RecordView& record) {
-    if (record.tag.kind == RecordKind::kSpan) {
+    if (record.tag.kind == RecordKind::kAnnotation) {
+      // A range has two records.
+      spans += record.tag.flags != static_cast<uint8_t>(AnnotationAction::kPush) &&
+                       record.tag.flags != static_cast<uint8_t>(AnnotationAction::kStart)
+                   ? 1
+                   : 0;
+    } else if (record.tag.kind == RecordKind::kSpan) {
       ++spans;
       SpanRecord span;
       if (record.Read(&span) && span.ticks >= plan_.long_ticks) ++long_spans;

@@ -379,6 +379,8 @@ uint32_t OwnSeccompFilters() {
 void Attach(int argc, char** argv, char** environment) {
   SessionVariable session;
   if (!ParseSessionVariable(FindVariable(environment, kSessionVariable), &session)) return;
+  // Opened later, by NVTX, in a program that was started without LD_PRELOAD: nobody calls our functions.
+  if (!HasText(FindVariable(environment, kPreloadVariable), kPreloadFileName)) return;
   if (OwnSeccompFilters() > session.seccomp_filters) return;
   const uint64_t begun_ns = raw::ThreadCpuNs();
   if (ComesBehindACopy()) return;
@@ -495,12 +497,18 @@ void Attach(int argc, char** argv, char** environment) {
   segment.process_slots[slot].start_cost = static_cast<uint32_t>(cost < UINT32_MAX ? cost : UINT32_MAX);
 }
 
+bool g_started;
+
 __attribute__((constructor)) void Start(int argc, char** argv, char** environment) {
   const int saved = errno;
   ResolveRealFunctions();
   Attach(argc, argv, environment);
+  g_started = true;
   errno = saved;
 }
 
 }  // namespace
+
+bool MayAnnotate() { return g_attachment.attached || !g_started; }
+
 }  // namespace tbprof

@@ -56,6 +56,9 @@ enum class ThreadPhase : uint8_t {
 
 struct WaitScope;  // record.h
 
+// Domains whose open ranges each thread counts.
+inline constexpr uint16_t kCountedDomains = 16;
+
 struct ThreadState {
   uint32_t epoch;  // == g_fork_page->epoch: registered in this process
   ThreadPhase phase;
@@ -72,7 +75,8 @@ struct ThreadState {
   uint64_t start_routine;
   uint64_t created_ticks;
   uint32_t creator_serial;
-  WaitScope* waiting;     // the innermost wait, on this thread's stack
+  WaitScope* waiting;  // the innermost wait, on this thread's stack
+  uint16_t annotation_levels[kCountedDomains];
   int64_t live_at_fork;   // the process's live bytes when this thread last forked
   bool has_live_at_fork;  // and they are still to be taken by the child
 };

@@ -18,7 +18,7 @@
 namespace tbprof {
 
 inline constexpr uint64_t kSegmentMagic = 0x31474553'52504254;  // "TBPRSEG1" as bytes
-inline constexpr uint32_t kAbiVersion = 4;
+inline constexpr uint32_t kAbiVersion = 5;
 
 inline constexpr uint32_t kSlotBytes = 32;
 inline constexpr uint32_t kChunkBytes = 64 * 1024;
@@ -38,7 +38,8 @@ enum Family : uint32_t {
   kFamilyProcess = 1u << 4,  // fork, exec, spawn, wait for children
   kFamilyMalloc = 1u << 5,
   kFamilyGpu = 1u << 6,
-  kFamilyAll = (1u << 7) - 1,
+  kFamilyAnnotation = 1u << 7,  // what the program says about itself: NVTX
+  kFamilyAll = (1u << 8) - 1,
 };
 
 // What the object and the result of a call are; told per operation, so that a new hook is one row in one table.
@@ -166,9 +167,10 @@ inline constexpr uint32_t ThreadSlotOfChunk(uint64_t word) { return static_cast<
 // What is recorded of GPUs, and by what; --cuda and its kin.
 enum GpuOption : uint32_t {
   kGpuByCupti = 1u << 0,
-  kGpuByHooks = 1u << 1,        // where CUPTI is not to be had, or not wanted
-  kGpuWholeGraphs = 1u << 2,    // a graph as one, not its nodes
-  kGpuUnifiedMemory = 1u << 3,  // its page faults and migrations
+  kGpuByHooks = 1u << 1,         // where CUPTI is not to be had, or not wanted
+  kGpuWholeGraphs = 1u << 2,     // a graph as one, not its nodes
+  kGpuUnifiedMemory = 1u << 3,   // its page faults and migrations
+  kGpuXlaAnnotations = 1u << 4,  // XLA's domain of NVTX is answered: it then tells its own profiler nothing
 };
 
 struct SegmentHeader {

@@ -373,6 +373,52 @@ struct GpuInfoRecord {
   uint64_t reserved;
 };
 
+enum class AnnotationAction : uint8_t {
+  kPush = 1,  // begins a range of this thread and domain, within those that are open
+  kPop = 2,   // ends the innermost
+  kMark = 3,
+  kStart = 4,  // begins a range that any thread may end
+  kEnd = 5,
+};
+
+inline constexpr uint16_t kNoLevel = 0xffff;  // of a domain whose levels are not counted
+
+// flags = AnnotationAction; aux = domain, 0 the default one.
+struct AnnotationRecord {
+  Tag tag;
+  uint64_t ticks;
+  uint64_t
+      name;  // hash of the text: AnnotationName; 0: there was no room for more names. Of kStart and kEnd: the range
+  uint32_t category;
+  uint16_t level;  // of push and pop: how many were open before the push, as far as this thread counted
+  uint16_t reserved;
+};
+
+enum class PayloadType : uint32_t { kUnsigned = 1, kSigned = 2, kDouble = 3 };
+
+// Behind an AnnotationRecord of more slots than one. `name` of a kStart is here.
+struct AnnotationPayload {
+  uint64_t name;
+  uint64_t bits;
+  PayloadType type;  // 0: no payload
+  uint32_t reserved;
+  uint64_t reserved1;
+};
+
+enum class AnnotationNameKey : uint16_t {
+  kName = 1,      // number = hash
+  kDomain = 2,    // number = domain of this process image
+  kCategory = 3,  // number = domain << 32 | category
+};
+
+// The text follows.
+struct AnnotationNameRecord {
+  Tag tag;  // aux = AnnotationNameKey
+  uint64_t number;
+  uint64_t text_length;  // may exceed what the slots hold: then the text was cut
+  uint64_t reserved;
+};
+
 #define TBPROF_RECORD(number, Name, fixed_slots, variable) \
   static_assert(sizeof(Name##Record) == (fixed_slots)*kSlotBytes);
 #include "wire/records.def"

@@ -22,6 +22,8 @@ namespace tbprof {
 inline constexpr char kSessionVariable[] = "TBPROF_SESSION";
 inline constexpr char kPreloadVariable[] = "LD_PRELOAD";
 inline constexpr char kPreloadFileName[] = "libtbprof_preload.so";
+// Names the collector that NVTX loads.
+inline constexpr char kNvtxVariable[] = "NVTX_INJECTION64_PATH";
 
 inline constexpr uint32_t kMaxSocketPath = 100;  // sun_path holds 108, and the abstract name needs one more
 

@@ -58,6 +58,12 @@ inline uint64_t EventBytes(const EventType& type, const Event& event, uint64_t o
     case ValueKind::kFlowIn:
       if (event.value != 0) bytes += kStatBytes + kFlowBytes;
       break;
+    case ValueKind::kPayload:
+      bytes += number(static_cast<uint64_t>(event.value));
+      break;
+    case ValueKind::kPayloadDouble:
+      bytes += kStatBytes + sizeof(double);
+      break;
     case ValueKind::kBytes:
     case ValueKind::kResult:
     case ValueKind::kProcessId:

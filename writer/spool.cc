@@ -25,6 +25,8 @@ constexpr size_t kReadBytes = 1u << 20;
 
 size_t Padded(size_t size) { return (size + kGrid - 1) / kGrid * kGrid; }
 
+bool IsReadable(uint32_t version) { return version >= kOldestSpoolVersion && version <= kSpoolVersion; }
+
 uint32_t HeaderCrc(const FrameHeader& header) { return Crc32c(0, &header, offsetof(FrameHeader, header_crc)); }
 
 }  // namespace
@@ -32,7 +34,7 @@ uint32_t HeaderCrc(const FrameHeader& header) { return Crc32c(0, &header, offset
 SpoolHeader MakeSpoolHeader(uint64_t session, uint32_t part) {
   SpoolHeader header{};
   memcpy(header.magic, kSpoolMagic, sizeof(header.magic));
-  header.abi = kAbiVersion;
+  header.version = kSpoolVersion;
   header.header_bytes = sizeof(SpoolHeader);
   header.part = part;
   header.session = session;
@@ -158,9 +160,10 @@ absl::StatusOr<std::unique_ptr<SpoolReader>> SpoolReader::Open(const std::string
       memcmp(header.magic, kSpoolMagic, sizeof(header.magic)) != 0) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is not a spool of tbprof"));
   }
-  if (header.abi != kAbiVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, " was written by a tbprof with ABI ", header.abi, "; this one reads ABI ", kAbiVersion));
+  if (!IsReadable(header.version)) {
+    return absl::FailedPreconditionError(absl::StrCat(path, " is a spool of version ", header.version,
+                                                      "; this tbprof reads ", kOldestSpoolVersion, " to ",
+                                                      kSpoolVersion));
   }
   if (header.part != 0) {
     return absl::InvalidArgumentError(
@@ -248,7 +251,7 @@ bool SpoolReader::OpenFile(size_t index) {
   SpoolHeader header;
   if (fd_ < 0 || fstat(fd_, &facts) != 0 || !S_ISREG(facts.st_mode)) return false;
   return pread(fd_, &header, sizeof(header), 0) == static_cast<ssize_t>(sizeof(header)) &&
-         memcmp(header.magic, kSpoolMagic, sizeof(header.magic)) == 0 && header.abi == kAbiVersion &&
+         memcmp(header.magic, kSpoolMagic, sizeof(header.magic)) == 0 && IsReadable(header.version) &&
          header.part == file.part && (main_fd_ < 0 || header.session == session_);
 }
 

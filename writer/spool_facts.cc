@@ -12,6 +12,7 @@ constexpr uint64_t kPlausibleTicks = 40'000'000'000;  // ten seconds and more
 constexpr size_t kMaxArguments = 1024;
 constexpr size_t kMaxCounters = 1u << 20;
 constexpr size_t kMaxThreads = 4u << 20;
+constexpr size_t kMaxAnnotationText = 32u << 20;
 constexpr size_t kMaxExecs = 200'000;
 constexpr size_t kMaxInert = 20'000;
 constexpr size_t kMaxGaps = 100'000;
@@ -81,6 +82,26 @@ class FactReader {
       facts_->length_ms = window.length_ms;
     } else if (window.event == WindowEvent::kClosed) {
       facts_->close_ticks = window.ticks;
+    }
+  }
+
+  void TakeAnnotationName(uint32_t segment, const RecordView& record) {
+    AnnotationNameRecord name;
+    if (!record.Read(&name)) return;
+    AnnotationFacts& known = facts_->annotations;
+    if (known.text_bytes > kMaxAnnotationText) return;
+    std::string text(record.Text(sizeof(name), name.text_length));
+    known.text_bytes += text.size() + sizeof(std::string);
+    switch (static_cast<AnnotationNameKey>(record.tag.aux)) {
+      case AnnotationNameKey::kName:
+        known.names.try_emplace(name.number, std::move(text));
+        break;
+      case AnnotationNameKey::kDomain:
+        known.domains[{segment, name.number}] = std::move(text);
+        break;
+      case AnnotationNameKey::kCategory:
+        known.categories[{segment, name.number}] = std::move(text);
+        break;
     }
   }
 
@@ -507,6 +528,18 @@ class FactReader {
           facts_->execs.push_back(std::move(started));
           break;
         }
+        case RecordKind::kAnnotation: {
+          AnnotationRecord annotation;
+          if (!record.Read(&annotation)) break;
+          if (of_chunk == nullptr) of_chunk = &facts_->threads[thread];
+          of_chunk->last_ticks = std::max(of_chunk->last_ticks, annotation.ticks);
+          ++of_chunk->spans;
+          if (annotation.ticks < launcher_ticks_ + kPlausibleTicks) Seen(annotation.ticks);
+          break;
+        }
+        case RecordKind::kAnnotationName:
+          TakeAnnotationName(frame.segment, record);
+          break;
         case RecordKind::kAllocationSample:
         case RecordKind::kAllocation:
           break;

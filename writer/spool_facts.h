@@ -105,12 +105,20 @@ struct InertProcess {
   std::string path;
 };
 
+// What the numbers of annotations mean.
+struct AnnotationFacts {
+  absl::flat_hash_map<uint64_t, std::string> names;                          // of all processes: by hash
+  std::map<std::pair<uint32_t, uint64_t>, std::string> domains, categories;  // of segments
+  size_t text_bytes = 0;
+};
+
 struct SpoolFacts {
   std::string session_json;
   std::map<uint32_t, SegmentFacts> segments;
   std::map<Identity, ThreadFacts> threads;
   std::map<Identity, ProcessFacts> processes;
   std::map<Identity, GpuFacts> gpus;  // of the processes that used one
+  AnnotationFacts annotations;
   ClockMap clock;
   std::vector<WindowFact> windows;
   std::vector<std::string> notes;

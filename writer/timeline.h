@@ -46,9 +46,27 @@ class StringTable {
 // What an event's `object` is, and how an output prints it.
 enum class ObjectKind : uint8_t { kNone, kAddress, kDescriptor, kProcessId, kThread, kStream };
 // What an event's `value` is.
-enum class ValueKind : uint8_t { kNone, kBytes, kResult, kProcessId, kFlowOut, kFlowIn, kSignal, kCorrelation };
+enum class ValueKind : uint8_t {
+  kNone,
+  kBytes,
+  kResult,
+  kProcessId,
+  kFlowOut,
+  kFlowIn,
+  kSignal,
+  kCorrelation,
+  kPayload,        // a number that the program gave
+  kPayloadDouble,  // the bits of one
+};
 
-enum class EventFamily : uint8_t { kThread, kLock, kSleep, kIo, kProcess, kMemory, kStep, kGpu, kOther };
+// Of kPayloadDouble.
+inline double DoubleOf(int64_t bits) {
+  double number;
+  __builtin_memcpy(&number, &bits, sizeof(number));
+  return number;
+}
+
+enum class EventFamily : uint8_t { kThread, kLock, kSleep, kIo, kProcess, kMemory, kStep, kGpu, kAnnotation, kOther };
 
 // One kind of event: what all events of that kind share. Index = Event::type.
 struct EventType {

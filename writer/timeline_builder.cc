@@ -6,9 +6,12 @@
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <tuple>
 
 #include "absl/container/flat_hash_map.h"
+#include "writer/annotations.h"
 #include "writer/arguments.h"
 #include "writer/clip.h"
 #include "writer/event_size.h"
@@ -38,6 +41,11 @@ constexpr uint16_t kNoType = 65535;
 constexpr double kDrainLagNs = 250e6;
 // Threads of which no more is known than that they called CUDA.
 constexpr size_t kMaxUnknownThreads = 1000;
+constexpr const char* kTooManyNames = "(more names than are kept)";
+constexpr const char* kLostName = "(name lost)";
+constexpr const char* kAcrossLine = "ranges by number";
+constexpr size_t kMaxAcross = 1u << 19;
+constexpr size_t kMaxLanes = 32;
 // What an event of a device takes in the file, its arrow and its name apart.
 constexpr uint64_t kDeviceEventBytes = 2 * kBytesPerEvent;
 
@@ -111,7 +119,10 @@ class Builder : private HostLines {
     status = reader_->Rewind();
     if (!status.ok()) return status;
     gpu_.Begin({open_, close_, totals_open_});
+    annotations_.emplace(PeriodsOf(facts_.windows));
     ReadSpans();
+    annotations_->Finish(close_, take_range_);
+    AddAcrossRanges();
     TakeDroppedTotals();
     AddOpenWaits();
     gpu_.Finish();
@@ -614,6 +625,11 @@ class Builder : private HostLines {
             return;
           }
           if (!counts) return;
+          if (record.tag.kind == RecordKind::kAnnotation) {
+            annotations_->Take({frame.segment, chunk.thread_serial}, {frame.segment, chunk.process_serial}, record,
+                               take_range_);
+            return;
+          }
           SpanRecord span;
           if (record.tag.kind != RecordKind::kSpan || !record.Read(&span) || span.start + span.ticks < span.start) {
             return;
@@ -629,6 +645,8 @@ class Builder : private HostLines {
           TakeSpan(frame.segment, chunk, thread->second, process->second, record);
         } else if (record.tag.kind == RecordKind::kAllocationSample) {
           TakeSample({frame.segment, chunk.process_serial}, record);
+        } else if (record.tag.kind == RecordKind::kAnnotation) {
+          if (!annotations_->Take(thread->first, process->first, record, take_range_)) ++timeline_.corrupt_records;
         } else if (record.tag.kind == RecordKind::kExec) {
           TakeExec(frame.segment, thread->second, record);
         } else if (GpuBuilder::IsGpu(record.tag.kind)) {
@@ -689,6 +707,121 @@ class Builder : private HostLines {
     event.error = (record.tag.flags & kRecordFailed) != 0 ? span.error : 0;
     if (event.error != 0) event.flags |= Event::kFailed;
     Keep(thread, event);
+  }
+
+  // What a range is called, and what is counted for it.
+  uint16_t TypeOfRange(const Annotations::Range& range) {
+    const ValueKind value = range.payload_type == PayloadType{}          ? ValueKind::kNone
+                            : range.payload_type == PayloadType::kDouble ? ValueKind::kPayloadDouble
+                                                                         : ValueKind::kPayload;
+    const auto [known, added] = range_types_.try_emplace({range.name, value}, kNoType);
+    if (!added) return known->second;
+    std::string_view text = kTooManyNames;
+    if (range.name != 0) {
+      const auto name = facts_.annotations.names.find(range.name);
+      text = name == facts_.annotations.names.end() ? std::string_view(kLostName) : std::string_view(name->second);
+      if (text.empty()) text = "(no name)";
+    }
+    uint16_t type = Type(text, EventFamily::kAnnotation, ObjectKind::kNone, value);
+    if (type == kNoType) type = Type(kTooManyNames, EventFamily::kAnnotation, ObjectKind::kNone, ValueKind::kNone);
+    range_types_[{range.name, value}] = type;
+    return type;
+  }
+
+  // `domain`, or `domain/category` where the category has a name; empty for what has neither.
+  StringId DomainText(const Annotations::Range& range) {
+    if (range.domain == 0 && range.category == 0) return 0;
+    const auto [known, added] =
+        domain_texts_.try_emplace({range.process.segment, range.domain, range.category}, StringId{0});
+    if (!added) return known->second;
+    std::string text;
+    if (range.domain != 0) {
+      const auto domain = facts_.annotations.domains.find({range.process.segment, range.domain});
+      text = domain == facts_.annotations.domains.end() ? StrCat("domain ", range.domain) : domain->second;
+    }
+    const auto category =
+        facts_.annotations.categories.find({range.process.segment, uint64_t{range.domain} << 32 | range.category});
+    if (category != facts_.annotations.categories.end()) {
+      StrAppend(&text, text.empty() ? "" : "/", category->second);
+    } else if (range.category != 0) {
+      StrAppend(&text, text.empty() ? "" : "/", "category ", range.category);
+    }
+    // Another may be told of meanwhile: categories are numbers that programs make up.
+    if (domain_texts_.size() > kMaxSites) domain_texts_.clear();
+    return domain_texts_[{range.process.segment, range.domain, range.category}] =
+               timeline_.strings.Intern(ValidUtf8(text));
+  }
+
+  void TakeRange(const Annotations::Range& said) {
+    Annotations::Range range = said;
+    if (range.end_lost) {
+      const auto thread = facts_.threads.find(range.thread);
+      const auto process = facts_.processes.find(range.process);
+      if (range.kind == Annotations::Kind::kRange && thread != facts_.threads.end() && thread->second.end_ticks != 0) {
+        range.end = std::min(range.end, thread->second.end_ticks);
+      }
+      if (process != facts_.processes.end() && process->second.end_ticks != 0) {
+        range.end = std::min(range.end, process->second.end_ticks);
+      }
+      range.end = std::max(range.end, range.start);
+    }
+    const bool mark = range.kind == Annotations::Kind::kMark;
+    if (range.start >= close_ || (mark ? range.start < totals_open_ : range.end <= totals_open_)) return;
+    const auto owner = process_index_.find(range.process);
+    if (owner == process_index_.end()) return;
+    const uint16_t type = TypeOfRange(range);
+    if (type == kNoType) return;
+    const uint64_t counted = std::min(range.end, close_) - std::max(range.start, totals_open_);
+    Count(range.process, owner->second, type, 0, 1, mark ? 0 : counted, mark ? 0 : counted);
+    if (mark ? range.start < open_ : range.end <= open_) return;
+    ++timeline_.records;
+    Event event;
+    if (mark) {
+      event.start_ps = static_cast<int64_t>(range.start);
+    } else {
+      ClipTo(open_, close_, range.start, range.end, &event);
+    }
+    if (range.end_lost) event.flags |= Event::kClippedAtEnd;
+    event.type = type;
+    event.value = static_cast<int64_t>(range.payload);
+    event.detail = DomainText(range);
+    if (range.kind == Annotations::Kind::kAcross) {
+      if (across_.size() < kMaxAcross) {
+        across_.push_back({owner->second, event});
+      } else {
+        ++timeline_.events_over_budget;
+      }
+      return;
+    }
+    const auto thread = thread_index_.find(range.thread);
+    if (thread != thread_index_.end()) Keep(thread->second, event);
+  }
+
+  // Ranges that begin and end by number nest in nothing: on lines of their own, as few as have no two at a time.
+  void AddAcrossRanges() {
+    std::sort(across_.begin(), across_.end(), [](const Across& a, const Across& b) {
+      if (a.owner != b.owner) return a.owner < b.owner;
+      return a.event.start_ps != b.event.start_ps ? a.event.start_ps < b.event.start_ps
+                                                  : a.event.duration_ps > b.event.duration_ps;
+    });
+    std::vector<int64_t> ends;
+    for (size_t i = 0; i < across_.size(); ++i) {
+      const Across& range = across_[i];
+      if (i == 0 || across_[i - 1].owner != range.owner) ends.clear();
+      size_t lane = 0;
+      while (lane < ends.size() && ends[lane] > range.event.start_ps) ++lane;
+      if (lane == ends.size() && lane < kMaxLanes) ends.push_back(0);
+      const uint32_t line = lane == ends.size() ? kNoLine
+                                                : LineOf(range.owner, lane == 0 ? std::string(kAcrossLine)
+                                                                                : StrCat(kAcrossLine, " ", lane + 1));
+      if (line == kNoLine) {
+        ++timeline_.events_over_budget;
+        continue;
+      }
+      ends[lane] = range.event.start_ps + range.event.duration_ps;
+      Keep(line, range.event);
+    }
+    across_ = {};
   }
 
   // Adds calls to the totals of their operation and of their site, whose index is returned. `owner`: kNoProcess: not
@@ -1429,6 +1562,7 @@ class Builder : private HostLines {
     const std::string unrecorded = UnrecordedText(timeline_.unrecorded);
     if (!unrecorded.empty()) warnings.push_back(unrecorded);
     timeline_.notes = UnseenNotes(facts_, families_);
+    AddAnnotationNotes();
     gpu_.AddHonesty(process_index_);
     if (timeline_.processes.empty()) {
       timeline_.errors.push_back(StrCat(
@@ -1438,6 +1572,28 @@ class Builder : private HostLines {
       warnings.push_back("nothing of the traced kinds happened in this window: threads were computing or not running");
     }
     timeline_.own_cost_seconds = OwnCostNs() / 1e9;
+  }
+
+  void AddAnnotationNotes() {
+    std::vector<std::string>& warnings = timeline_.warnings;
+    if (annotations_->not_followed() > 0) {
+      warnings.push_back(
+          StrCat(annotations_->not_followed(), " ranges (NVTX) are missing: too many were open at a time"));
+    }
+    if (range_types_.count({0, ValueKind::kNone}) != 0) {
+      warnings.push_back(
+          StrCat("the names of annotations (NVTX) were too many or too fast to be kept: those without are "
+                 "called `",
+                 kTooManyNames, "`"));
+    }
+    if (!range_types_.empty() && whole_run_ && !facts_.dropped.empty()) {
+      warnings.push_back("annotations (NVTX) are counted in the timeline's part of the run only");
+    }
+    // Of a window that opens while the program runs, ranges that were open have their ends in it.
+    if (annotations_->unmatched() > 0) {
+      timeline_.notes.push_back(
+          StrCat(annotations_->unmatched(), " ends of ranges (NVTX) have no beginning in what was recorded"));
+    }
   }
 
   struct AllocationSite {
@@ -1466,6 +1622,15 @@ class Builder : private HostLines {
   std::vector<std::string> cuts_;
   uint64_t next_progress_ = 0;
 
+  std::optional<Annotations> annotations_;
+  const Annotations::Consume take_range_ = [this](const Annotations::Range& range) { TakeRange(range); };
+  absl::flat_hash_map<std::pair<uint64_t, ValueKind>, uint16_t> range_types_;
+  std::map<std::tuple<uint32_t, uint16_t, uint32_t>, StringId> domain_texts_;
+  struct Across {
+    uint32_t owner;
+    Event event;
+  };
+  std::vector<Across> across_;
   absl::flat_hash_map<std::string, uint16_t> type_ids_;
   std::map<uint32_t, std::vector<uint16_t>> operation_types_;
   std::vector<uint16_t>* types_of_ = nullptr;  // of types_segment_, the one asked for last

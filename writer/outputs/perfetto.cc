@@ -49,6 +49,8 @@ std::string_view FamilyName(EventFamily family) {
       return "step";
     case EventFamily::kGpu:
       return "cuda";
+    case EventFamily::kAnnotation:
+      return "annotation";
     case EventFamily::kOther:
       return "other";
   }
@@ -310,6 +312,14 @@ class PerfettoWriter {
         return NumberArg("\"process\":", value);
       case ValueKind::kSignal:
         return NumberArg("\"signal\":", value);
+      case ValueKind::kPayload:
+        return NumberArg("\"payload\":", value);
+      case ValueKind::kPayloadDouble: {
+        const double number = DoubleOf(value);
+        Arg("\"payload\":");
+        // JSON has no other numbers.
+        return out_.Put(std::isfinite(number) ? absl::StrFormat("%.17g", number) : std::string("null"));
+      }
     }
   }
 

@@ -164,6 +164,10 @@ class EventWriter {
         return line.Int64(Stat::kProcessOf, value);
       case ValueKind::kSignal:
         return line.Int64(Stat::kSignal, value);
+      case ValueKind::kPayload:
+        return line.Int64(Stat::kPayload, value);
+      case ValueKind::kPayloadDouble:
+        return line.Double(Stat::kPayloadValue, DoubleOf(value));
       case ValueKind::kFlowOut:
       case ValueKind::kFlowIn:
         if (value == 0) return;

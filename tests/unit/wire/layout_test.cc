@@ -19,8 +19,8 @@
 namespace tbprof {
 namespace {
 
-TEST(Layout, SizesAndOffsetsAreThoseOfAbi4) {
-  static_assert(kAbiVersion == 4, "a new ABI: write down its numbers here");
+TEST(Layout, SizesAndOffsetsAreThoseOfAbi5) {
+  static_assert(kAbiVersion == 5, "a new ABI: write down its numbers here");
   EXPECT_EQ(memcmp(&kSegmentMagic, "TBPRSEG1", 8), 0);
   EXPECT_EQ(sizeof(SegmentHeader), 448u);
   EXPECT_EQ(sizeof(Operation), 48u);
@@ -43,6 +43,9 @@ TEST(Layout, SizesAndOffsetsAreThoseOfAbi4) {
   EXPECT_EQ(offsetof(SpanRecord, start), 8u);
   EXPECT_EQ(offsetof(SpanRecord, error), 48u);
   EXPECT_EQ(sizeof(AllocationRecord), 32u);
+  EXPECT_EQ(sizeof(AnnotationRecord), 32u);
+  EXPECT_EQ(offsetof(AnnotationRecord, level), 28u);
+  EXPECT_EQ(sizeof(AnnotationPayload), 32u);
   EXPECT_EQ(kSlotsPerChunk, 2048u);
 }
 

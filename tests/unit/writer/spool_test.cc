@@ -243,13 +243,13 @@ TEST(Spool, WhatIsNoSpool) {
   EXPECT_FALSE(ReadBytes(std::string(4096, '\0')).opened);
   EXPECT_FALSE(ReadBytes(std::string(4096, 'x')).opened);
   std::string other = SmallSpool();
-  other[8] = static_cast<char>(kAbiVersion + 1);
+  other[8] = static_cast<char>(kSpoolVersion + 1);
   const TemporaryPath file("spool");
   file.Write(other);
   const auto reader = SpoolReader::Open(file.path());
   ASSERT_FALSE(reader.ok());
   EXPECT_EQ(reader.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_NE(reader.status().message().find("ABI"), std::string::npos) << reader.status();
+  EXPECT_NE(reader.status().message().find("is a spool of version"), std::string::npos) << reader.status();
   EXPECT_FALSE(SpoolReader::Open("/dev/null").ok());
   EXPECT_FALSE(SpoolReader::Open("/dev/zero").ok());
   EXPECT_FALSE(SpoolReader::Open("/tmp").ok());

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a program, or a library in it, says about its own work: ranges and marks with names. Names are told once and are
+// numbers from then on; whose ranges belong together is found by the converter.
+//
+//   ThreadState* thread = CurrentThread();
+//   Annotate(thread, AnnotationAction::kPush, domain, NameNumber(thread, text), category);
+//
+// Process: target, any thread, any signal handler; does not allocate, lock or wait. Rules: RULES.md.
+#ifndef TBPROF_PRELOAD_ANNOTATIONS_H_
+#define TBPROF_PRELOAD_ANNOTATIONS_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "preload/state.h"
+#include "wire/records.h"
+
+namespace tbprof {
+
+// Whether anything is, or may still be, recorded in this process.
+bool MayAnnotate();
+
+inline constexpr uint16_t kDefaultDomain = 0;
+// Domains beyond these share the last number.
+inline constexpr uint16_t kMaxDomains = 255;
+// Of a name; what is longer is cut, and names that begin alike are then one.
+inline constexpr size_t kMaxAnnotationName = 1024;
+
+// The number of a name, told to the launcher if it is new. 0: it could not be told, or there are too many names.
+uint64_t NameNumber(ThreadState* thread, const char* text);
+
+// The number of the domain of that name, which is told.
+uint16_t DomainNumber(ThreadState* thread, const char* text);
+
+void NameCategory(ThreadState* thread, uint16_t domain, uint32_t category, const char* text);
+
+// Has its time taken inside. `payload`: null, or what is to be recorded besides.
+void Annotate(ThreadState* thread, AnnotationAction action, uint16_t domain, uint64_t name, uint32_t category,
+              const AnnotationPayload* payload = nullptr);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_PRELOAD_ANNOTATIONS_H_

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/annotations.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace tbprof {
+namespace {
+
+constexpr uint64_t kEnd = 1'000'000;
+
+class AnnotationsTest : public testing::Test {
+ protected:
+  explicit AnnotationsTest(ArmedPeriods periods = {{0, UINT64_MAX}}) : annotations_(std::move(periods)) {}
+
+  void Say(AnnotationAction action, uint64_t ticks, uint64_t name = 0, uint16_t level = kNoLevel, uint16_t domain = 0,
+           uint32_t thread = 1, uint64_t started = 0) {
+    struct {
+      AnnotationRecord record;
+      AnnotationPayload payload;
+    } bytes{};
+    bytes.record.tag = {1, RecordKind::kAnnotation, static_cast<uint8_t>(action), 1, domain};
+    bytes.record.ticks = ticks;
+    bytes.record.name = name;
+    bytes.record.level = level;
+    if (action == AnnotationAction::kStart) {
+      bytes.record.tag.slots = 2;
+      bytes.payload.name = started;
+    }
+    RecordView view;
+    view.tag = bytes.record.tag;
+    view.bytes = reinterpret_cast<const uint8_t*>(&bytes);
+    view.size = view.tag.slots * kSlotBytes;
+    EXPECT_TRUE(annotations_.Take({1, thread}, {1, 1}, view, consume_));
+  }
+  void Push(uint64_t ticks, uint64_t name, uint16_t level = kNoLevel, uint16_t domain = 0, uint32_t thread = 1) {
+    Say(AnnotationAction::kPush, ticks, name, level, domain, thread);
+  }
+  void Pop(uint64_t ticks, uint16_t level = kNoLevel, uint16_t domain = 0, uint32_t thread = 1) {
+    Say(AnnotationAction::kPop, ticks, 0, level, domain, thread);
+  }
+  // `name start-end`, `!` where the end is not its own; in the order in which they were told.
+  std::string Told() {
+    annotations_.Finish(kEnd, consume_);
+    std::string told;
+    for (const Annotations::Range& range : ranges_) {
+      absl::StrAppend(&told, told.empty() ? "" : ", ", range.name, " ", range.start, "-", range.end,
+                      range.end_lost ? "!" : "");
+    }
+    return told;
+  }
+
+  std::vector<Annotations::Range> ranges_;
+  const Annotations::Consume consume_ = [this](const Annotations::Range& range) { ranges_.push_back(range); };
+  Annotations annotations_;
+};
+
+TEST_F(AnnotationsTest, NestByThreadAndDomain) {
+  Push(10, 1, 0);
+  Push(11, 2, 0, /*domain=*/3);
+  Push(12, 3, 1);
+  Push(13, 4, 0, 0, /*thread=*/2);
+  Pop(20, 0, 3);
+  Pop(21, 1);
+  Pop(22, 0);
+  Pop(23, 0, 0, 2);
+  EXPECT_EQ(Told(), "2 11-20, 3 12-21, 1 10-22, 4 13-23");
+  EXPECT_EQ(annotations_.unmatched() + annotations_.ends_lost(), 0u);
+}
+
+TEST_F(AnnotationsTest, AMarkIsAnInstant) {
+  Say(AnnotationAction::kMark, 5, 9);
+  EXPECT_EQ(Told(), "9 5-5");
+  EXPECT_EQ(ranges_[0].kind, Annotations::Kind::kMark);
+}
+
+TEST_F(AnnotationsTest, ALostEndDoesNotMoveTheOthers) {
+  Push(10, 1, 0);
+  Push(20, 2, 1);
+  Push(30, 3, 2);
+  // The end of 3, at level 2, was lost.
+  Pop(50, 1);
+  Pop(60, 0);
+  EXPECT_EQ(Told(), "3 30-50!, 2 20-50, 1 10-60");
+}
+
+TEST_F(AnnotationsTest, ALostBeginningDoesNotMoveTheOthers) {
+  Push(10, 1, 0);
+  // The beginning of a range at level 1 was lost.
+  Pop(20, 1);
+  Pop(30, 0);
+  EXPECT_EQ(Told(), "1 10-30");
+  EXPECT_EQ(annotations_.unmatched(), 1u);
+}
+
+TEST_F(AnnotationsTest, EndsOfWhatWasOpenBeforeAreNobodys) {
+  Pop(10, 0xffff);  // levels go below what the thread has counted
+  Push(20, 1, 0xffff);
+  Push(30, 2, 0);
+  Pop(40, 0);
+  Pop(50, 0xffff);
+  EXPECT_EQ(annotations_.unmatched(), 1u);
+  EXPECT_EQ(Told(), "2 30-40, 1 20-50");
+}
+
+TEST_F(AnnotationsTest, WithoutLevelsByOrder) {
+  Push(10, 1, kNoLevel, 40);
+  Push(20, 2, kNoLevel, 40);
+  Pop(30, kNoLevel, 40);
+  Pop(40, kNoLevel, 40);
+  EXPECT_EQ(Told(), "2 20-30, 1 10-40");
+}
+
+TEST_F(AnnotationsTest, OpenAtTheEnd) {
+  Push(10, 1, 0);
+  Push(20, 2, 1);
+  EXPECT_EQ(Told(), "1 10-1000000!, 2 20-1000000!");
+}
+
+TEST_F(AnnotationsTest, ByNumberAcrossThreads) {
+  Say(AnnotationAction::kStart, 10, /*number=*/7, kNoLevel, 0, 1, /*name=*/70);
+  Say(AnnotationAction::kStart, 12, 8, kNoLevel, 0, 1, 80);
+  Say(AnnotationAction::kEnd, 20, 7, kNoLevel, 0, 2);
+  Say(AnnotationAction::kEnd, 25, 99);
+  Say(AnnotationAction::kStart, 30, 8, kNoLevel, 0, 1, 81);
+  Say(AnnotationAction::kEnd, 40, 8);
+  EXPECT_EQ(Told(), "70 10-20, 80 12-30!, 81 30-40");
+  EXPECT_EQ(annotations_.unmatched(), 1u);
+}
+
+class TwoPeriods : public AnnotationsTest {
+ protected:
+  TwoPeriods() : AnnotationsTest({{100, 200}, {300, 400}}) {}
+};
+
+TEST_F(TwoPeriods, NothingReachesAcross) {
+  Push(110, 1, 0);
+  Push(150, 2, 1);
+  // Nobody recorded the ends.
+  Push(310, 3, 2);
+  Pop(320, 2);
+  Pop(330, 1);
+  Pop(340, 0);
+  EXPECT_EQ(Told(), "2 150-200!, 1 110-200!, 3 310-320");
+  EXPECT_EQ(annotations_.unmatched(), 2u);
+}
+
+TEST(ArmedPeriodsTest, AreThoseWithAnyWindowOpen) {
+  const auto window = [](uint64_t ticks, uint32_t number, WindowEvent event) {
+    return WindowFact{ticks, number, event, 0, 0};
+  };
+  const ArmedPeriods periods = PeriodsOf({window(10, 0, WindowEvent::kOpened), window(20, 1, WindowEvent::kOpened),
+                                          window(30, 1, WindowEvent::kClosed), window(35, 1, WindowEvent::kPublished),
+                                          window(40, 0, WindowEvent::kClosed), window(50, 2, WindowEvent::kOpened)});
+  EXPECT_EQ(periods, (ArmedPeriods{{10, 40}, {50, UINT64_MAX}}));
+}
+
+// Whatever comes: each beginning is told once, ends are not before beginnings, and nothing is told twice.
+TEST_F(AnnotationsTest, AnyRecordsAtAll) {
+  std::mt19937_64 random(11);
+  uint64_t begun = 0, marks = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    const auto action = static_cast<AnnotationAction>(1 + random() % 5);
+    const auto level = static_cast<uint16_t>(random() % 7 == 0 ? random() : random() % 6);
+    const bool by_number = action == AnnotationAction::kStart || action == AnnotationAction::kEnd;
+    Say(action, random() % kEnd, by_number ? random() % 50 : random(), level, static_cast<uint16_t>(random() % 20),
+        static_cast<uint32_t>(random() % 5), random());
+    begun += action == AnnotationAction::kPush || action == AnnotationAction::kStart ? 1 : 0;
+    marks += action == AnnotationAction::kMark ? 1 : 0;
+  }
+  annotations_.Finish(kEnd, consume_);
+  EXPECT_EQ(ranges_.size(), begun + marks - annotations_.not_followed());
+  for (const Annotations::Range& range : ranges_) ASSERT_LE(range.start, range.end);
+}
+
+}  // namespace
+}  // namespace tbprof

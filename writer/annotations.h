@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ranges and marks that a program has told of (NVTX), put together from their beginnings and ends.
+//
+//   Annotations annotations(ArmedPeriods(facts.windows));
+//   annotations.Take(thread, process, record, [&](const Annotations::Range& range) { ... });  // in a thread's order
+//   annotations.Finish(close, consume);                                                      // what is still open
+//
+// Whatever a program does, or was lost, a range is told once, with its own beginning and an end that is its own or is
+// flagged. Memory: bounded by kMaxOpen. Process: converter, one thread.
+#ifndef TBPROF_WRITER_ANNOTATIONS_H_
+#define TBPROF_WRITER_ANNOTATIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "wire/records.h"
+#include "writer/record_view.h"
+#include "writer/spool.h"
+#include "writer/spool_facts.h"
+
+namespace tbprof {
+
+// [open, close) in ticks, ascending: when something was recorded. Nothing is told of what a program did in between, so
+// that no range reaches across.
+using ArmedPeriods = std::vector<std::pair<uint64_t, uint64_t>>;
+ArmedPeriods PeriodsOf(const std::vector<WindowFact>& windows);
+
+class Annotations {
+ public:
+  enum class Kind : uint8_t { kRange, kMark, kAcross };  // kAcross: begun and ended by numbers, by any threads
+  struct Range {
+    Kind kind = Kind::kRange;
+    bool end_lost = false;  // `end` is when it was noticed that its own end is missing, or when the period closed
+    uint16_t domain = 0;
+    uint32_t category = 0;
+    uint64_t start = 0, end = 0;  // ticks; of a mark both are one
+    uint64_t name = 0;            // 0: there was no room for more names
+    PayloadType payload_type{};
+    uint64_t payload = 0;
+    Identity thread, process;  // of its beginning
+  };
+  using Consume = std::function<void(const Range&)>;
+
+  explicit Annotations(ArmedPeriods periods) : periods_(std::move(periods)) {}
+
+  // False: no annotation that can be.
+  bool Take(const Identity& thread, const Identity& process, const RecordView& record, const Consume& consume);
+  // `close`: when the timeline ends.
+  void Finish(uint64_t close, const Consume& consume);
+
+  // Ends without a beginning: those of ranges that were open when recording began, and of programs that end more than
+  // they have begun.
+  uint64_t unmatched() const { return unmatched_; }
+  uint64_t ends_lost() const { return ends_lost_; }
+  uint64_t not_followed() const { return not_followed_; }
+
+ private:
+  static constexpr size_t kMaxOpen = 1u << 19;
+  static constexpr size_t kMaxDepth = 4096;  // of a thread
+
+  struct Open {
+    Range range;
+    uint16_t level = kNoLevel;
+    uint32_t period = 0;
+  };
+
+  uint32_t PeriodAt(uint64_t ticks) const;
+  void EndEarlier(std::vector<Open>* stack, uint32_t period, const Consume& consume);
+  void EndLost(Open* open, uint64_t end, const Consume& consume);
+  void Pop(std::vector<Open>* stack, const AnnotationRecord& record, const Consume& consume);
+
+  ArmedPeriods periods_;
+  absl::flat_hash_map<Identity, std::vector<Open>> stacks_;  // of threads
+  absl::flat_hash_map<std::pair<Identity, uint64_t>, Open> across_;
+  size_t open_count_ = 0;
+  uint64_t unmatched_ = 0, ends_lost_ = 0, not_followed_ = 0;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_ANNOTATIONS_H_
