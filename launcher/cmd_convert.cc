@@ -76,6 +76,7 @@ Outcome ConvertOne(const Options& options, const std::string& spool, bool recove
                                         : RunNameFor(static_cast<time_t>(summary->start_unix_ns / 1'000'000'000));
   request.run_exclusive = options.run.empty() && summary->run_exclusive;
   request.max_profile_size = options.max_profile_size;
+  request.step_marker = options.step_marker;
   request.also = options.also.empty() ? summary->also : options.also;
   request.recovered = recovering;
   request.color = terminal->color();

@@ -304,6 +304,7 @@ class Run {
     config.only_command = options_.follow == Follow::kNone;
     config.wait_threshold_ns = Nanoseconds(options_.wait_threshold);
     config.malloc_interval = options_.malloc_interval;
+    config.step_marker = options_.step_marker;
     config.malloc_stamp_every = options_.malloc == MallocMode::kExact ? options_.malloc_stamp_every : 0;
     config.segment_bytes = SegmentBytes(options_, CgroupMemoryLimit());
     config.max_profile_size = options_.max_profile_size;

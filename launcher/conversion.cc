@@ -82,6 +82,7 @@ nlohmann::json ToJson(const ConversionRequest& request) {
           {"run_exclusive", request.run_exclusive},
           {"host", request.host},
           {"max_profile_size", request.max_profile_size},
+          {"step_marker", BytesToText(request.step_marker)},
           {"also", request.also},
           {"warnings", request.warnings},
           {"recovered", request.recovered},
@@ -104,6 +105,7 @@ ConversionRequest FromJson(const nlohmann::json& json) {
   request.run_exclusive = json.at("run_exclusive");
   request.host = json.at("host");
   request.max_profile_size = json.at("max_profile_size");
+  request.step_marker = TextToBytes(json.at("step_marker"));
   request.also = json.at("also").get<std::vector<std::string>>();
   request.warnings = json.at("warnings").get<std::vector<std::string>>();
   request.recovered = json.at("recovered");
@@ -204,6 +206,7 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   timeline_request.extent = request.extent;
   timeline_request.window = request.window;
   timeline_request.max_profile_size = request.max_profile_size;
+  timeline_request.step_marker = request.step_marker;
   timeline_request.warnings = request.warnings;
   timeline_request.recovered = request.recovered;
   const Environment environment = CurrentEnvironment();

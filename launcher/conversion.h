@@ -37,6 +37,7 @@ struct ConversionRequest {
   bool run_exclusive = true;
   std::string host;
   uint64_t max_profile_size = 0;
+  std::string step_marker;  // empty: the session's
   std::vector<std::string> also;
   std::vector<std::string> warnings;
   bool recovered = false;

@@ -5,6 +5,7 @@
 #include "launcher/options.h"
 #include "launcher/text.h"
 #include "wire/ranks.h"
+#include "writer/step_markers.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -178,6 +179,14 @@ absl::Status SetTrace(Options& options, std::string_view value) {
   return absl::OkStatus();
 }
 
+absl::Status SetStepMarker(Options& options, std::string_view value) {
+  options.step_marker = value;
+  if (const absl::Status status = CheckStepMarker(options.step_marker); !status.ok()) {
+    return Expected(std::string(status.message()));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SetMalloc(Options& options, std::string_view value) {
   if (value != "sampled" && value != "exact" && value != "off") return Expected("sampled, exact or off");
   options.malloc = value == "sampled" ? MallocMode::kSampled : value == "exact" ? MallocMode::kExact : MallocMode::kOff;
@@ -326,6 +335,8 @@ constexpr OptionRow kRows[] = {
     {"wait-threshold", "TIME", "1us", "Shorter waits are only counted", kForRun | kForConfig, SetWaitThreshold},
     {"max-profile-size", "SIZE", "64MiB", "Largest profile to write; above it, time is cut and said so", kForAll,
      SetSize<&Options::max_profile_size, 64 << 10, kNoLimit>},
+    {"step-marker", "REGEX", "", "Annotations (NVTX) whose names match are the steps; unasked, names like `step 12`",
+     kForOutput | kForConfig, SetStepMarker},
     {"spool-dir", "DIR", "", "Where raw records are kept until they are converted; without it, chosen by tbprof",
      kForRun | kForConfig | kForDoctor, SetPath<&Options::spool_dir>},
     {"spool-limit", "SIZE", "", "Largest spool, its parts together; without it, half of the free space",

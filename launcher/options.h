@@ -81,6 +81,7 @@ struct Options {
   bool whole_cuda_graphs = false;
   bool cuda_unified_memory = false;
   bool xla_annotations = false;
+  std::string step_marker;
   bool require_gpu = false;
   MallocMode malloc = MallocMode::kSampled;
   uint64_t malloc_interval = kDefaultMallocInterval;

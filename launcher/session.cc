@@ -241,6 +241,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionConfig& co
   facts["wait_threshold_ns"] = config.wait_threshold_ns;
   facts["malloc_interval"] = config.malloc_interval;
   facts["malloc_stamp_every"] = config.malloc_stamp_every;
+  facts["step_marker"] = ValidUtf8(config.step_marker);
   facts["max_profile_size"] = config.max_profile_size;
   facts["only_command"] = config.only_command;
   facts["also"] = config.also;

@@ -55,6 +55,7 @@ struct SessionConfig {
   uint32_t gpu_options = 0;   // GpuOption
   uint64_t wait_threshold_ns = 1000;
   uint64_t malloc_interval = 512 * 1024;
+  std::string step_marker;
   uint32_t malloc_stamp_every = 0;  // 0: not every block is recorded
   uint64_t segment_bytes = 256u << 20;
   std::string window;  // as given, for the profile

@@ -265,7 +265,7 @@ struct Timeline {
   std::vector<GpuLaunch> gpu_launches;
   std::map<StringId, StringId> mangled_names;  // of kernels: readable to mangled, where they differ
   std::vector<Step> steps;
-  std::string step_source;  // `synthetic`, ...
+  std::string step_source;  // `synthetic`: the whole capture; else what they were told by
   double step_confidence = 0;
 
   std::vector<CallSiteTotal> wait_sites;              // sorted by total_ps descending

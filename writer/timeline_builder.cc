@@ -20,6 +20,7 @@
 #include "writer/nearly_sorted.h"
 #include "writer/schema.h"
 #include "writer/spool_facts.h"
+#include "writer/step_markers.h"
 #include "writer/symbolize.h"
 #include "writer/text.h"
 #include "writer/unwind.h"
@@ -45,6 +46,7 @@ constexpr const char* kTooManyNames = "(more names than are kept)";
 constexpr const char* kLostName = "(name lost)";
 constexpr const char* kAcrossLine = "ranges by number";
 constexpr size_t kMaxAcross = 1u << 19;
+constexpr int64_t kJitterPs = 1'000'000;
 constexpr size_t kMaxLanes = 32;
 // What an event of a device takes in the file, its arrow and its name apart.
 constexpr uint64_t kDeviceEventBytes = 2 * kBytesPerEvent;
@@ -134,7 +136,7 @@ class Builder : private HostLines {
     AddExactHeaps();
     TakeOperationTotals();
     AddCounters();
-    AddStep();
+    AddSteps();
     AddHonesty();
     timeline_.expected_bytes = Bytes();
     return std::move(timeline_);
@@ -166,6 +168,8 @@ class Builder : private HostLines {
     allocation_cost_ns_ = NumberOf(json, "allocation_cost_ns", 2.5);
     page_cost_ns_ = NumberOf(json, "page_cost_ns", 1000.0);
     wait_threshold_ns_ = NumberOf(json, "wait_threshold_ns", uint64_t{1000});
+    step_marker_ = TextOf(json, "step_marker");
+    if (!CheckStepMarker(step_marker_).ok()) step_marker_.clear();
     stamp_every_ = static_cast<double>(NumberOf(json, "malloc_stamp_every", uint32_t{0}));
     timeline_.command_line = CommandLine(MaskSecrets(TextsOf(json, "command")));
     return absl::OkStatus();
@@ -1120,6 +1124,8 @@ class Builder : private HostLines {
       for (Event& event : thread.events) {
         while (!ends.empty() && ends.back() <= event.start_ps) ends.pop_back();
         if (!ends.empty() && event.start_ps + event.duration_ps > ends.back()) {
+          // Ranges of two domains need not nest; what is more than jitter is told.
+          if (event.start_ps + event.duration_ps > ends.back() + kJitterPs) event.flags |= Event::kClippedAtEnd;
           event.duration_ps = ends.back() - event.start_ps;
         }
         ends.push_back(event.start_ps + event.duration_ps);
@@ -1362,7 +1368,23 @@ class Builder : private HostLines {
   }
 
   // Nothing better is known: the capture as one step, and said to be so.
-  void AddStep() {
+  void AddSteps() {
+    if (timeline_.threads.empty()) return;
+    const std::string& marker = request_.step_marker.empty() ? step_marker_ : request_.step_marker;
+    MarkedSteps marked = FindMarkedSteps(timeline_, ProcessOfInterest(), marker);
+    if (marked.steps.empty()) {
+      if (!marker.empty()) {
+        timeline_.warnings.push_back(
+            StrCat("no steps: no annotation of a thread matches --step-marker=", ValidUtf8(marker)));
+      }
+      return AddWholeCaptureAsStep();
+    }
+    timeline_.steps = std::move(marked.steps);
+    timeline_.step_source = std::move(marked.source);
+    timeline_.step_confidence = marked.confidence;
+  }
+
+  void AddWholeCaptureAsStep() {
     if (timeline_.threads.empty()) return;
     Step step;
     step.start_ps = 0;
@@ -1611,7 +1633,7 @@ class Builder : private HostLines {
   int launcher_rank_ = -1, launcher_scheduler_ = -1;
   std::set<int> unended_ranks_;
   uint64_t open_ = 0, close_ = 0;
-  std::string window_text_;
+  std::string window_text_, step_marker_;
   uint32_t families_ = 0;
   double clock_cost_ns_ = 0, record_cost_ns_ = 0, allocation_cost_ns_ = 0, page_cost_ns_ = 0;
   uint64_t wait_threshold_ns_ = 0;

@@ -38,6 +38,7 @@ struct TimelineRequest {
   uint32_t window = 0;                    // number of the window to show: 0 the run's own
   uint64_t max_profile_size = 64u << 20;  // bytes of the xplane file to aim at
   std::string host;                       // overrides the session's
+  std::string step_marker;                // a regular expression, likewise
   // Of several ranks in one spool, the one to show: the processes that say so, and their descendants. kAnyRank: the
   // lowest, with what belongs to none (torchrun itself); Timeline::further_ranks then names the others.
   int rank = kAnyRank;

@@ -7,6 +7,8 @@
 //   lock        a free mutex locked and unlocked
 //   contended   two threads on one mutex, held for ARGUMENT ns; TURNS of each thread
 //   wait        a semaphore waited for until a time before 1970: over without the kernel
+//   annotation  a range of NVTX pushed and popped; where its header is
+//   clock       the clock read twice, as for each range
 //   spawn       posix_spawn of /bin/true and the wait for it
 // Of all but `contended`, ARGUMENT is the milliseconds to wait between two batches, busily, since a core that has slept
 // is slower: what was recorded is drained then, so that a batch shows the cost of recording and not the lack of room.
@@ -20,6 +22,10 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#define HAVE_NVTX 1
+#endif
 extern char** environ;
 
 enum { kBatches = 50 };
@@ -62,6 +68,28 @@ static void Wait(long turns) {
   // glibc answers for the kernel, which takes no times before 1970.
   const struct timespec past = {-1, 0};
   for (long i = 0; i < turns; ++i) sem_timedwait(&g_semaphore, &past);
+}
+
+static void Annotation(long turns) {
+#ifdef HAVE_NVTX
+  for (long i = 0; i < turns; ++i) {
+    nvtxRangePushA("forward of a layer");
+    nvtxRangePop();
+  }
+#else
+  (void)turns;
+  exit(77);
+#endif
+}
+
+static void Clock(long turns) {
+  for (long i = 0; i < turns; ++i) {
+#if defined(__x86_64__)
+    g_block = (void*)(uintptr_t)(__builtin_ia32_rdtsc() + __builtin_ia32_rdtsc());
+#else
+    g_block = (void*)(uintptr_t)(Now() + Now());
+#endif
+  }
 }
 
 static void Spawn(long turns) {
@@ -109,12 +137,14 @@ int main(int argc, char** argv) {
     printf("%.3f %.3f\n", each, each);
     return 0;
   }
-  void (*run)(long) = strcmp(load, "small") == 0    ? Small
-                      : strcmp(load, "blocks") == 0 ? Blocks
-                      : strcmp(load, "lock") == 0   ? Lock
-                      : strcmp(load, "wait") == 0   ? Wait
-                      : strcmp(load, "spawn") == 0  ? Spawn
-                                                    : NULL;
+  void (*run)(long) = strcmp(load, "small") == 0        ? Small
+                      : strcmp(load, "blocks") == 0     ? Blocks
+                      : strcmp(load, "lock") == 0       ? Lock
+                      : strcmp(load, "wait") == 0       ? Wait
+                      : strcmp(load, "annotation") == 0 ? Annotation
+                      : strcmp(load, "clock") == 0      ? Clock
+                      : strcmp(load, "spawn") == 0      ? Spawn
+                                                        : NULL;
   if (run == NULL) return 2;
   sem_init(&g_semaphore, 0, 0);
   uint32_t random = 1;

@@ -112,7 +112,7 @@ class Machine:
         self.environment = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith("TBPROF_") and name not in ("LD_PRELOAD", "CUDA_INJECTION64_PATH")
+            if not name.startswith("TBPROF_") and name not in ("LD_PRELOAD", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH")
         }
         if arguments.simulated:
             self.environment["LD_LIBRARY_PATH"] = str(self.build / "tests/sim/cuda13")

@@ -50,6 +50,21 @@ TEST(Annotations, RangesMarksDomainsAndPayloads) {
   }
 }
 
+TEST(Annotations, AreStepsWhereTheirNamesSaySo) {
+  const Pair pair = RunBoth(Program("annotations"), {"nest"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.summary["steps"]["count"], 100);
+  EXPECT_EQ(pair.profiled.summary["steps"]["source"], "annotation `iteration`");
+  EXPECT_TRUE(pair.profiled.Said("100 steps, median 1.")) << pair.profiled.AllSaid();
+  const Pair other = RunBoth(Program("annotations"), {"nest"}, {"--step-marker=^fetch$"});
+  ASSERT_TRUE(other.Same());
+  EXPECT_EQ(other.profiled.summary["steps"]["source"], "annotation `fetch`");
+  const RunResult none = RunUnderTbprof({Program("annotations"), "nest"}, {.tbprof = {"--step-marker=nothing"}});
+  EXPECT_EQ(none.summary["steps"]["source"], "synthetic");
+  EXPECT_TRUE(none.profile->HasWarning("no annotation of a thread matches --step-marker=nothing"));
+  EXPECT_TRUE(RunTbprof({"run", "--step-marker=[", "--", "true"}).Said("expected a regular expression"));
+}
+
 TEST(Annotations, RangesThatEndOnOtherThreads) {
   const Pair pair = RunBoth(Program("annotations"), {"across"});
   ASSERT_TRUE(pair.Same());

@@ -43,7 +43,8 @@ int main(int argc, char** argv) {
   qsort(sorted, (size_t)count, sizeof(char*), Compare);
   for (int i = 0; i < count; ++i) {
     if (strncmp(sorted[i], "LD_PRELOAD=", 11) == 0 || strncmp(sorted[i], "TBPROF_", 7) == 0 ||
-        strncmp(sorted[i], "TEST_FACTS=", 11) == 0 || strncmp(sorted[i], "CUDA_INJECTION64_PATH=", 22) == 0) {
+        strncmp(sorted[i], "TEST_FACTS=", 11) == 0 || strncmp(sorted[i], "CUDA_INJECTION64_PATH=", 22) == 0 ||
+        strncmp(sorted[i], "NVTX_INJECTION64_PATH=", 22) == 0) {
       continue;
     }
     PrintBytes(sorted[i]);

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/step_markers.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace tbprof {
+namespace {
+
+class StepMarkersTest : public testing::Test {
+ protected:
+  StepMarkersTest() {
+    timeline_.processes.resize(2);
+    Thread(0);
+  }
+  void Thread(uint32_t process) { timeline_.threads.emplace_back().process = process; }
+  void Range(const std::string& name, int64_t start, int64_t end, uint16_t flags = 0, size_t thread = 0,
+             EventFamily family = EventFamily::kAnnotation) {
+    Event event;
+    event.start_ps = start;
+    event.duration_ps = end - start;
+    event.flags = flags;
+    event.type = static_cast<uint16_t>(timeline_.types.size());
+    for (size_t i = 0; i < timeline_.types.size(); ++i) {
+      if (timeline_.types[i].name == name) event.type = static_cast<uint16_t>(i);
+    }
+    if (event.type == timeline_.types.size()) timeline_.types.push_back({name, family});
+    timeline_.threads[thread].events.push_back(event);
+  }
+  MarkedSteps Find(const std::string& expression = "", uint32_t process = 0) {
+    return FindMarkedSteps(timeline_, process, expression);
+  }
+
+  Timeline timeline_;
+};
+
+TEST_F(StepMarkersTest, NothingIsMarked) {
+  Range("forward", 0, 10);
+  Range("epoll_wait", 20, 30, 0, 0, EventFamily::kIo);
+  EXPECT_TRUE(Find().steps.empty());
+  EXPECT_TRUE(Find("epoll").steps.empty()) << "a call is no annotation";
+}
+
+TEST_F(StepMarkersTest, UsualNamesThatCoverTheirTime) {
+  for (const std::string name : {"iteration", "Step ", "ProfilerStep#", "global_step=", "call train_step "}) {
+    timeline_.threads[0].events.clear();
+    for (int i = 0; i < 5; ++i) Range(name + std::to_string(40 + i), i * 100, i * 100 + 95);
+    const MarkedSteps found = Find();
+    ASSERT_EQ(found.steps.size(), 5u) << name;
+    EXPECT_EQ(found.steps[4].number, 44);
+    EXPECT_EQ(found.steps[4].start_ps, 400);
+    EXPECT_EQ(found.steps[4].end_ps, 495);
+    EXPECT_GT(found.confidence, 0.5);
+  }
+}
+
+TEST_F(StepMarkersTest, TheOptimizersPartIsNoStep) {
+  for (int i = 0; i < 50; ++i) {
+    Range("forward", i * 100, i * 100 + 40);
+    Range("backward", i * 100 + 40, i * 100 + 80);
+    Range("step", i * 100 + 80, i * 100 + 95);
+  }
+  EXPECT_TRUE(Find().steps.empty());
+  EXPECT_EQ(Find("^step$").steps.size(), 50u) << "unless somebody says so";
+}
+
+TEST_F(StepMarkersTest, TwoAreTooFewToGuess) {
+  for (int i = 0; i < 2; ++i) Range("iteration", i * 100, i * 100 + 100);
+  EXPECT_TRUE(Find().steps.empty());
+  EXPECT_EQ(Find("iteration").steps.size(), 2u);
+}
+
+TEST_F(StepMarkersTest, OuterOnesThatAreWhole) {
+  Range("step 1", 0, 100, Event::kClippedAtStart);
+  Range("step 2", 100, 200);
+  Range("step 3", 120, 180);
+  Range("step 4", 200, 300);
+  Range("step 5", 300, 350, Event::kClippedAtEnd);
+  const MarkedSteps found = Find("step");
+  ASSERT_EQ(found.steps.size(), 2u);
+  EXPECT_EQ(found.steps[0].number, 2);
+  EXPECT_EQ(found.steps[1].number, 4);
+  EXPECT_EQ(found.steps[0].name, "step");
+  EXPECT_EQ(found.source, "annotation `step`");
+  EXPECT_EQ(found.confidence, 1);
+}
+
+TEST_F(StepMarkersTest, FromMarkToMark) {
+  for (int i = 0; i < 4; ++i) Range("batch", i * 100, i * 100);
+  const MarkedSteps found = Find();
+  ASSERT_EQ(found.steps.size(), 3u);
+  EXPECT_EQ(found.steps[2].start_ps, 200);
+  EXPECT_EQ(found.steps[2].end_ps, 300);
+}
+
+TEST_F(StepMarkersTest, TheProcessOfInterestComesFirst) {
+  Thread(1);
+  for (int i = 0; i < 9; ++i) Range("iteration", i * 10, i * 10 + 10, 0, 1);
+  EXPECT_EQ(Find().steps.size(), 9u) << "another's, where it has none";
+  for (int i = 0; i < 4; ++i) Range("iteration", i * 10, i * 10 + 10, 0, 0);
+  EXPECT_EQ(Find().steps.size(), 4u);
+  EXPECT_EQ(Find("", 1).steps.size(), 9u);
+}
+
+TEST_F(StepMarkersTest, ExpressionsAreChecked) {
+  EXPECT_TRUE(CheckStepMarker("step [0-9]+").ok());
+  EXPECT_FALSE(CheckStepMarker("step [0-9").ok());
+  Range(std::string(100'000, 'a'), 0, 10);
+  EXPECT_TRUE(Find("(a|aa)+$").steps.empty()) << "a name that no step has";
+}
+
+}  // namespace
+}  // namespace tbprof

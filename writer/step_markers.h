@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Steps that the program has marked itself: ranges or marks whose name says so, or that --step-marker names.
+//
+// Process: converter.
+#ifndef TBPROF_WRITER_STEP_MARKERS_H_
+#define TBPROF_WRITER_STEP_MARKERS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "writer/timeline.h"
+
+namespace tbprof {
+
+// OK, or what is wrong with the regular expression (ECMAScript).
+absl::Status CheckStepMarker(const std::string& expression);
+
+struct MarkedSteps {
+  std::vector<Step> steps;  // in order, without overlaps; empty: nothing is marked
+  std::string source;       // e.g. `marker iteration`
+  double confidence = 0;
+};
+
+// The steps of the thread of `process`, or of whichever process, that has marked the most. `expression` empty: names
+// that can hardly mean anything else, such as `ProfilerStep#7` and `iteration 12`.
+MarkedSteps FindMarkedSteps(const Timeline& timeline, uint32_t process, const std::string& expression);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_STEP_MARKERS_H_
