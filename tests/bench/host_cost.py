@@ -205,6 +205,19 @@ def waits(bench):
     compare(bench, ("a wait that is over at once", "ns", "added, ns"), bench.interleaved(ways), 1)
 
 
+def annotations(bench):
+    """A range of NVTX, and the two readings of the clock that are in it."""
+    try:
+        ways = {"bare": lambda: bench.hot("annotation", 5_000_000, argument=("10",)),
+                "disarmed": lambda: bench.hot("annotation", 5_000_000, bench.under("--window=none"), argument=("10",)),
+                "recorded": lambda: bench.hot("annotation", 5_000_000,
+                                              bench.under("--window=all", "--max-profile-size=1MiB"), argument=("10",)),
+                "the clock twice": lambda: bench.hot("clock", 5_000_000, argument=("10",))}
+        compare(bench, ("nvtxRangePush and nvtxRangePop", "ns", "added, ns"), bench.interleaved(ways), 1)
+    except RuntimeError:
+        print("host_cost.py: without NVTX's header no annotations are measured", file=sys.stderr)
+
+
 def starts(bench):
     ways = {"bare": lambda: bench.hot("spawn", 500),
             "disarmed": lambda: bench.hot("spawn", 500, bench.under("--window=none")),
@@ -413,7 +426,7 @@ def cpu_seconds(pid):
     return total / 1e9
 
 
-PARTS = {"allocator": allocator, "locks": locks, "waits": waits, "starts": starts, "programs": programs,
+PARTS = {"allocator": allocator, "locks": locks, "waits": waits, "starts": starts, "annotations": annotations, "programs": programs,
          "drain": drain, "convert": convert, "capture": capture, "idle": idle}
 
 
