@@ -8,7 +8,7 @@
 #   --build DIR   an optimised build (build)
 #   --rounds N    how often each configuration runs (15)
 #   --json FILE   what is added goes there: tests/bench/plot.py FILE docs/images/overhead.svg draws it
-#   PART          allocator, locks, waits, starts, programs, drain, convert, capture, idle; all of them if none is named
+#   PART          allocator, locks, waits, starts, annotations, programs, drain, convert, capture, idle; all of them if none is named
 #
 # Nothing else should run on the machine. Peers are taken if they are installed (Debian: heaptrack, lttng-tools,
 # liblttng-ust-dev, google-perftools). The tables of CUDA are tests/bench/cuda_cost.sh, those of forks and threads
@@ -50,7 +50,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 sources=$TBPROF_ROOT/tests/bench
 for name in hot_paths burst; do
-  "${CC:-cc}" -O2 -D_GNU_SOURCE -o "$work/$name" "$sources/$name.c" -lpthread
+  "${CC:-cc}" -O2 -D_GNU_SOURCE -isystem "${CUDA_HOME:-/usr/local/cuda}/include" -o "$work/$name" "$sources/$name.c" -lpthread -ldl
 done
 "${CC:-cc}" -O2 -shared -fPIC -Wl,-z,now -o "$work/forward.so" "$sources/forward.c"
 say "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) CPUs, load $(cut -d' ' -f1 /proc/loadavg), $(uname -sr)"
