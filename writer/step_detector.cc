@@ -25,6 +25,8 @@ constexpr size_t kMaxSymbols = 1 << 16;
 constexpr uint32_t kFewestOccurrences = 4;
 constexpr double kLeastShare = 0.35;
 constexpr double kLeastAlternation = 0.7;
+// Of the lengths of intervals, nine tenths to one tenth, in medians: 3.2 where they come at random.
+constexpr double kMostSpread = 2;
 // Content is compared over so many launches at most.
 constexpr size_t kCompared = size_t{1} << 20;
 
@@ -99,6 +101,7 @@ struct Type {
   uint32_t count;
   uint32_t histogram;
   uint32_t flags;  // of its last launch
+  float idle;      // log2 of the nanoseconds without a launch before it, summed
 };
 
 class TypeTable {
@@ -115,7 +118,7 @@ class TypeTable {
     const size_t place = Place(hash);
     if (place == SIZE_MAX) return nullptr;
     if (slots_[place].count == 0) {
-      slots_[place] = {hash, 0, 0, kNone, 0};
+      slots_[place] = {hash, 0, 0, kNone, 0, 0};
       ++size_;
     }
     return &slots_[place];
@@ -161,6 +164,10 @@ int HalfOctave(double value) { return static_cast<int>(std::bit_cast<uint64_t>(v
 
 // log2 by straight lines between the powers of two.
 double RoughLog2(double value) { return static_cast<double>(std::bit_cast<uint64_t>(value) >> 32) / (1 << 20) - 1023; }
+double IdleWeight(uint64_t idle_ps) { return RoughLog2(static_cast<double>(idle_ps) / 1000 + 1); }
+
+// A flag of ours, of a launch that comes straight after an optimizer's.
+constexpr uint8_t kBehindOptimizer = 0x80;
 
 struct Candidate {
   uint64_t hash = 0;
@@ -168,6 +175,7 @@ struct Candidate {
   uint8_t length = 0;  // index into kRunLength
   uint8_t flags = 0;
   bool taken = false;
+  float idle = 0;       // mean
   double share = 0;     // of the time between its occurrences: in gaps of about one length
   double coverage = 0;  // of all time: between its occurrences
 
@@ -236,13 +244,14 @@ struct Class {
   uint64_t began = 0;
   size_t began_index = 0;
   uint64_t pivots = 0;
+  uint64_t bursts_before = 0, with_burst = 0;
   LogHistogram durations, launches;
   std::array<Ratio, kMaxClasses> finer{};
 
   double intervals = 0;
   double alternation = 0;
   size_t good = 0;  // members that do take turns
-  size_t optimizers = 0;
+  bool optimizes = false;  // in each interval
   double share = 0, coverage = 0;
   double period = 0, length = 0;  // medians, in ps and launches
   double spread = 0;              // of the period
@@ -309,6 +318,8 @@ void Detector::CountTypes() {
   const double span = static_cast<double>(std::max<uint64_t>(span_, 1));
   const int top = HalfOctave(span);
   Read(launches_, 0, launches_.size(), [&](const Reading& reading) {
+    const float idle = static_cast<float>(IdleWeight(reading.idle));
+    const uint8_t flags = reading.flags | (reading.since_optimizer == 1 ? kBehindOptimizer : 0);
     for (size_t k = 0; k < reading.lengths; ++k) {
       if (!active_[k]) continue;
       Type* type = tables_[k].FindOrAdd(reading.runs[k]);
@@ -335,7 +346,8 @@ void Detector::CountTypes() {
       }
       type->last = reading.time;
       type->count += type->count != kNone;
-      type->flags = reading.flags;
+      type->flags = flags;
+      type->idle += idle;
     }
   });
 }
@@ -360,6 +372,7 @@ void Detector::CollectCandidates() {
       candidate.count = type.count;
       candidate.length = static_cast<uint8_t>(k);
       candidate.flags = static_cast<uint8_t>(type.flags);
+      candidate.idle = type.idle / static_cast<float>(type.count);
       candidate.share = best / total;
       candidate.coverage = std::min(1.0, total / span * gaps / (gaps - 1));
       if (candidate.coverage < 0.2) continue;
@@ -408,7 +421,7 @@ void Detector::FormClasses() {
 }
 
 void Detector::TakeMembers(size_t first, size_t last) {
-  constexpr size_t kBest = 40, kOptimizers = 12;
+  constexpr size_t kBest = 32, kOfKind = 12;
   std::vector<size_t> order;
   for (size_t i = first; i < last; ++i) {
     if (candidates_[i].taken) continue;
@@ -419,19 +432,28 @@ void Detector::TakeMembers(size_t first, size_t last) {
     const double qa = candidates_[a].Quality(), qb = candidates_[b].Quality();
     return qa != qb ? qa > qb : candidates_[a].hash < candidates_[b].hash;
   };
-  Class made;
-  size_t optimizers = 0;
-  const auto take = [&](size_t i) {
-    made.members.push_back(static_cast<uint32_t>(members_.size()));
-    members_.emplace_back().type = candidates_[i];
+  const auto longer_idle = [this](size_t a, size_t b) {
+    return candidates_[a].idle != candidates_[b].idle ? candidates_[a].idle > candidates_[b].idle : a < b;
   };
-  const size_t best = std::min(kBest, order.size());
-  std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(best), order.end(), better);
-  for (size_t i = 0; i < order.size(); ++i) {
-    const bool is_optimizer = (candidates_[order[i]].flags & StepLaunch::kOptimizer) != 0;
-    if (i < best || (is_optimizer && optimizers < kOptimizers)) {
-      take(order[i]);
-      optimizers += is_optimizer;
+  Class made;
+  const auto take = [&](size_t place) {
+    made.members.push_back(static_cast<uint32_t>(members_.size()));
+    members_.emplace_back().type = candidates_[order[place]];
+  };
+  // What is best for telling the class, then where it may be cut.
+  size_t taken = std::min(kBest, order.size());
+  const auto begin = [&] { return order.begin() + static_cast<ptrdiff_t>(taken); };
+  std::partial_sort(order.begin(), begin(), order.end(), better);
+  for (size_t i = 0; i < taken; ++i) take(i);
+  const size_t idle_end = std::min(taken + kOfKind, order.size());
+  std::partial_sort(begin(), order.begin() + static_cast<ptrdiff_t>(idle_end), order.end(), longer_idle);
+  for (; taken < idle_end; ++taken) take(taken);
+  size_t optimizers = 0, behind = 0;
+  for (size_t i = taken; i < order.size(); ++i) {
+    const uint8_t flags = candidates_[order[i]].flags;
+    if ((flags & StepLaunch::kOptimizer) != 0 ? optimizers++ < kOfKind
+                                              : (flags & kBehindOptimizer) != 0 && behind++ < kOfKind) {
+      take(i);
     }
   }
   // A pivot that is sometimes not seen makes long intervals of which its class looks irregular: the one whose count
@@ -480,6 +502,7 @@ class MemberTable {
 
 void Detector::Alternate() {
   const MemberTable table(members_);
+  uint64_t bursts = 0;  // of optimizers' launches
   Read(launches_, 0, launches_.size(), [&](const Reading& reading) {
     if (reading.begins_segment) {
       for (Class& one : classes_) {
@@ -487,6 +510,7 @@ void Detector::Alternate() {
         one.open = false;
       }
     }
+    if ((reading.flags & StepLaunch::kOptimizer) != 0 && reading.since_optimizer > 4) ++bursts;
     uint32_t found[kLengths];
     for (size_t k = 0; k < kLengths; ++k) found[k] = k < reading.lengths ? table.Find(reading.runs[k]) : kNone;
     for (uint32_t id : found) {
@@ -495,6 +519,7 @@ void Detector::Alternate() {
       if (owner.open) {
         owner.durations.Add(reading.time - owner.began);
         owner.launches.Add(reading.index - owner.began_index);
+        owner.with_burst += bursts != owner.bursts_before;
       }
       for (size_t other = 0; &classes_[other] != &owner; ++other) {
         Ratio& ratio = owner.finer[other];
@@ -506,6 +531,7 @@ void Detector::Alternate() {
         if (ratio.votes == 0) ratio.value = passed;
         ratio.votes += ratio.value == passed ? 1 : -1;
       }
+      owner.bursts_before = bursts;
       ++owner.pivots;
       ++owner.interval;
       owner.open = true;
@@ -516,7 +542,7 @@ void Detector::Alternate() {
       if (id == kNone) continue;
       Member& member = members_[id];
       const Class& owner = classes_[member.owner];
-      member.idle += RoughLog2(static_cast<double>(reading.idle) / 1000 + 1);
+      member.idle += IdleWeight(reading.idle);
       if (reading.since_optimizer <= 4) member.after_optimizer += 1.0 - 0.25 * (reading.since_optimizer - 1);
       if (reading.since_blocking <= 4) member.after_blocking += 1.0 - 0.25 * (reading.since_blocking - 1);
       ++member.seen;
@@ -544,7 +570,6 @@ void Detector::Judge() {
       if (id != one.pivot) alternations.push_back(member.alternation);
       if (member.alternation < 0.85) continue;
       ++one.good;
-      one.optimizers += (member.type.flags & StepLaunch::kOptimizer) != 0;
     }
     // The better half is what the class stands for; the rest may have the count by chance.
     std::sort(alternations.begin(), alternations.end());
@@ -556,7 +581,9 @@ void Detector::Judge() {
     one.period = one.durations.Quantile(0.5);
     one.length = one.launches.Quantile(0.5);
     one.spread = std::min(SpreadOf(one.durations), SpreadOf(one.launches));
-    one.qualified = one.alternation >= kLeastAlternation && one.good >= 2 && one.coverage >= 0.3 && one.period > 0;
+    one.qualified = one.alternation >= kLeastAlternation && one.good >= 2 && one.coverage >= 0.3 && one.period > 0 &&
+                    one.spread <= kMostSpread;
+    one.optimizes = static_cast<double>(one.with_burst) >= 0.9 * one.intervals;
     const double members = std::min(3.5, std::log2(1.0 + static_cast<double>(one.good)));
     one.score = one.alternation * one.alternation * members * one.coverage * one.share * one.share;
   }
@@ -710,37 +737,32 @@ std::optional<uint32_t> Detector::Choose() {
   if (order.empty()) return std::nullopt;
   std::stable_sort(order.begin(), order.end(),
                    [this](uint32_t a, uint32_t b) { return classes_[a].score > classes_[b].score; });
-  finalists_.assign(order.begin(), order.begin() + static_cast<ptrdiff_t>(std::min(kMaxFinalists, order.size())));
-  const auto by_optimizer = [this](uint32_t c) {
-    const Class& one = classes_[c];
-    return one.qualified && one.alternation >= 0.85 && one.coverage >= 0.7 && one.intervals >= 3 &&
-           one.optimizers >= 1 && (one.optimizers >= 3 || one.optimizers * 4 >= one.good) && one.share >= 0.5;
-  };
-  std::optional<uint32_t> chosen;
+  // What has no optimizer's launch in it is a part of a step where others have.
+  const auto may_be_step = [this](uint32_t c) { return !by_optimizer_ || classes_[c].optimizes; };
   for (uint32_t c : order) {
-    if (by_optimizer(c) && (!chosen || c > *chosen)) chosen = c;
+    by_optimizer_ |= classes_[c].optimizes && classes_[c].alternation >= 0.85 && classes_[c].coverage >= 0.7;
   }
-  by_optimizer_ = chosen.has_value();
-  if (chosen && std::find(finalists_.begin(), finalists_.end(), *chosen) == finalists_.end()) {
-    finalists_.back() = *chosen;
-  }
+  const auto parts = std::stable_partition(order.begin(), order.end(), may_be_step);
+  const auto take = [this](auto from, auto to, size_t most) {
+    while (from != to && finalists_.size() < most) finalists_.push_back(*from++);
+  };
+  take(order.begin(), parts, kMaxFinalists - 2);
+  take(parts, order.end(), kMaxFinalists);
   CompareContents(finalists_);
-  if (chosen) return chosen;
-  uint32_t best = finalists_[0];
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (uint32_t c : finalists_) {
-      if (c > best && RatioOf(c, best) != 0 && IsStepOver(c, best)) {
-        best = c;
-        moved = true;
-        break;
-      }
-    }
+  std::vector<uint32_t> coarser = finalists_;
+  std::sort(coarser.begin(), coarser.end());
+  const uint32_t first = finalists_[0];
+  uint32_t best = first;
+  for (uint32_t c : coarser) {
+    if (c <= best || !may_be_step(c) || RatioOf(c, best) == 0 || !IsStepOver(c, best)) continue;
+    // Two networks, each with an optimizer: half of a step is unlike the other half.
+    if (by_optimizer_ && classes_[c].explained < classes_[best].explained + 0.1) continue;
+    best = c;
   }
-  if (best != finalists_[0]) return best;
+  if (best != first) return best;
   for (uint32_t f : finalists_) {
-    if (f < best && RatioOf(best, f) != 0 && classes_[f].share >= 0.8 && classes_[f].score >= 0.3 * classes_[best].score &&
-        !IsStepOver(best, f)) {
+    if (f < best && may_be_step(f) && RatioOf(best, f) != 0 && classes_[f].share >= 0.8 &&
+        classes_[f].score >= 0.3 * classes_[best].score && !IsStepOver(best, f)) {
       best = f;
     }
   }
