@@ -24,9 +24,11 @@ constexpr size_t kMaxFinalists = 6;
 constexpr size_t kMaxSymbols = 1 << 16;
 constexpr uint32_t kFewestOccurrences = 4;
 constexpr double kLeastShare = 0.35;
-constexpr double kLeastAlternation = 0.7;
+constexpr double kLeastAlternation = 0.65;
 // Of the lengths of intervals, nine tenths to one tenth, in medians: 3.2 where they come at random.
 constexpr double kMostSpread = 2;
+// A gap that is so many octaves longer than others are is a mark.
+constexpr double kMark = 1;
 // Content is compared over so many launches at most.
 constexpr size_t kCompared = size_t{1} << 20;
 
@@ -256,6 +258,7 @@ struct Class {
   double period = 0, length = 0;  // medians, in ps and launches
   double spread = 0;              // of the period
   double explained = 0;           // of the launches: as many of the kind as in the interval before
+  bool marked = false;            // there is a place where one may begin
   double score = 0;
   bool qualified = false;
 };
@@ -274,7 +277,7 @@ class Detector {
   struct Pair {
     double extra = 0;     // launches in an interval of the coarser that are not in each of the finer
     double blocking = 0;  // of these
-    double stretch = 1;   // the finer's interval that has them, as a multiple of its usual length
+    double stretch = 1;   // launches of the finer's interval that has them, as a multiple of the usual number
   };
 
   void CountTypes();
@@ -291,7 +294,10 @@ class Detector {
   void Cut(uint32_t chosen);
   size_t PickCut(const Class& chosen) const;
   void FindBoundaries(uint32_t chosen, const Member& cut, const Member& helper);
-  void ExtendBack();
+  void FindUnseen();
+  bool LossIn(size_t from, size_t to) const;
+  uint64_t TimeOf(size_t index, uint64_t earliest, uint64_t latest) const;
+  size_t FindAlike(size_t from, size_t next, size_t length) const;
   void MakeSteps(const Class& chosen);
 
   const std::span<const StepLaunch> launches_;
@@ -387,7 +393,7 @@ void Detector::CollectCandidates() {
 
 void Detector::FormClasses() {
   const auto least = [](uint32_t most) {
-    const double width = std::max({1.0, 0.02 * most, 0.7 * std::sqrt(static_cast<double>(most))});
+    const double width = std::max({1.0, 0.02 * most, 0.9 * std::sqrt(static_cast<double>(most))});
     return static_cast<uint32_t>(std::max(static_cast<double>(most) - width, 1.0));
   };
   while (classes_.size() < kMaxClasses) {
@@ -568,13 +574,23 @@ void Detector::Judge() {
       Member& member = members_[id];
       member.alternation = std::min(1.0, static_cast<double>(member.once) / one.intervals);
       if (id != one.pivot) alternations.push_back(member.alternation);
-      if (member.alternation < 0.85) continue;
+      if (member.alternation < 0.75) continue;
       ++one.good;
     }
     // The better half is what the class stands for; the rest may have the count by chance.
     std::sort(alternations.begin(), alternations.end());
     const size_t at = alternations.size() / 2;
     one.alternation = alternations.empty() ? 0 : alternations[at];
+    // Layers follow each other without a pause; steps seldom do.
+    std::vector<double> idle;
+    for (uint32_t id : one.members) {
+      const Member& member = members_[id];
+      if (member.alternation < 0.75) continue;
+      idle.push_back(member.idle / static_cast<double>(member.seen));
+      one.marked |= (member.type.flags & StepLaunch::kBlocking) != 0;
+    }
+    std::sort(idle.begin(), idle.end());
+    one.marked |= !idle.empty() && idle.back() > idle[idle.size() / 2] + kMark;
     const Member& pivot = members_[one.pivot];
     one.share = pivot.type.share;
     one.coverage = pivot.type.coverage;
@@ -605,7 +621,7 @@ void Detector::CompareContents(const std::vector<uint32_t>& finalists) {
     size_t length;
     bool open = false;
     uint32_t interval = 0;
-    uint64_t began = 0;
+    size_t began = 0;
     uint32_t touched = 0, touched_next = 0;
     double regular = 0, total = 0;
     std::array<double, kMaxFinalists> with{}, behind{};
@@ -644,14 +660,14 @@ void Detector::CompareContents(const std::vector<uint32_t>& finalists) {
       if (one.length >= reading.lengths || reading.runs[one.length] != one.hash) continue;
       pivots |= 1u << f;
       if (one.open) {
-        const double duration = static_cast<double>(reading.time - one.began);
+        const double length = static_cast<double>(reading.index - one.began);
         for (size_t c = 0; c < count; ++c) {
           if ((one.touched_next >> c & 1) != 0) {
-            one.behind[c] += duration;
+            one.behind[c] += length;
             ++one.behinds[c];
           }
           if ((one.touched >> c & 1) != 0) {
-            one.with[c] += duration;
+            one.with[c] += length;
             ++one.withs[c];
           }
         }
@@ -660,7 +676,7 @@ void Detector::CompareContents(const std::vector<uint32_t>& finalists) {
       one.touched = 0;
       one.open = true;
       ++one.interval;
-      one.began = reading.time;
+      one.began = reading.index;
     }
     if (pivots != 0) {
       for (Progress& one : progress) one.touched |= pivots;
@@ -706,7 +722,7 @@ void Detector::CompareContents(const std::vector<uint32_t>& finalists) {
         pair.extra += launches;
         if ((slots[symbols[s]].flags & StepLaunch::kBlocking) != 0) pair.blocking += launches;
       }
-      const double usual = std::max(1.0, classes_[finalists[f]].period);
+      const double usual = std::max(1.0, classes_[finalists[f]].length);
       double longest = 0;
       if (progress[f].withs[c] != 0) longest = progress[f].with[c] / progress[f].withs[c];
       if (progress[f].behinds[c] != 0) longest = std::max(longest, progress[f].behind[c] / progress[f].behinds[c]);
@@ -723,9 +739,8 @@ bool Detector::IsStepOver(uint32_t coarse, uint32_t fine) const {
   const Class& outer = classes_[coarse];
   const Pair& pair = pairs_[at(coarse)][at(fine)];
   if (outer.alternation < 0.85 || outer.coverage < 0.7 || outer.good < 3 || outer.share < 0.6) return false;
-  if (pair.blocking * 4 > pair.extra) return false;
-  // A step of a few launches repeated is what logging every few steps looks like.
-  if (pair.extra < 1.5) return false;
+  // Logging waits for what it logs, and is little.
+  if (classes_[fine].marked && (pair.blocking * 4 > pair.extra || pair.extra < 1.5)) return false;
   return pair.stretch < 3 || classes_[fine].share < 0.75;
 }
 
@@ -740,7 +755,7 @@ std::optional<uint32_t> Detector::Choose() {
   // What has no optimizer's launch in it is a part of a step where others have.
   const auto may_be_step = [this](uint32_t c) { return !by_optimizer_ || classes_[c].optimizes; };
   for (uint32_t c : order) {
-    by_optimizer_ |= classes_[c].optimizes && classes_[c].alternation >= 0.85 && classes_[c].coverage >= 0.7;
+    by_optimizer_ |= classes_[c].optimizes && classes_[c].alternation >= 0.7 && classes_[c].coverage >= 0.7;
   }
   const auto parts = std::stable_partition(order.begin(), order.end(), may_be_step);
   const auto take = [this](auto from, auto to, size_t most) {
@@ -847,7 +862,7 @@ void Detector::Cut(uint32_t id) {
   double nearest = 1e300;
   for (uint32_t member : chosen.members) {
     const Member& candidate = members_[member];
-    if (candidate.alternation < most - 0.03) continue;
+    if (candidate.alternation < std::max(most - 0.03, cut.alternation + 0.003)) continue;
     double distance = cut.Offset() - candidate.Offset();
     if (distance < 0) distance += chosen.length;
     distance += 0.02 * chosen.length * static_cast<double>(candidate.type.length);
@@ -855,7 +870,6 @@ void Detector::Cut(uint32_t id) {
     nearest = distance;
     helper = &candidate;
   }
-  if (cut.alternation >= most - 0.005) helper = &cut;
   FindBoundaries(id, cut, *helper);
 }
 
@@ -936,39 +950,65 @@ void Detector::FindBoundaries(uint32_t id, const Member& cut, const Member& help
   }
 }
 
-// The cut is seen where a step follows another; the first follows none.
-void Detector::ExtendBack() {
+// The cut is seen where a step follows another: not before the first, and not behind an evaluation. There it is where
+// the launches are the same as those behind the next boundary.
+void Detector::FindUnseen() {
   if (boundaries_.size() < 3) return;
   std::vector<size_t> lengths;
   for (size_t i = 1; i < boundaries_.size(); ++i) lengths.push_back(boundaries_[i].index - boundaries_[i - 1].index);
   std::nth_element(lengths.begin(), lengths.begin() + static_cast<ptrdiff_t>(lengths.size() / 2), lengths.end());
   const size_t length = lengths[lengths.size() / 2];
-  const size_t first = boundaries_[0].index;
+  std::vector<Boundary> all;
+  for (size_t i = 0; i < boundaries_.size(); ++i) {
+    const size_t from = i == 0 ? 0 : boundaries_[i - 1].index + 1;
+    const size_t room = boundaries_[i].index - from;
+    if (i == 0 ? room * 10 >= length * 6 : room * 20 > length * 31) {
+      const size_t place = FindAlike(from, boundaries_[i].index, length);
+      if (place != SIZE_MAX) {
+        // Only the boundary behind a loss says that there was one.
+        const bool first = i == 0;
+        all.push_back({place, TimeOf(place, first ? 0 : boundaries_[i - 1].time, boundaries_[i].time),
+                       !first && LossIn(from, place + 1)});
+        boundaries_[i].after_loss = LossIn(place + 1, boundaries_[i].index + 1);
+      }
+    }
+    all.push_back(boundaries_[i]);
+  }
+  boundaries_ = std::move(all);
+}
+
+bool Detector::LossIn(size_t from, size_t to) const {
+  for (size_t i = from; i < to && i < launches_.size(); ++i) {
+    if ((launches_[i].flags & StepLaunch::kAfterLoss) != 0) return true;
+  }
+  return false;
+}
+
+uint64_t Detector::TimeOf(size_t index, uint64_t earliest, uint64_t latest) const {
+  const int64_t time = Sane(launches_[index].start_ps) - Sane(launches_[0].start_ps);
+  return std::clamp(static_cast<uint64_t>(std::max<int64_t>(time, 0)), earliest, latest);
+}
+
+// Where, about `length` launches before `next` and not before `from`, the launches are those behind `next`.
+size_t Detector::FindAlike(size_t from, size_t next, size_t length) const {
   constexpr size_t kAlike = 8;
-  if (first == 0 || first * 10 < length * 6 || first + kAlike > launches_.size()) return;
-  const size_t far = first > length + length * 2 / 5 + 1 ? first - length - length * 2 / 5 - 1 : 0;
-  const size_t near = first - length * 6 / 10;
   const size_t compared = std::min(kAlike, length);
+  if (compared == 0 || next + compared > launches_.size() || next < length * 6 / 10) return SIZE_MAX;
+  const size_t reach = length + length * 2 / 5 + 1;
+  const size_t far = std::max(from, next > reach ? next - reach : 0);
   size_t best = 0, place = SIZE_MAX, distance = SIZE_MAX;
-  for (size_t at = far; at <= near && at < first; ++at) {
+  for (size_t at = far; at <= next - length * 6 / 10 && at < next; ++at) {
     size_t alike = 0;
-    for (size_t i = 0; i < compared; ++i) alike += launches_[at + i].symbol == launches_[first + i].symbol;
+    for (size_t i = 0; i < compared; ++i) alike += launches_[at + i].symbol == launches_[next + i].symbol;
     if (alike * 4 < compared * 3) continue;
-    const size_t away = at + length > first ? at + length - first : first - at - length;
+    const size_t away = at + length > next ? at + length - next : next - at - length;
     if (alike > best || (alike == best && away < distance)) {
       best = alike;
       place = at;
       distance = away;
     }
   }
-  if (place == SIZE_MAX) return;
-  bool lost = false;
-  for (size_t i = place + 1; i <= first; ++i) lost |= (launches_[i].flags & StepLaunch::kAfterLoss) != 0;
-  if (lost) return;
-  const int64_t origin = Sane(launches_[0].start_ps);
-  const int64_t start = std::max<int64_t>(Sane(launches_[place].start_ps) - origin, 0);
-  const uint64_t time = std::min(static_cast<uint64_t>(start), boundaries_[0].time);
-  boundaries_.insert(boundaries_.begin(), {place, time, false});
+  return place;
 }
 
 void Detector::MakeSteps(const Class& chosen) {
@@ -1059,7 +1099,7 @@ StepDetection Detector::Run() {
   const double confidence = Confidence(*chosen);
   if (confidence >= kLeastConfidence) {
     Cut(*chosen);
-    ExtendBack();
+    FindUnseen();
     MakeSteps(classes_[*chosen]);
   }
   if (result_.steps.empty()) {
