@@ -29,6 +29,8 @@ constexpr double kLeastAlternation = 0.65;
 constexpr double kMostSpread = 2;
 // A gap that is so many octaves longer than others are is a mark.
 constexpr double kMark = 1;
+// More than a layer launches.
+constexpr double kLayerLaunches = 40;
 // Content is compared over so many launches at most.
 constexpr size_t kCompared = size_t{1} << 20;
 
@@ -741,7 +743,8 @@ bool Detector::IsStepOver(uint32_t coarse, uint32_t fine) const {
   if (outer.alternation < 0.85 || outer.coverage < 0.7 || outer.good < 3 || outer.share < 0.6) return false;
   // Logging waits for what it logs, and is little.
   if (classes_[fine].marked && (pair.blocking * 4 > pair.extra || pair.extra < 1.5)) return false;
-  return pair.stretch < 3 || classes_[fine].share < 0.75;
+  const bool like_layers = !classes_[fine].marked && classes_[fine].length <= kLayerLaunches;
+  return pair.stretch < 3 || classes_[fine].share < 0.75 || like_layers;
 }
 
 std::optional<uint32_t> Detector::Choose() {
@@ -817,7 +820,7 @@ double Detector::Confidence(uint32_t chosen) {
       if (inner.coverage > 0.8 && ratio <= 256) result_.accumulation = static_cast<uint32_t>(ratio);
       if (by_optimizer_) continue;
       // Layers are many and short; micro-batches are few and long.
-      const bool layers = inner.length <= 40 && ratio >= 6;
+      const bool layers = !inner.marked && inner.length <= kLayerLaunches && ratio >= 6;
       const double doubt = layers ? 0.85 : 0.65;
       if (doubt < ambiguity) {
         ambiguity = doubt;
@@ -840,7 +843,7 @@ size_t Detector::PickCut(const Class& chosen) const {
     if (member.seen == 0 || (member.alternation < 0.55 && id != chosen.pivot)) continue;
     const double seen = static_cast<double>(member.seen);
     const bool is_optimizer = (member.type.flags & StepLaunch::kOptimizer) != 0;
-    double value = member.idle / seen + 1.5 * member.after_blocking / seen + 3 * member.alternation;
+    double value = member.idle / seen + 1.5 * member.after_blocking / seen + 8 * member.alternation;
     if (by_optimizer_) value += 4 * member.after_optimizer / seen - (is_optimizer ? 6 : 0);
     value -= 0.01 * static_cast<double>(kRunLength[member.type.length]);
     if (value > best) {
