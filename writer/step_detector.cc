@@ -22,9 +22,10 @@ constexpr size_t kMaxProbes = 128;
 constexpr size_t kMaxClasses = 20;
 constexpr size_t kMaxFinalists = 6;
 constexpr size_t kMaxSymbols = 1 << 16;
+constexpr size_t kMaxExtras = 4096;
 constexpr uint32_t kFewestOccurrences = 4;
 constexpr double kLeastShare = 0.35;
-constexpr double kLeastAlternation = 0.65;
+constexpr double kLeastAlternation = 0.6;
 // Of the lengths of intervals, nine tenths to one tenth, in medians: 3.2 where they come at random.
 constexpr double kMostSpread = 2;
 // A gap that is so many octaves longer than others are is a mark.
@@ -226,7 +227,7 @@ struct Member {
   uint64_t seen = 0;
   double offset = 0;  // launches behind the pivot, summed
   double idle = 0;    // log2 of the nanoseconds without a launch before it, summed
-  double after_optimizer = 0, after_blocking = 0;
+  double after_optimizer = 0, after_blocking = 0, after_extra = 0;
   double alternation = 0;
 
   double Offset() const { return seen == 0 ? 0 : offset / static_cast<double>(seen); }
@@ -277,6 +278,7 @@ class Detector {
 
  private:
   struct Pair {
+    std::vector<uint64_t> symbols;
     double extra = 0;     // launches in an interval of the coarser that are not in each of the finer
     double blocking = 0;  // of these
     double stretch = 1;   // launches of the finer's interval that has them, as a multiple of the usual number
@@ -289,10 +291,12 @@ class Detector {
   void Alternate();
   void Judge();
   void CompareContents(const std::vector<uint32_t>& finalists);
+  const Pair& PairOf(uint32_t coarse, uint32_t fine) const;
   bool IsStepOver(uint32_t coarse, uint32_t fine) const;
   double RatioOf(uint32_t coarse, uint32_t fine) const;
   std::optional<uint32_t> Choose();
   double Confidence(uint32_t chosen);
+  void FollowExtras(const Class& chosen);
   void Cut(uint32_t chosen);
   size_t PickCut(const Class& chosen) const;
   void FindBoundaries(uint32_t chosen, const Member& cut, const Member& helper);
@@ -314,6 +318,7 @@ class Detector {
   std::vector<uint32_t> finalists_;
   std::vector<std::vector<Pair>> pairs_;  // by finalist: coarse, fine
   bool by_optimizer_ = false;
+  std::vector<uint64_t> extras_;  // symbols that are in the step chosen but not in each of its parts, sorted
   struct Boundary {
     size_t index;
     uint64_t time;
@@ -395,7 +400,7 @@ void Detector::CollectCandidates() {
 
 void Detector::FormClasses() {
   const auto least = [](uint32_t most) {
-    const double width = std::max({1.0, 0.02 * most, 0.9 * std::sqrt(static_cast<double>(most))});
+    const double width = std::max({1.0, 0.02 * most, 1.1 * std::sqrt(static_cast<double>(most))});
     return static_cast<uint32_t>(std::max(static_cast<double>(most) - width, 1.0));
   };
   while (classes_.size() < kMaxClasses) {
@@ -581,7 +586,7 @@ void Detector::Judge() {
     }
     // The better half is what the class stands for; the rest may have the count by chance.
     std::sort(alternations.begin(), alternations.end());
-    const size_t at = alternations.size() / 2;
+    const size_t at = alternations.size() * 6 / 10;
     one.alternation = alternations.empty() ? 0 : alternations[at];
     // Layers follow each other without a pause; steps seldom do.
     std::vector<double> idle;
@@ -623,6 +628,7 @@ void Detector::CompareContents(const std::vector<uint32_t>& finalists) {
     size_t length;
     bool open = false;
     uint32_t interval = 0;
+    double intervals = 0;  // that were closed
     size_t began = 0;
     uint32_t touched = 0, touched_next = 0;
     double regular = 0, total = 0;
@@ -662,6 +668,7 @@ void Detector::CompareContents(const std::vector<uint32_t>& finalists) {
       if (one.length >= reading.lengths || reading.runs[one.length] != one.hash) continue;
       pivots |= 1u << f;
       if (one.open) {
+        one.intervals += 1;
         const double length = static_cast<double>(reading.index - one.began);
         for (size_t c = 0; c < count; ++c) {
           if ((one.touched_next >> c & 1) != 0) {
@@ -707,7 +714,7 @@ void Detector::CompareContents(const std::vector<uint32_t>& finalists) {
     }
   });
   for (size_t f = 0; f < count; ++f) {
-    const double intervals = std::max(2.0, static_cast<double>(progress[f].interval));
+    const double intervals = std::max(2.0, progress[f].intervals + 1);
     // The first two intervals of a symbol are never counted.
     classes_[finalists[f]].explained =
         progress[f].total == 0 ? 0 : std::min(1.0, progress[f].regular / progress[f].total * intervals / (intervals - 1.9));
@@ -716,12 +723,13 @@ void Detector::CompareContents(const std::vector<uint32_t>& finalists) {
     for (size_t f = 0; f < count; ++f) {
       if (finalists[f] >= finalists[c]) continue;
       Pair& pair = pairs_[c][f];
-      const double coarse = std::max(1.0, static_cast<double>(progress[c].interval));
-      const double fine = std::max(1.0, static_cast<double>(progress[f].interval));
+      const double coarse = std::max(1.0, progress[c].intervals);
+      const double fine = std::max(1.0, progress[f].intervals);
       for (size_t s = 0; s < symbols.size(); ++s) {
         if (states[s * count + c].present < 0.75 * coarse || states[s * count + f].present > 0.6 * fine) continue;
         const double launches = static_cast<double>(occurrences[s]) / coarse;
         pair.extra += launches;
+        if (pair.symbols.size() < kMaxExtras) pair.symbols.push_back(slots[symbols[s]].hash);
         if ((slots[symbols[s]].flags & StepLaunch::kBlocking) != 0) pair.blocking += launches;
       }
       const double usual = std::max(1.0, classes_[finalists[f]].length);
@@ -733,13 +741,17 @@ void Detector::CompareContents(const std::vector<uint32_t>& finalists) {
   }
 }
 
-// Whether what the coarser has besides the finer is part of a step, not something that happens every few steps.
-bool Detector::IsStepOver(uint32_t coarse, uint32_t fine) const {
+const Detector::Pair& Detector::PairOf(uint32_t coarse, uint32_t fine) const {
   const auto at = [this](uint32_t id) {
     return static_cast<size_t>(std::find(finalists_.begin(), finalists_.end(), id) - finalists_.begin());
   };
+  return pairs_[at(coarse)][at(fine)];
+}
+
+// Whether what the coarser has besides the finer is part of a step, not something that happens every few steps.
+bool Detector::IsStepOver(uint32_t coarse, uint32_t fine) const {
   const Class& outer = classes_[coarse];
-  const Pair& pair = pairs_[at(coarse)][at(fine)];
+  const Pair& pair = PairOf(coarse, fine);
   if (outer.alternation < 0.85 || outer.coverage < 0.7 || outer.good < 3 || outer.share < 0.6) return false;
   // Logging waits for what it logs, and is little.
   if (classes_[fine].marked && (pair.blocking * 4 > pair.extra || pair.extra < 1.5)) return false;
@@ -777,13 +789,18 @@ std::optional<uint32_t> Detector::Choose() {
     if (by_optimizer_ && classes_[c].explained < classes_[best].explained + 0.1) continue;
     best = c;
   }
-  if (best != first) return best;
   for (uint32_t f : finalists_) {
-    if (f < best && may_be_step(f) && RatioOf(best, f) != 0 && classes_[f].share >= 0.8 &&
-        classes_[f].score >= 0.3 * classes_[best].score && !IsStepOver(best, f)) {
-      best = f;
-    }
+    if (best != first) break;
+    if (f >= best || !may_be_step(f) || RatioOf(best, f) == 0 || IsStepOver(best, f)) continue;
+    const Pair& pair = PairOf(best, f);
+    const bool copies = pair.extra >= 8 && pair.blocking * 2 > pair.extra && classes_[f].share >= 0.5;
+    if (copies || (classes_[f].share >= 0.8 && classes_[f].score >= 0.3 * classes_[best].score)) best = f;
   }
+  for (uint32_t f : finalists_) {
+    const bool is_part = classes_[f].marked || classes_[f].length > kLayerLaunches;
+    if (f < best && RatioOf(best, f) != 0 && is_part && classes_[f].share >= 0.6) extras_ = PairOf(best, f).symbols;
+  }
+  std::sort(extras_.begin(), extras_.end());
   return best;
 }
 
@@ -800,13 +817,10 @@ double Detector::Confidence(uint32_t chosen) {
   double ambiguity = 1;
   for (uint32_t other : finalists_) {
     if (other == chosen) continue;
-    const auto at = [this](uint32_t id) {
-      return static_cast<size_t>(std::find(finalists_.begin(), finalists_.end(), id) - finalists_.begin());
-    };
     if (other > chosen) {
       const double ratio = RatioOf(other, chosen);
       if (ratio == 0 || classes_[other].alternation < 0.8) continue;
-      const Pair& pair = pairs_[at(other)][at(chosen)];
+      const Pair& pair = PairOf(other, chosen);
       const bool is_event = pair.blocking * 4 > pair.extra || pair.stretch >= 3;
       const double doubt = by_optimizer_ ? 0.9 : is_event ? 0.8 : 0.6;
       if (doubt < ambiguity) {
@@ -843,7 +857,7 @@ size_t Detector::PickCut(const Class& chosen) const {
     if (member.seen == 0 || (member.alternation < 0.55 && id != chosen.pivot)) continue;
     const double seen = static_cast<double>(member.seen);
     const bool is_optimizer = (member.type.flags & StepLaunch::kOptimizer) != 0;
-    double value = member.idle / seen + 1.5 * member.after_blocking / seen + 8 * member.alternation;
+    double value = member.idle / seen + 4 * member.after_extra / seen + 1.5 * member.after_blocking / seen + 8 * member.alternation;
     if (by_optimizer_) value += 4 * member.after_optimizer / seen - (is_optimizer ? 6 : 0);
     value -= 0.01 * static_cast<double>(kRunLength[member.type.length]);
     if (value > best) {
@@ -854,8 +868,31 @@ size_t Detector::PickCut(const Class& chosen) const {
   return cut;
 }
 
+// Parts of a step begin alike; the step begins behind what only one of them has.
+void Detector::FollowExtras(const Class& chosen) {
+  std::vector<Member> members;
+  for (uint32_t id : chosen.members) members.push_back(members_[id]);
+  const MemberTable table(members);
+  bool behind = false;
+  const size_t to = std::min(launches_.size(), kCompared);
+  Read(launches_, 0, to, [&](const Reading& reading) {
+    const bool extra = std::binary_search(extras_.begin(), extras_.end(), reading.runs[0]);
+    if (behind && !extra) {
+      for (size_t k = 0; k < reading.lengths; ++k) {
+        const uint32_t found = table.Find(reading.runs[k]);
+        if (found != kNone) members_[chosen.members[found]].after_extra += 1;
+      }
+    }
+    behind = extra;
+  });
+  // Of as many launches as were looked at.
+  const double scale = static_cast<double>(launches_.size()) / static_cast<double>(to);
+  for (uint32_t id : chosen.members) members_[id].after_extra *= scale;
+}
+
 void Detector::Cut(uint32_t id) {
   const Class& chosen = classes_[id];
+  if (!extras_.empty()) FollowExtras(chosen);
   const Member& cut = members_[PickCut(chosen)];
   double most = 0;
   for (uint32_t member : chosen.members) most = std::max(most, members_[member].alternation);
