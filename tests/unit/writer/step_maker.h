@@ -25,7 +25,7 @@ namespace tbprof {
 inline constexpr uint64_t kHeldOutSeeds = 5'000'000;
 
 struct StepShape {
-  enum Kind { kLoop, kUniform, kSkewed, kMarkov, kBursts, kMixedRequests };
+  enum Kind { kLoop, kUniform, kSkewed, kMarkov, kBursts, kMixedRequests, kPhases };
   enum Optimizer { kNamed, kUnnamed, kNoOptimizer, kInBackward };
   Kind kind = kLoop;
   int steps = 60;
@@ -60,8 +60,12 @@ struct StepShape {
   double lost = 0;         // of the launches, in ranges that are known
   double dropped = 0;      // of the launches, one at a time and not known
   double clock_us = 0;
-  int launches = 30'000;  // of kinds other than a loop
+  double length_spread = 0;  // of whole steps: sigma of a log-normal factor
+  int epoch = 0;             // steps, then a pause of ten
+  int launches = 30'000;     // of kinds other than a loop
   int alphabet = 500;
+  int requests = 6;        // kinds of them
+  double usual_request = 0;  // of the requests are of the first kind
 };
 
 struct StepCase {
@@ -309,6 +313,10 @@ class StepMaker {
       const bool slow = number < shape_.slow_steps;
       // Steps differ as a whole, too.
       step_factor_ = (slow ? shape_.slow_factor : 1) * (1 + 0.2 * shape_.jitter * (2 * Uniform() - 1));
+      if (shape_.length_spread > 0) {
+        step_factor_ *= std::exp(std::normal_distribution<double>(0, shape_.length_spread)(random_));
+      }
+      if (shape_.epoch > 0 && number > 0 && number % shape_.epoch == 0) Wait(10 * step_ps_);
       if (shape_.request_gap > 0) Wait(-std::log(1 - Uniform()) * shape_.request_gap * step_ps_);
       const size_t first = made_.launches.size();
       OneStep(number);
@@ -360,11 +368,19 @@ class StepMaker {
           for (int i = 0; i < length; ++i) Put(Name(kRandom, Below(alphabet)));
           break;
         }
+        case StepShape::kPhases: {
+          // Loops of a few turns each, in no order.
+          const int body = Below(4), turns = 3 + Below(8);
+          for (int turn = 0; turn < turns; ++turn) {
+            for (int i = 0; i < 10 + body * 7; ++i) Put(Name(kRandom, body * 100 + i));
+          }
+          break;
+        }
         default: {
           // Requests of several kinds, each always the same, in no order.
           Wait(-std::log(1 - Uniform()) * unit_ * 50);
           const double u = Uniform();
-          const int request = static_cast<int>(u * 6);
+          const int request = Uniform() < shape_.usual_request ? 0 : static_cast<int>(u * shape_.requests);
           const int length = 10 + request * 17 % 40;
           for (int i = 0; i < length; ++i) Put(Name(kRandom, request * 100 + i % 30));
         }
@@ -644,6 +660,34 @@ inline std::vector<StepCase> TuningCases() {
   add("clock off by 50 us", [](S& s) { s.clock_us = 50; });
   add("logs every 10", [](S& s) { s.log_every = 10; s.steps = 120; });
   add("logs every 5, unnamed", [](S& s) { s.log_every = 5; s.steps = 80; s.optimizer = S::kUnnamed; });
+  add("no gap, unnamed, loss copied", [](S& s) {
+    s.input_wait = 0; s.optimizer = S::kUnnamed; s.loss_copy = 0.1; s.layers = 10; });
+  add("no gap, accumulation 4", [](S& s) { s.input_wait = 0; s.accumulation = 4; });
+  add("no gap, accumulation 6, unnamed", [](S& s) {
+    s.input_wait = 0; s.accumulation = 6; s.optimizer = S::kUnnamed; s.layers = 6; });
+  add("jitter 60 %, unnamed", [](S& s) { s.jitter = 0.6; s.optimizer = S::kUnnamed; });
+  add("logs every 4, not waited for", [](S& s) { s.log_every = 4; s.log_blocks = false; s.steps = 90; });
+  add("evaluation of 150 every 30", [](S& s) { s.evaluate_every = 30; s.evaluate_batches = 150; s.steps = 100; s.layers = 6; });
+  add("lengths vary, sigma 0.4", [](S& s) { s.length_spread = 0.4; s.steps = 80; });
+  add("lengths vary, sigma 0.3, unnamed", [](S& s) { s.length_spread = 0.3; s.steps = 80; s.optimizer = S::kUnnamed; });
+  add("epochs of 20", [](S& s) { s.epoch = 20; s.steps = 105; s.optimizer = S::kUnnamed; });
+  add("accumulation 4, foreign 10 %", [](S& s) { s.accumulation = 4; s.foreign = 0.1; });
+  add("accumulation 4, unnamed, foreign 10 %", [](S& s) { s.accumulation = 4; s.foreign = 0.1; s.optimizer = S::kUnnamed; });
+  add("accumulation 4, evaluation every 15", [](S& s) { s.accumulation = 4; s.evaluate_every = 15; s.steps = 70; s.layers = 6; });
+  add("accumulation 4, unnamed, evaluation every 15", [](S& s) {
+    s.accumulation = 4; s.evaluate_every = 15; s.steps = 70; s.layers = 6; s.optimizer = S::kUnnamed; });
+  add("two networks, foreign 5 %", [](S& s) { s.two_networks = true; s.foreign = 0.05; s.layers = 8; });
+  add("two networks, unnamed", [](S& s) { s.two_networks = true; s.optimizer = S::kUnnamed; s.layers = 8; });
+  add("experts, accumulation 4", [](S& s) { s.accumulation = 4; s.experts = 16; });
+  add("rollout 40, unnamed", [](S& s) { s.rollout = 40; s.layers = 5; s.steps = 25; s.optimizer = S::kUnnamed; });
+  add("depth 4-16, accumulation 4", [](S& s) { s.depth_min = 4; s.layers = 16; s.accumulation = 4; });
+  add("2 requests in no order", [](S& s) { s.kind = S::kMixedRequests; s.requests = 2; });
+  add("3 requests, one usual", [](S& s) { s.kind = S::kMixedRequests; s.requests = 3; s.usual_request = 0.4; });
+  add("loops of a few turns", [](S& s) { s.kind = S::kPhases; });
+  add("Markov chain, 8 states", [](S& s) { s.kind = S::kMarkov; s.alphabet = 8; });
+  add("uniform, 3 symbols", [](S& s) { s.kind = S::kUniform; s.alphabet = 3; });
+  add("skewed, 50 symbols", [](S& s) { s.kind = S::kSkewed; s.alphabet = 50; });
+  add("short bursts", [](S& s) { s.kind = S::kBursts; s.alphabet = 30; s.launches = 1500; });
   add("uniform, 300 symbols", [](S& s) { s.kind = S::kUniform; s.alphabet = 300; });
   add("uniform, 20 symbols", [](S& s) { s.kind = S::kUniform; s.alphabet = 20; });
   add("uniform, 5000 symbols", [](S& s) { s.kind = S::kUniform; s.alphabet = 5000; });
