@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <complex>
+#include <map>
 #include <numbers>
 #include <optional>
 #include <utility>
@@ -240,7 +241,17 @@ struct Ratio {
   uint64_t last = 0, same = 0;
 };
 
+// What is in every so many-th interval of a class.
+struct Outer {
+  uint32_t ratio = 0;  // 0: nothing
+  double extra = 0;    // launches each time; of these:
+  double blocking = 0, optimizer = 0;
+  double offset = 0;   // launches into the interval
+  std::vector<uint64_t> symbols;
+};
+
 struct Class {
+  Outer outer;
   std::vector<uint32_t> members;
   uint32_t pivot = 0;
   bool open = false;
@@ -295,6 +306,8 @@ class Detector {
   bool IsStepOver(uint32_t coarse, uint32_t fine) const;
   double RatioOf(uint32_t coarse, uint32_t fine) const;
   std::optional<uint32_t> Choose();
+  bool IsEachOfSeveral(const Class& one);
+  void KeepEvery(const Outer& outer, double length);
   double Confidence(uint32_t chosen);
   void FollowExtras(const Class& chosen);
   void Cut(uint32_t chosen);
@@ -318,6 +331,7 @@ class Detector {
   std::vector<uint32_t> finalists_;
   std::vector<std::vector<Pair>> pairs_;  // by finalist: coarse, fine
   bool by_optimizer_ = false;
+  bool every_ = false;  // a step is several intervals of the class chosen
   std::vector<uint64_t> extras_;  // symbols that are in the step chosen but not in each of its parts, sorted
   struct Boundary {
     size_t index;
@@ -622,6 +636,8 @@ double Detector::RatioOf(uint32_t coarse, uint32_t fine) const {
 void Detector::CompareContents(const std::vector<uint32_t>& finalists) {
   struct State {
     uint32_t interval = kNone, count = 0, before_interval = kNone, before_count = 0, present = 0;
+    uint32_t distance = 0, same_distance = 0;  // intervals from one that has it to the next
+    float offset = 0;                          // launches into the interval, summed
   };
   struct Progress {
     uint64_t hash;
@@ -707,6 +723,11 @@ void Detector::CompareContents(const std::vector<uint32_t>& finalists) {
         one.regular += state.count;
       }
       ++state.present;
+      state.offset += static_cast<float>(reading.index - one.began);
+      if (state.interval != kNone) {
+        state.same_distance += one.interval - state.interval == state.distance;
+        state.distance = one.interval - state.interval;
+      }
       state.before_interval = state.interval;
       state.before_count = state.count;
       state.interval = one.interval;
@@ -718,6 +739,29 @@ void Detector::CompareContents(const std::vector<uint32_t>& finalists) {
     // The first two intervals of a symbol are never counted.
     classes_[finalists[f]].explained =
         progress[f].total == 0 ? 0 : std::min(1.0, progress[f].regular / progress[f].total * intervals / (intervals - 1.9));
+  }
+  for (size_t f = 0; f < count; ++f) {
+    std::map<uint32_t, Outer> outers;
+    const double fine = std::max(1.0, progress[f].intervals);
+    for (size_t s = 0; s < symbols.size(); ++s) {
+      const State& state = states[s * count + f];
+      if (state.present < 4 || state.distance < 2 || state.same_distance * 4 < (state.present - 2) * 3) continue;
+      if (state.present * state.distance * 1.5 < fine) continue;
+      Outer& outer = outers[state.distance];
+      const double launches = static_cast<double>(occurrences[s]) * state.distance / fine;
+      const Type& type = slots[symbols[s]];
+      outer.ratio = state.distance;
+      outer.extra += launches;
+      if ((type.flags & StepLaunch::kBlocking) != 0) outer.blocking += launches;
+      if ((type.flags & StepLaunch::kOptimizer) != 0) outer.optimizer += launches;
+      outer.offset += state.offset / state.present * launches;
+      if (outer.symbols.size() < kMaxExtras) outer.symbols.push_back(type.hash);
+    }
+    Outer& best = classes_[finalists[f]].outer;
+    for (auto& [ratio, outer] : outers) {
+      if (outer.extra > best.extra) best = std::move(outer);
+    }
+    if (best.extra > 0) best.offset /= best.extra;
   }
   for (size_t c = 0; c < count; ++c) {
     for (size_t f = 0; f < count; ++f) {
@@ -801,20 +845,44 @@ std::optional<uint32_t> Detector::Choose() {
     if (f < best && RatioOf(best, f) != 0 && is_part && classes_[f].share >= 0.6) extras_ = PairOf(best, f).symbols;
   }
   std::sort(extras_.begin(), extras_.end());
+  if (best == first) every_ = IsEachOfSeveral(classes_[best]);
   return best;
+}
+
+// Whether several of a class's intervals are one step, for which there is no class: among launches of others a run of
+// symbols is seldom whole.
+bool Detector::IsEachOfSeveral(const Class& one) {
+  const Outer& outer = one.outer;
+  if (outer.ratio < 2 || by_optimizer_) return false;
+  if (outer.optimizer * 2 > outer.extra) {
+    by_optimizer_ = true;
+    return true;
+  }
+  if (outer.blocking * 4 > outer.extra || outer.extra < 1.5) return false;
+  return outer.extra < 2 * one.length && (one.marked || one.length > kLayerLaunches);
 }
 
 double Detector::Confidence(uint32_t chosen) {
   const Class& one = classes_[chosen];
-  const double enough = 1 - std::exp(-one.intervals / 4);
+  const double enough = 1 - std::exp(-one.intervals / (every_ ? one.outer.ratio : 1) / 4);
   // Either the time is regular or what happens in it is.
   const double regular_time = std::clamp(1.15 - 0.5 * one.spread, 0.0, 1.0);
   const double regular = std::max(regular_time, std::min(1.0, one.explained * 1.1));
   const double members = std::min(1.0, 0.55 + 0.15 * std::log2(static_cast<double>(one.good)));
   double confidence = one.alternation * enough * regular * (by_optimizer_ ? std::max(members, 0.9) : members) *
                       std::min(1.0, 0.4 + 0.6 * one.share / 0.9);
+  const double strength = std::min(1.0, std::max(one.share, one.explained) / 0.75);
+  confidence *= strength * strength;
   confidence *= std::min(1.0, 0.35 + 0.65 * std::max(one.explained, 0.8 * regular_time));
   double ambiguity = 1;
+  if (every_) {
+    ambiguity = by_optimizer_ ? 0.9 : 0.65;
+    result_.accumulation = one.outer.ratio;
+    if (!by_optimizer_) result_.alternative = 1.0 / one.outer.ratio;
+  } else if (one.outer.ratio >= 2 && !by_optimizer_) {
+    ambiguity = one.outer.blocking * 4 > one.outer.extra || one.outer.extra >= 2 * one.length ? 0.8 : 0.6;
+    result_.alternative = one.outer.ratio;
+  }
   for (uint32_t other : finalists_) {
     if (other == chosen) continue;
     if (other > chosen) {
@@ -990,6 +1058,29 @@ void Detector::FindBoundaries(uint32_t id, const Member& cut, const Member& help
   }
 }
 
+// Of the boundaries those behind what only every so many-th interval has; before it, if it comes early in there.
+void Detector::KeepEvery(const Outer& outer, double length) {
+  std::vector<uint64_t> symbols = outer.symbols;
+  std::sort(symbols.begin(), symbols.end());
+  std::vector<uint32_t> extra(boundaries_.size() + 1);
+  size_t next = 0;
+  Read(launches_, 0, launches_.size(), [&](const Reading& reading) {
+    while (next < boundaries_.size() && boundaries_[next].index <= reading.index) ++next;
+    extra[next] += std::binary_search(symbols.begin(), symbols.end(), reading.runs[0]);
+  });
+  const bool early = outer.offset * 3 < length;
+  std::vector<Boundary> kept;
+  bool lost = false;
+  for (size_t i = 0; i < boundaries_.size(); ++i) {
+    lost |= boundaries_[i].after_loss;
+    if (extra[early ? i + 1 : i] < 0.5 * outer.extra) continue;
+    kept.push_back(boundaries_[i]);
+    kept.back().after_loss = lost;
+    lost = false;
+  }
+  boundaries_ = std::move(kept);
+}
+
 // The cut is seen where a step follows another: not before the first, and not behind an evaluation. There it is where
 // the launches are the same as those behind the next boundary.
 void Detector::FindUnseen() {
@@ -1139,6 +1230,7 @@ StepDetection Detector::Run() {
   const double confidence = Confidence(*chosen);
   if (confidence >= kLeastConfidence) {
     Cut(*chosen);
+    if (every_) KeepEvery(classes_[*chosen].outer, classes_[*chosen].length);
     FindUnseen();
     MakeSteps(classes_[*chosen]);
   }

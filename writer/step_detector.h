@@ -68,7 +68,7 @@ struct StepDetection {
 // A step shown with more than this should be the right one.
 inline constexpr double kSureConfidence = 0.7;
 // Below this nothing is returned.
-inline constexpr double kLeastConfidence = 0.25;
+inline constexpr double kLeastConfidence = 0.3;
 inline constexpr size_t kMaxTypes = size_t{1} << 19;
 inline constexpr size_t kMaxHistograms = size_t{1} << 18;
 inline constexpr size_t kMaxActivityBins = size_t{1} << 20;
