@@ -745,8 +745,10 @@ void Detector::CompareContents(const std::vector<uint32_t>& finalists) {
     const double fine = std::max(1.0, progress[f].intervals);
     for (size_t s = 0; s < symbols.size(); ++s) {
       const State& state = states[s * count + f];
-      if (state.present < 4 || state.distance < 2 || state.same_distance * 4 < (state.present - 2) * 3) continue;
-      if (state.present * state.distance * 1.5 < fine) continue;
+      // Three distances alike may be chance where symbols are many; a few times is all there is in a short run.
+      if (state.present < 5 || state.distance < 2 || state.same_distance < 3) continue;
+      const double covered = static_cast<double>(state.present) * state.distance;
+      if (state.same_distance * 4 < (state.present - 2) * 3 || covered < 0.75 * fine || covered > 1.3 * fine) continue;
       Outer& outer = outers[state.distance];
       const double launches = static_cast<double>(occurrences[s]) * state.distance / fine;
       const Type& type = slots[symbols[s]];
@@ -814,7 +816,7 @@ std::optional<uint32_t> Detector::Choose() {
   // What has no optimizer's launch in it is a part of a step where others have.
   const auto may_be_step = [this](uint32_t c) { return !by_optimizer_ || classes_[c].optimizes; };
   for (uint32_t c : order) {
-    by_optimizer_ |= classes_[c].optimizes && classes_[c].alternation >= 0.7 && classes_[c].coverage >= 0.7;
+    by_optimizer_ |= classes_[c].optimizes && classes_[c].coverage >= 0.7;
   }
   const auto parts = std::stable_partition(order.begin(), order.end(), may_be_step);
   const auto take = [this](auto from, auto to, size_t most) {
@@ -869,7 +871,7 @@ double Detector::Confidence(uint32_t chosen) {
   const double regular_time = std::clamp(1.15 - 0.5 * one.spread, 0.0, 1.0);
   const double regular = std::max(regular_time, std::min(1.0, one.explained * 1.1));
   const double members = std::min(1.0, 0.55 + 0.15 * std::log2(static_cast<double>(one.good)));
-  double confidence = one.alternation * enough * regular * (by_optimizer_ ? std::max(members, 0.9) : members) *
+  double confidence = std::sqrt(one.alternation) * enough * regular * (by_optimizer_ ? std::max(members, 0.9) : members) *
                       std::min(1.0, 0.4 + 0.6 * one.share / 0.9);
   const double strength = std::min(1.0, std::max(one.share, one.explained) / 0.75);
   confidence *= strength * strength;
@@ -899,7 +901,10 @@ double Detector::Confidence(uint32_t chosen) {
       const double ratio = RatioOf(chosen, other);
       const Class& inner = classes_[other];
       if (ratio == 0 || inner.share < 0.6) continue;
-      if (inner.coverage > 0.8 && ratio <= 256) result_.accumulation = static_cast<uint32_t>(ratio);
+      const bool has_parts = inner.marked || inner.length > kLayerLaunches;
+      if (has_parts && inner.coverage > 0.8 && (result_.accumulation == 0 || ratio < result_.accumulation)) {
+        result_.accumulation = static_cast<uint32_t>(ratio);
+      }
       if (by_optimizer_) continue;
       // Layers are many and short; micro-batches are few and long.
       const bool layers = !inner.marked && inner.length <= kLayerLaunches && ratio >= 6;
