@@ -816,7 +816,8 @@ std::optional<uint32_t> Detector::Choose() {
   // What has no optimizer's launch in it is a part of a step where others have.
   const auto may_be_step = [this](uint32_t c) { return !by_optimizer_ || classes_[c].optimizes; };
   for (uint32_t c : order) {
-    by_optimizer_ |= classes_[c].optimizes && classes_[c].coverage >= 0.7;
+    by_optimizer_ |= classes_[c].optimizes && classes_[c].coverage >= 0.7 &&
+                     classes_[c].score >= 0.45 * classes_[order[0]].score;
   }
   const auto parts = std::stable_partition(order.begin(), order.end(), may_be_step);
   const auto take = [this](auto from, auto to, size_t most) {
@@ -873,7 +874,7 @@ double Detector::Confidence(uint32_t chosen) {
   const double members = std::min(1.0, 0.55 + 0.15 * std::log2(static_cast<double>(one.good)));
   double confidence = std::sqrt(one.alternation) * enough * regular * (by_optimizer_ ? std::max(members, 0.9) : members) *
                       std::min(1.0, 0.4 + 0.6 * one.share / 0.9);
-  const double strength = std::min(1.0, std::max(one.share, one.explained) / 0.75);
+  const double strength = std::min(1.0, std::max(one.share, one.explained) / 0.85);
   confidence *= strength * strength;
   confidence *= std::min(1.0, 0.35 + 0.65 * std::max(one.explained, 0.8 * regular_time));
   double ambiguity = 1;

@@ -681,6 +681,15 @@ inline std::vector<StepCase> TuningCases() {
   add("experts, accumulation 4", [](S& s) { s.accumulation = 4; s.experts = 16; });
   add("rollout 40, unnamed", [](S& s) { s.rollout = 40; s.layers = 5; s.steps = 25; s.optimizer = S::kUnnamed; });
   add("depth 4-16, accumulation 4", [](S& s) { s.depth_min = 4; s.layers = 16; s.accumulation = 4; });
+  add("logs every 5, unnamed, not waited for", [](S& s) {
+    s.log_every = 5; s.log_blocks = false; s.log_launches = 4; s.steps = 80; s.optimizer = S::kUnnamed; });
+  add("accumulation 4, unnamed, optimizer 1", [](S& s) {
+    s.accumulation = 4; s.optimizer = S::kUnnamed; s.optimizer_launches = 1; });
+  add("accumulation 4, 12 steps", [](S& s) { s.accumulation = 4; s.steps = 12; });
+  add("accumulation 4, unnamed, 8 steps", [](S& s) { s.accumulation = 4; s.steps = 8; s.optimizer = S::kUnnamed; });
+  add("accumulation 4, ranges lost 5 %", [](S& s) { s.accumulation = 4; s.lost = 0.05; });
+  add("loss copied, logs every 6, unnamed", [](S& s) {
+    s.loss_copy = 0.2; s.log_every = 6; s.steps = 90; s.optimizer = S::kUnnamed; });
   add("2 requests in no order", [](S& s) { s.kind = S::kMixedRequests; s.requests = 2; });
   add("3 requests, one usual", [](S& s) { s.kind = S::kMixedRequests; s.requests = 3; s.usual_request = 0.4; });
   add("loops of a few turns", [](S& s) { s.kind = S::kPhases; });
