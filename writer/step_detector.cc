@@ -322,6 +322,7 @@ class Detector {
   const std::span<const StepLaunch> launches_;
   StepDetection result_;
   uint64_t span_ = 0;
+  size_t losses_ = 0;
   TypeTable tables_[kLengths];
   bool active_[kLengths] = {true, true, true};
   std::vector<std::array<float, kBins>> histograms_;
@@ -392,8 +393,9 @@ void Detector::CollectCandidates() {
         best = std::max(best, around);
       }
       if (total <= 0 || best < kLeastShare * total) continue;
-      // The first gap is in no histogram.
+      // The first gap is in no histogram, nor are those that something was lost in.
       const double gaps = static_cast<double>(type.count) - 1;
+      const double recorded = gaps - 1 - std::min(static_cast<double>(losses_), (gaps - 1) / 2);
       Candidate candidate;
       candidate.hash = type.hash;
       candidate.count = type.count;
@@ -401,7 +403,7 @@ void Detector::CollectCandidates() {
       candidate.flags = static_cast<uint8_t>(type.flags);
       candidate.idle = type.idle / static_cast<float>(type.count);
       candidate.share = best / total;
-      candidate.coverage = std::min(1.0, total / span * gaps / (gaps - 1));
+      candidate.coverage = std::min(1.0, total / span * gaps / std::max(recorded, 1.0));
       if (candidate.coverage < 0.2) continue;
       candidates_.push_back(candidate);
     }
@@ -877,7 +879,7 @@ double Detector::Confidence(uint32_t chosen) {
   const double strength = std::min(1.0, std::max(one.share, one.explained) / 0.85);
   confidence *= strength * strength;
   confidence *= std::min(1.0, 0.35 + 0.65 * std::max(one.explained, 0.8 * regular_time));
-  double ambiguity = 1;
+  double ambiguity = 1, best_part = 0;
   if (every_) {
     ambiguity = by_optimizer_ ? 0.9 : 0.65;
     result_.accumulation = one.outer.ratio;
@@ -903,7 +905,8 @@ double Detector::Confidence(uint32_t chosen) {
       const Class& inner = classes_[other];
       if (ratio == 0 || inner.share < 0.6) continue;
       const bool has_parts = inner.marked || inner.length > kLayerLaunches;
-      if (has_parts && inner.coverage > 0.8 && (result_.accumulation == 0 || ratio < result_.accumulation)) {
+      if (has_parts && inner.coverage > 0.8 && inner.score > best_part) {
+        best_part = inner.score;
         result_.accumulation = static_cast<uint32_t>(ratio);
       }
       if (by_optimizer_) continue;
@@ -1138,6 +1141,8 @@ size_t Detector::FindAlike(size_t from, size_t next, size_t length) const {
     size_t alike = 0;
     for (size_t i = 0; i < compared; ++i) alike += launches_[at + i].symbol == launches_[next + i].symbol;
     if (alike * 4 < compared * 3) continue;
+    // Where records begin, a step often does.
+    if (at == 0 && alike == compared) return 0;
     const size_t away = at + length > next ? at + length - next : next - at - length;
     if (alike > best || (alike == best && away < distance)) {
       best = alike;
@@ -1221,6 +1226,7 @@ StepDetection Detector::Run() {
   if (launches_.size() < kFewestOccurrences) return {};
   const int64_t origin = Sane(launches_[0].start_ps);
   for (const StepLaunch& launch : launches_) {
+    losses_ += (launch.flags & StepLaunch::kAfterLoss) != 0;
     span_ = std::max(span_, static_cast<uint64_t>(std::max<int64_t>(Sane(launch.start_ps) - origin, 0)));
   }
   if (span_ == 0) return {};
