@@ -81,10 +81,19 @@ Section Headline(const Timeline& timeline) {
     text += "; no steps recognised, shown as one";
   } else if (!timeline.steps.empty()) {
     std::vector<int64_t> lengths;
-    for (const Step& step : timeline.steps) lengths.push_back(step.end_ps - step.start_ps);
+    for (const Step& step : timeline.steps) {
+      if (step.is_regular) lengths.push_back(step.end_ps - step.start_ps);
+    }
+    const size_t others = timeline.steps.size() - lengths.size();
     std::nth_element(lengths.begin(), lengths.begin() + static_cast<ptrdiff_t>(lengths.size() / 2), lengths.end());
-    StrAppend(&text, "; ", Plural(lengths.size(), "step", "steps"), ", median ", HumanTime(lengths[lengths.size() / 2]),
-              " (", PrintableUtf8(timeline.step_source), ")");
+    StrAppend(&text, "; ", Plural(lengths.size(), "step", "steps"));
+    if (!lengths.empty()) StrAppend(&text, ", median ", HumanTime(lengths[lengths.size() / 2]));
+    if (others > 0) StrAppend(&text, " and ", others, " irregular");
+    StrAppend(&text, " (", PrintableUtf8(timeline.step_source));
+    if (timeline.step_confidence > 0 && timeline.step_confidence < 1) {
+      StrAppend(&text, ", confidence ", absl::StrFormat("%.2f", timeline.step_confidence));
+    }
+    text += ")";
   }
   out.push_back({text});
   return out;

@@ -286,7 +286,10 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<RunDirectory
                    {"shortest_on_gpu_drawn_s", Seconds(timeline.shortest_gpu_shown_ps)}};
   out["overhead"] = {{"cpu_s", timeline.own_cost_seconds}};
 
-  out["steps"] = {{"count", timeline.steps.size()},
+  const auto regular =
+      std::count_if(timeline.steps.begin(), timeline.steps.end(), [](const Step& step) { return step.is_regular; });
+  out["steps"] = {{"count", regular},
+                  {"irregular", timeline.steps.size() - static_cast<size_t>(regular)},
                   {"source", ValidUtf8(timeline.step_source)},
                   {"confidence", timeline.step_confidence}};
   out["gpus"] = Json::array();

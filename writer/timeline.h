@@ -227,6 +227,7 @@ struct Step {
   int64_t number = 0;
   std::string name;  // shown to the user
   uint32_t thread = 0;
+  bool is_regular = true;  // else warm-up, a pause, an evaluation: labelled, and in no statistics
 };
 
 struct DropCount {

@@ -17,6 +17,7 @@
 #include "writer/event_size.h"
 #include "writer/gpu_builder.h"
 #include "writer/heap_blocks.h"
+#include "writer/inferred_steps.h"
 #include "writer/nearly_sorted.h"
 #include "writer/schema.h"
 #include "writer/spool_facts.h"
@@ -1377,11 +1378,24 @@ class Builder : private HostLines {
         timeline_.warnings.push_back(
             StrCat("no steps: no annotation of a thread matches --step-marker=", ValidUtf8(marker)));
       }
-      return AddWholeCaptureAsStep();
+      return InferStepsOrNone();
     }
     timeline_.steps = std::move(marked.steps);
     timeline_.step_source = std::move(marked.source);
     timeline_.step_confidence = marked.confidence;
+  }
+
+  void InferStepsOrNone() {
+    // A timeline that was cut to its budget repeats nothing.
+    const bool cut = shortest_ticks_[kGpuCalls] > 0 || shortest_ticks_[kGpuWork] > 0 ||
+                     (timeline_.gpu_streams.empty() && shortest_ticks_[kHostSpans] > 0);
+    if (cut) return AddWholeCaptureAsStep();
+    InferredSteps inferred = InferSteps(timeline_, ProcessOfInterest());
+    if (inferred.steps.empty()) return AddWholeCaptureAsStep();
+    timeline_.steps = std::move(inferred.steps);
+    timeline_.step_source = std::move(inferred.source);
+    timeline_.step_confidence = inferred.confidence;
+    if (!inferred.alternative.empty()) timeline_.warnings.push_back(StrCat("steps: ", inferred.alternative));
   }
 
   void AddWholeCaptureAsStep() {

@@ -249,6 +249,15 @@ void WriteSteps(const Timeline& timeline, const std::vector<StepEvent>& steps, u
   }
 }
 
+void WritePhases(const std::vector<PhaseEvent>& phases, uint64_t line_id, PlaneBuilder& plane) {
+  if (phases.empty()) return;
+  LineBuilder& line = plane.AddLine(line_id, kPhasesLine);
+  for (const PhaseEvent& phase : phases) {
+    line.Begin(plane.EventId(phase.title), phase.start_ps, phase.end_ps - phase.start_ps);
+    line.End();
+  }
+}
+
 void WriteCounters(const Timeline& timeline, const HostPlane& host_plane, uint64_t& line_id, PlaneBuilder& plane) {
   struct Sample {
     int64_t time_ps;
@@ -305,7 +314,10 @@ absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
   const GpuCalls calls(timeline, host_planes[0], steps);
   for (const HostPlane& host_plane : host_planes) {
     PlaneBuilder plane(0, host_plane.name);
-    if (counted) WriteSteps(timeline, steps, line_id++, plane);
+    if (counted) {
+      WriteSteps(timeline, steps, line_id++, plane);
+      WritePhases(PhaseEvents(timeline), line_id++, plane);
+    }
     EventWriter events(timeline, &plane, &flows, counted ? &calls : nullptr);
     for (uint32_t index : host_plane.threads) {
       const Thread& thread = timeline.threads[index];

@@ -62,6 +62,14 @@ struct StepEvent {
 };
 std::vector<StepEvent> StepEvents(const Timeline& timeline);
 
+// What is labelled beside the steps, on a line of its own: no step to the reader. In order, disjoint.
+struct PhaseEvent {
+  int64_t start_ps = 0;
+  int64_t end_ps = 0;
+  std::string title;
+};
+std::vector<PhaseEvent> PhaseEvents(const Timeline& timeline);
+
 }  // namespace tbprof
 
 #endif  // TBPROF_WRITER_OUTPUTS_XPLANE_H_

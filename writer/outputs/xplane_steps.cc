@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "writer/outputs/xplane.h"
 #include "writer/schema.h"
+#include "writer/text.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -48,11 +49,15 @@ void AddOuterMarkers(int64_t duration_ps, std::vector<Step>& steps) {
   }
 }
 
+bool IsUsable(const Timeline& timeline, const Step& step) {
+  return step.thread < timeline.threads.size() && step.start_ps >= 0 && step.end_ps > step.start_ps;
+}
+
 // In order, without overlaps: a marker inside another one would be swallowed.
 std::vector<Step> UsableSteps(const Timeline& timeline) {
   std::vector<Step> steps;
   for (const Step& step : timeline.steps) {
-    if (step.thread < timeline.threads.size() && step.start_ps >= 0 && step.end_ps > step.start_ps) {
+    if (step.is_regular && IsUsable(timeline, step)) {
       steps.push_back(step);
     }
   }
@@ -109,6 +114,24 @@ std::vector<StepEvent> StepEvents(const Timeline& timeline) {
     if (out.size() == first_running) add_running(step.start_ps, std::min(step.start_ps + 1000, step.end_ps));
   }
   return out;
+}
+
+std::vector<PhaseEvent> PhaseEvents(const Timeline& timeline) {
+  std::vector<PhaseEvent> phases;
+  for (const Step& step : timeline.steps) {
+    if (!step.is_regular && IsUsable(timeline, step)) {
+      phases.push_back({step.start_ps, step.end_ps, StrCat(ValidUtf8(step.name), " ", step.number)});
+    }
+  }
+  std::stable_sort(phases.begin(), phases.end(),
+                   [](const PhaseEvent& a, const PhaseEvent& b) { return a.start_ps < b.start_ps; });
+  int64_t free_from = 0;
+  for (PhaseEvent& phase : phases) {
+    phase.start_ps = std::max(phase.start_ps, free_from);
+    free_from = std::max(free_from, phase.end_ps);
+  }
+  std::erase_if(phases, [](const PhaseEvent& phase) { return phase.start_ps >= phase.end_ps; });
+  return phases;
 }
 
 }  // namespace tbprof

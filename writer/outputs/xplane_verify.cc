@@ -40,6 +40,7 @@ XplaneCounts ExpectedXplane(const Timeline& timeline) {
     counts.events += gpu.events;
   }
   add_line(steps.size());
+  add_line(PhaseEvents(timeline).size());
   add_line(MemoryEvents(timeline).size());
   return counts;
 }

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/inferred_steps.h"
+
+#include <algorithm>
+#include <bit>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
+#include "absl/strings/str_format.h"
+#include "writer/step_detector.h"
+#include "writer/text.h"
+#include "writer/utf8.h"
+
+namespace tbprof {
+namespace {
+
+// The detector was made for launches. What a thread waits for repeats less exactly, and an inner loop may wait, too.
+constexpr double kMostFromCalls = 0.65;
+// With records lost somewhere the counts are not to be trusted as much.
+constexpr double kAfterLossFactor = 0.5;
+constexpr size_t kFewestLaunches = 12;
+// What comes around faster is a loop in a step, or a benchmark.
+constexpr int64_t kShortestStepPs = 50'000'000;
+
+// What a call caused on a device.
+struct Work {
+  const GpuEvent* first = nullptr;
+  int64_t device_ps = 0;
+};
+using WorkOfCalls = absl::flat_hash_map<uint64_t, Work>;
+
+WorkOfCalls WorkByCall(const Timeline& timeline, uint32_t process) {
+  WorkOfCalls work;
+  for (const GpuStream& stream : timeline.gpu_streams) {
+    if (stream.process != process) continue;
+    for (const GpuEvent& event : stream.events) {
+      Work& of_call = work[event.correlation];
+      if (of_call.first == nullptr) of_call.first = &event;
+      of_call.device_ps += event.duration_ps;
+    }
+  }
+  return work;
+}
+
+StepLaunch LaunchOf(const Timeline& timeline, const Event& call, const GpuEvent& work) {
+  StepLaunch launch;
+  launch.start_ps = call.start_ps;
+  launch.end_ps = call.start_ps + call.duration_ps;
+  if (work.graph != 0) {
+    launch.symbol = absl::HashOf(call.type, work.graph);
+    launch.flags = StepLaunch::kExecutable;
+    return launch;
+  }
+  if (work.kind == GpuEventKind::kKernel) {
+    launch.symbol = absl::HashOf(call.type, work.name);
+    if (NameLooksLikeOptimizer(timeline.strings.Get(work.name))) launch.flags |= StepLaunch::kOptimizer;
+  } else {
+    // Batches differ by a few bytes.
+    launch.symbol = absl::HashOf(call.type, static_cast<int>(work.kind), work.copy_kind, std::bit_width(work.value));
+    if (work.asynchronous == 0) launch.flags |= StepLaunch::kBlocking;
+  }
+  return launch;
+}
+
+// Of the thread that keeps the devices busiest.
+std::vector<StepLaunch> Launches(const Timeline& timeline, uint32_t process, uint32_t* thread) {
+  const WorkOfCalls work = WorkByCall(timeline, process);
+  if (work.empty()) return {};
+  const auto work_of = [&](const Event& event) -> const Work* {
+    if (timeline.types[event.type].value != ValueKind::kCorrelation || event.value == 0) return nullptr;
+    const auto found = work.find(static_cast<uint64_t>(event.value));
+    return found == work.end() ? nullptr : &found->second;
+  };
+  int64_t most = 0;
+  bool any = false;
+  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
+    if (timeline.threads[i].process != process) continue;
+    int64_t device_ps = 0;
+    for (const Event& event : timeline.threads[i].events) {
+      if (const Work* of_call = work_of(event); of_call != nullptr) device_ps += of_call->device_ps;
+    }
+    if (device_ps > most) {
+      most = device_ps;
+      *thread = i;
+      any = true;
+    }
+  }
+  std::vector<StepLaunch> launches;
+  if (!any) return launches;
+  for (const Event& event : timeline.threads[*thread].events) {
+    if (const Work* of_call = work_of(event); of_call != nullptr) {
+      launches.push_back(LaunchOf(timeline, event, *of_call->first));
+    } else if (timeline.types[event.type].family == EventFamily::kGpu &&
+               timeline.types[event.type].name.find("Synchronize") != std::string::npos) {
+      launches.push_back(
+          {event.start_ps, event.start_ps + event.duration_ps, absl::HashOf(event.type), StepLaunch::kBlocking});
+    }
+  }
+  return launches;
+}
+
+// What the main thread calls and waits for, where nothing is launched.
+std::vector<StepLaunch> Calls(const Timeline& timeline, uint32_t process, uint32_t* thread) {
+  std::vector<StepLaunch> calls;
+  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
+    if (timeline.threads[i].process != process || !timeline.threads[i].is_main) continue;
+    *thread = i;
+    for (const Event& event : timeline.threads[i].events) {
+      if (timeline.types[event.type].family == EventFamily::kAnnotation) continue;
+      calls.push_back(
+          {event.start_ps, event.start_ps + event.duration_ps, absl::HashOf(event.type, event.call_site), 0});
+    }
+    break;
+  }
+  return calls;
+}
+
+std::string_view TitleOf(const DetectedStep& step) {
+  switch (step.kind) {
+    case DetectedStep::Kind::kRegular:
+      return "step";
+    case DetectedStep::Kind::kWarmUp:
+      return "warm-up";
+    case DetectedStep::Kind::kIrregular:
+      break;
+  }
+  switch (step.cause) {
+    case DetectedStep::Cause::kPause:
+      return "irregular: a pause";
+    case DetectedStep::Cause::kCopies:
+      return "irregular: copies";
+    case DetectedStep::Cause::kMoreWork:
+      return "irregular: other work";
+    case DetectedStep::Cause::kLoss:
+      return "irregular: records lost";
+    case DetectedStep::Cause::kNone:
+      break;
+  }
+  return "irregular";
+}
+
+}  // namespace
+
+InferredSteps InferSteps(const Timeline& timeline, uint32_t process) {
+  InferredSteps inferred;
+  if (process >= timeline.processes.size()) return inferred;
+  uint32_t thread = 0;
+  std::vector<StepLaunch> launches = Launches(timeline, process, &thread);
+  const bool by_calls = launches.empty();
+  if (by_calls) launches = Calls(timeline, process, &thread);
+  if (launches.size() < kFewestLaunches) return inferred;
+  const StepDetection found = DetectSteps(launches);
+  if (found.steps.empty() || found.period_ps < kShortestStepPs) return inferred;
+  inferred.confidence = by_calls ? std::min(found.confidence, kMostFromCalls) : found.confidence;
+  if (!timeline.drops.empty() || timeline.processes[process].gpu.dropped > 0) inferred.confidence *= kAfterLossFactor;
+  if (inferred.confidence < kLeastConfidence) return inferred;
+  inferred.source = by_calls ? StrCat("calls: ", found.source) : found.source;
+  if (found.alternative > 0) {
+    inferred.alternative = absl::StrFormat("one of %.3g times that length may be the true one", found.alternative);
+  }
+  int64_t number = 0;
+  for (const DetectedStep& detected : found.steps) {
+    Step step;
+    step.start_ps = std::clamp<int64_t>(detected.start_ps, 0, timeline.duration_ps);
+    step.end_ps = std::clamp<int64_t>(detected.end_ps, 0, timeline.duration_ps);
+    step.number = number++;
+    step.name = TitleOf(detected);
+    step.thread = thread;
+    step.is_regular = detected.kind == DetectedStep::Kind::kRegular;
+    inferred.steps.push_back(std::move(step));
+  }
+  return inferred;
+}
+
+}  // namespace tbprof

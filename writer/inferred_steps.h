@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Steps of a program that marks none: what a thread of it launches on devices, or calls and waits for, given to
+// step_detector.h.
+//
+// Process: converter.
+#ifndef TBPROF_WRITER_INFERRED_STEPS_H_
+#define TBPROF_WRITER_INFERRED_STEPS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "writer/timeline.h"
+
+namespace tbprof {
+
+struct InferredSteps {
+  std::vector<Step> steps;  // empty: none were found
+  std::string source;       // e.g. `repeated launches`
+  double confidence = 0;
+  std::string alternative;  // the other period that may be the true one, in words; empty: none
+};
+
+// The steps of `process`. Of a timeline whose calls are all there: one that was cut to its budget repeats nothing.
+InferredSteps InferSteps(const Timeline& timeline, uint32_t process);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_INFERRED_STEPS_H_
