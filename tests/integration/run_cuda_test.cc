@@ -44,6 +44,20 @@ TEST_F(Cuda, ATrainingIsThereKernelByKernel) {
   EXPECT_FALSE(pair.profiled.profile->Named("cudaLaunchKernel").empty());
 }
 
+// Nothing in the program says what a step is.
+TEST_F(Cuda, StepsAreSeenInWhatIsLaunched) {
+  for (const std::vector<std::string>& way : {std::vector<std::string>{}, {"200000", "graph"}}) {
+    std::vector<std::string> command = {Subject("train"), "60"};
+    command.insert(command.end(), way.begin(), way.end());
+    const Pair pair = RunBoth(command, On("cuda13"));
+    ASSERT_TRUE(pair.Same());
+    const nlohmann::json& steps = pair.profiled.summary["steps"];
+    EXPECT_NEAR(steps["count"].get<int>() + steps["irregular"].get<int>(), 60, 1) << steps;
+    EXPECT_EQ(steps["source"], "repeated launches") << steps;
+    EXPECT_GT(steps["confidence"].get<double>(), 0.5) << steps;
+  }
+}
+
 TEST_F(Cuda, EveryRouteToTheDriverIsSeen) {
   for (const char* subject : {"static_runtime", "driver_linked", "driver_opened"}) {
     for (const char* libraries : {"cuda13", "cuda12"}) {

@@ -22,8 +22,9 @@ class EventSize : public testing::Test {
   EventSize() {
     timeline_.host = "node";
     timeline_.duration_ps = 10 * kSecond;
-    timeline_.processes.push_back({.pid = 7, .is_command = true, .name = "python"});
-    timeline_.threads.push_back({.tid = 7, .line_id = 1, .is_main = true});
+    timeline_.processes.emplace_back().is_command = true;
+    timeline_.threads.emplace_back().is_main = true;
+    timeline_.threads[0].line_id = 1;
     place_ = timeline_.strings.Intern("Wait (queue.cc:7)");
     path_ = timeline_.strings.Intern("/bin/true");
   }

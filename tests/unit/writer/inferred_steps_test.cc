@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/inferred_steps.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace tbprof {
+namespace {
+
+constexpr int64_t kUs = 1'000'000;
+
+// A process with a main thread that launches, and a device.
+class InferredStepsTest : public testing::Test {
+ protected:
+  InferredStepsTest() {
+    timeline_.processes.emplace_back().is_command = true;
+    timeline_.threads.emplace_back().is_main = true;
+    timeline_.threads[0].line_id = 1;
+    timeline_.gpu_streams.emplace_back();
+    timeline_.types = {{"cudaLaunchKernel", EventFamily::kGpu, ObjectKind::kNone, ValueKind::kCorrelation},
+                       {"read", EventFamily::kIo, ObjectKind::kDescriptor, ValueKind::kBytes}};
+  }
+
+  void Launch(const std::string& kernel, int64_t length_us = 40) {
+    const auto correlation = static_cast<int64_t>(++launches_);
+    timeline_.threads[0].events.push_back({.start_ps = now_, .duration_ps = 5 * kUs, .value = correlation});
+    GpuEvent work;
+    work.start_ps = now_ + 8 * kUs;
+    work.duration_ps = length_us * kUs;
+    work.correlation = launches_;
+    work.name = timeline_.strings.Intern(kernel);
+    timeline_.gpu_streams[0].events.push_back(work);
+    now_ += 12 * kUs;
+  }
+  void Read(int64_t length_us, StringId site) {
+    timeline_.threads[0].events.push_back(
+        {.start_ps = now_, .duration_ps = length_us * kUs, .object = 3, .value = 100, .call_site = site, .type = 1});
+    now_ += length_us * kUs;
+  }
+  // As a training loop launches: load, layers there and back, the optimizer.
+  void Train(int steps, int layers) {
+    for (int step = 0; step < steps; ++step) {
+      begins_.push_back(now_);
+      Launch("copy of the batch");
+      for (int layer = 0; layer < layers; ++layer) Launch("forward");
+      Launch("loss");
+      for (int layer = 0; layer < layers; ++layer) Launch("backward");
+      Launch("multi_tensor_apply_kernel adam");
+      now_ += 300 * kUs;
+    }
+    timeline_.duration_ps = now_;
+  }
+
+  InferredSteps Infer() { return InferSteps(timeline_, 0); }
+
+  Timeline timeline_;
+  int64_t now_ = 0;
+  uint64_t launches_ = 0;
+  std::vector<int64_t> begins_;
+};
+
+TEST_F(InferredStepsTest, NothingAtAll) {
+  EXPECT_TRUE(Infer().steps.empty());
+  EXPECT_TRUE(InferSteps(Timeline(), 0).steps.empty());
+  EXPECT_TRUE(InferSteps(timeline_, 5).steps.empty());
+}
+
+TEST_F(InferredStepsTest, OfATraining) {
+  Train(60, 6);
+  const InferredSteps found = Infer();
+  ASSERT_GE(found.steps.size(), 58u);
+  EXPECT_GT(found.confidence, 0.7);
+  size_t right = 0;
+  for (const Step& step : found.steps) {
+    EXPECT_TRUE(step.is_regular) << step.name;
+    EXPECT_EQ(step.thread, 0u);
+    right += std::binary_search(begins_.begin(), begins_.end(), step.start_ps) ? 1 : 0;
+  }
+  EXPECT_GE(right + 2, found.steps.size()) << "each begins where the loop does";
+}
+
+TEST_F(InferredStepsTest, LostRecordsMakeItLessSure) {
+  Train(60, 6);
+  const double sure = Infer().confidence;
+  timeline_.drops.push_back({"no free chunk", 100});
+  const InferredSteps found = Infer();
+  if (!found.steps.empty()) {
+    EXPECT_LT(found.confidence, 0.7);
+  }
+  EXPECT_LT(found.confidence, sure);
+}
+
+TEST_F(InferredStepsTest, ALoopOfMicrosecondsIsNoStep) {
+  for (int i = 0; i < 1000; ++i) Launch("the same");
+  timeline_.duration_ps = now_;
+  EXPECT_TRUE(Infer().steps.empty());
+}
+
+TEST_F(InferredStepsTest, AnyOrderIsNone) {
+  std::mt19937 random(3);
+  for (int i = 0; i < 5000; ++i) {
+    Launch("kernel " + std::to_string(random() % 50));
+    now_ += static_cast<int64_t>(random() % 500) * kUs;
+  }
+  timeline_.duration_ps = now_;
+  EXPECT_TRUE(Infer().steps.empty());
+}
+
+TEST_F(InferredStepsTest, WithoutADeviceByCallsAndNeverSure) {
+  timeline_.gpu_streams.clear();
+  for (int step = 0; step < 80; ++step) {
+    Read(200, 1);
+    for (int i = 0; i < 6; ++i) {
+      Read(30, 2);
+      now_ += 100 * kUs;
+    }
+    Read(50, 3);
+    now_ += 2000 * kUs;
+  }
+  timeline_.duration_ps = now_;
+  const InferredSteps found = Infer();
+  EXPECT_LE(found.confidence, 0.65);
+  for (const Step& step : found.steps) EXPECT_GE(step.end_ps - step.start_ps, 1000 * kUs);
+}
+
+}  // namespace
+}  // namespace tbprof
