@@ -143,7 +143,8 @@ class Run {
       }
       if ((options_.families & kFamilyAnnotation) != 0) {
         const std::string_view theirs = Lookup(environment, kNvtxVariable).value_or("");
-        if (theirs.empty()) {
+        // An outer tbprof's is this program's own name for it.
+        if (theirs.empty() || theirs.ends_with(StrCat("/", kPreloadFileName))) {
           additions.push_back(StrCat(kNvtxVariable, "=", libraries->preload));
         } else {
           Tell(StrCat("NVTX's annotations go to ", ValidUtf8(std::string(theirs)), " (", kNvtxVariable,
@@ -544,7 +545,7 @@ class Run {
     const uint64_t now = session_->Now();
     const uint64_t length = session_->TicksOf(Nanoseconds(options_.window.duration));
     session_->AddWindow(++captures_, now > run_open_ticks_ + length ? now - length : run_open_ticks_, now);
-    session_->Flush(10000, true);
+    FlushBeforeConversion();
     terminal_.Say(StrCat("capture ", captures_, ": the last ", absl::FormatDuration(options_.window.duration)));
     Enqueue(captures_);
   }
@@ -582,7 +583,7 @@ class Run {
     const uint64_t steady_to = steady_from + session_->TicksOf(times_.steady_ns);
     const bool steady_passed = steady_to <= std::min(now, EndOfEverything());
     if (steady_passed) session_->AddWindow(kSteadyWindow, steady_from, steady_to);
-    session_->Flush(10000, true);
+    FlushBeforeConversion();
     Enqueue(kStartWindow);
     if (steady_passed) {
       Enqueue(kSteadyWindow);
@@ -655,9 +656,16 @@ class Run {
 
   // ---- conversions
 
+  // What the disk has not taken by then is not in the profile that is made now.
+  void FlushBeforeConversion() {
+    constexpr int kPatienceMs = 10'000;
+    if (session_->Flush(kPatienceMs, true) || !session_->SpoolError().empty()) return;
+    Tell("the disk of the spool is too slow: what was recorded last is missing in the profile that is written now");
+  }
+
   void CloseAndConvert(uint32_t window) {
     session_->CloseWindow(window);
-    session_->Flush(10000, true);
+    FlushBeforeConversion();
     Enqueue(window);
   }
 

@@ -243,18 +243,20 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   };
   timeline->host = host_of(timeline->rank);
   timeline->run = (*directory)->run();
-  timeline = WriteOutputs(request, *std::move(timeline), directory->get(),
-                          [&, host = timeline->host, warnings = timeline->warnings,
-                           missing = timeline->missing_ranks](uint64_t most_bytes) {
-                            timeline_request.max_profile_size = most_bytes;
-                            absl::StatusOr<Timeline> shorter = BuildTimeline(timeline_request, progress);
-                            if (!shorter.ok()) return shorter;
-                            shorter->host = host;
-                            shorter->run = (*directory)->run();
-                            shorter->warnings = warnings;
-                            shorter->missing_ranks = missing;
-                            return shorter;
-                          });
+  // Copies: the timeline that they are of goes into the call.
+  const std::string host_of_file = timeline->host;
+  const std::vector<std::string> warnings = timeline->warnings;
+  const std::vector<int> missing = timeline->missing_ranks;
+  timeline = WriteOutputs(request, *std::move(timeline), directory->get(), [&](uint64_t most_bytes) {
+    timeline_request.max_profile_size = most_bytes;
+    absl::StatusOr<Timeline> shorter = BuildTimeline(timeline_request, progress);
+    if (!shorter.ok()) return shorter;
+    shorter->host = host_of_file;
+    shorter->run = (*directory)->run();
+    shorter->warnings = warnings;
+    shorter->missing_ranks = missing;
+    return shorter;
+  });
   if (!timeline.ok()) return timeline.status();
   for (const int rank : timeline->further_ranks) {
     SayPublishing(false);

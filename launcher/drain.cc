@@ -146,6 +146,7 @@ void Drain::Remove(uint32_t number) {
 void Drain::ProcessEnded(uint32_t number, uint32_t process_serial, pid_t outer_pid) {
   std::lock_guard<std::mutex> lock(mutex_);
   ended_.push_back({number, process_serial, outer_pid, true});
+  ended_count_.fetch_add(1, std::memory_order_relaxed);
   wake_.notify_all();
 }
 
@@ -202,6 +203,7 @@ void Drain::DrainLoop() {
       rotate = std::exchange(rotate_wanted_, false);
       removals.swap(removals_);
       ended.swap(ended_);
+      ended_count_.store(0, std::memory_order_relaxed);
       pass_segments_.clear();
       for (auto& segment : segments_) pass_segments_.push_back(segment.get());
       if (own_frames_->size() > 0) {
@@ -606,11 +608,15 @@ void Drain::WaitForRoom(std::unique_lock<std::mutex>* lock) {
   }
 }
 
-// Whether no segment is nearly full.
+// Whether no segment is nearly full, of chunks or of what only the next pass gives back.
 bool Drain::HaveRoom() const {
+  if (ended_count_.load(std::memory_order_relaxed) >= kProcessSlots / 16) return false;
   for (const MappedSegment* mapped : pass_segments_) {
     const Segment& segment = mapped->segment;
     const uint32_t high = std::min(__atomic_load_n(&segment.header->chunk_high, __ATOMIC_ACQUIRE), segment.chunk_count);
+    // Slots of threads are given back between two passes.
+    const uint32_t exited = __atomic_load_n(&segment.header->threads_exited, __ATOMIC_ACQUIRE);
+    if (exited - mapped->threads_exited >= kThreadSlots / 16) return false;
     const uint32_t most = segment.chunk_count / 16 * 15;
     if (high <= most) continue;
     uint32_t used = 0;

@@ -124,6 +124,7 @@ class Drain {
   std::atomic<int> idle_ms_{10};
   ScopedFd news_fd_;
   std::atomic<bool> news_{false}, news_wanted_{false};
+  std::atomic<uint32_t> ended_count_{0};  // of ended_
 
   // Between the main and the drain thread.
   std::mutex mutex_;

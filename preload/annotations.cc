@@ -18,6 +18,7 @@ uint64_t g_told[kNamePlaces];
 uint32_t g_told_count;
 
 uint64_t g_domains[kMaxDomains];  // hashes of their names
+bool g_domain_told[kMaxDomains];
 
 uint64_t Mix(uint64_t hash, uint64_t word) {
   const unsigned __int128 product = static_cast<unsigned __int128>(hash ^ word) * 0x9e3779b97f4a7c15ull;
@@ -86,17 +87,30 @@ uint64_t NameNumber(ThreadState* thread, const char* text) {
   return 0;
 }
 
+uint64_t KeptNameNumber(ThreadState* thread, const char* text) {
+  if (text == nullptr) text = "";
+  const size_t length = strnlen(text, kMaxAnnotationName);
+  const uint64_t hash = Hash(text, length);
+  if (thread != nullptr && NameNumber(thread, text) == 0) Tell(thread, AnnotationNameKey::kName, hash, text, length);
+  return hash;
+}
+
 uint16_t DomainNumber(ThreadState* thread, const char* text) {
   if (text == nullptr) text = "";
   const size_t length = strnlen(text, kMaxAnnotationName);
   const uint64_t hash = Hash(text, length);
   for (uint16_t i = 1; i < kMaxDomains; ++i) {
     uint64_t known = 0;
-    if (__atomic_compare_exchange_n(&g_domains[i], &known, hash, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-      if (thread != nullptr) Tell(thread, AnnotationNameKey::kDomain, i, text, length);
-      return i;
+    if (!__atomic_compare_exchange_n(&g_domains[i], &known, hash, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) &&
+        known != hash) {
+      continue;
     }
-    if (known == hash) return i;
+    // Once more, where there was no thread or no room.
+    if (thread != nullptr && !__atomic_load_n(&g_domain_told[i], __ATOMIC_RELAXED) &&
+        Tell(thread, AnnotationNameKey::kDomain, i, text, length)) {
+      __atomic_store_n(&g_domain_told[i], true, __ATOMIC_RELAXED);
+    }
+    return i;
   }
   return kMaxDomains;
 }

@@ -28,7 +28,11 @@ inline constexpr uint16_t kMaxDomains = 255;
 inline constexpr size_t kMaxAnnotationName = 1024;
 
 // The number of a name, told to the launcher if it is new. 0: it could not be told, or there are too many names.
+// `thread` of the next two: null where there is none, then nothing is told.
 uint64_t NameNumber(ThreadState* thread, const char* text);
+
+// The same for a name that the program keeps the number of: never 0, and told however many there are.
+uint64_t KeptNameNumber(ThreadState* thread, const char* text);
 
 // The number of the domain of that name, which is told.
 uint16_t DomainNumber(ThreadState* thread, const char* text);

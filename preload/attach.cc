@@ -336,11 +336,17 @@ class SelfTest {
   Other others_[kMost] = {};
 };
 
+// Of a function whose address hardly a program takes.
+void* ExecveatOfTheProgram() {
+  void* const program = dlopen(nullptr, RTLD_LAZY | RTLD_NOLOAD);
+  return program == nullptr ? nullptr : RealDlsym(program, "execveat");
+}
+
+bool IsFoundByTheProgram() { return ExecveatOfTheProgram() == reinterpret_cast<const void*>(&Hook_execveat); }
+
 // Whether a copy of this library (another path of LD_PRELOAD) comes before this one: it records, and we hand on.
 bool ComesBehindACopy() {
-  void* const program = dlopen(nullptr, RTLD_LAZY | RTLD_NOLOAD);
-  // Of a function whose address hardly a program takes.
-  void* const found = program == nullptr ? nullptr : RealDlsym(program, "execveat");
+  void* const found = ExecveatOfTheProgram();
   Dl_info info;
   if (found == nullptr || found == reinterpret_cast<const void*>(&Hook_execveat) || dladdr(found, &info) == 0)
     return false;
@@ -380,7 +386,7 @@ void Attach(int argc, char** argv, char** environment) {
   SessionVariable session;
   if (!ParseSessionVariable(FindVariable(environment, kSessionVariable), &session)) return;
   // Opened later, by NVTX, in a program that was started without LD_PRELOAD: nobody calls our functions.
-  if (!HasText(FindVariable(environment, kPreloadVariable), kPreloadFileName)) return;
+  if (!HasText(FindVariable(environment, kPreloadVariable), kPreloadFileName) && !IsFoundByTheProgram()) return;
   if (OwnSeccompFilters() > session.seccomp_filters) return;
   const uint64_t begun_ns = raw::ThreadCpuNs();
   if (ComesBehindACopy()) return;
@@ -453,7 +459,7 @@ void Attach(int argc, char** argv, char** environment) {
   __atomic_store_n(&g_fork_page->epoch, serial, __ATOMIC_RELEASE);
   if (session.malloc_stamp_every != 0) g_allocator_way = AllocatorWay::kExact;
   // Valgrind puts its own allocator behind glibc's addresses, and reports who reads beside a block.
-  if (!HasText(FindVariable(environment, "LD_PRELOAD"), "/vgpreload_")) CompareBlockSizes();
+  if (!HasText(FindVariable(environment, kPreloadVariable), "/vgpreload_")) CompareBlockSizes();
   __atomic_store_n(&g_control, header, __ATOMIC_RELEASE);
 
   SelfTest test;

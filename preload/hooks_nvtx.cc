@@ -31,12 +31,8 @@ static_assert(sizeof(EventAttributes) == 48);
 
 // What a program gets from NVTX without a collector; a depth that it did not see before could only change what it does.
 constexpr int kNoPushPopTracking = -2;
-constexpr uint32_t kMaxStrings = 1u << 16;
 constexpr size_t kMaxWide = 40;
 
-// Numbers of the names behind registered strings; a handle is an index.
-uint64_t g_strings[kMaxStrings];
-uint32_t g_string_count;
 uint64_t g_range_count;
 
 bool IsArmed() {
@@ -103,7 +99,7 @@ struct Said {
         name = NumberOfWide(thread, static_cast<const wchar_t*>(attributes->message));
         break;
       case kRegistered:
-        if (Handle(attributes->message) < kMaxStrings) name = g_strings[Handle(attributes->message)];
+        name = Handle(attributes->message);
         break;
       default:
         name = NameNumber(thread, "");
@@ -143,7 +139,7 @@ struct Said {
 template <typename Text>
 void Say(AnnotationAction action, const void* domain, Text text) {
   ThreadState* const thread = CurrentThread();
-  if (thread == nullptr) return;
+  if (thread == nullptr) return CountMissedWait();
   const Said said(thread, text);
   Annotate(thread, action, DomainOf(domain), said.name, said.category,
            said.payload.type != PayloadType{} ? &said.payload : nullptr);
@@ -155,7 +151,10 @@ uint64_t StartRange(const void* domain, Text text) {
   const uint64_t range = __atomic_add_fetch(&g_range_count, 1, __ATOMIC_RELAXED);
   if (!IsArmed()) return range;
   ThreadState* const thread = CurrentThread();
-  if (thread == nullptr) return range;
+  if (thread == nullptr) {
+    CountMissedWait();
+    return range;
+  }
   Said said(thread, text);
   said.payload.name = said.name;
   Annotate(thread, AnnotationAction::kStart, DomainOf(domain), range, said.category, &said.payload);
@@ -165,7 +164,8 @@ uint64_t StartRange(const void* domain, Text text) {
 void EndRange(const void* domain, uint64_t range) {
   if (!IsArmed()) return;
   ThreadState* const thread = CurrentThread();
-  if (thread != nullptr) Annotate(thread, AnnotationAction::kEnd, DomainOf(domain), range, 0);
+  if (thread == nullptr) return CountMissedWait();
+  Annotate(thread, AnnotationAction::kEnd, DomainOf(domain), range, 0);
 }
 
 template <typename Text>
@@ -177,7 +177,11 @@ int Push(const void* domain, Text text) {
 int Pop(const void* domain) {
   if (!IsArmed()) return kNoPushPopTracking;
   ThreadState* const thread = CurrentThread();
-  if (thread != nullptr) Annotate(thread, AnnotationAction::kPop, DomainOf(domain), 0, 0);
+  if (thread == nullptr) {
+    CountMissedWait();
+  } else {
+    Annotate(thread, AnnotationAction::kPop, DomainOf(domain), 0, 0);
+  }
   return kNoPushPopTracking;
 }
 
@@ -186,17 +190,8 @@ void Mark(const void* domain, Text text) {
   if (IsArmed()) Say(AnnotationAction::kMark, domain, text);
 }
 
-void* RegisterString(const char* text) {
-  const uint32_t index = __atomic_add_fetch(&g_string_count, 1, __ATOMIC_RELAXED);
-  // 0 would mean that nobody listens. The last one is of all that are too many.
-  if (index >= kMaxStrings - 1) {
-    __atomic_store_n(&g_string_count, kMaxStrings - 1, __ATOMIC_RELAXED);
-    return Handle(kMaxStrings - 1);
-  }
-  ThreadState* const thread = CurrentThread();
-  if (thread != nullptr) g_strings[index] = NameNumber(thread, text);
-  return Handle(index);
-}
+// The handle is the name's number, which is never that of nobody.
+void* RegisterString(const char* text) { return Handle(KeptNameNumber(CurrentThread(), text)); }
 
 // Null: the domain's owner is told that nobody listens to it. XLA tells its kernels' names either to NVTX or to its own
 // profiler, which the program may be using.

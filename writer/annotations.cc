@@ -2,6 +2,7 @@
 #include "writer/annotations.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace tbprof {
 
@@ -51,28 +52,19 @@ void Annotations::EndEarlier(std::vector<Open>* stack, uint32_t period, const Co
 
 void Annotations::Pop(std::vector<Open>* stack, const AnnotationRecord& record, const Consume& consume) {
   size_t at = stack->size();
-  for (size_t i = stack->size(); i > 0; --i) {
-    const Open& open = (*stack)[i - 1];
-    if (open.range.domain != record.tag.aux) continue;
-    if (open.level == record.level) {
-      at = i - 1;
-      break;
-    }
-    // The levels of a domain rise; below this one there is none that the pop could end.
-    if (record.level != kNoLevel && static_cast<int16_t>(open.level - record.level) < 0) break;
-  }
-  if (at == stack->size()) {
+  // The levels of a domain rise; below the pop's there is none that it could end.
+  while (at > 0 && static_cast<int16_t>((*stack)[at - 1].level - record.level) > 0) --at;
+  if (at == 0 || (*stack)[at - 1].level != record.level) {
     ++unmatched_;
     return;
   }
-  for (size_t i = stack->size(); i > at + 1; --i) {
-    if ((*stack)[i - 1].range.domain != record.tag.aux) continue;
-    EndLost(&(*stack)[i - 1], record.ticks, consume);
-    stack->erase(stack->begin() + static_cast<ptrdiff_t>(i - 1));
+  while (stack->size() > at) {
+    EndLost(&stack->back(), record.ticks, consume);
+    stack->pop_back();
     --open_count_;
   }
-  Range range = (*stack)[at].range;
-  stack->erase(stack->begin() + static_cast<ptrdiff_t>(at));
+  Range range = stack->back().range;
+  stack->pop_back();
   --open_count_;
   range.end = std::max(record.ticks, range.start);
   consume(range);
@@ -105,7 +97,7 @@ bool Annotations::Take(const Identity& thread, const Identity& process, const Re
       consume(range);
       return true;
     case AnnotationAction::kPush: {
-      std::vector<Open>& stack = stacks_[thread];
+      std::vector<Open>& stack = stacks_[{thread, record.tag.aux}];
       EndEarlier(&stack, period, consume);
       if (open_count_ >= kMaxOpen || stack.size() >= kMaxDepth) {
         ++not_followed_;
@@ -116,13 +108,14 @@ bool Annotations::Take(const Identity& thread, const Identity& process, const Re
       return true;
     }
     case AnnotationAction::kPop: {
-      const auto stack = stacks_.find(thread);
+      const auto stack = stacks_.find({thread, record.tag.aux});
       if (stack == stacks_.end()) {
         ++unmatched_;
         return true;
       }
       EndEarlier(&stack->second, period, consume);
       Pop(&stack->second, record, consume);
+      if (stack->second.empty() && stack->second.capacity() > kKeptDepth) stack->second = {};
       return true;
     }
     case AnnotationAction::kStart: {
@@ -165,14 +158,17 @@ void Annotations::Finish(uint64_t close, const Consume& consume) {
     return open.period > 0 ? std::min(periods_[open.period - 1].second, close) : close;
   };
   std::vector<Open> rest;
-  for (auto& [thread, stack] : stacks_) rest.insert(rest.end(), stack.begin(), stack.end());
+  for (auto& [key, stack] : stacks_) rest.insert(rest.end(), stack.begin(), stack.end());
   for (auto& [key, open] : across_) rest.push_back(open);
   stacks_.clear();
   across_.clear();
   open_count_ = 0;
   // In an order that does not depend on a table's.
   std::sort(rest.begin(), rest.end(), [](const Open& a, const Open& b) {
-    return a.range.start != b.range.start ? a.range.start < b.range.start : a.range.name < b.range.name;
+    const auto key = [](const Open& open) {
+      return std::make_tuple(open.range.start, open.range.thread, open.range.domain, open.range.name);
+    };
+    return key(a) < key(b);
   });
   for (Open& open : rest) {
     if (open.range.start < close) EndLost(&open, end_of(open), consume);

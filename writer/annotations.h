@@ -60,7 +60,8 @@ class Annotations {
 
  private:
   static constexpr size_t kMaxOpen = 1u << 19;
-  static constexpr size_t kMaxDepth = 4096;  // of a thread
+  static constexpr size_t kMaxDepth = 4096;
+  static constexpr size_t kKeptDepth = 64;  // room that a thread keeps between its ranges
 
   struct Open {
     Range range;
@@ -74,7 +75,7 @@ class Annotations {
   void Pop(std::vector<Open>* stack, const AnnotationRecord& record, const Consume& consume);
 
   ArmedPeriods periods_;
-  absl::flat_hash_map<Identity, std::vector<Open>> stacks_;  // of threads
+  absl::flat_hash_map<std::pair<Identity, uint16_t>, std::vector<Open>> stacks_;  // of threads and domains
   absl::flat_hash_map<std::pair<Identity, uint64_t>, Open> across_;
   size_t open_count_ = 0;
   uint64_t unmatched_ = 0, ends_lost_ = 0, not_followed_ = 0;

@@ -59,6 +59,7 @@ inline uint64_t EventBytes(const EventType& type, const Event& event, uint64_t o
       if (event.value != 0) bytes += kStatBytes + kFlowBytes;
       break;
     case ValueKind::kPayload:
+    case ValueKind::kPayloadUnsigned:
       bytes += number(static_cast<uint64_t>(event.value));
       break;
     case ValueKind::kPayloadDouble:

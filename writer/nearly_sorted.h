@@ -26,6 +26,7 @@ void SortNearlySorted(std::vector<Element>* elements, Earlier earlier) {
   // More moves, or more blocks, than this on average, and there was no order.
   constexpr size_t kMovesPerElement = 16;
   constexpr size_t kElementsPerBlock = 16;
+  constexpr size_t kMostRounds = 12;
   std::vector<Element>& all = *elements;
   const auto place = [&all](size_t index) { return all.begin() + static_cast<ptrdiff_t>(index); };
   std::vector<size_t> blocks{0};  // where each begins; sorted within
@@ -51,7 +52,9 @@ void SortNearlySorted(std::vector<Element>* elements, Earlier earlier) {
   // Where chunks 1, 3, 2 stand, 1 and 3 look like one block: it is cut where 2 begins, which may uncover more of the
   // kind.
   const auto earlier_first = [&](size_t a, size_t b) { return earlier(all[a], all[b]); };
-  for (size_t looks = 0, count = 0; count != blocks.size();) {
+  for (size_t looks = 0, rounds = 0, count = 0; count != blocks.size();) {
+    // Two sequences through each other uncover one block a round.
+    if (++rounds > kMostRounds) return std::sort(all.begin(), all.end(), earlier);
     count = blocks.size();
     std::vector<size_t> firsts = blocks;
     std::sort(firsts.begin(), firsts.end(), earlier_first);

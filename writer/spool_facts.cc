@@ -85,23 +85,27 @@ class FactReader {
     }
   }
 
-  void TakeAnnotationName(uint32_t segment, const RecordView& record) {
+  void TakeAnnotationName(const Identity& process, const RecordView& record) {
     AnnotationNameRecord name;
     if (!record.Read(&name)) return;
     AnnotationFacts& known = facts_->annotations;
-    if (known.text_bytes > kMaxAnnotationText) return;
-    std::string text(record.Text(sizeof(name), name.text_length));
-    known.text_bytes += text.size() + sizeof(std::string);
+    const std::string_view text = record.Text(sizeof(name), name.text_length);
+    const auto add = [&](auto* texts, const auto& key) {
+      if (texts->find(key) != texts->end()) return;
+      if (known.text_bytes > kMaxAnnotationText) {
+        known.left_out = true;
+        return;
+      }
+      texts->emplace(key, text);
+      known.text_bytes += text.size() + sizeof(std::string);
+    };
     switch (static_cast<AnnotationNameKey>(record.tag.aux)) {
       case AnnotationNameKey::kName:
-        known.names.try_emplace(name.number, std::move(text));
-        break;
+        return add(&known.names, name.number);
       case AnnotationNameKey::kDomain:
-        known.domains[{segment, name.number}] = std::move(text);
-        break;
+        return add(&known.domains, std::make_pair(process, name.number));
       case AnnotationNameKey::kCategory:
-        known.categories[{segment, name.number}] = std::move(text);
-        break;
+        return add(&known.categories, std::make_pair(process, name.number));
     }
   }
 
@@ -538,7 +542,7 @@ class FactReader {
           break;
         }
         case RecordKind::kAnnotationName:
-          TakeAnnotationName(frame.segment, record);
+          TakeAnnotationName(process, record);
           break;
         case RecordKind::kAllocationSample:
         case RecordKind::kAllocation:

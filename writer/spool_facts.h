@@ -107,9 +107,11 @@ struct InertProcess {
 
 // What the numbers of annotations mean.
 struct AnnotationFacts {
-  absl::flat_hash_map<uint64_t, std::string> names;                          // of all processes: by hash
-  std::map<std::pair<uint32_t, uint64_t>, std::string> domains, categories;  // of segments
+  absl::flat_hash_map<uint64_t, std::string> names;  // of all processes: by hash
+  // Of processes, which number their own: what one has from before it was forked is its parent's.
+  std::map<std::pair<Identity, uint64_t>, std::string> domains, categories;
   size_t text_bytes = 0;
+  bool left_out = false;  // there were more texts than are kept
 };
 
 struct SpoolFacts {

@@ -33,19 +33,16 @@ std::pair<std::string, int64_t> TitleAndNumber(const std::string& name) {
   return {title, std::stoll(number)};
 }
 
-std::vector<bool> MatchingTypes(const Timeline& timeline, const std::string& expression) {
-  const std::regex wanted(expression.empty() ? kUsualNames : expression,
-                          expression.empty() ? std::regex::ECMAScript | std::regex::icase : std::regex::ECMAScript);
-  std::vector<bool> matches(timeline.types.size());
-  for (size_t i = 0; i < timeline.types.size(); ++i) {
-    if (timeline.types[i].family != EventFamily::kAnnotation) continue;
-    // Its reader's word for steps stands behind a `call`; the program's does not.
-    std::string_view name = timeline.types[i].name;
-    if (name.starts_with("call train") || name.starts_with("call test")) name.remove_prefix(sizeof("call ") - 1);
-    // The expression's own depth is the text's: a name of a kilobyte is no step's.
-    matches[i] = name.size() <= 256 && std::regex_search(name.begin(), name.end(), wanted);
-  }
-  return matches;
+// An expression takes as long as the text, whatever it is.
+constexpr auto kSyntax = std::regex::ECMAScript | std::regex_constants::__polynomial;
+// Its compiler goes as deep as its parentheses.
+constexpr size_t kMaxExpression = 256;
+constexpr size_t kMaxName = 256;
+
+// What the reader takes for its own word has `call ` in front; the program's name has not.
+std::string_view NameGiven(std::string_view name) {
+  if (name.starts_with("call train") || name.starts_with("call test")) name.remove_prefix(sizeof("call ") - 1);
+  return name;
 }
 
 std::vector<Step> StepsOfLine(const Timeline& timeline, uint32_t thread, const std::vector<bool>& matches) {
@@ -53,7 +50,7 @@ std::vector<Step> StepsOfLine(const Timeline& timeline, uint32_t thread, const s
   std::vector<const Event*> marks;
   int64_t free_from = 0;
   const auto add = [&](const Event& event, int64_t end) {
-    const auto [title, number] = TitleAndNumber(timeline.types[event.type].name);
+    const auto [title, number] = TitleAndNumber(std::string(NameGiven(timeline.types[event.type].name)));
     Step step;
     step.start_ps = event.start_ps;
     step.end_ps = end;
@@ -79,12 +76,12 @@ std::vector<Step> StepsOfLine(const Timeline& timeline, uint32_t thread, const s
       if (marks[i + 1]->start_ps > marks[i]->start_ps) add(*marks[i], marks[i + 1]->start_ps);
     }
   }
+  // Batches of each epoch from 0 again, or one name for all: then by their order.
+  const bool rise =
+      std::is_sorted(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.number <= b.number; });
+  for (size_t i = 0; !rise && i < steps.size(); ++i) steps[i].number = static_cast<int64_t>(i);
   return steps;
 }
-
-}  // namespace
-
-namespace {
 
 bool CoverTheirTime(const std::vector<Step>& steps) {
   int64_t covered = 0;
@@ -96,17 +93,33 @@ bool CoverTheirTime(const std::vector<Step>& steps) {
 }  // namespace
 
 absl::Status CheckStepMarker(const std::string& expression) {
+  if (expression.size() > kMaxExpression) {
+    return absl::InvalidArgumentError(StrCat("a regular expression of at most ", kMaxExpression, " characters"));
+  }
   try {
-    const std::regex compiled(expression);
+    const std::regex compiled(expression, kSyntax);
   } catch (const std::regex_error& error) {
     return absl::InvalidArgumentError(StrCat("a regular expression (", error.what(), ")"));
   }
   return absl::OkStatus();
 }
 
+StepNames::StepNames(const std::string& expression)
+    : wanted_(expression.empty() ? kUsualNames : expression,
+              expression.empty() ? kSyntax | std::regex::icase : kSyntax) {}
+
+bool StepNames::Match(std::string_view name) const {
+  name = NameGiven(name);
+  return name.size() <= kMaxName && std::regex_search(name.begin(), name.end(), wanted_);
+}
+
 MarkedSteps FindMarkedSteps(const Timeline& timeline, uint32_t process, const std::string& expression) {
   MarkedSteps found;
-  const std::vector<bool> matches = MatchingTypes(timeline, expression);
+  const StepNames names_of_steps(expression);
+  std::vector<bool> matches(timeline.types.size());
+  for (size_t i = 0; i < matches.size(); ++i) {
+    matches[i] = timeline.types[i].family == EventFamily::kAnnotation && names_of_steps.Match(timeline.types[i].name);
+  }
   if (std::find(matches.begin(), matches.end(), true) == matches.end()) return found;
   bool of_process = false;
   for (uint32_t i = 0; i < timeline.threads.size(); ++i) {

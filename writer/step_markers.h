@@ -7,6 +7,7 @@
 #define TBPROF_WRITER_STEP_MARKERS_H_
 
 #include <cstdint>
+#include <regex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,8 +17,19 @@
 
 namespace tbprof {
 
-// OK, or what is wrong with the regular expression (ECMAScript).
+// OK, or what is wrong with the regular expression (ECMAScript, without back references).
 absl::Status CheckStepMarker(const std::string& expression);
+
+// Whether a range's name says that it is a step. `expression` empty: names that can hardly mean anything else, such as
+// `ProfilerStep#7` and `iteration 12`.
+class StepNames {
+ public:
+  explicit StepNames(const std::string& expression);  // one that CheckStepMarker finds good
+  bool Match(std::string_view name) const;
+
+ private:
+  std::regex wanted_;
+};
 
 struct MarkedSteps {
   std::vector<Step> steps;  // in order, without overlaps; empty: nothing is marked
@@ -25,8 +37,7 @@ struct MarkedSteps {
   double confidence = 0;
 };
 
-// The steps of the thread of `process`, or of whichever process, that has marked the most. `expression` empty: names
-// that can hardly mean anything else, such as `ProfilerStep#7` and `iteration 12`.
+// The steps of the thread of `process`, or of whichever process, that has marked the most; by StepNames.
 MarkedSteps FindMarkedSteps(const Timeline& timeline, uint32_t process, const std::string& expression);
 
 }  // namespace tbprof

@@ -55,8 +55,9 @@ enum class ValueKind : uint8_t {
   kFlowIn,
   kSignal,
   kCorrelation,
-  kPayload,        // a number that the program gave
-  kPayloadDouble,  // the bits of one
+  kPayload,          // a number that the program gave
+  kPayloadUnsigned,  // the same, of 64 bits without a sign
+  kPayloadDouble,    // the bits of one
 };
 
 // Of kPayloadDouble.

@@ -47,6 +47,10 @@ constexpr const char* kTooManyNames = "(more names than are kept)";
 constexpr const char* kLostName = "(name lost)";
 constexpr const char* kAcrossLine = "ranges by number";
 constexpr size_t kMaxAcross = 1u << 19;
+constexpr size_t kTypesOfCalls = 8192;
+constexpr size_t kMaxDomainTexts = 10'000;
+// Of a budget, for ranges that may be steps.
+constexpr uint64_t kShareOfSteps = 4;
 constexpr int64_t kJitterPs = 1'000'000;
 constexpr size_t kMaxLanes = 32;
 // What an event of a device takes in the file, its arrow and its name apart.
@@ -123,6 +127,7 @@ class Builder : private HostLines {
     if (!status.ok()) return status;
     gpu_.Begin({open_, close_, totals_open_});
     annotations_.emplace(PeriodsOf(facts_.windows));
+    step_names_.emplace(request_.step_marker.empty() ? step_marker_ : request_.step_marker);
     ReadSpans();
     annotations_->Finish(close_, take_range_);
     AddAcrossRanges();
@@ -278,7 +283,9 @@ class Builder : private HostLines {
 
   uint16_t Type(std::string_view said, EventFamily family, ObjectKind object, ValueKind value) {
     const std::string name = ValidUtf8(said);
-    const std::string key = StrCat(name, "\n", static_cast<int>(object), "\n", static_cast<int>(value));
+    // Of the families only annotations have names that others have, too.
+    const std::string key = StrCat(name, "\n", static_cast<int>(object), "\n", static_cast<int>(value), "\n",
+                                   family == EventFamily::kAnnotation ? 1 : 0);
     if (timeline_.types.size() >= kMaxTypes && type_ids_.find(key) == type_ids_.end()) return kNoType;
     const auto [entry, added] = type_ids_.try_emplace(key, static_cast<uint16_t>(timeline_.types.size()));
     if (added) {
@@ -568,7 +575,7 @@ class Builder : private HostLines {
       order.emplace_back(thread.start_ticks, identity);
     }
     std::sort(order.begin(), order.end());
-    constexpr uint64_t kMinReserved = 1000;
+    constexpr uint64_t kMinReserved = 1000, kMaxReserved = 8'000'000;
     uint64_t reserved = 0;
     for (const auto& [ticks, identity] : order) {
       const ThreadFacts& facts = facts_.threads[identity];
@@ -576,7 +583,8 @@ class Builder : private HostLines {
       thread_index_[identity] = static_cast<uint32_t>(timeline_.threads.size());
       Thread thread;
       // Untouched room costs nothing; growing would copy each event once more.
-      const uint64_t room = std::min(facts.spans, (byte_limit_ / kBytesPerEvent) - reserved);
+      const uint64_t room =
+          std::min(facts.spans, std::min<uint64_t>(byte_limit_ / kBytesPerEvent, kMaxReserved) - reserved);
       if (room >= kMinReserved) thread.events.reserve(room);
       reserved += room >= kMinReserved ? room : 0;
       thread.process = process_index_[owner];
@@ -629,12 +637,13 @@ class Builder : private HostLines {
             gpu_.Take({frame.segment, chunk.process_serial}, owner, record);
             return;
           }
-          if (!counts) return;
+          // A range may be ended by a thread that is there.
           if (record.tag.kind == RecordKind::kAnnotation) {
             annotations_->Take({frame.segment, chunk.thread_serial}, {frame.segment, chunk.process_serial}, record,
                                take_range_);
             return;
           }
+          if (!counts) return;
           SpanRecord span;
           if (record.tag.kind != RecordKind::kSpan || !record.Read(&span) || span.start + span.ticks < span.start) {
             return;
@@ -716,45 +725,70 @@ class Builder : private HostLines {
 
   // What a range is called, and what is counted for it.
   uint16_t TypeOfRange(const Annotations::Range& range) {
-    const ValueKind value = range.payload_type == PayloadType{}          ? ValueKind::kNone
-                            : range.payload_type == PayloadType::kDouble ? ValueKind::kPayloadDouble
-                                                                         : ValueKind::kPayload;
-    const auto [known, added] = range_types_.try_emplace({range.name, value}, kNoType);
-    if (!added) return known->second;
-    std::string_view text = kTooManyNames;
-    if (range.name != 0) {
-      const auto name = facts_.annotations.names.find(range.name);
-      text = name == facts_.annotations.names.end() ? std::string_view(kLostName) : std::string_view(name->second);
-      if (text.empty()) text = "(no name)";
+    // Before all others, so that it is there when they are too many.
+    if (nameless_ == kNoType)
+      nameless_ = Type(kTooManyNames, EventFamily::kAnnotation, ObjectKind::kNone, ValueKind::kNone);
+    const auto name = facts_.annotations.names.find(range.name);
+    if (range.name == 0 || name == facts_.annotations.names.end()) {
+      names_left_out_ |= range.name == 0;
+      if (range.name == 0) return nameless_;
+      if (lost_name_ == kNoType)
+        lost_name_ = Type(kLostName, EventFamily::kAnnotation, ObjectKind::kNone, ValueKind::kNone);
+      return lost_name_;
     }
-    uint16_t type = Type(text, EventFamily::kAnnotation, ObjectKind::kNone, value);
-    if (type == kNoType) type = Type(kTooManyNames, EventFamily::kAnnotation, ObjectKind::kNone, ValueKind::kNone);
-    range_types_[{range.name, value}] = type;
-    return type;
+    const ValueKind value = range.payload_type == PayloadType{}            ? ValueKind::kNone
+                            : range.payload_type == PayloadType::kDouble   ? ValueKind::kPayloadDouble
+                            : range.payload_type == PayloadType::kUnsigned ? ValueKind::kPayloadUnsigned
+                                                                           : ValueKind::kPayload;
+    const auto [known, added] = range_types_.try_emplace({range.name, value}, nameless_);
+    if (!added) return known->second;
+    // Calls of later processes need numbers, too.
+    if (timeline_.types.size() >= kMaxTypes - kTypesOfCalls) {
+      names_left_out_ = true;
+      return nameless_;
+    }
+    const std::string_view text = name->second.empty() ? std::string_view("(no name)") : std::string_view(name->second);
+    const uint16_t type = Type(text, EventFamily::kAnnotation, ObjectKind::kNone, value);
+    if (step_names_.has_value() && step_names_->Match(timeline_.types[type].name)) {
+      step_types_.resize(std::max<size_t>(step_types_.size(), type + 1u));
+      step_types_[type] = true;
+    }
+    return known->second = type;
+  }
+
+  // A text that a process has told, or one of those that it was forked from.
+  const std::string* ToldBy(Identity process, const std::map<std::pair<Identity, uint64_t>, std::string>& texts,
+                            uint64_t number) const {
+    for (int depth = 0; depth < 64; ++depth) {
+      const auto text = texts.find({process, number});
+      if (text != texts.end()) return &text->second;
+      const auto facts = facts_.processes.find(process);
+      if (facts == facts_.processes.end() || facts->second.parent_serial == 0) return nullptr;
+      process.serial = facts->second.parent_serial;
+    }
+    return nullptr;
   }
 
   // `domain`, or `domain/category` where the category has a name; empty for what has neither.
   StringId DomainText(const Annotations::Range& range) {
     if (range.domain == 0 && range.category == 0) return 0;
-    const auto [known, added] =
-        domain_texts_.try_emplace({range.process.segment, range.domain, range.category}, StringId{0});
+    // Categories are numbers that programs make up.
+    const uint32_t shown_category = domain_texts_.size() < kMaxDomainTexts ? range.category : 0;
+    const auto [known, added] = domain_texts_.try_emplace({range.process, range.domain, shown_category}, StringId{0});
     if (!added) return known->second;
     std::string text;
     if (range.domain != 0) {
-      const auto domain = facts_.annotations.domains.find({range.process.segment, range.domain});
-      text = domain == facts_.annotations.domains.end() ? StrCat("domain ", range.domain) : domain->second;
+      const std::string* domain = ToldBy(range.process, facts_.annotations.domains, range.domain);
+      text = domain == nullptr ? StrCat("domain ", range.domain) : *domain;
     }
-    const auto category =
-        facts_.annotations.categories.find({range.process.segment, uint64_t{range.domain} << 32 | range.category});
-    if (category != facts_.annotations.categories.end()) {
-      StrAppend(&text, text.empty() ? "" : "/", category->second);
-    } else if (range.category != 0) {
-      StrAppend(&text, text.empty() ? "" : "/", "category ", range.category);
+    const std::string* category =
+        ToldBy(range.process, facts_.annotations.categories, uint64_t{range.domain} << 32 | shown_category);
+    if (category != nullptr) {
+      StrAppend(&text, text.empty() ? "" : "/", *category);
+    } else if (shown_category != 0) {
+      StrAppend(&text, text.empty() ? "" : "/", "category ", shown_category);
     }
-    // Another may be told of meanwhile: categories are numbers that programs make up.
-    if (domain_texts_.size() > kMaxSites) domain_texts_.clear();
-    return domain_texts_[{range.process.segment, range.domain, range.category}] =
-               timeline_.strings.Intern(ValidUtf8(text));
+    return known->second = timeline_.strings.Intern(ValidUtf8(text));
   }
 
   void TakeRange(const Annotations::Range& said) {
@@ -938,6 +972,11 @@ class Builder : private HostLines {
   // Keeps the event if the budget allows its length; when there are too many, the shortest go. Instants have no length
   // to go by: they get half of the budget, first come, first served.
   void Keep(uint32_t thread, const Event& event) {
+    if (MayBeStep(event) && step_bytes_ < byte_limit_ / kShareOfSteps) {
+      step_bytes_ += BytesOf(event);
+      timeline_.threads[thread].events.push_back(event);
+      return Trim();
+    }
     const bool instant = event.duration_ps == 0;
     const Cuttable kind = CuttableOf(event);
     if (instant ? instants_ >= byte_limit_ / 2 : static_cast<uint64_t>(event.duration_ps) < shortest_ticks_[kind]) {
@@ -950,7 +989,8 @@ class Builder : private HostLines {
   }
 
   uint64_t DeviceBytes() const { return kDeviceEventBytes * gpu_.kept(); }
-  uint64_t Bytes() const { return instants_ + kept_[kHostSpans] + kept_[kGpuCalls] + DeviceBytes(); }
+  bool MayBeStep(const Event& event) const { return event.type < step_types_.size() && step_types_[event.type]; }
+  uint64_t Bytes() const { return step_bytes_ + instants_ + kept_[kHostSpans] + kept_[kGpuCalls] + DeviceBytes(); }
 
   // The length below which the shortest of a kind have to go so that about `most` bytes are left. By buckets of at most
   // 1/64: a step of a quarter would take all of those that are much alike.
@@ -959,7 +999,7 @@ class Builder : private HostLines {
     std::vector<uint64_t> bytes(size_t{64 - kBits} << kBits);
     for (const Thread& thread : timeline_.threads) {
       for (const Event& event : thread.events) {
-        if (event.duration_ps <= 0 || CuttableOf(event) != kind) continue;
+        if (event.duration_ps <= 0 || CuttableOf(event) != kind || MayBeStep(event)) continue;
         const auto ticks = static_cast<uint64_t>(event.duration_ps);
         const auto width = static_cast<uint32_t>(std::bit_width(ticks));
         const uint32_t above = width > kBits + 1 ? width - kBits - 1 : 0;
@@ -995,7 +1035,7 @@ class Builder : private HostLines {
         kept_[kind] = 0;
         for (Thread& owner : timeline_.threads) {
           timeline_.events_over_budget += std::erase_if(owner.events, [&](const Event& old) {
-            if (old.duration_ps <= 0 || CuttableOf(old) != kind) return false;
+            if (old.duration_ps <= 0 || CuttableOf(old) != kind || MayBeStep(old)) return false;
             if (static_cast<uint64_t>(old.duration_ps) < shortest) return true;
             kept_[kind] += BytesOf(old);
             return false;
@@ -1616,13 +1656,13 @@ class Builder : private HostLines {
       warnings.push_back(
           StrCat(annotations_->not_followed(), " ranges (NVTX) are missing: too many were open at a time"));
     }
-    if (range_types_.count({0, ValueKind::kNone}) != 0) {
+    if (names_left_out_ || facts_.annotations.left_out) {
       warnings.push_back(
           StrCat("the names of annotations (NVTX) were too many or too fast to be kept: those without are "
                  "called `",
                  kTooManyNames, "`"));
     }
-    if (!range_types_.empty() && whole_run_ && !facts_.dropped.empty()) {
+    if (nameless_ != kNoType && whole_run_ && !facts_.dropped.empty()) {
       warnings.push_back("annotations (NVTX) are counted in the timeline's part of the run only");
     }
     // Of a window that opens while the program runs, ranges that were open have their ends in it.
@@ -1661,7 +1701,13 @@ class Builder : private HostLines {
   std::optional<Annotations> annotations_;
   const Annotations::Consume take_range_ = [this](const Annotations::Range& range) { TakeRange(range); };
   absl::flat_hash_map<std::pair<uint64_t, ValueKind>, uint16_t> range_types_;
-  std::map<std::tuple<uint32_t, uint16_t, uint32_t>, StringId> domain_texts_;
+  std::map<std::tuple<Identity, uint16_t, uint32_t>, StringId> domain_texts_;
+  uint16_t nameless_ = kNoType, lost_name_ = kNoType;
+  bool names_left_out_ = false;
+  // Ranges that may be steps: the budget does not cut these, as far as they are few.
+  std::optional<StepNames> step_names_;
+  std::vector<bool> step_types_;
+  uint64_t step_bytes_ = 0;
   struct Across {
     uint32_t owner;
     Event event;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -144,9 +145,21 @@ TEST(Annotations, OfForkChildren) {
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
   EXPECT_THAT(profile.Named("of a child"), SizeIs(4));
+  // Each has its own first domain.
+  std::set<std::string> domains;
+  for (const Event& mark : profile.Named("in its domain")) domains.insert(mark.Stat("detail"));
+  EXPECT_EQ(domains, (std::set<std::string>{"of child 0", "of child 1", "of child 2", "of child 3"}));
   const std::vector<Event> parents = profile.Named("of the parent");
   ASSERT_THAT(parents, SizeIs(1));
   EXPECT_FALSE(parents[0].Has("clipped"));
+}
+
+TEST(Annotations, StepsAreNotWhatTheBudgetCuts) {
+  const Pair pair = RunBoth(Program("annotations"), {"short"}, {"--max-profile-size=64KiB"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_GT(pair.profiled.summary["records"]["over_budget"], 10'000);
+  EXPECT_THAT(pair.profiled.profile->Named("iteration"), SizeIs(30));
+  EXPECT_EQ(pair.profiled.summary["steps"]["count"], 30);
 }
 
 TEST(Annotations, NotTracedAreNotThere) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// annotations nest|across|unbalanced|odd|killed|many COUNT|domains COUNT|forks|gated: ranges and marks of NVTX, by its
+// annotations nest|across|unbalanced|odd|killed|many COUNT|domains COUNT|forks|short: ranges and marks of NVTX, by its
 // own header. What the calls return is printed.
 #include <nvtx3/nvToolsExt.h>
 
@@ -127,6 +127,29 @@ static void Domains(int count) {
   printf("%d\n", zero);
 }
 
+static void Spin(int microseconds) {
+  struct timespec start, now;
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  do {
+    clock_gettime(CLOCK_MONOTONIC, &now);
+  } while ((now.tv_sec - start.tv_sec) * 1000000L + (now.tv_nsec - start.tv_nsec) / 1000 < microseconds);
+}
+
+// Steps that are shorter than all else.
+static void Short(void) {
+  for (int i = 0; i < 30; ++i) {
+    nvtxRangePushA("iteration");
+    Spin(2);
+    nvtxRangePop();
+  }
+  for (int i = 0; i < 20000; ++i) {
+    nvtxRangePushA("longer");
+    Spin(12);
+    nvtxRangePop();
+  }
+  puts("short");
+}
+
 static void Forks(void) {
   nvtxRangePushA("of the parent");
   for (int i = 0; i < 4; ++i) {
@@ -136,6 +159,12 @@ static void Forks(void) {
       SleepUnseen(1);
       nvtxRangePop();
       nvtxRangePop();  // the parent's, which this process never began
+      char name[32];
+      snprintf(name, sizeof(name), "of child %d", i);
+      nvtxDomainHandle_t domain = nvtxDomainCreateA(name);  // of each the first
+      nvtxEventAttributes_t attributes = Attributes(NVTX_MESSAGE_TYPE_ASCII);
+      attributes.message.ascii = "in its domain";
+      nvtxDomainMarkEx(domain, &attributes);
       _exit(0);
     }
     waitpid(child, NULL, 0);
@@ -154,6 +183,7 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "many") == 0) Many(count);
   if (strcmp(mode, "domains") == 0) Domains(count);
   if (strcmp(mode, "forks") == 0) Forks();
+  if (strcmp(mode, "short") == 0) Short();
   if (strcmp(mode, "killed") == 0) {
     nvtxRangePushA("epoch");
     nvtxRangePushA("done");

@@ -314,6 +314,9 @@ class PerfettoWriter {
         return NumberArg("\"signal\":", value);
       case ValueKind::kPayload:
         return NumberArg("\"payload\":", value);
+      case ValueKind::kPayloadUnsigned:
+        Arg("\"payload\":");
+        return out_.Put(StrCat(static_cast<uint64_t>(value)));
       case ValueKind::kPayloadDouble: {
         const double number = DoubleOf(value);
         Arg("\"payload\":");

@@ -166,6 +166,8 @@ class EventWriter {
         return line.Int64(Stat::kSignal, value);
       case ValueKind::kPayload:
         return line.Int64(Stat::kPayload, value);
+      case ValueKind::kPayloadUnsigned:
+        return line.Uint64(Stat::kPayload, static_cast<uint64_t>(value));
       case ValueKind::kPayloadDouble:
         return line.Double(Stat::kPayloadValue, DoubleOf(value));
       case ValueKind::kFlowOut:

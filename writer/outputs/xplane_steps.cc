@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <map>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -83,7 +83,7 @@ std::vector<StepEvent> StepEvents(const Timeline& timeline) {
   std::vector<Span> waits;
   size_t next_wait = 0;
   std::optional<uint32_t> waits_of;
-  std::set<std::pair<std::string, int64_t>> titles;
+  std::map<std::pair<std::string, int64_t>, size_t> titles;
   auto add_running = [&](int64_t start, int64_t end) {
     StepEvent& event = out.emplace_back();
     event.start_ps = start;
@@ -93,7 +93,7 @@ std::vector<StepEvent> StepEvents(const Timeline& timeline) {
     // The viewer shows title and number; two steps of one text would be merged into one.
     std::string title = ValidUtf8(step.name.empty() ? timeline.step_source : step.name);
     if (title.empty()) title = kStepEvent;
-    while (!titles.emplace(title, step.number).second) title += '+';
+    if (const size_t before = titles[{title, step.number}]++; before > 0) StrAppend(&title, " (", before + 1, ")");
     out.push_back({step.start_ps, step.end_ps, true, step.number, title});
 
     if (waits_of != step.thread) {

@@ -88,6 +88,15 @@ TEST_F(StepMarkersTest, OuterOnesThatAreWhole) {
   EXPECT_EQ(found.confidence, 1);
 }
 
+TEST_F(StepMarkersTest, NumbersThatComeAgainAreNoNumbers) {
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    for (int i = 0; i < 4; ++i) Range("batch " + std::to_string(i), (epoch * 4 + i) * 100, (epoch * 4 + i) * 100 + 99);
+  }
+  const MarkedSteps found = Find();
+  ASSERT_EQ(found.steps.size(), 12u);
+  for (size_t i = 0; i < 12; ++i) EXPECT_EQ(found.steps[i].number, static_cast<int64_t>(i));
+}
+
 TEST_F(StepMarkersTest, FromMarkToMark) {
   for (int i = 0; i < 4; ++i) Range("batch", i * 100, i * 100);
   const MarkedSteps found = Find();
@@ -108,6 +117,10 @@ TEST_F(StepMarkersTest, TheProcessOfInterestComesFirst) {
 TEST_F(StepMarkersTest, ExpressionsAreChecked) {
   EXPECT_TRUE(CheckStepMarker("step [0-9]+").ok());
   EXPECT_FALSE(CheckStepMarker("step [0-9").ok());
+  EXPECT_FALSE(CheckStepMarker(std::string(100'000, '(')).ok());
+  // What would take for ever by going back.
+  Range(std::string(200, 'a') + "!", 0, 10);
+  EXPECT_TRUE(Find("^(a|aa)+$").steps.empty());
   Range(std::string(100'000, 'a'), 0, 10);
   EXPECT_TRUE(Find("(a|aa)+$").steps.empty()) << "a name that no step has";
 }
