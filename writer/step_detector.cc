@@ -246,7 +246,7 @@ struct Outer {
   uint32_t ratio = 0;  // 0: nothing
   double extra = 0;    // launches each time; of these:
   double blocking = 0, optimizer = 0;
-  double offset = 0;   // launches into the interval
+  double offset = 0;  // launches into the interval
   std::vector<uint64_t> symbols;
 };
 
@@ -266,7 +266,7 @@ struct Class {
 
   double intervals = 0;
   double alternation = 0;
-  size_t good = 0;  // members that do take turns
+  size_t good = 0;         // members that do take turns
   bool optimizes = false;  // in each interval
   double share = 0, coverage = 0;
   double period = 0, length = 0;  // medians, in ps and launches
@@ -332,7 +332,7 @@ class Detector {
   std::vector<uint32_t> finalists_;
   std::vector<std::vector<Pair>> pairs_;  // by finalist: coarse, fine
   bool by_optimizer_ = false;
-  bool every_ = false;  // a step is several intervals of the class chosen
+  bool every_ = false;            // a step is several intervals of the class chosen
   std::vector<uint64_t> extras_;  // symbols that are in the step chosen but not in each of its parts, sorted
   struct Boundary {
     size_t index;
@@ -419,27 +419,32 @@ void Detector::FormClasses() {
     const double width = std::max({1.0, 0.02 * most, 1.1 * std::sqrt(static_cast<double>(most))});
     return static_cast<uint32_t>(std::max(static_cast<double>(most) - width, 1.0));
   };
+  // Runs with a launch of somebody else in them are many, and of any count: they must not crowd out the others.
+  const auto weight = [](const Candidate& type) {
+    const double by_chance = 0.62 + 1.2 / std::sqrt(static_cast<double>(type.count));
+    const double optimizer = (type.flags & StepLaunch::kOptimizer) != 0 ? 4 : 1;
+    // Whole numbers: what a sum keeps of what was taken from it again would be a class.
+    return static_cast<uint64_t>(type.Quality() * (type.share > by_chance ? 1e12 * optimizer : 1e3));
+  };
+  std::vector<uint64_t> weights(candidates_.size());
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] = weight(candidates_[i]);
   while (classes_.size() < kMaxClasses) {
-    double best = 0, sum = 0;
+    uint64_t best = 0, sum = 0;
     size_t best_first = 0, best_last = 0, last = 0;
-    const auto weight = [this](size_t i) {
-      if (candidates_[i].taken) return 0.0;
-      return candidates_[i].Quality() * ((candidates_[i].flags & StepLaunch::kOptimizer) != 0 ? 4 : 1);
-    };
     for (size_t first = 0; first < candidates_.size(); ++first) {
-      last = std::max(last, first);
-      for (; last < candidates_.size() && candidates_[last].count >= least(candidates_[first].count); ++last) {
-        sum += weight(last);
-      }
-      if (sum > best * (1 + 1e-9)) {
+      const uint32_t lowest = least(candidates_[first].count);
+      for (; last < candidates_.size() && candidates_[last].count >= lowest; ++last) sum += weights[last];
+      if (sum > best) {
         best = sum;
         best_first = first;
         best_last = last;
       }
-      sum -= weight(first);
+      sum -= weights[first];
     }
-    if (best <= 1e-6) break;
+    if (best == 0) break;
     TakeMembers(best_first, best_last);
+    std::fill(weights.begin() + static_cast<ptrdiff_t>(best_first), weights.begin() + static_cast<ptrdiff_t>(best_last),
+              uint64_t{0});
   }
   std::sort(classes_.begin(), classes_.end(), [this](const Class& a, const Class& b) {
     return members_[a.pivot].type.count > members_[b.pivot].type.count;
@@ -457,6 +462,10 @@ void Detector::TakeMembers(size_t first, size_t last) {
     candidates_[i].taken = true;
     order.push_back(i);
   }
+  double most = 0;
+  for (size_t i : order) most = std::max(most, candidates_[i].Quality());
+  // Others may have the count, but not the rhythm.
+  std::erase_if(order, [&](size_t i) { return candidates_[i].Quality() < 0.5 * most; });
   const auto better = [this](size_t a, size_t b) {
     const double qa = candidates_[a].Quality(), qb = candidates_[b].Quality();
     return qa != qb ? qa > qb : candidates_[a].hash < candidates_[b].hash;
@@ -740,7 +749,8 @@ void Detector::CompareContents(const std::vector<uint32_t>& finalists) {
     const double intervals = std::max(2.0, progress[f].intervals + 1);
     // The first two intervals of a symbol are never counted.
     classes_[finalists[f]].explained =
-        progress[f].total == 0 ? 0 : std::min(1.0, progress[f].regular / progress[f].total * intervals / (intervals - 1.9));
+        progress[f].total == 0 ? 0
+                               : std::min(1.0, progress[f].regular / progress[f].total * intervals / (intervals - 1.9));
   }
   for (size_t f = 0; f < count; ++f) {
     std::map<uint32_t, Outer> outers;
@@ -818,8 +828,8 @@ std::optional<uint32_t> Detector::Choose() {
   // What has no optimizer's launch in it is a part of a step where others have.
   const auto may_be_step = [this](uint32_t c) { return !by_optimizer_ || classes_[c].optimizes; };
   for (uint32_t c : order) {
-    by_optimizer_ |= classes_[c].optimizes && classes_[c].coverage >= 0.7 &&
-                     classes_[c].score >= 0.45 * classes_[order[0]].score;
+    by_optimizer_ |=
+        classes_[c].optimizes && classes_[c].coverage >= 0.7 && classes_[c].score >= 0.45 * classes_[order[0]].score;
   }
   const auto parts = std::stable_partition(order.begin(), order.end(), may_be_step);
   const auto take = [this](auto from, auto to, size_t most) {
@@ -874,8 +884,8 @@ double Detector::Confidence(uint32_t chosen) {
   const double regular_time = std::clamp(1.15 - 0.5 * one.spread, 0.0, 1.0);
   const double regular = std::max(regular_time, std::min(1.0, one.explained * 1.1));
   const double members = std::min(1.0, 0.55 + 0.15 * std::log2(static_cast<double>(one.good)));
-  double confidence = std::sqrt(one.alternation) * enough * regular * (by_optimizer_ ? std::max(members, 0.9) : members) *
-                      std::min(1.0, 0.4 + 0.6 * one.share / 0.9);
+  double confidence = std::sqrt(one.alternation) * enough * regular *
+                      (by_optimizer_ ? std::max(members, 0.9) : members) * std::min(1.0, 0.4 + 0.6 * one.share / 0.9);
   const double strength = std::min(1.0, std::max(one.share, one.explained) / 0.85);
   confidence *= strength * strength;
   confidence *= std::min(1.0, 0.35 + 0.65 * std::max(one.explained, 0.8 * regular_time));
@@ -934,7 +944,8 @@ size_t Detector::PickCut(const Class& chosen) const {
     if (member.seen == 0 || (member.alternation < 0.55 && id != chosen.pivot)) continue;
     const double seen = static_cast<double>(member.seen);
     const bool is_optimizer = (member.type.flags & StepLaunch::kOptimizer) != 0;
-    double value = member.idle / seen + 4 * member.after_extra / seen + 1.5 * member.after_blocking / seen + 8 * member.alternation;
+    double value = member.idle / seen + 4 * member.after_extra / seen + 1.5 * member.after_blocking / seen +
+                   8 * member.alternation;
     if (by_optimizer_) value += 4 * member.after_optimizer / seen - (is_optimizer ? 6 : 0);
     value -= 0.01 * static_cast<double>(kRunLength[member.type.length]);
     if (value > best) {
@@ -1206,10 +1217,10 @@ void Detector::MakeSteps(const Class& chosen) {
           idle = std::max(idle, static_cast<double>(Sane(launches_[j + 1].start_ps) - Sane(launches_[j].end_ps)));
         }
       }
-      step.cause = to.after_loss                           ? DetectedStep::Cause::kLoss
-                   : idle > 0.6 * (duration - usual)       ? DetectedStep::Cause::kPause
+      step.cause = to.after_loss                                           ? DetectedStep::Cause::kLoss
+                   : idle > 0.6 * (duration - usual)                       ? DetectedStep::Cause::kPause
                    : blocking > 0.5 * (length - launches) && blocking >= 3 ? DetectedStep::Cause::kCopies
-                                                           : DetectedStep::Cause::kMoreWork;
+                                                                           : DetectedStep::Cause::kMoreWork;
     } else {
       regular.push_back(step.end_ps - step.start_ps);
     }
@@ -1374,8 +1385,8 @@ Peak FindPeriod(const std::vector<double>& alike) {
 }  // namespace
 
 bool NameLooksLikeOptimizer(std::string_view name) {
-  constexpr std::string_view kWords[] = {"adam",    "sgd",  "lamb",    "lion", "adafactor",
-                                         "rmsprop", "muon", "foreach", "multi_tensor_apply", "fused_optim"};
+  constexpr std::string_view kWords[] = {
+      "adam", "sgd", "lamb", "lion", "adafactor", "rmsprop", "muon", "foreach", "multi_tensor_apply", "fused_optim"};
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
   for (std::string_view word : kWords) {
     for (auto from = name.begin();;) {
@@ -1425,7 +1436,8 @@ StepDetection DetectStepsInActivity(const StepActivity& activity) {
   std::vector<double> folded(parts), weights(parts);
   for (size_t i = 0; i < count; ++i) {
     const double turn = static_cast<double>(i) / period.place;
-    const size_t part = std::min(parts - 1, static_cast<size_t>((turn - std::floor(turn)) * static_cast<double>(parts)));
+    const size_t part =
+        std::min(parts - 1, static_cast<size_t>((turn - std::floor(turn)) * static_cast<double>(parts)));
     folded[part] += phase[i];
     weights[part] += 1;
   }
@@ -1460,8 +1472,8 @@ StepDetection DetectStepsInActivity(const StepActivity& activity) {
   if (found.steps.size() < 3) return {};
   found.period_ps = static_cast<int64_t>(period.place * static_cast<double>(activity.bin_ps));
   // Activity does not tell a step from a part or a multiple of it.
-  found.confidence = std::min(kSureConfidence, 0.8 * period.height) *
-                     (1 - std::exp(-static_cast<double>(found.steps.size()) / 4));
+  found.confidence =
+      std::min(kSureConfidence, 0.8 * period.height) * (1 - std::exp(-static_cast<double>(found.steps.size()) / 4));
   found.source = "activity that repeats";
   return found;
 }

@@ -60,15 +60,49 @@ const bool kRegistered = [] {
       Detect(state, make());
     })->Unit(benchmark::kMillisecond);
   };
-  add("Detect/training", [] { return Shaped([](StepShape* s) { s->layers = 24; s->steps = 5000; }); });
-  add("Detect/short", [] { return Shaped([](StepShape* s) { s->layers = 24; s->steps = 60; }); });
-  add("Detect/accumulation", [] { return Shaped([](StepShape* s) { s->accumulation = 8; s->steps = 1200; }); });
-  add("Detect/decode", [] {
-    return Shaped([](StepShape* s) { s->decode = true; s->optimizer = StepShape::kNoOptimizer; s->steps = 15'000; });
+  add("Detect/training", [] {
+    return Shaped([](StepShape* s) {
+      s->layers = 24;
+      s->steps = 5000;
+    });
   });
-  add("Detect/graph", [] { return Shaped([](StepShape* s) { s->graph_launches = 3; s->steps = 1'000'000; }); });
-  add("Detect/foreign_3", [] { return Shaped([](StepShape* s) { s->foreign = 0.03; s->steps = 8000; }); });
-  add("Detect/foreign_30", [] { return Shaped([](StepShape* s) { s->foreign = 0.3; s->steps = 8000; }); });
+  add("Detect/short", [] {
+    return Shaped([](StepShape* s) {
+      s->layers = 24;
+      s->steps = 60;
+    });
+  });
+  add("Detect/accumulation", [] {
+    return Shaped([](StepShape* s) {
+      s->accumulation = 8;
+      s->steps = 1200;
+    });
+  });
+  add("Detect/decode", [] {
+    return Shaped([](StepShape* s) {
+      s->decode = true;
+      s->optimizer = StepShape::kNoOptimizer;
+      s->steps = 15'000;
+    });
+  });
+  add("Detect/graph", [] {
+    return Shaped([](StepShape* s) {
+      s->graph_launches = 3;
+      s->steps = 1'000'000;
+    });
+  });
+  add("Detect/foreign_3", [] {
+    return Shaped([](StepShape* s) {
+      s->foreign = 0.03;
+      s->steps = 8000;
+    });
+  });
+  add("Detect/foreign_30", [] {
+    return Shaped([](StepShape* s) {
+      s->foreign = 0.3;
+      s->steps = 8000;
+    });
+  });
   add("Detect/random_1000_symbols", [] { return Random(1000); });
   add("Detect/random_symbols", [] { return Random(0); });
   add("Detect/one_symbol", [] { return Random(1); });
@@ -148,7 +182,8 @@ void Quality(benchmark::State& state, const StepCase& one, uint64_t first_seed) 
 const bool kQualityRegistered = [] {
   const auto add = [](const std::string& list, const std::vector<StepCase>& cases, uint64_t first_seed) {
     for (const StepCase& one : cases) {
-      benchmark::RegisterBenchmark(("Quality/" + list + "/" + one.name).c_str(), [one, first_seed](benchmark::State& s) {
+      benchmark::RegisterBenchmark(("Quality/" + list + "/" + one.name).c_str(), [one,
+                                                                                  first_seed](benchmark::State& s) {
         Quality(s, one, first_seed);
       })->Iterations(1);
     }

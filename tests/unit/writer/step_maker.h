@@ -36,11 +36,11 @@ struct StepShape {
   int optimizer_launches = 20;
   int accumulation = 1;
   double jitter = 0.1;
-  double input_wait = 0.05;   // of a step
-  double loss_copy = 0;       // of a step: the host waits for the loss so long, at its end
-  double foreign = 0;         // launches of others for each of its own
-  int variants = 1;           // sets of kernel names, one for each step by chance
-  int depth_min = 0;          // layers from here to `layers`, by chance; 0: always all
+  double input_wait = 0.05;  // of a step
+  double loss_copy = 0;      // of a step: the host waits for the loss so long, at its end
+  double foreign = 0;        // launches of others for each of its own
+  int variants = 1;          // sets of kernel names, one for each step by chance
+  int depth_min = 0;         // layers from here to `layers`, by chance; 0: always all
   int evaluate_every = 0, evaluate_batches = 20;
   bool evaluation_names = false;  // other kernels than training
   int checkpoint_every = 0;
@@ -64,7 +64,7 @@ struct StepShape {
   int epoch = 0;             // steps, then a pause of ten
   int launches = 30'000;     // of kinds other than a loop
   int alphabet = 500;
-  int requests = 6;        // kinds of them
+  int requests = 6;          // kinds of them
   double usual_request = 0;  // of the requests are of the first kind
 };
 
@@ -100,8 +100,24 @@ class StepMaker {
  private:
   // Names that no two parts of the program share, unless they are meant to.
   enum Part : uint64_t {
-    kForward = 1, kBackward, kInput, kHead, kLoss, kOptimizerPart, kForeign, kStartup, kCheckpoint, kLog, kExpert, kGraph,
-    kSample, kEvaluation, kSecondForward, kSecondBackward, kPrefill, kRandom,
+    kForward = 1,
+    kBackward,
+    kInput,
+    kHead,
+    kLoss,
+    kOptimizerPart,
+    kForeign,
+    kStartup,
+    kCheckpoint,
+    kLog,
+    kExpert,
+    kGraph,
+    kSample,
+    kEvaluation,
+    kSecondForward,
+    kSecondBackward,
+    kPrefill,
+    kRandom,
   };
 
   double Uniform() { return std::uniform_real_distribution<double>(0, 1)(random_); }
@@ -514,71 +530,294 @@ inline std::vector<StepCase> HeldOutCases() {
           });
     }
   }
-  add("no input gap", [](S& s) { s.input_wait = 0; s.layers = 20; s.steps = 150; });
-  add("loss copied each step", [](S& s) { s.loss_copy = 0.4; s.layers = 16; });
-  add("optimizer unnamed", [](S& s) { s.optimizer = S::kUnnamed; s.layers = 18; s.optimizer_launches = 30; });
-  add("optimizer unnamed, loss copied", [](S& s) { s.optimizer = S::kUnnamed; s.layers = 9; s.loss_copy = 0.2; });
-  add("accumulation 3", [](S& s) { s.accumulation = 3; s.layers = 10; });
-  add("accumulation 8", [](S& s) { s.accumulation = 8; s.layers = 6; s.steps = 40; });
-  add("accumulation 3, unnamed", [](S& s) { s.accumulation = 3; s.optimizer = S::kUnnamed; });
+  add("no input gap", [](S& s) {
+    s.input_wait = 0;
+    s.layers = 20;
+    s.steps = 150;
+  });
+  add("loss copied each step", [](S& s) {
+    s.loss_copy = 0.4;
+    s.layers = 16;
+  });
+  add("optimizer unnamed", [](S& s) {
+    s.optimizer = S::kUnnamed;
+    s.layers = 18;
+    s.optimizer_launches = 30;
+  });
+  add("optimizer unnamed, loss copied", [](S& s) {
+    s.optimizer = S::kUnnamed;
+    s.layers = 9;
+    s.loss_copy = 0.2;
+  });
+  add("accumulation 3", [](S& s) {
+    s.accumulation = 3;
+    s.layers = 10;
+  });
+  add("accumulation 8", [](S& s) {
+    s.accumulation = 8;
+    s.layers = 6;
+    s.steps = 40;
+  });
+  add("accumulation 3, unnamed", [](S& s) {
+    s.accumulation = 3;
+    s.optimizer = S::kUnnamed;
+  });
   add("accumulation 8, unnamed", [](S& s) {
-    s.accumulation = 8; s.layers = 5; s.optimizer = S::kUnnamed; s.optimizer_launches = 60; s.steps = 30; });
-  add("evaluation every 30", [](S& s) { s.evaluate_every = 30; s.evaluate_batches = 15; s.steps = 160; s.layers = 10; });
+    s.accumulation = 8;
+    s.layers = 5;
+    s.optimizer = S::kUnnamed;
+    s.optimizer_launches = 60;
+    s.steps = 30;
+  });
+  add("evaluation every 30", [](S& s) {
+    s.evaluate_every = 30;
+    s.evaluate_batches = 15;
+    s.steps = 160;
+    s.layers = 10;
+  });
   add("evaluation every 25, other kernels", [](S& s) {
-    s.evaluate_every = 25; s.evaluate_batches = 12; s.evaluation_names = true; s.steps = 130; s.layers = 10; });
+    s.evaluate_every = 25;
+    s.evaluate_batches = 12;
+    s.evaluation_names = true;
+    s.steps = 130;
+    s.layers = 10;
+  });
   add("evaluation every 30, unnamed", [](S& s) {
-    s.evaluate_every = 30; s.evaluate_batches = 10; s.optimizer = S::kUnnamed; s.steps = 160; s.layers = 10; });
-  add("checkpoint every 15", [](S& s) { s.checkpoint_every = 15; s.steps = 80; });
-  add("checkpoint every 20, unnamed", [](S& s) { s.checkpoint_every = 20; s.optimizer = S::kUnnamed; s.steps = 90; });
-  add("pauses 3 %", [](S& s) { s.pauses = 0.03; s.step_ms = 150; s.layers = 14; s.steps = 100; });
-  add("pauses 15 %, unnamed", [](S& s) { s.pauses = 0.15; s.step_ms = 300; s.optimizer = S::kUnnamed; });
-  add("foreign 2 %", [](S& s) { s.foreign = 0.02; s.layers = 20; });
-  add("foreign 7 %", [](S& s) { s.foreign = 0.07; s.layers = 14; });
-  add("foreign 20 %", [](S& s) { s.foreign = 0.2; s.layers = 14; });
-  add("foreign 25 %, unnamed", [](S& s) { s.foreign = 0.25; s.optimizer = S::kUnnamed; s.optimizer_launches = 12; });
-  add("4 shape variants", [](S& s) { s.variants = 4; s.layers = 16; });
-  add("8 shape variants, inference", [](S& s) { s.variants = 8; s.optimizer = S::kNoOptimizer; s.steps = 150; });
-  add("depth 6-20", [](S& s) { s.depth_min = 6; s.layers = 20; s.steps = 120; });
-  add("depth 3-9, unnamed", [](S& s) { s.depth_min = 3; s.layers = 9; s.steps = 120; s.optimizer = S::kUnnamed; });
-  add("graph, 2 launches", [](S& s) { s.graph_launches = 2; s.steps = 150; });
-  add("graph, 3 launches, not said to be one", [](S& s) { s.graph_launches = 3; s.steps = 120; s.graph_flag = false; });
-  add("graph, 1 launch", [](S& s) { s.graph_launches = 1; s.steps = 60; });
-  add("two networks", [](S& s) { s.two_networks = true; s.layers = 7; s.steps = 50; });
-  add("optimizer in backward", [](S& s) { s.optimizer = S::kInBackward; s.layers = 15; });
-  add("1F1B, 8 micro-batches", [](S& s) { s.micro_batches = 8; s.layers = 5; s.steps = 40; });
+    s.evaluate_every = 30;
+    s.evaluate_batches = 10;
+    s.optimizer = S::kUnnamed;
+    s.steps = 160;
+    s.layers = 10;
+  });
+  add("checkpoint every 15", [](S& s) {
+    s.checkpoint_every = 15;
+    s.steps = 80;
+  });
+  add("checkpoint every 20, unnamed", [](S& s) {
+    s.checkpoint_every = 20;
+    s.optimizer = S::kUnnamed;
+    s.steps = 90;
+  });
+  add("pauses 3 %", [](S& s) {
+    s.pauses = 0.03;
+    s.step_ms = 150;
+    s.layers = 14;
+    s.steps = 100;
+  });
+  add("pauses 15 %, unnamed", [](S& s) {
+    s.pauses = 0.15;
+    s.step_ms = 300;
+    s.optimizer = S::kUnnamed;
+  });
+  add("foreign 2 %", [](S& s) {
+    s.foreign = 0.02;
+    s.layers = 20;
+  });
+  add("foreign 7 %", [](S& s) {
+    s.foreign = 0.07;
+    s.layers = 14;
+  });
+  add("foreign 20 %", [](S& s) {
+    s.foreign = 0.2;
+    s.layers = 14;
+  });
+  add("foreign 25 %, unnamed", [](S& s) {
+    s.foreign = 0.25;
+    s.optimizer = S::kUnnamed;
+    s.optimizer_launches = 12;
+  });
+  add("4 shape variants", [](S& s) {
+    s.variants = 4;
+    s.layers = 16;
+  });
+  add("8 shape variants, inference", [](S& s) {
+    s.variants = 8;
+    s.optimizer = S::kNoOptimizer;
+    s.steps = 150;
+  });
+  add("depth 6-20", [](S& s) {
+    s.depth_min = 6;
+    s.layers = 20;
+    s.steps = 120;
+  });
+  add("depth 3-9, unnamed", [](S& s) {
+    s.depth_min = 3;
+    s.layers = 9;
+    s.steps = 120;
+    s.optimizer = S::kUnnamed;
+  });
+  add("graph, 2 launches", [](S& s) {
+    s.graph_launches = 2;
+    s.steps = 150;
+  });
+  add("graph, 3 launches, not said to be one", [](S& s) {
+    s.graph_launches = 3;
+    s.steps = 120;
+    s.graph_flag = false;
+  });
+  add("graph, 1 launch", [](S& s) {
+    s.graph_launches = 1;
+    s.steps = 60;
+  });
+  add("two networks", [](S& s) {
+    s.two_networks = true;
+    s.layers = 7;
+    s.steps = 50;
+  });
+  add("optimizer in backward", [](S& s) {
+    s.optimizer = S::kInBackward;
+    s.layers = 15;
+  });
+  add("1F1B, 8 micro-batches", [](S& s) {
+    s.micro_batches = 8;
+    s.layers = 5;
+    s.steps = 40;
+  });
   add("1F1B, 6 micro-batches, unnamed", [](S& s) {
-    s.micro_batches = 6; s.layers = 5; s.steps = 40; s.optimizer = S::kUnnamed; s.optimizer_launches = 40; });
-  add("8 experts", [](S& s) { s.experts = 8; s.layers = 12; });
-  add("32 experts, unnamed", [](S& s) { s.experts = 32; s.layers = 10; s.optimizer = S::kUnnamed; });
-  add("rollout 24", [](S& s) { s.rollout = 24; s.layers = 8; s.steps = 30; });
-  add("rollout 80", [](S& s) { s.rollout = 80; s.layers = 4; s.steps = 25; });
-  add("decode", [](S& s) { s.decode = true; s.optimizer = S::kNoOptimizer; s.layers = 20; s.steps = 250; s.step_ms = 15; });
+    s.micro_batches = 6;
+    s.layers = 5;
+    s.steps = 40;
+    s.optimizer = S::kUnnamed;
+    s.optimizer_launches = 40;
+  });
+  add("8 experts", [](S& s) {
+    s.experts = 8;
+    s.layers = 12;
+  });
+  add("32 experts, unnamed", [](S& s) {
+    s.experts = 32;
+    s.layers = 10;
+    s.optimizer = S::kUnnamed;
+  });
+  add("rollout 24", [](S& s) {
+    s.rollout = 24;
+    s.layers = 8;
+    s.steps = 30;
+  });
+  add("rollout 80", [](S& s) {
+    s.rollout = 80;
+    s.layers = 4;
+    s.steps = 25;
+  });
+  add("decode", [](S& s) {
+    s.decode = true;
+    s.optimizer = S::kNoOptimizer;
+    s.layers = 20;
+    s.steps = 250;
+    s.step_ms = 15;
+  });
   add("decode, 3 variants", [](S& s) {
-    s.decode = true; s.optimizer = S::kNoOptimizer; s.layers = 28; s.steps = 200; s.step_ms = 20; s.variants = 3; });
-  add("inference", [](S& s) { s.optimizer = S::kNoOptimizer; s.layers = 18; s.steps = 120; });
+    s.decode = true;
+    s.optimizer = S::kNoOptimizer;
+    s.layers = 28;
+    s.steps = 200;
+    s.step_ms = 20;
+    s.variants = 3;
+  });
+  add("inference", [](S& s) {
+    s.optimizer = S::kNoOptimizer;
+    s.layers = 18;
+    s.steps = 120;
+  });
   add("requests at random times", [](S& s) {
-    s.optimizer = S::kNoOptimizer; s.layers = 10; s.steps = 150; s.request_gap = 0.7; s.input_wait = 0; });
-  add("5 steps", [](S& s) { s.steps = 5; s.layers = 16; });
-  add("6 steps, unnamed", [](S& s) { s.steps = 6; s.layers = 10; s.optimizer = S::kUnnamed; });
-  add("11 steps", [](S& s) { s.steps = 11; s.layers = 8; });
-  add("start-up, then 3 slow steps", [](S& s) { s.startup = 1500; s.slow_steps = 3; s.steps = 140; });
+    s.optimizer = S::kNoOptimizer;
+    s.layers = 10;
+    s.steps = 150;
+    s.request_gap = 0.7;
+    s.input_wait = 0;
+  });
+  add("5 steps", [](S& s) {
+    s.steps = 5;
+    s.layers = 16;
+  });
+  add("6 steps, unnamed", [](S& s) {
+    s.steps = 6;
+    s.layers = 10;
+    s.optimizer = S::kUnnamed;
+  });
+  add("11 steps", [](S& s) {
+    s.steps = 11;
+    s.layers = 8;
+  });
+  add("start-up, then 3 slow steps", [](S& s) {
+    s.startup = 1500;
+    s.slow_steps = 3;
+    s.steps = 140;
+  });
   add("start-up, 2 slow steps, unnamed", [](S& s) {
-    s.startup = 3000; s.slow_steps = 2; s.slow_factor = 20; s.steps = 100; s.optimizer = S::kUnnamed; });
-  add("ranges lost 2 %", [](S& s) { s.lost = 0.02; s.layers = 12; s.steps = 100; });
-  add("ranges lost 8 %", [](S& s) { s.lost = 0.08; s.layers = 20; s.steps = 100; });
-  add("dropped 3 %", [](S& s) { s.dropped = 0.03; s.layers = 14; s.steps = 80; });
-  add("dropped 7 %, unnamed", [](S& s) { s.dropped = 0.07; s.optimizer = S::kUnnamed; s.steps = 80; });
-  add("clock off by 30 us", [](S& s) { s.clock_us = 30; s.layers = 14; });
-  add("logs every 7", [](S& s) { s.log_every = 7; s.steps = 100; });
-  add("logs every 8, unnamed", [](S& s) { s.log_every = 8; s.steps = 100; s.optimizer = S::kUnnamed; s.log_launches = 3; });
-  add("uniform, 800 symbols", [](S& s) { s.kind = S::kUniform; s.alphabet = 800; });
-  add("uniform, 7 symbols", [](S& s) { s.kind = S::kUniform; s.alphabet = 7; });
-  add("skewed, 3000 symbols", [](S& s) { s.kind = S::kSkewed; s.alphabet = 3000; });
-  add("Markov chain, 60 states", [](S& s) { s.kind = S::kMarkov; s.alphabet = 60; });
-  add("Markov chain, 900 states", [](S& s) { s.kind = S::kMarkov; s.alphabet = 900; });
-  add("bursts", [](S& s) { s.kind = S::kBursts; s.alphabet = 120; });
-  add("mixed requests", [](S& s) { s.kind = S::kMixedRequests; s.launches = 20'000; });
-  add("short and uniform", [](S& s) { s.kind = S::kUniform; s.alphabet = 60; s.launches = 600; });
+    s.startup = 3000;
+    s.slow_steps = 2;
+    s.slow_factor = 20;
+    s.steps = 100;
+    s.optimizer = S::kUnnamed;
+  });
+  add("ranges lost 2 %", [](S& s) {
+    s.lost = 0.02;
+    s.layers = 12;
+    s.steps = 100;
+  });
+  add("ranges lost 8 %", [](S& s) {
+    s.lost = 0.08;
+    s.layers = 20;
+    s.steps = 100;
+  });
+  add("dropped 3 %", [](S& s) {
+    s.dropped = 0.03;
+    s.layers = 14;
+    s.steps = 80;
+  });
+  add("dropped 7 %, unnamed", [](S& s) {
+    s.dropped = 0.07;
+    s.optimizer = S::kUnnamed;
+    s.steps = 80;
+  });
+  add("clock off by 30 us", [](S& s) {
+    s.clock_us = 30;
+    s.layers = 14;
+  });
+  add("logs every 7", [](S& s) {
+    s.log_every = 7;
+    s.steps = 100;
+  });
+  add("logs every 8, unnamed", [](S& s) {
+    s.log_every = 8;
+    s.steps = 100;
+    s.optimizer = S::kUnnamed;
+    s.log_launches = 3;
+  });
+  add("uniform, 800 symbols", [](S& s) {
+    s.kind = S::kUniform;
+    s.alphabet = 800;
+  });
+  add("uniform, 7 symbols", [](S& s) {
+    s.kind = S::kUniform;
+    s.alphabet = 7;
+  });
+  add("skewed, 3000 symbols", [](S& s) {
+    s.kind = S::kSkewed;
+    s.alphabet = 3000;
+  });
+  add("Markov chain, 60 states", [](S& s) {
+    s.kind = S::kMarkov;
+    s.alphabet = 60;
+  });
+  add("Markov chain, 900 states", [](S& s) {
+    s.kind = S::kMarkov;
+    s.alphabet = 900;
+  });
+  add("bursts", [](S& s) {
+    s.kind = S::kBursts;
+    s.alphabet = 120;
+  });
+  add("mixed requests", [](S& s) {
+    s.kind = S::kMixedRequests;
+    s.launches = 20'000;
+  });
+  add("short and uniform", [](S& s) {
+    s.kind = S::kUniform;
+    s.alphabet = 60;
+    s.launches = 600;
+  });
   return cases;
 }
 
@@ -593,8 +832,8 @@ inline std::vector<StepCase> TuningCases() {
   for (int layers : {2, 6, 24, 96}) {
     for (double jitter : {0.05, 0.3}) {
       for (int optimizer : {2, 100}) {
-        add(std::to_string(layers) + " layers, jitter " + std::to_string(static_cast<int>(jitter * 100)) + " %, optimizer " +
-                std::to_string(optimizer),
+        add(std::to_string(layers) + " layers, jitter " + std::to_string(static_cast<int>(jitter * 100)) +
+                " %, optimizer " + std::to_string(optimizer),
             [&](S& s) {
               s.layers = layers;
               s.jitter = jitter;
@@ -603,109 +842,440 @@ inline std::vector<StepCase> TuningCases() {
       }
     }
   }
-  add("no input gap", [](S& s) { s.input_wait = 0; s.layers = 24; s.steps = 200; });
-  add("loss copied each step", [](S& s) { s.loss_copy = 0.3; s.layers = 12; });
-  add("optimizer unnamed", [](S& s) { s.optimizer = S::kUnnamed; s.layers = 24; });
-  add("optimizer unnamed, loss copied", [](S& s) { s.optimizer = S::kUnnamed; s.layers = 6; s.loss_copy = 0.3; });
-  add("accumulation 4", [](S& s) { s.accumulation = 4; s.layers = 12; });
-  add("accumulation 16", [](S& s) { s.accumulation = 16; s.layers = 4; s.steps = 30; });
-  add("accumulation 4, unnamed", [](S& s) { s.accumulation = 4; s.optimizer = S::kUnnamed; });
-  add("accumulation 2, unnamed", [](S& s) { s.accumulation = 2; s.optimizer = S::kUnnamed; s.optimizer_launches = 6; });
-  add("evaluation every 50", [](S& s) { s.evaluate_every = 50; s.steps = 210; s.layers = 8; });
+  add("no input gap", [](S& s) {
+    s.input_wait = 0;
+    s.layers = 24;
+    s.steps = 200;
+  });
+  add("loss copied each step", [](S& s) {
+    s.loss_copy = 0.3;
+    s.layers = 12;
+  });
+  add("optimizer unnamed", [](S& s) {
+    s.optimizer = S::kUnnamed;
+    s.layers = 24;
+  });
+  add("optimizer unnamed, loss copied", [](S& s) {
+    s.optimizer = S::kUnnamed;
+    s.layers = 6;
+    s.loss_copy = 0.3;
+  });
+  add("accumulation 4", [](S& s) {
+    s.accumulation = 4;
+    s.layers = 12;
+  });
+  add("accumulation 16", [](S& s) {
+    s.accumulation = 16;
+    s.layers = 4;
+    s.steps = 30;
+  });
+  add("accumulation 4, unnamed", [](S& s) {
+    s.accumulation = 4;
+    s.optimizer = S::kUnnamed;
+  });
+  add("accumulation 2, unnamed", [](S& s) {
+    s.accumulation = 2;
+    s.optimizer = S::kUnnamed;
+    s.optimizer_launches = 6;
+  });
+  add("evaluation every 50", [](S& s) {
+    s.evaluate_every = 50;
+    s.steps = 210;
+    s.layers = 8;
+  });
   add("evaluation every 20, other kernels", [](S& s) {
-    s.evaluate_every = 20; s.evaluation_names = true; s.steps = 110; s.layers = 8; s.evaluate_batches = 8; });
+    s.evaluate_every = 20;
+    s.evaluation_names = true;
+    s.steps = 110;
+    s.layers = 8;
+    s.evaluate_batches = 8;
+  });
   add("evaluation every 40, unnamed", [](S& s) {
-    s.evaluate_every = 40; s.optimizer = S::kUnnamed; s.steps = 170; s.layers = 8; });
-  add("checkpoint every 25", [](S& s) { s.checkpoint_every = 25; s.steps = 110; });
-  add("checkpoint every 10, unnamed", [](S& s) { s.checkpoint_every = 10; s.optimizer = S::kUnnamed; s.steps = 70; });
-  add("pauses 10 %", [](S& s) { s.pauses = 0.1; s.step_ms = 200; });
-  add("pauses 5 %, unnamed", [](S& s) { s.pauses = 0.05; s.optimizer = S::kUnnamed; s.step_ms = 120; });
-  add("foreign 1 %", [](S& s) { s.foreign = 0.01; s.layers = 24; });
-  add("foreign 3 %", [](S& s) { s.foreign = 0.03; s.layers = 24; });
+    s.evaluate_every = 40;
+    s.optimizer = S::kUnnamed;
+    s.steps = 170;
+    s.layers = 8;
+  });
+  add("checkpoint every 25", [](S& s) {
+    s.checkpoint_every = 25;
+    s.steps = 110;
+  });
+  add("checkpoint every 10, unnamed", [](S& s) {
+    s.checkpoint_every = 10;
+    s.optimizer = S::kUnnamed;
+    s.steps = 70;
+  });
+  add("pauses 10 %", [](S& s) {
+    s.pauses = 0.1;
+    s.step_ms = 200;
+  });
+  add("pauses 5 %, unnamed", [](S& s) {
+    s.pauses = 0.05;
+    s.optimizer = S::kUnnamed;
+    s.step_ms = 120;
+  });
+  add("foreign 1 %", [](S& s) {
+    s.foreign = 0.01;
+    s.layers = 24;
+  });
+  add("foreign 3 %", [](S& s) {
+    s.foreign = 0.03;
+    s.layers = 24;
+  });
   add("foreign 10 %", [](S& s) { s.foreign = 0.1; });
   add("foreign 30 %", [](S& s) { s.foreign = 0.3; });
-  add("foreign 15 %, unnamed", [](S& s) { s.foreign = 0.15; s.optimizer = S::kUnnamed; });
-  add("6 shape variants", [](S& s) { s.variants = 6; s.layers = 24; });
-  add("5 shape variants, inference", [](S& s) { s.variants = 5; s.optimizer = S::kNoOptimizer; s.steps = 120; });
-  add("depth 4-24", [](S& s) { s.depth_min = 4; s.layers = 24; s.steps = 100; });
-  add("depth 2-10, unnamed", [](S& s) { s.depth_min = 2; s.layers = 10; s.steps = 100; s.optimizer = S::kUnnamed; });
-  add("graph, 3 launches", [](S& s) { s.graph_launches = 3; s.steps = 200; });
-  add("graph, 2 launches, not said to be one", [](S& s) { s.graph_launches = 2; s.steps = 100; s.graph_flag = false; });
-  add("graph, 1 launch", [](S& s) { s.graph_launches = 1; s.steps = 90; });
-  add("two networks", [](S& s) { s.two_networks = true; s.layers = 5; });
-  add("optimizer in backward", [](S& s) { s.optimizer = S::kInBackward; s.layers = 8; });
-  add("1F1B, 4 micro-batches", [](S& s) { s.micro_batches = 4; s.layers = 6; });
+  add("foreign 15 %, unnamed", [](S& s) {
+    s.foreign = 0.15;
+    s.optimizer = S::kUnnamed;
+  });
+  add("6 shape variants", [](S& s) {
+    s.variants = 6;
+    s.layers = 24;
+  });
+  add("5 shape variants, inference", [](S& s) {
+    s.variants = 5;
+    s.optimizer = S::kNoOptimizer;
+    s.steps = 120;
+  });
+  add("depth 4-24", [](S& s) {
+    s.depth_min = 4;
+    s.layers = 24;
+    s.steps = 100;
+  });
+  add("depth 2-10, unnamed", [](S& s) {
+    s.depth_min = 2;
+    s.layers = 10;
+    s.steps = 100;
+    s.optimizer = S::kUnnamed;
+  });
+  add("graph, 3 launches", [](S& s) {
+    s.graph_launches = 3;
+    s.steps = 200;
+  });
+  add("graph, 2 launches, not said to be one", [](S& s) {
+    s.graph_launches = 2;
+    s.steps = 100;
+    s.graph_flag = false;
+  });
+  add("graph, 1 launch", [](S& s) {
+    s.graph_launches = 1;
+    s.steps = 90;
+  });
+  add("two networks", [](S& s) {
+    s.two_networks = true;
+    s.layers = 5;
+  });
+  add("optimizer in backward", [](S& s) {
+    s.optimizer = S::kInBackward;
+    s.layers = 8;
+  });
+  add("1F1B, 4 micro-batches", [](S& s) {
+    s.micro_batches = 4;
+    s.layers = 6;
+  });
   add("1F1B, 12 micro-batches, unnamed", [](S& s) {
-    s.micro_batches = 12; s.layers = 3; s.optimizer = S::kUnnamed; s.steps = 30; });
-  add("16 experts", [](S& s) { s.experts = 16; s.layers = 16; });
-  add("64 experts, unnamed", [](S& s) { s.experts = 64; s.layers = 8; s.optimizer = S::kUnnamed; });
-  add("rollout 32", [](S& s) { s.rollout = 32; s.layers = 6; s.steps = 25; });
-  add("rollout 100", [](S& s) { s.rollout = 100; s.layers = 3; s.steps = 20; });
-  add("decode", [](S& s) { s.decode = true; s.optimizer = S::kNoOptimizer; s.layers = 24; s.steps = 200; s.step_ms = 20; });
+    s.micro_batches = 12;
+    s.layers = 3;
+    s.optimizer = S::kUnnamed;
+    s.steps = 30;
+  });
+  add("16 experts", [](S& s) {
+    s.experts = 16;
+    s.layers = 16;
+  });
+  add("64 experts, unnamed", [](S& s) {
+    s.experts = 64;
+    s.layers = 8;
+    s.optimizer = S::kUnnamed;
+  });
+  add("rollout 32", [](S& s) {
+    s.rollout = 32;
+    s.layers = 6;
+    s.steps = 25;
+  });
+  add("rollout 100", [](S& s) {
+    s.rollout = 100;
+    s.layers = 3;
+    s.steps = 20;
+  });
+  add("decode", [](S& s) {
+    s.decode = true;
+    s.optimizer = S::kNoOptimizer;
+    s.layers = 24;
+    s.steps = 200;
+    s.step_ms = 20;
+  });
   add("decode, 2 variants", [](S& s) {
-    s.decode = true; s.optimizer = S::kNoOptimizer; s.layers = 12; s.steps = 300; s.step_ms = 10; s.variants = 2; });
-  add("inference", [](S& s) { s.optimizer = S::kNoOptimizer; s.layers = 24; s.steps = 140; });
+    s.decode = true;
+    s.optimizer = S::kNoOptimizer;
+    s.layers = 12;
+    s.steps = 300;
+    s.step_ms = 10;
+    s.variants = 2;
+  });
+  add("inference", [](S& s) {
+    s.optimizer = S::kNoOptimizer;
+    s.layers = 24;
+    s.steps = 140;
+  });
   add("requests at random times", [](S& s) {
-    s.optimizer = S::kNoOptimizer; s.layers = 12; s.steps = 120; s.request_gap = 1; s.input_wait = 0; });
-  add("5 steps", [](S& s) { s.steps = 5; s.layers = 24; });
-  add("7 steps, unnamed", [](S& s) { s.steps = 7; s.layers = 12; s.optimizer = S::kUnnamed; });
-  add("12 steps", [](S& s) { s.steps = 12; s.layers = 12; });
-  add("start-up, then 3 slow steps", [](S& s) { s.startup = 2000; s.slow_steps = 3; s.steps = 200; });
+    s.optimizer = S::kNoOptimizer;
+    s.layers = 12;
+    s.steps = 120;
+    s.request_gap = 1;
+    s.input_wait = 0;
+  });
+  add("5 steps", [](S& s) {
+    s.steps = 5;
+    s.layers = 24;
+  });
+  add("7 steps, unnamed", [](S& s) {
+    s.steps = 7;
+    s.layers = 12;
+    s.optimizer = S::kUnnamed;
+  });
+  add("12 steps", [](S& s) {
+    s.steps = 12;
+    s.layers = 12;
+  });
+  add("start-up, then 3 slow steps", [](S& s) {
+    s.startup = 2000;
+    s.slow_steps = 3;
+    s.steps = 200;
+  });
   add("start-up, 1 slow step, unnamed", [](S& s) {
-    s.startup = 4000; s.slow_steps = 1; s.slow_factor = 50; s.steps = 120; s.optimizer = S::kUnnamed; });
-  add("ranges lost 1 %", [](S& s) { s.lost = 0.01; s.layers = 24; s.steps = 100; });
-  add("ranges lost 10 %", [](S& s) { s.lost = 0.1; s.layers = 16; s.steps = 100; });
-  add("dropped 1 %", [](S& s) { s.dropped = 0.01; s.steps = 80; });
-  add("dropped 10 %", [](S& s) { s.dropped = 0.1; s.layers = 10; s.steps = 80; });
+    s.startup = 4000;
+    s.slow_steps = 1;
+    s.slow_factor = 50;
+    s.steps = 120;
+    s.optimizer = S::kUnnamed;
+  });
+  add("ranges lost 1 %", [](S& s) {
+    s.lost = 0.01;
+    s.layers = 24;
+    s.steps = 100;
+  });
+  add("ranges lost 10 %", [](S& s) {
+    s.lost = 0.1;
+    s.layers = 16;
+    s.steps = 100;
+  });
+  add("dropped 1 %", [](S& s) {
+    s.dropped = 0.01;
+    s.steps = 80;
+  });
+  add("dropped 10 %", [](S& s) {
+    s.dropped = 0.1;
+    s.layers = 10;
+    s.steps = 80;
+  });
   add("clock off by 50 us", [](S& s) { s.clock_us = 50; });
-  add("logs every 10", [](S& s) { s.log_every = 10; s.steps = 120; });
-  add("logs every 5, unnamed", [](S& s) { s.log_every = 5; s.steps = 80; s.optimizer = S::kUnnamed; });
+  add("logs every 10", [](S& s) {
+    s.log_every = 10;
+    s.steps = 120;
+  });
+  add("logs every 5, unnamed", [](S& s) {
+    s.log_every = 5;
+    s.steps = 80;
+    s.optimizer = S::kUnnamed;
+  });
   add("no gap, unnamed, loss copied", [](S& s) {
-    s.input_wait = 0; s.optimizer = S::kUnnamed; s.loss_copy = 0.1; s.layers = 10; });
-  add("no gap, accumulation 4", [](S& s) { s.input_wait = 0; s.accumulation = 4; });
+    s.input_wait = 0;
+    s.optimizer = S::kUnnamed;
+    s.loss_copy = 0.1;
+    s.layers = 10;
+  });
+  add("no gap, accumulation 4", [](S& s) {
+    s.input_wait = 0;
+    s.accumulation = 4;
+  });
   add("no gap, accumulation 6, unnamed", [](S& s) {
-    s.input_wait = 0; s.accumulation = 6; s.optimizer = S::kUnnamed; s.layers = 6; });
-  add("jitter 60 %, unnamed", [](S& s) { s.jitter = 0.6; s.optimizer = S::kUnnamed; });
-  add("logs every 4, not waited for", [](S& s) { s.log_every = 4; s.log_blocks = false; s.steps = 90; });
-  add("evaluation of 150 every 30", [](S& s) { s.evaluate_every = 30; s.evaluate_batches = 150; s.steps = 100; s.layers = 6; });
-  add("lengths vary, sigma 0.4", [](S& s) { s.length_spread = 0.4; s.steps = 80; });
-  add("lengths vary, sigma 0.3, unnamed", [](S& s) { s.length_spread = 0.3; s.steps = 80; s.optimizer = S::kUnnamed; });
-  add("epochs of 20", [](S& s) { s.epoch = 20; s.steps = 105; s.optimizer = S::kUnnamed; });
-  add("accumulation 4, foreign 10 %", [](S& s) { s.accumulation = 4; s.foreign = 0.1; });
-  add("accumulation 4, unnamed, foreign 10 %", [](S& s) { s.accumulation = 4; s.foreign = 0.1; s.optimizer = S::kUnnamed; });
-  add("accumulation 4, evaluation every 15", [](S& s) { s.accumulation = 4; s.evaluate_every = 15; s.steps = 70; s.layers = 6; });
+    s.input_wait = 0;
+    s.accumulation = 6;
+    s.optimizer = S::kUnnamed;
+    s.layers = 6;
+  });
+  add("jitter 60 %, unnamed", [](S& s) {
+    s.jitter = 0.6;
+    s.optimizer = S::kUnnamed;
+  });
+  add("logs every 4, not waited for", [](S& s) {
+    s.log_every = 4;
+    s.log_blocks = false;
+    s.steps = 90;
+  });
+  add("evaluation of 150 every 30", [](S& s) {
+    s.evaluate_every = 30;
+    s.evaluate_batches = 150;
+    s.steps = 100;
+    s.layers = 6;
+  });
+  add("lengths vary, sigma 0.4", [](S& s) {
+    s.length_spread = 0.4;
+    s.steps = 80;
+  });
+  add("lengths vary, sigma 0.3, unnamed", [](S& s) {
+    s.length_spread = 0.3;
+    s.steps = 80;
+    s.optimizer = S::kUnnamed;
+  });
+  add("epochs of 20", [](S& s) {
+    s.epoch = 20;
+    s.steps = 105;
+    s.optimizer = S::kUnnamed;
+  });
+  add("accumulation 4, foreign 10 %", [](S& s) {
+    s.accumulation = 4;
+    s.foreign = 0.1;
+  });
+  add("accumulation 4, unnamed, foreign 10 %", [](S& s) {
+    s.accumulation = 4;
+    s.foreign = 0.1;
+    s.optimizer = S::kUnnamed;
+  });
+  add("accumulation 4, evaluation every 15", [](S& s) {
+    s.accumulation = 4;
+    s.evaluate_every = 15;
+    s.steps = 70;
+    s.layers = 6;
+  });
   add("accumulation 4, unnamed, evaluation every 15", [](S& s) {
-    s.accumulation = 4; s.evaluate_every = 15; s.steps = 70; s.layers = 6; s.optimizer = S::kUnnamed; });
-  add("two networks, foreign 5 %", [](S& s) { s.two_networks = true; s.foreign = 0.05; s.layers = 8; });
-  add("two networks, unnamed", [](S& s) { s.two_networks = true; s.optimizer = S::kUnnamed; s.layers = 8; });
-  add("experts, accumulation 4", [](S& s) { s.accumulation = 4; s.experts = 16; });
-  add("rollout 40, unnamed", [](S& s) { s.rollout = 40; s.layers = 5; s.steps = 25; s.optimizer = S::kUnnamed; });
-  add("depth 4-16, accumulation 4", [](S& s) { s.depth_min = 4; s.layers = 16; s.accumulation = 4; });
-  add("logs every 5, unnamed, not waited for", [](S& s) {
-    s.log_every = 5; s.log_blocks = false; s.log_launches = 4; s.steps = 80; s.optimizer = S::kUnnamed; });
-  add("accumulation 4, unnamed, optimizer 1", [](S& s) {
-    s.accumulation = 4; s.optimizer = S::kUnnamed; s.optimizer_launches = 1; });
-  add("accumulation 4, 12 steps", [](S& s) { s.accumulation = 4; s.steps = 12; });
-  add("accumulation 4, unnamed, 8 steps", [](S& s) { s.accumulation = 4; s.steps = 8; s.optimizer = S::kUnnamed; });
-  add("accumulation 4, ranges lost 5 %", [](S& s) { s.accumulation = 4; s.lost = 0.05; });
+    s.accumulation = 4;
+    s.evaluate_every = 15;
+    s.steps = 70;
+    s.layers = 6;
+    s.optimizer = S::kUnnamed;
+  });
+  add("two networks, foreign 5 %", [](S& s) {
+    s.two_networks = true;
+    s.foreign = 0.05;
+    s.layers = 8;
+  });
+  add("two networks, unnamed", [](S& s) {
+    s.two_networks = true;
+    s.optimizer = S::kUnnamed;
+    s.layers = 8;
+  });
+  add("experts, accumulation 4", [](S& s) {
+    s.accumulation = 4;
+    s.experts = 16;
+  });
+  add("depth 4-16, accumulation 4", [](S& s) {
+    s.depth_min = 4;
+    s.layers = 16;
+    s.accumulation = 4;
+  });
+  add("accumulation 4, 12 steps", [](S& s) {
+    s.accumulation = 4;
+    s.steps = 12;
+  });
+  add("accumulation 4, unnamed, 8 steps", [](S& s) {
+    s.accumulation = 4;
+    s.steps = 8;
+    s.optimizer = S::kUnnamed;
+  });
+  add("accumulation 4, ranges lost 5 %", [](S& s) {
+    s.accumulation = 4;
+    s.lost = 0.05;
+  });
   add("loss copied, logs every 6, unnamed", [](S& s) {
-    s.loss_copy = 0.2; s.log_every = 6; s.steps = 90; s.optimizer = S::kUnnamed; });
-  add("2 requests in no order", [](S& s) { s.kind = S::kMixedRequests; s.requests = 2; });
-  add("3 requests, one usual", [](S& s) { s.kind = S::kMixedRequests; s.requests = 3; s.usual_request = 0.4; });
+    s.loss_copy = 0.2;
+    s.log_every = 6;
+    s.steps = 90;
+    s.optimizer = S::kUnnamed;
+  });
+  add("2 requests in no order", [](S& s) {
+    s.kind = S::kMixedRequests;
+    s.requests = 2;
+  });
+  add("3 requests, one usual", [](S& s) {
+    s.kind = S::kMixedRequests;
+    s.requests = 3;
+    s.usual_request = 0.4;
+  });
   add("loops of a few turns", [](S& s) { s.kind = S::kPhases; });
-  add("Markov chain, 8 states", [](S& s) { s.kind = S::kMarkov; s.alphabet = 8; });
-  add("uniform, 3 symbols", [](S& s) { s.kind = S::kUniform; s.alphabet = 3; });
-  add("skewed, 50 symbols", [](S& s) { s.kind = S::kSkewed; s.alphabet = 50; });
-  add("short bursts", [](S& s) { s.kind = S::kBursts; s.alphabet = 30; s.launches = 1500; });
-  add("uniform, 300 symbols", [](S& s) { s.kind = S::kUniform; s.alphabet = 300; });
-  add("uniform, 20 symbols", [](S& s) { s.kind = S::kUniform; s.alphabet = 20; });
-  add("uniform, 5000 symbols", [](S& s) { s.kind = S::kUniform; s.alphabet = 5000; });
-  add("skewed, 1000 symbols", [](S& s) { s.kind = S::kSkewed; s.alphabet = 1000; });
-  add("Markov chain, 30 states", [](S& s) { s.kind = S::kMarkov; s.alphabet = 30; });
-  add("Markov chain, 300 states", [](S& s) { s.kind = S::kMarkov; s.alphabet = 300; });
-  add("bursts", [](S& s) { s.kind = S::kBursts; s.alphabet = 60; });
+  add("Markov chain, 8 states", [](S& s) {
+    s.kind = S::kMarkov;
+    s.alphabet = 8;
+  });
+  add("uniform, 3 symbols", [](S& s) {
+    s.kind = S::kUniform;
+    s.alphabet = 3;
+  });
+  add("skewed, 50 symbols", [](S& s) {
+    s.kind = S::kSkewed;
+    s.alphabet = 50;
+  });
+  add("short bursts", [](S& s) {
+    s.kind = S::kBursts;
+    s.alphabet = 30;
+    s.launches = 1500;
+  });
+  add("uniform, 300 symbols", [](S& s) {
+    s.kind = S::kUniform;
+    s.alphabet = 300;
+  });
+  add("uniform, 20 symbols", [](S& s) {
+    s.kind = S::kUniform;
+    s.alphabet = 20;
+  });
+  add("uniform, 5000 symbols", [](S& s) {
+    s.kind = S::kUniform;
+    s.alphabet = 5000;
+  });
+  add("skewed, 1000 symbols", [](S& s) {
+    s.kind = S::kSkewed;
+    s.alphabet = 1000;
+  });
+  add("Markov chain, 30 states", [](S& s) {
+    s.kind = S::kMarkov;
+    s.alphabet = 30;
+  });
+  add("Markov chain, 300 states", [](S& s) {
+    s.kind = S::kMarkov;
+    s.alphabet = 300;
+  });
+  add("bursts", [](S& s) {
+    s.kind = S::kBursts;
+    s.alphabet = 60;
+  });
   add("mixed requests", [](S& s) { s.kind = S::kMixedRequests; });
-  add("short and uniform", [](S& s) { s.kind = S::kUniform; s.alphabet = 100; s.launches = 800; });
+  add("short and uniform", [](S& s) {
+    s.kind = S::kUniform;
+    s.alphabet = 100;
+    s.launches = 800;
+  });
+  return cases;
+}
+
+// What cannot be told from launches alone: a few decoding steps before each update look like evaluation before each
+// checkpoint, a single kernel every fourth time like logging. The other reading must be named, and neither be sure.
+inline std::vector<StepCase> AmbiguousCases() {
+  using S = StepShape;
+  std::vector<StepCase> cases;
+  const auto add = [&](std::string name, auto change) {
+    StepShape shape;
+    change(shape);
+    cases.push_back({std::move(name), shape});
+  };
+  add("rollout 40, unnamed", [](S& s) {
+    s.rollout = 40;
+    s.layers = 5;
+    s.steps = 25;
+    s.optimizer = S::kUnnamed;
+  });
+  add("logs every 5, unnamed, not waited for", [](S& s) {
+    s.log_every = 5;
+    s.log_blocks = false;
+    s.log_launches = 4;
+    s.steps = 80;
+    s.optimizer = S::kUnnamed;
+  });
+  add("accumulation 4, unnamed, optimizer 1", [](S& s) {
+    s.accumulation = 4;
+    s.optimizer = S::kUnnamed;
+    s.optimizer_launches = 1;
+  });
   return cases;
 }
 
