@@ -27,12 +27,15 @@ constexpr size_t kMaxExtras = 4096;
 constexpr uint32_t kFewestOccurrences = 4;
 constexpr double kLeastShare = 0.35;
 constexpr double kLeastAlternation = 0.6;
+constexpr double kTakesTurns = 0.75;
 // Of the lengths of intervals, nine tenths to one tenth, in medians: 3.2 where they come at random.
 constexpr double kMostSpread = 2;
 // A gap that is so many octaves longer than others are is a mark.
 constexpr double kMark = 1;
 // More than a layer launches.
 constexpr double kLayerLaunches = 40;
+// What goes with an executable: its input, its result.
+constexpr double kExecutableLaunches = 8;
 // Content is compared over so many launches at most.
 constexpr size_t kCompared = size_t{1} << 20;
 
@@ -273,6 +276,7 @@ struct Class {
   double spread = 0;              // of the period
   double explained = 0;           // of the launches: as many of the kind as in the interval before
   bool marked = false;            // there is a place where one may begin
+  bool executable = false;        // an executable is launched in each, and little else
   double score = 0;
   bool qualified = false;
 };
@@ -606,8 +610,7 @@ void Detector::Judge() {
       Member& member = members_[id];
       member.alternation = std::min(1.0, static_cast<double>(member.once) / one.intervals);
       if (id != one.pivot) alternations.push_back(member.alternation);
-      if (member.alternation < 0.75) continue;
-      ++one.good;
+      one.good += member.alternation >= kTakesTurns;
     }
     // The better half is what the class stands for; the rest may have the count by chance.
     std::sort(alternations.begin(), alternations.end());
@@ -617,9 +620,10 @@ void Detector::Judge() {
     std::vector<double> idle;
     for (uint32_t id : one.members) {
       const Member& member = members_[id];
-      if (member.alternation < 0.75) continue;
+      if (member.alternation < kTakesTurns) continue;
       idle.push_back(member.idle / static_cast<double>(member.seen));
       one.marked |= (member.type.flags & StepLaunch::kBlocking) != 0;
+      one.executable |= (member.type.flags & StepLaunch::kExecutable) != 0;
     }
     std::sort(idle.begin(), idle.end());
     one.marked |= !idle.empty() && idle.back() > idle[idle.size() / 2] + kMark;
@@ -631,6 +635,7 @@ void Detector::Judge() {
     one.spread = std::min(SpreadOf(one.durations), SpreadOf(one.launches));
     one.qualified = one.alternation >= kLeastAlternation && one.good >= 2 && one.coverage >= 0.3 && one.period > 0 &&
                     one.spread <= kMostSpread;
+    one.executable &= one.share > 0.8 && one.intervals > 6 && one.length <= kExecutableLaunches;
     one.optimizes = static_cast<double>(one.with_burst) >= 0.9 * one.intervals;
     const double members = std::min(3.5, std::log2(1.0 + static_cast<double>(one.good)));
     one.score = one.alternation * one.alternation * members * one.coverage * one.share * one.share;
@@ -883,19 +888,25 @@ double Detector::Confidence(uint32_t chosen) {
   // Either the time is regular or what happens in it is.
   const double regular_time = std::clamp(1.15 - 0.5 * one.spread, 0.0, 1.0);
   const double regular = std::max(regular_time, std::min(1.0, one.explained * 1.1));
-  const double members = std::min(1.0, 0.55 + 0.15 * std::log2(static_cast<double>(one.good)));
+  double members = std::min(1.0, 0.55 + 0.15 * std::log2(static_cast<double>(one.good)));
+  if (one.executable) members = 1;
+  // The same launch over and over may be a step as well as a part of one.
+  if (one.length < 2 && !one.executable) members *= 0.6;
   double confidence = std::sqrt(one.alternation) * enough * regular *
                       (by_optimizer_ ? std::max(members, 0.9) : members) * std::min(1.0, 0.4 + 0.6 * one.share / 0.9);
   const double strength = std::min(1.0, std::max(one.share, one.explained) / 0.85);
   confidence *= strength * strength;
   confidence *= std::min(1.0, 0.35 + 0.65 * std::max(one.explained, 0.8 * regular_time));
   double ambiguity = 1, best_part = 0;
+  // What happens every few steps only waits (logging, a checkpoint), is longer than a step (an evaluation, but so is
+  // the training behind a few steps of decoding), or would be a part of the step.
+  const auto doubt = [](bool waits, bool is_long) { return waits ? 0.8 : is_long ? 0.7 : 0.6; };
   if (every_) {
     ambiguity = by_optimizer_ ? 0.9 : 0.65;
     result_.accumulation = one.outer.ratio;
     if (!by_optimizer_) result_.alternative = 1.0 / one.outer.ratio;
   } else if (one.outer.ratio >= 2 && !by_optimizer_) {
-    ambiguity = one.outer.blocking * 4 > one.outer.extra || one.outer.extra >= 2 * one.length ? 0.8 : 0.6;
+    ambiguity = doubt(one.outer.blocking * 4 > one.outer.extra, one.outer.extra >= 2 * one.length);
     result_.alternative = one.outer.ratio;
   }
   for (uint32_t other : finalists_) {
@@ -904,10 +915,9 @@ double Detector::Confidence(uint32_t chosen) {
       const double ratio = RatioOf(other, chosen);
       if (ratio == 0 || classes_[other].alternation < 0.8) continue;
       const Pair& pair = PairOf(other, chosen);
-      const bool is_event = pair.blocking * 4 > pair.extra || pair.stretch >= 3;
-      const double doubt = by_optimizer_ ? 0.9 : is_event ? 0.8 : 0.6;
-      if (doubt < ambiguity) {
-        ambiguity = doubt;
+      const double here = by_optimizer_ ? 0.9 : doubt(pair.blocking * 4 > pair.extra, pair.stretch >= 3);
+      if (here < ambiguity) {
+        ambiguity = here;
         result_.alternative = ratio;
       }
     } else {
@@ -921,10 +931,10 @@ double Detector::Confidence(uint32_t chosen) {
       }
       if (by_optimizer_) continue;
       // Layers are many and short; micro-batches are few and long.
-      const bool layers = !inner.marked && inner.length <= kLayerLaunches && ratio >= 6;
-      const double doubt = layers ? 0.85 : 0.65;
-      if (doubt < ambiguity) {
-        ambiguity = doubt;
+      const bool layers = !inner.marked && inner.length <= kLayerLaunches && ratio >= 3;
+      const double here = layers ? 0.85 : 0.65;
+      if (here < ambiguity) {
+        ambiguity = here;
         result_.alternative = 1 / ratio;
       }
     }
@@ -933,12 +943,8 @@ double Detector::Confidence(uint32_t chosen) {
 }
 
 size_t Detector::PickCut(const Class& chosen) const {
-  double best = -1e9, most_idle = 0;
+  double best = -1e9;
   size_t cut = chosen.pivot;
-  for (uint32_t id : chosen.members) {
-    const Member& member = members_[id];
-    if (member.seen > 0) most_idle = std::max(most_idle, member.idle / static_cast<double>(member.seen));
-  }
   for (uint32_t id : chosen.members) {
     const Member& member = members_[id];
     if (member.seen == 0 || (member.alternation < 0.55 && id != chosen.pivot)) continue;
@@ -1263,7 +1269,9 @@ StepDetection Detector::Run() {
     return none;
   }
   result_.confidence = std::min(confidence, 0.99);
-  result_.source = by_optimizer_ ? "repeated launches, cut behind the optimizer" : "repeated launches";
+  result_.source = classes_[*chosen].executable ? "an executable launched again and again"
+                   : by_optimizer_              ? "repeated launches, cut behind the optimizer"
+                                                : "repeated launches";
   return std::move(result_);
 }
 

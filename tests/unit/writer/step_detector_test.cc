@@ -102,7 +102,7 @@ TEST(StepDetector, IsNotSureOfWhatLaunchesDoNotTell) {
       const StepDetection found = DetectSteps(made.launches);
       EXPECT_LE(found.confidence, kSureConfidence) << one.name;
       const double ratio = static_cast<double>(made.median_ps) / static_cast<double>(found.period_ps);
-      if (ScoreSteps(made, found).f1 < 0.85) EXPECT_NEAR(found.alternative / ratio, 1, 0.1) << one.name;
+      if (ScoreSteps(made, found).f1 < 0.85) EXPECT_NEAR(found.alternative / ratio, 1, 0.2) << one.name;
     }
   }
 }
@@ -190,6 +190,9 @@ TEST(StepDetector, OneExecutableAgainAndAgain) {
   EXPECT_GE(found.steps.size(), 19u);
   EXPECT_EQ(found.period_ps, 7 * kMillisecond);
   EXPECT_GT(found.confidence, kSureConfidence);
+  // Of a kernel nobody knows.
+  for (StepLaunch& launch : launches) launch.flags = 0;
+  EXPECT_LT(DetectSteps(launches).confidence, kSureConfidence);
 }
 
 TEST(StepDetector, TooFewIsNothing) {
