@@ -276,6 +276,8 @@ struct Class {
   double spread = 0;              // of the period
   double explained = 0;           // of the launches: as many of the kind as in the interval before
   bool marked = false;            // there is a place where one may begin
+  bool has_gap = false;           // of those, a gap
+  double bursts = 0;              // of optimizers, in an interval
   bool executable = false;        // an executable is launched in each, and little else
   double score = 0;
   bool qualified = false;
@@ -327,6 +329,7 @@ class Detector {
   StepDetection result_;
   uint64_t span_ = 0;
   size_t losses_ = 0;
+  uint64_t bursts_ = 0;  // of optimizers' launches
   TypeTable tables_[kLengths];
   bool active_[kLengths] = {true, true, true};
   std::vector<std::array<float, kBins>> histograms_;
@@ -544,7 +547,6 @@ class MemberTable {
 
 void Detector::Alternate() {
   const MemberTable table(members_);
-  uint64_t bursts = 0;  // of optimizers' launches
   Read(launches_, 0, launches_.size(), [&](const Reading& reading) {
     if (reading.begins_segment) {
       for (Class& one : classes_) {
@@ -552,7 +554,7 @@ void Detector::Alternate() {
         one.open = false;
       }
     }
-    if ((reading.flags & StepLaunch::kOptimizer) != 0 && reading.since_optimizer > 4) ++bursts;
+    if ((reading.flags & StepLaunch::kOptimizer) != 0 && reading.since_optimizer > 4) ++bursts_;
     uint32_t found[kLengths];
     for (size_t k = 0; k < kLengths; ++k) found[k] = k < reading.lengths ? table.Find(reading.runs[k]) : kNone;
     for (uint32_t id : found) {
@@ -561,7 +563,7 @@ void Detector::Alternate() {
       if (owner.open) {
         owner.durations.Add(reading.time - owner.began);
         owner.launches.Add(reading.index - owner.began_index);
-        owner.with_burst += bursts != owner.bursts_before;
+        owner.with_burst += bursts_ != owner.bursts_before;
       }
       for (size_t other = 0; &classes_[other] != &owner; ++other) {
         Ratio& ratio = owner.finer[other];
@@ -573,7 +575,7 @@ void Detector::Alternate() {
         if (ratio.votes == 0) ratio.value = passed;
         ratio.votes += ratio.value == passed ? 1 : -1;
       }
-      owner.bursts_before = bursts;
+      owner.bursts_before = bursts_;
       ++owner.pivots;
       ++owner.interval;
       owner.open = true;
@@ -626,7 +628,8 @@ void Detector::Judge() {
       one.executable |= (member.type.flags & StepLaunch::kExecutable) != 0;
     }
     std::sort(idle.begin(), idle.end());
-    one.marked |= !idle.empty() && idle.back() > idle[idle.size() / 2] + kMark;
+    one.has_gap = !idle.empty() && idle.back() > idle[idle.size() / 2] + kMark;
+    one.marked |= one.has_gap;
     const Member& pivot = members_[one.pivot];
     one.share = pivot.type.share;
     one.coverage = pivot.type.coverage;
@@ -636,6 +639,7 @@ void Detector::Judge() {
     one.qualified = one.alternation >= kLeastAlternation && one.good >= 2 && one.coverage >= 0.3 && one.period > 0 &&
                     one.spread <= kMostSpread;
     one.executable &= one.share > 0.8 && one.intervals > 6 && one.length <= kExecutableLaunches;
+    one.bursts = static_cast<double>(bursts_) / std::max<double>(1, static_cast<double>(one.pivots));
     one.optimizes = static_cast<double>(one.with_burst) >= 0.9 * one.intervals;
     const double members = std::min(3.5, std::log2(1.0 + static_cast<double>(one.good)));
     one.score = one.alternation * one.alternation * members * one.coverage * one.share * one.share;
@@ -855,7 +859,13 @@ std::optional<uint32_t> Detector::Choose() {
   }
   for (uint32_t f : finalists_) {
     if (best != first) break;
-    if (f >= best || !may_be_step(f) || RatioOf(best, f) == 0 || IsStepOver(best, f)) continue;
+    if (f >= best || !may_be_step(f) || RatioOf(best, f) == 0) continue;
+    if (by_optimizer_ && classes_[f].score >= 0.8 * classes_[best].score &&
+        classes_[f].explained >= classes_[best].explained - 0.1) {
+      best = f;
+      continue;
+    }
+    if (IsStepOver(best, f)) continue;
     const Pair& pair = PairOf(best, f);
     const bool copies = pair.extra >= 8 && pair.blocking * 2 > pair.extra && classes_[f].share >= 0.5;
     if (copies || (classes_[f].share >= 0.8 && classes_[f].score >= 0.3 * classes_[best].score)) best = f;
@@ -939,12 +949,17 @@ double Detector::Confidence(uint32_t chosen) {
       }
     }
   }
+  // Where nothing shows where it begins, the period may be right and the cut is not.
+  if (by_optimizer_ ? one.bursts > 1.5 && !one.has_gap : !one.marked && !one.executable) ambiguity *= 0.65;
+  // An optimizer that is in step with something else.
+  if (!by_optimizer_ && bursts_ >= 4) ambiguity *= 0.65;
   return confidence * ambiguity;
 }
 
 size_t Detector::PickCut(const Class& chosen) const {
   double best = -1e9;
   size_t cut = chosen.pivot;
+  const uint64_t first_symbol = Mix(launches_[0].symbol);
   for (uint32_t id : chosen.members) {
     const Member& member = members_[id];
     if (member.seen == 0 || (member.alternation < 0.55 && id != chosen.pivot)) continue;
@@ -952,6 +967,10 @@ size_t Detector::PickCut(const Class& chosen) const {
     const bool is_optimizer = (member.type.flags & StepLaunch::kOptimizer) != 0;
     double value = member.idle / seen + 4 * member.after_extra / seen + 1.5 * member.after_blocking / seen +
                    8 * member.alternation;
+    // A wait is the end of something.
+    if ((member.type.flags & StepLaunch::kBlocking) != 0) value -= 4;
+    // Where records begin, a step often does.
+    if (!chosen.has_gap && member.type.hash == first_symbol) value += 2;
     if (by_optimizer_) value += 4 * member.after_optimizer / seen - (is_optimizer ? 6 : 0);
     value -= 0.01 * static_cast<double>(kRunLength[member.type.length]);
     if (value > best) {
