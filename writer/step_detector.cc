@@ -318,6 +318,7 @@ class Detector {
   void FollowExtras(const Class& chosen);
   void Cut(uint32_t chosen);
   size_t PickCut(const Class& chosen) const;
+  void CutBehindBursts();
   void FindBoundaries(uint32_t chosen, const Member& cut, const Member& helper);
   void FindUnseen();
   bool LossIn(size_t from, size_t to) const;
@@ -860,8 +861,10 @@ std::optional<uint32_t> Detector::Choose() {
   for (uint32_t f : finalists_) {
     if (best != first) break;
     if (f >= best || !may_be_step(f) || RatioOf(best, f) == 0) continue;
-    if (by_optimizer_ && classes_[f].score >= 0.8 * classes_[best].score &&
-        classes_[f].explained >= classes_[best].explained - 0.1) {
+    const Class &fine = classes_[f], &coarse = classes_[best];
+    // The optimizer's step, not every so many-th of them.
+    if (by_optimizer_ && fine.alternation >= 0.9 && fine.share >= 0.85 * coarse.share && fine.coverage >= 0.7 &&
+        fine.explained >= coarse.explained - 0.1) {
       best = f;
       continue;
     }
@@ -1023,7 +1026,38 @@ void Detector::Cut(uint32_t id) {
     nearest = distance;
     helper = &candidate;
   }
+  // Where what follows the optimizer is not the same each time, no member is there.
+  const bool no_member =
+      by_optimizer_ && !every_ &&
+      ((cut.type.flags & StepLaunch::kOptimizer) != 0 || cut.after_optimizer < 0.5 * static_cast<double>(cut.seen));
+  if (no_member && chosen.bursts > 0.8 && chosen.bursts < 1.5) return CutBehindBursts();
   FindBoundaries(id, cut, *helper);
+}
+
+// Behind each burst of an optimizer's launches, within a few launches of it where the longest gap is.
+void Detector::CutBehindBursts() {
+  constexpr uint32_t kReach = 4;
+  Boundary found{};
+  double best = -1e300;
+  bool blocking_before = false, lost = false;
+  Read(launches_, 0, launches_.size(), [&](const Reading& reading) {
+    lost |= reading.begins_segment && reading.index != 0;
+    const bool is_blocking = (reading.flags & StepLaunch::kBlocking) != 0;
+    if ((reading.flags & StepLaunch::kOptimizer) != 0) {
+      best = -1e300;
+    } else if (reading.since_optimizer <= kReach) {
+      const double value = IdleWeight(reading.idle) + (blocking_before ? 1.5 : 0) - 0.25 * reading.since_optimizer;
+      if (!is_blocking && value > best) {
+        best = value;
+        found = {reading.index, reading.time, lost};
+      }
+    } else if (best > -1e300) {
+      boundaries_.push_back(found);
+      best = -1e300;
+      lost = false;
+    }
+    blocking_before = is_blocking;
+  });
 }
 
 void Detector::FindBoundaries(uint32_t id, const Member& cut, const Member& helper) {
