@@ -95,6 +95,22 @@ TEST(StepDetector, FindsTheStepsOfCasesItWasTunedOn) {
   EXPECT_EQ(outcome.found_in_nothing, 0);
 }
 
+TEST(StepDetector, IsSeldomSureAndWrong) {
+  constexpr int kPrograms = 400;
+  int sure = 0, sure_and_wrong = 0;
+  for (int i = 0; i < kPrograms; ++i) {
+    const uint64_t seed = kHeldOutSeeds + 700'000 + static_cast<uint64_t>(i);
+    const MadeSteps made = MakeSteps(RandomShape(seed), seed);
+    const StepDetection found = DetectSteps(made.launches);
+    ExpectSane(found);
+    if (found.confidence <= kSureConfidence) continue;
+    ++sure;
+    sure_and_wrong += ScoreSteps(made, found).f1 < 0.85;
+  }
+  EXPECT_GE(sure, kPrograms / 3);
+  EXPECT_LE(sure_and_wrong, kPrograms / 50);
+}
+
 TEST(StepDetector, IsNotSureOfWhatLaunchesDoNotTell) {
   for (const StepCase& one : AmbiguousCases()) {
     for (uint64_t seed = 1; seed <= 5; ++seed) {

@@ -1279,6 +1279,55 @@ inline std::vector<StepCase> AmbiguousCases() {
   return cases;
 }
 
+// Anything together with anything. Of some not even a person could tell the steps, so that confidence is what is looked
+// at.
+inline StepShape RandomShape(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto uniform = [&random] { return std::uniform_real_distribution<double>(0, 1)(random); };
+  const auto chance = [&uniform](double p) { return uniform() < p; };
+  const auto below = [&uniform](double bound) { return static_cast<int>(uniform() * bound); };
+  StepShape shape;
+  shape.steps = 8 + static_cast<int>(uniform() * uniform() * 150);
+  shape.step_ms = 10 * std::pow(30, uniform());
+  shape.layers = 1 + static_cast<int>(uniform() * uniform() * 60);
+  shape.layer_launches = 4 + below(10);
+  shape.optimizer_launches = 1 + below(60);
+  if (chance(0.35)) {
+    shape.optimizer = StepShape::kUnnamed;
+  } else if (chance(0.2)) {
+    shape.optimizer = StepShape::kNoOptimizer;
+  } else if (chance(0.1)) {
+    shape.optimizer = StepShape::kInBackward;
+  }
+  const bool has_burst = shape.optimizer == StepShape::kNamed || shape.optimizer == StepShape::kUnnamed;
+  if (chance(0.25) && has_burst) shape.accumulation = 2 + below(8);
+  shape.jitter = 0.5 * uniform();
+  shape.input_wait = chance(0.25) ? 0 : 0.3 * uniform();
+  if (chance(0.3)) shape.loss_copy = 0.4 * uniform();
+  if (chance(0.3)) shape.foreign = 0.4 * uniform() * uniform();
+  if (chance(0.1)) shape.variants = 2 + below(5);
+  if (chance(0.1) && shape.layers > 6) shape.depth_min = shape.layers / 3;
+  if (chance(0.15)) {
+    shape.evaluate_every = 10 + below(30);
+    shape.evaluate_batches = 3 + below(20);
+    shape.evaluation_names = chance(0.5);
+  }
+  if (chance(0.1)) shape.checkpoint_every = 8 + below(20);
+  if (chance(0.1)) shape.pauses = 0.15 * uniform();
+  if (chance(0.15)) shape.log_every = 2 + below(12);
+  if (chance(0.2)) {
+    shape.startup = below(3000);
+    shape.slow_steps = below(4);
+    shape.slow_factor = 2 + 20 * uniform();
+  }
+  if (chance(0.07) && shape.accumulation == 1) shape.two_networks = true;
+  if (chance(0.1)) shape.experts = 4 + below(30);
+  if (chance(0.1)) shape.lost = 0.06 * uniform();
+  if (chance(0.05)) shape.dropped = 0.05 * uniform();
+  if (chance(0.1)) shape.length_spread = 0.3 * uniform();
+  return shape;
+}
+
 }  // namespace tbprof
 
 #endif  // TBPROF_TESTS_UNIT_WRITER_STEP_MAKER_H_
