@@ -625,7 +625,8 @@ void Detector::Judge() {
       const Member& member = members_[id];
       if (member.alternation < kTakesTurns) continue;
       idle.push_back(member.idle / static_cast<double>(member.seen));
-      one.marked |= (member.type.flags & StepLaunch::kBlocking) != 0;
+      one.marked |= (member.type.flags & StepLaunch::kBlocking) != 0 ||
+                    member.after_blocking >= 0.9 * static_cast<double>(member.seen);
       one.executable |= (member.type.flags & StepLaunch::kExecutable) != 0;
     }
     std::sort(idle.begin(), idle.end());

@@ -39,7 +39,8 @@ void ExpectSane(const StepDetection& found) {
   EXPECT_EQ(found.steps.empty(), found.period_ps == 0);
   for (size_t i = 0; i < found.steps.size(); ++i) {
     EXPECT_LE(found.steps[i].start_ps, found.steps[i].end_ps);
-    if (i > 0) EXPECT_LE(found.steps[i - 1].end_ps, found.steps[i].start_ps);
+    if (i == 0) continue;
+    EXPECT_LE(found.steps[i - 1].end_ps, found.steps[i].start_ps);
   }
 }
 
@@ -118,7 +119,8 @@ TEST(StepDetector, IsNotSureOfWhatLaunchesDoNotTell) {
       const StepDetection found = DetectSteps(made.launches);
       EXPECT_LE(found.confidence, kSureConfidence) << one.name;
       const double ratio = static_cast<double>(made.median_ps) / static_cast<double>(found.period_ps);
-      if (ScoreSteps(made, found).f1 < 0.85) EXPECT_NEAR(found.alternative / ratio, 1, 0.2) << one.name;
+      if (ScoreSteps(made, found).f1 >= 0.85) continue;
+      EXPECT_NEAR(found.alternative / ratio, 1, 0.2) << one.name;
     }
   }
 }

@@ -212,11 +212,12 @@ class StepMaker {
       for (int i = 0; i < shape_.graph_launches; ++i) {
         // The executable is launched, and waited for where something comes behind it.
         const bool is_graph = i == std::min(1, shape_.graph_launches - 1);
-        const uint8_t flags = is_graph && shape_.graph_flag ? StepLaunch::kExecutable : 0;
+        const uint8_t executable = is_graph && shape_.graph_flag ? StepLaunch::kExecutable : 0;
+        const uint8_t flags = i == 2 ? uint8_t{StepLaunch::kBlocking} : executable;
         if (i == 0) {
           PutFirst(Name(kGraph, i), flags);
         } else {
-          Put(Name(kGraph, i), i == 2 ? StepLaunch::kBlocking : flags);
+          Put(Name(kGraph, i), flags);
         }
       }
       return;
