@@ -37,7 +37,7 @@ constexpr double kLayerLaunches = 40;
 // What goes with an executable: its input, its result.
 constexpr double kExecutableLaunches = 8;
 // Content is compared over so many launches at most.
-constexpr size_t kCompared = size_t{1} << 20;
+constexpr size_t kCompared = size_t{1} << 19;
 
 uint64_t Mix(uint64_t value) {
   value ^= value >> 32;
@@ -222,8 +222,8 @@ class LogHistogram {
   uint64_t total_ = 0;
 };
 
-struct Member {
-  Candidate type;
+// What each of its occurrences changes is in one line of the cache.
+struct alignas(64) Member {
   uint32_t owner = 0;
   uint32_t interval = kNone;
   uint32_t here = 0;
@@ -231,7 +231,9 @@ struct Member {
   uint64_t seen = 0;
   double offset = 0;  // launches behind the pivot, summed
   double idle = 0;    // log2 of the nanoseconds without a launch before it, summed
-  double after_optimizer = 0, after_blocking = 0, after_extra = 0;
+  double after_optimizer = 0, after_blocking = 0;
+  Candidate type;
+  double after_extra = 0;
   double alternation = 0;
 
   double Offset() const { return seen == 0 ? 0 : offset / static_cast<double>(seen); }
@@ -254,15 +256,15 @@ struct Outer {
 };
 
 struct Class {
-  Outer outer;
-  std::vector<uint32_t> members;
-  uint32_t pivot = 0;
   bool open = false;
   uint32_t interval = 0;
   uint32_t aborted = kNone;
   uint64_t began = 0;
   size_t began_index = 0;
   uint64_t pivots = 0;
+  uint32_t pivot = 0;
+  std::vector<uint32_t> members;
+  Outer outer;
   uint64_t bursts_before = 0, with_burst = 0;
   LogHistogram durations, launches;
   std::array<Ratio, kMaxClasses> finer{};
@@ -548,6 +550,8 @@ class MemberTable {
 
 void Detector::Alternate() {
   const MemberTable table(members_);
+  std::vector<uint8_t> is_pivot(members_.size());
+  for (const Class& one : classes_) is_pivot[one.pivot] = 1;
   Read(launches_, 0, launches_.size(), [&](const Reading& reading) {
     if (reading.begins_segment) {
       for (Class& one : classes_) {
@@ -559,7 +563,7 @@ void Detector::Alternate() {
     uint32_t found[kLengths];
     for (size_t k = 0; k < kLengths; ++k) found[k] = k < reading.lengths ? table.Find(reading.runs[k]) : kNone;
     for (uint32_t id : found) {
-      if (id == kNone || classes_[members_[id].owner].pivot != id) continue;
+      if (id == kNone || is_pivot[id] == 0) continue;
       Class& owner = classes_[members_[id].owner];
       if (owner.open) {
         owner.durations.Add(reading.time - owner.began);
@@ -583,11 +587,12 @@ void Detector::Alternate() {
       owner.began = reading.time;
       owner.began_index = reading.index;
     }
+    const double idle = IdleWeight(reading.idle);
     for (uint32_t id : found) {
       if (id == kNone) continue;
       Member& member = members_[id];
       const Class& owner = classes_[member.owner];
-      member.idle += IdleWeight(reading.idle);
+      member.idle += idle;
       if (reading.since_optimizer <= 4) member.after_optimizer += 1.0 - 0.25 * (reading.since_optimizer - 1);
       if (reading.since_blocking <= 4) member.after_blocking += 1.0 - 0.25 * (reading.since_blocking - 1);
       ++member.seen;

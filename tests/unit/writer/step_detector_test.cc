@@ -15,6 +15,13 @@ namespace {
 
 constexpr int64_t kMillisecond = 1'000'000'000;
 
+// Sanitizers take ten times as long, and find nothing more with more seeds.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kFewer = 4;
+#else
+constexpr int kFewer = 1;
+#endif
+
 StepLaunch Launch(int64_t start, int64_t duration, uint64_t symbol, uint8_t flags = 0) {
   return {start, start + duration, symbol, flags};
 }
@@ -81,7 +88,7 @@ Outcome RunCases(const std::vector<StepCase>& cases, uint64_t first_seed, int se
 }
 
 TEST(StepDetector, FindsTheStepsOfCasesItWasNotTunedOn) {
-  const Outcome outcome = RunCases(HeldOutCases(), kHeldOutSeeds + 100'000, 8);
+  const Outcome outcome = RunCases(HeldOutCases(), kHeldOutSeeds + 100'000, 8 / kFewer);
   EXPECT_GE(outcome.mean, 0.95);
   EXPECT_GE(outcome.worst, 0.85) << outcome.worst_name;
   EXPECT_LE(outcome.sure_and_wrong, 0.01);
@@ -89,7 +96,7 @@ TEST(StepDetector, FindsTheStepsOfCasesItWasNotTunedOn) {
 }
 
 TEST(StepDetector, FindsTheStepsOfCasesItWasTunedOn) {
-  const Outcome outcome = RunCases(TuningCases(), 1, 4);
+  const Outcome outcome = RunCases(TuningCases(), 1, 4 / kFewer);
   EXPECT_GE(outcome.mean, 0.95);
   EXPECT_GE(outcome.worst, 0.85) << outcome.worst_name;
   EXPECT_LE(outcome.sure_and_wrong, 0.01);
@@ -97,7 +104,7 @@ TEST(StepDetector, FindsTheStepsOfCasesItWasTunedOn) {
 }
 
 TEST(StepDetector, IsSeldomSureAndWrong) {
-  constexpr int kPrograms = 400;
+  constexpr int kPrograms = 400 / kFewer;
   int sure = 0, sure_and_wrong = 0;
   for (int i = 0; i < kPrograms; ++i) {
     const uint64_t seed = kHeldOutSeeds + 700'000 + static_cast<uint64_t>(i);
