@@ -6,7 +6,7 @@
 //   const MadeSteps made = MakeSteps(shape, seed);
 //   const StepScore score = ScoreSteps(made, DetectSteps(made.launches));
 //
-// The cases are in two lists with no parameters in common. Rules are tuned on TuningCases() with seeds below
+// The cases are in two lists with no case in common. Rules are tuned on TuningCases() with seeds below
 // kHeldOutSeeds; HeldOutCases() with those from there on are what the gates are about.
 #ifndef TBPROF_TESTS_UNIT_WRITER_STEP_MAKER_H_
 #define TBPROF_TESTS_UNIT_WRITER_STEP_MAKER_H_
