@@ -27,14 +27,17 @@ constexpr size_t kMaxExtras = 4096;
 constexpr uint32_t kFewestOccurrences = 4;
 constexpr double kLeastShare = 0.35;
 constexpr double kLeastAlternation = 0.6;
+constexpr double kTakesTurns = 0.75;
 // Of the lengths of intervals, nine tenths to one tenth, in medians: 3.2 where they come at random.
 constexpr double kMostSpread = 2;
 // A gap that is so many octaves longer than others are is a mark.
 constexpr double kMark = 1;
 // More than a layer launches.
 constexpr double kLayerLaunches = 40;
+// What goes with an executable: its input, its result.
+constexpr double kExecutableLaunches = 8;
 // Content is compared over so many launches at most.
-constexpr size_t kCompared = size_t{1} << 20;
+constexpr size_t kCompared = size_t{1} << 19;
 
 uint64_t Mix(uint64_t value) {
   value ^= value >> 32;
@@ -219,8 +222,8 @@ class LogHistogram {
   uint64_t total_ = 0;
 };
 
-struct Member {
-  Candidate type;
+// What each of its occurrences changes is in one line of the cache.
+struct alignas(64) Member {
   uint32_t owner = 0;
   uint32_t interval = kNone;
   uint32_t here = 0;
@@ -228,7 +231,9 @@ struct Member {
   uint64_t seen = 0;
   double offset = 0;  // launches behind the pivot, summed
   double idle = 0;    // log2 of the nanoseconds without a launch before it, summed
-  double after_optimizer = 0, after_blocking = 0, after_extra = 0;
+  double after_optimizer = 0, after_blocking = 0;
+  Candidate type;
+  double after_extra = 0;
   double alternation = 0;
 
   double Offset() const { return seen == 0 ? 0 : offset / static_cast<double>(seen); }
@@ -251,15 +256,15 @@ struct Outer {
 };
 
 struct Class {
-  Outer outer;
-  std::vector<uint32_t> members;
-  uint32_t pivot = 0;
   bool open = false;
   uint32_t interval = 0;
   uint32_t aborted = kNone;
   uint64_t began = 0;
   size_t began_index = 0;
   uint64_t pivots = 0;
+  uint32_t pivot = 0;
+  std::vector<uint32_t> members;
+  Outer outer;
   uint64_t bursts_before = 0, with_burst = 0;
   LogHistogram durations, launches;
   std::array<Ratio, kMaxClasses> finer{};
@@ -273,6 +278,9 @@ struct Class {
   double spread = 0;              // of the period
   double explained = 0;           // of the launches: as many of the kind as in the interval before
   bool marked = false;            // there is a place where one may begin
+  bool has_gap = false;           // of those, a gap
+  double bursts = 0;              // of optimizers, in an interval
+  bool executable = false;        // an executable is launched in each, and little else
   double score = 0;
   bool qualified = false;
 };
@@ -312,6 +320,7 @@ class Detector {
   void FollowExtras(const Class& chosen);
   void Cut(uint32_t chosen);
   size_t PickCut(const Class& chosen) const;
+  void CutBehindBursts();
   void FindBoundaries(uint32_t chosen, const Member& cut, const Member& helper);
   void FindUnseen();
   bool LossIn(size_t from, size_t to) const;
@@ -323,6 +332,7 @@ class Detector {
   StepDetection result_;
   uint64_t span_ = 0;
   size_t losses_ = 0;
+  uint64_t bursts_ = 0;  // of optimizers' launches
   TypeTable tables_[kLengths];
   bool active_[kLengths] = {true, true, true};
   std::vector<std::array<float, kBins>> histograms_;
@@ -419,27 +429,32 @@ void Detector::FormClasses() {
     const double width = std::max({1.0, 0.02 * most, 1.1 * std::sqrt(static_cast<double>(most))});
     return static_cast<uint32_t>(std::max(static_cast<double>(most) - width, 1.0));
   };
+  // Runs with a launch of somebody else in them are many, and of any count: they must not crowd out the others.
+  const auto weight = [](const Candidate& type) {
+    const double by_chance = 0.62 + 1.2 / std::sqrt(static_cast<double>(type.count));
+    const double optimizer = (type.flags & StepLaunch::kOptimizer) != 0 ? 4 : 1;
+    // Whole numbers: what a sum keeps of what was taken from it again would be a class.
+    return static_cast<uint64_t>(type.Quality() * (type.share > by_chance ? 1e12 * optimizer : 1e3));
+  };
+  std::vector<uint64_t> weights(candidates_.size());
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] = weight(candidates_[i]);
   while (classes_.size() < kMaxClasses) {
-    double best = 0, sum = 0;
+    uint64_t best = 0, sum = 0;
     size_t best_first = 0, best_last = 0, last = 0;
-    const auto weight = [this](size_t i) {
-      if (candidates_[i].taken) return 0.0;
-      return candidates_[i].Quality() * ((candidates_[i].flags & StepLaunch::kOptimizer) != 0 ? 4 : 1);
-    };
     for (size_t first = 0; first < candidates_.size(); ++first) {
-      last = std::max(last, first);
-      for (; last < candidates_.size() && candidates_[last].count >= least(candidates_[first].count); ++last) {
-        sum += weight(last);
-      }
-      if (sum > best * (1 + 1e-9)) {
+      const uint32_t lowest = least(candidates_[first].count);
+      for (; last < candidates_.size() && candidates_[last].count >= lowest; ++last) sum += weights[last];
+      if (sum > best) {
         best = sum;
         best_first = first;
         best_last = last;
       }
-      sum -= weight(first);
+      sum -= weights[first];
     }
-    if (best <= 1e-6) break;
+    if (best == 0) break;
     TakeMembers(best_first, best_last);
+    std::fill(weights.begin() + static_cast<ptrdiff_t>(best_first), weights.begin() + static_cast<ptrdiff_t>(best_last),
+              uint64_t{0});
   }
   std::sort(classes_.begin(), classes_.end(), [this](const Class& a, const Class& b) {
     return members_[a.pivot].type.count > members_[b.pivot].type.count;
@@ -457,6 +472,10 @@ void Detector::TakeMembers(size_t first, size_t last) {
     candidates_[i].taken = true;
     order.push_back(i);
   }
+  double most = 0;
+  for (size_t i : order) most = std::max(most, candidates_[i].Quality());
+  // Others may have the count, but not the rhythm.
+  std::erase_if(order, [&](size_t i) { return candidates_[i].Quality() < 0.5 * most; });
   const auto better = [this](size_t a, size_t b) {
     const double qa = candidates_[a].Quality(), qb = candidates_[b].Quality();
     return qa != qb ? qa > qb : candidates_[a].hash < candidates_[b].hash;
@@ -531,7 +550,8 @@ class MemberTable {
 
 void Detector::Alternate() {
   const MemberTable table(members_);
-  uint64_t bursts = 0;  // of optimizers' launches
+  std::vector<uint8_t> is_pivot(members_.size());
+  for (const Class& one : classes_) is_pivot[one.pivot] = 1;
   Read(launches_, 0, launches_.size(), [&](const Reading& reading) {
     if (reading.begins_segment) {
       for (Class& one : classes_) {
@@ -539,16 +559,16 @@ void Detector::Alternate() {
         one.open = false;
       }
     }
-    if ((reading.flags & StepLaunch::kOptimizer) != 0 && reading.since_optimizer > 4) ++bursts;
+    if ((reading.flags & StepLaunch::kOptimizer) != 0 && reading.since_optimizer > 4) ++bursts_;
     uint32_t found[kLengths];
     for (size_t k = 0; k < kLengths; ++k) found[k] = k < reading.lengths ? table.Find(reading.runs[k]) : kNone;
     for (uint32_t id : found) {
-      if (id == kNone || classes_[members_[id].owner].pivot != id) continue;
+      if (id == kNone || is_pivot[id] == 0) continue;
       Class& owner = classes_[members_[id].owner];
       if (owner.open) {
         owner.durations.Add(reading.time - owner.began);
         owner.launches.Add(reading.index - owner.began_index);
-        owner.with_burst += bursts != owner.bursts_before;
+        owner.with_burst += bursts_ != owner.bursts_before;
       }
       for (size_t other = 0; &classes_[other] != &owner; ++other) {
         Ratio& ratio = owner.finer[other];
@@ -560,18 +580,19 @@ void Detector::Alternate() {
         if (ratio.votes == 0) ratio.value = passed;
         ratio.votes += ratio.value == passed ? 1 : -1;
       }
-      owner.bursts_before = bursts;
+      owner.bursts_before = bursts_;
       ++owner.pivots;
       ++owner.interval;
       owner.open = true;
       owner.began = reading.time;
       owner.began_index = reading.index;
     }
+    const double idle = IdleWeight(reading.idle);
     for (uint32_t id : found) {
       if (id == kNone) continue;
       Member& member = members_[id];
       const Class& owner = classes_[member.owner];
-      member.idle += IdleWeight(reading.idle);
+      member.idle += idle;
       if (reading.since_optimizer <= 4) member.after_optimizer += 1.0 - 0.25 * (reading.since_optimizer - 1);
       if (reading.since_blocking <= 4) member.after_blocking += 1.0 - 0.25 * (reading.since_blocking - 1);
       ++member.seen;
@@ -597,8 +618,7 @@ void Detector::Judge() {
       Member& member = members_[id];
       member.alternation = std::min(1.0, static_cast<double>(member.once) / one.intervals);
       if (id != one.pivot) alternations.push_back(member.alternation);
-      if (member.alternation < 0.75) continue;
-      ++one.good;
+      one.good += member.alternation >= kTakesTurns;
     }
     // The better half is what the class stands for; the rest may have the count by chance.
     std::sort(alternations.begin(), alternations.end());
@@ -608,12 +628,15 @@ void Detector::Judge() {
     std::vector<double> idle;
     for (uint32_t id : one.members) {
       const Member& member = members_[id];
-      if (member.alternation < 0.75) continue;
+      if (member.alternation < kTakesTurns) continue;
       idle.push_back(member.idle / static_cast<double>(member.seen));
-      one.marked |= (member.type.flags & StepLaunch::kBlocking) != 0;
+      one.marked |= (member.type.flags & StepLaunch::kBlocking) != 0 ||
+                    member.after_blocking >= 0.9 * static_cast<double>(member.seen);
+      one.executable |= (member.type.flags & StepLaunch::kExecutable) != 0;
     }
     std::sort(idle.begin(), idle.end());
-    one.marked |= !idle.empty() && idle.back() > idle[idle.size() / 2] + kMark;
+    one.has_gap = !idle.empty() && idle.back() > idle[idle.size() / 2] + kMark;
+    one.marked |= one.has_gap;
     const Member& pivot = members_[one.pivot];
     one.share = pivot.type.share;
     one.coverage = pivot.type.coverage;
@@ -622,6 +645,8 @@ void Detector::Judge() {
     one.spread = std::min(SpreadOf(one.durations), SpreadOf(one.launches));
     one.qualified = one.alternation >= kLeastAlternation && one.good >= 2 && one.coverage >= 0.3 && one.period > 0 &&
                     one.spread <= kMostSpread;
+    one.executable &= one.share > 0.8 && one.intervals > 6 && one.length <= kExecutableLaunches;
+    one.bursts = static_cast<double>(bursts_) / std::max<double>(1, static_cast<double>(one.pivots));
     one.optimizes = static_cast<double>(one.with_burst) >= 0.9 * one.intervals;
     const double members = std::min(3.5, std::log2(1.0 + static_cast<double>(one.good)));
     one.score = one.alternation * one.alternation * members * one.coverage * one.share * one.share;
@@ -841,7 +866,15 @@ std::optional<uint32_t> Detector::Choose() {
   }
   for (uint32_t f : finalists_) {
     if (best != first) break;
-    if (f >= best || !may_be_step(f) || RatioOf(best, f) == 0 || IsStepOver(best, f)) continue;
+    if (f >= best || !may_be_step(f) || RatioOf(best, f) == 0) continue;
+    const Class &fine = classes_[f], &coarse = classes_[best];
+    // The optimizer's step, not every so many-th of them.
+    if (by_optimizer_ && fine.alternation >= 0.9 && fine.share >= 0.85 * coarse.share && fine.coverage >= 0.7 &&
+        fine.explained >= coarse.explained - 0.1) {
+      best = f;
+      continue;
+    }
+    if (IsStepOver(best, f)) continue;
     const Pair& pair = PairOf(best, f);
     const bool copies = pair.extra >= 8 && pair.blocking * 2 > pair.extra && classes_[f].share >= 0.5;
     if (copies || (classes_[f].share >= 0.8 && classes_[f].score >= 0.3 * classes_[best].score)) best = f;
@@ -874,19 +907,25 @@ double Detector::Confidence(uint32_t chosen) {
   // Either the time is regular or what happens in it is.
   const double regular_time = std::clamp(1.15 - 0.5 * one.spread, 0.0, 1.0);
   const double regular = std::max(regular_time, std::min(1.0, one.explained * 1.1));
-  const double members = std::min(1.0, 0.55 + 0.15 * std::log2(static_cast<double>(one.good)));
+  double members = std::min(1.0, 0.55 + 0.15 * std::log2(static_cast<double>(one.good)));
+  if (one.executable) members = 1;
+  // The same launch over and over may be a step as well as a part of one.
+  if (one.length < 2 && !one.executable) members *= 0.6;
   double confidence = std::sqrt(one.alternation) * enough * regular *
                       (by_optimizer_ ? std::max(members, 0.9) : members) * std::min(1.0, 0.4 + 0.6 * one.share / 0.9);
   const double strength = std::min(1.0, std::max(one.share, one.explained) / 0.85);
   confidence *= strength * strength;
   confidence *= std::min(1.0, 0.35 + 0.65 * std::max(one.explained, 0.8 * regular_time));
   double ambiguity = 1, best_part = 0;
+  // What happens every few steps only waits (logging, a checkpoint), is longer than a step (an evaluation, but so is
+  // the training behind a few steps of decoding), or would be a part of the step.
+  const auto doubt = [](bool waits, bool is_long) { return waits ? 0.8 : is_long ? 0.7 : 0.6; };
   if (every_) {
     ambiguity = by_optimizer_ ? 0.9 : 0.65;
     result_.accumulation = one.outer.ratio;
     if (!by_optimizer_) result_.alternative = 1.0 / one.outer.ratio;
   } else if (one.outer.ratio >= 2 && !by_optimizer_) {
-    ambiguity = one.outer.blocking * 4 > one.outer.extra || one.outer.extra >= 2 * one.length ? 0.8 : 0.6;
+    ambiguity = doubt(one.outer.blocking * 4 > one.outer.extra, one.outer.extra >= 2 * one.length);
     result_.alternative = one.outer.ratio;
   }
   for (uint32_t other : finalists_) {
@@ -895,10 +934,9 @@ double Detector::Confidence(uint32_t chosen) {
       const double ratio = RatioOf(other, chosen);
       if (ratio == 0 || classes_[other].alternation < 0.8) continue;
       const Pair& pair = PairOf(other, chosen);
-      const bool is_event = pair.blocking * 4 > pair.extra || pair.stretch >= 3;
-      const double doubt = by_optimizer_ ? 0.9 : is_event ? 0.8 : 0.6;
-      if (doubt < ambiguity) {
-        ambiguity = doubt;
+      const double here = by_optimizer_ ? 0.9 : doubt(pair.blocking * 4 > pair.extra, pair.stretch >= 3);
+      if (here < ambiguity) {
+        ambiguity = here;
         result_.alternative = ratio;
       }
     } else {
@@ -912,24 +950,25 @@ double Detector::Confidence(uint32_t chosen) {
       }
       if (by_optimizer_) continue;
       // Layers are many and short; micro-batches are few and long.
-      const bool layers = !inner.marked && inner.length <= kLayerLaunches && ratio >= 6;
-      const double doubt = layers ? 0.85 : 0.65;
-      if (doubt < ambiguity) {
-        ambiguity = doubt;
+      const bool layers = !inner.marked && inner.length <= kLayerLaunches && ratio >= 3;
+      const double here = layers ? 0.85 : 0.65;
+      if (here < ambiguity) {
+        ambiguity = here;
         result_.alternative = 1 / ratio;
       }
     }
   }
+  // Where nothing shows where it begins, the period may be right and the cut is not.
+  if (by_optimizer_ ? one.bursts > 1.5 && !one.has_gap : !one.marked && !one.executable) ambiguity *= 0.65;
+  // An optimizer that is in step with something else.
+  if (!by_optimizer_ && bursts_ >= 4) ambiguity *= 0.65;
   return confidence * ambiguity;
 }
 
 size_t Detector::PickCut(const Class& chosen) const {
-  double best = -1e9, most_idle = 0;
+  double best = -1e9;
   size_t cut = chosen.pivot;
-  for (uint32_t id : chosen.members) {
-    const Member& member = members_[id];
-    if (member.seen > 0) most_idle = std::max(most_idle, member.idle / static_cast<double>(member.seen));
-  }
+  const uint64_t first_symbol = Mix(launches_[0].symbol);
   for (uint32_t id : chosen.members) {
     const Member& member = members_[id];
     if (member.seen == 0 || (member.alternation < 0.55 && id != chosen.pivot)) continue;
@@ -937,6 +976,10 @@ size_t Detector::PickCut(const Class& chosen) const {
     const bool is_optimizer = (member.type.flags & StepLaunch::kOptimizer) != 0;
     double value = member.idle / seen + 4 * member.after_extra / seen + 1.5 * member.after_blocking / seen +
                    8 * member.alternation;
+    // A wait is the end of something.
+    if ((member.type.flags & StepLaunch::kBlocking) != 0) value -= 4;
+    // Where records begin, a step often does.
+    if (!chosen.has_gap && member.type.hash == first_symbol) value += 2;
     if (by_optimizer_) value += 4 * member.after_optimizer / seen - (is_optimizer ? 6 : 0);
     value -= 0.01 * static_cast<double>(kRunLength[member.type.length]);
     if (value > best) {
@@ -989,7 +1032,38 @@ void Detector::Cut(uint32_t id) {
     nearest = distance;
     helper = &candidate;
   }
+  // Where what follows the optimizer is not the same each time, no member is there.
+  const bool no_member =
+      by_optimizer_ && !every_ &&
+      ((cut.type.flags & StepLaunch::kOptimizer) != 0 || cut.after_optimizer < 0.5 * static_cast<double>(cut.seen));
+  if (no_member && chosen.bursts > 0.8 && chosen.bursts < 1.5) return CutBehindBursts();
   FindBoundaries(id, cut, *helper);
+}
+
+// Behind each burst of an optimizer's launches, within a few launches of it where the longest gap is.
+void Detector::CutBehindBursts() {
+  constexpr uint32_t kReach = 4;
+  Boundary found{};
+  double best = -1e300;
+  bool blocking_before = false, lost = false;
+  Read(launches_, 0, launches_.size(), [&](const Reading& reading) {
+    lost |= reading.begins_segment && reading.index != 0;
+    const bool is_blocking = (reading.flags & StepLaunch::kBlocking) != 0;
+    if ((reading.flags & StepLaunch::kOptimizer) != 0) {
+      best = -1e300;
+    } else if (reading.since_optimizer <= kReach) {
+      const double value = IdleWeight(reading.idle) + (blocking_before ? 1.5 : 0) - 0.25 * reading.since_optimizer;
+      if (!is_blocking && value > best) {
+        best = value;
+        found = {reading.index, reading.time, lost};
+      }
+    } else if (best > -1e300) {
+      boundaries_.push_back(found);
+      best = -1e300;
+      lost = false;
+    }
+    blocking_before = is_blocking;
+  });
 }
 
 void Detector::FindBoundaries(uint32_t id, const Member& cut, const Member& helper) {
@@ -1254,7 +1328,9 @@ StepDetection Detector::Run() {
     return none;
   }
   result_.confidence = std::min(confidence, 0.99);
-  result_.source = by_optimizer_ ? "repeated launches, cut behind the optimizer" : "repeated launches";
+  result_.source = classes_[*chosen].executable ? "an executable launched again and again"
+                   : by_optimizer_              ? "repeated launches, cut behind the optimizer"
+                                                : "repeated launches";
   return std::move(result_);
 }
 

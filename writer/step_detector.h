@@ -8,15 +8,15 @@
 //
 // In a loop of n iterations whatever happens once in each happens n times, a period apart. So runs of one, two and four
 // symbols are counted, those with the same count and a regular distance are one class, and a class is a step if its
-// members take turns. Where two classes could be the step (micro-batches and the optimizer's step), the other one is
-// said as well, and the confidence is below kSureConfidence.
+// members take turns. Where two classes could be the step (micro-batches, and what a nameless optimizer ends), the
+// other one is said as well, and the confidence is below kSureConfidence.
 //
 // A loop that launches nothing leaves its activity: DetectStepsInActivity() takes signals in bins of equal length.
 //
 // Process: converter, one thread. Nothing in the input is trusted: times may be equal, run backwards or be absurd.
 // Time: linear but for the sorting of candidates. Memory beside the result: at most kMaxTypes kinds of runs of each
-// length and kMaxHistograms histograms, 150 MB in all, and 16 bytes for each step that is considered. Where there are
-// more kinds, runs of four and then of two are given up; single symbols beyond it are not followed.
+// length and kMaxHistograms histograms, 200 MB in all, and 150 bytes for each step that is considered. Where there are
+// more kinds, runs of four and then of two are given up; single symbols beyond that are not followed.
 #ifndef TBPROF_WRITER_STEP_DETECTOR_H_
 #define TBPROF_WRITER_STEP_DETECTOR_H_
 
