@@ -326,7 +326,7 @@ class Detector {
   bool LossIn(size_t from, size_t to) const;
   uint64_t TimeOf(size_t index, uint64_t earliest, uint64_t latest) const;
   size_t FindAlike(size_t from, size_t next, size_t length) const;
-  void MakeSteps(const Class& chosen);
+  void MakeSteps();
 
   const std::span<const StepLaunch> launches_;
   StepDetection result_;
@@ -1229,7 +1229,7 @@ size_t Detector::FindAlike(size_t from, size_t next, size_t length) const {
   return place;
 }
 
-void Detector::MakeSteps(const Class& chosen) {
+void Detector::MakeSteps() {
   const int64_t origin = Sane(launches_[0].start_ps);
   std::vector<uint64_t> durations;
   std::vector<size_t> lengths;
@@ -1320,7 +1320,7 @@ StepDetection Detector::Run() {
     Cut(*chosen);
     if (every_) KeepEvery(classes_[*chosen].outer, classes_[*chosen].length);
     FindUnseen();
-    MakeSteps(classes_[*chosen]);
+    MakeSteps();
   }
   if (result_.steps.empty()) {
     StepDetection none;

@@ -9,7 +9,7 @@
 // In a loop of n iterations whatever happens once in each happens n times, a period apart. So runs of one, two and four
 // symbols are counted, those with the same count and a regular distance are one class, and a class is a step if its
 // members take turns. Where two classes could be the step (micro-batches, and what a nameless optimizer ends), the
-// other one is said as well, and the confidence is below kSureConfidence.
+// other one is said as well, and the confidence is lower: below kSureConfidence where launches do not tell which.
 //
 // A loop that launches nothing leaves its activity: DetectStepsInActivity() takes signals in bins of equal length.
 //
