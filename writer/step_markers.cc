@@ -7,6 +7,7 @@
 #include <regex>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "writer/text.h"
 #include "writer/utf8.h"
 
@@ -113,6 +114,50 @@ bool StepNames::Match(std::string_view name) const {
   return name.size() <= kMaxName && std::regex_search(name.begin(), name.end(), wanted_);
 }
 
+namespace {
+
+// From each launch of a kernel of that name to the thread's next.
+MarkedSteps StepsOfKernels(const Timeline& timeline, uint32_t process, const StepNames& names_of_steps) {
+  MarkedSteps found;
+  absl::flat_hash_map<StringId, bool> known;
+  absl::flat_hash_map<uint64_t, StringId> launched;  // by correlation
+  for (const GpuStream& stream : timeline.gpu_streams) {
+    if (stream.process != process) continue;
+    for (const GpuEvent& event : stream.events) {
+      if (event.kind != GpuEventKind::kKernel) continue;
+      const auto [matches, added] = known.try_emplace(event.name, false);
+      if (added) matches->second = names_of_steps.Match(timeline.strings.Get(event.name));
+      if (matches->second) launched.emplace(event.correlation, event.name);
+    }
+  }
+  if (launched.empty()) return found;
+  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
+    if (timeline.threads[i].process != process) continue;
+    std::vector<Step> steps;
+    for (const Event& event : timeline.threads[i].events) {
+      if (timeline.types[event.type].value != ValueKind::kCorrelation || event.value <= 0) continue;
+      const auto kernel = launched.find(static_cast<uint64_t>(event.value));
+      if (kernel == launched.end()) continue;
+      if (!steps.empty()) steps.back().end_ps = event.start_ps;
+      Step step;
+      step.start_ps = event.start_ps;
+      step.number = static_cast<int64_t>(steps.size());
+      step.name = TruncateUtf8(timeline.strings.Get(kernel->second), kMaxTitle);
+      step.thread = i;
+      steps.push_back(std::move(step));
+    }
+    if (!steps.empty()) steps.pop_back();  // the last has no end
+    std::erase_if(steps, [](const Step& step) { return step.end_ps <= step.start_ps; });
+    if (steps.size() > found.steps.size()) found.steps = std::move(steps);
+  }
+  if (found.steps.empty()) return found;
+  found.source = StrCat("kernel `", found.steps[0].name, "`");
+  found.confidence = kSaidConfidence;
+  return found;
+}
+
+}  // namespace
+
 MarkedSteps FindMarkedSteps(const Timeline& timeline, uint32_t process, const std::string& expression) {
   MarkedSteps found;
   const StepNames names_of_steps(expression);
@@ -120,7 +165,6 @@ MarkedSteps FindMarkedSteps(const Timeline& timeline, uint32_t process, const st
   for (size_t i = 0; i < matches.size(); ++i) {
     matches[i] = timeline.types[i].family == EventFamily::kAnnotation && names_of_steps.Match(timeline.types[i].name);
   }
-  if (std::find(matches.begin(), matches.end(), true) == matches.end()) return found;
   bool of_process = false;
   for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
     std::vector<Step> steps = StepsOfLine(timeline, i, matches);
@@ -132,7 +176,9 @@ MarkedSteps FindMarkedSteps(const Timeline& timeline, uint32_t process, const st
     of_process = here;
     found.steps = std::move(steps);
   }
-  if (found.steps.empty()) return found;
+  if (found.steps.empty()) {
+    return expression.empty() ? found : StepsOfKernels(timeline, process, names_of_steps);
+  }
   std::map<std::string, size_t> names;
   for (const Step& step : found.steps) ++names[step.name];
   const auto usual =

@@ -37,7 +37,8 @@ struct MarkedSteps {
   double confidence = 0;
 };
 
-// The steps of the thread of `process`, or of whichever process, that has marked the most; by StepNames.
+// The steps of the thread of `process`, or of whichever process, that has marked the most; by StepNames. Where an
+// `expression` finds no annotation, it may be a kernel's: then from each of its launches to the next.
 MarkedSteps FindMarkedSteps(const Timeline& timeline, uint32_t process, const std::string& expression);
 
 }  // namespace tbprof

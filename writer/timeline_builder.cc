@@ -1416,7 +1416,7 @@ class Builder : private HostLines {
     if (marked.steps.empty()) {
       if (!marker.empty()) {
         timeline_.warnings.push_back(
-            StrCat("no steps: no annotation of a thread matches --step-marker=", ValidUtf8(marker)));
+            StrCat("no steps: no annotation and no kernel matches --step-marker=", ValidUtf8(marker)));
       }
       return InferStepsOrNone();
     }

@@ -62,7 +62,7 @@ TEST(Annotations, AreStepsWhereTheirNamesSaySo) {
   EXPECT_EQ(other.profiled.summary["steps"]["source"], "annotation `fetch`");
   const RunResult none = RunUnderTbprof({Program("annotations"), "nest"}, {.tbprof = {"--step-marker=nothing"}});
   EXPECT_EQ(none.summary["steps"]["source"], "synthetic");
-  EXPECT_TRUE(none.profile->HasWarning("no annotation of a thread matches --step-marker=nothing"));
+  EXPECT_TRUE(none.profile->HasWarning("no annotation and no kernel matches --step-marker=nothing"));
   EXPECT_TRUE(RunTbprof({"run", "--step-marker=[", "--", "true"}).Said("expected a regular expression"));
 }
 

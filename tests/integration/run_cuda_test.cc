@@ -44,6 +44,17 @@ TEST_F(Cuda, ATrainingIsThereKernelByKernel) {
   EXPECT_FALSE(pair.profiled.profile->Named("cudaLaunchKernel").empty());
 }
 
+TEST_F(Cuda, StepsByTheNameOfAKernel) {
+  RunOptions options = On("cuda13");
+  options.tbprof.push_back("--step-marker=^optimizer_for");
+  const Pair pair = RunBoth({Subject("train"), "40"}, options);
+  ASSERT_TRUE(pair.Same());
+  const nlohmann::json& steps = pair.profiled.summary["steps"];
+  EXPECT_EQ(steps["count"], 39) << "from each to the next";
+  EXPECT_THAT(steps["source"].get<std::string>(), HasSubstr("kernel `optimizer_for"));
+  EXPECT_EQ(steps["confidence"], 1);
+}
+
 // Nothing in the program says what a step is.
 TEST_F(Cuda, StepsAreSeenInWhatIsLaunched) {
   for (const std::vector<std::string>& way : {std::vector<std::string>{}, {"200000", "graph"}}) {

@@ -114,6 +114,31 @@ TEST_F(StepMarkersTest, TheProcessOfInterestComesFirst) {
   EXPECT_EQ(Find("", 1).steps.size(), 9u);
 }
 
+TEST_F(StepMarkersTest, FromAKernelToTheNext) {
+  timeline_.types.push_back({"cudaLaunchKernel", EventFamily::kGpu, ObjectKind::kNone, ValueKind::kCorrelation});
+  timeline_.gpu_streams.emplace_back();
+  for (int i = 0; i < 8; ++i) {
+    Event call;
+    call.start_ps = i * 50;
+    call.duration_ps = 10;
+    call.value = i + 1;
+    timeline_.threads[0].events.push_back(call);
+    GpuEvent kernel;
+    kernel.start_ps = call.start_ps + 20;
+    kernel.duration_ps = 5;
+    kernel.correlation = static_cast<uint64_t>(call.value);
+    kernel.name = timeline_.strings.Intern(i % 2 == 0 ? "forward" : "adam");
+    timeline_.gpu_streams[0].events.push_back(kernel);
+  }
+  const MarkedSteps found = Find("^adam$");
+  ASSERT_EQ(found.steps.size(), 3u);
+  EXPECT_EQ(found.steps[0].start_ps, 50);
+  EXPECT_EQ(found.steps[0].end_ps, 150);
+  EXPECT_EQ(found.source, "kernel `adam`");
+  EXPECT_TRUE(Find("^sgd$").steps.empty());
+  EXPECT_TRUE(Find().steps.empty()) << "nobody said that a kernel is a step";
+}
+
 TEST_F(StepMarkersTest, ExpressionsAreChecked) {
   EXPECT_TRUE(CheckStepMarker("step [0-9]+").ok());
   EXPECT_FALSE(CheckStepMarker("step [0-9").ok());
