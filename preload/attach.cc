@@ -300,6 +300,7 @@ class SelfTest {
   uint32_t missed() const { return missed_; }
 
   void RecordInterposers(ThreadState* thread) const {
+    if (count_ == 0) return;
     Dl_info own;
     const void* program = dladdr(reinterpret_cast<void*>(getauxval(AT_ENTRY)), &own) != 0 ? own.dli_fbase : nullptr;
     for (uint32_t i = 0; i < count_; ++i) {

@@ -115,7 +115,17 @@ int RecordOne(dl_phdr_info* info, size_t, void* data) {
 
 uint64_t g_known_regions[kKnownRegions];
 
+// Looked up, not linked: it is the dynamic linker's, and exists from glibc 2.35 on. dladdr reads all symbols of the
+// object, a tenth of a millisecond for libc's.
+void FindTheFinder() {
+  static bool looked;
+  if (looked) return;
+  looked = true;
+  g_find_object = reinterpret_cast<FindObject>(RealDlsym(RTLD_DEFAULT, "_dl_find_object"));
+}
+
 const link_map* ObjectAt(const void* address) {
+  FindTheFinder();
   if (g_find_object != nullptr) {
     dl_find_object found;
     return g_find_object(const_cast<void*>(address), &found) == 0 ? found.dlfo_link_map : nullptr;
@@ -127,8 +137,7 @@ const link_map* ObjectAt(const void* address) {
 }
 
 void RecordLoadedModules(ThreadState* thread, const char* executable) {
-  // Looked up, not linked: it is the dynamic linker's, and exists from glibc 2.35 on.
-  g_find_object = reinterpret_cast<FindObject>(RealDlsym(RTLD_DEFAULT, "_dl_find_object"));
+  FindTheFinder();
   IterateArgument argument{thread, executable, true};
   dl_iterate_phdr(RecordOne, &argument);
 }

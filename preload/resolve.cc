@@ -82,12 +82,6 @@ void FindVersion(Function* function, const char* name, const char* version) {
 size_t UnknownSize(void*) { return 0; }
 constexpr uint32_t kBlocksToCompare = 64;
 
-// The object that has the code at `function`.
-const void* ObjectWith(const void* function) {
-  Dl_info info;
-  return dladdr(function, &info) != 0 ? info.dli_fbase : nullptr;
-}
-
 }  // namespace
 
 extern "C" __attribute__((visibility("hidden"))) void* (*tbprof_real_dlsym)(void*, const char*);
@@ -242,8 +236,8 @@ void ResolveRealFunctions() {
 #include "preload/hooks.def"
   Find(&g_real.malloc_usable_size, "malloc_usable_size");
   // An interposed allocator without that function would have libc's read in front of its blocks, where a guard page is.
-  if (ObjectWith(reinterpret_cast<void*>(g_real.malloc)) !=
-      ObjectWith(reinterpret_cast<void*>(g_real.malloc_usable_size))) {
+  if (ObjectAt(reinterpret_cast<void*>(g_real.malloc)) !=
+      ObjectAt(reinterpret_cast<void*>(g_real.malloc_usable_size))) {
     g_real.malloc_usable_size = UnknownSize;
   }
   t_resolving = false;
@@ -253,8 +247,8 @@ void ResolveRealFunctions() {
 void CompareBlockSizes() {
 #if defined(__x86_64__)
   // Elsewhere memory tagging gives the word in front of a block another tag than the block's.
-  const void* const glibc = ObjectWith(RealDlsym(RTLD_NEXT, "gnu_get_libc_version"));
-  if (glibc != nullptr && glibc == ObjectWith(reinterpret_cast<void*>(g_real.malloc))) {
+  const link_map* const glibc = ObjectAt(RealDlsym(RTLD_NEXT, "gnu_get_libc_version"));
+  if (glibc != nullptr && glibc == ObjectAt(reinterpret_cast<void*>(g_real.malloc))) {
     __atomic_store_n(&g_blocks_to_compare, kBlocksToCompare, __ATOMIC_RELAXED);
   }
 #endif
