@@ -51,6 +51,8 @@ constexpr size_t kTypesOfCalls = 8192;
 constexpr size_t kMaxDomainTexts = 10'000;
 // Of a budget, for ranges that may be steps.
 constexpr uint64_t kShareOfSteps = 4;
+// Among the flags of an event until FinishTimes: is in that share.
+constexpr uint16_t kNotCut = 1u << 15;
 constexpr int64_t kJitterPs = 1'000'000;
 constexpr size_t kMaxLanes = 32;
 // What an event of a device takes in the file, its arrow and its name apart.
@@ -127,7 +129,7 @@ class Builder : private HostLines {
     if (!status.ok()) return status;
     gpu_.Begin({open_, close_, totals_open_});
     annotations_.emplace(PeriodsOf(facts_.windows));
-    step_names_.emplace(request_.step_marker.empty() ? step_marker_ : request_.step_marker);
+    step_names_.emplace(StepMarker());
     ReadSpans();
     annotations_->Finish(close_, take_range_);
     AddAcrossRanges();
@@ -975,6 +977,7 @@ class Builder : private HostLines {
     if (MayBeStep(event) && step_bytes_ < byte_limit_ / kShareOfSteps) {
       step_bytes_ += BytesOf(event);
       timeline_.threads[thread].events.push_back(event);
+      timeline_.threads[thread].events.back().flags |= kNotCut;
       return Trim();
     }
     const bool instant = event.duration_ps == 0;
@@ -999,7 +1002,7 @@ class Builder : private HostLines {
     std::vector<uint64_t> bytes(size_t{64 - kBits} << kBits);
     for (const Thread& thread : timeline_.threads) {
       for (const Event& event : thread.events) {
-        if (event.duration_ps <= 0 || CuttableOf(event) != kind || MayBeStep(event)) continue;
+        if (event.duration_ps <= 0 || CuttableOf(event) != kind || (event.flags & kNotCut) != 0) continue;
         const auto ticks = static_cast<uint64_t>(event.duration_ps);
         const auto width = static_cast<uint32_t>(std::bit_width(ticks));
         const uint32_t above = width > kBits + 1 ? width - kBits - 1 : 0;
@@ -1035,7 +1038,7 @@ class Builder : private HostLines {
         kept_[kind] = 0;
         for (Thread& owner : timeline_.threads) {
           timeline_.events_over_budget += std::erase_if(owner.events, [&](const Event& old) {
-            if (old.duration_ps <= 0 || CuttableOf(old) != kind || MayBeStep(old)) return false;
+            if (old.duration_ps <= 0 || CuttableOf(old) != kind || (old.flags & kNotCut) != 0) return false;
             if (static_cast<uint64_t>(old.duration_ps) < shortest) return true;
             kept_[kind] += BytesOf(old);
             return false;
@@ -1151,6 +1154,7 @@ class Builder : private HostLines {
   void FinishTimes() {
     for (Thread& thread : timeline_.threads) {
       for (Event& event : thread.events) {
+        event.flags &= static_cast<uint16_t>(~kNotCut);
         const auto start = static_cast<uint64_t>(event.start_ps);
         const auto length = static_cast<uint64_t>(event.duration_ps);
         event.start_ps = ClampedPs(start);
@@ -1409,9 +1413,11 @@ class Builder : private HostLines {
   }
 
   // Nothing better is known: the capture as one step, and said to be so.
+  const std::string& StepMarker() const { return request_.step_marker.empty() ? step_marker_ : request_.step_marker; }
+
   void AddSteps() {
     if (timeline_.threads.empty()) return;
-    const std::string& marker = request_.step_marker.empty() ? step_marker_ : request_.step_marker;
+    const std::string& marker = StepMarker();
     MarkedSteps marked = FindMarkedSteps(timeline_, ProcessOfInterest(), marker);
     if (marked.steps.empty()) {
       if (!marker.empty()) {

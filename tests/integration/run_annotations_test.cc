@@ -162,6 +162,15 @@ TEST(Annotations, StepsAreNotWhatTheBudgetCuts) {
   EXPECT_EQ(pair.profiled.summary["steps"]["count"], 30);
 }
 
+TEST(Annotations, MoreStepsThanTheirShareAreCutAsOthers) {
+  const Pair pair = RunBoth(Program("annotations"), {"loop", "200000"}, {"--max-profile-size=64KiB", "--window=all"});
+  ASSERT_TRUE(pair.Same());
+  const int64_t drawn = pair.profiled.profile->Count("iteration");
+  EXPECT_GT(drawn, 100);
+  EXPECT_LT(drawn, 64 * 1024 / 24) << "no event counts for less, in the file or in the converter's memory";
+  EXPECT_EQ(drawn + pair.profiled.summary["records"]["over_budget"].get<int64_t>(), 200'000);
+}
+
 TEST(Annotations, NotTracedAreNotThere) {
   const Pair pair = RunBoth(Program("annotations"), {"nest"}, {"--trace=thread,lock"});
   ASSERT_TRUE(pair.Same());

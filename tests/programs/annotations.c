@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// annotations nest|across|unbalanced|odd|killed|many COUNT|domains COUNT|forks|short: ranges and marks of NVTX, by its
-// own header. What the calls return is printed.
+// annotations nest|across|unbalanced|odd|killed|many COUNT|domains COUNT|forks|short|loop COUNT: ranges and marks of
+// NVTX, by its own header. What the calls return is printed.
 #include <nvtx3/nvToolsExt.h>
 
 #include <pthread.h>
@@ -150,6 +150,14 @@ static void Short(void) {
   puts("short");
 }
 
+static void Loop(int count) {
+  for (int i = 0; i < count; ++i) {
+    nvtxRangePushA("iteration");
+    nvtxRangePop();
+  }
+  puts("loop");
+}
+
 static void Forks(void) {
   nvtxRangePushA("of the parent");
   for (int i = 0; i < 4; ++i) {
@@ -184,6 +192,7 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "domains") == 0) Domains(count);
   if (strcmp(mode, "forks") == 0) Forks();
   if (strcmp(mode, "short") == 0) Short();
+  if (strcmp(mode, "loop") == 0) Loop(count);
   if (strcmp(mode, "killed") == 0) {
     nvtxRangePushA("epoch");
     nvtxRangePushA("done");
