@@ -74,6 +74,12 @@ void FreeThreadSlot(const Segment& segment, uint32_t index) {
   }
 }
 
+// Whether so many threads have ended that their slots are wanted.
+bool HasSlotsToFree(const MappedSegment& mapped) {
+  const uint32_t exited = __atomic_load_n(&mapped.segment.header->threads_exited, __ATOMIC_ACQUIRE);
+  return exited - mapped.threads_exited >= kThreadSlots / 16;
+}
+
 SlotState StateOf(const uint32_t& word) { return static_cast<SlotState>(__atomic_load_n(&word, __ATOMIC_ACQUIRE)); }
 
 }  // namespace
@@ -229,8 +235,7 @@ void Drain::DrainLoop() {
     // Facts are in blocks of their own, which a full spool still takes.
     if (all_facts || !dead_.empty() || now - last_facts_ns_ > kFactsNs) HandOver(true);
     for (MappedSegment* segment : pass_segments_) {
-      const uint32_t exited = __atomic_load_n(&segment->segment.header->threads_exited, __ATOMIC_ACQUIRE);
-      if (exited - segment->threads_exited >= kThreadSlots / 16) AppendFacts(segment);
+      if (HasSlotsToFree(*segment)) AppendFacts(segment);
     }
     if (!dead_.empty()) {
       for (MappedSegment* segment : pass_segments_) EndProcesses(segment);
@@ -615,8 +620,7 @@ bool Drain::HaveRoom() const {
     const Segment& segment = mapped->segment;
     const uint32_t high = std::min(__atomic_load_n(&segment.header->chunk_high, __ATOMIC_ACQUIRE), segment.chunk_count);
     // Slots of threads are given back between two passes.
-    const uint32_t exited = __atomic_load_n(&segment.header->threads_exited, __ATOMIC_ACQUIRE);
-    if (exited - mapped->threads_exited >= kThreadSlots / 16) return false;
+    if (HasSlotsToFree(*mapped)) return false;
     const uint32_t most = segment.chunk_count / 16 * 15;
     if (high <= most) continue;
     uint32_t used = 0;

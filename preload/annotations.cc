@@ -40,6 +40,15 @@ uint64_t Hash(const char* text, size_t length) {
   return hash == 0 ? 1 : hash;
 }
 
+// A text as it is told: the beginning of what the program gave.
+struct Name {
+  const char* text;
+  size_t length;
+  uint64_t hash;
+  explicit Name(const char* given)
+      : text(given == nullptr ? "" : given), length(strnlen(text, kMaxAnnotationName)), hash(Hash(text, length)) {}
+};
+
 bool Tell(ThreadState* thread, AnnotationNameKey key, uint64_t number, const char* text, size_t length) {
   Reservation reservation;
   if (!BeginRecord(g_attachment.segment, &thread->writer, 1 + SlotsFor(length), &reservation)) return false;
@@ -73,41 +82,38 @@ uint16_t* LevelOf(ThreadState* thread, uint16_t domain) {
   return domain < kCountedDomains ? &thread->annotation_levels[domain] : nullptr;
 }
 
-}  // namespace
-
-uint64_t NameNumber(ThreadState* thread, const char* text) {
-  if (text == nullptr) text = "";
-  const size_t length = strnlen(text, kMaxAnnotationName);
-  const uint64_t hash = Hash(text, length);
+uint64_t NumberOf(ThreadState* thread, const Name& name) {
   for (uint32_t probe = 0; probe < kMaxProbes; ++probe) {
-    const uint64_t known = __atomic_load_n(&g_told[(hash + probe) % kNamePlaces], __ATOMIC_RELAXED);
-    if (__builtin_expect(known == hash, 1)) return hash;
-    if (known == 0) return TellName(thread, hash, text, length);
+    const uint64_t known = __atomic_load_n(&g_told[(name.hash + probe) % kNamePlaces], __ATOMIC_RELAXED);
+    if (__builtin_expect(known == name.hash, 1)) return name.hash;
+    if (known == 0) return TellName(thread, name.hash, name.text, name.length);
   }
   return 0;
 }
 
+}  // namespace
+
+uint64_t NameNumber(ThreadState* thread, const char* text) { return NumberOf(thread, Name(text)); }
+
 uint64_t KeptNameNumber(ThreadState* thread, const char* text) {
-  if (text == nullptr) text = "";
-  const size_t length = strnlen(text, kMaxAnnotationName);
-  const uint64_t hash = Hash(text, length);
-  if (thread != nullptr && NameNumber(thread, text) == 0) Tell(thread, AnnotationNameKey::kName, hash, text, length);
-  return hash;
+  const Name name(text);
+  if (thread != nullptr && NumberOf(thread, name) == 0) {
+    Tell(thread, AnnotationNameKey::kName, name.hash, name.text, name.length);
+  }
+  return name.hash;
 }
 
 uint16_t DomainNumber(ThreadState* thread, const char* text) {
-  if (text == nullptr) text = "";
-  const size_t length = strnlen(text, kMaxAnnotationName);
-  const uint64_t hash = Hash(text, length);
+  const Name name(text);
   for (uint16_t i = 1; i < kMaxDomains; ++i) {
     uint64_t known = 0;
-    if (!__atomic_compare_exchange_n(&g_domains[i], &known, hash, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) &&
-        known != hash) {
+    if (!__atomic_compare_exchange_n(&g_domains[i], &known, name.hash, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) &&
+        known != name.hash) {
       continue;
     }
     // Once more, where there was no thread or no room.
     if (thread != nullptr && !__atomic_load_n(&g_domain_told[i], __ATOMIC_RELAXED) &&
-        Tell(thread, AnnotationNameKey::kDomain, i, text, length)) {
+        Tell(thread, AnnotationNameKey::kDomain, i, name.text, name.length)) {
       __atomic_store_n(&g_domain_told[i], true, __ATOMIC_RELAXED);
     }
     return i;

@@ -21,7 +21,6 @@ namespace tbprof {
 // Whether anything is, or may still be, recorded in this process.
 bool MayAnnotate();
 
-inline constexpr uint16_t kDefaultDomain = 0;
 // Domains beyond these share the last number.
 inline constexpr uint16_t kMaxDomains = 255;
 // Of a name; what is longer is cut, and names that begin alike are then one.
