@@ -41,7 +41,8 @@ class Annotations {
     uint64_t name = 0;            // 0: there was no room for more names
     PayloadType payload_type{};
     uint64_t payload = 0;
-    Identity thread, process;  // of its beginning
+    uint64_t torch_thread = 0;  // of kTorchDomain, where it has a payload
+    Identity thread, process;   // of its beginning
   };
   using Consume = std::function<void(const Range&)>;
 

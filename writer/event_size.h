@@ -60,6 +60,7 @@ inline uint64_t EventBytes(const EventType& type, const Event& event, uint64_t o
       break;
     case ValueKind::kPayload:
     case ValueKind::kPayloadUnsigned:
+    case ValueKind::kSequence:
       bytes += number(static_cast<uint64_t>(event.value));
       break;
     case ValueKind::kPayloadDouble:

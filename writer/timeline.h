@@ -58,6 +58,7 @@ enum class ValueKind : uint8_t {
   kPayload,          // a number that the program gave
   kPayloadUnsigned,  // the same, of 64 bits without a sign
   kPayloadDouble,    // the bits of one
+  kSequence,         // of PyTorch's automatic differentiation; `object`: its number of the forward operation's thread
 };
 
 // Of kPayloadDouble.
@@ -69,12 +70,21 @@ inline double DoubleOf(int64_t bits) {
 
 enum class EventFamily : uint8_t { kThread, kLock, kSleep, kIo, kProcess, kMemory, kStep, kGpu, kAnnotation, kOther };
 
+// Of kAnnotation: who told it.
+enum class RangeOrigin : uint8_t {
+  kProgram,         // NVTX
+  kTorchOperation,  // e.g. `aten::mm`; the outermost of a nest is what the program called
+  kTorchBackward,   // e.g. `autograd::engine::evaluate_function: MmBackward0`, and in it `MmBackward0`
+  kTorchUser,       // e.g. `Optimizer.step#SGD.step`, and what a program names by record_function
+};
+
 // One kind of event: what all events of that kind share. Index = Event::type.
 struct EventType {
   std::string name;  // the function's own name; never begins with `train` or `test` unless it is a step
   EventFamily family = EventFamily::kOther;
   ObjectKind object = ObjectKind::kNone;
   ValueKind value = ValueKind::kNone;
+  RangeOrigin origin = RangeOrigin::kProgram;
 };
 
 struct Event {

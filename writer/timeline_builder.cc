@@ -283,11 +283,12 @@ class Builder : private HostLines {
     return std::clamp<int64_t>(facts_.clock.ToPs(ticks), 0, timeline_.duration_ps);
   }
 
-  uint16_t Type(std::string_view said, EventFamily family, ObjectKind object, ValueKind value) {
+  uint16_t Type(std::string_view said, EventFamily family, ObjectKind object, ValueKind value,
+                RangeOrigin origin = RangeOrigin::kProgram) {
     const std::string name = ValidUtf8(said);
     // Of the families only annotations have names that others have, too.
     const std::string key = StrCat(name, "\n", static_cast<int>(object), "\n", static_cast<int>(value), "\n",
-                                   family == EventFamily::kAnnotation ? 1 : 0);
+                                   family == EventFamily::kAnnotation ? 1 + static_cast<int>(origin) : 0);
     if (timeline_.types.size() >= kMaxTypes && type_ids_.find(key) == type_ids_.end()) return kNoType;
     const auto [entry, added] = type_ids_.try_emplace(key, static_cast<uint16_t>(timeline_.types.size()));
     if (added) {
@@ -300,6 +301,7 @@ class Builder : private HostLines {
       type.family = family;
       type.object = object;
       type.value = value;
+      type.origin = origin;
       timeline_.types.push_back(std::move(type));
     }
     return entry->second;
@@ -725,6 +727,19 @@ class Builder : private HostLines {
     Keep(thread, event);
   }
 
+  static RangeOrigin OriginOf(const Annotations::Range& range) {
+    if (range.domain != kTorchDomain) return RangeOrigin::kProgram;
+    switch (static_cast<TorchScope>(range.category)) {
+      case TorchScope::kBackward:
+        return RangeOrigin::kTorchBackward;
+      case TorchScope::kUser:
+        return RangeOrigin::kTorchUser;
+      case TorchScope::kOperation:
+        break;
+    }
+    return RangeOrigin::kTorchOperation;
+  }
+
   // What a range is called, and what is counted for it.
   uint16_t TypeOfRange(const Annotations::Range& range) {
     // Before all others, so that it is there when they are too many.
@@ -739,10 +754,11 @@ class Builder : private HostLines {
       return lost_name_;
     }
     const ValueKind value = range.payload_type == PayloadType{}            ? ValueKind::kNone
+                            : range.domain == kTorchDomain                 ? ValueKind::kSequence
                             : range.payload_type == PayloadType::kDouble   ? ValueKind::kPayloadDouble
                             : range.payload_type == PayloadType::kUnsigned ? ValueKind::kPayloadUnsigned
                                                                            : ValueKind::kPayload;
-    const auto [known, added] = range_types_.try_emplace({range.name, value}, nameless_);
+    const auto [known, added] = range_types_.try_emplace({range.name, value, OriginOf(range)}, nameless_);
     if (!added) return known->second;
     // Calls of later processes need numbers, too.
     if (timeline_.types.size() >= kMaxTypes - kTypesOfCalls) {
@@ -750,7 +766,7 @@ class Builder : private HostLines {
       return nameless_;
     }
     const std::string_view text = name->second.empty() ? std::string_view("(no name)") : std::string_view(name->second);
-    const uint16_t type = Type(text, EventFamily::kAnnotation, ObjectKind::kNone, value);
+    const uint16_t type = Type(text, EventFamily::kAnnotation, ObjectKind::kNone, value, OriginOf(range));
     if (step_names_.has_value() && step_names_->Match(timeline_.types[type].name)) {
       step_types_.resize(std::max<size_t>(step_types_.size(), type + 1u));
       step_types_[type] = true;
@@ -773,7 +789,7 @@ class Builder : private HostLines {
 
   // `domain`, or `domain/category` where the category has a name; empty for what has neither.
   StringId DomainText(const Annotations::Range& range) {
-    if (range.domain == 0 && range.category == 0) return 0;
+    if ((range.domain == 0 && range.category == 0) || range.domain == kTorchDomain) return 0;
     // Categories are numbers that programs make up.
     const uint32_t shown_category = domain_texts_.size() < kMaxDomainTexts ? range.category : 0;
     const auto [known, added] = domain_texts_.try_emplace({range.process, range.domain, shown_category}, StringId{0});
@@ -825,6 +841,7 @@ class Builder : private HostLines {
     if (range.end_lost) event.flags |= Event::kClippedAtEnd;
     event.type = type;
     event.value = static_cast<int64_t>(range.payload);
+    event.object = range.torch_thread;
     event.detail = DomainText(range);
     if (range.kind == Annotations::Kind::kAcross) {
       if (across_.size() < kMaxAcross) {
@@ -1706,7 +1723,7 @@ class Builder : private HostLines {
 
   std::optional<Annotations> annotations_;
   const Annotations::Consume take_range_ = [this](const Annotations::Range& range) { TakeRange(range); };
-  absl::flat_hash_map<std::pair<uint64_t, ValueKind>, uint16_t> range_types_;
+  absl::flat_hash_map<std::tuple<uint64_t, ValueKind, RangeOrigin>, uint16_t> range_types_;
   std::map<std::tuple<Identity, uint16_t, uint32_t>, StringId> domain_texts_;
   uint16_t nameless_ = kNoType, lost_name_ = kNoType;
   bool names_left_out_ = false;

@@ -314,6 +314,8 @@ class PerfettoWriter {
         return NumberArg("\"signal\":", value);
       case ValueKind::kPayload:
         return NumberArg("\"payload\":", value);
+      case ValueKind::kSequence:
+        return NumberArg("\"sequence\":", value);
       case ValueKind::kPayloadUnsigned:
         Arg("\"payload\":");
         return out_.Put(StrCat(static_cast<uint64_t>(value)));

@@ -168,6 +168,8 @@ class EventWriter {
         return line.Int64(Stat::kPayload, value);
       case ValueKind::kPayloadUnsigned:
         return line.Uint64(Stat::kPayload, static_cast<uint64_t>(value));
+      case ValueKind::kSequence:
+        return line.Int64(Stat::kSequence, value);
       case ValueKind::kPayloadDouble:
         return line.Double(Stat::kPayloadValue, DoubleOf(value));
       case ValueKind::kFlowOut:
