@@ -203,15 +203,28 @@ absl::Status SetMallocStampEvery(Options& options, std::string_view value) {
   return absl::OkStatus();
 }
 
+// One of a few words.
+template <auto member, typename Value, size_t count>
+absl::Status SetWord(Options& options, std::string_view value, const std::pair<std::string_view, Value> (&words)[count],
+                     std::string_view expected) {
+  for (const auto& [word, meaning] : words) {
+    if (value != word) continue;
+    options.*member = meaning;
+    return absl::OkStatus();
+  }
+  return Expected(expected);
+}
+
 absl::Status SetCuda(Options& options, std::string_view value) {
   static constexpr std::pair<std::string_view, Cuda> kWays[] = {
       {"auto", Cuda::kAuto}, {"cupti", Cuda::kCupti}, {"hooks", Cuda::kHooks}, {"off", Cuda::kOff}};
-  for (const auto& [name, way] : kWays) {
-    if (value != name) continue;
-    options.cuda = way;
-    return absl::OkStatus();
-  }
-  return Expected("auto, cupti, hooks or off");
+  return SetWord<&Options::cuda>(options, value, kWays, "auto, cupti, hooks or off");
+}
+
+absl::Status SetTorch(Options& options, std::string_view value) {
+  static constexpr std::pair<std::string_view, Torch> kLevels[] = {
+      {"ops", Torch::kOperations}, {"steps", Torch::kSteps}, {"off", Torch::kOff}};
+  return SetWord<&Options::torch>(options, value, kLevels, "ops, steps or off");
 }
 
 absl::Status SetCudaGraphs(Options& options, std::string_view value) {
@@ -323,6 +336,10 @@ constexpr OptionRow kRows[] = {
     {"xla-annotations", "", "false",
      "Record XLA's own annotations (NVTX domain TSL); a jax.profiler of the program's then misses them",
      kForRun | kForConfig, SetSwitch<&Options::xla_annotations>},
+    {"torch", "LEVEL", "ops",
+     "What PyTorch tells of itself, in tested releases: ops (operations, backward nodes, steps), steps (optimizers, "
+     "data loaders and named ranges only) or off",
+     kForRun | kForConfig, SetTorch},
     {"trace", "LIST", "all", "What to record: thread, lock, sleep, io, process, malloc, gpu, annotation; all; none",
      kForRun | kForConfig, SetTrace},
     {"malloc", "MODE", "sampled",

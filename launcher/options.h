@@ -58,6 +58,7 @@ struct OptionValue {
 };
 
 enum class Cuda { kAuto, kCupti, kHooks, kOff };
+enum class Torch { kOperations, kSteps, kOff };
 
 struct Options {
   std::string subcommand;  // run, convert, recover, check, config, doctor, help; empty for `--version` and `--help`
@@ -81,6 +82,7 @@ struct Options {
   bool whole_cuda_graphs = false;
   bool cuda_unified_memory = false;
   bool xla_annotations = false;
+  Torch torch = Torch::kOperations;
   std::string step_marker;
   bool require_gpu = false;
   MallocMode malloc = MallocMode::kSampled;

@@ -8,6 +8,7 @@
 #include "preload/modules.h"
 #include "preload/record.h"
 #include "preload/stack.h"
+#include "preload/torch_observer.h"
 
 // In a function that is always inline: of the hook that it is part of.
 #define TBPROF_SITE __builtin_return_address(0)
@@ -273,6 +274,8 @@ TBPROF_ALLOCATE(valloc, (size_t size), (size), size)
 TBPROF_ALLOCATE(pvalloc, (size_t size), (size), size)
 
 int Hook_posix_memalign(void** block, size_t alignment, size_t size) {
+  // Every tensor in the memory of the host begins with this call.
+  if (TorchMayBeNear()) LookForTorch(TBPROF_SITE);
   if (!Armed(kFamilyMalloc)) return g_real.posix_memalign(block, alignment, size);
   const uint64_t start = StartOfLarge(size);
   const int result = g_real.posix_memalign(block, alignment, size);

@@ -83,6 +83,16 @@ void RecordModule(ThreadState* thread, uint64_t bias, uint64_t start, uint64_t e
   CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kModule, 0, 0);
 }
 
+// Of a library whose first page is its header.
+BuildId BuildIdAt(uint64_t start, uint64_t bias) {
+  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(start);
+  if (header->e_ident[0] != ELFMAG0 || header->e_ident[1] != ELFMAG1 || header->e_ident[2] != ELFMAG2 ||
+      header->e_ident[3] != ELFMAG3 || header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) > kPage) {
+    return {};
+  }
+  return FindBuildId(reinterpret_cast<const ElfW(Phdr)*>(start + header->e_phoff), header->e_phnum, bias);
+}
+
 struct IterateArgument {
   ThreadState* thread;
   const char* executable;
@@ -136,6 +146,43 @@ const link_map* ObjectAt(const void* address) {
   return static_cast<const link_map*>(map);
 }
 
+size_t BuildIdOf(const link_map* library, uint8_t* id, size_t room) {
+  // A shared library's addresses count from its header.
+  const BuildId found = BuildIdAt(library->l_addr, library->l_addr);
+  if (found.length > room) return 0;
+  for (uint32_t i = 0; i < found.length; ++i) id[i] = found.bytes[i];
+  return found.length;
+}
+
+void* SymbolOf(const link_map* library, const char* name) {
+  const uint32_t* hashes = nullptr;
+  const ElfW(Sym)* symbols = nullptr;
+  const char* texts = nullptr;
+  for (const ElfW(Dyn)* entry = library->l_ld; entry->d_tag != DT_NULL; ++entry) {
+    // glibc has added the library's address where it may write.
+    const uint64_t address = entry->d_un.d_ptr + (entry->d_un.d_ptr < library->l_addr ? library->l_addr : 0);
+    if (entry->d_tag == DT_GNU_HASH) hashes = reinterpret_cast<const uint32_t*>(address);
+    if (entry->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const ElfW(Sym)*>(address);
+    if (entry->d_tag == DT_STRTAB) texts = reinterpret_cast<const char*>(address);
+  }
+  if (hashes == nullptr || symbols == nullptr || texts == nullptr || hashes[0] == 0) return nullptr;
+  uint32_t hash = 5381;
+  for (const char* c = name; *c != '\0'; ++c) hash = hash * 33 + static_cast<uint8_t>(*c);
+  const uint32_t bucket_count = hashes[0], first = hashes[1], filter_words = hashes[2];
+  const uint32_t* const buckets = hashes + 4 + filter_words * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
+  const uint32_t* const chains = buckets + bucket_count;
+  uint32_t at = buckets[hash % bucket_count];
+  if (at < first) return nullptr;
+  for (;; ++at) {
+    const uint32_t here = chains[at - first];
+    // The last bit says that the chain ends.
+    if ((here | 1) == (hash | 1) && symbols[at].st_shndx != SHN_UNDEF && SameText(texts + symbols[at].st_name, name)) {
+      return reinterpret_cast<void*>(library->l_addr + symbols[at].st_value);
+    }
+    if ((here & 1) != 0) return nullptr;
+  }
+}
+
 void RecordLoadedModules(ThreadState* thread, const char* executable) {
   FindTheFinder();
   IterateArgument argument{thread, executable, true};
@@ -158,15 +205,8 @@ __attribute__((noinline)) void NoteCodeAddressSlow(ThreadState* thread, uint64_t
     if (__atomic_load_n(&g_recorded_starts[i], __ATOMIC_RELAXED) == start) return;
   }
   __atomic_fetch_add(&g_attachment.segment.header->modules_missed, 1, __ATOMIC_RELAXED);
-  BuildId id;
-  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(start);
-  if (header->e_ident[0] == ELFMAG0 && header->e_ident[1] == ELFMAG1 && header->e_ident[2] == ELFMAG2 &&
-      header->e_ident[3] == ELFMAG3 && header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) <= kPage) {
-    id = FindBuildId(reinterpret_cast<const ElfW(Phdr)*>(start + header->e_phoff), header->e_phnum,
-                     found.dlfo_link_map->l_addr);
-  }
-  RecordModule(thread, found.dlfo_link_map->l_addr, start, reinterpret_cast<uint64_t>(found.dlfo_map_end), id,
-               found.dlfo_link_map->l_name);
+  RecordModule(thread, found.dlfo_link_map->l_addr, start, reinterpret_cast<uint64_t>(found.dlfo_map_end),
+               BuildIdAt(start, found.dlfo_link_map->l_addr), found.dlfo_link_map->l_name);
 }
 
 }  // namespace tbprof

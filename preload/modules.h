@@ -11,6 +11,7 @@
 #define TBPROF_PRELOAD_MODULES_H_
 
 #include <link.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "preload/state.h"
@@ -19,6 +20,14 @@ namespace tbprof {
 
 // Whose code is at `address`; null: nobody's. Before the constructor and before glibc 2.35 by the loader's lock.
 const link_map* ObjectAt(const void* address);
+
+// The build id of a shared library that cannot be unloaded now; its length, 0 if it has none or it is longer than
+// `room`.
+size_t BuildIdOf(const link_map* library, uint8_t* id, size_t room);
+
+// What a library that cannot be unloaded now exports under that name; null: nothing. Past the loader and its lock: read
+// from the library's own table (DT_GNU_HASH).
+void* SymbolOf(const link_map* library, const char* name);
 
 void RecordLoadedModules(ThreadState* thread, const char* executable);
 

@@ -164,13 +164,15 @@ inline constexpr ChunkState StateOfChunk(uint64_t word) { return static_cast<Chu
 inline constexpr uint16_t GenerationOfChunk(uint64_t word) { return static_cast<uint16_t>(word >> 16); }
 inline constexpr uint32_t ThreadSlotOfChunk(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
 
-// What is recorded of GPUs, and by what; --cuda and its kin.
+// What is recorded of GPUs and of frameworks, and by what; --cuda and its kin, --torch.
 enum GpuOption : uint32_t {
   kGpuByCupti = 1u << 0,
   kGpuByHooks = 1u << 1,         // where CUPTI is not to be had, or not wanted
   kGpuWholeGraphs = 1u << 2,     // a graph as one, not its nodes
   kGpuUnifiedMemory = 1u << 3,   // its page faults and migrations
   kGpuXlaAnnotations = 1u << 4,  // XLA's domain of NVTX is answered: it then tells its own profiler nothing
+  kTorch = 1u << 5,              // PyTorch's ranges of optimizers and data loaders, and those that programs name
+  kTorchOperations = 1u << 6,    // and its operations
 };
 
 struct SegmentHeader {

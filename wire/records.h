@@ -98,6 +98,7 @@ enum class ProcessInfoKey : uint16_t {
   kSignalDisposition = 5,
   kInterposer = 6,  // `FUNCTION=PATH`: the program finds it in that module, not in ours; no path: in itself
   kStopped = 7,     // nothing more is recorded in this process, and why: `PR_SET_TSC`
+  kTorch = 8,       // `+2.13.0`: its operations are recorded; `-2.14.0 REASON`: they are not
 };
 
 struct ProcessInfoRecord {

@@ -490,6 +490,9 @@ class FactReader {
             case ProcessInfoKey::kStopped:
               owner.stopped = text;
               break;
+            case ProcessInfoKey::kTorch:
+              owner.torch = text;
+              break;
             default:
               break;
           }

@@ -73,6 +73,7 @@ struct ProcessFacts {
   int32_t parent_pid = 0;
   uint64_t start_ticks = 0, end_ticks = 0;
   bool forked = false;
+  std::string torch;    // of ProcessInfoKey::kTorch, its first character and the rest; empty: none was seen
   std::string stopped;  // why nothing more was recorded from some moment on; empty: it was recorded to its end
   std::string executable;
   std::vector<std::string> arguments;

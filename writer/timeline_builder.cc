@@ -287,8 +287,8 @@ class Builder : private HostLines {
                 RangeOrigin origin = RangeOrigin::kProgram) {
     const std::string name = ValidUtf8(said);
     // Of the families only annotations have names that others have, too.
-    const std::string key = StrCat(name, "\n", static_cast<int>(object), "\n", static_cast<int>(value), "\n",
-                                   family == EventFamily::kAnnotation ? 1 + static_cast<int>(origin) : 0);
+    const int kind = family == EventFamily::kAnnotation ? 1 + static_cast<int>(origin) : 0;
+    const std::string key = StrCat(name, "\n", static_cast<int>(object), "\n", static_cast<int>(value), "\n", kind);
     if (timeline_.types.size() >= kMaxTypes && type_ids_.find(key) == type_ids_.end()) return kNoType;
     const auto [entry, added] = type_ids_.try_emplace(key, static_cast<uint16_t>(timeline_.types.size()));
     if (added) {
@@ -1586,6 +1586,15 @@ class Builder : private HostLines {
       const ProcessFacts& facts = facts_.processes.at(identity);
       if (!facts.stopped.empty()) {
         process.reason = StrCat("recorded until it made the CPU's clock counter fault (", facts.stopped, ")");
+      }
+      if (!facts.torch.empty() && said.insert(facts.torch).second) {
+        const std::string torch = ValidUtf8(std::string_view(facts.torch).substr(1));
+        if (facts.torch[0] == '+') {
+          timeline_.notes.push_back(StrCat(process.name, ": PyTorch ", torch, " tells its operations"));
+        } else {
+          timeline_.warnings.push_back(
+              StrCat(process.name, ": PyTorch ", torch, ": its operations are not recorded, and steps are inferred"));
+        }
       }
       if (process.state == ProcessState::kRecorded && !process.reason.empty() &&
           said.insert(StrCat(process.name, "\n", process.reason)).second) {

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules: RULES.md.
+#include "preload/torch_observer.h"
+
+#include <fcntl.h>
+#include <link.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "preload/annotations.h"
+#include "preload/hooks.h"
+#include "preload/modules.h"
+#include "preload/record.h"
+#include "wire/raw.h"
+
+namespace tbprof {
+
+TorchWatch g_torch_watch = TorchWatch::kLooking;
+
+namespace {
+
+// A release, or one build of it, that tests/torch/ was run with. A wheel has version.py beside its libraries, whose
+// version is compared up to the `+`; a distribution's build is known by its build id.
+struct Build {
+  const char* version;
+  const char* build_id;  // in hexadecimal digits; null: by version.py
+  // In an at::RecordFunction: sequence_nr_, fwd_thread_id_, step_callbacks_.thread_id_.
+  uint16_t sequence, forward_thread, thread;
+};
+constexpr Build kBuilds[] = {
+    {"1.13.0a0", "feaefbc559e74298c67a4aca95dd5e2c49a4c739", 200, 248, 88},  // Debian 12
+    {"2.13.0", nullptr, 200, 304, 88},
+};
+
+// at::RecordFunctionCallback, from 1.12 on.
+struct Context {
+  void* none = nullptr;
+  Context() = default;
+  // As of a std::unique_ptr, which is returned through memory.
+  ~Context() {}
+};
+struct Callback {
+  Context (*start)(const void* function);
+  void (*end)(const void* function, void* context);
+  double probability;
+  bool scopes[10];
+  bool needs_inputs, needs_outputs, needs_ids;
+};
+static_assert(sizeof(Callback) == 40 && offsetof(Callback, scopes) == 24);
+enum Scope : size_t { kFunction = 0, kBackwardFunction = 1, kUserScope = 7 };
+
+// What PyTorch's library has that is called here.
+struct Torch {
+  uint64_t (*add_global_callback)(Callback callback);
+  void (*disable_callback)(uint64_t handle);
+  void (*enable_callback)(uint64_t handle);
+  const char* (*name)(const void* function);
+  int64_t (*peek)();
+};
+Torch g_torch;
+const Build* g_build;
+constexpr size_t kMostHandles = 3;
+uint64_t g_handles[kMostHandles];
+size_t g_handle_count;
+uint32_t g_busy;
+
+// Calls while no window is open after which PyTorch is told to pass us over: it makes an object for each operation that
+// somebody observes.
+constexpr uint32_t kIdleCalls = 1024;
+uint32_t g_idle_calls;
+
+// Whether the numbers that link a backward node to its operation are where the build's row says: each of the first
+// operations is compared with what PyTorch's own function says.
+constexpr uint32_t kNumbersToCompare = 64;
+uint32_t g_numbers_to_compare = kNumbersToCompare;
+bool g_numbers_are_wrong;
+
+bool IsArmed() { return (__atomic_load_n(&g_control->control, __ATOMIC_RELAXED) & kFamilyAnnotation) != 0; }
+
+template <typename Value>
+Value FieldOf(const void* function, uint16_t offset) {
+  Value value;
+  __builtin_memcpy(&value, static_cast<const char*>(function) + offset, sizeof(value));
+  return value;
+}
+
+bool IsMainThread(const ThreadState* thread) {
+  const ThreadSlot* const slot = thread->writer.thread;
+  return slot->tid == g_attachment.segment.process_slots[slot->process_slot].pid;
+}
+
+// Only here: in an observer's call PyTorch's lock is free.
+__attribute__((noinline)) void CallWhileIdle() {
+  if (__atomic_add_fetch(&g_idle_calls, 1, __ATOMIC_RELAXED) < kIdleCalls) return;
+  ThreadState* const thread = CurrentThread();
+  if (thread == nullptr || !IsMainThread(thread)) return;
+  if (__atomic_exchange_n(&g_busy, 1, __ATOMIC_ACQUIRE) != 0) return;
+  if (g_torch_watch == TorchWatch::kObserving) {
+    __atomic_store_n(&g_torch_watch, TorchWatch::kSilent, __ATOMIC_RELAXED);
+    for (size_t i = 0; i < g_handle_count; ++i) g_torch.disable_callback(g_handles[i]);
+  }
+  __atomic_store_n(&g_idle_calls, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&g_busy, 0, __ATOMIC_RELEASE);
+}
+
+// -1: takes no part in automatic differentiation.
+int64_t SequenceOf(const void* function, TorchScope scope) {
+  if (g_numbers_are_wrong) return -1;
+  const auto sequence = FieldOf<int64_t>(function, g_build->sequence);
+  if (scope == TorchScope::kOperation && sequence >= 0 && g_numbers_to_compare > 0) {
+    if (sequence != g_torch.peek()) {
+      g_numbers_are_wrong = true;
+      return -1;
+    }
+    --g_numbers_to_compare;
+  }
+  return sequence;
+}
+
+void Begin(const void* function, TorchScope scope) {
+  ThreadState* const thread = CurrentThread();
+  if (thread == nullptr) return CountMissedWait();
+  AnnotationPayload payload{};
+  const int64_t sequence = scope == TorchScope::kUser ? -1 : SequenceOf(function, scope);
+  if (sequence >= 0) {
+    payload.type = PayloadType::kSigned;
+    payload.bits = static_cast<uint64_t>(sequence);
+    payload.name =
+        FieldOf<uint64_t>(function, scope == TorchScope::kBackward ? g_build->forward_thread : g_build->thread);
+  }
+  Annotate(thread, AnnotationAction::kPush, kTorchDomain, NameNumber(thread, g_torch.name(function)),
+           static_cast<uint32_t>(scope), sequence >= 0 ? &payload : nullptr);
+}
+
+template <TorchScope scope>
+Context Start(const void* function) {
+  if (__builtin_expect(IsArmed(), 1)) {
+    Begin(function, scope);
+  } else {
+    CallWhileIdle();
+  }
+  return {};
+}
+
+void End(const void*, void*) {
+  if (!IsArmed()) return;
+  ThreadState* const thread = CurrentThread();
+  if (thread == nullptr) return CountMissedWait();
+  Annotate(thread, AnnotationAction::kPop, kTorchDomain, 0, 0);
+}
+
+void Add(Scope scope, Context (*start)(const void*)) {
+  Callback callback{start, End, 1, {}, false, false, false};
+  callback.scopes[scope] = true;
+  g_handles[g_handle_count++] = g_torch.add_global_callback(callback);
+}
+
+const char* BaseName(const char* path) {
+  const char* const slash = strrchr(path, '/');
+  return slash == nullptr ? path : slash + 1;
+}
+
+bool IsNamed(const link_map* object, const char* name) {
+  return object != nullptr && object->l_name != nullptr && strncmp(BaseName(object->l_name), name, strlen(name)) == 0;
+}
+
+// The library that PyTorch's allocator was called from, by the return addresses on this thread's stack.
+const link_map* LibraryOnStack(const ThreadState* thread, const void* frame, const char* name) {
+  constexpr uint64_t kMostWords = 256;
+  const auto* word = static_cast<const uint64_t*>(frame);
+  uint64_t words = thread->stack_top - reinterpret_cast<uint64_t>(frame);
+  if (reinterpret_cast<uint64_t>(frame) < thread->stack_low || reinterpret_cast<uint64_t>(frame) >= thread->stack_top) {
+    return nullptr;
+  }
+  words = words / 8 < kMostWords ? words / 8 : kMostWords;
+  for (uint64_t i = 0; i < words; ++i) {
+    constexpr uint64_t kLowest = 1 << 16;
+    if (word[i] < kLowest) continue;
+    const link_map* const object = ObjectAt(reinterpret_cast<const void*>(word[i]));
+    if (IsNamed(object, name)) return object;
+  }
+  return nullptr;
+}
+
+// The text of `__version__` in version.py beside the directory of `library`; its length, 0 if there is none.
+__attribute__((noinline)) size_t VersionBeside(const char* library, char* version, size_t room) {
+  constexpr char kFile[] = "version.py";
+  constexpr char kKey[] = "__version__ = '";
+  char text[144];
+  // .../torch/lib/libtorch_cpu.so
+  const char* const base = BaseName(library);
+  size_t directory = static_cast<size_t>(base - library);
+  if (directory < 5 || strncmp(base - 4, "lib/", 4) != 0) return 0;
+  directory -= 4;
+  if (directory + sizeof(kFile) > sizeof(text)) return 0;
+  memcpy(text, library, directory);
+  memcpy(text + directory, kFile, sizeof(kFile));
+  const long file = raw::Call(SYS_openat, AT_FDCWD, raw::Pointer(text), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  size_t length = 0;
+  bool inside = false;
+  size_t matched = 0;
+  for (int part = 0; part < 64; ++part) {
+    const long got = raw::Call(SYS_read, file, raw::Pointer(text), sizeof(text));
+    if (got <= 0) break;
+    for (long i = 0; i < got; ++i) {
+      const char c = text[i];
+      if (inside) {
+        if (c == '\'' || c == '\n' || length + 1 >= room) {
+          raw::Close(static_cast<int>(file));
+          version[length] = '\0';
+          return length;
+        }
+        version[length++] = c;
+        continue;
+      }
+      matched = c == kKey[matched] ? matched + 1 : c == kKey[0] ? 1 : 0;
+      inside = matched == sizeof(kKey) - 1;
+    }
+  }
+  raw::Close(static_cast<int>(file));
+  return 0;
+}
+
+__attribute__((noinline)) bool SameBuildId(const link_map* object, const char* digits) {
+  uint8_t id[32];
+  const size_t length = BuildIdOf(object, id, sizeof(id));
+  if (length == 0 || strlen(digits) != 2 * length) return false;
+  for (size_t i = 0; i < length; ++i) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    if (digits[2 * i] != kDigits[id[i] >> 4] || digits[2 * i + 1] != kDigits[id[i] & 15]) return false;
+  }
+  return true;
+}
+
+const Build* BuildOf(const link_map* object, char* version, size_t room) {
+  const size_t length = VersionBeside(object->l_name, version, room);
+  const char* const plus = length == 0 ? nullptr : strchr(version, '+');
+  const size_t compared = plus == nullptr ? length : static_cast<size_t>(plus - version);
+  for (const Build& build : kBuilds) {
+    if (build.build_id != nullptr
+            ? SameBuildId(object, build.build_id)
+            : strlen(build.version) == compared && strncmp(build.version, version, compared) == 0) {
+      if (build.build_id != nullptr && strlen(build.version) < room)
+        memcpy(version, build.version, strlen(build.version) + 1);
+      return &build;
+    }
+  }
+  return nullptr;
+}
+
+template <typename Function>
+bool Find(const link_map* object, Function* function, const char* name) {
+  *function = reinterpret_cast<Function>(SymbolOf(object, name));
+  return *function != nullptr;
+}
+
+// What is told of PyTorch in the profile: `+2.13.0` observed, `-2.14.0 REASON` not.
+__attribute__((noinline)) void Tell(ThreadState* thread, char sign, const char* version, const char* reason) {
+  char text[128];
+  size_t length = 0;
+  text[length++] = sign;
+  const char* const parts[] = {version, reason[0] == '\0' ? "" : " ", reason};
+  for (const char* part : parts) {
+    const size_t size = strlen(part);
+    if (length + size > sizeof(text)) break;
+    memcpy(text + length, part, size);
+    length += size;
+  }
+  RecordProcessInfo(thread, ProcessInfoKey::kTorch, text, length);
+}
+
+__attribute__((noinline)) TorchWatch Observe(ThreadState* thread, const link_map* object) {
+  char version[48] = "of unknown version";
+  g_build = BuildOf(object, version, sizeof(version));
+  if (g_build == nullptr) {
+    Tell(thread, '-', version, "is not a tested build");
+    return TorchWatch::kOff;
+  }
+  if (!Find(object, &g_torch.add_global_callback, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE") ||
+      !Find(object, &g_torch.disable_callback, "_ZN2at15disableCallbackEm") ||
+      !Find(object, &g_torch.enable_callback, "_ZN2at16reenableCallbackEm") ||
+      !Find(object, &g_torch.name, "_ZNK2at14RecordFunction4nameEv") ||
+      !Find(object, &g_torch.peek, "_ZN2at15sequence_number4peekEv")) {
+    Tell(thread, '-', version, "has no observers");
+    return TorchWatch::kOff;
+  }
+  Tell(thread, '+', version, "");
+  const uint32_t options = g_control->gpu_options;
+  if ((options & kTorchOperations) != 0) {
+    Add(kFunction, Start<TorchScope::kOperation>);
+    Add(kBackwardFunction, Start<TorchScope::kBackward>);
+  }
+  Add(kUserScope, Start<TorchScope::kUser>);
+  return TorchWatch::kObserving;
+}
+
+// Callers that are not PyTorch's; a program that has very many pays a look at each.
+constexpr uint32_t kOthers = 64;
+uint64_t g_others[kOthers];
+constexpr uint32_t kMostLooks = 4096;
+uint32_t g_looks;
+
+}  // namespace
+
+__attribute__((noinline)) void LookForTorch(const void* caller) {
+  const auto address = reinterpret_cast<uint64_t>(caller);
+  uint64_t* const other = &g_others[(address >> 4) % kOthers];
+  if (__atomic_load_n(other, __ATOMIC_RELAXED) == address) return;
+  if (!IsNamed(ObjectAt(caller), "libc10.so")) return __atomic_store_n(other, address, __ATOMIC_RELAXED);
+  ThreadState* const thread = CurrentThread();
+  if (thread == nullptr || !IsMainThread(thread)) return;
+  if (__atomic_exchange_n(&g_busy, 1, __ATOMIC_ACQUIRE) != 0) return;
+  TorchWatch watch = g_torch_watch;
+  if (watch == TorchWatch::kSilent) {
+    for (size_t i = 0; i < g_handle_count; ++i) g_torch.enable_callback(g_handles[i]);
+    watch = TorchWatch::kObserving;
+  } else if (watch == TorchWatch::kLooking) {
+    if ((g_control->gpu_options & kTorch) == 0) {
+      watch = TorchWatch::kOff;
+    } else if (const link_map* const object = LibraryOnStack(thread, __builtin_frame_address(0), "libtorch_cpu.so");
+               object != nullptr) {
+      watch = Observe(thread, object);
+    } else if (++g_looks == kMostLooks) {
+      watch = TorchWatch::kOff;
+    }
+  }
+  __atomic_store_n(&g_torch_watch, watch, __ATOMIC_RELAXED);
+  __atomic_store_n(&g_busy, 0, __ATOMIC_RELEASE);
+}
+
+}  // namespace tbprof
