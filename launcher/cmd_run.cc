@@ -303,7 +303,8 @@ class Run {
     if (options_.cuda_unified_memory) config.gpu_options |= kGpuUnifiedMemory;
     if (options_.xla_annotations) config.gpu_options |= kGpuXlaAnnotations;
     if (options_.torch != Torch::kOff) config.gpu_options |= kTorch;
-    if (options_.torch == Torch::kOperations) config.gpu_options |= kTorchOperations;
+    if (options_.torch == Torch::kOperations || options_.torch == Torch::kAll) config.gpu_options |= kTorchOperations;
+    if (options_.torch == Torch::kAll) config.gpu_options |= kTorchAll;
     config.only_command = options_.follow == Follow::kNone;
     config.wait_threshold_ns = Nanoseconds(options_.wait_threshold);
     config.malloc_interval = options_.malloc_interval;

@@ -223,8 +223,8 @@ absl::Status SetCuda(Options& options, std::string_view value) {
 
 absl::Status SetTorch(Options& options, std::string_view value) {
   static constexpr std::pair<std::string_view, Torch> kLevels[] = {
-      {"ops", Torch::kOperations}, {"steps", Torch::kSteps}, {"off", Torch::kOff}};
-  return SetWord<&Options::torch>(options, value, kLevels, "ops, steps or off");
+      {"ops", Torch::kOperations}, {"all", Torch::kAll}, {"steps", Torch::kSteps}, {"off", Torch::kOff}};
+  return SetWord<&Options::torch>(options, value, kLevels, "ops, all, steps or off");
 }
 
 absl::Status SetCudaGraphs(Options& options, std::string_view value) {
@@ -337,8 +337,9 @@ constexpr OptionRow kRows[] = {
      "Record XLA's own annotations (NVTX domain TSL); a jax.profiler of the program's then misses them",
      kForRun | kForConfig, SetSwitch<&Options::xla_annotations>},
     {"torch", "LEVEL", "ops",
-     "What PyTorch tells of itself, in tested releases: ops (operations, backward nodes, steps), steps (optimizers, "
-     "data loaders and named ranges only) or off",
+     "What PyTorch tells of itself, in tested releases: ops (steps and operations, these only as far as they cost 3 % "
+     "of "
+     "the time), all (whatever they cost), steps (optimizers, data loaders and named ranges) or off",
      kForRun | kForConfig, SetTorch},
     {"trace", "LIST", "all", "What to record: thread, lock, sleep, io, process, malloc, gpu, annotation; all; none",
      kForRun | kForConfig, SetTrace},

@@ -58,7 +58,7 @@ struct OptionValue {
 };
 
 enum class Cuda { kAuto, kCupti, kHooks, kOff };
-enum class Torch { kOperations, kSteps, kOff };
+enum class Torch { kOperations, kAll, kSteps, kOff };
 
 struct Options {
   std::string subcommand;  // run, convert, recover, check, config, doctor, help; empty for `--version` and `--help`

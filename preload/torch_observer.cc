@@ -59,10 +59,26 @@ struct Torch {
 };
 Torch g_torch;
 const Build* g_build;
-constexpr size_t kMostHandles = 3;
+// Of the observers: ranges first, then, where they are asked for, operations and backward nodes.
+constexpr size_t kMostHandles = 3, kRanges = 1;
 uint64_t g_handles[kMostHandles];
 size_t g_handle_count;
 uint32_t g_busy;
+
+// What an operation costs that is observed: in PyTorch, which makes an object and a text for it, 120 ns (`a.add(b)`) to
+// 500 (a backward node), in ours 60 to 80. Where they are so many that this is more than a small share of the time,
+// they are observed for a while, and for a while not, by whole steps where PyTorch tells of any.
+constexpr uint64_t kOperationNs = 600;
+constexpr uint64_t kMostPercent = 3;
+constexpr uint64_t kBurstNs = 40'000'000;  // of cost, that may come at once
+constexpr uint32_t kCountedAtOnce = 1024;
+constexpr uint64_t kLatestNs = 500'000'000;  // that a pause waits for the end of a step
+uint64_t g_ticks_per_ms;
+uint64_t g_operations;  // since g_since, when nothing was owed
+uint64_t g_since;
+uint64_t g_pause_from;  // a pause is due since then; 0: none is
+constexpr uint64_t kPauseNumber = ~uint64_t{0};
+constexpr char kPauseName[] = "operations not recorded";
 
 // Calls while no window is open after which PyTorch is told to pass us over: it makes an object for each operation that
 // somebody observes.
@@ -84,23 +100,99 @@ Value FieldOf(const void* function, uint16_t offset) {
   return value;
 }
 
+uint64_t TicksOf(uint64_t ns) { return ns * g_ticks_per_ms / 1'000'000; }
+
 bool IsMainThread(const ThreadState* thread) {
   const ThreadSlot* const slot = thread->writer.thread;
   return slot->tid == g_attachment.segment.process_slots[slot->process_slot].pid;
 }
 
-// Only here: in an observer's call PyTorch's lock is free.
+TorchWatch Watch() { return __atomic_load_n(&g_torch_watch, __ATOMIC_RELAXED); }
+void SetWatch(TorchWatch watch) { __atomic_store_n(&g_torch_watch, watch, __ATOMIC_RELAXED); }
+
+bool Lock() { return __atomic_exchange_n(&g_busy, 1, __ATOMIC_ACQUIRE) == 0; }
+void Unlock() { __atomic_store_n(&g_busy, 0, __ATOMIC_RELEASE); }
+
+// The next four on the main thread in an observer's call or the allocator's, where PyTorch's lock is free, with ours.
+
+void SetObservers(size_t first, size_t end, bool on) {
+  for (size_t i = first; i < end; ++i) {
+    (on ? g_torch.enable_callback : g_torch.disable_callback)(g_handles[i]);
+  }
+}
+
+void TellPause(ThreadState* thread, bool begins) {
+  AnnotationPayload payload{};
+  if (begins) payload.name = NameNumber(thread, kPauseName);
+  Annotate(thread, begins ? AnnotationAction::kStart : AnnotationAction::kEnd, kTorchDomain, kPauseNumber,
+           static_cast<uint32_t>(TorchScope::kUser), begins ? &payload : nullptr);
+}
+
+void Pause(ThreadState* thread) {
+  __atomic_store_n(&g_pause_from, 0, __ATOMIC_RELAXED);
+  SetObservers(kRanges, g_handle_count, false);
+  TellPause(thread, true);
+  SetWatch(TorchWatch::kPaused);
+}
+
+void Resume(ThreadState* thread) {
+  __atomic_store_n(&g_operations, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&g_since, Ticks(), __ATOMIC_RELAXED);
+  SetWatch(TorchWatch::kObserving);
+  TellPause(thread, false);
+  SetObservers(kRanges, g_handle_count, true);
+}
+
+bool PauseIsOver(uint64_t slack) {
+  const uint64_t cost = TicksOf(kOperationNs * __atomic_load_n(&g_operations, __ATOMIC_RELAXED));
+  const uint64_t passed = Ticks() - __atomic_load_n(&g_since, __ATOMIC_RELAXED);
+  return passed > slack && (passed - slack) / 100 * kMostPercent >= cost;
+}
+
 __attribute__((noinline)) void CallWhileIdle() {
   if (__atomic_add_fetch(&g_idle_calls, 1, __ATOMIC_RELAXED) < kIdleCalls) return;
   ThreadState* const thread = CurrentThread();
-  if (thread == nullptr || !IsMainThread(thread)) return;
-  if (__atomic_exchange_n(&g_busy, 1, __ATOMIC_ACQUIRE) != 0) return;
-  if (g_torch_watch == TorchWatch::kObserving) {
-    __atomic_store_n(&g_torch_watch, TorchWatch::kSilent, __ATOMIC_RELAXED);
-    for (size_t i = 0; i < g_handle_count; ++i) g_torch.disable_callback(g_handles[i]);
+  if (thread == nullptr || !IsMainThread(thread) || !Lock()) return;
+  const TorchWatch watch = Watch();
+  if (watch == TorchWatch::kObserving || watch == TorchWatch::kPaused) {
+    SetWatch(TorchWatch::kSilent);
+    SetObservers(0, watch == TorchWatch::kPaused ? kRanges : g_handle_count, false);
+    // What was owed is forgotten: the next window is another time.
+    if (watch == TorchWatch::kPaused) TellPause(thread, false);
   }
   __atomic_store_n(&g_idle_calls, 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&g_busy, 0, __ATOMIC_RELEASE);
+  Unlock();
+}
+
+// Once in a while, by any thread.
+__attribute__((noinline)) void CountOperations() {
+  const uint64_t cost = TicksOf(kOperationNs * __atomic_add_fetch(&g_operations, kCountedAtOnce, __ATOMIC_RELAXED));
+  const uint64_t now = Ticks();
+  if (cost <= TicksOf(kBurstNs) + (now - __atomic_load_n(&g_since, __ATOMIC_RELAXED)) / 100 * kMostPercent) return;
+  if (Watch() != TorchWatch::kObserving || (g_control->gpu_options & kTorchAll) != 0) return;
+  uint64_t none = 0;
+  if (__atomic_compare_exchange_n(&g_pause_from, &none, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
+  // A program whose steps are not told of, or very long ones.
+  if (now - none < TicksOf(kLatestNs)) return;
+  ThreadState* const thread = CurrentThread();
+  if (thread == nullptr || !IsMainThread(thread) || !Lock()) return;
+  if (Watch() == TorchWatch::kObserving) Pause(thread);
+  Unlock();
+}
+
+// Where one step may end and another begin.
+__attribute__((noinline)) void BetweenSteps(ThreadState* thread) {
+  if (!IsMainThread(thread) || !Lock()) return;
+  if (Watch() == TorchWatch::kPaused) {
+    if (PauseIsOver(0)) Resume(thread);
+  } else if (__atomic_load_n(&g_pause_from, __ATOMIC_RELAXED) != 0) {
+    Pause(thread);
+  }
+  Unlock();
+}
+
+bool MayBeBetweenSteps(const char* name) {
+  return strncmp(name, "Optimizer.step#", 15) == 0 || strncmp(name, "enumerate(DataLoader)#", 22) == 0;
 }
 
 // -1: takes no part in automatic differentiation.
@@ -120,6 +212,13 @@ int64_t SequenceOf(const void* function, TorchScope scope) {
 void Begin(const void* function, TorchScope scope) {
   ThreadState* const thread = CurrentThread();
   if (thread == nullptr) return CountMissedWait();
+  const char* const name = g_torch.name(function);
+  if (scope == TorchScope::kUser) {
+    const bool wanted = __atomic_load_n(&g_pause_from, __ATOMIC_RELAXED) != 0 || Watch() == TorchWatch::kPaused;
+    if (wanted && MayBeBetweenSteps(name)) BetweenSteps(thread);
+  } else if (++thread->torch_operations % kCountedAtOnce == 0) {
+    CountOperations();
+  }
   AnnotationPayload payload{};
   const int64_t sequence = scope == TorchScope::kUser ? -1 : SequenceOf(function, scope);
   if (sequence >= 0) {
@@ -128,8 +227,8 @@ void Begin(const void* function, TorchScope scope) {
     payload.name =
         FieldOf<uint64_t>(function, scope == TorchScope::kBackward ? g_build->forward_thread : g_build->thread);
   }
-  Annotate(thread, AnnotationAction::kPush, kTorchDomain, NameNumber(thread, g_torch.name(function)),
-           static_cast<uint32_t>(scope), sequence >= 0 ? &payload : nullptr);
+  Annotate(thread, AnnotationAction::kPush, kTorchDomain, NameNumber(thread, name), static_cast<uint32_t>(scope),
+           sequence >= 0 ? &payload : nullptr);
 }
 
 template <TorchScope scope>
@@ -286,12 +385,19 @@ __attribute__((noinline)) TorchWatch Observe(ThreadState* thread, const link_map
     return TorchWatch::kOff;
   }
   Tell(thread, '+', version, "");
-  const uint32_t options = g_control->gpu_options;
-  if ((options & kTorchOperations) != 0) {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const SegmentHeader* const header = g_attachment.segment.header;
+  const uint64_t since_attach_us = (static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 +
+                                    static_cast<uint64_t>(now.tv_nsec) - header->attach_monotonic_ns) /
+                                   1000;
+  g_since = Ticks();
+  g_ticks_per_ms = (g_since - header->attach_ticks) * 1000 / (since_attach_us + 1);
+  Add(kUserScope, Start<TorchScope::kUser>);
+  if ((g_control->gpu_options & kTorchOperations) != 0) {
     Add(kFunction, Start<TorchScope::kOperation>);
     Add(kBackwardFunction, Start<TorchScope::kBackward>);
   }
-  Add(kUserScope, Start<TorchScope::kUser>);
   return TorchWatch::kObserving;
 }
 
@@ -300,21 +406,32 @@ constexpr uint32_t kOthers = 64;
 uint64_t g_others[kOthers];
 constexpr uint32_t kMostLooks = 4096;
 uint32_t g_looks;
+constexpr uint32_t kLookedAt = 64;  // of the allocator's calls during a pause, each so many-th
+uint32_t g_passed_over;
 
 }  // namespace
 
 __attribute__((noinline)) void LookForTorch(const void* caller) {
+  if (Watch() == TorchWatch::kPaused && ++g_passed_over % kLookedAt != 0) return;
   const auto address = reinterpret_cast<uint64_t>(caller);
   uint64_t* const other = &g_others[(address >> 4) % kOthers];
   if (__atomic_load_n(other, __ATOMIC_RELAXED) == address) return;
   if (!IsNamed(ObjectAt(caller), "libc10.so")) return __atomic_store_n(other, address, __ATOMIC_RELAXED);
   ThreadState* const thread = CurrentThread();
   if (thread == nullptr || !IsMainThread(thread)) return;
-  if (__atomic_exchange_n(&g_busy, 1, __ATOMIC_ACQUIRE) != 0) return;
-  TorchWatch watch = g_torch_watch;
+  if (!Lock()) return;
+  TorchWatch watch = Watch();
   if (watch == TorchWatch::kSilent) {
-    for (size_t i = 0; i < g_handle_count; ++i) g_torch.enable_callback(g_handles[i]);
+    SetObservers(0, g_handle_count, true);
+    __atomic_store_n(&g_operations, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&g_since, Ticks(), __ATOMIC_RELAXED);
     watch = TorchWatch::kObserving;
+  } else if (watch == TorchWatch::kPaused) {
+    // Of a program that tells of no steps.
+    if (PauseIsOver(TicksOf(kLatestNs))) {
+      Resume(thread);
+      watch = TorchWatch::kObserving;
+    }
   } else if (watch == TorchWatch::kLooking) {
     if ((g_control->gpu_options & kTorch) == 0) {
       watch = TorchWatch::kOff;
@@ -325,8 +442,8 @@ __attribute__((noinline)) void LookForTorch(const void* caller) {
       watch = TorchWatch::kOff;
     }
   }
-  __atomic_store_n(&g_torch_watch, watch, __ATOMIC_RELAXED);
-  __atomic_store_n(&g_busy, 0, __ATOMIC_RELEASE);
+  SetWatch(watch);
+  Unlock();
 }
 
 }  // namespace tbprof

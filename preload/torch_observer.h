@@ -22,15 +22,16 @@ namespace tbprof {
 enum class TorchWatch : uint32_t {
   kLooking,    // not seen, or seen where nothing could be done
   kObserving,  // PyTorch calls us
+  kPaused,     // PyTorch calls us for its ranges only: its operations were too many
   kSilent,     // it would, but no window has been open for a while: it was told to pass us over
   kOff,        // it cannot or must not be observed in this process
 };
 extern __attribute__((visibility("hidden"))) TorchWatch g_torch_watch;
 
-// A load and a branch once PyTorch is observed, or cannot be.
+// A load and two branches once PyTorch is observed, or cannot be.
 inline bool TorchMayBeNear() {
   const TorchWatch watch = __atomic_load_n(&g_torch_watch, __ATOMIC_RELAXED);
-  return __builtin_expect(watch == TorchWatch::kLooking || watch == TorchWatch::kSilent, 0) &&
+  return __builtin_expect(watch != TorchWatch::kObserving && watch != TorchWatch::kOff, 0) &&
          (__atomic_load_n(&g_control->control, __ATOMIC_RELAXED) & kFamilyAnnotation) != 0;
 }
 

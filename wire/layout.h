@@ -172,7 +172,8 @@ enum GpuOption : uint32_t {
   kGpuUnifiedMemory = 1u << 3,   // its page faults and migrations
   kGpuXlaAnnotations = 1u << 4,  // XLA's domain of NVTX is answered: it then tells its own profiler nothing
   kTorch = 1u << 5,              // PyTorch's ranges of optimizers and data loaders, and those that programs name
-  kTorchOperations = 1u << 6,    // and its operations
+  kTorchOperations = 1u << 6,    // and its operations, as long as they cost little
+  kTorchAll = 1u << 7,           // and whatever they cost
 };
 
 struct SegmentHeader {
