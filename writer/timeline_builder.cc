@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_format.h"
 #include "writer/annotations.h"
 #include "writer/arguments.h"
 #include "writer/clip.h"
