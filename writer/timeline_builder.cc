@@ -845,7 +845,7 @@ class Builder : private HostLines {
     event.object = range.torch_thread;
     event.detail = DomainText(range);
     if (range.kind == Annotations::Kind::kAcross) {
-      if (range.domain == kTorchDomain) torch_pauses_ps_ += event.duration_ps;
+      if (range.domain == kTorchDomain) torch_pause_ticks_ += static_cast<uint64_t>(event.duration_ps);
       if (across_.size() < kMaxAcross) {
         across_.push_back({owner->second, event});
       } else {
@@ -1700,12 +1700,13 @@ class Builder : private HostLines {
       warnings.push_back("annotations (NVTX) are counted in the timeline's part of the run only");
     }
     // Of a window that opens while the program runs, ranges that were open have their ends in it.
-    if (torch_pauses_ps_ > 0) {
+    if (torch_pause_ticks_ > 0) {
+      const double share = static_cast<double>(facts_.clock.DurationPs(torch_pause_ticks_)) /
+                           static_cast<double>(std::max<int64_t>(timeline_.duration_ps, 1));
       timeline_.warnings.push_back(
-          StrCat("PyTorch's operations are recorded in whole steps for ",
-                 absl::StrFormat("%.0f %%", 100 - 100 * static_cast<double>(torch_pauses_ps_) /
-                                                      static_cast<double>(std::max<int64_t>(timeline_.duration_ps, 1))),
-                 " of the time, which is what 3 % of cost allows (--torch=all: whatever they cost)"));
+          absl::StrFormat("PyTorch's operations are left out for %.0f %% of the time, in whole steps: more would cost "
+                          "over 3 %% (--torch=all: all of them)",
+                          100 * share));
     }
     if (annotations_->unmatched() > 0) {
       timeline_.notes.push_back(
@@ -1740,7 +1741,7 @@ class Builder : private HostLines {
   uint64_t next_progress_ = 0;
 
   std::optional<Annotations> annotations_;
-  int64_t torch_pauses_ps_ = 0;
+  uint64_t torch_pause_ticks_ = 0;
   const Annotations::Consume take_range_ = [this](const Annotations::Range& range) { TakeRange(range); };
   absl::flat_hash_map<std::tuple<uint64_t, ValueKind, RangeOrigin>, uint16_t> range_types_;
   std::map<std::tuple<Identity, uint16_t, uint32_t>, StringId> domain_texts_;
