@@ -24,6 +24,8 @@
 #include "writer/step_markers.h"
 #include "writer/symbolize.h"
 #include "writer/text.h"
+#include "writer/torch_names.h"
+#include "writer/torch_steps.h"
 #include "writer/unwind.h"
 #include "writer/utf8.h"
 
@@ -767,7 +769,8 @@ class Builder : private HostLines {
     }
     const std::string_view text = name->second.empty() ? std::string_view("(no name)") : std::string_view(name->second);
     const uint16_t type = Type(text, EventFamily::kAnnotation, ObjectKind::kNone, value, OriginOf(range));
-    if (step_names_.has_value() && step_names_->Match(timeline_.types[type].name)) {
+    if (MakesTorchSteps(OriginOf(range), text) ||
+        (step_names_.has_value() && step_names_->Match(timeline_.types[type].name))) {
       step_types_.resize(std::max<size_t>(step_types_.size(), type + 1u));
       step_types_[type] = true;
     }
@@ -1441,8 +1444,9 @@ class Builder : private HostLines {
         timeline_.warnings.push_back(
             StrCat("no steps: no annotation and no kernel matches --step-marker=", ValidUtf8(marker)));
       }
-      return InferStepsOrNone();
+      marked = FindTorchSteps(timeline_, ProcessOfInterest());
     }
+    if (marked.steps.empty()) return InferStepsOrNone();
     timeline_.steps = std::move(marked.steps);
     timeline_.step_source = std::move(marked.source);
     timeline_.step_confidence = marked.confidence;
