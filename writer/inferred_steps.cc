@@ -11,13 +11,15 @@
 #include "absl/strings/str_format.h"
 #include "writer/step_detector.h"
 #include "writer/text.h"
+#include "writer/torch_names.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
 namespace {
 
-// The detector was made for launches. What a thread waits for repeats less exactly, and an inner loop may wait, too.
-constexpr double kMostFromCalls = 0.65;
+// The detector was made for launches. Operations on the CPU repeat as exactly, but nothing tells how long each step's
+// work goes on; what a thread waits for repeats less exactly, and an inner loop may wait, too.
+constexpr double kMostFromOperations = 0.8, kMostFromCalls = 0.65;
 // With records lost somewhere the counts are not to be trusted as much.
 constexpr double kAfterLossFactor = 0.5;
 constexpr size_t kFewestLaunches = 12;
@@ -101,6 +103,28 @@ std::vector<StepLaunch> Launches(const Timeline& timeline, uint32_t process, uin
   return launches;
 }
 
+// What the thread that works most calls of PyTorch, where nothing is launched: the outermost of each nest.
+std::vector<StepLaunch> Operations(const Timeline& timeline, uint32_t process, uint32_t* thread) {
+  std::vector<StepLaunch> most;
+  int64_t longest = 0;
+  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
+    if (timeline.threads[i].process != process) continue;
+    std::vector<StepLaunch> operations;
+    int64_t busy = 0, end = 0;
+    for (const Event& event : timeline.threads[i].events) {
+      if (event.start_ps < end || !IsTorchWork(timeline.types[event.type])) continue;
+      end = event.start_ps + event.duration_ps;
+      busy += event.duration_ps;
+      operations.push_back({event.start_ps, end, absl::HashOf(event.type), 0});
+    }
+    if (busy <= longest) continue;
+    longest = busy;
+    *thread = i;
+    most = std::move(operations);
+  }
+  return most;
+}
+
 // What the main thread calls and waits for, where nothing is launched.
 std::vector<StepLaunch> Calls(const Timeline& timeline, uint32_t process, uint32_t* thread) {
   std::vector<StepLaunch> calls;
@@ -148,15 +172,25 @@ InferredSteps InferSteps(const Timeline& timeline, uint32_t process) {
   if (process >= timeline.processes.size()) return inferred;
   uint32_t thread = 0;
   std::vector<StepLaunch> launches = Launches(timeline, process, &thread);
-  const bool by_calls = launches.empty();
-  if (by_calls) launches = Calls(timeline, process, &thread);
+  double most = 1;
+  bool by_calls = false, by_operations = false;
+  if (launches.empty()) {
+    launches = Operations(timeline, process, &thread);
+    most = kMostFromOperations;
+    by_operations = true;
+  }
+  if (launches.empty()) {
+    launches = Calls(timeline, process, &thread);
+    most = kMostFromCalls;
+    by_calls = true;
+  }
   if (launches.size() < kFewestLaunches) return inferred;
   const StepDetection found = DetectSteps(launches);
   if (found.steps.empty() || found.period_ps < kShortestStepPs) return inferred;
-  inferred.confidence = by_calls ? std::min(found.confidence, kMostFromCalls) : found.confidence;
+  inferred.confidence = std::min(found.confidence, most);
   if (!timeline.drops.empty() || timeline.processes[process].gpu.dropped > 0) inferred.confidence *= kAfterLossFactor;
   if (inferred.confidence < kLeastConfidence) return inferred;
-  inferred.source = by_calls ? StrCat("calls: ", found.source) : found.source;
+  inferred.source = by_operations ? "repeated operations" : StrCat(by_calls ? "calls: " : "", found.source);
   if (found.alternative > 0) {
     inferred.alternative = absl::StrFormat("one of %.3g times that length may be the true one", found.alternative);
   }

@@ -99,7 +99,7 @@ struct Event {
   uint64_t object = 0;
   int64_t value = 0;
   StringId call_site = 0;  // `function (file:line)`, or empty
-  StringId detail = 0;     // free text: a path, a command line; or empty
+  StringId detail = 0;     // free text: a path, a command line; of PyTorch's work the operation; or empty
   uint16_t type = 0;
   uint16_t flags = 0;
   int32_t error = 0;

@@ -25,6 +25,9 @@
 #include "writer/step_markers.h"
 #include "writer/symbolize.h"
 #include "writer/text.h"
+#include "writer/torch_names.h"
+#include "writer/torch_operations.h"
+#include "writer/torch_steps.h"
 #include "writer/unwind.h"
 #include "writer/utf8.h"
 
@@ -147,7 +150,8 @@ class Builder : private HostLines {
     AddCounters();
     AddSteps();
     AddHonesty();
-    timeline_.expected_bytes = Bytes();
+    // All of PyTorch's work was taken to have a name.
+    timeline_.expected_bytes = Bytes() - std::min(Bytes(), kTextStatBytes * NameOperations(&timeline_).nested);
     return std::move(timeline_);
   }
 
@@ -728,8 +732,9 @@ class Builder : private HostLines {
     Keep(thread, event);
   }
 
-  static RangeOrigin OriginOf(const Annotations::Range& range) {
+  static RangeOrigin OriginOf(const Annotations::Range& range, std::string_view name) {
     if (range.domain != kTorchDomain) return RangeOrigin::kProgram;
+    if (name.starts_with(kEvaluateNode)) return RangeOrigin::kTorchBackward;
     switch (static_cast<TorchScope>(range.category)) {
       case TorchScope::kBackward:
         return RangeOrigin::kTorchBackward;
@@ -759,16 +764,17 @@ class Builder : private HostLines {
                             : range.payload_type == PayloadType::kDouble   ? ValueKind::kPayloadDouble
                             : range.payload_type == PayloadType::kUnsigned ? ValueKind::kPayloadUnsigned
                                                                            : ValueKind::kPayload;
-    const auto [known, added] = range_types_.try_emplace({range.name, value, OriginOf(range)}, nameless_);
+    const std::string_view text = name->second.empty() ? std::string_view("(no name)") : std::string_view(name->second);
+    const RangeOrigin origin = OriginOf(range, text);
+    const auto [known, added] = range_types_.try_emplace({range.name, value, origin}, nameless_);
     if (!added) return known->second;
     // Calls of later processes need numbers, too.
     if (timeline_.types.size() >= kMaxTypes - kTypesOfCalls) {
       names_left_out_ = true;
       return nameless_;
     }
-    const std::string_view text = name->second.empty() ? std::string_view("(no name)") : std::string_view(name->second);
-    const uint16_t type = Type(text, EventFamily::kAnnotation, ObjectKind::kNone, value, OriginOf(range));
-    if (step_names_.has_value() && step_names_->Match(timeline_.types[type].name)) {
+    const uint16_t type = Type(text, EventFamily::kAnnotation, ObjectKind::kNone, value, origin);
+    if (MakesTorchSteps(origin, text) || (step_names_.has_value() && step_names_->Match(timeline_.types[type].name))) {
       step_types_.resize(std::max<size_t>(step_types_.size(), type + 1u));
       step_types_[type] = true;
     }
@@ -985,9 +991,10 @@ class Builder : private HostLines {
   // The memory of the timeline is bounded by the same budget: no event counts for less than kBytesPerEvent.
   uint64_t BytesOf(const Event& event) const {
     const double duration_ps = static_cast<double>(event.duration_ps) * ps_per_tick_;
-    return std::max(kBytesPerEvent,
-                    EventBytes(timeline_.types[event.type], event, static_cast<uint64_t>(timeline_.duration_ps),
-                               static_cast<uint64_t>(std::min(duration_ps, 9e18))));
+    const EventType& type = timeline_.types[event.type];
+    const uint64_t name = IsTorchWork(type) ? kTextStatBytes : 0;
+    return std::max(kBytesPerEvent, name + EventBytes(type, event, static_cast<uint64_t>(timeline_.duration_ps),
+                                                      static_cast<uint64_t>(std::min(duration_ps, 9e18))));
   }
 
   // Keeps the event if the budget allows its length; when there are too many, the shortest go. Instants have no length
@@ -1443,8 +1450,9 @@ class Builder : private HostLines {
         timeline_.warnings.push_back(
             StrCat("no steps: no annotation and no kernel matches --step-marker=", ValidUtf8(marker)));
       }
-      return InferStepsOrNone();
+      marked = FindTorchSteps(timeline_, ProcessOfInterest());
     }
+    if (marked.steps.empty()) return InferStepsOrNone();
     timeline_.steps = std::move(marked.steps);
     timeline_.step_source = std::move(marked.source);
     timeline_.step_confidence = marked.confidence;

@@ -44,6 +44,7 @@ struct GpuEvent {
   uint64_t correlation = 0;  // the Event::value of the call that caused it, unique in the timeline; never 0
   uint64_t value = 0;        // kCopy, kSet: bytes; kKernel: the graph's node
   StringId name = 0;         // kKernel: readable
+  StringId operation = 0;    // the program's that caused it, as `tf_op`; 0: not known
   uint32_t launch = 0;       // kKernel: index into Timeline::gpu_launches
   uint32_t graph = 0;        // 0: none
   uint32_t detail = 0;       // kSet: the value; peer copy: source device | destination device << 16

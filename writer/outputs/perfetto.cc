@@ -9,6 +9,7 @@
 #include "writer/outputs/gzip_sink.h"
 #include "writer/outputs/xplane_gpu.h"
 #include "writer/text.h"
+#include "writer/torch_names.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -272,7 +273,7 @@ class PerfettoWriter {
     if (event.flags & Event::kClippedAtStart) NumberArg("\"clipped_at_start\":", 1);
     if (event.flags & Event::kClippedAtEnd) NumberArg("\"clipped_at_end\":", 1);
     if (event.flags & Event::kOpen) NumberArg("\"open\":", 1);
-    if (event.detail != 0) TextArg("\"detail\":", event.detail);
+    if (event.detail != 0) TextArg(IsTorchWork(type) ? "\"operation\":" : "\"detail\":", event.detail);
     out_.Put(first_arg_ ? "}" : "}}");
     if (type.value == ValueKind::kCorrelation && event.value != 0) Flow("s", start_ns, event.value, where, kLaunches);
     if (type.value == ValueKind::kFlowOut && event.value != 0) Flow("s", start_ns, event.value, where);
@@ -359,6 +360,7 @@ class PerfettoWriter {
       Arg("\"to\":");
       out_.Put(Quoted(MemoryKindName(event.destination_kind)));
     }
+    if (event.operation != 0) TextArg("\"operation\":", event.operation);
     if (event.graph != 0) NumberArg("\"graph\":", event.graph);
     if (event.flags & GpuEvent::kClippedAtStart) NumberArg("\"clipped_at_start\":", 1);
     if (event.flags & GpuEvent::kClippedAtEnd) NumberArg("\"clipped_at_end\":", 1);

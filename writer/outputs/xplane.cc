@@ -11,6 +11,7 @@
 #include "writer/outputs/xplane_gpu.h"
 #include "writer/schema.h"
 #include "writer/text.h"
+#include "writer/torch_names.h"
 #include "writer/utf8.h"
 #include "writer/xspace_builder.h"
 
@@ -64,7 +65,7 @@ class EventWriter {
     } else if ((event.flags & Event::kFailed) == 0) {
       Value(line, type.value, event.value);
     }
-    if (event.detail != 0) Text(line, Stat::kDetail, event.detail);
+    if (event.detail != 0) Text(line, IsTorchWork(type) ? Stat::kTfOp : Stat::kDetail, event.detail);
     line.End();
   }
 

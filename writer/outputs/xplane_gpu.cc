@@ -97,6 +97,7 @@ class DeviceEventWriter {
       : timeline_(timeline),
         plane_(plane),
         event_ids_(timeline.strings.size()),
+        kernel_ids_(timeline.strings.size()),
         operation_ids_(timeline.strings.size()),
         launch_ids_(timeline.gpu_launches.size()) {}
 
@@ -120,6 +121,11 @@ class DeviceEventWriter {
         break;
     }
     if (event.kind != GpuEventKind::kGraph && event.graph != 0) line.Uint64(Stat::kCudaGraphId, event.graph);
+    if (event.operation != 0) {
+      uint32_t& operation = operation_ids_[event.operation];
+      if (operation == 0) operation = plane_->TextId(timeline_.strings.Get(event.operation));
+      line.Text(Stat::kTfOp, operation);
+    }
     if (event.flags != 0) Flags(line, event.flags);
     line.End();
   }
@@ -143,11 +149,14 @@ class DeviceEventWriter {
     if (details == 0) details = plane_->TextId(KernelDetails(timeline_.gpu_launches[event.launch]));
     line.Text(Stat::kKernelDetails, details);
     // The table of operations takes the time of a kernel without one for idle.
-    uint32_t& operation = operation_ids_[event.name];
-    if (operation == 0) {
-      operation = plane_->TextId(StrCat("unattributed/", OperationName(timeline_.strings.Get(event.name)), ":Kernel"));
+    if (event.operation == 0) {
+      uint32_t& operation = kernel_ids_[event.name];
+      if (operation == 0) {
+        operation =
+            plane_->TextId(StrCat("unattributed/", OperationName(timeline_.strings.Get(event.name)), ":Kernel"));
+      }
+      line.Text(Stat::kTfOp, operation);
     }
-    line.Text(Stat::kTfOp, operation);
     if (event.graph != 0) line.Uint64(Stat::kCudaGraphNodeId, event.value);
   }
 
@@ -175,7 +184,7 @@ class DeviceEventWriter {
 
   const Timeline& timeline_;
   PlaneBuilder* plane_;
-  std::vector<uint32_t> event_ids_, operation_ids_, launch_ids_;
+  std::vector<uint32_t> event_ids_, kernel_ids_, operation_ids_, launch_ids_;
   size_t shared_details_ = 0;
 };
 

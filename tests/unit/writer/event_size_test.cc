@@ -77,6 +77,9 @@ TEST_F(EventSize, IsWhatTheFileGetsLongerBy) {
   Expect(wait, {.duration_ps = 2'000'000, .object = 70'000, .value = 70'000}, "process");
   const EventType exec{"execve", EventFamily::kProcess, ObjectKind::kNone, ValueKind::kNone};
   Expect(exec, {.detail = path_}, "text");
+  const EventType operation{"aten::mm", EventFamily::kAnnotation, ObjectKind::kNone, ValueKind::kSequence,
+                            RangeOrigin::kTorchOperation};
+  Expect(operation, {.duration_ps = 90'000'000, .value = 12'345, .detail = path_}, "operation");
   const EventType create{"pthread_create", EventFamily::kThread, ObjectKind::kThread, ValueKind::kFlowOut};
   Expect(create, {.duration_ps = 20'000'000, .object = 0x7f0000001234, .value = 1}, "arrow");
   const EventType launch{"cudaLaunchKernel", EventFamily::kGpu, ObjectKind::kStream, ValueKind::kCorrelation};

@@ -127,5 +127,37 @@ TEST_F(InferredStepsTest, WithoutADeviceByCallsAndNeverSure) {
   for (const Step& step : found.steps) EXPECT_GE(step.end_ps - step.start_ps, 1000 * kUs);
 }
 
+TEST_F(InferredStepsTest, WithoutADeviceByTheOperationsOfPytorch) {
+  timeline_.gpu_streams.clear();
+  const auto operation = [&](uint16_t type) {
+    timeline_.threads[0].events.push_back({.start_ps = now_, .duration_ps = 60 * kUs, .type = type});
+    timeline_.threads[0].events.push_back({.start_ps = now_ + kUs, .duration_ps = 20 * kUs, .type = 2});
+    now_ += 65 * kUs;
+  };
+  for (int i = 0; i < 6; ++i) {
+    timeline_.types.push_back({"aten::operation" + std::to_string(i), EventFamily::kAnnotation, ObjectKind::kNone,
+                               ValueKind::kNone, RangeOrigin::kTorchOperation});
+  }
+  for (int step = 0; step < 60; ++step) {
+    begins_.push_back(now_);
+    Read(20 + step % 7, 1);
+    operation(3);
+    for (int layer = 0; layer < 5; ++layer) operation(4);
+    operation(5);
+    for (int layer = 0; layer < 5; ++layer) operation(6);
+    operation(7);
+    now_ += 300 * kUs;
+  }
+  timeline_.duration_ps = now_;
+  const InferredSteps found = Infer();
+  ASSERT_GE(found.steps.size(), 58u);
+  EXPECT_LE(found.confidence, 0.8);
+  EXPECT_EQ(found.source, "repeated operations");
+  for (size_t i = 1; i + 1 < found.steps.size(); ++i) {
+    EXPECT_NEAR(static_cast<double>(found.steps[i].end_ps - found.steps[i].start_ps),
+                static_cast<double>(begins_[i + 1] - begins_[i]), 20.0 * kUs);
+  }
+}
+
 }  // namespace
 }  // namespace tbprof

@@ -95,7 +95,8 @@ TEST(Perfetto, RandomTimelinesAreJsonWithEveryEvent) {
         }
         const Json args = found.value("args", Json::object());
         ASSERT_EQ(args.value("call_site", ""), timeline.strings.Get(event.call_site));
-        ASSERT_EQ(args.value("detail", ""), timeline.strings.Get(event.detail));
+        ASSERT_EQ(args.value(type.origin == RangeOrigin::kTorchOperation ? "operation" : "detail", ""),
+                  timeline.strings.Get(event.detail));
         if (type.value == ValueKind::kBytes && !(event.flags & Event::kFailed)) {
           ASSERT_EQ(args["bytes"].get<int64_t>(), event.value);
         }

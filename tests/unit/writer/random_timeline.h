@@ -36,6 +36,7 @@ class RandomTimeline {
         {"thread start", EventFamily::kThread, ObjectKind::kNone, ValueKind::kFlowIn},
         {"kill", EventFamily::kProcess, ObjectKind::kProcessId, ValueKind::kSignal},
         {"malloc", EventFamily::kMemory, ObjectKind::kAddress, ValueKind::kBytes},
+        {"aten::mm", EventFamily::kAnnotation, ObjectKind::kNone, ValueKind::kSequence, RangeOrigin::kTorchOperation},
     };
     for (int i = 0; i < 20; ++i) texts_.push_back(timeline.strings.Intern(Text(i)));
 
@@ -117,7 +118,7 @@ class RandomTimeline {
       event.duration_ps = Up(4) == 0 ? 0 : 1 + Up(1'000'000) * int64_t{Up(1000)};
       if (event.start_ps + event.duration_ps > to) break;
       at = event.start_ps + event.duration_ps + Up(2);
-      event.type = static_cast<uint16_t>(Up(8));
+      event.type = static_cast<uint16_t>(Up(9));
       event.object = Up(3) == 0           ? 0
                      : random_() % 8 == 0 ? ~uint64_t{0}
                                           : 0x7f0000000000 + static_cast<uint64_t>(Up(64)) * 64;

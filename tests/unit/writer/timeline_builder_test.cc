@@ -592,6 +592,46 @@ TEST(TimelineBuilder, TheBudgetKeepsTheLongest) {
   EXPECT_EQ(all.shortest_shown_ps, 0);
 }
 
+// Steps are made of short ranges: what is around them goes first.
+TEST(TimelineBuilder, TheBudgetKeepsWhatStepsOfPytorchAreMadeOf) {
+  SpoolMaker spool = One();
+  const std::string_view texts[] = {"enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+                                    "Optimizer.step#SGD.step", "aten::mm"};
+  spool.Chunk(1, 1, 1);
+  for (uint64_t name = 1; name <= 3; ++name) {
+    AnnotationNameRecord record{};
+    record.number = name;
+    record.text_length = texts[name - 1].size();
+    spool.Add(RecordKind::kAnnotationName, record, static_cast<uint16_t>(AnnotationNameKey::kName), 0, texts[name - 1]);
+  }
+  uint64_t at = 2000;
+  const auto range = [&](uint64_t name, TorchScope scope, uint64_t length) {
+    AnnotationRecord record{};
+    record.ticks = at;
+    record.name = name;
+    record.category = static_cast<uint32_t>(scope);
+    spool.Add(RecordKind::kAnnotation, record, kTorchDomain, static_cast<uint8_t>(AnnotationAction::kPush));
+    record.ticks = at += length;
+    spool.Add(RecordKind::kAnnotation, record, kTorchDomain, static_cast<uint8_t>(AnnotationAction::kPop));
+    at += 10;
+  };
+  constexpr uint64_t kSteps = 200;
+  for (uint64_t step = 0; step < kSteps; ++step) {
+    range(1, TorchScope::kUser, 50);
+    for (uint64_t i = 0; i < 30; ++i) range(3, TorchScope::kOperation, 100 + i * 10);
+    range(2, TorchScope::kUser, 50);
+    spool.EndChunk().Chunk(1, 1, 1);
+  }
+  spool.EndChunk().End(at + 1000);
+  TimelineRequest request;
+  request.max_profile_size = 4000 * 24;
+  const Timeline timeline = BuildGood(spool, request);
+  EXPECT_GT(timeline.events_over_budget, 1000u);
+  EXPECT_EQ(EventsNamed(timeline, "Optimizer.step#SGD.step").size(), kSteps);
+  EXPECT_EQ(timeline.step_source, "Optimizer.step");
+  EXPECT_GE(timeline.steps.size(), kSteps - 1);
+}
+
 // A loop of one call: a cut that takes all of a length would leave nothing.
 TEST(TimelineBuilder, LengthsThatAreMuchAlikeStillFillTheBudget) {
   for (const uint64_t shortest : {80u, 1000u, 5'000'000u}) {

@@ -85,7 +85,8 @@ std::map<std::string, std::string> Wanted(const Timeline& timeline, const Event&
   std::map<std::string, std::string> out;
   const EventType& type = timeline.types[event.type];
   if (event.call_site != 0) out["call_site"] = timeline.strings.Get(event.call_site);
-  if (event.detail != 0) out["detail"] = timeline.strings.Get(event.detail);
+  const bool is_operation = type.origin == RangeOrigin::kTorchOperation;
+  if (event.detail != 0) out[is_operation ? "tf_op" : "detail"] = timeline.strings.Get(event.detail);
   if (event.object != 0) {
     if (type.object == ObjectKind::kAddress) out["object"] = Hex(event.object);
     if (type.object == ObjectKind::kThread) out["thread"] = Hex(event.object);
@@ -97,6 +98,7 @@ std::map<std::string, std::string> Wanted(const Timeline& timeline, const Event&
     if (type.value == ValueKind::kResult) out["result"] = std::to_string(event.value);
     if (type.value == ValueKind::kProcessId) out["process"] = std::to_string(event.value);
     if (type.value == ValueKind::kSignal) out["signal"] = std::to_string(event.value);
+    if (type.value == ValueKind::kSequence) out["sequence"] = std::to_string(event.value);
   }
   if (event.error == EAGAIN) out["error"] = "EAGAIN";
   if (event.error == 4711) out["error"] = "errno 4711";

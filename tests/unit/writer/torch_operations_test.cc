@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/torch_operations.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "tests/unit/writer/torch_maker.h"
+#include "writer/torch_names.h"
+
+namespace tbprof {
+namespace {
+
+class TorchOperationsTest : public testing::Test, protected TorchMaker {
+ protected:
+  void Name() { counts_ = NameOperations(&Done()); }
+  // In order, those that have one: `name of the event = operation`.
+  std::vector<std::string> Named(uint32_t thread = 0) const {
+    std::vector<std::string> named;
+    for (const Event& event : timeline.threads[thread].events) {
+      if (event.detail == 0) continue;
+      named.push_back(timeline.types[event.type].name + " = " + timeline.strings.Get(event.detail));
+    }
+    return named;
+  }
+  std::vector<std::string> OnDevice() const {
+    std::vector<std::string> named;
+    if (timeline.gpu_streams.empty()) return named;
+    for (const GpuEvent& event : timeline.gpu_streams[0].events) named.push_back(timeline.strings.Get(event.operation));
+    return named;
+  }
+  void Operation(const std::string& name, const std::function<void()>& inside) {
+    Range(name, RangeOrigin::kTorchOperation, inside);
+  }
+  void Scope(const std::string& name, const std::function<void()>& inside) {
+    Range(name, RangeOrigin::kTorchUser, inside);
+  }
+  void Nvtx(const std::string& name, const std::function<void()>& inside) {
+    Range(name, RangeOrigin::kProgram, inside);
+  }
+
+  NamedOperations counts_;
+};
+
+using Texts = std::vector<std::string>;
+
+TEST_F(TorchOperationsTest, OnlyTheOutermostHasARow) {
+  Operation("aten::linear", [&] {
+    Op("t");
+    Operation("aten::addmm", [&] { Op("expand"); });
+  });
+  Forward("relu", 5);
+  Name();
+  EXPECT_EQ(Named(), (Texts{"aten::linear = aten/linear:linear", "aten::relu = forward/aten/relu:relu"}));
+  EXPECT_EQ(counts_.named, 2u);
+  EXPECT_EQ(counts_.nested, 3u);
+}
+
+TEST_F(TorchOperationsTest, ANodeOfTheBackwardPassIsOneRow) {
+  Backward("AddmmBackward0");
+  Backward("torch::autograd::AccumulateGrad");
+  Range("MulBackward0", RangeOrigin::kTorchBackward, 10);
+  Name();
+  EXPECT_EQ(Named(),
+            (Texts{"autograd::engine::evaluate_function: AddmmBackward0 = backward/AddmmBackward0:AddmmBackward0",
+                   "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad = "
+                   "backward/AccumulateGrad:AccumulateGrad",
+                   "MulBackward0 = backward/MulBackward0:MulBackward0"}));
+}
+
+TEST_F(TorchOperationsTest, RangesOfTheProgramAreScopes) {
+  Nvtx("iteration 7", [&] {
+    Scope("## encoder: layer 3 ##", [&] { Nvtx("attention/query", [&] { Forward("mm", 1); }); });
+    Batch();
+    Optimizer("AdamW");
+    Scope("Optimizer.zero_grad#AdamW.zero_grad", [&] { Op("zero_"); });
+    Scope("forward", [&] { Forward("mm", 2); });
+    Nvtx("aten::mul, seq = 12, op_id = 3", [&] { Op("mul"); });
+  });
+  Name();
+  EXPECT_EQ(Named(), (Texts{"aten::mm = forward/encoder__layer_3/attention/query/aten/mm:mm",
+                            "aten::stack = dataloader/aten/stack:stack",
+                            "aten::_foreach_add_ = Optimizer.step/AdamW/aten/_foreach_add_:_foreach_add_",
+                            "aten::zero_ = Optimizer.zero_grad/AdamW/aten/zero_:zero_", "aten::mm = forward/aten/mm:mm",
+                            "aten::mul = aten__mul/aten/mul:mul"}));
+}
+
+TEST_F(TorchOperationsTest, KernelsBelongToTheInnermostOperation) {
+  Scope("encoder", [&] {
+    Operation("aten::linear", [&] {
+      Operation("aten::addmm", [&] { Launch("gemm"); });
+      Launch("bias");
+    });
+    Launch("of the program");
+  });
+  Range("autograd::engine::evaluate_function: MmBackward0", RangeOrigin::kTorchBackward, [&] {
+    Range("MmBackward0", RangeOrigin::kTorchBackward, [&] { Operation("aten::mm", [&] { Launch("gemm"); }); });
+  });
+  Launch("alone");
+  Name();
+  EXPECT_EQ(OnDevice(), (Texts{"encoder/aten/addmm:addmm", "encoder/aten/linear:linear", "encoder:encoder",
+                               "backward/MmBackward0:MmBackward0", ""}));
+}
+
+TEST_F(TorchOperationsTest, RangesWithoutPytorch) {
+  Nvtx("step 3", [&] {
+    Launch("first");
+    Nvtx("forward", [&] {
+      Launch("second");
+      Nvtx("layer 1", [&] { Launch("third"); });
+      Launch("fourth");
+    });
+  });
+  Name();
+  EXPECT_EQ(OnDevice(), (Texts{"", "forward:forward", "forward/layer_1:layer_1", "forward:forward"}));
+  EXPECT_TRUE(Named().empty());
+}
+
+// The grammar of the reader, as far as it is what makes a row a known one.
+TEST_F(TorchOperationsTest, WhateverTheNamesTheGrammarIsKept) {
+  const Texts odd = {"",
+                     ":",
+                     "::",
+                     "a:b",
+                     "_C::_foo",
+                     "Iterator",
+                     "5d",
+                     "\xff\xfe",
+                     "a b",
+                     "aten::",
+                     "/",
+                     "mylib::fooBar",
+                     "a//b",
+                     "x:Type",
+                     "\xe2\x82\xac",
+                     "##",
+                     "___",
+                     "-a",
+                     std::string(5000, 'n'),
+                     "Iterator::Root",
+                     "train 7"};
+  for (const std::string& name : odd) {
+    Operation(name, [&] { Launch("kernel"); });
+    Scope(name, [&] {
+      Launch("kernel");
+      Forward("mm", 1);
+      Nvtx(name, [&] { Op("mul"); });
+    });
+    Backward(name);
+  }
+  Name();
+  const std::regex known("[A-Za-z0-9.][A-Za-z0-9_./>-]*:([A-Z_][A-Za-z0-9_]*|[a-z_][a-z0-9_]*)");
+  std::map<std::string, int> seen;
+  for (const std::string& text : OnDevice()) ++seen[text];
+  for (const Event& event : timeline.threads[0].events) ++seen[timeline.strings.Get(event.detail)];
+  seen.erase("");
+  EXPECT_GT(seen.size(), 30u);
+  for (const auto& [text, count] : seen) {
+    EXPECT_TRUE(std::regex_match(text, known)) << text;
+    EXPECT_FALSE(text.starts_with("Iterator:")) << text;
+    EXPECT_LT(text.size(), 400u);
+  }
+}
+
+TEST_F(TorchOperationsTest, NumbersInNamesDoNotMakePathsForEver) {
+  for (int i = 0; i < 20'000; ++i) Nvtx("sample " + std::to_string(i), [&] { Op("mm"); });
+  Name();
+  EXPECT_LT(timeline.strings.size(), 35'000u) << "40,000 would be all";
+  EXPECT_EQ(counts_.named, 20'000u);
+}
+
+}  // namespace
+}  // namespace tbprof

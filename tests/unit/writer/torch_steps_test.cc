@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/torch_steps.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/unit/writer/torch_maker.h"
+
+namespace tbprof {
+namespace {
+
+class TorchStepsTest : public testing::Test, protected TorchMaker {
+ protected:
+  // What a training does with a batch. Where it begins is remembered as the truth.
+  void Train(int steps, int batches = 1) {
+    for (int step = 0; step < steps; ++step) {
+      begins_.push_back(now);
+      for (int i = 0; i < batches; ++i) {
+        Batch();
+        Pass();
+        PassBack();
+        Idle();
+      }
+      Optimizer();
+      Idle(20);
+    }
+  }
+  void Evaluate(int batches) {
+    for (int i = 0; i < batches; ++i) {
+      Batch();
+      Pass();
+      Idle();
+    }
+    EndOfData();
+  }
+  void EndOfData() { Range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", RangeOrigin::kTorchUser, 2); }
+
+  MarkedSteps Find(uint32_t process = 0) {
+    found_ = FindTorchSteps(Done(), process);
+    for (size_t i = 1; i < found_.steps.size(); ++i) EXPECT_GE(found_.steps[i].start_ps, found_.steps[i - 1].end_ps);
+    return found_;
+  }
+  std::vector<int64_t> Begins(bool regular = true) const {
+    std::vector<int64_t> begins;
+    for (const Step& step : found_.steps) {
+      if (step.is_regular == regular) begins.push_back(step.start_ps);
+    }
+    return begins;
+  }
+  size_t Count(const std::string& name) const {
+    return static_cast<size_t>(
+        std::count_if(found_.steps.begin(), found_.steps.end(), [&](const Step& step) { return step.name == name; }));
+  }
+
+  std::vector<int64_t> begins_;
+  MarkedSteps found_;
+};
+
+TEST_F(TorchStepsTest, NothingToTell) {
+  EXPECT_TRUE(Find().steps.empty());
+  for (int i = 0; i < 20; ++i) Pass();
+  EXPECT_TRUE(Find().steps.empty());
+  EXPECT_TRUE(FindTorchSteps(Timeline(), 3).steps.empty());
+}
+
+TEST_F(TorchStepsTest, FromABatchToTheNext) {
+  Idle(1000);
+  Train(20);
+  EndOfData();
+  const MarkedSteps found = Find();
+  EXPECT_EQ(Begins(), begins_);
+  EXPECT_EQ(found.source, "Optimizer.step");
+  EXPECT_GE(found.confidence, 0.95);
+  EXPECT_EQ(found.steps[7].number, 7);
+  EXPECT_EQ(found.steps[7].end_ps, begins_[8]);
+  EXPECT_EQ(Count("data only"), 1u);
+}
+
+TEST_F(TorchStepsTest, AccumulatedGradientsAreOneStep) {
+  Train(12, 4);
+  const MarkedSteps found = Find();
+  EXPECT_EQ(Begins(), begins_);
+  EXPECT_GE(found.confidence, 0.9);
+}
+
+TEST_F(TorchStepsTest, EvaluationsAreNoSteps) {
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    Train(10);
+    EndOfData();
+    Evaluate(6);
+  }
+  const MarkedSteps found = Find();
+  EXPECT_EQ(Begins(), begins_);
+  EXPECT_EQ(Count("evaluation"), 3u);
+  EXPECT_GE(found.confidence, 0.9);
+}
+
+TEST_F(TorchStepsTest, AnEvaluationAfterEachStep) {
+  for (int step = 0; step < 10; ++step) {
+    Train(1);
+    Batch();
+    Pass();
+  }
+  const MarkedSteps found = Find();
+  EXPECT_EQ(Begins(), begins_);
+  EXPECT_EQ(Count("evaluation"), 10u);
+}
+
+// The same without the records that tell it: one step of two batches is as likely.
+TEST_F(TorchStepsTest, WithoutOperationsAnEvaluationAfterEachStepIsAmbiguous) {
+  for (int step = 0; step < 10; ++step) {
+    Train(1);
+    Batch();
+  }
+  std::erase_if(timeline.threads[0].events,
+                [&](const Event& event) { return timeline.types[event.type].origin == RangeOrigin::kTorchBackward; });
+  EXPECT_LE(Find().confidence, 0.7);
+}
+
+TEST_F(TorchStepsTest, OptimizersAndLoadersAloneTellASimpleLoop) {
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    Train(10);
+    EndOfData();
+    Evaluate(6);
+  }
+  std::erase_if(timeline.threads[0].events,
+                [&](const Event& event) { return timeline.types[event.type].origin != RangeOrigin::kTorchUser; });
+  timeline.shortest_shown_ps = 1;
+  const MarkedSteps found = Find();
+  EXPECT_EQ(Begins(), begins_);
+}
+
+TEST_F(TorchStepsTest, AnOptimizerThatWasSkipped) {
+  for (int i = 0; i < 12; ++i) {
+    begins_.push_back(now);
+    Batch();
+    Pass();
+    PassBack();
+    if (i != 3 && i != 4) Optimizer();
+    Idle(20);
+  }
+  Find();
+  EXPECT_EQ(Begins(), begins_);
+}
+
+TEST_F(TorchStepsTest, ALoaderThatIsABatchAhead) {
+  Batch();
+  for (int i = 0; i < 12; ++i) {
+    Batch();
+    Pass();
+    PassBack();
+    Optimizer();
+  }
+  const MarkedSteps found = Find();
+  EXPECT_EQ(Begins().size(), 12u);
+  EXPECT_GE(found.confidence, 0.9);
+}
+
+TEST_F(TorchStepsTest, TwoLoadersForEachStep) {
+  for (int i = 0; i < 12; ++i) {
+    begins_.push_back(now);
+    Batch();
+    Batch();
+    Pass();
+    PassBack();
+    Optimizer();
+  }
+  Find();
+  EXPECT_EQ(Begins(), begins_);
+}
+
+TEST_F(TorchStepsTest, BothHalvesOfAGan) {
+  for (const bool loader : {true, false}) {
+    timeline.threads[0].events.clear();
+    begins_.clear();
+    std::vector<int64_t> ends;
+    for (int i = 0; i < 24; ++i) {
+      begins_.push_back(now);
+      if (loader) Batch();
+      Op("conv2d");
+      Op("conv2d");
+      PassBack();
+      Optimizer("Adam");
+      Op("conv_transpose2d");
+      Op("tanh");
+      Op("conv2d");
+      Backward("ConvolutionBackward0");
+      Optimizer("Adam");
+      ends.push_back(now);
+      Idle(100);
+    }
+    const MarkedSteps found = Find();
+    if (loader) {
+      EXPECT_EQ(Begins(), begins_);
+      EXPECT_GE(found.confidence, 0.9);
+    } else {
+      EXPECT_EQ(Begins(), std::vector<int64_t>(ends.begin(), ends.end() - 1));
+      EXPECT_LE(found.confidence, 0.9);
+      EXPECT_GT(found.confidence, 0.7);
+    }
+  }
+}
+
+TEST_F(TorchStepsTest, CriticsOfWhichSeveralGoToAGenerator) {
+  for (int i = 0; i < 12; ++i) {
+    for (int critic = 0; critic < 5; ++critic) {
+      Pass();
+      PassBack();
+      Optimizer("Adam");
+    }
+    Op("conv_transpose2d");
+    Op("tanh");
+    Backward("ConvolutionBackward0");
+    Optimizer("Adam");
+    begins_.push_back(now);
+    Idle(100);
+  }
+  Find();
+  EXPECT_EQ(Begins(), std::vector<int64_t>(begins_.begin(), begins_.end() - 1));
+}
+
+TEST_F(TorchStepsTest, TwoOptimizersOneAfterTheOther) {
+  for (int i = 0; i < 12; ++i) {
+    Pass();
+    PassBack();
+    Optimizer("Adam");
+    Op("_foreach_norm");
+    Optimizer("SGD");
+    begins_.push_back(now);
+    Idle(30);
+  }
+  const MarkedSteps found = Find();
+  EXPECT_EQ(Begins(), std::vector<int64_t>(begins_.begin(), begins_.end() - 1));
+  EXPECT_GE(found.confidence, 0.9);
+}
+
+TEST_F(TorchStepsTest, HalvesThatCannotBeToldApartAreNotSure) {
+  for (int i = 0; i < 24; ++i) {
+    Pass();
+    PassBack();
+    Optimizer("Adam");
+    Idle(i % 2 == 0 ? 5 : 400);
+  }
+  EXPECT_LE(Find().confidence, 0.7);
+}
+
+TEST_F(TorchStepsTest, WithoutALoaderFromOptimizerToOptimizer) {
+  for (int i = 0; i < 30; ++i) {
+    Op("randint");
+    Pass();
+    PassBack();
+    if (i % 10 == 0) Op("item");
+    Optimizer("AdamW");
+    begins_.push_back(now);
+    Idle();
+  }
+  const MarkedSteps found = Find();
+  EXPECT_EQ(Begins(), std::vector<int64_t>(begins_.begin(), begins_.end() - 1));
+  EXPECT_GE(found.confidence, 0.9);
+}
+
+TEST_F(TorchStepsTest, AClosureThatDoesItAll) {
+  for (int i = 0; i < 12; ++i) {
+    begins_.push_back(now);
+    Batch();
+    Range("Optimizer.step#Adam.step", RangeOrigin::kTorchUser, [&] {
+      Pass();
+      PassBack();
+      Op("_foreach_add_");
+    });
+  }
+  Find();
+  EXPECT_EQ(Begins(), begins_);
+  timeline.threads[0].events.clear();
+  for (int i = 0; i < 12; ++i) {
+    Range("Optimizer.step#LBFGS.step", RangeOrigin::kTorchUser, [&] {
+      Pass();
+      PassBack();
+    });
+    Idle();
+  }
+  Find();
+  EXPECT_EQ(Begins().size(), 11u);
+}
+
+TEST_F(TorchStepsTest, OptimizersInTheBackwardPass) {
+  for (const bool loader : {true, false}) {
+    timeline.threads[0].events.clear();
+    begins_.clear();
+    for (int i = 0; i < 12; ++i) {
+      begins_.push_back(now);
+      if (loader) Batch();
+      Pass();
+      for (int parameter = 0; parameter < 6; ++parameter) {
+        Range("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", RangeOrigin::kTorchBackward,
+              [&] { Optimizer(); });
+      }
+    }
+    Batch();
+    const MarkedSteps found = Find();
+    if (loader) {
+      EXPECT_EQ(Begins(), begins_);
+    } else {
+      EXPECT_TRUE(Begins().empty()) << "nothing tells which of them end a step";
+    }
+  }
+}
+
+TEST_F(TorchStepsTest, InferenceIsFromBatchToBatch) {
+  for (int i = 0; i < 20; ++i) {
+    begins_.push_back(now);
+    Batch();
+    Pass();
+  }
+  EndOfData();
+  const MarkedSteps found = Find();
+  EXPECT_EQ(Begins(), begins_);
+  EXPECT_EQ(found.source, "DataLoader");
+  EXPECT_GE(found.confidence, 0.9);
+}
+
+TEST_F(TorchStepsTest, WarmUpAndPausesAreInNoStatistics) {
+  for (int i = 0; i < 30; ++i) {
+    Batch(i == 0 ? 5000 : 50);
+    Pass();
+    PassBack();
+    Optimizer();
+    Idle(i == 20 ? 50'000 : 5);
+  }
+  Find();
+  EXPECT_EQ(Count("warm-up"), 1u);
+  EXPECT_EQ(Count("irregular: a pause"), 1u);
+  EXPECT_EQ(Begins().size(), 28u);
+}
+
+TEST_F(TorchStepsTest, WhatTheWindowCutsIsNoStep) {
+  // In the midst of accumulation, and before an optimizer.
+  Pass();
+  PassBack();
+  Optimizer();
+  Train(10, 2);
+  Batch();
+  Pass();
+  PassBack();
+  Find();
+  EXPECT_EQ(Begins(), begins_);
+  std::vector<Event>& events = timeline.threads[0].events;
+  events.erase(events.begin(), events.begin() + 20);
+  while (timeline.types[events.front().type].name.find("DataLoader") == std::string::npos) events.erase(events.begin());
+  Find();
+  EXPECT_LE(Begins().size(), begins_.size());
+  for (const int64_t begin : Begins()) EXPECT_TRUE(std::binary_search(begins_.begin(), begins_.end(), begin));
+}
+
+TEST_F(TorchStepsTest, ABackwardPassOnAThreadOfItsOwn) {
+  const uint32_t autograd = Thread();
+  for (int i = 0; i < 12; ++i) {
+    begins_.push_back(now);
+    for (int part = 0; part < 2; ++part) {
+      Batch();
+      Pass();
+      on = autograd;
+      PassBack();
+      on = 0;
+    }
+    Optimizer();
+    if (i % 3 == 2) Evaluate(3);
+  }
+  const MarkedSteps found = Find();
+  EXPECT_EQ(Begins(), begins_);
+  EXPECT_EQ(Count("evaluation"), 4u);
+  EXPECT_GE(found.confidence, 0.9);
+  EXPECT_EQ(found.steps[0].thread, 0u);
+}
+
+TEST_F(TorchStepsTest, OneBatchForManyOptimizersIsAmbiguous) {
+  for (int i = 0; i < 8; ++i) {
+    Batch();
+    for (int part = 0; part < 10; ++part) {
+      Pass();
+      PassBack();
+      Optimizer();
+    }
+  }
+  const MarkedSteps found = Find();
+  EXPECT_GE(Begins().size(), 70u);
+  EXPECT_LE(found.confidence, 0.7);
+}
+
+TEST_F(TorchStepsTest, LostRecordsMakeItLessSure) {
+  Train(30);
+  std::vector<Event>& events = timeline.threads[0].events;
+  size_t optimizers = 0, batches = 0;
+  std::erase_if(events, [&](const Event& event) {
+    const std::string& name = timeline.types[event.type].name;
+    return (name.starts_with("Optimizer") && ++optimizers == 9) || (name.starts_with("enumerate") && ++batches == 17);
+  });
+  timeline.drops.push_back({"no free chunk", 2});
+  const MarkedSteps found = Find();
+  EXPECT_LE(found.confidence, 0.8);
+  EXPECT_EQ(Begins().size(), 28u) << "the two that one loader's range would have parted are no step";
+  EXPECT_EQ(Count("irregular: records lost"), 1u);
+}
+
+TEST_F(TorchStepsTest, TheProcessOfInterestComesFirst) {
+  timeline.processes.emplace_back();
+  on = Thread(1);
+  Train(9);
+  EXPECT_EQ(Find().steps.size(), 9u) << "another's, where it has none";
+  on = 0;
+  Train(4);
+  EXPECT_EQ(Find().steps.size(), 4u);
+}
+
+}  // namespace
+}  // namespace tbprof

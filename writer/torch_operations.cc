@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/torch_operations.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "writer/step_markers.h"
+#include "writer/text.h"
+#include "writer/torch_names.h"
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kMaxPart = 64, kMaxPath = 192;
+// Names with numbers in them make a path of each.
+constexpr size_t kMaxPaths = 1u << 14;
+constexpr std::string_view kOptimizer = "Optimizer.", kForward = "forward", kBackward = "backward";
+
+bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+// In the letters that an operation's name may have.
+std::string Part(std::string_view text) {
+  std::string part;
+  for (const char c : text.substr(0, kMaxPart)) {
+    part += IsLetter(c) || IsDigit(c) || c == '_' || c == '.' || c == '-' ? c : '_';
+  }
+  return part;
+}
+
+// Of a name that a program gives, whatever it puts around it.
+std::string ScopePart(std::string_view text) {
+  const std::string part = Part(text);
+  const size_t first = part.find_first_not_of('_');
+  return first == std::string::npos ? "" : part.substr(first, part.find_last_not_of('_') + 1 - first);
+}
+
+// `aten/mm` of `aten::mm`.
+std::string Path(std::string_view name, std::string_view separator, std::string (*part_of)(std::string_view)) {
+  std::string path;
+  while (true) {
+    const size_t end = name.find(separator);
+    const std::string part = part_of(name.substr(0, end));
+    if (!part.empty()) StrAppend(&path, path.empty() ? "" : "/", part);
+    if (end == std::string_view::npos) return path;
+    name.remove_prefix(end + separator.size());
+  }
+}
+
+// The right side of the colon: what the tables sum by. Capitals within a word that begins small are no type to them.
+std::string TypeOf(std::string_view path) {
+  std::string type;
+  for (const char c : path.substr(path.rfind('/') + 1)) type += IsLetter(c) || IsDigit(c) ? c : '_';
+  if (type.empty() || IsDigit(type[0])) type = StrCat("_", type);
+  if (type[0] >= 'a' && type[0] <= 'z') {
+    for (char& c : type) {
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    }
+  }
+  return type;
+}
+
+// `MmBackward0` of `autograd::engine::evaluate_function: MmBackward0`.
+std::string NodeName(std::string_view name) {
+  if (name.starts_with(kEvaluateNode)) name.remove_prefix(kEvaluateNode.size());
+  if (const size_t scope = name.rfind("::"); scope != std::string_view::npos) name.remove_prefix(scope + 2);
+  return Part(name);
+}
+
+bool IsOwnScope(const EventType& type) {
+  return type.origin == RangeOrigin::kTorchUser &&
+         (type.name.starts_with(kOptimizer) || IsLoaderNext(type.origin, type.name));
+}
+
+// Empty: none that is worth a part of a path.
+std::string ScopeOf(const EventType& type, const StepNames& steps) {
+  if (IsLoaderNext(type.origin, type.name)) return "dataloader";
+  const std::string_view name = type.name;
+  if (IsOwnScope(type)) {
+    // `Optimizer.step#SGD.step`: what is done, and by which.
+    const size_t end = std::min(name.find('#'), name.size());
+    std::string_view which = name.substr(std::min(end + 1, name.size()));
+    which = which.substr(0, which.rfind('.'));
+    return StrCat(Part(name.substr(0, end)), which.empty() ? "" : "/", Part(which));
+  }
+  if (steps.Match(name)) return "";
+  // Behind it what torch.autograd.profiler.emit_nvtx tells of each call.
+  return Path(name.substr(0, name.find(", seq = ")), "/", ScopePart);
+}
+
+class Namer {
+ public:
+  explicit Namer(Timeline* timeline) : timeline_(timeline), kinds_(timeline->types.size()), scopes_(kinds_.size()) {
+    const StepNames steps("");
+    for (size_t i = 0; i < kinds_.size(); ++i) {
+      const EventType& type = timeline->types[i];
+      if (type.family != EventFamily::kAnnotation) continue;
+      switch (type.origin) {
+        case RangeOrigin::kTorchOperation:
+          kinds_[i] = Kind::kOperation;
+          break;
+        case RangeOrigin::kTorchBackward:
+          kinds_[i] = Kind::kNode;
+          break;
+        case RangeOrigin::kTorchUser:
+        case RangeOrigin::kProgram:
+          scopes_[i] = ScopeOf(type, steps);
+          if (!scopes_[i].empty()) kinds_[i] = IsOwnScope(type) ? Kind::kOwnScope : Kind::kScope;
+      }
+    }
+  }
+
+  NamedOperations NameAll() {
+    for (Thread& thread : timeline_->threads) {
+      if (!thread.is_line) Walk(&thread);
+    }
+    if (!of_calls_.empty()) {
+      for (GpuStream& stream : timeline_->gpu_streams) {
+        for (GpuEvent& event : stream.events) {
+          const auto found = of_calls_.find(event.correlation);
+          if (found != of_calls_.end()) event.operation = found->second;
+        }
+      }
+    }
+    return counts_;
+  }
+
+ private:
+  // kOwnScope: of PyTorch itself, which says what the operations in it are for.
+  enum class Kind : uint8_t { kNone, kScope, kOwnScope, kOperation, kNode };
+
+  struct Frame {
+    int64_t end = 0;
+    StringId scope = 0;      // the path of the ranges around and this
+    StringId operation = 0;  // that what is launched here belongs to; 0: by `type` and `scope`
+    uint16_t type = 0;       // of the innermost operation
+    bool in_work = false;    // of PyTorch
+    bool in_node = false;
+    bool own = false;      // kOwnScope is around
+    bool forward = false;  // it takes part in automatic differentiation
+  };
+
+  void Walk(Thread* thread) {
+    std::vector<Frame> open;
+    for (Event& event : thread->events) {
+      while (!open.empty() && open.back().end <= event.start_ps) open.pop_back();
+      const EventType& type = timeline_->types[event.type];
+      if (type.value == ValueKind::kCorrelation) {
+        if (event.value > 0 && !open.empty()) Launch(open.back(), static_cast<uint64_t>(event.value));
+        continue;
+      }
+      const Kind kind = kinds_[event.type];
+      if (kind == Kind::kNone || event.duration_ps <= 0) continue;
+      Frame frame = open.empty() ? Frame{} : open.back();
+      frame.end = event.start_ps + event.duration_ps;
+      const bool outermost = !frame.in_work;
+      switch (kind) {
+        case Kind::kNone:
+          break;
+        case Kind::kOwnScope:
+          frame.own = true;
+          [[fallthrough]];
+        case Kind::kScope:
+          frame.scope = Below(frame.scope, event.type);
+          if (!frame.in_node) frame.operation = 0;
+          break;
+        case Kind::kOperation:
+          frame.in_work = true;
+          if (frame.in_node) break;
+          frame.type = event.type;
+          frame.forward |= type.value == ValueKind::kSequence && !frame.own;
+          frame.operation = 0;
+          if (outermost) event.detail = frame.operation = Operation(frame);
+          break;
+        case Kind::kNode:
+          if (!frame.in_node) frame.operation = Node(event.type);
+          frame.in_work = frame.in_node = true;
+          if (outermost) event.detail = frame.operation;
+          break;
+      }
+      if (IsTorchWork(type)) ++(outermost ? counts_.named : counts_.nested);
+      open.push_back(frame);
+    }
+  }
+
+  void Launch(Frame& frame, uint64_t correlation) {
+    if (frame.operation == 0) frame.operation = frame.in_work ? Operation(frame) : Range(frame.scope);
+    if (frame.operation != 0) of_calls_.emplace(correlation, frame.operation);
+  }
+
+  // The path of a range within others.
+  StringId Below(StringId around, uint16_t type) {
+    const auto [known, added] = below_.try_emplace({around, type}, around);
+    if (!added) return known->second;
+    if (below_.size() > kMaxPaths) return around;
+    const std::string& outer = timeline_->strings.Get(around);
+    if (outer.size() + scopes_[type].size() > kMaxPath) return around;
+    return known->second = timeline_->strings.Intern(StrCat(outer, outer.empty() ? "" : "/", scopes_[type]));
+  }
+
+  StringId Operation(const Frame& frame) {
+    const auto [known, added] = operations_.try_emplace({frame.scope, frame.type, frame.forward}, StringId{0});
+    if (!added) return known->second;
+    const std::string& scope = timeline_->strings.Get(frame.scope);
+    const bool said = scope == kForward || std::string_view(scope).starts_with("forward/");
+    std::string path(frame.forward && !said ? kForward : "");
+    for (const std::string& part : {scope, Path(timeline_->types[frame.type].name, "::", Part)}) {
+      if (!part.empty()) StrAppend(&path, path.empty() ? "" : "/", part);
+    }
+    return known->second = Intern(path);
+  }
+
+  StringId Node(uint16_t type) {
+    StringId& known = nodes_[type];
+    if (known == 0) known = Intern(StrCat(kBackward, "/", NodeName(timeline_->types[type].name)));
+    return known;
+  }
+
+  // What is launched in a program's ranges and in no operation.
+  StringId Range(StringId scope) {
+    if (scope == 0) return 0;
+    StringId& known = ranges_[scope];
+    if (known == 0) known = Intern(timeline_->strings.Get(scope));
+    return known;
+  }
+
+  // With its type. A name begins with a letter, a digit or a dot; one has a meaning of its own.
+  StringId Intern(const std::string& path) {
+    const bool good = !path.empty() && (IsLetter(path[0]) || IsDigit(path[0]) || path[0] == '.') && path != "Iterator";
+    return timeline_->strings.Intern(StrCat(good ? "" : "op/", path, ":", TypeOf(path)));
+  }
+
+  Timeline* timeline_;
+  std::vector<Kind> kinds_;
+  std::vector<std::string> scopes_;
+  absl::flat_hash_map<std::pair<StringId, uint16_t>, StringId> below_;
+  absl::flat_hash_map<std::tuple<StringId, uint16_t, bool>, StringId> operations_;
+  absl::flat_hash_map<uint16_t, StringId> nodes_;
+  absl::flat_hash_map<StringId, StringId> ranges_;
+  absl::flat_hash_map<uint64_t, StringId> of_calls_;
+  NamedOperations counts_;
+};
+
+}  // namespace
+
+NamedOperations NameOperations(Timeline* timeline) { return Namer(timeline).NameAll(); }
+
+}  // namespace tbprof

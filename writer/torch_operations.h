@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The operation that work belongs to, as TensorBoard's tables of operations name it (`tf_op`): of PyTorch's outermost
+// operations and backward nodes on the host, and of what was launched in them, or in a program's own ranges, on
+// devices.
+//
+//   forward/encoder/aten/linear:linear
+//   backward/MmBackward0:MmBackward0
+//   Optimizer.step/SGD/aten/_foreach_add_:_foreach_add_
+//
+// Process: converter. Pure function of the timeline.
+#ifndef TBPROF_WRITER_TORCH_OPERATIONS_H_
+#define TBPROF_WRITER_TORCH_OPERATIONS_H_
+
+#include <cstdint>
+
+#include "writer/timeline.h"
+
+namespace tbprof {
+
+struct NamedOperations {
+  uint64_t named = 0;   // host events of PyTorch's work that have an operation
+  uint64_t nested = 0;  // that have none, since they are a part of one
+};
+
+// Event::detail of PyTorch's work, GpuEvent::operation. Of a finished timeline: events nest.
+NamedOperations NameOperations(Timeline* timeline);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_TORCH_OPERATIONS_H_
