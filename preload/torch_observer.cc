@@ -19,17 +19,50 @@ TorchWatch g_torch_watch = TorchWatch::kLooking;
 
 namespace {
 
-// A release, or one build of it, that tests/torch/ was run with. A wheel has version.py beside its libraries, whose
-// version is compared up to the `+`; a distribution's build is known by its build id.
+// Which of libstdc++'s two std::string a build has: members behind one lie elsewhere.
+enum class Strings : uint8_t { kOld, kNew };
+
+// A release, or one build of it, that scripts/torch_builds.sh has run. A wheel has version.py beside its libraries,
+// whose version is compared up to the `+`; a distribution's build is known by its build id.
 struct Build {
   const char* version;
   const char* build_id;  // in hexadecimal digits; null: by version.py
+  Strings strings;
   // In an at::RecordFunction: sequence_nr_, fwd_thread_id_, step_callbacks_.thread_id_.
   uint16_t sequence, forward_thread, thread;
 };
 constexpr Build kBuilds[] = {
-    {"1.13.0a0", "feaefbc559e74298c67a4aca95dd5e2c49a4c739", 200, 248, 88},  // Debian 12
-    {"2.13.0", nullptr, 200, 304, 88},
+    {"1.13.0a0", "feaefbc559e74298c67a4aca95dd5e2c49a4c739", Strings::kNew, 200, 248, 88},  // Debian 12
+    {"1.13.0", nullptr, Strings::kOld, 176, 224, 88},
+    {"1.13.1", nullptr, Strings::kOld, 176, 224, 88},
+    {"2.0.0", nullptr, Strings::kOld, 176, 224, 88},
+    {"2.0.1", nullptr, Strings::kOld, 176, 224, 88},
+    {"2.1.0", nullptr, Strings::kOld, 176, 224, 88},
+    {"2.1.1", nullptr, Strings::kOld, 176, 224, 88},
+    {"2.1.2", nullptr, Strings::kOld, 176, 224, 88},
+    {"2.2.0", nullptr, Strings::kOld, 176, 224, 88},
+    {"2.2.1", nullptr, Strings::kOld, 176, 224, 88},
+    {"2.2.2", nullptr, Strings::kOld, 176, 224, 88},
+    {"2.3.0", nullptr, Strings::kOld, 176, 224, 88},
+    {"2.3.1", nullptr, Strings::kOld, 176, 224, 88},
+    {"2.4.0", nullptr, Strings::kOld, 176, 280, 88},
+    {"2.4.1", nullptr, Strings::kOld, 176, 280, 88},
+    {"2.5.0", nullptr, Strings::kOld, 176, 280, 88},
+    {"2.5.1", nullptr, Strings::kOld, 176, 280, 88},
+    {"2.6.0", nullptr, Strings::kOld, 176, 280, 88},
+    {"2.7.0", nullptr, Strings::kNew, 200, 304, 88},
+    {"2.7.1", nullptr, Strings::kNew, 200, 304, 88},
+    {"2.8.0", nullptr, Strings::kNew, 200, 304, 88},
+    {"2.9.0", nullptr, Strings::kNew, 200, 304, 88},
+    {"2.9.1", nullptr, Strings::kNew, 200, 304, 88},
+    {"2.10.0", nullptr, Strings::kNew, 200, 304, 88},
+    {"2.11.0", nullptr, Strings::kNew, 200, 304, 88},
+    {"2.12.0", nullptr, Strings::kNew, 200, 304, 88},
+    {"2.12.1", nullptr, Strings::kNew, 200, 304, 88},
+    {"2.13.0", nullptr, Strings::kNew, 200, 304, 88},
+    {"2.14.0", nullptr, Strings::kNew, 200, 304, 88},
+    {"2.14.1", nullptr, Strings::kNew, 200, 304, 88},
+    {"2.15.0", nullptr, Strings::kNew, 200, 304, 88},
 };
 
 // at::RecordFunctionCallback, from 1.12 on.
@@ -336,7 +369,10 @@ const Build* BuildOf(const link_map* object, char* version, size_t room) {
   const size_t length = VersionBeside(object->l_name, version, room);
   const char* const plus = length == 0 ? nullptr : strchr(version, '+');
   const size_t compared = plus == nullptr ? length : static_cast<size_t>(plus - version);
+  // A function that returns one has it in its name.
+  const Strings strings = SymbolOf(object, "_ZN2at11show_configB5cxx11Ev") != nullptr ? Strings::kNew : Strings::kOld;
   for (const Build& build : kBuilds) {
+    if (build.strings != strings) continue;
     if (build.build_id != nullptr
             ? SameBuildId(object, build.build_id)
             : strlen(build.version) == compared && strncmp(build.version, version, compared) == 0) {

@@ -177,7 +177,7 @@ InferredSteps InferSteps(const Timeline& timeline, uint32_t process) {
   if (launches.empty()) {
     launches = Operations(timeline, process, &thread);
     most = kMostFromOperations;
-    by_operations = true;
+    by_operations = !launches.empty();
   }
   if (launches.empty()) {
     launches = Calls(timeline, process, &thread);

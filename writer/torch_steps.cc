@@ -30,6 +30,7 @@ constexpr size_t kMostAlike = 2;
 constexpr double kShortestGap = 0.02;
 constexpr size_t kWarmUpSteps = 3;
 constexpr int64_t kWarmUpFactor = 2, kPauseFactor = 4;
+constexpr double kMostPauses = 0.05;
 
 template <typename Number>
 Number Median(std::vector<Number> numbers) {
@@ -503,6 +504,11 @@ void Label(Found* found) {
     if (stretch.label.empty()) lengths.push_back(stretch.end - stretch.start);
   }
   const int64_t median = Median(lengths);
+  // Many long ones are how the program runs, and no pauses.
+  const auto is_pause = [&](int64_t length) { return length / kPauseFactor > median; };
+  const auto pauses = static_cast<size_t>(std::count_if(lengths.begin(), lengths.end(), is_pause));
+  const bool has_pauses =
+      pauses <= kWarmUpSteps || static_cast<double>(pauses) <= kMostPauses * static_cast<double>(lengths.size());
   size_t steps = 0;
   for (Stretch& stretch : found->stretches) {
     if (!stretch.label.empty()) continue;
@@ -510,7 +516,7 @@ void Label(Found* found) {
     const bool warm_up = steps++ < kWarmUpSteps && length / kWarmUpFactor > median;
     if (warm_up) {
       stretch.label = "warm-up";
-    } else if (length / kPauseFactor > median) {
+    } else if (has_pauses && is_pause(length)) {
       stretch.label = "irregular: a pause";
     }
   }

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Runs tbprof with releases of PyTorch, each in a virtual environment that is removed again, and says which are observed
+# as they must be: what may stand in kBuilds of preload/torch_observer.cc.
+#
+#   scripts/torch_builds.sh [--offsets] VERSION...
+#
+#   --offsets   print instead where the members of at::RecordFunction lie, by the headers of the wheel: for a new row
+#
+# Needs build/bin/tbprof, gigabytes of disk for the time of a release, and packages from PyPI. Exit status 0: all are.
+
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+offsets=
+if [[ ${1-} == --offsets ]]; then
+  offsets=1
+  shift
+fi
+(($#)) || usage_error "no version"
+
+PYTHON=${PYTHON:-python3}
+TBPROF=${TBPROF:-build/bin/tbprof}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+status=0
+
+print_offsets() {
+  "$PYTHON" -m pip download -q --no-deps -d "$work/wheel" "torch==$1" > "$work/log" 2>&1 || return
+  (cd "$work" && unzip -q -o wheel/torch-*.whl 'torch/include/*' 'torch/lib/libtorch_cpu.so' 'torch/version.py')
+  local new=0
+  nm -D --defined-only "$work/torch/lib/libtorch_cpu.so" | grep -q _ZN2at11show_configB5cxx11Ev && new=1
+  cat > "$work/offsets.cc" << 'EOF'
+#include <any>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <iostream>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+#define private public
+#include <ATen/record_function.h>
+using at::RecordFunction;
+template <size_t callback, size_t sequence, size_t forward_thread, size_t thread>
+struct Offsets;
+Offsets<sizeof(at::RecordFunctionCallback), offsetof(RecordFunction, sequence_nr_), offsetof(RecordFunction, fwd_thread_id_),
+        offsetof(RecordFunction, step_callbacks_) + offsetof(at::StepCallbacks, thread_id_)>
+    offsets;
+EOF
+  # The compiler's complaint names the numbers.
+  local said
+  said=$(g++ -std=c++20 -w -fpermissive -D_GLIBCXX_USE_CXX11_ABI=$new -I"$work/torch/include" -fsyntax-only \
+    "$work/offsets.cc" 2>&1 | grep -o -m1 'Offsets<[0-9, ]*>') || return
+  echo "$1: $said, strings $([[ $new == 1 ]] && echo new || echo old)"
+}
+
+run() {
+  "$PYTHON" -m venv "$work/venv" &&
+    "$work/venv/bin/pip" install -q "torch==$1" 'numpy<2' > "$work/log" 2>&1 || return
+  local bare ours
+  bare=$("$work/venv/bin/python" tests/torch_builds/training.py 2> "$work/log") || return
+  ours=$("$TBPROF" run --torch=all --logdir="$work/logs" -- "$work/venv/bin/python" \
+    tests/torch_builds/training.py 2> "$work/log") || return
+  [[ $bare == "$ours" ]] || { echo "not so: the same output, $bare and $ours"; return 1; }
+  python3 tests/torch_builds/check.py "$work"/logs/plugins/profile/*/*.xplane.pb || return
+  echo "$1: observed ($bare)"
+}
+
+for version; do
+  rm -rf "${work:?}"/*
+  if [[ $offsets ]]; then
+    print_offsets "$version"
+  else
+    run "$version"
+  fi || { echo "$version: FAILED"; tail -5 "$work/log"; status=1; }
+done
+exit $status
