@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
 #include "writer/crc32c.h"
+#include "writer/input_pipeline.h"
 #include "writer/outputs/memory_events.h"
 #include "writer/outputs/xplane_gpu.h"
 #include "writer/schema.h"
@@ -234,6 +235,21 @@ std::string LineName(const Timeline& timeline, const Thread& thread, bool with_p
   return with_process ? StrCat(ValidUtf8(process.name), " [", process.pid, "] ", line) : line;
 }
 
+// The table of stages shows the event's name.
+struct StageText {
+  std::string_view name, category;
+};
+const StageText& StageOf(InputStage stage) {
+  static constexpr StageText kTexts[kInputStages] = {{"dataloader", "unknown"},
+                                                     {"dataloader fetch", "preprocessing"},
+                                                     {"loader read", "read"},
+                                                     {"worker decode+collate", "preprocessing"},
+                                                     {"h2d", "enqueue"}};
+  return kTexts[static_cast<size_t>(stage)];
+}
+// Above all ids of events, whose time would count for the stage.
+constexpr int64_t kFirstStageId = int64_t{1} << 31;
+
 void WriteSteps(const Timeline& timeline, const std::vector<StepEvent>& steps, uint64_t line_id, PlaneBuilder& plane) {
   if (steps.empty()) return;
   LineBuilder& line = plane.AddLine(line_id, kStepsLine);
@@ -241,7 +257,10 @@ void WriteSteps(const Timeline& timeline, const std::vector<StepEvent>& steps, u
   const uint32_t running_id = plane.EventId(kRunningEvent);
   uint64_t markers = 0;
   for (const StepEvent& event : steps) {
-    line.Begin(event.is_marker ? marker_id : running_id, event.start_ps, event.end_ps - event.start_ps);
+    const uint32_t id = event.is_marker ? marker_id : event.is_input ? plane.EventId(kInputWaitEvent) : running_id;
+    line.Begin(id, event.start_ps, event.end_ps - event.start_ps);
+    // Without an id: the stages have lines of their own.
+    if (event.is_input) line.InlineText(Stat::kInputStageName, StageOf(InputStage::kWait).name);
     if (event.is_marker) {
       line.Int64(Stat::kRoot, 1);
       line.Int64(Stat::kStepNumber, event.number);
@@ -251,6 +270,21 @@ void WriteSteps(const Timeline& timeline, const std::vector<StepEvent>& steps, u
       if (!timeline.step_source.empty()) line.InlineText(Stat::kStepSource, ValidUtf8(timeline.step_source));
     }
     line.End();
+  }
+}
+
+void WriteInput(const std::vector<InputLine>& lines, uint64_t& line_id, PlaneBuilder& plane) {
+  for (const InputLine& input : lines) {
+    if (input.events.empty()) continue;
+    LineBuilder& line = plane.AddLine(line_id++, input.name);
+    for (const InputEvent& event : input.events) {
+      const StageText& stage = StageOf(event.stage);
+      line.Begin(plane.EventId(stage.name), event.start_ps, event.end_ps - event.start_ps);
+      line.Int64(Stat::kInputStageId, kFirstStageId + static_cast<int64_t>(event.stage));
+      line.InlineText(Stat::kInputStageName, stage.name);
+      line.InlineText(Stat::kInputStageCategory, stage.category);
+      line.End();
+    }
   }
 }
 
@@ -330,6 +364,7 @@ absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
       line.ReserveEvents(thread.events.size(), kExpectedEventBytes);
       events.WriteAll(line, thread);
     }
+    if (counted) WriteInput(InputLines(timeline, CountedProcess(timeline)), line_id, plane);
     WriteCounters(timeline, host_plane, line_id, plane);
     if (counted) WriteMemoryEvents(timeline, line_id, plane);
     counted = false;
