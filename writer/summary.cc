@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "absl/strings/str_format.h"
+#include "writer/input_pipeline.h"
 #include "writer/summary_format.h"
 #include "writer/text.h"
 #include "writer/utf8.h"
@@ -96,6 +97,9 @@ Section Headline(const Timeline& timeline) {
     text += ")";
   }
   out.push_back({text});
+  if (const double share = InputShare(timeline); share >= 0) {
+    out.push_back({absl::StrFormat("input wait %.0f %% of the step (DataLoader)", share * 100)});
+  }
   return out;
 }
 

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "writer/input_pipeline.h"
 #include "writer/summary.h"
 #include "writer/utf8.h"
 
@@ -292,6 +293,7 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<RunDirectory
                   {"irregular", timeline.steps.size() - static_cast<size_t>(regular)},
                   {"source", ValidUtf8(timeline.step_source)},
                   {"confidence", timeline.step_confidence}};
+  if (const double share = InputShare(timeline); share >= 0) out["steps"]["input_wait_share"] = share;
   out["gpus"] = Json::array();
   for (const GpuDevice& device : timeline.gpu_devices) out["gpus"].push_back(GpuJson(timeline, device));
   out["wait_sites"] = WaitSites(timeline);

@@ -9,6 +9,7 @@
 #include "writer/outputs/gzip_sink.h"
 #include "writer/outputs/xplane_gpu.h"
 #include "writer/text.h"
+#include "writer/torch_links.h"
 #include "writer/torch_names.h"
 #include "writer/utf8.h"
 
@@ -134,11 +135,12 @@ class PerfettoWriter {
     ChoosePids();
     Names();
     Types();
-    for (const Thread& thread : timeline_.threads) {
+    for (uint32_t index = 0; index < timeline_.threads.size(); ++index) {
+      const Thread& thread = timeline_.threads[index];
       if (thread.process >= timeline_.processes.size()) continue;
       const std::string where = StrCat(",\"pid\":", pids_[thread.process], ",\"tid\":", thread.tid);
-      for (const Event& event : thread.events) {
-        WriteEvent(event, where);
+      for (size_t i = 0; i < thread.events.size(); ++i) {
+        WriteEvent(thread.events[i], where, links_.Of(index, i));
         if (!out_.status().ok()) return out_.status();
       }
     }
@@ -243,7 +245,7 @@ class PerfettoWriter {
     out_.Number(value);
   }
 
-  void WriteEvent(const Event& event, const std::string& where) {
+  void WriteEvent(const Event& event, const std::string& where, uint32_t link) {
     const EventType& type = timeline_.types[event.type];
     const int64_t start_ns = event.start_ps / 1000;
     const int64_t end_ns = (event.start_ps + event.duration_ps) / 1000;
@@ -278,6 +280,7 @@ class PerfettoWriter {
     if (type.value == ValueKind::kCorrelation && event.value != 0) Flow("s", start_ns, event.value, where, kLaunches);
     if (type.value == ValueKind::kFlowOut && event.value != 0) Flow("s", start_ns, event.value, where);
     if (type.value == ValueKind::kFlowIn && event.value != 0) Flow("f\",\"bp\":\"e", start_ns, event.value, where);
+    if (link != 0) Flow(EndsTorchLink(type) ? "f\",\"bp\":\"e" : "s", start_ns, link, where, kBackward);
   }
 
   void Object(ObjectKind kind, uint64_t object) {
@@ -374,6 +377,8 @@ class PerfettoWriter {
   static constexpr std::string_view kStarts = "\",\"cat\":\"flow\",\"name\":\"starts\",\"id\":";
   static constexpr std::string_view kLaunches = "\",\"cat\":\"cuda\",\"name\":\"launches\",\"id\":";
 
+  static constexpr std::string_view kBackward = "\",\"cat\":\"autograd\",\"name\":\"backward\",\"id\":";
+
   void Flow(std::string_view phase, int64_t ns, int64_t id, const std::string& where, std::string_view kind = kStarts) {
     Begin();
     out_.Put("{\"ph\":\"");
@@ -422,6 +427,7 @@ class PerfettoWriter {
   }
 
   const Timeline& timeline_;
+  const TorchLinks links_{timeline_};
   Text out_;
   std::vector<int64_t> pids_;
   std::vector<std::string> types_;

@@ -7,10 +7,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
 #include "writer/crc32c.h"
+#include "writer/input_pipeline.h"
 #include "writer/outputs/memory_events.h"
 #include "writer/outputs/xplane_gpu.h"
 #include "writer/schema.h"
 #include "writer/text.h"
+#include "writer/torch_links.h"
 #include "writer/torch_names.h"
 #include "writer/utf8.h"
 #include "writer/xspace_builder.h"
@@ -43,16 +45,18 @@ bool MayIntern(std::string_view text) { return text.find_first_of("(/+") != std:
 class EventWriter {
  public:
   // `calls`: of the counted plane, whose calls belong to steps; null: of another.
-  EventWriter(const Timeline& timeline, PlaneBuilder* plane, FlowIds* flows, const GpuCalls* calls)
+  EventWriter(const Timeline& timeline, PlaneBuilder* plane, FlowIds* flows, const TorchLinks* links,
+              const GpuCalls* calls)
       : timeline_(timeline),
         plane_(plane),
         flows_(flows),
+        links_(links),
         calls_(calls),
         event_ids_(timeline.types.size()),
         text_ids_(timeline.strings.size()) {}
 
-  // `tied`: a call that says itself which step it belongs to.
-  void Write(LineBuilder& line, const Event& event, bool tied) {
+  // `tied`: a call that says itself which step it belongs to. `link`: of TorchLinks.
+  void Write(LineBuilder& line, const Event& event, bool tied, uint32_t link) {
     const EventType& type = timeline_.types[event.type];
     uint32_t& event_id = event_ids_[event.type];
     if (event_id == 0) event_id = plane_->EventId(type.name);
@@ -66,6 +70,8 @@ class EventWriter {
       Value(line, type.value, event.value);
     }
     if (event.detail != 0) Text(line, IsTorchWork(type) ? Stat::kTfOp : Stat::kDetail, event.detail);
+    // Flows that the timeline knows are above 0.
+    if (link != 0) Flow(line, -static_cast<int64_t>(link), !EndsTorchLink(type));
     line.End();
   }
 
@@ -75,7 +81,8 @@ class EventWriter {
     line.End();
   }
 
-  void WriteAll(LineBuilder& line, const Thread& thread) {
+  void WriteAll(LineBuilder& line, uint32_t index) {
+    const Thread& thread = timeline_.threads[index];
     const ThreadSteps steps = calls_ != nullptr ? StepsOfThread(timeline_, thread, *calls_) : ThreadSteps{};
     auto bar = steps.bars.begin();
     auto tied = steps.tied.begin();
@@ -88,7 +95,7 @@ class EventWriter {
         Write(line, *bar);
       }
       while (tied != steps.tied.end() && *tied < i) ++tied;
-      Write(line, event, tied != steps.tied.end() && *tied == i);
+      Write(line, event, tied != steps.tied.end() && *tied == i, links_->Of(index, i));
     }
   }
 
@@ -176,8 +183,12 @@ class EventWriter {
       case ValueKind::kFlowOut:
       case ValueKind::kFlowIn:
         if (value == 0) return;
-        return line.Uint64(Stat::kFlow, flows_->For(value) << 2 | (kind == ValueKind::kFlowOut ? 2 : 1));
+        return Flow(line, value, kind == ValueKind::kFlowOut);
     }
+  }
+
+  void Flow(LineBuilder& line, int64_t flow, bool begins) {
+    line.Uint64(Stat::kFlow, flows_->For(flow) << 2 | (begins ? 2 : 1));
   }
 
   void Flags(LineBuilder& line, const Event& event, EventFamily family) {
@@ -218,6 +229,7 @@ class EventWriter {
   const Timeline& timeline_;
   PlaneBuilder* plane_;
   FlowIds* flows_;
+  const TorchLinks* links_;
   const GpuCalls* calls_;
   std::vector<uint32_t> event_ids_;
   std::vector<uint32_t> text_ids_;
@@ -234,6 +246,21 @@ std::string LineName(const Timeline& timeline, const Thread& thread, bool with_p
   return with_process ? StrCat(ValidUtf8(process.name), " [", process.pid, "] ", line) : line;
 }
 
+// The table of stages shows the event's name.
+struct StageText {
+  std::string_view name, category;
+};
+const StageText& StageOf(InputStage stage) {
+  static constexpr StageText kTexts[kInputStages] = {{"dataloader", "unknown"},
+                                                     {"dataloader fetch", "preprocessing"},
+                                                     {"loader read", "read"},
+                                                     {"worker decode+collate", "preprocessing"},
+                                                     {"h2d", "enqueue"}};
+  return kTexts[static_cast<size_t>(stage)];
+}
+// Above all ids of events, whose time would count for the stage.
+constexpr int64_t kFirstStageId = int64_t{1} << 31;
+
 void WriteSteps(const Timeline& timeline, const std::vector<StepEvent>& steps, uint64_t line_id, PlaneBuilder& plane) {
   if (steps.empty()) return;
   LineBuilder& line = plane.AddLine(line_id, kStepsLine);
@@ -241,7 +268,10 @@ void WriteSteps(const Timeline& timeline, const std::vector<StepEvent>& steps, u
   const uint32_t running_id = plane.EventId(kRunningEvent);
   uint64_t markers = 0;
   for (const StepEvent& event : steps) {
-    line.Begin(event.is_marker ? marker_id : running_id, event.start_ps, event.end_ps - event.start_ps);
+    const uint32_t id = event.is_marker ? marker_id : event.is_input ? plane.EventId(kInputWaitEvent) : running_id;
+    line.Begin(id, event.start_ps, event.end_ps - event.start_ps);
+    // Without an id: the stages have lines of their own.
+    if (event.is_input) line.InlineText(Stat::kInputStageName, StageOf(InputStage::kWait).name);
     if (event.is_marker) {
       line.Int64(Stat::kRoot, 1);
       line.Int64(Stat::kStepNumber, event.number);
@@ -251,6 +281,21 @@ void WriteSteps(const Timeline& timeline, const std::vector<StepEvent>& steps, u
       if (!timeline.step_source.empty()) line.InlineText(Stat::kStepSource, ValidUtf8(timeline.step_source));
     }
     line.End();
+  }
+}
+
+void WriteInput(const std::vector<InputLine>& lines, uint64_t& line_id, PlaneBuilder& plane) {
+  for (const InputLine& input : lines) {
+    if (input.events.empty()) continue;
+    LineBuilder& line = plane.AddLine(line_id++, input.name);
+    for (const InputEvent& event : input.events) {
+      const StageText& stage = StageOf(event.stage);
+      line.Begin(plane.EventId(stage.name), event.start_ps, event.end_ps - event.start_ps);
+      line.Int64(Stat::kInputStageId, kFirstStageId + static_cast<int64_t>(event.stage));
+      line.InlineText(Stat::kInputStageName, stage.name);
+      line.InlineText(Stat::kInputStageCategory, stage.category);
+      line.End();
+    }
   }
 }
 
@@ -311,6 +356,7 @@ std::string SeriesName(const CounterTrack& track) {
 absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
   XSpaceWriter writer(&sink);
   FlowIds flows(timeline.host);
+  const TorchLinks links(timeline);
   // Rows are shown in the order of the ids, and two lines of one id are merged.
   uint64_t line_id = 1;
   bool counted = true;
@@ -323,13 +369,14 @@ absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
       WriteSteps(timeline, steps, line_id++, plane);
       WritePhases(PhaseEvents(timeline), line_id++, plane);
     }
-    EventWriter events(timeline, &plane, &flows, counted ? &calls : nullptr);
+    EventWriter events(timeline, &plane, &flows, &links, counted ? &calls : nullptr);
     for (uint32_t index : host_plane.threads) {
       const Thread& thread = timeline.threads[index];
       LineBuilder& line = plane.AddLine(line_id++, LineName(timeline, thread, host_plane.merged));
       line.ReserveEvents(thread.events.size(), kExpectedEventBytes);
-      events.WriteAll(line, thread);
+      events.WriteAll(line, index);
     }
+    if (counted) WriteInput(InputLines(timeline, CountedProcess(timeline)), line_id, plane);
     WriteCounters(timeline, host_plane, line_id, plane);
     if (counted) WriteMemoryEvents(timeline, line_id, plane);
     counted = false;

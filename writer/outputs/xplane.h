@@ -41,8 +41,11 @@ absl::StatusOr<std::string> VerifyXplane(const std::string& path, const Timeline
 std::vector<std::string> XplaneErrors(const Timeline& timeline);
 std::vector<std::string> XplaneWarnings(const Timeline& timeline);
 
+// Whose steps are known, else the command.
+uint32_t CountedProcess(const Timeline& timeline);
+
 // Which processes share a plane, in the order of the viewer. The first plane is the counted one, `/host:CPU`: it holds
-// the process whose steps are known, else the command.
+// CountedProcess.
 struct HostPlane {
   std::string name;
   std::vector<uint32_t> processes;  // indexes into Timeline::processes
@@ -56,7 +59,8 @@ std::vector<HostPlane> HostPlanes(const Timeline& timeline);
 struct StepEvent {
   int64_t start_ps = 0;
   int64_t end_ps = 0;
-  bool is_marker = false;  // else `running`
+  bool is_marker = false;  // else `running`, or
+  bool is_input = false;   // `wait for input`
   int64_t number = 0;
   std::string title;  // markers: unique within the file together with the number
 };

@@ -18,6 +18,8 @@ constexpr size_t kMaxShortHelpers = 3;
 constexpr size_t kShortEvents = 200;
 constexpr int64_t kShortShare = 20;  // of the capture's length
 
+}  // namespace
+
 uint32_t CountedProcess(const Timeline& timeline) {
   for (const Step& step : timeline.steps) {
     if (step.thread < timeline.threads.size()) return timeline.threads[step.thread].process;
@@ -27,8 +29,6 @@ uint32_t CountedProcess(const Timeline& timeline) {
   }
   return 0;
 }
-
-}  // namespace
 
 std::vector<HostPlane> HostPlanes(const Timeline& timeline) {
   std::vector<HostPlane> planes;

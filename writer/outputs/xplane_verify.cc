@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "writer/input_pipeline.h"
 #include "writer/outputs/memory_events.h"
 #include "writer/outputs/xplane.h"
 #include "writer/outputs/xplane_gpu.h"
@@ -39,6 +40,7 @@ XplaneCounts ExpectedXplane(const Timeline& timeline) {
     counts.lines += gpu.lines;
     counts.events += gpu.events;
   }
+  for (const InputLine& line : InputLines(timeline, CountedProcess(timeline))) add_line(line.events.size());
   add_line(steps.size());
   add_line(PhaseEvents(timeline).size());
   add_line(MemoryEvents(timeline).size());

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/input_pipeline.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_format.h"
+#include "writer/torch_names.h"
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kMostEvents = 50'000;
+constexpr std::string_view kWorkerThread = "pt_data_worker";
+constexpr std::string_view kWorkersLoader = "_MultiProcessingDataLoaderIter";
+// wire's GpuCopyKind
+constexpr uint8_t kHostToDevice = 1;
+
+int64_t EndOf(const Event& event) { return event.start_ps + event.duration_ps; }
+
+bool IsNext(const EventType& type) {
+  return type.family == EventFamily::kAnnotation && IsLoaderNext(type.origin, type.name);
+}
+
+// Calls that get data, by their names.
+std::vector<bool> Reads(const Timeline& timeline) {
+  static constexpr std::string_view kBeginnings[] = {"read",  "pread", "recv",  "open",
+                                                     "fread", "fopen", "lseek", "stat"};
+  std::vector<bool> reads;
+  for (const EventType& type : timeline.types) {
+    reads.push_back(type.family == EventFamily::kIo &&
+                    std::any_of(std::begin(kBeginnings), std::end(kBeginnings),
+                                [&](std::string_view beginning) { return type.name.starts_with(beginning); }));
+  }
+  return reads;
+}
+
+// A worker waits for the number of a batch (poll), takes it from a pipe (read), and fetches the batch until it waits
+// again.
+class Worker {
+ public:
+  Worker(const Timeline& timeline, const Thread& thread, const std::vector<bool>& reads)
+      : timeline_(timeline), reads_(reads) {
+    int64_t end = 0;
+    for (const Event& event : thread.events) {
+      if (timeline.types[event.type].family == EventFamily::kAnnotation || event.start_ps < end) continue;
+      end = EndOf(event);
+      calls_.push_back(&event);
+    }
+  }
+
+  std::vector<InputEvent> Fetches() const {
+    std::map<uint64_t, size_t> pipes;
+    for (size_t i = 0; i + 1 < calls_.size(); ++i) {
+      if (IsPoll(i) && IsRead(i + 1)) ++pipes[calls_[i + 1]->object];
+    }
+    if (pipes.empty()) return {};
+    const uint64_t pipe = std::max_element(pipes.begin(), pipes.end(), [](const auto& a, const auto& b) {
+                            return a.second < b.second;
+                          })->first;
+    std::vector<InputEvent> events;
+    std::vector<InputEvent> within;
+    int64_t begin = -1;
+    const auto finish = [&](int64_t end) {
+      if (begin >= 0 && end > begin) {
+        events.push_back({begin, end, InputStage::kPrepare});
+        events.insert(events.end(), within.begin(), within.end());
+      }
+      within.clear();
+    };
+    for (size_t i = 0; i < calls_.size(); ++i) {
+      size_t last = i;
+      while (last + 1 < calls_.size() && IsPoll(last) && IsPoll(last + 1)) ++last;
+      if (IsPoll(last) && last + 1 < calls_.size() && IsRead(last + 1) && calls_[last + 1]->object == pipe) {
+        finish(calls_[i]->start_ps);
+        i = last + 1;
+        begin = EndOf(*calls_[i]);
+      } else if (begin >= 0 && reads_[calls_[i]->type] && calls_[i]->duration_ps > 0 && calls_[i]->start_ps >= begin) {
+        within.push_back({calls_[i]->start_ps, EndOf(*calls_[i]), InputStage::kRead});
+      }
+    }
+    // It is stopped while it waits, in a poll that no read follows.
+    if (!calls_.empty()) finish(IsPoll(calls_.size() - 1) ? calls_.back()->start_ps : EndOf(*calls_.back()));
+    return events;
+  }
+
+ private:
+  const EventType& TypeOf(size_t i) const { return timeline_.types[calls_[i]->type]; }
+  bool IsPoll(size_t i) const { return TypeOf(i).name == "poll" || TypeOf(i).name == "ppoll"; }
+  bool IsRead(size_t i) const { return TypeOf(i).name == "read" && TypeOf(i).object == ObjectKind::kDescriptor; }
+
+  const Timeline& timeline_;
+  const std::vector<bool>& reads_;
+  std::vector<const Event*> calls_;  // outermost
+};
+
+// What the program's own thread does: gets batches, and sends them to a device.
+std::vector<InputEvent> OwnEvents(const Timeline& timeline, const Thread& thread, const std::vector<bool>& reads) {
+  absl::flat_hash_set<uint64_t> copies;
+  for (const GpuStream& stream : timeline.gpu_streams) {
+    if (stream.process != thread.process) continue;
+    for (const GpuEvent& event : stream.events) {
+      if (event.kind == GpuEventKind::kCopy && event.copy_kind == kHostToDevice) copies.insert(event.correlation);
+    }
+  }
+  std::vector<InputEvent> events;
+  int64_t batch = 0, within = 0;
+  for (const Event& event : thread.events) {
+    if (event.duration_ps <= 0) continue;
+    const EventType& type = timeline.types[event.type];
+    if (IsNext(type)) {
+      if (event.start_ps < batch) continue;
+      batch = EndOf(event);
+      const bool waits = type.name.find(kWorkersLoader) != std::string::npos;
+      events.push_back({event.start_ps, batch, waits ? InputStage::kWait : InputStage::kFetch});
+    } else if (event.start_ps >= within) {
+      const bool copies_to_device = type.value == ValueKind::kCorrelation && event.value > 0 &&
+                                    copies.contains(static_cast<uint64_t>(event.value));
+      const bool is_read = event.start_ps < batch && reads[event.type];
+      if (!copies_to_device && !is_read) continue;
+      within = EndOf(event);
+      events.push_back({event.start_ps, within, is_read ? InputStage::kRead : InputStage::kCopy});
+    }
+  }
+  return events;
+}
+
+size_t Batches(const Timeline& timeline, const Thread& thread) {
+  return static_cast<size_t>(std::count_if(thread.events.begin(), thread.events.end(),
+                                           [&](const Event& event) { return IsNext(timeline.types[event.type]); }));
+}
+
+bool IsFine(const InputEvent& event) { return event.stage == InputStage::kRead || event.stage == InputStage::kCopy; }
+
+void Bound(std::vector<InputLine>* lines) {
+  size_t count = 0;
+  std::vector<int64_t> lengths;
+  for (const InputLine& line : *lines) {
+    count += line.events.size();
+    for (const InputEvent& event : line.events) {
+      if (IsFine(event)) lengths.push_back(event.end_ps - event.start_ps);
+    }
+  }
+  if (count <= kMostEvents || lengths.empty()) return;
+  const size_t surplus = std::min(count - kMostEvents, lengths.size() - 1);
+  std::nth_element(lengths.begin(), lengths.begin() + static_cast<ptrdiff_t>(surplus), lengths.end());
+  const int64_t shortest = lengths[surplus];
+  for (InputLine& line : *lines) {
+    std::erase_if(line.events,
+                  [&](const InputEvent& event) { return IsFine(event) && event.end_ps - event.start_ps <= shortest; });
+  }
+}
+
+}  // namespace
+
+std::vector<InputEvent> InputWaits(const Timeline& timeline, uint32_t thread) {
+  std::vector<InputEvent> waits;
+  for (const Event& event : timeline.threads[thread].events) {
+    if (event.duration_ps <= 0 || !IsNext(timeline.types[event.type])) continue;
+    if (!waits.empty() && event.start_ps < waits.back().end_ps) continue;
+    waits.push_back({event.start_ps, EndOf(event), InputStage::kWait});
+  }
+  return waits;
+}
+
+double InputShare(const Timeline& timeline) {
+  std::map<uint32_t, std::vector<InputEvent>> waits;
+  int64_t whole = 0, waited = 0;
+  bool any = false;
+  for (const Step& step : timeline.steps) {
+    if (!step.is_regular || step.thread >= timeline.threads.size() || timeline.step_source == "synthetic") continue;
+    const auto [of_thread, added] = waits.try_emplace(step.thread);
+    if (added) of_thread->second = InputWaits(timeline, step.thread);
+    any |= !of_thread->second.empty();
+    whole += step.end_ps - step.start_ps;
+    auto wait = std::lower_bound(of_thread->second.begin(), of_thread->second.end(), step.start_ps,
+                                 [](const InputEvent& event, int64_t start) { return event.end_ps <= start; });
+    for (; wait != of_thread->second.end() && wait->start_ps < step.end_ps; ++wait) {
+      waited += std::min(wait->end_ps, step.end_ps) - std::max(wait->start_ps, step.start_ps);
+    }
+  }
+  return any && whole > 0 ? static_cast<double>(waited) / static_cast<double>(whole) : -1;
+}
+
+std::vector<InputLine> InputLines(const Timeline& timeline, uint32_t process) {
+  std::vector<InputLine> lines;
+  if (std::none_of(timeline.types.begin(), timeline.types.end(), IsNext)) return lines;
+  const std::vector<bool> reads = Reads(timeline);
+  const Thread* loader = nullptr;
+  size_t most = 0;
+  bool has_workers = false;
+  for (const Thread& thread : timeline.threads) {
+    if (thread.process != process) continue;
+    const size_t batches = Batches(timeline, thread);
+    if (batches > most) {
+      most = batches;
+      loader = &thread;
+    }
+  }
+  if (loader == nullptr) return lines;
+  lines.push_back({"input (summary)", OwnEvents(timeline, *loader, reads)});
+  for (const InputEvent& event : lines[0].events) has_workers |= event.stage == InputStage::kWait;
+  std::vector<std::vector<InputEvent>> workers;
+  for (const Thread& thread : timeline.threads) {
+    if (thread.process == process || !thread.is_main || thread.process >= timeline.processes.size()) continue;
+    const Process& of = timeline.processes[thread.process];
+    const bool named = thread.name.starts_with(kWorkerThread);
+    if (!has_workers || !(named || (of.forked && of.parent == static_cast<int>(process)))) continue;
+    std::vector<InputEvent> fetches = Worker(timeline, thread, reads).Fetches();
+    if (!fetches.empty()) workers.push_back(std::move(fetches));
+  }
+  std::stable_sort(workers.begin(), workers.end(),
+                   [](const std::vector<InputEvent>& a, const std::vector<InputEvent>& b) {
+                     return a.front().start_ps < b.front().start_ps;
+                   });
+  std::vector<int64_t> ends;
+  for (std::vector<InputEvent>& fetches : workers) {
+    int64_t end = 0;
+    for (const InputEvent& event : fetches) end = std::max(end, event.end_ps);
+    const auto free =
+        std::find_if(ends.begin(), ends.end(), [&](int64_t at) { return at <= fetches.front().start_ps; });
+    if (free == ends.end()) {
+      lines.push_back({absl::StrFormat("loader %02d input (summary)", ends.size()), std::move(fetches)});
+      ends.push_back(end);
+    } else {
+      std::vector<InputEvent>& events = lines[static_cast<size_t>(free - ends.begin()) + 1].events;
+      events.insert(events.end(), fetches.begin(), fetches.end());
+      *free = end;
+    }
+  }
+  Bound(&lines);
+  return lines;
+}
+
+}  // namespace tbprof

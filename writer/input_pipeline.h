@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a program that uses PyTorch's DataLoader gets its input: how long it waits for it, and what the loader does in
+// that time, in the program itself or in workers.
+//
+// Process: converter. Pure functions of the timeline.
+#ifndef TBPROF_WRITER_INPUT_PIPELINE_H_
+#define TBPROF_WRITER_INPUT_PIPELINE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "writer/timeline.h"
+
+namespace tbprof {
+
+// kWait: for workers; kFetch: by the thread that waits; kPrepare: by a worker, what it does but reading.
+enum class InputStage : uint8_t { kWait, kFetch, kRead, kPrepare, kCopy };
+inline constexpr size_t kInputStages = 5;
+
+struct InputEvent {
+  int64_t start_ps = 0;
+  int64_t end_ps = 0;
+  InputStage stage = InputStage::kWait;
+};
+
+// Of a thread that loads: sorted by (start ascending, end descending), nested or apart.
+struct InputLine {
+  std::string name;
+  std::vector<InputEvent> events;
+};
+
+// When a thread got its next batch; in order, apart.
+std::vector<InputEvent> InputWaits(const Timeline& timeline, uint32_t thread);
+
+// Of the regular steps' time, 0...1; -1: no loader is known.
+double InputShare(const Timeline& timeline);
+
+// Of the process and its workers, of which those that follow each other share a line. Bounded: the shortest reads and
+// copies go.
+std::vector<InputLine> InputLines(const Timeline& timeline, uint32_t process);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_INPUT_PIPELINE_H_
