@@ -25,6 +25,9 @@ constexpr double kAfterLossFactor = 0.5;
 constexpr size_t kFewestLaunches = 12;
 // What comes around faster is a loop in a step, or a benchmark.
 constexpr int64_t kShortestStepPs = 50'000'000;
+// Calls that come around faster load the modules of an interpreter.
+constexpr int64_t kShortestFromCallsPs = 2'000'000'000;
+constexpr double kLeastFromCalls = 0.5;
 
 // What a call caused on a device.
 struct Work {
@@ -186,10 +189,10 @@ InferredSteps InferSteps(const Timeline& timeline, uint32_t process) {
   }
   if (launches.size() < kFewestLaunches) return inferred;
   const StepDetection found = DetectSteps(launches);
-  if (found.steps.empty() || found.period_ps < kShortestStepPs) return inferred;
+  if (found.steps.empty() || found.period_ps < (by_calls ? kShortestFromCallsPs : kShortestStepPs)) return inferred;
   inferred.confidence = std::min(found.confidence, most);
   if (!timeline.drops.empty() || timeline.processes[process].gpu.dropped > 0) inferred.confidence *= kAfterLossFactor;
-  if (inferred.confidence < kLeastConfidence) return inferred;
+  if (inferred.confidence < (by_calls ? kLeastFromCalls : kLeastConfidence)) return inferred;
   inferred.source = by_operations ? "repeated operations" : StrCat(by_calls ? "calls: " : "", found.source);
   if (found.alternative > 0) {
     inferred.alternative = absl::StrFormat("one of %.3g times that length may be the true one", found.alternative);
