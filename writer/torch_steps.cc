@@ -21,6 +21,8 @@ constexpr size_t kFewestSure = 3;
 // Of the batches behind which an optimizer follows: so many have the backward pass that there must be.
 constexpr double kWitnessed = 0.95;
 constexpr double kUsual = 0.8;
+// Of the time that a batch's training works: less of it is none.
+constexpr double kLeastWork = 0.05;
 constexpr size_t kMostParts = 8;
 // Operations of two stretches in common, of all that they have.
 constexpr double kAlike = 0.8;
@@ -163,10 +165,22 @@ class ByBatches {
       : timeline_(timeline), told_(told), backwards_(backwards), by_optimizer_(!told.optimizers.empty()) {
     const std::vector<Range>& batches = told.batches;
     contents_.resize(batches.size());
+    std::vector<int64_t> works(batches.size()), of_training;
+    auto work = told.work.begin();
     for (size_t i = 0; i < batches.size(); ++i) {
-      contents_[i] = AnyIn(backwards, batches[i].start, EndOf(i))  ? Content::kBackward
-                     : AnyIn(told.works, batches[i].end, EndOf(i)) ? Content::kWork
-                                                                   : Content::kNothing;
+      for (; work != told.work.end() && work->start < EndOf(i); ++work) {
+        if (work->start >= batches[i].end) works[i] += work->end - work->start;
+      }
+      if (AnyIn(backwards, batches[i].start, EndOf(i))) {
+        contents_[i] = Content::kBackward;
+        of_training.push_back(works[i]);
+      }
+    }
+    // To count a batch's labels before the next is asked for is no evaluation.
+    const double least = kLeastWork * static_cast<double>(Median(of_training));
+    for (size_t i = 0; i < batches.size(); ++i) {
+      if (contents_[i] == Content::kBackward) continue;
+      contents_[i] = works[i] > 0 && static_cast<double>(works[i]) >= least ? Content::kWork : Content::kNothing;
     }
     MakeParts();
     MakeGroups();

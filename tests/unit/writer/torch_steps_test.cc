@@ -109,6 +109,25 @@ TEST_F(TorchStepsTest, AnEvaluationAfterEachStep) {
   EXPECT_EQ(Count("evaluation"), 10u);
 }
 
+// Hugging Face's Trainer takes all of a step's batches, and counts their labels, before the first is worked on.
+TEST_F(TorchStepsTest, BatchesThatAreTakenAheadAreNoEvaluations) {
+  for (int step = 0; step < 10; ++step) {
+    begins_.push_back(now);
+    Batch();
+    Op("ne", 2);
+    Batch();
+    Pass();
+    PassBack();
+    Pass();
+    PassBack();
+    Optimizer();
+  }
+  const MarkedSteps found = Find();
+  EXPECT_EQ(Begins(), begins_);
+  EXPECT_EQ(Count("evaluation"), 0u);
+  EXPECT_GE(found.confidence, 0.9);
+}
+
 // The same without the records that tell it: one step of two batches is as likely.
 TEST_F(TorchStepsTest, WithoutOperationsAnEvaluationAfterEachStepIsAmbiguous) {
   for (int step = 0; step < 10; ++step) {
@@ -334,6 +353,20 @@ TEST_F(TorchStepsTest, WarmUpAndPausesAreInNoStatistics) {
   EXPECT_EQ(Count("warm-up"), 1u);
   EXPECT_EQ(Count("irregular: a pause"), 1u);
   EXPECT_EQ(Begins().size(), 28u);
+}
+
+// A program whose steps are long now and then, as where others take its processors.
+TEST_F(TorchStepsTest, ManyLongStepsAreNoPauses) {
+  for (int i = 0; i < 100; ++i) {
+    Batch();
+    Pass();
+    PassBack();
+    Optimizer();
+    Idle(i % 4 == 3 ? 50'000 : 5);
+  }
+  Find();
+  EXPECT_EQ(Count("irregular: a pause"), 0u);
+  EXPECT_EQ(Begins().size(), 100u);
 }
 
 TEST_F(TorchStepsTest, WhatTheWindowCutsIsNoStep) {
