@@ -6,6 +6,7 @@
 
 #include "writer/outputs/perfetto.h"
 #include "writer/text.h"
+#include "writer/torch_links.h"
 
 namespace tbprof {
 namespace {
@@ -63,7 +64,7 @@ uint64_t ExpectedEvents(const Timeline& timeline) {
   for (const CounterTrack& track : timeline.counters) {
     if (IsShown(timeline, track)) events += track.samples.size();
   }
-  events += 2 * timeline.gpu_devices.size();
+  events += TorchLinks(timeline).size() + 2 * timeline.gpu_devices.size();
   for (const GpuStream& stream : timeline.gpu_streams) events += 1 + 2 * stream.events.size();
   return events;
 }

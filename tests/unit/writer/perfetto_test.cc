@@ -14,6 +14,7 @@
 
 #include "tests/unit/writer/random_timeline.h"
 #include "tests/unit/writer/string_sink.h"
+#include "tests/unit/writer/torch_maker.h"
 #include "writer/outputs.h"
 
 namespace tbprof {
@@ -139,6 +140,20 @@ TEST(Perfetto, ProcessesOfOnePidStayApart) {
     if (event["name"] == "process_name") ++pids[event["pid"].get<int64_t>()];
   }
   EXPECT_EQ(pids.size(), 3u);
+}
+
+TEST(Perfetto, ArrowsToTheBackwardPassAreCounted) {
+  TorchMaker maker;
+  maker.Forward("addmm", 7);
+  maker.Backward("AddmmBackward0", 30, 7, 1);
+  const TemporaryFile file(Encode(maker.Done()));
+  EXPECT_TRUE(VerifyPerfetto(file.path(), maker.timeline).ok());
+  std::string phases;
+  const Json json = Json::parse(Unzip(file.path()));
+  for (const Json& event : json["traceEvents"]) {
+    if (event["name"] == "backward") phases += event["ph"].get<std::string>();
+  }
+  EXPECT_EQ(phases, "sf");
 }
 
 TEST(Perfetto, VerifyNoticesCutChangedAndShortFiles) {
