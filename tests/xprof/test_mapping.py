@@ -216,3 +216,43 @@ def test_every_event_comes_back_at_high_resolution(opened):
     for i in range(20000):
         line.event("lock", i * 10 * NS, 5 * NS)
     assert len(opened(space).trace_events()[0]) == 20000
+
+
+def op_rows(data):
+    table = data.op_stats()[0]
+    columns = [column["id"] for column in table["cols"]]
+    rows = [dict(zip(columns, (cell["v"] for cell in row["c"]))) for row in table["rows"]]
+    return {(row["host_or_device"], row["operation"]): row for row in rows if row["type"] != "IDLE"}
+
+
+def test_operations_add_up_where_only_the_outermost_has_tf_op(opened):
+    space, plane = host()
+    line = plane.line(2, "main")
+    for i in range(3):
+        line.event("aten::linear", i * 10 * MS, 5 * MS, {"tf_op": Ref("forward/aten/linear:linear")})
+        line.event("aten::addmm", i * 10 * MS + MS, 3 * MS)
+        node = "autograd::engine::evaluate_function: AddmmBackward0"
+        line.event(node, i * 10 * MS + 5 * MS, 4 * MS, {"tf_op": Ref("backward/AddmmBackward0:AddmmBackward0")})
+        line.event("AddmmBackward0", i * 10 * MS + 6 * MS, 2 * MS)
+    rows = op_rows(opened(space))
+    assert {key[1]: row["total_self_time"] for key, row in rows.items()} == {
+        "forward/aten/linear": 15000,
+        "backward/AddmmBackward0": 12000,
+    }
+
+
+def test_copies_with_tf_op_have_rows_and_stay_input(opened):
+    space, plane = host()
+    main = plane.line(2, "main")
+    stream = space.plane("/device:GPU:0", 0).line(7, "Stream #7(Compute)")
+    for i in range(3):
+        at = i * 10 * MS
+        main.event("train", at, 9 * MS, {"_r": 1, "step_num": i})
+        for j, (name, details) in enumerate((("MemcpyHToD", "memcpy_details"), ("gemm", "kernel_details"))):
+            call = U(2 * i + j + 1)
+            main.event("call", at + (j + 1) * MS, MS, {"correlation_id": call})
+            stats = {"correlation_id": call, "tf_op": Ref(f"a/{name}:op"), details: "num_bytes:1"}
+            stream.event(name, at + (2 + j) * MS, MS, stats)
+    data = opened(space)
+    assert {key[1] for key in op_rows(data) if key[0] == "Device"} == {"a/MemcpyHToD", "a/gemm"}
+    assert all(step["infeedTimeMs"] == pytest.approx(1) for step in steps_of(data).values())
