@@ -23,6 +23,7 @@ constexpr double kMostFromOperations = 0.8, kMostFromCalls = 0.65;
 // With records lost somewhere the counts are not to be trusted as much.
 constexpr double kAfterLossFactor = 0.5;
 constexpr size_t kFewestLaunches = 12;
+constexpr int64_t kFewestSteps = 5;
 // What comes around faster is a loop in a step, or a benchmark.
 constexpr int64_t kShortestStepPs = 50'000'000;
 // Calls that come around faster load the modules of an interpreter.
@@ -106,6 +107,22 @@ std::vector<StepLaunch> Launches(const Timeline& timeline, uint32_t process, uin
   return launches;
 }
 
+// Where they are densest: the time between making a model and using it is no part of a loop, and would count for one.
+std::vector<StepLaunch> WithoutLongGaps(const std::vector<StepLaunch>& launches) {
+  if (launches.empty()) return {};
+  const int64_t longest = (launches.back().end_ps - launches.front().start_ps) / kFewestSteps;
+  size_t best = 0, most = 0, first = 0;
+  for (size_t i = 1; i <= launches.size(); ++i) {
+    if (i < launches.size() && launches[i].start_ps - launches[i - 1].end_ps < longest) continue;
+    if (i - first > most) {
+      most = i - first;
+      best = first;
+    }
+    first = i;
+  }
+  return {launches.begin() + static_cast<ptrdiff_t>(best), launches.begin() + static_cast<ptrdiff_t>(best + most)};
+}
+
 // What the thread that works most calls of PyTorch, where nothing is launched: the outermost of each nest.
 std::vector<StepLaunch> Operations(const Timeline& timeline, uint32_t process, uint32_t* thread) {
   std::vector<StepLaunch> most;
@@ -125,7 +142,7 @@ std::vector<StepLaunch> Operations(const Timeline& timeline, uint32_t process, u
     *thread = i;
     most = std::move(operations);
   }
-  return most;
+  return WithoutLongGaps(most);
 }
 
 // What the main thread calls and waits for, where nothing is launched.

@@ -138,6 +138,9 @@ TEST_F(InferredStepsTest, WithoutADeviceByTheOperationsOfPytorch) {
     timeline_.types.push_back({"aten::operation" + std::to_string(i), EventFamily::kAnnotation, ObjectKind::kNone,
                                ValueKind::kNone, RangeOrigin::kTorchOperation});
   }
+  // A model is made, and much later used.
+  for (int i = 0; i < 20; ++i) operation(static_cast<uint16_t>(2 + i % 4));
+  now_ += 2'000'000 * kUs;
   for (int step = 0; step < 60; ++step) {
     begins_.push_back(now_);
     Read(20 + step % 7, 1);

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -436,6 +438,49 @@ TEST_F(TorchStepsTest, LostRecordsMakeItLessSure) {
   EXPECT_LE(found.confidence, 0.8);
   EXPECT_EQ(Begins().size(), 28u) << "the two that one loader's range would have parted are no step";
   EXPECT_EQ(Count("irregular: records lost"), 1u);
+}
+
+// Whatever comes in whatever order.
+TEST_F(TorchStepsTest, AnyTimelineHasStepsInOrder) {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    timeline.threads[0].events.clear();
+    now = 0;
+    const std::function<void(int)> anything = [&](int depth) {
+      for (uint32_t i = random() % 30; i > 0; --i) {
+        const auto inside = [&] {
+          if (depth > 0) anything(depth - 1);
+          Idle(random() % 4);
+        };
+        switch (random() % 6) {
+          case 0:
+            Range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", RangeOrigin::kTorchUser, inside);
+            break;
+          case 1:
+            Range(random() % 3 == 0 ? "Optimizer.step#SGD.step" : "Optimizer.step#Adam.step", RangeOrigin::kTorchUser,
+                  inside);
+            break;
+          case 2:
+            Range("MmBackward0", RangeOrigin::kTorchBackward, inside);
+            break;
+          default:
+            Range(random() % 2 == 0 ? "aten::mm" : "aten::relu", RangeOrigin::kTorchOperation, inside);
+        }
+        Event& event = timeline.threads[0].events[random() % timeline.threads[0].events.size()];
+        if (random() % 50 == 0) event.flags |= Event::kClippedAtEnd;
+      }
+    };
+    anything(static_cast<int>(seed % 4));
+    timeline.drops.clear();
+    if (seed % 5 == 0) timeline.drops.push_back({"no free chunk", 1});
+    for (const Step& step : Find().steps) {
+      EXPECT_GE(step.start_ps, 0);
+      EXPECT_LT(step.start_ps, step.end_ps);
+      EXPECT_LE(step.end_ps, timeline.duration_ps);
+    }
+    EXPECT_LE(found_.confidence, 0.95);
+  }
 }
 
 TEST_F(TorchStepsTest, TheProcessOfInterestComesFirst) {
