@@ -140,8 +140,9 @@ class Namer {
     uint16_t type = 0;       // of the innermost operation
     bool in_work = false;    // of PyTorch
     bool in_node = false;
-    bool own = false;      // kOwnScope is around
-    bool forward = false;  // it takes part in automatic differentiation
+    bool own = false;        // kOwnScope is around
+    bool forward = false;    // it takes part in automatic differentiation
+    bool in_loader = false;  // whose time has a row of its own, as a stage of the input
   };
 
   void Walk(Thread* thread) {
@@ -157,12 +158,13 @@ class Namer {
       if (kind == Kind::kNone || event.duration_ps <= 0) continue;
       Frame frame = open.empty() ? Frame{} : open.back();
       frame.end = event.start_ps + event.duration_ps;
-      const bool outermost = !frame.in_work;
+      const bool outermost = !frame.in_work && !frame.in_loader;
       switch (kind) {
         case Kind::kNone:
           break;
         case Kind::kOwnScope:
           frame.own = true;
+          frame.in_loader |= IsLoaderNext(type.origin, type.name);
           [[fallthrough]];
         case Kind::kScope:
           frame.scope = Below(frame.scope, event.type);

@@ -82,7 +82,6 @@ TEST_F(TorchOperationsTest, RangesOfTheProgramAreScopes) {
   });
   Name();
   EXPECT_EQ(Named(), (Texts{"aten::mm = forward/encoder__layer_3/attention/query/aten/mm:mm",
-                            "aten::stack = dataloader/aten/stack:stack",
                             "aten::_foreach_add_ = Optimizer.step/AdamW/aten/_foreach_add_:_foreach_add_",
                             "aten::zero_ = Optimizer.zero_grad/AdamW/aten/zero_:zero_", "aten::mm = forward/aten/mm:mm",
                             "aten::mul = aten__mul/aten/mul:mul"}));
@@ -103,6 +102,16 @@ TEST_F(TorchOperationsTest, KernelsBelongToTheInnermostOperation) {
   Name();
   EXPECT_EQ(OnDevice(), (Texts{"encoder/aten/addmm:addmm", "encoder/aten/linear:linear", "encoder:encoder",
                                "backward/MmBackward0:MmBackward0", ""}));
+}
+
+// Its time is a stage of the input, which has a row, too.
+TEST_F(TorchOperationsTest, OperationsOfTheLoaderHaveNoRows) {
+  Range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", RangeOrigin::kTorchUser,
+        [&] { Operation("aten::to", [&] { Operation("aten::copy_", [&] { Launch("MemcpyHToD"); }); }); });
+  Name();
+  EXPECT_TRUE(Named().empty());
+  EXPECT_EQ(OnDevice(), (Texts{"dataloader/aten/copy_:copy_"}));
+  EXPECT_EQ(counts_.nested, 2u);
 }
 
 TEST_F(TorchOperationsTest, RangesWithoutPytorch) {
