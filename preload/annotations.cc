@@ -80,6 +80,7 @@ __attribute__((noinline)) uint64_t TellName(ThreadState* thread, uint64_t hash, 
 // The counter of the ranges that a thread has open in a domain; null where they are not counted.
 uint16_t* LevelOf(ThreadState* thread, uint16_t domain) {
   if (domain == kTorchDomain) return &thread->torch_level;
+  if (domain == kTensorFlowDomain) return &thread->tensorflow_level;
   return domain < kCountedDomains ? &thread->annotation_levels[domain] : nullptr;
 }
 

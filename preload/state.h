@@ -77,7 +77,7 @@ struct ThreadState {
   uint32_t creator_serial;
   WaitScope* waiting;  // the innermost wait, on this thread's stack
   uint16_t annotation_levels[kCountedDomains];
-  uint16_t torch_level;  // the same of kTorchDomain
+  uint16_t torch_level, tensorflow_level;  // the same of kTorchDomain and kTensorFlowDomain
   uint32_t torch_operations;
   int64_t live_at_fork;   // the process's live bytes when this thread last forked
   bool has_live_at_fork;  // and they are still to be taken by the child

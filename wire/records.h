@@ -386,6 +386,8 @@ enum class AnnotationAction : uint8_t {
 // of an operation that takes part in automatic differentiation: bits = its sequence number, name = PyTorch's own number
 // of the thread that runs it, or, of a backward node, of the thread that ran the operation it belongs to.
 inline constexpr uint16_t kTorchDomain = 256;
+// And that of TensorFlow's calls of operations and functions.
+inline constexpr uint16_t kTensorFlowDomain = 257;
 enum class TorchScope : uint32_t { kOperation = 1, kBackward = 2, kUser = 3 };
 
 inline constexpr uint16_t kNoLevel = 0xffff;  // of a domain whose levels are not counted

@@ -123,7 +123,8 @@ std::vector<StepLaunch> WithoutLongGaps(const std::vector<StepLaunch>& launches)
   return {launches.begin() + static_cast<ptrdiff_t>(best), launches.begin() + static_cast<ptrdiff_t>(best + most)};
 }
 
-// What the thread that works most calls of PyTorch, where nothing is launched: the outermost of each nest.
+// What the thread that works most calls of PyTorch or TensorFlow, where nothing is launched: the outermost of each
+// nest.
 std::vector<StepLaunch> Operations(const Timeline& timeline, uint32_t process, uint32_t* thread) {
   std::vector<StepLaunch> most;
   int64_t longest = 0;
@@ -132,10 +133,11 @@ std::vector<StepLaunch> Operations(const Timeline& timeline, uint32_t process, u
     std::vector<StepLaunch> operations;
     int64_t busy = 0, end = 0;
     for (const Event& event : timeline.threads[i].events) {
-      if (event.start_ps < end || !IsTorchWork(timeline.types[event.type])) continue;
+      if (event.start_ps < end || !IsFrameworkWork(timeline.types[event.type])) continue;
       end = event.start_ps + event.duration_ps;
       busy += event.duration_ps;
-      operations.push_back({event.start_ps, end, absl::HashOf(event.type), 0});
+      const bool function = !TensorFlowFunction(timeline.types[event.type].name).empty();
+      operations.push_back({event.start_ps, end, absl::HashOf(event.type), function ? StepLaunch::kExecutable : 0u});
     }
     if (busy <= longest) continue;
     longest = busy;

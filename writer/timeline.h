@@ -75,6 +75,7 @@ enum class RangeOrigin : uint8_t {
   kProgram,         // NVTX
   kTorchOperation,  // e.g. `aten::mm`; the outermost of a nest is what the program called
   kTorchBackward,   // e.g. `autograd::engine::evaluate_function: MmBackward0`, and in it `MmBackward0`
+  kTensorFlow,      // e.g. `MatMul`; a function of tf.function's: `__inference_one_step_on_iterator_1234`
   kTorchUser,       // e.g. `Optimizer.step#SGD.step`, and what a program names by record_function
 };
 

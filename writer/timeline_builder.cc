@@ -733,6 +733,7 @@ class Builder : private HostLines {
   }
 
   static RangeOrigin OriginOf(const Annotations::Range& range, std::string_view name) {
+    if (range.domain == kTensorFlowDomain) return RangeOrigin::kTensorFlow;
     if (range.domain != kTorchDomain) return RangeOrigin::kProgram;
     if (name.starts_with(kEvaluateNode)) return RangeOrigin::kTorchBackward;
     switch (static_cast<TorchScope>(range.category)) {
@@ -796,7 +797,7 @@ class Builder : private HostLines {
 
   // `domain`, or `domain/category` where the category has a name; empty for what has neither.
   StringId DomainText(const Annotations::Range& range) {
-    if ((range.domain == 0 && range.category == 0) || range.domain == kTorchDomain) return 0;
+    if ((range.domain == 0 && range.category == 0) || range.domain >= kTorchDomain) return 0;
     // Categories are numbers that programs make up.
     const uint32_t shown_category = domain_texts_.size() < kMaxDomainTexts ? range.category : 0;
     const auto [known, added] = domain_texts_.try_emplace({range.process, range.domain, shown_category}, StringId{0});
@@ -992,7 +993,7 @@ class Builder : private HostLines {
   uint64_t BytesOf(const Event& event) const {
     const double duration_ps = static_cast<double>(event.duration_ps) * ps_per_tick_;
     const EventType& type = timeline_.types[event.type];
-    const uint64_t name = IsTorchWork(type) ? kTextStatBytes : 0;
+    const uint64_t name = IsFrameworkWork(type) ? kTextStatBytes : 0;
     return std::max(kBytesPerEvent, name + EventBytes(type, event, static_cast<uint64_t>(timeline_.duration_ps),
                                                       static_cast<uint64_t>(std::min(duration_ps, 9e18))));
   }

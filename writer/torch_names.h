@@ -17,12 +17,15 @@ inline constexpr std::string_view kDataLoader = "enumerate(DataLoader)#";
 // PyTorch tells it as an operation. In it is the node itself, by its own name.
 inline constexpr std::string_view kEvaluateNode = "autograd::engine::evaluate_function: ";
 
-inline bool IsTorch(RangeOrigin origin) { return origin != RangeOrigin::kProgram; }
+inline bool IsTorch(RangeOrigin origin) {
+  return origin != RangeOrigin::kProgram && origin != RangeOrigin::kTensorFlow;
+}
 
-// An operation of PyTorch or a node of its backward pass, no range that a program names.
-inline bool IsTorchWork(const EventType& type) {
+// An operation of PyTorch or TensorFlow or a node of a backward pass, no range that a program names.
+inline bool IsFrameworkWork(const EventType& type) {
   return type.family == EventFamily::kAnnotation &&
-         (type.origin == RangeOrigin::kTorchOperation || type.origin == RangeOrigin::kTorchBackward);
+         (type.origin == RangeOrigin::kTorchOperation || type.origin == RangeOrigin::kTorchBackward ||
+          type.origin == RangeOrigin::kTensorFlow);
 }
 
 // `Optimizer.step#SGD.step`.
@@ -33,6 +36,17 @@ inline bool IsOptimizerStep(RangeOrigin origin, std::string_view name) {
 // `enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__`: the program gets its next batch.
 inline bool IsLoaderNext(RangeOrigin origin, std::string_view name) {
   return origin == RangeOrigin::kTorchUser && name.starts_with(kDataLoader) && name.ends_with(".__next__");
+}
+
+// What tf.function has made, `__inference_one_step_on_iterator_1234`: `one_step_on_iterator`; empty: no such function.
+inline std::string_view TensorFlowFunction(std::string_view name) {
+  for (const std::string_view kind : {"__inference_", "__forward_", "__backward_"}) {
+    if (!name.starts_with(kind)) continue;
+    name.remove_prefix(kind.size());
+    const size_t end = name.find_last_not_of("0123456789");
+    return end != std::string_view::npos && end > 0 && name[end] == '_' ? name.substr(0, end) : name;
+  }
+  return {};
 }
 
 // Ranges that steps are made of.

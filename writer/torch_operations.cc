@@ -101,6 +101,7 @@ class Namer {
       if (type.family != EventFamily::kAnnotation) continue;
       switch (type.origin) {
         case RangeOrigin::kTorchOperation:
+        case RangeOrigin::kTensorFlow:
           kinds_[i] = Kind::kOperation;
           break;
         case RangeOrigin::kTorchBackward:
@@ -184,7 +185,7 @@ class Namer {
           if (outermost) event.detail = frame.operation;
           break;
       }
-      if (IsTorchWork(type)) ++(outermost ? counts_.named : counts_.nested);
+      if (IsFrameworkWork(type)) ++(outermost ? counts_.named : counts_.nested);
       open.push_back(frame);
     }
   }
@@ -210,7 +211,9 @@ class Namer {
     const std::string& scope = timeline_->strings.Get(frame.scope);
     const bool said = scope == kForward || std::string_view(scope).starts_with("forward/");
     std::string path(frame.forward && !said ? kForward : "");
-    for (const std::string& part : {scope, Path(timeline_->types[frame.type].name, "::", Part)}) {
+    const std::string_view function = TensorFlowFunction(timeline_->types[frame.type].name);
+    const std::string_view name = function.empty() ? timeline_->types[frame.type].name : function;
+    for (const std::string& part : {scope, Path(name, "::", Part)}) {
       if (!part.empty()) StrAppend(&path, path.empty() ? "" : "/", part);
     }
     return known->second = Intern(path);

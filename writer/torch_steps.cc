@@ -80,7 +80,7 @@ class Types {
       if (type.family != EventFamily::kAnnotation) continue;
       if (IsOptimizerStep(type.origin, type.name)) kinds_[i] = kOptimizer;
       if (IsLoaderNext(type.origin, type.name)) kinds_[i] = kBatch;
-      if (IsTorchWork(type)) kinds_[i] = type.origin == RangeOrigin::kTorchBackward ? kBackward : kOperation;
+      if (IsFrameworkWork(type)) kinds_[i] = type.origin == RangeOrigin::kTorchBackward ? kBackward : kOperation;
       any_ |= kinds_[i] == kOptimizer || kinds_[i] == kBatch;
     }
   }

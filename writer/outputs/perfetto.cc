@@ -275,7 +275,7 @@ class PerfettoWriter {
     if (event.flags & Event::kClippedAtStart) NumberArg("\"clipped_at_start\":", 1);
     if (event.flags & Event::kClippedAtEnd) NumberArg("\"clipped_at_end\":", 1);
     if (event.flags & Event::kOpen) NumberArg("\"open\":", 1);
-    if (event.detail != 0) TextArg(IsTorchWork(type) ? "\"operation\":" : "\"detail\":", event.detail);
+    if (event.detail != 0) TextArg(IsFrameworkWork(type) ? "\"operation\":" : "\"detail\":", event.detail);
     out_.Put(first_arg_ ? "}" : "}}");
     if (type.value == ValueKind::kCorrelation && event.value != 0) Flow("s", start_ns, event.value, where, kLaunches);
     if (type.value == ValueKind::kFlowOut && event.value != 0) Flow("s", start_ns, event.value, where);

@@ -69,7 +69,7 @@ class EventWriter {
     } else if ((event.flags & Event::kFailed) == 0) {
       Value(line, type.value, event.value);
     }
-    if (event.detail != 0) Text(line, IsTorchWork(type) ? Stat::kTfOp : Stat::kDetail, event.detail);
+    if (event.detail != 0) Text(line, IsFrameworkWork(type) ? Stat::kTfOp : Stat::kDetail, event.detail);
     // Flows that the timeline knows are above 0.
     if (link != 0) Flow(line, -static_cast<int64_t>(link), !EndsTorchLink(type));
     line.End();
