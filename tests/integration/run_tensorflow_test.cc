@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// TensorFlow's operations and functions, with a stand-in of its library that is linked as in its wheels.
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+#include "harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+using ::testing::SizeIs;
+
+std::vector<std::string> Arguments(const std::string& steps) {
+  return {std::string(TBPROF_BUILD_DIR) + "/tests/sim/tensorflow/libpywrap.so", steps};
+}
+
+TEST(TensorFlow, OperationsAndFunctionsAreRanges) {
+  const Pair pair = RunBoth(Program("executes"), Arguments("60"));
+  ASSERT_TRUE(pair.Same());
+  const Profile& profile = *pair.profiled.profile;
+  const std::vector<Event> functions = profile.Named("__inference_one_step_on_iterator_1234");
+  ASSERT_THAT(functions, SizeIs(60));
+  for (const Event& function : functions) {
+    EXPECT_GE(function.milliseconds(), 2);
+    EXPECT_EQ(function.Stat("tf_op"), "one_step_on_iterator:one_step_on_iterator");
+    EXPECT_FALSE(function.Has("detail"));
+  }
+  EXPECT_THAT(profile.Named("AddV2"), SizeIs(6));
+  ASSERT_THAT(profile.Named("MatMul"), SizeIs(1)) << "one that fails is there, too";
+  EXPECT_EQ(profile.Named("MatMul")[0].Stat("tf_op"), "MatMul:MatMul");
+  EXPECT_THAT(profile.Named("(no name)"), SizeIs(1));
+}
+
+TEST(TensorFlow, TheFunctionOfATrainingIsItsStep) {
+  const RunResult result = RunUnderTbprof({Program("executes"), Arguments("60")[0], "60"});
+  const auto& steps = result.summary["steps"];
+  EXPECT_EQ(steps["source"], "repeated operations") << result.AllSaid();
+  EXPECT_GE(steps["count"].get<int>(), 50);
+  EXPECT_LE(steps["count"].get<int>(), 60);
+  EXPECT_LE(steps["confidence"].get<double>(), 0.8);
+}
+
+TEST(TensorFlow, NothingWhereAnnotationsAreNotRecorded) {
+  const Pair pair = RunBoth(Program("executes"), Arguments("5"), {"--trace=thread,io"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_THAT(pair.profiled.profile->Named("__inference_one_step_on_iterator_1234"), SizeIs(0));
+}
+
+}  // namespace
+}  // namespace tbprof::integration
