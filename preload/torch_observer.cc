@@ -111,7 +111,6 @@ uint64_t g_operations;  // since g_since, when nothing was owed
 uint64_t g_since;
 uint64_t g_pause_from;  // a pause is due since then; 0: none is
 constexpr uint64_t kPauseNumber = ~uint64_t{0};
-constexpr char kPauseName[] = "operations not recorded";
 
 // Calls while no window is open after which PyTorch is told to pass us over: it makes an object for each operation that
 // somebody observes.
@@ -156,7 +155,7 @@ void SetObservers(size_t first, size_t end, bool on) {
 
 void TellPause(ThreadState* thread, bool begins) {
   AnnotationPayload payload{};
-  if (begins) payload.name = NameNumber(thread, kPauseName);
+  if (begins) payload.name = NameNumber(thread, kTorchPause);
   Annotate(thread, begins ? AnnotationAction::kStart : AnnotationAction::kEnd, kTorchDomain, kPauseNumber,
            static_cast<uint32_t>(TorchScope::kUser), begins ? &payload : nullptr);
 }

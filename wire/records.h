@@ -388,6 +388,8 @@ enum class AnnotationAction : uint8_t {
 inline constexpr uint16_t kTorchDomain = 256;
 // And that of TensorFlow's calls of operations and functions.
 inline constexpr uint16_t kTensorFlowDomain = 257;
+// The name of the ranges, from thread to thread, in which operations are left out.
+inline constexpr char kTorchPause[] = "operations not recorded";
 enum class TorchScope : uint32_t { kOperation = 1, kBackward = 2, kUser = 3 };
 
 inline constexpr uint16_t kNoLevel = 0xffff;  // of a domain whose levels are not counted

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "wire/records.h"
 #include "writer/torch_names.h"
 
 namespace tbprof {
@@ -148,6 +149,27 @@ struct Found {
   std::string_view source;
 };
 
+// Of stretches in order that do not overlap.
+bool OverlapAny(const std::vector<Stretch>& stretches, int64_t start, int64_t end) {
+  const auto first = std::partition_point(stretches.begin(), stretches.end(),
+                                          [&](const Stretch& stretch) { return stretch.end <= start; });
+  return first != stretches.end() && first->start < end;
+}
+
+std::vector<Stretch> Pauses(const Timeline& timeline, uint32_t process) {
+  std::vector<Stretch> pauses;
+  for (const Thread& thread : timeline.threads) {
+    if (thread.process != process || !thread.is_line) continue;
+    for (const Event& event : thread.events) {
+      const EventType& type = timeline.types[event.type];
+      if (type.origin != RangeOrigin::kTorchUser || type.name != kTorchPause) continue;
+      pauses.push_back({event.start_ps, event.start_ps + event.duration_ps, ""});
+    }
+  }
+  std::sort(pauses.begin(), pauses.end(), [](const Stretch& a, const Stretch& b) { return a.start < b.start; });
+  return pauses;
+}
+
 constexpr std::string_view kEvaluation = "evaluation", kDataOnly = "data only", kLost = "irregular: records lost",
                            kWithEvaluation = "irregular: an evaluation in it";
 
@@ -157,11 +179,13 @@ struct Group {
   std::vector<size_t> parts;    // of the optimizers, or of what stands for them
 };
 
-enum class Content : uint8_t { kNothing, kWork, kBackward };
+// kUnknown: the observer left operations out, as they cost too much.
+enum class Content : uint8_t { kNothing, kWork, kBackward, kUnknown };
 
 class ByBatches {
  public:
-  ByBatches(const Timeline& timeline, const Told& told, const std::vector<int64_t>& backwards)
+  ByBatches(const Timeline& timeline, const Told& told, const std::vector<int64_t>& backwards,
+            const std::vector<Stretch>& pauses)
       : timeline_(timeline), told_(told), backwards_(backwards), by_optimizer_(!told.optimizers.empty()) {
     const std::vector<Range>& batches = told.batches;
     contents_.resize(batches.size());
@@ -180,7 +204,10 @@ class ByBatches {
     const double least = kLeastWork * static_cast<double>(Median(of_training));
     for (size_t i = 0; i < batches.size(); ++i) {
       if (contents_[i] == Content::kBackward) continue;
-      contents_[i] = works[i] > 0 && static_cast<double>(works[i]) >= least ? Content::kWork : Content::kNothing;
+      const bool paused = OverlapAny(pauses, batches[i].start, EndOf(i));
+      contents_[i] = paused                                                   ? Content::kUnknown
+                     : works[i] > 0 && static_cast<double>(works[i]) >= least ? Content::kWork
+                                                                              : Content::kNothing;
     }
     MakeParts();
     MakeGroups();
@@ -254,6 +281,7 @@ class ByBatches {
     size_t last_ones = 0, with_backward = 0;
     for (const Group& group : groups_) {
       if (group.batches.empty() || group.parts.empty()) continue;
+      if (contents_[group.batches.back()] == Content::kUnknown) continue;
       ++last_ones;
       if (contents_[group.batches.back()] == Content::kBackward) ++with_backward;
     }
@@ -325,8 +353,9 @@ class ByBatches {
 // Optimizers alone: what lies between them tells which make one step.
 class ByOptimizers {
  public:
-  ByOptimizers(const Timeline& timeline, const Told& told, const std::vector<int64_t>& backwards)
-      : timeline_(timeline), told_(told), backwards_(backwards) {
+  ByOptimizers(const Timeline& timeline, const Told& told, const std::vector<int64_t>& backwards,
+               const std::vector<Stretch>& pauses)
+      : timeline_(timeline), told_(told), backwards_(backwards), pauses_(pauses) {
     cut_ = timeline.shortest_shown_ps > 0 || !timeline.drops.empty();
     MakeBursts();
     FindPeriod();
@@ -362,13 +391,16 @@ class ByOptimizers {
   struct Burst {
     int64_t start = 0, end = 0;
     bool whole = true;
+    bool known = true;                                   // or operations were left out
     std::vector<uint16_t> optimizers;                    // types
     std::vector<std::pair<uint16_t, uint32_t>> content;  // operations since the burst before, how many of each
   };
 
   bool IsApart(const Range& before, const Range& next, int64_t mean) const {
     const int64_t gap = next.start - before.end;
-    if (cut_) return static_cast<double>(gap) > kShortestGap * static_cast<double>(mean);
+    if (cut_ || OverlapAny(pauses_, before.end, next.end)) {
+      return static_cast<double>(gap) > kShortestGap * static_cast<double>(mean);
+    }
     if (!backwards_.empty()) return AnyIn(backwards_, before.end, next.end);
     if (!told_.works.empty()) return AnyIn(told_.works, before.end, next.start);
     return static_cast<double>(gap) > kShortestGap * static_cast<double>(mean);
@@ -385,7 +417,10 @@ class ByOptimizers {
       burst.optimizers.push_back(optimizers[i].type);
     }
     size_t at = 0;
+    int64_t since = 0;
     for (Burst& burst : bursts_) {
+      burst.known = !OverlapAny(pauses_, since, burst.end);
+      since = burst.end;
       std::map<uint16_t, uint32_t> counts;
       for (; at < told_.work.size() && told_.work[at].start < burst.end; ++at) ++counts[told_.work[at].type];
       burst.content.assign(counts.begin(), counts.end());
@@ -413,7 +448,9 @@ class ByOptimizers {
   bool Repeats(size_t period, bool kinds) const {
     // What is before the first is not all that belongs to it.
     size_t alike = 0, pairs = 0;
-    for (size_t i = 1; i + period < bursts_.size(); ++i, ++pairs) {
+    for (size_t i = 1; i + period < bursts_.size(); ++i) {
+      if (!bursts_[i].known || !bursts_[i + period].known) continue;
+      ++pairs;
       if (Likeness(bursts_[i], bursts_[i + period], kinds) >= kAlike) ++alike;
     }
     return pairs > 0 && static_cast<double>(alike) >= kUsual * static_cast<double>(pairs);
@@ -486,6 +523,7 @@ class ByOptimizers {
   const Timeline& timeline_;
   const Told& told_;
   const std::vector<int64_t>& backwards_;
+  const std::vector<Stretch>& pauses_;
   bool cut_ = false;
   std::vector<Burst> bursts_;
   size_t period_ = 1;
@@ -493,11 +531,12 @@ class ByOptimizers {
 };
 
 Found FindSteps(const Timeline& timeline, const Told& told, const std::vector<int64_t>& backwards) {
+  const std::vector<Stretch> pauses = Pauses(timeline, timeline.threads[told.thread].process);
   std::optional<ByOptimizers> by_optimizers;
-  if (told.optimizers.size() >= 2) by_optimizers.emplace(timeline, told, backwards);
+  if (told.optimizers.size() >= 2) by_optimizers.emplace(timeline, told, backwards, pauses);
   Found found;
   if (!told.batches.empty()) {
-    const ByBatches by_batches(timeline, told, backwards);
+    const ByBatches by_batches(timeline, told, backwards, pauses);
     found = by_batches.Steps();
     const size_t optimizers = by_batches.Optimizers();
     // Optimizers that cannot be told from each other may each be a step: a batch in several parts, an evaluation from

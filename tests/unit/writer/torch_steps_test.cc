@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/torch_steps.h"
+#include "wire/records.h"
 
 #include <gtest/gtest.h>
 
@@ -39,6 +40,20 @@ class TorchStepsTest : public testing::Test, protected TorchMaker {
     EndOfData();
   }
   void EndOfData() { Range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", RangeOrigin::kTorchUser, 2); }
+
+  // The operations from there to now, as the observer does.
+  void LeaveOut(int64_t from) {
+    std::erase_if(timeline.threads[0].events, [&](const Event& event) {
+      return event.start_ps >= from && timeline.types[event.type].origin != RangeOrigin::kTorchUser;
+    });
+    const int64_t end = now;
+    on = Thread();
+    timeline.threads[on].is_line = true;
+    now = from;
+    Range(kTorchPause, RangeOrigin::kTorchUser, (end - from) / kUs);
+    on = 0;
+    now = end;
+  }
 
   MarkedSteps Find(uint32_t process = 0) {
     found_ = FindTorchSteps(Done(), process);
@@ -152,6 +167,21 @@ TEST_F(TorchStepsTest, OptimizersAndLoadersAloneTellASimpleLoop) {
   timeline.shortest_shown_ps = 1;
   const MarkedSteps found = Find();
   EXPECT_EQ(Begins(), begins_);
+}
+
+// Accumulation of two, with an evaluation that looks the same but for its backward pass; most of it without operations.
+TEST_F(TorchStepsTest, WhereOperationsAreLeftOutOthersTell) {
+  int64_t pause = 0;
+  for (int epoch = 0; epoch < 10; ++epoch) {
+    if (epoch == 2) pause = now;
+    Train(5, 2);
+    Evaluate(3);
+  }
+  LeaveOut(pause);
+  const MarkedSteps found = Find();
+  EXPECT_EQ(Begins(), begins_);
+  EXPECT_EQ(Count("evaluation"), 10u);
+  EXPECT_GE(found.confidence, 0.9);
 }
 
 TEST_F(TorchStepsTest, AnOptimizerThatWasSkipped) {
@@ -281,6 +311,24 @@ TEST_F(TorchStepsTest, WithoutALoaderFromOptimizerToOptimizer) {
   const MarkedSteps found = Find();
   EXPECT_EQ(Begins(), std::vector<int64_t>(begins_.begin(), begins_.end() - 1));
   EXPECT_GE(found.confidence, 0.9);
+}
+
+TEST_F(TorchStepsTest, WithoutALoaderAndWhereOperationsAreLeftOut) {
+  int64_t pause = 0;
+  for (int step = 0; step < 100; ++step) {
+    if (step == 20) pause = now;
+    Pass();
+    PassBack();
+    Optimizer();
+    begins_.push_back(now);
+    Idle();
+  }
+  LeaveOut(pause);
+  const MarkedSteps found = Find();
+  begins_.pop_back();
+  EXPECT_EQ(Begins(), begins_);
+  EXPECT_EQ(Begins(false).size(), 0u);
+  EXPECT_GE(found.confidence, 0.8);
 }
 
 TEST_F(TorchStepsTest, AClosureThatDoesItAll) {
