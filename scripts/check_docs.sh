@@ -124,7 +124,7 @@ absent=""
 while read -r name; do
   grep -q "\`$name\`" "$TBPROF_ROOT/docs/cuda.md" || absent+=" $name"
 done < <(sed -nE 's/^TBPROF_CUDA_(STREAM_)?CALL\((\w+),.*/\2/p' "$TBPROF_ROOT/wire/cuda_calls.def" &&
-  sed -nE 's/^TBPROF_(LATE|NCCL)\(\w+, (\w+),.*/\2/p' "$TBPROF_ROOT/preload/hooks.def")
+  sed -nE 's/^TBPROF_(LATE|NCCL)\(Gpu, (\w+),.*/\2/p' "$TBPROF_ROOT/preload/hooks.def")
 [[ -z $absent ]] || fail "docs/cuda.md does not name these hooks:$absent"
 
 # What the README quotes of the measurements stands there, word for word.

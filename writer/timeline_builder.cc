@@ -1496,6 +1496,7 @@ class Builder : private HostLines {
     constexpr double kHookNs = 3;         // arguments and branches of a hook
     constexpr double kSystemCallNs = 17;  // code that runs cold right after one
     constexpr double kHandedOverNs = 50;  // lines of a record that the launcher's processor has
+    constexpr double kObservedNs = 300;   // what PyTorch makes of an operation that somebody observes
     constexpr double kAllocationFactor = 1.4;
     constexpr double kSampleNs = 700;
     constexpr double kStartFactor = 2.6;  // loading the library, and the end of the mapping
@@ -1518,7 +1519,8 @@ class Builder : private HostLines {
         // What CUPTI costs is in its own overhead records.
         if (family == EventFamily::kMemory || family == EventFamily::kGpu) continue;
         const double call = 2 * clock_cost_ns_ + kHookNs +
-                            (family == EventFamily::kIo || family == EventFamily::kProcess ? kSystemCallNs : 0);
+                            (family == EventFamily::kIo || family == EventFamily::kProcess ? kSystemCallNs : 0) +
+                            (IsTorch(timeline_.types[total.type].origin) ? kObservedNs : 0);
         nanoseconds += static_cast<double>(total.calls) * call +
                        static_cast<double>(total.recorded) * (record_cost_ns_ + kHandedOverNs);
       }
