@@ -218,13 +218,6 @@ def test_every_event_comes_back_at_high_resolution(opened):
     assert len(opened(space).trace_events()[0]) == 20000
 
 
-def op_rows(data):
-    table = data.op_stats()[0]
-    columns = [column["id"] for column in table["cols"]]
-    rows = [dict(zip(columns, (cell["v"] for cell in row["c"]))) for row in table["rows"]]
-    return {(row["host_or_device"], row["operation"]): row for row in rows if row["type"] != "IDLE"}
-
-
 def test_operations_add_up_where_only_the_outermost_has_tf_op(opened):
     space, plane = host()
     line = plane.line(2, "main")
@@ -234,7 +227,7 @@ def test_operations_add_up_where_only_the_outermost_has_tf_op(opened):
         node = "autograd::engine::evaluate_function: AddmmBackward0"
         line.event(node, i * 10 * MS + 5 * MS, 4 * MS, {"tf_op": Ref("backward/AddmmBackward0:AddmmBackward0")})
         line.event("AddmmBackward0", i * 10 * MS + 6 * MS, 2 * MS)
-    rows = op_rows(opened(space))
+    rows = tool_data.op_rows(opened(space))
     assert {key[1]: row["total_self_time"] for key, row in rows.items()} == {
         "forward/aten/linear": 15000,
         "backward/AddmmBackward0": 12000,
@@ -254,5 +247,5 @@ def test_copies_with_tf_op_have_rows_and_stay_input(opened):
             stats = {"correlation_id": call, "tf_op": Ref(f"a/{name}:op"), details: "num_bytes:1"}
             stream.event(name, at + (2 + j) * MS, MS, stats)
     data = opened(space)
-    assert {key[1] for key in op_rows(data) if key[0] == "Device"} == {"a/MemcpyHToD", "a/gemm"}
+    assert {key[1] for key in tool_data.op_rows(data) if key[0] == "Device"} == {"a/MemcpyHToD", "a/gemm"}
     assert all(step["infeedTimeMs"] == pytest.approx(1) for step in steps_of(data).values())

@@ -151,6 +151,14 @@ def overview_steps(overview):
     return {}
 
 
+def op_rows(data):
+    """{(Host or Device, operation): row} of the table of operations, without the time that nothing ran."""
+    table = data.op_stats()[0]
+    columns = [column["id"] for column in table["cols"]]
+    rows = [dict(zip(columns, (cell.get("v") for cell in row["c"]))) for row in table["rows"]]
+    return {(row["host_or_device"], row["operation"]): row for row in rows if row["type"] != "IDLE"}
+
+
 def diagnostics(overview):
     """[(severity, message)] of an overview page."""
     for table in overview or []:
