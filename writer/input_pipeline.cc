@@ -38,8 +38,8 @@ std::vector<bool> Reads(const Timeline& timeline) {
   return reads;
 }
 
-// A worker waits for the number of a batch (poll), takes it from a pipe (read), and fetches the batch until it waits
-// again.
+// A worker waits for the number of a batch (poll), takes it from a pipe (read, mostly too short for a record), and
+// fetches the batch until it waits again.
 class Worker {
  public:
   Worker(const Timeline& timeline, const Thread& thread, const std::vector<bool>& reads)
@@ -53,14 +53,7 @@ class Worker {
   }
 
   std::vector<InputEvent> Fetches() const {
-    std::map<uint64_t, size_t> pipes;
-    for (size_t i = 0; i + 1 < calls_.size(); ++i) {
-      if (IsPoll(i) && IsRead(i + 1)) ++pipes[calls_[i + 1]->object];
-    }
-    if (pipes.empty()) return {};
-    const uint64_t pipe = std::max_element(pipes.begin(), pipes.end(), [](const auto& a, const auto& b) {
-                            return a.second < b.second;
-                          })->first;
+    const StringId site = QueueSite();
     std::vector<InputEvent> events;
     std::vector<InputEvent> within;
     int64_t begin = -1;
@@ -70,27 +63,44 @@ class Worker {
         events.insert(events.end(), within.begin(), within.end());
       }
       within.clear();
+      begin = -1;
     };
     for (size_t i = 0; i < calls_.size(); ++i) {
-      size_t last = i;
-      while (last + 1 < calls_.size() && IsPoll(last) && IsPoll(last + 1)) ++last;
-      if (IsPoll(last) && last + 1 < calls_.size() && IsRead(last + 1) && calls_[last + 1]->object == pipe) {
+      if (IsPoll(i) && calls_[i]->call_site == site) {
         finish(calls_[i]->start_ps);
-        i = last + 1;
-        begin = EndOf(*calls_[i]);
+        // Behind the last it is told to end.
+        const bool is_last = i + 1 == calls_.size();
+        if (IsReady(i) && !is_last) begin = EndOf(*calls_[IsNumber(i + 1) ? i + 1 : i]);
       } else if (begin >= 0 && reads_[calls_[i]->type] && calls_[i]->duration_ps > 0 && calls_[i]->start_ps >= begin) {
         within.push_back({calls_[i]->start_ps, EndOf(*calls_[i]), InputStage::kRead});
       }
     }
-    // It is stopped while it waits, in a poll that no read follows.
-    if (!calls_.empty()) finish(IsPoll(calls_.size() - 1) ? calls_.back()->start_ps : EndOf(*calls_.back()));
+    if (!calls_.empty()) finish(EndOf(*calls_.back()));
     return events;
   }
 
  private:
   const EventType& TypeOf(size_t i) const { return timeline_.types[calls_[i]->type]; }
   bool IsPoll(size_t i) const { return TypeOf(i).name == "poll" || TypeOf(i).name == "ppoll"; }
-  bool IsRead(size_t i) const { return TypeOf(i).name == "read" && TypeOf(i).object == ObjectKind::kDescriptor; }
+  bool IsReady(size_t i) const { return (calls_[i]->flags & Event::kFailed) == 0 && calls_[i]->value > 0; }
+  bool IsNumber(size_t i) const {
+    constexpr int64_t kMostBytes = 4096;
+    return TypeOf(i).name == "read" && TypeOf(i).object == ObjectKind::kDescriptor && calls_[i]->value <= kMostBytes;
+  }
+
+  // Where it waits for numbers: the place of most of the polls behind which one is read, or of most of all.
+  StringId QueueSite() const {
+    std::map<StringId, std::pair<size_t, size_t>> sites;
+    for (size_t i = 0; i < calls_.size(); ++i) {
+      if (!IsPoll(i)) continue;
+      auto& [numbers, all] = sites[calls_[i]->call_site];
+      ++all;
+      if (i + 1 < calls_.size() && IsNumber(i + 1)) ++numbers;
+    }
+    const auto most =
+        std::max_element(sites.begin(), sites.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    return most == sites.end() ? StringId{0} : most->first;
+  }
 
   const Timeline& timeline_;
   const std::vector<bool>& reads_;
