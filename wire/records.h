@@ -386,7 +386,12 @@ enum class AnnotationAction : uint8_t {
 // of an operation that takes part in automatic differentiation: bits = its sequence number, name = PyTorch's own number
 // of the thread that runs it, or, of a backward node, of the thread that ran the operation it belongs to.
 inline constexpr uint16_t kTorchDomain = 256;
-enum class TorchScope : uint32_t { kOperation = 1, kBackward = 2, kUser = 3 };
+enum class TorchScope : uint32_t {
+  kOperation = 1,
+  kBackward = 2,
+  kUser = 3,   // begun and ended by a number where another thread may end it
+  kPause = 4,  // of a kStart: operations and backward nodes are not told until its end
+};
 
 inline constexpr uint16_t kNoLevel = 0xffff;  // of a domain whose levels are not counted
 

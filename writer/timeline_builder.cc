@@ -739,11 +739,16 @@ class Builder : private HostLines {
       case TorchScope::kBackward:
         return RangeOrigin::kTorchBackward;
       case TorchScope::kUser:
+      case TorchScope::kPause:
         return RangeOrigin::kTorchUser;
       case TorchScope::kOperation:
         break;
     }
     return RangeOrigin::kTorchOperation;
+  }
+
+  static bool IsPause(const Annotations::Range& range) {
+    return range.domain == kTorchDomain && range.category == static_cast<uint32_t>(TorchScope::kPause);
   }
 
   // What a range is called, and what is counted for it.
@@ -851,7 +856,7 @@ class Builder : private HostLines {
     event.object = range.torch_thread;
     event.detail = DomainText(range);
     if (range.kind == Annotations::Kind::kAcross) {
-      if (range.domain == kTorchDomain) torch_pause_ticks_ += static_cast<uint64_t>(event.duration_ps);
+      if (IsPause(range)) torch_pause_ticks_ += static_cast<uint64_t>(event.duration_ps);
       if (across_.size() < kMaxAcross) {
         across_.push_back({owner->second, event});
       } else {
@@ -1679,7 +1684,7 @@ class Builder : private HostLines {
     timeline_.unrecorded = FindUnrecorded(facts_, open_, facts_.close_ticks, facts_.ended, request_.examine);
     const std::string unrecorded = UnrecordedText(timeline_.unrecorded);
     if (!unrecorded.empty()) warnings.push_back(unrecorded);
-    timeline_.notes = UnseenNotes(facts_, families_);
+    for (std::string& note : UnseenNotes(facts_, families_)) timeline_.notes.push_back(std::move(note));
     AddAnnotationNotes();
     gpu_.AddHonesty(process_index_);
     if (timeline_.processes.empty()) {
