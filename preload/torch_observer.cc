@@ -326,10 +326,6 @@ const char* BaseName(const char* path) {
   return slash == nullptr ? path : slash + 1;
 }
 
-bool IsNamed(const link_map* object, const char* name) {
-  return object != nullptr && object->l_name != nullptr && strncmp(BaseName(object->l_name), name, strlen(name)) == 0;
-}
-
 // The library that PyTorch's allocator was called from, by the return addresses on this thread's stack.
 const link_map* LibraryOnStack(const ThreadState* thread, const void* frame, const char* name) {
   constexpr uint64_t kMostWords = 256;
@@ -480,6 +476,10 @@ constexpr uint32_t kLookedAt = 64;  // of the allocator's calls during a pause, 
 uint32_t g_passed_over;
 
 }  // namespace
+
+bool IsNamed(const link_map* object, const char* name) {
+  return object != nullptr && object->l_name != nullptr && strncmp(BaseName(object->l_name), name, strlen(name)) == 0;
+}
 
 __attribute__((noinline)) void LookForTorch(const void* caller) {
   if (Watch() == TorchWatch::kPaused && ++g_passed_over % kLookedAt != 0) return;

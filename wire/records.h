@@ -431,6 +431,18 @@ struct AnnotationNameRecord {
   uint64_t reserved;
 };
 
+// aux = device, as PyTorch numbers it.
+struct TensorMemoryRecord {
+  Tag tag;
+  uint64_t ticks;
+  uint64_t address;
+  int64_t bytes;                 // below 0: it went
+  uint64_t allocated, reserved;  // behind it, in this process: by tensors, and of the driver
+  uint32_t device_type;          // c10::DeviceType
+  uint32_t reserved1;
+  uint64_t reserved2;
+};
+
 #define TBPROF_RECORD(number, Name, fixed_slots, variable) \
   static_assert(sizeof(Name##Record) == (fixed_slots)*kSlotBytes);
 #include "wire/records.def"

@@ -41,7 +41,7 @@ class Torch {
                  const std::string& below = "") {
     path_ = (directory_ / below) + "/torch";
     std::filesystem::create_directories(path_ + "/lib");
-    for (const char* library : {"/libc10.so", "/libtorch_cpu.so"}) {
+    for (const char* library : {"/libc10.so", "/libtorch_cpu.so", "/libc10_cuda.so"}) {
       std::filesystem::copy_file(StrCat(TBPROF_BUILD_DIR "/tests/sim/torch/", kind, library),
                                  StrCat(path_, "/lib", library));
     }
@@ -371,6 +371,73 @@ TEST(Torch, OpenWhenItIsKilled) {
   ASSERT_NE(result.profile, nullptr);
   EXPECT_THAT(result.profile->Named("aten::before"), SizeIs(1));
   for (const Event& open : result.profile->Named("outer")) EXPECT_EQ(open.Stat("clipped"), "end");
+}
+
+// ---- memory of tensors
+
+std::vector<Event> Reports(const Profile& profile, const std::string& allocator) {
+  std::vector<Event> events;
+  for (const char* name : {"MemoryAllocation", "MemoryDeallocation"}) {
+    for (const Event& event : profile.Named(name)) {
+      if (event.Stat("allocator_name") == allocator) events.push_back(event);
+    }
+  }
+  return events;
+}
+
+TEST(Torch, MemoryOfTensorsOnDevices) {
+  const Pair pair = Torch().Run({"memory", "0"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.bare.out, "memory 3146228 6\n") << "what libc10 is told, for the program's own profiler";
+  const std::vector<Event> events = Reports(*pair.profiled.profile, "GPU:1 (torch)");
+  ASSERT_THAT(events, SizeIs(5));
+  for (int i = 0; i < 4; ++i) {
+    const Event& event = events[static_cast<size_t>(i)];
+    EXPECT_EQ(event.name, "MemoryAllocation");
+    EXPECT_EQ(event.Number("addr"), 0x1000 * (i + 1));
+    EXPECT_EQ(event.Number("allocation_bytes"), 1 << 20);
+    EXPECT_EQ(event.Number("bytes_allocated"), (i + 1) << 20);
+    EXPECT_EQ(event.Number("bytes_available"), (7 - i) << 20);
+    EXPECT_EQ(event.Stat("tf_op"), "aten/empty:empty");
+    EXPECT_EQ(event.Stat("region_type"), i == 2 ? "temp" : "persist/dynamic");
+  }
+  EXPECT_EQ(events[4].name, "MemoryDeallocation");
+  EXPECT_EQ(events[4].Number("addr"), 0x3000);
+  EXPECT_EQ(events[4].Number("peak_bytes_in_use"), 4 << 20);
+  EXPECT_FALSE(events[4].Has("tf_op"));
+  for (const Event& event : pair.profiled.profile->Named("MemoryAllocation")) {
+    EXPECT_NE(event.Number("addr"), 0x5000) << "the host's memory is the allocator's hooks'";
+  }
+}
+
+TEST(Torch, ManyReportsOfMemoryAreThinned) {
+  const Pair pair = Torch().Run({"memory", "200000"});
+  ASSERT_TRUE(pair.Same());
+  const std::vector<Event> events = Reports(*pair.profiled.profile, "GPU:0 (torch)");
+  EXPECT_GT(events.size(), 500u);
+  EXPECT_LE(events.size(), 4000u);
+  int64_t highest = 0;
+  for (const Event& event : events) highest = std::max(highest, event.Number("bytes_allocated"));
+  EXPECT_EQ(highest, (3 << 20) + 1000 + 199'999);
+}
+
+TEST(Torch, MemoryWithTheOlderSpelling) {
+  const Pair pair = Torch("old_strings", "2.0.1").Run({"memory", "0"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.out, "memory 3146228 6\n");
+  EXPECT_THAT(Reports(*pair.profiled.profile, "GPU:1 (torch)"), SizeIs(5));
+}
+
+TEST(Torch, MemoryIsHandedOnWhateverIsRecorded) {
+  for (const char* option : {"--torch=off", "--trace=thread", "--window=none"}) {
+    const Torch torch;
+    const RunResult result = RunUnderTbprof(torch.Command({"memory", "10"}), With({option}));
+    EXPECT_EQ(result.code(), 0) << option << result.AllSaid();
+    EXPECT_EQ(result.out, "memory 3146228 26\n") << option;
+    if (result.profile != nullptr) {
+      EXPECT_THAT(Reports(*result.profile, "GPU:1 (torch)"), IsEmpty()) << option;
+    }
+  }
 }
 
 // ---- what PyTorch may tell

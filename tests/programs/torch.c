@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // torch DIRECTORY MODE...: opens DIRECTORY/lib/libtorch_cpu.so as Python does, a stand-in of PyTorch's
 // (tests/sim/torch), and has it work. Modes: ops, race, thread, storm COUNT STEPS MICROSECONDS [IDLE_MS], loop, fork,
-// odd, wrong, asynchronous COUNT, ends exit|kill, forks_in_a_pause. Facts: what PyTorch was asked for.
+// odd, wrong, asynchronous COUNT, ends exit|kill, forks_in_a_pause, memory COUNT. Facts: what PyTorch was asked for.
 #include "../sim/torch/torch.h"
 
 #include <dlfcn.h>
@@ -19,6 +19,18 @@ static SimTorchSetSequence set_sequence;
 static SimTorchThread thread_number;
 static SimTorchCount count_of;
 
+static SimTorchReport report;
+static SimTorchReported reported;
+
+// Later than the rest.
+static void OpenCuda(const char* directory) {
+  char path[4096];
+  snprintf(path, sizeof(path), "%s/lib/libc10_cuda.so", directory);
+  void* const library = dlopen(path, RTLD_LOCAL | RTLD_LAZY);
+  if (library == NULL) exit(2);
+  report = (SimTorchReport)dlsym(library, "sim_torch_report");
+}
+
 static void Open(const char* directory) {
   char path[4096];
   snprintf(path, sizeof(path), "%s/lib/libtorch_cpu.so", directory);
@@ -33,6 +45,7 @@ static void Open(const char* directory) {
   tensor = (SimTorchTensor)dlsym(library, "sim_torch_tensor");
   set_sequence = (SimTorchSetSequence)dlsym(library, "sim_torch_set_sequence");
   thread_number = (SimTorchThread)dlsym(library, "sim_torch_thread");
+  reported = (SimTorchReported)dlsym(library, "sim_torch_reported");
   count_of = (SimTorchCount)dlsym(library, "sim_torch_count");
 }
 
@@ -215,6 +228,22 @@ static void ForksInAPause(void) {
   puts("fork in a pause");
 }
 
+static void Allocates4(void* argument) {
+  (void)argument;
+  for (int i = 1; i <= 4; ++i) report((void*)(uintptr_t)(0x1000 * i), 1 << 20, (uint64_t)i << 20, 8 << 20, 1);
+}
+static void Memory(int count) {
+  tensor(100);
+  Operation("aten::empty", -1, Allocates4, NULL);
+  report((void*)(uintptr_t)0x3000, -(1 << 20), 3 << 20, 8 << 20, 1);
+  report((void*)(uintptr_t)0x5000, 500, 500, 500, -1);  // of the host
+  for (int i = 0; i < count; ++i) {
+    report((void*)(uintptr_t)0x9000, 1000 + i, (3 << 20) + 1000 + (uint64_t)i, 8 << 20, 0);
+    report((void*)(uintptr_t)0x9000, -(1000 + i), 3 << 20, 8 << 20, 0);
+  }
+  printf("memory %lld %lld\n", (long long)reported(0), (long long)reported(1));
+}
+
 static void Odd(void) {
   static char huge[1 << 20];
   memset(huge, 'x', sizeof(huge) - 1);
@@ -289,6 +318,10 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "loop") == 0) Loop();
   if (strcmp(mode, "fork") == 0) Forks();
   if (strcmp(mode, "forks_in_a_pause") == 0) ForksInAPause();
+  if (strcmp(mode, "memory") == 0) {
+    OpenCuda(argv[1]);
+    Memory(atoi(word));
+  }
   if (strcmp(mode, "odd") == 0) Odd();
   if (strcmp(mode, "wrong") == 0) Wrong();
   if (strcmp(mode, "asynchronous") == 0) Asynchronous(atoi(word));

@@ -31,7 +31,10 @@ typedef void (*SimTorchSetSequence)(int64_t sequence);
 typedef uint64_t (*SimTorchThread)(void);
 /* How often each was called: 0 addGlobalCallback, 1 disableCallback, 2 reenableCallback; 3: operations somebody saw. */
 typedef uint64_t (*SimTorchCount)(int what);
-/* The caching allocator of device memory: what it reports; `device` is its index, or -1: of the host. */
+/* What libc10's own function was told: 0 the sum of bytes, 1 how often. */
+typedef int64_t (*SimTorchReported)(int what);
+/* libc10_cuda.so: the caching allocator of device memory: what it reports; `device` is its index, or -1: of the host.
+ */
 typedef void (*SimTorchReport)(void* block, int64_t bytes, uint64_t allocated, uint64_t reserved, int device);
 
 #endif /* TBPROF_TESTS_SIM_TORCH_TORCH_H_ */

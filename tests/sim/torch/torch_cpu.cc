@@ -15,6 +15,8 @@
 namespace c10 {
 void* alloc_cpu(size_t bytes);
 void free_cpu(void* block);
+int64_t Reported();
+int64_t Reports();
 }  // namespace c10
 
 namespace at {
@@ -183,6 +185,7 @@ SIM_TORCH_EXPORT void sim_torch_end(void* function) {
 }
 
 SIM_TORCH_EXPORT void sim_torch_tensor(uint64_t bytes) { c10::free_cpu(at::empty(bytes)); }
+SIM_TORCH_EXPORT int64_t sim_torch_reported(int what) { return what == 0 ? c10::Reported() : c10::Reports(); }
 SIM_TORCH_EXPORT void sim_torch_set_sequence(int64_t sequence) { at::t_sequence = sequence; }
 SIM_TORCH_EXPORT uint64_t sim_torch_thread() { return at::ThreadNumber(); }
 SIM_TORCH_EXPORT uint64_t sim_torch_count(int what) { return __atomic_load_n(&at::g_counts[what], __ATOMIC_RELAXED); }
