@@ -66,6 +66,7 @@ bool IsFact(RecordKind kind) {
     case RecordKind::kGpuUnifiedMemory:
     case RecordKind::kGpuClock:
     case RecordKind::kAnnotation:
+    case RecordKind::kTensorMemory:
       return false;
   }
   return false;

@@ -65,6 +65,9 @@ constexpr Build kBuilds[] = {
     {"2.15.0", nullptr, Strings::kNew, 200, 304, 88},
 };
 
+// In all of them is_async_ lies behind fwd_thread_id_ and handle_.
+constexpr uint16_t kAsynchronous = 16;
+
 // at::RecordFunctionCallback, from 1.12 on.
 struct Context {
   void* none = nullptr;
@@ -107,9 +110,10 @@ constexpr uint64_t kBurstNs = 40'000'000;  // of cost, that may come at once
 constexpr uint32_t kCountedAtOnce = 1024;
 constexpr uint64_t kLatestNs = 500'000'000;  // that a pause waits for the end of a step
 uint64_t g_ticks_per_ms;
-uint64_t g_operations;  // since g_since, when nothing was owed
+uint64_t g_operations;  // since g_since, when nothing was owed: what is not used of the share is not saved up
 uint64_t g_since;
-uint64_t g_pause_from;  // a pause is due since then; 0: none is
+uint64_t g_pause_from;   // a pause is due since then; 0: none is
+uint32_t g_pause_epoch;  // of the process that told that it pauses: a fork child has not
 constexpr uint64_t kPauseNumber = ~uint64_t{0};
 
 // Calls while no window is open after which PyTorch is told to pass us over: it makes an object for each operation that
@@ -126,7 +130,7 @@ bool g_numbers_are_wrong;
 bool IsArmed() { return (__atomic_load_n(&g_control->control, __ATOMIC_RELAXED) & kFamilyAnnotation) != 0; }
 
 template <typename Value>
-Value FieldOf(const void* function, uint16_t offset) {
+Value FieldOf(const void* function, uint32_t offset) {
   Value value;
   __builtin_memcpy(&value, static_cast<const char*>(function) + offset, sizeof(value));
   return value;
@@ -154,10 +158,12 @@ void SetObservers(size_t first, size_t end, bool on) {
 }
 
 void TellPause(ThreadState* thread, bool begins) {
+  if (begins) g_pause_epoch = thread->epoch;
+  if (g_pause_epoch != thread->epoch) return;
   AnnotationPayload payload{};
   if (begins) payload.name = NameNumber(thread, kTorchPause);
   Annotate(thread, begins ? AnnotationAction::kStart : AnnotationAction::kEnd, kTorchDomain, kPauseNumber,
-           static_cast<uint32_t>(TorchScope::kUser), begins ? &payload : nullptr);
+           static_cast<uint32_t>(TorchScope::kPause), begins ? &payload : nullptr);
 }
 
 void Pause(ThreadState* thread) {
@@ -167,9 +173,14 @@ void Pause(ThreadState* thread) {
   SetWatch(TorchWatch::kPaused);
 }
 
-void Resume(ThreadState* thread) {
+// From now on, with nothing owed.
+void CountFrom(uint64_t now) {
   __atomic_store_n(&g_operations, 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&g_since, Ticks(), __ATOMIC_RELAXED);
+  __atomic_store_n(&g_since, now, __ATOMIC_RELAXED);
+}
+
+void Resume(ThreadState* thread) {
+  CountFrom(Ticks());
   SetWatch(TorchWatch::kObserving);
   TellPause(thread, false);
   SetObservers(kRanges, g_handle_count, true);
@@ -200,7 +211,9 @@ __attribute__((noinline)) void CallWhileIdle() {
 __attribute__((noinline)) void CountOperations() {
   const uint64_t cost = TicksOf(kOperationNs * __atomic_add_fetch(&g_operations, kCountedAtOnce, __ATOMIC_RELAXED));
   const uint64_t now = Ticks();
-  if (cost <= TicksOf(kBurstNs) + (now - __atomic_load_n(&g_since, __ATOMIC_RELAXED)) / 100 * kMostPercent) return;
+  const uint64_t share = (now - __atomic_load_n(&g_since, __ATOMIC_RELAXED)) / 100 * kMostPercent;
+  if (cost <= share) return CountFrom(now);
+  if (cost <= share + TicksOf(kBurstNs)) return;
   if (Watch() != TorchWatch::kObserving || (g_control->gpu_options & kTorchAll) != 0) return;
   uint64_t none = 0;
   if (__atomic_compare_exchange_n(&g_pause_from, &none, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
@@ -227,6 +240,9 @@ bool MayBeBetweenSteps(const char* name) {
   return strncmp(name, "Optimizer.step#", 15) == 0 || strncmp(name, "enumerate(DataLoader)#", 22) == 0;
 }
 
+// A range whose end another thread may tell, e.g. of a collective of c10d.
+bool IsAsynchronous(const void* function) { return FieldOf<bool>(function, g_build->forward_thread + kAsynchronous); }
+
 // -1: takes no part in automatic differentiation.
 int64_t SequenceOf(const void* function, TorchScope scope) {
   if (g_numbers_are_wrong) return -1;
@@ -252,6 +268,14 @@ void Begin(const void* function, TorchScope scope) {
     CountOperations();
   }
   AnnotationPayload payload{};
+  if (scope == TorchScope::kUser) {
+    thread->torch_thread = FieldOf<uint64_t>(function, g_build->thread);
+    if (IsAsynchronous(function)) {
+      payload.name = NameNumber(thread, name);
+      return Annotate(thread, AnnotationAction::kStart, kTorchDomain, reinterpret_cast<uint64_t>(function),
+                      static_cast<uint32_t>(scope), &payload);
+    }
+  }
   const int64_t sequence = scope == TorchScope::kUser ? -1 : SequenceOf(function, scope);
   if (sequence >= 0) {
     payload.type = PayloadType::kSigned;
@@ -273,15 +297,25 @@ Context Start(const void* function) {
   return {};
 }
 
-void End(const void*, void*) {
+template <TorchScope scope>
+void End(const void* function, void*) {
   if (!IsArmed()) return;
   ThreadState* const thread = CurrentThread();
   if (thread == nullptr) return CountMissedWait();
+  if (scope == TorchScope::kUser) {
+    if (IsAsynchronous(function)) {
+      return Annotate(thread, AnnotationAction::kEnd, kTorchDomain, reinterpret_cast<uint64_t>(function),
+                      static_cast<uint32_t>(scope));
+    }
+    // It was begun on another thread, and this one's innermost is not what ends.
+    if (FieldOf<uint64_t>(function, g_build->thread) != thread->torch_thread) return;
+  }
   Annotate(thread, AnnotationAction::kPop, kTorchDomain, 0, 0);
 }
 
-void Add(Scope scope, Context (*start)(const void*)) {
-  Callback callback{start, End, 1, {}, false, false, false};
+template <TorchScope told>
+void Add(Scope scope) {
+  Callback callback{Start<told>, End<told>, 1, {}, false, false, false};
   callback.scopes[scope] = true;
   g_handles[g_handle_count++] = g_torch.add_global_callback(callback);
 }
@@ -289,10 +323,6 @@ void Add(Scope scope, Context (*start)(const void*)) {
 const char* BaseName(const char* path) {
   const char* const slash = strrchr(path, '/');
   return slash == nullptr ? path : slash + 1;
-}
-
-bool IsNamed(const link_map* object, const char* name) {
-  return object != nullptr && object->l_name != nullptr && strncmp(BaseName(object->l_name), name, strlen(name)) == 0;
 }
 
 // The library that PyTorch's allocator was called from, by the return addresses on this thread's stack.
@@ -317,7 +347,7 @@ const link_map* LibraryOnStack(const ThreadState* thread, const void* frame, con
 __attribute__((noinline)) size_t VersionBeside(const char* library, char* version, size_t room) {
   constexpr char kFile[] = "version.py";
   constexpr char kKey[] = "__version__ = '";
-  char text[144];
+  static char text[4096];  // ours while we have the lock
   // .../torch/lib/libtorch_cpu.so
   const char* const base = BaseName(library);
   size_t directory = static_cast<size_t>(base - library);
@@ -331,7 +361,7 @@ __attribute__((noinline)) size_t VersionBeside(const char* library, char* versio
   size_t length = 0;
   bool inside = false;
   size_t matched = 0;
-  for (int part = 0; part < 64; ++part) {
+  for (int part = 0; part < 16; ++part) {
     const long got = raw::Call(SYS_read, file, raw::Pointer(text), sizeof(text));
     if (got <= 0) break;
     for (long i = 0; i < got; ++i) {
@@ -428,10 +458,10 @@ __attribute__((noinline)) TorchWatch Observe(ThreadState* thread, const link_map
                                    1000;
   g_since = Ticks();
   g_ticks_per_ms = (g_since - header->attach_ticks) * 1000 / (since_attach_us + 1);
-  Add(kUserScope, Start<TorchScope::kUser>);
+  Add<TorchScope::kUser>(kUserScope);
   if ((g_control->gpu_options & kTorchOperations) != 0) {
-    Add(kFunction, Start<TorchScope::kOperation>);
-    Add(kBackwardFunction, Start<TorchScope::kBackward>);
+    Add<TorchScope::kOperation>(kFunction);
+    Add<TorchScope::kBackward>(kBackwardFunction);
   }
   return TorchWatch::kObserving;
 }
@@ -446,6 +476,10 @@ uint32_t g_passed_over;
 
 }  // namespace
 
+bool IsNamed(const link_map* object, const char* name) {
+  return object != nullptr && object->l_name != nullptr && strncmp(BaseName(object->l_name), name, strlen(name)) == 0;
+}
+
 __attribute__((noinline)) void LookForTorch(const void* caller) {
   if (Watch() == TorchWatch::kPaused && ++g_passed_over % kLookedAt != 0) return;
   const auto address = reinterpret_cast<uint64_t>(caller);
@@ -458,8 +492,7 @@ __attribute__((noinline)) void LookForTorch(const void* caller) {
   TorchWatch watch = Watch();
   if (watch == TorchWatch::kSilent) {
     SetObservers(0, g_handle_count, true);
-    __atomic_store_n(&g_operations, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&g_since, Ticks(), __ATOMIC_RELAXED);
+    CountFrom(Ticks());
     watch = TorchWatch::kObserving;
   } else if (watch == TorchWatch::kPaused) {
     // Of a program that tells of no steps.

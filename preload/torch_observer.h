@@ -13,6 +13,7 @@
 #ifndef TBPROF_PRELOAD_TORCH_OBSERVER_H_
 #define TBPROF_PRELOAD_TORCH_OBSERVER_H_
 
+#include <link.h>
 #include <stdint.h>
 
 #include "preload/state.h"
@@ -34,6 +35,9 @@ inline bool TorchMayBeNear() {
   return __builtin_expect(watch != TorchWatch::kObserving && watch != TorchWatch::kOff, 0) &&
          (__atomic_load_n(&g_control->control, __ATOMIC_RELAXED) & kFamilyAnnotation) != 0;
 }
+
+// Whether that is how the object's file name begins.
+bool IsNamed(const link_map* object, const char* name);
 
 // `caller`: whose call the hook is.
 void LookForTorch(const void* caller);

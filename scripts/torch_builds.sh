@@ -52,10 +52,11 @@ print_offsets() {
 #define private public
 #include <ATen/record_function.h>
 using at::RecordFunction;
-template <size_t callback, size_t sequence, size_t forward_thread, size_t thread>
+template <size_t callback, size_t sequence, size_t forward_thread, size_t thread, size_t asynchronous>
 struct Offsets;
 Offsets<sizeof(at::RecordFunctionCallback), offsetof(RecordFunction, sequence_nr_), offsetof(RecordFunction, fwd_thread_id_),
-        offsetof(RecordFunction, step_callbacks_) + offsetof(at::StepCallbacks, thread_id_)>
+        offsetof(RecordFunction, step_callbacks_) + offsetof(at::StepCallbacks, thread_id_),
+        offsetof(RecordFunction, is_async_)>
     offsets;
 EOF
   # The compiler's complaint names the numbers.

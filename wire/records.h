@@ -390,7 +390,12 @@ inline constexpr uint16_t kTorchDomain = 256;
 inline constexpr uint16_t kTensorFlowDomain = 257;
 // The name of the ranges, from thread to thread, in which operations are left out.
 inline constexpr char kTorchPause[] = "operations not recorded";
-enum class TorchScope : uint32_t { kOperation = 1, kBackward = 2, kUser = 3 };
+enum class TorchScope : uint32_t {
+  kOperation = 1,
+  kBackward = 2,
+  kUser = 3,   // begun and ended by a number where another thread may end it
+  kPause = 4,  // of a kStart: operations and backward nodes are not told until its end
+};
 
 inline constexpr uint16_t kNoLevel = 0xffff;  // of a domain whose levels are not counted
 
@@ -428,6 +433,18 @@ struct AnnotationNameRecord {
   uint64_t number;
   uint64_t text_length;  // may exceed what the slots hold: then the text was cut
   uint64_t reserved;
+};
+
+// aux = device, as PyTorch numbers it.
+struct TensorMemoryRecord {
+  Tag tag;
+  uint64_t ticks;
+  uint64_t address;
+  int64_t bytes;                 // below 0: it went
+  uint64_t allocated, reserved;  // behind it, in this process: by tensors, and of the driver
+  uint32_t device_type;          // c10::DeviceType
+  uint32_t reserved1;
+  uint64_t reserved2;
 };
 
 #define TBPROF_RECORD(number, Name, fixed_slots, variable) \

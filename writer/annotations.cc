@@ -2,6 +2,7 @@
 #include "writer/annotations.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 namespace tbprof {
@@ -70,6 +71,62 @@ void Annotations::Pop(std::vector<Open>* stack, const AnnotationRecord& record, 
   consume(range);
 }
 
+// Threads are read one after the other, so that an end may come before its beginning, and a number that is used again
+// before its first range has ended.
+void Annotations::StartAcross(const Number& number, const Open& open, const Consume& consume) {
+  const auto early = early_ends_.find(number);
+  if (early != early_ends_.end()) {
+    const auto end = early->second.lower_bound(open.range.start);
+    if (end != early->second.end()) {
+      Range ended = open.range;
+      ended.end = *end;
+      early->second.erase(end);
+      --open_count_;
+      if (early->second.empty()) early_ends_.erase(early);
+      consume(ended);
+      return;
+    }
+  }
+  if (open_count_ >= kMaxOpen) {
+    ++not_followed_;
+    return;
+  }
+  ++open_count_;
+  std::multimap<uint64_t, Open>& opens = across_[number];
+  const auto added = opens.emplace(open.range.start, open);
+  if (const auto next = std::next(added); next != opens.end()) added->second.again = next->first;
+  if (added != opens.begin()) std::prev(added)->second.again = open.range.start;
+}
+
+void Annotations::EndAcross(const Number& number, uint64_t ticks, const Consume& consume) {
+  const auto known = across_.find(number);
+  std::multimap<uint64_t, Open>::iterator open;
+  bool found = false;
+  if (known != across_.end()) {
+    open = known->second.upper_bound(ticks);
+    if (open != known->second.begin()) {
+      --open;
+      found = open->second.again == 0 || ticks < open->second.again;
+    }
+  }
+  if (!found) {
+    if (open_count_ >= kMaxOpen) {
+      ++unmatched_;
+      return;
+    }
+    ++open_count_;
+    early_ends_[number].insert(ticks);
+    return;
+  }
+  // That it ended is known, whatever was not recorded in between.
+  Range ended = open->second.range;
+  ended.end = ticks;
+  known->second.erase(open);
+  --open_count_;
+  if (known->second.empty()) across_.erase(known);
+  consume(ended);
+}
+
 bool Annotations::Take(const Identity& thread, const Identity& process, const RecordView& view,
                        const Consume& consume) {
   AnnotationRecord record;
@@ -119,37 +176,14 @@ bool Annotations::Take(const Identity& thread, const Identity& process, const Re
       if (stack->second.empty() && stack->second.capacity() > kKeptDepth) stack->second = {};
       return true;
     }
-    case AnnotationAction::kStart: {
-      if (open_count_ >= kMaxOpen) {
-        ++not_followed_;
-        return true;
-      }
+    case AnnotationAction::kStart:
       range.kind = Kind::kAcross;
       range.name = payload.name;
-      const auto [known, added] = across_.try_emplace({process, record.name}, open);
-      if (added) {
-        ++open_count_;
-      } else {
-        // A number twice: the earlier range never ended.
-        EndLost(&known->second, record.ticks, consume);
-        known->second = open;
-      }
+      StartAcross({process, record.name}, open, consume);
       return true;
-    }
-    case AnnotationAction::kEnd: {
-      const auto known = across_.find({process, record.name});
-      if (known == across_.end()) {
-        ++unmatched_;
-        return true;
-      }
-      // Its number is its own: that it ended is known, whatever was not recorded in between.
-      Range ended = known->second.range;
-      across_.erase(known);
-      --open_count_;
-      ended.end = std::max(record.ticks, ended.start);
-      consume(ended);
+    case AnnotationAction::kEnd:
+      EndAcross({process, record.name}, record.ticks, consume);
       return true;
-    }
   }
   return false;
 }
@@ -158,21 +192,27 @@ void Annotations::Finish(uint64_t close, const Consume& consume) {
   const auto end_of = [&](const Open& open) {
     return open.period > 0 ? std::min(periods_[open.period - 1].second, close) : close;
   };
-  std::vector<Open> rest;
-  for (auto& [key, stack] : stacks_) rest.insert(rest.end(), stack.begin(), stack.end());
-  for (auto& [key, open] : across_) rest.push_back(open);
+  std::vector<std::pair<Open, uint64_t>> rest;  // and their ends
+  for (const auto& [key, stack] : stacks_) {
+    for (const Open& open : stack) rest.emplace_back(open, end_of(open));
+  }
+  for (const auto& [key, opens] : across_) {
+    for (const auto& [start, open] : opens) rest.emplace_back(open, open.again != 0 ? open.again : end_of(open));
+  }
+  for (const auto& [key, ends] : early_ends_) unmatched_ += ends.size();
   stacks_.clear();
   across_.clear();
+  early_ends_.clear();
   open_count_ = 0;
   // In an order that does not depend on a table's.
-  std::sort(rest.begin(), rest.end(), [](const Open& a, const Open& b) {
-    const auto key = [](const Open& open) {
-      return std::make_tuple(open.range.start, open.range.thread, open.range.domain, open.range.name);
+  std::sort(rest.begin(), rest.end(), [](const auto& a, const auto& b) {
+    const auto key = [](const Range& range) {
+      return std::make_tuple(range.start, range.thread, range.domain, range.name);
     };
-    return key(a) < key(b);
+    return key(a.first.range) < key(b.first.range);
   });
-  for (Open& open : rest) {
-    if (open.range.start < close) EndLost(&open, end_of(open), consume);
+  for (auto& [open, end] : rest) {
+    if (open.range.start < close) EndLost(&open, end, consume);
   }
 }
 

@@ -13,6 +13,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -68,16 +70,21 @@ class Annotations {
     Range range;
     uint16_t level = kNoLevel;
     uint32_t period = 0;
+    uint64_t again = 0;  // across threads: when another began with its number, and this had ended or never did
   };
 
   uint32_t PeriodAt(uint64_t ticks) const;
   void EndEarlier(std::vector<Open>* stack, uint32_t period, const Consume& consume);
   void EndLost(Open* open, uint64_t end, const Consume& consume);
+  using Number = std::pair<Identity, uint64_t>;  // of a range across threads, in its process
+  void StartAcross(const Number& number, const Open& open, const Consume& consume);
+  void EndAcross(const Number& number, uint64_t ticks, const Consume& consume);
   void Pop(std::vector<Open>* stack, const AnnotationRecord& record, const Consume& consume);
 
   ArmedPeriods periods_;
   absl::flat_hash_map<std::pair<Identity, uint16_t>, std::vector<Open>> stacks_;  // of threads and domains
-  absl::flat_hash_map<std::pair<Identity, uint64_t>, Open> across_;
+  absl::flat_hash_map<Number, std::multimap<uint64_t, Open>> across_;             // by their starts
+  absl::flat_hash_map<Number, std::multiset<uint64_t>> early_ends_;
   size_t open_count_ = 0;
   uint64_t unmatched_ = 0, ends_lost_ = 0, not_followed_ = 0;
 };

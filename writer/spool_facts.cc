@@ -544,6 +544,14 @@ class FactReader {
           if (annotation.ticks < launcher_ticks_ + kPlausibleTicks) Seen(annotation.ticks);
           break;
         }
+        case RecordKind::kTensorMemory: {
+          TensorMemoryRecord report;
+          if (!record.Read(&report)) break;
+          ThreadFacts& known = facts_->threads[thread];
+          known.last_ticks = std::max(known.last_ticks, report.ticks);
+          if (report.ticks < launcher_ticks_ + kPlausibleTicks) Seen(report.ticks);
+          break;
+        }
         case RecordKind::kAnnotationName:
           TakeAnnotationName(process, record);
           break;

@@ -225,6 +225,18 @@ struct CounterSample {
   double value = 0;
 };
 
+// A tensor's memory on a device that came or went.
+struct TensorMemory {
+  int64_t time_ps = 0;
+  uint64_t address = 0;
+  int64_t bytes = 0;                    // below 0: it went
+  int64_t allocated = 0, reserved = 0;  // behind it: by tensors, and of the driver
+  uint32_t process = 0, thread = 0;     // indices into Timeline::processes, ::threads
+  uint32_t device_type = 0;             // c10::DeviceType
+  uint16_t device = 0;                  // as PyTorch numbers it
+  bool lasting = false;                 // longer than the step that it came in
+  StringId operation = 0;               // as NamedOperations names it
+};
 struct CounterTrack {
   std::string name;  // e.g. `heap live bytes`
   std::string series;
@@ -273,8 +285,9 @@ struct Timeline {
   std::vector<Process> processes;
   std::vector<Thread> threads;
   std::vector<CounterTrack> counters;
-  std::vector<GpuDevice> gpu_devices;  // sorted by number
-  std::vector<GpuStream> gpu_streams;  // sorted by (device, line_id); none without events
+  std::vector<TensorMemory> tensor_memory;  // in order of time, thinned
+  std::vector<GpuDevice> gpu_devices;       // sorted by number
+  std::vector<GpuStream> gpu_streams;       // sorted by (device, line_id); none without events
   std::vector<GpuLaunch> gpu_launches;
   std::map<StringId, StringId> mangled_names;  // of kernels: readable to mangled, where they differ
   std::vector<Step> steps;

@@ -25,6 +25,7 @@
 #include "writer/step_markers.h"
 #include "writer/symbolize.h"
 #include "writer/text.h"
+#include "writer/torch_memory.h"
 #include "writer/torch_names.h"
 #include "writer/torch_operations.h"
 #include "writer/torch_steps.h"
@@ -152,6 +153,7 @@ class Builder : private HostLines {
     AddHonesty();
     // All of PyTorch's work was taken to have a name.
     timeline_.expected_bytes = Bytes() - std::min(Bytes(), kTextStatBytes * NameOperations(&timeline_).nested);
+    timeline_.tensor_memory = torch_memory_.Finish(timeline_, [this](uint64_t ticks) { return ClampedPs(ticks); });
     return std::move(timeline_);
   }
 
@@ -670,6 +672,8 @@ class Builder : private HostLines {
           TakeSample({frame.segment, chunk.process_serial}, record);
         } else if (record.tag.kind == RecordKind::kAnnotation) {
           if (!annotations_->Take(thread->first, process->first, record, take_range_)) ++timeline_.corrupt_records;
+        } else if (record.tag.kind == RecordKind::kTensorMemory) {
+          TakeTensorMemory(thread->second, process->second, record);
         } else if (record.tag.kind == RecordKind::kExec) {
           TakeExec(frame.segment, thread->second, record);
         } else if (GpuBuilder::IsGpu(record.tag.kind)) {
@@ -740,11 +744,16 @@ class Builder : private HostLines {
       case TorchScope::kBackward:
         return RangeOrigin::kTorchBackward;
       case TorchScope::kUser:
+      case TorchScope::kPause:
         return RangeOrigin::kTorchUser;
       case TorchScope::kOperation:
         break;
     }
     return RangeOrigin::kTorchOperation;
+  }
+
+  static bool IsPause(const Annotations::Range& range) {
+    return range.domain == kTorchDomain && range.category == static_cast<uint32_t>(TorchScope::kPause);
   }
 
   // What a range is called, and what is counted for it.
@@ -852,7 +861,7 @@ class Builder : private HostLines {
     event.object = range.torch_thread;
     event.detail = DomainText(range);
     if (range.kind == Annotations::Kind::kAcross) {
-      if (range.domain == kTorchDomain) torch_pause_ticks_ += static_cast<uint64_t>(event.duration_ps);
+      if (IsPause(range)) torch_pause_ticks_ += static_cast<uint64_t>(event.duration_ps);
       if (across_.size() < kMaxAcross) {
         across_.push_back({owner->second, event});
       } else {
@@ -945,6 +954,12 @@ class Builder : private HostLines {
     for_each(facts_.gpu_totals, [&](const Identity& identity, uint32_t owner, const GpuTotalRow& row) {
       gpu_.TakeTotal(identity, owner, row);
     });
+  }
+
+  void TakeTensorMemory(uint32_t thread, uint32_t process, const RecordView& view) {
+    TensorMemoryRecord record;
+    if (!view.Read(&record) || record.ticks < open_ || record.ticks >= close_) return;
+    if (!torch_memory_.Take(process, thread, view)) ++timeline_.corrupt_records;
   }
 
   void TakeExec(uint32_t segment, uint32_t thread, const RecordView& record) {
@@ -1682,7 +1697,7 @@ class Builder : private HostLines {
     timeline_.unrecorded = FindUnrecorded(facts_, open_, facts_.close_ticks, facts_.ended, request_.examine);
     const std::string unrecorded = UnrecordedText(timeline_.unrecorded);
     if (!unrecorded.empty()) warnings.push_back(unrecorded);
-    timeline_.notes = UnseenNotes(facts_, families_);
+    for (std::string& note : UnseenNotes(facts_, families_)) timeline_.notes.push_back(std::move(note));
     AddAnnotationNotes();
     gpu_.AddHonesty(process_index_);
     if (timeline_.processes.empty()) {
@@ -1753,6 +1768,7 @@ class Builder : private HostLines {
 
   std::optional<Annotations> annotations_;
   uint64_t torch_pause_ticks_ = 0;
+  TorchMemory torch_memory_;
   const Annotations::Consume take_range_ = [this](const Annotations::Range& range) { TakeRange(range); };
   absl::flat_hash_map<std::tuple<uint64_t, ValueKind, RangeOrigin>, uint16_t> range_types_;
   std::map<std::tuple<Identity, uint16_t, uint32_t>, StringId> domain_texts_;

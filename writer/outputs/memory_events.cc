@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <utility>
+#include <tuple>
 
 #include "writer/schema.h"
 #include "writer/text.h"
@@ -35,6 +35,15 @@ std::vector<CounterSample> Thin(const std::vector<CounterSample>& samples) {
 }
 
 std::string AllocatorName(const Timeline& timeline, const MemoryEvent& event) {
+  if (event.tensor != nullptr) {
+    // c10::DeviceType.
+    const uint32_t type = event.tensor->device_type;
+    const std::string device = type == 1 || type == 6 ? "GPU" : type == 12 ? "XPU" : StrCat("device ", type);
+    const bool one = std::all_of(timeline.tensor_memory.begin(), timeline.tensor_memory.end(),
+                                 [&](const TensorMemory& other) { return other.process == event.process; });
+    const std::string process = one ? "" : StrCat(" [", timeline.processes[event.process].pid, "]");
+    return StrCat(device, ":", event.tensor->device, " (torch)", process);
+  }
   // The framework's allocator takes large pieces and hands them out itself: these are not tensors.
   if (event.device >= 0) {
     return StrCat("GPU:", timeline.gpu_devices[static_cast<size_t>(event.device)].number, " cudaMalloc (segments)");
@@ -61,6 +70,15 @@ std::vector<MemoryEvent> MemoryEvents(const Timeline& timeline) {
       in_use = now;
     }
   }
+  std::map<std::tuple<uint32_t, uint32_t, uint16_t>, int64_t> peaks;
+  for (const TensorMemory& tensor : timeline.tensor_memory) {
+    if (tensor.process >= timeline.processes.size() || tensor.bytes == 0) continue;
+    int64_t& peak = peaks[{tensor.process, tensor.device_type, tensor.device}];
+    peak = std::max(peak, tensor.allocated);
+    MemoryEvent event{tensor.time_ps, tensor.bytes, tensor.allocated, peak, tensor.process};
+    event.tensor = &tensor;
+    events.push_back(event);
+  }
   std::stable_sort(events.begin(), events.end(),
                    [](const MemoryEvent& a, const MemoryEvent& b) { return a.time_ps < b.time_ps; });
   return events;
@@ -70,22 +88,31 @@ void WriteMemoryEvents(const Timeline& timeline, uint64_t& line_id, PlaneBuilder
   const std::vector<MemoryEvent> events = MemoryEvents(timeline);
   if (events.empty()) return;
   LineBuilder& line = plane.AddLine(line_id++, kMemoryLine);
-  std::map<std::pair<uint32_t, int>, uint32_t> names;
+  std::map<std::tuple<uint32_t, int, uint32_t, uint32_t>, uint32_t> names;
   for (const MemoryEvent& event : events) {
     const bool allocation = event.delta > 0;
     line.Begin(plane.EventId(allocation ? kMemoryAllocationEvent : kMemoryDeallocationEvent), event.time_ps, 0);
-    uint32_t& name = names[{event.process, event.device}];
+    const TensorMemory* const tensor = event.tensor;
+    uint32_t& name = names[{event.process, event.device, tensor == nullptr ? 0 : 1 + tensor->device_type,
+                            tensor == nullptr ? 0 : tensor->device}];
     if (name == 0) name = plane.TextId(AllocatorName(timeline, event));
     line.Text(Stat::kAllocatorName, name);
     line.Int64(Stat::kBytesReserved, 0);
     line.Int64(Stat::kBytesAllocated, event.in_use);
-    const auto size = event.device < 0 ? 0 : timeline.gpu_devices[static_cast<size_t>(event.device)].memory_bytes;
+    const auto size = tensor != nullptr  ? static_cast<uint64_t>(std::max<int64_t>(tensor->reserved, 0))
+                      : event.device < 0 ? 0
+                                         : timeline.gpu_devices[static_cast<size_t>(event.device)].memory_bytes;
     line.Int64(Stat::kBytesAvailable,
                std::max<int64_t>(static_cast<int64_t>(std::min<uint64_t>(size, INT64_MAX)) - event.in_use, 0));
     line.Double(Stat::kFragmentation, 0);
     line.Int64(Stat::kPeakBytesInUse, event.peak);
     line.Int64(Stat::kRequestedBytes, std::abs(event.delta));
     line.Int64(Stat::kAllocationBytes, std::abs(event.delta));
+    if (tensor != nullptr) {
+      line.Int64(Stat::kAddress, static_cast<int64_t>(tensor->address));
+      line.Text(Stat::kRegionType, plane.TextId(tensor->lasting ? "persist/dynamic" : "temp"));
+      if (tensor->operation != 0) line.Text(Stat::kTfOp, plane.TextId(timeline.strings.Get(tensor->operation)));
+    }
     line.End();
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What TensorBoard's memory_profile page reads: changes of the bytes in use per allocator, thinned, made from the
-// counter tracks of the allocator.
+// counter tracks of the allocator and what PyTorch reports of tensors.
 #ifndef TBPROF_WRITER_OUTPUTS_MEMORY_EVENTS_H_
 #define TBPROF_WRITER_OUTPUTS_MEMORY_EVENTS_H_
 
@@ -23,7 +23,8 @@ struct MemoryEvent {
   int64_t in_use = 0;
   int64_t peak = 0;
   uint32_t process = 0;
-  int device = -1;  // as CounterTrack
+  int device = -1;                       // as CounterTrack
+  const TensorMemory* tensor = nullptr;  // of Timeline::tensor_memory, and then no counter's
 };
 
 // In order of time.

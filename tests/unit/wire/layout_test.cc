@@ -45,6 +45,8 @@ TEST(Layout, SizesAndOffsetsAreThoseOfAbi5) {
   EXPECT_EQ(sizeof(AllocationRecord), 32u);
   EXPECT_EQ(sizeof(AnnotationRecord), 32u);
   EXPECT_EQ(offsetof(AnnotationRecord, level), 28u);
+  EXPECT_EQ(sizeof(TensorMemoryRecord), 64u);
+  EXPECT_EQ(offsetof(TensorMemoryRecord, device_type), 48u);
   EXPECT_EQ(sizeof(AnnotationPayload), 32u);
   EXPECT_EQ(kSlotsPerChunk, 2048u);
 }

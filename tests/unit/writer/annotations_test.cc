@@ -130,7 +130,26 @@ TEST_F(AnnotationsTest, ByNumberAcrossThreads) {
   Say(AnnotationAction::kEnd, 25, 99);
   Say(AnnotationAction::kStart, 30, 8, kNoLevel, 0, 1, 81);
   Say(AnnotationAction::kEnd, 40, 8);
-  EXPECT_EQ(Told(), "70 10-20, 80 12-30!, 81 30-40");
+  EXPECT_EQ(Told(), "70 10-20, 81 30-40, 80 12-30!");
+  EXPECT_EQ(annotations_.unmatched(), 1u);
+}
+
+TEST_F(AnnotationsTest, EndsThatAreReadBeforeTheirBeginnings) {
+  Say(AnnotationAction::kEnd, 20, /*number=*/7, kNoLevel, 0, 2);
+  Say(AnnotationAction::kEnd, 40, 7, kNoLevel, 0, 3);
+  Say(AnnotationAction::kEnd, 5, 7, kNoLevel, 0, 3);
+  Say(AnnotationAction::kStart, 10, 7, kNoLevel, 0, 1, /*name=*/70);
+  Say(AnnotationAction::kStart, 30, 7, kNoLevel, 0, 1, 71);
+  EXPECT_EQ(Told(), "70 10-20, 71 30-40");
+  EXPECT_EQ(annotations_.unmatched(), 1u);
+}
+
+TEST_F(AnnotationsTest, ANumberUsedAgainBeforeItsEndIsRead) {
+  for (const uint64_t start : {10, 30, 50}) {
+    Say(AnnotationAction::kStart, start, /*number=*/7, kNoLevel, 0, 1, /*name=*/start);
+  }
+  for (const uint64_t end : {40, 20, 60, 45}) Say(AnnotationAction::kEnd, end, 7, kNoLevel, 0, 2);
+  EXPECT_EQ(Told(), "30 30-40, 10 10-20, 50 50-60");
   EXPECT_EQ(annotations_.unmatched(), 1u);
 }
 

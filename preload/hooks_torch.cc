@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What PyTorch's allocators of device memory report to its profiler, whether or not that is on: each tensor that comes
+// or goes, with what is in use and what is taken from the driver. The report goes on to libc10, or the program's own
+// torch.profiler would see no memory. Rules: RULES.md.
+#include <link.h>
+#include <stddef.h>
+
+#include "preload/hooks.h"
+#include "preload/modules.h"
+#include "preload/record.h"
+#include "preload/torch_observer.h"
+
+namespace tbprof {
+namespace {
+
+// c10::Device, which comes in a register.
+struct Device {
+  int8_t type, index;
+};
+constexpr int8_t kCpu = 0;
+
+using Report = void (*)(void* block, int64_t bytes, uint64_t allocated, uint64_t reserved, Device device);
+
+// Objects come into the loader's list together with what they need: libc10 is near whoever calls it. The list is read
+// without the loader's lock, which may wait for one that our caller holds.
+const link_map* C10Near(const link_map* object) {
+  constexpr int kMostObjects = 512;
+  const link_map *before = object, *behind = object;
+  for (int i = 0; i < kMostObjects && (before != nullptr || behind != nullptr); ++i) {
+    if (IsNamed(before, "libc10.so")) return before;
+    if (IsNamed(behind, "libc10.so")) return behind;
+    if (before != nullptr) before = before->l_prev;
+    if (behind != nullptr) behind = behind->l_next;
+  }
+  return nullptr;
+}
+
+void Forward(Report* known, const char* name, const void* caller, void* block, int64_t bytes, uint64_t allocated,
+             uint64_t reserved, Device device) {
+  Report report = __atomic_load_n(known, __ATOMIC_ACQUIRE);
+  if (__builtin_expect(report == nullptr, 0)) {
+    const link_map* const object = ObjectAt(caller);
+    const link_map* const c10 = object == nullptr ? nullptr : C10Near(object);
+    if (c10 != nullptr) report = reinterpret_cast<Report>(SymbolOf(c10, name));
+    if (report == nullptr) return;
+    __atomic_store_n(known, report, __ATOMIC_RELEASE);
+  }
+  report(block, bytes, allocated, reserved, device);
+}
+
+void Record(const void* block, int64_t bytes, uint64_t allocated, uint64_t reserved, Device device) {
+  // The memory of the host is reported only while a profiler is on; its blocks are the allocator's.
+  if (device.type == kCpu || (g_control->gpu_options & kTorch) == 0) return;
+  if ((__atomic_load_n(&g_control->control, __ATOMIC_RELAXED) & (kFamilyGpu | kFamilyAnnotation)) == 0) return;
+  ThreadState* const thread = CurrentThread();
+  if (thread == nullptr) return CountMissedWait();
+  Reservation reservation;
+  if (!BeginRecord(g_attachment.segment, &thread->writer, 2, &reservation)) return;
+  auto* record = reinterpret_cast<TensorMemoryRecord*>(reservation.slots);
+  record->ticks = Ticks();
+  record->address = reinterpret_cast<uint64_t>(block);
+  record->bytes = bytes;
+  record->allocated = allocated;
+  record->reserved = reserved;
+  record->device_type = static_cast<uint8_t>(device.type);
+  record->reserved1 = 0;
+  record->reserved2 = 0;
+  CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kTensorMemory, 0,
+               static_cast<uint16_t>(static_cast<uint8_t>(device.index)));
+}
+
+}  // namespace
+
+// In older releases the totals are signed.
+#define TBPROF_TORCH_REPORT(number, name)                                                                      \
+  TBPROF_EXPORT void Hook_report##number(void*, int64_t, uint64_t, uint64_t, Device) asm(name);                \
+  void Hook_report##number(void* block, int64_t bytes, uint64_t allocated, uint64_t reserved, Device device) { \
+    static Report real;                                                                                        \
+    Record(block, bytes, allocated, reserved, device);                                                         \
+    Forward(&real, name, __builtin_return_address(0), block, bytes, allocated, reserved, device);              \
+  }
+TBPROF_TORCH_REPORT(1, "_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE")
+TBPROF_TORCH_REPORT(2, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE")
+
+}  // namespace tbprof

@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: Apache-2.0
+// PyTorch's own account of its work, by stand-ins of its libraries (tests/sim/torch). With the real ones:
+// tests/xprof/test_torch.py.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harness.h"
+#include "writer/spool_facts.h"
+#include "writer/text.h"
+
+namespace tbprof::integration {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr char kPause[] = "operations not recorded";
+
+bool Contains(const Event& outer, const Event& inner) {
+  return outer.line == inner.line && outer.start_ps <= inner.start_ps && inner.end_ps() <= outer.end_ps();
+}
+
+RunOptions With(const std::vector<std::string>& tbprof) {
+  RunOptions options;
+  options.tbprof = tbprof;
+  return options;
+}
+
+// .../torch/lib/, as a wheel is installed.
+class Torch {
+ public:
+  explicit Torch(std::string_view kind = "plain", const std::string& version = "2.13.0+cpu",
+                 const std::string& below = "") {
+    path_ = (directory_ / below) + "/torch";
+    std::filesystem::create_directories(path_ + "/lib");
+    for (const char* library : {"/libc10.so", "/libtorch_cpu.so", "/libc10_cuda.so"}) {
+      std::filesystem::copy_file(StrCat(TBPROF_BUILD_DIR "/tests/sim/torch/", kind, library),
+                                 StrCat(path_, "/lib", library));
+    }
+    if (version.empty()) return;
+    WriteFile(path_ + "/version.py", StrCat("from typing import Optional\n\n__all__ = ['__version__', 'debug']\n"
+                                            "__version__ = '",
+                                            version, "'\ndebug = False\n"));
+  }
+
+  std::vector<std::string> Command(const std::vector<std::string>& mode) const {
+    std::vector<std::string> command = {Program("torch"), path_};
+    command.insert(command.end(), mode.begin(), mode.end());
+    return command;
+  }
+  Pair Run(const std::vector<std::string>& mode, const std::vector<std::string>& options = {}) const {
+    return RunBoth(Command(mode), With(options));
+  }
+
+ private:
+  TemporaryDirectory directory_;
+  std::string path_;
+};
+
+bool HasNote(const RunResult& result, const std::string& text) {
+  return result.summary["notes"].dump().find(text) != std::string::npos;
+}
+
+TEST(Torch, OperationsBackwardNodesAndRanges) {
+  const Pair pair = Torch().Run({"ops"});
+  ASSERT_TRUE(pair.Same());
+  const Profile& profile = *pair.profiled.profile;
+  const std::vector<Event> range = profile.Named("my range"), linear = profile.Named("aten::linear"),
+                           addmm = profile.Named("aten::addmm"), node = profile.Named("AddmmBackward0");
+  ASSERT_THAT(range, SizeIs(1));
+  ASSERT_THAT(linear, SizeIs(1));
+  ASSERT_THAT(addmm, SizeIs(1));
+  ASSERT_THAT(node, SizeIs(1));
+  EXPECT_TRUE(Contains(range[0], linear[0]));
+  EXPECT_TRUE(Contains(linear[0], addmm[0]));
+  EXPECT_GE(addmm[0].milliseconds(), 1.0);
+  EXPECT_FALSE(linear[0].Has("sequence"));
+  EXPECT_EQ(addmm[0].Stat("sequence"), "7");
+  EXPECT_EQ(node[0].Stat("sequence"), "7");
+  EXPECT_NE(node[0].line, addmm[0].line);
+  EXPECT_THAT(profile.Named("a function of TorchScript"), IsEmpty());
+  EXPECT_EQ(pair.profiled.Fact("added"), 3u);
+  EXPECT_EQ(pair.bare.Fact("added"), 0u);
+  EXPECT_TRUE(HasNote(pair.profiled, "PyTorch 2.13.0+cpu tells its operations"));
+}
+
+// Whose numbers they are: of the thread that ran the operation, in both.
+TEST(Torch, TheThreadOfTheOperationIsRecorded) {
+  TemporaryDirectory spools;
+  const Torch torch;
+  const RunResult result =
+      RunUnderTbprof(torch.Command({"ops"}), With({"--keep-spool", "--spool-dir=" + spools.path()}));
+  ASSERT_EQ(result.code(), 0) << result.AllSaid();
+  const std::vector<std::string> files = FilesBelow(spools.path(), ".spool");
+  ASSERT_THAT(files, SizeIs(1));
+  auto reader = SpoolReader::Open(files[0]);
+  ASSERT_TRUE(reader.ok());
+  std::vector<std::pair<TorchScope, AnnotationPayload>> told;
+  Frame frame;
+  while ((*reader)->Next(&frame)) {
+    if (frame.type != FrameType::kChunk) continue;
+    ChunkFact chunk;
+    uint64_t corrupt = 0;
+    ForEachRecord(frame, &chunk, &corrupt, [&](const RecordView& view) {
+      AnnotationRecord record;
+      AnnotationPayload payload;
+      if (view.tag.kind != RecordKind::kAnnotation || view.tag.aux != kTorchDomain || !view.Read(&record) ||
+          view.size < sizeof(record) + sizeof(payload)) {
+        return;
+      }
+      memcpy(&payload, view.bytes + sizeof(record), sizeof(payload));
+      told.emplace_back(static_cast<TorchScope>(record.category), payload);
+    });
+    EXPECT_EQ(corrupt, 0u);
+  }
+  ASSERT_THAT(told, SizeIs(2));
+  for (const auto& [scope, payload] : told) {
+    EXPECT_EQ(payload.bits, 7u);
+    EXPECT_EQ(payload.name, result.Fact("forward_thread"));
+  }
+  EXPECT_NE(result.Fact("forward_thread"), result.Fact("backward_thread"));
+  EXPECT_EQ(told[0].first == TorchScope::kBackward, told[1].first == TorchScope::kOperation);
+}
+
+struct Refused {
+  const char* name;
+  const char* kind;
+  const char* version;
+  const char* said;
+};
+class NotObserved : public testing::TestWithParam<Refused> {};
+
+TEST_P(NotObserved, IsSaidInOneLineAndNothingIsCalled) {
+  const Pair pair = Torch(GetParam().kind, GetParam().version).Run({"ops"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.Fact("added"), 0u);
+  EXPECT_EQ(pair.profiled.Fact("seen"), 0u);
+  EXPECT_THAT(pair.profiled.profile->Named("my range"), IsEmpty());
+  EXPECT_TRUE(pair.profiled.profile->HasWarning(GetParam().said)) << pair.profiled.AllSaid();
+  EXPECT_EQ(std::count_if(pair.profiled.said.begin(), pair.profiled.said.end(),
+                          [](const std::string& line) { return line.find("PyTorch") != std::string::npos; }),
+            1)
+      << pair.profiled.AllSaid();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Torch, NotObserved,
+    testing::Values(Refused{"unknown", "plain", "9.9.9", "PyTorch 9.9.9 is not a tested build"},
+                    Refused{"longer", "plain", "2.13.01", "PyTorch 2.13.01 is not a tested build"},
+                    Refused{"shorter", "plain", "2.13", "PyTorch 2.13 is not a tested build"},
+                    Refused{"prerelease", "plain", "2.13.0a0+git1", "PyTorch 2.13.0a0+git1 is not a tested build"},
+                    Refused{"none", "plain", "", "PyTorch of unknown version is not a tested build"},
+                    Refused{"endless", "plain", "2.13.0xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+                            "is not a tested build"},
+                    Refused{"bytes", "plain", "\xff\xfe", "is not a tested build"},
+                    Refused{"function", "no_peek", "2.13.0+cpu", "PyTorch 2.13.0+cpu has no observers"},
+                    Refused{"table", "old_hash", "2.6.0+cpu", "PyTorch 2.6.0+cpu has no observers"},
+                    Refused{"strings", "old_strings", "2.13.0+cpu", "PyTorch 2.13.0+cpu is not a tested build"}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(Torch, FarBelowTheRoot) {
+  const Pair pair = Torch("plain", "2.13.0", std::string(200, 'a') + "/" + std::string(200, 'b')).Run({"ops"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_THAT(pair.profiled.profile->Named("aten::addmm"), SizeIs(1)) << pair.profiled.AllSaid();
+}
+
+TEST(Torch, IsAskedOnce) {
+  const Pair pair = Torch().Run({"race"}, {"--torch=all"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.Fact("added"), 3u);
+  EXPECT_EQ(pair.profiled.Fact("disabled"), 0u);
+  EXPECT_THAT(pair.profiled.profile->Named("aten::after"), SizeIs(1));
+  // Those that were begun before an observer was added have no end either.
+  EXPECT_EQ(pair.profiled.summary["records"]["corrupt"], 0);
+  EXPECT_FALSE(HasNote(pair.profiled, "ends of ranges"));
+}
+
+TEST(Torch, IsLeftAloneByOtherThreads) {
+  const Pair pair = Torch().Run({"thread"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.Fact("added"), 0u);
+  EXPECT_FALSE(HasNote(pair.profiled, "PyTorch"));
+}
+
+struct Level {
+  const char* level;
+  uint64_t added;
+  bool ranges, operations;
+};
+class Levels : public testing::TestWithParam<Level> {};
+
+TEST_P(Levels, AsAskedFor) {
+  const Pair pair = Torch().Run({"ops"}, {std::string("--torch=") + GetParam().level});
+  ASSERT_TRUE(pair.Same());
+  const Profile& profile = *pair.profiled.profile;
+  EXPECT_EQ(pair.profiled.Fact("added"), GetParam().added);
+  EXPECT_EQ(profile.Count("my range"), GetParam().ranges ? 1 : 0);
+  EXPECT_EQ(profile.Count("aten::addmm"), GetParam().operations ? 1 : 0);
+  EXPECT_EQ(profile.Count("AddmmBackward0"), GetParam().operations ? 1 : 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Torch, Levels,
+                         testing::Values(Level{"off", 0, false, false}, Level{"steps", 1, true, false},
+                                         Level{"ops", 3, true, true}, Level{"all", 3, true, true}),
+                         [](const auto& test) { return std::string(test.param.level); });
+
+TEST(Torch, NotWithoutAnnotations) {
+  const Pair pair = Torch().Run({"ops"}, {"--trace=thread,lock,malloc"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.Fact("added"), 0u);
+  EXPECT_FALSE(HasNote(pair.profiled, "PyTorch"));
+}
+
+TEST(Torch, NotWithoutTheAllocatorsCalls) {
+  const Pair pair = Torch().Run({"ops"}, {"--trace=annotation"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.Fact("added"), 3u);
+  EXPECT_THAT(pair.profiled.profile->Named("aten::addmm"), SizeIs(1));
+}
+
+// ---- the limit of cost
+
+TEST(Torch, TooManyOperationsAreLeftOutByWholeSteps) {
+  // 1.7 s of work: what may come at once, and that again after a pause of 1.3 s.
+  constexpr int kCount = 900'000, kSteps = 450;
+  const Torch torch;
+  const RunResult result =
+      RunUnderTbprof(torch.Command({"storm", std::to_string(kCount), std::to_string(kSteps), "2", "1000"}), With({}));
+  ASSERT_EQ(result.code(), 0) << result.AllSaid();
+  const Profile& profile = *result.profile;
+  const std::vector<Event> pauses = profile.Named(kPause);
+  ASSERT_GE(pauses.size(), 2u);
+  const std::vector<Event> optimizers = profile.Named("Optimizer.step#SGD.step");
+  ASSERT_EQ(optimizers.size(), static_cast<size_t>(kSteps));
+  EXPECT_EQ(profile.Count("another range"), kSteps / 2);
+  const std::vector<Event> operations = profile.Named("aten::add");
+  EXPECT_GT(operations.size(), 60'000u);
+  EXPECT_LT(operations.size(), static_cast<size_t>(kCount) / 2);
+  // What may come at once and 3 % of the time; but nothing for the second in which there was none.
+  const double earned_ns = 40e6 + 0.03 * (static_cast<double>(pauses[0].start_ps) / 1e3 - 1e9);
+  EXPECT_LT(std::count_if(operations.begin(), operations.end(),
+                          [&](const Event& event) { return event.start_ps < pauses[0].start_ps; }),
+            static_cast<int64_t>(earned_ns / 600) + 8000);
+  EXPECT_EQ(result.Fact("added"), 3u);
+  EXPECT_EQ(result.Fact("disabled"), 2 * pauses.size());
+  EXPECT_GE(result.Fact("enabled"), 2 * (pauses.size() - 1));
+
+  // A pause begins and ends where a step does.
+  std::vector<int64_t> borders;
+  for (const char* name : {"Optimizer.step#SGD.step", "enumerate(DataLoader)#Loader.__next__"}) {
+    for (const Event& event : profile.Named(name)) borders.push_back(event.start_ps);
+  }
+  std::sort(borders.begin(), borders.end());
+  const auto behind = [&](int64_t time) {
+    const auto border = std::lower_bound(borders.begin(), borders.end(), time);
+    return border == borders.end() ? INT64_MAX : *border - time;
+  };
+  int64_t inside = 0;
+  for (const Event& pause : pauses) {
+    constexpr int64_t kSoonPs = 3'000'000'000;  // what a busy machine may take from us in between
+    EXPECT_LT(behind(pause.start_ps), kSoonPs) << pause;
+    if (!pause.Has("clipped")) {
+      EXPECT_LT(behind(pause.end_ps()), kSoonPs) << pause;
+      EXPECT_GT(pause.milliseconds(), 500);
+    }
+    inside += std::count_if(operations.begin(), operations.end(), [&](const Event& event) {
+      return event.start_ps > pause.start_ps && event.start_ps < pause.end_ps();
+    });
+  }
+  EXPECT_EQ(inside, 0);
+  EXPECT_TRUE(profile.HasWarning("PyTorch's operations are left out for"));
+  EXPECT_TRUE(profile.HasWarning("--torch=all"));
+  EXPECT_FALSE(HasNote(result, "ends of ranges"));
+}
+
+TEST(Torch, AllOfThemWhereTheyAreAskedFor) {
+  const Pair pair = Torch().Run({"storm", "300000", "300", "0"}, {"--torch=all", "--max-profile-size=1GiB"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.profile->Count("aten::add"), 300'000);
+  EXPECT_EQ(pair.profiled.profile->Count(kPause), 0);
+  EXPECT_EQ(pair.profiled.Fact("disabled"), 0u);
+  EXPECT_FALSE(pair.profiled.profile->HasWarning("operations are left out"));
+}
+
+TEST(Torch, WithoutStepsTheyAreLeftOutLater) {
+  const Torch torch;
+  const RunResult result = RunUnderTbprof(torch.Command({"storm", "450000", "0", "2"}), With({}));
+  ASSERT_EQ(result.code(), 0) << result.AllSaid();
+  ASSERT_EQ(result.profile->Count(kPause), 1);
+  EXPECT_EQ(result.Fact("disabled"), 2u);
+  EXPECT_GT(result.profile->Named(kPause)[0].start_ps, 500'000'000'000);
+}
+
+// ---- captures
+
+TEST(Torch, OnlyInCaptures) {
+  const Torch torch;
+  const auto running = StartUnderTbprof(torch.Command({"loop"}), With({"--window=none", "--window-duration=300ms"}));
+  EXPECT_EQ(running->WaitForNumber("warm"), 0);
+  running->Signal(SIGUSR1);
+  ASSERT_TRUE(running->WaitForFact("added 3\n"));
+  ASSERT_TRUE(running->WaitForFact("disabled 3\n")) << "after calls without a window it is told to pass us over";
+  ASSERT_TRUE(running->WaitForError("verified")) << running->Err();
+  running->Signal(SIGUSR1);
+  ASSERT_TRUE(running->WaitForFact("enabled 3\n"));
+  ASSERT_TRUE(running->WaitForFact("disabled 6\n"));
+  WriteFile(running->path() + "/stop", "");
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 0) << result.AllSaid();
+  EXPECT_EQ(result.Fact("added"), 3u);
+  ASSERT_THAT(result.run_directories, SizeIs(2)) << result.AllSaid();
+  for (const std::string& directory : result.run_directories) {
+    const std::vector<std::string> files = FilesBelow(directory, ".xplane.pb");
+    ASSERT_THAT(files, SizeIs(1));
+    EXPECT_GT(Profile::Parse(files[0])->Count("aten::add"), 100) << directory;
+  }
+}
+
+// ---- processes
+
+TEST(Torch, OfForkChildren) {
+  const Pair pair = Torch().Run({"fork"});
+  ASSERT_TRUE(pair.Same());
+  const Profile& profile = *pair.profiled.profile;
+  EXPECT_EQ(pair.profiled.Fact("added"), 3u);
+  EXPECT_EQ(pair.profiled.Fact("added_with_child"), 3u);
+  const std::vector<Event> child = profile.Named("aten::of_the_child"), parent = profile.Named("aten::of_the_parent"),
+                           behind = profile.Named("aten::behind_it");
+  ASSERT_THAT(child, SizeIs(3));
+  ASSERT_THAT(parent, SizeIs(1));
+  ASSERT_THAT(behind, SizeIs(1));
+  EXPECT_FALSE(parent[0].Has("clipped"));
+  EXPECT_NE(child[0].line, parent[0].line);
+  EXPECT_GE(behind[0].start_ps, parent[0].end_ps());
+}
+
+TEST(Torch, APauseIsOfTheProcessThatTellsIt) {
+  const Torch torch;
+  const RunResult result = RunUnderTbprof(torch.Command({"forks_in_a_pause"}));
+  ASSERT_EQ(result.code(), 0) << result.AllSaid();
+  EXPECT_EQ(result.profile->Count(kPause), 1);
+  EXPECT_GT(result.profile->Count("aten::of_the_child"), 100);
+  EXPECT_FALSE(HasNote(result, "ends of ranges"));
+}
+
+TEST(Torch, OpenAtTheEnd) {
+  const Pair pair = Torch().Run({"ends", "exit"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.code(), 3);
+  for (const char* name : {"outer", "aten::inner"}) {
+    const std::vector<Event> open = pair.profiled.profile->Named(name);
+    ASSERT_THAT(open, SizeIs(1));
+    EXPECT_EQ(open[0].Stat("clipped"), "end");
+    EXPECT_GE(open[0].milliseconds(), 5);
+  }
+  EXPECT_FALSE(pair.profiled.profile->Named("aten::before")[0].Has("clipped"));
+}
+
+TEST(Torch, OpenWhenItIsKilled) {
+  const Torch torch;
+  const RunResult result = RunUnderTbprof(torch.Command({"ends", "kill"}));
+  EXPECT_EQ(result.signal(), SIGKILL);
+  ASSERT_NE(result.profile, nullptr);
+  EXPECT_THAT(result.profile->Named("aten::before"), SizeIs(1));
+  for (const Event& open : result.profile->Named("outer")) EXPECT_EQ(open.Stat("clipped"), "end");
+}
+
+// ---- memory of tensors
+
+std::vector<Event> Reports(const Profile& profile, const std::string& allocator) {
+  std::vector<Event> events;
+  for (const char* name : {"MemoryAllocation", "MemoryDeallocation"}) {
+    for (const Event& event : profile.Named(name)) {
+      if (event.Stat("allocator_name") == allocator) events.push_back(event);
+    }
+  }
+  return events;
+}
+
+TEST(Torch, MemoryOfTensorsOnDevices) {
+  const Pair pair = Torch().Run({"memory", "0"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.bare.out, "memory 3146228 6\n") << "what libc10 is told, for the program's own profiler";
+  const std::vector<Event> events = Reports(*pair.profiled.profile, "GPU:1 (torch)");
+  ASSERT_THAT(events, SizeIs(5));
+  for (int i = 0; i < 4; ++i) {
+    const Event& event = events[static_cast<size_t>(i)];
+    EXPECT_EQ(event.name, "MemoryAllocation");
+    EXPECT_EQ(event.Number("addr"), 0x1000 * (i + 1));
+    EXPECT_EQ(event.Number("allocation_bytes"), 1 << 20);
+    EXPECT_EQ(event.Number("bytes_allocated"), (i + 1) << 20);
+    EXPECT_EQ(event.Number("bytes_available"), (7 - i) << 20);
+    EXPECT_EQ(event.Stat("tf_op"), "aten/empty:empty");
+    EXPECT_EQ(event.Stat("region_type"), i == 2 ? "temp" : "persist/dynamic");
+  }
+  EXPECT_EQ(events[4].name, "MemoryDeallocation");
+  EXPECT_EQ(events[4].Number("addr"), 0x3000);
+  EXPECT_EQ(events[4].Number("peak_bytes_in_use"), 4 << 20);
+  EXPECT_FALSE(events[4].Has("tf_op"));
+  for (const Event& event : pair.profiled.profile->Named("MemoryAllocation")) {
+    EXPECT_NE(event.Number("addr"), 0x5000) << "the host's memory is the allocator's hooks'";
+  }
+}
+
+TEST(Torch, ManyReportsOfMemoryAreThinned) {
+  const Pair pair = Torch().Run({"memory", "200000"});
+  ASSERT_TRUE(pair.Same());
+  const std::vector<Event> events = Reports(*pair.profiled.profile, "GPU:0 (torch)");
+  EXPECT_GT(events.size(), 500u);
+  EXPECT_LE(events.size(), 4000u);
+  int64_t highest = 0;
+  for (const Event& event : events) highest = std::max(highest, event.Number("bytes_allocated"));
+  EXPECT_EQ(highest, (3 << 20) + 1000 + 199'999);
+}
+
+TEST(Torch, MemoryWithTheOlderSpelling) {
+  const Pair pair = Torch("old_strings", "2.0.1").Run({"memory", "0"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.out, "memory 3146228 6\n");
+  EXPECT_THAT(Reports(*pair.profiled.profile, "GPU:1 (torch)"), SizeIs(5));
+}
+
+TEST(Torch, MemoryIsHandedOnWhateverIsRecorded) {
+  for (const char* option : {"--torch=off", "--trace=thread", "--window=none"}) {
+    const Torch torch;
+    const RunResult result = RunUnderTbprof(torch.Command({"memory", "10"}), With({option}));
+    EXPECT_EQ(result.code(), 0) << option << result.AllSaid();
+    EXPECT_EQ(result.out, "memory 3146228 26\n") << option;
+    if (result.profile != nullptr) {
+      EXPECT_THAT(Reports(*result.profile, "GPU:1 (torch)"), IsEmpty()) << option;
+    }
+  }
+}
+
+// ---- what PyTorch may tell
+
+TEST(Torch, NumbersThatAreNotWhereTheyShouldBe) {
+  const Pair pair = Torch().Run({"wrong"});
+  ASSERT_TRUE(pair.Same());
+  const std::vector<Event> operations = pair.profiled.profile->Named("aten::mm");
+  ASSERT_THAT(operations, SizeIs(5));
+  for (const Event& event : operations) EXPECT_FALSE(event.Has("sequence"));
+  ASSERT_THAT(pair.profiled.profile->Named("MmBackward0"), SizeIs(1));
+  EXPECT_FALSE(pair.profiled.profile->Named("MmBackward0")[0].Has("sequence"));
+}
+
+TEST(Torch, OddNames) {
+  const Pair pair = Torch().Run({"odd"});
+  ASSERT_TRUE(pair.Same());
+  const Profile& profile = *pair.profiled.profile;
+  EXPECT_EQ(profile.Count(std::string(1024, 'x')), 1);
+  EXPECT_EQ(profile.Count("(no name)"), 1);
+  ASSERT_EQ(profile.Count("aten::minimum"), 1);
+  EXPECT_FALSE(profile.Named("aten::minimum")[0].Has("sequence"));
+  EXPECT_EQ(std::count_if(profile.events().begin(), profile.events().end(),
+                          [](const Event& event) { return event.name.find("utf-8") != std::string::npos; }),
+            1);
+}
+
+// Collectives of c10d begin on one thread and end on another.
+TEST(Torch, RangesThatOtherThreadsEnd) {
+  constexpr int kCount = 4200;  // more than a thread can have open
+  const Pair pair = Torch().Run({"asynchronous", std::to_string(kCount)}, {"--torch=all"});
+  ASSERT_TRUE(pair.Same());
+  const Profile& profile = *pair.profiled.profile;
+  const std::vector<Event> collectives = profile.Named("gloo:all_reduce");
+  ASSERT_THAT(collectives, SizeIs(kCount));
+  for (const Event& event : collectives) ASSERT_FALSE(event.Has("clipped"));
+  EXPECT_EQ(profile.Count("aten::meanwhile"), kCount);
+  EXPECT_EQ(profile.Count("aten::after_it"), kCount);
+  EXPECT_EQ(profile.Count("at the end"), 1);
+  EXPECT_FALSE(HasNote(pair.profiled, "ends of ranges"));
+}
+
+}  // namespace
+}  // namespace tbprof::integration

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+// torch DIRECTORY MODE...: opens DIRECTORY/lib/libtorch_cpu.so as Python does, a stand-in of PyTorch's
+// (tests/sim/torch), and has it work. Modes: ops, race, thread, storm COUNT STEPS MICROSECONDS [IDLE_MS], loop, fork,
+// odd, wrong, asynchronous COUNT, ends exit|kill, forks_in_a_pause, memory COUNT. Facts: what PyTorch was asked for.
+#include "../sim/torch/torch.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "facts.h"
+
+static SimTorchRun run;
+static SimTorchBegin begin;
+static SimTorchEnd end;
+static SimTorchTensor tensor;
+static SimTorchSetSequence set_sequence;
+static SimTorchThread thread_number;
+static SimTorchCount count_of;
+
+static SimTorchReport report;
+static SimTorchReported reported;
+
+// Later than the rest.
+static void OpenCuda(const char* directory) {
+  char path[4096];
+  snprintf(path, sizeof(path), "%s/lib/libc10_cuda.so", directory);
+  void* const library = dlopen(path, RTLD_LOCAL | RTLD_LAZY);
+  if (library == NULL) exit(2);
+  report = (SimTorchReport)dlsym(library, "sim_torch_report");
+}
+
+static void Open(const char* directory) {
+  char path[4096];
+  snprintf(path, sizeof(path), "%s/lib/libtorch_cpu.so", directory);
+  void* const library = dlopen(path, RTLD_LOCAL | RTLD_LAZY);
+  if (library == NULL) {
+    fprintf(stderr, "%s\n", dlerror());
+    exit(2);
+  }
+  run = (SimTorchRun)dlsym(library, "sim_torch_run");
+  begin = (SimTorchBegin)dlsym(library, "sim_torch_begin");
+  end = (SimTorchEnd)dlsym(library, "sim_torch_end");
+  tensor = (SimTorchTensor)dlsym(library, "sim_torch_tensor");
+  set_sequence = (SimTorchSetSequence)dlsym(library, "sim_torch_set_sequence");
+  thread_number = (SimTorchThread)dlsym(library, "sim_torch_thread");
+  reported = (SimTorchReported)dlsym(library, "sim_torch_reported");
+  count_of = (SimTorchCount)dlsym(library, "sim_torch_count");
+}
+
+static void TellCounts(void) {
+  Tell("added", count_of(0));
+  Tell("disabled", count_of(1));
+  Tell("enabled", count_of(2));
+  Tell("seen", count_of(3));
+}
+
+static void Operation(const char* name, int64_t sequence, void (*body)(void*), void* argument) {
+  const struct SimTorchOperation operation = {SIM_TORCH_FUNCTION, name, sequence, 0, 0};
+  if (sequence >= 0) set_sequence(sequence);
+  run(&operation, body, argument);
+}
+static void Backward(const char* name, int64_t sequence, uint64_t forward_thread, void (*body)(void*), void* argument) {
+  const struct SimTorchOperation operation = {SIM_TORCH_BACKWARD, name, sequence, forward_thread, 0};
+  run(&operation, body, argument);
+}
+static void User(const char* name, void (*body)(void*), void* argument) {
+  const struct SimTorchOperation operation = {SIM_TORCH_USER, name, -1, 0, 0};
+  run(&operation, body, argument);
+}
+
+static void Spin(long microseconds) {
+  const double start = Milliseconds();
+  while (microseconds > 0 && (Milliseconds() - start) * 1000 < (double)microseconds) {
+  }
+}
+static void Work(void* argument) {
+  (void)argument;
+  tensor(4096);
+  SleepUnseen(1);
+}
+
+static void Addmm(void* argument) {
+  (void)argument;
+  Operation("aten::addmm", 7, Work, NULL);
+}
+static void Linear(void* argument) {
+  (void)argument;
+  Operation("aten::linear", -1, Addmm, NULL);
+  const struct SimTorchOperation script = {SIM_TORCH_SCRIPT, "a function of TorchScript", -1, 0, 0};
+  run(&script, Work, NULL);
+}
+
+static void* BackwardThread(void* forward_thread) {
+  Tell("backward_thread", thread_number());
+  Backward("AddmmBackward0", 7, *(uint64_t*)forward_thread, Work, NULL);
+  return NULL;
+}
+
+static void Ops(void) {
+  tensor(1000);
+  User("my range", Linear, NULL);
+  uint64_t forward_thread = thread_number();
+  Tell("forward_thread", forward_thread);
+  pthread_t thread;
+  pthread_create(&thread, NULL, BackwardThread, &forward_thread);
+  pthread_join(thread, NULL);
+  puts("ops");
+}
+
+static int started;
+static void* Allocates(void* argument) {
+  while (__atomic_load_n(&started, __ATOMIC_ACQUIRE) == 0) {
+  }
+  for (int i = 0; i < 20000; ++i) {
+    tensor(100);
+    if (argument != NULL) Operation("aten::racing", i, NULL, NULL);
+  }
+  return NULL;
+}
+
+static void Race(void) {
+  pthread_t threads[2];
+  static int yes;
+  for (int i = 0; i < 2; ++i) pthread_create(&threads[i], NULL, Allocates, &yes);
+  __atomic_store_n(&started, 1, __ATOMIC_RELEASE);
+  for (int i = 0; i < 2000; ++i) tensor(100);
+  for (int i = 0; i < 2; ++i) pthread_join(threads[i], NULL);
+  Operation("aten::after", -1, NULL, NULL);
+  puts("race");
+}
+
+// The main thread has no tensor.
+static void OtherThread(void) {
+  pthread_t thread;
+  static int yes;
+  started = 1;
+  pthread_create(&thread, NULL, Allocates, &yes);
+  pthread_join(thread, NULL);
+  puts("thread");
+}
+
+struct Storm {
+  long from, to, microseconds;
+};
+static void StormOf(void* argument) {
+  const struct Storm* storm = argument;
+  for (long i = storm->from; i < storm->to; ++i) {
+    Operation("aten::add", i, NULL, NULL);
+    Spin(storm->microseconds);
+    if (i % 16 == 0) tensor(64);
+  }
+}
+static void OptimizerStep(void* argument) {
+  (void)argument;
+  for (int i = 0; i < 10; ++i) Operation("aten::add_", -1, NULL, NULL);
+}
+
+static void Run(long count, long steps, long microseconds, int idle_ms) {
+  tensor(1000);
+  SleepUnseen(idle_ms);
+  for (long step = 0; step < (steps == 0 ? 1 : steps); ++step) {
+    const long each = steps == 0 ? count : count / steps;
+    struct Storm storm = {step * each, (step + 1) * each, microseconds};
+    if (steps != 0) User(step % 2 == 0 ? "enumerate(DataLoader)#Loader.__next__" : "another range", NULL, NULL);
+    StormOf(&storm);
+    if (steps != 0) User("Optimizer.step#SGD.step", OptimizerStep, NULL);
+  }
+  puts("storm");
+}
+
+// Until there is a file `stop`. Tells what changed.
+static void Loop(void) {
+  uint64_t last[3] = {0, 0, 0};
+  const char* const names[] = {"added", "disabled", "enabled"};
+  for (long turn = 0; access("stop", F_OK) != 0; ++turn) {
+    tensor(100);
+    for (int i = 0; i < 20; ++i) Operation("aten::add", i, NULL, NULL);
+    SleepUnseen(1);
+    for (int i = 0; i < 3; ++i) {
+      if (count_of(i) != last[i]) Tell(names[i], count_of(i));
+      last[i] = count_of(i);
+    }
+    if (turn == 100) Tell("warm", count_of(0));
+  }
+  puts("loop");
+}
+
+static void ForkInside(void* argument) {
+  (void)argument;
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    tensor(100);
+    for (int i = 0; i < 3; ++i) Operation("aten::of_the_child", -1, Work, NULL);
+    Tell("added_with_child", count_of(0));
+    _exit(0);
+  }
+  waitpid(child, NULL, 0);
+}
+static void Forks(void) {
+  tensor(100);
+  Operation("aten::of_the_parent", -1, ForkInside, NULL);
+  Operation("aten::behind_it", -1, Work, NULL);
+  puts("fork");
+}
+
+// The child begins with its parent's pause, which is none of its own.
+static void ForksInAPause(void) {
+  tensor(100);
+  for (int i = 0; i < 100; ++i) {
+    struct Storm storm = {0, 1000, 0};
+    StormOf(&storm);
+    User("Optimizer.step#SGD.step", NULL, NULL);
+  }
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    const double start = Milliseconds();
+    while (Milliseconds() - start < 2500) {
+      User("Optimizer.step#SGD.step", NULL, NULL);
+      Operation("aten::of_the_child", -1, Work, NULL);
+    }
+    _exit(0);
+  }
+  waitpid(child, NULL, 0);
+  puts("fork in a pause");
+}
+
+static void Allocates4(void* argument) {
+  (void)argument;
+  for (int i = 1; i <= 4; ++i) report((void*)(uintptr_t)(0x1000 * i), 1 << 20, (uint64_t)i << 20, 8 << 20, 1);
+}
+static void Memory(int count) {
+  tensor(100);
+  Operation("aten::empty", -1, Allocates4, NULL);
+  report((void*)(uintptr_t)0x3000, -(1 << 20), 3 << 20, 8 << 20, 1);
+  report((void*)(uintptr_t)0x5000, 500, 500, 500, -1);  // of the host
+  for (int i = 0; i < count; ++i) {
+    report((void*)(uintptr_t)0x9000, 1000 + i, (3 << 20) + 1000 + (uint64_t)i, 8 << 20, 0);
+    report((void*)(uintptr_t)0x9000, -(1000 + i), 3 << 20, 8 << 20, 0);
+  }
+  printf("memory %lld %lld\n", (long long)reported(0), (long long)reported(1));
+}
+
+static void Odd(void) {
+  static char huge[1 << 20];
+  memset(huge, 'x', sizeof(huge) - 1);
+  tensor(100);
+  Operation(huge, 1, Work, NULL);
+  Operation("bad \xff\xfe utf-8", 1, Work, NULL);
+  Operation("", 1, Work, NULL);
+  User("train", Work, NULL);
+  Backward("Bad\xc3", INT64_MAX, UINT64_MAX, Work, NULL);
+  Operation("aten::minimum", INT64_MIN, Work, NULL);
+  puts("odd");
+}
+
+// The number is not the one that peek gives.
+static void Wrong(void) {
+  tensor(100);
+  const struct SimTorchOperation operation = {SIM_TORCH_FUNCTION, "aten::mm", 4711, 0, 0};
+  set_sequence(7);
+  for (int i = 0; i < 5; ++i) run(&operation, Work, NULL);
+  Backward("MmBackward0", 4711, 1, Work, NULL);
+  puts("wrong");
+}
+
+static void* EndIt(void* function) {
+  end(function);
+  return NULL;
+}
+// Ranges that another thread ends, as those of a collective of c10d do.
+static void Asynchronous(int count) {
+  tensor(100);
+  for (int i = 0; i < count; ++i) {
+    const struct SimTorchOperation operation = {SIM_TORCH_USER, "gloo:all_reduce", -1, 0, 1};
+    void* const function = begin(&operation);
+    Operation("aten::meanwhile", -1, NULL, NULL);
+    pthread_t thread;
+    pthread_create(&thread, NULL, EndIt, function);
+    pthread_join(thread, NULL);
+    Operation("aten::after_it", -1, NULL, NULL);
+  }
+  // One whose object does not say so.
+  const struct SimTorchOperation operation = {SIM_TORCH_USER, "ended elsewhere", -1, 0, 0};
+  void* const function = begin(&operation);
+  pthread_t thread;
+  pthread_create(&thread, NULL, EndIt, function);
+  pthread_join(thread, NULL);
+  User("at the end", Work, NULL);
+  puts("asynchronous");
+}
+
+static void Exits(void* argument) {
+  SleepUnseen(5);
+  fflush(stdout);
+  if (strcmp(argument, "kill") == 0) kill(getpid(), SIGKILL);
+  exit(3);
+}
+static void Outer(void* argument) { Operation("aten::inner", 3, Exits, argument); }
+static void Ends(const char* how) {
+  tensor(100);
+  Operation("aten::before", -1, Work, NULL);
+  SleepUnseen(200);  // longer than the launcher takes to have it
+  User("outer", Outer, (void*)(uintptr_t)how);
+}
+
+int main(int argc, char** argv) {
+  const char* mode = argc > 2 ? argv[2] : "ops";
+  const char* word = argc > 3 ? argv[3] : "";
+  Open(argv[1]);
+  if (strcmp(mode, "ops") == 0) Ops();
+  if (strcmp(mode, "race") == 0) Race();
+  if (strcmp(mode, "thread") == 0) OtherThread();
+  if (strcmp(mode, "storm") == 0) Run(atol(word), atol(argv[4]), atol(argv[5]), argc > 6 ? atoi(argv[6]) : 0);
+  if (strcmp(mode, "loop") == 0) Loop();
+  if (strcmp(mode, "fork") == 0) Forks();
+  if (strcmp(mode, "forks_in_a_pause") == 0) ForksInAPause();
+  if (strcmp(mode, "memory") == 0) {
+    OpenCuda(argv[1]);
+    Memory(atoi(word));
+  }
+  if (strcmp(mode, "odd") == 0) Odd();
+  if (strcmp(mode, "wrong") == 0) Wrong();
+  if (strcmp(mode, "asynchronous") == 0) Asynchronous(atoi(word));
+  if (strcmp(mode, "ends") == 0) Ends(word);
+  TellCounts();
+  return 0;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the stand-in of PyTorch's libraries offers to a program that opens it, beside the names that PyTorch has: ways
+ * to have it work, and what was asked of it. Looked up by dlsym, as Python finds the real ones.
+ */
+#ifndef TBPROF_TESTS_SIM_TORCH_TORCH_H_
+#define TBPROF_TESTS_SIM_TORCH_TORCH_H_
+
+#include <stdint.h>
+
+enum SimTorchScope { SIM_TORCH_FUNCTION = 0, SIM_TORCH_BACKWARD = 1, SIM_TORCH_SCRIPT = 2, SIM_TORCH_USER = 7 };
+
+struct SimTorchOperation {
+  int scope;
+  const char* name;
+  int64_t sequence;        /* -1: none */
+  uint64_t forward_thread; /* of a backward node */
+  int asynchronous;        /* ends where sim_torch_end is called, on any thread */
+};
+
+/* An operation around `body`, which may be null. */
+typedef void (*SimTorchRun)(const struct SimTorchOperation* operation, void (*body)(void*), void* argument);
+/* The same in two calls. */
+typedef void* (*SimTorchBegin)(const struct SimTorchOperation* operation);
+typedef void (*SimTorchEnd)(void* function);
+/* at::empty, and its memory given back. */
+typedef void (*SimTorchTensor)(uint64_t bytes);
+/* What sequence_number::peek says on this thread. */
+typedef void (*SimTorchSetSequence)(int64_t sequence);
+/* PyTorch's own number of this thread. */
+typedef uint64_t (*SimTorchThread)(void);
+/* How often each was called: 0 addGlobalCallback, 1 disableCallback, 2 reenableCallback; 3: operations somebody saw. */
+typedef uint64_t (*SimTorchCount)(int what);
+/* What libc10's own function was told: 0 the sum of bytes, 1 how often. */
+typedef int64_t (*SimTorchReported)(int what);
+/* libc10_cuda.so: the caching allocator of device memory: what it reports; `device` is its index, or -1: of the host.
+ */
+typedef void (*SimTorchReport)(void* block, int64_t bytes, uint64_t allocated, uint64_t reserved, int device);
+
+#endif /* TBPROF_TESTS_SIM_TORCH_TORCH_H_ */
