@@ -22,6 +22,8 @@ import subprocess
 import sys
 import time
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
 
 class Bench:
     def __init__(self, build, work, rounds):
@@ -216,6 +218,27 @@ def annotations(bench):
         compare(bench, ("nvtxRangePush and nvtxRangePop", "ns", "added, ns"), bench.interleaved(ways), 1)
     except RuntimeError:
         print("host_cost.py: without NVTX's header no annotations are measured", file=sys.stderr)
+
+
+def torch(bench):
+    """PyTorch's operations, with what its observers cost, and its own profiler's."""
+    python = os.path.join(ROOT, ".venv", "bin", "python")
+    if not os.path.exists(python) or subprocess.run([python, "-c", "import torch"], capture_output=True).returncode != 0:
+        print("host_cost.py: without torch in .venv its operations are not measured", file=sys.stderr)
+        return
+    script = os.path.join(ROOT, "tests", "bench", "torch_cost.py")
+    for load, heading in (("add", "a.add(b)"), ("loop", "a training, per operation")):
+        def once(*prefix, profiled=(), load=load):
+            out, _, _ = bench.run([*prefix, python, script, load, *profiled])
+            bench.clean()
+            return float(out)
+        ways = {"bare": once}
+        for name, options in (("no window", ["--window=none"]), ("--torch=off", ["--torch=off"]),
+                              ("--torch=steps", ["--torch=steps"]), ("as it comes", []),
+                              ("--torch=all", ["--torch=all"])):
+            ways[name] = lambda options=options, once=once: once(*bench.under("--max-profile-size=1MiB", *options))
+        ways["torch.profiler"] = lambda once=once: once(profiled=("profiled",))
+        compare(bench, (heading, "ns", "added, ns"), bench.interleaved(ways), 0)
 
 
 def starts(bench):
@@ -426,7 +449,8 @@ def cpu_seconds(pid):
     return total / 1e9
 
 
-PARTS = {"allocator": allocator, "locks": locks, "waits": waits, "starts": starts, "annotations": annotations, "programs": programs,
+PARTS = {"allocator": allocator, "locks": locks, "waits": waits, "starts": starts, "annotations": annotations, "torch": torch,
+         "programs": programs,
          "drain": drain, "convert": convert, "capture": capture, "idle": idle}
 
 
