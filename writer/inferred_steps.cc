@@ -137,7 +137,8 @@ std::vector<StepLaunch> Operations(const Timeline& timeline, uint32_t process, u
       end = event.start_ps + event.duration_ps;
       busy += event.duration_ps;
       const bool function = !TensorFlowFunction(timeline.types[event.type].name).empty();
-      operations.push_back({event.start_ps, end, absl::HashOf(event.type), function ? StepLaunch::kExecutable : 0u});
+      StepLaunch& launch = operations.emplace_back(StepLaunch{event.start_ps, end, absl::HashOf(event.type), 0});
+      if (function) launch.flags |= StepLaunch::kExecutable;
     }
     if (busy <= longest) continue;
     longest = busy;
