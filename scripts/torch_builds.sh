@@ -28,8 +28,8 @@ status=0
 print_offsets() {
   "$PYTHON" -m pip download -q --no-deps -d "$work/wheel" "torch==$1" > "$work/log" 2>&1 || return
   (cd "$work" && unzip -q -o wheel/torch-*.whl 'torch/include/*' 'torch/lib/libtorch_cpu.so' 'torch/version.py')
-  local new=0
-  nm -D --defined-only "$work/torch/lib/libtorch_cpu.so" | grep -q _ZN2at11show_configB5cxx11Ev && new=1
+  local new
+  new=$(nm -D --defined-only "$work/torch/lib/libtorch_cpu.so" | grep -c _ZN2at11show_configB5cxx11Ev) || true
   cat > "$work/offsets.cc" << 'EOF'
 #include <any>
 #include <chrono>
@@ -61,9 +61,10 @@ Offsets<sizeof(at::RecordFunctionCallback), offsetof(RecordFunction, sequence_nr
 EOF
   # The compiler's complaint names the numbers.
   local said
-  said=$(g++ -std=c++20 -w -fpermissive -D_GLIBCXX_USE_CXX11_ABI=$new -I"$work/torch/include" -fsyntax-only \
-    "$work/offsets.cc" 2>&1 | grep -o -m1 'Offsets<[0-9, ]*>') || return
-  echo "$1: $said, strings $([[ $new == 1 ]] && echo new || echo old)"
+  said=$(g++ -std=c++20 -w -fpermissive -D_GLIBCXX_USE_CXX11_ABI="$new" -I"$work/torch/include" -fsyntax-only \
+    "$work/offsets.cc" 2>&1) || true
+  [[ $said =~ Offsets\<[0-9,\ ]*\> ]] || { echo "$said" > "$work/log"; return 1; }
+  echo "$1: ${BASH_REMATCH[0]}, strings $([[ $new == 1 ]] && echo new || echo old)"
 }
 
 run() {
