@@ -19,16 +19,21 @@ bool IsArmed() { return (__atomic_load_n(&g_control->control, __ATOMIC_RELAXED) 
 }  // namespace
 
 void Hook_TFE_Execute(void* operation, void** results, int* count, void* status) {
-  // Without the real one there is no caller either.
-  if (!FindLate(&g_real.TFE_Execute, "TFE_Execute", kLibraries)) return;
+  auto* const real = reinterpret_cast<decltype(g_real.TFE_Execute)>(
+      FindForCaller(reinterpret_cast<void*>(&Hook_TFE_Execute), reinterpret_cast<void**>(&g_real.TFE_Execute),
+                    "TFE_Execute", kLibraries, __builtin_return_address(0)));
+  if (real == nullptr) return;
   ThreadState* thread = nullptr;
-  if (IsArmed() && FindLate(&g_operation_name, "TFE_OpGetName", kLibraries)) thread = CurrentThread();
+  if (IsArmed() && FindLate(&g_operation_name, "TFE_OpGetName", kLibraries)) {
+    thread = CurrentThread();
+    if (thread == nullptr) CountMissedWait();
+  }
   if (thread != nullptr) {
     // The status is written only for an operation that has no name.
     Annotate(thread, AnnotationAction::kPush, kTensorFlowDomain,
              NameNumber(thread, g_operation_name(operation, status)), 0);
   }
-  g_real.TFE_Execute(operation, results, count, status);
+  real(operation, results, count, status);
   if (thread == nullptr || !IsArmed()) return;
   // The call may have ended this thread's record, or forked.
   thread = CurrentThread();

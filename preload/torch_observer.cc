@@ -109,6 +109,7 @@ constexpr uint64_t kMostPercent = 3;
 constexpr uint64_t kBurstNs = 40'000'000;  // of cost, that may come at once
 constexpr uint32_t kCountedAtOnce = 1024;
 constexpr uint64_t kLatestNs = 500'000'000;  // that a pause waits for the end of a step
+constexpr uint32_t kLate = 4;  // so many times as long, and any thread does it in place of the main thread
 uint64_t g_ticks_per_ms;
 uint64_t g_operations;  // since g_since, when nothing was owed: what is not used of the share is not saved up
 uint64_t g_since;
@@ -177,6 +178,7 @@ void Pause(ThreadState* thread) {
 void CountFrom(uint64_t now) {
   __atomic_store_n(&g_operations, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&g_since, now, __ATOMIC_RELAXED);
+  __atomic_store_n(&g_pause_from, 0, __ATOMIC_RELAXED);
 }
 
 void Resume(ThreadState* thread) {
@@ -192,10 +194,16 @@ bool PauseIsOver(uint64_t slack) {
   return passed > slack && (passed - slack) / 100 * kMostPercent >= cost;
 }
 
+// Whether this thread may now change PyTorch's list: the main thread, or one of those that do all the work.
+bool MayChange(const ThreadState* thread, bool late) {
+  return thread != nullptr && (late || IsMainThread(thread)) && Lock();
+}
+
 __attribute__((noinline)) void CallWhileIdle() {
-  if (__atomic_add_fetch(&g_idle_calls, 1, __ATOMIC_RELAXED) < kIdleCalls) return;
+  const uint32_t calls = __atomic_add_fetch(&g_idle_calls, 1, __ATOMIC_RELAXED);
+  if (calls < kIdleCalls) return;
   ThreadState* const thread = CurrentThread();
-  if (thread == nullptr || !IsMainThread(thread) || !Lock()) return;
+  if (!MayChange(thread, calls >= kLate * kIdleCalls)) return;
   const TorchWatch watch = Watch();
   if (watch == TorchWatch::kObserving || watch == TorchWatch::kPaused) {
     SetWatch(TorchWatch::kSilent);
@@ -219,8 +227,8 @@ __attribute__((noinline)) void CountOperations() {
   if (__atomic_compare_exchange_n(&g_pause_from, &none, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
   // A program whose steps are not told of, or very long ones.
   if (now - none < TicksOf(kLatestNs)) return;
+  if (!MayChange(CurrentThread(), now - none >= kLate * TicksOf(kLatestNs))) return;
   ThreadState* const thread = CurrentThread();
-  if (thread == nullptr || !IsMainThread(thread) || !Lock()) return;
   if (Watch() == TorchWatch::kObserving) Pause(thread);
   Unlock();
 }
@@ -229,7 +237,8 @@ __attribute__((noinline)) void CountOperations() {
 __attribute__((noinline)) void BetweenSteps(ThreadState* thread) {
   if (!IsMainThread(thread) || !Lock()) return;
   if (Watch() == TorchWatch::kPaused) {
-    if (PauseIsOver(0)) Resume(thread);
+    // A fork child owes nothing of what its parent does.
+    if (g_pause_epoch != thread->epoch || PauseIsOver(0)) Resume(thread);
   } else if (__atomic_load_n(&g_pause_from, __ATOMIC_RELAXED) != 0) {
     Pause(thread);
   }
@@ -245,14 +254,15 @@ bool IsAsynchronous(const void* function) { return FieldOf<bool>(function, g_bui
 
 // -1: takes no part in automatic differentiation.
 int64_t SequenceOf(const void* function, TorchScope scope) {
-  if (g_numbers_are_wrong) return -1;
+  if (__atomic_load_n(&g_numbers_are_wrong, __ATOMIC_RELAXED)) return -1;
   const auto sequence = FieldOf<int64_t>(function, g_build->sequence);
-  if (scope == TorchScope::kOperation && sequence >= 0 && g_numbers_to_compare > 0) {
+  const uint32_t compared = __atomic_load_n(&g_numbers_to_compare, __ATOMIC_RELAXED);
+  if (scope == TorchScope::kOperation && sequence >= 0 && compared > 0) {
     if (sequence != g_torch.peek()) {
-      g_numbers_are_wrong = true;
+      __atomic_store_n(&g_numbers_are_wrong, true, __ATOMIC_RELAXED);
       return -1;
     }
-    --g_numbers_to_compare;
+    __atomic_store_n(&g_numbers_to_compare, compared - 1, __ATOMIC_RELAXED);
   }
   return sequence;
 }
@@ -481,7 +491,8 @@ bool IsNamed(const link_map* object, const char* name) {
 }
 
 __attribute__((noinline)) void LookForTorch(const void* caller) {
-  if (Watch() == TorchWatch::kPaused && ++g_passed_over % kLookedAt != 0) return;
+  if (Watch() == TorchWatch::kPaused && __atomic_add_fetch(&g_passed_over, 1, __ATOMIC_RELAXED) % kLookedAt != 0)
+    return;
   const auto address = reinterpret_cast<uint64_t>(caller);
   uint64_t* const other = &g_others[(address >> 4) % kOthers];
   if (__atomic_load_n(other, __ATOMIC_RELAXED) == address) return;
@@ -496,7 +507,7 @@ __attribute__((noinline)) void LookForTorch(const void* caller) {
     watch = TorchWatch::kObserving;
   } else if (watch == TorchWatch::kPaused) {
     // Of a program that tells of no steps.
-    if (PauseIsOver(TicksOf(kLatestNs))) {
+    if (g_pause_epoch != thread->epoch || PauseIsOver(TicksOf(kLatestNs))) {
       Resume(thread);
       watch = TorchWatch::kObserving;
     }
@@ -507,6 +518,7 @@ __attribute__((noinline)) void LookForTorch(const void* caller) {
                object != nullptr) {
       watch = Observe(thread, object);
     } else if (++g_looks == kMostLooks) {
+      Tell(thread, '-', "of unknown version", "was not found on the stack of its allocator");
       watch = TorchWatch::kOff;
     }
   }

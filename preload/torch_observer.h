@@ -6,8 +6,9 @@
 //
 //   if (TorchMayBeNear()) LookForTorch(TBPROF_SITE);   // in a hook that PyTorch's allocator calls
 //
-// The observer can only be added where PyTorch's own lock is free, and never while another thread may fork: on the main
-// thread, in a call that its allocator for tensors makes. No look-up takes the loader's lock, and nothing is loaded.
+// The observer can only be added where PyTorch's own lock is free: in a call that its allocator for tensors makes, and
+// on the main thread, which is mostly the one that forks: a child that another thread forks in that microsecond would
+// find the lock taken. From glibc 2.35 on no look-up takes the loader's lock; nothing is loaded.
 //
 // Process: target. Rules: RULES.md.
 #ifndef TBPROF_PRELOAD_TORCH_OBSERVER_H_

@@ -81,7 +81,7 @@ void Annotations::StartAcross(const Number& number, const Open& open, const Cons
       Range ended = open.range;
       ended.end = *end;
       early->second.erase(end);
-      --open_count_;
+      --early_count_;
       if (early->second.empty()) early_ends_.erase(early);
       consume(ended);
       return;
@@ -110,11 +110,11 @@ void Annotations::EndAcross(const Number& number, uint64_t ticks, const Consume&
     }
   }
   if (!found) {
-    if (open_count_ >= kMaxOpen) {
+    if (early_count_ >= kMaxEarly) {
       ++unmatched_;
       return;
     }
-    ++open_count_;
+    ++early_count_;
     early_ends_[number].insert(ticks);
     return;
   }
@@ -203,7 +203,7 @@ void Annotations::Finish(uint64_t close, const Consume& consume) {
   stacks_.clear();
   across_.clear();
   early_ends_.clear();
-  open_count_ = 0;
+  open_count_ = early_count_ = 0;
   // In an order that does not depend on a table's.
   std::sort(rest.begin(), rest.end(), [](const auto& a, const auto& b) {
     const auto key = [](const Range& range) {

@@ -63,6 +63,7 @@ class Annotations {
 
  private:
   static constexpr size_t kMaxOpen = 1u << 19;
+  static constexpr size_t kMaxEarly = 1u << 18;  // ends whose beginnings may never come
   static constexpr size_t kMaxDepth = 4096;
   static constexpr size_t kKeptDepth = 64;  // room that a thread keeps between its ranges
 
@@ -85,7 +86,7 @@ class Annotations {
   absl::flat_hash_map<std::pair<Identity, uint16_t>, std::vector<Open>> stacks_;  // of threads and domains
   absl::flat_hash_map<Number, std::multimap<uint64_t, Open>> across_;             // by their starts
   absl::flat_hash_map<Number, std::multiset<uint64_t>> early_ends_;
-  size_t open_count_ = 0;
+  size_t open_count_ = 0, early_count_ = 0;
   uint64_t unmatched_ = 0, ends_lost_ = 0, not_followed_ = 0;
 };
 

@@ -195,11 +195,13 @@ std::vector<std::string> UnseenNotes(const SpoolFacts& facts, uint32_t families)
       {"libgo.so", "Go"},
   };
   std::vector<std::string> notes;
-  bool python = false;
+  bool python = false, torch = false, torch_told = false;
   std::vector<std::string_view> locks;
   for (const auto& [identity, process] : facts.processes) {
     python = python || ((process.last.flags & kProcessPlainPython) == 0 && IsPython(process));
+    torch_told = torch_told || !process.torch.empty();
     for (const Module& module : process.modules) {
+      torch = torch || BaseName(module.path).starts_with("libtorch_cpu.so");
       for (const Library& library : kLibraries) {
         if (!BaseName(module.path).starts_with(library.prefix)) continue;
         if (std::find(locks.begin(), locks.end(), library.name) == locks.end()) locks.push_back(library.name);
@@ -211,6 +213,11 @@ std::vector<std::string> UnseenNotes(const SpoolFacts& facts, uint32_t families)
         "Python's objects of up to 512 bytes are not in the heap figures: pymalloc cuts them from blocks of 256 KiB "
         "and "
         "more; PYTHONMALLOC=malloc shows them, at a cost");
+  }
+  if (torch && !torch_told && (families & kFamilyAnnotation) != 0) {
+    notes.push_back(
+        "PyTorch was loaded, and its operations and steps are not recorded: --torch=off, or no tensor was made on the "
+        "program's main thread while recording");
   }
   if (!locks.empty() && (families & kFamilyLock) != 0) {
     std::string names;

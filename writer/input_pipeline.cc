@@ -145,6 +145,16 @@ size_t Batches(const Timeline& timeline, const Thread& thread) {
 
 bool IsFine(const InputEvent& event) { return event.stage == InputStage::kRead || event.stage == InputStage::kCopy; }
 
+bool Descends(const Timeline& timeline, uint32_t process, uint32_t from) {
+  constexpr int kMostGenerations = 8;
+  int at = timeline.processes[process].parent;
+  for (int i = 0; i < kMostGenerations && at >= 0 && static_cast<size_t>(at) < timeline.processes.size(); ++i) {
+    if (static_cast<uint32_t>(at) == from) return true;
+    at = timeline.processes[static_cast<size_t>(at)].parent;
+  }
+  return false;
+}
+
 void Bound(std::vector<InputLine>* lines) {
   size_t count = 0;
   std::vector<int64_t> lengths;
@@ -217,7 +227,8 @@ std::vector<InputLine> InputLines(const Timeline& timeline, uint32_t process) {
   for (const Thread& thread : timeline.threads) {
     if (thread.process == process || !thread.is_main || thread.process >= timeline.processes.size()) continue;
     const Process& of = timeline.processes[thread.process];
-    const bool named = thread.name.starts_with(kWorkerThread);
+    // A worker, or the child of a server that makes them (spawn, forkserver).
+    const bool named = thread.name.starts_with(kWorkerThread) && Descends(timeline, thread.process, process);
     if (!has_workers || !(named || (of.forked && of.parent == static_cast<int>(process)))) continue;
     std::vector<InputEvent> fetches = Worker(timeline, thread, reads).Fetches();
     if (!fetches.empty()) workers.push_back(std::move(fetches));

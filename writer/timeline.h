@@ -235,6 +235,7 @@ struct TensorMemory {
   uint32_t device_type = 0;             // c10::DeviceType
   uint16_t device = 0;                  // as PyTorch numbers it
   bool lasting = false;                 // longer than the step that it came in
+  bool kind_known = true;               // whether that is known: not all reports are kept
   StringId operation = 0;               // as NamedOperations names it
 };
 struct CounterTrack {

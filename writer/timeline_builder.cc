@@ -861,7 +861,7 @@ class Builder : private HostLines {
     event.object = range.torch_thread;
     event.detail = DomainText(range);
     if (range.kind == Annotations::Kind::kAcross) {
-      if (IsPause(range)) torch_pause_ticks_ += static_cast<uint64_t>(event.duration_ps);
+      if (IsPause(range)) torch_pause_ticks_[owner->second] += static_cast<uint64_t>(event.duration_ps);
       if (across_.size() < kMaxAcross) {
         across_.push_back({owner->second, event});
       } else {
@@ -1618,7 +1618,7 @@ class Builder : private HostLines {
       if (!facts.torch.empty() && said.insert(facts.torch).second) {
         const std::string torch = ValidUtf8(std::string_view(facts.torch).substr(1));
         if (facts.torch[0] == '+') {
-          timeline_.notes.push_back(StrCat(process.name, ": PyTorch ", torch, " tells its operations"));
+          timeline_.notes.push_back(StrCat(process.name, ": PyTorch ", torch, " is observed"));
         } else {
           timeline_.warnings.push_back(
               StrCat(process.name, ": PyTorch ", torch, ": its operations are not recorded, and steps are inferred"));
@@ -1725,15 +1725,17 @@ class Builder : private HostLines {
     if (nameless_ != kNoType && whole_run_ && !facts_.dropped.empty()) {
       warnings.push_back("annotations (NVTX) are counted in the timeline's part of the run only");
     }
-    // Of a window that opens while the program runs, ranges that were open have their ends in it.
-    if (torch_pause_ticks_ > 0) {
-      const double share = static_cast<double>(facts_.clock.DurationPs(torch_pause_ticks_)) /
+    if (!torch_pause_ticks_.empty()) {
+      const auto longest = std::max_element(torch_pause_ticks_.begin(), torch_pause_ticks_.end(),
+                                            [](const auto& a, const auto& b) { return a.second < b.second; });
+      const double share = static_cast<double>(facts_.clock.DurationPs(longest->second)) /
                            static_cast<double>(std::max<int64_t>(timeline_.duration_ps, 1));
-      timeline_.warnings.push_back(
-          absl::StrFormat("PyTorch's operations are left out for %.0f %% of the time, in whole steps: more would cost "
-                          "over 3 %% (--torch=all: all of them)",
-                          100 * share));
+      timeline_.warnings.push_back(absl::StrFormat(
+          "PyTorch's operations are left out for %.0f %% of the time%s: more would cost over 3 %% (--torch=all: all of "
+          "them)",
+          100 * share, torch_pause_ticks_.size() == 1 ? "" : " of one process, and of others for less"));
     }
+    // Of a window that opens while the program runs, ranges that were open have their ends in it.
     if (annotations_->unmatched() > 0) {
       timeline_.notes.push_back(
           StrCat(annotations_->unmatched(), " ends of ranges (NVTX) have no beginning in what was recorded"));
@@ -1767,7 +1769,7 @@ class Builder : private HostLines {
   uint64_t next_progress_ = 0;
 
   std::optional<Annotations> annotations_;
-  uint64_t torch_pause_ticks_ = 0;
+  std::map<uint32_t, uint64_t> torch_pause_ticks_;  // by process
   TorchMemory torch_memory_;
   const Annotations::Consume take_range_ = [this](const Annotations::Range& range) { TakeRange(range); };
   absl::flat_hash_map<std::tuple<uint64_t, ValueKind, RangeOrigin>, uint16_t> range_types_;

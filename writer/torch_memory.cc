@@ -56,11 +56,11 @@ bool TorchMemory::Take(uint32_t process, uint32_t thread, const RecordView& view
   if (!view.Read(&record)) return false;
   const std::tuple key{process, record.device_type, record.tag.aux};
   if (devices_.size() >= kMostDevices && devices_.find(key) == devices_.end()) return false;
-  std::vector<TensorMemory>& reports = devices_[key];
+  auto& [reports, thinned] = devices_[key];
   TensorMemory report;
   report.time_ps = static_cast<int64_t>(record.ticks);
   report.address = record.address;
-  report.bytes = record.bytes;
+  report.bytes = std::max(record.bytes, -INT64_MAX);
   report.allocated = static_cast<int64_t>(std::min<uint64_t>(record.allocated, INT64_MAX));
   report.reserved = static_cast<int64_t>(std::min<uint64_t>(record.reserved, INT64_MAX));
   report.process = process;
@@ -68,13 +68,17 @@ bool TorchMemory::Take(uint32_t process, uint32_t thread, const RecordView& view
   report.device_type = record.device_type;
   report.device = record.tag.aux;
   reports.push_back(report);
-  if (reports.size() >= kMostOfADevice) Thin(&reports, kMostOfADevice / 4);
+  if (reports.size() >= kMostOfADevice) {
+    Thin(&reports, kMostOfADevice / 4);
+    thinned = true;
+  }
   return true;
 }
 
 std::vector<TensorMemory> TorchMemory::Finish(const Timeline& timeline, const std::function<int64_t(uint64_t)>& to_ps) {
   std::vector<TensorMemory> all;
-  for (auto& [key, reports] : devices_) {
+  for (auto& [key, of_device] : devices_) {
+    auto& [reports, thinned] = of_device;
     // Threads are read one after the other.
     std::stable_sort(reports.begin(), reports.end(),
                      [](const TensorMemory& a, const TensorMemory& b) { return a.time_ps < b.time_ps; });
@@ -83,6 +87,7 @@ std::vector<TensorMemory> TorchMemory::Finish(const Timeline& timeline, const st
       TensorMemory& report = reports[i];
       report.time_ps = to_ps(static_cast<uint64_t>(report.time_ps));
       report.lasting = true;
+      report.kind_known = !thinned;
       if (report.bytes > 0) {
         live[report.address] = i;
       } else if (const auto come = live.find(report.address); come != live.end()) {

@@ -33,7 +33,11 @@ class TorchMemory {
   std::vector<TensorMemory> Finish(const Timeline& timeline, const std::function<int64_t(uint64_t)>& to_ps);
 
  private:
-  std::map<std::tuple<uint32_t, uint32_t, uint16_t>, std::vector<TensorMemory>> devices_;  // times are ticks
+  struct Reports {
+    std::vector<TensorMemory> reports;  // times are ticks
+    bool thinned = false;               // then a report may be without its other half
+  };
+  std::map<std::tuple<uint32_t, uint32_t, uint16_t>, Reports> devices_;
 };
 
 }  // namespace tbprof

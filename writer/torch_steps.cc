@@ -323,7 +323,8 @@ class ByBatches {
       const bool worked = std::any_of(batches.begin(), batches.end(),
                                       [&](size_t batch) { return contents_[batch] != Content::kNothing; });
       int64_t end = EndOf(batches.back());
-      if (end == INT64_MAX) end = std::max(told_.batches.back().end, worked ? told_.work.back().end : 0);
+      if (end == INT64_MAX)
+        end = std::max(told_.batches.back().end, worked && !told_.work.empty() ? told_.work.back().end : 0);
       const int64_t start = told_.batches[batches.front()].start;
       if (end > start) found->stretches.push_back({start, end, worked ? kEvaluation : kDataOnly});
     }
@@ -372,9 +373,9 @@ class ByOptimizers {
       const Burst& before = bursts_[i];
       const Burst& last = bursts_[i + period_];
       if (!before.whole || !last.whole) continue;
-      const bool has_batches = std::any_of(told_.batches.begin(), told_.batches.end(), [&](const Range& batch) {
-        return batch.start >= before.end && batch.start < last.end;
-      });
+      const auto batch = std::partition_point(told_.batches.begin(), told_.batches.end(),
+                                              [&](const Range& range) { return range.start < before.end; });
+      const bool has_batches = batch != told_.batches.end() && batch->start < last.end;
       if (has_batches) ++with_batches;
       found.stretches.push_back({before.end, last.end, has_batches ? kWithEvaluation : ""});
     }

@@ -89,7 +89,7 @@ TEST(Torch, OperationsBackwardNodesAndRanges) {
   EXPECT_THAT(profile.Named("a function of TorchScript"), IsEmpty());
   EXPECT_EQ(pair.profiled.Fact("added"), 3u);
   EXPECT_EQ(pair.bare.Fact("added"), 0u);
-  EXPECT_TRUE(HasNote(pair.profiled, "PyTorch 2.13.0+cpu tells its operations"));
+  EXPECT_TRUE(HasNote(pair.profiled, "PyTorch 2.13.0+cpu is observed"));
 }
 
 // Whose numbers they are: of the thread that ran the operation, in both.
@@ -187,7 +187,7 @@ TEST(Torch, IsLeftAloneByOtherThreads) {
   const Pair pair = Torch().Run({"thread"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.Fact("added"), 0u);
-  EXPECT_FALSE(HasNote(pair.profiled, "PyTorch"));
+  EXPECT_TRUE(HasNote(pair.profiled, "PyTorch was loaded, and its operations and steps are not recorded"));
 }
 
 struct Level {
@@ -370,7 +370,10 @@ TEST(Torch, OpenWhenItIsKilled) {
   EXPECT_EQ(result.signal(), SIGKILL);
   ASSERT_NE(result.profile, nullptr);
   EXPECT_THAT(result.profile->Named("aten::before"), SizeIs(1));
-  for (const Event& open : result.profile->Named("outer")) EXPECT_EQ(open.Stat("clipped"), "end");
+  // The one that it is killed in may not have been handed over yet.
+  const std::vector<Event> outer = result.profile->Named("outer");
+  EXPECT_LE(outer.size(), 1u);
+  for (const Event& open : outer) EXPECT_EQ(open.Stat("clipped"), "end");
 }
 
 // ---- memory of tensors

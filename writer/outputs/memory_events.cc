@@ -110,7 +110,9 @@ void WriteMemoryEvents(const Timeline& timeline, uint64_t& line_id, PlaneBuilder
     line.Int64(Stat::kAllocationBytes, std::abs(event.delta));
     if (tensor != nullptr) {
       line.Int64(Stat::kAddress, static_cast<int64_t>(tensor->address));
-      line.Text(Stat::kRegionType, plane.TextId(tensor->lasting ? "persist/dynamic" : "temp"));
+      if (tensor->kind_known) {
+        line.Text(Stat::kRegionType, plane.TextId(tensor->lasting ? "persist/dynamic" : "temp"));
+      }
       if (tensor->operation != 0) line.Text(Stat::kTfOp, plane.TextId(timeline.strings.Get(tensor->operation)));
     }
     line.End();

@@ -36,6 +36,8 @@ std::vector<Span> Waits(const Timeline& timeline, uint32_t thread, int64_t short
   auto input = inputs.begin();
   const auto add_inputs = [&](int64_t until) {
     for (; input != inputs.end() && input->start_ps <= until; ++input) {
+      // One that begins within a wait is a part of it.
+      if (!waits.empty() && input->start_ps < waits.back().end) continue;
       if (input->end_ps - input->start_ps >= shortest_input) waits.push_back({input->start_ps, input->end_ps, true});
     }
   };

@@ -313,6 +313,15 @@ TEST_F(TorchStepsTest, WithoutALoaderFromOptimizerToOptimizer) {
   EXPECT_GE(found.confidence, 0.9);
 }
 
+TEST_F(TorchStepsTest, NothingButBatchesAtTheEnd) {
+  Train(5);
+  Batch();
+  LeaveOut(0);
+  EXPECT_EQ(Begins(), std::vector<int64_t>());
+  Find();
+  EXPECT_EQ(Begins(), begins_);
+}
+
 TEST_F(TorchStepsTest, WithoutALoaderAndWhereOperationsAreLeftOut) {
   int64_t pause = 0;
   for (int step = 0; step < 100; ++step) {
