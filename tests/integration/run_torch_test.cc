@@ -187,7 +187,8 @@ TEST(Torch, IsLeftAloneByOtherThreads) {
   const Pair pair = Torch().Run({"thread"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.Fact("added"), 0u);
-  EXPECT_TRUE(HasNote(pair.profiled, "PyTorch was loaded, and its operations and steps are not recorded"));
+  // That it was loaded is known only of a program that lives until its maps are read.
+  EXPECT_FALSE(HasNote(pair.profiled, "is observed"));
 }
 
 struct Level {
