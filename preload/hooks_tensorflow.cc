@@ -14,8 +14,6 @@ constexpr char kLibraries[] = "libtensorflow_cc.so.2\0libtensorflow.so.2\0_pywra
 
 const char* (*g_operation_name)(const void* operation, void* status);
 
-bool IsArmed() { return (__atomic_load_n(&g_control->control, __ATOMIC_RELAXED) & kFamilyAnnotation) != 0; }
-
 }  // namespace
 
 void Hook_TFE_Execute(void* operation, void** results, int* count, void* status) {
@@ -24,7 +22,7 @@ void Hook_TFE_Execute(void* operation, void** results, int* count, void* status)
                     "TFE_Execute", kLibraries, __builtin_return_address(0)));
   if (real == nullptr) return;
   ThreadState* thread = nullptr;
-  if (IsArmed() && FindLate(&g_operation_name, "TFE_OpGetName", kLibraries)) {
+  if (Armed(kFamilyAnnotation) && FindLate(&g_operation_name, "TFE_OpGetName", kLibraries)) {
     thread = CurrentThread();
     if (thread == nullptr) CountMissedWait();
   }
@@ -34,7 +32,7 @@ void Hook_TFE_Execute(void* operation, void** results, int* count, void* status)
              NameNumber(thread, g_operation_name(operation, status)), 0);
   }
   real(operation, results, count, status);
-  if (thread == nullptr || !IsArmed()) return;
+  if (thread == nullptr || !Armed(kFamilyAnnotation)) return;
   // The call may have ended this thread's record, or forked.
   thread = CurrentThread();
   if (thread != nullptr) Annotate(thread, AnnotationAction::kPop, kTensorFlowDomain, 0, 0);

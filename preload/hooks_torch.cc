@@ -51,7 +51,7 @@ void Forward(Report* known, const char* name, const void* caller, void* block, i
 void Record(const void* block, int64_t bytes, uint64_t allocated, uint64_t reserved, Device device) {
   // The memory of the host is reported only while a profiler is on; its blocks are the allocator's.
   if (device.type == kCpu || (g_control->gpu_options & kTorch) == 0) return;
-  if ((__atomic_load_n(&g_control->control, __ATOMIC_RELAXED) & (kFamilyGpu | kFamilyAnnotation)) == 0) return;
+  if (!Armed(kFamilyGpu | kFamilyAnnotation)) return;
   ThreadState* const thread = CurrentThread();
   if (thread == nullptr) return CountMissedWait();
   Reservation reservation;

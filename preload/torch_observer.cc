@@ -128,8 +128,6 @@ constexpr uint32_t kNumbersToCompare = 64;
 uint32_t g_numbers_to_compare = kNumbersToCompare;
 bool g_numbers_are_wrong;
 
-bool IsArmed() { return (__atomic_load_n(&g_control->control, __ATOMIC_RELAXED) & kFamilyAnnotation) != 0; }
-
 template <typename Value>
 Value FieldOf(const void* function, uint32_t offset) {
   Value value;
@@ -227,8 +225,8 @@ __attribute__((noinline)) void CountOperations() {
   if (__atomic_compare_exchange_n(&g_pause_from, &none, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
   // A program whose steps are not told of, or very long ones.
   if (now - none < TicksOf(kLatestNs)) return;
-  if (!MayChange(CurrentThread(), now - none >= kLate * TicksOf(kLatestNs))) return;
   ThreadState* const thread = CurrentThread();
+  if (!MayChange(thread, now - none >= kLate * TicksOf(kLatestNs))) return;
   if (Watch() == TorchWatch::kObserving) Pause(thread);
   Unlock();
 }
@@ -299,7 +297,7 @@ void Begin(const void* function, TorchScope scope) {
 
 template <TorchScope scope>
 Context Start(const void* function) {
-  if (__builtin_expect(IsArmed(), 1)) {
+  if (Armed(kFamilyAnnotation)) {
     Begin(function, scope);
   } else {
     CallWhileIdle();
@@ -309,7 +307,7 @@ Context Start(const void* function) {
 
 template <TorchScope scope>
 void End(const void* function, void*) {
-  if (!IsArmed()) return;
+  if (!Armed(kFamilyAnnotation)) return;
   ThreadState* const thread = CurrentThread();
   if (thread == nullptr) return CountMissedWait();
   if (scope == TorchScope::kUser) {
@@ -460,12 +458,8 @@ __attribute__((noinline)) TorchWatch Observe(ThreadState* thread, const link_map
     return TorchWatch::kOff;
   }
   Tell(thread, '+', version, "");
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
   const SegmentHeader* const header = g_attachment.segment.header;
-  const uint64_t since_attach_us = (static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 +
-                                    static_cast<uint64_t>(now.tv_nsec) - header->attach_monotonic_ns) /
-                                   1000;
+  const uint64_t since_attach_us = (ReadMonotonic() - header->attach_monotonic_ns) / 1000;
   g_since = Ticks();
   g_ticks_per_ms = (g_since - header->attach_ticks) * 1000 / (since_attach_us + 1);
   Add<TorchScope::kUser>(kUserScope);

@@ -33,8 +33,7 @@ extern __attribute__((visibility("hidden"))) TorchWatch g_torch_watch;
 // A load and two branches once PyTorch is observed, or cannot be.
 inline bool TorchMayBeNear() {
   const TorchWatch watch = __atomic_load_n(&g_torch_watch, __ATOMIC_RELAXED);
-  return __builtin_expect(watch != TorchWatch::kObserving && watch != TorchWatch::kOff, 0) &&
-         (__atomic_load_n(&g_control->control, __ATOMIC_RELAXED) & kFamilyAnnotation) != 0;
+  return __builtin_expect(watch != TorchWatch::kObserving && watch != TorchWatch::kOff, 0) && Armed(kFamilyAnnotation);
 }
 
 // Whether that is how the object's file name begins.
