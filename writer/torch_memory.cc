@@ -5,26 +5,18 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "writer/extremes.h"
 
 namespace tbprof {
 namespace {
 
 constexpr size_t kMostDevices = 256;
 
-// Of each group of neighbours the lowest and the highest.
 void Thin(std::vector<TensorMemory>* reports, size_t groups) {
-  std::vector<TensorMemory> kept;
-  kept.reserve(2 * groups);
-  for (size_t group = 0; group < groups; ++group) {
-    const auto from = reports->begin() + static_cast<ptrdiff_t>(reports->size() * group / groups);
-    const auto to = reports->begin() + static_cast<ptrdiff_t>(reports->size() * (group + 1) / groups);
-    if (from == to) continue;
-    const auto [low, high] = std::minmax_element(
-        from, to, [](const TensorMemory& a, const TensorMemory& b) { return a.allocated < b.allocated; });
-    kept.push_back(*std::min(low, high));
-    if (low != high) kept.push_back(*std::max(low, high));
-  }
-  *reports = std::move(kept);
+  *reports = KeepExtremes(*reports, groups, [](auto from, auto to) {
+    return std::minmax_element(from, to,
+                               [](const TensorMemory& a, const TensorMemory& b) { return a.allocated < b.allocated; });
+  });
 }
 
 // The name of the outermost of PyTorch's operations around a time.

@@ -70,7 +70,6 @@ struct Told {
   std::vector<Range> optimizers;  // outermost, none that a backward pass calls by itself
   std::vector<Range> batches;     // outermost
   std::vector<Range> work;        // outermost operations outside of the loader
-  std::vector<int64_t> works;     // their beginnings
 };
 
 class Types {
@@ -119,7 +118,6 @@ Told ReadThread(const Timeline& timeline, uint32_t thread, const Types& types) {
         if (start < work || start < batch) break;
         work = end;
         told.work.push_back(range);
-        told.works.push_back(start);
     }
   }
   return told;
@@ -397,13 +395,22 @@ class ByOptimizers {
     std::vector<std::pair<uint16_t, uint32_t>> content;  // operations since the burst before, how many of each
   };
 
+  // That begins then or later.
+  std::vector<Range>::const_iterator FirstWork(int64_t time) const {
+    return std::partition_point(told_.work.begin(), told_.work.end(),
+                                [&](const Range& range) { return range.start < time; });
+  }
+
   bool IsApart(const Range& before, const Range& next, int64_t mean) const {
     const int64_t gap = next.start - before.end;
     if (cut_ || OverlapAny(pauses_, before.end, next.end)) {
       return static_cast<double>(gap) > kShortestGap * static_cast<double>(mean);
     }
     if (!backwards_.empty()) return AnyIn(backwards_, before.end, next.end);
-    if (!told_.works.empty()) return AnyIn(told_.works, before.end, next.start);
+    if (!told_.work.empty()) {
+      const auto work = FirstWork(before.end);
+      return work != told_.work.end() && work->start < next.start;
+    }
     return static_cast<double>(gap) > kShortestGap * static_cast<double>(mean);
   }
 
@@ -481,7 +488,7 @@ class ByOptimizers {
   }
 
   void FindPeriod() {
-    const bool told = !told_.works.empty();
+    const bool told = !told_.work.empty();
     bool found = false;
     for (const bool kinds : {false, true}) {
       for (size_t period = 1; period <= kMostParts && !found; ++period) {
@@ -511,8 +518,9 @@ class ByOptimizers {
     if (period_ == 1) return 0;
     std::vector<std::vector<int64_t>> idle(period_);
     for (size_t i = 0; i + 1 < bursts_.size(); ++i) {
-      const auto work = std::lower_bound(told_.works.begin(), told_.works.end(), bursts_[i].end);
-      const int64_t next = work == told_.works.end() ? bursts_[i + 1].start : std::min(*work, bursts_[i + 1].start);
+      const auto work = FirstWork(bursts_[i].end);
+      const int64_t next =
+          work == told_.work.end() ? bursts_[i + 1].start : std::min(work->start, bursts_[i + 1].start);
       idle[i % period_].push_back(std::max<int64_t>(next - bursts_[i].end, 0));
     }
     std::vector<std::pair<int64_t, size_t>> by_length;

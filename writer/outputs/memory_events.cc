@@ -5,7 +5,9 @@
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <utility>
 
+#include "writer/extremes.h"
 #include "writer/schema.h"
 #include "writer/text.h"
 #include "writer/utf8.h"
@@ -19,19 +21,11 @@ constexpr size_t kMaxPerProcess = 4000;
 // Keeps the first and last sample, every sample that is an extreme within its share of the time, and drops the rest.
 std::vector<CounterSample> Thin(const std::vector<CounterSample>& samples) {
   if (samples.size() <= kMaxPerProcess) return samples;
-  std::vector<CounterSample> out;
-  const size_t buckets = kMaxPerProcess / 2;
-  for (size_t bucket = 0; bucket < buckets; ++bucket) {
-    const size_t from = samples.size() * bucket / buckets, to = samples.size() * (bucket + 1) / buckets;
-    size_t low = from, high = from;
-    for (size_t i = from; i < to; ++i) {
-      if (samples[i].value < samples[low].value) low = i;
-      if (samples[i].value > samples[high].value) high = i;
-    }
-    out.push_back(samples[std::min(low, high)]);
-    if (low != high) out.push_back(samples[std::max(low, high)]);
-  }
-  return out;
+  const auto lower = [](const CounterSample& a, const CounterSample& b) { return a.value < b.value; };
+  // Of equals the first: when a peak was reached.
+  return KeepExtremes(samples, kMaxPerProcess / 2, [&](auto from, auto to) {
+    return std::make_pair(std::min_element(from, to, lower), std::max_element(from, to, lower));
+  });
 }
 
 std::string AllocatorName(const Timeline& timeline, const MemoryEvent& event) {
