@@ -17,13 +17,10 @@ pytest.importorskip("xprof")
 import screenshot  # noqa: E402
 import tool_data  # noqa: E402
 import xspace_maker  # noqa: E402
+from places import TBPROF  # noqa: E402
 from tensorboard.compat.proto import event_pb2, summary_pb2  # noqa: E402
 from tensorboard.summary.writer.record_writer import masked_crc32c  # noqa: E402
 from xprof import profile_plugin  # noqa: E402
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUILD = os.environ.get("XPROF_TEST_BUILD_DIR", os.path.join(ROOT, "build"))
-TBPROF = os.path.join(BUILD, "bin", "tbprof")
 
 
 def check(logdir):

@@ -15,9 +15,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 pytest.importorskip("xprof")
 
 import tool_data  # noqa: E402
+from places import BUILD  # noqa: E402
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUILD = os.environ.get("XPROF_TEST_BUILD_DIR", os.path.join(ROOT, "build"))
 GEMM = "void gemm<float>(float*, int)"
 
 

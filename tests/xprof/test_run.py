@@ -18,10 +18,8 @@ pytest.importorskip("torch")
 import screenshot  # noqa: E402
 import tool_data  # noqa: E402
 import xspace_maker  # noqa: E402
+from places import ROOT, TBPROF  # noqa: E402
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUILD = os.environ.get("XPROF_TEST_BUILD_DIR", os.path.join(ROOT, "build"))
-TBPROF = os.path.join(BUILD, "bin", "tbprof")
 TRAINING = [sys.executable, os.path.join(ROOT, "examples", "train_digits.py"), "--synthetic", "--epochs", "2"]
 
 

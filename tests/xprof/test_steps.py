@@ -15,10 +15,9 @@ pytest.importorskip("torch")
 
 import tool_data  # noqa: E402
 import xspace_maker  # noqa: E402
+from places import TBPROF  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-TBPROF = os.path.join(os.environ.get("XPROF_TEST_BUILD_DIR", os.path.join(ROOT, "build")), "bin", "tbprof")
 
 
 class Run:

@@ -18,10 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 pytest.importorskip("torch")
 
 import xspace_maker  # noqa: E402
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUILD = os.environ.get("XPROF_TEST_BUILD_DIR", os.path.join(ROOT, "build"))
-TBPROF = os.path.join(BUILD, "bin", "tbprof")
+from places import TBPROF  # noqa: E402
 
 
 def has_torch(python):
