@@ -6,7 +6,7 @@ if(TBPROF_BUILD_LAUNCHER)
   find_library(TBPROF_ABSL_BASE NAMES libabsl_base.a REQUIRED)
   get_filename_component(TBPROF_ABSL_DIRECTORY ${TBPROF_ABSL_BASE} DIRECTORY)
   file(GLOB TBPROF_ABSL_ARCHIVES ${TBPROF_ABSL_DIRECTORY}/libabsl_*.a)
-  list(FILTER TBPROF_ABSL_ARCHIVES EXCLUDE REGEX "flags|random|test|mock")
+  list(FILTER TBPROF_ABSL_ARCHIVES EXCLUDE REGEX "flags|test|mock")
   find_path(TBPROF_CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
   find_path(TBPROF_JSON_INCLUDE nlohmann/json.hpp REQUIRED)
   add_library(tbprof_dependencies INTERFACE)
@@ -23,6 +23,14 @@ if(TBPROF_BUILD_LAUNCHER)
   target_link_libraries(tbprof_dependencies INTERFACE
     -Wl,--start-group ${TBPROF_ABSL_ARCHIVES} -Wl,--end-group
     ${TBPROF_ARCHIVES} Threads::Threads ${CMAKE_DL_LIBS})
+  # gRPC without TLS, for the launcher alone.
+  add_library(tbprof_grpc INTERFACE)
+  foreach(archive libgrpc++_unsecure libgrpc_unsecure libgpr libupb libre2 libcares libaddress_sorting)
+    string(MAKE_C_IDENTIFIER "TBPROF_${archive}" variable)
+    find_library(${variable} NAMES ${archive}.a REQUIRED)
+    list(APPEND TBPROF_GRPC_ARCHIVES ${${variable}})
+  endforeach()
+  target_link_libraries(tbprof_grpc INTERFACE ${TBPROF_GRPC_ARCHIVES} tbprof_dependencies)
   # Debian's libunwind-<arch>.a is not position-independent, and its libunwind.a, which would be, has no remote unwinding.
   target_link_options(tbprof_dependencies INTERFACE -no-pie)
 endif()

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "launcher/capture_desk.h"
 #include "launcher/commands.h"
 #include "launcher/conversion.h"
 #include "launcher/deadline.h"
@@ -54,8 +55,6 @@ constexpr int kDiskPatience = 10;
 // of it, and take too long to make.
 constexpr uint64_t kMaxCallsPerEvent = 64;
 constexpr size_t kMaxConversions = 2;  // at a time
-constexpr size_t kMaxUnwrittenCaptures = 4;
-constexpr uint64_t kSameRequestNs = 300'000'000;
 
 // The windows of a run that does not fit one profile, from its start.
 struct AutoTimes {
@@ -73,7 +72,7 @@ AutoTimes AutoTimesOf(const char* text) {
   return {start * kMs, steady_at * kMs, steady * kMs, end * kMs};
 }
 
-class Run {
+class Run final : public CaptureRun {
  public:
   Run(const Options& options, Terminal* terminal) : options_(options), terminal_(*terminal) {}
 
@@ -117,6 +116,11 @@ class Run {
     absl::Status status = ChooseLogdir();
     if (status.ok()) status = MakeSession();
     if (!status.ok()) return SetUpFailed(status, environment);
+    desk_ = std::make_unique<CaptureDesk>(options_, this, session_.get(), &terminal_);
+    if (const absl::Status opened = desk_->Open(); !opened.ok()) {
+      if (options_.strict) return SetUpFailed(opened, environment);
+      Tell(StrCat(ToText(opened), "; the command runs all the same"));
+    }
     for (const std::string& reason : preflight.reasons) {
       terminal_.Warn(reason);
       warnings_.push_back(reason);
@@ -324,7 +328,7 @@ class Run {
     return absl::OkStatus();
   }
 
-  std::string WindowText() const {
+  std::string WindowText() const override {
     switch (options_.window.kind) {
       case Window::Kind::kAuto:
         return "auto";
@@ -363,6 +367,7 @@ class Run {
       line += StrCat("; capture: kill -", options_.capture_signal == SIGUSR1 ? "USR1 " : "USR2 ", getpid());
     }
     terminal_.Say(line);
+    for (const std::string& text : desk_->StartLines()) terminal_.Say(text);
     if (job_.rank.rank >= 0 && job_.rank.world_size > kManyRanks && choice_.kind == RankChoice::kAuto) {
       terminal_.Warn(
           StrCat(job_.rank.world_size, " ranks: only the first of each node is recorded; --ranks=all for all"));
@@ -376,7 +381,7 @@ class Run {
 
   int TimeoutMs() {
     uint64_t until = UINT64_MAX;
-    if (capture_ != 0) until = capture_until_ns_;
+    if (desk_ != nullptr) until = desk_->NextNs();
     if (range_next_ns_ != 0) until = std::min(until, range_next_ns_);
     if (steady_next_ns_ != 0) until = std::min(until, steady_next_ns_);
     int timeout = session_ != nullptr && !closed_ ? session_->TimeoutMs() : 1000;
@@ -396,6 +401,7 @@ class Run {
     }
     if (state_.target_running && target_->pidfd() >= 0) fds.push_back({target_->pidfd(), POLLIN, 0});
     for (const auto& conversion : conversions_) fds.push_back({conversion->fd(), POLLIN, 0});
+    desk_->AppendWatched(&fds);
     const size_t watched = fds.size();
     if (!closed_) session_->AppendWatched(&fds);
     poll(fds.data(), fds.size(), TimeoutMs());
@@ -414,6 +420,7 @@ class Run {
       session_->Handle();
       TakeSignals();
       TakeTimers();
+      desk_->Handle();
       TakeConversions();
       if (!state_.target_running) continue;
       if (const std::optional<TargetEnd> end = target_->Poll()) {
@@ -443,6 +450,7 @@ class Run {
       siginfo_t info{};
       if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
       if (info.si_pid == target_->pid() || info.si_pid == signals_->witness_pid()) return;
+      if (info.si_pid == desk_->worker()) return;
       for (const auto& conversion : conversions_) {
         if (info.si_pid == conversion->pid()) return;
       }
@@ -497,69 +505,28 @@ class Run {
       // The grace before a SIGKILL may be a second: what was recorded goes to the file at once.
       if (event->signo == SIGTERM && !closed_) session_->RequestFlush();
     }
-    if (own + of_targets > 0) AskForCapture(own, of_targets);
+    if (own + of_targets > 0 && !closed_) desk_->AskBySignal(own, of_targets);
   }
 
-  // By signals to us, and by such as targets have caught.
-  void AskForCapture(uint64_t own, uint64_t of_targets) {
-    if (closed_ || !state_.target_running) return;
-    const uint64_t requests = own + of_targets;
-    const uint64_t now = ReadMonotonic();
-    // `pkill` reaches us and each process of the program, whose word of it comes later.
-    if (now < same_request_until_ns_ && (own == 0 || of_targets_)) return;
-    if (capture_ != 0) {
-      captures_refused_ += requests;
-      if (!std::exchange(said_refused_, true)) {
-        terminal_.Say(StrCat("capture ", capture_, " is still open; one at a time, further requests are counted"));
-      }
-      return;
-    }
-    if (const size_t unwritten = UnwrittenCaptures(); unwritten >= kMaxUnwrittenCaptures) {
-      captures_refused_ += requests;
-      if (!std::exchange(said_refused_, true)) {
-        terminal_.Say(StrCat(unwritten, " captures are still being written; further requests are counted"));
-      }
-      return;
-    }
-    TellRefused();
-    same_request_until_ns_ = now + kSameRequestNs;
-    of_targets_ = own == 0;
-    if (options_.window.kind == Window::Kind::kLast) {
-      CaptureLast();
-      return;
-    }
-    capture_ = ++captures_;
-    session_->OpenWindow(capture_);
-    session_->RequestFlush();  // the counters as they are now: the capture's totals begin there
-    const uint64_t length = Nanoseconds(options_.window_duration);
-    capture_until_ns_ = now + length;
-    terminal_.Say(StrCat("capture ", capture_, ": recording for ", absl::FormatDuration(absl::Nanoseconds(length))));
-  }
+  // ---- what captures on request need (launcher/capture_desk.h)
 
-  void TellRefused() {
-    if (std::exchange(said_refused_, false)) {
-      terminal_.Say(StrCat(captures_refused_, " requests for a capture came while there could be none"));
-    }
-    captures_refused_ = 0;
-  }
-
-  // The recorder has what is wanted already.
-  void CaptureLast() {
-    const uint64_t now = session_->Now();
-    const uint64_t length = session_->TicksOf(Nanoseconds(options_.window.duration));
-    session_->AddWindow(++captures_, now > run_open_ticks_ + length ? now - length : run_open_ticks_, now);
-    FlushBeforeConversion();
-    terminal_.Say(StrCat("capture ", captures_, ": the last ", absl::FormatDuration(options_.window.duration)));
-    Enqueue(captures_);
-  }
-
-  static bool IsCapture(uint32_t window) { return window != 0 && window < kStartWindow; }
-
-  size_t UnwrittenCaptures() const {
-    size_t count = static_cast<size_t>(std::count_if(waiting_.begin(), waiting_.end(), IsCapture));
-    for (const auto& conversion : conversions_) count += IsCapture(conversion->request().window) ? 1 : 0;
+  size_t UnwrittenCaptures() const override {
+    size_t count = static_cast<size_t>(std::count_if(waiting_.begin(), waiting_.end(), CaptureDesk::IsCapture));
+    for (const auto& conversion : conversions_) count += CaptureDesk::IsCapture(conversion->request().window) ? 1 : 0;
     return count;
   }
+
+  void Convert(uint32_t window) override {
+    FlushBeforeConversion();
+    Enqueue(window);
+  }
+
+  bool TargetRuns() const override { return !closed_ && state_.target_running; }
+  const std::string& logdir() const override { return logdir_; }
+  const std::string& run_name() const override { return run_; }
+  const std::string& host() const override { return host_; }
+  bool RunWindowIsOpen() const override { return run_window_open_ || steady_open_; }
+  int rank() const override { return job_.rank.rank; }
 
   // ---- the run's own window
 
@@ -637,7 +604,6 @@ class Run {
   void TakeTimers() {
     const uint64_t now = ReadMonotonic();
     WatchRunWindow(now);
-    if (capture_ != 0 && now >= capture_until_ns_) EndCapture();
     if (range_next_ns_ != 0 && now >= range_next_ns_) {
       if (!run_window_open_) {
         session_->OpenWindow(0);
@@ -652,21 +618,16 @@ class Run {
     }
   }
 
-  void EndCapture() {
-    CloseAndConvert(capture_);
-    capture_ = 0;
-  }
-
   // ---- conversions
 
   // What the disk has not taken by then is not in the profile that is made now.
   void FlushBeforeConversion() {
     constexpr int kPatienceMs = 10'000;
-    if (session_->Flush(kPatienceMs, true) || !session_->SpoolError().empty()) return;
+    if (closed_ || session_->Flush(kPatienceMs, true) || !session_->SpoolError().empty()) return;
     Tell("the disk of the spool is too slow: what was recorded last is missing in the profile that is written now");
   }
 
-  void CloseAndConvert(uint32_t window) {
+  void CloseAndConvert(uint32_t window) override {
     session_->CloseWindow(window);
     FlushBeforeConversion();
     Enqueue(window);
@@ -693,11 +654,8 @@ class Run {
     request.extent = session_->ExtentOf(window);
     request.window = window;
     request.logdir = logdir_;
-    // The run's own windows have the run's name; a capture has one of its own, by the time it was asked for.
-    request.run = IsCapture(window) ? RunNameFor(time(nullptr))
-                  : window == 0     ? run_
-                                    : StrCat(run_, "_", WindowName(window));
-    request.run_exclusive = IsCapture(window) || run_exclusive_;
+    request.run = window == 0 ? run_ : StrCat(run_, "_", WindowName(window));
+    request.run_exclusive = run_exclusive_;
     request.host = host_;
     request.max_profile_size = options_.max_profile_size;
     request.also = options_.also;
@@ -721,8 +679,13 @@ class Run {
     request.beside_command = state_.target_running;
     request.color = terminal_.color();
     request.width = std::min(terminal_.width(), 100);
+    // A capture has a name of its own.
+    if (CaptureDesk::IsCapture(window)) desk_->Describe(window, &request);
     absl::StatusOr<std::unique_ptr<Conversion>> conversion = Conversion::Start(request);
     if (!conversion.ok()) {
+      ConversionResult failed;
+      failed.status = conversion.status();
+      if (CaptureDesk::IsCapture(window)) desk_->Converted(request, failed);
       ConversionFailed(conversion.status());
       return;
     }
@@ -738,6 +701,9 @@ class Run {
     for (auto at = conversions_.begin(); at != conversions_.end();) {
       Conversion& conversion = **at;
       if (!conversion.Read()) {
+        if (CaptureDesk::IsCapture(conversion.request().window)) {
+          desk_->Progress(conversion.request(), conversion.done(), conversion.total());
+        }
         if (conversion.Stalled() > PublishLimit(conversion.request().logdir)) {
           conversion.Abandon();
           const ConversionRequest request = conversion.request();
@@ -750,15 +716,16 @@ class Run {
       }
       const ConversionResult& result = conversion.result();
       const uint32_t window = conversion.request().window;
-      if (!closed_) session_->Published(window, result.status.ok());
+      // What a client has not got yet can still be published here.
+      const bool done =
+          CaptureDesk::IsCapture(window) ? desk_->Converted(conversion.request(), result) : result.status.ok();
+      if (!closed_ && (done || !result.status.ok())) session_->Published(window, done);
       if (!result.status.ok()) {
         ConversionFailed(result.status);
       } else if (window == kStartWindow || window == kSteadyWindow) {
         terminal_.Say(
             StrCat(window == kStartWindow ? "start" : "steady part", " of the run: ", PrintableUtf8(result.directory)));
-      } else if (!IsOfRun(window)) {
-        for (const std::string& line : result.lines) terminal_.Say(line);
-      } else {
+      } else if (IsOfRun(window)) {
         summary_ = result;
         if (state_.target_running) {
           for (const std::string& line : result.lines) terminal_.Say(line);
@@ -804,6 +771,8 @@ class Run {
   int Result() {
     const uint64_t kernels = session_->spool().kernels();
     const GpuFacts told = session_->spool().gpu_told();
+    captured_ = desk_->count() > 0;
+    desk_.reset();
     session_.reset();
     const bool succeeded = !end_.signaled && end_.code == 0;
     const bool no_kernel = options_.require_gpu && succeeded && kernels == 0;
@@ -842,7 +811,7 @@ class Run {
     if (!program.empty()) {
       return StrCat(PrintableUtf8(program), "; turn its own profiler off while tbprof records");
     }
-    if (options_.window.kind == Window::Kind::kNone && captures_ == 0) {
+    if (options_.window.kind == Window::Kind::kNone && !captured_) {
       return "--window=none and no capture was asked for; ask for one, or leave out --window=none";
     }
     if (!not_recorded_.empty()) return PrintableUtf8(not_recorded_);
@@ -855,8 +824,7 @@ class Run {
 
   int Finish() {
     for (const auto& conversion : conversions_) conversion->Hurry();
-    if (capture_ != 0) EndCapture();
-    TellRefused();
+    desk_->EndAll();
     if (steady_open_) CloseSteady();
     if (run_window_open_) session_->CloseWindow(split_ ? kEndWindow : 0);
     EndFact fact{};
@@ -873,9 +841,10 @@ class Run {
     if (wanted) Enqueue(split_ ? kEndWindow : 0);
     {
       Progress progress(&terminal_, "writing the profile");
-      while (!conversions_.empty() && !stop_) {
+      while ((!conversions_.empty() || desk_->Waiting()) && !stop_) {
         Poll();
         TakeSignals();
+        desk_->Handle();
         TakeConversions();
         if (!conversions_.empty()) progress.Update(conversions_.front()->done(), conversions_.front()->total());
       }
@@ -893,7 +862,7 @@ class Run {
         if (!run_converted_) terminal_.Say(line);
       }
     }
-    if (!wanted && !run_converted_ && captures_ == 0) {
+    if (!wanted && !run_converted_ && desk_->count() == 0) {
       terminal_.Say("--window=none and no capture was asked for: nothing was recorded, no profile written");
     }
     if (!summary_.summary_json.empty()) {
@@ -932,6 +901,7 @@ class Run {
   SignalSet* signals_ = nullptr;
   SignalState state_;
   std::unique_ptr<Session> session_;
+  std::unique_ptr<CaptureDesk> desk_;
   TargetProcess* target_ = nullptr;
   TargetEnd end_;
   uint64_t start_ns_ = 0, end_ns_ = 0;
@@ -942,6 +912,7 @@ class Run {
   bool failed_ = false;
   bool logdir_hangs_ = false;
   bool leave_like_target_ = false;
+  bool captured_ = false;     // a capture was asked for
   std::string not_recorded_;  // why the command cannot be, known before its start
 
   bool run_window_open_ = false;
@@ -954,14 +925,6 @@ class Run {
   bool said_write_error_ = false;
   uint64_t said_not_kept_ = 0;
   uint64_t range_next_ns_ = 0;
-  uint32_t captures_ = 0;          // asked for so far
-  uint32_t capture_ = 0;           // the open one, 0: none
-  uint64_t captures_refused_ = 0;  // since the last one that was granted
-  bool said_refused_ = false;
-  uint64_t same_request_until_ns_ = 0;
-  bool of_targets_ = false;  // asked for by a signal to a target alone, as far as we knew then
-  uint64_t capture_until_ns_ = 0;
-
   std::list<std::unique_ptr<Conversion>> conversions_;
   std::deque<uint32_t> waiting_;  // windows whose conversion has not begun
   ConversionResult summary_;

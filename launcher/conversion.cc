@@ -89,6 +89,9 @@ nlohmann::json ToJson(const ConversionRequest& request) {
           {"wait_for_ranks", request.wait_for_ranks},
           {"rank_wait_ms", request.rank_wait_ms},
           {"world_size", request.world_size},
+          {"durable", request.durable},
+          {"delivered", request.delivered},
+          {"summary_only", request.summary_only},
           {"color", request.color},
           {"width", request.width}};
 }
@@ -112,6 +115,9 @@ ConversionRequest FromJson(const nlohmann::json& json) {
   request.wait_for_ranks = json.at("wait_for_ranks");
   request.rank_wait_ms = json.at("rank_wait_ms");
   request.world_size = json.at("world_size");
+  request.durable = json.at("durable");
+  request.delivered = json.at("delivered");
+  request.summary_only = json.at("summary_only");
   request.color = json.at("color");
   request.width = json.at("width");
   return request;
@@ -214,6 +220,11 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   const ProgressFunction progress = [](uint64_t done, uint64_t total) { Say({{"progress", {done, total}}}); };
   absl::StatusOr<Timeline> timeline = BuildTimeline(timeline_request, progress);
   if (!timeline.ok()) return timeline.status();
+  if (request.summary_only) {
+    ConversionResult result;
+    result.summary_json = SummaryJson(*timeline, {}, SummaryOptions());
+    return result;
+  }
   const std::string host = request.host.empty() ? timeline->host : request.host;
   const auto create = [&] {
     return RunDirectory::Create(request.logdir, request.run, request.run_exclusive, host, timeline->rank,
@@ -229,6 +240,7 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
     directory = create();
   }
   if (!directory.ok()) return directory.status();
+  (*directory)->set_durable(request.durable);
   if (request.wait_for_ranks) {
     timeline->missing_ranks = WaitForRanks((*directory)->path(), request, *timeline);
     if (!timeline->missing_ranks.empty()) {
@@ -239,7 +251,8 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
     }
   }
   const auto host_of = [&](int rank) {
-    return timeline->further_ranks.empty() ? (*directory)->host() : StrCat((*directory)->host(), "_r", rank);
+    return timeline->further_ranks.empty() ? (*directory)->host()
+                                           : StrCat((*directory)->host(), request.delivered ? ".r" : "_r", rank);
   };
   timeline->host = host_of(timeline->rank);
   timeline->run = (*directory)->run();
@@ -443,8 +456,8 @@ void Conversion::TakeLine(const std::string& line) {
   } else if (json.contains("error")) {
     result_.status = absl::InternalError(json["error"].get<std::string>());
     has_result_ = true;
-  } else if (json.contains("lines")) {
-    result_.lines = json["lines"].get<std::vector<std::string>>();
+  } else if (json.contains("summary_json")) {
+    result_.lines = json.value("lines", std::vector<std::string>());
     result_.run = json.value("run", "");
     result_.directory = json.value("directory", "");
     result_.summary_json = json.value("summary_json", "");

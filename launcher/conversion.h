@@ -44,6 +44,9 @@ struct ConversionRequest {
   bool wait_for_ranks = false;  // of other launchers, in the same run directory
   int rank_wait_ms = 0;
   int world_size = -1;          // as the launcher's scheduler says, -1: it does not
+  bool durable = true;          // false: it is read and removed at once, and need not survive a power cut
+  bool delivered = false;       // to a client, which names the files of further ranks by `.r<rank>`
+  bool summary_only = false;    // nothing is written: only the summary is wanted
   bool beside_command = false;  // nobody waits for it, and it must not take the command's time
   bool color = false;
   int width = 100;

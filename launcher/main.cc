@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/commands.h"
 #include "launcher/conversion.h"
+#include "launcher/service.h"
 
 int main(int argc, char** argv) {
   if (tbprof::IsConvertWorker(argc, argv)) return tbprof::ConvertWorker();
+  if (tbprof::IsServiceWorker(argc, argv)) return tbprof::ServiceWorker(argv[2]);
   return tbprof::RunTbprof(argc, argv);
 }

@@ -2,6 +2,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "launcher/control_messages.h"
 #include "launcher/options.h"
 #include "launcher/text.h"
 #include "wire/ranks.h"
@@ -111,7 +112,9 @@ absl::Status SetWindow(Options& options, std::string_view value) {
 absl::Status SetWindowDuration(Options& options, std::string_view value) {
   absl::StatusOr<absl::Duration> duration = ParseDuration(value);
   if (!duration.ok()) return duration.status();
-  if (*duration < absl::Milliseconds(1) || *duration > absl::Minutes(10)) return Expected("a duration from 1ms to 10m");
+  if (*duration < absl::Milliseconds(1) || *duration > absl::Nanoseconds(kMaxWindowNs)) {
+    return Expected("a duration from 1ms to 10m");
+  }
   options.window_duration = *duration;
   return absl::OkStatus();
 }
@@ -287,6 +290,31 @@ absl::Status SetCaptureSignal(Options& options, std::string_view value) {
   return absl::OkStatus();
 }
 
+absl::Status SetPort(Options& options, std::string_view value) {
+  options.port = -1;
+  if (value.empty() || value == "none") return absl::OkStatus();
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), options.port);
+  if (error != std::errc() || end != value.data() + value.size() || options.port < 0 || options.port > 65535) {
+    return Expected("a port from 1 to 65535, 0 for one that is free, or none");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetListen(Options& options, std::string_view value) {
+  options.listen.clear();
+  for (std::string_view word : Split(value, ',')) {
+    word = Strip(word);
+    if (word == "localhost") {
+      options.listen.insert(options.listen.end(), {"127.0.0.1", "::1"});
+    } else if (word == "all") {
+      options.listen.insert(options.listen.end(), {"0.0.0.0", "::"});
+    } else if (!word.empty()) {
+      options.listen.emplace_back(word);
+    }
+  }
+  return options.listen.empty() ? Expected("localhost, all, or a list of IPv4 and IPv6 addresses") : absl::OkStatus();
+}
+
 absl::Status SetAlso(Options& options, std::string_view value) {
   options.also.clear();
   for (std::string_view word : Split(value, ',')) {
@@ -371,6 +399,13 @@ constexpr OptionRow kRows[] = {
      kForRun | kForConfig, SetOnError},
     {"capture-signal", "SIGNAL", "USR1", "Signal that asks for a capture: USR1, USR2 or none", kForRun | kForConfig,
      SetCaptureSignal},
+    {"port", "N", "",
+     "Serve captures to TensorBoard's Capture profile, tf.profiler's client and `tbprof capture` at this port; 0: a "
+     "free one, which the first lines tell",
+     kForRun | kForConfig, SetPort},
+    {"listen", "LIST", "localhost",
+     "Addresses of the port: localhost, all, or IP addresses; whoever reaches them may take a profile",
+     kForRun | kForConfig, SetListen},
     {"also", "LIST", "", "Further outputs: perfetto", kForAll, SetAlso},
     {"no-argv", "", "false", "Keep command lines out of the profile", kForRun | kForConfig,
      SetInverseSwitch<&Options::record_argv>},

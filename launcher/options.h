@@ -99,7 +99,9 @@ struct Options {
   bool quiet = false;
   std::string log_file;
   OnError on_error = OnError::kStop;
-  int capture_signal = SIGUSR1;   // 0: none
+  int capture_signal = SIGUSR1;                            // 0: none
+  int port = -1;                                           // of the profiler service; 0: a free one, -1: none
+  std::vector<std::string> listen = {"127.0.0.1", "::1"};  // numeric addresses
   std::vector<std::string> also;  // names of further outputs, checked against the table of outputs by the command
   bool record_argv = true;        // --no-argv
   bool strict = false;

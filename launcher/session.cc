@@ -130,6 +130,7 @@ void SweepAbandoned(const std::string& base) {
     if (!directory.valid() || fstat(directory.get(), &facts) != 0 || facts.st_uid != geteuid()) continue;
     if (flock(directory.get(), LOCK_EX | LOCK_NB) != 0) continue;
     unlinkat(directory.get(), "s", 0);
+    unlinkat(directory.get(), kControlName, 0);
     unlinkat(dirfd(listing), name.c_str(), AT_REMOVEDIR);
   }
   closedir(listing);
@@ -409,7 +410,7 @@ std::string Session::Variable() const {
   std::ifstream file("/proc/self/status");
   const std::string status((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   return absl::StrFormat("%s=3;%s;%x;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d", kSessionVariable, socket_path_, nonce_,
-                         static_cast<int>(clock_), armed() ? config_.families : 0, ticks(config_.wait_threshold_ns),
+                         static_cast<int>(clock_), ArmedFamilies(), ticks(config_.wait_threshold_ns),
                          config_.malloc_interval, kLargeAllocation, ticks(kSlowAllocationNs), chunks,
                          config_.only_command ? getpid() : 0, config_.record_arguments ? 1 : 0, config_.capture_signal,
                          SeccompFilters(status.c_str()), config_.gpu_options, config_.malloc_stamp_every);
@@ -738,7 +739,7 @@ void Session::TakeClockPair() {
 }
 
 void Session::SetControl(MappedSegment* mapped) {
-  __atomic_store_n(&mapped->segment.header->control, armed() ? config_.families : 0u, __ATOMIC_RELEASE);
+  __atomic_store_n(&mapped->segment.header->control, ArmedFamilies(), __ATOMIC_RELEASE);
   AskGpus(mapped, nullptr);
 }
 
@@ -775,8 +776,19 @@ void Session::FlushGpus(int limit_ms) {
   }
 }
 
-void Session::WriteWindow(uint32_t number, WindowEvent event, uint64_t ticks, uint32_t length_ms) {
-  const WindowFact fact{ticks, number, event, config_.families, length_ms};
+uint32_t Session::ArmedFamilies() const {
+  uint32_t families = 0;
+  for (const auto& [number, wanted] : open_) families |= wanted;
+  return families & config_.families;
+}
+
+void Session::ArmAgain(uint32_t before) {
+  if (ArmedFamilies() == before) return;
+  for (auto& target : targets_) SetControl(target->mapped);
+}
+
+void Session::WriteWindow(uint32_t number, WindowEvent event, uint64_t ticks, uint32_t length_ms, uint32_t families) {
+  const WindowFact fact{ticks, number, event, config_.families & families, length_ms};
   drain_->Append(FrameType::kWindow, 0, &fact, sizeof(fact));
 }
 
@@ -790,18 +802,18 @@ void Session::SetRetention() {
   drain_->SetRetention(std::move(retention));
 }
 
-uint64_t Session::OpenWindow(uint32_t number) {
+uint64_t Session::OpenWindow(uint32_t number, uint32_t families) {
   const uint64_t ticks = Now();
   if (number == 0) run_open_ticks_ = ticks;
   // Before anything is recorded for it. The run's own where all of it is kept, or the last of it, needs no range.
   if (number != 0 || (!config_.everything && sliding_ticks_ == 0))
     ranges_.push_back({number, {ticks, UINT64_MAX, true}});
   SetRetention();
-  WriteWindow(number, WindowEvent::kOpened, ticks,
-              number == 0 ? static_cast<uint32_t>(config_.last_ns / 1'000'000) : 0);
-  if (open_windows_++ == 0) {
-    for (auto& target : targets_) SetControl(target->mapped);
-  }
+  WriteWindow(number, WindowEvent::kOpened, ticks, number == 0 ? static_cast<uint32_t>(config_.last_ns / 1'000'000) : 0,
+              families);
+  const uint32_t before = ArmedFamilies();
+  open_[number] = families;
+  ArmAgain(before);
   return ticks;
 }
 
@@ -809,9 +821,9 @@ uint64_t Session::CloseWindow(uint32_t number, uint64_t at_ticks) {
   // Who has called by now lived in this window: a library's notice that it stays inert is dated when it is read.
   if (at_ticks == 0) TakeCallers();
   const uint64_t ticks = at_ticks != 0 ? at_ticks : Now();
-  if (--open_windows_ == 0) {
-    for (auto& target : targets_) SetControl(target->mapped);
-  }
+  const uint32_t before = ArmedFamilies();
+  open_.erase(number);
+  ArmAgain(before);
   WriteWindow(number, WindowEvent::kClosed, ticks);
   for (WindowRange& window : ranges_) window.closing |= window.number == number;
   TakeClockPair();
@@ -830,6 +842,10 @@ void Session::SplitRun(uint64_t start_to, uint64_t end_ns) {
   ranges_.push_back({kStartWindow, {run_open_ticks_, start_to, true}});
   config_.everything = false;
   sliding_ticks_ = TicksOf(end_ns);
+  if (auto run = open_.extract(0); !run.empty()) {
+    run.key() = kEndWindow;
+    open_.insert(std::move(run));
+  }
   SetRetention();
   WriteWindow(kStartWindow, WindowEvent::kOpened, run_open_ticks_);
   WriteWindow(kStartWindow, WindowEvent::kClosed, start_to);
@@ -858,7 +874,7 @@ SpoolExtent Session::ExtentOf(uint32_t number) const {
 
 bool Session::Flush(int limit_ms, bool rotate) {
   // Device work is told of when it is done, and later than it was: what a window still waits for comes now.
-  if (open_windows_ > 0 || rotate) FlushGpus(std::min(limit_ms, kGpuFlushMs));
+  if (armed() || rotate) FlushGpus(std::min(limit_ms, kGpuFlushMs));
   TakeClockPair();
   const uint64_t now = ReadMonotonic();
   for (auto& target : targets_) {
@@ -894,6 +910,31 @@ size_t Session::live_processes() const {
     for (const Process& process : target->processes) count += process.pidfd.valid() ? 1 : 0;
   }
   return count;
+}
+
+uint64_t Session::DroppedRecords() const {
+  uint64_t dropped = 0;
+  for (const auto& target : targets_) {
+    const Segment& segment = target->mapped->segment;
+    const uint32_t high = std::min(__atomic_load_n(&segment.header->thread_high, __ATOMIC_RELAXED), kThreadSlots);
+    for (uint32_t cause = 0; cause < kDropCauses; ++cause) {
+      dropped += __atomic_load_n(&segment.header->dropped[cause], __ATOMIC_RELAXED);
+      for (uint32_t i = 0; i < high; ++i) {
+        dropped += __atomic_load_n(&segment.thread_slots[i].dropped[cause], __ATOMIC_RELAXED);
+      }
+    }
+  }
+  return dropped;
+}
+
+std::vector<int> Session::LivePids() const {
+  std::vector<int> pids;
+  for (const auto& target : targets_) {
+    for (const Process& process : target->processes) {
+      if (process.pidfd.valid() && process.pid > 0) pids.push_back(process.pid);
+    }
+  }
+  return pids;
 }
 
 bool Session::Close(const EndFact& end, int patience_ms) {

@@ -19,6 +19,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,6 +27,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "launcher/control_socket.h"
 #include "launcher/drain.h"
 #include "launcher/scoped.h"
 #include "wire/clock.h"
@@ -90,7 +92,8 @@ class Session {
   bool HandlesCaptureSignal(pid_t pid) const;
 
   // `number` 0: the run's own window; captures from 1. Arms the families everywhere. Returns the border's ticks.
-  uint64_t OpenWindow(uint32_t number);
+  // Of the session's families only `families`.
+  uint64_t OpenWindow(uint32_t number, uint32_t families = kFamilyAll);
   uint64_t CloseWindow(uint32_t number, uint64_t at_ticks = 0);  // 0: now
   // One whose borders lie in the past; nothing is armed for it. What is still there of it stays until it is published.
   void AddWindow(uint32_t number, uint64_t from_ticks, uint64_t to_ticks);
@@ -102,7 +105,9 @@ class Session {
   uint64_t run_open_ticks() const { return run_open_ticks_; }
   // Where a window's records are. Everything before the last Flush.
   SpoolExtent ExtentOf(uint32_t number) const;
-  bool armed() const { return open_windows_ > 0; }
+  bool armed() const { return !open_.empty(); }
+  // Where the control socket belongs.
+  std::string control_path() const { return directory_ + "/" + kControlName; }
   uint64_t TicksOf(uint64_t ns) const { return static_cast<uint64_t>(static_cast<double>(ns) * ticks_per_ns_); }
 
   // All that was recorded until now is in the spool. False: not within the limit.
@@ -123,10 +128,14 @@ class Session {
   bool spool_removed() const { return spool_path_.starts_with("/proc/"); }
   void RemoveSpool();
 
+  // The processes that are recorded, as we see them; those whose number is not known are left out.
+  std::vector<int> LivePids() const;
   // For the terminal.
   uint32_t segments_seen() const { return segments_seen_; }
   std::vector<std::string> TakeNotes();
   uint64_t records() const { return drain_->records(); }
+  // Of threads that live: what there was no room for in their segments.
+  uint64_t DroppedRecords() const;
   uint64_t records_not_kept() const { return drain_->spool().records_not_kept(); }
   std::string SpoolError() const;
   uint32_t targets_refused() const { return targets_refused_; }
@@ -168,7 +177,10 @@ class Session {
   static void AskGpus(MappedSegment* mapped, std::vector<GpuAnswer>* answers);
   // And waits for them, but not longer: a stopped process or a lost device may never answer.
   void FlushGpus(int limit_ms);
-  void WriteWindow(uint32_t number, WindowEvent event, uint64_t ticks, uint32_t length_ms = 0);
+  void WriteWindow(uint32_t number, WindowEvent event, uint64_t ticks, uint32_t length_ms = 0,
+                   uint32_t families = kFamilyAll);
+  uint32_t ArmedFamilies() const;
+  void ArmAgain(uint32_t before);
   void SetRetention();
   void Refuse(int segment_fd, uint64_t bytes);
   void TakeCallers();
@@ -204,7 +216,7 @@ class Session {
   std::vector<std::unique_ptr<Target>> targets_;
   uint32_t segments_seen_ = 0;
   uint32_t targets_refused_ = 0;
-  int open_windows_ = 0;
+  std::map<uint32_t, uint32_t> open_;  // windows, and what is recorded for each
   uint64_t run_open_ticks_ = 0;
   uint64_t sliding_ticks_ = 0;
   struct WindowRange {

@@ -49,6 +49,9 @@ class RunDirectory {
                                                               const std::vector<int>& further_ranks = {});
   ~RunDirectory();  // removes what was not published
 
+  // false: what is published need not survive a power cut, and no disk is waited for.
+  void set_durable(bool durable) { durable_ = durable; }
+
   const std::string& run() const { return run_; }
   const std::string& path() const { return path_; }  // absolute final path of the directory
   const std::string& host() const { return host_; }  // the file stem in use
@@ -88,6 +91,7 @@ class RunDirectory {
   std::string logdir_, run_, path_, host_;
   bool exclusive_ = false;
   bool published_ = false;
+  bool durable_ = true;
   int profile_fd_ = -1;         // <logdir>/plugins/profile
   int staging_parent_fd_ = -1;  // <logdir>/.tbprof/staging
   int staging_fd_ = -1;         // our directory in it, locked while we live

@@ -205,7 +205,7 @@ absl::StatusOr<uint64_t> RunDirectory::WriteFile(const std::string& name, const 
     if (verified.ok()) pending.file.verified = *std::move(verified);
   }
   // Last, so that the disk has had the time of the verifying.
-  if (status.ok()) status = Sync(fd->get(), pending.file.path);
+  if (status.ok() && durable_) status = Sync(fd->get(), pending.file.path);
   if (!status.ok()) {
     unlinkat(staging_fd_, temporary.c_str(), 0);
     return status;
@@ -242,7 +242,8 @@ absl::StatusOr<std::vector<RunDirectory::File>> RunDirectory::Publish() {
   absl::Status status = exclusive_ ? PublishDirectory() : PublishFiles();
   if (!status.ok()) return status;
   published_ = true;
-  if (status = Sync(profile_fd_, StrCat(logdir_, "/plugins/profile")); !status.ok()) return status;
+  if (durable_) status = Sync(profile_fd_, StrCat(logdir_, "/plugins/profile"));
+  if (!status.ok()) return status;
   for (Pending& pending : pending_) pending.file.path = StrCat(path_, "/", pending.name);
   return written();
 }
@@ -261,7 +262,9 @@ absl::Status RunDirectory::PublishDirectory() {
     }
   }
   LeaveModuleMarker(staging_fd_, path_);
-  if (absl::Status status = Sync(staging_fd_, path_); !status.ok()) return status;
+  if (durable_) {
+    if (absl::Status status = Sync(staging_fd_, path_); !status.ok()) return status;
+  }
   // Only a program that is not tbprof can have taken the name since.
   const std::string reserved = run_;
   for (int attempt = 2;; ++attempt) {
@@ -292,7 +295,7 @@ absl::Status RunDirectory::PublishFiles() {
   }
   RemoveStaleCaches(target->get());
   LeaveModuleMarker(target->get(), path_);
-  return Sync(target->get(), path_);
+  return durable_ ? Sync(target->get(), path_) : absl::OkStatus();
 }
 
 }  // namespace tbprof

@@ -80,6 +80,7 @@ class FactReader {
       facts_->open_ticks = window.ticks;
       facts_->close_ticks = UINT64_MAX;
       facts_->length_ms = window.length_ms;
+      facts_->families = window.families;
     } else if (window.event == WindowEvent::kClosed) {
       facts_->close_ticks = window.ticks;
     }

@@ -136,8 +136,9 @@ struct SpoolFacts {
   // The window asked for.
   bool window_found = false;
   uint64_t open_ticks = 0, close_ticks = UINT64_MAX;
-  uint32_t length_ms = 0;       // not 0: only so much before the close belongs to it
-  uint64_t run_open_ticks = 0;  // the run's own window; 0: never opened
+  uint32_t families = kFamilyAll;  // that belong to it
+  uint32_t length_ms = 0;          // not 0: only so much before the close belongs to it
+  uint64_t run_open_ticks = 0;     // the run's own window; 0: never opened
 
   // What was drained and is not there.
   std::vector<PartFact> dropped;  // of a very long run the latest

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <numeric>
 
 #include <nlohmann/json.hpp>
 
@@ -287,12 +288,22 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<RunDirectory
                    {"shortest_on_gpu_drawn_s", Seconds(timeline.shortest_gpu_shown_ps)}};
   out["overhead"] = {{"cpu_s", timeline.own_cost_seconds}};
 
-  const auto regular =
-      std::count_if(timeline.steps.begin(), timeline.steps.end(), [](const Step& step) { return step.is_regular; });
-  out["steps"] = {{"count", regular},
-                  {"irregular", timeline.steps.size() - static_cast<size_t>(regular)},
+  std::vector<int64_t> lengths;
+  for (const Step& step : timeline.steps) {
+    if (step.is_regular) lengths.push_back(step.end_ps - step.start_ps);
+  }
+  std::sort(lengths.begin(), lengths.end());
+  out["steps"] = {{"count", lengths.size()},
+                  {"irregular", timeline.steps.size() - lengths.size()},
                   {"source", ValidUtf8(timeline.step_source)},
                   {"confidence", timeline.step_confidence}};
+  if (!lengths.empty()) {
+    out["steps"]["shortest_s"] = Seconds(lengths.front());
+    out["steps"]["median_s"] = Seconds(lengths[lengths.size() / 2]);
+    out["steps"]["longest_s"] = Seconds(lengths.back());
+    const int64_t all = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+    out["steps"]["mean_s"] = Seconds(all) / static_cast<double>(lengths.size());
+  }
   if (const double share = InputShare(timeline); share >= 0) out["steps"]["input_wait_share"] = share;
   out["gpus"] = Json::array();
   for (const GpuDevice& device : timeline.gpu_devices) out["gpus"].push_back(GpuJson(timeline, device));

@@ -176,6 +176,9 @@ class Builder : private HostLines {
     ticks_per_ns_ = NumberOf(json, "ticks_per_ns", 1.0);
     if (!(ticks_per_ns_ > 0.001 && ticks_per_ns_ < 1000)) ticks_per_ns_ = 1.0;
     families_ = NumberOf(json, "families", 0u);
+    // Other windows, open at the same time, may have wanted more.
+    less_than_recorded_ = facts_.window_found && (families_ & ~facts_.families) != 0;
+    if (facts_.window_found) families_ &= facts_.families;
     const auto only = json.find("only_command");
     facts_.only_command = only != json.end() && only->is_boolean() && only->get<bool>();
     clock_cost_ns_ = NumberOf(json, "clock_cost_ns", 15.0);
@@ -644,6 +647,7 @@ class Builder : private HostLines {
         const bool counts = whole_run_ && (owner != kNoProcess || IsOfRank({frame.segment, chunk.process_serial}));
         if (!counts && owner == kNoProcess) continue;
         ForEachRecord(frame, &chunk, &ignored, [&](const RecordView& record) {
+          if (less_than_recorded_ && !IsWanted(frame.segment, record)) return;
           if (GpuBuilder::IsGpu(record.tag.kind)) {
             gpu_.Take({frame.segment, chunk.process_serial}, owner, record);
             return;
@@ -666,6 +670,7 @@ class Builder : private HostLines {
         continue;
       }
       ForEachRecord(frame, &chunk, &ignored, [&](const RecordView& record) {
+        if (less_than_recorded_ && !IsWanted(frame.segment, record)) return;
         if (record.tag.kind == RecordKind::kSpan) {
           TakeSpan(frame.segment, chunk, thread->second, process->second, record);
         } else if (record.tag.kind == RecordKind::kAllocationSample) {
@@ -683,6 +688,23 @@ class Builder : private HostLines {
           ++timeline_.processes[process->second].records;
         }
       });
+    }
+  }
+
+  bool IsWanted(uint32_t segment, const RecordView& record) const {
+    switch (record.tag.kind) {
+      case RecordKind::kSpan: {
+        const auto found = facts_.segments.find(segment);
+        if (found == facts_.segments.end() || record.tag.aux >= found->second.operations.size()) return true;
+        return (found->second.operations[record.tag.aux].family & families_) != 0;
+      }
+      case RecordKind::kAllocationSample:
+        return (families_ & kFamilyMalloc) != 0;
+      case RecordKind::kAnnotation:
+      case RecordKind::kTensorMemory:
+        return (families_ & kFamilyAnnotation) != 0;
+      default:
+        return !GpuBuilder::IsGpu(record.tag.kind) || (families_ & kFamilyGpu) != 0;
     }
   }
 
@@ -1757,6 +1779,7 @@ class Builder : private HostLines {
   int launcher_rank_ = -1, launcher_scheduler_ = -1;
   std::set<int> unended_ranks_;
   uint64_t open_ = 0, close_ = 0;
+  bool less_than_recorded_ = false;  // what is not of families_ is left out
   std::string window_text_, step_marker_;
   uint32_t families_ = 0;
   double clock_cost_ns_ = 0, record_cost_ns_ = 0, allocation_cost_ns_ = 0, page_cost_ns_ = 0;

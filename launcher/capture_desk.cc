@@ -1,0 +1,547 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/capture_desk.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "launcher/text.h"
+#include "wire/clock.h"
+#include "writer/file_ops.h"
+#include "writer/logdir.h"
+#include "writer/utf8.h"
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kMaxUnwrittenCaptures = 4;
+constexpr uint64_t kSameRequestNs = 300'000'000;
+constexpr uint64_t kProgressNs = 250'000'000;
+// Between a window's close and an answer: what a conversion takes at least, and for each record of the window, on a
+// slow core beside a busy command.
+constexpr uint64_t kReplyNs = 1'500'000'000;
+constexpr uint64_t kReplyNsPerRecord = 400;
+constexpr uint64_t kRefusalNs = 1'000'000'000;
+constexpr uint64_t kReceiptPatienceNs = 2'000'000'000;
+constexpr std::string_view kProfileSuffix = ".xplane.pb";
+
+uint64_t UnixNow() { return static_cast<uint64_t>(absl::GetCurrentTimeNanos()); }
+
+std::string Length(uint64_t ns) {
+  return absl::FormatDuration(absl::Milliseconds((static_cast<int64_t>(ns) + 500'000) / 1'000'000));
+}
+
+}  // namespace
+
+CaptureDesk::~CaptureDesk() {
+  for (Capture& capture : captures_.all()) Drop(&capture);
+  if (endpoints_path_.empty()) return;
+  unlink(endpoints_path_.c_str());
+  // Both fail, as they should, while anything is left in them.
+  std::string directory = endpoints_path_;
+  for (int i = 0; i < 3; ++i) {
+    directory = directory.substr(0, directory.rfind('/'));
+    rmdir(directory.c_str());
+  }
+}
+
+absl::Status CaptureDesk::Open() {
+  absl::StatusOr<std::unique_ptr<ControlServer>> control = ControlServer::Listen(session_.control_path());
+  if (!control.ok()) return control.status();
+  control_ = *std::move(control);
+  if (options_.port < 0) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<Service>> service = Service::Listen(options_.listen, options_.port);
+  if (!service.ok()) return service.status();
+  service_ = *std::move(service);
+  WriteEndpoints();
+  return absl::OkStatus();
+}
+
+std::vector<std::string> CaptureDesk::addresses() const {
+  return service_ != nullptr ? service_->addresses() : std::vector<std::string>();
+}
+
+std::vector<std::string> CaptureDesk::StartLines() const {
+  if (service_ == nullptr) return {};
+  std::string text = "profiler service on ";
+  bool open = false;
+  for (size_t i = 0; i < addresses().size(); ++i) {
+    StrAppend(&text, i == 0 ? "" : " and ", addresses()[i]);
+    open |= !addresses()[i].starts_with("127.") && !addresses()[i].starts_with("[::1]");
+  }
+  std::vector<std::string> lines = {text};
+  if (open) lines.push_back("whoever reaches the port may take a profile: there is no password");
+  return lines;
+}
+
+// Where `tbprof capture --run` finds all workers of a run.
+void CaptureDesk::WriteEndpoints() {
+  const nlohmann::json json = {{"run", ValidUtf8(run_.run_name())},
+                               {"host", run_.host()},
+                               {"pid", getpid()},
+                               {"rank", run_.rank()},
+                               {"addresses", addresses()}};
+  const std::string directory = StrCat(run_.logdir(), "/.tbprof/endpoints/", run_.run_name());
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  const std::string path = StrCat(directory, "/", run_.host(), "-", getpid(), ".endpoints.json");
+  const std::string temporary = path + ".tmp";
+  const ScopedFd file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
+  const std::string text = json.dump(2) + "\n";
+  if (file.valid() && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+      rename(temporary.c_str(), path.c_str()) == 0) {
+    endpoints_path_ = path;
+  } else {
+    unlink(temporary.c_str());
+    terminal_.Debug(StrCat("cannot write ", PrintableUtf8(path), ": ", strerror(errno)));
+  }
+}
+
+void CaptureDesk::AppendWatched(std::vector<pollfd>* fds) const {
+  if (control_ != nullptr) control_->AppendWatched(fds);
+  if (service_ != nullptr) service_->AppendWatched(fds);
+}
+
+uint64_t CaptureDesk::NextNs() const {
+  uint64_t next = captures_.NextNs();
+  // How much is recorded until then decides when one with a deadline has to end.
+  constexpr uint64_t kLookNs = 200'000'000;
+  for (const Capture& capture : captures_.all()) {
+    if (capture.state == Capture::State::kOpen && capture.gives_up_ns != UINT64_MAX &&
+        capture.gives_up_ns < capture.closes_ns + 10 * kReplyNs) {
+      next = std::min(next, ReadMonotonic() + kLookNs);
+    }
+    if (capture.state == Capture::State::kDelivered) next = std::min(next, capture.answered_ns + kReceiptPatienceNs);
+  }
+  return next;
+}
+
+void CaptureDesk::Handle() {
+  if (service_ != nullptr) {
+    service_->Handle(control_.get());
+    if (const std::string note = service_->TakeNote(); !note.empty()) terminal_.Warn(note);
+  }
+  if (control_ != nullptr) {
+    for (const ControlMessage& message : control_->Take()) Take(message);
+  }
+  const uint64_t now = ReadMonotonic();
+  for (auto at = captures_.all().begin(); at != captures_.all().end();) {
+    Capture& capture = *at++;
+    if (capture.state == Capture::State::kAgreed && now >= capture.opens_ns) Begin(&capture);
+    if (capture.state == Capture::State::kOpen) {
+      const uint64_t needed = kReplyNs + kReplyNsPerRecord * (session_.records() - capture.records_before);
+      if (now >= capture.closes_ns) {
+        End(&capture);
+      } else if (capture.gives_up_ns != UINT64_MAX && now + needed >= capture.gives_up_ns) {
+        EndEarly(&capture, StrCat("this window was closed ", Length(capture.closes_ns - now),
+                                  " early: its client waits no longer for the answer"));
+      }
+    } else if (capture.state == Capture::State::kDelivered && now >= capture.answered_ns + kReceiptPatienceNs &&
+               !run_.TargetRuns()) {
+      // The client does not say. It has what it was sent; the command's end is not held up.
+      Drop(&capture);
+      captures_.Remove(capture.number);
+    }
+  }
+}
+
+void CaptureDesk::Take(const ControlMessage& message) {
+  if (message.gone) {
+    for (auto at = captures_.all().begin(); at != captures_.all().end();) {
+      Capture& capture = *at++;
+      if (capture.asker.client == message.client) LeaveAlone(&capture);
+    }
+    return;
+  }
+  const absl::StatusOr<ControlAsk> ask = ParseAsk(message.text);
+  if (ask.ok()) {
+    TakeAsk(message, *ask);
+  } else {
+    Fail(message.client, 0, ask.status());
+  }
+}
+
+void CaptureDesk::TakeAsk(const ControlMessage& message, const ControlAsk& ask) {
+  switch (ask.kind) {
+    case AskKind::kCapture:
+    case AskKind::kMonitor:
+      TakeCapture(message, ask);
+      break;
+    case AskKind::kTerminate:
+      captures_.Terminate(ask.capture.run, ReadMonotonic());
+      break;
+    case AskKind::kCancel:
+      if (Capture* capture = captures_.Find(message.client, ask.id)) LeaveAlone(capture);
+      break;
+    case AskKind::kReceived:
+      if (Capture* capture = captures_.Find(message.client, ask.id)) {
+        session_.Published(capture->number, true);
+        Drop(capture);
+        captures_.Remove(capture->number);
+      }
+      break;
+    case AskKind::kStatus: {
+      ControlAnswer answer;
+      answer.id = ask.id;
+      answer.json = ToText(Status());
+      (void)control_->Send(message.client, ToText(answer));
+      break;
+    }
+  }
+}
+
+void CaptureDesk::TakeCapture(const ControlMessage& message, const ControlAsk& ask) {
+  if (!run_.TargetRuns()) return Refuse(message, ask, Unavailable("the command has ended"));
+  CaptureRequest request = ask.capture;
+  if (request.duration_ns == 0) {
+    request.duration_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(options_.window_duration));
+  }
+  request.duration_ns = std::min(request.duration_ns, kMaxWindowNs);
+  if (request.asked_by.empty()) request.asked_by = StrCat("process ", message.pid);
+  if (const size_t unwritten = run_.UnwrittenCaptures(); unwritten >= kMaxUnwrittenCaptures) {
+    return Refuse(message, ask, Unavailable(StrCat(unwritten, " captures are still being written")));
+  }
+  const CaptureTimes times{ReadMonotonic(), UnixNow()};
+  absl::StatusOr<Capture*> asked =
+      captures_.Ask(std::move(request), {message.client, ask.id, ask.kind == AskKind::kMonitor}, times);
+  if (!asked.ok()) return Refuse(message, ask, asked.status());
+  Capture* const capture = *asked;
+  ControlAnswer answer;
+  answer.state = AnswerState::kOpen;
+  answer.opens_unix_ns = times.now_unix_ns + (capture->opens_ns - times.now_ns);
+  answer.closes_unix_ns = times.now_unix_ns + (capture->closes_ns - times.now_ns);
+  Answer(*capture, answer);
+  if (capture->opens_ns > times.now_ns) return;
+  Begin(capture);
+}
+
+void CaptureDesk::Begin(Capture* capture) {
+  TellRefused();
+  capture->state = Capture::State::kOpen;
+  capture->records_before = session_.records();
+  session_.OpenWindow(capture->number, capture->request.families);
+  session_.RequestFlush();  // the counters as they are now: the capture's totals begin there
+  if (capture->asker.monitor) return;
+  std::string text = StrCat("capture ", capture->number, ": recording for ",
+                            Length(capture->closes_ns - std::min(capture->closes_ns, capture->opens_ns)));
+  if (capture->waited_for()) StrAppend(&text, ", asked for by ", capture->request.asked_by);
+  terminal_.Say(text);
+}
+
+void CaptureDesk::End(Capture* capture) {
+  capture->state = Capture::State::kWriting;
+  run_.CloseAndConvert(capture->number);
+}
+
+void CaptureDesk::EndEarly(Capture* capture, std::string why) {
+  capture->request.warnings.push_back(std::move(why));
+  End(capture);
+}
+
+// Nobody waits for it any more. What was recorded is kept: in the run's own log directory.
+void CaptureDesk::LeaveAlone(Capture* capture) {
+  capture->asker.client = 0;
+  switch (capture->state) {
+    case Capture::State::kAgreed:
+      captures_.Remove(capture->number);
+      break;
+    case Capture::State::kOpen:
+      EndEarly(capture, "the client went away before the window was over; this is what was recorded until then");
+      break;
+    case Capture::State::kWriting:
+      break;
+    case Capture::State::kDelivered:
+      Drop(capture);
+      capture->state = Capture::State::kWriting;
+      run_.Convert(capture->number);
+      break;
+  }
+}
+
+void CaptureDesk::Drop(Capture* capture) {
+  if (capture->directory.empty()) return;
+  std::error_code none;
+  std::filesystem::remove_all(capture->directory, none);
+  capture->directory.clear();
+}
+
+// By signals to us, and by such as targets have caught.
+void CaptureDesk::AskBySignal(uint64_t own, uint64_t of_targets) {
+  if (!run_.TargetRuns()) return;
+  const uint64_t requests = own + of_targets;
+  const uint64_t now = ReadMonotonic();
+  // `pkill` reaches us and each process of the program, whose word of it comes later.
+  if (now < same_request_until_ns_ && (own == 0 || of_targets_)) return;
+  if (const Capture* open = captures_.Current()) {
+    refused_ += requests;
+    if (!std::exchange(said_refused_, true)) {
+      terminal_.Say(StrCat("capture ", open->number, " is still open; one at a time, further requests are counted"));
+    }
+    return;
+  }
+  if (const size_t unwritten = run_.UnwrittenCaptures(); unwritten >= kMaxUnwrittenCaptures) {
+    refused_ += requests;
+    if (!std::exchange(said_refused_, true)) {
+      terminal_.Say(StrCat(unwritten, " captures are still being written; further requests are counted"));
+    }
+    return;
+  }
+  TellRefused();
+  same_request_until_ns_ = now + kSameRequestNs;
+  of_targets_ = own == 0;
+  CaptureRequest request;
+  request.asked_by = "a signal";
+  if (options_.window.kind == Window::Kind::kLast) return CaptureLast(std::move(request));
+  request.duration_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(options_.window_duration));
+  const absl::StatusOr<Capture*> capture = captures_.Ask(std::move(request), Asker(), {now, UnixNow()});
+  if (capture.ok()) Begin(*capture);
+}
+
+void CaptureDesk::TellRefused() {
+  if (std::exchange(said_refused_, false)) {
+    terminal_.Say(StrCat(refused_, " requests for a capture came while there could be none"));
+  }
+  refused_ = 0;
+}
+
+// The recorder has what is wanted already.
+void CaptureDesk::CaptureLast(CaptureRequest request) {
+  Capture* const capture = captures_.Add(std::move(request));
+  const uint64_t now = session_.Now();
+  const uint64_t length = session_.TicksOf(static_cast<uint64_t>(absl::ToInt64Nanoseconds(options_.window.duration)));
+  const uint64_t open = session_.run_open_ticks();
+  session_.AddWindow(capture->number, now > open + length ? now - length : open, now);
+  terminal_.Say(StrCat("capture ", capture->number, ": the last ", absl::FormatDuration(options_.window.duration)));
+  run_.Convert(capture->number);
+}
+
+void CaptureDesk::EndAll() {
+  for (auto at = captures_.all().begin(); at != captures_.all().end();) {
+    Capture& capture = *at++;
+    if (capture.state == Capture::State::kAgreed) {
+      if (capture.waited_for()) {
+        Fail(capture.asker.client, capture.asker.id, Unavailable("the command ended before the window opened"));
+      }
+      captures_.Remove(capture.number);
+    } else if (capture.state == Capture::State::kOpen) {
+      EndEarly(&capture, "the command ended before the window was over");
+    }
+  }
+  TellRefused();
+}
+
+bool CaptureDesk::Waiting() const {
+  return std::any_of(captures_.all().begin(), captures_.all().end(),
+                     [](const Capture& capture) { return capture.state == Capture::State::kDelivered; });
+}
+
+// A client that names the log directory itself, as TensorBoard beside the command does: the profile is published there,
+// whole or not at all, under the very name that the client gives it.
+bool CaptureDesk::IsOurRepository(const std::string& root) const {
+  return root == StrCat(run_.logdir(), "/plugins/profile") || root == StrCat(run_.logdir(), "/plugins/profile/");
+}
+
+void CaptureDesk::Describe(uint32_t window, ConversionRequest* request) {
+  Capture* const capture = captures_.Find(window);
+  request->run = RunNameFor(time(nullptr));
+  request->run_exclusive = true;
+  if (capture == nullptr) return;
+  request->warnings.insert(request->warnings.end(), capture->request.warnings.begin(), capture->request.warnings.end());
+  if (!capture->request.run.empty()) request->run = capture->request.run;
+  if (capture->asker.monitor) {
+    request->summary_only = true;
+    return;
+  }
+  if (!capture->waited_for() || capture->request.publish) return;
+  if (!capture->request.host.empty()) request->host = capture->request.host;
+  request->delivered = true;
+  // A reply is one message of protobuf.
+  constexpr uint64_t kMaxReply = uint64_t{1} << 30;
+  request->max_profile_size = std::min(request->max_profile_size, kMaxReply);
+  if (IsOurRepository(capture->request.repository_root) && !capture->request.run.empty()) {
+    request->run_exclusive = false;
+    return;
+  }
+  std::string pattern = StrCat(session_.spool_path(), ".capture-XXXXXX");
+  if (session_.spool_removed() || mkdtemp(pattern.data()) == nullptr) {
+    // The records are read through a descriptor of ours; the answer can wait anywhere.
+    pattern = StrCat(session_.control_path(), "-XXXXXX");
+    if (mkdtemp(pattern.data()) == nullptr) return;
+  }
+  capture->directory = pattern;
+  request->logdir = pattern;
+  request->durable = false;
+}
+
+void CaptureDesk::Progress(const ConversionRequest& request, uint64_t done, uint64_t total) {
+  Capture* const capture = captures_.Find(request.window);
+  if (capture == nullptr || !capture->waited_for()) return;
+  const uint64_t now = ReadMonotonic();
+  if (now < capture->answered_ns + kProgressNs) return;
+  capture->answered_ns = now;
+  ControlAnswer answer;
+  answer.state = AnswerState::kWriting;
+  answer.done = done;
+  answer.total = total;
+  Answer(*capture, answer);
+}
+
+bool CaptureDesk::Converted(const ConversionRequest& request, const ConversionResult& result) {
+  Capture* const capture = captures_.Find(request.window);
+  if (capture == nullptr) return result.status.ok();
+  if (!result.status.ok()) {
+    if (capture->waited_for()) Fail(capture->asker.client, capture->asker.id, result.status);
+    Drop(capture);
+    captures_.Remove(request.window);
+    return false;
+  }
+  if (capture->asker.monitor || request.summary_only) {
+    if (capture->waited_for()) Deliver(capture, request, result);
+    captures_.Remove(request.window);
+    return true;
+  }
+  if (!request.delivered) {
+    if (capture->waited_for()) Deliver(capture, request, result);
+    for (const std::string& line : result.lines) terminal_.Say(line);
+    captures_.Remove(request.window);
+    return true;
+  }
+  const bool is_published = capture->directory.empty();
+  if (!capture->waited_for()) {
+    // Gone since this conversion began.
+    Drop(capture);
+    if (!is_published) {
+      run_.Convert(request.window);
+      return false;
+    }
+    captures_.Remove(request.window);
+    return true;
+  }
+  Deliver(capture, request, result);
+  if (!is_published) return false;
+  captures_.Remove(request.window);
+  return true;
+}
+
+void CaptureDesk::Deliver(Capture* capture, const ConversionRequest& request, const ConversionResult& result) {
+  ControlAnswer answer;
+  answer.state = AnswerState::kDone;
+  std::vector<ScopedFd> files;
+  if (request.summary_only) {
+    ScopedFd summary(memfd_create("tbprof-summary", MFD_CLOEXEC));
+    (void)!write(summary.get(), result.summary_json.data(), result.summary_json.size());
+    answer.files.emplace_back("summary.json");
+    files.push_back(std::move(summary));
+  } else if (!request.delivered) {
+    answer.directory = result.directory;
+    answer.lines = result.lines;
+  } else {
+    answer.directory = capture->directory.empty() ? result.directory : "";
+    std::vector<std::string> names;
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(result.directory, none)) {
+      const std::string name = entry.path().filename().string();
+      if (name.ends_with(kProfileSuffix) && name.starts_with(StrCat(request.host, "."))) names.push_back(name);
+    }
+    // The command's own rank first.
+    std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+      return a.size() != b.size() ? a.size() < b.size() : a < b;
+    });
+    uint64_t bytes = 0;
+    for (const std::string& name : names) {
+      ScopedFd file(open(StrCat(result.directory, "/", name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+      struct stat facts;
+      if (!file.valid() || fstat(file.get(), &facts) != 0) continue;
+      // One of several ranks may be called `<host>.r0.xplane.pb`: the first is always the plain one.
+      answer.files.push_back(answer.files.empty() ? std::string(kProfileSuffix.substr(1))
+                                                  : name.substr(request.host.size() + 1));
+      files.push_back(std::move(file));
+      bytes += static_cast<uint64_t>(facts.st_size);
+      if (files.size() == kMaxControlFiles) break;
+    }
+    terminal_.Say(StrCat("capture ", capture->number, ": ",
+                         absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20)), " sent to ",
+                         capture->request.asked_by));
+  }
+  std::vector<int> descriptors;
+  for (const ScopedFd& file : files) descriptors.push_back(file.get());
+  answer.id = capture->asker.id;
+  capture->answered_ns = ReadMonotonic();
+  capture->state = Capture::State::kDelivered;
+  if (!control_->Send(capture->asker.client, ToText(answer), descriptors) && !capture->directory.empty()) {
+    LeaveAlone(capture);
+  }
+}
+
+void CaptureDesk::Answer(const Capture& capture, const ControlAnswer& answer) {
+  ControlAnswer with_id = answer;
+  with_id.id = capture.asker.id;
+  (void)control_->Send(capture.asker.client, ToText(with_id));
+}
+
+// Stock clients keep the reason to themselves, and ask again at once: it is told here, too, once for a storm of them.
+void CaptureDesk::Refuse(const ControlMessage& message, const ControlAsk& ask, const absl::Status& status) {
+  Fail(message.client, ask.id, status);
+  if (ask.kind == AskKind::kMonitor) return;
+  const std::string by = ask.capture.asked_by.substr(0, ask.capture.asked_by.rfind(':'));
+  const std::string line = StrCat("a capture for ", by.empty() ? StrCat("process ", message.pid) : by,
+                                  " was refused: ", std::string(status.message()));
+  const uint64_t now = ReadMonotonic();
+  if (now < refusal_told_ns_ + kRefusalNs) return;
+  refusal_told_ns_ = now;
+  terminal_.Warn(line);
+}
+
+void CaptureDesk::Fail(uint32_t client, uint64_t id, const absl::Status& status) {
+  ControlAnswer answer;
+  answer.id = id;
+  answer.state = AnswerState::kFailed;
+  answer.status = status;
+  (void)control_->Send(client, ToText(answer));
+}
+
+SessionStatus CaptureDesk::Status() const {
+  constexpr size_t kMostPids = 256;
+  constexpr size_t kMostWords = 32;
+  SessionStatus status;
+  status.pid = getpid();
+  status.run = ValidUtf8(run_.run_name());
+  status.logdir = ValidUtf8(run_.logdir());
+  status.host = run_.host();
+  status.window = run_.WindowText();
+  for (const std::string& word : options_.command) {
+    if (status.command.size() == (options_.record_argv ? kMostWords : 1)) break;
+    status.command.emplace_back(TruncateUtf8(ValidUtf8(word), 200));
+  }
+  status.since_unix_ns = since_unix_ns_;
+  const Capture* const open = captures_.Current();
+  status.state = !run_.TargetRuns()       ? "writing"
+                 : open != nullptr        ? "capturing"
+                 : run_.RunWindowIsOpen() ? "recording"
+                                          : "armed";
+  if (open != nullptr) {
+    status.capture_of = open->request.asked_by;
+    const uint64_t now = ReadMonotonic();
+    status.capture_until_unix_ns = UnixNow() + (open->closes_ns > now ? open->closes_ns - now : 0);
+  }
+  status.captures = captures_.count();
+  status.pids = session_.LivePids();
+  status.processes = session_.live_processes();
+  if (status.pids.size() > kMostPids) status.pids.resize(kMostPids);
+  status.records = session_.records();
+  status.dropped = session_.records_not_kept() + session_.DroppedRecords();
+  status.addresses = addresses();
+  return status;
+}
+
+}  // namespace tbprof

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/service.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "launcher/text.h"
+#include "wire/clock.h"
+#include "writer/utf8.h"
+
+extern char** environ;
+
+namespace tbprof {
+namespace {
+
+constexpr int kBacklog = 128;
+constexpr int kTriesForAFreePort = 50;
+constexpr uint64_t kRestartNs = 1'000'000'000;
+
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+  int family = AF_UNSPEC;
+};
+
+absl::StatusOr<Address> AddressOf(const std::string& host, int port) {
+  Address address;
+  auto* const v4 = reinterpret_cast<sockaddr_in*>(&address.storage);
+  auto* const v6 = reinterpret_cast<sockaddr_in6*>(&address.storage);
+  if (inet_pton(AF_INET, host.c_str(), &v4->sin_addr) == 1) {
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons(static_cast<uint16_t>(port));
+    address.size = sizeof(*v4);
+    address.family = AF_INET;
+  } else if (inet_pton(AF_INET6, host.c_str(), &v6->sin6_addr) == 1) {
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons(static_cast<uint16_t>(port));
+    address.size = sizeof(*v6);
+    address.family = AF_INET6;
+  } else {
+    return InvalidArgument(StrCat("--listen: ", PrintableUtf8(host), " is no IPv4 or IPv6 address"));
+  }
+  return address;
+}
+
+int PortOf(int fd) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof(storage);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return 0;
+  return ntohs(storage.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port
+                                             : reinterpret_cast<sockaddr_in*>(&storage)->sin_port);
+}
+
+// The error number, or 0.
+int ListenOn(const Address& address, ScopedFd* listener) {
+  ScopedFd fd(socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) return errno;
+  // After a restart the port's old connections linger; another listener still keeps it from us, and SO_REUSEPORT, with
+  // which two programs would share the port and each get half of the calls, is not set.
+  const int on = 1;
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (address.family == AF_INET6) setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0) return errno;
+  if (listen(fd.get(), kBacklog) != 0) return errno;
+  *listener = std::move(fd);
+  return 0;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Service>> Service::Listen(const std::vector<std::string>& hosts, int port) {
+  for (int attempt = 0;; ++attempt) {
+    std::unique_ptr<Service> service(new Service());
+    service->port_ = port;
+    int error = 0;
+    bool again = false;
+    for (const std::string& host : hosts) {
+      absl::StatusOr<Address> address = AddressOf(host, service->port_);
+      if (!address.ok()) return address.status();
+      ScopedFd listener;
+      error = ListenOn(*address, &listener);
+      if (error == EADDRNOTAVAIL || error == EAFNOSUPPORT) continue;
+      if (error != 0) {
+        // Free at the first address, taken at the second.
+        again = port == 0 && error == EADDRINUSE && attempt < kTriesForAFreePort;
+        break;
+      }
+      if (service->port_ == 0) service->port_ = PortOf(listener.get());
+      service->addresses_.push_back(address->family == AF_INET6 ? StrCat("[", host, "]:", service->port_)
+                                                                : StrCat(host, ":", service->port_));
+      service->listeners_.push_back(std::move(listener));
+    }
+    if (again) continue;
+    if (service->listeners_.empty() || (error != 0 && error != EADDRNOTAVAIL && error != EAFNOSUPPORT)) {
+      std::string text = StrCat("--port=", port, ": cannot listen: ", strerror(error));
+      if (error == EADDRINUSE) text += "; --port=0 takes one that is free";
+      if (error == EACCES) text += "; ports below 1024 are root's";
+      return Unavailable(text);
+    }
+    return service;
+  }
+}
+
+Service::~Service() {
+  if (worker_ <= 0) return;
+  kill(worker_, SIGKILL);
+  while (waitpid(worker_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+void Service::AppendWatched(std::vector<pollfd>* fds) const {
+  if (worker_ > 0) {
+    fds->push_back({worker_end_.get(), POLLIN, 0});
+  } else if (ReadMonotonic() >= not_before_ns_) {
+    for (const ScopedFd& listener : listeners_) fds->push_back({listener.get(), POLLIN, 0});
+  }
+}
+
+void Service::Handle(ControlServer* control) {
+  if (worker_ > 0) {
+    pollfd entry{worker_end_.get(), POLLIN, 0};
+    if (poll(&entry, 1, 0) <= 0) return;
+    int status = 0;
+    while (waitpid(worker_, &status, 0) < 0 && errno == EINTR) {
+    }
+    worker_ = 0;
+    worker_end_.Reset();
+    if (status != 0) {
+      note_ = StrCat("the process that serves the port has ended (",
+                     WIFSIGNALED(status) ? StrCat("signal ", WTERMSIG(status)) : StrCat("status ", WEXITSTATUS(status)),
+                     "); the next connection starts another");
+      not_before_ns_ = ReadMonotonic() + kRestartNs;
+    }
+  }
+  if (ReadMonotonic() < not_before_ns_) return;
+  std::vector<pollfd> fds;
+  for (const ScopedFd& listener : listeners_) fds.push_back({listener.get(), POLLIN, 0});
+  if (poll(fds.data(), fds.size(), 0) <= 0) return;
+  if (const absl::Status status = Start(control); !status.ok()) {
+    note_ = std::string(status.message());
+    not_before_ns_ = ReadMonotonic() + kRestartNs;
+  }
+}
+
+absl::Status Service::Start(ControlServer* control) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return absl::ErrnoToStatus(errno, "cannot serve the port");
+  }
+  ScopedFd ours(ends[0]);
+  ScopedFd theirs(ends[1]);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  std::vector<ScopedFd> high;  // above what dup2 will overwrite
+  constexpr int kHigh = 32;
+  high.emplace_back(fcntl(theirs.get(), F_DUPFD_CLOEXEC, kHigh));
+  posix_spawn_file_actions_adddup2(&actions, high.back().get(), kServiceControlFd);
+  int target = kServiceListenerFd;
+  for (const ScopedFd& listener : listeners_) {
+    high.emplace_back(fcntl(listener.get(), F_DUPFD_CLOEXEC, kHigh));
+    posix_spawn_file_actions_adddup2(&actions, high.back().get(), target++);
+  }
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  // What the terminal sends to the group is for the launcher to decide on; the worker ends when the launcher does.
+  sigset_t mask;
+  sigfillset(&mask);
+  posix_spawnattr_setsigmask(&attributes, &mask);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  char name[] = "tbprof";
+  char argument[sizeof(kServiceWorkerArgument)];
+  memcpy(argument, kServiceWorkerArgument, sizeof(argument));
+  std::string count = std::to_string(listeners_.size());
+  char* const arguments[] = {name, argument, count.data(), nullptr};
+  std::vector<char*> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    // The user's other preloads have no business in it, nor has what the user's program tells its own gRPC.
+    if (strncmp(*entry, "LD_PRELOAD=", 11) != 0 && strncmp(*entry, "GRPC_", 5) != 0) environment.push_back(*entry);
+  }
+  environment.push_back(nullptr);
+  pid_t pid = 0;
+  const int error = posix_spawn(&pid, "/proc/self/exe", &actions, &attributes, arguments, environment.data());
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) return absl::ErrnoToStatus(error, "cannot serve the port");
+  worker_ = pid;
+  worker_end_.Reset(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  control->Adopt(std::move(ours));
+  return absl::OkStatus();
+}
+
+}  // namespace tbprof

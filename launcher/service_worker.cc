@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <grpc/support/log.h>
+#include <grpcpp/grpcpp.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "launcher/control_socket.h"
+#include "launcher/profiler_request.h"
+#include "launcher/proto/profiler_service.grpc.pb.h"
+#include "launcher/service.h"
+#include "launcher/text.h"
+
+namespace tbprof {
+namespace {
+
+// Of connections: the system hands out the lowest free descriptor, so a higher one says how many there are. gRPC itself
+// closes its listening socket for good when accept fails for want of descriptors.
+constexpr int kHighestConnection = 300;
+constexpr rlim_t kDescriptors = 512;
+constexpr size_t kMemoryQuota = size_t{48} << 20;
+constexpr int kMaxThreads = 64;
+constexpr int kMaxRequestBytes = 1 << 20;
+constexpr int kHandshakeMs = 5'000;        // until a connection has said that it speaks HTTP/2
+constexpr int kIdleConnectionMs = 60'000;  // without a call
+constexpr absl::Duration kIdleWorker = absl::Seconds(30);
+constexpr absl::Duration kLauncherPatience = absl::Seconds(20);
+constexpr absl::Duration kCancelLook = absl::Milliseconds(50);
+
+uint64_t UnixNow() { return static_cast<uint64_t>(absl::GetCurrentTimeNanos()); }
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  return grpc::Status(static_cast<grpc::StatusCode>(static_cast<int>(status.code())), std::string(status.message()));
+}
+
+CallTimes TimesOf(const grpc::ServerContext& context) {
+  CallTimes times;
+  times.now_unix_ns = UnixNow();
+  const auto deadline = context.deadline();
+  if (deadline != std::chrono::system_clock::time_point::max()) {
+    times.deadline_unix_ns = static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.time_since_epoch()).count());
+  }
+  return times;
+}
+
+// `127.0.0.1:51234` of `ipv4:127.0.0.1:51234`; gRPC escapes the brackets of IPv6.
+std::string PeerOf(const grpc::ServerContext& context) {
+  std::string peer = context.peer();
+  for (const std::string_view scheme : {"ipv4:", "ipv6:"}) {
+    if (peer.starts_with(scheme)) peer.erase(0, scheme.size());
+  }
+  for (const auto& [escape, character] : {std::pair<std::string_view, char>{"%5B", '['}, {"%5D", ']'}}) {
+    const size_t at = peer.find(escape);
+    if (at != std::string::npos) peer.replace(at, escape.size(), 1, character);
+  }
+  return peer;
+}
+
+absl::Status ReadWhole(int fd, std::string* bytes) {
+  struct stat facts;
+  if (fstat(fd, &facts) != 0 || facts.st_size < 0) return absl::ErrnoToStatus(errno, "cannot read the profile");
+  bytes->resize(static_cast<size_t>(facts.st_size));
+  size_t done = 0;
+  while (done < bytes->size()) {
+    const ssize_t got = pread(fd, bytes->data() + done, bytes->size() - done, static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return absl::DataLossError("the profile is shorter than it was");
+    done += static_cast<size_t>(got);
+  }
+  return absl::OkStatus();
+}
+
+// What the launcher says, handed to the call that waits for it.
+class Launcher {
+ public:
+  // `gone` becomes readable when it has ended.
+  Launcher(ControlConnection connection, int gone) : connection_(std::move(connection)), gone_event_(gone) {
+    reader_ = std::thread([this] { ReadAnswers(); });
+  }
+  ~Launcher() {
+    shutdown(connection_.fd(), SHUT_RDWR);
+    reader_.join();
+  }
+
+  struct Answer {
+    ControlAnswer answer;
+    std::vector<ScopedFd> files;
+  };
+
+  // The answer to `ask`, whatever it is. Says that nobody waits any more as soon as the call is given up.
+  absl::StatusOr<Answer> Ask(ControlAsk ask, grpc::ServerContext* context, uint64_t* id) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ask.id = *id = ++ids_;
+    Call& call = calls_[ask.id];
+    ++asks_;
+    lock.unlock();
+    absl::Status status = connection_.Send(ToText(ask));
+    lock.lock();
+    bool told = false;
+    absl::Time until = absl::Now() + kLauncherPatience;
+    while (status.ok() && !call.answered && !gone_) {
+      changed_.wait_for(lock, absl::ToChronoMilliseconds(kCancelLook));
+      if (call.until != absl::InfinitePast()) until = call.until + kLauncherPatience;
+      if (absl::Now() > until) status = absl::DeadlineExceededError("tbprof's launcher gives no answer");
+      if (!told && context->IsCancelled()) {
+        told = true;
+        lock.unlock();
+        connection_.Send(ToText(ControlAsk{AskKind::kCancel, ask.id, {}})).IgnoreError();
+        lock.lock();
+        status = absl::CancelledError("the client has gone");
+      }
+    }
+    if (status.ok() && !call.answered) status = absl::UnavailableError("the command has ended");
+    Answer answer = std::move(call.answer);
+    calls_.erase(ask.id);
+    last_ = absl::Now();
+    if (!status.ok()) return status;
+    if (answer.answer.state == AnswerState::kFailed) return answer.answer.status;
+    return answer;
+  }
+
+  void Tell(ControlAsk ask) { connection_.Send(ToText(ask)).IgnoreError(); }
+
+  bool gone() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return gone_;
+  }
+  absl::Duration Idle() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return calls_.empty() ? absl::Now() - last_ : absl::ZeroDuration();
+  }
+
+ private:
+  struct Call {
+    Answer answer;
+    bool answered = false;
+    absl::Time until = absl::InfinitePast();  // of the window, then of the writing: each word gives it more
+  };
+
+  void ReadAnswers() {
+    for (;;) {
+      absl::StatusOr<ControlConnection::Received> received = connection_.Receive(absl::Seconds(60));
+      if (absl::IsDeadlineExceeded(received.status())) continue;
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!received.ok()) {
+        gone_ = true;
+        changed_.notify_all();
+        eventfd_write(gone_event_, 1);
+        return;
+      }
+      absl::StatusOr<ControlAnswer> answer = ParseAnswer(received->text);
+      if (!answer.ok()) continue;
+      const auto call = calls_.find(answer->id);
+      if (call == calls_.end()) continue;
+      switch (answer->state) {
+        case AnswerState::kOpen:
+          call->second.until = absl::FromUnixNanos(static_cast<int64_t>(answer->closes_unix_ns));
+          break;
+        case AnswerState::kWriting:
+          call->second.until = absl::Now();
+          break;
+        case AnswerState::kDone:
+        case AnswerState::kFailed:
+          call->second.answer = {*std::move(answer), std::move(received->descriptors)};
+          call->second.answered = true;
+          break;
+      }
+      changed_.notify_all();
+    }
+  }
+
+  const ControlConnection connection_;
+  const int gone_event_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<uint64_t, Call> calls_;
+  uint64_t ids_ = 0, asks_ = 0;
+  bool gone_ = false;
+  absl::Time last_ = absl::Now();
+  std::thread reader_;
+};
+
+constexpr char kNoContinuous[] =
+    "tbprof has no continuous profiling: ask for a capture (Profile, `tbprof capture`, SIGUSR1), or run with "
+    "--window=last=TIME and ask for what has been";
+
+class ProfilerService final : public tensorflow::ProfilerService::Service {
+ public:
+  explicit ProfilerService(Launcher* launcher) : launcher_(*launcher) {}
+
+  grpc::Status Profile(grpc::ServerContext* context, const tensorflow::ProfileRequest* request,
+                       tensorflow::ProfileResponse* response) override {
+    absl::StatusOr<CaptureRequest> capture = CaptureOf(*request, TimesOf(*context), PeerOf(*context));
+    if (!capture.ok()) return ToGrpc(capture.status());
+    uint64_t id = 0;
+    absl::StatusOr<Launcher::Answer> answer =
+        launcher_.Ask(ControlAsk{AskKind::kCapture, 0, *std::move(capture)}, context, &id);
+    if (!answer.ok()) return ToGrpc(answer.status());
+    absl::Status status;
+    for (size_t i = 0; i < answer->files.size() && i < answer->answer.files.size() && status.ok(); ++i) {
+      if (request->emit_xspace() && i == 0) {
+        status = ReadWhole(answer->files[i].get(), response->mutable_xspace());
+        continue;
+      }
+      tensorflow::ProfileToolData* const data = response->add_tool_data();
+      data->set_name(answer->answer.files[i]);
+      status = ReadWhole(answer->files[i].get(), data->mutable_data());
+    }
+    if (status.ok() && answer->files.empty()) status = absl::InternalError("the launcher has sent no profile");
+    const bool arrives = status.ok() && !context->IsCancelled();
+    launcher_.Tell(ControlAsk{arrives ? AskKind::kReceived : AskKind::kCancel, id, {}});
+    return ToGrpc(status);
+  }
+
+  grpc::Status Terminate(grpc::ServerContext*, const tensorflow::TerminateRequest* request,
+                         tensorflow::TerminateResponse*) override {
+    if (const absl::Status status = CheckName("session_id", request->session_id()); !status.ok()) return ToGrpc(status);
+    ControlAsk ask{AskKind::kTerminate, 0, {}};
+    ask.capture.run = request->session_id();
+    launcher_.Tell(std::move(ask));
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Monitor(grpc::ServerContext* context, const tensorflow::MonitorRequest* request,
+                       tensorflow::MonitorResponse* response) override {
+    absl::StatusOr<CaptureRequest> capture = MonitoringOf(*request, TimesOf(*context), PeerOf(*context));
+    if (!capture.ok()) return ToGrpc(capture.status());
+    uint64_t id = 0;
+    absl::StatusOr<Launcher::Answer> answer =
+        launcher_.Ask(ControlAsk{AskKind::kMonitor, 0, *std::move(capture)}, context, &id);
+    if (!answer.ok()) return ToGrpc(answer.status());
+    std::string summary = answer->answer.json;
+    if (!answer->files.empty()) {
+      if (const absl::Status status = ReadWhole(answer->files[0].get(), &summary); !status.ok()) return ToGrpc(status);
+    }
+    *response = MonitorResponseOf(summary, *request, UnixNow());
+    return grpc::Status::OK;
+  }
+
+  grpc::Status StartContinuousProfiling(grpc::ServerContext*, const tensorflow::ProfileRequest*,
+                                        tensorflow::ContinuousProfilingResponse*) override {
+    return NoContinuous();
+  }
+  grpc::Status ContinuousProfiling(grpc::ServerContext*, const tensorflow::ProfileRequest*,
+                                   tensorflow::ContinuousProfilingResponse*) override {
+    return NoContinuous();
+  }
+  grpc::Status StopContinuousProfiling(grpc::ServerContext*, const tensorflow::StopContinuousProfilingRequest*,
+                                       tensorflow::StopContinuousProfilingResponse*) override {
+    return NoContinuous();
+  }
+  grpc::Status GetSnapshot(grpc::ServerContext*, const tensorflow::GetSnapshotRequest*,
+                           tensorflow::ProfileResponse*) override {
+    return NoContinuous();
+  }
+  grpc::Status GetSnapShot(grpc::ServerContext*, const tensorflow::GetSnapshotRequest*,
+                           tensorflow::ProfileResponse*) override {
+    return NoContinuous();
+  }
+
+ private:
+  static grpc::Status NoContinuous() { return grpc::Status(grpc::StatusCode::UNIMPLEMENTED, kNoContinuous); }
+  Launcher& launcher_;
+};
+
+// What a client with a worker list (of a TPU pod) talks to.
+class ProfileAnalysis final : public tensorflow::ProfileAnalysis::Service {
+ public:
+  grpc::Status NewSession(grpc::ServerContext*, const tensorflow::NewProfileSessionRequest*,
+                          tensorflow::NewProfileSessionResponse*) override {
+    return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
+                        "worker_list is for TPU pods; leave it empty and name each worker in the service address, "
+                        "separated by commas: HOST:PORT,HOST:PORT");
+  }
+  grpc::Status EnumSessions(grpc::ServerContext*, const tensorflow::EnumProfileSessionsAndToolsRequest*,
+                            tensorflow::EnumProfileSessionsAndToolsResponse*) override {
+    return grpc::Status(grpc::StatusCode::UNIMPLEMENTED,
+                        "tbprof does not list runs: point TensorBoard at the log directory");
+  }
+  grpc::Status GetSessionToolData(grpc::ServerContext*, const tensorflow::ProfileSessionDataRequest*,
+                                  tensorflow::ProfileSessionDataResponse*) override {
+    return grpc::Status(grpc::StatusCode::UNIMPLEMENTED,
+                        "tbprof does not show runs: point TensorBoard at the log directory");
+  }
+};
+
+// Whoever waits for the end of what the launcher was given (a pipe to `tee`) must not wait for us.
+void LeaveTheRest(int end) {
+  close_range(static_cast<unsigned>(end), ~0u, 0);
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int fd = 0; fd <= 2; ++fd) dup2(null, fd);
+  if (null > 2) close(null);
+}
+
+// Whether anybody is connected.
+bool HasConnections(int first) {
+  for (int fd = first; fd <= kHighestConnection; ++fd) {
+    int listening = 0;
+    sockaddr_storage address;
+    socklen_t size = sizeof(address);
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) continue;
+    size = sizeof(listening);
+    if (address.ss_family == AF_UNIX) continue;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) == 0 && listening == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool IsServiceWorker(int argc, char** argv) { return argc == 3 && strcmp(argv[1], kServiceWorkerArgument) == 0; }
+
+int ServiceWorker(const char* listener_count) {
+  signal(SIGPIPE, SIG_IGN);
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > kDescriptors) {
+    limit.rlim_cur = kDescriptors;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  const int listeners_end = kServiceListenerFd + atoi(listener_count);
+  LeaveTheRest(listeners_end);
+  const ScopedFd gone(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  // Whatever the user's program has set for its own gRPC (GRPC_VERBOSITY, GRPC_TRACE) is not for the launcher's
+  // terminal.
+  gpr_set_log_function([](gpr_log_func_args*) {});
+
+  Launcher launcher(ControlConnection(ScopedFd(kServiceControlFd)), gone.get());
+  ProfilerService profiler(&launcher);
+  ProfileAnalysis analysis;
+  grpc::ServerBuilder builder;
+  builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
+  builder.SetMaxSendMessageSize(-1);
+  builder.AddChannelArgument("grpc.server_handshake_timeout_ms", kHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleConnectionMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 64);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 16 << 10);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  grpc::ResourceQuota quota("tbprof");
+  quota.Resize(kMemoryQuota);
+  quota.SetMaxThreads(kMaxThreads);
+  builder.SetResourceQuota(quota);
+  builder.RegisterService(&profiler);
+  builder.RegisterService(&analysis);
+  const auto acceptor = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr) return 1;
+
+  std::vector<pollfd> entries = {{gone.get(), POLLIN, 0}};
+  for (int fd = kServiceListenerFd; fd < listeners_end; ++fd) entries.push_back({fd, POLLIN, 0});
+  absl::Time last = absl::Now();
+  constexpr int kLookMs = 10'000;
+  while (!launcher.gone()) {
+    poll(entries.data(), entries.size(), kLookMs);
+    for (const pollfd& entry : entries) {
+      if ((entry.revents & POLLIN) == 0 || entry.fd == gone.get()) continue;
+      last = absl::Now();
+      ScopedFd connection(accept4(entry.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!connection.valid() || connection.get() > kHighestConnection) continue;
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+      parameters.listener_fd = entry.fd;
+      parameters.fd = connection.Release();
+      acceptor->HandleNewConnection(&parameters);
+    }
+    if (absl::Now() - last > kIdleWorker && launcher.Idle() > kIdleWorker) {
+      if (!HasConnections(kServiceListenerFd)) break;
+      last = absl::Now();
+    }
+  }
+  server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
+  return 0;
+}
+
+}  // namespace tbprof
