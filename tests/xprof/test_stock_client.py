@@ -3,6 +3,7 @@
 
 import os
 import re
+import shutil
 import sys
 import time
 
@@ -13,6 +14,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 pytest.importorskip("xprof")
 pytest.importorskip("grpc")
 
+import capture_click  # noqa: E402
 import profiler_rpc  # noqa: E402
 import screenshot  # noqa: E402
 import stock_client  # noqa: E402
@@ -316,6 +318,46 @@ def test_monitor():
         assert not entry["unknown"] and entry["deadline_s"] > 1e6
         assert stock_client.monitor(service.address).error == "ALREADY_EXISTS: why"
     assert stock_client.monitor(NOBODY).error.startswith("UNAVAILABLE: failed to connect to all addresses")
+
+
+DIALOG = {
+    "is_tpu_name": "false",
+    "duration": "1000",
+    "num_retry": "3",
+    "worker_list": "",
+    "host_tracer_level": "2",
+    "device_tracer_level": "1",
+    "python_tracer_level": "0",
+    "delay": "0",
+}
+needs_chromium = pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium")
+
+
+@needs_chromium
+@pytest.mark.parametrize("standalone", [False, True], ids=["tensorboard", "xprof"])
+def test_the_dialog(tmp_path, standalone):
+    logdir = tmp_path / "logs"
+    logdir.mkdir()
+    with FakeService([GOOD]) as service:
+        done = capture_click.capture(service.address, logdir, tmp_path / "pictures", standalone)
+        assert done.message == "Capture profile successfully. Please refresh." and done.status == 200, done
+        assert done.request == dict(DIALOG, service_addr=service.address)
+        (request,) = service.of("Profile")
+        assert done.runs == [request["session_id"]] and done.shown == "after a reload"
+        assert request["duration_ms"] == 1000
+        assert request["repository_root"] == str(logdir / "plugins" / "profile")
+
+
+@needs_chromium
+def test_the_dialog_keeps_the_reason_to_itself(tmp_path):
+    logdir = tmp_path / "logs"
+    logdir.mkdir()
+    with FakeService([Reply(code="ALREADY_EXISTS", details="held by 10.0.0.7")]) as service:
+        done = capture_click.capture(service.address, logdir, tmp_path / "pictures", duration_ms=700)
+        assert done.message == "Failed to capture profile: [object Object]" and done.status == 500, done
+        assert NOTHING in done.answer and "held by" not in done.answer
+        assert "returned ALREADY_EXISTS: held by 10.0.0.7" in done.log
+        assert len(service.requests) == 4 and not done.runs
 
 
 @pytest.mark.skipif(not stock_client.available("tensorflow"), reason="no TensorFlow")
