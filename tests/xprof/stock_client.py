@@ -79,6 +79,10 @@ class Client:
     def running(self):
         return self.process.poll() is None
 
+    def log(self):
+        """What the native layer has written so far."""
+        return os.pread(self._log.fileno(), 1 << 20, 0).decode("utf-8", "replace")
+
     def kill(self):
         if self.running():
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -90,8 +94,7 @@ class Client:
         except subprocess.TimeoutExpired:
             self.kill()
             out, _ = self.process.communicate()
-        self._log.seek(0)
-        log = self._log.read().decode("utf-8", "replace")
+        log = self.log()
         self._log.close()
         lines = [line for line in out.splitlines() if line.startswith("{")]
         if lines:
