@@ -60,6 +60,30 @@ does at its end. The spool stays as it is.
 usual places are searched; a spool that is still being written is left alone.
 )",
      CommandRecover},
+    {"capture", "tbprof capture [options] [HOST:PORT[,HOST:PORT...] | PID | RUN]", "Take a profile of a running job",
+     R"(Opens a window in programs that run under `tbprof run`, and leaves what they did in it for TensorBoard.
+
+  HOST:PORT,...  workers at their ports (`tbprof run --port`), or any other profiler service. All record at the same
+                 time; each file goes to <logdir>/plugins/profile/<run>/<host>_<port>.xplane.pb, on this machine.
+  PID            a `tbprof run` of this machine, or one of its processes: no port is needed. The profile goes to that
+                 run's own log directory, or to --logdir where it is given.
+  RUN            all workers of a run: those on this machine, and those whose ports --logdir knows.
+
+Without an operand: the one `tbprof run` of this machine.
+
+Exit status: 0 all workers have answered, 1 some, 2 none, 125 wrong usage.
+)",
+     CommandCapture},
+    {"status", "tbprof status [--json]", "List the running jobs of this machine",
+     R"(A block for each `tbprof run` of this user: what it does, its command and log directory, how many processes and
+records, what was dropped (of threads that live), and how to take a capture.
+)",
+     CommandStatus},
+    {"merge", "tbprof merge [options] RUN_DIRECTORY...", "Join captures that were made apart",
+     R"(Copies the profiles of several run directories (of machines or ranks) into one run of --logdir, which TensorBoard
+then shows as one run with several hosts. The run directories stay as they are.
+)",
+     CommandMerge},
     {"check", "tbprof check [--json] [LOGDIR]", "Tell what TensorBoard shows of a log directory, and why not",
      R"(Replays TensorBoard's rules over LOGDIR (without it, --logdir): the runs, hosts and tools of the Profile page, the
 runs with scalars. Then a line for each thing that stands in the way: what, where, and the command that repairs it.

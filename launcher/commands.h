@@ -32,6 +32,9 @@ int CommandRun(const Options& options);      // cmd_run.cc
 int CommandConvert(const Options& options);  // cmd_convert.cc
 int CommandRecover(const Options& options);  // cmd_convert.cc
 int CommandCheck(const Options& options);    // cmd_check.cc
+int CommandCapture(const Options& options);  // cmd_capture.cc
+int CommandStatus(const Options& options);   // cmd_status.cc
+int CommandMerge(const Options& options);    // cmd_merge.cc
 int CommandConfig(const Options& options);   // commands.cc
 int CommandDoctor(const Options& options);   // cmd_doctor.cc
 int CommandHelp(const Options& options);     // cmd_help.cc

@@ -109,13 +109,30 @@ absl::Status SetWindow(Options& options, std::string_view value) {
   return absl::OkStatus();
 }
 
-absl::Status SetWindowDuration(Options& options, std::string_view value) {
+template <absl::Duration Options::*field>
+absl::Status SetWindowLength(Options& options, std::string_view value) {
   absl::StatusOr<absl::Duration> duration = ParseDuration(value);
   if (!duration.ok()) return duration.status();
   if (*duration < absl::Milliseconds(1) || *duration > absl::Nanoseconds(kMaxWindowNs)) {
     return Expected("a duration from 1ms to 10m");
   }
-  options.window_duration = *duration;
+  options.*field = *duration;
+  return absl::OkStatus();
+}
+
+absl::Status SetDelay(Options& options, std::string_view value) {
+  absl::StatusOr<absl::Duration> delay = ParseDuration(value);
+  if (!delay.ok()) return delay.status();
+  if (*delay > absl::Hours(1)) return Expected("a duration of at most 1h");
+  options.capture_delay = *delay;
+  return absl::OkStatus();
+}
+
+absl::Status SetRetries(Options& options, std::string_view value) {
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), options.retries);
+  if (error != std::errc() || end != value.data() + value.size() || options.retries < 0 || options.retries > 100) {
+    return Expected("a number from 0 to 100");
+  }
   return absl::OkStatus();
 }
 
@@ -332,9 +349,9 @@ constexpr uint32_t kForAll = kForOutput | kForConfig;
 
 constexpr OptionRow kRows[] = {
     {"logdir", "DIR", "./tbprof-logs", "Directory that TensorBoard is pointed at; made if missing",
-     kForOutput | kForCheck | kForConfig | kForDoctor, SetPath<&Options::logdir>},
+     kForOutput | kForCheck | kForConfig | kForDoctor | kForCapture | kForMerge, SetPath<&Options::logdir>},
     {"run", "NAME", "", "Name of the run in TensorBoard; without it, the job's number or the local time",
-     kForOutput | kForConfig, SetRun},
+     kForOutput | kForConfig | kForCapture | kForMerge, SetRun},
     {"ranks", "WHICH", "auto",
      "Ranks recorded: all, 0,8,16, 0-7, every:8, node-first, random:2%SEED; auto: all up to 16", kForRun | kForConfig,
      SetRanks<&Options::ranks>},
@@ -351,7 +368,10 @@ constexpr OptionRow kRows[] = {
      "end), all, none, last=TIME (last=30s) or DELAY+DURATION (10s+5s)",
      kForRun | kForConfig, SetWindow},
     {"window-duration", "TIME", "3s", "Length of a capture that a signal asks for", kForRun | kForConfig,
-     SetWindowDuration},
+     SetWindowLength<&Options::window_duration>},
+    {"duration", "TIME", "2s", "Length of the window", kForCapture, SetWindowLength<&Options::capture_duration>},
+    {"delay", "TIME", "0", "From now to the start of the window, the same for all workers", kForCapture, SetDelay},
+    {"retries", "N", "3", "Further attempts where a worker is not there or busy", kForCapture, SetRetries},
     {"cuda", "HOW", "auto",
      "What GPUs do: by cupti; by hooks, with approximate device times; auto (CUPTI, else hooks); off",
      kForRun | kForConfig, SetCuda},
@@ -393,8 +413,9 @@ constexpr OptionRow kRows[] = {
      SetSummaryJson},
     {"follow", "WHICH", "children", "Processes recorded: children, all (daemons too) or none (the command alone)",
      kForRun | kForConfig, SetFollow},
-    {"quiet", "", "false", "Say nothing but errors", kForAll, SetSwitch<&Options::quiet>},
-    {"log-file", "FILE", "", "Append every line of tbprof to this file as well", kForAll, SetPath<&Options::log_file>},
+    {"quiet", "", "false", "Say nothing but errors", kForAll | kForCapture | kForMerge, SetSwitch<&Options::quiet>},
+    {"log-file", "FILE", "", "Append every line of tbprof to this file as well", kForAll | kForCapture | kForMerge,
+     SetPath<&Options::log_file>},
     {"on-error", "WHAT", "stop", "When profiling can't be set up: stop (exit 125) or run (unprofiled)",
      kForRun | kForConfig, SetOnError},
     {"capture-signal", "SIGNAL", "USR1", "Signal that asks for a capture: USR1, USR2 or none", kForRun | kForConfig,
@@ -417,9 +438,9 @@ constexpr OptionRow kRows[] = {
      SetSize<&Options::segment_size, uint64_t{kMinChunks} * kChunkBytes, uint64_t{kMaxChunks} * kChunkBytes>},
     {"python", "PATH", "", "Python to look for TensorBoard in; without it, the active one", kForDoctor,
      SetPath<&Options::python>},
-    {"json", "", "false", "Print the result as JSON", kForCheck | kForDoctor, SetSwitch<&Options::json>},
-    {"config", "FILE", "", "Read options from this file (TOML) before ./tbprof.toml", kForAll | kForCheck | kForDoctor,
-     SetConfig},
+    {"json", "", "false", "Print the result as JSON", kForCheck | kForDoctor | kForStatus, SetSwitch<&Options::json>},
+    {"config", "FILE", "", "Read options from this file (TOML) before ./tbprof.toml",
+     kForAll | kForCheck | kForDoctor | kForCapture | kForStatus | kForMerge, SetConfig},
 };
 
 }  // namespace

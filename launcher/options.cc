@@ -27,9 +27,11 @@ struct Subcommand {
   std::string_view name;
   uint32_t bit;
 };
-constexpr Subcommand kSubcommands[] = {{"run", kForRun},     {"convert", kForConvert}, {"recover", kForRecover},
-                                       {"check", kForCheck}, {"config", kForConfig},   {"doctor", kForDoctor},
-                                       {"help", 0}};
+constexpr Subcommand kSubcommands[] = {{"run", kForRun},         {"convert", kForConvert},
+                                       {"recover", kForRecover}, {"capture", kForCapture},
+                                       {"status", kForStatus},   {"merge", kForMerge},
+                                       {"check", kForCheck},     {"config", kForConfig},
+                                       {"doctor", kForDoctor},   {"help", 0}};
 
 // Variables that are no options.
 constexpr std::string_view kInternalVariables[] = {kSessionVariable, "TBPROF_DISABLE", "TBPROF_LIBRARY_DIR",

@@ -61,12 +61,13 @@ enum class Cuda { kAuto, kCupti, kHooks, kOff };
 enum class Torch { kOperations, kAll, kSteps, kOff };
 
 struct Options {
-  std::string subcommand;  // run, convert, recover, check, config, doctor, help; empty for `--version` and `--help`
-  bool version = false;    // --version / -V
-  bool help = false;       // --help / -h
-  std::vector<std::string> command;   // run, doctor: the command, byte for byte
-  std::vector<std::string> operands;  // convert, recover: spools; check: a logdir; help: a subcommand
-  bool disabled = false;              // TBPROF_DISABLE=1: run is a plain exec
+  std::string subcommand;            // as in commands.cc; empty for `--version` and `--help`
+  bool version = false;              // --version / -V
+  bool help = false;                 // --help / -h
+  std::vector<std::string> command;  // run, doctor: the command, byte for byte
+  // convert, recover: spools; check: a logdir; capture: addresses, a pid or a run; merge: runs; help: a subcommand
+  std::vector<std::string> operands;
+  bool disabled = false;  // TBPROF_DISABLE=1: run is a plain exec
 
   std::string logdir = "./tbprof-logs";  // as given; NormaliseLogdir (writer/logdir.h) makes it absolute
   bool logdir_named = false;             // false: the default
@@ -77,6 +78,9 @@ struct Options {
   absl::Duration publish_timeout = absl::Seconds(30);
   Window window;
   absl::Duration window_duration = absl::Seconds(3);
+  absl::Duration capture_duration = absl::Seconds(2);  // capture --duration
+  absl::Duration capture_delay = absl::ZeroDuration();
+  int retries = 3;
   uint32_t families = kFamilyAll;  // without kFamilyMalloc when malloc == kOff
   Cuda cuda = Cuda::kAuto;
   bool whole_cuda_graphs = false;
@@ -109,7 +113,7 @@ struct Options {
   bool segment_size_named = false;  // false: less where a memory limit is small (launcher/memory_limit.h)
 
   bool explain = false;  // config --explain
-  bool json = false;     // check, doctor
+  bool json = false;     // check, doctor, status
   std::string python;    // doctor: empty: the one in use
 
   // One per row of OptionRows(), in its order.
@@ -131,6 +135,9 @@ inline constexpr uint32_t kForRecover = 1u << 2;
 inline constexpr uint32_t kForConfig = 1u << 3;
 inline constexpr uint32_t kForCheck = 1u << 4;
 inline constexpr uint32_t kForDoctor = 1u << 5;
+inline constexpr uint32_t kForCapture = 1u << 6;
+inline constexpr uint32_t kForStatus = 1u << 7;
+inline constexpr uint32_t kForMerge = 1u << 8;
 
 absl::Span<const OptionRow> OptionRows();
 // `TBPROF_SPOOL_DIR` for `spool-dir`.

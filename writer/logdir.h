@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <ctime>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -61,6 +62,8 @@ class RunDirectory {
   // yet: TensorBoard takes every directory of plugins/profile for a run, so the files wait in <logdir>/.tbprof/staging.
   // Returns the bytes that it takes: where these are more than `most_bytes`, nothing is kept of it.
   absl::StatusOr<uint64_t> Write(const Output& output, const Timeline& timeline, uint64_t most_bytes = UINT64_MAX);
+  // What was made elsewhere, e.g. on another machine: `fill` appends it. Not verified.
+  absl::StatusOr<uint64_t> WriteBytes(const std::string& file_name, const std::function<absl::Status(Sink&)>& fill);
   // The same for text that is no row of the table (summary.json). In a shared directory the name gets `<stem>.` in
   // front.
   absl::Status WriteText(const std::string& file_name, std::string_view text);
@@ -84,7 +87,7 @@ class RunDirectory {
   absl::Status Reserve(const std::string& run, int rank, const std::vector<int>& further_ranks);
   bool Taken(int rank, const std::vector<int>& further_ranks) const;
   absl::StatusOr<uint64_t> WriteFile(const std::string& name, const Output* output, const Timeline* timeline,
-                                     std::string_view text, uint64_t most_bytes);
+                                     const std::function<absl::Status(Sink&)>& fill, uint64_t most_bytes);
   absl::Status PublishDirectory();
   absl::Status PublishFiles();
 

@@ -170,15 +170,25 @@ RunDirectory::~RunDirectory() {
 }
 
 absl::StatusOr<uint64_t> RunDirectory::Write(const Output& output, const Timeline& timeline, uint64_t most_bytes) {
-  return WriteFile(FileName(output.file_name, timeline.host), &output, &timeline, "", most_bytes);
+  return WriteFile(
+      FileName(output.file_name, timeline.host), &output, &timeline,
+      [&](Sink& sink) { return output.write(timeline, sink); }, most_bytes);
 }
 
 absl::Status RunDirectory::WriteText(const std::string& file_name, std::string_view text) {
-  return WriteFile(exclusive_ ? file_name : StrCat(host_, ".", file_name), nullptr, nullptr, text, UINT64_MAX).status();
+  return WriteBytes(exclusive_ ? file_name : StrCat(host_, ".", file_name),
+                    [&](Sink& sink) { return sink.Append(text); })
+      .status();
+}
+
+absl::StatusOr<uint64_t> RunDirectory::WriteBytes(const std::string& file_name,
+                                                  const std::function<absl::Status(Sink&)>& fill) {
+  return WriteFile(file_name, nullptr, nullptr, fill, UINT64_MAX);
 }
 
 absl::StatusOr<uint64_t> RunDirectory::WriteFile(const std::string& name, const Output* output,
-                                                 const Timeline* timeline, std::string_view text, uint64_t most_bytes) {
+                                                 const Timeline* timeline,
+                                                 const std::function<absl::Status(Sink&)>& fill, uint64_t most_bytes) {
   if (published_) return absl::FailedPreconditionError(StrCat(path_, " is published already"));
   Pending pending;
   pending.name = name;
@@ -187,7 +197,7 @@ absl::StatusOr<uint64_t> RunDirectory::WriteFile(const std::string& name, const 
   absl::StatusOr<FileDescriptor> fd = CreateFile(staging_fd_, temporary, pending.file.path);
   if (!fd.ok()) return fd.status();
   FileSink sink(fd->get(), pending.file.path, most_bytes);
-  absl::Status status = output != nullptr ? output->write(*timeline, sink) : sink.Append(text);
+  absl::Status status = fill(sink);
   if (status.ok() && sink.bytes() > most_bytes) {
     unlinkat(staging_fd_, temporary.c_str(), 0);
     return sink.bytes();

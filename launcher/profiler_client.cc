@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/profiler_client.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/wire_format_lite.h>
+#include <grpc/support/log.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
+#include <grpcpp/support/proto_buffer_reader.h>
+
+#include <algorithm>
+#include <charconv>
+#include <climits>
+#include <mutex>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "launcher/proto/profiler_service.pb.h"
+#include "launcher/text.h"
+#include "writer/utf8.h"
+
+namespace tbprof {
+namespace {
+
+using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedInputStream;
+
+// What stock clients ask for; TensorFlow's server looks at the last.
+constexpr const char* kTools[] = {"trace_viewer",     "op_profile",     "input_pipeline", "kernel_stats",
+                                  "memory_viewer",    "memory_profile", "overview_page",  "pod_viewer",
+                                  "tensorflow_stats", "xplane.pb"};
+constexpr uint64_t kMaxEvents = 1'000'000;
+// Until all are called, so that they begin at the same moment.
+constexpr absl::Duration kLead = absl::Milliseconds(500);
+constexpr absl::Duration kLeastAnswerTime = absl::Seconds(60);
+constexpr absl::Duration kFirstPause = absl::Seconds(1);
+constexpr size_t kMostNameBytes = 200;
+
+bool MayWorkLater(const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::ALREADY_EXISTS:
+      return true;
+    case grpc::StatusCode::UNKNOWN:
+      return status.error_message().find("Stream removed") != std::string::npos;
+    default:
+      return false;
+  }
+}
+
+absl::Status ToAbsl(const grpc::Status& status) {
+  return absl::Status(static_cast<absl::StatusCode>(static_cast<int>(status.error_code())),
+                      PrintableUtf8(status.error_message().substr(0, 2000)));
+}
+
+absl::Status Malformed() { return absl::DataLossError("what it sent is no answer of a profiler service"); }
+
+// Walks a ProfileResponse without holding it a second time.
+class Answer {
+ public:
+  Answer(grpc::ByteBuffer* buffer, RemoteWorker* worker, const TakeEntry& take)
+      : reader_(buffer), input_(&reader_), worker_(*worker), take_(take) {
+    input_.SetTotalBytesLimit(INT_MAX);
+  }
+
+  absl::Status Take() {
+    while (const uint32_t tag = input_.ReadTag()) {
+      absl::Status status;
+      switch (WireFormatLite::GetTagFieldNumber(tag)) {
+        case tensorflow::ProfileResponse::kToolDataFieldNumber:
+          status = TakeToolData();
+          break;
+        case tensorflow::ProfileResponse::kXspaceFieldNumber:
+          status = TakeBytes("xplane.pb");
+          break;
+        case tensorflow::ProfileResponse::kEmptyTraceFieldNumber: {
+          uint64_t value = 0;
+          if (!input_.ReadVarint64(&value)) return Malformed();
+          worker_.empty = value != 0;
+          break;
+        }
+        default:
+          if (!WireFormatLite::SkipField(&input_, tag)) return Malformed();
+      }
+      if (!status.ok()) return status;
+    }
+    return input_.ConsumedEntireMessage() ? absl::OkStatus() : Malformed();
+  }
+
+ private:
+  absl::Status TakeToolData() {
+    int size = 0;
+    if (!input_.ReadVarintSizeAsInt(&size)) return Malformed();
+    const auto limit = input_.PushLimit(size);
+    std::string name;
+    absl::Status status;
+    while (const uint32_t tag = input_.ReadTag()) {
+      const int field = WireFormatLite::GetTagFieldNumber(tag);
+      if (field == tensorflow::ProfileToolData::kNameFieldNumber) {
+        if (!WireFormatLite::ReadBytes(&input_, &name)) return Malformed();
+        const bool fine = !name.empty() && name.size() <= kMostNameBytes && name[0] != '.' &&
+                          name.find('/') == std::string::npos && PrintableUtf8(name) == name;
+        if (!fine) return absl::DataLossError(StrCat("it sent a file called ", PrintableUtf8(name.substr(0, 100))));
+      } else if (field == tensorflow::ProfileToolData::kDataFieldNumber) {
+        // Every serializer writes fields in the order of their numbers.
+        if (name.empty()) return Malformed();
+        status = TakeBytes(name);
+        if (!status.ok()) return status;
+      } else if (!WireFormatLite::SkipField(&input_, tag)) {
+        return Malformed();
+      }
+    }
+    if (input_.BytesUntilLimit() != 0) return Malformed();
+    input_.PopLimit(limit);
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeBytes(const std::string& name) {
+    int left = 0;
+    if (!input_.ReadVarintSizeAsInt(&left)) return Malformed();
+    const int before = left;
+    bool broken = false;
+    const absl::Status status = take_(worker_, name, [&](std::string_view* piece) {
+      if (left == 0) return false;
+      const void* data = nullptr;
+      int size = 0;
+      if (!input_.GetDirectBufferPointer(&data, &size) || size <= 0) {
+        broken = true;
+        return false;
+      }
+      size = std::min(size, left);
+      *piece = std::string_view(static_cast<const char*>(data), static_cast<size_t>(size));
+      left -= size;
+      input_.Skip(size);
+      return true;
+    });
+    if (broken) return Malformed();
+    if (!status.ok()) return status;
+    worker_.bytes += static_cast<uint64_t>(before);
+    if (left > 0 && !input_.Skip(left)) return Malformed();
+    return absl::OkStatus();
+  }
+
+  grpc::ProtoBufferReader reader_;
+  CodedInputStream input_;
+  RemoteWorker& worker_;
+  const TakeEntry& take_;
+};
+
+tensorflow::ProfileRequest RequestFor(const RemoteCapture& capture, const std::string& address, absl::Time start) {
+  const auto duration_ms = static_cast<uint64_t>(absl::ToInt64Milliseconds(capture.duration));
+  tensorflow::ProfileRequest request;
+  request.set_duration_ms(duration_ms);
+  request.set_max_events(kMaxEvents);
+  for (const char* tool : kTools) request.add_tools(tool);
+  request.set_repository_root(capture.repository_root);
+  request.set_session_id(capture.session_id);
+  request.set_host_name(address);
+  tensorflow::ProfileOptions* const options = request.mutable_opts();
+  options->set_version(1);
+  options->set_include_dataset_ops(true);
+  options->set_host_tracer_level(2);
+  options->set_device_tracer_level(1);
+  options->set_enable_hlo_proto(true);
+  options->set_start_timestamp_ns(static_cast<uint64_t>(absl::ToUnixNanos(start)));
+  options->set_duration_ms(duration_ms);
+  return request;
+}
+
+grpc::Status Call(const std::string& address, const tensorflow::ProfileRequest& request, absl::Time deadline,
+                  grpc::ByteBuffer* answer) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  // A proxy in the environment is for the web: a worker's port is no web server, and most refuse to pass.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  const auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(deadline));
+  bool own = false;
+  grpc::ByteBuffer bytes;
+  if (const grpc::Status status =
+          grpc::SerializationTraits<tensorflow::ProfileRequest>::Serialize(request, &bytes, &own);
+      !status.ok()) {
+    return status;
+  }
+  grpc::CompletionQueue queue;
+  const auto call = stub.PrepareUnaryCall(&context, "/tensorflow.ProfilerService/Profile", bytes, &queue);
+  grpc::Status status;
+  call->StartCall();
+  call->Finish(answer, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  queue.Shutdown();
+  while (queue.Next(&tag, &ok)) {
+  }
+  return status;
+}
+
+}  // namespace
+
+absl::Status CheckAddress(std::string_view address) {
+  const absl::Status expected =
+      InvalidArgument(StrCat("`", PrintableUtf8(address), "` is no HOST:PORT, as 10.0.0.7:6009 or [::1]:6009"));
+  const size_t colon = address.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return expected;
+  const std::string_view host = address.substr(0, colon);
+  const std::string_view port = address.substr(colon + 1);
+  int number = 0;
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+  if (error != std::errc() || end != port.data() + port.size() || number < 1 || number > 65535) return expected;
+  if (host.find_first_of("/ \t,@") != std::string_view::npos || PrintableUtf8(host) != host) return expected;
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (host.find(':') != std::string_view::npos && !bracketed) {
+    return InvalidArgument(StrCat("`", PrintableUtf8(address), "`: an IPv6 address goes in brackets: [",
+                                  PrintableUtf8(host), "]:", number));
+  }
+  return absl::OkStatus();
+}
+
+std::string StemOfAddress(std::string_view address) {
+  std::string stem;
+  for (const char c : address) {
+    if (c != '[' && c != ']') stem += c == ':' ? '_' : c;
+  }
+  return stem;
+}
+
+void CaptureFromWorkers(const RemoteCapture& request, std::vector<RemoteWorker>* workers, const TakeEntry& take,
+                        const WorkerChanged& changed) {
+  gpr_set_log_function([](gpr_log_func_args*) {});
+  std::mutex mutex;
+  const absl::Time created = absl::Now();
+  const absl::Time start = created + std::max(request.delay, workers->size() > 1 ? kLead : absl::ZeroDuration());
+  std::vector<std::thread> threads;
+  threads.reserve(workers->size());
+  for (RemoteWorker& worker : *workers) {
+    threads.emplace_back([&, mine = &worker] {
+      absl::Duration pause = kFirstPause;
+      for (;;) {
+        ++mine->attempts;
+        // A later attempt has no agreed start any more.
+        const absl::Time begins = std::max(start, absl::Now());
+        const absl::Time deadline = begins + request.duration + std::max(kLeastAnswerTime, request.duration);
+        grpc::ByteBuffer answer;
+        const absl::Time called = absl::Now();
+        const grpc::Status status = Call(
+            mine->address, RequestFor(request, mine->address, mine->attempts == 1 ? start : begins), deadline, &answer);
+        std::unique_lock<std::mutex> lock(mutex);
+        mine->took = absl::Now() - called;
+        if (status.ok()) {
+          mine->status = Answer(&answer, mine, take).Take();
+          mine->wrote_itself = mine->status.ok() && mine->bytes == 0 && !mine->empty;
+          if (mine->status.ok() && mine->empty && mine->bytes == 0) {
+            mine->status = absl::NotFoundError("it says that nothing was recorded");
+          }
+        } else {
+          mine->status = ToAbsl(status);
+        }
+        const bool again = !status.ok() && MayWorkLater(status) && mine->attempts < request.attempts;
+        mine->state = mine->status.ok() ? RemoteWorker::State::kDone
+                      : again           ? RemoteWorker::State::kRetrying
+                                        : RemoteWorker::State::kFailed;
+        changed(*mine);
+        if (!again) return;
+        mine->state = RemoteWorker::State::kCalling;
+        lock.unlock();
+        absl::SleepFor(pause);
+        pause *= 2;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace tbprof
