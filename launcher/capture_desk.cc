@@ -364,6 +364,7 @@ void CaptureDesk::Describe(uint32_t window, ConversionRequest* request) {
   }
   if (!capture->waited_for() || capture->request.publish) return;
   if (!capture->request.host.empty()) request->host = capture->request.host;
+  request->agreed_start_unix_ns = capture->request.start_unix_ns;
   request->delivered = true;
   // A reply is one message of protobuf.
   constexpr uint64_t kMaxReply = uint64_t{1} << 30;

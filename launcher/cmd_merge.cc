@@ -1,14 +1,232 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `tbprof merge`: one run of several.
+// `tbprof merge`: the profiles of several runs in one, laid over each other by the time they were taken at.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 #include "launcher/commands.h"
+#include "launcher/scoped.h"
 #include "launcher/terminal.h"
+#include "launcher/text.h"
+#include "writer/logdir.h"
+#include "writer/summary_format.h"
+#include "writer/utf8.h"
+#include "writer/xspace_shift.h"
 
 namespace tbprof {
+namespace {
 
-int CommandMerge(const Options&) {
-  Terminal().Error("merge is not there yet");
-  return kExitUsage;
+constexpr std::string_view kSuffix = ".xplane.pb";
+constexpr uint64_t kMaxBytes = (uint64_t{1} << 31) - 1;  // of a message of protobuf
+// Captures of one moment begin within a second of each other; later ones belong together only if the user says so.
+constexpr uint64_t kLateNs = 1'000'000'000;
+
+struct Source {
+  std::string path, stem;
+  XspaceTimes times;
+};
+
+absl::StatusOr<std::string> ReadProfile(const std::string& path) {
+  const ScopedFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat facts;
+  if (!file.valid() || fstat(file.get(), &facts) != 0) return absl::ErrnoToStatus(errno, StrCat("cannot read ", path));
+  if (!S_ISREG(facts.st_mode) || static_cast<uint64_t>(facts.st_size) > kMaxBytes) {
+    return InvalidArgument(StrCat(path, " is no file of at most 2 GiB"));
+  }
+  std::string bytes(static_cast<size_t>(facts.st_size), '\0');
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t got = read(file.get(), bytes.data() + done, bytes.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return absl::ErrnoToStatus(errno, StrCat("cannot read ", path));
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+// What the summaries beside the profiles say of ranks.
+struct Ranks {
+  std::set<int> there;
+  int world_size = -1;
+};
+
+void ReadRanks(const std::string& directory, Ranks* ranks) {
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, none)) {
+    if (!entry.path().string().ends_with("summary.json")) continue;
+    std::ifstream file(entry.path());
+    const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) continue;
+    if (json.contains("world_size") && json["world_size"].is_number_integer()) {
+      ranks->world_size = std::max(ranks->world_size, json["world_size"].get<int>());
+    }
+    if (!json.contains("ranks") || !json["ranks"].is_array()) continue;
+    for (const auto& rank : json["ranks"]) {
+      if (rank.is_number_integer()) ranks->there.insert(rank.get<int>());
+    }
+  }
+}
+
+class MergeCommand {
+ public:
+  MergeCommand(const Options& options, Terminal* terminal) : options_(options), terminal_(*terminal) {}
+
+  int Main() {
+    if (options_.operands.size() < 2) {
+      return Usage(
+          InvalidArgument("merge takes two run directories or more: tbprof merge LOGDIR/plugins/profile/RUN ..."));
+    }
+    absl::StatusOr<std::string> logdir = NormaliseLogdir(options_.logdir, WorkingDirectory());
+    if (!logdir.ok()) return Usage(logdir.status());
+    for (const std::string& operand : options_.operands) {
+      if (const absl::Status status = Find(operand); !status.ok()) return Usage(status);
+    }
+    if (const absl::Status status = NameThem(); !status.ok()) return Usage(status);
+    if (const absl::Status status = PrepareLogdir(*logdir, HostName()); !status.ok()) return Usage(status);
+    SayTimes();
+    const absl::Status status = Write(*logdir);
+    if (!status.ok()) return Usage(status);
+    return 0;
+  }
+
+ private:
+  int Usage(const absl::Status& status) {
+    terminal_.Error(PrintableUtf8(std::string(status.message())));
+    return kExitUsage;
+  }
+
+  absl::Status Find(const std::string& directory) {
+    std::vector<std::string> paths;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+      if (entry.path().string().ends_with(kSuffix)) paths.push_back(entry.path().string());
+    }
+    if (error) return InvalidArgument(StrCat("cannot read the directory ", directory, ": ", error.message()));
+    if (paths.empty()) {
+      return InvalidArgument(
+          StrCat(directory, " has no *.xplane.pb; the directories of runs lie in LOGDIR/plugins/profile"));
+    }
+    std::sort(paths.begin(), paths.end());
+    for (const std::string& path : paths) {
+      const absl::StatusOr<std::string> bytes = ReadProfile(path);
+      if (!bytes.ok()) return bytes.status();
+      const absl::StatusOr<XspaceTimes> times = TimesOf(*bytes);
+      if (!times.ok()) return InvalidArgument(StrCat(path, ": ", std::string(times.status().message())));
+      std::string name = std::filesystem::path(path).filename().string();
+      name.resize(name.size() - kSuffix.size());
+      sources_.push_back({path, name, *times});
+    }
+    ReadRanks(directory, &ranks_);
+    return absl::OkStatus();
+  }
+
+  // TensorBoard tells hosts apart by the files' names.
+  absl::Status NameThem() {
+    std::set<std::string> taken;
+    for (Source& source : sources_) {
+      const std::string wanted = source.stem;
+      for (int i = 2; !taken.insert(source.stem).second; ++i) source.stem = StrCat(wanted, "_", i);
+      if (source.times.start_unix_ns == 0) continue;
+      earliest_ = earliest_ == 0 ? source.times.start_unix_ns : std::min(earliest_, source.times.start_unix_ns);
+    }
+    return absl::OkStatus();
+  }
+
+  void SayTimes() {
+    for (const Source& source : sources_) {
+      if (source.times.start_unix_ns == 0) {
+        terminal_.Warn(
+            StrCat(PrintableUtf8(source.path), " does not say when it was taken: it stays at the beginning"));
+        continue;
+      }
+      const uint64_t later = source.times.start_unix_ns - earliest_;
+      const std::string line =
+          StrCat(PrintableUtf8(source.stem), ": ", HumanTime(static_cast<int64_t>(later) * 1000), " behind the first");
+      if (later >= kLateNs) {
+        terminal_.Warn(line);
+      } else {
+        terminal_.Say(line);
+      }
+    }
+    // Steps that no two files have in common are not shown: only those that overlap are.
+    for (const Source& source : sources_) {
+      const bool alone =
+          source.times.stop_unix_ns != 0 && std::none_of(sources_.begin(), sources_.end(), [&](const Source& other) {
+            return &other != &source && other.times.start_unix_ns < source.times.stop_unix_ns &&
+                   source.times.start_unix_ns < other.times.stop_unix_ns;
+          });
+      if (alone) {
+        terminal_.Warn(
+            StrCat(PrintableUtf8(source.stem),
+                   " has no moment in common with any other: TensorBoard's step pages show the first file's"));
+      }
+    }
+    if (ranks_.world_size < 2) return;
+    std::string missing;
+    for (int rank = 0; rank < ranks_.world_size; ++rank) {
+      if (ranks_.there.count(rank) == 0) StrAppend(&missing, missing.empty() ? "" : ", ", rank);
+    }
+    if (!missing.empty()) {
+      terminal_.Warn(StrCat("missing ranks: ", missing, " (of ", ranks_.world_size, ")"));
+    }
+  }
+
+  absl::Status Write(const std::string& logdir) {
+    const std::string run = options_.run.empty() ? RunNameFor(time(nullptr)) : options_.run;
+    auto directory = RunDirectory::Create(logdir, run, true, HostName(), -1);
+    if (!directory.ok()) return directory.status();
+    for (const Source& source : sources_) {
+      const absl::StatusOr<std::string> bytes = ReadProfile(source.path);
+      if (!bytes.ok()) return bytes.status();
+      XspaceShift shift;
+      shift.host = source.stem;
+      shift.start_unix_ns = earliest_;
+      shift.later_ns = source.times.start_unix_ns == 0 ? 0 : source.times.start_unix_ns - earliest_;
+      const absl::StatusOr<uint64_t> written = (*directory)->WriteBytes(StrCat(source.stem, kSuffix), [&](Sink& sink) {
+        return ShiftXspace(*bytes, shift, sink);
+      });
+      if (!written.ok())
+        return absl::Status(written.status().code(),
+                            StrCat(source.path, ": ", std::string(written.status().message())));
+    }
+    absl::StatusOr<std::vector<RunDirectory::File>> files = (*directory)->Publish();
+    if (!files.ok()) return files.status();
+    terminal_.Say(StrCat(PrintableUtf8((*directory)->path()), "  ", files->size(), " profiles"));
+    terminal_.Say(StrCat("view: tensorboard --logdir ", PrintableUtf8(logdir)));
+    return absl::OkStatus();
+  }
+
+  const Options& options_;
+  Terminal& terminal_;
+  std::vector<Source> sources_;
+  Ranks ranks_;
+  uint64_t earliest_ = 0;
+};
+
+}  // namespace
+
+int CommandMerge(const Options& options) {
+  Terminal terminal(options);
+  if (!terminal.status().ok()) {
+    Terminal().Error(std::string(terminal.status().message()));
+    return kExitUsage;
+  }
+  return MergeCommand(options, &terminal).Main();
 }
 
 }  // namespace tbprof

@@ -30,7 +30,7 @@ inline constexpr uint64_t kMaxWindowNs = 600'000'000'000;
 // A window that somebody asks for.
 struct CaptureRequest {
   uint64_t duration_ns = 0;       // 0: --window-duration
-  uint64_t start_unix_ns = 0;     // 0 or past: at once
+  uint64_t start_unix_ns = 0;     // 0 or past: at once; several captures may have agreed on it
   uint64_t deadline_unix_ns = 0;  // when nobody waits for it any more; 0: never
   uint32_t families = kFamilyAll;
   std::string run;              // the session_id of a stock client; empty: by time

@@ -89,6 +89,7 @@ nlohmann::json ToJson(const ConversionRequest& request) {
           {"wait_for_ranks", request.wait_for_ranks},
           {"rank_wait_ms", request.rank_wait_ms},
           {"world_size", request.world_size},
+          {"agreed_start_unix_ns", request.agreed_start_unix_ns},
           {"durable", request.durable},
           {"delivered", request.delivered},
           {"summary_only", request.summary_only},
@@ -115,6 +116,7 @@ ConversionRequest FromJson(const nlohmann::json& json) {
   request.wait_for_ranks = json.at("wait_for_ranks");
   request.rank_wait_ms = json.at("rank_wait_ms");
   request.world_size = json.at("world_size");
+  request.agreed_start_unix_ns = json.at("agreed_start_unix_ns");
   request.durable = json.at("durable");
   request.delivered = json.at("delivered");
   request.summary_only = json.at("summary_only");
@@ -215,6 +217,7 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   timeline_request.step_marker = request.step_marker;
   timeline_request.warnings = request.warnings;
   timeline_request.recovered = request.recovered;
+  timeline_request.agreed_start_unix_ns = request.agreed_start_unix_ns;
   const Environment environment = CurrentEnvironment();
   timeline_request.examine = [&](const std::string& path) { return ExamineFile(path, environment); };
   const ProgressFunction progress = [](uint64_t done, uint64_t total) { Say({{"progress", {done, total}}}); };

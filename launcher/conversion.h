@@ -43,7 +43,8 @@ struct ConversionRequest {
   bool recovered = false;
   bool wait_for_ranks = false;  // of other launchers, in the same run directory
   int rank_wait_ms = 0;
-  int world_size = -1;          // as the launcher's scheduler says, -1: it does not
+  int world_size = -1;  // as the launcher's scheduler says, -1: it does not
+  uint64_t agreed_start_unix_ns = 0;
   bool durable = true;          // false: it is read and removed at once, and need not survive a power cut
   bool delivered = false;       // to a client, which names the files of further ranks by `.r<rank>`
   bool summary_only = false;    // nothing is written: only the summary is wanted

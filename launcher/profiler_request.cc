@@ -18,6 +18,7 @@ constexpr size_t kMaxPath = 4096;
 constexpr size_t kMaxShown = 60;  // of a value that is wrong
 constexpr size_t kMaxWarnings = 16;
 constexpr uint64_t kMaxStartAheadNs = 3600 * uint64_t{1'000'000'000};
+constexpr uint64_t kMostLateNs = 10'000'000'000;  // for a start that was agreed on
 constexpr uint64_t kDefaultMonitorNs = 1'000'000'000;
 
 // Of TensorFlow and XLA: settings of their own tracers, whose absence changes nothing of what is told.
@@ -101,8 +102,8 @@ absl::StatusOr<CaptureRequest> CaptureOf(const tensorflow::ProfileRequest& reque
       if (times.deadline_unix_ns != 0 && start >= times.deadline_unix_ns) {
         return InvalidArgument("start_timestamp_ns (delay_ms) is behind the call's own deadline");
       }
-      capture.start_unix_ns = start;
     }
+    if (start + kMostLateNs > times.now_unix_ns) capture.start_unix_ns = start;
     SetLevels(options, &capture);
     if (options.device_type() == tensorflow::ProfileOptions::TPU) {
       Warn(&capture, "device_type is TPU: tbprof records CPUs and NVIDIA's GPUs");

@@ -266,6 +266,8 @@ struct Timeline {
   std::string run;
   std::string command_line;
   uint64_t origin_unix_ns = 0;  // wall clock at time 0
+  // Of several profiles that are to be laid over each other: how long after the start that was agreed on.
+  uint64_t after_agreed_start_ns = 0;
   int64_t duration_ps = 0;
   int64_t totals_ps = 0;           // of the time the totals are about, where that is the whole run and this is less
   std::string window;              // `all`, `capture 1`, ...: what this capture is

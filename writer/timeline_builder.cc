@@ -219,6 +219,11 @@ class Builder : private HostLines {
     if (!whole_run_) totals_open_ = open_;
     facts_.clock.SetOrigin(open_);
     timeline_.origin_unix_ns = facts_.clock.UnixNs(open_);
+    constexpr uint64_t kMostLateNs = 60'000'000'000;
+    const uint64_t agreed = request_.agreed_start_unix_ns;
+    if (agreed != 0 && timeline_.origin_unix_ns > agreed && timeline_.origin_unix_ns - agreed < kMostLateNs) {
+      timeline_.after_agreed_start_ns = timeline_.origin_unix_ns - agreed;
+    }
     timeline_.duration_ps = std::max<int64_t>(facts_.clock.ToPs(close_), 1000);
     ps_per_tick_ = facts_.clock.ns_per_tick() * 1000;
     if (totals_open_ < open_) {

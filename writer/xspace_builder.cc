@@ -136,6 +136,7 @@ absl::Status XSpaceWriter::Write(PlaneBuilder& plane) {
     ByteBuffer fields;
     PutVarintField(fields, xfield::kLineId, line.id_);
     PutTextField(fields, xfield::kLineName, line.name_);
+    if (line_start_ns_ != 0) PutVarintField(fields, xfield::kLineTimestamp, line_start_ns_);
     if (line.display_id_ != 0) PutVarintField(fields, xfield::kLineDisplayId, line.display_id_);
     const uint64_t line_size = fields.size() + line.events_.size();
     ByteBuffer& out = line_headers.emplace_back();

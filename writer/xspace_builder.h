@@ -39,7 +39,8 @@ namespace xfield {
 inline constexpr int kSpacePlanes = 1, kSpaceErrors = 2, kSpaceWarnings = 3, kSpaceHostnames = 4;
 inline constexpr int kPlaneId = 1, kPlaneName = 2, kPlaneLines = 3, kPlaneEventMetadata = 4, kPlaneStatMetadata = 5,
                      kPlaneStats = 6;
-inline constexpr int kLineId = 1, kLineName = 2, kLineEvents = 4, kLineDisplayId = 10, kLineDisplayName = 11;
+inline constexpr int kLineId = 1, kLineName = 2, kLineTimestamp = 3, kLineEvents = 4, kLineDisplayId = 10,
+                     kLineDisplayName = 11;
 inline constexpr int kEventMetadataId = 1, kEventOffset = 2, kEventDuration = 3, kEventStats = 4;
 inline constexpr int kStatMetadataId = 1, kStatDouble = 2, kStatUint64 = 3, kStatInt64 = 4, kStatText = 5, kStatRef = 7;
 inline constexpr int kMetadataId = 1, kMetadataName = 2, kMetadataDisplayName = 4, kMetadataStats = 5;
@@ -163,7 +164,8 @@ inline void LineBuilder::Varint(uint32_t stat_id, int field, uint64_t value) {
 
 class XSpaceWriter {
  public:
-  explicit XSpaceWriter(Sink* sink) : sink_(sink) {}
+  // `line_start_ns`: of all lines, from the beginning that several profiles have agreed on.
+  explicit XSpaceWriter(Sink* sink, uint64_t line_start_ns = 0) : sink_(sink), line_start_ns_(line_start_ns) {}
   // Writes the plane and gives its memory back as it goes.
   absl::Status Write(PlaneBuilder& plane);
   absl::Status Finish(std::string_view host, const std::vector<std::string>& errors,
@@ -173,6 +175,7 @@ class XSpaceWriter {
   absl::Status Append(std::string_view bytes);
 
   Sink* sink_;
+  uint64_t line_start_ns_;
   uint64_t written_ = 0;
 };
 

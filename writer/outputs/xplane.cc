@@ -354,7 +354,7 @@ std::string SeriesName(const CounterTrack& track) {
 }
 
 absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
-  XSpaceWriter writer(&sink);
+  XSpaceWriter writer(&sink, timeline.after_agreed_start_ns);
   FlowIds flows(timeline.host);
   const TorchLinks links(timeline);
   // Rows are shown in the order of the ids, and two lines of one id are merged.
@@ -387,7 +387,7 @@ absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
   }
 
   PlaneBuilder environment(0, kTaskEnvironmentPlane);
-  environment.PlaneUint64(Stat::kProfileStartTime, timeline.origin_unix_ns);
+  environment.PlaneUint64(Stat::kProfileStartTime, timeline.origin_unix_ns - timeline.after_agreed_start_ns);
   environment.PlaneUint64(Stat::kProfileStopTime,
                           timeline.origin_unix_ns + static_cast<uint64_t>(timeline.duration_ps / 1000));
   if (!timeline.command_line.empty()) environment.PlaneText(Stat::kCommandLine, ValidUtf8(timeline.command_line));
