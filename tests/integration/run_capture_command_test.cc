@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tbprof capture`, `tbprof status`, `tbprof merge`: by the session's own socket and by its port.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
+
+std::vector<std::string> NamesIn(const std::string& directory, const std::string& suffix) {
+  std::vector<std::string> names;
+  for (const std::string& path : FilesBelow(directory, suffix)) {
+    names.push_back(std::filesystem::path(path).filename().string());
+  }
+  return names;
+}
+
+struct Job {
+  std::unique_ptr<Running> running;
+  std::string address;  // of its port; empty: none
+};
+
+Job StartJob(std::vector<std::string> options, const std::vector<std::string>& command = {}) {
+  RunOptions run;
+  run.tbprof = std::move(options);
+  Job job;
+  job.running =
+      StartUnderTbprof(command.empty() ? std::vector<std::string>{Program("phases"), "10", "2", "1000"} : command, run);
+  EXPECT_TRUE(job.running->WaitForFact("warm "));
+  const std::string said = job.running->Err();
+  const std::string mark = "profiler service on ";
+  const size_t at = said.find(mark);
+  if (at != std::string::npos) {
+    job.address = said.substr(at + mark.size(), said.find_first_of(" \n", at + mark.size()) - at - mark.size());
+  }
+  return job;
+}
+
+RunResult End(const Job& job) {
+  WriteFile(job.running->path() + "/stop", "");
+  return job.running->Wait();
+}
+
+nlohmann::json StatusOf(pid_t pid) {
+  const RunResult result = RunTbprof({"status", "--json"});
+  EXPECT_EQ(result.code(), 0);
+  for (const auto& session : nlohmann::json::parse(result.out)) {
+    if (session["pid"] == pid) return session;
+  }
+  return nullptr;
+}
+
+// The pid of the recorded program.
+pid_t TargetOf(const Job& job) {
+  const nlohmann::json status = StatusOf(job.running->pid());
+  return status.is_object() && !status["pids"].empty() ? status["pids"][0].get<pid_t>() : 0;
+}
+
+TEST(CaptureCommand, ByThePidOfTheLauncherIntoTheRunsOwnLogdir) {
+  const Job job = StartJob({"--window=none"});
+  const RunResult capture = RunTbprof({"capture", std::to_string(job.running->pid()), "--duration=300ms"});
+  EXPECT_EQ(capture.code(), 0) << capture.AllSaid();
+  EXPECT_THAT(capture.AllSaid(), HasSubstr(job.running->logdir() + "/plugins/profile/"));
+  const std::vector<std::string> files = FilesBelow(job.running->logdir(), ".xplane.pb");
+  ASSERT_THAT(files, SizeIs(1));
+  const std::unique_ptr<Profile> profile = Profile::Parse(files[0]);
+  EXPECT_GT(profile->Count("usleep"), 30);
+  const RunResult result = End(job);
+  EXPECT_EQ(result.code(), 5);
+  EXPECT_THAT(result.AllSaid(), HasSubstr("asked for by tbprof capture"));
+}
+
+TEST(CaptureCommand, ByThePidOfTheProgramIntoALogdirOfOnesOwn) {
+  const Job job = StartJob({"--window=none"});
+  const pid_t target = TargetOf(job);
+  ASSERT_GT(target, 0);
+  TemporaryDirectory own;
+  const RunResult capture =
+      RunTbprof({"capture", std::to_string(target), "--duration=200ms", "--logdir", own.path(), "--run=mine"});
+  EXPECT_EQ(capture.code(), 0) << capture.AllSaid();
+  EXPECT_THAT(FilesBelow(own / "plugins/profile/mine", ".xplane.pb"), SizeIs(1));
+  EXPECT_THAT(FilesBelow(job.running->logdir() + "/plugins", ".xplane.pb"), IsEmpty());
+  End(job);
+  EXPECT_THAT(FilesBelow(job.running->logdir(), ""), ::testing::Not(::testing::Contains(HasSubstr(".capture-"))));
+}
+
+TEST(CaptureCommand, ByItsRunWhoeverElseRuns) {
+  const Job job = StartJob({"--window=none", "--run=job_17"});
+  const Job other = StartJob({"--window=none"});
+  const RunResult capture = RunTbprof({"capture", "job_17", "--duration=100ms"});
+  EXPECT_EQ(capture.code(), 0) << capture.AllSaid();
+  EXPECT_THAT(FilesBelow(job.running->logdir() + "/plugins", ".xplane.pb"), SizeIs(1));
+  EXPECT_THAT(FilesBelow(other.running->logdir() + "/plugins", ".xplane.pb"), IsEmpty());
+  const RunResult which = RunTbprof({"capture", "--duration=100ms"});
+  EXPECT_EQ(which.code(), 125);
+  EXPECT_THAT(which.AllSaid(), HasSubstr("which one?"));
+  End(job);
+  End(other);
+}
+
+TEST(CaptureCommand, TwoWorkersAndADeadOne) {
+  const Job first = StartJob({"--window=none", "--port=0"});
+  const Job second = StartJob({"--window=none", "--port=0"});
+  ASSERT_FALSE(first.address.empty());
+  TemporaryDirectory logs;
+  const RunResult capture = RunTbprof({"capture", first.address + "," + second.address + ",127.0.0.1:1",
+                                       "--duration=300ms", "--retries=0", "--run=all", "--logdir", logs.path()});
+  EXPECT_EQ(capture.code(), 1) << capture.AllSaid();
+  EXPECT_THAT(capture.AllSaid(), HasSubstr("127.0.0.1:1: nobody answers there"));
+  const auto stem = [](std::string address) {
+    address[address.find(':')] = '_';
+    return address;
+  };
+  EXPECT_THAT(NamesIn(logs / "plugins/profile/all", ".xplane.pb"),
+              UnorderedElementsAre(stem(first.address) + ".xplane.pb", stem(second.address) + ".xplane.pb"));
+  for (const std::string& path : FilesBelow(logs / "plugins/profile/all", ".xplane.pb")) {
+    const std::unique_ptr<Profile> profile = Profile::Parse(path);
+    EXPECT_GT(profile->Count("usleep"), 30);
+    ASSERT_EQ(profile->space().hostnames_size(), 1);
+    EXPECT_THAT(path, HasSubstr("/" + profile->space().hostnames(0) + ".xplane.pb"));
+    // Both count from the start that they were told, and begin behind it.
+    EXPECT_GT(profile->events().at(0).start_ps, 0);
+  }
+  EXPECT_EQ(RunTbprof({"capture", "127.0.0.1:1", "--retries=0", "--logdir", logs.path()}).code(), 2);
+  End(first);
+  End(second);
+}
+
+TEST(CaptureCommand, EachRankHasAFile) {
+  const std::string ranks =
+      "for r in 0 1 2; do RANK=$r LOCAL_RANK=$r WORLD_SIZE=3 TEST_FACTS=$TEST_FACTS.$r " + Program("phases") +
+      " 10 1 1000 & done; while ! test -f $TEST_FACTS.0; do sleep 0.05; done; "
+      "while ! grep -q warm $TEST_FACTS.2; do sleep 0.05; done; cat $TEST_FACTS.2 > $TEST_FACTS; wait";
+  const Job job = StartJob({"--window=none", "--port=0"}, {"/bin/bash", "-c", ranks});
+  TemporaryDirectory logs;
+  const RunResult capture =
+      RunTbprof({"capture", job.address, "--duration=300ms", "--run=three", "--logdir", logs.path()});
+  EXPECT_EQ(capture.code(), 0) << capture.AllSaid();
+  const std::string stem = "127.0.0.1_" + job.address.substr(job.address.find(':') + 1);
+  EXPECT_THAT(NamesIn(logs / "plugins/profile/three", ".xplane.pb"),
+              UnorderedElementsAre(stem + ".xplane.pb", stem + ".r1.xplane.pb", stem + ".r2.xplane.pb"));
+  End(job);
+}
+
+TEST(CaptureCommand, ASecondOneIsToldWhoHasTheFirst) {
+  const Job job = StartJob({"--window=none", "--window-duration=10m"});
+  job.running->Signal(SIGUSR1);
+  ASSERT_TRUE(job.running->WaitForError("capture 1"));
+  const nlohmann::json status = StatusOf(job.running->pid());
+  EXPECT_EQ(status["state"], "capturing");
+  EXPECT_EQ(status["capture_of"], "a signal");
+  const RunResult capture =
+      RunTbprof({"capture", std::to_string(job.running->pid()), "--duration=100ms", "--retries=0"});
+  EXPECT_EQ(capture.code(), 2);
+  EXPECT_THAT(capture.AllSaid(), HasSubstr("capture 1 of a signal is open until"));
+  // The command's end closes the first, with its data.
+  const RunResult result = End(job);
+  EXPECT_EQ(result.code(), 5);
+  EXPECT_THAT(FilesBelow(job.running->logdir() + "/plugins", ".xplane.pb"), SizeIs(1));
+}
+
+TEST(CaptureCommand, AClientThatDiesLeavesTheWindowToTheRun) {
+  const Job job = StartJob({"--window=none"});
+  TemporaryDirectory own;
+  {
+    RunOptions options;
+    options.directory = own.path();
+    const auto client = Running::Start(
+        {Tbprof(), "capture", std::to_string(job.running->pid()), "--duration=10m", "--logdir", own.path()}, options);
+    ASSERT_TRUE(job.running->WaitForError("capture 1: recording"));
+    client->Signal(SIGKILL);
+    ASSERT_TRUE(job.running->WaitForError("verified")) << job.running->Err();
+  }
+  const std::vector<std::string> files = FilesBelow(job.running->logdir() + "/plugins", ".xplane.pb");
+  ASSERT_THAT(files, SizeIs(1));
+  EXPECT_TRUE(Profile::Parse(files[0])->HasWarning("the client went away"));
+  EXPECT_EQ(StatusOf(job.running->pid())["state"], "armed");
+  End(job);
+}
+
+TEST(CaptureCommand, WhatIsAskedWronglyIsSaidInALine) {
+  for (const auto& [words, text] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"capture", "::1:6009"}, "an IPv6 address goes in brackets"},
+           {{"capture", "host:99999"}, "no HOST:PORT"},
+           {{"capture", "no-such-run"}, "has that run"},
+           {{"capture", "999999999"}, "has that process"},
+           {{"capture", "127.0.0.1:1", "--duration=0"}, "1ms to 10m"},
+           {{"capture", "127.0.0.1:1", "--duration=11m"}, "1ms to 10m"},
+           {{"capture", "127.0.0.1:1", "--run=../x"}, "--run"},
+           {{"status", "x"}, "takes no operand"},
+           {{"merge", "/nowhere"}, "two run directories"}}) {
+    const RunResult result = RunTbprof(words);
+    EXPECT_EQ(result.code(), 125) << words[1];
+    EXPECT_THAT(result.AllSaid(), HasSubstr(text));
+  }
+}
+
+TEST(CaptureCommand, APortThatIsTakenDoesNotStopTheCommand) {
+  const Job job = StartJob({"--window=none", "--port=0"});
+  const std::string port = job.address.substr(job.address.find(':') + 1);
+  const RunResult other = RunUnderTbprof({"/bin/sh", "-c", "exit 7"}, {.tbprof = {"--window=none", "--port=" + port}});
+  EXPECT_EQ(other.code(), 7);
+  EXPECT_THAT(other.AllSaid(), HasSubstr("--port=0 takes one that is free"));
+  const RunResult strict =
+      RunUnderTbprof({"/bin/sh", "-c", "exit 7"}, {.tbprof = {"--window=none", "--strict", "--port=" + port}});
+  EXPECT_EQ(strict.code(), 125);
+  End(job);
+}
+
+TEST(CaptureCommand, TheLogdirKnowsThePortWhileTheRunLives) {
+  const Job job = StartJob({"--window=none", "--port=0", "--run=known"});
+  const std::vector<std::string> files = FilesBelow(job.running->logdir() + "/.tbprof", ".endpoints.json");
+  ASSERT_THAT(files, SizeIs(1));
+  const auto endpoints = nlohmann::json::parse(ReadFile(files[0]));
+  EXPECT_EQ(endpoints["addresses"][0], job.address);
+  EXPECT_EQ(endpoints["run"], "known");
+  End(job);
+  EXPECT_FALSE(std::filesystem::exists(job.running->logdir() + "/.tbprof"));
+}
+
+TEST(Merge, CapturesMadeApartAreLaidOverEachOther) {
+  const Job job = StartJob({"--window=none", "--port=0"});
+  TemporaryDirectory logs;
+  for (const char* run : {"--run=one", "--run=two"}) {
+    ASSERT_EQ(RunTbprof({"capture", job.address, "--duration=200ms", run, "--logdir", logs.path()}).code(), 0);
+    usleep(300'000);
+  }
+  End(job);
+  const RunResult merge = RunTbprof(
+      {"merge", logs / "plugins/profile/one", logs / "plugins/profile/two", "--run=both", "--logdir", logs.path()});
+  EXPECT_EQ(merge.code(), 0) << merge.AllSaid();
+  EXPECT_THAT(merge.AllSaid(), HasSubstr("has no moment in common"));
+  const std::vector<std::string> files = FilesBelow(logs / "plugins/profile/both", ".xplane.pb");
+  ASSERT_THAT(files, SizeIs(2));
+  std::vector<int64_t> first, starts;
+  for (const std::string& path : files) {
+    const std::unique_ptr<Profile> profile = Profile::Parse(path);
+    int64_t earliest = INT64_MAX;
+    for (const Event& event : profile->Named("usleep")) earliest = std::min(earliest, event.start_ps);
+    first.push_back(earliest);
+    EXPECT_THAT(path, HasSubstr("/" + profile->space().hostnames(0) + ".xplane.pb"));
+    for (const auto& plane : profile->space().planes()) {
+      if (plane.name() != "Task Environment") continue;
+      for (const auto& stat : plane.stats()) {
+        if (plane.stat_metadata().at(stat.metadata_id()).name() == "profile_start_time") {
+          starts.push_back(static_cast<int64_t>(stat.uint64_value()));
+        }
+      }
+    }
+  }
+  std::sort(first.begin(), first.end());
+  EXPECT_GT(first[1] - first[0], int64_t{400'000'000'000}) << "half a second lay between them";
+  EXPECT_LT(first[1] - first[0], int64_t{60'000'000'000'000});
+  ASSERT_THAT(starts, SizeIs(2));
+  EXPECT_EQ(starts[0], starts[1]);
+}
+
+}  // namespace
+}  // namespace tbprof::integration
