@@ -55,6 +55,7 @@ constexpr int kDiskPatience = 10;
 // of it, and take too long to make.
 constexpr uint64_t kMaxCallsPerEvent = 64;
 constexpr size_t kMaxConversions = 2;  // at a time
+constexpr uint64_t kStepsLookNs = 1'000'000'000;
 
 // The windows of a run that does not fit one profile, from its start.
 struct AutoTimes {
@@ -292,7 +293,7 @@ class Run final : public CaptureRun {
     config.spool_limit = options_.spool_limit;
     config.families = options_.families;
     const Window::Kind kind = options_.window.kind;
-    config.everything = kind == Window::Kind::kAuto || kind == Window::Kind::kAll;
+    config.everything = kind == Window::Kind::kAuto || kind == Window::Kind::kAll || kind == Window::Kind::kSteps;
     if (kind == Window::Kind::kAuto) config.split_ns = times_.end_ns;
     if (kind == Window::Kind::kLast) config.last_ns = Nanoseconds(options_.window.duration);
     config.armed_at_start = config.everything || kind == Window::Kind::kLast ||
@@ -338,6 +339,8 @@ class Run final : public CaptureRun {
         return "none";
       case Window::Kind::kLast:
         return StrCat("last=", absl::FormatDuration(options_.window.duration));
+      case Window::Kind::kSteps:
+        return StrCat("steps=", options_.window.first_step, ":", options_.window.last_step);
       case Window::Kind::kRange:
         break;
     }
@@ -353,6 +356,9 @@ class Run final : public CaptureRun {
         break;
       case Window::Kind::kNone:
         traced += " when asked";
+        break;
+      case Window::Kind::kSteps:
+        traced += StrCat(", of it steps ", options_.window.first_step, " to ", options_.window.last_step, ",");
         break;
       case Window::Kind::kLast:
         traced += StrCat(", of it the last ", absl::FormatDuration(options_.window.duration), ",");
@@ -384,6 +390,7 @@ class Run final : public CaptureRun {
     if (desk_ != nullptr) until = desk_->NextNs();
     if (range_next_ns_ != 0) until = std::min(until, range_next_ns_);
     if (steady_next_ns_ != 0) until = std::min(until, steady_next_ns_);
+    if (steps_next_ns_ != 0) until = std::min(until, steps_next_ns_);
     int timeout = session_ != nullptr && !closed_ ? session_->TimeoutMs() : 1000;
     if (!conversions_.empty()) timeout = std::min(timeout, 200);  // to see that one gets no answer
     if (until != UINT64_MAX) {
@@ -415,6 +422,7 @@ class Run final : public CaptureRun {
     if (options_.window.kind == Window::Kind::kRange) {
       range_next_ns_ = start_ns_ + Nanoseconds(run_window_open_ ? options_.window.duration : options_.window.delay);
     }
+    if (options_.window.kind == Window::Kind::kSteps) steps_next_ns_ = start_ns_ + kStepsLookNs;
     while (state_.target_running || Following()) {
       Poll();
       session_->Handle();
@@ -576,7 +584,8 @@ class Run final : public CaptureRun {
                   "; what fits is kept"));
     }
     if (options_.window.kind == Window::Kind::kAuto && run_window_open_ && !split_ && !FitsOneProfile()) SplitRun();
-    if (options_.window.kind == Window::Kind::kAll && run_window_open_ && spool.stopped_ticks() != UINT64_MAX) {
+    const bool all = options_.window.kind == Window::Kind::kAll || options_.window.kind == Window::Kind::kSteps;
+    if (all && run_window_open_ && spool.stopped_ticks() != UINT64_MAX) {
       // What came later would lie behind a gap. Captures go on: part of the limit is theirs.
       session_->CloseWindow(0, spool.stopped_ticks());
       run_window_open_ = false;
@@ -601,9 +610,55 @@ class Run final : public CaptureRun {
     warnings_.push_back(text);
   }
 
+  // --window=steps=A:B: what has been recorded so far is looked at by the very code that makes profiles of it, so that
+  // the steps are those that the profile will show.
+  void LookForSteps(uint64_t now) {
+    if (steps_next_ns_ == 0 || now < steps_next_ns_ || !run_window_open_) return;
+    steps_next_ns_ = 0;
+    steps_asked_ns_ = now;
+    session_->Flush(1000);
+    ConversionRequest request;
+    request.spool = session_->FindSpool();
+    request.extent = session_->ExtentOf(0);
+    request.logdir = logdir_;
+    request.max_profile_size = options_.max_profile_size;
+    request.summary_only = true;
+    request.first_step = options_.window.first_step;
+    request.last_step = options_.window.last_step;
+    request.beside_command = true;
+    absl::StatusOr<std::unique_ptr<Conversion>> conversion = Conversion::Start(request);
+    if (conversion.ok()) conversions_.push_back(std::move(*conversion));
+  }
+
+  void TakeSteps(const ConversionResult& result) {
+    const uint64_t now = ReadMonotonic();
+    if (!run_window_open_ || closed_) return;
+    if (!result.status.ok() || result.newest_step <= options_.window.last_step) {
+      // Each look takes longer than the one before, and must not add up to much.
+      steps_next_ns_ = now + std::max(kStepsLookNs, 4 * (now - steps_asked_ns_));
+      return;
+    }
+    if (result.steps_from_ns < 0) {
+      Tell(
+          StrCat("--window=", WindowText(), ": the first step that was seen has a higher number; the run is recorded"));
+      return;
+    }
+    session_->NarrowRun(session_->TicksInRun(static_cast<uint64_t>(result.steps_from_ns)),
+                        session_->TicksInRun(static_cast<uint64_t>(result.steps_to_ns)));
+    run_window_open_ = false;
+    run_converted_ = true;
+    FlushBeforeConversion();
+    Enqueue(0);
+  }
+
+  static bool IsLookForSteps(const ConversionRequest& request) {
+    return request.summary_only && request.last_step >= 0;
+  }
+
   void TakeTimers() {
     const uint64_t now = ReadMonotonic();
     WatchRunWindow(now);
+    LookForSteps(now);
     if (range_next_ns_ != 0 && now >= range_next_ns_) {
       if (!run_window_open_) {
         session_->OpenWindow(0);
@@ -679,6 +734,10 @@ class Run final : public CaptureRun {
     request.beside_command = state_.target_running;
     request.color = terminal_.color();
     request.width = std::min(terminal_.width(), 100);
+    if (window == 0 && options_.window.kind == Window::Kind::kSteps && run_window_open_) {
+      request.first_step = options_.window.first_step;
+      request.last_step = options_.window.last_step;
+    }
     // A capture has a name of its own.
     if (CaptureDesk::IsCapture(window)) desk_->Describe(window, &request);
     absl::StatusOr<std::unique_ptr<Conversion>> conversion = Conversion::Start(request);
@@ -715,6 +774,12 @@ class Run final : public CaptureRun {
         continue;
       }
       const ConversionResult& result = conversion.result();
+      if (IsLookForSteps(conversion.request())) {
+        const ConversionResult steps = result;
+        at = conversions_.erase(at);
+        TakeSteps(steps);
+        continue;
+      }
       const uint32_t window = conversion.request().window;
       // What a client has not got yet can still be published here.
       const bool done =
@@ -823,6 +888,7 @@ class Run final : public CaptureRun {
   }
 
   int Finish() {
+    conversions_.remove_if([](const auto& conversion) { return IsLookForSteps(conversion->request()); });
     for (const auto& conversion : conversions_) conversion->Hurry();
     desk_->EndAll();
     if (steady_open_) CloseSteady();
@@ -918,6 +984,7 @@ class Run final : public CaptureRun {
   bool run_window_open_ = false;
   bool run_converted_ = false;
   uint64_t run_open_ticks_ = 0;
+  uint64_t steps_next_ns_ = 0, steps_asked_ns_ = 0;  // --window=steps: the next look, the last
   const AutoTimes times_ = AutoTimesOf(getenv("TBPROF_TEST_AUTO"));
   bool split_ = false;  // --window=auto: the run became start, steady and end
   bool steady_open_ = false;

@@ -93,6 +93,8 @@ nlohmann::json ToJson(const ConversionRequest& request) {
           {"durable", request.durable},
           {"delivered", request.delivered},
           {"summary_only", request.summary_only},
+          {"first_step", request.first_step},
+          {"last_step", request.last_step},
           {"color", request.color},
           {"width", request.width}};
 }
@@ -120,6 +122,8 @@ ConversionRequest FromJson(const nlohmann::json& json) {
   request.durable = json.at("durable");
   request.delivered = json.at("delivered");
   request.summary_only = json.at("summary_only");
+  request.first_step = json.at("first_step");
+  request.last_step = json.at("last_step");
   request.color = json.at("color");
   request.width = json.at("width");
   return request;
@@ -208,6 +212,28 @@ std::vector<int> WaitForRanks(const std::string& directory, const ConversionRequ
   return {missing.begin(), missing.end()};
 }
 
+// One that is the newest may still go on, and where steps are inferred the next may move it.
+void FindSteps(const Timeline& timeline, const ConversionRequest& request, ConversionResult* result) {
+  if (timeline.step_source == "synthetic") return;
+  result->step_source = timeline.step_source;
+  int64_t count = 0;
+  for (const Step& step : timeline.steps) {
+    if (!step.is_regular) continue;
+    result->newest_step = std::max(result->newest_step, step.number);
+    if (step.number >= request.first_step && step.number <= request.last_step) {
+      const int64_t from = step.start_ps / 1000;
+      result->steps_from_ns = result->steps_from_ns < 0 ? from : std::min(result->steps_from_ns, from);
+      result->steps_to_ns = std::max(result->steps_to_ns, step.end_ps / 1000);
+      ++count;
+    }
+  }
+  if (count == 0) return;
+  // What makes a step known, its optimizer's end or the next one's beginning, may lie on the border.
+  const int64_t margin = std::min<int64_t>((result->steps_to_ns - result->steps_from_ns) / count / 20, 2'000'000);
+  result->steps_from_ns = std::max<int64_t>(result->steps_from_ns - margin, 0);
+  result->steps_to_ns += margin;
+}
+
 absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   TimelineRequest timeline_request;
   timeline_request.spool = request.spool;
@@ -225,8 +251,28 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   if (!timeline.ok()) return timeline.status();
   if (request.summary_only) {
     ConversionResult result;
-    result.summary_json = SummaryJson(*timeline, {}, SummaryOptions());
+    if (request.last_step >= 0) {
+      FindSteps(*timeline, request, &result);
+    } else {
+      result.summary_json = SummaryJson(*timeline, {}, SummaryOptions());
+    }
     return result;
+  }
+  if (request.last_step >= 0) {
+    ConversionResult steps;
+    FindSteps(*timeline, request, &steps);
+    if (steps.steps_from_ns >= 0 && steps.newest_step >= request.last_step) {
+      timeline_request.part_from_ns = static_cast<uint64_t>(steps.steps_from_ns);
+      timeline_request.part_to_ns = static_cast<uint64_t>(steps.steps_to_ns);
+      timeline = Timeline();
+      timeline = BuildTimeline(timeline_request, progress);
+      if (!timeline.ok()) return timeline.status();
+    } else {
+      timeline->warnings.push_back(StrCat(
+          "the command ended before step ", request.last_step,
+          steps.newest_step < 0 ? ": no steps were recognised" : StrCat(" (the last was ", steps.newest_step, ")"),
+          "; this is all of the run"));
+    }
   }
   const std::string host = request.host.empty() ? timeline->host : request.host;
   const auto create = [&] {
@@ -382,6 +428,10 @@ int ConvertWorker() {
   Say({{"run", result->run},
        {"directory", result->directory},
        {"lines", result->lines},
+       {"steps_from_ns", result->steps_from_ns},
+       {"steps_to_ns", result->steps_to_ns},
+       {"newest_step", result->newest_step},
+       {"step_source", result->step_source},
        {"summary_json", result->summary_json}});
   return 0;
 }
@@ -463,6 +513,10 @@ void Conversion::TakeLine(const std::string& line) {
     result_.lines = json.value("lines", std::vector<std::string>());
     result_.run = json.value("run", "");
     result_.directory = json.value("directory", "");
+    result_.steps_from_ns = json.value("steps_from_ns", int64_t{-1});
+    result_.steps_to_ns = json.value("steps_to_ns", int64_t{-1});
+    result_.newest_step = json.value("newest_step", int64_t{-1});
+    result_.step_source = json.value("step_source", "");
     result_.summary_json = json.value("summary_json", "");
     has_result_ = true;
   }

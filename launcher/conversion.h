@@ -45,9 +45,11 @@ struct ConversionRequest {
   int rank_wait_ms = 0;
   int world_size = -1;  // as the launcher's scheduler says, -1: it does not
   uint64_t agreed_start_unix_ns = 0;
-  bool durable = true;          // false: it is read and removed at once, and need not survive a power cut
-  bool delivered = false;       // to a client, which names the files of further ranks by `.r<rank>`
-  bool summary_only = false;    // nothing is written: only the summary is wanted
+  bool durable = true;        // false: it is read and removed at once, and need not survive a power cut
+  bool delivered = false;     // to a client, which names the files of further ranks by `.r<rank>`
+  bool summary_only = false;  // nothing is written: only the summary is wanted
+  // Not -1: only the part of the window where these steps are; with summary_only, where they are.
+  int64_t first_step = -1, last_step = -1;
   bool beside_command = false;  // nobody waits for it, and it must not take the command's time
   bool color = false;
   int width = 100;
@@ -59,6 +61,10 @@ struct ConversionResult {
   std::string run;
   std::string directory;
   std::string summary_json;
+  // Of ConversionRequest::last_step, from the window's beginning; -1: it has not been seen yet.
+  int64_t steps_from_ns = -1, steps_to_ns = -1;
+  int64_t newest_step = -1;
+  std::string step_source;
 };
 
 class Conversion {

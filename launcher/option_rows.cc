@@ -78,7 +78,7 @@ absl::Status SetRun(Options& options, std::string_view value) {
 
 absl::Status SetWindow(Options& options, std::string_view value) {
   const absl::Status expected =
-      Expected("auto, all, none, last=TIME such as last=30s, or DELAY+DURATION such as 10s+5s");
+      Expected("auto, all, none, last=TIME such as last=30s, DELAY+DURATION such as 10s+5s, or steps=A:B");
   Window window;
   if (value == "auto") {
     window.kind = Window::Kind::kAuto;
@@ -94,9 +94,17 @@ absl::Status SetWindow(Options& options, std::string_view value) {
     }
     window = {Window::Kind::kLast, absl::ZeroDuration(), *duration};
   } else if (value.starts_with("steps=")) {
-    return Expected(
-        "auto, all, none, last=TIME or DELAY+DURATION: a window of steps needs recognised steps, which this version "
-        "of tbprof does not have yet");
+    const std::string_view range = value.substr(6);
+    const size_t colon = range.find(':');
+    const auto number = [](std::string_view text, int64_t* step) {
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *step);
+      return error == std::errc() && end == text.data() + text.size() && *step >= 0;
+    };
+    window.kind = Window::Kind::kSteps;
+    if (colon == std::string_view::npos || !number(range.substr(0, colon), &window.first_step) ||
+        !number(range.substr(colon + 1), &window.last_step) || window.first_step > window.last_step) {
+      return Expected("steps=A:B with two numbers of steps, A not above B");
+    }
   } else {
     const size_t plus = value.find('+');
     if (plus == std::string_view::npos) return expected;
@@ -365,7 +373,8 @@ constexpr OptionRow kRows[] = {
      kForRun | kForConfig, SetPublishTimeout},
     {"window", "WHEN", "auto",
      "What is recorded unasked: auto (all; of a run too long for one profile its start, 20 s of its middle and its "
-     "end), all, none, last=TIME (last=30s) or DELAY+DURATION (10s+5s)",
+     "end), all, none, last=TIME (last=30s), DELAY+DURATION (10s+5s) or steps=A:B (steps=10:20, as the profile numbers "
+     "them)",
      kForRun | kForConfig, SetWindow},
     {"window-duration", "TIME", "3s", "Length of a capture that a signal asks for", kForRun | kForConfig,
      SetWindowLength<&Options::window_duration>},

@@ -40,10 +40,11 @@ inline constexpr uint64_t kDefaultMallocInterval = uint64_t{512} << 10;
 std::string FamilyNames(uint32_t families);
 
 struct Window {
-  enum class Kind { kAuto, kAll, kNone, kRange, kLast };
+  enum class Kind { kAuto, kAll, kNone, kRange, kLast, kSteps };
   Kind kind = Kind::kAuto;
-  absl::Duration delay;     // kRange: from the target's start
-  absl::Duration duration;  // kRange, kLast
+  absl::Duration delay;                   // kRange: from the target's start
+  absl::Duration duration;                // kRange, kLast
+  int64_t first_step = 0, last_step = 0;  // kSteps: as the profile numbers them, both included
 };
 
 enum class MallocMode { kSampled, kExact, kOff };

@@ -804,7 +804,10 @@ void Session::SetRetention() {
 
 uint64_t Session::OpenWindow(uint32_t number, uint32_t families) {
   const uint64_t ticks = Now();
-  if (number == 0) run_open_ticks_ = ticks;
+  if (number == 0) {
+    run_open_ticks_ = ticks;
+    run_open_ns_ = ReadMonotonic();
+  }
   // Before anything is recorded for it. The run's own where all of it is kept, or the last of it, needs no range.
   if (number != 0 || (!config_.everything && sliding_ticks_ == 0))
     ranges_.push_back({number, {ticks, UINT64_MAX, true}});
@@ -851,6 +854,25 @@ void Session::SplitRun(uint64_t start_to, uint64_t end_ns) {
   WriteWindow(kStartWindow, WindowEvent::kClosed, start_to);
   WriteWindow(kEndWindow, WindowEvent::kOpened, start_to, static_cast<uint32_t>(end_ns / 1'000'000));
   WriteWindow(0, WindowEvent::kReplaced, start_to);
+}
+
+uint64_t Session::TicksInRun(uint64_t ns) const {
+  const uint64_t passed_ns = ReadMonotonic() - run_open_ns_;
+  if (passed_ns == 0) return run_open_ticks_;
+  const double rate = static_cast<double>(Now() - run_open_ticks_) / static_cast<double>(passed_ns);
+  return run_open_ticks_ + static_cast<uint64_t>(static_cast<double>(ns) * rate);
+}
+
+void Session::NarrowRun(uint64_t from_ticks, uint64_t to_ticks) {
+  ranges_.push_back({0, {from_ticks, UINT64_MAX, true}, true});
+  config_.everything = false;
+  SetRetention();
+  WriteWindow(0, WindowEvent::kOpened, from_ticks);
+  const uint32_t before = ArmedFamilies();
+  open_.erase(0);
+  ArmAgain(before);
+  WriteWindow(0, WindowEvent::kClosed, to_ticks);
+  TakeClockPair();
 }
 
 void Session::Published(uint32_t number, bool ok) {

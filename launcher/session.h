@@ -100,6 +100,8 @@ class Session {
   // The run does not fit one profile: [open, start_to) becomes the window `start`, from there on only the last `end_ns`
   // stay, for the window `end`, which the end of the run closes.
   void SplitRun(uint64_t start_to, uint64_t end_ns);
+  // The run's own window was [from, to): what lies outside may go, and nothing is recorded for it any more.
+  void NarrowRun(uint64_t from_ticks, uint64_t to_ticks);
   // The profile of a window is written: its records may go. Not `ok`: they may go when room is short.
   void Published(uint32_t number, bool ok);
   uint64_t run_open_ticks() const { return run_open_ticks_; }
@@ -108,6 +110,8 @@ class Session {
   bool armed() const { return !open_.empty(); }
   // Where the control socket belongs.
   std::string control_path() const { return directory_ + "/" + kControlName; }
+  // At so much after the run's window was opened, by how fast the counter has run since.
+  uint64_t TicksInRun(uint64_t ns) const;
   uint64_t TicksOf(uint64_t ns) const { return static_cast<uint64_t>(static_cast<double>(ns) * ticks_per_ns_); }
 
   // All that was recorded until now is in the spool. False: not within the limit.
@@ -217,7 +221,7 @@ class Session {
   uint32_t segments_seen_ = 0;
   uint32_t targets_refused_ = 0;
   std::map<uint32_t, uint32_t> open_;  // windows, and what is recorded for each
-  uint64_t run_open_ticks_ = 0;
+  uint64_t run_open_ticks_ = 0, run_open_ns_ = 0;
   uint64_t sliding_ticks_ = 0;
   struct WindowRange {
     uint32_t number;

@@ -216,6 +216,13 @@ class Builder : private HostLines {
     const bool is_last = facts_.close_ticks == UINT64_MAX || (facts_.ended && facts_.end.ticks <= close_ + lag);
     const uint64_t drained = is_last ? UINT64_MAX : close_ + lag;
     CutToWhatIsThere(drained);
+    if (request_.part_to_ns != 0) {
+      const auto ticks = [&](uint64_t ns) {
+        return static_cast<uint64_t>(static_cast<double>(ns) / std::max(facts_.clock.ns_per_tick(), 1e-3));
+      };
+      close_ = std::min(close_, open_ + ticks(request_.part_to_ns));
+      open_ = std::min(close_, open_ + ticks(request_.part_from_ns));
+    }
     if (!whole_run_) totals_open_ = open_;
     facts_.clock.SetOrigin(open_);
     timeline_.origin_unix_ns = facts_.clock.UnixNs(open_);

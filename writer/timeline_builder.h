@@ -34,12 +34,13 @@ inline constexpr uint64_t MostEvents(uint64_t max_profile_size) {
 
 struct TimelineRequest {
   std::string spool;
-  SpoolExtent extent;                     // how much of it to read
-  uint32_t window = 0;                    // number of the window to show: 0 the run's own
-  uint64_t max_profile_size = 64u << 20;  // bytes of the xplane file to aim at
-  std::string host;                       // overrides the session's
-  std::string step_marker;                // a regular expression, likewise
-  uint64_t agreed_start_unix_ns = 0;      // of several captures at the same time; 0: there is none
+  SpoolExtent extent;                         // how much of it to read
+  uint32_t window = 0;                        // number of the window to show: 0 the run's own
+  uint64_t max_profile_size = 64u << 20;      // bytes of the xplane file to aim at
+  std::string host;                           // overrides the session's
+  std::string step_marker;                    // a regular expression, likewise
+  uint64_t part_from_ns = 0, part_to_ns = 0;  // of the window, from its beginning; 0: all of it
+  uint64_t agreed_start_unix_ns = 0;          // of several captures at the same time; 0: there is none
   // Of several ranks in one spool, the one to show: the processes that say so, and their descendants. kAnyRank: the
   // lowest, with what belongs to none (torchrun itself); Timeline::further_ranks then names the others.
   int rank = kAnyRank;

@@ -325,11 +325,13 @@ TEST_F(OptionsTest, BadValuesNameOptionSourceAndForm) {
   Write("tbprof.toml", "window = soon\n");
   EXPECT_HAS(Bad({"run", "true"}), directory_ + "/tbprof.toml: window: expected auto");
   std::filesystem::remove(directory_ + "/tbprof.toml");
-  for (const char* window :
-       {"steps=3:5", "last=", "last=30", "last=0s", "last=25h", "1+2", "1s+", "+1s", "1s+0s", "-1s+1s", "1s+inf"}) {
+  for (const char* window : {"steps=5:3", "steps=3", "steps=:5", "steps=-1:5", "last=", "last=30", "last=0s",
+                             "last=25h", "1+2", "1s+", "+1s", "1s+0s", "-1s+1s", "1s+inf"}) {
     EXPECT_FALSE(Parse({"run", "true"}, {std::string("TBPROF_WINDOW=") + window}).ok()) << window;
   }
-  EXPECT_HAS(Bad({"run", "--window=steps=3:5", "true"}), "needs recognised steps");
+  EXPECT_EQ(Good({"run", "--window=steps=3:5", "true"}).window.kind, Window::Kind::kSteps);
+  EXPECT_EQ(Good({"run", "--window=steps=3:5", "true"}).window.first_step, 3);
+  EXPECT_EQ(Good({"run", "--window=steps=3:5", "true"}).window.last_step, 5);
   EXPECT_HAS(Bad({"run", "--run=a/b", "true"}), "--run: expected the name of one directory");
   EXPECT_HAS(Bad({"run", "--run=..", "true"}), "--run");
   EXPECT_HAS(Bad({"run", "--run=a\nb", "true"}), "`a\\nb`");
