@@ -230,7 +230,7 @@ TEST(Torch, NotWithoutTheAllocatorsCalls) {
 // ---- the limit of cost
 
 TEST(Torch, TooManyOperationsAreLeftOutByWholeSteps) {
-  // 1.7 s of work: what may come at once, and that again after a pause of 1.3 s.
+  // 1.7 s of work: what may come at once, and that again after a pause of 1 s.
   constexpr int kCount = 900'000, kSteps = 450;
   const Torch torch;
   const RunResult result =
@@ -243,13 +243,13 @@ TEST(Torch, TooManyOperationsAreLeftOutByWholeSteps) {
   ASSERT_EQ(optimizers.size(), static_cast<size_t>(kSteps));
   EXPECT_EQ(profile.Count("another range"), kSteps / 2);
   const std::vector<Event> operations = profile.Named("aten::add");
-  EXPECT_GT(operations.size(), 60'000u);
+  EXPECT_GT(operations.size(), 30'000u);
   EXPECT_LT(operations.size(), static_cast<size_t>(kCount) / 2);
-  // What may come at once and 3 % of the time; but nothing for the second in which there was none.
-  const double earned_ns = 40e6 + 0.03 * (static_cast<double>(pauses[0].start_ps) / 1e3 - 1e9);
+  // What may come at once and 2 % of the time; but nothing for the second in which there was none.
+  const double earned_ns = 20e6 + 0.02 * (static_cast<double>(pauses[0].start_ps) / 1e3 - 1e9);
   EXPECT_LT(std::count_if(operations.begin(), operations.end(),
                           [&](const Event& event) { return event.start_ps < pauses[0].start_ps; }),
-            static_cast<int64_t>(earned_ns / 600) + 8000);
+            static_cast<int64_t>(earned_ns / 1000) + 8000);
   EXPECT_EQ(result.Fact("added"), 3u);
   EXPECT_EQ(result.Fact("disabled"), 2 * pauses.size());
   EXPECT_GE(result.Fact("enabled"), 2 * (pauses.size() - 1));
