@@ -118,8 +118,8 @@ uint64_t g_pause_from;   // a pause is due since then; 0: none is
 uint32_t g_pause_epoch;  // of the process that told that it pauses: a fork child has not
 constexpr uint64_t kPauseNumber = ~uint64_t{0};
 
-// Calls while no window is open after which PyTorch is told to pass us over: it makes an object for each operation that
-// somebody observes.
+// Calls while no window is open, or in a process that records nothing, after which PyTorch is told to pass us over: it
+// makes an object for each operation that somebody observes.
 constexpr uint32_t kIdleCalls = 1024;
 uint32_t g_idle_calls;
 
@@ -138,7 +138,9 @@ Value FieldOf(const void* function, uint32_t offset) {
 
 uint64_t TicksOf(uint64_t ns) { return ns * g_ticks_per_ms / 1'000'000; }
 
+// `thread`: null in a process that records nothing.
 bool IsMainThread(const ThreadState* thread) {
+  if (thread == nullptr) return raw::GetTid() == raw::GetPid();
   const ThreadSlot* const slot = thread->writer.thread;
   return slot->tid == g_attachment.segment.process_slots[slot->process_slot].pid;
 }
@@ -194,21 +196,24 @@ bool PauseIsOver(uint64_t slack) {
 }
 
 // Whether this thread may now change PyTorch's list: the main thread, or one of those that do all the work.
-bool MayChange(const ThreadState* thread, bool late) {
-  return thread != nullptr && (late || IsMainThread(thread)) && Lock();
-}
+bool MayChange(const ThreadState* thread, bool late) { return (late || IsMainThread(thread)) && Lock(); }
 
-__attribute__((noinline)) void CallWhileIdle() {
+// A fork child of a program that alone is recorded, or one beyond the process slots: it has inherited PyTorch's list
+// with us in it. And a program that recording had to stop in.
+bool ProcessRecordsNothing() { return __atomic_load_n(&g_fork_page->epoch, __ATOMIC_RELAXED) == kEpochRegistering; }
+
+__attribute__((noinline)) void CallInVain() {
   const uint32_t calls = __atomic_add_fetch(&g_idle_calls, 1, __ATOMIC_RELAXED);
   if (calls < kIdleCalls) return;
   ThreadState* const thread = CurrentThread();
-  if (!MayChange(thread, calls >= kLate * kIdleCalls)) return;
+  const bool never = thread == nullptr && ProcessRecordsNothing();
+  if ((thread == nullptr && !never) || !MayChange(thread, calls >= kLate * kIdleCalls)) return;
   const TorchWatch watch = Watch();
   if (watch == TorchWatch::kObserving || watch == TorchWatch::kPaused) {
-    SetWatch(TorchWatch::kSilent);
+    SetWatch(never ? TorchWatch::kOff : TorchWatch::kSilent);
     SetObservers(0, watch == TorchWatch::kPaused ? kRanges : g_handle_count, false);
     // What was owed is forgotten: the next window is another time.
-    if (watch == TorchWatch::kPaused) TellPause(thread, false);
+    if (watch == TorchWatch::kPaused && !never) TellPause(thread, false);
   }
   __atomic_store_n(&g_idle_calls, 0, __ATOMIC_RELAXED);
   Unlock();
@@ -227,7 +232,7 @@ __attribute__((noinline)) void CountOperations() {
   // A program whose steps are not told of, or very long ones.
   if (now - none < TicksOf(kLatestNs)) return;
   ThreadState* const thread = CurrentThread();
-  if (!MayChange(thread, now - none >= kLate * TicksOf(kLatestNs))) return;
+  if (thread == nullptr || !MayChange(thread, now - none >= kLate * TicksOf(kLatestNs))) return;
   if (Watch() == TorchWatch::kObserving) Pause(thread);
   Unlock();
 }
@@ -268,7 +273,7 @@ int64_t SequenceOf(const void* function, TorchScope scope) {
 
 void Begin(const void* function, TorchScope scope) {
   ThreadState* const thread = CurrentThread();
-  if (thread == nullptr) return CountMissedWait();
+  if (thread == nullptr) return ProcessRecordsNothing() ? CallInVain() : CountMissedWait();
   const char* const name = g_torch.name(function);
   if (scope == TorchScope::kUser) {
     const bool wanted = __atomic_load_n(&g_pause_from, __ATOMIC_RELAXED) != 0 || Watch() == TorchWatch::kPaused;
@@ -301,7 +306,7 @@ Context Start(const void* function) {
   if (Armed(kFamilyAnnotation)) {
     Begin(function, scope);
   } else {
-    CallWhileIdle();
+    CallInVain();
   }
   return {};
 }

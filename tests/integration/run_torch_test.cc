@@ -352,6 +352,23 @@ TEST(Torch, APauseIsOfTheProcessThatTellsIt) {
   EXPECT_FALSE(HasNote(result, "ends of ranges"));
 }
 
+TEST(Torch, ChildrenThatAreNotRecordedPayForNothing) {
+  const Pair alone = Torch().Run({"forks_a_worker"}, {"--follow=none"});
+  ASSERT_TRUE(alone.Same());
+  EXPECT_EQ(alone.profiled.profile->Count("aten::of_the_parent"), 2);
+  EXPECT_EQ(alone.profiled.profile->Count("aten::of_the_child"), 0);
+  EXPECT_EQ(alone.profiled.Fact("disabled_in_child"), 3u);
+  EXPECT_EQ(alone.profiled.Fact("seen_at_the_end"), 0u);
+  EXPECT_EQ(alone.profiled.Fact("enabled"), 0u);
+  EXPECT_EQ(alone.profiled.Fact("disabled"), 0u) << "the parent's own list is as it was";
+
+  const Pair both = Torch().Run({"forks_a_worker"});
+  ASSERT_TRUE(both.Same());
+  EXPECT_EQ(both.profiled.profile->Count("aten::of_the_child"), 4000);
+  EXPECT_EQ(both.profiled.Fact("disabled_in_child"), 0u);
+  EXPECT_EQ(both.profiled.Fact("seen_at_the_end"), 2000u);
+}
+
 TEST(Torch, OpenAtTheEnd) {
   const Pair pair = Torch().Run({"ends", "exit"});
   ASSERT_TRUE(pair.Same());

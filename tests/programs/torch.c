@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // torch DIRECTORY MODE...: opens DIRECTORY/lib/libtorch_cpu.so as Python does, a stand-in of PyTorch's
 // (tests/sim/torch), and has it work. Modes: ops, race, thread, storm COUNT STEPS MICROSECONDS [IDLE_MS], loop, fork,
-// odd, wrong, asynchronous COUNT, ends exit|kill, forks_in_a_pause, memory COUNT. Facts: what PyTorch was asked for.
+// odd, wrong, asynchronous COUNT, ends exit|kill, forks_in_a_pause, forks_a_worker, memory COUNT. Facts: what PyTorch
+// was asked for.
 #include "../sim/torch/torch.h"
 
 #include <dlfcn.h>
@@ -206,6 +207,30 @@ static void Forks(void) {
   puts("fork");
 }
 
+// A child that works with what it has inherited, while its parent does.
+static void ForksAWorker(void) {
+  tensor(100);
+  Operation("aten::of_the_parent", -1, NULL, NULL);
+  const pid_t child = fork();
+  if (child == 0) {
+    for (int i = 0; i < 2000; ++i) {
+      tensor(100);
+      Operation("aten::of_the_child", -1, NULL, NULL);
+    }
+    Tell("disabled_in_child", count_of(1));
+    const uint64_t seen = count_of(3);
+    for (int i = 0; i < 2000; ++i) {
+      tensor(100);
+      Operation("aten::of_the_child", -1, NULL, NULL);
+    }
+    Tell("seen_at_the_end", count_of(3) - seen);
+    _exit(0);
+  }
+  waitpid(child, NULL, 0);
+  Operation("aten::of_the_parent", -1, NULL, NULL);
+  puts("fork of a worker");
+}
+
 // The child begins with its parent's pause, which is none of its own.
 static void ForksInAPause(void) {
   tensor(100);
@@ -318,6 +343,7 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "loop") == 0) Loop();
   if (strcmp(mode, "fork") == 0) Forks();
   if (strcmp(mode, "forks_in_a_pause") == 0) ForksInAPause();
+  if (strcmp(mode, "forks_a_worker") == 0) ForksAWorker();
   if (strcmp(mode, "memory") == 0) {
     OpenCuda(argv[1]);
     Memory(atoi(word));
