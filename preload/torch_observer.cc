@@ -11,6 +11,7 @@
 #include "preload/hooks.h"
 #include "preload/modules.h"
 #include "preload/record.h"
+#include "preload/torch_shapes.h"
 #include "wire/raw.h"
 
 namespace tbprof {
@@ -30,43 +31,44 @@ struct Build {
   Strings strings;
   // In an at::RecordFunction: sequence_nr_, fwd_thread_id_, step_callbacks_.thread_id_.
   uint16_t sequence, forward_thread, thread;
+  uint16_t sizes;  // in a c10::TensorImpl: sizes_and_strides_
 };
 constexpr Build kBuilds[] = {
-    {"1.13.0a0", "feaefbc559e74298c67a4aca95dd5e2c49a4c739", Strings::kNew, 200, 248, 88},  // Debian 12
-    {"1.13.0", nullptr, Strings::kOld, 176, 224, 88},
-    {"1.13.1", nullptr, Strings::kOld, 176, 224, 88},
-    {"2.0.0", nullptr, Strings::kOld, 176, 224, 88},
-    {"2.0.1", nullptr, Strings::kOld, 176, 224, 88},
-    {"2.1.0", nullptr, Strings::kOld, 176, 224, 88},
-    {"2.1.1", nullptr, Strings::kOld, 176, 224, 88},
-    {"2.1.2", nullptr, Strings::kOld, 176, 224, 88},
-    {"2.2.0", nullptr, Strings::kOld, 176, 224, 88},
-    {"2.2.1", nullptr, Strings::kOld, 176, 224, 88},
-    {"2.2.2", nullptr, Strings::kOld, 176, 224, 88},
-    {"2.3.0", nullptr, Strings::kOld, 176, 224, 88},
-    {"2.3.1", nullptr, Strings::kOld, 176, 224, 88},
-    {"2.4.0", nullptr, Strings::kOld, 176, 280, 88},
-    {"2.4.1", nullptr, Strings::kOld, 176, 280, 88},
-    {"2.5.0", nullptr, Strings::kOld, 176, 280, 88},
-    {"2.5.1", nullptr, Strings::kOld, 176, 280, 88},
-    {"2.6.0", nullptr, Strings::kOld, 176, 280, 88},
-    {"2.7.0", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.7.1", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.8.0", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.9.0", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.9.1", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.10.0", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.11.0", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.12.0", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.12.1", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.13.0", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.14.0", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.14.1", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.15.0", nullptr, Strings::kNew, 200, 304, 88},
+    {"1.13.0a0", "feaefbc559e74298c67a4aca95dd5e2c49a4c739", Strings::kNew, 200, 248, 88, 72},  // Debian 12
+    {"1.13.0", nullptr, Strings::kOld, 176, 224, 88, 72},
+    {"1.13.1", nullptr, Strings::kOld, 176, 224, 88, 72},
+    {"2.0.0", nullptr, Strings::kOld, 176, 224, 88, 72},
+    {"2.0.1", nullptr, Strings::kOld, 176, 224, 88, 72},
+    {"2.1.0", nullptr, Strings::kOld, 176, 224, 88, 72},
+    {"2.1.1", nullptr, Strings::kOld, 176, 224, 88, 72},
+    {"2.1.2", nullptr, Strings::kOld, 176, 224, 88, 72},
+    {"2.2.0", nullptr, Strings::kOld, 176, 224, 88, 72},
+    {"2.2.1", nullptr, Strings::kOld, 176, 224, 88, 72},
+    {"2.2.2", nullptr, Strings::kOld, 176, 224, 88, 72},
+    {"2.3.0", nullptr, Strings::kOld, 176, 224, 88, 64},
+    {"2.3.1", nullptr, Strings::kOld, 176, 224, 88, 64},
+    {"2.4.0", nullptr, Strings::kOld, 176, 280, 88, 64},
+    {"2.4.1", nullptr, Strings::kOld, 176, 280, 88, 64},
+    {"2.5.0", nullptr, Strings::kOld, 176, 280, 88, 64},
+    {"2.5.1", nullptr, Strings::kOld, 176, 280, 88, 64},
+    {"2.6.0", nullptr, Strings::kOld, 176, 280, 88, 64},
+    {"2.7.0", nullptr, Strings::kNew, 200, 304, 88, 64},
+    {"2.7.1", nullptr, Strings::kNew, 200, 304, 88, 64},
+    {"2.8.0", nullptr, Strings::kNew, 200, 304, 88, 64},
+    {"2.9.0", nullptr, Strings::kNew, 200, 304, 88, 64},
+    {"2.9.1", nullptr, Strings::kNew, 200, 304, 88, 64},
+    {"2.10.0", nullptr, Strings::kNew, 200, 304, 88, 64},
+    {"2.11.0", nullptr, Strings::kNew, 200, 304, 88, 64},
+    {"2.12.0", nullptr, Strings::kNew, 200, 304, 88, 64},
+    {"2.12.1", nullptr, Strings::kNew, 200, 304, 88, 64},
+    {"2.13.0", nullptr, Strings::kNew, 200, 304, 88, 56},
+    {"2.14.0", nullptr, Strings::kNew, 200, 304, 88, 56},
+    {"2.14.1", nullptr, Strings::kNew, 200, 304, 88, 56},
+    {"2.15.0", nullptr, Strings::kNew, 200, 304, 88, 56},
 };
 
-// In all of them is_async_ lies behind fwd_thread_id_ and handle_.
-constexpr uint16_t kAsynchronous = 16;
+// In all of them inputs_ lies behind sequence_nr_, and is_async_ behind fwd_thread_id_ and handle_.
+constexpr uint16_t kInputs = 8, kAsynchronous = 16;
 
 // at::RecordFunctionCallback, from 1.12 on.
 struct Context {
@@ -94,6 +96,8 @@ struct Torch {
   int64_t (*peek)();
 };
 Torch g_torch;
+TorchShapes g_shapes;
+bool g_wants_shapes;  // of operations
 const Build* g_build;
 // Of the observers: ranges first, then, where they are asked for, operations and backward nodes.
 constexpr size_t kMostHandles = 3, kRanges = 1;
@@ -106,6 +110,7 @@ uint32_t g_busy;
 // they are observed for a while, and for a while not, by whole steps where PyTorch tells of any. More is counted than
 // that: with 600 a training on two busy cores paid more than its share.
 constexpr uint64_t kOperationNs = 1000;
+constexpr uint64_t kShapesNs = 500;  // the values that PyTorch makes of the inputs, and the text: 350
 constexpr uint64_t kMostPercent = 2;
 constexpr uint64_t kBurstNs = 20'000'000;  // of cost, that may come at once
 constexpr uint32_t kCountedAtOnce = 1024;
@@ -135,6 +140,8 @@ Value FieldOf(const void* function, uint32_t offset) {
   __builtin_memcpy(&value, static_cast<const char*>(function) + offset, sizeof(value));
   return value;
 }
+
+uint64_t OperationNs() { return kOperationNs + (__atomic_load_n(&g_wants_shapes, __ATOMIC_RELAXED) ? kShapesNs : 0); }
 
 uint64_t TicksOf(uint64_t ns) { return ns * g_ticks_per_ms / 1'000'000; }
 
@@ -190,7 +197,7 @@ void Resume(ThreadState* thread) {
 }
 
 bool PauseIsOver(uint64_t slack) {
-  const uint64_t cost = TicksOf(kOperationNs * __atomic_load_n(&g_operations, __ATOMIC_RELAXED));
+  const uint64_t cost = TicksOf(OperationNs() * __atomic_load_n(&g_operations, __ATOMIC_RELAXED));
   const uint64_t passed = Ticks() - __atomic_load_n(&g_since, __ATOMIC_RELAXED);
   return passed > slack && (passed - slack) / 100 * kMostPercent >= cost;
 }
@@ -221,7 +228,7 @@ __attribute__((noinline)) void CallInVain() {
 
 // Once in a while, by any thread.
 __attribute__((noinline)) void CountOperations() {
-  const uint64_t cost = TicksOf(kOperationNs * __atomic_add_fetch(&g_operations, kCountedAtOnce, __ATOMIC_RELAXED));
+  const uint64_t cost = TicksOf(OperationNs() * __atomic_add_fetch(&g_operations, kCountedAtOnce, __ATOMIC_RELAXED));
   const uint64_t now = Ticks();
   const uint64_t share = (now - __atomic_load_n(&g_since, __ATOMIC_RELAXED)) / 100 * kMostPercent;
   if (cost <= share) return CountFrom(now);
@@ -271,6 +278,22 @@ int64_t SequenceOf(const void* function, TorchScope scope) {
   return sequence;
 }
 
+// Why shapes are not recorded, or no longer.
+void TellNoShapes(ThreadState* thread, const char* reason) {
+  RecordProcessInfo(thread, ProcessInfoKey::kTorchShapes, reason, strlen(reason));
+}
+
+// The number of the text that tells the shapes of an operation's inputs; 0: none.
+__attribute__((noinline)) uint64_t ShapesOf(ThreadState* thread, const void* function) {
+  char text[160];
+  if (WriteTorchShapes(g_shapes, function, text, sizeof(text)) > 0) return NameNumber(thread, text);
+  // Told by one thread; others may be in the same place.
+  if (TorchShapesAreWrong() && __atomic_exchange_n(&g_wants_shapes, false, __ATOMIC_RELAXED)) {
+    TellNoShapes(thread, "an input is not laid out as in this release");
+  }
+  return 0;
+}
+
 void Begin(const void* function, TorchScope scope) {
   ThreadState* const thread = CurrentThread();
   if (thread == nullptr) return ProcessRecordsNothing() ? CallInVain() : CountMissedWait();
@@ -297,8 +320,11 @@ void Begin(const void* function, TorchScope scope) {
     payload.name =
         FieldOf<uint64_t>(function, scope == TorchScope::kBackward ? g_build->forward_thread : g_build->thread);
   }
+  if (scope == TorchScope::kOperation && __atomic_load_n(&g_wants_shapes, __ATOMIC_RELAXED)) {
+    payload.shapes = ShapesOf(thread, function);
+  }
   Annotate(thread, AnnotationAction::kPush, kTorchDomain, NameNumber(thread, name), static_cast<uint32_t>(scope),
-           sequence >= 0 ? &payload : nullptr);
+           sequence >= 0 || payload.shapes != 0 ? &payload : nullptr);
 }
 
 template <TorchScope scope>
@@ -331,6 +357,7 @@ template <TorchScope told>
 void Add(Scope scope) {
   Callback callback{Start<told>, End<told>, 1, {}, false, false, false};
   callback.scopes[scope] = true;
+  callback.needs_inputs = told == TorchScope::kOperation && g_wants_shapes;
   g_handles[g_handle_count++] = g_torch.add_global_callback(callback);
 }
 
@@ -448,7 +475,19 @@ __attribute__((noinline)) void Tell(ThreadState* thread, char sign, const char* 
   RecordProcessInfo(thread, ProcessInfoKey::kTorch, text, length);
 }
 
-__attribute__((noinline)) TorchWatch Observe(ThreadState* thread, const link_map* object) {
+// `allocator`: libc10.
+void PrepareShapes(ThreadState* thread, const link_map* object, const link_map* allocator) {
+  constexpr uint32_t kAsked = kTorchOperations | kTorchShapes;
+  if ((g_control->gpu_options & kAsked) != kAsked) return;
+  g_shapes.inputs = g_build->sequence + kInputs;
+  g_shapes.sizes = g_build->sizes;
+  g_wants_shapes = Find(object, &g_shapes.count, "_ZNK2at14RecordFunction10num_inputsEv") &&
+                   Find(object, &g_shapes.size, "_ZN2at6native4sizeERKNS_6TensorEl") &&
+                   Find(allocator, &g_shapes.undefined, "_ZN3c1019UndefinedTensorImpl10_singletonE");
+  if (!g_wants_shapes) TellNoShapes(thread, "it lacks a function that tells them");
+}
+
+__attribute__((noinline)) TorchWatch Observe(ThreadState* thread, const link_map* object, const link_map* allocator) {
   char version[48] = "of unknown version";
   g_build = BuildOf(object, version, sizeof(version));
   if (g_build == nullptr) {
@@ -468,6 +507,7 @@ __attribute__((noinline)) TorchWatch Observe(ThreadState* thread, const link_map
   const uint64_t since_attach_us = (ReadMonotonic() - header->attach_monotonic_ns) / 1000;
   g_since = Ticks();
   g_ticks_per_ms = (g_since - header->attach_ticks) * 1000 / (since_attach_us + 1);
+  PrepareShapes(thread, object, allocator);
   Add<TorchScope::kUser>(kUserScope);
   if ((g_control->gpu_options & kTorchOperations) != 0) {
     Add<TorchScope::kOperation>(kFunction);
@@ -516,7 +556,7 @@ __attribute__((noinline)) void LookForTorch(const void* caller) {
       watch = TorchWatch::kOff;
     } else if (const link_map* const object = LibraryOnStack(thread, __builtin_frame_address(0), "libtorch_cpu.so");
                object != nullptr) {
-      watch = Observe(thread, object);
+      watch = Observe(thread, object, ObjectAt(caller));
     } else if (++g_looks == kMostLooks) {
       Tell(thread, '-', "of unknown version", "was not found on the stack of its allocator");
       watch = TorchWatch::kOff;

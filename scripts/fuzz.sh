@@ -97,9 +97,9 @@ os._exit(1)' || true
     mkdir -p "$scratch/torch/lib"
     cp "$sim"/torch/plain/*.so "$scratch/torch/lib"
     echo "__version__ = '2.13.0'" >"$scratch/torch/version.py"
-    for mode in ops "storm 30 6 100" "memory 2"; do
+    for mode in ops "storm 30 6 100" "memory 2" shapes; do
       # shellcheck disable=SC2086  # words of a mode
-      TMPDIR=$scratch "$tbprof" run --quiet --keep-spool --logdir="$scratch/torch-${mode%% *}" --trace=annotation,gpu -- \
+      TMPDIR=$scratch "$tbprof" run --quiet --keep-spool --logdir="$scratch/torch-${mode%% *}" --trace=annotation,gpu --torch-shapes -- \
         "$sim/../programs/torch" "$scratch/torch" $mode >/dev/null || true
     done
   fi

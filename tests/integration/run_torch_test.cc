@@ -18,8 +18,10 @@
 namespace tbprof::integration {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
 using ::testing::SizeIs;
 
 constexpr char kPause[] = "operations not recorded";
@@ -298,6 +300,66 @@ TEST(Torch, WithoutStepsTheyAreLeftOutLater) {
   ASSERT_EQ(result.profile->Count(kPause), 1);
   EXPECT_EQ(result.Fact("disabled"), 2u);
   EXPECT_GT(result.profile->Named(kPause)[0].start_ps, 500'000'000'000);
+}
+
+// ---- shapes
+
+std::vector<std::string> ShapesOf(const Profile& profile, const std::string& name) {
+  std::vector<std::string> shapes;
+  for (const Event& event : profile.Named(name))
+    shapes.push_back(event.Has("Input Dims") ? event.Stat("Input Dims") : "");
+  return shapes;
+}
+
+TEST(Torch, ShapesOfTheInputs) {
+  const Pair pair = Torch().Run({"shapes"}, {"--torch-shapes"});
+  ASSERT_TRUE(pair.Same());
+  const Profile& profile = *pair.profiled.profile;
+  EXPECT_THAT(ShapesOf(profile, "aten::early"), ElementsAre("[[32, 64], [], [8, 3, 224, 224]]"));
+  EXPECT_THAT(ShapesOf(profile, "aten::high"),
+              ElementsAre("[[32, 64], [], [?]]", "[[32, 64], [], [2, 1, 3, 1, 2, 1, 4, 1, 1, 1, 1, 1]]"));
+  EXPECT_EQ(ShapesOf(profile, "aten::mm"), std::vector<std::string>(100, "[[32, 64]]"));
+  EXPECT_EQ(profile.Named("aten::mm")[0].Stat("sequence"), "3");
+  EXPECT_THAT(ShapesOf(profile, "aten::of_a_stack"), ElementsAre("[[2, 1, 3, 1, 2, 1, 4, 1, 1, 1, 1, 1]]"));
+  EXPECT_THAT(ShapesOf(profile, "aten::odd"), ElementsAre("[[7, 0, 5], [], [], []]"));
+  EXPECT_THAT(ShapesOf(profile, "aten::without"), ElementsAre(""));
+  EXPECT_EQ(profile.Named("aten::without")[0].Stat("sequence"), "5");
+  EXPECT_THAT(ShapesOf(profile, "aten::symbolic"), ElementsAre("[[?]]"));
+  EXPECT_THAT(ShapesOf(profile, "aten::cat")[0], MatchesRegex(R"(\[(\[8, 3, 224, 224\], )+\.\.\.\])"));
+  EXPECT_THAT(ShapesOf(profile, "MmBackward0"), ElementsAre(""));
+  EXPECT_THAT(ShapesOf(profile, "aten::behind_it"), ElementsAre("[[32, 64]]"));
+  EXPECT_FALSE(profile.HasWarning("shapes"));
+}
+
+TEST(Torch, NoShapesUnlessTheyAreAskedFor) {
+  const Pair pair = Torch().Run({"shapes"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_THAT(ShapesOf(*pair.profiled.profile, "aten::early"), ElementsAre(""));
+  EXPECT_THAT(Torch().Run({"shapes"}, {"--torch-shapes", "--torch=steps"}).profiled.profile->Named("aten::early"),
+              IsEmpty());
+}
+
+class OddInputs : public testing::TestWithParam<const char*> {};
+
+TEST_P(OddInputs, EndTheShapes) {
+  const Pair pair = Torch().Run({"shapes", GetParam()}, {"--torch-shapes"});
+  ASSERT_TRUE(pair.Same());
+  const Profile& profile = *pair.profiled.profile;
+  EXPECT_THAT(ShapesOf(profile, "aten::early"), ElementsAre("[[32, 64], [], [8, 3, 224, 224]]"));
+  EXPECT_THAT(ShapesOf(profile, "aten::wrong"), ElementsAre(""));
+  EXPECT_THAT(ShapesOf(profile, "aten::behind_it"), ElementsAre(""));
+  EXPECT_EQ(profile.Named("aten::behind_it")[0].Stat("sequence"), "7");
+  EXPECT_TRUE(profile.HasWarning("the shapes of PyTorch's operations are not recorded: an input is not laid out"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Torch, OddInputs, testing::Values("count", "rank", "negative", "elements"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST(Torch, ShapesThatPytorchTellsOtherwise) {
+  const Pair pair = Torch().Run({"shapes", "told"}, {"--torch-shapes"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_THAT(ShapesOf(*pair.profiled.profile, "aten::mm"), ElementsAre("", "", ""));
+  EXPECT_TRUE(pair.profiled.profile->HasWarning("the shapes of PyTorch's operations are not recorded"));
 }
 
 // ---- captures
