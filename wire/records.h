@@ -330,10 +330,15 @@ enum class GpuNameKind : uint16_t {
   kKernel = 1,  // mangled
   kRuntimeCallback = 2,
   kDriverCallback = 3,
-  kStream = 4,  // id = stream; given by the program
+  kStream = 4,  // id = stream, or StreamOnDevice; given by the program
   kContext = 5,
   kDevice = 6,
 };
+
+// CUPTI's numbers of streams are those of a context.
+inline constexpr uint64_t StreamOnDevice(uint32_t device, uint32_t stream) {
+  return (uint64_t{device} + 1) << 32 | stream;
+}
 
 // The text follows.
 struct GpuNameRecord {
