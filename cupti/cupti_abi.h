@@ -241,7 +241,9 @@ using BufferCompleted = void (*)(void* context, uint32_t stream, uint8_t* buffer
   X(set_attribute, cuptiActivitySetAttribute, Result, (uint32_t attribute, size_t * size, void* value), false)        \
   X(set_thread_id_type, cuptiSetThreadIdType, Result, (uint32_t type), false)                                         \
   X(configure_unified_memory, cuptiActivityConfigureUnifiedMemoryCounter, Result,                                     \
-    (UnifiedMemoryConfig * configurations, uint32_t count), false)
+    (UnifiedMemoryConfig * configurations, uint32_t count), false)                                                    \
+  X(get_device, cuptiGetDeviceId, Result, (void* context, uint32_t* device), false)                                   \
+  X(get_stream, cuptiGetStreamIdEx, Result, (void* context, void* stream, uint8_t per_thread, uint32_t* number), false)
 
 struct Functions {
 #define TBPROF_MEMBER(member, name, result, parameters, required) result(*member) parameters;

@@ -1361,6 +1361,11 @@ void BeginObserving(ChunkWriter* writer) {
   TellName(writer, GpuNameKind::kStream, kCudaThreadStream, "default streams of threads");
 }
 
+void NameObservedStream(ChunkWriter* writer, void* stream, const char* name) {
+  const uint32_t number = StreamNumber(reinterpret_cast<uint64_t>(stream));
+  if (number != 0) TellName(writer, GpuNameKind::kStream, number, name);
+}
+
 uint32_t CollectWork() {
   const Relaxed relaxed;
   uint32_t pending = 0;

@@ -41,6 +41,9 @@ void ServeContexts();
 // `at_end`: this thread will not come again.
 void StopObserving(uint64_t limit_ns, bool at_end);
 
+// A name that the program has given to a stream.
+void NameObservedStream(ChunkWriter* writer, void* stream, const char* name);
+
 // There is no thread of tbprof's own, or no more.
 void AbandonObserving();
 

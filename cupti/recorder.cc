@@ -12,6 +12,7 @@
 #include "cupti/decode.h"
 #include "cupti/futex.h"
 #include "cupti/library.h"
+#include "cupti/name_record.h"
 #include "cupti/observer.h"
 #include "cupti/text.h"
 #include "wire/raw.h"
@@ -527,11 +528,36 @@ void Exit(void*) {
   errno = saved;
 }
 
-int DriverVersion() {
+int (*g_context_of_stream)(void* stream, void** context);
+
+void NameStream(void* stream, const char* name) {
+  if (__atomic_load_n(&g_recorder.phase, __ATOMIC_ACQUIRE) != static_cast<uint32_t>(Phase::kRunning)) return;
+  ChunkWriter* const writer = IsOurProcess() ? g_recorder.bridge->writer_of_thread() : nullptr;
+  if (writer == nullptr) return;
+  if (g_recorder.by_hooks) return NameObservedStream(writer, stream, name);
+  const Functions& cupti = g_recorder.library.functions;
+  if (g_context_of_stream == nullptr || cupti.get_device == nullptr || cupti.get_stream == nullptr) return;
+  // CUPTI is the program's for now.
+  if (__atomic_load_n(&g_recorder.aside, __ATOMIC_ACQUIRE) != 0) return;
+  const uint64_t silenced = g_recorder.bridge->silence();
+  void* context = nullptr;
+  uint32_t device = 0, number = 0;
+  const bool known = g_context_of_stream(stream, &context) == 0 && cupti.get_device(context, &device) == kSuccess &&
+                     cupti.get_stream(context, stream, 0, &number) == kSuccess;
+  g_recorder.bridge->speak(silenced);
+  if (!known) return;
+  RecordName(g_recorder.session.segment, writer, GpuNameKind::kStream, StreamOnDevice(device, number), name,
+             TextLength(name, kMaxName));
+}
+
+void* DriverFunction(const char* name) {
   constexpr int kNow = 2, kOnlyIfLoaded = 4;
   void* driver = dlopen("libcuda.so.1", kNow | kOnlyIfLoaded);
-  if (driver == nullptr) return 0;
-  auto* const get = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDriverGetVersion"));
+  return driver == nullptr ? nullptr : dlsym(driver, name);
+}
+
+int DriverVersion() {
+  auto* const get = reinterpret_cast<int (*)(int*)>(DriverFunction("cuDriverGetVersion"));
   int version = 0;
   return get != nullptr && get(&version) == 0 ? version : 0;
 }
@@ -568,6 +594,7 @@ void* Start(void*) {
 bool Prepare() {
   Library* const library = &g_recorder.library;
   const int driver = DriverVersion();
+  g_context_of_stream = reinterpret_cast<int (*)(void*, void**)>(DriverFunction("cuStreamGetCtx"));
   const bool found = OpenLibrary(driver, library);
   for (uint32_t i = 0; i < library->tried_count; ++i) Tell(GpuInfoKey::kTried, library->tried[i]);
   if (!found) {
@@ -620,6 +647,7 @@ void StartRecording(const GpuBridge* bridge) {
   if (good && started) {
     __cxa_atexit(Exit, nullptr, nullptr);
     bridge->at_end(End);
+    bridge->set_stream_namer(NameStream);
   } else if (started) {
     // A program that finds no GPU may end at once, and the reason with it.
     WaitUntil(&g_recorder.told, 1);

@@ -310,6 +310,7 @@ class Run final : public CaptureRun {
     if (options_.torch != Torch::kOff) config.gpu_options |= kTorch;
     if (options_.torch == Torch::kOperations || options_.torch == Torch::kAll) config.gpu_options |= kTorchOperations;
     if (options_.torch == Torch::kAll) config.gpu_options |= kTorchAll;
+    if (options_.torch_shapes) config.gpu_options |= kTorchShapes;
     config.only_command = options_.follow == Follow::kNone;
     config.wait_threshold_ns = Nanoseconds(options_.wait_threshold);
     config.malloc_interval = options_.malloc_interval;

@@ -88,6 +88,7 @@ struct Options {
   bool cuda_unified_memory = false;
   bool xla_annotations = false;
   Torch torch = Torch::kOperations;
+  bool torch_shapes = false;
   std::string step_marker;
   bool require_gpu = false;
   MallocMode malloc = MallocMode::kSampled;

@@ -86,6 +86,11 @@ void Speak(uint64_t silenced) {
   thread->phase = static_cast<ThreadPhase>(silenced >> 32);
 }
 
+void (*g_name_stream)(void* stream, const char* name);
+void SetStreamNamer(void (*routine)(void* stream, const char* name)) {
+  __atomic_store_n(&g_name_stream, routine, __ATOMIC_RELEASE);
+}
+
 void SetAtEnd(void (*routine)()) { __atomic_store_n(&g_gpu_at_end, routine, __ATOMIC_RELEASE); }
 
 }  // namespace
@@ -100,6 +105,12 @@ void CallGpuAtEnd() {
   routine();
 }
 
+void NameGpuStream(void* stream, const char* name) {
+  auto* const routine = __atomic_load_n(&g_name_stream, __ATOMIC_ACQUIRE);
+  // 0 to 2 are the default streams, of no context of their own.
+  if (routine != nullptr && name != nullptr && reinterpret_cast<uint64_t>(stream) > 2) routine(stream, name);
+}
+
 extern "C" __attribute__((visibility("default"))) const GpuBridge tbprof_gpu_bridge = {
     .abi = kAbiVersion,
     .get_session = GetSession,
@@ -112,6 +123,7 @@ extern "C" __attribute__((visibility("default"))) const GpuBridge tbprof_gpu_bri
     .set_yield = SetYield,
     .writer_of_thread = WriterOfThread,
     .set_observer = SetObserver,
+    .set_stream_namer = SetStreamNamer,
 };
 
 }  // namespace tbprof

@@ -20,6 +20,9 @@ inline void TellGpuOfEnd() {
 // What is called before the program takes CUPTI for itself, and when it has given it back. True: it has it now.
 bool SetYield(void (*step_aside)(), void (*come_back)());
 
+// The program has named a stream, by its handle.
+void NameGpuStream(void* stream, const char* name);
+
 // Who is told of CUDA's calls from now on. False: this session hooks none.
 struct CudaObserver;
 bool SetObserver(const CudaObserver* observer);

@@ -6,6 +6,7 @@
 #include <wchar.h>
 
 #include "preload/annotations.h"
+#include "preload/gpu.h"
 #include "preload/hooks.h"
 #include "preload/record.h"
 
@@ -243,6 +244,10 @@ void* DomainRegisterStringW(void*, const wchar_t* text) { return RegisterString(
 void* DomainCreateA(const char* text) { return CreateDomain(text); }
 void* DomainCreateW(const wchar_t* text) { return CreateDomain(Narrow(text).text); }
 
+// Of the driver's interface and of the runtime's: a stream has one handle in both.
+void NameStreamA(void* stream, const char* text) { NameGpuStream(stream, text); }
+void NameStreamW(void* stream, const wchar_t* text) { NameGpuStream(stream, Narrow(text).text); }
+
 using Function = void (*)();
 struct Slot {
   uint32_t number;
@@ -263,9 +268,12 @@ const Slot kCoreOfDomains[] = {
     TBPROF_SLOT(9, DomainNameCategoryW), TBPROF_SLOT(10, DomainRegisterStringA), TBPROF_SLOT(11, DomainRegisterStringW),
     TBPROF_SLOT(12, DomainCreateA),      TBPROF_SLOT(13, DomainCreateW),
 };
+const Slot kCudaDriver[] = {TBPROF_SLOT(5, NameStreamA), TBPROF_SLOT(6, NameStreamW)};
+const Slot kCudaRuntime[] = {TBPROF_SLOT(3, NameStreamA), TBPROF_SLOT(4, NameStreamW)};
 #undef TBPROF_SLOT
 
-constexpr uint32_t kCallbacks = 1, kVersionInfo = 3, kModuleCore = 1, kModuleCoreOfDomains = 5;
+constexpr uint32_t kCallbacks = 1, kVersionInfo = 3;
+constexpr uint32_t kModuleCore = 1, kModuleCudaDriver = 2, kModuleCudaRuntime = 4, kModuleCoreOfDomains = 5;
 struct CallbackTable {
   size_t size;
   int (*functions)(uint32_t module, Function*** table, unsigned* count);
@@ -295,6 +303,8 @@ TBPROF_EXPORT int InitializeInjectionNvtx2(const void* (*export_table)(uint32_t 
   if (callbacks == nullptr || callbacks->size < sizeof(CallbackTable) || callbacks->functions == nullptr) return 1;
   Fill(callbacks, kModuleCore, kCore);
   Fill(callbacks, kModuleCoreOfDomains, kCoreOfDomains);
+  Fill(callbacks, kModuleCudaDriver, kCudaDriver);
+  Fill(callbacks, kModuleCudaRuntime, kCudaRuntime);
   const auto* version = static_cast<const VersionTable*>(export_table(kVersionInfo));
   if (version != nullptr && version->size >= sizeof(VersionTable) && version->set_collector_version != nullptr) {
     constexpr uint32_t kOurs = 3;

@@ -11,6 +11,7 @@
 #include "preload/hooks.h"
 #include "preload/modules.h"
 #include "preload/record.h"
+#include "preload/torch_shapes.h"
 #include "wire/raw.h"
 
 namespace tbprof {
@@ -30,43 +31,44 @@ struct Build {
   Strings strings;
   // In an at::RecordFunction: sequence_nr_, fwd_thread_id_, step_callbacks_.thread_id_.
   uint16_t sequence, forward_thread, thread;
+  uint16_t sizes;  // in a c10::TensorImpl: sizes_and_strides_
 };
 constexpr Build kBuilds[] = {
-    {"1.13.0a0", "feaefbc559e74298c67a4aca95dd5e2c49a4c739", Strings::kNew, 200, 248, 88},  // Debian 12
-    {"1.13.0", nullptr, Strings::kOld, 176, 224, 88},
-    {"1.13.1", nullptr, Strings::kOld, 176, 224, 88},
-    {"2.0.0", nullptr, Strings::kOld, 176, 224, 88},
-    {"2.0.1", nullptr, Strings::kOld, 176, 224, 88},
-    {"2.1.0", nullptr, Strings::kOld, 176, 224, 88},
-    {"2.1.1", nullptr, Strings::kOld, 176, 224, 88},
-    {"2.1.2", nullptr, Strings::kOld, 176, 224, 88},
-    {"2.2.0", nullptr, Strings::kOld, 176, 224, 88},
-    {"2.2.1", nullptr, Strings::kOld, 176, 224, 88},
-    {"2.2.2", nullptr, Strings::kOld, 176, 224, 88},
-    {"2.3.0", nullptr, Strings::kOld, 176, 224, 88},
-    {"2.3.1", nullptr, Strings::kOld, 176, 224, 88},
-    {"2.4.0", nullptr, Strings::kOld, 176, 280, 88},
-    {"2.4.1", nullptr, Strings::kOld, 176, 280, 88},
-    {"2.5.0", nullptr, Strings::kOld, 176, 280, 88},
-    {"2.5.1", nullptr, Strings::kOld, 176, 280, 88},
-    {"2.6.0", nullptr, Strings::kOld, 176, 280, 88},
-    {"2.7.0", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.7.1", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.8.0", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.9.0", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.9.1", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.10.0", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.11.0", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.12.0", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.12.1", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.13.0", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.14.0", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.14.1", nullptr, Strings::kNew, 200, 304, 88},
-    {"2.15.0", nullptr, Strings::kNew, 200, 304, 88},
+    {"1.13.0a0", "feaefbc559e74298c67a4aca95dd5e2c49a4c739", Strings::kNew, 200, 248, 88, 72},  // Debian 12
+    {"1.13.0", nullptr, Strings::kOld, 176, 224, 88, 72},
+    {"1.13.1", nullptr, Strings::kOld, 176, 224, 88, 72},
+    {"2.0.0", nullptr, Strings::kOld, 176, 224, 88, 72},
+    {"2.0.1", nullptr, Strings::kOld, 176, 224, 88, 72},
+    {"2.1.0", nullptr, Strings::kOld, 176, 224, 88, 72},
+    {"2.1.1", nullptr, Strings::kOld, 176, 224, 88, 72},
+    {"2.1.2", nullptr, Strings::kOld, 176, 224, 88, 72},
+    {"2.2.0", nullptr, Strings::kOld, 176, 224, 88, 72},
+    {"2.2.1", nullptr, Strings::kOld, 176, 224, 88, 72},
+    {"2.2.2", nullptr, Strings::kOld, 176, 224, 88, 72},
+    {"2.3.0", nullptr, Strings::kOld, 176, 224, 88, 64},
+    {"2.3.1", nullptr, Strings::kOld, 176, 224, 88, 64},
+    {"2.4.0", nullptr, Strings::kOld, 176, 280, 88, 64},
+    {"2.4.1", nullptr, Strings::kOld, 176, 280, 88, 64},
+    {"2.5.0", nullptr, Strings::kOld, 176, 280, 88, 64},
+    {"2.5.1", nullptr, Strings::kOld, 176, 280, 88, 64},
+    {"2.6.0", nullptr, Strings::kOld, 176, 280, 88, 64},
+    {"2.7.0", nullptr, Strings::kNew, 200, 304, 88, 64},
+    {"2.7.1", nullptr, Strings::kNew, 200, 304, 88, 64},
+    {"2.8.0", nullptr, Strings::kNew, 200, 304, 88, 64},
+    {"2.9.0", nullptr, Strings::kNew, 200, 304, 88, 64},
+    {"2.9.1", nullptr, Strings::kNew, 200, 304, 88, 64},
+    {"2.10.0", nullptr, Strings::kNew, 200, 304, 88, 64},
+    {"2.11.0", nullptr, Strings::kNew, 200, 304, 88, 64},
+    {"2.12.0", nullptr, Strings::kNew, 200, 304, 88, 64},
+    {"2.12.1", nullptr, Strings::kNew, 200, 304, 88, 64},
+    {"2.13.0", nullptr, Strings::kNew, 200, 304, 88, 56},
+    {"2.14.0", nullptr, Strings::kNew, 200, 304, 88, 56},
+    {"2.14.1", nullptr, Strings::kNew, 200, 304, 88, 56},
+    {"2.15.0", nullptr, Strings::kNew, 200, 304, 88, 56},
 };
 
-// In all of them is_async_ lies behind fwd_thread_id_ and handle_.
-constexpr uint16_t kAsynchronous = 16;
+// In all of them inputs_ lies behind sequence_nr_, and is_async_ behind fwd_thread_id_ and handle_.
+constexpr uint16_t kInputs = 8, kAsynchronous = 16;
 
 // at::RecordFunctionCallback, from 1.12 on.
 struct Context {
@@ -94,6 +96,8 @@ struct Torch {
   int64_t (*peek)();
 };
 Torch g_torch;
+TorchShapes g_shapes;
+bool g_wants_shapes;  // of operations
 const Build* g_build;
 // Of the observers: ranges first, then, where they are asked for, operations and backward nodes.
 constexpr size_t kMostHandles = 3, kRanges = 1;
@@ -103,10 +107,12 @@ uint32_t g_busy;
 
 // What an operation costs that is observed: in PyTorch, which makes an object and a text for it, 120 ns (`a.add(b)`) to
 // 500 (a backward node), in ours 60 to 80. Where they are so many that this is more than a small share of the time,
-// they are observed for a while, and for a while not, by whole steps where PyTorch tells of any.
-constexpr uint64_t kOperationNs = 600;
-constexpr uint64_t kMostPercent = 3;
-constexpr uint64_t kBurstNs = 40'000'000;  // of cost, that may come at once
+// they are observed for a while, and for a while not, by whole steps where PyTorch tells of any. More is counted than
+// that: with 600 a training on two busy cores paid more than its share.
+constexpr uint64_t kOperationNs = 1000;
+constexpr uint64_t kShapesNs = 500;  // the values that PyTorch makes of the inputs, and the text: 350
+constexpr uint64_t kMostPercent = 2;
+constexpr uint64_t kBurstNs = 20'000'000;  // of cost, that may come at once
 constexpr uint32_t kCountedAtOnce = 1024;
 constexpr uint64_t kLatestNs = 500'000'000;  // that a pause waits for the end of a step
 constexpr uint32_t kLate = 4;  // so many times as long, and any thread does it in place of the main thread
@@ -117,8 +123,8 @@ uint64_t g_pause_from;   // a pause is due since then; 0: none is
 uint32_t g_pause_epoch;  // of the process that told that it pauses: a fork child has not
 constexpr uint64_t kPauseNumber = ~uint64_t{0};
 
-// Calls while no window is open after which PyTorch is told to pass us over: it makes an object for each operation that
-// somebody observes.
+// Calls while no window is open, or in a process that records nothing, after which PyTorch is told to pass us over: it
+// makes an object for each operation that somebody observes.
 constexpr uint32_t kIdleCalls = 1024;
 uint32_t g_idle_calls;
 
@@ -135,9 +141,13 @@ Value FieldOf(const void* function, uint32_t offset) {
   return value;
 }
 
+uint64_t OperationNs() { return kOperationNs + (__atomic_load_n(&g_wants_shapes, __ATOMIC_RELAXED) ? kShapesNs : 0); }
+
 uint64_t TicksOf(uint64_t ns) { return ns * g_ticks_per_ms / 1'000'000; }
 
+// `thread`: null in a process that records nothing.
 bool IsMainThread(const ThreadState* thread) {
+  if (thread == nullptr) return raw::GetTid() == raw::GetPid();
   const ThreadSlot* const slot = thread->writer.thread;
   return slot->tid == g_attachment.segment.process_slots[slot->process_slot].pid;
 }
@@ -187,27 +197,30 @@ void Resume(ThreadState* thread) {
 }
 
 bool PauseIsOver(uint64_t slack) {
-  const uint64_t cost = TicksOf(kOperationNs * __atomic_load_n(&g_operations, __ATOMIC_RELAXED));
+  const uint64_t cost = TicksOf(OperationNs() * __atomic_load_n(&g_operations, __ATOMIC_RELAXED));
   const uint64_t passed = Ticks() - __atomic_load_n(&g_since, __ATOMIC_RELAXED);
   return passed > slack && (passed - slack) / 100 * kMostPercent >= cost;
 }
 
 // Whether this thread may now change PyTorch's list: the main thread, or one of those that do all the work.
-bool MayChange(const ThreadState* thread, bool late) {
-  return thread != nullptr && (late || IsMainThread(thread)) && Lock();
-}
+bool MayChange(const ThreadState* thread, bool late) { return (late || IsMainThread(thread)) && Lock(); }
 
-__attribute__((noinline)) void CallWhileIdle() {
+// A fork child of a program that alone is recorded, or one beyond the process slots: it has inherited PyTorch's list
+// with us in it. And a program that recording had to stop in.
+bool ProcessRecordsNothing() { return __atomic_load_n(&g_fork_page->epoch, __ATOMIC_RELAXED) == kEpochRegistering; }
+
+__attribute__((noinline)) void CallInVain() {
   const uint32_t calls = __atomic_add_fetch(&g_idle_calls, 1, __ATOMIC_RELAXED);
   if (calls < kIdleCalls) return;
   ThreadState* const thread = CurrentThread();
-  if (!MayChange(thread, calls >= kLate * kIdleCalls)) return;
+  const bool never = thread == nullptr && ProcessRecordsNothing();
+  if ((thread == nullptr && !never) || !MayChange(thread, calls >= kLate * kIdleCalls)) return;
   const TorchWatch watch = Watch();
   if (watch == TorchWatch::kObserving || watch == TorchWatch::kPaused) {
-    SetWatch(TorchWatch::kSilent);
+    SetWatch(never ? TorchWatch::kOff : TorchWatch::kSilent);
     SetObservers(0, watch == TorchWatch::kPaused ? kRanges : g_handle_count, false);
     // What was owed is forgotten: the next window is another time.
-    if (watch == TorchWatch::kPaused) TellPause(thread, false);
+    if (watch == TorchWatch::kPaused && !never) TellPause(thread, false);
   }
   __atomic_store_n(&g_idle_calls, 0, __ATOMIC_RELAXED);
   Unlock();
@@ -215,7 +228,7 @@ __attribute__((noinline)) void CallWhileIdle() {
 
 // Once in a while, by any thread.
 __attribute__((noinline)) void CountOperations() {
-  const uint64_t cost = TicksOf(kOperationNs * __atomic_add_fetch(&g_operations, kCountedAtOnce, __ATOMIC_RELAXED));
+  const uint64_t cost = TicksOf(OperationNs() * __atomic_add_fetch(&g_operations, kCountedAtOnce, __ATOMIC_RELAXED));
   const uint64_t now = Ticks();
   const uint64_t share = (now - __atomic_load_n(&g_since, __ATOMIC_RELAXED)) / 100 * kMostPercent;
   if (cost <= share) return CountFrom(now);
@@ -226,7 +239,7 @@ __attribute__((noinline)) void CountOperations() {
   // A program whose steps are not told of, or very long ones.
   if (now - none < TicksOf(kLatestNs)) return;
   ThreadState* const thread = CurrentThread();
-  if (!MayChange(thread, now - none >= kLate * TicksOf(kLatestNs))) return;
+  if (thread == nullptr || !MayChange(thread, now - none >= kLate * TicksOf(kLatestNs))) return;
   if (Watch() == TorchWatch::kObserving) Pause(thread);
   Unlock();
 }
@@ -265,9 +278,25 @@ int64_t SequenceOf(const void* function, TorchScope scope) {
   return sequence;
 }
 
+// Why shapes are not recorded, or no longer.
+void TellNoShapes(ThreadState* thread, const char* reason) {
+  RecordProcessInfo(thread, ProcessInfoKey::kTorchShapes, reason, strlen(reason));
+}
+
+// The number of the text that tells the shapes of an operation's inputs; 0: none.
+__attribute__((noinline)) uint64_t ShapesOf(ThreadState* thread, const void* function) {
+  char text[160];
+  if (WriteTorchShapes(g_shapes, function, text, sizeof(text)) > 0) return NameNumber(thread, text);
+  // Told by one thread; others may be in the same place.
+  if (TorchShapesAreWrong() && __atomic_exchange_n(&g_wants_shapes, false, __ATOMIC_RELAXED)) {
+    TellNoShapes(thread, "an input is not laid out as in this release");
+  }
+  return 0;
+}
+
 void Begin(const void* function, TorchScope scope) {
   ThreadState* const thread = CurrentThread();
-  if (thread == nullptr) return CountMissedWait();
+  if (thread == nullptr) return ProcessRecordsNothing() ? CallInVain() : CountMissedWait();
   const char* const name = g_torch.name(function);
   if (scope == TorchScope::kUser) {
     const bool wanted = __atomic_load_n(&g_pause_from, __ATOMIC_RELAXED) != 0 || Watch() == TorchWatch::kPaused;
@@ -291,8 +320,11 @@ void Begin(const void* function, TorchScope scope) {
     payload.name =
         FieldOf<uint64_t>(function, scope == TorchScope::kBackward ? g_build->forward_thread : g_build->thread);
   }
+  if (scope == TorchScope::kOperation && __atomic_load_n(&g_wants_shapes, __ATOMIC_RELAXED)) {
+    payload.shapes = ShapesOf(thread, function);
+  }
   Annotate(thread, AnnotationAction::kPush, kTorchDomain, NameNumber(thread, name), static_cast<uint32_t>(scope),
-           sequence >= 0 ? &payload : nullptr);
+           sequence >= 0 || payload.shapes != 0 ? &payload : nullptr);
 }
 
 template <TorchScope scope>
@@ -300,7 +332,7 @@ Context Start(const void* function) {
   if (Armed(kFamilyAnnotation)) {
     Begin(function, scope);
   } else {
-    CallWhileIdle();
+    CallInVain();
   }
   return {};
 }
@@ -325,6 +357,7 @@ template <TorchScope told>
 void Add(Scope scope) {
   Callback callback{Start<told>, End<told>, 1, {}, false, false, false};
   callback.scopes[scope] = true;
+  callback.needs_inputs = told == TorchScope::kOperation && g_wants_shapes;
   g_handles[g_handle_count++] = g_torch.add_global_callback(callback);
 }
 
@@ -442,7 +475,19 @@ __attribute__((noinline)) void Tell(ThreadState* thread, char sign, const char* 
   RecordProcessInfo(thread, ProcessInfoKey::kTorch, text, length);
 }
 
-__attribute__((noinline)) TorchWatch Observe(ThreadState* thread, const link_map* object) {
+// `allocator`: libc10.
+void PrepareShapes(ThreadState* thread, const link_map* object, const link_map* allocator) {
+  constexpr uint32_t kAsked = kTorchOperations | kTorchShapes;
+  if ((g_control->gpu_options & kAsked) != kAsked) return;
+  g_shapes.inputs = g_build->sequence + kInputs;
+  g_shapes.sizes = g_build->sizes;
+  g_wants_shapes = Find(object, &g_shapes.count, "_ZNK2at14RecordFunction10num_inputsEv") &&
+                   Find(object, &g_shapes.size, "_ZN2at6native4sizeERKNS_6TensorEl") &&
+                   Find(allocator, &g_shapes.undefined, "_ZN3c1019UndefinedTensorImpl10_singletonE");
+  if (!g_wants_shapes) TellNoShapes(thread, "it lacks a function that tells them");
+}
+
+__attribute__((noinline)) TorchWatch Observe(ThreadState* thread, const link_map* object, const link_map* allocator) {
   char version[48] = "of unknown version";
   g_build = BuildOf(object, version, sizeof(version));
   if (g_build == nullptr) {
@@ -462,6 +507,7 @@ __attribute__((noinline)) TorchWatch Observe(ThreadState* thread, const link_map
   const uint64_t since_attach_us = (ReadMonotonic() - header->attach_monotonic_ns) / 1000;
   g_since = Ticks();
   g_ticks_per_ms = (g_since - header->attach_ticks) * 1000 / (since_attach_us + 1);
+  PrepareShapes(thread, object, allocator);
   Add<TorchScope::kUser>(kUserScope);
   if ((g_control->gpu_options & kTorchOperations) != 0) {
     Add<TorchScope::kOperation>(kFunction);
@@ -510,7 +556,7 @@ __attribute__((noinline)) void LookForTorch(const void* caller) {
       watch = TorchWatch::kOff;
     } else if (const link_map* const object = LibraryOnStack(thread, __builtin_frame_address(0), "libtorch_cpu.so");
                object != nullptr) {
-      watch = Observe(thread, object);
+      watch = Observe(thread, object, ObjectAt(caller));
     } else if (++g_looks == kMostLooks) {
       Tell(thread, '-', "of unknown version", "was not found on the stack of its allocator");
       watch = TorchWatch::kOff;

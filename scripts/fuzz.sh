@@ -7,7 +7,7 @@
 #
 #   --seconds N    how long each target runs (60)
 #   --tbprof PATH  the program that makes the seeds: small spools of real runs (build/bin/tbprof), and of a simulated
-#                  training where its build tree has one
+#                  training, and of programs with PyTorch's and TensorFlow's libraries, where its build tree has them
 #   TARGET         segment, spool, options, ...: a file tests/fuzz/TARGET_fuzzer.cc; default: all
 #
 # What a target has learned stays in build-fuzz/corpus/TARGET for the next time. Exit status 1 with the path of the
@@ -60,7 +60,7 @@ build() {
 
 # Spools of real runs, small enough for a fuzzer to get through them a hundred times a second.
 make_seeds() {
-  local scratch spool sim
+  local scratch spool sim mode frameworks framework
   [[ -d $DIR/seeds/spool ]] && return
   if [[ ! -x $tbprof ]]; then
     say "no $tbprof: fuzzing without real spools"
@@ -92,9 +92,32 @@ os._exit(1)' || true
     LD_LIBRARY_PATH=$sim/cuda13 CUDASIM_CUPTI=late_ms=1,zero_times=5,unknown_kind=7 TMPDIR=$scratch \
       "$tbprof" run --quiet --keep-spool --logdir="$scratch/e" --cuda-graphs=graph -- "$sim/subjects/train" 3 1000 graph || true
   fi
+  # PyTorch's libraries in a package of a release that is observed.
+  if [[ -x $sim/../programs/torch && -d $sim/torch/plain ]]; then
+    mkdir -p "$scratch/torch/lib"
+    cp "$sim"/torch/plain/*.so "$scratch/torch/lib"
+    echo "__version__ = '2.13.0'" >"$scratch/torch/version.py"
+    for mode in ops "storm 30 6 100" "memory 2" shapes; do
+      # shellcheck disable=SC2086  # words of a mode
+      TMPDIR=$scratch "$tbprof" run --quiet --keep-spool --logdir="$scratch/torch-${mode%% *}" --trace=annotation,gpu --torch-shapes -- \
+        "$sim/../programs/torch" "$scratch/torch" $mode >/dev/null || true
+    done
+  fi
+  if [[ -x $sim/../programs/executes && -f $sim/tensorflow/libpywrap.so ]]; then
+    TMPDIR=$scratch "$tbprof" run --quiet --keep-spool --logdir="$scratch/tensorflow" --trace=annotation -- \
+      "$sim/../programs/executes" "$sim/tensorflow/libpywrap.so" 6 >/dev/null || true
+  fi
   for spool in "$scratch"/*/.tbprof/*.spool; do
     [[ -f $spool ]] || continue
-    "$DIR/make_seeds" "$spool" "$DIR/seeds.new" || fail "cannot make seeds from $spool"
+    "$DIR/make_seeds" "$spool" "$DIR/seeds.new" >>"$scratch/frameworks" || fail "cannot make seeds from $spool"
+  done
+  frameworks=()
+  if [[ -d $scratch/torch ]]; then
+    frameworks+=("PyTorch's operations" "PyTorch's backward nodes" "PyTorch's ranges" "memory of tensors")
+  fi
+  if [[ -d $scratch/tensorflow ]]; then frameworks+=(TensorFlow); fi
+  for framework in "${frameworks[@]}"; do
+    grep -qxF "$framework" "$scratch/frameworks" || fail "no seed of the spool's fuzzer has $framework"
   done
   rm -rf "$scratch"
   if [[ -d $DIR/seeds.new ]]; then mv -T "$DIR/seeds.new" "$DIR/seeds"; fi

@@ -6,7 +6,8 @@
 #
 #   scripts/torch_builds.sh [--offsets] VERSION...
 #
-#   --offsets   print instead where the members of at::RecordFunction lie, by the headers of the wheel: for a new row
+#   --offsets   print instead where the members of at::RecordFunction and of c10::TensorImpl lie, by the headers of the
+#               wheel: for a new row
 #
 # Needs build/bin/tbprof, gigabytes of disk for the time of a release, and packages from PyPI. Exit status 0: all are.
 
@@ -50,21 +51,38 @@ print_offsets() {
 #include <variant>
 #include <vector>
 #define private public
+#define protected public
+#include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
+#include <c10/core/TensorImpl.h>
+#ifdef POLICY
+// In a byte of its own, 6 behind the type, its third and fourth bit.
+unsigned Policy(c10::TensorImpl* tensor) { return tensor->sizes_strides_policy_; }
+#else
 using at::RecordFunction;
-template <size_t callback, size_t sequence, size_t forward_thread, size_t thread, size_t asynchronous>
+// Behind these what preload/torch_observer.cc and torch_shapes.cc have as constants: 8, 16; 8, 1; 96, 104.
+template <size_t callback, size_t sequence, size_t forward_thread, size_t thread, size_t sizes, size_t inputs,
+          size_t asynchronous, size_t tag, size_t tensor, size_t elements, size_t type>
 struct Offsets;
-Offsets<sizeof(at::RecordFunctionCallback), offsetof(RecordFunction, sequence_nr_), offsetof(RecordFunction, fwd_thread_id_),
-        offsetof(RecordFunction, step_callbacks_) + offsetof(at::StepCallbacks, thread_id_),
-        offsetof(RecordFunction, is_async_)>
+constexpr size_t sequence = offsetof(RecordFunction, sequence_nr_), forward = offsetof(RecordFunction, fwd_thread_id_),
+                 sizes = offsetof(c10::TensorImpl, sizes_and_strides_);
+Offsets<sizeof(at::RecordFunctionCallback), sequence, forward,
+        offsetof(RecordFunction, step_callbacks_) + offsetof(at::StepCallbacks, thread_id_), sizes,
+        offsetof(RecordFunction, inputs_) - sequence, offsetof(RecordFunction, is_async_) - forward,
+        offsetof(c10::IValue, tag), static_cast<size_t>(c10::IValue::Tag::Tensor),
+        offsetof(c10::TensorImpl, numel_) - sizes, offsetof(c10::TensorImpl, data_type_) - sizes>
     offsets;
+#endif
 EOF
   # The compiler's complaint names the numbers.
   local said
   said=$(g++ -std=c++20 -w -fpermissive -D_GLIBCXX_USE_CXX11_ABI="$new" -I"$work/torch/include" -fsyntax-only \
     "$work/offsets.cc" 2>&1) || true
   [[ $said =~ Offsets\<[0-9,\ ]*\> ]] || { echo "$said" > "$work/log"; return 1; }
-  echo "$1: ${BASH_REMATCH[0]}, strings $([[ $new == 1 ]] && echo new || echo old)"
+  local policy offsets=${BASH_REMATCH[0]}
+  policy=$(g++ -DPOLICY -std=c++20 -O1 -w -fpermissive -D_GLIBCXX_USE_CXX11_ABI="$new" -I"$work/torch/include" -S -o - \
+    "$work/offsets.cc" | sed -n '/^_Z6Policy/,/ret/p' | grep -E '\s(mov|shr|and)' | tr -s '\t\n' ' ')
+  echo "$1: $offsets, policy$policy, strings $([[ $new == 1 ]] && echo new || echo old)"
 }
 
 run() {
@@ -72,7 +90,7 @@ run() {
     "$work/venv/bin/pip" install -q "torch==$1" 'numpy<2' > "$work/log" 2>&1 || return
   local bare ours
   bare=$("$work/venv/bin/python" tests/torch_builds/training.py 2> "$work/log") || return
-  ours=$("$TBPROF" run --torch=all --logdir="$work/logs" -- "$work/venv/bin/python" \
+  ours=$("$TBPROF" run --torch=all --torch-shapes --logdir="$work/logs" -- "$work/venv/bin/python" \
     tests/torch_builds/training.py 2> "$work/log") || return
   [[ $bare == "$ours" ]] || { echo "not so: the same output, $bare and $ours"; return 1; }
   python3 tests/torch_builds/check.py "$work"/logs/plugins/profile/*/*.xplane.pb || return

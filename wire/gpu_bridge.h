@@ -45,6 +45,8 @@ struct GpuBridge {
   ChunkWriter* (*writer_of_thread)();
   // Told of CUDA's calls from now on. False: no hooks in this session.
   bool (*set_observer)(const CudaObserver* observer);
+  // Told of the names that the program gives to streams, by NVTX: by the thread that does, with the stream's handle.
+  void (*set_stream_namer)(void (*routine)(void* stream, const char* name));
 };
 
 inline constexpr char kGpuBridgeName[] = "tbprof_gpu_bridge";

@@ -174,6 +174,7 @@ enum GpuOption : uint32_t {
   kTorch = 1u << 5,              // PyTorch's ranges of optimizers and data loaders, and those that programs name
   kTorchOperations = 1u << 6,    // and its operations, as long as they cost little
   kTorchAll = 1u << 7,           // and whatever they cost
+  kTorchShapes = 1u << 8,        // and the shapes of their inputs
 };
 
 struct SegmentHeader {

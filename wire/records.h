@@ -96,9 +96,10 @@ enum class ProcessInfoKey : uint16_t {
   kArgument = 2,  // one record per argument, in order
   kRank = 3,      // `VARIABLE=value` of the variables in ranks.h, nothing else of the environment
   kSignalDisposition = 5,
-  kInterposer = 6,  // `FUNCTION=PATH`: the program finds it in that module, not in ours; no path: in itself
-  kStopped = 7,     // nothing more is recorded in this process, and why: `PR_SET_TSC`
-  kTorch = 8,       // `+2.13.0`: its operations are recorded; `-2.14.0 REASON`: they are not
+  kInterposer = 6,   // `FUNCTION=PATH`: the program finds it in that module, not in ours; no path: in itself
+  kStopped = 7,      // nothing more is recorded in this process, and why: `PR_SET_TSC`
+  kTorch = 8,        // `+2.13.0`: its operations are recorded; `-2.14.0 REASON`: they are not
+  kTorchShapes = 9,  // why the shapes of PyTorch's operations are not recorded, though they were asked for
 };
 
 struct ProcessInfoRecord {
@@ -329,10 +330,15 @@ enum class GpuNameKind : uint16_t {
   kKernel = 1,  // mangled
   kRuntimeCallback = 2,
   kDriverCallback = 3,
-  kStream = 4,  // id = stream; given by the program
+  kStream = 4,  // id = stream, or StreamOnDevice; given by the program
   kContext = 5,
   kDevice = 6,
 };
+
+// CUPTI's numbers of streams are those of a context.
+inline constexpr uint64_t StreamOnDevice(uint32_t device, uint32_t stream) {
+  return (uint64_t{device} + 1) << 32 | stream;
+}
 
 // The text follows.
 struct GpuNameRecord {
@@ -384,7 +390,8 @@ enum class AnnotationAction : uint8_t {
 
 // The domain of what PyTorch tells of its work, beside those that a program makes; category = TorchScope. The payload
 // of an operation that takes part in automatic differentiation: bits = its sequence number, name = PyTorch's own number
-// of the thread that runs it, or, of a backward node, of the thread that ran the operation it belongs to.
+// of the thread that runs it, or, of a backward node, of the thread that ran the operation it belongs to. Of one whose
+// shapes are recorded: shapes.
 inline constexpr uint16_t kTorchDomain = 256;
 // And that of TensorFlow's calls of operations and functions.
 inline constexpr uint16_t kTensorFlowDomain = 257;
@@ -418,7 +425,7 @@ struct AnnotationPayload {
   uint64_t bits;
   PayloadType type;  // 0: no payload
   uint32_t reserved;
-  uint64_t reserved1;
+  uint64_t shapes;  // hash of the text that tells the shapes of an operation's inputs; 0: they are not told
 };
 
 enum class AnnotationNameKey : uint16_t {

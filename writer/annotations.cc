@@ -146,7 +146,10 @@ bool Annotations::Take(const Identity& thread, const Identity& process, const Re
   range.name = record.name;
   range.payload_type = payload.type;
   range.payload = payload.bits;
-  if (range.domain == kTorchDomain) range.torch_thread = payload.name;
+  if (range.domain == kTorchDomain) {
+    range.torch_thread = payload.name;
+    range.shapes = payload.shapes;
+  }
   range.thread = thread;
   range.process = process;
   switch (static_cast<AnnotationAction>(record.tag.flags)) {

@@ -44,6 +44,7 @@ class Annotations {
     PayloadType payload_type{};
     uint64_t payload = 0;
     uint64_t torch_thread = 0;  // of kTorchDomain, where it has a payload
+    uint64_t shapes = 0;        // likewise, where they are told: the hash of their text
     Identity thread, process;   // of its beginning
   };
   using Consume = std::function<void(const Range&)>;

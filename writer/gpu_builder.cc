@@ -333,11 +333,21 @@ uint32_t GpuBuilder::DeviceOf(ProcessState* state, uint16_t number) {
   return index;
 }
 
-uint32_t GpuBuilder::StreamOf(uint32_t owner, uint32_t device, uint32_t stream, const GpuFacts& facts) {
+// Null: the program gave it none.
+const std::string* GpuBuilder::StreamName(const ProcessState& state, uint32_t device, uint32_t stream) {
+  for (const auto& [number, index] : state.devices) {
+    if (index != device) continue;
+    const std::string* const name = state.facts->Name(GpuNameKind::kStream, StreamOnDevice(number, stream));
+    if (name != nullptr) return name;
+  }
+  return state.facts->Name(GpuNameKind::kStream, stream);
+}
+
+uint32_t GpuBuilder::StreamOf(uint32_t owner, uint32_t device, uint32_t stream, const ProcessState& state) {
   const auto known = stream_ids_.find({uint64_t{owner} << 32 | stream, device});
   if (known != stream_ids_.end()) return known->second;
   if (timeline_->gpu_streams.size() >= kMaxStreams && stream != kFurtherStreams) {
-    return StreamOf(owner, device, kFurtherStreams, facts);
+    return StreamOf(owner, device, kFurtherStreams, state);
   }
   if (timeline_->gpu_streams.size() >= 2 * kMaxStreams) return kNoLine;
   const auto index = static_cast<uint32_t>(timeline_->gpu_streams.size());
@@ -346,11 +356,11 @@ uint32_t GpuBuilder::StreamOf(uint32_t owner, uint32_t device, uint32_t stream, 
   line.device = device;
   line.process = owner;
   line.number = stream;
-  if (const std::string* name = facts.Name(GpuNameKind::kStream, stream)) {
+  if (const std::string* name = StreamName(state, device, stream)) {
     line.name = TruncateUtf8(PrintableUtf8(*name), 64);
   }
-  const auto said = facts.streams.find(stream);
-  if (said != facts.streams.end()) line.priority = said->second.priority;
+  const auto said = state.facts->streams.find(stream);
+  if (said != state.facts->streams.end()) line.priority = said->second.priority;
   return index;
 }
 
@@ -494,7 +504,7 @@ void GpuBuilder::CountWaits(ProcessState* state, uint32_t context, uint64_t call
 
 void GpuBuilder::Keep(const ProcessState& state, uint32_t owner, const Work& work, uint32_t stream,
                       const GpuEvent& event) {
-  const uint32_t line = StreamOf(owner, work.device, stream, *state.facts);
+  const uint32_t line = StreamOf(owner, work.device, stream, state);
   if (line == kNoLine) return;
   ++timeline_->records;
   if (static_cast<uint64_t>(event.duration_ps) < shortest_) {

@@ -116,7 +116,8 @@ class GpuBuilder {
   ProcessState& StateOf(const Identity& process);
   Timing TimesOf(const ProcessState& state, uint64_t start_ns, uint64_t end_ns, bool may_be_open, Span* span) const;
   uint32_t DeviceOf(ProcessState* state, uint16_t device);
-  uint32_t StreamOf(uint32_t owner, uint32_t device, uint32_t stream, const GpuFacts& facts);
+  static const std::string* StreamName(const ProcessState& state, uint32_t device, uint32_t stream);
+  uint32_t StreamOf(uint32_t owner, uint32_t device, uint32_t stream, const ProcessState& state);
   uint16_t CallType(ProcessState* state, uint16_t callback, bool driver);
   void CountCalls(const Identity& process, ProcessState* state, uint32_t owner, uint16_t type, bool driver,
                   uint64_t calls, uint64_t ticks, uint64_t longest);

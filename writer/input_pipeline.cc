@@ -155,22 +155,35 @@ bool Descends(const Timeline& timeline, uint32_t process, uint32_t from) {
   return false;
 }
 
-void Bound(std::vector<InputLine>* lines) {
-  size_t count = 0;
+// Of those that are fine, or of the others, so many of the shortest go.
+void DropShortest(bool fine, size_t surplus, std::vector<InputLine>* lines) {
   std::vector<int64_t> lengths;
   for (const InputLine& line : *lines) {
-    count += line.events.size();
     for (const InputEvent& event : line.events) {
-      if (IsFine(event)) lengths.push_back(event.end_ps - event.start_ps);
+      if (IsFine(event) == fine) lengths.push_back(event.end_ps - event.start_ps);
     }
   }
-  if (count <= kMostEvents || lengths.empty()) return;
-  const size_t surplus = std::min(count - kMostEvents, lengths.size() - 1);
-  std::nth_element(lengths.begin(), lengths.begin() + static_cast<ptrdiff_t>(surplus), lengths.end());
-  const int64_t shortest = lengths[surplus];
+  surplus = std::min(surplus, lengths.size());
+  if (surplus == 0) return;
+  const auto longest = lengths.begin() + static_cast<ptrdiff_t>(surplus - 1);
+  std::nth_element(lengths.begin(), longest, lengths.end());
+  const int64_t border = *longest;
+  // Many are equally long where a clock is coarse.
+  auto of_the_border = static_cast<int64_t>(surplus) -
+                       std::count_if(lengths.begin(), longest, [&](int64_t length) { return length < border; });
   for (InputLine& line : *lines) {
-    std::erase_if(line.events,
-                  [&](const InputEvent& event) { return IsFine(event) && event.end_ps - event.start_ps <= shortest; });
+    std::erase_if(line.events, [&](const InputEvent& event) {
+      const int64_t length = event.end_ps - event.start_ps;
+      return IsFine(event) == fine && (length < border || (length == border && of_the_border-- > 0));
+    });
+  }
+}
+
+void Bound(std::vector<InputLine>* lines) {
+  for (const bool fine : {true, false}) {
+    size_t count = 0;
+    for (const InputLine& line : *lines) count += line.events.size();
+    if (count > kMostEvents) DropShortest(fine, count - kMostEvents, lines);
   }
 }
 

@@ -38,7 +38,7 @@ std::vector<InputEvent> InputWaits(const Timeline& timeline, uint32_t thread);
 double InputShare(const Timeline& timeline);
 
 // Of the process and its workers, of which those that follow each other share a line. Bounded: the shortest reads and
-// copies go.
+// copies go, and where batches alone are too many the shortest of these.
 std::vector<InputLine> InputLines(const Timeline& timeline, uint32_t process);
 
 }  // namespace tbprof

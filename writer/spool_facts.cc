@@ -494,6 +494,9 @@ class FactReader {
             case ProcessInfoKey::kTorch:
               owner.torch = text;
               break;
+            case ProcessInfoKey::kTorchShapes:
+              owner.torch_shapes = text;
+              break;
             default:
               break;
           }

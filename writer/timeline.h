@@ -99,7 +99,7 @@ struct Event {
   int64_t duration_ps = 0;  // 0 = an instant
   uint64_t object = 0;
   int64_t value = 0;
-  StringId call_site = 0;  // `function (file:line)`, or empty
+  StringId call_site = 0;  // `function (file:line)`; of PyTorch's operations the shapes of their inputs; or empty
   StringId detail = 0;     // free text: a path, a command line; of PyTorch's work the operation; or empty
   uint16_t type = 0;
   uint16_t flags = 0;

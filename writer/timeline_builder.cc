@@ -860,6 +860,16 @@ class Builder : private HostLines {
     return known->second = timeline_.strings.Intern(ValidUtf8(text));
   }
 
+  StringId ShapesText(const Annotations::Range& range, uint16_t type) {
+    if (range.shapes == 0 || timeline_.types[type].origin != RangeOrigin::kTorchOperation) return 0;
+    const auto [known, added] = shapes_texts_.try_emplace(range.shapes, StringId{0});
+    if (!added) return known->second;
+    const auto text = facts_.annotations.names.find(range.shapes);
+    // Nothing else begins so, whatever a file says.
+    if (text == facts_.annotations.names.end() || !text->second.starts_with('[')) return 0;
+    return known->second = timeline_.strings.Intern(ValidUtf8(text->second));
+  }
+
   void TakeRange(const Annotations::Range& said) {
     Annotations::Range range = said;
     if (range.end_lost) {
@@ -894,6 +904,7 @@ class Builder : private HostLines {
     event.value = static_cast<int64_t>(range.payload);
     event.object = range.torch_thread;
     event.detail = DomainText(range);
+    event.call_site = ShapesText(range, type);
     if (range.kind == Annotations::Kind::kAcross) {
       if (IsPause(range)) torch_pause_ticks_[owner->second] += static_cast<uint64_t>(event.duration_ps);
       if (across_.size() < kMaxAcross) {
@@ -1295,7 +1306,11 @@ class Builder : private HostLines {
       total.longest_ps = std::max(total.longest_ps, facts_.clock.DurationPs(site.longest));
     }
     for (Thread& thread : timeline_.threads) {
-      for (Event& event : thread.events) event.call_site = event.call_site < names.size() ? names[event.call_site] : 0;
+      for (Event& event : thread.events) {
+        // Shapes are there as they are.
+        if (IsFrameworkWork(timeline_.types[event.type])) continue;
+        event.call_site = event.call_site < names.size() ? names[event.call_site] : 0;
+      }
     }
     for (const auto& [key, total] : merged) {
       if (total.calls > 0 && timeline_.types[total.type].family != EventFamily::kMemory) {
@@ -1658,6 +1673,10 @@ class Builder : private HostLines {
               StrCat(process.name, ": PyTorch ", torch, ": its operations are not recorded, and steps are inferred"));
         }
       }
+      if (!facts.torch_shapes.empty() && said.insert(StrCat("shapes ", facts.torch_shapes)).second) {
+        timeline_.warnings.push_back(StrCat(
+            process.name, ": the shapes of PyTorch's operations are not recorded: ", ValidUtf8(facts.torch_shapes)));
+      }
       if (process.state == ProcessState::kRecorded && !process.reason.empty() &&
           said.insert(StrCat(process.name, "\n", process.reason)).second) {
         timeline_.warnings.push_back(StrCat(process.name, ": ", process.reason));
@@ -1765,7 +1784,7 @@ class Builder : private HostLines {
       const double share = static_cast<double>(facts_.clock.DurationPs(longest->second)) /
                            static_cast<double>(std::max<int64_t>(timeline_.duration_ps, 1));
       timeline_.warnings.push_back(absl::StrFormat(
-          "PyTorch's operations are left out for %.0f %% of the time%s: more would cost over 3 %% (--torch=all: all of "
+          "PyTorch's operations are left out for %.0f %% of the time%s: more would cost over 2 %% (--torch=all: all of "
           "them)",
           100 * share, torch_pause_ticks_.size() == 1 ? "" : " of one process, and of others for less"));
     }
@@ -1809,6 +1828,7 @@ class Builder : private HostLines {
   const Annotations::Consume take_range_ = [this](const Annotations::Range& range) { TakeRange(range); };
   absl::flat_hash_map<std::tuple<uint64_t, ValueKind, RangeOrigin>, uint16_t> range_types_;
   std::map<std::tuple<Identity, uint16_t, uint32_t>, StringId> domain_texts_;
+  absl::flat_hash_map<uint64_t, StringId> shapes_texts_;  // by the hashes of the texts
   uint16_t nameless_ = kNoType, lost_name_ = kNoType;
   bool names_left_out_ = false;
   // Ranges that may be steps: the budget does not cut these, as far as they are few.

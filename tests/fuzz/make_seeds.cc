@@ -4,6 +4,7 @@
 //
 // Writes what a real spool holds as inputs of the fuzzers: DIRECTORY/spool, a list of frames, and DIRECTORY/segment,
 // the writes of a target that would leave that. Made where the fuzzing is done: spools name this machine's paths.
+// Prints which records of frameworks are in the first: a seed is cut, and may have lost what it is for.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -92,9 +94,42 @@ void AddToSegmentSeed(const Frame& frame, std::string* seed) {
   }
 }
 
-void AddToSpoolSeed(const Frame& frame, std::string* seed) {
+// By scope, or by domain where that is not PyTorch's, or by kind.
+std::string FrameworkOf(const RecordView& record) {
+  if (record.tag.kind == RecordKind::kTensorMemory) return "memory of tensors";
+  AnnotationRecord annotation;
+  if (record.tag.kind != RecordKind::kAnnotation || !record.Read(&annotation)) return "";
+  if (record.tag.aux == kTensorFlowDomain) return "TensorFlow";
+  if (record.tag.aux != kTorchDomain) return "";
+  switch (static_cast<TorchScope>(annotation.category)) {
+    case TorchScope::kOperation:
+      return "PyTorch's operations";
+    case TorchScope::kBackward:
+      return "PyTorch's backward nodes";
+    case TorchScope::kUser:
+      return "PyTorch's ranges";
+    case TorchScope::kPause:
+      break;
+  }
+  return "";
+}
+
+// Of a part of a chunk, as the spool's fuzzer will have it.
+void FindFrameworks(Frame frame, std::set<std::string>* found) {
+  ChunkFact chunk;
+  if (frame.type != FrameType::kChunk || !frame.Read(&chunk)) return;
+  chunk.slots = static_cast<uint32_t>((frame.payload.size() - sizeof(chunk)) / kSlotBytes);
+  std::string payload(frame.payload);
+  memcpy(payload.data(), &chunk, sizeof(chunk));
+  frame.payload = payload;
+  uint64_t corrupt = 0;
+  ForEachRecord(frame, &chunk, &corrupt, [&](const RecordView& record) { found->insert(FrameworkOf(record)); });
+}
+
+void AddToSpoolSeed(const Frame& frame, std::string* seed, std::set<std::string>* frameworks = nullptr) {
   const std::string_view payload = frame.payload.substr(0, kMaxPart);
   if (seed->size() + payload.size() > kMaxSeed) return;
+  if (frameworks != nullptr) FindFrameworks({frame.type, frame.segment, frame.part, payload}, frameworks);
   Put(seed, static_cast<uint8_t>(frame.type));
   Put(seed, static_cast<uint8_t>(std::min<uint32_t>(frame.segment, 3)));
   Put(seed, static_cast<uint16_t>(payload.size()));
@@ -135,9 +170,10 @@ int main(int argc, char** argv) {
   std::string spool(1, '\0');
   std::string segment(1, '\xff');
   GpuTotals totals;
+  std::set<std::string> frameworks;
   Frame frame;
   while ((*reader)->Next(&frame)) {
-    AddToSpoolSeed(frame, &spool);
+    AddToSpoolSeed(frame, &spool, &frameworks);
     AddToSegmentSeed(frame, &segment);
     if (frame.type != FrameType::kChunk) continue;
     ChunkFact chunk;
@@ -152,5 +188,7 @@ int main(int argc, char** argv) {
   const std::string directory = argv[2];
   Save(directory + "/spool", name, spool);
   Save(directory + "/segment", name, segment);
+  frameworks.erase("");
+  for (const std::string& framework : frameworks) printf("%s\n", framework.c_str());
   return 0;
 }

@@ -21,6 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
 
 TEST_F(Cuda, ATrainingIsThereKernelByKernel) {
   const Pair pair = RunBoth({Subject("train"), "40"}, On("cuda13"));
@@ -66,6 +67,28 @@ TEST_F(Cuda, StepsAreSeenInWhatIsLaunched) {
     EXPECT_NEAR(steps["count"].get<int>() + steps["irregular"].get<int>(), 60, 1) << steps;
     EXPECT_EQ(steps["source"], way.empty() ? "repeated launches" : "an executable launched again and again") << steps;
     EXPECT_GT(steps["confidence"].get<double>(), 0.5) << steps;
+  }
+}
+
+// CUPTI's numbers of streams are those of a context: of two devices each has its own names.
+TEST_F(Cuda, StreamsHaveTheNamesThatTheProgramGives) {
+  for (const char* mode : {"cupti", "hooks"}) {
+    RunOptions options = On("cuda13");
+    options.tbprof = {std::string("--cuda=") + mode};
+    options.environment.push_back({"CUDASIM_GPUS", "2"});
+    const Pair pair = RunBoth({Subject("nvtx"), "3", "streams"}, options);
+    ASSERT_TRUE(pair.Same()) << mode;
+    std::multiset<std::string> names;
+    for (const Event& event : pair.profiled.profile->events()) {
+      const size_t gpu = event.plane.find("GPU"), name = event.line.find(") ");
+      if (gpu == std::string::npos || name == std::string::npos || !event.Has("kernel_details")) continue;
+      names.insert(event.plane.substr(gpu + 4, 1) + " " + event.line.substr(name + 2));
+    }
+    // Which has its own name, whatever the program gives it.
+    EXPECT_EQ(names.erase("0 default stream"), std::string_view(mode) == "hooks" ? 6u : 0u);
+    EXPECT_THAT(names, UnorderedElementsAre("0 copies of 0", "0 by the driver's interface", "0 na\xc3\xafve",
+                                            "1 copies of 1", "1 by the driver's interface", "1 na\xc3\xafve"))
+        << mode;
   }
 }
 

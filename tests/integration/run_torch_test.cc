@@ -18,8 +18,10 @@
 namespace tbprof::integration {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
 using ::testing::SizeIs;
 
 constexpr char kPause[] = "operations not recorded";
@@ -230,7 +232,7 @@ TEST(Torch, NotWithoutTheAllocatorsCalls) {
 // ---- the limit of cost
 
 TEST(Torch, TooManyOperationsAreLeftOutByWholeSteps) {
-  // 1.7 s of work: what may come at once, and that again after a pause of 1.3 s.
+  // 1.7 s of work: what may come at once, and that again after a pause of 1 s.
   constexpr int kCount = 900'000, kSteps = 450;
   const Torch torch;
   const RunResult result =
@@ -243,13 +245,13 @@ TEST(Torch, TooManyOperationsAreLeftOutByWholeSteps) {
   ASSERT_EQ(optimizers.size(), static_cast<size_t>(kSteps));
   EXPECT_EQ(profile.Count("another range"), kSteps / 2);
   const std::vector<Event> operations = profile.Named("aten::add");
-  EXPECT_GT(operations.size(), 60'000u);
+  EXPECT_GT(operations.size(), 30'000u);
   EXPECT_LT(operations.size(), static_cast<size_t>(kCount) / 2);
-  // What may come at once and 3 % of the time; but nothing for the second in which there was none.
-  const double earned_ns = 40e6 + 0.03 * (static_cast<double>(pauses[0].start_ps) / 1e3 - 1e9);
+  // What may come at once and 2 % of the time; but nothing for the second in which there was none.
+  const double earned_ns = 20e6 + 0.02 * (static_cast<double>(pauses[0].start_ps) / 1e3 - 1e9);
   EXPECT_LT(std::count_if(operations.begin(), operations.end(),
                           [&](const Event& event) { return event.start_ps < pauses[0].start_ps; }),
-            static_cast<int64_t>(earned_ns / 600) + 8000);
+            static_cast<int64_t>(earned_ns / 1000) + 8000);
   EXPECT_EQ(result.Fact("added"), 3u);
   EXPECT_EQ(result.Fact("disabled"), 2 * pauses.size());
   EXPECT_GE(result.Fact("enabled"), 2 * (pauses.size() - 1));
@@ -298,6 +300,66 @@ TEST(Torch, WithoutStepsTheyAreLeftOutLater) {
   ASSERT_EQ(result.profile->Count(kPause), 1);
   EXPECT_EQ(result.Fact("disabled"), 2u);
   EXPECT_GT(result.profile->Named(kPause)[0].start_ps, 500'000'000'000);
+}
+
+// ---- shapes
+
+std::vector<std::string> ShapesOf(const Profile& profile, const std::string& name) {
+  std::vector<std::string> shapes;
+  for (const Event& event : profile.Named(name))
+    shapes.push_back(event.Has("Input Dims") ? event.Stat("Input Dims") : "");
+  return shapes;
+}
+
+TEST(Torch, ShapesOfTheInputs) {
+  const Pair pair = Torch().Run({"shapes"}, {"--torch-shapes"});
+  ASSERT_TRUE(pair.Same());
+  const Profile& profile = *pair.profiled.profile;
+  EXPECT_THAT(ShapesOf(profile, "aten::early"), ElementsAre("[[32, 64], [], [8, 3, 224, 224]]"));
+  EXPECT_THAT(ShapesOf(profile, "aten::high"),
+              ElementsAre("[[32, 64], [], [?]]", "[[32, 64], [], [2, 1, 3, 1, 2, 1, 4, 1, 1, 1, 1, 1]]"));
+  EXPECT_EQ(ShapesOf(profile, "aten::mm"), std::vector<std::string>(100, "[[32, 64]]"));
+  EXPECT_EQ(profile.Named("aten::mm")[0].Stat("sequence"), "3");
+  EXPECT_THAT(ShapesOf(profile, "aten::of_a_stack"), ElementsAre("[[2, 1, 3, 1, 2, 1, 4, 1, 1, 1, 1, 1]]"));
+  EXPECT_THAT(ShapesOf(profile, "aten::odd"), ElementsAre("[[7, 0, 5], [], [], []]"));
+  EXPECT_THAT(ShapesOf(profile, "aten::without"), ElementsAre(""));
+  EXPECT_EQ(profile.Named("aten::without")[0].Stat("sequence"), "5");
+  EXPECT_THAT(ShapesOf(profile, "aten::symbolic"), ElementsAre("[[?]]"));
+  EXPECT_THAT(ShapesOf(profile, "aten::cat")[0], MatchesRegex(R"(\[(\[8, 3, 224, 224\], )+\.\.\.\])"));
+  EXPECT_THAT(ShapesOf(profile, "MmBackward0"), ElementsAre(""));
+  EXPECT_THAT(ShapesOf(profile, "aten::behind_it"), ElementsAre("[[32, 64]]"));
+  EXPECT_FALSE(profile.HasWarning("shapes"));
+}
+
+TEST(Torch, NoShapesUnlessTheyAreAskedFor) {
+  const Pair pair = Torch().Run({"shapes"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_THAT(ShapesOf(*pair.profiled.profile, "aten::early"), ElementsAre(""));
+  EXPECT_THAT(Torch().Run({"shapes"}, {"--torch-shapes", "--torch=steps"}).profiled.profile->Named("aten::early"),
+              IsEmpty());
+}
+
+class OddInputs : public testing::TestWithParam<const char*> {};
+
+TEST_P(OddInputs, EndTheShapes) {
+  const Pair pair = Torch().Run({"shapes", GetParam()}, {"--torch-shapes"});
+  ASSERT_TRUE(pair.Same());
+  const Profile& profile = *pair.profiled.profile;
+  EXPECT_THAT(ShapesOf(profile, "aten::early"), ElementsAre("[[32, 64], [], [8, 3, 224, 224]]"));
+  EXPECT_THAT(ShapesOf(profile, "aten::wrong"), ElementsAre(""));
+  EXPECT_THAT(ShapesOf(profile, "aten::behind_it"), ElementsAre(""));
+  EXPECT_EQ(profile.Named("aten::behind_it")[0].Stat("sequence"), "7");
+  EXPECT_TRUE(profile.HasWarning("the shapes of PyTorch's operations are not recorded: an input is not laid out"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Torch, OddInputs, testing::Values("count", "rank", "negative", "elements"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST(Torch, ShapesThatPytorchTellsOtherwise) {
+  const Pair pair = Torch().Run({"shapes", "told"}, {"--torch-shapes"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_THAT(ShapesOf(*pair.profiled.profile, "aten::mm"), ElementsAre("", "", ""));
+  EXPECT_TRUE(pair.profiled.profile->HasWarning("the shapes of PyTorch's operations are not recorded"));
 }
 
 // ---- captures
@@ -350,6 +412,23 @@ TEST(Torch, APauseIsOfTheProcessThatTellsIt) {
   EXPECT_EQ(result.profile->Count(kPause), 1);
   EXPECT_GT(result.profile->Count("aten::of_the_child"), 100);
   EXPECT_FALSE(HasNote(result, "ends of ranges"));
+}
+
+TEST(Torch, ChildrenThatAreNotRecordedPayForNothing) {
+  const Pair alone = Torch().Run({"forks_a_worker"}, {"--follow=none"});
+  ASSERT_TRUE(alone.Same());
+  EXPECT_EQ(alone.profiled.profile->Count("aten::of_the_parent"), 2);
+  EXPECT_EQ(alone.profiled.profile->Count("aten::of_the_child"), 0);
+  EXPECT_EQ(alone.profiled.Fact("disabled_in_child"), 3u);
+  EXPECT_EQ(alone.profiled.Fact("seen_at_the_end"), 0u);
+  EXPECT_EQ(alone.profiled.Fact("enabled"), 0u);
+  EXPECT_EQ(alone.profiled.Fact("disabled"), 0u) << "the parent's own list is as it was";
+
+  const Pair both = Torch().Run({"forks_a_worker"});
+  ASSERT_TRUE(both.Same());
+  EXPECT_EQ(both.profiled.profile->Count("aten::of_the_child"), 4000);
+  EXPECT_EQ(both.profiled.Fact("disabled_in_child"), 0u);
+  EXPECT_EQ(both.profiled.Fact("seen_at_the_end"), 2000u);
 }
 
 TEST(Torch, OpenAtTheEnd) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // torch DIRECTORY MODE...: opens DIRECTORY/lib/libtorch_cpu.so as Python does, a stand-in of PyTorch's
 // (tests/sim/torch), and has it work. Modes: ops, race, thread, storm COUNT STEPS MICROSECONDS [IDLE_MS], loop, fork,
-// odd, wrong, asynchronous COUNT, ends exit|kill, forks_in_a_pause, memory COUNT. Facts: what PyTorch was asked for.
+// odd, wrong, asynchronous COUNT, ends exit|kill, forks_in_a_pause, forks_a_worker, memory COUNT. Facts: what PyTorch
+// was asked for.
 #include "../sim/torch/torch.h"
 
 #include <dlfcn.h>
@@ -18,6 +19,9 @@ static SimTorchTensor tensor;
 static SimTorchSetSequence set_sequence;
 static SimTorchThread thread_number;
 static SimTorchCount count_of;
+
+static SimTorchGive give;
+static SimTorchUndefined undefined;
 
 static SimTorchReport report;
 static SimTorchReported reported;
@@ -46,6 +50,8 @@ static void Open(const char* directory) {
   set_sequence = (SimTorchSetSequence)dlsym(library, "sim_torch_set_sequence");
   thread_number = (SimTorchThread)dlsym(library, "sim_torch_thread");
   reported = (SimTorchReported)dlsym(library, "sim_torch_reported");
+  give = (SimTorchGive)dlsym(library, "sim_torch_give");
+  undefined = (SimTorchUndefined)dlsym(library, "sim_torch_undefined");
   count_of = (SimTorchCount)dlsym(library, "sim_torch_count");
 }
 
@@ -206,6 +212,30 @@ static void Forks(void) {
   puts("fork");
 }
 
+// A child that works with what it has inherited, while its parent does.
+static void ForksAWorker(void) {
+  tensor(100);
+  Operation("aten::of_the_parent", -1, NULL, NULL);
+  const pid_t child = fork();
+  if (child == 0) {
+    for (int i = 0; i < 2000; ++i) {
+      tensor(100);
+      Operation("aten::of_the_child", -1, NULL, NULL);
+    }
+    Tell("disabled_in_child", count_of(1));
+    const uint64_t seen = count_of(3);
+    for (int i = 0; i < 2000; ++i) {
+      tensor(100);
+      Operation("aten::of_the_child", -1, NULL, NULL);
+    }
+    Tell("seen_at_the_end", count_of(3) - seen);
+    _exit(0);
+  }
+  waitpid(child, NULL, 0);
+  Operation("aten::of_the_parent", -1, NULL, NULL);
+  puts("fork of a worker");
+}
+
 // The child begins with its parent's pause, which is none of its own.
 static void ForksInAPause(void) {
   tensor(100);
@@ -267,6 +297,86 @@ static void Wrong(void) {
   puts("wrong");
 }
 
+struct Tensor {
+  struct SimTorchTensorImpl implementation;
+  int64_t sizes[100];
+};
+static struct SimTorchValue ValueOf(struct Tensor* made, int rank, const int64_t* sizes) {
+  struct SimTorchTensorImpl* const tensor = &made->implementation;
+  memset(tensor, 0x5a, sizeof(*tensor));
+  tensor->told = memcpy(made->sizes, sizes, (size_t)rank * sizeof(*sizes));
+  tensor->told_rank = tensor->rank = (uint64_t)rank;
+  if (rank > 5) tensor->more_sizes = made->sizes;
+  if (rank <= 5) memcpy(tensor->sizes, sizes, (size_t)rank * sizeof(*sizes));
+  tensor->elements = 1;
+  for (int i = 0; i < rank; ++i) tensor->elements *= sizes[i];
+  tensor->policy = (uint8_t)~0xc;
+  const struct SimTorchValue value = {tensor, 1, 0};
+  return value;
+}
+// Operations with tensors of all kinds; `how`: what is not as in the release.
+static void Shapes(const char* how) {
+  static struct Tensor a, b, c;
+  tensor(100);
+  const int64_t matrix[] = {32, 64}, image[] = {8, 3, 224, 224}, empty[] = {7, 0, 5},
+                high[] = {2, 1, 3, 1, 2, 1, 4, 1, 1, 1, 1, 1};
+  struct SimTorchValue values[40];
+  memset(values, 0, sizeof(values));
+  values[0] = ValueOf(&a, 2, matrix);
+  values[2] = ValueOf(&b, 4, image);
+  give(values, 3, 3);
+  Operation("aten::early", -1, NULL, NULL);
+  values[2] = ValueOf(&c, 12, high);
+  give(values, 3, 3);
+  Operation("aten::high", -1, NULL, NULL);
+  for (int i = 0; i < 100; ++i) {
+    give(values, 1, 1);
+    Operation("aten::mm", 3, NULL, NULL);
+  }
+  give(values, 3, 3);
+  Operation("aten::high", -1, NULL, NULL);
+  give(values, 3, 1);
+  Operation("aten::of_a_stack", -1, NULL, NULL);
+  values[0] = ValueOf(&a, 3, empty);
+  values[1] = ValueOf(&b, 0, NULL);
+  values[2].tensor = undefined();
+  give(values, 4, 4);
+  Operation("aten::odd", 4, NULL, NULL);
+  Operation("aten::without", 5, NULL, NULL);
+  values[0] = ValueOf(&a, 2, matrix);
+  a.implementation.policy = 8;
+  a.implementation.rank = 1000;
+  give(values, 1, 1);
+  Operation("aten::symbolic", -1, NULL, NULL);
+  for (int i = 0; i < 40; ++i) values[i] = ValueOf(&b, 4, image);
+  give(values, 40, 40);
+  Operation("aten::cat", -1, NULL, NULL);
+  Backward("MmBackward0", 3, 1, NULL, NULL);
+  if (strcmp(how, "count") == 0) give(values, 1, 2);
+  if (strcmp(how, "rank") == 0) b.implementation.rank = 65;
+  if (strcmp(how, "negative") == 0) b.implementation.sizes[0] = -8, b.implementation.sizes[1] = -3;
+  if (strcmp(how, "elements") == 0) ++b.implementation.elements;
+  if (strcmp(how, "count") != 0) give(values, 1, 1);
+  Operation("aten::wrong", 6, NULL, NULL);
+  values[0] = ValueOf(&b, 2, matrix);
+  give(values, 1, 1);
+  Operation("aten::behind_it", 7, NULL, NULL);
+  puts("shapes");
+}
+// The first sizes are others than PyTorch tells.
+static void ShapesToldOtherwise(void) {
+  static struct Tensor a;
+  tensor(100);
+  const int64_t matrix[] = {32, 64};
+  struct SimTorchValue value = ValueOf(&a, 2, matrix);
+  a.sizes[1] = 65;
+  for (int i = 0; i < 3; ++i) {
+    give(&value, 1, 1);
+    Operation("aten::mm", -1, NULL, NULL);
+  }
+  puts("shapes told otherwise");
+}
+
 static void* EndIt(void* function) {
   end(function);
   return NULL;
@@ -318,9 +428,17 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "loop") == 0) Loop();
   if (strcmp(mode, "fork") == 0) Forks();
   if (strcmp(mode, "forks_in_a_pause") == 0) ForksInAPause();
+  if (strcmp(mode, "forks_a_worker") == 0) ForksAWorker();
   if (strcmp(mode, "memory") == 0) {
     OpenCuda(argv[1]);
     Memory(atoi(word));
+  }
+  if (strcmp(mode, "shapes") == 0) {
+    if (strcmp(word, "told") == 0) {
+      ShapesToldOtherwise();
+    } else {
+      Shapes(word);
+    }
   }
   if (strcmp(mode, "odd") == 0) Odd();
   if (strcmp(mode, "wrong") == 0) Wrong();

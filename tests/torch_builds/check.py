@@ -35,6 +35,8 @@ def main():
     expect("40 ranges of the program's", len(of_name.get("named by the program", [])) == STEPS)
     for name in ("aten::linear", "aten::addmm"):
         expect("80 " + name, len(of_name.get(name, [])) == 2 * STEPS)
+    shapes = sorted(str(event["stats"].get("Input Dims")) for event in of_name.get("aten::linear", []))
+    expect("the shapes of each linear", shapes == ["[[8, 8], [2, 8], [2]]"] * STEPS + ["[[8, 8], [8, 8], [8]]"] * STEPS)
     nodes = of_name.get("AddmmBackward0", [])
     expect("80 AddmmBackward0", len(nodes) == 2 * STEPS)
     forward = {event["stats"].get("sequence") for event in of_name.get("aten::addmm", [])}

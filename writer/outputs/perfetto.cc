@@ -259,7 +259,9 @@ class PerfettoWriter {
     out_.Put(where);
     out_.Put(types_[event.type]);
     first_arg_ = true;
-    if (event.call_site != 0) TextArg("\"call_site\":", event.call_site);
+    if (event.call_site != 0) {
+      TextArg(IsFrameworkWork(type) ? "\"Input Dims\":" : "\"call_site\":", event.call_site);
+    }
     Object(type.object, event.object);
     if ((event.flags & Event::kFailed) == 0) Value(type.value, event.value);
     if (event.error != 0 && type.family == EventFamily::kGpu) {

@@ -38,8 +38,8 @@ class FlowIds {
 std::string Hex(uint64_t value) { return absl::StrFormat("0x%x", value); }
 
 // An interned text that equals a stat name known to a reader counts as that stat's metadata. Those names are words;
-// call sites and paths hold one of these characters.
-bool MayIntern(std::string_view text) { return text.find_first_of("(/+") != std::string_view::npos; }
+// call sites, paths and shapes hold one of these characters.
+bool MayIntern(std::string_view text) { return text.find_first_of("(/+[") != std::string_view::npos; }
 
 // Puts events of the timeline on lines of one plane.
 class EventWriter {
@@ -61,7 +61,9 @@ class EventWriter {
     uint32_t& event_id = event_ids_[event.type];
     if (event_id == 0) event_id = plane_->EventId(type.name);
     line.Begin(event_id, event.start_ps, event.duration_ps);
-    if (event.call_site != 0) Text(line, Stat::kCallSite, event.call_site);
+    if (event.call_site != 0) {
+      Text(line, IsFrameworkWork(type) ? Stat::kInputDims : Stat::kCallSite, event.call_site);
+    }
     if (event.object != 0 || type.object == ObjectKind::kDescriptor) Object(line, type.object, event.object);
     if (event.flags != 0 || event.error != 0) Flags(line, event, type.family);
     if (type.value == ValueKind::kCorrelation) {

@@ -1,11 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nvtx [STEPS]: kernels inside ranges of NVTX, as programs annotate their steps: pushed and popped, started and ended,
-// of a domain, with registered names. Without NVTX's header the same without ranges.
+// nvtx [STEPS [streams]]: kernels inside ranges of NVTX, as programs annotate their steps: pushed and popped, started
+// and ended, of a domain, with registered names; `streams`: and on streams with names, of each device one.
+// Without NVTX's header the same without ranges and names.
+#include <cuda.h>
+
 #include "common.h"
 
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>
+#include <nvtx3/nvToolsExtCuda.h>
+#include <nvtx3/nvToolsExtCudaRt.h>
+static void NameStreams(cudaStream_t first, cudaStream_t second, cudaStream_t third, int device) {
+  char name[32];
+  snprintf(name, sizeof(name), "copies of %d", device);
+  nvtxNameCudaStreamA(first, name);
+  nvtxNameCuStreamA(second, "by the driver's interface");
+  nvtxNameCudaStreamW(third, L"na\u00efve");
+  nvtxNameCudaStreamA(nullptr, "the default stream");
+}
 static nvtxDomainHandle_t domain;
 static nvtxStringHandle_t step_name;
 static void Begin() {
@@ -32,6 +45,7 @@ static void EndStep(nvtxRangeId_t range) {
   nvtxRangePop();
 }
 #else
+static void NameStreams(cudaStream_t, cudaStream_t, cudaStream_t, int) {}
 static void Begin() {}
 static int BeginStep(int) { return 0; }
 static void EndStep(int) {}
@@ -50,7 +64,25 @@ int main(int argc, char** argv) {
     CHECK(cudaDeviceSynchronize());
     EndStep(range);
   }
+  long long kernels = 2 * steps;
+  int devices = 0;
+  if (argc > 2) CHECK(cudaGetDeviceCount(&devices));
+  // All are made before one is named: the current device is not that of the streams.
+  cudaStream_t streams[8][3];
+  for (int device = 0; device < devices && device < 8; ++device) {
+    CHECK(cudaSetDevice(device));
+    for (cudaStream_t& stream : streams[device]) CHECK(cudaStreamCreate(&stream));
+  }
+  for (int device = 0; device < devices && device < 8; ++device) {
+    NameStreams(streams[device][0], streams[device][1], streams[device][2], device);
+  }
+  for (int device = 0; device < devices && device < 8; ++device) {
+    CHECK(cudaSetDevice(device));
+    for (cudaStream_t stream : streams[device]) forward_of_step<<<1, 32, 0, stream>>>(20000);
+    CHECK(cudaDeviceSynchronize());
+    kernels += 3;
+  }
   Fact("steps", steps);
-  Fact("kernels", 2 * steps);
+  Fact("kernels", kernels);
   return 0;
 }

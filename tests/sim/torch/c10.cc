@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "torch.h"
+
 namespace c10 {
 
 __attribute__((noinline, visibility("default"))) void* alloc_cpu(size_t bytes) {
@@ -12,6 +14,12 @@ __attribute__((noinline, visibility("default"))) void* alloc_cpu(size_t bytes) {
 }
 
 __attribute__((visibility("default"))) void free_cpu(void* block) { free(block); }
+
+class __attribute__((visibility("default"))) UndefinedTensorImpl {
+ public:
+  static SimTorchTensorImpl _singleton;
+};
+SimTorchTensorImpl UndefinedTensorImpl::_singleton;
 
 struct Device {
   int8_t type, index;

@@ -27,6 +27,33 @@ typedef void (*SimTorchEnd)(void* function);
 typedef void (*SimTorchTensor)(uint64_t bytes);
 /* What sequence_number::peek says on this thread. */
 typedef void (*SimTorchSetSequence)(int64_t sequence);
+/* As c10::TensorImpl of 2.13.0 has its fields; what it says of its sizes when it is asked stands in place of others. */
+struct SimTorchTensorImpl {
+  char first[16];
+  const int64_t* told;
+  uint64_t told_rank;
+  char second[24];
+  uint64_t rank;
+  union {
+    int64_t sizes[10]; /* and strides; up to five */
+    const int64_t* more_sizes;
+  };
+  int64_t offset;
+  int64_t elements;
+  char third[6];
+  uint8_t policy; /* in its third and fourth bit: 2 where it has sizes of its own */
+  char fourth[9];
+};
+/* c10::IValue: a tensor if `tag` is 1. */
+struct SimTorchValue {
+  const struct SimTorchTensorImpl* tensor;
+  uint32_t tag;
+  uint32_t unused;
+};
+/* The values that the next operation of this thread is given, the last `arguments` of them its own. */
+typedef void (*SimTorchGive)(const struct SimTorchValue* values, uint64_t given, uint64_t arguments);
+/* libc10's: what stands in for a tensor that is none. */
+typedef const struct SimTorchTensorImpl* (*SimTorchUndefined)(void);
 /* PyTorch's own number of this thread. */
 typedef uint64_t (*SimTorchThread)(void);
 /* How often each was called: 0 addGlobalCallback, 1 disableCallback, 2 reenableCallback; 3: operations somebody saw. */

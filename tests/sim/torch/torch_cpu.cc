@@ -17,6 +17,10 @@ void* alloc_cpu(size_t bytes);
 void free_cpu(void* block);
 int64_t Reported();
 int64_t Reports();
+class UndefinedTensorImpl {
+ public:
+  static SimTorchTensorImpl _singleton;
+};
 }  // namespace c10
 
 namespace at {
@@ -24,6 +28,7 @@ namespace at {
 class __attribute__((visibility("default"))) RecordFunction {
  public:
   const char* name() const;
+  size_t num_inputs() const;
 
   // As at::RecordFunction of 2.13.0 has its fields.
   struct Fields {
@@ -31,20 +36,25 @@ class __attribute__((visibility("default"))) RecordFunction {
     uint64_t thread;
     char second[104];
     int64_t sequence;
-    char third[96];
+    const void* inputs;
+    uint64_t given;
+    char third[80];
     uint64_t forward_thread;
     char fourth[8];
     bool asynchronous;
     const char* name;
+    uint64_t arguments;
     uint32_t callbacks;  // those whose end is to be called, by bits
     void* contexts[8];
   } fields;
 };
 static_assert(offsetof(RecordFunction::Fields, thread) == 88 && offsetof(RecordFunction::Fields, sequence) == 200 &&
+              offsetof(RecordFunction::Fields, inputs) == 208 &&
               offsetof(RecordFunction::Fields, forward_thread) == 304 &&
               offsetof(RecordFunction::Fields, asynchronous) == 320);
 
 const char* RecordFunction::name() const { return fields.name; }
+size_t RecordFunction::num_inputs() const { return fields.arguments; }
 
 // Returned through memory, as a std::unique_ptr is.
 struct Context {
@@ -75,6 +85,12 @@ uint64_t g_counts[4];
 uint64_t g_threads;
 __thread uint64_t t_thread;
 __thread int64_t t_sequence;
+// What the next operation is given.
+struct Given {
+  const void* values;
+  uint64_t given, arguments;
+};
+__thread Given t_given;
 
 class Change {
  public:
@@ -106,6 +122,16 @@ void Begin(RecordFunction* function, const SimTorchOperation& operation, uint32_
   function->fields.asynchronous = operation.asynchronous != 0;
   function->fields.name = operation.name;
   function->fields.callbacks = 0;
+  // Arguments are made values for those alone that ask for them.
+  bool needed = false;
+  for (uint32_t i = 0; i < kMost; ++i) {
+    needed |= (enabled & (1u << i)) != 0 && g_callbacks[i].scopes[operation.scope] && g_callbacks[i].needs_inputs;
+  }
+  const Given given = t_given;
+  t_given = {};
+  function->fields.inputs = needed ? given.values : nullptr;
+  function->fields.given = needed ? given.given : 0;
+  function->fields.arguments = given.arguments;
   for (uint32_t i = 0; i < kMost; ++i) {
     if ((enabled & (1u << i)) == 0 || !g_callbacks[i].scopes[operation.scope]) continue;
     function->fields.callbacks |= 1u << i;
@@ -145,6 +171,20 @@ __attribute__((visibility("default"))) void reenableCallback(uint64_t handle) {
 // Its name says which std::string a build has.
 __attribute__((abi_tag("cxx11"), visibility("default"))) void show_config() {}
 #endif
+
+class Tensor {
+ public:
+  const SimTorchTensorImpl* implementation;
+};
+namespace native {
+__attribute__((visibility("default"))) int64_t size(const Tensor& tensor, int64_t dimension) {
+  if ((tensor.implementation->policy >> 2 & 3) == 2 || dimension < 0 ||
+      dimension >= static_cast<int64_t>(tensor.implementation->told_rank)) {
+    abort();
+  }
+  return tensor.implementation->told[dimension];
+}
+}  // namespace native
 
 #ifndef SIM_TORCH_LACKS_PEEK
 namespace sequence_number {
@@ -187,5 +227,9 @@ SIM_TORCH_EXPORT void sim_torch_end(void* function) {
 SIM_TORCH_EXPORT void sim_torch_tensor(uint64_t bytes) { c10::free_cpu(at::empty(bytes)); }
 SIM_TORCH_EXPORT int64_t sim_torch_reported(int what) { return what == 0 ? c10::Reported() : c10::Reports(); }
 SIM_TORCH_EXPORT void sim_torch_set_sequence(int64_t sequence) { at::t_sequence = sequence; }
+SIM_TORCH_EXPORT const SimTorchTensorImpl* sim_torch_undefined() { return &c10::UndefinedTensorImpl::_singleton; }
+SIM_TORCH_EXPORT void sim_torch_give(const SimTorchValue* values, uint64_t given, uint64_t arguments) {
+  at::t_given = {values, given, arguments};
+}
 SIM_TORCH_EXPORT uint64_t sim_torch_thread() { return at::ThreadNumber(); }
 SIM_TORCH_EXPORT uint64_t sim_torch_count(int what) { return __atomic_load_n(&at::g_counts[what], __ATOMIC_RELAXED); }

@@ -27,6 +27,7 @@ class EventSize : public testing::Test {
     timeline_.threads[0].line_id = 1;
     place_ = timeline_.strings.Intern("Wait (queue.cc:7)");
     path_ = timeline_.strings.Intern("/bin/true");
+    shapes_ = timeline_.strings.Intern("[[32, 64], []]");
   }
 
   static size_t Written(const Timeline& timeline) {
@@ -55,7 +56,7 @@ class EventSize : public testing::Test {
   }
 
   Timeline timeline_;
-  StringId place_ = 0, path_ = 0;
+  StringId place_ = 0, path_ = 0, shapes_ = 0;
 };
 
 TEST_F(EventSize, IsWhatTheFileGetsLongerBy) {
@@ -80,6 +81,7 @@ TEST_F(EventSize, IsWhatTheFileGetsLongerBy) {
   const EventType operation{"aten::mm", EventFamily::kAnnotation, ObjectKind::kNone, ValueKind::kSequence,
                             RangeOrigin::kTorchOperation};
   Expect(operation, {.duration_ps = 90'000'000, .value = 12'345, .detail = path_}, "operation");
+  Expect(operation, {.duration_ps = 90'000'000, .value = 12'345, .call_site = shapes_, .detail = path_}, "shapes");
   const EventType create{"pthread_create", EventFamily::kThread, ObjectKind::kThread, ValueKind::kFlowOut};
   Expect(create, {.duration_ps = 20'000'000, .object = 0x7f0000001234, .value = 1}, "arrow");
   const EventType launch{"cudaLaunchKernel", EventFamily::kGpu, ObjectKind::kStream, ValueKind::kCorrelation};

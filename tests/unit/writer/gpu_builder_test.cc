@@ -365,6 +365,23 @@ TEST(GpuBuilder, GraphsSetsAndNamesOfStreams) {
   EXPECT_THAT(GpuEventName(timeline, StreamNumber(timeline, 9)->events[0]), testing::StartsWith("ncclDevKernel"));
 }
 
+TEST(GpuBuilder, NamesOfStreamsAreOfTheirDevices) {
+  SpoolMaker spool = GpuProcess();
+  spool.GpuName(GpuNameKind::kStream, StreamOnDevice(0, 7), "of the first");
+  spool.GpuName(GpuNameKind::kStream, StreamOnDevice(1, 7), "of the second");
+  spool.GpuName(GpuNameKind::kStream, StreamOnDevice(1, 8), "of the second alone");
+  for (const uint32_t device : {0u, 1u}) {
+    spool.Copy(device, 7, GpuCopyKind::kSet, 4096, Gpu(20 * kMs), Gpu(21 * kMs), 6 + 2 * device);
+    spool.Copy(device, 8, GpuCopyKind::kSet, 4096, Gpu(20 * kMs), Gpu(21 * kMs), 7 + 2 * device);
+  }
+  const Timeline timeline = Build(spool.EndChunk().End(50 * kMs));
+  std::map<std::pair<uint32_t, uint32_t>, std::string> names;
+  for (const GpuStream& stream : timeline.gpu_streams) names[{stream.device, stream.number}] = stream.name;
+  const std::map<std::pair<uint32_t, uint32_t>, std::string> expected = {
+      {{0, 7}, "of the first"}, {{1, 7}, "of the second"}, {{0, 8}, ""}, {{1, 8}, "of the second alone"}};
+  EXPECT_EQ(names, expected);
+}
+
 TEST(GpuBuilder, MemoryInUseIsACounterOfItsDevice) {
   SpoolMaker spool = GpuTraining(1);
   spool.Chunk(1, 1, 2);

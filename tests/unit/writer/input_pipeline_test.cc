@@ -187,8 +187,29 @@ TEST_F(InputPipelineTest, TheShortestReadsGo) {
   });
   Done();
   const std::vector<InputLine> lines = InputLines(timeline, 0);
-  EXPECT_LE(lines[0].events.size(), 50'000u);
-  EXPECT_GE(lines[0].events.size(), 40'000u);
+  EXPECT_EQ(lines[0].events.size(), 50'000u);
+  // The 700 of each of the 28 shortest lengths go, and 401 of the next.
+  EXPECT_EQ(Us(lines[0], InputStage::kRead), 700 * (100 * 101 / 2) - 700 * (28 * 29 / 2) - 401 * 29);
+}
+
+TEST_F(InputPipelineTest, OfReadsOfOneLengthAsManyAsThereIsRoom) {
+  Range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", RangeOrigin::kTorchUser, [&] {
+    for (int i = 0; i < 70'000; ++i) Call("read", 5);
+  });
+  Done();
+  EXPECT_EQ(Us(InputLines(timeline, 0)[0], InputStage::kRead), 49'999 * 5);
+}
+
+TEST_F(InputPipelineTest, TheShortestBatchesGoWhereTheyAloneAreTooMany) {
+  for (int i = 0; i < 60'000; ++i) {
+    Range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", RangeOrigin::kTorchUser,
+          [&] { Call("read", i < 5'000 ? 1 : 3); });
+  }
+  Done();
+  const std::vector<InputLine> lines = InputLines(timeline, 0);
+  EXPECT_EQ(lines[0].events.size(), 50'000u);
+  EXPECT_EQ(Us(lines[0], InputStage::kRead), 0);
+  EXPECT_EQ(Us(lines[0], InputStage::kFetch), 50'000 * 3);
 }
 
 }  // namespace

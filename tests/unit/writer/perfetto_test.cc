@@ -95,9 +95,9 @@ TEST(Perfetto, RandomTimelinesAreJsonWithEveryEvent) {
           ASSERT_EQ(Nanoseconds(found["ts"]) + Nanoseconds(found["dur"]), (event.start_ps + event.duration_ps) / 1000);
         }
         const Json args = found.value("args", Json::object());
-        ASSERT_EQ(args.value("call_site", ""), timeline.strings.Get(event.call_site));
-        ASSERT_EQ(args.value(type.origin == RangeOrigin::kTorchOperation ? "operation" : "detail", ""),
-                  timeline.strings.Get(event.detail));
+        const bool is_operation = type.origin == RangeOrigin::kTorchOperation;
+        ASSERT_EQ(args.value(is_operation ? "Input Dims" : "call_site", ""), timeline.strings.Get(event.call_site));
+        ASSERT_EQ(args.value(is_operation ? "operation" : "detail", ""), timeline.strings.Get(event.detail));
         if (type.value == ValueKind::kBytes && !(event.flags & Event::kFailed)) {
           ASSERT_EQ(args["bytes"].get<int64_t>(), event.value);
         }

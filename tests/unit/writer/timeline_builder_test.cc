@@ -632,6 +632,48 @@ TEST(TimelineBuilder, TheBudgetKeepsWhatStepsOfPytorchAreMadeOf) {
   EXPECT_GE(timeline.steps.size(), kSteps - 1);
 }
 
+TEST(TimelineBuilder, ShapesAreTextsThatBeginAsTheyDo) {
+  SpoolMaker spool = One();
+  const std::string_view texts[] = {"aten::mm", "[[32, 64], [\xff]]", "enumerate(DataLoader)#Loader.__next__"};
+  spool.Chunk(1, 1, 1);
+  for (uint64_t name = 1; name <= 3; ++name) {
+    AnnotationNameRecord record{};
+    record.number = name;
+    record.text_length = texts[name - 1].size();
+    spool.Add(RecordKind::kAnnotationName, record, static_cast<uint16_t>(AnnotationNameKey::kName), 0, texts[name - 1]);
+  }
+  uint64_t at = 2000;
+  const auto range = [&](uint64_t name, TorchScope scope, PayloadType type, uint64_t shapes) {
+    AnnotationRecord push{};
+    push.ticks = at;
+    push.name = name;
+    push.category = static_cast<uint32_t>(scope);
+    AnnotationPayload payload{};
+    payload.type = type;
+    payload.bits = 7;
+    payload.shapes = shapes;
+    spool.Add(RecordKind::kAnnotation, push, kTorchDomain, static_cast<uint8_t>(AnnotationAction::kPush),
+              {reinterpret_cast<const char*>(&payload), sizeof(payload)});
+    AnnotationRecord pop{};
+    pop.ticks = at += 100;
+    spool.Add(RecordKind::kAnnotation, pop, kTorchDomain, static_cast<uint8_t>(AnnotationAction::kPop));
+    at += 10;
+  };
+  range(1, TorchScope::kOperation, PayloadType::kSigned, 2);
+  range(1, TorchScope::kOperation, PayloadType{}, 2);
+  range(1, TorchScope::kOperation, PayloadType{}, 1);
+  range(1, TorchScope::kOperation, PayloadType{}, 4711);
+  range(3, TorchScope::kUser, PayloadType{}, 2);
+  spool.EndChunk().End(at + 1000);
+  const Timeline timeline = BuildGood(spool);
+  std::vector<std::string> shapes;
+  for (const Event& event : EventsNamed(timeline, "aten::mm")) shapes.push_back(timeline.strings.Get(event.call_site));
+  EXPECT_THAT(shapes, testing::ElementsAre("[[32, 64], [\\xff]]", "[[32, 64], [\\xff]]", "", ""));
+  EXPECT_EQ(timeline.types[EventsNamed(timeline, "aten::mm")[0].type].value, ValueKind::kSequence);
+  EXPECT_EQ(timeline.types[EventsNamed(timeline, "aten::mm")[1].type].value, ValueKind::kNone);
+  EXPECT_EQ(EventsNamed(timeline, "enumerate(DataLoader)#Loader.__next__")[0].call_site, 0u);
+}
+
 // A loop of one call: a cut that takes all of a length would leave nothing.
 TEST(TimelineBuilder, LengthsThatAreMuchAlikeStillFillTheBudget) {
   for (const uint64_t shortest : {80u, 1000u, 5'000'000u}) {

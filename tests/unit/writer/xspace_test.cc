@@ -84,8 +84,8 @@ std::string Hex(uint64_t value) {
 std::map<std::string, std::string> Wanted(const Timeline& timeline, const Event& event) {
   std::map<std::string, std::string> out;
   const EventType& type = timeline.types[event.type];
-  if (event.call_site != 0) out["call_site"] = timeline.strings.Get(event.call_site);
   const bool is_operation = type.origin == RangeOrigin::kTorchOperation;
+  if (event.call_site != 0) out[is_operation ? "Input Dims" : "call_site"] = timeline.strings.Get(event.call_site);
   if (event.detail != 0) out[is_operation ? "tf_op" : "detail"] = timeline.strings.Get(event.detail);
   if (event.object != 0) {
     if (type.object == ObjectKind::kAddress) out["object"] = Hex(event.object);

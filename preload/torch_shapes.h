@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The shapes of an operation's inputs, read from what PyTorch hands to an observer that asks for inputs, and written as
+// torch.profiler writes them: `[[32, 64], [10, 64], []]`, one for each argument, `[]` for what is no tensor.
+//
+// Reads c10::IValue and c10::TensorImpl, whose layout is the build's; calls nothing that may run Python.
+//
+// Process: target. Rules: RULES.md.
+#ifndef TBPROF_PRELOAD_TORCH_SHAPES_H_
+#define TBPROF_PRELOAD_TORCH_SHAPES_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace tbprof {
+
+struct TorchShapes {
+  uint16_t inputs;                                         // where inputs_ lies in an at::RecordFunction
+  uint16_t sizes;                                          // where sizes_and_strides_ lies in a c10::TensorImpl
+  size_t (*count)(const void* function);                   // RecordFunction::num_inputs
+  int64_t (*size)(const void* tensor, int64_t dimension);  // at::native::size, which the first sizes are compared with
+  const void* undefined;                                   // the TensorImpl of a tensor that is none
+};
+
+// The text's length, without its zero; 0: the operation was given nothing. `room`: at least 16.
+size_t WriteTorchShapes(const TorchShapes& torch, const void* function, char* text, size_t room);
+
+// Whether something was not where it must be: no shape is written any more.
+bool TorchShapesAreWrong();
+
+}  // namespace tbprof
+
+#endif  // TBPROF_PRELOAD_TORCH_SHAPES_H_
