@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -140,6 +141,14 @@ std::string Resolved(const std::string& path) {
 void RemoveSpoolFiles(const std::string& spool) {
   const std::string main = Resolved(spool);
   for (const uint32_t part : FindParts(main)) unlink(PartPath(main, part).c_str());
+  // What a killed launcher was about to send to clients.
+  const size_t slash = main.rfind('/');
+  const std::string capture = absl::StrCat(main.substr(slash == std::string::npos ? 0 : slash + 1), ".capture-");
+  std::error_code none;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(main.substr(0, slash == std::string::npos ? 0 : slash), none)) {
+    if (entry.path().filename().string().starts_with(capture)) std::filesystem::remove_all(entry.path(), none);
+  }
   unlink(main.c_str());
   if (main != spool) unlink(spool.c_str());
 }
