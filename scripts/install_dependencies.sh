@@ -53,6 +53,7 @@ test     g++-aarch64-linux-gnu      cmd:aarch64-linux-gnu-g++
 test     shellcheck                 cmd:shellcheck
 test     chromium                   cmd:chromium
 test     procps                     cmd:pgrep
+test     iproute2                   cmd:ip
 test     bindfs                     cmd:bindfs
 test     libjemalloc2               lib:libjemalloc.so.2
 test     libtcmalloc-minimal4       lib:libtcmalloc_minimal.so.4

@@ -49,10 +49,10 @@ needs_chromium = pytest.mark.skipif(shutil.which("chromium") is None, reason="no
 class Job:
     """A command under `tbprof run --window=none --port=0`; ended by its id, at the latest when the test is over."""
 
-    def __init__(self, *options, command=(PHASES, "0", "2", "2000")):
+    def __init__(self, *options, command=(PHASES, "0", "2", "2000"), launcher=()):
         self.directory = tempfile.mkdtemp(prefix="job.")
         self.logdir = os.path.join(self.directory, "logs")
-        arguments = [TBPROF, "run", "--window=none", "--port=0", "--logdir", self.logdir, *options, "--", *command]
+        arguments = [*launcher, TBPROF, "run", "--window=none", "--port=0", "--logdir", self.logdir, *options, "--", *command]
         output = os.open(os.path.join(self.directory, "output"), os.O_WRONLY | os.O_CREAT, 0o644)
         self.process = subprocess.Popen(
             arguments,
@@ -71,7 +71,7 @@ class Job:
         self._reader.start()
         try:
             line = self.hear(r"^tbprof: .*profiler service on ", 30)
-            self.port = int(re.search(r"profiler service on .*?127\.0\.0\.1:(\d+)", line).group(1))
+            self.port = int(re.search(r"profiler service on [0-9.]+:(\d+)", line).group(1))
             self.address = f"127.0.0.1:{self.port}"
         except BaseException:
             self.__exit__()
