@@ -279,6 +279,7 @@ Layer EnvironmentLayer(const Environment& environment) {
     const std::string variable = EnvironmentName(row.name);
     const std::optional<std::string_view> value = Lookup(environment, variable);
     if (!value.has_value() || value->empty()) continue;  // set to nothing counts as not set
+    if (IsServiceLink(variable, *value)) continue;
     layer.values[std::string(row.name)] = std::string(*value);
     layer.sources[std::string(row.name)] = variable;
   }
