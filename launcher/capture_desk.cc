@@ -45,6 +45,9 @@ std::string Length(uint64_t ns) {
 
 CaptureDesk::~CaptureDesk() {
   for (Capture& capture : captures_.all()) Drop(&capture);
+  // Its worker ends when it sees that we have, and then what it has written to a client arrives.
+  control_.reset();
+  service_.reset();
   if (endpoints_path_.empty()) return;
   unlink(endpoints_path_.c_str());
   // Both fail, as they should, while anything is left in them.
@@ -148,9 +151,8 @@ void CaptureDesk::Handle() {
       }
     } else if (capture.state == Capture::State::kDelivered && now >= capture.answered_ns + kReceiptPatienceNs &&
                !run_.TargetRuns()) {
-      // The client does not say. It has what it was sent; the command's end is not held up.
-      Drop(&capture);
-      captures_.Remove(capture.number);
+      // The client is slow to take it. The command's end is not held up: what was recorded is written here.
+      LeaveAlone(&capture);
     }
   }
 }
@@ -186,6 +188,7 @@ void CaptureDesk::TakeAsk(const ControlMessage& message, const ControlAsk& ask) 
     case AskKind::kReceived:
       if (Capture* capture = captures_.Find(message.client, ask.id)) {
         session_.Published(capture->number, true);
+        TellSent(*capture);
         Drop(capture);
         captures_.Remove(capture->number);
       }
@@ -469,9 +472,8 @@ void CaptureDesk::Deliver(Capture* capture, const ConversionRequest& request, co
       bytes += static_cast<uint64_t>(facts.st_size);
       if (files.size() == kMaxControlFiles) break;
     }
-    terminal_.Say(StrCat("capture ", capture->number, ": ",
-                         absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20)), " sent to ",
-                         capture->request.asked_by));
+    capture->sent_bytes = bytes;
+    if (capture->directory.empty()) TellSent(*capture);
   }
   std::vector<int> descriptors;
   for (const ScopedFd& file : files) descriptors.push_back(file.get());
@@ -481,6 +483,12 @@ void CaptureDesk::Deliver(Capture* capture, const ConversionRequest& request, co
   if (!control_->Send(capture->asker.client, ToText(answer), descriptors) && !capture->directory.empty()) {
     LeaveAlone(capture);
   }
+}
+
+void CaptureDesk::TellSent(const Capture& capture) {
+  terminal_.Say(StrCat("capture ", capture.number, ": ",
+                       absl::StrFormat("%.1f MiB", static_cast<double>(capture.sent_bytes) / (1 << 20)), " sent to ",
+                       capture.request.asked_by));
 }
 
 void CaptureDesk::Answer(const Capture& capture, const ControlAnswer& answer) {
