@@ -32,7 +32,8 @@ constexpr uint64_t kProgressNs = 250'000'000;
 constexpr uint64_t kReplyNs = 1'500'000'000;
 constexpr uint64_t kReplyNsPerRecord = 400;
 constexpr uint64_t kRefusalNs = 1'000'000'000;
-constexpr uint64_t kReceiptPatienceNs = 2'000'000'000;
+constexpr uint64_t kReceiptPatienceNs = 60'000'000'000;
+constexpr uint64_t kLastReceiptPatienceNs = 2'000'000'000;  // the command has ended
 constexpr std::string_view kProfileSuffix = ".xplane.pb";
 
 uint64_t UnixNow() { return static_cast<uint64_t>(absl::GetCurrentTimeNanos()); }
@@ -115,6 +116,10 @@ void CaptureDesk::AppendWatched(std::vector<pollfd>* fds) const {
   if (service_ != nullptr) service_->AppendWatched(fds);
 }
 
+uint64_t CaptureDesk::ReceiptPatienceNs() const {
+  return run_.TargetRuns() ? kReceiptPatienceNs : kLastReceiptPatienceNs;
+}
+
 uint64_t CaptureDesk::NextNs() const {
   uint64_t next = captures_.NextNs();
   // How much is recorded until then decides when one with a deadline has to end.
@@ -124,7 +129,7 @@ uint64_t CaptureDesk::NextNs() const {
         capture.gives_up_ns < capture.closes_ns + 10 * kReplyNs) {
       next = std::min(next, ReadMonotonic() + kLookNs);
     }
-    if (capture.state == Capture::State::kDelivered) next = std::min(next, capture.answered_ns + kReceiptPatienceNs);
+    if (capture.state == Capture::State::kDelivered) next = std::min(next, capture.answered_ns + ReceiptPatienceNs());
   }
   return next;
 }
@@ -149,9 +154,8 @@ void CaptureDesk::Handle() {
         EndEarly(&capture, StrCat("this window was closed ", Length(capture.closes_ns - now),
                                   " early: its client waits no longer for the answer"));
       }
-    } else if (capture.state == Capture::State::kDelivered && now >= capture.answered_ns + kReceiptPatienceNs &&
-               !run_.TargetRuns()) {
-      // The client is slow to take it. The command's end is not held up: what was recorded is written here.
+    } else if (capture.state == Capture::State::kDelivered && now >= capture.answered_ns + ReceiptPatienceNs()) {
+      // The client is slow to take it, or has stopped. It may have it yet; what was recorded is written here, too.
       LeaveAlone(&capture);
     }
   }
