@@ -59,6 +59,11 @@ def status_of(pid, name):
     return 0
 
 
+def cpu_seconds_of(pid):
+    # Its CPU clock: clock_getcpuclockid(3).
+    return time.clock_gettime(~pid << 3 | 2)
+
+
 def children_of(pid):
     with contextlib.suppress(OSError):
         return [int(child) for child in read("/proc", pid, "task", pid, "children").split()]
@@ -153,7 +158,7 @@ class Size:
 # HTTP/2 by hand.
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, HEADERS, RST_STREAM, SETTINGS, PING, CONTINUATION = 0, 1, 3, 4, 6, 9
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 8, 9
 ACK = END_STREAM = 1
 END_HEADERS = 4
 
@@ -492,6 +497,10 @@ def slow_client(job, duration_ms):
 def test_a_client_that_dies_while_it_is_answered(job):
     connection = slow_client(job, 300)
     time.sleep(3)
+    before = cpu_seconds_of(job.process.pid)
+    time.sleep(2)
+    # The launcher sleeps until then.
+    assert cpu_seconds_of(job.process.pid) - before < 0.7
     # It may still take it.
     assert job.published() == [] and not [line for line in job.said if " sent to " in line]
     connection.close()
@@ -513,23 +522,42 @@ def test_the_command_ends_while_a_client_is_slow(job):
 # F49
 
 
+def terminates(connection, first, session_ids):
+    """Sends them on streams from `first` on, and waits until each is answered; that there were OKs is not looked at."""
+    call = headers("/tensorflow.ProfilerService/Terminate")
+    for i, session_id in enumerate(session_ids):
+        request = profiler_rpc.make("TerminateRequest", {"session_id": session_id}).SerializeToString()
+        stream = first + 2 * i
+        connection.sendall(frame(HEADERS, END_HEADERS, stream, call) + frame(DATA, END_STREAM, stream, message(request)))
+    ended, seen = 0, b""
+    while ended < len(session_ids):
+        part = connection.recv(1 << 20)
+        assert part, "the connection was closed"
+        seen += part
+        while len(seen) >= 9 and len(seen) >= 9 + (size := int.from_bytes(seen[:3], "big")):
+            kind, flags = seen[3], seen[4]
+            assert kind != RST_STREAM, seen[:40]
+            if kind == PING and not flags & ACK:
+                connection.sendall(frame(PING, ACK, 0, seen[9:9 + size]))
+            ended += kind == HEADERS and flags & END_STREAM
+            seen = seen[9 + size:]
+    return first + 2 * len(session_ids)
+
+
 def test_terminates_of_nobody(job):
     profile_at_last(job.address)
-    names = profiler_rpc.METHODS[profiler_rpc.SERVICE + "Terminate"]
-    with grpc.insecure_channel(job.address, [("grpc.enable_http_proxy", 0)]) as channel:
-        call = channel.unary_unary(profiler_rpc.SERVICE + "Terminate", None, profiler_rpc.MESSAGES[names[1]].FromString)
-
-        def terminate(count, prefix):
-            for first in range(0, count, 32):
-                requests = [profiler_rpc.make(names[0], {"session_id": f"{prefix}-{first + i}"}) for i in range(32)]
-                for future in [call.future(request.SerializeToString(), timeout=60) for request in requests]:
-                    future.result()
-
-        terminate(2_000, "warm")
+    with connect(job) as connection:
+        # Of what comes back, 1 GiB may: 20,000 answers are more than the 64 KiB without a word.
+        connection.sendall(greeting() + frame(SETTINGS, ACK, 0) + frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1 << 30)))
+        stream = 1
+        for i in range(2_000 // 32):
+            stream = terminates(connection, stream, [f"warm-{i}-{j}" for j in range(32)])
         with Size(job) as size:
-            terminate(20_000, "x" * 100)
+            for i in range(20_000 // 32):
+                stream = terminates(connection, stream, [f"{'x' * 100}-{i}-{j}" for j in range(32)])
         assert size.now() - size.begin < 8 << 10
         assert size.grown_mib < 32
+    assert profiler_rpc.terminate(job.address, "nobody").ok
     expect_alive(job)
     assert length_of(profile_at_last(job.address, duration_ms=200)) > 0.19
     assert job.stop() == 5
