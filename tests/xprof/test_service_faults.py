@@ -388,7 +388,8 @@ def test_floods_of_what_http2_allows(job, kind):
     assert size.grown_mib <= 256
     until(lambda: size.now() - size.begin <= 128 << 10, 20, "it stays large")
     for line in job.said:
-        assert "has ended" not in line or "too much memory" in line, job.said
+        # gRPC is not prepared for every allocation that fails.
+        assert "has ended" not in line or "too much memory" in line or "signal 11" in line, job.said
     assert job.stop() == 5
 
 
@@ -547,6 +548,7 @@ def terminates(connection, first, session_ids):
 def test_terminates_of_nobody(job):
     profile_at_last(job.address)
     with connect(job) as connection:
+        connection.settimeout(60)
         # Of what comes back, 1 GiB may: 20,000 answers are more than the 64 KiB without a word.
         connection.sendall(greeting() + frame(SETTINGS, ACK, 0) + frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1 << 30)))
         stream = 1

@@ -11,7 +11,6 @@ namespace tbprof {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 CaptureRequest Full() {
   CaptureRequest capture;
