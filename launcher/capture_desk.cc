@@ -32,7 +32,8 @@ constexpr uint64_t kProgressNs = 250'000'000;
 constexpr uint64_t kReplyNs = 1'500'000'000;
 constexpr uint64_t kReplyNsPerRecord = 400;
 constexpr uint64_t kRefusalNs = 1'000'000'000;
-constexpr uint64_t kReceiptPatienceNs = 2'000'000'000;
+constexpr uint64_t kReceiptPatienceNs = 60'000'000'000;
+constexpr uint64_t kLastReceiptPatienceNs = 2'000'000'000;  // the command has ended
 constexpr std::string_view kProfileSuffix = ".xplane.pb";
 
 uint64_t UnixNow() { return static_cast<uint64_t>(absl::GetCurrentTimeNanos()); }
@@ -45,6 +46,9 @@ std::string Length(uint64_t ns) {
 
 CaptureDesk::~CaptureDesk() {
   for (Capture& capture : captures_.all()) Drop(&capture);
+  // Its worker ends when it sees that we have, and then what it has written to a client arrives.
+  control_.reset();
+  service_.reset();
   if (endpoints_path_.empty()) return;
   unlink(endpoints_path_.c_str());
   // Both fail, as they should, while anything is left in them.
@@ -112,6 +116,10 @@ void CaptureDesk::AppendWatched(std::vector<pollfd>* fds) const {
   if (service_ != nullptr) service_->AppendWatched(fds);
 }
 
+uint64_t CaptureDesk::ReceiptPatienceNs() const {
+  return run_.TargetRuns() ? kReceiptPatienceNs : kLastReceiptPatienceNs;
+}
+
 uint64_t CaptureDesk::NextNs() const {
   uint64_t next = captures_.NextNs();
   // How much is recorded until then decides when one with a deadline has to end.
@@ -121,7 +129,7 @@ uint64_t CaptureDesk::NextNs() const {
         capture.gives_up_ns < capture.closes_ns + 10 * kReplyNs) {
       next = std::min(next, ReadMonotonic() + kLookNs);
     }
-    if (capture.state == Capture::State::kDelivered) next = std::min(next, capture.answered_ns + kReceiptPatienceNs);
+    if (capture.state == Capture::State::kDelivered) next = std::min(next, capture.answered_ns + ReceiptPatienceNs());
   }
   return next;
 }
@@ -146,11 +154,9 @@ void CaptureDesk::Handle() {
         EndEarly(&capture, StrCat("this window was closed ", Length(capture.closes_ns - now),
                                   " early: its client waits no longer for the answer"));
       }
-    } else if (capture.state == Capture::State::kDelivered && now >= capture.answered_ns + kReceiptPatienceNs &&
-               !run_.TargetRuns()) {
-      // The client does not say. It has what it was sent; the command's end is not held up.
-      Drop(&capture);
-      captures_.Remove(capture.number);
+    } else if (capture.state == Capture::State::kDelivered && now >= capture.answered_ns + ReceiptPatienceNs()) {
+      // The client is slow to take it, or has stopped. It may have it yet; what was recorded is written here, too.
+      LeaveAlone(&capture);
     }
   }
 }
@@ -186,6 +192,7 @@ void CaptureDesk::TakeAsk(const ControlMessage& message, const ControlAsk& ask) 
     case AskKind::kReceived:
       if (Capture* capture = captures_.Find(message.client, ask.id)) {
         session_.Published(capture->number, true);
+        TellSent(*capture);
         Drop(capture);
         captures_.Remove(capture->number);
       }
@@ -470,9 +477,8 @@ void CaptureDesk::Deliver(Capture* capture, const ConversionRequest& request, co
       bytes += static_cast<uint64_t>(facts.st_size);
       if (files.size() == kMaxControlFiles) break;
     }
-    terminal_.Say(StrCat("capture ", capture->number, ": ",
-                         absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20)), " sent to ",
-                         capture->request.asked_by));
+    capture->sent_bytes = bytes;
+    if (capture->directory.empty()) TellSent(*capture);
   }
   std::vector<int> descriptors;
   for (const ScopedFd& file : files) descriptors.push_back(file.get());
@@ -482,6 +488,12 @@ void CaptureDesk::Deliver(Capture* capture, const ConversionRequest& request, co
   if (!control_->Send(capture->asker.client, ToText(answer), descriptors) && !capture->directory.empty()) {
     LeaveAlone(capture);
   }
+}
+
+void CaptureDesk::TellSent(const Capture& capture) {
+  terminal_.Say(StrCat("capture ", capture.number, ": ",
+                       absl::StrFormat("%.1f MiB", static_cast<double>(capture.sent_bytes) / (1 << 20)), " sent to ",
+                       capture.request.asked_by));
 }
 
 void CaptureDesk::Answer(const Capture& capture, const ControlAnswer& answer) {

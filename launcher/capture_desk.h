@@ -93,6 +93,9 @@ class CaptureDesk {
   void LeaveAlone(Capture* capture);
   void Drop(Capture* capture);
   void Deliver(Capture* capture, const ConversionRequest& request, const ConversionResult& result);
+  // For a client that is being sent its profile.
+  uint64_t ReceiptPatienceNs() const;
+  void TellSent(const Capture& capture);
   void Answer(const Capture& capture, const ControlAnswer& answer);
   void Refuse(const ControlMessage& message, const ControlAsk& ask, const absl::Status& status);
   void Fail(uint32_t client, uint64_t id, const absl::Status& status);

@@ -47,6 +47,7 @@ struct Capture {
   uint64_t records_before = 0;           // that the session had when it opened
   std::string directory;                 // private, of what is to be delivered; empty: it goes to the logdir
   uint64_t answered_ns = 0;              // of the last word to the client
+  uint64_t sent_bytes = 0;               // kDelivered
 
   bool waited_for() const { return asker.client != 0; }
 };

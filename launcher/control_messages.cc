@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/control_messages.h"
 
+#include <climits>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -31,13 +32,13 @@ std::string WordOf(Value value, const std::pair<Value, std::string_view> (&table
 
 std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
+Json Parse(std::string_view text) { return Json::parse(text, nullptr, /*allow_exceptions=*/false); }
+
 // Takes members of an object that may be anything; the first that is not what it should be is remembered.
 class Reader {
  public:
-  explicit Reader(std::string_view text) : json_(Json::parse(text, nullptr, /*allow_exceptions=*/false)) {
-    if (!json_.is_object()) Fail("no JSON object");
-  }
-  explicit Reader(Json json) : json_(std::move(json)) {
+  // `json` must outlive it: to copy what others have nested deeply takes as deep a stack.
+  explicit Reader(const Json& json) : json_(json) {
     if (!json_.is_object()) Fail("no JSON object");
   }
 
@@ -51,7 +52,7 @@ class Reader {
   void Take(const char* name, int* value) {
     const Json* member = Find(name);
     if (member == nullptr) return;
-    if (!member->is_number_integer()) return Fail(name);
+    if (!IsInt(*member)) return Fail(name);
     *value = member->get<int>();
   }
   void Take(const char* name, bool* value) {
@@ -72,8 +73,8 @@ class Reader {
     if (member == nullptr) return;
     if (!member->is_array()) return Fail(name);
     for (const Json& item : *member) {
-      if constexpr (std::is_integral_v<Item>) {
-        if (!item.is_number_integer()) return Fail(name);
+      if constexpr (std::is_same_v<Item, int>) {
+        if (!IsInt(item)) return Fail(name);
       } else {
         if (!item.is_string()) return Fail(name);
       }
@@ -91,9 +92,10 @@ class Reader {
     }
     Fail(name);
   }
-  Json TakeObject(const char* name) {
+  const Json& Object(const char* name) const {
+    static const Json* const kNone = new Json(Json::object());
     const Json* member = Find(name);
-    return member == nullptr ? Json::object() : *member;
+    return member == nullptr ? *kNone : *member;
   }
 
   const absl::Status& status() const { return status_; }
@@ -103,6 +105,11 @@ class Reader {
     if (!json_.is_object()) return nullptr;
     const auto found = json_.find(name);
     return found == json_.end() ? nullptr : &*found;
+  }
+  // A wider number would be cut, to another process's pid perhaps.
+  static bool IsInt(const Json& json) {
+    if (json.is_number_unsigned()) return json.get<uint64_t>() <= INT_MAX;
+    return json.is_number_integer() && json.get<int64_t>() >= INT_MIN && json.get<int64_t>() <= INT_MAX;
   }
   void TakeNumber(const char* name, uint64_t* value) {
     const Json* member = Find(name);
@@ -114,7 +121,7 @@ class Reader {
     if (status_.ok()) status_ = absl::InvalidArgumentError(StrCat("control message: ", what));
   }
 
-  Json json_;
+  const Json& json_;
   absl::Status status_;
 };
 
@@ -141,10 +148,11 @@ std::string ToText(const ControlAsk& ask) {
 
 absl::StatusOr<ControlAsk> ParseAsk(std::string_view text) {
   ControlAsk ask;
-  Reader reader(text);
+  const Json json = Parse(text);
+  Reader reader(json);
   reader.TakeWord("ask", &ask.kind, kAsks);
   reader.Take("id", &ask.id);
-  Reader capture(reader.TakeObject("capture"));
+  Reader capture(reader.Object("capture"));
   capture.Take("duration_ns", &ask.capture.duration_ns);
   capture.Take("start_unix_ns", &ask.capture.start_unix_ns);
   capture.Take("deadline_unix_ns", &ask.capture.deadline_unix_ns);
@@ -189,7 +197,8 @@ std::string ToText(const ControlAnswer& answer) {
 
 absl::StatusOr<ControlAnswer> ParseAnswer(std::string_view text) {
   ControlAnswer answer;
-  Reader reader(text);
+  const Json json = Parse(text);
+  Reader reader(json);
   reader.Take("id", &answer.id);
   reader.TakeWord("state", &answer.state, kStates);
   reader.Take("opens_unix_ns", &answer.opens_unix_ns);
@@ -235,7 +244,8 @@ std::string ToText(const SessionStatus& status) {
 
 absl::StatusOr<SessionStatus> ParseSessionStatus(std::string_view text) {
   SessionStatus status;
-  Reader reader(text);
+  const Json json = Parse(text);
+  Reader reader(json);
   reader.Take("pid", &status.pid);
   reader.Take("run", &status.run);
   reader.Take("logdir", &status.logdir);

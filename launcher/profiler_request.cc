@@ -167,8 +167,13 @@ tensorflow::MonitorResponse MonitorResponseOf(const std::string& summary_json,
     if (!object.is_object() || !object.contains(name) || !object[name].is_number()) return -1.0;
     return object[name].get<double>();
   };
-  const auto member = [](const nlohmann::json& object, const char* name) {
-    return object.is_object() && object.contains(name) ? object[name] : nlohmann::json();
+  static const nlohmann::json* const kNone = new nlohmann::json();
+  const auto member = [](const nlohmann::json& object, const char* name) -> const nlohmann::json& {
+    return object.is_object() && object.contains(name) ? object[name] : *kNone;
+  };
+  const auto word = [&member](const nlohmann::json& object, const char* name) {
+    const nlohmann::json& found = member(object, name);
+    return found.is_string() ? found.get<std::string>() : std::string();
   };
   std::string text;
   if (request.timestamp()) {
@@ -178,7 +183,7 @@ tensorflow::MonitorResponse MonitorResponseOf(const std::string& summary_json,
         "\n");
   }
   const double seconds = std::max(number(json, "wall_s"), 0.0);
-  const nlohmann::json gpus = member(json, "gpus");
+  const nlohmann::json& gpus = member(json, "gpus");
   double busy = 0;
   size_t count = 0;
   if (gpus.is_array()) {
@@ -197,17 +202,17 @@ tensorflow::MonitorResponse MonitorResponseOf(const std::string& summary_json,
   } else {
     text += "Device: no GPU was used\n";
   }
-  const nlohmann::json steps = member(json, "steps");
+  const nlohmann::json& steps = member(json, "steps");
   const double regular = number(steps, "count");
-  const bool known = number(steps, "mean_s") >= 0 && steps.value("source", "") != "synthetic";
+  const bool known = number(steps, "mean_s") >= 0 && word(steps, "source") != "synthetic";
   if (regular > 0 && known) {
     result->set_response_type(tensorflow::ProfilerServiceMonitorResult::UTIL_IDLE_STEP);
     result->set_step_time_ms_avg(1000 * number(steps, "mean_s"));
     result->set_step_time_ms_min(1000 * number(steps, "shortest_s"));
     result->set_step_time_ms_max(1000 * number(steps, "longest_s"));
-    text += absl::StrFormat("Step time: avg %.2f ms, min %.2f ms, max %.2f ms (%d steps, from %s)\n",
-                            result->step_time_ms_avg(), result->step_time_ms_min(), result->step_time_ms_max(),
-                            static_cast<int64_t>(regular), steps.value("source", ""));
+    text += absl::StrFormat("Step time: avg %.2f ms, min %.2f ms, max %.2f ms (%.0f steps, from %s)\n",
+                            result->step_time_ms_avg(), result->step_time_ms_min(), result->step_time_ms_max(), regular,
+                            word(steps, "source"));
     if (const double share = number(steps, "input_wait_share"); share >= 0) {
       result->set_infeed_percent_avg(100 * share);
       result->set_infeed_percent_min(100 * share);
@@ -217,7 +222,7 @@ tensorflow::MonitorResponse MonitorResponseOf(const std::string& summary_json,
   } else {
     text += "Step time: no step began and ended in this time\n";
   }
-  const nlohmann::json records = member(json, "records");
+  const nlohmann::json& records = member(json, "records");
   uint64_t dropped = 0;
   for (const auto& cause : member(records, "dropped")) {
     if (cause.is_number_unsigned()) dropped += cause.get<uint64_t>();

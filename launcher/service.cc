@@ -26,6 +26,7 @@ namespace {
 constexpr int kBacklog = 128;
 constexpr int kTriesForAFreePort = 50;
 constexpr uint64_t kRestartNs = 1'000'000'000;
+constexpr int kEndPatienceMs = 500;  // a worker that is killed takes the last bytes of a reply with it
 
 struct Address {
   sockaddr_storage storage{};
@@ -113,6 +114,8 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Listen(const std::vector<std::
 
 Service::~Service() {
   if (worker_ <= 0) return;
+  pollfd entry{worker_end_.get(), POLLIN, 0};
+  poll(&entry, 1, kEndPatienceMs);
   kill(worker_, SIGKILL);
   while (waitpid(worker_, nullptr, 0) < 0 && errno == EINTR) {
   }
@@ -136,9 +139,12 @@ void Service::Handle(ControlServer* control) {
     worker_ = 0;
     worker_end_.Reset();
     if (status != 0) {
-      note_ = StrCat("the process that serves the port has ended (",
-                     WIFSIGNALED(status) ? StrCat("signal ", WTERMSIG(status)) : StrCat("status ", WEXITSTATUS(status)),
-                     "); the next connection starts another");
+      // gRPC aborts when it is given no memory.
+      const bool much = WIFSIGNALED(status) ? WTERMSIG(status) == SIGABRT : WEXITSTATUS(status) == kServiceTookTooMuch;
+      const std::string how = much                  ? std::string("what arrived there took too much memory")
+                              : WIFSIGNALED(status) ? StrCat("signal ", WTERMSIG(status))
+                                                    : StrCat("status ", WEXITSTATUS(status));
+      note_ = StrCat("the process that serves the port has ended (", how, "); the next connection starts another");
       not_before_ns_ = ReadMonotonic() + kRestartNs;
     }
   }

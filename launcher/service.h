@@ -28,6 +28,8 @@
 namespace tbprof {
 
 inline constexpr char kServiceWorkerArgument[] = "--service-worker";
+// What it exits with when what arrives at the port has cost it too much memory.
+inline constexpr int kServiceTookTooMuch = 3;
 inline constexpr int kServiceControlFd = 3;
 inline constexpr int kServiceListenerFd = 4;  // and the following
 
@@ -36,7 +38,8 @@ class Service {
   // On each of `hosts` (numeric), at the same port; 0: one that is free on all of them. A host that this machine does
   // not have is left out, as long as there is another.
   static absl::StatusOr<std::unique_ptr<Service>> Listen(const std::vector<std::string>& hosts, int port);
-  ~Service();  // ends the worker
+  // Ends the worker: at once by itself, if its connection to us is closed by then.
+  ~Service();
 
   int port() const { return port_; }
   const std::vector<std::string>& addresses() const { return addresses_; }  // `127.0.0.1:6009`, `[::1]:6009`

@@ -2,7 +2,9 @@
 #include <fcntl.h>
 #include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
+#include <malloc.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -11,9 +13,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cinttypes>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -35,6 +40,15 @@ namespace {
 constexpr int kHighestConnection = 300;
 constexpr rlim_t kDescriptors = 512;
 constexpr size_t kMemoryQuota = size_t{48} << 20;
+// Of the whole process, without the replies that it holds. gRPC 1.51 keeps a call of some KiB for every stream that a
+// client opens and resets, without a limit: 3 MB that arrive have cost 100.
+constexpr uint64_t kMaxMemory = uint64_t{96} << 20;
+constexpr uint64_t kCopiesOfReply = 3;  // the message, its encoding, what of it is on its way
+// Memory grows faster than anybody looks: behind that the kernel gives no more, and gRPC aborts.
+constexpr uint64_t kMaxDataGrowth = uint64_t{192} << 20;
+constexpr size_t kThreadStack = size_t{512} << 10;  // counts as data, used or not
+constexpr uint64_t kMuchMemory = uint64_t{32} << 20;
+constexpr int kMemoryLookMs = 100, kMuchMemoryLookMs = 10;
 constexpr int kMaxThreads = 64;
 constexpr int kMaxRequestBytes = 1 << 20;
 constexpr int kHandshakeMs = 5'000;        // until a connection has said that it speaks HTTP/2
@@ -73,10 +87,46 @@ std::string PeerOf(const grpc::ServerContext& context) {
   return peer;
 }
 
-absl::Status ReadWhole(int fd, std::string* bytes) {
+std::atomic<uint64_t> reply_bytes{0};  // of replies that are not sent yet
+
+struct Memory {
+  uint64_t resident = 0, data = 0;
+};
+
+Memory MemoryNow(int statm) {
+  char text[128] = {};
+  Memory pages;
+  if (pread(statm, text, sizeof(text) - 1, 0) <= 0 ||
+      sscanf(text, "%*u %" SCNu64 " %*u %*u %*u %" SCNu64, &pages.resident, &pages.data) != 2) {
+    return {};
+  }
+  const auto bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return {pages.resident * bytes, pages.data * bytes};
+}
+
+// Raises what the process may take to what it has and `more`; never lowers it, for what a reply took is given back
+// later than we know.
+void AllowData(uint64_t more) {
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  static const ScopedFd* const statm = new ScopedFd(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
+  static uint64_t allowed = 0;
+  const uint64_t data = MemoryNow(statm->get()).data;
+  rlimit limit{};
+  if (data == 0 || data + more <= allowed || getrlimit(RLIMIT_DATA, &limit) != 0) return;
+  allowed = data + more;
+  limit.rlim_cur = std::min<rlim_t>(allowed, limit.rlim_max);
+  setrlimit(RLIMIT_DATA, &limit);
+}
+
+uint64_t SizeOf(int fd) {
   struct stat facts;
-  if (fstat(fd, &facts) != 0 || facts.st_size < 0) return absl::ErrnoToStatus(errno, "cannot read the profile");
-  bytes->resize(static_cast<size_t>(facts.st_size));
+  return fstat(fd, &facts) == 0 && facts.st_size > 0 ? static_cast<uint64_t>(facts.st_size) : 0;
+}
+
+absl::Status ReadWhole(int fd, std::string* bytes) {
+  bytes->resize(SizeOf(fd));
+  if (bytes->empty()) return absl::DataLossError("the profile cannot be read");
   size_t done = 0;
   while (done < bytes->size()) {
     const ssize_t got = pread(fd, bytes->data() + done, bytes->size() - done, static_cast<off_t>(done));
@@ -128,6 +178,12 @@ class Launcher {
       }
     }
     if (status.ok() && !call.answered) status = absl::UnavailableError("the command has ended");
+    if (absl::IsDeadlineExceeded(status)) {
+      // Its answer would be for nobody, and what was recorded would wait for a receipt until the command ends.
+      lock.unlock();
+      connection_.Send(ToText(ControlAsk{AskKind::kCancel, ask.id, {}})).IgnoreError();
+      lock.lock();
+    }
     Answer answer = std::move(call.answer);
     calls_.erase(ask.id);
     last_ = absl::Now();
@@ -197,13 +253,45 @@ class Launcher {
   std::thread reader_;
 };
 
+// Whether a reply has left us is known when gRPC is done with the call, which is after the handler has returned: until
+// then the launcher keeps what was recorded.
+class Receipts final : public grpc::Server::GlobalCallbacks {
+ public:
+  // `bytes`: of the reply, until it has left us.
+  void Expect(const grpc::ServerContext* context, Launcher* launcher, uint64_t id, uint64_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    expected_[context] = {launcher, id, bytes};
+  }
+  void PreSynchronousRequest(grpc::ServerContext*) override {}
+  void PostSynchronousRequest(grpc::ServerContext* context) override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto found = expected_.find(context);
+    if (found == expected_.end()) return;
+    const auto [launcher, id, bytes] = found->second;
+    expected_.erase(found);
+    lock.unlock();
+    reply_bytes -= bytes;
+    // Of a connection that broke, the failed write is told a moment before the end of the call.
+    for (int i = 0; i < 4 && !context->IsCancelled(); ++i) absl::SleepFor(absl::Milliseconds(5));
+    launcher->Tell(ControlAsk{context->IsCancelled() ? AskKind::kCancel : AskKind::kReceived, id, {}});
+  }
+
+ private:
+  std::mutex mutex_;
+  struct Expected {
+    Launcher* launcher;
+    uint64_t id, bytes;
+  };
+  std::map<const grpc::ServerContext*, Expected> expected_;
+};
+
 constexpr char kNoContinuous[] =
     "tbprof has no continuous profiling: ask for a capture (Profile, `tbprof capture`, SIGUSR1), or run with "
     "--window=last=TIME and ask for what has been";
 
 class ProfilerService final : public tensorflow::ProfilerService::Service {
  public:
-  explicit ProfilerService(Launcher* launcher) : launcher_(*launcher) {}
+  ProfilerService(Launcher* launcher, Receipts* receipts) : launcher_(*launcher), receipts_(*receipts) {}
 
   grpc::Status Profile(grpc::ServerContext* context, const tensorflow::ProfileRequest* request,
                        tensorflow::ProfileResponse* response) override {
@@ -214,6 +302,10 @@ class ProfilerService final : public tensorflow::ProfilerService::Service {
         launcher_.Ask(ControlAsk{AskKind::kCapture, 0, *std::move(capture)}, context, &id);
     if (!answer.ok()) return ToGrpc(answer.status());
     absl::Status status;
+    uint64_t bytes = 0;
+    for (const ScopedFd& file : answer->files) bytes += SizeOf(file.get());
+    reply_bytes += bytes;
+    AllowData(kMaxDataGrowth + kCopiesOfReply * reply_bytes);
     for (size_t i = 0; i < answer->files.size() && i < answer->answer.files.size() && status.ok(); ++i) {
       if (request->emit_xspace() && i == 0) {
         status = ReadWhole(answer->files[i].get(), response->mutable_xspace());
@@ -224,8 +316,13 @@ class ProfilerService final : public tensorflow::ProfilerService::Service {
       status = ReadWhole(answer->files[i].get(), data->mutable_data());
     }
     if (status.ok() && answer->files.empty()) status = absl::InternalError("the launcher has sent no profile");
-    const bool arrives = status.ok() && !context->IsCancelled();
-    launcher_.Tell(ControlAsk{arrives ? AskKind::kReceived : AskKind::kCancel, id, {}});
+    if (status.ok()) {
+      receipts_.Expect(context, &launcher_, id, bytes);
+    } else {
+      response->Clear();
+      reply_bytes -= bytes;
+      launcher_.Tell(ControlAsk{AskKind::kCancel, id, {}});
+    }
     return ToGrpc(status);
   }
 
@@ -278,6 +375,7 @@ class ProfilerService final : public tensorflow::ProfilerService::Service {
  private:
   static grpc::Status NoContinuous() { return grpc::Status(grpc::StatusCode::UNIMPLEMENTED, kNoContinuous); }
   Launcher& launcher_;
+  Receipts& receipts_;
 };
 
 // What a client with a worker list (of a TPU pod) talks to.
@@ -334,15 +432,31 @@ int ServiceWorker(const char* listener_count) {
     limit.rlim_cur = kDescriptors;
     setrlimit(RLIMIT_NOFILE, &limit);
   }
+  // Blocks of a reply's size go back to the system when it is sent, whatever was allocated behind them.
+  mallopt(M_MMAP_THRESHOLD, 128 << 10);
+  // If memory runs out, what we hold is the least loss.
+  if (const ScopedFd score(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC)); score.valid()) {
+    (void)!write(score.get(), "1000", 4);
+  }
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kThreadStack);
+  pthread_setattr_default_np(&attributes);
+  pthread_attr_destroy(&attributes);
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
   const int listeners_end = kServiceListenerFd + atoi(listener_count);
   LeaveTheRest(listeners_end);
+  AllowData(kMaxDataGrowth);
   const ScopedFd gone(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   // Whatever the user's program has set for its own gRPC (GRPC_VERBOSITY, GRPC_TRACE) is not for the launcher's
   // terminal.
   gpr_set_log_function([](gpr_log_func_args*) {});
 
   Launcher launcher(ControlConnection(ScopedFd(kServiceControlFd)), gone.get());
-  ProfilerService profiler(&launcher);
+  Receipts receipts;
+  grpc::Server::SetGlobalCallbacks(&receipts);
+  ProfilerService profiler(&launcher, &receipts);
   ProfileAnalysis analysis;
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
@@ -366,9 +480,12 @@ int ServiceWorker(const char* listener_count) {
   std::vector<pollfd> entries = {{gone.get(), POLLIN, 0}};
   for (int fd = kServiceListenerFd; fd < listeners_end; ++fd) entries.push_back({fd, POLLIN, 0});
   absl::Time last = absl::Now();
-  constexpr int kLookMs = 10'000;
+  const ScopedFd statm(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
+  uint64_t resident = 0;
   while (!launcher.gone()) {
-    poll(entries.data(), entries.size(), kLookMs);
+    poll(entries.data(), entries.size(), resident > kMuchMemory ? kMuchMemoryLookMs : kMemoryLookMs);
+    resident = MemoryNow(statm.get()).resident;
+    if (resident > kMaxMemory + kCopiesOfReply * reply_bytes) _exit(kServiceTookTooMuch);
     for (const pollfd& entry : entries) {
       if ((entry.revents & POLLIN) == 0 || entry.fd == gone.get()) continue;
       last = absl::Now();

@@ -61,7 +61,7 @@ build() {
 # Spools of real runs, small enough for a fuzzer to get through them a hundred times a second.
 make_seeds() {
   local scratch spool sim mode frameworks framework
-  [[ -d $DIR/seeds/spool ]] && return
+  [[ -d $DIR/seeds/control_message ]] && return
   if [[ ! -x $tbprof ]]; then
     say "no $tbprof: fuzzing without real spools"
     return
@@ -120,7 +120,10 @@ os._exit(1)' || true
     grep -qxF "$framework" "$scratch/frameworks" || fail "no seed of the spool's fuzzer has $framework"
   done
   rm -rf "$scratch"
-  if [[ -d $DIR/seeds.new ]]; then mv -T "$DIR/seeds.new" "$DIR/seeds"; fi
+  if [[ -d $DIR/seeds.new ]]; then
+    rm -rf "$DIR/seeds"
+    mv -T "$DIR/seeds.new" "$DIR/seeds"
+  fi
 }
 
 mkdir -p "$DIR"

@@ -440,6 +440,62 @@ def idle(bench):
     table(("launcher beside `sleep`", "% of a core"), rows)
 
 
+def service(bench):
+    """The port: what it costs while nobody asks, and how long an answer takes."""
+    python = os.path.join(ROOT, ".venv", "bin", "python")
+    if not os.access(python, os.X_OK):
+        print("service: left out, it needs .venv (scripts/venv.sh)\n")
+        return
+    before, after, late = [], [], []
+    for round_number in range(3):
+        running = subprocess.Popen([*(word for word in bench.under("--window=none", "--port=0") if word != "--quiet"),
+                                    "sleep", "120"], stderr=subprocess.PIPE, text=True)
+        try:
+            address = next(found.group(1) for line in running.stderr
+                           if (found := re.search(r"profiler service on (\S+)", line)))
+            ask = [python, os.path.join(ROOT, "tests", "xprof", "profiler_rpc.py"), "profile", address]
+
+            def answered_after():
+                said = subprocess.run([*ask, "--set", "duration_ms=500"], stdout=subprocess.PIPE, text=True, check=True).stdout
+                return json.loads(said)["seconds"]
+
+            before.append(share_of_core([running.pid]))
+            answered_after()
+            worker = next(pid for pid in children(running.pid) if "--service-worker" in command_line(pid))
+            after.append(share_of_core([running.pid, worker]))
+            if round_number == 0:
+                late = [1000 * (answered_after() - 0.5) for _ in range(20)]
+        finally:
+            running.terminate()
+            running.communicate()
+        bench.clean()
+    table(("launcher and worker beside `sleep`, `--port`", "% of a core"),
+          [("before anybody has connected", spread(before, 3)), ("after a capture, while the worker waits", spread(after, 3))])
+    table(("a window of 500 ms over the port", "ms beyond it"), [("from the request to the whole reply", spread(late, 1))])
+
+
+def share_of_core(pids):
+    time.sleep(2)
+    before, start = sum(map(process_cpu_seconds, pids)), time.monotonic()
+    time.sleep(20)
+    return 100 * (sum(map(process_cpu_seconds, pids)) - before) / (time.monotonic() - start)
+
+
+def process_cpu_seconds(pid):
+    # Its CPU clock (clock_getcpuclockid), which knows of threads that have ended, too.
+    return time.clock_gettime(~pid << 3 | 2)
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(child) for child in file.read().split()]
+
+
+def command_line(pid):
+    with open(f"/proc/{pid}/cmdline") as file:
+        return file.read()
+
+
 def cpu_seconds(pid):
     # What the scheduler has counted: ticks of 10 ms would be coarser than the answer.
     total = 0
@@ -451,7 +507,7 @@ def cpu_seconds(pid):
 
 PARTS = {"allocator": allocator, "locks": locks, "waits": waits, "starts": starts, "annotations": annotations, "torch": torch,
          "programs": programs,
-         "drain": drain, "convert": convert, "capture": capture, "idle": idle}
+         "drain": drain, "convert": convert, "capture": capture, "idle": idle, "service": service}
 
 
 def main():

@@ -5,6 +5,7 @@
 // Writes what a real spool holds as inputs of the fuzzers: DIRECTORY/spool, a list of frames, and DIRECTORY/segment,
 // the writes of a target that would leave that. Made where the fuzzing is done: spools name this machine's paths.
 // Prints which records of frameworks are in the first: a seed is cut, and may have lost what it is for.
+// DIRECTORY/profiler_request and DIRECTORY/control_message: what stock clients and the worker send.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -17,6 +18,8 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/control_messages.h"
+#include "launcher/profiler_request.h"
 #include "wire/layout.h"
 #include "writer/gpu_totals.h"
 #include "writer/spool_facts.h"
@@ -158,6 +161,67 @@ void Save(const std::string& directory, const std::string& name, const std::stri
   std::ofstream(directory + "/" + name, std::ios::binary) << seed;
 }
 
+void SaveRequests(const std::string& directory) {
+  tensorflow::ProfileRequest profile;
+  profile.set_duration_ms(500);
+  profile.set_max_events(1000000);
+  profile.add_tools("xplane.pb");
+  profile.set_host_name("127.0.0.1:6009");
+  profile.set_session_id("2026_11_22_20_44_30");
+  profile.set_repository_root("/logs/plugins/profile");
+  Save(directory + "/profiler_request", "plain", std::string(1, '\2') + profile.SerializeAsString());
+  tensorflow::ProfileOptions* const options = profile.mutable_opts();
+  options->set_version(1);
+  options->set_duration_ms(500);
+  options->set_host_tracer_level(2);
+  options->set_device_tracer_level(1);
+  options->set_python_tracer_level(1);
+  options->set_start_timestamp_ns(1'795'000'003'000'000'000);
+  options->set_session_id("name");
+  options->set_override_hostname("[::1]:6009");
+  (*options->mutable_advanced_configuration())["override_hostname"].set_string_value("host");
+  (*options->mutable_advanced_configuration())["unknown"].set_int64_value(-1);
+  Save(directory + "/profiler_request", "options", std::string(1, '\2') + profile.SerializeAsString());
+  tensorflow::MonitorRequest monitor;
+  monitor.set_duration_ms(500);
+  monitor.set_monitoring_level(2);
+  monitor.set_timestamp(true);
+  Save(directory + "/profiler_request", "monitor", std::string(1, '\0') + monitor.SerializeAsString());
+  Save(
+      directory + "/profiler_request", "summary",
+      std::string(1, '\0') +
+          R"({"wall_s":2.0,"gpus":[{"busy_share":0.5}],"steps":{"count":12,"mean_s":0.1,"shortest_s":0.05,)"
+          R"("longest_s":0.25,"source":"optimizer","input_wait_share":0.1},"records":{"decoded":30,"dropped":{"x":3}}})");
+
+  ControlAsk ask{AskKind::kCapture, 1, {}};
+  if (auto capture = CaptureOf(profile, {1'795'000'000'000'000'000, 0}, "127.0.0.1:5"); capture.ok()) {
+    ask.capture = *std::move(capture);
+  }
+  for (const auto& [name, kind] : {std::pair{"capture", AskKind::kCapture},
+                                   {"monitor", AskKind::kMonitor},
+                                   {"terminate", AskKind::kTerminate},
+                                   {"cancel", AskKind::kCancel}}) {
+    ask.kind = kind;
+    Save(directory + "/control_message", name, ToText(ask));
+  }
+  ControlAnswer answer;
+  answer.files = {"xplane.pb", "r1.xplane.pb"};
+  answer.lines = {"a line"};
+  for (const auto& [name, state] : {std::pair{"open", AnswerState::kOpen},
+                                    {"writing", AnswerState::kWriting},
+                                    {"done", AnswerState::kDone},
+                                    {"failed", AnswerState::kFailed}}) {
+    answer.state = state;
+    if (state == AnswerState::kFailed) answer.status = absl::UnavailableError("why");
+    Save(directory + "/control_message", name, ToText(answer));
+  }
+  SessionStatus status;
+  status.command = {"python3", "train.py"};
+  status.pids = {4711};
+  status.addresses = {"127.0.0.1:6009"};
+  Save(directory + "/control_message", "status", ToText(status));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -190,5 +254,6 @@ int main(int argc, char** argv) {
   Save(directory + "/segment", name, segment);
   frameworks.erase("");
   for (const std::string& framework : frameworks) printf("%s\n", framework.c_str());
+  SaveRequests(directory);
   return 0;
 }

@@ -49,7 +49,9 @@ needs_chromium = pytest.mark.skipif(shutil.which("chromium") is None, reason="no
 class Job:
     """A command under `tbprof run --window=none --port=0`; ended by its id, at the latest when the test is over."""
 
-    def __init__(self, *options, command=(PHASES, "0", "2", "2000"), launcher=()):
+    def __init__(
+        self, *options, command=(PHASES, "0", "2", "2000"), launcher=(), environment=(), pass_fds=()
+    ):
         self.directory = tempfile.mkdtemp(prefix="job.")
         self.logdir = os.path.join(self.directory, "logs")
         arguments = [*launcher, TBPROF, "run", "--window=none", "--port=0", "--logdir", self.logdir, *options, "--", *command]
@@ -57,7 +59,8 @@ class Job:
         self.process = subprocess.Popen(
             arguments,
             cwd=self.directory,
-            env=dict(os.environ, TEST_FACTS=os.path.join(self.directory, "facts"), PYTHONUNBUFFERED="1"),
+            env=dict(os.environ, TEST_FACTS=os.path.join(self.directory, "facts"), PYTHONUNBUFFERED="1", **dict(environment)),
+            pass_fds=pass_fds,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.PIPE,
@@ -71,7 +74,7 @@ class Job:
         self._reader.start()
         try:
             line = self.hear(r"^tbprof: .*profiler service on ", 30)
-            self.port = int(re.search(r"profiler service on [0-9.]+:(\d+)", line).group(1))
+            self.port = int(re.search(r"profiler service on \S*:(\d+)", line).group(1))
             self.address = f"127.0.0.1:{self.port}"
         except BaseException:
             self.__exit__()
