@@ -3,6 +3,8 @@
 #include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
 #include <malloc.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -491,6 +493,9 @@ int ServiceWorker(const char* listener_count) {
       last = absl::Now();
       ScopedFd connection(accept4(entry.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!connection.valid() || connection.get() > kHighestConnection) continue;
+      // gRPC does it for connections that it accepts itself.
+      const int on = 1;
+      setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
       grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
       parameters.listener_fd = entry.fd;
       parameters.fd = connection.Release();

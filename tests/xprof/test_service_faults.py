@@ -187,6 +187,7 @@ def greeting(window=65535):
 
 def connect(job):
     connection = socket.create_connection(("127.0.0.1", job.port), 10)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.settimeout(10)
     return connection
 
