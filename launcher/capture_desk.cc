@@ -481,6 +481,7 @@ void CaptureDesk::Deliver(Capture* capture, const ConversionRequest& request, co
     if (capture->directory.empty()) TellSent(*capture);
   }
   std::vector<int> descriptors;
+  descriptors.reserve(files.size());
   for (const ScopedFd& file : files) descriptors.push_back(file.get());
   answer.id = capture->asker.id;
   capture->answered_ns = ReadMonotonic();

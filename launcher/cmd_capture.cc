@@ -48,6 +48,7 @@ struct Targets {
 
 std::string SessionList(const std::vector<FoundSession>& sessions) {
   std::vector<std::string> names;
+  names.reserve(sessions.size());
   for (const FoundSession& session : sessions) {
     names.push_back(StrCat(session.status.pid, " (run ", PrintableUtf8(session.status.run), ")"));
   }

@@ -122,7 +122,7 @@ class Answer {
     if (!input_.ReadVarintSizeAsInt(&left)) return Malformed();
     const int before = left;
     bool broken = false;
-    const absl::Status status = take_(worker_, name, [&](std::string_view* piece) {
+    absl::Status status = take_(worker_, name, [&](std::string_view* piece) {
       if (left == 0) return false;
       const void* data = nullptr;
       int size = 0;
@@ -182,8 +182,7 @@ grpc::Status Call(const std::string& address, const tensorflow::ProfileRequest& 
   context.set_deadline(absl::ToChronoTime(deadline));
   bool own = false;
   grpc::ByteBuffer bytes;
-  if (const grpc::Status status =
-          grpc::SerializationTraits<tensorflow::ProfileRequest>::Serialize(request, &bytes, &own);
+  if (grpc::Status status = grpc::SerializationTraits<tensorflow::ProfileRequest>::Serialize(request, &bytes, &own);
       !status.ok()) {
     return status;
   }
@@ -204,7 +203,7 @@ grpc::Status Call(const std::string& address, const tensorflow::ProfileRequest& 
 }  // namespace
 
 absl::Status CheckAddress(std::string_view address) {
-  const absl::Status expected =
+  absl::Status expected =
       InvalidArgument(StrCat("`", PrintableUtf8(address), "` is no HOST:PORT, as 10.0.0.7:6009 or [::1]:6009"));
   const size_t colon = address.rfind(':');
   if (colon == std::string_view::npos || colon == 0) return expected;
