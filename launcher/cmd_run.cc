@@ -702,14 +702,14 @@ class Run final : public CaptureRun {
   void SayTriggered() {
     const uint64_t further = not_triggered_ + session_->triggers_missed();
     if (further > 0) {
-      terminal_.Say(StrCat("--window=", PrintableUtf8(WindowText()), ": ", further, " more range", further == 1 ? "" : "s",
-                           " came, and were not recorded"));
+      terminal_.Say(StrCat("--window=", PrintableUtf8(WindowText()), ": ", further, " more range",
+                           further == 1 ? "" : "s", " came, and were not recorded"));
     }
     if (triggered_ > 0) return;
-    terminal_.Say(StrCat("--window=", PrintableUtf8(WindowText()), ": ",
-                         options_.window.kind == Window::Kind::kNvtx ? "no range of that name came"
-                                                                     : "cudaProfilerStart was not called",
-                         desk_->count() > 0 ? "" : ": nothing was recorded, no profile written"));
+    terminal_.Say(StrCat(
+        "--window=", PrintableUtf8(WindowText()), ": ",
+        options_.window.kind == Window::Kind::kNvtx ? "no range of that name came" : "cudaProfilerStart was not called",
+        desk_->count() > 0 ? "" : ": nothing was recorded, no profile written"));
   }
 
   void TakeTimers() {

@@ -78,9 +78,9 @@ absl::Status SetRun(Options& options, std::string_view value) {
 }
 
 absl::Status SetWindow(Options& options, std::string_view value) {
-  const absl::Status expected =
-      Expected("auto, all, none, last=TIME such as last=30s, DELAY+DURATION such as 10s+5s, steps=A:B, "
-               "nvtx:NAME or cuda-profiler");
+  const absl::Status expected = Expected(
+      "auto, all, none, last=TIME such as last=30s, DELAY+DURATION such as 10s+5s, steps=A:B, "
+      "nvtx:NAME or cuda-profiler");
   Window window;
   if (value == "auto") {
     window.kind = Window::Kind::kAuto;

@@ -412,8 +412,8 @@ std::string Session::Variable() const {
   const auto ticks = [&](uint64_t ns) { return static_cast<uint64_t>(static_cast<double>(ns) * ticks_per_ns_); };
   std::ifstream file("/proc/self/status");
   const std::string status((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  return absl::StrFormat("%s=4;%s;%x;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%x;%d", kSessionVariable, socket_path_, nonce_,
-                         static_cast<int>(clock_), ArmedFamilies(), ticks(config_.wait_threshold_ns),
+  return absl::StrFormat("%s=4;%s;%x;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%x;%d", kSessionVariable, socket_path_,
+                         nonce_, static_cast<int>(clock_), ArmedFamilies(), ticks(config_.wait_threshold_ns),
                          config_.malloc_interval, kLargeAllocation, ticks(kSlowAllocationNs), chunks,
                          config_.only_command ? getpid() : 0, config_.record_arguments ? 1 : 0, config_.capture_signal,
                          SeccompFilters(status.c_str()), config_.gpu_options, config_.malloc_stamp_every,

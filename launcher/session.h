@@ -102,7 +102,7 @@ class Session {
   // `number` 0: the run's own window; captures from 1. Arms the families everywhere. Returns the border's ticks.
   // Of the session's families only `families`.
   uint64_t OpenWindow(uint32_t number, uint32_t families = kFamilyAll, uint64_t from_ticks = 0);  // 0: now
-  uint64_t CloseWindow(uint32_t number, uint64_t at_ticks = 0);  // 0: now
+  uint64_t CloseWindow(uint32_t number, uint64_t at_ticks = 0);                                   // 0: now
   // One whose borders lie in the past; nothing is armed for it. What is still there of it stays until it is published.
   void AddWindow(uint32_t number, uint64_t from_ticks, uint64_t to_ticks);
   // The run does not fit one profile: [open, start_to) becomes the window `start`, from there on only the last `end_ns`

@@ -71,7 +71,8 @@ void TriggerReader::Forget(uint32_t segment, const std::function<bool(uint32_t)>
 
 void TriggerReader::ForgetSegment(uint32_t segment, uint64_t now) {
   for (int i = 0; i < kLooks; ++i) {
-    Forget(segment, [](uint32_t) { return false; }, now);
+    Forget(
+        segment, [](uint32_t) { return false; }, now);
   }
   unwritten_.erase(segment);
 }
@@ -79,7 +80,8 @@ void TriggerReader::ForgetSegment(uint32_t segment, uint64_t now) {
 std::vector<TriggerChange> TriggerReader::Take() {
   std::vector<TriggerChange> changes;
   // Of one process each end follows its begin, whatever a thread that was held up has told of its time.
-  std::stable_sort(borders_.begin(), borders_.end(), [](const Border& a, const Border& b) { return a.ticks < b.ticks; });
+  std::stable_sort(borders_.begin(), borders_.end(),
+                   [](const Border& a, const Border& b) { return a.ticks < b.ticks; });
   for (const Border& border : borders_) {
     open_count_ += border.begins ? 1 : -1;
     if (border.begins && open_count_ == 1) changes.push_back({true, border.ticks, false});

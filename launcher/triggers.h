@@ -55,8 +55,8 @@ class TriggerReader {
     bool process_ended;
   };
   std::vector<Border> borders_;
-  std::map<Key, int> depths_;         // ranges open
-  std::map<Key, int> looked_for_;     // looks that did not find the process, before it was seen
+  std::map<Key, int> depths_;          // ranges open
+  std::map<Key, int> looked_for_;      // looks that did not find the process, before it was seen
   std::map<uint32_t, int> unwritten_;  // by segment: looks at a border that is not there yet
   int open_count_ = 0;
   uint64_t missed_ = 0;

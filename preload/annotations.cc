@@ -27,7 +27,9 @@ struct Name {
   size_t length;
   uint64_t hash;
   explicit Name(const char* given)
-      : text(given == nullptr ? "" : given), length(strnlen(text, kMaxAnnotationName)), hash(NameNumberOf(text, length)) {}
+      : text(given == nullptr ? "" : given),
+        length(strnlen(text, kMaxAnnotationName)),
+        hash(NameNumberOf(text, length)) {}
 };
 
 bool Tell(ThreadState* thread, AnnotationNameKey key, uint64_t number, const char* text, size_t length) {

@@ -453,7 +453,8 @@ void* HookOf(const char* asked, int version, uint64_t flags, void* found) {
 void* ProfilerSwitchOf(const char* symbol, void* found) {
   if (!SameText(symbol, "cuProfilerStart") && !SameText(symbol, "cuProfilerStop")) return nullptr;
   const bool starts = SameText(symbol, "cuProfilerStart");
-  void* const hook = starts ? reinterpret_cast<void*>(&Hook_cuProfilerStart) : reinterpret_cast<void*>(&Hook_cuProfilerStop);
+  void* const hook =
+      starts ? reinterpret_cast<void*>(&Hook_cuProfilerStart) : reinterpret_cast<void*>(&Hook_cuProfilerStop);
   if (found == hook) return found;
   auto** const real = reinterpret_cast<void**>(starts ? &g_cuda.cuProfilerStart : &g_cuda.cuProfilerStop);
   __atomic_store_n(real, found, __ATOMIC_RELEASE);

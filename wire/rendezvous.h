@@ -5,9 +5,10 @@
 // The launcher sets TBPROF_SESSION to `4;<socket
 // path>;<nonce>;<clock>;<families>;<threshold>;<interval>;<large>;<slow>;<chunks>;<only child
 // of>;<arguments>;<signal>;<filters>;<gpu>;<stamps>;<trigger>;<its
-// name>;<its families>` (numbers in decimal; nonce and name in hexadecimal). The library makes a segment, configures it from the variable, sends a Hello with the segment's descriptor over the SEQPACKET socket,
-// and keeps neither descriptor nor connection. The same socket exists under an abstract name (`@` + path), for a target
-// whose root directory has changed.
+// name>;<its families>` (numbers in decimal; nonce and name in hexadecimal). The library makes a segment, configures it
+// from the variable, sends a Hello with the segment's descriptor over the SEQPACKET socket, and keeps neither
+// descriptor nor connection. The same socket exists under an abstract name (`@` + path), for a target whose root
+// directory has changed.
 //
 // Process: target (parses) and launcher (formats). No allocation; usable in a constructor.
 #ifndef TBPROF_WIRE_RENDEZVOUS_H_

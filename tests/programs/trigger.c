@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// trigger ranges COUNT|threads|starts|killed|child|none|short COUNT|registered: ranges called `hot` of NVTX, with
-// recorded sleeps in and around them.
+// trigger ranges COUNT|threads|starts|killed|child|none|short COUNT|registered|named NAME: ranges called `hot`
+// of NVTX, with recorded sleeps in and around them.
 #include <nvtx3/nvToolsExt.h>
 
 #include <pthread.h>
@@ -10,9 +10,15 @@
 
 #include "facts.h"
 
-// The name of the range that a sleep lies in is told by its length.
-static void Outside(void) { usleep(30000); }
-static void Inside(void) { usleep(20000); }
+// By the function a sleep tells where it lies.
+__attribute__((noinline)) static void Outside(void) {
+  usleep(30000);
+  asm volatile("");
+}
+__attribute__((noinline)) static void Inside(void) {
+  usleep(20000);
+  asm volatile("");
+}
 
 static void Ranges(int count) {
   for (int i = 0; i < count; ++i) {
@@ -132,6 +138,12 @@ int main(int argc, char** argv) {
       nvtxRangePop();
       SleepUnseen(2);
     }
+  }
+  if (strcmp(mode, "named") == 0 && argc > 2) {
+    nvtxRangePushA("hot");
+    nvtxRangePop();
+    nvtxRangePushA(argv[2]);
+    nvtxRangePop();
   }
   if (strcmp(mode, "killed") == 0) {
     Outside();
