@@ -6,6 +6,7 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 
+#include "preload/gpu.h"
 #include "preload/state.h"
 #include "wire/raw.h"
 
@@ -31,10 +32,9 @@ void Arm() {
   const uint32_t families = __atomic_load_n(&TriggersOf(header)->families, __ATOMIC_RELAXED);
   if (families == 0) return;
   __atomic_fetch_or(&header->control, families, __ATOMIC_SEQ_CST);
-  // The thread that turns device activity on sleeps on it.
+  // The thread that turns device activity on sleeps on it, where CUDA is used.
+  if (__atomic_load_n(&g_gpu_at_end, __ATOMIC_ACQUIRE) == nullptr) return;
   ProcessSlot* const process = OwnSlot();
-  const uint32_t gpu = __atomic_load_n(&process->gpu_state, __ATOMIC_ACQUIRE);
-  if (gpu != static_cast<uint32_t>(GpuState::kRecording) && gpu != static_cast<uint32_t>(GpuState::kPaused)) return;
   __atomic_fetch_add(&process->gpu_flush_requested, 1, __ATOMIC_ACQ_REL);
   raw::Call(SYS_futex, raw::Pointer(&process->gpu_flush_requested), FUTEX_WAKE, INT_MAX);
 }
