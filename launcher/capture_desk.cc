@@ -330,6 +330,7 @@ void CaptureDesk::BeginTriggered(uint64_t ticks) {
   request.asked_by = "the program";
   Capture* const capture = captures_.Add(std::move(request));
   triggered_ = capture->number;
+  triggered_ticks_ = ticks;
   session_.OpenWindow(triggered_, kFamilyAll, ticks);
   session_.RequestFlush();
   terminal_.Say(StrCat("capture ", triggered_, ": ", PrintableUtf8(run_.WindowText()), " has begun"));
@@ -341,7 +342,7 @@ void CaptureDesk::EndTriggered(const TriggerChange& change) {
   if (capture != nullptr && change.process_ended) {
     capture->request.warnings.push_back("the process ended inside the range that this window is of");
   }
-  session_.CloseWindow(number, change.ticks);
+  session_.CloseWindow(number, std::max(change.ticks, triggered_ticks_));
   run_.Convert(number);
 }
 

@@ -116,7 +116,8 @@ class CaptureDesk {
   const uint64_t since_unix_ns_ = static_cast<uint64_t>(absl::GetCurrentTimeNanos());
 
   uint32_t triggered_ = 0;  // the window that the program has begun
-  uint64_t refused_ = 0;    // since the last one that was granted
+  uint64_t triggered_ticks_ = 0;
+  uint64_t refused_ = 0;  // since the last one that was granted
   bool said_refused_ = false;
   uint64_t refusal_told_ns_ = 0;
   uint64_t same_request_until_ns_ = 0;
