@@ -750,11 +750,18 @@ void Session::TakeClockPair() {
 void Session::SetControl(Target* target) {
   SegmentHeader* const header = target->mapped->segment.header;
   const uint32_t families = ArmedFamilies();
-  __atomic_store_n(&header->control, families, __ATOMIC_SEQ_CST);
-  // A range that has begun in the program has armed it, and we have just taken that away.
-  if (config_.trigger != TriggerKind::kNone && !triggers_disarmed_ &&
-      __atomic_load_n(&TriggersOf(header)->told, __ATOMIC_SEQ_CST) != target->borders_seen) {
-    __atomic_store_n(&header->control, config_.families, __ATOMIC_SEQ_CST);
+  // A range that begins in the program arms it: that is never taken away unseen, not for a moment. A segment that
+  // changes all the time has its way.
+  constexpr int kTries = 1000;
+  uint32_t control = __atomic_load_n(&header->control, __ATOMIC_SEQ_CST);
+  for (int i = 0; i < kTries; ++i) {
+    // One that was taken may not have its window yet: that of the range before is closed first.
+    const bool is_begun =
+        config_.trigger != TriggerKind::kNone && !triggers_disarmed_ &&
+        (triggers_.is_open() || __atomic_load_n(&TriggersOf(header)->told, __ATOMIC_SEQ_CST) != target->borders_seen);
+    const uint32_t wanted = (control & ~uint32_t{kFamilyAll}) | (is_begun ? config_.families : families);
+    if (__atomic_compare_exchange_n(&header->control, &control, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+      break;
   }
   AskGpus(target->mapped, nullptr);
 }

@@ -26,11 +26,13 @@ void Tell(uint64_t ticks, uint32_t end) {
   __atomic_store_n(&border->turn, number * 2 + end, __ATOMIC_RELEASE);
 }
 
-// After Tell: a launcher that sets the control word to what it was looks afterwards whether something was told.
+// After Tell: a launcher that is about to take families away looks whether something was told, then exchanges the
+// control word as it was before. So that it finds another one, the word changes even where all is armed.
 void Arm() {
   SegmentHeader* const header = g_attachment.segment.header;
   const uint32_t families = __atomic_load_n(&TriggersOf(header)->families, __ATOMIC_RELAXED);
   if (families == 0) return;
+  __atomic_fetch_add(&header->control, kControlTurn, __ATOMIC_SEQ_CST);
   __atomic_fetch_or(&header->control, families, __ATOMIC_SEQ_CST);
   // The thread that turns device activity on sleeps on it, where CUDA is used.
   if (__atomic_load_n(&g_gpu_at_end, __ATOMIC_ACQUIRE) == nullptr) return;

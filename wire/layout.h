@@ -196,7 +196,7 @@ struct SegmentHeader {
   uint8_t reserved0[120];
 
   // Its own line: loaded by every hook, written by the launcher when a window opens or closes.
-  uint32_t control;                // families that are armed
+  uint32_t control;                // families that are armed; kControlTurn
   uint32_t malloc_stamp_every;     // --malloc=exact: each so many-th Allocation has a time; 0: none is made
   uint64_t wait_threshold_ticks;   // shorter calls are counted only
   uint64_t malloc_interval;        // mean bytes between allocator samples
@@ -235,6 +235,9 @@ struct RangeBorder {
   uint32_t turn;  // stored last: the border's number from 1, times 2, plus 1 where a range ends
 };
 inline constexpr uint32_t kRangeBorders = 128;
+// The control word's bits from this one on count how often the library has armed it.
+inline constexpr uint32_t kControlTurn = 1u << 8;
+static_assert(kControlTurn == kFamilyAll + 1);
 
 struct Triggers {
   uint64_t name;      // NameNumberOf the range's
