@@ -332,7 +332,29 @@ void CaptureDesk::CaptureLast(CaptureRequest request) {
   run_.Convert(capture->number);
 }
 
+void CaptureDesk::BeginTriggered(uint64_t ticks) {
+  CaptureRequest request;
+  request.asked_by = "the program";
+  Capture* const capture = captures_.Add(std::move(request));
+  triggered_ = capture->number;
+  triggered_ticks_ = ticks;
+  session_.OpenWindow(triggered_, kFamilyAll, ticks);
+  session_.RequestFlush();
+  terminal_.Say(StrCat("capture ", triggered_, ": ", PrintableUtf8(run_.WindowText()), " has begun"));
+}
+
+void CaptureDesk::EndTriggered(const TriggerChange& change) {
+  const uint32_t number = std::exchange(triggered_, 0);
+  Capture* const capture = captures_.Find(number);
+  if (capture != nullptr && change.process_ended) {
+    capture->request.warnings.push_back("the process ended inside the range that this window is of");
+  }
+  session_.CloseWindow(number, std::max(change.ticks, triggered_ticks_));
+  run_.Convert(number);
+}
+
 void CaptureDesk::EndAll() {
+  if (triggered_ != 0) EndTriggered({false, session_.Now(), true});
   for (auto at = captures_.all().begin(); at != captures_.all().end();) {
     Capture& capture = *at++;
     if (capture.state == Capture::State::kAgreed) {

@@ -77,6 +77,11 @@ class CaptureDesk {
   // Whether the window's records may go.
   bool Converted(const ConversionRequest& request, const ConversionResult& result);
 
+  // Of windows that the program itself begins and ends, one at a time; the window for the first, not the records.
+  void BeginTriggered(uint64_t ticks);
+  void EndTriggered(const TriggerChange& change);
+  bool is_triggered_open() const { return triggered_ != 0; }
+
   void EndAll();
   // For somebody who has been answered and has not said yet that it has arrived.
   bool Waiting() const;
@@ -113,6 +118,8 @@ class CaptureDesk {
   std::string endpoints_path_;
   const uint64_t since_unix_ns_ = static_cast<uint64_t>(absl::GetCurrentTimeNanos());
 
+  uint32_t triggered_ = 0;  // the window that the program has begun
+  uint64_t triggered_ticks_ = 0;
   uint64_t refused_ = 0;  // since the last one that was granted
   bool said_refused_ = false;
   uint64_t refusal_told_ns_ = 0;

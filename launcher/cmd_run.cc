@@ -36,6 +36,7 @@
 #include "launcher/terminal.h"
 #include "launcher/text.h"
 #include "wire/gpu_bridge.h"
+#include "wire/name_number.h"
 #include "writer/logdir.h"
 #include "writer/outputs.h"
 #include "writer/timeline_builder.h"
@@ -56,6 +57,8 @@ constexpr int kDiskPatience = 10;
 constexpr uint64_t kMaxCallsPerEvent = 64;
 constexpr size_t kMaxConversions = 2;  // at a time
 constexpr uint64_t kStepsLookNs = 1'000'000'000;
+// A range that comes each step of a long run would fill the disk with profiles.
+constexpr uint32_t kMaxTriggered = 100;
 
 // The windows of a run that does not fit one profile, from its start.
 struct AutoTimes {
@@ -195,6 +198,9 @@ class Run final : public CaptureRun {
       return absl::InvalidArgumentError(
           StrCat("--summary-json=fd:", options_.summary_json_fd, ": that descriptor is not open"));
     }
+    if (options_.window.kind == Window::Kind::kNvtx && (options_.families & kFamilyAnnotation) == 0) {
+      return absl::InvalidArgumentError("--window=nvtx:NAME: --trace leaves annotations out");
+    }
     return absl::OkStatus();
   }
 
@@ -293,6 +299,11 @@ class Run final : public CaptureRun {
     config.spool_limit = options_.spool_limit;
     config.families = options_.families;
     const Window::Kind kind = options_.window.kind;
+    if (kind == Window::Kind::kNvtx) {
+      config.trigger = TriggerKind::kRange;
+      config.trigger_name = NameNumberOf(options_.window.range.data(), options_.window.range.size());
+    }
+    if (kind == Window::Kind::kCudaProfiler) config.trigger = TriggerKind::kCudaProfiler;
     config.everything = kind == Window::Kind::kAuto || kind == Window::Kind::kAll || kind == Window::Kind::kSteps;
     if (kind == Window::Kind::kAuto) config.split_ns = times_.end_ns;
     if (kind == Window::Kind::kLast) config.last_ns = Nanoseconds(options_.window.duration);
@@ -342,6 +353,10 @@ class Run final : public CaptureRun {
         return StrCat("last=", absl::FormatDuration(options_.window.duration));
       case Window::Kind::kSteps:
         return StrCat("steps=", options_.window.first_step, ":", options_.window.last_step);
+      case Window::Kind::kNvtx:
+        return StrCat("nvtx:", ValidUtf8(options_.window.range));
+      case Window::Kind::kCudaProfiler:
+        return "cuda-profiler";
       case Window::Kind::kRange:
         break;
     }
@@ -357,6 +372,12 @@ class Run final : public CaptureRun {
         break;
       case Window::Kind::kNone:
         traced += " when asked";
+        break;
+      case Window::Kind::kNvtx:
+        traced += StrCat(" while the program is in an NVTX range `", ValidUtf8(options_.window.range), "`,");
+        break;
+      case Window::Kind::kCudaProfiler:
+        traced += " from cudaProfilerStart to cudaProfilerStop,";
         break;
       case Window::Kind::kSteps:
         traced += StrCat(", of it steps ", options_.window.first_step, " to ", options_.window.last_step, ",");
@@ -656,10 +677,46 @@ class Run final : public CaptureRun {
     return request.summary_only && request.last_step >= 0;
   }
 
+  // --window=nvtx:NAME and cuda-profiler.
+  void TakeTriggers() {
+    for (const TriggerChange& change : session_->TakeTriggers()) {
+      if (!change.opens) {
+        if (desk_->is_triggered_open()) desk_->EndTriggered(change);
+      } else if (triggered_ < kMaxTriggered) {
+        ++triggered_;
+        desk_->BeginTriggered(change.ticks);
+        continue;
+      } else {
+        ++not_triggered_;
+      }
+      if (triggered_ == kMaxTriggered && !desk_->is_triggered_open() && !said_most_triggered_) {
+        said_most_triggered_ = true;
+        session_->DisarmTriggers();
+        Tell(StrCat("--window=", WindowText(), ": ", kMaxTriggered,
+                    " windows are recorded; further ranges are only counted"));
+      }
+    }
+  }
+
+  // At the end, in one line.
+  void SayTriggered() {
+    const uint64_t further = not_triggered_ + session_->triggers_missed();
+    if (further > 0) {
+      terminal_.Say(StrCat("--window=", PrintableUtf8(WindowText()), ": ", further, " more range",
+                           further == 1 ? "" : "s", " came, and were not recorded"));
+    }
+    if (triggered_ > 0) return;
+    terminal_.Say(StrCat(
+        "--window=", PrintableUtf8(WindowText()), ": ",
+        options_.window.kind == Window::Kind::kNvtx ? "no range of that name came" : "cudaProfilerStart was not called",
+        desk_->count() > 0 ? "" : ": nothing was recorded, no profile written"));
+  }
+
   void TakeTimers() {
     const uint64_t now = ReadMonotonic();
     WatchRunWindow(now);
     LookForSteps(now);
+    TakeTriggers();
     if (range_next_ns_ != 0 && now >= range_next_ns_) {
       if (!run_window_open_) {
         session_->OpenWindow(0);
@@ -891,6 +948,9 @@ class Run final : public CaptureRun {
   int Finish() {
     conversions_.remove_if([](const auto& conversion) { return IsLookForSteps(conversion->request()); });
     for (const auto& conversion : conversions_) conversion->Hurry();
+    session_->LookSoon();
+    session_->Handle();
+    TakeTriggers();
     desk_->EndAll();
     if (steady_open_) CloseSteady();
     if (run_window_open_) session_->CloseWindow(split_ ? kEndWindow : 0);
@@ -904,7 +964,8 @@ class Run final : public CaptureRun {
     const bool answers = session_->Close(fact, patience_ms);
     closed_ = true;
     if (!answers) return GiveUp();
-    const bool wanted = options_.window.kind != Window::Kind::kNone && !run_converted_;
+    const bool wanted =
+        options_.window.kind != Window::Kind::kNone && !options_.window.is_triggered() && !run_converted_;
     if (wanted) Enqueue(split_ ? kEndWindow : 0);
     {
       Progress progress(&terminal_, "writing the profile");
@@ -929,7 +990,9 @@ class Run final : public CaptureRun {
         if (!run_converted_) terminal_.Say(line);
       }
     }
-    if (!wanted && !run_converted_ && desk_->count() == 0) {
+    if (options_.window.is_triggered()) {
+      SayTriggered();
+    } else if (!wanted && !run_converted_ && desk_->count() == 0) {
       terminal_.Say("--window=none and no capture was asked for: nothing was recorded, no profile written");
     }
     if (!summary_.summary_json.empty()) {
@@ -987,6 +1050,9 @@ class Run final : public CaptureRun {
   uint64_t run_open_ticks_ = 0;
   uint64_t steps_next_ns_ = 0, steps_asked_ns_ = 0;  // --window=steps: the next look, the last
   const AutoTimes times_ = AutoTimesOf(getenv("TBPROF_TEST_AUTO"));
+  uint32_t triggered_ = 0;  // windows that the program began
+  uint64_t not_triggered_ = 0;
+  bool said_most_triggered_ = false;
   bool split_ = false;  // --window=auto: the run became start, steady and end
   bool steady_open_ = false;
   uint64_t steady_next_ns_ = 0;  // when it opens or closes; 0: neither

@@ -47,8 +47,8 @@ struct MappedSegment {
   Segment segment{};
   std::vector<ChunkReader> readers;
   uint32_t operation_count = 0;
-  uint32_t threads_exited = 0;                        // as the segment counted them when slots were last freed
-  uint32_t process_serial = 0, capture_requests = 0;  // as the last pass saw them
+  uint32_t threads_exited = 0;  // as the segment counted them when slots were last freed
+  uint32_t process_serial = 0, capture_requests = 0, borders = 0;  // as the last pass saw them
   std::vector<bool> touched;  // chunks whose pages this process has mapped since they were last given back
 };
 

@@ -5,6 +5,7 @@
 #include "launcher/control_messages.h"
 #include "launcher/options.h"
 #include "launcher/text.h"
+#include "wire/name_number.h"
 #include "wire/ranks.h"
 #include "writer/step_markers.h"
 #include "writer/utf8.h"
@@ -77,8 +78,9 @@ absl::Status SetRun(Options& options, std::string_view value) {
 }
 
 absl::Status SetWindow(Options& options, std::string_view value) {
-  const absl::Status expected =
-      Expected("auto, all, none, last=TIME such as last=30s, DELAY+DURATION such as 10s+5s, or steps=A:B");
+  const absl::Status expected = Expected(
+      "auto, all, none, last=TIME such as last=30s, DELAY+DURATION such as 10s+5s, steps=A:B, "
+      "nvtx:NAME or cuda-profiler");
   Window window;
   if (value == "auto") {
     window.kind = Window::Kind::kAuto;
@@ -105,6 +107,14 @@ absl::Status SetWindow(Options& options, std::string_view value) {
         !number(range.substr(colon + 1), &window.last_step) || window.first_step > window.last_step) {
       return Expected("steps=A:B with two numbers of steps, A not above B");
     }
+  } else if (value.starts_with("nvtx:")) {
+    window.kind = Window::Kind::kNvtx;
+    window.range = std::string(value.substr(5));
+    if (window.range.empty() || window.range.size() > kMaxAnnotationName) {
+      return Expected(StrCat("nvtx:NAME with the name of a range, of at most ", kMaxAnnotationName, " bytes"));
+    }
+  } else if (value == "cuda-profiler") {
+    window.kind = Window::Kind::kCudaProfiler;
   } else {
     const size_t plus = value.find('+');
     if (plus == std::string_view::npos) return expected;
@@ -373,8 +383,9 @@ constexpr OptionRow kRows[] = {
      kForRun | kForConfig, SetPublishTimeout},
     {"window", "WHEN", "auto",
      "What is recorded unasked: auto (all; of a run too long for one profile its start, 20 s of its middle and its "
-     "end), all, none, last=TIME (last=30s), DELAY+DURATION (10s+5s) or steps=A:B (steps=10:20, as the profile numbers "
-     "them)",
+     "end), all, none, last=TIME (last=30s), DELAY+DURATION (10s+5s), steps=A:B (steps=10:20, as the profile numbers "
+     "them), nvtx:NAME (each time the program is in an NVTX range of that name) or cuda-profiler (from "
+     "cudaProfilerStart to cudaProfilerStop)",
      kForRun | kForConfig, SetWindow},
     {"window-duration", "TIME", "3s", "Length of a capture that a signal asks for", kForRun | kForConfig,
      SetWindowLength<&Options::window_duration>},

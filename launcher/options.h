@@ -40,11 +40,14 @@ inline constexpr uint64_t kDefaultMallocInterval = uint64_t{512} << 10;
 std::string FamilyNames(uint32_t families);
 
 struct Window {
-  enum class Kind { kAuto, kAll, kNone, kRange, kLast, kSteps };
+  enum class Kind { kAuto, kAll, kNone, kRange, kLast, kSteps, kNvtx, kCudaProfiler };
   Kind kind = Kind::kAuto;
   absl::Duration delay;                   // kRange: from the target's start
   absl::Duration duration;                // kRange, kLast
   int64_t first_step = 0, last_step = 0;  // kSteps: as the profile numbers them, both included
+  std::string range = {};                 // kNvtx: its name
+  // Windows of the program's own making, each a capture.
+  bool is_triggered() const { return kind == Kind::kNvtx || kind == Kind::kCudaProfiler; }
 };
 
 enum class MallocMode { kSampled, kExact, kOff };

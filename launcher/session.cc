@@ -69,6 +69,9 @@ constexpr rlim_t kOtherDescriptors = 128;
 // A plain flush takes a few ms; one that a lost device holds up must not hold up the window.
 constexpr int kGpuFlushMs = 1000;
 constexpr uint64_t kLateNs = 500'000'000;
+// How long the records of a window that a program has begun wait for us to see it. Each profile that is made begins
+// with a flush, which a slow disk or a GPU holds up.
+constexpr uint64_t kTriggerPatienceNs = 5'000'000'000;
 constexpr uint64_t kMaxPartBytes = 16u << 20;
 constexpr uint64_t kMinPartBytes = 256u << 10;
 // Without --spool-limit, where the spool can only lie in memory.
@@ -386,7 +389,7 @@ absl::Status Session::MakeSpool(const SessionConfig& config) {
   plan.long_ticks = std::max<uint64_t>(TicksOf(config.long_span_ns), 1);
   drain_ = std::make_unique<Drain>(std::move(fd), clock_, plan, std::move(directory.fd));
   drain_->SetIdleInterval(kIdleDrainMs);
-  sliding_ticks_ = TicksOf(config.last_ns);
+  sliding_ticks_ = TicksOf(config.trigger != TriggerKind::kNone ? kTriggerPatienceNs : config.last_ns);
   SetRetention();
   return absl::OkStatus();
 }
@@ -409,11 +412,12 @@ std::string Session::Variable() const {
   const auto ticks = [&](uint64_t ns) { return static_cast<uint64_t>(static_cast<double>(ns) * ticks_per_ns_); };
   std::ifstream file("/proc/self/status");
   const std::string status((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  return absl::StrFormat("%s=3;%s;%x;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d", kSessionVariable, socket_path_, nonce_,
-                         static_cast<int>(clock_), ArmedFamilies(), ticks(config_.wait_threshold_ns),
+  return absl::StrFormat("%s=4;%s;%x;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%x;%d", kSessionVariable, socket_path_,
+                         nonce_, static_cast<int>(clock_), ArmedFamilies(), ticks(config_.wait_threshold_ns),
                          config_.malloc_interval, kLargeAllocation, ticks(kSlowAllocationNs), chunks,
                          config_.only_command ? getpid() : 0, config_.record_arguments ? 1 : 0, config_.capture_signal,
-                         SeccompFilters(status.c_str()), config_.gpu_options, config_.malloc_stamp_every);
+                         SeccompFilters(status.c_str()), config_.gpu_options, config_.malloc_stamp_every,
+                         static_cast<int>(config_.trigger), config_.trigger_name, config_.families);
 }
 
 void Session::Handle() {
@@ -431,10 +435,12 @@ void Session::Handle() {
       // Give what a last fork child may still have written one more pass.
       if (now - target->dead_since_ns < 4 * kLookIntervalNs) return false;
       --dead;
+      triggers_.ForgetSegment(target->mapped->number, Now());
       drain_->Remove(target->mapped->number);
       return true;
     });
     if (config_.capture_signal != 0) ReadCaptureRequests();
+    if (config_.trigger != TriggerKind::kNone) ReadTriggers();
     next_look_ns_ = now + (now >= busy_until_ns_ ? kIdleLookIntervalNs
                            : armed()             ? kLookIntervalNs
                                                  : kRequestsIntervalNs);
@@ -594,7 +600,10 @@ bool Session::ReceiveHello(int connection) {
   fact.seen_ticks = Now();
   auto target = std::make_unique<Target>();
   target->mapped = drain_->Add(std::move(mapped), fact);
-  SetControl(target->mapped);
+  if (triggers_disarmed_) {
+    __atomic_store_n(&TriggersOf(target->mapped->segment.header)->families, 0u, __ATOMIC_SEQ_CST);
+  }
+  SetControl(target.get());
   LookAfter(target.get(), ReadMonotonic());
   targets_.push_back(std::move(target));
   return true;
@@ -738,9 +747,53 @@ void Session::TakeClockPair() {
   drain_->Append(FrameType::kClock, 0, &pair, sizeof(pair));
 }
 
-void Session::SetControl(MappedSegment* mapped) {
-  __atomic_store_n(&mapped->segment.header->control, ArmedFamilies(), __ATOMIC_RELEASE);
-  AskGpus(mapped, nullptr);
+void Session::SetControl(Target* target) {
+  SegmentHeader* const header = target->mapped->segment.header;
+  const uint32_t families = ArmedFamilies();
+  // A range that begins in the program arms it: that is never taken away unseen, not for a moment. A segment that
+  // changes all the time has its way.
+  constexpr int kTries = 1000;
+  uint32_t control = __atomic_load_n(&header->control, __ATOMIC_SEQ_CST);
+  for (int i = 0; i < kTries; ++i) {
+    // One that was taken may not have its window yet: that of the range before is closed first.
+    const bool is_begun =
+        config_.trigger != TriggerKind::kNone && !triggers_disarmed_ &&
+        (triggers_.is_open() || __atomic_load_n(&TriggersOf(header)->told, __ATOMIC_SEQ_CST) != target->borders_seen);
+    const uint32_t wanted = (control & ~uint32_t{kFamilyAll}) | (is_begun ? config_.families : families);
+    if (__atomic_compare_exchange_n(&header->control, &control, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+      break;
+  }
+  AskGpus(target->mapped, nullptr);
+}
+
+void Session::ReadTriggers() {
+  const uint64_t now = Now();
+  const uint64_t patience = TicksOf(kTriggerPatienceNs);
+  for (const auto& target : targets_) {
+    const uint32_t segment = target->mapped->number;
+    triggers_.Read(segment, *TriggersOf(target->mapped->segment.header), &target->borders_seen,
+                   now > patience ? now - patience : 0, now);
+    triggers_.Forget(
+        segment,
+        [&](uint32_t serial) {
+          return std::any_of(target->processes.begin(), target->processes.end(),
+                             [&](const Process& process) { return process.serial == serial; });
+        },
+        now);
+  }
+}
+
+std::vector<TriggerChange> Session::TakeTriggers() {
+  if (config_.trigger == TriggerKind::kNone) return {};
+  return triggers_.Take();
+}
+
+void Session::DisarmTriggers() {
+  triggers_disarmed_ = true;
+  for (const auto& target : targets_) {
+    __atomic_store_n(&TriggersOf(target->mapped->segment.header)->families, 0u, __ATOMIC_SEQ_CST);
+    SetControl(target.get());
+  }
 }
 
 void Session::AskGpus(MappedSegment* mapped, std::vector<GpuAnswer>* answers) {
@@ -777,14 +830,15 @@ void Session::FlushGpus(int limit_ms) {
 }
 
 uint32_t Session::ArmedFamilies() const {
-  uint32_t families = 0;
+  // The collector of annotations looks for ranges only where they are recorded.
+  uint32_t families = config_.trigger == TriggerKind::kRange && !closed_ ? uint32_t{kFamilyAnnotation} : 0;
   for (const auto& [number, wanted] : open_) families |= wanted;
   return families & config_.families;
 }
 
 void Session::ArmAgain(uint32_t before) {
   if (ArmedFamilies() == before) return;
-  for (auto& target : targets_) SetControl(target->mapped);
+  for (auto& target : targets_) SetControl(target.get());
 }
 
 void Session::WriteWindow(uint32_t number, WindowEvent event, uint64_t ticks, uint32_t length_ms, uint32_t families) {
@@ -802,8 +856,8 @@ void Session::SetRetention() {
   drain_->SetRetention(std::move(retention));
 }
 
-uint64_t Session::OpenWindow(uint32_t number, uint32_t families) {
-  const uint64_t ticks = Now();
+uint64_t Session::OpenWindow(uint32_t number, uint32_t families, uint64_t from_ticks) {
+  const uint64_t ticks = from_ticks != 0 ? from_ticks : Now();
   if (number == 0) {
     run_open_ticks_ = ticks;
     run_open_ns_ = ReadMonotonic();
@@ -967,7 +1021,11 @@ bool Session::Close(const EndFact& end, int patience_ms) {
     poll(nullptr, 0, 2);
     TakeHellos();
   }
-  for (auto& target : targets_) __atomic_store_n(&target->mapped->segment.header->control, 0u, __ATOMIC_RELEASE);
+  for (auto& target : targets_) {
+    SegmentHeader* const header = target->mapped->segment.header;
+    __atomic_store_n(&TriggersOf(header)->families, 0u, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&header->control, 0u, __ATOMIC_SEQ_CST);
+  }
   Flush(patience_ms);
   for (std::string& note : notes_) drain_->Append(FrameType::kNote, 0, note.data(), note.size());
   drain_->Append(FrameType::kEnd, 0, &end, sizeof(end));

@@ -30,6 +30,7 @@
 #include "launcher/control_socket.h"
 #include "launcher/drain.h"
 #include "launcher/scoped.h"
+#include "launcher/triggers.h"
 #include "wire/clock.h"
 #include "wire/rendezvous.h"
 #include "writer/spool.h"
@@ -59,6 +60,8 @@ struct SessionConfig {
   uint64_t malloc_interval = 512 * 1024;
   std::string step_marker;
   uint32_t malloc_stamp_every = 0;  // 0: not every block is recorded
+  TriggerKind trigger = TriggerKind::kNone;
+  uint64_t trigger_name = 0;  // kRange: NameNumberOf it
   uint64_t segment_bytes = 256u << 20;
   std::string window;  // as given, for the profile
   std::string ranks;   // --ranks, likewise
@@ -88,13 +91,18 @@ class Session {
 
   // Capture signals that targets have caught since the last call.
   uint64_t TakeCaptureRequests() { return std::exchange(capture_requests_, 0); }
+  // Windows that the program has begun and ended since the last call. What was recorded from their begin on is there.
+  std::vector<TriggerChange> TakeTriggers();
+  uint64_t triggers_missed() const { return triggers_.missed(); }
+  // There is no further window: ranges are counted, and arm nothing.
+  void DisarmTriggers();
   // Whether the handler of the capture signal in `pid` is the library's, not the program's.
   bool HandlesCaptureSignal(pid_t pid) const;
 
   // `number` 0: the run's own window; captures from 1. Arms the families everywhere. Returns the border's ticks.
   // Of the session's families only `families`.
-  uint64_t OpenWindow(uint32_t number, uint32_t families = kFamilyAll);
-  uint64_t CloseWindow(uint32_t number, uint64_t at_ticks = 0);  // 0: now
+  uint64_t OpenWindow(uint32_t number, uint32_t families = kFamilyAll, uint64_t from_ticks = 0);  // 0: now
+  uint64_t CloseWindow(uint32_t number, uint64_t at_ticks = 0);                                   // 0: now
   // One whose borders lie in the past; nothing is armed for it. What is still there of it stays until it is published.
   void AddWindow(uint32_t number, uint64_t from_ticks, uint64_t to_ticks);
   // The run does not fit one profile: [open, start_to) becomes the window `start`, from there on only the last `end_ns`
@@ -162,6 +170,7 @@ class Session {
     uint64_t next_maps_ns = 0;
     int maps_read = 0;
     uint32_t capture_requests = 0;
+    uint32_t borders_seen = 0;
   };
 
   Session() = default;
@@ -196,7 +205,8 @@ class Session {
   void ReadCaptureRequests();
   void ReadMaps(Target* target);
   void TakeClockPair();
-  void SetControl(MappedSegment* mapped);
+  void SetControl(Target* target);
+  void ReadTriggers();
   void TakeInert(const InertNotice& notice, pid_t pid);
   void Note(std::string text);
 
@@ -233,6 +243,8 @@ class Session {
   uint64_t next_clock_ns_ = 0;
   uint64_t busy_until_ns_ = 0;
   uint64_t capture_requests_ = 0;
+  TriggerReader triggers_;
+  bool triggers_disarmed_ = false;
   std::vector<std::string> notes_;
   bool closed_ = false;
   bool hangs_ = false;  // the spool; its threads are left behind

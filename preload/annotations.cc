@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "preload/record.h"
+#include "preload/triggers.h"
 #include "wire/chunk.h"
 
 namespace tbprof {
@@ -20,33 +21,15 @@ uint32_t g_told_count;
 uint64_t g_domains[kMaxDomains];  // hashes of their names
 bool g_domain_told[kMaxDomains];
 
-uint64_t Mix(uint64_t hash, uint64_t word) {
-  const unsigned __int128 product = static_cast<unsigned __int128>(hash ^ word) * 0x9e3779b97f4a7c15ull;
-  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-}
-
-// Never 0. Two texts of one hash are as likely as 10^5 names in 2^64.
-uint64_t Hash(const char* text, size_t length) {
-  uint64_t hash = 0x2545f4914f6cdd1dull + length;
-  size_t at = 0;
-  for (; at + 8 <= length; at += 8) {
-    uint64_t word;
-    __builtin_memcpy(&word, text + at, 8);
-    hash = Mix(hash, word);
-  }
-  uint64_t rest = 0;
-  for (size_t i = 0; at + i < length; ++i) rest |= static_cast<uint64_t>(static_cast<uint8_t>(text[at + i])) << (8 * i);
-  hash = Mix(hash ^ 0x632be59bd9b4e019ull, rest);
-  return hash == 0 ? 1 : hash;
-}
-
 // A text as it is told: the beginning of what the program gave.
 struct Name {
   const char* text;
   size_t length;
   uint64_t hash;
   explicit Name(const char* given)
-      : text(given == nullptr ? "" : given), length(strnlen(text, kMaxAnnotationName)), hash(Hash(text, length)) {}
+      : text(given == nullptr ? "" : given),
+        length(strnlen(text, kMaxAnnotationName)),
+        hash(NameNumberOf(text, length)) {}
 };
 
 bool Tell(ThreadState* thread, AnnotationNameKey key, uint64_t number, const char* text, size_t length) {
@@ -95,7 +78,12 @@ uint64_t NumberOf(ThreadState* thread, const Name& name) {
 
 }  // namespace
 
-uint64_t NameNumber(ThreadState* thread, const char* text) { return NumberOf(thread, Name(text)); }
+uint64_t NameNumber(ThreadState* thread, const char* text) {
+  const Name name(text);
+  const uint64_t number = NumberOf(thread, name);
+  // Waited for also where there is no room to tell it.
+  return __builtin_expect(number == 0, 0) && IsWaitedFor(name.hash) ? name.hash : number;
+}
 
 uint64_t KeptNameNumber(ThreadState* thread, const char* text) {
   const Name name(text);
@@ -129,8 +117,10 @@ void NameCategory(ThreadState* thread, uint16_t domain, uint32_t category, const
        strnlen(text, kMaxAnnotationName));
 }
 
-void Annotate(ThreadState* thread, AnnotationAction action, uint16_t domain, uint64_t name, uint32_t category,
-              const AnnotationPayload* payload) {
+namespace {
+
+inline __attribute__((always_inline)) void Record(ThreadState* thread, AnnotationAction action, uint16_t domain,
+                                                  uint64_t name, uint32_t category, const AnnotationPayload* payload) {
   Reservation reservation;
   const uint32_t slots = payload == nullptr ? 1 : 1 + SlotsFor(sizeof(*payload));
   uint16_t level = kNoLevel;
@@ -149,6 +139,36 @@ void Annotate(ThreadState* thread, AnnotationAction action, uint16_t domain, uin
   if (payload != nullptr) __builtin_memcpy(record + 1, payload, sizeof(*payload));
   CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kAnnotation,
                static_cast<uint8_t>(action), domain);
+}
+
+// The record of a push or a pop lies inside the range that it begins or ends.
+__attribute__((noinline)) void RecordAtBorder(ThreadState* thread, AnnotationAction action, uint16_t domain,
+                                              uint64_t name, uint32_t category, const AnnotationPayload* payload) {
+  if (action == AnnotationAction::kPush) {
+    if (thread->waited_for_depth == 0) {
+      thread->waited_for_domain = domain;
+      thread->waited_for_depth = 1;
+      BeginWaitedFor();
+    } else if (domain == thread->waited_for_domain) {
+      ++thread->waited_for_depth;
+    }
+  }
+  Record(thread, action, domain, name, category, payload);
+  if (action == AnnotationAction::kPop && domain == thread->waited_for_domain && thread->waited_for_depth != 0 &&
+      --thread->waited_for_depth == 0) {
+    EndWaitedFor();
+  }
+}
+
+}  // namespace
+
+void Annotate(ThreadState* thread, AnnotationAction action, uint16_t domain, uint64_t name, uint32_t category,
+              const AnnotationPayload* payload) {
+  const bool begins = action == AnnotationAction::kPush && IsWaitedFor(name) && domain <= kMaxDomains;
+  if (__builtin_expect(begins || thread->waited_for_depth != 0, 0)) {
+    return RecordAtBorder(thread, action, domain, name, category, payload);
+  }
+  Record(thread, action, domain, name, category, payload);
 }
 
 }  // namespace tbprof

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "preload/state.h"
+#include "wire/name_number.h"
 #include "wire/records.h"
 
 namespace tbprof {
@@ -23,8 +24,6 @@ bool MayAnnotate();
 
 // Domains beyond these share the last number.
 inline constexpr uint16_t kMaxDomains = 255;
-// Of a name; what is longer is cut, and names that begin alike are then one.
-inline constexpr size_t kMaxAnnotationName = 1024;
 
 // The number of a name, told to the launcher if it is new. 0: it could not be told, or there are too many names.
 // `thread` of the next two: null where there is none, then nothing is told.

@@ -22,6 +22,7 @@
 #include "preload/record.h"
 #include "preload/resolve.h"
 #include "preload/state.h"
+#include "preload/triggers.h"
 #include "wire/ranks.h"
 #include "wire/raw.h"
 #include "wire/rendezvous.h"
@@ -431,6 +432,7 @@ void Attach(int argc, char** argv, char** environment) {
   header->gpu_options = session.gpu_options;
   header->operation_count = kOperationCount;
   header->control = session.families & kFamilyAll;
+  SetTrigger(header, session);
   FillOperations(segment.operations);
 
   int launcher_pid;

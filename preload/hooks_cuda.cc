@@ -13,6 +13,7 @@
 #include "preload/hooks.h"
 #include "preload/resolve.h"
 #include "preload/state.h"
+#include "preload/triggers.h"
 #include "wire/cuda_observer.h"
 #include "wire/raw.h"
 
@@ -34,6 +35,8 @@ struct RealCuda {
 #include "wire/cuda_calls.def"
   int (*cuGetProcAddress)(const char*, void**, int, uint64_t);
   int (*cuGetProcAddress_v2)(const char*, void**, int, uint64_t, int*);
+  int (*cuProfilerStart)();
+  int (*cuProfilerStop)();
 };
 RealCuda g_cuda;
 
@@ -55,6 +58,9 @@ bool IsWanted() {
   return g_attachment.attached && (g_attachment.segment.header->gpu_options & kGpuByHooks) != 0 &&
          t_thread.phase != ThreadPhase::kOwn;
 }
+
+// Also where CUDA's calls are recorded by CUPTI, or not at all.
+bool IsProfilerSwitchWanted() { return IsCudaProfilerWaitedFor() && t_thread.phase != ThreadPhase::kOwn; }
 
 // ---- descriptions
 
@@ -396,6 +402,21 @@ bool SetObserver(const CudaObserver* observer) {
   TBPROF_CUDA_HOOK(symbol##suffix, symbol, kCudaThreadStream, parameters, arguments, description)
 #include "wire/cuda_calls.def"
 
+// cudaProfilerStart and cudaProfilerStop lead here. What happens in them is inside the window.
+TBPROF_EXPORT int Hook_cuProfilerStart() asm("cuProfilerStart");
+TBPROF_EXPORT int Hook_cuProfilerStop() asm("cuProfilerStop");
+int Hook_cuProfilerStart() {
+  if (!FindLate(&g_cuda.cuProfilerStart, "cuProfilerStart", kDriver)) return kCudaNotFound;
+  if (IsProfilerSwitchWanted()) SwitchCudaProfiler(true);
+  return g_cuda.cuProfilerStart();
+}
+int Hook_cuProfilerStop() {
+  if (!FindLate(&g_cuda.cuProfilerStop, "cuProfilerStop", kDriver)) return kCudaNotFound;
+  const int result = g_cuda.cuProfilerStop();
+  if (IsProfilerSwitchWanted()) SwitchCudaProfiler(false);
+  return result;
+}
+
 TBPROF_EXPORT int Hook_cuGetProcAddress(const char*, void**, int, uint64_t) asm("cuGetProcAddress");
 TBPROF_EXPORT int Hook_cuGetProcAddress_v2(const char*, void**, int, uint64_t, int*) asm("cuGetProcAddress_v2");
 
@@ -428,9 +449,23 @@ void* HookOf(const char* asked, int version, uint64_t flags, void* found) {
   return found;
 }
 
+// The hook for one of the two that switch a window on and off; null: `symbol` is none of them.
+void* ProfilerSwitchOf(const char* symbol, void* found) {
+  if (!SameText(symbol, "cuProfilerStart") && !SameText(symbol, "cuProfilerStop")) return nullptr;
+  const bool starts = SameText(symbol, "cuProfilerStart");
+  void* const hook =
+      starts ? reinterpret_cast<void*>(&Hook_cuProfilerStart) : reinterpret_cast<void*>(&Hook_cuProfilerStop);
+  if (found == hook) return found;
+  auto** const real = reinterpret_cast<void**>(starts ? &g_cuda.cuProfilerStart : &g_cuda.cuProfilerStop);
+  __atomic_store_n(real, found, __ATOMIC_RELEASE);
+  return hook;
+}
+
 // It returns itself, or every later look-up would pass by.
 void Replace(const char* symbol, void** function, int version, uint64_t flags) {
-  if (symbol == nullptr || function == nullptr || *function == nullptr || !IsWanted()) return;
+  if (symbol == nullptr || function == nullptr || *function == nullptr) return;
+  const bool is_switch_wanted = IsProfilerSwitchWanted();
+  if (!is_switch_wanted && !IsWanted()) return;
   if (SameText(symbol, "cuGetProcAddress")) {
     void* const hooks[] = {reinterpret_cast<void*>(&Hook_cuGetProcAddress),
                            reinterpret_cast<void*>(&Hook_cuGetProcAddress_v2)};
@@ -444,7 +479,12 @@ void Replace(const char* symbol, void** function, int version, uint64_t flags) {
     }
     return;
   }
-  *function = HookOf(symbol, version, flags, *function);
+  void* const hook = is_switch_wanted ? ProfilerSwitchOf(symbol, *function) : nullptr;
+  if (hook != nullptr) {
+    *function = hook;
+  } else if (IsWanted()) {
+    *function = HookOf(symbol, version, flags, *function);
+  }
 }
 
 }  // namespace
@@ -464,14 +504,23 @@ int Hook_cuGetProcAddress_v2(const char* symbol, void** function, int version, u
 }
 
 void* CudaHookOf(const char* symbol, void* found) {
-  if (!IsWanted()) return found;
+  if (symbol[0] != 'c' || symbol[1] != 'u') return found;
+  const bool is_switch_wanted = IsProfilerSwitchWanted();
+  if (!is_switch_wanted && !IsWanted()) return found;
+  if (is_switch_wanted) {
+    if (void* const hook = ProfilerSwitchOf(symbol, found); hook != nullptr) return hook;
+  }
+  const bool all = IsWanted();
 #define TBPROF_CUDA_NAMED(symbol_) \
-  if (SameText(symbol, #symbol_)) TBPROF_CUDA_FOUND(symbol_);
+  if (all && SameText(symbol, #symbol_)) TBPROF_CUDA_FOUND(symbol_);
 #define TBPROF_CUDA_CALL(symbol_, ...) TBPROF_CUDA_NAMED(symbol_)
 #define TBPROF_CUDA_STREAM_CALL(symbol_, name, since, until, suffix, ...) \
   TBPROF_CUDA_NAMED(symbol_)                                              \
   TBPROF_CUDA_NAMED(symbol_##suffix)
 #include "wire/cuda_calls.def"
+#undef TBPROF_CUDA_NAMED
+#define TBPROF_CUDA_NAMED(symbol_) \
+  if (SameText(symbol, #symbol_)) TBPROF_CUDA_FOUND(symbol_);
   TBPROF_CUDA_NAMED(cuGetProcAddress)
   TBPROF_CUDA_NAMED(cuGetProcAddress_v2)
   return found;

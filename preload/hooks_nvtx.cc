@@ -9,6 +9,7 @@
 #include "preload/gpu.h"
 #include "preload/hooks.h"
 #include "preload/record.h"
+#include "preload/triggers.h"
 
 namespace tbprof {
 namespace {
@@ -35,6 +36,8 @@ constexpr int kNoPushPopTracking = -2;
 constexpr size_t kMaxWide = 40;
 
 uint64_t g_range_count;
+// In the number of a range that a window is for.
+constexpr uint64_t kWaitedFor = uint64_t{1} << 63;
 
 bool IsArmed() {
   return __builtin_expect((__atomic_load_n(&g_control->control, __ATOMIC_RELAXED) & kFamilyAnnotation) != 0, 0);
@@ -149,7 +152,7 @@ void Say(AnnotationAction action, const void* domain, Text text) {
 template <typename Text>
 uint64_t StartRange(const void* domain, Text text) {
   // A number of its own also where nothing is recorded: it may end when something is.
-  const uint64_t range = __atomic_add_fetch(&g_range_count, 1, __ATOMIC_RELAXED);
+  uint64_t range = __atomic_add_fetch(&g_range_count, 1, __ATOMIC_RELAXED);
   if (!IsArmed()) return range;
   ThreadState* const thread = CurrentThread();
   if (thread == nullptr) {
@@ -158,6 +161,10 @@ uint64_t StartRange(const void* domain, Text text) {
   }
   Said said(thread, text);
   said.payload.name = said.name;
+  if (__builtin_expect(IsWaitedFor(said.name), 0)) {
+    range |= kWaitedFor;
+    BeginWaitedFor();
+  }
   Annotate(thread, AnnotationAction::kStart, DomainOf(domain), range, said.category, &said.payload);
   return range;
 }
@@ -167,6 +174,7 @@ void EndRange(const void* domain, uint64_t range) {
   ThreadState* const thread = CurrentThread();
   if (thread == nullptr) return CountMissedWait();
   Annotate(thread, AnnotationAction::kEnd, DomainOf(domain), range, 0);
+  if (__builtin_expect((range & kWaitedFor) != 0, 0)) EndWaitedFor();
 }
 
 template <typename Text>

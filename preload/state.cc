@@ -3,6 +3,7 @@
 #include "preload/state.h"
 #include "preload/hooks.h"
 #include "preload/record.h"
+#include "preload/triggers.h"
 #include "wire/raw.h"
 
 namespace tbprof {
@@ -119,6 +120,7 @@ bool ClaimProcessSlot(uint32_t parent_serial, int64_t live_bytes, uint32_t* inde
     slot->peak_bytes = live_bytes;
     slot->inherited_bytes = live_bytes;
     slot->start_cost = 0;
+    slot->ranges_open = 0;
     slot->late_frees = slot->late_freed_bytes = slot->late_allocations = slot->late_allocated_bytes = 0;
     __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kLive), __ATOMIC_RELEASE);
     *index = i;
@@ -189,6 +191,7 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
   thread->unflushed_live = 0;
   thread->has_live_at_fork = false;
   thread->waiting = nullptr;
+  thread->waited_for_depth = 0;  // the parent's range is not the fork child's
   thread->exit_rounds = 0;
   thread->random = slot->start_ticks ^ static_cast<uint64_t>(slot->serial) << 32 ^ 0x9e3779b97f4a7c15;
   if (!inherited) thread->bytes_until_sample = NextSampleDistance(thread);
@@ -264,6 +267,7 @@ void EndThread(ThreadState* thread) {
   if (thread->phase != ThreadPhase::kLive || thread->epoch != g_fork_page->epoch) return;
   ThreadSlot* slot = thread->writer.thread;
   RecordThreadExit(thread);
+  if (thread->waited_for_depth != 0) EndWaitedFor();
   FlushLiveBytes(thread);
   thread->phase = ThreadPhase::kEnded;
   thread->epoch = kEpochNone;  // from here on CurrentThread is null

@@ -82,6 +82,9 @@ struct ThreadState {
   uint64_t torch_thread;  // PyTorch's number of it, once it has told of a range
   int64_t live_at_fork;   // the process's live bytes when this thread last forked
   bool has_live_at_fork;  // and they are still to be taken by the child
+  // Of a range that a window is for (triggers.h): ranges open in its domain, itself included; 0: it is not open.
+  uint32_t waited_for_depth;
+  uint16_t waited_for_domain;
 };
 
 // Part of the initial TLS block: never allocated on first use, one segment-relative load.

@@ -18,7 +18,7 @@
 namespace tbprof {
 
 inline constexpr uint64_t kSegmentMagic = 0x31474553'52504254;  // "TBPRSEG1" as bytes
-inline constexpr uint32_t kAbiVersion = 5;
+inline constexpr uint32_t kAbiVersion = 6;
 
 inline constexpr uint32_t kSlotBytes = 32;
 inline constexpr uint32_t kChunkBytes = 64 * 1024;
@@ -132,7 +132,8 @@ struct ProcessSlot {
   // the first with a futex.
   uint32_t gpu_flush_requested;
   uint32_t gpu_flush_done;
-  uint8_t reserved[152];
+  uint32_t ranges_open;  // of those that a window is for (Triggers)
+  uint8_t reserved[148];
 };
 static_assert(sizeof(ProcessSlot) == 256);
 
@@ -195,7 +196,7 @@ struct SegmentHeader {
   uint8_t reserved0[120];
 
   // Its own line: loaded by every hook, written by the launcher when a window opens or closes.
-  uint32_t control;                // families that are armed
+  uint32_t control;                // families that are armed; kControlTurn
   uint32_t malloc_stamp_every;     // --malloc=exact: each so many-th Allocation has a time; 0: none is made
   uint64_t wait_threshold_ticks;   // shorter calls are counted only
   uint64_t malloc_interval;        // mean bytes between allocator samples
@@ -222,6 +223,36 @@ struct SegmentHeader {
 static_assert(offsetof(SegmentHeader, control) == 256);
 static_assert(offsetof(SegmentHeader, chunk_hint) == 320);
 static_assert(sizeof(SegmentHeader) == 448);
+
+// What opens windows from within the program (--window=nvtx:NAME, cuda-profiler), in the header's page. The library
+// arms its own segment when such a range begins and tells the border; the launcher makes windows of borders. A range
+// that began while another of its process was open has no border of its own.
+enum class TriggerKind : uint32_t { kNone = 0, kRange = 1, kCudaProfiler = 2 };
+
+struct RangeBorder {
+  uint64_t ticks;
+  uint32_t process_serial;
+  uint32_t turn;  // stored last: the border's number from 1, times 2, plus 1 where a range ends
+};
+inline constexpr uint32_t kRangeBorders = 128;
+// The control word's bits from this one on count how often the library has armed it.
+inline constexpr uint32_t kControlTurn = 1u << 8;
+static_assert(kControlTurn == kFamilyAll + 1);
+
+struct Triggers {
+  uint64_t name;      // NameNumberOf the range's
+  uint32_t kind;      // TriggerKind
+  uint32_t families;  // armed when a range begins; the launcher takes them away where there is no further window
+  uint32_t told;      // borders so far; the one that is told first has the number 1
+  uint32_t reserved[11];
+  RangeBorder borders[kRangeBorders];  // the number, modulo their count
+};
+inline constexpr uint64_t kTriggersOffset = 1024;
+static_assert(offsetof(Triggers, borders) == 64);
+static_assert(kTriggersOffset >= sizeof(SegmentHeader) && kTriggersOffset + sizeof(Triggers) <= 4096);
+inline Triggers* TriggersOf(SegmentHeader* header) {
+  return reinterpret_cast<Triggers*>(reinterpret_cast<uint8_t*>(header) + kTriggersOffset);
+}
 
 inline constexpr uint64_t kPage = 4096;
 constexpr uint64_t RoundToPage(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }

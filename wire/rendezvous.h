@@ -2,12 +2,13 @@
 //
 // How a target finds its launcher: one environment variable, a socket, one message.
 //
-// The launcher sets TBPROF_SESSION to `3;<socket
+// The launcher sets TBPROF_SESSION to `4;<socket
 // path>;<nonce>;<clock>;<families>;<threshold>;<interval>;<large>;<slow>;<chunks>;<only child
-// of>;<arguments>;<signal>;<filters>;<gpu>;<stamps>` (numbers in decimal; the nonce in hexadecimal). The library makes
-// a segment, configures it from the variable, sends a Hello with the segment's descriptor over the SEQPACKET socket,
-// and keeps neither descriptor nor connection. The same socket exists under an abstract name (`@` + path), for a target
-// whose root directory has changed.
+// of>;<arguments>;<signal>;<filters>;<gpu>;<stamps>;<trigger>;<its
+// name>;<its families>` (numbers in decimal; nonce and name in hexadecimal). The library makes a segment, configures it
+// from the variable, sends a Hello with the segment's descriptor over the SEQPACKET socket, and keeps neither
+// descriptor nor connection. The same socket exists under an abstract name (`@` + path), for a target whose root
+// directory has changed.
 //
 // Process: target (parses) and launcher (formats). No allocation; usable in a constructor.
 #ifndef TBPROF_WIRE_RENDEZVOUS_H_
@@ -43,6 +44,9 @@ struct SessionVariable {
   uint32_t seccomp_filters;     // of the launcher; a process under more of them makes no system call of ours
   uint32_t gpu_options;         // GpuOption
   uint32_t malloc_stamp_every;  // 0: not every block is recorded
+  uint32_t trigger_kind;        // TriggerKind
+  uint64_t trigger_name;        // a number, so that the name may hold any byte and be of any length
+  uint32_t trigger_families;
 };
 
 // The first of two messages, target to launcher, with the segment's descriptor as SCM_RIGHTS.
@@ -127,7 +131,7 @@ inline uint32_t SeccompFilters(const char* status) {
 
 // False if the text is not a session variable of this version; `*session` is then unspecified.
 inline bool ParseSessionVariable(const char* text, SessionVariable* session) {
-  if (text == nullptr || text[0] != '3' || text[1] != ';') return false;
+  if (text == nullptr || text[0] != '4' || text[1] != ';') return false;
   const char* cursor = text + 2;
   uint32_t length = 0;
   while (*cursor != '\0' && *cursor != ';') {
@@ -137,10 +141,12 @@ inline bool ParseSessionVariable(const char* text, SessionVariable* session) {
   session->socket_path[length] = '\0';
   if (length == 0 || *cursor != ';') return false;
   ++cursor;
-  uint64_t fields[14];
-  for (int i = 0; i < 14; ++i) {
-    if (!rendezvous_internal::ReadNumber(&cursor, i == 0 ? 16 : 10, &fields[i])) return false;
-    const bool is_wide = i == 0 || (i >= 3 && i <= 6);
+  constexpr int kFields = 17;
+  uint64_t fields[kFields];
+  for (int i = 0; i < kFields; ++i) {
+    const bool is_hexadecimal = i == 0 || i == 15;
+    if (!rendezvous_internal::ReadNumber(&cursor, is_hexadecimal ? 16 : 10, &fields[i])) return false;
+    const bool is_wide = is_hexadecimal || (i >= 3 && i <= 6);
     if (!is_wide && fields[i] > UINT32_MAX) return false;
   }
   if (*cursor != '\0') return false;
@@ -158,6 +164,9 @@ inline bool ParseSessionVariable(const char* text, SessionVariable* session) {
   session->seccomp_filters = static_cast<uint32_t>(fields[11]);
   session->gpu_options = static_cast<uint32_t>(fields[12]);
   session->malloc_stamp_every = static_cast<uint32_t>(fields[13]);
+  session->trigger_kind = static_cast<uint32_t>(fields[14]);
+  session->trigger_name = fields[15];
+  session->trigger_families = static_cast<uint32_t>(fields[16]);
   return session->clock_kind == 1 || session->clock_kind == 2;
 }
 

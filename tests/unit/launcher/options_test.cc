@@ -332,6 +332,12 @@ TEST_F(OptionsTest, BadValuesNameOptionSourceAndForm) {
   EXPECT_EQ(Good({"run", "--window=steps=3:5", "true"}).window.kind, Window::Kind::kSteps);
   EXPECT_EQ(Good({"run", "--window=steps=3:5", "true"}).window.first_step, 3);
   EXPECT_EQ(Good({"run", "--window=steps=3:5", "true"}).window.last_step, 5);
+  EXPECT_EQ(Good({"run", "--window=nvtx:a;b = c", "true"}).window.kind, Window::Kind::kNvtx);
+  EXPECT_EQ(Good({"run", "--window=nvtx:a;b = c", "true"}).window.range, "a;b = c");
+  EXPECT_TRUE(Good({"run", "--window=cuda-profiler", "true"}).window.is_triggered());
+  EXPECT_HAS(Bad({"run", "--window=nvtx:", "true"}), "nvtx:NAME with the name of a range");
+  EXPECT_HAS(Bad({"run", "--window=nvtx:" + std::string(1025, 'x'), "true"}), "at most 1024 bytes");
+  EXPECT_FALSE(Parse({"run", "--window=cuda-profiler:x", "true"}).ok());
   EXPECT_HAS(Bad({"run", "--run=a/b", "true"}), "--run: expected the name of one directory");
   EXPECT_HAS(Bad({"run", "--run=..", "true"}), "--run");
   EXPECT_HAS(Bad({"run", "--run=a\nb", "true"}), "`a\\nb`");

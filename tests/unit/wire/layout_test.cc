@@ -19,8 +19,8 @@
 namespace tbprof {
 namespace {
 
-TEST(Layout, SizesAndOffsetsAreThoseOfAbi5) {
-  static_assert(kAbiVersion == 5, "a new ABI: write down its numbers here");
+TEST(Layout, SizesAndOffsetsAreThoseOfAbi6) {
+  static_assert(kAbiVersion == 6, "a new ABI: write down its numbers here");
   EXPECT_EQ(memcmp(&kSegmentMagic, "TBPRSEG1", 8), 0);
   EXPECT_EQ(sizeof(SegmentHeader), 448u);
   EXPECT_EQ(sizeof(Operation), 48u);
@@ -35,6 +35,12 @@ TEST(Layout, SizesAndOffsetsAreThoseOfAbi5) {
   EXPECT_EQ(offsetof(SegmentHeader, malloc_stamp_every), 260u);
   EXPECT_EQ(offsetof(SegmentHeader, chunk_hint), 320u);
   EXPECT_EQ(offsetof(SegmentHeader, dropped), 352u);
+  EXPECT_EQ(offsetof(ProcessSlot, ranges_open), 104u);
+  EXPECT_EQ(kTriggersOffset, 1024u);
+  EXPECT_EQ(sizeof(Triggers), 2112u);
+  EXPECT_EQ(offsetof(Triggers, told), 16u);
+  EXPECT_EQ(offsetof(Triggers, borders), 64u);
+  EXPECT_EQ(sizeof(RangeBorder), 16u);
   EXPECT_EQ(offsetof(ThreadSlot, wait_since), 64u);
   EXPECT_EQ(offsetof(ThreadSlot, records), 128u);
   EXPECT_EQ(offsetof(ThreadSlot, short_calls), 1536u);

@@ -12,7 +12,9 @@
 namespace tbprof {
 namespace {
 
-constexpr char kGood[] = "3;/tmp/tbprof-AbCdEf/s;deadbeef01234567;2;63;3000;524288;1048576;30000;1024;77;1;10;3;5;16";
+constexpr char kGood[] =
+    "4;/tmp/tbprof-AbCdEf/s;deadbeef01234567;2;63;3000;524288;1048576;30000;1024;77;1;10;3;5;16;1;"
+    "fedcba9876543210;255";
 
 // kGood with field `index` (0: the version) replaced.
 std::string With(size_t index, const std::string& text) {
@@ -54,6 +56,9 @@ TEST(SessionVariableText, Good) {
   EXPECT_EQ(session.seccomp_filters, 3u);
   EXPECT_EQ(session.gpu_options, 5u);
   EXPECT_EQ(session.malloc_stamp_every, 16u);
+  EXPECT_EQ(session.trigger_kind, 1u);
+  EXPECT_EQ(session.trigger_name, 0xfedcba9876543210u);
+  EXPECT_EQ(session.trigger_families, 255u);
 }
 
 TEST(SeccompFiltersTest, CountsWhereTheKernelDoes) {
@@ -75,8 +80,8 @@ TEST(SessionVariableText, EveryPrefixIsRefused) {
 TEST(SessionVariableText, MalformedIsRefused) {
   SessionVariable session;
   EXPECT_FALSE(ParseSessionVariable(nullptr, &session));
-  for (const char* text : {"", "3", "3;", ";", "2;/s;1;1;1;1;1;1;1;1;1;1;1;1;1;1", "33;/s;1;1;1;1;1;1;1;1;1;1;1;1;1;1",
-                           " 3;/s", "3:/s:1:1:1:1:1:1:1:1:1:1:1:1:1:1"}) {
+  for (const char* text : {"", "4", "4;", ";", "3;/s;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1",
+                           "44;/s;1;1;1;1;1;1;1;1;1;1;1;1;1;1", " 3;/s", "3:/s:1:1:1:1:1:1:1:1:1:1:1:1:1:1"}) {
     EXPECT_FALSE(Parses(text)) << text;
   }
   EXPECT_FALSE(Parses(With(1, ""))) << "no path";
@@ -100,7 +105,7 @@ TEST(SessionVariableText, MoreFieldsAreAnotherVersion) {
 TEST(SessionVariableText, LongestPath) {
   EXPECT_TRUE(Parses(With(1, std::string(kMaxSocketPath, 'p'))));
   EXPECT_FALSE(Parses(With(1, std::string(kMaxSocketPath + 1, 'p'))));
-  EXPECT_FALSE(Parses("3;" + std::string(100000, 'p')));
+  EXPECT_FALSE(Parses("4;" + std::string(100000, 'p')));
 }
 
 TEST(SessionVariableText, Overflow) {

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/triggers.h"
+
+#include <gtest/gtest.h>
+
+namespace tbprof {
+namespace {
+
+class TriggersTest : public testing::Test {
+ protected:
+  void Tell(uint64_t ticks, bool begins, uint32_t serial = 1) {
+    const uint32_t number = ++triggers_.told;
+    triggers_.borders[number % kRangeBorders] = {ticks, serial, number * 2 + (begins ? 0 : 1)};
+  }
+  // As `+10 -20`, the end of a process as `!`.
+  std::string Changes(uint64_t now = 1000) {
+    reader_.Read(1, triggers_, &seen_, 0, now);
+    return Text();
+  }
+  std::string Text() {
+    std::string text;
+    for (const TriggerChange& change : reader_.Take()) {
+      text += (text.empty() ? "" : " ") +
+              std::string(change.opens           ? "+"
+                          : change.process_ended ? "!"
+                                                 : "-") +
+              std::to_string(change.ticks);
+    }
+    return text;
+  }
+
+  Triggers triggers_{};
+  uint32_t seen_ = 0;
+  TriggerReader reader_;
+};
+
+TEST_F(TriggersTest, EachRangeIsAWindow) {
+  EXPECT_EQ(Changes(), "");
+  Tell(10, true);
+  Tell(20, false);
+  Tell(30, true);
+  EXPECT_EQ(Changes(), "+10 -20 +30");
+  EXPECT_TRUE(reader_.is_open());
+  Tell(40, false);
+  EXPECT_EQ(Changes(), "-40");
+  EXPECT_EQ(Changes(), "");
+}
+
+TEST_F(TriggersTest, OverlappingRangesAreOne) {
+  Tell(10, true, 1);
+  Tell(30, false, 1);
+  Tell(20, true, 2);
+  Tell(40, false, 2);
+  EXPECT_EQ(Changes(), "+10 -40");
+  // Of another segment, whose borders are read later.
+  Tell(50, true);
+  Triggers other{};
+  other.told = 2;
+  other.borders[1] = {45, 1, 2};
+  other.borders[2] = {55, 1, 5};
+  reader_.Read(1, triggers_, &seen_, 0, 1000);
+  uint32_t seen = 0;
+  reader_.Read(2, other, &seen, 0, 1000);
+  EXPECT_EQ(Text(), "+45");
+}
+
+TEST_F(TriggersTest, RangesEndWithTheirProcess) {
+  Tell(10, true, 1);
+  Tell(20, true, 7);
+  EXPECT_EQ(Changes(), "+10");
+  const auto forget = [&](uint32_t gone, uint64_t now) {
+    reader_.Forget(
+        1, [&](uint32_t serial) { return serial != gone; }, now);
+    return Text();
+  };
+  EXPECT_EQ(forget(0, 100), "");
+  EXPECT_EQ(forget(7, 110), "") << "the other one is in its range";
+  EXPECT_EQ(forget(1, 120), "!120") << "it was seen alive, and is gone";
+  // Told before it was seen.
+  Tell(130, true, 9);
+  EXPECT_EQ(Changes(), "+130");
+  EXPECT_EQ(forget(9, 140), "");
+  EXPECT_EQ(forget(9, 150), "");
+  EXPECT_EQ(forget(9, 160), "!160");
+  Tell(170, true, 11);
+  EXPECT_EQ(Changes(), "+170");
+  reader_.ForgetSegment(1, 180);
+  EXPECT_EQ(Text(), "!180");
+}
+
+TEST_F(TriggersTest, MoreThanThereIsRoomFor) {
+  for (uint64_t i = 0; i < 1000; ++i) Tell(i, i % 2 == 0);
+  reader_.Read(1, triggers_, &seen_, 0, 5000);
+  EXPECT_EQ(reader_.Take().size(), kRangeBorders);
+  EXPECT_EQ(reader_.missed(), (1000 - kRangeBorders) / 2);
+  EXPECT_FALSE(reader_.is_open());
+}
+
+TEST_F(TriggersTest, ABorderThatIsNotThereYet) {
+  Tell(10, true);
+  ++triggers_.told;
+  EXPECT_EQ(Changes(), "+10");
+  triggers_.borders[2] = {20, 1, 5};
+  EXPECT_EQ(Changes(), "-20");
+  // Of a thread that was killed in it.
+  ++triggers_.told;
+  Tell(40, true);
+  EXPECT_EQ(Changes(), "");
+  EXPECT_EQ(Changes(), "");
+  EXPECT_EQ(Changes(), "+40");
+}
+
+TEST_F(TriggersTest, WhatASegmentMayHold) {
+  Tell(10, false);
+  EXPECT_EQ(Changes(), "") << "an end without a begin";
+  Tell(5000, true);
+  EXPECT_EQ(Changes(1000), "+1000") << "not in the future";
+  Tell(1, false);
+  reader_.Read(1, triggers_, &seen_, 900, 1100);
+  EXPECT_EQ(Text(), "-900") << "nor in the distant past";
+  triggers_.told += 4'000'000'000u;
+  EXPECT_EQ(Changes(), "");
+  for (int i = 0; i < 10; ++i) Tell(20, true);
+  for (int i = 0; i < 10; ++i) Tell(30, false);
+  Changes();
+  EXPECT_FALSE(reader_.is_open());
+}
+
+}  // namespace
+}  // namespace tbprof
