@@ -31,6 +31,9 @@ uint32_t CommandBit(std::string_view subcommand) {
   if (subcommand == "check") return kForCheck;
   if (subcommand == "config") return kForConfig;
   if (subcommand == "doctor") return kForDoctor;
+  if (subcommand == "capture") return kForCapture;
+  if (subcommand == "status") return kForStatus;
+  if (subcommand == "merge") return kForMerge;
   return 0;
 }
 
@@ -87,7 +90,8 @@ std::string OptionMarkdown() {
   std::string table = "| option | environment | default | for | meaning |\n|---|---|---|---|---|\n";
   for (const OptionRow& row : OptionRows()) {
     std::string commands;
-    for (std::string_view name : {"run", "convert", "recover", "check", "config", "doctor"}) {
+    for (std::string_view name :
+         {"run", "capture", "status", "merge", "convert", "recover", "check", "config", "doctor"}) {
       if ((row.commands & CommandBit(name)) != 0) commands += StrCat(commands.empty() ? "" : ", ", name);
     }
     const std::string fallback = row.default_text.empty() ? "" : StrCat("`", row.default_text, "`");
