@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "launcher/deadline.h"
 #include "launcher/text.h"
 #include "wire/clock.h"
 #include "writer/file_ops.h"
@@ -34,6 +35,8 @@ constexpr uint64_t kReplyNsPerRecord = 400;
 constexpr uint64_t kRefusalNs = 1'000'000'000;
 constexpr uint64_t kReceiptPatienceNs = 60'000'000'000;
 constexpr uint64_t kLastReceiptPatienceNs = 2'000'000'000;  // the command has ended
+constexpr uint64_t kWordNs = 2'000'000'000;                 // between two to a client that waits for the writing
+constexpr absl::Duration kTidyingLimit = absl::Seconds(2);
 constexpr std::string_view kProfileSuffix = ".xplane.pb";
 
 uint64_t UnixNow() { return static_cast<uint64_t>(absl::GetCurrentTimeNanos()); }
@@ -50,13 +53,17 @@ CaptureDesk::~CaptureDesk() {
   control_.reset();
   service_.reset();
   if (endpoints_path_.empty()) return;
-  unlink(endpoints_path_.c_str());
-  // Both fail, as they should, while anything is left in them.
-  std::string directory = endpoints_path_;
-  for (int i = 0; i < 3; ++i) {
-    directory = directory.substr(0, directory.rfind('/'));
-    rmdir(directory.c_str());
-  }
+  // A file server that has died since must not keep the command's exit status from whoever waits for it.
+  WithinDeadline(kTidyingLimit, [this] {
+    unlink(endpoints_path_.c_str());
+    // These fail, as they should, while anything is left in them.
+    std::string directory = endpoints_path_;
+    for (int i = 0; i < 3; ++i) {
+      directory = directory.substr(0, directory.rfind('/'));
+      rmdir(directory.c_str());
+    }
+    return absl::OkStatus();
+  }).IgnoreError();
 }
 
 absl::Status CaptureDesk::Open() {
@@ -130,6 +137,9 @@ uint64_t CaptureDesk::NextNs() const {
       next = std::min(next, ReadMonotonic() + kLookNs);
     }
     if (capture.state == Capture::State::kDelivered) next = std::min(next, capture.answered_ns + ReceiptPatienceNs());
+    if (capture.state == Capture::State::kWriting && capture.waited_for()) {
+      next = std::min(next, capture.answered_ns + kWordNs);
+    }
   }
   return next;
 }
@@ -143,8 +153,11 @@ void CaptureDesk::Handle() {
     for (const ControlMessage& message : control_->Take()) Take(message);
   }
   const uint64_t now = ReadMonotonic();
-  for (auto at = captures_.all().begin(); at != captures_.all().end();) {
-    Capture& capture = *at++;
+  // By their numbers: what is done about one may remove any other.
+  for (const uint32_t number : captures_.Numbers()) {
+    Capture* const known = captures_.Find(number);
+    if (known == nullptr) continue;
+    Capture& capture = *known;
     if (capture.state == Capture::State::kAgreed && now >= capture.opens_ns) Begin(&capture);
     if (capture.state == Capture::State::kOpen) {
       const uint64_t needed = kReplyNs + kReplyNsPerRecord * (session_.records() - capture.records_before);
@@ -157,15 +170,22 @@ void CaptureDesk::Handle() {
     } else if (capture.state == Capture::State::kDelivered && now >= capture.answered_ns + ReceiptPatienceNs()) {
       // The client is slow to take it, or has stopped. It may have it yet; what was recorded is written here, too.
       LeaveAlone(&capture);
+    } else if (capture.state == Capture::State::kWriting && capture.waited_for() &&
+               now >= capture.answered_ns + kWordNs) {
+      // Its conversion may have to wait for others: the client must not take us for gone.
+      capture.answered_ns = now;
+      ControlAnswer answer;
+      answer.state = AnswerState::kWriting;
+      Answer(capture, answer);
     }
   }
 }
 
 void CaptureDesk::Take(const ControlMessage& message) {
   if (message.gone) {
-    for (auto at = captures_.all().begin(); at != captures_.all().end();) {
-      Capture& capture = *at++;
-      if (capture.asker.client == message.client) LeaveAlone(&capture);
+    for (const uint32_t number : captures_.Numbers()) {
+      Capture* const capture = captures_.Find(number);
+      if (capture != nullptr && capture->asker.client == message.client) LeaveAlone(capture);
     }
     return;
   }
@@ -190,7 +210,8 @@ void CaptureDesk::TakeAsk(const ControlMessage& message, const ControlAsk& ask) 
       if (Capture* capture = captures_.Find(message.client, ask.id)) LeaveAlone(capture);
       break;
     case AskKind::kReceived:
-      if (Capture* capture = captures_.Find(message.client, ask.id)) {
+      if (Capture* capture = captures_.Find(message.client, ask.id);
+          capture != nullptr && capture->state == Capture::State::kDelivered) {
         session_.Published(capture->number, true);
         TellSent(*capture);
         Drop(capture);
@@ -247,6 +268,7 @@ void CaptureDesk::Begin(Capture* capture) {
 
 void CaptureDesk::End(Capture* capture) {
   capture->state = Capture::State::kWriting;
+  capture->answered_ns = ReadMonotonic();
   run_.CloseAndConvert(capture->number);
 }
 
@@ -355,8 +377,10 @@ void CaptureDesk::EndTriggered(const TriggerChange& change) {
 
 void CaptureDesk::EndAll() {
   if (triggered_ != 0) EndTriggered({false, session_.Now(), true});
-  for (auto at = captures_.all().begin(); at != captures_.all().end();) {
-    Capture& capture = *at++;
+  for (const uint32_t number : captures_.Numbers()) {
+    Capture* const known = captures_.Find(number);
+    if (known == nullptr) continue;
+    Capture& capture = *known;
     if (capture.state == Capture::State::kAgreed) {
       if (capture.waited_for()) {
         Fail(capture.asker.client, capture.asker.id, Unavailable("the command ended before the window opened"));
@@ -477,24 +501,24 @@ void CaptureDesk::Deliver(Capture* capture, const ConversionRequest& request, co
     answer.lines = result.lines;
   } else {
     answer.directory = capture->directory.empty() ? result.directory : "";
-    std::vector<std::string> names;
-    std::error_code none;
-    for (const auto& entry : std::filesystem::directory_iterator(result.directory, none)) {
-      const std::string name = entry.path().filename().string();
-      if (name.ends_with(kProfileSuffix) && name.starts_with(StrCat(request.host, "."))) names.push_back(name);
+    // Those of this conversion: a shared directory may have others of the same host.
+    std::vector<std::string> paths;
+    for (const std::string& path : result.files) {
+      if (path.ends_with(kProfileSuffix)) paths.push_back(path);
     }
     // The command's own rank first.
-    std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+    std::sort(paths.begin(), paths.end(), [](const std::string& a, const std::string& b) {
       return a.size() != b.size() ? a.size() < b.size() : a < b;
     });
     uint64_t bytes = 0;
-    for (const std::string& name : names) {
-      ScopedFd file(open(StrCat(result.directory, "/", name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    for (const std::string& path : paths) {
+      ScopedFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
       struct stat facts;
       if (!file.valid() || fstat(file.get(), &facts) != 0) continue;
       // One of several ranks may be called `<host>.r0.xplane.pb`: the first is always the plain one.
-      answer.files.push_back(answer.files.empty() ? std::string(kProfileSuffix.substr(1))
-                                                  : name.substr(request.host.size() + 1));
+      const size_t rank = path.rfind(".r", path.size() - kProfileSuffix.size());
+      answer.files.push_back(answer.files.empty() || rank == std::string::npos ? std::string(kProfileSuffix.substr(1))
+                                                                               : path.substr(rank + 1));
       files.push_back(std::move(file));
       bytes += static_cast<uint64_t>(facts.st_size);
       if (files.size() == kMaxControlFiles) break;

@@ -60,6 +60,12 @@ Capture* Captures::Add(CaptureRequest request) {
   return &captures_.back();
 }
 
+std::vector<uint32_t> Captures::Numbers() const {
+  std::vector<uint32_t> numbers;
+  for (const Capture& capture : captures_) numbers.push_back(capture.number);
+  return numbers;
+}
+
 Capture* Captures::Find(uint32_t number) {
   const auto found =
       std::find_if(captures_.begin(), captures_.end(), [&](const Capture& c) { return c.number == number; });

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <list>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "launcher/control_messages.h"
@@ -61,6 +62,7 @@ class Captures {
 
   std::list<Capture>& all() { return captures_; }
   const std::list<Capture>& all() const { return captures_; }
+  std::vector<uint32_t> Numbers() const;
   Capture* Find(uint32_t number);
   Capture* Find(uint32_t client, uint64_t id);
   // Open or agreed, no monitor's. Null: none is.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -37,6 +38,8 @@ namespace tbprof {
 namespace {
 
 constexpr int kExitSome = 1, kExitNone = 2;
+// Until all workers are called, so that they begin at the same moment.
+constexpr absl::Duration kLead = absl::Milliseconds(500);
 constexpr absl::Duration kLocalPatience = absl::Seconds(120);  // beyond the window, since the last word
 
 // What the operands name.
@@ -64,7 +67,11 @@ std::vector<std::string> EndpointsOf(const std::string& logdir, const std::strin
     std::ifstream file(entry.path());
     const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object() || !json.contains("addresses") || !json["addresses"].is_array()) continue;
-    const bool here = json.value("host", "") == HostName();
+    const std::string host = json.contains("host") && json["host"].is_string() ? json["host"].get<std::string>() : "";
+    const bool here = host == HostName();
+    // Its launcher was killed; whoever has the port now is not of this run.
+    const bool has_pid = json.contains("pid") && json["pid"].is_number_integer();
+    if (here && has_pid && kill(json["pid"].get<int>(), 0) != 0 && errno == ESRCH) continue;
     if (here && json.contains("pid") && json["pid"].is_number_integer() && local.count(json["pid"].get<int>()) != 0) {
       continue;
     }
@@ -74,7 +81,7 @@ std::vector<std::string> EndpointsOf(const std::string& logdir, const std::strin
       const bool loopback = text.starts_with("127.") || text.starts_with("[::1]");
       if (loopback && !here) continue;
       // All addresses of the machine: by its name.
-      if (text.starts_with("0.0.0.0:")) text = StrCat(json.value("host", ""), text.substr(text.rfind(':')));
+      if (text.starts_with("0.0.0.0:") || text.starts_with("[::]:")) text = StrCat(host, text.substr(text.rfind(':')));
       if (!CheckAddress(text).ok()) continue;
       addresses.push_back(text);
       break;
@@ -168,6 +175,8 @@ class CaptureCommand {
     terminal_.Say(StrCat("capturing ", absl::FormatDuration(options_.capture_duration), " of ",
                          Count(targets_.addresses.size() + targets_.sessions.size(), "worker"),
                          here_ ? StrCat(" to ", PrintableUtf8(logdir_), ", run ", PrintableUtf8(run_)) : ""));
+    const bool several = targets_.addresses.size() + targets_.sessions.size() > 1;
+    start_ = absl::Now() + std::max(options_.capture_delay, several ? kLead : absl::ZeroDuration());
     {
       Progress progress(&terminal_, "capturing");
       progress_ = &progress;
@@ -210,7 +219,7 @@ class CaptureCommand {
     remote_thread_ = std::thread([this] {
       RemoteCapture request;
       request.duration = options_.capture_duration;
-      request.delay = options_.capture_delay;
+      request.start = start_;
       request.attempts = options_.retries + 1;
       request.session_id = run_;
       // Ours is no path of theirs: the files are written here.
@@ -246,7 +255,6 @@ class CaptureCommand {
           terminal_.Say(
               StrCat(name, ": done, and it sent no file: it has written into a directory of its own machine"));
         } else {
-          received_ += worker.bytes;
           terminal_.Say(StrCat(name, ": ", Size(worker.bytes), " after ", Took(worker.took)));
         }
         break;
@@ -294,8 +302,6 @@ class CaptureCommand {
   };
 
   void CaptureLocally() {
-    const absl::Time start = absl::Now() + options_.capture_delay;
-    start_ = options_.capture_delay > absl::ZeroDuration() ? start : absl::InfinitePast();
     for (const FoundSession& session : targets_.sessions) {
       Local local;
       local.name = StrCat("process ", session.status.pid);
@@ -317,7 +323,7 @@ class CaptureCommand {
     if (status.ok()) {
       ControlAsk ask{AskKind::kCapture, 1, {}};
       ask.capture.duration_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(options_.capture_duration));
-      if (start_ != absl::InfinitePast()) ask.capture.start_unix_ns = static_cast<uint64_t>(absl::ToUnixNanos(start_));
+      ask.capture.start_unix_ns = static_cast<uint64_t>(absl::ToUnixNanos(start_));
       ask.capture.asked_by = StrCat("tbprof capture ", getpid());
       ask.capture.publish = !here_;
       ask.capture.run = here_ || !options_.run.empty() ? run_ : "";
@@ -401,7 +407,6 @@ class CaptureCommand {
     (void)local->connection->Send(ToText(ControlAsk{status.ok() ? AskKind::kReceived : AskKind::kCancel, 1, {}}));
     if (!status.ok()) return FailLocal(local, status);
     ++succeeded_;
-    received_ += bytes;
     if (here_) {
       terminal_.Say(StrCat(local->name, ": ", Size(bytes), " after ", Took(absl::Now() - local->asked)));
     } else {
@@ -438,7 +443,7 @@ class CaptureCommand {
       terminal_.Say(StrCat("      then http://localhost:6006/#profile, run ", PrintableUtf8(directory_->run())));
     }
     if (failed_ > 0) {
-      terminal_.Error(StrCat(Count(succeeded_, "worker"), " answered, ", failed_, " did not"));
+      terminal_.Error(StrCat(Count(succeeded_, "worker"), " answered, ", failed_.load(), " did not"));
     }
     return succeeded_ == 0 ? kExitNone : failed_ > 0 ? kExitSome : 0;
   }
@@ -470,8 +475,7 @@ class CaptureCommand {
   std::thread remote_thread_;
   std::mutex mutex_;
   Progress* progress_ = nullptr;
-  size_t succeeded_ = 0, failed_ = 0;
-  uint64_t received_ = 0;
+  std::atomic<size_t> succeeded_ = 0, failed_ = 0;
 };
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -21,6 +20,7 @@
 #include "launcher/scoped.h"
 #include "launcher/terminal.h"
 #include "launcher/text.h"
+#include "wire/ranks.h"
 #include "writer/logdir.h"
 #include "writer/summary_format.h"
 #include "writer/utf8.h"
@@ -69,11 +69,12 @@ void ReadRanks(const std::string& directory, Ranks* ranks) {
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(directory, none)) {
     if (!entry.path().string().ends_with("summary.json")) continue;
-    std::ifstream file(entry.path());
-    const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+    const absl::StatusOr<std::string> text = ReadProfile(entry.path().string());
+    if (!text.ok()) continue;
+    const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) continue;
     if (json.contains("world_size") && json["world_size"].is_number_integer()) {
-      ranks->world_size = std::max(ranks->world_size, json["world_size"].get<int>());
+      ranks->world_size = std::min(std::max(ranks->world_size, json["world_size"].get<int>()), kMaxWorld);
     }
     if (!json.contains("ranks") || !json["ranks"].is_array()) continue;
     for (const auto& rank : json["ranks"]) {
@@ -155,8 +156,10 @@ class MergeCommand {
         continue;
       }
       const uint64_t later = source.times.start_unix_ns - earliest_;
+      constexpr uint64_t kMostSaid = uint64_t{1} << 52;  // in picoseconds it fits
       const std::string line =
-          StrCat(PrintableUtf8(source.stem), ": ", HumanTime(static_cast<int64_t>(later) * 1000), " behind the first");
+          StrCat(PrintableUtf8(source.stem), ": ", HumanTime(static_cast<int64_t>(std::min(later, kMostSaid)) * 1000),
+                 " behind the first");
       if (later >= kLateNs) {
         terminal_.Warn(line);
       } else {
@@ -177,10 +180,14 @@ class MergeCommand {
       }
     }
     if (ranks_.world_size < 2) return;
+    constexpr int kMostNamed = 64;
     std::string missing;
+    int count = 0;
     for (int rank = 0; rank < ranks_.world_size; ++rank) {
-      if (ranks_.there.count(rank) == 0) StrAppend(&missing, missing.empty() ? "" : ", ", rank);
+      if (ranks_.there.count(rank) != 0) continue;
+      if (++count <= kMostNamed) StrAppend(&missing, missing.empty() ? "" : ", ", rank);
     }
+    if (count > kMostNamed) StrAppend(&missing, " and ", count - kMostNamed, " more");
     if (!missing.empty()) {
       terminal_.Warn(StrCat("missing ranks: ", missing, " (of ", ranks_.world_size, ")"));
     }

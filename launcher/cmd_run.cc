@@ -122,7 +122,13 @@ class Run final : public CaptureRun {
     if (!status.ok()) return SetUpFailed(status, environment);
     desk_ = std::make_unique<CaptureDesk>(options_, this, session_.get(), &terminal_);
     if (const absl::Status opened = desk_->Open(); !opened.ok()) {
-      if (options_.strict) return SetUpFailed(opened, environment);
+      if (options_.strict) {
+        session_->Close(EndFact{session_->Now(), -1, 0, 0, 0}, 5000);
+        session_->RemoveSpool();
+        desk_.reset();
+        session_.reset();
+        return SetUpFailed(opened, environment);
+      }
       Tell(StrCat(ToText(opened), "; the command runs all the same"));
     }
     for (const std::string& reason : preflight.reasons) {
@@ -410,9 +416,10 @@ class Run final : public CaptureRun {
   int TimeoutMs() {
     uint64_t until = UINT64_MAX;
     if (desk_ != nullptr) until = desk_->NextNs();
-    if (range_next_ns_ != 0) until = std::min(until, range_next_ns_);
-    if (steady_next_ns_ != 0) until = std::min(until, steady_next_ns_);
-    if (steps_next_ns_ != 0) until = std::min(until, steps_next_ns_);
+    // Once the session is closed nobody looks at these, and one that is due would keep us awake.
+    for (const uint64_t next : {range_next_ns_, steady_next_ns_, steps_next_ns_}) {
+      if (next != 0 && !closed_) until = std::min(until, next);
+    }
     int timeout = session_ != nullptr && !closed_ ? session_->TimeoutMs() : 1000;
     if (!conversions_.empty()) timeout = std::min(timeout, 200);  // to see that one gets no answer
     if (until != UINT64_MAX) {
@@ -611,6 +618,7 @@ class Run final : public CaptureRun {
       // What came later would lie behind a gap. Captures go on: part of the limit is theirs.
       session_->CloseWindow(0, spool.stopped_ticks());
       run_window_open_ = false;
+      steps_next_ns_ = 0;
       Tell(StrCat("the spool took no more after ",
                   absl::FormatDuration(absl::Seconds((now - start_ns_) / 1'000'000'000)), " (", session_->SpoolError(),
                   "): the run is recorded up to there"));
@@ -649,7 +657,11 @@ class Run final : public CaptureRun {
     request.last_step = options_.window.last_step;
     request.beside_command = true;
     absl::StatusOr<std::unique_ptr<Conversion>> conversion = Conversion::Start(request);
-    if (conversion.ok()) conversions_.push_back(std::move(*conversion));
+    if (conversion.ok()) {
+      conversions_.push_back(std::move(*conversion));
+    } else {
+      steps_next_ns_ = now + 10 * kStepsLookNs;
+    }
   }
 
   void TakeSteps(const ConversionResult& result) {
@@ -792,7 +804,7 @@ class Run final : public CaptureRun {
     request.beside_command = state_.target_running;
     request.color = terminal_.color();
     request.width = std::min(terminal_.width(), 100);
-    if (window == 0 && options_.window.kind == Window::Kind::kSteps && run_window_open_) {
+    if (window == 0 && options_.window.kind == Window::Kind::kSteps && !run_converted_) {
       request.first_step = options_.window.first_step;
       request.last_step = options_.window.last_step;
     }
@@ -800,13 +812,19 @@ class Run final : public CaptureRun {
     if (CaptureDesk::IsCapture(window)) desk_->Describe(window, &request);
     absl::StatusOr<std::unique_ptr<Conversion>> conversion = Conversion::Start(request);
     if (!conversion.ok()) {
-      ConversionResult failed;
-      failed.status = conversion.status();
-      if (CaptureDesk::IsCapture(window)) desk_->Converted(request, failed);
-      ConversionFailed(conversion.status());
+      NotConverted(request, conversion.status());
       return;
     }
     conversions_.push_back(std::move(*conversion));
+  }
+
+  // One that never began: whoever waits for it is told, and its records may go when room is short.
+  void NotConverted(const ConversionRequest& request, const absl::Status& status) {
+    ConversionResult failed;
+    failed.status = status;
+    if (CaptureDesk::IsCapture(request.window)) desk_->Converted(request, failed);
+    if (!closed_) session_->Published(request.window, false);
+    ConversionFailed(status);
   }
 
   void ConversionFailed(const absl::Status& status) {
@@ -850,13 +868,16 @@ class Run final : public CaptureRun {
             StrCat(window == kStartWindow ? "start" : "steady part", " of the run: ", PrintableUtf8(result.directory)));
       } else if (IsOfRun(window)) {
         summary_ = result;
-        if (state_.target_running) {
-          for (const std::string& line : result.lines) terminal_.Say(line);
-        }
+        if (state_.target_running) SaySummary();
       }
       at = conversions_.erase(at);
     }
     StartConversions();
+  }
+
+  void SaySummary() {
+    said_summary_ = true;
+    for (const std::string& line : summary_.lines) terminal_.Say(line);
   }
 
   // The log directory hangs: the profile goes to a local one, once.
@@ -874,7 +895,7 @@ class Run final : public CaptureRun {
       status = conversion.status();
       if (conversion.ok()) conversions_.push_front(std::move(*conversion));
     }
-    if (!status.ok()) ConversionFailed(status);
+    if (!status.ok()) NotConverted(request, status);
   }
 
   // ---- the end
@@ -977,7 +998,7 @@ class Run final : public CaptureRun {
         if (!conversions_.empty()) progress.Update(conversions_.front()->done(), conversions_.front()->total());
       }
     }
-    bool keep = options_.keep_spool || failed_;
+    bool keep = options_.keep_spool || failed_ || (stop_ && desk_->Waiting());
     if (stop_ && !conversions_.empty()) {
       conversions_.clear();
       waiting_.clear();
@@ -985,11 +1006,7 @@ class Run final : public CaptureRun {
       failed_ = true;
       terminal_.Error("stopped before the profile was written");
     }
-    if (!run_converted_ || !wanted) {
-      for (const std::string& line : wanted || run_converted_ ? summary_.lines : std::vector<std::string>()) {
-        if (!run_converted_) terminal_.Say(line);
-      }
-    }
+    if (!said_summary_) SaySummary();
     if (options_.window.is_triggered()) {
       SayTriggered();
     } else if (!wanted && !run_converted_ && desk_->count() == 0) {
@@ -1047,6 +1064,7 @@ class Run final : public CaptureRun {
 
   bool run_window_open_ = false;
   bool run_converted_ = false;
+  bool said_summary_ = false;
   uint64_t run_open_ticks_ = 0;
   uint64_t steps_next_ns_ = 0, steps_asked_ns_ = 0;  // --window=steps: the next look, the last
   const AutoTimes times_ = AutoTimesOf(getenv("TBPROF_TEST_AUTO"));

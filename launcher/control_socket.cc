@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/control_socket.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -148,9 +149,17 @@ bool ControlServer::Send(uint32_t client, std::string_view text, const std::vect
 absl::StatusOr<ControlConnection> ControlConnection::Connect(const std::string& path) {
   absl::StatusOr<sockaddr_un> address = AddressOf(path);
   if (!address.ok()) return address.status();
-  ScopedFd connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  // Does not wait where the backlog is full.
+  ScopedFd connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!connection.valid() || connect(connection.get(), reinterpret_cast<sockaddr*>(&*address), sizeof(*address)) != 0) {
     return absl::ErrnoToStatus(errno, StrCat("cannot reach ", path));
+  }
+  fcntl(connection.get(), F_SETFL, 0);
+  // The kernel's list has everybody's sockets, whatever they are called.
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid()) {
+    return absl::PermissionDeniedError(StrCat(path, " is another user's"));
   }
   return ControlConnection(std::move(connection));
 }

@@ -71,6 +71,13 @@ std::string TextToBytes(const std::string& text) {
   return bytes;
 }
 
+std::vector<std::string> FilesAsText(const std::vector<std::string>& files) {
+  std::vector<std::string> texts;
+  texts.reserve(files.size());
+  for (const std::string& file : files) texts.push_back(BytesToText(file));
+  return texts;
+}
+
 nlohmann::json ToJson(const ConversionRequest& request) {
   return {{"spool", BytesToText(request.spool)},
           {"main_bytes", request.extent.main_bytes},
@@ -268,10 +275,13 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
       timeline = BuildTimeline(timeline_request, progress);
       if (!timeline.ok()) return timeline.status();
     } else {
-      timeline->warnings.push_back(StrCat(
-          "the command ended before step ", request.last_step,
-          steps.newest_step < 0 ? ": no steps were recognised" : StrCat(" (the last was ", steps.newest_step, ")"),
-          "; this is all of the run"));
+      const std::string wanted = StrCat("--window=steps=", request.first_step, ":", request.last_step);
+      timeline->warnings.push_back(steps.newest_step < 0
+                                       ? StrCat(wanted, ": no steps were recognised; this is all of the run")
+                                   : steps.newest_step > request.last_step
+                                       ? StrCat(wanted, ": all steps have higher numbers; this is all of the run")
+                                       : StrCat("the command ended before step ", request.last_step, " (the last was ",
+                                                steps.newest_step, "); this is all of the run"));
     }
   }
   const std::string host = request.host.empty() ? timeline->host : request.host;
@@ -350,6 +360,7 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   if (!files.ok()) return files.status();
   result.run = (*directory)->run();
   result.directory = (*directory)->path();
+  for (const RunDirectory::File& file : *files) result.files.push_back(file.path);
   result.lines = SummaryText(*timeline, *files, options);
   return result;
 }
@@ -427,6 +438,7 @@ int ConvertWorker() {
   }
   Say({{"run", result->run},
        {"directory", result->directory},
+       {"files", FilesAsText(result->files)},
        {"lines", result->lines},
        {"steps_from_ns", result->steps_from_ns},
        {"steps_to_ns", result->steps_to_ns},
@@ -513,6 +525,9 @@ void Conversion::TakeLine(const std::string& line) {
     result_.lines = json.value("lines", std::vector<std::string>());
     result_.run = json.value("run", "");
     result_.directory = json.value("directory", "");
+    for (const std::string& file : json.value("files", std::vector<std::string>())) {
+      result_.files.push_back(TextToBytes(file));
+    }
     result_.steps_from_ns = json.value("steps_from_ns", int64_t{-1});
     result_.steps_to_ns = json.value("steps_to_ns", int64_t{-1});
     result_.newest_step = json.value("newest_step", int64_t{-1});

@@ -60,6 +60,7 @@ struct ConversionResult {
   std::vector<std::string> lines;  // the summary
   std::string run;
   std::string directory;
+  std::vector<std::string> files;  // published, with their paths
   std::string summary_json;
   // Of ConversionRequest::last_step, from the window's beginning; -1: it has not been seen yet.
   int64_t steps_from_ns = -1, steps_to_ns = -1;

@@ -32,8 +32,6 @@ constexpr const char* kTools[] = {"trace_viewer",     "op_profile",     "input_p
                                   "memory_viewer",    "memory_profile", "overview_page",  "pod_viewer",
                                   "tensorflow_stats", "xplane.pb"};
 constexpr uint64_t kMaxEvents = 1'000'000;
-// Until all are called, so that they begin at the same moment.
-constexpr absl::Duration kLead = absl::Milliseconds(500);
 constexpr absl::Duration kLeastAnswerTime = absl::Seconds(60);
 constexpr absl::Duration kFirstPause = absl::Seconds(1);
 constexpr size_t kMostNameBytes = 200;
@@ -233,8 +231,7 @@ void CaptureFromWorkers(const RemoteCapture& request, std::vector<RemoteWorker>*
                         const WorkerChanged& changed) {
   gpr_set_log_function([](gpr_log_func_args*) {});
   std::mutex mutex;
-  const absl::Time created = absl::Now();
-  const absl::Time start = created + std::max(request.delay, workers->size() > 1 ? kLead : absl::ZeroDuration());
+  const absl::Time start = request.start;
   std::vector<std::thread> threads;
   threads.reserve(workers->size());
   for (RemoteWorker& worker : *workers) {

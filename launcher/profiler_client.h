@@ -29,7 +29,8 @@ absl::Status CheckAddress(std::string_view address);
 std::string StemOfAddress(std::string_view address);
 
 struct RemoteCapture {
-  absl::Duration duration, delay;
+  absl::Duration duration;
+  absl::Time start;  // of all of them
   int attempts = 1;
   std::string session_id;
   std::string repository_root;  // the client's

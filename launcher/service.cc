@@ -132,8 +132,10 @@ void Service::AppendWatched(std::vector<pollfd>* fds) const {
 void Service::Handle(ControlServer* control) {
   if (worker_ > 0) {
     pollfd entry{worker_end_.get(), POLLIN, 0};
-    if (poll(&entry, 1, 0) <= 0) return;
+    if (worker_end_.valid() && poll(&entry, 1, 0) <= 0) return;
     int status = 0;
+    // Without a pidfd it is looked at whenever something else wakes us.
+    if (!worker_end_.valid() && waitpid(worker_, &status, WNOHANG | WNOWAIT) == 0) return;
     while (waitpid(worker_, &status, 0) < 0 && errno == EINTR) {
     }
     worker_ = 0;

@@ -456,9 +456,10 @@ int ServiceWorker(const char* listener_count) {
   gpr_set_log_function([](gpr_log_func_args*) {});
 
   Launcher launcher(ControlConnection(ScopedFd(kServiceControlFd)), gone.get());
-  Receipts receipts;
-  grpc::Server::SetGlobalCallbacks(&receipts);
-  ProfilerService profiler(&launcher, &receipts);
+  // gRPC keeps it for good, and deletes it at exit whatever its header says.
+  auto* const receipts = new Receipts();
+  grpc::Server::SetGlobalCallbacks(receipts);
+  ProfilerService profiler(&launcher, receipts);
   ProfileAnalysis analysis;
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
@@ -507,7 +508,8 @@ int ServiceWorker(const char* listener_count) {
     }
   }
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
-  return 0;
+  // Nothing of gRPC's is torn down while its threads may still be at it.
+  _exit(0);
 }
 
 }  // namespace tbprof

@@ -630,9 +630,13 @@ void Session::TakeInert(const InertNotice& notice, pid_t pid) {
 // One too many: its library stays inert, which the control word tells it.
 void Session::Refuse(int segment_fd, uint64_t bytes) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  if (bytes >= page && page >= sizeof(SegmentHeader)) {
+  if (bytes >= page && page >= kTriggersOffset + sizeof(Triggers)) {
     ScopedMapping header(mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED, segment_fd, 0), page);
-    if (header.valid()) __atomic_store_n(&static_cast<SegmentHeader*>(header.data())->control, 0u, __ATOMIC_RELEASE);
+    if (header.valid()) {
+      auto* const refused = static_cast<SegmentHeader*>(header.data());
+      __atomic_store_n(&TriggersOf(refused)->families, 0u, __ATOMIC_RELEASE);
+      __atomic_store_n(&refused->control, 0u, __ATOMIC_RELEASE);
+    }
   }
   if (targets_refused_++ == 0) {
     Note(absl::StrCat("more than ", targets_.size(), " programs at a time: further ones are not recorded",
@@ -780,6 +784,13 @@ void Session::ReadTriggers() {
                              [&](const Process& process) { return process.serial == serial; });
         },
         now);
+    // One that armed itself for a border that was lost, or behind our back.
+    SegmentHeader* const header = target->mapped->segment.header;
+    const uint32_t control = __atomic_load_n(&header->control, __ATOMIC_RELAXED);
+    if (!triggers_.is_open() && (control & kFamilyAll) != ArmedFamilies() &&
+        __atomic_load_n(&TriggersOf(header)->told, __ATOMIC_RELAXED) == target->borders_seen) {
+      SetControl(target.get());
+    }
   }
 }
 

@@ -19,6 +19,7 @@ void TriggerReader::Read(uint32_t segment, const Triggers& triggers, uint32_t* s
     const uint32_t lost = told - *seen - kRangeBorders;
     missed_ += (lost + 1) / 2;
     *seen += lost;
+    EndAll(segment, now);
   }
   while (*seen != told) {
     const uint32_t number = *seen + 1;
@@ -33,6 +34,7 @@ void TriggerReader::Read(uint32_t segment, const Triggers& triggers, uint32_t* s
       if (told - *seen < kRangeBorders / 2 && ++unwritten_[segment] < kLooks) return;
       ++*seen;
       ++missed_;
+      EndAll(segment, now);
       continue;
     }
     ++*seen;
@@ -48,6 +50,16 @@ void TriggerReader::Read(uint32_t segment, const Triggers& triggers, uint32_t* s
       depths_.erase(key);
       looked_for_.erase(key);
     }
+  }
+}
+
+// What was lost may have been the end of any of them: a window that is closed too early is told of, one that is never
+// closed would record for ever.
+void TriggerReader::EndAll(uint32_t segment, uint64_t now) {
+  for (auto at = depths_.lower_bound({segment, 0}); at != depths_.end() && at->first.segment == segment;) {
+    for (int i = 0; i < at->second; ++i) borders_.push_back({now, at->first, false, false});
+    looked_for_.erase(at->first);
+    at = depths_.erase(at);
   }
 }
 

@@ -54,6 +54,8 @@ class TriggerReader {
     bool begins;
     bool process_ended;
   };
+  void EndAll(uint32_t segment, uint64_t now);
+
   std::vector<Border> borders_;
   std::map<Key, int> depths_;          // ranges open
   std::map<Key, int> looked_for_;      // looks that did not find the process, before it was seen
