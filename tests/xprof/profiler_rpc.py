@@ -26,6 +26,8 @@ import time
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory, unknown_fields
 
+from stock_client import option
+
 SERVICE = "/tensorflow.ProfilerService/"
 ANALYSIS = "/tensorflow.ProfileAnalysis/"
 LONGEST = 2**31 - 1  # the most that a stock client receives
@@ -411,14 +413,6 @@ class FakeService:
         return make(name, fields)
 
 
-def _setting(text):
-    name, _, value = text.partition("=")
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
@@ -447,7 +441,7 @@ def main():
             print(service.address, flush=True)
             time.sleep(args.seconds)
         return 0
-    result = globals()[args.command](args.address, timeout=args.timeout, **dict(map(_setting, args.set)))
+    result = globals()[args.command](args.address, timeout=args.timeout, **dict(map(option, args.set)))
     if args.save and result.files():
         with open(args.save, "wb") as file:
             file.write(next(iter(result.files().values())))

@@ -178,7 +178,8 @@ def _monitor(args):
     return native.monitor(args.address, args.duration_ms, args.level, args.timestamp)
 
 
-def _option(text):
+def option(text):
+    """(name, value) of NAME=VALUE, VALUE being JSON or text."""
     name, _, value = text.partition("=")
     try:
         return name, json.loads(value)
@@ -203,7 +204,7 @@ def main():
     begin = time.monotonic()
     try:
         if args.command == "trace":
-            said["result"], begin = _trace(args, dict(map(_option, args.option)))
+            said["result"], begin = _trace(args, dict(map(option, args.option)))
         else:
             said["result"] = _monitor(args)
     except Exception as error:  # noqa: BLE001: whatever it is, it is the outcome

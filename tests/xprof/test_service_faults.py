@@ -27,24 +27,11 @@ grpc = pytest.importorskip("grpc")
 import profiler_rpc  # noqa: E402
 import stock_client  # noqa: E402
 from places import TBPROF  # noqa: E402
-from test_capture import PHASES, Job, knows_the_port, length_of, read, space_of  # noqa: E402
+from test_capture import PHASES, Job, job, knows_the_port, length_of, read, shared_job, space_of  # noqa: E402, F401
 
 pytestmark = pytest.mark.skipif(not knows_the_port(), reason=f"{TBPROF} does not know --port")
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-@pytest.fixture
-def job():
-    with Job() as started:
-        yield started.warm()
-
-
-@pytest.fixture(scope="module")
-def shared_job():
-    """For tests that leave it as it was."""
-    with Job() as started:
-        yield started.warm()
 
 
 # Looking at processes.
