@@ -161,7 +161,6 @@ class Launcher {
     std::unique_lock<std::mutex> lock(mutex_);
     ask.id = *id = ++ids_;
     Call& call = calls_[ask.id];
-    ++asks_;
     lock.unlock();
     absl::Status status = connection_.Send(ToText(ask));
     lock.lock();
@@ -249,7 +248,7 @@ class Launcher {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<uint64_t, Call> calls_;
-  uint64_t ids_ = 0, asks_ = 0;
+  uint64_t ids_ = 0;
   bool gone_ = false;
   absl::Time last_ = absl::Now();
   std::thread reader_;
