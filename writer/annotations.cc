@@ -26,12 +26,25 @@ ArmedPeriods PeriodsOf(const std::vector<WindowFact>& windows) {
   return periods;
 }
 
-uint32_t Annotations::PeriodAt(uint64_t ticks) const {
+uint32_t Annotations::PeriodAt(uint64_t ticks) {
+  if (ticks >= period_from_ && ticks < period_to_) return period_;
   // A thread that has seen the order to record may see the order to stop a little later: what it says then belongs to
   // the period before.
   const auto above = std::upper_bound(periods_.begin(), periods_.end(), ticks,
                                       [](uint64_t value, const auto& period) { return value < period.first; });
-  return static_cast<uint32_t>(above - periods_.begin());
+  period_ = static_cast<uint32_t>(above - periods_.begin());
+  period_from_ = period_ > 0 ? periods_[period_ - 1].first : 0;
+  period_to_ = above != periods_.end() ? above->first : UINT64_MAX;
+  return period_;
+}
+
+std::vector<Annotations::Open>* Annotations::StackOf(const Identity& thread, uint16_t domain, bool make) {
+  const StackKey key{thread, domain};
+  if (last_stack_ != nullptr && last_key_ == key) return last_stack_;
+  const auto found = make ? stacks_.try_emplace(key).first : stacks_.find(key);
+  if (found == stacks_.end()) return nullptr;
+  last_key_ = key;
+  return last_stack_ = &found->second;
 }
 
 void Annotations::EndLost(Open* open, uint64_t end, const Consume& consume) {
@@ -64,11 +77,11 @@ void Annotations::Pop(std::vector<Open>* stack, const AnnotationRecord& record, 
     stack->pop_back();
     --open_count_;
   }
-  Range range = stack->back().range;
-  stack->pop_back();
-  --open_count_;
+  Range& range = stack->back().range;
   range.end = std::max(record.ticks, range.start);
   consume(range);
+  stack->pop_back();
+  --open_count_;
 }
 
 // Threads are read one after the other, so that an end may come before its beginning, and a number that is used again
@@ -131,11 +144,22 @@ bool Annotations::Take(const Identity& thread, const Identity& process, const Re
                        const Consume& consume) {
   AnnotationRecord record;
   if (!view.Read(&record)) return false;
+  const uint32_t period = PeriodAt(record.ticks);
+  if (static_cast<AnnotationAction>(record.tag.flags) == AnnotationAction::kPop) {
+    std::vector<Open>* stack = StackOf(thread, record.tag.aux, /*make=*/false);
+    if (stack == nullptr) {
+      ++unmatched_;
+      return true;
+    }
+    EndEarlier(stack, period, consume);
+    Pop(stack, record, consume);
+    if (stack->empty() && stack->capacity() > kKeptDepth) *stack = {};
+    return true;
+  }
   AnnotationPayload payload{};
   if (view.size >= sizeof(record) + sizeof(payload)) {
     __builtin_memcpy(&payload, view.bytes + sizeof(record), sizeof(payload));
   }
-  const uint32_t period = PeriodAt(record.ticks);
   Open open;
   open.period = period;
   open.level = record.level;
@@ -158,7 +182,7 @@ bool Annotations::Take(const Identity& thread, const Identity& process, const Re
       consume(range);
       return true;
     case AnnotationAction::kPush: {
-      std::vector<Open>& stack = stacks_[{thread, record.tag.aux}];
+      std::vector<Open>& stack = *StackOf(thread, record.tag.aux, /*make=*/true);
       EndEarlier(&stack, period, consume);
       if (open_count_ >= kMaxOpen || stack.size() >= kMaxDepth) {
         ++not_followed_;
@@ -168,17 +192,8 @@ bool Annotations::Take(const Identity& thread, const Identity& process, const Re
       ++open_count_;
       return true;
     }
-    case AnnotationAction::kPop: {
-      const auto stack = stacks_.find({thread, record.tag.aux});
-      if (stack == stacks_.end()) {
-        ++unmatched_;
-        return true;
-      }
-      EndEarlier(&stack->second, period, consume);
-      Pop(&stack->second, record, consume);
-      if (stack->second.empty() && stack->second.capacity() > kKeptDepth) stack->second = {};
-      return true;
-    }
+    case AnnotationAction::kPop:
+      break;
     case AnnotationAction::kStart:
       range.kind = Kind::kAcross;
       range.name = payload.name;
@@ -204,6 +219,7 @@ void Annotations::Finish(uint64_t close, const Consume& consume) {
   }
   for (const auto& [key, ends] : early_ends_) unmatched_ += ends.size();
   stacks_.clear();
+  last_stack_ = nullptr;
   across_.clear();
   early_ends_.clear();
   open_count_ = early_count_ = 0;

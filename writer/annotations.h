@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_map.h"
 #include "wire/records.h"
 #include "writer/record_view.h"
 #include "writer/spool.h"
@@ -75,7 +76,8 @@ class Annotations {
     uint64_t again = 0;  // across threads: when another began with its number, and this had ended or never did
   };
 
-  uint32_t PeriodAt(uint64_t ticks) const;
+  uint32_t PeriodAt(uint64_t ticks);
+  std::vector<Open>* StackOf(const Identity& thread, uint16_t domain, bool make);
   void EndEarlier(std::vector<Open>* stack, uint32_t period, const Consume& consume);
   void EndLost(Open* open, uint64_t end, const Consume& consume);
   using Number = std::pair<Identity, uint64_t>;  // of a range across threads, in its process
@@ -84,8 +86,13 @@ class Annotations {
   void Pop(std::vector<Open>* stack, const AnnotationRecord& record, const Consume& consume);
 
   ArmedPeriods periods_;
-  absl::flat_hash_map<std::pair<Identity, uint16_t>, std::vector<Open>> stacks_;  // of threads and domains
-  absl::flat_hash_map<Number, std::multimap<uint64_t, Open>> across_;             // by their starts
+  uint64_t period_from_ = 1, period_to_ = 0;  // ticks of which period_ is known
+  uint32_t period_ = 0;
+  using StackKey = std::pair<Identity, uint16_t>;  // of a thread and a domain
+  absl::node_hash_map<StackKey, std::vector<Open>> stacks_;
+  StackKey last_key_;
+  std::vector<Open>* last_stack_ = nullptr;                            // of last_key_
+  absl::flat_hash_map<Number, std::multimap<uint64_t, Open>> across_;  // by their starts
   absl::flat_hash_map<Number, std::multiset<uint64_t>> early_ends_;
   size_t open_count_ = 0, early_count_ = 0;
   uint64_t unmatched_ = 0, ends_lost_ = 0, not_followed_ = 0;

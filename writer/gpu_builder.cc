@@ -828,7 +828,9 @@ void GpuBuilder::Correlate() {
     uint64_t unique;
   };
   std::vector<Call> calls;
-  for (uint32_t t = 0; t < timeline_->threads.size(); ++t) {
+  const bool any = std::any_of(timeline_->types.begin(), timeline_->types.end(),
+                               [](const EventType& type) { return type.value == ValueKind::kCorrelation; });
+  for (uint32_t t = 0; any && t < timeline_->threads.size(); ++t) {
     Thread& thread = timeline_->threads[t];
     for (uint32_t i = 0; i < thread.events.size(); ++i) {
       Event& event = thread.events[i];

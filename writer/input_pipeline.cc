@@ -200,6 +200,7 @@ std::vector<InputEvent> InputWaits(const Timeline& timeline, uint32_t thread) {
 }
 
 double InputShare(const Timeline& timeline) {
+  if (std::none_of(timeline.types.begin(), timeline.types.end(), IsNext)) return -1;
   std::map<uint32_t, std::vector<InputEvent>> waits;
   int64_t whole = 0, waited = 0;
   bool any = false;

@@ -795,6 +795,18 @@ class Builder : private HostLines {
     // Before all others, so that it is there when they are too many.
     if (nameless_ == kNoType)
       nameless_ = Type(kTooManyNames, EventFamily::kAnnotation, ObjectKind::kNone, ValueKind::kNone);
+    NamedRange& last =
+        named_[(range.name ^ range.name >> 8 ^ range.category ^ uint64_t{range.domain} << 3) % kNamedPlaces];
+    if (last.type != kNoType && last.name == range.name && last.category == range.category &&
+        last.domain == range.domain && last.payload_type == range.payload_type) {
+      return last.type;
+    }
+    const uint16_t type = FindTypeOfRange(range);
+    if (range.name != 0) last = {range.name, range.category, range.domain, range.payload_type, type};
+    return type;
+  }
+
+  uint16_t FindTypeOfRange(const Annotations::Range& range) {
     const auto name = facts_.annotations.names.find(range.name);
     if (range.name == 0 || name == facts_.annotations.names.end()) {
       names_left_out_ |= range.name == 0;
@@ -870,27 +882,30 @@ class Builder : private HostLines {
     return known->second = timeline_.strings.Intern(ValidUtf8(text->second));
   }
 
-  void TakeRange(const Annotations::Range& said) {
-    Annotations::Range range = said;
-    if (range.end_lost) {
-      const auto thread = facts_.threads.find(range.thread);
-      const auto process = facts_.processes.find(range.process);
-      if (range.kind == Annotations::Kind::kRange && thread != facts_.threads.end() && thread->second.end_ticks != 0) {
-        range.end = std::min(range.end, thread->second.end_ticks);
-      }
-      if (process != facts_.processes.end() && process->second.end_ticks != 0) {
-        range.end = std::min(range.end, process->second.end_ticks);
-      }
-      range.end = std::max(range.end, range.start);
+  void TakeRange(const Annotations::Range& range) {
+    if (!range.end_lost) return TakeEnded(range);
+    Annotations::Range ended = range;
+    const auto thread = facts_.threads.find(range.thread);
+    const auto process = facts_.processes.find(range.process);
+    if (range.kind == Annotations::Kind::kRange && thread != facts_.threads.end() && thread->second.end_ticks != 0) {
+      ended.end = std::min(ended.end, thread->second.end_ticks);
     }
+    if (process != facts_.processes.end() && process->second.end_ticks != 0) {
+      ended.end = std::min(ended.end, process->second.end_ticks);
+    }
+    ended.end = std::max(ended.end, ended.start);
+    TakeEnded(ended);
+  }
+
+  void TakeEnded(const Annotations::Range& range) {
     const bool mark = range.kind == Annotations::Kind::kMark;
     if (range.start >= close_ || (mark ? range.start < totals_open_ : range.end <= totals_open_)) return;
-    const auto owner = process_index_.find(range.process);
-    if (owner == process_index_.end()) return;
+    const uint32_t owner = OwnerOf(range.process);
+    if (owner == kNoProcess) return;
     const uint16_t type = TypeOfRange(range);
     if (type == kNoType) return;
     const uint64_t counted = std::min(range.end, close_) - std::max(range.start, totals_open_);
-    Count(range.process, owner->second, type, 0, 1, mark ? 0 : counted, mark ? 0 : counted);
+    Count(range.process, owner, type, 0, 1, mark ? 0 : counted, mark ? 0 : counted);
     if (mark ? range.start < open_ : range.end <= open_) return;
     ++timeline_.records;
     Event event;
@@ -906,16 +921,31 @@ class Builder : private HostLines {
     event.detail = DomainText(range);
     event.call_site = ShapesText(range, type);
     if (range.kind == Annotations::Kind::kAcross) {
-      if (IsPause(range)) torch_pause_ticks_[owner->second] += static_cast<uint64_t>(event.duration_ps);
+      if (IsPause(range)) torch_pause_ticks_[owner] += static_cast<uint64_t>(event.duration_ps);
       if (across_.size() < kMaxAcross) {
-        across_.push_back({owner->second, event});
+        across_.push_back({owner, event});
       } else {
         ++timeline_.events_over_budget;
       }
       return;
     }
-    const auto thread = thread_index_.find(range.thread);
-    if (thread != thread_index_.end()) Keep(thread->second, event);
+    if (const uint32_t thread = LineOfThread(range.thread); thread != kNoLine) Keep(thread, event);
+  }
+
+  // The indices of a process and of a thread, the last of which is asked for again and again.
+  uint32_t OwnerOf(const Identity& process) {
+    if (last_owner_.second != kNoProcess && last_owner_.first == process) return last_owner_.second;
+    const auto found = process_index_.find(process);
+    if (found == process_index_.end()) return kNoProcess;
+    last_owner_ = {process, found->second};
+    return found->second;
+  }
+  uint32_t LineOfThread(const Identity& thread) {
+    if (last_line_.second != kNoLine && last_line_.first == thread) return last_line_.second;
+    const auto found = thread_index_.find(thread);
+    if (found == thread_index_.end()) return kNoLine;
+    last_line_ = {thread, found->second};
+    return found->second;
   }
 
   // Ranges that begin and end by number nest in nothing: on lines of their own, as few as have no two at a time.
@@ -1827,7 +1857,17 @@ class Builder : private HostLines {
   TorchMemory torch_memory_;
   const Annotations::Consume take_range_ = [this](const Annotations::Range& range) { TakeRange(range); };
   absl::flat_hash_map<std::tuple<uint64_t, ValueKind, RangeOrigin>, uint16_t> range_types_;
-  std::map<std::tuple<Identity, uint16_t, uint32_t>, StringId> domain_texts_;
+  // What the last ranges were, by their names: most are of few.
+  static constexpr size_t kNamedPlaces = 1024;
+  struct NamedRange {
+    uint64_t name = 0;
+    uint32_t category = 0;
+    uint16_t domain = 0;
+    PayloadType payload_type{};
+    uint16_t type = kNoType;
+  };
+  NamedRange named_[kNamedPlaces];
+  absl::flat_hash_map<std::tuple<Identity, uint16_t, uint32_t>, StringId> domain_texts_;
   absl::flat_hash_map<uint64_t, StringId> shapes_texts_;  // by the hashes of the texts
   uint16_t nameless_ = kNoType, lost_name_ = kNoType;
   bool names_left_out_ = false;
@@ -1846,6 +1886,8 @@ class Builder : private HostLines {
   uint32_t types_segment_ = 0;
   std::map<Identity, uint32_t> process_index_;
   absl::flat_hash_map<Identity, uint32_t> thread_index_;
+  std::pair<Identity, uint32_t> last_owner_{{}, kNoProcess};
+  std::pair<Identity, uint32_t> last_line_{{}, kNoLine};
   std::vector<OperationTotal> totals_;
   absl::flat_hash_map<std::pair<uint32_t, uint16_t>, uint32_t> total_ids_;
   std::vector<Site> sites_;

@@ -32,6 +32,10 @@ TorchLinks::TorchLinks(const Timeline& timeline) {
     int64_t start_ps = 0, duration_ps = 0;
     Key key;
   };
+  if (std::none_of(timeline.types.begin(), timeline.types.end(),
+                   [](const EventType& type) { return type.origin == RangeOrigin::kTorchBackward; })) {
+    return;
+  }
   std::vector<Node> nodes;
   const auto key_of = [&](uint32_t thread, const Event& event) {
     return Key{timeline.threads[thread].process, event.object, event.value};

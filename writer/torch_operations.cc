@@ -116,6 +116,9 @@ class Namer {
   }
 
   NamedOperations NameAll() {
+    const bool any_work = std::any_of(kinds_.begin(), kinds_.end(), [](Kind kind) { return kind >= Kind::kOperation; });
+    // Scopes alone are of use to what was launched in them.
+    if (!any_work && timeline_->gpu_streams.empty()) return counts_;
     for (Thread& thread : timeline_->threads) {
       if (!thread.is_line) Walk(&thread);
     }

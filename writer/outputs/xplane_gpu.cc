@@ -212,6 +212,7 @@ GpuCalls::GpuCalls(const Timeline& timeline, const HostPlane& counted, const std
   for (const GpuStream& stream : timeline.gpu_streams) {
     for (const GpuEvent& event : stream.events) highest = std::max(highest, event.correlation);
   }
+  if (highest == 0) return;
   // Dense as the builder gives them; a timeline from elsewhere must not make this large.
   uint64_t events = 0;
   for (const GpuStream& stream : timeline.gpu_streams) events += stream.events.size();
@@ -244,7 +245,10 @@ ThreadSteps StepsOfThread(const Timeline& timeline, const Thread& thread, const 
   const auto is_call = [&](const Event& event) {
     return event.value > 0 && timeline.types[event.type].value == ValueKind::kCorrelation;
   };
-  if (events.size() > INT32_MAX || std::none_of(events.begin(), events.end(), is_call)) return out;
+  if (timeline.gpu_streams.empty() || events.size() > INT32_MAX ||
+      std::none_of(events.begin(), events.end(), is_call)) {
+    return out;
+  }
   std::vector<int32_t> parents(events.size(), -1);
   std::vector<int32_t> open;
   for (int32_t i = 0; i < static_cast<int32_t>(events.size()); ++i) {
