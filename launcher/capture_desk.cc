@@ -408,6 +408,7 @@ void CaptureDesk::Describe(uint32_t window, ConversionRequest* request) {
   Capture* const capture = captures_.Find(window);
   request->run = RunNameFor(time(nullptr));
   request->run_exclusive = true;
+  request->on_request = true;
   if (capture == nullptr) return;
   request->warnings.insert(request->warnings.end(), capture->request.warnings.begin(), capture->request.warnings.end());
   if (!capture->request.run.empty()) request->run = capture->request.run;

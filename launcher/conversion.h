@@ -50,7 +50,8 @@ struct ConversionRequest {
   bool summary_only = false;  // nothing is written: only the summary is wanted
   // Not -1: only the part of the window where these steps are; with summary_only, where they are.
   int64_t first_step = -1, last_step = -1;
-  bool beside_command = false;  // nobody waits for it, and it must not take the command's time
+  bool beside_command = false;  // it must not take the command's time
+  bool on_request = false;      // somebody waits for it, even so
   bool color = false;
   int width = 100;
 };
