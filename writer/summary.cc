@@ -403,7 +403,8 @@ Section Cost(const Timeline& timeline) {
   std::string text =
       StrCat("tbprof's own cost in the program: about ", HumanSeconds(timeline.own_cost_seconds), " of CPU");
   const double cpu = timeline.user_cpu_seconds + timeline.system_cpu_seconds;
-  if (timeline.user_cpu_seconds >= 0 && timeline.system_cpu_seconds >= 0 && cpu > 0) {
+  // The system counts children that somebody has waited for: what the rest took is not in it.
+  if (timeline.user_cpu_seconds >= 0 && timeline.system_cpu_seconds >= 0 && cpu > timeline.own_cost_seconds) {
     StrAppend(&text, " (", HumanPercent(timeline.own_cost_seconds / cpu), ")");
   }
   return {{text}};

@@ -114,6 +114,15 @@ TEST(SummaryText, NamesWhoWantedTheMemoryAndAddsUpTheWaysThere) {
   EXPECT_NE(text.find("libfoo.so+0x10"), std::string::npos) << text;
 }
 
+// Of `timeout -s KILL 1 program` all but the CPU time of `timeout`.
+TEST(SummaryText, GivesNoShareOfAnIncompleteCpuTime) {
+  Timeline timeline = Sample();
+  timeline.user_cpu_seconds = 0.002;
+  timeline.system_cpu_seconds = 0.001;
+  const std::string text = Joined(SummaryText(timeline, {}, InLogs()));
+  EXPECT_NE(text.find("about 100 ms of CPU\n"), std::string::npos) << text;
+}
+
 TEST(SummaryText, SaysNothingThatIsNotKnown) {
   Timeline timeline;
   timeline.duration_ps = kSecond;
