@@ -7,4 +7,4 @@ if ! "$root/scripts/venv.sh" --check >/dev/null 2>&1; then
   echo "SKIP: no virtual environment with xprof and TensorBoard (scripts/venv.sh makes it; needs PyPI)"
   exit 77
 fi
-exec "$root/.venv/bin/python" -m pytest -q -p no:cacheprovider "$@"
+exec "$root/.venv/bin/python" -m pytest -q -rs -p no:cacheprovider "$@"
