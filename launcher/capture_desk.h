@@ -24,6 +24,7 @@
 #include "launcher/captures.h"
 #include "launcher/control_socket.h"
 #include "launcher/conversion.h"
+#include "launcher/job.h"
 #include "launcher/options.h"
 #include "launcher/service.h"
 #include "launcher/session.h"
@@ -46,7 +47,7 @@ class CaptureRun {
   virtual const std::string& host() const = 0;
   virtual std::string WindowText() const = 0;
   virtual bool RunWindowIsOpen() const = 0;
-  virtual int rank() const = 0;
+  virtual const Job& job() const = 0;
 };
 
 class CaptureDesk {

@@ -563,7 +563,7 @@ class Run final : public CaptureRun {
   const std::string& run_name() const override { return run_; }
   const std::string& host() const override { return host_; }
   bool RunWindowIsOpen() const override { return run_window_open_ || steady_open_; }
-  int rank() const override { return job_.rank.rank; }
+  const Job& job() const override { return job_; }
 
   // ---- the run's own window
 

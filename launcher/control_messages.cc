@@ -141,7 +141,8 @@ std::string ToText(const ControlAsk& ask) {
                        {"repository_root", capture.repository_root},
                        {"asked_by", capture.asked_by},
                        {"warnings", capture.warnings},
-                       {"publish", capture.publish}};
+                       {"publish", capture.publish},
+                       {"shared", capture.shared}};
   }
   return Dump(json);
 }
@@ -163,6 +164,7 @@ absl::StatusOr<ControlAsk> ParseAsk(std::string_view text) {
   capture.Take("asked_by", &ask.capture.asked_by);
   capture.Take("warnings", &ask.capture.warnings);
   capture.Take("publish", &ask.capture.publish);
+  capture.Take("shared", &ask.capture.shared);
   if (!reader.status().ok()) return reader.status();
   if (!capture.status().ok()) return capture.status();
   ask.capture.asked_by = TruncateUtf8(PrintableUtf8(ask.capture.asked_by), 200);
@@ -239,7 +241,11 @@ std::string ToText(const SessionStatus& status) {
                {"records", status.records},
                {"dropped", status.dropped},
                {"pids", status.pids},
-               {"addresses", status.addresses}});
+               {"addresses", status.addresses},
+               {"rank", status.rank},
+               {"world_size", status.world_size},
+               {"sure_rank", status.sure_rank},
+               {"ranks", status.ranks}});
 }
 
 absl::StatusOr<SessionStatus> ParseSessionStatus(std::string_view text) {
@@ -262,6 +268,10 @@ absl::StatusOr<SessionStatus> ParseSessionStatus(std::string_view text) {
   reader.Take("dropped", &status.dropped);
   reader.Take("pids", &status.pids);
   reader.Take("addresses", &status.addresses);
+  reader.Take("rank", &status.rank);
+  reader.Take("world_size", &status.world_size);
+  reader.Take("sure_rank", &status.sure_rank);
+  reader.Take("ranks", &status.ranks);
   if (!reader.status().ok()) return reader.status();
   return status;
 }

@@ -287,7 +287,7 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
   const std::string host = request.host.empty() ? timeline->host : request.host;
   const auto create = [&] {
     return RunDirectory::Create(request.logdir, request.run, request.run_exclusive, host, timeline->rank,
-                                timeline->further_ranks);
+                                timeline->further_ranks, request.delivered ? RankNames::kClient : RankNames::kHosts);
   };
   SayPublishing(true);
   auto directory = create();
@@ -309,11 +309,7 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
                                           HumanTime(waited * 1'000'000'000), ")"));
     }
   }
-  const auto host_of = [&](int rank) {
-    return timeline->further_ranks.empty() ? (*directory)->host()
-                                           : StrCat((*directory)->host(), request.delivered ? ".r" : "_r", rank);
-  };
-  timeline->host = host_of(timeline->rank);
+  timeline->host = (*directory)->HostOf(timeline->rank);
   timeline->run = (*directory)->run();
   // Copies: the timeline that they are of goes into the call.
   const std::string host_of_file = timeline->host;
@@ -337,7 +333,7 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
       timeline_request.max_profile_size = most_bytes;
       absl::StatusOr<Timeline> further = BuildTimeline(timeline_request, progress);
       if (!further.ok()) return further;
-      further->host = host_of(rank);
+      further->host = (*directory)->HostOf(rank);
       further->run = timeline->run;
       return further;
     };

@@ -46,7 +46,7 @@ struct ConversionRequest {
   int world_size = -1;  // as the launcher's scheduler says, -1: it does not
   uint64_t agreed_start_unix_ns = 0;
   bool durable = true;        // false: it is read and removed at once, and need not survive a power cut
-  bool delivered = false;     // to a client, which names the files of further ranks by `.r<rank>`
+  bool delivered = false;     // to a client, which puts its own name of this host before the names of the files
   bool summary_only = false;  // nothing is written: only the summary is wanted
   // Not -1: only the part of the window where these steps are; with summary_only, where they are.
   int64_t first_step = -1, last_step = -1;

@@ -155,6 +155,59 @@ TEST(CaptureCommand, EachRankHasAFile) {
   End(job);
 }
 
+// One is being captured by somebody else, and one was never started.
+TEST(CaptureCommand, LateAndMissingRanksAreNamed) {
+  TemporaryDirectory logs;
+  const std::string run = "job_late_" + std::to_string(getpid());
+  const auto start = [&](const std::string& rank) {
+    RunOptions options;
+    options.tbprof = {"--window=none", "--run=" + run,         "--logdir",
+                      logs.path(),     "--window-duration=3s", "--print-ranks=all"};
+    options.environment = {
+        {"SLURM_JOB_ID", "5"}, {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", rank}, {"SLURM_NTASKS", "3"}};
+    auto running = StartUnderTbprof({Program("phases"), "10", "2", "1000"}, options);
+    EXPECT_TRUE(running->WaitForFact("warm "));
+    return running;
+  };
+  const auto first = start("0");
+  const auto second = start("2");
+  second->Signal(SIGUSR1);
+  ASSERT_TRUE(second->WaitForError("capture 1"));
+  TemporaryDirectory own;
+  const RunResult capture =
+      RunTbprof({"capture", run, "--duration=300ms", "--retries=5", "--run=both", "--logdir", own.path()});
+  EXPECT_EQ(capture.code(), 1);
+  EXPECT_THAT(capture.AllSaid(), HasSubstr("missing ranks: 1: no launcher of theirs"));
+  EXPECT_THAT(capture.AllSaid(), HasSubstr("rank 2 (process " + std::to_string(second->pid()) + "): capture 1 of"));
+  const std::vector<std::string> files = FilesBelow(own / "plugins/profile/both", ".xplane.pb");
+  ASSERT_THAT(files, SizeIs(2)) << capture.AllSaid();
+  for (const std::string& path : files) {
+    const std::unique_ptr<Profile> profile = Profile::Parse(path);
+    const bool late = path.ends_with("_r2.xplane.pb");
+    EXPECT_EQ(profile->HasWarning("this window began "), late) << path;
+    EXPECT_EQ(path.ends_with("_r0.xplane.pb"), !late) << path;
+    // Its events lie behind the others' all the same.
+    EXPECT_EQ(profile->events().at(0).start_ps > 500'000'000'000, late);
+  }
+  EXPECT_THAT(capture.AllSaid(),
+              ::testing::ContainsRegex("_r2.xplane.pb: this window began [0-9.]+ s after the start"));
+  EXPECT_THAT(capture.AllSaid(), ::testing::Not(HasSubstr("_r0.xplane.pb: this window began")));
+  const nlohmann::json status = StatusOf(second->pid());
+  EXPECT_EQ(status["rank"], 2);
+  EXPECT_EQ(status["world_size"], 3);
+  // One that never answers is named with its rank.
+  second->Signal(SIGUSR1);
+  ASSERT_TRUE(second->WaitForError("capture 3"));
+  const RunResult again = RunTbprof({"capture", run, "--duration=100ms", "--retries=0"});
+  EXPECT_EQ(again.code(), 1);
+  EXPECT_THAT(again.AllSaid(),
+              HasSubstr("1 worker answered, 1 did not: rank 2 (process " + std::to_string(second->pid()) + ")"));
+  for (const auto& running : {first.get(), second.get()}) {
+    WriteFile(running->path() + "/stop", "");
+    running->Wait();
+  }
+}
+
 TEST(CaptureCommand, ASecondOneIsToldWhoHasTheFirst) {
   const Job job = StartJob({"--window=none", "--window-duration=10m"});
   job.running->Signal(SIGUSR1);
