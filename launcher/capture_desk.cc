@@ -427,9 +427,7 @@ void CaptureDesk::Describe(uint32_t window, ConversionRequest* request) {
   if (!capture->request.host.empty()) request->host = capture->request.host;
   request->agreed_start_unix_ns = capture->request.start_unix_ns;
   request->delivered = true;
-  // A reply is one message of protobuf.
-  constexpr uint64_t kMaxReply = uint64_t{1} << 30;
-  request->max_profile_size = std::min(request->max_profile_size, kMaxReply);
+  request->max_reply_bytes = MaxReplyBytes();
   if (IsOurRepository(capture->request.repository_root) && !capture->request.run.empty()) {
     request->run_exclusive = false;
     return;

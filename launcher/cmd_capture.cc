@@ -25,6 +25,7 @@
 #include "launcher/profiler_client.h"
 #include "launcher/terminal.h"
 #include "launcher/text.h"
+#include "wire/clock.h"
 #include "writer/arguments.h"
 #include "writer/file_ops.h"
 #include "writer/logdir.h"
@@ -68,7 +69,9 @@ class CaptureCommand {
     terminal_.Say(StrCat("capturing ", absl::FormatDuration(options_.capture_duration), " of ",
                          Count(targets_.all.size(), "worker"),
                          here_ ? StrCat(" to ", PrintableUtf8(logdir_), ", run ", PrintableUtf8(run_)) : ""));
-    start_ = absl::Now() + std::max(options_.capture_delay, several() ? kLead : absl::ZeroDuration());
+    const absl::Duration lead = std::max(options_.capture_delay, several() ? kLead : absl::ZeroDuration());
+    start_ = absl::Now() + lead;
+    start_ns_ = ReadMonotonic() + Ns(lead);
     {
       Progress progress(&terminal_, "capturing");
       progress_ = &progress;
@@ -90,6 +93,8 @@ class CaptureCommand {
     terminal_.Error(std::string(status.message()));
     return kExitUsage;
   }
+
+  static uint64_t Ns(absl::Duration duration) { return static_cast<uint64_t>(absl::ToInt64Nanoseconds(duration)); }
 
   bool several() const { return targets_.all.size() > 1; }
 
@@ -202,11 +207,11 @@ class CaptureCommand {
     std::string name;
     std::string stem;
     std::unique_ptr<ControlConnection> connection;
-    absl::Time until;
-    absl::Time asked;
+    uint64_t until_ns = 0;  // CLOCK_MONOTONIC, as the others: the wall clock may be set
+    uint64_t asked_ns = 0;
     int attempts = 0;
     std::string socket;
-    absl::Time again = absl::InfiniteFuture();  // when it is asked once more
+    uint64_t again_ns = UINT64_MAX;  // when it is asked once more
   };
 
   void CaptureLocally() {
@@ -223,9 +228,9 @@ class CaptureCommand {
 
   void AskLocal(Local* local) {
     ++local->attempts;
-    local->again = absl::InfiniteFuture();
-    local->asked = absl::Now();
-    local->until = absl::Now() + options_.capture_delay + options_.capture_duration + kLocalPatience;
+    local->again_ns = UINT64_MAX;
+    local->asked_ns = ReadMonotonic();
+    local->until_ns = local->asked_ns + Ns(options_.capture_delay + options_.capture_duration + kLocalPatience);
     absl::StatusOr<ControlConnection> connection = ControlConnection::Connect(local->socket);
     absl::Status status = connection.status();
     if (status.ok()) {
@@ -250,7 +255,7 @@ class CaptureCommand {
     if (may_work && local->attempts <= options_.retries) {
       terminal_.Say(StrCat(local->name, ": ", std::string(status.message()), "; trying again (", local->attempts,
                            " of ", options_.retries + 1, ")"));
-      local->again = absl::Now() + absl::Seconds(1 << std::min(local->attempts - 1, 4));
+      local->again_ns = ReadMonotonic() + (uint64_t{1'000'000'000} << std::min(local->attempts - 1, 4));
       return;
     }
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -265,11 +270,11 @@ class CaptureCommand {
     for (size_t i = 0; i < locals_.size(); ++i) {
       Local& local = locals_[i];
       if (local.connection == nullptr) {
-        if (absl::Now() >= local.again) AskLocal(&local);
+        if (ReadMonotonic() >= local.again_ns) AskLocal(&local);
         continue;
       }
       if (fds[i].revents == 0) {
-        if (absl::Now() > local.until) FailLocal(&local, absl::DeadlineExceededError("no answer in time"));
+        if (ReadMonotonic() > local.until_ns) FailLocal(&local, absl::DeadlineExceededError("no answer in time"));
         continue;
       }
       absl::StatusOr<ControlConnection::Received> received = local.connection->Receive(absl::ZeroDuration());
@@ -284,10 +289,13 @@ class CaptureCommand {
       }
       switch (answer->state) {
         case AnswerState::kOpen:
-          local.until = absl::FromUnixNanos(static_cast<int64_t>(answer->closes_unix_ns)) + kLocalPatience;
+          local.until_ns = ReadMonotonic() +
+                           Ns(std::max(absl::FromUnixNanos(static_cast<int64_t>(answer->closes_unix_ns)) - absl::Now(),
+                                       absl::ZeroDuration()) +
+                              kLocalPatience);
           break;
         case AnswerState::kWriting:
-          local.until = absl::Now() + kLocalPatience;
+          local.until_ns = ReadMonotonic() + Ns(kLocalPatience);
           if (progress_ != nullptr) progress_->Update(answer->done, answer->total);
           break;
         case AnswerState::kFailed:
@@ -298,9 +306,8 @@ class CaptureCommand {
           break;
       }
     }
-    std::erase_if(locals_, [](const Local& local) {
-      return local.connection == nullptr && local.again == absl::InfiniteFuture();
-    });
+    std::erase_if(locals_,
+                  [](const Local& local) { return local.connection == nullptr && local.again_ns == UINT64_MAX; });
   }
 
   void TakeLocal(Local* local, const ControlAnswer& answer, const std::vector<ScopedFd>& descriptors) {
@@ -319,10 +326,11 @@ class CaptureCommand {
     ++succeeded_;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      late_[local->stem] = std::max(local->asked - start_, absl::ZeroDuration());
+      late_[local->stem] = absl::Nanoseconds(local->asked_ns > start_ns_ ? local->asked_ns - start_ns_ : 0);
     }
     if (here_) {
-      terminal_.Say(StrCat(local->name, ": ", Size(bytes), " after ", Took(absl::Now() - local->asked)));
+      terminal_.Say(StrCat(local->name, ": ", Size(bytes), " after ",
+                           Took(absl::Nanoseconds(ReadMonotonic() - local->asked_ns))));
     } else {
       for (const std::string& line : answer.lines) terminal_.Say(line);
     }
@@ -412,6 +420,7 @@ class CaptureCommand {
   CaptureTargets targets_;
   bool here_ = false;
   absl::Time start_;
+  uint64_t start_ns_ = 0;  // the same by CLOCK_MONOTONIC
   std::unique_ptr<RunDirectory> directory_;
   std::vector<RemoteWorker> workers_;
   std::vector<Local> locals_;

@@ -2,6 +2,7 @@
 #include "launcher/control_messages.h"
 
 #include <climits>
+#include <cstdlib>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -126,6 +127,12 @@ class Reader {
 };
 
 }  // namespace
+
+uint64_t MaxReplyBytes() {
+  const char* const text = getenv("TBPROF_TEST_MAX_REPLY");
+  const uint64_t bytes = text == nullptr ? 0 : strtoull(text, nullptr, 10);
+  return bytes != 0 ? bytes : uint64_t{1} << 30;
+}
 
 std::string ToText(const ControlAsk& ask) {
   Json json = {{"ask", WordOf(ask.kind, kAsks)}, {"id", ask.id}};

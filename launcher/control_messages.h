@@ -25,6 +25,9 @@ namespace tbprof {
 
 inline constexpr size_t kMaxControlMessage = 64 << 10;
 inline constexpr size_t kMaxControlFiles = 64;  // of an answer; the kernel takes 253
+// Of the files of an answer together: it becomes one message of protobuf, of less than 2 GiB, and files can turn out
+// longer than they were meant to be. TBPROF_TEST_MAX_REPLY sets it: tests have no such profile.
+uint64_t MaxReplyBytes();
 inline constexpr uint64_t kMaxWindowNs = 600'000'000'000;
 
 // A window that somebody asks for.

@@ -12,8 +12,8 @@
 #include <fstream>
 #include <set>
 
-#include "absl/time/clock.h"
 #include "launcher/text.h"
+#include "wire/clock.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -170,9 +170,9 @@ absl::Status ControlConnection::Send(std::string_view text) const {
 }
 
 absl::StatusOr<ControlConnection::Received> ControlConnection::Receive(absl::Duration limit) const {
-  const absl::Time until = absl::Now() + limit;
+  const uint64_t begun = ReadMonotonic();
   for (;;) {
-    const absl::Duration left = until - absl::Now();
+    const absl::Duration left = limit - absl::Nanoseconds(ReadMonotonic() - begun);
     pollfd entry{socket_.get(), POLLIN, 0};
     const int ready = poll(&entry, 1, static_cast<int>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left), 0, 1000)));
     if (ready > 0) {

@@ -89,6 +89,7 @@ nlohmann::json ToJson(const ConversionRequest& request) {
           {"run_exclusive", request.run_exclusive},
           {"host", request.host},
           {"max_profile_size", request.max_profile_size},
+          {"max_reply_bytes", request.max_reply_bytes},
           {"step_marker", BytesToText(request.step_marker)},
           {"also", request.also},
           {"warnings", request.warnings},
@@ -118,6 +119,7 @@ ConversionRequest FromJson(const nlohmann::json& json) {
   request.run_exclusive = json.at("run_exclusive");
   request.host = json.at("host");
   request.max_profile_size = json.at("max_profile_size");
+  request.max_reply_bytes = json.at("max_reply_bytes");
   request.step_marker = TextToBytes(json.at("step_marker"));
   request.also = json.at("also").get<std::vector<std::string>>();
   request.warnings = json.at("warnings").get<std::vector<std::string>>();
@@ -241,7 +243,23 @@ void FindSteps(const Timeline& timeline, const ConversionRequest& request, Conve
   result->steps_to_ns += margin;
 }
 
-absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
+// The files of all ranks go into one reply.
+uint64_t MostBytesOfFile(const ConversionRequest& request, size_t files) {
+  if (request.max_reply_bytes == 0) return request.max_profile_size;
+  return std::min(request.max_profile_size, request.max_reply_bytes / files);
+}
+
+void TellReplyLimit(const ConversionRequest& request, size_t files, Timeline* timeline) {
+  if (timeline->events_over_budget == 0 || MostBytesOfFile(request, files) == request.max_profile_size) return;
+  timeline->warnings.push_back(
+      StrCat("a reply takes at most ", request.max_reply_bytes >> 10, " KiB",
+             files > 1 ? StrCat(" for the files of ", files, " ranks") : "",
+             ": what is published by the job itself (a signal, `tbprof capture PID`) has no such limit"));
+}
+
+absl::StatusOr<ConversionResult> Convert(const ConversionRequest& given) {
+  ConversionRequest request = given;
+  request.max_profile_size = MostBytesOfFile(given, 1);
   TimelineRequest timeline_request;
   timeline_request.spool = request.spool;
   timeline_request.extent = request.extent;
@@ -284,6 +302,9 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
                                                 steps.newest_step, "); this is all of the run"));
     }
   }
+  const size_t file_count = 1 + timeline->further_ranks.size();
+  request.max_profile_size = MostBytesOfFile(given, file_count);
+  TellReplyLimit(given, file_count, &*timeline);
   const std::string host = request.host.empty() ? timeline->host : request.host;
   const auto create = [&] {
     return RunDirectory::Create(request.logdir, request.run, request.run_exclusive, host, timeline->rank,
@@ -323,6 +344,7 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
     shorter->run = (*directory)->run();
     shorter->warnings = warnings;
     shorter->missing_ranks = missing;
+    TellReplyLimit(given, file_count, &*shorter);
     return shorter;
   });
   if (!timeline.ok()) return timeline.status();
@@ -335,6 +357,7 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
       if (!further.ok()) return further;
       further->host = (*directory)->HostOf(rank);
       further->run = timeline->run;
+      TellReplyLimit(given, file_count, &*further);
       return further;
     };
     absl::StatusOr<Timeline> further = build(request.max_profile_size);

@@ -37,7 +37,8 @@ struct ConversionRequest {
   bool run_exclusive = true;
   std::string host;
   uint64_t max_profile_size = 0;
-  std::string step_marker;  // empty: the session's
+  uint64_t max_reply_bytes = 0;  // of all its files together; 0: as many as there are
+  std::string step_marker;       // empty: the session's
   std::vector<std::string> also;
   std::vector<std::string> warnings;
   bool recovered = false;

@@ -8,6 +8,7 @@ import os
 import re
 import resource
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -26,6 +27,7 @@ grpc = pytest.importorskip("grpc")
 
 import profiler_rpc  # noqa: E402
 import stock_client  # noqa: E402
+import test_capture  # noqa: E402
 from places import TBPROF  # noqa: E402
 from test_capture import PHASES, Job, job, knows_the_port, length_of, read, shared_job, space_of  # noqa: E402, F401
 
@@ -605,6 +607,118 @@ def test_ipv6_alone(tmp_path):
             assert connection.connect_ex(("127.0.0.1", job.port)) != 0
         profile_at_last(f"[::1]:{job.port}")
         assert job.stop() == 5
+
+
+# F52: more than a reply takes.
+
+
+RANKS_OF_A_SHELL = """
+for r in 0 1 2; do RANK=$r LOCAL_RANK=$r WORLD_SIZE=3 TEST_FACTS=$TEST_FACTS.$r "$0" 0 8 100 & done
+while ! test -f $TEST_FACTS.0; do sleep 0.05; done
+while ! grep -q warm $TEST_FACTS.2; do sleep 0.05; done
+cat $TEST_FACTS.2 > $TEST_FACTS
+wait
+"""
+
+
+def limited_job(most, command):
+    return Job("--max-profile-size=1GiB", "--wait-threshold=0", command=command, environment={"TBPROF_TEST_MAX_REPLY": str(most)})
+
+
+@pytest.mark.parametrize("command, names", [
+    ((PHASES, "0", "16", "100"), ["xplane.pb"]),
+    (("/bin/bash", "-c", RANKS_OF_A_SHELL, PHASES), ["r1.xplane.pb", "r2.xplane.pb", "xplane.pb"]),
+], ids=["one", "ranks"])
+def test_a_reply_that_would_be_too_long(command, names):
+    most = 600_000
+    with limited_job(most, command) as job:
+        job.warm()
+        result = profiler_rpc.profile(job.address, duration_ms=1500)
+        assert result.ok, result
+        files = result.files()
+        assert sorted(files) == names
+        assert most / 4 < sum(map(len, files.values())) <= most
+        for data in files.values():
+            warnings = "\n".join(space_of(data)["warnings"])
+            assert "a reply takes at most 585 KiB" in warnings and "not drawn" in warnings
+        # What the job publishes itself is not limited.
+        job.process.send_signal(signal.SIGUSR1)
+        until(job.published, 60, lambda: job.said)
+        assert not any("a reply takes" in text for path in job.published() for text in space_of(read(path))["warnings"])
+
+
+def test_a_reply_that_cannot_be_made_short_enough():
+    with limited_job(1000, (PHASES, "0", "2", "2000")) as job:
+        job.warm()
+        result = profiler_rpc.profile(job.address, duration_ms=300)
+        assert result.code == "RESOURCE_EXHAUSTED" and "job's own log directory" in result.details, result
+        (path,) = until(job.published, 20, lambda: job.said)
+        assert not any("a reply takes" in text for text in space_of(read(path))["warnings"])
+        # A second one is granted.
+        assert profiler_rpc.profile(job.address, duration_ms=300).code == "RESOURCE_EXHAUSTED"
+        assert job.stop() == 5
+
+
+# F53: the wall clock is set.
+
+
+@pytest.fixture(scope="module")
+def clock_preload(tmp_path_factory):
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no compiler")
+    library = str(tmp_path_factory.mktemp("clock") / "steps_clock.so")
+    source = os.path.join(HERE, "programs", "steps_clock.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source], check=True, timeout=60)
+    return library
+
+
+@pytest.mark.parametrize("step", [3600, -3600])
+def test_the_wall_clock_is_set_within_a_window(clock_preload, tmp_path, step):
+    place = tmp_path / "step"
+    place.write_text("0")
+    clock = {"LD_PRELOAD": clock_preload, "CLOCK_STEP": str(place)}
+    with Job(environment=clock) as job:
+        job.warm()
+        client = subprocess.Popen(
+            [TBPROF, "capture", str(job.process.pid), "--duration=3s", "--retries=0", "--logdir", str(tmp_path / "own")],
+            env=dict(os.environ, **clock), stderr=subprocess.PIPE, text=True)  # fmt: skip
+        job.hear(": recording for 3s")
+        begin = time.time()
+        time.sleep(1)
+        place.write_text(str(step))
+        said = client.communicate(timeout=60)[1]
+        assert client.returncode == 0, said
+        (path,) = glob.glob(str(tmp_path / "own" / "**" / "*.xplane.pb"), recursive=True)
+        space = space_of(read(path))
+        assert 2.9 < length_of(space) < 4
+        # The clock's old time: that is when it began.
+        assert abs(test_capture.window_of(space)[0] - begin) < 2
+        last = 0
+        for plane in space["planes"]:
+            for line in plane["lines"]:
+                for event in line["events"]:
+                    assert event["duration_ps"] >= 0 and 0 <= event["offset_ps"] <= 4e12
+                    last = max(last, line["timestamp_ns"] / 1e9 + event["offset_ps"] / 1e12)
+        assert 2.5 < last < 4
+        # And of the next the new.
+        place.write_text(str(2 * step))
+        job.process.send_signal(signal.SIGUSR1)
+        (path,) = until(job.published, 60, lambda: job.said)
+        assert abs(test_capture.window_of(space_of(read(path)))[0] - time.time() - 2 * step) < 60
+        profile_at_last(job.address)
+        assert job.stop() == 5
+
+
+def test_clients_whose_clock_is_wrong(shared_job):
+    for hours, code in ((-1, "OK"), (-1000, "OK"), (1.5, "INVALID_ARGUMENT")):
+        start = time.time_ns() + int(hours * 3600e9)
+        result = profiler_rpc.profile(shared_job.address, duration_ms=200, opts={"duration_ms": 200, "start_timestamp_ns": start})
+        assert result.code == code, (hours, result)
+        if code == "OK":
+            space = space_of(result.files()["xplane.pb"])
+            assert 0.19 < length_of(space) < 1
+            assert abs(test_capture.window_of(space)[0] - time.time()) < 20
 
 
 # Ends of those who take part.
