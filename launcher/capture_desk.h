@@ -61,6 +61,9 @@ class CaptureDesk {
   // For the lines at the start.
   std::vector<std::string> StartLines() const;
   std::vector<std::string> addresses() const;
+  void ContinueWorker() {
+    if (service_ != nullptr) service_->ContinueWorker();
+  }
   pid_t worker() const { return service_ != nullptr ? service_->worker() : 0; }
 
   void AppendWatched(std::vector<pollfd>* fds) const;

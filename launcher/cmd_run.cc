@@ -523,6 +523,7 @@ class Run final : public CaptureRun {
         case SignalAction::kReap:
           // As a container's init, orphans of the whole container are ours to reap.
           if (getpid() == 1) ReapAdopted();
+          desk_->ContinueWorker();
           if (state_.target_running) {
             const std::optional<int> signo = target_->PollStopped();
             if (signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU) StopLike(*signo);

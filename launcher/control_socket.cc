@@ -174,7 +174,8 @@ absl::StatusOr<ControlConnection::Received> ControlConnection::Receive(absl::Dur
   for (;;) {
     const absl::Duration left = limit - absl::Nanoseconds(ReadMonotonic() - begun);
     pollfd entry{socket_.get(), POLLIN, 0};
-    const int ready = poll(&entry, 1, static_cast<int>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left), 0, 1000)));
+    const int ready =
+        poll(&entry, 1, static_cast<int>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left), 0, 60'000)));
     if (ready > 0) {
       Received received;
       const ssize_t size = ReceiveMessage(socket_.get(), &received.text, &received.descriptors, 0);

@@ -160,6 +160,15 @@ void Service::Handle(ControlServer* control) {
   }
 }
 
+void Service::ContinueWorker() {
+  siginfo_t info{};
+  if (worker_ <= 0 || waitid(P_PID, static_cast<id_t>(worker_), &info, WSTOPPED | WNOHANG) != 0 || info.si_pid == 0) {
+    return;
+  }
+  kill(worker_, SIGCONT);
+  if (!std::exchange(said_stopped_, true)) note_ = "the process that serves the port was stopped; it goes on";
+}
+
 absl::Status Service::Start(ControlServer* control) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -202,6 +211,7 @@ absl::Status Service::Start(ControlServer* control) {
   posix_spawnattr_destroy(&attributes);
   if (error != 0) return absl::ErrnoToStatus(error, "cannot serve the port");
   worker_ = pid;
+  said_stopped_ = false;
   worker_end_.Reset(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   control->Adopt(std::move(ours));
   return absl::OkStatus();

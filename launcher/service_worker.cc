@@ -26,6 +26,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "absl/time/clock.h"
 #include "launcher/control_socket.h"
@@ -51,7 +52,10 @@ constexpr uint64_t kCopiesOfReply = 3;  // the message, its encoding, what of it
 constexpr uint64_t kMaxDataGrowth = uint64_t{192} << 20;
 constexpr size_t kThreadStack = size_t{512} << 10;  // counts as data, used or not
 constexpr uint64_t kMuchMemory = uint64_t{32} << 20;
-constexpr int kMemoryLookMs = 100, kMuchMemoryLookMs = 10;
+constexpr int kMuchMemoryLookMs = 10, kMemoryLookMs = 100, kQuietLookMs = 500;
+constexpr uint64_t kMemoryMoves = uint64_t{1} << 20;  // between two looks: somebody is at it
+constexpr uint64_t kNewConnectionNs = 2'000'000'000;
+constexpr uint64_t kConnectionsLookNs = 1'000'000'000;
 constexpr int kMaxThreads = 64;
 constexpr int kMaxRequestBytes = 1 << 20;
 constexpr int kHandshakeMs = 5'000;        // until a connection has said that it speaks HTTP/2
@@ -493,16 +497,34 @@ int ServiceWorker(const char* listener_count) {
 
   std::vector<pollfd> entries = {{gone.get(), POLLIN, 0}};
   for (int fd = kServiceListenerFd; fd < listeners_end; ++fd) entries.push_back({fd, POLLIN, 0});
-  uint64_t last_ns = ReadMonotonic();
+  uint64_t last_ns = ReadMonotonic(), connections_looked_ns = last_ns;
   const ScopedFd statm(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
   uint64_t resident = 0;
+  bool moves = false;
+  bool connections = true;  // as far as we know
+  // What costs memory comes over connections: without one nothing is looked at until the next.
+  const auto look_ms = [&]() -> int {
+    if (resident > kMuchMemory) return kMuchMemoryLookMs;
+    if (!connections) {
+      const uint64_t idle = std::min(ReadMonotonic() - last_ns, launcher.IdleNs());
+      return static_cast<int>((kIdleWorkerNs - std::min(idle, kIdleWorkerNs)) / 1'000'000 + 1);
+    }
+    const bool busy = moves || launcher.IdleNs() == 0 || ReadMonotonic() < last_ns + kNewConnectionNs;
+    return busy ? kMemoryLookMs : kQuietLookMs;
+  };
   while (!launcher.gone()) {
-    poll(entries.data(), entries.size(), resident > kMuchMemory ? kMuchMemoryLookMs : kMemoryLookMs);
-    resident = MemoryNow(statm.get()).resident;
+    poll(entries.data(), entries.size(), look_ms());
+    const uint64_t before = std::exchange(resident, MemoryNow(statm.get()).resident);
+    moves = resident > before + kMemoryMoves;
     if (resident > kMaxMemory + kCopiesOfReply * reply_bytes) _exit(kServiceTookTooMuch);
+    if (connections && ReadMonotonic() >= connections_looked_ns + kConnectionsLookNs) {
+      connections_looked_ns = ReadMonotonic();
+      connections = HasConnections(kServiceListenerFd);
+    }
     for (const pollfd& entry : entries) {
       if ((entry.revents & POLLIN) == 0 || entry.fd == gone.get()) continue;
-      last_ns = ReadMonotonic();
+      last_ns = connections_looked_ns = ReadMonotonic();
+      connections = true;
       ScopedFd connection(accept4(entry.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!connection.valid() || connection.get() > kHighestConnection) continue;
       // gRPC does it for connections that it accepts itself.

@@ -751,6 +751,34 @@ def test_workers_that_are_killed_again_and_again(job):
     assert not [pid for pid in children_of(job.process.pid)]
 
 
+def test_a_worker_that_is_stopped(job):
+    call = profiler_rpc.start_profile(job.address, duration_ms=1000, timeout=60)
+    job.hear(": recording for ")
+    worker = worker_of(job)
+    for _ in range(3):
+        os.kill(worker, signal.SIGSTOP)
+        until(lambda: read("/proc", worker, "stat").rsplit(b")", 1)[1].split()[0] not in b"Tt", 20, "it stays stopped")
+    assert call.result().ok
+    job.hear("was stopped; it goes on")
+    profile_at_last(job.address)
+    assert worker_of(job) == worker
+    expect_alive(job)
+    assert job.stop() == 5
+    assert len([line for line in job.said if "was stopped" in line]) == 1
+
+
+def test_the_worker_ends_when_nobody_comes(job):
+    profile_at_last(job.address)
+    worker = worker_of(job)
+    with connect(job) as connection:
+        connection.sendall(greeting())
+        time.sleep(1)
+    until(lambda: not os.path.exists(f"/proc/{worker}"), 50, "it stays")
+    profile_at_last(job.address)
+    assert not [line for line in job.said if "has ended" in line], job.said
+    assert job.stop() == 5
+
+
 def test_the_worker_ends_when_the_launcher_is_killed(job):
     with connect(job), grpc.insecure_channel(job.address) as channel:
         grpc.channel_ready_future(channel).result(20)
