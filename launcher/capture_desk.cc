@@ -163,7 +163,12 @@ void CaptureDesk::Handle() {
     Capture& capture = *known;
     if (capture.state == Capture::State::kAgreed && now >= capture.opens_ns) Begin(&capture);
     if (capture.state == Capture::State::kOpen) {
-      const uint64_t needed = kReplyNs + kReplyNsPerRecord * (session_.records() - capture.records_before);
+      // Who waits for a shorter time than that has half of it recorded.
+      const uint64_t waits = capture.gives_up_ns == UINT64_MAX        ? UINT64_MAX
+                             : capture.gives_up_ns > capture.opens_ns ? capture.gives_up_ns - capture.opens_ns
+                                                                      : 0;
+      const uint64_t needed =
+          std::min(kReplyNs, waits / 2) + kReplyNsPerRecord * (session_.records() - capture.records_before);
       if (now >= capture.closes_ns) {
         End(&capture);
       } else if (capture.gives_up_ns != UINT64_MAX && now + needed >= capture.gives_up_ns) {

@@ -110,14 +110,17 @@ uint32_t ControlServer::Adopt(ScopedFd connection) {
 }
 
 void ControlServer::AppendWatched(std::vector<pollfd>* fds) const {
-  if (clients_.size() < kMaxClients) fds->push_back({listen_.get(), POLLIN, 0});
+  if (clients_.size() < kMaxClients && pause_.over()) fds->push_back({listen_.get(), POLLIN, 0});
   for (const Client& client : clients_) fds->push_back({client.connection.get(), POLLIN, 0});
 }
 
 std::vector<ControlMessage> ControlServer::Take() {
   while (clients_.size() < kMaxClients) {
     ScopedFd connection(accept4(listen_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!connection.valid()) break;
+    if (!connection.valid()) {
+      pause_.Failed(errno);
+      break;
+    }
     ucred peer{};
     socklen_t size = sizeof(peer);
     if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) continue;

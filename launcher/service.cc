@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -186,6 +187,12 @@ absl::Status Service::Start(ControlServer* control) {
   for (const ScopedFd& listener : listeners_) {
     high.emplace_back(fcntl(listener.get(), F_DUPFD_CLOEXEC, kHigh));
     posix_spawn_file_actions_adddup2(&actions, high.back().get(), target++);
+  }
+  // A worker without one of them would be none.
+  const bool enough = std::all_of(high.begin(), high.end(), [](const ScopedFd& fd) { return fd.valid(); });
+  if (!enough) {
+    posix_spawn_file_actions_destroy(&actions);
+    return absl::ErrnoToStatus(EMFILE, "cannot serve the port");
   }
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);

@@ -30,6 +30,7 @@
 
 #include "absl/time/clock.h"
 #include "launcher/control_socket.h"
+#include "launcher/listener_pause.h"
 #include "launcher/profiler_request.h"
 #include "launcher/proto/profiler_service.grpc.pb.h"
 #include "launcher/service.h"
@@ -503,7 +504,9 @@ int ServiceWorker(const char* listener_count) {
   bool moves = false;
   bool connections = true;  // as far as we know
   // What costs memory comes over connections: without one nothing is looked at until the next.
+  ListenerPause pause;
   const auto look_ms = [&]() -> int {
+    if (!pause.over()) return kMemoryLookMs;
     if (resident > kMuchMemory) return kMuchMemoryLookMs;
     if (!connections) {
       const uint64_t idle = std::min(ReadMonotonic() - last_ns, launcher.IdleNs());
@@ -513,6 +516,7 @@ int ServiceWorker(const char* listener_count) {
     return busy ? kMemoryLookMs : kQuietLookMs;
   };
   while (!launcher.gone()) {
+    for (pollfd& entry : entries) entry.events = entry.fd == gone.get() || pause.over() ? POLLIN : 0;
     poll(entries.data(), entries.size(), look_ms());
     const uint64_t before = std::exchange(resident, MemoryNow(statm.get()).resident);
     moves = resident > before + kMemoryMoves;
@@ -526,6 +530,7 @@ int ServiceWorker(const char* listener_count) {
       last_ns = connections_looked_ns = ReadMonotonic();
       connections = true;
       ScopedFd connection(accept4(entry.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!connection.valid()) pause.Failed(errno);
       if (!connection.valid() || connection.get() > kHighestConnection) continue;
       // gRPC does it for connections that it accepts itself.
       const int on = 1;

@@ -483,7 +483,7 @@ void Session::Accept(int listener) {
   for (int i = 0; i < 256; ++i) {
     ScopedFd connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!connection.valid()) {
-      if ((errno != EMFILE && errno != ENFILE) || callers_.empty()) return;
+      if ((errno != EMFILE && errno != ENFILE) || callers_.empty()) return pause_.Failed(errno);
       callers_.erase(callers_.begin());
       continue;
     }

@@ -155,6 +155,44 @@ TEST(CaptureCommand, EachRankHasAFile) {
   End(job);
 }
 
+// Children of a process that run this program.
+std::vector<pid_t> ChildrenOf(pid_t parent, const std::string& program) {
+  std::vector<pid_t> found;
+  const std::string id = std::to_string(parent);
+  std::istringstream children(ReadFile("/proc/" + id + "/task/" + id + "/children"));
+  for (pid_t child; children >> child;) {
+    if (ReadFile("/proc/" + std::to_string(child) + "/cmdline").starts_with(program)) found.push_back(child);
+  }
+  return found;
+}
+
+// --follow=all: the command's own end is not that of what is recorded.
+TEST(CaptureCommand, OfProcessesThatOutliveTheCommand) {
+  TemporaryDirectory directory;
+  RunOptions options;
+  options.tbprof = {"--window=none", "--follow=all", "--window-duration=300ms"};
+  const auto running = StartUnderTbprof({Program("daemonises"), directory / "stop"}, options);
+  const auto daemon = static_cast<pid_t>(running->WaitForNumber("daemon"));
+  ASSERT_GT(daemon, 0);
+  // The command has been reaped, and the daemon is the launcher's child.
+  for (int i = 0; i < 3000 && ChildrenOf(running->pid(), Program("daemonises")) != std::vector<pid_t>{daemon}; ++i) {
+    usleep(10000);
+  }
+  ASSERT_THAT(ChildrenOf(running->pid(), Program("daemonises")), ElementsAre(daemon));
+  EXPECT_EQ(StatusOf(running->pid())["state"], "armed");
+  const RunResult capture = RunTbprof(
+      {"capture", std::to_string(running->pid()), "--duration=300ms", "--run=asked", "--logdir", directory.path()});
+  EXPECT_EQ(capture.code(), 0) << capture.AllSaid();
+  const std::vector<std::string> asked = FilesBelow(directory / "plugins/profile/asked", ".xplane.pb");
+  ASSERT_THAT(asked, SizeIs(1));
+  EXPECT_GT(Profile::Parse(asked[0])->Count("usleep"), 30);
+  running->Signal(SIGUSR1);
+  EXPECT_TRUE(running->WaitForError("verified")) << running->Err();
+  EXPECT_THAT(FilesBelow(running->logdir() + "/plugins", ".xplane.pb"), SizeIs(1));
+  WriteFile(directory / "stop", "");
+  EXPECT_EQ(running->Wait().code(), 3);
+}
+
 // One is being captured by somebody else, and one was never started.
 TEST(CaptureCommand, LateAndMissingRanksAreNamed) {
   TemporaryDirectory logs;

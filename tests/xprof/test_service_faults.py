@@ -453,6 +453,19 @@ def test_a_deadline_before_the_end_of_the_window(shared_job, timeout):
     assert timeout - 4 < length_of(space) < timeout
 
 
+@pytest.mark.parametrize("timeout", [0.8, 1.4])
+def test_a_deadline_that_is_shorter_than_a_conversion_may_take(shared_job, timeout):
+    for _ in range(5):  # a machine that has other things to do may need longer for the answer
+        result = profiler_rpc.profile(shared_job.address, timeout=timeout, duration_ms=60_000)
+        if result.ok:
+            break
+        until(lambda: profiler_rpc.profile(shared_job.address, duration_ms=5).ok, 20, "it is not idle again")
+    assert result.ok, result
+    space = space_of(result.files()["xplane.pb"])
+    assert re.search(r"this window was closed \S+ early", "\n".join(space["warnings"]))
+    assert timeout / 4 < length_of(space) < timeout
+
+
 def big_job():
     """One that records tens of MB in seconds."""
     return Job("--max-profile-size=1GiB", "--wait-threshold=0", command=(PHASES, "0", "16", "100"))
