@@ -100,7 +100,10 @@ void CaptureDesk::WriteEndpoints() {
   const nlohmann::json json = {{"run", ValidUtf8(run_.run_name())},
                                {"host", run_.host()},
                                {"pid", getpid()},
-                               {"rank", run_.rank()},
+                               {"rank", run_.job().rank.rank},
+                               {"world_size", run_.job().rank.world_size},
+                               {"sure_rank", run_.job().sure_rank},
+                               {"ranks", options_.ranks},
                                {"addresses", addresses()}};
   const std::string directory = StrCat(run_.logdir(), "/.tbprof/endpoints/", run_.run_name());
   std::error_code error;
@@ -160,7 +163,12 @@ void CaptureDesk::Handle() {
     Capture& capture = *known;
     if (capture.state == Capture::State::kAgreed && now >= capture.opens_ns) Begin(&capture);
     if (capture.state == Capture::State::kOpen) {
-      const uint64_t needed = kReplyNs + kReplyNsPerRecord * (session_.records() - capture.records_before);
+      // Who waits for a shorter time than that has half of it recorded.
+      const uint64_t waits = capture.gives_up_ns == UINT64_MAX        ? UINT64_MAX
+                             : capture.gives_up_ns > capture.opens_ns ? capture.gives_up_ns - capture.opens_ns
+                                                                      : 0;
+      const uint64_t needed =
+          std::min(kReplyNs, waits / 2) + kReplyNsPerRecord * (session_.records() - capture.records_before);
       if (now >= capture.closes_ns) {
         End(&capture);
       } else if (capture.gives_up_ns != UINT64_MAX && now + needed >= capture.gives_up_ns) {
@@ -416,13 +424,16 @@ void CaptureDesk::Describe(uint32_t window, ConversionRequest* request) {
     request->summary_only = true;
     return;
   }
+  if (capture->request.publish && capture->request.shared) {
+    request->run_exclusive = false;
+    request->agreed_start_unix_ns = capture->request.start_unix_ns;
+    if (!capture->request.host.empty()) request->host = capture->request.host;
+  }
   if (!capture->waited_for() || capture->request.publish) return;
   if (!capture->request.host.empty()) request->host = capture->request.host;
   request->agreed_start_unix_ns = capture->request.start_unix_ns;
   request->delivered = true;
-  // A reply is one message of protobuf.
-  constexpr uint64_t kMaxReply = uint64_t{1} << 30;
-  request->max_profile_size = std::min(request->max_profile_size, kMaxReply);
+  request->max_reply_bytes = MaxReplyBytes();
   if (IsOurRepository(capture->request.repository_root) && !capture->request.run.empty()) {
     request->run_exclusive = false;
     return;
@@ -507,19 +518,16 @@ void CaptureDesk::Deliver(Capture* capture, const ConversionRequest& request, co
     for (const std::string& path : result.files) {
       if (path.ends_with(kProfileSuffix)) paths.push_back(path);
     }
-    // The command's own rank first.
-    std::sort(paths.begin(), paths.end(), [](const std::string& a, const std::string& b) {
-      return a.size() != b.size() ? a.size() < b.size() : a < b;
-    });
+    std::string stem;
     uint64_t bytes = 0;
     for (const std::string& path : paths) {
       ScopedFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
       struct stat facts;
       if (!file.valid() || fstat(file.get(), &facts) != 0) continue;
-      // One of several ranks may be called `<host>.r0.xplane.pb`: the first is always the plain one.
-      const size_t rank = path.rfind(".r", path.size() - kProfileSuffix.size());
-      answer.files.push_back(answer.files.empty() || rank == std::string::npos ? std::string(kProfileSuffix.substr(1))
-                                                                               : path.substr(rank + 1));
+      const std::string name = path.substr(path.rfind('/') + 1);
+      // The command's own rank is the first.
+      if (answer.files.empty()) stem = name.substr(0, name.size() - kProfileSuffix.size());
+      answer.files.push_back(RunDirectory::NameForClient(name, stem));
       files.push_back(std::move(file));
       bytes += static_cast<uint64_t>(facts.st_size);
       if (files.size() == kMaxControlFiles) break;
@@ -602,6 +610,10 @@ SessionStatus CaptureDesk::Status() const {
   status.records = session_.records();
   status.dropped = session_.records_not_kept() + session_.DroppedRecords();
   status.addresses = addresses();
+  status.rank = run_.job().rank.rank;
+  status.world_size = run_.job().rank.world_size;
+  status.sure_rank = run_.job().sure_rank;
+  status.ranks = options_.ranks;
   return status;
 }
 

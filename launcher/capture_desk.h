@@ -24,6 +24,7 @@
 #include "launcher/captures.h"
 #include "launcher/control_socket.h"
 #include "launcher/conversion.h"
+#include "launcher/job.h"
 #include "launcher/options.h"
 #include "launcher/service.h"
 #include "launcher/session.h"
@@ -46,7 +47,7 @@ class CaptureRun {
   virtual const std::string& host() const = 0;
   virtual std::string WindowText() const = 0;
   virtual bool RunWindowIsOpen() const = 0;
-  virtual int rank() const = 0;
+  virtual const Job& job() const = 0;
 };
 
 class CaptureDesk {
@@ -60,6 +61,9 @@ class CaptureDesk {
   // For the lines at the start.
   std::vector<std::string> StartLines() const;
   std::vector<std::string> addresses() const;
+  void ContinueWorker() {
+    if (service_ != nullptr) service_->ContinueWorker();
+  }
   pid_t worker() const { return service_ != nullptr ? service_->worker() : 0; }
 
   void AppendWatched(std::vector<pollfd>* fds) const;

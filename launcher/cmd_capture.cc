@@ -10,27 +10,26 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
-#include <set>
 #include <thread>
 
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "launcher/capture_targets.h"
 #include "launcher/commands.h"
 #include "launcher/control_socket.h"
 #include "launcher/profiler_client.h"
 #include "launcher/terminal.h"
 #include "launcher/text.h"
+#include "wire/clock.h"
+#include "writer/arguments.h"
 #include "writer/file_ops.h"
 #include "writer/logdir.h"
+#include "writer/timeline.h"
 #include "writer/utf8.h"
 #include "writer/xspace_skim.h"
 
@@ -40,117 +39,8 @@ namespace {
 constexpr int kExitSome = 1, kExitNone = 2;
 // Until all workers are called, so that they begin at the same moment.
 constexpr absl::Duration kLead = absl::Milliseconds(500);
+constexpr absl::Duration kLate = absl::Milliseconds(100);
 constexpr absl::Duration kLocalPatience = absl::Seconds(120);  // beyond the window, since the last word
-
-// What the operands name.
-struct Targets {
-  std::vector<std::string> addresses;
-  std::vector<FoundSession> sessions;
-  bool empty() const { return addresses.empty() && sessions.empty(); }
-};
-
-std::string SessionList(const std::vector<FoundSession>& sessions) {
-  std::vector<std::string> names;
-  names.reserve(sessions.size());
-  for (const FoundSession& session : sessions) {
-    names.push_back(StrCat(session.status.pid, " (run ", PrintableUtf8(session.status.run), ")"));
-  }
-  return absl::StrJoin(names, ", ");
-}
-
-// The ports that the launchers of a run have told the log directory they share.
-std::vector<std::string> EndpointsOf(const std::string& logdir, const std::string& run, const std::set<int>& local) {
-  std::vector<std::string> addresses;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(StrCat(logdir, "/.tbprof/endpoints/", run), none)) {
-    if (!entry.path().string().ends_with(".endpoints.json")) continue;
-    std::ifstream file(entry.path());
-    const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || !json.contains("addresses") || !json["addresses"].is_array()) continue;
-    const std::string host = json.contains("host") && json["host"].is_string() ? json["host"].get<std::string>() : "";
-    const bool here = host == HostName();
-    // Its launcher was killed; whoever has the port now is not of this run.
-    const bool has_pid = json.contains("pid") && json["pid"].is_number_integer();
-    if (here && has_pid && kill(json["pid"].get<int>(), 0) != 0 && errno == ESRCH) continue;
-    if (here && json.contains("pid") && json["pid"].is_number_integer() && local.count(json["pid"].get<int>()) != 0) {
-      continue;
-    }
-    for (const auto& address : json["addresses"]) {
-      if (!address.is_string()) continue;
-      std::string text = address.get<std::string>();
-      const bool loopback = text.starts_with("127.") || text.starts_with("[::1]");
-      if (loopback && !here) continue;
-      // All addresses of the machine: by its name.
-      if (text.starts_with("0.0.0.0:") || text.starts_with("[::]:")) text = StrCat(host, text.substr(text.rfind(':')));
-      if (!CheckAddress(text).ok()) continue;
-      addresses.push_back(text);
-      break;
-    }
-  }
-  std::sort(addresses.begin(), addresses.end());
-  return addresses;
-}
-
-absl::StatusOr<Targets> FindTargets(const Options& options, const std::string& logdir) {
-  Targets targets;
-  std::vector<std::string> words;
-  for (const std::string& operand : options.operands) {
-    for (const std::string_view word : Split(operand, ',')) {
-      if (!Strip(word).empty()) words.emplace_back(Strip(word));
-    }
-  }
-  const bool by_address = std::all_of(words.begin(), words.end(),
-                                      [](const std::string& word) { return word.find(':') != std::string::npos; });
-  if (by_address && !words.empty()) {
-    for (std::string& word : words) {
-      if (word.starts_with("grpc://")) word.erase(0, strlen("grpc://"));
-      if (const absl::Status status = CheckAddress(word); !status.ok()) return status;
-      if (std::find(targets.addresses.begin(), targets.addresses.end(), word) == targets.addresses.end()) {
-        targets.addresses.push_back(word);
-      }
-    }
-    return targets;
-  }
-  const std::vector<FoundSession> sessions = FindSessions();
-  if (words.empty()) {
-    if (sessions.size() == 1) {
-      targets.sessions = sessions;
-      return targets;
-    }
-    return InvalidArgument(sessions.empty()
-                               ? "no `tbprof run` of this user is running on this machine; for another one name its "
-                                 "port: tbprof capture HOST:PORT"
-                               : StrCat("which one? tbprof capture PID, with one of ", SessionList(sessions)));
-  }
-  for (const std::string& word : words) {
-    int number = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    const bool is_number = error == std::errc() && end == word.data() + word.size();
-    bool found = false;
-    std::set<int> local;
-    for (const FoundSession& session : sessions) {
-      const SessionStatus& status = session.status;
-      const bool its_pid = is_number && (status.pid == number || std::find(status.pids.begin(), status.pids.end(),
-                                                                           number) != status.pids.end());
-      if (!its_pid && status.run != word) continue;
-      found = true;
-      local.insert(status.pid);
-      const bool known = std::any_of(targets.sessions.begin(), targets.sessions.end(),
-                                     [&](const FoundSession& other) { return other.socket == session.socket; });
-      if (!known) targets.sessions.push_back(session);
-    }
-    for (std::string& address : EndpointsOf(logdir, word, local)) {
-      found = true;
-      targets.addresses.push_back(std::move(address));
-    }
-    if (found) continue;
-    return InvalidArgument(
-        StrCat("`", PrintableUtf8(word), "` is no HOST:PORT, and no `tbprof run` of this user on this machine ",
-               is_number ? "has that process" : "has that run",
-               sessions.empty() ? "; none is running here" : StrCat("; there is ", SessionList(sessions))));
-  }
-  return targets;
-}
 
 class CaptureCommand {
  public:
@@ -160,23 +50,28 @@ class CaptureCommand {
     absl::StatusOr<std::string> logdir = NormaliseLogdir(options_.logdir, WorkingDirectory());
     if (!logdir.ok()) return Usage(logdir.status());
     logdir_ = *logdir;
-    absl::StatusOr<Targets> targets = FindTargets(options_, logdir_);
+    absl::StatusOr<CaptureTargets> targets = FindCaptureTargets(options_.operands, logdir_);
     if (!targets.ok()) return Usage(targets.status());
     targets_ = *std::move(targets);
+    const bool remote = std::any_of(targets_.all.begin(), targets_.all.end(),
+                                    [](const CaptureTarget& target) { return !target.address.empty(); });
     // Sessions of this machine have a log directory of their own; files come here when there are other workers or when
     // the user wants them here.
-    here_ = !targets_.addresses.empty() || options_.logdir_named;
+    here_ = remote || options_.logdir_named;
+    if (!options_.logdir_named && !targets_.logdir.empty()) logdir_ = targets_.logdir;
     run_ = !options_.run.empty() ? options_.run : RunNameFor(time(nullptr));
+    if (!here_ && options_.run.empty()) run_ = FreeName(run_);
     if (here_) {
       absl::Status status = PrepareLogdir(logdir_, HostName());
       if (status.ok()) status = MakeDirectory();
       if (!status.ok()) return Usage(status);
     }
     terminal_.Say(StrCat("capturing ", absl::FormatDuration(options_.capture_duration), " of ",
-                         Count(targets_.addresses.size() + targets_.sessions.size(), "worker"),
+                         Count(targets_.all.size(), "worker"),
                          here_ ? StrCat(" to ", PrintableUtf8(logdir_), ", run ", PrintableUtf8(run_)) : ""));
-    const bool several = targets_.addresses.size() + targets_.sessions.size() > 1;
-    start_ = absl::Now() + std::max(options_.capture_delay, several ? kLead : absl::ZeroDuration());
+    const absl::Duration lead = std::max(options_.capture_delay, several() ? kLead : absl::ZeroDuration());
+    start_ = absl::Now() + lead;
+    start_ns_ = ReadMonotonic() + Ns(lead);
     {
       Progress progress(&terminal_, "capturing");
       progress_ = &progress;
@@ -199,6 +94,20 @@ class CaptureCommand {
     return kExitUsage;
   }
 
+  static uint64_t Ns(absl::Duration duration) { return static_cast<uint64_t>(absl::ToInt64Nanoseconds(duration)); }
+
+  bool several() const { return targets_.all.size() > 1; }
+
+  // Of a run that several launchers write their files into.
+  std::string FreeName(const std::string& wanted) const {
+    std::error_code none;
+    std::string name = wanted;
+    for (int i = 2; std::filesystem::exists(StrCat(logdir_, "/plugins/profile/", name), none); ++i) {
+      name = StrCat(wanted, "_", i);
+    }
+    return name;
+  }
+
   absl::Status MakeDirectory() {
     // A run that is named may have the files of others in it.
     auto directory = RunDirectory::Create(logdir_, run_, options_.run.empty(), HostName(), -1);
@@ -211,11 +120,14 @@ class CaptureCommand {
   // ---- workers at ports
 
   void CaptureRemotely() {
-    if (targets_.addresses.empty()) return;
-    for (const std::string& address : targets_.addresses) {
+    for (const CaptureTarget& target : targets_.all) {
+      if (target.address.empty()) continue;
       workers_.emplace_back();
-      workers_.back().address = address;
+      workers_.back().address = target.address;
+      workers_.back().stem = target.stem;
+      workers_.back().name = target.name;
     }
+    if (workers_.empty()) return;
     remote_thread_ = std::thread([this] {
       RemoteCapture request;
       request.duration = options_.capture_duration;
@@ -229,7 +141,7 @@ class CaptureCommand {
           [this](const RemoteWorker& worker, const std::string& name, const PieceReader& pieces) {
             const std::lock_guard<std::mutex> lock(mutex_);
             return directory_
-                ->WriteBytes(StrCat(StemOfAddress(worker.address), ".", name),
+                ->WriteBytes(StrCat(worker.stem, ".", name),
                              [&](Sink& sink) {
                                absl::Status status;
                                for (std::string_view piece; status.ok() && pieces(&piece);) status = sink.Append(piece);
@@ -243,7 +155,7 @@ class CaptureCommand {
 
   void SayWorker(const RemoteWorker& worker) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const std::string name = PrintableUtf8(worker.address);
+    const std::string& name = worker.name;
     switch (worker.state) {
       case RemoteWorker::State::kRetrying:
         terminal_.Say(StrCat(name, ": ", std::string(worker.status.message()), "; trying again (", worker.attempts,
@@ -251,6 +163,7 @@ class CaptureCommand {
         return;
       case RemoteWorker::State::kDone:
         ++succeeded_;
+        late_[worker.stem] = worker.late;
         if (worker.wrote_itself) {
           terminal_.Say(
               StrCat(name, ": done, and it sent no file: it has written into a directory of its own machine"));
@@ -259,7 +172,7 @@ class CaptureCommand {
         }
         break;
       case RemoteWorker::State::kFailed:
-        ++failed_;
+        silent_.push_back(name);
         terminal_.Error(StrCat(name, ": ", Reason(worker.status)));
         break;
       case RemoteWorker::State::kCalling:
@@ -294,20 +207,20 @@ class CaptureCommand {
     std::string name;
     std::string stem;
     std::unique_ptr<ControlConnection> connection;
-    absl::Time until;
-    absl::Time asked;
+    uint64_t until_ns = 0;  // CLOCK_MONOTONIC, as the others: the wall clock may be set
+    uint64_t asked_ns = 0;
     int attempts = 0;
     std::string socket;
-    absl::Time again = absl::InfiniteFuture();  // when it is asked once more
+    uint64_t again_ns = UINT64_MAX;  // when it is asked once more
   };
 
   void CaptureLocally() {
-    for (const FoundSession& session : targets_.sessions) {
+    for (const CaptureTarget& target : targets_.all) {
+      if (!target.address.empty()) continue;
       Local local;
-      local.name = StrCat("process ", session.status.pid);
-      local.stem =
-          targets_.sessions.size() == 1 ? session.status.host : StrCat(session.status.host, "_", session.status.pid);
-      local.socket = session.socket;
+      local.name = target.name;
+      local.stem = target.stem;
+      local.socket = target.session.socket;
       AskLocal(&local);
       locals_.push_back(std::move(local));
     }
@@ -315,9 +228,9 @@ class CaptureCommand {
 
   void AskLocal(Local* local) {
     ++local->attempts;
-    local->again = absl::InfiniteFuture();
-    local->asked = absl::Now();
-    local->until = absl::Now() + options_.capture_delay + options_.capture_duration + kLocalPatience;
+    local->again_ns = UINT64_MAX;
+    local->asked_ns = ReadMonotonic();
+    local->until_ns = local->asked_ns + Ns(options_.capture_delay + options_.capture_duration + kLocalPatience);
     absl::StatusOr<ControlConnection> connection = ControlConnection::Connect(local->socket);
     absl::Status status = connection.status();
     if (status.ok()) {
@@ -326,8 +239,9 @@ class CaptureCommand {
       ask.capture.start_unix_ns = static_cast<uint64_t>(absl::ToUnixNanos(start_));
       ask.capture.asked_by = StrCat("tbprof capture ", getpid());
       ask.capture.publish = !here_;
-      ask.capture.run = here_ || !options_.run.empty() ? run_ : "";
-      ask.capture.host = here_ ? local->stem : "";
+      ask.capture.shared = !here_ && several();
+      ask.capture.run = here_ || several() || !options_.run.empty() ? run_ : "";
+      ask.capture.host = here_ || several() ? local->stem : "";
       status = connection->Send(ToText(ask));
       local->connection = std::make_unique<ControlConnection>(*std::move(connection));
     }
@@ -341,10 +255,11 @@ class CaptureCommand {
     if (may_work && local->attempts <= options_.retries) {
       terminal_.Say(StrCat(local->name, ": ", std::string(status.message()), "; trying again (", local->attempts,
                            " of ", options_.retries + 1, ")"));
-      local->again = absl::Now() + absl::Seconds(1 << std::min(local->attempts - 1, 4));
+      local->again_ns = ReadMonotonic() + (uint64_t{1'000'000'000} << std::min(local->attempts - 1, 4));
       return;
     }
-    ++failed_;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    silent_.push_back(local->name);
     terminal_.Error(StrCat(local->name, ": ", std::string(status.message())));
   }
 
@@ -355,11 +270,11 @@ class CaptureCommand {
     for (size_t i = 0; i < locals_.size(); ++i) {
       Local& local = locals_[i];
       if (local.connection == nullptr) {
-        if (absl::Now() >= local.again) AskLocal(&local);
+        if (ReadMonotonic() >= local.again_ns) AskLocal(&local);
         continue;
       }
       if (fds[i].revents == 0) {
-        if (absl::Now() > local.until) FailLocal(&local, absl::DeadlineExceededError("no answer in time"));
+        if (ReadMonotonic() > local.until_ns) FailLocal(&local, absl::DeadlineExceededError("no answer in time"));
         continue;
       }
       absl::StatusOr<ControlConnection::Received> received = local.connection->Receive(absl::ZeroDuration());
@@ -374,10 +289,13 @@ class CaptureCommand {
       }
       switch (answer->state) {
         case AnswerState::kOpen:
-          local.until = absl::FromUnixNanos(static_cast<int64_t>(answer->closes_unix_ns)) + kLocalPatience;
+          local.until_ns = ReadMonotonic() +
+                           Ns(std::max(absl::FromUnixNanos(static_cast<int64_t>(answer->closes_unix_ns)) - absl::Now(),
+                                       absl::ZeroDuration()) +
+                              kLocalPatience);
           break;
         case AnswerState::kWriting:
-          local.until = absl::Now() + kLocalPatience;
+          local.until_ns = ReadMonotonic() + Ns(kLocalPatience);
           if (progress_ != nullptr) progress_->Update(answer->done, answer->total);
           break;
         case AnswerState::kFailed:
@@ -388,9 +306,8 @@ class CaptureCommand {
           break;
       }
     }
-    std::erase_if(locals_, [](const Local& local) {
-      return local.connection == nullptr && local.again == absl::InfiniteFuture();
-    });
+    std::erase_if(locals_,
+                  [](const Local& local) { return local.connection == nullptr && local.again_ns == UINT64_MAX; });
   }
 
   void TakeLocal(Local* local, const ControlAnswer& answer, const std::vector<ScopedFd>& descriptors) {
@@ -407,8 +324,13 @@ class CaptureCommand {
     (void)local->connection->Send(ToText(ControlAsk{status.ok() ? AskKind::kReceived : AskKind::kCancel, 1, {}}));
     if (!status.ok()) return FailLocal(local, status);
     ++succeeded_;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      late_[local->stem] = absl::Nanoseconds(local->asked_ns > start_ns_ ? local->asked_ns - start_ns_ : 0);
+    }
     if (here_) {
-      terminal_.Say(StrCat(local->name, ": ", Size(bytes), " after ", Took(absl::Now() - local->asked)));
+      terminal_.Say(StrCat(local->name, ": ", Size(bytes), " after ",
+                           Took(absl::Nanoseconds(ReadMonotonic() - local->asked_ns))));
     } else {
       for (const std::string& line : answer.lines) terminal_.Say(line);
     }
@@ -442,17 +364,34 @@ class CaptureCommand {
       terminal_.Say(StrCat("view: tensorboard --logdir ", PrintableUtf8(logdir_)));
       terminal_.Say(StrCat("      then http://localhost:6006/#profile, run ", PrintableUtf8(directory_->run())));
     }
-    if (failed_ > 0) {
-      terminal_.Error(StrCat(Count(succeeded_, "worker"), " answered, ", failed_.load(), " did not"));
+    if (!silent_.empty()) {
+      terminal_.Error(
+          StrCat(Count(succeeded_, "worker"), " answered, ", silent_.size(), " did not: ", Listed(silent_)));
     }
-    return succeeded_ == 0 ? kExitNone : failed_ > 0 ? kExitSome : 0;
+    const std::vector<int> missing = targets_.MissingRanks();
+    if (!missing.empty()) {
+      terminal_.Error(StrCat("missing ranks: ", RankList(missing),
+                             ": no launcher of theirs is on this machine or has left its port in ",
+                             PrintableUtf8(logdir_)));
+    }
+    return succeeded_ == 0 ? kExitNone : silent_.empty() && missing.empty() ? 0 : kExitSome;
+  }
+
+  static std::string Listed(const std::vector<std::string>& names) {
+    constexpr size_t kMostNamed = 64;
+    std::string text;
+    for (size_t i = 0; i < std::min(names.size(), kMostNamed); ++i) StrAppend(&text, i == 0 ? "" : ", ", names[i]);
+    if (names.size() > kMostNamed) StrAppend(&text, " and ", names.size() - kMostNamed, " more");
+    return text;
   }
 
   void SayFile(const RunDirectory::File& file) {
     std::string text = StrCat(PrintableUtf8(file.path), "  ", Size(file.bytes));
     const ScopedFd fd(open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
+    std::vector<std::string> warnings;
     if (fd.valid() && file.path.ends_with(".xplane.pb")) {
-      const XspaceFacts facts = SkimXspace(fd.get(), file.bytes);
+      XspaceFacts facts = SkimXspace(fd.get(), file.bytes);
+      warnings = std::move(facts.warnings);
       if (facts.parsed) {
         StrAppend(&text, ", ", Count(facts.planes, "plane"), ", ", Count(facts.lines, "line"),
                   facts.has_events ? "" : ", no event");
@@ -461,21 +400,36 @@ class CaptureCommand {
       }
     }
     terminal_.Say(text);
+    SayLate(file.path.substr(file.path.rfind('/') + 1), warnings);
+  }
+
+  // What the profile says of itself; of those that came too late even for that, when we have called.
+  void SayLate(const std::string& name, const std::vector<std::string>& warnings) {
+    for (const std::string& warning : warnings) {
+      if (warning.starts_with(kBeganLate)) return terminal_.Warn(StrCat(name, ": ", PrintableUtf8(warning)));
+    }
+    for (const auto& [stem, late] : late_) {
+      if (late < kLate || !name.starts_with(StrCat(stem, "."))) continue;
+      terminal_.Warn(StrCat(name, ": ", kBeganLate, Took(late), " after the start that was agreed on"));
+    }
   }
 
   const Options& options_;
   Terminal& terminal_;
   std::string logdir_, run_;
-  Targets targets_;
+  CaptureTargets targets_;
   bool here_ = false;
   absl::Time start_;
+  uint64_t start_ns_ = 0;  // the same by CLOCK_MONOTONIC
   std::unique_ptr<RunDirectory> directory_;
   std::vector<RemoteWorker> workers_;
   std::vector<Local> locals_;
   std::thread remote_thread_;
   std::mutex mutex_;
   Progress* progress_ = nullptr;
-  std::atomic<size_t> succeeded_ = 0, failed_ = 0;
+  std::atomic<size_t> succeeded_ = 0;
+  std::vector<std::string> silent_;             // those that did not answer
+  std::map<std::string, absl::Duration> late_;  // by the stem of the file: how late the worker was asked
 };
 
 }  // namespace

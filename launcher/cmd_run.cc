@@ -431,7 +431,7 @@ class Run final : public CaptureRun {
 
   void Poll() {
     std::vector<pollfd> fds = {{signals_->fd(), POLLIN, 0}};
-    if (!closed_) {
+    if (!closed_ && session_->listens()) {
       fds.push_back({session_->listen_fd(), POLLIN, 0});
       fds.push_back({session_->abstract_fd(), POLLIN, 0});
     }
@@ -452,7 +452,7 @@ class Run final : public CaptureRun {
       range_next_ns_ = start_ns_ + Nanoseconds(run_window_open_ ? options_.window.duration : options_.window.delay);
     }
     if (options_.window.kind == Window::Kind::kSteps) steps_next_ns_ = start_ns_ + kStepsLookNs;
-    while (state_.target_running || Following()) {
+    while (state_.target_running || (state_.following = Following())) {
       Poll();
       session_->Handle();
       TakeSignals();
@@ -523,6 +523,7 @@ class Run final : public CaptureRun {
         case SignalAction::kReap:
           // As a container's init, orphans of the whole container are ours to reap.
           if (getpid() == 1) ReapAdopted();
+          desk_->ContinueWorker();
           if (state_.target_running) {
             const std::optional<int> signo = target_->PollStopped();
             if (signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU) StopLike(*signo);
@@ -558,12 +559,12 @@ class Run final : public CaptureRun {
     Enqueue(window);
   }
 
-  bool TargetRuns() const override { return !closed_ && state_.target_running; }
+  bool TargetRuns() const override { return !closed_ && (state_.target_running || state_.following); }
   const std::string& logdir() const override { return logdir_; }
   const std::string& run_name() const override { return run_; }
   const std::string& host() const override { return host_; }
   bool RunWindowIsOpen() const override { return run_window_open_ || steady_open_; }
-  int rank() const override { return job_.rank.rank; }
+  const Job& job() const override { return job_; }
 
   // ---- the run's own window
 
@@ -801,7 +802,7 @@ class Run final : public CaptureRun {
     request.rank_wait_ms = static_cast<int>(
         std::min<int64_t>(absl::ToInt64Milliseconds(options_.rank_wait), std::numeric_limits<int>::max()));
     request.world_size = job_.rank.world_size;
-    request.beside_command = state_.target_running;
+    request.beside_command = TargetRuns();
     request.color = terminal_.color();
     request.width = std::min(terminal_.width(), 100);
     if (window == 0 && options_.window.kind == Window::Kind::kSteps && !run_converted_) {

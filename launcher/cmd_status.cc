@@ -35,7 +35,8 @@ std::string Text(const std::vector<FoundSession>& sessions) {
   std::string text;
   for (const FoundSession& session : sessions) {
     const SessionStatus& status = session.status;
-    text += absl::StrFormat("%d  run %s, %s for %s\n", status.pid, PrintableUtf8(status.run),
+    const std::string rank = status.rank < 0 ? "" : StrCat(", rank ", status.rank, " of ", status.world_size);
+    text += absl::StrFormat("%d  run %s%s, %s for %s\n", status.pid, PrintableUtf8(status.run), rank,
                             PrintableUtf8(StateText(status)), Since(status.since_unix_ns));
     text += absl::StrFormat("    command    %s\n", PrintableUtf8(absl::StrJoin(status.command, " ").substr(0, 300)));
     text +=

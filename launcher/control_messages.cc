@@ -2,6 +2,7 @@
 #include "launcher/control_messages.h"
 
 #include <climits>
+#include <cstdlib>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -127,6 +128,12 @@ class Reader {
 
 }  // namespace
 
+uint64_t MaxReplyBytes() {
+  const char* const text = getenv("TBPROF_TEST_MAX_REPLY");
+  const uint64_t bytes = text == nullptr ? 0 : strtoull(text, nullptr, 10);
+  return bytes != 0 ? bytes : uint64_t{1} << 30;
+}
+
 std::string ToText(const ControlAsk& ask) {
   Json json = {{"ask", WordOf(ask.kind, kAsks)}, {"id", ask.id}};
   const CaptureRequest& capture = ask.capture;
@@ -141,7 +148,8 @@ std::string ToText(const ControlAsk& ask) {
                        {"repository_root", capture.repository_root},
                        {"asked_by", capture.asked_by},
                        {"warnings", capture.warnings},
-                       {"publish", capture.publish}};
+                       {"publish", capture.publish},
+                       {"shared", capture.shared}};
   }
   return Dump(json);
 }
@@ -163,6 +171,7 @@ absl::StatusOr<ControlAsk> ParseAsk(std::string_view text) {
   capture.Take("asked_by", &ask.capture.asked_by);
   capture.Take("warnings", &ask.capture.warnings);
   capture.Take("publish", &ask.capture.publish);
+  capture.Take("shared", &ask.capture.shared);
   if (!reader.status().ok()) return reader.status();
   if (!capture.status().ok()) return capture.status();
   ask.capture.asked_by = TruncateUtf8(PrintableUtf8(ask.capture.asked_by), 200);
@@ -239,7 +248,11 @@ std::string ToText(const SessionStatus& status) {
                {"records", status.records},
                {"dropped", status.dropped},
                {"pids", status.pids},
-               {"addresses", status.addresses}});
+               {"addresses", status.addresses},
+               {"rank", status.rank},
+               {"world_size", status.world_size},
+               {"sure_rank", status.sure_rank},
+               {"ranks", status.ranks}});
 }
 
 absl::StatusOr<SessionStatus> ParseSessionStatus(std::string_view text) {
@@ -262,6 +275,10 @@ absl::StatusOr<SessionStatus> ParseSessionStatus(std::string_view text) {
   reader.Take("dropped", &status.dropped);
   reader.Take("pids", &status.pids);
   reader.Take("addresses", &status.addresses);
+  reader.Take("rank", &status.rank);
+  reader.Take("world_size", &status.world_size);
+  reader.Take("sure_rank", &status.sure_rank);
+  reader.Take("ranks", &status.ranks);
   if (!reader.status().ok()) return reader.status();
   return status;
 }

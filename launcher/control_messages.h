@@ -25,6 +25,9 @@ namespace tbprof {
 
 inline constexpr size_t kMaxControlMessage = 64 << 10;
 inline constexpr size_t kMaxControlFiles = 64;  // of an answer; the kernel takes 253
+// Of the files of an answer together: it becomes one message of protobuf, of less than 2 GiB, and files can turn out
+// longer than they were meant to be. TBPROF_TEST_MAX_REPLY sets it: tests have no such profile.
+uint64_t MaxReplyBytes();
 inline constexpr uint64_t kMaxWindowNs = 600'000'000'000;
 
 // A window that somebody asks for.
@@ -39,6 +42,7 @@ struct CaptureRequest {
   std::string asked_by;         // in words
   std::vector<std::string> warnings;
   bool publish = false;  // into the run's own logdir; the answer then says where, and carries no file
+  bool shared = false;   // with `publish`: other launchers write into the same run, each a file called `host`
 };
 
 enum class AskKind {
@@ -95,6 +99,9 @@ struct SessionStatus {
   uint64_t captures = 0, processes = 0, records = 0, dropped = 0;
   std::vector<int> pids;  // of recorded processes
   std::vector<std::string> addresses;
+  int rank = -1, world_size = -1;  // of the launcher, where a scheduler has started several
+  bool sure_rank = false;          // the command has no ranks of its own
+  std::string ranks;               // --ranks
 };
 std::string ToText(const SessionStatus& status);
 absl::StatusOr<SessionStatus> ParseSessionStatus(std::string_view text);

@@ -12,8 +12,8 @@
 #include <fstream>
 #include <set>
 
-#include "absl/time/clock.h"
 #include "launcher/text.h"
+#include "wire/clock.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -110,14 +110,17 @@ uint32_t ControlServer::Adopt(ScopedFd connection) {
 }
 
 void ControlServer::AppendWatched(std::vector<pollfd>* fds) const {
-  if (clients_.size() < kMaxClients) fds->push_back({listen_.get(), POLLIN, 0});
+  if (clients_.size() < kMaxClients && pause_.over()) fds->push_back({listen_.get(), POLLIN, 0});
   for (const Client& client : clients_) fds->push_back({client.connection.get(), POLLIN, 0});
 }
 
 std::vector<ControlMessage> ControlServer::Take() {
   while (clients_.size() < kMaxClients) {
     ScopedFd connection(accept4(listen_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!connection.valid()) break;
+    if (!connection.valid()) {
+      pause_.Failed(errno);
+      break;
+    }
     ucred peer{};
     socklen_t size = sizeof(peer);
     if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) continue;
@@ -170,11 +173,12 @@ absl::Status ControlConnection::Send(std::string_view text) const {
 }
 
 absl::StatusOr<ControlConnection::Received> ControlConnection::Receive(absl::Duration limit) const {
-  const absl::Time until = absl::Now() + limit;
+  const uint64_t begun = ReadMonotonic();
   for (;;) {
-    const absl::Duration left = until - absl::Now();
+    const absl::Duration left = limit - absl::Nanoseconds(ReadMonotonic() - begun);
     pollfd entry{socket_.get(), POLLIN, 0};
-    const int ready = poll(&entry, 1, static_cast<int>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left), 0, 1000)));
+    const int ready =
+        poll(&entry, 1, static_cast<int>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left), 0, 60'000)));
     if (ready > 0) {
       Received received;
       const ssize_t size = ReceiveMessage(socket_.get(), &received.text, &received.descriptors, 0);

@@ -27,6 +27,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "launcher/control_messages.h"
+#include "launcher/listener_pause.h"
 #include "launcher/scoped.h"
 
 namespace tbprof {
@@ -62,6 +63,7 @@ class ControlServer {
   };
   std::string path_;
   ScopedFd listen_;
+  ListenerPause pause_;
   std::vector<Client> clients_;
   uint32_t numbers_ = 0;
 };

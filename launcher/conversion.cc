@@ -91,6 +91,7 @@ nlohmann::json ToJson(const ConversionRequest& request) {
           {"run_exclusive", request.run_exclusive},
           {"host", request.host},
           {"max_profile_size", request.max_profile_size},
+          {"max_reply_bytes", request.max_reply_bytes},
           {"step_marker", BytesToText(request.step_marker)},
           {"also", request.also},
           {"warnings", request.warnings},
@@ -120,6 +121,7 @@ ConversionRequest FromJson(const nlohmann::json& json) {
   request.run_exclusive = json.at("run_exclusive");
   request.host = json.at("host");
   request.max_profile_size = json.at("max_profile_size");
+  request.max_reply_bytes = json.at("max_reply_bytes");
   request.step_marker = TextToBytes(json.at("step_marker"));
   request.also = json.at("also").get<std::vector<std::string>>();
   request.warnings = json.at("warnings").get<std::vector<std::string>>();
@@ -243,7 +245,23 @@ void FindSteps(const Timeline& timeline, const ConversionRequest& request, Conve
   result->steps_to_ns += margin;
 }
 
-absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
+// The files of all ranks go into one reply.
+uint64_t MostBytesOfFile(const ConversionRequest& request, size_t files) {
+  if (request.max_reply_bytes == 0) return request.max_profile_size;
+  return std::min(request.max_profile_size, request.max_reply_bytes / files);
+}
+
+void TellReplyLimit(const ConversionRequest& request, size_t files, Timeline* timeline) {
+  if (timeline->events_over_budget == 0 || MostBytesOfFile(request, files) == request.max_profile_size) return;
+  timeline->warnings.push_back(
+      StrCat("a reply takes at most ", request.max_reply_bytes >> 10, " KiB",
+             files > 1 ? StrCat(" for the files of ", files, " ranks") : "",
+             ": what is published by the job itself (a signal, `tbprof capture PID`) has no such limit"));
+}
+
+absl::StatusOr<ConversionResult> Convert(const ConversionRequest& given) {
+  ConversionRequest request = given;
+  request.max_profile_size = MostBytesOfFile(given, 1);
   TimelineRequest timeline_request;
   timeline_request.spool = request.spool;
   timeline_request.extent = request.extent;
@@ -286,10 +304,13 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
                                                 steps.newest_step, "); this is all of the run"));
     }
   }
+  const size_t file_count = 1 + timeline->further_ranks.size();
+  request.max_profile_size = MostBytesOfFile(given, file_count);
+  TellReplyLimit(given, file_count, &*timeline);
   const std::string host = request.host.empty() ? timeline->host : request.host;
   const auto create = [&] {
     return RunDirectory::Create(request.logdir, request.run, request.run_exclusive, host, timeline->rank,
-                                timeline->further_ranks);
+                                timeline->further_ranks, request.delivered ? RankNames::kClient : RankNames::kHosts);
   };
   SayPublishing(true);
   auto directory = create();
@@ -311,11 +332,7 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
                                           HumanTime(waited * 1'000'000'000), ")"));
     }
   }
-  const auto host_of = [&](int rank) {
-    return timeline->further_ranks.empty() ? (*directory)->host()
-                                           : StrCat((*directory)->host(), request.delivered ? ".r" : "_r", rank);
-  };
-  timeline->host = host_of(timeline->rank);
+  timeline->host = (*directory)->HostOf(timeline->rank);
   timeline->run = (*directory)->run();
   // Copies: the timeline that they are of goes into the call.
   const std::string host_of_file = timeline->host;
@@ -329,6 +346,7 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
     shorter->run = (*directory)->run();
     shorter->warnings = warnings;
     shorter->missing_ranks = missing;
+    TellReplyLimit(given, file_count, &*shorter);
     return shorter;
   });
   if (!timeline.ok()) return timeline.status();
@@ -339,8 +357,9 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& request) {
       timeline_request.max_profile_size = most_bytes;
       absl::StatusOr<Timeline> further = BuildTimeline(timeline_request, progress);
       if (!further.ok()) return further;
-      further->host = host_of(rank);
+      further->host = (*directory)->HostOf(rank);
       further->run = timeline->run;
+      TellReplyLimit(given, file_count, &*further);
       return further;
     };
     absl::StatusOr<Timeline> further = build(request.max_profile_size);

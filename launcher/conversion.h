@@ -37,7 +37,8 @@ struct ConversionRequest {
   bool run_exclusive = true;
   std::string host;
   uint64_t max_profile_size = 0;
-  std::string step_marker;  // empty: the session's
+  uint64_t max_reply_bytes = 0;  // of all its files together; 0: as many as there are
+  std::string step_marker;       // empty: the session's
   std::vector<std::string> also;
   std::vector<std::string> warnings;
   bool recovered = false;
@@ -46,7 +47,7 @@ struct ConversionRequest {
   int world_size = -1;  // as the launcher's scheduler says, -1: it does not
   uint64_t agreed_start_unix_ns = 0;
   bool durable = true;        // false: it is read and removed at once, and need not survive a power cut
-  bool delivered = false;     // to a client, which names the files of further ranks by `.r<rank>`
+  bool delivered = false;     // to a client, which puts its own name of this host before the names of the files
   bool summary_only = false;  // nothing is written: only the summary is wanted
   // Not -1: only the part of the window where these steps are; with summary_only, where they are.
   int64_t first_step = -1, last_step = -1;

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "absl/time/clock.h"
+#include "launcher/profiler_request.h"
 #include "launcher/proto/profiler_service.pb.h"
 #include "launcher/text.h"
 #include "writer/utf8.h"
@@ -147,7 +148,7 @@ class Answer {
   const TakeEntry& take_;
 };
 
-tensorflow::ProfileRequest RequestFor(const RemoteCapture& capture, const std::string& address, absl::Time start) {
+tensorflow::ProfileRequest RequestFor(const RemoteCapture& capture, const RemoteWorker& worker, absl::Time start) {
   const auto duration_ms = static_cast<uint64_t>(absl::ToInt64Milliseconds(capture.duration));
   tensorflow::ProfileRequest request;
   request.set_duration_ms(duration_ms);
@@ -155,7 +156,8 @@ tensorflow::ProfileRequest RequestFor(const RemoteCapture& capture, const std::s
   for (const char* tool : kTools) request.add_tools(tool);
   request.set_repository_root(capture.repository_root);
   request.set_session_id(capture.session_id);
-  request.set_host_name(address);
+  // What the profile says of its host is what its file is called, where a request can say so.
+  request.set_host_name(CheckName("", worker.stem).ok() ? worker.stem : worker.address);
   tensorflow::ProfileOptions* const options = request.mutable_opts();
   options->set_version(1);
   options->set_include_dataset_ops(true);
@@ -239,15 +241,15 @@ void CaptureFromWorkers(const RemoteCapture& request, std::vector<RemoteWorker>*
       absl::Duration pause = kFirstPause;
       for (;;) {
         ++mine->attempts;
-        // A later attempt has no agreed start any more.
+        // A later attempt begins at once, and its file still counts from the start of all.
         const absl::Time begins = std::max(start, absl::Now());
         const absl::Time deadline = begins + request.duration + std::max(kLeastAnswerTime, request.duration);
         grpc::ByteBuffer answer;
         const absl::Time called = absl::Now();
-        const grpc::Status status = Call(
-            mine->address, RequestFor(request, mine->address, mine->attempts == 1 ? start : begins), deadline, &answer);
+        const grpc::Status status = Call(mine->address, RequestFor(request, *mine, start), deadline, &answer);
         std::unique_lock<std::mutex> lock(mutex);
         mine->took = absl::Now() - called;
+        mine->late = std::max(called - start, absl::ZeroDuration());
         if (status.ok()) {
           mine->status = Answer(&answer, mine, take).Take();
           mine->wrote_itself = mine->status.ok() && mine->bytes == 0 && !mine->empty;

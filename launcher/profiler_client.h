@@ -38,12 +38,15 @@ struct RemoteCapture {
 
 struct RemoteWorker {
   std::string address;
+  std::string name;  // in messages
+  std::string stem;  // what its file is called
   enum class State : int { kCalling, kRetrying, kDone, kFailed };
   State state = State::kCalling;
   absl::Status status;
   int attempts = 0;
   uint64_t bytes = 0;
   absl::Duration took;
+  absl::Duration late;        // the last call, behind the start that was agreed on
   bool empty = false;         // it says that nothing was recorded
   bool wrote_itself = false;  // success without data: it has written into what it takes for the log directory
 };

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -160,6 +161,15 @@ void Service::Handle(ControlServer* control) {
   }
 }
 
+void Service::ContinueWorker() {
+  siginfo_t info{};
+  if (worker_ <= 0 || waitid(P_PID, static_cast<id_t>(worker_), &info, WSTOPPED | WNOHANG) != 0 || info.si_pid == 0) {
+    return;
+  }
+  kill(worker_, SIGCONT);
+  if (!std::exchange(said_stopped_, true)) note_ = "the process that serves the port was stopped; it goes on";
+}
+
 absl::Status Service::Start(ControlServer* control) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -177,6 +187,12 @@ absl::Status Service::Start(ControlServer* control) {
   for (const ScopedFd& listener : listeners_) {
     high.emplace_back(fcntl(listener.get(), F_DUPFD_CLOEXEC, kHigh));
     posix_spawn_file_actions_adddup2(&actions, high.back().get(), target++);
+  }
+  // A worker without one of them would be none.
+  const bool enough = std::all_of(high.begin(), high.end(), [](const ScopedFd& fd) { return fd.valid(); });
+  if (!enough) {
+    posix_spawn_file_actions_destroy(&actions);
+    return absl::ErrnoToStatus(EMFILE, "cannot serve the port");
   }
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
@@ -202,6 +218,7 @@ absl::Status Service::Start(ControlServer* control) {
   posix_spawnattr_destroy(&attributes);
   if (error != 0) return absl::ErrnoToStatus(error, "cannot serve the port");
   worker_ = pid;
+  said_stopped_ = false;
   worker_end_.Reset(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   control->Adopt(std::move(ours));
   return absl::OkStatus();

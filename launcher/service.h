@@ -48,6 +48,8 @@ class Service {
   // Starts the worker when somebody knocks, sees its end.
   void Handle(ControlServer* control);
   pid_t worker() const { return worker_; }
+  // After a SIGCHLD: a worker that somebody has stopped goes on. Without it the port would be dead and look alive.
+  void ContinueWorker();
   // What went wrong since the last call, for the terminal.
   std::string TakeNote() { return std::exchange(note_, ""); }
 
@@ -62,6 +64,7 @@ class Service {
   ScopedFd worker_end_;         // readable when the worker has ended
   uint64_t not_before_ns_ = 0;  // a worker that fails at once is not started again and again
   std::string note_;
+  bool said_stopped_ = false;  // of this worker
 };
 
 bool IsServiceWorker(int argc, char** argv);

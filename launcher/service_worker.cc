@@ -26,13 +26,16 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "absl/time/clock.h"
 #include "launcher/control_socket.h"
+#include "launcher/listener_pause.h"
 #include "launcher/profiler_request.h"
 #include "launcher/proto/profiler_service.grpc.pb.h"
 #include "launcher/service.h"
 #include "launcher/text.h"
+#include "wire/clock.h"
 
 namespace tbprof {
 namespace {
@@ -50,16 +53,25 @@ constexpr uint64_t kCopiesOfReply = 3;  // the message, its encoding, what of it
 constexpr uint64_t kMaxDataGrowth = uint64_t{192} << 20;
 constexpr size_t kThreadStack = size_t{512} << 10;  // counts as data, used or not
 constexpr uint64_t kMuchMemory = uint64_t{32} << 20;
-constexpr int kMemoryLookMs = 100, kMuchMemoryLookMs = 10;
+constexpr int kMuchMemoryLookMs = 10, kMemoryLookMs = 100, kQuietLookMs = 500;
+constexpr uint64_t kMemoryMoves = uint64_t{1} << 20;  // between two looks: somebody is at it
+constexpr uint64_t kNewConnectionNs = 2'000'000'000;
+constexpr uint64_t kConnectionsLookNs = 1'000'000'000;
 constexpr int kMaxThreads = 64;
 constexpr int kMaxRequestBytes = 1 << 20;
 constexpr int kHandshakeMs = 5'000;        // until a connection has said that it speaks HTTP/2
 constexpr int kIdleConnectionMs = 60'000;  // without a call
-constexpr absl::Duration kIdleWorker = absl::Seconds(30);
-constexpr absl::Duration kLauncherPatience = absl::Seconds(20);
+constexpr uint64_t kIdleWorkerNs = 30'000'000'000;
+constexpr uint64_t kLauncherPatienceNs = 20'000'000'000;
 constexpr absl::Duration kCancelLook = absl::Milliseconds(50);
 
 uint64_t UnixNow() { return static_cast<uint64_t>(absl::GetCurrentTimeNanos()); }
+
+// What the wall clock is set to meanwhile must not end a wait: it is looked at once.
+uint64_t NsUntil(uint64_t unix_ns) {
+  const uint64_t now = UnixNow();
+  return unix_ns > now ? unix_ns - now : 0;
+}
 
 grpc::Status ToGrpc(const absl::Status& status) {
   return grpc::Status(static_cast<grpc::StatusCode>(static_cast<int>(status.code())), std::string(status.message()));
@@ -165,11 +177,11 @@ class Launcher {
     absl::Status status = connection_.Send(ToText(ask));
     lock.lock();
     bool told = false;
-    absl::Time until = absl::Now() + kLauncherPatience;
+    uint64_t until = ReadMonotonic() + kLauncherPatienceNs;
     while (status.ok() && !call.answered && !gone_) {
       changed_.wait_for(lock, absl::ToChronoMilliseconds(kCancelLook));
-      if (call.until != absl::InfinitePast()) until = call.until + kLauncherPatience;
-      if (absl::Now() > until) status = absl::DeadlineExceededError("tbprof's launcher gives no answer");
+      if (call.until_ns != 0) until = call.until_ns + kLauncherPatienceNs;
+      if (ReadMonotonic() > until) status = absl::DeadlineExceededError("tbprof's launcher gives no answer");
       if (!told && context->IsCancelled()) {
         told = true;
         lock.unlock();
@@ -187,7 +199,7 @@ class Launcher {
     }
     Answer answer = std::move(call.answer);
     calls_.erase(ask.id);
-    last_ = absl::Now();
+    last_ns_ = ReadMonotonic();
     if (!status.ok()) return status;
     if (answer.answer.state == AnswerState::kFailed) return answer.answer.status;
     return answer;
@@ -199,16 +211,16 @@ class Launcher {
     const std::lock_guard<std::mutex> lock(mutex_);
     return gone_;
   }
-  absl::Duration Idle() {
+  uint64_t IdleNs() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return calls_.empty() ? absl::Now() - last_ : absl::ZeroDuration();
+    return calls_.empty() ? ReadMonotonic() - last_ns_ : 0;
   }
 
  private:
   struct Call {
     Answer answer;
     bool answered = false;
-    absl::Time until = absl::InfinitePast();  // of the window, then of the writing: each word gives it more
+    uint64_t until_ns = 0;  // of the window, then of the writing: each word gives it more
   };
 
   void ReadAnswers() {
@@ -228,10 +240,10 @@ class Launcher {
       if (call == calls_.end()) continue;
       switch (answer->state) {
         case AnswerState::kOpen:
-          call->second.until = absl::FromUnixNanos(static_cast<int64_t>(answer->closes_unix_ns));
+          call->second.until_ns = ReadMonotonic() + NsUntil(answer->closes_unix_ns);
           break;
         case AnswerState::kWriting:
-          call->second.until = absl::Now();
+          call->second.until_ns = ReadMonotonic();
           break;
         case AnswerState::kDone:
         case AnswerState::kFailed:
@@ -250,7 +262,7 @@ class Launcher {
   std::map<uint64_t, Call> calls_;
   uint64_t ids_ = 0;
   bool gone_ = false;
-  absl::Time last_ = absl::Now();
+  uint64_t last_ns_ = ReadMonotonic();
   std::thread reader_;
 };
 
@@ -305,6 +317,11 @@ class ProfilerService final : public tensorflow::ProfilerService::Service {
     absl::Status status;
     uint64_t bytes = 0;
     for (const ScopedFd& file : answer->files) bytes += SizeOf(file.get());
+    if (bytes > MaxReplyBytes() / 2 * 3) {
+      launcher_.Tell(ControlAsk{AskKind::kCancel, id, {}});
+      return ToGrpc(absl::ResourceExhaustedError(StrCat(
+          "the profile has ", bytes >> 20, " MiB, more than a reply takes; it is in the job's own log directory")));
+    }
     reply_bytes += bytes;
     AllowData(kMaxDataGrowth + kCopiesOfReply * reply_bytes);
     for (size_t i = 0; i < answer->files.size() && i < answer->answer.files.size() && status.ok(); ++i) {
@@ -481,17 +498,39 @@ int ServiceWorker(const char* listener_count) {
 
   std::vector<pollfd> entries = {{gone.get(), POLLIN, 0}};
   for (int fd = kServiceListenerFd; fd < listeners_end; ++fd) entries.push_back({fd, POLLIN, 0});
-  absl::Time last = absl::Now();
+  uint64_t last_ns = ReadMonotonic(), connections_looked_ns = last_ns;
   const ScopedFd statm(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
   uint64_t resident = 0;
+  bool moves = false;
+  bool connections = true;  // as far as we know
+  // What costs memory comes over connections: without one nothing is looked at until the next.
+  ListenerPause pause;
+  const auto look_ms = [&]() -> int {
+    if (!pause.over()) return kMemoryLookMs;
+    if (resident > kMuchMemory) return kMuchMemoryLookMs;
+    if (!connections) {
+      const uint64_t idle = std::min(ReadMonotonic() - last_ns, launcher.IdleNs());
+      return static_cast<int>((kIdleWorkerNs - std::min(idle, kIdleWorkerNs)) / 1'000'000 + 1);
+    }
+    const bool busy = moves || launcher.IdleNs() == 0 || ReadMonotonic() < last_ns + kNewConnectionNs;
+    return busy ? kMemoryLookMs : kQuietLookMs;
+  };
   while (!launcher.gone()) {
-    poll(entries.data(), entries.size(), resident > kMuchMemory ? kMuchMemoryLookMs : kMemoryLookMs);
-    resident = MemoryNow(statm.get()).resident;
+    for (pollfd& entry : entries) entry.events = entry.fd == gone.get() || pause.over() ? POLLIN : 0;
+    poll(entries.data(), entries.size(), look_ms());
+    const uint64_t before = std::exchange(resident, MemoryNow(statm.get()).resident);
+    moves = resident > before + kMemoryMoves;
     if (resident > kMaxMemory + kCopiesOfReply * reply_bytes) _exit(kServiceTookTooMuch);
+    if (connections && ReadMonotonic() >= connections_looked_ns + kConnectionsLookNs) {
+      connections_looked_ns = ReadMonotonic();
+      connections = HasConnections(kServiceListenerFd);
+    }
     for (const pollfd& entry : entries) {
       if ((entry.revents & POLLIN) == 0 || entry.fd == gone.get()) continue;
-      last = absl::Now();
+      last_ns = connections_looked_ns = ReadMonotonic();
+      connections = true;
       ScopedFd connection(accept4(entry.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!connection.valid()) pause.Failed(errno);
       if (!connection.valid() || connection.get() > kHighestConnection) continue;
       // gRPC does it for connections that it accepts itself.
       const int on = 1;
@@ -501,9 +540,9 @@ int ServiceWorker(const char* listener_count) {
       parameters.fd = connection.Release();
       acceptor->HandleNewConnection(&parameters);
     }
-    if (absl::Now() - last > kIdleWorker && launcher.Idle() > kIdleWorker) {
+    if (ReadMonotonic() - last_ns > kIdleWorkerNs && launcher.IdleNs() > kIdleWorkerNs) {
       if (!HasConnections(kServiceListenerFd)) break;
-      last = absl::Now();
+      last_ns = ReadMonotonic();
     }
   }
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(100));

@@ -483,7 +483,7 @@ void Session::Accept(int listener) {
   for (int i = 0; i < 256; ++i) {
     ScopedFd connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!connection.valid()) {
-      if ((errno != EMFILE && errno != ENFILE) || callers_.empty()) return;
+      if ((errno != EMFILE && errno != ENFILE) || callers_.empty()) return pause_.Failed(errno);
       callers_.erase(callers_.begin());
       continue;
     }
@@ -868,6 +868,8 @@ void Session::SetRetention() {
 }
 
 uint64_t Session::OpenWindow(uint32_t number, uint32_t families, uint64_t from_ticks) {
+  // The wall clock may have been set since the last.
+  if (number != 0 && from_ticks == 0) TakeClockPair();
   const uint64_t ticks = from_ticks != 0 ? from_ticks : Now();
   if (number == 0) {
     run_open_ticks_ = ticks;

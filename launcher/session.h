@@ -29,6 +29,7 @@
 #include "absl/status/statusor.h"
 #include "launcher/control_socket.h"
 #include "launcher/drain.h"
+#include "launcher/listener_pause.h"
 #include "launcher/scoped.h"
 #include "launcher/triggers.h"
 #include "wire/clock.h"
@@ -79,6 +80,8 @@ class Session {
   // `TBPROF_SESSION=...`
   std::string Variable() const;
 
+  // False: not for a moment, though somebody waits there.
+  bool listens() const { return pause_.over(); }
   int listen_fd() const { return listen_.get(); }
   int abstract_fd() const { return abstract_.get(); }
   // Descriptors that something has happened on: LookSoon is due before the next Handle.
@@ -216,6 +219,7 @@ class Session {
   uint64_t spool_limit_ = 0;
   ScopedFd directory_lock_;
   ScopedFd listen_, abstract_;
+  ListenerPause pause_;
   struct Caller {
     ScopedFd connection;
     uint64_t since_ns;

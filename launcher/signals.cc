@@ -119,6 +119,7 @@ SignalDecision Decide(const SignalInfo& info, const SignalState& state) {
     if (IsInterrupt(info.signo)) {
       return {state.interrupts >= 2 ? SignalAction::kStopConverting : SignalAction::kWarnConverting, false};
     }
+    if (state.following && info.signo == state.capture_signal) return {SignalAction::kCapture, false};
     return {SignalAction::kNone, false};
   }
   const bool reaches_target = !info.before_target && (FromTerminal(info) || info.group_wide.value_or(FromKernel(info)));

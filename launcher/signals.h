@@ -51,6 +51,7 @@ enum class SignalAction {
 struct SignalState {
   int capture_signal = SIGUSR1;  // 0: none
   bool target_running = false;   // started and not yet reaped
+  bool following = false;        // it has ended, and processes that are recorded live on
   bool target_stopped = false;   // without a witness SIGCONT is forwarded only then; Next clears it with each SIGCHLD
   bool target_has_handler = false;  // for capture_signal, its own
   int interrupts = 0;               // SIGINT, SIGTERM, SIGQUIT, SIGHUP seen so far; Next counts

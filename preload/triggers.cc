@@ -64,10 +64,16 @@ void BeginWaitedFor() {
 void EndWaitedFor() {
   if (!g_attachment.attached) return;
   uint32_t* const open = &OwnSlot()->ranges_open;
-  const uint32_t before = __atomic_fetch_sub(open, 1, __ATOMIC_SEQ_CST);
-  // An end too many, e.g. of a range that the parent process began.
-  if (before == 0) __atomic_fetch_add(open, 1, __ATOMIC_SEQ_CST);
-  if (before == 1) Tell(Ticks(), 1);
+  // Never below zero, not for a moment: a begin that came then would take itself for a further one, and tell nothing.
+  // An end too many is e.g. of a range that the parent process began.
+  constexpr int kTries = 1000;
+  uint32_t before = __atomic_load_n(open, __ATOMIC_SEQ_CST);
+  for (int i = 0; i < kTries && before != 0; ++i) {
+    if (__atomic_compare_exchange_n(open, &before, before - 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+      if (before == 1) Tell(Ticks(), 1);
+      return;
+    }
+  }
 }
 
 bool IsCudaProfilerWaitedFor() {

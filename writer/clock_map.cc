@@ -31,18 +31,21 @@ bool ClockMap::Finish() {
   return true;
 }
 
+// The last at or before `ticks`; the first, where there is none.
+size_t ClockMap::PairBefore(uint64_t ticks) const {
+  if (last_ + 1 < pairs_.size() && ticks >= pairs_[last_].ticks && ticks < pairs_[last_ + 1].ticks) return last_;
+  const auto above = std::upper_bound(pairs_.begin(), pairs_.end(), ticks,
+                                      [](uint64_t value, const ClockFact& pair) { return value < pair.ticks; });
+  last_ = above == pairs_.begin() ? 0 : static_cast<size_t>(above - pairs_.begin()) - 1;
+  return last_;
+}
+
 // Relative to the first pair: a double keeps nanoseconds over 100 days.
 double ClockMap::MonotonicNs(uint64_t ticks) const {
   const ClockFact& first = pairs_.front();
   if (ticks <= first.ticks) return -static_cast<double>(first.ticks - ticks) * slope_;
   if (pairs_.size() < 2) return static_cast<double>(ticks - first.ticks) * slope_;
-  size_t at = last_;
-  if (!(at + 1 < pairs_.size() && ticks >= pairs_[at].ticks && ticks < pairs_[at + 1].ticks)) {
-    const auto above = std::upper_bound(pairs_.begin(), pairs_.end(), ticks,
-                                        [](uint64_t value, const ClockFact& pair) { return value < pair.ticks; });
-    at = static_cast<size_t>(above - pairs_.begin()) - 1;
-    last_ = at;
-  }
+  const size_t at = PairBefore(ticks);
   const ClockFact& from = pairs_[at];
   double slope = slope_;
   if (at + 1 < pairs_.size()) {
@@ -62,8 +65,9 @@ int64_t ClockMap::DurationPs(uint64_t ticks) const {
 }
 
 uint64_t ClockMap::UnixNs(uint64_t ticks) const {
-  return pairs_.front().realtime_ns +
-         static_cast<uint64_t>(static_cast<int64_t>(std::clamp(MonotonicNs(ticks), -kMaxPs, kMaxPs)));
+  const ClockFact& from = pairs_[PairBefore(ticks)];
+  const double ns = MonotonicNs(ticks) - static_cast<double>(from.monotonic_ns - pairs_.front().monotonic_ns);
+  return from.realtime_ns + static_cast<uint64_t>(static_cast<int64_t>(std::clamp(ns, -kMaxPs, kMaxPs)));
 }
 
 }  // namespace tbprof

@@ -25,6 +25,7 @@ class ClockMap {
   // Saturates at what int64 picoseconds hold (106 days).
   int64_t ToPs(uint64_t ticks) const;
   int64_t DurationPs(uint64_t ticks) const;  // saturates likewise
+  // As the wall clock was then: it may have been set since the first pair, or the machine was suspended.
   uint64_t UnixNs(uint64_t ticks) const;
   double ns_per_tick() const { return slope_; }
   const std::vector<ClockFact>& pairs() const { return pairs_; }
@@ -35,6 +36,7 @@ class ClockMap {
 
  private:
   double MonotonicNs(uint64_t ticks) const;
+  size_t PairBefore(uint64_t ticks) const;
   std::vector<ClockFact> pairs_;
   double slope_ = 1;
   double origin_ns_ = 0;

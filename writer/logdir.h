@@ -40,6 +40,12 @@ std::string HostName();
 // Any text (a host named in a spool) made fit in the same way.
 std::string HostNameFrom(std::string_view text);
 
+// How the files of several ranks of one launcher are told apart.
+enum class RankNames {
+  kHosts,   // each is a host of TensorBoard's list: <host>_r<rank>
+  kClient,  // the first is <host>, the others <host>.r<rank>: a client puts its own name of the host in front
+};
+
 // A capture's directory while it is being made. It appears under its final name only when Publish succeeds.
 class RunDirectory {
  public:
@@ -47,7 +53,8 @@ class RunDirectory {
   // the directory is shared and the *file stem* is made unique: <host>, <host>_r<rank>, <host>_<pid>-<4 hex>.
   static absl::StatusOr<std::unique_ptr<RunDirectory>> Create(const std::string& logdir, const std::string& run,
                                                               bool exclusive, const std::string& host, int rank,
-                                                              const std::vector<int>& further_ranks = {});
+                                                              const std::vector<int>& further_ranks = {},
+                                                              RankNames names = RankNames::kHosts);
   ~RunDirectory();  // removes what was not published
 
   // false: what is published need not survive a power cut, and no disk is waited for.
@@ -56,8 +63,12 @@ class RunDirectory {
   const std::string& run() const { return run_; }
   const std::string& path() const { return path_; }  // absolute final path of the directory
   const std::string& host() const { return host_; }  // the file stem in use
+  // The stem of the file of one of the ranks that Create was told.
+  std::string HostOf(int rank) const;
+  // `xplane.pb`, `r1.xplane.pb`: what a client appends to its name of the host. `stem` is HostOf(the first rank).
+  static std::string NameForClient(std::string_view file_name, std::string_view stem);
 
-  // Writes one output, named after `timeline.host`: host(), or with several ranks host() and the rank behind it.
+  // Writes one output, named after `timeline.host`, which is a HostOf.
   // Under a temporary name (never ending in `.xplane.pb`), verifies it, fsyncs it. Nothing visible
   // yet: TensorBoard takes every directory of plugins/profile for a run, so the files wait in <logdir>/.tbprof/staging.
   // Returns the bytes that it takes: where these are more than `most_bytes`, nothing is kept of it.
@@ -84,14 +95,17 @@ class RunDirectory {
     std::string name;  // final; in the staging directory it has `.tmp` behind it
     File file;
   };
-  absl::Status Reserve(const std::string& run, int rank, const std::vector<int>& further_ranks);
-  bool Taken(int rank, const std::vector<int>& further_ranks) const;
+  absl::Status Reserve(const std::string& run);
+  bool Taken() const;
   absl::StatusOr<uint64_t> WriteFile(const std::string& name, const Output* output, const Timeline* timeline,
                                      const std::function<absl::Status(Sink&)>& fill, uint64_t most_bytes);
   absl::Status PublishDirectory();
   absl::Status PublishFiles();
 
   std::string logdir_, run_, path_, host_;
+  int rank_ = -1;
+  std::vector<int> further_ranks_;
+  RankNames names_ = RankNames::kHosts;
   bool exclusive_ = false;
   bool published_ = false;
   bool durable_ = true;

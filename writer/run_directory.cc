@@ -72,12 +72,16 @@ void SweepAbandoned(int staging_parent) {
 
 absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Create(const std::string& logdir, const std::string& run,
                                                                    bool exclusive, const std::string& host, int rank,
-                                                                   const std::vector<int>& further_ranks) {
+                                                                   const std::vector<int>& further_ranks,
+                                                                   RankNames names) {
   if (absl::Status status = CheckRunName(run); !status.ok()) return status;
   std::unique_ptr<RunDirectory> directory(new RunDirectory);
   directory->logdir_ = logdir;
   directory->exclusive_ = exclusive;
   directory->host_ = HostNameFrom(host);
+  directory->rank_ = rank;
+  directory->further_ranks_ = further_ranks;
+  directory->names_ = names;
 
   FileDescriptor logdir_fd(open(logdir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (logdir_fd.get() < 0) return ErrnoStatus(errno, "cannot open the directory", logdir);
@@ -96,7 +100,7 @@ absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Create(const std::st
     if (directory->staging_parent_fd_ >= 0) close(directory->staging_parent_fd_);
     directory->staging_parent_fd_ = parent->Release();
     SweepAbandoned(directory->staging_parent_fd_);
-    status = directory->Reserve(run, rank, further_ranks);
+    status = directory->Reserve(run);
     if (!absl::IsNotFound(status)) break;
   }
   if (!status.ok()) return status;
@@ -105,19 +109,24 @@ absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Create(const std::st
 
 // The staging directory's name is the reservation: made exclusively, and only then is it checked that nothing was
 // published under that name before.
-bool RunDirectory::Taken(int rank, const std::vector<int>& further_ranks) const {
-  const auto exists = [&](const std::string& stem) {
-    return Exists(profile_fd_, StrCat(run_, "/", stem, ".xplane.pb"));
-  };
+bool RunDirectory::Taken() const {
   if (exclusive_) return Exists(profile_fd_, run_);
-  if (further_ranks.empty()) return exists(host_);
-  // Each rank has a file of its own, under the name reserved here and its number.
-  return exists(StrCat(host_, "_r", rank)) || std::any_of(further_ranks.begin(), further_ranks.end(), [&](int further) {
-           return exists(StrCat(host_, "_r", further));
-         });
+  const auto exists = [&](int rank) { return Exists(profile_fd_, StrCat(run_, "/", HostOf(rank), ".xplane.pb")); };
+  return exists(rank_) || std::any_of(further_ranks_.begin(), further_ranks_.end(), exists);
 }
 
-absl::Status RunDirectory::Reserve(const std::string& run, int rank, const std::vector<int>& further_ranks) {
+std::string RunDirectory::HostOf(int rank) const {
+  if (further_ranks_.empty()) return host_;
+  if (names_ == RankNames::kHosts) return StrCat(host_, "_r", rank);
+  return rank == rank_ ? host_ : StrCat(host_, ".r", rank);
+}
+
+std::string RunDirectory::NameForClient(std::string_view file_name, std::string_view stem) {
+  if (file_name.starts_with(StrCat(stem, "."))) file_name.remove_prefix(stem.size() + 1);
+  return std::string(file_name);
+}
+
+absl::Status RunDirectory::Reserve(const std::string& run) {
   const std::string wanted_host = host_;
   for (int attempt = 1; attempt <= kMaxRunSuffix; ++attempt) {
     if (exclusive_) {
@@ -127,8 +136,8 @@ absl::Status RunDirectory::Reserve(const std::string& run, int rank, const std::
       run_ = run;
       if (attempt == 1) {
         host_ = wanted_host;
-      } else if (attempt == 2 && rank >= 0 && further_ranks.empty()) {
-        host_ = StrCat(wanted_host, "_r", rank);
+      } else if (attempt == 2 && rank_ >= 0 && further_ranks_.empty()) {
+        host_ = StrCat(wanted_host, "_r", rank_);
       } else {
         host_ = StrCat(wanted_host, "_", getpid(), "-", RandomHex(4));
       }
@@ -147,7 +156,7 @@ absl::Status RunDirectory::Reserve(const std::string& run, int rank, const std::
     if (staging_fd_ < 0) return ErrnoStatus(errno, "cannot open the directory", staging_path);
     // File systems without locks lose only the sweeping of what a killed process left.
     flock(staging_fd_, LOCK_EX | LOCK_NB);
-    if (!Taken(rank, further_ranks)) return absl::OkStatus();
+    if (!Taken()) return absl::OkStatus();
     close(staging_fd_);
     staging_fd_ = -1;
     unlinkat(staging_parent_fd_, staging_name_.c_str(), AT_REMOVEDIR);

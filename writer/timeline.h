@@ -260,6 +260,9 @@ struct DropCount {
   uint64_t records = 0;
 };
 
+// A warning of a capture begins with it where several were to begin at one moment and this one did not.
+inline constexpr std::string_view kBeganLate = "this window began ";
+
 struct Timeline {
   // Where and when.
   std::string host;  // == file stem == XSpace.hostnames[0]

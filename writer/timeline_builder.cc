@@ -23,6 +23,7 @@
 #include "writer/schema.h"
 #include "writer/spool_facts.h"
 #include "writer/step_markers.h"
+#include "writer/summary_format.h"
 #include "writer/symbolize.h"
 #include "writer/text.h"
 #include "writer/torch_memory.h"
@@ -227,9 +228,15 @@ class Builder : private HostLines {
     facts_.clock.SetOrigin(open_);
     timeline_.origin_unix_ns = facts_.clock.UnixNs(open_);
     constexpr uint64_t kMostLateNs = 60'000'000'000;
+    constexpr uint64_t kLateNs = 100'000'000;
     const uint64_t agreed = request_.agreed_start_unix_ns;
     if (agreed != 0 && timeline_.origin_unix_ns > agreed && timeline_.origin_unix_ns - agreed < kMostLateNs) {
       timeline_.after_agreed_start_ns = timeline_.origin_unix_ns - agreed;
+      if (timeline_.after_agreed_start_ns >= kLateNs) {
+        timeline_.warnings.push_back(StrCat(kBeganLate,
+                                            HumanTime(static_cast<int64_t>(timeline_.after_agreed_start_ns) * 1000),
+                                            " after the start that was agreed on"));
+      }
     }
     timeline_.duration_ps = std::max<int64_t>(facts_.clock.ToPs(close_), 1000);
     ps_per_tick_ = facts_.clock.ns_per_tick() * 1000;

@@ -155,6 +155,97 @@ TEST(CaptureCommand, EachRankHasAFile) {
   End(job);
 }
 
+// Children of a process that run this program.
+std::vector<pid_t> ChildrenOf(pid_t parent, const std::string& program) {
+  std::vector<pid_t> found;
+  const std::string id = std::to_string(parent);
+  std::istringstream children(ReadFile("/proc/" + id + "/task/" + id + "/children"));
+  for (pid_t child; children >> child;) {
+    if (ReadFile("/proc/" + std::to_string(child) + "/cmdline").starts_with(program)) found.push_back(child);
+  }
+  return found;
+}
+
+// --follow=all: the command's own end is not that of what is recorded.
+TEST(CaptureCommand, OfProcessesThatOutliveTheCommand) {
+  TemporaryDirectory directory;
+  RunOptions options;
+  options.tbprof = {"--window=none", "--follow=all", "--window-duration=300ms"};
+  const auto running = StartUnderTbprof({Program("daemonises"), directory / "stop"}, options);
+  const auto daemon = static_cast<pid_t>(running->WaitForNumber("daemon"));
+  ASSERT_GT(daemon, 0);
+  // The command has been reaped, and the daemon is the launcher's child.
+  for (int i = 0; i < 3000 && ChildrenOf(running->pid(), Program("daemonises")) != std::vector<pid_t>{daemon}; ++i) {
+    usleep(10000);
+  }
+  ASSERT_THAT(ChildrenOf(running->pid(), Program("daemonises")), ElementsAre(daemon));
+  EXPECT_EQ(StatusOf(running->pid())["state"], "armed");
+  const RunResult capture = RunTbprof(
+      {"capture", std::to_string(running->pid()), "--duration=300ms", "--run=asked", "--logdir", directory.path()});
+  EXPECT_EQ(capture.code(), 0) << capture.AllSaid();
+  const std::vector<std::string> asked = FilesBelow(directory / "plugins/profile/asked", ".xplane.pb");
+  ASSERT_THAT(asked, SizeIs(1));
+  EXPECT_GT(Profile::Parse(asked[0])->Count("usleep"), 30);
+  running->Signal(SIGUSR1);
+  EXPECT_TRUE(running->WaitForError("verified")) << running->Err();
+  EXPECT_THAT(FilesBelow(running->logdir() + "/plugins", ".xplane.pb"), SizeIs(1));
+  WriteFile(directory / "stop", "");
+  EXPECT_EQ(running->Wait().code(), 3);
+}
+
+// One is being captured by somebody else, and one was never started.
+TEST(CaptureCommand, LateAndMissingRanksAreNamed) {
+  TemporaryDirectory logs;
+  const std::string run = "job_late_" + std::to_string(getpid());
+  const auto start = [&](const std::string& rank) {
+    RunOptions options;
+    options.tbprof = {"--window=none", "--run=" + run,         "--logdir",
+                      logs.path(),     "--window-duration=3s", "--print-ranks=all"};
+    options.environment = {
+        {"SLURM_JOB_ID", "5"}, {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", rank}, {"SLURM_NTASKS", "3"}};
+    auto running = StartUnderTbprof({Program("phases"), "10", "2", "1000"}, options);
+    EXPECT_TRUE(running->WaitForFact("warm "));
+    return running;
+  };
+  const auto first = start("0");
+  const auto second = start("2");
+  second->Signal(SIGUSR1);
+  ASSERT_TRUE(second->WaitForError("capture 1"));
+  TemporaryDirectory own;
+  const RunResult capture =
+      RunTbprof({"capture", run, "--duration=300ms", "--retries=5", "--run=both", "--logdir", own.path()});
+  EXPECT_EQ(capture.code(), 1);
+  EXPECT_THAT(capture.AllSaid(), HasSubstr("missing ranks: 1: no launcher of theirs"));
+  EXPECT_THAT(capture.AllSaid(), HasSubstr("rank 2 (process " + std::to_string(second->pid()) + "): capture 1 of"));
+  const std::vector<std::string> files = FilesBelow(own / "plugins/profile/both", ".xplane.pb");
+  ASSERT_THAT(files, SizeIs(2)) << capture.AllSaid();
+  for (const std::string& path : files) {
+    const std::unique_ptr<Profile> profile = Profile::Parse(path);
+    const bool late = path.ends_with("_r2.xplane.pb");
+    EXPECT_EQ(profile->HasWarning("this window began "), late) << path;
+    EXPECT_EQ(path.ends_with("_r0.xplane.pb"), !late) << path;
+    // Its events lie behind the others' all the same.
+    EXPECT_EQ(profile->events().at(0).start_ps > 500'000'000'000, late);
+  }
+  EXPECT_THAT(capture.AllSaid(),
+              ::testing::ContainsRegex("_r2.xplane.pb: this window began [0-9.]+ s after the start"));
+  EXPECT_THAT(capture.AllSaid(), ::testing::Not(HasSubstr("_r0.xplane.pb: this window began")));
+  const nlohmann::json status = StatusOf(second->pid());
+  EXPECT_EQ(status["rank"], 2);
+  EXPECT_EQ(status["world_size"], 3);
+  // One that never answers is named with its rank.
+  second->Signal(SIGUSR1);
+  ASSERT_TRUE(second->WaitForError("capture 3"));
+  const RunResult again = RunTbprof({"capture", run, "--duration=100ms", "--retries=0"});
+  EXPECT_EQ(again.code(), 1);
+  EXPECT_THAT(again.AllSaid(),
+              HasSubstr("1 worker answered, 1 did not: rank 2 (process " + std::to_string(second->pid()) + ")"));
+  for (const auto& running : {first.get(), second.get()}) {
+    WriteFile(running->path() + "/stop", "");
+    running->Wait();
+  }
+}
+
 TEST(CaptureCommand, ASecondOneIsToldWhoHasTheFirst) {
   const Job job = StartJob({"--window=none", "--window-duration=10m"});
   job.running->Signal(SIGUSR1);

@@ -278,6 +278,21 @@ def test_the_button(job, tmp_path, standalone):
         assert any(event.get("ph") == "X" for event in events)
 
 
+@needs_chromium
+def test_the_button_for_several_jobs_and_a_dead_one(shared_job, tmp_path):
+    logdir = tmp_path / "logs"
+    logdir.mkdir()
+    with Job() as second:
+        second.warm()
+        addresses = ",".join((shared_job.address, NOBODY, second.address))
+        done = capture_click.capture(addresses, logdir, tmp_path / "pictures", duration_ms=500)
+        assert done.message == "Capture profile successfully. Please refresh.", (done.message, done.log[-3000:])
+        (run,) = done.runs
+        for address in (shared_job.address, second.address):
+            space_of(read(logdir, "plugins", "profile", run, address.replace(":", "_") + ".xplane.pb"))
+        assert f"{NOBODY} returned UNAVAILABLE" in done.log
+
+
 def test_a_training_has_its_steps(tmp_path):
     pytest.importorskip("torch")
     training = [sys.executable, os.path.join(ROOT, "examples", "train_digits.py"), "--synthetic", "--epochs", "1000"]

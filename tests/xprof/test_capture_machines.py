@@ -5,9 +5,12 @@ no directory as far as the clients know."""
 import contextlib
 import glob
 import os
+import pathlib
 import shutil
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -16,11 +19,12 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 pytest.importorskip("xprof")
 
+import profiler_rpc  # noqa: E402
 import stock_client  # noqa: E402
 import tool_data  # noqa: E402
 import xspace_maker  # noqa: E402
 from places import ROOT, TBPROF  # noqa: E402
-from test_capture import Job, length_of, window_of  # noqa: E402
+from test_capture import PHASES, Job, length_of, window_of  # noqa: E402
 
 RANKS = os.path.join(ROOT, "tests", "xprof", "programs", "ranks.py")
 
@@ -69,6 +73,120 @@ def waited_for(path, lines):
                 return
         time.sleep(0.1)
     raise AssertionError(f"{path} does not get {lines} lines")
+
+
+RANKS_OF_A_SHELL = """
+for r in 0 1 2; do RANK=$r LOCAL_RANK=$r WORLD_SIZE=3 TEST_FACTS=$TEST_FACTS.$r "$0" 10 1 1000 & done
+while ! test -f $TEST_FACTS.0; do sleep 0.05; done
+while ! grep -q warm $TEST_FACTS.2; do sleep 0.05; done
+cat $TEST_FACTS.2 > $TEST_FACTS
+wait
+"""
+
+
+def test_ranks_into_a_log_directory_that_is_shared(tmp_path):
+    """The client and the launcher both write, and call each file alike."""
+    with Job(command=("/bin/bash", "-c", RANKS_OF_A_SHELL, PHASES)) as job:
+        job.warm()
+        stem = job.address.replace(":", "_")
+        outcome = stock_client.trace(job.address, job.logdir, duration_ms=300)
+        assert outcome.ok, (outcome.error, outcome.log)
+        (run,) = outcome.runs()
+        assert sorted(profiles(job.logdir, run)) == [f"{stem}.r1.xplane.pb", f"{stem}.r2.xplane.pb", f"{stem}.xplane.pb"]
+        root = os.path.join(job.logdir, "plugins", "profile")
+        for time_ in range(2):
+            result = profiler_rpc.profile(job.address, duration_ms=100, session_id="twice", repository_root=root,
+                                          host_name="node")  # fmt: skip
+            assert result.ok, result
+            assert sorted(result.files()) == ["r1.xplane.pb", "r2.xplane.pb", "xplane.pb"]
+            # The second replaces none of the first's, whichever rank they are of.
+            assert len(profiles(job.logdir, "twice")) == 3 * (time_ + 1)
+        assert {"node.xplane.pb", "node.r1.xplane.pb", "node.r2.xplane.pb"} <= set(profiles(job.logdir, "twice"))
+
+
+STEPS = """
+import sys, time
+import torch
+torch.set_num_threads(1)
+model = torch.nn.Linear(16, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+with open(sys.argv[1], "w", buffering=1) as facts:
+    while True:
+        loss = model(torch.randn(8, 16)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        facts.write(f"{time.time_ns()}\\n")
+        time.sleep(0.05)
+"""
+
+
+def slurm_task(rank, tasks, logdir, *options, directory):
+    """One task of a Slurm job's step, as srun starts it: `tbprof run` with a log directory that all tasks share."""
+    environment = {"SLURM_JOB_ID": "815", "SLURM_STEP_ID": "0", "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank),
+                   "SLURM_NTASKS": str(tasks)}  # fmt: skip
+    command = [sys.executable, "-c", STEPS, str(directory / f"steps.{rank}")]
+    options = ["--logdir", str(logdir), "--print-ranks=all", *options]
+    return Job(*options, command=command, environment=environment)
+
+
+@pytest.fixture
+def three_of_four_tasks():
+    """(directory, log directory): tasks 0, 1 and 3 of four; the one called 2 was never started."""
+    pytest.importorskip("torch")
+    with contextlib.ExitStack() as keep:
+        # Not below a directory of pytest's, which is its user's alone.
+        tmp_path = pathlib.Path(keep.enter_context(tempfile.TemporaryDirectory(prefix="tasks.")))
+        tmp_path.chmod(0o777)
+        for rank in (0, 1, 3):
+            keep.enter_context(slurm_task(rank, 4, tmp_path / "logs", directory=tmp_path))
+        for rank in (0, 1, 3):
+            waited_for(tmp_path / f"steps.{rank}", lines=20)
+        yield tmp_path, tmp_path / "logs"
+
+
+def steps_between(path, begin, end):
+    ends = [int(line) / 1e9 for line in open(path).read().splitlines()]
+    # A step that the border cuts is none.
+    return sum(1 for previous, at in zip(ends, ends[1:]) if previous >= begin and at <= end)
+
+
+@pytest.mark.parametrize("way", ["here", "there", "ports"])
+def test_several_launchers_of_one_run(three_of_four_tasks, way):
+    """Into a log directory of the caller's, into that of the run, by the ports in the shared directory alone."""
+    tmp_path, logdir = three_of_four_tasks
+    words = {"here": ["--logdir", str(tmp_path / "own")], "there": [], "ports": ["--logdir", str(logdir)]}[way]
+    user = None
+    if way == "ports":
+        # Whoever may not use the launchers' own sockets, as on another machine, has their ports.
+        if os.geteuid() != 0:
+            pytest.skip("needs root, to be somebody else")
+        user = 65534
+        for place in (logdir, logdir / ".tbprof", logdir / "plugins", logdir / "plugins" / "profile"):
+            place.chmod(0o777)
+    done = subprocess.run([TBPROF, "capture", "slurm-815.0", "--duration=2s", *words], cwd=tmp_path, user=user, env=dict(os.environ, HOME=str(tmp_path)),
+                          capture_output=True, text=True, timeout=120)  # fmt: skip
+    # Somebody is missing, and is named.
+    assert done.returncode == 1, done.stderr
+    assert "missing ranks: 2:" in done.stderr
+    place = tmp_path / "own" if way == "here" else logdir
+    (run,) = os.listdir(place / "plugins" / "profile")
+    host = socket.gethostname()
+    spaces = profiles(place, run)
+    assert sorted(spaces) == [f"{host}_r{rank}.xplane.pb" for rank in (0, 1, 3)]
+    begins = []
+    for rank in (0, 1, 3):
+        space = spaces[f"{host}_r{rank}.xplane.pb"]
+        assert space["hostnames"] == [f"{host}_r{rank}"]
+        begins.append(window_of(space)[0])
+    assert max(begins) - min(begins) < 0.001, "all count from the agreed start"
+    with tool_data.ToolData(str(place / "plugins" / "profile" / run)) as data:
+        steps = tool_data.overview_steps(data.overview())
+        for rank in (0, 1, 3):
+            own = len(tool_data.overview_steps(data.overview(f"{host}_r{rank}")))
+            inside = steps_between(tmp_path / f"steps.{rank}", *window_of(spaces[f"{host}_r{rank}.xplane.pb"]))
+            assert inside > 10 and abs(own - inside) <= 2, (rank, own, inside)
+    assert len(steps) > 10
 
 
 @pytest.fixture

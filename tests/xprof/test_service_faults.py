@@ -8,6 +8,7 @@ import os
 import re
 import resource
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -26,6 +27,7 @@ grpc = pytest.importorskip("grpc")
 
 import profiler_rpc  # noqa: E402
 import stock_client  # noqa: E402
+import test_capture  # noqa: E402
 from places import TBPROF  # noqa: E402
 from test_capture import PHASES, Job, job, knows_the_port, length_of, read, shared_job, space_of  # noqa: E402, F401
 
@@ -451,6 +453,19 @@ def test_a_deadline_before_the_end_of_the_window(shared_job, timeout):
     assert timeout - 4 < length_of(space) < timeout
 
 
+@pytest.mark.parametrize("timeout", [0.8, 1.4])
+def test_a_deadline_that_is_shorter_than_a_conversion_may_take(shared_job, timeout):
+    for _ in range(5):  # a machine that has other things to do may need longer for the answer
+        result = profiler_rpc.profile(shared_job.address, timeout=timeout, duration_ms=60_000)
+        if result.ok:
+            break
+        until(lambda: profiler_rpc.profile(shared_job.address, duration_ms=5).ok, 20, "it is not idle again")
+    assert result.ok, result
+    space = space_of(result.files()["xplane.pb"])
+    assert re.search(r"this window was closed \S+ early", "\n".join(space["warnings"]))
+    assert timeout / 4 < length_of(space) < timeout
+
+
 def big_job():
     """One that records tens of MB in seconds."""
     return Job("--max-profile-size=1GiB", "--wait-threshold=0", command=(PHASES, "0", "16", "100"))
@@ -607,6 +622,118 @@ def test_ipv6_alone(tmp_path):
         assert job.stop() == 5
 
 
+# F52: more than a reply takes.
+
+
+RANKS_OF_A_SHELL = """
+for r in 0 1 2; do RANK=$r LOCAL_RANK=$r WORLD_SIZE=3 TEST_FACTS=$TEST_FACTS.$r "$0" 0 8 100 & done
+while ! test -f $TEST_FACTS.0; do sleep 0.05; done
+while ! grep -q warm $TEST_FACTS.2; do sleep 0.05; done
+cat $TEST_FACTS.2 > $TEST_FACTS
+wait
+"""
+
+
+def limited_job(most, command):
+    return Job("--max-profile-size=1GiB", "--wait-threshold=0", command=command, environment={"TBPROF_TEST_MAX_REPLY": str(most)})
+
+
+@pytest.mark.parametrize("command, names", [
+    ((PHASES, "0", "16", "100"), ["xplane.pb"]),
+    (("/bin/bash", "-c", RANKS_OF_A_SHELL, PHASES), ["r1.xplane.pb", "r2.xplane.pb", "xplane.pb"]),
+], ids=["one", "ranks"])
+def test_a_reply_that_would_be_too_long(command, names):
+    most = 600_000
+    with limited_job(most, command) as job:
+        job.warm()
+        result = profiler_rpc.profile(job.address, duration_ms=1500)
+        assert result.ok, result
+        files = result.files()
+        assert sorted(files) == names
+        assert most / 4 < sum(map(len, files.values())) <= most
+        for data in files.values():
+            warnings = "\n".join(space_of(data)["warnings"])
+            assert "a reply takes at most 585 KiB" in warnings and "not drawn" in warnings
+        # What the job publishes itself is not limited.
+        job.process.send_signal(signal.SIGUSR1)
+        until(job.published, 60, lambda: job.said)
+        assert not any("a reply takes" in text for path in job.published() for text in space_of(read(path))["warnings"])
+
+
+def test_a_reply_that_cannot_be_made_short_enough():
+    with limited_job(1000, (PHASES, "0", "2", "2000")) as job:
+        job.warm()
+        result = profiler_rpc.profile(job.address, duration_ms=300)
+        assert result.code == "RESOURCE_EXHAUSTED" and "job's own log directory" in result.details, result
+        (path,) = until(job.published, 20, lambda: job.said)
+        assert not any("a reply takes" in text for text in space_of(read(path))["warnings"])
+        # A second one is granted.
+        assert profiler_rpc.profile(job.address, duration_ms=300).code == "RESOURCE_EXHAUSTED"
+        assert job.stop() == 5
+
+
+# F53: the wall clock is set.
+
+
+@pytest.fixture(scope="module")
+def clock_preload(tmp_path_factory):
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no compiler")
+    library = str(tmp_path_factory.mktemp("clock") / "steps_clock.so")
+    source = os.path.join(HERE, "programs", "steps_clock.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source], check=True, timeout=60)
+    return library
+
+
+@pytest.mark.parametrize("step", [3600, -3600])
+def test_the_wall_clock_is_set_within_a_window(clock_preload, tmp_path, step):
+    place = tmp_path / "step"
+    place.write_text("0")
+    clock = {"LD_PRELOAD": clock_preload, "CLOCK_STEP": str(place)}
+    with Job(environment=clock) as job:
+        job.warm()
+        client = subprocess.Popen(
+            [TBPROF, "capture", str(job.process.pid), "--duration=3s", "--retries=0", "--logdir", str(tmp_path / "own")],
+            env=dict(os.environ, **clock), stderr=subprocess.PIPE, text=True)  # fmt: skip
+        job.hear(": recording for 3s")
+        begin = time.time()
+        time.sleep(1)
+        place.write_text(str(step))
+        said = client.communicate(timeout=60)[1]
+        assert client.returncode == 0, said
+        (path,) = glob.glob(str(tmp_path / "own" / "**" / "*.xplane.pb"), recursive=True)
+        space = space_of(read(path))
+        assert 2.9 < length_of(space) < 4
+        # The clock's old time: that is when it began.
+        assert abs(test_capture.window_of(space)[0] - begin) < 2
+        last = 0
+        for plane in space["planes"]:
+            for line in plane["lines"]:
+                for event in line["events"]:
+                    assert event["duration_ps"] >= 0 and 0 <= event["offset_ps"] <= 4e12
+                    last = max(last, line["timestamp_ns"] / 1e9 + event["offset_ps"] / 1e12)
+        assert 2.5 < last < 4
+        # And of the next the new.
+        place.write_text(str(2 * step))
+        job.process.send_signal(signal.SIGUSR1)
+        (path,) = until(job.published, 60, lambda: job.said)
+        assert abs(test_capture.window_of(space_of(read(path)))[0] - time.time() - 2 * step) < 60
+        profile_at_last(job.address)
+        assert job.stop() == 5
+
+
+def test_clients_whose_clock_is_wrong(shared_job):
+    for hours, code in ((-1, "OK"), (-1000, "OK"), (1.5, "INVALID_ARGUMENT")):
+        start = time.time_ns() + int(hours * 3600e9)
+        result = profiler_rpc.profile(shared_job.address, duration_ms=200, opts={"duration_ms": 200, "start_timestamp_ns": start})
+        assert result.code == code, (hours, result)
+        if code == "OK":
+            space = space_of(result.files()["xplane.pb"])
+            assert 0.19 < length_of(space) < 1
+            assert abs(test_capture.window_of(space)[0] - time.time()) < 20
+
+
 # Ends of those who take part.
 
 
@@ -635,6 +762,34 @@ def test_workers_that_are_killed_again_and_again(job):
     profile_at_last(job.address)
     assert job.stop() == 5
     assert not [pid for pid in children_of(job.process.pid)]
+
+
+def test_a_worker_that_is_stopped(job):
+    call = profiler_rpc.start_profile(job.address, duration_ms=1000, timeout=60)
+    job.hear(": recording for ")
+    worker = worker_of(job)
+    for _ in range(3):
+        os.kill(worker, signal.SIGSTOP)
+        until(lambda: read("/proc", worker, "stat").rsplit(b")", 1)[1].split()[0] not in b"Tt", 20, "it stays stopped")
+    assert call.result().ok
+    job.hear("was stopped; it goes on")
+    profile_at_last(job.address)
+    assert worker_of(job) == worker
+    expect_alive(job)
+    assert job.stop() == 5
+    assert len([line for line in job.said if "was stopped" in line]) == 1
+
+
+def test_the_worker_ends_when_nobody_comes(job):
+    profile_at_last(job.address)
+    worker = worker_of(job)
+    with connect(job) as connection:
+        connection.sendall(greeting())
+        time.sleep(1)
+    until(lambda: not os.path.exists(f"/proc/{worker}"), 50, "it stays")
+    profile_at_last(job.address)
+    assert not [line for line in job.said if "has ended" in line], job.said
+    assert job.stop() == 5
 
 
 def test_the_worker_ends_when_the_launcher_is_killed(job):

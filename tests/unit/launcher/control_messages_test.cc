@@ -24,6 +24,7 @@ CaptureRequest Full() {
   capture.asked_by = "127.0.0.1:51234";
   capture.warnings = {"one", "two"};
   capture.publish = true;
+  capture.shared = true;
   return capture;
 }
 
@@ -52,6 +53,7 @@ TEST(ControlAsks, ComeBackAsTheyWere) {
     EXPECT_EQ(ask->capture.asked_by, "127.0.0.1:51234");
     EXPECT_THAT(ask->capture.warnings, ElementsAre("one", "two"));
     EXPECT_TRUE(ask->capture.publish);
+    EXPECT_TRUE(ask->capture.shared);
   }
   EXPECT_EQ(texts.size(), 6u);
 }

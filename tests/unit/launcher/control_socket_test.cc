@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -260,6 +261,30 @@ TEST_F(ControlSocketTest, ReceiveWaitsAsLongAsItIsTold) {
   EXPECT_TRUE(absl::IsUnavailable(connection.Receive(absl::Seconds(30)).status()));
   EXPECT_FALSE(connection.Send("anybody?").ok());
   EXPECT_FALSE(connection.Ask(ControlAsk{}, absl::Seconds(30)).ok());
+}
+
+TEST_F(ControlSocketTest, WithoutADescriptorLeftItDoesNotSpin) {
+  const ControlConnection connection = Connected();
+  ASSERT_TRUE(connection.Send("hello").ok());
+  rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const ScopedFd next(dup(connection.fd()));
+  const rlimit none{static_cast<rlim_t>(next.get()) + 1, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const std::vector<ControlMessage> nothing = server_->Take();
+  std::vector<pollfd> fds;
+  server_->AppendWatched(&fds);
+  setrlimit(RLIMIT_NOFILE, &limit);
+  EXPECT_TRUE(nothing.empty());
+  EXPECT_TRUE(fds.empty()) << "the listener is readable, and nothing can be done about it";
+  // Nobody is forgotten.
+  absl::SleepFor(absl::Nanoseconds(ListenerPause::kLengthNs));
+  server_->AppendWatched(&fds);
+  ASSERT_EQ(fds.size(), 1u);
+  EXPECT_EQ(poll(fds.data(), 1, 0), 1);
+  const std::vector<ControlMessage> messages = server_->Take();
+  ASSERT_EQ(messages.size(), 1u);
+  EXPECT_EQ(messages[0].text, "hello");
 }
 
 TEST_F(ControlSocketTest, ThePathGoesWithTheServer) {

@@ -327,6 +327,27 @@ TEST_F(SessionTest, WithoutADescriptorLeftTheOldestCallerGoes) {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+TEST_F(SessionTest, WithoutADescriptorAndACallerItDoesNotSpin) {
+  Start();
+  const ScopedFd segment = MakeSegment();
+  const ScopedFd caller = Connect();
+  const Hello hello = GoodHello();
+  ASSERT_TRUE(Send(caller.get(), &hello, sizeof(hello), {segment.get()}));
+  rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const ScopedFd next(dup(segment.get()));
+  const rlimit none{static_cast<rlim_t>(next.get()) + 1, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  session_->Handle();
+  const bool listens = session_->listens();
+  setrlimit(RLIMIT_NOFILE, &limit);
+  EXPECT_FALSE(listens);
+  absl::SleepFor(absl::Nanoseconds(ListenerPause::kLengthNs));
+  EXPECT_TRUE(session_->listens());
+  session_->Handle();
+  EXPECT_EQ(session_->segments_seen(), 1u);
+}
+
 TEST_F(SessionTest, AnotherUserWithoutTheNonceGetsNowhere) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
   Start();

@@ -122,6 +122,9 @@ TEST(DecideTest, Table) {
       {"TERM while converting, after one that ended the target", Sent(SIGTERM), Ended(2), SignalAction::kStopConverting,
        false},
       {"USR1 after the end", Sent(SIGUSR1), Ended(0), kNone, false},
+      {"USR1 after the end, processes live on", Sent(SIGUSR1), With(Ended(0), &SignalState::following), kCapture,
+       false},
+      {"USR2 after the end, processes live on", Sent(SIGUSR2), With(Ended(0), &SignalState::following), kNone, false},
       {"WINCH after the end", Terminal(SIGWINCH), Ended(5), kNone, false},
   };
   for (const DecideCase& one : cases) {

@@ -80,6 +80,26 @@ TEST(ClockMap, ABreakIsCountedAndNotSmeared) {
   EXPECT_NEAR(static_cast<double>(map.ToPs(1 + 900'000'000'000 - 500'000'000)), 9e14, 1e9) << "behind it: as it is";
 }
 
+TEST(ClockMap, AWallClockThatIsSet) {
+  constexpr uint64_t kSecond = 1'000'000'000;
+  for (const int64_t step : {int64_t{3600}, int64_t{-3600}}) {
+    ClockMap map;
+    for (uint64_t s = 0; s <= 20; ++s) {
+      map.Add({1 + s * kSecond, 77 + s * kSecond,
+               kUnix + s * kSecond + (s < 10 ? 0 : static_cast<uint64_t>(step * 1'000'000'000))});
+    }
+    ASSERT_TRUE(map.Finish());
+    map.SetOrigin(1);
+    EXPECT_EQ(map.UnixNs(1 + 5 * kSecond + 7), kUnix + 5 * kSecond + 7);
+    EXPECT_EQ(map.UnixNs(1 + 15 * kSecond + 7), kUnix + 15 * kSecond + 7 + static_cast<uint64_t>(step * 1'000'000'000));
+    EXPECT_EQ(map.UnixNs(1 + 30 * kSecond), kUnix + 30 * kSecond + static_cast<uint64_t>(step * 1'000'000'000));
+    EXPECT_EQ(map.UnixNs(0), kUnix - 1);
+    // Lengths of time do not know of it.
+    EXPECT_EQ(map.ToPs(1 + 20 * kSecond), 20'000'000'000'000);
+    EXPECT_EQ(map.breaks(), 0u);
+  }
+}
+
 TEST(ClockMap, PairsThatRunBackwardsAreLeftOut) {
   ClockMap map;
   map.Add({1000, 1000, kUnix});

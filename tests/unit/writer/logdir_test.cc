@@ -120,6 +120,37 @@ TEST(NormaliseLogdir, RefusesWhatIsNoPath) {
   EXPECT_FALSE(NormaliseLogdir("", "/w").ok());
 }
 
+TEST_F(LogdirTest, RanksOfOneLauncherHaveAFileEach) {
+  ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
+  const auto create = [&](RankNames names) {
+    auto directory = RunDirectory::Create(logdir_, "run", false, "node", 4, {5, 6}, names);
+    EXPECT_TRUE(directory.ok()) << directory.status();
+    return *std::move(directory);
+  };
+  const auto hosts = create(RankNames::kHosts);
+  EXPECT_EQ(hosts->HostOf(4), "node_r4");
+  EXPECT_EQ(hosts->HostOf(6), "node_r6");
+  fs::create_directories(Profile() / "run");
+  const auto client = create(RankNames::kClient);
+  ASSERT_NE(client->host(), "node") << "the other one has reserved it";
+  EXPECT_EQ(client->HostOf(4), client->host());
+  EXPECT_EQ(client->HostOf(6), client->host() + ".r6");
+  EXPECT_EQ(RunDirectory::NameForClient("node.r7.xplane.pb", "node.r7"), "xplane.pb");
+  EXPECT_EQ(RunDirectory::NameForClient("node.r7.r1.xplane.pb", "node.r7"), "r1.xplane.pb");
+}
+
+TEST_F(LogdirTest, AFileOfAnyRankTakesTheName) {
+  ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
+  for (const auto& [names, file] : std::vector<std::pair<RankNames, std::string>>{
+           {RankNames::kHosts, "a_r5"}, {RankNames::kClient, "b.r5"}, {RankNames::kClient, "c"}}) {
+    fs::create_directories(Profile() / "run");
+    std::ofstream(Profile() / "run" / (file + ".xplane.pb")) << "other";
+    auto directory = RunDirectory::Create(logdir_, "run", false, file.substr(0, 1), 4, {5, 6}, names);
+    ASSERT_TRUE(directory.ok()) << directory.status();
+    EXPECT_NE((*directory)->host(), file.substr(0, 1));
+  }
+}
+
 TEST_F(LogdirTest, NormaliseFollowsLinksBeforeGoingUp) {
   fs::create_directories(root_ / "real/deep");
   fs::create_directory_symlink(root_ / "real/deep", root_ / "link");
