@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -237,12 +238,41 @@ Source FromLaunches(const std::vector<StepLaunch>& launches, uint32_t thread) {
   return source;
 }
 
+// Behind an optimizer a step is over: where the thread then waits before the first operation of the next, that is
+// for the next one's input.
+void BeginWithTheWait(const std::vector<Event>& events, const Timeline& timeline,
+                      const std::vector<StepLaunch>& operations, StepDetection* found) {
+  constexpr int64_t kLeastShareOfStep = 100;
+  const auto earlier = [&](int64_t time) {
+    const auto next = std::ranges::lower_bound(operations, time, {}, &StepLaunch::start_ps);
+    if (next == operations.begin()) return time;
+    auto event = std::ranges::lower_bound(events, std::prev(next)->end_ps, {}, &Event::start_ps);
+    for (; event != events.end() && event->start_ps < time; ++event) {
+      const EventFamily family = timeline.types[event->type].family;
+      const bool waits = family == EventFamily::kLock || family == EventFamily::kIo || family == EventFamily::kSleep;
+      if (waits && event->duration_ps >= found->period_ps / kLeastShareOfStep) return event->start_ps;
+    }
+    return time;
+  };
+  for (size_t i = 0; i < found->steps.size(); ++i) {
+    DetectedStep& step = found->steps[i];
+    step.start_ps = earlier(step.start_ps);
+    // What ends with the recording has no operation behind it.
+    if (i + 1 < found->steps.size()) step.end_ps = earlier(step.end_ps);
+  }
+}
+
 Source FromOperations(const Timeline& timeline, uint32_t process) {
   Source source;
   const std::vector<StepLaunch> operations = Operations(timeline, process, &source.thread);
   source = FromLaunches(operations, source.thread);
   source.found.confidence =
       std::min(source.found.confidence, source.found.cut_known ? kMostFromOperations : kMostWithoutCut);
+  const bool functions = std::ranges::any_of(
+      operations, [](const StepLaunch& launch) { return (launch.flags & StepLaunch::kExecutable) != 0; });
+  if (source.found.cut_known && !functions) {
+    BeginWithTheWait(timeline.threads[source.thread].events, timeline, operations, &source.found);
+  }
   source.name = "repeated operations";
   return source;
 }
