@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/str_format.h"
+#include "wire/records.h"
+#include "writer/step_activity.h"
 #include "writer/step_detector.h"
 #include "writer/text.h"
 #include "writer/torch_names.h"
@@ -20,6 +23,8 @@ namespace {
 // The detector was made for launches. Operations on the CPU repeat as exactly, but nothing tells how long each step's
 // work goes on; what a thread waits for repeats less exactly, and an inner loop may wait, too.
 constexpr double kMostFromOperations = 0.8, kMostFromCalls = 0.65;
+// Of real trainings the period was right each time, and the cut a third of a step away where no optimizer told it.
+constexpr double kMostWithoutCut = 0.65;
 // With records lost somewhere the counts are not to be trusted as much.
 constexpr double kAfterLossFactor = 0.5;
 constexpr size_t kFewestLaunches = 12;
@@ -123,13 +128,36 @@ std::vector<StepLaunch> WithoutLongGaps(const std::vector<StepLaunch>& launches)
   return {launches.begin() + static_cast<ptrdiff_t>(best), launches.begin() + static_cast<ptrdiff_t>(best + most)};
 }
 
+// What optimizers call where they have no kernel of their own, and little else does.
+bool IsOfAnOptimizer(std::string_view operation) {
+  return operation == "aten::addcdiv_" || operation == "aten::addcmul_" || NameLooksLikeOptimizer(operation);
+}
+
+// Ends of the stretches that operations were left out in, since they cost too much.
+std::vector<int64_t> EndsOfPauses(const Timeline& timeline, uint32_t process) {
+  std::vector<int64_t> ends;
+  for (const Thread& thread : timeline.threads) {
+    if (thread.process != process) continue;
+    for (const Event& event : thread.events) {
+      const EventType& type = timeline.types[event.type];
+      if (type.origin == RangeOrigin::kTorchUser && type.name == kTorchPause) {
+        ends.push_back(event.start_ps + event.duration_ps);
+      }
+    }
+  }
+  std::ranges::sort(ends);
+  return ends;
+}
+
 // What the thread that works most calls of PyTorch or TensorFlow, where nothing is launched: the outermost of each
 // nest.
 std::vector<StepLaunch> Operations(const Timeline& timeline, uint32_t process, uint32_t* thread) {
+  const std::vector<int64_t> pauses = EndsOfPauses(timeline, process);
   std::vector<StepLaunch> most;
   int64_t longest = 0;
   for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
     if (timeline.threads[i].process != process) continue;
+    auto pause = pauses.begin();
     std::vector<StepLaunch> operations;
     int64_t busy = 0, end = 0;
     for (const Event& event : timeline.threads[i].events) {
@@ -139,6 +167,11 @@ std::vector<StepLaunch> Operations(const Timeline& timeline, uint32_t process, u
       const bool function = !TensorFlowFunction(timeline.types[event.type].name).empty();
       StepLaunch& launch = operations.emplace_back(StepLaunch{event.start_ps, end, absl::HashOf(event.type), 0});
       if (function) launch.flags |= StepLaunch::kExecutable;
+      if (IsOfAnOptimizer(timeline.types[event.type].name)) launch.flags |= StepLaunch::kOptimizer;
+      if (pause != pauses.end() && *pause <= event.start_ps) {
+        launch.flags |= StepLaunch::kAfterLoss;
+        while (pause != pauses.end() && *pause <= event.start_ps) ++pause;
+      }
     }
     if (busy <= longest) continue;
     longest = busy;
@@ -188,32 +221,107 @@ std::string_view TitleOf(const DetectedStep& step) {
   return "irregular";
 }
 
+// What was found, and by what.
+struct Source {
+  StepDetection found;
+  uint32_t thread = 0;
+  std::string name;
+};
+
+Source FromLaunches(const std::vector<StepLaunch>& launches, uint32_t thread) {
+  Source source;
+  source.thread = thread;
+  if (launches.size() < kFewestLaunches) return source;
+  source.found = DetectSteps(launches);
+  if (source.found.period_ps < kShortestStepPs) source.found.steps.clear();
+  source.name = source.found.source;
+  return source;
+}
+
+// Behind an optimizer a step is over: where the thread then waits before the first operation of the next, that is
+// for the next one's input.
+void BeginWithTheWait(const std::vector<Event>& events, const Timeline& timeline,
+                      const std::vector<StepLaunch>& operations, StepDetection* found) {
+  constexpr int64_t kLeastShareOfStep = 100;
+  const auto earlier = [&](int64_t time) {
+    const auto next = std::ranges::lower_bound(operations, time, {}, &StepLaunch::start_ps);
+    if (next == operations.begin()) return time;
+    auto event = std::ranges::lower_bound(events, std::prev(next)->end_ps, {}, &Event::start_ps);
+    for (; event != events.end() && event->start_ps < time; ++event) {
+      const EventFamily family = timeline.types[event->type].family;
+      const bool waits = family == EventFamily::kLock || family == EventFamily::kIo || family == EventFamily::kSleep;
+      if (waits && event->duration_ps >= found->period_ps / kLeastShareOfStep) return event->start_ps;
+    }
+    return time;
+  };
+  for (size_t i = 0; i < found->steps.size(); ++i) {
+    DetectedStep& step = found->steps[i];
+    step.start_ps = earlier(step.start_ps);
+    // What ends with the recording has no operation behind it.
+    if (i + 1 < found->steps.size()) step.end_ps = earlier(step.end_ps);
+  }
+}
+
+Source FromOperations(const Timeline& timeline, uint32_t process) {
+  Source source;
+  const std::vector<StepLaunch> operations = Operations(timeline, process, &source.thread);
+  source = FromLaunches(operations, source.thread);
+  source.found.confidence =
+      std::min(source.found.confidence, source.found.cut_known ? kMostFromOperations : kMostWithoutCut);
+  const bool functions = std::ranges::any_of(
+      operations, [](const StepLaunch& launch) { return (launch.flags & StepLaunch::kExecutable) != 0; });
+  if (source.found.cut_known && !functions) {
+    BeginWithTheWait(timeline.threads[source.thread].events, timeline, operations, &source.found);
+  }
+  source.name = "repeated operations";
+  return source;
+}
+
+// Where nothing is launched, and nothing is named: the main thread's calls, else those of all threads, else when they
+// come.
+Source FromCalls(const Timeline& timeline, uint32_t process) {
+  Source source;
+  const std::vector<StepLaunch> calls = Calls(timeline, process, &source.thread);
+  const uint32_t main_thread = source.thread;
+  const auto holds = [&](double least) {
+    return !source.found.steps.empty() && source.found.period_ps >= kShortestFromCallsPs &&
+           source.found.confidence >= least;
+  };
+  source = FromLaunches(calls, main_thread);
+  source.found.confidence = std::min(source.found.confidence, kMostFromCalls);
+  source.name = StrCat("calls: ", source.found.source);
+  if (holds(kLeastFromCalls)) return source;
+  source.found = DetectStepsInBursts(timeline, process);
+  source.name = source.found.source;
+  if (holds(kLeastConfidence)) return source;
+  source.found = DetectStepsOfThreads(timeline, process);
+  source.name = source.found.source;
+  if (!holds(kLeastConfidence)) source.found.steps.clear();
+  return source;
+}
+
 }  // namespace
 
 InferredSteps InferSteps(const Timeline& timeline, uint32_t process) {
   InferredSteps inferred;
   if (process >= timeline.processes.size()) return inferred;
   uint32_t thread = 0;
-  std::vector<StepLaunch> launches = Launches(timeline, process, &thread);
-  double most = 1;
-  bool by_calls = false, by_operations = false;
-  if (launches.empty()) {
-    launches = Operations(timeline, process, &thread);
-    most = kMostFromOperations;
-    by_operations = !launches.empty();
+  const std::vector<StepLaunch> launches = Launches(timeline, process, &thread);
+  Source source;
+  if (!launches.empty()) {
+    source = FromLaunches(launches, thread);
+  } else {
+    source = FromOperations(timeline, process);
+    if (source.found.steps.empty() || source.found.confidence < kLeastConfidence) {
+      source = FromCalls(timeline, process);
+    }
   }
-  if (launches.empty()) {
-    launches = Calls(timeline, process, &thread);
-    most = kMostFromCalls;
-    by_calls = true;
-  }
-  if (launches.size() < kFewestLaunches) return inferred;
-  const StepDetection found = DetectSteps(launches);
-  if (found.steps.empty() || found.period_ps < (by_calls ? kShortestFromCallsPs : kShortestStepPs)) return inferred;
-  inferred.confidence = std::min(found.confidence, most);
+  const StepDetection& found = source.found;
+  if (found.steps.empty()) return inferred;
+  inferred.confidence = found.confidence;
   if (!timeline.drops.empty() || timeline.processes[process].gpu.dropped > 0) inferred.confidence *= kAfterLossFactor;
-  if (inferred.confidence < (by_calls ? kLeastFromCalls : kLeastConfidence)) return inferred;
-  inferred.source = by_operations ? "repeated operations" : StrCat(by_calls ? "calls: " : "", found.source);
+  if (inferred.confidence < kLeastConfidence) return inferred;
+  inferred.source = std::move(source.name);
   if (found.alternative > 0) {
     inferred.alternative = absl::StrFormat("one of %.3g times that length may be the true one", found.alternative);
   }
@@ -224,7 +332,7 @@ InferredSteps InferSteps(const Timeline& timeline, uint32_t process) {
     step.end_ps = std::clamp<int64_t>(detected.end_ps, 0, timeline.duration_ps);
     step.number = number++;
     step.name = TitleOf(detected);
-    step.thread = thread;
+    step.thread = source.thread;
     step.is_regular = detected.kind == DetectedStep::Kind::kRegular;
     inferred.steps.push_back(std::move(step));
   }

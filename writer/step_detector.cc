@@ -1328,6 +1328,7 @@ StepDetection Detector::Run() {
     return none;
   }
   result_.confidence = std::min(confidence, 0.99);
+  result_.cut_known = by_optimizer_ || classes_[*chosen].executable;
   result_.source = classes_[*chosen].executable ? "an executable launched again and again"
                    : by_optimizer_              ? "repeated launches, cut behind the optimizer"
                                                 : "repeated launches";

@@ -62,7 +62,8 @@ struct StepDetection {
   uint32_t accumulation = 0;        // equal parts of a step that look like steps themselves; 0: none seen
   // Another period that may be the true one, as a multiple (> 1) or a fraction (< 1) of the period; 0: none.
   double alternative = 0;
-  bool capped = false;  // too many kinds; not all were followed
+  bool cut_known = false;  // an optimizer or an executable tells where a step begins, not a gap or a wait
+  bool capped = false;     // too many kinds; not all were followed
 };
 
 // A step shown with more than this should be the right one.

@@ -162,5 +162,87 @@ TEST_F(InferredStepsTest, WithoutADeviceByTheOperationsOfPytorch) {
   }
 }
 
+TEST_F(InferredStepsTest, BehindAnOptimizersOperationsTheNextStepWaitsForItsInput) {
+  timeline_.gpu_streams.clear();
+  const char* names[] = {"aten::linear", "aten::relu", "autograd::node", "aten::mul_", "aten::addcdiv_"};
+  for (const char* name : names) {
+    timeline_.types.push_back(
+        {name, EventFamily::kAnnotation, ObjectKind::kNone, ValueKind::kNone, RangeOrigin::kTorchOperation});
+  }
+  const auto operation = [&](int index) {
+    timeline_.threads[0].events.push_back(
+        {.start_ps = now_, .duration_ps = 60 * kUs, .type = static_cast<uint16_t>(2 + index)});
+    now_ += 65 * kUs;
+  };
+  for (int step = 0; step < 60; ++step) {
+    begins_.push_back(now_);
+    Read(500 + 37 * (step % 9), 1);  // the batch
+    for (int layer = 0; layer < 3; ++layer) {
+      operation(0);
+      operation(1);
+    }
+    now_ += 900 * kUs;  // a copy of the loss, longer than the wait
+    for (int layer = 0; layer < 3; ++layer) operation(2);
+    for (int i = 0; i < 6; ++i) {
+      operation(3);
+      operation(4);
+    }
+  }
+  timeline_.duration_ps = now_;
+  const InferredSteps found = Infer();
+  ASSERT_GE(found.steps.size(), 57u);
+  EXPECT_GT(found.confidence, 0.65) << "an optimizer tells where the step is over";
+  for (size_t i = 1; i < found.steps.size(); ++i) {
+    const int64_t start = found.steps[i].start_ps;
+    const bool right = std::ranges::any_of(begins_, [&](int64_t begin) { return std::abs(begin - start) <= 6 * kUs; });
+    EXPECT_TRUE(right) << i;
+    EXPECT_LE(found.steps[i - 1].end_ps, start);
+  }
+}
+
+TEST_F(InferredStepsTest, OperationsWithoutAnOptimizerDoNotTellTheCut) {
+  timeline_.gpu_streams.clear();
+  for (const char* name : {"aten::linear", "aten::relu", "aten::softmax"}) {
+    timeline_.types.push_back(
+        {name, EventFamily::kAnnotation, ObjectKind::kNone, ValueKind::kNone, RangeOrigin::kTorchOperation});
+  }
+  for (int step = 0; step < 60; ++step) {
+    for (int i = 0; i < 7; ++i) {
+      timeline_.threads[0].events.push_back(
+          {.start_ps = now_, .duration_ps = 60 * kUs, .type = static_cast<uint16_t>(i == 6 ? 4 : 2 + i % 2)});
+      now_ += 70 * kUs;
+    }
+    now_ += 400 * kUs;
+  }
+  timeline_.duration_ps = now_;
+  const InferredSteps found = Infer();
+  EXPECT_GE(found.steps.size(), 57u);
+  EXPECT_LE(found.confidence, 0.65);
+}
+
+// Down to 50 us, and shorter is none.
+TEST_F(InferredStepsTest, ShortLoopsHold) {
+  for (const int64_t gap_us : {0, 30, 100, 200}) {
+    timeline_.threads[0].events.clear();
+    timeline_.gpu_streams[0].events.clear();
+    now_ = 0;
+    for (int step = 0; step < 2000; ++step) {
+      for (const char* kernel : {"copy", "forward", "loss", "backward", "adam"}) Launch(kernel, 6);
+      now_ += gap_us * kUs;
+    }
+    timeline_.duration_ps = now_;
+    const InferredSteps found = Infer();
+    EXPECT_NEAR(static_cast<double>(found.steps.size()), 2000, 20) << gap_us;
+  }
+  timeline_.threads[0].events.clear();
+  timeline_.gpu_streams[0].events.clear();
+  now_ = 0;
+  for (int step = 0; step < 2000; ++step) {
+    for (const char* kernel : {"forward", "loss", "adam"}) Launch(kernel, 6);
+  }
+  timeline_.duration_ps = now_;
+  EXPECT_TRUE(Infer().steps.empty()) << "of 36 us";
+}
+
 }  // namespace
 }  // namespace tbprof

@@ -1,0 +1,120 @@
+"""Training loops that keep a clock of their own: real_steps.py KIND CLOCK [STEPS].
+
+CLOCK gets one line for each step's begin and one for the last one's end: nanoseconds since 1970.
+"""
+
+import os
+import sys
+import time
+
+CLOCK = []
+
+
+def tick():
+    CLOCK.append(time.time_ns())
+
+
+def torch_loop(steps, layers, width, batch, workers=None, accumulation=1):
+    import torch
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(*[layer for _ in range(layers) for layer in (torch.nn.Linear(width, width), torch.nn.ReLU())],
+                                torch.nn.Linear(width, 8))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+    if workers is None:
+        batches = ((torch.randn(batch, width), torch.randn(batch, 8)) for _ in range(steps * accumulation))
+    else:
+        data = torch.utils.data.TensorDataset(torch.randn(steps * batch * accumulation, width),
+                                              torch.randn(steps * batch * accumulation, 8))
+        batches = torch.utils.data.DataLoader(data, batch_size=batch, num_workers=workers)
+    tick()
+    for number, (inputs, targets) in enumerate(batches, 1):
+        torch.nn.functional.mse_loss(model(inputs), targets).backward()
+        if number % accumulation == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+            tick()
+
+
+def jax_loop(steps, layers, width, batch, block=True, fresh=False):
+    import jax
+    import jax.numpy as jnp
+    import numpy
+    keys = jax.random.split(jax.random.PRNGKey(0), layers)
+    parameters = [jax.random.normal(key, (width, width)) / width for key in keys]
+
+    def loss(parameters, inputs, targets):
+        for weights in parameters:
+            inputs = jnp.tanh(inputs @ weights)
+        return jnp.mean((inputs - targets) ** 2)
+
+    @jax.jit
+    def update(parameters, inputs, targets):
+        value, gradients = jax.value_and_grad(loss)(parameters, inputs, targets)
+        return [p - 0.01 * g for p, g in zip(parameters, gradients)], value
+
+    random = numpy.random.default_rng(1)
+    inputs, targets = random.normal(size=(2, batch, width)).astype("float32")
+    parameters, _ = update(parameters, inputs, targets)
+    tick()
+    for _ in range(steps):
+        if fresh:
+            inputs = random.normal(size=(batch, width)).astype("float32")
+        parameters, value = update(parameters, inputs, targets)
+        if block:
+            float(value)
+        tick()
+
+
+def keras_fit(steps, width, batch):
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    import keras
+    import numpy
+    model = keras.Sequential([keras.layers.Dense(width, activation="relu"), keras.layers.Dense(width, activation="relu"),
+                              keras.layers.Dense(1)])
+    model.compile(optimizer="adam", loss="mse")
+    random = numpy.random.default_rng(1)
+    inputs, targets = random.normal(size=(steps * batch, 64)), random.normal(size=(steps * batch, 1))
+
+    class Clock(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            tick()
+
+        def on_train_end(self, logs=None):
+            tick()
+
+    model.fit(inputs, targets, batch_size=batch, epochs=1, verbose=0, callbacks=[Clock()])
+
+
+def numpy_loop(steps, width):
+    import numpy
+    random = numpy.random.default_rng(1)
+    weights = random.normal(size=(width, width))
+    tick()
+    for _ in range(steps):
+        inputs = random.normal(size=(256, width))
+        hidden = numpy.tanh(inputs @ weights)
+        weights -= 1e-6 * inputs.T @ (hidden - inputs)
+        tick()
+
+
+KINDS = {
+    "torch": lambda steps: torch_loop(steps or 300, 4, 256, 128),
+    "torch_tiny": lambda steps: torch_loop(steps or 3000, 1, 8, 4),
+    "torch_loader": lambda steps: torch_loop(steps or 300, 4, 256, 128, workers=0),
+    "torch_workers": lambda steps: torch_loop(steps or 300, 4, 256, 128, workers=2),
+    "torch_accumulation": lambda steps: torch_loop(steps or 100, 4, 256, 128, workers=0, accumulation=4),
+    "jax": lambda steps: jax_loop(steps or 300, 4, 512, 256),
+    "jax_long": lambda steps: jax_loop(steps or 100, 8, 1024, 512),
+    "jax_tiny": lambda steps: jax_loop(steps or 3000, 1, 8, 4),
+    "jax_async": lambda steps: jax_loop(steps or 300, 4, 512, 256, block=False),
+    "jax_input": lambda steps: jax_loop(steps or 300, 4, 512, 256, fresh=True),
+    "keras": lambda steps: keras_fit(steps or 300, 512, 128),
+    "numpy": lambda steps: numpy_loop(steps or 200, 512),
+}
+
+
+if __name__ == "__main__":
+    KINDS[sys.argv[1]](int(sys.argv[3]) if len(sys.argv) > 3 else 0)
+    with open(sys.argv[2], "w") as file:
+        file.writelines(f"{time}\n" for time in CLOCK)

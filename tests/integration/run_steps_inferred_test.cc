@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of a plain program that names none: by what all of its threads call.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+std::vector<int64_t> Begins(const RunResult& result) {
+  std::vector<int64_t> begins;
+  for (const std::string& line : Lines(result.facts_text)) {
+    if (line.starts_with("begin ")) begins.push_back(std::stoll(line.substr(6)));
+  }
+  return begins;
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values.empty() ? 0 : values[values.size() / 2];
+}
+
+TEST(InferredSteps, OfATeamThatMeetsAtBarriers) {
+  const RunResult result = RunUnderTbprof({Program("team"), "80", "20"});
+  const std::vector<int64_t> begins = Begins(result);
+  ASSERT_EQ(begins.size(), 81u);
+  const auto& steps = result.summary["steps"];
+  EXPECT_EQ(steps["source"], "calls of all threads") << result.AllSaid();
+  EXPECT_LE(steps["confidence"].get<double>(), 0.65);
+  ASSERT_NE(result.profile, nullptr);
+  std::vector<double> found, own;
+  for (const Event& event : result.profile->events()) {
+    if (event.line == "steps" && event.name == "step") found.push_back(event.milliseconds());
+  }
+  for (size_t i = 1; i < begins.size(); ++i) own.push_back(static_cast<double>(begins[i] - begins[i - 1]) / 1e6);
+  EXPECT_GE(found.size(), 60u);
+  EXPECT_LE(found.size(), 84u);
+  EXPECT_NEAR(Median(found), Median(own), 0.1 * Median(own));
+}
+
+TEST(InferredSteps, NoneWhereThreadsNeverMeet) {
+  const RunResult result = RunUnderTbprof({Program("team"), "60", "20", "alone"});
+  EXPECT_EQ(result.summary["steps"]["source"], "synthetic") << result.AllSaid();
+}
+
+}  // namespace
+}  // namespace tbprof::integration
