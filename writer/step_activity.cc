@@ -8,7 +8,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <numbers>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -19,6 +18,7 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kFewestEvents = 24;
+constexpr size_t kFewestBins = 512;
 constexpr size_t kMostBins = size_t{1} << 17;
 constexpr int64_t kShortestBinPs = 50'000'000;
 // A boundary is as exact as a bin; narrower ones are mostly empty, and not alike.
@@ -94,7 +94,7 @@ std::vector<Calls> CallsOfThreads(const Timeline& timeline, uint32_t process) {
       free_from = event.start_ps + event.duration_ps;
       // Sizes that differ by less are of the same kind.
       const bool sized = type.value == ValueKind::kBytes && event.value > 0;
-      const int size = sized ? std::bit_width(static_cast<uint64_t>(event.value)) : 0;
+      const auto size = sized ? std::bit_width(static_cast<uint64_t>(event.value)) : 0;
       calls.push_back({event.start_ps, free_from, absl::HashOf(event.type, event.call_site, size)});
     }
     if (calls.empty()) continue;
@@ -294,8 +294,10 @@ StepDetection DetectStepsOfThreads(const Timeline& timeline, uint32_t process) {
   if (threads.empty()) return {};
   const std::pair<int64_t, int64_t> steady = Steady(threads);
   std::vector<StepDetection> all;
-  for (double wanted = 512; wanted <= kMostBins; wanted *= std::numbers::sqrt2) {
-    const size_t bins = static_cast<size_t>(wanted);
+  for (size_t half_octaves = 0;; ++half_octaves) {
+    const size_t octave = kFewestBins << half_octaves / 2;
+    const size_t bins = half_octaves % 2 == 0 ? octave : octave + octave * 53 / 128;
+    if (bins > kMostBins) break;
     const int64_t bin_ps = (steady.second - steady.first) / static_cast<int64_t>(bins);
     if (bin_ps < kShortestBinPs) break;
     StepDetection found = DetectStepsInActivity(InBins(threads, steady, bins));

@@ -50,7 +50,8 @@ int Main(int count, char** arguments) {
   request.max_profile_size = uint64_t{4} << 30;  // all of it: what is cut repeats nothing
   auto timeline = BuildTimeline(request, [](uint64_t, uint64_t) {});
   if (!timeline.ok()) {
-    std::fprintf(stderr, "%s\n", std::string(timeline.status().message()).c_str());
+    const std::string why{timeline.status().message()};
+    std::fprintf(stderr, "%s\n", why.c_str());
     return 1;
   }
   const auto shown = timeline->steps.empty() ? 0 : timeline->steps[0].thread;
