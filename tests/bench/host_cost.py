@@ -422,6 +422,32 @@ def capture(bench):
     table(("window", "million records", "s from its close to the profile"), rows)
 
 
+def reply(bench):
+    """From the end of a window that `tbprof capture` has asked for to the file on its side, while the program goes on."""
+    rows = []
+    for name, program, options, records_of_event in (
+            ("waits", ["/burst", "1", "60"], ["--wait-threshold=0"], 1),
+            ("ranges", ["/hot_paths", "annotation", "2000000000"], [], 2)):
+        for seconds in (0.5, 1, 3):
+            after, counts = [], []
+            for _ in range(max(3, bench.rounds // 3)):
+                running = subprocess.Popen([*bench.under("--window=none", *options), bench.work + program[0], *program[1:]],
+                                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                time.sleep(0.5)
+                asked = time.monotonic()
+                subprocess.run([bench.tbprof, "capture", str(running.pid), "--logdir", bench.logs,
+                                f"--duration={int(seconds * 1000)}ms"], stderr=subprocess.DEVNULL, check=True)
+                after.append(time.monotonic() - asked - seconds)
+                status = subprocess.run([bench.tbprof, "status", "--json"], stdout=subprocess.PIPE, check=True).stdout
+                counts += [job["records"] / records_of_event / 1e6 for job in json.loads(status) if job["pid"] == running.pid]
+                running.terminate()
+                running.wait()
+                bench.clean()
+            goal = 0.3 + 0.1 * statistics.median(counts)
+            rows.append((name, f"{seconds:g} s", spread(counts, 1), spread(after, 2), f"{goal:.2f}"))
+    table(("events", "window", "million of them", "s from its end to the file", "0.3 s and 0.1 s a million"), rows)
+
+
 def idle(bench):
     """CPU time of the launcher beside a program that does nothing."""
     rows = []
@@ -507,7 +533,8 @@ def cpu_seconds(pid):
 
 PARTS = {"allocator": allocator, "locks": locks, "waits": waits, "starts": starts, "annotations": annotations, "torch": torch,
          "programs": programs,
-         "drain": drain, "convert": convert, "capture": capture, "idle": idle, "service": service}
+         "drain": drain, "convert": convert, "capture": capture, "reply": reply,
+         "idle": idle, "service": service}
 
 
 def main():
