@@ -46,7 +46,8 @@ enum ActivityKind : uint32_t {
   kActivityGraphTrace = 51,
 };
 
-enum CallbackDomain : uint32_t { kDomainDriver = 1, kDomainRuntime = 2 };
+enum CallbackDomain : uint32_t { kDomainDriver = 1, kDomainRuntime = 2, kDomainResource = 3 };
+inline constexpr uint32_t kResourceGraphNodeCreated = 13, kResourceGraphNodeCloned = 20;
 
 inline constexpr uint32_t kAttributeZeroedOut = 5;
 inline constexpr uint32_t kThreadIdSystem = 1;
@@ -216,6 +217,21 @@ struct Name {
   const char* name;
 };
 
+// What a callback of the resource domain is given; of a graph's node `descriptor` is a GraphData.
+struct ResourceData {
+  void* context;
+  void* handle;
+  void* descriptor;
+};
+struct GraphData {
+  void* graph;
+  void* original_graph;
+  void* node;
+  void* original_node;  // of a clone
+  uint32_t node_type;   // CUgraphNodeType
+};
+inline constexpr uint32_t kNodeKernel = 0;
+
 using Subscriber = void*;
 using Callback = void (*)(void* user, uint32_t domain, uint32_t callback, const void* data);
 using BufferRequested = void (*)(uint8_t** buffer, size_t* size, size_t* max_records);
@@ -243,7 +259,11 @@ using BufferCompleted = void (*)(void* context, uint32_t stream, uint8_t* buffer
   X(configure_unified_memory, cuptiActivityConfigureUnifiedMemoryCounter, Result,                                     \
     (UnifiedMemoryConfig * configurations, uint32_t count), false)                                                    \
   X(get_device, cuptiGetDeviceId, Result, (void* context, uint32_t* device), false)                                   \
-  X(get_stream, cuptiGetStreamIdEx, Result, (void* context, void* stream, uint8_t per_thread, uint32_t* number), false)
+  X(get_stream, cuptiGetStreamIdEx, Result, (void* context, void* stream, uint8_t per_thread, uint32_t* number),      \
+    false)                                                                                                            \
+  X(enable_callback, cuptiEnableCallback, Result,                                                                     \
+    (uint32_t enable, Subscriber subscriber, uint32_t domain, uint32_t callback), false)                              \
+  X(get_graph_node, cuptiGetGraphNodeId, Result, (void* node, uint64_t* id), false)
 
 struct Functions {
 #define TBPROF_MEMBER(member, name, result, parameters, required) result(*member) parameters;

@@ -190,7 +190,37 @@ void OnComplete(void*, uint32_t, uint8_t* buffer, size_t, size_t valid) {
   if (g_recorder.buffers.Complete(buffer, valid)) FutexWake(&g_recorder.session.process->gpu_flush_requested);
 }
 
-void OnCallback(void*, uint32_t, uint32_t, const void*) {}
+// 0: not known.
+uint64_t NodeNumber(void* node) {
+  uint64_t number = 0;
+  const bool known = node != nullptr && g_recorder.library.functions.get_graph_node(node, &number) == kSuccess;
+  return known ? number : 0;
+}
+
+// On the program's thread that makes the node, which may have locks of the driver.
+void OnCallback(void*, uint32_t domain, uint32_t callback, const void* data) {
+  const bool cloned = callback == kResourceGraphNodeCloned;
+  if (domain != kDomainResource || data == nullptr || (!cloned && callback != kResourceGraphNodeCreated)) return;
+  const Segment& segment = g_recorder.session.segment;
+  if ((__atomic_load_n(&segment.header->control, __ATOMIC_RELAXED) & kFamilyGpu) == 0 || !IsOurProcess()) return;
+  const auto* const graph = static_cast<const GraphData*>(static_cast<const ResourceData*>(data)->descriptor);
+  if (graph == nullptr || graph->node_type != kNodeKernel) return;
+  ChunkWriter* const writer = g_recorder.bridge->writer_of_thread();
+  if (writer == nullptr) return;
+  const int saved = errno;
+  const uint64_t silenced = g_recorder.bridge->silence();
+  const uint64_t node = NodeNumber(graph->node);
+  const uint64_t original = cloned ? NodeNumber(graph->original_node) : 0;
+  g_recorder.bridge->speak(silenced);
+  errno = saved;
+  Reservation reservation;
+  if (node == 0 || !BeginRecord(segment, writer, 1, &reservation)) return;
+  auto* record = reinterpret_cast<GpuGraphNodeRecord*>(reservation.slots);
+  record->ticks = ReadTicks(g_recorder.session.clock);
+  record->node = node;
+  record->original = cloned && original == 0 ? node : original;
+  CommitRecord(segment, writer, reservation, RecordKind::kGpuGraphNode, 0, 0);
+}
 
 // ---- on the library's own thread
 
@@ -293,6 +323,18 @@ void EnableDriverCalls() {
   if (!any) Enable(kActivityDriver, "calls of the driver interface");
 }
 
+// Without it kernels of graphs belong to what launched the graph.
+void EnableGraphNodes() {
+  const Functions& functions = g_recorder.library.functions;
+  if (functions.enable_callback == nullptr || functions.get_graph_node == nullptr) return;
+  // Whole graphs: no kernel of theirs is recorded.
+  if ((g_recorder.session.segment.header->gpu_options & kGpuWholeGraphs) != 0) return;
+  // Clones first: a copy must never pass for a node that was made by itself.
+  if (functions.enable_callback(1, g_recorder.subscriber, kDomainResource, kResourceGraphNodeCloned) != kSuccess)
+    return;
+  functions.enable_callback(1, g_recorder.subscriber, kDomainResource, kResourceGraphNodeCreated);
+}
+
 bool Subscribe() {
   const Functions& functions = g_recorder.library.functions;
   const Result result = functions.subscribe(&g_recorder.subscriber, OnCallback, nullptr);
@@ -313,6 +355,7 @@ bool Subscribe() {
     TellUnavailable("device activity cannot be recorded", registered);
     return false;
   }
+  EnableGraphNodes();
   return true;
 }
 

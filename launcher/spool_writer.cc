@@ -64,6 +64,7 @@ bool IsFact(RecordKind kind) {
     case RecordKind::kGpuSpan:
     case RecordKind::kGpuMemory:
     case RecordKind::kGpuUnifiedMemory:
+    case RecordKind::kGpuGraphNode:
     case RecordKind::kGpuClock:
     case RecordKind::kAnnotation:
     case RecordKind::kTensorMemory:

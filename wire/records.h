@@ -290,6 +290,14 @@ struct GpuUnifiedMemoryRecord {
   uint64_t reserved1;
 };
 
+// Of the thread that made the node, at that time: GpuKernelRecord::graph_node is such a number.
+struct GpuGraphNodeRecord {
+  Tag tag;
+  uint64_t ticks;
+  uint64_t node;
+  uint64_t original;  // that it is a copy of; 0: of none; `node`: of one that is not known
+};
+
 // The name follows.
 struct GpuDeviceRecord {
   Tag tag;  // aux = device

@@ -37,7 +37,7 @@ bool IsKnown(RecordKind kind) {
 // Of the GPU records, those that have no copy in the main file.
 bool IsGpuEvent(RecordKind kind) {
   return (kind >= RecordKind::kGpuKernel && kind <= RecordKind::kGpuMemory) || kind == RecordKind::kGpuClock ||
-         kind == RecordKind::kGpuUnifiedMemory;
+         kind == RecordKind::kGpuUnifiedMemory || kind == RecordKind::kGpuGraphNode;
 }
 
 uint64_t Distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
@@ -554,6 +554,14 @@ class FactReader {
           ThreadFacts& known = facts_->threads[thread];
           known.last_ticks = std::max(known.last_ticks, report.ticks);
           if (report.ticks < launcher_ticks_ + kPlausibleTicks) Seen(report.ticks);
+          break;
+        }
+        case RecordKind::kGpuGraphNode: {
+          GpuGraphNodeRecord node;
+          if (!record.Read(&node)) break;
+          ThreadFacts& known = facts_->threads[thread];
+          known.last_ticks = std::max(known.last_ticks, node.ticks);
+          if (node.ticks < launcher_ticks_ + kPlausibleTicks) Seen(node.ticks);
           break;
         }
         case RecordKind::kAnnotationName:

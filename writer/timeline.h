@@ -128,6 +128,14 @@ struct Thread {
   std::vector<Event> events;  // sorted by (start ascending, duration descending); partial overlaps removed
 };
 
+// A kernel's node of a CUDA graph, or its copy in one that can be launched.
+struct GraphNode {
+  uint32_t thread = 0;  // that made it: index into Timeline::threads
+  int64_t at_ps = 0;
+  uint64_t node = 0;      // GpuEvent::value of its kernels, unique in the process
+  uint64_t original = 0;  // that it is a copy of; 0: of none; `node`: of one that is not known
+};
+
 struct AllocatorTotals {
   uint64_t allocations = 0;
   uint64_t frees = 0;
@@ -295,6 +303,7 @@ struct Timeline {
   std::vector<GpuDevice> gpu_devices;       // sorted by number
   std::vector<GpuStream> gpu_streams;       // sorted by (device, line_id); none without events
   std::vector<GpuLaunch> gpu_launches;
+  std::vector<GraphNode> graph_nodes;          // as they were made, by thread and time
   std::map<StringId, StringId> mangled_names;  // of kernels: readable to mangled, where they differ
   std::vector<Step> steps;
   std::string step_source;  // `synthetic`: the whole capture; else what they were told by

@@ -39,6 +39,7 @@ namespace {
 constexpr size_t kMaxWindows = 10'000;
 constexpr size_t kMaxSites = 1u << 20;
 constexpr size_t kMaxCounterSamples = 4000;
+constexpr size_t kMostGraphNodes = 1u << 20;
 constexpr int kMaxFrames = 48;
 constexpr size_t kMaxAllocationSites = 200;
 // Blocks of all processes that --malloc=exact follows at a time: as many as its table takes 100 MB for.
@@ -152,6 +153,10 @@ class Builder : private HostLines {
     AddCounters();
     AddSteps();
     AddHonesty();
+    std::stable_sort(timeline_.graph_nodes.begin(), timeline_.graph_nodes.end(),
+                     [](const GraphNode& a, const GraphNode& b) {
+                       return a.thread != b.thread ? a.thread < b.thread : a.at_ps < b.at_ps;
+                     });
     // All of PyTorch's work was taken to have a name.
     timeline_.expected_bytes = Bytes() - std::min(Bytes(), kTextStatBytes * NameOperations(&timeline_).nested);
     timeline_.tensor_memory = torch_memory_.Finish(timeline_, [this](uint64_t ticks) { return ClampedPs(ticks); });
@@ -698,6 +703,8 @@ class Builder : private HostLines {
           if (!annotations_->Take(thread->first, process->first, record, take_range_)) ++timeline_.corrupt_records;
         } else if (record.tag.kind == RecordKind::kTensorMemory) {
           TakeTensorMemory(thread->second, process->second, record);
+        } else if (record.tag.kind == RecordKind::kGpuGraphNode) {
+          TakeGraphNode(thread->second, record);
         } else if (record.tag.kind == RecordKind::kExec) {
           TakeExec(frame.segment, thread->second, record);
         } else if (GpuBuilder::IsGpu(record.tag.kind)) {
@@ -723,7 +730,8 @@ class Builder : private HostLines {
       case RecordKind::kTensorMemory:
         return (families_ & kFamilyAnnotation) != 0;
       default:
-        return !GpuBuilder::IsGpu(record.tag.kind) || (families_ & kFamilyGpu) != 0;
+        return (!GpuBuilder::IsGpu(record.tag.kind) && record.tag.kind != RecordKind::kGpuGraphNode) ||
+               (families_ & kFamilyGpu) != 0;
     }
   }
 
@@ -1042,6 +1050,14 @@ class Builder : private HostLines {
     TensorMemoryRecord record;
     if (!view.Read(&record) || record.ticks < open_ || record.ticks >= close_) return;
     if (!torch_memory_.Take(process, thread, view)) ++timeline_.corrupt_records;
+  }
+
+  // Beyond the bound kernels belong to what launched their graph.
+  void TakeGraphNode(uint32_t thread, const RecordView& record) {
+    GpuGraphNodeRecord made;
+    if (!record.Read(&made) || made.ticks < open_ || made.ticks >= close_) return;
+    if (made.node == 0 || timeline_.graph_nodes.size() >= kMostGraphNodes) return;
+    timeline_.graph_nodes.push_back({thread, ClampedPs(made.ticks), made.node, made.original});
   }
 
   void TakeExec(uint32_t segment, uint32_t thread, const RecordView& record) {

@@ -2,9 +2,11 @@
 #include "writer/torch_operations.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -18,6 +20,8 @@ namespace {
 constexpr size_t kMaxPart = 64, kMaxPath = 192;
 // Names with numbers in them make a path of each.
 constexpr size_t kMaxPaths = 1u << 14;
+// Of copies of copies; a file may say that they go round.
+constexpr int kMostCopies = 8;
 constexpr std::string_view kOptimizer = "Optimizer.", kForward = "forward", kBackward = "backward";
 
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -119,14 +123,27 @@ class Namer {
     const bool any_work = std::any_of(kinds_.begin(), kinds_.end(), [](Kind kind) { return kind >= Kind::kOperation; });
     // Scopes alone are of use to what was launched in them.
     if (!any_work && timeline_->gpu_streams.empty()) return counts_;
-    for (Thread& thread : timeline_->threads) {
-      if (!thread.is_line) Walk(&thread);
+    auto node = timeline_->graph_nodes.begin();
+    for (size_t i = 0; i < timeline_->threads.size(); ++i) {
+      const auto first = node;
+      while (node != timeline_->graph_nodes.end() && node->thread == i) ++node;
+      if (!timeline_->threads[i].is_line) Walk(&timeline_->threads[i], {first, node});
     }
     if (!of_calls_.empty()) {
       for (GpuStream& stream : timeline_->gpu_streams) {
         for (GpuEvent& event : stream.events) {
           const auto found = of_calls_.find(event.correlation);
           if (found != of_calls_.end()) event.operation = found->second;
+        }
+      }
+    }
+    if (!made_in_.empty()) {
+      for (GpuStream& stream : timeline_->gpu_streams) {
+        for (GpuEvent& event : stream.events) {
+          if (event.kind != GpuEventKind::kKernel || event.value == 0) continue;
+          // What a graph does is known where it is captured; who launches it may be a loop around it all.
+          if (const StringId operation = MadeIn(stream.process, event.value); operation != 0)
+            event.operation = operation;
         }
       }
     }
@@ -149,13 +166,14 @@ class Namer {
     bool in_loader = false;  // whose time has a row of its own, as a stage of the input
   };
 
-  void Walk(Thread* thread) {
+  void Walk(Thread* thread, std::span<const GraphNode> nodes) {
     std::vector<Frame> open;
     for (Event& event : thread->events) {
+      while (!nodes.empty() && nodes.front().at_ps < event.start_ps) TakeNode(&nodes, thread->process, &open);
       while (!open.empty() && open.back().end <= event.start_ps) open.pop_back();
       const EventType& type = timeline_->types[event.type];
       if (type.value == ValueKind::kCorrelation) {
-        if (event.value > 0 && !open.empty()) Launch(open.back(), static_cast<uint64_t>(event.value));
+        if (event.value > 0 && !open.empty()) Launch(&open.back(), static_cast<uint64_t>(event.value));
         continue;
       }
       const Kind kind = kinds_[event.type];
@@ -191,11 +209,43 @@ class Namer {
       if (IsFrameworkWork(type)) ++(outermost ? counts_.named : counts_.nested);
       open.push_back(frame);
     }
+    while (!nodes.empty()) TakeNode(&nodes, thread->process, &open);
   }
 
-  void Launch(Frame& frame, uint64_t correlation) {
-    if (frame.operation == 0) frame.operation = frame.in_work ? Operation(frame) : Range(frame.scope);
-    if (frame.operation != 0) of_calls_.emplace(correlation, frame.operation);
+  // What work that is begun here belongs to; 0: nothing.
+  StringId OperationIn(Frame* frame) {
+    if (frame->operation == 0) frame->operation = frame->in_work ? Operation(*frame) : Range(frame->scope);
+    return frame->operation;
+  }
+
+  void Launch(Frame* frame, uint64_t correlation) {
+    if (const StringId operation = OperationIn(frame); operation != 0) of_calls_.emplace(correlation, operation);
+  }
+
+  void TakeNode(std::span<const GraphNode>* nodes, uint32_t process, std::vector<Frame>* open) {
+    const GraphNode& made = nodes->front();
+    *nodes = nodes->subspan(1);
+    if (made.original != 0) {
+      originals_.emplace(std::pair(process, made.node), made.original);
+      return;
+    }
+    while (!open->empty() && open->back().end <= made.at_ps) open->pop_back();
+    const StringId operation = open->empty() ? 0 : OperationIn(&open->back());
+    if (operation != 0) made_in_.emplace(std::pair(process, made.node), operation);
+  }
+
+  // A copy is made where the graph is instantiated, which says nothing of what it does.
+  StringId MadeIn(uint32_t process, uint64_t node) const {
+    for (int copies = 0; copies < kMostCopies; ++copies) {
+      const auto original = originals_.find({process, node});
+      if (original == originals_.end()) {
+        const auto made = made_in_.find({process, node});
+        return made == made_in_.end() ? 0 : made->second;
+      }
+      if (original->second == node) return 0;
+      node = original->second;
+    }
+    return 0;
   }
 
   // The path of a range within others.
@@ -250,6 +300,8 @@ class Namer {
   absl::flat_hash_map<uint16_t, StringId> nodes_;
   absl::flat_hash_map<StringId, StringId> ranges_;
   absl::flat_hash_map<uint64_t, StringId> of_calls_;
+  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, StringId> made_in_;    // (process, node of a graph)
+  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, uint64_t> originals_;  // of copies, likewise
   NamedOperations counts_;
 };
 

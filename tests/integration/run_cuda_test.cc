@@ -70,6 +70,24 @@ TEST_F(Cuda, StepsAreSeenInWhatIsLaunched) {
   }
 }
 
+// Not to where it was instantiated or is launched, but for what was captured in nothing.
+TEST_F(Cuda, KernelsOfAGraphBelongToWhatTheyWereCapturedIn) {
+  const Pair pair = RunBoth({Subject("graph_ranges"), "3"}, On("cuda13"));
+  ASSERT_TRUE(pair.Same());
+  std::map<std::string, std::vector<std::string>> operations;
+  for (const Event& event : pair.profiled.profile->events()) {
+    if (!event.Has("kernel_details")) continue;
+    const std::string name = event.name.substr(0, event.name.find('_'));
+    operations[name].push_back(event.Has("tf_op") ? event.Stat("tf_op") : "");
+    EXPECT_EQ(event.Has("cuda_graph_node_id"), name != "eager") << name;
+  }
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(operations["encode"], Texts(6, "model/encoder:encoder"));
+  EXPECT_EQ(operations["decode"], Texts(6, "model/decoder:decoder"));
+  EXPECT_EQ(operations["nowhere"], Texts(3, "replay:replay"));
+  EXPECT_EQ(operations["eager"], Texts(3, "replay/eager:eager"));
+}
+
 // CUPTI's numbers of streams are those of a context: of two devices each has its own names.
 TEST_F(Cuda, StreamsHaveTheNamesThatTheProgramGives) {
   for (const char* mode : {"cupti", "hooks"}) {

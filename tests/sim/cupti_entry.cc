@@ -255,6 +255,7 @@ void OnResource(const ResourceEvent& event) {
   } else if (event.graph != nullptr || event.exec != nullptr || event.node != nullptr) {
     graph.graph = event.graph;
     graph.node = event.node;
+    graph.originalNode = event.original_node;
     graph.nodeType = event.node_type;
     graph.graphExec = event.exec;
     data.resourceDescriptor = &graph;

@@ -145,7 +145,10 @@ CUresult Driver::cuGraphClone(CUgraph* phGraphClone, CUgraph originalGraph) {
   if (!Valid(originalGraph, Magic::kGraph) || phGraphClone == nullptr) return CUDA_ERROR_INVALID_VALUE;
   CUgraph clone = NewGraph();
   std::map<CUgraphNode, CUgraphNode> same;
-  for (CUgraphNode node : originalGraph->nodes) same[node] = AddNode(clone, node->type, node->op, nullptr, 0);
+  for (CUgraphNode node : originalGraph->nodes) {
+    same[node] = AddNode(clone, node->type, node->op, nullptr, 0);
+    TellCloned(same[node], node);
+  }
   for (CUgraphNode node : originalGraph->nodes) {
     for (CUgraphNode before : node->after) same[node]->after.push_back(same[before]);
   }

@@ -367,6 +367,7 @@ CUresult CaptureOp(CUstream stream, Op& op);
 CUresult EndCapture(CUstream stream, CUgraph* graph);
 CUgraphNode AddNode(CUgraph graph, CUgraphNodeType type, const Op& op, const CUgraphNode* after, size_t count);
 CUgraph NewGraph();
+void TellCloned(CUgraphNode node, CUgraphNode original);
 CUgraphExec Instantiate(CUgraph graph, unsigned long long flags);
 void ResolveGraph(CUstream stream, Op& op, int64_t begin, std::vector<Work>* nodes);
 

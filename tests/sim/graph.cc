@@ -28,6 +28,16 @@ CUgraphNodeType TypeOf(WorkKind kind) {
 
 }  // namespace
 
+void TellCloned(CUgraphNode node, CUgraphNode original) {
+  ResourceEvent event{};
+  event.what = Resource::kNodeCloned;
+  event.graph = node->graph;
+  event.node = node;
+  event.original_node = original;
+  event.node_type = node->type;
+  Tell(event);
+}
+
 CUgraph NewGraph() {
   auto* graph = new CUgraph_st{};
   graph->magic = Magic::kGraph;
@@ -169,6 +179,22 @@ CUgraphExec Instantiate(CUgraph graph, unsigned long long flags) {
     if (placed.size() < graph->nodes.size()) {
       exec->magic = Magic::kDead;
       return nullptr;
+    }
+  }
+  if (Wants(kWantsResources)) {
+    for (const auto& [original, place] : placed) {
+      CUgraphNode_st clone{};
+      clone.magic = Magic::kNode;
+      clone.id = exec->steps[place].id;
+      clone.graph = graph;
+      clone.type = original->type;
+      ResourceEvent created{};
+      created.what = Resource::kNodeCreated;
+      created.graph = graph;
+      created.node = &clone;
+      created.node_type = clone.type;
+      Tell(created);
+      TellCloned(&clone, original);
     }
   }
   ResourceEvent event{};

@@ -170,6 +170,7 @@ enum class Resource : uint32_t {
   kNodeCreated = 13,
   kExecCreated = 18,
   kExecDestroyStarting = 19,
+  kNodeCloned = 20,
 };
 
 struct ResourceEvent {
@@ -178,6 +179,7 @@ struct ResourceEvent {
   CUstream stream;
   CUgraph graph;
   CUgraphNode node;
+  CUgraphNode original_node;  // of a clone
   CUgraphNodeType node_type;
   CUgraphExec exec;
   uint32_t device_id;
@@ -230,7 +232,7 @@ struct DeviceDescription {
 };
 
 // Bumped with every change of the structures above: copies of the libraries from two builds must not meet.
-inline constexpr uint32_t kTableVersion = 3;
+inline constexpr uint32_t kTableVersion = 4;
 
 struct Table {
   size_t size;

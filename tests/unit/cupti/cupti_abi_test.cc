@@ -51,6 +51,14 @@ void ExpectKernelCluster() {
   SAME(Theirs, clusterZ, Kernel, cluster_z);
 }
 
+TEST(CuptiAbi, CallbacksOfGraphs) {
+  SAME(CUpti_ResourceData, context, ResourceData, context);
+  SAME(CUpti_ResourceData, resourceDescriptor, ResourceData, descriptor);
+  SAME(CUpti_GraphData, node, GraphData, node);
+  SAME(CUpti_GraphData, originalNode, GraphData, original_node);
+  SAME(CUpti_GraphData, nodeType, GraphData, node_type);
+}
+
 TEST(CuptiAbi, Kernels) {
   ExpectKernel<CUpti_ActivityKernel4>();
   ExpectKernelGraph<CUpti_ActivityKernel5>();
@@ -181,6 +189,10 @@ TEST(CuptiAbi, Numbers) {
   EXPECT_EQ(static_cast<uint32_t>(kActivityGraphTrace), static_cast<uint32_t>(CUPTI_ACTIVITY_KIND_GRAPH_TRACE));
   EXPECT_EQ(kDomainDriver, static_cast<uint32_t>(CUPTI_CB_DOMAIN_DRIVER_API));
   EXPECT_EQ(kDomainRuntime, static_cast<uint32_t>(CUPTI_CB_DOMAIN_RUNTIME_API));
+  EXPECT_EQ(kDomainResource, static_cast<uint32_t>(CUPTI_CB_DOMAIN_RESOURCE));
+  EXPECT_EQ(kResourceGraphNodeCreated, static_cast<uint32_t>(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED));
+  EXPECT_EQ(kResourceGraphNodeCloned, static_cast<uint32_t>(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED));
+  EXPECT_EQ(kNodeKernel, static_cast<uint32_t>(CU_GRAPH_NODE_TYPE_KERNEL));
   EXPECT_EQ(kAttributeZeroedOut, static_cast<uint32_t>(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER));
   EXPECT_EQ(kThreadIdSystem, static_cast<uint32_t>(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM));
   EXPECT_EQ(kFlushForced, static_cast<uint32_t>(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED));

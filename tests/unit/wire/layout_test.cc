@@ -19,8 +19,8 @@
 namespace tbprof {
 namespace {
 
-TEST(Layout, SizesAndOffsetsAreThoseOfAbi6) {
-  static_assert(kAbiVersion == 6, "a new ABI: write down its numbers here");
+TEST(Layout, SizesAndOffsetsAreThoseOfAbi7) {
+  static_assert(kAbiVersion == 7, "a new ABI: write down its numbers here");
   EXPECT_EQ(memcmp(&kSegmentMagic, "TBPRSEG1", 8), 0);
   EXPECT_EQ(sizeof(SegmentHeader), 448u);
   EXPECT_EQ(sizeof(Operation), 48u);
@@ -51,6 +51,8 @@ TEST(Layout, SizesAndOffsetsAreThoseOfAbi6) {
   EXPECT_EQ(sizeof(AllocationRecord), 32u);
   EXPECT_EQ(sizeof(AnnotationRecord), 32u);
   EXPECT_EQ(offsetof(AnnotationRecord, level), 28u);
+  EXPECT_EQ(sizeof(GpuGraphNodeRecord), 32u);
+  EXPECT_EQ(offsetof(GpuGraphNodeRecord, original), 24u);
   EXPECT_EQ(sizeof(TensorMemoryRecord), 64u);
   EXPECT_EQ(offsetof(TensorMemoryRecord, device_type), 48u);
   EXPECT_EQ(sizeof(AnnotationPayload), 32u);

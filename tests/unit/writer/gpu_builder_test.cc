@@ -51,6 +51,27 @@ const GpuStream* StreamNumber(const Timeline& timeline, uint32_t number) {
   return nullptr;
 }
 
+TEST(GpuBuilder, NodesOfGraphsByThreadAndTime) {
+  SpoolMaker spool = GpuProcess();
+  spool.EndChunk();
+  spool.Thread(1, 3, 1, 103, 20);
+  spool.Chunk(1, 1, 3).GraphNode(4 * kMs, 41).EndChunk();
+  // Before the window, out of order, no number, behind the window.
+  spool.Chunk(1, 1, 1).GraphNode(kMs / 2, 10).GraphNode(9 * kMs, 12, 11).GraphNode(8 * kMs, 11).GraphNode(9 * kMs, 0);
+  spool.GraphNode(UINT64_MAX, 13).EndChunk();
+  const Timeline timeline = Build(spool);
+  ASSERT_EQ(timeline.graph_nodes.size(), 3u);
+  EXPECT_EQ(timeline.graph_nodes[0].node, 11u);
+  EXPECT_EQ(timeline.graph_nodes[0].original, 0u);
+  EXPECT_EQ(timeline.graph_nodes[0].at_ps, 7'000'000'000);
+  EXPECT_EQ(timeline.graph_nodes[1].node, 12u);
+  EXPECT_EQ(timeline.graph_nodes[1].original, 11u);
+  EXPECT_EQ(timeline.graph_nodes[2].node, 41u);
+  EXPECT_EQ(timeline.threads[timeline.graph_nodes[0].thread].tid, kMainTid);
+  EXPECT_EQ(timeline.threads[timeline.graph_nodes[2].thread].tid, 103);
+  EXPECT_EQ(timeline.corrupt_records, 0u);
+}
+
 TEST(GpuBuilder, TrainingOnOneDevice) {
   const Timeline timeline = Build(GpuTraining());
   ASSERT_EQ(timeline.gpu_devices.size(), 1u);

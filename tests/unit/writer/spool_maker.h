@@ -334,6 +334,13 @@ class SpoolMaker {
     memory.memory_kind = kind;
     return Add(RecordKind::kGpuMemory, memory, device);
   }
+  SpoolMaker& GraphNode(uint64_t ticks, uint64_t node, uint64_t original = 0) {
+    GpuGraphNodeRecord made{};
+    made.ticks = ticks;
+    made.node = node;
+    made.original = original;
+    return Add(RecordKind::kGpuGraphNode, made);
+  }
   SpoolMaker& GpuUnified(GpuUnifiedKind kind, uint16_t device, uint64_t value, uint64_t start, uint64_t end,
                          uint32_t cause = 0) {
     GpuUnifiedMemoryRecord unified{};

@@ -100,6 +100,18 @@ class TorchMaker {
     timeline.gpu_streams[0].events.push_back(work);
   }
 
+  // A kernel's node of a graph, made now by the thread `on`.
+  void Node(uint64_t node, uint64_t original = 0) {
+    timeline.graph_nodes.push_back({on, now, node, original});
+    now += kUs;
+  }
+  // A graph of one kernel.
+  void LaunchGraph(uint64_t node) {
+    Launch("of a graph");
+    timeline.gpu_streams[0].events.back().graph = 1;
+    timeline.gpu_streams[0].events.back().value = node;
+  }
+
   Timeline& Done() {
     timeline.duration_ps = now;
     return timeline;

@@ -104,6 +104,64 @@ TEST_F(TorchOperationsTest, KernelsBelongToTheInnermostOperation) {
                                "backward/MmBackward0:MmBackward0", ""}));
 }
 
+TEST_F(TorchOperationsTest, KernelsOfAGraphBelongToWhatTheyWereCapturedIn) {
+  Scope("encoder", [&] {
+    Operation("aten::linear", [&] {
+      now += kUs;
+      Node(11);
+    });
+    Node(12);
+  });
+  Node(13);
+  // Copies are made as nodes are, and said to be copies behind that or before.
+  Nvtx("prepare", [&] {
+    Node(21), Node(21, 11);
+    Node(22, 12), Node(22);
+    Node(23, 13);
+    Node(31, 21);
+    Node(24, 24);
+    Node(24);
+    Node(25, 99);
+  });
+  Nvtx("replay", [&] {
+    for (const uint64_t node : {21, 22, 31, 11, 13, 23, 24, 25, 26, 0}) LaunchGraph(node);
+    Launch("eager");
+  });
+  Name();
+  EXPECT_EQ(OnDevice(), (Texts{"encoder/aten/linear:linear", "encoder:encoder", "encoder/aten/linear:linear",
+                               "encoder/aten/linear:linear", "replay:replay", "replay:replay", "replay:replay",
+                               "replay:replay", "replay:replay", "replay:replay", "replay:replay"}));
+}
+
+TEST_F(TorchOperationsTest, NodesOfAnotherProcessAreOthers) {
+  timeline.processes.emplace_back();
+  Nvtx("ours", [&] { Node(11); });
+  on = Thread(1);
+  Nvtx("theirs", [&] { Node(11); });
+  on = 0;
+  Nvtx("replay", [&] { LaunchGraph(11); });
+  Name();
+  EXPECT_EQ(OnDevice(), (Texts{"ours:ours"}));
+  timeline.gpu_streams[0].process = 1;
+  Name();
+  EXPECT_EQ(OnDevice(), (Texts{"theirs:theirs"}));
+}
+
+// Files say what they like.
+TEST_F(TorchOperationsTest, CopiesThatGoRoundAreOfNothing) {
+  Nvtx("capture", [&] {
+    Node(1, 2), Node(2, 3), Node(3, 1);
+    Node(100);
+    for (uint64_t node = 101; node < 200; ++node) Node(node, node - 1);
+  });
+  timeline.graph_nodes.push_back({77, 5, 7, 0});
+  Nvtx("replay", [&] {
+    for (const uint64_t node : {1, 199, 101, 7}) LaunchGraph(node);
+  });
+  Name();
+  EXPECT_EQ(OnDevice(), (Texts{"replay:replay", "replay:replay", "capture:capture", "replay:replay"}));
+}
+
 // Its time is a stage of the input, which has a row, too.
 TEST_F(TorchOperationsTest, OperationsOfTheLoaderHaveNoRows) {
   Range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", RangeOrigin::kTorchUser,
