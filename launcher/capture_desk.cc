@@ -366,6 +366,7 @@ void CaptureDesk::BeginTriggered(uint64_t ticks) {
   CaptureRequest request;
   request.asked_by = "the program";
   Capture* const capture = captures_.Add(std::move(request));
+  capture->by_program = true;
   triggered_ = capture->number;
   triggered_ticks_ = ticks;
   session_.OpenWindow(triggered_, kFamilyAll, ticks);
@@ -416,8 +417,8 @@ void CaptureDesk::Describe(uint32_t window, ConversionRequest* request) {
   Capture* const capture = captures_.Find(window);
   request->run = RunNameFor(time(nullptr));
   request->run_exclusive = true;
-  request->on_request = true;
   if (capture == nullptr) return;
+  request->on_request = !capture->by_program;
   request->warnings.insert(request->warnings.end(), capture->request.warnings.begin(), capture->request.warnings.end());
   if (!capture->request.run.empty()) request->run = capture->request.run;
   if (capture->asker.monitor) {

@@ -129,6 +129,7 @@ void Name(std::vector<CaptureTarget>* targets) {
 std::vector<int> CaptureTargets::MissingRanks() const {
   int world = -1;
   std::string ranks;
+  if (!whole_run) return {};
   for (const CaptureTarget& target : all) {
     // One of another kind may be any of them.
     if (target.rank < 0) return {};
@@ -194,15 +195,16 @@ absl::StatusOr<CaptureTargets> FindCaptureTargets(const std::vector<std::string>
       if (!its_pid && status.run != word) continue;
       found = true;
       local.insert(status.pid);
-      if (status.run == word && !status.logdir.empty()) {
-        logdirs.insert(status.logdir);
-        targets.logdir = status.logdir;
+      if (!status.logdir.empty()) targets.logdir = status.logdir;
+      if (status.run == word) {
+        targets.whole_run = true;
+        if (!status.logdir.empty()) logdirs.insert(status.logdir);
       }
       add(TargetOf(session));
     }
     for (const std::string& directory : logdirs) {
       for (CaptureTarget& target : EndpointsOf(directory, word, local)) {
-        found = true;
+        found = targets.whole_run = true;
         add(std::move(target));
       }
     }

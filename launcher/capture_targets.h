@@ -35,7 +35,8 @@ struct CaptureTarget {
 
 struct CaptureTargets {
   std::vector<CaptureTarget> all;
-  std::string logdir;  // of the sessions that the name of a run has found; empty: no such
+  std::string logdir;      // of the sessions of this machine; empty: no such
+  bool whole_run = false;  // a run was named, of which all ranks are wanted
 
   // Ranks of the run that should be recorded, and none of `all` is. Empty where nobody can tell.
   std::vector<int> MissingRanks() const;

@@ -45,6 +45,7 @@ struct Capture {
   State state = State::kAgreed;
   uint64_t opens_ns = 0, closes_ns = 0;  // CLOCK_MONOTONIC
   uint64_t gives_up_ns = UINT64_MAX;     // when the client waits no longer
+  bool by_program = false;               // by a trigger: nobody has asked
   uint64_t records_before = 0;           // that the session had when it opened
   std::string directory;                 // private, of what is to be delivered; empty: it goes to the logdir
   uint64_t answered_ns = 0;              // of the last word to the client

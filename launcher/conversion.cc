@@ -226,6 +226,9 @@ std::vector<int> WaitForRanks(const std::string& directory, const ConversionRequ
 // One that is the newest may still go on, and where steps are inferred the next may move it.
 void FindSteps(const Timeline& timeline, const ConversionRequest& request, ConversionResult* result) {
   if (timeline.step_source == "synthetic") return;
+  // What repeats before the training (imports, unpacking) must not end the recording of it.
+  constexpr double kLeastToEndTheRecording = 0.7;
+  if (request.summary_only && timeline.step_confidence < kLeastToEndTheRecording) return;
   result->step_source = timeline.step_source;
   int64_t count = 0;
   for (const Step& step : timeline.steps) {

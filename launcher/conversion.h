@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Making a profile from a spool, in a process of its own: bounded memory, first to go when memory runs out, and at the
-// lowest priority while the command runs. Whatever a hostile target has written, it can only end that process.
+// Making a profile from a spool, in a process of its own: bounded memory, first to go when memory runs out, and at a
+// low priority while the command runs. Whatever a hostile target has written, it can only end that process.
 //
 //   auto conversion = Conversion::Start(request);
 //   ... ppoll on (*conversion)->fd() ...

@@ -241,7 +241,8 @@ void CaptureFromWorkers(const RemoteCapture& request, std::vector<RemoteWorker>*
       absl::Duration pause = kFirstPause;
       for (;;) {
         ++mine->attempts;
-        // A later attempt begins at once, and its file still counts from the start of all.
+        // A later attempt begins at once, and its file still counts from the start of all, if that is not longer ago
+        // than a service takes for agreed on (10 s).
         const absl::Time begins = std::max(start, absl::Now());
         const absl::Time deadline = begins + request.duration + std::max(kLeastAnswerTime, request.duration);
         grpc::ByteBuffer answer;

@@ -25,6 +25,8 @@ namespace {
 constexpr double kMostFromOperations = 0.8, kMostFromCalls = 0.65;
 // Of real trainings the period was right each time, and the cut a third of a step away where no optimizer told it.
 constexpr double kMostWithoutCut = 0.65;
+// Right in number and length, and some percent off in where they begin.
+constexpr double kMostFromFunctions = 0.7;
 // With records lost somewhere the counts are not to be trusted as much.
 constexpr double kAfterLossFactor = 0.5;
 constexpr size_t kFewestLaunches = 12;
@@ -238,6 +240,38 @@ Source FromLaunches(const std::vector<StepLaunch>& launches, uint32_t thread) {
   return source;
 }
 
+// By lengths that are others than those that the kinds were told by.
+void Relabel(StepDetection* found) {
+  std::vector<int64_t> lengths;
+  for (const DetectedStep& step : found->steps) {
+    if (step.kind == DetectedStep::Kind::kRegular) lengths.push_back(step.end_ps - step.start_ps);
+  }
+  if (lengths.empty()) return;
+  const auto median = [](std::vector<int64_t>* values) {
+    const auto middle = values->begin() + static_cast<ptrdiff_t>(values->size() / 2);
+    std::ranges::nth_element(*values, middle);
+    return *middle;
+  };
+  const int64_t usual = median(&lengths);
+  for (int64_t& length : lengths) length = std::abs(length - usual);
+  const int64_t most = usual + std::max(8 * median(&lengths), usual / 2);
+  std::vector<int64_t> regular;
+  for (DetectedStep& step : found->steps) {
+    const int64_t length = step.end_ps - step.start_ps;
+    const bool unusual = length > most || length < usual / 4;
+    if (step.kind == DetectedStep::Kind::kRegular && unusual) {
+      // It was usual without the wait.
+      step.kind = DetectedStep::Kind::kIrregular;
+      step.cause = DetectedStep::Cause::kPause;
+    } else if (step.kind != DetectedStep::Kind::kRegular && !unusual && step.cause != DetectedStep::Cause::kLoss) {
+      step.kind = DetectedStep::Kind::kRegular;
+      step.cause = DetectedStep::Cause::kNone;
+    }
+    if (step.kind == DetectedStep::Kind::kRegular) regular.push_back(length);
+  }
+  if (!regular.empty()) found->period_ps = median(&regular);
+}
+
 // Behind an optimizer a step is over: where the thread then waits before the first operation of the next, that is
 // for the next one's input.
 void BeginWithTheWait(const std::vector<Event>& events, const Timeline& timeline,
@@ -245,7 +279,8 @@ void BeginWithTheWait(const std::vector<Event>& events, const Timeline& timeline
   constexpr int64_t kLeastShareOfStep = 100;
   const auto earlier = [&](int64_t time) {
     const auto next = std::ranges::lower_bound(operations, time, {}, &StepLaunch::start_ps);
-    if (next == operations.begin()) return time;
+    // What ends with the recording has no operation behind it, and before the first there is no optimizer.
+    if (next == operations.begin() || next == operations.end() || next->start_ps != time) return time;
     auto event = std::ranges::lower_bound(events, std::prev(next)->end_ps, {}, &Event::start_ps);
     for (; event != events.end() && event->start_ps < time; ++event) {
       const EventFamily family = timeline.types[event->type].family;
@@ -256,21 +291,25 @@ void BeginWithTheWait(const std::vector<Event>& events, const Timeline& timeline
   };
   for (size_t i = 0; i < found->steps.size(); ++i) {
     DetectedStep& step = found->steps[i];
-    step.start_ps = earlier(step.start_ps);
-    // What ends with the recording has no operation behind it.
-    if (i + 1 < found->steps.size()) step.end_ps = earlier(step.end_ps);
+    if (i > 0) step.start_ps = earlier(step.start_ps);
+    step.end_ps = earlier(step.end_ps);
   }
+  Relabel(found);
 }
 
 Source FromOperations(const Timeline& timeline, uint32_t process) {
   Source source;
   const std::vector<StepLaunch> operations = Operations(timeline, process, &source.thread);
   source = FromLaunches(operations, source.thread);
-  source.found.confidence =
-      std::min(source.found.confidence, source.found.cut_known ? kMostFromOperations : kMostWithoutCut);
+  // A function is a step, but not where its input is waited for: Keras' steps begin elsewhere.
   const bool functions = std::ranges::any_of(
       operations, [](const StepLaunch& launch) { return (launch.flags & StepLaunch::kExecutable) != 0; });
-  if (source.found.cut_known && !functions) {
+  const bool cut_known = source.found.cut_known && !functions;
+  const double most = cut_known                             ? kMostFromOperations
+                      : source.found.cut_known && functions ? kMostFromFunctions
+                                                            : kMostWithoutCut;
+  source.found.confidence = std::min(source.found.confidence, most);
+  if (cut_known) {
     BeginWithTheWait(timeline.threads[source.thread].events, timeline, operations, &source.found);
   }
   source.name = "repeated operations";

@@ -86,11 +86,13 @@ std::vector<Calls> CallsOfThreads(const Timeline& timeline, uint32_t process) {
     if (thread.process != process || thread.is_line) continue;
     Calls calls;
     int64_t free_from = 0, clock_ps = 0;
+    // A range around all that a thread does says nothing of when it does it.
+    const int64_t longest_range = (thread.end_ps - thread.start_ps) / 20;
     for (const Event& event : thread.events) {
-      if (event.start_ps < free_from) continue;
       const EventType& type = timeline.types[event.type];
       if (WaitsForAClock(type, event)) clock_ps += event.duration_ps;
-      if (!IsActivity(type, event)) continue;
+      if (event.start_ps < free_from || !IsActivity(type, event)) continue;
+      if (type.family == EventFamily::kAnnotation && event.duration_ps > longest_range) continue;
       free_from = event.start_ps + event.duration_ps;
       // Sizes that differ by less are of the same kind.
       const bool sized = type.value == ValueKind::kBytes && event.value > 0;
@@ -217,14 +219,18 @@ StepActivity InBins(const std::vector<Calls>& threads, std::pair<int64_t, int64_
   activity.phase_signal = 0;
   std::vector<float>& all = activity.signals.emplace_back(bins);
   for (const Calls& calls : threads) {
-    std::vector<float> of_thread(bins);
+    size_t bin = 0;
+    float in_bin = 0;
+    // A burst of a thousand is one burst.
+    const auto finish = [&] { all[bin] += std::log2(1 + std::exchange(in_bin, 0.0F)); };
     for (const Call& call : calls) {
       if (call.start_ps < steady.first || call.start_ps >= steady.second) continue;
-      const int64_t bin = (call.start_ps - activity.start_ps) / activity.bin_ps;
-      of_thread[std::min(static_cast<size_t>(bin), bins - 1)] += 1;
+      const auto at = static_cast<size_t>((call.start_ps - activity.start_ps) / activity.bin_ps);
+      if (std::min(at, bins - 1) != bin) finish();
+      bin = std::min(at, bins - 1);
+      ++in_bin;
     }
-    // A burst of a thousand is one burst.
-    for (size_t bin = 0; bin < bins; ++bin) all[bin] += std::log2(1 + of_thread[bin]);
+    finish();
   }
   return activity;
 }

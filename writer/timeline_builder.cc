@@ -240,7 +240,7 @@ class Builder : private HostLines {
       if (timeline_.after_agreed_start_ns >= kLateNs) {
         timeline_.warnings.push_back(StrCat(kBeganLate,
                                             HumanTime(static_cast<int64_t>(timeline_.after_agreed_start_ns) * 1000),
-                                            " after the start that was agreed on"));
+                                            " after the start that was asked for, by the asker's clock"));
       }
     }
     timeline_.duration_ps = std::max<int64_t>(facts_.clock.ToPs(close_), 1000);

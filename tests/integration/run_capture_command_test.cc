@@ -235,6 +235,12 @@ TEST(CaptureCommand, LateAndMissingRanksAreNamed) {
   const nlohmann::json status = StatusOf(second->pid());
   EXPECT_EQ(status["rank"], 2);
   EXPECT_EQ(status["world_size"], 3);
+  // Of one that was asked for by its number, the others are not missing.
+  TemporaryDirectory one;
+  const RunResult single =
+      RunTbprof({"capture", std::to_string(first->pid()), "--duration=100ms", "--logdir", one.path()});
+  EXPECT_EQ(single.code(), 0) << single.AllSaid();
+  EXPECT_THAT(single.AllSaid(), ::testing::Not(HasSubstr("missing")));
   // One that never answers is named with its rank.
   second->Signal(SIGUSR1);
   ASSERT_TRUE(second->WaitForError("capture 3"));

@@ -163,6 +163,7 @@ TEST_F(InferredStepsTest, WithoutADeviceByTheOperationsOfPytorch) {
 }
 
 TEST_F(InferredStepsTest, BehindAnOptimizersOperationsTheNextStepWaitsForItsInput) {
+  constexpr int kStalled = 30;
   timeline_.gpu_streams.clear();
   const char* names[] = {"aten::linear", "aten::relu", "autograd::node", "aten::mul_", "aten::addcdiv_"};
   for (const char* name : names) {
@@ -176,7 +177,7 @@ TEST_F(InferredStepsTest, BehindAnOptimizersOperationsTheNextStepWaitsForItsInpu
   };
   for (int step = 0; step < 60; ++step) {
     begins_.push_back(now_);
-    Read(500 + 37 * (step % 9), 1);  // the batch
+    Read(step == kStalled ? 15'000 : 500 + 37 * (step % 9), 1);  // the batch
     for (int layer = 0; layer < 3; ++layer) {
       operation(0);
       operation(1);
@@ -197,6 +198,8 @@ TEST_F(InferredStepsTest, BehindAnOptimizersOperationsTheNextStepWaitsForItsInpu
     const bool right = std::ranges::any_of(begins_, [&](int64_t begin) { return std::abs(begin - start) <= 6 * kUs; });
     EXPECT_TRUE(right) << i;
     EXPECT_LE(found.steps[i - 1].end_ps, start);
+    // The one that waited is unusual, not the one before it.
+    EXPECT_EQ(found.steps[i].is_regular, std::abs(begins_[kStalled] - start) > 6 * kUs) << i << found.steps[i].name;
   }
 }
 
