@@ -91,6 +91,8 @@ os._exit(1)' || true
       --trace=gpu --window=last=30s -- "$sim/subjects/train" 3 1000 || true
     LD_LIBRARY_PATH=$sim/cuda13 CUDASIM_CUPTI=late_ms=1,zero_times=5,unknown_kind=7 TMPDIR=$scratch \
       "$tbprof" run --quiet --keep-spool --logdir="$scratch/e" --cuda-graphs=graph -- "$sim/subjects/train" 3 1000 graph || true
+    LD_LIBRARY_PATH=$sim/cuda13 TMPDIR=$scratch "$tbprof" run --quiet --keep-spool --logdir="$scratch/g" \
+      --trace=annotation,gpu -- "$sim/subjects/graph_ranges" 3 || true
   fi
   # PyTorch's libraries in a package of a release that is observed.
   if [[ -x $sim/../programs/torch && -d $sim/torch/plain ]]; then
