@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs bare and profiled: known numbers of kernels by each way to the driver, a window, SIGKILL, Python."""
 
+import collections
 import json
 import signal
 import time
@@ -72,6 +73,26 @@ def cuda_graphs(check):
     graphs = sum(gpu["graphs"] for gpu in whole.summary["gpus"])
     expect(graphs == ran.fact("graph_launches"), f"{graphs} graphs recorded, {ran.fact('graph_launches')} launched")
     return f"{ran.kernels()} kernels of nodes; {graphs} graphs as a whole"
+
+
+def graph_operations(check):
+    """Kernels of a graph belong to the ranges that their nodes were captured in, not to those around the launch."""
+    launches = 6
+    program = check.machine.program("tests/sim/subjects/graph_ranges")
+    ran = check.pair([program, str(launches)], check.machine.with_libraries())
+    found = collections.Counter(
+        (event.name.split("_")[0], event.operation) for event in ran.profile().device if event.kernel
+    )
+    check.facts["operations"] = {f"{kernel}: {operation}": count for (kernel, operation), count in found.items()}
+    # Two of the three graphs have the model in them.
+    expected = {
+        ("encode", "model/encoder:encoder"): 2 * launches,
+        ("decode", "model/decoder:decoder"): 2 * launches,
+        ("nowhere", "replay:replay"): launches,
+        ("eager", "replay/eager:eager"): launches,
+    }
+    expect(found == expected, f"operations of kernels: {dict(found)}")
+    return f"{sum(found.values())} kernels by the ranges they were captured in"
 
 
 def unified_memory(check):

@@ -53,6 +53,7 @@ CHECKS = (
     Row(cost.after_a_window, 60, True, True),
     Row(basics.nvcc, 60, True, False),
     Row(basics.cuda_graphs, 60, False, True),
+    Row(basics.graph_operations, 60, False, True),
     Row(survival.endings, 60, False, True),
     Row(survival.torch_killed, 90, False, False),
     Row(survival.endings_by_hooks, 60, False, True),

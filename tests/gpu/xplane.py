@@ -3,7 +3,8 @@
 
 import collections
 
-Event = collections.namedtuple("Event", "name start_ps duration_ps correlation kernel line")
+# `operation`: its tf_op, None without one.
+Event = collections.namedtuple("Event", "name start_ps duration_ps correlation kernel line operation")
 
 
 def _varint(data, at):
@@ -87,15 +88,17 @@ class Profile:
         on_device = plane_name.startswith(("/device:GPU:", "/device:CUSTOM:GPU"))
         correlation_id = next((number for number, name in stats.items() if name == "correlation_id"), None)
         kernel_details = next((number for number, name in stats.items() if name == "kernel_details"), None)
+        tf_op = next((number for number, name in stats.items() if name == "tf_op"), None)
         if on_device:
             self.on_device += sum(field == 4 for line in lines for field, _ in _fields(data, *line))
         if correlation_id is None:
             return
         for line in lines:
-            self._line(data, line, names, correlation_id, kernel_details, self.device if on_device else self.host)
+            events = self.device if on_device else self.host
+            self._line(data, line, names, stats, correlation_id, kernel_details, tf_op, events)
 
     @staticmethod
-    def _line(data, span, names, correlation_id, kernel_details, events):
+    def _line(data, span, names, stats, correlation_id, kernel_details, tf_op, events):
         line_id, start_ns, found = 0, 0, []
         for field, value in _fields(data, *span):
             if field == 1:
@@ -105,7 +108,7 @@ class Profile:
             elif field == 4:
                 found.append(value)
         for event in found:
-            name, offset, duration, correlation, kernel = "", 0, 0, None, False
+            name, offset, duration, correlation, kernel, operation = "", 0, 0, None, False, None
             for field, value in _fields(data, *event):
                 if field == 1:
                     name = names.get(value, "")
@@ -118,5 +121,7 @@ class Profile:
                     if number == correlation_id:
                         correlation = stat if isinstance(stat, int) else int(data[slice(*stat)])
                     kernel = kernel or number == kernel_details
+                    if number == tf_op:
+                        operation = stats.get(stat) if isinstance(stat, int) else data[slice(*stat)].decode()
             if correlation is not None:
-                events.append(Event(name, start_ns * 1000 + offset, duration, correlation, kernel, line_id))
+                events.append(Event(name, start_ns * 1000 + offset, duration, correlation, kernel, line_id, operation))
