@@ -360,7 +360,7 @@ def test_the_dialog_keeps_the_reason_to_itself(tmp_path):
         assert len(service.requests) == 4 and not done.runs
 
 
-@pytest.mark.skipif(not stock_client.available("tensorflow"), reason="no TensorFlow")
+@pytest.mark.tensorflow
 def test_tensorflow_writes_the_same_file(tmp_path):
     with FakeService([GOOD]) as service:
         outcome = stock_client.trace(service.address, tmp_path, client="tensorflow")
