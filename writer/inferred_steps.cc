@@ -304,12 +304,9 @@ Source FromOperations(const Timeline& timeline, uint32_t process) {
   // A function is a step, but not where its input is waited for: Keras' steps begin elsewhere.
   const bool functions = std::ranges::any_of(
       operations, [](const StepLaunch& launch) { return (launch.flags & StepLaunch::kExecutable) != 0; });
-  const bool cut_known = source.found.cut_known && !functions;
-  const double most = cut_known                             ? kMostFromOperations
-                      : source.found.cut_known && functions ? kMostFromFunctions
-                                                            : kMostWithoutCut;
+  const double most = !source.found.cut_known ? kMostWithoutCut : functions ? kMostFromFunctions : kMostFromOperations;
   source.found.confidence = std::min(source.found.confidence, most);
-  if (cut_known) {
+  if (source.found.cut_known && !functions) {
     BeginWithTheWait(timeline.threads[source.thread].events, timeline, operations, &source.found);
   }
   source.name = "repeated operations";

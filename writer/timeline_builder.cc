@@ -915,7 +915,7 @@ class Builder : private HostLines {
   void TakeEnded(const Annotations::Range& range) {
     const bool mark = range.kind == Annotations::Kind::kMark;
     if (range.start >= close_ || (mark ? range.start < totals_open_ : range.end <= totals_open_)) return;
-    const uint32_t owner = OwnerOf(range.process);
+    const uint32_t owner = IndexOf(process_index_, range.process, kNoProcess, &last_owner_);
     if (owner == kNoProcess) return;
     const uint16_t type = TypeOfRange(range);
     if (type == kNoType) return;
@@ -944,22 +944,18 @@ class Builder : private HostLines {
       }
       return;
     }
-    if (const uint32_t thread = LineOfThread(range.thread); thread != kNoLine) Keep(thread, event);
+    const uint32_t thread = IndexOf(thread_index_, range.thread, kNoLine, &last_line_);
+    if (thread != kNoLine) Keep(thread, event);
   }
 
-  // The indices of a process and of a thread, the last of which is asked for again and again.
-  uint32_t OwnerOf(const Identity& process) {
-    if (last_owner_.second != kNoProcess && last_owner_.first == process) return last_owner_.second;
-    const auto found = process_index_.find(process);
-    if (found == process_index_.end()) return kNoProcess;
-    last_owner_ = {process, found->second};
-    return found->second;
-  }
-  uint32_t LineOfThread(const Identity& thread) {
-    if (last_line_.second != kNoLine && last_line_.first == thread) return last_line_.second;
-    const auto found = thread_index_.find(thread);
-    if (found == thread_index_.end()) return kNoLine;
-    last_line_ = {thread, found->second};
+  // The index of a process or of a thread, the last of which is asked for again and again. `none`: it has no index.
+  template <typename Indices>
+  static uint32_t IndexOf(const Indices& indices, const Identity& identity, uint32_t none,
+                          std::pair<Identity, uint32_t>* last) {
+    if (last->second != none && last->first == identity) return last->second;
+    const auto found = indices.find(identity);
+    if (found == indices.end()) return none;
+    *last = {identity, found->second};
     return found->second;
   }
 
