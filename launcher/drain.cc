@@ -175,6 +175,13 @@ bool Drain::Flush(int limit_ms, bool rotate) {
          writer_.write_error() == 0;
 }
 
+void Drain::SetIdleInterval(int milliseconds) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  pass_wanted_ |= milliseconds < idle_ms_;
+  idle_ms_ = milliseconds;
+  if (pass_wanted_) wake_.notify_all();
+}
+
 void Drain::SetRetention(Retention retention) {
   writer_.SetRetention(std::move(retention));
   // The write thread looks at once whether there is anything to drop.
@@ -193,6 +200,7 @@ void Drain::DrainLoop() {
   int sleep_us = kMinSleepUs;
   for (;;) {
     uint64_t flush = 0;
+    int idle_ms = 0;
     bool rotate = false;
     bool stopping = false;
     std::vector<uint32_t> removals;
@@ -202,8 +210,10 @@ void Drain::DrainLoop() {
       std::unique_lock<std::mutex> lock(mutex_);
       if (!stop_ && flush_wanted_ == flush_drained_ && removals_.empty() && ended_.empty()) {
         wake_.wait_for(lock, std::chrono::microseconds(sleep_us),
-                       [&] { return stop_ || flush_wanted_ != flush_drained_; });
+                       [&] { return stop_ || pass_wanted_ || flush_wanted_ != flush_drained_; });
       }
+      pass_wanted_ = false;
+      idle_ms = idle_ms_;
       stopping = stop_;
       flush = flush_wanted_;
       rotate = std::exchange(rotate_wanted_, false);
@@ -275,7 +285,7 @@ void Drain::DrainLoop() {
     }
     if (stopping) break;
     if (taken > kBurstBytes) bursts_until_ns_ = now + kBurstsExpectedNs;
-    sleep_us = NextSleepUs(sleep_us, taken, now);
+    sleep_us = NextSleepUs(sleep_us, idle_ms, taken, now);
   }
   std::lock_guard<std::mutex> lock(queue_mutex_);
   queue_closed_ = true;
@@ -306,8 +316,8 @@ bool Drain::TakeNews(bool wait) {
   return news_.exchange(false);
 }
 
-int Drain::NextSleepUs(int sleep_us, uint64_t taken, uint64_t now) const {
-  uint64_t most = static_cast<uint64_t>(idle_ms_.load(std::memory_order_relaxed)) * 1000;
+int Drain::NextSleepUs(int sleep_us, int idle_ms, uint64_t taken, uint64_t now) const {
+  uint64_t most = static_cast<uint64_t>(idle_ms) * 1000;
   if (taken > 0) most = std::min<uint64_t>(most, now < bursts_until_ns_ ? kSleepBetweenBurstsUs : kMaxBusySleepUs);
   // The bytes in use are sampled by these looks.
   if (heap_changes_) most = std::min<uint64_t>(most, kCountersNs / 1000);

@@ -78,8 +78,8 @@ class Drain {
   bool Flush(int limit_ms, bool rotate = false);
   void RequestFlush();
 
-  // Idle passes are this far apart at most. Longer while nothing is armed.
-  void SetIdleInterval(int milliseconds) { idle_ms_.store(milliseconds, std::memory_order_relaxed); }
+  // Idle passes are this far apart at most; if that is sooner than before, the next one is at once.
+  void SetIdleInterval(int milliseconds);
 
   void SetRetention(Retention retention);
 
@@ -103,7 +103,7 @@ class Drain {
   void DrainLoop();
   void WriteLoop();
   void TellNews(uint64_t taken);
-  int NextSleepUs(int sleep_us, uint64_t taken, uint64_t now) const;
+  int NextSleepUs(int sleep_us, int idle_ms, uint64_t taken, uint64_t now) const;
   uint64_t Pass();  // bytes taken, as far as the pace goes
   uint64_t DrainSegment(MappedSegment* segment);
   static uint32_t WrittenSlots(const MappedSegment& segment, uint32_t chunk);
@@ -121,7 +121,6 @@ class Drain {
   const ClockKind clock_;
 
   std::thread drain_thread_, write_thread_;
-  std::atomic<int> idle_ms_{10};
   ScopedFd news_fd_;
   std::atomic<bool> news_{false}, news_wanted_{false};
   std::atomic<uint32_t> ended_count_{0};  // of ended_
@@ -138,6 +137,8 @@ class Drain {
   uint64_t flush_drained_ = 0;
   uint64_t flush_written_ = 0;
   bool rotate_wanted_ = false;
+  int idle_ms_ = 10;
+  bool pass_wanted_ = false;
   bool stop_ = false;
 
   // The drain thread's own.

@@ -39,15 +39,16 @@ namespace {
 
 constexpr int kBacklog = 4096;
 constexpr uint64_t kLookIntervalNs = 50'000'000;
-constexpr uint64_t kIdleLookIntervalNs = 500'000'000;
-// A capture that was asked for in a target begins this late at most.
-constexpr uint64_t kRequestsIntervalNs = 100'000'000;
+constexpr uint64_t kIdleLookIntervalNs = 1'000'000'000;
+constexpr uint64_t kDisarmedLookIntervalNs = 100'000'000;
 constexpr uint64_t kClockIntervalNs = 1'000'000'000;
 constexpr uint64_t kCallerPatienceNs = 10'000'000'000;
 constexpr uint64_t kSoonNs = 100'000'000;  // a caller that has been silent for longer is looked at less often
 constexpr int kSoonMs = 2, kLaterMs = 20;
 // How often is looked where nothing is recorded. Each look wakes a core that the program may be waiting on.
 constexpr int kIdleDrainMs = 100;
+// And where nothing will be before we arm it. A capture that is asked for in a target begins so much later at most.
+constexpr int kDisarmedDrainMs = 200;
 // What has just done something will do more.
 constexpr uint64_t kBusyNs = 1'000'000'000;
 // Of so many processes the end is waited for where nothing happens; of more it is looked for.
@@ -388,7 +389,7 @@ absl::Status Session::MakeSpool(const SessionConfig& config) {
   plan.session = nonce_;
   plan.long_ticks = std::max<uint64_t>(TicksOf(config.long_span_ns), 1);
   drain_ = std::make_unique<Drain>(std::move(fd), clock_, plan, std::move(directory.fd));
-  drain_->SetIdleInterval(kIdleDrainMs);
+  SetDrainInterval();
   sliding_ticks_ = TicksOf(config.trigger != TriggerKind::kNone ? kTriggerPatienceNs : config.last_ns);
   SetRetention();
   return absl::OkStatus();
@@ -443,7 +444,7 @@ void Session::Handle() {
     if (config_.trigger != TriggerKind::kNone) ReadTriggers();
     next_look_ns_ = now + (now >= busy_until_ns_ ? kIdleLookIntervalNs
                            : armed()             ? kLookIntervalNs
-                                                 : kRequestsIntervalNs);
+                                                 : kDisarmedLookIntervalNs);
   }
   // At a look that is about then, to wake once for both.
   if (now + kIdleLookIntervalNs / 4 >= next_clock_ns_) {
@@ -847,7 +848,12 @@ uint32_t Session::ArmedFamilies() const {
   return families & config_.families;
 }
 
+void Session::SetDrainInterval() {
+  drain_->SetIdleInterval(armed() || config_.trigger != TriggerKind::kNone ? kIdleDrainMs : kDisarmedDrainMs);
+}
+
 void Session::ArmAgain(uint32_t before) {
+  SetDrainInterval();
   if (ArmedFamilies() == before) return;
   for (auto& target : targets_) SetControl(target.get());
 }

@@ -197,6 +197,7 @@ class Session {
                    uint32_t families = kFamilyAll);
   uint32_t ArmedFamilies() const;
   void ArmAgain(uint32_t before);
+  void SetDrainInterval();
   void SetRetention();
   void Refuse(int segment_fd, uint64_t bytes);
   void TakeCallers();
