@@ -418,7 +418,7 @@ uint64_t Drain::DrainSegment(MappedSegment* mapped) {
         memcpy(payload, &fact, sizeof(fact));
         memcpy(payload + sizeof(fact), reinterpret_cast<const uint8_t*>(segment.Chunk(i)) + read.first * kSlotBytes,
                bytes);
-        current_->Seal();
+        current_->Seal(writer_.CountRecords({payload, sizeof(fact) + bytes}) ? uint16_t{kFrameFacts} : uint16_t{0});
         const uint32_t records = read.records - (read.content < read.count ? 1 : 0);
         current_records_ += records;
         records_.fetch_add(records, std::memory_order_relaxed);

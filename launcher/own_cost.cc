@@ -94,9 +94,9 @@ OwnCost MeasureOwnCost(ClockKind clock, double ticks_per_ns) {
   cost.record_ns = Least(ticks_per_ns, kRecords, clock, [&] {
     for (int i = 0; i < kRecords; ++i) {
       Reservation reservation;
-      if (!BeginRecord(segment, &writer, 2, &reservation)) continue;
-      for (int word = 1; word < 8; ++word) reservation.slots[word] = static_cast<uint64_t>(i);
-      CommitRecord(segment, &writer, reservation, RecordKind::kSpan, 0, 1);
+      if (!BeginRecord(segment, &writer, 1, &reservation)) continue;
+      for (int word = 1; word < 4; ++word) reservation.slots[word] = static_cast<uint64_t>(i);
+      CommitRecord(segment, &writer, reservation, RecordKind::kCompactSpan, 0, 1);
     }
   });
   int page = 0;

@@ -56,6 +56,7 @@ bool IsFact(RecordKind kind) {
     case RecordKind::kPad:
     case RecordKind::kChunkBegin:
     case RecordKind::kSpan:
+    case RecordKind::kCompactSpan:
     case RecordKind::kAllocationSample:
     case RecordKind::kAllocation:
     case RecordKind::kGpuKernel:
@@ -71,6 +72,18 @@ bool IsFact(RecordKind kind) {
       return false;
   }
   return false;
+}
+
+bool HasFacts(const FrameHeader& header) {
+  return header.type == FrameType::kChunk && (header.flags & kFrameFacts) != 0;
+}
+
+Frame ChunkFrame(const uint8_t* payload, size_t size, uint32_t segment) {
+  Frame frame;
+  frame.type = FrameType::kChunk;
+  frame.segment = segment;
+  frame.payload = std::string_view(reinterpret_cast<const char*>(payload), size);
+  return frame;
 }
 
 bool BelongsInPart(const FrameHeader& header) {
@@ -206,11 +219,11 @@ void SpoolWriter::CountDropped(uint32_t part, bool totals) {
         gpu_totals_.AddMemory(frame.segment, chunk.process_serial, record);
         return;
       }
-      if (record.tag.kind != RecordKind::kSpan) {
+      if (!IsSpan(record.tag.kind)) {
         gpu_totals_.Add(frame.segment, chunk.process_serial, record);
         return;
       }
-      if (!record.Read(&span) || span.start + span.ticks < span.start) return;
+      if (!record.ReadSpan(&span) || span.start + span.ticks < span.start) return;
       Key key{frame.segment, chunk.process_serial, record.tag.aux, span.call_site};
       if (totals_.size() >= kMaxTotals && !totals_.contains(key)) key.site = 0;
       if (totals_.size() >= 2 * kMaxTotals && !totals_.contains(key)) return;
@@ -248,49 +261,56 @@ void SpoolWriter::WriteTotals(bool totals) {
   if (WritePart({frames.bytes()}, 0, now_ticks_, now_ticks_) != 0) WriteMain(frames);
 }
 
-// Counts what is in a chunk frame; copies what must stay into `kept`, if there is one.
-void SpoolWriter::CountRecords(const uint8_t* payload, size_t size, uint32_t segment, FrameBuffer* kept) {
-  Frame frame;
-  frame.type = FrameType::kChunk;
-  frame.segment = segment;
-  frame.payload = std::string_view(reinterpret_cast<const char*>(payload), size);
+bool SpoolWriter::CountRecords(std::span<const uint8_t> payload) {
+  const Frame frame = ChunkFrame(payload.data(), payload.size(), 0);
   ChunkFact chunk{};
   uint64_t corrupt = 0, spans = 0, long_spans = 0, kernels = 0;
-  uint32_t fact_slots = 0;
+  bool facts = false;
   ForEachRecord(frame, &chunk, &corrupt, [&](const RecordView& record) {
-    if (record.tag.kind == RecordKind::kAnnotation) {
+    SpanRecord span;
+    GpuSpanRecord gpu_span;
+    if (record.ReadSpan(&span)) {
+      ++spans;
+      if (span.ticks >= plan_.long_ticks) ++long_spans;
+    } else if (record.tag.kind == RecordKind::kAnnotation) {
       // A range has two records.
       spans += record.tag.flags != static_cast<uint8_t>(AnnotationAction::kPush) &&
                        record.tag.flags != static_cast<uint8_t>(AnnotationAction::kStart)
                    ? 1
                    : 0;
-    } else if (record.tag.kind == RecordKind::kSpan) {
-      ++spans;
-      SpanRecord span;
-      if (record.Read(&span) && span.ticks >= plan_.long_ticks) ++long_spans;
-    } else if (IsFact(record.tag.kind)) {
-      fact_slots += record.tag.slots;
-      if (record.tag.kind == RecordKind::kGpuInfo) {
-        std::lock_guard<std::mutex> lock(mutex_);
-        gpu_told_.Take(record);
-      }
-    } else if (record.tag.kind == RecordKind::kGpuMemory) {
-      block_has_gpu_memory_ = true;
     } else if (record.tag.kind == RecordKind::kGpuKernel) {
       ++kernels;
     } else if (record.tag.kind == RecordKind::kGpuSpan) {
-      GpuSpanRecord span;
-      if (record.Read(&span) && span.span_kind == GpuSpanKind::kGraph) ++kernels;
+      if (record.Read(&gpu_span) && gpu_span.span_kind == GpuSpanKind::kGraph) ++kernels;
+    } else {
+      facts |= record.tag.kind == RecordKind::kGpuMemory || IsFact(record.tag.kind);
     }
   });
   kernels_.fetch_add(kernels, std::memory_order_relaxed);
   spans_.fetch_add(spans, std::memory_order_relaxed);
   long_spans_.fetch_add(long_spans, std::memory_order_relaxed);
+  return facts;
+}
+
+// `kept`: what must stay is copied there, if it is given.
+void SpoolWriter::TakeFacts(const Frame& frame, FrameBuffer* kept) {
+  ChunkFact chunk{};
+  uint64_t corrupt = 0;
+  uint32_t fact_slots = 0;
+  ForEachRecord(frame, &chunk, &corrupt, [&](const RecordView& record) {
+    block_has_gpu_memory_ |= record.tag.kind == RecordKind::kGpuMemory;
+    if (!IsFact(record.tag.kind)) return;
+    fact_slots += record.tag.slots;
+    if (record.tag.kind != RecordKind::kGpuInfo) return;
+    std::lock_guard<std::mutex> lock(mutex_);
+    gpu_told_.Take(record);
+  });
   if (kept == nullptr || fact_slots == 0) return;
   ChunkFact fact = chunk;
   fact.slots = fact_slots;
   fact.lost = 0;
-  uint8_t* to = kept->Begin(FrameType::kKept, segment, static_cast<uint32_t>(sizeof(fact)) + fact_slots * kSlotBytes);
+  uint8_t* to =
+      kept->Begin(FrameType::kKept, frame.segment, static_cast<uint32_t>(sizeof(fact)) + fact_slots * kSlotBytes);
   memcpy(to, &fact, sizeof(fact));
   to += sizeof(fact);
   ForEachRecord(frame, &chunk, &corrupt, [&](const RecordView& record) {
@@ -433,9 +453,8 @@ void SpoolWriter::Write(std::span<const uint8_t> frames, uint64_t records, uint6
   block_has_gpu_memory_ = false;
   if (!in_parts_) {
     ForEachFrame(frames, [&](const FrameHeader& header, const uint8_t* frame, size_t) {
-      if (header.type == FrameType::kChunk) {
-        CountRecords(frame + sizeof(header), header.payload_bytes, header.segment, nullptr);
-      }
+      if (HasFacts(header))
+        TakeFacts(ChunkFrame(frame + sizeof(header), header.payload_bytes, header.segment), nullptr);
     });
     WriteWhole(frames, records, first_ticks, last_ticks);
     return;
@@ -444,9 +463,7 @@ void SpoolWriter::Write(std::span<const uint8_t> frames, uint64_t records, uint6
   Pieces part;
   uint64_t part_bytes = 0;
   ForEachFrame(frames, [&](const FrameHeader& header, const uint8_t* frame, size_t size) {
-    if (header.type == FrameType::kChunk) {
-      CountRecords(frame + sizeof(header), header.payload_bytes, header.segment, &facts);
-    }
+    if (HasFacts(header)) TakeFacts(ChunkFrame(frame + sizeof(header), header.payload_bytes, header.segment), &facts);
     if (BelongsInPart(header)) {
       if (part.empty() || part.back().data() + part.back().size() != frame) part.emplace_back(frame, 0);
       part.back() = {part.back().data(), part.back().size() + size};

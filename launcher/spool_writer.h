@@ -5,6 +5,7 @@
 //
 //   SpoolWriter writer(std::move(main_file), plan);
 //   writer.SetRetention(retention);                       // any thread
+//   if (writer.CountRecords(chunk)) flags = kFrameFacts;  // drain thread: while the chunk is in its cache
 //   writer.Write(frames, records, first_ticks, last_ticks);  // write thread
 //   writer.Tidy(now);                                     // write thread: drops what need not stay
 //
@@ -12,7 +13,8 @@
 // is dropped, in a PartFact, and its calls and GPU work in running totals. A part that a range needs is never dropped,
 // so that a conversion finds what it was told to read.
 //
-// Process: launcher. Write, NoteGap, Rotate, Tidy and Finish: the write thread; all else: any thread.
+// Process: launcher. CountRecords: the drain thread; Write, NoteGap, Rotate, Tidy and Finish: the write thread; all
+// else: any thread.
 #ifndef TBPROF_LAUNCHER_SPOOL_WRITER_H_
 #define TBPROF_LAUNCHER_SPOOL_WRITER_H_
 
@@ -63,6 +65,9 @@ class SpoolWriter {
   // `directory`: of the files; it may be renamed meanwhile. Without it, the one that the plan's path names.
   SpoolWriter(ScopedFd main, const SpoolPlan& plan, ScopedFd directory = ScopedFd());
 
+  // Counts the spans and kernels of a chunk frame's payload. True: its frame needs kFrameFacts.
+  bool CountRecords(std::span<const uint8_t> payload);
+  // Of chunk frames without kFrameFacts nothing is looked at.
   void Write(std::span<const uint8_t> frames, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
   // Records that were let go before they came here.
   void NoteGap(GapCause cause, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
@@ -122,7 +127,7 @@ class SpoolWriter {
   void Drop(Part part, bool totals);
   void CountDropped(uint32_t part, bool totals);
   void WriteTotals(bool totals);
-  void CountRecords(const uint8_t* payload, size_t size, uint32_t segment, FrameBuffer* kept);
+  void TakeFacts(const Frame& frame, FrameBuffer* kept);
   void WriteWhole(std::span<const uint8_t> frames, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
   bool WriteMain(const FrameBuffer& frames);
   // Pieces of a buffer, one behind the other in the part.

@@ -33,6 +33,13 @@ __attribute__((noinline)) void RecordSpan(ThreadState* thread, const WaitScope& 
                                           int error) {
   NoteCodeAddress(thread, wait.call_site);
   Reservation reservation;
+  if (__builtin_expect(FitsCompactSpan(wait.start, ticks, wait.object, wait.call_site, result, error), 1)) {
+    if (!BeginRecord(g_attachment.segment, &thread->writer, 1, &reservation)) return;
+    const uint8_t flags = PackSpan(reinterpret_cast<CompactSpanRecord*>(reservation.slots), wait.start, ticks,
+                                   wait.object, wait.call_site, result, error);
+    CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kCompactSpan, flags, wait.operation);
+    return;
+  }
   if (!BeginRecord(g_attachment.segment, &thread->writer, 2, &reservation)) return;
   auto* span = reinterpret_cast<SpanRecord*>(reservation.slots);
   span->start = wait.start;

@@ -37,6 +37,7 @@ enum RecordFlag : uint8_t {
   kRecordDriver = 16,          // GpuApi: of the driver interface, else of the runtime
   kRecordApproximate = 32,     // Gpu...: device times from events around the work, not from the device
   kRecordRelease = 64,         // Allocation: the block went
+  kRecordErrorReturned = 128,  // CompactSpan: the call returned its error number, else -1
 };
 
 struct PadRecord {
@@ -65,6 +66,54 @@ struct SpanRecord {
   uint32_t reserved;
   uint64_t reserved1;
 };
+
+// A Span, as most are. aux = operation. The top of each word holds another number: of `start` 8 bits, the result of a
+// call that did not fail, else its error number; of the others 16 bits of the duration, the lowest in `object`.
+struct CompactSpanRecord {
+  Tag tag;
+  uint64_t start;
+  uint64_t object;
+  uint64_t call_site;
+};
+inline constexpr int kCompactStartBits = 56;
+inline constexpr int kCompactWordBits = 48;
+
+inline bool FitsCompactSpan(uint64_t start, uint64_t ticks, uint64_t object, uint64_t call_site, int64_t result,
+                            int32_t error) {
+  const uint64_t told = error == 0 ? static_cast<uint64_t>(result) : static_cast<uint32_t>(error);
+  const bool follows = error == 0 || result == -1 || result == error;
+  return follows &&
+         (start >> kCompactStartBits | ticks >> 32 | (object | call_site) >> kCompactWordBits | told >> 8) == 0;
+}
+
+// What fits. Returns the record's flags.
+inline uint8_t PackSpan(CompactSpanRecord* record, uint64_t start, uint64_t ticks, uint64_t object, uint64_t call_site,
+                        int64_t result, int32_t error) {
+  const uint64_t told = error == 0 ? static_cast<uint64_t>(result) : static_cast<uint32_t>(error);
+  record->start = start | told << kCompactStartBits;
+  record->object = object | ticks << kCompactWordBits;
+  record->call_site = call_site | ticks >> 16 << kCompactWordBits;
+  if (error == 0) return 0;
+  return result == error ? kRecordFailed | kRecordErrorReturned : kRecordFailed;
+}
+
+inline SpanRecord UnpackSpan(const CompactSpanRecord& record) {
+  constexpr uint64_t kWord = (uint64_t{1} << kCompactWordBits) - 1;
+  SpanRecord span{};
+  span.tag = record.tag;
+  span.start = record.start & ((uint64_t{1} << kCompactStartBits) - 1);
+  span.ticks = record.object >> kCompactWordBits | record.call_site >> kCompactWordBits << 16;
+  span.object = record.object & kWord;
+  span.call_site = record.call_site & kWord;
+  const auto told = static_cast<uint8_t>(record.start >> kCompactStartBits);
+  if ((record.tag.flags & kRecordFailed) == 0) {
+    span.result = told;
+  } else {
+    span.error = told;
+    span.result = (record.tag.flags & kRecordErrorReturned) != 0 ? told : -1;
+  }
+  return span;
+}
 
 struct ThreadStartRecord {
   Tag tag;

@@ -16,8 +16,7 @@
 namespace tbprof {
 namespace {
 
-constexpr uint64_t kPlausibleTicks = 40'000'000'000;  // ten seconds and more
-constexpr size_t kMaxDevices = 400;                   // the viewer collapses numbers from 500 up
+constexpr size_t kMaxDevices = 400;  // the viewer collapses numbers from 500 up
 constexpr size_t kMaxStreams = 4096;
 constexpr uint32_t kFurtherStreams = UINT32_MAX;  // the number of the line for what is beyond
 constexpr size_t kMaxLanes = 32;                  // of a stream

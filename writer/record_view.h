@@ -13,6 +13,8 @@
 
 namespace tbprof {
 
+inline bool IsSpan(RecordKind kind) { return kind == RecordKind::kSpan || kind == RecordKind::kCompactSpan; }
+
 // One record in a chunk frame: its tag and all its slots.
 struct RecordView {
   Tag tag;
@@ -23,6 +25,14 @@ struct RecordView {
   bool Read(Record* record) const {
     if (size < sizeof(Record)) return false;
     __builtin_memcpy(record, bytes, sizeof(Record));
+    return true;
+  }
+  // Of either kind of span.
+  bool ReadSpan(SpanRecord* span) const {
+    if (tag.kind == RecordKind::kSpan) return Read(span);
+    CompactSpanRecord compact;
+    if (tag.kind != RecordKind::kCompactSpan || !Read(&compact)) return false;
+    *span = UnpackSpan(compact);
     return true;
   }
   // Variable part behind a fixed part of `fixed` bytes, at most `length` bytes of it.

@@ -68,9 +68,10 @@ uint8_t* FrameBuffer::Begin(FrameType type, uint32_t segment, uint32_t size, uin
   return payload;
 }
 
-void FrameBuffer::Seal() {
+void FrameBuffer::Seal(uint16_t more_flags) {
   FrameHeader header;
   memcpy(&header, bytes_.at(open_), sizeof(header));
+  header.flags |= more_flags;
   header.payload_crc = Crc32c(0, bytes_.at(open_) + sizeof(header), header.payload_bytes);
   header.header_crc = HeaderCrc(header);
   memcpy(bytes_.at(open_), &header, sizeof(header));

@@ -74,6 +74,7 @@ enum class FrameType : uint16_t {
 
 enum FrameFlag : uint16_t {
   kFrameLasting = 1,  // a thread or process fact that no later one follows: it stays in the main file
+  kFrameFacts = 2,    // a chunk with records of which the launcher keeps something besides the chunk
 };
 
 struct FrameHeader {
@@ -238,7 +239,7 @@ class FrameBuffer {
 
   // Room for a payload of `size` bytes, which hold anything; fill them all in, then Seal. One frame at a time.
   uint8_t* Begin(FrameType type, uint32_t segment, uint32_t size, uint16_t flags = 0);
-  void Seal();
+  void Seal(uint16_t more_flags = 0);
   // Begin, copy, Seal.
   void Append(FrameType type, uint32_t segment, const void* payload, size_t size);
   template <typename Fact>

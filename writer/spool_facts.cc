@@ -8,7 +8,6 @@
 namespace tbprof {
 namespace {
 
-constexpr uint64_t kPlausibleTicks = 40'000'000'000;  // ten seconds and more
 constexpr size_t kMaxArguments = 1024;
 constexpr size_t kMaxCounters = 1u << 20;
 constexpr size_t kMaxThreads = 4u << 20;
@@ -381,7 +380,7 @@ class FactReader {
         return;
       }
       if (has_copy && record.tag.kind != RecordKind::kPad && record.tag.kind != RecordKind::kChunkBegin &&
-          record.tag.kind != RecordKind::kSpan && !IsGpuEvent(record.tag.kind)) {
+          !IsSpan(record.tag.kind) && !IsGpuEvent(record.tag.kind)) {
         return;
       }
       // No default: a kind without a mapping does not compile (-Werror=switch).
@@ -403,9 +402,10 @@ class FactReader {
           known.last_ticks = std::max(known.last_ticks, begin.ticks);
           break;
         }
-        case RecordKind::kSpan: {
+        case RecordKind::kSpan:
+        case RecordKind::kCompactSpan: {
           SpanRecord span;
-          if (!record.Read(&span)) break;
+          if (!record.ReadSpan(&span)) break;
           const uint64_t end = span.start + span.ticks;
           if (end < span.start) break;
           // The common case by far; a chunk has one thread.

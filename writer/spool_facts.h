@@ -164,6 +164,9 @@ struct SpoolFacts {
 absl::Status ReadSpoolFacts(SpoolReader* reader, uint32_t window, const std::function<void(uint64_t)>& progress,
                             SpoolFacts* facts);
 
+// No time of a record is so much later than what else was seen: ten seconds and more.
+inline constexpr uint64_t kPlausibleTicks = 40'000'000'000;
+
 // Calls `consume` for each record of a chunk frame. False: the frame is no chunk frame that makes sense. Counts what is
 // corrupt in *corrupt.
 template <typename Consume>

@@ -684,9 +684,7 @@ class Builder : private HostLines {
           }
           if (!counts) return;
           SpanRecord span;
-          if (record.tag.kind != RecordKind::kSpan || !record.Read(&span) || span.start + span.ticks < span.start) {
-            return;
-          }
+          if (!record.ReadSpan(&span) || span.start + span.ticks < span.start) return;
           const uint16_t type = OperationType(frame.segment, record.tag.aux);
           if (type == kNoType || span.start >= close_) return;
           Count({frame.segment, chunk.process_serial}, owner, type, span.call_site, 1, span.ticks, span.ticks);
@@ -695,7 +693,7 @@ class Builder : private HostLines {
       }
       ForEachRecord(frame, &chunk, &ignored, [&](const RecordView& record) {
         if (less_than_recorded_ && !IsWanted(frame.segment, record)) return;
-        if (record.tag.kind == RecordKind::kSpan) {
+        if (IsSpan(record.tag.kind)) {
           TakeSpan(frame.segment, chunk, thread->second, process->second, record);
         } else if (record.tag.kind == RecordKind::kAllocationSample) {
           TakeSample({frame.segment, chunk.process_serial}, record);
@@ -719,7 +717,8 @@ class Builder : private HostLines {
 
   bool IsWanted(uint32_t segment, const RecordView& record) const {
     switch (record.tag.kind) {
-      case RecordKind::kSpan: {
+      case RecordKind::kSpan:
+      case RecordKind::kCompactSpan: {
         const auto found = facts_.segments.find(segment);
         if (found == facts_.segments.end() || record.tag.aux >= found->second.operations.size()) return true;
         return (found->second.operations[record.tag.aux].family & families_) != 0;
@@ -747,8 +746,8 @@ class Builder : private HostLines {
       SpanRecord span;
       if (record.tag.kind == RecordKind::kAllocation) {
         if (record.Read(&allocation)) blocks.Take(allocation);
-      } else if (record.tag.kind == RecordKind::kSpan) {
-        if (record.Read(&span) && span.start + span.ticks >= span.start) blocks.Time(span.start + span.ticks);
+      } else if (IsSpan(record.tag.kind)) {
+        if (record.ReadSpan(&span) && span.start + span.ticks >= span.start) blocks.Time(span.start + span.ticks);
       } else if (record.tag.kind == RecordKind::kAllocationSample) {
         if (record.Read(&sample)) blocks.Time(sample.ticks);
       } else if (record.tag.kind == RecordKind::kChunkBegin) {
@@ -761,10 +760,10 @@ class Builder : private HostLines {
 
   void TakeSpan(uint32_t segment, const ChunkFact& chunk, uint32_t thread, uint32_t process, const RecordView& record) {
     SpanRecord span;
-    if (!record.Read(&span)) return;
+    if (!record.ReadSpan(&span)) return;
     const uint16_t type = OperationType(segment, record.tag.aux);
     const uint64_t end = span.start + span.ticks;
-    if (type == kNoType || end < span.start) {
+    if (type == kNoType || end < span.start || end > facts_.last_ticks + kPlausibleTicks) {
       ++timeline_.corrupt_records;
       return;
     }

@@ -140,7 +140,7 @@ Contents ReadSpool(const std::string& path) {
     EXPECT_TRUE(ForEachRecord(frame, &chunk, &contents.corrupt, [&](const RecordView& record) {
       ++contents.records;
       SpanRecord span;
-      if (record.tag.kind != RecordKind::kSpan || !record.Read(&span)) return;
+      if (!record.ReadSpan(&span)) return;
       EXPECT_EQ(span.call_site, Check(span.object, span.start));
       EXPECT_EQ(chunk.thread_serial, span.object + 1);
       contents.spans[{frame.segment, span.object}].insert(span.start);
@@ -304,7 +304,7 @@ TEST_F(DrainTest, OwnFramesKeepTheirPlace) {
     ChunkFact chunk;
     ForEachRecord(frame, &chunk, &corrupt, [&](const RecordView& record) {
       SpanRecord span;
-      if (record.tag.kind != RecordKind::kSpan || !record.Read(&span)) return;
+      if (!record.ReadSpan(&span)) return;
       EXPECT_EQ(span.start, span_at++);
       EXPECT_EQ(window_at, span_at);
     });
@@ -633,7 +633,7 @@ TEST_F(DrainTest, AHostileTargetHoldsNobodyUp) {
       if (frame.type != FrameType::kChunk || frame.segment != 2) continue;
       ForEachRecord(frame, &chunk, &read.corrupt, [&](const RecordView& record) {
         SpanRecord span;
-        if (record.tag.kind == RecordKind::kSpan && record.Read(&span)) read.spans[{2, span.object}].insert(span.start);
+        if (record.ReadSpan(&span)) read.spans[{2, span.object}].insert(span.start);
       });
     }
     read.damaged = (*reader)->damaged_bytes();

@@ -23,6 +23,20 @@ namespace {
 constexpr uint64_t kSession = 77;
 constexpr uint32_t kSpansPerBlock = 100;
 
+// The frames of a spool as the drain hands them over.
+FrameBuffer AsDrained(SpoolWriter* writer, const SpoolMaker& maker) {
+  const std::string bytes = maker.Bytes().substr(sizeof(SpoolHeader));
+  FrameBuffer frames(bytes.size());
+  ForEachFrame({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, [&](const FrameHeader& header,
+                                                                                   const uint8_t* frame, size_t) {
+    const uint8_t* const payload = frame + sizeof(header);
+    memcpy(frames.Begin(header.type, header.segment, header.payload_bytes), payload, header.payload_bytes);
+    const bool facts = header.type == FrameType::kChunk && writer->CountRecords({payload, header.payload_bytes});
+    frames.Seal(facts ? uint16_t{kFrameFacts} : uint16_t{0});
+  });
+  return frames;
+}
+
 class SpoolWriterTest : public testing::Test {
  protected:
   SpoolWriterTest() : directory_("spool_writer") { mkdir(directory_.path().c_str(), 0700); }
@@ -48,10 +62,12 @@ class SpoolWriterTest : public testing::Test {
   static void WriteBlock(SpoolWriter* writer, uint64_t ticks, uint64_t span_ticks = 1) {
     SpoolMaker maker;
     maker.Chunk(1, 1, 1).ThreadName(ticks, "worker");
-    for (uint32_t i = 0; i < kSpansPerBlock; ++i) maker.Span(3, ticks, span_ticks, 0, 0, 0, 0x4000 + i % 2);
+    // With an object that takes the longer record.
+    for (uint32_t i = 0; i < kSpansPerBlock; ++i) {
+      maker.Span(3, ticks, span_ticks, uint64_t{1} << 60, 0, 0, 0x4000 + i % 2);
+    }
     maker.EndChunk();
-    const std::string bytes = maker.Bytes().substr(sizeof(SpoolHeader));
-    writer->Write(std::vector<uint8_t>(bytes.begin(), bytes.end()), kSpansPerBlock + 1, ticks, ticks + 10);
+    writer->Write(AsDrained(writer, maker).bytes(), kSpansPerBlock + 1, ticks, ticks + 10);
   }
 
   struct Contents {
@@ -92,7 +108,7 @@ class SpoolWriterTest : public testing::Test {
       ChunkFact chunk;
       uint64_t corrupt = 0;
       EXPECT_TRUE(ForEachRecord(frame, &chunk, &corrupt, [&](const RecordView& record) {
-        if (record.tag.kind == RecordKind::kSpan) ++contents.spans;
+        if (IsSpan(record.tag.kind)) ++contents.spans;
         if (record.tag.kind == RecordKind::kThreadName && frame.part == 0) ++contents.names;
       }));
       EXPECT_EQ(corrupt, 0u);
@@ -364,8 +380,7 @@ TEST_F(SpoolWriterTest, GpuRecordsOfDroppedPartsAreCounted) {
       maker.GpuSpan(GpuSpanKind::kGraph, 0, at + 500, at + 510).Kernel(1, 7, 3, 0, 0, 8).Kernel(1, 7, 3, at, 0, 9);
     }
     maker.EndChunk();
-    const std::string bytes = maker.Bytes().substr(sizeof(SpoolHeader));
-    writer.Write(std::vector<uint8_t>(bytes.begin(), bytes.end()), 10 * kKernels, i * 10, i * 10 + 5);
+    writer.Write(AsDrained(&writer, maker).bytes(), 10 * kKernels, i * 10, i * 10 + 5);
   }
   writer.Rotate();
   const auto read = [&] {
@@ -445,8 +460,7 @@ TEST_P(DroppedDeviceMemory, IsKept) {
     maker.GpuMemory(1, GpuMemoryOperation::kAllocation, 0x9000 + i, 4096, 1000 * (i + 1), 2);  // pinned
     for (int k = 0; k < 300; ++k) maker.Kernel(1, 7, 3, 1000 * (i + 1), 1000 * (i + 1) + 100, 5);
     maker.EndChunk();
-    const std::string bytes = maker.Bytes().substr(sizeof(SpoolHeader));
-    writer.Write(std::vector<uint8_t>(bytes.begin(), bytes.end()), 300, i * 10, i * 10 + 5);
+    writer.Write(AsDrained(&writer, maker).bytes(), 300, i * 10, i * 10 + 5);
   }
   const auto read = [&] {
     SpoolFacts facts;

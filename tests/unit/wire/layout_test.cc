@@ -19,8 +19,8 @@
 namespace tbprof {
 namespace {
 
-TEST(Layout, SizesAndOffsetsAreThoseOfAbi7) {
-  static_assert(kAbiVersion == 7, "a new ABI: write down its numbers here");
+TEST(Layout, SizesAndOffsetsAreThoseOfAbi8) {
+  static_assert(kAbiVersion == 8, "a new ABI: write down its numbers here");
   EXPECT_EQ(memcmp(&kSegmentMagic, "TBPRSEG1", 8), 0);
   EXPECT_EQ(sizeof(SegmentHeader), 448u);
   EXPECT_EQ(sizeof(Operation), 48u);
@@ -48,6 +48,8 @@ TEST(Layout, SizesAndOffsetsAreThoseOfAbi7) {
   EXPECT_EQ(sizeof(SpanRecord), 64u);
   EXPECT_EQ(offsetof(SpanRecord, start), 8u);
   EXPECT_EQ(offsetof(SpanRecord, error), 48u);
+  EXPECT_EQ(sizeof(CompactSpanRecord), 32u);
+  EXPECT_EQ(offsetof(CompactSpanRecord, call_site), 24u);
   EXPECT_EQ(sizeof(AllocationRecord), 32u);
   EXPECT_EQ(sizeof(AnnotationRecord), 32u);
   EXPECT_EQ(offsetof(AnnotationRecord, level), 28u);

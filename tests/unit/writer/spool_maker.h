@@ -158,8 +158,14 @@ class SpoolMaker {
     if (!variable.empty()) memcpy(&slots_[at + sizeof(record)], variable.data(), variable.size());
     return *this;
   }
+  // As a target makes it: of two sizes.
   SpoolMaker& Span(uint16_t operation, uint64_t start, uint64_t ticks, uint64_t object = 0, int64_t result = 0,
                    int error = 0, uint64_t call_site = 0) {
+    if (FitsCompactSpan(start, ticks, object, call_site, result, error)) {
+      CompactSpanRecord compact{};
+      const uint8_t flags = PackSpan(&compact, start, ticks, object, call_site, result, error);
+      return Add(RecordKind::kCompactSpan, compact, operation, flags);
+    }
     SpanRecord span{};
     span.start = start;
     span.ticks = ticks;

@@ -204,6 +204,37 @@ TEST(TimelineBuilder, SpansBecomeEvents) {
   EXPECT_EQ(reads->longest_ps, 500'000);
 }
 
+TEST(TimelineBuilder, SpansOfBothSizesSayTheSame) {
+  SpoolMaker spool = One();
+  SpanRecord whole{};
+  whole.start = 3000;
+  whole.ticks = 40;
+  whole.object = 5;
+  whole.result = -1;
+  whole.error = EINTR;
+  spool.Chunk(1, 1, 1)
+      .Span(kRead, 2000, 40, 5, -1, EINTR)
+      .Add(RecordKind::kSpan, whole, kRead, kRecordFailed)
+      .EndChunk();
+  const Timeline timeline = BuildGood(spool);
+  ASSERT_EQ(timeline.threads[0].events.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    const Event& event = timeline.threads[0].events.at(i);
+    EXPECT_EQ(event.object, 5u);
+    EXPECT_EQ(event.value, -1);
+    EXPECT_EQ(event.error, EINTR);
+    EXPECT_EQ(event.duration_ps, timeline.threads[0].events.at(0).duration_ps);
+  }
+}
+
+TEST(TimelineBuilder, ATimeFarBehindAllOthersIsCorrupt) {
+  SpoolMaker spool = One();
+  spool.Chunk(1, 1, 1).Span(kRead, 2000, 5).Span(kRead, uint64_t{1} << 55, 5).EndChunk();
+  const Timeline timeline = BuildGood(spool);
+  EXPECT_EQ(timeline.threads[0].events.size(), 1u);
+  EXPECT_EQ(timeline.corrupt_records, 1u);
+}
+
 TEST(TimelineBuilder, AnErrorNumberWithoutTheFlagIsNoError) {
   SpoolMaker spool = One();
   SpanRecord span{};
