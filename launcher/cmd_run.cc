@@ -57,6 +57,8 @@ constexpr int kDiskPatience = 10;
 constexpr uint64_t kMaxCallsPerEvent = 64;
 constexpr size_t kMaxConversions = 2;  // at a time
 constexpr uint64_t kStepsLookNs = 1'000'000'000;
+// A child that was made at the command's end is seen when it has run for the first time.
+constexpr uint64_t kFirstSightNs = 250'000'000;
 // A range that comes each step of a long run would fill the disk with profiles.
 constexpr uint32_t kMaxTriggered = 100;
 
@@ -420,6 +422,9 @@ class Run final : public CaptureRun {
     for (const uint64_t next : {range_next_ns_, steady_next_ns_, steps_next_ns_}) {
       if (next != 0 && !closed_) until = std::min(until, next);
     }
+    if (options_.follow == Follow::kAll && end_ns_ != 0 && ReadMonotonic() < end_ns_ + kFirstSightNs) {
+      until = std::min(until, end_ns_ + kFirstSightNs);
+    }
     int timeout = session_ != nullptr && !closed_ ? session_->TimeoutMs() : 1000;
     if (!conversions_.empty()) timeout = std::min(timeout, 200);  // to see that one gets no answer
     if (until != UINT64_MAX) {
@@ -475,8 +480,6 @@ class Run final : public CaptureRun {
   bool Following() {
     if (options_.follow != Follow::kAll || stop_ || stop_following_) return false;
     ReapAdopted();
-    // A child that was made at the command's end is seen when it has run for the first time.
-    constexpr uint64_t kFirstSightNs = 250'000'000;
     const bool may_come = ReadMonotonic() < end_ns_ + kFirstSightNs;
     session_->LookForProcesses();
     return session_->live_processes() > 0 || may_come;

@@ -153,6 +153,8 @@ void Drain::ProcessEnded(uint32_t number, uint32_t process_serial, pid_t outer_p
   std::lock_guard<std::mutex> lock(mutex_);
   ended_.push_back({number, process_serial, outer_pid, true});
   ended_count_.fetch_add(1, std::memory_order_relaxed);
+  // Fork children take slots with no window open, too.
+  pass_wanted_ |= ended_.size() >= kProcessSlots / 16;
   wake_.notify_all();
 }
 
@@ -175,10 +177,10 @@ bool Drain::Flush(int limit_ms, bool rotate) {
          writer_.write_error() == 0;
 }
 
-void Drain::SetIdleInterval(int milliseconds) {
+void Drain::SetIdleInterval(int milliseconds, bool armed) {
   std::lock_guard<std::mutex> lock(mutex_);
-  pass_wanted_ |= milliseconds < idle_ms_;
-  idle_ms_ = milliseconds;
+  pass_wanted_ |= milliseconds < idle_.milliseconds || (armed && !idle_.armed);
+  idle_ = {milliseconds, armed};
   if (pass_wanted_) wake_.notify_all();
 }
 
@@ -200,7 +202,7 @@ void Drain::DrainLoop() {
   int sleep_us = kMinSleepUs;
   for (;;) {
     uint64_t flush = 0;
-    int idle_ms = 0;
+    Idle idle;
     bool rotate = false;
     bool stopping = false;
     std::vector<uint32_t> removals;
@@ -213,7 +215,7 @@ void Drain::DrainLoop() {
                        [&] { return stop_ || pass_wanted_ || flush_wanted_ != flush_drained_; });
       }
       pass_wanted_ = false;
-      idle_ms = idle_ms_;
+      idle = idle_;
       stopping = stop_;
       flush = flush_wanted_;
       rotate = std::exchange(rotate_wanted_, false);
@@ -285,7 +287,7 @@ void Drain::DrainLoop() {
     }
     if (stopping) break;
     if (taken > kBurstBytes) bursts_until_ns_ = now + kBurstsExpectedNs;
-    sleep_us = NextSleepUs(sleep_us, idle_ms, taken, now);
+    sleep_us = NextSleepUs(sleep_us, idle, taken, now);
   }
   std::lock_guard<std::mutex> lock(queue_mutex_);
   queue_closed_ = true;
@@ -316,12 +318,13 @@ bool Drain::TakeNews(bool wait) {
   return news_.exchange(false);
 }
 
-int Drain::NextSleepUs(int sleep_us, int idle_ms, uint64_t taken, uint64_t now) const {
-  uint64_t most = static_cast<uint64_t>(idle_ms) * 1000;
+int Drain::NextSleepUs(int sleep_us, Idle idle, uint64_t taken, uint64_t now) const {
+  uint64_t most = static_cast<uint64_t>(idle.milliseconds) * 1000;
   if (taken > 0) most = std::min<uint64_t>(most, now < bursts_until_ns_ ? kSleepBetweenBurstsUs : kMaxBusySleepUs);
   // The bytes in use are sampled by these looks.
   if (heap_changes_) most = std::min<uint64_t>(most, kCountersNs / 1000);
   for (const MappedSegment* segment : pass_segments_) {
+    if (!idle.armed) break;
     most = std::min(most, uint64_t{segment->segment.chunk_count} * kChunkBytes / kFastestBytesPerUs);
   }
   const uint64_t longest = std::min<uint64_t>(static_cast<uint64_t>(sleep_us) * 2, most);
@@ -418,7 +421,8 @@ uint64_t Drain::DrainSegment(MappedSegment* mapped) {
         memcpy(payload, &fact, sizeof(fact));
         memcpy(payload + sizeof(fact), reinterpret_cast<const uint8_t*>(segment.Chunk(i)) + read.first * kSlotBytes,
                bytes);
-        current_->Seal(writer_.CountRecords({payload, sizeof(fact) + bytes}) ? uint16_t{kFrameFacts} : uint16_t{0});
+        const bool facts = writer_.CountRecords({payload, sizeof(fact) + bytes}, &current_counts_);
+        current_->Seal(facts ? kFrameFacts : 0);
         const uint32_t records = read.records - (read.content < read.count ? 1 : 0);
         current_records_ += records;
         records_.fetch_add(records, std::memory_order_relaxed);
@@ -600,7 +604,10 @@ void Drain::HandOver(bool force) {
       block.records_let_go = current_records_;
       current_records_ = 0;
       current_->RemoveChunks();
+    } else {
+      writer_.Add(current_counts_);
     }
+    current_counts_ = RecordCounts();
     queued_bytes_ += current_->size();
     block.frames = std::move(current_);
     block.records = current_records_;

@@ -78,8 +78,9 @@ class Drain {
   bool Flush(int limit_ms, bool rotate = false);
   void RequestFlush();
 
-  // Idle passes are this far apart at most; if that is sooner than before, the next one is at once.
-  void SetIdleInterval(int milliseconds);
+  // Idle passes are this far apart at most; if that is sooner than before, the next one is at once. `armed`: threads
+  // may begin to record in between, so that the size of their segment is a limit, too.
+  void SetIdleInterval(int milliseconds, bool armed);
 
   void SetRetention(Retention retention);
 
@@ -100,10 +101,15 @@ class Drain {
     bool ended;
   };
 
+  struct Idle {
+    int milliseconds = 10;
+    bool armed = true;
+  };
+
   void DrainLoop();
   void WriteLoop();
   void TellNews(uint64_t taken);
-  int NextSleepUs(int sleep_us, int idle_ms, uint64_t taken, uint64_t now) const;
+  int NextSleepUs(int sleep_us, Idle idle, uint64_t taken, uint64_t now) const;
   uint64_t Pass();  // bytes taken, as far as the pace goes
   uint64_t DrainSegment(MappedSegment* segment);
   static uint32_t WrittenSlots(const MappedSegment& segment, uint32_t chunk);
@@ -137,7 +143,7 @@ class Drain {
   uint64_t flush_drained_ = 0;
   uint64_t flush_written_ = 0;
   bool rotate_wanted_ = false;
-  int idle_ms_ = 10;
+  Idle idle_;
   bool pass_wanted_ = false;
   bool stop_ = false;
 
@@ -180,6 +186,7 @@ class Drain {
   uint64_t blocks_written_ = 0;
   bool write_ended_ = false;
   uint64_t current_records_ = 0;
+  RecordCounts current_counts_;
   uint64_t current_first_ticks_ = 0;
   uint64_t touched_chunks_ = 0;
 

@@ -849,7 +849,8 @@ uint32_t Session::ArmedFamilies() const {
 }
 
 void Session::SetDrainInterval() {
-  drain_->SetIdleInterval(armed() || config_.trigger != TriggerKind::kNone ? kIdleDrainMs : kDisarmedDrainMs);
+  const bool may_record = armed() || config_.trigger != TriggerKind::kNone;
+  drain_->SetIdleInterval(may_record ? kIdleDrainMs : kDisarmedDrainMs, may_record);
 }
 
 void Session::ArmAgain(uint32_t before) {

@@ -261,38 +261,45 @@ void SpoolWriter::WriteTotals(bool totals) {
   if (WritePart({frames.bytes()}, 0, now_ticks_, now_ticks_) != 0) WriteMain(frames);
 }
 
-bool SpoolWriter::CountRecords(std::span<const uint8_t> payload) {
+bool SpoolWriter::CountRecords(std::span<const uint8_t> payload, RecordCounts* counts) const {
   const Frame frame = ChunkFrame(payload.data(), payload.size(), 0);
   ChunkFact chunk{};
-  uint64_t corrupt = 0, spans = 0, long_spans = 0, kernels = 0;
+  uint64_t corrupt = 0;
+  RecordCounts found;
   bool facts = false;
   ForEachRecord(frame, &chunk, &corrupt, [&](const RecordView& record) {
     SpanRecord span;
     GpuSpanRecord gpu_span;
     if (record.ReadSpan(&span)) {
-      ++spans;
-      if (span.ticks >= plan_.long_ticks) ++long_spans;
+      ++found.spans;
+      if (span.ticks >= plan_.long_ticks) ++found.long_spans;
     } else if (record.tag.kind == RecordKind::kAnnotation) {
       // A range has two records.
-      spans += record.tag.flags != static_cast<uint8_t>(AnnotationAction::kPush) &&
-                       record.tag.flags != static_cast<uint8_t>(AnnotationAction::kStart)
-                   ? 1
-                   : 0;
+      found.spans += record.tag.flags != static_cast<uint8_t>(AnnotationAction::kPush) &&
+                             record.tag.flags != static_cast<uint8_t>(AnnotationAction::kStart)
+                         ? 1
+                         : 0;
     } else if (record.tag.kind == RecordKind::kGpuKernel) {
-      ++kernels;
+      ++found.kernels;
     } else if (record.tag.kind == RecordKind::kGpuSpan) {
-      if (record.Read(&gpu_span) && gpu_span.span_kind == GpuSpanKind::kGraph) ++kernels;
+      if (record.Read(&gpu_span) && gpu_span.span_kind == GpuSpanKind::kGraph) ++found.kernels;
     } else {
       facts |= record.tag.kind == RecordKind::kGpuMemory || IsFact(record.tag.kind);
     }
   });
-  kernels_.fetch_add(kernels, std::memory_order_relaxed);
-  spans_.fetch_add(spans, std::memory_order_relaxed);
-  long_spans_.fetch_add(long_spans, std::memory_order_relaxed);
+  counts->spans += found.spans;
+  counts->long_spans += found.long_spans;
+  counts->kernels += found.kernels;
   return facts;
 }
 
-// `kept`: what must stay is copied there, if it is given.
+void SpoolWriter::Add(const RecordCounts& counts) {
+  kernels_.fetch_add(counts.kernels, std::memory_order_relaxed);
+  spans_.fetch_add(counts.spans, std::memory_order_relaxed);
+  long_spans_.fetch_add(counts.long_spans, std::memory_order_relaxed);
+}
+
+// `kept`: none where the chunk itself goes into the main file.
 void SpoolWriter::TakeFacts(const Frame& frame, FrameBuffer* kept) {
   ChunkFact chunk{};
   uint64_t corrupt = 0;

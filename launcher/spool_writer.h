@@ -5,7 +5,7 @@
 //
 //   SpoolWriter writer(std::move(main_file), plan);
 //   writer.SetRetention(retention);                       // any thread
-//   if (writer.CountRecords(chunk)) flags = kFrameFacts;  // drain thread: while the chunk is in its cache
+//   if (writer.CountRecords(chunk, &counts)) flags = kFrameFacts;  // any thread: while the chunk is in its cache
 //   writer.Write(frames, records, first_ticks, last_ticks);  // write thread
 //   writer.Tidy(now);                                     // write thread: drops what need not stay
 //
@@ -13,8 +13,7 @@
 // is dropped, in a PartFact, and its calls and GPU work in running totals. A part that a range needs is never dropped,
 // so that a conversion finds what it was told to read.
 //
-// Process: launcher. CountRecords: the drain thread; Write, NoteGap, Rotate, Tidy and Finish: the write thread; all
-// else: any thread.
+// Process: launcher. Write, NoteGap, Rotate, Tidy and Finish: the write thread; all else: any thread.
 #ifndef TBPROF_LAUNCHER_SPOOL_WRITER_H_
 #define TBPROF_LAUNCHER_SPOOL_WRITER_H_
 
@@ -60,13 +59,19 @@ struct Retention {
   std::vector<Range> ranges;
 };
 
+struct RecordCounts {
+  uint64_t spans = 0, long_spans = 0;  // ranges are spans, too
+  uint64_t kernels = 0;
+};
+
 class SpoolWriter {
  public:
   // `directory`: of the files; it may be renamed meanwhile. Without it, the one that the plan's path names.
   SpoolWriter(ScopedFd main, const SpoolPlan& plan, ScopedFd directory = ScopedFd());
 
-  // Counts the spans and kernels of a chunk frame's payload. True: its frame needs kFrameFacts.
-  bool CountRecords(std::span<const uint8_t> payload);
+  // Adds the records of a chunk frame's payload to `counts`. True: its frame needs kFrameFacts.
+  bool CountRecords(std::span<const uint8_t> payload, RecordCounts* counts) const;
+  void Add(const RecordCounts& counts);
   // Of chunk frames without kFrameFacts nothing is looked at.
   void Write(std::span<const uint8_t> frames, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
   // Records that were let go before they came here.

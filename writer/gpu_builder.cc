@@ -259,10 +259,10 @@ GpuBuilder::Timing GpuBuilder::TimesOf(const ProcessState& state, uint64_t start
   if (end_ns == 0 ? !may_be_open : end_ns < start_ns) return Timing::kCorrupt;
   const GpuClockMap& clock = state.facts->clock;
   if (!clock.usable()) return Timing::kUntimed;
-  const uint64_t latest = facts_->last_ticks + kPlausibleTicks;
   const GpuTime start = clock.ToTicks(start_ns, state.pairs_passed);
   const uint64_t begun = state.process != nullptr ? state.process->start_ticks : 0;
-  if (start.ticks > latest || (begun > kPlausibleTicks && start.ticks < begun - kPlausibleTicks)) {
+  if (IsFarBehind(start.ticks, facts_->last_ticks) ||
+      (begun > kPlausibleTicks && start.ticks < begun - kPlausibleTicks)) {
     return Timing::kCorrupt;
   }
   span->start = start.ticks;
@@ -285,7 +285,7 @@ GpuBuilder::Timing GpuBuilder::TimesOf(const ProcessState& state, uint64_t start
                     ? span->start + static_cast<uint64_t>(ticks)
                     : UINT64_MAX;
   }
-  if (span->end > latest) return Timing::kCorrupt;
+  if (IsFarBehind(span->end, facts_->last_ticks)) return Timing::kCorrupt;
   span->end = std::max(span->end, span->start + 1);
   return Timing::kGood;
 }

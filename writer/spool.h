@@ -35,7 +35,7 @@ namespace tbprof {
 inline constexpr char kSpoolMagic[8] = {'T', 'B', 'P', 'S', 'P', 'O', 'L', '1'};
 // Apart from the segment's number: what was recorded on a machine that is gone can be read by every later tbprof. A
 // kind of record or frame that is added leaves it; one that changes raises it, and the reader knows both.
-inline constexpr uint32_t kSpoolVersion = 4;
+inline constexpr uint32_t kSpoolVersion = 5;
 inline constexpr uint32_t kOldestSpoolVersion = 4;
 inline constexpr uint32_t kFrameMagic = 0x4d524654;  // "TFRM"
 inline constexpr uint32_t kMaxFramePayload = 8u << 20;

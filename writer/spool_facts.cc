@@ -273,7 +273,8 @@ class FactReader {
     if (fact.name[0] != '\0' && thread.name_ticks == 0) {
       thread.name.assign(fact.name, strnlen(fact.name, sizeof(fact.name)));
     }
-    Seen(fact.end_ticks);
+    // The target could write there; when it was read the launcher knows.
+    Seen(std::min(fact.end_ticks, fact.taken_ticks));
     std::map<uint32_t, CountFact> counts;
     const std::string_view rest = frame.payload.substr(sizeof(fact));
     for (size_t i = 0; i < fact.count_facts && (i + 1) * sizeof(CountFact) <= rest.size(); ++i) {
@@ -360,6 +361,13 @@ class FactReader {
     if (is_code) modules->push_back(module);
   }
 
+  // A scribbled time must not stretch the whole capture.
+  void RecordedAt(ThreadFacts* thread, uint64_t ticks) {
+    if (IsFarBehind(ticks, launcher_ticks_)) return;
+    thread->last_ticks = std::max(thread->last_ticks, ticks);
+    Seen(ticks);
+  }
+
   void TakeChunk(const Frame& frame) {
     ChunkFact chunk{};
     ThreadFacts* of_chunk = nullptr;
@@ -367,6 +375,7 @@ class FactReader {
     // Facts of a chunk in a part have a copy in the main file, which is counted as no record of its own.
     const bool is_copy = frame.type == FrameType::kKept;
     const bool has_copy = frame.part != 0;
+    if (frame.Read(&chunk)) launcher_ticks_ = std::max(launcher_ticks_, chunk.taken_ticks);
     ForEachRecord(frame, &chunk, &facts_->corrupt_records, [&](const RecordView& record) {
       if (!is_copy) ++facts_->records;
       if (record.tag.slots < FixedSlots(record.tag.kind)) {
@@ -410,10 +419,8 @@ class FactReader {
           if (end < span.start) break;
           // The common case by far; a chunk has one thread.
           if (of_chunk == nullptr) of_chunk = &facts_->threads[thread];
-          of_chunk->last_ticks = std::max(of_chunk->last_ticks, end);
           ++of_chunk->spans;
-          // A scribbled duration must not stretch the whole capture: the launcher takes a clock pair each second.
-          if (end < launcher_ticks_ + kPlausibleTicks) Seen(end);
+          RecordedAt(of_chunk, end);
           if ((record.tag.flags & kRecordFailed) != 0 && IsExec(frame.segment, record.tag.aux) &&
               facts_->exec_returns.size() < kMaxExecs) {
             facts_->exec_returns.push_back({thread, 0, span.start});
@@ -543,25 +550,20 @@ class FactReader {
           AnnotationRecord annotation;
           if (!record.Read(&annotation)) break;
           if (of_chunk == nullptr) of_chunk = &facts_->threads[thread];
-          of_chunk->last_ticks = std::max(of_chunk->last_ticks, annotation.ticks);
           ++of_chunk->spans;
-          if (annotation.ticks < launcher_ticks_ + kPlausibleTicks) Seen(annotation.ticks);
+          RecordedAt(of_chunk, annotation.ticks);
           break;
         }
         case RecordKind::kTensorMemory: {
           TensorMemoryRecord report;
           if (!record.Read(&report)) break;
-          ThreadFacts& known = facts_->threads[thread];
-          known.last_ticks = std::max(known.last_ticks, report.ticks);
-          if (report.ticks < launcher_ticks_ + kPlausibleTicks) Seen(report.ticks);
+          RecordedAt(&facts_->threads[thread], report.ticks);
           break;
         }
         case RecordKind::kGpuGraphNode: {
           GpuGraphNodeRecord node;
           if (!record.Read(&node)) break;
-          ThreadFacts& known = facts_->threads[thread];
-          known.last_ticks = std::max(known.last_ticks, node.ticks);
-          if (node.ticks < launcher_ticks_ + kPlausibleTicks) Seen(node.ticks);
+          RecordedAt(&facts_->threads[thread], node.ticks);
           break;
         }
         case RecordKind::kAnnotationName:

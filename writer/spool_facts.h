@@ -164,8 +164,10 @@ struct SpoolFacts {
 absl::Status ReadSpoolFacts(SpoolReader* reader, uint32_t window, const std::function<void(uint64_t)>& progress,
                             SpoolFacts* facts);
 
-// No time of a record is so much later than what else was seen: ten seconds and more.
+// Ten seconds and more: no time of a record is so far from what else was seen.
 inline constexpr uint64_t kPlausibleTicks = 40'000'000'000;
+// Whether only scribble can be so much later than the `latest` time that the launcher knows.
+inline bool IsFarBehind(uint64_t ticks, uint64_t latest) { return ticks > latest && ticks - latest > kPlausibleTicks; }
 
 // Calls `consume` for each record of a chunk frame. False: the frame is no chunk frame that makes sense. Counts what is
 // corrupt in *corrupt.

@@ -747,7 +747,9 @@ class Builder : private HostLines {
       if (record.tag.kind == RecordKind::kAllocation) {
         if (record.Read(&allocation)) blocks.Take(allocation);
       } else if (IsSpan(record.tag.kind)) {
-        if (record.ReadSpan(&span) && span.start + span.ticks >= span.start) blocks.Time(span.start + span.ticks);
+        const bool is_time = record.ReadSpan(&span) && span.start + span.ticks >= span.start &&
+                             !IsFarBehind(span.start + span.ticks, facts_.last_ticks);
+        if (is_time) blocks.Time(span.start + span.ticks);
       } else if (record.tag.kind == RecordKind::kAllocationSample) {
         if (record.Read(&sample)) blocks.Time(sample.ticks);
       } else if (record.tag.kind == RecordKind::kChunkBegin) {
@@ -763,7 +765,7 @@ class Builder : private HostLines {
     if (!record.ReadSpan(&span)) return;
     const uint16_t type = OperationType(segment, record.tag.aux);
     const uint64_t end = span.start + span.ticks;
-    if (type == kNoType || end < span.start || end > facts_.last_ticks + kPlausibleTicks) {
+    if (type == kNoType || end < span.start || IsFarBehind(span.start, facts_.last_ticks)) {
       ++timeline_.corrupt_records;
       return;
     }

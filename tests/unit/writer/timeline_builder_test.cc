@@ -235,6 +235,16 @@ TEST(TimelineBuilder, ATimeFarBehindAllOthersIsCorrupt) {
   EXPECT_EQ(timeline.corrupt_records, 1u);
 }
 
+TEST(TimelineBuilder, AScribbledEndOfAThreadLeavesTheCallsAlone) {
+  SpoolMaker spool = One();
+  ThreadFact fact = SpoolMaker::MakeThread(1, 1, 100, 500);
+  fact.end_ticks = UINT64_MAX;
+  spool.Chunk(1, 1, 1).Span(kRead, 2000, 5).EndChunk().Thread(1, fact);
+  const Timeline timeline = BuildGood(spool);
+  EXPECT_EQ(timeline.threads[0].events.size(), 1u);
+  EXPECT_EQ(timeline.corrupt_records, 0u);
+}
+
 TEST(TimelineBuilder, AnErrorNumberWithoutTheFlagIsNoError) {
   SpoolMaker spool = One();
   SpanRecord span{};
