@@ -457,30 +457,28 @@ TEST(SpoolReadAhead, OnlyWhereItIsOfUse) {
   EXPECT_EQ(reads_ahead({.least_bytes = 0}), CPU_COUNT(&all) > 1);
 }
 
-// Where the process may have no more threads, and where it may have no more memory.
+// Where the process may have no more threads, and where it may have no more memory: in a process of its own, whose
+// limits nobody else has.
 TEST(SpoolReadAhead, WithoutTheThreadOrTheMemory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer needs more addresses than any limit";
 #endif
-  SpoolMaker maker;
-  // More of them than blocks may be away: the thread does not come to the long one by itself.
-  for (int i = 0; i < 20; ++i) maker.Raw(FrameType::kNote, 1, "short");
-  maker.Raw(FrameType::kNote, 2, std::string(kMaxFramePayload, 'l'));
-  const TemporaryPath file("spool");
-  file.Write(maker.Bytes());
-  // In a process of its own, whose limits nobody else has.
+  const SpoolOfParts spool;
+  // A block that is as long as what is left of this file is more than the process may have.
+  constexpr size_t kTooMuch = size_t{1} << 40;
+  ASSERT_EQ(truncate(spool.PathOf(1).c_str(), kTooMuch), 0);
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     alarm(60);
-    auto reader = SpoolReader::Open(file.path());
+    auto reader = SpoolReader::Open(spool.path());
     if (!reader.ok()) _exit(2);
-    const auto limit_to = [](rlim_t bytes) {
-      const rlimit limit{bytes, RLIM_INFINITY};
+    rlimit limit{};
+    getrlimit(RLIMIT_AS, &limit);
+    const auto limit_to = [&](rlim_t bytes) {
+      limit.rlim_cur = std::min(bytes, limit.rlim_max);
       setrlimit(RLIMIT_AS, &limit);
     };
-    rlimit before;
-    getrlimit(RLIMIT_AS, &before);
     (*reader)->ReadAhead(kSmallBlocks);
     Frame frame;
     // No room for a stack, and none of an earlier thread's is long enough.
@@ -491,21 +489,19 @@ TEST(SpoolReadAhead, WithoutTheThreadOrTheMemory) {
     pthread_setattr_default_np(&longest);
     limit_to(4096);
     if (!(*reader)->Rewind().ok() || (*reader)->reads_ahead()) _exit(3);
-    if (!(*reader)->Next(&frame) || frame.payload != "short") _exit(4);
-    limit_to(before.rlim_cur);
+    if (!(*reader)->Next(&frame) || frame.part != 0) _exit(4);
+    limit_to(kTooMuch);
     pthread_setattr_default_np(&usual);
+    (*reader)->ReadAhead({.least_bytes = 0, .block_bytes = 2 * kTooMuch, .least_processors = 0});
     if (!(*reader)->Rewind().ok() || !(*reader)->reads_ahead()) _exit(5);
-    limit_to(4096);
-    // What the allocator still has is in pieces.
-    while (new (std::nothrow) char[1u << 20] != nullptr) {
-    }
     int frames = 0;
     try {
       while ((*reader)->Next(&frame)) ++frames;
       _exit(6);
     } catch (const std::bad_alloc&) {
-      _exit(frames <= 20 ? 0 : 7);
     }
+    if (frames != 9 + static_cast<int>(SpoolOfParts::kParts)) _exit(7);
+    _exit((*reader)->Rewind().ok() ? 0 : 8);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
