@@ -19,6 +19,13 @@
 
 namespace tbprof {
 
+// When a spool is read ahead, and in what steps.
+struct ReadAheadOptions {
+  uint64_t least_bytes = 8u << 20;  // of the files together
+  size_t block_bytes = 1u << 20;
+  int least_processors = 2;
+};
+
 // How far a reader has come.
 struct ReadState {
   uint64_t position = 0;

@@ -310,12 +310,6 @@ struct Frame {
   }
 };
 
-struct ReadAheadOptions {
-  uint64_t least_bytes = 8u << 20;  // of all files together
-  size_t block_bytes = 1u << 20;
-  int least_processors = 2;
-};
-
 // Reads the main file, then the parts in order, those left out that the main file calls dropped.
 class SpoolReader {
  public:
