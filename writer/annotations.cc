@@ -26,6 +26,24 @@ ArmedPeriods PeriodsOf(const std::vector<WindowFact>& windows) {
   return periods;
 }
 
+Annotations::Open::Open(const Identity& thread, const Identity& process, const AnnotationRecord& record,
+                        const AnnotationPayload& payload, uint32_t begun_in)
+    : range{.kind = Kind::kRange,
+            .end_lost = false,
+            .domain = record.tag.aux,
+            .category = record.category,
+            .start = record.ticks,
+            .end = record.ticks,
+            .name = record.name,
+            .payload_type = payload.type,
+            .payload = payload.bits,
+            .torch_thread = record.tag.aux == kTorchDomain ? payload.name : 0,
+            .shapes = record.tag.aux == kTorchDomain ? payload.shapes : 0,
+            .thread = thread,
+            .process = process},
+      level(record.level),
+      period(begun_in) {}
+
 uint32_t Annotations::PeriodAt(uint64_t ticks) {
   if (ticks >= period_from_ && ticks < period_to_) return period_;
   // A thread that has seen the order to record may see the order to stop a little later: what it says then belongs to
@@ -39,8 +57,8 @@ uint32_t Annotations::PeriodAt(uint64_t ticks) {
 }
 
 std::vector<Annotations::Open>* Annotations::StackOf(const Identity& thread, uint16_t domain, bool make) {
+  if (last_stack_ != nullptr && last_key_.first == thread && last_key_.second == domain) return last_stack_;
   const StackKey key{thread, domain};
-  if (last_stack_ != nullptr && last_key_ == key) return last_stack_;
   const auto found = make ? stacks_.try_emplace(key).first : stacks_.find(key);
   if (found == stacks_.end()) return nullptr;
   last_key_ = key;
@@ -151,7 +169,7 @@ bool Annotations::Take(const Identity& thread, const Identity& process, const Re
       ++unmatched_;
       return true;
     }
-    EndEarlier(stack, period, consume);
+    if (!stack->empty() && stack->back().period != period) EndEarlier(stack, period, consume);
     Pop(stack, record, consume);
     if (stack->empty() && stack->capacity() > kKeptDepth) *stack = {};
     return true;
@@ -160,45 +178,33 @@ bool Annotations::Take(const Identity& thread, const Identity& process, const Re
   if (view.size >= sizeof(record) + sizeof(payload)) {
     __builtin_memcpy(&payload, view.bytes + sizeof(record), sizeof(payload));
   }
-  Open open;
-  open.period = period;
-  open.level = record.level;
-  Range& range = open.range;
-  range.domain = record.tag.aux;
-  range.category = record.category;
-  range.start = range.end = record.ticks;
-  range.name = record.name;
-  range.payload_type = payload.type;
-  range.payload = payload.bits;
-  if (range.domain == kTorchDomain) {
-    range.torch_thread = payload.name;
-    range.shapes = payload.shapes;
-  }
-  range.thread = thread;
-  range.process = process;
   switch (static_cast<AnnotationAction>(record.tag.flags)) {
-    case AnnotationAction::kMark:
-      range.kind = Kind::kMark;
-      consume(range);
+    case AnnotationAction::kMark: {
+      Open mark(thread, process, record, payload, period);
+      mark.range.kind = Kind::kMark;
+      consume(mark.range);
       return true;
+    }
     case AnnotationAction::kPush: {
       std::vector<Open>& stack = *StackOf(thread, record.tag.aux, /*make=*/true);
-      EndEarlier(&stack, period, consume);
+      if (!stack.empty() && stack.back().period != period) EndEarlier(&stack, period, consume);
       if (open_count_ >= kMaxOpen || stack.size() >= kMaxDepth) {
         ++not_followed_;
         return true;
       }
-      stack.push_back(open);
+      stack.emplace_back(thread, process, record, payload, period);
       ++open_count_;
       return true;
     }
     case AnnotationAction::kPop:
       break;
-    case AnnotationAction::kStart:
-      range.kind = Kind::kAcross;
-      range.name = payload.name;
+    case AnnotationAction::kStart: {
+      Open open(thread, process, record, payload, period);
+      open.range.kind = Kind::kAcross;
+      open.range.name = payload.name;
       StartAcross({process, record.name}, open, consume);
       return true;
+    }
     case AnnotationAction::kEnd:
       EndAcross({process, record.name}, record.ticks, consume);
       return true;

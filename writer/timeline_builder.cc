@@ -122,6 +122,8 @@ class Builder : private HostLines {
     auto opened = SpoolReader::Open(request_.spool, request_.extent);
     if (!opened.ok()) return opened.status();
     reader_ = std::move(*opened);
+    // Blocks of 1 MiB are no quicker, and take 3 MiB more.
+    if (request_.read_ahead) reader_->ReadAhead({.block_bytes = 256u << 10});
     absl::Status status = ReadSpoolFacts(
         reader_.get(), request_.window, [&](uint64_t at) { Progress(at, 0); }, &facts_);
     if (!status.ok()) return status;
@@ -691,6 +693,7 @@ class Builder : private HostLines {
         });
         continue;
       }
+      uint64_t records = 0;
       ForEachRecord(frame, &chunk, &ignored, [&](const RecordView& record) {
         if (less_than_recorded_ && !IsWanted(frame.segment, record)) return;
         if (IsSpan(record.tag.kind)) {
@@ -708,10 +711,9 @@ class Builder : private HostLines {
         } else if (GpuBuilder::IsGpu(record.tag.kind)) {
           gpu_.Take(process->first, process->second, record);
         }
-        if (record.tag.kind != RecordKind::kPad && record.tag.kind != RecordKind::kChunkBegin) {
-          ++timeline_.processes[process->second].records;
-        }
+        if (record.tag.kind != RecordKind::kPad && record.tag.kind != RecordKind::kChunkBegin) ++records;
       });
+      timeline_.processes[process->second].records += records;
     }
   }
 
