@@ -105,8 +105,6 @@ nlohmann::json ToJson(const ConversionRequest& request) {
           {"summary_only", request.summary_only},
           {"first_step", request.first_step},
           {"last_step", request.last_step},
-          {"beside_command", request.beside_command},
-          {"on_request", request.on_request},
           {"color", request.color},
           {"width", request.width}};
 }
@@ -137,8 +135,6 @@ ConversionRequest FromJson(const nlohmann::json& json) {
   request.summary_only = json.at("summary_only");
   request.first_step = json.at("first_step");
   request.last_step = json.at("last_step");
-  request.beside_command = json.at("beside_command");
-  request.on_request = json.at("on_request");
   request.color = json.at("color");
   request.width = json.at("width");
   return request;
@@ -278,8 +274,6 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& given) {
   timeline_request.warnings = request.warnings;
   timeline_request.recovered = request.recovered;
   timeline_request.agreed_start_unix_ns = request.agreed_start_unix_ns;
-  // A second processor is the command's as long as nobody waits for the profile.
-  timeline_request.read_ahead = !request.beside_command || request.on_request;
   const Environment environment = CurrentEnvironment();
   timeline_request.examine = [&](const std::string& path) { return ExamineFile(path, environment); };
   const ProgressFunction progress = [](uint64_t done, uint64_t total) { Say({{"progress", {done, total}}}); };

@@ -3,8 +3,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sched.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,7 +14,6 @@
 #include <cstring>
 #include <filesystem>
 #include <set>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "writer/crc32c.h"
@@ -25,6 +22,7 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kGrid = 8;
+constexpr size_t kReadBytes = 1u << 20;
 
 size_t Padded(size_t size) { return (size + kGrid - 1) / kGrid * kGrid; }
 
@@ -231,87 +229,21 @@ void SpoolReader::ListParts(const SpoolExtent& extent) {
   }
 }
 
-SpoolReader::SpoolReader() = default;
-
 SpoolReader::~SpoolReader() {
-  StopReadingAhead();
   if (fd_ >= 0 && fd_ != main_fd_) close(fd_);
   if (main_fd_ >= 0) close(main_fd_);
 }
 
 absl::Status SpoolReader::Rewind() {
-  StopReadingAhead();
   passed_ = 0;
   damaged_ = 0;
   missing_ = unlisted_;
   truncated_ = false;
-  const bool opened = OpenFile(0);
-  seen_ = State();
-  if (!opened) {
+  if (!OpenFile(0)) {
     return absl::InvalidArgumentError(absl::StrCat(PartPath(path_, files_[0].part), " is no part of a spool"));
-  }
-  if (!wants_ahead_) return absl::OkStatus();
-  ahead_ = std::make_unique<BlockQueue>(options_.block_bytes);
-  try {
-    thread_ = std::thread([this] { ReadOn(); });
-  } catch (const std::system_error&) {  // RLIMIT_NPROC, pids.max
-    ahead_.reset();
   }
   return absl::OkStatus();
 }
-
-void SpoolReader::ReadAhead(const ReadAheadOptions& options) {
-  options_ = options;
-  cpu_set_t processors;
-  CPU_ZERO(&processors);
-  // More processors than the set has places for: an error, and enough of them.
-  const bool known = sched_getaffinity(0, sizeof(processors), &processors) == 0;
-  wants_ahead_ = total_ >= options.least_bytes && (!known || CPU_COUNT(&processors) >= options.least_processors);
-}
-
-void SpoolReader::StopReadingAhead() {
-  if (ahead_ == nullptr) return;
-  ahead_->Stop();
-  thread_.join();
-  ahead_.reset();
-  checked_.clear();
-  block_ = {};
-  next_of_block_ = 0;
-}
-
-// The thread.
-void SpoolReader::ReadOn() {
-  std::exception_ptr error;
-  try {
-    Frame frame;
-    while (!ahead_->stopped() && Read(&frame)) {
-      checked_.push_back({static_cast<uint16_t>(frame.type), frame.segment, frame.part,
-                          static_cast<size_t>(frame.payload.data() - buffer_.data()), frame.payload.size(), State()});
-    }
-  } catch (...) {  // no memory: to be told by Next
-    error = std::current_exception();
-  }
-  ahead_->Finish({std::move(buffer_), std::move(checked_)}, State(), error);
-}
-
-bool SpoolReader::TakeAhead(Frame* frame) {
-  while (next_of_block_ == block_.frames.size()) {
-    next_of_block_ = 0;
-    if (!ahead_->Take(&block_)) {
-      seen_ = ahead_->last_state();
-      return false;
-    }
-  }
-  const CheckedFrame& checked = block_.frames[next_of_block_++];
-  frame->type = static_cast<FrameType>(checked.type);
-  frame->segment = checked.segment;
-  frame->part = checked.part;
-  frame->payload = std::string_view(block_.bytes.data() + checked.offset, checked.size);
-  seen_ = checked.state;
-  return true;
-}
-
-ReadState SpoolReader::State() const { return {passed_ + position_, damaged_, missing_, truncated_}; }
 
 // The first frame of a file. False: it is not there any more, or not a file of this spool.
 bool SpoolReader::OpenFile(size_t index) {
@@ -336,20 +268,11 @@ bool SpoolReader::OpenFile(size_t index) {
 bool SpoolReader::Fill(size_t need) {
   if (end_ - start_ >= need) return true;
   if (position_ + need > size_) return false;
-  const size_t want = std::max<size_t>(need, std::min<uint64_t>(options_.block_bytes, size_ - position_));
-  if (checked_.empty()) {
-    if (end_ > start_) memmove(buffer_.data(), buffer_.data() + start_, end_ - start_);
-    if (buffer_.size() < want) buffer_.resize(want);
-  } else {
-    FrameBlock next;
-    if (!ahead_->Obtain(want, &next)) return false;
-    if (end_ > start_) memcpy(next.bytes.data(), buffer_.data() + start_, end_ - start_);
-    buffer_.swap(next.bytes);
-    checked_.swap(next.frames);
-    ahead_->HandOver(std::move(next));
-  }
+  if (end_ > start_) memmove(buffer_.data(), buffer_.data() + start_, end_ - start_);
   end_ -= start_;
   start_ = 0;
+  const size_t want = std::max<size_t>(need, std::min<uint64_t>(kReadBytes, size_ - position_));
+  if (buffer_.size() < want) buffer_.resize(want);
   while (end_ < need) {
     const uint64_t at = position_ + end_;
     const size_t room = std::min<uint64_t>(buffer_.size() - end_, size_ - std::min(size_, at));
@@ -363,16 +286,9 @@ bool SpoolReader::Fill(size_t need) {
 }
 
 bool SpoolReader::Next(Frame* frame) {
-  if (ahead_ != nullptr) return TakeAhead(frame);
-  const bool found = Read(frame);
-  seen_ = State();
-  return found;
-}
-
-bool SpoolReader::Read(Frame* frame) {
   for (;;) {
     if (NextOfFile(frame)) return true;
-    if (file_ + 1 >= files_.size() || (ahead_ != nullptr && ahead_->stopped())) return false;
+    if (file_ + 1 >= files_.size()) return false;
     passed_ += size_;
     if (!OpenFile(file_ + 1)) {
       ++missing_;

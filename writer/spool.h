@@ -11,8 +11,7 @@
 // Both header and payload carry a CRC-32C. A reader takes the longest valid prefix; behind damage it looks for the next
 // frame's magic on the 8-byte grid, and counts what it passed over.
 //
-// Process: FrameBuffer in the launcher (one thread at a time), SpoolReader in the converter (one thread, beside which
-// it may have one of its own). Hostile input throughout.
+// Process: FrameBuffer in the launcher (one thread at a time), SpoolReader in the converter. Hostile input throughout.
 #ifndef TBPROF_WRITER_SPOOL_H_
 #define TBPROF_WRITER_SPOOL_H_
 
@@ -23,14 +22,12 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "wire/layout.h"
 #include "wire/records.h"
-#include "writer/block_queue.h"
 #include "writer/proto_encoder.h"
 
 namespace tbprof {
@@ -323,29 +320,18 @@ class SpoolReader {
   bool Next(Frame* frame);
 
   absl::Status Rewind();
-  // From the next Rewind on a thread reads and checks ahead of Next. Not where it would take the only processor, not
-  // for a spool that is read sooner than a thread begins, and not where there can be no more threads: whatever becomes
-  // of it, Next tells the same.
-  void ReadAhead(const ReadAheadOptions& options = {});
-  bool reads_ahead() const { return ahead_ != nullptr; }
-
-  uint64_t position() const { return seen_.position; }  // over all files
+  uint64_t position() const { return passed_ + position_; }  // over all files
   uint64_t size() const { return total_; }
-  uint64_t damaged_bytes() const { return seen_.damaged; }
-  bool truncated() const { return seen_.truncated; }  // the last frame of a file was cut off
-  uint32_t missing_parts() const { return seen_.missing; }
+  uint64_t damaged_bytes() const { return damaged_; }
+  bool truncated() const { return truncated_; }  // the last frame of a file was cut off
+  uint32_t missing_parts() const { return missing_; }
 
  private:
   struct File {
     uint32_t part;
     uint64_t size;
   };
-  SpoolReader();
-  void StopReadingAhead();
-  void ReadOn();
-  bool TakeAhead(Frame* frame);
-  bool Read(Frame* frame);
-  ReadState State() const;
+  SpoolReader() = default;
   void ListParts(const SpoolExtent& extent);
   bool NextOfFile(Frame* frame);
   bool OpenFile(size_t index);
@@ -366,16 +352,6 @@ class SpoolReader {
   bool truncated_ = false;
   std::vector<char> buffer_;
   size_t start_ = 0, end_ = 0;
-  ReadState seen_;  // as of the frame that Next has told last
-
-  bool wants_ahead_ = false;
-  ReadAheadOptions options_;
-  std::unique_ptr<BlockQueue> ahead_;
-  std::vector<CheckedFrame> checked_;  // of buffer_, where a thread reads: what is not handed over yet
-  FrameBlock block_;                   // that Next is in
-  size_t next_of_block_ = 0;
-  // Until it is joined, all that Read uses is the thread's.
-  std::thread thread_;
 };
 
 }  // namespace tbprof

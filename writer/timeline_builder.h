@@ -47,7 +47,6 @@ struct TimelineRequest {
   std::vector<std::string> warnings;  // of the launcher, not in the spool
   bool recovered = false;             // the launcher is gone: say so
   ExamineProgram examine = nullptr;   // what a program's file says
-  bool read_ahead = false;            // with a second thread, where it is of use
 };
 
 using ProgressFunction = std::function<void(uint64_t done, uint64_t total)>;

@@ -2,21 +2,14 @@
 //
 // The spool: what was written comes back, and whatever happens to the file, what is undamaged still comes back.
 #include <fcntl.h>
-#include <pthread.h>
-#include <sched.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <new>
 #include <random>
 #include <thread>
 
 #include <gtest/gtest.h>
 
-#include "absl/strings/str_cat.h"
 #include "tests/unit/writer/spool_maker.h"
 #include "writer/crc32c.h"
 
@@ -36,50 +29,11 @@ struct ReadBack {
   bool opened = false;
 };
 
-// Blocks so small that most frames lie across the border of two.
-constexpr ReadAheadOptions kSmallBlocks{.least_bytes = 0, .block_bytes = 64, .least_processors = 0};
-
-// A frame and how far the reader says that it is, in a line.
-std::string Told(const SpoolReader& reader, const Frame& frame) {
-  return absl::StrCat(static_cast<int>(frame.type), " ", frame.segment, " ", frame.part, " ", reader.position(), " ",
-                      reader.damaged_bytes(), " ", reader.truncated(), " ", reader.missing_parts(), " ",
-                      std::string(frame.payload));
-}
-
-std::vector<std::string> ReadAll(SpoolReader* reader) {
-  std::vector<std::string> told;
-  Frame frame{};
-  told.push_back(Told(*reader, frame));
-  while (reader->Next(&frame)) told.push_back(Told(*reader, frame));
-  EXPECT_FALSE(reader->Next(&frame)) << "the end stays the end";
-  told.push_back(Told(*reader, Frame{}));
-  return told;
-}
-
-// The same with a thread that reads ahead, whatever lies in the files.
-void ExpectTheSameAhead(SpoolReader* reader, const ReadAheadOptions& options = kSmallBlocks) {
-  ASSERT_TRUE(reader->Rewind().ok());
-  ASSERT_FALSE(reader->reads_ahead());
-  const std::vector<std::string> alone = ReadAll(reader);
-  reader->ReadAhead(options);
-  ASSERT_TRUE(reader->Rewind().ok());
-  ASSERT_TRUE(reader->reads_ahead());
-  ASSERT_TRUE(ReadAll(reader) == alone);
-}
-
 ReadBack Read(const std::string& path, uint64_t limit = 0) {
   ReadBack back;
   auto reader = SpoolReader::Open(path, {limit});
   if (!reader.ok()) return back;
   back.opened = true;
-  // A thread takes as long to begin as very many such reads; frames begin at multiples of 8, and 7 has no part in it.
-  static int reads = 0;
-  if (reads++ % 7 == 0) {
-    ExpectTheSameAhead(reader->get());
-    (*reader)->ReadAhead({.least_bytes = UINT64_MAX});
-    EXPECT_TRUE((*reader)->Rewind().ok());
-    EXPECT_FALSE((*reader)->reads_ahead());
-  }
   Frame frame;
   while ((*reader)->Next(&frame)) back.frames.push_back({frame.type, frame.segment, std::string(frame.payload)});
   EXPECT_FALSE((*reader)->Next(&frame)) << "the end stays the end";
@@ -334,178 +288,6 @@ TEST(Spool, GrowsAndShrinksWhileItIsRead) {
   ASSERT_TRUE((*reader)->Rewind().ok());
   ASSERT_EQ(truncate(file.path().c_str(), sizeof(SpoolHeader)), 0);
   EXPECT_FALSE((*reader)->Next(&frame)) << "cut under our hands";
-}
-
-// A main file and parts of some frames each.
-class SpoolOfParts {
- public:
-  static constexpr uint32_t kParts = 5;
-  SpoolOfParts() {
-    std::string main = SmallSpool();
-    FrameBuffer facts(0);
-    for (uint32_t part = 1; part <= kParts; ++part)
-      facts.AppendFact(FrameType::kPart, 0, PartFact{part, 0, 0, 0, 0, 0});
-    main.append(reinterpret_cast<const char*>(facts.bytes().data()), facts.size());
-    main_.Write(main);
-    SpoolHeader header;
-    memcpy(&header, main.data(), sizeof(header));
-    for (uint32_t part = 1; part <= kParts; ++part) {
-      FrameBuffer frames(0);
-      for (uint32_t i = 0; i < 20; ++i) {
-        const std::string payload(i * 37 % 300, static_cast<char>('a' + i));
-        frames.Append(FrameType::kNote, part, payload.data(), payload.size());
-      }
-      const SpoolHeader own = MakeSpoolHeader(header.session, part);
-      std::string bytes(reinterpret_cast<const char*>(&own), sizeof(own));
-      bytes.append(reinterpret_cast<const char*>(frames.bytes().data()), frames.size());
-      Write(part, bytes);
-    }
-  }
-  ~SpoolOfParts() {
-    for (uint32_t part = 1; part <= kParts; ++part) unlink(PartPath(main_.path(), part).c_str());
-  }
-  const std::string& path() const { return main_.path(); }
-  std::string PathOf(uint32_t part) const { return PartPath(path(), part); }
-  void Write(uint32_t part, const std::string& bytes) const {
-    std::ofstream(PathOf(part), std::ios::binary | std::ios::trunc) << bytes;
-  }
-
- private:
-  TemporaryPath main_{"spool"};
-};
-
-TEST(SpoolReadAhead, PartsInOrderAndWhatIsWrongWithThem) {
-  const SpoolOfParts spool;
-  const auto reader = SpoolReader::Open(spool.path());
-  ASSERT_TRUE(reader.ok());
-  ExpectTheSameAhead(reader->get());
-  EXPECT_EQ((*reader)->missing_parts(), 0u);
-  EXPECT_EQ((*reader)->position(), (*reader)->size());
-  // Since it was opened: one shorter, one gone, one that is something else, one damaged.
-  ASSERT_EQ(truncate(spool.PathOf(1).c_str(), 777), 0);
-  ASSERT_EQ(unlink(spool.PathOf(2).c_str()), 0);
-  spool.Write(3, std::string(4000, 'x'));
-  const int fd = open(spool.PathOf(4).c_str(), O_WRONLY | O_CLOEXEC);
-  ASSERT_EQ(pwrite(fd, "rubbish!", 8, 1000), 8);
-  close(fd);
-  (*reader)->ReadAhead({.least_bytes = UINT64_MAX});
-  ExpectTheSameAhead(reader->get());
-  EXPECT_EQ((*reader)->missing_parts(), 2u);
-  EXPECT_TRUE((*reader)->truncated());
-  EXPECT_GT((*reader)->damaged_bytes(), 0u);
-}
-
-// Whoever stops at any frame gets the reader back, and no thread is left waiting for room.
-TEST(SpoolReadAhead, LeftAtEveryFrame) {
-  const SpoolOfParts spool;
-  for (int stop = 0; stop < 130; ++stop) {
-    auto reader = SpoolReader::Open(spool.path());
-    ASSERT_TRUE(reader.ok());
-    const std::vector<std::string> alone = ReadAll(reader->get());
-    (*reader)->ReadAhead(kSmallBlocks);
-    Frame frame;
-    for (int round = 0; round < 2; ++round) {
-      ASSERT_TRUE((*reader)->Rewind().ok());
-      for (int i = 0; i < stop && (*reader)->Next(&frame); ++i) {
-        ASSERT_EQ(Told(**reader, frame), alone[static_cast<size_t>(i) + 1]);
-      }
-    }
-  }
-}
-
-// Frames up to the longest, between short ones: blocks grow for them, and are not kept.
-TEST(SpoolReadAhead, FramesOfAllLengths) {
-  SpoolMaker spool;
-  std::mt19937 random(5);
-  for (const size_t size : {1u, 60000u, kMaxFramePayload, 0u, 70000u, kMaxFramePayload, kMaxFramePayload, 9u}) {
-    for (int i = 0; i < 50; ++i) spool.Raw(FrameType::kNote, 1, std::string(random() % 3000, 's'));
-    spool.Raw(FrameType::kNote, 2, std::string(size, 'l'));
-  }
-  const TemporaryPath file("spool");
-  file.Write(spool.Bytes());
-  for (const size_t block_bytes : {1u, 4096u, 65536u, 1u << 20}) {
-    const auto reader = SpoolReader::Open(file.path());
-    ASSERT_TRUE(reader.ok());
-    ExpectTheSameAhead(reader->get(), {.least_bytes = 0, .block_bytes = block_bytes, .least_processors = 0});
-  }
-}
-
-TEST(SpoolReadAhead, OnlyWhereItIsOfUse) {
-  const SpoolOfParts spool;
-  const auto reader = SpoolReader::Open(spool.path());
-  ASSERT_TRUE(reader.ok());
-  const auto reads_ahead = [&](const ReadAheadOptions& options) {
-    (*reader)->ReadAhead(options);
-    EXPECT_TRUE((*reader)->Rewind().ok());
-    return (*reader)->reads_ahead();
-  };
-  EXPECT_FALSE(reads_ahead({})) << "a small spool";
-  const uint64_t size = (*reader)->size();
-  EXPECT_FALSE(reads_ahead({.least_bytes = size + 1, .least_processors = 1}));
-  EXPECT_TRUE(reads_ahead({.least_bytes = size, .least_processors = 1}));
-  // This thread on one processor.
-  cpu_set_t all, one;
-  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
-  CPU_ZERO(&one);
-  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu) {
-    if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
-  }
-  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
-  EXPECT_FALSE(reads_ahead({.least_bytes = 0}));
-  EXPECT_TRUE(reads_ahead({.least_bytes = 0, .least_processors = 1}));
-  ASSERT_EQ(sched_setaffinity(0, sizeof(all), &all), 0);
-  EXPECT_EQ(reads_ahead({.least_bytes = 0}), CPU_COUNT(&all) > 1);
-}
-
-// Where the process may have no more threads, and where it may have no more memory: in a process of its own, whose
-// limits nobody else has.
-TEST(SpoolReadAhead, WithoutTheThreadOrTheMemory) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer needs more addresses than any limit";
-#endif
-  const SpoolOfParts spool;
-  // A block that is as long as what is left of this file is more than the process may have.
-  constexpr size_t kTooMuch = size_t{1} << 40;
-  ASSERT_EQ(truncate(spool.PathOf(1).c_str(), kTooMuch), 0);
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    alarm(60);
-    auto reader = SpoolReader::Open(spool.path());
-    if (!reader.ok()) _exit(2);
-    rlimit limit{};
-    getrlimit(RLIMIT_AS, &limit);
-    const auto limit_to = [&](rlim_t bytes) {
-      limit.rlim_cur = std::min(bytes, limit.rlim_max);
-      setrlimit(RLIMIT_AS, &limit);
-    };
-    (*reader)->ReadAhead(kSmallBlocks);
-    Frame frame;
-    // No room for a stack, and none of an earlier thread's is long enough.
-    pthread_attr_t usual, longest;
-    pthread_getattr_default_np(&usual);
-    pthread_getattr_default_np(&longest);
-    pthread_attr_setstacksize(&longest, size_t{128} << 20);
-    pthread_setattr_default_np(&longest);
-    limit_to(4096);
-    if (!(*reader)->Rewind().ok() || (*reader)->reads_ahead()) _exit(3);
-    if (!(*reader)->Next(&frame) || frame.part != 0) _exit(4);
-    limit_to(kTooMuch);
-    pthread_setattr_default_np(&usual);
-    (*reader)->ReadAhead({.least_bytes = 0, .block_bytes = 2 * kTooMuch, .least_processors = 0});
-    if (!(*reader)->Rewind().ok() || !(*reader)->reads_ahead()) _exit(5);
-    int frames = 0;
-    try {
-      while ((*reader)->Next(&frame)) ++frames;
-      _exit(6);
-    } catch (const std::bad_alloc&) {
-    }
-    if (frames != 9 + static_cast<int>(SpoolOfParts::kParts)) _exit(7);
-    _exit((*reader)->Rewind().ok() ? 0 : 8);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0) << WEXITSTATUS(status);
 }
 
 TEST(Spool, RandomBytesBehindAHeader) {
