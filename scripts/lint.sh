@@ -72,9 +72,9 @@ if ((${#sources[@]})); then
     fi
   done < <(printf '%s\n' "${sources[@]}" | sort -u)
   if ((${#known[@]})); then
-    # clang stops at options that only gcc knows.
+    # clang stops at options that only gcc knows, and at gcc's precompiled headers.
     mkdir -p build/lint
-    sed 's/ -fno-gnu-unique\b//g' "$DATABASE" >build/lint/compile_commands.json
+    sed 's/ -fno-gnu-unique\b//g; s/ -include [^ ]*cmake_pch\.hxx//' "$DATABASE" >build/lint/compile_commands.json
     printf '%s\0' "${known[@]}" |
       xargs -0 -n 4 -P "$(jobs_here)" clang-tidy -p build/lint --quiet --warnings-as-errors='*' \
         --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-ignored-optimization-argument \
