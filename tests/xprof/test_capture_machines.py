@@ -62,7 +62,8 @@ def test_four_ranks_of_torchrun(tmp_path):
     assert inside > 10
     with tool_data.ToolData(str(tmp_path / "logs" / "plugins" / "profile" / "four")) as data:
         steps = tool_data.overview_steps(data.overview())
-    assert abs(len(steps) - inside) <= 2, (steps, inside)
+    long_ones = labelled_steps(spaces[f"{stem}.xplane.pb"])
+    assert len(steps) > 10 and abs(len(steps) + long_ones - inside) <= 2, (steps, long_ones, inside)
 
 
 def waited_for(path, lines):
@@ -151,6 +152,12 @@ def steps_between(path, begin, end):
     return sum(1 for previous, at in zip(ends, ends[1:]) if previous >= begin and at <= end)
 
 
+def labelled_steps(space):
+    """How many steps a busy machine has made so long that they are shown as a warm-up or a pause."""
+    lines = [line for plane in space["planes"] for line in plane["lines"] if line["name"] == "not steps"]
+    return sum(event["name"].startswith(("warm-up ", "irregular: ")) for line in lines for event in line["events"])
+
+
 @pytest.mark.parametrize("way", ["here", "there", "ports"])
 def test_several_launchers_of_one_run(three_of_four_tasks, way):
     """Into a log directory of the caller's, into that of the run, by the ports in the shared directory alone."""
@@ -183,9 +190,11 @@ def test_several_launchers_of_one_run(three_of_four_tasks, way):
     with tool_data.ToolData(str(place / "plugins" / "profile" / run)) as data:
         steps = tool_data.overview_steps(data.overview())
         for rank in (0, 1, 3):
+            space = spaces[f"{host}_r{rank}.xplane.pb"]
             own = len(tool_data.overview_steps(data.overview(f"{host}_r{rank}")))
-            inside = steps_between(tmp_path / f"steps.{rank}", *window_of(spaces[f"{host}_r{rank}.xplane.pb"]))
-            assert inside > 10 and abs(own - inside) <= 2, (rank, own, inside)
+            long_ones = labelled_steps(space)
+            inside = steps_between(tmp_path / f"steps.{rank}", *window_of(space))
+            assert own > 10 and abs(own + long_ones - inside) <= 2, (rank, own, long_ones, inside)
     assert len(steps) > 10
 
 
