@@ -22,7 +22,13 @@ import tempfile
 SPOOL_HEADER = struct.Struct("<8sIIIIQ")
 FRAME_HEADER = struct.Struct("<IHHIII")  # and the CRC of these
 FRAME_MAGIC = 0x4D524654
-SESSION = 1
+SESSION, CHUNK, KEPT = 1, 3, 13
+CHUNK_FACT_BYTES, SLOT_BYTES = 32, 32
+TAG = struct.Struct("<HBBHH")  # generation, kind, flags, slots, aux
+# Frames without a word: numbers may look like one (a path needs five bytes).
+NUMBERS = {6, 7, 8, 11, 14, 15, 16, 17, 18, 19}
+# Kinds of records with text, or with a piece of a stack.
+WITH_TEXT = {6, 7, 8, 9, 10, 16, 18, 20, 24}
 # What may stay: the same on every machine, or of the system.
 KNOWN_PATHS = (b"/usr/", b"/lib/", b"/lib64/", b"/proc/", b"/dev/", b"/sys/", b"/bin/")
 PATH = re.compile(rb"/[A-Za-z0-9_.+@-]{2,}(?:/[A-Za-z0-9_.+@-]+)+")
@@ -81,12 +87,33 @@ def neutral_session(payload):
 
 def scrub(data, forbidden=()):
     """Without paths, host and words. `forbidden`: texts that must not be left, each as long as it is afterwards."""
+
+    def neutral(text):
+        text = PATH.sub(neutral_path, text)
+        for words in forbidden:
+            text = text.replace(words, b"x" * len(words))
+        return text
+
     out = [data[: SPOOL_HEADER.size]]
     for kind, flags, segment, payload in frames(data):
-        payload = neutral_session(payload) if kind == SESSION else PATH.sub(neutral_path, payload)
-        for text in forbidden:
-            payload = payload.replace(text, b"x" * len(text))
+        if kind in (CHUNK, KEPT):
+            payload = neutral_records(payload, neutral)
+        elif kind not in NUMBERS:
+            payload = neutral(neutral_session(payload) if kind == SESSION else payload)
         out.append(frame(kind, flags, segment, payload))
+    return b"".join(out)
+
+
+def neutral_records(payload, neutral):
+    """A chunk frame's payload with its texts made neutral, and every number as it was."""
+    out, at = [payload[:CHUNK_FACT_BYTES]], CHUNK_FACT_BYTES
+    while at + SLOT_BYTES <= len(payload):
+        _, kind, _, slots, _ = TAG.unpack_from(payload, at)
+        end = at + max(slots, 1) * SLOT_BYTES
+        record = payload[at:end]
+        out.append(record[: TAG.size] + neutral(record[TAG.size :]) if kind in WITH_TEXT else record)
+        at = end
+    out.append(payload[at:])
     return b"".join(out)
 
 
