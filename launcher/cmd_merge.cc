@@ -21,6 +21,7 @@
 #include "launcher/terminal.h"
 #include "launcher/text.h"
 #include "wire/ranks.h"
+#include "writer/file_ops.h"
 #include "writer/logdir.h"
 #include "writer/summary_format.h"
 #include "writer/utf8.h"
@@ -47,15 +48,7 @@ absl::StatusOr<std::string> ReadProfile(const std::string& path) {
     return InvalidArgument(StrCat(path, " is no file of at most 2 GiB"));
   }
   std::string bytes(static_cast<size_t>(facts.st_size), '\0');
-  size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t got = read(file.get(), bytes.data() + done, bytes.size() - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return absl::ErrnoToStatus(errno, StrCat("cannot read ", path));
-    if (got == 0) break;
-    done += static_cast<size_t>(got);
-  }
-  bytes.resize(done);
+  if (const absl::Status status = ReadAll(file.get(), &bytes, path); !status.ok()) return status;
   return bytes;
 }
 

@@ -18,6 +18,7 @@
 #include "launcher/scoped.h"
 #include "launcher/text.h"
 #include "wire/rendezvous.h"
+#include "writer/file_ops.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -116,14 +117,7 @@ absl::StatusOr<std::optional<std::string>> ReadConfigText(const std::string& pat
     return Usage(StrCat("cannot read ", path, ": not a file of at most 1 MiB"));
   }
   std::string text(static_cast<size_t>(status.st_size), '\0');
-  size_t size = 0;
-  while (size < text.size()) {
-    const ssize_t got = read(file.get(), text.data() + size, text.size() - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    size += static_cast<size_t>(got);
-  }
-  text.resize(size);
+  if (const absl::Status done = ReadAll(file.get(), &text, path); !done.ok()) return Usage(StrCat(done.message()));
   std::string plain;
   char quote = '\0';
   bool comment = false;

@@ -36,6 +36,7 @@
 #include "launcher/service.h"
 #include "launcher/text.h"
 #include "wire/clock.h"
+#include "writer/file_ops.h"
 
 namespace tbprof {
 namespace {
@@ -139,16 +140,10 @@ uint64_t SizeOf(int fd) {
 }
 
 absl::Status ReadWhole(int fd, std::string* bytes) {
-  bytes->resize(SizeOf(fd));
-  if (bytes->empty()) return absl::DataLossError("the profile cannot be read");
-  size_t done = 0;
-  while (done < bytes->size()) {
-    const ssize_t got = pread(fd, bytes->data() + done, bytes->size() - done, static_cast<off_t>(done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return absl::DataLossError("the profile is shorter than it was");
-    done += static_cast<size_t>(got);
-  }
-  return absl::OkStatus();
+  const uint64_t size = SizeOf(fd);
+  bytes->resize(size);
+  if (size == 0 || !ReadAll(fd, bytes, "the profile").ok()) return absl::DataLossError("the profile cannot be read");
+  return bytes->size() == size ? absl::OkStatus() : absl::DataLossError("the profile is shorter than it was");
 }
 
 // What the launcher says, handed to the call that waits for it.

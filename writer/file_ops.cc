@@ -92,6 +92,19 @@ absl::StatusOr<FileDescriptor> CreateFile(int directory, const std::string& name
   return status;
 }
 
+absl::Status ReadAll(int fd, std::string* bytes, const std::string& path) {
+  size_t done = 0;
+  while (done < bytes->size()) {
+    const ssize_t got = pread(fd, bytes->data() + done, bytes->size() - done, static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return ErrnoStatus(errno, "cannot read", path);
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  bytes->resize(done);
+  return absl::OkStatus();
+}
+
 absl::Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
   while (!bytes.empty()) {
     // Linux writes at most 2 GiB a call; smaller pieces let a full disk be noticed early.

@@ -56,6 +56,9 @@ absl::StatusOr<FileDescriptor> OpenOrMakeDirectory(int parent, const std::string
 // A file that did not exist, 0666 & ~umask.
 absl::StatusOr<FileDescriptor> CreateFile(int directory, const std::string& name, const std::string& path);
 
+// The beginning of a file, as many bytes as *bytes has room for; cut to what there is where the file is shorter.
+absl::Status ReadAll(int fd, std::string* bytes, const std::string& path);
+
 absl::Status WriteAll(int fd, std::string_view bytes, const std::string& path);
 
 // File systems without fsync (EINVAL, ENOTSUP) are taken as they are.
