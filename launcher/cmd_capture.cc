@@ -67,7 +67,7 @@ class CaptureCommand {
       if (!status.ok()) return Usage(status);
     }
     terminal_.Say(StrCat("capturing ", absl::FormatDuration(options_.capture_duration), " of ",
-                         Count(targets_.all.size(), "worker"),
+                         Counted(targets_.all.size(), "worker"),
                          here_ ? StrCat(" to ", PrintableUtf8(logdir_), ", run ", PrintableUtf8(run_)) : ""));
     const absl::Duration lead = std::max(options_.capture_delay, several() ? kLead : absl::ZeroDuration());
     start_ = absl::Now() + lead;
@@ -85,10 +85,6 @@ class CaptureCommand {
   }
 
  private:
-  static std::string Count(size_t count, std::string_view what) {
-    return StrCat(count, " ", what, count == 1 ? "" : "s");
-  }
-
   int Usage(const absl::Status& status) {
     terminal_.Error(std::string(status.message()));
     return kExitUsage;
@@ -366,7 +362,7 @@ class CaptureCommand {
     }
     if (!silent_.empty()) {
       terminal_.Error(
-          StrCat(Count(succeeded_, "worker"), " answered, ", silent_.size(), " did not: ", Listed(silent_)));
+          StrCat(Counted(succeeded_, "worker"), " answered, ", silent_.size(), " did not: ", Listed(silent_)));
     }
     const std::vector<int> missing = targets_.MissingRanks();
     if (!missing.empty()) {
@@ -393,7 +389,7 @@ class CaptureCommand {
       XspaceFacts facts = SkimXspace(fd.get(), file.bytes);
       warnings = std::move(facts.warnings);
       if (facts.parsed) {
-        StrAppend(&text, ", ", Count(facts.planes, "plane"), ", ", Count(facts.lines, "line"),
+        StrAppend(&text, ", ", Counted(facts.planes, "plane"), ", ", Counted(facts.lines, "line"),
                   facts.has_events ? "" : ", no event");
       } else {
         terminal_.Warn(StrCat(PrintableUtf8(file.path), " is no profile: ", facts.cause));

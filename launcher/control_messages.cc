@@ -232,53 +232,45 @@ absl::StatusOr<ControlAnswer> ParseAnswer(std::string_view text) {
   return answer;
 }
 
+namespace {
+
+template <typename Status, typename Visitor>
+void ForEachMember(Status&& status, const Visitor& visit) {
+  visit("pid", status.pid);
+  visit("run", status.run);
+  visit("logdir", status.logdir);
+  visit("host", status.host);
+  visit("window", status.window);
+  visit("command", status.command);
+  visit("since_unix_ns", status.since_unix_ns);
+  visit("state", status.state);
+  visit("capture_of", status.capture_of);
+  visit("capture_until_unix_ns", status.capture_until_unix_ns);
+  visit("captures", status.captures);
+  visit("processes", status.processes);
+  visit("records", status.records);
+  visit("dropped", status.dropped);
+  visit("pids", status.pids);
+  visit("addresses", status.addresses);
+  visit("rank", status.rank);
+  visit("world_size", status.world_size);
+  visit("sure_rank", status.sure_rank);
+  visit("ranks", status.ranks);
+}
+
+}  // namespace
+
 std::string ToText(const SessionStatus& status) {
-  return Dump({{"pid", status.pid},
-               {"run", status.run},
-               {"logdir", status.logdir},
-               {"host", status.host},
-               {"window", status.window},
-               {"command", status.command},
-               {"since_unix_ns", status.since_unix_ns},
-               {"state", status.state},
-               {"capture_of", status.capture_of},
-               {"capture_until_unix_ns", status.capture_until_unix_ns},
-               {"captures", status.captures},
-               {"processes", status.processes},
-               {"records", status.records},
-               {"dropped", status.dropped},
-               {"pids", status.pids},
-               {"addresses", status.addresses},
-               {"rank", status.rank},
-               {"world_size", status.world_size},
-               {"sure_rank", status.sure_rank},
-               {"ranks", status.ranks}});
+  Json json;
+  ForEachMember(status, [&json](const char* name, const auto& value) { json[name] = value; });
+  return Dump(json);
 }
 
 absl::StatusOr<SessionStatus> ParseSessionStatus(std::string_view text) {
   SessionStatus status;
   const Json json = Parse(text);
   Reader reader(json);
-  reader.Take("pid", &status.pid);
-  reader.Take("run", &status.run);
-  reader.Take("logdir", &status.logdir);
-  reader.Take("host", &status.host);
-  reader.Take("window", &status.window);
-  reader.Take("command", &status.command);
-  reader.Take("since_unix_ns", &status.since_unix_ns);
-  reader.Take("state", &status.state);
-  reader.Take("capture_of", &status.capture_of);
-  reader.Take("capture_until_unix_ns", &status.capture_until_unix_ns);
-  reader.Take("captures", &status.captures);
-  reader.Take("processes", &status.processes);
-  reader.Take("records", &status.records);
-  reader.Take("dropped", &status.dropped);
-  reader.Take("pids", &status.pids);
-  reader.Take("addresses", &status.addresses);
-  reader.Take("rank", &status.rank);
-  reader.Take("world_size", &status.world_size);
-  reader.Take("sure_rank", &status.sure_rank);
-  reader.Take("ranks", &status.ranks);
+  ForEachMember(status, [&reader](const char* name, auto& value) { reader.Take(name, &value); });
   if (!reader.status().ok()) return reader.status();
   return status;
 }

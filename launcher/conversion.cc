@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -24,9 +23,11 @@
 #include "launcher/deadline.h"
 #include "launcher/preflight.h"
 #include "launcher/text.h"
+#include "launcher/worker_process.h"
 #include "writer/arguments.h"
 #include "writer/logdir.h"
 #include "writer/outputs.h"
+#include "writer/step_detector.h"
 #include "writer/summary.h"
 #include "writer/summary_format.h"
 #include "writer/timeline_builder.h"
@@ -227,8 +228,7 @@ std::vector<int> WaitForRanks(const std::string& directory, const ConversionRequ
 void FindSteps(const Timeline& timeline, const ConversionRequest& request, ConversionResult* result) {
   if (timeline.step_source == "synthetic") return;
   // What repeats before the training (imports, unpacking) must not end the recording of it.
-  constexpr double kLeastToEndTheRecording = 0.7;
-  if (request.summary_only && timeline.step_confidence < kLeastToEndTheRecording) return;
+  if (request.summary_only && timeline.step_confidence < kSureConfidence) return;
   result->step_source = timeline.step_source;
   int64_t count = 0;
   for (const Step& step : timeline.steps) {
@@ -488,39 +488,14 @@ absl::StatusOr<std::unique_ptr<Conversion>> Conversion::Start(const ConversionRe
       lseek(input.get(), 0, SEEK_SET) != 0) {
     return absl::ErrnoToStatus(errno, "cannot start the conversion");
   }
-  // Above what dup2 will overwrite.
-  ScopedFd high_input(fcntl(input.get(), F_DUPFD_CLOEXEC, 10));
-  ScopedFd high_output(fcntl(output.get(), F_DUPFD_CLOEXEC, 10));
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, high_input.get(), kRequestFd);
-  posix_spawn_file_actions_adddup2(&actions, high_output.get(), kResultFd);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
   // What the terminal sends to the group is for the launcher to decide on.
   sigset_t mask;
   sigemptyset(&mask);
   for (const int signo : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP, SIGUSR1, SIGUSR2}) sigaddset(&mask, signo);
-  posix_spawnattr_setsigmask(&attributes, &mask);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-  char name[] = "tbprof";
-  char argument[sizeof(kWorkerArgument)];
-  memcpy(argument, kWorkerArgument, sizeof(argument));
-  char* const arguments[] = {name, argument, nullptr};
-  // Not in the worker: it is no target, and the user's other preloads have no business in it.
-  std::vector<char*> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    if (strncmp(*entry, "LD_PRELOAD=", 11) != 0) environment.push_back(*entry);
-  }
-  environment.push_back(nullptr);
-  const int error =
-      posix_spawn(&conversion->pid_, "/proc/self/exe", &actions, &attributes, arguments, environment.data());
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (error != 0) {
-    conversion->pid_ = -1;
-    return absl::ErrnoToStatus(error, "cannot start the conversion");
-  }
+  const absl::StatusOr<pid_t> pid = StartWorker(
+      {kWorkerArgument}, {{input.get(), kRequestFd}, {output.get(), kResultFd}}, mask, "cannot start the conversion");
+  if (!pid.ok()) return pid.status();
+  conversion->pid_ = *pid;
   // Not by the worker itself: it could come behind Hurry.
   if (request.beside_command) {
     setpriority(PRIO_PROCESS, static_cast<id_t>(conversion->pid_),

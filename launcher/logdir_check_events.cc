@@ -22,8 +22,6 @@ double Seconds(int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 std::string Quoted(std::string_view tag) { return StrCat("`", PrintableUtf8(tag.substr(0, 80)), "`"); }
 
-std::string Number(size_t count, std::string_view word) { return StrCat(count, " ", word, count == 1 ? "" : "s"); }
-
 class EventsChecker {
  public:
   EventsChecker(const LogdirScan& scan, int64_t now_ns, LogdirReport* report)
@@ -36,13 +34,13 @@ class EventsChecker {
     if (live_ > 0) {
       Add(FindingLevel::kNote, "events-live", "",
           StrCat(
-              Number(live_, "events file"), " changed in the last ", kAliveNs / 60'000'000'000,
+              Counted(live_, "events file"), " changed in the last ", kAliveNs / 60'000'000'000,
               " min: what the writer has not flushed yet (TensorFlow's and PyTorch's do so every 120 s) is not shown"),
           "");
     }
     if (partly_ > 0) {
       Add(FindingLevel::kNote, "events-partly-read", "",
-          StrCat(Number(partly_, "large events file"), partly_ == 1 ? " was" : " were",
+          StrCat(Counted(partly_, "large events file"), partly_ == 1 ? " was" : " were",
                  " read at the beginning and the end alone: ", HumanBytes(static_cast<double>(skipped_)),
                  " were left out"),
           "");
@@ -160,7 +158,7 @@ class EventsChecker {
       } else {
         Add(FindingLevel::kWarning, "events-truncated", path,
             StrCat("ends in the middle of a record, unchanged for ", age, ": its last ",
-                   HumanBytes(static_cast<double>(rest)), " are lost, the ", Number(facts.records, "record"),
+                   HumanBytes(static_cast<double>(rest)), " are lost, the ", Counted(facts.records, "record"),
                    " before are shown"),
             "end the writer by close(); was it killed, or the disk full?");
       }
@@ -187,7 +185,7 @@ class EventsChecker {
     }
     if (facts.bad_times > 0) {
       Add(FindingLevel::kWarning, "events-bad-time", path,
-          StrCat(Number(facts.bad_times, "record"), " without a valid time; TensorBoard drops them"),
+          StrCat(Counted(facts.bad_times, "record"), " without a valid time; TensorBoard drops them"),
           "leave walltime to the writer");
     }
     if (facts.tags_cut) {
@@ -212,7 +210,7 @@ class EventsChecker {
       }
     }
     const auto others = [](size_t count) {
-      return count > 1 ? StrCat(", and ", Number(count - 1, "more tag"), " likewise") : std::string();
+      return count > 1 ? StrCat(", and ", Counted(count - 1, "more tag"), " likewise") : std::string();
     };
     if (stuck != nullptr) {
       const int64_t step = stuck->second.lowest_step;
@@ -261,7 +259,7 @@ class EventsChecker {
     }
     if (first == nullptr) return;
     const std::string who = writers.size() > 1
-                                ? StrCat(Number(writers.size(), "writer"), " (", PrintableUtf8(writers[0]), ", ",
+                                ? StrCat(Counted(writers.size(), "writer"), " (", PrintableUtf8(writers[0]), ", ",
                                          PrintableUtf8(writers[1]), writers.size() > 2 ? ", …)" : ")")
                                 : StrCat("several writers of one process (", PrintableUtf8(writers[0]), ")");
     if (!shared.empty()) {

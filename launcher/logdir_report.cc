@@ -45,11 +45,6 @@ std::string Listed(const std::vector<std::string>& words, size_t limit) {
   return text.empty() ? "none" : text;
 }
 
-std::string Number(size_t count, std::string_view word) {
-  if (count != 1 && word.ends_with('y')) return StrCat(count, " ", word.substr(0, word.size() - 1), "ies");
-  return StrCat(count, " ", word, count == 1 ? "" : "s");
-}
-
 Json Texts(const std::vector<std::string>& texts) {
   Json array = Json::array();
   for (const std::string& text : texts) array.push_back(ValidUtf8(text));
@@ -59,12 +54,12 @@ Json Texts(const std::vector<std::string>& texts) {
 }  // namespace
 
 std::string ReportText(const LogdirReport& report) {
-  std::string text = StrCat(PrintableUtf8(report.logdir), ": ", Number(report.directories, "directory"), ", ",
-                            Number(report.events_files, "events file"), " (",
+  std::string text = StrCat(PrintableUtf8(report.logdir), ": ", Counted(report.directories, "directory"), ", ",
+                            Counted(report.events_files, "events file"), " (",
                             HumanBytes(static_cast<double>(report.event_bytes_read)), " read)\n");
   size_t shown = 0, listed = 0;
   for (const ProfileRun& run : report.profile_runs) shown += run.shown;
-  StrAppend(&text, "Profile page: ", Number(shown, "run"), "\n");
+  StrAppend(&text, "Profile page: ", Counted(shown, "run"), "\n");
   for (const ProfileRun& run : report.profile_runs) {
     if (!run.shown) continue;
     if (++listed > kMaxShownRuns) continue;
@@ -74,7 +69,7 @@ std::string ReportText(const LogdirReport& report) {
   if (listed > kMaxShownRuns) StrAppend(&text, "  and ", listed - kMaxShownRuns, " more (all of them: --json)\n");
   size_t events_runs = 0;
   for (const EventsRun& run : report.events_runs) events_runs += run.listed;
-  StrAppend(&text, "Scalars and other pages: ", Number(events_runs, "run"), "\n");
+  StrAppend(&text, "Scalars and other pages: ", Counted(events_runs, "run"), "\n");
   listed = 0;
   for (const EventsRun& run : report.events_runs) {
     if (!run.listed || ++listed > kMaxShownRuns) continue;
@@ -82,8 +77,8 @@ std::string ReportText(const LogdirReport& report) {
     if (run.values == 0) {
       text += "no values\n";
     } else {
-      StrAppend(&text, Number(run.tags, "tag"), ", ", Number(run.values, "value"), ", steps ", run.lowest_step, " to ",
-                run.highest_step, "\n");
+      StrAppend(&text, Counted(run.tags, "tag"), ", ", Counted(run.values, "value"), ", steps ", run.lowest_step,
+                " to ", run.highest_step, "\n");
     }
   }
   if (listed > kMaxShownRuns) StrAppend(&text, "  and ", listed - kMaxShownRuns, " more (all of them: --json)\n");
@@ -101,9 +96,9 @@ std::string ReportText(const LogdirReport& report) {
                 finding.id, "; all of them: --json)\n");
     }
   }
-  StrAppend(&text, ResultName(report), "  ", Number(report.Count(FindingLevel::kProblem), "problem"), ", ",
-            Number(report.Count(FindingLevel::kWarning), "warning"), ", ",
-            Number(report.Count(FindingLevel::kNote), "note"), "\n");
+  StrAppend(&text, ResultName(report), "  ", Counted(report.Count(FindingLevel::kProblem), "problem"), ", ",
+            Counted(report.Count(FindingLevel::kWarning), "warning"), ", ",
+            Counted(report.Count(FindingLevel::kNote), "note"), "\n");
   return text;
 }
 

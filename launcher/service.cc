@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -16,6 +15,7 @@
 #include <cstring>
 
 #include "launcher/text.h"
+#include "launcher/worker_process.h"
 #include "wire/clock.h"
 #include "writer/utf8.h"
 
@@ -177,49 +177,18 @@ absl::Status Service::Start(ControlServer* control) {
   }
   ScopedFd ours(ends[0]);
   ScopedFd theirs(ends[1]);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  std::vector<ScopedFd> high;  // above what dup2 will overwrite
-  constexpr int kHigh = 32;
-  high.emplace_back(fcntl(theirs.get(), F_DUPFD_CLOEXEC, kHigh));
-  posix_spawn_file_actions_adddup2(&actions, high.back().get(), kServiceControlFd);
-  int target = kServiceListenerFd;
-  for (const ScopedFd& listener : listeners_) {
-    high.emplace_back(fcntl(listener.get(), F_DUPFD_CLOEXEC, kHigh));
-    posix_spawn_file_actions_adddup2(&actions, high.back().get(), target++);
-  }
-  // A worker without one of them would be none.
-  const bool enough = std::all_of(high.begin(), high.end(), [](const ScopedFd& fd) { return fd.valid(); });
-  if (!enough) {
-    posix_spawn_file_actions_destroy(&actions);
-    return absl::ErrnoToStatus(EMFILE, "cannot serve the port");
-  }
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
+  std::vector<WorkerDescriptor> descriptors = {{theirs.get(), kServiceControlFd}};
+  int listener_fd = kServiceListenerFd;
+  for (const ScopedFd& listener : listeners_) descriptors.push_back({listener.get(), listener_fd++});
   // What the terminal sends to the group is for the launcher to decide on; the worker ends when the launcher does.
   sigset_t mask;
   sigfillset(&mask);
-  posix_spawnattr_setsigmask(&attributes, &mask);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-  char name[] = "tbprof";
-  char argument[sizeof(kServiceWorkerArgument)];
-  memcpy(argument, kServiceWorkerArgument, sizeof(argument));
-  std::string count = std::to_string(listeners_.size());
-  char* const arguments[] = {name, argument, count.data(), nullptr};
-  std::vector<char*> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    // The user's other preloads have no business in it, nor has what the user's program tells its own gRPC.
-    if (strncmp(*entry, "LD_PRELOAD=", 11) != 0 && strncmp(*entry, "GRPC_", 5) != 0) environment.push_back(*entry);
-  }
-  environment.push_back(nullptr);
-  pid_t pid = 0;
-  const int error = posix_spawn(&pid, "/proc/self/exe", &actions, &attributes, arguments, environment.data());
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (error != 0) return absl::ErrnoToStatus(error, "cannot serve the port");
-  worker_ = pid;
+  const absl::StatusOr<pid_t> pid = StartWorker({kServiceWorkerArgument, std::to_string(listeners_.size())},
+                                                descriptors, mask, "cannot serve the port");
+  if (!pid.ok()) return pid.status();
+  worker_ = *pid;
   said_stopped_ = false;
-  worker_end_.Reset(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  worker_end_.Reset(static_cast<int>(syscall(SYS_pidfd_open, worker_, 0)));
   control->Adopt(std::move(ours));
   return absl::OkStatus();
 }

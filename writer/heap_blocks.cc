@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "writer/median.h"
+
 namespace tbprof {
 namespace {
 
@@ -74,9 +76,7 @@ void HeapBlocks::Take(const AllocationRecord& record) {
   std::vector<uint64_t> times;
   times.reserve(buffer_.size());
   for (const Call& waiting : buffer_) times.push_back(waiting.ticks);
-  const auto middle = times.begin() + static_cast<ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  Apply(*middle);
+  Apply(Median(std::move(times)));
 }
 
 // A pass reads chunks by their numbers, while threads go from one to the next, in no order of numbers: the end of one

@@ -11,6 +11,7 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/str_format.h"
 #include "wire/records.h"
+#include "writer/median.h"
 #include "writer/step_activity.h"
 #include "writer/step_detector.h"
 #include "writer/text.h"
@@ -242,23 +243,17 @@ Source FromLaunches(const std::vector<StepLaunch>& launches, uint32_t thread) {
 
 // By lengths that are others than those that the kinds were told by.
 void Relabel(StepDetection* found) {
-  std::vector<int64_t> lengths;
+  std::vector<double> lengths;
   for (const DetectedStep& step : found->steps) {
-    if (step.kind == DetectedStep::Kind::kRegular) lengths.push_back(step.end_ps - step.start_ps);
+    if (step.kind == DetectedStep::Kind::kRegular) lengths.push_back(static_cast<double>(step.end_ps - step.start_ps));
   }
   if (lengths.empty()) return;
-  const auto median = [](std::vector<int64_t>* values) {
-    const auto middle = values->begin() + static_cast<ptrdiff_t>(values->size() / 2);
-    std::ranges::nth_element(*values, middle);
-    return *middle;
-  };
-  const int64_t usual = median(&lengths);
-  for (int64_t& length : lengths) length = std::abs(length - usual);
-  const int64_t most = usual + std::max(8 * median(&lengths), usual / 2);
+  const UsualLengths usual = UsualLengthsOf(lengths);
   std::vector<int64_t> regular;
   for (DetectedStep& step : found->steps) {
     const int64_t length = step.end_ps - step.start_ps;
-    const bool unusual = length > most || length < usual / 4;
+    const auto duration = static_cast<double>(length);
+    const bool unusual = duration > usual.most || duration < usual.least;
     if (step.kind == DetectedStep::Kind::kRegular && unusual) {
       // It was usual without the wait.
       step.kind = DetectedStep::Kind::kIrregular;
@@ -269,7 +264,7 @@ void Relabel(StepDetection* found) {
     }
     if (step.kind == DetectedStep::Kind::kRegular) regular.push_back(length);
   }
-  if (!regular.empty()) found->period_ps = median(&regular);
+  if (!regular.empty()) found->period_ps = Median(std::move(regular));
 }
 
 // Behind an optimizer a step is over: where the thread then waits before the first operation of the next, that is

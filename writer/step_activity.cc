@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/hash/hash.h"
+#include "writer/median.h"
 
 namespace tbprof {
 namespace {
@@ -276,8 +277,7 @@ StepDetection DetectStepsInBursts(const Timeline& timeline, uint32_t process) {
     found.steps.push_back(step);
   }
   if (usual.size() < kFewestSteps) return {};
-  std::ranges::nth_element(usual, usual.begin() + static_cast<ptrdiff_t>(usual.size() / 2));
-  found.period_ps = usual[usual.size() / 2];
+  found.period_ps = Median(usual);
   const double regular = static_cast<double>(usual.size()) / static_cast<double>(found.steps.size());
   found.confidence = kMostFromBursts * regular * (1 - std::exp(-static_cast<double>(usual.size()) / 6));
   if (best.followers == 0) found.confidence *= kAlone;

@@ -11,6 +11,8 @@
 #include <optional>
 #include <utility>
 
+#include "writer/median.h"
+
 namespace tbprof {
 namespace {
 
@@ -508,8 +510,7 @@ void Detector::TakeMembers(size_t first, size_t last) {
   // most have.
   std::vector<uint32_t> counts;
   for (uint32_t member : made.members) counts.push_back(members_[member].type.count);
-  std::nth_element(counts.begin(), counts.begin() + static_cast<ptrdiff_t>(counts.size() / 2), counts.end());
-  const double usual = counts[counts.size() / 2];
+  const double usual = Median(std::move(counts));
   made.pivot = made.members[0];
   double best_pivot = -1;
   for (uint32_t member : made.members) {
@@ -1104,8 +1105,7 @@ void Detector::FindBoundaries(uint32_t id, const Member& cut, const Member& help
     for (const Sight& sight : helpers) add(sight);
     return;
   }
-  std::nth_element(offsets.begin(), offsets.begin() + static_cast<ptrdiff_t>(offsets.size() / 2), offsets.end());
-  const double offset = static_cast<double>(offsets[offsets.size() / 2]);
+  const double offset = static_cast<double>(Median(std::move(offsets)));
   const double width = 0.04 * chosen.period;
   const int64_t origin = Sane(launches_[0].start_ps);
   size_t c = 0;
@@ -1172,8 +1172,7 @@ void Detector::FindUnseen() {
   if (boundaries_.size() < 3) return;
   std::vector<size_t> lengths;
   for (size_t i = 1; i < boundaries_.size(); ++i) lengths.push_back(boundaries_[i].index - boundaries_[i - 1].index);
-  std::nth_element(lengths.begin(), lengths.begin() + static_cast<ptrdiff_t>(lengths.size() / 2), lengths.end());
-  const size_t length = lengths[lengths.size() / 2];
+  const size_t length = Median(std::move(lengths));
   std::vector<Boundary> all;
   for (size_t i = 0; i < boundaries_.size(); ++i) {
     const size_t from = i == 0 ? 0 : boundaries_[i - 1].index + 1;
@@ -1231,23 +1230,17 @@ size_t Detector::FindAlike(size_t from, size_t next, size_t length) const {
 
 void Detector::MakeSteps() {
   const int64_t origin = Sane(launches_[0].start_ps);
-  std::vector<uint64_t> durations;
+  std::vector<double> durations;
   std::vector<size_t> lengths;
   for (size_t i = 1; i < boundaries_.size(); ++i) {
     if (boundaries_[i].after_loss) continue;
-    durations.push_back(boundaries_[i].time - boundaries_[i - 1].time);
+    durations.push_back(static_cast<double>(boundaries_[i].time - boundaries_[i - 1].time));
     lengths.push_back(boundaries_[i].index - boundaries_[i - 1].index);
   }
   if (durations.size() < 2) return;
-  const auto median = [](auto values) {
-    std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(values.size() / 2), values.end());
-    return static_cast<double>(values[values.size() / 2]);
-  };
-  const double usual = median(durations), launches = median(lengths);
+  const auto [usual, least, most] = UsualLengthsOf(durations);
+  const auto launches = static_cast<double>(Median(std::move(lengths)));
   if (usual <= 0) return;
-  std::vector<double> deviations;
-  for (uint64_t duration : durations) deviations.push_back(std::abs(static_cast<double>(duration) - usual));
-  const double most = usual + std::max(8 * median(deviations), 0.5 * usual);
   // The last has no boundary behind it.
   uint64_t end = 0;
   for (size_t i = boundaries_.back().index; i < launches_.size(); ++i) {
@@ -1273,7 +1266,7 @@ void Detector::MakeSteps() {
     const double length = static_cast<double>(to.index - from.index);
     if (duration > 2 * usual && i <= 3 && length < 1.5 * launches) {
       step.kind = DetectedStep::Kind::kWarmUp;
-    } else if (duration > most || duration < 0.25 * usual || to.after_loss) {
+    } else if (duration > most || duration < least || to.after_loss) {
       step.kind = DetectedStep::Kind::kIrregular;
       double idle = 0, blocking = 0;
       for (size_t j = from.index; j < to.index; ++j) {
@@ -1295,7 +1288,7 @@ void Detector::MakeSteps() {
     result_.steps.clear();
     return;
   }
-  result_.period_ps = static_cast<int64_t>(median(regular));
+  result_.period_ps = Median(std::move(regular));
 }
 
 StepDetection Detector::Run() {
@@ -1451,6 +1444,16 @@ Peak FindPeriod(const std::vector<double>& alike) {
 }
 
 }  // namespace
+
+UsualLengths UsualLengthsOf(const std::vector<double>& lengths) {
+  UsualLengths usual;
+  usual.median = Median(lengths);
+  std::vector<double> deviations;
+  for (const double length : lengths) deviations.push_back(std::abs(length - usual.median));
+  usual.least = 0.25 * usual.median;
+  usual.most = usual.median + std::max(8 * Median(std::move(deviations)), 0.5 * usual.median);
+  return usual;
+}
 
 bool NameLooksLikeOptimizer(std::string_view name) {
   constexpr std::string_view kWords[] = {

@@ -74,6 +74,12 @@ inline constexpr size_t kMaxTypes = size_t{1} << 19;
 inline constexpr size_t kMaxHistograms = size_t{1} << 18;
 inline constexpr size_t kMaxActivityBins = size_t{1} << 20;
 
+// Steps shorter than `least` or longer than `most` are irregular.
+struct UsualLengths {
+  double median = 0, least = 0, most = 0;
+};
+UsualLengths UsualLengthsOf(const std::vector<double>& lengths);
+
 // By the words that kernels of optimizers have in their names: a hint, for gradients are clipped by the same kernels.
 bool NameLooksLikeOptimizer(std::string_view name);
 

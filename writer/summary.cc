@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "writer/input_pipeline.h"
+#include "writer/median.h"
 #include "writer/summary_format.h"
 #include "writer/text.h"
 #include "writer/utf8.h"
@@ -86,9 +87,8 @@ Section Headline(const Timeline& timeline) {
       if (step.is_regular) lengths.push_back(step.end_ps - step.start_ps);
     }
     const size_t others = timeline.steps.size() - lengths.size();
-    std::nth_element(lengths.begin(), lengths.begin() + static_cast<ptrdiff_t>(lengths.size() / 2), lengths.end());
     StrAppend(&text, "; ", Plural(lengths.size(), "step", "steps"));
-    if (!lengths.empty()) StrAppend(&text, ", median ", HumanTime(lengths[lengths.size() / 2]));
+    if (!lengths.empty()) StrAppend(&text, ", median ", HumanTime(Median(lengths)));
     if (others > 0) StrAppend(&text, " and ", others, " irregular");
     StrAppend(&text, " (", PrintableUtf8(timeline.step_source));
     if (timeline.step_confidence > 0 && timeline.step_confidence < 1) {

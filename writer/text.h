@@ -6,6 +6,7 @@
 #define TBPROF_WRITER_TEXT_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -37,6 +38,13 @@ std::string StrCat(const Parts&... parts) {
   std::string text;
   StrAppend(&text, parts...);
   return text;
+}
+
+// `1 line`, `2 lines`, `3 entries`.
+inline std::string Counted(uint64_t count, std::string_view word) {
+  if (count == 1) return StrCat(count, " ", word);
+  if (word.ends_with('y')) return StrCat(count, " ", word.substr(0, word.size() - 1), "ies");
+  return StrCat(count, " ", word, "s");
 }
 
 // What is behind the last slash.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "wire/records.h"
+#include "writer/median.h"
 #include "writer/torch_names.h"
 
 namespace tbprof {
@@ -34,14 +35,6 @@ constexpr double kShortestGap = 0.02;
 constexpr size_t kWarmUpSteps = 3;
 constexpr int64_t kWarmUpFactor = 2, kPauseFactor = 4;
 constexpr double kMostPauses = 0.05;
-
-template <typename Number>
-Number Median(std::vector<Number> numbers) {
-  if (numbers.empty()) return {};
-  const auto middle = numbers.begin() + static_cast<ptrdiff_t>(numbers.size() / 2);
-  std::nth_element(numbers.begin(), middle, numbers.end());
-  return *middle;
-}
 
 // The most frequent, of several the smallest.
 size_t Mode(const std::vector<size_t>& numbers) {

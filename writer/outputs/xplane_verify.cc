@@ -56,9 +56,8 @@ absl::StatusOr<std::string> VerifyXplane(const std::string& path, const Timeline
                                       found->events, " events; ", expected.planes, ", ", expected.lines, ", ",
                                       expected.events, " were written"));
   }
-  auto count = [](uint64_t n, std::string_view word) { return StrCat(n, " ", word, n == 1 ? "" : "s"); };
-  return StrCat("verified: ", count(found->planes, "plane"), ", ", count(found->lines, "line"), ", ",
-                count(found->events, "event"));
+  return StrCat("verified: ", Counted(found->planes, "plane"), ", ", Counted(found->lines, "line"), ", ",
+                Counted(found->events, "event"));
 }
 
 }  // namespace tbprof
