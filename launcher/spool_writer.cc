@@ -38,42 +38,6 @@ int WriteAt(int fd, const uint8_t* bytes, size_t size, uint64_t at) {
 
 bool IsDiskFull(int error) { return error == ENOSPC || error == EDQUOT; }
 
-// Facts about threads, processes and modules, which must outlive the part that they are in.
-bool IsFact(RecordKind kind) {
-  switch (kind) {
-    case RecordKind::kThreadStart:
-    case RecordKind::kThreadExit:
-    case RecordKind::kThreadName:
-    case RecordKind::kProcessInfo:
-    case RecordKind::kModule:
-    case RecordKind::kExec:
-    case RecordKind::kGpuDevice:
-    case RecordKind::kGpuContext:
-    case RecordKind::kGpuName:
-    case RecordKind::kGpuInfo:
-    case RecordKind::kAnnotationName:
-      return true;
-    case RecordKind::kPad:
-    case RecordKind::kChunkBegin:
-    case RecordKind::kSpan:
-    case RecordKind::kCompactSpan:
-    case RecordKind::kAllocationSample:
-    case RecordKind::kAllocation:
-    case RecordKind::kGpuKernel:
-    case RecordKind::kGpuCopy:
-    case RecordKind::kGpuApi:
-    case RecordKind::kGpuSpan:
-    case RecordKind::kGpuMemory:
-    case RecordKind::kGpuUnifiedMemory:
-    case RecordKind::kGpuGraphNode:
-    case RecordKind::kGpuClock:
-    case RecordKind::kAnnotation:
-    case RecordKind::kTensorMemory:
-      return false;
-  }
-  return false;
-}
-
 bool HasFacts(const FrameHeader& header) {
   return header.type == FrameType::kChunk && (header.flags & kFrameFacts) != 0;
 }

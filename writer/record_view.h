@@ -15,6 +15,43 @@ namespace tbprof {
 
 inline bool IsSpan(RecordKind kind) { return kind == RecordKind::kSpan || kind == RecordKind::kCompactSpan; }
 
+// Whether it says something of threads, processes, modules or devices, which must stay when a part of the spool is
+// dropped: of those in a part, a copy is in the main file.
+inline bool IsFact(RecordKind kind) {
+  switch (kind) {
+    case RecordKind::kThreadStart:
+    case RecordKind::kThreadExit:
+    case RecordKind::kThreadName:
+    case RecordKind::kProcessInfo:
+    case RecordKind::kModule:
+    case RecordKind::kExec:
+    case RecordKind::kGpuDevice:
+    case RecordKind::kGpuContext:
+    case RecordKind::kGpuName:
+    case RecordKind::kGpuInfo:
+    case RecordKind::kAnnotationName:
+      return true;
+    case RecordKind::kPad:
+    case RecordKind::kChunkBegin:
+    case RecordKind::kSpan:
+    case RecordKind::kCompactSpan:
+    case RecordKind::kAllocationSample:
+    case RecordKind::kAllocation:
+    case RecordKind::kGpuKernel:
+    case RecordKind::kGpuCopy:
+    case RecordKind::kGpuApi:
+    case RecordKind::kGpuSpan:
+    case RecordKind::kGpuMemory:
+    case RecordKind::kGpuUnifiedMemory:
+    case RecordKind::kGpuGraphNode:
+    case RecordKind::kGpuClock:
+    case RecordKind::kAnnotation:
+    case RecordKind::kTensorMemory:
+      return false;
+  }
+  return false;
+}
+
 // One record in a chunk frame: its tag and all its slots.
 struct RecordView {
   Tag tag;

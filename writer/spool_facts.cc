@@ -33,12 +33,6 @@ bool IsKnown(RecordKind kind) {
   return false;
 }
 
-// Of the GPU records, those that have no copy in the main file.
-bool IsGpuEvent(RecordKind kind) {
-  return (kind >= RecordKind::kGpuKernel && kind <= RecordKind::kGpuMemory) || kind == RecordKind::kGpuClock ||
-         kind == RecordKind::kGpuUnifiedMemory || kind == RecordKind::kGpuGraphNode;
-}
-
 uint64_t Distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 
 // Slots of the fixed part; 0: a kind of another version.
@@ -375,7 +369,11 @@ class FactReader {
     // Facts of a chunk in a part have a copy in the main file, which is counted as no record of its own.
     const bool is_copy = frame.type == FrameType::kKept;
     const bool has_copy = frame.part != 0;
-    if (frame.Read(&chunk)) launcher_ticks_ = std::max(launcher_ticks_, chunk.taken_ticks);
+    if (frame.Read(&chunk)) {
+      launcher_ticks_ = std::max(launcher_ticks_, chunk.taken_ticks);
+      // Of a launcher that was killed this is the last time it knew; not all records' own times are looked at here.
+      Seen(chunk.taken_ticks);
+    }
     ForEachRecord(frame, &chunk, &facts_->corrupt_records, [&](const RecordView& record) {
       if (!is_copy) ++facts_->records;
       if (record.tag.slots < FixedSlots(record.tag.kind)) {
@@ -388,10 +386,7 @@ class FactReader {
         ++facts_->unknown_records;
         return;
       }
-      if (has_copy && record.tag.kind != RecordKind::kPad && record.tag.kind != RecordKind::kChunkBegin &&
-          !IsSpan(record.tag.kind) && !IsGpuEvent(record.tag.kind)) {
-        return;
-      }
+      if (has_copy && IsFact(record.tag.kind)) return;
       // No default: a kind without a mapping does not compile (-Werror=switch).
       switch (record.tag.kind) {
         case RecordKind::kPad:

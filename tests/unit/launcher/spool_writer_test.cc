@@ -363,6 +363,26 @@ TEST_F(SpoolWriterTest, KilledWhileItDrops) {
   EXPECT_EQ(facts.records / (kSpansPerBlock + 1) * kSpansPerBlock + calls(), 60u * kSpansPerBlock);
 }
 
+// With nothing else behind them: the launcher was killed, and its last clock pair is a second old.
+TEST_F(SpoolWriterTest, WhatIsOnlyInAPartHasItsTime) {
+  SpoolWriter writer(MainFile(), Plan());
+  SpoolMaker maker;
+  maker.Chunk(1, 1, 1).Taken(900);
+  AnnotationRecord mark{};
+  for (mark.ticks = 100; mark.ticks < 800; mark.ticks += 100) maker.Add(RecordKind::kAnnotation, mark);
+  maker.EndChunk().Chunk(1, 1, 2).Taken(5000).Kernel(1, 7, 3, 1000, 2000, 5).EndChunk();
+  writer.Write(AsDrained(&writer, maker).bytes(), 8, 100, 5000);
+  ASSERT_EQ(FindParts(path()).size(), 1u);
+  SpoolFacts facts;
+  auto reader = SpoolReader::Open(path());
+  ASSERT_TRUE(reader.ok());
+  (void)ReadSpoolFacts(
+      reader->get(), 0, [](uint64_t) {}, &facts);  // no session frame here
+  EXPECT_EQ(facts.last_ticks, 5000u);
+  EXPECT_EQ((facts.threads[{1, 1}].spans), 7u);
+  EXPECT_EQ((facts.threads[{1, 1}].last_ticks), 700u);
+}
+
 // Every GPU record is in a part or in the totals; facts of the GPU stay in the main file.
 TEST_F(SpoolWriterTest, GpuRecordsOfDroppedPartsAreCounted) {
   SpoolWriter writer(MainFile(), Plan());

@@ -148,6 +148,11 @@ class SpoolMaker {
     slots_.clear();
     return *this;
   }
+  // When the launcher read it.
+  SpoolMaker& Taken(uint64_t ticks) {
+    chunk_.taken_ticks = ticks;
+    return *this;
+  }
   // A record: its fixed part (the tag is made here) and a variable part behind it.
   template <typename Record>
   SpoolMaker& Add(RecordKind kind, Record record, uint16_t aux = 0, uint8_t flags = 0, std::string_view variable = {}) {
