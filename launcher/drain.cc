@@ -18,6 +18,8 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kBlockBytes = 1u << 20;
+// Of a chunk frame. Reading less costs no more than passing over it.
+constexpr uint32_t kLeastSummarized = 4096;
 constexpr size_t kSpareBlocks = 8, kMaxSpareBlocks = 64;
 constexpr size_t kMaxQueuedBytes = 96u << 20;
 // A disk that took nothing for so long stands still.
@@ -416,13 +418,21 @@ uint64_t Drain::DrainSegment(MappedSegment* mapped) {
                        begin->thread_serial,
                        taken_ticks};
         const uint32_t bytes = read.content * kSlotBytes;
+        ChunkSummary summary;
+        const uint32_t room = bytes >= kLeastSummarized ? sizeof(summary) : 0;
         uint8_t* payload =
-            current_->Begin(FrameType::kChunk, mapped->number, static_cast<uint32_t>(sizeof(fact)) + bytes);
+            current_->Begin(FrameType::kChunk, mapped->number, static_cast<uint32_t>(sizeof(fact)) + bytes + room);
         memcpy(payload, &fact, sizeof(fact));
         memcpy(payload + sizeof(fact), reinterpret_cast<const uint8_t*>(segment.Chunk(i)) + read.first * kSlotBytes,
                bytes);
-        const bool facts = writer_.CountRecords({payload, sizeof(fact) + bytes}, &current_counts_);
-        current_->Seal(facts ? kFrameFacts : 0);
+        uint16_t flags = writer_.CountRecords({payload, sizeof(fact) + bytes}, &current_counts_, &summary);
+        if (room == 0) flags &= ~kFrameSummary;
+        if ((flags & kFrameSummary) != 0) {
+          memcpy(payload + sizeof(fact) + bytes, &summary, sizeof(summary));
+        } else {
+          current_->Shorten(room);
+        }
+        current_->Seal(flags);
         const uint32_t records = read.records - (read.content < read.count ? 1 : 0);
         current_records_ += records;
         records_.fetch_add(records, std::memory_order_relaxed);

@@ -225,9 +225,12 @@ void SpoolWriter::WriteTotals(bool totals) {
   if (WritePart({frames.bytes()}, 0, now_ticks_, now_ticks_) != 0) WriteMain(frames);
 }
 
-bool SpoolWriter::CountRecords(std::span<const uint8_t> payload, RecordCounts* counts) const {
+uint16_t SpoolWriter::CountRecords(std::span<const uint8_t> payload, RecordCounts* counts,
+                                   ChunkSummary* summary) const {
   const Frame frame = ChunkFrame(payload.data(), payload.size(), 0);
   ChunkFact chunk{};
+  if (!frame.Read(&chunk)) return 0;
+  ChunkSummarizer summarizer(chunk, chunk.taken_ticks);
   uint64_t corrupt = 0;
   RecordCounts found;
   bool facts = false;
@@ -235,9 +238,13 @@ bool SpoolWriter::CountRecords(std::span<const uint8_t> payload, RecordCounts* c
     SpanRecord span;
     GpuSpanRecord gpu_span;
     if (record.ReadSpan(&span)) {
+      summarizer.TakeSpan(record.tag, span);
       ++found.spans;
       if (span.ticks >= plan_.long_ticks) ++found.long_spans;
-    } else if (record.tag.kind == RecordKind::kAnnotation) {
+      return;
+    }
+    summarizer.Take(record);
+    if (record.tag.kind == RecordKind::kAnnotation) {
       // A range has two records.
       found.spans += record.tag.flags != static_cast<uint8_t>(AnnotationAction::kPush) &&
                              record.tag.flags != static_cast<uint8_t>(AnnotationAction::kStart)
@@ -254,7 +261,11 @@ bool SpoolWriter::CountRecords(std::span<const uint8_t> payload, RecordCounts* c
   counts->spans += found.spans;
   counts->long_spans += found.long_spans;
   counts->kernels += found.kernels;
-  return facts;
+  if (facts) return kFrameFacts;
+  if (corrupt != 0 || !summarizer.whole()) return 0;
+  *summary = summarizer.summary();
+  summary->crc = SummaryCrc(*summary);
+  return kFrameSummary;
 }
 
 void SpoolWriter::Add(const RecordCounts& counts) {

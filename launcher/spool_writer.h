@@ -5,7 +5,7 @@
 //
 //   SpoolWriter writer(std::move(main_file), plan);
 //   writer.SetRetention(retention);                       // any thread
-//   if (writer.CountRecords(chunk, &counts)) flags = kFrameFacts;  // any thread: while the chunk is in its cache
+//   flags = writer.CountRecords(chunk, &counts, &summary);  // any thread: while the chunk is in its cache
 //   writer.Write(frames, records, first_ticks, last_ticks);  // write thread
 //   writer.Tidy(now);                                     // write thread: drops what need not stay
 //
@@ -69,8 +69,9 @@ class SpoolWriter {
   // `directory`: of the files; it may be renamed meanwhile. Without it, the one that the plan's path names.
   SpoolWriter(ScopedFd main, const SpoolPlan& plan, ScopedFd directory = ScopedFd());
 
-  // Adds the records of a chunk frame's payload to `counts`. True: its frame needs kFrameFacts.
-  bool CountRecords(std::span<const uint8_t> payload, RecordCounts* counts) const;
+  // Adds the records of a chunk frame's payload to `counts`. Returns flags that its frame needs (kFrameFacts), or may
+  // have with the summary (kFrameSummary).
+  uint16_t CountRecords(std::span<const uint8_t> payload, RecordCounts* counts, ChunkSummary* summary) const;
   void Add(const RecordCounts& counts);
   // Of chunk frames without kFrameFacts nothing is looked at.
   void Write(std::span<const uint8_t> frames, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);

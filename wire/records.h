@@ -97,22 +97,21 @@ inline uint8_t PackSpan(CompactSpanRecord* record, uint64_t start, uint64_t tick
   return result == error ? kRecordFailed | kRecordErrorReturned : kRecordFailed;
 }
 
-inline SpanRecord UnpackSpan(const CompactSpanRecord& record) {
+// In place: a struct that is returned is copied in wider pieces than it was made of, and each piece waits for its
+// parts.
+inline void UnpackSpan(const CompactSpanRecord& record, SpanRecord* span) {
   constexpr uint64_t kWord = (uint64_t{1} << kCompactWordBits) - 1;
-  SpanRecord span{};
-  span.tag = record.tag;
-  span.start = record.start & ((uint64_t{1} << kCompactStartBits) - 1);
-  span.ticks = record.object >> kCompactWordBits | record.call_site >> kCompactWordBits << 16;
-  span.object = record.object & kWord;
-  span.call_site = record.call_site & kWord;
+  span->tag = record.tag;
+  span->start = record.start & ((uint64_t{1} << kCompactStartBits) - 1);
+  span->ticks = record.object >> kCompactWordBits | record.call_site >> kCompactWordBits << 16;
+  span->object = record.object & kWord;
+  span->call_site = record.call_site & kWord;
   const auto told = static_cast<uint8_t>(record.start >> kCompactStartBits);
-  if ((record.tag.flags & kRecordFailed) == 0) {
-    span.result = told;
-  } else {
-    span.error = told;
-    span.result = (record.tag.flags & kRecordErrorReturned) != 0 ? told : -1;
-  }
-  return span;
+  const bool failed = (record.tag.flags & kRecordFailed) != 0;
+  span->error = failed ? told : 0;
+  span->result = failed && (record.tag.flags & kRecordErrorReturned) == 0 ? -1 : told;
+  span->reserved = 0;
+  span->reserved1 = 0;
 }
 
 struct ThreadStartRecord {

@@ -69,7 +69,7 @@ struct RecordView {
     if (tag.kind == RecordKind::kSpan) return Read(span);
     CompactSpanRecord compact;
     if (tag.kind != RecordKind::kCompactSpan || !Read(&compact)) return false;
-    *span = UnpackSpan(compact);
+    UnpackSpan(compact, span);
     return true;
   }
   // Variable part behind a fixed part of `fixed` bytes, at most `length` bytes of it.

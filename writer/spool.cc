@@ -23,6 +23,8 @@ namespace {
 
 constexpr size_t kGrid = 8;
 constexpr size_t kReadBytes = 1u << 20;
+// Behind what was passed over: a summary and the next header.
+constexpr size_t kReadAfterSkip = 512;
 
 size_t Padded(size_t size) { return (size + kGrid - 1) / kGrid * kGrid; }
 
@@ -31,6 +33,8 @@ bool IsReadable(uint32_t version) { return version >= kOldestSpoolVersion && ver
 uint32_t HeaderCrc(const FrameHeader& header) { return Crc32c(0, &header, offsetof(FrameHeader, header_crc)); }
 
 }  // namespace
+
+uint32_t SummaryCrc(const ChunkSummary& summary) { return Crc32c(0, &summary, offsetof(ChunkSummary, crc)); }
 
 SpoolHeader MakeSpoolHeader(uint64_t session, uint32_t part) {
   SpoolHeader header{};
@@ -75,6 +79,14 @@ void FrameBuffer::Seal(uint16_t more_flags) {
   header.payload_crc = Crc32c(0, bytes_.at(open_) + sizeof(header), header.payload_bytes);
   header.header_crc = HeaderCrc(header);
   memcpy(bytes_.at(open_), &header, sizeof(header));
+}
+
+void FrameBuffer::Shorten(uint32_t bytes) {
+  FrameHeader header;
+  memcpy(&header, bytes_.at(open_), sizeof(header));
+  header.payload_bytes -= bytes;
+  memcpy(bytes_.at(open_), &header, sizeof(header));
+  bytes_.Commit(bytes_.at(bytes_.size() - bytes));
 }
 
 void FrameBuffer::Append(FrameType type, uint32_t segment, const void* payload, size_t size) {
@@ -253,6 +265,7 @@ bool SpoolReader::OpenFile(size_t index) {
   fd_ = main_fd_;
   position_ = sizeof(SpoolHeader);
   start_ = end_ = 0;
+  read_bytes_ = kReadBytes;
   size_ = file.size;
   if (file.part == 0) return true;
   fd_ =
@@ -271,11 +284,12 @@ bool SpoolReader::Fill(size_t need) {
   if (end_ > start_) memmove(buffer_.data(), buffer_.data() + start_, end_ - start_);
   end_ -= start_;
   start_ = 0;
-  const size_t want = std::max<size_t>(need, std::min<uint64_t>(kReadBytes, size_ - position_));
+  const size_t want = std::max<size_t>(need, std::min<uint64_t>(read_bytes_, size_ - position_));
+  read_bytes_ = std::min(2 * read_bytes_, kReadBytes);
   if (buffer_.size() < want) buffer_.resize(want);
   while (end_ < need) {
     const uint64_t at = position_ + end_;
-    const size_t room = std::min<uint64_t>(buffer_.size() - end_, size_ - std::min(size_, at));
+    const size_t room = std::min<uint64_t>(want - end_, size_ - std::min(size_, at));
     if (room == 0) return false;
     const ssize_t got = pread(fd_, buffer_.data() + end_, room, static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
@@ -297,12 +311,42 @@ bool SpoolReader::Next(Frame* frame) {
   }
 }
 
+void SpoolReader::Skip(size_t bytes) {
+  position_ += bytes;
+  if (bytes <= end_ - start_) {
+    start_ += bytes;
+    return;
+  }
+  start_ = end_ = 0;
+  read_bytes_ = kReadAfterSkip;
+}
+
+// At the header of a frame. False: all of it has to be read; what is available is as before.
+bool SpoolReader::TakeSummary(const FrameHeader& header, Frame* frame) {
+  const size_t whole = sizeof(header) + Padded(header.payload_bytes);
+  const uint64_t begin = position_;
+  if (header.payload_bytes < sizeof(ChunkFact) + sizeof(ChunkSummary) || begin + whole > size_) return false;
+  Skip(sizeof(header) + header.payload_bytes - sizeof(ChunkSummary));
+  if (Fill(sizeof(ChunkSummary))) {
+    memcpy(&summary_, buffer_.data() + start_, sizeof(summary_));
+    if (summary_.crc == SummaryCrc(summary_) && enough_(header.segment, summary_)) {
+      Skip(begin + whole - position_);
+      *frame = {header.type, header.segment, files_[file_].part, {}, &summary_};
+      return true;
+    }
+  }
+  position_ = begin;
+  start_ = end_ = 0;
+  return false;
+}
+
 bool SpoolReader::NextOfFile(Frame* frame) {
   while (Fill(sizeof(FrameHeader))) {
     FrameHeader header;
     memcpy(&header, buffer_.data() + start_, sizeof(header));
     bool good = header.magic == kFrameMagic && header.payload_bytes <= kMaxFramePayload &&
                 header.header_crc == HeaderCrc(header);
+    if (good && enough_ && (header.flags & kFrameSummary) != 0 && TakeSummary(header, frame)) return true;
     if (good) {
       const size_t whole = sizeof(header) + Padded(header.payload_bytes);
       if (!Fill(whole)) {
@@ -318,6 +362,7 @@ bool SpoolReader::NextOfFile(Frame* frame) {
         frame->segment = header.segment;
         frame->part = files_[file_].part;
         frame->payload = std::string_view(payload, header.payload_bytes);
+        frame->summary = nullptr;
         start_ += whole;
         position_ += whole;
         return true;

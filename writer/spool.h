@@ -18,6 +18,7 @@
 #include <fcntl.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -75,6 +76,7 @@ enum class FrameType : uint16_t {
 enum FrameFlag : uint16_t {
   kFrameLasting = 1,  // a thread or process fact that no later one follows: it stays in the main file
   kFrameFacts = 2,    // a chunk with records of which the launcher keeps something besides the chunk
+  kFrameSummary = 4,  // a chunk with a ChunkSummary behind its slots
 };
 
 struct FrameHeader {
@@ -104,6 +106,17 @@ struct ChunkFact {
   uint32_t thread_serial;
   uint64_t taken_ticks;  // when the pass over the segment began: what was made before is here, or in an earlier frame
 };
+// Of a chunk's records as they are in the frame (chunk_summary.h).
+struct ChunkSummary {
+  ChunkFact chunk;
+  ChunkBeginRecord begin;  // zeros where the frame does not begin the chunk
+  uint64_t last_ticks;     // the latest plausible time of a record; 0: none has one
+  uint64_t failed[3];      // a bit for each operation of which a call has failed
+  uint32_t records, spans;
+  uint32_t gpu;  // 1: there are events of a GPU
+  uint32_t crc;  // over the fields above
+};
+static_assert(sizeof(ChunkSummary) == 112);
 struct ThreadFact {
   uint32_t serial, process_serial;
   int32_t tid;
@@ -240,6 +253,8 @@ class FrameBuffer {
   // Room for a payload of `size` bytes, which hold anything; fill them all in, then Seal. One frame at a time.
   uint8_t* Begin(FrameType type, uint32_t segment, uint32_t size, uint16_t flags = 0);
   void Seal(uint16_t more_flags = 0);
+  // Takes the last `bytes` of the payload that was begun off again, a multiple of 8.
+  void Shorten(uint32_t bytes);
   // Begin, copy, Seal.
   void Append(FrameType type, uint32_t segment, const void* payload, size_t size);
   template <typename Fact>
@@ -261,6 +276,8 @@ class FrameBuffer {
   ByteBuffer bytes_;
   size_t open_ = 0;  // offset of the frame begun
 };
+
+uint32_t SummaryCrc(const ChunkSummary& summary);
 
 SpoolHeader MakeSpoolHeader(uint64_t session = 0, uint32_t part = 0);
 
@@ -298,6 +315,7 @@ struct Frame {
   uint32_t segment;
   uint32_t part = 0;  // the file it is in; 0: the main file
   std::string_view payload;
+  const ChunkSummary* summary = nullptr;  // of a chunk frame that was passed over, whose payload is empty
 
   // The payload's beginning as a struct; false if it is shorter.
   template <typename Fact>
@@ -319,6 +337,11 @@ class SpoolReader {
   // False at the end. Unreadable parts are passed over and counted.
   bool Next(Frame* frame);
 
+  // From now on chunk frames with a summary that is `enough` are passed over: their slots are not read, so that damage
+  // there is not seen. Empty: all is read.
+  using SummaryIsEnough = std::function<bool(uint32_t segment, const ChunkSummary& summary)>;
+  void PassOver(SummaryIsEnough enough) { enough_ = std::move(enough); }
+
   absl::Status Rewind();
   uint64_t position() const { return passed_ + position_; }  // over all files
   uint64_t size() const { return total_; }
@@ -336,6 +359,8 @@ class SpoolReader {
   bool NextOfFile(Frame* frame);
   bool OpenFile(size_t index);
   bool Fill(size_t need);  // makes `need` bytes available at start_
+  bool TakeSummary(const FrameHeader& header, Frame* frame);
+  void Skip(size_t bytes);
   int directory_ = AT_FDCWD;
   std::string path_;
   std::vector<File> files_;
@@ -352,6 +377,9 @@ class SpoolReader {
   bool truncated_ = false;
   std::vector<char> buffer_;
   size_t start_ = 0, end_ = 0;
+  size_t read_bytes_;  // at once
+  SummaryIsEnough enough_;
+  ChunkSummary summary_;
 };
 
 }  // namespace tbprof

@@ -103,6 +103,15 @@ class FactReader {
     }
   }
 
+  // Whether nothing but what the summary says is needed: when an exec has failed is not in it.
+  bool Believes(uint32_t segment, const ChunkSummary& summary) const {
+    for (uint16_t operation = 0; operation < kMaxOperations; ++operation) {
+      const bool failed = (summary.failed[operation / 64] >> operation % 64 & 1) != 0;
+      if (failed && IsExec(segment, operation)) return false;
+    }
+    return true;
+  }
+
   // After the last frame.
   void Finish() {
     std::map<std::pair<uint32_t, int32_t>, std::vector<ThreadFacts*>> by_tid;
@@ -129,7 +138,16 @@ class FactReader {
         break;
       case FrameType::kChunk:
       case FrameType::kKept:
-        TakeChunk(frame);
+        if (frame.summary == nullptr) {
+          TakeChunk(frame);
+          break;
+        }
+        Taken(frame.summary->chunk);
+        if (frame.summary->begin.tag.slots != 0) {
+          TakeBegin({frame.segment, frame.summary->chunk.process_serial},
+                    {frame.segment, frame.summary->chunk.thread_serial}, frame.summary->begin);
+        }
+        TakeSummary(frame.segment, *frame.summary);
         break;
       case FrameType::kThread:
         TakeThread(frame);
@@ -355,33 +373,36 @@ class FactReader {
     if (is_code) modules->push_back(module);
   }
 
-  // A scribbled time must not stretch the whole capture.
-  void RecordedAt(ThreadFacts* thread, uint64_t ticks) {
-    if (IsFarBehind(ticks, launcher_ticks_)) return;
-    thread->last_ticks = std::max(thread->last_ticks, ticks);
-    Seen(ticks);
-  }
-
   void TakeChunk(const Frame& frame) {
     ChunkFact chunk{};
-    ThreadFacts* of_chunk = nullptr;
-    GpuFacts* gpu_of_chunk = nullptr;
     // Facts of a chunk in a part have a copy in the main file, which is counted as no record of its own.
     const bool is_copy = frame.type == FrameType::kKept;
     const bool has_copy = frame.part != 0;
-    if (frame.Read(&chunk)) {
-      launcher_ticks_ = std::max(launcher_ticks_, chunk.taken_ticks);
-      // Of a launcher that was killed this is the last time it knew; not all records' own times are looked at here.
-      Seen(chunk.taken_ticks);
+    if (!frame.Read(&chunk)) {
+      ++facts_->corrupt_records;
+      return;
     }
+    Taken(chunk);
+    ChunkSummarizer summarizer(chunk, launcher_ticks_);
+    const Identity process{frame.segment, chunk.process_serial};
+    const Identity thread{frame.segment, chunk.thread_serial};
     ForEachRecord(frame, &chunk, &facts_->corrupt_records, [&](const RecordView& record) {
+      if (summarizer.Take(record)) {
+        SpanRecord span;
+        ChunkBeginRecord begin;
+        if (record.tag.kind == RecordKind::kChunkBegin && record.Read(&begin)) {
+          TakeBegin(process, thread, begin);
+        } else if ((record.tag.flags & kRecordFailed) != 0 && record.ReadSpan(&span) &&
+                   IsExec(frame.segment, record.tag.aux) && facts_->exec_returns.size() < kMaxExecs) {
+          facts_->exec_returns.push_back({thread, 0, span.start});
+        }
+        return;
+      }
       if (!is_copy) ++facts_->records;
       if (record.tag.slots < FixedSlots(record.tag.kind)) {
         ++facts_->corrupt_records;
         return;
       }
-      const Identity process{frame.segment, chunk.process_serial};
-      const Identity thread{frame.segment, chunk.thread_serial};
       if (!IsKnown(record.tag.kind)) {
         ++facts_->unknown_records;
         return;
@@ -389,39 +410,6 @@ class FactReader {
       if (has_copy && IsFact(record.tag.kind)) return;
       // No default: a kind without a mapping does not compile (-Werror=switch).
       switch (record.tag.kind) {
-        case RecordKind::kPad:
-          --facts_->records;
-          break;
-        case RecordKind::kChunkBegin: {
-          --facts_->records;
-          ChunkBeginRecord begin;
-          if (!record.Read(&begin)) break;
-          ThreadFacts& known = facts_->threads[thread];
-          known.process_serial = chunk.process_serial;
-          if (known.tid == 0) known.tid = begin.tid;
-          if (known.start_ticks == 0) known.start_ticks = begin.ticks;
-          ProcessFacts& owner = facts_->processes[process];
-          if (owner.pid == 0) owner.pid = begin.pid;
-          if (owner.start_ticks == 0) owner.start_ticks = begin.ticks;
-          known.last_ticks = std::max(known.last_ticks, begin.ticks);
-          break;
-        }
-        case RecordKind::kSpan:
-        case RecordKind::kCompactSpan: {
-          SpanRecord span;
-          if (!record.ReadSpan(&span)) break;
-          const uint64_t end = span.start + span.ticks;
-          if (end < span.start) break;
-          // The common case by far; a chunk has one thread.
-          if (of_chunk == nullptr) of_chunk = &facts_->threads[thread];
-          ++of_chunk->spans;
-          RecordedAt(of_chunk, end);
-          if ((record.tag.flags & kRecordFailed) != 0 && IsExec(frame.segment, record.tag.aux) &&
-              facts_->exec_returns.size() < kMaxExecs) {
-            facts_->exec_returns.push_back({thread, 0, span.start});
-          }
-          break;
-        }
         case RecordKind::kThreadStart: {
           ThreadStartRecord start;
           if (!record.Read(&start)) break;
@@ -433,15 +421,6 @@ class FactReader {
           known.is_own = (record.tag.flags & kRecordOwn) != 0;
           break;
         }
-        case RecordKind::kGpuKernel:
-        case RecordKind::kGpuCopy:
-        case RecordKind::kGpuApi:
-        case RecordKind::kGpuSpan:
-        case RecordKind::kGpuMemory:
-        case RecordKind::kGpuUnifiedMemory:
-          // The second pass, when their clock is known.
-          if (gpu_of_chunk == nullptr) gpu_of_chunk = &facts_->gpus[process];
-          break;
         case RecordKind::kGpuDevice:
         case RecordKind::kGpuContext:
         case RecordKind::kGpuName:
@@ -541,39 +520,65 @@ class FactReader {
           facts_->execs.push_back(std::move(started));
           break;
         }
-        case RecordKind::kAnnotation: {
-          AnnotationRecord annotation;
-          if (!record.Read(&annotation)) break;
-          if (of_chunk == nullptr) of_chunk = &facts_->threads[thread];
-          ++of_chunk->spans;
-          RecordedAt(of_chunk, annotation.ticks);
-          break;
-        }
-        case RecordKind::kTensorMemory: {
-          TensorMemoryRecord report;
-          if (!record.Read(&report)) break;
-          RecordedAt(&facts_->threads[thread], report.ticks);
-          break;
-        }
-        case RecordKind::kGpuGraphNode: {
-          GpuGraphNodeRecord node;
-          if (!record.Read(&node)) break;
-          RecordedAt(&facts_->threads[thread], node.ticks);
-          break;
-        }
         case RecordKind::kAnnotationName:
           TakeAnnotationName(process, record);
           break;
+        case RecordKind::kPad:
+        case RecordKind::kChunkBegin:
+        case RecordKind::kSpan:
+        case RecordKind::kCompactSpan:
+        case RecordKind::kAnnotation:
+        case RecordKind::kTensorMemory:
         case RecordKind::kAllocationSample:
         case RecordKind::kAllocation:
+        case RecordKind::kGpuKernel:
+        case RecordKind::kGpuCopy:
+        case RecordKind::kGpuApi:
+        case RecordKind::kGpuSpan:
+        case RecordKind::kGpuMemory:
+        case RecordKind::kGpuUnifiedMemory:
+        case RecordKind::kGpuGraphNode:
+          ++facts_->corrupt_records;
           break;
       }
     });
+    TakeSummary(frame.segment, summarizer.summary(), is_copy);
+  }
+
+  void Taken(const ChunkFact& chunk) {
+    launcher_ticks_ = std::max(launcher_ticks_, chunk.taken_ticks);
+    // Of a launcher that was killed this is the last time it knew; not all records' own times are looked at here.
+    Seen(chunk.taken_ticks);
+  }
+
+  void TakeBegin(const Identity& process, const Identity& thread, const ChunkBeginRecord& begin) {
+    ThreadFacts& known = facts_->threads[thread];
+    known.process_serial = process.serial;
+    if (known.tid == 0) known.tid = begin.tid;
+    if (known.start_ticks == 0) known.start_ticks = begin.ticks;
+    ProcessFacts& owner = facts_->processes[process];
+    if (owner.pid == 0) owner.pid = begin.pid;
+    if (owner.start_ticks == 0) owner.start_ticks = begin.ticks;
+    known.last_ticks = std::max(known.last_ticks, begin.ticks);
+  }
+
+  // What was passed over, or of a frame that was read all but its facts.
+  void TakeSummary(uint32_t segment, const ChunkSummary& summary, bool is_copy = false) {
+    const ChunkFact& chunk = summary.chunk;
+    const uint32_t slots = std::min(chunk.slots, kSlotsPerChunk);
+    facts_->records += std::min(summary.records, slots);
+    if (summary.spans != 0 || summary.last_ticks != 0) {
+      ThreadFacts& thread = facts_->threads[{segment, chunk.thread_serial}];
+      thread.spans += std::min(summary.spans, slots);
+      thread.last_ticks = std::max(thread.last_ticks, summary.last_ticks);
+      Seen(summary.last_ticks);
+    }
+    if (summary.gpu != 0) facts_->gpus.try_emplace({segment, chunk.process_serial});
     facts_->lost_records += chunk.lost;
-    const auto segment = facts_->segments.find(frame.segment);
-    if (segment == facts_->segments.end()) return;
-    segment->second.chunks_used = std::max(segment->second.chunks_used, std::min(chunk.chunk, kMaxChunks - 1) + 1);
-    if (!is_copy) segment->second.slots += std::min(chunk.slots, kSlotsPerChunk);
+    const auto known = facts_->segments.find(segment);
+    if (known == facts_->segments.end()) return;
+    known->second.chunks_used = std::max(known->second.chunks_used, std::min(chunk.chunk, kMaxChunks - 1) + 1);
+    if (!is_copy) known->second.slots += slots;
   }
 
   // The functions that do not come back when all goes well.
@@ -607,16 +612,21 @@ class FactReader {
 }  // namespace
 
 absl::Status ReadSpoolFacts(SpoolReader* reader, uint32_t window, const std::function<void(uint64_t)>& progress,
-                            SpoolFacts* facts) {
+                            SpoolFacts* facts, bool pass_over) {
   FactReader fact_reader(facts, window);
   Frame frame;
   while (reader->Next(&frame) && frame.part == 0) fact_reader.TakeBorders(frame);
   absl::Status status = reader->Rewind();
   if (!status.ok()) return status;
+  if (pass_over) {
+    reader->PassOver(
+        [&](uint32_t segment, const ChunkSummary& summary) { return fact_reader.Believes(segment, summary); });
+  }
   while (reader->Next(&frame)) {
     fact_reader.Take(frame);
     progress(reader->position());
   }
+  reader->PassOver({});
   fact_reader.Finish();
   facts->damaged_bytes = reader->damaged_bytes();
   facts->truncated = reader->truncated();

@@ -16,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "wire/records.h"
+#include "writer/chunk_summary.h"
 #include "writer/clock_map.h"
 #include "writer/gpu_facts.h"
 #include "writer/record_view.h"
@@ -161,13 +162,10 @@ struct SpoolFacts {
   bool truncated = false;
 };
 
+// `pass_over`: what summaries of chunks say is believed. Whoever reads the chunks afterwards and finds damage
+// (damaged_bytes) has to read the facts again without it.
 absl::Status ReadSpoolFacts(SpoolReader* reader, uint32_t window, const std::function<void(uint64_t)>& progress,
-                            SpoolFacts* facts);
-
-// Ten seconds and more: no time of a record is so far from what else was seen.
-inline constexpr uint64_t kPlausibleTicks = 40'000'000'000;
-// Whether only scribble can be so much later than the `latest` time that the launcher knows.
-inline bool IsFarBehind(uint64_t ticks, uint64_t latest) { return ticks > latest && ticks - latest > kPlausibleTicks; }
+                            SpoolFacts* facts, bool pass_over = false);
 
 // Calls `consume` for each record of a chunk frame. False: the frame is no chunk frame that makes sense. Counts what is
 // corrupt in *corrupt.

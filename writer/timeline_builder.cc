@@ -118,12 +118,13 @@ class Builder : private HostLines {
   Builder(const TimelineRequest& request, const ProgressFunction& progress)
       : request_(request), progress_(progress), gpu_(&facts_, &timeline_, this) {}
 
-  absl::StatusOr<Timeline> Build() {
+  // `pass_over`: as ReadSpoolFacts.
+  absl::StatusOr<Timeline> Build(bool pass_over) {
     auto opened = SpoolReader::Open(request_.spool, request_.extent);
     if (!opened.ok()) return opened.status();
     reader_ = std::move(*opened);
     absl::Status status = ReadSpoolFacts(
-        reader_.get(), request_.window, [&](uint64_t at) { Progress(at, 0); }, &facts_);
+        reader_.get(), request_.window, [&](uint64_t at) { Progress(at, 0); }, &facts_, pass_over);
     if (!status.ok()) return status;
     status = TakeSession();
     if (!status.ok()) return status;
@@ -162,6 +163,9 @@ class Builder : private HostLines {
     timeline_.tensor_memory = torch_memory_.Finish(timeline_, [this](uint64_t ticks) { return ClampedPs(ticks); });
     return std::move(timeline_);
   }
+
+  // Whether the chunks had damage that the facts say nothing of.
+  bool FoundDamage() const { return reader_ != nullptr && reader_->damaged_bytes() > facts_.damaged_bytes; }
 
  private:
   void Progress(uint64_t position, uint64_t base) {
@@ -1947,7 +1951,12 @@ class Builder : private HostLines {
 }  // namespace
 
 absl::StatusOr<Timeline> BuildTimeline(const TimelineRequest& request, const ProgressFunction& progress) {
-  return Builder(request, progress).Build();
+  {
+    Builder builder(request, progress);
+    absl::StatusOr<Timeline> timeline = builder.Build(/*pass_over=*/true);
+    if (!builder.FoundDamage()) return timeline;
+  }
+  return Builder(request, progress).Build(/*pass_over=*/false);
 }
 
 absl::StatusOr<SpoolSummary> ReadSpoolSummary(const std::string& path) {

@@ -27,16 +27,17 @@ constexpr uint32_t kSpansPerBlock = 100;
 FrameBuffer AsDrained(SpoolWriter* writer, const SpoolMaker& maker) {
   const std::string bytes = maker.Bytes().substr(sizeof(SpoolHeader));
   FrameBuffer frames(bytes.size());
-  ForEachFrame({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
-               [&](const FrameHeader& header, const uint8_t* frame, size_t) {
-                 const uint8_t* const payload = frame + sizeof(header);
-                 memcpy(frames.Begin(header.type, header.segment, header.payload_bytes), payload, header.payload_bytes);
-                 RecordCounts counts;
-                 const bool facts =
-                     header.type == FrameType::kChunk && writer->CountRecords({payload, header.payload_bytes}, &counts);
-                 writer->Add(counts);
-                 frames.Seal(facts ? kFrameFacts : 0);
-               });
+  ForEachFrame({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, [&](const FrameHeader& header,
+                                                                                   const uint8_t* frame, size_t) {
+    const uint8_t* const payload = frame + sizeof(header);
+    memcpy(frames.Begin(header.type, header.segment, header.payload_bytes), payload, header.payload_bytes);
+    RecordCounts counts;
+    ChunkSummary summary;
+    const uint16_t flags =
+        header.type == FrameType::kChunk ? writer->CountRecords({payload, header.payload_bytes}, &counts, &summary) : 0;
+    writer->Add(counts);
+    frames.Seal(flags & kFrameFacts);
+  });
   return frames;
 }
 

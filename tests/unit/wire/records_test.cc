@@ -23,7 +23,9 @@ bool Fits(const Call& call) {
 SpanRecord ThereAndBack(const Call& call) {
   CompactSpanRecord record{};
   record.tag.flags = PackSpan(&record, call.start, call.ticks, call.object, call.call_site, call.result, call.error);
-  return UnpackSpan(record);
+  SpanRecord span;
+  UnpackSpan(record, &span);
+  return span;
 }
 
 constexpr uint64_t kMostStart = (uint64_t{1} << 56) - 1;

@@ -19,7 +19,9 @@
 #include <vector>
 
 #include "wire/records.h"
+#include "writer/chunk_summary.h"
 #include "writer/spool.h"
+#include "writer/spool_facts.h"
 #include "writer/timeline_builder.h"
 
 namespace tbprof {
@@ -370,11 +372,27 @@ class SpoolMaker {
     return Add(RecordKind::kThreadStart, start, 0, kRecordOwn);
   }
 
+  // As the launcher does with longer ones: with a summary, where one says enough.
   SpoolMaker& EndChunk() {
     chunk_.slots = static_cast<uint32_t>(slots_.size() / kSlotBytes);
+    Frame frame{};
     std::string payload(reinterpret_cast<const char*>(&chunk_), sizeof(chunk_));
     payload.append(reinterpret_cast<const char*>(slots_.data()), slots_.size());
-    return Raw(FrameType::kChunk, chunk_segment_, payload);
+    frame.payload = payload;
+    ChunkFact chunk{};
+    uint64_t corrupt = 0;
+    ChunkSummarizer summarizer(chunk_, chunk_.taken_ticks);
+    ForEachRecord(frame, &chunk, &corrupt, [&](const RecordView& record) { summarizer.Take(record); });
+    const bool whole = corrupt == 0 && summarizer.whole();
+    if (whole) {
+      ChunkSummary summary = summarizer.summary();
+      summary.crc = SummaryCrc(summary);
+      payload.append(reinterpret_cast<const char*>(&summary), sizeof(summary));
+    }
+    const auto size = static_cast<uint32_t>(payload.size());
+    memcpy(frames_.Begin(FrameType::kChunk, chunk_segment_, size, whole ? kFrameSummary : 0), payload.data(), size);
+    frames_.Seal();
+    return *this;
   }
   SpoolMaker& Counters(uint32_t segment, uint32_t process, uint64_t ticks, int64_t live) {
     const CounterFact fact{ticks, process, 0, live};
