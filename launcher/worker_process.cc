@@ -30,6 +30,7 @@ absl::StatusOr<pid_t> StartWorker(const std::vector<std::string>& arguments,
   std::vector<std::string> words = {"tbprof"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   std::vector<char*> environment;

@@ -1449,6 +1449,7 @@ UsualLengths UsualLengthsOf(const std::vector<double>& lengths) {
   UsualLengths usual;
   usual.median = Median(lengths);
   std::vector<double> deviations;
+  deviations.reserve(lengths.size());
   for (const double length : lengths) deviations.push_back(std::abs(length - usual.median));
   usual.least = 0.25 * usual.median;
   usual.most = usual.median + std::max(8 * Median(std::move(deviations)), 0.5 * usual.median);
