@@ -23,7 +23,7 @@ SPOOL_HEADER = struct.Struct("<8sIIIIQ")
 FRAME_HEADER = struct.Struct("<IHHIII")  # and the CRC of these
 FRAME_MAGIC = 0x4D524654
 SESSION, CHUNK, KEPT = 1, 3, 13
-CHUNK_FACT_BYTES, SLOT_BYTES = 32, 32
+CHUNK_FACT_BYTES, SLOTS_OF_FACT, SLOT_BYTES = 32, 8, 32
 TAG = struct.Struct("<HBBHH")  # generation, kind, flags, slots, aux
 # Frames without a word: numbers may look like one (a path needs five bytes).
 NUMBERS = {6, 7, 8, 11, 14, 15, 16, 17, 18, 19}
@@ -107,7 +107,9 @@ def scrub(data, forbidden=()):
 def neutral_records(payload, neutral):
     """A chunk frame's payload with its texts made neutral, and every number as it was."""
     out, at = [payload[:CHUNK_FACT_BYTES]], CHUNK_FACT_BYTES
-    while at + SLOT_BYTES <= len(payload):
+    (all_slots,) = struct.unpack_from("<I", payload, SLOTS_OF_FACT)
+    # A summary may lie behind the slots: numbers only.
+    while at + SLOT_BYTES <= min(len(payload), CHUNK_FACT_BYTES + all_slots * SLOT_BYTES):
         _, kind, _, slots, _ = TAG.unpack_from(payload, at)
         end = at + max(slots, 1) * SLOT_BYTES
         record = payload[at:end]
