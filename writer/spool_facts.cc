@@ -217,7 +217,10 @@ class FactReader {
   }
 
  private:
-  void Seen(uint64_t ticks) { facts_->last_ticks = std::max(facts_->last_ticks, ticks); }
+  // No clock counts so far as 2^62: what lies between two times must be a number with a sign.
+  void Seen(uint64_t ticks) {
+    if (ticks < uint64_t{1} << 62) facts_->last_ticks = std::max(facts_->last_ticks, ticks);
+  }
 
   void TakeSegment(const Frame& frame) {
     SegmentFacts segment;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A spool to a timeline to every output. The input is a list of frames without checksums, which are made here, so that
-// the fuzzer gets past them; an input that begins with the spool's magic is taken as the file itself.
+// the fuzzer gets past them, as are summaries of chunks; an input that begins with the spool's magic is taken as the
+// file itself.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,10 +12,39 @@
 #include <string>
 
 #include "tests/fuzz/check_timeline.h"
+#include "writer/chunk_summary.h"
 #include "writer/spool.h"
+#include "writer/spool_facts.h"
 #include "writer/timeline_builder.h"
 
 static constexpr uint32_t kFrameTypes = static_cast<uint32_t>(tbprof::FrameType::kGpuMemory) + 1;
+
+namespace {
+
+// Behind some chunks, by their numbers, what the launcher would store; behind others what the input says of itself.
+// Returns the frame's flags.
+uint16_t AddSummary(std::string* payload) {
+  using namespace tbprof;
+  Frame frame{};
+  frame.payload = *payload;
+  ChunkFact chunk{};
+  if (!frame.Read(&chunk) || chunk.chunk % 3 == 0) return 0;
+  ChunkSummarizer summarizer(chunk, chunk.taken_ticks);
+  uint64_t corrupt = 0;
+  ForEachRecord(frame, &chunk, &corrupt, [&](const RecordView& record) { summarizer.Take(record); });
+  ChunkSummary summary = summarizer.summary();
+  if (chunk.chunk % 3 == 1) {
+    if (corrupt != 0 || !summarizer.whole()) return 0;
+  } else {
+    memcpy(&summary, payload->data() + payload->size() - std::min(payload->size(), sizeof(summary)),
+           std::min(payload->size(), sizeof(summary)));
+  }
+  summary.crc = SummaryCrc(summary);
+  payload->append(reinterpret_cast<const char*>(&summary), sizeof(summary));
+  return kFrameSummary;
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tbprof;
@@ -60,7 +90,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       }
       // Paths of modules would have us read this machine's files.
       std::replace(payload.begin(), payload.end(), '/', '|');
-      frames.Append(type, segment, payload.data(), payload.size());
+      const uint16_t flags = type == FrameType::kChunk ? AddSummary(&payload) : uint16_t{0};
+      const auto payload_bytes = static_cast<uint32_t>(payload.size());
+      memcpy(frames.Begin(type, segment, payload_bytes, flags), payload.data(), payload_bytes);
+      frames.Seal();
     }
     file.append(reinterpret_cast<const char*>(frames.bytes().data()), frames.size());
   }
