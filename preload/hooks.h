@@ -73,9 +73,10 @@ extern __attribute__((visibility("hidden"))) RealFunctions g_real;
 void ResolveRealFunctions();
 
 enum class AllocatorWay : uint32_t {
-  kCareful,  // sizes are asked for
-  kQuick,    // g_blocks_to_compare is 0
-  kExact,    // --malloc=exact
+  kCareful,     // sizes are asked for
+  kQuick,       // g_blocks_to_compare is 0
+  kExact,       // --malloc=exact, sizes are asked for
+  kExactQuick,  // the same, and g_blocks_to_compare is 0
 };
 extern __attribute__((visibility("hidden"))) AllocatorWay g_allocator_way;
 // 0: the size of a block is the word in front of it; kAlwaysAsk: malloc_usable_size tells it; else how many blocks of

@@ -32,6 +32,8 @@ size_t SizeInFront(const void* block, bool* mapped) {
 
 // Whether a block's size may be read and a call of the usual kind is only counted.
 inline bool QuickWay() { return __atomic_load_n(&g_allocator_way, __ATOMIC_RELAXED) == AllocatorWay::kQuick; }
+inline bool ExactQuickWay() { return __atomic_load_n(&g_allocator_way, __ATOMIC_RELAXED) == AllocatorWay::kExactQuick; }
+inline bool RecordsBlocks() { return __atomic_load_n(&g_allocator_way, __ATOMIC_RELAXED) >= AllocatorWay::kExact; }
 
 void CompareSizes(const void* block, size_t usable, uint32_t left) {
   bool mapped;
@@ -41,8 +43,8 @@ void CompareSizes(const void* block, size_t usable, uint32_t left) {
   // By exchange, so that no other thread's count takes a `kAlwaysAsk` back.
   if (!__atomic_compare_exchange_n(&g_blocks_to_compare, &left, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
   if (now != 0) return;
-  AllocatorWay way = AllocatorWay::kCareful;
-  __atomic_compare_exchange_n(&g_allocator_way, &way, AllocatorWay::kQuick, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  const AllocatorWay quick = RecordsBlocks() ? AllocatorWay::kExactQuick : AllocatorWay::kQuick;
+  __atomic_store_n(&g_allocator_way, quick, __ATOMIC_RELAXED);
 }
 
 size_t BlockSize(void* block) {
@@ -123,6 +125,11 @@ __attribute__((noinline)) void Sample(ThreadState* thread, uint16_t operation, v
   CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kAllocationSample, 0, operation);
 }
 
+// The launcher's core has the lines of a chunk that it cleared: each is asked for 24 records ahead.
+inline void AskForLine(const Reservation& reservation) {
+  __builtin_prefetch(reservation.slots + 24 * (kSlotBytes / 8), 1);
+}
+
 // --malloc=exact: one record for each block that comes or goes.
 inline void RecordBlock(ThreadState* thread, uint16_t operation, uint8_t flags, const void* block, size_t usable,
                         const void* site) {
@@ -130,8 +137,7 @@ inline void RecordBlock(ThreadState* thread, uint16_t operation, uint8_t flags, 
   if (!BeginRecord(g_attachment.segment, &thread->writer, 1, &reservation)) return;
   // The counter costs three times the rest of a record; between two stamps a thread's calls have their order.
   uint64_t ticks = 0;
-  // The launcher's core has the lines of a chunk that it cleared: each is asked for 24 records ahead.
-  __builtin_prefetch(reservation.slots + 24 * (kSlotBytes / 8), 1);
+  AskForLine(reservation);
   if (thread->until_stamp == 0) {
     ticks = Ticks();
     thread->until_stamp = g_control->malloc_stamp_every;
@@ -140,6 +146,31 @@ inline void RecordBlock(ThreadState* thread, uint16_t operation, uint8_t flags, 
   PackAllocation(reinterpret_cast<AllocationRecord*>(reservation.slots), reinterpret_cast<uint64_t>(block), usable,
                  reinterpret_cast<uint64_t>(site), ticks);
   CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kAllocation, flags, operation);
+}
+
+// RecordBlock for most: the size is in front of the block, no time is due, the chunk at hand has room. False: nothing
+// is done. Who calls it has no call but its last one, so hardly a register to save.
+inline __attribute__((always_inline)) bool RecordUsual(ThreadState* thread, uint64_t tag, const void* block,
+                                                       const void* site, size_t* usable) {
+  bool mapped;
+  const size_t size = SizeInFront(block, &mapped);
+  if (__builtin_expect(mapped || size >= kTimedBytes || !IsCurrent(thread) || thread->until_stamp == 0, 0)) {
+    return false;
+  }
+  Reservation reservation;
+  if (!BeginInChunk(g_attachment.segment, &thread->writer, 1, &reservation)) return false;
+  AskForLine(reservation);
+  --thread->until_stamp;
+  PackAllocation(reinterpret_cast<AllocationRecord*>(reservation.slots), reinterpret_cast<uint64_t>(block), size,
+                 reinterpret_cast<uint64_t>(site), 0);
+  CommitInChunk(&thread->writer, reservation, tag);
+  *usable = size;
+  return true;
+}
+
+// Of a record of a block: what TagWord has of it before there is a chunk.
+constexpr uint64_t BlockTag(uint16_t operation, uint8_t flags) {
+  return TagWord(0, RecordKind::kAllocation, flags, 1, operation);
 }
 
 // What seldom follows an allocation that was counted.
@@ -167,18 +198,34 @@ __attribute__((noinline, flatten)) void* AllocatedSlow(uint16_t operation, void*
     return block;
   }
   const bool more = CountAllocation(thread, usable, size);
-  if (g_allocator_way == AllocatorWay::kExact) RecordBlock(thread, operation, 0, block, usable, site);
+  if (RecordsBlocks()) RecordBlock(thread, operation, 0, block, usable, site);
   return more ? FlushOrSample(thread, operation, block, size, site) : block;
+}
+
+// A function for each operation: with a number that is known it needs two registers less.
+template <uint16_t operation>
+__attribute__((noinline)) void* AllocatedExact(void* block, size_t size, const void* site) {
+  ThreadState* thread = &t_thread;
+  size_t usable;
+  if (!RecordUsual(thread, BlockTag(operation, 0), block, site, &usable))
+    return AllocatedSlow(operation, block, size, site);
+  if (CountAllocation(thread, usable, size)) return FlushOrSample(thread, operation, block, size, site);
+  return block;
 }
 
 // After an allocation; returns the block. The usual way is five additions and branches without a call, so that a hook
 // has nothing to save but `size`: each of the others ends in a call of its own.
-inline __attribute__((always_inline)) void* Allocated(uint16_t operation, void* block, size_t size) {
+template <uint16_t operation>
+inline __attribute__((always_inline)) void* Allocated(void* block, size_t size) {
   if (__builtin_expect(block == nullptr, 0)) return block;
   ThreadState* thread = &t_thread;
   bool mapped = true;
   size_t usable = 0;
-  if (__builtin_expect(QuickWay(), 1)) usable = SizeInFront(block, &mapped);
+  if (__builtin_expect(QuickWay(), 1)) {
+    usable = SizeInFront(block, &mapped);
+  } else if (ExactQuickWay()) {
+    return AllocatedExact<operation>(block, size, TBPROF_SITE);
+  }
   if (__builtin_expect(mapped || !IsCurrent(thread), 0)) return AllocatedSlow(operation, block, size, TBPROF_SITE);
   if (CountAllocation(thread, usable, size)) return FlushOrSample(thread, operation, block, size, TBPROF_SITE);
   return block;
@@ -203,7 +250,7 @@ void Freeing(uint16_t operation, void* block, size_t usable, const void* site) {
   }
   CountFree(thread, usable);
   if (FlushesAfterFree(thread)) FlushLiveBytes(thread);
-  if (g_allocator_way == AllocatorWay::kExact) RecordBlock(thread, operation, kRecordRelease, block, usable, site);
+  if (RecordsBlocks()) RecordBlock(thread, operation, kRecordRelease, block, usable, site);
 }
 
 // After the call of a large block that began at `start`.
@@ -247,6 +294,15 @@ __attribute__((noinline)) void FlushAndFree(ThreadState* thread, void* block) {
   g_real.free(block);
 }
 
+__attribute__((noinline)) void FreeExact(void* block, const void* site) {
+  ThreadState* thread = &t_thread;
+  size_t usable;
+  if (!RecordUsual(thread, BlockTag(kOp_free, kRecordRelease), block, site, &usable)) return FreeSlow(block, site);
+  CountFree(thread, usable);
+  if (FlushesAfterFree(thread)) return FlushAndFree(thread, block);
+  g_real.free(block);
+}
+
 // An arena block moves to the real heap when it is resized.
 void* LeaveArena(void* block, size_t size) {
   void* fresh = g_real.malloc(size);
@@ -264,7 +320,7 @@ void* LeaveArena(void* block, size_t size) {
     if (__builtin_expect((bytes) >= kTimedBytes, 0)) {                                               \
       return AllocateLarge(kOp_##name, bytes, TBPROF_SITE, [=]() { return g_real.name arguments; }); \
     }                                                                                                \
-    return Allocated(kOp_##name, g_real.name arguments, bytes);                                      \
+    return Allocated<kOp_##name>(g_real.name arguments, bytes);                                      \
   }
 TBPROF_ALLOCATE(malloc, (size_t size), (size), size)
 TBPROF_ALLOCATE(calloc, (size_t count, size_t size), (count, size), count* size)
@@ -279,7 +335,7 @@ int Hook_posix_memalign(void** block, size_t alignment, size_t size) {
   if (!Armed(kFamilyMalloc)) return g_real.posix_memalign(block, alignment, size);
   const uint64_t start = StartOfLarge(size);
   const int result = g_real.posix_memalign(block, alignment, size);
-  if (result == 0) Allocated(kOp_posix_memalign, *block, size);
+  if (result == 0) Allocated<kOp_posix_memalign>(*block, size);
   if (start != 0) EndLarge(start, kOp_posix_memalign, result == 0 ? *block : nullptr, size, TBPROF_SITE);
   return result;
 }
@@ -304,7 +360,7 @@ inline __attribute__((always_inline)) void* Resize(uint16_t operation, void* blo
       --thread->writer.thread->frees;
       thread->writer.thread->freed_bytes -= old;
       thread->unflushed_live += static_cast<int64_t>(old);
-      if (g_allocator_way == AllocatorWay::kExact) RecordBlock(thread, operation, kRecordFailed, block, old, site);
+      if (RecordsBlocks()) RecordBlock(thread, operation, kRecordFailed, block, old, site);
     }
   }
   if (start != 0) EndLarge(start, operation, fresh, size, site);
@@ -334,7 +390,11 @@ void Hook_free(void* block) {
   ThreadState* thread = &t_thread;
   bool mapped = true;
   size_t usable = 0;
-  if (__builtin_expect(QuickWay(), 1)) usable = SizeInFront(block, &mapped);
+  if (__builtin_expect(QuickWay(), 1)) {
+    usable = SizeInFront(block, &mapped);
+  } else if (ExactQuickWay()) {
+    return FreeExact(block, TBPROF_SITE);
+  }
   if (__builtin_expect(mapped || usable >= kTimedBytes || !IsCurrent(thread), 0)) return FreeSlow(block, TBPROF_SITE);
   CountFree(thread, usable);
   if (FlushesAfterFree(thread)) return FlushAndFree(thread, block);

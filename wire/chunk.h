@@ -75,7 +75,7 @@ inline void ResetChunkWriter(ChunkWriter* writer, ThreadSlot* thread, uint32_t t
   writer->pending = 0;
 }
 
-inline uint64_t TagWord(uint16_t generation, RecordKind kind, uint8_t flags, uint16_t slots, uint16_t aux) {
+inline constexpr uint64_t TagWord(uint16_t generation, RecordKind kind, uint8_t flags, uint16_t slots, uint16_t aux) {
   return static_cast<uint64_t>(generation) | static_cast<uint64_t>(kind) << 16 | static_cast<uint64_t>(flags) << 24 |
          static_cast<uint64_t>(slots) << 32 | static_cast<uint64_t>(aux) << 48;
 }
@@ -287,6 +287,39 @@ inline bool BeginRecord(const Segment& segment, ChunkWriter* writer, uint32_t sl
   reservation->generation = static_cast<uint16_t>(reserved >> 48);
   reservation->slot_count = static_cast<uint16_t>(slots);
   return true;
+}
+
+// Reserves `slots` slots if the chunk at hand has them. False: nothing is done or counted, and BeginRecord is the way.
+// So the caller has nothing to go on with after a call that is seldom made, and needs no frame for it.
+inline bool BeginInChunk(const Segment& segment, ChunkWriter* writer, uint32_t slots, Reservation* reservation) {
+  const uint64_t cursor = *const_cast<const volatile uint64_t*>(&writer->cursor);
+  if (__builtin_expect(static_cast<uint32_t>(cursor) + slots > kSlotsPerChunk || writer->pending != 0, 0)) return false;
+  const uint32_t depth_before = writer->depth;
+  reservation->process_serial = chunk_internal::ProcessNow(writer);
+  writer->depth = depth_before + 1;
+  SignalFence();
+  // It fails after a signal handler that recorded, and in a child that one forked: its cursor names no chunk of ours.
+  if (__builtin_expect(!CompareExchangeThisThread(&writer->cursor, cursor, cursor + slots), 0)) {
+    writer->depth = depth_before;
+    return false;
+  }
+  reservation->depth_before = depth_before;
+  reservation->slots = segment.Chunk(static_cast<uint16_t>(cursor >> 32)) +
+                       static_cast<uint64_t>(static_cast<uint32_t>(cursor)) * (kSlotBytes / 8);
+  reservation->generation = static_cast<uint16_t>(cursor >> 48);
+  reservation->slot_count = static_cast<uint16_t>(slots);
+  return true;
+}
+
+// Ends what BeginInChunk began. `tag`: TagWord of generation 0. What a signal handler left pending meanwhile is retired
+// with this thread's next record, for which BeginInChunk is not the way then; the launcher reads it before.
+inline void CommitInChunk(ChunkWriter* writer, const Reservation& reservation, uint64_t tag) {
+  if (__builtin_expect(writer->process_serial == reservation.process_serial, 1)) {
+    __atomic_store_n(reservation.slots, tag | reservation.generation, __ATOMIC_RELEASE);
+    ++writer->thread->records;
+  }
+  SignalFence();
+  writer->depth = reservation.depth_before;
 }
 
 inline void CommitRecord(const Segment& segment, ChunkWriter* writer, const Reservation& reservation, RecordKind kind,

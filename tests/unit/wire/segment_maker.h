@@ -70,6 +70,7 @@ struct NumberedWriter {
   Segment segment;
   ChunkWriter writer;
   uint64_t thread = 0;
+  bool in_chunk = false;  // by BeginInChunk, where that is the way
 
   // Takes thread slot `index`; process slot 0 is that of every process.
   NumberedWriter(const Segment& owner, uint32_t index, uint32_t process_serial = 1) : segment(owner), thread(index) {
@@ -89,7 +90,14 @@ struct NumberedWriter {
   // A span with `extra` slots behind it. False: dropped.
   bool Write(uint64_t sequence, uint32_t extra = 0) {
     Reservation reservation;
-    if (!BeginRecord(segment, &writer, 2 + extra, &reservation)) return false;
+    const uint32_t slots = 2 + extra;
+    if (in_chunk && BeginInChunk(segment, &writer, slots, &reservation)) {
+      Fill(reservation, sequence, extra);
+      CommitInChunk(&writer, reservation,
+                    TagWord(0, RecordKind::kSpan, 0, static_cast<uint16_t>(slots), static_cast<uint16_t>(thread)));
+      return true;
+    }
+    if (!BeginRecord(segment, &writer, slots, &reservation)) return false;
     Fill(reservation, sequence, extra);
     CommitRecord(segment, &writer, reservation, RecordKind::kSpan, 0, static_cast<uint16_t>(thread));
     return true;
