@@ -127,7 +127,12 @@ __attribute__((noinline)) void Sample(ThreadState* thread, uint16_t operation, v
 
 // The launcher's core has the lines of a chunk that it cleared: each is asked for 24 records ahead.
 inline void AskForLine(const Reservation& reservation) {
+#if defined(__x86_64__)
+  // For the builtin a compiler for any x86-64 takes prefetcht0, after which the line is still the other core's, too.
+  asm volatile("prefetchw %0" : : "m"(reservation.slots[24 * (kSlotBytes / 8)]));
+#else
   __builtin_prefetch(reservation.slots + 24 * (kSlotBytes / 8), 1);
+#endif
 }
 
 // --malloc=exact: one record for each block that comes or goes.
