@@ -8,10 +8,10 @@
 #   --build DIR   an optimised build (build)
 #   --rounds N    how often each configuration runs (15)
 #   --json FILE   what is added goes there: tests/bench/plot.py FILE docs/images/overhead.svg draws it
-#   PART          allocator, locks, waits, starts, annotations, torch, programs, drain, convert, capture, reply, idle, service; all of them if none is named
+#   PART          allocator, locks, waits, starts, annotations, torch, programs, shares, drain, convert, capture, reply, idle, service; all of them if none is named
 #
 # Nothing else should run on the machine. Peers are taken if they are installed (Debian: heaptrack, lttng-tools,
-# liblttng-ust-dev, google-perftools). The tables of CUDA are tests/bench/cuda_cost.sh, those of forks and threads
+# liblttng-ust-dev, google-perftools), and perf (linux-perf) for shares. The tables of CUDA are tests/bench/cuda_cost.sh, those of forks and threads
 # tests/bench/fork_storm.sh, the launcher's memory tests/bench/launcher_size.py, tbprof's own estimate
 # tests/bench/own_cost.sh.
 

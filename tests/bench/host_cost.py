@@ -262,8 +262,11 @@ def bootstrap(ratios, draws=4000):
     return math.exp(means[int(draws * 0.025)]), math.exp(means[int(draws * 0.975)])
 
 
-def programs(bench):
-    """Whole programs: CPU time of the program alone where it can be told, and wall time."""
+EXACT = ("--malloc=exact", "--window=all")
+
+
+def whole_programs(bench):
+    """{name: command}"""
     here = os.path.dirname(os.path.abspath(__file__))
     python = os.environ.get("BENCH_PYTHON", sys.executable)
     commands = {"JSON and regular expressions": [python, here + "/json_regex.py"]}
@@ -279,6 +282,12 @@ def programs(bench):
                        "bool f(const std::string& s) { return std::regex_match(s, std::regex(\"a+b*(c|d)\")); }\n")
         subprocess.run(["g++", "-E", "-o", source + ".ii", source + ".cc"], check=True)
         commands["g++ (cc1plus)"] = [compiler, "-quiet", "-fpreprocessed", "-O1", "-o", "/dev/null", source + ".ii"]
+    return commands
+
+
+def programs(bench):
+    """Whole programs: CPU time of the program alone where it can be told, and wall time."""
+    commands = whole_programs(bench)
     summary = bench.work + "/summary.json"
 
     def bare(command):
@@ -293,7 +302,7 @@ def programs(bench):
         return facts["user_cpu_s"] + facts["system_cpu_s"], wall
 
     def exact(command):
-        return profiled(command, "--malloc=exact", "--window=all")
+        return profiled(command, *EXACT)
 
     def under_lttng(command):
         _, wall, cpu = bench.run(command, lttng.environment())
@@ -305,14 +314,14 @@ def programs(bench):
 
     rows = []
     with Lttng(bench, "liblttng-ust-libc-wrapper.so.1", "lttng_ust_libc:*") as lttng:
-        ways = {"default": profiled, "`--malloc=exact`": exact}
+        ways = {"nothing: how exact this is": bare, "default": profiled, "`--malloc=exact`": exact}
         if lttng.usable:
             ways["LTTng"] = under_lttng
         if shutil.which("heaptrack"):
             ways["heaptrack (CPU of both)"] = under_heaptrack
         for name, command in commands.items():
             for way, run in ways.items():
-                least = {profiled: 40, exact: 20}.get(run, 0)
+                least = {bare: 40, profiled: 40, exact: 20}.get(run, 0)
                 pairs = max(bench.rounds, least) if least > 0 else max(5, bench.rounds // 2)
                 cpu, wall = [], []
                 try:
@@ -324,7 +333,7 @@ def programs(bench):
                         wall.append(measured[1] / reference[1])
                 except RuntimeError as error:
                     # A peer that the program does not survive is a result.
-                    if run in (profiled, exact):
+                    if run in (bare, profiled, exact):
                         raise
                     rows.append((name, way, 0, "fails", "", ""))
                     print(f"host_cost.py: {error}", file=sys.stderr)
@@ -333,6 +342,32 @@ def programs(bench):
                 rows.append((name, way, pairs, spread(cpu, 3), f"{low:.3f}..{high:.3f}", spread(wall, 3)))
                 print(f"host_cost.py: {' | '.join(map(str, rows[-1]))}", file=sys.stderr)
     table(("program", "under", "pairs", "CPU time, ratio to bare", "95 % of the mean", "wall, ratio to bare"), rows)
+
+
+def shares(bench):
+    """Of the samples of a whole program's time, percent in our library: other work of the machine leaves it alone."""
+    if not shutil.which("perf"):
+        print("host_cost.py: no perf: no shares of whole programs", file=sys.stderr)
+        return
+    data = bench.work + "/perf.data"
+
+    def share(command, *options):
+        bench.run(["perf", "record", "-q", "-F", "5000", "-e", "cpu-clock", "-o", data, *bench.under(*options),
+                   *command])
+        bench.clean()
+        # Asked for one name only (--comm), perf leaves libraries out.
+        report, _, _ = bench.run(["perf", "report", "-i", data, "--stdio", "-F", "sample,comm,dso"])
+        own = re.escape(os.path.basename(command[0])[:15])
+        counts = {}
+        for count, place in re.findall(rf"^\s*(\d+)\s+{own}\s+(\S+)\s*$", report, re.MULTILINE):
+            counts[place] = counts.get(place, 0) + int(count)
+        return 100 * counts.get("libtbprof_preload.so", 0) / sum(counts.values())
+
+    rows = []
+    for name, command in whole_programs(bench).items():
+        for way, options in (("default", ()), ("`--malloc=exact`", EXACT)):
+            rows.append((name, way, bench.rounds, spread([share(command, *options) for _ in range(bench.rounds)], 2)))
+    table(("program", "under", "runs", "samples in tbprof's library, % of the program's"), rows)
 
 
 def drain(bench):
@@ -533,6 +568,7 @@ def cpu_seconds(pid):
 
 PARTS = {"allocator": allocator, "locks": locks, "waits": waits, "starts": starts, "annotations": annotations, "torch": torch,
          "programs": programs,
+         "shares": shares,
          "drain": drain, "convert": convert, "capture": capture, "reply": reply,
          "idle": idle, "service": service}
 
