@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -28,6 +29,10 @@ constexpr double kMostFromOperations = 0.8, kMostFromCalls = 0.65;
 constexpr double kMostWithoutCut = 0.65;
 // Right in number and length, and some percent off in where they begin.
 constexpr double kMostFromFunctions = 0.7;
+// More executions of one function than this are no parts that a step accumulates.
+constexpr int64_t kMostParts = 16;
+// The many may still be layers of a step that nothing else tells.
+constexpr double kPerhapsEpochs = 0.7;
 // With records lost somewhere the counts are not to be trusted as much.
 constexpr double kAfterLossFactor = 0.5;
 constexpr size_t kFewestLaunches = 12;
@@ -154,23 +159,37 @@ std::vector<int64_t> EndsOfPauses(const Timeline& timeline, uint32_t process) {
 
 // What the thread that works most calls of PyTorch or TensorFlow, where nothing is launched: the outermost of each
 // nest.
-std::vector<StepLaunch> Operations(const Timeline& timeline, uint32_t process, uint32_t* thread) {
+struct Operations {
+  uint32_t thread = 0;
+  std::vector<StepLaunch> all;
+  // Of TensorFlow: when a loop asks for its next batch, and when one begins to go through its data.
+  std::vector<int64_t> batches, iterators;
+};
+
+Operations OperationsOf(const Timeline& timeline, uint32_t process) {
   const std::vector<int64_t> pauses = EndsOfPauses(timeline, process);
-  std::vector<StepLaunch> most;
+  Operations most;
   int64_t longest = 0;
   for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
     if (timeline.threads[i].process != process) continue;
     auto pause = pauses.begin();
-    std::vector<StepLaunch> operations;
+    Operations operations;
+    operations.thread = i;
     int64_t busy = 0, end = 0;
     for (const Event& event : timeline.threads[i].events) {
-      if (event.start_ps < end || !IsFrameworkWork(timeline.types[event.type])) continue;
+      const EventType& type = timeline.types[event.type];
+      if (event.start_ps < end || !IsFrameworkWork(type)) continue;
       end = event.start_ps + event.duration_ps;
       busy += event.duration_ps;
-      const bool function = !TensorFlowFunction(timeline.types[event.type].name).empty();
-      StepLaunch& launch = operations.emplace_back(StepLaunch{event.start_ps, end, absl::HashOf(event.type), 0});
-      if (function) launch.flags |= StepLaunch::kExecutable;
-      if (IsOfAnOptimizer(timeline.types[event.type].name)) launch.flags |= StepLaunch::kOptimizer;
+      StepLaunch& launch = operations.all.emplace_back(StepLaunch{event.start_ps, end, absl::HashOf(event.type), 0});
+      if (!TensorFlowFunction(type.name).empty()) launch.flags |= StepLaunch::kExecutable;
+      if (IsOfAnOptimizer(type.name)) launch.flags |= StepLaunch::kOptimizer;
+      if (type.origin == RangeOrigin::kTensorFlow && type.name.starts_with("IteratorGetNext")) {
+        operations.batches.push_back(event.start_ps);
+      }
+      if (type.origin == RangeOrigin::kTensorFlow && type.name == "MakeIterator") {
+        operations.iterators.push_back(event.start_ps);
+      }
       if (pause != pauses.end() && *pause <= event.start_ps) {
         launch.flags |= StepLaunch::kAfterLoss;
         while (pause != pauses.end() && *pause <= event.start_ps) ++pause;
@@ -178,10 +197,10 @@ std::vector<StepLaunch> Operations(const Timeline& timeline, uint32_t process, u
     }
     if (busy <= longest) continue;
     longest = busy;
-    *thread = i;
     most = std::move(operations);
   }
-  return WithoutLongGaps(most);
+  most.all = WithoutLongGaps(most.all);
+  return most;
 }
 
 // What the main thread calls and waits for, where nothing is launched.
@@ -292,18 +311,182 @@ void BeginWithTheWait(const std::vector<Event>& events, const Timeline& timeline
   Relabel(found);
 }
 
-Source FromOperations(const Timeline& timeline, uint32_t process) {
-  Source source;
-  const std::vector<StepLaunch> operations = Operations(timeline, process, &source.thread);
-  source = FromLaunches(operations, source.thread);
-  // A function is a step, but not where its input is waited for: Keras' steps begin elsewhere.
-  const bool functions = std::ranges::any_of(
-      operations, [](const StepLaunch& launch) { return (launch.flags & StepLaunch::kExecutable) != 0; });
-  const double most = !source.found.cut_known ? kMostWithoutCut : functions ? kMostFromFunctions : kMostFromOperations;
-  source.found.confidence = std::min(source.found.confidence, most);
-  if (source.found.cut_known && !functions) {
-    BeginWithTheWait(timeline.threads[source.thread].events, timeline, operations, &source.found);
+// Steps that begin at `starts`, which are in order. What lies between one that is over and a start that is late is no
+// part of it: another phase of the program.
+std::vector<DetectedStep> StepsThatBegin(const std::vector<int64_t>& starts,
+                                         const std::vector<StepLaunch>& operations) {
+  std::vector<double> lengths;
+  for (size_t i = 1; i < starts.size(); ++i) lengths.push_back(static_cast<double>(starts[i] - starts[i - 1]));
+  std::vector<DetectedStep> steps;
+  if (lengths.empty()) return steps;
+  const UsualLengths usual = UsualLengthsOf(lengths);
+  for (size_t i = 0; i < starts.size(); ++i) {
+    const bool last = i + 1 == starts.size();
+    DetectedStep step{.start_ps = starts[i], .end_ps = last ? starts[i] : starts[i + 1]};
+    const auto length = static_cast<double>(step.end_ps - step.start_ps);
+    if (!last && length <= usual.most) {
+      if (length < usual.least) step.kind = DetectedStep::Kind::kIrregular;
+      steps.push_back(step);
+      continue;
+    }
+    const auto first = std::ranges::lower_bound(operations, starts[i], {}, &StepLaunch::start_ps);
+    const int64_t next = step.end_ps;
+    step.end_ps = step.start_ps;
+    bool others = false;
+    for (auto operation = first; operation != operations.end() && (last || operation->start_ps < next); ++operation) {
+      if (static_cast<double>(operation->end_ps - step.start_ps) > usual.median) {
+        others = true;
+        break;
+      }
+      step.end_ps = operation->end_ps;
+    }
+    if (step.end_ps == step.start_ps && first != operations.end()) step.end_ps = first->end_ps;  // one long operation
+    if (!last) step.end_ps = std::min(step.end_ps, next);
+    const auto done = static_cast<double>(step.end_ps - step.start_ps);
+    if (done < usual.least || done > usual.most) {
+      step.kind = i < 3 && done > 2 * usual.median ? DetectedStep::Kind::kWarmUp : DetectedStep::Kind::kIrregular;
+    }
+    if (step.end_ps > step.start_ps) steps.push_back(step);
+    if (last || step.end_ps == next) continue;
+    steps.push_back({step.end_ps, next, DetectedStep::Kind::kIrregular,
+                     others ? DetectedStep::Cause::kMoreWork : DetectedStep::Cause::kPause});
   }
+  return steps;
+}
+
+void BeginAt(const std::vector<int64_t>& starts, const std::vector<StepLaunch>& operations, StepDetection* found) {
+  found->steps = StepsThatBegin(starts, operations);
+  std::vector<int64_t> lengths;
+  for (const DetectedStep& step : found->steps) {
+    if (step.kind == DetectedStep::Kind::kRegular) lengths.push_back(step.end_ps - step.start_ps);
+  }
+  found->period_ps = lengths.empty() ? 0 : Median(std::move(lengths));
+  found->cut_known = true;
+}
+
+// One function (tf.function) again and again, with the same between its executions: the one that most of the functions'
+// time goes into. What comes between the work of one and the next is for the next: its input, what Keras calls before
+// and behind it.
+StepDetection FromOneFunction(const Operations& operations) {
+  struct Executions {
+    std::vector<size_t> at;  // of the operations
+    int64_t duration_ps = 0;
+  };
+  absl::flat_hash_map<uint64_t, Executions> functions;
+  int64_t of_functions = 0, of_all = 0;
+  const Executions* most = nullptr;
+  for (size_t i = 0; i < operations.all.size(); ++i) {
+    const StepLaunch& operation = operations.all[i];
+    const int64_t duration_ps = operation.end_ps - operation.start_ps;
+    // Making an iterator starts the loader's threads, and is no work of a step.
+    if (!std::ranges::binary_search(operations.iterators, operation.start_ps)) of_all += duration_ps;
+    if ((operation.flags & StepLaunch::kExecutable) == 0) continue;
+    Executions& function = functions[operation.symbol];
+    function.at.push_back(i);
+    function.duration_ps += duration_ps;
+    of_functions += duration_ps;
+  }
+  for (const auto& [symbol, function] : functions) {
+    // The order of a hash table is no reason.
+    if (most == nullptr ||
+        std::pair(function.duration_ps, most->at[0]) > std::pair(most->duration_ps, function.at[0])) {
+      most = &function;
+    }
+  }
+  StepDetection found;
+  if (most == nullptr || most->at.size() < kFewestLaunches) return found;
+  std::vector<int64_t> starts;
+  absl::flat_hash_map<uint64_t, size_t> contents;
+  size_t alike = 0;
+  for (size_t i = 0; i < most->at.size(); ++i) {
+    const size_t at = most->at[i];
+    starts.push_back(at == 0 ? operations.all[at].start_ps : operations.all[at - 1].end_ps);
+    if (i + 1 == most->at.size()) break;
+    uint64_t content = 0;
+    for (size_t k = at + 1; k < most->at[i + 1]; ++k) content = absl::HashOf(content, operations.all[k].symbol);
+    alike = std::max(alike, ++contents[content]);
+  }
+  BeginAt(starts, operations.all, &found);
+  const auto count = static_cast<double>(starts.size());
+  const auto regular =
+      static_cast<double>(std::ranges::count(found.steps, DetectedStep::Kind::kRegular, &DetectedStep::kind));
+  const auto work = static_cast<double>(most->duration_ps);
+  found.confidence = (1 - std::exp(-count / 4)) *
+                     std::min({1.0, regular / count, static_cast<double>(alike) / (count - 1)}) *
+                     (work / static_cast<double>(std::max<int64_t>(of_functions, 1))) *
+                     std::min(1.0, 2 * work / static_cast<double>(std::max<int64_t>(of_all, 1)));
+  if (found.period_ps < kShortestStepPs) found.steps.clear();
+  return found;
+}
+
+bool Holds(const StepDetection& found) { return !found.steps.empty() && found.confidence >= kLeastConfidence; }
+
+bool Agree(const StepDetection& one, const StepDetection& other) {
+  return one.period_ps * 10 > other.period_ps * 9 && other.period_ps * 10 > one.period_ps * 9;
+}
+
+// What was found may be epochs: they come around as well, and all that is made anew for each stands out more than one
+// function again and again. Sure where each goes through its data anew.
+enum class Epochs : uint8_t { kNo, kMaybe, kYes };
+Epochs AreEpochs(const StepDetection& found, const StepDetection& functions, const std::vector<int64_t>& iterators) {
+  if (found.period_ps * 2 < functions.period_ps * 3) return Epochs::kNo;
+  const auto made = std::ranges::count_if(found.steps, [&](const DetectedStep& step) {
+    const auto next = std::ranges::lower_bound(iterators, step.start_ps);
+    return next != iterators.end() && *next < step.end_ps;
+  });
+  if (static_cast<size_t>(made) * 10 >= found.steps.size() * 7) return Epochs::kYes;
+  return found.period_ps > kMostParts * functions.period_ps ? Epochs::kMaybe : Epochs::kNo;
+}
+
+// Of the two, the one that is rather the steps.
+StepDetection StepsOf(const StepDetection& found, const StepDetection& functions,
+                      const std::vector<int64_t>& iterators) {
+  if (!Holds(functions)) return found;
+  if (!Holds(found) || Agree(found, functions)) return functions;
+  StepDetection steps = functions;
+  switch (AreEpochs(found, functions, iterators)) {
+    case Epochs::kNo:
+      return found;
+    case Epochs::kMaybe:
+      steps.confidence *= kPerhapsEpochs;
+      steps.alternative = static_cast<double>(found.period_ps) / static_cast<double>(functions.period_ps);
+      break;
+    case Epochs::kYes:
+      break;
+  }
+  return steps;
+}
+
+// A loop over a dataset begins with asking for its batch: the batches asked for, if it is one for each step.
+std::vector<int64_t> OneBatchEach(const StepDetection& found, const std::vector<int64_t>& batches) {
+  if (found.steps.empty()) return {};
+  const auto first = std::ranges::lower_bound(batches, found.steps.front().start_ps - found.period_ps);
+  const auto last = std::ranges::upper_bound(batches, found.steps.back().end_ps);
+  std::vector<int64_t> starts;
+  if (first < last) starts.assign(first, last);
+  const auto steps =
+      static_cast<size_t>(std::ranges::count(found.steps, DetectedStep::Kind::kRegular, &DetectedStep::kind));
+  if (starts.size() * 10 < steps * 9 || starts.size() * 10 > steps * 11 + 20) starts.clear();
+  return starts;
+}
+
+Source FromOperations(const Timeline& timeline, uint32_t process) {
+  const Operations operations = OperationsOf(timeline, process);
+  Source source = FromLaunches(operations.all, operations.thread);
+  const StepDetection functions = FromOneFunction(operations);
+  source.found = StepsOf(source.found, functions, operations.iterators);
+  double most = kMostWithoutCut;
+  if (const std::vector<int64_t> starts = OneBatchEach(source.found, operations.batches); !starts.empty()) {
+    BeginAt(starts, operations.all, &source.found);
+    most = kMostFromOperations;
+  } else if (source.found.cut_known) {
+    // A function is a step, but not where its input is waited for: Keras' steps begin elsewhere.
+    most = functions.steps.empty() ? kMostFromOperations : kMostFromFunctions;
+    if (functions.steps.empty()) {
+      BeginWithTheWait(timeline.threads[source.thread].events, timeline, operations.all, &source.found);
+    }
+  }
+  source.found.confidence = std::min(source.found.confidence, most);
   source.name = "repeated operations";
   return source;
 }

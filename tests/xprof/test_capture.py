@@ -304,13 +304,6 @@ def test_a_training_has_its_steps(tmp_path):
             assert len(tool_data.overview_steps(data.overview())) >= 5
 
 
-@pytest.mark.tensorflow
-def test_tensorflows_client(shared_job, tmp_path):
-    outcome = stock_client.trace(shared_job.address, tmp_path, client="tensorflow")
-    expect_one_file(outcome, tmp_path, shared_job.address)
-    assert stock_client.monitor(shared_job.address, client="tensorflow").ok
-
-
 # What is on the wire.
 
 

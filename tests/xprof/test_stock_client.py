@@ -358,11 +358,3 @@ def test_the_dialog_keeps_the_reason_to_itself(tmp_path):
         assert NOTHING in done.answer and "held by" not in done.answer
         assert "returned ALREADY_EXISTS: held by 10.0.0.7" in done.log
         assert len(service.requests) == 4 and not done.runs
-
-
-@pytest.mark.tensorflow
-def test_tensorflow_writes_the_same_file(tmp_path):
-    with FakeService([GOOD]) as service:
-        outcome = stock_client.trace(service.address, tmp_path, client="tensorflow")
-        assert outcome.ok, outcome
-        assert list(outcome.runs().values()) == [[f"127.0.0.1_{service.port}.xplane.pb"]]

@@ -66,7 +66,7 @@ def jax_loop(steps, layers, width, batch, block=True, fresh=False):
         tick()
 
 
-def keras_fit(steps, width, batch):
+def keras_fit(steps, width, batch, epochs=1, validate=False, fits=1):
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import keras
     import numpy
@@ -74,7 +74,8 @@ def keras_fit(steps, width, batch):
                               keras.layers.Dense(1)])
     model.compile(optimizer="adam", loss="mse")
     random = numpy.random.default_rng(1)
-    inputs, targets = random.normal(size=(steps * batch, 64)), random.normal(size=(steps * batch, 1))
+    rows = steps // (epochs * fits) * batch
+    inputs, targets = random.normal(size=(rows, 64)), random.normal(size=(rows, 1))
 
     class Clock(keras.callbacks.Callback):
         def on_train_batch_begin(self, batch, logs=None):
@@ -83,7 +84,51 @@ def keras_fit(steps, width, batch):
         def on_train_end(self, logs=None):
             tick()
 
-    model.fit(inputs, targets, batch_size=batch, epochs=1, verbose=0, callbacks=[Clock()])
+    held_out = (inputs[: rows // 5], targets[: rows // 5]) if validate else None
+    for _ in range(fits):
+        model.fit(inputs, targets, batch_size=batch, epochs=epochs, verbose=0, callbacks=[Clock()],
+                  validation_data=held_out, validation_batch_size=batch)
+
+
+def tensorflow_loop(steps, width, batch, accumulation=1, compiled_update=True):
+    """A loop of the program's own around functions; with `accumulation` the optimizer is called every so many."""
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    import keras
+    import tensorflow as tf
+    model = keras.Sequential([keras.layers.Dense(width, activation="relu"), keras.layers.Dense(width, activation="relu"),
+                              keras.layers.Dense(1)])
+    optimizer = keras.optimizers.SGD(0.001)
+    model.build((batch, 64))
+    optimizer.build(model.trainable_variables)
+
+    def gradients_of(inputs, targets):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(inputs, training=True) - targets) ** 2)
+        return tape.gradient(loss, model.trainable_variables)
+
+    @tf.function
+    def gradients(inputs, targets):
+        return gradients_of(inputs, targets)
+
+    @tf.function
+    def update(inputs, targets):
+        optimizer.apply_gradients(zip(gradients_of(inputs, targets), model.trainable_variables))
+
+    data = tf.data.Dataset.from_tensor_slices((tf.random.normal((steps * accumulation * batch, 64)),
+                                               tf.random.normal((steps * accumulation * batch, 1))))
+    summed = None
+    tick()
+    for number, (inputs, targets) in enumerate(data.batch(batch), 1):
+        if compiled_update:
+            update(inputs, targets)
+        else:
+            found = gradients(inputs, targets)
+            summed = found if summed is None else [a + b for a, b in zip(summed, found)]
+        if number % accumulation == 0:
+            if not compiled_update:
+                optimizer.apply_gradients(zip(summed, model.trainable_variables))
+                summed = None
+            tick()
 
 
 def numpy_loop(steps, width):
@@ -110,6 +155,13 @@ KINDS = {
     "jax_async": lambda steps: jax_loop(steps or 300, 4, 512, 256, block=False),
     "jax_input": lambda steps: jax_loop(steps or 300, 4, 512, 256, fresh=True),
     "keras": lambda steps: keras_fit(steps or 300, 512, 128),
+    "keras_epochs": lambda steps: keras_fit(steps or 1200, 256, 32, epochs=12),
+    "keras_validation": lambda steps: keras_fit(steps or 1200, 256, 32, epochs=12, validate=True),
+    "keras_fits": lambda steps: keras_fit(steps or 1200, 256, 32, fits=12),
+    "keras_few": lambda steps: keras_fit(steps or 300, 256, 32, epochs=30),
+    "tensorflow": lambda steps: tensorflow_loop(steps or 300, 256, 64),
+    "tensorflow_eager": lambda steps: tensorflow_loop(steps or 300, 256, 64, compiled_update=False),
+    "tensorflow_accumulation": lambda steps: tensorflow_loop(steps or 100, 256, 64, accumulation=4, compiled_update=False),
     "numpy": lambda steps: numpy_loop(steps or 200, 512),
 }
 

@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
+
+#include "writer/median.h"
+#include "writer/text.h"
 
 namespace tbprof {
 namespace {
@@ -221,6 +225,153 @@ TEST_F(InferredStepsTest, OperationsWithoutAnOptimizerDoNotTellTheCut) {
   const InferredSteps found = Infer();
   EXPECT_GE(found.steps.size(), 57u);
   EXPECT_LE(found.confidence, 0.65);
+}
+
+// Operations of TensorFlow on the main thread, by name.
+class InferredStepsOfFunctionsTest : public InferredStepsTest {
+ protected:
+  InferredStepsOfFunctionsTest() { timeline_.gpu_streams.clear(); }
+
+  void Operation(const std::string& name, int64_t length_us) {
+    const auto [at, is_new] = types_.emplace(name, timeline_.types.size());
+    if (is_new) {
+      timeline_.types.push_back(
+          {name, EventFamily::kAnnotation, ObjectKind::kNone, ValueKind::kNone, RangeOrigin::kTensorFlow});
+    }
+    timeline_.threads[0].events.push_back(
+        {.start_ps = now_, .duration_ps = length_us * kUs, .type = static_cast<uint16_t>(at->second)});
+    now_ += (length_us + 5) * kUs;
+  }
+  // As Keras calls its compiled function; lengths vary.
+  void Batches(int batches, const std::string& function, int64_t length_us) {
+    for (int i = 0; i < batches; ++i) {
+      if (function == "__inference_multi_step_on_iterator_839") begins_.push_back(now_);
+      now_ += (200 + i % 5) * kUs;
+      Operation(function, length_us + 13 * (i % 7));
+      Operation("OptionalHasValue", 20);
+      Operation("OptionalGetValue", 20);
+    }
+  }
+  void GoThroughData() {
+    for (const char* name : {"TensorDataset", "RangeDataset", "RepeatDataset", "MapDataset", "PrefetchDataset",
+                             "FlatMapDataset", "ZipDataset", "OptionsDataset", "AnonymousIteratorV3", "MakeIterator"}) {
+      Operation(name, 400);
+    }
+  }
+  std::vector<int64_t> Regular(const InferredSteps& found) {
+    std::vector<int64_t> lengths;
+    for (const Step& step : found.steps) {
+      if (step.is_regular) lengths.push_back(step.end_ps - step.start_ps);
+    }
+    return lengths;
+  }
+  void ExpectBegins(const InferredSteps& found, int64_t within_us) {
+    for (const int64_t begin : begins_) {
+      EXPECT_TRUE(std::ranges::any_of(found.steps, [&](const Step& step) {
+        return std::abs(step.start_ps - begin) <= within_us * kUs;
+      })) << begin;
+    }
+  }
+
+  std::map<std::string, size_t> types_;
+};
+
+// All that an epoch makes anew comes around as well, and is more kinds of operations than a step has.
+TEST_F(InferredStepsOfFunctionsTest, EpochsAreNoSteps) {
+  for (const bool validation : {false, true}) {
+    for (const int batches : {10, 100}) {
+      timeline_.threads[0].events.clear();
+      begins_.clear();
+      now_ = 0;
+      for (int epoch = 0; epoch < 12; ++epoch) {
+        GoThroughData();
+        Batches(batches, "__inference_multi_step_on_iterator_839", 1400);
+        if (validation) {
+          GoThroughData();
+          Batches(batches / 5, "__inference_multi_step_on_iterator_1766", 800);
+        }
+        Operation("ReadVariableOp", 10);
+      }
+      timeline_.duration_ps = now_;
+      const InferredSteps found = Infer();
+      SCOPED_TRACE(testing::Message() << batches << " batches, validation " << validation);
+      ASSERT_FALSE(found.steps.empty());
+      EXPECT_NEAR(static_cast<double>(Regular(found).size()), 12.0 * batches, 13);
+      EXPECT_NEAR(static_cast<double>(Median(Regular(found))), 1700.0 * kUs, 60.0 * kUs);
+      EXPECT_GE(found.confidence, 0.5);
+      EXPECT_LE(found.confidence, 0.7) << "where a step of Keras begins is not recorded";
+      ExpectBegins(found, 60);
+      for (const Step& step : found.steps) {
+        EXPECT_LT(step.start_ps, step.end_ps);
+        EXPECT_TRUE(step.end_ps - step.start_ps <= 2500 * kUs || !step.is_regular);
+      }
+    }
+  }
+}
+
+TEST_F(InferredStepsOfFunctionsTest, ALoopBeginsWithItsBatch) {
+  for (const bool eager : {false, true}) {
+    timeline_.threads[0].events.clear();
+    begins_.clear();
+    now_ = 0;
+    Operation("MakeIterator", 3000);
+    for (int step = 0; step < 80; ++step) {
+      begins_.push_back(now_);
+      Operation("IteratorGetNext", 150 + 20 * (step % 9));
+      now_ += 300 * kUs;
+      Operation(eager ? "MatMul" : "__inference_update_185", 1300);
+      if (eager) {
+        for (int i = 0; i < 6; ++i) {
+          Operation("Mul", 30);
+          Operation("AssignSubVariableOp", 30);
+        }
+      }
+      now_ += 100 * kUs;
+    }
+    timeline_.duration_ps = now_;
+    const InferredSteps found = Infer();
+    SCOPED_TRACE(eager);
+    EXPECT_NEAR(static_cast<double>(Regular(found).size()), 80, 2);
+    EXPECT_GT(found.confidence, 0.7);
+    ExpectBegins(found, 1);
+  }
+}
+
+// A few executions, and then what makes a step of them.
+TEST_F(InferredStepsOfFunctionsTest, WhatAStepAccumulatesIsNoStep) {
+  Operation("MakeIterator", 3000);
+  for (int step = 0; step < 40; ++step) {
+    for (int part = 0; part < 4; ++part) {
+      Operation("IteratorGetNext", 60);
+      Operation("__inference_gradients_154", 1300);
+      for (int i = 0; i < 6; ++i) Operation("AddV2", 30);
+    }
+    for (int i = 0; i < 6; ++i) {
+      Operation("Mul", 30);
+      Operation("AssignSubVariableOp", 30);
+    }
+    now_ += 100 * kUs;
+  }
+  timeline_.duration_ps = now_;
+  const InferredSteps found = Infer();
+  EXPECT_NEAR(static_cast<double>(Regular(found).size()), 40, 2);
+  EXPECT_LE(found.confidence, 0.65);
+}
+
+// Of something that comes around at another time each turn nothing is told surely.
+TEST_F(InferredStepsOfFunctionsTest, AFunctionAtRandomIsNotSurelyAStep) {
+  uint64_t state = 7;
+  const auto random = [&](uint64_t below) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    return static_cast<int64_t>((state >> 33) % below);
+  };
+  for (int i = 0; i < 400; ++i) {
+    const int64_t which = random(6);
+    Operation(which == 0 ? "__inference_helper_12" : StrCat("Operation", which), 50 + random(400));
+    now_ += random(3000) * kUs;
+  }
+  timeline_.duration_ps = now_;
+  EXPECT_LT(Infer().confidence, 0.7);
 }
 
 // Down to 50 us, and shorter is none.
