@@ -27,7 +27,7 @@ namespace {
 constexpr double kMostFromOperations = 0.8, kMostFromCalls = 0.65;
 // Of real trainings the period was right each time, and the cut a third of a step away where no optimizer told it.
 constexpr double kMostWithoutCut = 0.65;
-// Right in number and length, and some percent off in where they begin.
+// Right in number and length, and some percent off in where they begin: Keras waits for input in its function.
 constexpr double kMostFromFunctions = 0.7;
 // More executions of one function than this are no parts that a step accumulates.
 constexpr int64_t kMostParts = 16;
@@ -138,7 +138,8 @@ std::vector<StepLaunch> WithoutLongGaps(const std::vector<StepLaunch>& launches)
 
 // What optimizers call where they have no kernel of their own, and little else does.
 bool IsOfAnOptimizer(std::string_view operation) {
-  return operation == "aten::addcdiv_" || operation == "aten::addcmul_" || NameLooksLikeOptimizer(operation);
+  return operation == "aten::addcdiv_" || operation == "aten::addcmul_" || operation == "AssignSubVariableOp" ||
+         operation.starts_with("ResourceApply") || NameLooksLikeOptimizer(operation);
 }
 
 // Ends of the stretches that operations were left out in, since they cost too much.
@@ -397,10 +398,13 @@ StepDetection FromOneFunction(const Operations& operations) {
   if (most == nullptr || most->at.size() < kFewestLaunches) return found;
   std::vector<int64_t> starts;
   absl::flat_hash_map<uint64_t, size_t> contents;
-  size_t alike = 0;
+  size_t alike = 0, batches = 0;
   for (size_t i = 0; i < most->at.size(); ++i) {
     const size_t at = most->at[i];
-    starts.push_back(at == 0 ? operations.all[at].start_ps : operations.all[at - 1].end_ps);
+    const StepLaunch& before = operations.all[at == 0 ? 0 : at - 1];
+    const bool has_batch = std::ranges::binary_search(operations.batches, before.start_ps);
+    batches += has_batch;
+    starts.push_back(at == 0 || has_batch ? before.start_ps : before.end_ps);
     if (i + 1 == most->at.size()) break;
     uint64_t content = 0;
     for (size_t k = at + 1; k < most->at[i + 1]; ++k) content = absl::HashOf(content, operations.all[k].symbol);
@@ -415,79 +419,99 @@ StepDetection FromOneFunction(const Operations& operations) {
                      std::min({1.0, regular / count, static_cast<double>(alike) / (count - 1)}) *
                      (work / static_cast<double>(std::max<int64_t>(of_functions, 1))) *
                      std::min(1.0, 2 * work / static_cast<double>(std::max<int64_t>(of_all, 1)));
+  found.cut_known = batches * 10 >= starts.size() * 9;
   if (found.period_ps < kShortestStepPs) found.steps.clear();
   return found;
 }
 
 bool Holds(const StepDetection& found) { return !found.steps.empty() && found.confidence >= kLeastConfidence; }
 
-bool Agree(const StepDetection& one, const StepDetection& other) {
-  return one.period_ps * 10 > other.period_ps * 9 && other.period_ps * 10 > one.period_ps * 9;
-}
-
 // What was found may be epochs: they come around as well, and all that is made anew for each stands out more than one
 // function again and again. Sure where each goes through its data anew.
 enum class Epochs : uint8_t { kNo, kMaybe, kYes };
 Epochs AreEpochs(const StepDetection& found, const StepDetection& functions, const std::vector<int64_t>& iterators) {
-  if (found.period_ps * 2 < functions.period_ps * 3) return Epochs::kNo;
   const auto made = std::ranges::count_if(found.steps, [&](const DetectedStep& step) {
     const auto next = std::ranges::lower_bound(iterators, step.start_ps);
     return next != iterators.end() && *next < step.end_ps;
   });
   if (static_cast<size_t>(made) * 10 >= found.steps.size() * 7) return Epochs::kYes;
-  return found.period_ps > kMostParts * functions.period_ps ? Epochs::kMaybe : Epochs::kNo;
+  return found.period_ps / kMostParts > functions.period_ps ? Epochs::kMaybe : Epochs::kNo;
 }
 
-// Of the two, the one that is rather the steps.
-StepDetection StepsOf(const StepDetection& found, const StepDetection& functions,
-                      const std::vector<int64_t>& iterators) {
-  if (!Holds(functions)) return found;
-  if (!Holds(found) || Agree(found, functions)) return functions;
-  StepDetection steps = functions;
+// Whether executions of a function are rather the steps than what was found: by how much they are to be believed.
+double RatherFunctions(const StepDetection& functions, const StepDetection& found,
+                       const std::vector<int64_t>& iterators) {
+  if (!Holds(functions)) return 0;
+  // What is shorter is a part of it, or what else the program does.
+  if (!Holds(found) || found.period_ps / 3 < functions.period_ps / 2) return 1;
   switch (AreEpochs(found, functions, iterators)) {
     case Epochs::kNo:
-      return found;
+      return 0;
     case Epochs::kMaybe:
-      steps.confidence *= kPerhapsEpochs;
-      steps.alternative = static_cast<double>(found.period_ps) / static_cast<double>(functions.period_ps);
-      break;
+      return kPerhapsEpochs;
     case Epochs::kYes:
       break;
   }
-  return steps;
+  return 1;
 }
 
-// A loop over a dataset begins with asking for its batch: the batches asked for, if it is one for each step.
-std::vector<int64_t> OneBatchEach(const StepDetection& found, const std::vector<int64_t>& batches) {
-  if (found.steps.empty()) return {};
-  const auto first = std::ranges::lower_bound(batches, found.steps.front().start_ps - found.period_ps);
-  const auto last = std::ranges::upper_bound(batches, found.steps.back().end_ps);
+// A loop over a dataset begins with asking for its batch: for each step the batch that begins it, if there is one. Of
+// those that it accumulates, that is the first behind what only one of them has.
+std::vector<int64_t> BatchesThatBegin(const StepDetection& found, const Operations& operations) {
   std::vector<int64_t> starts;
-  if (first < last) starts.assign(first, last);
-  const auto steps =
-      static_cast<size_t>(std::ranges::count(found.steps, DetectedStep::Kind::kRegular, &DetectedStep::kind));
-  if (starts.size() * 10 < steps * 9 || starts.size() * 10 > steps * 11 + 20) starts.clear();
+  size_t steps = 0, with_batch = 0;
+  const auto operations_in = [&](int64_t from, int64_t to) {
+    return std::ranges::lower_bound(operations.all, to, {}, &StepLaunch::start_ps) -
+           std::ranges::lower_bound(operations.all, from, {}, &StepLaunch::start_ps);
+  };
+  for (const DetectedStep& step : found.steps) {
+    const auto first = std::ranges::lower_bound(operations.batches, step.start_ps);
+    ptrdiff_t most = -1;
+    int64_t begin = 0;
+    for (auto batch = first; batch != operations.batches.end() && *batch < step.end_ps; ++batch) {
+      const ptrdiff_t before = batch == operations.batches.begin() ? 0 : operations_in(*std::prev(batch), *batch);
+      if (before <= most) continue;
+      most = before;
+      begin = *batch;
+    }
+    if (most >= 0) starts.push_back(begin);
+    if (step.kind != DetectedStep::Kind::kRegular) continue;
+    ++steps;
+    with_batch += most >= 0;
+  }
+  if (starts.empty() || with_batch * 10 < steps * 9) return {};
+  // The first step was found by what comes behind its batch.
+  const auto first = std::ranges::lower_bound(operations.batches, found.steps.front().start_ps);
+  if (first != operations.batches.begin() && *std::prev(first) > found.steps.front().start_ps - found.period_ps &&
+      starts.front() - *std::prev(first) > found.period_ps / 2) {
+    starts.insert(starts.begin(), *std::prev(first));
+  }
   return starts;
 }
 
 Source FromOperations(const Timeline& timeline, uint32_t process) {
   const Operations operations = OperationsOf(timeline, process);
   Source source = FromLaunches(operations.all, operations.thread);
-  const StepDetection functions = FromOneFunction(operations);
-  source.found = StepsOf(source.found, functions, operations.iterators);
-  double most = kMostWithoutCut;
-  if (const std::vector<int64_t> starts = OneBatchEach(source.found, operations.batches); !starts.empty()) {
-    BeginAt(starts, operations.all, &source.found);
-    most = kMostFromOperations;
-  } else if (source.found.cut_known) {
-    // A function is a step, but not where its input is waited for: Keras' steps begin elsewhere.
-    most = functions.steps.empty() ? kMostFromOperations : kMostFromFunctions;
-    if (functions.steps.empty()) {
-      BeginWithTheWait(timeline.threads[source.thread].events, timeline, operations.all, &source.found);
-    }
-  }
-  source.found.confidence = std::min(source.found.confidence, most);
   source.name = "repeated operations";
+  StepDetection functions = FromOneFunction(operations);
+  StepDetection& found = source.found;
+  if (const double share = RatherFunctions(functions, found, operations.iterators); share > 0) {
+    if (share < 1) {
+      functions.alternative = static_cast<double>(found.period_ps) / static_cast<double>(functions.period_ps);
+    }
+    found = std::move(functions);
+    found.confidence = std::min(share * found.confidence, found.cut_known ? kMostFromOperations : kMostFromFunctions);
+    return source;
+  }
+  double most = kMostWithoutCut;
+  if (const std::vector<int64_t> starts = BatchesThatBegin(found, operations); !starts.empty()) {
+    BeginAt(starts, operations.all, &found);
+    most = kMostFromOperations;
+  } else if (found.cut_known) {
+    most = kMostFromOperations;
+    BeginWithTheWait(timeline.threads[source.thread].events, timeline, operations.all, &found);
+  }
+  found.confidence = std::min(found.confidence, most);
   return source;
 }
 

@@ -26,6 +26,7 @@ constexpr size_t kMaxClasses = 20;
 constexpr size_t kMaxFinalists = 6;
 constexpr size_t kMaxSymbols = 1 << 16;
 constexpr size_t kMaxExtras = 4096;
+constexpr double kMostNetworks = 4;  // each with an optimizer of its own, in one step
 constexpr uint32_t kFewestOccurrences = 4;
 constexpr double kLeastShare = 0.35;
 constexpr double kLeastAlternation = 0.6;
@@ -863,6 +864,8 @@ std::optional<uint32_t> Detector::Choose() {
     if (c <= best || !may_be_step(c) || RatioOf(c, best) == 0 || !IsStepOver(c, best)) continue;
     // Two networks, each with an optimizer: half of a step is unlike the other half.
     if (by_optimizer_ && classes_[c].explained < classes_[best].explained + 0.1) continue;
+    // An optimizer in each of many is that of as many steps, and what comes besides is logging.
+    if (by_optimizer_ && classes_[best].optimizes && RatioOf(c, best) > kMostNetworks) continue;
     best = c;
   }
   for (uint32_t f : finalists_) {

@@ -90,7 +90,7 @@ def keras_fit(steps, width, batch, epochs=1, validate=False, fits=1):
                   validation_data=held_out, validation_batch_size=batch)
 
 
-def tensorflow_loop(steps, width, batch, accumulation=1, compiled_update=True):
+def tensorflow_loop(steps, width, batch, accumulation=1, compiled_update=True, epochs=1, log_every=0):
     """A loop of the program's own around functions; with `accumulation` the optimizer is called every so many."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import keras
@@ -114,21 +114,36 @@ def tensorflow_loop(steps, width, batch, accumulation=1, compiled_update=True):
     def update(inputs, targets):
         optimizer.apply_gradients(zip(gradients_of(inputs, targets), model.trainable_variables))
 
-    data = tf.data.Dataset.from_tensor_slices((tf.random.normal((steps * accumulation * batch, 64)),
-                                               tf.random.normal((steps * accumulation * batch, 1))))
-    summed = None
+    @tf.function
+    def evaluate(inputs, targets):
+        return tf.reduce_mean((model(inputs) - targets) ** 2)
+
+    rows = steps // epochs * accumulation * batch
+    data = tf.data.Dataset.from_tensor_slices((tf.random.normal((rows, 64)), tf.random.normal((rows, 1)))).batch(batch)
+    losses = keras.metrics.Mean()
+    summed, number = None, 0
     tick()
-    for number, (inputs, targets) in enumerate(data.batch(batch), 1):
-        if compiled_update:
-            update(inputs, targets)
-        else:
-            found = gradients(inputs, targets)
-            summed = found if summed is None else [a + b for a, b in zip(summed, found)]
-        if number % accumulation == 0:
-            if not compiled_update:
-                optimizer.apply_gradients(zip(summed, model.trainable_variables))
-                summed = None
-            tick()
+    for _ in range(epochs):
+        for inputs, targets in data:
+            number += 1
+            if compiled_update:
+                update(inputs, targets)
+            else:
+                found = gradients(inputs, targets)
+                summed = found if summed is None else [a + b for a, b in zip(summed, found)]
+            if number % accumulation == 0:
+                if not compiled_update:
+                    optimizer.apply_gradients(zip(summed, model.trainable_variables))
+                    summed = None
+                if log_every > 0 and number % log_every == 0:
+                    losses.update_state(evaluate(inputs, targets))
+                    float(losses.result())
+                tick()
+        if epochs > 1:
+            losses.reset_state()
+            for inputs, targets in data.take(max(1, steps // epochs // 5)):
+                losses.update_state(evaluate(inputs, targets))
+            float(losses.result())
 
 
 def numpy_loop(steps, width):
@@ -161,6 +176,9 @@ KINDS = {
     "keras_few": lambda steps: keras_fit(steps or 300, 256, 32, epochs=30),
     "tensorflow": lambda steps: tensorflow_loop(steps or 300, 256, 64),
     "tensorflow_eager": lambda steps: tensorflow_loop(steps or 300, 256, 64, compiled_update=False),
+    "tensorflow_epochs": lambda steps: tensorflow_loop(steps or 600, 256, 64, epochs=12),
+    "tensorflow_logs": lambda steps: tensorflow_loop(steps or 600, 256, 64, log_every=4),
+    "tensorflow_logs_eager": lambda steps: tensorflow_loop(steps or 600, 256, 64, compiled_update=False, log_every=10),
     "tensorflow_accumulation": lambda steps: tensorflow_loop(steps or 100, 256, 64, accumulation=4, compiled_update=False),
     "numpy": lambda steps: numpy_loop(steps or 200, 512),
 }

@@ -341,6 +341,7 @@ TEST_F(InferredStepsOfFunctionsTest, ALoopBeginsWithItsBatch) {
 TEST_F(InferredStepsOfFunctionsTest, WhatAStepAccumulatesIsNoStep) {
   Operation("MakeIterator", 3000);
   for (int step = 0; step < 40; ++step) {
+    begins_.push_back(now_);
     for (int part = 0; part < 4; ++part) {
       Operation("IteratorGetNext", 60);
       Operation("__inference_gradients_154", 1300);
@@ -355,7 +356,8 @@ TEST_F(InferredStepsOfFunctionsTest, WhatAStepAccumulatesIsNoStep) {
   timeline_.duration_ps = now_;
   const InferredSteps found = Infer();
   EXPECT_NEAR(static_cast<double>(Regular(found).size()), 40, 2);
-  EXPECT_LE(found.confidence, 0.65);
+  begins_.erase(begins_.begin());  // the first may be found late
+  ExpectBegins(found, 1);
 }
 
 // Of something that comes around at another time each turn nothing is told surely.
