@@ -3,10 +3,12 @@
 #
 # What tbprof costs on the host, beside bare runs and peers: prints the tables of docs/overhead.md.
 #
-#   scripts/bench.sh [--build DIR] [--rounds N] [--json FILE] [PART...]
+#   scripts/bench.sh [--build DIR] [--rounds N] [--runs N] [--only TEXT] [--json FILE] [PART...]
 #
 #   --build DIR   an optimised build (build)
 #   --rounds N    how often each configuration runs (15)
+#   --runs N      of a whole program for each side of a pair, of which the shortest counts (5)
+#   --only TEXT   whole programs with this in their names
 #   --json FILE   what is added goes there: tests/bench/plot.py FILE docs/images/overhead.svg draws it
 #   PART          allocator, locks, waits, starts, annotations, torch, programs, shares, drain, convert, capture, reply, idle, service; all of them if none is named
 #
@@ -26,9 +28,9 @@ while (($#)); do
       build=$2
       shift
       ;;
-    --rounds)
-      (($# > 1)) || usage_error "--rounds needs a number"
-      arguments+=(--rounds "$2")
+    --rounds | --runs | --only)
+      (($# > 1)) || usage_error "$1 needs a value"
+      arguments+=("$1" "$2")
       shift
       ;;
     --json)

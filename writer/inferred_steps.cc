@@ -36,6 +36,7 @@ constexpr double kPerhapsEpochs = 0.7;
 // With records lost somewhere the counts are not to be trusted as much.
 constexpr double kAfterLossFactor = 0.5;
 constexpr size_t kFewestLaunches = 12;
+constexpr size_t kWarmUpSteps = 3;
 constexpr int64_t kFewestSteps = 5;
 // What comes around faster is a loop in a step, or a benchmark.
 constexpr int64_t kShortestStepPs = 50'000'000;
@@ -185,9 +186,7 @@ Operations OperationsOf(const Timeline& timeline, uint32_t process) {
       StepLaunch& launch = operations.all.emplace_back(StepLaunch{event.start_ps, end, absl::HashOf(event.type), 0});
       if (!TensorFlowFunction(type.name).empty()) launch.flags |= StepLaunch::kExecutable;
       if (IsOfAnOptimizer(type.name)) launch.flags |= StepLaunch::kOptimizer;
-      if (type.origin == RangeOrigin::kTensorFlow && type.name.starts_with("IteratorGetNext")) {
-        operations.batches.push_back(event.start_ps);
-      }
+      if (IsDatasetNext(type)) operations.batches.push_back(event.start_ps);
       if (type.origin == RangeOrigin::kTensorFlow && type.name == "MakeIterator") {
         operations.iterators.push_back(event.start_ps);
       }
@@ -325,8 +324,10 @@ std::vector<DetectedStep> StepsThatBegin(const std::vector<int64_t>& starts,
     const bool last = i + 1 == starts.size();
     DetectedStep step{.start_ps = starts[i], .end_ps = last ? starts[i] : starts[i + 1]};
     const auto length = static_cast<double>(step.end_ps - step.start_ps);
-    if (!last && length <= usual.most) {
+    const bool warms_up = i < kWarmUpSteps && length > 2 * usual.median;
+    if (!last && (length <= usual.most || warms_up)) {
       if (length < usual.least) step.kind = DetectedStep::Kind::kIrregular;
+      if (warms_up) step.kind = DetectedStep::Kind::kWarmUp;
       steps.push_back(step);
       continue;
     }
@@ -344,9 +345,7 @@ std::vector<DetectedStep> StepsThatBegin(const std::vector<int64_t>& starts,
     if (step.end_ps == step.start_ps && first != operations.end()) step.end_ps = first->end_ps;  // one long operation
     if (!last) step.end_ps = std::min(step.end_ps, next);
     const auto done = static_cast<double>(step.end_ps - step.start_ps);
-    if (done < usual.least || done > usual.most) {
-      step.kind = i < 3 && done > 2 * usual.median ? DetectedStep::Kind::kWarmUp : DetectedStep::Kind::kIrregular;
-    }
+    if (done < usual.least || done > usual.most) step.kind = DetectedStep::Kind::kIrregular;
     if (step.end_ps > step.start_ps) steps.push_back(step);
     if (last || step.end_ps == next) continue;
     steps.push_back({step.end_ps, next, DetectedStep::Kind::kIrregular,
@@ -503,12 +502,14 @@ Source FromOperations(const Timeline& timeline, uint32_t process) {
     found.confidence = std::min(share * found.confidence, found.cut_known ? kMostFromOperations : kMostFromFunctions);
     return source;
   }
+  // Several executions: what a step accumulates, or steps with something else now and then.
+  const double most_with_cut = functions.steps.empty() ? kMostFromOperations : kMostFromFunctions;
   double most = kMostWithoutCut;
   if (const std::vector<int64_t> starts = BatchesThatBegin(found, operations); !starts.empty()) {
     BeginAt(starts, operations.all, &found);
-    most = kMostFromOperations;
+    most = most_with_cut;
   } else if (found.cut_known) {
-    most = kMostFromOperations;
+    most = most_with_cut;
     BeginWithTheWait(timeline.threads[source.thread].events, timeline, operations.all, &found);
   }
   found.confidence = std::min(found.confidence, most);

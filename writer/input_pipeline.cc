@@ -21,8 +21,16 @@ constexpr uint8_t kHostToDevice = 1;
 
 int64_t EndOf(const Event& event) { return event.start_ps + event.duration_ps; }
 
-bool IsNext(const EventType& type) {
+bool IsTorchNext(const EventType& type) {
   return type.family == EventFamily::kAnnotation && IsLoaderNext(type.origin, type.name);
+}
+
+bool IsNext(const EventType& type) {
+  return IsTorchNext(type) || (type.family == EventFamily::kAnnotation && IsDatasetNext(type));
+}
+
+bool WaitsForWorkers(const EventType& type) {
+  return IsTorchNext(type) && type.name.find(kWorkersLoader) != std::string::npos;
 }
 
 // Calls that get data, by their names.
@@ -124,7 +132,7 @@ std::vector<InputEvent> OwnEvents(const Timeline& timeline, const Thread& thread
     if (IsNext(type)) {
       if (event.start_ps < batch) continue;
       batch = EndOf(event);
-      const bool waits = type.name.find(kWorkersLoader) != std::string::npos;
+      const bool waits = WaitsForWorkers(type) || IsDatasetNext(type);
       events.push_back({event.start_ps, batch, waits ? InputStage::kWait : InputStage::kFetch});
     } else if (event.start_ps >= within) {
       const bool copies_to_device = type.value == ValueKind::kCorrelation && event.value > 0 &&
@@ -134,6 +142,17 @@ std::vector<InputEvent> OwnEvents(const Timeline& timeline, const Thread& thread
       within = EndOf(event);
       events.push_back({event.start_ps, within, is_read ? InputStage::kRead : InputStage::kCopy});
     }
+  }
+  return events;
+}
+
+// Of a thread that pins memory: the outermost only.
+std::vector<InputEvent> Pinned(const Timeline& timeline, const Thread& thread) {
+  std::vector<InputEvent> events;
+  for (const Event& event : thread.events) {
+    if (event.duration_ps <= 0 || !IsPinning(timeline.types[event.type])) continue;
+    if (!events.empty() && event.start_ps < events.back().end_ps) continue;
+    events.push_back({event.start_ps, EndOf(event), InputStage::kPin});
   }
   return events;
 }
@@ -199,8 +218,13 @@ std::vector<InputEvent> InputWaits(const Timeline& timeline, uint32_t thread) {
   return waits;
 }
 
+std::string_view LoaderOf(const Timeline& timeline) {
+  if (std::any_of(timeline.types.begin(), timeline.types.end(), IsTorchNext)) return "DataLoader";
+  return std::any_of(timeline.types.begin(), timeline.types.end(), IsNext) ? "tf.data" : "";
+}
+
 double InputShare(const Timeline& timeline) {
-  if (std::none_of(timeline.types.begin(), timeline.types.end(), IsNext)) return -1;
+  if (LoaderOf(timeline).empty()) return -1;
   std::map<uint32_t, std::vector<InputEvent>> waits;
   int64_t whole = 0, waited = 0;
   bool any = false;
@@ -221,7 +245,7 @@ double InputShare(const Timeline& timeline) {
 
 std::vector<InputLine> InputLines(const Timeline& timeline, uint32_t process) {
   std::vector<InputLine> lines;
-  if (std::none_of(timeline.types.begin(), timeline.types.end(), IsNext)) return lines;
+  if (LoaderOf(timeline).empty()) return lines;
   const std::vector<bool> reads = Reads(timeline);
   const Thread* loader = nullptr;
   size_t most = 0;
@@ -236,7 +260,7 @@ std::vector<InputLine> InputLines(const Timeline& timeline, uint32_t process) {
   }
   if (loader == nullptr) return lines;
   lines.push_back({"input (summary)", OwnEvents(timeline, *loader, reads)});
-  for (const InputEvent& event : lines[0].events) has_workers |= event.stage == InputStage::kWait;
+  for (const Event& event : loader->events) has_workers |= WaitsForWorkers(timeline.types[event.type]);
   std::vector<std::vector<InputEvent>> workers;
   for (const Thread& thread : timeline.threads) {
     if (thread.process == process || !thread.is_main || thread.process >= timeline.processes.size()) continue;
@@ -265,6 +289,13 @@ std::vector<InputLine> InputLines(const Timeline& timeline, uint32_t process) {
       events.insert(events.end(), fetches.begin(), fetches.end());
       *free = end;
     }
+  }
+  size_t pinning = 0;
+  for (const Thread& thread : timeline.threads) {
+    if (thread.process != process || thread.is_main || &thread == loader) continue;
+    std::vector<InputEvent> pinned = Pinned(timeline, thread);
+    if (pinned.empty()) continue;
+    lines.push_back({absl::StrFormat("pin memory %02d input (summary)", pinning++), std::move(pinned)});
   }
   Bound(&lines);
   return lines;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a program that uses PyTorch's DataLoader gets its input: how long it waits for it, and what the loader does in
-// that time, in the program itself or in workers.
+// How a program that uses PyTorch's DataLoader or tf.data gets its input: how long it waits for it, and what PyTorch's
+// loader does in that time, in the program itself or in workers.
 //
 // Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_INPUT_PIPELINE_H_
@@ -9,15 +9,17 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "writer/timeline.h"
 
 namespace tbprof {
 
-// kWait: for workers; kFetch: by the thread that waits; kPrepare: by a worker, what it does but reading.
-enum class InputStage : uint8_t { kWait, kFetch, kRead, kPrepare, kCopy };
-inline constexpr size_t kInputStages = 5;
+// kWait: for workers, or the threads of tf.data; kFetch: by the thread that waits; kPrepare: by a worker, what it does
+// but reading; kPin: by a thread that copies batches to where a device can get them.
+enum class InputStage : uint8_t { kWait, kFetch, kRead, kPrepare, kCopy, kPin };
+inline constexpr size_t kInputStages = 6;
 
 struct InputEvent {
   int64_t start_ps = 0;
@@ -33,6 +35,9 @@ struct InputLine {
 
 // When a thread got its next batch; in order, apart.
 std::vector<InputEvent> InputWaits(const Timeline& timeline, uint32_t thread);
+
+// By what the program gets its batches, for people; empty: nothing that is known.
+std::string_view LoaderOf(const Timeline& timeline);
 
 // Of the regular steps' time, 0...1; -1: no loader is known.
 double InputShare(const Timeline& timeline);

@@ -98,7 +98,7 @@ Section Headline(const Timeline& timeline) {
   }
   out.push_back({text});
   if (const double share = InputShare(timeline); share >= 0) {
-    out.push_back({absl::StrFormat("input wait %.0f %% of the step (DataLoader)", share * 100)});
+    out.push_back({absl::StrFormat("input wait %.0f %% of the step (%s)", share * 100, LoaderOf(timeline))});
   }
   return out;
 }

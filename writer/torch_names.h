@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The names that PyTorch gives its own ranges, whatever the program: which are the optimizer's, which the loader's.
+// The names that PyTorch and TensorFlow give their own ranges, whatever the program: which are the optimizer's, which
+// the loader's.
 //
 // Process: converter. Pure functions.
 #ifndef TBPROF_WRITER_TORCH_NAMES_H_
@@ -36,6 +37,17 @@ inline bool IsOptimizerStep(RangeOrigin origin, std::string_view name) {
 // `enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__`: the program gets its next batch.
 inline bool IsLoaderNext(RangeOrigin origin, std::string_view name) {
   return origin == RangeOrigin::kTorchUser && name.starts_with(kDataLoader) && name.ends_with(".__next__");
+}
+
+// A loop over a tf.data.Dataset gets its next batch. Keras does that within its function, where nobody sees it.
+inline bool IsDatasetNext(const EventType& type) {
+  return type.origin == RangeOrigin::kTensorFlow && type.name.starts_with("IteratorGetNext");
+}
+
+// What the thread of a DataLoader that pins memory does with each batch.
+inline bool IsPinning(const EventType& type) {
+  return type.origin == RangeOrigin::kTorchOperation &&
+         (type.name == "aten::pin_memory" || type.name == "aten::_pin_memory");
 }
 
 // What tf.function has made, `__inference_one_step_on_iterator_1234`: `one_step_on_iterator`; empty: no such function.

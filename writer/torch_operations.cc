@@ -198,7 +198,9 @@ class Namer {
           frame.type = event.type;
           frame.forward |= type.value == ValueKind::kSequence && !frame.own;
           frame.operation = 0;
-          if (outermost) event.detail = frame.operation = Operation(frame);
+          // A stage of the input has a row of its own, which would count twice.
+          if (IsDatasetNext(type) || (IsPinning(type) && !thread->is_main)) frame.in_loader = true;
+          if (outermost && !frame.in_loader) event.detail = frame.operation = Operation(frame);
           break;
         case Kind::kNode:
           if (!frame.in_node) frame.operation = Node(event.type);

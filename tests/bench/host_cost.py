@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tbprof costs on the host, beside bare runs and its peers: the tables of docs/overhead.md.
 
-    host_cost.py BUILD WORK [--rounds N] [--json FILE] [PART...]
+    host_cost.py BUILD WORK [--rounds N] [--runs N] [--only TEXT] [--json FILE] [PART...]
 
 Run by scripts/bench.sh, which makes the programs in WORK. Every round runs each configuration once, in another order;
 figures are medians over rounds of the difference to the reference of the same round, with quartiles. Prints Markdown.
@@ -26,10 +26,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 class Bench:
-    def __init__(self, build, work, rounds):
+    def __init__(self, build, work, rounds, runs=1, only=""):
         self.tbprof = build + "/bin/tbprof"
         self.work = work
         self.rounds = rounds
+        self.runs = runs  # of a whole program, of which the shortest counts
+        self.only = only  # text in the names of whole programs
         self.logs = work + "/logs"
         self.results = {}  # quartiles of what each way adds, by table
 
@@ -256,10 +258,9 @@ def starts(bench):
 
 
 def bootstrap(ratios, draws=4000):
-    """95 % interval of the mean of logarithms, as ratios."""
-    logs = [math.log(ratio) for ratio in ratios]
-    means = sorted(statistics.fmean(random.choices(logs, k=len(logs))) for _ in range(draws))
-    return math.exp(means[int(draws * 0.025)]), math.exp(means[int(draws * 0.975)])
+    """95 % interval of the median."""
+    medians = sorted(statistics.median(random.choices(ratios, k=len(ratios))) for _ in range(draws))
+    return medians[int(draws * 0.025)], medians[int(draws * 0.975)]
 
 
 EXACT = ("--malloc=exact", "--window=all")
@@ -312,36 +313,54 @@ def programs(bench):
         _, wall, cpu = bench.run(["heaptrack", "-o", bench.work + "/heaptrack", *command])
         return cpu, wall
 
+    # In random turns. Of some runs the shortest counts: what disturbs one makes it longer, never shorter.
+    ours = {"nothing: how exact this is": bare, "default": profiled, "`--malloc=exact`": exact}
     rows = []
+
+    def tell(name, way, pairs, runs, cpu, wall):
+        low, high = bootstrap(cpu)
+        rows.append((name, way, f"{pairs} of {runs}", spread(cpu, 3), f"{low:.3f}..{high:.3f}", spread(wall, 3)))
+        print(f"host_cost.py: {' | '.join(rows[-1])}", file=sys.stderr)
+
     with Lttng(bench, "liblttng-ust-libc-wrapper.so.1", "lttng_ust_libc:*") as lttng:
-        ways = {"nothing: how exact this is": bare, "default": profiled, "`--malloc=exact`": exact}
+        peers = {}
         if lttng.usable:
-            ways["LTTng"] = under_lttng
+            peers["LTTng"] = under_lttng
         if shutil.which("heaptrack"):
-            ways["heaptrack (CPU of both)"] = under_heaptrack
+            peers["heaptrack (CPU of both)"] = under_heaptrack
         for name, command in commands.items():
-            for way, run in ways.items():
-                least = {bare: 40, profiled: 40, exact: 20}.get(run, 0)
-                pairs = max(bench.rounds, least) if least > 0 else max(5, bench.rounds // 2)
+            if bench.only not in name:
+                continue
+            ratios = {way: ([], []) for way in ours}
+            for _ in range(max(bench.rounds, 40)):
+                shortest = {}
+                for _ in range(bench.runs):
+                    turn = [("bare", bare), *ours.items()]
+                    random.shuffle(turn)
+                    for way, run in turn:
+                        cpu, wall = run(command)
+                        least = shortest.setdefault(way, [cpu, wall])
+                        shortest[way] = [min(least[0], cpu), min(least[1], wall)]
+                for way, (cpu, wall) in ratios.items():
+                    cpu.append(shortest[way][0] / shortest["bare"][0])
+                    wall.append(shortest[way][1] / shortest["bare"][1])
+            for way, (cpu, wall) in ratios.items():
+                tell(name, way, len(cpu), bench.runs, cpu, wall)
+            for way, run in peers.items():
                 cpu, wall = [], []
                 try:
-                    for turn in range(pairs):
-                        first, second = (bare, run) if turn % 2 == 0 else (run, bare)
-                        a, b = first(command), second(command)
-                        reference, measured = (a, b) if turn % 2 == 0 else (b, a)
+                    for _ in range(max(5, bench.rounds // 2)):
+                        reference, measured = bare(command), run(command)
                         cpu.append(measured[0] / reference[0])
                         wall.append(measured[1] / reference[1])
                 except RuntimeError as error:
                     # A peer that the program does not survive is a result.
-                    if run in (bare, profiled, exact):
-                        raise
-                    rows.append((name, way, 0, "fails", "", ""))
+                    rows.append((name, way, "0", "fails", "", ""))
                     print(f"host_cost.py: {error}", file=sys.stderr)
                     continue
-                low, high = bootstrap(cpu)
-                rows.append((name, way, pairs, spread(cpu, 3), f"{low:.3f}..{high:.3f}", spread(wall, 3)))
-                print(f"host_cost.py: {' | '.join(map(str, rows[-1]))}", file=sys.stderr)
-    table(("program", "under", "pairs", "CPU time, ratio to bare", "95 % of the mean", "wall, ratio to bare"), rows)
+                tell(name, way, len(cpu), 1, cpu, wall)
+    table(("program", "under", "pairs of shortest runs", "CPU time, ratio to bare", "95 % of the median", "wall, ratio to bare"),
+          rows)
 
 
 def shares(bench):
@@ -365,6 +384,8 @@ def shares(bench):
 
     rows = []
     for name, command in whole_programs(bench).items():
+        if bench.only not in name:
+            continue
         for way, options in (("default", ()), ("`--malloc=exact`", EXACT)):
             rows.append((name, way, bench.rounds, spread([share(command, *options) for _ in range(bench.rounds)], 2)))
     table(("program", "under", "runs", "samples in tbprof's library, % of the program's"), rows)
@@ -578,13 +599,15 @@ def main():
     parser.add_argument("build")
     parser.add_argument("work")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--runs", type=int, default=5, help="of a whole program for each side of a pair; the shortest counts")
+    parser.add_argument("--only", default="", help="whole programs with this in their names")
     parser.add_argument("--json", help="what was added, by table, goes there: plot.py draws it")
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     options = parser.parse_intermixed_args()
     unknown = [part for part in options.parts if part not in PARTS]
     if unknown or options.rounds < 3:
         parser.error(f"parts are {', '.join(PARTS)}; at least 3 rounds")
-    bench = Bench(options.build, options.work, options.rounds)
+    bench = Bench(options.build, options.work, options.rounds, options.runs, options.only)
     for part in options.parts or PARTS:
         try:
             PARTS[part](bench)

@@ -21,8 +21,10 @@ python3 - "$build/bin/tbprof" "$work" "$pairs" <<'PYTHON'
 import json, os, statistics, subprocess, sys
 
 tbprof, work, pairs = sys.argv[1], sys.argv[2], int(sys.argv[3])
-LOADS = [('allocate', 4_000_000), ('small', 10_000_000), ('short', 5_000_000), ('uncontended', 20_000_000),
-         ('read', 1_000_000), ('records', 60_000), ('processes', 100)]
+EXACT = ['--malloc=exact', '--window=all']
+LOADS = [('allocate', 4_000_000, []), ('small', 10_000_000, []), ('short', 5_000_000, []), ('uncontended', 20_000_000, []),
+         ('read', 1_000_000, []), ('records', 60_000, []), ('processes', 100, []), ('small', 10_000_000, EXACT),
+         ('allocate', 4_000_000, EXACT), ('read', 1_000_000, ['--wait-threshold=0'])]
 
 
 def bare(command):
@@ -32,9 +34,9 @@ def bare(command):
     return usage.ru_utime + usage.ru_stime
 
 
-def profiled(command):
+def profiled(command, options):
     summary = os.path.join(work, 'summary.json')
-    subprocess.run([tbprof, 'run', '--quiet', '--logdir', os.path.join(work, 'logs'), '--summary-json', summary, '--',
+    subprocess.run([tbprof, 'run', '--quiet', '--logdir', os.path.join(work, 'logs'), '--summary-json', summary, *options, '--',
                     *command], check=True)
     with open(summary) as file:
         facts = json.load(file)
@@ -43,13 +45,13 @@ def profiled(command):
 
 
 wrong = False
-print(f'{"load":12} {"turns":>9} {"bare ms":>9} {"cost ms":>9} {"spread":>15} {"ns/turn":>8} {"claim ms":>9} {"claim/cost":>10}')
-for name, turns in LOADS:
+print(f'{"load":26} {"turns":>9} {"bare ms":>9} {"cost ms":>9} {"spread":>15} {"ns/turn":>8} {"claim ms":>9} {"claim/cost":>10}')
+for name, turns, options in LOADS:
     command = [os.path.join(work, 'load'), name, str(turns)]
     times, costs, claims = [], [], []
     for _ in range(pairs):
         without = bare(command)
-        with_it, claim = profiled(command)
+        with_it, claim = profiled(command, options)
         times.append(without)
         costs.append(with_it - without)
         claims.append(claim)
@@ -58,7 +60,7 @@ for name, turns in LOADS:
     ratio = claim / cost if cost > 0 else float('nan')
     off = claim >= 0.005 and not 1 / 1.5 <= ratio <= 1.5
     wrong |= off
-    print(f'{name:12} {turns:9} {statistics.median(times) * 1e3:9.1f} {cost * 1e3:9.1f} '
+    print(f'{" ".join([name, *options[:1]]):26} {turns:9} {statistics.median(times) * 1e3:9.1f} {cost * 1e3:9.1f} '
           f'{low * 1e3:7.1f}..{high * 1e3:6.1f} {cost / turns * 1e9:8.1f} {claim * 1e3:9.1f} {ratio:10.2f}'
           f'{"  <- off" if off else ""}', flush=True)
 sys.exit(wrong)

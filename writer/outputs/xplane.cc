@@ -253,11 +253,10 @@ struct StageText {
   std::string_view name, category;
 };
 const StageText& StageOf(InputStage stage) {
-  static constexpr StageText kTexts[kInputStages] = {{"dataloader", "unknown"},
-                                                     {"dataloader fetch", "preprocessing"},
-                                                     {"loader read", "read"},
-                                                     {"worker decode+collate", "preprocessing"},
-                                                     {"h2d", "enqueue"}};
+  static constexpr StageText kTexts[kInputStages] = {
+      {"dataloader", "unknown"}, {"dataloader fetch", "preprocessing"},
+      {"loader read", "read"},   {"worker decode+collate", "preprocessing"},
+      {"h2d", "enqueue"},        {"pin memory", "preprocessing"}};
   return kTexts[static_cast<size_t>(stage)];
 }
 // Above all ids of events, whose time would count for the stage.

@@ -36,7 +36,22 @@ def torch_loop(steps, layers, width, batch, workers=None, accumulation=1):
             tick()
 
 
-def jax_loop(steps, layers, width, batch, block=True, fresh=False):
+def torch_inference(steps, layers, width, batch, epochs=6):
+    """As a server does, or an evaluation: no optimizer and no loader; something else now and then."""
+    import torch
+    torch.set_num_threads(1)
+    model = torch.nn.Sequential(*[layer for _ in range(layers) for layer in (torch.nn.Linear(width, width), torch.nn.ReLU())])
+    tick()
+    for _ in range(epochs):
+        answers = []
+        for _ in range(steps // epochs):
+            with torch.no_grad():
+                answers.append(model(torch.randn(batch, width)).argmax(1))
+            tick()
+        torch.bincount(torch.cat(answers)).tolist()
+
+
+def jax_loop(steps, layers, width, batch, block=True, fresh=False, epochs=1):
     import jax
     import jax.numpy as jnp
     import numpy
@@ -53,17 +68,22 @@ def jax_loop(steps, layers, width, batch, block=True, fresh=False):
         value, gradients = jax.value_and_grad(loss)(parameters, inputs, targets)
         return [p - 0.01 * g for p, g in zip(parameters, gradients)], value
 
+    evaluate = jax.jit(loss)
     random = numpy.random.default_rng(1)
     inputs, targets = random.normal(size=(2, batch, width)).astype("float32")
     parameters, _ = update(parameters, inputs, targets)
     tick()
-    for _ in range(steps):
-        if fresh:
-            inputs = random.normal(size=(batch, width)).astype("float32")
-        parameters, value = update(parameters, inputs, targets)
-        if block:
-            float(value)
-        tick()
+    for _ in range(epochs):
+        for _ in range(steps // epochs):
+            if fresh:
+                inputs = random.normal(size=(batch, width)).astype("float32")
+            parameters, value = update(parameters, inputs, targets)
+            if block:
+                float(value)
+            tick()
+        if epochs > 1:
+            for _ in range(max(1, steps // epochs // 5)):
+                float(evaluate(parameters, inputs, targets))
 
 
 def keras_fit(steps, width, batch, epochs=1, validate=False, fits=1):
@@ -169,6 +189,9 @@ KINDS = {
     "jax_tiny": lambda steps: jax_loop(steps or 3000, 1, 8, 4),
     "jax_async": lambda steps: jax_loop(steps or 300, 4, 512, 256, block=False),
     "jax_input": lambda steps: jax_loop(steps or 300, 4, 512, 256, fresh=True),
+    "jax_epochs": lambda steps: jax_loop(steps or 300, 4, 512, 256, fresh=True, epochs=6),
+    "jax_epochs_same": lambda steps: jax_loop(steps or 300, 4, 512, 256, epochs=6),
+    "torch_inference": lambda steps: torch_inference(steps or 300, 4, 256, 128),
     "keras": lambda steps: keras_fit(steps or 300, 512, 128),
     "keras_epochs": lambda steps: keras_fit(steps or 1200, 256, 32, epochs=12),
     "keras_validation": lambda steps: keras_fit(steps or 1200, 256, 32, epochs=12, validate=True),

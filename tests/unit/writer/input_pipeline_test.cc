@@ -181,6 +181,41 @@ TEST_F(InputPipelineTest, CopiesToTheDevice) {
   EXPECT_EQ(Us(lines[0], InputStage::kCopy), 3 * 3);
 }
 
+TEST_F(InputPipelineTest, AThreadThatPinsHasAStage) {
+  const uint32_t pinning = Thread();
+  for (int i = 0; i < 4; ++i) {
+    Batch();
+    on = pinning;
+    Range("aten::pin_memory", RangeOrigin::kTorchOperation, [&] {
+      Op("is_pinned", 2);
+      Range("aten::_pin_memory", RangeOrigin::kTorchOperation, 30);
+    });
+    on = 0;
+    Op("pin_memory", 7);  // by the program itself
+  }
+  Done();
+  const std::vector<InputLine> lines = InputLines(timeline, 0);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[1].name, "pin memory 00 input (summary)");
+  EXPECT_EQ(lines[1].events.size(), 4u);
+  EXPECT_EQ(Us(lines[1], InputStage::kPin), 4 * 32);
+  EXPECT_EQ(Us(lines[0], InputStage::kPin), 0);
+}
+
+TEST_F(InputPipelineTest, ALoopOverADatasetWaitsForItsBatch) {
+  for (int i = 0; i < 10; ++i) {
+    timeline.steps.push_back({now, now + 1000 * kUs, i, "step", 0});
+    Range("IteratorGetNext", RangeOrigin::kTensorFlow, 400);
+    Range("__inference_update_185", RangeOrigin::kTensorFlow, 600);
+  }
+  Done();
+  EXPECT_EQ(LoaderOf(timeline), "tf.data");
+  EXPECT_NEAR(InputShare(timeline), 0.4, 0.001);
+  const std::vector<InputLine> lines = InputLines(timeline, 0);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(Us(lines[0], InputStage::kWait), 10 * 400);
+}
+
 TEST_F(InputPipelineTest, TheShortestReadsGo) {
   Range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", RangeOrigin::kTorchUser, [&] {
     for (int i = 0; i < 70'000; ++i) Call("read", 1 + i % 100);

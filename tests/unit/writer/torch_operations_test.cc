@@ -172,6 +172,18 @@ TEST_F(TorchOperationsTest, OperationsOfTheLoaderHaveNoRows) {
   EXPECT_EQ(counts_.nested, 2u);
 }
 
+// They are stages of the input, which have rows.
+TEST_F(TorchOperationsTest, BatchesAndPinningHaveNoRows) {
+  Range("IteratorGetNext", RangeOrigin::kTensorFlow, 40);
+  Range("MatMul", RangeOrigin::kTensorFlow, 60);
+  Op("pin_memory");  // by the program itself
+  on = Thread();
+  Operation("aten::pin_memory", [&] { Op("_pin_memory"); });
+  Name();
+  EXPECT_EQ(Named(), (Texts{"MatMul = MatMul:MatMul", "aten::pin_memory = aten/pin_memory:pin_memory"}));
+  EXPECT_TRUE(Named(on).empty());
+}
+
 TEST_F(TorchOperationsTest, RangesWithoutPytorch) {
   Nvtx("step 3", [&] {
     Launch("first");
