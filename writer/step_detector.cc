@@ -26,7 +26,10 @@ constexpr size_t kMaxClasses = 20;
 constexpr size_t kMaxFinalists = 6;
 constexpr size_t kMaxSymbols = 1 << 16;
 constexpr size_t kMaxExtras = 4096;
-constexpr double kMostNetworks = 4;  // each with an optimizer of its own, in one step
+constexpr double kMostNetworks = 8;  // each with an optimizer of its own, in one step
+constexpr double kMostParts = 16;    // that a step accumulates
+constexpr double kLeastShareOfParts = 0.3;
+constexpr double kLikeTheOther = 0.8;  // of the launches, from one interval to the next
 constexpr uint32_t kFewestOccurrences = 4;
 constexpr double kLeastShare = 0.35;
 constexpr double kLeastAlternation = 0.6;
@@ -315,6 +318,7 @@ class Detector {
   void CompareContents(const std::vector<uint32_t>& finalists);
   const Pair& PairOf(uint32_t coarse, uint32_t fine) const;
   bool IsStepOver(uint32_t coarse, uint32_t fine) const;
+  bool AreManySteps(uint32_t coarse, uint32_t fine) const;
   double RatioOf(uint32_t coarse, uint32_t fine) const;
   std::optional<uint32_t> Choose();
   bool IsEachOfSeveral(const Class& one);
@@ -835,6 +839,16 @@ bool Detector::IsStepOver(uint32_t coarse, uint32_t fine) const {
   return pair.stretch < 3 || classes_[fine].share < 0.75 || like_layers;
 }
 
+// Whether what the coarser consists of are steps, and it is an epoch of them or what is logged now and then: too many
+// to be the parts of one step, or each with an optimizer of its own and one like the other.
+bool Detector::AreManySteps(uint32_t coarse, uint32_t fine) const {
+  const Class& part = classes_[fine];
+  const double ratio = RatioOf(coarse, fine);
+  if (ratio == 0 || part.alternation < 0.9) return false;
+  if (by_optimizer_) return part.optimizes && (ratio > kMostNetworks || part.explained >= kLikeTheOther);
+  return part.marked && ratio > kMostParts;
+}
+
 std::optional<uint32_t> Detector::Choose() {
   std::vector<uint32_t> order;
   for (uint32_t c = 0; c < classes_.size(); ++c) {
@@ -864,8 +878,7 @@ std::optional<uint32_t> Detector::Choose() {
     if (c <= best || !may_be_step(c) || RatioOf(c, best) == 0 || !IsStepOver(c, best)) continue;
     // Two networks, each with an optimizer: half of a step is unlike the other half.
     if (by_optimizer_ && classes_[c].explained < classes_[best].explained + 0.1) continue;
-    // An optimizer in each of many is that of as many steps, and what comes besides is logging.
-    if (by_optimizer_ && classes_[best].optimizes && RatioOf(c, best) > kMostNetworks) continue;
+    if (AreManySteps(c, best)) continue;
     best = c;
   }
   for (uint32_t f : finalists_) {
@@ -875,6 +888,10 @@ std::optional<uint32_t> Detector::Choose() {
     // The optimizer's step, not every so many-th of them.
     if (by_optimizer_ && fine.alternation >= 0.9 && fine.share >= 0.85 * coarse.share && fine.coverage >= 0.7 &&
         fine.explained >= coarse.explained - 0.1) {
+      best = f;
+      continue;
+    }
+    if (AreManySteps(best, f)) {
       best = f;
       continue;
     }
@@ -901,6 +918,7 @@ bool Detector::IsEachOfSeveral(const Class& one) {
     by_optimizer_ = true;
     return true;
   }
+  if (one.marked && outer.ratio > kMostParts) return false;
   if (outer.blocking * 4 > outer.extra || outer.extra < 1.5) return false;
   return outer.extra < 2 * one.length && (one.marked || one.length > kLayerLaunches);
 }
@@ -946,13 +964,14 @@ double Detector::Confidence(uint32_t chosen) {
     } else {
       const double ratio = RatioOf(chosen, other);
       const Class& inner = classes_[other];
-      if (ratio == 0 || inner.share < 0.6) continue;
+      if (ratio == 0 || inner.share < kLeastShareOfParts) continue;
       const bool has_parts = inner.marked || inner.length > kLayerLaunches;
       if (has_parts && inner.coverage > 0.8 && inner.score > best_part) {
         best_part = inner.score;
         result_.accumulation = static_cast<uint32_t>(ratio);
       }
-      if (by_optimizer_) continue;
+      // Several networks, or steps and what comes behind so many of them.
+      if (by_optimizer_ && (!inner.optimizes || ratio < 3)) continue;
       // Layers are many and short; micro-batches are few and long.
       const bool layers = !inner.marked && inner.length <= kLayerLaunches && ratio >= 3;
       const double here = layers ? 0.85 : 0.65;
@@ -960,6 +979,23 @@ double Detector::Confidence(uint32_t chosen) {
         ambiguity = here;
         result_.alternative = 1 / ratio;
       }
+    }
+  }
+  // Steps with something else behind every few of them are as uneven as what happens at random, and no class that could
+  // be chosen; and still they may be the steps.
+  for (uint32_t other = 0; other < chosen; ++other) {
+    const Class& inner = classes_[other];
+    const double ratio = RatioOf(chosen, other);
+    const bool has_optimizer =
+        inner.bursts > 0.7 && inner.bursts < 1.5 && (inner.marked || inner.length > kLayerLaunches / 2);
+    const bool may_be_step = by_optimizer_ ? has_optimizer : inner.marked;
+    if (inner.qualified || ratio < 3 || !may_be_step || inner.alternation < 0.9 || inner.coverage < 0.7 ||
+        inner.good < 3 || inner.share < kLeastShareOfParts) {
+      continue;
+    }
+    if (0.65 < ambiguity) {
+      ambiguity = 0.65;
+      result_.alternative = 1 / ratio;
     }
   }
   // Where nothing shows where it begins, the period may be right and the cut is not.

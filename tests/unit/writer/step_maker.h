@@ -43,6 +43,7 @@ struct StepShape {
   int depth_min = 0;         // layers from here to `layers`, by chance; 0: always all
   int evaluate_every = 0, evaluate_batches = 20;
   bool evaluation_names = false;  // other kernels than training
+  int evaluate_ends = 0;          // launches behind it, each of a kind of its own
   int checkpoint_every = 0;
   double pauses = 0;  // of 50 to 500 ms for each step
   int log_every = 0, log_launches = 2;
@@ -306,6 +307,8 @@ class StepMaker {
         Put(Name(kEvaluation, 1000), batch % 4 == 3 ? StepLaunch::kBlocking : 0);
       }
       optional();
+      for (int i = 0; i < shape_.evaluate_ends; ++i) Put(Name(kEvaluation, 2000 + i));
+      if (shape_.evaluate_ends > 0) optional();
     }
     if (shape_.checkpoint_every > 0 && number % shape_.checkpoint_every == shape_.checkpoint_every - 1) {
       optional();
@@ -589,6 +592,30 @@ inline std::vector<StepCase> HeldOutCases() {
     s.optimizer = S::kUnnamed;
     s.steps = 160;
     s.layers = 10;
+  });
+  add("14 epochs of 25", [](S& s) {
+    s.evaluate_every = 25;
+    s.evaluate_batches = 12;
+    s.evaluate_ends = 30;
+    s.evaluation_names = true;
+    s.steps = 350;
+    s.layers = 5;
+  });
+  add("9 epochs of 50, unnamed", [](S& s) {
+    s.evaluate_every = 50;
+    s.evaluate_batches = 30;
+    s.evaluate_ends = 8;
+    s.optimizer = S::kUnnamed;
+    s.steps = 450;
+    s.layers = 4;
+  });
+  add("11 epochs of 40, no evaluation, unnamed", [](S& s) {
+    s.evaluate_every = 40;
+    s.evaluate_batches = 0;
+    s.evaluate_ends = 60;
+    s.optimizer = S::kUnnamed;
+    s.steps = 440;
+    s.layers = 3;
   });
   add("checkpoint every 15", [](S& s) {
     s.checkpoint_every = 15;
@@ -1111,6 +1138,29 @@ inline std::vector<StepCase> TuningCases() {
     s.steps = 100;
     s.layers = 6;
   });
+  add("10 epochs of 20, evaluation of 10", [](S& s) {
+    s.evaluate_every = 20;
+    s.evaluate_batches = 10;
+    s.evaluate_ends = 12;
+    s.steps = 200;
+    s.layers = 4;
+  });
+  add("10 epochs of 20, evaluation of 10, unnamed", [](S& s) {
+    s.evaluate_every = 20;
+    s.evaluate_batches = 10;
+    s.evaluate_ends = 12;
+    s.optimizer = S::kUnnamed;
+    s.steps = 200;
+    s.layers = 4;
+  });
+  add("12 epochs of 100, no evaluation, unnamed", [](S& s) {
+    s.evaluate_every = 100;
+    s.evaluate_batches = 0;
+    s.evaluate_ends = 25;
+    s.optimizer = S::kUnnamed;
+    s.steps = 1200;
+    s.layers = 2;
+  });
   add("lengths vary, sigma 0.4", [](S& s) {
     s.length_spread = 0.4;
     s.steps = 80;
@@ -1250,7 +1300,8 @@ inline std::vector<StepCase> TuningCases() {
 }
 
 // What cannot be told from launches alone: a few decoding steps before each update look like evaluation before each
-// checkpoint, a single kernel every fourth time like logging. The other reading must be named, and neither be sure.
+// checkpoint, a single kernel every fourth time like logging, an epoch of a few steps like one of several parts. The
+// other reading must be named, and neither be sure.
 inline std::vector<StepCase> AmbiguousCases() {
   using S = StepShape;
   std::vector<StepCase> cases;
@@ -1270,6 +1321,23 @@ inline std::vector<StepCase> AmbiguousCases() {
     s.log_blocks = false;
     s.log_launches = 4;
     s.steps = 80;
+    s.optimizer = S::kUnnamed;
+  });
+  for (const int steps : {4, 8}) {
+    add(std::to_string(steps) + " steps an epoch", [steps](S& s) {
+      s.evaluate_every = steps;
+      s.evaluate_batches = 5;
+      s.evaluate_ends = 12;
+      s.steps = 30 * steps;
+      s.layers = 4;
+    });
+  }
+  add("8 steps an epoch, unnamed", [](S& s) {
+    s.evaluate_every = 8;
+    s.evaluate_batches = 5;
+    s.evaluate_ends = 12;
+    s.steps = 240;
+    s.layers = 4;
     s.optimizer = S::kUnnamed;
   });
   add("accumulation 4, unnamed, optimizer 1", [](S& s) {
@@ -1326,6 +1394,7 @@ inline StepShape RandomShape(uint64_t seed) {
   if (chance(0.1)) shape.lost = 0.06 * uniform();
   if (chance(0.05)) shape.dropped = 0.05 * uniform();
   if (chance(0.1)) shape.length_spread = 0.3 * uniform();
+  if (shape.evaluate_every > 0 && chance(0.5)) shape.evaluate_ends = below(40);
   return shape;
 }
 
