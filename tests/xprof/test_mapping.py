@@ -249,3 +249,13 @@ def test_copies_with_tf_op_have_rows_and_stay_input(opened):
     data = opened(space)
     assert {key[1] for key in tool_data.op_rows(data) if key[0] == "Device"} == {"a/MemcpyHToD", "a/gemm"}
     assert all(step["infeedTimeMs"] == pytest.approx(1) for step in steps_of(data).values())
+
+
+def test_a_row_says_how_many_lines_it_has(opened):
+    """The viewer folds a row of more than 20 (_collapseBigProcessTracks)."""
+    space, plane = host()
+    for i in range(21):
+        plane.line(1 + i, f"thread {i}").event("work", i * MS, MS)
+    space.plane("/host:CPU + 1 thread").line(30, "other").event("work", 0, MS)
+    rows = [event for event in opened(space).trace("h")["traceEvents"] if event and event["name"] == "process_name"]
+    assert sorted(row["thread_count"] for row in rows if "host" in row["args"]["name"]) == [1, 21]

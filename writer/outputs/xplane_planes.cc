@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "writer/input_pipeline.h"
 #include "writer/outputs/xplane.h"
 #include "writer/schema.h"
+#include "writer/text.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -17,6 +20,47 @@ constexpr size_t kMaxHelperPlanes = 64;
 constexpr size_t kMaxShortHelpers = 3;
 constexpr size_t kShortEvents = 200;
 constexpr int64_t kShortShare = 20;  // of the capture's length
+
+// The viewer opens a profile with a row folded that has more lines than this: of a program with a pool of threads
+// nothing would be seen at first.
+constexpr size_t kMostLinesOpen = 20;
+// Of these, beside threads and the input: steps, phases, counters, memory.
+constexpr size_t kOtherLines = 4;
+constexpr size_t kFewestThreads = 4;
+
+// What the pages count, and what steps are made of, is on threads of `/host:CPU` alone.
+bool MustBeCounted(const Timeline& timeline, const Thread& thread) {
+  return thread.is_main || thread.is_line || std::ranges::any_of(thread.events, [&](const Event& event) {
+           const EventType& type = timeline.types[event.type];
+           return event.detail != 0 || type.family == EventFamily::kAnnotation || type.family == EventFamily::kGpu ||
+                  type.value == ValueKind::kCorrelation;
+         });
+}
+
+// So many of a process's threads that the row is shown open: those that must stay, and of the others the busiest. The
+// rest, in their order.
+std::vector<uint32_t> TakeIdlest(const Timeline& timeline, uint32_t process, std::vector<uint32_t>* threads) {
+  std::vector<uint32_t> rest;
+  if (threads->size() <= kFewestThreads) return rest;
+  const size_t other_lines = kOtherLines + InputLines(timeline, process).size();
+  const size_t room = std::max(kFewestThreads, kMostLinesOpen - std::min(kMostLinesOpen, other_lines));
+  if (threads->size() <= room) return rest;
+  std::vector<uint32_t> others;
+  for (const uint32_t index : *threads) {
+    if (!MustBeCounted(timeline, timeline.threads[index])) others.push_back(index);
+  }
+  std::ranges::stable_sort(others, [&](uint32_t a, uint32_t b) {
+    return timeline.threads[a].events.size() > timeline.threads[b].events.size();
+  });
+  const size_t stay = threads->size() - others.size();
+  const size_t more = stay < room ? std::min(others.size(), room - stay) : 0;
+  others.erase(others.begin(), others.begin() + static_cast<ptrdiff_t>(more));
+  std::ranges::sort(others);
+  const auto goes = [&](uint32_t index) { return std::ranges::binary_search(others, index); };
+  std::ranges::copy_if(*threads, std::back_inserter(rest), goes);
+  std::erase_if(*threads, goes);
+  return rest;
+}
 
 }  // namespace
 
@@ -59,6 +103,13 @@ std::vector<HostPlane> HostPlanes(const Timeline& timeline) {
 
   const uint32_t first = CountedProcess(timeline);
   add(counted, first);
+  if (std::vector<uint32_t> rest = TakeIdlest(timeline, first, &counted.threads); !rest.empty()) {
+    // Its row is the next one: `+` comes before all letters.
+    HostPlane plane;
+    plane.name = StrCat(kHostCpuPlane, " + ", Counted(rest.size(), "thread"));
+    plane.threads = std::move(rest);
+    planes.push_back(std::move(plane));
+  }
   std::vector<uint32_t> helpers;
   for (uint32_t i = 0; i < timeline.processes.size(); ++i) {
     if (i != first && (!threads[i].empty() || has_counters[i])) helpers.push_back(i);

@@ -287,6 +287,42 @@ TEST(Xspace, HelpersBeyondTheLimitShareAPlane) {
   EXPECT_EQ(*VerifyXplane(file.path(), timeline), "verified: 66 planes, 500 lines, 500 events");
 }
 
+// A row of more than 20 lines is folded when the viewer opens.
+TEST(Xspace, APoolOfThreadsDoesNotFoldTheRow) {
+  Timeline timeline;
+  timeline.host = "h";
+  timeline.types = {{"read", EventFamily::kIo}, {"aten::mm", EventFamily::kAnnotation}};
+  timeline.processes.resize(1);
+  timeline.processes[0].is_command = true;
+  const auto planes_of = [&](uint32_t threads) {
+    timeline.threads.assign(threads, {});
+    for (uint32_t i = 0; i < threads; ++i) {
+      Thread& thread = timeline.threads[i];
+      thread.line_id = i + 1;
+      thread.is_main = i == 0;
+      thread.events.resize(i % 10 == 3 ? 9 : 2);
+      for (size_t k = 0; k < thread.events.size(); ++k) thread.events[k].start_ps = static_cast<int64_t>(k) * 1000;
+    }
+    timeline.threads[threads - 1].events[1].type = 1;
+    return HostPlanes(timeline);
+  };
+  EXPECT_EQ(planes_of(16).size(), 1u);
+  const std::vector<HostPlane> planes = planes_of(100);
+  ASSERT_EQ(planes.size(), 2u);
+  EXPECT_EQ(planes[1].name, "/host:CPU + 84 threads");
+  EXPECT_TRUE(planes[1].processes.empty()) << "counters once";
+  // The main thread, the one whose work is counted, the ten busiest and the first others.
+  EXPECT_EQ(planes[0].threads, (std::vector<uint32_t>{0, 1, 2, 3, 4, 5, 13, 23, 33, 43, 53, 63, 73, 83, 93, 99}));
+  EXPECT_EQ(planes[1].threads.size(), 84u);
+  EXPECT_TRUE(std::ranges::is_sorted(planes[1].threads));
+  const TemporaryFile file(Encode(timeline));
+  EXPECT_EQ(*VerifyXplane(file.path(), timeline), "verified: 3 planes, 100 lines, 270 events");
+  // All of them are counted: they stay, folded.
+  planes_of(100);
+  for (Thread& thread : timeline.threads) thread.events[0].type = 1;
+  EXPECT_EQ(HostPlanes(timeline).size(), 1u);
+}
+
 TEST(Xspace, NotesAreBoundedAndPrintable) {
   Timeline timeline = RandomTimeline(1).Make();
   timeline.complete = false;
