@@ -29,8 +29,6 @@ constexpr double kMostFromOperations = 0.8, kMostFromCalls = 0.65;
 constexpr double kMostWithoutCut = 0.65;
 // Right in number and length, and some percent off in where they begin: Keras waits for input in its function.
 constexpr double kMostFromFunctions = 0.7;
-// More executions of one function than this are no parts that a step accumulates.
-constexpr int64_t kMostParts = 16;
 // The many may still be layers of a step that nothing else tells.
 constexpr double kPerhapsEpochs = 0.7;
 // With records lost somewhere the counts are not to be trusted as much.
@@ -434,7 +432,7 @@ Epochs AreEpochs(const StepDetection& found, const StepDetection& functions, con
     return next != iterators.end() && *next < step.end_ps;
   });
   if (static_cast<size_t>(made) * 10 >= found.steps.size() * 7) return Epochs::kYes;
-  return found.period_ps / kMostParts > functions.period_ps ? Epochs::kMaybe : Epochs::kNo;
+  return found.period_ps / kMostPartsOfStep > functions.period_ps ? Epochs::kMaybe : Epochs::kNo;
 }
 
 // Whether executions of a function are rather the steps than what was found: by how much they are to be believed.

@@ -27,7 +27,7 @@ constexpr size_t kMaxFinalists = 6;
 constexpr size_t kMaxSymbols = 1 << 16;
 constexpr size_t kMaxExtras = 4096;
 constexpr double kMostNetworks = 8;  // each with an optimizer of its own, in one step
-constexpr double kMostParts = 16;    // that a step accumulates
+constexpr double kEither = 0.65;     // the most where nothing tells which of two is the step, or where it begins
 constexpr double kLeastShareOfParts = 0.3;
 constexpr double kLikeTheOther = 0.8;  // of the launches, from one interval to the next
 constexpr uint32_t kFewestOccurrences = 4;
@@ -846,7 +846,7 @@ bool Detector::AreManySteps(uint32_t coarse, uint32_t fine) const {
   const double ratio = RatioOf(coarse, fine);
   if (ratio == 0 || part.alternation < 0.9) return false;
   if (by_optimizer_) return part.optimizes && (ratio > kMostNetworks || part.explained >= kLikeTheOther);
-  return part.marked && ratio > kMostParts;
+  return part.marked && ratio > kMostPartsOfStep;
 }
 
 std::optional<uint32_t> Detector::Choose() {
@@ -886,12 +886,9 @@ std::optional<uint32_t> Detector::Choose() {
     if (f >= best || !may_be_step(f) || RatioOf(best, f) == 0) continue;
     const Class &fine = classes_[f], &coarse = classes_[best];
     // The optimizer's step, not every so many-th of them.
-    if (by_optimizer_ && fine.alternation >= 0.9 && fine.share >= 0.85 * coarse.share && fine.coverage >= 0.7 &&
-        fine.explained >= coarse.explained - 0.1) {
-      best = f;
-      continue;
-    }
-    if (AreManySteps(best, f)) {
+    const bool is_optimizers = by_optimizer_ && fine.alternation >= 0.9 && fine.share >= 0.85 * coarse.share &&
+                               fine.coverage >= 0.7 && fine.explained >= coarse.explained - 0.1;
+    if (is_optimizers || AreManySteps(best, f)) {
       best = f;
       continue;
     }
@@ -918,7 +915,7 @@ bool Detector::IsEachOfSeveral(const Class& one) {
     by_optimizer_ = true;
     return true;
   }
-  if (one.marked && outer.ratio > kMostParts) return false;
+  if (one.marked && outer.ratio > kMostPartsOfStep) return false;
   if (outer.blocking * 4 > outer.extra || outer.extra < 1.5) return false;
   return outer.extra < 2 * one.length && (one.marked || one.length > kLayerLaunches);
 }
@@ -942,8 +939,13 @@ double Detector::Confidence(uint32_t chosen) {
   // What happens every few steps only waits (logging, a checkpoint), is longer than a step (an evaluation, but so is
   // the training behind a few steps of decoding), or would be a part of the step.
   const auto doubt = [](bool waits, bool is_long) { return waits ? 0.8 : is_long ? 0.7 : 0.6; };
+  const auto may_be = [&](double ratio, double here) {
+    if (here >= ambiguity) return;
+    ambiguity = here;
+    result_.alternative = ratio;
+  };
   if (every_) {
-    ambiguity = by_optimizer_ ? 0.9 : 0.65;
+    ambiguity = by_optimizer_ ? 0.9 : kEither;
     result_.accumulation = one.outer.ratio;
     if (!by_optimizer_) result_.alternative = 1.0 / one.outer.ratio;
   } else if (one.outer.ratio >= 2 && !by_optimizer_) {
@@ -956,11 +958,7 @@ double Detector::Confidence(uint32_t chosen) {
       const double ratio = RatioOf(other, chosen);
       if (ratio == 0 || classes_[other].alternation < 0.8) continue;
       const Pair& pair = PairOf(other, chosen);
-      const double here = by_optimizer_ ? 0.9 : doubt(pair.blocking * 4 > pair.extra, pair.stretch >= 3);
-      if (here < ambiguity) {
-        ambiguity = here;
-        result_.alternative = ratio;
-      }
+      may_be(ratio, by_optimizer_ ? 0.9 : doubt(pair.blocking * 4 > pair.extra, pair.stretch >= 3));
     } else {
       const double ratio = RatioOf(chosen, other);
       const Class& inner = classes_[other];
@@ -974,11 +972,7 @@ double Detector::Confidence(uint32_t chosen) {
       if (by_optimizer_ && (!inner.optimizes || ratio < 3)) continue;
       // Layers are many and short; micro-batches are few and long.
       const bool layers = !inner.marked && inner.length <= kLayerLaunches && ratio >= 3;
-      const double here = layers ? 0.85 : 0.65;
-      if (here < ambiguity) {
-        ambiguity = here;
-        result_.alternative = 1 / ratio;
-      }
+      may_be(1 / ratio, layers ? 0.85 : kEither);
     }
   }
   // Steps with something else behind every few of them are as uneven as what happens at random, and no class that could
@@ -993,15 +987,12 @@ double Detector::Confidence(uint32_t chosen) {
         inner.good < 3 || inner.share < kLeastShareOfParts) {
       continue;
     }
-    if (0.65 < ambiguity) {
-      ambiguity = 0.65;
-      result_.alternative = 1 / ratio;
-    }
+    may_be(1 / ratio, kEither);
   }
   // Where nothing shows where it begins, the period may be right and the cut is not.
-  if (by_optimizer_ ? one.bursts > 1.5 && !one.has_gap : !one.marked && !one.executable) ambiguity *= 0.65;
+  if (by_optimizer_ ? one.bursts > 1.5 && !one.has_gap : !one.marked && !one.executable) ambiguity *= kEither;
   // An optimizer that is in step with something else.
-  if (!by_optimizer_ && bursts_ >= 4) ambiguity *= 0.65;
+  if (!by_optimizer_ && bursts_ >= 4) ambiguity *= kEither;
   return confidence * ambiguity;
 }
 

@@ -70,6 +70,8 @@ struct StepDetection {
 inline constexpr double kSureConfidence = 0.7;
 // Below this nothing is returned.
 inline constexpr double kLeastConfidence = 0.3;
+// More parts than this are no step that accumulates: they are steps, and what holds them is an epoch.
+inline constexpr int kMostPartsOfStep = 16;
 inline constexpr size_t kMaxTypes = size_t{1} << 19;
 inline constexpr size_t kMaxHistograms = size_t{1} << 18;
 inline constexpr size_t kMaxActivityBins = size_t{1} << 20;
