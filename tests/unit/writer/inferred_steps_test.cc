@@ -242,6 +242,11 @@ class InferredStepsOfFunctionsTest : public InferredStepsTest {
         {.start_ps = now_, .duration_ps = length_us * kUs, .type = static_cast<uint16_t>(at->second)});
     now_ += (length_us + 5) * kUs;
   }
+  void StartAnew() {
+    timeline_.threads[0].events.clear();
+    begins_.clear();
+    now_ = 0;
+  }
   // As Keras calls its compiled function; lengths vary.
   void Batches(int batches, const std::string& function, int64_t length_us) {
     for (int i = 0; i < batches; ++i) {
@@ -250,6 +255,13 @@ class InferredStepsOfFunctionsTest : public InferredStepsTest {
       Operation(function, length_us + 13 * (i % 7));
       Operation("OptionalHasValue", 20);
       Operation("OptionalGetValue", 20);
+    }
+  }
+  // An optimizer of six variables.
+  void Update() {
+    for (int i = 0; i < 6; ++i) {
+      Operation("Mul", 30);
+      Operation("AssignSubVariableOp", 30);
     }
   }
   void GoThroughData() {
@@ -280,9 +292,7 @@ class InferredStepsOfFunctionsTest : public InferredStepsTest {
 TEST_F(InferredStepsOfFunctionsTest, EpochsAreNoSteps) {
   for (const bool validation : {false, true}) {
     for (const int batches : {10, 100}) {
-      timeline_.threads[0].events.clear();
-      begins_.clear();
-      now_ = 0;
+      StartAnew();
       for (int epoch = 0; epoch < 12; ++epoch) {
         GoThroughData();
         Batches(batches, "__inference_multi_step_on_iterator_839", 1400);
@@ -311,21 +321,14 @@ TEST_F(InferredStepsOfFunctionsTest, EpochsAreNoSteps) {
 
 TEST_F(InferredStepsOfFunctionsTest, ALoopBeginsWithItsBatch) {
   for (const bool eager : {false, true}) {
-    timeline_.threads[0].events.clear();
-    begins_.clear();
-    now_ = 0;
+    StartAnew();
     Operation("MakeIterator", 3000);
     for (int step = 0; step < 80; ++step) {
       begins_.push_back(now_);
       Operation("IteratorGetNext", 150 + 20 * (step % 9));
       now_ += 300 * kUs;
       Operation(eager ? "MatMul" : "__inference_update_185", 1300);
-      if (eager) {
-        for (int i = 0; i < 6; ++i) {
-          Operation("Mul", 30);
-          Operation("AssignSubVariableOp", 30);
-        }
-      }
+      if (eager) Update();
       now_ += 100 * kUs;
     }
     timeline_.duration_ps = now_;
@@ -347,10 +350,7 @@ TEST_F(InferredStepsOfFunctionsTest, WhatAStepAccumulatesIsNoStep) {
       Operation("__inference_gradients_154", 1300);
       for (int i = 0; i < 6; ++i) Operation("AddV2", 30);
     }
-    for (int i = 0; i < 6; ++i) {
-      Operation("Mul", 30);
-      Operation("AssignSubVariableOp", 30);
-    }
+    Update();
     now_ += 100 * kUs;
   }
   timeline_.duration_ps = now_;
