@@ -10,7 +10,6 @@ figures are medians over rounds of the difference to the reference of the same r
 import argparse
 import glob
 import json
-import math
 import os
 import random
 import re
@@ -267,7 +266,7 @@ EXACT = ("--malloc=exact", "--window=all")
 
 
 def whole_programs(bench):
-    """{name: command}"""
+    """{name: command}, of those that --only names"""
     here = os.path.dirname(os.path.abspath(__file__))
     python = os.environ.get("BENCH_PYTHON", sys.executable)
     commands = {"JSON and regular expressions": [python, here + "/json_regex.py"]}
@@ -283,7 +282,7 @@ def whole_programs(bench):
                        "bool f(const std::string& s) { return std::regex_match(s, std::regex(\"a+b*(c|d)\")); }\n")
         subprocess.run(["g++", "-E", "-o", source + ".ii", source + ".cc"], check=True)
         commands["g++ (cc1plus)"] = [compiler, "-quiet", "-fpreprocessed", "-O1", "-o", "/dev/null", source + ".ii"]
-    return commands
+    return {name: command for name, command in commands.items() if bench.only in name}
 
 
 def programs(bench):
@@ -329,8 +328,6 @@ def programs(bench):
         if shutil.which("heaptrack"):
             peers["heaptrack (CPU of both)"] = under_heaptrack
         for name, command in commands.items():
-            if bench.only not in name:
-                continue
             ratios = {way: ([], []) for way in ours}
             for _ in range(max(bench.rounds, 40)):
                 shortest = {}
@@ -384,8 +381,6 @@ def shares(bench):
 
     rows = []
     for name, command in whole_programs(bench).items():
-        if bench.only not in name:
-            continue
         for way, options in (("default", ()), ("`--malloc=exact`", EXACT)):
             rows.append((name, way, bench.rounds, spread([share(command, *options) for _ in range(bench.rounds)], 2)))
     table(("program", "under", "runs", "samples in tbprof's library, % of the program's"), rows)

@@ -59,7 +59,7 @@ def test_the_file_is_as_it_was_sent(tmp_path):
         assert list(outcome.runs().values()) == [[f"127.0.0.1_{service.port}.xplane.pb"]]
 
 
-# The documentation's calls: https of tensorflow.org, tf.profiler.experimental.client.trace.
+# The calls as TensorFlow's own documentation of tf.profiler.experimental.client.trace has them.
 
 
 def test_one_worker_for_2000_ms(jobs, tmp_path):
@@ -82,7 +82,7 @@ def test_three_workers_with_a_delay(jobs, tmp_path):
     assert all(1.98 < length_of(space) < 2.3 for space in spaces)
 
 
-def test_the_delay_of_one_that_is_dead(jobs, tmp_path):
+def test_one_of_three_is_dead(jobs, tmp_path):
     outcome = trace(",".join((jobs[0].address, NOBODY, jobs[1].address)), tmp_path)
     expect_one_file(outcome, tmp_path, jobs[0].address, jobs[1].address)
     assert f"{NOBODY} returned UNAVAILABLE" in outcome.log

@@ -12,7 +12,6 @@ file and return an Outcome; `start_trace()` does not wait.
 
 import argparse
 import dataclasses
-import importlib.util
 import json
 import os
 import signal
@@ -20,14 +19,6 @@ import subprocess
 import sys
 import tempfile
 import time
-
-
-def available(client="xprof", python=sys.executable):
-    """Whether the client can be imported, without importing it here."""
-    if python == sys.executable:
-        return importlib.util.find_spec(client) is not None
-    code = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({client!r}) is None)"
-    return subprocess.run([python, "-c", code]).returncode == 0
 
 
 @dataclasses.dataclass
