@@ -32,6 +32,7 @@ FIND = """((wanted) => {
       found.scrollIntoView({block: 'nearest'});
       const box = found.getBoundingClientRect();
       return {text: found.textContent.trim(), value: found.value, disabled: !!found.disabled, width: box.width,
+              focused: document_.activeElement === found,
               x: left + box.left + box.width / 2, y: top + box.top + box.height / 2};
     }
     for (const frame of document_.querySelectorAll('iframe')) {
@@ -118,16 +119,25 @@ class Clicker(screenshot.Browser):
             before = found
             time.sleep(0.1)
 
-    def type_into(self, wanted, what, text):
-        self.press(wanted, what)
-        for key, code in (("Home", 36), ("End", 35)):  # all of what is there: Home, then Shift-End
-            shift = 8 if key == "End" else 0
-            for kind in ("keyDown", "keyUp"):
-                self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, modifiers=shift)
-        self.call("Input.insertText", text=str(text))
-        value = self.find(wanted)["value"]
-        if value != str(text):
-            raise RuntimeError(f"{what}: typed {text!r}, the field has {value!r}")
+    def type_into(self, wanted, what, text, timeout=30):
+        """Until the field has it: an opening dialog takes the focus for itself, also from a field pressed meanwhile."""
+        deadline = time.monotonic() + timeout
+        while True:
+            self.press(wanted, what)
+            for key, code in (("Home", 36), ("End", 35)):  # all of what is there: Home, then Shift-End
+                shift = 8 if key == "End" else 0
+                for kind in ("keyDown", "keyUp"):
+                    self.call(
+                        "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, modifiers=shift
+                    )
+            if self.find(wanted)["focused"]:
+                self.call("Input.insertText", text=str(text))
+            found = self.find(wanted)
+            if found["value"] == str(text):
+                return
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{what}: typed {text!r}, the field has {found['value']!r}")
+            time.sleep(0.2)
 
 
 def button(text):
