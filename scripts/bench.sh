@@ -10,7 +10,7 @@
 #   --runs N      of a whole program for each side of a pair, of which the shortest counts (5)
 #   --only TEXT   whole programs with this in their names
 #   --json FILE   what is added goes there: tests/bench/plot.py FILE docs/images/overhead.svg draws it
-#   PART          allocator, locks, waits, starts, annotations, torch, programs, shares, drain, convert, capture, reply, idle, service; all of them if none is named
+#   PART          allocator, locks, waits, starts, annotations, torch, programs, turns, shares, drain, convert, capture, reply, idle, service; all of them if none is named
 #
 # Nothing else should run on the machine. Peers are taken if they are installed (Debian: heaptrack, lttng-tools,
 # liblttng-ust-dev, google-perftools), and perf (linux-perf) for shares. The tables of CUDA are tests/bench/cuda_cost.sh, those of forks and threads

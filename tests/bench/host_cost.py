@@ -360,6 +360,35 @@ def programs(bench):
           rows)
 
 
+def turns(bench):
+    """Work of a program by turns with and without the hooks, in one process (turns.py); a value is a process."""
+    python = os.environ.get("BENCH_PYTHON", sys.executable)
+    script = os.path.join(ROOT, "tests", "bench", "turns.py")
+    ways = {("JSON and regular expressions", "a library that forwards"): (["json", "150"], None),
+            ("JSON and regular expressions", "default"): (["json", "150"], ()),
+            ("JSON and regular expressions", "`--malloc=exact`"): (["json", "150"], EXACT)}
+    if subprocess.run([python, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode == 0:
+        ways["train_digits.py", "`--torch=off`"] = (["training", "60"], ("--torch=off",))
+    ways = {way: how for way, how in ways.items() if bench.only in way[0]}
+
+    def ratios(arguments, options):
+        if options is None:
+            out, _, _ = bench.run([python, script, *arguments], {"LD_PRELOAD": bench.work + "/forward.so"})
+        else:
+            out, _, _ = bench.run([*bench.under(*options), python, script, *arguments])
+        bench.clean()
+        return json.loads(out)
+
+    values = bench.interleaved({way: lambda how=how: ratios(*how) for way, how in ways.items()})
+    rows = []
+    for (name, way), measured in values.items():
+        for state in measured[0]:
+            of_state = [ratio[state] for ratio in measured]
+            low, high = bootstrap(of_state)
+            rows.append((name, way, state, len(of_state), spread(of_state, 3), f"{low:.3f}..{high:.3f}"))
+    table(("work of", "under", "state", "processes", "CPU time, ratio to bare", "95 % of the median"), rows)
+
+
 def shares(bench):
     """Of the samples of a whole program's time, percent in our library: other work of the machine leaves it alone."""
     if not shutil.which("perf"):
@@ -583,8 +612,7 @@ def cpu_seconds(pid):
 
 
 PARTS = {"allocator": allocator, "locks": locks, "waits": waits, "starts": starts, "annotations": annotations, "torch": torch,
-         "programs": programs,
-         "shares": shares,
+         "programs": programs, "turns": turns, "shares": shares,
          "drain": drain, "convert": convert, "capture": capture, "reply": reply,
          "idle": idle, "service": service}
 

@@ -4,14 +4,20 @@
 import json
 import re
 
-document = {"rows": [{"id": i, "name": f"row {i}", "values": [i * 0.5, i * 2, None, True]} for i in range(2000)]}
-text = json.dumps(document)
-total = 0
-for _ in range(40):
-    rows = json.loads(text)["rows"]
-    total += sum(len(json.dumps(row)) for row in rows)
-words = re.compile(r"(\w+) (\d+)")
-for _ in range(40):
-    total += sum(int(match.group(2)) for match in words.finditer(text))
-    total += len(re.sub(r"[aeiou]", lambda match: match.group().upper(), text))
-print(total)
+ROUNDS = 40
+TEXT = json.dumps({"rows": [{"id": i, "name": f"row {i}", "values": [i * 0.5, i * 2, None, True]} for i in range(2000)]})
+WORDS = re.compile(r"(\w+) (\d+)")
+
+
+def read_and_write():
+    rows = json.loads(TEXT)["rows"]
+    return sum(len(json.dumps(row)) for row in rows)
+
+
+def take_apart():
+    total = sum(int(match.group(2)) for match in WORDS.finditer(TEXT))
+    return total + len(re.sub(r"[aeiou]", lambda match: match.group().upper(), TEXT))
+
+
+if __name__ == "__main__":
+    print(sum(read_and_write() for _ in range(ROUNDS)) + sum(take_apart() for _ in range(ROUNDS)))
