@@ -405,7 +405,7 @@ constexpr OptionRow kRows[] = {
      "Record XLA's own annotations (NVTX domain TSL); a jax.profiler of the program's then misses them",
      kForRun | kForConfig, SetSwitch<&Options::xla_annotations>},
     {"torch", "LEVEL", "ops",
-     "What PyTorch tells of itself, in tested releases: ops (steps and operations, these only as far as they cost 2 % "
+     "What PyTorch tells of itself, in tested releases: ops (steps and operations, these only as far as they cost 1 % "
      "of the time), all (whatever they cost), steps (optimizers, data loaders and named ranges) or off",
      kForRun | kForConfig, SetTorch},
     {"torch-shapes", "", "false", "Record the shapes of the inputs of PyTorch's operations, which makes each cost more",

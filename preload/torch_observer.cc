@@ -111,8 +111,8 @@ uint32_t g_busy;
 // that: with 600 a training on two busy cores paid more than its share.
 constexpr uint64_t kOperationNs = 1000;
 constexpr uint64_t kShapesNs = 500;  // the values that PyTorch makes of the inputs, and the text: 350
-constexpr uint64_t kMostPercent = 2;
-constexpr uint64_t kBurstNs = 20'000'000;  // of cost, that may come at once
+constexpr uint64_t kMostPercent = 1;
+constexpr uint64_t kBurstNs = 10'000'000;  // of cost, that may come at once
 constexpr uint32_t kCountedAtOnce = 1024;
 constexpr uint64_t kLatestNs = 500'000'000;  // that a pause waits for the end of a step
 constexpr uint32_t kLate = 4;  // so many times as long, and any thread does it in place of the main thread

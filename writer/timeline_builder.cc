@@ -1838,7 +1838,7 @@ class Builder : private HostLines {
       const double share = static_cast<double>(facts_.clock.DurationPs(longest->second)) /
                            static_cast<double>(std::max<int64_t>(timeline_.duration_ps, 1));
       timeline_.warnings.push_back(absl::StrFormat(
-          "PyTorch's operations are left out for %.0f %% of the time%s: more would cost over 2 %% (--torch=all: all of "
+          "PyTorch's operations are left out for %.0f %% of the time%s: more would cost over 1 %% (--torch=all: all of "
           "them)",
           100 * share, torch_pause_ticks_.size() == 1 ? "" : " of one process, and of others for less"));
     }
