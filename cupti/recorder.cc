@@ -60,6 +60,9 @@ constexpr const char* kKeptDriverCalls[] = {
     "cuMemFree",    "cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize", "cuModuleLoad",
     "cuLibraryLoad"};
 
+constexpr char kAside[] = "program: the program uses CUPTI itself";
+constexpr char kNoWindow[] = "window: no window is open";
+
 enum class Phase : uint32_t { kNone, kRunning, kEnding, kEnded };
 
 struct Recorder {
@@ -80,7 +83,8 @@ struct Recorder {
   uint32_t aside_done;  // and may take it
   uint32_t told;        // what came up before there was a thread that writes
   uint64_t unknown_told;
-  uint32_t kinds_on;  // of kWanted, as bits
+  const char* paused_for;  // what was told last; null: nothing, or that it records
+  uint32_t kinds_on;       // of kWanted, as bits
   bool unified_memory_on;
   uint32_t unified_memory_tries;
 
@@ -423,9 +427,17 @@ bool EnableAll() {
 
 void SetRecording() {
   g_recorder.recording = true;
+  g_recorder.paused_for = nullptr;
   RecordClock();
   Tell(GpuInfoKey::kRecording, "");
   SetState(GpuState::kRecording);
+}
+
+void TellPaused(const char* why) {
+  if (g_recorder.paused_for == why) return;
+  g_recorder.paused_for = why;
+  Tell(GpuInfoKey::kPaused, why);
+  SetState(GpuState::kPaused);
 }
 
 // False: there are no hooks in this session, or they will not do.
@@ -483,8 +495,7 @@ void StopKinds(const char* why) {
   }
   RecordClock();
   g_recorder.recording = false;
-  Tell(GpuInfoKey::kPaused, why);
-  SetState(GpuState::kPaused);
+  TellPaused(why);
 }
 
 void Exit(void*);
@@ -524,8 +535,10 @@ void* Run() {
       return EndRun(seen);
     }
     if (aside) {
-      StopKinds("program: the program uses CUPTI itself");
+      StopKinds(kAside);
       Unsubscribe();
+      // Also where no window is open: one may open, or be over, before the program is done.
+      TellPaused(kAside);
       if (__atomic_exchange_n(&g_recorder.aside_done, 1, __ATOMIC_RELEASE) == 0) FutexWake(&g_recorder.aside_done);
     } else if (armed && !g_recorder.recording) {
       if (!StartKinds() && !(FallBack() && StartKinds())) {
@@ -533,8 +546,9 @@ void* Run() {
         return EndRun(seen);
       }
       EnableUnifiedMemory();
-    } else if (!armed && g_recorder.recording) {
-      StopKinds("window: no window is open");
+    } else if (!armed) {
+      StopKinds(kNoWindow);
+      if (g_recorder.paused_for != nullptr) TellPaused(kNoWindow);
     } else if (g_recorder.recording) {
       EnableUnifiedMemory();
       busy = Flush(0);
@@ -662,8 +676,7 @@ bool Prepare() {
   }
   if (g_recorder.bridge->set_yield(StepAside, ComeBack)) {
     g_recorder.aside = 1;
-    Tell(GpuInfoKey::kPaused, "program: the program uses CUPTI itself");
-    SetState(GpuState::kPaused);
+    TellPaused(kAside);
     return true;
   }
   return (g_recorder.session.segment.header->control & kFamilyGpu) == 0 || StartKinds();

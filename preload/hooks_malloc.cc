@@ -89,10 +89,10 @@ __attribute__((noinline)) void Sample(ThreadState* thread, uint16_t operation, v
       // Do not draw thousands of times for one huge block: its share is known.
       const int64_t whole = -thread->bytes_until_sample / interval;
       weight += static_cast<uint64_t>(whole * interval);
-      thread->bytes_until_sample += whole * interval;
+      AddThisThread(&thread->bytes_until_sample, whole * interval);
     } else {
       weight += static_cast<uint64_t>(interval);
-      thread->bytes_until_sample += next;
+      AddThisThread(&thread->bytes_until_sample, next);
     }
   }
   FlushLiveBytes(thread);
@@ -143,9 +143,9 @@ inline void RecordBlock(ThreadState* thread, uint16_t operation, uint8_t flags, 
   // The counter costs three times the rest of a record; between two stamps a thread's calls have their order.
   uint64_t ticks = 0;
   AskForLine(reservation);
-  if (thread->until_stamp == 0) {
+  if (thread->until_stamp <= 0) {
     ticks = Ticks();
-    thread->until_stamp = g_control->malloc_stamp_every;
+    thread->until_stamp = static_cast<int32_t>(g_control->malloc_stamp_every);
   }
   --thread->until_stamp;
   PackAllocation(reinterpret_cast<AllocationRecord*>(reservation.slots), reinterpret_cast<uint64_t>(block), usable,
@@ -159,7 +159,7 @@ inline __attribute__((always_inline)) bool RecordUsual(ThreadState* thread, uint
                                                        const void* site, size_t* usable) {
   bool mapped;
   const size_t size = SizeInFront(block, &mapped);
-  if (__builtin_expect(mapped || size >= kTimedBytes || !IsCurrent(thread) || thread->until_stamp == 0, 0)) {
+  if (__builtin_expect(mapped || size >= kTimedBytes || !IsCurrent(thread) || thread->until_stamp <= 0, 0)) {
     return false;
   }
   Reservation reservation;
@@ -188,10 +188,10 @@ __attribute__((noinline)) void* FlushOrSample(ThreadState* thread, uint16_t oper
 
 inline __attribute__((always_inline)) bool CountAllocation(ThreadState* thread, size_t usable, size_t size) {
   ThreadSlot* slot = thread->writer.thread;
-  ++slot->allocations;
-  slot->allocated_bytes += usable;
-  thread->unflushed_live += static_cast<int64_t>(usable);
-  thread->bytes_until_sample -= static_cast<int64_t>(size);
+  AddThisThread(&slot->allocations, uint64_t{1});
+  AddThisThread(&slot->allocated_bytes, uint64_t{usable});
+  AddThisThread(&thread->unflushed_live, static_cast<int64_t>(usable));
+  AddThisThread(&thread->bytes_until_sample, -static_cast<int64_t>(size));
   return __builtin_expect(thread->unflushed_live > kFlushBytes || thread->bytes_until_sample <= 0, 0);
 }
 
@@ -238,9 +238,9 @@ inline __attribute__((always_inline)) void* Allocated(void* block, size_t size) 
 
 inline __attribute__((always_inline)) void CountFree(ThreadState* thread, size_t usable) {
   ThreadSlot* slot = thread->writer.thread;
-  ++slot->frees;
-  slot->freed_bytes += usable;
-  thread->unflushed_live -= static_cast<int64_t>(usable);
+  AddThisThread(&slot->frees, uint64_t{1});
+  AddThisThread(&slot->freed_bytes, uint64_t{usable});
+  AddThisThread(&thread->unflushed_live, -static_cast<int64_t>(usable));
 }
 inline bool FlushesAfterFree(const ThreadState* thread) {
   return __builtin_expect(thread->unflushed_live < -kFlushBytes || thread->writer.thread->frees % kFlushFrees == 0, 0);
@@ -362,9 +362,10 @@ inline __attribute__((always_inline)) void* Resize(uint16_t operation, void* blo
   } else if (block != nullptr && size != 0) {
     ThreadState* thread = CurrentThread();
     if (thread != nullptr) {
-      --thread->writer.thread->frees;
-      thread->writer.thread->freed_bytes -= old;
-      thread->unflushed_live += static_cast<int64_t>(old);
+      ThreadSlot* slot = thread->writer.thread;
+      AddThisThread(&slot->frees, ~uint64_t{0});
+      AddThisThread(&slot->freed_bytes, uint64_t{0} - old);
+      AddThisThread(&thread->unflushed_live, static_cast<int64_t>(old));
       if (RecordsBlocks()) RecordBlock(thread, operation, kRecordFailed, block, old, site);
     }
   }

@@ -230,7 +230,7 @@ __attribute__((noinline)) void CountMissedWait() {
 
 void FlushLiveBytes(ThreadState* thread) {
   const int64_t add = thread->unflushed_live;
-  thread->unflushed_live = 0;
+  AddThisThread(&thread->unflushed_live, -add);
   ProcessSlot* process = &g_attachment.segment.process_slots[thread->writer.thread->process_slot];
   const int64_t live = __atomic_add_fetch(&process->live_bytes, add, __ATOMIC_RELAXED);
   int64_t peak = __atomic_load_n(&process->peak_bytes, __ATOMIC_RELAXED);

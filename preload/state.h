@@ -67,7 +67,9 @@ struct ThreadState {
   ChunkWriter writer;
   int64_t bytes_until_sample;
   int64_t unflushed_live;  // what the process's live bytes do not contain yet
-  uint32_t until_stamp;    // records of blocks until one has a time again
+  // Records of blocks until one has a time again; below 0 if a signal handler took the last one between a test and the
+  // subtraction behind it.
+  int32_t until_stamp;
   uint64_t random;
   uint64_t stack_low;  // [stack_low, stack_top) is certainly readable down to the stack pointer
   uint64_t stack_top;

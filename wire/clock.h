@@ -50,6 +50,18 @@ inline uint64_t FetchAddThisThread(uint64_t* variable, uint64_t add) {
 #endif
 }
 
+// Adds in one instruction: what a signal handler of the same thread adds meanwhile stays added. A compiler that also
+// needs the sum would load, add and store.
+template <typename Number>
+inline void AddThisThread(Number* variable, Number add) {
+  static_assert(sizeof(Number) == 8);
+#if defined(__x86_64__)
+  asm("addq %1, %0" : "+m"(*variable) : "er"(add) : "cc");
+#else
+  __atomic_fetch_add(variable, add, __ATOMIC_RELAXED);
+#endif
+}
+
 // Stores `desired` if the variable still holds `expected`, in one instruction; the same purpose.
 inline bool CompareExchangeThisThread(uint64_t* variable, uint64_t expected, uint64_t desired) {
 #if defined(__x86_64__)

@@ -9,6 +9,7 @@
 #include "writer/clip.h"
 #include "writer/gpu_occupancy.h"
 #include "writer/nearly_sorted.h"
+#include "writer/summary_format.h"
 #include "writer/symbolize.h"
 #include "writer/text.h"
 #include "writer/utf8.h"
@@ -26,7 +27,6 @@ constexpr size_t kMaxSyncs = 1u << 20;
 constexpr size_t kMaxKernelName = 2048;
 constexpr size_t kMaxCounterSamples = 4000;
 constexpr uint16_t kNoType = 65535;
-constexpr double kShortestGapNs = 1e6;
 constexpr size_t kMaxTriedShown = 3;
 constexpr int64_t kPsPerMs = 1'000'000'000;
 constexpr double kNotableErrorUs = 50;
@@ -1113,8 +1113,9 @@ void GpuBuilder::JudgeProcess(const GpuFacts& facts, const ProcessFacts& process
     paused = false;
     if (by_window || to <= from) return;
     const double ns = static_cast<double>(to - from) * facts_->clock.ns_per_tick();
-    // The last flush is followed by the exit handlers of others, which seldom launch anything.
-    if (ns < (cause == kEnd ? kExitMs * 1e6 : kShortestGapNs)) return;
+    // The last flush is followed by the exit handlers of others, which seldom launch anything. Any other gap is told
+    // however short: in half a millisecond a program runs and records a dozen kernels.
+    if (cause == kEnd && ns < kExitMs * 1e6) return;
     gpu.gaps.push_back({host_->PsOf(from), host_->PsOf(to), cause});
   };
   for (const GpuStateChange& change : changes) {
@@ -1126,7 +1127,11 @@ void GpuBuilder::JudgeProcess(const GpuFacts& facts, const ProcessFacts& process
         break;
       case GpuStateChange::kPaused:
         gpu.ended_in_order = true;
-        if (paused) break;
+        if (paused) {
+          // A program may take CUPTI while no window is open, and keep it.
+          if (change.text == kEnd || change.text == cause) break;
+          close_gap(change.ticks);
+        }
         paused = true;
         since = change.ticks;
         cause = PrintableUtf8(change.text);
@@ -1211,10 +1216,10 @@ void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
     for (const GpuGap& gap : gpu.gaps) AddTo(&paused_ps, gap.end_ps - gap.start_ps);
     if (!gpu.gaps.empty()) {
       const GpuGap& gap = gpu.gaps[0];
-      warnings.push_back(StrCat(who, ": its GPU activity is missing from ", gap.start_ps / kPsPerMs, " ms to ",
-                                gap.end_ps / kPsPerMs, " ms (", gap.reason, ")",
+      warnings.push_back(StrCat(who, ": its GPU activity is missing for ", HumanTime(gap.end_ps - gap.start_ps),
+                                " from ", gap.start_ps / kPsPerMs, " ms (", gap.reason, ")",
                                 gpu.gaps.size() > 1 ? StrCat(", and in ", gpu.gaps.size() - 1, " more gaps, ",
-                                                             paused_ps / kPsPerMs, " ms in all")
+                                                             HumanTime(paused_ps), " in all")
                                                     : ""));
     }
     if (facts.clock.breaks() > 0) {

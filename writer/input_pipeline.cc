@@ -14,6 +14,7 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kMostEvents = 50'000;
+constexpr std::string_view kTorchLoader = "DataLoader";
 constexpr std::string_view kWorkerThread = "pt_data_worker";
 constexpr std::string_view kWorkersLoader = "_MultiProcessingDataLoaderIter";
 // wire's GpuCopyKind
@@ -157,11 +158,6 @@ std::vector<InputEvent> Pinned(const Timeline& timeline, const Thread& thread) {
   return events;
 }
 
-size_t Batches(const Timeline& timeline, const Thread& thread) {
-  return static_cast<size_t>(std::count_if(thread.events.begin(), thread.events.end(),
-                                           [&](const Event& event) { return IsNext(timeline.types[event.type]); }));
-}
-
 bool IsFine(const InputEvent& event) { return event.stage == InputStage::kRead || event.stage == InputStage::kCopy; }
 
 bool Descends(const Timeline& timeline, uint32_t process, uint32_t from) {
@@ -208,6 +204,29 @@ void Bound(std::vector<InputLine>* lines) {
 
 }  // namespace
 
+InputThreads InputThreadsOf(const Timeline& timeline, uint32_t process) {
+  InputThreads threads;
+  if (LoaderOf(timeline).empty()) return threads;
+  size_t most = 0;
+  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
+    const Thread& thread = timeline.threads[i];
+    if (thread.process != process) continue;
+    size_t batches = 0;
+    bool pins = false;
+    for (const Event& event : thread.events) {
+      batches += IsNext(timeline.types[event.type]);
+      pins |= event.duration_ps > 0 && IsPinning(timeline.types[event.type]);
+    }
+    if (pins && !thread.is_main) threads.pinning.push_back(i);
+    if (batches <= most) continue;
+    most = batches;
+    threads.loader = static_cast<int>(i);
+  }
+  std::erase_if(threads.pinning,
+                [&](uint32_t i) { return threads.loader < 0 || static_cast<int>(i) == threads.loader; });
+  return threads;
+}
+
 std::vector<InputEvent> InputWaits(const Timeline& timeline, uint32_t thread) {
   std::vector<InputEvent> waits;
   for (const Event& event : timeline.threads[thread].events) {
@@ -219,14 +238,16 @@ std::vector<InputEvent> InputWaits(const Timeline& timeline, uint32_t thread) {
 }
 
 std::string_view LoaderOf(const Timeline& timeline) {
-  if (std::any_of(timeline.types.begin(), timeline.types.end(), IsTorchNext)) return "DataLoader";
+  if (std::any_of(timeline.types.begin(), timeline.types.end(), IsTorchNext)) return kTorchLoader;
   return std::any_of(timeline.types.begin(), timeline.types.end(), IsNext) ? "tf.data" : "";
 }
 
 double InputShare(const Timeline& timeline) {
-  if (LoaderOf(timeline).empty()) return -1;
+  const std::string_view loader = LoaderOf(timeline);
+  if (loader.empty()) return -1;
   std::map<uint32_t, std::vector<InputEvent>> waits;
   int64_t whole = 0, waited = 0;
+  size_t steps = 0, with_wait = 0;
   bool any = false;
   for (const Step& step : timeline.steps) {
     if (!step.is_regular || step.thread >= timeline.threads.size() || timeline.step_source == "synthetic") continue;
@@ -236,31 +257,26 @@ double InputShare(const Timeline& timeline) {
     whole += step.end_ps - step.start_ps;
     auto wait = std::lower_bound(of_thread->second.begin(), of_thread->second.end(), step.start_ps,
                                  [](const InputEvent& event, int64_t start) { return event.end_ps <= start; });
+    ++steps;
+    with_wait += wait != of_thread->second.end() && wait->start_ps < step.end_ps;
     for (; wait != of_thread->second.end() && wait->start_ps < step.end_ps; ++wait) {
       waited += std::min(wait->end_ps, step.end_ps) - std::max(wait->start_ps, step.start_ps);
     }
   }
+  // Keras gets its batches within its function: what a program asks for itself is not its input.
+  if (loader != kTorchLoader && with_wait * 2 < steps) return -1;
   return any && whole > 0 ? static_cast<double>(waited) / static_cast<double>(whole) : -1;
 }
 
 std::vector<InputLine> InputLines(const Timeline& timeline, uint32_t process) {
   std::vector<InputLine> lines;
-  if (LoaderOf(timeline).empty()) return lines;
+  const InputThreads threads = InputThreadsOf(timeline, process);
+  if (threads.loader < 0) return lines;
   const std::vector<bool> reads = Reads(timeline);
-  const Thread* loader = nullptr;
-  size_t most = 0;
+  const Thread& loader = timeline.threads[static_cast<size_t>(threads.loader)];
+  lines.push_back({"input (summary)", OwnEvents(timeline, loader, reads)});
   bool has_workers = false;
-  for (const Thread& thread : timeline.threads) {
-    if (thread.process != process) continue;
-    const size_t batches = Batches(timeline, thread);
-    if (batches > most) {
-      most = batches;
-      loader = &thread;
-    }
-  }
-  if (loader == nullptr) return lines;
-  lines.push_back({"input (summary)", OwnEvents(timeline, *loader, reads)});
-  for (const Event& event : loader->events) has_workers |= WaitsForWorkers(timeline.types[event.type]);
+  for (const Event& event : loader.events) has_workers |= WaitsForWorkers(timeline.types[event.type]);
   std::vector<std::vector<InputEvent>> workers;
   for (const Thread& thread : timeline.threads) {
     if (thread.process == process || !thread.is_main || thread.process >= timeline.processes.size()) continue;
@@ -290,12 +306,9 @@ std::vector<InputLine> InputLines(const Timeline& timeline, uint32_t process) {
       *free = end;
     }
   }
-  size_t pinning = 0;
-  for (const Thread& thread : timeline.threads) {
-    if (thread.process != process || thread.is_main || &thread == loader) continue;
-    std::vector<InputEvent> pinned = Pinned(timeline, thread);
-    if (pinned.empty()) continue;
-    lines.push_back({absl::StrFormat("pin memory %02d input (summary)", pinning++), std::move(pinned)});
+  for (size_t i = 0; i < threads.pinning.size(); ++i) {
+    lines.push_back({absl::StrFormat("pin memory %02d input (summary)", i),
+                     Pinned(timeline, timeline.threads[threads.pinning[i]])});
   }
   Bound(&lines);
   return lines;

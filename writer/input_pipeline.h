@@ -33,13 +33,21 @@ struct InputLine {
   std::vector<InputEvent> events;
 };
 
+// The threads of a process whose events become stages of its input: the one that gets most batches (-1: none does), and
+// those that pin memory for it.
+struct InputThreads {
+  int loader = -1;
+  std::vector<uint32_t> pinning;
+};
+InputThreads InputThreadsOf(const Timeline& timeline, uint32_t process);
+
 // When a thread got its next batch; in order, apart.
 std::vector<InputEvent> InputWaits(const Timeline& timeline, uint32_t thread);
 
 // By what the program gets its batches, for people; empty: nothing that is known.
 std::string_view LoaderOf(const Timeline& timeline);
 
-// Of the regular steps' time, 0...1; -1: no loader is known.
+// Of the regular steps' time, 0...1; -1: no loader is known, or most steps get their batch where nobody sees it.
 double InputShare(const Timeline& timeline);
 
 // Of the process and its workers, of which those that follow each other share a line. Bounded: the shortest reads and

@@ -29,7 +29,8 @@ constexpr size_t kMaxExtras = 4096;
 constexpr double kMostNetworks = 8;  // each with an optimizer of its own, in one step
 constexpr double kEither = 0.65;     // the most where nothing tells which of two is the step, or where it begins
 constexpr double kLeastShareOfParts = 0.3;
-constexpr double kLikeTheOther = 0.8;  // of the launches, from one interval to the next
+constexpr double kOfAnotherNetwork = 0.25;  // of an interval's launches
+constexpr double kLikeTheOther = 0.8;       // of the launches, from one interval to the next
 constexpr uint32_t kFewestOccurrences = 4;
 constexpr double kLeastShare = 0.35;
 constexpr double kLeastAlternation = 0.6;
@@ -558,6 +559,9 @@ void Detector::Alternate() {
   const MemberTable table(members_);
   std::vector<uint8_t> is_pivot(members_.size());
   for (const Class& one : classes_) is_pivot[one.pivot] = 1;
+  const bool has_backward = std::ranges::any_of(
+      launches_, [](const StepLaunch& launch) { return (launch.flags & StepLaunch::kBackward) != 0; });
+  bool behind_backward = true;
   Read(launches_, 0, launches_.size(), [&](const Reading& reading) {
     if (reading.begins_segment) {
       for (Class& one : classes_) {
@@ -565,7 +569,12 @@ void Detector::Alternate() {
         one.open = false;
       }
     }
-    if ((reading.flags & StepLaunch::kOptimizer) != 0 && reading.since_optimizer > 4) ++bursts_;
+    behind_backward |= !has_backward || reading.begins_segment || (reading.flags & StepLaunch::kBackward) != 0;
+    // One that goes from parameter to parameter may call more than a few others in between.
+    if ((reading.flags & StepLaunch::kOptimizer) != 0 && reading.since_optimizer > 4 && behind_backward) {
+      ++bursts_;
+      behind_backward = false;
+    }
     uint32_t found[kLengths];
     for (size_t k = 0; k < kLengths; ++k) found[k] = k < reading.lengths ? table.Find(reading.runs[k]) : kNone;
     for (uint32_t id : found) {
@@ -958,7 +967,12 @@ double Detector::Confidence(uint32_t chosen) {
       const double ratio = RatioOf(other, chosen);
       if (ratio == 0 || classes_[other].alternation < 0.8) continue;
       const Pair& pair = PairOf(other, chosen);
-      may_be(ratio, by_optimizer_ ? 0.9 : doubt(pair.blocking * 4 > pair.extra, pair.stretch >= 3));
+      // What an evaluation or a log has comes on top. Another network's update, a generator's behind its critics',
+      // takes the place of theirs: all of them together may be the step.
+      const double more = pair.extra / std::max(1.0, classes_[chosen].length);
+      const bool takes_a_place = more >= kOfAnotherNetwork && pair.stretch < 1 + more / 2;
+      may_be(ratio, by_optimizer_ ? (takes_a_place ? kEither : 0.9)
+                                  : doubt(pair.blocking * 4 > pair.extra, pair.stretch >= 3));
     } else {
       const double ratio = RatioOf(chosen, other);
       const Class& inner = classes_[other];
@@ -1508,6 +1522,13 @@ bool NameLooksLikeOptimizer(std::string_view name) {
 }
 
 StepDetection DetectSteps(std::span<const StepLaunch> launches) { return Detector(launches).Run(); }
+
+StepDetection DetectLongSteps(std::span<const StepLaunch> launches) {
+  if (launches.size() < kFewestLaunches) return {};
+  StepDetection found = DetectSteps(launches);
+  if (found.period_ps < kShortestStepPs) found.steps.clear();
+  return found;
+}
 
 StepDetection DetectStepsInActivity(const StepActivity& activity) {
   if (activity.signals.empty() || activity.bin_ps <= 0) return {};

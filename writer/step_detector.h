@@ -35,6 +35,7 @@ struct StepLaunch {
     kBlocking = 2,    // waits for the device: a copy to the host, a synchronisation
     kExecutable = 4,  // of a whole graph or executable
     kAfterLoss = 8,   // records were lost between the one before and this
+    kBackward = 16,   // of a backward pass; where any is, an optimizer works once behind each pass
   };
   int64_t start_ps = 0;
   int64_t end_ps = 0;
@@ -62,7 +63,7 @@ struct StepDetection {
   uint32_t accumulation = 0;        // equal parts of a step that look like steps themselves; 0: none seen
   // Another period that may be the true one, as a multiple (> 1) or a fraction (< 1) of the period; 0: none.
   double alternative = 0;
-  bool cut_known = false;  // an optimizer or an executable tells where a step begins, not a gap or a wait
+  bool cut_known = false;  // an optimizer, an executable or a batch tells where a step begins, not a gap or a wait
   bool capped = false;     // too many kinds; not all were followed
 };
 
@@ -70,8 +71,11 @@ struct StepDetection {
 inline constexpr double kSureConfidence = 0.7;
 // Below this nothing is returned.
 inline constexpr double kLeastConfidence = 0.3;
+inline bool Holds(const StepDetection& found) { return !found.steps.empty() && found.confidence >= kLeastConfidence; }
 // More parts than this are no step that accumulates: they are steps, and what holds them is an epoch.
 inline constexpr int kMostPartsOfStep = 16;
+inline constexpr size_t kFewestLaunches = 12;
+inline constexpr int64_t kShortestStepPs = 50'000'000;
 inline constexpr size_t kMaxTypes = size_t{1} << 19;
 inline constexpr size_t kMaxHistograms = size_t{1} << 18;
 inline constexpr size_t kMaxActivityBins = size_t{1} << 20;
@@ -86,6 +90,9 @@ UsualLengths UsualLengthsOf(const std::vector<double>& lengths);
 bool NameLooksLikeOptimizer(std::string_view name);
 
 StepDetection DetectSteps(std::span<const StepLaunch> launches);
+// Nothing of fewer than kFewestLaunches, nor what comes around faster than kShortestStepPs: a loop in a step, or a
+// benchmark.
+StepDetection DetectLongSteps(std::span<const StepLaunch> launches);
 
 struct StepActivity {
   int64_t start_ps = 0;

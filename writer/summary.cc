@@ -63,7 +63,7 @@ uint64_t ThreadCount(const Timeline& timeline) {
                                              [](const Thread& thread) { return !thread.is_line; }));
 }
 
-Section Headline(const Timeline& timeline) {
+Section Headline(const Timeline& timeline, size_t columns) {
   Section out;
   std::string text = timeline.window.starts_with("capture ") ? StrCat(timeline.window, ": ") : "";
   text += timeline.totals_ps > 0
@@ -79,24 +79,29 @@ Section Headline(const Timeline& timeline) {
   text =
       StrCat(Plural(timeline.processes.size(), "process", "processes"), ", ",
              Plural(ThreadCount(timeline), "thread", "threads"), ", ", Plural(timeline.records, "record", "records"));
+  std::string steps;
   if (timeline.step_source == "synthetic" && !timeline.steps.empty()) {
-    text += "; no steps recognised, shown as one";
+    steps = "no steps recognised, shown as one";
   } else if (!timeline.steps.empty()) {
     std::vector<int64_t> lengths;
     for (const Step& step : timeline.steps) {
       if (step.is_regular) lengths.push_back(step.end_ps - step.start_ps);
     }
     const size_t others = timeline.steps.size() - lengths.size();
-    StrAppend(&text, "; ", Plural(lengths.size(), "step", "steps"));
-    if (!lengths.empty()) StrAppend(&text, ", median ", HumanTime(Median(lengths)));
-    if (others > 0) StrAppend(&text, " and ", others, " irregular");
-    StrAppend(&text, " (", PrintableUtf8(timeline.step_source));
+    steps = Plural(lengths.size(), "step", "steps");
+    if (!lengths.empty()) StrAppend(&steps, ", median ", HumanTime(Median(lengths)));
+    if (others > 0) StrAppend(&steps, " and ", others, " irregular");
+    StrAppend(&steps, " (", PrintableUtf8(timeline.step_source));
     if (timeline.step_confidence > 0 && timeline.step_confidence < 1) {
-      StrAppend(&text, ", confidence ", absl::StrFormat("%.2f", timeline.step_confidence));
+      StrAppend(&steps, ", confidence ", absl::StrFormat("%.2f", timeline.step_confidence));
     }
-    text += ")";
+    steps += ")";
   }
+  // What the steps were taken from stands last, and must not be what a narrow line cuts.
+  const bool fits = Utf8Columns(text) + 2 + Utf8Columns(steps) <= columns;
+  if (!steps.empty() && fits) StrAppend(&text, "; ", steps);
   out.push_back({text});
+  if (!steps.empty() && !fits) out.push_back({steps});
   if (const double share = InputShare(timeline); share >= 0) {
     out.push_back({absl::StrFormat("input wait %.0f %% of the step (%s)", share * 100, LoaderOf(timeline))});
   }
@@ -186,19 +191,28 @@ Section Gpus(const Timeline& timeline, size_t columns) {
     }
   }
   if (out.empty()) {
-    const bool recorded = std::any_of(timeline.processes.begin(), timeline.processes.end(), [](const Process& process) {
-      return process.gpu.recording == GpuRecording::kRecorded || process.gpu.recording == GpuRecording::kPaused;
-    });
-    if (recorded) out.push_back({"GPU  recorded, and nothing ran on it in this window", Style::kHeading});
+    const auto any = [&](GpuRecording recording) {
+      return std::any_of(timeline.processes.begin(), timeline.processes.end(),
+                         [&](const Process& process) { return process.gpu.recording == recording; });
+    };
+    if (any(GpuRecording::kPaused)) {
+      out.push_back({"GPU  recorded with gaps, and nothing ran on it outside of them", Style::kHeading});
+    } else if (any(GpuRecording::kRecorded)) {
+      out.push_back({"GPU  recorded, and nothing ran on it in this window", Style::kHeading});
+    }
   }
   return out;
 }
 
-// `at::relu(at::Tensor const&) (libtorch_cpu.so)` without its arguments; a file and line stay.
+// `at::(anonymous namespace)::relu(at::Tensor const&) (libtorch_cpu.so)` as `at::relu`; a file and line stay.
 std::string ShortFrame(std::string_view frame) {
+  constexpr std::string_view kAnonymous = "(anonymous namespace)::";
+  std::string named(frame);
+  for (size_t at = 0; (at = named.find(kAnonymous, at)) != std::string::npos;) named.erase(at, kAnonymous.size());
+  frame = named;
   const size_t location = frame.rfind(" (");
   std::string_view function = frame.substr(0, location);
-  const size_t arguments = function.find('(', function.substr(0, 9) == "operator(" ? 10 : 1);
+  const size_t arguments = function.find('(', function.starts_with("operator(") ? 10 : 1);
   if (arguments != std::string_view::npos && function.find("operator()") == std::string_view::npos) {
     function = function.substr(0, arguments);
   }
@@ -436,7 +450,7 @@ Section View(const Timeline& timeline, const std::vector<RunDirectory::File>& fi
 std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector<RunDirectory::File>& files,
                                      const SummaryOptions& options) {
   const size_t columns = static_cast<size_t>(std::max(options.width - kPrefixColumns, 20));
-  Section sections[] = {Headline(timeline),
+  Section sections[] = {Headline(timeline, columns),
                         Waits(timeline, columns),
                         Gpus(timeline, columns),
                         Heap(timeline, columns),

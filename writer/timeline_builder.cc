@@ -53,6 +53,7 @@ constexpr size_t kMaxUnknownThreads = 1000;
 constexpr const char* kTooManyNames = "(more names than are kept)";
 constexpr const char* kLostName = "(name lost)";
 constexpr const char* kAcrossLine = "ranges by number";
+constexpr const char* kTorchLine = "PyTorch";
 constexpr size_t kMaxAcross = 1u << 19;
 constexpr size_t kTypesOfCalls = 8192;
 constexpr size_t kMaxDomainTexts = 10'000;
@@ -975,20 +976,30 @@ class Builder : private HostLines {
     for (size_t i = 0; i < across_.size(); ++i) {
       const Across& range = across_[i];
       if (i == 0 || across_[i - 1].owner != range.owner) ends.clear();
+      if (IsTorchPause(timeline_.types[range.event.type])) {
+        // One at a time, and the program's ranges need not move for it.
+        KeepOn(LineOf(range.owner, kTorchLine), range.event);
+        continue;
+      }
       size_t lane = 0;
       while (lane < ends.size() && ends[lane] > range.event.start_ps) ++lane;
       if (lane == ends.size() && lane < kMaxLanes) ends.push_back(0);
       const uint32_t line = lane == ends.size() ? kNoLine
                                                 : LineOf(range.owner, lane == 0 ? std::string(kAcrossLine)
                                                                                 : StrCat(kAcrossLine, " ", lane + 1));
-      if (line == kNoLine) {
-        ++timeline_.events_over_budget;
-        continue;
-      }
-      ends[lane] = range.event.start_ps + range.event.duration_ps;
-      Keep(line, range.event);
+      if (KeepOn(line, range.event)) ends[lane] = range.event.start_ps + range.event.duration_ps;
     }
     across_ = {};
+  }
+
+  // False: there is no such line, and the event is counted as not drawn.
+  bool KeepOn(uint32_t line, const Event& event) {
+    if (line == kNoLine) {
+      ++timeline_.events_over_budget;
+      return false;
+    }
+    Keep(line, event);
+    return true;
   }
 
   // Adds calls to the totals of their operation and of their site, whose index is returned. `owner`: kNoProcess: not

@@ -19,7 +19,7 @@ struct Place {
 
 // Numbers are told before they are taken: operations that take none have that of the next that does. So of all that
 // have a node's number it is the last, and of what is nested in it with the same number the outermost.
-struct Operation {
+struct ForwardOperation {
   Place place;
   int64_t start_ps = -1;
 };
@@ -60,7 +60,7 @@ TorchLinks::TorchLinks(const Timeline& timeline) {
                      [](const Node& a, const Node& b) { return a.duration_ps > b.duration_ps; });
     nodes.resize(kMostLinks);
   }
-  absl::flat_hash_map<Key, Operation> operations;
+  absl::flat_hash_map<Key, ForwardOperation> operations;
   absl::flat_hash_map<Key, int64_t> first_nodes;
   for (const Node& node : nodes) {
     operations.try_emplace(node.key);
@@ -80,7 +80,7 @@ TorchLinks::TorchLinks(const Timeline& timeline) {
   std::sort(nodes.begin(), nodes.end(), [](const Node& a, const Node& b) { return a.start_ps < b.start_ps; });
   uint32_t links = 0;
   for (const Node& node : nodes) {
-    const Operation& operation = operations[node.key];
+    const ForwardOperation& operation = operations[node.key];
     if (operation.start_ps < 0) continue;
     const auto [link, added] = links_.try_emplace({operation.place.thread, operation.place.event}, links + 1);
     if (added) ++links;

@@ -9,6 +9,7 @@
 
 #include <string_view>
 
+#include "wire/records.h"
 #include "writer/timeline.h"
 
 namespace tbprof {
@@ -48,6 +49,11 @@ inline bool IsDatasetNext(const EventType& type) {
 inline bool IsPinning(const EventType& type) {
   return type.origin == RangeOrigin::kTorchOperation &&
          (type.name == "aten::pin_memory" || type.name == "aten::_pin_memory");
+}
+
+// A stretch in which operations were left out, since they would have cost too much.
+inline bool IsTorchPause(const EventType& type) {
+  return type.origin == RangeOrigin::kTorchUser && type.name == kTorchPause;
 }
 
 // What tf.function has made, `__inference_one_step_on_iterator_1234`: `one_step_on_iterator`; empty: no such function.

@@ -2,6 +2,7 @@
 #include "writer/torch_operations.h"
 
 #include <algorithm>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "writer/input_pipeline.h"
 #include "writer/step_markers.h"
 #include "writer/text.h"
 #include "writer/torch_names.h"
@@ -124,10 +126,10 @@ class Namer {
     // Scopes alone are of use to what was launched in them.
     if (!any_work && timeline_->gpu_streams.empty()) return counts_;
     auto node = timeline_->graph_nodes.begin();
-    for (size_t i = 0; i < timeline_->threads.size(); ++i) {
+    for (uint32_t i = 0; i < timeline_->threads.size(); ++i) {
       const auto first = node;
       while (node != timeline_->graph_nodes.end() && node->thread == i) ++node;
-      if (!timeline_->threads[i].is_line) Walk(&timeline_->threads[i], {first, node});
+      if (!timeline_->threads[i].is_line) Walk(i, {first, node});
     }
     if (!of_calls_.empty()) {
       for (GpuStream& stream : timeline_->gpu_streams) {
@@ -166,7 +168,22 @@ class Namer {
     bool in_loader = false;  // whose time has a row of its own, as a stage of the input
   };
 
-  void Walk(Thread* thread, std::span<const GraphNode> nodes) {
+  // What the thread does of these is a stage of the input, which has a row of its own.
+  struct InputRoles {
+    bool loads = false, pins = false;
+  };
+
+  InputRoles RolesOf(uint32_t index) {
+    const uint32_t process = timeline_->threads[index].process;
+    const auto [known, added] = input_threads_.try_emplace(process);
+    if (added) known->second = InputThreadsOf(*timeline_, process);
+    const InputThreads& threads = known->second;
+    return {threads.loader == static_cast<int>(index), std::ranges::binary_search(threads.pinning, index)};
+  }
+
+  void Walk(uint32_t index, std::span<const GraphNode> nodes) {
+    Thread* const thread = &timeline_->threads[index];
+    const InputRoles roles = RolesOf(index);
     std::vector<Frame> open;
     for (Event& event : thread->events) {
       while (!nodes.empty() && nodes.front().at_ps < event.start_ps) TakeNode(&nodes, thread->process, &open);
@@ -186,7 +203,7 @@ class Namer {
           break;
         case Kind::kOwnScope:
           frame.own = true;
-          frame.in_loader |= IsLoaderNext(type.origin, type.name);
+          frame.in_loader |= roles.loads && IsLoaderNext(type.origin, type.name);
           [[fallthrough]];
         case Kind::kScope:
           frame.scope = Below(frame.scope, event.type);
@@ -198,8 +215,7 @@ class Namer {
           frame.type = event.type;
           frame.forward |= type.value == ValueKind::kSequence && !frame.own;
           frame.operation = 0;
-          // A stage of the input has a row of its own, which would count twice.
-          if (IsDatasetNext(type) || (IsPinning(type) && !thread->is_main)) frame.in_loader = true;
+          frame.in_loader |= (roles.loads && IsDatasetNext(type)) || (roles.pins && IsPinning(type));
           if (outermost && !frame.in_loader) event.detail = frame.operation = Operation(frame);
           break;
         case Kind::kNode:
@@ -208,7 +224,7 @@ class Namer {
           if (outermost) event.detail = frame.operation;
           break;
       }
-      if (IsFrameworkWork(type)) ++(outermost ? counts_.named : counts_.nested);
+      if (IsFrameworkWork(type)) ++(outermost && !frame.in_loader ? counts_.named : counts_.nested);
       open.push_back(frame);
     }
     while (!nodes.empty()) TakeNode(&nodes, thread->process, &open);
@@ -302,6 +318,7 @@ class Namer {
   absl::flat_hash_map<uint16_t, StringId> nodes_;
   absl::flat_hash_map<StringId, StringId> ranges_;
   absl::flat_hash_map<uint64_t, StringId> of_calls_;
+  std::map<uint32_t, InputThreads> input_threads_;                          // of each process
   absl::flat_hash_map<std::pair<uint32_t, uint64_t>, StringId> made_in_;    // (process, node of a graph)
   absl::flat_hash_map<std::pair<uint32_t, uint64_t>, uint64_t> originals_;  // of copies, likewise
   NamedOperations counts_;

@@ -152,8 +152,7 @@ std::vector<Stretch> Pauses(const Timeline& timeline, uint32_t process) {
   for (const Thread& thread : timeline.threads) {
     if (thread.process != process || !thread.is_line) continue;
     for (const Event& event : thread.events) {
-      const EventType& type = timeline.types[event.type];
-      if (type.origin != RangeOrigin::kTorchUser || type.name != kTorchPause) continue;
+      if (!IsTorchPause(timeline.types[event.type])) continue;
       pauses.push_back({event.start_ps, event.start_ps + event.duration_ps, ""});
     }
   }

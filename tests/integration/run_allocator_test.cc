@@ -87,19 +87,41 @@ TEST(Allocator, StubOfAProgramAtAFixedAddressIsNoAllocatorOfItsOwn) {
   EXPECT_EQ(pair.profiled.summary["processes"][0]["state"], "recorded") << pair.profiled.summary["processes"];
 }
 
+// The records and the counters, which other code keeps, tell the same.
+void ExpectAllThere(const nlohmann::json& process) {
+  const nlohmann::json& exact = process["exact_heap"];
+  const nlohmann::json& counted = process["allocator"];
+  ASSERT_TRUE(exact.is_object()) << process;
+  EXPECT_EQ(exact["allocations"], counted["allocations"]);
+  EXPECT_EQ(exact["releases"], counted["frees"]);
+  EXPECT_EQ(exact["not_followed"], 0);
+}
+
+#if defined(__x86_64__)
+// Counts and records hold when a signal handler that allocates comes between any two instructions of a hook.
+TEST(Allocator, WhatAHandlerAllocatesAtAnyInstructionIsCounted) {
+  for (const bool exact : {false, true}) {
+    SCOPED_TRACE(exact ? "exact" : "default");
+    RunOptions options;
+    if (exact) options.tbprof = {"--malloc=exact"};
+    const RunResult none = RunUnderTbprof({Program("stepped_blocks"), "0"}, options);
+    const RunResult result = RunUnderTbprof({Program("stepped_blocks"), "600"}, options);
+    ASSERT_EQ(result.code(), 0) << result.AllSaid();
+    EXPECT_GT(result.Fact("steps"), 30u);
+    const nlohmann::json process = result.summary["processes"][0];
+    const nlohmann::json counted = process["allocator"], without = none.summary["processes"][0]["allocator"];
+    EXPECT_EQ(counted["allocations"].get<uint64_t>() - without["allocations"].get<uint64_t>(), result.Fact("pairs"));
+    EXPECT_EQ(counted["frees"].get<uint64_t>() - without["frees"].get<uint64_t>(), result.Fact("pairs"));
+    EXPECT_EQ(counted["live_bytes"], without["live_bytes"]);
+    if (exact) ExpectAllThere(process);
+  }
+}
+#endif
+
 class ExactAllocator : public testing::TestWithParam<const char*> {
  protected:
   ExactAllocator() { options_.tbprof = {"--malloc=exact", std::string("--malloc-stamp-every=") + GetParam()}; }
 
-  // The records and the counters, which other code keeps, tell the same.
-  static void ExpectAllThere(const nlohmann::json& process) {
-    const nlohmann::json& exact = process["exact_heap"];
-    const nlohmann::json& counted = process["allocator"];
-    ASSERT_TRUE(exact.is_object()) << process;
-    EXPECT_EQ(exact["allocations"], counted["allocations"]);
-    EXPECT_EQ(exact["releases"], counted["frees"]);
-    EXPECT_EQ(exact["not_followed"], 0);
-  }
   static nlohmann::json SiteOf(const nlohmann::json& process, const std::string& place) {
     for (const auto& site : process["exact_heap"]["sites"]) {
       if (site["call_site"] == place) return site;

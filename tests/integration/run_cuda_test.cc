@@ -657,6 +657,47 @@ TEST_F(Cuda, TheTimeOfTheProgramsOwnRecordingIsAGap) {
   EXPECT_TRUE(pair.profiled.Said("GPU activity is missing")) << pair.profiled.AllSaid();
 }
 
+// However short it is: its kernels are not in the profile.
+TEST_F(Cuda, OneShortRecordingOfTheProgramsIsAGap) {
+  for (int time = 0; time < 5; ++time) {
+    RunOptions options = On("cuda13");
+    options.environment.emplace_back("RIVAL_WORKS", "20");
+    const RunResult run = RunUnderTbprof({Subject("rival_linked"), "1", "1"}, options);
+    ASSERT_EQ(run.code(), 0) << run.AllSaid();
+    const auto gpu = run.summary["processes"][0]["gpu"];
+    EXPECT_EQ(gpu.value("state", ""), "recorded_with_gaps") << gpu;
+    EXPECT_EQ(gpu["gaps"].size(), 1u) << gpu;
+    EXPECT_TRUE(run.Said("GPU activity is missing")) << run.AllSaid();
+  }
+}
+
+// The program took CUPTI while no window was open, and has it for all of this one.
+TEST_F(Cuda, ARecordingThatBeganBeforeTheWindowIsAGap) {
+  RunOptions options = On("cuda13");
+  options.tbprof = {"--window=500ms+200ms"};
+  options.environment.emplace_back("RIVAL_KEEPS", "1500");
+  const RunResult run = RunUnderTbprof({Subject("rival_linked"), "1", "1"}, options);
+  ASSERT_EQ(run.code(), 0) << run.AllSaid();
+  const auto gpu = run.summary["processes"][0]["gpu"];
+  EXPECT_EQ(gpu.value("state", ""), "recorded_with_gaps") << gpu;
+  ASSERT_EQ(gpu["gaps"].size(), 1u) << gpu;
+  EXPECT_NEAR(gpu["gaps"][0]["end_s"].get<double>() - gpu["gaps"][0]["start_s"].get<double>(), 0.2, 0.1) << gpu;
+  EXPECT_TRUE(run.Said("GPU activity is missing")) << run.AllSaid();
+  EXPECT_FALSE(run.Said("nothing ran on it in this window")) << run.AllSaid();
+}
+
+TEST_F(Cuda, ARecordingThatWasOverBeforeTheWindowIsNone) {
+  RunOptions options = On("cuda13");
+  options.tbprof = {"--window=1500ms+200ms"};
+  options.environment.emplace_back("RIVAL_KEEPS", "20");
+  options.environment.emplace_back("RIVAL_WORKS", "2000");
+  const RunResult run = RunUnderTbprof({Subject("rival_linked"), "1", "2"}, options);
+  ASSERT_EQ(run.code(), 0) << run.AllSaid();
+  const auto gpu = run.summary["processes"][0]["gpu"];
+  EXPECT_EQ(gpu.value("state", ""), "recorded") << gpu;
+  EXPECT_GT(gpu.value("records", 0), 0) << gpu;
+}
+
 TEST_F(Cuda, PartitionsAreNamed) {
   RunOptions options = On("cuda13", "", "mig");
   for (const char* visible : {"", "MIG-5b1dc0de-7462-5072-8f00-514d00000000"}) {

@@ -299,6 +299,7 @@ TEST(Torch, WithoutStepsTheyAreLeftOutLater) {
   ASSERT_EQ(result.code(), 0) << result.AllSaid();
   ASSERT_EQ(result.profile->Count(kPause), 1);
   EXPECT_EQ(result.Fact("disabled"), 2u);
+  EXPECT_EQ(result.profile->Named(kPause)[0].line, "PyTorch");
   EXPECT_GT(result.profile->Named(kPause)[0].start_ps, 500'000'000'000);
 }
 

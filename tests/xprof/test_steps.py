@@ -50,7 +50,9 @@ def test_the_overview_has_the_steps_of_the_program(run, data):
     # A warm-up is not among them, nor is a step that was long by chance.
     assert run.own["steps"] - 10 <= len(steps) <= run.own["steps"]
     median = statistics.median(step["stepTimeMs"] for step in steps.values())
-    assert median == pytest.approx(run.own["median_ms"], rel=0.02)
+    # What the page leaves out is long, and on a busy machine moves the median of all.
+    own = statistics.median(sorted(run.own["steps_ms"])[:len(steps)])
+    assert median == pytest.approx(own, rel=0.02)
     assert run.summary["steps"]["source"] == "Optimizer.step" and run.summary["steps"]["confidence"] >= 0.9
 
 

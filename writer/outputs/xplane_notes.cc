@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_format.h"
 #include "writer/outputs/xplane.h"
+#include "writer/step_detector.h"
 #include "writer/text.h"
 #include "writer/utf8.h"
 
@@ -21,11 +22,23 @@ class Notes {
       ++left_out_;
       return;
     }
+    open_ = false;
     std::string printable = PrintableUtf8(text);
     if (printable.size() > kMaxNoteBytes) {
       printable = StrCat(TruncateUtf8(printable, kMaxNoteBytes - 3), "…");
     }
     texts_.push_back(std::move(printable));
+  }
+  // What is no loss and true of every run of such a program: as few entries as hold it, behind all others.
+  void AddFact(std::string_view text) {
+    const std::string printable = PrintableUtf8(text);
+    if (open_ && texts_.back().size() + printable.size() + 2 <= kMaxNoteBytes) {
+      StrAppend(&texts_.back(), "; ", printable);
+      return;
+    }
+    const size_t before = texts_.size();
+    Add(StrCat("tbprof: ", text));
+    open_ = texts_.size() > before;
   }
   std::vector<std::string> Take() {
     if (left_out_ > 0) texts_.push_back(StrCat("tbprof: ", left_out_, " more are in summary.json"));
@@ -35,6 +48,7 @@ class Notes {
  private:
   std::vector<std::string> texts_;
   size_t left_out_ = 0;
+  bool open_ = false;  // the last one takes facts
 };
 
 std::string ProcessLabel(const Process& process) {
@@ -105,16 +119,21 @@ std::vector<std::string> XplaneWarnings(const Timeline& timeline) {
     }
     notes.Add(StrCat("tbprof: ", ProcessLabel(process), what, process.reason.empty() ? "" : ": ", process.reason));
   }
-  for (const std::string& text : timeline.notes) notes.Add(StrCat("tbprof: ", text));
-  if (const uint64_t clipped = CountClipped(timeline); clipped > 0) {
-    notes.Add(StrCat("tbprof: ", clipped, clipped == 1 ? " event goes on" : " events go on",
-                     " beyond the border of the capture and are cut there (stat `clipped`)"));
-  }
   if (timeline.step_source == "synthetic" && !timeline.steps.empty()) {
     notes.Add("tbprof: no step of the program was recognised; the one step shown is synthetic and covers the capture");
   } else if (timeline.step_source != "" && timeline.step_confidence > 0 && timeline.step_confidence < 1) {
-    notes.Add(absl::StrFormat("tbprof: steps are inferred (%s), confidence %.0f %%", timeline.step_source,
-                              timeline.step_confidence * 100));
+    const std::string steps = absl::StrFormat("steps are inferred (%s), confidence %.0f %%", timeline.step_source,
+                                              timeline.step_confidence * 100);
+    if (timeline.step_confidence > kSureConfidence) {
+      notes.AddFact(steps);
+    } else {
+      notes.Add(StrCat("tbprof: ", steps));
+    }
+  }
+  for (const std::string& text : timeline.notes) notes.AddFact(text);
+  if (const uint64_t clipped = CountClipped(timeline); clipped > 0) {
+    notes.AddFact(StrCat(clipped, clipped == 1 ? " event goes on" : " events go on",
+                         " beyond the border of the capture and are cut there (stat `clipped`)"));
   }
   return notes.Take();
 }

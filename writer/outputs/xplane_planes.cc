@@ -32,8 +32,7 @@ constexpr size_t kFewestThreads = 4;
 bool MustBeCounted(const Timeline& timeline, const Thread& thread) {
   return thread.is_main || thread.is_line || std::ranges::any_of(thread.events, [&](const Event& event) {
            const EventType& type = timeline.types[event.type];
-           return event.detail != 0 || type.family == EventFamily::kAnnotation || type.family == EventFamily::kGpu ||
-                  type.value == ValueKind::kCorrelation;
+           return type.family == EventFamily::kAnnotation || type.family == EventFamily::kGpu;
          });
 }
 
@@ -104,7 +103,7 @@ std::vector<HostPlane> HostPlanes(const Timeline& timeline) {
   const uint32_t first = CountedProcess(timeline);
   add(counted, first);
   if (std::vector<uint32_t> rest = TakeIdlest(timeline, first, &counted.threads); !rest.empty()) {
-    // Its row is the next one: `+` comes before all letters.
+    // Its row is the next one: `+` comes before letters and digits.
     HostPlane plane;
     plane.name = StrCat(kHostCpuPlane, " + ", Counted(rest.size(), "thread"));
     plane.threads = std::move(rest);

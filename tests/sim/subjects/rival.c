@@ -8,8 +8,9 @@
 //                                    END: finalize, or fork: a child that calls CUPTI
 //
 //   RIVAL_GATES   a directory: each round first makes `ready-ROUND` there, waits for `go-ROUND`, and launches five
-//   kernels that
-//                 it does not record
+//                 kernels that it does not record
+//   RIVAL_KEEPS   milliseconds that it keeps CUPTI after each round's kernels
+//   RIVAL_WORKS   milliseconds that it goes on launching kernels when it is done with CUPTI
 //   RIVAL_CUPTI   what rival_opened opens (libcupti.so.13)
 //   RIVAL_ALSO    another copy, opened and left alone
 #include <cuda.h>
@@ -82,6 +83,11 @@ static int LaunchFive(CUfunction function) {
   return cuCtxSynchronize() == CUDA_SUCCESS;
 }
 
+static long Milliseconds(const char* variable) {
+  const char* const value = getenv(variable);
+  return value == NULL ? 0 : atol(value);
+}
+
 static void CUPTIAPI OnCall(void* data, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* info) { ++calls; }
 
 int main(int argc, char** argv) {
@@ -132,11 +138,16 @@ int main(int argc, char** argv) {
       CUPTI(cuptiActivityEnable)(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
     }
     if (!LaunchFive(function)) return 1;
+    usleep((useconds_t)(1000 * Milliseconds("RIVAL_KEEPS")));
     if (result == CUPTI_SUCCESS) {
       CUPTI(cuptiActivityDisable)(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
       CUPTI(cuptiActivityFlushAll)(0);
       CUPTI(cuptiUnsubscribe)(subscriber);
     }
+  }
+  for (long left = Milliseconds("RIVAL_WORKS"); left > 0; --left) {
+    if (!LaunchFive(function)) return 1;
+    usleep(1000);
   }
   fflush(stdout);
   if (argc > 3 && strcmp(argv[3], "finalize") == 0) printf("finalize=%d\n", (int)CUPTI(cuptiFinalize)());

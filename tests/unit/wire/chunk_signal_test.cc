@@ -182,7 +182,7 @@ __attribute__((always_inline)) inline void ClearTrap() {
   asm volatile("pushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq" : : : "memory", "cc");
 }
 
-constexpr int kStepped = 2;  // records: one that takes a new chunk, one that does not
+constexpr int kStepped = 2;  // records: one that fits, one that takes a new chunk
 constexpr uint64_t kNever = ~uint64_t{0};
 volatile uint64_t g_steps;
 uint64_t g_act_at = kNever;
@@ -255,6 +255,10 @@ class ChunkSteps : public testing::TestWithParam<bool> {
     g_signals = 0;
     g_act_at = kNever;
     for (uint32_t i = 0; i < first; ++i) WriteNext(0);
+    // All but the first, which takes the chunk.
+    if (first > 0) {
+      EXPECT_GE(writer_->made_in_chunk + 2, GetParam() ? first : 2);
+    }
   }
   void End() {
     ReleaseChunk(owner_->get(), &writer_->writer);
@@ -285,10 +289,11 @@ class ChunkSteps : public testing::TestWithParam<bool> {
   std::vector<uint8_t> written_;
 };
 
-INSTANTIATE_TEST_SUITE_P(, ChunkSteps, testing::Bool(),
-                         [](const testing::TestParamInfo<bool>& info) { return info.param ? "InChunk" : "AnyWay"; });
+INSTANTIATE_TEST_SUITE_P(, ChunkSteps, testing::Bool(), [](const testing::TestParamInfo<bool>& chosen) {
+  return chosen.param ? "InChunk" : "AnyWay";
+});
 
-constexpr uint32_t kOneLeft = 1022;  // spans after which a chunk has one slot left
+constexpr uint32_t kRoomForOne = 1022;  // spans after which a chunk has room for another
 
 TEST_P(ChunkSteps, AHandlerRecordsBetweenAnyTwoInstructions) {
   HandlerScope scope(SIGTRAP, OnStep);
@@ -330,11 +335,11 @@ TEST_P(ChunkSteps, AHandlerRecordsBetweenAnyTwoInstructionsWhileChunksAreScarce)
 
 // The handler fills several chunks while the main flow stands at instruction k.
 TEST_P(ChunkSteps, AHandlerFillsChunksAtAnyInstruction) {
-  const uint64_t steps = CountSteps(64, kOneLeft, kStepped);
+  const uint64_t steps = CountSteps(64, kRoomForOne, kStepped);
   ASSERT_GT(steps, 100u);
   HandlerScope scope(SIGTRAP, OnStep);
   for (uint64_t at = 0; at <= steps; ++at) {
-    Begin(64, kOneLeft);
+    Begin(64, kRoomForOne);
     g_action = Action::kRecordMany;
     g_act_at = at;
     WriteStepped(kStepped);
@@ -351,12 +356,13 @@ TEST_P(ChunkSteps, AHandlerFillsChunksAtAnyInstruction) {
 // the interrupted one, which may be in both.
 TEST_P(ChunkSteps, AHandlerForksAtAnyInstruction) {
   const uint32_t chunks = 64;
-  const uint64_t steps = CountSteps(chunks, kOneLeft, 1);
-  for (const bool child_first : {true, false}) {
+  for (const auto& [first, child_first] : {std::pair(kRoomForOne, true), std::pair(kRoomForOne, false),
+                                           std::pair(kRoomForOne + 1, true), std::pair(kRoomForOne + 1, false)}) {
+    const uint64_t steps = CountSteps(chunks, first, 1);
     int left_in_use = 0;
     HandlerScope scope(SIGTRAP, OnStep);
     for (uint64_t at = 0; at <= steps; ++at) {
-      Begin(chunks, kOneLeft);
+      Begin(chunks, first);
       int ends[2];
       ASSERT_EQ(pipe(ends), 0);
       g_child_may_go = child_first ? -1 : ends[0];
@@ -411,10 +417,10 @@ TEST_P(ChunkSteps, AHandlerForksAtAnyInstruction) {
 // The same with chunks for the handler only, and for nobody.
 TEST_P(ChunkSteps, AHandlerTakesTheLastChunksAtAnyInstruction) {
   for (const uint32_t chunks : {1u, 2u, 6u}) {
-    const uint64_t steps = CountSteps(chunks, kOneLeft, kStepped);
+    const uint64_t steps = CountSteps(chunks, kRoomForOne, kStepped);
     HandlerScope scope(SIGTRAP, OnStep);
     for (uint64_t at = 0; at <= steps; ++at) {
-      Begin(chunks, kOneLeft);
+      Begin(chunks, kRoomForOne);
       g_action = Action::kRecordMany;
       g_act_at = at;
       WriteStepped(kStepped);
@@ -430,10 +436,10 @@ TEST_P(ChunkSteps, AHandlerTakesTheLastChunksAtAnyInstruction) {
 
 // A handler leaves by longjmp at instruction k: one record at most is lost, and the thread goes on.
 TEST_P(ChunkSteps, AHandlerJumpsAwayAtAnyInstruction) {
-  const uint64_t steps = CountSteps(64, kOneLeft, kStepped);
+  const uint64_t steps = CountSteps(64, kRoomForOne, kStepped);
   for (uint64_t at = 0; at <= steps; ++at) {
     HandlerScope scope(SIGTRAP, OnStep);
-    Begin(64, kOneLeft);
+    Begin(64, kRoomForOne);
     g_action = Action::kJump;
     g_act_at = at;
     if (sigsetjmp(g_jump, 1) == 0) WriteStepped(kStepped);
@@ -498,12 +504,12 @@ TEST_P(ChunkSteps, ManyAbandonedRecords) {
 
 // A process is killed at instruction k.
 TEST_P(ChunkSteps, AProcessIsKilledAtAnyInstruction) {
-  const uint64_t steps = CountSteps(8, kOneLeft, kStepped);
+  const uint64_t steps = CountSteps(8, kRoomForOne, kStepped);
   auto* committed =
       static_cast<volatile uint64_t*>(mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   for (uint64_t at = 0; at < steps; ++at) {
-    Begin(8, kOneLeft);
-    *committed = kOneLeft;
+    Begin(8, kRoomForOne);
+    *committed = kRoomForOne;
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {

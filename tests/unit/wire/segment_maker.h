@@ -70,7 +70,8 @@ struct NumberedWriter {
   Segment segment;
   ChunkWriter writer;
   uint64_t thread = 0;
-  bool in_chunk = false;  // by BeginInChunk, where that is the way
+  bool in_chunk = false;       // by BeginInChunk, where that is the way
+  uint64_t made_in_chunk = 0;  // and was
 
   // Takes thread slot `index`; process slot 0 is that of every process.
   NumberedWriter(const Segment& owner, uint32_t index, uint32_t process_serial = 1) : segment(owner), thread(index) {
@@ -92,6 +93,7 @@ struct NumberedWriter {
     Reservation reservation;
     const uint32_t slots = 2 + extra;
     if (in_chunk && BeginInChunk(segment, &writer, slots, &reservation)) {
+      ++made_in_chunk;
       Fill(reservation, sequence, extra);
       CommitInChunk(&writer, reservation,
                     TagWord(0, RecordKind::kSpan, 0, static_cast<uint16_t>(slots), static_cast<uint16_t>(thread)));

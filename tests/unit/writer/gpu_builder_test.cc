@@ -580,10 +580,26 @@ TEST(GpuBuilder, PausesAreGapsAndKillsAreSaid) {
   EXPECT_EQ(gpu.gaps[0].end_ps, 29'000'000'000);
   EXPECT_EQ(gpu.dropped, 15u);
   EXPECT_THAT(timeline.warnings,
-              testing::Contains(HasSubstr("missing from 19 ms to 29 ms (program: the program uses CUPTI itself)")));
+              testing::Contains(HasSubstr("missing for 10.0 ms from 19 ms (program: the program uses CUPTI itself)")));
   EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("killed 850 ms after the last GPU record")));
   EXPECT_EQ(gpu.lost_at_end_ps, 850'000'000'000);
   EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("GRAPH_TRACE")));
+}
+
+// From the program's call on, of which none came while the window was open.
+TEST(GpuBuilder, WhatTheProgramTookBeforeTheWindowIsAGapOfIt) {
+  for (const bool given_back : {false, true}) {
+    SpoolMaker spool = GpuProcess();
+    spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(11 * kMs), 3).Api(kLaunchCallback, kMainTid, Gpu(9 * kMs), kMs, 3);
+    spool.GpuInfo(GpuInfoKey::kPaused, 20 * kMs, "window: none is open");
+    spool.GpuInfo(GpuInfoKey::kPaused, 25 * kMs, "program: the program uses CUPTI itself");
+    if (given_back) spool.GpuInfo(GpuInfoKey::kPaused, 25 * kMs + 200, "window: none is open");
+    spool.GpuInfo(GpuInfoKey::kRecording, 40 * kMs, "").GpuClock(50 * kMs, Gpu(50 * kMs)).EndChunk().End(60 * kMs);
+    const ProcessGpu gpu = Build(spool).processes[0].gpu;
+    ASSERT_EQ(gpu.gaps.size(), 1u) << "a gap is told however short it is";
+    EXPECT_EQ(gpu.gaps[0].start_ps, 24'000'000'000);
+    EXPECT_EQ(gpu.gaps[0].end_ps, given_back ? 24'000'200'000 : 39'000'000'000);
+  }
 }
 
 // By hooks the calls are there to the last, and what they began is not.

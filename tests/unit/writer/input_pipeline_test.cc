@@ -216,6 +216,17 @@ TEST_F(InputPipelineTest, ALoopOverADatasetWaitsForItsBatch) {
   EXPECT_EQ(Us(lines[0], InputStage::kWait), 10 * 400);
 }
 
+// Keras waits for its batches within its function: one that the program has asked for itself tells nothing of it.
+TEST_F(InputPipelineTest, OneBatchOfADatasetIsNotTheInput) {
+  Range("IteratorGetNext", RangeOrigin::kTensorFlow, 400);
+  for (int i = 0; i < 10; ++i) {
+    timeline.steps.push_back({now, now + 1000 * kUs, i, "step", 0});
+    Range("__inference_multi_step_on_iterator_839", RangeOrigin::kTensorFlow, 1000);
+  }
+  Done();
+  EXPECT_EQ(InputShare(timeline), -1);
+}
+
 TEST_F(InputPipelineTest, TheShortestReadsGo) {
   Range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", RangeOrigin::kTorchUser, [&] {
     for (int i = 0; i < 70'000; ++i) Call("read", 1 + i % 100);

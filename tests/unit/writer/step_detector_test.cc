@@ -133,6 +133,37 @@ TEST(StepDetector, IsNotSureOfWhatLaunchesDoNotTell) {
   }
 }
 
+// Several updates of a critic and one of a generator, each with an optimizer: all of them may be the step.
+TEST(StepDetector, IsNotSureWhereOneUpdateTakesTheOthersPlace) {
+  for (const int critics : {5, 7}) {
+    for (const int64_t gap_us : {0, 300}) {
+      std::mt19937 random(1);
+      std::vector<StepLaunch> launches;
+      int64_t now = 0;
+      const auto launch = [&](uint64_t symbol, uint8_t flags = 0) {
+        const int64_t length = 12'000'000 + static_cast<int64_t>(random() % 2'000'000);
+        launches.push_back(Launch(now, length / 2, symbol, flags));
+        now += length;
+      };
+      for (int update = 0; update < 60 * (critics + 1); ++update) {
+        const bool generator = update % (critics + 1) == critics;
+        now += gap_us * 1'000'000;
+        for (uint64_t i = 0; i < 14; ++i) launch(1 + i % 5);
+        for (uint64_t i = 0; i < 14; ++i) launch((generator ? 20 : 10) + i % 4);
+        for (int i = 0; i < 2; ++i) launch(30, StepLaunch::kOptimizer);
+      }
+      const StepDetection found = DetectSteps(launches);
+      SCOPED_TRACE(testing::Message() << critics << " critics, " << gap_us << " us");
+      ASSERT_FALSE(found.steps.empty());
+      const bool all_together = found.steps.size() < 65;
+      EXPECT_LE(found.confidence, all_together ? 1 : kSureConfidence);
+      if (!all_together) {
+        EXPECT_NEAR(found.alternative, critics + 1, 0.2);
+      }
+    }
+  }
+}
+
 TEST(StepDetector, CutsAtTheGapAndSaysTheFirstStepToo) {
   const StepDetection found = DetectSteps(Plain(30));
   ASSERT_EQ(found.steps.size(), 30u);

@@ -108,10 +108,30 @@ TEST(SummaryText, NamesWhoWantedTheMemoryAndAddsUpTheWaysThere) {
         "step(int) (train.cc:9)"},
        1 << 20);
   site({"libfoo.so+0x10"}, 1 << 10);
+  site({"(anonymous namespace)::Fill(int) (libbar.so)",
+        "at::(anonymous namespace)::structured::set(long) (libtorch.so)"},
+       1 << 11);
   const std::string text = Joined(SummaryText(timeline, {}, InLogs()));
   EXPECT_NE(text.find("4.00 MiB"), std::string::npos) << text;
   EXPECT_NE(text.find("at::relu < step (train.cc:9)"), std::string::npos) << text;
   EXPECT_NE(text.find("libfoo.so+0x10"), std::string::npos) << text;
+  EXPECT_NE(text.find("Fill < at::structured::set\n"), std::string::npos) << text;
+}
+
+TEST(SummaryText, SaysWhatStepsWereTakenFromAtAnyWidth) {
+  Timeline timeline = Sample();
+  timeline.step_source = "Optimizer.step";
+  timeline.step_confidence = 0.95;
+  timeline.steps[0].is_regular = true;
+  const std::string counts = "2 processes, 17 threads, 1.23 M records", steps =
+                                                                            "1 step, median 12.3 s (Optimizer.step, "
+                                                                            "confidence 0.95)";
+  SummaryOptions options = InLogs();
+  options.width = 120;
+  EXPECT_EQ(SummaryText(timeline, {}, options)[1], counts + "; " + steps);
+  options.width = 80;
+  EXPECT_EQ(SummaryText(timeline, {}, options)[1], counts);
+  EXPECT_EQ(SummaryText(timeline, {}, options)[2], steps);
 }
 
 // Of `timeout -s KILL 1 program` all but the CPU time of `timeout`.

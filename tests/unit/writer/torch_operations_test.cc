@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/unit/writer/torch_maker.h"
+#include "writer/input_pipeline.h"
 #include "writer/torch_names.h"
 
 namespace tbprof {
@@ -179,9 +180,23 @@ TEST_F(TorchOperationsTest, BatchesAndPinningHaveNoRows) {
   Op("pin_memory");  // by the program itself
   on = Thread();
   Operation("aten::pin_memory", [&] { Op("_pin_memory"); });
+  Range("IteratorGetNext", RangeOrigin::kTensorFlow, 40);  // of another loop: the input's page has the one with most
+  on = 0;
+  Range("IteratorGetNext", RangeOrigin::kTensorFlow, 40);
   Name();
   EXPECT_EQ(Named(), (Texts{"MatMul = MatMul:MatMul", "aten::pin_memory = aten/pin_memory:pin_memory"}));
-  EXPECT_TRUE(Named(on).empty());
+  EXPECT_EQ(Named(1), (Texts{"IteratorGetNext = IteratorGetNext:IteratorGetNext"}));
+  EXPECT_EQ(counts_.named, 3u);
+}
+
+// Every event has a row or a stage.
+TEST_F(TorchOperationsTest, WhatIsNoStageHasARow) {
+  Op("mm");
+  on = Thread();
+  Op("pin_memory");
+  Name();
+  EXPECT_EQ(Named(on), (Texts{"aten::pin_memory = aten/pin_memory:pin_memory"})) << "there is no loader";
+  EXPECT_TRUE(InputLines(timeline, 0).empty());
 }
 
 TEST_F(TorchOperationsTest, RangesWithoutPytorch) {

@@ -345,6 +345,23 @@ TEST(Xspace, NotesAreBoundedAndPrintable) {
   EXPECT_EQ(XplaneErrors(timeline), std::vector<std::string>{"bad \\xff byte"});
 }
 
+TEST(Xspace, WhatIsNoLossIsOneNote) {
+  Timeline timeline;
+  timeline.warnings = {"a loss"};
+  timeline.notes = {"one", "two\x1b"};
+  timeline.steps.resize(1);
+  timeline.step_source = "Optimizer.step";
+  timeline.step_confidence = 0.95;
+  EXPECT_EQ(XplaneWarnings(timeline),
+            (std::vector<std::string>{"a loss",
+                                      "tbprof: steps are inferred (Optimizer.step), confidence 95 %; one; two\\x1b"}));
+  timeline.step_confidence = 0.65;
+  timeline.notes.push_back(std::string(480, 'x'));
+  EXPECT_EQ(XplaneWarnings(timeline),
+            (std::vector<std::string>{"a loss", "tbprof: steps are inferred (Optimizer.step), confidence 65 %",
+                                      "tbprof: one; two\\x1b", "tbprof: " + std::string(480, 'x')}));
+}
+
 TEST(Xspace, AnEmptyTimelineIsAFileAllTheSame) {
   Timeline timeline;
   timeline.host = "h";
