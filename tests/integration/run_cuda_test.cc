@@ -268,19 +268,19 @@ std::map<std::string, std::vector<uint64_t>> Totals(const std::string& run_direc
 
 // What the spool could not hold counts: the totals are those of the whole run, with or without its records.
 TEST_F(Cuda, TotalsDoNotDependOnTheSpoolsLimit) {
-  const std::vector<std::string> command = {Subject("train"), "4000", "20000"};
+  const std::vector<std::string> command = {Subject("train"), "8000", "20000"};
   const RunResult whole = RunUnderTbprof(command, On("cuda13"));
   ASSERT_EQ(whole.run_directories.size(), 1u) << whole.AllSaid();
   RunOptions options = On("cuda13");
-  options.tbprof = {"--spool-limit=4MiB", "--window=last=300ms"};
+  options.tbprof = {"--spool-limit=4MiB", "--window=last=100ms"};
   const RunResult limited = RunUnderTbprof(command, options);
   ASSERT_EQ(limited.run_directories.size(), 1u) << limited.AllSaid();
   const auto expected = Totals(whole.run_directories[0]), found = Totals(limited.run_directories[0]);
   ASSERT_EQ(expected.at("kernels")[0], static_cast<uint64_t>(Told(whole, "kernels")));
   ASSERT_EQ(expected.at("MemcpyHToD")[1], static_cast<uint64_t>(Told(whole, "bytes_to_device")));
-  EXPECT_EQ(expected.at("cudaStreamSynchronize")[0], 4000u);
+  EXPECT_EQ(expected.at("cudaStreamSynchronize")[0], 8000u);
   EXPECT_TRUE(limited.Said("in the whole run")) << limited.AllSaid();
-  // Or this shows nothing.
+  // Or this shows nothing. The window is a fifth of the 560 ms that the kernels take on any machine.
   EXPECT_LT(limited.summary["records"].value("decoded", int64_t{0}),
             whole.summary["records"].value("decoded", int64_t{0}) / 2);
   ASSERT_EQ(found.size(), expected.size());
