@@ -1143,6 +1143,12 @@ void GpuBuilder::JudgeProcess(const GpuFacts& facts, const ProcessFacts& process
         break;
     }
   }
+  if (facts.changes_left_out > 0) {
+    // What is not known is no gap that lasts to the end.
+    if (paused) close_gap(facts.left_out_from_ticks);
+    recorded = recorded || facts.last_left_out == GpuStateChange::kRecording;
+    gpu.ended_in_order = facts.last_left_out == GpuStateChange::kPaused;
+  }
   if (paused) close_gap(end);
   const auto with_remedy = [](const std::string& why) {
     const std::string_view remedy = GpuRemedy(why);
@@ -1221,6 +1227,12 @@ void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
                                 gpu.gaps.size() > 1 ? StrCat(", and in ", gpu.gaps.size() - 1, " more gaps, ",
                                                              HumanTime(paused_ps), " in all")
                                                     : ""));
+    }
+    if (facts.changes_left_out > 0 && facts.left_out_from_ticks < window_.close) {
+      warnings.push_back(
+          StrCat(who, ": recording of its GPUs began and paused ", facts.changes.size() + facts.changes_left_out,
+                 " times, which is more than is kept; gaps after ",
+                 host_->PsOf(std::max(facts.left_out_from_ticks, window_.open)) / kPsPerMs, " ms are not told"));
     }
     if (facts.clock.breaks() > 0) {
       warnings.push_back(

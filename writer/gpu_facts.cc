@@ -92,7 +92,12 @@ bool GpuFacts::TakeInfo(const RecordView& record) {
   if (!record.Read(&info)) return false;
   const std::string text(record.Text(sizeof(info), info.text_length));
   const auto change = [&](GpuStateChange::Kind kind) {
-    if (changes.size() < kMaxChanges) changes.push_back({info.ticks, kind, text});
+    if (changes.size() < kMaxChanges) {
+      changes.push_back({info.ticks, kind, text});
+      return;
+    }
+    if (changes_left_out++ == 0) left_out_from_ticks = info.ticks;
+    last_left_out = kind;
   };
   const auto add = [&](std::vector<std::string>* texts) {
     if (texts->size() < kMaxTexts && std::find(texts->begin(), texts->end(), text) == texts->end()) {

@@ -55,6 +55,10 @@ struct GpuFacts {
 
   std::string library, versions;
   std::vector<GpuStateChange> changes;
+  // Of more changes than are kept: how many, when the first of them was, and what the last of them came to.
+  uint64_t changes_left_out = 0;
+  uint64_t left_out_from_ticks = 0;
+  GpuStateChange::Kind last_left_out = GpuStateChange::kRecording;
   std::vector<std::string> tried;
   std::vector<std::string> missing_kinds;
   std::string by_hooks;  // device times are events', and why

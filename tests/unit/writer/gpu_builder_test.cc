@@ -602,6 +602,29 @@ TEST(GpuBuilder, WhatTheProgramTookBeforeTheWindowIsAGapOfIt) {
   }
 }
 
+// More changes than are kept: what comes of the rest is not known, and is neither a gap to the end nor in order.
+TEST(GpuBuilder, ChangesThatAreTooManyAreSaid) {
+  SpoolMaker spool = GpuProcess();
+  spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(11 * kMs), 3).Api(kLaunchCallback, kMainTid, Gpu(9 * kMs), kMs, 3);
+  constexpr uint64_t kTimes = 6000, kEach = 1000;
+  for (uint64_t time = 0; time < kTimes; ++time) {
+    const uint64_t at = 20 * kMs + time * kEach;
+    if (time % 100 == 0) spool.EndChunk().Chunk(1, 1, 2);
+    spool.GpuInfo(GpuInfoKey::kPaused, at, "program: the program uses CUPTI itself");
+    spool.GpuInfo(GpuInfoKey::kRecording, at + kEach / 2, "");
+  }
+  spool.GpuClock(50 * kMs, Gpu(50 * kMs)).EndChunk();
+  spool.Process(1, SpoolMaker::MakeProcess(1, kMainTid, 10, 900 * kMs)).End(1000 * kMs);
+  const Timeline timeline = Build(spool);
+  const ProcessGpu& gpu = timeline.processes[0].gpu;
+  ASSERT_EQ(gpu.gaps.size(), 5000u);
+  for (const GpuGap& gap : gpu.gaps) EXPECT_EQ(gap.end_ps - gap.start_ps, 500'000);
+  EXPECT_THAT(timeline.warnings,
+              testing::Contains(HasSubstr("began and paused 12001 times, which is more than is kept; "
+                                          "gaps after 23 ms are not told")));
+  EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("killed")));
+}
+
 // By hooks the calls are there to the last, and what they began is not.
 TEST(GpuBuilder, ByHooksAKillIsSaidFromTheLastWork) {
   SpoolMaker spool = GpuProcess();
