@@ -234,7 +234,7 @@ def press_in(
             shown = "at once"
         else:
             browser.call("Page.reload")
-            if browser.wait_for(chosen, 8):
+            if browser.wait_for(chosen, 60):
                 shown = "after a reload"
             else:  # the page's address has kept the run that was chosen before
                 browser.goto("about:blank")
