@@ -506,7 +506,7 @@ void GpuBuilder::Keep(const ProcessState& state, uint32_t owner, const Work& wor
   const uint32_t line = StreamOf(owner, work.device, stream, state);
   if (line == kNoLine) return;
   ++timeline_->records;
-  if (static_cast<uint64_t>(event.duration_ps) < shortest_) {
+  if (!cut_.Keeps(static_cast<uint64_t>(event.duration_ps), static_cast<uint64_t>(event.start_ps))) {
     ++timeline_->events_over_budget;
     return;
   }
@@ -515,15 +515,20 @@ void GpuBuilder::Keep(const ProcessState& state, uint32_t owner, const Work& wor
   host_->DeviceEventKept();
 }
 
-void GpuBuilder::Cut(uint64_t shortest_ticks) {
-  shortest_ = shortest_ticks;
+LengthCut GpuBuilder::CutTo(uint64_t most) {
+  LengthHistogram histogram;
+  for (const GpuStream& stream : timeline_->gpu_streams) {
+    for (const GpuEvent& event : stream.events) histogram.Add(static_cast<uint64_t>(event.duration_ps), 1);
+  }
+  cut_ = histogram.CutTo(most, cut_);
   kept_ = 0;
   for (GpuStream& stream : timeline_->gpu_streams) {
     timeline_->events_over_budget += std::erase_if(stream.events, [&](const GpuEvent& event) {
-      return static_cast<uint64_t>(event.duration_ps) < shortest_ticks;
+      return !cut_.Keeps(static_cast<uint64_t>(event.duration_ps), static_cast<uint64_t>(event.start_ps));
     });
     kept_ += stream.events.size();
   }
+  return cut_;
 }
 
 void GpuBuilder::TakeKernel(ProcessState* state, uint32_t owner, const RecordView& record) {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "writer/event_budget.h"
 #include "writer/gpu_memory.h"
 #include "writer/gpu_totals.h"
 #include "writer/interval_union.h"
@@ -74,8 +75,8 @@ class GpuBuilder {
   void AddHonesty(const std::map<Identity, uint32_t>& index);
 
   uint64_t kept() const { return kept_; }
-  // Leaves out what is shorter.
-  void Cut(uint64_t shortest_ticks);
+  // Leaves at most so many events, the longest.
+  LengthCut CutTo(uint64_t most);
   // Device time of a process, ticks.
   int64_t DevicePs(uint32_t owner) const {
     const auto found = device_ps_.find(owner);
@@ -175,7 +176,7 @@ class GpuBuilder {
   std::map<std::pair<uint32_t, GpuUnifiedKind>, GpuUnifiedTotal> unified_totals_;
   std::map<uint32_t, int64_t> device_ps_;
   std::vector<PendingSync> syncs_;
-  uint64_t shortest_ = 0;
+  LengthCut cut_;  // in ticks
   uint64_t kept_ = 0;
 };
 

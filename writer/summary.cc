@@ -49,6 +49,14 @@ std::string Plural(uint64_t count, std::string_view one, std::string_view many) 
   return StrCat(HumanCount(count), " ", count == 1 ? one : many);
 }
 
+// The lengths that the budget of the file left; nothing where it left all.
+std::string ShortestDrawn(std::string_view what, int64_t shortest_ps, int64_t all_from_ps) {
+  if (shortest_ps == 0) return "";
+  std::string text = StrCat(what, HumanTime(shortest_ps));
+  if (all_from_ps > shortest_ps) StrAppend(&text, " (of those under ", HumanTime(all_from_ps), ", an even part)");
+  return text;
+}
+
 std::string EndText(const Timeline& timeline) {
   if (timeline.exit_signal != 0) {
     const char* name = sigabbrev_np(timeline.exit_signal);
@@ -352,13 +360,10 @@ Section Notes(const Timeline& timeline, size_t columns) {
     add(StrCat(Plural(timeline.corrupt_records, "corrupt record", "corrupt records"), " left out"), Style::kWarning);
   }
   if (timeline.events_over_budget > 0) {
-    add(StrCat(
-            Plural(timeline.events_over_budget, "event is", "events are"),
-            " in the totals but not drawn (--max-profile-size)",
-            timeline.shortest_shown_ps > 0
-                ? StrCat("; the shortest drawn takes ", HumanTime(timeline.shortest_shown_ps))
-                : "",
-            timeline.shortest_gpu_shown_ps > 0 ? StrCat(", on a GPU ", HumanTime(timeline.shortest_gpu_shown_ps)) : ""),
+    add(StrCat(Plural(timeline.events_over_budget, "event is", "events are"),
+               " in the totals but not drawn (--max-profile-size)",
+               ShortestDrawn("; the shortest drawn takes ", timeline.shortest_shown_ps, timeline.all_shown_from_ps),
+               ShortestDrawn(", on a GPU ", timeline.shortest_gpu_shown_ps, timeline.all_gpu_shown_from_ps)),
         Style::kWarning);
   }
   // Workers of one program are one line.

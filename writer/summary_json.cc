@@ -285,7 +285,9 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<RunDirectory
                     {"not_kept", timeline.records_not_kept},
                     {"dropped", std::move(dropped)}};
   out["budget"] = {{"shortest_drawn_s", Seconds(timeline.shortest_shown_ps)},
-                   {"shortest_on_gpu_drawn_s", Seconds(timeline.shortest_gpu_shown_ps)}};
+                   {"all_drawn_from_s", Seconds(timeline.all_shown_from_ps)},
+                   {"shortest_on_gpu_drawn_s", Seconds(timeline.shortest_gpu_shown_ps)},
+                   {"all_on_gpu_drawn_from_s", Seconds(timeline.all_gpu_shown_from_ps)}};
   out["overhead"] = {{"cpu_s", timeline.own_cost_seconds}};
 
   std::vector<int64_t> lengths;

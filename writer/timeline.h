@@ -320,7 +320,9 @@ struct Timeline {
   uint64_t events_over_budget = 0;    // decoded, counted in the totals, left out of the lines
   uint64_t expected_bytes = 0;        // that the events are to take in the xplane file
   int64_t shortest_shown_ps = 0;      // threshold that the budget forced; 0 = everything is shown
+  int64_t all_shown_from_ps = 0;      // if longer: of the lengths between, an even part is shown
   int64_t shortest_gpu_shown_ps = 0;  // likewise, of what ran on devices: cut last
+  int64_t all_gpu_shown_from_ps = 0;
   std::vector<std::string> errors;    // go to XSpace.errors
   std::vector<std::string> warnings;  // go to XSpace.warnings
   std::vector<std::string> notes;     // likewise, but not to the terminal: true of every run of such a program

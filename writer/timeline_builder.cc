@@ -2,7 +2,6 @@
 #include "writer/timeline_builder.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,6 +14,7 @@
 #include "writer/annotations.h"
 #include "writer/arguments.h"
 #include "writer/clip.h"
+#include "writer/event_budget.h"
 #include "writer/event_size.h"
 #include "writer/gpu_builder.h"
 #include "writer/heap_blocks.h"
@@ -1134,7 +1134,9 @@ class Builder : private HostLines {
     }
     const bool instant = event.duration_ps == 0;
     const Cuttable kind = CuttableOf(event);
-    if (instant ? instants_ >= byte_limit_ / 2 : static_cast<uint64_t>(event.duration_ps) < shortest_ticks_[kind]) {
+    if (instant ? instants_ >= byte_limit_ / 2
+                : !cuts_by_length_[kind].Keeps(static_cast<uint64_t>(event.duration_ps),
+                                               static_cast<uint64_t>(event.start_ps))) {
       ++timeline_.events_over_budget;
       return;
     }
@@ -1147,57 +1149,50 @@ class Builder : private HostLines {
   bool MayBeStep(const Event& event) const { return event.type < step_types_.size() && step_types_[event.type]; }
   uint64_t Bytes() const { return step_bytes_ + instants_ + kept_[kHostSpans] + kept_[kGpuCalls] + DeviceBytes(); }
 
-  // The length below which the shortest of a kind have to go so that about `most` bytes are left. By buckets of at most
-  // 1/64: a step of a quarter would take all of those that are much alike.
-  uint64_t LengthThatLeaves(Cuttable kind, uint64_t most) const {
-    constexpr uint32_t kBits = 6;
-    std::vector<uint64_t> bytes(size_t{64 - kBits} << kBits);
+  // What of a kind can go; what is left of it is about `most` bytes.
+  LengthCut CutTo(Cuttable kind, uint64_t most) const {
+    LengthHistogram histogram;
     for (const Thread& thread : timeline_.threads) {
       for (const Event& event : thread.events) {
         if (event.duration_ps <= 0 || CuttableOf(event) != kind || (event.flags & kNotCut) != 0) continue;
-        const auto ticks = static_cast<uint64_t>(event.duration_ps);
-        const auto width = static_cast<uint32_t>(std::bit_width(ticks));
-        const uint32_t above = width > kBits + 1 ? width - kBits - 1 : 0;
-        bytes[(uint64_t{above} << kBits) + (ticks >> above)] += BytesOf(event);
+        histogram.Add(static_cast<uint64_t>(event.duration_ps), BytesOf(event));
       }
     }
-    uint64_t left = 0;
-    size_t bucket = bytes.size() - 1;
-    while (bucket > 0 && left + bytes[bucket] <= most) left += bytes[bucket--];
-    // All of them in one bucket: they cannot be told apart.
-    const size_t lowest = bucket + 1;
-    const size_t above = lowest < size_t{2} << kBits ? 0 : (lowest >> kBits) - 1;
-    return static_cast<uint64_t>(lowest - (above << kBits)) << above;
+    return histogram.CutTo(most, cuts_by_length_[kind]);
   }
 
-  // The lengths that leave three quarters.
+  // Down to three quarters. A kind that is cut keeps its part of the budget at least, so that cutting comes to an end.
   void Trim() {
     if (Bytes() <= byte_limit_) return;
-    while (Bytes() > byte_limit_ / 4 * 3) {
+    const uint64_t wanted = byte_limit_ / 4 * 3;
+    uint64_t before = UINT64_MAX;
+    while (Bytes() > wanted && Bytes() < before) {
+      before = Bytes();
       const uint64_t share = byte_limit_ / 8;
       const Cuttable kind = kept_[kHostSpans] > share  ? kHostSpans
                             : kept_[kGpuCalls] > share ? kGpuCalls
                             : gpu_.kept() > 0          ? kGpuWork
                                                        : kHostSpans;
-      uint64_t& shortest = shortest_ticks_[kind];
+      // What ran on devices goes only where nothing else makes room.
+      if (kind == kGpuWork && Bytes() <= byte_limit_ / 16 * 15) return;
+      LengthCut& cut = cuts_by_length_[kind];
+      const uint64_t kept = kind == kGpuWork ? DeviceBytes() : kept_[kind];
+      const uint64_t others = Bytes() - kept;
+      const uint64_t most = std::max(wanted > others ? wanted - others : 0, share / 2);
       if (kind == kGpuWork) {
-        shortest = shortest == 0 ? 1024 : shortest + shortest / 4;
-        gpu_.Cut(shortest);
-      } else {
-        const uint64_t others = Bytes() - kept_[kind];
-        const uint64_t most = byte_limit_ / 4 * 3 > others ? byte_limit_ / 4 * 3 - others : 0;
-        shortest = std::max(LengthThatLeaves(kind, std::max(most, share / 2)), shortest + 1);
-        kept_[kind] = 0;
-        for (Thread& owner : timeline_.threads) {
-          timeline_.events_over_budget += std::erase_if(owner.events, [&](const Event& old) {
-            if (old.duration_ps <= 0 || CuttableOf(old) != kind || (old.flags & kNotCut) != 0) return false;
-            if (static_cast<uint64_t>(old.duration_ps) < shortest) return true;
-            kept_[kind] += BytesOf(old);
-            return false;
-          });
-        }
+        cut = gpu_.CutTo(most / kDeviceEventBytes);
+        continue;
       }
-      if (shortest > uint64_t{1} << 62) break;
+      cut = CutTo(kind, most);
+      kept_[kind] = 0;
+      for (Thread& owner : timeline_.threads) {
+        timeline_.events_over_budget += std::erase_if(owner.events, [&](const Event& old) {
+          if (old.duration_ps <= 0 || CuttableOf(old) != kind || (old.flags & kNotCut) != 0) return false;
+          if (!cut.Keeps(static_cast<uint64_t>(old.duration_ps), static_cast<uint64_t>(old.start_ps))) return true;
+          kept_[kind] += BytesOf(old);
+          return false;
+        });
+      }
     }
   }
 
@@ -1328,9 +1323,14 @@ class Builder : private HostLines {
         ends.push_back(event.start_ps + event.duration_ps);
       }
     }
-    timeline_.shortest_shown_ps =
-        facts_.clock.DurationPs(std::max(shortest_ticks_[kHostSpans], shortest_ticks_[kGpuCalls]));
-    timeline_.shortest_gpu_shown_ps = facts_.clock.DurationPs(shortest_ticks_[kGpuWork]);
+    const auto longest = [&](uint64_t (LengthCut::*length)() const) {
+      return facts_.clock.DurationPs(
+          std::max((cuts_by_length_[kHostSpans].*length)(), (cuts_by_length_[kGpuCalls].*length)()));
+    };
+    timeline_.shortest_shown_ps = longest(&LengthCut::shortest);
+    timeline_.all_shown_from_ps = longest(&LengthCut::all_from);
+    timeline_.shortest_gpu_shown_ps = facts_.clock.DurationPs(cuts_by_length_[kGpuWork].shortest());
+    timeline_.all_gpu_shown_from_ps = facts_.clock.DurationPs(cuts_by_length_[kGpuWork].all_from());
   }
 
   const ModuleMap& Modules(const Identity& identity) {
@@ -1590,8 +1590,8 @@ class Builder : private HostLines {
 
   void InferStepsOrNone() {
     // A timeline that was cut to its budget repeats nothing.
-    const bool cut = shortest_ticks_[kGpuCalls] > 0 || shortest_ticks_[kGpuWork] > 0 ||
-                     (timeline_.gpu_streams.empty() && shortest_ticks_[kHostSpans] > 0);
+    const bool cut = cuts_by_length_[kGpuCalls].cuts() || cuts_by_length_[kGpuWork].cuts() ||
+                     (timeline_.gpu_streams.empty() && cuts_by_length_[kHostSpans].cuts());
     if (cut) return AddWholeCaptureAsStep();
     InferredSteps inferred = InferSteps(timeline_, ProcessOfInterest());
     if (inferred.steps.empty()) return AddWholeCaptureAsStep();
@@ -1948,7 +1948,7 @@ class Builder : private HostLines {
   uint64_t byte_limit_ = 0;
   uint64_t kept_[kCuttables] = {};  // but kGpuWork
   uint64_t instants_ = 0;
-  uint64_t shortest_ticks_[kCuttables] = {};
+  LengthCut cuts_by_length_[kCuttables];  // in ticks
   struct ThreadLife {
     uint64_t start, end;
     uint32_t index;

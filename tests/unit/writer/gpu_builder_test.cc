@@ -454,6 +454,29 @@ TEST(GpuBuilder, KernelsAreCutLastAndTotalsStayWhole) {
   }
 }
 
+TEST(GpuBuilder, BudgetKeepsAnEvenPartOfKernelsOfOneLength) {
+  SpoolMaker spool = GpuProcess();
+  constexpr uint64_t kCount = 6000;
+  for (uint64_t i = 0; i < kCount; ++i) {
+    const uint64_t at = 10 * kMs + i * 10'000;
+    spool.Kernel(0, 7, kGemm, Gpu(at), Gpu(at + 2000), static_cast<uint32_t>(i + 1));
+    if (i % 300 == 299) spool.EndChunk().Chunk(1, 1, 2);
+  }
+  spool.EndChunk().End(100 * kMs);
+  TimelineRequest request;
+  request.max_profile_size = 4000 * kBytesPerEvent;
+  const Timeline timeline = Build(spool, request);
+  ASSERT_EQ(timeline.gpu_streams.size(), 1u);
+  const std::vector<GpuEvent>& events = timeline.gpu_streams[0].events;
+  EXPECT_LE(events.size(), 2000u);
+  EXPECT_GE(events.size(), 1300u);
+  int first_half = 0;
+  for (const GpuEvent& event : events) first_half += event.start_ps < timeline.duration_ps / 2 ? 1 : 0;
+  // Kernels end at 70 of 100 ms.
+  EXPECT_NEAR(static_cast<double>(first_half) / static_cast<double>(events.size()), 2.0 / 3, 0.08);
+  EXPECT_EQ(timeline.gpu_devices[0].kernels, kCount);
+}
+
 // A process that has ended before what is shown counts in totals, and so does what was in dropped parts.
 TEST(GpuBuilder, TotalsAreOfTheWholeRun) {
   SpoolMaker spool = GpuProcess();

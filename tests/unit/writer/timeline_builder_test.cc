@@ -633,6 +633,26 @@ TEST(TimelineBuilder, TheBudgetKeepsTheLongest) {
   EXPECT_EQ(all.shortest_shown_ps, 0);
 }
 
+// Waits for the same timer, all within 1 % of each other.
+TEST(TimelineBuilder, BudgetIsUsedWhereAllEventsHaveOneLength) {
+  std::mt19937 random(6);
+  const SpoolMaker spool = Many([&] { return 100'000 + random() % 500; });
+  TimelineRequest request;
+  request.max_profile_size = 4000 * 24;
+  const Timeline timeline = BuildGood(spool, request);
+  const std::vector<Event>& events = timeline.threads[0].events;
+  EXPECT_LE(events.size(), 4000u);
+  EXPECT_GE(events.size(), 2500u) << "the budget is used";
+  EXPECT_EQ(events.size() + timeline.events_over_budget, 20'000u);
+  EXPECT_LT(timeline.shortest_shown_ps, timeline.all_shown_from_ps);
+  // Of each tenth of the time an even part is kept.
+  std::vector<int> tenths(10);
+  for (const Event& event : events) ++tenths[static_cast<size_t>(event.start_ps * 10 / timeline.duration_ps)];
+  const auto [fewest, most] = std::minmax_element(tenths.begin(), tenths.end());
+  EXPECT_GT(*fewest, *most / 2);
+  EXPECT_EQ(TotalNamed(timeline, "read")->calls, 20'000u);
+}
+
 // Steps are made of short ranges: what is around them goes first.
 TEST(TimelineBuilder, TheBudgetKeepsWhatStepsOfPytorchAreMadeOf) {
   SpoolMaker spool = One();
