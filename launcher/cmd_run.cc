@@ -305,6 +305,7 @@ class Run final : public CaptureRun {
       config.spool_dir = *directory;
     }
     config.spool_limit = options_.spool_limit;
+    config.spool_rate = options_.spool_rate;
     config.families = options_.families;
     const Window::Kind kind = options_.window.kind;
     if (kind == Window::Kind::kNvtx) {
@@ -419,7 +420,7 @@ class Run final : public CaptureRun {
     uint64_t until = UINT64_MAX;
     if (desk_ != nullptr) until = desk_->NextNs();
     // Once the session is closed nobody looks at these, and one that is due would keep us awake.
-    for (const uint64_t next : {range_next_ns_, steady_next_ns_, steps_next_ns_}) {
+    for (const uint64_t next : {range_next_ns_, start_next_ns_, steady_next_ns_, steps_next_ns_}) {
       if (next != 0 && !closed_) until = std::min(until, next);
     }
     if (options_.follow == Follow::kAll && end_ns_ != 0 && ReadMonotonic() < end_ns_ + kFirstSightNs) {
@@ -457,6 +458,10 @@ class Run final : public CaptureRun {
       range_next_ns_ = start_ns_ + Nanoseconds(run_window_open_ ? options_.window.duration : options_.window.delay);
     }
     if (options_.window.kind == Window::Kind::kSteps) steps_next_ns_ = start_ns_ + kStepsLookNs;
+    if (options_.window.kind == Window::Kind::kAuto) {
+      start_next_ns_ = start_ns_ + times_.start_ns;
+      steady_next_ns_ = start_ns_ + times_.steady_at_ns;
+    }
     while (state_.target_running || (state_.following = Following())) {
       Poll();
       session_->Handle();
@@ -583,24 +588,25 @@ class Run final : public CaptureRun {
     return std::min(session_->spool().stopped_ticks(), session_->spool().split_ticks());
   }
 
-  // From one window to three. What of them lies behind us is still in the spool.
-  void SplitRun() {
-    split_ = true;
-    const uint64_t now = session_->Now();
-    uint64_t start_to = std::min({now, run_open_ticks_ + session_->TicksOf(times_.start_ns), EndOfEverything()});
-    session_->SplitRun(start_to, times_.end_ns);
-    terminal_.Say("too much for one profile: its start, a steady part and its end get one each");
-    const uint64_t steady_from = run_open_ticks_ + session_->TicksOf(times_.steady_at_ns);
-    const uint64_t steady_to = steady_from + session_->TicksOf(times_.steady_ns);
-    const bool steady_passed = steady_to <= std::min(now, EndOfEverything());
-    if (steady_passed) session_->AddWindow(kSteadyWindow, steady_from, steady_to);
+  // The start of the run, while the rest of it goes on.
+  void PublishStart() {
+    session_->AddWindow(kStartWindow, run_open_ticks_, run_open_ticks_ + session_->TicksOf(times_.start_ns));
+    start_next_ns_ = 0;
     FlushBeforeConversion();
     Enqueue(kStartWindow);
-    if (steady_passed) {
-      Enqueue(kSteadyWindow);
-    } else {
-      steady_next_ns_ = std::max(start_ns_ + times_.steady_at_ns, ReadMonotonic());
-    }
+  }
+
+  // From one profile to several. What of them lies behind us is still in the spool.
+  void SplitRun() {
+    split_ = true;
+    const uint64_t start_to =
+        std::min({session_->Now(), run_open_ticks_ + session_->TicksOf(times_.start_ns), EndOfEverything()});
+    session_->SplitRun(start_to, times_.end_ns, start_next_ns_ != 0);
+    terminal_.Say("too much for one profile: its start, a steady part and its end get one each");
+    if (start_next_ns_ == 0) return;
+    start_next_ns_ = 0;
+    FlushBeforeConversion();
+    Enqueue(kStartWindow);
   }
 
   void CloseSteady() {
@@ -616,7 +622,10 @@ class Run final : public CaptureRun {
       Tell(StrCat("cannot write the spool ", session_->spool_path(), ": ", strerror(spool.write_error()),
                   "; what fits is kept"));
     }
-    if (options_.window.kind == Window::Kind::kAuto && run_window_open_ && !split_ && !FitsOneProfile()) SplitRun();
+    if (options_.window.kind == Window::Kind::kAuto && run_window_open_) {
+      if (!split_ && !FitsOneProfile()) SplitRun();
+      if (start_next_ns_ != 0 && now >= start_next_ns_) PublishStart();
+    }
     const bool all = options_.window.kind == Window::Kind::kAll || options_.window.kind == Window::Kind::kSteps;
     if (all && run_window_open_ && spool.stopped_ticks() != UINT64_MAX) {
       // What came later would lie behind a gap. Captures go on: part of the limit is theirs.
@@ -812,6 +821,8 @@ class Run final : public CaptureRun {
       request.first_step = options_.window.first_step;
       request.last_step = options_.window.last_step;
     }
+    // Somebody may wait for what is published while the run goes on.
+    request.on_request = window == kStartWindow || window == kSteadyWindow;
     // A capture has a name of its own.
     if (CaptureDesk::IsCapture(window)) desk_->Describe(window, &request);
     absl::StatusOr<std::unique_ptr<Conversion>> conversion = Conversion::Start(request);
@@ -977,7 +988,13 @@ class Run final : public CaptureRun {
     session_->Handle();
     TakeTriggers();
     desk_->EndAll();
-    if (steady_open_) CloseSteady();
+    if (steady_open_ && split_) {
+      CloseSteady();
+    } else if (steady_open_) {
+      // The whole run is one profile, and shows it.
+      session_->CloseWindow(kSteadyWindow);
+      session_->Published(kSteadyWindow, false);
+    }
     if (run_window_open_) session_->CloseWindow(split_ ? kEndWindow : 0);
     EndFact fact{};
     fact.ticks = session_->Now();
@@ -1077,6 +1094,7 @@ class Run final : public CaptureRun {
   bool said_most_triggered_ = false;
   bool split_ = false;  // --window=auto: the run became start, steady and end
   bool steady_open_ = false;
+  uint64_t start_next_ns_ = 0;   // --window=auto: when the start ends; 0: it is taken
   uint64_t steady_next_ns_ = 0;  // when it opens or closes; 0: neither
   bool said_write_error_ = false;
   uint64_t said_not_kept_ = 0;

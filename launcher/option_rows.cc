@@ -382,8 +382,9 @@ constexpr OptionRow kRows[] = {
      "this machine after ten times as long",
      kForRun | kForConfig, SetPublishTimeout},
     {"window", "WHEN", "auto",
-     "What is recorded unasked: auto (all; of a run too long for one profile its start, 20 s of its middle and its "
-     "end), all, none, last=TIME (last=30s), DELAY+DURATION (10s+5s), steps=A:B (steps=10:20, as the profile numbers "
+     "What is recorded unasked: auto (all; the first 30 s and the 20 s from 2 minutes on get profiles of their own; of "
+     "a run too large for one profile the last 30 s follow at its end), all, none, last=TIME (last=30s), "
+     "DELAY+DURATION (10s+5s), steps=A:B (steps=10:20, as the profile numbers "
      "them), nvtx:NAME (each time the program is in an NVTX range of that name) or cuda-profiler (from "
      "cudaProfilerStart to cudaProfilerStop)",
      kForRun | kForConfig, SetWindow},
@@ -427,8 +428,12 @@ constexpr OptionRow kRows[] = {
      kForOutput | kForConfig, SetStepMarker},
     {"spool-dir", "DIR", "", "Where raw records are kept until they are converted; without it, chosen by tbprof",
      kForRun | kForConfig | kForDoctor, SetPath<&Options::spool_dir>},
-    {"spool-limit", "SIZE", "", "Largest spool, its parts together; without it, half of the free space",
+    {"spool-limit", "SIZE", "",
+     "Largest spool, its parts together; without it, half of the free space, and 2 GiB with --window=auto",
      kForRun | kForConfig, SetSpoolLimit},
+    {"spool-rate", "SIZE", "100MiB",
+     "Spool per minute to aim at: beyond it the allocator is sampled less often (totals stay exact); 0: no limit",
+     kForRun | kForConfig, SetSize<&Options::spool_rate, 0, kNoLimit>},
     {"keep-spool", "", "false", "Keep the raw records after conversion", kForAll, SetSwitch<&Options::keep_spool>},
     {"summary-json", "PATH", "", "Write the summary as JSON there too; fd:N for an open descriptor", kForAll,
      SetSummaryJson},

@@ -34,6 +34,7 @@ inline constexpr int kExitNotFound = 127;
 
 inline constexpr uint64_t kDefaultMaxProfileSize = uint64_t{64} << 20;
 inline constexpr uint64_t kDefaultSegmentSize = uint64_t{256} << 20;
+inline constexpr uint64_t kDefaultSpoolRate = uint64_t{100} << 20;
 inline constexpr uint64_t kDefaultMallocInterval = uint64_t{512} << 10;
 
 // The families of hooks are those of wire/layout.h. `thread,lock` for kFamilyThread | kFamilyLock; `all`; `none`.
@@ -99,8 +100,9 @@ struct Options {
   uint32_t malloc_stamp_every = 16;  // with kExact
   absl::Duration wait_threshold = absl::Microseconds(1);
   uint64_t max_profile_size = kDefaultMaxProfileSize;
-  std::string spool_dir;     // empty: chosen by the session
-  uint64_t spool_limit = 0;  // 0: chosen by the session
+  std::string spool_dir;                    // empty: chosen by the session
+  uint64_t spool_limit = 0;                 // 0: chosen by the session
+  uint64_t spool_rate = kDefaultSpoolRate;  // bytes a minute; 0: no limit
   bool keep_spool = false;
   std::string summary_json;  // a path; empty: only the one in the run directory
   int summary_json_fd = -1;  // `fd:N`

@@ -77,6 +77,8 @@ constexpr uint64_t kMaxPartBytes = 16u << 20;
 constexpr uint64_t kMinPartBytes = 256u << 10;
 // Without --spool-limit, where the spool can only lie in memory.
 constexpr uint64_t kMemorySpoolLimit = 256u << 20;
+// Of a run that becomes several profiles when it gets long: nothing in it needs more.
+constexpr uint64_t kSplitSpoolLimit = uint64_t{2} << 30;
 
 // The limit of descriptors may be raised while a session runs.
 size_t MaxTargets() {
@@ -370,6 +372,7 @@ absl::Status Session::MakeSpool(const SessionConfig& config) {
   struct statvfs space;
   if (spool_limit_ == 0 && fstatvfs(fd.get(), &space) == 0) {
     spool_limit_ = static_cast<uint64_t>(space.f_bavail) * space.f_frsize / 2;
+    if (config.split_ns != 0) spool_limit_ = std::min(spool_limit_, kSplitSpoolLimit);
     if (directory.in_memory) spool_limit_ = std::min(spool_limit_, kMemorySpoolLimit);
   }
   if (directory.in_memory) {
@@ -389,6 +392,7 @@ absl::Status Session::MakeSpool(const SessionConfig& config) {
   plan.session = nonce_;
   plan.long_ticks = std::max<uint64_t>(TicksOf(config.long_span_ns), 1);
   drain_ = std::make_unique<Drain>(std::move(fd), clock_, plan, std::move(directory.fd));
+  governor_ = std::make_unique<SamplingGovernor>(config.malloc_interval, config.spool_rate);
   SetDrainInterval();
   sliding_ticks_ = TicksOf(config.trigger != TriggerKind::kNone ? kTriggerPatienceNs : config.last_ns);
   SetRetention();
@@ -449,6 +453,7 @@ void Session::Handle() {
   // At a look that is about then, to wake once for both.
   if (now + kIdleLookIntervalNs / 4 >= next_clock_ns_) {
     TakeClockPair();
+    AdaptSampling(now);
     next_clock_ns_ = now + kClockIntervalNs;
   }
 }
@@ -605,6 +610,7 @@ bool Session::ReceiveHello(int connection) {
     __atomic_store_n(&TriggersOf(target->mapped->segment.header)->families, 0u, __ATOMIC_SEQ_CST);
   }
   SetControl(target.get());
+  SetSampling(target.get());
   LookAfter(target.get(), ReadMonotonic());
   targets_.push_back(std::move(target));
   return true;
@@ -771,6 +777,21 @@ void Session::SetControl(Target* target) {
   AskGpus(target->mapped, nullptr);
 }
 
+void Session::SetSampling(Target* target) {
+  SegmentHeader* const header = target->mapped->segment.header;
+  const Sampling& sampling = governor_->sampling();
+  __atomic_store_n(&header->sample_stack_bytes, sampling.stack_bytes, __ATOMIC_RELAXED);
+  __atomic_store_n(&header->malloc_interval, sampling.interval, __ATOMIC_RELAXED);
+}
+
+void Session::AdaptSampling(uint64_t now_ns) {
+  const SpoolWriter& spool = drain_->spool();
+  if (!governor_->Update(now_ns, spool.sample_bytes(), spool.drained_bytes())) return;
+  for (auto& target : targets_) SetSampling(target.get());
+  const SamplingFact fact{Now(), governor_->sampling().interval, governor_->sampling().stack_bytes, 0};
+  drain_->Append(FrameType::kSampling, 0, &fact, sizeof(fact));
+}
+
 void Session::ReadTriggers() {
   const uint64_t now = Now();
   const uint64_t patience = TicksOf(kTriggerPatienceNs);
@@ -914,9 +935,9 @@ void Session::AddWindow(uint32_t number, uint64_t from_ticks, uint64_t to_ticks)
   WriteWindow(number, WindowEvent::kClosed, to_ticks);
 }
 
-void Session::SplitRun(uint64_t start_to, uint64_t end_ns) {
+void Session::SplitRun(uint64_t start_to, uint64_t end_ns, bool add_start) {
   // No further: what comes now must be able to go.
-  ranges_.push_back({kStartWindow, {run_open_ticks_, start_to, true}});
+  if (add_start) ranges_.push_back({kStartWindow, {run_open_ticks_, start_to, true}});
   config_.everything = false;
   sliding_ticks_ = TicksOf(end_ns);
   if (auto run = open_.extract(0); !run.empty()) {
@@ -924,8 +945,10 @@ void Session::SplitRun(uint64_t start_to, uint64_t end_ns) {
     open_.insert(std::move(run));
   }
   SetRetention();
-  WriteWindow(kStartWindow, WindowEvent::kOpened, run_open_ticks_);
-  WriteWindow(kStartWindow, WindowEvent::kClosed, start_to);
+  if (add_start) {
+    WriteWindow(kStartWindow, WindowEvent::kOpened, run_open_ticks_);
+    WriteWindow(kStartWindow, WindowEvent::kClosed, start_to);
+  }
   WriteWindow(kEndWindow, WindowEvent::kOpened, start_to, static_cast<uint32_t>(end_ns / 1'000'000));
   WriteWindow(0, WindowEvent::kReplaced, start_to);
 }

@@ -30,6 +30,7 @@
 #include "launcher/control_socket.h"
 #include "launcher/drain.h"
 #include "launcher/listener_pause.h"
+#include "launcher/sampling_governor.h"
 #include "launcher/scoped.h"
 #include "launcher/triggers.h"
 #include "wire/clock.h"
@@ -45,7 +46,8 @@ struct SessionConfig {
   bool run_exclusive = true;
   std::string host;
   std::string spool_dir;     // absolute; empty: <logdir>/.tbprof, or a directory on a disk where that is in memory
-  uint64_t spool_limit = 0;  // 0: half of what is free
+  uint64_t spool_limit = 0;  // 0: half of what is free, 2 GiB where the run may be split
+  uint64_t spool_rate = 0;   // bytes a minute that allocator samples are adapted to; 0: none
   bool keep_spool = false;   // what was published stays, as long as there is room
   bool everything = true;    // the run's own window keeps all of it
   uint64_t split_ns = 0;     // not 0: when the spool gets too large, what is there and the last so much of it
@@ -108,9 +110,9 @@ class Session {
   uint64_t CloseWindow(uint32_t number, uint64_t at_ticks = 0);                                   // 0: now
   // One whose borders lie in the past; nothing is armed for it. What is still there of it stays until it is published.
   void AddWindow(uint32_t number, uint64_t from_ticks, uint64_t to_ticks);
-  // The run does not fit one profile: [open, start_to) becomes the window `start`, from there on only the last `end_ns`
-  // stay, for the window `end`, which the end of the run closes.
-  void SplitRun(uint64_t start_to, uint64_t end_ns);
+  // The run does not fit one profile: from `start_to` on only the last `end_ns` stay, for the window `end`, which the
+  // end of the run closes. `add_start`: what was before becomes the window `start`, which is not there yet.
+  void SplitRun(uint64_t start_to, uint64_t end_ns, bool add_start);
   // The run's own window was [from, to): what lies outside may go, and nothing is recorded for it any more.
   void NarrowRun(uint64_t from_ticks, uint64_t to_ticks);
   // The profile of a window is written: its records may go. Not `ok`: they may go when room is short.
@@ -210,6 +212,8 @@ class Session {
   void ReadMaps(Target* target);
   void TakeClockPair();
   void SetControl(Target* target);
+  void SetSampling(Target* target);
+  void AdaptSampling(uint64_t now_ns);
   void ReadTriggers();
   void TakeInert(const InertNotice& notice, pid_t pid);
   void Note(std::string text);
@@ -232,6 +236,7 @@ class Session {
   ClockKind clock_ = ClockKind::kMonotonic;
   double ticks_per_ns_ = 1;
   std::unique_ptr<Drain> drain_;
+  std::unique_ptr<SamplingGovernor> governor_;
   std::vector<std::unique_ptr<Target>> targets_;
   uint32_t segments_seen_ = 0;
   uint32_t targets_refused_ = 0;

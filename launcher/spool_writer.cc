@@ -244,7 +244,9 @@ uint16_t SpoolWriter::CountRecords(std::span<const uint8_t> payload, RecordCount
       return;
     }
     summarizer.Take(record);
-    if (record.tag.kind == RecordKind::kAnnotation) {
+    if (record.tag.kind == RecordKind::kAllocationSample) {
+      found.sample_bytes += record.size;
+    } else if (record.tag.kind == RecordKind::kAnnotation) {
       // A range has two records.
       found.spans += record.tag.flags != static_cast<uint8_t>(AnnotationAction::kPush) &&
                              record.tag.flags != static_cast<uint8_t>(AnnotationAction::kStart)
@@ -261,6 +263,8 @@ uint16_t SpoolWriter::CountRecords(std::span<const uint8_t> payload, RecordCount
   counts->spans += found.spans;
   counts->long_spans += found.long_spans;
   counts->kernels += found.kernels;
+  counts->sample_bytes += found.sample_bytes;
+  counts->bytes += payload.size();
   if (facts) return kFrameFacts;
   if (corrupt != 0 || !summarizer.whole()) return 0;
   *summary = summarizer.summary();
@@ -270,6 +274,8 @@ uint16_t SpoolWriter::CountRecords(std::span<const uint8_t> payload, RecordCount
 
 void SpoolWriter::Add(const RecordCounts& counts) {
   kernels_.fetch_add(counts.kernels, std::memory_order_relaxed);
+  sample_bytes_.fetch_add(counts.sample_bytes, std::memory_order_relaxed);
+  drained_bytes_.fetch_add(counts.bytes, std::memory_order_relaxed);
   spans_.fetch_add(counts.spans, std::memory_order_relaxed);
   long_spans_.fetch_add(counts.long_spans, std::memory_order_relaxed);
 }

@@ -62,6 +62,7 @@ struct Retention {
 struct RecordCounts {
   uint64_t spans = 0, long_spans = 0;  // ranges are spans, too
   uint64_t kernels = 0;
+  uint64_t sample_bytes = 0, bytes = 0;  // allocator samples; all records
 };
 
 class SpoolWriter {
@@ -91,6 +92,9 @@ class SpoolWriter {
   uint64_t records_not_kept() const { return not_kept_.load(std::memory_order_relaxed); }
   uint64_t spans() const { return spans_.load(std::memory_order_relaxed); }
   uint64_t long_spans() const { return long_spans_.load(std::memory_order_relaxed); }
+  // Of records that were drained, whether or not they were kept.
+  uint64_t sample_bytes() const { return sample_bytes_.load(std::memory_order_relaxed); }
+  uint64_t drained_bytes() const { return drained_bytes_.load(std::memory_order_relaxed); }
   uint64_t parts_dropped() const { return drops_.load(std::memory_order_relaxed); }
   bool full() const { return full_.load(std::memory_order_relaxed); }
   int write_error() const { return write_error_.load(std::memory_order_relaxed); }  // errno of the latest; 0: none
@@ -167,7 +171,7 @@ class SpoolWriter {
   uint64_t lost_ = 0;
 
   std::atomic<uint64_t> main_bytes_{0}, total_bytes_{0}, not_kept_{0}, spans_{0}, long_spans_{0}, drops_{0};
-  std::atomic<uint64_t> kernels_{0};
+  std::atomic<uint64_t> kernels_{0}, sample_bytes_{0}, drained_bytes_{0};
   std::atomic<uint64_t> stopped_ticks_{UINT64_MAX}, split_ticks_{UINT64_MAX};
   std::atomic<int> write_error_{0};
   std::atomic<bool> full_{false};

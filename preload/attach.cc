@@ -426,6 +426,7 @@ void Attach(int argc, char** argv, char** environment) {
   header->attach_monotonic_ns = ReadMonotonic();
   header->wait_threshold_ticks = session.wait_threshold_ticks;
   header->malloc_interval = session.malloc_interval;
+  header->sample_stack_bytes = kSnapshotBytes;
   header->malloc_stamp_every = session.malloc_stamp_every;
   header->large_allocation = session.large_allocation;
   header->slow_allocation_ticks = session.slow_allocation_ticks;

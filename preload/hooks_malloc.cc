@@ -81,9 +81,9 @@ void CountLate(bool allocation, uint64_t bytes) {
 __attribute__((noinline)) void Sample(ThreadState* thread, uint16_t operation, void* block, size_t size,
                                       const void* site) {
   // Large blocks cross several sampling points at once; one record stands for all of them.
-  const int64_t interval = static_cast<int64_t>(g_control->malloc_interval);
   uint64_t weight = 0;
   while (thread->bytes_until_sample <= 0) {
+    const int64_t interval = thread->sample_interval > 0 ? thread->sample_interval : 1;
     const int64_t next = NextSampleDistance(thread);
     if (thread->bytes_until_sample < -interval * 64) {
       // Do not draw thousands of times for one huge block: its share is known.
@@ -101,7 +101,9 @@ __attribute__((noinline)) void Sample(ThreadState* thread, uint16_t operation, v
   uint64_t registers[kSnapshotRegisters];
   CaptureRegisters(registers);
   const uint64_t from = registers[6];
-  const uint64_t bytes = ReadableStack(thread, from);
+  const uint64_t most = __atomic_load_n(&g_control->sample_stack_bytes, __ATOMIC_RELAXED) & ~uint64_t{7};
+  const uint64_t readable = ReadableStack(thread, from);
+  const uint64_t bytes = readable < most ? readable : most;
   Reservation reservation;
   if (!BeginRecord(g_attachment.segment, &thread->writer, 5 + SlotsFor(bytes), &reservation)) return;
   auto* record = reinterpret_cast<AllocationSampleRecord*>(reservation.slots);

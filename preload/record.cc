@@ -125,7 +125,9 @@ int64_t NextSampleDistance(ThreadState* thread) {
   const double log2 =
       exponent + (-1.7417939 +
                   (2.8212026 + (-1.4699568 + (0.44717955 - 0.056570851 * mantissa) * mantissa) * mantissa) * mantissa);
-  const double distance = (53.0 - log2) * 0.6931471805599453 * static_cast<double>(g_control->malloc_interval);
+  const uint64_t interval = __atomic_load_n(&g_control->malloc_interval, __ATOMIC_RELAXED);
+  thread->sample_interval = interval < 1 ? 1 : static_cast<int64_t>(interval);
+  const double distance = (53.0 - log2) * 0.6931471805599453 * static_cast<double>(thread->sample_interval);
   return distance < 1 ? 1 : static_cast<int64_t>(distance);
 }
 

@@ -66,7 +66,8 @@ struct ThreadState {
   uint16_t refused;
   ChunkWriter writer;
   int64_t bytes_until_sample;
-  int64_t unflushed_live;  // what the process's live bytes do not contain yet
+  int64_t sample_interval;  // mean of the distance that bytes_until_sample is the rest of
+  int64_t unflushed_live;   // what the process's live bytes do not contain yet
   // Records of blocks until one has a time again; below 0 if a signal handler took the last one between a test and the
   // subtraction behind it.
   int32_t until_stamp;

@@ -18,7 +18,7 @@
 namespace tbprof {
 
 inline constexpr uint64_t kSegmentMagic = 0x31474553'52504254;  // "TBPRSEG1" as bytes
-inline constexpr uint32_t kAbiVersion = 8;
+inline constexpr uint32_t kAbiVersion = 9;
 
 inline constexpr uint32_t kSlotBytes = 32;
 inline constexpr uint32_t kChunkBytes = 64 * 1024;
@@ -199,10 +199,11 @@ struct SegmentHeader {
   uint32_t control;                // families that are armed; kControlTurn
   uint32_t malloc_stamp_every;     // --malloc=exact: each so many-th Allocation has a time; 0: none is made
   uint64_t wait_threshold_ticks;   // shorter calls are counted only
-  uint64_t malloc_interval;        // mean bytes between allocator samples
+  uint64_t malloc_interval;        // mean bytes between allocator samples; the launcher raises and lowers it
   uint64_t large_allocation;       // bytes from which an allocation is a record of its own
   uint64_t slow_allocation_ticks;  // and duration from which it is
-  uint8_t reserved2[24];
+  uint32_t sample_stack_bytes;     // of its stack that an allocator sample has at most; the launcher changes it
+  uint8_t reserved2[20];
 
   // Its own line: written by claiming threads.
   uint32_t chunk_hint;

@@ -71,6 +71,7 @@ enum class FrameType : uint16_t {
   kGap = 17,        // GapFact: records that were drained and not kept
   kGpuTotals = 18,  // TotalsFact, GpuTotalRow[]: the GPU records in all parts dropped so far
   kGpuMemory = 19,  // TotalsFact, GpuMemoryRow[]: what in them was allocated or released of device memory
+  kSampling = 20,   // SamplingFact: allocator samples are taken at another distance from now on
 };
 
 enum FrameFlag : uint16_t {
@@ -187,6 +188,12 @@ struct WindowFact {
   WindowEvent event;
   uint32_t families;
   uint32_t length_ms;  // kOpened: not 0 if only the last so many milliseconds before the close belong to it
+};
+struct SamplingFact {
+  uint64_t ticks;
+  uint64_t interval;  // mean bytes allocated between two samples, from then on
+  uint32_t stack_bytes;
+  uint32_t reserved;
 };
 struct PartFact {
   uint32_t part;

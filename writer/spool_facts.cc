@@ -197,6 +197,11 @@ class FactReader {
       case FrameType::kMaps:
         TakeMaps(frame);
         break;
+      case FrameType::kSampling: {
+        SamplingFact sampling;
+        if (frame.Read(&sampling)) facts_->coarsest_sampling = std::max(facts_->coarsest_sampling, sampling.interval);
+        break;
+      }
       case FrameType::kNote:
         facts_->notes.emplace_back(frame.payload);
         break;

@@ -127,6 +127,7 @@ struct SpoolFacts {
   ClockMap clock;
   std::vector<WindowFact> windows;
   std::vector<std::string> notes;
+  uint64_t coarsest_sampling = 0;  // the largest mean distance of allocator samples in bytes; 0: it never changed
   std::vector<ExecFacts> execs;
   std::vector<ExecReturn> exec_returns;
   std::vector<InertProcess> inert;

@@ -1853,6 +1853,11 @@ class Builder : private HostLines {
           "them)",
           100 * share, torch_pause_ticks_.size() == 1 ? "" : " of one process, and of others for less"));
     }
+    if (facts_.coarsest_sampling > 0) {
+      timeline_.notes.push_back(StrCat("heap sites: down to one sample per ",
+                                       HumanBytes(static_cast<double>(facts_.coarsest_sampling)),
+                                       " allocated, to keep raw records under --spool-rate; totals are exact"));
+    }
     // Of a window that opens while the program runs, ranges that were open have their ends in it.
     if (annotations_->unmatched() > 0) {
       timeline_.notes.push_back(

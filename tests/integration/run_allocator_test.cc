@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "harness.h"
+#include "writer/spool.h"
 
 namespace tbprof::integration {
 namespace {
@@ -62,6 +64,49 @@ TEST(Allocator, SamplesLiveAndPeakBytes) {
   }
   EXPECT_GT(highest / kMiB, 14);
   EXPECT_LT(highest / kMiB, 51);
+}
+
+// What the launcher has written to the main file of a spool so far.
+bool HasFrame(const std::string& path, FrameType type) {
+  const auto reader = SpoolReader::Open(path);
+  Frame frame;
+  while (reader.ok() && (*reader)->Next(&frame)) {
+    if (frame.type == type) return true;
+  }
+  return false;
+}
+
+TEST(Allocator, SamplesGetFewerAndStayRightWhenTheSpoolGrowsTooFast) {
+  RunOptions options;
+  options.tbprof = {"--spool-rate=30MiB", "--keep-spool"};
+  const auto running = StartUnderTbprof({Program("churn")}, options);
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  const auto spool = [&] {
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(running->logdir() + "/.tbprof", none)) {
+      if (entry.path().extension() == ".spool") return entry.path().string();
+    }
+    return std::string();
+  };
+  bool adapted = false;
+  for (int i = 0; i < 2400 && !adapted; ++i) {
+    usleep(50'000);
+    adapted = HasFrame(spool(), FrameType::kSampling);
+  }
+  EXPECT_TRUE(adapted);
+  // With the new distance alone, there are samples too.
+  usleep(300'000);
+  WriteFile(running->path() + "/stop", "");
+  const RunResult result = running->Wait();
+  ASSERT_EQ(result.code(), 0) << result.AllSaid();
+  const double allocated = static_cast<double>(result.Fact("blocks")) * (32 << 10);
+  double estimated = 0;
+  for (const auto& site : result.summary["allocation_sites"]) estimated += site["bytes_estimate"].get<double>();
+  // Some fifty samples since the change, more before: 30 % are five standard deviations. With the distances mistaken
+  // for each other it is a factor of 8 or more.
+  EXPECT_NEAR(estimated / allocated, 1, 0.3);
+  EXPECT_NE(result.summary["notes"].dump().find("down to one sample per"), std::string::npos)
+      << result.summary["notes"].dump();
 }
 
 TEST(Allocator, LargeBlocksAreEvents) {

@@ -147,6 +147,44 @@ TEST(Auto, ALargeRunIsStartSteadyAndEnd) {
   EXPECT_TRUE(SpoolFiles(result.logdir).empty());
 }
 
+TEST(Auto, StartAndSteadyPartArePublishedWhileARunThatFitsGoesOn) {
+  const auto running = StartSplit({"10", "4", "1000"}, {}, "300,800,300,400");
+  ASSERT_TRUE(running->WaitForError("steady part of the run: ", kWorkerSeconds)) << running->Err();
+  EXPECT_FALSE(running->Ended());
+  EXPECT_THAT(RunDirectories(running->logdir()), SizeIs(2));
+  Stop(*running);
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 5);
+  ASSERT_THAT(result.run_directories, SizeIs(3)) << result.AllSaid();
+  const std::string start = Ending(result.run_directories, "_start"),
+                    steady = Ending(result.run_directories, "_steady");
+  std::string whole;
+  for (const std::string& directory : result.run_directories) {
+    if (directory != start && directory != steady) whole = directory;
+  }
+  const nlohmann::json of_start = SummaryIn(start), of_steady = SummaryIn(steady), of_whole = SummaryIn(whole);
+  EXPECT_LE(of_start["wall_s"].get<double>(), 0.31);
+  EXPECT_EQ(of_start["window"], "start");
+  EXPECT_GE(of_steady["wall_s"].get<double>(), 0.29);
+  EXPECT_EQ(of_steady["window"], "steady");
+  EXPECT_EQ(of_whole["window"], "auto");
+  EXPECT_GE(of_whole["wall_s"].get<double>(), 1.1);
+  EXPECT_EQ(Calls(of_whole, "usleep"), result.Fact("naps"));
+  EXPECT_EQ(static_cast<uint64_t>(ProfileIn(whole)->Count("usleep")), result.Fact("naps"));
+  EXPECT_GT(ProfileIn(start)->Count("usleep"), 0);
+  EXPECT_GT(ProfileIn(steady)->Count("usleep"), 0);
+  EXPECT_TRUE(SpoolFiles(result.logdir).empty());
+}
+
+TEST(Auto, ARunThatEndsInItsSteadyPartHasNoProfileOfIt) {
+  const auto running = StartSplit({"10", "4", "1000"}, {}, "300,300,600000,400");
+  Stop(*running);
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 5);
+  EXPECT_EQ(Ending(result.run_directories, "_steady"), "");
+  EXPECT_THAT(result.run_directories, SizeIs(2)) << result.AllSaid();
+}
+
 TEST(Auto, TheSpoolsLimitSplitsItToo) {
   const auto running =
       StartSplit({"200000", "1", "1000"}, {"--spool-limit=8MiB", "--wait-threshold=0"}, "30000,120000,20000,30000");

@@ -19,8 +19,8 @@
 namespace tbprof {
 namespace {
 
-TEST(Layout, SizesAndOffsetsAreThoseOfAbi8) {
-  static_assert(kAbiVersion == 8, "a new ABI: write down its numbers here");
+TEST(Layout, SizesAndOffsetsAreThoseOfAbi9) {
+  static_assert(kAbiVersion == 9, "a new ABI: write down its numbers here");
   EXPECT_EQ(memcmp(&kSegmentMagic, "TBPRSEG1", 8), 0);
   EXPECT_EQ(sizeof(SegmentHeader), 448u);
   EXPECT_EQ(sizeof(Operation), 48u);
@@ -33,6 +33,8 @@ TEST(Layout, SizesAndOffsetsAreThoseOfAbi8) {
   EXPECT_EQ(offsetof(SegmentHeader, nonce), 104u);
   EXPECT_EQ(offsetof(SegmentHeader, control), 256u);
   EXPECT_EQ(offsetof(SegmentHeader, malloc_stamp_every), 260u);
+  EXPECT_EQ(offsetof(SegmentHeader, malloc_interval), 272u);
+  EXPECT_EQ(offsetof(SegmentHeader, sample_stack_bytes), 296u);
   EXPECT_EQ(offsetof(SegmentHeader, chunk_hint), 320u);
   EXPECT_EQ(offsetof(SegmentHeader, dropped), 352u);
   EXPECT_EQ(offsetof(ProcessSlot, ranges_open), 104u);
