@@ -94,12 +94,15 @@ class Reader {
     // The checksum first: only what passes it is parsed. Of a record beyond one read, its beginning: the time, the
     // step and the first tag are there.
     std::string_view event;
-    if (length + kFooterBytes <= FileWindow::kMaxRead) {
+    bool fits_window = length + kFooterBytes <= FileWindow::kMaxRead;
+    if (!fits_window) CountTrace(file_.Read(data + length - kMaxTagBytes, kMaxTagBytes));
+    if (fits_window) {
       event = file_.Read(data, static_cast<size_t>(length + kFooterBytes));
       if (event.size() < length + kFooterBytes) return Short();
       const uint32_t crc = Load<uint32_t>(event.substr(static_cast<size_t>(length)));
       event = event.substr(0, static_cast<size_t>(length));
       if (MaskedCrc32c(event) != crc) return Corrupt("the checksum of a record is wrong");
+      CountTrace(event.substr(event.size() - std::min(event.size(), kMaxTagBytes)));
     } else {
       bool fits;
       if (!Fits(data, length, &fits)) return Short();
@@ -155,6 +158,14 @@ class Reader {
       }
     }
     return false;
+  }
+
+  // The name of a summary's plugin is at its end, behind what can be megabytes.
+  void CountTrace(std::string_view end) {
+    constexpr std::string_view kTrace = "graph_run_metadata";
+    const size_t at = end.find(kTrace);
+    if (at == std::string_view::npos) return;
+    ++(end.substr(at + kTrace.size()).starts_with("_graph") ? facts_.graph_traces : facts_.run_traces);
   }
 
   bool Event(std::string_view bytes, uint64_t length) {
@@ -254,6 +265,11 @@ uint32_t MaskedCrc32c(std::string_view bytes) { return Mask(Crc32c(0, bytes.data
 
 EventFileFacts ReadEventFile(int fd, uint64_t size, const EventFileLimits& limits) {
   return Reader(fd, size, limits).Read();
+}
+
+bool LooksLikeEventFile(std::string_view beginning) {
+  if (beginning.size() <= kHeaderBytes || beginning[kHeaderBytes] != 0x09) return false;
+  return MaskedCrc32c(beginning.substr(0, 8)) == Load<uint32_t>(beginning.substr(8));
 }
 
 std::string EventFileWriter(std::string_view name) {

@@ -47,6 +47,8 @@ struct EventFileFacts {
   uint64_t versions = 0;   // records that hold nothing but the version of the format
   uint64_t summaries = 0;  // records with at least one value
   uint64_t graphs = 0;     // graphs, and what describes a run of one
+  // Summaries of TensorFlow's trace_export: of the graph, and (profiler=True) with what was measured.
+  uint64_t graph_traces = 0, run_traces = 0;
   uint64_t bad_times = 0;  // wall time not a number: TensorBoard drops such a record
   bool has_time = false;
   double first_wall = 0, last_wall = 0;    // lowest and highest wall time of all records
@@ -59,6 +61,9 @@ struct EventFileFacts {
 
 // `fd` stays the caller's; `size` as fstat gave it: what is appended meanwhile is not looked at.
 EventFileFacts ReadEventFile(int fd, uint64_t size, const EventFileLimits& limits);
+
+// By its first bytes: a record that begins with the time of an event. No other TFRecord file does.
+bool LooksLikeEventFile(std::string_view beginning);
 
 // The writer in the name `events.out.tfevents.<seconds>.<host>[.<pid>.<number>]...`: `<host>` or `<host>.<pid>`; empty
 // where the name has another form.

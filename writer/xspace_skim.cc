@@ -11,13 +11,17 @@ namespace {
 
 // A file of nothing but empty fields would otherwise be looked at two bytes at a time.
 constexpr uint64_t kMaxFields = 1 << 20;
+constexpr uint64_t kMaxMarkerFields = 8 << 20;  // of events, until a step marker is found
 constexpr size_t kMaxTexts = 16;
 constexpr size_t kMaxTextBytes = 1024;
 constexpr size_t kMaxNameBytes = 256;
+// Roots of TensorFlow's executor that xprof never takes for a step.
+constexpr std::string_view kImplicitRoots[] = {"FunctionRun", "SessionRun", "RunGraph", "ExecutorState::Process"};
 
 struct Field {
   uint32_t number = 0;
   int type = 0;
+  uint64_t value = 0;  // type 0
   uint64_t begin = 0;  // type 2: where its bytes are in the file
   uint64_t end = 0;    // behind the field
 };
@@ -37,6 +41,7 @@ class Skim {
       uint64_t hostnames = 0;
       if (field.number == 4) Text(field, &facts_.hostnames, &hostnames);
     }
+    if (!stopped_ && facts_.steps == StepMarkers::kUnknown && !steps_unknown_) facts_.steps = StepMarkers::kNone;
     facts_.error = file_.error();
     facts_.parsed = facts_.cause.empty() && facts_.error == 0;
     return std::move(facts_);
@@ -46,7 +51,7 @@ class Skim {
   // The field at `at` of a message that ends at `end`; false at its end or when there is no going on.
   bool Next(uint64_t* at, uint64_t end, Field* field) {
     if (stopped_ || *at >= end) return false;
-    if (++fields_ > kMaxFields) {
+    if (++fields_ > limit_) {
       facts_.cut = stopped_ = true;
       return false;
     }
@@ -62,6 +67,7 @@ class Skim {
     switch (field->type) {
       case 0:
         if (!FieldReader::Varint(bytes, &used, &value)) return Stop(*at, end, used >= bytes.size());
+        field->value = value;
         break;
       case 1:
         length = 8;
@@ -105,6 +111,7 @@ class Skim {
     ++facts_.planes;
     std::string name;
     bool hlo = false, megascale = false, counters = false;
+    Markers markers;
     uint64_t at = plane.begin;
     Field field;
     while (Next(&at, plane.end, &field)) {
@@ -117,11 +124,21 @@ class Skim {
           ++facts_.lines;
           if (!facts_.has_events) facts_.has_events = HoldsField(field, 4);
           break;
-        case 4:
-          megascale = megascale || MetadataName(field).starts_with("MegaScale:");
+        case 4: {
+          uint64_t id = 0;
+          const std::string event = MetadataName(field, &id);
+          megascale = megascale || event.starts_with("MegaScale:");
+          if (event == "TraceContext") markers.context = id;
+          for (std::string_view implicit : kImplicitRoots) {
+            if (event == implicit) markers.implicit.push_back(id);
+          }
           break;
+        }
         case 5: {
-          const std::string stat = MetadataName(field);
+          uint64_t id = 0;
+          const std::string stat = MetadataName(field, &id);
+          if (stat == "_r") markers.root = id;
+          if (stat == "step_name") markers.step_name = id;
           hlo = hlo || stat == "Hlo Proto";
           counters = counters || stat == "counter_value";
           break;
@@ -130,6 +147,9 @@ class Skim {
           break;
       }
     }
+    steps_unknown_ = steps_unknown_ || name.starts_with("/device:TPU:");
+    facts_.has_known_plane = facts_.has_known_plane || name.starts_with("/host:") || name.starts_with("/device:");
+    if (facts_.steps == StepMarkers::kUnknown && markers.Any() && !stopped_) FindMarker(plane, markers);
     facts_.has_gpu = facts_.has_gpu || name.starts_with("/device:GPU:");
     facts_.has_hlo = facts_.has_hlo || (hlo && name == "/host:metadata");
     facts_.has_megascale = facts_.has_megascale || (megascale && name == "/host:CPU");
@@ -145,11 +165,67 @@ class Skim {
     return false;
   }
 
+  // Ids of the metadata that make an event a step; 0: not in this plane.
+  struct Markers {
+    uint64_t context = 0, root = 0, step_name = 0;
+    std::vector<uint64_t> implicit;
+    bool Any() const { return context != 0 || root != 0 || step_name != 0; }
+  };
+
+  // With a budget of its own, and without a verdict on what it meets in the events.
+  void FindMarker(const Field& plane, const Markers& markers) {
+    const uint64_t fields = fields_;
+    const bool truncated = facts_.truncated;
+    fields_ = marker_fields_;
+    limit_ = kMaxMarkerFields;
+    if (HoldsMarker(plane, markers)) facts_.steps = StepMarkers::kFound;
+    if (stopped_ && facts_.steps != StepMarkers::kFound) steps_unknown_ = true;
+    marker_fields_ = fields_;
+    fields_ = fields;
+    limit_ = kMaxFields;
+    stopped_ = facts_.cut = false;
+    facts_.truncated = truncated;
+    facts_.cause.clear();
+  }
+
+  // Metadata come behind the lines that use them: the plane is walked again.
+  bool HoldsMarker(const Field& plane, const Markers& markers) {
+    uint64_t at = plane.begin;
+    Field line, event;
+    while (Next(&at, plane.end, &line)) {
+      if (line.number != 3 || line.type != 2) continue;
+      uint64_t inner = line.begin;
+      while (Next(&inner, line.end, &event)) {
+        if (event.number == 4 && event.type == 2 && IsMarker(event, markers)) return true;
+      }
+    }
+    return false;
+  }
+
+  bool IsMarker(const Field& event, const Markers& markers) {
+    uint64_t at = event.begin, id = 0;
+    bool root = false;
+    Field field;
+    while (Next(&at, event.end, &field)) {
+      if (field.number == 1 && field.type == 0) id = field.value;
+      if (field.number != 4 || field.type != 2) continue;
+      uint64_t inner = field.begin, stat = 0;
+      Field part;
+      while (Next(&inner, field.end, &part)) {
+        if (part.number == 1 && part.type == 0) stat = part.value;
+      }
+      root = root || (stat != 0 && (stat == markers.step_name || stat == markers.root));
+    }
+    if (id != 0 && id == markers.context) return true;
+    return root && std::find(markers.implicit.begin(), markers.implicit.end(), id) == markers.implicit.end();
+  }
+
   // An entry of event_metadata or stat_metadata: {key, value {id, name, ...}}.
-  std::string MetadataName(const Field& entry) {
+  std::string MetadataName(const Field& entry, uint64_t* id) {
     uint64_t at = entry.begin;
     Field field;
     while (Next(&at, entry.end, &field)) {
+      if (field.number == 1 && field.type == 0) *id = field.value;
       if (field.number != 2 || field.type != 2) continue;
       uint64_t inner = field.begin;
       Field part;
@@ -162,8 +238,10 @@ class Skim {
 
   FileWindow file_;
   XspaceFacts facts_;
-  uint64_t fields_ = 0;
+  uint64_t fields_ = 0, limit_ = kMaxFields;
+  uint64_t marker_fields_ = 0;
   bool stopped_ = false;
+  bool steps_unknown_ = false;  // a TPU, whose steps come from its own lines; events that were not all read
 };
 
 }  // namespace

@@ -2,7 +2,8 @@
 //
 // What can be told of anybody's xplane.pb without decoding it: whether the outer structure is whole, the planes, which
 // of xprof's tools it leads to, the messages in it. Events are stepped over by their length, so that a file of any size
-// costs little; a fault inside them is not seen.
+// costs little; a fault inside them is not seen. Only where a plane names a step marker are its events read, up to the
+// first that is one.
 //
 //   XspaceFacts facts = SkimXspace(fd, size);
 //   if (!facts.parsed) ...   // facts.cause
@@ -17,6 +18,10 @@
 
 namespace tbprof {
 
+// Whether xprof finds steps: it groups events below a root (`_r`), `TraceContext`, or those that are grouped
+// already (`step_name`).
+enum class StepMarkers { kUnknown, kNone, kFound };
+
 struct XspaceFacts {
   bool parsed = false;
   bool truncated = false;  // not parsed because it ends in the middle of a field
@@ -27,6 +32,8 @@ struct XspaceFacts {
   uint64_t planes = 0;
   uint64_t lines = 0;
   bool has_events = false;
+  StepMarkers steps = StepMarkers::kUnknown;
+  bool has_known_plane = false;  // /host:…, /device:…: by its content a profile, whatever its name
   std::vector<std::string> errors, warnings, hostnames;  // the first ones
   uint64_t error_count = 0, warning_count = 0;
 
