@@ -5,7 +5,7 @@
 // them against the installed packages.
 //
 //   LogdirReport report = CheckLogdir(ScanLogdir(logdir, ScanLimits()), now_ns);
-//   for (const Finding& finding : report.findings) ...
+//   for (const LogdirFinding& finding : report.findings) ...
 //
 // Process: launcher, for `tbprof check`. A pure function of the scan and the time.
 #ifndef TBPROF_LAUNCHER_LOGDIR_CHECK_H_
@@ -22,12 +22,14 @@ namespace tbprof {
 
 enum class FindingLevel { kNote, kWarning, kProblem };
 
-struct Finding {
+struct LogdirFinding {
   FindingLevel level;
   std::string_view id;  // stable: docs/check.md
   std::string where;    // below the logdir; `.` for itself
-  std::string what;
-  std::string fix;  // what to do; a command where there is one. Empty: nothing needs to be done
+  std::string what;     // what is found, and what it means
+  std::string fix;      // what to do; empty: nothing needs to be done
+  // A shell command that does it, where there is one: launcher/logdir_remedy.h.
+  std::string command;
 };
 
 // A run of the Profile page.
@@ -57,7 +59,7 @@ struct LogdirReport {
   std::string logdir;
   std::vector<ProfileRun> profile_runs;  // newest name first, as TensorBoard does
   std::vector<EventsRun> events_runs;
-  std::vector<Finding> findings;  // problems first
+  std::vector<LogdirFinding> findings;  // problems first
   // The plugin fails at this logdir and lists nothing.
   bool plugin_fails = false;
 
@@ -71,11 +73,6 @@ struct LogdirReport {
 
 LogdirReport CheckLogdir(const LogdirScan& scan, int64_t now_ns);
 
-// The part about events files: adds its runs and findings.
-void CheckEvents(const LogdirScan& scan, int64_t now_ns, LogdirReport* report);
-
-// A shell's word, also for bytes that are no text.
-std::string ShellWord(std::string_view bytes);
 // `12 s`, `3 h`: how long ago, for a time of a file.
 std::string Age(int64_t then_ns, int64_t now_ns);
 

@@ -3,8 +3,10 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <set>
 
-#include "launcher/logdir_check.h"
+#include "launcher/logdir_check_parts.h"
+#include "launcher/logdir_paths.h"
 #include "launcher/text.h"
 #include "writer/summary_format.h"
 #include "writer/utf8.h"
@@ -20,42 +22,36 @@ constexpr size_t kMaxRunTags = 20'000;
 
 double Seconds(int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
-std::string Quoted(std::string_view tag) { return StrCat("`", PrintableUtf8(tag.substr(0, 80)), "`"); }
+std::string Quoted(std::string_view tag) { return StrCat("`", PrintableUtf8(tag.substr(0, 40)), "`"); }
 
 class EventsChecker {
  public:
-  EventsChecker(const LogdirScan& scan, int64_t now_ns, LogdirReport* report)
-      : scan_(scan), now_ns_(now_ns), report_(report) {}
+  explicit EventsChecker(CheckState* state)
+      : state_(*state), scan_(state->scan), now_ns_(state->now_ns), report_(&state->report) {}
 
   void Check() {
     for (const ScannedDirectory& directory : scan_.directories) {
+      for (const ScannedEvents& file : directory.events) {
+        if (file.facts.HasValues()) with_values_.insert(directory.path);
+      }
+    }
+    for (const ScannedDirectory& directory : scan_.directories) {
       if (!directory.events.empty()) Directory(directory);
+      Misnamed(directory);
     }
     if (live_ > 0) {
-      Add(FindingLevel::kNote, "events-live", "",
-          StrCat(
-              Counted(live_, "events file"), " changed in the last ", kAliveNs / 60'000'000'000,
-              " min: what the writer has not flushed yet (TensorFlow's and PyTorch's do so every 120 s) is not shown"),
-          "");
+      state_.Note("events-live", "",
+                  StrCat(Counted(live_, "events file"), " changed in the last ", kAliveNs / 60'000'000'000,
+                         " min: what is not flushed is not shown"));
     }
     if (partly_ > 0) {
-      Add(FindingLevel::kNote, "events-partly-read", "",
-          StrCat(Counted(partly_, "large events file"), partly_ == 1 ? " was" : " were",
-                 " read at the beginning and the end alone: ", HumanBytes(static_cast<double>(skipped_)),
-                 " were left out"),
-          "");
+      state_.Note("events-partly-read", "",
+                  StrCat(HumanBytes(static_cast<double>(skipped_)), " in the middle of ",
+                         Counted(partly_, "large events file"), " were not read: unknown"));
     }
   }
 
  private:
-  void Add(FindingLevel level, std::string_view id, std::string_view where, std::string what, std::string fix) {
-    report_->findings.push_back({level, id, where.empty() ? "." : std::string(where), std::move(what), std::move(fix)});
-  }
-
-  std::string Word(std::string_view path) const {
-    return ShellWord(path.empty() ? scan_.logdir : StrCat(scan_.logdir == "/" ? "" : scan_.logdir, "/", path));
-  }
-
   void Directory(const ScannedDirectory& directory) {
     // TensorBoard reads the files of a directory one after the other, by name.
     std::vector<const ScannedEvents*> files;
@@ -66,6 +62,7 @@ class EventsChecker {
     run.name = directory.path.empty() ? "." : directory.path;
     std::map<std::string, TagFacts> tags;
     bool any_values = false, any_graph = false, quiet = false;
+    uint64_t graph_traces = 0, run_traces = 0;
     for (const ScannedEvents* file : files) {
       ++run.files;
       ++report_->events_files;
@@ -73,6 +70,8 @@ class EventsChecker {
       run.listed = run.listed || facts.has_time;
       any_values = any_values || facts.HasValues();
       any_graph = any_graph || facts.graphs > 0;
+      graph_traces += facts.graph_traces;
+      run_traces += facts.run_traces;
       quiet = File(directory, *file) || quiet;
       for (const auto& [name, tag] : facts.tags) Merge(name, tag, &tags);
     }
@@ -84,13 +83,65 @@ class EventsChecker {
       run.has_steps = true;
     }
     if (!any_values && !quiet && run.listed && !OnlyMarkers(files)) {
-      Add(FindingLevel::kWarning, "events-no-summary", directory.path,
-          StrCat("holds ", any_graph ? "a graph, but " : "", "no summary: there is no curve to show"),
-          "call add_scalar (tf.summary.scalar) with a step, then flush()");
+      state_.Warn("events-no-summary", directory.path,
+                  StrCat(any_graph ? "holds a graph, but no summary" : "holds no summary", ": no curve is shown"),
+                  "call add_scalar, then flush");
     }
+    Traces(directory, graph_traces, run_traces);
     Steps(directory, tags);
     Writers(directory, files);
     report_->events_runs.push_back(std::move(run));
+  }
+
+  // TensorFlow 2.13 and newer profile only where trace_on is given profiler_outdir; trace_export ignores its own.
+  void Traces(const ScannedDirectory& directory, uint64_t graph_traces, uint64_t run_traces) {
+    if (graph_traces + run_traces == 0) return;
+    const std::string place = JoinPath(directory.path, "plugins/profile/");
+    bool elsewhere = false;
+    for (const ProfileRun& run : report_->profile_runs) {
+      if (!run.shown || run.hosts.empty()) continue;
+      if (run.path.starts_with(place)) return;
+      elsewhere = true;
+    }
+    if (run_traces > 0 && elsewhere) {
+      state_.Note("trace-without-profile", directory.path, "unknown which run has the profile of its trace_export");
+    } else if (run_traces > 0) {
+      state_.Warn("trace-without-profile", directory.path, "trace_export wrote its graph, but no profile is here",
+                  "trace_on(profiler_outdir=…)");
+    } else {
+      state_.Note("trace-graph-only", directory.path, "trace_export wrote a graph: the profiler was off",
+                  "trace_on(profiler=True, …)");
+    }
+  }
+
+  // An events file under a name that TensorBoard does not look for. Beside another, it would be read as the same run,
+  // and what it repeats would be dropped: then it gets a directory of its own.
+  void Misnamed(const ScannedDirectory& directory) {
+    std::vector<const ScannedFile*> files;
+    for (const ScannedFile& file : directory.others) {
+      if (file.content == FileContent::kEvents && !IsOwnPlace(directory.path)) files.push_back(&file);
+    }
+    const bool apart = files.size() > 1 || !directory.events.empty();
+    for (const ScannedFile* file : files) {
+      const std::string path = JoinPath(directory.path, file->name);
+      const std::string here = state_.Absolute(directory.path);
+      const std::string name =
+          StrCat("events.out.tfevents.", file->mtime_ns / 1'000'000'000, ".", PlainName(file->name));
+      Remedy remedy;
+      std::string target = here;
+      if (apart) {
+        target = state_.remedies.Free(here, StrCat(PlainName(file->name), "_events"));
+        remedy.MakeDirectory(target);
+      }
+      const std::string to = state_.remedies.Free(target, name.substr(0, 200));
+      if (file->is_link) {
+        remedy.Link(state_.Absolute(path), to);
+      } else {
+        remedy.Move(state_.Absolute(path), to);
+      }
+      state_.Problem("events-misnamed", path, "an events file, not shown: its name lacks `tfevents`",
+                     remedy.Advice("rename it"), remedy.command());
+    }
   }
 
   static bool IsMarker(const ScannedEvents& file) { return file.name.ends_with(".profile-empty"); }
@@ -121,6 +172,12 @@ class EventsChecker {
     all.highest_step = std::max(all.highest_step, tag.highest_step);
   }
 
+  bool HoldsValuesBelow(const ScannedDirectory& directory) const {
+    const std::string below = directory.path.empty() ? std::string() : StrCat(directory.path, "/");
+    const auto first = directory.path.empty() ? with_values_.upper_bound("") : with_values_.lower_bound(below);
+    return first != with_values_.end() && first->starts_with(below);
+  }
+
   // True: something was said that explains why there are no values.
   bool File(const ScannedDirectory& directory, const ScannedEvents& file) {
     const std::string path = directory.path.empty() ? file.name : StrCat(directory.path, "/", file.name);
@@ -128,12 +185,11 @@ class EventsChecker {
     const bool alive = now_ns_ - file.mtime_ns < kAliveNs;
     const std::string age = Age(file.mtime_ns, now_ns_);
     if (file.error != 0) {
-      Add(FindingLevel::kProblem, "events-unreadable", path, StrCat("cannot be read: ", strerror(file.error)),
-          file.error == EACCES ? StrCat("chmod a+r ", Word(path)) : "");
+      state_.Problem("events-unreadable", path, StrCat("cannot be read: ", strerror(file.error)), "ask its owner");
       return true;
     }
     if (!file.regular) {
-      Add(FindingLevel::kWarning, "events-unreadable", path, "has the name of an events file, but is no file", "");
+      state_.Warn("events-unreadable", path, "has the name of an events file, but is no file", "rename it");
       return true;
     }
     if (facts.bytes_skipped > 0) {
@@ -143,55 +199,57 @@ class EventsChecker {
     const uint64_t rest = file.size - std::min(file.size, facts.end_offset);
     const bool nothing = facts.records == facts.versions;
     bool said = false;
-    if (facts.end == EventFileFacts::End::kCorrupt) {
+    if (facts.end == EventFileFacts::End::kCorrupt && file.content == FileContent::kGzip) {
       said = true;
-      Add(FindingLevel::kProblem, "events-corrupt", path,
-          StrCat("is corrupt at byte ", facts.end_offset, " (", facts.cause, "): the ",
-                 HumanBytes(static_cast<double>(rest)), " from there on are not shown",
-                 facts.records == 0 ? ", so nothing of it is" : ""),
-          "two programs may have written to it: give each writer a directory of its own, and write again");
+      state_.Problem("events-corrupt", path, "is compressed: TensorBoard does not unpack it", "unpack it");
+    } else if (facts.end == EventFileFacts::End::kCorrupt && facts.records == 0) {
+      said = true;
+      state_.Problem("events-corrupt", path, "corrupt at byte 0: nothing of it is shown", "copy it again, as binary");
+    } else if (facts.end == EventFileFacts::End::kCorrupt) {
+      said = true;
+      state_.Problem(
+          "events-corrupt", path,
+          StrCat("corrupt at byte ", facts.end_offset, ": ", HumanBytes(static_cast<double>(rest)), " not shown"),
+          "use one writer a directory");
     } else if (facts.end == EventFileFacts::End::kTruncated) {
       said = nothing;
       if (alive) {
-        Add(FindingLevel::kNote, "events-truncated", path,
-            StrCat("ends in the middle of a record; changed ", age, " ago, so it is being written"), "");
+        state_.Note("events-truncated", path, "ends in the middle of a record: it is being written");
       } else {
-        Add(FindingLevel::kWarning, "events-truncated", path,
-            StrCat("ends in the middle of a record, unchanged for ", age, ": its last ",
-                   HumanBytes(static_cast<double>(rest)), " are lost, the ", Counted(facts.records, "record"),
-                   " before are shown"),
-            "end the writer by close(); was it killed, or the disk full?");
+        state_.Warn(
+            "events-truncated", path,
+            StrCat("ends in the middle of a record: its last ", HumanBytes(static_cast<double>(rest)), " are lost"),
+            "close the writer");
       }
     }
     if (nothing && !said && !IsMarker(file)) {
       said = true;
-      const std::string_view what = file.size == 0 ? "is empty" : "holds nothing but its header";
+      const std::string_view what = file.size == 0 ? "is empty" : "holds only its header";
       if (alive) {
-        Add(FindingLevel::kNote, "events-empty", path,
-            StrCat(what, ", made ", age, " ago: nothing was flushed yet (writers do so every 120 s)"),
-            "wait, or call flush() in the program");
+        state_.Note("events-empty", path, StrCat(what, ", ", age, " old: nothing was flushed yet"),
+                    "wait, or call flush()");
+      } else if (file.size > 0 && HoldsValuesBelow(directory)) {
+        // Of add_scalars and add_hparams: each curve has a writer in a directory of its own.
+        state_.Note("events-empty", path, "holds only its header: its values are in the runs below");
       } else {
-        Add(FindingLevel::kWarning, "events-empty", path,
-            StrCat(what, ", unchanged for ", age, ": its writer wrote no summary, or ended before the first flush"),
-            "call flush() or close() on the writer");
+        state_.Warn("events-empty", path, StrCat(what, ", ", age, " old: nothing was flushed"), "flush or close it");
       }
     }
     if (alive && facts.HasValues() && facts.end == EventFileFacts::End::kClean) ++live_;
     if (facts.has_time && facts.last_wall > Seconds(now_ns_) + kFutureSeconds) {
-      Add(FindingLevel::kWarning, "events-future", path,
-          StrCat("has times in the future: by ",
-                 Age(now_ns_, static_cast<int64_t>(std::clamp(facts.last_wall, -9e9, 9e9) * 1e9)), " at most"),
-          "set the clock of the machine that wrote it");
+      state_.Warn("events-future", path,
+                  StrCat("has times in the future, by up to ",
+                         Age(now_ns_, static_cast<int64_t>(std::clamp(facts.last_wall, -9e9, 9e9) * 1e9))),
+                  "set the writer's clock");
     }
     if (facts.bad_times > 0) {
-      Add(FindingLevel::kWarning, "events-bad-time", path,
-          StrCat(Counted(facts.bad_times, "record"), " without a valid time; TensorBoard drops them"),
-          "leave walltime to the writer");
+      state_.Warn("events-bad-time", path,
+                  StrCat(Counted(facts.bad_times, "record"), " without a valid time: TensorBoard drops them"),
+                  "let the writer set it");
     }
     if (facts.tags_cut) {
-      Add(FindingLevel::kNote, "events-many-tags", path,
-          StrCat("has over ", facts.tags.size(), " tags; the others were not looked at"),
-          "use fewer tags: a step belongs into `step`, not into the tag");
+      state_.Note("events-many-tags", path, StrCat("has over ", facts.tags.size(), " tags: the others were not read"),
+                  "put the step into `step`");
     }
     return said;
   }
@@ -214,17 +272,16 @@ class EventsChecker {
     };
     if (stuck != nullptr) {
       const int64_t step = stuck->second.lowest_step;
-      Add(FindingLevel::kWarning, "events-one-step", directory.path,
-          StrCat("tag ", Quoted(stuck->first), ": all ", stuck->second.points, " values are at step ", step,
-                 ", of which TensorBoard keeps the last alone", others(one_step)),
-          step == 0 ? "give a step that grows: add_scalar(tag, value, global_step)"
-                    : "let the step grow from call to call");
+      state_.Warn("events-one-step", directory.path,
+                  StrCat("all ", stuck->second.points, " values are at step ", step,
+                         ", one is shown: ", Quoted(stuck->first), others(one_step)),
+                  "let the step grow");
     }
     if (jump != nullptr) {
-      Add(FindingLevel::kWarning, "events-steps-back", directory.path,
-          StrCat("tag ", Quoted(jump->first), ": steps go back from ", jump->second.back_from, " to ",
-                 jump->second.back_to, "; TensorBoard drops what it had from there on", others(back)),
-          "give each training a directory of its own, or go on from the last step");
+      state_.Warn("events-steps-back", directory.path,
+                  StrCat("steps go back from ", jump->second.back_from, " to ", jump->second.back_to,
+                         ", the earlier values are dropped: ", Quoted(jump->first), others(back)),
+                  "one directory a training");
     }
   }
 
@@ -263,21 +320,19 @@ class EventsChecker {
                                          PrintableUtf8(writers[1]), writers.size() > 2 ? ", …)" : ")")
                                 : StrCat("several writers of one process (", PrintableUtf8(writers[0]), ")");
     if (!shared.empty()) {
-      Add(FindingLevel::kWarning, "events-several-writers", directory.path,
-          StrCat(who, " at the same time, both with tag ", Quoted(shared), ": its curve is mixed from both"),
-          "give each process a directory of its own, e.g. LOGDIR/rank0, LOGDIR/rank1");
+      state_.Warn("events-several-writers", directory.path,
+                  StrCat("mixed at the same time: ", Quoted(shared), ", ", who), "one directory a process");
     } else {
-      Add(FindingLevel::kNote, "events-several-writers", directory.path,
-          StrCat(who,
-                 " at the same time, with tags of their own; while they write, TensorBoard without its fast loader "
-                 "reads the last file alone"),
-          "give each writer a directory of its own");
+      state_.Note("events-several-writers", directory.path, StrCat("written at the same time: ", who),
+                  "one directory a writer");
     }
   }
 
+  CheckState& state_;
   const LogdirScan& scan_;
   int64_t now_ns_;
   LogdirReport* report_;
+  std::set<std::string> with_values_;  // directories
   size_t live_ = 0;
   size_t partly_ = 0;
   uint64_t skipped_ = 0;
@@ -285,8 +340,6 @@ class EventsChecker {
 
 }  // namespace
 
-void CheckEvents(const LogdirScan& scan, int64_t now_ns, LogdirReport* report) {
-  EventsChecker(scan, now_ns, report).Check();
-}
+void CheckEvents(CheckState* state) { EventsChecker(state).Check(); }
 
 }  // namespace tbprof

@@ -13,11 +13,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kSchema = 1;
+constexpr int kSchema = 2;
 constexpr size_t kMaxShownRuns = 20;
 constexpr size_t kMaxShownHosts = 6;
 // Of the same kind; a thousand runs have a thousand times the same trouble.
 constexpr size_t kMaxShownAlike = 10;
+constexpr size_t kColumns = 100;
+// A log directory in order says nothing about the next recording.
+constexpr std::string_view kDoctorHint = "      what could prevent the next recording: tbprof doctor -- COMMAND";
+constexpr size_t kLevelColumns = 6;
+constexpr size_t kLeastWhere = 16;
 
 std::string_view LevelName(FindingLevel level) {
   switch (level) {
@@ -49,6 +54,32 @@ Json Texts(const std::vector<std::string>& texts) {
   Json array = Json::array();
   for (const std::string& text : texts) array.push_back(ValidUtf8(text));
   return array;
+}
+
+// The end of a path: its last names tell more than its first.
+std::string LastColumns(const std::string& path, size_t columns) {
+  size_t have = Utf8Columns(path), at = 0;
+  if (have <= columns) return path;
+  for (; have > columns - 1; --have) {
+    do ++at;
+    while (at < path.size() && (static_cast<uint8_t>(path[at]) & 0xC0) == 0x80);
+  }
+  return StrCat("…", path.substr(at));
+}
+
+// One line of at most kColumns: what, what it means, what to do. Below it, whole, what has no place in it.
+std::string FindingText(const LogdirFinding& finding) {
+  const std::string where = PrintableUtf8(finding.where), fix = PrintableUtf8(finding.fix);
+  std::string what = PrintableUtf8(finding.what);
+  const size_t fix_columns = fix.empty() ? 0 : 2 + Utf8Columns(fix);
+  const size_t least = std::min(Utf8Columns(where), kLeastWhere);
+  what = FitColumns(what, kColumns - kLevelColumns - 2 - least - fix_columns);
+  const size_t left = kColumns - kLevelColumns - 2 - fix_columns - Utf8Columns(what);
+  const std::string shown = LastColumns(where, left);
+  std::string text = StrCat(LevelName(finding.level), "  ", shown, ": ", what, fix.empty() ? "" : "; ", fix, "\n");
+  if (shown != where && finding.command.empty()) StrAppend(&text, "      in: ", where, "\n");
+  if (!finding.command.empty()) StrAppend(&text, "      run: ", finding.command, "\n");
+  return text;
 }
 
 }  // namespace
@@ -85,12 +116,11 @@ std::string ReportText(const LogdirReport& report) {
 
   std::map<std::string_view, size_t> alike;
   std::map<std::string_view, size_t> total;
-  for (const Finding& finding : report.findings) ++total[finding.id];
-  for (const Finding& finding : report.findings) {
+  for (const LogdirFinding& finding : report.findings) ++total[finding.id];
+  for (const LogdirFinding& finding : report.findings) {
     const size_t number = ++alike[finding.id];
     if (number <= kMaxShownAlike) {
-      StrAppend(&text, LevelName(finding.level), "  ", PrintableUtf8(finding.where), ": ", PrintableUtf8(finding.what),
-                finding.fix.empty() ? "" : "; fix: ", PrintableUtf8(finding.fix), "\n");
+      StrAppend(&text, FindingText(finding));
     } else if (number == kMaxShownAlike + 1) {
       StrAppend(&text, LevelName(finding.level), "  and ", total[finding.id] - kMaxShownAlike, " more of this kind (",
                 finding.id, "; all of them: --json)\n");
@@ -99,6 +129,7 @@ std::string ReportText(const LogdirReport& report) {
   StrAppend(&text, ResultName(report), "  ", Counted(report.Count(FindingLevel::kProblem), "problem"), ", ",
             Counted(report.Count(FindingLevel::kWarning), "warning"), ", ",
             Counted(report.Count(FindingLevel::kNote), "note"), "\n");
+  if (report.Worst() == FindingLevel::kNote) StrAppend(&text, kDoctorHint, "\n");
   return text;
 }
 
@@ -136,14 +167,16 @@ std::string ReportJson(const LogdirReport& report) {
   }
   out["events"] = {{"runs", std::move(events)}};
   Json findings = Json::array();
-  for (const Finding& finding : report.findings) {
+  for (const LogdirFinding& finding : report.findings) {
     findings.push_back({{"level", LowerCase(LevelName(finding.level))},
                         {"id", std::string(finding.id)},
                         {"where", ValidUtf8(finding.where)},
                         {"what", ValidUtf8(finding.what)},
-                        {"fix", finding.fix.empty() ? Json() : Json(ValidUtf8(finding.fix))}});
+                        {"fix", finding.fix.empty() ? Json() : Json(ValidUtf8(finding.fix))},
+                        {"command", finding.command.empty() ? Json() : Json(ValidUtf8(finding.command))}});
   }
   out["findings"] = std::move(findings);
+  out["next"] = report.Worst() == FindingLevel::kNote ? Json("tbprof doctor") : Json();
   out["scan"] = {{"directories", report.directories},
                  {"entries", report.entries},
                  {"events_files", report.events_files},

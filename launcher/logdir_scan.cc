@@ -3,14 +3,18 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <ctime>
+#include <map>
 
 #include "launcher/scoped.h"
 #include "launcher/text.h"
@@ -21,6 +25,7 @@ namespace {
 
 constexpr size_t kMaxOthers = 1000;  // per directory
 constexpr size_t kMaxSiblings = 1000;
+constexpr size_t kMaxDangling = 100;
 constexpr uint64_t kMaxTextBytes = 1 << 20;
 constexpr uint64_t kMaxAllTextBytes = 64 << 20;
 
@@ -34,11 +39,13 @@ bool IsTelling(std::string_view name) {
     if (name == part || (part == "summary.json" && name.ends_with(".summary.json"))) return true;
   }
   for (std::string_view end :
-       {".tmp", ".spool", ".hlo_proto.pb", ".op_stats_v2.pb", ".op_stats.pb", ".SSTABLE", ".smart_suggestion.pb",
-        ".dcn_collective_stats.pb", ".trace.json", ".trace.json.gz", ".trace", ".tracetable", ".overview_page.pb",
-        ".input_pipeline.pb", ".tensorflow_stats.pb", ".kernel_stats.pb", ".memory_profile.json.gz"}) {
+       {".tmp", ".spool", ".nsys-rep", ".qdrep", ".hlo_proto.pb", ".op_stats_v2.pb", ".op_stats.pb", ".SSTABLE",
+        ".smart_suggestion.pb", ".dcn_collective_stats.pb", ".trace.json", ".trace.json.gz", ".trace", ".tracetable",
+        ".overview_page.pb", ".input_pipeline.pb", ".tensorflow_stats.pb", ".kernel_stats.pb",
+        ".memory_profile.json.gz"}) {
     if (name.ends_with(end)) return true;
   }
+  if (name == "trace.json" || name == "trace.json.gz") return true;
   // `host.xplane.pb.gz`, `HOST.XPLANE.PB`, `host.xplane.pb (1)`.
   return LowerCase(name).find("xplane") != std::string::npos;
 }
@@ -102,6 +109,8 @@ class Walk {
       directory.device = info.st_dev;
       directory.inode = info.st_ino;
       directory.writable = faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) == 0;
+      directory.read_only = !directory.writable && errno == EROFS;
+      directory.owned = geteuid() == 0 || info.st_uid == geteuid();
       if (directory.path.starts_with(".tbprof/staging/")) directory.locked = IsLocked(fd, directory.mtime_ns);
     }
     DIR* listing = fdopendir(fd);
@@ -181,19 +190,25 @@ class Walk {
       type = error != 0 ? DT_UNKNOWN : S_ISDIR(info.st_mode) ? DT_DIR : S_ISREG(info.st_mode) ? DT_REG : DT_FIFO;
     }
     if (type == DT_DIR) inner->emplace_back(name, is_link);
+    if (is_link && error == ENOENT && scan_.dangling.size() < kMaxDangling) {
+      const std::string& path = scan_.directories[index].path;
+      scan_.dangling.push_back(path.empty() ? name : StrCat(path, "/", name));
+    }
+    if (!interesting && type == DT_REG) Unnamed(at, name, is_link, index);
     if (!interesting || (type == DT_DIR && !is_profile)) return;
     ScannedFile file;
     file.name = name;
     file.size = static_cast<uint64_t>(info.st_size);
     file.mtime_ns = info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
     file.regular = type == DT_REG;
+    file.is_link = is_link;
     file.error = error;
     ScannedDirectory& directory = scan_.directories[index];
     if (is_profile) {
       ScannedProfile profile;
       static_cast<ScannedFile&>(profile) = file;
       // Only what TensorBoard would open; the format riegeli is told by its name alone.
-      if (profile.regular && name.ends_with(".xplane.pb")) {
+      if (profile.regular && (name.ends_with(".xplane.pb") || name == "xplane.pb")) {
         ScopedFd fd = Open(at, &profile);
         if (fd.valid()) {
           profile.facts = SkimXspace(fd.get(), profile.size);
@@ -212,6 +227,7 @@ class Walk {
           events.facts = ReadEventFile(fd.get(), events.size, limits);
           scan_.event_bytes_read += events.facts.bytes_read;
           events.error = events.facts.error;
+          if (events.facts.end == EventFileFacts::End::kCorrupt) events.content = ContentOf(fd.get(), &events);
         }
       }
       directory.events.push_back(std::move(events));
@@ -225,9 +241,61 @@ class Walk {
           text_bytes_ += file.text.size();
         }
         if (fd.valid() && is_spool) file.locked = IsLocked(fd.get(), file.mtime_ns);
+      } else if (file.regular && (name.ends_with(".tmp") || LowerCase(name).find("xplane") != std::string::npos)) {
+        ScopedFd fd = Open(at, &file);
+        if (fd.valid()) file.content = ContentOf(fd.get(), &file);
       }
       directory.others.push_back(std::move(file));
     }
+  }
+
+  // A file whose name means nothing to TensorBoard: is it one that it would show under another?
+  void Unnamed(int at, const std::string& name, bool is_link, int index) {
+    ScannedDirectory& directory = scan_.directories[index];
+    if (directory.path == ".tbprof" || directory.path.starts_with(".tbprof/")) return;
+    const auto count = unnamed_of_directory_.find(index);
+    if (count != unnamed_of_directory_.end() && count->second == SIZE_MAX) return;
+    if (unnamed_ >= limits_.unnamed || unnamed_of_directory_[index] >= limits_.unnamed_of_directory) {
+      scan_.unnamed_cut = true;
+      return;
+    }
+    ++unnamed_;
+    if (++unnamed_of_directory_[index] == 1 && IsKernels(at)) unnamed_of_directory_[index] = SIZE_MAX;
+    if (unnamed_of_directory_[index] == SIZE_MAX) return;
+    ScannedFile file;
+    file.name = name;
+    file.is_link = is_link;
+    ScopedFd fd = Open(at, &file);
+    if (!fd.valid()) return;
+    file.content = ContentOf(fd.get(), &file);
+    if (file.content != FileContent::kProfile && file.content != FileContent::kEvents) return;
+    if (directory.others.size() < kMaxOthers) directory.others.push_back(std::move(file));
+  }
+
+  // Of files in /proc, /sys and the like, a read has effects, and none is a log.
+  static bool IsKernels(int at) {
+    struct statfs system;
+    if (fstatfs(at, &system) != 0) return true;
+    constexpr int64_t kTypes[] = {PROC_SUPER_MAGIC, SYSFS_MAGIC,        DEBUGFS_MAGIC,       TRACEFS_MAGIC,
+                                  SECURITYFS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, BPF_FS_MAGIC,
+                                  PSTOREFS_MAGIC,   EFIVARFS_MAGIC};
+    return std::find(std::begin(kTypes), std::end(kTypes), static_cast<int64_t>(system.f_type)) != std::end(kTypes);
+  }
+
+  static FileContent ContentOf(int fd, ScannedFile* file) {
+    FileWindow window(fd, std::min<uint64_t>(file->size, 32));
+    const std::string_view bytes = window.Read(0, 32);
+    if (bytes.starts_with("\x1f\x8b")) return FileContent::kGzip;
+    if (bytes.starts_with("PK\x03\x04")) return FileContent::kZip;
+    if (LooksLikeEventFile(bytes)) return FileContent::kEvents;
+    // Planes, errors, warnings, host names: the fields of a profile.
+    if (bytes.empty() || std::string_view("\x0a\x12\x1a\x22").find(bytes[0]) == std::string_view::npos) {
+      return FileContent::kOther;
+    }
+    const XspaceFacts facts = SkimXspace(fd, file->size);
+    if (!facts.parsed || facts.cut || !facts.has_known_plane) return FileContent::kOther;
+    if (!facts.hostnames.empty()) file->host = facts.hostnames[0];
+    return FileContent::kProfile;
   }
 
   // Opened without waiting for a pipe's other end; looked at again, because the name may be another file by then.
@@ -259,6 +327,8 @@ class Walk {
   ScanLimits limits_;
   LogdirScan scan_;
   uint64_t text_bytes_ = 0;
+  size_t unnamed_ = 0;
+  std::map<int, size_t> unnamed_of_directory_;
   std::vector<Identity> above_;
 };
 

@@ -22,16 +22,24 @@ struct ScanLimits {
   size_t depth = 64;
   uint64_t event_bytes = uint64_t{512} << 20;  // of all events files; then only the borders of each are read
   EventFileLimits events;
+  // Files whose name means nothing are told by their first bytes; so many, in all and of a directory.
+  size_t unnamed = 20'000, unnamed_of_directory = 500;
 };
+
+// What a file is by its first bytes, whatever its name.
+enum class FileContent { kUnread, kOther, kProfile, kEvents, kGzip, kZip };
 
 struct ScannedFile {
   std::string name;
   uint64_t size = 0;
   int64_t mtime_ns = 0;
   bool regular = false;
-  int error = 0;        // errno where it could not be looked at or opened
-  bool locked = false;  // a spool: somebody works on it
-  std::string text;     // of summary.json and .cached_tools.json
+  bool is_link = false;
+  FileContent content = FileContent::kUnread;  // of `others`
+  std::string host;                            // of a profile among `others`: as it names itself
+  int error = 0;                               // errno where it could not be looked at or opened
+  bool locked = false;                         // a spool: somebody works on it
+  std::string text;                            // of summary.json and .cached_tools.json
 };
 
 // `*.xplane.pb` or `*.xplane.riegeli`.
@@ -52,6 +60,8 @@ struct ScannedDirectory {
   bool through_link = false;  // a directory above it is
   int error = 0;              // errno where it could not be listed
   bool writable = false;
+  bool read_only = false;  // not writable because its file system is not
+  bool owned = false;      // by the caller, who may change its rights
   int64_t mtime_ns = 0;
   uint64_t device = 0, inode = 0;  // two paths of one directory have the same
   size_t entries = 0;
@@ -59,7 +69,8 @@ struct ScannedDirectory {
   // In the order of the directory, which decides the file that xprof derives its tools from.
   std::vector<ScannedProfile> profiles;
   std::vector<ScannedEvents> events;
-  // Files that tell something: caches, leftovers, other formats, summary.json, misspelt profiles.
+  // Files that tell something: caches, leftovers, other formats, summary.json, profiles and events files of another
+  // name.
   std::vector<ScannedFile> others;
   std::vector<int> children;  // indices of directories
   bool locked = false;        // in .tbprof/staging: somebody works on it
@@ -79,7 +90,9 @@ struct LogdirScan {
   size_t entries = 0;
   bool entries_cut = false;  // more than ScanLimits::entries
   bool depth_cut = false;
+  bool unnamed_cut = false;  // more than ScanLimits::unnamed
   size_t link_loops = 0;
+  std::vector<std::string> dangling;  // links that lead nowhere, the first ones
   uint64_t event_bytes_read = 0;
 };
 

@@ -58,7 +58,10 @@ def main():
     version = record(b"\x09" + struct.pack("<d", 1e9) + field(3, b"brain.Event:2"))
     events = version + b"".join(scalar(step) for step in range(1, 1001))
     line = field(2, b"thread") + field(4, b"\x08\x01") * 20
-    profile = field(1, field(2, b"/host:CPU") + field(3, line))
+    step = field(4, b"\x08\x01" + field(2, b"\x08\x01" + field(2, b"TraceContext")))
+    plane = field(2, b"/host:CPU") + b"\x1a" + bytes([len(line)]) + line + step
+    assert len(plane) < 1 << 14
+    profile = b"\x0a" + bytes([len(plane) & 0x7F | 0x80, len(plane) >> 7]) + plane
     with tempfile.TemporaryDirectory() as logdir:
         for number in range(1000):
             run = os.path.join(logdir, "plugins", "profile", f"run{number:04}")

@@ -22,8 +22,9 @@ void MakeRun(const std::string& logdir, std::string_view place, std::string_view
   WriteFile(StrCat(logdir, "/", place, "/h.xplane.pb"), content);
 }
 
-// A plane with one line and one event.
-constexpr std::string_view kProfile("\x0a\x0a\x12\x02/h\x1a\x04\x22\x02\x08\x01");
+// A plane with one event that is a step: `TraceContext`.
+constexpr std::string_view kProfile(
+    "\x0a\x20\x12\x02/h\x1a\x04\x22\x02\x08\x01\x22\x14\x08\x01\x12\x10\x08\x01\x12\x0cTraceContext");
 
 TEST(Check, ReportsOnStandardOutputAndEndsByItsResult) {
   const TemporaryDirectory directory;
@@ -36,12 +37,13 @@ TEST(Check, ReportsOnStandardOutputAndEndsByItsResult) {
   MakeRun(directory.path(), "plugins/profile/bad", "");
   result = RunTbprof({"check", directory.path()});
   EXPECT_EQ(result.code(), 2);
-  EXPECT_THAT(result.out, HasSubstr("FAIL  plugins/profile/bad/h.xplane.pb: is empty"));
+  EXPECT_THAT(result.out,
+              HasSubstr("bad/h.xplane.pb: is empty, 0 s old: its pages are blank; wait until it is written\n"));
 
   result = RunTbprof({"check", "--json", directory.path()});
   EXPECT_EQ(result.code(), 2);
   const nlohmann::json json = nlohmann::json::parse(result.out);
-  EXPECT_EQ(json["schema"], 1);
+  EXPECT_EQ(json["schema"], 2);
   EXPECT_EQ(json["exit_status"], 2);
   EXPECT_EQ(json["findings"][0]["id"], "profile-empty");
 }
@@ -116,17 +118,17 @@ TEST(Check, RightsAreThoseOfTheUser) {
   };
   RunResult result = check();
   EXPECT_EQ(result.code(), 2) << result.out << result.err;
-  EXPECT_THAT(result.out, HasSubstr(StrCat("lists no tool; fix: chmod a+rwx ", run)));
+  EXPECT_THAT(result.out, HasSubstr("xprof lists no tool; view a copy of yours"));
   // tbprof leaves this file; then only the trace viewer is lost.
   ASSERT_EQ(chmod(run.c_str(), 0755), 0);
   WriteFile(run + "/NO_MODULE.hlo_proto.pb", "");
   ASSERT_EQ(chmod(run.c_str(), 0555), 0);
   result = check();
   EXPECT_EQ(result.code(), 1) << result.out;
-  EXPECT_THAT(result.out, HasSubstr("WARN  plugins/profile/run: is not writable"));
+  EXPECT_THAT(result.out, HasSubstr("profile/run: you may not write in it: the trace viewer is empty"));
   ASSERT_EQ(chmod((run + "/h.xplane.pb").c_str(), 0), 0);
   result = check();
-  EXPECT_THAT(result.out, HasSubstr("FAIL  plugins/profile/run/h.xplane.pb: cannot be read: Permission denied"));
+  EXPECT_THAT(result.out, HasSubstr("plugins/profile/run/h.xplane.pb: cannot be read: Permission denied"));
   ASSERT_EQ(chmod(run.c_str(), 0), 0);
   result = check();
   EXPECT_THAT(result.out, HasSubstr("FAIL  plugins/profile/run: cannot be listed: Permission denied"));

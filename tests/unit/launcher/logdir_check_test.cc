@@ -58,7 +58,7 @@ class LogdirCheck : public testing::Test {
   // `level id where`, all of them.
   static std::vector<std::string> Lines(const LogdirReport& report) {
     std::vector<std::string> lines;
-    for (const Finding& finding : report.findings) {
+    for (const LogdirFinding& finding : report.findings) {
       const char* level = finding.level == FindingLevel::kProblem   ? "fail"
                           : finding.level == FindingLevel::kWarning ? "warn"
                                                                     : "note";
@@ -66,13 +66,13 @@ class LogdirCheck : public testing::Test {
     }
     return lines;
   }
-  static Finding Only(const LogdirReport& report, std::string_view id) {
-    std::vector<Finding> found;
-    for (const Finding& finding : report.findings) {
+  static LogdirFinding Only(const LogdirReport& report, std::string_view id) {
+    std::vector<LogdirFinding> found;
+    for (const LogdirFinding& finding : report.findings) {
       if (finding.id == id) found.push_back(finding);
     }
     EXPECT_EQ(found.size(), 1u) << id << " in\n" << ReportText(report);
-    return found.empty() ? Finding() : found[0];
+    return found.empty() ? LogdirFinding() : found[0];
   }
 
   const std::string kRun = "plugins/profile/run";
@@ -100,23 +100,24 @@ TEST_F(LogdirCheck, AGoodOneHasNoFinding) {
 TEST_F(LogdirCheck, TheLogdirItself) {
   EXPECT_THAT(Lines(Check()), ElementsAre("fail logdir-empty ."));
   EXPECT_THAT(Lines(Check("x")), ElementsAre("fail logdir-missing ."));
-  EXPECT_THAT(Only(Check("x"), "logdir-missing").fix, "tensorboard --logdir " + logdir_);  // the near name
+  EXPECT_THAT(Only(Check("x"), "logdir-missing").command, "tensorboard --logdir " + logdir_);  // the near name
   PutRun();
   EXPECT_THAT(Lines(Check("/" + kRun + "/h.xplane.pb")), ElementsAre("fail logdir-not-directory ."));
-  EXPECT_EQ(Only(Check("/" + kRun + "/h.xplane.pb"), "logdir-not-directory").fix, "tensorboard --logdir " + logdir_);
+  EXPECT_EQ(Only(Check("/" + kRun + "/h.xplane.pb"), "logdir-not-directory").command,
+            "tensorboard --logdir " + logdir_);
   for (const std::string level : {"/plugins", "/plugins/profile", "/plugins/profile/run"}) {
     const LogdirReport report = Check(level);
     EXPECT_EQ(report.ExitStatus(), 2) << level;
-    EXPECT_EQ(Only(report, "logdir-too-deep").fix, "tensorboard --logdir " + logdir_) << level;
+    EXPECT_EQ(Only(report, "logdir-too-deep").command, "tensorboard --logdir " + logdir_) << level;
   }
   EXPECT_TRUE(Check("/plugins").plugin_fails);
 }
 
 TEST_F(LogdirCheck, TooHighIsANoteWithTheWayDown) {
   Put("job/a/" + kRun + "/h.xplane.pb", Profile());
-  const Finding finding = Only(Check(), "logdir-too-high");
+  const LogdirFinding finding = Only(Check(), "logdir-too-high");
   EXPECT_EQ(finding.level, FindingLevel::kNote);
-  EXPECT_EQ(finding.fix, "tensorboard --logdir " + logdir_ + "/job/a");
+  EXPECT_EQ(finding.command, "tensorboard --logdir " + logdir_ + "/job/a");
   Put("other/" + kEvents, Version() + Scalar("a", 1));
   for (const std::string& line : Lines(Check())) EXPECT_THAT(line, testing::Not(HasSubstr("too-high")));
 }
@@ -128,7 +129,7 @@ TEST_F(LogdirCheck, MisspeltPlaces) {
     const LogdirReport report = Check();
     EXPECT_EQ(Only(report, "profile-misspelt").where, place);
     EXPECT_EQ(report.ExitStatus(), 2);
-    ASSERT_EQ(system(Only(report, "profile-misspelt").fix.c_str()), 0);
+    ASSERT_EQ(system(Only(report, "profile-misspelt").command.c_str()), 0);
     EXPECT_EQ(Check().ExitStatus(), 0) << place;
   }
 }
@@ -138,10 +139,10 @@ TEST_F(LogdirCheck, AFixQuotesWhatAShellWouldTouch) {
   Put("$(touch pwned)/plugin/profile/run/h.xplane.pb", Profile());
   const LogdirReport report = Check();
   size_t fixed = 0;
-  for (const Finding& finding : report.findings) {
+  for (const LogdirFinding& finding : report.findings) {
     if (finding.id != "profile-misspelt") continue;
-    std::ofstream(root_ + "/fix.sh") << finding.fix;
-    ASSERT_EQ(system(StrCat("cd ", root_, " && bash fix.sh").c_str()), 0) << finding.fix;
+    std::ofstream(root_ + "/fix.sh") << finding.command;
+    ASSERT_EQ(system(StrCat("cd ", root_, " && sh fix.sh").c_str()), 0) << finding.command;
     ++fixed;
   }
   EXPECT_EQ(fixed, 2u);
@@ -183,7 +184,8 @@ TEST_F(LogdirCheck, LargeProfilesByTheirSize) {
   const std::string head = "\x0a" + Varint(line.size() + size) + line + "\x22\x02\x08\x01";
   std::ofstream(path, std::ios::binary) << head;
   ASSERT_EQ(truncate(path.c_str(), static_cast<off_t>(head.size() - 4 + size)), 0);
-  EXPECT_THAT(Lines(Check()), ElementsAre("warn profile-large plugins/profile/run/h.xplane.pb"));
+  EXPECT_THAT(Lines(Check()), ElementsAre("warn profile-large plugins/profile/run/h.xplane.pb",
+                                          "warn run-no-steps plugins/profile/run"));
 }
 
 TEST_F(LogdirCheck, MessagesInAProfileAreRepeated) {
@@ -217,7 +219,8 @@ TEST_F(LogdirCheck, StaleCaches) {
   Put(kRun + "/ALL_HOSTS.op_stats_v2.pb", "x", kOld + kSecond);
   EXPECT_EQ(Check().ExitStatus(), 0);
   Put(kRun + "/late.xplane.pb", Profile(), kOld + 2 * kSecond);
-  EXPECT_EQ(Only(Check(), "cache-stale").fix, "rm " + logdir_ + "/" + kRun + "/ALL_HOSTS.op_stats_v2.pb");
+  const std::string cache = logdir_ + "/" + kRun + "/ALL_HOSTS.op_stats_v2.pb";
+  EXPECT_EQ(Only(Check(), "cache-stale").command, "mv -nT -- " + cache + " " + cache + ".old");
   EXPECT_EQ(Check().ExitStatus(), 1);
 }
 
@@ -228,7 +231,7 @@ TEST_F(LogdirCheck, WhatATbprofLeftBehind) {
   Touch(".tbprof/staging/r", kOld);
   const LogdirReport left = Check();
   EXPECT_EQ(Only(left, "spool").level, FindingLevel::kWarning);
-  EXPECT_THAT(Only(left, "spool").fix, HasSubstr("tbprof recover --logdir=" + logdir_));
+  EXPECT_THAT(Only(left, "spool").command, HasSubstr("tbprof recover --logdir=" + logdir_));
   EXPECT_EQ(Only(left, "staging").level, FindingLevel::kWarning);
   const int spool = open((logdir_ + "/.tbprof/1.spool").c_str(), O_RDONLY | O_CLOEXEC);
   const int staging = open((logdir_ + "/.tbprof/staging/r").c_str(), O_RDONLY | O_CLOEXEC);
@@ -260,6 +263,14 @@ TEST_F(LogdirCheck, EventsFilesThatHoldNothingYet) {
                                                             "warn events-no-summary e", "note no-profile ."));
 }
 
+TEST_F(LogdirCheck, EventsEmpty_WriterOfTheRunsBelow_IsANote) {
+  Put("job/" + kEvents, Version());
+  Put("job/loss_a/" + kEvents, Version() + Scalar("loss", 1) + Scalar("loss", 2));
+  Put("job2/" + kEvents, Version());
+  EXPECT_THAT(Lines(Check()), testing::UnorderedElementsAre("note events-empty job/" + kEvents, "note no-profile .",
+                                                            "warn events-empty job2/" + kEvents));
+}
+
 TEST_F(LogdirCheck, CutAndBrokenEventsFiles) {
   const std::string good = Version() + Scalar("a", 1) + Scalar("a", 2);
   Put("alive/" + kEvents, good.substr(0, good.size() - 3), kNow - 5 * kSecond);
@@ -286,7 +297,8 @@ TEST_F(LogdirCheck, Steps) {
   const LogdirReport report = Check();
   EXPECT_THAT(Lines(report), testing::UnorderedElementsAre("warn events-one-step one", "warn events-steps-back back",
                                                            "warn events-steps-back again", "note no-profile ."));
-  EXPECT_THAT(Only(report, "events-one-step").what, HasSubstr("and 1 more tag likewise"));
+  EXPECT_EQ(Only(report, "events-one-step").what,
+            "all 2 values are at step 0, one is shown: `a`, and 1 more tag likewise");
 }
 
 TEST_F(LogdirCheck, SeveralWriters) {
@@ -297,7 +309,7 @@ TEST_F(LogdirCheck, SeveralWriters) {
   const LogdirReport report = Check();
   EXPECT_THAT(Lines(report), testing::UnorderedElementsAre("warn events-several-writers mixed",
                                                            "note events-several-writers apart", "note no-profile ."));
-  EXPECT_THAT(report.findings[0].what, HasSubstr("2 writers (host.1, host.2)"));
+  EXPECT_EQ(report.findings[0].what, "mixed at the same time: `a`, 2 writers (host.1, host.2)");
 }
 
 TEST_F(LogdirCheck, Times) {
@@ -347,13 +359,153 @@ TEST_F(LogdirCheck, TheReportIsShortAndTheJsonIsWhole) {
   for (int i = 0; i < 200; ++i) Put(StrCat("plugins/profile/run", i, "/h.xplane.pb"), "");
   const LogdirReport report = Check();
   const std::string text = ReportText(report);
-  EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 50);
+  EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 60);
   EXPECT_THAT(text, HasSubstr("and 190 more of this kind (profile-empty; all of them: --json)"));
   const nlohmann::json json = nlohmann::json::parse(ReportJson(report));
-  EXPECT_EQ(json["schema"], 1);
+  EXPECT_EQ(json["schema"], 2);
   EXPECT_EQ(json["findings"].size(), 200u);
   EXPECT_EQ(json["profile"]["runs"].size(), 200u);
   EXPECT_EQ(json["result"], "fail");
+}
+
+// ---- steps
+
+TEST_F(LogdirCheck, Steps_NoMarker_WarnsWithRemedy) {
+  PutRun(ProfileWithoutSteps());
+  const LogdirFinding finding = Only(Check(), "run-no-steps");
+  EXPECT_EQ(finding.level, FindingLevel::kWarning);
+  EXPECT_THAT(finding.fix, HasSubstr("tbprof run"));
+  EXPECT_EQ(Check().ExitStatus(), 1);
+}
+
+TEST_F(LogdirCheck, Steps_OneHostHasThem_NoFinding) {
+  PutRun(ProfileWithoutSteps());
+  Put(kRun + "/other.xplane.pb", Profile());
+  EXPECT_THAT(Lines(Check()), IsEmpty());
+}
+
+TEST_F(LogdirCheck, Steps_WhatXprofTakesForOne) {
+  // event, stat, whether xprof's overview has a step: tests/xprof/test_check.py holds it against the converter.
+  const std::tuple<const char*, const char*, bool> kCases[] = {
+      {"work", "_r", true},         {"TraceContext", "x", true}, {"work", "step_name", true},
+      {"FunctionRun", "_r", false}, {"train", "x", false},       {"work", "group_id", false}};
+  for (const auto& [event, stat, found] : kCases) {
+    PutRun(PlaneWith(event, stat));
+    EXPECT_EQ(Check().ExitStatus(), found ? 0 : 1) << event << " " << stat;
+  }
+}
+
+TEST_F(LogdirCheck, Steps_NotReadOrOfATpu_AreUnknown) {
+  Put(kRun + "/h.xplane.riegeli", "not read");
+  const LogdirFinding finding = Only(Check(), "run-steps-unknown");
+  EXPECT_EQ(finding.level, FindingLevel::kNote);
+  EXPECT_THAT(finding.what, HasSubstr("unknown"));
+  std::filesystem::remove(logdir_ + "/" + kRun + "/h.xplane.riegeli");
+  PutRun(ProfileWithoutSteps(Plane("/device:TPU:0")));
+  EXPECT_THAT(Lines(Check()), ElementsAre("note run-steps-unknown plugins/profile/run"));
+}
+
+TEST_F(LogdirCheck, Steps_SearchedInvalidEvents_LeaveTheVerdictOnTheFile) {
+  // A marker is named, and the event that could be one is no message: the structure around it is whole.
+  const std::string metadata = Field(5, "\x08\x01" + Field(2, "\x08\x01" + Field(2, "_r")));
+  PutRun(Plane("/host:CPU", Field(3, Field(4, "\xff\xff")) + metadata));
+  EXPECT_THAT(Lines(Check()), ElementsAre("note run-steps-unknown plugins/profile/run"));
+}
+
+// ---- names
+
+TEST_F(LogdirCheck, AProfileUnderAnotherName_IsRenamed) {
+  Put(kRun + "/trace.pb", Profile(Field(4, "node7")));
+  const LogdirFinding finding = Only(Check(), "profile-name");
+  EXPECT_EQ(finding.command,
+            StrCat("mv -nT -- ", logdir_, "/", kRun, "/trace.pb ", logdir_, "/", kRun, "/node7.xplane.pb"));
+  // What is no profile by its content keeps its name.
+  std::filesystem::remove(logdir_ + "/" + kRun + "/trace.pb");
+  Put(kRun + "/h.xplane.pb.bak", "something else");
+  EXPECT_EQ(Only(Check(), "profile-name").command, "");
+}
+
+TEST_F(LogdirCheck, AnEventsFileUnderAnotherName_IsRenamed) {
+  Put("train/log", Version() + Scalar("a", 1) + Scalar("a", 2));
+  const LogdirReport alone = Check();
+  EXPECT_EQ(Only(alone, "events-misnamed").level, FindingLevel::kProblem);
+  ASSERT_EQ(system(Only(alone, "events-misnamed").command.c_str()), 0);
+  EXPECT_EQ(Check().ExitStatus(), 0) << ReportText(Check());
+  // Beside another it becomes a run of its own: what it repeats would be dropped.
+  Put("train/copy", Version() + Scalar("a", 1) + Scalar("a", 2));
+  ASSERT_EQ(system(Only(Check(), "events-misnamed").command.c_str()), 0);
+  EXPECT_EQ(Check().ExitStatus(), 0) << ReportText(Check());
+  EXPECT_EQ(Check().events_runs.size(), 2u);
+}
+
+TEST_F(LogdirCheck, FilesAreReadUpToALimit_ThenTheReportIsUnknown) {
+  for (int i = 0; i < 5; ++i) Put(StrCat("file", i), "x");
+  ScanLimits limits;
+  limits.unnamed = 2;
+  EXPECT_THAT(Only(Check("", limits), "logdir-empty").what, HasSubstr("unknown"));
+}
+
+TEST_F(LogdirCheck, TraceExport_NoProfile_NamesProfilerOutdir) {
+  const auto trace = [](const std::string& plugin) {
+    return Record(Event(1, 0, Field(5, Value("t", Field(8, "tensor") + Field(9, Field(1, Field(1, plugin)))))));
+  };
+  Put(kEvents, Version() + trace("graph_run_metadata"));
+  EXPECT_THAT(Only(Check(), "trace-without-profile").fix, HasSubstr("profiler_outdir"));
+  EXPECT_EQ(Check().ExitStatus(), 1);
+  PutRun();
+  EXPECT_EQ(Check().ExitStatus(), 0) << ReportText(Check());
+  Put("graph/" + kEvents, Version() + trace("graph_run_metadata_graph"));
+  EXPECT_EQ(Only(Check(), "trace-graph-only").level, FindingLevel::kNote);
+}
+
+// ---- commands
+
+TEST_F(LogdirCheck, Commands_TwoOfOneReport_NeverMakeTheSameName) {
+  PutRun();
+  Put(kRun + "/a,b.xplane.pb", Profile());
+  Put(kRun + "/c,d.xplane.pb", Profile());
+  Put(kRun + "/host1.xplane.pb", Profile());
+  const LogdirReport report = Check();
+  std::vector<std::string> commands;
+  for (const LogdirFinding& finding : report.findings) {
+    if (finding.id == "host-name") commands.push_back(finding.command);
+  }
+  ASSERT_EQ(commands.size(), 2u);
+  EXPECT_THAT(commands[0] + commands[1],
+              testing::AllOf(HasSubstr("host1_2.xplane.pb"), HasSubstr("host1_3.xplane.pb")));
+}
+
+TEST_F(LogdirCheck, Commands_ANameThatNoWordCanHold_HasAdviceAlone) {
+  Put("a\n/plugin/profile/run\n/h.xplane.pb", Profile());
+  for (const LogdirFinding& finding : Check().findings) {
+    EXPECT_THAT(finding.command, testing::Not(HasSubstr("\n")));
+    EXPECT_NE(finding.fix, "");
+  }
+}
+
+TEST_F(LogdirCheck, Text_EachFindingIsOneLineOf100Columns) {
+  const std::string deep(60, 'd');
+  Put(deep + "/" + deep + "/plugins/profile/run/h.xplane.pb",
+      Profile(Field(2, std::string(300, 'e')) + Field(3, std::string(300, 'w'))));
+  Put(deep + "/" + deep + "/train/" + kEvents, Scalar(std::string(200, 't'), 0) + Scalar(std::string(200, 't'), 0));
+  const std::string text = ReportText(Check());
+  std::istringstream lines(text);
+  size_t findings = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("WARN") && !line.starts_with("NOTE") && !line.starts_with("FAIL")) continue;
+    ++findings;
+    EXPECT_LE(line.size(), 100u + 2 * std::count(line.begin(), line.end(), '\xe2')) << line;
+  }
+  EXPECT_GE(findings, 4u) << text;
+  // The place is whole on a line of its own.
+  EXPECT_THAT(text, HasSubstr("\n      in: " + deep + "/" + deep + "/plugins/profile/run/h.xplane.pb\n"));
+}
+
+TEST_F(LogdirCheck, Pass_NamesTheDoctor) {
+  PutRun();
+  Put("events.out.tfevents.1000.host.profile-empty", Version());
+  EXPECT_THAT(ReportText(Check()), HasSubstr("tbprof doctor"));
+  EXPECT_EQ(nlohmann::json::parse(ReportJson(Check()))["next"], "tbprof doctor");
 }
 
 }  // namespace

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/logdir_remedy.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "launcher/logdir_paths.h"
+#include "launcher/text.h"
+#include "writer/summary_format.h"
+#include "writer/utf8.h"
+
+namespace tbprof {
+namespace {
+
+bool Exists(const std::string& path) {
+  struct stat info;
+  return lstat(path.c_str(), &info) == 0;
+}
+
+// A name in a sticky directory belongs to its owner and the directory's.
+bool IsStickyForOthers(const std::string& directory, const std::string& entry) {
+  struct stat above, self;
+  if (geteuid() == 0 || stat(directory.c_str(), &above) != 0 || (above.st_mode & S_ISVTX) == 0) return false;
+  if (above.st_uid == geteuid() || lstat(entry.c_str(), &self) != 0) return false;
+  return self.st_uid != geteuid();
+}
+
+bool MayTake(const std::string& path) {
+  const std::string directory = ParentOf(path).empty() ? "/" : ParentOf(path);
+  return MayChange(directory) && !IsStickyForOthers(directory, path);
+}
+
+bool IsDirectory(const std::string& path) {
+  struct stat info;
+  return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+}  // namespace
+
+std::string ShellWord(std::string_view bytes) {
+  if (bytes.ends_with('\n')) return "";  // $(…) would drop it
+  if (PrintableUtf8(bytes) == bytes) return ShellQuoted(bytes);
+  std::string word = "\"$(printf '";
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '%') {
+      word += "%%";
+    } else if (c == '\'' || c == '\\' || byte < 0x20 || byte >= 0x7F) {
+      word += '\\';
+      for (const int shift : {6, 3, 0}) word += static_cast<char>('0' + (byte >> shift & 7));
+    } else {
+      word += c;
+    }
+  }
+  word += "')\"";
+  return word;
+}
+
+std::string Remedies::Free(std::string_view directory, std::string_view stem, std::string_view suffix) {
+  for (int number = 1;; ++number) {
+    std::string path = JoinPath(directory, StrCat(stem, number > 1 ? StrCat("_", number) : std::string(), suffix));
+    if (Exists(path) || planned_.count(path) != 0) continue;
+    planned_.insert(path);
+    return path;
+  }
+}
+
+bool MayChange(const std::string& directory) {
+  std::string existing = directory.empty() ? "/" : directory;
+  while (existing != "/" && !Exists(existing)) existing = ParentOf(existing).empty() ? "/" : ParentOf(existing);
+  struct stat info;
+  if (stat(existing.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return false;
+  return faccessat(AT_FDCWD, existing.c_str(), W_OK | X_OK, AT_EACCESS) == 0;
+}
+
+void Remedy::Add(std::string step) {
+  if (step.empty()) {
+    possible_ = false;
+    return;
+  }
+  StrAppend(&command_, command_.empty() ? "" : " && ", step);
+}
+
+void Remedy::MakeDirectory(const std::string& path) {
+  if (path == made_ || IsDirectory(path)) return;
+  made_ = path;
+  const std::string word = ShellWord(path);
+  if (word.empty() || !MayChange(path)) possible_ = false;
+  Add(StrCat("mkdir -p -- ", word));
+}
+
+void Remedy::Move(const std::string& from, const std::string& to) {
+  const std::string source = ShellWord(from), target = ShellWord(to);
+  // A directory that gets another parent is written to as well.
+  const bool itself = !IsDirectory(from) || ParentOf(from) == ParentOf(to) || MayChange(from);
+  if (source.empty() || target.empty() || !itself || !MayTake(from) || !MayChange(ParentOf(to))) possible_ = false;
+  Add(StrCat("mv -nT -- ", source, " ", target));
+}
+
+void Remedy::Link(const std::string& target, const std::string& path) {
+  const std::string to = ShellWord(target), at = ShellWord(path);
+  if (to.empty() || at.empty() || !MayChange(ParentOf(path))) possible_ = false;
+  Add(StrCat("ln -sT -- ", to, " ", at));
+}
+
+void Remedy::RemoveEmpty(const std::string& directory) {
+  const std::string word = ShellWord(directory);
+  if (word.empty() || !MayTake(directory)) possible_ = false;
+  Add(StrCat("rmdir -- ", word));
+}
+
+void Remedy::View(const std::string& logdir) {
+  const std::string word = ShellWord(logdir.empty() ? "/" : logdir);
+  Add(word.empty() ? std::string() : StrCat("tensorboard --logdir ", word));
+}
+
+std::string Remedy::Advice(std::string_view what) const {
+  return possible() ? std::string(what) : std::string("you may not change it: ask its owner");
+}
+
+}  // namespace tbprof

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The commands that `tbprof check` recommends. None removes a file, replaces one, or hides one: `mkdir -p`, `mv -n` and
+// `ln -s` to names that are free, `rmdir` of directories that hold nothing. A command that the caller may not run is
+// not given.
+//
+//   Remedies remedies(scan);
+//   Remedy remedy(&remedies);
+//   const std::string to = remedies.Free(directory, "h", ".xplane.pb");
+//   remedy.Move(from, to);
+//   remedy.command();   // mv -nT -- FROM TO
+//
+// Paths are absolute. Asks the file system which names are free and what the caller may change.
+// Process: launcher, for `tbprof check`.
+#ifndef TBPROF_LAUNCHER_LOGDIR_REMEDY_H_
+#define TBPROF_LAUNCHER_LOGDIR_REMEDY_H_
+
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace tbprof {
+
+// A shell's word, for any POSIX shell, on one line. Empty where there is none: bytes that end with a line's end.
+std::string ShellWord(std::string_view bytes);
+
+// What the commands of one report have planned: no two of them make the same name.
+class Remedies {
+ public:
+  // `<directory>/<stem><suffix>`, or `<stem>_2<suffix>`… where that exists or is planned already.
+  std::string Free(std::string_view directory, std::string_view stem, std::string_view suffix = "");
+
+ private:
+  std::set<std::string> planned_;
+};
+
+// The caller may add and take away names there; of a directory that does not exist: may make it.
+bool MayChange(const std::string& directory);
+
+class Remedy {
+ public:
+  void MakeDirectory(const std::string& path);                    // with its parents
+  void Move(const std::string& from, const std::string& to);      // `to` is free
+  void Link(const std::string& target, const std::string& path);  // a symbolic link, `path` is free
+  void RemoveEmpty(const std::string& directory);
+  void View(const std::string& logdir);  // tensorboard --logdir
+  void Run(std::string_view command) { Add(std::string(command)); }
+  // Steps that need rights which the caller lacks.
+  void Forbid() { possible_ = false; }
+
+  bool possible() const { return possible_ && !command_.empty(); }
+  // Empty where a step is not possible.
+  std::string command() const { return possible_ ? command_ : std::string(); }
+  // `what` where it is possible, else that it is not.
+  std::string Advice(std::string_view what) const;
+
+ private:
+  void Add(std::string step);
+
+  bool possible_ = true;
+  std::string command_;
+  std::string made_;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_LOGDIR_REMEDY_H_
