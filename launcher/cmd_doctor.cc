@@ -20,12 +20,27 @@ std::string_view VerdictName(Verdict verdict) {
   switch (verdict) {
     case Verdict::kPass:
       return "PASS";
+    case Verdict::kNote:
+      return "NOTE";
     case Verdict::kWarn:
       return "WARN";
     case Verdict::kFail:
       return "FAIL";
   }
   return "";
+}
+
+int ExitStatus(Verdict worst, bool strict) {
+  switch (worst) {
+    case Verdict::kPass:
+      return 0;
+    case Verdict::kNote:
+    case Verdict::kWarn:
+      return strict ? 1 : 0;
+    case Verdict::kFail:
+      return 2;
+  }
+  return 2;
 }
 
 std::string Padded(std::string_view text, size_t columns) {
@@ -61,12 +76,16 @@ int CommandDoctor(const Options& options) {
                     {"fix", ValidUtf8(finding->fix)}});
   }
   if (options.json) {
-    const nlohmann::ordered_json all = {
-        {"schema", 1}, {"tbprof", Version()}, {"verdict", VerdictName(worst)}, {"rows", std::move(rows)}};
+    const nlohmann::ordered_json all = {{"schema", 2},
+                                        {"tbprof", Version()},
+                                        {"verdict", VerdictName(worst)},
+                                        {"strict", options.strict},
+                                        {"exit_status", ExitStatus(worst, options.strict)},
+                                        {"rows", std::move(rows)}};
     text = all.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   }
   if (!PrintOut(text)) return kExitUsage;
-  return static_cast<int>(worst);
+  return ExitStatus(worst, options.strict);
 }
 
 }  // namespace tbprof

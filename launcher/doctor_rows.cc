@@ -48,6 +48,7 @@ using Result = std::optional<Finding>;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 Finding Pass(std::string found) { return {Verdict::kPass, std::move(found), ""}; }
+Finding Note(std::string found, std::string fix) { return {Verdict::kNote, std::move(found), std::move(fix)}; }
 Finding Warn(std::string found, std::string fix) { return {Verdict::kWarn, std::move(found), std::move(fix)}; }
 Finding Fail(std::string found, std::string fix) { return {Verdict::kFail, std::move(found), std::move(fix)}; }
 
@@ -202,13 +203,28 @@ Result Clock(const DoctorContext&) {
   return Pass(found);
 }
 
-Result ClockSync(const DoctorContext&) {
-  timex state{};
-  if (adjtimex(&state) < 0) return Pass("not to be told here");
-  if ((state.status & STA_UNSYNC) != 0) {
-    return Warn("the wall clock is not synchronised: runs of several machines do not line up", "run chrony or ntpd");
+// The environment is that of a job on several machines.
+bool IsOnSeveralMachines(const Environment& environment) {
+  const auto number = [&](const char* name) { return NumberIn(Lookup(environment, name).value_or("")).value_or(0); };
+  for (const char* name : {"SLURM_NNODES", "SLURM_JOB_NUM_NODES", "GROUP_WORLD_SIZE", "NNODES", "PBS_NUM_NODES"}) {
+    if (number(name) > 1) return true;
   }
-  return Pass("the wall clock is synchronised");
+  for (const auto& [all, local] :
+       {std::pair("WORLD_SIZE", "LOCAL_WORLD_SIZE"), std::pair("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+        std::pair("MPI_WORLD_SIZE", "MPI_LOCALNRANKS")}) {
+    if (number(local) > 0 && number(all) > number(local)) return true;
+  }
+  return false;
+}
+
+Result ClockSync(const DoctorContext& context) {
+  timex state{};
+  if (adjtimex(&state) < 0) return Pass("unknown: adjtimex is not permitted here");
+  if ((state.status & STA_UNSYNC) == 0) return Pass("the wall clock is synchronised");
+  if (IsOnSeveralMachines(context.environment)) {
+    return Warn("the wall clock is not synchronised: machines of this job do not line up", "run chrony or ntpd");
+  }
+  return Note("the wall clock is not synchronised: it matters for runs of several machines", "run chrony or ntpd");
 }
 
 Result TimeNamespace(const DoctorContext&) {
@@ -431,9 +447,9 @@ std::string ChosenPython(const Options& options, const Environment& environment)
 
 Result Viewer(const DoctorContext& context) {
   const std::string python = ChosenPython(context.options, context.environment);
-  if (python.empty()) return Warn("no python3 to look for TensorBoard in", "--python=PATH of the one that has it");
+  if (python.empty()) return Note("no python3 to look for TensorBoard in", "--python=PATH of the one that has it");
   if (access(python.c_str(), X_OK) != 0) {
-    return Warn(StrCat(python, ": ", ErrnoText(errno)), "--python=PATH of the Python that has TensorBoard");
+    return Note(StrCat(python, ": ", ErrnoText(errno)), "--python=PATH of the Python that has TensorBoard");
   }
   // `name-version.dist-info`
   std::map<std::string, std::string> packages;
@@ -463,20 +479,20 @@ Result Viewer(const DoctorContext& context) {
   if (plugin.empty()) plugin = version("tbp_nightly");
   const std::string install = StrCat(python, " -m pip install ");
   if (tensorboard.empty() && xprof.empty()) {
-    return Warn(StrCat("no TensorBoard for ", python), StrCat(install, "tensorboard xprof, or --python=PATH"));
+    return Note(StrCat("no TensorBoard for ", python), StrCat(install, "tensorboard xprof, or --python=PATH"));
   }
   if (xprof.empty() && plugin.empty()) {
-    return Warn(StrCat("TensorBoard ", tensorboard, " without its profile plugin"), StrCat(install, "xprof"));
+    return Note(StrCat("TensorBoard ", tensorboard, " without its profile plugin"), StrCat(install, "xprof"));
   }
   if (!xprof.empty() && !plugin.empty() && xprof != plugin) {
-    return Warn(StrCat("xprof ", xprof, " and tensorboard-plugin-profile ", plugin, " serve the same pages"),
+    return Note(StrCat("xprof ", xprof, " and tensorboard-plugin-profile ", plugin, " serve the same pages"),
                 StrCat(python, " -m pip uninstall tensorboard-plugin-profile"));
   }
   if (xprof.empty()) {
     const uint64_t major = NumberIn(plugin).value_or(0);
     const uint64_t minor = NumberIn(plugin.substr(std::min(plugin.find('.'), plugin.size() - 1) + 1)).value_or(0);
     if (std::pair(major, minor) < std::pair<uint64_t, uint64_t>(2, 19)) {
-      return Warn(StrCat("tensorboard-plugin-profile ", plugin, " is an older one"), StrCat(install, "-U xprof"));
+      return Note(StrCat("tensorboard-plugin-profile ", plugin, " is an older one"), StrCat(install, "-U xprof"));
     }
   }
   return Pass(StrCat(tensorboard.empty() ? "" : StrCat("TensorBoard ", tensorboard, ", "),

@@ -5,6 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "cuda_harness.h"
 #include "harness.h"
 
@@ -37,11 +40,19 @@ class Doctor : public testing::Test {
     if (!json.is_object()) return result;
     verdict_ = json["verdict"];
     for (const auto& row : json["rows"]) rows_[row["name"]] = {row["verdict"], row["found"], row["fix"]};
-    // The exit status is the worst of all.
-    int worst = 0;
-    for (const auto& [name, row] : rows_) worst = std::max(worst, row.verdict == "FAIL" ? 2 : row.verdict == "WARN");
-    EXPECT_EQ(result.code(), worst) << result.out;
-    EXPECT_EQ(verdict_, worst == 2 ? "FAIL" : worst == 1 ? "WARN" : "PASS");
+    // Only a FAIL ends with another status than 0; under --strict, the others do as well.
+    const std::vector<std::string> levels = {"PASS", "NOTE", "WARN", "FAIL"};
+    size_t worst = 0;
+    for (const auto& [name, row] : rows_) {
+      const auto level = std::find(levels.begin(), levels.end(), row.verdict);
+      EXPECT_NE(level, levels.end()) << name << ": " << row.verdict;
+      worst = std::max(worst, static_cast<size_t>(level - levels.begin()));
+    }
+    EXPECT_EQ(verdict_, levels[worst]);
+    const bool strict = json["strict"];
+    EXPECT_EQ(result.code(), worst == 3 ? 2 : strict && worst > 0 ? 1 : 0) << result.out;
+    EXPECT_EQ(json["exit_status"], result.code());
+    EXPECT_EQ(json["schema"], 2);
     return result;
   }
   void Expect(const std::string& name, const std::string& verdict, const std::string& part = "") {
@@ -71,6 +82,38 @@ TEST_F(Doctor, WhatTheTestsNeedPasses) {
   EXPECT_THAT(rows_["self-test"].found, HasSubstr("allocator calls"));
 }
 
+TEST_F(Doctor, Exit_NothingPreventsRecording_Is0AndStrictIs1) {
+  // A Python without TensorBoard: a note for certain.
+  const std::string root = directory_ / "bare";
+  std::filesystem::create_directories(root + "/bin");
+  WriteFile(root + "/pyvenv.cfg", "home = /usr/bin\n");
+  WriteFile(root + "/bin/python3", "#!/bin/false\n", 0755);
+  const std::string python = "--python=" + root + "/bin/python3";
+  EXPECT_EQ(Ask({python, "--", "/bin/true"}).code(), 0);
+  Expect("viewer", "NOTE", "no TensorBoard");
+  EXPECT_EQ(Ask({python, "--strict", "--", "/bin/true"}).code(), 1);
+  EXPECT_EQ(Ask({python, "--strict", "--", Program("static_program")}).code(), 2);
+}
+
+TEST_F(Doctor, ClockSync_IsANoteOnOneMachineAndAWarningOnSeveral) {
+  Ask({});
+  ASSERT_TRUE(rows_.count("clock-sync"));
+  if (rows_["clock-sync"].verdict == "PASS") return Expect("clock-sync", "PASS");  // synchronised, or unknown
+  Expect("clock-sync", "NOTE", "several machines");
+  for (const std::vector<std::pair<std::string, std::optional<std::string>>>& job :
+       std::vector<std::vector<std::pair<std::string, std::optional<std::string>>>>{
+           {{"SLURM_NNODES", "2"}}, {{"WORLD_SIZE", "16"}, {"LOCAL_WORLD_SIZE", "8"}}}) {
+    RunOptions options;
+    options.environment = job;
+    Ask({}, options);
+    Expect("clock-sync", "WARN", "machines of this job");
+  }
+  RunOptions options;
+  options.environment = {{"WORLD_SIZE", "8"}, {"LOCAL_WORLD_SIZE", "8"}};
+  Ask({}, options);
+  Expect("clock-sync", "NOTE");
+}
+
 TEST_F(Doctor, TextIsALineEach) {
   RunOptions options;
   options.default_logdir = false;
@@ -78,7 +121,7 @@ TEST_F(Doctor, TextIsALineEach) {
   const std::vector<std::string> lines = Lines(result.out);
   ASSERT_GT(lines.size(), 12u);
   for (const std::string& line : lines) {
-    EXPECT_THAT(line.substr(0, 6), AnyOf("PASS  ", "WARN  ", "FAIL  ")) << line;
+    EXPECT_THAT(line.substr(0, 6), AnyOf("PASS  ", "NOTE  ", "WARN  ", "FAIL  ")) << line;
     if (!line.starts_with("PASS")) {
       EXPECT_THAT(line, HasSubstr("; fix: "));
     }
@@ -182,16 +225,16 @@ TEST_F(Doctor, TheViewerIsFoundWithoutRunningPython) {
   WriteFile(root + "/bin/python3", "#!/bin/false\n", 0755);
   const std::string python = "--python=" + root + "/bin/python3";
   Ask({python});
-  Expect("viewer", "WARN", "no TensorBoard");
+  Expect("viewer", "NOTE", "no TensorBoard");
   ASSERT_EQ(mkdir((packages + "/tensorboard-2.21.0.dist-info").c_str(), 0755), 0);
   Ask({python});
-  Expect("viewer", "WARN", "without its profile plugin");
+  Expect("viewer", "NOTE", "without its profile plugin");
   ASSERT_EQ(mkdir((packages + "/tensorboard_plugin_profile-2.13.0.dist-info").c_str(), 0755), 0);
   Ask({python});
-  Expect("viewer", "WARN", "older");
+  Expect("viewer", "NOTE", "older");
   ASSERT_EQ(mkdir((packages + "/xprof-2.24.2.dist-info").c_str(), 0755), 0);
   Ask({python});
-  Expect("viewer", "WARN", "same pages");
+  Expect("viewer", "NOTE", "same pages");
   ASSERT_EQ(rmdir((packages + "/tensorboard_plugin_profile-2.13.0.dist-info").c_str()), 0);
   Ask({python});
   Expect("viewer", "PASS", "TensorBoard 2.21.0, xprof 2.24.2");
