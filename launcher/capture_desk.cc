@@ -20,6 +20,7 @@
 #include "wire/clock.h"
 #include "writer/file_ops.h"
 #include "writer/logdir.h"
+#include "writer/secrets.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -589,7 +590,7 @@ SessionStatus CaptureDesk::Status() const {
   status.logdir = ValidUtf8(run_.logdir());
   status.host = run_.host();
   status.window = run_.WindowText();
-  for (const std::string& word : options_.command) {
+  for (const std::string& word : MaskSecrets(options_.command)) {
     if (status.command.size() == (options_.record_argv ? kMostWords : 1)) break;
     status.command.emplace_back(TruncateUtf8(ValidUtf8(word), 200));
   }

@@ -20,6 +20,7 @@
 #include "launcher/scoped.h"
 #include "launcher/target_process.h"
 #include "launcher/text.h"
+#include "writer/secrets.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -66,14 +67,16 @@ std::string NearestCommand(const std::string& name, const Environment& environme
 std::string NotFound(const std::vector<std::string>& command, const Environment& environment) {
   const std::string& name = command[0];
   if (name.empty()) return "cannot run the command: its name is empty";
-  const std::string missing = StrCat("cannot find ", Quoted(name));
+  // A variable or a whole command line in the place of the name may hold a password.
+  const std::string shown = PrintableUtf8(MaskSecrets({name})[0]);
+  const std::string missing = StrCat("cannot find `", shown, "`");
   const size_t equals = name.find('=');
   if (equals != std::string::npos && equals > 0 && name.find('/') > equals) {
-    return StrCat(missing, ": variables go before tbprof, or: tbprof run -- env ", PrintableUtf8(name), " COMMAND");
+    return StrCat(missing, ": variables go before tbprof, or: tbprof run -- env ", shown, " COMMAND");
   }
   if (command.size() == 1 && name.find(' ') != std::string::npos) {
-    return StrCat(missing, ": the command is one quoted word; leave the quotes out, or: tbprof run -- sh -c '",
-                  PrintableUtf8(name), "'");
+    return StrCat(missing, ": the command is one quoted word; leave the quotes out, or: tbprof run -- sh -c '", shown,
+                  "'");
   }
   if (name.find('/') != std::string::npos) return StrCat(missing, ": no such file");
   if (access(name.c_str(), F_OK) == 0) {

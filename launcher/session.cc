@@ -32,6 +32,7 @@
 #include "launcher/own_cost.h"
 #include "launcher/spools.h"
 #include "writer/file_ops.h"
+#include "writer/secrets.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -256,7 +257,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionConfig& co
   facts["start_ticks"] = first.ticks;
   std::vector<std::string> command;
   if (config.record_arguments) {
-    for (const std::string& word : config.command) command.push_back(ValidUtf8(word));
+    for (const std::string& word : MaskSecrets(config.command)) command.push_back(ValidUtf8(word));
   } else if (!config.command.empty()) {
     command.push_back(ValidUtf8(config.command[0]));
   }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/arguments.h"
 
-#include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -11,66 +9,9 @@
 namespace tbprof {
 namespace {
 
-constexpr std::string_view kSecretWords[] = {"password",   "passwd",     "secret",      "token",
-                                             "api_key",    "apikey",     "api-key",     "credential",
-                                             "access_key", "access-key", "private_key", "private-key"};
-
-bool NamesSecret(std::string_view name) {
-  std::string lower(name);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  return std::any_of(std::begin(kSecretWords), std::end(kSecretWords),
-                     [&](std::string_view word) { return lower.find(word) != std::string::npos; });
-}
-
-// What services put in front of the tokens they give out.
-bool IsToken(std::string_view value) {
-  constexpr std::string_view kPrefixes[] = {"hf_", "ghp_",  "gho_",  "ghs_", "github_pat_", "glpat-",
-                                            "sk-", "xoxb-", "xoxp-", "AKIA", "eyJhbGciOi",  "ya29."};
-  return value.size() >= 20 && std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
-                                           [&](std::string_view prefix) { return value.starts_with(prefix); });
-}
-
-// `scheme://user:password@host`, and `Authorization: Bearer token`.
-std::string MaskInside(std::string text) {
-  for (size_t at = 0; (at = text.find("://", at)) != std::string::npos; ++at) {
-    const size_t begin = at + 3;
-    const size_t end = std::min(text.find_first_of("/?# ", begin), text.size());
-    const size_t sign = text.substr(begin, end - begin).rfind('@');
-    if (sign == std::string::npos) continue;
-    const size_t colon = text.find(':', begin);
-    if (colon < begin + sign) text.replace(colon + 1, begin + sign - colon - 1, "***");
-  }
-  const size_t colon = text.find(':');
-  if (colon != std::string::npos && colon + 1 < text.size() && text[colon + 1] == ' ') {
-    std::string name = text.substr(0, colon);
-    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-    if (name == "authorization" || name == "cookie" || NamesSecret(name)) text.replace(colon + 2, text.npos, "***");
-  }
-  return text;
-}
-
 bool IsPython(std::string_view executable) { return BaseName(executable).substr(0, 6) == "python"; }
 
 }  // namespace
-
-std::vector<std::string> MaskSecrets(const std::vector<std::string>& arguments) {
-  std::vector<std::string> masked;
-  bool mask_next = false;
-  for (const std::string& argument : arguments) {
-    const size_t equals = argument.find('=');
-    if (mask_next && argument.substr(0, 1) != "-") {
-      masked.push_back("***");
-    } else if (equals != std::string::npos && NamesSecret(std::string_view(argument).substr(0, equals))) {
-      masked.push_back(argument.substr(0, equals + 1) + "***");
-    } else if (IsToken(std::string_view(argument).substr(equals == std::string::npos ? 0 : equals + 1))) {
-      masked.push_back(argument.substr(0, equals == std::string::npos ? 0 : equals + 1) + "***");
-    } else {
-      masked.push_back(MaskInside(argument));
-    }
-    mask_next = equals == std::string::npos && argument.substr(0, 1) == "-" && NamesSecret(argument);
-  }
-  return masked;
-}
 
 std::string CommandLine(const std::vector<std::string>& arguments) {
   std::string line;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Command lines as they are shown: secrets masked, names shortened, ranks read.
+// Command lines as they are shown: quoted, names shortened, ranks read.
 //
 // Process: converter. Pure functions.
 #ifndef TBPROF_WRITER_ARGUMENTS_H_
@@ -13,9 +13,6 @@
 #include "wire/ranks.h"
 
 namespace tbprof {
-
-// `--token=abc`, `--api-key abc`, `PASSWORD=abc` and the like become `--token=***`.
-std::vector<std::string> MaskSecrets(const std::vector<std::string>& arguments);
 
 // One line, words quoted where a shell would need it.
 std::string CommandLine(const std::vector<std::string>& arguments);

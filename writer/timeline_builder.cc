@@ -21,6 +21,7 @@
 #include "writer/inferred_steps.h"
 #include "writer/nearly_sorted.h"
 #include "writer/schema.h"
+#include "writer/secrets.h"
 #include "writer/spool_facts.h"
 #include "writer/step_markers.h"
 #include "writer/summary_format.h"

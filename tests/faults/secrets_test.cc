@@ -32,13 +32,20 @@ RunResult Profiled(const std::vector<std::string>& more) {
   options.tbprof = {"--keep-spool", "--wait-threshold=0", "--also=perfetto", "--malloc-interval=65536"};
   options.tbprof.insert(options.tbprof.end(), more.begin(), more.end());
   options.environment = {{"API_TOKEN", kValue}};
-  const std::vector<std::string> command = {Program("keeps_secrets"),
-                                            std::string("--api-key=") + kArgument,
-                                            "--password",
-                                            kArgument,
-                                            std::string("--db=postgres://me:") + kArgument + "@host/db",
-                                            std::string("--rate=") + kPlain,
-                                            "last"};
+  const std::vector<std::string> command = {
+      Program("keeps_secrets"),
+      std::string("--api-key=") + kArgument,
+      "--password",
+      kArgument,
+      "--db-pass",
+      kArgument,
+      std::string("DB_PASS=") + kArgument,
+      std::string("https://me:") + kArgument + "@host/x?a=1&password=" + kArgument,
+      std::string("Authorization: Bearer ") + kArgument,
+      std::string("{\"wandb-key\": \"") + kArgument + "\"}",
+      std::string("--db=postgres://me:") + kArgument + "@host/db",
+      std::string("--rate=") + kPlain,
+      "last"};
   RunResult result = RunUnderTbprof(command, options);
   EXPECT_EQ(result.code(), 0) << result.AllSaid();
   EXPECT_NE(result.profile, nullptr);
@@ -64,6 +71,37 @@ TEST(Secrets, NoArgvKeepsThemOutOfEverything) {
   EXPECT_THAT(FilesWith(result.logdir, kArgument), testing::IsEmpty());
   EXPECT_THAT(FilesWith(result.logdir, kPlain), testing::IsEmpty());
   for (const std::string& line : result.said) EXPECT_EQ(line.find(kPlain), std::string::npos) << line;
+}
+
+// The command of the session is masked in the raw records, too; what the processes record of themselves is not.
+TEST(Secrets, StatusMasksTheCommand) {
+  RunOptions options;
+  options.tbprof = {"--window=none"};
+  const std::unique_ptr<Running> job = StartUnderTbprof(
+      {"/bin/sh", "-c", "echo ready=1 >> $TEST_FACTS; while [ ! -e stop ]; do sleep 0.1; done", "sh", "--db-pass",
+       kArgument, std::string("https://host/x?user=me&password=") + kArgument, std::string("--rate=") + kPlain},
+      options);
+  ASSERT_TRUE(job->WaitForFact("ready=1"));
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"status"}, {"status", "--json"}}) {
+    const RunResult status = RunTbprof(words);
+    EXPECT_EQ(status.code(), 0);
+    EXPECT_EQ(status.out.find(kArgument), std::string::npos) << status.out;
+    EXPECT_NE(status.out.find(kPlain), std::string::npos) << status.out;
+  }
+  WriteFile(job->path() + "/stop", "");
+  EXPECT_EQ(job->Wait().code(), 0);
+}
+
+TEST(Secrets, ACommandThatIsNotFound_IsNamedWithoutThem) {
+  for (const std::string& word :
+       {std::string("DB_PASS=") + kArgument + "/x", std::string("mysql -uroot -p") + kArgument,
+        std::string("env TOKEN=") + kArgument + " train.py"}) {
+    const RunResult result = RunUnderTbprof({word});
+    EXPECT_EQ(result.code(), 127);
+    EXPECT_EQ(result.AllSaid().find(kArgument), std::string::npos) << result.AllSaid();
+    EXPECT_NE(result.AllSaid().find("cannot find"), std::string::npos) << result.AllSaid();
+  }
 }
 
 }  // namespace
