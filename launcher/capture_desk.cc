@@ -72,7 +72,8 @@ absl::Status CaptureDesk::Open() {
   if (!control.ok()) return control.status();
   control_ = *std::move(control);
   if (options_.port < 0) return absl::OkStatus();
-  absl::StatusOr<std::unique_ptr<Service>> service = Service::Listen(options_.listen, options_.port);
+  absl::StatusOr<std::unique_ptr<Service>> service =
+      Service::Listen(options_.listen, options_.port, options_.port_users);
   if (!service.ok()) return service.status();
   service_ = *std::move(service);
   WriteEndpoints();
@@ -227,6 +228,9 @@ void CaptureDesk::TakeAsk(const ControlMessage& message, const ControlAsk& ask) 
         captures_.Remove(capture->number);
       }
       break;
+    case AskKind::kRefused:
+      TellRefusedUser(ask.capture.asked_by, ask.count);
+      break;
     case AskKind::kStatus: {
       ControlAnswer answer;
       answer.id = ask.id;
@@ -235,6 +239,19 @@ void CaptureDesk::TakeAsk(const ControlMessage& message, const ControlAsk& ask) 
       break;
     }
   }
+}
+
+// Once a minute at most: whoever is refused may come as often as he likes.
+void CaptureDesk::TellRefusedUser(const std::string& who, uint64_t count) {
+  constexpr uint64_t kMinuteNs = 60'000'000'000;
+  refused_users_ += std::min<uint64_t>(count, 1'000'000);
+  const uint64_t now = ReadMonotonic();
+  if (now < refused_users_told_ns_) return;
+  refused_users_told_ns_ = now + kMinuteNs;
+  const uint64_t connections = std::exchange(refused_users_, 0);
+  terminal_.Warn(StrCat("port: ", Counted(connections, "connection"), " refused, the last of ",
+                        PrintableUtf8(who.substr(0, 100)), "; it serves ", options_.port_users.Names(),
+                        " (others: --port-users)"));
 }
 
 void CaptureDesk::TakeCapture(const ControlMessage& message, const ControlAsk& ask) {

@@ -90,6 +90,7 @@ class CaptureDesk {
   // For somebody who has been answered and has not said yet that it has arrived.
   bool Waiting() const;
   void TellRefused();
+  void TellRefusedUser(const std::string& who, uint64_t count);
 
  private:
   void Take(const ControlMessage& message);
@@ -126,6 +127,8 @@ class CaptureDesk {
   uint64_t triggered_ticks_ = 0;
   uint64_t refused_ = 0;  // since the last one that was granted
   bool said_refused_ = false;
+  uint64_t refused_users_ = 0;  // connections that the terminal has not named
+  uint64_t refused_users_told_ns_ = 0;
   uint64_t refusal_told_ns_ = 0;
   uint64_t same_request_until_ns_ = 0;
   bool of_targets_ = false;  // the last was asked for by a signal to a target alone, as far as we knew then

@@ -17,7 +17,8 @@ using Json = nlohmann::json;
 
 constexpr std::pair<AskKind, std::string_view> kAsks[] = {
     {AskKind::kCapture, "capture"}, {AskKind::kMonitor, "monitor"},   {AskKind::kTerminate, "terminate"},
-    {AskKind::kCancel, "cancel"},   {AskKind::kReceived, "received"}, {AskKind::kStatus, "status"}};
+    {AskKind::kCancel, "cancel"},   {AskKind::kReceived, "received"}, {AskKind::kStatus, "status"},
+    {AskKind::kRefused, "refused"}};
 constexpr std::pair<AnswerState, std::string_view> kStates[] = {{AnswerState::kOpen, "open"},
                                                                 {AnswerState::kWriting, "writing"},
                                                                 {AnswerState::kDone, "done"},
@@ -138,6 +139,10 @@ std::string ToText(const ControlAsk& ask) {
   Json json = {{"ask", WordOf(ask.kind, kAsks)}, {"id", ask.id}};
   const CaptureRequest& capture = ask.capture;
   if (ask.kind == AskKind::kTerminate) json["capture"] = {{"run", capture.run}};
+  if (ask.kind == AskKind::kRefused) {
+    json["capture"] = {{"asked_by", capture.asked_by}};
+    json["count"] = ask.count;
+  }
   if (ask.kind == AskKind::kCapture || ask.kind == AskKind::kMonitor) {
     json["capture"] = {{"duration_ns", capture.duration_ns},
                        {"start_unix_ns", capture.start_unix_ns},
@@ -160,6 +165,7 @@ absl::StatusOr<ControlAsk> ParseAsk(std::string_view text) {
   Reader reader(json);
   reader.TakeWord("ask", &ask.kind, kAsks);
   reader.Take("id", &ask.id);
+  reader.Take("count", &ask.count);
   Reader capture(reader.Object("capture"));
   capture.Take("duration_ns", &ask.capture.duration_ns);
   capture.Take("start_unix_ns", &ask.capture.start_unix_ns);

@@ -52,12 +52,14 @@ enum class AskKind {
   kCancel,     // nobody waits for the answer to `id` any more
   kReceived,   // the answer to `id` has arrived where it belongs
   kStatus,
+  kRefused,  // the port has refused `count` connections, the last of `capture.asked_by`
 };
 
 struct ControlAsk {
   AskKind kind = AskKind::kStatus;
   uint64_t id = 0;         // the asker's own; every answer repeats it
   CaptureRequest capture;  // kCapture, kMonitor, kTerminate
+  uint64_t count = 0;      // kRefused
 };
 
 enum class AnswerState {

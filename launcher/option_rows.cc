@@ -350,6 +350,10 @@ absl::Status SetListen(Options& options, std::string_view value) {
   return options.listen.empty() ? Expected("localhost, all, or a list of IPv4 and IPv6 addresses") : absl::OkStatus();
 }
 
+absl::Status SetPortUsers(Options& options, std::string_view value) {
+  return Assign(options.port_users, ParsePortUsers(value));
+}
+
 absl::Status SetAlso(Options& options, std::string_view value) {
   options.also.clear();
   for (std::string_view word : Split(value, ',')) {
@@ -453,6 +457,10 @@ constexpr OptionRow kRows[] = {
     {"listen", "LIST", "localhost",
      "Addresses of the port: localhost, all, or IP addresses; whoever reaches them may take a profile",
      kForRun | kForConfig, SetListen},
+    {"port-users", "LIST", "same",
+     "Users of this machine that the port serves: same (the user of the job, and root), any, or numbers of users who "
+     "are served as well",
+     kForRun | kForConfig, SetPortUsers},
     {"also", "LIST", "", "Further outputs: perfetto", kForAll, SetAlso},
     {"no-argv", "", "false", "Keep command lines out of the profile", kForRun | kForConfig,
      SetInverseSwitch<&Options::record_argv>},

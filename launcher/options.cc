@@ -79,6 +79,7 @@ bool IsInternal(std::string_view variable) {
 
 // Kubernetes describes a service named `tbprof` to every container of the namespace by such variables.
 bool IsServiceLink(std::string_view variable, std::string_view value) {
+  if (variable == EnvironmentName("port-users")) return false;
   return variable.starts_with("TBPROF_SERVICE_") || variable.starts_with("TBPROF_PORT_") ||
          (variable == "TBPROF_PORT" && value.find("://") != std::string_view::npos);
 }

@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "launcher/port_users.h"
 #include "wire/layout.h"
 
 namespace tbprof {
@@ -113,6 +114,7 @@ struct Options {
   int capture_signal = SIGUSR1;                            // 0: none
   int port = -1;                                           // of the profiler service; 0: a free one, -1: none
   std::vector<std::string> listen = {"127.0.0.1", "::1"};  // numeric addresses
+  PortUsers port_users;
   std::vector<std::string> also;  // names of further outputs, checked against the table of outputs by the command
   bool record_argv = true;        // --no-argv
   bool strict = false;

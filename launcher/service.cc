@@ -80,9 +80,10 @@ int ListenOn(const Address& address, ScopedFd* listener) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Service>> Service::Listen(const std::vector<std::string>& hosts, int port) {
+absl::StatusOr<std::unique_ptr<Service>> Service::Listen(const std::vector<std::string>& hosts, int port,
+                                                         const PortUsers& users) {
   for (int attempt = 0;; ++attempt) {
-    std::unique_ptr<Service> service(new Service());
+    std::unique_ptr<Service> service(new Service(users));
     service->port_ = port;
     int error = 0;
     bool again = false;
@@ -183,8 +184,9 @@ absl::Status Service::Start(ControlServer* control) {
   // What the terminal sends to the group is for the launcher to decide on; the worker ends when the launcher does.
   sigset_t mask;
   sigfillset(&mask);
-  const absl::StatusOr<pid_t> pid = StartWorker({kServiceWorkerArgument, std::to_string(listeners_.size())},
-                                                descriptors, mask, "cannot serve the port");
+  const absl::StatusOr<pid_t> pid =
+      StartWorker({kServiceWorkerArgument, std::to_string(listeners_.size()), users_.ToText()}, descriptors, mask,
+                  "cannot serve the port");
   if (!pid.ok()) return pid.status();
   worker_ = *pid;
   said_stopped_ = false;

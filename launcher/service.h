@@ -23,6 +23,7 @@
 
 #include "absl/status/statusor.h"
 #include "launcher/control_socket.h"
+#include "launcher/port_users.h"
 #include "launcher/scoped.h"
 
 namespace tbprof {
@@ -37,7 +38,8 @@ class Service {
  public:
   // On each of `hosts` (numeric), at the same port; 0: one that is free on all of them. A host that this machine does
   // not have is left out, as long as there is another.
-  static absl::StatusOr<std::unique_ptr<Service>> Listen(const std::vector<std::string>& hosts, int port);
+  static absl::StatusOr<std::unique_ptr<Service>> Listen(const std::vector<std::string>& hosts, int port,
+                                                         const PortUsers& users);
   // Ends the worker: at once by itself, if its connection to us is closed by then.
   ~Service();
 
@@ -54,9 +56,10 @@ class Service {
   std::string TakeNote() { return std::exchange(note_, ""); }
 
  private:
-  Service() = default;
+  explicit Service(PortUsers users) : users_(std::move(users)) {}
   absl::Status Start(ControlServer* control);
 
+  const PortUsers users_;
   std::vector<ScopedFd> listeners_;
   std::vector<std::string> addresses_;
   int port_ = 0;
@@ -68,7 +71,7 @@ class Service {
 };
 
 bool IsServiceWorker(int argc, char** argv);
-int ServiceWorker(const char* listener_count);
+int ServiceWorker(const char* listener_count, const char* users);
 
 }  // namespace tbprof
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
@@ -31,8 +32,10 @@
 #include "absl/time/clock.h"
 #include "launcher/control_socket.h"
 #include "launcher/listener_pause.h"
+#include "launcher/port_users.h"
 #include "launcher/profiler_request.h"
 #include "launcher/proto/profiler_service.grpc.pb.h"
+#include "launcher/refused_connections.h"
 #include "launcher/service.h"
 #include "launcher/text.h"
 #include "wire/clock.h"
@@ -420,6 +423,22 @@ void LeaveTheRest(int end) {
   if (null > 2) close(null);
 }
 
+// `127.0.0.1:51234` of a connection's peer.
+std::string AddressOf(int connection) {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof(peer);
+  if (getpeername(connection, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return "";
+  char host[INET6_ADDRSTRLEN] = {};
+  if (peer.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(peer);
+    inet_ntop(AF_INET6, &v6.sin6_addr, host, sizeof(host));
+    return StrCat("[", std::string_view(host), "]:", ntohs(v6.sin6_port));
+  }
+  const auto& v4 = reinterpret_cast<const sockaddr_in&>(peer);
+  inet_ntop(AF_INET, &v4.sin_addr, host, sizeof(host));
+  return StrCat(std::string_view(host), ":", ntohs(v4.sin_port));
+}
+
 // Whether anybody is connected.
 bool HasConnections(int first) {
   for (int fd = first; fd <= kHighestConnection; ++fd) {
@@ -434,11 +453,56 @@ bool HasConnections(int first) {
   return false;
 }
 
+// Lets in whom the port serves, and answers the others.
+class Gate {
+ public:
+  Gate(const PortUsers& users, Launcher* launcher) : users_(users), launcher_(*launcher) {}
+
+  // False: it was not let in, and is closed or answered here.
+  bool LetIn(ScopedFd* connection, const std::string& peer_address) {
+    if (users_.any) return true;
+    const PeerUser peer = UserOfPeer(connection->get());
+    if (!peer.on_this_machine || users_.Allows(peer.user)) return true;
+    const std::string who = peer.user ? StrCat("user ", *peer.user) : std::string("a user that could not be proven");
+    refused_.Add(std::move(*connection),
+                 StrCat("this port serves ", users_.Names(), " only, and this connection is of ", who,
+                        "; start the job with --port-users=", peer.user ? std::to_string(*peer.user) : "any"));
+    ++count_;
+    last_ = StrCat(who, peer_address.empty() ? "" : StrCat(" (", peer_address, ")"));
+    Report();
+    return false;
+  }
+  void AppendWatched(std::vector<pollfd>* fds) const { refused_.AppendWatched(fds); }
+  void Handle() {
+    refused_.Handle();
+    Report();
+  }
+  bool busy() const { return !refused_.empty() || count_ > 0; }
+
+ private:
+  // Once a second at most; the launcher is no slower for it.
+  void Report() {
+    if (count_ == 0 || ReadMonotonic() < next_report_ns_) return;
+    next_report_ns_ = ReadMonotonic() + kReportNs;
+    ControlAsk ask{AskKind::kRefused, 0, {}};
+    ask.capture.asked_by = last_;
+    ask.count = std::exchange(count_, 0);
+    launcher_.Tell(std::move(ask));
+  }
+
+  static constexpr uint64_t kReportNs = 1'000'000'000;
+  const PortUsers users_;
+  Launcher& launcher_;
+  RefusedConnections refused_;
+  uint64_t count_ = 0, next_report_ns_ = 0;
+  std::string last_;
+};
+
 }  // namespace
 
-bool IsServiceWorker(int argc, char** argv) { return argc == 3 && strcmp(argv[1], kServiceWorkerArgument) == 0; }
+bool IsServiceWorker(int argc, char** argv) { return argc == 4 && strcmp(argv[1], kServiceWorkerArgument) == 0; }
 
-int ServiceWorker(const char* listener_count) {
+int ServiceWorker(const char* listener_count, const char* users_text) {
   signal(SIGPIPE, SIG_IGN);
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > kDescriptors) {
@@ -491,6 +555,8 @@ int ServiceWorker(const char* listener_count) {
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) return 1;
 
+  const absl::StatusOr<PortUsers> users = ParsePortUsers(users_text);
+  Gate gate(users.ok() ? *users : PortUsers(), &launcher);
   std::vector<pollfd> entries = {{gone.get(), POLLIN, 0}};
   for (int fd = kServiceListenerFd; fd < listeners_end; ++fd) entries.push_back({fd, POLLIN, 0});
   uint64_t last_ns = ReadMonotonic(), connections_looked_ns = last_ns;
@@ -510,9 +576,14 @@ int ServiceWorker(const char* listener_count) {
     const bool busy = moves || launcher.IdleNs() == 0 || ReadMonotonic() < last_ns + kNewConnectionNs;
     return busy ? kMemoryLookMs : kQuietLookMs;
   };
+  const size_t own_entries = entries.size();
   while (!launcher.gone()) {
+    entries.resize(own_entries);
     for (pollfd& entry : entries) entry.events = entry.fd == gone.get() || pause.over() ? POLLIN : 0;
-    poll(entries.data(), entries.size(), look_ms());
+    gate.AppendWatched(&entries);
+    poll(entries.data(), entries.size(), gate.busy() ? std::min(look_ms(), kMemoryLookMs) : look_ms());
+    entries.resize(own_entries);
+    gate.Handle();
     const uint64_t before = std::exchange(resident, MemoryNow(statm.get()).resident);
     moves = resident > before + kMemoryMoves;
     if (resident > kMaxMemory + kCopiesOfReply * reply_bytes) _exit(kServiceTookTooMuch);
@@ -527,6 +598,7 @@ int ServiceWorker(const char* listener_count) {
       ScopedFd connection(accept4(entry.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!connection.valid()) pause.Failed(errno);
       if (!connection.valid() || connection.get() > kHighestConnection) continue;
+      if (!gate.LetIn(&connection, AddressOf(connection.get()))) continue;
       // gRPC does it for connections that it accepts itself.
       const int on = 1;
       setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));

@@ -31,7 +31,7 @@ CaptureRequest Full() {
 TEST(ControlAsks, ComeBackAsTheyWere) {
   std::set<std::string> texts;
   for (const AskKind kind : {AskKind::kCapture, AskKind::kMonitor, AskKind::kTerminate, AskKind::kCancel,
-                             AskKind::kReceived, AskKind::kStatus}) {
+                             AskKind::kReceived, AskKind::kStatus, AskKind::kRefused}) {
     const std::string text = ToText(ControlAsk{kind, UINT64_MAX, Full()});
     texts.insert(text);
     const absl::StatusOr<ControlAsk> ask = ParseAsk(text);
