@@ -27,6 +27,7 @@
 #include "launcher/gpu_probe.h"
 #include "launcher/job.h"
 #include "launcher/libraries.h"
+#include "launcher/library_copy.h"
 #include "launcher/memory_limit.h"
 #include "launcher/preflight.h"
 #include "launcher/session.h"
@@ -108,7 +109,7 @@ class Run final : public CaptureRun {
       return PlainExec(environment);
     }
     if (!Prints()) terminal_.Hush();
-    const absl::StatusOr<Libraries> libraries = FindLibraries(environment);
+    absl::StatusOr<Libraries> libraries = FindLibraries(environment);
     if (!libraries.ok()) return SetUpFailed(libraries.status(), environment);
     if (options_.require_gpu && libraries->cupti.empty()) {
       return SetUpFailed(Unavailable(StrCat("--require-gpu: no ", kCuptiFileName, " in ",
@@ -141,6 +142,7 @@ class Run final : public CaptureRun {
     for (const std::string& note : session_->TakeNotes()) Tell(note);
     for (const std::string& note : preflight.notes) terminal_.Debug(note);
 
+    if (preflight.preload != Preload::kNo) MakeReadableByAll(&*libraries);
     if (options_.follow == Follow::kAll) prctl(PR_SET_CHILD_SUBREAPER, 1);
     SpawnRequest request;
     request.command = options_.command;
@@ -210,6 +212,22 @@ class Run final : public CaptureRun {
       return absl::InvalidArgumentError("--window=nvtx:NAME: --trace leaves annotations out");
     }
     return absl::OkStatus();
+  }
+
+  // A child that drops its user must still be able to load them.
+  void MakeReadableByAll(Libraries* libraries) {
+    if (!MayChangeUser()) return;
+    LibraryCopy::Sweep();
+    if (IsReadableByAll(libraries->preload) && (libraries->cupti.empty() || IsReadableByAll(libraries->cupti))) return;
+    absl::StatusOr<std::unique_ptr<LibraryCopy>> copy = LibraryCopy::Make(libraries);
+    if (copy.ok()) {
+      library_copy_ = *std::move(copy);
+      return;
+    }
+    terminal_.Warn(StrCat(PrintableUtf8(libraries->preload), " is readable by its owner only, and a copy failed (",
+                          ToText(copy.status()),
+                          "): a child that changes its user prints an error of ld.so and is not "
+                          "recorded; install tbprof where all users can read it"));
   }
 
   int PrintingRank() const { return tbprof::PrintingRank(choice_, job_.rank); }
@@ -1080,6 +1098,7 @@ class Run final : public CaptureRun {
   bool failed_ = false;
   bool logdir_hangs_ = false;
   bool leave_like_target_ = false;
+  std::unique_ptr<LibraryCopy> library_copy_;
   bool captured_ = false;     // a capture was asked for
   std::string not_recorded_;  // why the command cannot be, known before its start
 

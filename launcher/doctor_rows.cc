@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "launcher/libraries.h"
+#include "launcher/library_copy.h"
 #include "launcher/memory_limit.h"
 #include "launcher/preflight.h"
 #include "launcher/scoped.h"
@@ -97,7 +98,15 @@ Result System(const DoctorContext&) {
 Result Library(const DoctorContext& context) {
   const absl::StatusOr<Libraries> libraries = FindLibraries(context.environment);
   if (!libraries.ok()) return Fail(std::string(libraries.status().message()), "install tbprof as a whole");
-  return Pass(libraries->preload);
+  if (!MayChangeUser() || IsReadableByAll(libraries->preload)) return Pass(libraries->preload);
+  const std::string place = LibraryCopy::Place();
+  if (!place.empty()) {
+    return Pass(StrCat(libraries->preload, ": readable by its owner only; each run copies it to ", place,
+                       " for children that change their user"));
+  }
+  return Warn(StrCat(libraries->preload,
+                     ": readable by its owner only; a child that changes its user prints an error of ld.so"),
+              "install tbprof where all users can read it");
 }
 
 Result Filter(const DoctorContext&) {

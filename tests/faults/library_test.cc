@@ -22,6 +22,7 @@ class Installed : public testing::Test {
     std::filesystem::copy_file(Tbprof(), root_ / "bin/tbprof");
     std::filesystem::copy(TBPROF_BUILD_DIR "/lib", root_ / "lib",
                           std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
+    chmod(root_.path().c_str(), 0755);  // where all users can read it
   }
   std::string Library() const { return root_ / "lib/tbprof/libtbprof_preload.so"; }
   std::unique_ptr<Running> Start(const std::vector<std::string>& command) {
@@ -78,6 +79,82 @@ TEST_F(Installed, ProgramsStartedWithoutTheLibraryRun) {
   ASSERT_NE(result.profile, nullptr) << result.AllSaid();
   EXPECT_EQ(Recorded(result, "read"), 1000);
   EXPECT_EQ(Recorded(result, "usleep"), 0);
+}
+
+// An installation below a directory of mode 0700, run by root.
+class InstalledForRoot : public Installed {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "needs root: nobody else may start a child as another user";
+    chmod(root_.path().c_str(), 0700);
+    chmod(places_.path().c_str(), 0711);
+  }
+  std::unique_ptr<Running> StartAt(const std::vector<std::string>& command, const RunOptions& from = {}) {
+    RunOptions options = from;
+    options.environment.emplace_back("TMPDIR", places_.path());
+    std::vector<std::string> words = {root_ / "bin/tbprof", "run", "--logdir=@LOGDIR@", "--wait-threshold=0", "--"};
+    words.insert(words.end(), command.begin(), command.end());
+    return Running::Start(words, options);
+  }
+  static std::vector<std::string> AsNobody(std::vector<std::string> command) {
+    command.insert(command.begin(), {"/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"});
+    return command;
+  }
+  std::vector<std::string> Copies() const {
+    std::vector<std::string> copies;
+    for (const auto& entry : std::filesystem::directory_iterator(places_.path())) {
+      if (entry.path().filename().string().starts_with("tbprof-lib-")) copies.push_back(entry.path());
+    }
+    return copies;
+  }
+  TemporaryDirectory places_;
+};
+
+TEST_F(InstalledForRoot, ChildThatDropsItsUser_RunsAsBareAndIsRecorded) {
+  const std::vector<std::string> command =
+      AsNobody({"/bin/sh", "-c", "read x < /proc/self/status; /bin/ls /proc/self/fd >/dev/null; echo done; exit 5"});
+  const RunResult bare = RunBare(command);
+  const RunResult result = StartAt(command)->Wait();
+  EXPECT_EQ(bare.code(), 5);
+  EXPECT_TRUE(SameOutput(bare, result)) << result.err;
+  EXPECT_EQ(result.err, "");
+  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  EXPECT_GE(result.summary["process_count"], 3) << "setpriv, the shell, ls";
+  EXPECT_FALSE(result.Said("unrecorded")) << result.AllSaid();
+  EXPECT_THAT(Copies(), testing::IsEmpty()) << "removed at the end";
+}
+
+TEST_F(InstalledForRoot, CopyOfAKilledLauncher_IsSweptWhenNobodyNeedsIt) {
+  const auto running = StartAt({Program("waits_for_signals"), "60"});
+  ASSERT_TRUE(running->WaitForFact("warm ")) << running->Err();
+  ASSERT_THAT(Copies(), testing::SizeIs(1));
+  const std::string left = Copies()[0];
+  running->Signal(SIGKILL);
+  running->Wait();
+  // The program goes on: what it starts next loads the library from there.
+  EXPECT_EQ(StartAt({"/bin/true"})->Wait().code(), 0);
+  EXPECT_THAT(Copies(), testing::ElementsAre(left)) << "still in the environment of a process";
+  WriteFile(running->path() + "/stop", "");
+  while (StartAt({"/bin/true"})->Wait().code() == 0 && !Copies().empty()) usleep(20'000);
+  EXPECT_THAT(Copies(), testing::IsEmpty());
+}
+
+TEST_F(InstalledForRoot, NoPlaceThatOthersCannotChange_IsUsed) {
+  chmod(places_.path().c_str(), 0777);  // not sticky: another user could put a library of his in place of ours
+  const auto running = StartAt(AsNobody({"/bin/sh", "-c", "/bin/true; exit 4"}));
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 4);
+  EXPECT_EQ(result.err, "") << "another place was found";
+  EXPECT_THAT(Copies(), testing::IsEmpty());
+}
+
+TEST_F(InstalledForRoot, DoctorReportsIt) {
+  RunOptions options;
+  options.environment = {{"TMPDIR", places_.path()}};
+  const RunResult result =
+      Running::Start({root_ / "bin/tbprof", "doctor", "--", "/usr/bin/setpriv", "--reuid=65534", "/bin/true"}, options)
+          ->Wait();
+  EXPECT_THAT(result.out + result.AllSaid(), HasSubstr("readable by its owner only; each run copies it to"));
 }
 
 TEST(Hello, OfOtherVersionsIsSaidAndNoiseIsNot) {

@@ -55,7 +55,7 @@ TEST(ControlAsks, ComeBackAsTheyWere) {
     EXPECT_TRUE(ask->capture.publish);
     EXPECT_TRUE(ask->capture.shared);
   }
-  EXPECT_EQ(texts.size(), 6u);
+  EXPECT_EQ(texts.size(), 7u);
 }
 
 TEST(ControlAsks, WhatIsLeftOutIsTheDefault) {
