@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "launcher/preflight.h"
@@ -39,6 +41,7 @@ constexpr Wrapper kWrappers[] = {
     {"sudo", "", "with an environment that sudo cleans", "sudo tbprof run -- COMMAND"},
     {"doas", "", "with an environment that doas cleans", "doas tbprof run -- COMMAND"},
     {"su", "", "with another user's environment", "su … -c 'tbprof run -- COMMAND'"},
+    {"runuser", "", "with another user's environment", "runuser … -c 'tbprof run -- COMMAND'"},
     {"pkexec", "", "with an environment that pkexec cleans", "pkexec tbprof run -- COMMAND"},
     {"systemd-run", "", "in a unit that systemd starts", "systemd-run … tbprof run -- COMMAND"},
     {"systemctl", "start restart", "in a unit that systemd starts", "ExecStart=tbprof run -- COMMAND in the unit"},
@@ -48,6 +51,32 @@ constexpr Wrapper kWrappers[] = {
     {"screen", "", "in a process of its own", "tbprof run -- COMMAND inside it"},
     {"ray", "submit job", "in workers of the cluster", "tbprof run -- ray start …, or in the job's entry point"},
 };
+
+// su and runuser hand the environment on, LD_PRELOAD too, unless they begin a login. Only of root: for others su is a
+// setuid program, and the loader drops the library.
+bool KeepsEnvironment(const std::vector<std::string>& command) {
+  if (geteuid() != 0) return false;
+  for (size_t i = 1; i < command.size(); ++i) {
+    const std::string& word = command[i];
+    if (word == "-" || word == "--login") return false;
+    if (word == "--") break;
+    if (word.size() < 2 || word[0] != '-' || word[1] == '-') {
+      const bool takes_next = word == "--command" || word == "--session-command" || word == "--shell" ||
+                              word == "--group" || word == "--supp-group" || word == "--whitelist-environment" ||
+                              word == "--user";
+      i += takes_next ? 1 : 0;
+      continue;
+    }
+    // A cluster such as `-lc`: what follows a letter that takes a value is that value.
+    for (size_t at = 1; at < word.size(); ++at) {
+      if (word[at] == 'l') return false;
+      if (std::string_view("csgGwu").find(word[at]) == std::string_view::npos) continue;
+      i += at + 1 == word.size() ? 1 : 0;
+      break;
+    }
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -62,6 +91,7 @@ std::string WrapperAdvice(const std::vector<std::string>& command) {
       moves = moves || std::find(command.begin() + 1, command.end(), subcommand) != command.end();
     }
     if (!moves) return "";
+    if ((name == "su" || name == "runuser") && KeepsEnvironment(command)) return "";
     return StrCat("`", name, "` does its work ", wrapper.where,
                   ", where nothing is recorded; instead: ", wrapper.instead);
   }

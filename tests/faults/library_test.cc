@@ -148,6 +148,14 @@ TEST_F(InstalledForRoot, NoPlaceThatOthersCannotChange_IsUsed) {
   EXPECT_THAT(Copies(), testing::IsEmpty());
 }
 
+TEST_F(InstalledForRoot, SuOfRoot_IsRecordedAndNothingElseIsPrinted) {
+  if (access("/bin/su", X_OK) != 0) GTEST_SKIP() << "there is no su";
+  const RunResult result = StartAt({"/bin/su", "nobody", "-s", "/bin/sh", "-c", "/bin/ls / >/dev/null"})->Wait();
+  ASSERT_EQ(result.code(), 0) << result.err;
+  EXPECT_FALSE(result.Said("nothing is recorded")) << result.AllSaid();
+  EXPECT_GE(result.summary["process_count"], 3) << "su, the shell, ls";
+}
+
 TEST_F(InstalledForRoot, DoctorReportsIt) {
   RunOptions options;
   options.environment = {{"TMPDIR", places_.path()}};

@@ -413,6 +413,23 @@ TEST_F(PreflightTest, WrappersThatMoveTheWork) {
   EXPECT_EQ(WrapperAdvice({"docker"}), "");
   EXPECT_HAS(WrapperAdvice({"/usr/bin/sudo", "python3", "x"}), "sudo tbprof run -- COMMAND");
   EXPECT_HAS(WrapperAdvice({"srun", "-n2", "x"}), "srun … tbprof run");
+  // Of root, su hands LD_PRELOAD on unless it begins a login.
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"su", "me", "-c", "prog -l"},
+                                             {"su", "-s", "/bin/sh", "me", "-c", "prog"},
+                                             {"su", "--command=prog", "me"},
+                                             {"su", "-c", "-", "me"},
+                                             {"su", "-cprog -l", "me"},
+                                             {"runuser", "-u", "me", "--", "prog", "-l"}}) {
+    EXPECT_EQ(WrapperAdvice(words).empty(), geteuid() == 0) << words[1];
+  }
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{{"su", "-", "me", "-c", "prog"},
+                                                                                     {"su", "-l", "me"},
+                                                                                     {"su", "me", "--login"},
+                                                                                     {"/bin/su", "-mlc", "prog", "me"},
+                                                                                     {"runuser", "-l", "me"}}) {
+    EXPECT_HAS(WrapperAdvice(words), "tbprof run -- COMMAND");
+  }
   EXPECT_HAS(WrapperAdvice({"ssh", "host", "x"}), "another machine");
   EXPECT_HAS(WrapperAdvice({"kubectl", "exec", "pod", "--", "x"}), "in a pod");
   EXPECT_EQ(WrapperAdvice({"kubectl", "get", "pods"}), "");
