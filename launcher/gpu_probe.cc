@@ -239,6 +239,19 @@ DriverAnswer AnswerOf(const GpuFindings& findings) {
   DriverAnswer answer;
   const bool has_device = Exists("/dev/nvidia0") || Exists("/proc/driver/nvidia/version") || Exists("/dev/dxg");
   if (!findings.driver_error.empty()) {
+    // `libx.so.1: cannot open shared object file`: of the driver's own file, or of one that it needs.
+    const std::string_view missing = std::string_view(findings.driver_error).substr(0, findings.driver_error.find(':'));
+    const bool cannot_open = findings.driver_error.find("cannot open shared object") != std::string::npos;
+    if (!cannot_open || BaseName(missing) != "libcuda.so.1") {
+      answer.found = cannot_open ? StrCat("NVIDIA's driver library libcuda.so.1 is here, ", missing,
+                                          ", which it needs, is not (", findings.driver_error, ")")
+                                 : StrCat("libcuda.so.1 is here and cannot be loaded (", findings.driver_error, ")");
+      answer.fix = cannot_open ? StrCat("install the package that has ", missing,
+                                        ", or name its directory in "
+                                        "LD_LIBRARY_PATH")
+                               : std::string("install the driver of this machine's kernel module again");
+      return answer;
+    }
     answer.absent = !has_device;
     answer.found = StrCat("no NVIDIA driver (", findings.driver_error, ")");
     answer.fix = has_device

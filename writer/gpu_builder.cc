@@ -1193,8 +1193,10 @@ std::string_view GpuBuilder::WhyUnused(const Identity& identity, const ProcessFa
     if (name.starts_with("libcuda.so")) return "";
     runtime = runtime || name.starts_with("libcudart.so");
   }
-  return runtime ? "the CUDA runtime is loaded, NVIDIA's driver (libcuda.so.1) is not: there is none here, or no call "
-                   "needed it (`tbprof doctor`)"
+  // A framework that misses one of its own libraries (cuDNN, cuBLAS) never asks for the driver either.
+  return runtime ? "the CUDA runtime is loaded and no GPU was used: libcuda.so.1 was not loaded, since there is no "
+                   "driver, another GPU library is missing (the program's output names it), or no call needed it "
+                   "(`tbprof doctor`)"
                  : "";
 }
 

@@ -569,7 +569,14 @@ TEST_P(InTheWay, IsToldAndCostsOnlyTheDevicesPart) {
 INSTANTIATE_TEST_SUITE_P(
     All, InTheWay,
     testing::Values(
-        Obstacle{"NoDriver", "nodriver", "train", "", "", {}, "NVIDIA's driver (libcuda.so.1) is not", "tbprof doctor"},
+        Obstacle{"NoDriver",
+                 "nodriver",
+                 "train",
+                 "",
+                 "",
+                 {},
+                 "libcuda.so.1 was not loaded, since there is no driver, another GPU library is missing",
+                 "tbprof doctor"},
         Obstacle{"NoDevice", "cuda13", "train", "", "no_device", {}, "no working driver or GPU here", "nvidia-smi"},
         Obstacle{"BrokenDriver", "cuda13", "train", "", "init_fails=803", {}, "CUPTI error 999", "nvidia-smi"},
         Obstacle{"NoneVisible",
