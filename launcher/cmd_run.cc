@@ -21,6 +21,7 @@
 
 #include "absl/time/clock.h"
 #include "launcher/capture_desk.h"
+#include "launcher/command_python.h"
 #include "launcher/commands.h"
 #include "launcher/conversion.h"
 #include "launcher/deadline.h"
@@ -40,6 +41,7 @@
 #include "wire/name_number.h"
 #include "writer/logdir.h"
 #include "writer/outputs.h"
+#include "writer/summary_format.h"
 #include "writer/timeline_builder.h"
 #include "writer/utf8.h"
 
@@ -951,6 +953,7 @@ class Run final : public CaptureRun {
     captured_ = desk_->count() > 0;
     desk_.reset();
     session_.reset();
+    NameMissingViewer();
     const bool succeeded = !end_.signaled && end_.code == 0;
     const bool no_kernel = options_.require_gpu && succeeded && kernels == 0;
     if (no_kernel) terminal_.Error(StrCat("--require-gpu: no kernel was recorded: ", WhyNoKernel(told)));
@@ -958,6 +961,23 @@ class Run final : public CaptureRun {
     if (no_kernel) return kExitCondition;
     leave_like_target_ = true;
     return 0;
+  }
+
+  // The line with the viewing command is of no use where the command's own Python has no viewer. After the drain's
+  // thread: a child looks, since the packages may lie on a file server that does not answer.
+  void NameMissingViewer() {
+    if (!said_summary_) return;
+    const Environment environment = CurrentEnvironment();
+    const absl::Status missing = WithinDeadline(absl::Seconds(2), [&] {
+      const std::string python = PythonOfCommand(options_.command, environment, WorkingDirectory());
+      const Viewer viewer = python.empty() ? Viewer::kTensorBoard : ViewerIn(PackagesOf(python, environment));
+      if (viewer == Viewer::kTensorBoard) return absl::OkStatus();
+      return viewer == Viewer::kNone ? absl::NotFoundError(python) : absl::UnavailableError(python);
+    });
+    if (!absl::IsNotFound(missing) && !absl::IsUnavailable(missing)) return;
+    terminal_.Say(StrCat("      viewer missing in the command's Python: ", ShellQuoted(PrintableUtf8(ToText(missing))),
+                         " -m pip install tensorboard", absl::IsNotFound(missing) ? " xprof" : "",
+                         " (or any other Python)"));
   }
 
   // In one line, with what to do.

@@ -30,6 +30,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "launcher/command_python.h"
 #include "launcher/libraries.h"
 #include "launcher/library_copy.h"
 #include "launcher/memory_limit.h"
@@ -396,60 +397,13 @@ Result Leftovers(const DoctorContext& context) {
 
 // ---- the viewer
 
-// Directories that this Python imports from, by where it lies: it is not run.
-std::vector<std::string> PackageDirectories(const std::string& python, const Environment& environment) {
-  std::vector<std::string> prefixes;
-  std::string at = python;
-  for (int depth = 0; depth < 8; ++depth) {
-    const size_t bin = at.rfind('/');
-    if (bin == std::string::npos) break;
-    const std::string directory = at.substr(0, bin);
-    if (directory.ends_with("/shims")) {
-      // pyenv: the script that stands for each of its versions.
-      const std::string root = directory.substr(0, directory.size() - 6);
-      std::string version(Lookup(environment, "PYENV_VERSION").value_or(""));
-      if (version.empty()) version = std::string(Strip(FirstLineOf(StrCat(root, "/version"))));
-      prefixes.push_back(StrCat(root, "/versions/", version));
-    } else {
-      prefixes.push_back(directory.substr(0, directory.rfind('/')));
-    }
-    char target[PATH_MAX];
-    const ssize_t size = readlink(at.c_str(), target, sizeof(target));
-    if (size <= 0) break;
-    // A virtual environment is its own place: it does not see the packages of the Python that it links to.
-    if (access(StrCat(prefixes.back(), "/pyvenv.cfg").c_str(), F_OK) == 0) break;
-    const std::string next(target, static_cast<size_t>(size));
-    at = next.starts_with("/") ? next : StrCat(directory, "/", next);
-  }
-  const std::string_view home = Lookup(environment, "HOME").value_or("");
-  const bool isolated = !prefixes.empty() && access(StrCat(prefixes[0], "/pyvenv.cfg").c_str(), F_OK) == 0;
-  if (!isolated && home.starts_with("/")) prefixes.push_back(StrCat(home, "/.local"));
-  if (!isolated && std::find(prefixes.begin(), prefixes.end(), "/usr") != prefixes.end()) {
-    prefixes.push_back("/usr/local");
-  }
-  std::vector<std::string> directories;
-  for (const std::string& prefix : prefixes) {
-    for (const char* library : {"/lib", "/lib64"}) {
-      DIR* listing = opendir(StrCat(prefix, library).c_str());
-      if (listing == nullptr) continue;
-      while (const dirent* entry = readdir(listing)) {
-        if (strncmp(entry->d_name, "python3", 7) != 0) continue;
-        for (const char* packages : {"/site-packages", "/dist-packages"}) {
-          directories.push_back(StrCat(prefix, library, "/", entry->d_name, packages));
-        }
-      }
-      closedir(listing);
-    }
-  }
-  std::sort(directories.begin(), directories.end());
-  directories.erase(std::unique(directories.begin(), directories.end()), directories.end());
-  return directories;
-}
-
-// Of --python, or the active one; empty: none.
+// Of --python, else the one that the command runs, else the active one; empty: none.
 std::string ChosenPython(const Options& options, const Environment& environment) {
   if (options.python.find('/') != std::string::npos) return options.python;
   if (!options.python.empty()) return ResolveCommand(options.python, environment).path;
+  if (std::string python = PythonOfCommand(options.command, environment, WorkingDirectory()); !python.empty()) {
+    return python;
+  }
   const std::string_view active = Lookup(environment, "VIRTUAL_ENV").value_or("");
   return active.empty() ? ResolveCommand("python3", environment).path : StrCat(active, "/bin/python3");
 }
@@ -460,22 +414,7 @@ Result Viewer(const DoctorContext& context) {
   if (access(python.c_str(), X_OK) != 0) {
     return Note(StrCat(python, ": ", ErrnoText(errno)), "--python=PATH of the Python that has TensorBoard");
   }
-  // `name-version.dist-info`
-  std::map<std::string, std::string> packages;
-  for (const std::string& directory : PackageDirectories(python, context.environment)) {
-    DIR* listing = opendir(directory.c_str());
-    if (listing == nullptr) continue;
-    while (const dirent* entry = readdir(listing)) {
-      std::string_view name = entry->d_name;
-      constexpr std::string_view kSuffix = ".dist-info";
-      if (!name.ends_with(kSuffix)) continue;
-      name.remove_suffix(kSuffix.size());
-      const size_t dash = name.find('-');
-      if (dash == std::string_view::npos) continue;
-      packages.emplace(Replace(LowerCase(name.substr(0, dash)), '-', '_'), name.substr(dash + 1));
-    }
-    closedir(listing);
-  }
+  const std::map<std::string, std::string> packages = PackagesOf(python, context.environment);
   const auto version = [&](const char* name) {
     const auto found = packages.find(name);
     return found == packages.end() ? std::string() : found->second;

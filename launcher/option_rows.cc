@@ -471,7 +471,7 @@ constexpr OptionRow kRows[] = {
      "Memory shared with each recorded program for records on their way; unasked, 5 % of a container's limit at most",
      kForRun | kForConfig | kForDoctor,
      SetSize<&Options::segment_size, uint64_t{kMinChunks} * kChunkBytes, uint64_t{kMaxChunks} * kChunkBytes>},
-    {"python", "PATH", "", "Python to look for TensorBoard in; without it, the active one", kForDoctor,
+    {"python", "PATH", "", "Python to look for TensorBoard in; without it, the command's, else the active one", kForDoctor,
      SetPath<&Options::python>},
     {"json", "", "false", "Print the result as JSON", kForCheck | kForDoctor | kForStatus, SetSwitch<&Options::json>},
     {"config", "FILE", "", "Read options from this file (TOML) before ./tbprof.toml",

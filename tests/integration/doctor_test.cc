@@ -240,6 +240,42 @@ TEST_F(Doctor, TheViewerIsFoundWithoutRunningPython) {
   Expect("viewer", "PASS", "TensorBoard 2.21.0, xprof 2.24.2");
 }
 
+// A virtual environment: `python` that is a shell, and the directory of its packages.
+std::string MakeVenv(const std::string& root) {
+  const std::string packages = root + "/lib/python3.11/site-packages";
+  std::filesystem::create_directories(packages);
+  std::filesystem::create_directories(root + "/bin");
+  WriteFile(root + "/pyvenv.cfg", "home = /usr/bin\n");
+  WriteFile(root + "/bin/python", "#!/bin/sh\nexit 0\n", 0755);
+  WriteFile(root + "/bin/torchrun", "#!" + root + "/bin/python\n", 0755);
+  return packages;
+}
+
+TEST_F(Doctor, ViewerOfTheCommandsPython) {
+  const std::string root = directory_ / "venv";
+  const std::string packages = MakeVenv(root);
+  for (const char* program : {"/bin/python", "/bin/torchrun"}) {
+    Ask({"--", root + program, "x.py"});
+    Expect("viewer", "WARN", "no TensorBoard for " + root + "/bin/python");
+  }
+  std::filesystem::create_directories(packages + "/tensorboard-2.21.0.dist-info");
+  std::filesystem::create_directories(packages + "/xprof-2.24.2.dist-info");
+  Ask({"--", root + "/bin/torchrun", "x.py"});
+  Expect("viewer", "PASS", root + "/bin/python");
+}
+
+TEST_F(Doctor, RunNamesAViewerThatTheCommandsPythonLacks) {
+  const std::string root = directory_ / "venv";
+  const std::string packages = MakeVenv(root);
+  const std::string missing = "viewer missing in the command's Python: " + root + "/bin/python -m pip install ";
+  EXPECT_TRUE(RunUnderTbprof({root + "/bin/python", "x.py"}).Said(missing + "tensorboard xprof"));
+  EXPECT_FALSE(RunUnderTbprof({"/bin/true"}).Said("viewer missing"));
+  std::filesystem::create_directories(packages + "/xprof-2.24.2.dist-info");
+  EXPECT_TRUE(RunUnderTbprof({root + "/bin/python", "x.py"}).Said(missing + "tensorboard (or"));
+  std::filesystem::create_directories(packages + "/tensorboard-2.21.0.dist-info");
+  EXPECT_FALSE(RunUnderTbprof({root + "/bin/python", "x.py"}).Said("viewer missing"));
+}
+
 TEST_F(Doctor, AMissingLibraryFails) {
   RunOptions options;
   options.environment = {{"TBPROF_LIBRARY_DIR", directory_.path()}};
