@@ -17,6 +17,7 @@
 #include "absl/time/clock.h"
 #include "launcher/deadline.h"
 #include "launcher/text.h"
+#include "launcher/tls.h"
 #include "wire/clock.h"
 #include "writer/file_ops.h"
 #include "writer/logdir.h"
@@ -72,8 +73,14 @@ absl::Status CaptureDesk::Open() {
   if (!control.ok()) return control.status();
   control_ = *std::move(control);
   if (options_.port < 0) return absl::OkStatus();
+  std::string identity;
+  if (!options_.tls_cert.empty()) {
+    absl::StatusOr<std::string> read = ReadTlsIdentity(options_.tls_cert, options_.tls_key);
+    if (!read.ok()) return read.status();
+    identity = *std::move(read);
+  }
   absl::StatusOr<std::unique_ptr<Service>> service =
-      Service::Listen(options_.listen, options_.port, options_.port_users);
+      Service::Listen(options_.listen, options_.port, options_.port_users, std::move(identity));
   if (!service.ok()) return service.status();
   service_ = *std::move(service);
   WriteEndpoints();
@@ -93,7 +100,11 @@ std::vector<std::string> CaptureDesk::StartLines() const {
     open |= !addresses()[i].starts_with("127.") && !addresses()[i].starts_with("[::1]");
   }
   std::vector<std::string> lines = {text};
-  if (open) lines.push_back("whoever reaches the port may take a profile: there is no password");
+  if (open) {
+    lines.push_back(options_.tls_cert.empty()
+                        ? "whoever on another machine reaches the port may take a profile: there is no password, no TLS"
+                        : "beyond loopback the port speaks TLS; whoever reaches it may take a profile: no password");
+  }
   return lines;
 }
 

@@ -25,6 +25,7 @@
 #include "launcher/profiler_client.h"
 #include "launcher/terminal.h"
 #include "launcher/text.h"
+#include "launcher/tls.h"
 #include "wire/clock.h"
 #include "writer/arguments.h"
 #include "writer/file_ops.h"
@@ -50,6 +51,11 @@ class CaptureCommand {
     absl::StatusOr<std::string> logdir = NormaliseLogdir(options_.logdir, WorkingDirectory());
     if (!logdir.ok()) return Usage(logdir.status());
     logdir_ = *logdir;
+    if (!options_.tls_ca.empty()) {
+      absl::StatusOr<std::unique_ptr<TlsContext>> tls = TlsContext::ForClient(options_.tls_ca);
+      if (!tls.ok()) return Usage(tls.status());
+      tls_ = *std::move(tls);
+    }
     absl::StatusOr<CaptureTargets> targets = FindCaptureTargets(options_.operands, logdir_);
     if (!targets.ok()) return Usage(targets.status());
     targets_ = *std::move(targets);
@@ -145,7 +151,7 @@ class CaptureCommand {
                              })
                 .status();
           },
-          [this](const RemoteWorker& worker) { SayWorker(worker); });
+          [this](const RemoteWorker& worker) { SayWorker(worker); }, tls_.get());
     });
   }
 
@@ -422,6 +428,7 @@ class CaptureCommand {
   std::vector<Local> locals_;
   std::thread remote_thread_;
   std::mutex mutex_;
+  std::unique_ptr<TlsContext> tls_;  // --tls-ca
   Progress* progress_ = nullptr;
   std::atomic<size_t> succeeded_ = 0;
   std::vector<std::string> silent_;             // those that did not answer

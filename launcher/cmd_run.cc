@@ -37,6 +37,7 @@
 #include "launcher/target_process.h"
 #include "launcher/terminal.h"
 #include "launcher/text.h"
+#include "launcher/tls.h"
 #include "wire/gpu_bridge.h"
 #include "wire/name_number.h"
 #include "writer/logdir.h"
@@ -209,6 +210,15 @@ class Run final : public CaptureRun {
     if (options_.summary_json_fd >= 0 && fcntl(options_.summary_json_fd, F_GETFD) < 0) {
       return absl::InvalidArgumentError(
           StrCat("--summary-json=fd:", options_.summary_json_fd, ": that descriptor is not open"));
+    }
+    if (options_.tls_cert.empty() != options_.tls_key.empty()) {
+      return absl::InvalidArgumentError("--tls-cert and --tls-key belong together: give both");
+    }
+    if (!options_.tls_cert.empty()) {
+      if (options_.port < 0) return absl::InvalidArgumentError("--tls-cert: there is no port; see --port, --listen");
+      if (const auto identity = ReadTlsIdentity(options_.tls_cert, options_.tls_key); !identity.ok()) {
+        return identity.status();
+      }
     }
     if (options_.window.kind == Window::Kind::kNvtx && (options_.families & kFamilyAnnotation) == 0) {
       return absl::InvalidArgumentError("--window=nvtx:NAME: --trace leaves annotations out");

@@ -5,6 +5,6 @@
 
 int main(int argc, char** argv) {
   if (tbprof::IsConvertWorker(argc, argv)) return tbprof::ConvertWorker();
-  if (tbprof::IsServiceWorker(argc, argv)) return tbprof::ServiceWorker(argv[2], argv[3]);
+  if (tbprof::IsServiceWorker(argc, argv)) return tbprof::ServiceWorker(argv[2], argv[3], argv[4]);
   return tbprof::RunTbprof(argc, argv);
 }

@@ -115,6 +115,8 @@ struct Options {
   int port = -1;                                           // of the profiler service; 0: a free one, -1: none
   std::vector<std::string> listen = {"127.0.0.1", "::1"};  // numeric addresses
   PortUsers port_users;
+  std::string tls_cert, tls_key;  // of the port, beyond loopback; empty: no TLS
+  std::string tls_ca;             // capture: whom to trust beyond loopback; empty: no TLS
   std::vector<std::string> also;  // names of further outputs, checked against the table of outputs by the command
   bool record_argv = true;        // --no-argv
   bool strict = false;

@@ -1,25 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/profiler_client.h"
 
+#include <arpa/inet.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/wire_format_lite.h>
 #include <grpc/support/log.h>
+#include <grpcpp/create_channel_posix.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
 #include <grpcpp/support/proto_buffer_reader.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <climits>
+#include <cstring>
+#include <memory>
 #include <mutex>
 #include <thread>
 
 #include "absl/time/clock.h"
 #include "launcher/profiler_request.h"
 #include "launcher/proto/profiler_service.pb.h"
+#include "launcher/scoped.h"
 #include "launcher/text.h"
+#include "launcher/tls.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -169,14 +180,70 @@ tensorflow::ProfileRequest RequestFor(const RemoteCapture& capture, const Remote
   return request;
 }
 
-grpc::Status Call(const std::string& address, const tensorflow::ProfileRequest& request, absl::Time deadline,
-                  grpc::ByteBuffer* answer) {
+bool IsLoopback(std::string host) {
+  if (host.starts_with("[")) host = host.substr(1, host.size() - 2);
+  in6_addr v6;
+  return host == "localhost" || host.starts_with("127.") ||
+         (inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
+}
+
+// A connection to HOST:PORT, by whichever of its addresses takes one.
+absl::StatusOr<ScopedFd> ConnectTo(const std::string& host, const std::string& port) {
+  constexpr int kPatienceMs = 10'000;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found); error != 0) {
+    return Unavailable(gai_strerror(error));
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all(found, &freeaddrinfo);
+  int error = ENOENT;
+  for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+    ScopedFd fd(socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!fd.valid()) continue;
+    error = connect(fd.get(), at->ai_addr, at->ai_addrlen) == 0 ? 0 : errno;
+    if (error == EINPROGRESS) {
+      pollfd entry{fd.get(), POLLOUT, 0};
+      error = ETIMEDOUT;
+      socklen_t size = sizeof(error);
+      if (poll(&entry, 1, kPatienceMs) == 1) getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    }
+    if (error == 0) return fd;
+  }
+  return Unavailable(strerror(error));
+}
+
+// By TLS, relayed: gRPC gets a plain socket.
+absl::StatusOr<std::shared_ptr<grpc::Channel>> TlsChannel(const std::string& address, TlsContext* tls,
+                                                          const grpc::ChannelArguments& arguments) {
+  const size_t colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  if (host.starts_with("[")) host = host.substr(1, host.size() - 2);
+  absl::StatusOr<ScopedFd> connection = ConnectTo(host, address.substr(colon + 1));
+  if (!connection.ok()) return connection.status();
+  absl::StatusOr<ScopedFd> plain = tls->Connect(*std::move(connection), host);
+  if (!plain.ok()) return plain.status();
+  return grpc::CreateCustomInsecureChannelFromFd("tls", plain->Release(), arguments);
+}
+
+grpc::Status Call(const std::string& address, TlsContext* tls, const tensorflow::ProfileRequest& request,
+                  absl::Time deadline, grpc::ByteBuffer* answer) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   // A proxy in the environment is for the web: a worker's port is no web server, and most refuse to pass.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  const auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  std::shared_ptr<grpc::Channel> channel;
+  if (tls == nullptr || IsLoopback(address.substr(0, address.rfind(':')))) {
+    channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  } else {
+    absl::StatusOr<std::shared_ptr<grpc::Channel>> made = TlsChannel(address, tls, arguments);
+    if (!made.ok()) {
+      return grpc::Status(static_cast<grpc::StatusCode>(static_cast<int>(made.status().code())),
+                          std::string(made.status().message()));
+    }
+    channel = *std::move(made);
+  }
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(deadline));
@@ -230,7 +297,7 @@ std::string StemOfAddress(std::string_view address) {
 }
 
 void CaptureFromWorkers(const RemoteCapture& request, std::vector<RemoteWorker>* workers, const TakeEntry& take,
-                        const WorkerChanged& changed) {
+                        const WorkerChanged& changed, TlsContext* tls) {
   gpr_set_log_function([](gpr_log_func_args*) {});
   std::mutex mutex;
   const absl::Time start = request.start;
@@ -247,7 +314,7 @@ void CaptureFromWorkers(const RemoteCapture& request, std::vector<RemoteWorker>*
         const absl::Time deadline = begins + request.duration + std::max(kLeastAnswerTime, request.duration);
         grpc::ByteBuffer answer;
         const absl::Time called = absl::Now();
-        const grpc::Status status = Call(mine->address, RequestFor(request, *mine, start), deadline, &answer);
+        const grpc::Status status = Call(mine->address, tls, RequestFor(request, *mine, start), deadline, &answer);
         std::unique_lock<std::mutex> lock(mutex);
         mine->took = absl::Now() - called;
         mine->late = std::max(called - start, absl::ZeroDuration());

@@ -23,6 +23,8 @@
 
 namespace tbprof {
 
+class TlsContext;
+
 // HOST:PORT, [IPv6]:PORT.
 absl::Status CheckAddress(std::string_view address);
 // What the file of an address is called: `127.0.0.1_6009`.
@@ -59,9 +61,9 @@ using TakeEntry = std::function<absl::Status(const RemoteWorker& worker, const s
 using WorkerChanged = std::function<void(const RemoteWorker& worker)>;
 
 // Returns when all have answered or given up. Retries as the stock client does, but waits a little in between: where
-// another capture is open, asking again within milliseconds gets the same answer.
+// another capture is open, asking again within milliseconds gets the same answer. `tls`: for all but loopback.
 void CaptureFromWorkers(const RemoteCapture& request, std::vector<RemoteWorker>* workers, const TakeEntry& take,
-                        const WorkerChanged& changed);
+                        const WorkerChanged& changed, TlsContext* tls = nullptr);
 
 }  // namespace tbprof
 

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -81,9 +82,9 @@ int ListenOn(const Address& address, ScopedFd* listener) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Service>> Service::Listen(const std::vector<std::string>& hosts, int port,
-                                                         const PortUsers& users) {
+                                                         const PortUsers& users, std::string tls_identity) {
   for (int attempt = 0;; ++attempt) {
-    std::unique_ptr<Service> service(new Service(users));
+    std::unique_ptr<Service> service(new Service(users, tls_identity));
     service->port_ = port;
     int error = 0;
     bool again = false;
@@ -181,12 +182,22 @@ absl::Status Service::Start(ControlServer* control) {
   std::vector<WorkerDescriptor> descriptors = {{theirs.get(), kServiceControlFd}};
   int listener_fd = kServiceListenerFd;
   for (const ScopedFd& listener : listeners_) descriptors.push_back({listener.get(), listener_fd++});
+  // The files may be gone by now, or others.
+  ScopedFd identity;
+  if (!tls_identity_.empty()) {
+    identity.Reset(memfd_create("tbprof-tls", MFD_CLOEXEC));
+    if (!identity.valid() || pwrite(identity.get(), tls_identity_.data(), tls_identity_.size(), 0) !=
+                                 static_cast<ssize_t>(tls_identity_.size())) {
+      return absl::ErrnoToStatus(errno, "cannot serve the port");
+    }
+    descriptors.push_back({identity.get(), listener_fd});
+  }
   // What the terminal sends to the group is for the launcher to decide on; the worker ends when the launcher does.
   sigset_t mask;
   sigfillset(&mask);
-  const absl::StatusOr<pid_t> pid =
-      StartWorker({kServiceWorkerArgument, std::to_string(listeners_.size()), users_.ToText()}, descriptors, mask,
-                  "cannot serve the port");
+  const absl::StatusOr<pid_t> pid = StartWorker({kServiceWorkerArgument, std::to_string(listeners_.size()),
+                                                 users_.ToText(), tls_identity_.empty() ? "plain" : "tls"},
+                                                descriptors, mask, "cannot serve the port");
   if (!pid.ok()) return pid.status();
   worker_ = *pid;
   said_stopped_ = false;

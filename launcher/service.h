@@ -39,7 +39,7 @@ class Service {
   // On each of `hosts` (numeric), at the same port; 0: one that is free on all of them. A host that this machine does
   // not have is left out, as long as there is another.
   static absl::StatusOr<std::unique_ptr<Service>> Listen(const std::vector<std::string>& hosts, int port,
-                                                         const PortUsers& users);
+                                                         const PortUsers& users, std::string tls_identity = "");
   // Ends the worker: at once by itself, if its connection to us is closed by then.
   ~Service();
 
@@ -56,10 +56,12 @@ class Service {
   std::string TakeNote() { return std::exchange(note_, ""); }
 
  private:
-  explicit Service(PortUsers users) : users_(std::move(users)) {}
+  Service(PortUsers users, std::string tls_identity)
+      : users_(std::move(users)), tls_identity_(std::move(tls_identity)) {}
   absl::Status Start(ControlServer* control);
 
   const PortUsers users_;
+  const std::string tls_identity_;  // empty: no TLS
   std::vector<ScopedFd> listeners_;
   std::vector<std::string> addresses_;
   int port_ = 0;
@@ -71,7 +73,7 @@ class Service {
 };
 
 bool IsServiceWorker(int argc, char** argv);
-int ServiceWorker(const char* listener_count, const char* users);
+int ServiceWorker(const char* listener_count, const char* users, const char* tls);
 
 }  // namespace tbprof
 

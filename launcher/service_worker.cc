@@ -38,6 +38,7 @@
 #include "launcher/refused_connections.h"
 #include "launcher/service.h"
 #include "launcher/text.h"
+#include "launcher/tls.h"
 #include "wire/clock.h"
 #include "writer/file_ops.h"
 
@@ -95,6 +96,7 @@ CallTimes TimesOf(const grpc::ServerContext& context) {
 // `127.0.0.1:51234` of `ipv4:127.0.0.1:51234`; gRPC escapes the brackets of IPv6.
 std::string PeerOf(const grpc::ServerContext& context) {
   std::string peer = context.peer();
+  if (peer.starts_with("unix:")) return "a client by TLS";
   for (const std::string_view scheme : {"ipv4:", "ipv6:"}) {
     if (peer.starts_with(scheme)) peer.erase(0, scheme.size());
   }
@@ -439,6 +441,18 @@ std::string AddressOf(int connection) {
   return StrCat(std::string_view(host), ":", ntohs(v4.sin_port));
 }
 
+// Whether the client has asked for a loopback address of this machine.
+bool IsToLoopback(int connection) {
+  sockaddr_storage own{};
+  socklen_t size = sizeof(own);
+  if (getsockname(connection, reinterpret_cast<sockaddr*>(&own), &size) != 0) return false;
+  if (own.ss_family == AF_INET) {
+    return (ntohl(reinterpret_cast<const sockaddr_in&>(own).sin_addr.s_addr) >> 24) == 127;
+  }
+  const in6_addr& address = reinterpret_cast<const sockaddr_in6&>(own).sin6_addr;
+  return IN6_IS_ADDR_LOOPBACK(&address) || (IN6_IS_ADDR_V4MAPPED(&address) && address.s6_addr[12] == 127);
+}
+
 // Whether anybody is connected.
 bool HasConnections(int first) {
   for (int fd = first; fd <= kHighestConnection; ++fd) {
@@ -500,9 +514,9 @@ class Gate {
 
 }  // namespace
 
-bool IsServiceWorker(int argc, char** argv) { return argc == 4 && strcmp(argv[1], kServiceWorkerArgument) == 0; }
+bool IsServiceWorker(int argc, char** argv) { return argc == 5 && strcmp(argv[1], kServiceWorkerArgument) == 0; }
 
-int ServiceWorker(const char* listener_count, const char* users_text) {
+int ServiceWorker(const char* listener_count, const char* users_text, const char* tls_text) {
   signal(SIGPIPE, SIG_IGN);
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > kDescriptors) {
@@ -523,6 +537,15 @@ int ServiceWorker(const char* listener_count, const char* users_text) {
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   const int listeners_end = kServiceListenerFd + atoi(listener_count);
+  std::unique_ptr<TlsContext> tls;
+  if (strcmp(tls_text, "tls") == 0) {
+    std::string identity;
+    const ScopedFd file(listeners_end);
+    if (!ReadWhole(file.get(), &identity).ok()) return 1;
+    absl::StatusOr<std::unique_ptr<TlsContext>> made = TlsContext::ForServer(identity);
+    if (!made.ok()) return 1;
+    tls = *std::move(made);
+  }
   LeaveTheRest(listeners_end);
   AllowData(kMaxDataGrowth);
   const ScopedFd gone(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -604,6 +627,8 @@ int ServiceWorker(const char* listener_count, const char* users_text) {
       setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
       grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
       parameters.listener_fd = entry.fd;
+      if (tls != nullptr && !IsToLoopback(connection.get())) connection = tls->Accept(std::move(connection));
+      if (!connection.valid()) continue;
       parameters.fd = connection.Release();
       acceptor->HandleNewConnection(&parameters);
     }

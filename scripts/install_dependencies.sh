@@ -28,6 +28,7 @@ build    libprotobuf-dev            header:google/protobuf/message.h
 build    protobuf-compiler          cmd:protoc
 build    libgrpc++-dev              header:grpcpp/grpcpp.h
 build    protobuf-compiler-grpc     cmd:grpc_cpp_plugin
+build    libssl-dev                 header:openssl/ssl.h
 build    libabsl-dev                header:absl/status/statusor.h
 build    libunwind-dev              header:libunwind.h
 build    libdw-dev                  header:elfutils/libdwfl.h
