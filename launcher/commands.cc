@@ -98,7 +98,8 @@ Exit status: 0 nothing in the way, 1 warnings, 2 something is not shown, 125 wro
 --config or TBPROF_CONFIG; ./tbprof.toml; $XDG_CONFIG_HOME/tbprof/config.toml (~/.config); the default.
 
 A file holds `option = "value"` lines; below [run], [convert], [recover] or [check] they count for that subcommand alone.
-An unknown name is an error in each of these places.
+An unknown option or key is an error; an unknown TBPROF_ variable, and whatever is wrong in ./tbprof.toml, is a warning.
+./tbprof.toml counts only if you or root own it and nobody else can write on its path. docs/cli.md lists what it may set.
 )",
      CommandConfig},
     {"doctor", "tbprof doctor [options] [[--] COMMAND [ARGUMENT...]]", "Check that recording works here",
@@ -175,6 +176,10 @@ int RunTbprof(int argc, char** argv) {
   if (options->version) return PrintOut(VersionLine() + "\n") ? 0 : kExitUsage;
   if (options->help) return CommandHelp(*options);
   if (options->disabled) return PlainExec(*options);
+  if (options->subcommand != "run" && !options->quiet) {
+    // `run` prints them when it knows which rank prints.
+    for (const std::string& warning : options->warnings) Terminal().Warn(warning);
+  }
   return FindCommand(options->subcommand)->run(*options);
 }
 

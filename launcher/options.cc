@@ -1,33 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/options.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <cstdlib>
 #include <memory>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <map>
-#include <sstream>
+#include <iterator>
 
-#include "absl/strings/str_join.h"
-#include "launcher/scoped.h"
+#include "launcher/option_layers.h"
 #include "launcher/text.h"
 #include "wire/rendezvous.h"
-#include "writer/file_ops.h"
+#include "writer/outputs.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
 namespace {
 
-struct Subcommand {
-  std::string_view name;
-  uint32_t bit;
-};
 constexpr Subcommand kSubcommands[] = {{"run", kForRun},         {"convert", kForConvert},
                                        {"recover", kForRecover}, {"capture", kForCapture},
                                        {"status", kForStatus},   {"merge", kForMerge},
@@ -37,36 +27,14 @@ constexpr Subcommand kSubcommands[] = {{"run", kForRun},         {"convert", kFo
 // Variables that are no options.
 constexpr std::string_view kInternalVariables[] = {kSessionVariable, "TBPROF_DISABLE", "TBPROF_LIBRARY_DIR",
                                                    "TBPROF_LOG", "TBPROF_PYTHON"};
+constexpr size_t kMaxWarnings = 8;  // about variables
 constexpr std::string_view kInternalPrefix = "TBPROF_TEST_";
 
-constexpr size_t kMaxConfigBytes = 1 << 20;
-
-// Whatever was given is quoted, and goes to a terminal.
-absl::Status Usage(std::string_view text) { return InvalidArgument(PrintableUtf8(text)); }
-
-std::string DidYouMean(std::string_view word, const std::vector<std::string>& names, std::string_view prefix = "") {
-  const std::string near = NearestName(word, names);
-  return near.empty() ? "" : StrCat("; did you mean ", prefix, near, "?");
-}
+absl::Status Usage(std::string_view text) { return UsageError(text); }
 
 const Subcommand* FindSubcommand(std::string_view name) {
   for (const Subcommand& subcommand : kSubcommands) {
     if (subcommand.name == name) return &subcommand;
-  }
-  return nullptr;
-}
-
-std::vector<std::string> RowNames(uint32_t commands) {
-  std::vector<std::string> names;
-  for (const OptionRow& row : OptionRows()) {
-    if ((row.commands & commands) != 0) names.emplace_back(row.name);
-  }
-  return names;
-}
-
-const OptionRow* FindRow(std::string_view name) {
-  for (const OptionRow& row : OptionRows()) {
-    if (row.name == name) return &row;
   }
   return nullptr;
 }
@@ -84,99 +52,24 @@ bool IsServiceLink(std::string_view variable, std::string_view value) {
          (variable == "TBPROF_PORT" && value.find("://") != std::string_view::npos);
 }
 
-absl::Status CheckEnvironment(const Environment& environment) {
+// Another tool's variable must not keep the command from running.
+void CheckEnvironment(const Environment& environment, std::vector<std::string>* warnings) {
   std::vector<std::string> names;
   for (const OptionRow& row : OptionRows()) names.push_back(EnvironmentName(row.name));
+  size_t unknown = 0;
   for (const std::string& entry : environment) {
     if (!entry.starts_with("TBPROF_")) continue;
     const std::string name = entry.substr(0, entry.find('='));
     if (IsServiceLink(name, std::string_view(entry).substr(std::min(entry.size(), name.size() + 1)))) continue;
     if (IsInternal(name) || std::find(names.begin(), names.end(), name) != names.end()) continue;
-    return Usage(StrCat("the environment sets ", name, ", which is no option of tbprof", DidYouMean(name, names)));
+    if (++unknown > kMaxWarnings) continue;
+    warnings->push_back(
+        PrintableUtf8(StrCat("the environment sets ", TruncateUtf8(PrintableUtf8(name), 200),
+                             ", which is no option of tbprof: it has no effect", DidYouMean(name, names))));
   }
-  return absl::OkStatus();
-}
-
-// One place that options come from, nearest first.
-struct Layer {
-  Layer() = default;
-  explicit Layer(std::string from) : source(std::move(from)) {}
-  std::string source;
-  std::map<std::string, std::string, std::less<>> values;   // by option name
-  std::map<std::string, std::string, std::less<>> sources;  // where finer than `source`
-};
-
-// Empty optional: there is no such file. CLI11's reader cuts quoted text at `#`, so comments are taken out here.
-absl::StatusOr<std::optional<std::string>> ReadConfigText(const std::string& path) {
-  ScopedFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.valid() && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;
-  struct stat status;
-  if (!file.valid() || fstat(file.get(), &status) != 0) {
-    return Usage(StrCat("cannot read ", path, ": ", strerror(errno)));
+  if (unknown > kMaxWarnings) {
+    warnings->push_back(StrCat(unknown - kMaxWarnings, " more TBPROF_ variables are no options of tbprof"));
   }
-  if (!S_ISREG(status.st_mode) || static_cast<uint64_t>(status.st_size) > kMaxConfigBytes) {
-    return Usage(StrCat("cannot read ", path, ": not a file of at most 1 MiB"));
-  }
-  std::string text(static_cast<size_t>(status.st_size), '\0');
-  if (const absl::Status done = ReadAll(file.get(), &text, path); !done.ok()) return Usage(StrCat(done.message()));
-  std::string plain;
-  char quote = '\0';
-  bool comment = false;
-  for (char c : text) {
-    if (c == '\n') {
-      quote = '\0';
-      comment = false;
-    } else if (quote == '\0' && c == '#') {
-      comment = true;
-    } else if (quote == '\0' && (c == '"' || c == '\'')) {
-      quote = c;
-    } else if (c == quote) {
-      quote = '\0';
-    }
-    if (!comment) plain.push_back(c);
-  }
-  return plain;
-}
-
-absl::Status ReadConfig(const std::string& path, const Subcommand& subcommand, bool required,
-                        std::vector<Layer>* layers) {
-  absl::StatusOr<std::optional<std::string>> text = ReadConfigText(path);
-  if (!text.ok()) return text.status();
-  if (!text->has_value()) {
-    return required ? Usage(StrCat("no configuration file ", path)) : absl::OkStatus();
-  }
-  std::vector<std::string> names = RowNames(~0u);
-  std::erase(names, "config");
-  std::vector<std::string> sections;
-  for (const Subcommand& known : kSubcommands) {
-    if (known.bit != 0) sections.emplace_back(known.name);
-  }
-
-  Layer general(path);
-  Layer special(path);
-  try {
-    CLI::ConfigTOML reader;
-    reader.comment('\x01');
-    std::istringstream input(**text);
-    for (const CLI::ConfigItem& item : reader.from_config(input)) {
-      const std::string section = absl::StrJoin(item.parents, ".");
-      if (!section.empty() && std::find(sections.begin(), sections.end(), section) == sections.end()) {
-        return Usage(StrCat(path, ": unknown section [", section, "]", DidYouMean(section, sections)));
-      }
-      if (item.name == "++" || item.name == "--") continue;  // CLI11's marks for the borders of sections
-      const std::string name = Replace(item.name, '_', '-');
-      if (std::find(names.begin(), names.end(), name) == names.end()) {
-        return Usage(StrCat(path, ": unknown key ", item.name, DidYouMean(name, names)));
-      }
-      if (!section.empty() && section != subcommand.name) continue;
-      (section.empty() ? general : special).values[name] = absl::StrJoin(item.inputs, ",");
-    }
-  } catch (const std::exception& error) {  // CLI11's errors and std::out_of_range on garbage
-    return Usage(StrCat(path, ": ", error.what()));
-  }
-  layers->push_back(std::move(special));
-  layers->push_back(std::move(general));
-  return absl::OkStatus();
 }
 
 bool TakesCommand(const Subcommand& subcommand) { return (subcommand.bit & (kForRun | kForDoctor)) != 0; }
@@ -248,8 +141,8 @@ void Declare(CLI::App& app, const Subcommand& subcommand) {
   if (subcommand.bit == kForConfig) app.add_flag("--explain");
 }
 
-absl::StatusOr<Layer> ParseFlags(CLI::App& app, std::vector<std::string> words, Options* options) {
-  Layer layer;
+absl::StatusOr<OptionLayer> ParseFlags(CLI::App& app, std::vector<std::string> words, Options* options) {
+  OptionLayer layer;
   std::reverse(words.begin(), words.end());  // the order CLI11 wants
   try {
     app.parse(words);
@@ -268,8 +161,8 @@ absl::StatusOr<Layer> ParseFlags(CLI::App& app, std::vector<std::string> words, 
   return layer;
 }
 
-Layer EnvironmentLayer(const Environment& environment) {
-  Layer layer;
+OptionLayer EnvironmentLayer(const Environment& environment) {
+  OptionLayer layer;
   for (const OptionRow& row : OptionRows()) {
     const std::string variable = EnvironmentName(row.name);
     const std::optional<std::string_view> value = Lookup(environment, variable);
@@ -281,50 +174,100 @@ Layer EnvironmentLayer(const Environment& environment) {
   return layer;
 }
 
-absl::Status AddConfigLayers(const Subcommand& subcommand, const Environment& environment,
-                             const std::string& working_directory, std::vector<Layer>* layers) {
-  for (const Layer& layer : std::vector<Layer>(*layers)) {
-    const auto named = layer.values.find("config");
-    if (named == layer.values.end()) continue;
-    const std::string path = named->second[0] == '/' ? named->second : StrCat(working_directory, "/", named->second);
-    if (absl::Status status = ReadConfig(path, subcommand, true, layers); !status.ok()) return status;
-    break;
+// What --config or its variable says; empty: nothing.
+std::string NamedConfig(const std::vector<OptionLayer>& layers) {
+  for (const OptionLayer& layer : layers) {
+    if (const auto named = layer.values.find("config"); named != layer.values.end()) return named->second;
   }
-  std::vector<std::string> paths = {StrCat(working_directory, "/tbprof.toml")};
-  const std::string_view home = Lookup(environment, "HOME").value_or("");
-  const std::string_view xdg = Lookup(environment, "XDG_CONFIG_HOME").value_or("");
-  if (xdg.starts_with("/")) {
-    paths.push_back(StrCat(xdg, "/tbprof/config.toml"));
-  } else if (home.starts_with("/")) {
-    paths.push_back(StrCat(home, "/.config/tbprof/config.toml"));
+  return "";
+}
+
+// Sets an option from the nearest place that has a good value for it.
+absl::Status ApplyRow(const std::vector<OptionLayer>& layers, const OptionRow& row, Options* options,
+                      OptionValue* value) {
+  for (const OptionLayer& layer : layers) {
+    const auto found = layer.values.find(row.name);
+    if (found == layer.values.end()) continue;
+    const auto source = layer.sources.find(row.name);
+    *value = {found->second, source == layer.sources.end() ? layer.source : source->second, false, layer.project};
+    const absl::Status status = row.set(*options, value->text);
+    if (status.ok()) return status;
+    const bool names_option = value->source == StrCat("--", row.name) || value->source == EnvironmentName(row.name);
+    const std::string line = StrCat(value->source, names_option ? "" : StrCat(": ", row.name), ": ", status.message(),
+                                    ", got `", value->text, "`");
+    if (!layer.project) return Usage(line);
+    options->warnings.push_back(PrintableUtf8(StrCat(TruncateUtf8(PrintableUtf8(line), 400), "; it is not used")));
   }
-  for (const std::string& path : paths) {
-    if (absl::Status status = ReadConfig(path, subcommand, false, layers); !status.ok()) return status;
+  *value = {std::string(row.default_text), "default", true, false};
+  return value->text.empty() ? absl::OkStatus() : row.set(*options, value->text);
+}
+
+absl::Status Apply(const std::vector<OptionLayer>& layers, const Subcommand& subcommand, Options* options) {
+  static const std::vector<OptionLayer> kNone;
+  for (const OptionRow& row : OptionRows()) {
+    OptionValue value;
+    const absl::Status status = ApplyRow((row.commands & subcommand.bit) != 0 ? layers : kNone, row, options, &value);
+    if (!status.ok()) return status;
+    options->values.push_back(std::move(value));
   }
   return absl::OkStatus();
 }
 
-absl::Status Apply(const std::vector<Layer>& layers, const Subcommand& subcommand, Options* options) {
-  for (const OptionRow& row : OptionRows()) {
-    OptionValue value{std::string(row.default_text), "default", true};
-    if ((row.commands & subcommand.bit) != 0) {
-      for (const Layer& layer : layers) {
-        const auto found = layer.values.find(row.name);
-        if (found == layer.values.end()) continue;
-        const auto source = layer.sources.find(row.name);
-        value = {found->second, source == layer.sources.end() ? layer.source : source->second, false};
-        break;
-      }
-    }
-    if (!value.text.empty() || !value.is_default) {
-      if (absl::Status status = row.set(*options, value.text); !status.ok()) {
-        const bool names_option = value.source == StrCat("--", row.name) || value.source == EnvironmentName(row.name);
-        return Usage(StrCat(value.source, names_option ? "" : StrCat(": ", row.name), ": ", status.message(), ", got `",
-                            value.text, "`"));
-      }
-    }
-    options->values.push_back(std::move(value));
+// What the rows cannot see alone.
+absl::Status CheckTogether(const Options& options) {
+  if (options.require_gpu && options.cuda == Cuda::kOff) {
+    return Usage("--require-gpu and --cuda=off contradict each other: leave out one of them");
   }
+  if (options.require_gpu && (options.families & kFamilyGpu) == 0) {
+    return Usage("--require-gpu needs the family gpu, which --trace leaves out");
+  }
+  if (options.window.kind == Window::Kind::kNvtx && (options.families & kFamilyAnnotation) == 0) {
+    return Usage("--window=nvtx:NAME: --trace leaves annotations out");
+  }
+  for (const std::string& name : options.also) {
+    if (FindOutput(name) != nullptr) continue;
+    std::string known;
+    for (const Output& output : Outputs()) {
+      if (!output.by_default) known += StrCat(known.empty() ? "" : ", ", output.name);
+    }
+    return Usage(StrCat("--also=", name, ": no such output; there is ", known));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Build(const std::vector<OptionLayer>& layers, const Subcommand& subcommand,
+                   const std::string& working_directory, Options* options) {
+  if (absl::Status status = Apply(layers, subcommand, options); !status.ok()) return status;
+  for (size_t i = 0; i < options->values.size(); ++i) {
+    const OptionValue& value = options->values[i];
+    if (OptionRows()[i].name == "buffer-size") options->segment_size_named = !value.is_default;
+    if (OptionRows()[i].name != "logdir") continue;
+    options->logdir_named = !value.is_default;
+    options->logdir_required = !value.is_default && !value.project;
+    if (!options->logdir_required) options->logdir_base = working_directory;
+  }
+  if (options->malloc == MallocMode::kOff) options->families &= ~uint32_t{kFamilyMalloc};
+  if ((options->families & kFamilyMalloc) == 0) options->malloc = MallocMode::kOff;
+  return CheckTogether(*options);
+}
+
+// With ./tbprof.toml, else without: what it says must not stop the command.
+absl::Status BuildFrom(std::vector<OptionLayer> layers, const Subcommand& subcommand,
+                       const std::string& working_directory, Options* options) {
+  const Options fresh = *options;
+  const absl::Status status = Build(layers, subcommand, working_directory, options);
+  if (status.ok()) return status;
+  std::string project;
+  std::erase_if(layers, [&](const OptionLayer& layer) {
+    if (layer.project && !layer.values.empty()) project = layer.source;
+    return layer.project;
+  });
+  if (project.empty()) return status;
+  Options without = fresh;
+  if (absl::Status other = Build(layers, subcommand, working_directory, &without); !other.ok()) return other;
+  without.warnings.push_back(PrintableUtf8(StrCat(std::string(status.message()), "; ", project, " is not used")));
+  std::erase(without.config_files, project);
+  *options = std::move(without);
   return absl::OkStatus();
 }
 
@@ -357,6 +300,30 @@ absl::StatusOr<Options> ParseTop(const std::vector<std::string>& args) {
 }
 
 }  // namespace
+
+absl::Span<const Subcommand> Subcommands() { return kSubcommands; }
+
+absl::Status UsageError(std::string_view text) { return InvalidArgument(PrintableUtf8(text)); }
+
+std::string DidYouMean(std::string_view word, const std::vector<std::string>& names, std::string_view prefix) {
+  const std::string near = NearestName(word, names);
+  return near.empty() ? "" : StrCat("; did you mean ", prefix, near, "?");
+}
+
+std::vector<std::string> RowNames(uint32_t commands) {
+  std::vector<std::string> names;
+  for (const OptionRow& row : OptionRows()) {
+    if ((row.commands & commands) != 0) names.emplace_back(row.name);
+  }
+  return names;
+}
+
+const OptionRow* FindRow(std::string_view name) {
+  for (const OptionRow& row : OptionRows()) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
 
 std::string WorkingDirectory() {
   const std::unique_ptr<char, decltype(&free)> directory(getcwd(nullptr, 0), &free);
@@ -393,8 +360,8 @@ absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args, const
   Declare(app, *subcommand);
   absl::StatusOr<Cut> cut = CutWords(app, *subcommand, args);
   if (!cut.ok()) return cut.status();
-  std::vector<Layer> layers;
-  absl::StatusOr<Layer> flags = ParseFlags(app, cut->options, &options);
+  std::vector<OptionLayer> layers;
+  absl::StatusOr<OptionLayer> flags = ParseFlags(app, cut->options, &options);
   if (!flags.ok()) return flags.status();
   (TakesCommand(*subcommand) ? options.command : options.operands) = std::move(cut->rest);
   if (options.help || subcommand->bit == 0) return options;
@@ -404,26 +371,17 @@ absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args, const
   // The kill switch works whatever else is wrong.
   if (options.disabled) return options;
 
-  if (absl::Status status = CheckEnvironment(environment); !status.ok()) return status;
+  CheckEnvironment(environment, &options.warnings);
   layers.push_back(*std::move(flags));
   layers.push_back(EnvironmentLayer(environment));
-  if (absl::Status status = AddConfigLayers(*subcommand, environment, working_directory, &layers); !status.ok()) {
-    return status;
-  }
-  if (absl::Status status = Apply(layers, *subcommand, &options); !status.ok()) return status;
-
-  options.logdir_named = !options.values[0].is_default;
-  for (size_t i = 0; i < options.values.size(); ++i) {
-    if (OptionRows()[i].name == "buffer-size") options.segment_size_named = !options.values[i].is_default;
-  }
-  if (options.malloc == MallocMode::kOff) options.families &= ~uint32_t{kFamilyMalloc};
-  if ((options.families & kFamilyMalloc) == 0) options.malloc = MallocMode::kOff;
-  if (options.require_gpu && options.cuda == Cuda::kOff) {
-    return Usage("--require-gpu and --cuda=off contradict each other: leave out one of them");
-  }
-  if (options.require_gpu && (options.families & kFamilyGpu) == 0) {
-    return Usage("--require-gpu needs the family gpu, which --trace leaves out");
-  }
+  ConfigFiles files;
+  absl::Status status = ReadConfigFiles(*subcommand, NamedConfig(layers), environment, working_directory, &files);
+  if (!status.ok()) return status;
+  options.warnings.insert(options.warnings.end(), files.warnings.begin(), files.warnings.end());
+  options.config_files = std::move(files.used);
+  std::move(files.layers.begin(), files.layers.end(), std::back_inserter(layers));
+  status = BuildFrom(std::move(layers), *subcommand, working_directory, &options);
+  if (!status.ok()) return status;
   return options;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options: one row per option in options.cc gives the flag, the environment name, the configuration key, the help
-// and docs/cli.md. Precedence: flag, TBPROF_<OPTION>, --config FILE or $TBPROF_CONFIG, ./tbprof.toml,
+// The options: one row per option in option_rows.cc gives the flag, the environment name, the configuration key, the
+// help and docs/cli.md. Precedence: flag, TBPROF_<OPTION>, --config FILE or $TBPROF_CONFIG, ./tbprof.toml,
 // $XDG_CONFIG_HOME/tbprof/config.toml, default.
 //
 //   absl::StatusOr<Options> options = ParseOptions(args, CurrentEnvironment(), working_directory);
@@ -61,6 +61,7 @@ struct OptionValue {
   std::string text;  // as it was given
   std::string source;
   bool is_default = true;
+  bool project = false;  // from ./tbprof.toml
 };
 
 enum class Cuda { kAuto, kCupti, kHooks, kOff };
@@ -77,6 +78,8 @@ struct Options {
 
   std::string logdir = "./tbprof-logs";  // as given; NormaliseLogdir (writer/logdir.h) makes it absolute
   bool logdir_named = false;             // false: the default
+  bool logdir_required = false;          // named by the user, not by ./tbprof.toml: there or nowhere
+  std::string logdir_base;               // not empty: no symbolic link is followed below this directory on the way
   std::string run;                       // empty: the job's, else a name by time
   std::string ranks = "auto";            // --ranks as given, checked; read again in each process
   std::string print_ranks;               // --print-ranks likewise; empty: the lowest that is recorded
@@ -129,6 +132,17 @@ struct Options {
 
   // One per row of OptionRows(), in its order.
   std::vector<OptionValue> values;
+  std::vector<std::string> config_files;  // those that were used
+  std::vector<std::string> warnings;      // about files and variables that are not used, a line each
+};
+
+// Whether an option may come from ./tbprof.toml, which a cloned repository may hold: decision 026. What writes outside
+// the log directory, opens the network, starts a program or hides tbprof's lines may not.
+enum class InProject {
+  kNever,
+  kAllowed,
+  kOnlyOn,     // a switch that keeps something out of the profile
+  kOnlyBelow,  // a path below the file's directory
 };
 
 // One row of the table.
@@ -139,6 +153,7 @@ struct OptionRow {
   std::string_view help;          // one sentence, no full stop
   uint32_t commands;              // kFor… bits
   absl::Status (*set)(Options& options, std::string_view value);
+  InProject in_project = InProject::kNever;
 };
 inline constexpr uint32_t kForRun = 1u << 0;
 inline constexpr uint32_t kForConvert = 1u << 1;

@@ -254,9 +254,6 @@ TEST_F(OptionsTest, UnknownNamesGetTheNearest) {
                   "follow=x"}),
              "unknown option -\\x83"
              "follow");
-  EXPECT_HAS(Bad({"run", "true"}, {"TBPROF_LOGDRI=/x"}),
-             "TBPROF_LOGDRI, which is no option of tbprof; did you mean "
-             "TBPROF_LOGDIR?");
   EXPECT_HAS(Bad({"run", "--trace=thread,lokc", "true"}), "did you mean lock?");
 }
 
@@ -322,9 +319,8 @@ TEST_F(OptionsTest, TheKillSwitchWinsOverEveryOtherFault) {
 TEST_F(OptionsTest, BadValuesNameOptionSourceAndForm) {
   EXPECT_HAS(Bad({"run", "--window=soon", "true"}), "--window: expected auto, all, none, last=TIME");
   EXPECT_HAS(Bad({"run", "true"}, {"TBPROF_WINDOW=soon"}), "TBPROF_WINDOW: expected auto");
-  Write("tbprof.toml", "window = soon\n");
-  EXPECT_HAS(Bad({"run", "true"}), directory_ + "/tbprof.toml: window: expected auto");
-  std::filesystem::remove(directory_ + "/tbprof.toml");
+  const std::string named = Write("named.toml", "window = soon\n");
+  EXPECT_HAS(Bad({"run", "--config=" + named, "true"}), named + ": window: expected auto");
   for (const char* window : {"steps=5:3", "steps=3", "steps=:5", "steps=-1:5", "last=", "last=30", "last=0s",
                              "last=25h", "1+2", "1s+", "+1s", "1s+0s", "-1s+1s", "1s+inf"}) {
     EXPECT_FALSE(Parse({"run", "true"}, {std::string("TBPROF_WINDOW=") + window}).ok()) << window;
@@ -374,41 +370,245 @@ TEST_F(OptionsTest, TraceAndMallocAgree) {
 }
 
 TEST_F(OptionsTest, ConfigFileForms) {
-  Write("tbprof.toml",
-        "# a comment\n"
-        "logdir = \"/data/a # b, c\"   # another\n"
-        "trace = [\"thread\", \"lock\"]\n"
-        "wait_threshold = '2us'\n"
-        "quiet = true\n"
-        "\n"
-        "[run]\n"
-        "run = inner\n"
-        "[convert]\n"
-        "run = other\n");
-  const Options options = Good({"run", "true"});
+  const std::string named = Write("named.toml",
+                                  "# a comment\n"
+                                  "logdir = \"/data/a # b, c\"   # another\n"
+                                  "trace = [\"thread\", \"lock\"]\n"
+                                  "wait_threshold = '2us'\n"
+                                  "quiet = true\n"
+                                  "\n"
+                                  "[run]\n"
+                                  "run = inner\n"
+                                  "[convert]\n"
+                                  "run = other\n");
+  const Options options = Good({"run", "--config=" + named, "true"});
   EXPECT_EQ(options.logdir, "/data/a # b, c");
   EXPECT_TRUE(options.logdir_named);
+  EXPECT_TRUE(options.logdir_required);
   EXPECT_EQ(options.families, uint32_t{kFamilyThread | kFamilyLock});
   EXPECT_EQ(options.wait_threshold, absl::Microseconds(2));
   EXPECT_TRUE(options.quiet);
   EXPECT_EQ(options.run, "inner");
-  EXPECT_EQ(Good({"convert", "s"}).run, "other");
+  EXPECT_EQ(options.config_files, Words({named}));
+  EXPECT_EQ(Good({"convert", "--config=named.toml", "s"}).run, "other");
 }
 
 TEST_F(OptionsTest, ConfigFileFaults) {
-  const std::string path = Write("tbprof.toml", "logdri = \"/x\"\n");
-  EXPECT_HAS(Bad({"run", "true"}), path + ": unknown key logdri; did you mean logdir?");
-  Write("tbprof.toml", "[rnu]\nquiet = true\n");
-  EXPECT_HAS(Bad({"run", "true"}), "unknown section [rnu]; did you mean run?");
-  Write("tbprof.toml", "config = \"/etc/other\"\n");
-  EXPECT_HAS(Bad({"run", "true"}), "unknown key config");
+  const std::string path = Write("named.toml", "logdri = \"/x\"\n");
+  const Words words = {"run", "--config=" + path, "true"};
+  EXPECT_HAS(Bad(words), path + ": unknown key logdri; did you mean logdir?");
+  Write("named.toml", "[rnu]\nquiet = true\n");
+  EXPECT_HAS(Bad(words), "unknown section [rnu]; did you mean run?");
+  Write("named.toml", "config = \"/etc/other\"\n");
+  EXPECT_HAS(Bad(words), "unknown key config");
   std::filesystem::remove(path);
   std::filesystem::create_directory(path);
-  EXPECT_HAS(Bad({"run", "true"}), "not a file");
+  EXPECT_HAS(Bad(words), "not a file");
   std::filesystem::remove(path);
   EXPECT_HAS(Bad({"run", "--config=/nonexistent/x", "true"}), "no configuration file /nonexistent/x");
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  EXPECT_HAS(Bad({"run", "true"}), "not a file");
+  EXPECT_HAS(Bad(words), "not a file");
+}
+
+TEST_F(OptionsTest, UnknownVariablesAreWarnings) {
+  const Options options = Good({"run", "true"}, {"TBPROF_LOGDRI=/x", "TBPROF_\x1b[2J=1", "TBPROF_RUN=r"});
+  EXPECT_EQ(options.run, "r");
+  ASSERT_EQ(options.warnings.size(), 2u);
+  EXPECT_HAS(options.warnings[0], "TBPROF_LOGDRI, which is no option of tbprof");
+  EXPECT_HAS(options.warnings[0], "did you mean TBPROF_LOGDIR?");
+  EXPECT_EQ(PrintableUtf8(options.warnings[1]), options.warnings[1]);
+  Environment many;
+  for (int i = 0; i < 1000; ++i) many.push_back("TBPROF_X" + std::to_string(i) + "=1");
+  EXPECT_LT(Good({"run", "true"}, many).warnings.size(), 20u);
+}
+
+// ---- ./tbprof.toml
+
+class ProjectFileTest : public OptionsTest {
+ protected:
+  // Options with ./tbprof.toml; *warning becomes its only warning, or stays empty.
+  Options With(const std::string& text, std::string* warning = nullptr, const Words& words = {"run", "true"}) {
+    Write("tbprof.toml", text);
+    Options options = Good(words);
+    EXPECT_EQ(options.warnings.size(), warning == nullptr ? 0u : 1u) << text;
+    for (const std::string& line : options.warnings) {
+      EXPECT_EQ(PrintableUtf8(line), line);
+      EXPECT_LT(line.size(), 600u);
+      if (warning != nullptr) *warning = line;
+    }
+    return options;
+  }
+  // Nothing of the file counts, and one line says why.
+  void ExpectIgnored(const std::string& reason) {
+    const Options options = Good({"run", "true"});
+    EXPECT_EQ(options.run, "") << reason;
+    EXPECT_TRUE(options.config_files.empty()) << reason;
+    ASSERT_EQ(options.warnings.size(), 1u) << reason;
+    EXPECT_HAS(options.warnings[0], "ignored " + path_);
+    EXPECT_HAS(options.warnings[0], reason);
+  }
+  const std::string path_ = directory_ + "/tbprof.toml";
+};
+
+TEST_F(ProjectFileTest, OfTheCallerCounts) {
+  const Options options = With("run = \"mine\"\nlogdir = \"logs/deep\"\nno-argv = true\n[convert]\nrun = \"other\"\n");
+  EXPECT_EQ(options.run, "mine");
+  EXPECT_EQ(options.logdir, directory_ + "/logs/deep");
+  EXPECT_TRUE(options.logdir_named);
+  EXPECT_FALSE(options.logdir_required);
+  EXPECT_EQ(options.logdir_base, directory_);
+  EXPECT_FALSE(options.record_argv);
+  EXPECT_EQ(options.config_files, Words({path_}));
+}
+
+TEST_F(ProjectFileTest, OfAnotherUserDoesNot) {
+  if (geteuid() != 0) GTEST_SKIP() << "another user's file needs root";
+  Write("tbprof.toml", "run = \"theirs\"\n");
+  ASSERT_EQ(chown(path_.c_str(), 65534, 65534), 0);
+  ExpectIgnored("it belongs to uid 65534");
+  ASSERT_EQ(chown(path_.c_str(), 0, 0), 0);
+  ASSERT_EQ(chown(directory_.c_str(), 65534, 65534), 0);
+  ExpectIgnored(directory_ + " belongs to uid 65534");
+}
+
+TEST_F(ProjectFileTest, ThatOthersCanWriteDoesNot) {
+  Write("tbprof.toml", "run = \"theirs\"\n");
+  for (const mode_t mode : {0666, 0664, 0646, 0660}) {
+    ASSERT_EQ(chmod(path_.c_str(), mode), 0);
+    ExpectIgnored("others can write to it");
+  }
+  chmod(path_.c_str(), 0644);
+  for (const mode_t mode : {0777, 01777, 0775, 0757}) {
+    ASSERT_EQ(chmod(directory_.c_str(), mode), 0);
+    ExpectIgnored("others can write to " + directory_);
+  }
+}
+
+TEST_F(ProjectFileTest, BelowADirectoryThatOthersCanWriteDoesNot) {
+  const std::string inner = directory_ + "/shared/inner";
+  Write("shared/inner/tbprof.toml", "run = \"theirs\"\n");
+  const auto run = [&] {
+    const absl::StatusOr<Options> options = ParseOptions({"run", "true"}, {}, inner);
+    return options.ok() ? options->run : "error";
+  };
+  EXPECT_EQ(run(), "theirs");
+  chmod((directory_ + "/shared").c_str(), 0777);
+  EXPECT_EQ(run(), "");
+  // Only the owner of an entry can replace it there, as in /tmp itself.
+  chmod((directory_ + "/shared").c_str(), 01777);
+  EXPECT_EQ(run(), "theirs");
+}
+
+TEST_F(ProjectFileTest, ThatIsNoPlainFileDoesNot) {
+  const std::string elsewhere = Write("elsewhere.toml", "run = \"theirs\"\n");
+  std::filesystem::create_symlink(elsewhere, path_);
+  ExpectIgnored("symbolic link");
+  std::filesystem::remove(path_);
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  ExpectIgnored("not a file");
+  std::filesystem::remove(path_);
+  std::filesystem::create_directory(path_);
+  ExpectIgnored("not a file");
+}
+
+TEST_F(ProjectFileTest, NeverNamesWhatIsOutsideOrOnTheNetwork) {
+  for (const std::string key : {"log-file", "summary-json", "listen", "port", "spool-dir", "quiet", "print-ranks"}) {
+    std::string warning;
+    const std::string value = key == "port" ? "0" : key == "listen" ? "all" : key == "quiet" ? "true" : "9";
+    const Options options = With(key + " = \"" + value + "\"\nrun = \"mine\"\n", &warning);
+    EXPECT_TRUE(Value(options, key).is_default) << key;
+    EXPECT_HAS(warning, path_ + ": " + key + " is not taken");
+    EXPECT_EQ(options.run, "mine") << "the rest counts";
+  }
+  std::string warning;
+  EXPECT_EQ(With("python = \"/x\"\n", &warning, {"doctor"}).python, "");
+  EXPECT_HAS(warning, "python is not taken");
+  With("config = \"/x\"\n", &warning);
+  EXPECT_HAS(warning, "unknown key config");
+  EXPECT_TRUE(With("no-argv = false\n", &warning).record_argv);
+  EXPECT_HAS(warning, "no-argv can only be turned on");
+  // What a row does not say is never taken.
+  EXPECT_EQ(OptionRow().in_project, InProject::kNever);
+}
+
+TEST_F(ProjectFileTest, ItsLogdirLiesBelow) {
+  std::filesystem::create_directories(directory_ + "/inside");
+  std::filesystem::create_directory_symlink("/etc", directory_ + "/link");
+  std::filesystem::create_directory_symlink(directory_ + "/inside", directory_ + "/within");
+  for (const std::string value : {"/etc", "..", "../x", "a/../../x", "a/../b", ".", "link", "link/x", "within/x",
+                                  directory_.c_str(), "gs://bucket/x", "a\x1b[2Jb"}) {
+    std::string warning;
+    const Options options = With("logdir = \"" + value + "\"\n", &warning);
+    EXPECT_EQ(options.logdir, "./tbprof-logs") << value;
+    EXPECT_FALSE(options.logdir_named);
+    EXPECT_HAS(warning, path_ + ": logdir: ");
+  }
+  for (const std::string value : {"x", "./x", "inside/x"}) {
+    EXPECT_TRUE(With("logdir = \"" + value + "\"\n").logdir.starts_with(directory_ + "/")) << value;
+  }
+}
+
+TEST_F(ProjectFileTest, StopsNothing) {
+  std::string warning;
+  EXPECT_EQ(With("window = soon\nrun = \"mine\"\n", &warning).run, "mine");
+  EXPECT_HAS(warning, path_ + ": window: expected auto");
+  With("windwo = \"all\"\n", &warning);
+  EXPECT_HAS(warning, "unknown key windwo; did you mean window?");
+  With("[rnu]\nwindow = \"all\"\n", &warning);
+  EXPECT_HAS(warning, "unknown section [rnu]");
+  EXPECT_FALSE(With("require-gpu = true\ncuda = \"off\"\n", &warning).require_gpu);
+  EXPECT_HAS(warning, path_ + " is not used");
+  EXPECT_FALSE(With("require-gpu = true\n", &warning, {"run", "--cuda=off", "true"}).require_gpu);
+  EXPECT_TRUE(With("also = \"rubbish\"\n", &warning).also.empty());
+  With("window = \"nvtx:x\"\ntrace = \"io\"\n", &warning);
+  With(std::string(2000, '['), &warning);
+  EXPECT_HAS(warning, "over 1000 bytes");
+  With(std::string(100'000, 'x'), &warning);
+  EXPECT_HAS(warning, "64 KiB");
+}
+
+TEST_F(ProjectFileTest, ManyFaultsAreFewLines) {
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += "key" + std::to_string(i) + " = 1\n";
+  Write("tbprof.toml", text + "run = \"mine\"\n");
+  const Options options = Good({"run", "true"});
+  EXPECT_EQ(options.run, "");
+  EXPECT_LT(options.warnings.size(), 15u);
+  EXPECT_HAS(options.warnings.back(), "many faults; the file is not used");
+}
+
+TEST_F(ProjectFileTest, NamedItCountsWholly) {
+  Write("tbprof.toml", "quiet = true\n");
+  const Options options = Good({"run", "--config=tbprof.toml", "true"});
+  EXPECT_TRUE(options.quiet);
+  EXPECT_TRUE(options.warnings.empty());
+  EXPECT_EQ(options.config_files, Words({path_}));
+}
+
+TEST_F(OptionsTest, TheUsersFileIsTheUsers) {
+  const std::string path = Write("xdg/tbprof/config.toml", "run = \"mine\"\n");
+  const Environment xdg = {"XDG_CONFIG_HOME=" + directory_ + "/xdg"};
+  EXPECT_EQ(Good({"run", "true"}, xdg).run, "mine");
+  // A private group may write; everybody may not.
+  chmod((directory_ + "/xdg/tbprof").c_str(), 0775);
+  EXPECT_EQ(Good({"run", "true"}, xdg).run, "mine");
+  chmod((directory_ + "/xdg/tbprof").c_str(), 0777);
+  EXPECT_EQ(Good({"run", "true"}, xdg).run, "");
+  chmod((directory_ + "/xdg/tbprof").c_str(), 0755);
+  // Linked into place from a collection of settings.
+  std::filesystem::rename(path, directory_ + "/settings.toml");
+  std::filesystem::create_symlink("../../settings.toml", path);
+  EXPECT_EQ(Good({"run", "true"}, xdg).run, "mine");
+  if (geteuid() != 0) return;
+  ASSERT_EQ(lchown(path.c_str(), 65534, 65534), 0);
+  EXPECT_EQ(Good({"run", "true"}, xdg).run, "");
+  std::filesystem::remove(path);
+  Write("xdg/tbprof/config.toml", "run = \"theirs\"\n");
+  ASSERT_EQ(chown(path.c_str(), 65534, 65534), 0);
+  const Options options = Good({"run", "true"}, xdg);
+  EXPECT_EQ(options.run, "");
+  ASSERT_EQ(options.warnings.size(), 1u);
+  EXPECT_HAS(options.warnings[0], "belongs to uid 65534");
 }
 
 TEST_F(OptionsTest, GarbageInAConfigFileIsAnErrorAtMost) {
