@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
@@ -22,6 +21,7 @@
 #include "writer/file_ops.h"
 #include "writer/logdir.h"
 #include "writer/secrets.h"
+#include "writer/trusted_path.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -54,15 +54,13 @@ CaptureDesk::~CaptureDesk() {
   // Its worker ends when it sees that we have, and then what it has written to a client arrives.
   control_.reset();
   service_.reset();
-  if (endpoints_path_.empty()) return;
+  if (endpoints_.empty()) return;
   // A file server that has died since must not keep the command's exit status from whoever waits for it.
   WithinDeadline(kTidyingLimit, [this] {
-    unlink(endpoints_path_.c_str());
-    // These fail, as they should, while anything is left in them.
-    std::string directory = endpoints_path_;
-    for (int i = 0; i < 3; ++i) {
-      directory = directory.substr(0, directory.rfind('/'));
-      rmdir(directory.c_str());
+    // Of the directories it fails, as it should, while anything is left in them.
+    for (size_t i = endpoints_.size(); i-- > 0;) {
+      const bool is_file = i + 1 == endpoints_.size();
+      unlinkat(endpoints_[i].directory.get(), endpoints_[i].name.c_str(), is_file ? 0 : AT_REMOVEDIR);
     }
     return absl::OkStatus();
   }).IgnoreError();
@@ -118,20 +116,32 @@ void CaptureDesk::WriteEndpoints() {
                                {"sure_rank", run_.job().sure_rank},
                                {"ranks", options_.ranks},
                                {"addresses", addresses()}};
-  const std::string directory = StrCat(run_.logdir(), "/.tbprof/endpoints/", run_.run_name());
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  const std::string path = StrCat(directory, "/", run_.host(), "-", getpid(), ".endpoints.json");
-  const std::string temporary = path + ".tmp";
-  const ScopedFd file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
   const std::string text = json.dump(2) + "\n";
-  if (file.valid() && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-      rename(temporary.c_str(), path.c_str()) == 0) {
-    endpoints_path_ = path;
-  } else {
-    unlink(temporary.c_str());
-    terminal_.Debug(StrCat("cannot write ", PrintableUtf8(path), ": ", strerror(errno)));
-  }
+  const absl::Status status = [&] {
+    FileDescriptor at(openat(run_.logdir_fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    std::string hidden, path = run_.logdir();
+    for (const std::string& name : {std::string(), std::string("endpoints"), run_.run_name()}) {
+      absl::StatusOr<FileDescriptor> next =
+          name.empty() ? OpenHiddenDirectory(at.get(), path, &hidden) : OpenOrMakeDirectory(at.get(), name, path, 0755);
+      if (!next.ok()) return next.status();
+      const std::string& used = name.empty() ? hidden : name;
+      StrAppend(&path, "/", used);
+      endpoints_.push_back({std::move(at), used});
+      at = *std::move(next);
+    }
+    const std::string name = StrCat(run_.host(), "-", getpid(), ".endpoints.json");
+    const std::string temporary = StrCat(name, ".", RandomHex(8), ".tmp");
+    absl::StatusOr<FileDescriptor> file = CreateFile(at.get(), temporary, path);
+    if (!file.ok()) return file.status();
+    absl::Status written = WriteAll(file->get(), text, path);
+    if (written.ok() && renameat(at.get(), temporary.c_str(), at.get(), name.c_str()) != 0) {
+      written = ErrnoStatus(errno, "cannot write", path);
+    }
+    if (!written.ok()) unlinkat(at.get(), temporary.c_str(), 0);
+    endpoints_.push_back({std::move(at), name});
+    return written;
+  }();
+  if (!status.ok()) terminal_.Debug(StrCat("no file of endpoints: ", PrintableUtf8(std::string(status.message()))));
 }
 
 void CaptureDesk::AppendWatched(std::vector<pollfd>* fds) const {
@@ -335,10 +345,9 @@ void CaptureDesk::LeaveAlone(Capture* capture) {
 }
 
 void CaptureDesk::Drop(Capture* capture) {
-  if (capture->directory.empty()) return;
-  std::error_code none;
-  std::filesystem::remove_all(capture->directory, none);
-  capture->directory.clear();
+  if (capture->directory == nullptr) return;
+  RemoveTree(capture->directory->parent.get(), capture->directory->name);
+  capture->directory.reset();
 }
 
 // By signals to us, and by such as targets have caught.
@@ -468,14 +477,25 @@ void CaptureDesk::Describe(uint32_t window, ConversionRequest* request) {
     request->run_exclusive = false;
     return;
   }
-  std::string pattern = StrCat(session_.spool_path(), ".capture-XXXXXX");
-  if (session_.spool_removed() || mkdtemp(pattern.data()) == nullptr) {
-    // The records are read through a descriptor of ours; the answer can wait anywhere.
-    pattern = StrCat(session_.control_path(), "-XXXXXX");
-    if (mkdtemp(pattern.data()) == nullptr) return;
+  // Beside the spool, where there is room; where its directory was removed, the answer can wait anywhere.
+  FileDescriptor at(session_.spool_directory() >= 0 ? fcntl(session_.spool_directory(), F_DUPFD_CLOEXEC, 0) : -1);
+  std::string name = StrCat(session_.spool_name(), ".capture-", RandomHex(8));
+  std::string path = StrCat(session_.spool_path(), name.substr(session_.spool_name().size()));
+  if (at.get() < 0 || mkdirat(at.get(), name.c_str(), 0700) != 0) {
+    const std::string socket = session_.control_path();
+    name = StrCat(kControlName, "-", RandomHex(8));
+    path = StrCat(socket.substr(0, socket.rfind('/') + 1), name);
+    at = FileDescriptor(open(socket.substr(0, socket.rfind('/')).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (at.get() < 0 || mkdirat(at.get(), name.c_str(), 0700) != 0) return;
   }
-  capture->directory = pattern;
-  request->logdir = pattern;
+  FileDescriptor made(openat(at.get(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (made.get() < 0) return;
+  capture->directory = std::make_shared<PrivateDirectory>();
+  std::string place = PathOfDirectory(made.get());
+  capture->directory->logdir = LogDirectory{std::move(made), path, std::move(place)};
+  capture->directory->parent = std::move(at);
+  capture->directory->name = name;
+  SetLogdir(capture->directory->logdir, request);
   request->durable = false;
 }
 
@@ -512,7 +532,7 @@ bool CaptureDesk::Converted(const ConversionRequest& request, const ConversionRe
     captures_.Remove(request.window);
     return true;
   }
-  const bool is_published = capture->directory.empty();
+  const bool is_published = capture->directory == nullptr;
   if (!capture->waited_for()) {
     // Gone since this conversion began.
     Drop(capture);
@@ -542,7 +562,7 @@ void CaptureDesk::Deliver(Capture* capture, const ConversionRequest& request, co
     answer.directory = result.directory;
     answer.lines = result.lines;
   } else {
-    answer.directory = capture->directory.empty() ? result.directory : "";
+    answer.directory = capture->directory == nullptr ? result.directory : "";
     // Those of this conversion: a shared directory may have others of the same host.
     std::vector<std::string> paths;
     for (const std::string& path : result.files) {
@@ -550,8 +570,15 @@ void CaptureDesk::Deliver(Capture* capture, const ConversionRequest& request, co
     }
     std::string stem;
     uint64_t bytes = 0;
+    const absl::StatusOr<LogDirectory> again =
+        IsRemoved(request.logdir_fd) ? LogDirectory::Open(request.logdir) : absl::UnavailableError("");
+    const int logdir = again.ok() ? again->fd.get() : request.logdir_fd;
     for (const std::string& path : paths) {
-      ScopedFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+      // <logdir>/plugins/profile/<run>/<file>, in the directory that it was published in.
+      const size_t below = path.rfind("/plugins/profile/");
+      if (below == std::string::npos) continue;
+      absl::StatusOr<FileDescriptor> found = OpenBeneath(logdir, path.substr(below), O_RDONLY | O_NONBLOCK | O_NOCTTY);
+      ScopedFd file(found.ok() ? found->Release() : -1);
       struct stat facts;
       if (!file.valid() || fstat(file.get(), &facts) != 0) continue;
       const std::string name = path.substr(path.rfind('/') + 1);
@@ -563,7 +590,7 @@ void CaptureDesk::Deliver(Capture* capture, const ConversionRequest& request, co
       if (files.size() == kMaxControlFiles) break;
     }
     capture->sent_bytes = bytes;
-    if (capture->directory.empty()) TellSent(*capture);
+    if (capture->directory == nullptr) TellSent(*capture);
   }
   std::vector<int> descriptors;
   descriptors.reserve(files.size());
@@ -571,7 +598,7 @@ void CaptureDesk::Deliver(Capture* capture, const ConversionRequest& request, co
   answer.id = capture->asker.id;
   capture->answered_ns = ReadMonotonic();
   capture->state = Capture::State::kDelivered;
-  if (!control_->Send(capture->asker.client, ToText(answer), descriptors) && !capture->directory.empty()) {
+  if (!control_->Send(capture->asker.client, ToText(answer), descriptors) && capture->directory != nullptr) {
     LeaveAlone(capture);
   }
 }

@@ -29,6 +29,7 @@
 #include "launcher/service.h"
 #include "launcher/session.h"
 #include "launcher/terminal.h"
+#include "writer/file_ops.h"
 
 namespace tbprof {
 
@@ -43,6 +44,7 @@ class CaptureRun {
   virtual bool TargetRuns() const = 0;
   // What happens to all profiles of the run from now on.
   virtual const std::string& logdir() const = 0;
+  virtual int logdir_fd() const = 0;
   virtual const std::string& run_name() const = 0;
   virtual const std::string& host() const = 0;
   virtual std::string WindowText() const = 0;
@@ -120,7 +122,12 @@ class CaptureDesk {
   Captures captures_;
   std::unique_ptr<ControlServer> control_;
   std::unique_ptr<Service> service_;
-  std::string endpoints_path_;
+  // Of <logdir>/.tbprof/endpoints/<run>/<file>, the outermost first, to be tidied up.
+  struct Entry {
+    FileDescriptor directory;
+    std::string name;
+  };
+  std::vector<Entry> endpoints_;
   const uint64_t since_unix_ns_ = static_cast<uint64_t>(absl::GetCurrentTimeNanos());
 
   uint32_t triggered_ = 0;  // the window that the program has begun

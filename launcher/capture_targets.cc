@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/capture_targets.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "absl/strings/str_join.h"
 #include "launcher/profiler_client.h"
+#include "launcher/scoped.h"
 #include "launcher/text.h"
 #include "wire/ranks.h"
 #include "writer/logdir.h"
+#include "writer/trusted_path.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -53,49 +56,75 @@ CaptureTarget TargetOf(const std::string& address) {
   return target;
 }
 
+// What a launcher has left; an empty value where another user may have.
+nlohmann::json ReadEndpoints(int directory, const char* name, uid_t owner_of_logdir) {
+  constexpr off_t kMaxBytes = 64 << 10;
+  const ScopedFd file(openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+  struct stat facts;
+  if (!file.valid() || fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size > kMaxBytes ||
+      (!IsTrustedOwner(facts.st_uid) && facts.st_uid != owner_of_logdir)) {
+    return nullptr;
+  }
+  std::string text(static_cast<size_t>(facts.st_size), '\0');
+  if (!ReadAll(file.get(), &text, name).ok()) return nullptr;
+  return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+// The target that a launcher's file names, if it is not known already.
+std::optional<CaptureTarget> EndpointOf(const nlohmann::json& json, const std::set<int>& local) {
+  if (!json.is_object() || !json.contains("addresses") || !json["addresses"].is_array()) return std::nullopt;
+  const auto text = [&](const char* name) {
+    return json.contains(name) && json[name].is_string() ? json[name].get<std::string>() : std::string();
+  };
+  const auto number = [&](const char* name) {
+    return json.contains(name) && json[name].is_number_integer() ? json[name].get<int>() : -1;
+  };
+  const std::string host = HostNameFrom(text("host"));
+  const bool here = host == HostName();
+  const int pid = number("pid");
+  // Its launcher was killed; whoever has the port now is not of this run.
+  if (here && pid > 0 && kill(pid, 0) != 0 && errno == ESRCH) return std::nullopt;
+  if (here && local.count(pid) != 0) return std::nullopt;
+  for (const auto& word : json["addresses"]) {
+    if (!word.is_string()) continue;
+    std::string address = word.get<std::string>();
+    const bool loopback = address.starts_with("127.") || address.starts_with("[::1]");
+    if (loopback && !here) continue;
+    // All addresses of the machine: by its name.
+    if (address.starts_with("0.0.0.0:") || address.starts_with("[::]:")) {
+      address = StrCat(host, address.substr(address.rfind(':')));
+    }
+    if (!CheckAddress(address).ok()) continue;
+    CaptureTarget target = TargetOf(address);
+    target.host = host;
+    target.pid = pid;
+    target.rank = number("rank");
+    target.world_size = number("world_size");
+    target.sure_rank = json.contains("sure_rank") && json["sure_rank"] == true;
+    target.ranks = text("ranks");
+    return target;
+  }
+  return std::nullopt;
+}
+
 // The ports that the launchers of a run have told the log directory they share. `local`: pids of sessions of this
 // machine that are known already.
 std::vector<CaptureTarget> EndpointsOf(const std::string& logdir, const std::string& run, const std::set<int>& local) {
   std::vector<CaptureTarget> targets;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(StrCat(logdir, "/.tbprof/endpoints/", run), none)) {
-    if (!entry.path().string().ends_with(".endpoints.json")) continue;
-    std::ifstream file(entry.path());
-    const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || !json.contains("addresses") || !json["addresses"].is_array()) continue;
-    const auto text = [&](const char* name) {
-      return json.contains(name) && json[name].is_string() ? json[name].get<std::string>() : std::string();
-    };
-    const auto number = [&](const char* name) {
-      return json.contains(name) && json[name].is_number_integer() ? json[name].get<int>() : -1;
-    };
-    const std::string host = HostNameFrom(text("host"));
-    const bool here = host == HostName();
-    const int pid = number("pid");
-    // Its launcher was killed; whoever has the port now is not of this run.
-    if (here && pid > 0 && kill(pid, 0) != 0 && errno == ESRCH) continue;
-    if (here && local.count(pid) != 0) continue;
-    for (const auto& word : json["addresses"]) {
-      if (!word.is_string()) continue;
-      std::string address = word.get<std::string>();
-      const bool loopback = address.starts_with("127.") || address.starts_with("[::1]");
-      if (loopback && !here) continue;
-      // All addresses of the machine: by its name.
-      if (address.starts_with("0.0.0.0:") || address.starts_with("[::]:")) {
-        address = StrCat(host, address.substr(address.rfind(':')));
-      }
-      if (!CheckAddress(address).ok()) continue;
-      CaptureTarget target = TargetOf(address);
-      target.host = host;
-      target.pid = pid;
-      target.rank = number("rank");
-      target.world_size = number("world_size");
-      target.sure_rank = json.contains("sure_rank") && json["sure_rank"] == true;
-      target.ranks = text("ranks");
-      targets.push_back(std::move(target));
-      break;
-    }
-  }
+  struct stat owner;
+  const absl::StatusOr<LogDirectory> held = LogDirectory::Open(logdir);
+  if (!held.ok() || fstat(held->fd.get(), &owner) != 0 || run.find('/') != std::string::npos) return targets;
+  ForEachEntry(held->fd.get(), [&](const char* hidden) {
+    if (!IsHiddenDirectory(hidden)) return;
+    const absl::StatusOr<FileDescriptor> directory =
+        OpenBeneath(held->fd.get(), StrCat(hidden, "/endpoints/", run), O_RDONLY | O_DIRECTORY);
+    if (!directory.ok()) return;
+    ForEachEntry(directory->get(), [&](const char* name) {
+      if (!std::string_view(name).ends_with(".endpoints.json")) return;
+      std::optional<CaptureTarget> target = EndpointOf(ReadEndpoints(directory->get(), name, owner.st_uid), local);
+      if (target.has_value()) targets.push_back(*std::move(target));
+    });
+  });
   std::sort(targets.begin(), targets.end(), [](const CaptureTarget& a, const CaptureTarget& b) {
     return a.rank != b.rank ? a.rank < b.rank : a.address < b.address;
   });

@@ -12,11 +12,13 @@
 
 #include <cstdint>
 #include <list>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "launcher/control_messages.h"
+#include "writer/logdir.h"
 
 namespace tbprof {
 
@@ -30,6 +32,13 @@ struct Asker {
 struct CaptureTimes {
   uint64_t now_ns = 0;       // CLOCK_MONOTONIC
   uint64_t now_unix_ns = 0;  // at the same moment
+};
+
+// A log directory that nobody else sees, removed when its profile has arrived.
+struct PrivateDirectory {
+  LogDirectory logdir;
+  FileDescriptor parent;
+  std::string name;  // in it
 };
 
 struct Capture {
@@ -47,9 +56,10 @@ struct Capture {
   uint64_t gives_up_ns = UINT64_MAX;     // when the client waits no longer
   bool by_program = false;               // by a trigger: nobody has asked
   uint64_t records_before = 0;           // that the session had when it opened
-  std::string directory;                 // private, of what is to be delivered; empty: it goes to the logdir
-  uint64_t answered_ns = 0;              // of the last word to the client
-  uint64_t sent_bytes = 0;               // kDelivered
+  // Of what is to be delivered; null: it goes to the logdir.
+  std::shared_ptr<PrivateDirectory> directory;
+  uint64_t answered_ns = 0;  // of the last word to the client
+  uint64_t sent_bytes = 0;   // kDelivered
 
   bool waited_for() const { return asker.client != 0; }
 };

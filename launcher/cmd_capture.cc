@@ -68,8 +68,10 @@ class CaptureCommand {
     run_ = !options_.run.empty() ? options_.run : RunNameFor(time(nullptr));
     if (!here_ && options_.run.empty()) run_ = FreeName(run_);
     if (here_) {
-      absl::Status status = PrepareLogdir(logdir_, HostName());
-      if (status.ok()) status = MakeDirectory();
+      // A session's own log directory is not ours to distrust.
+      const std::string base = logdir_ == *logdir ? options_.logdir_base : "";
+      absl::Status status = PrepareLogdir(logdir_, HostName(), base);
+      if (status.ok()) status = MakeDirectory(base);
       if (!status.ok()) return Usage(status);
     }
     terminal_.Say(StrCat("capturing ", absl::FormatDuration(options_.capture_duration), " of ",
@@ -110,9 +112,11 @@ class CaptureCommand {
     return name;
   }
 
-  absl::Status MakeDirectory() {
+  absl::Status MakeDirectory(const std::string& base) {
+    const absl::StatusOr<LogDirectory> held = LogDirectory::Open(logdir_, base);
+    if (!held.ok()) return held.status();
     // A run that is named may have the files of others in it.
-    auto directory = RunDirectory::Create(logdir_, run_, options_.run.empty(), HostName(), -1);
+    auto directory = RunDirectory::Create(held->fd.get(), logdir_, run_, options_.run.empty(), HostName(), -1);
     if (!directory.ok()) return directory.status();
     directory_ = *std::move(directory);
     run_ = directory_->run();
@@ -389,7 +393,7 @@ class CaptureCommand {
 
   void SayFile(const RunDirectory::File& file) {
     std::string text = StrCat(PrintableUtf8(file.path), "  ", Size(file.bytes));
-    const ScopedFd fd(open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
+    const ScopedFd fd(open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     std::vector<std::string> warnings;
     if (fd.valid() && file.path.ends_with(".xplane.pb")) {
       XspaceFacts facts = SkimXspace(fd.get(), file.bytes);

@@ -2,6 +2,7 @@
 //
 // `tbprof convert` and `tbprof recover`: a profile from a spool, with the same worker that `run` uses.
 #include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include "launcher/text.h"
 #include "writer/logdir.h"
 #include "writer/timeline_builder.h"
+#include "writer/trusted_path.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -48,6 +50,36 @@ bool ConvertWindow(const Options& options, const ConversionRequest& request, Ter
   return status.ok();
 }
 
+// The logdir that a spool lies in; empty: it lies elsewhere.
+std::string LogdirAround(const std::string& spool) {
+  const std::string directory = spool.substr(0, std::min(spool.rfind('/'), spool.size()));
+  const size_t slash = directory.rfind('/');
+  const std::string name = slash == std::string::npos ? directory : directory.substr(slash + 1);
+  if (!IsHiddenDirectory(name)) return "";
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : directory.substr(0, slash);
+}
+
+// Where the profile goes: what the user says; else the logdir that the spool lies in or, if there is one at the place
+// that the spool names, that. A spool may be anybody's: it makes no directories where it likes.
+absl::StatusOr<LogDirectory> LogdirOf(const Options& options, const std::string& spool, const std::string& recorded,
+                                      const std::string& host) {
+  std::string wanted = options.logdir, base = options.logdir_base;
+  if (!options.logdir_named) {
+    const std::string around = LogdirAround(spool);
+    absl::StatusOr<LogDirectory> known = absl::NotFoundError("");
+    if (recorded.starts_with('/')) known = LogDirectory::Open(recorded);
+    const bool is_logdir = known.ok() && OpenBeneath(known->fd.get(), "plugins/profile", O_PATH | O_DIRECTORY).ok();
+    if (is_logdir || !around.empty()) {
+      wanted = is_logdir && around.empty() ? recorded : around;
+      base.clear();
+    }
+  }
+  const absl::StatusOr<std::string> path = NormaliseLogdir(wanted, WorkingDirectory());
+  if (!path.ok()) return path.status();
+  if (const absl::Status prepared = PrepareLogdir(*path, host, base); !prepared.ok()) return prepared;
+  return LogDirectory::Open(*path, base);
+}
+
 enum class Outcome { kWritten, kFailed, kNothingToDo };
 
 Outcome ConvertOne(const Options& options, const std::string& spool, bool recovering, Terminal* terminal) {
@@ -56,21 +88,15 @@ Outcome ConvertOne(const Options& options, const std::string& spool, bool recove
     terminal->Error(std::string(summary.status().message()));
     return Outcome::kFailed;
   }
-  const absl::StatusOr<std::string> logdir = NormaliseLogdir(
-      options.logdir_named || summary->logdir.empty() ? options.logdir : summary->logdir, WorkingDirectory());
-  if (!logdir.ok()) {
-    terminal->Error(std::string(logdir.status().message()));
-    return Outcome::kFailed;
-  }
   ConversionRequest request;
   request.spool = spool;
-  request.logdir = *logdir;
   request.host = summary->host.empty() ? HostName() : summary->host;
-  const absl::Status prepared = PrepareLogdir(request.logdir, request.host);
-  if (!prepared.ok()) {
-    terminal->Error(std::string(prepared.message()));
+  const absl::StatusOr<LogDirectory> logdir = LogdirOf(options, spool, summary->logdir, request.host);
+  if (!logdir.ok()) {
+    terminal->Error(PrintableUtf8(std::string(logdir.status().message())));
     return Outcome::kFailed;
   }
+  SetLogdir(*logdir, &request);
   request.run = !options.run.empty()    ? options.run
                 : !summary->run.empty() ? summary->run
                                         : RunNameFor(static_cast<time_t>(summary->start_unix_ns / 1'000'000'000));
@@ -134,7 +160,13 @@ int ConvertAll(const Options& options, bool recovering) {
       terminal.Error(StrCat("cannot read ", PrintableUtf8(operand), ": ", strerror(errno)));
       return kExitUsage;
     }
-    spools.insert(spools.end(), found.begin(), found.end());
+    for (const std::string& spool : found) {
+      if (IsOwnSpool(spool)) {
+        spools.push_back(spool);
+      } else {
+        terminal.Warn(StrCat(PrintableUtf8(spool), " is another user's: left alone; to convert it, name it"));
+      }
+    }
   }
   size_t written = 0, busy = 0;
   for (const std::string& spool : spools) {
@@ -151,7 +183,7 @@ int ConvertAll(const Options& options, bool recovering) {
     RemoveSpoolFiles(spool);
     // Fails, as it should, while anything else is in it.
     const std::string directory = spool.substr(0, spool.find_last_of('/') + 1);
-    if (directory.ends_with("/.tbprof/")) rmdir(directory.c_str());
+    if (!LogdirAround(spool).empty()) rmdir(directory.c_str());
   }
   if (spools.empty()) terminal.Say("no spool found: nothing to recover");
   return written + busy == spools.size() ? 0 : 1;

@@ -91,9 +91,13 @@ class MergeCommand {
       if (const absl::Status status = Find(operand); !status.ok()) return Usage(status);
     }
     if (const absl::Status status = NameThem(); !status.ok()) return Usage(status);
-    if (const absl::Status status = PrepareLogdir(*logdir, HostName()); !status.ok()) return Usage(status);
+    if (const absl::Status status = PrepareLogdir(*logdir, HostName(), options_.logdir_base); !status.ok()) {
+      return Usage(status);
+    }
+    const absl::StatusOr<LogDirectory> held = LogDirectory::Open(*logdir, options_.logdir_base);
+    if (!held.ok()) return Usage(held.status());
     SayTimes();
-    const absl::Status status = Write(*logdir);
+    const absl::Status status = Write(*held);
     if (!status.ok()) return Usage(status);
     return 0;
   }
@@ -186,9 +190,9 @@ class MergeCommand {
     }
   }
 
-  absl::Status Write(const std::string& logdir) {
+  absl::Status Write(const LogDirectory& logdir) {
     const std::string run = options_.run.empty() ? RunNameFor(time(nullptr)) : options_.run;
-    auto directory = RunDirectory::Create(logdir, run, true, HostName(), -1);
+    auto directory = RunDirectory::Create(logdir.fd.get(), logdir.path, run, true, HostName(), -1);
     if (!directory.ok()) return directory.status();
     for (const Source& source : sources_) {
       const absl::StatusOr<std::string> bytes = ReadProfile(source.path);
@@ -207,7 +211,7 @@ class MergeCommand {
     absl::StatusOr<std::vector<RunDirectory::File>> files = (*directory)->Publish();
     if (!files.ok()) return files.status();
     terminal_.Say(StrCat(PrintableUtf8((*directory)->path()), "  ", files->size(), " profiles"));
-    terminal_.Say(StrCat("view: tensorboard --logdir ", PrintableUtf8(logdir)));
+    terminal_.Say(StrCat("view: tensorboard --logdir ", PrintableUtf8(logdir.path)));
     return absl::OkStatus();
   }
 

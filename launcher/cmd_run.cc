@@ -44,6 +44,7 @@
 #include "writer/outputs.h"
 #include "writer/summary_format.h"
 #include "writer/timeline_builder.h"
+#include "writer/trusted_path.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -112,6 +113,7 @@ class Run final : public CaptureRun {
       return PlainExec(environment);
     }
     if (!Prints()) terminal_.Hush();
+    for (const std::string& warning : options_.warnings) terminal_.Warn(warning);
     absl::StatusOr<Libraries> libraries = FindLibraries(environment);
     if (!libraries.ok()) return SetUpFailed(libraries.status(), environment);
     if (options_.require_gpu && libraries->cupti.empty()) {
@@ -199,14 +201,6 @@ class Run final : public CaptureRun {
 
   // What the table of options cannot check.
   absl::Status CheckOptions() const {
-    for (const std::string& name : options_.also) {
-      if (FindOutput(name) != nullptr) continue;
-      std::string known;
-      for (const Output& output : Outputs()) {
-        if (!output.by_default) known += StrCat(known.empty() ? "" : ", ", output.name);
-      }
-      return absl::InvalidArgumentError(StrCat("--also=", PrintableUtf8(name), ": no such output; there is ", known));
-    }
     if (options_.summary_json_fd >= 0 && fcntl(options_.summary_json_fd, F_GETFD) < 0) {
       return absl::InvalidArgumentError(
           StrCat("--summary-json=fd:", options_.summary_json_fd, ": that descriptor is not open"));
@@ -219,9 +213,6 @@ class Run final : public CaptureRun {
       if (const auto identity = ReadTlsIdentity(options_.tls_cert, options_.tls_key); !identity.ok()) {
         return identity.status();
       }
-    }
-    if (options_.window.kind == Window::Kind::kNvtx && (options_.families & kFamilyAnnotation) == 0) {
-      return absl::InvalidArgumentError("--window=nvtx:NAME: --trace leaves annotations out");
     }
     return absl::OkStatus();
   }
@@ -283,18 +274,25 @@ class Run final : public CaptureRun {
     logdir_storage_ = status.ok() ? Storage::kDisk : Storage::kRemote;
     const absl::Duration patience = LimitFor(logdir_storage_, limit);
     if (!silent) {
-      status = WithinDeadline(patience, [this] { return PrepareLogdir(logdir_, host_); });
+      status = WithinDeadline(patience, [this] { return PrepareLogdir(logdir_, host_, options_.logdir_base); });
       silent = absl::IsDeadlineExceeded(status);
     }
     if (silent) status = absl::DeadlineExceededError(NoAnswer(patience));
+    // Again in this process, which holds it from here on: what has been checked is what is written to.
+    if (status.ok()) status = HoldLogdir(LogDirectory::Open(logdir_, options_.logdir_base));
     // A named one that is wrong stops the command before it starts; one that hangs is nobody's mistake.
-    if (status.ok() || (options_.logdir_named && !silent)) return status;
-    const std::string fallback = LocalLogdir();
-    const absl::Status second = PrepareLogdir(fallback, host_);
+    if (status.ok() || (options_.logdir_required && !silent)) return status;
+    const absl::Status second = HoldLogdir(OpenLocalLogdir());
     if (!second.ok()) return status;
-    terminal_.Warn(StrCat(ToText(status), "; writing to ", fallback, " instead"));
-    logdir_ = fallback;
-    logdir_storage_ = StorageOf(fallback);
+    terminal_.Warn(StrCat(PrintableUtf8(ToText(status)), "; writing to ", PrintableUtf8(logdir_), " instead"));
+    logdir_storage_ = StorageOf(held_.fd.get());
+    return absl::OkStatus();
+  }
+
+  absl::Status HoldLogdir(absl::StatusOr<LogDirectory> logdir) {
+    if (!logdir.ok()) return logdir.status();
+    held_ = *std::move(logdir);
+    logdir_ = held_.path;
     return absl::OkStatus();
   }
 
@@ -302,10 +300,29 @@ class Run final : public CaptureRun {
     return storage == Storage::kRemote ? limit : kDiskPatience * limit;
   }
 
-  static std::string LocalLogdir() {
+  // In a directory that others use, too: one of ours, where nobody else can write.
+  absl::StatusOr<LogDirectory> OpenLocalLogdir() const {
     const char* temporary = getenv("TMPDIR");
-    return StrCat(temporary != nullptr && *temporary == '/' ? temporary : "/tmp", "/tbprof-logs-",
-                  static_cast<int>(getuid()));
+    const std::string wanted = StrCat("tbprof-logs-", static_cast<int>(geteuid()));
+    absl::Status status;
+    for (const std::string& base : {std::string(temporary != nullptr ? temporary : ""), std::string("/tmp")}) {
+      if (!base.starts_with('/')) continue;
+      const absl::StatusOr<FileDescriptor> parent = OpenDirectoryTrusted(base);
+      status = parent.status();
+      if (!parent.ok()) continue;
+      std::string name;
+      absl::StatusOr<FileDescriptor> made = OpenPrivateDirectory(parent->get(), wanted, &name);
+      status = made.status();
+      if (!made.ok()) continue;
+      const std::string path = StrCat(base, "/", name);
+      if (name != wanted) {
+        terminal_.Warn(StrCat(PrintableUtf8(StrCat(base, "/", wanted)), " is not this user's alone: it is not used"));
+      }
+      std::string place = PathOfDirectory(made->get());
+      status = PrepareLogdir(FileDescriptor(fcntl(made->get(), F_DUPFD_CLOEXEC, 0)), path, host_);
+      if (status.ok()) return LogDirectory{*std::move(made), path, std::move(place)};
+    }
+    return status;
   }
 
   std::string NoAnswer(absl::Duration limit) const {
@@ -320,6 +337,7 @@ class Run final : public CaptureRun {
     SessionConfig config;
     config.command = options_.command;
     config.logdir = logdir_;
+    config.logdir_fd = held_.fd.get();
     config.run = !options_.run.empty() ? options_.run : !job_.run.empty() ? job_.run : RunNameFor(time(nullptr));
     // The ranks of a job, and tasks that the command starts elsewhere, share one.
     run_exclusive_ = options_.run.empty() && job_.rank.rank < 0 && !job_.starts_remotely;
@@ -413,7 +431,7 @@ class Run final : public CaptureRun {
         traced += " when asked";
         break;
       case Window::Kind::kNvtx:
-        traced += StrCat(" while the program is in an NVTX range `", ValidUtf8(options_.window.range), "`,");
+        traced += StrCat(" while the program is in an NVTX range `", PrintableUtf8(options_.window.range), "`,");
         break;
       case Window::Kind::kCudaProfiler:
         traced += " from cudaProfilerStart to cudaProfilerStop,";
@@ -429,9 +447,12 @@ class Run final : public CaptureRun {
                          absl::FormatDuration(options_.window.delay), " in,");
         break;
     }
-    std::string line = StrCat("recording ", traced, " to ", ValidUtf8(logdir_), ", run ", ValidUtf8(run_));
+    std::string line = StrCat("recording ", traced, " to ", PrintableUtf8(logdir_), ", run ", PrintableUtf8(run_));
     if (options_.capture_signal != 0) {
       line += StrCat("; capture: kill -", options_.capture_signal == SIGUSR1 ? "USR1 " : "USR2 ", getpid());
+    }
+    for (size_t i = 0; i < options_.config_files.size(); ++i) {
+      line += StrCat(i == 0 ? "; options: " : ", ", PrintableUtf8(options_.config_files[i]));
     }
     terminal_.Say(line);
     for (const std::string& text : desk_->StartLines()) terminal_.Say(text);
@@ -599,6 +620,7 @@ class Run final : public CaptureRun {
 
   bool TargetRuns() const override { return !closed_ && (state_.target_running || state_.following); }
   const std::string& logdir() const override { return logdir_; }
+  int logdir_fd() const override { return held_.fd.get(); }
   const std::string& run_name() const override { return run_; }
   const std::string& host() const override { return host_; }
   bool RunWindowIsOpen() const override { return run_window_open_ || steady_open_; }
@@ -691,9 +713,8 @@ class Run final : public CaptureRun {
     steps_asked_ns_ = now;
     session_->Flush(1000);
     ConversionRequest request;
-    request.spool = session_->FindSpool();
+    SetSpool(&request);
     request.extent = session_->ExtentOf(0);
-    request.logdir = logdir_;
     request.max_profile_size = options_.max_profile_size;
     request.summary_only = true;
     request.first_step = options_.window.first_step;
@@ -814,14 +835,20 @@ class Run final : public CaptureRun {
     }
   }
 
+  void SetSpool(ConversionRequest* request) {
+    request->spool = session_->FindSpool();
+    request->spool_directory = session_->spool_directory();
+    request->spool_name = session_->spool_name();
+  }
+
   static bool IsOfRun(uint32_t window) { return window == 0 || window == kEndWindow; }
 
   void StartConversion(uint32_t window) {
     ConversionRequest request;
-    request.spool = session_->FindSpool();
+    SetSpool(&request);
     request.extent = session_->ExtentOf(window);
     request.window = window;
-    request.logdir = logdir_;
+    SetLogdir(held_, &request);
     request.run = window == 0 ? run_ : StrCat(run_, "_", WindowName(window));
     request.run_exclusive = run_exclusive_;
     request.host = host_;
@@ -929,11 +956,14 @@ class Run final : public CaptureRun {
   void PublishLocally(ConversionRequest request) {
     logdir_hangs_ = true;
     const std::string cause = NoAnswer(PublishLimit(request.logdir));
-    const std::string local = LocalLogdir();
     absl::Status status = absl::UnavailableError(cause);
-    if (request.logdir != local && PrepareLogdir(local, host_).ok()) {
-      terminal_.Warn(StrCat(cause, "; writing the profile to ", local, " instead"));
-      request.logdir = local;
+    const bool already_local = local_.fd.get() >= 0 && request.logdir_fd == local_.fd.get();
+    if (local_.fd.get() < 0) {
+      if (absl::StatusOr<LogDirectory> local = OpenLocalLogdir(); local.ok()) local_ = *std::move(local);
+    }
+    if (!already_local && local_.fd.get() >= 0) {
+      terminal_.Warn(StrCat(cause, "; writing the profile to ", PrintableUtf8(local_.path), " instead"));
+      SetLogdir(local_, &request);
       request.warnings.push_back(StrCat(cause, "; this profile was written elsewhere"));
       request.wait_for_ranks = false;
       absl::StatusOr<std::unique_ptr<Conversion>> conversion = Conversion::Start(request);
@@ -1108,6 +1138,8 @@ class Run final : public CaptureRun {
   const Options& options_;
   Terminal& terminal_;
   std::string host_, logdir_, run_;
+  LogDirectory held_;   // logdir_, open from the start
+  LogDirectory local_;  // where profiles go when that hangs
   Storage logdir_storage_ = Storage::kDisk;
   absl::Duration spool_limit_;  // of silence
   bool run_exclusive_ = true;

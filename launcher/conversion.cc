@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,8 +14,6 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
-#include <filesystem>
-#include <fstream>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -31,6 +30,7 @@
 #include "writer/summary.h"
 #include "writer/summary_format.h"
 #include "writer/timeline_builder.h"
+#include "writer/trusted_path.h"
 #include "writer/utf8.h"
 
 extern char** environ;
@@ -41,6 +41,9 @@ namespace {
 constexpr char kWorkerArgument[] = "--convert-worker";
 constexpr int kRequestFd = 3;
 constexpr int kResultFd = 4;
+constexpr int kLogdirFd = 5;
+constexpr int kSpoolDirectoryFd = 6;
+constexpr off_t kMaxSummaryBytes = 64 << 20;
 constexpr int kLowestPriority = 19;
 // A quarter of a processor that the command keeps busy: what it takes is the same at any priority, it is sooner over.
 constexpr int kPriorityOnRequest = 5;
@@ -83,11 +86,15 @@ std::vector<std::string> FilesAsText(const std::vector<std::string>& files) {
 
 nlohmann::json ToJson(const ConversionRequest& request) {
   return {{"spool", BytesToText(request.spool)},
+          {"spool_name", BytesToText(request.spool_name)},
+          {"spool_directory", request.spool_directory >= 0 ? kSpoolDirectoryFd : -1},
           {"main_bytes", request.extent.main_bytes},
           {"first_part", request.extent.first_part},
           {"last_part", request.extent.last_part},
           {"window", request.window},
           {"logdir", BytesToText(request.logdir)},
+          {"logdir_place", BytesToText(request.logdir_place)},
+          {"logdir_fd", request.logdir_fd >= 0 ? kLogdirFd : -1},
           {"run", request.run},
           {"run_exclusive", request.run_exclusive},
           {"host", request.host},
@@ -113,11 +120,15 @@ nlohmann::json ToJson(const ConversionRequest& request) {
 ConversionRequest FromJson(const nlohmann::json& json) {
   ConversionRequest request;
   request.spool = TextToBytes(json.at("spool"));
+  request.spool_name = TextToBytes(json.at("spool_name"));
+  request.spool_directory = json.at("spool_directory");
   request.extent.main_bytes = json.at("main_bytes");
   request.extent.first_part = json.at("first_part");
   request.extent.last_part = json.at("last_part");
   request.window = json.at("window");
   request.logdir = TextToBytes(json.at("logdir"));
+  request.logdir_place = TextToBytes(json.at("logdir_place"));
+  request.logdir_fd = json.at("logdir_fd");
   request.run = json.at("run");
   request.run_exclusive = json.at("run_exclusive");
   request.host = json.at("host");
@@ -184,9 +195,27 @@ absl::StatusOr<Timeline> WriteOutputs(const ConversionRequest& request, Timeline
   return timeline;
 }
 
+// The ranks that a summary beside our profile names. Whoever can write there can have put anything there.
+std::vector<int> RanksOf(int directory, const char* name) {
+  const ScopedFd file(openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+  struct stat facts;
+  if (!file.valid() || fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size > kMaxSummaryBytes) {
+    return {};
+  }
+  std::string text(static_cast<size_t>(facts.st_size), '\0');
+  if (!ReadAll(file.get(), &text, name).ok()) return {};
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("ranks") || !json["ranks"].is_array()) return {};
+  std::vector<int> ranks;
+  for (const auto& rank : json["ranks"]) {
+    if (rank.is_number_integer()) ranks.push_back(rank.get<int>());
+  }
+  return ranks;
+}
+
 // The ranks of other launchers whose files are not there when the time is up. A summary is published behind its
 // profile.
-std::vector<int> WaitForRanks(const std::string& directory, const ConversionRequest& request,
+std::vector<int> WaitForRanks(const RunDirectory& directory, const ConversionRequest& request,
                               const Timeline& timeline) {
   const int world = std::min(std::max(timeline.world_size, request.world_size), kMaxWorld);
   RankChoice choice;
@@ -199,23 +228,18 @@ std::vector<int> WaitForRanks(const std::string& directory, const ConversionRequ
   for (const int rank : timeline.further_ranks) missing.erase(rank);
   // Each launcher decides for itself whether its run fits one profile.
   const std::string end = StrCat("_", WindowName(kEndWindow));
-  const std::string other =
-      directory.ends_with(end) ? directory.substr(0, directory.size() - end.size()) : StrCat(directory, end);
+  const std::string& run = directory.run();
+  const std::string other = run.ends_with(end) ? run.substr(0, run.size() - end.size()) : StrCat(run, end);
   std::set<std::string> seen;
   const absl::Time deadline = absl::Now() + absl::Milliseconds(request.rank_wait_ms);
   for (;;) {
-    for (const std::string& place : {directory, other}) {
-      std::error_code none;
-      for (const auto& entry : std::filesystem::directory_iterator(place, none)) {
-        const std::string path = entry.path().string();
-        if (!path.ends_with(".summary.json") || !seen.insert(path).second) continue;
-        std::ifstream file(path);
-        const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-        if (!json.is_object() || !json.contains("ranks") || !json["ranks"].is_array()) continue;
-        for (const auto& rank : json["ranks"]) {
-          if (rank.is_number_integer()) missing.erase(rank.get<int>());
-        }
-      }
+    for (const std::string& place : {run, other}) {
+      const absl::StatusOr<FileDescriptor> shared = OpenBeneath(directory.profile_fd(), place, O_RDONLY | O_DIRECTORY);
+      if (!shared.ok()) continue;
+      ForEachEntry(shared->get(), [&](const char* name) {
+        if (!std::string_view(name).ends_with(".summary.json") || !seen.insert(StrCat(place, "/", name)).second) return;
+        for (const int rank : RanksOf(shared->get(), name)) missing.erase(rank);
+      });
     }
     if (missing.empty() || absl::Now() >= deadline) break;
     SayPublishing(true);
@@ -262,11 +286,37 @@ void TellReplyLimit(const ConversionRequest& request, size_t files, Timeline* ti
              ": what is published by the job itself (a signal, `tbprof capture PID`) has no such limit"));
 }
 
+// By the directory's descriptor: what its name leads to may be another by now.
+std::string ReadableSpool(const ConversionRequest& request) {
+  if (request.spool_directory < 0) return request.spool;
+  return StrCat("/proc/self/fd/", request.spool_directory, "/", request.spool_name);
+}
+
+// The directory that was there when the command started: where it is now, or made again where it was removed.
+absl::StatusOr<LogDirectory> HeldLogdir(const ConversionRequest& request, const std::string& host,
+                                        std::vector<std::string>* warnings) {
+  LogDirectory held{FileDescriptor(request.logdir_fd < 0 ? -1 : fcntl(request.logdir_fd, F_DUPFD_CLOEXEC, 0)),
+                    request.logdir, request.logdir_place};
+  if (held.fd.get() >= 0 && IsRemoved(held.fd.get())) {
+    const absl::Status made = PrepareLogdir(request.logdir, host);
+    if (!made.ok()) return made;
+    warnings->push_back("the log directory was removed while the command ran; it was made again");
+    held.fd.Close();
+  }
+  if (held.fd.get() < 0) return LogDirectory::Open(request.logdir);
+  std::string now = PathOfDirectory(held.fd.get());
+  if (now.empty() || held.place.empty() || now == held.place) return held;
+  warnings->push_back(
+      StrCat("the log directory was renamed while the command ran; this profile is in ", PrintableUtf8(now)));
+  held.path = std::move(now);
+  return held;
+}
+
 absl::StatusOr<ConversionResult> Convert(const ConversionRequest& given) {
   ConversionRequest request = given;
   request.max_profile_size = MostBytesOfFile(given, 1);
   TimelineRequest timeline_request;
-  timeline_request.spool = request.spool;
+  timeline_request.spool = ReadableSpool(request);
   timeline_request.extent = request.extent;
   timeline_request.window = request.window;
   timeline_request.max_profile_size = request.max_profile_size;
@@ -311,23 +361,16 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& given) {
   request.max_profile_size = MostBytesOfFile(given, file_count);
   TellReplyLimit(given, file_count, &*timeline);
   const std::string host = request.host.empty() ? timeline->host : request.host;
-  const auto create = [&] {
-    return RunDirectory::Create(request.logdir, request.run, request.run_exclusive, host, timeline->rank,
-                                timeline->further_ranks, request.delivered ? RankNames::kClient : RankNames::kHosts);
-  };
   SayPublishing(true);
-  auto directory = create();
-  if (absl::IsNotFound(directory.status())) {
-    // It was there when the command started.
-    const absl::Status made = PrepareLogdir(request.logdir, host);
-    if (!made.ok()) return made;
-    timeline->warnings.push_back("the log directory was renamed or removed while the command ran; it was made again");
-    directory = create();
-  }
+  absl::StatusOr<LogDirectory> logdir = HeldLogdir(request, host, &timeline->warnings);
+  if (!logdir.ok()) return logdir.status();
+  auto directory =
+      RunDirectory::Create(logdir->fd.get(), logdir->path, request.run, request.run_exclusive, host, timeline->rank,
+                           timeline->further_ranks, request.delivered ? RankNames::kClient : RankNames::kHosts);
   if (!directory.ok()) return directory.status();
   (*directory)->set_durable(request.durable);
   if (request.wait_for_ranks) {
-    timeline->missing_ranks = WaitForRanks((*directory)->path(), request, *timeline);
+    timeline->missing_ranks = WaitForRanks(**directory, request, *timeline);
     if (!timeline->missing_ranks.empty()) {
       const int64_t waited = request.rank_wait_ms;
       timeline->warnings.push_back(StrCat("missing ranks: ", RankList(timeline->missing_ranks),
@@ -371,7 +414,7 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& given) {
     if (!further.ok()) return further.status();
   }
   SummaryOptions options;
-  options.logdir = request.logdir;
+  options.logdir = logdir->path;
   options.color = request.color;
   options.width = request.width;
   ConversionResult result;
@@ -405,29 +448,24 @@ absl::StatusOr<ConversionResult> ConvertWithinMemory(const ConversionRequest& re
 
 }  // namespace
 
+void SetLogdir(const LogDirectory& logdir, ConversionRequest* request) {
+  request->logdir = logdir.path;
+  request->logdir_place = logdir.place;
+  request->logdir_fd = logdir.fd.get();
+}
+
 absl::Status WriteSummaryJson(const Options& options, const std::string& text) {
-  ScopedFd file;
-  int fd = options.summary_json_fd;
-  if (!options.summary_json.empty()) {
-    file.Reset(open(options.summary_json.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
-                    0666));  // a FIFO nobody reads
-    fd = file.get();
-    if (fd >= 0) fcntl(fd, F_SETFL, 0);
-  } else if (fd < 0) {
-    return absl::OkStatus();
+  if (options.summary_json.empty() && options.summary_json_fd < 0) return absl::OkStatus();
+  if (options.summary_json.empty()) {
+    return WriteAll(options.summary_json_fd, text, StrCat("descriptor ", options.summary_json_fd));
   }
-  size_t done = 0;
-  while (fd >= 0 && done < text.size()) {
-    const ssize_t wrote = write(fd, text.data() + done, text.size() - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) break;
-    done += static_cast<size_t>(wrote);
+  const absl::StatusOr<FileDescriptor> file = OpenForWriting(options.summary_json, O_TRUNC);
+  absl::Status status = file.status();
+  if (status.ok()) {
+    fcntl(file->get(), F_SETFL, 0);  // what a reader takes slowly is waited for
+    status = WriteAll(file->get(), text, options.summary_json);
   }
-  if (fd >= 0 && done == text.size()) return absl::OkStatus();
-  const int error = errno;
-  return absl::ErrnoToStatus(error,
-                             StrCat("cannot write the summary to ",
-                                    options.summary_json.empty() ? StrCat("descriptor ", fd) : options.summary_json));
+  return status.ok() ? status : absl::Status(status.code(), StrCat("the summary: ", std::string(status.message())));
 }
 
 bool IsConvertWorker(int argc, char** argv) { return argc == 2 && strcmp(argv[1], kWorkerArgument) == 0; }
@@ -457,7 +495,10 @@ int ConvertWorker() {
   const ConversionRequest request = FromJson(json);
   absl::StatusOr<ConversionResult> result = ConvertWithinMemory(request);
   if (!result.ok()) {
-    Say({{"error", std::string(result.status().message())}});
+    std::string message(result.status().message());
+    const std::string held = ReadableSpool(request);
+    if (const size_t at = message.find(held); at != std::string::npos) message.replace(at, held.size(), request.spool);
+    Say({{"error", message}});
     return 1;
   }
   Say({{"run", result->run},
@@ -492,8 +533,10 @@ absl::StatusOr<std::unique_ptr<Conversion>> Conversion::Start(const ConversionRe
   sigset_t mask;
   sigemptyset(&mask);
   for (const int signo : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP, SIGUSR1, SIGUSR2}) sigaddset(&mask, signo);
-  const absl::StatusOr<pid_t> pid = StartWorker(
-      {kWorkerArgument}, {{input.get(), kRequestFd}, {output.get(), kResultFd}}, mask, "cannot start the conversion");
+  std::vector<WorkerDescriptor> descriptors = {{input.get(), kRequestFd}, {output.get(), kResultFd}};
+  if (request.logdir_fd >= 0) descriptors.push_back({request.logdir_fd, kLogdirFd});
+  if (request.spool_directory >= 0) descriptors.push_back({request.spool_directory, kSpoolDirectoryFd});
+  const absl::StatusOr<pid_t> pid = StartWorker({kWorkerArgument}, descriptors, mask, "cannot start the conversion");
   if (!pid.ok()) return pid.status();
   conversion->pid_ = *pid;
   // Not by the worker itself: it could come behind Hurry.

@@ -24,15 +24,21 @@
 #include "launcher/deadline.h"
 #include "launcher/options.h"
 #include "launcher/scoped.h"
+#include "writer/logdir.h"
 #include "writer/spool.h"
 
 namespace tbprof {
 
 struct ConversionRequest {
   std::string spool;
+  // Not -1: the spool is read as `spool_name` in this directory, the name `spool` is for messages.
+  int spool_directory = -1;
+  std::string spool_name;
   SpoolExtent extent;
   uint32_t window = 0;
-  std::string logdir;
+  std::string logdir;        // as it was given
+  std::string logdir_place;  // where it was when it was opened
+  int logdir_fd = -1;        // what is written, is written beneath it; -1: opened by its path
   std::string run;
   bool run_exclusive = true;
   std::string host;
@@ -56,6 +62,9 @@ struct ConversionRequest {
   bool color = false;
   int width = 100;
 };
+
+// For `request`: written beneath `logdir`, which stays open while the conversion runs.
+void SetLogdir(const LogDirectory& logdir, ConversionRequest* request);
 
 struct ConversionResult {
   absl::Status status;

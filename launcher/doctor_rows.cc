@@ -340,7 +340,7 @@ Result Logdir(const DoctorContext& context) {
   const std::string problem = ProbeDirectory(place, &no_replace);
   if (!problem.empty()) {
     const std::string found = StrCat("cannot write to ", place, ": ", problem);
-    if (context.options.logdir_named) return Fail(found, fix);
+    if (context.options.logdir_required) return Fail(found, fix);
     return Warn(StrCat(found, "; profiles would go to TMPDIR"), fix);
   }
   if (!no_replace) {

@@ -32,7 +32,9 @@
 #include "launcher/own_cost.h"
 #include "launcher/spools.h"
 #include "writer/file_ops.h"
+#include "writer/logdir.h"
 #include "writer/secrets.h"
+#include "writer/trusted_path.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -131,7 +133,8 @@ void SweepAbandoned(const std::string& base) {
   if (listing == nullptr) return;
   while (const dirent* entry = readdir(listing)) {
     const std::string name = entry->d_name;
-    if (name.size() != 13 || name.compare(0, 7, "tbprof-") != 0) continue;
+    // As mkdtemp names them; tbprof-logs-0 is none.
+    if (name.size() != 13 || name.compare(0, 7, "tbprof-") != 0 || name.find('-', 7) != std::string::npos) continue;
     const ScopedFd directory(openat(dirfd(listing), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     struct stat facts;
     if (!directory.valid() || fstat(directory.get(), &facts) != 0 || facts.st_uid != geteuid()) continue;
@@ -188,22 +191,16 @@ bool HasEnded(int pidfd) {
   return poll(&entry, 1, 0) > 0;
 }
 
-// A directory that the user has named is theirs to choose, links included; the hidden one in the logdir is not taken
-// from somebody else in a directory that everybody may write to.
-absl::StatusOr<ScopedFd> OpenDirectory(const SessionConfig& config, const std::string& directory) {
-  if (config.spool_dir.empty()) {
-    const ScopedFd logdir(open(config.logdir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!logdir.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open the directory ", config.logdir));
-    absl::StatusOr<FileDescriptor> hidden = OpenOrMakeDirectory(logdir.get(), ".tbprof", directory);
-    if (!hidden.ok()) return hidden.status();
-    return ScopedFd(hidden->Release());
-  }
-  if (mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make the spool directory ", directory));
-  }
-  ScopedFd named(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!named.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open the spool directory ", directory));
-  return named;
+// Whether another user can put something else in the place of a directory, or of one made in it.
+bool OthersCanReplace(const std::string& directory) {
+  DirectoryWalk walk;
+  bool others = false;
+  walk.visit = [&](int fd, const std::string&) {
+    struct stat facts;
+    others |= fstat(fd, &facts) != 0 || OthersCanWrite(facts, /*sticky_is_safe=*/true, S_IWOTH);
+    return absl::OkStatus();
+  };
+  return !OpenDirectoryTrusted(directory, walk).ok() || others;
 }
 
 }  // namespace
@@ -273,16 +270,19 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionConfig& co
 absl::Status Session::MakeRendezvous() {
   const char* base = getenv("TMPDIR");
   std::string pattern = absl::StrCat(base != nullptr && *base != '\0' ? base : "/tmp", "/tbprof-XXXXXX");
+  std::string second = "/tmp/tbprof-XXXXXX";
   // The socket's path has to fit a sockaddr.
   if (pattern.size() + 2 > kMaxSocketPath || pattern[0] != '/' || pattern.find(';') != std::string::npos) {
-    pattern = "/tmp/tbprof-XXXXXX";
+    pattern = second;
   }
+  // And it must lead to our socket as long as the command runs.
+  if (OthersCanReplace(pattern.substr(0, pattern.rfind('/')))) std::swap(pattern, second);
   // Between its making and its lock another launcher may take the directory for one that was left, and remove it.
   for (int attempt = 0;; ++attempt) {
     std::string made = pattern;
     if (mkdtemp(made.data()) == nullptr) {
       const int error = errno;
-      made = "/tmp/tbprof-XXXXXX";
+      made = second;
       if (mkdtemp(made.data()) == nullptr) {
         return absl::ErrnoToStatus(error, "cannot make a private directory for the target's socket in TMPDIR or /tmp");
       }
@@ -315,29 +315,72 @@ absl::Status Session::MakeRendezvous() {
   return absl::OkStatus();
 }
 
+// In a directory that others can write to, one of our own: nobody must put another spool in the place of ours.
+absl::StatusOr<Session::SpoolDirectory> Session::OpenNamedDirectory(const std::string& path) {
+  DirectoryWalk walk;
+  walk.make = true;
+  absl::StatusOr<FileDescriptor> named = OpenDirectoryTrusted(path, walk);
+  if (!named.ok()) {
+    return absl::Status(named.status().code(), absl::StrCat("the spool directory: ", named.status().message()));
+  }
+  SpoolDirectory chosen;
+  chosen.path = path;
+  struct stat facts;
+  if (fstat(named->get(), &facts) != 0 || !OthersCanWrite(facts, /*sticky_is_safe=*/true)) {
+    chosen.fd.Reset(named->Release());
+    return chosen;
+  }
+  absl::StatusOr<FileDescriptor> hidden = OpenHiddenDirectory(named->get(), path, &chosen.made.name);
+  if (!hidden.ok()) return hidden.status();
+  chosen.path = absl::StrCat(path, "/", chosen.made.name);
+  chosen.fd.Reset(hidden->Release());
+  chosen.made.parent.Reset(named->Release());
+  return chosen;
+}
+
+absl::StatusOr<Session::SpoolDirectory> Session::OpenLogdirsDirectory(const SessionConfig& config) {
+  SpoolDirectory chosen;
+  if (config.logdir_fd >= 0) {
+    chosen.made.parent.Reset(fcntl(config.logdir_fd, F_DUPFD_CLOEXEC, 0));
+  } else {
+    absl::StatusOr<LogDirectory> logdir = LogDirectory::Open(config.logdir);
+    if (!logdir.ok()) return logdir.status();
+    chosen.made.parent.Reset(logdir->fd.Release());
+  }
+  absl::StatusOr<FileDescriptor> hidden =
+      OpenHiddenDirectory(chosen.made.parent.get(), config.logdir, &chosen.made.name);
+  if (!hidden.ok()) return hidden.status();
+  chosen.path = absl::StrCat(config.logdir, "/", chosen.made.name);
+  chosen.fd.Reset(hidden->Release());
+  return chosen;
+}
+
 // Memory is the target's: a spool there could end it. A file server may hang, and is slow. Elsewhere there is a link to
 // it in the logdir, for `recover`.
 absl::StatusOr<Session::SpoolDirectory> Session::OpenSpoolDirectory(const SessionConfig& config) {
-  SpoolDirectory chosen;
-  chosen.path = config.spool_dir.empty() ? absl::StrCat(config.logdir, "/.tbprof") : config.spool_dir;
-  absl::StatusOr<ScopedFd> fd = OpenDirectory(config, chosen.path);
-  if (!fd.ok()) return fd.status();
-  chosen.fd = std::move(*fd);
-  const Storage storage = StorageOf(chosen.fd.get());
-  if (!config.spool_dir.empty() || storage == Storage::kDisk) return chosen;
-  chosen.in_memory = storage == Storage::kMemory;
+  link_directory_.Reset();
+  made_directories_.clear();
+  if (!config.spool_dir.empty()) return OpenNamedDirectory(config.spool_dir);
+  absl::StatusOr<SpoolDirectory> in_logdir = OpenLogdirsDirectory(config);
+  if (!in_logdir.ok()) return in_logdir.status();
+  const Storage storage = StorageOf(in_logdir->fd.get());
+  if (storage == Storage::kDisk) return in_logdir;
+  in_logdir->in_memory = storage == Storage::kMemory;
   for (const std::string& base : LocalDirectories()) {
-    const std::string path = absl::StrCat(base, "/tbprof-spool-", geteuid());
-    if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) continue;
-    ScopedFd other(open(path.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    struct stat facts;
-    if (!other.valid() || fstat(other.get(), &facts) != 0 || facts.st_uid != geteuid() ||
-        StorageOf(other.get()) != Storage::kDisk || faccessat(other.get(), ".", W_OK | X_OK, 0) != 0) {
-      continue;
-    }
-    return SpoolDirectory{path, std::move(other)};
+    const absl::StatusOr<FileDescriptor> parent = OpenDirectoryTrusted(base);
+    if (!parent.ok()) continue;
+    std::string name;
+    absl::StatusOr<FileDescriptor> other =
+        OpenPrivateDirectory(parent->get(), absl::StrCat("tbprof-spool-", geteuid()), &name);
+    if (!other.ok() || StorageOf(other->get()) != Storage::kDisk) continue;
+    link_directory_ = std::move(in_logdir->fd);
+    made_directories_.push_back(std::move(in_logdir->made));
+    SpoolDirectory chosen;
+    chosen.path = absl::StrCat(base, "/", name);
+    chosen.fd.Reset(other->Release());
+    return chosen;
   }
-  return chosen;
+  return in_logdir;
 }
 
 absl::Status Session::MakeSpool(const SessionConfig& config) {
@@ -364,9 +407,11 @@ absl::Status Session::MakeSpool(const SessionConfig& config) {
     unlink(spool_path_.c_str());
     return absl::ErrnoToStatus(error, absl::StrCat("cannot write the spool ", spool_path_));
   }
-  if (config.spool_dir.empty() && directory.path != absl::StrCat(config.logdir, "/.tbprof")) {
-    recover_link_ = absl::StrCat(config.logdir, "/.tbprof/", name);
-    if (symlink(spool_path_.c_str(), recover_link_.c_str()) != 0) recover_link_.clear();
+  spool_name_ = name;
+  spool_directory_.Reset(fcntl(directory.fd.get(), F_DUPFD_CLOEXEC, 0));
+  if (directory.made.parent.valid()) made_directories_.push_back(std::move(directory.made));
+  if (link_directory_.valid() && symlinkat(spool_path_.c_str(), link_directory_.get(), name.c_str()) != 0) {
+    link_directory_.Reset();
   }
   spool_link_ = LinkText(absl::StrCat("/proc/self/fd/", fd.get()));
   spool_limit_ = config.spool_limit;
@@ -1088,11 +1133,12 @@ const std::string& Session::FindSpool() {
 }
 
 void Session::RemoveSpool() {
-  RemoveSpoolFiles(FindSpool());
-  if (!recover_link_.empty()) unlink(recover_link_.c_str());
+  FindSpool();
+  RemoveSpoolFiles(spool_directory() < 0 ? spool_path_
+                                         : absl::StrCat("/proc/self/fd/", spool_directory(), "/", spool_name_));
+  if (link_directory_.valid()) unlinkat(link_directory_.get(), spool_name_.c_str(), 0);
   // Fails, as it should, while another session has a spool there.
-  if (!recover_link_.empty()) rmdir(recover_link_.substr(0, recover_link_.rfind('/')).c_str());
-  if (config_.spool_dir.empty() && !spool_removed()) rmdir(spool_path_.substr(0, spool_path_.rfind('/')).c_str());
+  for (const MadeDirectory& made : made_directories_) unlinkat(made.parent.get(), made.name.c_str(), AT_REMOVEDIR);
 }
 
 void Session::Note(std::string text) { notes_.push_back(std::move(text)); }

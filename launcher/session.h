@@ -42,6 +42,7 @@ namespace tbprof {
 struct SessionConfig {
   std::vector<std::string> command;
   std::string logdir;  // absolute
+  int logdir_fd = -1;  // the same, open while the session lives; -1: opened by its path
   std::string run;
   bool run_exclusive = true;
   std::string host;
@@ -138,6 +139,9 @@ class Session {
   uint64_t Now() const { return ReadTicks(clock_); }
   ClockKind clock() const { return clock_; }
   const std::string& spool_path() const { return spool_path_; }
+  // What its path led to when it was made. -1: the directory was removed.
+  int spool_directory() const { return spool_removed() ? -1 : spool_directory_.get(); }
+  const std::string& spool_name() const { return spool_name_; }
   const SpoolWriter& spool() const { return drain_->spool(); }
   uint64_t spool_limit() const { return spool_limit_; }
   // Where it is by now: its directory may have been renamed or removed since.
@@ -181,12 +185,20 @@ class Session {
   Session() = default;
   absl::Status MakeRendezvous();
   absl::Status MakeSpool(const SessionConfig& config);
+  // A directory in one that others may use, too: removed again when it is empty.
+  struct MadeDirectory {
+    ScopedFd parent;
+    std::string name;
+  };
   struct SpoolDirectory {
     std::string path;
     ScopedFd fd;
     bool in_memory = false;
+    MadeDirectory made;
   };
-  static absl::StatusOr<SpoolDirectory> OpenSpoolDirectory(const SessionConfig& config);
+  static absl::StatusOr<SpoolDirectory> OpenNamedDirectory(const std::string& path);
+  static absl::StatusOr<SpoolDirectory> OpenLogdirsDirectory(const SessionConfig& config);
+  absl::StatusOr<SpoolDirectory> OpenSpoolDirectory(const SessionConfig& config);
   struct GpuAnswer {
     ProcessSlot* slot;
     uint32_t wanted;
@@ -220,7 +232,11 @@ class Session {
 
   SessionConfig config_;
   std::string directory_, socket_path_, spool_path_, spool_link_;
-  std::string recover_link_;  // in the logdir, where the spool is elsewhere: `recover` looks there
+  std::string spool_name_;
+  ScopedFd spool_directory_;
+  // Where the spool is elsewhere, the logdir's hidden directory has a link to it: `recover` looks there.
+  ScopedFd link_directory_;
+  std::vector<MadeDirectory> made_directories_;
   uint64_t spool_limit_ = 0;
   ScopedFd directory_lock_;
   ScopedFd listen_, abstract_;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -15,23 +16,34 @@
 
 #include "launcher/scoped.h"
 #include "launcher/text.h"
+#include "writer/logdir.h"
+#include "writer/trusted_path.h"
 
 namespace tbprof {
 
 std::vector<std::string> FindSpools(const std::string& directory) {
   constexpr std::string_view kSuffix = ".spool";
   std::vector<std::string> spools;
-  for (const std::string& place : {directory, StrCat(directory, "/.tbprof")}) {
+  std::vector<std::string> places = {directory};
+  for (size_t i = 0; i < places.size(); ++i) {
+    const std::string place = places[i];
     DIR* listing = opendir(place.c_str());
     if (listing == nullptr) continue;
     while (const dirent* entry = readdir(listing)) {
       const std::string_view name = entry->d_name;
       if (name.size() > kSuffix.size() && name.ends_with(kSuffix)) spools.push_back(StrCat(place, "/", name));
+      if (i == 0 && IsHiddenDirectory(name)) places.push_back(StrCat(place, "/", name));
     }
     closedir(listing);
   }
   std::sort(spools.begin(), spools.end());
   return spools;
+}
+
+bool IsOwnSpool(const std::string& spool) {
+  const ScopedFd file(open(spool.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat facts;
+  return file.valid() && fstat(file.get(), &facts) == 0 && S_ISREG(facts.st_mode) && IsTrustedOwner(facts.st_uid);
 }
 
 bool IsSpoolInUse(const std::string& spool) {

@@ -11,8 +11,11 @@
 
 namespace tbprof {
 
-// `directory` itself and its `.tbprof`, sorted.
+// `directory` itself and its hidden directories (`.tbprof`), sorted.
 std::vector<std::string> FindSpools(const std::string& directory);
+
+// The caller's or root's. What another user has left where spools are looked for is nothing to convert unasked.
+bool IsOwnSpool(const std::string& spool);
 
 // Held by the launcher that writes it.
 bool IsSpoolInUse(const std::string& spool);

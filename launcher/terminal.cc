@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "launcher/text.h"
+#include "writer/trusted_path.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -78,12 +79,14 @@ Terminal::Terminal(const Options& options) : Terminal() {
   const char* log = getenv("TBPROF_LOG");
   debug_ = log != nullptr && strcmp(log, "debug") == 0;
   if (options.log_file.empty()) return;
-  // O_NONBLOCK: a FIFO that nobody reads is refused, not waited for.
-  log_file_.Reset(
-      open(options.log_file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666));
-  if (!log_file_.valid()) {
-    status_ =
-        InvalidArgument(StrCat("cannot write the log file ", PrintableUtf8(options.log_file), ": ", strerror(errno)));
+  absl::StatusOr<FileDescriptor> log_file = OpenForWriting(options.log_file, O_APPEND);
+  if (log_file.ok()) {
+    log_file_.Reset(log_file->Release());
+  } else if (IsUntrusted(log_file.status())) {
+    // Whoever has prepared it must not keep the command from running.
+    Warn(StrCat("no log file: ", std::string(log_file.status().message())));
+  } else {
+    status_ = InvalidArgument(PrintableUtf8(StrCat("the log file: ", std::string(log_file.status().message()))));
   }
 }
 

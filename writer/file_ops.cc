@@ -41,21 +41,15 @@ std::string OwnerText(int directory_fd) {
 }
 
 absl::StatusOr<FileDescriptor> OpenOrMakeDirectory(int parent, const std::string& name, const std::string& path,
-                                                   bool* made) {
-  if (made != nullptr) *made = false;
+                                                   mode_t mode) {
   // Ranks that share the directory take it away when they leave it empty.
   constexpr int kAttempts = 100;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-    const int fd = openat(parent, name.c_str(), kFlags | O_NOFOLLOW);
+    const int fd = openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (fd >= 0) return FileDescriptor(fd);
     int error = errno;
     if (error == ENOENT) {
-      if (mkdirat(parent, name.c_str(), 0777) == 0) {
-        if (made != nullptr) *made = true;
-        continue;
-      }
-      if (errno == EEXIST) continue;
+      if (mkdirat(parent, name.c_str(), mode) == 0 || errno == EEXIST) continue;
       error = errno;
       absl::Status status = ErrnoStatus(error, "cannot make the directory", path);
       if (error == EACCES || error == EPERM) {
@@ -63,16 +57,11 @@ absl::StatusOr<FileDescriptor> OpenOrMakeDirectory(int parent, const std::string
       }
       return status;
     }
-    struct stat link, directory;
+    struct stat link;
     if ((error == ENOTDIR || error == ELOOP) && fstatat(parent, name.c_str(), &link, AT_SYMLINK_NOFOLLOW) == 0 &&
-        S_ISLNK(link.st_mode) && fstat(parent, &directory) == 0) {
-      if ((directory.st_mode & S_IWOTH) && link.st_uid != geteuid() && link.st_uid != directory.st_uid) {
-        return absl::PermissionDeniedError(StrCat(path, " is a symbolic link made by uid ", link.st_uid,
-                                                  " in a directory that everybody may write to; it is not followed"));
-      }
-      const int followed = openat(parent, name.c_str(), kFlags);
-      if (followed >= 0) return FileDescriptor(followed);
-      error = errno;
+        S_ISLNK(link.st_mode)) {
+      return absl::PermissionDeniedError(
+          StrCat(path, " is a symbolic link of uid ", link.st_uid, ": below the log directory none is followed"));
     }
     absl::Status status = ErrnoStatus(error, "cannot open the directory", path);
     if (error == EACCES) status = Annotated(status, OwnerText(parent));
@@ -175,6 +164,15 @@ void RemoveFlatDirectory(int parent, const std::string& name) {
   const FileDescriptor directory(openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (directory.get() < 0) return;
   ForEachEntry(directory.get(), [&](const char* file) { unlinkat(directory.get(), file, 0); });
+  unlinkat(parent, name.c_str(), AT_REMOVEDIR);
+}
+
+void RemoveTree(int parent, const std::string& name) {
+  const FileDescriptor directory(openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (directory.get() < 0) return;
+  ForEachEntry(directory.get(), [&](const char* entry) {
+    if (unlinkat(directory.get(), entry, 0) != 0) RemoveTree(directory.get(), entry);
+  });
   unlinkat(parent, name.c_str(), AT_REMOVEDIR);
 }
 

@@ -48,10 +48,9 @@ absl::Status ErrnoStatus(int error, std::string_view what, const std::string& pa
 // `; this is uid 1000 gid 1000, the directory belongs to uid 0 gid 0, mode 0755`, for errors of permission.
 std::string OwnerText(int directory_fd);
 
-// Opens `name` in `parent`, and makes it (0777 & ~umask) if missing. A symbolic link is followed only where nobody but
-// the owners of the directory could have made it: not in one that others may write to.
+// Opens `name` in `parent`, and makes it (`mode` & ~umask) if missing. A symbolic link is not followed.
 absl::StatusOr<FileDescriptor> OpenOrMakeDirectory(int parent, const std::string& name, const std::string& path,
-                                                   bool* made = nullptr);
+                                                   mode_t mode = 0777);
 
 // A file that did not exist, 0666 & ~umask.
 absl::StatusOr<FileDescriptor> CreateFile(int directory, const std::string& name, const std::string& path);
@@ -74,6 +73,9 @@ void ForEachEntry(int directory, const std::function<void(const char* name)>& vi
 
 // Removes a directory of plain files, as staging directories are. Errors are ignored.
 void RemoveFlatDirectory(int parent, const std::string& name);
+
+// A directory with all that is in it, by descriptors: no link is followed. Errors are ignored.
+void RemoveTree(int parent, const std::string& name);
 
 // Lower-case hex digits from the kernel's random source.
 std::string RandomHex(int digits);

@@ -15,6 +15,7 @@
 #include "writer/event_file.h"
 #include "writer/file_ops.h"
 #include "writer/text.h"
+#include "writer/trusted_path.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -97,17 +98,44 @@ void SweepProbes(int directory_fd) {
   });
 }
 
+// Who we are on the file system of a directory: a server may take root for nobody. -1: nobody who can write there.
+uid_t OwnerOfNewFiles(int directory) {
+  const std::string name = StrCat(kProbePrefix, getpid(), "-", RandomHex(8));
+  const absl::StatusOr<FileDescriptor> file = CreateFile(directory, name, name);
+  struct stat facts;
+  const bool known = file.ok() && fstat(file->get(), &facts) == 0;
+  if (file.ok()) unlinkat(directory, name.c_str(), 0);
+  return known ? facts.st_uid : static_cast<uid_t>(-1);
+}
+
+// Whether the caller, root or the owner of the directory above has made a directory that nobody has named.
+absl::Status CheckOwner(int directory, const struct stat& above, const std::string& path) {
+  struct stat facts;
+  if (fstat(directory, &facts) != 0) return ErrnoStatus(errno, "cannot open the directory", path);
+  if (IsTrustedOwner(facts.st_uid) || facts.st_uid == above.st_uid || facts.st_uid == OwnerOfNewFiles(directory)) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(
+      StrCat(path, " belongs to uid ", facts.st_uid, ": it is used only where it is named"));
+}
+
 // What will be done for real at the end, so that its failure shows before the program runs for hours: a file made where
 // profiles are staged, moved to where they are published.
 absl::Status Probe(int logdir_fd, const std::string& logdir, int profile_fd, const std::string& profile_path) {
+  // A link or a file there is refused now, not worked around: it was there before us.
+  struct stat found;
+  const std::string hidden_path = StrCat(logdir, "/", kHiddenDirectory);
+  if (fstatat(logdir_fd, kHiddenDirectory, &found, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(found.st_mode)) {
+    return OpenOrMakeDirectory(logdir_fd, kHiddenDirectory, hidden_path).status();
+  }
   const std::string name = StrCat(kProbePrefix, getpid(), "-", RandomHex(8));
-  const std::string staging_path = StrCat(logdir, "/.tbprof");
+  std::string hidden;
   absl::Status status;
   for (int attempt = 0; attempt < 100; ++attempt) {
-    absl::StatusOr<FileDescriptor> staging = OpenOrMakeDirectory(logdir_fd, ".tbprof", staging_path);
+    absl::StatusOr<FileDescriptor> staging = OpenHiddenDirectory(logdir_fd, logdir, &hidden);
     if (!staging.ok()) return staging.status();
     SweepProbes(staging->get());
-    status = WriteSmallFile(staging->get(), name, "tbprof\n", StrCat(staging_path, "/", name));
+    status = WriteSmallFile(staging->get(), name, "tbprof\n", StrCat(logdir, "/", hidden, "/", name));
     // Another tbprof removes the directory when it was the last to use it.
     if (absl::IsNotFound(status)) continue;
     if (!status.ok()) break;
@@ -122,7 +150,7 @@ absl::Status Probe(int logdir_fd, const std::string& logdir, int profile_fd, con
     break;
   }
   SweepProbes(profile_fd);
-  unlinkat(logdir_fd, ".tbprof", AT_REMOVEDIR);
+  unlinkat(logdir_fd, hidden.c_str(), AT_REMOVEDIR);
   return status;
 }
 
@@ -158,39 +186,73 @@ absl::StatusOr<std::string> NormaliseLogdir(const std::string& logdir, const std
   return out.empty() ? "/" : out;
 }
 
-absl::Status PrepareLogdir(const std::string& logdir, const std::string& host) {
-  FileDescriptor at(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (at.get() < 0) return ErrnoStatus(errno, "cannot open", "/");
-  std::string path;
+absl::Status PrepareLogdir(const std::string& logdir, const std::string& host, const std::string& no_links_below) {
+  DirectoryWalk walk;
+  walk.make = true;
+  walk.no_links_below = no_links_below;
   bool made = false;
-  for (std::string_view part : Components(logdir)) {
-    const std::string parent = path.empty() ? "/" : path;
-    StrAppend(&path, "/", part);
-    // The levels above are the user's own way to the directory: links are followed.
-    const std::string name(part);
-    int fd = openat(at.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 && errno == EACCES) fd = openat(at.get(), name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-      at = FileDescriptor(fd);
-      made = false;
-      continue;
-    }
-    absl::StatusOr<FileDescriptor> next = OpenOrMakeDirectory(at.get(), name, path, &made);
-    if (!next.ok()) {
-      return path == logdir ? next.status()
-                            : Annotated(next.status(), StrCat(" (for ", logdir, "; ", parent, " exists)"));
-    }
-    at = *std::move(next);
+  walk.made = &made;
+  std::string nearest = "/";
+  struct stat above {
+  }, here{};
+  walk.visit = [&](int fd, const std::string& path) {
+    nearest = path;
+    above = here;
+    return fstat(fd, &here) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "cannot open the directory", path);
+  };
+  absl::StatusOr<FileDescriptor> directory = OpenDirectoryTrusted(logdir, walk);
+  if (!directory.ok()) {
+    return nearest == logdir.substr(0, std::max<size_t>(logdir.rfind('/'), 1))
+               ? directory.status()
+               : Annotated(directory.status(), StrCat(" (for ", logdir, "; ", nearest, " exists)"));
   }
-  absl::StatusOr<FileDescriptor> plugins = OpenOrMakeDirectory(at.get(), "plugins", StrCat(path, "/plugins"));
+  if (!made && !no_links_below.empty()) {
+    if (const absl::Status status = CheckOwner(directory->get(), above, logdir); !status.ok()) return status;
+  }
+  return PrepareLogdir(*std::move(directory), logdir, host, made);
+}
+
+absl::Status PrepareLogdir(FileDescriptor logdir, const std::string& path, const std::string& host, bool made) {
+  absl::StatusOr<FileDescriptor> plugins = OpenOrMakeDirectory(logdir.get(), "plugins", StrCat(path, "/plugins"));
   if (!plugins.ok()) return plugins.status();
   const std::string profile_path = StrCat(path, "/plugins/profile");
   absl::StatusOr<FileDescriptor> profile = OpenOrMakeDirectory(plugins->get(), "profile", profile_path);
   if (!profile.ok()) return profile.status();
-  if (absl::Status status = Probe(at.get(), path, profile->get(), profile_path); !status.ok()) return status;
-  if (made) WriteSmallFile(at.get(), ".gitignore", "*\n", StrCat(path, "/.gitignore")).IgnoreError();
-  WriteEmptyEventsFile(at.get(), path, host);
+  if (absl::Status status = Probe(logdir.get(), path, profile->get(), profile_path); !status.ok()) return status;
+  if (made) WriteSmallFile(logdir.get(), ".gitignore", "*\n", StrCat(path, "/.gitignore")).IgnoreError();
+  WriteEmptyEventsFile(logdir.get(), path, host);
   return absl::OkStatus();
+}
+
+absl::StatusOr<LogDirectory> LogDirectory::Open(const std::string& path, const std::string& no_links_below) {
+  DirectoryWalk walk;
+  walk.no_links_below = no_links_below;
+  absl::StatusOr<FileDescriptor> fd = OpenDirectoryTrusted(path, walk);
+  if (!fd.ok()) return fd.status();
+  std::string place = PathOfDirectory(fd->get());
+  return LogDirectory{*std::move(fd), path, std::move(place)};
+}
+
+bool IsHiddenDirectory(std::string_view name) { return name == kHiddenDirectory || name.starts_with(".tbprof-"); }
+
+absl::StatusOr<FileDescriptor> OpenHiddenDirectory(int logdir, const std::string& path, std::string* name, bool fresh) {
+  absl::Status first;
+  constexpr int kAttempts = 10;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    *name = attempt == 0 && !fresh ? kHiddenDirectory : StrCat(kHiddenDirectory, "-", RandomHex(6));
+    absl::StatusOr<FileDescriptor> hidden = OpenOrMakeDirectory(logdir, *name, StrCat(path, "/", *name), 0755);
+    absl::Status status = hidden.status();
+    struct stat facts;
+    if (hidden.ok() && fstat(hidden->get(), &facts) == 0) {
+      if ((facts.st_mode & (S_IWGRP | S_IWOTH)) == 0 &&
+          (facts.st_uid == geteuid() || facts.st_uid == OwnerOfNewFiles(hidden->get()))) {
+        return hidden;
+      }
+      status = absl::PermissionDeniedError(StrCat(path, "/", *name, ": other users can write to it"));
+    }
+    if (attempt == 0) first = status;
+  }
+  return first;
 }
 
 std::string RunNameFor(time_t when) {

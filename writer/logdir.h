@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "writer/file_ops.h"
 #include "writer/outputs.h"
 
 namespace tbprof {
@@ -29,7 +30,27 @@ absl::StatusOr<std::string> NormaliseLogdir(const std::string& logdir, const std
 // <logdir>/.tbprof, where profiles are staged, to <logdir>/plugins/profile.
 // The error says absolute path, cause, uid, owner and mode. Also writes `.gitignore` (in a logdir it made) and the
 // empty `events.out.tfevents.<seconds>.<host>.profile-empty` file once.
-absl::Status PrepareLogdir(const std::string& logdir, const std::string& host);
+// On the way to the logdir only links of the caller and root are followed, below `no_links_below` (a prefix of the
+// path, if not empty) and beneath the logdir none.
+absl::Status PrepareLogdir(const std::string& logdir, const std::string& host, const std::string& no_links_below = "");
+absl::Status PrepareLogdir(FileDescriptor logdir, const std::string& path, const std::string& host, bool made = false);
+
+// The logdir, resolved once and held: what is published beneath the descriptor stays in the directory that was checked,
+// whatever is renamed or linked since.
+struct LogDirectory {
+  FileDescriptor fd;  // O_PATH
+  std::string path;   // as it was given
+  std::string place;  // without links, when it was opened
+
+  static absl::StatusOr<LogDirectory> Open(const std::string& path, const std::string& no_links_below = "");
+};
+
+// <logdir>/.tbprof, where raw records and profiles on their way lie: made if missing, 0755. Where that cannot be kept
+// from other users, or is no directory, a `.tbprof-XXXXXX`. *name becomes its name. `fresh`: such a one at once.
+absl::StatusOr<FileDescriptor> OpenHiddenDirectory(int logdir, const std::string& path, std::string* name,
+                                                   bool fresh = false);
+inline constexpr char kHiddenDirectory[] = ".tbprof";
+bool IsHiddenDirectory(std::string_view name);
 
 // `YYYY_MM_DD_HH_MM_SS`, local time: what every writer uses, newest first in TensorBoard's list.
 std::string RunNameFor(time_t when);
@@ -51,8 +72,10 @@ class RunDirectory {
  public:
   // `exclusive`: the name is ours alone: `_2`, `_3`... is appended on collision. Otherwise (a name given by the user)
   // the directory is shared and the *file stem* is made unique: <host>, <host>_r<rank>, <host>_<pid>-<4 hex>.
-  static absl::StatusOr<std::unique_ptr<RunDirectory>> Create(const std::string& logdir, const std::string& run,
-                                                              bool exclusive, const std::string& host, int rank,
+  // `path` is what the directory that `logdir` holds is called in messages.
+  static absl::StatusOr<std::unique_ptr<RunDirectory>> Create(int logdir, const std::string& path,
+                                                              const std::string& run, bool exclusive,
+                                                              const std::string& host, int rank,
                                                               const std::vector<int>& further_ranks = {},
                                                               RankNames names = RankNames::kHosts);
   ~RunDirectory();  // removes what was not published
@@ -61,8 +84,9 @@ class RunDirectory {
   void set_durable(bool durable) { durable_ = durable; }
 
   const std::string& run() const { return run_; }
-  const std::string& path() const { return path_; }  // absolute final path of the directory
-  const std::string& host() const { return host_; }  // the file stem in use
+  const std::string& path() const { return path_; }     // absolute final path of the directory
+  int profile_fd() const { return profile_fd_.get(); }  // <logdir>/plugins/profile
+  const std::string& host() const { return host_; }     // the file stem in use
   // The stem of the file of one of the ranks that Create was told.
   std::string HostOf(int rank) const;
   // `xplane.pb`, `r1.xplane.pb`: what a client appends to its name of the host. `stem` is HostOf(the first rank).
@@ -95,6 +119,7 @@ class RunDirectory {
     std::string name;  // final; in the staging directory it has `.tmp` behind it
     File file;
   };
+  absl::Status OpenStaging();
   absl::Status Reserve(const std::string& run);
   bool Taken() const;
   absl::StatusOr<uint64_t> WriteFile(const std::string& name, const Output* output, const Timeline* timeline,
@@ -109,10 +134,12 @@ class RunDirectory {
   bool exclusive_ = false;
   bool published_ = false;
   bool durable_ = true;
-  int profile_fd_ = -1;         // <logdir>/plugins/profile
-  int staging_parent_fd_ = -1;  // <logdir>/.tbprof/staging
-  int staging_fd_ = -1;         // our directory in it, locked while we live
-  std::string staging_name_;
+  FileDescriptor logdir_fd_;
+  FileDescriptor profile_fd_;         // <logdir>/plugins/profile
+  FileDescriptor hidden_fd_;          // <logdir>/.tbprof
+  FileDescriptor staging_parent_fd_;  // <logdir>/.tbprof/staging
+  FileDescriptor staging_fd_;         // our directory in it, locked while we live
+  std::string hidden_name_, staging_name_;
   std::vector<Pending> pending_;
 };
 

@@ -12,6 +12,7 @@
 #include "writer/file_ops.h"
 #include "writer/logdir.h"
 #include "writer/text.h"
+#include "writer/trusted_path.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -40,19 +41,10 @@ bool Exists(int directory, const std::string& name) {
   return faccessat(directory, name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-// Opens <logdir>/.tbprof/staging. Another tbprof may remove the empty levels between our two calls.
-absl::StatusOr<FileDescriptor> OpenStagingParent(int logdir_fd, const std::string& logdir) {
-  absl::Status status;
-  for (int attempt = 0; attempt < 100; ++attempt) {
-    const std::string path = StrCat(logdir, "/.tbprof");
-    absl::StatusOr<FileDescriptor> hidden = OpenOrMakeDirectory(logdir_fd, ".tbprof", path);
-    if (!hidden.ok()) return hidden.status();
-    absl::StatusOr<FileDescriptor> parent = OpenOrMakeDirectory(hidden->get(), "staging", StrCat(path, "/staging"));
-    if (parent.ok()) return parent;
-    status = parent.status();
-    if (!absl::IsNotFound(status) && !absl::IsAborted(status)) break;
-  }
-  return status;
+// Of a run that several share: a link or a file of its name is no place for profiles.
+bool IsDirectoryOrFree(int directory, const std::string& name) {
+  struct stat facts;
+  return fstatat(directory, name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0 ? errno == ENOENT : S_ISDIR(facts.st_mode);
 }
 
 // Staging directories whose owner is gone: nobody holds their lock. The age protects those just being made.
@@ -70,36 +62,36 @@ void SweepAbandoned(int staging_parent) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Create(const std::string& logdir, const std::string& run,
-                                                                   bool exclusive, const std::string& host, int rank,
+absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Create(int logdir, const std::string& path,
+                                                                   const std::string& run, bool exclusive,
+                                                                   const std::string& host, int rank,
                                                                    const std::vector<int>& further_ranks,
                                                                    RankNames names) {
   if (absl::Status status = CheckRunName(run); !status.ok()) return status;
   std::unique_ptr<RunDirectory> directory(new RunDirectory);
-  directory->logdir_ = logdir;
+  directory->logdir_ = path;
   directory->exclusive_ = exclusive;
   directory->host_ = HostNameFrom(host);
   directory->rank_ = rank;
   directory->further_ranks_ = further_ranks;
   directory->names_ = names;
 
-  FileDescriptor logdir_fd(open(logdir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (logdir_fd.get() < 0) return ErrnoStatus(errno, "cannot open the directory", logdir);
-  absl::StatusOr<FileDescriptor> plugins = OpenOrMakeDirectory(logdir_fd.get(), "plugins", StrCat(logdir, "/plugins"));
+  directory->logdir_fd_ = FileDescriptor(openat(logdir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory->logdir_fd_.get() < 0) return ErrnoStatus(errno, "cannot open the directory", path);
+  absl::StatusOr<FileDescriptor> plugins =
+      OpenOrMakeDirectory(directory->logdir_fd_.get(), "plugins", StrCat(path, "/plugins"));
   if (!plugins.ok()) return plugins.status();
   absl::StatusOr<FileDescriptor> profile =
-      OpenOrMakeDirectory(plugins->get(), "profile", StrCat(logdir, "/plugins/profile"));
+      OpenOrMakeDirectory(plugins->get(), "profile", StrCat(path, "/plugins/profile"));
   if (!profile.ok()) return profile.status();
-  directory->profile_fd_ = profile->Release();
+  directory->profile_fd_ = *std::move(profile);
 
   // Reserving can lose its parent to another tbprof that tidies up.
   absl::Status status;
   for (int attempt = 0; attempt < 100; ++attempt) {
-    absl::StatusOr<FileDescriptor> parent = OpenStagingParent(logdir_fd.get(), logdir);
-    if (!parent.ok()) return parent.status();
-    if (directory->staging_parent_fd_ >= 0) close(directory->staging_parent_fd_);
-    directory->staging_parent_fd_ = parent->Release();
-    SweepAbandoned(directory->staging_parent_fd_);
+    status = directory->OpenStaging();
+    if (!status.ok()) return status;
+    SweepAbandoned(directory->staging_parent_fd_.get());
     status = directory->Reserve(run);
     if (!absl::IsNotFound(status)) break;
   }
@@ -107,11 +99,35 @@ absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Create(const std::st
   return directory;
 }
 
+// Another tbprof may remove the empty levels between our two calls.
+absl::Status RunDirectory::OpenStaging() {
+  absl::Status status;
+  bool fresh = false;
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    absl::StatusOr<FileDescriptor> hidden = OpenHiddenDirectory(logdir_fd_.get(), logdir_, &hidden_name_, fresh);
+    if (!hidden.ok()) return hidden.status();
+    hidden_fd_ = *std::move(hidden);
+    const std::string path = StrCat(logdir_, "/", hidden_name_, "/staging");
+    absl::StatusOr<FileDescriptor> parent = OpenOrMakeDirectory(hidden_fd_.get(), "staging", path, 0755);
+    status = parent.status();
+    if (parent.ok()) {
+      staging_parent_fd_ = *std::move(parent);
+      return absl::OkStatus();
+    }
+    if (absl::IsNotFound(status) || absl::IsAborted(status)) continue;
+    if (fresh) break;
+    fresh = true;  // a repository may hold a link or a file there
+  }
+  return status;
+}
+
 // The staging directory's name is the reservation: made exclusively, and only then is it checked that nothing was
 // published under that name before.
 bool RunDirectory::Taken() const {
-  if (exclusive_) return Exists(profile_fd_, run_);
-  const auto exists = [&](int rank) { return Exists(profile_fd_, StrCat(run_, "/", HostOf(rank), ".xplane.pb")); };
+  if (exclusive_) return Exists(profile_fd_.get(), run_);
+  const FileDescriptor shared(openat(profile_fd_.get(), run_.c_str(), O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC));
+  if (shared.get() < 0) return false;
+  const auto exists = [&](int rank) { return Exists(shared.get(), StrCat(HostOf(rank), ".xplane.pb")); };
   return exists(rank_) || std::any_of(further_ranks_.begin(), further_ranks_.end(), exists);
 }
 
@@ -126,8 +142,12 @@ std::string RunDirectory::NameForClient(std::string_view file_name, std::string_
   return std::string(file_name);
 }
 
-absl::Status RunDirectory::Reserve(const std::string& run) {
+absl::Status RunDirectory::Reserve(const std::string& named) {
   const std::string wanted_host = host_;
+  std::string run = named;
+  for (int i = 2; !exclusive_ && !IsDirectoryOrFree(profile_fd_.get(), run) && i <= kMaxRunSuffix; ++i) {
+    run = StrCat(named, "_", i);
+  }
   for (int attempt = 1; attempt <= kMaxRunSuffix; ++attempt) {
     if (exclusive_) {
       run_ = attempt == 1 ? run : StrCat(run, "_", attempt);
@@ -147,35 +167,33 @@ absl::Status RunDirectory::Reserve(const std::string& run) {
       }
     }
     path_ = StrCat(logdir_, "/plugins/profile/", run_);
-    const std::string staging_path = StrCat(logdir_, "/.tbprof/staging/", staging_name_);
-    if (mkdirat(staging_parent_fd_, staging_name_.c_str(), 0777) != 0) {
+    const int parent = staging_parent_fd_.get();
+    const std::string staging_path = StrCat(logdir_, "/", hidden_name_, "/staging/", staging_name_);
+    if (mkdirat(parent, staging_name_.c_str(), 0777) != 0) {
       if (errno == EEXIST) continue;
       return ErrnoStatus(errno, "cannot make the directory", staging_path);
     }
-    staging_fd_ = openat(staging_parent_fd_, staging_name_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (staging_fd_ < 0) return ErrnoStatus(errno, "cannot open the directory", staging_path);
+    staging_fd_ =
+        FileDescriptor(openat(parent, staging_name_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (staging_fd_.get() < 0) return ErrnoStatus(errno, "cannot open the directory", staging_path);
     // File systems without locks lose only the sweeping of what a killed process left.
-    flock(staging_fd_, LOCK_EX | LOCK_NB);
+    flock(staging_fd_.get(), LOCK_EX | LOCK_NB);
     if (!Taken()) return absl::OkStatus();
-    close(staging_fd_);
-    staging_fd_ = -1;
-    unlinkat(staging_parent_fd_, staging_name_.c_str(), AT_REMOVEDIR);
+    staging_fd_.Close();
+    unlinkat(parent, staging_name_.c_str(), AT_REMOVEDIR);
   }
   return absl::AlreadyExistsError(StrCat(path_, " and ", kMaxRunSuffix - 1, " other names are taken"));
 }
 
 RunDirectory::~RunDirectory() {
-  if (staging_fd_ >= 0) {
-    close(staging_fd_);
-    RemoveFlatDirectory(staging_parent_fd_, staging_name_);
+  if (staging_fd_.get() >= 0) {
+    staging_fd_.Close();
+    RemoveFlatDirectory(staging_parent_fd_.get(), staging_name_);
   }
-  if (staging_parent_fd_ >= 0) {
-    close(staging_parent_fd_);
-    // Both fail, as they should, while anything is left in them.
-    rmdir(StrCat(logdir_, "/.tbprof/staging").c_str());
-    rmdir(StrCat(logdir_, "/.tbprof").c_str());
-  }
-  if (profile_fd_ >= 0) close(profile_fd_);
+  if (staging_parent_fd_.get() < 0) return;
+  // Both fail, as they should, while anything is left in them.
+  unlinkat(hidden_fd_.get(), "staging", AT_REMOVEDIR);
+  unlinkat(logdir_fd_.get(), hidden_name_.c_str(), AT_REMOVEDIR);
 }
 
 absl::StatusOr<uint64_t> RunDirectory::Write(const Output& output, const Timeline& timeline, uint64_t most_bytes) {
@@ -203,12 +221,12 @@ absl::StatusOr<uint64_t> RunDirectory::WriteFile(const std::string& name, const 
   pending.name = name;
   pending.file.path = StrCat(path_, "/", name);
   const std::string temporary = StrCat(name, ".tmp");
-  absl::StatusOr<FileDescriptor> fd = CreateFile(staging_fd_, temporary, pending.file.path);
+  absl::StatusOr<FileDescriptor> fd = CreateFile(staging_fd_.get(), temporary, pending.file.path);
   if (!fd.ok()) return fd.status();
   FileSink sink(fd->get(), pending.file.path, most_bytes);
   absl::Status status = fill(sink);
   if (status.ok() && sink.bytes() > most_bytes) {
-    unlinkat(staging_fd_, temporary.c_str(), 0);
+    unlinkat(staging_fd_.get(), temporary.c_str(), 0);
     return sink.bytes();
   }
   struct stat info;
@@ -218,15 +236,24 @@ absl::StatusOr<uint64_t> RunDirectory::WriteFile(const std::string& name, const 
         StrCat(pending.file.path, ": ", sink.bytes(), " bytes were written, ", info.st_size, " are there"));
   }
   if (status.ok() && output != nullptr && output->verify != nullptr) {
-    const std::string staged = StrCat(logdir_, "/.tbprof/staging/", staging_name_, "/", temporary);
+    // By the descriptor: its name may lead elsewhere by now.
+    const std::string staged = StrCat("/proc/self/fd/", staging_fd_.get(), "/", temporary);
     absl::StatusOr<std::string> verified = output->verify(staged, *timeline);
     status = verified.status();
+    if (!status.ok()) {
+      const std::string message(status.message());
+      const size_t at = message.find(staged);
+      if (at != std::string::npos) {
+        status = absl::Status(status.code(),
+                              StrCat(message.substr(0, at), pending.file.path, message.substr(at + staged.size())));
+      }
+    }
     if (verified.ok()) pending.file.verified = *std::move(verified);
   }
   // Last, so that the disk has had the time of the verifying.
   if (status.ok() && durable_) status = Sync(fd->get(), pending.file.path);
   if (!status.ok()) {
-    unlinkat(staging_fd_, temporary.c_str(), 0);
+    unlinkat(staging_fd_.get(), temporary.c_str(), 0);
     return status;
   }
   pending.file.bytes = sink.bytes();
@@ -261,7 +288,7 @@ absl::StatusOr<std::vector<RunDirectory::File>> RunDirectory::Publish() {
   absl::Status status = exclusive_ ? PublishDirectory() : PublishFiles();
   if (!status.ok()) return status;
   published_ = true;
-  if (durable_) status = Sync(profile_fd_, StrCat(logdir_, "/plugins/profile"));
+  if (durable_) status = Sync(profile_fd_.get(), StrCat(logdir_, "/plugins/profile"));
   if (!status.ok()) return status;
   for (Pending& pending : pending_) pending.file.path = StrCat(path_, "/", pending.name);
   return written();
@@ -276,35 +303,39 @@ std::vector<RunDirectory::File> RunDirectory::written() const {
 absl::Status RunDirectory::PublishDirectory() {
   for (const Pending& pending : pending_) {
     const std::string temporary = StrCat(pending.name, ".tmp");
-    if (renameat(staging_fd_, temporary.c_str(), staging_fd_, pending.name.c_str()) != 0) {
+    if (renameat(staging_fd_.get(), temporary.c_str(), staging_fd_.get(), pending.name.c_str()) != 0) {
       return ErrnoStatus(errno, "cannot publish", pending.file.path);
     }
   }
-  LeaveModuleMarker(staging_fd_, path_);
+  LeaveModuleMarker(staging_fd_.get(), path_);
   if (durable_) {
-    if (absl::Status status = Sync(staging_fd_, path_); !status.ok()) return status;
+    if (absl::Status status = Sync(staging_fd_.get(), path_); !status.ok()) return status;
   }
   // Only a program that is not tbprof can have taken the name since.
   const std::string reserved = run_;
   for (int attempt = 2;; ++attempt) {
-    const absl::Status status = MoveNoReplace(staging_parent_fd_, staging_name_, profile_fd_, run_, path_);
+    const absl::Status status = MoveNoReplace(staging_parent_fd_.get(), staging_name_, profile_fd_.get(), run_, path_);
     if (status.ok()) break;
     if (!absl::IsAlreadyExists(status) || attempt > kMaxRunSuffix) return status;
     run_ = StrCat(reserved, "_", attempt);
     path_ = StrCat(logdir_, "/plugins/profile/", run_);
   }
-  close(staging_fd_);
-  staging_fd_ = -1;
+  staging_fd_.Close();
   return absl::OkStatus();
 }
 
 absl::Status RunDirectory::PublishFiles() {
-  absl::StatusOr<FileDescriptor> target = OpenOrMakeDirectory(profile_fd_, run_, path_);
+  const std::string wanted = run_;
+  for (int attempt = 2; !IsDirectoryOrFree(profile_fd_.get(), run_) && attempt <= kMaxRunSuffix; ++attempt) {
+    run_ = StrCat(wanted, "_", attempt);
+    path_ = StrCat(logdir_, "/plugins/profile/", run_);
+  }
+  absl::StatusOr<FileDescriptor> target = OpenOrMakeDirectory(profile_fd_.get(), run_, path_);
   if (!target.ok()) return target.status();
   std::vector<std::string> moved;
   for (const Pending& pending : pending_) {
     const absl::Status status =
-        MoveNoReplace(staging_fd_, StrCat(pending.name, ".tmp"), target->get(), pending.name, pending.file.path);
+        MoveNoReplace(staging_fd_.get(), StrCat(pending.name, ".tmp"), target->get(), pending.name, pending.file.path);
     if (status.ok()) {
       moved.push_back(pending.name);
       continue;

@@ -142,6 +142,8 @@ namespace {
 
 // Parts lie beside the main file itself, not beside a link to it.
 std::string Resolved(const std::string& path) {
+  // Below an open directory, which must not become a name again.
+  if (path.starts_with("/proc/self/fd/")) return path;
   char* resolved = realpath(path.c_str(), nullptr);
   if (resolved == nullptr) return path;
   std::string text = resolved;

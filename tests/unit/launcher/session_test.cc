@@ -168,24 +168,35 @@ TEST_F(SessionTest, TheSpoolIsReadByNobodyElseAndLiesInTheLogdir) {
   EXPECT_EQ(fs::path(session_->spool_path()).parent_path(), logdir_ + "/.tbprof");
 }
 
-TEST_F(SessionTest, SomeoneElsesLinkIsNoPlaceForTheSpool) {
+TEST_F(SessionTest, ALinkIsNoPlaceForTheSpool) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to make another user's link";
   const std::string victim = root_ + "/victim";
   fs::create_directory(victim);
-  for (const mode_t mode : {01777, 0777}) {
-    chmod(logdir_.c_str(), mode);
-    fs::remove(logdir_ + "/.tbprof");
-    ASSERT_EQ(symlink(victim.c_str(), (logdir_ + "/.tbprof").c_str()), 0);
-    ASSERT_EQ(lchown((logdir_ + "/.tbprof").c_str(), 65534, 65534), 0);
-    const auto session = Session::Create(config_);
-    ASSERT_FALSE(session.ok());
-    EXPECT_THAT(std::string(session.status().message()), HasSubstr("it is not followed"));
-    EXPECT_TRUE(fs::is_empty(victim));
+  const std::string link = logdir_ + "/.tbprof";
+  for (const mode_t mode : {01777, 0777, 0755}) {
+    for (const uid_t owner : {uid_t{65534}, geteuid()}) {
+      chmod(logdir_.c_str(), mode);
+      fs::remove(link);
+      ASSERT_EQ(symlink(victim.c_str(), link.c_str()), 0);
+      ASSERT_EQ(lchown(link.c_str(), owner, owner), 0);
+      Start();
+      EXPECT_TRUE(fs::is_empty(victim)) << mode << " " << owner;
+      EXPECT_TRUE(session_->spool_path().starts_with(logdir_ + "/.tbprof-")) << session_->spool_path();
+      session_->RemoveSpool();
+      EXPECT_FALSE(fs::exists(fs::path(session_->spool_path()).parent_path()));
+      session_.reset();
+    }
   }
-  // One's own link is one's own choice.
-  ASSERT_EQ(lchown((logdir_ + "/.tbprof").c_str(), geteuid(), getegid()), 0);
+}
+
+TEST_F(SessionTest, ADirectoryOfAnotherUserIsNoPlaceForTheSpool) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to make another user's directory";
+  const std::string prepared = logdir_ + "/.tbprof";
+  fs::create_directory(prepared);
+  ASSERT_EQ(chown(prepared.c_str(), 65534, 65534), 0);
   Start();
-  EXPECT_FALSE(fs::is_empty(victim));
+  EXPECT_TRUE(fs::is_empty(prepared));
+  EXPECT_TRUE(session_->spool_path().starts_with(prepared + "-")) << session_->spool_path();
 }
 
 TEST_F(SessionTest, ASealedSegmentIsTakenByEitherName) {

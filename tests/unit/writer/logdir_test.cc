@@ -70,6 +70,15 @@ bool AsNobody(const std::function<bool()>& body) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+absl::StatusOr<std::unique_ptr<RunDirectory>> CreateRun(const std::string& logdir, const std::string& run,
+                                                        bool exclusive, const std::string& host, int rank,
+                                                        const std::vector<int>& further_ranks = {},
+                                                        RankNames names = RankNames::kHosts) {
+  const absl::StatusOr<LogDirectory> held = LogDirectory::Open(logdir);
+  if (!held.ok()) return held.status();
+  return RunDirectory::Create(held->fd.get(), logdir, run, exclusive, host, rank, further_ranks, names);
+}
+
 class LogdirTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -84,7 +93,7 @@ class LogdirTest : public testing::Test {
 
   absl::StatusOr<std::vector<RunDirectory::File>> PublishOne(const std::string& run, bool exclusive, int rank = -1,
                                                              std::string* made_run = nullptr) {
-    auto directory = RunDirectory::Create(logdir_, run, exclusive, "node", rank);
+    auto directory = CreateRun(logdir_, run, exclusive, "node", rank);
     if (!directory.ok()) return directory.status();
     const Timeline timeline = SmallTimeline((*directory)->host());
     if (absl::Status status = (*directory)->Write(*FindOutput("xplane"), timeline).status(); !status.ok())
@@ -123,7 +132,7 @@ TEST(NormaliseLogdir, RefusesWhatIsNoPath) {
 TEST_F(LogdirTest, RanksOfOneLauncherHaveAFileEach) {
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
   const auto create = [&](RankNames names) {
-    auto directory = RunDirectory::Create(logdir_, "run", false, "node", 4, {5, 6}, names);
+    auto directory = CreateRun(logdir_, "run", false, "node", 4, {5, 6}, names);
     EXPECT_TRUE(directory.ok()) << directory.status();
     return *std::move(directory);
   };
@@ -145,7 +154,7 @@ TEST_F(LogdirTest, AFileOfAnyRankTakesTheName) {
            {RankNames::kHosts, "a_r5"}, {RankNames::kClient, "b.r5"}, {RankNames::kClient, "c"}}) {
     fs::create_directories(Profile() / "run");
     std::ofstream(Profile() / "run" / (file + ".xplane.pb")) << "other";
-    auto directory = RunDirectory::Create(logdir_, "run", false, file.substr(0, 1), 4, {5, 6}, names);
+    auto directory = CreateRun(logdir_, "run", false, file.substr(0, 1), 4, {5, 6}, names);
     ASSERT_TRUE(directory.ok()) << directory.status();
     EXPECT_NE((*directory)->host(), file.substr(0, 1));
   }
@@ -247,16 +256,17 @@ TEST_F(LogdirTest, SomeoneElsesLinkInASharedDirectoryIsNotFollowed) {
   const absl::Status status = PrepareLogdir(logdir_, "node");
   EXPECT_TRUE(Contains(status, "symbolic link")) << status;
   EXPECT_TRUE(fs::is_empty(root_ / "victim"));
-  // The owner's own link is the owner's business.
+  // Nor is the caller's own: a cloned repository may hold it.
   fs::remove(logdir_ / "plugins");
   fs::create_directory_symlink(root_ / "victim", logdir_ / "plugins");
-  EXPECT_TRUE(PrepareLogdir(logdir_, "node").ok());
+  EXPECT_TRUE(Contains(PrepareLogdir(logdir_, "node"), "symbolic link"));
+  EXPECT_TRUE(fs::is_empty(root_ / "victim"));
 }
 
 TEST_F(LogdirTest, PublishShowsCompleteFilesOnly) {
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
   {
-    auto directory = RunDirectory::Create(logdir_, "run", true, "node", -1);
+    auto directory = CreateRun(logdir_, "run", true, "node", -1);
     ASSERT_TRUE(directory.ok()) << directory.status();
     ASSERT_TRUE((*directory)->Write(*FindOutput("xplane"), SmallTimeline("node")).ok());
     EXPECT_TRUE(fs::is_empty(Profile()));
@@ -293,7 +303,7 @@ TEST_F(LogdirTest, ModesFollowTheUmask) {
 TEST_F(LogdirTest, WhatIsNotPublishedDisappears) {
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
   {
-    auto directory = RunDirectory::Create(logdir_, "run", true, "node", -1);
+    auto directory = CreateRun(logdir_, "run", true, "node", -1);
     ASSERT_TRUE((*directory)->WriteText("summary.json", "{}").ok());
   }
   EXPECT_TRUE(fs::is_empty(Profile()));
@@ -308,7 +318,7 @@ TEST_F(LogdirTest, AutomaticNamesNeverCollide) {
   ASSERT_TRUE(PublishOne("run", true, -1, &run).ok());
   EXPECT_EQ(run, "run_2");
   // Reserved by a capture that is not published yet.
-  auto open = RunDirectory::Create(logdir_, "run", true, "node", -1);
+  auto open = CreateRun(logdir_, "run", true, "node", -1);
   ASSERT_TRUE(open.ok());
   EXPECT_EQ((*open)->run(), "run_3");
   ASSERT_TRUE(PublishOne("run", true, -1, &run).ok());
@@ -379,7 +389,7 @@ TEST_F(LogdirTest, SharedRunsNameRanks) {
 TEST_F(LogdirTest, ALinkAtTheFileNameIsNeitherFollowedNorReplaced) {
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
   std::ofstream(root_ / "victim") << "precious";
-  auto directory = RunDirectory::Create(logdir_, "named", false, "node", -1);
+  auto directory = CreateRun(logdir_, "named", false, "node", -1);
   ASSERT_TRUE(directory.ok());
   ASSERT_TRUE((*directory)->Write(*FindOutput("xplane"), SmallTimeline("node")).ok());
   ASSERT_TRUE((*directory)->WriteText("a.json", "{}").ok());
@@ -396,18 +406,18 @@ TEST_F(LogdirTest, BadRunNamesAreRefused) {
   fs::create_directory(logdir_);
   for (const std::string& run : {std::string(""), std::string("a/b"), std::string(".."), std::string(".hidden"),
                                  std::string("a\nb"), std::string("\xff"), std::string(129, 'x')}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(RunDirectory::Create(logdir_, run, true, "node", -1).status())) << run;
+    EXPECT_TRUE(absl::IsInvalidArgument(CreateRun(logdir_, run, true, "node", -1).status())) << run;
   }
-  EXPECT_TRUE(RunDirectory::Create(logdir_, std::string(128, 'x'), false, std::string(120, 'h'), -1).ok());
+  EXPECT_TRUE(CreateRun(logdir_, std::string(128, 'x'), false, std::string(120, 'h'), -1).ok());
 }
 
 TEST_F(LogdirTest, AbandonedStagingIsSweptAndLiveStagingIsNot) {
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
-  auto live = RunDirectory::Create(logdir_, "live", true, "node", -1);
+  auto live = CreateRun(logdir_, "live", true, "node", -1);
   ASSERT_TRUE(live.ok());
   const pid_t child = fork();
   if (child == 0) {
-    auto dead = RunDirectory::Create(logdir_, "dead", true, "node", -1);
+    auto dead = CreateRun(logdir_, "dead", true, "node", -1);
     (*dead)->WriteText("summary.json", "{}").IgnoreError();
     _exit(0);
   }
@@ -416,7 +426,7 @@ TEST_F(LogdirTest, AbandonedStagingIsSweptAndLiveStagingIsNot) {
   EXPECT_EQ(Names(staging), (std::vector<std::string>{"dead", "live"}));
   const timespec old[2] = {{1'000'000'000, 0}, {1'000'000'000, 0}};
   for (const char* name : {"dead", "live"}) utimensat(AT_FDCWD, (staging / name).c_str(), old, 0);
-  auto next = RunDirectory::Create(logdir_, "next", true, "node", -1);
+  auto next = CreateRun(logdir_, "next", true, "node", -1);
   EXPECT_EQ(Names(staging), (std::vector<std::string>{"live", "next"}));
 }
 
@@ -425,7 +435,7 @@ TEST_F(LogdirTest, AFullDiskLeavesNothingBehind) {
   if (mount("tmpfs", logdir_.c_str(), "tmpfs", 0, "size=256k") != 0) GTEST_SKIP() << "cannot mount a tmpfs";
   EXPECT_TRUE(PrepareLogdir(logdir_, "node").ok());
   {
-    auto directory = RunDirectory::Create(logdir_, "run", true, "node", -1);
+    auto directory = CreateRun(logdir_, "run", true, "node", -1);
     EXPECT_TRUE(directory.ok()) << directory.status();
     Timeline timeline = SmallTimeline("node");
     timeline.threads[0].events.resize(100'000);
@@ -460,7 +470,7 @@ TEST_F(LogdirTest, ReadOnlyFileSystemsAreNamed) {
 
 TEST_F(LogdirTest, AFailedVerificationIsAnErrorAndLeavesNoFile) {
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
-  auto directory = RunDirectory::Create(logdir_, "run", true, "node", -1);
+  auto directory = CreateRun(logdir_, "run", true, "node", -1);
   Timeline timeline = SmallTimeline("another host");  // not the file's name: TensorBoard would refuse it
   Output output = *FindOutput("xplane");
   output.verify = [](const std::string& path, const Timeline&) -> absl::StatusOr<std::string> {

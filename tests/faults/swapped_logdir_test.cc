@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// What another user, who may write there, does to the log directory of root's tbprof while the command runs; and what
+// such a directory holds for `recover` and `capture`. Nothing of root's is written outside the directory that was
+// checked at the start.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <grp.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+
+#include "../integration/harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr uid_t kOther = 65534;
+
+bool AsOther(const std::function<bool()>& act) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setgroups(0, nullptr) != 0 || setgid(kOther) != 0 || setuid(kOther) != 0) _exit(3);
+    _exit(act() ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+bool Rename(const std::string& from, const std::string& to) { return rename(from.c_str(), to.c_str()) == 0; }
+bool Link(const std::string& target, const std::string& path) { return symlink(target.c_str(), path.c_str()) == 0; }
+
+class SwappedLogdir : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "another user's directories need root";
+    ASSERT_EQ(chmod(root_.path().c_str(), 0755), 0);
+    ASSERT_EQ(mkdir(victim_.c_str(), 0755), 0);
+    ASSERT_EQ(mkdir(theirs_.c_str(), 0755), 0);
+    ASSERT_EQ(chown(theirs_.c_str(), kOther, kOther), 0);
+  }
+  void TearDown() override { EXPECT_THAT(FilesBelow(victim_, ""), IsEmpty()); }
+
+  RunOptions Options() const {
+    RunOptions options;
+    options.default_logdir = false;
+    options.tbprof = {"--logdir=" + logdir_, "--wait-threshold=0", "--run=mine"};
+    return options;
+  }
+  std::unique_ptr<Running> Start(const std::vector<std::string>& words = {}) {
+    RunOptions options = Options();
+    options.tbprof.insert(options.tbprof.end(), words.begin(), words.end());
+    auto running = StartUnderTbprof({Program("records_until_told"), "2000"}, options);
+    EXPECT_TRUE(running->WaitForFact("ready 1\n")) << running->Err();
+    return running;
+  }
+  static RunResult End(Running* running) {
+    WriteFile(running->path() + "/go", "");
+    RunResult result = running->Wait();
+    EXPECT_EQ(result.code(), 7);
+    EXPECT_EQ(result.out, "done\n");
+    return result;
+  }
+  // One profile below the directory, with all that was recorded.
+  static void ExpectWhole(const RunResult& result, const std::string& directory) {
+    const std::vector<std::string> profiles = FilesBelow(directory, ".xplane.pb");
+    ASSERT_THAT(profiles, SizeIs(1)) << result.AllSaid();
+    const auto profile = Profile::Parse(profiles[0]);
+    ASSERT_NE(profile, nullptr);
+    EXPECT_EQ(profile->Count("read") + profile->Count("write"), 2000);
+  }
+
+  TemporaryDirectory root_;
+  const std::string victim_ = root_ / "victim";
+  const std::string theirs_ = root_ / "theirs";
+  const std::string logdir_ = theirs_ + "/logs";
+};
+
+TEST_F(SwappedLogdir, ForALink) {
+  const auto running = Start();
+  ASSERT_TRUE(AsOther([&] { return Rename(logdir_, theirs_ + "/moved") && Link(victim_, logdir_); }));
+  const RunResult result = End(running.get());
+  ExpectWhole(result, theirs_ + "/moved");
+  EXPECT_TRUE(result.Said("renamed while the command ran")) << result.AllSaid();
+  EXPECT_TRUE(result.Said(theirs_ + "/moved")) << result.AllSaid();
+}
+
+TEST_F(SwappedLogdir, ForALinkByTheCommandItself) {
+  RunOptions options = Options();
+  const std::string script =
+      "cd " + theirs_ + " && mv logs moved && ln -s " + victim_ + " logs && cat /proc/self/status | grep ^Uid";
+  const RunResult result = RunUnderTbprof(
+      {"/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/bin/sh", "-c", script}, options);
+  EXPECT_EQ(result.code(), 0) << result.err;
+  EXPECT_THAT(FilesBelow(theirs_ + "/moved", ".xplane.pb"), SizeIs(1)) << result.AllSaid();
+}
+
+TEST_F(SwappedLogdir, ForADirectory) {
+  const auto running = Start();
+  ASSERT_TRUE(AsOther([&] { return Rename(logdir_, theirs_ + "/moved") && mkdir(logdir_.c_str(), 0777) == 0; }));
+  ExpectWhole(End(running.get()), theirs_ + "/moved");
+  EXPECT_THAT(FilesBelow(logdir_, ""), IsEmpty());
+}
+
+TEST_F(SwappedLogdir, WithItsParent) {
+  fs::create_directories(theirs_ + "/inner");
+  ASSERT_EQ(chown((theirs_ + "/inner").c_str(), kOther, kOther), 0);
+  RunOptions options = Options();
+  options.tbprof[0] = "--logdir=" + theirs_ + "/inner/logs";
+  auto running = StartUnderTbprof({Program("records_until_told"), "2000"}, options);
+  ASSERT_TRUE(running->WaitForFact("ready 1\n")) << running->Err();
+  ASSERT_TRUE(
+      AsOther([&] { return Rename(theirs_ + "/inner", theirs_ + "/moved") && Link(victim_, theirs_ + "/inner"); }));
+  ExpectWhole(End(running.get()), theirs_ + "/moved/logs");
+}
+
+TEST_F(SwappedLogdir, BeforeACapture) {
+  const auto running = Start({"--window-duration=100ms"});
+  ASSERT_TRUE(AsOther([&] { return Rename(logdir_, theirs_ + "/moved") && Link(victim_, logdir_); }));
+  kill(running->pid(), SIGUSR1);
+  ASSERT_TRUE(running->WaitForError(theirs_ + "/moved/plugins/profile/")) << running->Err();
+  const RunResult result = End(running.get());
+  EXPECT_THAT(FilesBelow(theirs_ + "/moved", ".xplane.pb"), SizeIs(2)) << result.AllSaid();
+}
+
+// The other user owns the log directory itself.
+class SwappedBeneath : public SwappedLogdir {
+ protected:
+  void SetUp() override {
+    SwappedLogdir::SetUp();
+    if (IsSkipped()) return;
+    ASSERT_EQ(mkdir(logdir_.c_str(), 0755), 0);
+    ASSERT_EQ(chown(logdir_.c_str(), kOther, kOther), 0);
+  }
+};
+
+TEST_F(SwappedBeneath, Plugins) {
+  const auto running = Start();
+  ASSERT_TRUE(
+      AsOther([&] { return Rename(logdir_ + "/plugins", logdir_ + "/old") && Link(victim_, logdir_ + "/plugins"); }));
+  const RunResult result = End(running.get());
+  // No profile, but no loss: the raw records stay, and the line that is printed works.
+  EXPECT_TRUE(result.Said("is a symbolic link")) << result.AllSaid();
+  ASSERT_TRUE(AsOther([&] { return unlink((logdir_ + "/plugins").c_str()) == 0; }));
+  EXPECT_EQ(RunTbprof({"recover", logdir_}).code(), 0);
+  ExpectWhole(result, logdir_);
+}
+
+TEST_F(SwappedBeneath, PluginsProfile) {
+  ASSERT_TRUE(AsOther([&] { return mkdir((logdir_ + "/plugins").c_str(), 0755) == 0; }));
+  const auto running = Start();
+  ASSERT_TRUE(AsOther([&] {
+    return Rename(logdir_ + "/plugins/profile", logdir_ + "/plugins/old") &&
+           Link(victim_, logdir_ + "/plugins/profile");
+  }));
+  EXPECT_TRUE(End(running.get()).Said("is a symbolic link"));
+}
+
+TEST_F(SwappedBeneath, TheHiddenDirectory) {
+  const auto running = Start();
+  ASSERT_TRUE(
+      AsOther([&] { return Rename(logdir_ + "/.tbprof", logdir_ + "/old") && Link(victim_, logdir_ + "/.tbprof"); }));
+  const RunResult result = End(running.get());
+  ExpectWhole(result, logdir_);
+  EXPECT_THAT(FilesBelow(theirs_, ".spool"), IsEmpty());
+}
+
+TEST_F(SwappedBeneath, TheRunsName) {
+  const auto running = Start();
+  fs::create_directory(victim_ + "/inner");
+  ASSERT_EQ(chown((logdir_ + "/plugins/profile").c_str(), kOther, kOther), 0);
+  ASSERT_TRUE(AsOther([&] { return Link(victim_, logdir_ + "/plugins/profile/mine"); }));
+  ExpectWhole(End(running.get()), logdir_);
+  fs::remove(victim_ + "/inner");
+}
+
+TEST_F(SwappedBeneath, AnotherSpoolOfTheSameName) {
+  const auto running = Start();
+  const std::vector<std::string> spools = FilesBelow(logdir_ + "/.tbprof", ".spool");
+  ASSERT_THAT(spools, SizeIs(1));
+  const std::string name = fs::path(spools[0]).filename();
+  ASSERT_TRUE(AsOther([&] {
+    if (!Rename(logdir_ + "/.tbprof", logdir_ + "/old") || mkdir((logdir_ + "/.tbprof").c_str(), 0755) != 0)
+      return false;
+    WriteFile(logdir_ + "/.tbprof/" + name, "forged");
+    return true;
+  }));
+  ExpectWhole(End(running.get()), logdir_);
+  EXPECT_EQ(ReadFile(logdir_ + "/.tbprof/" + name), "forged") << "not ours to remove";
+}
+
+// Their directory at the hidden one's name: nothing of ours is put into it.
+TEST_F(SwappedBeneath, AHiddenDirectoryOfTheirs) {
+  ASSERT_TRUE(AsOther([&] { return mkdir((logdir_ + "/.tbprof").c_str(), 0777) == 0; }));
+  const auto running = Start();
+  EXPECT_TRUE(fs::is_empty(logdir_ + "/.tbprof"));
+  ExpectWhole(End(running.get()), logdir_);
+}
+
+// ---- on the way to it
+
+TEST_F(SwappedLogdir, TheirLinkOnTheWayIsRefused) {
+  ASSERT_TRUE(AsOther([&] { return Link(victim_, theirs_ + "/way"); }));
+  RunOptions options = Options();
+  for (const std::string& path : {theirs_ + "/way", theirs_ + "/way/logs"}) {
+    options.tbprof[0] = "--logdir=" + path;
+    const RunResult result = RunUnderTbprof({Program("ends"), "exit", "5"}, options);
+    EXPECT_EQ(result.code(), 125);
+    EXPECT_TRUE(result.Said(theirs_ + "/way is a symbolic link of uid 65534")) << result.AllSaid();
+  }
+}
+
+TEST_F(SwappedLogdir, OnesOwnLinkOnTheWayIsFollowed) {
+  fs::create_directories(root_ / "real");
+  fs::create_directory_symlink("real", root_ / "home");
+  RunOptions options = Options();
+  options.tbprof[0] = "--logdir=" + (root_ / "home/logs");
+  EXPECT_EQ(RunUnderTbprof({Program("ends"), "exit", "5"}, options).code(), 5);
+  EXPECT_THAT(FilesBelow(root_ / "real/logs", ".xplane.pb"), SizeIs(1));
+}
+
+// ---- what recover and capture find
+
+class Found : public SwappedLogdir {
+ protected:
+  // A spool as `run` leaves it, that names `logdir` as the place of its profile.
+  std::string MakeSpool(const std::string& logdir) {
+    RunOptions options;
+    options.default_logdir = false;
+    options.tbprof = {"--logdir=" + logdir, "--keep-spool", "--spool-dir=" + (root_ / "made")};
+    EXPECT_EQ(RunUnderTbprof({Program("ends"), "exit", "5"}, options).code(), 5);
+    const std::vector<std::string> spools = FilesBelow(root_ / "made", ".spool");
+    EXPECT_THAT(spools, SizeIs(1));
+    fs::remove_all(logdir);
+    return spools.empty() ? "" : spools[0];
+  }
+};
+
+TEST_F(Found, AnotherUsersSpoolIsLeftAlone) {
+  const std::string spool = MakeSpool(victim_ + "/logs");
+  fs::create_directories(theirs_ + "/.tbprof");
+  const std::string planted = theirs_ + "/.tbprof/x.spool";
+  fs::rename(spool, planted);
+  ASSERT_EQ(chown(planted.c_str(), kOther, kOther), 0);
+  const RunResult result = RunTbprof({"recover", theirs_});
+  EXPECT_EQ(result.code(), 0) << result.AllSaid();
+  EXPECT_TRUE(result.Said(planted + " is another user's")) << result.AllSaid();
+  EXPECT_THAT(FilesBelow(root_.path(), ".xplane.pb"), IsEmpty());
+}
+
+TEST_F(Found, ASpoolOfARepositoryStaysInIt) {
+  const std::string spool = MakeSpool(victim_ + "/logs");
+  fs::create_directories(root_ / "repository/tbprof-logs/.tbprof");
+  fs::rename(spool, root_ / "repository/tbprof-logs/.tbprof/x.spool");
+  RunOptions options;
+  options.directory = root_ / "repository";
+  const RunResult result = RunTbprof({"recover"}, options);
+  EXPECT_EQ(result.code(), 0) << result.AllSaid();
+  EXPECT_THAT(FilesBelow(root_ / "repository/tbprof-logs", ".xplane.pb"), SizeIs(1)) << result.AllSaid();
+}
+
+TEST_F(Found, ASpoolMakesNoDirectoriesWhereItLikes) {
+  const std::string spool = MakeSpool(victim_ + "/logs");
+  RunOptions options;
+  options.directory = root_ / "made";
+  const RunResult result = RunTbprof({"convert", spool}, options);
+  EXPECT_EQ(result.code(), 0) << result.AllSaid();
+  EXPECT_THAT(FilesBelow(root_ / "made/tbprof-logs", ".xplane.pb"), SizeIs(1)) << result.AllSaid();
+}
+
+TEST_F(Found, AFifoIsNoSpool) {
+  fs::create_directories(theirs_ + "/.tbprof");
+  ASSERT_EQ(mkfifo((theirs_ + "/.tbprof/x.spool").c_str(), 0666), 0);
+  EXPECT_EQ(RunTbprof({"recover", theirs_}).code(), 0);
+}
+
+TEST_F(Found, AnotherUsersPortIsNotCalled) {
+  const std::string endpoints = root_ / "shared/.tbprof/endpoints/mine";
+  fs::create_directories(endpoints);
+  const std::string json = R"({"host": "elsewhere", "pid": 1, "rank": 0, "addresses": ["127.0.0.2:9"]})";
+  WriteFile(endpoints + "/a.endpoints.json", json);
+  ASSERT_EQ(chown((endpoints + "/a.endpoints.json").c_str(), kOther, kOther), 0);
+  ASSERT_EQ(mkfifo((endpoints + "/b.endpoints.json").c_str(), 0666), 0);
+  fs::create_symlink("/etc/passwd", endpoints + "/c.endpoints.json");
+  const RunResult result = RunTbprof({"capture", "--retries=0", "--logdir=" + (root_ / "shared"), "mine"});
+  EXPECT_EQ(result.code(), 125) << result.AllSaid();
+  EXPECT_TRUE(result.Said("no `tbprof run` of this user")) << result.AllSaid();
+}
+
+TEST_F(SwappedLogdir, AFifoAmongTheSummariesOfOtherRanks) {
+  RunOptions options = Options();
+  options.environment = {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}};
+  options.tbprof.push_back("--rank-wait=100ms");
+  const std::string run = logdir_ + "/plugins/profile/mine";
+  fs::create_directories(run);
+  ASSERT_EQ(mkfifo((run + "/other.summary.json").c_str(), 0666), 0);
+  ASSERT_TRUE(Link("/dev/zero", run + "/another.summary.json"));
+  options.timeout_s = 60;
+  const RunResult result = RunUnderTbprof({Program("ends"), "exit", "5"}, options);
+  EXPECT_EQ(result.code(), 5) << result.AllSaid();
+  EXPECT_THAT(FilesBelow(logdir_, ".xplane.pb"), SizeIs(1)) << result.AllSaid();
+}
+
+}  // namespace
+}  // namespace tbprof::integration
