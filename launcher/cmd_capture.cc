@@ -30,6 +30,7 @@
 #include "writer/arguments.h"
 #include "writer/file_ops.h"
 #include "writer/logdir.h"
+#include "writer/summary_format.h"
 #include "writer/timeline.h"
 #include "writer/utf8.h"
 #include "writer/xspace_skim.h"
@@ -367,7 +368,7 @@ class CaptureCommand {
         return kExitNone;
       }
       for (const RunDirectory::File& file : *files) SayFile(file);
-      terminal_.Say(StrCat("view: tensorboard --logdir ", PrintableUtf8(logdir_)));
+      terminal_.Say(StrCat("view: tensorboard --logdir ", ShellQuoted(logdir_)));
       terminal_.Say(StrCat("      then http://localhost:6006/#profile, run ", PrintableUtf8(directory_->run())));
     }
     if (!silent_.empty()) {

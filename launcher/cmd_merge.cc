@@ -211,7 +211,7 @@ class MergeCommand {
     absl::StatusOr<std::vector<RunDirectory::File>> files = (*directory)->Publish();
     if (!files.ok()) return files.status();
     terminal_.Say(StrCat(PrintableUtf8((*directory)->path()), "  ", files->size(), " profiles"));
-    terminal_.Say(StrCat("view: tensorboard --logdir ", PrintableUtf8(logdir.path)));
+    terminal_.Say(StrCat("view: tensorboard --logdir ", ShellQuoted(logdir.path)));
     return absl::OkStatus();
   }
 

@@ -255,7 +255,7 @@ class Run final : public CaptureRun {
 
   // Before the command started: stop here, or with --on-error=run start it without us.
   int SetUpFailed(const absl::Status& status, const Environment& environment) {
-    terminal_.Error(ToText(status));
+    terminal_.Error(PrintableUtf8(ToText(status)));
     if (options_.on_error == OnError::kStop) return kExitUsage;
     terminal_.Warn("--on-error=run: the command runs without a profile");
     return PlainExec(environment);
@@ -671,7 +671,7 @@ class Run final : public CaptureRun {
     const SpoolWriter& spool = session_->spool();
     if (spool.write_error() != 0 && !said_write_error_) {
       said_write_error_ = true;
-      Tell(StrCat("cannot write the spool ", session_->spool_path(), ": ", strerror(spool.write_error()),
+      Tell(StrCat("cannot write the spool ", PrintableUtf8(session_->spool_path()), ": ", strerror(spool.write_error()),
                   "; what fits is kept"));
     }
     if (options_.window.kind == Window::Kind::kAuto && run_window_open_) {
@@ -861,7 +861,7 @@ class Run final : public CaptureRun {
     request.warnings = warnings_;
     if (session_->records_not_kept() > 0) {
       const std::string missing = StrCat(session_->records_not_kept(), " records are missing: ", session_->SpoolError(),
-                                         ": the spool ", session_->spool_path());
+                                         ": the spool ", PrintableUtf8(session_->spool_path()));
       request.warnings.push_back(missing);
       if (session_->records_not_kept() != said_not_kept_) terminal_.Warn(missing);
       said_not_kept_ = session_->records_not_kept();
@@ -901,7 +901,7 @@ class Run final : public CaptureRun {
 
   void ConversionFailed(const absl::Status& status) {
     failed_ = true;
-    terminal_.Error(ToText(status));
+    terminal_.Error(PrintableUtf8(ToText(status)));
   }
 
   void TakeConversions() {
@@ -981,7 +981,8 @@ class Run final : public CaptureRun {
     conversions_.clear();
     terminal_.Error(StrCat("no profile: the raw records' directory gives no answer (",
                            absl::FormatDuration(spool_limit_), "; a dead mount?)"));
-    terminal_.Error(StrCat("what it has taken, when it answers again: tbprof recover ", session_->spool_path()));
+    terminal_.Error(
+        StrCat("what it has taken, when it answers again: tbprof recover ", ShellQuoted(session_->spool_path())));
     failed_ = true;
     return Result();
   }
@@ -1119,15 +1120,16 @@ class Run final : public CaptureRun {
     if (keep && session_->spool_removed()) {
       terminal_.Error("the raw records went with their directory, which was removed");
     } else if (keep && failed_) {
-      terminal_.Error(StrCat("raw records kept; to write the profile: tbprof recover ", session_->spool_path()));
+      terminal_.Error(
+          StrCat("raw records kept; to write the profile: tbprof recover ", ShellQuoted(session_->spool_path())));
     } else if (keep) {
-      terminal_.Say(StrCat("raw records kept: tbprof convert ", session_->spool_path()));
+      terminal_.Say(StrCat("raw records kept: tbprof convert ", ShellQuoted(session_->spool_path())));
     } else if (logdir_hangs_) {
       if (!WithinDeadline(kLookTimeout, [this] {
              session_->RemoveSpool();
              return absl::OkStatus();
            }).ok()) {
-        terminal_.Warn(StrCat("raw records left behind: ", session_->spool_path()));
+        terminal_.Warn(StrCat("raw records left behind: ", PrintableUtf8(session_->spool_path())));
       }
     } else {
       session_->RemoveSpool();

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 
 #include "writer/text.h"
+#include "writer/utf8.h"
 
 namespace tbprof {
 namespace {
@@ -72,7 +73,23 @@ std::string ShellQuoted(std::string_view text) {
                       std::string_view("/._-+=:,@%^").find(c) != std::string_view::npos;
     plain = plain && safe;
   }
-  if (plain) return std::string(text);
+  // A terminal would obey what cannot be printed: $'\x1b', which bash and zsh read.
+  const bool printable = PrintableUtf8(text) == text;
+  if (plain && printable) return std::string(text);
+  if (!printable) {
+    std::string word = "$'";
+    for (const char c : text) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (c == '\'' || c == '\\') {
+        word += StrCat("\\", std::string(1, c));
+      } else if (byte >= 0x20 && byte < 0x7f) {
+        word += c;
+      } else {
+        word += absl::StrFormat("\\x%02x", byte);
+      }
+    }
+    return word + "'";
+  }
   std::string out = "'";
   for (char c : text) {
     if (c == '\'') {

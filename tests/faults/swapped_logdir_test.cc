@@ -131,6 +131,22 @@ TEST_F(SwappedLogdir, BeforeACapture) {
   EXPECT_THAT(FilesBelow(theirs_ + "/moved", ".xplane.pb"), SizeIs(2)) << result.AllSaid();
 }
 
+TEST_F(SwappedLogdir, ForANameThatATerminalWouldObey) {
+  const std::string moved = theirs_ + "/\x1b]0;x\x07\nline";
+  for (const bool fails : {false, true}) {
+    const auto running = Start({"--keep-spool"});
+    ASSERT_TRUE(AsOther([&] { return Rename(logdir_, moved); }));
+    if (fails) {
+      fs::remove_all(moved + "/plugins");
+      WriteFile(moved + "/plugins", "in the way");
+    }
+    const RunResult result = End(running.get());
+    EXPECT_EQ(result.AllSaid().find('\x1b'), std::string::npos);
+    EXPECT_EQ(result.err, "") << "lines that are not tbprof's";
+    fs::remove_all(moved);
+  }
+}
+
 // The other user owns the log directory itself.
 class SwappedBeneath : public SwappedLogdir {
  protected:

@@ -150,9 +150,17 @@ TEST(BadInput, CommandNotExecutable) {
 
 TEST(BadInput, UnknownOptionNamesTheNearest) {
   ExpectRefused(RunTbprof({"run", "--logdri=/tmp/x", "--", Program("ends"), "exit", "0"}), 125, "--logdir");
+}
+
+// It may be another tool's: the command runs, with a line.
+TEST(BadInput, UnknownVariableIsAWarning) {
   RunOptions options;
   options.environment = {{"TBPROF_LOGDRI", "/tmp/x"}};
-  ExpectRefused(RunTbprof({"run", "--", Program("ends"), "exit", "0"}, options), 125, "TBPROF_LOGDIR");
+  const RunResult result = RunUnderTbprof({Program("ends"), "exit", "5"}, options);
+  EXPECT_EQ(result.code(), 5);
+  EXPECT_NE(result.profile, nullptr);
+  EXPECT_TRUE(result.Said("TBPROF_LOGDRI, which is no option of tbprof")) << result.AllSaid();
+  EXPECT_TRUE(result.Said("did you mean TBPROF_LOGDIR?")) << result.AllSaid();
 }
 
 TEST(BadInput, NoCommand) {
