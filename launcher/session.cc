@@ -29,6 +29,7 @@
 #include "absl/strings/str_format.h"
 #include "launcher/commands.h"
 #include "launcher/deadline.h"
+#include "launcher/exit_status.h"
 #include "launcher/own_cost.h"
 #include "launcher/spools.h"
 #include "writer/file_ops.h"
@@ -697,6 +698,22 @@ void Session::Refuse(int segment_fd, uint64_t bytes) {
   }
 }
 
+void Session::RecordExit(uint32_t segment, const Process& process) {
+  const std::optional<ExitStatus> status = ExitStatusOf(process.pidfd.get(), process.pid);
+  if (!status.has_value()) return;
+  ExitFact fact{};
+  fact.ticks = Now();
+  fact.process_serial = process.serial;
+  fact.exit_code = status->code;
+  fact.exit_signal = status->signal;
+  if (status->signal == SIGKILL) {
+    const std::optional<uint64_t> kills = OutOfMemoryKills();
+    if (kills > out_of_memory_kills_) fact.flags |= kExitOutOfMemory;
+    out_of_memory_kills_ = kills;
+  }
+  drain_->Append(FrameType::kExit, segment, &fact, sizeof(fact));
+}
+
 // Sees new processes of the segment and the end of known ones.
 void Session::LookAfter(Target* target, uint64_t now_ns) {
   const MappedSegment* mapped = target->mapped;
@@ -752,6 +769,7 @@ void Session::LookAfter(Target* target, uint64_t now_ns) {
   }
   std::erase_if(target->processes, [&](const Process& process) {
     if (!process.pidfd.valid() || !HasEnded(process.pidfd.get())) return false;
+    RecordExit(mapped->number, process);
     drain_->ProcessEnded(mapped->number, process.serial, process.pid);
     return true;
   });

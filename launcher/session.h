@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,7 @@
 #include "launcher/control_socket.h"
 #include "launcher/drain.h"
 #include "launcher/listener_pause.h"
+#include "launcher/memory_limit.h"
 #include "launcher/sampling_governor.h"
 #include "launcher/scoped.h"
 #include "launcher/triggers.h"
@@ -220,6 +222,8 @@ class Session {
   // False: nothing has come yet.
   bool ReceiveHello(int connection);
   void LookAfter(Target* target, uint64_t now_ns);
+  // Of one that has ended, where the kernel reports it.
+  void RecordExit(uint32_t segment, const Process& process);
   void ReadCaptureRequests();
   void ReadMaps(Target* target);
   void TakeClockPair();
@@ -256,6 +260,7 @@ class Session {
   std::vector<std::unique_ptr<Target>> targets_;
   uint32_t segments_seen_ = 0;
   uint32_t targets_refused_ = 0;
+  std::optional<uint64_t> out_of_memory_kills_ = OutOfMemoryKills();
   std::map<uint32_t, uint32_t> open_;  // windows, and what is recorded for each
   uint64_t run_open_ticks_ = 0, run_open_ns_ = 0;
   uint64_t sliding_ticks_ = 0;

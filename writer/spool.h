@@ -72,6 +72,7 @@ enum class FrameType : uint16_t {
   kGpuTotals = 18,  // TotalsFact, GpuTotalRow[]: the GPU records in all parts dropped so far
   kGpuMemory = 19,  // TotalsFact, GpuMemoryRow[]: what in them was allocated or released of device memory
   kSampling = 20,   // SamplingFact: allocator samples are taken at another distance from now on
+  kExit = 21,       // ExitFact: how a process ended, where the kernel reported it
 };
 
 enum FrameFlag : uint16_t {
@@ -155,6 +156,16 @@ struct ProcessFact {
   uint64_t taken_ticks;
   int32_t parent_pid;  // as it sees it
   uint32_t start_cost;
+};
+struct ExitFact {
+  uint64_t ticks;  // when the launcher found it ended
+  uint32_t process_serial;
+  int32_t exit_code;    // -1: a signal ended it
+  int32_t exit_signal;  // 0: it exited
+  uint32_t flags;       // ExitFlag
+};
+enum ExitFlag : uint32_t {
+  kExitOutOfMemory = 1,  // by SIGKILL, and the memory cgroup had counted an OOM kill since the last such end
 };
 struct ClockFact {
   uint64_t ticks, monotonic_ns, realtime_ns;

@@ -194,6 +194,9 @@ class FactReader {
         if (frame.Read(&gap) && facts_->gaps.size() < kMaxGaps) facts_->gaps.push_back(gap);
         break;
       }
+      case FrameType::kExit:
+        TakeExit(frame);
+        break;
       case FrameType::kMaps:
         TakeMaps(frame);
         break;
@@ -339,6 +342,20 @@ class FactReader {
       process.last = fact;
       process.has_last = true;
     }
+  }
+
+  void TakeExit(const Frame& frame) {
+    ExitFact fact;
+    if (!frame.Read(&fact) || fact.process_serial == 0) {
+      ++facts_->corrupt_records;
+      return;
+    }
+    ProcessFacts& process = facts_->processes[{frame.segment, fact.process_serial}];
+    process.exit_code = fact.exit_signal == 0 ? fact.exit_code : -1;
+    process.exit_signal = std::clamp(fact.exit_signal, 0, 127);
+    process.out_of_memory = (fact.flags & kExitOutOfMemory) != 0;
+    if (process.end_ticks == 0 && fact.ticks < uint64_t{1} << 62) process.end_ticks = fact.ticks;
+    Seen(fact.ticks);
   }
 
   void TakeMaps(const Frame& frame) {

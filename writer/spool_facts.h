@@ -74,6 +74,9 @@ struct ProcessFacts {
   int32_t parent_pid = 0;
   uint64_t start_ticks = 0, end_ticks = 0;
   bool forked = false;
+  int exit_code = -1;  // -1: not known, or a signal ended it
+  int exit_signal = 0;
+  bool out_of_memory = false;
   std::string torch;         // of ProcessInfoKey::kTorch, its first character and the rest; empty: none was seen
   std::string torch_shapes;  // why there are none; empty: there are, or they were not asked for
   std::string stopped;       // why nothing more was recorded from some moment on; empty: it was recorded to its end

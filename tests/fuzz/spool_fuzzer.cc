@@ -17,7 +17,7 @@
 #include "writer/spool_facts.h"
 #include "writer/timeline_builder.h"
 
-static constexpr uint32_t kFrameTypes = static_cast<uint32_t>(tbprof::FrameType::kSampling) + 1;
+static constexpr uint32_t kFrameTypes = static_cast<uint32_t>(tbprof::FrameType::kExit) + 1;
 
 namespace {
 
