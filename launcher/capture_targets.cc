@@ -140,8 +140,6 @@ void Name(std::vector<CaptureTarget>* targets) {
     const bool has_rank = target.rank >= 0 && target.sure_rank;
     if (target.host.empty()) {
       target.stem = StemOfAddress(target.address);
-    } else if (targets->size() == 1) {
-      target.stem = target.host;
     } else if (has_rank) {
       target.stem = StrCat(target.host, "_r", target.rank);
     } else {

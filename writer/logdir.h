@@ -63,7 +63,7 @@ std::string HostNameFrom(std::string_view text);
 
 // How the files of several ranks of one launcher are told apart.
 enum class RankNames {
-  kHosts,   // each is a host of TensorBoard's list: <host>_r<rank>
+  kHosts,   // each is a host of TensorBoard's list: <host>_r<rank>, a single one as well
   kClient,  // the first is <host>, the others <host>.r<rank>: a client puts its own name of the host in front
 };
 
@@ -71,8 +71,8 @@ enum class RankNames {
 class RunDirectory {
  public:
   // `exclusive`: the name is ours alone: `_2`, `_3`... is appended on collision. Otherwise (a name given by the user)
-  // the directory is shared and the *file stem* is made unique: <host>, <host>_r<rank>, <host>_<pid>-<4 hex>.
-  // `path` is what the directory that `logdir` holds is called in messages.
+  // the directory is shared and the *file stem* is made unique: <host> becomes <host>_<pid>-<4 hex>. Behind it stands
+  // the rank wherever it is known, `_r<rank>`. `path` is what the directory that `logdir` holds is called in messages.
   static absl::StatusOr<std::unique_ptr<RunDirectory>> Create(int logdir, const std::string& path,
                                                               const std::string& run, bool exclusive,
                                                               const std::string& host, int rank,
@@ -108,6 +108,8 @@ class RunDirectory {
     uint64_t bytes = 0;
     std::string verified;  // e.g. `verified: 3 planes, 12 lines, 10432 events`; empty if not verified
   };
+  // Files from the given one on come before those that were written earlier.
+  void PutFirst(size_t index);
   // What was written so far, with the paths that it will have: for a summary that is published along.
   std::vector<File> written() const;
   // Renames everything into place without replacing anything (RENAME_NOREPLACE, else link + unlink), fsyncs.

@@ -132,8 +132,11 @@ bool RunDirectory::Taken() const {
 }
 
 std::string RunDirectory::HostOf(int rank) const {
-  if (further_ranks_.empty()) return host_;
-  if (names_ == RankNames::kHosts) return StrCat(host_, "_r", rank);
+  if (names_ == RankNames::kHosts) {
+    const std::string ending = StrCat("_r", rank);
+    // `tbprof capture` names a launcher's file after its rank already.
+    return rank < 0 || host_.ends_with(ending) ? host_ : StrCat(host_, ending);
+  }
   return rank == rank_ ? host_ : StrCat(host_, ".r", rank);
 }
 
@@ -154,14 +157,9 @@ absl::Status RunDirectory::Reserve(const std::string& named) {
       staging_name_ = run_;
     } else {
       run_ = run;
-      if (attempt == 1) {
-        host_ = wanted_host;
-      } else if (attempt == 2 && rank_ >= 0 && further_ranks_.empty()) {
-        host_ = StrCat(wanted_host, "_r", rank_);
-      } else {
-        host_ = StrCat(wanted_host, "_", getpid(), "-", RandomHex(4));
-      }
-      staging_name_ = StrCat(run_, "@", host_);
+      host_ = attempt == 1 ? wanted_host : StrCat(wanted_host, "_", getpid(), "-", RandomHex(4));
+      // Of several ranks, those of two launchers may overlap.
+      staging_name_ = StrCat(run_, "@", further_ranks_.empty() ? HostOf(rank_) : host_);
       if (staging_name_.size() > 200) {
         staging_name_ = StrCat(TruncateUtf8(staging_name_, 180), std::hash<std::string>()(staging_name_));
       }
@@ -203,7 +201,7 @@ absl::StatusOr<uint64_t> RunDirectory::Write(const Output& output, const Timelin
 }
 
 absl::Status RunDirectory::WriteText(const std::string& file_name, std::string_view text) {
-  return WriteBytes(exclusive_ ? file_name : StrCat(host_, ".", file_name),
+  return WriteBytes(exclusive_ ? file_name : StrCat(HostOf(rank_), ".", file_name),
                     [&](Sink& sink) { return sink.Append(text); })
       .status();
 }
@@ -292,6 +290,11 @@ absl::StatusOr<std::vector<RunDirectory::File>> RunDirectory::Publish() {
   if (!status.ok()) return status;
   for (Pending& pending : pending_) pending.file.path = StrCat(path_, "/", pending.name);
   return written();
+}
+
+void RunDirectory::PutFirst(size_t index) {
+  if (index < pending_.size())
+    std::rotate(pending_.begin(), pending_.begin() + static_cast<ptrdiff_t>(index), pending_.end());
 }
 
 std::vector<RunDirectory::File> RunDirectory::written() const {

@@ -95,7 +95,7 @@ class LogdirTest : public testing::Test {
                                                              std::string* made_run = nullptr) {
     auto directory = CreateRun(logdir_, run, exclusive, "node", rank);
     if (!directory.ok()) return directory.status();
-    const Timeline timeline = SmallTimeline((*directory)->host());
+    const Timeline timeline = SmallTimeline((*directory)->HostOf(rank));
     if (absl::Status status = (*directory)->Write(*FindOutput("xplane"), timeline).status(); !status.ok())
       return status;
     if (absl::Status status = (*directory)->WriteText("summary.json", "{}\n"); !status.ok()) return status;
@@ -146,6 +146,21 @@ TEST_F(LogdirTest, RanksOfOneLauncherHaveAFileEach) {
   EXPECT_EQ(client->HostOf(6), client->host() + ".r6");
   EXPECT_EQ(RunDirectory::NameForClient("node.r7.xplane.pb", "node.r7"), "xplane.pb");
   EXPECT_EQ(RunDirectory::NameForClient("node.r7.r1.xplane.pb", "node.r7"), "r1.xplane.pb");
+}
+
+// A launcher per rank: the name does not depend on who is first.
+TEST_F(LogdirTest, AFileOfOneRankHasItInItsName) {
+  ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
+  for (const int rank : {3, 0}) ASSERT_TRUE(PublishOne("named", false, rank).ok());
+  ASSERT_TRUE(PublishOne("alone", true, 5).ok());
+  EXPECT_EQ(Names(Profile() / "named"), (std::vector<std::string>{"node_r0.summary.json", "node_r0.xplane.pb",
+                                                                  "node_r3.summary.json", "node_r3.xplane.pb"}));
+  EXPECT_EQ(Names(Profile() / "alone"), (std::vector<std::string>{"node_r5.xplane.pb", "summary.json"}));
+  ASSERT_TRUE(PublishOne("named", false, 3).ok());
+  EXPECT_EQ(Names(Profile() / "named").size(), 6u) << "nothing is replaced";
+  auto client = RunDirectory::Create(logdir_, "run", false, "node", 4, {}, RankNames::kClient);
+  ASSERT_TRUE(client.ok());
+  EXPECT_EQ((*client)->HostOf(4), "node");
 }
 
 TEST_F(LogdirTest, AFileOfAnyRankTakesTheName) {
@@ -356,7 +371,12 @@ TEST_F(LogdirTest, SixteenProcessesOfOneSecondGetSixteenRuns) {
   for (const std::string& run : Names(Profile())) {
     if (!run.starts_with("auto")) continue;
     ++automatic;
-    EXPECT_TRUE(LintXplane(Profile() / run / "node.xplane.pb", "node").ok());
+    for (const std::string& name : Names(Profile() / run)) {
+      if (!name.ends_with(".xplane.pb")) continue;
+      const std::string host = name.substr(0, name.size() - strlen(".xplane.pb"));
+      EXPECT_TRUE(host.starts_with("node_r")) << host;
+      EXPECT_TRUE(LintXplane(Profile() / run / name, host).ok());
+    }
   }
   EXPECT_EQ(automatic, 16u);
   for (const std::string& name : Names(Profile() / "named")) {
@@ -367,7 +387,7 @@ TEST_F(LogdirTest, SixteenProcessesOfOneSecondGetSixteenRuns) {
     hosts.insert(host);
   }
   EXPECT_EQ(hosts.size(), 16u);
-  EXPECT_TRUE(hosts.contains("node"));
+  for (const char* host : {"node_r0", "node_r1", "node_r2", "node_r3"}) EXPECT_TRUE(hosts.contains(host)) << host;
   EXPECT_FALSE(fs::exists(logdir_ / ".tbprof"));
 }
 
@@ -376,14 +396,13 @@ TEST_F(LogdirTest, SharedRunsNameRanks) {
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(PublishOne("named", false, 7).ok());
   const std::vector<std::string> names = Names(Profile() / "named");
   ASSERT_EQ(names.size(), 6u);
-  EXPECT_EQ(std::count(names.begin(), names.end(), "node.xplane.pb"), 1);
   EXPECT_EQ(std::count(names.begin(), names.end(), "node_r7.xplane.pb"), 1);
   EXPECT_EQ(std::count_if(names.begin(), names.end(),
                           [](const std::string& name) {
                             return name.starts_with("node_" + std::to_string(getpid()) + "-") &&
-                                   name.ends_with(".xplane.pb");
+                                   name.ends_with("_r7.xplane.pb");
                           }),
-            1);
+            2);
 }
 
 TEST_F(LogdirTest, ALinkAtTheFileNameIsNeitherFollowedNorReplaced) {
