@@ -384,7 +384,7 @@ void CaptureDesk::AskBySignal(uint64_t own, uint64_t of_targets) {
 
 void CaptureDesk::TellRefused() {
   if (std::exchange(said_refused_, false)) {
-    terminal_.Say(StrCat(refused_, " requests for a capture came while there could be none"));
+    terminal_.Say(StrCat(refused_, " requests for a capture were not followed: another was open or being written"));
   }
   refused_ = 0;
 }

@@ -1118,7 +1118,7 @@ class Run final : public CaptureRun {
     }
     session_->FindSpool();
     if (keep && session_->spool_removed()) {
-      terminal_.Error("the raw records went with their directory, which was removed");
+      terminal_.Error("raw records lost: their directory was removed");
     } else if (keep && failed_) {
       terminal_.Error(
           StrCat("raw records kept; to write the profile: tbprof recover ", ShellQuoted(session_->spool_path())));

@@ -35,14 +35,16 @@ std::string Text(const std::vector<FoundSession>& sessions) {
   std::string text;
   for (const FoundSession& session : sessions) {
     const SessionStatus& status = session.status;
-    const std::string rank = status.rank < 0 ? "" : StrCat(", rank ", status.rank, " of ", status.world_size);
+    const std::string rank = status.rank < 0 ? ""
+                                             : StrCat(", rank ", status.rank,
+                                                      status.world_size < 0 ? "" : StrCat(" of ", status.world_size));
     text += absl::StrFormat("%d  run %s%s, %s for %s\n", status.pid, PrintableUtf8(status.run), rank,
                             PrintableUtf8(StateText(status)), Since(status.since_unix_ns));
     text += absl::StrFormat("    command    %s\n", PrintableUtf8(absl::StrJoin(status.command, " ").substr(0, 300)));
     text +=
         absl::StrFormat("    logdir     %s, window %s\n", PrintableUtf8(status.logdir), PrintableUtf8(status.window));
-    text += absl::StrFormat("    processes  %d, records %d, dropped %d, captures %d\n", status.processes,
-                            status.records, status.dropped, status.captures);
+    text += absl::StrFormat("    processes  %d alive; since the start %d records, %d dropped, %d captures\n",
+                            status.processes, status.records, status.dropped, status.captures);
     text +=
         absl::StrFormat("    capture    tbprof capture %d%s\n", status.pid,
                         status.addresses.empty() ? "" : StrCat(", port ", absl::StrJoin(status.addresses, " and ")));
