@@ -14,11 +14,14 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "absl/time/clock.h"
+#include "launcher/commands.h"
 #include "launcher/deadline.h"
 #include "launcher/preflight.h"
 #include "launcher/text.h"
@@ -26,6 +29,8 @@
 #include "writer/arguments.h"
 #include "writer/logdir.h"
 #include "writer/outputs.h"
+#include "writer/rank_json.h"
+#include "writer/rank_report.h"
 #include "writer/step_detector.h"
 #include "writer/summary.h"
 #include "writer/summary_format.h"
@@ -195,57 +200,68 @@ absl::StatusOr<Timeline> WriteOutputs(const ConversionRequest& request, Timeline
   return timeline;
 }
 
-// The ranks that a summary beside our profile names. Whoever can write there can have put anything there.
-std::vector<int> RanksOf(int directory, const char* name) {
-  const ScopedFd file(openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
-  struct stat facts;
-  if (!file.valid() || fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size > kMaxSummaryBytes) {
-    return {};
-  }
-  std::string text(static_cast<size_t>(facts.st_size), '\0');
-  if (!ReadAll(file.get(), &text, name).ok()) return {};
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("ranks") || !json["ranks"].is_array()) return {};
-  std::vector<int> ranks;
-  for (const auto& rank : json["ranks"]) {
-    if (rank.is_number_integer()) ranks.push_back(rank.get<int>());
-  }
-  return ranks;
+// Takes what the summaries of other launchers in a run's directory report of their ranks, each summary once. Whoever can
+// write there can have put anything there.
+void ReadOtherRanks(const RunDirectory& directory, const std::string& run, uint64_t origin_unix_ns,
+                    std::set<std::string>* seen, std::map<int, RankReport>* found) {
+  const absl::StatusOr<FileDescriptor> shared = OpenBeneath(directory.profile_fd(), run, O_RDONLY | O_DIRECTORY);
+  if (!shared.ok()) return;
+  ForEachEntry(shared->get(), [&](const char* name) {
+    if (!std::string_view(name).ends_with(".summary.json") || !seen->insert(StrCat(run, "/", name)).second) return;
+    const ScopedFd file(openat(shared->get(), name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+    struct stat facts;
+    if (!file.valid() || fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size > kMaxSummaryBytes) {
+      return;
+    }
+    std::string text(static_cast<size_t>(facts.st_size), '\0');
+    if (!ReadAll(file.get(), &text, name).ok()) return;
+    for (RankReport& report : RankReportsOfSummary(text, origin_unix_ns)) {
+      const int rank = report.rank;
+      found->emplace(rank, std::move(report));
+    }
+  });
 }
 
-// The ranks of other launchers whose files are not there when the time is up. A summary is published behind its
-// profile.
-std::vector<int> WaitForRanks(const RunDirectory& directory, const ConversionRequest& request,
-                              const Timeline& timeline) {
-  const int world = std::min(std::max(timeline.world_size, request.world_size), kMaxWorld);
+// Waits for the files of other launchers' ranks; what they report goes to the timeline, and so does who is missing when
+// the time is up. A summary is published behind its profile.
+void WaitForRanks(const RunDirectory& directory, const ConversionRequest& request, Timeline* timeline) {
+  timeline->missing_ranks.clear();
+  const int world = std::min(std::max(timeline->world_size, request.world_size), kMaxWorld);
   RankChoice choice;
-  if (world <= 1 || !ParseRankChoice(timeline.ranks_recorded.c_str(), &choice) || !IsTold(choice, world)) return {};
+  if (world <= 1 || !ParseRankChoice(timeline->ranks_recorded.c_str(), &choice)) return;
+  const bool is_told = IsTold(choice, world);
+  std::set<int> own(timeline->further_ranks.begin(), timeline->further_ranks.end());
+  own.insert(timeline->rank);
   std::set<int> missing;
-  for (int rank = 0; rank < world; ++rank) {
-    if (IsChosen(choice, {.rank = rank, .local_rank = -1, .world_size = world})) missing.insert(rank);
+  for (int rank = 0; is_told && rank < world; ++rank) {
+    if (!IsChosen(choice, {.rank = rank, .local_rank = -1, .world_size = world}) || own.count(rank) != 0) continue;
+    missing.insert(rank);
   }
-  missing.erase(timeline.rank);
-  for (const int rank : timeline.further_ranks) missing.erase(rank);
   // Each launcher decides for itself whether its run fits one profile.
   const std::string end = StrCat("_", WindowName(kEndWindow));
   const std::string& run = directory.run();
   const std::string other = run.ends_with(end) ? run.substr(0, run.size() - end.size()) : StrCat(run, end);
   std::set<std::string> seen;
+  std::map<int, RankReport> found;
   const absl::Time deadline = absl::Now() + absl::Milliseconds(request.rank_wait_ms);
   for (;;) {
     for (const std::string& place : {run, other}) {
-      const absl::StatusOr<FileDescriptor> shared = OpenBeneath(directory.profile_fd(), place, O_RDONLY | O_DIRECTORY);
-      if (!shared.ok()) continue;
-      ForEachEntry(shared->get(), [&](const char* name) {
-        if (!std::string_view(name).ends_with(".summary.json") || !seen.insert(StrCat(place, "/", name)).second) return;
-        for (const int rank : RanksOf(shared->get(), name)) missing.erase(rank);
-      });
+      ReadOtherRanks(directory, place, timeline->origin_unix_ns, &seen, &found);
     }
+    std::erase_if(missing, [&](int rank) { return found.count(rank) != 0; });
     if (missing.empty() || absl::Now() >= deadline) break;
     SayPublishing(true);
     absl::SleepFor(absl::Milliseconds(50));
   }
-  return {missing.begin(), missing.end()};
+  timeline->missing_ranks.assign(missing.begin(), missing.end());
+  for (auto& [rank, report] : found) {
+    if (own.count(rank) == 0) PutRankReport(std::move(report), &timeline->by_rank);
+  }
+  for (const int rank : missing) {
+    RankReport report;
+    report.rank = rank;
+    PutRankReport(std::move(report), &timeline->by_rank);
+  }
 }
 
 // One that is the newest may still go on, and where steps are inferred the next may move it.
@@ -334,7 +350,9 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& given) {
     if (request.last_step >= 0) {
       FindSteps(*timeline, request, &result);
     } else {
-      result.summary_json = SummaryJson(*timeline, {}, SummaryOptions());
+      SummaryOptions options;
+      options.version = Version();
+      result.summary_json = SummaryJson(*timeline, {}, options);
     }
     return result;
   }
@@ -369,8 +387,32 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& given) {
                            timeline->further_ranks, request.delivered ? RankNames::kClient : RankNames::kHosts);
   if (!directory.ok()) return directory.status();
   (*directory)->set_durable(request.durable);
+  for (const int rank : timeline->further_ranks) {
+    SayPublishing(false);
+    const auto build = [&](uint64_t most_bytes) {
+      timeline_request.rank = rank;
+      timeline_request.max_profile_size = most_bytes;
+      absl::StatusOr<Timeline> further = BuildTimeline(timeline_request, progress);
+      if (!further.ok()) return further;
+      further->host = (*directory)->HostOf(rank);
+      further->run = (*directory)->run();
+      for (RankReport& report : further->by_rank) {
+        if (report.rank != rank) continue;
+        report.host = further->host;
+        PutRankReport(report, &timeline->by_rank);
+      }
+      further->rank_warnings = RankWarnings(*further);
+      TellReplyLimit(given, file_count, &*further);
+      return further;
+    };
+    absl::StatusOr<Timeline> further = build(request.max_profile_size);
+    if (!further.ok()) return further.status();
+    further = WriteOutputs(request, *std::move(further), directory->get(), build);
+    if (!further.ok()) return further.status();
+  }
+  timeline_request.rank = kAnyRank;
   if (request.wait_for_ranks) {
-    timeline->missing_ranks = WaitForRanks(**directory, request, *timeline);
+    WaitForRanks(**directory, request, &*timeline);
     if (!timeline->missing_ranks.empty()) {
       const int64_t waited = request.rank_wait_ms;
       timeline->warnings.push_back(StrCat("missing ranks: ", RankList(timeline->missing_ranks),
@@ -380,10 +422,17 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& given) {
   }
   timeline->host = (*directory)->HostOf(timeline->rank);
   timeline->run = (*directory)->run();
+  for (RankReport& report : timeline->by_rank) {
+    if (report.rank == timeline->rank) report.host = timeline->host;
+  }
+  timeline->rank_warnings = RankWarnings(*timeline);
   // Copies: the timeline that they are of goes into the call.
   const std::string host_of_file = timeline->host;
   const std::vector<std::string> warnings = timeline->warnings;
+  const std::vector<std::string> rank_warnings = timeline->rank_warnings;
   const std::vector<int> missing = timeline->missing_ranks;
+  const std::vector<RankReport> by_rank = timeline->by_rank;
+  const size_t further_files = (*directory)->written().size();
   timeline = WriteOutputs(request, *std::move(timeline), directory->get(), [&](uint64_t most_bytes) {
     timeline_request.max_profile_size = most_bytes;
     absl::StatusOr<Timeline> shorter = BuildTimeline(timeline_request, progress);
@@ -391,30 +440,17 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& given) {
     shorter->host = host_of_file;
     shorter->run = (*directory)->run();
     shorter->warnings = warnings;
+    shorter->rank_warnings = rank_warnings;
     shorter->missing_ranks = missing;
+    shorter->by_rank = by_rank;
     TellReplyLimit(given, file_count, &*shorter);
     return shorter;
   });
   if (!timeline.ok()) return timeline.status();
-  for (const int rank : timeline->further_ranks) {
-    SayPublishing(false);
-    const auto build = [&](uint64_t most_bytes) {
-      timeline_request.rank = rank;
-      timeline_request.max_profile_size = most_bytes;
-      absl::StatusOr<Timeline> further = BuildTimeline(timeline_request, progress);
-      if (!further.ok()) return further;
-      further->host = (*directory)->HostOf(rank);
-      further->run = timeline->run;
-      TellReplyLimit(given, file_count, &*further);
-      return further;
-    };
-    absl::StatusOr<Timeline> further = build(request.max_profile_size);
-    if (!further.ok()) return further.status();
-    further = WriteOutputs(request, *std::move(further), directory->get(), build);
-    if (!further.ok()) return further.status();
-  }
+  (*directory)->PutFirst(further_files);
   SummaryOptions options;
   options.logdir = logdir->path;
+  options.version = Version();
   options.color = request.color;
   options.width = request.width;
   ConversionResult result;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "writer/input_pipeline.h"
 #include "writer/median.h"
+#include "writer/rank_report.h"
 #include "writer/summary_format.h"
 #include "writer/text.h"
 #include "writer/utf8.h"
@@ -71,6 +72,46 @@ uint64_t ThreadCount(const Timeline& timeline) {
                                              [](const Thread& thread) { return !thread.is_line; }));
 }
 
+// The text, with the rank that this timeline shows, where the run has several; else nothing.
+std::string OfRank(const Timeline& timeline, std::string_view before, std::string_view behind = "") {
+  return timeline.by_rank.size() > 1 && timeline.rank >= 0 ? StrCat(before, timeline.rank, behind) : "";
+}
+
+// The ranks together, the slowest, and those that failed. What follows in the block is of one rank.
+void AddRanks(const Timeline& timeline, Section* out) {
+  if (timeline.by_rank.size() < 2) {
+    for (const std::string& text : timeline.rank_warnings) out->push_back({PrintableUtf8(text), Style::kWarning});
+    return;
+  }
+  const RankTotals totals = TotalsOf(timeline.by_rank);
+  const auto world =
+      std::max<uint64_t>(timeline.by_rank.size(), static_cast<uint64_t>(std::max(timeline.world_size, 0)));
+  out->push_back(
+      {StrCat(totals.ranks, " of ", world, " ranks: ", Plural(totals.processes, "process", "processes"), ", ",
+              Plural(totals.threads, "thread", "threads"), ", ", Plural(totals.records, "record", "records"),
+              "; waits ", HumanTime(totals.waited_ps), " (all threads)"),
+       Style::kHeading});
+  const RankSpeeds speeds = SpeedsOf(timeline.by_rank);
+  if (speeds.slowest != nullptr) {
+    out->push_back(
+        {StrCat("slowest: rank ", speeds.slowest->rank, ", step median ", HumanTime(speeds.slowest->median_step_ps),
+                "; fastest: rank ", speeds.fastest->rank, ", ", HumanTime(speeds.fastest->median_step_ps),
+                speeds.without_steps > 0 ? StrCat("; ", Plural(speeds.without_steps, "rank", "ranks"), " without steps")
+                                         : "")});
+  } else if (totals.ranks > 1) {
+    out->push_back({"slowest rank: not known (fewer than 2 ranks have steps)"});
+  }
+  for (const std::string& text : timeline.rank_warnings) out->push_back({PrintableUtf8(text), Style::kWarning});
+  out->push_back(
+      {StrCat("below: rank ", timeline.rank, " alone; the others: summary.json (by_rank), hosts of the profile")});
+}
+
+// Whether the totals are those of the whole run, as the command's CPU time is.
+bool IsWholeRun(const Timeline& timeline) {
+  const std::string& window = timeline.window;
+  return window.empty() || window == "auto" || window == "all" || window == "end" || window.starts_with("last=");
+}
+
 Section Headline(const Timeline& timeline, size_t columns) {
   Section out;
   std::string text = timeline.window.starts_with("capture ") ? StrCat(timeline.window, ": ") : "";
@@ -79,13 +120,15 @@ Section Headline(const Timeline& timeline, size_t columns) {
               : StrCat(HumanTime(timeline.duration_ps), " wall");
   if (timeline.user_cpu_seconds >= 0 && timeline.system_cpu_seconds >= 0) {
     StrAppend(&text, ", ", HumanSeconds(timeline.user_cpu_seconds), " user + ",
-              HumanSeconds(timeline.system_cpu_seconds), " system CPU");
+              HumanSeconds(timeline.system_cpu_seconds), " system CPU",
+              IsWholeRun(timeline) ? "" : " (of the whole run)");
   }
   StrAppend(&text, "; ", EndText(timeline));
   if (!timeline.complete) text += "; recovered from the spool";
   out.push_back({text, Style::kHeading});
+  AddRanks(timeline, &out);
   text =
-      StrCat(Plural(timeline.processes.size(), "process", "processes"), ", ",
+      StrCat(OfRank(timeline, "rank ", ": "), Plural(timeline.processes.size(), "process", "processes"), ", ",
              Plural(ThreadCount(timeline), "thread", "threads"), ", ", Plural(timeline.records, "record", "records"));
   std::string steps;
   if (timeline.step_source == "synthetic" && !timeline.steps.empty()) {
@@ -111,7 +154,8 @@ Section Headline(const Timeline& timeline, size_t columns) {
   out.push_back({text});
   if (!steps.empty() && !fits) out.push_back({steps});
   if (const double share = InputShare(timeline); share >= 0) {
-    out.push_back({absl::StrFormat("input wait %.0f %% of the step (%s)", share * 100, LoaderOf(timeline))});
+    out.push_back({absl::StrFormat("%sinput wait %.0f %% of the steps' time (%s)", OfRank(timeline, "rank ", ": "),
+                                   share * 100, LoaderOf(timeline))});
   }
   return out;
 }
@@ -123,7 +167,8 @@ std::string TypeName(const Timeline& timeline, uint16_t type) {
 Section Waits(const Timeline& timeline, size_t columns) {
   Section out;
   if (timeline.wait_sites.empty()) return out;
-  out.push_back({"waits      total   longest     calls  where", Style::kHeading});
+  out.push_back({StrCat("waits      total   longest     calls  where (all threads", OfRank(timeline, " of rank "), ")"),
+                 Style::kHeading});
   for (const CallSiteTotal& site : timeline.wait_sites) {
     if (out.size() > kTopRows) break;
     const std::string numbers = absl::StrFormat("      %10s%10s%10s  ", HumanTime(site.total_ps),
@@ -146,9 +191,10 @@ Section Gpus(const Timeline& timeline, size_t columns) {
   // With many of them one line each.
   const size_t kernel_rows = timeline.gpu_devices.size() > 2 ? 0 : timeline.gpu_devices.size() > 1 ? 2 : kTopRows;
   for (const GpuDevice& device : timeline.gpu_devices) {
-    std::string text = StrCat("GPU ", device.number, device.name.empty() ? "" : " ", PrintableUtf8(device.name), ": ",
-                              HumanPercent(static_cast<double>(device.busy_ps) / WholePs(timeline)), " busy, ",
-                              Plural(device.kernels, "kernel", "kernels"), " for ", HumanTime(device.kernel_ps));
+    std::string text =
+        StrCat(OfRank(timeline, "rank ", ", "), "GPU ", device.number, device.name.empty() ? "" : " ",
+               PrintableUtf8(device.name), ": ", HumanPercent(static_cast<double>(device.busy_ps) / WholePs(timeline)),
+               " busy, ", Plural(device.kernels, "kernel", "kernels"), " for ", HumanTime(device.kernel_ps));
     if (device.collective_ps > 0) StrAppend(&text, " (NCCL ", HumanTime(device.collective_ps), ")");
     if (device.graphs > 0) StrAppend(&text, ", ", Plural(device.graphs, "graph", "graphs"));
     if (timeline.totals_ps > 0) text += ", in the whole run";
@@ -188,6 +234,9 @@ Section Gpus(const Timeline& timeline, size_t columns) {
       if (device.memory_bytes > 0) StrAppend(&text, " of ", HumanBytes(static_cast<double>(device.memory_bytes)));
     }
     if (!text.empty()) out.push_back({StrCat("      ", text)});
+    if (kernel_rows > 0 && !device.kernel_totals.empty()) {
+      out.push_back({"           total      mean     calls  kernel (time on the device)"});
+    }
     for (size_t i = 0; i < std::min(kernel_rows, device.kernel_totals.size()); ++i) {
       const GpuKernelTotal& kernel = device.kernel_totals[i];
       const int64_t mean = kernel.total_ps / static_cast<int64_t>(std::max<uint64_t>(kernel.calls, 1));
@@ -254,6 +303,10 @@ std::string PeakText(int64_t bytes) {
   return bytes < 64 * 1024 ? "under 64 KiB" : HumanBytes(static_cast<double>(bytes));
 }
 
+std::string ProcessLabel(const Process& process) {
+  return StrCat(PrintableUtf8(process.name.empty() ? process.executable : process.name), " (", process.pid, ")");
+}
+
 // Of the process whose heap was largest, what --malloc=exact has seen.
 void AddExactHeap(const Timeline& timeline, size_t columns, Section* out) {
   const Process* largest = nullptr;
@@ -267,9 +320,11 @@ void AddExactHeap(const Timeline& timeline, size_t columns, Section* out) {
   const ExactHeap& heap = largest->exact_heap;
   const auto bytes = [](int64_t count) { return HumanBytes(static_cast<double>(std::max<int64_t>(count, 0))); };
   std::string heading =
-      StrCat("each block", recorded > 1 ? StrCat(" of ", PrintableUtf8(largest->name)) : "", "  peak ",
+      StrCat("each block", recorded > 1 ? StrCat(" of ", FitColumns(ProcessLabel(*largest), 30)) : "", "  peak ",
              bytes(heap.peak_bytes), " at ", HumanTime(heap.peak_ps), ", ", Plural(heap.live_blocks, "block", "blocks"),
              " left, ", HumanCount(heap.temporary), " temporary");
+  // A block from before has no size that is known.
+  if (heap.earlier > 0) heading += "; blocks from before this window left out";
   if (heap.ambiguous > 0) StrAppend(&heading, ", ", heap.ambiguous, " ambiguous");
   if (heap.not_followed > 0) StrAppend(&heading, ", ", heap.not_followed, " not followed");
   out->push_back({std::move(heading), Style::kHeading});
@@ -285,22 +340,45 @@ void AddExactHeap(const Timeline& timeline, size_t columns, Section* out) {
   }
 }
 
+std::string HeapLevelText(const Process& process) {
+  const AllocatorTotals& heap = process.allocator;
+  if (!heap.is_absolute) {
+    return StrCat("live bytes not known: its start was not recorded; peak at least ", PeakText(heap.window_peak_bytes));
+  }
+  const bool was_there = process.start_ps <= 0 && heap.begin_bytes > 0;
+  return StrCat("live at the end ", HumanBytes(static_cast<double>(heap.live_bytes)), "; peak ",
+                was_there ? "in this window " : "", PeakText(heap.window_peak_bytes),
+                was_there ? StrCat(", since its start ", PeakText(heap.peak_bytes)) : "");
+}
+
 Section Heap(const Timeline& timeline, size_t columns) {
   Section out;
   AllocatorTotals all;
-  int64_t highest_peak = 0;
+  const Process* largest = nullptr;
+  size_t counted = 0;
   for (const Process& process : timeline.processes) {
     all.allocations += process.allocator.allocations;
     all.frees += process.allocator.frees;
     all.allocated_bytes += process.allocator.allocated_bytes;
-    highest_peak = std::max(highest_peak, process.allocator.peak_bytes);
-    if (process.is_command) all.live_bytes = process.allocator.live_bytes;
+    if (process.allocator.allocations + process.allocator.frees == 0) continue;
+    ++counted;
+    const auto peak = [](const Process& of) {
+      return std::max(of.allocator.window_peak_bytes, of.allocator.live_bytes);
+    };
+    if (largest == nullptr || peak(process) > peak(*largest)) largest = &process;
   }
-  if (all.allocations == 0 && all.frees == 0) return out;
-  out.push_back({StrCat("heap  ", Plural(all.allocations, "allocation", "allocations"), ", ",
-                        HumanBytes(static_cast<double>(all.allocated_bytes)), " in all, ",
-                        Plural(all.frees, "free", "frees"), ", highest peak of a process ", PeakText(highest_peak)),
-                 Style::kHeading});
+  if (largest == nullptr) return out;
+  constexpr size_t kNameColumns = 30;
+  out.push_back(
+      {StrCat("heap  ", Plural(all.allocations, "allocation", "allocations"), ", ",
+              HumanBytes(static_cast<double>(all.allocated_bytes)), " in all, ", Plural(all.frees, "free", "frees"),
+              ", by ",
+              counted == 1 ? FitColumns(ProcessLabel(*largest), kNameColumns) : StrCat("all ", counted, " processes"),
+              OfRank(timeline, " of rank ")),
+       Style::kHeading});
+  out.push_back(
+      {StrCat("      ", counted == 1 ? "" : StrCat("largest: ", FitColumns(ProcessLabel(*largest), kNameColumns), ": "),
+              HeapLevelText(*largest))});
   AddExactHeap(timeline, columns, &out);
   // Different ways through the plumbing from one place are one line here; summary.json has them apart.
   std::vector<std::pair<std::string, double>> places;
@@ -316,6 +394,8 @@ Section Heap(const Timeline& timeline, size_t columns) {
     }
   }
   std::stable_sort(places.begin(), places.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  if (!places.empty())
+    out.push_back({"        estimate   share  allocated at (estimated from samples of all allocated bytes)"});
   const size_t last = out.size() + kTopRows;
   for (const auto& [place, bytes] : places) {
     if (out.size() >= last) break;
@@ -418,13 +498,22 @@ Section Notes(const Timeline& timeline, size_t columns) {
 }
 
 Section Cost(const Timeline& timeline) {
-  if (timeline.own_cost_seconds <= 0) return {};
-  std::string text =
-      StrCat("tbprof's own cost in the program: about ", HumanSeconds(timeline.own_cost_seconds), " of CPU");
+  uint64_t ranks = 0;
+  double of_ranks = 0;
+  for (const RankReport& report : timeline.by_rank) {
+    if (!report.has_numbers || report.of_other_launcher) continue;
+    ++ranks;
+    of_ranks += report.own_cost_seconds;
+  }
+  const double cost = ranks > 1 ? of_ranks : timeline.own_cost_seconds;
+  if (cost <= 0) return {};
+  std::string text = StrCat("tbprof's own cost in the program", ranks > 1 ? StrCat(" (", ranks, " ranks)") : "",
+                            ": about ", HumanSeconds(cost), " of CPU");
   const double cpu = timeline.user_cpu_seconds + timeline.system_cpu_seconds;
   // The system counts children that somebody has waited for: what the rest took is not in it.
-  if (timeline.user_cpu_seconds >= 0 && timeline.system_cpu_seconds >= 0 && cpu > timeline.own_cost_seconds) {
-    StrAppend(&text, " (", HumanPercent(timeline.own_cost_seconds / cpu), ")");
+  const bool known = timeline.user_cpu_seconds >= 0 && timeline.system_cpu_seconds >= 0 && IsWholeRun(timeline);
+  if (known && cpu > cost) {
+    StrAppend(&text, " (", HumanPercent(cost / cpu), " of the command's)");
   }
   return {{text}};
 }

@@ -14,7 +14,8 @@
 namespace tbprof {
 
 struct SummaryOptions {
-  std::string logdir;  // absolute
+  std::string logdir;   // absolute
+  std::string version;  // tbprof's; empty: not known
   bool color = false;
   int width = 100;
   int max_lines = 25;
@@ -24,7 +25,10 @@ struct SummaryOptions {
 std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector<RunDirectory::File>& files,
                                      const SummaryOptions& options);
 
-// Schema in docs/cli.md; `"schema": 1`.
+// Raised where a field is taken away or changes its meaning; a field that is added leaves it.
+inline constexpr int kSummarySchemaVersion = 1;
+
+// docs/summary.md, docs/summary.schema.json: a field that is not in the schema fails the test of summaries.
 std::string SummaryJson(const Timeline& timeline, const std::vector<RunDirectory::File>& files,
                         const SummaryOptions& options);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <numeric>
 
 #include <nlohmann/json.hpp>
 
-#include "writer/input_pipeline.h"
+#include "writer/rank_json.h"
 #include "writer/summary.h"
+#include "writer/summary_steps.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -13,7 +13,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kSchema = 1;
 constexpr size_t kMaxSites = 200;
 constexpr size_t kMaxFrames = 32;
 constexpr size_t kMaxProcesses = 1000;
@@ -46,10 +45,21 @@ Json Texts(const std::vector<std::string>& texts) {
   return out;
 }
 
-Json AllocatorJson(const AllocatorTotals& totals) {
-  return {{"allocations", totals.allocations},         {"frees", totals.frees},
-          {"allocated_bytes", totals.allocated_bytes}, {"freed_bytes", totals.freed_bytes},
-          {"live_bytes", totals.live_bytes},           {"peak_bytes", totals.peak_bytes}};
+// Null where nobody counted: its family is not traced, or the allocator is not to be seen.
+Json AllocatorJson(const Timeline& timeline, const Process& process) {
+  const AllocatorTotals& totals = process.allocator;
+  if (!timeline.counts_allocator || process.state != ProcessState::kRecorded) return nullptr;
+  const auto level = [&](int64_t bytes) { return KnownOrNull(totals.is_absolute, bytes); };
+  return {{"allocations", totals.allocations},
+          {"frees", totals.frees},
+          {"allocated_bytes", totals.allocated_bytes},
+          {"freed_bytes", totals.freed_bytes},
+          {"change_bytes", static_cast<int64_t>(totals.allocated_bytes - totals.freed_bytes)},
+          {"begin_bytes", level(totals.begin_bytes)},
+          {"live_bytes", level(totals.live_bytes)},
+          {"window_peak_bytes", level(totals.window_peak_bytes)},
+          {"peak_bytes", level(totals.peak_bytes)},
+          {"window_peak_at_least_bytes", totals.window_peak_bytes}};
 }
 
 Json ExactHeapJson(const Timeline& timeline, const ExactHeap& heap) {
@@ -108,17 +118,18 @@ Json GpuJson(const Timeline& timeline, const GpuDevice& device) {
   for (const GpuUnifiedTotal& total : device.unified_totals) {
     unified.push_back({{"name", total.name},
                        {"calls", total.calls},
-                       {total.is_bytes ? "bytes" : "count", total.value},
+                       {"bytes", KnownOrNull(total.is_bytes, total.value)},
+                       {"count", KnownOrNull(!total.is_bytes, total.value)},
                        {"total_s", Seconds(total.total_ps)}});
   }
   return {{"number", device.number},
           {"name", ValidUtf8(device.name)},
-          {"uuid", device.uuid},
+          {"uuid", KnownOrNull(!device.uuid.empty(), device.uuid)},
           {"partition", device.is_partition},
-          {"memory_bytes", device.memory_bytes},
-          {"multiprocessors", device.multiprocessors},
-          {"compute_capability",
-           device.has_facts ? std::to_string(device.compute_major) + "." + std::to_string(device.compute_minor) : ""},
+          {"memory_bytes", KnownOrNull(device.has_facts, device.memory_bytes)},
+          {"multiprocessors", KnownOrNull(device.has_facts, device.multiprocessors)},
+          {"compute_capability", KnownOrNull(device.has_facts, std::to_string(device.compute_major) + "." +
+                                                                   std::to_string(device.compute_minor))},
           {"busy_s", Seconds(device.busy_ps)},
           {"busy_share", whole > 0 ? static_cast<double>(device.busy_ps) / whole : 0.0},
           {"kernels", device.kernels},
@@ -184,7 +195,7 @@ Json ProcessJson(const Timeline& timeline, const Process& process) {
                           {"longest_s", Seconds(total.longest_ps)}});
   }
   return {{"pid", process.pid},
-          {"parent", process.parent},
+          {"parent", KnownOrNull(process.parent >= 0, process.parent)},
           {"name", ValidUtf8(process.name)},
           {"executable", ValidUtf8(process.executable)},
           {"arguments", Texts(process.arguments)},
@@ -200,7 +211,7 @@ Json ProcessJson(const Timeline& timeline, const Process& process) {
           {"state", StateName(process.state)},
           {"reason", ValidUtf8(process.reason)},
           {"records", process.records},
-          {"allocator", AllocatorJson(process.allocator)},
+          {"allocator", AllocatorJson(timeline, process)},
           {"exact_heap", ExactHeapJson(timeline, process.exact_heap)},
           {"gpu", ProcessGpuJson(process.gpu)},
           {"operations", std::move(operations)}};
@@ -242,7 +253,8 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<RunDirectory
   const bool ended = timeline.exit_code >= 0 || timeline.exit_signal != 0;
 
   Json out;
-  out["schema"] = kSchema;
+  out["schema_version"] = kSummarySchemaVersion;
+  out["tbprof_version"] = KnownOrNull(!options.version.empty(), options.version);
   out["command"] = {
       {"line", ValidUtf8(timeline.command_line)},
       {"running", !ended},
@@ -256,12 +268,15 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<RunDirectory
   out["ranks"] = timeline.ranks;
   out["world_size"] = KnownOrNull(timeline.world_size >= 0, timeline.world_size);
   out["ranks_recorded"] = ValidUtf8(timeline.ranks_recorded);
-  out["missing_ranks"] = timeline.missing_ranks;
+  out["missing_ranks"] =
+      KnownOrNull(timeline.world_size >= 0 || timeline.by_rank.empty(), Json(timeline.missing_ranks));
+  out["by_rank"] = Json::array();
+  for (const RankReport& report : timeline.by_rank) out["by_rank"].push_back(RankReportJson(report));
   out["complete"] = timeline.complete;
   out["start_unix_ns"] = timeline.origin_unix_ns;
   out["wall_s"] = Seconds(timeline.duration_ps);
   // What the totals are about, where the timeline shows the end of it only.
-  if (timeline.totals_ps > 0) out["totals_wall_s"] = Seconds(timeline.totals_ps);
+  out["totals_wall_s"] = KnownOrNull(timeline.totals_ps > 0, Seconds(timeline.totals_ps));
   out["user_cpu_s"] = KnownOrNull(timeline.user_cpu_seconds >= 0, timeline.user_cpu_seconds);
   out["system_cpu_s"] = KnownOrNull(timeline.system_cpu_seconds >= 0, timeline.system_cpu_seconds);
 
@@ -290,23 +305,7 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<RunDirectory
                    {"all_on_gpu_drawn_from_s", Seconds(timeline.all_gpu_shown_from_ps)}};
   out["overhead"] = {{"cpu_s", timeline.own_cost_seconds}};
 
-  std::vector<int64_t> lengths;
-  for (const Step& step : timeline.steps) {
-    if (step.is_regular) lengths.push_back(step.end_ps - step.start_ps);
-  }
-  std::sort(lengths.begin(), lengths.end());
-  out["steps"] = {{"count", lengths.size()},
-                  {"irregular", timeline.steps.size() - lengths.size()},
-                  {"source", ValidUtf8(timeline.step_source)},
-                  {"confidence", timeline.step_confidence}};
-  if (!lengths.empty()) {
-    out["steps"]["shortest_s"] = Seconds(lengths.front());
-    out["steps"]["median_s"] = Seconds(lengths[lengths.size() / 2]);
-    out["steps"]["longest_s"] = Seconds(lengths.back());
-    const int64_t all = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
-    out["steps"]["mean_s"] = Seconds(all) / static_cast<double>(lengths.size());
-  }
-  if (const double share = InputShare(timeline); share >= 0) out["steps"]["input_wait_share"] = share;
+  out["steps"] = StepsJson(timeline);
   out["gpus"] = Json::array();
   for (const GpuDevice& device : timeline.gpu_devices) out["gpus"].push_back(GpuJson(timeline, device));
   out["wait_sites"] = WaitSites(timeline);
@@ -328,7 +327,8 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<RunDirectory
                                  {"count", program.count},
                                  {"pids", program.pids}});
   }
-  out["warnings"] = Texts(timeline.warnings);
+  out["warnings"] = Texts(timeline.rank_warnings);
+  for (const std::string& text : timeline.warnings) out["warnings"].push_back(ValidUtf8(text));
   out["notes"] = Texts(timeline.notes);
   return out.dump(1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
 }

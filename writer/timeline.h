@@ -141,8 +141,12 @@ struct AllocatorTotals {
   uint64_t frees = 0;
   uint64_t allocated_bytes = 0;
   uint64_t freed_bytes = 0;
-  int64_t live_bytes = 0;  // at the end of the capture, counted since its start
-  int64_t peak_bytes = 0;
+  // Of the process, blocks from before the capture included.
+  int64_t live_bytes = 0;         // at the end of the capture, or of the process
+  int64_t peak_bytes = 0;         // the highest since the process's start, up to the capture's end
+  int64_t begin_bytes = 0;        // at the start of the capture, or of the process
+  int64_t window_peak_bytes = 0;  // the highest seen in the capture
+  bool is_absolute = true;        // false: counting began later than the process, and these four are lower bounds
 };
 
 // A place that the allocator was called from, as --malloc=exact has seen it.
@@ -251,7 +255,9 @@ struct CounterTrack {
   std::string series;
   uint32_t process = 0;
   std::vector<CounterSample> samples;
-  int device = -1;  // index into Timeline::gpu_devices, of whose plane it is; -1: of the process's
+  int device = -1;           // index into Timeline::gpu_devices, of whose plane it is; -1: of the process's
+  double peak_before = 0;    // of a heap: the highest value before the capture
+  bool lower_bound = false;  // likewise: the values are at least these
 };
 
 struct Step {
@@ -261,6 +267,48 @@ struct Step {
   std::string name;  // shown to the user
   uint32_t thread = 0;
   bool is_regular = true;  // else warm-up, a pause, an evaluation: labelled, and in no statistics
+};
+
+enum class RankState : uint8_t {
+  kRunning,  // its process had not ended when this window closed, or when the command ended
+  kEnded,
+  kMissing,  // no process of it was recorded
+};
+
+struct RankWait {
+  std::string operation, call_site;
+  uint64_t calls = 0;
+  int64_t total_ps = 0, longest_ps = 0;
+};
+
+// One rank of the run in a few numbers. How it ended is known of every rank of the spool, the rest of those whose
+// timeline was built (writer/rank_report.h).
+struct RankReport {
+  int rank = -1;
+  int local_rank = -1;
+  RankState state = RankState::kMissing;
+  int32_t pid = 0;
+  int exit_code = -1;  // of kEnded; -1: not known, or a signal ended it
+  int exit_signal = 0;
+  bool out_of_memory = false;
+  int64_t end_ps = -1;          // since the window's opening; -1: not known, or before it
+  int earlier_failures = 0;     // processes of it that failed before this one was started
+  std::string earlier_failure;  // the first of them, e.g. `killed by SIGKILL`
+
+  bool of_other_launcher = false;  // times of its end are by another machine's clock
+
+  bool has_numbers = false;  // those below
+  std::string host;          // the stem of its file
+  uint64_t processes = 0, threads = 0, records = 0;
+  uint64_t steps = 0, irregular_steps = 0;
+  int64_t median_step_ps = -1;  // -1: no steps are known
+  int64_t last_step = -1;       // the number of the latest
+  std::string step_source;
+  double step_confidence = 0;
+  int64_t waited_ps = 0;         // by all threads
+  std::vector<RankWait> waits;   // the longest few
+  int64_t heap_peak_bytes = -1;  // the highest of a process, until the window's close
+  double own_cost_seconds = 0;
 };
 
 struct DropCount {
@@ -280,15 +328,18 @@ struct Timeline {
   // Of several profiles that are to be laid over each other: how long after the start that was agreed on.
   uint64_t after_agreed_start_ns = 0;
   int64_t duration_ps = 0;
-  int64_t totals_ps = 0;           // of the time the totals are about, where that is the whole run and this is less
-  std::string window;              // `all`, `capture 1`, ...: what this capture is
-  int rank = -1;                   // whose file this is; -1: no rank known
-  std::vector<int> further_ranks;  // also in the spool, each with a file of its own
-  std::vector<int> ranks;          // all in the spool, whether in this window or not
-  int world_size = -1;             // -1: not known
-  std::string ranks_recorded;      // --ranks
-  std::vector<int> missing_ranks;  // expected of this spool, or of the run's other launchers, and not there
-  bool complete = true;            // false: the launcher died, `recover` made this
+  int64_t totals_ps = 0;            // of the time the totals are about, where that is the whole run and this is less
+  std::string window;               // `all`, `capture 1`, ...: what this capture is
+  int rank = -1;                    // whose file this is; -1: no rank known
+  std::vector<int> further_ranks;   // also in the spool, each with a file of its own
+  std::vector<int> ranks;           // all in the spool, whether in this window or not
+  int world_size = -1;              // -1: not known
+  std::string ranks_recorded;       // --ranks
+  std::vector<int> missing_ranks;   // expected of this spool, or of the run's other launchers, and not there
+  std::vector<RankReport> by_rank;  // sorted by rank; empty: no process has a rank
+  std::vector<std::string> rank_warnings;  // of ranks that failed: go to XSpace.warnings, and to the terminal with the ranks
+  bool counts_allocator = true;     // false: its calls are not traced
+  bool complete = true;             // false: the launcher died, `recover` made this
 
   // How the command ended; exit_code -1 and exit_signal 0 = still running when the capture was made.
   int exit_code = -1;

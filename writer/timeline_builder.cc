@@ -18,8 +18,10 @@
 #include "writer/event_size.h"
 #include "writer/gpu_builder.h"
 #include "writer/heap_blocks.h"
+#include "writer/heap_levels.h"
 #include "writer/inferred_steps.h"
 #include "writer/nearly_sorted.h"
+#include "writer/rank_report.h"
 #include "writer/schema.h"
 #include "writer/secrets.h"
 #include "writer/spool_facts.h"
@@ -163,6 +165,7 @@ class Builder : private HostLines {
     // All of PyTorch's work was taken to have a name.
     timeline_.expected_bytes = Bytes() - std::min(Bytes(), kTextStatBytes * NameOperations(&timeline_).nested);
     timeline_.tensor_memory = torch_memory_.Finish(timeline_, [this](uint64_t ticks) { return ClampedPs(ticks); });
+    FillRankReport(&timeline_);
     return std::move(timeline_);
   }
 
@@ -191,6 +194,7 @@ class Builder : private HostLines {
     // Other windows, open at the same time, may have wanted more.
     less_than_recorded_ = facts_.window_found && (families_ & ~facts_.families) != 0;
     if (facts_.window_found) families_ &= facts_.families;
+    timeline_.counts_allocator = (families_ & kFamilyMalloc) != 0;
     const auto only = json.find("only_command");
     facts_.only_command = only != json.end() && only->is_boolean() && only->get<bool>();
     clock_cost_ns_ = NumberOf(json, "clock_cost_ns", 15.0);
@@ -227,6 +231,7 @@ class Builder : private HostLines {
     const auto lag = static_cast<uint64_t>(kDrainLagNs * ticks_per_ns_);
     const bool is_last = facts_.close_ticks == UINT64_MAX || (facts_.ended && facts_.end.ticks <= close_ + lag);
     const uint64_t drained = is_last ? UINT64_MAX : close_ + lag;
+    closed_by_end_ = is_last;
     CutToWhatIsThere(drained);
     if (request_.part_to_ns != 0) {
       const auto ticks = [&](uint64_t ns) {
@@ -434,6 +439,10 @@ class Builder : private HostLines {
       process.start_ps = ClampedPs(facts.start_ticks);
       process.end_ps =
           facts.end_ticks == 0 ? timeline_.duration_ps : std::max(process.start_ps, ClampedPs(facts.end_ticks));
+      if (HasEndedInWindow(facts.end_ticks)) {
+        process.exit_code = facts.exit_code;
+        process.exit_signal = facts.exit_signal;
+      }
       const RankFacts rank = OwnRank(image);
       process.rank = rank.rank;
       process.local_rank = rank.local_rank;
@@ -454,7 +463,12 @@ class Builder : private HostLines {
     for (uint32_t i = 1; i < timeline_.processes.size(); ++i) {
       if (timeline_.processes[i].pid == timeline_.processes[0].pid && !timeline_.processes[i].forked) command = i;
     }
-    timeline_.processes[command].is_command = true;
+    Process& process = timeline_.processes[command];
+    process.is_command = true;
+    if (facts_.ended && process.exit_code < 0 && process.exit_signal == 0) {
+      process.exit_code = facts_.end.exit_code;
+      process.exit_signal = facts_.end.exit_signal;
+    }
   }
 
   // Whose steps the reader shows: the command, or where that only waits for a child (a shell, a launcher), the child
@@ -498,6 +512,11 @@ class Builder : private HostLines {
     return at;
   }
 
+  // Ends are dated when they were seen: those of a command's last moment after it.
+  bool HasEndedInWindow(uint64_t end_ticks) const {
+    return end_ticks != 0 && (closed_by_end_ || end_ticks <= facts_.close_ticks);
+  }
+
   // What a process says of itself. Of several schedulers in a spool the first of the table counts: under `srun
   // torchrun` the number that Slurm gave to torchrun is none of the ranks.
   RankFacts OwnRank(const ProcessFacts& image) const {
@@ -528,6 +547,90 @@ class Builder : private HostLines {
     }
     timeline_.ranks.assign(ranks.begin(), ranks.end());
     FindMissing(ranks, local_world_size, group);
+    AddRankReports();
+  }
+
+  // The processes of a rank that no other process of it started, each with all images that it ran.
+  struct RankProcess {
+    int32_t pid = 0;
+    int local_rank = -1;
+    uint64_t start_ticks = 0, end_ticks = 0;  // 0: had not ended
+    int exit_code = -1, exit_signal = 0;
+    bool out_of_memory = false;
+
+    bool failed() const { return exit_signal != 0 || exit_code > 0; }
+  };
+  std::map<int, std::vector<RankProcess>> FindRankProcesses() {
+    std::map<int32_t, std::set<int>> ranks_of_pid;
+    for (const auto& [identity, process] : facts_.processes) {
+      if (const int rank = OwnRank(ImageOf(identity)).rank; rank >= 0) ranks_of_pid[process.pid].insert(rank);
+    }
+    std::map<int, std::vector<RankProcess>> found;
+    for (const auto& [identity, process] : facts_.processes) {
+      const RankFacts facts = OwnRank(process);
+      if (facts.rank < 0 || process.forked) continue;
+      const auto parent = ranks_of_pid.find(process.parent_pid);
+      if (parent != ranks_of_pid.end() && process.parent_pid != process.pid && parent->second.count(facts.rank) != 0) {
+        continue;
+      }
+      std::vector<RankProcess>& of_rank = found[facts.rank];
+      auto entry = std::find_if(of_rank.begin(), of_rank.end(),
+                                [&](const RankProcess& other) { return other.pid == process.pid; });
+      if (entry == of_rank.end()) {
+        of_rank.push_back({.pid = process.pid, .start_ticks = process.start_ticks});
+        entry = std::prev(of_rank.end());
+      }
+      const bool is_last_image = process.start_ticks >= entry->start_ticks;
+      entry->start_ticks = std::min(entry->start_ticks, process.start_ticks);
+      entry->local_rank = facts.local_rank;
+      if (!is_last_image) continue;
+      entry->end_ticks = process.end_ticks;
+      entry->exit_code = process.exit_code;
+      entry->exit_signal = process.exit_signal;
+      entry->out_of_memory = process.out_of_memory;
+    }
+    return found;
+  }
+
+  void AddRankReports() {
+    for (auto& [rank, processes] : FindRankProcesses()) {
+      // What a window shows is what was so at its close.
+      for (RankProcess& process : processes) {
+        if (!HasEndedInWindow(process.end_ticks)) process.end_ticks = 0;
+      }
+      const auto lasted_less = [](const RankProcess& a, const RankProcess& b) {
+        const uint64_t end_of_a = a.end_ticks == 0 ? UINT64_MAX : a.end_ticks;
+        const uint64_t end_of_b = b.end_ticks == 0 ? UINT64_MAX : b.end_ticks;
+        return end_of_a != end_of_b ? end_of_a < end_of_b : a.start_ticks > b.start_ticks;
+      };
+      std::sort(processes.begin(), processes.end(), lasted_less);
+      const RankProcess& last = processes.back();
+      RankReport report;
+      report.rank = rank;
+      report.local_rank = last.local_rank;
+      report.pid = last.pid;
+      report.state = last.end_ticks == 0 ? RankState::kRunning : RankState::kEnded;
+      if (last.end_ticks != 0) {
+        report.exit_code = last.exit_code;
+        report.exit_signal = last.exit_signal;
+        report.out_of_memory = last.out_of_memory;
+        if (last.end_ticks >= open_) report.end_ps = facts_.clock.ToPs(last.end_ticks);
+      }
+      for (const RankProcess& process : processes) {
+        if (&process == &last || process.end_ticks == 0 || !process.failed()) continue;
+        if (report.earlier_failures++ == 0) {
+          report.earlier_failure = ExitText(process.exit_code, process.exit_signal, process.out_of_memory);
+        }
+      }
+      timeline_.by_rank.push_back(std::move(report));
+    }
+    for (const int rank : timeline_.missing_ranks) {
+      RankReport report;
+      report.rank = rank;
+      timeline_.by_rank.push_back(std::move(report));
+    }
+    std::sort(timeline_.by_rank.begin(), timeline_.by_rank.end(),
+              [](const RankReport& a, const RankReport& b) { return a.rank < b.rank; });
   }
 
   // Of the ranks that this launcher's command was to have.
@@ -1503,14 +1606,43 @@ class Builder : private HostLines {
       totals.frees += Difference(facts.last.late_frees, facts.first.late_frees);
       totals.allocated_bytes += Difference(facts.last.late_allocated_bytes, facts.first.late_allocated_bytes);
       totals.freed_bytes += Difference(facts.last.late_freed_bytes, facts.first.late_freed_bytes);
-      totals.live_bytes = static_cast<int64_t>(totals.allocated_bytes - totals.freed_bytes);
-      // A process that began in this window by fork had blocks from its first moment on, and may free them.
-      if (facts.start_ticks >= open_) AddTo(&totals.live_bytes, facts.last.inherited_bytes);
-      totals.peak_bytes = std::max(facts.last.peak_bytes, totals.live_bytes);
       if (segments.insert(identity.segment).second) {
         for (uint32_t cause = 0; cause < kDropCauses; ++cause)
           drops_[cause] += Difference(facts.last.dropped[cause], facts.first.dropped[cause]);
       }
+    }
+    TakeHeapLevels();
+  }
+
+  void TakeHeapLevels() {
+    // Threads that ended before the window have had their part in what is live in it.
+    std::map<Identity, std::pair<int64_t, int64_t>> counted;  // at the window's opening and at its close
+    const auto add = [](int64_t* sum, uint64_t allocated, uint64_t freed) {
+      AddTo(sum, static_cast<int64_t>(allocated - freed));
+    };
+    for (const auto& [identity, thread] : facts_.threads) {
+      auto& [at_open, at_close] = counted[{identity.segment, thread.process_serial}];
+      if (thread.has_first) add(&at_open, thread.first.allocated_bytes, thread.first.freed_bytes);
+      if (thread.has_last) add(&at_close, thread.last.allocated_bytes, thread.last.freed_bytes);
+    }
+    const ArmedPeriods periods = AllocatorPeriods(facts_.windows);
+    for (const auto& [identity, index] : process_index_) {
+      const ProcessFacts& facts = facts_.processes[identity];
+      auto [at_open, at_close] = counted[identity];
+      add(&at_open, facts.first.late_allocated_bytes, facts.first.late_freed_bytes);
+      add(&at_close, facts.last.late_allocated_bytes, facts.last.late_freed_bytes);
+      // By a fork it had blocks from its first moment on, and may free them.
+      AddTo(&at_open, facts.last.inherited_bytes);
+      AddTo(&at_close, facts.last.inherited_bytes);
+      const HeapLevels levels =
+          HeapLevelsOf({facts, ImageOf(identity).start_ticks, open_, close_, at_open, at_close}, periods);
+      AllocatorTotals& totals = timeline_.processes[index].allocator;
+      totals.is_absolute = levels.absolute;
+      totals.begin_bytes = levels.begin_bytes;
+      totals.live_bytes = levels.live_bytes;
+      totals.window_peak_bytes = levels.window_peak_bytes;
+      totals.peak_bytes = levels.peak_bytes;
+      heap_levels_[identity] = levels;
     }
   }
 
@@ -1528,11 +1660,15 @@ class Builder : private HostLines {
   }
 
   // What the launcher's looks have found, of each bucket the highest: a burst must not fall through.
-  void AddLooks(const std::vector<CounterFact>& counters, CounterTrack* track) {
+  void AddLooks(const std::vector<CounterFact>& counters, const HeapLevels& levels, CounterTrack* track) {
     const size_t stride = counters.size() / kMaxCounterSamples + 1;
     int64_t highest = 0;
     uint64_t highest_at = 0;
     size_t in_bucket = 0;
+    const auto add = [&](uint64_t ticks, int64_t counted) {
+      AddTo(&counted, levels.shift);
+      track->samples.push_back({ClampedPs(ticks), static_cast<double>(std::max<int64_t>(counted, 0))});
+    };
     for (const CounterFact& counter : counters) {
       if (counter.ticks < open_ || counter.ticks > close_) continue;
       if (in_bucket == 0 || counter.live_bytes > highest) {
@@ -1540,10 +1676,10 @@ class Builder : private HostLines {
         highest_at = counter.ticks;
       }
       if (++in_bucket < stride) continue;
-      track->samples.push_back({ClampedPs(highest_at), static_cast<double>(highest)});
+      add(highest_at, highest);
       in_bucket = 0;
     }
-    if (in_bucket != 0) track->samples.push_back({ClampedPs(highest_at), static_cast<double>(highest)});
+    if (in_bucket != 0) add(highest_at, highest);
   }
 
   void AddCounters() {
@@ -1561,7 +1697,18 @@ class Builder : private HostLines {
           track.samples.push_back({ClampedPs(sample.ticks), static_cast<double>(sample.bytes)});
         }
       } else {
-        AddLooks(facts.counters, &track);
+        const HeapLevels& levels = heap_levels_[identity];
+        track.peak_before = static_cast<double>(levels.peak_before_bytes);
+        track.lower_bound = !levels.absolute;
+        // What was live before the window.
+        const bool was_there = facts.start_ticks < open_ && !facts.counters.empty();
+        if (was_there) track.samples.push_back({0, static_cast<double>(levels.begin_bytes)});
+        AddLooks(facts.counters, levels, &track);
+        // No look comes after a process's end, nor in its last moment.
+        const AllocatorTotals& totals = timeline_.processes[index].allocator;
+        if (!track.samples.empty() && totals.allocations + totals.frees > 0) {
+          track.samples.push_back({timeline_.processes[index].end_ps, static_cast<double>(levels.live_bytes)});
+        }
       }
       std::stable_sort(track.samples.begin(), track.samples.end(),
                        [](const CounterSample& a, const CounterSample& b) { return a.time_ps < b.time_ps; });
@@ -1824,7 +1971,7 @@ class Builder : private HostLines {
           "no process was recorded: ", facts_.inert.empty() ? "the library was not loaded, or could not reach tbprof"
                                                             : "the library was loaded and had to stay out of the way"));
     } else if (timeline_.records == 0 && request_.window != 0) {
-      warnings.push_back("nothing of the traced kinds happened in this window: threads were computing or not running");
+      warnings.push_back("no traced events in this window: threads were computing or not running");
     }
     timeline_.own_cost_seconds = OwnCostNs() / 1e9;
   }
@@ -1889,6 +2036,7 @@ class Builder : private HostLines {
   double ticks_per_ns_ = 1, ps_per_tick_ = 1000;
   // The totals are those of the whole run, which began at totals_open_; the timeline shows its end.
   bool whole_run_ = false;
+  bool closed_by_end_ = false;  // the window ends with the session
   uint64_t totals_open_ = 0;
   std::vector<std::string> cuts_;
   uint64_t next_progress_ = 0;
@@ -1947,6 +2095,7 @@ class Builder : private HostLines {
   double stamp_every_ = 0;  // 0: not every block is recorded
   size_t room_for_blocks_ = kMaxBlocks;
   std::map<Identity, HeapBlocks> heaps_;
+  std::map<Identity, HeapLevels> heap_levels_;
   std::map<Identity, std::unique_ptr<ModuleMap>> module_maps_;
   Unwinder unwinder_;
   Symbolizer symbolizer_;

@@ -72,6 +72,37 @@ TEST(F37, ARankThatNeverEndsIsNamed) {
   EXPECT_TRUE(result.Said("ran on when the command ended: 3;")) << result.AllSaid();
 }
 
+TEST(F37, RanksThatFailAreNamedWithCauseAndTime) {
+  RunOptions options;
+  options.tbprof = {"--ranks=all", "--buffer-size=8MiB"};
+  const RunResult result = RunUnderTbprof({Program("ranks"), "4", "killed=2", "fails=3"}, options);
+  EXPECT_EQ(result.code(), 5);
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  ExpectOneFilePerRank(result.run_directories[0], 4);
+  EXPECT_TRUE(result.Said("rank 2: killed by SIGKILL at ")) << result.AllSaid();
+  EXPECT_TRUE(result.Said("(the first to fail)")) << result.AllSaid();
+  EXPECT_TRUE(result.Said("rank 3: exit status 7 at ")) << result.AllSaid();
+  EXPECT_TRUE(result.Said("4 of 4 ranks: ")) << result.AllSaid();
+  EXPECT_TRUE(result.Said("below: rank 0 alone")) << result.AllSaid();
+  ASSERT_THAT(result.summary["by_rank"], SizeIs(4));
+  for (int rank = 0; rank < 4; ++rank) {
+    const nlohmann::json report = result.summary["by_rank"][static_cast<size_t>(rank)];
+    EXPECT_EQ(report["rank"], rank);
+    EXPECT_EQ(report["state"], "ended") << report;
+    EXPECT_EQ(report["exit_code"], rank == 2 ? nlohmann::json() : nlohmann::json(rank == 3 ? 7 : 0)) << report;
+    EXPECT_EQ(report["exit_signal"], rank == 2 ? nlohmann::json(SIGKILL) : nlohmann::json()) << report;
+    EXPECT_GT(report["end_s"].get<double>(), 0) << report;
+    EXPECT_GE(report["process_count"].get<int>(), 1) << report;
+  }
+  EXPECT_EQ(result.summary["by_rank"][2]["out_of_memory"], false);
+  // The profile of the first rank, which TensorBoard shows first, and that of the rank itself.
+  for (const char* stem : {"_r0.xplane.pb", "_r2.xplane.pb"}) {
+    const std::vector<std::string> files = FilesBelow(result.run_directories[0], stem);
+    ASSERT_THAT(files, SizeIs(1));
+    EXPECT_TRUE(Profile::Parse(files[0])->HasWarning("rank 2: killed by SIGKILL at ")) << stem;
+  }
+}
+
 // Launchers of one rank each, as srun and mpirun start them, on one logdir.
 class Launchers {
  public:
@@ -97,6 +128,10 @@ class Launchers {
     for (const auto& running : running_) EXPECT_TRUE(running->WaitForFact("warm ")) << running->Err();
   }
   void End(int rank) const { WriteFile(running_[static_cast<size_t>(rank)]->path() + "/stop", ""); }
+  // The command, not its launcher.
+  void Kill(int rank) const {
+    kill(static_cast<pid_t>(running_[static_cast<size_t>(rank)]->WaitForNumber("pid")), SIGKILL);
+  }
   RunResult Wait(int rank) { return running_[static_cast<size_t>(rank)]->Wait(); }
   Running& operator[](int rank) { return *running_[static_cast<size_t>(rank)]; }
   int world() const { return world_; }
@@ -147,6 +182,29 @@ TEST(F37, EightLaunchersAndOneThatDoesNotEnd) {
   ExpectOneFilePerRank(launchers.run_directory(), 8);
   EXPECT_FALSE(std::filesystem::exists(launchers.run_directory() + "/ALL_HOSTS.op_stats_v2.pb"));
   EXPECT_FALSE(std::filesystem::exists(launchers.run_directory() + "/cache_version.txt"));
+}
+
+TEST(F37, ARankWithALauncherOfItsOwnThatWasKilledIsNamedByTheFirst) {
+  Launchers launchers(3, {"--rank-wait=60s"});
+  launchers.End(1);
+  EXPECT_EQ(launchers.Wait(1).code(), 23);
+  launchers.Kill(2);
+  EXPECT_EQ(launchers.Wait(2).signal(), SIGKILL);
+  launchers.End(0);
+  const RunResult first = launchers.Wait(0);
+  EXPECT_EQ(first.code(), 23);
+  EXPECT_TRUE(first.Said("rank 2: killed by SIGKILL at ")) << first.AllSaid();
+  EXPECT_TRUE(first.Said("rank 1: exit status 23 at ")) << first.AllSaid();
+  EXPECT_TRUE(first.Said("3 of 3 ranks: ")) << first.AllSaid();
+  const nlohmann::json by_rank = launchers.Summary()["by_rank"];
+  ASSERT_THAT(by_rank, SizeIs(3));
+  EXPECT_EQ(by_rank[0]["of_other_launcher"], false);
+  EXPECT_EQ(by_rank[2]["of_other_launcher"], true);
+  EXPECT_EQ(by_rank[2]["exit_signal"], SIGKILL);
+  // The names do not depend on who was first.
+  std::set<std::string> endings;
+  for (const std::string& stem : Stems(launchers.run_directory())) endings.insert(stem.substr(stem.rfind('_')));
+  EXPECT_EQ(endings, (std::set<std::string>{"_r0", "_r1", "_r2"}));
 }
 
 TEST(F37, TheFirstRankWaitsForTheOthers) {

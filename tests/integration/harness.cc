@@ -20,6 +20,8 @@
 #include <sstream>
 #include <thread>
 
+#include "schema_check.h"
+
 namespace tbprof::integration {
 namespace {
 
@@ -471,11 +473,26 @@ RunResult Running::Wait() {
   return result_;
 }
 
+void ExpectSchema(const nlohmann::json& summary) {
+  static const nlohmann::json schema =
+      nlohmann::json::parse(ReadFile(TBPROF_SOURCE_DIR "/docs/summary.schema.json"), nullptr, false);
+  EXPECT_TRUE(schema.is_object());
+  std::vector<std::string> faults = SchemaFaults(schema, summary);
+  // A fault of each process would be thousands.
+  faults.resize(std::min<size_t>(faults.size(), 10));
+  for (const std::string& fault : faults) ADD_FAILURE() << "summary.json: " << fault;
+}
+
 void ReadProfile(RunResult* result) {
   result->run_directories = Entries(result->logdir + "/plugins/profile");
   result->profile = nullptr;
   for (const std::string& directory : result->run_directories) {
     for (const std::string& file : Entries(directory)) {
+      // A program of the test may have written it in any state.
+      if (file.ends_with("summary.json")) {
+        const auto summary = nlohmann::json::parse(ReadFile(file), nullptr, false);
+        if (summary.is_object() && summary.contains("tbprof_version")) ExpectSchema(summary);
+      }
       if (!file.ends_with(".xplane.pb") || result->profile != nullptr) continue;
       result->profile = Profile::Parse(file);
       result->summary = nlohmann::json::parse(ReadFile(directory + "/summary.json"), nullptr, false);

@@ -182,7 +182,9 @@ RunResult RunUnderTbprof(const std::vector<std::string>& command, const RunOptio
 RunResult RunBare(const std::vector<std::string>& command, const RunOptions& options = {});
 // `tbprof` with exactly these words.
 RunResult RunTbprof(const std::vector<std::string>& words, RunOptions options = {});
-// Reads what is in the logdir now.
+// Fails the test unless docs/summary.schema.json describes the summary, every field of it.
+void ExpectSchema(const nlohmann::json& summary);
+// Reads what is in the logdir now; each summary must match its schema.
 void ReadProfile(RunResult* result);
 
 struct Pair {

@@ -49,6 +49,39 @@ TEST(RankChoice, AboveSixteenOnePerNodeUnlessAskedFor) {
   EXPECT_THAT(ProfilesIn(few.run_directories[0]), SizeIs(16));
 }
 
+// Each rank has a life of its own: of three, the last has one step more and takes longer for each.
+TEST(Ranks, TheSlowestIsNamedAndEachIsLabelled) {
+  RunOptions options;
+  options.tbprof = {"--ranks=all", "--wait-threshold=0"};
+  const std::string script = "touch stop; export WORLD_SIZE=3; for r in 0 1 2; do RANK=$r LOCAL_RANK=$r " +
+                             Program("marked_steps") + " $((20 + r)) $((r + 1)) & done; wait";
+  const RunResult result = RunUnderTbprof({"/bin/sh", "-c", script}, options);
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  EXPECT_THAT(ProfilesIn(result.run_directories[0]), ElementsAre("r0.xplane.pb", "r1.xplane.pb", "r2.xplane.pb"));
+  const nlohmann::json by_rank = result.summary["by_rank"];
+  ASSERT_THAT(by_rank, SizeIs(3)) << result.AllSaid();
+  uint64_t processes = 0, records = 0;
+  for (int rank = 0; rank < 3; ++rank) {
+    const nlohmann::json report = by_rank[static_cast<size_t>(rank)];
+    EXPECT_EQ(report["steps"]["count"], 20 + rank) << report;
+    EXPECT_EQ(report["steps"]["last"], 19 + rank) << report;
+    EXPECT_EQ(report["exit_code"], 5) << report;
+    EXPECT_FALSE(report["wait_sites"].empty()) << report;
+    processes += report["process_count"].get<uint64_t>();
+    records += report["records"].get<uint64_t>();
+  }
+  // Three naps a step against one: noise does not make it the quickest.
+  EXPECT_GT(by_rank[2]["steps"]["median_s"], by_rank[0]["steps"]["median_s"]);
+  const std::string totals = "3 of 3 ranks: " + std::to_string(processes) + " processes, ";
+  EXPECT_TRUE(result.Said(totals)) << totals << result.AllSaid();
+  EXPECT_TRUE(result.Said(std::to_string(records) + " records; waits ")) << records << result.AllSaid();
+  EXPECT_TRUE(result.Said("slowest: rank 2, step median ")) << result.AllSaid();
+  EXPECT_TRUE(result.Said("below: rank 0 alone")) << result.AllSaid();
+  EXPECT_TRUE(result.Said("where (all threads of rank 0)")) << result.AllSaid();
+  EXPECT_TRUE(result.Said("rank 0: ")) << result.AllSaid();
+  EXPECT_EQ(result.summary["rank"], 0) << "what the rest of the summary is about";
+}
+
 RunOptions AsTask(const std::string& rank, const std::string& world, std::vector<std::string> more = {}) {
   RunOptions options;
   options.tbprof = std::move(more);

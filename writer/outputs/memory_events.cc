@@ -43,7 +43,8 @@ std::string AllocatorName(const Timeline& timeline, const MemoryEvent& event) {
     return StrCat("GPU:", timeline.gpu_devices[static_cast<size_t>(event.device)].number, " cudaMalloc (segments)");
   }
   const Process& it = timeline.processes[event.process];
-  return StrCat("host heap: ", ValidUtf8(it.name), " [", it.pid, "]");
+  // Counting began later than the process.
+  return StrCat(event.lower_bound ? "host heap, at least: " : "host heap: ", ValidUtf8(it.name), " [", it.pid, "]");
 }
 
 }  // namespace
@@ -55,12 +56,16 @@ std::vector<MemoryEvent> MemoryEvents(const Timeline& timeline) {
                           : track.name != kHeapTrack || track.process >= timeline.processes.size()) {
       continue;
     }
-    int64_t in_use = 0, peak = 0;
+    int64_t in_use = 0;
+    // The page's peak of the process's life; that of the window it finds itself.
+    auto peak = static_cast<int64_t>(std::llround(std::clamp(track.peak_before, 0.0, 9e18)));
     for (const CounterSample& sample : Thin(track.samples)) {
       const int64_t now = std::llround(std::clamp(sample.value, 0.0, 9e18));
       if (now == in_use) continue;
       peak = std::max(peak, now);
-      events.push_back({sample.time_ps, now - in_use, now, peak, track.process, track.device});
+      MemoryEvent event{sample.time_ps, now - in_use, now, peak, track.process, track.device};
+      event.lower_bound = track.lower_bound;
+      events.push_back(event);
       in_use = now;
     }
   }

@@ -24,6 +24,7 @@ struct MemoryEvent {
   int64_t peak = 0;
   uint32_t process = 0;
   int device = -1;                       // as CounterTrack
+  bool lower_bound = false;              // as CounterTrack
   const TensorMemory* tensor = nullptr;  // of Timeline::tensor_memory, and then no counter's
 };
 

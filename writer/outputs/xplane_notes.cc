@@ -103,6 +103,7 @@ std::vector<std::string> XplaneWarnings(const Timeline& timeline) {
     }
     notes.Add(text);
   }
+  for (const std::string& text : timeline.rank_warnings) notes.Add(text);
   for (const std::string& text : timeline.warnings) notes.Add(text);
   for (const Process& process : timeline.processes) {
     std::string_view what;

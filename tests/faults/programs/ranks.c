@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// ranks WORLD [absent=N] [endless=N]: starts WORLD programs with the variables of torchrun, which end together when all
-// are there; rank `absent` is not started, rank `endless` goes on when the command has ended, until the file `stop`
-// is there. Facts: `rank N` by each.
+// ranks WORLD [absent=N] [endless=N] [killed=N] [fails=N]: starts WORLD programs with the variables of torchrun, which
+// end together when all are there; rank `absent` is not started, rank `endless` goes on when the command has ended,
+// until the file `stop` is there; rank `killed` kills itself when it has said its fact, and is never waited for; rank
+// `fails` ends with status
+// 7. Facts: `rank N` by each.
 #include <errno.h>
+#include <signal.h>
 #include <sys/wait.h>
 
 #include "../../programs/facts.h"
@@ -19,10 +22,12 @@ static int Rank(int argc, char** argv) {
   for (int i = 0; i < 5; ++i) usleep(1000);
   free(malloc(1 << 20));
   Tell("rank", (uint64_t)rank);
+  if (rank == atoi(argv[4])) kill(getpid(), SIGKILL);
   // Inherited: closed when the last of the others begins to wait for it.
   char byte;
   while (read(atoi(argv[2]), &byte, 1) < 0 && errno == EINTR) {
   }
+  if (rank == atoi(argv[5])) return 7;
   if (rank != atoi(argv[3])) return 0;
   // The working directory goes with the test.
   for (int i = 0; i < 6000 && access("stop", F_OK) != 0 && access(".", F_OK) == 0; ++i) SleepUnseen(10);
@@ -33,6 +38,7 @@ static int Rank(int argc, char** argv) {
 int main(int argc, char** argv) {
   if (strcmp(argv[0], "rank") == 0) return Rank(argc, argv);
   const int world = atoi(argv[1]), absent = Numbered(argc, argv, "absent="), endless = Numbered(argc, argv, "endless=");
+  const int killed = Numbered(argc, argv, "killed="), fails = Numbered(argc, argv, "fails=");
   int ends[2];
   if (pipe(ends) != 0) return 1;
   pid_t pids[512];
@@ -42,18 +48,20 @@ int main(int argc, char** argv) {
     const pid_t pid = fork();
     if (pid == 0) {
       close(ends[1]);
-      char number[16], fd[16], last[16], size[16];
+      char number[16], fd[16], last[16], size[16], kills[16], fail[16];
       snprintf(number, sizeof(number), "%d", rank);
       snprintf(fd, sizeof(fd), "%d", ends[0]);
       snprintf(last, sizeof(last), "%d", endless);
       snprintf(size, sizeof(size), "%d", world);
+      snprintf(kills, sizeof(kills), "%d", killed);
+      snprintf(fail, sizeof(fail), "%d", fails);
       setenv("RANK", number, 1);
       setenv("LOCAL_RANK", number, 1);
       setenv("WORLD_SIZE", size, 1);
-      execl("/proc/self/exe", "rank", number, fd, last, (char*)NULL);
+      execl("/proc/self/exe", "rank", number, fd, last, kills, fail, (char*)NULL);
       _exit(9);
     }
-    if (rank != endless) pids[count++] = pid;
+    if (rank != endless && rank != killed) pids[count++] = pid;
   }
   // Until each has said so.
   const char* path = getenv("TEST_FACTS");

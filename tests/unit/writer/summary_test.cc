@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/writer/random_timeline.h"
+#include "writer/rank_report.h"
 #include "writer/summary_format.h"
+#include "writer/summary_steps.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -33,7 +35,8 @@ Timeline Sample() {
   timeline.processes[0].pid = 4711;
   timeline.processes[0].name = "python3";
   timeline.processes[0].is_command = true;
-  timeline.processes[0].allocator = {1'000'000, 999'000, 3'000'000'000, 2'900'000'000, 100'000'000, 512 << 20};
+  timeline.processes[0].allocator = {1'000'000, 999'000, 3'000'000'000, 2'900'000'000, 100'000'000,
+                                     512 << 20, 0,       512 << 20};
   timeline.processes[1].pid = 4712;
   timeline.processes[1].name = "busybox";
   timeline.processes[1].state = ProcessState::kNotLoaded;
@@ -80,9 +83,10 @@ TEST(SummaryText, SaysWhatIsKnown) {
        {"12.3 s wall, 30.5 s user + 1.25 s system CPU; exit status 0",
         "2 processes, 17 threads, 1.23 M records; no steps recognised, shown as one",
         "10.0 s    125 ms      1204  pthread_cond_wait in Wait0 (queue.cc:7)", "1.00 M allocations, 2.79 GiB in all",
-        "highest peak of a process 512 MiB", "at::empty0 (tensor.cpp:33)", "lost 12.3 k records: 12.3 k no free chunk",
-        "5 events are in the totals but not drawn", "busybox (4712) not recorded: statically linked",
-        "the loader worker left early", "tbprof's own cost in the program: about 100 ms of CPU (0.3 %)",
+        "by python3 (4711)", "live at the end 95.4 MiB; peak 512 MiB", "estimate   share", "at::empty0 (tensor.cpp:33)",
+        "lost 12.3 k records: 12.3 k no free chunk", "5 events are in the totals but not drawn",
+        "busybox (4712) not recorded: statically linked", "the loader worker left early",
+        "tbprof's own cost in the program: about 100 ms of CPU (0.3 % of the command's)",
         "/logs/plugins/profile/2026_01_02_03_04_05/node.xplane.pb  1.24 MiB, verified: 3 planes, 12 lines, 10432 "
         "events",
         "tensorboard --logdir /logs\n", "run 2026_01_02_03_04_05"}) {
@@ -181,6 +185,72 @@ TEST(SummaryText, FitsTheTerminal) {
   }
 }
 
+// Ranks 0 to 2 of 4: 0 is shown, 1 is slow, 2 was killed, 3 never came.
+Timeline OfRanks() {
+  Timeline timeline = Sample();
+  timeline.rank = 0;
+  timeline.world_size = 4;
+  timeline.ranks = {0, 1, 2};
+  timeline.missing_ranks = {3};
+  for (int rank = 0; rank < 4; ++rank) {
+    RankReport report;
+    report.rank = rank;
+    if (rank < 3) {
+      report.state = RankState::kEnded;
+      report.exit_code = 0;
+      report.has_numbers = true;
+      report.host = "node_r" + std::to_string(rank);
+      report.processes = 2;
+      report.threads = 10;
+      report.records = 1000;
+      report.steps = 20;
+      report.step_source = "Optimizer.step";
+      report.median_step_ps = (rank == 1 ? 80 : 40 + rank) * kSecond / 1000;
+      report.last_step = 19 - rank;
+      report.waited_ps = kSecond;
+      report.own_cost_seconds = 0.1;
+    }
+    timeline.by_rank.push_back(report);
+  }
+  timeline.by_rank[2].exit_code = -1;
+  timeline.by_rank[2].exit_signal = SIGKILL;
+  timeline.by_rank[2].end_ps = 4 * kSecond;
+  timeline.rank_warnings = RankWarnings(timeline);
+  return timeline;
+}
+
+TEST(SummaryText, SeveralRanks_LabelsTheRankAndAddsTotals) {
+  const std::string text = Joined(SummaryText(OfRanks(), SampleFiles(), InLogs()));
+  for (const char* expected : {"3 of 4 ranks: 6 processes, 30 threads, 3000 records; waits 3.00 s (all threads)\n",
+                               "slowest: rank 1, step median 80.0 ms; fastest: rank 0, 40.0 ms\n",
+                               "rank 2: killed by SIGKILL at 4.00 s, last recorded step 17\n", "below: rank 0 alone",
+                               "rank 0: 2 processes, 17", "where (all threads of rank 0)", "python3 (4711) of rank 0",
+                               "tbprof's own cost in the program (3 ranks): about 300 ms of CPU"}) {
+    EXPECT_NE(text.find(expected), std::string::npos) << expected << "\nin\n" << text;
+  }
+  for (const std::string& line : SummaryText(OfRanks(), {}, InLogs())) EXPECT_LE(Utf8Columns(line), 92u) << line;
+}
+
+TEST(SummaryText, OneRank_HasNoLabels) {
+  Timeline timeline = OfRanks();
+  timeline.by_rank.resize(1);
+  timeline.rank_warnings.clear();
+  const std::string text = Joined(SummaryText(timeline, SampleFiles(), InLogs()));
+  EXPECT_EQ(text.find("rank"), std::string::npos) << text;
+}
+
+TEST(SummaryJson, SeveralRanks_HasASectionForEach) {
+  const Json json = Json::parse(SummaryJson(OfRanks(), SampleFiles(), InLogs()));
+  ASSERT_EQ(json["by_rank"].size(), 4u);
+  EXPECT_EQ(json["by_rank"][1]["steps"]["median_s"], 0.08);
+  EXPECT_EQ(json["by_rank"][2]["exit_signal"], SIGKILL);
+  EXPECT_EQ(json["by_rank"][2]["end_s"], 4.0);
+  EXPECT_EQ(json["by_rank"][2]["steps"]["last"], 17);
+  EXPECT_EQ(json["by_rank"][3]["state"], "missing");
+  EXPECT_TRUE(json["by_rank"][3]["process_count"].is_null());
+  EXPECT_EQ(json["warnings"][0], "rank 2: killed by SIGKILL at 4.00 s, last recorded step 17");
+}
+
 TEST(SummaryText, QuotesForTheShellAndColoursOnRequest) {
   SummaryOptions options;
   options.logdir = "/my logs/it's";
@@ -193,7 +263,8 @@ TEST(SummaryText, QuotesForTheShellAndColoursOnRequest) {
 
 TEST(SummaryJson, HoldsTheWholeStory) {
   const Json json = Json::parse(SummaryJson(Sample(), SampleFiles(), InLogs()));
-  EXPECT_EQ(json["schema"], 1);
+  EXPECT_EQ(json["schema_version"], 1);
+  EXPECT_TRUE(json["tbprof_version"].is_null());
   EXPECT_EQ(json["command"]["exit_code"], 0);
   EXPECT_TRUE(json["command"]["exit_signal"].is_null());
   EXPECT_EQ(json["published"], true);
@@ -204,6 +275,47 @@ TEST(SummaryJson, HoldsTheWholeStory) {
   EXPECT_EQ(json["wait_sites"][0]["operation"], "pthread_cond_wait");
   EXPECT_EQ(json["steps"]["source"], "synthetic");
   EXPECT_DOUBLE_EQ(json["wall_s"], 12.34);
+}
+
+TEST(SummaryJson, ListsStepsAndTheirDistribution) {
+  Timeline timeline = Sample();
+  timeline.steps.clear();
+  timeline.step_source = "marker";
+  for (int i = 0; i < 100; ++i)
+    timeline.steps.push_back({i * kSecond, i * kSecond + (i + 1) * kSecond / 1000, i, "", 0});
+  timeline.steps[99].is_regular = false;
+  const Json steps = Json::parse(SummaryJson(timeline, {}, InLogs()))["steps"];
+  EXPECT_EQ(steps["count"], 99);
+  EXPECT_EQ(steps["irregular"], 1);
+  ASSERT_EQ(steps["list"].size(), 100u);
+  EXPECT_EQ(steps["list"][7]["number"], 7);
+  EXPECT_EQ(steps["list"][7]["start_s"], 7.0);
+  EXPECT_EQ(steps["list"][7]["duration_s"], 0.008);
+  EXPECT_EQ(steps["list"][99]["regular"], false);
+  EXPECT_EQ(steps["distribution"]["min_s"], 0.001);
+  EXPECT_EQ(steps["distribution"]["p1_s"], 0.001);
+  EXPECT_EQ(steps["distribution"]["p50_s"], 0.050);
+  EXPECT_EQ(steps["distribution"]["p99_s"], 0.099);
+  EXPECT_EQ(steps["distribution"]["max_s"], 0.099);
+  EXPECT_EQ(steps["list_omitted"], 0);
+  timeline.steps.resize(kMaxListedSteps + 1, timeline.steps[0]);
+  const Json many = Json::parse(SummaryJson(timeline, {}, InLogs()))["steps"];
+  EXPECT_TRUE(many["list"].is_null());
+  EXPECT_EQ(many["list_omitted"], kMaxListedSteps + 1);
+  EXPECT_EQ(many["distribution"]["count"], kMaxListedSteps);
+}
+
+TEST(SummaryJson, NothingKnown_IsNullAndNotZero) {
+  const Json json = Json::parse(SummaryJson(Timeline(), {}, InLogs()));
+  for (const char* field : {"shortest_s", "median_s", "longest_s", "mean_s", "distribution", "source"}) {
+    EXPECT_TRUE(json["steps"][field].is_null()) << field;
+  }
+  for (const char* field : {"rank", "world_size", "totals_wall_s", "user_cpu_s", "system_cpu_s"}) {
+    EXPECT_TRUE(json[field].is_null()) << field;
+  }
+  Timeline uncounted = Sample();
+  uncounted.counts_allocator = false;
+  EXPECT_TRUE(Json::parse(SummaryJson(uncounted, {}, InLogs()))["processes"][0]["allocator"].is_null());
 }
 
 TEST(SummaryJson, ParsesWhateverTheTextsAre) {

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The heap in a capture that begins while the program has blocks.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <filesystem>
+
+#include "harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+constexpr double kMiB = 1 << 20;
+
+struct Captured {
+  nlohmann::json summary;
+  std::unique_ptr<Profile> profile;
+  std::string said;
+};
+
+// A capture in which earlier_blocks frees 40 of the 100 MiB that it had when the capture began.
+Captured FreeInCapture(std::vector<std::string> options_of_tbprof) {
+  RunOptions options;
+  options.tbprof = std::move(options_of_tbprof);
+  options.tbprof.push_back("--window-duration=200s");
+  const auto running = StartUnderTbprof({Program("earlier_blocks")}, options);
+  EXPECT_TRUE(running->WaitForFact("ready ")) << running->Err();
+  running->Signal(SIGUSR1);
+  EXPECT_TRUE(running->WaitForError("capture 1")) << running->Err();
+  WriteFile(running->path() + "/free", "");
+  EXPECT_TRUE(running->WaitForFact("freed "));
+  WriteFile(running->path() + "/stop", "");
+  const RunResult result = running->Wait();
+  EXPECT_EQ(result.code(), 6) << result.AllSaid();
+  Captured captured;
+  captured.said = result.AllSaid();
+  for (const std::string& directory : result.run_directories) {
+    const auto json = nlohmann::json::parse(ReadFile(directory + "/summary.json"), nullptr, false);
+    if (!json["window"].get<std::string>().starts_with("capture")) continue;
+    captured.summary = json;
+    captured.profile = Profile::Parse(FilesBelow(directory, ".xplane.pb").at(0));
+  }
+  EXPECT_NE(captured.profile, nullptr) << captured.said;
+  return captured;
+}
+
+std::vector<Event> MemoryEventsOf(const Captured& captured, const std::string& allocator) {
+  std::vector<Event> events;
+  for (const char* name : {"MemoryAllocation", "MemoryDeallocation"}) {
+    for (const Event& event : captured.profile->Named(name)) {
+      if (event.Stat("allocator_name").starts_with(allocator)) events.push_back(event);
+    }
+  }
+  return events;
+}
+
+TEST(CaptureMemory, CountsBlocksFromBeforeTheCapture) {
+  const Captured captured = FreeInCapture({});
+  ASSERT_NE(captured.profile, nullptr);
+  const nlohmann::json heap = captured.summary["processes"][0]["allocator"];
+  EXPECT_NEAR(heap["begin_bytes"].get<double>() / kMiB, 100, 2) << heap;
+  EXPECT_NEAR(heap["live_bytes"].get<double>() / kMiB, 60, 2) << heap;
+  EXPECT_NEAR(heap["window_peak_bytes"].get<double>() / kMiB, 100, 2) << heap;
+  EXPECT_NEAR(heap["peak_bytes"].get<double>() / kMiB, 150, 2) << heap;
+  EXPECT_NEAR(heap["change_bytes"].get<double>() / kMiB, -40, 2) << heap;
+  EXPECT_THAT(captured.said, HasSubstr("peak in this window 100 MiB, since its start 151 MiB"));
+  // The counter of the trace viewer and the memory page.
+  const std::vector<Event> events = MemoryEventsOf(captured, "host heap: earlier_blocks");
+  ASSERT_FALSE(events.empty());
+  int64_t lowest = INT64_MAX, highest = 0, peak = 0;
+  for (const Event& event : events) {
+    lowest = std::min(lowest, event.Number("bytes_allocated"));
+    highest = std::max(highest, event.Number("bytes_allocated"));
+    peak = std::max(peak, event.Number("peak_bytes_in_use"));
+  }
+  EXPECT_NEAR(static_cast<double>(lowest) / kMiB, 60, 2);
+  EXPECT_NEAR(static_cast<double>(highest) / kMiB, 100, 2);
+  EXPECT_NEAR(static_cast<double>(peak) / kMiB, 150, 2) << "the process's own, since its start";
+}
+
+// Nothing was counted before the capture: what the heap holds is not known, and at least what was freed.
+TEST(CaptureMemory, IsUnknownWhereCountingBeganWithTheCapture) {
+  const Captured captured = FreeInCapture({"--window=none"});
+  ASSERT_NE(captured.profile, nullptr);
+  const nlohmann::json heap = captured.summary["processes"][0]["allocator"];
+  for (const char* field : {"begin_bytes", "live_bytes", "window_peak_bytes", "peak_bytes"}) {
+    EXPECT_TRUE(heap[field].is_null()) << field << " " << heap;
+  }
+  EXPECT_NEAR(heap["change_bytes"].get<double>() / kMiB, -40, 2) << heap;
+  EXPECT_NEAR(heap["window_peak_at_least_bytes"].get<double>() / kMiB, 40, 2) << heap;
+  EXPECT_THAT(captured.said, HasSubstr("live bytes not known"));
+  EXPECT_TRUE(MemoryEventsOf(captured, "host heap: ").empty()) << "what is a lower bound is called so";
+  const std::vector<Event> events = MemoryEventsOf(captured, "host heap, at least: earlier_blocks");
+  ASSERT_FALSE(events.empty());
+  for (const Event& event : events) EXPECT_GE(event.Number("bytes_allocated"), 0);
+}
+
+}  // namespace
+}  // namespace tbprof::integration

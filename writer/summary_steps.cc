@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/summary_steps.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "writer/input_pipeline.h"
+#include "writer/utf8.h"
+
+namespace tbprof {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kPercentiles[] = {1, 5, 10, 25, 50, 75, 90, 95, 99};
+
+double Seconds(int64_t picoseconds) { return static_cast<double>(picoseconds) / 1e12; }
+
+// Nearest rank: the smallest length that at least so many percent of the steps do not exceed.
+int64_t Percentile(const std::vector<int64_t>& sorted, int percent) {
+  const size_t rank = (sorted.size() * static_cast<size_t>(percent) + 99) / 100;
+  return sorted[std::max<size_t>(rank, 1) - 1];
+}
+
+Json DistributionJson(const std::vector<int64_t>& sorted) {
+  if (sorted.empty()) return nullptr;
+  Json out = {{"count", sorted.size()}, {"min_s", Seconds(sorted.front())}};
+  for (const int percent : kPercentiles) {
+    out["p" + std::to_string(percent) + "_s"] = Seconds(Percentile(sorted, percent));
+  }
+  out["max_s"] = Seconds(sorted.back());
+  return out;
+}
+
+Json ListJson(const Timeline& timeline) {
+  if (timeline.steps.size() > kMaxListedSteps) return nullptr;
+  Json list = Json::array();
+  for (const Step& step : timeline.steps) {
+    list.push_back({{"number", step.number},
+                    {"start_s", Seconds(step.start_ps)},
+                    {"duration_s", Seconds(step.end_ps - step.start_ps)},
+                    {"regular", step.is_regular}});
+  }
+  return list;
+}
+
+}  // namespace
+
+Json StepsJson(const Timeline& timeline) {
+  std::vector<int64_t> lengths;
+  double sum = 0;
+  for (const Step& step : timeline.steps) {
+    if (!step.is_regular) continue;
+    lengths.push_back(step.end_ps - step.start_ps);
+    sum += Seconds(step.end_ps - step.start_ps);
+  }
+  std::sort(lengths.begin(), lengths.end());
+  const bool any = !lengths.empty();
+  const auto known = [&](double seconds) { return any ? Json(seconds) : Json(nullptr); };
+  const double share = InputShare(timeline);
+  return {{"count", lengths.size()},
+          {"irregular", timeline.steps.size() - lengths.size()},
+          {"source", timeline.steps.empty() ? Json(nullptr) : Json(ValidUtf8(timeline.step_source))},
+          {"confidence", timeline.step_confidence},
+          {"shortest_s", known(any ? Seconds(lengths.front()) : 0)},
+          // As in the terminal: of an even count the upper of the two in the middle.
+          {"median_s", known(any ? Seconds(lengths[lengths.size() / 2]) : 0)},
+          {"longest_s", known(any ? Seconds(lengths.back()) : 0)},
+          {"mean_s", known(any ? sum / static_cast<double>(lengths.size()) : 0)},
+          {"distribution", DistributionJson(lengths)},
+          {"list", ListJson(timeline)},
+          {"list_omitted", timeline.steps.size() > kMaxListedSteps ? timeline.steps.size() : 0},
+          {"input_wait_share", share >= 0 ? Json(share) : Json(nullptr)}};
+}
+
+}  // namespace tbprof
