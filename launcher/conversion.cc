@@ -52,6 +52,7 @@ constexpr off_t kMaxSummaryBytes = 64 << 20;
 constexpr int kLowestPriority = 19;
 // A quarter of a processor that the command keeps busy: what it takes is the same at any priority, it is sooner over.
 constexpr int kPriorityOnRequest = 5;
+constexpr uintmax_t kMaxSummaryBytes = 256u << 20;
 constexpr rlim_t kMaxAddressSpace = 4ull << 30;
 
 // A path is bytes, JSON is text: each byte as the character of that number.
@@ -202,8 +203,11 @@ absl::StatusOr<Timeline> WriteOutputs(const ConversionRequest& request, Timeline
 
 // Takes what the summaries of other launchers in a run's directory report of their ranks, each summary once. Whoever can
 // write there can have put anything there.
-void ReadOtherRanks(const RunDirectory& directory, const std::string& run, uint64_t origin_unix_ns,
+void ReadOtherRanks(const RunDirectory& directory, const std::string& run, const Timeline& own,
                     std::set<std::string>* seen, std::map<int, RankReport>* found) {
+  // Of a run that does not fit one profile the timeline shows the end.
+  const auto before_ns = static_cast<uint64_t>(std::max<int64_t>(own.totals_ps - own.duration_ps, 0) / 1000);
+  const uint64_t run_start = own.origin_unix_ns - std::min(own.origin_unix_ns, before_ns);
   const absl::StatusOr<FileDescriptor> shared = OpenBeneath(directory.profile_fd(), run, O_RDONLY | O_DIRECTORY);
   if (!shared.ok()) return;
   ForEachEntry(shared->get(), [&](const char* name) {
@@ -215,7 +219,7 @@ void ReadOtherRanks(const RunDirectory& directory, const std::string& run, uint6
     }
     std::string text(static_cast<size_t>(facts.st_size), '\0');
     if (!ReadAll(file.get(), &text, name).ok()) return;
-    for (RankReport& report : RankReportsOfSummary(text, origin_unix_ns)) {
+    for (RankReport& report : RankReportsOfSummary(text, own.origin_unix_ns, run_start)) {
       const int rank = report.rank;
       found->emplace(rank, std::move(report));
     }
@@ -246,7 +250,7 @@ void WaitForRanks(const RunDirectory& directory, const ConversionRequest& reques
   const absl::Time deadline = absl::Now() + absl::Milliseconds(request.rank_wait_ms);
   for (;;) {
     for (const std::string& place : {run, other}) {
-      ReadOtherRanks(directory, place, timeline->origin_unix_ns, &seen, &found);
+      ReadOtherRanks(directory, place, *timeline, &seen, &found);
     }
     std::erase_if(missing, [&](int rank) { return found.count(rank) != 0; });
     if (missing.empty() || absl::Now() >= deadline) break;
@@ -416,7 +420,7 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& given) {
     if (!timeline->missing_ranks.empty()) {
       const int64_t waited = request.rank_wait_ms;
       timeline->warnings.push_back(StrCat("missing ranks: ", RankList(timeline->missing_ranks),
-                                          " (no file of theirs in ", (*directory)->path(), " after ",
+                                          " (no file of theirs from this run in ", (*directory)->path(), " after ",
                                           HumanTime(waited * 1'000'000'000), ")"));
     }
   }

@@ -16,6 +16,7 @@ using Json = nlohmann::ordered_json;
 constexpr double kPsPerSecond = 1e12;
 constexpr size_t kMaxReports = kMaxWorld;
 constexpr size_t kMaxText = 300;
+constexpr double kMostSkewNs = 10e9;  // of the clocks of two machines
 constexpr uint64_t kMostNs = uint64_t{1} << 62;
 
 double Seconds(int64_t picoseconds) { return static_cast<double>(picoseconds) / kPsPerSecond; }
@@ -162,12 +163,16 @@ Json RankReportJson(const RankReport& report) {
           {"own_cost_s", KnownOrNull(numbers, report.own_cost_seconds)}};
 }
 
-std::vector<RankReport> RankReportsOfSummary(const std::string& summary, uint64_t origin_unix_ns) {
+std::vector<RankReport> RankReportsOfSummary(const std::string& summary, uint64_t origin_unix_ns,
+                                             uint64_t run_start_unix_ns) {
   std::vector<RankReport> reports;
   const Json json = Json::parse(summary, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return reports;
   const auto by_rank = json.find("by_rank");
   const uint64_t start = Members(json).Get("start_unix_ns", origin_unix_ns);
+  // A run of the same name may have left its files there.
+  const double end = static_cast<double>(start) + 1e9 * std::max(Members(json).Get("wall_s", 0.0), 0.0);
+  if (end + kMostSkewNs < static_cast<double>(run_start_unix_ns)) return reports;
   if (by_rank != json.end() && by_rank->is_array()) {
     for (size_t i = 0; i < std::min<size_t>(by_rank->size(), kMaxReports); ++i) {
       if (!(*by_rank)[i].is_object()) continue;

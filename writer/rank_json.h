@@ -17,9 +17,10 @@ namespace tbprof {
 
 nlohmann::ordered_json RankReportJson(const RankReport& report);
 
-// Those that the summary's own launcher has recorded. Times are moved to those of a window that began at
-// `origin_unix_ns`.
-std::vector<RankReport> RankReportsOfSummary(const std::string& summary, uint64_t origin_unix_ns);
+// Those that the summary's own launcher has recorded; none where it had ended before our run began. Times are moved to
+// those of a window that began at `origin_unix_ns`.
+std::vector<RankReport> RankReportsOfSummary(const std::string& summary, uint64_t origin_unix_ns,
+                                             uint64_t run_start_unix_ns);
 
 }  // namespace tbprof
 

@@ -337,9 +337,10 @@ struct Timeline {
   std::string ranks_recorded;       // --ranks
   std::vector<int> missing_ranks;   // expected of this spool, or of the run's other launchers, and not there
   std::vector<RankReport> by_rank;  // sorted by rank; empty: no process has a rank
-  std::vector<std::string> rank_warnings;  // of ranks that failed: go to XSpace.warnings, and to the terminal with the ranks
-  bool counts_allocator = true;     // false: its calls are not traced
-  bool complete = true;             // false: the launcher died, `recover` made this
+  std::vector<std::string>
+      rank_warnings;             // of ranks that failed: go to XSpace.warnings, and to the terminal with the ranks
+  bool counts_allocator = true;  // false: its calls are not traced
+  bool complete = true;          // false: the launcher died, `recover` made this
 
   // How the command ended; exit_code -1 and exit_signal 0 = still running when the capture was made.
   int exit_code = -1;

@@ -91,7 +91,7 @@ TEST(RankReportsOfSummary, ReadsWhatIsWritten) {
   report.waits = {{"read", "Load (a.py:1)", 8, kSecond, kSecond / 2}};
   nlohmann::ordered_json json = {{"start_unix_ns", 11'000'000'000}};
   json["by_rank"] = {RankReportJson(report)};
-  const std::vector<RankReport> read = RankReportsOfSummary(json.dump(), 10'000'000'000);
+  const std::vector<RankReport> read = RankReportsOfSummary(json.dump(), 10'000'000'000, 10'000'000'000);
   ASSERT_THAT(read, SizeIs(1));
   EXPECT_TRUE(read[0].of_other_launcher);
   EXPECT_EQ(read[0].end_ps, 3 * kSecond) << "its window began a second later than ours";
@@ -101,22 +101,29 @@ TEST(RankReportsOfSummary, ReadsWhatIsWritten) {
   EXPECT_EQ(again, RankReportJson(report));
 }
 
+TEST(RankReportsOfSummary, OfAnEarlierRunOfTheSameName_AreNone) {
+  const std::string summary = R"({"start_unix_ns":100000000000,"wall_s":5.0,"by_rank":[{"rank":1,"state":"ended"}]})";
+  EXPECT_THAT(RankReportsOfSummary(summary, 200'000'000'000, 104'000'000'000), SizeIs(1));
+  EXPECT_THAT(RankReportsOfSummary(summary, 200'000'000'000, 110'000'000'000), SizeIs(1)) << "clocks differ";
+  EXPECT_THAT(RankReportsOfSummary(summary, 200'000'000'000, 200'000'000'000), IsEmpty());
+}
+
 TEST(RankReportsOfSummary, TakesWhatOthersMadeUpAsNotKnown) {
   for (const char* text :
        {"", "[]", "{", R"({"by_rank":7})", R"({"by_rank":[1,null,[]]})", R"({"by_rank":[{"rank":-5,"state":"ended"}]})",
         R"({"by_rank":[{"rank":"0","state":"ended"}]})", R"({"by_rank":[{"rank":0,"state":"missing"}]})",
         R"({"by_rank":[{"rank":0,"state":"ended","of_other_launcher":true}]})",
         R"({"ranks":["a",-1,1e99,70000000]})"}) {
-    EXPECT_THAT(RankReportsOfSummary(text, 1), IsEmpty()) << text;
+    EXPECT_THAT(RankReportsOfSummary(text, 1, 1), IsEmpty()) << text;
   }
   const auto read = RankReportsOfSummary(
       R"({"start_unix_ns":1e300,"by_rank":[{"rank":1,"state":"ended","end_s":1e300,"exit_code":1e18,"exit_signal":1e18,)"
       R"("steps":[],"wait_sites":{},"host":{},"records":-1,"own_cost_s":"x"}]})",
-      1);
+      1, 1);
   ASSERT_THAT(read, SizeIs(1));
   EXPECT_FALSE(read[0].has_numbers);
   // Of an earlier tbprof.
-  EXPECT_THAT(RankReportsOfSummary(R"({"ranks":[2,3]})", 1), SizeIs(2));
+  EXPECT_THAT(RankReportsOfSummary(R"({"ranks":[2,3]})", 1, 1), SizeIs(2));
 }
 
 }  // namespace
