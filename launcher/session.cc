@@ -116,7 +116,7 @@ bool CounterIsUsable() {
 }
 
 // Whether our number `pid` is a process with a segment mapped: a fork child in a pid namespace of its own gives a
-// number that here is somebody else's.
+// number that here is somebody else's. Its parent's number there is not the one here, so this is asked seldom.
 bool MapsSegment(pid_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/maps"));
   std::string line;
@@ -637,16 +637,7 @@ bool Session::ReceiveHello(int connection) {
   mapped->segment = SegmentAt(mapped->mapping.data(), header.chunk_count);
   mapped->operation_count = header.operation_count;
   if (targets_.size() < MaxTargets() / 2) mapped->file = std::move(segment_fd);
-  // exec: the image that this process ran before is gone, though its pid lives on.
-  for (auto& earlier : targets_) {
-    // A child that execs right after its fork may not have been seen yet.
-    LookAfter(earlier.get(), ReadMonotonic());
-    std::erase_if(earlier->processes, [&](const Process& process) {
-      if (process.pid != peer.pid) return false;
-      drain_->ProcessEnded(earlier->mapped->number, process.serial, process.pid);
-      return true;
-    });
-  }
+  EndEarlierImage(peer.pid, hello.pid);
   SegmentFact fact{};
   fact.pid = peer.pid;
   fact.uid = peer.uid;
@@ -661,6 +652,46 @@ bool Session::ReceiveHello(int connection) {
   LookAfter(target.get(), ReadMonotonic());
   targets_.push_back(std::move(target));
   return true;
+}
+
+bool Session::MayHold(const Target& target, pid_t pid, int32_t inner_pid) {
+  for (const Process& process : target.processes) {
+    if (process.pid == pid) return true;
+  }
+  const Segment& segment = target.mapped->segment;
+  const uint32_t high = std::min(__atomic_load_n(&segment.header->process_high, __ATOMIC_ACQUIRE), kProcessSlots);
+  for (uint32_t i = 0; i < high; ++i) {
+    const ProcessSlot& slot = segment.process_slots[i];
+    if (__atomic_load_n(&slot.state, __ATOMIC_ACQUIRE) == static_cast<uint32_t>(SlotState::kLive) &&
+        __atomic_load_n(&slot.pid, __ATOMIC_RELAXED) == inner_pid) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Session::HasOurNumbers(const Target& target, const ProcessSlot& slot) {
+  const uint32_t parent = __atomic_load_n(&slot.parent_serial, __ATOMIC_RELAXED);
+  const int32_t parent_pid = __atomic_load_n(&slot.parent_pid, __ATOMIC_RELAXED);
+  if (parent == 1) return parent_pid == target.mapped->pid;
+  return std::any_of(target.processes.begin(), target.processes.end(), [&](const Process& process) {
+    return process.serial == parent && process.pid != 0 && process.pid == parent_pid;
+  });
+}
+
+void Session::EndEarlierImage(pid_t pid, int32_t inner_pid) {
+  for (auto& earlier : targets_) {
+    // Each hello comes here: a look at every process of every segment would take longer than the processes live.
+    if (!MayHold(*earlier, pid, inner_pid)) continue;
+    // A child that execs right after its fork may not have been seen yet.
+    LookAfter(earlier.get(), ReadMonotonic());
+    std::erase_if(earlier->processes, [&](const Process& process) {
+      const bool is_it = process.pid != 0 ? process.pid == pid : pid == inner_pid && process.inner_pid == pid;
+      if (!is_it) return false;
+      drain_->ProcessEnded(earlier->mapped->number, process.serial, process.pid);
+      return true;
+    });
+  }
 }
 
 // A library that stays out of the way, and why.
@@ -724,15 +755,14 @@ void Session::LookAfter(Target* target, uint64_t now_ns) {
     return !process.pidfd.valid() &&
            __atomic_load_n(&segment.process_slots[process.slot].serial, __ATOMIC_RELAXED) != process.serial;
   });
+  if (target->seen_serials.size() < high) target->seen_serials.resize(high);
   for (uint32_t i = 0; i < high; ++i) {
     const ProcessSlot& slot = segment.process_slots[i];
     if (__atomic_load_n(&slot.state, __ATOMIC_ACQUIRE) != static_cast<uint32_t>(SlotState::kLive)) continue;
     const uint32_t serial = __atomic_load_n(&slot.serial, __ATOMIC_RELAXED);
-    const bool known = std::any_of(target->processes.begin(), target->processes.end(),
-                                   [&](const Process& process) { return process.serial == serial; });
-    if (known || serial == 0) continue;
-    Process process{i, serial, 0, ScopedFd()};
+    if (serial == 0 || std::exchange(target->seen_serials[i], serial) == serial) continue;
     const int32_t inner = __atomic_load_n(&slot.pid, __ATOMIC_RELAXED);
+    Process process{i, serial, 0, inner, ScopedFd()};
     bool gone = false;
     if (serial == 1) {
       process.pid = mapped->pid;
@@ -740,7 +770,8 @@ void Session::LookAfter(Target* target, uint64_t now_ns) {
       // In a storm of children most have ended by now: one look tells.
       process.pidfd.Reset(PidfdOpen(inner));
       gone = !process.pidfd.valid() && errno == ESRCH;
-      if (gone || MapsSegment(inner)) {
+      // One that is in the middle of its exec maps no segment.
+      if (gone || HasOurNumbers(*target, slot) || MapsSegment(inner)) {
         process.pid = inner;
       } else {
         process.pidfd.Reset();

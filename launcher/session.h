@@ -169,12 +169,15 @@ class Session {
  private:
   struct Process {
     uint32_t slot, serial;
-    pid_t pid;  // as we see it, 0: not known
+    pid_t pid;          // as we see it, 0: not known
+    int32_t inner_pid;  // as it sees it
     ScopedFd pidfd;
   };
   struct Target {
     MappedSegment* mapped;  // owned by the drain
     std::vector<Process> processes;
+    // By slot: the process that was seen there last. One whose end was seen keeps the slot until the drain frees it.
+    std::vector<uint32_t> seen_serials;
     bool dead = false;
     uint64_t dead_since_ns = 0;
     uint32_t modules_missed = 0;
@@ -224,6 +227,11 @@ class Session {
   void LookAfter(Target* target, uint64_t now_ns);
   // Of one that has ended, where the kernel reports it.
   void RecordExit(uint32_t segment, const Process& process);
+  // The image that process `pid` ran until its exec has ended. `inner_pid`: its number as it sees it.
+  void EndEarlierImage(pid_t pid, int32_t inner_pid);
+  static bool MayHold(const Target& target, pid_t pid, int32_t inner_pid);
+  // Whether a fork child's own number is also ours.
+  static bool HasOurNumbers(const Target& target, const ProcessSlot& slot);
   void ReadCaptureRequests();
   void ReadMaps(Target* target);
   void TakeClockPair();

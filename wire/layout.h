@@ -24,7 +24,7 @@ inline constexpr uint32_t kSlotBytes = 32;
 inline constexpr uint32_t kChunkBytes = 64 * 1024;
 inline constexpr uint32_t kSlotsPerChunk = kChunkBytes / kSlotBytes;
 inline constexpr uint32_t kMaxOperations = 160;
-inline constexpr uint32_t kProcessSlots = 1024;
+inline constexpr uint32_t kProcessSlots = 4096;
 inline constexpr uint32_t kThreadSlots = 4096;
 inline constexpr uint32_t kMaxChunks = 16384;
 inline constexpr uint32_t kMinChunks = 64;
@@ -151,6 +151,7 @@ enum ProcessFlag : uint32_t {
   kProcessHandlesSignal = 1u << 3,    // the capture signal's handler is the library's; told of the exec'ed process only
   kProcessSizesUnknown = 1u << 4,     // the allocator behind ours does not tell the size of a block
   kProcessPlainPython = 1u << 5,      // PYTHONMALLOC has Python ask malloc for every object
+  kProcessSanitized = 1u << 6,        // AddressSanitizer or LeakSanitizer: its allocator is not recorded
 };
 // Families whose functions the program finds elsewhere, as Family bits from this bit on.
 inline constexpr uint32_t kProcessMissedShift = 8;

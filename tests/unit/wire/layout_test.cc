@@ -125,7 +125,7 @@ TEST(Layout, PartsFollowEachOtherWithoutOverlap) {
     EXPECT_EQ(layout.chunks % kPage, 0u);
     EXPECT_EQ(layout.bytes % kPage, 0u);
   }
-  EXPECT_EQ(LayoutFor(kMinChunks).thread_slots, 278528u);
+  EXPECT_EQ(LayoutFor(kMinChunks).thread_slots, 1064960u);
 }
 
 TEST(Layout, SlotsForRoundsUp) {
