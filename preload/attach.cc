@@ -21,6 +21,7 @@
 #include "preload/modules.h"
 #include "preload/record.h"
 #include "preload/resolve.h"
+#include "preload/sanitizers.h"
 #include "preload/state.h"
 #include "preload/triggers.h"
 #include "wire/ranks.h"
@@ -399,6 +400,9 @@ void Attach(int argc, char** argv, char** environment) {
       !IsChosen(choice, ReadRank([environment](const char* name) { return FindVariable(environment, name); }))) {
     return TellInert(session, Because(InertReason::kNotChosen));
   }
+  const SanitizerRuntime sanitizer = FindSanitizerRuntime();
+  if (sanitizer == SanitizerRuntime::kEveryCall) return TellInert(session, Because(InertReason::kSanitizer));
+  const bool records_allocator = sanitizer == SanitizerRuntime::kNone;
   Obstacle obstacle{};
   const uint32_t chunks = AllowedChunks(session.chunks, &obstacle);
   if (chunks == 0) return TellInert(session, obstacle);
@@ -465,6 +469,7 @@ void Attach(int argc, char** argv, char** environment) {
   // Valgrind puts its own allocator behind glibc's addresses, and reports who reads beside a block.
   if (!HasText(FindVariable(environment, kPreloadVariable), "/vgpreload_")) CompareBlockSizes();
   __atomic_store_n(&g_control, header, __ATOMIC_RELEASE);
+  if (records_allocator) __atomic_store_n(&g_allocator_control, header, __ATOMIC_RELEASE);
 
   SelfTest test;
 #define TBPROF_OURS(name) {#name, reinterpret_cast<const void*>(&Hook_##name)}
@@ -476,7 +481,9 @@ void Attach(int argc, char** argv, char** environment) {
   test.FindsOurs(kFamilyIo, {TBPROF_OURS(read), TBPROF_OURS(write)});
   test.FindsOurs(kFamilyProcess, {TBPROF_OURS(execve), TBPROF_OURS(fork)});
 #undef TBPROF_OURS
+  g_attachment.has_allocator &= records_allocator;
   uint32_t flags = g_attachment.has_allocator ? kProcessAllocatorSeen : kProcessAllocatorMissed;
+  if (!records_allocator) flags |= kProcessSanitized;
   flags |= test.missed() << kProcessMissedShift;
   if (!KnowsBlockSizes()) flags |= kProcessSizesUnknown;
   if (IsPlainAllocator(FindVariable(environment, "PYTHONMALLOC"))) flags |= kProcessPlainPython;

@@ -323,7 +323,7 @@ void* LeaveArena(void* block, size_t size) {
 
 #define TBPROF_ALLOCATE(name, parameters, arguments, bytes)                                          \
   void* Hook_##name parameters {                                                                     \
-    if (!Armed(kFamilyMalloc)) return g_real.name arguments;                                         \
+    if (!AllocatorArmed()) return g_real.name arguments;                                             \
     if (__builtin_expect((bytes) >= kTimedBytes, 0)) {                                               \
       return AllocateLarge(kOp_##name, bytes, TBPROF_SITE, [=]() { return g_real.name arguments; }); \
     }                                                                                                \
@@ -339,7 +339,7 @@ TBPROF_ALLOCATE(pvalloc, (size_t size), (size), size)
 int Hook_posix_memalign(void** block, size_t alignment, size_t size) {
   // Every tensor in the memory of the host begins with this call.
   if (TorchMayBeNear()) LookForTorch(TBPROF_SITE);
-  if (!Armed(kFamilyMalloc)) return g_real.posix_memalign(block, alignment, size);
+  if (!AllocatorArmed()) return g_real.posix_memalign(block, alignment, size);
   const uint64_t start = StartOfLarge(size);
   const int result = g_real.posix_memalign(block, alignment, size);
   if (result == 0) Allocated<kOp_posix_memalign>(*block, size);
@@ -354,7 +354,7 @@ template <typename Call>
 inline __attribute__((always_inline)) void* Resize(uint16_t operation, void* block, size_t size, const void* site,
                                                    Call real) {
   if (__builtin_expect(InArena(block), 0)) return LeaveArena(block, size);
-  if (!Armed(kFamilyMalloc)) return real();
+  if (!AllocatorArmed()) return real();
   const size_t old = block == nullptr ? 0 : BlockSize(block);
   const uint64_t start = StartOfLarge(size);
   if (block != nullptr) Freeing(operation, block, old, site);
@@ -394,7 +394,7 @@ void* Hook_reallocarray(void* block, size_t count, size_t size) {
 
 void Hook_free(void* block) {
   if (__builtin_expect(InArena(block), 0)) return;
-  if (!Armed(kFamilyMalloc) || block == nullptr) return g_real.free(block);
+  if (!AllocatorArmed() || block == nullptr) return g_real.free(block);
   ThreadState* thread = &t_thread;
   bool mapped = true;
   size_t usable = 0;

@@ -89,7 +89,6 @@ struct ExecScope {
 
 // Before an exec. The record is committed when the real call is made: it never returns if all goes well.
 ExecScope NoteExec(uint16_t operation, const char* path, char* const* environment) {
-  TellGpuOfEnd();
   if (!Armed(kFamilyProcess)) return {};
   ThreadState* thread = CurrentThread();
   if (thread == nullptr) return {};
@@ -142,6 +141,7 @@ int CountArguments(va_list arguments) {
 
 pid_t Hook_fork() {
   TBPROF_RESOLVED(fork);
+  if (!g_attachment.attached) return g_real.fork();
   WaitScope wait{};
   if (Armed(kFamilyProcess)) BeginWait(&wait, kOp_fork, 0, __builtin_return_address(0));
   NoteLiveBytesBeforeFork();
@@ -175,6 +175,8 @@ TBPROF_END(quick_exit)
 #define TBPROF_EXEC(name, parameters, arguments, path, environment)                      \
   int Hook_##name parameters {                                                           \
     TBPROF_RESOLVED(name);                                                               \
+    TellGpuOfEnd();                                                                      \
+    if (!Armed(kFamilyProcess)) return g_real.name arguments;                            \
     const ExecScope exec = NoteExec(kOp_##name, path, environment);                      \
     return Failed(exec, kOp_##name, g_real.name arguments, __builtin_return_address(0)); \
   }
@@ -203,6 +205,7 @@ TBPROF_EXEC(execveat, (int directory, const char* path, char* const* arguments, 
     for (int i = 1; i <= count; ++i) values[i] = va_arg(list, char*);                                        \
     char* const* environment = has_environment ? va_arg(list, char* const*) : environ;                       \
     va_end(list);                                                                                            \
+    TellGpuOfEnd();                                                                                          \
     const ExecScope exec = NoteExec(kOp_##name, path, environment);                                          \
     return Failed(exec, kOp_##name, TBPROF_CALL_##array_name, __builtin_return_address(0));                  \
   }
@@ -251,7 +254,11 @@ __asm__(".symver tbprof_spawnp_old, posix_spawnp@GLIBC_2.2.5, remove");
 int Hook_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
   TBPROF_RESOLVED(prctl);
   if (__builtin_expect(option == PR_SET_TSC && a == PR_TSC_SIGSEGV, 0)) StopRecording("PR_SET_TSC");
-  return g_real.prctl(option, a, b, c, d);
+  if (option != PR_SET_NAME) return g_real.prctl(option, a, b, c, d);
+  const int result = g_real.prctl(option, a, b, c, d);
+  // The kernel has read the name: it is there, to its end or as far as the kernel keeps it.
+  if (result == 0 && Armed(kFamilyThread)) NoteOwnName(reinterpret_cast<const char*>(a));
+  return result;
 }
 
 // Starts its shell by a name inside libc, which no hook sees.

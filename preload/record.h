@@ -108,6 +108,9 @@ void RecordProcessInfo(ThreadState* thread, ProcessInfoKey key, const char* text
 // `flags`: RecordFlag; `pid`: with kRecordSpawned.
 void RecordExec(ThreadState* thread, uint16_t operation, const char* path, size_t length, uint8_t flags, int32_t pid);
 
+// The calling thread has given itself a name, which is readable up to the 15 bytes that the kernel keeps.
+void NoteOwnName(const char* name);
+
 // Mean malloc_interval, exponential: each byte is as likely as any other to be sampled. Sets the thread's
 // sample_interval to that mean: the launcher changes it, and a sample stands for the distance that led to it.
 int64_t NextSampleDistance(ThreadState* thread);

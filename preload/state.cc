@@ -96,6 +96,7 @@ Attachment g_attachment;
 ForkPage* g_fork_page = &g_no_fork_page;
 uint32_t g_serial;
 const SegmentHeader* g_control = &g_nothing_armed;
+const SegmentHeader* g_allocator_control = &g_nothing_armed;
 // No registered thread has this epoch, so that the comparison fails before the library is attached.
 __thread ThreadState t_thread = {.epoch = kEpochNone};
 
@@ -259,6 +260,7 @@ void StopRecording(const char* cause) {
   }
   // Hooks that are in progress, in other threads or interrupted by this one, find that they belong to no process.
   __atomic_store_n(&g_control, &g_nothing_armed, __ATOMIC_RELEASE);
+  __atomic_store_n(&g_allocator_control, &g_nothing_armed, __ATOMIC_RELEASE);
   g_attachment.attached = false;
   __atomic_store_n(&g_fork_page->epoch, kEpochRegistering, __ATOMIC_RELEASE);
 }

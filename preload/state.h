@@ -44,6 +44,8 @@ extern __attribute__((visibility("hidden")))
 uint32_t g_serial;  // of the process that attached; in fork children still that one's
 extern __attribute__((visibility("hidden")))
 const SegmentHeader* g_control;  // never null: a header that arms nothing until attached
+// The same for the allocator's hooks, and a header that arms nothing where the allocator is not to be recorded.
+extern __attribute__((visibility("hidden"))) const SegmentHeader* g_allocator_control;
 
 enum class ThreadPhase : uint8_t {
   kUnregistered = 0,
@@ -97,6 +99,10 @@ inline uint64_t Ticks() { return ReadTicks(g_attachment.clock); }
 
 inline bool Armed(uint32_t family) {
   return __builtin_expect((__atomic_load_n(&g_control->control, __ATOMIC_RELAXED) & family) != 0, 1);
+}
+
+inline bool AllocatorArmed() {
+  return __builtin_expect((__atomic_load_n(&g_allocator_control->control, __ATOMIC_RELAXED) & kFamilyMalloc) != 0, 1);
 }
 
 ThreadState* CurrentThreadSlow(ThreadState* thread);

@@ -69,6 +69,7 @@ enum class InertReason : uint32_t {
   kMap = 6,           // mmap of the segment
   kSend = 7,          // the descriptor could not be sent
   kNotChosen = 8,     // of a rank that --ranks leaves out: by wish
+  kSanitizer = 9,     // ThreadSanitizer: a hook between it and its callers changes what it reports
 };
 
 // The other message, without a descriptor and as long as a Hello: this process stays unrecorded.

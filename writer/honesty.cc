@@ -43,6 +43,8 @@ std::string InertText(const InertFact& fact) {
       return StrCat("mmap", ErrorName(fact.error));
     case InertReason::kNotChosen:
       return "its rank is left out";
+    case InertReason::kSanitizer:
+      return "built with ThreadSanitizer: hooks would change its reports";
     case InertReason::kSend:
       return StrCat("could not send its segment", ErrorName(fact.error));
   }

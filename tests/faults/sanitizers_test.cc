@@ -93,6 +93,109 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Clang,
                                          "-fsanitize=memory", "-fsanitize=thread", "-fsanitize=undefined",
                                          "-fsanitize=leak"));
 
+// A suppression names the function that the sanitizer reports. It must match as it does without tbprof: runtimes take
+// the address of their caller and walk frame pointers from there.
+struct SuppressedCase {
+  const char* name;
+  const char* compiler;
+  const char* flags;
+  const char* options;  // the variable
+  const char* suppression;
+  std::vector<std::string> arguments;
+};
+void PrintTo(const SuppressedCase& it, std::ostream* out) { *out << it.name; }
+
+class Suppression : public testing::TestWithParam<SuppressedCase> {};
+
+TEST_P(Suppression, ByFunctionMatchesAsWithoutTbprof) {
+  const SuppressedCase& it = GetParam();
+  TemporaryDirectory directory;
+  const std::string program = directory / "program";
+  const std::string build = std::string("command -v ") + it.compiler + " >/dev/null || exit 77; " + it.compiler +
+                            " -g " + it.flags +
+                            " \"" TBPROF_SOURCE_DIR "/tests/faults/programs/sanitized/suppressed.c\" -o \"" + program +
+                            "\" -pthread 2>/dev/null || exit 77";
+  if (RunBare({"/bin/sh", "-c", build}).code() != 0) {
+    GTEST_SKIP() << it.compiler << " " << it.flags << " is missing";
+  }
+  WriteFile(directory / "list", std::string(it.suppression) + "\n");
+  std::vector<std::string> command = {program};
+  command.insert(command.end(), it.arguments.begin(), it.arguments.end());
+  // Without the list it is found, or the test would show nothing.
+  RunOptions without;
+  without.environment = {{it.options, "print_suppressions=0:halt_on_error=1"}};
+  const RunResult found = RunBare(command, without);
+  ASSERT_NE(found.code(), 0) << found.err;
+  RunOptions options;
+  options.environment = {{it.options, "print_suppressions=0:halt_on_error=1:suppressions=" + directory / "list"}};
+  const Pair child = RunBoth(AsChild(command), options);
+  EXPECT_EQ(child.bare.code(), 0) << child.bare.err;
+  EXPECT_TRUE(child.Same());
+  const Pair itself = RunBoth(command, options);
+  EXPECT_TRUE(SameOutput(itself.bare, itself.profiled));
+  EXPECT_EQ(itself.profiled.code(), 0) << itself.profiled.err;
+}
+
+constexpr char kLeak[] = "-O0 -fsanitize=leak";
+constexpr char kAddress[] = "-O1 -fno-omit-frame-pointer -fsanitize=address";
+constexpr char kThread[] = "-O1 -fsanitize=thread";
+constexpr char kUndefined[] = "-O1 -fsanitize=undefined";
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, Suppression,
+    testing::Values(
+        SuppressedCase{"gcc_lsan_malloc", "gcc", kLeak, "LSAN_OPTIONS", "leak:KnownPlace", {"leak", "malloc", "100"}},
+        SuppressedCase{
+            "gcc_lsan_large", "gcc", kLeak, "LSAN_OPTIONS", "leak:KnownPlace", {"leak", "malloc", "1000000"}},
+        SuppressedCase{
+            "gcc_lsan_calloc", "gcc", kLeak, "LSAN_OPTIONS", "leak:KnownPlace", {"leak", "calloc", "100000"}},
+        SuppressedCase{
+            "gcc_lsan_realloc", "gcc", kLeak, "LSAN_OPTIONS", "leak:KnownPlace", {"leak", "realloc", "70000"}},
+        SuppressedCase{
+            "gcc_lsan_array", "gcc", kLeak, "LSAN_OPTIONS", "leak:KnownPlace", {"leak", "reallocarray", "9"}},
+        SuppressedCase{
+            "gcc_lsan_posix", "gcc", kLeak, "LSAN_OPTIONS", "leak:KnownPlace", {"leak", "posix_memalign", "9"}},
+        SuppressedCase{
+            "gcc_lsan_memalign", "gcc", kLeak, "LSAN_OPTIONS", "leak:KnownPlace", {"leak", "memalign", "64"}},
+        SuppressedCase{
+            "gcc_asan_large", "gcc", kAddress, "LSAN_OPTIONS", "leak:KnownPlace", {"leak", "malloc", "99999"}},
+        SuppressedCase{
+            "gcc_asan_posix", "gcc", kAddress, "LSAN_OPTIONS", "leak:KnownPlace", {"leak", "posix_memalign", "9"}},
+        SuppressedCase{
+            "gcc_asan_read", "gcc", kAddress, "ASAN_OPTIONS", "interceptor_via_fun:KnownPlace", {"overflow"}},
+        SuppressedCase{"gcc_tsan_race", "gcc", kThread, "TSAN_OPTIONS", "thread:KnownPlace", {"thread"}},
+        SuppressedCase{"gcc_tsan_writes", "gcc", kThread, "TSAN_OPTIONS", "race:Write", {"race"}},
+        SuppressedCase{"clang_lsan", "clang", kLeak, "LSAN_OPTIONS", "leak:KnownPlace", {"leak", "malloc", "99999"}},
+        SuppressedCase{"clang_asan", "clang", kAddress, "LSAN_OPTIONS", "leak:KnownPlace", {"leak", "malloc", "99999"}},
+        SuppressedCase{
+            "clang_asan_read", "clang", kAddress, "ASAN_OPTIONS", "interceptor_via_fun:KnownPlace", {"overflow"}},
+        SuppressedCase{"clang_asan_shared",
+                       "clang",
+                       "-O1 -fno-omit-frame-pointer -fsanitize=address -shared-libasan -Wl,-rpath,\"$(clang "
+                       "-print-resource-dir)/lib/linux\"",
+                       "LSAN_OPTIONS",
+                       "leak:KnownPlace",
+                       {"leak", "posix_memalign", "9"}},
+        SuppressedCase{"clang_tsan", "clang", kThread, "TSAN_OPTIONS", "thread:KnownPlace", {"thread"}},
+        SuppressedCase{
+            "clang_ubsan", "clang", kUndefined, "UBSAN_OPTIONS", "signed-integer-overflow:KnownPlace", {"sum"}}),
+    [](const auto& it) { return std::string(it.param.name); });
+
+// A program with ThreadSanitizer is left alone, and the profile says so.
+TEST(ThreadSanitizer, ChildIsReportedAsUnrecorded) {
+  const RunResult result = RunUnderTbprof(AsChild({Program("tsan_works")}));
+  ASSERT_NE(result.profile, nullptr);
+  ASSERT_EQ(result.summary["unrecorded"].size(), 1u) << result.summary["unrecorded"];
+  EXPECT_THAT(result.summary["unrecorded"][0]["reason"].get<std::string>(), HasSubstr("ThreadSanitizer"));
+  EXPECT_TRUE(result.Said("ThreadSanitizer")) << result.AllSaid();
+}
+
+// Of one with AddressSanitizer all but its allocations is recorded, and the profile says so.
+TEST(AddressSanitizer, ChildsAllocationsAreReportedAsUnrecorded) {
+  const RunResult result = RunUnderTbprof(AsChild({Program("asan_works")}));
+  ASSERT_NE(result.profile, nullptr);
+  EXPECT_TRUE(result.Said("allocations are not recorded")) << result.AllSaid();
+}
+
 TEST(Valgrind, RunsAProgramUnderIt) {
   if (access("/usr/bin/valgrind", X_OK) != 0) GTEST_SKIP() << "valgrind is not installed";
   const Pair pair =
