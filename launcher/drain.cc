@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/drain.h"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "launcher/deadline.h"
 #include "wire/records.h"
 
@@ -27,6 +29,9 @@ constexpr int kStandsMs = 500;
 constexpr uint64_t kHandOverNs = 20'000'000;
 constexpr uint64_t kCountersNs = 10'000'000;
 constexpr uint64_t kFactsNs = 1'000'000'000;
+// Each takes three system calls. Of all segments together, but so many of each.
+constexpr uint32_t kMaxKernelNames = 256;
+constexpr uint32_t kLeastKernelNames = 4;
 // A pass takes about this much and the next one waits accordingly: often enough that what it reads is still in a cache
 // and few chunks are in use, seldom enough that a program which records little is not woken against.
 constexpr uint64_t kPassBytes = 256 << 10;
@@ -80,6 +85,18 @@ void FreeThreadSlot(const Segment& segment, uint32_t index) {
 bool HasSlotsToFree(const MappedSegment& mapped) {
   const uint32_t exited = __atomic_load_n(&mapped.segment.header->threads_exited, __ATOMIC_ACQUIRE);
   return exited - mapped.threads_exited >= kThreadSlots / 16;
+}
+
+// What the kernel calls a thread; empty: it is not there.
+std::array<char, 16> KernelName(pid_t pid, pid_t tid) {
+  std::array<char, 16> name{};
+  const ScopedFd file(open(absl::StrCat("/proc/", pid, "/task/", tid, "/comm").c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return name;
+  const ssize_t size = read(file.get(), name.data(), name.size());
+  if (size <= 0) return {};
+  // The line's end; of 15 bytes, which is the most, it is the 16th.
+  name[static_cast<size_t>(size) - 1] = '\0';
+  return name;
 }
 
 SlotState StateOf(const uint32_t& word) { return static_cast<SlotState>(__atomic_load_n(&word, __ATOMIC_ACQUIRE)); }
@@ -256,7 +273,10 @@ void Drain::DrainLoop() {
       dead_.clear();
     }
     if (all_facts || now - last_facts_ns_ > kFactsNs) {
-      for (MappedSegment* segment : pass_segments_) AppendFacts(segment);
+      for (MappedSegment* segment : pass_segments_) {
+        ReadKernelNames(segment);
+        AppendFacts(segment);
+      }
       last_facts_ns_ = now;
     }
     if (all_facts || now - last_counters_ns_ > kCountersNs) {
@@ -498,6 +518,11 @@ void Drain::AppendThreadFact(MappedSegment* mapped, const ThreadSlot& shared, bo
   fact.wait_operation = slot.wait_operation;
   fact.taken_ticks = ReadTicks(clock_);
   memcpy(fact.name, slot.name, sizeof(fact.name));
+  if (slot.name[0] == '\0') {
+    const auto known = mapped->kernel_names.find(slot.serial);
+    if (known != mapped->kernel_names.end()) memcpy(fact.name, known->second.data(), sizeof(fact.name));
+  }
+  if (last) mapped->kernel_names.erase(slot.serial);
   fact.wait_since = slot.wait_since;
   fact.wait_object = slot.wait_object;
   fact.wait_site = slot.wait_site;
@@ -550,6 +575,36 @@ void Drain::AppendProcessFact(MappedSegment* mapped, const ProcessSlot& shared, 
     fact.dropped[i] = __atomic_load_n(&header->dropped[i], __ATOMIC_RELAXED);
   }
   current_->AppendFact(FrameType::kProcess, mapped->number, fact, end_ticks != 0 ? kFrameLasting : 0);
+}
+
+// Names that were not given by functions that have hooks: by a system call or through /proc. A thread has its
+// creator's name until it gets one, so what is the first thread's is none.
+void Drain::ReadKernelNames(MappedSegment* mapped) {
+  if (!mapped->same_pids) return;
+  const Segment& segment = mapped->segment;
+  const uint32_t high = std::min(__atomic_load_n(&segment.header->thread_high, __ATOMIC_ACQUIRE), kThreadSlots);
+  std::map<uint32_t, std::array<char, 16>> of_processes;
+  const uint32_t most = std::max(kMaxKernelNames / static_cast<uint32_t>(pass_segments_.size()), kLeastKernelNames);
+  uint32_t read = 0;
+  const uint32_t begin = mapped->next_kernel_name;
+  for (uint32_t i = 0; i < high && read < most; ++i) {
+    const uint32_t at = (begin + i) % high;
+    const ThreadSlot& slot = segment.thread_slots[at];
+    if (StateOf(slot.state) != SlotState::kLive || __atomic_load_n(&slot.name[0], __ATOMIC_RELAXED) != '\0') continue;
+    const uint32_t process = __atomic_load_n(&slot.process_serial, __ATOMIC_RELAXED);
+    const auto outer = outer_pids_.find({mapped->number, process});
+    const pid_t tid = __atomic_load_n(&slot.tid, __ATOMIC_RELAXED);
+    if (outer == outer_pids_.end() || outer->second == tid || tid <= 0) continue;
+    const pid_t pid = outer->second;
+    const auto [first, added] = of_processes.try_emplace(process);
+    if (added) first->second = KernelName(pid, pid);
+    const std::array<char, 16> name = KernelName(pid, tid);
+    ++read;
+    if (name[0] != '\0' && name != first->second) {
+      mapped->kernel_names[__atomic_load_n(&slot.serial, __ATOMIC_RELAXED)] = name;
+    }
+    mapped->next_kernel_name = at + 1;
+  }
 }
 
 void Drain::AppendFacts(MappedSegment* mapped) {

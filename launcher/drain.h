@@ -16,6 +16,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -49,7 +50,10 @@ struct MappedSegment {
   uint32_t operation_count = 0;
   uint32_t threads_exited = 0;  // as the segment counted them when slots were last freed
   uint32_t process_serial = 0, capture_requests = 0, borders = 0;  // as the last pass saw them
-  std::vector<bool> touched;  // chunks whose pages this process has mapped since they were last given back
+  // Of threads without a name in their slot, by serial: what the kernel calls them (comm).
+  std::map<uint32_t, std::array<char, 16>> kernel_names;
+  uint32_t next_kernel_name = 0;  // the thread slot to go on with
+  std::vector<bool> touched;      // chunks whose pages this process has mapped since they were last given back
 };
 
 class Drain {
@@ -116,6 +120,7 @@ class Drain {
   void EndProcesses(MappedSegment* segment);
   void AppendThreadFact(MappedSegment* segment, const ThreadSlot& slot, bool last);
   void AppendProcessFact(MappedSegment* segment, const ProcessSlot& slot, uint64_t end_ticks);
+  void ReadKernelNames(MappedSegment* mapped);
   void AppendFacts(MappedSegment* segment);
   bool AppendCounters(MappedSegment* segment, uint64_t ticks);  // whether there was something to tell
   void HandOver(bool force);

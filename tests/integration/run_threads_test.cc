@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads, locks, sleeps: what a program does stands in its profile, and it does the same as without us.
 #include <gmock/gmock.h>
+#include <signal.h>
 
 #include <algorithm>
 
@@ -54,6 +55,25 @@ TEST(Threads, HaveNamesStartsAndJoins) {
     }
     EXPECT_EQ(ends, 1) << create;
   }
+}
+
+TEST(Threads, HaveNamesThatOtherMeansThanPthreadGaveThem) {
+  RunOptions options;
+  options.tbprof = {"--run=whole"};
+  const auto running = StartUnderTbprof({Program("thread_names")}, options);
+  const auto target = static_cast<pid_t>(running->WaitForNumber("named"));
+  ASSERT_GT(target, 0);
+  // The launcher looks once a second; a capture asks for a look at once.
+  RunTbprof({"capture", "--duration=10ms", std::to_string(running->pid())});
+  kill(target, SIGUSR2);
+  const RunResult result = running->Wait();
+  // The capture has a profile of its own.
+  const std::vector<std::string> files = FilesBelow(result.logdir + "/plugins/profile/whole", ".xplane.pb");
+  ASSERT_THAT(files, SizeIs(1));
+  const std::vector<std::string> lines = Profile::Parse(files[0])->LineNames();
+  EXPECT_THAT(lines, Contains(HasSubstr("prctl-name-that/")));
+  EXPECT_THAT(lines, Contains(HasSubstr("by-syscall/")));
+  EXPECT_THAT(lines, Contains(HasSubstr("through-proc/")));
 }
 
 TEST(Mutex, OnlyTheWaitThatBlockedIsAnEvent) {
