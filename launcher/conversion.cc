@@ -52,7 +52,6 @@ constexpr off_t kMaxSummaryBytes = 64 << 20;
 constexpr int kLowestPriority = 19;
 // A quarter of a processor that the command keeps busy: what it takes is the same at any priority, it is sooner over.
 constexpr int kPriorityOnRequest = 5;
-constexpr uintmax_t kMaxSummaryBytes = 256u << 20;
 constexpr rlim_t kMaxAddressSpace = 4ull << 30;
 
 // A path is bytes, JSON is text: each byte as the character of that number.

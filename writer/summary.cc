@@ -67,11 +67,6 @@ std::string EndText(const Timeline& timeline) {
   return "still running";
 }
 
-uint64_t ThreadCount(const Timeline& timeline) {
-  return static_cast<uint64_t>(std::count_if(timeline.threads.begin(), timeline.threads.end(),
-                                             [](const Thread& thread) { return !thread.is_line; }));
-}
-
 // The text, with the rank that this timeline shows, where the run has several; else nothing.
 std::string OfRank(const Timeline& timeline, std::string_view before, std::string_view behind = "") {
   return timeline.by_rank.size() > 1 && timeline.rank >= 0 ? StrCat(before, timeline.rank, behind) : "";
@@ -128,8 +123,8 @@ Section Headline(const Timeline& timeline, size_t columns) {
   out.push_back({text, Style::kHeading});
   AddRanks(timeline, &out);
   text =
-      StrCat(OfRank(timeline, "rank ", ": "), Plural(timeline.processes.size(), "process", "processes"), ", ",
-             Plural(ThreadCount(timeline), "thread", "threads"), ", ", Plural(timeline.records, "record", "records"));
+      StrCat(OfRank(timeline, "rank ", ": "), Plural(timeline.ProcessCount(), "process", "processes"), ", ",
+             Plural(timeline.ThreadCount(), "thread", "threads"), ", ", Plural(timeline.records, "record", "records"));
   std::string steps;
   if (timeline.step_source == "synthetic" && !timeline.steps.empty()) {
     steps = "no steps recognised, shown as one";
@@ -319,21 +314,28 @@ void AddExactHeap(const Timeline& timeline, size_t columns, Section* out) {
   if (largest == nullptr) return;
   const ExactHeap& heap = largest->exact_heap;
   const auto bytes = [](int64_t count) { return HumanBytes(static_cast<double>(std::max<int64_t>(count, 0))); };
+  const bool known = heap.lost == 0;
   std::string heading =
-      StrCat("each block", recorded > 1 ? StrCat(" of ", FitColumns(ProcessLabel(*largest), 30)) : "", "  peak ",
-             bytes(heap.peak_bytes), " at ", HumanTime(heap.peak_ps), ", ", Plural(heap.live_blocks, "block", "blocks"),
-             " left, ", HumanCount(heap.temporary), " temporary");
+      StrCat("each block", recorded > 1 ? StrCat(" of ", FitColumns(ProcessLabel(*largest), 30)) : "", "  ");
+  if (known) {
+    StrAppend(&heading, "peak ", bytes(heap.peak_bytes), " at ", HumanTime(heap.peak_ps), ", ",
+              Plural(heap.live_blocks, "block", "blocks"), " left, ", HumanCount(heap.temporary), " temporary");
+  } else {
+    StrAppend(&heading, "incomplete, ", HumanCount(heap.lost), " or more records lost: peaks and blocks left unknown");
+  }
   // A block from before has no size that is known.
   if (heap.earlier > 0) heading += "; blocks from before this window left out";
   if (heap.ambiguous > 0) StrAppend(&heading, ", ", heap.ambiguous, " ambiguous");
   if (heap.not_followed > 0) StrAppend(&heading, ", ", heap.not_followed, " not followed");
-  out->push_back({std::move(heading), Style::kHeading});
-  out->push_back({"       at peak      left     calls  temporary  place"});
+  out->push_back({std::move(heading), known ? Style::kHeading : Style::kWarning});
+  out->push_back({known ? "       at peak      left     calls  temporary  place"
+                        : "       at peak      left  calls >=  temporary  place"});
   for (size_t i = 0; i < std::min(kTopRows, heap.sites.size()); ++i) {
     const HeapSite& site = heap.sites[i];
     const double share = site.calls > 0 ? static_cast<double>(site.temporary) / static_cast<double>(site.calls) : 0;
-    std::string numbers = absl::StrFormat("    %10s%10s%10s%11s  ", bytes(site.peak_bytes), bytes(site.live_bytes),
-                                          HumanCount(site.calls), HumanPercent(share));
+    std::string numbers = absl::StrFormat("    %10s%10s%10s%11s  ", known ? bytes(site.peak_bytes) : "?",
+                                          known ? bytes(site.live_bytes) : "?", HumanCount(site.calls),
+                                          known ? HumanPercent(share) : "?");
     const size_t used = Utf8Columns(numbers);
     out->push_back({StrCat(numbers, FitColumns(PrintableUtf8(ShortFrame(timeline.strings.Get(site.site))),
                                                columns > used ? columns - used : 1, /*keep_end=*/false))});

@@ -64,27 +64,31 @@ Json AllocatorJson(const Timeline& timeline, const Process& process) {
 
 Json ExactHeapJson(const Timeline& timeline, const ExactHeap& heap) {
   if (!heap.recorded) return nullptr;
+  // Of a table with records missing, `allocations`, `releases`, `calls` and `bytes` are lower bounds.
+  const bool known = heap.lost == 0;
   Json sites = Json::array();
   for (size_t i = 0; i < std::min(kMaxSites, heap.sites.size()); ++i) {
     const HeapSite& site = heap.sites[i];
     sites.push_back({{"call_site", timeline.strings.Get(site.site)},
                      {"calls", site.calls},
                      {"bytes", site.bytes},
-                     {"temporary", site.temporary},
-                     {"live_blocks", site.live_blocks},
-                     {"live_bytes", site.live_bytes},
-                     {"peak_bytes", site.peak_bytes}});
+                     {"temporary", KnownOrNull(known, site.temporary)},
+                     {"live_blocks", KnownOrNull(known, site.live_blocks)},
+                     {"live_bytes", KnownOrNull(known, site.live_bytes)},
+                     {"peak_bytes", KnownOrNull(known, site.peak_bytes)}});
   }
-  return {{"allocations", heap.allocations},
+  return {{"complete", known},
+          {"lost_at_least", heap.lost},
+          {"allocations", heap.allocations},
           {"releases", heap.releases},
-          {"releases_of_earlier_blocks", heap.earlier},
+          {"releases_of_earlier_blocks", KnownOrNull(known, heap.earlier)},
           {"ambiguous", heap.ambiguous},
           {"not_followed", heap.not_followed},
-          {"temporary", heap.temporary},
-          {"live_blocks", heap.live_blocks},
-          {"live_bytes", heap.live_bytes},
-          {"peak_bytes", heap.peak_bytes},
-          {"peak_s", Seconds(heap.peak_ps)},
+          {"temporary", KnownOrNull(known, heap.temporary)},
+          {"live_blocks", KnownOrNull(known, heap.live_blocks)},
+          {"live_bytes", KnownOrNull(known, heap.live_bytes)},
+          {"peak_bytes", KnownOrNull(known, heap.peak_bytes)},
+          {"peak_s", KnownOrNull(known, Seconds(heap.peak_ps))},
           {"time_error_s", Seconds(heap.widest_ps)},
           {"site_count", heap.sites.size()},
           {"sites", std::move(sites)}};
@@ -201,6 +205,7 @@ Json ProcessJson(const Timeline& timeline, const Process& process) {
           {"arguments", Texts(process.arguments)},
           {"is_command", process.is_command},
           {"forked", process.forked},
+          {"replaced_by_exec", process.replaced},
           {"start_s", Seconds(process.start_ps)},
           {"end_s", Seconds(process.end_ps)},
           {"exit_code", KnownOrNull(process.exit_code >= 0, process.exit_code)},
@@ -272,7 +277,7 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<RunDirectory
       KnownOrNull(timeline.world_size >= 0 || timeline.by_rank.empty(), Json(timeline.missing_ranks));
   out["by_rank"] = Json::array();
   for (const RankReport& report : timeline.by_rank) out["by_rank"].push_back(RankReportJson(report));
-  out["complete"] = timeline.complete;
+  out["complete"] = timeline.IsWhole() && timeline.errors.empty();
   out["start_unix_ns"] = timeline.origin_unix_ns;
   out["wall_s"] = Seconds(timeline.duration_ps);
   // What the totals are about, where the timeline shows the end of it only.
@@ -311,11 +316,11 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<RunDirectory
   out["wait_sites"] = WaitSites(timeline);
   out["allocation_sites"] = AllocationSites(timeline);
 
-  out["threads"] = std::count_if(timeline.threads.begin(), timeline.threads.end(),
-                                 [](const Thread& thread) { return !thread.is_line; });
-  out["process_count"] = timeline.processes.size();
+  out["threads"] = timeline.ThreadCount();
+  out["process_count"] = timeline.ProcessCount();
   out["processes"] = Json::array();
   for (size_t i = 0; i < std::min(kMaxProcesses, timeline.processes.size()); ++i) {
+    if (timeline.processes[i].is_unrecorded) continue;
     out["processes"].push_back(ProcessJson(timeline, timeline.processes[i]));
   }
   out["errors"] = Texts(timeline.errors);

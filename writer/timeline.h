@@ -106,6 +106,20 @@ struct Event {
   int32_t error = 0;
 };
 
+// Of a call whose object and result are both processes (waitpid), one is shown: the one that it returned, or where it
+// has not returned one, the one that was asked for.
+inline bool ShowsResultAsProcess(const EventType& type, const Event& event) {
+  return type.value == ValueKind::kProcessId && (event.flags & (Event::kFailed | Event::kOpen)) == 0;
+}
+inline bool HasObjectToShow(const EventType& type, const Event& event) {
+  return type.object != ObjectKind::kProcessId || !ShowsResultAsProcess(type, event);
+}
+inline bool HasValueToShow(const EventType& type, const Event& event) {
+  if ((event.flags & Event::kFailed) != 0) return false;
+  return type.object != ObjectKind::kProcessId || type.value != ValueKind::kProcessId ||
+         ShowsResultAsProcess(type, event);
+}
+
 // Calls of one function, whole capture, recorded and merely counted ones together.
 struct OperationTotal {
   uint16_t type = 0;
@@ -163,6 +177,9 @@ struct HeapSite {
 // --malloc=exact: every block that came or went in the capture.
 struct ExactHeap {
   bool recorded = false;
+  // Records of the process that are missing, at least. Not 0: what is live, its peaks and what is temporary are not
+  // known, and calls and bytes are lower bounds.
+  uint64_t lost = 0;
   uint64_t allocations = 0;
   uint64_t releases = 0;
   uint64_t earlier = 0;       // of the releases: of blocks from before the capture
@@ -188,7 +205,9 @@ struct Process {
   int32_t pid = 0;
   int32_t parent = -1;  // index into Timeline::processes, -1 = the command itself or unknown
   bool is_command = false;
-  bool forked = false;  // made by fork without exec: shares the image of its parent
+  bool forked = false;         // made by fork without exec: shares the image of its parent
+  bool replaced = false;       // by exec: a later entry is the same process
+  bool is_unrecorded = false;  // the command of a run in which no process was recorded
   std::string executable;
   std::string name;  // short: basename of the executable or of the script
   std::vector<std::string> arguments;
@@ -347,6 +366,11 @@ struct Timeline {
   int exit_signal = 0;
 
   StringTable strings;
+  // Of what was recorded. Entries that exec has replaced are not counted again.
+  uint64_t ProcessCount() const;
+  uint64_t ThreadCount() const;
+  // Whether nothing that was recorded is missing.
+  bool IsWhole() const { return complete && drops.empty() && records_not_kept == 0 && corrupt_records == 0; }
   std::vector<EventType> types;
   std::vector<Process> processes;
   std::vector<Thread> threads;

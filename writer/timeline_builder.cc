@@ -16,6 +16,7 @@
 #include "writer/clip.h"
 #include "writer/event_budget.h"
 #include "writer/event_size.h"
+#include "writer/exec_images.h"
 #include "writer/gpu_builder.h"
 #include "writer/heap_blocks.h"
 #include "writer/heap_levels.h"
@@ -137,6 +138,7 @@ class Builder : private HostLines {
     MakeProcesses();
     MakeThreads();
     AddLifeEvents();
+    AddUnrecordedCommand();
     status = reader_->Rewind();
     if (!status.ok()) return status;
     gpu_.Begin({open_, close_, totals_open_});
@@ -205,7 +207,9 @@ class Builder : private HostLines {
     step_marker_ = TextOf(json, "step_marker");
     if (!CheckStepMarker(step_marker_).ok()) step_marker_.clear();
     stamp_every_ = static_cast<double>(NumberOf(json, "malloc_stamp_every", uint32_t{0}));
-    timeline_.command_line = CommandLine(MaskSecrets(TextsOf(json, "command")));
+    const std::vector<std::string> command = MaskSecrets(TextsOf(json, "command"));
+    timeline_.command_line = CommandLine(command);
+    command_name_ = command.empty() ? "command" : std::string(BaseName(command[0]));
     return absl::OkStatus();
   }
 
@@ -426,9 +430,13 @@ class Builder : private HostLines {
     }
     std::sort(order.begin(), order.end());
     ChooseRank(&order);
+    images_ = FindExecImages(facts_, order);
     for (const auto& [ticks, identity] : order) {
       const ProcessFacts& facts = facts_.processes[identity];
-      process_index_[identity] = static_cast<uint32_t>(timeline_.processes.size());
+      // A fork child that has become another program by exec is one process with it.
+      const uint32_t next = static_cast<uint32_t>(timeline_.processes.size());
+      const uint32_t index = HasForkedImage(identity) ? process_index_[images_.before[identity]] : next;
+      process_index_[identity] = index;
       Process process;
       process.pid = facts.pid;
       process.forked = facts.forked;
@@ -447,13 +455,30 @@ class Builder : private HostLines {
       process.rank = rank.rank;
       process.local_rank = rank.local_rank;
       process.world_size = rank.world_size;
+      process.replaced = images_.after.contains(identity);
+      if (index != next) {
+        process.start_ps = timeline_.processes[index].start_ps;
+        timeline_.processes[index] = std::move(process);
+        continue;
+      }
       timeline_.processes.push_back(std::move(process));
     }
     for (const auto& [identity, index] : process_index_) {
+      if (HasForkedImage(identity)) continue;
       Process& process = timeline_.processes[index];
       process.parent = ParentOf(identity, index);
     }
     MarkCommand();
+  }
+
+  // Whether the image was a fork child before its exec, which has no entry of its own.
+  bool HasForkedImage(const Identity& identity) const {
+    const auto before = images_.before.find(identity);
+    return before != images_.before.end() && facts_.processes.at(before->second).forked;
+  }
+  // Whether it is that fork child.
+  bool IsForkedImage(const Identity& identity) const {
+    return facts_.processes.at(identity).forked && images_.after.contains(identity);
   }
 
   // The first process, in the image that its last exec gave it: a shim or `env` before it is not the command.
@@ -727,6 +752,7 @@ class Builder : private HostLines {
     for (const auto& [ticks, identity] : order) {
       const ThreadFacts& facts = facts_.threads[identity];
       const Identity owner{identity.segment, facts.process_serial};
+      if (ContinueThread(identity, owner)) continue;
       thread_index_[identity] = static_cast<uint32_t>(timeline_.threads.size());
       Thread thread;
       // Untouched room costs nothing; growing would copy each event once more.
@@ -739,7 +765,8 @@ class Builder : private HostLines {
       thread.line_id = timeline_.threads.size() + 1;
       thread.name = facts.name;
       const ProcessFacts& process = facts_.processes[owner];
-      thread.is_main = process.has_last ? facts.tid == process.last.pid : facts.tid == process.pid;
+      thread.is_main = IsMainThread(facts, process);
+      if (thread.is_main && IsForkedImage(owner)) main_threads_[owner] = thread_index_[identity];
       thread.start_ps = ClampedPs(facts.start_ticks);
       const uint64_t end = facts.end_ticks != 0 ? facts.end_ticks : process.end_ticks;
       thread.end_ps = end == 0 ? timeline_.duration_ps : std::max(thread.start_ps, ClampedPs(end));
@@ -749,12 +776,64 @@ class Builder : private HostLines {
     }
   }
 
+  // Readers show nothing of a profile without an event, not even why there is none: the command has one, from its start
+  // to its end.
+  void AddUnrecordedCommand() {
+    if (!timeline_.processes.empty() || !facts_.processes.empty()) return;
+    Process& process = timeline_.processes.emplace_back();
+    process.name = command_name_;
+    process.is_command = true;
+    process.is_unrecorded = true;
+    process.end_ps = timeline_.duration_ps;
+    const uint32_t line = LineOf(0, command_name_);
+    if (line == kNoLine) return;
+    Event event;
+    const uint64_t end = facts_.ended ? std::min(facts_.end.ticks, close_) : close_;
+    ClipTo(open_, close_, open_, std::max(end, open_ + 1), &event);
+    const std::string end_text = timeline_.exit_signal != 0 ? StrCat("ended by signal ", timeline_.exit_signal)
+                                 : timeline_.exit_code >= 0 ? StrCat("exit status ", timeline_.exit_code)
+                                                            : "running";
+    event.type =
+        Type(StrCat("command not recorded, ", end_text), EventFamily::kProcess, ObjectKind::kNone, ValueKind::kNone);
+    std::string detail = end_text;
+    for (const std::string& note : facts_.notes) StrAppend(&detail, "; ", ValidUtf8(note));
+    for (const std::string& note : request_.warnings) {
+      if (std::find(facts_.notes.begin(), facts_.notes.end(), note) == facts_.notes.end()) {
+        StrAppend(&detail, "; ", ValidUtf8(note));
+      }
+    }
+    event.detail = timeline_.strings.Intern(detail);
+    Keep(line, event);
+  }
+
+  bool IsMainThread(const ThreadFacts& thread, const ProcessFacts& process) const {
+    return process.has_last ? thread.tid == process.last.pid : thread.tid == process.pid;
+  }
+
+  // exec keeps the process's first thread: the line of the fork child goes on.
+  bool ContinueThread(const Identity& identity, const Identity& owner) {
+    const ThreadFacts& facts = facts_.threads[identity];
+    const ProcessFacts& process = facts_.processes[owner];
+    if (!HasForkedImage(owner) || !IsMainThread(facts, process)) return false;
+    const auto known = main_threads_.find(images_.before[owner]);
+    if (known == main_threads_.end()) return false;
+    Thread& thread = timeline_.threads[known->second];
+    thread_index_[identity] = known->second;
+    continued_.insert(identity);
+    const uint64_t end = facts.end_ticks != 0 ? facts.end_ticks : process.end_ticks;
+    thread.name = facts.name;
+    thread.end_ps = end == 0 ? timeline_.duration_ps : std::max(thread.start_ps, ClampedPs(end));
+    threads_of_tid_[{thread.process, facts.tid}].push_back(
+        {facts.start_ticks, end == 0 ? UINT64_MAX : end, known->second});
+    return true;
+  }
+
   // Times of events are ticks until FinishTimes.
   void AddLifeEvents() {
     const uint16_t start_type = Type("thread start", EventFamily::kThread, ObjectKind::kNone, ValueKind::kFlowIn);
     for (const auto& [identity, index] : thread_index_) {
       const ThreadFacts& facts = facts_.threads[identity];
-      if (facts.start_ticks < open_ || facts.start_ticks > close_) continue;
+      if (facts.start_ticks < open_ || facts.start_ticks > close_ || continued_.contains(identity)) continue;
       Event event;
       event.start_ps = static_cast<int64_t>(facts.start_ticks);
       event.type = start_type;
@@ -1508,17 +1587,18 @@ class Builder : private HostLines {
     site.call_site = sample.call_site;
   }
 
+  // Whether it is a library of tbprof's: its frames are not the program's.
+  static bool IsTbprof(const Module& module) { return BaseName(module.path).starts_with("libtbprof_"); }
+
   void NameAllocationSites() {
     std::map<std::vector<StringId>, AllocationSiteTotal> merged;
     for (const auto& [key, site] : allocation_sites_) {
       const auto& [process, addresses] = key;
       std::vector<StringId> frames;
-      bool ours = true;
-      for (size_t i = 0; i < addresses.size(); ++i) {
-        const Module* module = Modules(process).Find(addresses[i]);
-        // The frames of the hook itself come first; they are no news to anyone.
-        ours = ours && module != nullptr && module->path.find("libtbprof_preload") != std::string::npos;
-        if (!ours) frames.push_back(NameOf(process, addresses[i], true));
+      for (const uint64_t address : addresses) {
+        // A hook is below what it calls, too: pthread_create's allocates the thread's stack.
+        const Module* module = Modules(process).Find(address);
+        if (module == nullptr || !IsTbprof(*module)) frames.push_back(NameOf(process, address, true));
       }
       // Nothing to be made of the stack: at least the caller is known.
       if (frames.empty()) frames.push_back(NameOf(process, site.call_site, true));
@@ -1540,9 +1620,13 @@ class Builder : private HostLines {
       blocks.Finish();
       const HeapBlocks::Totals& totals = blocks.totals();
       if (totals.allocations == 0 && totals.releases == 0) continue;
+      timeline_.records += totals.allocations + totals.releases;
+      // exec has taken the fork child's heap away.
+      if (IsForkedImage(identity)) continue;
       Process& process = timeline_.processes[process_index_[identity]];
       ExactHeap& heap = process.exact_heap;
       heap.recorded = true;
+      heap.lost = LostBlocks(identity, totals);
       heap.allocations = totals.allocations;
       heap.releases = totals.releases;
       heap.earlier = totals.earlier;
@@ -1554,7 +1638,6 @@ class Builder : private HostLines {
       heap.peak_bytes = totals.peak_bytes;
       heap.peak_ps = totals.peak_bytes > 0 ? ClampedPs(totals.peak_ticks) : 0;
       heap.widest_ps = facts_.clock.DurationPs(totals.widest_ticks);
-      timeline_.records += totals.allocations + totals.releases;
       std::map<StringId, HeapSite> merged;
       for (const HeapBlocks::Site& site : blocks.sites()) {
         const StringId name = NameOf(identity, site.address, true);
@@ -1568,13 +1651,47 @@ class Builder : private HostLines {
         AddTo(&all.peak_bytes, site.peak_bytes);
       }
       for (const auto& [name, site] : merged) heap.sites.push_back(site);
-      std::sort(heap.sites.begin(), heap.sites.end(), [](const HeapSite& a, const HeapSite& b) {
-        return a.peak_bytes != b.peak_bytes ? a.peak_bytes > b.peak_bytes : a.bytes > b.bytes;
+      // Peaks of an incomplete table are no order.
+      std::sort(heap.sites.begin(), heap.sites.end(), [&](const HeapSite& a, const HeapSite& b) {
+        const bool by_peak = heap.lost == 0 && a.peak_bytes != b.peak_bytes;
+        return by_peak ? a.peak_bytes > b.peak_bytes : a.bytes > b.bytes;
       });
+      if (heap.lost > 0) {
+        timeline_.warnings.push_back(StrCat(
+            "the table of blocks of ", process.name, " (", process.pid, ") is incomplete: at least ", heap.lost,
+            " records of the process are lost; live bytes and peaks by place are unknown, calls and bytes are at "
+            "least what is shown (--buffer-size)"));
+      }
     }
   }
 
+  // How many records of blocks of a process are missing, at least; 0: none. A table without them is wrong: a block
+  // whose release is missing seems to be live.
+  uint64_t LostBlocks(const Identity& identity, const HeapBlocks::Totals& totals) const {
+    uint64_t lost = 0, counted = 0;
+    for (auto at = facts_.threads.lower_bound({identity.segment, 0});
+         at != facts_.threads.end() && at->first.segment == identity.segment; ++at) {
+      const ThreadFacts& thread = at->second;
+      if (thread.process_serial != identity.serial || !thread.has_last) continue;
+      for (uint32_t cause = 0; cause < kDropCauses; ++cause)
+        lost += Difference(thread.last.dropped[cause], thread.first.dropped[cause]);
+      counted += Difference(thread.last.allocations, thread.first.allocations) +
+                 Difference(thread.last.frees, thread.first.frees);
+    }
+    for (const GapFact& gap : facts_.gaps) {
+      if (gap.last_ticks >= open_ && gap.first_ticks <= close_) lost += gap.records;
+    }
+    lost += facts_.missing_parts + (facts_.damaged_bytes > 0 ? 1 : 0);
+    // Of a process that was recorded from its first call to its last it is known how many calls there were.
+    const uint64_t taken = totals.allocations + totals.releases;
+    const bool whole =
+        request_.window == 0 && totals_open_ == open_ && facts_.processes.at(identity).start_ticks >= open_;
+    return lost > 0 && whole && counted > taken ? counted - taken : lost;
+  }
+
   void TakeAllocatorTotals() {
+    absl::flat_hash_map<Identity, int64_t> live;
+    const auto difference = [](uint64_t came, uint64_t went) { return static_cast<int64_t>(came - went); };
     for (const auto& [identity, thread] : facts_.threads) {
       const auto process = process_index_.find({identity.segment, thread.process_serial});
       if (process == process_index_.end() || !thread.has_last) continue;
@@ -1583,6 +1700,8 @@ class Builder : private HostLines {
       totals.frees += Difference(thread.last.frees, thread.first.frees);
       totals.allocated_bytes += Difference(thread.last.allocated_bytes, thread.first.allocated_bytes);
       totals.freed_bytes += Difference(thread.last.freed_bytes, thread.first.freed_bytes);
+      AddTo(&live[process->first], difference(Difference(thread.last.allocated_bytes, thread.first.allocated_bytes),
+                                              Difference(thread.last.freed_bytes, thread.first.freed_bytes)));
       for (const auto& [operation, count] : thread.last_counts) {
         const uint16_t type = OperationType(identity.segment, operation);
         if (type == kNoType) continue;
@@ -1627,6 +1746,8 @@ class Builder : private HostLines {
     }
     const ArmedPeriods periods = AllocatorPeriods(facts_.windows);
     for (const auto& [identity, index] : process_index_) {
+      // exec has taken the fork child's heap away.
+      if (IsForkedImage(identity)) continue;
       const ProcessFacts& facts = facts_.processes[identity];
       auto [at_open, at_close] = counted[identity];
       add(&at_open, facts.first.late_allocated_bytes, facts.first.late_freed_bytes);
@@ -1690,9 +1811,11 @@ class Builder : private HostLines {
       track.name = "heap live bytes";
       track.series = "bytes";
       track.process = index;
+      if (IsForkedImage(identity)) continue;
       const auto exact = heaps_.find(identity);
       // Of a process that was there before the window, what it had then is not known.
-      if (exact != heaps_.end() && !facts.forked && facts.start_ticks >= open_) {
+      const bool is_known = exact != heaps_.end() && timeline_.processes[index].exact_heap.lost == 0;
+      if (is_known && !facts.forked && facts.start_ticks >= open_) {
         for (const HeapBlocks::Sample& sample : exact->second.curve()) {
           track.samples.push_back({ClampedPs(sample.ticks), static_cast<double>(sample.bytes)});
         }
@@ -1832,6 +1955,7 @@ class Builder : private HostLines {
     std::set<std::string> said;
     std::map<std::string, bool> own_allocator;
     for (const auto& [identity, index] : process_index_) {
+      if (IsForkedImage(identity)) continue;
       Process& process = timeline_.processes[index];
       const ProcessFacts& image = ImageOf(identity);
       const uint32_t flags = image.last.flags;
@@ -1852,7 +1976,9 @@ class Builder : private HostLines {
         const bool missed = (flags & kProcessAllocatorMissed) != 0 && process.allocator.allocations == 0;
         if (hidden || missed) {
           process.state = ProcessState::kRecordedWithoutAllocator;
-          process.reason = hidden || other.empty()
+          process.reason = (flags & kProcessSanitized) != 0
+                               ? "allocations are not recorded: hooks would change the sanitizer's reports"
+                           : hidden || other.empty()
                                ? "allocator not observable: linked statically into the program"
                                : StrCat("allocator not observable: ", other, " comes before tbprof's library");
         }
@@ -1898,10 +2024,11 @@ class Builder : private HostLines {
   }
 
   void AddHonesty() {
+    static_assert(kProcessSlots == 4096 && kThreadSlots == 4096, "the texts below");
     static constexpr const char* kCauses[kDropCauses] = {
         "no free chunk (the launcher could not keep up)",
         "more than 4096 threads at a time",
-        "more than 1024 fork children at a time",
+        "fork children without a free slot (of 4096; the launcher frees them when children end)",
         "thread past its last destructor",
         "record too long",
         "",
@@ -1966,7 +2093,7 @@ class Builder : private HostLines {
     for (std::string& note : UnseenNotes(facts_, families_)) timeline_.notes.push_back(std::move(note));
     AddAnnotationNotes();
     gpu_.AddHonesty(process_index_);
-    if (timeline_.processes.empty()) {
+    if (process_index_.empty()) {
       timeline_.errors.push_back(StrCat(
           "no process was recorded: ", facts_.inert.empty() ? "the library was not loaded, or could not reach tbprof"
                                                             : "the library was loaded and had to stay out of the way"));
@@ -2073,7 +2200,11 @@ class Builder : private HostLines {
   std::map<uint32_t, std::vector<uint16_t>> operation_types_;
   std::vector<uint16_t>* types_of_ = nullptr;  // of types_segment_, the one asked for last
   uint32_t types_segment_ = 0;
+  std::string command_name_;
   std::map<Identity, uint32_t> process_index_;
+  ExecImages images_;
+  std::map<Identity, uint32_t> main_threads_;  // of fork children before their exec
+  std::set<Identity> continued_;               // threads that are on the line of such a one
   absl::flat_hash_map<Identity, uint32_t> thread_index_;
   std::pair<Identity, uint32_t> last_owner_{{}, kNoProcess};
   std::pair<Identity, uint32_t> last_line_{{}, kNoLine};

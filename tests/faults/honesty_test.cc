@@ -56,6 +56,24 @@ TEST_P(StartedBy, WhatIsRecordedIsNotNamed) {
 INSTANTIATE_TEST_SUITE_P(Ways, StartedBy, testing::Values("exec", "fork", "vfork", "spawn", "system"),
                          [](const auto& way) { return std::string(way.param); });
 
+// Readers show nothing of a profile without an event, not even the error that says why.
+TEST(Unrecorded, StaticCommandHasAnEventWithItsEnd) {
+  const Pair pair = RunBoth(Program("static_program"));
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.code(), 5);
+  const Profile& profile = *pair.profiled.profile;
+  const std::vector<Event> runs = profile.Named("command not recorded, exit status 5");
+  ASSERT_THAT(runs, SizeIs(1));
+  EXPECT_EQ(runs[0].line, "static_program");
+  EXPECT_THAT(runs[0].Stat("detail"), HasSubstr("linked statically"));
+  EXPECT_GT(runs[0].duration_ps, 0);
+  ASSERT_EQ(profile.space().errors_size(), 1);
+  EXPECT_THAT(profile.space().errors(0), HasSubstr("no process was recorded"));
+  EXPECT_EQ(pair.profiled.summary["process_count"], 0) << "it is not recorded";
+  EXPECT_EQ(pair.profiled.summary["processes"].size(), 0u);
+  EXPECT_EQ(pair.profiled.summary["complete"], false);
+}
+
 TEST(Unrecorded, FollowNoneIsByWish) {
   RunOptions options;
   options.tbprof = {"--follow=none"};

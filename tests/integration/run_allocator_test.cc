@@ -231,6 +231,27 @@ TEST_P(ExactAllocator, WhatStaysAndWhatMakesThePeakIsKnownByPlace) {
 }
 INSTANTIATE_TEST_SUITE_P(Stamps, ExactAllocator, testing::Values("1", "16"));
 
+// pthread_create takes memory below a hook, and threads begin in one.
+TEST(Allocator, PlacesAreNoneOfTbprofsOwn) {
+  const Pair pair = RunBoth({Program("threads")}, [] {
+    RunOptions options;
+    options.tbprof = {"--malloc-interval=1"};
+    return options;
+  }());
+  ASSERT_TRUE(pair.Same());
+  ASSERT_FALSE(pair.profiled.summary["allocation_sites"].empty());
+  bool by_pthread_create = false;
+  for (const auto& site : pair.profiled.summary["allocation_sites"]) {
+    for (const auto& frame : site["frames"]) {
+      const auto text = frame.get<std::string>();
+      by_pthread_create |= text.find("pthread_create") != std::string::npos;
+      EXPECT_EQ(text.find("tbprof"), std::string::npos) << site;
+      EXPECT_EQ(text.find("hooks_"), std::string::npos) << site;
+    }
+  }
+  EXPECT_TRUE(by_pthread_create) << "or the test shows nothing: " << pair.profiled.summary["allocation_sites"];
+}
+
 TEST(Allocator, OffMeansOff) {
   RunOptions options;
   options.tbprof = {"--malloc=off"};

@@ -82,6 +82,60 @@ TEST(Fork, EachChildHasALineOfItsOwn) {
   EXPECT_EQ(no_child, 1);
 }
 
+// Stats are a map in what the harness reads: a second one of the same name would be hidden.
+int EventsWithAStatTwice(const Profile& profile) {
+  int found = 0;
+  for (const auto& plane : profile.space().planes()) {
+    for (const auto& line : plane.lines()) {
+      for (const auto& event : line.events()) {
+        std::set<int64_t> ids;
+        bool twice = false;
+        for (const auto& stat : event.stats()) twice |= !ids.insert(stat.metadata_id()).second;
+        found += twice ? 1 : 0;
+      }
+    }
+  }
+  return found;
+}
+
+TEST(Wait, HasOneProcess) {
+  const Pair pair = RunBoth(Program("forks"), {}, {"--wait-threshold=0"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(EventsWithAStatTwice(*pair.profiled.profile), 0);
+  std::set<int64_t> waited_for;
+  for (const Event& event : pair.profiled.profile->Named("waitpid")) waited_for.insert(event.Number("process"));
+  for (const char* child : {"exits", "leaves", "is_killed"}) {
+    EXPECT_EQ(waited_for.count(static_cast<int64_t>(pair.profiled.Fact(child))), 1u) << child;
+  }
+}
+
+// A child that forks and execs is one process, with the program that it became, from its fork on.
+TEST(ForkAndExec, ChildIsCountedOnce) {
+  const Pair pair = RunBoth(Program("fork_exec_storm"), {"3", "1"}, {"--wait-threshold=0"});
+  ASSERT_TRUE(pair.Same());
+  const nlohmann::json& summary = pair.profiled.summary;
+  EXPECT_EQ(summary["process_count"], 4) << summary["processes"];
+  EXPECT_EQ(summary["processes"].size(), 4u) << summary["processes"];
+  EXPECT_EQ(summary["threads"], 4);
+  EXPECT_TRUE(pair.profiled.Said("4 processes, 4 threads")) << pair.profiled.AllSaid();
+  for (size_t i = 1; i < summary["processes"].size(); ++i) {
+    const nlohmann::json& child = summary["processes"][i];
+    EXPECT_EQ(child["forked"], false) << child;
+    EXPECT_EQ(child["parent"], 0) << child;
+    EXPECT_EQ(child["arguments"][1], "child") << child;
+  }
+  // Its exec is on the line of the program that it became.
+  for (const Event& exec : pair.profiled.profile->Named("execl")) {
+    int starts = 0;
+    for (const Event& start : pair.profiled.profile->Named("thread start")) {
+      if (start.line != exec.line || start.plane != exec.plane) continue;
+      ++starts;
+      EXPECT_LE(start.start_ps, exec.start_ps);
+    }
+    EXPECT_EQ(starts, 1) << exec;
+  }
+}
+
 class ExecFamily : public testing::TestWithParam<const char*> {};
 
 TEST_P(ExecFamily, BothImagesAreInTheProfile) {

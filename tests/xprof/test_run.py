@@ -169,3 +169,20 @@ def test_a_browser_draws_the_trace(training, tmp_path):
         picture = tmp_path / "trace.png"
         browser.save(str(picture))
         assert picture.stat().st_size > 20000
+
+
+def test_a_static_command_shows_why_nothing_was_recorded(tmp_path):
+    source = tmp_path / "program.c"
+    source.write_text("int main(void) { return 5; }\n")
+    program = str(tmp_path / "program")
+    if subprocess.run(["cc", "-static", "-o", program, str(source)], capture_output=True).returncode != 0:
+        pytest.skip("no static C library")
+    logdir = str(tmp_path / "logs")
+    result = subprocess.run([TBPROF, "run", "--logdir", logdir, "--", program], capture_output=True, timeout=120)
+    assert result.returncode == 5, result.stderr
+    (run,) = os.listdir(os.path.join(logdir, "plugins", "profile"))
+    with tool_data.ToolData(os.path.join(logdir, "plugins", "profile", run)) as opened:
+        assert {"trace_viewer@", "overview_page"} <= set(opened.tool_names())
+        messages = " ".join(message for _, message in tool_data.diagnostics(opened.overview()))
+        assert "no process was recorded" in messages and "linked statically" in messages
+        assert "command not recorded, exit status 5" in [event["name"] for event in opened.trace_events()[0]]

@@ -262,8 +262,8 @@ class PerfettoWriter {
     if (event.call_site != 0) {
       TextArg(IsFrameworkWork(type) ? "\"Input Dims\":" : "\"call_site\":", event.call_site);
     }
-    Object(type.object, event.object);
-    if ((event.flags & Event::kFailed) == 0) Value(type.value, event.value);
+    if (HasObjectToShow(type, event)) Object(type.object, event.object);
+    if (HasValueToShow(type, event)) Value(type.value, event.value);
     if (event.error != 0 && type.family == EventFamily::kGpu) {
       Arg("\"error\":");
       out_.Put(Quoted(CudaErrorText(event.error)));

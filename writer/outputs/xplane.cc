@@ -64,11 +64,13 @@ class EventWriter {
     if (event.call_site != 0) {
       Text(line, IsFrameworkWork(type) ? Stat::kInputDims : Stat::kCallSite, event.call_site);
     }
-    if (event.object != 0 || type.object == ObjectKind::kDescriptor) Object(line, type.object, event.object);
+    if ((event.object != 0 || type.object == ObjectKind::kDescriptor) && HasObjectToShow(type, event)) {
+      Object(line, type.object, event.object);
+    }
     if (event.flags != 0 || event.error != 0) Flags(line, event, type.family);
     if (type.value == ValueKind::kCorrelation) {
       Call(line, event, tied);
-    } else if ((event.flags & Event::kFailed) == 0) {
+    } else if (HasValueToShow(type, event)) {
       Value(line, type.value, event.value);
     }
     if (event.detail != 0) Text(line, IsFrameworkWork(type) ? Stat::kTfOp : Stat::kDetail, event.detail);

@@ -96,7 +96,8 @@ std::map<std::string, std::string> Wanted(const Timeline& timeline, const Event&
   if (!(event.flags & Event::kFailed)) {
     if (type.value == ValueKind::kBytes) out["bytes"] = std::to_string(event.value);
     if (type.value == ValueKind::kResult) out["result"] = std::to_string(event.value);
-    if (type.value == ValueKind::kProcessId) out["process"] = std::to_string(event.value);
+    const bool is_asked_for = type.object == ObjectKind::kProcessId && (event.flags & Event::kOpen) != 0;
+    if (type.value == ValueKind::kProcessId && !is_asked_for) out["process"] = std::to_string(event.value);
     if (type.value == ValueKind::kSignal) out["signal"] = std::to_string(event.value);
     if (type.value == ValueKind::kSequence) out["sequence"] = std::to_string(event.value);
   }
