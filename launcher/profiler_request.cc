@@ -219,6 +219,8 @@ tensorflow::MonitorResponse MonitorResponseOf(const std::string& summary_json,
       result->set_infeed_percent_max(100 * share);
       text += absl::StrFormat("Waiting for input: %.1f %%\n", 100 * share);
     }
+  } else if (word(steps, "source") == "synthetic") {
+    text += "Step time: unknown\n";
   } else {
     text += "Step time: no step began and ended in this time\n";
   }

@@ -12,6 +12,8 @@
 #include "writer/operation_steps.h"
 #include "writer/step_activity.h"
 #include "writer/step_detector.h"
+#include "writer/step_evidence.h"
+#include "writer/summary_format.h"
 #include "writer/text.h"
 
 namespace tbprof {
@@ -19,11 +21,15 @@ namespace {
 
 // What a thread waits for repeats less exactly than launches, and an inner loop may wait, too.
 constexpr double kMostFromCalls = 0.65;
-// With records lost somewhere the counts are not to be trusted as much.
-constexpr double kAfterLossFactor = 0.5;
+// With records lost somewhere the counts are not to be trusted as much, and never sure; with many lost they are
+// unknown.
+constexpr double kAfterLossFactor = 0.7, kAfterMuchLossFactor = 0.5;
+constexpr uint64_t kMuchLoss = 20;  // one of so many records
 // Calls that come around faster load the modules of an interpreter.
 constexpr int64_t kShortestFromCallsPs = 2'000'000'000;
 constexpr double kLeastFromCalls = 0.5;
+// Of the doubt that is left where a framework for training is loaded and the steps do nothing but compute.
+constexpr double kDoubtOfATraining = 0.75;
 
 // What a call caused on a device.
 struct Work {
@@ -147,7 +153,12 @@ struct Source {
   StepDetection found;
   uint32_t thread = 0;
   std::string name;
+  std::string unknown = "nothing that was recorded repeats as steps do";
 };
+
+std::string TooUnsure(const StepDetection& found) {
+  return absl::StrFormat("a period of %s has a confidence of %.2f only", HumanTime(found.period_ps), found.confidence);
+}
 
 Source FromLaunches(const std::vector<StepLaunch>& launches, uint32_t thread) {
   Source source;
@@ -157,27 +168,55 @@ Source FromLaunches(const std::vector<StepLaunch>& launches, uint32_t thread) {
   return source;
 }
 
+// Keeps what was found in calls where it can be a training's; else says why not, once.
+bool IsOfATraining(const Timeline& timeline, uint32_t process, double most, Source* source, std::string* unknown) {
+  StepDetection& found = source->found;
+  if (found.steps.empty() || found.period_ps < kShortestFromCallsPs || found.confidence < kLeastConfidence)
+    return false;
+  const StepEvidence evidence = MeasureSteps(timeline, process, found);
+  const StepDoubt doubt = DoubtOf(evidence);
+  std::string why;
+  if (doubt != StepDoubt::kNone) {
+    why = TextOf(doubt);
+  } else {
+    if (evidence.library == NumericLibrary::kFramework) {
+      found.confidence = std::min(1 - kDoubtOfATraining * (1 - found.confidence), most);
+    }
+    if (found.confidence >= kLeastShown) return true;
+    why = TooUnsure(found);
+  }
+  if (unknown->empty()) *unknown = std::move(why);
+  return false;
+}
+
 // Where nothing is launched, and nothing is named: the main thread's calls, else those of all threads, else when they
 // come.
 Source FromCalls(const Timeline& timeline, uint32_t process) {
+  std::string unknown;
   Source source;
   const std::vector<StepLaunch> calls = Calls(timeline, process, &source.thread);
   const uint32_t main_thread = source.thread;
-  const auto holds = [&](double least) {
-    return !source.found.steps.empty() && source.found.period_ps >= kShortestFromCallsPs &&
-           source.found.confidence >= least;
-  };
   source = FromLaunches(calls, main_thread);
   source.found.confidence = std::min(source.found.confidence, kMostFromCalls);
   source.name = StrCat("calls: ", source.found.source);
-  if (holds(kLeastFromCalls)) return source;
+  const bool sure = source.found.confidence >= kLeastFromCalls;
+  if (sure && IsOfATraining(timeline, process, kMostFromCalls, &source, &unknown)) return source;
   source.found = DetectStepsInBursts(timeline, process);
   source.name = source.found.source;
-  if (holds(kLeastConfidence)) return source;
+  if (IsOfATraining(timeline, process, kMostFromBursts, &source, &unknown)) return source;
   source.found = DetectStepsOfThreads(timeline, process);
   source.name = source.found.source;
-  if (!holds(kLeastConfidence)) source.found.steps.clear();
+  if (IsOfATraining(timeline, process, kMostFromActivity, &source, &unknown)) return source;
+  source.found.steps.clear();
+  if (!unknown.empty()) source.unknown = std::move(unknown);
   return source;
+}
+
+double FactorOfLoss(const Timeline& timeline, uint32_t process) {
+  uint64_t lost = timeline.processes[process].gpu.dropped;
+  for (const DropCount& drop : timeline.drops) lost += drop.records;
+  if (lost == 0) return timeline.drops.empty() ? 1 : kAfterLossFactor;
+  return lost > timeline.records / kMuchLoss ? kAfterMuchLossFactor : kAfterLossFactor;
 }
 
 }  // namespace
@@ -192,14 +231,21 @@ InferredSteps InferSteps(const Timeline& timeline, uint32_t process) {
     source = FromLaunches(launches, thread);
   } else {
     OperationSteps operations = StepsOfOperations(timeline, process);
-    source = {std::move(operations.found), operations.thread, "repeated operations"};
+    source.found = std::move(operations.found);
+    source.thread = operations.thread;
+    source.name = "repeated operations";
     if (!Holds(source.found)) source = FromCalls(timeline, process);
   }
-  const StepDetection& found = source.found;
+  StepDetection& found = source.found;
+  inferred.unknown = source.unknown;
   if (found.steps.empty()) return inferred;
+  found.confidence *= FactorOfLoss(timeline, process);
+  if (found.confidence < kLeastShown) {
+    inferred.unknown = TooUnsure(found);
+    return inferred;
+  }
   inferred.confidence = found.confidence;
-  if (!timeline.drops.empty() || timeline.processes[process].gpu.dropped > 0) inferred.confidence *= kAfterLossFactor;
-  if (inferred.confidence < kLeastConfidence) return inferred;
+  inferred.unknown.clear();
   inferred.source = std::move(source.name);
   if (found.alternative > 0) {
     inferred.alternative = absl::StrFormat("one of %.3g times that length may be the true one", found.alternative);

@@ -16,11 +16,15 @@
 namespace tbprof {
 
 struct InferredSteps {
-  std::vector<Step> steps;  // empty: none were found
+  std::vector<Step> steps;  // empty: unknown
   std::string source;       // e.g. `repeated launches`
   double confidence = 0;
   std::string alternative;  // the other period that may be the true one, in words; empty: none
+  std::string unknown;      // without steps: why there are none, in words
 };
+
+// A guess below this is not shown: the steps are unknown.
+inline constexpr double kLeastShown = 0.5;
 
 // The steps of `process`. Of a timeline whose calls are all there: one that was cut to its budget repeats nothing.
 InferredSteps InferSteps(const Timeline& timeline, uint32_t process);

@@ -127,7 +127,7 @@ Section Headline(const Timeline& timeline, size_t columns) {
              Plural(timeline.ThreadCount(), "thread", "threads"), ", ", Plural(timeline.records, "record", "records"));
   std::string steps;
   if (timeline.step_source == "synthetic" && !timeline.steps.empty()) {
-    steps = "no steps recognised, shown as one";
+    steps = StrCat("steps unknown", timeline.steps_unknown.empty() ? "" : ": ", PrintableUtf8(timeline.steps_unknown));
   } else if (!timeline.steps.empty()) {
     std::vector<int64_t> lengths;
     for (const Step& step : timeline.steps) {

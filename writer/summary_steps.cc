@@ -58,11 +58,16 @@ Json StepsJson(const Timeline& timeline) {
     sum += Seconds(step.end_ps - step.start_ps);
   }
   std::sort(lengths.begin(), lengths.end());
+  // The one step that the profile then shows is none of the program's.
+  const bool recognised = timeline.step_source != "synthetic";
+  if (!recognised) lengths.clear();
   const bool any = !lengths.empty();
   const auto known = [&](double seconds) { return any ? Json(seconds) : Json(nullptr); };
   const double share = InputShare(timeline);
-  return {{"count", lengths.size()},
-          {"irregular", timeline.steps.size() - lengths.size()},
+  return {{"known", recognised},
+          {"unknown_because", recognised ? Json(nullptr) : Json(ValidUtf8(timeline.steps_unknown))},
+          {"count", recognised ? Json(lengths.size()) : Json(nullptr)},
+          {"irregular", recognised ? Json(timeline.steps.size() - lengths.size()) : Json(nullptr)},
           {"source", timeline.steps.empty() ? Json(nullptr) : Json(ValidUtf8(timeline.step_source))},
           {"confidence", timeline.step_confidence},
           {"shortest_s", known(any ? Seconds(lengths.front()) : 0)},

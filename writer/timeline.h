@@ -201,6 +201,9 @@ enum class ProcessState : uint8_t {
   kNotLoaded,                 // static, setuid, foreign class, environment lost: see `reason`
 };
 
+// What a process has loaded to compute with.
+enum class NumericLibrary : uint8_t { kNone, kLinearAlgebra, kFramework };
+
 struct Process {
   int32_t pid = 0;
   int32_t parent = -1;  // index into Timeline::processes, -1 = the command itself or unknown
@@ -225,6 +228,7 @@ struct Process {
   std::vector<OperationTotal> operations;  // sorted by total_ps descending
   uint64_t records = 0;
   ProcessGpu gpu;
+  NumericLibrary library = NumericLibrary::kNone;
 };
 
 // Programs that the recorded ones started and that are not in the capture.
@@ -382,8 +386,10 @@ struct Timeline {
   std::vector<GraphNode> graph_nodes;          // as they were made, by thread and time
   std::map<StringId, StringId> mangled_names;  // of kernels: readable to mangled, where they differ
   std::vector<Step> steps;
-  std::string step_source;  // `synthetic`: the whole capture; else what they were told by
+  std::string
+      step_source;  // `synthetic`: unknown, and the whole capture is shown as one; else what they are taken from
   double step_confidence = 0;
+  std::string steps_unknown;  // of `synthetic`: why
 
   std::vector<CallSiteTotal> wait_sites;              // sorted by total_ps descending
   std::vector<AllocationSiteTotal> allocation_sites;  // sorted by bytes descending

@@ -26,6 +26,7 @@
 #include "writer/schema.h"
 #include "writer/secrets.h"
 #include "writer/spool_facts.h"
+#include "writer/step_evidence.h"
 #include "writer/step_markers.h"
 #include "writer/summary_format.h"
 #include "writer/symbolize.h"
@@ -1839,11 +1840,11 @@ class Builder : private HostLines {
     }
   }
 
-  // Nothing better is known: the capture as one step, and said to be so.
   const std::string& StepMarker() const { return request_.step_marker.empty() ? step_marker_ : request_.step_marker; }
 
   void AddSteps() {
     if (timeline_.threads.empty()) return;
+    FindNumericLibrary(ProcessOfInterest());
     const std::string& marker = StepMarker();
     MarkedSteps marked = FindMarkedSteps(timeline_, ProcessOfInterest(), marker);
     if (marked.steps.empty()) {
@@ -1859,26 +1860,37 @@ class Builder : private HostLines {
     timeline_.step_confidence = marked.confidence;
   }
 
+  void FindNumericLibrary(uint32_t index) {
+    for (const auto& [identity, process] : process_index_) {
+      if (process != index) continue;
+      for (const Module& module : Modules(identity).modules()) {
+        timeline_.processes[index].library =
+            std::max(timeline_.processes[index].library, NumericLibraryOf(module.path));
+      }
+    }
+  }
+
   void InferStepsOrNone() {
     // A timeline that was cut to its budget repeats nothing.
     const bool cut = cuts_by_length_[kGpuCalls].cuts() || cuts_by_length_[kGpuWork].cuts() ||
                      (timeline_.gpu_streams.empty() && cuts_by_length_[kHostSpans].cuts());
-    if (cut) return AddWholeCaptureAsStep();
+    if (cut) return AddWholeCaptureAsStep("events were left out to keep within --max-profile-size");
     InferredSteps inferred = InferSteps(timeline_, ProcessOfInterest());
-    if (inferred.steps.empty()) return AddWholeCaptureAsStep();
+    if (inferred.steps.empty()) return AddWholeCaptureAsStep(std::move(inferred.unknown));
     timeline_.steps = std::move(inferred.steps);
     timeline_.step_source = std::move(inferred.source);
     timeline_.step_confidence = inferred.confidence;
     if (!inferred.alternative.empty()) timeline_.warnings.push_back(StrCat("steps: ", inferred.alternative));
   }
 
-  void AddWholeCaptureAsStep() {
+  // TensorBoard's pages need a step: the capture as one.
+  void AddWholeCaptureAsStep(std::string why_unknown) {
     if (timeline_.threads.empty()) return;
     Step step;
     step.start_ps = 0;
     step.end_ps = timeline_.duration_ps;
     step.number = 0;
-    step.name = "whole capture, no steps found:";
+    step.name = "steps unknown, whole capture shown as step";
     const uint32_t process = ProcessOfInterest();
     for (uint32_t i = 0; i < timeline_.threads.size(); ++i) {
       if (timeline_.threads[i].is_main && timeline_.threads[i].process == process) {
@@ -1888,6 +1900,7 @@ class Builder : private HostLines {
     }
     timeline_.steps.push_back(step);
     timeline_.step_source = "synthetic";
+    timeline_.steps_unknown = std::move(why_unknown);
     timeline_.step_confidence = 0;
   }
 

@@ -49,5 +49,27 @@ TEST(InferredSteps, NoneWhereThreadsNeverMeet) {
   EXPECT_EQ(result.summary["steps"]["source"], "synthetic") << result.AllSaid();
 }
 
+TEST(InferredSteps, AProgramThatStartsOthersHasNone) {
+  const RunResult result = RunUnderTbprof({"/usr/bin/python3", "-c",
+                                           "import subprocess, time\n"
+                                           "for _ in range(25):\n"
+                                           "    subprocess.run(['/bin/true'])\n"
+                                           "    time.sleep(0.06)\n"});
+  const auto& steps = result.summary["steps"];
+  EXPECT_EQ(steps["known"], false) << result.AllSaid();
+  EXPECT_TRUE(steps["count"].is_null());
+  EXPECT_FALSE(steps["unknown_because"].get<std::string>().empty());
+  EXPECT_TRUE(result.Said("steps unknown: ")) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr);
+  EXPECT_TRUE(result.profile->HasWarning("steps unknown: "));
+  size_t markers = 0;
+  for (const Event& event : result.profile->events()) {
+    if (event.line != "steps" || !event.Has("graph_type")) continue;
+    ++markers;
+    EXPECT_THAT(event.Stat("graph_type"), testing::HasSubstr("unknown"));
+  }
+  EXPECT_EQ(markers, 1u);
+}
+
 }  // namespace
 }  // namespace tbprof::integration

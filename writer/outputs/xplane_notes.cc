@@ -121,7 +121,8 @@ std::vector<std::string> XplaneWarnings(const Timeline& timeline) {
     notes.Add(StrCat("tbprof: ", ProcessLabel(process), what, process.reason.empty() ? "" : ": ", process.reason));
   }
   if (timeline.step_source == "synthetic" && !timeline.steps.empty()) {
-    notes.Add("tbprof: no step of the program was recognised; the one step shown is synthetic and covers the capture");
+    notes.Add(StrCat("tbprof: steps unknown", timeline.steps_unknown.empty() ? "" : ": ", timeline.steps_unknown,
+                     "; the one step shown is synthetic and covers the capture"));
   } else if (timeline.step_source != "" && timeline.step_confidence > 0 && timeline.step_confidence < 1) {
     const std::string steps = absl::StrFormat("steps are inferred (%s), confidence %.0f %%", timeline.step_source,
                                               timeline.step_confidence * 100);

@@ -86,6 +86,193 @@ def jax_loop(steps, layers, width, batch, block=True, fresh=False, epochs=1):
                 float(evaluate(parameters, inputs, targets))
 
 
+def jax_batches(steps, batch, shape, classes=10):
+    """A data set in NumPy, shuffled, a batch of copies each time."""
+    import numpy
+    random = numpy.random.default_rng(1)
+    rows = max(batch * 20, 1000)
+    inputs, targets = random.normal(size=(rows, *shape)).astype("float32"), random.integers(0, classes, rows)
+    for _ in range(steps):
+        chosen = random.integers(0, rows, batch)
+        yield inputs[chosen], targets[chosen]
+
+
+def jax_mlp(steps, width=512, batch=128):
+    """A small network by hand, the loss printed every 50 steps."""
+    import jax
+    import jax.numpy as jnp
+    keys = jax.random.split(jax.random.PRNGKey(0), 3)
+    parameters = [(jax.random.normal(key, (a, b)) * 0.05, jnp.zeros(b)) for key, a, b in
+                  zip(keys, (784, width, width), (width, width, 10))]
+
+    def loss(parameters, inputs, targets):
+        for weights, bias in parameters[:-1]:
+            inputs = jax.nn.relu(inputs @ weights + bias)
+        logits = inputs @ parameters[-1][0] + parameters[-1][1]
+        return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), targets[:, None], axis=1))
+
+    @jax.jit
+    def update(parameters, inputs, targets):
+        value, gradients = jax.value_and_grad(loss)(parameters, inputs, targets)
+        return jax.tree_util.tree_map(lambda p, g: p - 0.01 * g, parameters, gradients), value
+
+    for number, (inputs, targets) in enumerate(jax_batches(steps, batch, (784,))):
+        tick()
+        parameters, value = update(parameters, inputs, targets)
+        if number % 50 == 0:
+            print(float(value))
+    float(value)
+    tick()
+
+
+def jax_cnn(steps, batch=32):
+    import jax
+    import jax.numpy as jnp
+    keys = jax.random.split(jax.random.PRNGKey(0), 3)
+    parameters = {"a": jax.random.normal(keys[0], (3, 3, 1, 16)) * 0.1, "b": jax.random.normal(keys[1], (3, 3, 16, 32)) * 0.1,
+                  "c": jax.random.normal(keys[2], (7 * 7 * 32, 10)) * 0.01}
+
+    def loss(parameters, inputs, targets):
+        for name in "ab":
+            inputs = jax.lax.conv_general_dilated(inputs, parameters[name], (2, 2), "SAME",
+                                                  dimension_numbers=("NHWC", "HWIO", "NHWC"))
+            inputs = jax.nn.relu(inputs)
+        logits = inputs.reshape(inputs.shape[0], -1) @ parameters["c"]
+        return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), targets[:, None], axis=1))
+
+    @jax.jit
+    def update(parameters, inputs, targets):
+        value, gradients = jax.value_and_grad(loss)(parameters, inputs, targets)
+        return jax.tree_util.tree_map(lambda p, g: p - 0.01 * g, parameters, gradients), value
+
+    losses = []
+    for inputs, targets in jax_batches(steps, batch, (28, 28, 1)):
+        tick()
+        parameters, value = update(parameters, inputs, targets)
+        losses.append(float(value))
+    tick()
+
+
+def jax_scan(epochs, inner=20, width=128, batch=64):
+    """An epoch is one execution: lax.scan over its batches."""
+    import jax
+    import jax.numpy as jnp
+    weights = jax.random.normal(jax.random.PRNGKey(0), (width, width)) * 0.05
+
+    def loss(weights, inputs):
+        return jnp.mean((jnp.tanh(inputs @ weights) @ weights.T - inputs) ** 2)
+
+    def body(weights, inputs):
+        value, gradient = jax.value_and_grad(loss)(weights, inputs)
+        return weights - 0.01 * gradient, value
+
+    epoch = jax.jit(lambda weights, inputs: jax.lax.scan(body, weights, inputs))
+    for inputs, _ in jax_batches(epochs, inner * batch, (width,)):
+        tick()
+        weights, values = epoch(weights, inputs.reshape(inner, batch, width))
+        float(values.mean())
+    tick()
+
+
+def jax_transformer(steps, width=128, length=64, batch=8):
+    import jax
+    import jax.numpy as jnp
+    keys = jax.random.split(jax.random.PRNGKey(0), 7)
+    shapes = {"q": (width, width), "k": (width, width), "v": (width, width), "o": (width, width), "up": (width, 4 * width),
+              "down": (4 * width, width), "out": (width, 10)}
+    parameters = {name: jax.random.normal(key, shape) * 0.05 for key, (name, shape) in zip(keys, shapes.items())}
+
+    def loss(p, x, targets):
+        scores = jax.nn.softmax((x @ p["q"]) @ (x @ p["k"]).transpose(0, 2, 1) / width ** 0.5)
+        x = x + scores @ (x @ p["v"]) @ p["o"]
+        x = x + jax.nn.gelu(x @ p["up"]) @ p["down"]
+        logits = x.mean(1) @ p["out"]
+        return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), targets[:, None], axis=1))
+
+    @jax.jit
+    def update(parameters, inputs, targets):
+        value, gradients = jax.value_and_grad(loss)(parameters, inputs, targets)
+        return jax.tree_util.tree_map(lambda p, g: p - 0.01 * g, parameters, gradients), value
+
+    for inputs, targets in jax_batches(steps, batch, (length, width)):
+        tick()
+        parameters, value = update(parameters, inputs, targets)
+        value.block_until_ready()
+    tick()
+
+
+def jax_rl(iterations, horizon=32, updates=4):
+    """Iterations of acting in an environment of NumPy, and a few updates by what came of it."""
+    import jax
+    import jax.numpy as jnp
+    import numpy
+    random = numpy.random.default_rng(1)
+    weights = jax.random.normal(jax.random.PRNGKey(0), (8, 4)) * 0.1
+    act = jax.jit(lambda weights, state: jax.nn.softmax(state @ weights))
+
+    @jax.jit
+    def update(weights, states, actions, rewards):
+        def loss(weights):
+            chosen = jnp.take_along_axis(jax.nn.log_softmax(states @ weights), actions[:, None], axis=1)[:, 0]
+            return -jnp.mean(chosen * rewards)
+        value, gradient = jax.value_and_grad(loss)(weights)
+        return weights - 0.01 * gradient, value
+
+    for _ in range(iterations):
+        tick()
+        states, actions, rewards = [], [], []
+        state = random.normal(size=(16, 8)).astype("float32")
+        for _ in range(horizon):
+            chances = numpy.asarray(act(weights, state))
+            action = (chances.cumsum(1) > random.random((16, 1))).argmax(1)
+            states.append(state)
+            actions.append(action)
+            rewards.append(state[:, 0] * (action == 1))
+            state = (state * 0.9 + random.normal(size=state.shape) * 0.1).astype("float32")
+        batch = [numpy.concatenate(part) for part in (states, actions, rewards)]
+        for _ in range(updates):
+            weights, value = update(weights, *batch)
+        float(value)
+    tick()
+
+
+def jax_flax(steps, batch=128):
+    """flax and optax, as their examples have it."""
+    import flax.linen as nn
+    import jax
+    import jax.numpy as jnp
+    import optax
+
+    class Network(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            for width in (256, 256):
+                x = nn.relu(nn.Dense(width)(x))
+            return nn.Dense(10)(x)
+
+    network = Network()
+    parameters = network.init(jax.random.PRNGKey(0), jnp.ones((1, 784)))
+    optimizer = optax.adam(1e-3)
+    state = optimizer.init(parameters)
+
+    @jax.jit
+    def update(parameters, state, inputs, targets):
+        def loss(parameters):
+            logits = network.apply(parameters, inputs)
+            return optax.softmax_cross_entropy_with_integer_labels(logits, targets).mean()
+        value, gradients = jax.value_and_grad(loss)(parameters)
+        changes, state = optimizer.update(gradients, state)
+        return optax.apply_updates(parameters, changes), state, value
+
+    for number, (inputs, targets) in enumerate(jax_batches(steps, batch, (784,))):
+        tick()
+        parameters, state, value = update(parameters, state, inputs, targets)
+        if number % 100 == 99:
+            print(float(value))
+    float(value)
+    tick()
+
+
 def keras_fit(steps, width, batch, epochs=1, validate=False, fits=1):
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import keras
@@ -191,6 +378,18 @@ KINDS = {
     "jax_input": lambda steps: jax_loop(steps or 300, 4, 512, 256, fresh=True),
     "jax_epochs": lambda steps: jax_loop(steps or 300, 4, 512, 256, fresh=True, epochs=6),
     "jax_epochs_same": lambda steps: jax_loop(steps or 300, 4, 512, 256, epochs=6),
+    "jax_mlp": lambda steps: jax_mlp(steps or 500),
+    "jax_cnn": lambda steps: jax_cnn(steps or 300),
+    "jax_scan": lambda steps: jax_scan(steps or 100),
+    "jax_transformer": lambda steps: jax_transformer(steps or 200),
+    "jax_rl": lambda steps: jax_rl(steps or 100),
+    "jax_flax": lambda steps: jax_flax(steps or 500),
+    "jax_mlp_large": lambda steps: jax_mlp(steps or 200, 1024, 512),
+    "jax_cnn_large": lambda steps: jax_cnn(steps or 100, 256),
+    "jax_scan_large": lambda steps: jax_scan(steps or 60, 20, 512, 256),
+    "jax_transformer_large": lambda steps: jax_transformer(steps or 80, 256, 128, 16),
+    "jax_rl_large": lambda steps: jax_rl(steps or 60, 256, 16),
+    "jax_flax_large": lambda steps: jax_flax(steps or 200, 1024),
     "torch_inference": lambda steps: torch_inference(steps or 300, 4, 256, 128),
     "keras": lambda steps: keras_fit(steps or 300, 512, 128),
     "keras_epochs": lambda steps: keras_fit(steps or 1200, 256, 32, epochs=12),

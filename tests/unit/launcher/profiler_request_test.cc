@@ -330,8 +330,7 @@ TEST(MonitorResponse, WithoutGpusOrSteps) {
       R"({"wall_s": 0, "gpus": [], "steps": {"count": 1, "mean_s": 2.0, "source": "synthetic"}, "records": {"decoded": 5}})",
       {}, kNow);
   EXPECT_EQ(response.monitor_result().response_type(), Result::EMPTY_RESULT);
-  EXPECT_EQ(response.data(),
-            "Device: no GPU was used\nStep time: no step began and ended in this time\nEvents: 0/s, 0 dropped\n");
+  EXPECT_EQ(response.data(), "Device: no GPU was used\nStep time: unknown\nEvents: 0/s, 0 dropped\n");
 }
 
 TEST(MonitorResponse, OfAnything) {

@@ -84,6 +84,7 @@ TEST_F(StepActivityTest, NothingAtAll) {
 }
 
 TEST_F(StepActivityTest, AStepThatWhicheverThreadTakes) {
+  timeline_.processes[0].library = NumericLibrary::kFramework;
   for (uint64_t seed = 0; seed < 10; ++seed) {
     for (Thread& thread : timeline_.threads) thread.events.clear();
     begins_.clear();
@@ -222,10 +223,13 @@ TEST_F(StepActivityTest, WhenCallsComeWhereTheyAreNeverTheSame) {
   }
   Sort();
   EXPECT_TRUE(DetectStepsInBursts(timeline_, 0).steps.empty());
-  const InferredSteps found = InferSteps(timeline_, 0);
+  const StepDetection found = DetectStepsOfThreads(timeline_, 0);
   ASSERT_NEAR(static_cast<double>(found.steps.size()), 119, 3);
   EXPECT_EQ(found.source, "rhythm of all threads' calls");
   EXPECT_LE(found.confidence, kMostFromActivity);
+  // Whose rhythm it is, nothing shows.
+  timeline_.processes[0].library = NumericLibrary::kFramework;
+  EXPECT_TRUE(InferSteps(timeline_, 0).steps.empty());
 }
 
 TEST_F(StepActivityTest, AllAtOnce) {

@@ -54,6 +54,7 @@ Timeline Sample() {
   step.end_ps = timeline.duration_ps;
   timeline.steps.push_back(step);
   timeline.step_source = "synthetic";
+  timeline.steps_unknown = "what repeats mostly waits";
   timeline.drops = {{"no free chunk", 12'345}, {"never", 0}};
   timeline.events_over_budget = 5;
   timeline.warnings = {"tbprof: the loader worker left early"};
@@ -81,7 +82,7 @@ TEST(SummaryText, SaysWhatIsKnown) {
   const std::string text = Joined(SummaryText(Sample(), SampleFiles(), InLogs()));
   for (const char* expected :
        {"12.3 s wall, 30.5 s user + 1.25 s system CPU; exit status 0",
-        "2 processes, 17 threads, 1.23 M records; no steps recognised, shown as one",
+        "2 processes, 17 threads, 1.23 M records; steps unknown: what repeats mostly waits",
         "10.0 s    125 ms      1204  pthread_cond_wait in Wait0 (queue.cc:7)", "1.00 M allocations, 2.79 GiB in all",
         "by python3 (4711)", "live at the end 95.4 MiB; peak 512 MiB", "estimate   share", "at::empty0 (tensor.cpp:33)",
         "lost 12.3 k records: 12.3 k no free chunk", "5 events are in the totals but not drawn",
@@ -274,6 +275,10 @@ TEST(SummaryJson, HoldsTheWholeStory) {
   EXPECT_EQ(json["processes"][1]["state"], "not_loaded");
   EXPECT_EQ(json["wait_sites"][0]["operation"], "pthread_cond_wait");
   EXPECT_EQ(json["steps"]["source"], "synthetic");
+  EXPECT_EQ(json["steps"]["known"], false);
+  EXPECT_TRUE(json["steps"]["count"].is_null()) << "unknown, not one";
+  EXPECT_FALSE(json["steps"].contains("median_s"));
+  EXPECT_EQ(json["steps"]["unknown_because"], "what repeats mostly waits");
   EXPECT_DOUBLE_EQ(json["wall_s"], 12.34);
 }
 
