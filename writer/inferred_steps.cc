@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -248,7 +249,11 @@ InferredSteps InferSteps(const Timeline& timeline, uint32_t process) {
   inferred.unknown.clear();
   inferred.source = std::move(source.name);
   if (found.alternative > 0) {
-    inferred.alternative = absl::StrFormat("one of %.3g times that length may be the true one", found.alternative);
+    const auto regular = std::ranges::count(found.steps, DetectedStep::Kind::kRegular, &DetectedStep::kind);
+    const double turns = std::round(static_cast<double>(regular) / found.alternative);
+    inferred.loops.push_back({found.alternative > 1 ? "turns of an outer loop" : "turns of an inner loop",
+                              static_cast<uint64_t>(std::max(turns, 1.0)), found.alternative,
+                              inferred.confidence <= kSureConfidence});
   }
   int64_t number = 0;
   for (const DetectedStep& detected : found.steps) {

@@ -19,8 +19,8 @@ struct InferredSteps {
   std::vector<Step> steps;  // empty: unknown
   std::string source;       // e.g. `repeated launches`
   double confidence = 0;
-  std::string alternative;  // the other period that may be the true one, in words; empty: none
-  std::string unknown;      // without steps: why there are none, in words
+  std::vector<StepLoop> loops;  // another one that may be that of the steps
+  std::string unknown;          // without steps: why there are none, in words
 };
 
 // A guess below this is not shown: the steps are unknown.

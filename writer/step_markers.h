@@ -35,6 +35,7 @@ struct MarkedSteps {
   std::vector<Step> steps;  // in order, without overlaps; empty: nothing is marked
   std::string source;       // e.g. `marker iteration`
   double confidence = 0;
+  std::vector<StepLoop> loops;  // other loops
 };
 
 // The steps of the thread of `process`, or of whichever process, that has marked the most; by StepNames. Where an

@@ -9,6 +9,7 @@
 #include "writer/input_pipeline.h"
 #include "writer/median.h"
 #include "writer/rank_report.h"
+#include "writer/step_loops.h"
 #include "writer/summary_format.h"
 #include "writer/text.h"
 #include "writer/utf8.h"
@@ -148,6 +149,9 @@ Section Headline(const Timeline& timeline, size_t columns) {
   if (!steps.empty() && fits) StrAppend(&text, "; ", steps);
   out.push_back({text});
   if (!steps.empty() && !fits) out.push_back({steps});
+  for (const StepLoop& loop : timeline.step_loops) {
+    out.push_back({StrCat("other loop: ", LoopText(loop), loop.may_be_step ? "; either may be the step" : "")});
+  }
   if (const double share = InputShare(timeline); share >= 0) {
     out.push_back({absl::StrFormat("%sinput wait %.0f %% of the steps' time (%s)", OfRank(timeline, "rank ", ": "),
                                    share * 100, LoaderOf(timeline))});

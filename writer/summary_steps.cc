@@ -47,6 +47,17 @@ Json ListJson(const Timeline& timeline) {
   return list;
 }
 
+Json LoopsJson(const Timeline& timeline) {
+  Json list = Json::array();
+  for (const StepLoop& loop : timeline.step_loops) {
+    list.push_back({{"what", loop.what},
+                    {"count", loop.count},
+                    {"steps_each", loop.steps_each},
+                    {"may_be_step", loop.may_be_step}});
+  }
+  return list;
+}
+
 }  // namespace
 
 Json StepsJson(const Timeline& timeline) {
@@ -70,6 +81,7 @@ Json StepsJson(const Timeline& timeline) {
           {"irregular", recognised ? Json(timeline.steps.size() - lengths.size()) : Json(nullptr)},
           {"source", timeline.steps.empty() ? Json(nullptr) : Json(ValidUtf8(timeline.step_source))},
           {"confidence", timeline.step_confidence},
+          {"other_loops", LoopsJson(timeline)},
           {"shortest_s", known(any ? Seconds(lengths.front()) : 0)},
           // As in the terminal: of an even count the upper of the two in the middle.
           {"median_s", known(any ? Seconds(lengths[lengths.size() / 2]) : 0)},

@@ -334,6 +334,14 @@ struct RankReport {
   double own_cost_seconds = 0;
 };
 
+// Another loop than that of the steps: around them or within them.
+struct StepLoop {
+  std::string what;          // of its turns, plural: `iterations`, `batches`
+  uint64_t count = 0;        // of its turns, in the capture
+  double steps_each = 0;     // steps in a turn; below 1: turns are parts of a step
+  bool may_be_step = false;  // its turn may as well be the step
+};
+
 struct DropCount {
   std::string cause;  // e.g. `no free chunk`
   uint64_t records = 0;
@@ -390,6 +398,7 @@ struct Timeline {
       step_source;  // `synthetic`: unknown, and the whole capture is shown as one; else what they are taken from
   double step_confidence = 0;
   std::string steps_unknown;  // of `synthetic`: why
+  std::vector<StepLoop> step_loops;
 
   std::vector<CallSiteTotal> wait_sites;              // sorted by total_ps descending
   std::vector<AllocationSiteTotal> allocation_sites;  // sorted by bytes descending

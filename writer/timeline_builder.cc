@@ -1858,6 +1858,7 @@ class Builder : private HostLines {
     timeline_.steps = std::move(marked.steps);
     timeline_.step_source = std::move(marked.source);
     timeline_.step_confidence = marked.confidence;
+    timeline_.step_loops = std::move(marked.loops);
   }
 
   void FindNumericLibrary(uint32_t index) {
@@ -1880,7 +1881,7 @@ class Builder : private HostLines {
     timeline_.steps = std::move(inferred.steps);
     timeline_.step_source = std::move(inferred.source);
     timeline_.step_confidence = inferred.confidence;
-    if (!inferred.alternative.empty()) timeline_.warnings.push_back(StrCat("steps: ", inferred.alternative));
+    timeline_.step_loops = std::move(inferred.loops);
   }
 
   // TensorBoard's pages need a step: the capture as one.

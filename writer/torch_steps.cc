@@ -13,6 +13,7 @@
 
 #include "wire/records.h"
 #include "writer/median.h"
+#include "writer/step_loops.h"
 #include "writer/torch_names.h"
 
 namespace tbprof {
@@ -138,7 +139,12 @@ struct Found {
   std::vector<Stretch> stretches;
   double confidence = 0;
   std::string_view source;
+  std::vector<StepLoop> loops;
 };
+
+StepLoop Parts(std::string_view what, size_t steps, size_t parts) {
+  return {std::string(what), steps * parts, 1 / static_cast<double>(parts), false};
+}
 
 // Of stretches in order that do not overlap.
 bool OverlapAny(const std::vector<Stretch>& stretches, int64_t start, int64_t end) {
@@ -232,6 +238,8 @@ class ByBatches {
       if (taken != usual_batches_ || (begin > 0 && !witnessed_) || group.parts.size() != usual_parts_) ++unusual;
     }
     found.confidence = Confidence(whole, unusual);
+    if (usual_batches_ > 1) found.loops.push_back(Parts("batches", whole, usual_batches_));
+    if (by_optimizer_ && usual_parts_ > 1) found.loops.push_back(Parts("optimizer calls", whole, usual_parts_));
     return found;
   }
 
@@ -374,6 +382,10 @@ class ByOptimizers {
       for (Stretch& stretch : found.stretches) stretch.label = "";
     }
     found.confidence = confidence_;
+    if (period_ > 1) {
+      found.loops.push_back(Parts("optimizer calls", found.stretches.size(), period_));
+      found.loops.back().may_be_step = period_ > 2 && MostAreAlike();
+    }
     return found;
   }
 
@@ -456,6 +468,17 @@ class ByOptimizers {
     return pairs > 0 && static_cast<double>(alike) >= kUsual * static_cast<double>(pairs);
   }
 
+  // Whether most parts are like the one before: then each may be a step, and a period a turn of a loop around them.
+  bool MostAreAlike() const {
+    size_t alike = 0, pairs = 0;
+    for (size_t i = 1; i + 1 < bursts_.size(); ++i) {
+      if (!bursts_[i].known || !bursts_[i + 1].known) continue;
+      ++pairs;
+      if (Likeness(bursts_[i], bursts_[i + 1], /*kinds=*/false) >= kAlike) ++alike;
+    }
+    return pairs > 0 && alike * period_ >= pairs * (period_ - 2);
+  }
+
   // Whether every so many are longer or shorter than the others: parts that have the same operations.
   bool LengthsAlternate() const {
     for (size_t period = 2; period <= kMostParts && bursts_.size() > kFewestRepeats * period; ++period) {
@@ -500,6 +523,7 @@ class ByOptimizers {
       return false;
     }();
     if (period_ > 1) confidence_ = std::min(confidence_, by_names ? kByOrder : kWithLoss);
+    if (period_ > 2 && MostAreAlike()) confidence_ = std::min(confidence_, kAmbiguous);
     if (cut_) confidence_ = std::min(confidence_, kWithLoss);
     if (period_ == 1 && LengthsAlternate()) confidence_ = std::min(confidence_, kAmbiguous);
   }
@@ -543,7 +567,10 @@ Found FindSteps(const Timeline& timeline, const Told& told, const std::vector<in
     // Optimizers that cannot be told from each other may each be a step: a batch in several parts, an evaluation from
     // time to time.
     if (optimizers > 1 && by_optimizers.has_value() && by_optimizers->period() == 1) {
-      if (optimizers > kMostAlike) found = by_optimizers->Steps();
+      if (optimizers > kMostAlike) {
+        found = by_optimizers->Steps();
+        found.loops.push_back({"batches", told.batches.size(), static_cast<double>(optimizers), true});
+      }
       found.confidence = std::min(found.confidence, kAmbiguous);
     }
   } else if (by_optimizers.has_value()) {
@@ -574,6 +601,24 @@ void Label(Found* found) {
       stretch.label = "irregular: a pause";
     }
   }
+}
+
+std::vector<LoopStep> LoopSteps(const Found& found, const std::vector<Range>& batches) {
+  std::vector<LoopStep> steps;
+  LoopStep next;
+  auto batch = batches.begin();
+  for (const Stretch& stretch : found.stretches) {
+    next.after_end_of_data |= stretch.label == kDataOnly;
+    next.after_evaluation |= stretch.label == kEvaluation;
+    if (stretch.label == kDataOnly || stretch.label == kEvaluation) continue;
+    next.length_ps = stretch.end - stretch.start;
+    while (batch != batches.end() && batch->start < stretch.start) ++batch;
+    for (; batch != batches.end() && batch->start < stretch.end; ++batch) {
+      next.length_ps -= std::min(batch->end, stretch.end) - batch->start;
+    }
+    steps.push_back(std::exchange(next, {}));
+  }
+  return steps;
 }
 
 }  // namespace
@@ -609,6 +654,11 @@ MarkedSteps FindTorchSteps(const Timeline& timeline, uint32_t process) {
   out.confidence = found.confidence;
   if (count() < kFewestSure) out.confidence = std::min(out.confidence, kAmbiguous);
   if (!timeline.drops.empty()) out.confidence = std::min(out.confidence, kWithLoss);
+  if (auto outer = FindOuterLoop(LoopSteps(found, best->batches)); outer.has_value()) {
+    if (outer->may_be_step) out.confidence = std::min(out.confidence, kAmbiguous);
+    found.loops.push_back(*std::move(outer));
+  }
+  out.loops = std::move(found.loops);
   Label(&found);
   int64_t steps = 0;
   std::map<std::string_view, int64_t> others;

@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "writer/outputs/xplane.h"
 #include "writer/step_detector.h"
+#include "writer/step_loops.h"
 #include "writer/text.h"
 #include "writer/utf8.h"
 
@@ -130,6 +131,14 @@ std::vector<std::string> XplaneWarnings(const Timeline& timeline) {
       notes.AddFact(steps);
     } else {
       notes.Add(StrCat("tbprof: ", steps));
+    }
+  }
+  for (const StepLoop& loop : timeline.step_loops) {
+    const std::string text = StrCat("another loop than that of the steps: ", LoopText(loop));
+    if (loop.may_be_step) {
+      notes.Add(StrCat("tbprof: ", text, "; either may be the step"));
+    } else {
+      notes.AddFact(text);
     }
   }
   for (const std::string& text : timeline.notes) notes.AddFact(text);

@@ -482,6 +482,150 @@ TEST_F(TorchStepsTest, OneBatchForManyOptimizersIsAmbiguous) {
   EXPECT_LE(found.confidence, 0.7);
 }
 
+TEST_F(TorchStepsTest, UpdatesOfReinforcementLearningNameTheIterations) {
+  for (const int64_t rollout : {40, 400, 4000}) {
+    for (const bool operations : {true, false}) {
+      timeline.threads[0].events.clear();
+      const int64_t from = now;
+      for (int iteration = 0; iteration < 40; ++iteration) {
+        for (int i = 0; i < 10; ++i) {
+          Op("multinomial");
+          Idle(rollout / 10);
+        }
+        for (int update = 0; update < 16; ++update) {
+          Pass();
+          PassBack();
+          Optimizer("Adam");
+          Idle(2);
+        }
+      }
+      if (!operations) LeaveOut(from);
+      const MarkedSteps found = Find();
+      EXPECT_NEAR(static_cast<double>(found.steps.size()), 639, 1);
+      EXPECT_LE(found.confidence, 0.7) << rollout << operations;
+      ASSERT_EQ(found.loops.size(), 1u) << rollout << operations;
+      EXPECT_EQ(found.loops[0].what, "iterations");
+      EXPECT_EQ(found.loops[0].count, 40u);
+      EXPECT_DOUBLE_EQ(found.loops[0].steps_each, 16);
+      EXPECT_TRUE(found.loops[0].may_be_step);
+    }
+  }
+}
+
+TEST_F(TorchStepsTest, OnABusyMachineTheIterationsAreStillNamed) {
+  std::mt19937 random(7);
+  for (int iteration = 0; iteration < 40; ++iteration) {
+    Op("multinomial");
+    Idle(3000 + static_cast<int64_t>(random() % 20000));
+    for (int update = 0; update < 16; ++update) {
+      Pass();
+      PassBack();
+      Optimizer("Adam");
+      // The machine is somebody else's for a while.
+      Idle(random() % 4 == 0 ? 5000 + static_cast<int64_t>(random() % 20000) : 2);
+    }
+  }
+  const MarkedSteps found = Find();
+  EXPECT_LE(found.confidence, 0.7);
+  ASSERT_EQ(found.loops.size(), 1u);
+  EXPECT_EQ(found.loops[0].count, 40u);
+  EXPECT_DOUBLE_EQ(found.loops[0].steps_each, 16);
+}
+
+TEST_F(TorchStepsTest, IterationsOfFourUpdatesNameBoth) {
+  for (int iteration = 0; iteration < 40; ++iteration) {
+    for (int i = 0; i < 10; ++i) Op("multinomial");
+    Idle(400);
+    for (int update = 0; update < 4; ++update) {
+      Pass();
+      PassBack();
+      Optimizer("Adam");
+    }
+  }
+  const MarkedSteps found = Find();
+  EXPECT_LE(found.confidence, 0.7);
+  ASSERT_EQ(found.loops.size(), 1u);
+  const bool iterations = found.steps.size() < 60;
+  EXPECT_NEAR(static_cast<double>(found.loops[0].count), iterations ? 160 : 40, 4) << found.steps.size();
+}
+
+TEST_F(TorchStepsTest, EpochsAreNamedAndTheirStepsAreSure) {
+  for (const bool evaluates : {false, true}) {
+    timeline.threads[0].events.clear();
+    begins_.clear();
+    for (int epoch = 0; epoch < 6; ++epoch) {
+      Train(25);
+      EndOfData();
+      if (evaluates) Evaluate(6);
+    }
+    const MarkedSteps found = Find();
+    EXPECT_EQ(Begins(), begins_);
+    EXPECT_GE(found.confidence, 0.9);
+    ASSERT_EQ(found.loops.size(), 1u);
+    EXPECT_EQ(found.loops[0].count, 6u);
+    EXPECT_DOUBLE_EQ(found.loops[0].steps_each, 25);
+    EXPECT_FALSE(found.loops[0].may_be_step);
+  }
+}
+
+TEST_F(TorchStepsTest, FoldsAreNamed) {
+  for (int fold = 0; fold < 5; ++fold) {
+    for (int i = 0; i < 20; ++i) Op("uniform_");
+    Idle(3000);
+    for (int step = 0; step < 30; ++step) {
+      Pass();
+      PassBack();
+      Optimizer();
+      Idle();
+    }
+  }
+  const MarkedSteps found = Find();
+  EXPECT_LE(found.confidence, 0.7);
+  ASSERT_EQ(found.loops.size(), 1u);
+  EXPECT_EQ(found.loops[0].count, 5u);
+  EXPECT_DOUBLE_EQ(found.loops[0].steps_each, 30);
+}
+
+TEST_F(TorchStepsTest, PartsOfAStepAreNamed) {
+  Train(12, 4);
+  MarkedSteps found = Find();
+  ASSERT_EQ(found.loops.size(), 1u);
+  EXPECT_EQ(found.loops[0].what, "batches");
+  EXPECT_EQ(found.loops[0].count, 48u);
+  EXPECT_DOUBLE_EQ(found.loops[0].steps_each, 0.25);
+  timeline.threads[0].events.clear();
+  for (int i = 0; i < 24; ++i) {
+    Batch();
+    Op("conv2d");
+    PassBack();
+    Optimizer("Adam");
+    Op("conv_transpose2d");
+    Op("tanh");
+    Backward("ConvolutionBackward0");
+    Optimizer("Adam");
+    Idle(100);
+  }
+  found = Find();
+  ASSERT_EQ(found.loops.size(), 1u);
+  EXPECT_EQ(found.loops[0].what, "optimizer calls");
+  EXPECT_EQ(found.loops[0].count, 48u);
+}
+
+TEST_F(TorchStepsTest, ALoopWithoutAnotherNamesNone) {
+  std::mt19937 random(5);
+  for (int i = 0; i < 300; ++i) {
+    Batch();
+    Pass();
+    PassBack();
+    Optimizer();
+    // Pauses and long steps as chance has them.
+    Idle(random() % 9 == 0 ? 2000 : 20);
+  }
+  const MarkedSteps found = Find();
+  EXPECT_TRUE(found.loops.empty()) << found.loops[0].what << " " << found.loops[0].count;
+  EXPECT_GE(found.confidence, 0.95);
+}
+
 TEST_F(TorchStepsTest, LostRecordsMakeItLessSure) {
   Train(30);
   std::vector<Event>& events = timeline.threads[0].events;
