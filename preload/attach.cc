@@ -234,6 +234,8 @@ void FillOperations(Operation* operations) {
   {#name, kFamily##family, ObjectRole::object, ResultRole::result},
 #define TBPROF_CUSTOM(family, name, object, result, ...) \
   {#name, kFamily##family, ObjectRole::object, ResultRole::result},
+#define TBPROF_RENAMED(family, name, object, result, type, parameters, arguments, title) \
+  {#title, kFamily##family, ObjectRole::object, ResultRole::result},
 #include "preload/hooks.def"
   };
   for (uint32_t i = 0; i < kOperationCount; ++i) {

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // TensorFlow's C interface for eager execution, which Python's calls too: each operation, and each function that
-// tf.function has made, such as the training step of Keras, is one call of TFE_Execute. Rules: RULES.md.
+// tf.function has made, such as the training step of Keras, is one call of TFE_Execute. And tf.data's iterators, which
+// such a function takes its batches from on a thread of tf.data's. Rules: RULES.md.
+#include <errno.h>
+
 #include "preload/annotations.h"
 #include "preload/hooks.h"
+#include "preload/modules.h"
 #include "preload/record.h"
 #include "preload/resolve.h"
+#include "preload/torch_observer.h"
 
 namespace tbprof {
 namespace {
@@ -13,6 +18,74 @@ namespace {
 constexpr char kLibraries[] = "libtensorflow_cc.so.2\0libtensorflow.so.2\0_pywrap_tensorflow_internal.so\0";
 
 const char* (*g_operation_name)(const void* operation, void* status);
+
+#if defined(__x86_64__)
+
+// absl::Status comes back in a register, or in memory whose address is the first argument: both pass through words.
+using GetNext = uint64_t (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+
+constexpr char kIteratorLibraries[] =
+    "libtensorflow_framework.so.2\0libtensorflow.so.2\0_pywrap_tensorflow_internal.so\0";
+constexpr char kGetNext[] =
+    "_ZN10tensorflow4data19DatasetBaseIterator7GetNextEPNS0_15IteratorContextEPSt6vectorINS_6TensorESaIS5_EEPb";
+
+// Which library's function each calling object means.
+struct KnownGetNext {
+  const link_map* caller;
+  GetNext real;
+};
+constexpr uint32_t kMostCallers = 4;
+KnownGetNext g_get_next[kMostCallers];
+uint32_t g_get_next_count;
+
+// Objects come into the loader's list together with what they need. The list is read without the loader's lock: a
+// thread of tf.data's may be what its holder waits for.
+GetNext GetNextNear(const link_map* caller) {
+  constexpr int kMostObjects = 512;
+  if (void* const found = SymbolOf(caller, kGetNext); found != nullptr) return reinterpret_cast<GetNext>(found);
+  const link_map *before = caller, *behind = caller;
+  for (int i = 0; i < kMostObjects && (before != nullptr || behind != nullptr); ++i) {
+    const link_map* const library = IsNamed(before, "libtensorflow")   ? before
+                                    : IsNamed(behind, "libtensorflow") ? behind
+                                                                       : nullptr;
+    void* const found = library == nullptr ? nullptr : SymbolOf(library, kGetNext);
+    if (found != nullptr) return reinterpret_cast<GetNext>(found);
+    if (before != nullptr) before = before->l_prev;
+    if (behind != nullptr) behind = behind->l_next;
+  }
+  return nullptr;
+}
+
+GetNext RealGetNext(const void* caller) {
+  const link_map* const object = ObjectAt(caller);
+  const uint32_t count = __atomic_load_n(&g_get_next_count, __ATOMIC_ACQUIRE);
+  for (uint32_t i = 0; i < count && i < kMostCallers; ++i) {
+    // The function is stored last: where there is none, the entry is still being made.
+    const GetNext real = __atomic_load_n(&g_get_next[i].real, __ATOMIC_ACQUIRE);
+    if (real != nullptr && g_get_next[i].caller == object) return real;
+  }
+  const int saved = errno;
+  GetNext real = object == nullptr ? nullptr : GetNextNear(object);
+  if (real == nullptr) real = reinterpret_cast<GetNext>(FindLateSymbol(kGetNext, kIteratorLibraries));
+  errno = saved;
+  if (real != nullptr && object != nullptr && count < kMostCallers) {
+    const uint32_t place = __atomic_fetch_add(&g_get_next_count, 1, __ATOMIC_ACQ_REL);
+    if (place < kMostCallers) {
+      g_get_next[place].caller = object;
+      __atomic_store_n(&g_get_next[place].real, real, __ATOMIC_RELEASE);
+    }
+  }
+  return real;
+}
+
+// The outermost call of this thread. An iterator calls the one that it is made of for each element.
+struct OutermostGetNext {
+  const void* frame;  // null: none
+  GetNext real;
+};
+__thread OutermostGetNext t_get_next __attribute__((tls_model("initial-exec")));
+
+#endif
 
 }  // namespace
 
@@ -37,5 +110,32 @@ void Hook_TFE_Execute(void* operation, void** results, int* count, void* status)
   thread = CurrentThread();
   if (thread != nullptr) Annotate(thread, AnnotationAction::kPop, kTensorFlowDomain, 0, 0);
 }
+
+#if defined(__x86_64__)
+uint64_t Hook__ZN10tensorflow4data19DatasetBaseIterator7GetNextEPNS0_15IteratorContextEPSt6vectorINS_6TensorESaIS5_EEPb(
+    uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f) {
+  OutermostGetNext* const outermost = &t_get_next;
+  const void* const here = __builtin_frame_address(0);
+  // One that was left by other ways than a return is below us, or counts until a call above it.
+  if (outermost->frame > here) return outermost->real(a, b, c, d, e, f);
+  const GetNext real = RealGetNext(__builtin_return_address(0));
+  // Whoever is bound to us was linked with the function's library.
+  if (real == nullptr) __builtin_trap();
+  outermost->real = real;
+  outermost->frame = here;
+  const bool armed = Armed(kFamilyAnnotation);
+  WaitScope wait;
+  if (armed) {
+    BeginTimed(
+        &wait,
+        kOp__ZN10tensorflow4data19DatasetBaseIterator7GetNextEPNS0_15IteratorContextEPSt6vectorINS_6TensorESaIS5_EEPb,
+        0, __builtin_return_address(0));
+  }
+  const uint64_t result = real(a, b, c, d, e, f);
+  if (armed) EndTimed(&wait, 0, 0);
+  outermost->frame = nullptr;
+  return result;
+}
+#endif
 
 }  // namespace tbprof

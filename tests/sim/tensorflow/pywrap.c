@@ -2,8 +2,8 @@
 // Stands for what is between Python and TensorFlow's library, which it calls by versioned references.
 #include "tensorflow.h"
 
-EXPORT int execute(const char* name, long nanoseconds, int code) {
-  struct Operation operation = {name, nanoseconds, code};
+EXPORT int execute(const char* name, long nanoseconds, int code, long input_nanoseconds) {
+  struct Operation operation = {name, nanoseconds, code, input_nanoseconds};
   struct Status status = {0};
   void* results[2] = {0, 0};
   int count = 2;
