@@ -8,12 +8,15 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_format.h"
+#include "writer/file_reads.h"
+#include "writer/input_wait.h"
 #include "writer/torch_names.h"
 
 namespace tbprof {
 namespace {
 
-constexpr size_t kMostEvents = 50'000;
+// As many as a training of 200,000 steps has batches; 40 bytes each.
+constexpr size_t kMostEvents = 250'000;
 constexpr std::string_view kTorchLoader = "DataLoader";
 constexpr std::string_view kWorkerThread = "pt_data_worker";
 constexpr std::string_view kWorkersLoader = "_MultiProcessingDataLoaderIter";
@@ -26,33 +29,15 @@ bool IsTorchNext(const EventType& type) {
   return type.family == EventFamily::kAnnotation && IsLoaderNext(type.origin, type.name);
 }
 
-bool IsNext(const EventType& type) {
-  return IsTorchNext(type) || (type.family == EventFamily::kAnnotation && IsDatasetNext(type));
-}
-
 bool WaitsForWorkers(const EventType& type) {
   return IsTorchNext(type) && type.name.find(kWorkersLoader) != std::string::npos;
-}
-
-// Calls that get data, by their names.
-std::vector<bool> Reads(const Timeline& timeline) {
-  static constexpr std::string_view kBeginnings[] = {"read",  "pread", "recv",  "open",
-                                                     "fread", "fopen", "lseek", "stat"};
-  std::vector<bool> reads;
-  for (const EventType& type : timeline.types) {
-    reads.push_back(type.family == EventFamily::kIo &&
-                    std::any_of(std::begin(kBeginnings), std::end(kBeginnings),
-                                [&](std::string_view beginning) { return type.name.starts_with(beginning); }));
-  }
-  return reads;
 }
 
 // A worker waits for the number of a batch (poll), takes it from a pipe (read, mostly too short for a record), and
 // fetches the batch until it waits again.
 class Worker {
  public:
-  Worker(const Timeline& timeline, const Thread& thread, const std::vector<bool>& reads)
-      : timeline_(timeline), reads_(reads) {
+  Worker(const Timeline& timeline, const Thread& thread) : timeline_(timeline), files_(timeline, thread.process) {
     int64_t end = 0;
     for (const Event& event : thread.events) {
       if (timeline.types[event.type].family == EventFamily::kAnnotation || event.start_ps < end) continue;
@@ -80,7 +65,8 @@ class Worker {
         // Behind the last it is told to end.
         const bool is_last = i + 1 == calls_.size();
         if (IsReady(i) && !is_last) begin = EndOf(*calls_[IsNumber(i + 1) ? i + 1 : i]);
-      } else if (begin >= 0 && reads_[calls_[i]->type] && calls_[i]->duration_ps > 0 && calls_[i]->start_ps >= begin) {
+      } else if (begin >= 0 && files_.IsAccess(*calls_[i]) && calls_[i]->duration_ps > 0 &&
+                 calls_[i]->start_ps >= begin) {
         within.push_back({calls_[i]->start_ps, EndOf(*calls_[i]), InputStage::kRead});
       }
     }
@@ -112,12 +98,13 @@ class Worker {
   }
 
   const Timeline& timeline_;
-  const std::vector<bool>& reads_;
+  const FileReads files_;
   std::vector<const Event*> calls_;  // outermost
 };
 
 // What the program's own thread does: gets batches, and sends them to a device.
-std::vector<InputEvent> OwnEvents(const Timeline& timeline, const Thread& thread, const std::vector<bool>& reads) {
+std::vector<InputEvent> OwnEvents(const Timeline& timeline, const Thread& thread) {
+  const FileReads files(timeline, thread.process);
   absl::flat_hash_set<uint64_t> copies;
   for (const GpuStream& stream : timeline.gpu_streams) {
     if (stream.process != thread.process) continue;
@@ -127,18 +114,19 @@ std::vector<InputEvent> OwnEvents(const Timeline& timeline, const Thread& thread
   }
   std::vector<InputEvent> events;
   int64_t batch = 0, within = 0;
+  bool waits = false;  // the batch is got from workers: what it reads are pipes
   for (const Event& event : thread.events) {
     if (event.duration_ps <= 0) continue;
     const EventType& type = timeline.types[event.type];
-    if (IsNext(type)) {
+    if (IsNextBatch(type)) {
       if (event.start_ps < batch) continue;
       batch = EndOf(event);
-      const bool waits = WaitsForWorkers(type) || IsDatasetNext(type);
+      waits = WaitsForWorkers(type) || IsDatasetNext(type);
       events.push_back({event.start_ps, batch, waits ? InputStage::kWait : InputStage::kFetch});
     } else if (event.start_ps >= within) {
       const bool copies_to_device = type.value == ValueKind::kCorrelation && event.value > 0 &&
                                     copies.contains(static_cast<uint64_t>(event.value));
-      const bool is_read = event.start_ps < batch && reads[event.type];
+      const bool is_read = event.start_ps < batch && !waits && files.IsAccess(event);
       if (!copies_to_device && !is_read) continue;
       within = EndOf(event);
       events.push_back({event.start_ps, within, is_read ? InputStage::kRead : InputStage::kCopy});
@@ -158,8 +146,6 @@ std::vector<InputEvent> Pinned(const Timeline& timeline, const Thread& thread) {
   return events;
 }
 
-bool IsFine(const InputEvent& event) { return event.stage == InputStage::kRead || event.stage == InputStage::kCopy; }
-
 bool Descends(const Timeline& timeline, uint32_t process, uint32_t from) {
   constexpr int kMostGenerations = 8;
   int at = timeline.processes[process].parent;
@@ -170,36 +156,72 @@ bool Descends(const Timeline& timeline, uint32_t process, uint32_t from) {
   return false;
 }
 
-// Of those that are fine, or of the others, so many of the shortest go.
-void DropShortest(bool fine, size_t surplus, std::vector<InputLine>* lines) {
-  std::vector<int64_t> lengths;
-  for (const InputLine& line : *lines) {
-    for (const InputEvent& event : line.events) {
-      if (IsFine(event) == fine) lengths.push_back(event.end_ps - event.start_ps);
+// What a group of batches that follow each other has of each stage, and in it of the stages that are within.
+struct GroupSums {
+  int64_t start = -1;
+  int64_t of[kInputStages] = {};
+  int64_t within[kInputStages][kInputStages] = {};
+
+  void Write(std::vector<InputEvent>* out) const {
+    int64_t at = start;
+    for (size_t outer = 0; outer < kInputStages; ++outer) {
+      if (of[outer] == 0) continue;
+      out->push_back({at, at + of[outer], static_cast<InputStage>(outer)});
+      int64_t inner_at = at;
+      for (size_t inner = 0; inner < kInputStages; ++inner) {
+        if (within[outer][inner] == 0) continue;
+        out->push_back({inner_at, inner_at + within[outer][inner], static_cast<InputStage>(inner)});
+        inner_at += within[outer][inner];
+      }
+      at += of[outer];
     }
   }
-  surplus = std::min(surplus, lengths.size());
-  if (surplus == 0) return;
-  const auto longest = lengths.begin() + static_cast<ptrdiff_t>(surplus - 1);
-  std::nth_element(lengths.begin(), longest, lengths.end());
-  const int64_t border = *longest;
-  // Many are equally long where a clock is coarse.
-  auto of_the_border = static_cast<int64_t>(surplus) -
-                       std::count_if(lengths.begin(), longest, [&](int64_t length) { return length < border; });
-  for (InputLine& line : *lines) {
-    std::erase_if(line.events, [&](const InputEvent& event) {
-      const int64_t length = event.end_ps - event.start_ps;
-      return IsFine(event) == fine && (length < border || (length == border && of_the_border-- > 0));
-    });
+};
+
+// Events for the sums of each `batches` outermost ones: the page shows the same times, and fewer occurrences. The sums
+// fit, since the outermost events are apart and those in one are, too.
+std::vector<InputEvent> Summed(const std::vector<InputEvent>& events, size_t batches) {
+  std::vector<InputEvent> out;
+  GroupSums group;
+  size_t count = 0, outer = 0;
+  int64_t end = 0, inner_end = 0;
+  for (const InputEvent& event : events) {
+    const auto stage = static_cast<size_t>(event.stage);
+    if (event.start_ps >= end) {
+      if (count == batches) {
+        group.Write(&out);
+        group = {};
+        count = 0;
+      }
+      if (count++ == 0) group.start = event.start_ps;
+      outer = stage;
+      end = inner_end = event.end_ps;
+      group.of[stage] += event.end_ps - event.start_ps;
+      inner_end = event.start_ps;
+    } else if (event.start_ps >= inner_end) {
+      inner_end = std::min(event.end_ps, end);
+      group.within[outer][stage] += inner_end - event.start_ps;
+    }
   }
+  if (count > 0) group.Write(&out);
+  return out;
+}
+
+size_t Count(const std::vector<InputLine>& lines) {
+  size_t count = 0;
+  for (const InputLine& line : lines) count += line.events.size();
+  return count;
 }
 
 void Bound(std::vector<InputLine>* lines) {
-  for (const bool fine : {true, false}) {
-    size_t count = 0;
-    for (const InputLine& line : *lines) count += line.events.size();
-    if (count > kMostEvents) DropShortest(fine, count - kMostEvents, lines);
-  }
+  if (Count(*lines) <= kMostEvents) return;
+  const std::vector<InputLine> all = std::move(*lines);
+  size_t batches = 1;
+  do {
+    lines->clear();
+    for (const InputLine& line : all) lines->push_back({line.name, Summed(line.events, batches), batches});
+    batches *= 2;
+  } while (Count(*lines) > kMostEvents && batches < all.size() + Count(all));
 }
 
 }  // namespace
@@ -214,7 +236,7 @@ InputThreads InputThreadsOf(const Timeline& timeline, uint32_t process) {
     size_t batches = 0;
     bool pins = false;
     for (const Event& event : thread.events) {
-      batches += IsNext(timeline.types[event.type]);
+      batches += IsNextBatch(timeline.types[event.type]);
       pins |= event.duration_ps > 0 && IsPinning(timeline.types[event.type]);
     }
     if (pins && !thread.is_main) threads.pinning.push_back(i);
@@ -227,54 +249,26 @@ InputThreads InputThreadsOf(const Timeline& timeline, uint32_t process) {
   return threads;
 }
 
-std::vector<InputEvent> InputWaits(const Timeline& timeline, uint32_t thread) {
-  std::vector<InputEvent> waits;
-  for (const Event& event : timeline.threads[thread].events) {
-    if (event.duration_ps <= 0 || !IsNext(timeline.types[event.type])) continue;
-    if (!waits.empty() && event.start_ps < waits.back().end_ps) continue;
-    waits.push_back({event.start_ps, EndOf(event), InputStage::kWait});
-  }
-  return waits;
-}
-
 std::string_view LoaderOf(const Timeline& timeline) {
   if (std::any_of(timeline.types.begin(), timeline.types.end(), IsTorchNext)) return kTorchLoader;
-  return std::any_of(timeline.types.begin(), timeline.types.end(), IsNext) ? "tf.data" : "";
-}
-
-double InputShare(const Timeline& timeline) {
-  const std::string_view loader = LoaderOf(timeline);
-  if (loader.empty()) return -1;
-  std::map<uint32_t, std::vector<InputEvent>> waits;
-  int64_t whole = 0, waited = 0;
-  size_t steps = 0, with_wait = 0;
-  bool any = false;
-  for (const Step& step : timeline.steps) {
-    if (!step.is_regular || step.thread >= timeline.threads.size() || timeline.step_source == "synthetic") continue;
-    const auto [of_thread, added] = waits.try_emplace(step.thread);
-    if (added) of_thread->second = InputWaits(timeline, step.thread);
-    any |= !of_thread->second.empty();
-    whole += step.end_ps - step.start_ps;
-    auto wait = std::lower_bound(of_thread->second.begin(), of_thread->second.end(), step.start_ps,
-                                 [](const InputEvent& event, int64_t start) { return event.end_ps <= start; });
-    ++steps;
-    with_wait += wait != of_thread->second.end() && wait->start_ps < step.end_ps;
-    for (; wait != of_thread->second.end() && wait->start_ps < step.end_ps; ++wait) {
-      waited += std::min(wait->end_ps, step.end_ps) - std::max(wait->start_ps, step.start_ps);
-    }
-  }
-  // Keras gets its batches within its function: what a program asks for itself is not its input.
-  if (loader != kTorchLoader && with_wait * 2 < steps) return -1;
-  return any && whole > 0 ? static_cast<double>(waited) / static_cast<double>(whole) : -1;
+  const auto is_dataset = [](const EventType& type) { return IsNextBatch(type) || IsIteratorCall(type); };
+  return std::ranges::any_of(timeline.types, is_dataset) ? "tf.data" : "";
 }
 
 std::vector<InputLine> InputLines(const Timeline& timeline, uint32_t process) {
   std::vector<InputLine> lines;
   const InputThreads threads = InputThreadsOf(timeline, process);
-  if (threads.loader < 0) return lines;
-  const std::vector<bool> reads = Reads(timeline);
+  if (threads.loader < 0) {
+    std::vector<InputEvent> batches;
+    for (const StepWait& wait : BatchesOfFunctions(timeline, process)) {
+      batches.push_back({wait.start_ps, wait.end_ps, InputStage::kWait});
+    }
+    if (!batches.empty()) lines.push_back({"input (summary)", std::move(batches)});
+    Bound(&lines);
+    return lines;
+  }
   const Thread& loader = timeline.threads[static_cast<size_t>(threads.loader)];
-  lines.push_back({"input (summary)", OwnEvents(timeline, loader, reads)});
+  lines.push_back({"input (summary)", OwnEvents(timeline, loader)});
   bool has_workers = false;
   for (const Event& event : loader.events) has_workers |= WaitsForWorkers(timeline.types[event.type]);
   std::vector<std::vector<InputEvent>> workers;
@@ -284,7 +278,7 @@ std::vector<InputLine> InputLines(const Timeline& timeline, uint32_t process) {
     // A worker, or the child of a server that makes them (spawn, forkserver).
     const bool named = thread.name.starts_with(kWorkerThread) && Descends(timeline, thread.process, process);
     if (!has_workers || !(named || (of.forked && of.parent == static_cast<int>(process)))) continue;
-    std::vector<InputEvent> fetches = Worker(timeline, thread, reads).Fetches();
+    std::vector<InputEvent> fetches = Worker(timeline, thread).Fetches();
     if (!fetches.empty()) workers.push_back(std::move(fetches));
   }
   std::stable_sort(workers.begin(), workers.end(),

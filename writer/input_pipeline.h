@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a program that uses PyTorch's DataLoader or tf.data gets its input: how long it waits for it, and what PyTorch's
-// loader does in that time, in the program itself or in workers.
+// How a program that uses PyTorch's DataLoader or tf.data gets its input: what PyTorch's loader does, in the program
+// itself or in workers. How long the steps wait for it: input_wait.h.
 //
 // Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_INPUT_PIPELINE_H_
@@ -31,6 +31,7 @@ struct InputEvent {
 struct InputLine {
   std::string name;
   std::vector<InputEvent> events;
+  size_t batches_each = 0;  // above 0: the events are sums, each of so many outermost ones
 };
 
 // The threads of a process whose events become stages of its input: the one that gets most batches (-1: none does), and
@@ -41,17 +42,11 @@ struct InputThreads {
 };
 InputThreads InputThreadsOf(const Timeline& timeline, uint32_t process);
 
-// When a thread got its next batch; in order, apart.
-std::vector<InputEvent> InputWaits(const Timeline& timeline, uint32_t thread);
-
 // By what the program gets its batches, for people; empty: nothing that is known.
 std::string_view LoaderOf(const Timeline& timeline);
 
-// Of the regular steps' time, 0...1; -1: no loader is known, or most steps get their batch where nobody sees it.
-double InputShare(const Timeline& timeline);
-
-// Of the process and its workers, of which those that follow each other share a line. Bounded: the shortest reads and
-// copies go, and where batches alone are too many the shortest of these.
+// Of the process and its workers, of which those that follow each other share a line. Bounded: where there are too
+// many, the events of several batches become one of their summed length, so that the sums of each stage are kept.
 std::vector<InputLine> InputLines(const Timeline& timeline, uint32_t process);
 
 }  // namespace tbprof

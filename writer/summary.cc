@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "absl/strings/str_format.h"
-#include "writer/input_pipeline.h"
+#include "writer/input_wait.h"
 #include "writer/median.h"
 #include "writer/rank_report.h"
 #include "writer/step_loops.h"
@@ -152,9 +152,8 @@ Section Headline(const Timeline& timeline, size_t columns) {
   for (const StepLoop& loop : timeline.step_loops) {
     out.push_back({StrCat("other loop: ", LoopText(loop), loop.may_be_step ? "; either may be the step" : "")});
   }
-  if (const double share = InputShare(timeline); share >= 0) {
-    out.push_back({absl::StrFormat("%sinput wait %.0f %% of the steps' time (%s)", OfRank(timeline, "rank ", ": "),
-                                   share * 100, LoaderOf(timeline))});
+  if (const std::string input = InputWaitText(MeasureInputWait(timeline)); !input.empty()) {
+    out.push_back({StrCat(OfRank(timeline, "rank ", ": "), input)});
   }
   return out;
 }

@@ -5,9 +5,10 @@
 #include <cmath>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "writer/input_pipeline.h"
+#include "writer/input_wait.h"
 #include "writer/utf8.h"
 
 namespace tbprof {
@@ -58,6 +59,51 @@ Json LoopsJson(const Timeline& timeline) {
   return list;
 }
 
+std::string_view StateName(InputWaitState state) {
+  switch (state) {
+    case InputWaitState::kUnknown:
+      return "unknown";
+    case InputWaitState::kNone:
+      return "none";
+    case InputWaitState::kMeasured:
+      return "measured";
+  }
+  return "";
+}
+
+std::string_view CauseName(InputUnknown cause) {
+  switch (cause) {
+    case InputUnknown::kNoSteps:
+      return "no steps";
+    case InputUnknown::kNotRecorded:
+      return "waits not recorded";
+    case InputUnknown::kNotDrawn:
+      return "waits too short to be drawn";
+    case InputUnknown::kInFunction:
+      return "batches taken within a function";
+    case InputUnknown::kWaits:
+      return "waits for an unknown purpose";
+    case InputUnknown::kReads:
+      return "steps read data";
+  }
+  return "";
+}
+
+Json InputWaitJson(const InputWait& input) {
+  const bool measured = input.state == InputWaitState::kMeasured;
+  Json out = {{"state", StateName(input.state)},
+              {"share", measured ? Json(input.share) : Json(nullptr)},
+              {"loader", measured ? Json(input.loader) : Json(nullptr)},
+              {"at_most", input.state == InputWaitState::kNone ? Json(input.share) : Json(nullptr)},
+              {"cause", input.state == InputWaitState::kUnknown ? Json(CauseName(input.cause)) : Json(nullptr)},
+              {"unknown_waits_share", input.unknown_share},
+              {"unknown_waits", Json::array()}};
+  for (const NamedWait& wait : input.unknown) {
+    out["unknown_waits"].push_back({{"wait", ValidUtf8(wait.name)}, {"share", wait.share}});
+  }
+  return out;
+}
+
 }  // namespace
 
 Json StepsJson(const Timeline& timeline) {
@@ -74,7 +120,7 @@ Json StepsJson(const Timeline& timeline) {
   if (!recognised) lengths.clear();
   const bool any = !lengths.empty();
   const auto known = [&](double seconds) { return any ? Json(seconds) : Json(nullptr); };
-  const double share = InputShare(timeline);
+  const InputWait input = MeasureInputWait(timeline);
   return {{"known", recognised},
           {"unknown_because", recognised ? Json(nullptr) : Json(ValidUtf8(timeline.steps_unknown))},
           {"count", recognised ? Json(lengths.size()) : Json(nullptr)},
@@ -90,7 +136,8 @@ Json StepsJson(const Timeline& timeline) {
           {"distribution", DistributionJson(lengths)},
           {"list", ListJson(timeline)},
           {"list_omitted", timeline.steps.size() > kMaxListedSteps ? timeline.steps.size() : 0},
-          {"input_wait_share", share >= 0 ? Json(share) : Json(nullptr)}};
+          {"input_wait_share", input.state == InputWaitState::kMeasured ? Json(input.share) : Json(nullptr)},
+          {"input_wait", InputWaitJson(input)}};
 }
 
 }  // namespace tbprof

@@ -129,6 +129,15 @@ struct OperationTotal {
   int64_t longest_ps = 0;
 };
 
+// A wait of a main thread, or a batch of tf.data's, that the budget left out of the events: what the steps waited for
+// does not depend on what is drawn.
+struct CutWait {
+  int64_t start_ps = 0;
+  int64_t duration_ps = 0;
+  StringId call_site = 0;
+  uint16_t type = 0;
+};
+
 struct Thread {
   uint32_t process = 0;  // index into Timeline::processes
   int32_t tid = 0;
@@ -138,8 +147,9 @@ struct Thread {
   bool is_line = false;  // no thread: a line of its own for what belongs to none, or to one that is not known
   int64_t start_ps = 0;
   int64_t end_ps = 0;
-  uint64_t flow_id = 0;       // the kFlowIn value of its start event; 0 if its creator is not known
-  std::vector<Event> events;  // sorted by (start ascending, duration descending); partial overlaps removed
+  uint64_t flow_id = 0;            // the kFlowIn value of its start event; 0 if its creator is not known
+  std::vector<Event> events;       // sorted by (start ascending, duration descending); partial overlaps removed
+  std::vector<CutWait> cut_waits;  // sorted likewise; may overlap `events`
 };
 
 // A kernel's node of a CUDA graph, or its copy in one that can be launched.
@@ -410,6 +420,7 @@ struct Timeline {
   uint64_t records = 0;               // decoded
   uint64_t events_over_budget = 0;    // decoded, counted in the totals, left out of the lines
   uint64_t expected_bytes = 0;        // that the events are to take in the xplane file
+  bool waits_recorded = true;         // locks, sleeps, calls for input and output, and ranges
   int64_t shortest_shown_ps = 0;      // threshold that the budget forced; 0 = everything is shown
   int64_t all_shown_from_ps = 0;      // if longer: of the lengths between, an even part is shown
   int64_t shortest_gpu_shown_ps = 0;  // likewise, of what ran on devices: cut last

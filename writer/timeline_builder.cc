@@ -21,6 +21,7 @@
 #include "writer/heap_blocks.h"
 #include "writer/heap_levels.h"
 #include "writer/inferred_steps.h"
+#include "writer/input_wait.h"
 #include "writer/nearly_sorted.h"
 #include "writer/rank_report.h"
 #include "writer/schema.h"
@@ -68,6 +69,8 @@ constexpr uint64_t kShareOfSteps = 4;
 constexpr uint16_t kNotCut = 1u << 15;
 constexpr int64_t kJitterPs = 1'000'000;
 constexpr size_t kMaxLanes = 32;
+// 24 bytes each.
+constexpr size_t kMostCutWaits = 2'000'000;
 // What an event of a device takes in the file, its arrow and its name apart.
 constexpr uint64_t kDeviceEventBytes = 2 * kBytesPerEvent;
 
@@ -198,6 +201,8 @@ class Builder : private HostLines {
     less_than_recorded_ = facts_.window_found && (families_ & ~facts_.families) != 0;
     if (facts_.window_found) families_ &= facts_.families;
     timeline_.counts_allocator = (families_ & kFamilyMalloc) != 0;
+    constexpr uint32_t kFamiliesOfWaits = kFamilyLock | kFamilySleep | kFamilyIo | kFamilyProcess | kFamilyAnnotation;
+    timeline_.waits_recorded = (families_ & kFamiliesOfWaits) == kFamiliesOfWaits;
     const auto only = json.find("only_command");
     facts_.only_command = only != json.end() && only->is_boolean() && only->get<bool>();
     clock_cost_ns_ = NumberOf(json, "clock_cost_ns", 15.0);
@@ -1322,11 +1327,22 @@ class Builder : private HostLines {
                 : !cuts_by_length_[kind].Keeps(static_cast<uint64_t>(event.duration_ps),
                                                static_cast<uint64_t>(event.start_ps))) {
       ++timeline_.events_over_budget;
+      RememberCut(&timeline_.threads[thread], event);
       return;
     }
     (instant ? instants_ : kept_[kind]) += BytesOf(event);
     timeline_.threads[thread].events.push_back(event);
     Trim();
+  }
+
+  // In ticks, as the event.
+  void RememberCut(Thread* thread, const Event& event) {
+    const EventType& type = timeline_.types[event.type];
+    const bool is_batch = IsIteratorCall(type) || IsNextBatch(type);
+    if (!is_batch && !(thread->is_main && IsWait(type.family))) return;
+    if (event.duration_ps <= 0 || cut_waits_ >= kMostCutWaits) return;
+    ++cut_waits_;
+    thread->cut_waits.push_back({event.start_ps, event.duration_ps, event.call_site, event.type});
   }
 
   uint64_t DeviceBytes() const { return kDeviceEventBytes * gpu_.kept(); }
@@ -1372,7 +1388,10 @@ class Builder : private HostLines {
       for (Thread& owner : timeline_.threads) {
         timeline_.events_over_budget += std::erase_if(owner.events, [&](const Event& old) {
           if (old.duration_ps <= 0 || CuttableOf(old) != kind || (old.flags & kNotCut) != 0) return false;
-          if (!cut.Keeps(static_cast<uint64_t>(old.duration_ps), static_cast<uint64_t>(old.start_ps))) return true;
+          if (!cut.Keeps(static_cast<uint64_t>(old.duration_ps), static_cast<uint64_t>(old.start_ps))) {
+            RememberCut(&owner, old);
+            return true;
+          }
           kept_[kind] += BytesOf(old);
           return false;
         });
@@ -1491,6 +1510,15 @@ class Builder : private HostLines {
         event.start_ps = ClampedPs(start);
         event.duration_ps = length == 0 ? 0 : std::max<int64_t>(ClampedPs(start + length) - event.start_ps, 0);
       }
+      for (CutWait& wait : thread.cut_waits) {
+        const auto start = static_cast<uint64_t>(wait.start_ps);
+        wait.start_ps = ClampedPs(start);
+        wait.duration_ps =
+            std::max<int64_t>(ClampedPs(start + static_cast<uint64_t>(wait.duration_ps)) - wait.start_ps, 0);
+      }
+      std::ranges::sort(thread.cut_waits, [](const CutWait& a, const CutWait& b) {
+        return a.start_ps != b.start_ps ? a.start_ps < b.start_ps : a.duration_ps > b.duration_ps;
+      });
       // What contains another comes first.
       SortNearlySorted(&thread.events, [](const Event& a, const Event& b) {
         return a.start_ps != b.start_ps ? a.start_ps < b.start_ps : a.duration_ps > b.duration_ps;
@@ -1560,6 +1588,7 @@ class Builder : private HostLines {
         if (IsFrameworkWork(timeline_.types[event.type])) continue;
         event.call_site = event.call_site < names.size() ? names[event.call_site] : 0;
       }
+      for (CutWait& wait : thread.cut_waits) wait.call_site = wait.call_site < names.size() ? names[wait.call_site] : 0;
     }
     for (const auto& [key, total] : merged) {
       if (total.calls > 0 && timeline_.types[total.type].family != EventFamily::kMemory) {
@@ -2248,6 +2277,7 @@ class Builder : private HostLines {
   uint64_t byte_limit_ = 0;
   uint64_t kept_[kCuttables] = {};  // but kGpuWork
   uint64_t instants_ = 0;
+  size_t cut_waits_ = 0;
   LengthCut cuts_by_length_[kCuttables];  // in ticks
   struct ThreadLife {
     uint64_t start, end;

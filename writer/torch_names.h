@@ -40,9 +40,19 @@ inline bool IsLoaderNext(RangeOrigin origin, std::string_view name) {
   return origin == RangeOrigin::kTorchUser && name.starts_with(kDataLoader) && name.ends_with(".__next__");
 }
 
-// A loop over a tf.data.Dataset gets its next batch. Keras does that within its function, where nobody sees it.
+// A loop over a tf.data.Dataset gets its next batch. Keras does that within its function.
 inline bool IsDatasetNext(const EventType& type) {
   return type.origin == RangeOrigin::kTensorFlow && type.name.starts_with("IteratorGetNext");
+}
+
+// The next batch of the loop that runs on this thread, of PyTorch's loader or of a tf.data.Dataset.
+inline bool IsNextBatch(const EventType& type) {
+  return type.family == EventFamily::kAnnotation && (IsLoaderNext(type.origin, type.name) || IsDatasetNext(type));
+}
+
+// An iterator of tf.data gives an element, on whatever thread (preload/hooks_tensorflow.cc).
+inline bool IsIteratorCall(const EventType& type) {
+  return type.family == EventFamily::kOther && type.name == "IteratorGetNext";
 }
 
 // What the thread of a DataLoader that pins memory does with each batch.

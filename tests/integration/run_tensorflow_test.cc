@@ -42,6 +42,41 @@ TEST(TensorFlow, TheFunctionOfATrainingIsItsStep) {
   EXPECT_LE(steps["confidence"].get<double>(), 0.8);
 }
 
+// A function takes its batch on a thread of tf.data's, through iterators in iterators.
+TEST(TensorFlow, TheBatchesOfAFunctionAreItsInput) {
+  std::vector<std::string> arguments = Arguments("60");
+  arguments.push_back("6000");
+  const Pair pair = RunBoth(Program("executes"), arguments);
+  ASSERT_TRUE(pair.Same());
+  const Profile& profile = *pair.profiled.profile;
+  const std::vector<Event> batches = profile.Named("IteratorGetNext");
+  ASSERT_THAT(batches, SizeIs(60)) << "the outermost of each nest";
+  const auto& steps = pair.profiled.summary["steps"];
+  EXPECT_EQ(steps["input_wait"]["state"], "measured") << pair.profiled.AllSaid();
+  EXPECT_EQ(steps["input_wait"]["loader"], "tf.data");
+  // What TensorBoard computes, without the markers before and behind the steps.
+  double input = 0, whole = 0;
+  const std::vector<Event> waits = profile.Named("wait for input");
+  for (const Event& step : profile.Named("step")) {
+    if (step.Stat("graph_type").ends_with("step:")) continue;
+    whole += step.milliseconds();
+    for (const Event& wait : waits) {
+      if (wait.start_ps >= step.start_ps && wait.end_ps() <= step.end_ps()) input += wait.milliseconds();
+    }
+  }
+  EXPECT_GT(input, 0);
+  EXPECT_NEAR(steps["input_wait_share"].get<double>(), input / whole, 0.001);
+}
+
+// Nothing shows when a function takes its batches where tf.data's iterators are not seen.
+TEST(TensorFlow, AFunctionThatShowsNoBatchLeavesTheInputUnknown) {
+  const RunResult result = RunUnderTbprof({Program("executes"), Arguments("60")[0], "60"});
+  const auto& steps = result.summary["steps"];
+  EXPECT_EQ(steps["input_wait"]["state"], "unknown") << result.AllSaid();
+  EXPECT_EQ(steps["input_wait"]["cause"], "batches taken within a function");
+  EXPECT_FALSE(steps.contains("input_wait_share"));
+}
+
 TEST(TensorFlow, NothingWhereAnnotationsAreNotRecorded) {
   const Pair pair = RunBoth(Program("executes"), Arguments("5"), {"--trace=thread,io"});
   ASSERT_TRUE(pair.Same());

@@ -264,24 +264,30 @@ const StageText& StageOf(InputStage stage) {
 // Above all ids of events, whose time would count for the stage.
 constexpr int64_t kFirstStageId = int64_t{1} << 31;
 
+std::string_view StepEventName(const StepEvent& event) {
+  if (event.is_marker) return kStepEvent;
+  if (event.is_input) return event.is_sum ? kInputWaitSumEvent : kInputWaitEvent;
+  return event.is_sum ? kRunningSumEvent : kRunningEvent;
+}
+
+// There may be hundreds of thousands: texts are references.
 void WriteSteps(const Timeline& timeline, const std::vector<StepEvent>& steps, uint64_t line_id, PlaneBuilder& plane) {
   if (steps.empty()) return;
   LineBuilder& line = plane.AddLine(line_id, kStepsLine);
-  const uint32_t marker_id = plane.EventId(kStepEvent);
-  const uint32_t running_id = plane.EventId(kRunningEvent);
+  const uint32_t loader = plane.TextId(StageOf(InputStage::kWait).name);
+  const uint32_t source = plane.TextId(ValidUtf8(timeline.step_source));
   uint64_t markers = 0;
   for (const StepEvent& event : steps) {
-    const uint32_t id = event.is_marker ? marker_id : event.is_input ? plane.EventId(kInputWaitEvent) : running_id;
-    line.Begin(id, event.start_ps, event.end_ps - event.start_ps);
+    line.Begin(plane.EventId(StepEventName(event)), event.start_ps, event.end_ps - event.start_ps);
     // Without an id: the stages have lines of their own.
-    if (event.is_input) line.InlineText(Stat::kInputStageName, StageOf(InputStage::kWait).name);
+    if (event.is_input) line.Text(Stat::kInputStageName, loader);
     if (event.is_marker) {
       line.Int64(Stat::kRoot, 1);
       line.Int64(Stat::kStepNumber, event.number);
-      line.InlineText(Stat::kGraphType, event.title);
+      line.Text(Stat::kGraphType, plane.TextId(event.title));
       line.Int64(Stat::kProducerType, 0);
       line.Uint64(Stat::kProducerId, ++markers);
-      if (!timeline.step_source.empty()) line.InlineText(Stat::kStepSource, ValidUtf8(timeline.step_source));
+      if (!timeline.step_source.empty()) line.Text(Stat::kStepSource, source);
     }
     line.End();
   }
@@ -295,8 +301,8 @@ void WriteInput(const std::vector<InputLine>& lines, uint64_t& line_id, PlaneBui
       const StageText& stage = StageOf(event.stage);
       line.Begin(plane.EventId(stage.name), event.start_ps, event.end_ps - event.start_ps);
       line.Int64(Stat::kInputStageId, kFirstStageId + static_cast<int64_t>(event.stage));
-      line.InlineText(Stat::kInputStageName, stage.name);
-      line.InlineText(Stat::kInputStageCategory, stage.category);
+      line.Text(Stat::kInputStageName, plane.TextId(stage.name));
+      line.Text(Stat::kInputStageCategory, plane.TextId(stage.category));
       line.End();
     }
   }

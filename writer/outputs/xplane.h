@@ -61,6 +61,7 @@ struct StepEvent {
   int64_t end_ps = 0;
   bool is_marker = false;  // else `running`, or
   bool is_input = false;   // `wait for input`
+  bool is_sum = false;     // stands for all such pieces of its step, which would be too many
   int64_t number = 0;
   std::string title;  // markers: unique within the file together with the number
 };

@@ -2,6 +2,8 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "writer/input_pipeline.h"
+#include "writer/input_wait.h"
 #include "writer/outputs/xplane.h"
 #include "writer/step_detector.h"
 #include "writer/step_loops.h"
@@ -72,6 +74,34 @@ uint64_t CountClipped(const Timeline& timeline) {
   return clipped;
 }
 
+// Where the page's own figure of the input is not what is known of it.
+void AddInputNote(const Timeline& timeline, Notes* notes) {
+  const InputWait input = MeasureInputWait(timeline);
+  const std::string text = InputWaitText(input);
+  switch (input.state) {
+    case InputWaitState::kUnknown:
+      // Without steps another note says so.
+      if (text.empty()) break;
+      notes->Add(StrCat("tbprof: ", text, "; whether the program is input-bound is not known"));
+      break;
+    case InputWaitState::kMeasured:
+      if (!timeline.gpu_devices.empty()) {
+        notes->Add(StrCat("tbprof: ", text, "; with a GPU this page counts copies to the device alone"));
+      } else if (input.unknown_share >= kMuchWaiting) {
+        notes->Add(StrCat("tbprof: ", text));
+      }
+      break;
+    case InputWaitState::kNone:
+      break;
+  }
+  for (const InputLine& line : InputLines(timeline, CountedProcess(timeline))) {
+    if (line.batches_each <= 1) continue;
+    notes->AddFact(
+        StrCat("the input page counts each ", line.batches_each, " batches as one (their times are complete)"));
+    break;
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> XplaneErrors(const Timeline& timeline) {
@@ -85,6 +115,7 @@ std::vector<std::string> XplaneWarnings(const Timeline& timeline) {
   if (!timeline.complete) {
     notes.Add("tbprof: the launcher ended before the program; this is what could be recovered");
   }
+  AddInputNote(timeline, &notes);
   for (const DropCount& drop : timeline.drops) {
     if (drop.records > 0) notes.Add(StrCat("tbprof: ", drop.records, " records lost: ", drop.cause));
   }
@@ -123,7 +154,8 @@ std::vector<std::string> XplaneWarnings(const Timeline& timeline) {
   }
   if (timeline.step_source == "synthetic" && !timeline.steps.empty()) {
     notes.Add(StrCat("tbprof: steps unknown", timeline.steps_unknown.empty() ? "" : ": ", timeline.steps_unknown,
-                     "; the one step shown is synthetic and covers the capture"));
+                     "; the one step shown is synthetic and covers the capture, "
+                     "its input wait is unknown"));
   } else if (timeline.step_source != "" && timeline.step_confidence > 0 && timeline.step_confidence < 1) {
     const std::string steps = absl::StrFormat("steps are inferred (%s), confidence %.0f %%", timeline.step_source,
                                               timeline.step_confidence * 100);

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "writer/input_pipeline.h"
+#include "writer/input_wait.h"
 #include "writer/outputs/xplane.h"
 #include "writer/schema.h"
 #include "writer/text.h"
@@ -17,39 +17,8 @@ namespace {
 constexpr size_t kMarkersBeforeTrimming = 6;
 constexpr int64_t kShortestPs = 1000;
 
-struct Span {
-  int64_t start, end;
-  bool is_input = false;
-};
-
-// Events of these families are waits; the thread runs outside of them.
-bool IsWait(EventFamily family) {
-  return family == EventFamily::kLock || family == EventFamily::kSleep || family == EventFamily::kIo ||
-         family == EventFamily::kProcess || family == EventFamily::kThread;
-}
-
-// Outermost waits of a thread that last at least `shortest`, in order, disjoint. All that it takes to get the next
-// batch is one.
-std::vector<Span> Waits(const Timeline& timeline, uint32_t thread, int64_t shortest, int64_t shortest_input) {
-  std::vector<Span> waits;
-  const std::vector<InputEvent> inputs = InputWaits(timeline, thread);
-  auto input = inputs.begin();
-  const auto add_inputs = [&](int64_t until) {
-    for (; input != inputs.end() && input->start_ps <= until; ++input) {
-      // One that begins within a wait is a part of it.
-      if (!waits.empty() && input->start_ps < waits.back().end) continue;
-      if (input->end_ps - input->start_ps >= shortest_input) waits.push_back({input->start_ps, input->end_ps, true});
-    }
-  };
-  for (const Event& event : timeline.threads[thread].events) {
-    if (event.duration_ps < shortest || !IsWait(timeline.types[event.type].family)) continue;
-    add_inputs(event.start_ps);
-    if (!waits.empty() && event.start_ps < waits.back().end) continue;
-    waits.push_back({event.start_ps, event.start_ps + event.duration_ps});
-  }
-  add_inputs(INT64_MAX);
-  return waits;
-}
+// Pieces of all steps beside the markers; 20 to 30 bytes each.
+constexpr size_t kMostPieces = 600'000;
 
 // From six markers on, the reader leaves the first and the last out of its statistics, as steps that the capture cut.
 // The time before and after the steps stands in for them, where there is any.
@@ -86,70 +55,154 @@ std::vector<Step> UsableSteps(const Timeline& timeline) {
   return steps;
 }
 
+// Writes the steps one after the other.
+class StepWriter {
+ public:
+  explicit StepWriter(const Timeline& timeline) : timeline_(timeline) {}
+
+  void Add(const Step& step) {
+    AddMarker(step);
+    if (waits_of_ != step.thread) {
+      waits_ = StepWaits(timeline_, step.thread);
+      waits_of_ = step.thread;
+      next_wait_ = 0;
+    }
+    const size_t first = out_.size();
+    int64_t at = step.start_ps;
+    while (next_wait_ < waits_.size() && waits_[next_wait_].end_ps <= at) ++next_wait_;
+    for (; next_wait_ < waits_.size() && waits_[next_wait_].start_ps < step.end_ps; ++next_wait_) {
+      const StepWait& wait = waits_[next_wait_];
+      AddPiece(at, wait.start_ps, /*is_input=*/false);
+      if (wait.purpose == WaitPurpose::kInput) {
+        AddPiece(std::max(wait.start_ps, at), std::min(wait.end_ps, step.end_ps), /*is_input=*/true);
+      }
+      at = std::max(at, wait.end_ps);
+      if (at >= step.end_ps) break;
+    }
+    AddPiece(at, step.end_ps, /*is_input=*/false);
+    pieces_ += out_.size() - first;
+    const auto is_running = [](const StepEvent& event) { return !event.is_marker && !event.is_input; };
+    if (!std::any_of(out_.begin() + static_cast<ptrdiff_t>(first), out_.end(), is_running)) AddLeastRunning(step);
+  }
+
+  size_t pieces() const { return pieces_; }
+  std::vector<StepEvent>& events() { return out_; }
+
+ private:
+  void AddMarker(const Step& step) {
+    // The viewer shows title and number; two steps of one text would be merged into one.
+    std::string title = ValidUtf8(step.name.empty() ? timeline_.step_source : step.name);
+    if (title.empty()) title = kStepEvent;
+    if (const size_t before = titles_[{title, step.number}]++; before > 0) StrAppend(&title, " (", before + 1, ")");
+    StepEvent& marker = out_.emplace_back();
+    marker.start_ps = step.start_ps;
+    marker.end_ps = step.end_ps;
+    marker.is_marker = true;
+    marker.number = step.number;
+    marker.title = std::move(title);
+  }
+
+  void AddPiece(int64_t start, int64_t end, bool is_input) {
+    if (end <= start) return;
+    StepEvent& event = out_.emplace_back();
+    event.start_ps = start;
+    event.end_ps = end;
+    event.is_input = is_input;
+  }
+
+  // A marker in which nothing is computed is no step to the reader.
+  void AddLeastRunning(const Step& step) {
+    int64_t from = step.start_ps;
+    if (out_.back().is_input) {
+      StepEvent& input = out_.back();
+      from = input.end_ps = std::max(std::min(input.end_ps, step.end_ps - kShortestPs), input.start_ps);
+      if (input.start_ps == input.end_ps) out_.pop_back();
+    }
+    AddPiece(from, std::min(from + kShortestPs, step.end_ps), /*is_input=*/false);
+  }
+
+  const Timeline& timeline_;
+  std::vector<StepEvent> out_;
+  std::vector<StepWait> waits_;
+  size_t next_wait_ = 0;
+  size_t pieces_ = 0;
+  std::optional<uint32_t> waits_of_;
+  std::map<std::pair<std::string, int64_t>, size_t> titles_;
+};
+
+// Of each step with more than one piece of a kind, one of each kind, as long as they are together.
+std::vector<StepEvent> Summed(const std::vector<StepEvent>& events) {
+  std::vector<StepEvent> out;
+  for (size_t i = 0; i < events.size();) {
+    out.push_back(events[i]);
+    const int64_t start = events[i].start_ps;
+    int64_t sums[2] = {0, 0};
+    size_t counts[2] = {0, 0};
+    const size_t first = ++i;
+    for (; i < events.size() && !events[i].is_marker; ++i) {
+      sums[events[i].is_input] += events[i].end_ps - events[i].start_ps;
+      ++counts[events[i].is_input];
+    }
+    if (counts[0] <= 1 && counts[1] <= 1) {
+      out.insert(out.end(), events.begin() + static_cast<ptrdiff_t>(first), events.begin() + static_cast<ptrdiff_t>(i));
+      continue;
+    }
+    int64_t at = start;
+    for (const bool is_input : {true, false}) {
+      if (counts[is_input] == 0) continue;
+      StepEvent& sum = out.emplace_back();
+      sum.start_ps = at;
+      sum.end_ps = at += sums[is_input];
+      sum.is_input = is_input;
+      sum.is_sum = true;
+    }
+  }
+  return out;
+}
+
+// What the reader would show as neither input nor computing: of all steps but those that it leaves out.
+double ShareOfOthers(const std::vector<StepEvent>& events) {
+  const auto markers = static_cast<size_t>(
+      std::count_if(events.begin(), events.end(), [](const auto& event) { return event.is_marker; }));
+  const bool trims = markers >= kMarkersBeforeTrimming;
+  int64_t whole = 0, shown = 0;
+  size_t marker = 0;
+  for (const StepEvent& event : events) {
+    marker += event.is_marker;
+    if (trims && (marker == 1 || marker == markers)) continue;
+    (event.is_marker ? whole : shown) += event.end_ps - event.start_ps;
+  }
+  return whole > 0 ? static_cast<double>(whole - shown) / static_cast<double>(whole) : 0;
+}
+
+// The reader calls a program "not input-bound" that neither waits for input nor does anything else but compute. Where
+// nobody knows that, computing is as unknown.
+std::vector<StepEvent> WithoutRunning(const std::vector<StepEvent>& events) {
+  std::vector<StepEvent> out;
+  for (const StepEvent& event : events) {
+    if (!event.is_marker) continue;
+    out.push_back(event);
+    StepEvent& least = out.emplace_back();
+    least.start_ps = event.start_ps;
+    least.end_ps = std::min(event.start_ps + kShortestPs, event.end_ps);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<StepEvent> StepEvents(const Timeline& timeline) {
   std::vector<Step> steps = UsableSteps(timeline);
   AddOuterMarkers(timeline.duration_ps, steps);
-
-  // At most 100,000 waits over the capture: finer ones do not change a step's share.
-  const int64_t shortest_input = timeline.duration_ps / 100'000;
-  const int64_t shortest = std::max<int64_t>(100'000'000, shortest_input);
-  std::vector<StepEvent> out;
-  std::vector<Span> waits;
-  size_t next_wait = 0;
-  std::optional<uint32_t> waits_of;
-  std::map<std::pair<std::string, int64_t>, size_t> titles;
-  bool has_running = false;
-  auto add = [&](int64_t start, int64_t end) -> StepEvent& {
-    StepEvent& event = out.emplace_back();
-    event.start_ps = start;
-    event.end_ps = end;
-    return event;
-  };
-  auto add_running = [&](int64_t start, int64_t end) {
-    add(start, end);
-    has_running = true;
-  };
-  for (const Step& step : steps) {
-    // The viewer shows title and number; two steps of one text would be merged into one.
-    std::string title = ValidUtf8(step.name.empty() ? timeline.step_source : step.name);
-    if (title.empty()) title = kStepEvent;
-    if (const size_t before = titles[{title, step.number}]++; before > 0) StrAppend(&title, " (", before + 1, ")");
-    StepEvent& marker = add(step.start_ps, step.end_ps);
-    marker.is_marker = true;
-    marker.number = step.number;
-    marker.title = title;
-
-    if (waits_of != step.thread) {
-      waits = Waits(timeline, step.thread, shortest, shortest_input);
-      waits_of = step.thread;
-      next_wait = 0;
-    }
-    has_running = false;
-    int64_t at = step.start_ps;
-    while (next_wait < waits.size() && waits[next_wait].end <= at) ++next_wait;
-    for (; next_wait < waits.size() && waits[next_wait].start < step.end_ps; ++next_wait) {
-      const Span& wait = waits[next_wait];
-      if (wait.start > at) add_running(at, wait.start);
-      if (wait.is_input) {
-        add(std::max(wait.start, at), std::min(wait.end, step.end_ps)).is_input = true;
-      }
-      at = wait.end;
-      if (at >= step.end_ps) break;
-    }
-    if (at < step.end_ps) add_running(at, step.end_ps);
-    // A marker in which nothing is computed is no step to the reader.
-    if (has_running) continue;
-    int64_t from = step.start_ps;
-    if (out.back().is_input) {
-      StepEvent& input = out.back();
-      from = input.end_ps = std::max(std::min(input.end_ps, step.end_ps - kShortestPs), input.start_ps);
-      if (input.start_ps == input.end_ps) out.pop_back();
-    }
-    add_running(from, std::min(from + kShortestPs, step.end_ps));
+  StepWriter writer(timeline);
+  for (const Step& step : steps) writer.Add(step);
+  std::vector<StepEvent>& events = writer.events();
+  // With a device's events the reader leaves these out.
+  if (timeline.gpu_devices.empty() && ShareOfOthers(events) < kMuchWaiting &&
+      MeasureInputWait(timeline).state == InputWaitState::kUnknown) {
+    return WithoutRunning(events);
   }
-  return out;
+  return writer.pieces() > kMostPieces ? Summed(events) : std::move(events);
 }
 
 std::vector<PhaseEvent> PhaseEvents(const Timeline& timeline) {

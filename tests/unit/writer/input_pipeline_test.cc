@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/unit/writer/torch_maker.h"
+#include "writer/input_wait.h"
 #include "writer/outputs/xplane.h"
 #include "writer/torch_steps.h"
 
@@ -17,6 +18,7 @@ constexpr char kWorkers[] = "enumerate(DataLoader)#_MultiProcessingDataLoaderIte
 
 class InputPipelineTest : public testing::Test, protected TorchMaker {
  protected:
+  // All that is opened is descriptor 3.
   void Call(const std::string& name, int64_t us, uint64_t descriptor = 3) {
     uint16_t type = 0;
     while (type < timeline.types.size() && timeline.types[type].name != name) ++type;
@@ -24,7 +26,7 @@ class InputPipelineTest : public testing::Test, protected TorchMaker {
       timeline.types.push_back({name, EventFamily::kIo, ObjectKind::kDescriptor, ValueKind::kBytes});
     }
     timeline.threads[on].events.push_back(
-        {.start_ps = now, .duration_ps = us * kUs, .object = descriptor, .value = 4, .type = type});
+        {.start_ps = now, .duration_ps = us * kUs, .object = descriptor, .value = 3, .type = type});
     now += us * kUs;
   }
   void Steps() {
@@ -45,7 +47,7 @@ class InputPipelineTest : public testing::Test, protected TorchMaker {
 TEST_F(InputPipelineTest, WithoutALoader) {
   Pass();
   Steps();
-  EXPECT_EQ(InputShare(timeline), -1);
+  EXPECT_NE(MeasureInputWait(timeline).state, InputWaitState::kMeasured);
   EXPECT_TRUE(InputLines(timeline, 0).empty());
 }
 
@@ -57,7 +59,7 @@ TEST_F(InputPipelineTest, TheShareOfTheSteps) {
   }
   Range(kWorkers, RangeOrigin::kTorchUser, 100'000);
   Steps();
-  EXPECT_NEAR(InputShare(timeline), 0.3, 0.001) << "what is no step does not count";
+  EXPECT_NEAR(MeasureInputWait(timeline).share, 0.3, 0.001) << "what is no step does not count";
 }
 
 TEST_F(InputPipelineTest, TheStepsLineSaysWhenTheThreadWaitsForInput) {
@@ -139,7 +141,7 @@ TEST_F(InputPipelineTest, WorkersReadAndPrepareBetweenTheirNumbers) {
         if (batch != 3) Call("read", 2, 5);
         Op("randn", 30);
         Call("open64", 20);
-        Call("read", 80, 11);
+        Call("read", 80);
         Call("poll", 40);
         timeline.threads[on].events.back().call_site = timeline.strings.Intern("the data set's own");
         Call("recv", 60, 12);
@@ -162,7 +164,8 @@ TEST_F(InputPipelineTest, WorkersReadAndPrepareBetweenTheirNumbers) {
   for (int i = 1; i <= 2; ++i) {
     EXPECT_EQ(Us(lines[static_cast<size_t>(i)], InputStage::kPrepare),
               2 * 6 * (30 + 20 + 80 + 40 + 60 + 200) + 2 * 5 * 2);
-    EXPECT_EQ(Us(lines[static_cast<size_t>(i)], InputStage::kRead), 2 * 6 * (20 + 80 + 60) + 2 * 5 * 2);
+    EXPECT_EQ(Us(lines[static_cast<size_t>(i)], InputStage::kRead), 2 * 6 * (20 + 80))
+        << "neither the pipe of the numbers nor a socket is a file";
   }
 }
 
@@ -210,7 +213,7 @@ TEST_F(InputPipelineTest, ALoopOverADatasetWaitsForItsBatch) {
   }
   Done();
   EXPECT_EQ(LoaderOf(timeline), "tf.data");
-  EXPECT_NEAR(InputShare(timeline), 0.4, 0.001);
+  EXPECT_NEAR(MeasureInputWait(timeline).share, 0.4, 0.001);
   const std::vector<InputLine> lines = InputLines(timeline, 0);
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(Us(lines[0], InputStage::kWait), 10 * 400);
@@ -224,38 +227,73 @@ TEST_F(InputPipelineTest, OneBatchOfADatasetIsNotTheInput) {
     Range("__inference_multi_step_on_iterator_839", RangeOrigin::kTensorFlow, 1000);
   }
   Done();
-  EXPECT_EQ(InputShare(timeline), -1);
+  EXPECT_EQ(MeasureInputWait(timeline).state, InputWaitState::kUnknown);
 }
 
-TEST_F(InputPipelineTest, TheShortestReadsGo) {
+TEST_F(InputPipelineTest, ManyReadsOfABatchAreOneOfTheirLength) {
   Range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", RangeOrigin::kTorchUser, [&] {
-    for (int i = 0; i < 70'000; ++i) Call("read", 1 + i % 100);
+    for (int i = 0; i < 300'000; ++i) {
+      Call("pread64", 1 + i % 100);
+      Idle(1);
+    }
   });
   Done();
   const std::vector<InputLine> lines = InputLines(timeline, 0);
-  EXPECT_EQ(lines[0].events.size(), 50'000u);
-  // The 700 of each of the 28 shortest lengths go, and 401 of the next.
-  EXPECT_EQ(Us(lines[0], InputStage::kRead), 700 * (100 * 101 / 2) - 700 * (28 * 29 / 2) - 401 * 29);
+  EXPECT_EQ(lines[0].events.size(), 2u);
+  EXPECT_EQ(Us(lines[0], InputStage::kRead), 300'000 / 100 * (100 * 101 / 2));
+  EXPECT_EQ(Us(lines[0], InputStage::kFetch), 300'000 / 100 * (100 * 101 / 2) + 300'000);
 }
 
-TEST_F(InputPipelineTest, OfReadsOfOneLengthAsManyAsThereIsRoom) {
-  Range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", RangeOrigin::kTorchUser, [&] {
-    for (int i = 0; i < 70'000; ++i) Call("read", 5);
-  });
-  Done();
-  EXPECT_EQ(Us(InputLines(timeline, 0)[0], InputStage::kRead), 49'999 * 5);
-}
-
-TEST_F(InputPipelineTest, TheShortestBatchesGoWhereTheyAloneAreTooMany) {
-  for (int i = 0; i < 60'000; ++i) {
-    Range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", RangeOrigin::kTorchUser,
-          [&] { Call("read", i < 5'000 ? 1 : 3); });
+// The page's times do not depend on how many batches are drawn.
+TEST_F(InputPipelineTest, TooManyBatchesAreSummedInGroups) {
+  for (int i = 0; i < 600'000; ++i) {
+    Range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", RangeOrigin::kTorchUser, [&] {
+      Call("pread64", i < 5'000 ? 1 : 3);
+      Idle(2);
+    });
+    Idle(1);
   }
   Done();
   const std::vector<InputLine> lines = InputLines(timeline, 0);
-  EXPECT_EQ(lines[0].events.size(), 50'000u);
+  EXPECT_LE(lines[0].events.size(), 250'000u);
+  EXPECT_GT(lines[0].batches_each, 1u);
+  EXPECT_EQ(Us(lines[0], InputStage::kRead), 5'000 + 595'000 * 3);
+  EXPECT_EQ(Us(lines[0], InputStage::kFetch), 5'000 + 595'000 * 3 + 600'000 * 2);
+  int64_t end = 0;
+  for (const InputEvent& event : lines[0].events) {
+    if (event.stage == InputStage::kRead) {
+      EXPECT_LE(event.end_ps, end) << "within its batches";
+      continue;
+    }
+    ASSERT_GE(event.start_ps, end) << "apart";
+    end = event.end_ps;
+  }
+}
+
+TEST_F(InputPipelineTest, WhatThePipesOfWorkersGiveIsNoFile) {
+  Call("open64", 10, 0);  // of another time; the pipe has its number now
+  for (int i = 0; i < 4; ++i) Range(kWorkers, RangeOrigin::kTorchUser, [&] { Call("read", 90); });
+  Done();
+  const std::vector<InputLine> lines = InputLines(timeline, 0);
+  ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(Us(lines[0], InputStage::kRead), 0);
-  EXPECT_EQ(Us(lines[0], InputStage::kFetch), 50'000 * 3);
+  EXPECT_EQ(Us(lines[0], InputStage::kWait), 4 * 90);
+}
+
+TEST_F(InputPipelineTest, TheBatchesOfAFunctionAreAStage) {
+  const uint32_t taker = Thread();
+  timeline.types.push_back({"IteratorGetNext", EventFamily::kOther});
+  Event event;
+  event.type = static_cast<uint16_t>(timeline.types.size() - 1);
+  event.call_site =
+      timeline.strings.Intern("tensorflow::data::IteratorResource::GetNext(void*) (libtensorflow_cc.so.2)");
+  event.duration_ps = 70 * kUs;
+  timeline.threads[taker].events.push_back(event);
+  now = 100 * kUs;
+  Done();
+  const std::vector<InputLine> lines = InputLines(timeline, 0);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(Us(lines[0], InputStage::kWait), 70);
 }
 
 }  // namespace
