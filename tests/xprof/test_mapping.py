@@ -80,6 +80,20 @@ def test_the_steps_line_gives_running_input_and_other_waits(opened):
         assert step["hostComputeTimeMs"] == 7 and step["otherTimeMs"] == 2
 
 
+# Where the input is unknown, the writer leaves no step with less than 5 % of neither.
+@pytest.mark.parametrize("running, conclusion", [(100, "NOT input-bound"), (95, "POTENTIALLY input-bound"),
+                                                 (0, "POTENTIALLY input-bound")])
+def test_time_that_is_neither_input_nor_running_may_be_input(opened, running, conclusion):
+    space, plane = host()
+    steps = plane.line(1, "steps")
+    for i in range(8):
+        steps.event("train", i * 100 * MS, 100 * MS, {"_r": 1, "step_num": i})
+        steps.event("running", i * 100 * MS, running * MS or NS)
+    data = opened(space)
+    for page in (data.overview(), data.input_pipeline()):
+        assert conclusion in tool_data.properties(page)["input_conclusion"]
+
+
 def test_a_synthetic_step_can_say_so(opened):
     space, plane = host()
     line = plane.line(1, "steps")

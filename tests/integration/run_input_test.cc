@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The input wait of a training, by stand-ins of PyTorch's libraries (tests/sim/torch): the same in summary.json and in
+// what TensorBoard computes from, whatever is drawn. With real trainings: tests/xprof/test_input.py.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "harness.h"
+#include "writer/text.h"
+
+namespace tbprof::integration {
+namespace {
+
+// What TensorBoard computes from the `steps` line, without the markers before and behind the steps.
+struct Page {
+  int steps = 0;
+  double whole = 0, input = 0, running = 0;
+
+  explicit Page(const Profile& profile) {
+    const auto sum_within = [](const std::vector<Event>& pieces, const Event& step) {
+      double sum = 0;
+      for (const Event& piece : pieces) {
+        if (piece.start_ps >= step.start_ps && piece.end_ps() <= step.end_ps()) sum += piece.milliseconds();
+      }
+      return sum;
+    };
+    const std::vector<Event> waits = profile.Named("wait for input"), runs = profile.Named("running");
+    for (const Event& step : profile.Named("step")) {
+      if (step.Stat("graph_type").ends_with("step:")) continue;
+      ++steps;
+      whole += step.milliseconds();
+      input += sum_within(waits, step);
+      running += sum_within(runs, step);
+    }
+  }
+};
+
+TEST(Input, ThePageComputesTheSameWhereWaitsAreNotDrawn) {
+  const TemporaryDirectory directory;
+  const std::string torch = directory / "torch";
+  std::filesystem::create_directories(torch + "/lib");
+  for (const char* library : {"/libc10.so", "/libtorch_cpu.so"}) {
+    std::filesystem::copy_file(StrCat(TBPROF_BUILD_DIR "/tests/sim/torch/plain", library),
+                               StrCat(torch, "/lib", library));
+  }
+  WriteFile(torch + "/version.py", "__version__ = '2.13.0+cpu'\ndebug = False\n");
+  const Pair pair = RunBoth(Program("input_steps"), {torch, "300", "2000", "100", "40"},
+                            {"--max-profile-size=160KiB", "--window=all"});
+  const auto& summary = pair.profiled.summary;
+  EXPECT_GT(summary["records"]["over_budget"].get<int>(), 1000) << pair.profiled.AllSaid();
+  const Page page(*pair.profiled.profile);
+  EXPECT_EQ(page.steps, summary["steps"]["count"].get<int>());
+  const auto& input = summary["steps"]["input_wait"];
+  EXPECT_EQ(input["state"], "measured");
+  EXPECT_NEAR(input["share"].get<double>(), page.input / page.whole, 0.01);
+  EXPECT_NEAR(input["unknown_waits_share"].get<double>(), 1 - (page.input + page.running) / page.whole, 0.01);
+  // Nearly all of the rest is sleeping, drawn or not.
+  EXPECT_GT(input["unknown_waits_share"].get<double>(), 0.8 * (1 - input["share"].get<double>()));
+}
+
+}  // namespace
+}  // namespace tbprof::integration
