@@ -304,7 +304,11 @@ void CaptureDesk::Begin(Capture* capture) {
   TellRefused();
   capture->state = Capture::State::kOpen;
   capture->records_before = session_.records();
-  session_.OpenWindow(capture->number, capture->request.families);
+  if (capture->asker.monitor) {
+    session_.OpenWindow(capture->number, capture->request.families);
+  } else {
+    session_.OpenAskedWindow(capture->number, capture->request.families);
+  }
   session_.RequestFlush();  // the counters as they are now: the capture's totals begin there
   if (capture->asker.monitor) return;
   std::string text = StrCat("capture ", capture->number, ": recording for ",

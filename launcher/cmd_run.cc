@@ -199,6 +199,11 @@ class Run final : public CaptureRun {
  private:
   static std::string ToText(const absl::Status& status) { return std::string(status.message()); }
 
+  // A part of the run that the user names: its operations are not sampled.
+  static bool IsAskedFor(const Window& window) {
+    return window.kind == Window::Kind::kRange || window.kind == Window::Kind::kSteps || window.is_triggered();
+  }
+
   // What the table of options cannot check.
   absl::Status CheckOptions() const {
     if (options_.summary_json_fd >= 0 && fcntl(options_.summary_json_fd, F_GETFD) < 0) {
@@ -377,7 +382,7 @@ class Run final : public CaptureRun {
     if (options_.xla_annotations) config.gpu_options |= kGpuXlaAnnotations;
     if (options_.torch != Torch::kOff) config.gpu_options |= kTorch;
     if (options_.torch == Torch::kOperations || options_.torch == Torch::kAll) config.gpu_options |= kTorchOperations;
-    if (options_.torch == Torch::kAll) config.gpu_options |= kTorchAll;
+    if (options_.torch == Torch::kAll || IsAskedFor(options_.window)) config.gpu_options |= kTorchAll;
     if (options_.torch_shapes) config.gpu_options |= kTorchShapes;
     config.only_command = options_.follow == Follow::kNone;
     config.wait_threshold_ns = Nanoseconds(options_.wait_threshold);

@@ -855,6 +855,7 @@ void Session::TakeClockPair() {
 
 void Session::SetControl(Target* target) {
   SegmentHeader* const header = target->mapped->segment.header;
+  __atomic_store_n(&header->torch_all, asked_for_.empty() ? 0u : 1u, __ATOMIC_SEQ_CST);
   const uint32_t families = ArmedFamilies();
   // A range that begins in the program arms it: that is never taken away unseen, not for a moment. A segment that
   // changes all the time has its way.
@@ -1010,12 +1011,47 @@ uint64_t Session::OpenWindow(uint32_t number, uint32_t families, uint64_t from_t
   return ticks;
 }
 
+void Session::SetAllTorchOperations() {
+  for (auto& target : targets_) {
+    __atomic_store_n(&target->mapped->segment.header->torch_all, asked_for_.empty() ? 0u : 1u, __ATOMIC_SEQ_CST);
+  }
+}
+
+// A process that runs no operation does not answer.
+void Session::WaitForAllTorchOperations(int limit_ms) {
+  const uint64_t until = ReadMonotonic() + static_cast<uint64_t>(limit_ms) * 1'000'000;
+  for (auto& target : targets_) {
+    if (target->dead) continue;
+    const Segment& segment = target->mapped->segment;
+    const uint32_t high = std::min(__atomic_load_n(&segment.header->process_high, __ATOMIC_RELAXED), kProcessSlots);
+    for (uint32_t i = 0; i < high; ++i) {
+      const ProcessSlot& slot = segment.process_slots[i];
+      while (__atomic_load_n(&slot.state, __ATOMIC_RELAXED) == static_cast<uint32_t>(SlotState::kLive) &&
+             __atomic_load_n(&slot.torch_recording, __ATOMIC_ACQUIRE) ==
+                 static_cast<uint32_t>(TorchRecording::kSampled)) {
+        if (ReadMonotonic() >= until) return;
+        poll(nullptr, 0, 1);
+      }
+    }
+  }
+}
+
+uint64_t Session::OpenAskedWindow(uint32_t number, uint32_t families) {
+  constexpr int kPatienceMs = 50;
+  asked_for_.insert(number);
+  SetAllTorchOperations();
+  // Where no window is open, operations begin to be recorded when this one opens.
+  if ((ArmedFamilies() & kFamilyAnnotation) != 0) WaitForAllTorchOperations(kPatienceMs);
+  return OpenWindow(number, families);
+}
+
 uint64_t Session::CloseWindow(uint32_t number, uint64_t at_ticks) {
   // Who has called by now lived in this window: a library's notice that it stays inert is dated when it is read.
   if (at_ticks == 0) TakeCallers();
   const uint64_t ticks = at_ticks != 0 ? at_ticks : Now();
   const uint32_t before = ArmedFamilies();
   open_.erase(number);
+  if (asked_for_.erase(number) != 0) SetAllTorchOperations();
   ArmAgain(before);
   WriteWindow(number, WindowEvent::kClosed, ticks);
   for (WindowRange& window : ranges_) window.closing |= window.number == number;

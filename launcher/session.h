@@ -22,6 +22,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -110,7 +111,10 @@ class Session {
   // `number` 0: the run's own window; captures from 1. Arms the families everywhere. Returns the border's ticks.
   // Of the session's families only `families`.
   uint64_t OpenWindow(uint32_t number, uint32_t families = kFamilyAll, uint64_t from_ticks = 0);  // 0: now
-  uint64_t CloseWindow(uint32_t number, uint64_t at_ticks = 0);                                   // 0: now
+  // The same for one that somebody has asked for: while it is open, PyTorch's operations are not sampled. Waits until
+  // the processes that use it have answered, at most 50 ms.
+  uint64_t OpenAskedWindow(uint32_t number, uint32_t families);
+  uint64_t CloseWindow(uint32_t number, uint64_t at_ticks = 0);  // 0: now
   // One whose borders lie in the past; nothing is armed for it. What is still there of it stays until it is published.
   void AddWindow(uint32_t number, uint64_t from_ticks, uint64_t to_ticks);
   // The run does not fit one profile: from `start_to` on only the last `end_ns` stay, for the window `end`, which the
@@ -208,6 +212,8 @@ class Session {
     ProcessSlot* slot;
     uint32_t wanted;
   };
+  void SetAllTorchOperations();
+  void WaitForAllTorchOperations(int limit_ms);
   // Has the library of each process that uses a GPU look at the control word and flush.
   static void AskGpus(MappedSegment* mapped, std::vector<GpuAnswer>* answers);
   // And waits for them, but not longer: a stopped process or a lost device may never answer.
@@ -270,6 +276,7 @@ class Session {
   uint32_t targets_refused_ = 0;
   std::optional<uint64_t> out_of_memory_kills_ = OutOfMemoryKills();
   std::map<uint32_t, uint32_t> open_;  // windows, and what is recorded for each
+  std::set<uint32_t> asked_for_;       // of these, OpenAskedWindow's
   uint64_t run_open_ticks_ = 0, run_open_ns_ = 0;
   uint64_t sliding_ticks_ = 0;
   struct WindowRange {

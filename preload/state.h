@@ -84,6 +84,7 @@ struct ThreadState {
   uint16_t annotation_levels[kCountedDomains];
   uint16_t torch_level, tensorflow_level;  // the same of kTorchDomain and kTensorFlowDomain
   uint32_t torch_operations;
+  uint32_t torch_depth;   // how many of PyTorch's observed operations are running
   uint64_t torch_thread;  // PyTorch's number of it, once it has told of a range
   int64_t live_at_fork;   // the process's live bytes when this thread last forked
   bool has_live_at_fork;  // and they are still to be taken by the child

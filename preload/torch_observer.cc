@@ -11,6 +11,7 @@
 #include "preload/hooks.h"
 #include "preload/modules.h"
 #include "preload/record.h"
+#include "preload/torch_sampling.h"
 #include "preload/torch_shapes.h"
 #include "wire/raw.h"
 
@@ -106,22 +107,33 @@ size_t g_handle_count;
 uint32_t g_busy;
 
 // What an operation costs that is observed: in PyTorch, which makes an object and a text for it, 120 ns (`a.add(b)`) to
-// 500 (a backward node), in ours 60 to 80. Where they are so many that this is more than a small share of the time,
-// they are observed for a while, and for a while not, by whole steps where PyTorch tells of any. More is counted than
-// that: with 600 a training on two busy cores paid more than its share.
+// 500 (a backward node), in ours 60 to 80. More is counted: with 600 a training on two busy cores paid more than its
+// share. Where all of them cost more than a share of the time, some units of the run are recorded (torch_sampling.h).
 constexpr uint64_t kOperationNs = 1000;
 constexpr uint64_t kShapesNs = 500;  // the values that PyTorch makes of the inputs, and the text: 350
-constexpr uint64_t kMostPercent = 1;
-constexpr uint64_t kBurstNs = 10'000'000;  // of cost, that may come at once
-constexpr uint32_t kCountedAtOnce = 1024;
-constexpr uint64_t kLatestNs = 500'000'000;  // that a pause waits for the end of a step
+constexpr uint32_t kCountedAtOnce = 128;
 constexpr uint32_t kLate = 4;  // so many times as long, and any thread does it in place of the main thread
 uint64_t g_ticks_per_ms;
-uint64_t g_operations;  // since g_since, when nothing was owed: what is not used of the share is not saved up
-uint64_t g_since;
-uint64_t g_pause_from;   // a pause is due since then; 0: none is
-uint32_t g_pause_epoch;  // of the process that told that it pauses: a fork child has not
+TorchSampling g_sampling;
+uint64_t g_operations;   // recorded ones, by lots
+uint32_t g_unit_is_due;  // its time is over: it ends where no operation is running
+uint32_t g_epoch;        // of the process that the above is of: a fork child starts anew
+bool g_all;              // a window that somebody has asked for is open: all are recorded
+uint64_t g_cost_before_all;
+constexpr char kLoader[] = "enumerate(DataLoader)#", kOptimizer[] = "Optimizer.step#";
 constexpr uint64_t kPauseNumber = ~uint64_t{0};
+
+// While operations are passed over, PyTorch calls this observer for one in so many, which counts them. The others cost
+// what they cost where nobody observes. Added by the first pause.
+constexpr uint32_t kOneIn = 128;
+uint64_t g_counter;                    // its handle; 0: none
+uint64_t g_skipped, g_skipped_told;    // calls of it
+constexpr uint64_t kToldAtLeast = 64;  // within a unit
+
+// Where steps end, by the ranges of the main thread.
+bool g_optimizer_ended, g_loader_since;
+uint32_t g_batches;                          // since an optimizer's end
+constexpr uint32_t kMostBatchesOfStep = 16;  // whose gradients are accumulated; more are of an evaluation
 
 // Calls while no window is open, or in a process that records nothing, after which PyTorch is told to pass us over: it
 // makes an object for each operation that somebody observes.
@@ -142,8 +154,6 @@ Value FieldOf(const void* function, uint32_t offset) {
 }
 
 uint64_t OperationNs() { return kOperationNs + (__atomic_load_n(&g_wants_shapes, __ATOMIC_RELAXED) ? kShapesNs : 0); }
-
-uint64_t TicksOf(uint64_t ns) { return ns * g_ticks_per_ms / 1'000'000; }
 
 // `thread`: null in a process that records nothing.
 bool IsMainThread(const ThreadState* thread) {
@@ -167,39 +177,111 @@ void SetObservers(size_t first, size_t end, bool on) {
 }
 
 void TellPause(ThreadState* thread, bool begins) {
-  if (begins) g_pause_epoch = thread->epoch;
-  if (g_pause_epoch != thread->epoch) return;
   AnnotationPayload payload{};
   if (begins) payload.name = NameNumber(thread, kTorchPause);
   Annotate(thread, begins ? AnnotationAction::kStart : AnnotationAction::kEnd, kTorchDomain, kPauseNumber,
            static_cast<uint32_t>(TorchScope::kPause), begins ? &payload : nullptr);
 }
 
+// `weight`: from here on; 0: as before.
+void TellSampling(ThreadState* thread, uint32_t weight, uint32_t flags) {
+  const uint64_t skipped = __atomic_load_n(&g_skipped, __ATOMIC_RELAXED);
+  const TorchSamplingFact fact{(skipped - g_skipped_told) * kOneIn, weight, flags};
+  __atomic_store_n(&g_skipped_told, skipped, __ATOMIC_RELAXED);
+  RecordProcessInfo(thread, ProcessInfoKey::kTorchSampling, reinterpret_cast<const char*>(&fact), sizeof(fact));
+}
+
+void AddCounter();
+
 void Pause(ThreadState* thread) {
-  __atomic_store_n(&g_pause_from, 0, __ATOMIC_RELAXED);
+  if (g_counter == 0) AddCounter();
   SetObservers(kRanges, g_handle_count, false);
   TellPause(thread, true);
   SetWatch(TorchWatch::kPaused);
 }
 
-// From now on, with nothing owed.
-void CountFrom(uint64_t now) {
-  __atomic_store_n(&g_operations, 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&g_since, now, __ATOMIC_RELAXED);
-  __atomic_store_n(&g_pause_from, 0, __ATOMIC_RELAXED);
-}
-
-void Resume(ThreadState* thread) {
-  CountFrom(Ticks());
-  SetWatch(TorchWatch::kObserving);
+void Resume(ThreadState* thread, uint32_t weight, uint32_t flags) {
+  TellSampling(thread, weight, flags);
   TellPause(thread, false);
+  SetWatch(TorchWatch::kObserving);
   SetObservers(kRanges, g_handle_count, true);
 }
 
-bool PauseIsOver(uint64_t slack) {
-  const uint64_t cost = TicksOf(OperationNs() * __atomic_load_n(&g_operations, __ATOMIC_RELAXED));
-  const uint64_t passed = Ticks() - __atomic_load_n(&g_since, __ATOMIC_RELAXED);
-  return passed > slack && (passed - slack) / 100 * kMostPercent >= cost;
+uint64_t NowNs() {
+  const uint64_t ticks = Ticks() - g_attachment.segment.header->attach_ticks;
+  return ticks / g_ticks_per_ms * 1'000'000 + ticks % g_ticks_per_ms * 1'000'000 / g_ticks_per_ms;
+}
+uint64_t Cost() { return OperationNs() * __atomic_load_n(&g_operations, __ATOMIC_RELAXED); }
+
+TorchProgress Progress() {
+  const uint64_t skipped = __atomic_load_n(&g_skipped, __ATOMIC_RELAXED) * kOneIn;
+  return {NowNs(), Cost(), __atomic_load_n(&g_operations, __ATOMIC_RELAXED) + skipped};
+}
+
+bool AllAreAskedFor() { return __atomic_load_n(&g_control->torch_all, __ATOMIC_RELAXED) != 0; }
+
+void SetRecording(const ThreadState* thread, TorchRecording recording) {
+  const uint32_t slot = thread->writer.thread->process_slot;
+  __atomic_store_n(&g_attachment.segment.process_slots[slot].torch_recording, static_cast<uint32_t>(recording),
+                   __ATOMIC_SEQ_CST);
+}
+
+void StartAnew(const ThreadState* thread) {
+  g_epoch = thread->epoch;
+  g_all = false;
+  g_skipped = g_skipped_told = 0;
+  __atomic_store_n(&g_unit_is_due, 0, __ATOMIC_RELAXED);
+  StartSampling(&g_sampling, Progress(), Ticks() ^ uint64_t{thread->epoch} << 32);
+  SetRecording(thread, TorchRecording::kSampled);
+}
+
+// With our lock; in a pause on the main thread.
+__attribute__((noinline)) void RecordAll(ThreadState* thread) {
+  const uint32_t weight = g_sampling.weight;
+  g_sampling.weight = 1;
+  g_sampling.recording = true;
+  if (Watch() == TorchWatch::kPaused) {
+    Resume(thread, 1, kTorchMidway);
+  } else if (weight != 1) {
+    TellSampling(thread, 1, 0);
+  }
+  if (g_all) return;
+  g_all = true;
+  g_cost_before_all = Cost();
+  SetRecording(thread, TorchRecording::kAll);
+}
+
+// Where a unit may end and another begin. `flags`: of TorchSamplingFact.
+__attribute__((noinline)) void AtBorder(ThreadState* thread, bool step, uint32_t flags) {
+  if ((g_control->gpu_options & kTorchAll) != 0) return;
+  if (g_epoch != thread->epoch) {
+    // A fork child owes nothing of what its parent does, nor is the parent's pause its own.
+    const bool pauses = Watch() == TorchWatch::kPaused;
+    StartAnew(thread);
+    SetWatch(TorchWatch::kObserving);
+    if (pauses) SetObservers(kRanges, g_handle_count, true);
+    return;
+  }
+  if (AllAreAskedFor()) return RecordAll(thread);
+  const TorchProgress at = Progress();
+  if (g_all) {
+    g_all = false;
+    SetRecording(thread, TorchRecording::kSampled);
+    // The launcher may have asked again, and taken it for the answer.
+    if (AllAreAskedFor()) return RecordAll(thread);
+    SkipCost(&g_sampling, at, g_cost_before_all);
+    step = false;
+  } else if (!EndsUnit(&g_sampling, at, step)) {
+    return;
+  }
+  __atomic_store_n(&g_unit_is_due, 0, __ATOMIC_RELAXED);
+  const uint32_t weight = g_sampling.weight;
+  const bool records = BeginUnit(&g_sampling, at, step);
+  const uint32_t ended = kTorchUnitEnds | g_sampling.ended_class << kTorchClassShift;
+  if (records && Watch() == TorchWatch::kPaused) return Resume(thread, g_sampling.weight, flags | ended);
+  // Where all is recorded there is nothing to be told.
+  if (!records || weight != 1 || g_sampling.weight != 1) TellSampling(thread, records ? g_sampling.weight : 0, ended);
+  if (!records && Watch() == TorchWatch::kObserving) Pause(thread);
 }
 
 // Whether this thread may now change PyTorch's list: the main thread, or one of those that do all the work.
@@ -219,6 +301,7 @@ __attribute__((noinline)) void CallInVain() {
   if (watch == TorchWatch::kObserving || watch == TorchWatch::kPaused) {
     SetWatch(never ? TorchWatch::kOff : TorchWatch::kSilent);
     SetObservers(0, watch == TorchWatch::kPaused ? kRanges : g_handle_count, false);
+    if (g_counter != 0) g_torch.disable_callback(g_counter);
     // What was owed is forgotten: the next window is another time.
     if (watch == TorchWatch::kPaused && !never) TellPause(thread, false);
   }
@@ -226,39 +309,71 @@ __attribute__((noinline)) void CallInVain() {
   Unlock();
 }
 
-// Once in a while, by any thread.
-__attribute__((noinline)) void CountOperations() {
-  const uint64_t cost = TicksOf(OperationNs() * __atomic_add_fetch(&g_operations, kCountedAtOnce, __ATOMIC_RELAXED));
-  const uint64_t now = Ticks();
-  const uint64_t share = (now - __atomic_load_n(&g_since, __ATOMIC_RELAXED)) / 100 * kMostPercent;
-  if (cost <= share) return CountFrom(now);
-  if (cost <= share + TicksOf(kBurstNs)) return;
-  if (Watch() != TorchWatch::kObserving || (g_control->gpu_options & kTorchAll) != 0) return;
-  uint64_t none = 0;
-  if (__atomic_compare_exchange_n(&g_pause_from, &none, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
-  // A program whose steps are not told of, or very long ones.
-  if (now - none < TicksOf(kLatestNs)) return;
-  ThreadState* const thread = CurrentThread();
-  if (thread == nullptr || !MayChange(thread, now - none >= kLate * TicksOf(kLatestNs))) return;
-  if (Watch() == TorchWatch::kObserving) Pause(thread);
+// The main thread, whose part it is, does not come by.
+bool IsLate(const TorchProgress& at) {
+  const uint64_t operations = at.operations - g_sampling.operations_at_unit;
+  return at.now - g_sampling.unit_since >= kLate * g_sampling.limit || operations / kLate >= g_sampling.most_operations;
+}
+
+// Once in a while, by any thread that records.
+__attribute__((noinline)) void CountOperations(ThreadState* thread) {
+  __atomic_add_fetch(&g_operations, kCountedAtOnce, __ATOMIC_RELAXED);
+  if ((g_control->gpu_options & kTorchAll) != 0 || Watch() != TorchWatch::kObserving) return;
+  const TorchProgress at = Progress();
+  if (g_epoch == thread->epoch && (g_all ? AllAreAskedFor() : !IsOver(g_sampling, at))) return;
+  __atomic_store_n(&g_unit_is_due, 1, __ATOMIC_RELAXED);
+  // The main thread works no operations, or is in one for very long.
+  if (!IsLate(at) || !MayChange(thread, true)) return;
+  AtBorder(thread, false, kTorchMidway);
   Unlock();
 }
 
-// Where one step may end and another begin.
-__attribute__((noinline)) void BetweenSteps(ThreadState* thread) {
-  if (!IsMainThread(thread) || !Lock()) return;
-  if (Watch() == TorchWatch::kPaused) {
-    // A fork child owes nothing of what its parent does.
-    if (g_pause_epoch != thread->epoch || PauseIsOver(0)) Resume(thread);
-  } else if (__atomic_load_n(&g_pause_from, __ATOMIC_RELAXED) != 0) {
-    Pause(thread);
+// The main thread is in no operation.
+__attribute__((noinline)) void BetweenOperations(ThreadState* thread) {
+  if (!MayChange(thread, false)) return;
+  AtBorder(thread, false, 0);
+  Unlock();
+}
+
+// Where one step ends and another begins.
+void BetweenSteps(ThreadState* thread) {
+  if (!Lock()) return;
+  AtBorder(thread, true, 0);
+  Unlock();
+}
+
+bool IsSampled() { return (g_control->gpu_options & (kTorchOperations | kTorchAll)) == kTorchOperations; }
+
+// By any thread that records: nothing changes in PyTorch's list.
+__attribute__((noinline)) void NoticeThatAllAreAskedFor(ThreadState* thread) {
+  if (!IsSampled() || !Lock()) return;
+  if (Watch() == TorchWatch::kObserving) {
+    if (g_epoch != thread->epoch) StartAnew(thread);
+    RecordAll(thread);
   }
   Unlock();
 }
 
-bool MayBeBetweenSteps(const char* name) {
-  return strncmp(name, "Optimizer.step#", 15) == 0 || strncmp(name, "enumerate(DataLoader)#", 22) == 0;
+// `enumerate(DataLoader)#...` begins: the batch of the next step, or one more of this.
+void AtLoader(ThreadState* thread) {
+  if (!IsMainThread(thread)) return;
+  const bool next = g_optimizer_ended || ++g_batches > kMostBatchesOfStep;
+  g_loader_since = true;
+  g_optimizer_ended = false;
+  if (next) BetweenSteps(thread);
 }
+
+// `Optimizer.step#...` has ended. Behind a loader the next batch is the border, behind a further optimizer its end.
+void AtOptimizersEnd(ThreadState* thread) {
+  if (!IsMainThread(thread)) return;
+  const bool next = !g_loader_since;
+  g_optimizer_ended = !next;
+  g_loader_since = false;
+  g_batches = 0;
+  if (next) BetweenSteps(thread);
+}
+
+bool BeginsWith(const char* name, const char* prefix) { return strncmp(name, prefix, strlen(prefix)) == 0; }
 
 // A range whose end another thread may tell, e.g. of a collective of c10d.
 bool IsAsynchronous(const void* function) { return FieldOf<bool>(function, g_build->forward_thread + kAsynchronous); }
@@ -299,10 +414,10 @@ void Begin(const void* function, TorchScope scope) {
   if (thread == nullptr) return ProcessRecordsNothing() ? CallInVain() : CountMissedWait();
   const char* const name = g_torch.name(function);
   if (scope == TorchScope::kUser) {
-    const bool wanted = __atomic_load_n(&g_pause_from, __ATOMIC_RELAXED) != 0 || Watch() == TorchWatch::kPaused;
-    if (wanted && MayBeBetweenSteps(name)) BetweenSteps(thread);
-  } else if (++thread->torch_operations % kCountedAtOnce == 0) {
-    CountOperations();
+    if (IsSampled() && BeginsWith(name, kLoader)) AtLoader(thread);
+  } else {
+    if (++thread->torch_operations % kCountedAtOnce == 0) CountOperations(thread);
+    if (__builtin_expect(AllAreAskedFor() && !g_all, 0)) NoticeThatAllAreAskedFor(thread);
   }
   AnnotationPayload payload{};
   if (scope == TorchScope::kUser) {
@@ -329,6 +444,7 @@ void Begin(const void* function, TorchScope scope) {
 
 template <TorchScope scope>
 Context Start(const void* function) {
+  if (scope != TorchScope::kUser) ++t_thread.torch_depth;
   if (Armed(kFamilyAnnotation)) {
     Begin(function, scope);
   } else {
@@ -339,6 +455,7 @@ Context Start(const void* function) {
 
 template <TorchScope scope>
 void End(const void* function, void*) {
+  if (scope != TorchScope::kUser) --t_thread.torch_depth;
   if (!Armed(kFamilyAnnotation)) return;
   ThreadState* const thread = CurrentThread();
   if (thread == nullptr) return CountMissedWait();
@@ -351,6 +468,43 @@ void End(const void* function, void*) {
     if (FieldOf<uint64_t>(function, g_build->thread) != thread->torch_thread) return;
   }
   Annotate(thread, AnnotationAction::kPop, kTorchDomain, 0, 0);
+  if (scope == TorchScope::kUser) {
+    if (IsSampled() && BeginsWith(g_torch.name(function), kOptimizer)) AtOptimizersEnd(thread);
+  } else if (__builtin_expect(__atomic_load_n(&g_unit_is_due, __ATOMIC_RELAXED) != 0, 0) && thread->torch_depth == 0) {
+    BetweenOperations(thread);
+  }
+}
+
+// One in kOneIn operations. In a pause only: else they are counted where they are recorded.
+Context StartCounted(const void*) {
+  if (!Armed(kFamilyAnnotation)) {
+    CallInVain();
+    return {};
+  }
+  ThreadState* const thread = Watch() == TorchWatch::kPaused ? CurrentThread() : nullptr;
+  if (thread == nullptr) return {};
+  const bool of_parent = g_epoch != thread->epoch;
+  const uint64_t skipped = __atomic_add_fetch(&g_skipped, 1, __ATOMIC_RELAXED);
+  const uint64_t untold = skipped - __atomic_load_n(&g_skipped_told, __ATOMIC_RELAXED);
+  const bool tells = untold >= kToldAtLeast;
+  const TorchProgress at = Progress();
+  const bool over = of_parent || AllAreAskedFor() || IsOver(g_sampling, at);
+  if (!tells && !over) return {};
+  if (over && MayChange(thread, IsLate(at))) {
+    if (Watch() == TorchWatch::kPaused) AtBorder(thread, false, kTorchMidway);
+    Unlock();
+  } else if (tells && !of_parent && Lock()) {
+    if (Watch() == TorchWatch::kPaused) TellSampling(thread, 0, 0);
+    Unlock();
+  }
+  return {};
+}
+void EndCounted(const void*, void*) {}
+
+void AddCounter() {
+  Callback callback{StartCounted, EndCounted, 1.0 / kOneIn, {}, false, false, false};
+  callback.scopes[kFunction] = callback.scopes[kBackwardFunction] = true;
+  g_counter = g_torch.add_global_callback(callback);
 }
 
 template <TorchScope told>
@@ -505,14 +659,15 @@ __attribute__((noinline)) TorchWatch Observe(ThreadState* thread, const link_map
   Tell(thread, '+', version, "");
   const SegmentHeader* const header = g_attachment.segment.header;
   const uint64_t since_attach_us = (ReadMonotonic() - header->attach_monotonic_ns) / 1000;
-  g_since = Ticks();
-  g_ticks_per_ms = (g_since - header->attach_ticks) * 1000 / (since_attach_us + 1);
+  g_ticks_per_ms = (Ticks() - header->attach_ticks) * 1000 / (since_attach_us + 1);
+  if (g_ticks_per_ms == 0) g_ticks_per_ms = 1;
   PrepareShapes(thread, object, allocator);
   Add<TorchScope::kUser>(kUserScope);
   if ((g_control->gpu_options & kTorchOperations) != 0) {
     Add<TorchScope::kOperation>(kFunction);
     Add<TorchScope::kBackward>(kBackwardFunction);
   }
+  if (IsSampled()) StartAnew(thread);
   return TorchWatch::kObserving;
 }
 
@@ -521,8 +676,6 @@ constexpr uint32_t kOthers = 64;
 uint64_t g_others[kOthers];
 constexpr uint32_t kMostLooks = 4096;
 uint32_t g_looks;
-constexpr uint32_t kLookedAt = 64;  // of the allocator's calls during a pause, each so many-th
-uint32_t g_passed_over;
 
 }  // namespace
 
@@ -531,8 +684,8 @@ bool IsNamed(const link_map* object, const char* name) {
 }
 
 __attribute__((noinline)) void LookForTorch(const void* caller) {
-  if (Watch() == TorchWatch::kPaused && __atomic_add_fetch(&g_passed_over, 1, __ATOMIC_RELAXED) % kLookedAt != 0)
-    return;
+  // In a pause it is of use to find at once that all are asked for.
+  if (Watch() == TorchWatch::kPaused && !AllAreAskedFor()) return;
   const auto address = reinterpret_cast<uint64_t>(caller);
   uint64_t* const other = &g_others[(address >> 4) % kOthers];
   if (__atomic_load_n(other, __ATOMIC_RELAXED) == address) return;
@@ -542,15 +695,14 @@ __attribute__((noinline)) void LookForTorch(const void* caller) {
   if (!Lock()) return;
   TorchWatch watch = Watch();
   if (watch == TorchWatch::kSilent) {
+    StartAnew(thread);
+    SetWatch(watch = TorchWatch::kObserving);
     SetObservers(0, g_handle_count, true);
-    CountFrom(Ticks());
-    watch = TorchWatch::kObserving;
+    if (g_counter != 0) g_torch.enable_callback(g_counter);
+    if (AllAreAskedFor()) RecordAll(thread);
   } else if (watch == TorchWatch::kPaused) {
-    // Of a program that tells of no steps.
-    if (g_pause_epoch != thread->epoch || PauseIsOver(TicksOf(kLatestNs))) {
-      Resume(thread);
-      watch = TorchWatch::kObserving;
-    }
+    AtBorder(thread, false, kTorchMidway);
+    watch = Watch();
   } else if (watch == TorchWatch::kLooking) {
     if ((g_control->gpu_options & kTorch) == 0) {
       watch = TorchWatch::kOff;

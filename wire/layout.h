@@ -132,8 +132,9 @@ struct ProcessSlot {
   // the first with a futex.
   uint32_t gpu_flush_requested;
   uint32_t gpu_flush_done;
-  uint32_t ranges_open;  // of those that a window is for (Triggers)
-  uint8_t reserved[148];
+  uint32_t ranges_open;      // of those that a window is for (Triggers)
+  uint32_t torch_recording;  // TorchRecording
+  uint8_t reserved[144];
 };
 static_assert(sizeof(ProcessSlot) == 256);
 
@@ -142,6 +143,12 @@ enum class GpuState : uint32_t {
   kRecording = 1,  // its device activity is recorded
   kPaused = 2,     // the program uses CUPTI itself, or no window is open
   kOff = 3,        // cannot be recorded; a GpuInfo says why
+};
+
+enum class TorchRecording : uint32_t {
+  kNone = 0,     // PyTorch is not observed, or --torch says once and for all what is recorded
+  kSampled = 1,  // some of its operations, where all cost too much
+  kAll = 2,      // all of them, since SegmentHeader::torch_all was seen
 };
 
 enum ProcessFlag : uint32_t {
@@ -204,7 +211,8 @@ struct SegmentHeader {
   uint64_t large_allocation;       // bytes from which an allocation is a record of its own
   uint64_t slow_allocation_ticks;  // and duration from which it is
   uint32_t sample_stack_bytes;     // of its stack that an allocator sample has at most; the launcher changes it
-  uint8_t reserved2[20];
+  uint32_t torch_all;              // 1: a window is open that all of PyTorch's operations are recorded for
+  uint8_t reserved2[16];
 
   // Its own line: written by claiming threads.
   uint32_t chunk_hint;

@@ -144,11 +144,25 @@ enum class ProcessInfoKey : uint16_t {
   kArgument = 2,  // one record per argument, in order
   kRank = 3,      // `VARIABLE=value` of the variables in ranks.h, nothing else of the environment
   kSignalDisposition = 5,
-  kInterposer = 6,   // `FUNCTION=PATH`: the program finds it in that module, not in ours; no path: in itself
-  kStopped = 7,      // nothing more is recorded in this process, and why: `PR_SET_TSC`
-  kTorch = 8,        // `+2.13.0`: its operations are recorded; `-2.14.0 REASON`: they are not
-  kTorchShapes = 9,  // why the shapes of PyTorch's operations are not recorded, though they were asked for
+  kInterposer = 6,      // `FUNCTION=PATH`: the program finds it in that module, not in ours; no path: in itself
+  kStopped = 7,         // nothing more is recorded in this process, and why: `PR_SET_TSC`
+  kTorch = 8,           // `+2.13.0`: its operations are recorded; `-2.14.0 REASON`: they are not
+  kTorchShapes = 9,     // why the shapes of PyTorch's operations are not recorded, though they were asked for
+  kTorchSampling = 10,  // in place of a text a TorchSamplingFact
 };
+
+// How PyTorch's operations are sampled from this moment on, and what was passed over before it.
+struct TorchSamplingFact {
+  uint64_t skipped;  // operations and backward nodes not recorded since the last of these, estimated
+  uint32_t weight;   // what is recorded stands for so many times as much; 0: as before
+  uint32_t flags;    // TorchSamplingFlag
+};
+static_assert(sizeof(TorchSamplingFact) == 16);
+enum TorchSamplingFlag : uint32_t {
+  kTorchMidway = 1u << 0,    // recording begins while operations may be running: the first may be parts of one
+  kTorchUnitEnds = 1u << 1,  // a unit of the sampling ends here; its class in the bits from kTorchClassShift on
+};
+inline constexpr uint32_t kTorchClassShift = 8, kTorchClassMask = 15;
 
 struct ProcessInfoRecord {
   Tag tag;

@@ -34,6 +34,7 @@ Annotations::Open::Open(const Identity& thread, const Identity& process, const A
             .category = record.category,
             .start = record.ticks,
             .end = record.ticks,
+            .inside = 0,
             .name = record.name,
             .payload_type = payload.type,
             .payload = payload.bits,
@@ -97,6 +98,7 @@ void Annotations::Pop(std::vector<Open>* stack, const AnnotationRecord& record, 
   }
   Range& range = stack->back().range;
   range.end = std::max(record.ticks, range.start);
+  if (at > 1) (*stack)[at - 2].range.inside += range.end - range.start;
   consume(range);
   stack->pop_back();
   --open_count_;

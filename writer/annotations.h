@@ -41,6 +41,7 @@ class Annotations {
     uint16_t domain = 0;
     uint32_t category = 0;
     uint64_t start = 0, end = 0;  // ticks; of a mark both are one
+    uint64_t inside = 0;          // ticks of the ranges that are nested in it
     uint64_t name = 0;            // 0: there was no room for more names
     PayloadType payload_type{};
     uint64_t payload = 0;

@@ -9,6 +9,7 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kMaxArguments = 1024;
+constexpr size_t kMaxSamplingFacts = 1u << 20;  // of a process: a day of ten a second
 constexpr size_t kMaxCounters = 1u << 20;
 constexpr size_t kMaxThreads = 4u << 20;
 constexpr size_t kMaxAnnotationText = 32u << 20;
@@ -503,6 +504,13 @@ class FactReader {
             case ProcessInfoKey::kTorchShapes:
               owner.torch_shapes = text;
               break;
+            case ProcessInfoKey::kTorchSampling: {
+              TorchSamplingAt at{info.ticks, {}};
+              if (text.size() != sizeof(at.fact) || owner.torch_sampling.size() >= kMaxSamplingFacts) break;
+              memcpy(&at.fact, text.data(), sizeof(at.fact));
+              owner.torch_sampling.push_back(at);
+              break;
+            }
             default:
               break;
           }

@@ -21,6 +21,7 @@
 #include "writer/gpu_facts.h"
 #include "writer/record_view.h"
 #include "writer/spool.h"
+#include "writer/torch_sampling.h"
 #include "writer/unwind.h"
 
 namespace tbprof {
@@ -79,7 +80,8 @@ struct ProcessFacts {
   bool out_of_memory = false;
   std::string torch;         // of ProcessInfoKey::kTorch, its first character and the rest; empty: none was seen
   std::string torch_shapes;  // why there are none; empty: there are, or they were not asked for
-  std::string stopped;       // why nothing more was recorded from some moment on; empty: it was recorded to its end
+  std::vector<TorchSamplingAt> torch_sampling;
+  std::string stopped;  // why nothing more was recorded from some moment on; empty: it was recorded to its end
   std::string executable;
   std::vector<std::string> arguments;
   std::map<std::string, std::string> ranks;

@@ -192,11 +192,22 @@ Json ProcessGpuJson(const ProcessGpu& gpu) {
 Json ProcessJson(const Timeline& timeline, const Process& process) {
   Json operations = Json::array();
   for (const OperationTotal& total : process.operations) {
-    operations.push_back({{"operation", TypeName(timeline, total.type)},
-                          {"calls", total.calls},
-                          {"recorded", total.recorded},
-                          {"total_s", Seconds(total.total_ps)},
-                          {"longest_s", Seconds(total.longest_ps)}});
+    Json operation = {{"operation", TypeName(timeline, total.type)},
+                      {"calls", total.calls},
+                      {"recorded", total.recorded},
+                      {"total_s", Seconds(total.total_ps)},
+                      {"longest_s", Seconds(total.longest_ps)}};
+    if (total.self_ps >= 0) operation["self_s"] = Seconds(total.self_ps);
+    if (total.estimated) operation["estimated"] = true;
+    operations.push_back(std::move(operation));
+  }
+  Json torch;
+  if (const TorchSampled& sampled = process.torch; sampled.recorded + sampled.skipped > 0) {
+    const auto all = static_cast<double>(sampled.recorded + sampled.skipped);
+    torch = {{"recorded", sampled.recorded},
+             {"skipped", sampled.skipped},
+             {"skipped_is_estimated", true},
+             {"recorded_share", static_cast<double>(sampled.recorded) / all}};
   }
   return {{"pid", process.pid},
           {"parent", KnownOrNull(process.parent >= 0, process.parent)},
@@ -219,6 +230,7 @@ Json ProcessJson(const Timeline& timeline, const Process& process) {
           {"allocator", AllocatorJson(timeline, process)},
           {"exact_heap", ExactHeapJson(timeline, process.exact_heap)},
           {"gpu", ProcessGpuJson(process.gpu)},
+          {"pytorch_operations", std::move(torch)},
           {"operations", std::move(operations)}};
 }
 

@@ -127,6 +127,21 @@ struct OperationTotal {
   uint64_t recorded = 0;  // have (or had, before the budget) an event of their own
   int64_t total_ps = 0;   // time inside, recorded + counted
   int64_t longest_ps = 0;
+  int64_t self_ps = -1;    // of PyTorch's operations: without what is nested in them; -1: not known
+  bool estimated = false;  // operations were sampled: calls and times are extrapolated
+};
+
+// How much of PyTorch's operations of a process is recorded. From `at_ps` on, what is stands for `weight` times as
+// much.
+struct TorchWeight {
+  int64_t at_ps = 0;
+  double weight = 1;
+  bool midway = false;  // the first operations may be parts of one that is not recorded
+};
+struct TorchSampled {
+  uint64_t recorded = 0;
+  uint64_t skipped = 0;              // estimated; 0: all are recorded
+  std::vector<TorchWeight> weights;  // in order of time; empty: all are recorded
 };
 
 // A wait of a main thread, or a batch of tf.data's, that the budget left out of the events: what the steps waited for
@@ -236,6 +251,7 @@ struct Process {
   AllocatorTotals allocator;
   ExactHeap exact_heap;
   std::vector<OperationTotal> operations;  // sorted by total_ps descending
+  TorchSampled torch;
   uint64_t records = 0;
   ProcessGpu gpu;
   NumericLibrary library = NumericLibrary::kNone;

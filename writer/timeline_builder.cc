@@ -35,6 +35,7 @@
 #include "writer/torch_memory.h"
 #include "writer/torch_names.h"
 #include "writer/torch_operations.h"
+#include "writer/torch_sampling.h"
 #include "writer/torch_steps.h"
 #include "writer/unwind.h"
 #include "writer/utf8.h"
@@ -160,6 +161,7 @@ class Builder : private HostLines {
     NameSites();
     TakeAllocatorTotals();
     AddExactHeaps();
+    FinishTorchTotals();
     TakeOperationTotals();
     AddCounters();
     AddSteps();
@@ -996,10 +998,6 @@ class Builder : private HostLines {
     return RangeOrigin::kTorchOperation;
   }
 
-  static bool IsPause(const Annotations::Range& range) {
-    return range.domain == kTorchDomain && range.category == static_cast<uint32_t>(TorchScope::kPause);
-  }
-
   // What a range is called, and what is counted for it.
   uint16_t TypeOfRange(const Annotations::Range& range) {
     // Before all others, so that it is there when they are too many.
@@ -1116,6 +1114,14 @@ class Builder : private HostLines {
     if (type == kNoType) return;
     const uint64_t counted = std::min(range.end, close_) - std::max(range.start, totals_open_);
     Count(range.process, owner, type, 0, 1, mark ? 0 : counted, mark ? 0 : counted);
+    if (range.kind == Annotations::Kind::kRange && IsTorchWork(timeline_.types[type])) {
+      const auto known = torch_totals_.find(owner);
+      TorchTotals& totals =
+          known != torch_totals_.end()
+              ? known->second
+              : torch_totals_.try_emplace(owner, facts_.processes[range.process].torch_sampling).first->second;
+      totals.Take({type, range.start, counted, counted - std::min(counted, range.inside)});
+    }
     if (mark ? range.start < open_ : range.end <= open_) return;
     ++timeline_.records;
     Event event;
@@ -1131,7 +1137,6 @@ class Builder : private HostLines {
     event.detail = DomainText(range);
     event.call_site = ShapesText(range, type);
     if (range.kind == Annotations::Kind::kAcross) {
-      if (IsPause(range)) torch_pause_ticks_[owner] += static_cast<uint64_t>(event.duration_ps);
       if (across_.size() < kMaxAcross) {
         across_.push_back({owner, event});
       } else {
@@ -1797,9 +1802,34 @@ class Builder : private HostLines {
     }
   }
 
+  void FinishTorchTotals() {
+    for (auto& [owner, totals] : torch_totals_) {
+      // Of the dropped parts of a long run no operation is known.
+      totals.Finish(facts_.dropped.empty() ? totals_open_ : open_, close_);
+      TorchSampled& sampled = timeline_.processes[owner].torch;
+      sampled.recorded = totals.recorded();
+      sampled.skipped = totals.skipped();
+      if (!totals.sampled()) continue;
+      for (const TorchTotals::Weight& weight : totals.Weights()) {
+        sampled.weights.push_back({ClampedPs(weight.ticks), weight.weight, weight.midway});
+      }
+    }
+  }
+
   void TakeOperationTotals() {
+    const auto ticks = [](double estimated) { return static_cast<uint64_t>(std::clamp(estimated, 0.0, 9e18)); };
     for (const auto& [key, id] : total_ids_) {
       OperationTotal& total = totals_[id];
+      const auto torch = torch_totals_.find(key.first);
+      if (torch != torch_totals_.end() && IsTorchWork(timeline_.types[total.type])) {
+        const EstimatedTotal estimated = torch->second.Of(total.type);
+        total.self_ps = facts_.clock.DurationPs(ticks(estimated.self_ticks));
+        if (torch->second.sampled()) {
+          total.estimated = true;
+          total.calls = std::max(total.recorded, estimated.calls);
+          total.total_ps = static_cast<int64_t>(ticks(estimated.ticks));
+        }
+      }
       total.total_ps = facts_.clock.DurationPs(static_cast<uint64_t>(total.total_ps));
       total.longest_ps = facts_.clock.DurationPs(static_cast<uint64_t>(total.longest_ps));
       timeline_.processes[key.first].operations.push_back(total);
@@ -2161,16 +2191,7 @@ class Builder : private HostLines {
     if (nameless_ != kNoType && whole_run_ && !facts_.dropped.empty()) {
       warnings.push_back("annotations (NVTX) are counted in the timeline's part of the run only");
     }
-    if (!torch_pause_ticks_.empty()) {
-      const auto longest = std::max_element(torch_pause_ticks_.begin(), torch_pause_ticks_.end(),
-                                            [](const auto& a, const auto& b) { return a.second < b.second; });
-      const double share = static_cast<double>(facts_.clock.DurationPs(longest->second)) /
-                           static_cast<double>(std::max<int64_t>(timeline_.duration_ps, 1));
-      timeline_.warnings.push_back(absl::StrFormat(
-          "PyTorch's operations are left out for %.0f %% of the time%s: more would cost over 1 %% (--torch=all: all of "
-          "them)",
-          100 * share, torch_pause_ticks_.size() == 1 ? "" : " of one process, and of others for less"));
-    }
+    if (std::string text = SamplingText(timeline_); !text.empty()) timeline_.warnings.push_back(std::move(text));
     if (facts_.coarsest_sampling > 0) {
       timeline_.notes.push_back(StrCat("heap sites: down to one sample per ",
                                        HumanBytes(static_cast<double>(facts_.coarsest_sampling)),
@@ -2212,7 +2233,7 @@ class Builder : private HostLines {
   uint64_t next_progress_ = 0;
 
   std::optional<Annotations> annotations_;
-  std::map<uint32_t, uint64_t> torch_pause_ticks_;  // by process
+  std::map<uint32_t, TorchTotals> torch_totals_;  // by process
   TorchMemory torch_memory_;
   const Annotations::Consume take_range_ = [this](const Annotations::Range& range) { TakeRange(range); };
   absl::flat_hash_map<std::tuple<uint64_t, ValueKind, RangeOrigin>, uint16_t> range_types_;

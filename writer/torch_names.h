@@ -30,6 +30,11 @@ inline bool IsFrameworkWork(const EventType& type) {
           type.origin == RangeOrigin::kTensorFlow);
 }
 
+// Of PyTorch alone: what its library samples.
+inline bool IsTorchWork(const EventType& type) {
+  return IsFrameworkWork(type) && type.origin != RangeOrigin::kTensorFlow;
+}
+
 // `Optimizer.step#SGD.step`.
 inline bool IsOptimizerStep(RangeOrigin origin, std::string_view name) {
   return origin == RangeOrigin::kTorchUser && name.starts_with(kOptimizerStep);

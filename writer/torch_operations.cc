@@ -122,6 +122,7 @@ class Namer {
   }
 
   NamedOperations NameAll() {
+    FindUsualLevels();
     const bool any_work = std::any_of(kinds_.begin(), kinds_.end(), [](Kind kind) { return kind >= Kind::kOperation; });
     // Scopes alone are of use to what was launched in them.
     if (!any_work && timeline_->gpu_streams.empty()) return counts_;
@@ -181,8 +182,58 @@ class Namer {
     return {threads.loader == static_cast<int>(index), std::ranges::binary_search(threads.pinning, index)};
   }
 
+  // Where recording began amid the work of a thread: what comes first may be parts of an operation that is not
+  // recorded, and would have rows that are none of its program's. Until one that is mostly the outermost where that is
+  // known.
+  class Midway {
+   public:
+    explicit Midway(const std::vector<TorchWeight>& weights) : weights_(weights) {}
+    bool At(int64_t start_ps) {
+      for (; next_ < weights_.size() && weights_[next_].at_ps <= start_ps; ++next_) {
+        unsure_ = weights_[next_].midway;
+        since_ps_ = weights_[next_].at_ps;
+      }
+      return unsure_;
+    }
+    // Long enough for it to be over.
+    bool IsNew(int64_t start_ps) const { return unsure_ && start_ps - since_ps_ < kLongOperationPs; }
+    void End() { unsure_ = false; }
+
+   private:
+    static constexpr int64_t kLongOperationPs = 1'000'000'000;
+    const std::vector<TorchWeight>& weights_;
+    size_t next_ = 0;
+    int64_t since_ps_ = 0;
+    bool unsure_ = false;
+  };
+
+  void FindUsualLevels() {
+    const bool any = std::ranges::any_of(timeline_->processes, [](const Process& process) {
+      return std::ranges::any_of(process.torch.weights, &TorchWeight::midway);
+    });
+    if (!any) return;
+    outermost_.resize(kinds_.size());
+    for (const Thread& thread : timeline_->threads) {
+      if (thread.is_line) continue;
+      Midway midway(timeline_->processes[thread.process].torch.weights);
+      int64_t end = 0;
+      for (const Event& event : thread.events) {
+        if (kinds_[event.type] < Kind::kOperation) continue;
+        const bool nested = event.start_ps < end;
+        if (nested) {
+          --outermost_[event.type];
+          continue;
+        }
+        end = event.start_ps + event.duration_ps;
+        (void)midway.At(event.start_ps);
+        if (!midway.IsNew(event.start_ps)) ++outermost_[event.type];
+      }
+    }
+  }
+
   void Walk(uint32_t index, std::span<const GraphNode> nodes) {
     Thread* const thread = &timeline_->threads[index];
+    Midway midway(timeline_->processes[thread->process].torch.weights);
     const InputRoles roles = RolesOf(index);
     std::vector<Frame> open;
     for (Event& event : thread->events) {
@@ -197,7 +248,14 @@ class Namer {
       if (kind == Kind::kNone || event.duration_ps <= 0) continue;
       Frame frame = open.empty() ? Frame{} : open.back();
       frame.end = event.start_ps + event.duration_ps;
-      const bool outermost = !frame.in_work && !frame.in_loader;
+      bool outermost = !frame.in_work && !frame.in_loader;
+      if (outermost && kind >= Kind::kOperation && midway.At(event.start_ps)) {
+        if (outermost_[event.type] > 0) {
+          midway.End();
+        } else {
+          outermost = false;
+        }
+      }
       switch (kind) {
         case Kind::kNone:
           break;
@@ -312,6 +370,7 @@ class Namer {
 
   Timeline* timeline_;
   std::vector<Kind> kinds_;
+  std::vector<int64_t> outermost_;  // how much more often it is the outermost than a part of another
   std::vector<std::string> scopes_;
   absl::flat_hash_map<std::pair<StringId, uint16_t>, StringId> below_;
   absl::flat_hash_map<std::tuple<StringId, uint16_t, bool>, StringId> operations_;
@@ -325,6 +384,25 @@ class Namer {
 };
 
 }  // namespace
+
+std::string OperationOfName(std::string_view name) {
+  const size_t colon = name.find(':');
+  if (colon == std::string_view::npos || colon == 0 || colon + 1 == name.size()) return "";
+  // `aten::mm` and `phase: load` are no such names. A type is one of TensorFlow's, with capitals, or of JAX's, which
+  // may have anything in brackets behind it and any name before it.
+  const size_t bracket = std::min(name.find('[', colon + 1), name.size());
+  const std::string_view type = name.substr(colon + 1, bracket - colon - 1);
+  if (type.empty() || IsDigit(type[0])) return "";
+  bool capitals = false;
+  for (const char c : type) {
+    if (!IsLetter(c) && !IsDigit(c) && c != '_') return "";
+    capitals |= c >= 'A' && c <= 'Z';
+  }
+  if (capitals && (type[0] >= 'a' || bracket != name.size())) return "";
+  std::string path = StrCat(Part(name.substr(0, colon)), "/", Part(name.substr(colon + 1)));
+  if (!IsLetter(path[0]) && !IsDigit(path[0]) && path[0] != '.') path = StrCat("op/", path);
+  return StrCat(path, ":", TypeOf(type));
+}
 
 NamedOperations NameOperations(Timeline* timeline) { return Namer(timeline).NameAll(); }
 

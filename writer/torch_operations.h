@@ -13,6 +13,8 @@
 #define TBPROF_WRITER_TORCH_OPERATIONS_H_
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "writer/timeline.h"
 
@@ -25,6 +27,10 @@ struct NamedOperations {
 
 // Event::detail of PyTorch's work, GpuEvent::operation. Of a finished timeline: events nest.
 NamedOperations NameOperations(Timeline* timeline);
+
+// XProf takes an event whose name is `left:right` for the operation `left` of the type `right`, so that
+// `gloo:all_reduce` and `gloo:broadcast` are one row. The `tf_op` that gives each its own; empty: no name of that kind.
+std::string OperationOfName(std::string_view name);
 
 }  // namespace tbprof
 

@@ -3,17 +3,20 @@
 
 #include <limits>
 
+#include "writer/torch_operations.h"
+
 namespace tbprof {
 namespace {
 
 // A map entry: key, and a message that repeats the key as its field 1.
 void PutMetadata(ByteBuffer& out, int map_field, uint32_t id, std::string_view name,
-                 const std::pair<Stat, std::string>* text = nullptr) {
+                 const std::pair<Stat, std::string>* text = nullptr, std::string_view display_name = {}) {
   const size_t entry = out.Open(BytesTag(map_field));
   PutVarintField(out, xfield::kMapKey, id);
   const size_t value = out.Open(BytesTag(xfield::kMapValue));
   PutVarintField(out, xfield::kMetadataId, id);
   PutTextField(out, xfield::kMetadataName, name);
+  if (!display_name.empty()) PutTextField(out, xfield::kMetadataDisplayName, display_name);
   if (text != nullptr) {
     const size_t stat = out.Open(BytesTag(xfield::kMetadataStats));
     PutVarintField(out, xfield::kStatMetadataId, FixedStatId(text->first));
@@ -96,8 +99,12 @@ ByteBuffer PlaneBuilder::Header() const {
   for (const auto& [name, id] : events_) names[id - 1] = name;
   for (size_t i = 0; i < names.size(); ++i) {
     const auto text = event_stats_.find(static_cast<uint32_t>(i + 1));
-    PutMetadata(out, xfield::kPlaneEventMetadata, static_cast<uint32_t>(i + 1), names[i],
-                text == event_stats_.end() ? nullptr : &text->second);
+    // On a host xprof takes `left:right` for an operation, whatever `tf_op` says. The viewer shows the display name.
+    const bool hides = name_.starts_with(kHostCpuPlane) && !OperationOfName(names[i]).empty();
+    std::string hidden(hides ? names[i] : std::string_view());
+    if (hides) hidden.insert(hidden.find(':') + 1, 1, ' ');
+    PutMetadata(out, xfield::kPlaneEventMetadata, static_cast<uint32_t>(i + 1), hides ? hidden : names[i],
+                text == event_stats_.end() ? nullptr : &text->second, hides ? names[i] : std::string_view());
   }
   for (size_t i = 0; i < kStatCount; ++i) {
     if (used_stats_.test(i)) {

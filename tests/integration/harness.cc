@@ -195,6 +195,11 @@ std::unique_ptr<Profile> Profile::Parse(const std::string& xplane_path) {
   return profile;
 }
 
+// As the viewer shows it.
+static const std::string& ShownName(const tensorflow::profiler::XEventMetadata& metadata) {
+  return metadata.display_name().empty() ? metadata.name() : metadata.display_name();
+}
+
 const std::vector<Event>& Profile::events() const {
   if (flat_) return events_;
   flat_ = true;
@@ -206,7 +211,7 @@ const std::vector<Event>& Profile::events() const {
         copy.line = line.display_name().empty() ? line.name() : line.display_name();
         copy.line_id = line.id();
         const auto found = plane.event_metadata().find(event.metadata_id());
-        copy.name = found == plane.event_metadata().end() ? "?" : found->second.name();
+        copy.name = found == plane.event_metadata().end() ? "?" : ShownName(found->second);
         copy.start_ps = line.timestamp_ns() * 1000 + event.offset_ps();
         copy.duration_ps = event.duration_ps();
         for (const auto& stat : event.stats()) {
@@ -225,7 +230,7 @@ int64_t Profile::Count(std::string_view name) const {
     for (const auto& line : plane.lines()) {
       for (const auto& event : line.events()) {
         const auto found = plane.event_metadata().find(event.metadata_id());
-        count += found != plane.event_metadata().end() && found->second.name() == name;
+        count += found != plane.event_metadata().end() && ShownName(found->second) == name;
       }
     }
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // torch DIRECTORY MODE...: opens DIRECTORY/lib/libtorch_cpu.so as Python does, a stand-in of PyTorch's
-// (tests/sim/torch), and has it work. Modes: ops, race, thread, storm COUNT STEPS MICROSECONDS [IDLE_MS], loop, fork,
+// (tests/sim/torch), and has it work. Modes: ops, race, thread, storm COUNT STEPS MICROSECONDS [IDLE_MS],
+// train OPERATIONS, loop, fork,
 // odd, wrong, asynchronous COUNT, ends exit|kill, forks_in_a_pause, forks_a_worker, memory COUNT. Facts: what PyTorch
 // was asked for.
 #include "../sim/torch/torch.h"
@@ -174,6 +175,18 @@ static void Run(long count, long steps, long microseconds, int idle_ms) {
     if (steps != 0) User("Optimizer.step#SGD.step", OptimizerStep, NULL);
   }
   puts("storm");
+}
+
+// Steps of so many operations, until there is a file `stop`.
+static void Train(long each) {
+  tensor(1000);
+  for (long step = 0; access("stop", F_OK) != 0; ++step) {
+    struct Storm storm = {0, each, 2};
+    StormOf(&storm);
+    User("Optimizer.step#SGD.step", OptimizerStep, NULL);
+    if (step == 400) Tell("warm", (uint64_t)step);
+  }
+  puts("train");
 }
 
 // Until there is a file `stop`. Tells what changed.
@@ -425,6 +438,7 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "race") == 0) Race();
   if (strcmp(mode, "thread") == 0) OtherThread();
   if (strcmp(mode, "storm") == 0) Run(atol(word), atol(argv[4]), atol(argv[5]), argc > 6 ? atoi(argv[6]) : 0);
+  if (strcmp(mode, "train") == 0) Train(atol(word));
   if (strcmp(mode, "loop") == 0) Loop();
   if (strcmp(mode, "fork") == 0) Forks();
   if (strcmp(mode, "forks_in_a_pause") == 0) ForksInAPause();

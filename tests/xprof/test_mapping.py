@@ -248,6 +248,21 @@ def test_operations_add_up_where_only_the_outermost_has_tf_op(opened):
     }
 
 
+def test_a_name_with_a_colon_is_an_operation_of_its_left_side(opened):
+    """Unless there is a blank behind the colon; the viewer shows the display name."""
+    space, plane = host()
+    line = plane.line(2, "main")
+    line.event("gloo:all_reduce", 0, MS, {"tf_op": Ref("gloo/all_reduce:all_reduce")})
+    line.event("gloo:broadcast", 2 * MS, MS)
+    for i, name in enumerate(("all_gather", "all_gather", "gather")):
+        tf_op = Ref(f"nccl/{name}:{name}")
+        line.event(f"nccl: {name}", (4 + i) * MS, MS, {"tf_op": tf_op}, display_name=f"nccl:{name}")
+    data = opened(space)
+    rows = {key[1]: row["occurrences"] for key, row in tool_data.op_rows(data).items()}
+    assert rows == {"gloo": 2, "nccl/all_gather": 2, "nccl/gather": 1}
+    assert {event["name"] for event in data.trace_events("h")[0]} >= {"nccl:all_gather", "nccl:gather"}
+
+
 def test_copies_with_tf_op_have_rows_and_stay_input(opened):
     space, plane = host()
     main = plane.line(2, "main")

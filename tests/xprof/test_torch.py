@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 pytest.importorskip("torch")
 
+import tool_data  # noqa: E402
 import xspace_maker  # noqa: E402
 from places import TBPROF  # noqa: E402
 
@@ -140,6 +141,42 @@ def test_a_training_and_what_its_operations_are(run):
     assert ran.count("aten::sin") == 3 and ran.count("SinBackward0") == 1
     assert ran.count("attempt") == 3 and ran.count("aten::mm") >= 3
     assert ran.count("aten::tanh") == 3
+
+
+COLLECTIVES = """
+    import os
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", init_method="file://" + os.path.join(os.environ["DIRECTORY"], "store" + str(os.getpid())),
+                            rank=0, world_size=1)
+    tensor, parts = torch.ones(8), [torch.zeros(8)]
+    for step in range(12):
+        dist.all_reduce(tensor)
+    for step in range(5):
+        dist.broadcast(tensor, 0)
+    for step in range(3):
+        dist.all_gather(parts, tensor)
+    with torch.autograd.profiler.record_function("load:batch"):
+        tensor.sum()
+    with torch.autograd.profiler.record_function("load:labels"):
+        tensor.sum()
+    dist.destroy_process_group()
+"""
+
+
+def test_each_name_with_a_colon_has_its_own_row_of_operations(run, tmp_path):
+    """xprof takes `left:right` for an operation `left`: all of gloo's collectives were one row."""
+    ran = run(COLLECTIVES)
+    ran.expect_unchanged()
+    paths = glob.glob(os.path.join(str(tmp_path), "logs", "plugins", "profile", "*", "*.xplane.pb"))
+    with tool_data.ToolData(os.path.dirname(paths[0])) as data:
+        rows = {name: row for (_, name), row in tool_data.op_rows(data).items()}
+    collectives = {name: row["occurrences"] for name, row in rows.items() if name.startswith("gloo")}
+    assert collectives == {"gloo/all_reduce": 12, "gloo/broadcast": 5, "gloo/all_gather": 3}
+    assert {row["type"] for name, row in rows.items() if name.startswith("gloo")} == {"all_reduce", "broadcast", "all_gather"}
+    assert rows["load/batch"]["occurrences"] == rows["load/labels"]["occurrences"] == 1
+    assert not {"gloo", "load"} & set(rows)
 
 
 PROFILED = """

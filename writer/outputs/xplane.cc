@@ -12,8 +12,10 @@
 #include "writer/outputs/xplane_gpu.h"
 #include "writer/schema.h"
 #include "writer/text.h"
+#include "writer/torch_estimates.h"
 #include "writer/torch_links.h"
 #include "writer/torch_names.h"
+#include "writer/torch_operations.h"
 #include "writer/utf8.h"
 #include "writer/xspace_builder.h"
 
@@ -74,6 +76,7 @@ class EventWriter {
       Value(line, type.value, event.value);
     }
     if (event.detail != 0) Text(line, IsFrameworkWork(type) ? Stat::kTfOp : Stat::kDetail, event.detail);
+    if (type.family == EventFamily::kAnnotation && !IsFrameworkWork(type)) Operation(line, event.type);
     // Flows that the timeline knows are above 0.
     if (link != 0) Flow(line, -static_cast<int64_t>(link), !EndsTorchLink(type));
     line.End();
@@ -120,6 +123,17 @@ class EventWriter {
     } else {
       line.Text(stat, text_id);
     }
+  }
+
+  // Of a name that would be taken for another's.
+  void Operation(LineBuilder& line, uint16_t type) {
+    if (operation_ids_.empty()) operation_ids_.resize(timeline_.types.size());
+    uint32_t& id = operation_ids_[type];
+    if (id == 0) {
+      const std::string operation = OperationOfName(timeline_.types[type].name);
+      id = operation.empty() ? kInline : plane_->TextId(operation);
+    }
+    if (id != kInline) line.Text(Stat::kTfOp, id);
   }
 
   void Address(LineBuilder& line, Stat stat, uint64_t object) {
@@ -237,6 +251,7 @@ class EventWriter {
   const GpuCalls* calls_;
   std::vector<uint32_t> event_ids_;
   std::vector<uint32_t> text_ids_;
+  std::vector<uint32_t> operation_ids_;  // of types
   absl::flat_hash_map<uint64_t, uint32_t> object_ids_;
   CachedObject cache_[kCacheSize];
   uint32_t error_ids_[kErrors] = {};
@@ -303,6 +318,23 @@ void WriteInput(const std::vector<InputLine>& lines, uint64_t& line_id, PlaneBui
       line.Int64(Stat::kInputStageId, kFirstStageId + static_cast<int64_t>(event.stage));
       line.Text(Stat::kInputStageName, plane.TextId(stage.name));
       line.Text(Stat::kInputStageCategory, plane.TextId(stage.category));
+      line.End();
+    }
+  }
+}
+
+void WriteEstimates(const Timeline& timeline, uint32_t process, uint64_t& line_id, PlaneBuilder& plane) {
+  for (const EstimateLine& estimates : TorchEstimates(timeline, process)) {
+    LineBuilder& line = plane.AddLine(line_id++, kEstimatesLine);
+    const uint32_t event_id = plane.EventId(kEstimateEvent);
+    if (!estimates.note.empty()) {
+      line.Begin(event_id, 0, 0);
+      line.InlineText(Stat::kTfOp, estimates.note);
+      line.End();
+    }
+    for (const EstimateBar& bar : estimates.bars) {
+      line.Begin(event_id, bar.start_ps, bar.duration_ps);
+      line.Text(Stat::kTfOp, plane.TextId(timeline.strings.Get(bar.operation)));
       line.End();
     }
   }
@@ -385,6 +417,7 @@ absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
       line.ReserveEvents(thread.events.size(), kExpectedEventBytes);
       events.WriteAll(line, index);
     }
+    for (const uint32_t process : host_plane.processes) WriteEstimates(timeline, process, line_id, plane);
     if (counted) WriteInput(InputLines(timeline, CountedProcess(timeline)), line_id, plane);
     WriteCounters(timeline, host_plane, line_id, plane);
     if (counted) WriteMemoryEvents(timeline, line_id, plane);

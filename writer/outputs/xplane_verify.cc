@@ -4,6 +4,7 @@
 #include "writer/outputs/xplane.h"
 #include "writer/outputs/xplane_gpu.h"
 #include "writer/text.h"
+#include "writer/torch_estimates.h"
 
 namespace tbprof {
 
@@ -39,6 +40,13 @@ XplaneCounts ExpectedXplane(const Timeline& timeline) {
     counts.planes += gpu.planes;
     counts.lines += gpu.lines;
     counts.events += gpu.events;
+  }
+  for (const HostPlane& plane : planes) {
+    for (const uint32_t process : plane.processes) {
+      for (const EstimateLine& line : TorchEstimates(timeline, process)) {
+        add_line(line.bars.size() + (line.note.empty() ? 0 : 1));
+      }
+    }
   }
   for (const InputLine& line : InputLines(timeline, CountedProcess(timeline))) add_line(line.events.size());
   add_line(steps.size());

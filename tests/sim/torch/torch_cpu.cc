@@ -83,6 +83,7 @@ uint32_t g_enabled, g_count;
 pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
 uint64_t g_counts[4];
 uint64_t g_threads;
+__thread uint32_t t_until_sampled;  // calls of a callback that is not called each time
 __thread uint64_t t_thread;
 __thread int64_t t_sequence;
 // What the next operation is given.
@@ -114,6 +115,12 @@ void SetEnabled(uint64_t handle, bool enabled) {
   __atomic_xor_fetch(&g_enabled, bit, __ATOMIC_RELEASE);
 }
 
+// Every so many-th, which is by chance in the release.
+bool IsSampled(double probability) {
+  if (t_until_sampled == 0) t_until_sampled = static_cast<uint32_t>(1 / probability);
+  return --t_until_sampled == 0;
+}
+
 void Begin(RecordFunction* function, const SimTorchOperation& operation, uint32_t enabled) {
   memset(&function->fields, 0x5a, sizeof(function->fields));
   function->fields.thread = ThreadNumber();
@@ -134,6 +141,7 @@ void Begin(RecordFunction* function, const SimTorchOperation& operation, uint32_
   function->fields.arguments = given.arguments;
   for (uint32_t i = 0; i < kMost; ++i) {
     if ((enabled & (1u << i)) == 0 || !g_callbacks[i].scopes[operation.scope]) continue;
+    if (g_callbacks[i].probability < 1 && !IsSampled(g_callbacks[i].probability)) continue;
     function->fields.callbacks |= 1u << i;
     Context context = g_callbacks[i].start(*function);
     function->fields.contexts[i] = context.pointer;
@@ -151,7 +159,10 @@ void End(RecordFunction* function) {
 
 __attribute__((visibility("default"))) uint64_t addGlobalCallback(RecordFunctionCallback callback) {
   Change change(0);
-  if (g_count == kMost || callback.start == nullptr || callback.end == nullptr || callback.probability != 1) abort();
+  if (g_count == kMost || callback.start == nullptr || callback.end == nullptr || callback.probability <= 0 ||
+      callback.probability > 1) {
+    abort();
+  }
   g_callbacks[g_count] = callback;
   __atomic_or_fetch(&g_enabled, 1u << g_count, __ATOMIC_RELEASE);
   return ++g_count;

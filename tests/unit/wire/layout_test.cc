@@ -35,9 +35,11 @@ TEST(Layout, SizesAndOffsetsAreThoseOfAbi10) {
   EXPECT_EQ(offsetof(SegmentHeader, malloc_stamp_every), 260u);
   EXPECT_EQ(offsetof(SegmentHeader, malloc_interval), 272u);
   EXPECT_EQ(offsetof(SegmentHeader, sample_stack_bytes), 296u);
+  EXPECT_EQ(offsetof(SegmentHeader, torch_all), 300u);
   EXPECT_EQ(offsetof(SegmentHeader, chunk_hint), 320u);
   EXPECT_EQ(offsetof(SegmentHeader, dropped), 352u);
   EXPECT_EQ(offsetof(ProcessSlot, ranges_open), 104u);
+  EXPECT_EQ(offsetof(ProcessSlot, torch_recording), 108u);
   EXPECT_EQ(kTriggersOffset, 1024u);
   EXPECT_EQ(sizeof(Triggers), 2112u);
   EXPECT_EQ(offsetof(Triggers, told), 16u);
@@ -60,6 +62,7 @@ TEST(Layout, SizesAndOffsetsAreThoseOfAbi10) {
   EXPECT_EQ(sizeof(TensorMemoryRecord), 64u);
   EXPECT_EQ(offsetof(TensorMemoryRecord, device_type), 48u);
   EXPECT_EQ(sizeof(AnnotationPayload), 32u);
+  EXPECT_EQ(sizeof(TorchSamplingFact), 16u);
   EXPECT_EQ(kSlotsPerChunk, 2048u);
 }
 

@@ -259,6 +259,22 @@ TEST_F(TorchOperationsTest, WhateverTheNamesTheGrammarIsKept) {
   }
 }
 
+TEST(OperationOfName, NamesWithAColon_HaveRowsOfTheirOwn) {
+  EXPECT_EQ(OperationOfName("gloo:all_reduce"), "gloo/all_reduce:all_reduce");
+  EXPECT_EQ(OperationOfName("gloo:broadcast"), "gloo/broadcast:broadcast");
+  EXPECT_EQ(OperationOfName("nccl:_all_gather_base"), "nccl/_all_gather_base:_all_gather_base");
+  EXPECT_EQ(OperationOfName("load:Batch"), "load/Batch:Batch");
+  EXPECT_EQ(OperationOfName("my load:batch[3]"), "my_load/batch_3_:batch");
+  EXPECT_EQ(OperationOfName("!load:batch"), "op/_load/batch:batch");
+}
+
+TEST(OperationOfName, OtherNames_HaveNone) {
+  for (const char* name : {"", "aten::mm", "c10d::allreduce_", "phase: load", "load", "load:", ":batch", "at 12:30",
+                           "load:batchOne", "load:batch one", "load:Batch[3]", "https://host", "a:b:c"}) {
+    EXPECT_EQ(OperationOfName(name), "") << name;
+  }
+}
+
 TEST_F(TorchOperationsTest, NumbersInNamesDoNotMakePathsForEver) {
   for (int i = 0; i < 20'000; ++i) Nvtx("sample " + std::to_string(i), [&] { Op("mm"); });
   Name();

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules: RULES.md.
+#include "preload/torch_sampling.h"
+
+namespace tbprof {
+namespace {
+
+constexpr uint64_t kMostPercent = 1;
+constexpr uint64_t kBurstNs = 10'000'000;  // of cost, that may come at once
+// PyTorch's list of observers is changed at most twice in a unit, a few microseconds each: shorter ones are joined.
+constexpr uint64_t kShortestUnitNs = 2'000'000;
+// A unit without a border of a step ends after as many operations as so many usual steps have (not by time: a step that
+// the machine keeps waiting is no other), or, where none are known, after a random length of time, of which each is
+// twice as long and half as likely as the one before.
+constexpr uint64_t kUsualSteps = 4;
+constexpr uint64_t kFewestOperations = 1024;
+constexpr uint64_t kLongestOfStepsNs = 10'000'000'000;
+constexpr uint64_t kShortestLimitNs = 1'000'000;
+constexpr uint32_t kLimits = 4;
+constexpr uint32_t kFewestSteps = 2;
+// A step may cost more than the burst to be recorded wholly.
+constexpr uint64_t kMostOfStepNs = 4 * kBurstNs, kMostWithoutStepsNs = kBurstNs;
+// A block makes up for this part of what was spent beyond or below the budget.
+constexpr int64_t kCorrection = 8;
+constexpr uint32_t kMostUnits = 1u << 20;
+
+uint64_t Random(TorchSampling* sampling) {
+  // xorshift64*.
+  sampling->random ^= sampling->random >> 12;
+  sampling->random ^= sampling->random << 25;
+  sampling->random ^= sampling->random >> 27;
+  return sampling->random * 0x2545f4914f6cdd1d;
+}
+
+uint32_t RandomBelow(TorchSampling* sampling, uint32_t end) {
+  return static_cast<uint32_t>(((Random(sampling) >> 32) * end) >> 32);
+}
+
+bool KnowsSteps(const TorchSampling& sampling) { return sampling.steps >= kFewestSteps; }
+
+void SetLimit(TorchSampling* sampling) {
+  if (KnowsSteps(*sampling)) {
+    const uint64_t most = kUsualSteps * sampling->step_operations;
+    sampling->most_operations = most < kFewestOperations ? kFewestOperations : most;
+    sampling->limit = kLongestOfStepsNs;
+    return;
+  }
+  sampling->most_operations = ~uint64_t{0};
+  sampling->limit = kShortestLimitNs;
+  for (uint32_t i = 1; i < kLimits && (Random(sampling) >> 63) != 0; ++i) sampling->limit *= 2;
+}
+
+// Towards the median: the way that more of them lie.
+uint64_t Median(uint64_t median, uint64_t value) {
+  return value > median ? median + median / 8 + 1 : value < median ? median - median / 8 : median;
+}
+
+void LearnStep(TorchSampling* sampling, const TorchProgress& at) {
+  const uint64_t length = at.now - sampling->last_step, operations = at.operations - sampling->operations_at_step;
+  const bool known = sampling->last_step != 0;
+  sampling->last_step = at.now;
+  sampling->operations_at_step = at.operations;
+  if (!known) return;
+  const bool shortest = sampling->steps == 0 || length < sampling->step_ns;
+  if (sampling->steps >= kFewestSteps) {
+    sampling->step_ns = Median(sampling->step_ns, length);
+    sampling->step_operations = Median(sampling->step_operations, operations);
+    return;
+  }
+  ++sampling->steps;
+  if (!shortest) return;
+  sampling->step_ns = length;
+  sampling->step_operations = operations;
+}
+
+uint64_t Mean(uint64_t mean, uint64_t value) { return mean == 0 ? value : mean - mean / 8 + value / 8; }
+
+// So many that one of them, recorded, costs what all of them earn; a fraction by chance.
+uint32_t UnitsOfBlock(TorchSampling* sampling, uint64_t now, uint64_t cost) {
+  const uint64_t spent = cost - sampling->cost_at_since, earned = (now - sampling->since) / 100 * kMostPercent;
+  if (spent <= earned) {
+    sampling->since = now;
+    sampling->cost_at_since = cost;
+  }
+  const auto beyond = static_cast<int64_t>(spent > earned ? spent - earned : 0) - static_cast<int64_t>(kBurstNs);
+  const int64_t wanted = static_cast<int64_t>(sampling->unit_cost) + beyond / kCorrection;
+  if (wanted <= 0) return 1;
+  const uint64_t unit_earns = sampling->unit_ns / 100 * kMostPercent + 1;
+  const uint64_t units = static_cast<uint64_t>(wanted) / unit_earns;
+  if (units >= kMostUnits) return kMostUnits;
+  const uint64_t rest = static_cast<uint64_t>(wanted) % unit_earns;
+  const uint32_t more = rest > 0 && Random(sampling) % unit_earns < rest ? 1 : 0;
+  const auto whole = static_cast<uint32_t>(units) + more;
+  return whole == 0 ? 1 : whole;
+}
+
+// Of the unit that ends. Those that a step ends by their length to the usual one, a power of two each; what recording
+// adds is taken off again.
+uint32_t ClassOf(const TorchSampling& sampling, const TorchProgress& at, bool step) {
+  constexpr uint32_t kOfSteps = 12, kUsual = 6;
+  if (!step || sampling.step_ns == 0) return kOfSteps;
+  uint64_t length = at.now - sampling.unit_since;
+  const uint64_t added = sampling.recording ? (at.cost - sampling.cost_at_unit) / 2 : 0;
+  length -= added < length / 2 ? added : length / 2;
+  // Around the usual length is the middle of a class: a third less to a third more.
+  uint32_t number = kUsual;
+  uint64_t border = sampling.step_ns / 3 * 2;
+  while (number > 0 && length < border) {
+    --number;
+    border /= 2;
+  }
+  if (number < kUsual) return number;
+  border = sampling.step_ns / 3 * 4;
+  while (number + 1 < kOfSteps && length >= border) {
+    ++number;
+    border *= 2;
+  }
+  return number;
+}
+
+}  // namespace
+
+void StartSampling(TorchSampling* sampling, const TorchProgress& at, uint64_t seed) {
+  const TorchSampling fresh;
+  *sampling = fresh;
+  sampling->random ^= seed;
+  if (sampling->random == 0) sampling->random = 1;
+  sampling->since = sampling->unit_since = at.now;
+  sampling->cost_at_since = sampling->cost_at_unit = at.cost;
+  sampling->operations_at_unit = at.operations;
+  SetLimit(sampling);
+}
+
+bool IsOver(const TorchSampling& sampling, const TorchProgress& at) {
+  const uint64_t most_cost = KnowsSteps(sampling) ? kMostOfStepNs : kMostWithoutStepsNs;
+  return at.now - sampling.unit_since >= sampling.limit ||
+         at.operations - sampling.operations_at_unit >= sampling.most_operations ||
+         (sampling.recording && at.cost - sampling.cost_at_unit >= most_cost);
+}
+
+bool EndsUnit(TorchSampling* sampling, const TorchProgress& at, bool step) {
+  if (!step) return IsOver(*sampling, at);
+  LearnStep(sampling, at);
+  return at.now - sampling->unit_since >= kShortestUnitNs;
+}
+
+bool BeginUnit(TorchSampling* sampling, const TorchProgress& at, bool step) {
+  sampling->ended_class = ClassOf(*sampling, at, step);
+  if (at.now > sampling->unit_since) {
+    sampling->unit_ns = Mean(sampling->unit_ns, at.now - sampling->unit_since);
+    if (sampling->recording) sampling->unit_cost = Mean(sampling->unit_cost, at.cost - sampling->cost_at_unit);
+  }
+  if (++sampling->position >= sampling->units) {
+    sampling->units = UnitsOfBlock(sampling, at.now, at.cost);
+    sampling->position = 0;
+    sampling->chosen = RandomBelow(sampling, sampling->units);
+  }
+  sampling->unit_since = at.now;
+  sampling->cost_at_unit = at.cost;
+  sampling->operations_at_unit = at.operations;
+  SetLimit(sampling);
+  sampling->recording = sampling->position == sampling->chosen;
+  if (sampling->recording) sampling->weight = sampling->units;
+  return sampling->recording;
+}
+
+void SkipCost(TorchSampling* sampling, const TorchProgress& at, uint64_t before) {
+  sampling->cost_at_since += at.cost - before;
+  sampling->unit_since = at.now;
+  sampling->position = sampling->units;
+}
+
+}  // namespace tbprof
