@@ -196,9 +196,9 @@ Json ProcessJson(const Timeline& timeline, const Process& process) {
                       {"calls", total.calls},
                       {"recorded", total.recorded},
                       {"total_s", Seconds(total.total_ps)},
-                      {"longest_s", Seconds(total.longest_ps)}};
-    if (total.self_ps >= 0) operation["self_s"] = Seconds(total.self_ps);
-    if (total.estimated) operation["estimated"] = true;
+                      {"longest_s", Seconds(total.longest_ps)},
+                      {"self_s", KnownOrNull(total.self_ps >= 0, Seconds(total.self_ps))},
+                      {"estimated", total.estimated}};
     operations.push_back(std::move(operation));
   }
   Json torch;

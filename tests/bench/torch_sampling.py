@@ -53,7 +53,7 @@ class Run:
         self.recorded = sum(row["recorded"] for row in torch)
         self.own, self.calls = collections.Counter(), collections.Counter()
         for row in torch:
-            self.own[row["operation"]] += row.get("self_s", 0)
+            self.own[row["operation"]] += row["self_s"] or 0
             self.calls[row["operation"]] += row["calls"]
 
     def compare(self, whole, kind):

@@ -296,7 +296,7 @@ TEST(Torch, ManyOperations_TotalsAreExtrapolatedAndTheTrueShareIsReported) {
   EXPECT_EQ(add["estimated"], true);
   EXPECT_NEAR(add["calls"], kCount, kCount / 50);
   EXPECT_EQ(add["recorded"], result.profile->Count("aten::add"));
-  EXPECT_FALSE(OperationIn(result.summary, "Optimizer.step#SGD.step").contains("estimated")) << "all are recorded";
+  EXPECT_EQ(OperationIn(result.summary, "Optimizer.step#SGD.step")["estimated"], false) << "all are recorded";
   EXPECT_EQ(OperationIn(result.summary, "Optimizer.step#SGD.step")["calls"], kSteps);
   // The terminal's line and the profile's.
   const std::string line = StrCat(kSampled, SharePercent(skipped / (recorded + skipped)),
@@ -326,7 +326,7 @@ TEST(Torch, AllOfThemWhereTheyAreAskedFor) {
   EXPECT_EQ(pair.profiled.profile->Count(kPause), 0);
   EXPECT_EQ(pair.profiled.Fact("disabled"), 0u);
   EXPECT_FALSE(pair.profiled.profile->HasWarning(kSampled));
-  EXPECT_FALSE(OperationIn(pair.profiled.summary, "aten::add").contains("estimated"));
+  EXPECT_EQ(OperationIn(pair.profiled.summary, "aten::add")["estimated"], false);
   EXPECT_EQ(pair.profiled.summary["processes"][0]["pytorch_operations"]["skipped"], 0);
 }
 
