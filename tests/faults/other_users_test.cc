@@ -204,7 +204,7 @@ TEST_F(OtherUsers, RepositoryThatStopsTheRun) {
 
 TEST_F(OtherUsers, RepositoryThatHidesItself) {
   WriteFile(repository_ + "/tbprof.toml", "quiet = true\nprint-ranks = \"99\"\nrun = \"r\"\n");
-  const RunResult result = RunIn(repository_, {}, {{"RANK", "0"}, {"WORLD_SIZE", "2"}});
+  const RunResult result = RunIn(repository_, {"--rank-wait=100ms"}, {{"RANK", "0"}, {"WORLD_SIZE", "2"}});
   EXPECT_TRUE(result.Said("options: " + repository_ + "/tbprof.toml")) << result.AllSaid();
 }
 
