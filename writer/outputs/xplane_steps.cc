@@ -17,8 +17,9 @@ namespace {
 constexpr size_t kMarkersBeforeTrimming = 6;
 constexpr int64_t kShortestPs = 1000;
 
-// Pieces of all steps beside the markers; 20 to 30 bytes each.
-constexpr size_t kMostPieces = 600'000;
+// Pieces of all steps beside the markers, 20 to 30 bytes each: of the file's size they are a fourth at most.
+constexpr uint64_t kEventBytesOfAPiece = 100;
+constexpr uint64_t kFewestPieces = 2'000, kMostPieces = 600'000;
 
 // From six markers on, the reader leaves the first and the last out of its statistics, as steps that the capture cut.
 // The time before and after the steps stands in for them, where there is any.
@@ -202,7 +203,8 @@ std::vector<StepEvent> StepEvents(const Timeline& timeline) {
       MeasureInputWait(timeline).state == InputWaitState::kUnknown) {
     return WithoutRunning(events);
   }
-  return writer.pieces() > kMostPieces ? Summed(events) : std::move(events);
+  const uint64_t most = std::clamp(timeline.expected_bytes / kEventBytesOfAPiece, kFewestPieces, kMostPieces);
+  return writer.pieces() > most ? Summed(events) : std::move(events);
 }
 
 std::vector<PhaseEvent> PhaseEvents(const Timeline& timeline) {
