@@ -26,7 +26,12 @@ struct Page {
       }
       return sum;
     };
-    const std::vector<Event> waits = profile.Named("wait for input"), runs = profile.Named("running");
+    const auto both = [&](const std::string& name) {
+      std::vector<Event> pieces = profile.Named(name), sums = profile.Named(name + " (sum)");
+      pieces.insert(pieces.end(), sums.begin(), sums.end());
+      return pieces;
+    };
+    const std::vector<Event> waits = both("wait for input"), runs = both("running");
     for (const Event& step : profile.Named("step")) {
       if (step.Stat("graph_type").ends_with("step:")) continue;
       ++steps;
