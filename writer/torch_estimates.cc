@@ -13,8 +13,8 @@
 namespace tbprof {
 namespace {
 
-// What the bars may take of the file: 1 MB.
-constexpr size_t kMostBars = 40'000;
+// What the bars may take of the file: 1 MB, and no more than the operations that are in it.
+constexpr size_t kFewestBars = 64, kMostBars = 40'000;
 // A process with so much work beside its main thread's that it has more is one in a thousand threads.
 constexpr size_t kMostLines = 64;
 
@@ -31,8 +31,8 @@ double WeightAt(const std::vector<TorchWeight>& weights, int64_t ps) {
   return above == weights.begin() ? 1 : std::prev(above)->weight;
 }
 
-// By operation, the longest first.
-std::vector<Missing> MissingTimes(const Timeline& timeline, uint32_t process) {
+// By operation, the longest first. `events`: how many they come from.
+std::vector<Missing> MissingTimes(const Timeline& timeline, uint32_t process, size_t* events) {
   const std::vector<TorchWeight>& weights = timeline.processes[process].torch.weights;
   absl::flat_hash_map<StringId, double> times;
   for (const Thread& thread : timeline.threads) {
@@ -40,6 +40,7 @@ std::vector<Missing> MissingTimes(const Timeline& timeline, uint32_t process) {
     for (const Event& event : thread.events) {
       if (event.detail == 0 || !IsTorchWork(timeline.types[event.type])) continue;
       const double more = WeightAt(weights, event.start_ps) - 1;
+      ++*events;
       if (more > 0) times[event.detail] += more * static_cast<double>(event.duration_ps);
     }
   }
@@ -72,9 +73,11 @@ std::vector<Pause> PausesOf(const Timeline& timeline, uint32_t process, size_t m
 std::vector<EstimateLine> TorchEstimates(const Timeline& timeline, uint32_t process) {
   const TorchSampled& torch = timeline.processes[process].torch;
   if (torch.skipped == 0) return {};
-  const std::vector<Missing> missing = MissingTimes(timeline, process);
+  size_t events = 0;
+  const std::vector<Missing> missing = MissingTimes(timeline, process, &events);
+  const size_t most = std::clamp(events, kFewestBars, kMostBars);
   const std::vector<Pause> pauses =
-      PausesOf(timeline, process, std::max<size_t>(1, kMostBars / std::max<size_t>(1, missing.size())));
+      PausesOf(timeline, process, std::max<size_t>(1, most / std::max<size_t>(1, missing.size())));
   double all = 0, room = 0;
   for (const Missing& each : missing) all += each.ps;
   for (const Pause& pause : pauses) room += static_cast<double>(pause.length_ps);

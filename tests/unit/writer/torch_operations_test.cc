@@ -10,6 +10,7 @@
 
 #include "tests/unit/writer/torch_maker.h"
 #include "writer/input_pipeline.h"
+#include "writer/torch_estimates.h"
 #include "writer/torch_names.h"
 
 namespace tbprof {
@@ -257,6 +258,65 @@ TEST_F(TorchOperationsTest, WhateverTheNamesTheGrammarIsKept) {
     EXPECT_FALSE(text.starts_with("Iterator:")) << text;
     EXPECT_LT(text.size(), 400u);
   }
+}
+
+// What was recorded from the middle of an operation on.
+TEST_F(TorchOperationsTest, PartsOfAnOperationThatIsNotRecorded_HaveNoRows) {
+  const auto linear = [&] {
+    Operation("aten::linear", [&] {
+      Op("t");
+      Op("addmm");
+    });
+  };
+  for (int i = 0; i < 3; ++i) linear();
+  Op("relu");
+  Idle();
+  timeline.processes[0].torch = {20, 1000, {{0, 1, false}, {now, 50, true}}};
+  const size_t before = timeline.threads[0].events.size();
+  Op("addmm");
+  Op("relu");
+  linear();
+  Op("addmm");
+  Name();
+  std::vector<std::string> rows;
+  for (size_t i = before; i < timeline.threads[0].events.size(); ++i) {
+    rows.push_back(timeline.strings.Get(timeline.threads[0].events[i].detail));
+  }
+  EXPECT_EQ(rows, (Texts{"", "aten/relu:relu", "aten/linear:linear", "", "", "aten/addmm:addmm"}));
+}
+
+TEST_F(TorchOperationsTest, Estimates_AddUpToTheMissingTimeWithinThePauses) {
+  Op("mm", 100);
+  Op("relu", 50);
+  const uint32_t line = Thread();
+  timeline.threads[line].is_line = true;
+  on = line;
+  Range(kTorchPause, RangeOrigin::kTorchUser, 3000);
+  on = 0;
+  const int64_t behind = now;
+  Op("mm", 100);
+  on = line;
+  Range(kTorchPause, RangeOrigin::kTorchUser, 1000);
+  on = 0;
+  Name();
+  EXPECT_TRUE(TorchEstimates(timeline, 0).empty()) << "all are recorded";
+  timeline.processes[0].torch = {3, 19, {{0, 1, false}, {behind, 20, false}}};
+  const std::vector<EstimateLine> lines = TorchEstimates(timeline, 0);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].note.find("PyTorch_operations_are_sampled/14_percent_recorded/"), 0u);
+  int64_t whole = 0, end = 0;
+  for (const EstimateBar& bar : lines[0].bars) {
+    EXPECT_EQ(timeline.strings.Get(bar.operation), "aten/mm:mm") << "relu is all recorded";
+    EXPECT_GE(bar.start_ps, end);
+    end = bar.start_ps + bar.duration_ps;
+    whole += bar.duration_ps;
+  }
+  EXPECT_NEAR(whole, 1900 * kUs, 10);
+  // More than the pauses are long, of threads that work at a time.
+  timeline.processes[0].torch.weights[1].weight = 101;
+  const std::vector<EstimateLine> more = TorchEstimates(timeline, 0);
+  EXPECT_EQ(more.size(), 3u);
+  EXPECT_TRUE(more[1].note.empty());
 }
 
 TEST(OperationOfName, NamesWithAColon_HaveRowsOfTheirOwn) {
