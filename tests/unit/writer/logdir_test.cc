@@ -158,7 +158,7 @@ TEST_F(LogdirTest, AFileOfOneRankHasItInItsName) {
   EXPECT_EQ(Names(Profile() / "alone"), (std::vector<std::string>{"node_r5.xplane.pb", "summary.json"}));
   ASSERT_TRUE(PublishOne("named", false, 3).ok());
   EXPECT_EQ(Names(Profile() / "named").size(), 6u) << "nothing is replaced";
-  auto client = RunDirectory::Create(logdir_, "run", false, "node", 4, {}, RankNames::kClient);
+  auto client = CreateRun(logdir_, "run", false, "node", 4, {}, RankNames::kClient);
   ASSERT_TRUE(client.ok());
   EXPECT_EQ((*client)->HostOf(4), "node");
 }
