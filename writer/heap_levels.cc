@@ -29,26 +29,40 @@ ArmedPeriods AllocatorPeriods(const std::vector<WindowFact>& windows) {
   return PeriodsOf(counted);
 }
 
+std::vector<CounterFact> LooksInWindow(const ProcessFacts& process, uint64_t open_ticks, uint64_t close_ticks) {
+  std::vector<CounterFact> looks;
+  const std::vector<CounterFact>& all = process.counters;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].ticks <= open_ticks || all[i].ticks > close_ticks) continue;
+    // Dated a moment before the look that found it (Drain::AppendCounters).
+    const bool is_peak = i + 1 < all.size() && all[i + 1].ticks == all[i].ticks + 1;
+    if (is_peak && process.has_first && all[i].live_bytes <= process.first.peak_bytes) continue;
+    looks.push_back(all[i]);
+  }
+  return looks;
+}
+
 HeapLevels HeapLevelsOf(const HeapLevelsRequest& request, const ArmedPeriods& periods) {
   const ProcessFacts& process = request.process;
   HeapLevels levels;
   levels.absolute = std::any_of(periods.begin(), periods.end(), [&](const auto& period) {
     return period.first <= request.image_start_ticks && request.open_ticks <= period.second;
   });
-  int64_t begin = request.counted_at_open, lowest, highest, before = 0;
+  // The threads' counters nearest to the opening belong to the window's calls: what they say at its begin, and what
+  // came and went in it, makes what is there at its end. Of the whole run there are none, and the looks have to do.
+  int64_t begin = request.counted_at_open, before = 0;
   bool seen_before = false;
   for (const CounterFact& counter : process.counters) {
     if (counter.ticks > request.open_ticks) continue;
     before = seen_before ? std::max(before, counter.live_bytes) : counter.live_bytes;
-    begin = counter.live_bytes;
+    if (!process.has_first) begin = counter.live_bytes;
     seen_before = true;
   }
-  lowest = std::min(begin, request.counted_at_close);
-  highest = std::max(begin, request.counted_at_close);
-  for (const CounterFact& counter : process.counters) {
-    if (counter.ticks <= request.open_ticks || counter.ticks > request.close_ticks) continue;
-    lowest = std::min(lowest, counter.live_bytes);
-    highest = std::max(highest, counter.live_bytes);
+  int64_t lowest = std::min(begin, request.counted_at_close);
+  int64_t highest = std::max(begin, request.counted_at_close);
+  for (const CounterFact& look : LooksInWindow(process, request.open_ticks, request.close_ticks)) {
+    lowest = std::min(lowest, look.live_bytes);
+    highest = std::max(highest, look.live_bytes);
   }
   // The target's own peak misses nothing. It is of the window where the process began in it, or where it rose in it.
   const bool began_here = process.start_ticks >= request.open_ticks;

@@ -37,6 +37,10 @@ struct HeapLevels {
   int64_t peak_bytes = 0;         // the highest up to the window's close
 };
 
+// What was seen in the window, in the order of the spool. A look that comes late brings the highest level since the
+// look before: one from before the window is left out.
+std::vector<CounterFact> LooksInWindow(const ProcessFacts& process, uint64_t open_ticks, uint64_t close_ticks);
+
 HeapLevels HeapLevelsOf(const HeapLevelsRequest& request, const ArmedPeriods& periods);
 
 }  // namespace tbprof

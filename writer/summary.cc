@@ -365,7 +365,8 @@ Section Heap(const Timeline& timeline, size_t columns) {
     all.allocations += process.allocator.allocations;
     all.frees += process.allocator.frees;
     all.allocated_bytes += process.allocator.allocated_bytes;
-    if (process.allocator.allocations + process.allocator.frees == 0) continue;
+    const bool called = process.allocator.allocations + process.allocator.frees > 0;
+    if (!called && (!process.allocator.is_absolute || process.allocator.live_bytes == 0)) continue;
     ++counted;
     const auto peak = [](const Process& of) {
       return std::max(of.allocator.window_peak_bytes, of.allocator.live_bytes);

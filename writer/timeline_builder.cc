@@ -1851,7 +1851,6 @@ class Builder : private HostLines {
       track->samples.push_back({ClampedPs(ticks), static_cast<double>(std::max<int64_t>(counted, 0))});
     };
     for (const CounterFact& counter : counters) {
-      if (counter.ticks < open_ || counter.ticks > close_) continue;
       if (in_bucket == 0 || counter.live_bytes > highest) {
         highest = counter.live_bytes;
         highest_at = counter.ticks;
@@ -1884,12 +1883,13 @@ class Builder : private HostLines {
         track.peak_before = static_cast<double>(levels.peak_before_bytes);
         track.lower_bound = !levels.absolute;
         // What was live before the window.
-        const bool was_there = facts.start_ticks < open_ && !facts.counters.empty();
-        if (was_there) track.samples.push_back({0, static_cast<double>(levels.begin_bytes)});
-        AddLooks(facts.counters, levels, &track);
-        // No look comes after a process's end, nor in its last moment.
         const AllocatorTotals& totals = timeline_.processes[index].allocator;
-        if (!track.samples.empty() && totals.allocations + totals.frees > 0) {
+        const bool counted = totals.allocations + totals.frees > 0;
+        const bool was_there = facts.start_ticks < open_ && (levels.begin_bytes > 0 || !facts.counters.empty());
+        if (was_there) track.samples.push_back({0, static_cast<double>(levels.begin_bytes)});
+        AddLooks(LooksInWindow(facts, open_, close_), levels, &track);
+        // No look comes after a process's end, nor in its last moment.
+        if (!track.samples.empty() && counted) {
           track.samples.push_back({timeline_.processes[index].end_ps, static_cast<double>(levels.live_bytes)});
         }
       }

@@ -54,6 +54,19 @@ TEST(HeapLevels, ThePeakOfTheTarget_IsOfTheWindowThatItRoseIn) {
   EXPECT_EQ(HeapLevelsOf({process, 200, 500, 800, 10, 20}, kArmed).window_peak_bytes, 70);
 }
 
+// A look that comes when the window is open brings a peak from before it.
+TEST(HeapLevels, ALateLook_DoesNotMoveAPeakIntoTheWindow) {
+  ProcessFacts process = Process({{300, 20}, {599, 150}, {600, 100}, {700, 60}}, 150);
+  process.has_first = true;
+  process.first.peak_bytes = 150;
+  const HeapLevels levels = HeapLevelsOf({process, 200, 500, 800, 100, 60}, kArmed);
+  EXPECT_EQ(levels.begin_bytes, 100);
+  EXPECT_EQ(levels.window_peak_bytes, 100);
+  EXPECT_EQ(levels.peak_before_bytes, 150);
+  EXPECT_EQ(levels.peak_bytes, 150);
+  EXPECT_EQ(LooksInWindow(process, 500, 800).size(), 2u);
+}
+
 TEST(HeapLevels, ASecondCaptureWithAGapBefore_IsNotAbsolute) {
   const ProcessFacts process = Process({});
   EXPECT_FALSE(HeapLevelsOf({process, 200, 500, 600, 0, 0}, {{100, 300}, {500, 600}}).absolute);
