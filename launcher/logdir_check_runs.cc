@@ -372,7 +372,9 @@ class Runs {
 
   void Summary(const std::string& path, const std::string& text) {
     const Json summary = Json::parse(text, nullptr, false);
-    if (!summary.is_object() || !summary.contains("schema") || !summary.contains("records")) return;
+    // `schema` before there was a schema_version.
+    const bool is_ours = summary.is_object() && (summary.contains("schema_version") || summary.contains("schema"));
+    if (!is_ours || !summary.contains("records")) return;
     const Json& records = summary["records"];
     if (!records.is_object()) return;
     const Json dropped = records.value("dropped", Json());

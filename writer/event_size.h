@@ -42,7 +42,7 @@ inline uint64_t EventBytes(const EventType& type, const Event& event, uint64_t o
       break;
     case ObjectKind::kProcessId:
     case ObjectKind::kStream:
-      if (event.object != 0) bytes += number(event.object);
+      if (event.object != 0 && HasObjectToShow(type, event)) bytes += number(event.object);
       break;
   }
   if (event.error != 0) bytes += kTextStatBytes;
@@ -70,7 +70,7 @@ inline uint64_t EventBytes(const EventType& type, const Event& event, uint64_t o
     case ValueKind::kResult:
     case ValueKind::kProcessId:
     case ValueKind::kSignal:
-      if ((event.flags & Event::kFailed) == 0) bytes += number(static_cast<uint64_t>(event.value));
+      if (HasValueToShow(type, event)) bytes += number(static_cast<uint64_t>(event.value));
       break;
   }
   if (event.detail != 0) bytes += kTextStatBytes;

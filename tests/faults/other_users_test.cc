@@ -412,9 +412,9 @@ TEST_F(FilesOfOptions, OnesOwnWork) {
     EXPECT_EQ(result.code(), 5);
     EXPECT_EQ(ReadFile(path)[0], '{') << path << "\n" << result.AllSaid();
   }
-  EXPECT_THAT(ReadFile(root_ / "target"), HasSubstr("\"schema\""));
+  EXPECT_THAT(ReadFile(root_ / "target"), HasSubstr("\"schema_version\""));
   for (const std::string path : {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}) {
-    EXPECT_THAT(RunIn(repository_, {"--summary-json=" + path}).out, HasSubstr("\"schema\"")) << path;
+    EXPECT_THAT(RunIn(repository_, {"--summary-json=" + path}).out, HasSubstr("\"schema_version\"")) << path;
   }
   for (const std::string path : {"/dev/null", "/dev/stderr"}) {
     EXPECT_EQ(RunIn(repository_, {"--log-file=" + path, "--summary-json=" + path}).code(), 5) << path;

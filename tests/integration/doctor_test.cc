@@ -256,7 +256,7 @@ TEST_F(Doctor, ViewerOfTheCommandsPython) {
   const std::string packages = MakeVenv(root);
   for (const char* program : {"/bin/python", "/bin/torchrun"}) {
     Ask({"--", root + program, "x.py"});
-    Expect("viewer", "WARN", "no TensorBoard for " + root + "/bin/python");
+    Expect("viewer", "NOTE", "no TensorBoard for " + root + "/bin/python");
   }
   std::filesystem::create_directories(packages + "/tensorboard-2.21.0.dist-info");
   std::filesystem::create_directories(packages + "/xprof-2.24.2.dist-info");

@@ -200,7 +200,7 @@ TEST_F(LogdirCheck, MessagesInAProfileAreRepeated) {
 TEST_F(LogdirCheck, DropsOfTheSummary) {
   PutRun();
   Put(kRun + "/summary.json",
-      R"({"schema":1,"records":{"corrupt":0,"over_budget":7,"dropped":{"no free chunk":12,"other":0}}})");
+      R"({"schema_version":1,"records":{"corrupt":0,"over_budget":7,"dropped":{"no free chunk":12,"other":0}}})");
   const LogdirReport report = Check();
   EXPECT_THAT(Only(report, "profile-drops").what, HasSubstr("12 records were lost: no free chunk"));
   EXPECT_EQ(Only(report, "profile-budget").level, FindingLevel::kNote);

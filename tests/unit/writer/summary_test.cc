@@ -277,7 +277,7 @@ TEST(SummaryJson, HoldsTheWholeStory) {
   EXPECT_EQ(json["steps"]["source"], "synthetic");
   EXPECT_EQ(json["steps"]["known"], false);
   EXPECT_TRUE(json["steps"]["count"].is_null()) << "unknown, not one";
-  EXPECT_FALSE(json["steps"].contains("median_s"));
+  EXPECT_TRUE(json["steps"]["median_s"].is_null());
   EXPECT_EQ(json["steps"]["unknown_because"], "what repeats mostly waits");
   EXPECT_DOUBLE_EQ(json["wall_s"], 12.34);
 }
