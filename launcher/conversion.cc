@@ -200,8 +200,8 @@ absl::StatusOr<Timeline> WriteOutputs(const ConversionRequest& request, Timeline
   return timeline;
 }
 
-// Takes what the summaries of other launchers in a run's directory report of their ranks, each summary once. Whoever can
-// write there can have put anything there.
+// Takes what the summaries of other launchers in a run's directory report of their ranks, each summary once. Whoever
+// can write there can have put anything there.
 void ReadOtherRanks(const RunDirectory& directory, const std::string& run, const Timeline& own,
                     std::set<std::string>* seen, std::map<int, RankReport>* found) {
   // Of a run that does not fit one profile the timeline shows the end.
@@ -213,7 +213,8 @@ void ReadOtherRanks(const RunDirectory& directory, const std::string& run, const
     if (!std::string_view(name).ends_with(".summary.json") || !seen->insert(StrCat(run, "/", name)).second) return;
     const ScopedFd file(openat(shared->get(), name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
     struct stat facts;
-    if (!file.valid() || fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size > kMaxSummaryBytes) {
+    if (!file.valid() || fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode) ||
+        facts.st_size > kMaxSummaryBytes) {
       return;
     }
     std::string text(static_cast<size_t>(facts.st_size), '\0');

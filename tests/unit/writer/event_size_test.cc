@@ -76,7 +76,8 @@ TEST_F(EventSize, IsWhatTheFileGetsLongerBy) {
   Expect(poll, {.duration_ps = 2'000'000, .value = -1}, "negative");
   const EventType wait{"waitpid", EventFamily::kProcess, ObjectKind::kProcessId, ValueKind::kProcessId};
   Expect(wait, {.duration_ps = 2'000'000, .object = 70'000, .value = 70'000}, "process");
-  Expect(wait, {.duration_ps = 2'000'000, .object = 70'000, .value = -1, .flags = Event::kFailed, .error = EINTR}, "none");
+  Expect(wait, {.duration_ps = 2'000'000, .object = 70'000, .value = -1, .flags = Event::kFailed, .error = EINTR},
+         "none");
   const EventType exec{"execve", EventFamily::kProcess, ObjectKind::kNone, ValueKind::kNone};
   Expect(exec, {.detail = path_}, "text");
   const EventType operation{"aten::mm", EventFamily::kAnnotation, ObjectKind::kNone, ValueKind::kSequence,
