@@ -608,7 +608,7 @@ class Builder : private HostLines {
       }
       std::vector<RankProcess>& of_rank = found[facts.rank];
       auto entry = std::find_if(of_rank.begin(), of_rank.end(),
-                                [&](const RankProcess& other) { return other.pid == process.pid; });
+                                [pid = process.pid](const RankProcess& other) { return other.pid == pid; });
       if (entry == of_rank.end()) {
         of_rank.push_back({.pid = process.pid, .start_ticks = process.start_ticks});
         entry = std::prev(of_rank.end());

@@ -122,7 +122,7 @@ std::vector<TorchTotals::Weight> TorchTotals::Weights() const {
 
 std::string SharePercent(double share) {
   const double percent = 100 * share;
-  return absl::StrFormat(percent > 99 || percent < 1 ? "%.1f %%" : "%.0f %%", percent);
+  return absl::StrFormat("%.*f %%", percent > 99 || percent < 1 ? 1 : 0, percent);
 }
 
 std::string SamplingText(const Timeline& timeline) {
