@@ -55,7 +55,7 @@ class Run:
                     if line["name"] in ("steps", "not steps", "memory", "_counters_") or "(summary)" in line["name"]:
                         continue
                     for event in line["events"]:
-                        self.events[event["name"]].append((line["name"], event))
+                        self.events[event["shown"]].append((line["name"], event))
 
     def expect_unchanged(self):
         assert self.ours.returncode == self.bare.returncode, self.ours.stderr
@@ -143,7 +143,7 @@ def test_a_training_and_what_its_operations_are(run):
     assert ran.count("aten::tanh") == 3
 
 
-COLLECTIVES = """
+NAMES_WITH_COLONS = """
     import os
     import torch
     import torch.distributed as dist
@@ -167,7 +167,7 @@ COLLECTIVES = """
 
 def test_each_name_with_a_colon_has_its_own_row_of_operations(run, tmp_path):
     """xprof takes `left:right` for an operation `left`: all of gloo's collectives were one row."""
-    ran = run(COLLECTIVES)
+    ran = run(NAMES_WITH_COLONS)
     ran.expect_unchanged()
     paths = glob.glob(os.path.join(str(tmp_path), "logs", "plugins", "profile", "*", "*.xplane.pb"))
     with tool_data.ToolData(os.path.dirname(paths[0])) as data:

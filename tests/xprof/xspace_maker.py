@@ -277,10 +277,11 @@ def _line(data, metadata, names):
         elif number == 11:
             line["display_name"] = _text(value)
         elif number == 4:
-            event = {"name": "", "offset_ps": 0, "duration_ps": 0, "stats": {}}
+            event = {"name": "", "shown": "", "offset_ps": 0, "duration_ps": 0, "stats": {}}
             for inner, item in fields(value):
                 if inner == 1:
-                    event["name"] = metadata.get(item, (f"#{item}", ""))[0]
+                    event["name"], event["shown"] = metadata.get(item, (f"#{item}", ""))
+                    event["shown"] = event["shown"] or event["name"]
                 elif inner == 2:
                     event["offset_ps"] = _signed(item)
                 elif inner == 3:
