@@ -18,16 +18,16 @@
 namespace tbprof {
 namespace {
 
-class FileSink : public Sink {
+class UnnamedFileSink : public Sink {
  public:
   // A real file: what is verified is opened by its path, and no link is followed.
-  FileSink() {
+  UnnamedFileSink() {
     const char* directory = getenv("TMPDIR");
     path_ = StrCat(directory != nullptr ? directory : "/tmp", "/tbprof-output-XXXXXX");
     fd_ = mkstemp(path_.data());
     Require(fd_ >= 0);
   }
-  ~FileSink() override {
+  ~UnnamedFileSink() override {
     close(fd_);
     unlink(path_.c_str());
   }
@@ -88,7 +88,7 @@ void CheckTimeline(const absl::StatusOr<Timeline>& timeline) {
   for (const GpuStream& stream : timeline->gpu_streams) CheckStream(*timeline, stream);
   std::vector<RunDirectory::File> files;
   for (const Output& output : Outputs()) {
-    FileSink sink;
+    UnnamedFileSink sink;
     Require(output.write(*timeline, sink).ok());
     RunDirectory::File file;
     file.path = StrCat("/logdir/plugins/profile/run/", output.name);
