@@ -36,6 +36,7 @@ class Checker {
       Unopened();
       return std::move(report);
     }
+    TakeLinks();
     FindRuns();
     Logdir();
     CheckHiddenRuns(&state_);
@@ -54,6 +55,20 @@ class Checker {
 
  private:
   const ScannedDirectory& At(int index) const { return state_.At(index); }
+
+  void TakeLinks() {
+    for (const ScannedDirectory& directory : state_.scan.directories) {
+      if (directory.is_link) state_.remedies.AddLink(state_.Absolute(directory.path));
+      const auto take = [&](const auto& files) {
+        for (const ScannedFile& file : files) {
+          if (file.is_link) state_.remedies.AddLink(JoinPath(state_.Absolute(directory.path), file.name));
+        }
+      };
+      take(directory.profiles);
+      take(directory.events);
+      take(directory.others);
+    }
+  }
 
   void Unopened() {
     const LogdirScan& scan = state_.scan;

@@ -137,7 +137,7 @@ class EventsChecker {
       if (file->is_link) {
         remedy.Link(state_.Absolute(path), to);
       } else {
-        remedy.Move(state_.Absolute(path), to);
+        remedy.Move(state_.remedies, state_.Absolute(path), to);
       }
       state_.Problem("events-misnamed", path, "an events file, not shown: its name lacks `tfevents`",
                      remedy.Advice("rename it"), remedy.command());

@@ -162,11 +162,11 @@ class Places {
     }
   }
 
-  static void MoveFile(const std::string& from, const ScannedFile& file, const std::string& to, Remedy* remedy) {
+  void MoveFile(const std::string& from, const ScannedFile& file, const std::string& to, Remedy* remedy) {
     if (file.is_link) {
       remedy->Link(JoinPath(from, file.name), to);  // moved, a relative one would lead nowhere
     } else {
-      remedy->Move(JoinPath(from, file.name), to);
+      remedy->Move(state_.remedies, JoinPath(from, file.name), to);
     }
   }
 
@@ -205,7 +205,7 @@ class Places {
       size_t moved = 0;
       for (const int run : runs) {
         if (++moved > kMaxMoves) break;
-        remedy.Move(state_.Absolute(At(run).path),
+        remedy.Move(state_.remedies, state_.Absolute(At(run).path),
                     state_.remedies.Free(state_.Absolute(ParentOf(outer)), RunName(At(run).path)));
       }
       // What is left of the levels between, if nothing else is in them.
@@ -259,7 +259,7 @@ class Places {
       if (Entries(JoinPath(At(above.parent).path, "plugins/profile")) == 0 &&
           state_.remedies.Free(ParentOf(right), "profile") == right && MayChange(ParentOf(right))) {
         remedy->MakeDirectory(ParentOf(right));
-        remedy->Move(state_.Absolute(directory.path), right);
+        remedy->Move(state_.remedies, state_.Absolute(directory.path), right);
         renamed_.push_back(directory.path);
         return;
       }

@@ -97,7 +97,7 @@ class Runs {
     const std::string part = state_.Absolute(run.path).substr(0, end);
     if (!state_.named.insert(part).second) return;
     Remedy remedy;
-    remedy.Move(part, state_.remedies.Free(ParentOf(part), PlainName(NameOf(part))));
+    remedy.Move(state_.remedies, part, state_.remedies.Free(ParentOf(part), PlainName(NameOf(part))));
     state_.Problem("path-pattern", run.path, std::move(what), remedy.Advice("rename when no program writes"),
                    remedy.command());
   }
@@ -115,7 +115,8 @@ class Runs {
     const std::string path = JoinPath(directory.path, name);
     state_.named.insert(path);
     Remedy remedy;
-    remedy.Move(state_.Absolute(path), state_.remedies.Free(state_.Absolute(directory.path), host, ".xplane.pb"));
+    remedy.Move(state_.remedies, state_.Absolute(path),
+                state_.remedies.Free(state_.Absolute(directory.path), host, ".xplane.pb"));
     state_.Problem("profile-name", path, std::move(what), remedy.Advice("rename it"), remedy.command());
   }
 
@@ -125,7 +126,8 @@ class Runs {
     if (IsOddHost(host)) {
       Remedy remedy;
       const std::string suffix = profile.name.ends_with(".riegeli") ? ".xplane.riegeli" : ".xplane.pb";
-      remedy.Move(state_.Absolute(path), state_.remedies.Free(state_.Absolute(run.path), "host1", suffix));
+      remedy.Move(state_.remedies, state_.Absolute(path),
+                  state_.remedies.Free(state_.Absolute(run.path), "host1", suffix));
       state_.Warn("host-name", path, "a host name that xprof misreads", remedy.Advice("rename it"), remedy.command());
     }
     if (profile.error != 0) {
@@ -204,7 +206,7 @@ class Runs {
         const std::string run = state_.remedies.Free(runs, PlainName(NameOf(directory.path)));
         const std::string host = HostFor(file.name, file.host);
         remedy.MakeDirectory(run);
-        remedy.Move(state_.Absolute(path), state_.remedies.Free(run, host, ".xplane.pb"));
+        remedy.Move(state_.remedies, state_.Absolute(path), state_.remedies.Free(run, host, ".xplane.pb"));
         state_.Add(readable ? FindingLevel::kNote : FindingLevel::kProblem, readable ? "leftover" : "profile-name",
                    path, "a profile that is not read under this name", remedy.Advice("make it a run"),
                    remedy.command());
@@ -317,7 +319,7 @@ class Runs {
   // A cache under a name that xprof does not look for.
   void Aside(const std::string& directory, const std::string& name, Remedy* remedy) {
     const std::string from = state_.Absolute(JoinPath(directory, name));
-    remedy->Move(from, state_.remedies.Free(state_.Absolute(directory), name, ".old"));
+    remedy->Move(state_.remedies, from, state_.remedies.Free(state_.Absolute(directory), name, ".old"));
   }
 
   void Rights(const ScannedDirectory& directory, const ProfileRun& run) {

@@ -2,6 +2,8 @@
 #include "launcher/logdir_remedy.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,6 +31,13 @@ bool IsStickyForOthers(const std::string& directory, const std::string& entry) {
 bool MayTake(const std::string& path) {
   const std::string directory = ParentOf(path).empty() ? "/" : ParentOf(path);
   return MayChange(directory) && !IsStickyForOthers(directory, path);
+}
+
+// Without links, but for the last name; empty where there is none.
+std::string RealPlace(const std::string& path) {
+  char real[PATH_MAX];
+  const std::string directory = ParentOf(path).empty() ? "/" : ParentOf(path);
+  return realpath(directory.c_str(), real) != nullptr ? JoinPath(real, NameOf(path)) : std::string();
 }
 
 bool IsDirectory(const std::string& path) {
@@ -66,6 +75,22 @@ std::string Remedies::Free(std::string_view directory, std::string_view stem, st
   }
 }
 
+void Remedies::AddLink(const std::string& path) {
+  char real[PATH_MAX], text[PATH_MAX];
+  const ssize_t length = readlink(path.c_str(), text, sizeof(text));
+  if (length <= 0 || realpath(path.c_str(), real) == nullptr) return;
+  links_.push_back({RealPlace(path), real, text[0] != '/'});
+}
+
+bool Remedies::BreaksLink(const std::string& from) const {
+  const std::string real = RealPlace(from);
+  for (const KnownLink& link : links_) {
+    const bool within = IsWithin(link.path, real);
+    if (IsWithin(link.target, real) ? !within : within && link.relative) return true;
+  }
+  return false;
+}
+
 bool MayChange(const std::string& directory) {
   std::string existing = directory.empty() ? "/" : directory;
   while (existing != "/" && !Exists(existing)) existing = ParentOf(existing).empty() ? "/" : ParentOf(existing);
@@ -90,7 +115,11 @@ void Remedy::MakeDirectory(const std::string& path) {
   Add(StrCat("mkdir -p -- ", word));
 }
 
-void Remedy::Move(const std::string& from, const std::string& to) {
+void Remedy::Move(const Remedies& remedies, const std::string& from, const std::string& to) {
+  if (remedies.BreaksLink(from)) {
+    breaks_link_ = true;
+    possible_ = false;
+  }
   const std::string source = ShellWord(from), target = ShellWord(to);
   // A directory that gets another parent is written to as well.
   const bool itself = !IsDirectory(from) || ParentOf(from) == ParentOf(to) || MayChange(from);
@@ -116,7 +145,8 @@ void Remedy::View(const std::string& logdir) {
 }
 
 std::string Remedy::Advice(std::string_view what) const {
-  return possible() ? std::string(what) : std::string("you may not change it: ask its owner");
+  if (possible()) return std::string(what);
+  return breaks_link_ ? "a link leads there: move it and the link by hand" : "you may not change it: ask its owner";
 }
 
 }  // namespace tbprof

@@ -4,10 +4,11 @@
 // `ln -s` to names that are free, `rmdir` of directories that hold nothing. A command that the caller may not run is
 // not given.
 //
-//   Remedies remedies(scan);
-//   Remedy remedy(&remedies);
+//   Remedies remedies;
+//   remedies.AddLink("/logs/run/h.xplane.pb");    // each symbolic link of the log directory
+//   Remedy remedy;
 //   const std::string to = remedies.Free(directory, "h", ".xplane.pb");
-//   remedy.Move(from, to);
+//   remedy.Move(remedies, from, to);
 //   remedy.command();   // mv -nT -- FROM TO
 //
 // Paths are absolute. Asks the file system which names are free and what the caller may change.
@@ -18,6 +19,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tbprof {
 
@@ -30,7 +32,17 @@ class Remedies {
   // `<directory>/<stem><suffix>`, or `<stem>_2<suffix>`… where that exists or is planned already.
   std::string Free(std::string_view directory, std::string_view stem, std::string_view suffix = "");
 
+  void AddLink(const std::string& path);
+  // A move of it would break a link: one that leads to it or below it, or a relative one in it that leads out of it.
+  bool BreaksLink(const std::string& from) const;
+
  private:
+  struct KnownLink {
+    std::string path, target;  // without links, but for the last name of `path`
+    bool relative;
+  };
+
+  std::vector<KnownLink> links_;
   std::set<std::string> planned_;
 };
 
@@ -39,8 +51,9 @@ bool MayChange(const std::string& directory);
 
 class Remedy {
  public:
-  void MakeDirectory(const std::string& path);                    // with its parents
-  void Move(const std::string& from, const std::string& to);      // `to` is free
+  void MakeDirectory(const std::string& path);  // with its parents
+  // `to` is free. Not possible where it would break a link.
+  void Move(const Remedies& remedies, const std::string& from, const std::string& to);
   void Link(const std::string& target, const std::string& path);  // a symbolic link, `path` is free
   void RemoveEmpty(const std::string& directory);
   void View(const std::string& logdir);  // tensorboard --logdir
@@ -58,6 +71,7 @@ class Remedy {
   void Add(std::string step);
 
   bool possible_ = true;
+  bool breaks_link_ = false;
   std::string command_;
   std::string made_;
 };

@@ -382,11 +382,11 @@ constexpr OptionRow kRows[] = {
      kForRun | kForConfig, SetPrintRanks},
     {"rank-wait", "TIME", "5s",
      "With a tbprof per rank: how long the printing one waits at its end for the files of the others",
-     kForRun | kForConfig, SetRankWait, InProject::kAllowed},
+     kForRun | kForConfig, SetRankWait},
     {"publish-timeout", "TIME", "30s",
      "A log directory on a file server that does not answer for so long is given up for a local one; one on a disk of "
      "this machine after ten times as long",
-     kForRun | kForConfig, SetPublishTimeout, InProject::kAllowed},
+     kForRun | kForConfig, SetPublishTimeout},
     {"window", "WHEN", "auto",
      "What is recorded unasked: auto (all; the first 30 s and the 20 s from 2 minutes on get profiles of their own; of "
      "a run too large for one profile the last 30 s follow at its end), all, none, last=TIME (last=30s), "
@@ -410,7 +410,7 @@ constexpr OptionRow kRows[] = {
     {"cuda-unified-memory", "", "false", "Page faults and migrations of unified (managed) memory, which cost time",
      kForRun | kForConfig, SetSwitch<&Options::cuda_unified_memory>, InProject::kAllowed},
     {"require-gpu", "", "false", "Exit 3 when no GPU kernel was recorded though the command succeeded",
-     kForRun | kForConfig, SetSwitch<&Options::require_gpu>, InProject::kAllowed},
+     kForRun | kForConfig, SetSwitch<&Options::require_gpu>},
     {"xla-annotations", "", "false",
      "Record XLA's own annotations (NVTX domain TSL); a jax.profiler of the program's then misses them",
      kForRun | kForConfig, SetSwitch<&Options::xla_annotations>, InProject::kAllowed},
@@ -481,7 +481,7 @@ constexpr OptionRow kRows[] = {
      SetInverseSwitch<&Options::record_argv>, InProject::kOnlyOn},
     {"strict", "", "false",
      "Exit 125 when the profile could not be written though the command succeeded; doctor: 1 for a note or a warning",
-     kForAll | kForDoctor, SetSwitch<&Options::strict>, InProject::kAllowed},
+     kForAll | kForDoctor, SetSwitch<&Options::strict>},
     {"buffer-size", "SIZE", "256MiB",
      "Memory shared with each recorded program for records on their way; unasked, 5 % of a container's limit at most",
      kForRun | kForConfig | kForDoctor,

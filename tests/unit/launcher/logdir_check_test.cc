@@ -80,6 +80,39 @@ class LogdirCheck : public testing::Test {
   std::string root_, logdir_;
 };
 
+// What a link leads to stays where it is: the run that shows it would lose it.
+TEST_F(LogdirCheck, NothingThatALinkLeadsToIsMoved) {
+  namespace fs = std::filesystem;
+  const auto commands = [&] {
+    std::string all;
+    for (const LogdirFinding& finding : Check().findings) all += finding.command + "\n";
+    fs::remove_all(logdir_);
+    fs::create_directory(logdir_);
+    return all;
+  };
+  const std::string runs = logdir_ + "/plugins/profile/";
+  // A profile outside of the runs that two runs show by links.
+  Put("store/h.xplane.pb", Profile());
+  for (const char* run : {"T", "U"}) {
+    fs::create_directories(runs + run);
+    fs::create_symlink("../../../store/h.xplane.pb", runs + run + "/h.xplane.pb");
+  }
+  EXPECT_EQ(commands().find("mv "), std::string::npos);
+  // A run whose name no pattern finds, shown by a link.
+  Put("plugins/profile/T[0]/h.xplane.pb", Profile());
+  fs::create_directory_symlink("T[0]", runs + "newest");
+  EXPECT_EQ(commands().find("mv "), std::string::npos);
+  // Events in a file of another name, shown by links.
+  Put("data/loss.log", Version() + Scalar("loss", 1, 10) + Scalar("loss", 2, 11));
+  fs::create_directory(logdir_ + "/a");
+  fs::create_symlink("../data/loss.log", logdir_ + "/a/" + kEvents);
+  EXPECT_EQ(commands().find("mv "), std::string::npos);
+  // Without a link each of them is moved.
+  Put("store/h.xplane.pb", Profile());
+  Put("plugins/profile/T[0]/h.xplane.pb", Profile());
+  EXPECT_NE(commands().find("mv "), std::string::npos);
+}
+
 TEST_F(LogdirCheck, AGoodOneHasNoFinding) {
   PutRun();
   Put("events.out.tfevents.1000.host.profile-empty", Version());
