@@ -557,10 +557,14 @@ TEST_F(ProjectFileTest, StopsNothing) {
   With("[rnu]\nwindow = \"all\"\n", &warning);
   EXPECT_HAS(warning, "unknown section [rnu]");
   EXPECT_FALSE(With("require-gpu = true\ncuda = \"off\"\n", &warning).require_gpu);
-  EXPECT_HAS(warning, path_ + " is not used");
-  EXPECT_FALSE(With("require-gpu = true\n", &warning, {"run", "--cuda=off", "true"}).require_gpu);
+  EXPECT_HAS(warning, "require-gpu is not taken from a file in the working directory");
+  for (const char* key : {"rank-wait = \"10h\"", "publish-timeout = \"10h\"", "strict = true"}) {
+    With(std::string(key) + "\n", &warning);
+    EXPECT_HAS(warning, "is not taken from a file in the working directory");
+  }
   EXPECT_TRUE(With("also = \"rubbish\"\n", &warning).also.empty());
   With("window = \"nvtx:x\"\ntrace = \"io\"\n", &warning);
+  EXPECT_HAS(warning, path_ + " is not used");
   With(std::string(2000, '['), &warning);
   EXPECT_HAS(warning, "over 1000 bytes");
   With(std::string(100'000, 'x'), &warning);
