@@ -21,12 +21,23 @@
 
 namespace tbprof {
 
+namespace {
+
+// A link of another user may lead to a spool of ours, which would be converted where that user wants it.
+bool IsForeignLink(const std::string& path) {
+  struct stat facts;
+  return lstat(path.c_str(), &facts) == 0 && S_ISLNK(facts.st_mode) && !IsTrustedOwner(facts.st_uid);
+}
+
+}  // namespace
+
 std::vector<std::string> FindSpools(const std::string& directory) {
   constexpr std::string_view kSuffix = ".spool";
   std::vector<std::string> spools;
   std::vector<std::string> places = {directory};
   for (size_t i = 0; i < places.size(); ++i) {
     const std::string place = places[i];
+    if (i > 0 && IsForeignLink(place)) continue;
     DIR* listing = opendir(place.c_str());
     if (listing == nullptr) continue;
     while (const dirent* entry = readdir(listing)) {
@@ -41,9 +52,11 @@ std::vector<std::string> FindSpools(const std::string& directory) {
 }
 
 bool IsOwnSpool(const std::string& spool) {
+  if (IsForeignLink(spool)) return false;
   const ScopedFd file(open(spool.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat facts;
-  return file.valid() && fstat(file.get(), &facts) == 0 && S_ISREG(facts.st_mode) && IsTrustedOwner(facts.st_uid);
+  return file.valid() && fstat(file.get(), &facts) == 0 && S_ISREG(facts.st_mode) && IsTrustedOwner(facts.st_uid) &&
+         facts.st_nlink == 1;
 }
 
 bool IsSpoolInUse(const std::string& spool) {

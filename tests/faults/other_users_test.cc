@@ -278,6 +278,27 @@ TEST_F(OtherUsers, SpoolDirectoryOfTheirs) {
   EXPECT_THAT(FilesBelow(root_ / "recovered", ".xplane.pb"), SizeIs(1)) << "it is found there";
 }
 
+// Root looks for spools in a log directory of theirs, whose links lead to a spool of root's.
+TEST_F(OtherUsers, RecoverFollowsNoLinkOfTheirs) {
+  ExpectProfiled(RunIn(repository_, {"--keep-spool"}), repository_);
+  const std::string own = repository_ + "/tbprof-logs/.tbprof";
+  const std::vector<std::string> spools = FilesBelow(own, ".spool");
+  ASSERT_THAT(spools, SizeIs(1));
+  const std::string spool = own + "/" + fs::path(spools[0]).filename().string();
+  const std::string by_directory = theirs_ + "/by_directory", by_file = theirs_ + "/by_file";
+  ASSERT_TRUE(AsOther([&] {
+    return mkdir(by_directory.c_str(), 0755) == 0 && symlink(own.c_str(), (by_directory + "/.tbprof").c_str()) == 0 &&
+           mkdir(by_file.c_str(), 0755) == 0 && mkdir((by_file + "/.tbprof").c_str(), 0755) == 0 &&
+           symlink(spool.c_str(), (by_file + "/.tbprof/x.spool").c_str()) == 0;
+  }));
+  for (const std::string& logdir : {by_directory, by_file}) {
+    RunTbprof({"recover", "--logdir=" + logdir, logdir});
+    RunTbprof({"recover", logdir});
+    EXPECT_THAT(FilesBelow(logdir, ".xplane.pb"), testing::IsEmpty()) << logdir;
+    EXPECT_TRUE(fs::exists(spool)) << logdir;
+  }
+}
+
 TEST_F(OtherUsers, SpoolDirectoryThatIsTheirLink) {
   ASSERT_TRUE(AsOther([&] { return symlink(victim_.c_str(), (theirs_ + "/spools").c_str()) == 0; }));
   const RunResult result = RunIn(repository_, {"--spool-dir=" + theirs_ + "/spools"});
