@@ -22,7 +22,7 @@ struct ScanLimits {
   size_t depth = 64;
   uint64_t event_bytes = uint64_t{512} << 20;  // of all events files; then only the borders of each are read
   EventFileLimits events;
-  // Files whose name means nothing are told by their first bytes; so many, in all and of a directory.
+  // Files whose name means nothing are recognised by their first bytes; so many, in all and of a directory.
   size_t unnamed = 20'000, unnamed_of_directory = 500;
 };
 

@@ -76,7 +76,7 @@ struct InputWait {
 };
 InputWait MeasureInputWait(const Timeline& timeline);
 
-// From this share of the steps on, waits of an unknown purpose are told; TensorBoard calls a program input-bound from
+// From this share of the steps on, waits of an unknown purpose are reported; TensorBoard calls a program input-bound from
 // the same one on.
 inline constexpr double kMuchWaiting = 0.05;
 

@@ -16,7 +16,7 @@
 
 namespace tbprof {
 
-// Of the regular steps: shares are of their number, unless it is said of what.
+// Of the regular steps: shares are of their number, unless another base is named.
 struct StepEvidence {
   double covered = 0;         // of the time from the process's first recorded call to its last
   double dense = 0;           // of the time from the first step to the last

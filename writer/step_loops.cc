@@ -25,7 +25,7 @@ constexpr double kNoChance = 24;
 constexpr double kSameNumber = 0.75;
 // Of the time, in what is in the first step of a turn alone: then a turn may as well be the step.
 constexpr double kSome = 0.05, kMuch = 0.15;
-// With less it is none: that every so many-th step's operations are recorded costs up to 1 %.
+// With less it is none: recording the operations of every Nth step costs up to 1 %.
 constexpr double kLeast = 0.02;
 constexpr size_t kFewPerTurn = 64;
 
@@ -41,7 +41,7 @@ std::optional<size_t> UsualNumber(const std::vector<size_t>& begins, size_t fewe
   return usual->first;
 }
 
-// Every so many-th step from the first of them on.
+// Every Nth step from the first of them on.
 struct Lattice {
   size_t first = 0, number = 0;
 };

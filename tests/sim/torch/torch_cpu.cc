@@ -115,7 +115,7 @@ void SetEnabled(uint64_t handle, bool enabled) {
   __atomic_xor_fetch(&g_enabled, bit, __ATOMIC_RELEASE);
 }
 
-// Every so many-th, which is by chance in the release.
+// Every Nth, chosen by chance in the release.
 bool IsSampled(double probability) {
   if (t_until_sampled == 0) t_until_sampled = static_cast<uint32_t>(1 / probability);
   return --t_until_sampled == 0;
