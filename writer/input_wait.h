@@ -76,8 +76,8 @@ struct InputWait {
 };
 InputWait MeasureInputWait(const Timeline& timeline);
 
-// From this share of the steps on, waits of an unknown purpose are reported; TensorBoard calls a program input-bound from
-// the same one on.
+// From this share of the steps on, waits of an unknown purpose are reported; TensorBoard calls a program input-bound
+// from the same one on.
 inline constexpr double kMuchWaiting = 0.05;
 
 // One line for people; empty: there are no steps.
