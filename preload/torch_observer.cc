@@ -123,10 +123,11 @@ uint64_t g_cost_before_all;
 constexpr char kLoader[] = "enumerate(DataLoader)#", kOptimizer[] = "Optimizer.step#";
 constexpr uint64_t kPauseNumber = ~uint64_t{0};
 
-// While operations are passed over, PyTorch calls this observer for one in so many, which counts them. The others cost
-// what they cost where nobody observes. Added by the first pause.
-constexpr uint32_t kOneIn = 128;
+// While operations are passed over and counted, PyTorch calls this observer for one in so many. A call costs 1 us, and
+// that it is in the list 100 ns for each backward node: PyTorch draws for each anew which operation is the next.
+constexpr uint32_t kOneIn = 256;
 uint64_t g_counter;                    // its handle; 0: none
+bool g_counts;                         // whether it is in PyTorch's list
 uint64_t g_skipped, g_skipped_told;    // calls of it
 constexpr uint64_t kToldAtLeast = 64;  // within a unit
 
@@ -186,15 +187,26 @@ void TellPause(ThreadState* thread, bool begins) {
 // `weight`: from here on; 0: as before.
 void TellSampling(ThreadState* thread, uint32_t weight, uint32_t flags) {
   const uint64_t skipped = __atomic_load_n(&g_skipped, __ATOMIC_RELAXED);
-  const TorchSamplingFact fact{(skipped - g_skipped_told) * kOneIn, weight, flags};
+  const TorchSamplingFact fact{(skipped - g_skipped_told) * kOneIn + g_sampling.estimated, weight, flags};
   __atomic_store_n(&g_skipped_told, skipped, __ATOMIC_RELAXED);
+  g_sampling.estimated = 0;
   RecordProcessInfo(thread, ProcessInfoKey::kTorchSampling, reinterpret_cast<const char*>(&fact), sizeof(fact));
 }
 
-void AddCounter();
+uint64_t AddCounter();
+
+void SetCounter(bool on) {
+  if (on == g_counts) return;
+  g_counts = on;
+  if (g_counter == 0) {
+    g_counter = AddCounter();
+  } else {
+    (on ? g_torch.enable_callback : g_torch.disable_callback)(g_counter);
+  }
+}
 
 void Pause(ThreadState* thread) {
-  if (g_counter == 0) AddCounter();
+  SetCounter(g_sampling.counted);
   SetObservers(kRanges, g_handle_count, false);
   TellPause(thread, true);
   SetWatch(TorchWatch::kPaused);
@@ -216,6 +228,12 @@ uint64_t Cost() { return OperationNs() * __atomic_load_n(&g_operations, __ATOMIC
 TorchProgress Progress() {
   const uint64_t skipped = __atomic_load_n(&g_skipped, __ATOMIC_RELAXED) * kOneIn;
   return {NowNs(), Cost(), __atomic_load_n(&g_operations, __ATOMIC_RELAXED) + skipped};
+}
+
+// What is known here is of the process that this one was forked from.
+bool IsOfParent() {
+  const uint32_t epoch = __atomic_load_n(&g_fork_page->epoch, __ATOMIC_RELAXED);
+  return epoch != g_epoch && epoch != kEpochRegistering;
 }
 
 bool AllAreAskedFor() { return __atomic_load_n(&g_control->torch_all, __ATOMIC_RELAXED) != 0; }
@@ -263,7 +281,7 @@ __attribute__((noinline)) void AtBorder(ThreadState* thread, bool step, uint32_t
     return;
   }
   if (AllAreAskedFor()) return RecordAll(thread);
-  const TorchProgress at = Progress();
+  TorchProgress at = Progress();
   if (g_all) {
     g_all = false;
     SetRecording(thread, TorchRecording::kSampled);
@@ -276,12 +294,15 @@ __attribute__((noinline)) void AtBorder(ThreadState* thread, bool step, uint32_t
   }
   __atomic_store_n(&g_unit_is_due, 0, __ATOMIC_RELAXED);
   const uint32_t weight = g_sampling.weight;
+  at.busy = raw::ThreadCpuNs();
   const bool records = BeginUnit(&g_sampling, at, step);
   const uint32_t ended = kTorchUnitEnds | g_sampling.ended_class << kTorchClassShift;
   if (records && Watch() == TorchWatch::kPaused) return Resume(thread, g_sampling.weight, flags | ended);
   // Where all is recorded there is nothing to be told.
   if (!records || weight != 1 || g_sampling.weight != 1) TellSampling(thread, records ? g_sampling.weight : 0, ended);
-  if (!records && Watch() == TorchWatch::kObserving) Pause(thread);
+  if (records) return;
+  if (Watch() == TorchWatch::kObserving) Pause(thread);
+  SetCounter(g_sampling.counted);
 }
 
 // Whether this thread may now change PyTorch's list: the main thread, or one of those that do all the work.
@@ -301,7 +322,7 @@ __attribute__((noinline)) void CallInVain() {
   if (watch == TorchWatch::kObserving || watch == TorchWatch::kPaused) {
     SetWatch(never ? TorchWatch::kOff : TorchWatch::kSilent);
     SetObservers(0, watch == TorchWatch::kPaused ? kRanges : g_handle_count, false);
-    if (g_counter != 0) g_torch.disable_callback(g_counter);
+    SetCounter(false);
     // What was owed is forgotten: the next window is another time.
     if (watch == TorchWatch::kPaused && !never) TellPause(thread, false);
   }
@@ -501,10 +522,10 @@ Context StartCounted(const void*) {
 }
 void EndCounted(const void*, void*) {}
 
-void AddCounter() {
+uint64_t AddCounter() {
   Callback callback{StartCounted, EndCounted, 1.0 / kOneIn, {}, false, false, false};
   callback.scopes[kFunction] = callback.scopes[kBackwardFunction] = true;
-  g_counter = g_torch.add_global_callback(callback);
+  return g_torch.add_global_callback(callback);
 }
 
 template <TorchScope told>
@@ -684,8 +705,8 @@ bool IsNamed(const link_map* object, const char* name) {
 }
 
 __attribute__((noinline)) void LookForTorch(const void* caller) {
-  // In a pause it is of use to find at once that all are asked for.
-  if (Watch() == TorchWatch::kPaused && !AllAreAskedFor()) return;
+  // In a pause it is of use to find at once that all are asked for, or that this is a child, which starts anew.
+  if (Watch() == TorchWatch::kPaused && !AllAreAskedFor() && !IsOfParent()) return;
   const auto address = reinterpret_cast<uint64_t>(caller);
   uint64_t* const other = &g_others[(address >> 4) % kOthers];
   if (__atomic_load_n(other, __ATOMIC_RELAXED) == address) return;
@@ -698,7 +719,6 @@ __attribute__((noinline)) void LookForTorch(const void* caller) {
     StartAnew(thread);
     SetWatch(watch = TorchWatch::kObserving);
     SetObservers(0, g_handle_count, true);
-    if (g_counter != 0) g_torch.enable_callback(g_counter);
     if (AllAreAskedFor()) RecordAll(thread);
   } else if (watch == TorchWatch::kPaused) {
     AtBorder(thread, false, kTorchMidway);

@@ -9,7 +9,7 @@ constexpr uint64_t kMostPercent = 1;
 constexpr uint64_t kBurstNs = 10'000'000;  // of cost, that may come at once
 // PyTorch's list of observers is changed at most twice in a unit, a few microseconds each: shorter ones are joined.
 constexpr uint64_t kShortestUnitNs = 2'000'000;
-// A unit without a border of a step ends after as many operations as so many usual steps have (not by time: a step that
+// A unit without a border of a step ends after as many operations as so many usual ones have (not by time: a step that
 // the machine keeps waiting is no other), or, where none are known, after a random length of time, of which each is
 // twice as long and half as likely as the one before.
 constexpr uint64_t kUsualSteps = 4;
@@ -23,6 +23,13 @@ constexpr uint64_t kMostOfStepNs = 4 * kBurstNs, kMostWithoutStepsNs = kBurstNs;
 // A block makes up for this part of what was spent beyond or below the budget.
 constexpr int64_t kCorrection = 8;
 constexpr uint32_t kMostUnits = 1u << 20;
+// Where steps are no longer than this, one unit in so many is counted, after the first ones.
+constexpr uint64_t kShortStepNs = 10'000'000;
+constexpr uint32_t kCountedOneIn = 8, kFirstCounted = 32;
+// A unit in which the thread works so many times as long as the usual one takes may hold what should have ended it.
+constexpr uint64_t kLongUnit = 4;
+constexpr uint64_t kLeastCountingNs = 250'000'000, kMostCountingNs = 100'000'000'000;
+constexpr uint32_t kMostInVain = 10;
 
 uint64_t Random(TorchSampling* sampling) {
   // xorshift64*.
@@ -40,7 +47,8 @@ bool KnowsSteps(const TorchSampling& sampling) { return sampling.steps >= kFewes
 
 void SetLimit(TorchSampling* sampling) {
   if (KnowsSteps(*sampling)) {
-    const uint64_t most = kUsualSteps * sampling->step_operations;
+    uint64_t most = kUsualSteps * sampling->step_operations;
+    if (sampling->step_ns < kShortestUnitNs) most = most * kShortestUnitNs / (sampling->step_ns + 1);
     sampling->most_operations = most < kFewestOperations ? kFewestOperations : most;
     sampling->limit = kLongestOfStepsNs;
     return;
@@ -64,13 +72,18 @@ void LearnStep(TorchSampling* sampling, const TorchProgress& at) {
   const bool shortest = sampling->steps == 0 || length < sampling->step_ns;
   if (sampling->steps >= kFewestSteps) {
     sampling->step_ns = Median(sampling->step_ns, length);
-    sampling->step_operations = Median(sampling->step_operations, operations);
     return;
   }
   ++sampling->steps;
   if (!shortest) return;
   sampling->step_ns = length;
   sampling->step_operations = operations;
+}
+
+// Of counts that chance has made too large or too small; one that is far larger counts as large.
+uint64_t MeanOfUsual(uint64_t mean, uint64_t value) {
+  const uint64_t most = kUsualSteps * (mean + kFewestOperations);
+  return mean - mean / 16 + (value < most ? value : most) / 16;
 }
 
 uint64_t Mean(uint64_t mean, uint64_t value) { return mean == 0 ? value : mean - mean / 8 + value / 8; }
@@ -118,14 +131,74 @@ uint32_t ClassOf(const TorchSampling& sampling, const TorchProgress& at, bool st
   return number;
 }
 
+uint64_t Sum(const uint64_t (&numbers)[kTorchUnitClasses]) {
+  uint64_t sum = 0;
+  for (const uint64_t number : numbers) sum += number;
+  return sum;
+}
+
+// What was passed over in the unit that ends.
+void LearnOperations(TorchSampling* sampling, const TorchProgress& at) {
+  sampling->estimated = 0;
+  if (sampling->recording) return;
+  const uint64_t length = at.now - sampling->unit_since, operations = at.operations - sampling->operations_at_unit;
+  uint64_t* const of_ns = &sampling->class_ns[sampling->ended_class];
+  uint64_t* const of_operations = &sampling->class_operations[sampling->ended_class];
+  if (sampling->counted) {
+    *of_ns += length - *of_ns / 16;
+    *of_operations += operations - *of_operations / 16;
+    if (sampling->first_counted < kFirstCounted) ++sampling->first_counted;
+    return;
+  }
+  const uint64_t all_ns = *of_ns > 0 ? *of_ns : Sum(sampling->class_ns);
+  const uint64_t all_operations = *of_ns > 0 ? *of_operations : Sum(sampling->class_operations);
+  if (all_ns == 0) return;
+  sampling->estimated = static_cast<uint64_t>(static_cast<double>(length) * static_cast<double>(all_operations) /
+                                              static_cast<double>(all_ns));
+}
+
+void CountFor(TorchSampling* sampling, uint64_t now, uint32_t shift) {
+  uint64_t since = now - sampling->counted_since;
+  since = since < kLeastCountingNs ? kLeastCountingNs : since > kMostCountingNs ? kMostCountingNs : since;
+  sampling->counted_since = now;
+  const uint64_t until = now + (4 * since >> shift);
+  if (until > sampling->count_until) sampling->count_until = until;
+}
+
+// `step`: one ends the unit. Units that operations end (rollouts, evaluations) come again, so from the first on all are
+// counted. One that was not counted and has much work in it may be such: that is found out, each time in vain for half
+// as long.
+void WatchForLongUnits(TorchSampling* sampling, const TorchProgress& at, bool step) {
+  const uint64_t usual = sampling->step_ns < kShortestUnitNs ? kShortestUnitNs : sampling->step_ns;
+  if (!step) {
+    // What is usual is not known at first.
+    const bool by_operations = at.operations - sampling->operations_at_unit >= sampling->most_operations;
+    if (!by_operations || sampling->first_counted < kFirstCounted) return;
+    sampling->doubted = false;
+    sampling->in_vain = 0;
+    CountFor(sampling, at.now, 0);
+  } else if (!sampling->recording && !sampling->counted && at.busy - sampling->busy_at_unit > kLongUnit * usual) {
+    sampling->doubted = true;
+    CountFor(sampling, at.now, 1 + sampling->in_vain);
+  } else if (sampling->doubted && at.now >= sampling->count_until) {
+    sampling->doubted = false;
+    if (sampling->in_vain < kMostInVain) ++sampling->in_vain;
+  }
+}
+
+bool IsToBeCounted(TorchSampling* sampling, uint64_t now) {
+  return !KnowsSteps(*sampling) || sampling->step_ns > kShortStepNs || sampling->first_counted < kFirstCounted ||
+         now < sampling->count_until || RandomBelow(sampling, kCountedOneIn) == 0;
+}
+
 }  // namespace
 
 void StartSampling(TorchSampling* sampling, const TorchProgress& at, uint64_t seed) {
-  const TorchSampling fresh;
-  *sampling = fresh;
+  static constexpr TorchSampling kFresh;
+  *sampling = kFresh;
   sampling->random ^= seed;
   if (sampling->random == 0) sampling->random = 1;
-  sampling->since = sampling->unit_since = at.now;
+  sampling->since = sampling->unit_since = sampling->counted_since = at.now;
   sampling->cost_at_since = sampling->cost_at_unit = at.cost;
   sampling->operations_at_unit = at.operations;
   SetLimit(sampling);
@@ -140,8 +213,15 @@ bool IsOver(const TorchSampling& sampling, const TorchProgress& at) {
 
 bool EndsUnit(TorchSampling* sampling, const TorchProgress& at, bool step) {
   if (!step) return IsOver(*sampling, at);
+  ++sampling->unit_steps;
   LearnStep(sampling, at);
-  return at.now - sampling->unit_since >= kShortestUnitNs;
+  if (at.now - sampling->unit_since < kShortestUnitNs) return false;
+  // Operations are counted by lots, larger than a short step.
+  if (KnowsSteps(*sampling) && (sampling->recording || sampling->counted)) {
+    const uint64_t operations = (at.operations - sampling->operations_at_unit) / sampling->unit_steps;
+    sampling->step_operations = MeanOfUsual(sampling->step_operations, operations);
+  }
+  return true;
 }
 
 bool BeginUnit(TorchSampling* sampling, const TorchProgress& at, bool step) {
@@ -149,7 +229,10 @@ bool BeginUnit(TorchSampling* sampling, const TorchProgress& at, bool step) {
   if (at.now > sampling->unit_since) {
     sampling->unit_ns = Mean(sampling->unit_ns, at.now - sampling->unit_since);
     if (sampling->recording) sampling->unit_cost = Mean(sampling->unit_cost, at.cost - sampling->cost_at_unit);
+    LearnOperations(sampling, at);
+    if (KnowsSteps(*sampling)) WatchForLongUnits(sampling, at, step);
   }
+  sampling->counted = IsToBeCounted(sampling, at.now);
   if (++sampling->position >= sampling->units) {
     sampling->units = UnitsOfBlock(sampling, at.now, at.cost);
     sampling->position = 0;
@@ -158,6 +241,8 @@ bool BeginUnit(TorchSampling* sampling, const TorchProgress& at, bool step) {
   sampling->unit_since = at.now;
   sampling->cost_at_unit = at.cost;
   sampling->operations_at_unit = at.operations;
+  sampling->busy_at_unit = at.busy;
+  sampling->unit_steps = 0;
   SetLimit(sampling);
   sampling->recording = sampling->position == sampling->chosen;
   if (sampling->recording) sampling->weight = sampling->units;

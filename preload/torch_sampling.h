@@ -16,10 +16,13 @@
 
 namespace tbprof {
 
+inline constexpr uint32_t kTorchUnitClasses = 16;
+
 struct TorchProgress {
   uint64_t now = 0;         // ns of any clock that runs forward
   uint64_t cost = 0;        // ns, of all that was recorded so far
-  uint64_t operations = 0;  // so far, those that were passed over among them, about
+  uint64_t operations = 0;  // so far, those that were passed over and counted among them, about
+  uint64_t busy = 0;        // ns of the calling thread's CPU time, where a unit begins
 };
 
 struct TorchSampling {
@@ -28,6 +31,8 @@ struct TorchSampling {
   uint64_t since = 0, cost_at_since = 0;
   // The unit that is going on.
   uint64_t unit_since = 0, cost_at_unit = 0, operations_at_unit = 0;
+  uint64_t busy_at_unit = 0;
+  uint32_t unit_steps = 0;  // that have ended in it
   // How long it may last without a step's border, and how many operations it may have.
   uint64_t limit = 0, most_operations = 0;
   bool recording = true;
@@ -41,8 +46,19 @@ struct TorchSampling {
   // Of the unit that has ended: units alike, by how long they were and whether a step ended them. The converter adds up
   // what was passed over by them, so that chance decides about a class, and not between classes.
   uint32_t ended_class = 0;
+  // Whether PyTorch counts what is passed over in this unit. Where steps are short, that alone costs a few percent of
+  // the time: there it counts in one of several units, and the others are taken to be like those of their class.
+  bool counted = true;
+  uint32_t first_counted = 0;  // units that were, at the start
+  // What was not counted in the unit that has ended.
+  uint64_t estimated = 0;
+  // Until when all units are counted, and since when: some may end by operations, which only a count tells.
+  uint64_t count_until = 0, counted_since = 0;
+  bool doubted = false;  // whether there are such was not seen yet
+  uint32_t in_vain = 0;  // times that there were none
+  // Of the last units of each class that were counted.
+  uint64_t class_ns[kTorchUnitClasses] = {}, class_operations[kTorchUnitClasses] = {};
 };
-inline constexpr uint32_t kTorchUnitClasses = 16;
 
 // Starts anew: all is recorded until the burst is used up.
 void StartSampling(TorchSampling* sampling, const TorchProgress& at, uint64_t seed);

@@ -30,12 +30,22 @@ class Program {
         ++recorded_[phase];
         ++recorded_operations_;
         estimated_[phase] += sampling_.weight;
+      } else {
+        ++passed_over_;
       }
+      if (!sampling_.recording && !sampling_.counted) {
+        ++uncounted_;
+        continue;
+      }
+      if (!sampling_.recording) ++told_;
       if (++operations_ % kLot != 0 || !IsOver(sampling_, at())) continue;
       if (EndsUnit(&sampling_, at(), false)) Begin(false);
     }
   }
-  void Idle(uint64_t ns) { now_ += ns; }
+  void Idle(uint64_t ns) {
+    now_ += ns;
+    idle_ += ns;
+  }
   void StepEnds() {
     if (EndsUnit(&sampling_, at(), true)) Begin(true);
   }
@@ -48,22 +58,26 @@ class Program {
   double EstimatedShare(const std::string& phase) const { return Share(estimated_, phase); }
   double TrueShare(const std::string& phase) const { return Share(all_, phase); }
   double RecordedShare() const {
-    return static_cast<double>(recorded_operations_) / static_cast<double>(std::max<uint64_t>(operations_, 1));
+    return static_cast<double>(recorded_operations_) / static_cast<double>(recorded_operations_ + passed_over_);
   }
   uint64_t cost() const { return recorded_operations_ * kOperationNs; }
   uint64_t now() const { return now_; }
-  TorchProgress at() const { return {now_, cost(), operations_}; }
+  TorchProgress at() const { return {now_, cost(), operations_, now_ - idle_}; }
   const TorchSampling& sampling() const { return sampling_; }
   TorchSampling& sampling() { return sampling_; }
   int stretches() const { return stretches_; }
   int amid_steps() const { return amid_steps_; }
   uint64_t last_recorded_ns() const { return last_recorded_ns_; }
+  double uncounted_share() const { return static_cast<double>(uncounted_) / static_cast<double>(passed_over_); }
+  // Of what was passed over: what is told of it.
+  double told_share() const { return static_cast<double>(told_) / static_cast<double>(passed_over_); }
 
  private:
   void Begin(bool step) {
     const bool before = sampling_.recording;
     const bool records = BeginUnit(&sampling_, at(), step);
     EXPECT_LT(sampling_.ended_class, kTorchUnitClasses);
+    told_ += sampling_.estimated;
     if (records) last_recorded_ns_ = now_;
     if (records == before) return;
     stretches_ += records;
@@ -73,6 +87,7 @@ class Program {
   TorchSampling sampling_;
   uint64_t now_ = 5 * kSecond, operations_ = 0, recorded_operations_ = 0, last_recorded_ns_ = 0;
   std::map<std::string, double> all_, recorded_, estimated_;
+  uint64_t idle_ = 0, passed_over_ = 0, uncounted_ = 0, told_ = 0;
   int stretches_ = 0, amid_steps_ = 0;
 };
 
@@ -194,6 +209,60 @@ TEST(TorchSampling, ShortSteps_AreJoined) {
   // The list of observers is changed twice in each.
   EXPECT_LT(program.stretches(), 200);
   EXPECT_GT(program.stretches(), 10);
+}
+
+TEST(TorchSampling, ShortSteps_FewUnitsAreCountedAndTheOthersEstimated) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    Program program(seed);
+    for (int i = 0; i < 40'000; ++i) {
+      program.Operations("step", 60 + i % 5 * 10, 2'000);
+      program.StepEnds();
+    }
+    EXPECT_GT(program.uncounted_share(), 0.8) << seed;
+    EXPECT_NEAR(program.told_share(), 1, 0.02) << seed;
+  }
+}
+
+TEST(TorchSampling, LongSteps_AllAreCounted) {
+  Program program(2);
+  for (int i = 0; i < 500; ++i) {
+    program.Operations("step", 10'000, 2'000);
+    program.StepEnds();
+  }
+  EXPECT_LT(program.RecordedShare(), 0.2);
+  EXPECT_EQ(program.uncounted_share(), 0);
+}
+
+// An evaluation after each 500 short steps.
+TEST(TorchSampling, PhasesWithoutSteps_AreFoundThoughFewUnitsAreCounted) {
+  std::map<std::string, double> mean;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    Program program(seed);
+    for (int i = 0; i < 40; ++i) {
+      for (int k = 0; k < 500; ++k) {
+        program.Operations("step", 100, 4'000);
+        program.StepEnds();
+      }
+      program.Operations("evaluation", 20'000, 4'000);
+    }
+    EXPECT_NEAR(program.told_share(), 1, 0.05) << seed;
+    for (const char* phase : {"step", "evaluation"}) {
+      mean[phase] += (program.EstimatedShare(phase) - program.TrueShare(phase)) / kSeeds;
+    }
+  }
+  for (const auto& [phase, off] : mean) EXPECT_LT(std::abs(off), 3) << phase;
+}
+
+TEST(TorchSampling, WhereTheMachineStalls_UnitsArePassedOverUncountedAllTheSame) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    Program program(seed);
+    for (int i = 0; i < 40'000; ++i) {
+      program.Operations("step", 100, 2'000);
+      if (i % 97 == 0) program.Idle(20 * kMs);
+      program.StepEnds();
+    }
+    EXPECT_GT(program.uncounted_share(), 0.6) << seed;
+  }
 }
 
 TEST(TorchSampling, AfterACapture_ItsCostIsNotOfTheBudget) {
