@@ -85,7 +85,8 @@ SITUATIONS = [
       f"profile {RUN}/h.xplane.pb; echo x | gzip >{RUN}/perfetto_trace.json.gz", shows=1),
     # ---- links
     S("relative_link_to_a_misplaced_profile", "tensorflow/tensorflow#2140",
-      "profile store/one.pb; mkdir -p logs; ln -s ../store/one.pb logs/h.xplane.pb", finds=["profile-misplaced"], shows=1),
+      "profile store/one.pb; mkdir -p logs/run; ln -s ../../store/one.pb logs/run/h.xplane.pb; ln -s run/h.xplane.pb "
+      "logs/h.xplane.pb", finds=["profile-misplaced"], shows=1),
     S("relative_link_to_a_directory_of_profiles", "tensorflow/tensorboard#5438",
       "profile store/day/h.xplane.pb; mkdir -p logs; ln -s ../store/day logs/day", finds=["profile-misplaced"], shows=1),
     S("link_beside_the_run_it_leads_to", "pytorch/kineto#331: latest.xplane.pb",
