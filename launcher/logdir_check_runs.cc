@@ -179,13 +179,17 @@ class Runs {
     return true;
   }
 
+  // A writer may still fill them.
+  static bool MayFill(FileDamage damage) { return damage == FileDamage::kNuls || damage == FileDamage::kNulPart; }
+
   void Unparsed(const std::string& path, const ScannedProfile& profile, bool fresh) {
     const XspaceFacts& facts = profile.facts;
     if (facts.error != 0) {
       state_.Problem("profile-unreadable", path, StrCat("cannot be read: ", strerror(facts.error)), "ask its owner");
     } else if (const FileText text = TextOf(profile.content); !text.what.empty()) {
       state_.Problem("profile-unparsable", path, std::string(text.what), std::string(text.fix));
-    } else if (const FileText damage = TextOf(profile.damage); !damage.what.empty() && !fresh) {
+    } else if (const FileText damage = TextOf(profile.damage);
+               !damage.what.empty() && !(fresh && MayFill(profile.damage))) {
       state_.Problem("profile-damaged", path, std::string(damage.what), std::string(damage.fix));
     } else if (facts.truncated) {
       state_.Problem("profile-truncated", path, StrCat("is cut off after ", Size(profile.size), ": not shown"),
@@ -238,9 +242,10 @@ class Runs {
       if (file.content == FileContent::kProfile) return;  // named by Unlisted
       if (lower.find("xplane") == std::string::npos) continue;
       if (file.content == FileContent::kAppleDouble) continue;
-      if (CompressionOf(file.content) != nullptr) return;  // named by CheckFiles
+      const bool archive = IsArchiveName(file.name) || file.content == FileContent::kTar;
+      if (CompressionOf(file.content) != nullptr && !archive) return;  // named by CheckFiles
       state_.named.insert(path);
-      if (file.content == FileContent::kZip || file.content == FileContent::kTar) {
+      if (archive || file.content == FileContent::kZip) {
         state_.Problem("profile-name", path, "an archive: only `*.xplane.pb` is read", "unpack it here");
       } else if (lower.ends_with(".tmp")) {
         state_.Problem("profile-name", path, "is unfinished: its writer was stopped or is at work",

@@ -290,9 +290,11 @@ class Walk {
       profile->content = ContentByMagic(head);
       profile->damage = FindDamage(fd, profile->size);
     } else if (head.starts_with("\r\n")) {
-      // The field of a plane, of another type: a short file may be taken for one without planes.
-      const FileDamage damage = FindDamage(fd, profile->size);
-      if (damage == FileDamage::kCrLf) profile->damage = damage;
+      // The field of a plane, of another type: its outer structure may seem whole, and holds nothing.
+      if (FindDamage(fd, profile->size) != FileDamage::kCrLf) return;
+      profile->damage = FileDamage::kCrLf;
+      facts.cause = "CR LF";
+      facts.parsed = false;
     }
   }
 

@@ -182,19 +182,23 @@ class Skim {
     bool Any() const { return context != 0 || root != 0 || step_name != 0; }
   };
 
-  enum class Message { kOther, kPlane, kLine, kEvent, kEntry, kMetadata };
+  enum class Message { kOther, kPlane, kLine, kEvent, kEntry, kMetadata, kStat };
 
   // What the field of a message is, where it is a message.
   static Message Inner(Message message, uint32_t number) {
     switch (message) {
       case Message::kPlane:
+        if (number == 6) return Message::kStat;
         return number == 3 ? Message::kLine : number == 4 || number == 5 ? Message::kEntry : Message::kOther;
       case Message::kLine:
         return number == 4 ? Message::kEvent : Message::kOther;
       case Message::kEntry:
         return number == 2 ? Message::kMetadata : Message::kOther;
-      case Message::kEvent:  // their stats hold no message
-      case Message::kMetadata:
+      case Message::kEvent:
+        return number == 4 ? Message::kStat : Message::kOther;
+      case Message::kMetadata:  // of an event; that of a stat has no such field
+        return number == 5 ? Message::kStat : Message::kOther;
+      case Message::kStat:
       case Message::kOther:
         break;
     }

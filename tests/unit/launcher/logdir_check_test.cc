@@ -160,7 +160,7 @@ TEST_F(LogdirCheck, LargeProfilesByTheirSize) {
   // A plane with an event, and data that are stepped over: sparse, so it costs nothing.
   const std::string path = logdir_ + "/" + kRun + "/h.xplane.pb";
   const uint64_t size = uint64_t{65} << 20;
-  const std::string inner = Field(3, Field(4, "\x08\x01")) + "\x32" + Varint(size);
+  const std::string inner = Field(3, Field(4, "\x08\x01")) + "\x3a" + Varint(size);
   const std::string head = "\x0a" + Varint(inner.size() + size) + inner;
   std::ofstream(path, std::ios::binary) << head;
   ASSERT_EQ(truncate(path.c_str(), static_cast<off_t>(head.size() + size)), 0);
