@@ -28,6 +28,9 @@ int CommandCheck(const Options& options) {
   absl::StatusOr<std::string> logdir =
       given.empty() ? NormaliseLogdir(given, "/") : NormaliseLogdir(StrCat(given, kGuard), WorkingDirectory());
   if (!logdir.ok()) {
+    // In the words of the user, without the guard.
+    const absl::StatusOr<std::string> as_given = NormaliseLogdir(given, WorkingDirectory());
+    if (!as_given.ok()) logdir = as_given;
     terminal.Error(std::string(logdir.status().message()));
     return kExitUsage;
   }

@@ -42,10 +42,11 @@ class Checker {
     CheckHiddenRuns(&state_);
     CheckRuns(&state_);
     CheckPlaces(&state_);
-    Leftovers();
+    CheckFiles(&state_);
     Unreadable();
     CheckEvents(&state_);
     Empty();
+    Withheld();
     std::stable_sort(report.findings.begin(), report.findings.end(),
                      [](const LogdirFinding& a, const LogdirFinding& b) { return a.level > b.level; });
     std::sort(report.profile_runs.begin(), report.profile_runs.end(),
@@ -72,7 +73,7 @@ class Checker {
 
   void Unopened() {
     const LogdirScan& scan = state_.scan;
-    Remedy remedy;
+    Remedy remedy(&state_.remedies);
     if (scan.error == ENOENT && scan.logdir.find("/~") != std::string::npos) {
       state_.Problem("logdir-missing", "", "does not exist: `~` was not replaced by the home directory",
                      "write it without quotes");
@@ -136,6 +137,12 @@ class Checker {
       for (ProfileRun& run : state_.report.profile_runs) run.shown = false;
     }
     ForgetOtherWays();
+    for (size_t i = 0; i < state_.runs.size(); ++i) {
+      if (!state_.report.profile_runs[i].shown) continue;
+      for (const ScannedProfile& profile : At(state_.runs[i]).profiles) {
+        if (!HostOf(profile.name).empty()) state_.shown_files.insert({profile.device, profile.inode});
+      }
+    }
   }
 
   // A further way to a run that is shown, by a link, loses nothing.
@@ -174,7 +181,7 @@ class Checker {
       return;
     }
     state_.too_deep = true;
-    Remedy remedy;
+    Remedy remedy(&state_.remedies);
     remedy.View(place);
     state_.Problem("logdir-too-deep", "", std::string(what), "view the one above", remedy.command());
   }
@@ -187,7 +194,7 @@ class Checker {
     const std::string& logdir = state_.scan.logdir;
     const std::string part = logdir.substr(0, HiddenEnd(logdir));
     const std::string link = state_.remedies.Free(ParentOf(part), PlainName(NameOf(part)));
-    Remedy remedy;
+    Remedy remedy(&state_.remedies);
     remedy.Link(logdir, link);
     remedy.View(link);
     state_.Problem("path-pattern", "", "`[` or no UTF-8 in its path hides runs from xprof",
@@ -213,63 +220,11 @@ class Checker {
       if (!directory.events.empty() || CountProfiles(directory) > 0) return;
     }
     const size_t levels = 1 + std::count(place.begin(), place.end(), '/');
-    Remedy remedy;
+    Remedy remedy(&state_.remedies);
     remedy.View(state_.Absolute(place));
     state_.Note("logdir-too-high", "",
                 StrCat("is ", levels, levels == 1 ? " level" : " levels", " above the profiles: long run names"),
                 "view that directory", remedy.command());
-  }
-
-  void Leftovers() {
-    std::set<std::string> traces;
-    for (const ScannedDirectory& directory : state_.scan.directories) {
-      for (const ScannedFile& file : directory.others) {
-        const std::string path = JoinPath(directory.path, file.name);
-        if (IsOwnPlace(directory.path)) {
-          if (file.name.ends_with(".spool")) Spool(path, file);
-        } else if (IsForeignTrace(directory, file.name) && traces.insert(directory.path).second) {
-          state_.Warn(
-              "foreign-trace", path, "a trace that xprof does not read",
-              file.name.find("json") != std::string::npos ? "open at ui.perfetto.dev" : "open in Nsight Systems");
-        } else if (file.name.ends_with(".tmp") && !directory.profiles.empty() && state_.named.count(path) == 0 &&
-                   file.content != FileContent::kProfile && EndsWithPath(ParentOf(directory.path), "plugins/profile")) {
-          state_.Note("leftover", path, "an unfinished file: TensorBoard does not look at it");
-        }
-      }
-      if (ParentOf(directory.path) == ".tbprof/staging") Staging(directory);
-    }
-  }
-
-  static bool IsForeignTrace(const ScannedDirectory& directory, std::string_view name) {
-    if (name.ends_with(".nsys-rep") || name.ends_with(".qdrep")) return true;
-    if (name.find(".pt.trace.json") != std::string_view::npos) return true;
-    // TensorFlow and JAX leave one beside each profile.
-    return (name == "trace.json" || name == "trace.json.gz") && directory.profiles.empty();
-  }
-
-  void Spool(const std::string& path, const ScannedFile& file) {
-    if (file.locked) {
-      state_.Note("spool", path, "is being recorded or converted by a tbprof");
-      return;
-    }
-    const std::string logdir = ShellWord(StrCat("--logdir=", state_.scan.logdir));
-    const std::string spool = ShellWord(state_.Absolute(path));
-    Remedy remedy;
-    remedy.Run(logdir.empty() || spool.empty() ? std::string() : StrCat("tbprof recover ", logdir, " ", spool));
-    state_.Warn("spool", path, "records that were not converted: no profile of them is shown",
-                remedy.possible() ? "convert them" : "tbprof recover", remedy.command());
-  }
-
-  void Staging(const ScannedDirectory& directory) {
-    if (directory.locked) {
-      state_.Note("staging", directory.path, "a profile is being written by a tbprof");
-      return;
-    }
-    const std::string logdir = ShellWord(StrCat("--logdir=", state_.scan.logdir));
-    Remedy remedy;
-    remedy.Run(logdir.empty() ? std::string() : StrCat("tbprof recover ", logdir));
-    state_.Warn("staging", directory.path, "a profile half written: its tbprof was killed",
-                remedy.possible() ? "recover it" : "tbprof recover", remedy.command());
   }
 
   static bool IsPlaceOfRuns(std::string_view path) { return EndsWithPath(path, "plugins/profile"); }
@@ -277,11 +232,13 @@ class Checker {
   void Unreadable() {
     for (const ScannedDirectory& directory : state_.scan.directories) {
       if (directory.error == 0 || directory.error == ENOENT) continue;  // gone meanwhile
-      Remedy remedy;
+      Remedy remedy(&state_.remedies);
       struct stat info;
       const std::string path = state_.Absolute(directory.path), word = ShellWord(path);
       const bool own = stat(path.c_str(), &info) == 0 && info.st_uid == geteuid();
-      if (directory.error == EACCES && own && !word.empty()) remedy.Run(StrCat("chmod u+rx -- ", word));
+      if (directory.error == EACCES && own && !word.empty()) {
+        remedy.Run(ParentOf(path), StrCat("chmod u+rx -- ", word));
+      }
       state_.Problem("directory-unreadable", directory.path, StrCat("cannot be listed: ", strerror(directory.error)),
                      remedy.Advice("allow it"), remedy.command());
     }
@@ -300,9 +257,9 @@ class Checker {
       }
     }
     if (state_.scan.link_loops > 0) {
-      Remedy remedy;
+      Remedy remedy(&state_.remedies);
       const std::string word = ShellWord(state_.scan.logdir);
-      remedy.Run(word.empty() ? std::string() : StrCat("find ", word, " -type l -xtype d"));
+      remedy.Run(state_.scan.logdir, word.empty() ? std::string() : StrCat("find ", word, " -type l -xtype d"));
       state_.Warn("link-loop", "",
                   StrCat(state_.scan.link_loops, state_.scan.link_loops == 1 ? " link leads" : " links lead",
                          " to a directory above: TensorBoard may loop"),
@@ -322,6 +279,16 @@ class Checker {
       state_.Problem("logdir-empty", "", "holds no profile and no events file: nothing is shown",
                      "tbprof run -- COMMAND");
     }
+  }
+
+  // One line for all commands that others could redirect.
+  void Withheld() {
+    const std::optional<SharedDirectory>& shared = state_.remedies.trust().shared();
+    if (!shared.has_value()) return;
+    std::string where = shared->path;
+    if (IsWithin(where, state_.scan.logdir)) where.erase(0, std::min(where.size(), state_.scan.logdir.size() + 1));
+    state_.Note("commands-withheld", where, StrCat(shared->who, " may write here"),
+                StrCat("no command is safe: ", shared->advice));
   }
 
   CheckState state_;
@@ -345,10 +312,27 @@ void CheckState::Add(FindingLevel level, std::string_view id, std::string_view w
 
 bool IsOwnPlace(std::string_view path) { return IsWithin(path, ".tbprof"); }
 
+bool CheckState::IsShown(const ScannedFile& file) const {
+  return file.inode != 0 && shown_files.count({file.device, file.inode}) != 0;
+}
+
+size_t CheckState::CountUnshown(const ScannedDirectory& directory) const {
+  const auto counts = [&](const auto& file) { return IsProfile(file) && !IsShown(file); };
+  return static_cast<size_t>(std::count_if(directory.profiles.begin(), directory.profiles.end(), counts) +
+                             std::count_if(directory.others.begin(), directory.others.end(), counts));
+}
+
+bool IsProfile(const ScannedProfile& profile) {
+  const bool is_file = profile.regular || (profile.error != 0 && profile.error != ENOENT);
+  return is_file && profile.content != FileContent::kAppleDouble;
+}
+
+bool IsProfile(const ScannedFile& other) { return other.content == FileContent::kProfile; }
+
 size_t CountProfiles(const ScannedDirectory& directory) {
-  return directory.profiles.size() +
-         static_cast<size_t>(std::count_if(directory.others.begin(), directory.others.end(),
-                                           [](const ScannedFile& f) { return f.content == FileContent::kProfile; }));
+  const auto counts = [](const auto& file) { return IsProfile(file); };
+  return static_cast<size_t>(std::count_if(directory.profiles.begin(), directory.profiles.end(), counts) +
+                             std::count_if(directory.others.begin(), directory.others.end(), counts));
 }
 
 FindingLevel LogdirReport::Worst() const {

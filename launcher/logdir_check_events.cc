@@ -38,6 +38,7 @@ class EventsChecker {
     for (const ScannedDirectory& directory : scan_.directories) {
       if (!directory.events.empty()) Directory(directory);
       Misnamed(directory);
+      NamedAsFile(directory);
     }
     if (live_ > 0) {
       state_.Note("events-live", "",
@@ -127,7 +128,7 @@ class EventsChecker {
       const std::string here = state_.Absolute(directory.path);
       const std::string name =
           StrCat("events.out.tfevents.", file->mtime_ns / 1'000'000'000, ".", PlainName(file->name));
-      Remedy remedy;
+      Remedy remedy(&state_.remedies);
       std::string target = here;
       if (apart) {
         target = state_.remedies.Free(here, StrCat(PlainName(file->name), "_events"));
@@ -137,7 +138,7 @@ class EventsChecker {
       if (file->is_link) {
         remedy.Link(state_.Absolute(path), to);
       } else {
-        remedy.Move(state_.remedies, state_.Absolute(path), to);
+        remedy.Move(state_.Absolute(path), to);
       }
       state_.Problem("events-misnamed", path, "an events file, not shown: its name lacks `tfevents`",
                      remedy.Advice("rename it"), remedy.command());
@@ -178,6 +179,65 @@ class EventsChecker {
     return first != with_values_.end() && first->starts_with(below);
   }
 
+  // What TensorBoard does not read of it.
+  static std::string Rest(const ScannedEvents& file) {
+    return HumanBytes(static_cast<double>(file.size - std::min(file.size, file.facts.end_offset)));
+  }
+
+  void Corrupt(const ScannedDirectory& directory, const ScannedEvents& file, bool alive) {
+    const std::string path = JoinPath(directory.path, file.name);
+    const EventFileFacts& facts = file.facts;
+    if (const Compression* compression = CompressionOf(file.content); compression != nullptr) {
+      const std::string plain =
+          file.name.substr(0, file.name.size() - std::min(file.name.size(), compression->suffix.size()));
+      if (std::any_of(directory.events.begin(), directory.events.end(),
+                      [&](const ScannedEvents& other) { return other.name == plain; })) {
+        state_.Note("events-corrupt", path, "is compressed: the file beside it is read");
+      } else {
+        state_.Problem("events-corrupt", path,
+                       StrCat("is compressed (", compression->name, "): nothing of it is shown"),
+                       StrCat("unpack it: ", compression->name));
+      }
+      return;
+    }
+    if (const FileText text = TextOf(file.content); !text.what.empty()) {
+      state_.Problem("events-corrupt", path, std::string(text.what), std::string(text.fix));
+      return;
+    }
+    const std::string shown = facts.records == 0 ? "nothing of it is shown" : StrCat(Rest(file), " not shown");
+    // NULs at the end of a file that is being written: a file system that reserves room.
+    switch (alive ? FileDamage::kNone : file.damage) {
+      case FileDamage::kCrLf:
+        state_.Problem("events-corrupt", path, StrCat("each LF became CR LF: ", shown), "copy again in binary mode");
+        return;
+      case FileDamage::kReplacedBytes:
+        state_.Problem("events-corrupt", path, StrCat("bytes replaced as text: ", shown), "copy again in binary mode");
+        return;
+      case FileDamage::kNuls:
+      case FileDamage::kNulPart:
+        state_.Problem("events-corrupt", path, StrCat("holds NULs, corrupt at byte ", facts.end_offset, ": ", shown),
+                       "copy it again");
+        return;
+      case FileDamage::kNone:
+        break;
+    }
+    state_.Problem("events-corrupt", path, StrCat("corrupt at byte ", facts.end_offset, ": ", shown),
+                   facts.records == 0 ? "copy it again, as binary" : "use one writer a directory");
+  }
+
+  // TensorBoard's loader in Python opens it as a file, and lists no run then.
+  void NamedAsFile(const ScannedDirectory& directory) {
+    if (directory.path.empty() || directory.name().find("tfevents") == std::string_view::npos) return;
+    if (IsOwnPlace(directory.path)) return;
+    std::string name(directory.name());
+    name.replace(name.find("tfevents"), 8, "tf_events");
+    const std::string from = state_.Absolute(directory.path);
+    Remedy remedy(&state_.remedies);
+    remedy.Move(from, state_.remedies.Free(ParentOf(from), PlainName(name)));
+    state_.Warn("events-directory", directory.path, "`tfevents` in its name: --load_fast=false fails",
+                remedy.Advice("rename it when no program writes"), remedy.command());
+  }
+
   // True: something was said that explains why there are no values.
   bool File(const ScannedDirectory& directory, const ScannedEvents& file) {
     const std::string path = directory.path.empty() ? file.name : StrCat(directory.path, "/", file.name);
@@ -196,30 +256,18 @@ class EventsChecker {
       ++partly_;
       skipped_ += facts.bytes_skipped;
     }
-    const uint64_t rest = file.size - std::min(file.size, facts.end_offset);
     const bool nothing = facts.records == facts.versions;
     bool said = false;
-    if (facts.end == EventFileFacts::End::kCorrupt && file.content == FileContent::kGzip) {
+    if (facts.end == EventFileFacts::End::kCorrupt) {
       said = true;
-      state_.Problem("events-corrupt", path, "is compressed: TensorBoard does not unpack it", "unpack it");
-    } else if (facts.end == EventFileFacts::End::kCorrupt && facts.records == 0) {
-      said = true;
-      state_.Problem("events-corrupt", path, "corrupt at byte 0: nothing of it is shown", "copy it again, as binary");
-    } else if (facts.end == EventFileFacts::End::kCorrupt) {
-      said = true;
-      state_.Problem(
-          "events-corrupt", path,
-          StrCat("corrupt at byte ", facts.end_offset, ": ", HumanBytes(static_cast<double>(rest)), " not shown"),
-          "use one writer a directory");
+      Corrupt(directory, file, alive);
     } else if (facts.end == EventFileFacts::End::kTruncated) {
       said = nothing;
       if (alive) {
         state_.Note("events-truncated", path, "ends in the middle of a record: it is being written");
       } else {
-        state_.Warn(
-            "events-truncated", path,
-            StrCat("ends in the middle of a record: its last ", HumanBytes(static_cast<double>(rest)), " are lost"),
-            "close the writer");
+        state_.Warn("events-truncated", path,
+                    StrCat("ends in the middle of a record: its last ", Rest(file), " are lost"), "close the writer");
       }
     }
     if (nothing && !said && !IsMarker(file)) {

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "launcher/logdir_check.h"
@@ -24,10 +25,15 @@ struct CheckState {
   bool too_deep = false;
   // Files that a finding has named, so that no second one does.
   std::set<std::string> named = {};
+  std::set<std::pair<uint64_t, uint64_t>> shown_files = {};  // profiles that a run shows, by whatever name
 
   const ScannedDirectory& At(int index) const { return scan.directories[index]; }
   std::string Absolute(std::string_view path) const;
   bool IsRun(int index) const;
+  // A run shows it: under this name, or by a link.
+  bool IsShown(const ScannedFile& file) const;
+  // Profiles, by name or by content, that no run shows.
+  size_t CountUnshown(const ScannedDirectory& directory) const;
   // xprof finds nothing below the logdir: `[` in its path, or no UTF-8.
   bool LogdirIsHidden() const;
 
@@ -49,7 +55,9 @@ struct CheckState {
 
 // tbprof's own directory for spools and unfinished profiles.
 bool IsOwnPlace(std::string_view path);
-// By name or by content.
+// A file of such a name, whether broken or not; of `others`, by its content.
+bool IsProfile(const ScannedProfile& profile);
+bool IsProfile(const ScannedFile& other);
 size_t CountProfiles(const ScannedDirectory& directory);
 
 // A run of the Profile page: its hosts, tools, caches, messages, rights.
@@ -58,6 +66,8 @@ void CheckRuns(CheckState* state);
 void CheckPlaces(CheckState* state);
 // Runs that only a symbolic link leads to.
 void CheckHiddenRuns(CheckState* state);
+// Other files: archives, compressed profiles, traces of other formats, what a tbprof left.
+void CheckFiles(CheckState* state);
 // Events files: runs, steps, writers.
 void CheckEvents(CheckState* state);
 

@@ -12,6 +12,7 @@ namespace {
 
 // A command with more words than this would not be read; it moves a part, and the next check names the rest.
 constexpr size_t kMaxMoves = 50;
+constexpr size_t kMaxRunName = 200;
 
 class Places {
  public:
@@ -43,7 +44,7 @@ class Places {
     if (state_.report.plugin_fails || state_.LogdirIsHidden()) return;
     const bool view = !any_shown && places.size() == 1 && !HoldsDataOutside(*places.begin());
     for (const int run : hidden) {
-      Remedy remedy;
+      Remedy remedy(&state_.remedies);
       if (view) {
         remedy.View(state_.Absolute(*places.begin()));
       } else {
@@ -125,7 +126,7 @@ class Places {
   void LinkAsRun(int index, Remedy* remedy) {
     const std::string runs = ProfileDirectory(PlaceFor(index));
     remedy->MakeDirectory(runs);
-    remedy->Link(state_.Absolute(At(index).path), state_.remedies.Free(runs, RunName(At(index).path)));
+    remedy->Link(state_.Absolute(At(index).path), state_.remedies.Free(runs, NameFor(index)));
   }
 
   // The profiles of a directory become a run of their own.
@@ -145,20 +146,27 @@ class Places {
   void MoveFiles(const ScannedDirectory& directory, const std::string& target, Remedy* remedy) {
     remedy->MakeDirectory(target);
     const std::string from = state_.Absolute(directory.path);
-    size_t moved = 0;
+    size_t moved = 0, gone = 0;
+    const auto move = [&](const ScannedFile& file, const std::string& to) {
+      MoveFile(from, file, to, remedy);
+      if (!file.is_link) ++gone;
+    };
     for (const ScannedProfile& profile : directory.profiles) {
-      if (!profile.regular && profile.error == 0) continue;
+      if (!IsProfile(profile) || state_.IsShown(profile)) continue;
       if (++moved > kMaxMoves) break;
       const std::string host = HostOf(profile.name);
       const std::string suffix = profile.name.ends_with(".xplane.riegeli") ? ".xplane.riegeli" : ".xplane.pb";
-      MoveFile(from, profile, state_.remedies.Free(target, host.empty() ? "localhost" : host, suffix), remedy);
+      move(profile, state_.remedies.Free(target, host.empty() ? HostFor(profile.name, "") : host, suffix));
     }
     for (const ScannedFile& file : directory.others) {
-      if (file.content == FileContent::kProfile) {
-        MoveFile(from, file, state_.remedies.Free(target, HostFor(file.name, file.host), ".xplane.pb"), remedy);
+      if (IsProfile(file) && !state_.IsShown(file)) {
+        move(file, state_.remedies.Free(target, HostFor(file.name, file.host), ".xplane.pb"));
       } else if (file.name.ends_with("summary.json")) {
-        MoveFile(from, file, state_.remedies.Free(target, file.name), remedy);
+        move(file, state_.remedies.Free(target, file.name));
       }
+    }
+    if (gone == directory.entries && !directory.path.empty() && !target.starts_with(StrCat(from, "/"))) {
+      remedy->RemoveEmptyLevels(from);
     }
   }
 
@@ -166,13 +174,32 @@ class Places {
     if (file.is_link) {
       remedy->Link(JoinPath(from, file.name), to);  // moved, a relative one would lead nowhere
     } else {
-      remedy->Move(state_.remedies, JoinPath(from, file.name), to);
+      remedy->Move(JoinPath(from, file.name), to);
     }
+  }
+
+  // What the directories between the place and this one say: `plugins/profile/2023/11/25` becomes 2023_11_25.
+  std::string NameFor(int index) const {
+    const ScannedDirectory& directory = At(index);
+    const std::string& place = At(PlaceFor(index)).path;
+    std::string_view below = directory.path;
+    if (!place.empty() && IsWithin(below, place)) below.remove_prefix(std::min(below.size(), place.size() + 1));
+    const std::string above = ParentOf(below);
+    std::string name, last;
+    for (std::string_view part : Split(above, '/')) {
+      if (part.empty() || part == last || IsNear(part, "plugins") || IsNear(part, "profile")) continue;
+      StrAppend(&name, PlainName(part), "_");
+      last = part;
+    }
+    if (directory.name() != last) name += RunName(directory.path);
+    if (name.ends_with('_')) name.pop_back();
+    return name.size() <= kMaxRunName ? name : RunName(directory.path);
   }
 
   // A name for the run that a directory becomes.
   static std::string RunName(std::string_view path) {
     std::string name = PlainName(NameOf(path));
+    if (!HostOf(name).empty()) name = HostOf(name);  // a directory for each file: actions/upload-artifact
     if (name.empty() || name == "plugins" || name == "profile") name = "run1";
     return name;
   }
@@ -201,11 +228,11 @@ class Places {
       if (found != by_path_.end() && CountProfiles(At(found->second)) == 0) inner[outer].push_back(state_.runs[i]);
     }
     for (const auto& [outer, runs] : inner) {
-      Remedy remedy;
+      Remedy remedy(&state_.remedies);
       size_t moved = 0;
       for (const int run : runs) {
         if (++moved > kMaxMoves) break;
-        remedy.Move(state_.remedies, state_.Absolute(At(run).path),
+        remedy.Move(state_.Absolute(At(run).path),
                     state_.remedies.Free(state_.Absolute(ParentOf(outer)), RunName(At(run).path)));
       }
       // What is left of the levels between, if nothing else is in them.
@@ -236,13 +263,14 @@ class Places {
       if (!IsNear(parent, "plugins") || !IsNear(name, "profile") || (parent == "plugins" && name == "profile"))
         continue;
       std::vector<int> sources;
-      if (CountProfiles(directory) > 0 && !IsOtherWay(static_cast<int>(i))) sources.push_back(static_cast<int>(i));
+      if (state_.CountUnshown(directory) > 0 && !IsOtherWay(static_cast<int>(i)))
+        sources.push_back(static_cast<int>(i));
       for (const int child : directory.children) {
-        if (CountProfiles(At(child)) > 0 && !IsShown(child) && !IsOtherWay(child)) sources.push_back(child);
+        if (state_.CountUnshown(At(child)) > 0 && !IsShown(child) && !IsOtherWay(child)) sources.push_back(child);
       }
       if (sources.empty()) continue;
       for (const int source : sources) done_.insert(source);
-      Remedy remedy;
+      Remedy remedy(&state_.remedies);
       RenameOrMove(static_cast<int>(i), sources, &remedy);
       state_.Problem("profile-misspelt", directory.path, "is not read: TensorBoard reads `plugins/profile` alone",
                      remedy.Advice("rename it"), remedy.command());
@@ -259,14 +287,14 @@ class Places {
       if (Entries(JoinPath(At(above.parent).path, "plugins/profile")) == 0 &&
           state_.remedies.Free(ParentOf(right), "profile") == right && MayChange(ParentOf(right))) {
         remedy->MakeDirectory(ParentOf(right));
-        remedy->Move(state_.remedies, state_.Absolute(directory.path), right);
+        remedy->Move(state_.Absolute(directory.path), right);
         renamed_.push_back(directory.path);
         return;
       }
     }
     size_t moved = 0;
     for (const int source : sources) {
-      if (++moved <= kMaxMoves) MoveAsRun(source, source == index ? "run1" : RunName(At(source).path), remedy);
+      if (++moved <= kMaxMoves) MoveAsRun(source, source == index ? "run1" : NameFor(source), remedy);
     }
   }
 
@@ -283,8 +311,8 @@ class Places {
     for (size_t i = 0; i < scan_.directories.size(); ++i) {
       const int index = static_cast<int>(i);
       const ScannedDirectory& directory = At(index);
-      if (CountProfiles(directory) == 0 || IsShown(index) || IsOtherWay(index) || IsOwnPlace(directory.path) ||
-          done_.count(index)) {
+      const size_t profiles = state_.CountUnshown(directory);
+      if (profiles == 0 || IsShown(index) || IsOtherWay(index) || IsOwnPlace(directory.path) || done_.count(index)) {
         continue;
       }
       if (state_.too_deep && IsInPlaceFromAbove(directory)) continue;
@@ -293,9 +321,8 @@ class Places {
                       [&](const std::string& path) { return IsWithin(directory.path, path); })) {
         continue;
       }
-      const std::string count =
-          StrCat("holds ", CountProfiles(directory), CountProfiles(directory) == 1 ? " profile" : " profiles");
-      Remedy remedy;
+      const std::string count = StrCat("holds ", profiles, profiles == 1 ? " profile" : " profiles");
+      Remedy remedy(&state_.remedies);
       const std::string what = Place(index, &remedy);
       if (state_.LogdirIsHidden()) remedy.Forbid();
       state_.Problem("profile-misplaced", directory.path, StrCat(count, " ", what), remedy.Advice("move it into a run"),
@@ -317,28 +344,44 @@ class Places {
       MoveAsRun(index, "run1", remedy);
       return "itself: each run needs a directory";
     }
-    if (index > 0 && state_.IsRun(directory.parent)) {
-      BelowRun(index, remedy);
-      return "below a run: one level too deep";
+    if (const int run = EnclosingRun(index); run >= 0) {
+      const bool one = directory.parent == run;
+      BelowRun(index, run, remedy);
+      return one ? "below a run: one level too deep" : "below a run: too deep";
     }
-    const std::string name = index == 0 || !directory.events.empty() ? "run1" : RunName(directory.path);
+    const std::string name = index == 0 || !directory.events.empty() ? "run1" : NameFor(index);
     MoveAsRun(index, name, remedy);
     if (index > 0 && IsNear(parent, "plugins")) return "without the level `profile`: not read";
     return "outside of `plugins/profile`: not read";
   }
 
+  // The run that this directory is in, or -1.
+  int EnclosingRun(int index) const {
+    int above = index > 0 ? At(index).parent : -1;
+    while (above > 0 && !state_.IsRun(above)) above = At(above).parent;
+    return above > 0 ? above : -1;
+  }
+
   // Into the run itself where it has no profile and no other directory wants to; else a run beside it.
-  void BelowRun(int index, Remedy* remedy) {
+  void BelowRun(int index, int outer, Remedy* remedy) {
     const ScannedDirectory& directory = At(index);
-    const ScannedDirectory& run = At(directory.parent);
+    const ScannedDirectory& run = At(outer);
     size_t with_profiles = 0;
-    for (const int child : run.children) with_profiles += CountProfiles(At(child)) > 0;
+    for (const ScannedDirectory& other : scan_.directories) {
+      with_profiles += IsWithin(other.path, run.path) && CountProfiles(other) > 0;
+    }
     const bool linked = directory.is_link || directory.through_link;
-    if (with_profiles == 1 && CountProfiles(run) == 0 && !linked && directory.device == run.device) {
+    const bool alone = with_profiles == 1 && CountProfiles(run) == 0 && directory.device == run.device;
+    if (alone && !linked && !IsPartOfDate(run.name())) {
       MoveFiles(directory, state_.Absolute(run.path), remedy);
     } else {
-      MoveAsRun(index, StrCat(RunName(run.path), "_", RunName(directory.path)), remedy);
+      MoveAsRun(index, NameFor(index), remedy);
     }
+  }
+
+  // `2023`, `2023_11`: a run of that name would not say when.
+  static bool IsPartOfDate(std::string_view name) {
+    return name.size() < 8 && name.find_first_not_of("0123456789-_") == std::string_view::npos;
   }
 
   CheckState& state_;

@@ -19,6 +19,7 @@ using Json = nlohmann::json;
 constexpr uint64_t kLargeProfile = kDefaultMaxProfileSize;  // docs/xspace-mapping.md, "Size": what opens in 10 s
 constexpr uint64_t kMaxProfile = (uint64_t{1} << 31) - 1;   // protobuf's limit
 constexpr size_t kMaxMessages = 5;                          // of one profile
+constexpr size_t kMaxBroken = 50;                           // likewise
 constexpr size_t kMaxCaches = 8;                            // named in one command
 constexpr int64_t kFreshNs = 60'000'000'000;                // a file that its writer may still be at
 
@@ -87,8 +88,7 @@ class Runs {
       state_.Warn("run-no-steps", run.path, "no step markers: the overview is empty", "mark steps, or use tbprof run");
     }
     if (readable > 0 && run.tools.empty() && !run.tools_from_cache && directory.writable) {
-      state_.Problem("run-no-tools", run.path, "lists no tool: its first profile is broken",
-                     "repair or move that file");
+      NoTools(directory);
     }
   }
 
@@ -96,27 +96,40 @@ class Runs {
     if (state_.LogdirIsHidden()) return;  // said once, of the logdir
     const std::string part = state_.Absolute(run.path).substr(0, end);
     if (!state_.named.insert(part).second) return;
-    Remedy remedy;
-    remedy.Move(state_.remedies, part, state_.remedies.Free(ParentOf(part), PlainName(NameOf(part))));
+    Remedy remedy(&state_.remedies);
+    remedy.Move(part, state_.remedies.Free(ParentOf(part), PlainName(NameOf(part))));
     state_.Problem("path-pattern", run.path, std::move(what), remedy.Advice("rename when no program writes"),
                    remedy.command());
   }
 
   void NoHost(const ScannedDirectory& directory, const ScannedProfile& profile) {
     const std::string path = JoinPath(directory.path, profile.name);
-    if (!profile.skimmed || !profile.facts.parsed || profile.facts.planes == 0) {
-      state_.Problem("profile-name", path, "has no host in its name, and is no whole profile", "record again");
-      return;
+    const bool hidden = profile.name.starts_with('.');
+    if (hidden && profile.content == FileContent::kAppleDouble) {
+      // xprof looks at each such file for the list of tools, and gives none when it cannot be read.
+      Remedy remedy(&state_.remedies);
+      Aside(directory.path, profile.name, &remedy);
+      state_.named.insert(path);
+      state_.Problem("profile-name", path, "of macOS, no profile: it hides the run's tools",
+                     remedy.Advice("move it aside"), remedy.command());
+    } else if (!profile.skimmed || !profile.facts.parsed || profile.facts.planes == 0) {
+      state_.Problem(
+          "profile-name", path,
+          hidden ? "begins with a dot, and is no whole profile" : "has no host in its name, and is no whole profile",
+          "record again");
+    } else if (state_.IsShown(profile)) {
+      state_.Note("leftover", path, "another name of a profile that is shown");
+    } else {
+      Rename(directory, profile.name, HostFor(profile.name, "localhost"),
+             hidden ? "begins with a dot: xprof does not list it" : "has no host in its name: no tool opens it");
     }
-    Rename(directory, profile.name, "localhost", "has no host in its name: no tool opens it");
   }
 
   void Rename(const ScannedDirectory& directory, const std::string& name, std::string_view host, std::string what) {
     const std::string path = JoinPath(directory.path, name);
     state_.named.insert(path);
-    Remedy remedy;
-    remedy.Move(state_.remedies, state_.Absolute(path),
-                state_.remedies.Free(state_.Absolute(directory.path), host, ".xplane.pb"));
+    Remedy remedy(&state_.remedies);
+    remedy.Move(state_.Absolute(path), state_.remedies.Free(state_.Absolute(directory.path), host, ".xplane.pb"));
     state_.Problem("profile-name", path, std::move(what), remedy.Advice("rename it"), remedy.command());
   }
 
@@ -124,10 +137,9 @@ class Runs {
   bool Profile(const ProfileRun& run, const ScannedProfile& profile, const std::string& host) {
     const std::string path = JoinPath(run.path, profile.name);
     if (IsOddHost(host)) {
-      Remedy remedy;
+      Remedy remedy(&state_.remedies);
       const std::string suffix = profile.name.ends_with(".riegeli") ? ".xplane.riegeli" : ".xplane.pb";
-      remedy.Move(state_.remedies, state_.Absolute(path),
-                  state_.remedies.Free(state_.Absolute(run.path), "host1", suffix));
+      remedy.Move(state_.Absolute(path), state_.remedies.Free(state_.Absolute(run.path), "host1", suffix));
       state_.Warn("host-name", path, "a host name that xprof misreads", remedy.Advice("rename it"), remedy.command());
     }
     if (profile.error != 0) {
@@ -146,7 +158,7 @@ class Runs {
                      fresh ? "wait until it is written" : "record again");
       return false;
     }
-    if (!profile.facts.parsed) {
+    if (!profile.facts.parsed || profile.damage != FileDamage::kNone) {
       Unparsed(path, profile, fresh);
       return false;
     }
@@ -167,15 +179,24 @@ class Runs {
     return true;
   }
 
+  // A writer may still fill them.
+  static bool MayFill(FileDamage damage) { return damage == FileDamage::kNuls || damage == FileDamage::kNulPart; }
+
   void Unparsed(const std::string& path, const ScannedProfile& profile, bool fresh) {
     const XspaceFacts& facts = profile.facts;
     if (facts.error != 0) {
-      state_.Problem("profile-unreadable", path, StrCat("cannot be read: ", strerror(facts.error)));
+      state_.Problem("profile-unreadable", path, StrCat("cannot be read: ", strerror(facts.error)), "ask its owner");
+    } else if (const FileText text = TextOf(profile.content); !text.what.empty()) {
+      state_.Problem("profile-unparsable", path, std::string(text.what), std::string(text.fix));
+    } else if (const FileText damage = TextOf(profile.damage);
+               !damage.what.empty() && !(fresh && MayFill(profile.damage))) {
+      state_.Problem("profile-damaged", path, std::string(damage.what), std::string(damage.fix));
     } else if (facts.truncated) {
       state_.Problem("profile-truncated", path, StrCat("is cut off after ", Size(profile.size), ": not shown"),
                      fresh ? "wait until it is written" : "record again; was the disk full?");
     } else {
-      state_.Problem("profile-unparsable", path, StrCat("is no profile: ", facts.cause), "record or copy again");
+      state_.Problem("profile-unparsable", path, StrCat("is no profile: ", facts.cause),
+                     fresh ? "wait until it is written" : "record or copy again");
     }
   }
 
@@ -193,7 +214,7 @@ class Runs {
   void Unlisted(const ScannedDirectory& directory, bool alone, bool readable) {
     for (const ScannedFile& file : directory.others) {
       const std::string path = JoinPath(directory.path, file.name);
-      if (file.content != FileContent::kProfile || state_.named.count(path) != 0) continue;
+      if (file.content != FileContent::kProfile || state_.named.count(path) != 0 || state_.IsShown(file)) continue;
       const bool fresh = state_.now_ns - file.mtime_ns < kFreshNs;
       if (fresh && file.name.ends_with(".tmp")) {
         state_.Note("leftover", path, "is being written: TensorBoard does not look at it yet");
@@ -201,12 +222,12 @@ class Runs {
         Rename(directory, file.name, HostFor(file.name, file.host), "a profile that is not read under this name");
       } else {
         // Beside others it could be a copy of one of them: a host of the same run would be added to their numbers.
-        Remedy remedy;
+        Remedy remedy(&state_.remedies);
         const std::string runs = ParentOf(state_.Absolute(directory.path));
         const std::string run = state_.remedies.Free(runs, PlainName(NameOf(directory.path)));
         const std::string host = HostFor(file.name, file.host);
         remedy.MakeDirectory(run);
-        remedy.Move(state_.remedies, state_.Absolute(path), state_.remedies.Free(run, host, ".xplane.pb"));
+        remedy.Move(state_.Absolute(path), state_.remedies.Free(run, host, ".xplane.pb"));
         state_.Add(readable ? FindingLevel::kNote : FindingLevel::kProblem, readable ? "leftover" : "profile-name",
                    path, "a profile that is not read under this name", remedy.Advice("make it a run"),
                    remedy.command());
@@ -220,17 +241,12 @@ class Runs {
       const std::string lower = LowerCase(file.name);
       if (file.content == FileContent::kProfile) return;  // named by Unlisted
       if (lower.find("xplane") == std::string::npos) continue;
-      if (file.content == FileContent::kGzip && lower.ends_with(".gz")) {
-        Remedy remedy;
-        const std::string word = ShellWord(state_.Absolute(path));
-        remedy.Run(word.empty() ? std::string() : StrCat("gzip -dk -- ", word));
-        const std::string plain = file.name.substr(0, file.name.size() - 3);
-        if (!directory.writable || state_.remedies.Free(state_.Absolute(directory.path), plain) !=
-                                       state_.Absolute(JoinPath(directory.path, plain))) {
-          remedy.Forbid();
-        }
-        state_.Problem("profile-name", path, "is compressed: only `*.xplane.pb` is read", remedy.Advice("unpack it"),
-                       remedy.command());
+      if (file.content == FileContent::kAppleDouble) continue;
+      const bool archive = IsArchiveName(file.name) || file.content == FileContent::kTar;
+      if (CompressionOf(file.content) != nullptr && !archive) return;  // named by CheckFiles
+      state_.named.insert(path);
+      if (archive || file.content == FileContent::kZip) {
+        state_.Problem("profile-name", path, "an archive: only `*.xplane.pb` is read", "unpack it here");
       } else if (lower.ends_with(".tmp")) {
         state_.Problem("profile-name", path, "is unfinished: its writer was stopped or is at work",
                        "wait, or record again");
@@ -265,6 +281,40 @@ class Runs {
     return false;
   }
 
+  static bool BreaksTools(const ScannedProfile& profile) {
+    if (profile.name.find('\n') != std::string::npos) return false;
+    return profile.error != 0 || (profile.skimmed && !profile.facts.parsed);
+  }
+
+  // The broken files get a run of their own: there they are named as before, here they are in the way.
+  void NoTools(const ScannedDirectory& directory) {
+    Remedy remedy(&state_.remedies);
+    std::string first;
+    size_t broken = 0;
+    bool fresh = false, missing = false;
+    const std::string here = state_.Absolute(directory.path);
+    const std::string target =
+        state_.remedies.Free(ParentOf(here), StrCat(PlainName(NameOf(directory.path)), "_broken"));
+    for (const ScannedProfile& profile : directory.profiles) {
+      if (!BreaksTools(profile) || state_.named.count(JoinPath(directory.path, profile.name)) != 0) continue;
+      if (++broken > kMaxBroken) break;
+      if (first.empty()) first = profile.name;
+      fresh = fresh || state_.now_ns - profile.mtime_ns < kFreshNs;
+      missing = missing || profile.error != 0;
+      remedy.MakeDirectory(target);
+      remedy.Move(JoinPath(here, profile.name), JoinPath(target, profile.name));
+    }
+    if (broken == 0) return;  // named with a remedy of its own
+    const std::string what = StrCat("lists no tool: `", first, "` cannot be read");
+    if (missing) {
+      state_.Problem("run-no-tools", directory.path, what, "make it readable, or take it away");
+    } else if (fresh) {
+      state_.Problem("run-no-tools", directory.path, what, "wait until it is written");
+    } else {
+      state_.Problem("run-no-tools", directory.path, what, remedy.Advice("move it to another run"), remedy.command());
+    }
+  }
+
   // What xprof would answer; its cache first.
   void Tools(const ScannedDirectory& directory, ProfileRun& run) {
     // Demonstration data have their cache elsewhere.
@@ -293,7 +343,8 @@ class Runs {
                                      [](const ScannedProfile& p) { return p.name.find('\n') == std::string::npos; });
     if (listed != directory.profiles.end()) {
       const ScannedProfile& first = *listed;
-      const bool opens = first.error == 0 && (!first.skimmed || first.facts.parsed);
+      // One that xprof cannot read is enough: it lists no tool of the run then.
+      const bool opens = std::none_of(directory.profiles.begin(), directory.profiles.end(), BreaksTools);
       bool can_mark = directory.writable;
       for (const ScannedFile& file : directory.others) can_mark = can_mark || file.name.ends_with(".hlo_proto.pb");
       if (opens && can_mark) {
@@ -309,7 +360,7 @@ class Runs {
     if (!run.tools_from_cache) {
       run.tools = std::move(fresh);
     } else if (run.tools.empty() && !fresh.empty()) {
-      Remedy remedy;
+      Remedy remedy(&state_.remedies);
       Aside(run.path, ".cached_tools.json", &remedy);
       state_.Problem("cache-empty", run.path, "the cached list of tools is empty: none is shown",
                      remedy.Advice("move the cache aside"), remedy.command());
@@ -319,7 +370,7 @@ class Runs {
   // A cache under a name that xprof does not look for.
   void Aside(const std::string& directory, const std::string& name, Remedy* remedy) {
     const std::string from = state_.Absolute(JoinPath(directory, name));
-    remedy->Move(state_.remedies, from, state_.remedies.Free(state_.Absolute(directory), name, ".old"));
+    remedy->Move(from, state_.remedies.Free(state_.Absolute(directory), name, ".old"));
   }
 
   void Rights(const ScannedDirectory& directory, const ProfileRun& run) {
@@ -329,9 +380,11 @@ class Runs {
       marked = marked || file.name.ends_with(".hlo_proto.pb");
       viewed = viewed || file.name.ends_with(".SSTABLE");
     }
-    Remedy remedy;
+    Remedy remedy(&state_.remedies);
     const std::string word = ShellWord(state_.Absolute(run.path));
-    if (directory.owned && !directory.read_only && !word.empty()) remedy.Run(StrCat("chmod u+rwx -- ", word));
+    if (directory.owned && !directory.read_only && !word.empty()) {
+      remedy.Run(ParentOf(state_.Absolute(run.path)), StrCat("chmod u+rwx -- ", word));
+    }
     const std::string fix = remedy.possible() ? "allow it" : "view a copy of yours";
     if (!marked && !run.tools_from_cache) {
       state_.Problem("run-not-writable", run.path, "you may not write in it: xprof lists no tool", fix,
@@ -364,7 +417,7 @@ class Runs {
       }
     }
     if (stale.empty()) return;
-    Remedy remedy;
+    Remedy remedy(&state_.remedies);
     for (size_t i = 0; i < std::min(stale.size(), kMaxCaches); ++i) Aside(run.path, stale[i], &remedy);
     state_.Warn("cache-stale", run.path,
                 StrCat(stale.size(), stale.size() == 1 ? " cached result is" : " cached results are",

@@ -67,6 +67,7 @@ std::string PlainName(std::string_view name) {
 }
 
 std::string HostOf(std::string_view file_name) {
+  if (file_name.starts_with('.')) return "";  // its glob does not match those
   // Its pattern does not match across a line's end; the whole name is the host then.
   if (file_name.find('\n') != std::string_view::npos) return std::string(file_name);
   for (std::string_view suffix : {".xplane.pb", ".xplane.riegeli"}) {
@@ -79,6 +80,7 @@ std::string HostFor(std::string_view file_name, std::string_view own) {
   std::string host(file_name.substr(0, LowerCase(file_name).find("xplane")));
   if (host.size() == file_name.size()) host.clear();  // `trace.pb`
   while (host.ends_with('.')) host.pop_back();
+  while (host.starts_with('.')) host.erase(0, 1);
   if (host.empty() || IsOddHost(host)) host = std::string(own);
   const bool good = !host.empty() && !IsOddHost(host) && host.find('/') == std::string::npos && host.size() <= 200;
   return good ? host : "localhost";

@@ -99,7 +99,8 @@ bool MayChange(const std::string& directory) {
   return faccessat(AT_FDCWD, existing.c_str(), W_OK | X_OK, AT_EACCESS) == 0;
 }
 
-void Remedy::Add(std::string step) {
+void Remedy::Add(const std::string& directory, std::string step) {
+  if (!remedies_.trust().IsOurs(directory)) shared_ = true;
   if (step.empty()) {
     possible_ = false;
     return;
@@ -112,11 +113,11 @@ void Remedy::MakeDirectory(const std::string& path) {
   made_ = path;
   const std::string word = ShellWord(path);
   if (word.empty() || !MayChange(path)) possible_ = false;
-  Add(StrCat("mkdir -p -- ", word));
+  Add(path, StrCat("mkdir -p -- ", word));
 }
 
-void Remedy::Move(const Remedies& remedies, const std::string& from, const std::string& to) {
-  if (remedies.BreaksLink(from)) {
+void Remedy::Move(const std::string& from, const std::string& to) {
+  if (remedies_.BreaksLink(from)) {
     breaks_link_ = true;
     possible_ = false;
   }
@@ -124,28 +125,43 @@ void Remedy::Move(const Remedies& remedies, const std::string& from, const std::
   // A directory that gets another parent is written to as well.
   const bool itself = !IsDirectory(from) || ParentOf(from) == ParentOf(to) || MayChange(from);
   if (source.empty() || target.empty() || !itself || !MayTake(from) || !MayChange(ParentOf(to))) possible_ = false;
-  Add(StrCat("mv -nT -- ", source, " ", target));
+  if (!remedies_.trust().IsOurs(ParentOf(to))) shared_ = true;
+  Add(ParentOf(from), StrCat("mv -nT -- ", source, " ", target));
 }
 
 void Remedy::Link(const std::string& target, const std::string& path) {
   const std::string to = ShellWord(target), at = ShellWord(path);
   if (to.empty() || at.empty() || !MayChange(ParentOf(path))) possible_ = false;
-  Add(StrCat("ln -sT -- ", to, " ", at));
+  // xprof writes beside what the link leads to.
+  struct stat info;
+  const bool to_directory = stat(target.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+  if (!remedies_.trust().IsOurs(to_directory ? target : ParentOf(target))) shared_ = true;
+  Add(ParentOf(path), StrCat("ln -sT -- ", to, " ", at));
 }
 
 void Remedy::RemoveEmpty(const std::string& directory) {
   const std::string word = ShellWord(directory);
   if (word.empty() || !MayTake(directory)) possible_ = false;
-  Add(StrCat("rmdir -- ", word));
+  Add(ParentOf(directory), StrCat("rmdir -- ", word));
+}
+
+void Remedy::RemoveEmptyLevels(const std::string& directory) {
+  const std::string word = ShellWord(directory);
+  // What was moved is in its place already: this alone is no reason to give no command.
+  if (!word.empty() && MayTake(directory)) {
+    Add(ParentOf(directory), StrCat("rmdir -p --ignore-fail-on-non-empty -- ", word));
+  }
 }
 
 void Remedy::View(const std::string& logdir) {
   const std::string word = ShellWord(logdir.empty() ? "/" : logdir);
-  Add(word.empty() ? std::string() : StrCat("tensorboard --logdir ", word));
+  Add(logdir, word.empty() ? std::string() : StrCat("tensorboard --logdir ", word));
 }
 
+void Remedy::Run(const std::string& directory, std::string command) { Add(directory, std::move(command)); }
+
 std::string Remedy::Advice(std::string_view what) const {
-  if (possible()) return std::string(what);
+  if (possible_ && !command_.empty()) return std::string(what);
   return breaks_link_ ? "a link leads there: move it and the link by hand" : "you may not change it: ask its owner";
 }
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The commands that `tbprof check` recommends. None removes a file, replaces one, or hides one: `mkdir -p`, `mv -n` and
-// `ln -s` to names that are free, `rmdir` of directories that hold nothing. A command that the caller may not run is
-// not given.
+// `ln -s` to names that are free, `rmdir` of directories that hold nothing, programs that unpack beside the original. A
+// command that the caller may not run is not given, nor one that touches a directory which another user may change:
+// that user could put a link in its way before it is run.
 //
 //   Remedies remedies;
 //   remedies.AddLink("/logs/run/h.xplane.pb");    // each symbolic link of the log directory
-//   Remedy remedy;
+//   Remedy remedy(&remedies);
 //   const std::string to = remedies.Free(directory, "h", ".xplane.pb");
-//   remedy.Move(remedies, from, to);
+//   remedy.Move(from, to);
 //   remedy.command();   // mv -nT -- FROM TO
 //
 // Paths are absolute. Asks the file system which names are free and what the caller may change.
@@ -20,6 +21,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "launcher/path_trust.h"
 
 namespace tbprof {
 
@@ -36,12 +39,15 @@ class Remedies {
   // A move of it would break a link: one that leads to it or below it, or a relative one in it that leads out of it.
   bool BreaksLink(const std::string& from) const;
 
+  PathTrust& trust() { return trust_; }
+
  private:
   struct KnownLink {
     std::string path, target;  // without links, but for the last name of `path`
     bool relative;
   };
 
+  PathTrust trust_;
   std::vector<KnownLink> links_;
   std::set<std::string> planned_;
 };
@@ -51,26 +57,33 @@ bool MayChange(const std::string& directory);
 
 class Remedy {
  public:
+  explicit Remedy(Remedies* remedies) : remedies_(*remedies) {}
+
   void MakeDirectory(const std::string& path);  // with its parents
   // `to` is free. Not possible where it would break a link.
-  void Move(const Remedies& remedies, const std::string& from, const std::string& to);
+  void Move(const std::string& from, const std::string& to);
   void Link(const std::string& target, const std::string& path);  // a symbolic link, `path` is free
   void RemoveEmpty(const std::string& directory);
+  // The directory, and those above it that are empty then.
+  void RemoveEmptyLevels(const std::string& directory);
   void View(const std::string& logdir);  // tensorboard --logdir
-  void Run(std::string_view command) { Add(std::string(command)); }
+  // Another one, which touches `directory`. Empty: not possible.
+  void Run(const std::string& directory, std::string command);
   // Steps that need rights which the caller lacks.
   void Forbid() { possible_ = false; }
 
-  bool possible() const { return possible_ && !command_.empty(); }
+  bool possible() const { return possible_ && !shared_ && !command_.empty(); }
   // Empty where a step is not possible.
-  std::string command() const { return possible_ ? command_ : std::string(); }
+  std::string command() const { return possible() ? command_ : std::string(); }
   // `what` where it is possible, else that it is not.
   std::string Advice(std::string_view what) const;
 
  private:
-  void Add(std::string step);
+  void Add(const std::string& directory, std::string step);
 
+  Remedies& remedies_;
   bool possible_ = true;
+  bool shared_ = false;  // others may change what it touches
   bool breaks_link_ = false;
   std::string command_;
   std::string made_;

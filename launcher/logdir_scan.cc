@@ -38,14 +38,34 @@ bool IsTelling(std::string_view name) {
   for (std::string_view part : {".cached_tools.json", "cache_version.txt", "summary.json"}) {
     if (name == part || (part == "summary.json" && name.ends_with(".summary.json"))) return true;
   }
-  for (std::string_view end :
-       {".tmp", ".spool", ".nsys-rep", ".qdrep", ".hlo_proto.pb", ".op_stats_v2.pb", ".op_stats.pb", ".SSTABLE",
-        ".smart_suggestion.pb", ".dcn_collective_stats.pb", ".trace.json", ".trace.json.gz", ".trace", ".tracetable",
-        ".overview_page.pb", ".input_pipeline.pb", ".tensorflow_stats.pb", ".kernel_stats.pb",
-        ".memory_profile.json.gz"}) {
+  if (IsArchiveName(name)) return true;
+  for (std::string_view end : {".tmp",
+                               ".spool",
+                               ".nsys-rep",
+                               ".qdrep",
+                               ".hlo_proto.pb",
+                               ".op_stats_v2.pb",
+                               ".op_stats.pb",
+                               ".SSTABLE",
+                               ".smart_suggestion.pb",
+                               ".dcn_collective_stats.pb",
+                               ".trace.json",
+                               ".trace.json.gz",
+                               ".trace",
+                               ".tracetable",
+                               ".overview_page.pb",
+                               ".input_pipeline.pb",
+                               ".tensorflow_stats.pb",
+                               ".kernel_stats.pb",
+                               ".memory_profile.json.gz",
+                               ".ncu-rep",
+                               ".pftrace",
+                               ".perfetto-trace"}) {
     if (name.ends_with(end)) return true;
   }
-  if (name == "trace.json" || name == "trace.json.gz") return true;
+  // `trace.json`, `rank0_trace.json.gz`, `trace_rank0.json`.
+  const bool is_json = name.ends_with(".json") || name.ends_with(".json.gz");
+  if (is_json && LowerCase(name).find("trace") != std::string::npos) return true;
   // `host.xplane.pb.gz`, `HOST.XPLANE.PB`, `host.xplane.pb (1)`.
   return LowerCase(name).find("xplane") != std::string::npos;
 }
@@ -200,6 +220,8 @@ class Walk {
     file.name = name;
     file.size = static_cast<uint64_t>(info.st_size);
     file.mtime_ns = info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
+    file.device = info.st_dev;
+    file.inode = info.st_ino;
     file.regular = type == DT_REG;
     file.is_link = is_link;
     file.error = error;
@@ -211,8 +233,7 @@ class Walk {
       if (profile.regular && (name.ends_with(".xplane.pb") || name == "xplane.pb")) {
         ScopedFd fd = Open(at, &profile);
         if (fd.valid()) {
-          profile.facts = SkimXspace(fd.get(), profile.size);
-          profile.skimmed = true;
+          Skim(fd.get(), &profile);
         }
       }
       directory.profiles.push_back(std::move(profile));
@@ -227,7 +248,10 @@ class Walk {
           events.facts = ReadEventFile(fd.get(), events.size, limits);
           scan_.event_bytes_read += events.facts.bytes_read;
           events.error = events.facts.error;
-          if (events.facts.end == EventFileFacts::End::kCorrupt) events.content = ContentOf(fd.get(), &events);
+          if (events.facts.end == EventFileFacts::End::kCorrupt) {
+            events.content = ContentOf(fd.get(), &events);
+            events.damage = FindDamage(fd.get(), events.size);
+          }
         }
       }
       directory.events.push_back(std::move(events));
@@ -241,11 +265,36 @@ class Walk {
           text_bytes_ += file.text.size();
         }
         if (fd.valid() && is_spool) file.locked = IsLocked(fd.get(), file.mtime_ns);
-      } else if (file.regular && (name.ends_with(".tmp") || LowerCase(name).find("xplane") != std::string::npos)) {
+      } else if (file.regular && (name.ends_with(".tmp") || LowerCase(name).find("xplane") != std::string::npos ||
+                                  IsArchiveName(name))) {
         ScopedFd fd = Open(at, &file);
         if (fd.valid()) file.content = ContentOf(fd.get(), &file);
       }
       directory.others.push_back(std::move(file));
+    }
+  }
+
+  static void Skim(int fd, ScannedProfile* profile) {
+    profile->facts = SkimXspace(fd, profile->size);
+    profile->skimmed = true;
+    XspaceFacts& facts = profile->facts;
+    if (facts.parsed && HoldsNulBlock(fd, profile->size)) {
+      // NULs may be data, too: of a constant in a program.
+      facts.cause = FindEventFault(fd, profile->size);
+      facts.parsed = facts.cause.empty();
+    }
+    if (facts.error != 0 || profile->size == 0) return;
+    FileWindow window(fd, profile->size);
+    const std::string_view head = window.Read(0, kContentBytes);
+    if (!facts.parsed) {
+      profile->content = ContentByMagic(head);
+      profile->damage = FindDamage(fd, profile->size);
+    } else if (head.starts_with("\r\n")) {
+      // The field of a plane, of another type: its outer structure may seem whole, and holds nothing.
+      if (FindDamage(fd, profile->size) != FileDamage::kCrLf) return;
+      profile->damage = FileDamage::kCrLf;
+      facts.cause = "CR LF";
+      facts.parsed = false;
     }
   }
 
@@ -268,7 +317,10 @@ class Walk {
     ScopedFd fd = Open(at, &file);
     if (!fd.valid()) return;
     file.content = ContentOf(fd.get(), &file);
-    if (file.content != FileContent::kProfile && file.content != FileContent::kEvents) return;
+    if (file.content != FileContent::kProfile && file.content != FileContent::kEvents &&
+        file.content != FileContent::kChromeTrace) {
+      return;
+    }
     if (directory.others.size() < kMaxOthers) directory.others.push_back(std::move(file));
   }
 
@@ -283,11 +335,11 @@ class Walk {
   }
 
   static FileContent ContentOf(int fd, ScannedFile* file) {
-    FileWindow window(fd, std::min<uint64_t>(file->size, 32));
-    const std::string_view bytes = window.Read(0, 32);
-    if (bytes.starts_with("\x1f\x8b")) return FileContent::kGzip;
-    if (bytes.starts_with("PK\x03\x04")) return FileContent::kZip;
-    if (LooksLikeEventFile(bytes)) return FileContent::kEvents;
+    FileWindow window(fd, std::min<uint64_t>(file->size, kContentBytes));
+    const std::string_view bytes = window.Read(0, kContentBytes);
+    if (LooksLikeEventFile(bytes.substr(0, 32))) return FileContent::kEvents;
+    const FileContent known = ContentByMagic(bytes);
+    if (known != FileContent::kOther) return known;
     // Planes, errors, warnings, host names: the fields of a profile.
     if (bytes.empty() || std::string_view("\x0a\x12\x1a\x22").find(bytes[0]) == std::string_view::npos) {
       return FileContent::kOther;
@@ -310,6 +362,8 @@ class Walk {
     if (!file->regular) return ScopedFd();
     file->size = static_cast<uint64_t>(info.st_size);
     file->mtime_ns = info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
+    file->device = info.st_dev;
+    file->inode = info.st_ino;
     return fd;
   }
 

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/file_content.h"
 #include "writer/event_file.h"
 #include "writer/xspace_skim.h"
 
@@ -26,16 +27,15 @@ struct ScanLimits {
   size_t unnamed = 20'000, unnamed_of_directory = 500;
 };
 
-// What a file is by its first bytes, whatever its name.
-enum class FileContent { kUnread, kOther, kProfile, kEvents, kGzip, kZip };
-
 struct ScannedFile {
   std::string name;
   uint64_t size = 0;
   int64_t mtime_ns = 0;
   bool regular = false;
   bool is_link = false;
-  FileContent content = FileContent::kUnread;  // of `others`
+  FileContent content = FileContent::kUnread;  // of `others`, and of what cannot be parsed
+  FileDamage damage = FileDamage::kNone;       // of what cannot be parsed, or holds nothing
+  uint64_t device = 0, inode = 0;              // two names of one file have the same
   std::string host;                            // of a profile among `others`: as it names itself
   int error = 0;                               // errno where it could not be looked at or opened
   bool locked = false;                         // a spool: somebody works on it

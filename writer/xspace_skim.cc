@@ -47,6 +47,16 @@ class Skim {
     return std::move(facts_);
   }
 
+  std::string FaultInMessages() {
+    limit_ = kMaxMarkerFields;
+    uint64_t at = 0;
+    Field field;
+    while (Next(&at, file_.size(), &field)) {
+      if (field.number == 1 && field.type == 2) Walk(field, Message::kPlane);
+    }
+    return facts_.cause;
+  }
+
  private:
   // The field at `at` of a message that ends at `end`; false at its end or when there is no going on.
   bool Next(uint64_t* at, uint64_t end, Field* field) {
@@ -172,6 +182,38 @@ class Skim {
     bool Any() const { return context != 0 || root != 0 || step_name != 0; }
   };
 
+  enum class Message { kOther, kPlane, kLine, kEvent, kEntry, kMetadata, kStat };
+
+  // What the field of a message is, where it is a message.
+  static Message Inner(Message message, uint32_t number) {
+    switch (message) {
+      case Message::kPlane:
+        if (number == 6) return Message::kStat;
+        return number == 3 ? Message::kLine : number == 4 || number == 5 ? Message::kEntry : Message::kOther;
+      case Message::kLine:
+        return number == 4 ? Message::kEvent : Message::kOther;
+      case Message::kEntry:
+        return number == 2 ? Message::kMetadata : Message::kOther;
+      case Message::kEvent:
+        return number == 4 ? Message::kStat : Message::kOther;
+      case Message::kMetadata:  // of an event; that of a stat has no such field
+        return number == 5 ? Message::kStat : Message::kOther;
+      case Message::kStat:
+      case Message::kOther:
+        break;
+    }
+    return Message::kOther;
+  }
+
+  void Walk(const Field& message, Message kind) {
+    uint64_t at = message.begin;
+    Field field;
+    while (Next(&at, message.end, &field)) {
+      const Message inner = field.type == 2 ? Inner(kind, field.number) : Message::kOther;
+      if (inner != Message::kOther) Walk(field, inner);
+    }
+  }
+
   // With a budget of its own, and without a verdict on what it meets in the events.
   void FindMarker(const Field& plane, const Markers& markers) {
     const uint64_t fields = fields_;
@@ -247,5 +289,6 @@ class Skim {
 }  // namespace
 
 XspaceFacts SkimXspace(int fd, uint64_t size) { return Skim(fd, size).Read(); }
+std::string FindEventFault(int fd, uint64_t size) { return Skim(fd, size).FaultInMessages(); }
 
 }  // namespace tbprof

@@ -46,6 +46,9 @@ struct XspaceFacts {
 
 XspaceFacts SkimXspace(int fd, uint64_t size);
 
+// The events and their metadata as well: what is wrong in them, empty where nothing is. At most 8 million fields.
+std::string FindEventFault(int fd, uint64_t size);
+
 }  // namespace tbprof
 
 #endif  // TBPROF_WRITER_XSPACE_SKIM_H_

@@ -73,6 +73,13 @@ TEST(Check, WrongUsageIs125OnStandardError) {
   }
 }
 
+TEST(Check, OtherFileSystem_MessageNamesThePathAsGiven) {
+  const RunResult result = RunTbprof({"check", "gs://bucket/logs"});
+  EXPECT_EQ(result.code(), 125);
+  EXPECT_THAT(result.AllSaid(), HasSubstr("gs://bucket/logs"));
+  EXPECT_THAT(result.AllSaid(), testing::Not(HasSubstr("logs/x")));
+}
+
 TEST(Check, WhatTbprofWritesPassesAndIsLeftAsItIs) {
   const RunResult run = RunUnderTbprof({"/bin/sh", "-c", "sleep 0.01 | cat"});
   ASSERT_EQ(run.code(), 0) << run.AllSaid();

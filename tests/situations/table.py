@@ -8,9 +8,7 @@ from situation import Situation as S
 
 SITUATIONS = [
     # ---- profiles in the wrong place
-    S("plugins_missing", "openxla/xprof#627", "profile logs/2023_05_18_10_00_00/host.xplane.pb",
-      finds=["profile-misplaced"], shows=1),
-    S("plugins_missing_three_runs", "tensorflow/tensorboard#6396",
+    S("plugins_missing", "openxla/xprof#627, tensorflow/tensorboard#6396",
       "for r in a b c; do profile logs/$r/host.xplane.pb; done", finds=["profile-misplaced"], shows=3),
     S("plugin_without_s", "a tutorial with `plugin/profile` (reference: TensorFlow Profiler, missing data)",
       "profile logs/plugin/profile/run/host.xplane.pb", finds=["profile-misspelt"], shows=1),
@@ -124,15 +122,12 @@ SITUATIONS = [
     # ---- profiles without content
     S("run_without_anything", "pytorch/pytorch#91682", "mkdir -p logs/plugins/profile/run",
       finds=["run-without-profile"], honest=True),
-    S("run_of_an_old_format", "pytorch/xla#2493",
-      "mkdir -p logs/plugins/profile/run; for f in h.trace h.tracetable; do echo x >logs/plugins/profile/run/$f; done",
+    S("run_of_an_old_format", "pytorch/xla#2493, tensorflow/tensorflow#60060",
+      "mkdir -p logs/plugins/profile/run; for f in h.trace h.trace.json.gz; do echo x >logs/plugins/profile/run/$f; done",
       finds=["run-without-profile"], honest=True),
     S("old_results_beside_a_profile", "openxla/xprof#298",
       "profile logs/plugins/profile/run/h.xplane.pb; for f in overview_page input_pipeline kernel_stats; do "
       "echo x >logs/plugins/profile/run/h.$f.pb; done", shows=1),
-    S("trace_json_alone", "tensorflow/tensorflow#60060",
-      "mkdir -p logs/plugins/profile/run; echo x >logs/plugins/profile/run/h.trace.json.gz",
-      finds=["run-without-profile"], honest=True),
     S("empty_profile", "openxla/xprof#741: the job was killed", "empty logs/plugins/profile/run/h.xplane.pb",
       finds=["profile-empty"], honest=True),
     S("empty_profile_beside_a_whole_one", "pytorch/pytorch#166311",
@@ -159,9 +154,6 @@ SITUATIONS = [
       "profile a/plugins/profile/run/h.xplane.pb; profile b/plugins/profile/run/h.xplane.pb; "
       "profile logs/plugins/profile/run/h.xplane.pb; ln -s ../a logs/a; ln -s ../b logs/b",
       finds=["profile-behind-link"], shows=3),
-    S("linked_profile_file", "tensorflow/tensorflow#2140",
-      "profile store/one.pb; mkdir -p logs/run; ln -s ../../store/one.pb logs/run/h.xplane.pb",
-      finds=["profile-misplaced"], shows=1),
     S("plugins_is_a_link", "tensorflow/tensorboard#5438",
       "profile real/h.xplane.pb; mkdir -p logs/train other; ln -s ../../other logs/train/plugins; events logs/train; "
       "profile logs/train/h.xplane.pb", finds=["profile-misplaced"], shows=1),
@@ -196,10 +188,9 @@ SITUATIONS = [
       honest=True),
     S("compressed_events", "lllyasviel/ControlNet#727", "events logs; gzip logs/events.out.tfevents.1700000000.host.1.0",
       finds=["events-corrupt"], honest=True),
-    S("chrome_trace_of_pytorch", "pytorch/kineto#347", "mkdir logs; echo '{}' >logs/fit.1625863814669.pt.trace.json",
+    S("chrome_trace_of_pytorch", "pytorch/kineto#347, pytorch/pytorch#95460",
+      "mkdir logs; for f in fit.1625863814669.pt.trace.json trace.json; do echo '{}' >logs/$f; done",
       finds=["logdir-empty"], honest=True),
-    S("export_chrome_trace", "pytorch/pytorch#95460", "mkdir logs; echo '{}' >logs/trace.json", finds=["logdir-empty"],
-      honest=True),
     # ---- all right
     S("train_and_validation", "openxla/xprof#298",
       "events logs/train; events logs/validation; profile logs/train/plugins/profile/2021_07_25_10_36_13/h.local.xplane.pb",

@@ -176,7 +176,8 @@ def test_hosts(tmp_path):
         "bare": ["xplane.pb"], "nothing": [".xplane.pb"], "capital": ["H.XPLANE.PB"], "colon": ["a:b.xplane.pb"],
         "comma": ["a,b.xplane.pb"], "reserved": ["ALL_HOSTS.xplane.pb"], "temporary": ["h.xplane.pb.tmp"],
         "packed": ["h.xplane.pb.gz"], "old": ["h.trace.json.gz"], "hlo": ["module.hlo_proto.pb"],
-        "newline": ["a\nb.xplane.pb"], "blank": [" .xplane.pb"],
+        "newline": ["a\nb.xplane.pb"], "blank": [" .xplane.pb"], "dot": [".h.xplane.pb"],
+        "dots_alone": ["..xplane.pb"], "dot_beside": [".h.xplane.pb", "h.xplane.pb"],
     }.items():
         for name in names:
             put(tmp_path / "plugins" / "profile" / run / name, profile)
@@ -254,6 +255,39 @@ def test_the_first_file_decides_the_tools(tmp_path):
     both_agree(tmp_path)
 
 
+def test_one_broken_file_hides_the_tools(tmp_path):
+    """Wherever it is in the directory's order, and whether it is a host or not."""
+    for number in range(4):
+        for kind, content in {"cut": space()[:-5], "mac": b"\0\5\x16\7\0\2\0\0Mac OS X", "empty": b""}.items():
+            for name in ("a", "z", "._m", ".z"):
+                run = tmp_path / "plugins" / "profile" / f"{kind}{number}{name}"
+                put(run / f"{number * 7919 % 13}m.xplane.pb", space())
+                put(run / f"{name}.xplane.pb", content)
+    runs = both_agree(tmp_path)
+    assert all(bool(tools) == run.startswith("empty") for run, (_, tools) in runs.items())
+
+
+def test_nuls_hide_the_tools_where_they_are_no_data(tmp_path):
+    made = xspace_maker.Space("h")
+    line = made.plane("/host:CPU").line(1, "thread")
+    for step in range(2000):
+        line.event("step", step * xspace_maker.MS, xspace_maker.MS // 2, {"_r": 1, "step_num": step})
+    whole = made.encode()
+    hole = whole[:8192] + b"\0" * 8192 + whole[16384:]
+    assert len(hole) == len(whole) > 32768
+    data = whole + xspace_maker.field(1, xspace_maker.field(2, "/x") + xspace_maker.field(
+        6, xspace_maker.field(1, 1) + xspace_maker.field(6, b"\0" * 20000)))
+    for run, content in {"whole": whole, "hole": hole, "data": data, "tail": whole + b"\0" * 5000,
+                         "text": whole.replace(b"\n", b"\r\n")}.items():
+        put(tmp_path / "plugins" / "profile" / run / "h.xplane.pb", content)
+        os.utime(tmp_path / "plugins" / "profile" / run / "h.xplane.pb", (1.7e9, 1.7e9))
+    report = check(tmp_path)
+    runs = both_agree(tmp_path)
+    assert {run for run, (_, tools) in runs.items() if tools} == {"whole", "data"}
+    damaged = {finding["where"].split("/")[2] for finding in report["findings"] if finding["id"] == "profile-damaged"}
+    assert damaged == {"hole", "tail", "text"}
+
+
 def test_a_cache_is_believed(tmp_path):
     path = tmp_path / "plugins" / "profile" / "run" / "h.xplane.pb"
     put(path, space())
@@ -291,7 +325,7 @@ def scalar(tag, step, value=1.0, wall=1000.0):
     return record(event_pb2.Event(wall_time=wall, step=step, summary=summary).SerializeToString())
 
 
-def scalars_of_tensorboard(logdir, fast):
+def scalars_of_tensorboard(logdir, fast, seconds=60):
     """({run}, {(run, tag): [step]})"""
     port = screenshot.free_port()
     command = [os.path.join(os.path.dirname(sys.executable), "tensorboard"), "--logdir", str(logdir), "--port",
@@ -299,7 +333,7 @@ def scalars_of_tensorboard(logdir, fast):
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     base = f"http://127.0.0.1:{port}"
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + seconds
         last = None
         while time.monotonic() < deadline:
             try:
@@ -358,6 +392,18 @@ def test_the_slower_loader_lists_them_too(scalars):
     runs, _ = scalars_of_tensorboard(scalars, fast=False)
     ours = {run["name"] for run in check(scalars)["events"]["runs"]}
     assert ours == runs
+
+
+def test_a_directory_named_as_an_events_file_stops_the_slower_loader(tmp_path):
+    content = version() + b"".join(scalar("loss", step, wall=1000.0 + step) for step in range(10))
+    put(tmp_path / "a" / "my_tfevents" / "events.out.tfevents.1000.host.1.0", content)
+    finding = [f for f in check(tmp_path)["findings"] if f["id"] == "events-directory"][0]
+    assert scalars_of_tensorboard(tmp_path, fast=True)[0] == {"a/my_tfevents"}
+    with pytest.raises(RuntimeError):
+        scalars_of_tensorboard(tmp_path, fast=False, seconds=8)
+    subprocess.run(["sh", "-c", finding["command"]], check=True)
+    assert scalars_of_tensorboard(tmp_path, fast=False)[0] == {"a/my_tf_events"}
+    assert "events-directory" not in ids(check(tmp_path))
 
 
 def test_events_findings_are_true(scalars):

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/text.h"
+#include "tests/unit/launcher/logdir_fixture.h"
 #include "tests/unit/writer/event_maker.h"
 
 namespace tbprof {
@@ -24,61 +25,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr int64_t kSecond = 1'000'000'000;
-constexpr int64_t kNow = 1'800'000'000 * kSecond;  // files are made old by then, or fresh by Touch
-constexpr int64_t kOld = kNow - 3600 * kSecond;
-
-class LogdirCheck : public testing::Test {
- protected:
-  LogdirCheck() {
-    char name[] = "/tmp/logdir_check.XXXXXX";
-    root_ = std::filesystem::canonical(mkdtemp(name)).string();
-    logdir_ = root_ + "/logs";
-    std::filesystem::create_directory(logdir_);
-  }
-  ~LogdirCheck() override { std::filesystem::remove_all(root_); }
-
-  void Put(const std::string& path, const std::string& content = "", int64_t mtime_ns = kOld) {
-    const std::string whole = logdir_ + "/" + path;
-    std::filesystem::create_directories(std::filesystem::path(whole).parent_path());
-    std::ofstream(whole, std::ios::binary) << content;
-    Touch(path, mtime_ns);
-  }
-  void Touch(const std::string& path, int64_t mtime_ns) {
-    const timespec time = {mtime_ns / kSecond, mtime_ns % kSecond};
-    const timespec times[2] = {time, time};
-    ASSERT_EQ(utimensat(AT_FDCWD, (logdir_ + "/" + path).c_str(), times, 0), 0);
-  }
-  // A run of the root with one host.
-  void PutRun(const std::string& profile = Profile()) { Put(kRun + "/h.xplane.pb", profile); }
-
-  LogdirReport Check(const std::string& below = "", const ScanLimits& limits = {}) {
-    return CheckLogdir(ScanLogdir(logdir_ + below, limits), kNow);
-  }
-  // `level id where`, all of them.
-  static std::vector<std::string> Lines(const LogdirReport& report) {
-    std::vector<std::string> lines;
-    for (const LogdirFinding& finding : report.findings) {
-      const char* level = finding.level == FindingLevel::kProblem   ? "fail"
-                          : finding.level == FindingLevel::kWarning ? "warn"
-                                                                    : "note";
-      lines.push_back(StrCat(level, " ", finding.id, " ", finding.where));
-    }
-    return lines;
-  }
-  static LogdirFinding Only(const LogdirReport& report, std::string_view id) {
-    std::vector<LogdirFinding> found;
-    for (const LogdirFinding& finding : report.findings) {
-      if (finding.id == id) found.push_back(finding);
-    }
-    EXPECT_EQ(found.size(), 1u) << id << " in\n" << ReportText(report);
-    return found.empty() ? LogdirFinding() : found[0];
-  }
-
-  const std::string kRun = "plugins/profile/run";
-  const std::string kEvents = "events.out.tfevents.1000.host.1.0";
-  std::string root_, logdir_;
-};
+class LogdirCheck : public LogdirFixture {};
 
 // What a link leads to stays where it is: the run that shows it would lose it.
 TEST_F(LogdirCheck, NothingThatALinkLeadsToIsMoved) {
@@ -210,13 +157,13 @@ TEST_F(LogdirCheck, BrokenProfiles) {
 
 TEST_F(LogdirCheck, LargeProfilesByTheirSize) {
   PutRun();
-  // A plane with one line that is stepped over: sparse, so it costs nothing.
+  // A plane with an event, and data that are stepped over: sparse, so it costs nothing.
   const std::string path = logdir_ + "/" + kRun + "/h.xplane.pb";
   const uint64_t size = uint64_t{65} << 20;
-  const std::string line = "\x1a" + Varint(size);
-  const std::string head = "\x0a" + Varint(line.size() + size) + line + "\x22\x02\x08\x01";
+  const std::string inner = Field(3, Field(4, "\x08\x01")) + "\x3a" + Varint(size);
+  const std::string head = "\x0a" + Varint(inner.size() + size) + inner;
   std::ofstream(path, std::ios::binary) << head;
-  ASSERT_EQ(truncate(path.c_str(), static_cast<off_t>(head.size() - 4 + size)), 0);
+  ASSERT_EQ(truncate(path.c_str(), static_cast<off_t>(head.size() + size)), 0);
   EXPECT_THAT(Lines(Check()), ElementsAre("warn profile-large plugins/profile/run/h.xplane.pb",
                                           "warn run-no-steps plugins/profile/run"));
 }

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files that hide a run's tools, files in a packed or damaged form, links, dates as directories, shared places.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "launcher/logdir_check.h"
+#include "tests/unit/launcher/logdir_fixture.h"
+
+namespace tbprof {
+namespace {
+
+using namespace event_maker;
+using namespace std::string_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+namespace fs = std::filesystem;
+
+class LogdirFiles : public LogdirFixture {
+ protected:
+  void Follow(const LogdirReport& report) {
+    for (const LogdirFinding& finding : report.findings) {
+      if (finding.command.empty()) continue;
+      EXPECT_EQ(system(finding.command.c_str()), 0) << finding.command;
+    }
+  }
+};
+
+TEST_F(LogdirFiles, BrokenProfile_HidesToolsOfTheRun_UntilItIsMoved) {
+  for (const char* name : {"/a.xplane.pb", "/z.xplane.pb"}) {
+    PutRun();
+    Put(kRun + name, "garbage");
+    const LogdirReport report = Check();
+    EXPECT_THAT(report.profile_runs[0].tools, IsEmpty());
+    EXPECT_THAT(Only(report, "run-no-tools").what, HasSubstr(name + 1));
+    ASSERT_EQ(system(Only(report, "run-no-tools").command.c_str()), 0);
+    EXPECT_THAT(Lines(Check()), ElementsAre("fail profile-unparsable plugins/profile/run_broken"s + name));
+    EXPECT_EQ(Check().profile_runs[1].tools.size(), 8u);
+    fs::remove_all(logdir_);
+  }
+}
+
+TEST_F(LogdirFiles, BrokenProfile_JustWritten_IsNotMoved) {
+  PutRun();
+  Put(kRun + "/a.xplane.pb", Profile().substr(0, 10), kNow - kSecond);
+  EXPECT_EQ(Only(Check(), "run-no-tools").command, "");
+}
+
+TEST_F(LogdirFiles, NameWithADot_IsNoHost) {
+  Put(kRun + "/.h.xplane.pb", Profile());
+  const LogdirReport report = Check();
+  EXPECT_THAT(report.profile_runs[0].hosts, IsEmpty());
+  Follow(report);
+  EXPECT_THAT(Lines(Check()), IsEmpty());
+  EXPECT_THAT(Check().profile_runs[0].hosts, ElementsAre("h"));
+}
+
+TEST_F(LogdirFiles, AppleDouble_IsNoHostAndHidesTools) {
+  PutRun();
+  Put(kRun + "/._h.xplane.pb", "\0\5\26\7\0\2\0\0Mac OS X"s);
+  const LogdirReport report = Check();
+  EXPECT_THAT(report.profile_runs[0].tools, IsEmpty());
+  EXPECT_THAT(Lines(report), ElementsAre("fail profile-name plugins/profile/run/._h.xplane.pb"));
+  Follow(report);
+  EXPECT_THAT(Lines(Check()), IsEmpty());
+  EXPECT_EQ(Check().profile_runs[0].tools.size(), 8u);
+}
+
+TEST_F(LogdirFiles, LinkToAProfile_IsFollowedOnce) {
+  fs::create_directory(root_ + "/store");
+  Put("../store/one.pb", Profile());
+  fs::create_symlink("../store/one.pb", logdir_ + "/h.xplane.pb");
+  EXPECT_NE(Only(Check(), "profile-misplaced").command, "");
+  Follow(Check());
+  EXPECT_THAT(Lines(Check()), IsEmpty());
+  EXPECT_EQ(Check().profile_runs.size(), 1u);
+}
+
+TEST_F(LogdirFiles, DirectoryNamedAsAnEventsFile_IsRenamed) {
+  PutRun();
+  Put("my_tfevents/" + kEvents, Version() + Scalar("a", 1));
+  EXPECT_THAT(Lines(Check()), ElementsAre("warn events-directory my_tfevents"));
+  Follow(Check());
+  EXPECT_THAT(Lines(Check()), IsEmpty());
+  EXPECT_EQ(Check().events_runs.size(), 1u);
+}
+
+TEST_F(LogdirFiles, DateAsDirectories_StaysInTheNameOfTheRun) {
+  for (const char* day : {"25", "26"}) Put("plugins/profile/2023/11/"s + day + "/h.xplane.pb", Profile());
+  Follow(Check());
+  std::vector<std::string> names;
+  for (const ProfileRun& run : Check().profile_runs) names.push_back(run.name);
+  EXPECT_THAT(names, ElementsAre("2023_11_26", "2023_11_25"));  // and no empty run `2023`
+  EXPECT_THAT(Lines(Check()), IsEmpty());
+}
+
+TEST_F(LogdirFiles, LineEndsOfATerminal_AreRecognisedInAFileThatParses) {
+  std::string lines;
+  for (const char c : Profile()) lines += c == '\n' ? "\r\n"s : std::string(1, c);
+  PutRun(lines);
+  EXPECT_THAT(Only(Check(), "profile-damaged").what, HasSubstr("CR LF"));
+}
+
+TEST_F(LogdirFiles, OthersMayWrite_NoCommandIsGiven) {
+  Put("plugin/profile/run/h.xplane.pb", Profile());
+  EXPECT_NE(Only(Check(), "profile-misspelt").command, "");
+  for (const char* place : {"/plugin", ""}) {
+    ASSERT_EQ(chmod((logdir_ + place).c_str(), 0777), 0);
+    const LogdirReport report = Check();
+    for (const LogdirFinding& finding : report.findings) EXPECT_EQ(finding.command, "") << finding.id;
+    EXPECT_EQ(Only(report, "profile-misspelt").fix, "rename it");
+    EXPECT_EQ(Only(report, "commands-withheld").level, FindingLevel::kNote);
+    EXPECT_EQ(Only(report, "commands-withheld").what, "every user may write here");
+    ASSERT_EQ(chmod((logdir_ + place).c_str(), 0755), 0);
+  }
+}
+
+TEST_F(LogdirFiles, OthersMayWriteToWhatALinkLeadsTo_NoCommandIsGiven) {
+  Put("../store/day/h.xplane.pb", Profile());
+  fs::create_directory_symlink("../store/day", logdir_ + "/day");
+  EXPECT_NE(Only(Check(), "profile-misplaced").command, "");
+  ASSERT_EQ(chmod((root_ + "/store/day").c_str(), 0777), 0);
+  EXPECT_EQ(Only(Check(), "profile-misplaced").command, "");
+}
+
+}  // namespace
+}  // namespace tbprof
