@@ -139,10 +139,6 @@ Outcome ConvertOne(const Options& options, const std::string& spool, bool recove
 int ConvertAll(const Options& options, bool recovering) {
   signal(SIGXFSZ, SIG_IGN);
   Terminal terminal(options);
-  if (!terminal.status().ok()) {
-    Terminal().Error(std::string(terminal.status().message()));
-    return kExitUsage;
-  }
   std::vector<std::string> operands = options.operands;
   if (operands.empty()) {
     if (!recovering) {

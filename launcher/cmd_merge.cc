@@ -226,10 +226,6 @@ class MergeCommand {
 
 int CommandMerge(const Options& options) {
   Terminal terminal(options);
-  if (!terminal.status().ok()) {
-    Terminal().Error(std::string(terminal.status().message()));
-    return kExitUsage;
-  }
   return MergeCommand(options, &terminal).Main();
 }
 

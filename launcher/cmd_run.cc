@@ -1199,10 +1199,6 @@ int CommandRun(const Options& options) {
   // a busy moment has taken would be kept to the end.
   mallopt(M_MMAP_THRESHOLD, 256 << 10);
   Terminal terminal(options);
-  if (!terminal.status().ok()) {
-    Terminal().Error(std::string(terminal.status().message()));
-    return kExitUsage;
-  }
   TargetEnd end;
   {
     Run run(options, &terminal);
