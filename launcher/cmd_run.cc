@@ -288,7 +288,8 @@ class Run final : public CaptureRun {
     if (status.ok()) return status;
     // A named one that is wrong stops the command before it starts. One that hangs is nobody's mistake, and another
     // user must not stop the command.
-    const bool mistake = !silent && !OthersMayHaveCaused(status, StrCat(logdir_, "/plugins/profile"));
+    const bool mistake = !silent && !OthersMayHaveCaused(status, logdir_) &&
+                         !OthersMayHaveCaused(status, StrCat(logdir_, "/plugins/profile"));
     return options_.logdir_required && mistake ? status : UseLocalLogdir(status);
   }
 
