@@ -444,10 +444,6 @@ class CaptureCommand {
 
 int CommandCapture(const Options& options) {
   Terminal terminal(options);
-  if (!terminal.status().ok()) {
-    Terminal().Error(std::string(terminal.status().message()));
-    return kExitUsage;
-  }
   signal(SIGPIPE, SIG_IGN);
   return CaptureCommand(options, &terminal).Main();
 }

@@ -14,10 +14,6 @@ namespace tbprof {
 
 int CommandCheck(const Options& options) {
   Terminal terminal(options);
-  if (!terminal.status().ok()) {
-    Terminal().Error(std::string(terminal.status().message()));
-    return kExitUsage;
-  }
   if (options.operands.size() > 1) {
     terminal.Error(StrCat("check takes one directory, got `", PrintableUtf8(options.operands[1]), "` as well"));
     return kExitUsage;

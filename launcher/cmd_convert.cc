@@ -90,7 +90,7 @@ Outcome ConvertOne(const Options& options, const std::string& spool, bool recove
   }
   ConversionRequest request;
   request.spool = spool;
-  request.host = summary->host.empty() ? HostName() : summary->host;
+  request.host = summary->host.empty() ? HostName() : HostNameFrom(summary->host);
   const absl::StatusOr<LogDirectory> logdir = LogdirOf(options, spool, summary->logdir, request.host);
   if (!logdir.ok()) {
     terminal->Error(PrintableUtf8(std::string(logdir.status().message())));
@@ -139,10 +139,6 @@ Outcome ConvertOne(const Options& options, const std::string& spool, bool recove
 int ConvertAll(const Options& options, bool recovering) {
   signal(SIGXFSZ, SIG_IGN);
   Terminal terminal(options);
-  if (!terminal.status().ok()) {
-    Terminal().Error(std::string(terminal.status().message()));
-    return kExitUsage;
-  }
   std::vector<std::string> operands = options.operands;
   if (operands.empty()) {
     if (!recovering) {

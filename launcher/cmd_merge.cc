@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `tbprof merge`: the profiles of several runs in one, laid over each other by the time they were taken at.
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -17,13 +15,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "launcher/commands.h"
-#include "launcher/scoped.h"
 #include "launcher/terminal.h"
 #include "launcher/text.h"
 #include "wire/ranks.h"
 #include "writer/file_ops.h"
 #include "writer/logdir.h"
 #include "writer/summary_format.h"
+#include "writer/trusted_path.h"
 #include "writer/utf8.h"
 #include "writer/xspace_shift.h"
 
@@ -32,6 +30,7 @@ namespace {
 
 constexpr std::string_view kSuffix = ".xplane.pb";
 constexpr uint64_t kMaxBytes = (uint64_t{1} << 31) - 1;  // of a message of protobuf
+constexpr uint64_t kMaxSummaryBytes = 16 << 20;
 // Captures of one moment begin within a second of each other; later ones belong together only if the user says so.
 constexpr uint64_t kLateNs = 1'000'000'000;
 
@@ -40,15 +39,17 @@ struct Source {
   XspaceTimes times;
 };
 
-absl::StatusOr<std::string> ReadProfile(const std::string& path) {
-  const ScopedFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+// Another user's link is not followed: it may lead to what only the caller can read.
+absl::StatusOr<std::string> ReadInput(const std::string& path, uint64_t most_bytes) {
+  const absl::StatusOr<FileDescriptor> file = OpenForReading(path);
+  if (!file.ok()) return file.status();
   struct stat facts;
-  if (!file.valid() || fstat(file.get(), &facts) != 0) return absl::ErrnoToStatus(errno, StrCat("cannot read ", path));
-  if (!S_ISREG(facts.st_mode) || static_cast<uint64_t>(facts.st_size) > kMaxBytes) {
-    return InvalidArgument(StrCat(path, " is no file of at most 2 GiB"));
+  if (fstat(file->get(), &facts) != 0) return absl::ErrnoToStatus(errno, StrCat("cannot read ", path));
+  if (!S_ISREG(facts.st_mode) || static_cast<uint64_t>(facts.st_size) > most_bytes) {
+    return InvalidArgument(StrCat(path, " is no file of at most ", most_bytes >> 20, " MiB"));
   }
   std::string bytes(static_cast<size_t>(facts.st_size), '\0');
-  if (const absl::Status status = ReadAll(file.get(), &bytes, path); !status.ok()) return status;
+  if (const absl::Status status = ReadAll(file->get(), &bytes, path); !status.ok()) return status;
   return bytes;
 }
 
@@ -62,7 +63,7 @@ void ReadRanks(const std::string& directory, Ranks* ranks) {
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(directory, none)) {
     if (!entry.path().string().ends_with("summary.json")) continue;
-    const absl::StatusOr<std::string> text = ReadProfile(entry.path().string());
+    const absl::StatusOr<std::string> text = ReadInput(entry.path().string(), kMaxSummaryBytes);
     if (!text.ok()) continue;
     const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) continue;
@@ -121,13 +122,14 @@ class MergeCommand {
     }
     std::sort(paths.begin(), paths.end());
     for (const std::string& path : paths) {
-      const absl::StatusOr<std::string> bytes = ReadProfile(path);
+      const absl::StatusOr<std::string> bytes = ReadInput(path, kMaxBytes);
       if (!bytes.ok()) return bytes.status();
       const absl::StatusOr<XspaceTimes> times = TimesOf(*bytes);
       if (!times.ok()) return InvalidArgument(StrCat(path, ": ", std::string(times.status().message())));
       std::string name = std::filesystem::path(path).filename().string();
       name.resize(name.size() - kSuffix.size());
-      sources_.push_back({path, name, *times});
+      // The name goes to the output, TensorBoard's list of hosts and terminals.
+      sources_.push_back({path, HostNameFrom(name), *times});
     }
     ReadRanks(directory, &ranks_);
     return absl::OkStatus();
@@ -146,36 +148,50 @@ class MergeCommand {
   }
 
   void SayTimes() {
+    constexpr size_t kMostLines = 16;  // of a kind
+    size_t unknown = 0, said = 0, lonely = 0;
     for (const Source& source : sources_) {
       if (source.times.start_unix_ns == 0) {
+        if (++unknown > kMostLines) continue;
         terminal_.Warn(
             StrCat(PrintableUtf8(source.path), " does not say when it was taken: it stays at the beginning"));
         continue;
       }
       const uint64_t later = source.times.start_unix_ns - earliest_;
-      constexpr uint64_t kMostSaid = uint64_t{1} << 52;  // in picoseconds it fits
-      const std::string line =
-          StrCat(PrintableUtf8(source.stem), ": ", HumanTime(static_cast<int64_t>(std::min(later, kMostSaid)) * 1000),
-                 " behind the first");
-      if (later >= kLateNs) {
-        terminal_.Warn(line);
-      } else {
-        terminal_.Say(line);
-      }
+      if (later >= kLateNs || ++said <= kMostLines) SayTime(source.stem, later);
     }
     // Steps that no two files have in common are not shown: only those that overlap are.
     for (const Source& source : sources_) {
-      const bool alone =
-          source.times.stop_unix_ns != 0 && std::none_of(sources_.begin(), sources_.end(), [&](const Source& other) {
-            return &other != &source && other.times.start_unix_ns < source.times.stop_unix_ns &&
-                   source.times.start_unix_ns < other.times.stop_unix_ns;
-          });
-      if (alone) {
-        terminal_.Warn(
-            StrCat(PrintableUtf8(source.stem),
-                   " has no moment in common with any other: TensorBoard's step pages show the first file's"));
-      }
+      if (!IsAlone(source) || ++lonely > kMostLines) continue;
+      terminal_.Warn(StrCat(PrintableUtf8(source.stem),
+                            " has no moment in common with any other: TensorBoard's step pages show the first file's"));
     }
+    for (const size_t lines : {unknown, said, lonely}) {
+      if (lines > kMostLines) terminal_.Say(StrCat("and ", lines - kMostLines, " more files like these"));
+    }
+    SayMissingRanks();
+  }
+
+  void SayTime(const std::string& stem, uint64_t later) {
+    constexpr uint64_t kMostSaid = uint64_t{1} << 52;  // in picoseconds it fits
+    const std::string line =
+        StrCat(PrintableUtf8(stem), ": ", HumanTime(static_cast<int64_t>(std::min(later, kMostSaid)) * 1000),
+               " behind the first");
+    if (later >= kLateNs) {
+      terminal_.Warn(line);
+    } else {
+      terminal_.Say(line);
+    }
+  }
+
+  bool IsAlone(const Source& source) const {
+    return source.times.stop_unix_ns != 0 && std::none_of(sources_.begin(), sources_.end(), [&](const Source& other) {
+             return &other != &source && other.times.start_unix_ns < source.times.stop_unix_ns &&
+                    source.times.start_unix_ns < other.times.stop_unix_ns;
+           });
+  }
+
+  void SayMissingRanks() {
     if (ranks_.world_size < 2) return;
     constexpr int kMostNamed = 64;
     std::string missing;
@@ -195,7 +211,7 @@ class MergeCommand {
     auto directory = RunDirectory::Create(logdir.fd.get(), logdir.path, run, true, HostName(), -1);
     if (!directory.ok()) return directory.status();
     for (const Source& source : sources_) {
-      const absl::StatusOr<std::string> bytes = ReadProfile(source.path);
+      const absl::StatusOr<std::string> bytes = ReadInput(source.path, kMaxBytes);
       if (!bytes.ok()) return bytes.status();
       XspaceShift shift;
       shift.host = source.stem;
@@ -226,11 +242,12 @@ class MergeCommand {
 
 int CommandMerge(const Options& options) {
   Terminal terminal(options);
-  if (!terminal.status().ok()) {
-    Terminal().Error(std::string(terminal.status().message()));
+  try {
+    return MergeCommand(options, &terminal).Main();
+  } catch (const std::bad_alloc&) {
+    terminal.Error("the profiles need more memory than there is");
     return kExitUsage;
   }
-  return MergeCommand(options, &terminal).Main();
 }
 
 }  // namespace tbprof

@@ -126,7 +126,7 @@ class Run final : public CaptureRun {
     if (!signals.ok()) return SetUpFailed(signals.status(), environment);
     signals_ = &*signals;
     absl::Status status = ChooseLogdir();
-    if (status.ok()) status = MakeSession();
+    if (status.ok()) status = MakeSessionSomewhere();
     if (!status.ok()) return SetUpFailed(status, environment);
     desk_ = std::make_unique<CaptureDesk>(options_, this, session_.get(), &terminal_);
     if (const absl::Status opened = desk_->Open(); !opened.ok()) {
@@ -285,11 +285,19 @@ class Run final : public CaptureRun {
     if (silent) status = absl::DeadlineExceededError(NoAnswer(patience));
     // Again in this process, which holds it from here on: what has been checked is what is written to.
     if (status.ok()) status = HoldLogdir(LogDirectory::Open(logdir_, options_.logdir_base));
-    // A named one that is wrong stops the command before it starts; one that hangs is nobody's mistake.
-    if (status.ok() || (options_.logdir_required && !silent)) return status;
+    if (status.ok()) return status;
+    // A named one that is wrong stops the command before it starts. One that hangs is nobody's mistake, and another
+    // user must not stop the command.
+    const bool mistake = !silent && !OthersMayHaveCaused(status, logdir_) &&
+                         !OthersMayHaveCaused(status, StrCat(logdir_, "/plugins/profile"));
+    return options_.logdir_required && mistake ? status : UseLocalLogdir(status);
+  }
+
+  // OK: the profile goes there.
+  absl::Status UseLocalLogdir(const absl::Status& cause) {
     const absl::Status second = HoldLogdir(OpenLocalLogdir());
-    if (!second.ok()) return status;
-    terminal_.Warn(StrCat(PrintableUtf8(ToText(status)), "; writing to ", PrintableUtf8(logdir_), " instead"));
+    if (!second.ok()) return cause;
+    terminal_.Warn(StrCat(PrintableUtf8(ToText(cause)), "; writing to ", PrintableUtf8(logdir_), " instead"));
     logdir_storage_ = StorageOf(held_.fd.get());
     return absl::OkStatus();
   }
@@ -338,7 +346,23 @@ class Run final : public CaptureRun {
     return LimitFor(logdir == logdir_ ? logdir_storage_ : Storage::kDisk, options_.publish_timeout);
   }
 
-  absl::Status MakeSession() {
+  // What others have changed since the log directory was looked at, or have put at --spool-dir, costs a line.
+  absl::Status MakeSessionSomewhere() {
+    absl::StatusOr<std::string> spool_dir = options_.spool_dir;
+    if (!spool_dir->empty()) spool_dir = NormaliseLogdir(*spool_dir, WorkingDirectory());
+    if (!spool_dir.ok()) return spool_dir.status();
+    absl::Status status = MakeSession(*spool_dir);
+    if (!status.ok() && !spool_dir->empty() && OthersMayHaveCaused(status, *spool_dir)) {
+      terminal_.Warn(StrCat(PrintableUtf8(ToText(status)), "; raw records go to the log directory instead"));
+      spool_dir->clear();
+      status = MakeSession("");
+    }
+    if (status.ok() || !spool_dir->empty() || !OthersCanChange(logdir_)) return status;
+    if (absl::Status local = UseLocalLogdir(status); !local.ok()) return local;
+    return MakeSession("");
+  }
+
+  absl::Status MakeSession(const std::string& spool_dir) {
     SessionConfig config;
     config.command = options_.command;
     config.logdir = logdir_;
@@ -351,12 +375,7 @@ class Run final : public CaptureRun {
     config.rank = job_.rank.rank;
     config.scheduler = job_.rank.scheduler;
     config.host = host_;
-    config.spool_dir = options_.spool_dir;
-    if (!config.spool_dir.empty()) {
-      absl::StatusOr<std::string> directory = NormaliseLogdir(config.spool_dir, WorkingDirectory());
-      if (!directory.ok()) return directory.status();
-      config.spool_dir = *directory;
-    }
+    config.spool_dir = spool_dir;
     config.spool_limit = options_.spool_limit;
     config.spool_rate = options_.spool_rate;
     config.families = options_.families;
@@ -1199,10 +1218,6 @@ int CommandRun(const Options& options) {
   // a busy moment has taken would be kept to the end.
   mallopt(M_MMAP_THRESHOLD, 256 << 10);
   Terminal terminal(options);
-  if (!terminal.status().ok()) {
-    Terminal().Error(std::string(terminal.status().message()));
-    return kExitUsage;
-  }
   TargetEnd end;
   {
     Run run(options, &terminal);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -247,16 +248,21 @@ class ConfigReader {
     absl::StatusOr<std::vector<CLI::ConfigItem>> items = Parse(text, path);
     if (!items.ok()) return items.status();
     OptionLayer general(path), special(path);
+    std::set<std::string> refused;
     general.project = special.project = project;
     size_t faults = 0;
     for (const CLI::ConfigItem& item : *items) {
       if (item.name == "++" || item.name == "--") continue;  // CLI11's marks for the borders of sections
       const std::string section = absl::StrJoin(item.parents, ".");
-      const absl::Status status = TakeItem(item, section, path, section.empty() ? &general : &special);
+      const absl::Status status = TakeItem(item, section, path, section.empty() ? &general : &special, &refused);
       if (status.ok()) continue;
       if (!project) return status;
       if (++faults > kMaxProjectFaults) return UsageError(StrCat(path, " has many faults"));
       Warn(std::string(status.message()));
+    }
+    if (!refused.empty()) {
+      Warn(StrCat("ignored ", absl::StrJoin(refused, ", "), " of ", path,
+                  ", which others may have written; to accept: --config=./tbprof.toml"));
     }
     if (!special.values.empty() || !general.values.empty()) files_.used.push_back(path);
     files_.layers.push_back(std::move(special));
@@ -265,7 +271,7 @@ class ConfigReader {
   }
 
   absl::Status TakeItem(const CLI::ConfigItem& item, const std::string& section, const std::string& path,
-                        OptionLayer* layer) {
+                        OptionLayer* layer, std::set<std::string>* refused) {
     if (!section.empty() && std::find(sections_.begin(), sections_.end(), section) == sections_.end()) {
       return UsageError(StrCat(path, ": unknown section [", section, "]", DidYouMean(section, sections_)));
     }
@@ -279,33 +285,38 @@ class ConfigReader {
     }
     std::string value = absl::StrJoin(item.inputs, ",");
     if (layer->project) {
-      if (const absl::Status status = Restrict(row, path, &value); !status.ok()) return status;
+      if (!MayComeFromProject(row, value)) {
+        refused->emplace(row.name);
+        return absl::OkStatus();
+      }
+      if (row.in_project == InProject::kOnlyBelow) {
+        absl::StatusOr<std::string> below = Below(value);
+        if (!below.ok()) return UsageError(StrCat(path, ": ", row.name, ": ", std::string(below.status().message())));
+        value = *std::move(below);
+      }
     }
     layer->values[name] = std::move(value);
     return absl::OkStatus();
   }
 
-  // A cloned repository must not write outside itself, reach the network, start a program or hide what is done.
-  absl::Status Restrict(const OptionRow& row, const std::string& path, std::string* value) const {
+  // A cloned repository must not suppress the recording, write outside itself, reach the network, start a program or
+  // hide what is done.
+  static bool MayComeFromProject(const OptionRow& row, const std::string& value) {
+    Options options;
     switch (row.in_project) {
       case InProject::kAllowed:
-        return absl::OkStatus();
+      case InProject::kOnlyBelow:
+        return true;
       case InProject::kOnlyOn:
-        for (const std::string_view on : {"true", "1", "yes", "on"}) {
-          if (LowerCase(*value) == on) return absl::OkStatus();
-        }
-        return UsageError(StrCat(path, ": ", row.name, " can only be turned on there"));
-      case InProject::kOnlyBelow: {
-        absl::StatusOr<std::string> below = Below(*value);
-        if (!below.ok()) return UsageError(StrCat(path, ": ", row.name, ": ", std::string(below.status().message())));
-        *value = *std::move(below);
-        return absl::OkStatus();
-      }
+        options.record_argv = true;
+        return !row.set(options, value).ok() || !options.record_argv;
+      case InProject::kOnlyMore:
+        // A value that means nothing gets its own line.
+        return !row.set(options, value).ok() || row.records_enough(options);
       case InProject::kNever:
         break;
     }
-    return UsageError(StrCat(path, ": ", row.name, " is not taken from a file in the working directory; use --",
-                             row.name, " or --config"));
+    return false;
   }
 
   // An absolute path below the working directory, which no link leads out of.

@@ -136,13 +136,15 @@ struct Options {
   std::vector<std::string> warnings;      // about files and variables that are not used, a line each
 };
 
-// Whether an option may come from ./tbprof.toml, which a cloned repository may hold: decision 026. What writes outside
-// the log directory, opens the network, starts a program or hides tbprof's lines may not.
+// Whether an option may come from ./tbprof.toml, which a cloned repository may hold: decision 026. What suppresses or
+// reduces recording, takes memory or disk, changes what the program does, writes outside the log directory, opens the
+// network, starts a program or hides tbprof's lines may not.
 enum class InProject {
   kNever,
   kAllowed,
   kOnlyOn,     // a switch that keeps something out of the profile
   kOnlyBelow,  // a path below the file's directory
+  kOnlyMore,   // a value with which at least as much is recorded as by default: OptionRow::records_enough
 };
 
 // One row of the table.
@@ -154,6 +156,7 @@ struct OptionRow {
   uint32_t commands;              // kFor… bits
   absl::Status (*set)(Options& options, std::string_view value);
   InProject in_project = InProject::kNever;
+  bool (*records_enough)(const Options& options) = nullptr;
 };
 inline constexpr uint32_t kForRun = 1u << 0;
 inline constexpr uint32_t kForConvert = 1u << 1;

@@ -47,6 +47,9 @@ constexpr uint64_t kMaxEvents = 1'000'000;
 constexpr absl::Duration kLeastAnswerTime = absl::Seconds(60);
 constexpr absl::Duration kFirstPause = absl::Seconds(1);
 constexpr size_t kMostNameBytes = 200;
+// Until the first word of a server. One that is stopped or no gRPC server accepts connections, too.
+constexpr absl::Duration kSilence = absl::Seconds(5);
+constexpr int kConnectMs = 10'000, kOneLookMs = 1000;
 
 bool MayWorkLater(const grpc::Status& status) {
   switch (status.error_code()) {
@@ -188,8 +191,7 @@ bool IsLoopback(std::string host) {
 }
 
 // A connection to HOST:PORT, by whichever of its addresses takes one.
-absl::StatusOr<ScopedFd> ConnectTo(const std::string& host, const std::string& port) {
-  constexpr int kPatienceMs = 10'000;
+absl::StatusOr<ScopedFd> ConnectTo(const std::string& host, const std::string& port, int patience_ms) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -206,7 +208,7 @@ absl::StatusOr<ScopedFd> ConnectTo(const std::string& host, const std::string& p
       pollfd entry{fd.get(), POLLOUT, 0};
       error = ETIMEDOUT;
       socklen_t size = sizeof(error);
-      if (poll(&entry, 1, kPatienceMs) == 1) getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+      if (poll(&entry, 1, patience_ms) == 1) getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
     }
     if (error == 0) return fd;
   }
@@ -219,52 +221,98 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> TlsChannel(const std::string& add
   const size_t colon = address.rfind(':');
   std::string host = address.substr(0, colon);
   if (host.starts_with("[")) host = host.substr(1, host.size() - 2);
-  absl::StatusOr<ScopedFd> connection = ConnectTo(host, address.substr(colon + 1));
+  absl::StatusOr<ScopedFd> connection = ConnectTo(host, address.substr(colon + 1), kConnectMs);
   if (!connection.ok()) return connection.status();
   absl::StatusOr<ScopedFd> plain = tls->Connect(*std::move(connection), host);
   if (!plain.ok()) return plain.status();
   return grpc::CreateCustomInsecureChannelFromFd("tls", plain->Release(), arguments);
 }
 
-grpc::Status Call(const std::string& address, TlsContext* tls, const tensorflow::ProfileRequest& request,
-                  absl::Time deadline, grpc::ByteBuffer* answer) {
+absl::StatusOr<std::shared_ptr<grpc::Channel>> ChannelTo(const std::string& address, TlsContext* tls) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   // A proxy in the environment is for the web: a worker's port is no web server, and most refuse to pass.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  std::shared_ptr<grpc::Channel> channel;
-  if (tls == nullptr || IsLoopback(address.substr(0, address.rfind(':')))) {
-    channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
-  } else {
-    absl::StatusOr<std::shared_ptr<grpc::Channel>> made = TlsChannel(address, tls, arguments);
-    if (!made.ok()) {
-      return grpc::Status(static_cast<grpc::StatusCode>(static_cast<int>(made.status().code())),
-                          std::string(made.status().message()));
-    }
-    channel = *std::move(made);
+  if (tls != nullptr && !IsLoopback(address.substr(0, address.rfind(':')))) return TlsChannel(address, tls, arguments);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+// Who is there instead of a gRPC server, and how to find out more.
+std::string Silence(const std::string& address, grpc_connectivity_state state) {
+  const size_t colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  if (host.starts_with("[")) host = host.substr(1, host.size() - 2);
+  const std::string port = address.substr(colon + 1);
+  const std::string seconds = absl::FormatDuration(kSilence);
+  const std::string check = StrCat("; who listens: ss -ltnp 'sport = :", port, "'");
+  if (state == GRPC_CHANNEL_READY)
+    return StrCat("HTTP/2 is spoken there, but no gRPC call answered in ", seconds, check);
+  if (const auto connected = ConnectTo(host, port, kOneLookMs); connected.ok()) {
+    return StrCat("the port accepts connections, but sends no HTTP/2 in ", seconds, check);
   }
-  grpc::GenericStub stub(channel);
+  return StrCat("no connection in ", seconds, "; is the address right, does a firewall drop it?");
+}
+
+// One call without a stub: an answer may have gigabytes.
+struct PendingCall {
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(deadline));
+  std::unique_ptr<grpc::GenericClientAsyncResponseReader> call;
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  bool ended = false;
+
+  void Start(grpc::GenericStub* stub, const char* method, const grpc::ByteBuffer& request, absl::Time deadline,
+             grpc::CompletionQueue* queue) {
+    context.set_deadline(absl::ToChronoTime(deadline));
+    call = stub->PrepareUnaryCall(&context, method, request, queue);
+    call->StartCall();
+    call->Finish(&answer, &status, this);
+  }
+};
+
+// A worker answers Profile when the capture is over. Whether a gRPC server is there shows by a call that each answers
+// at once, if only by UNIMPLEMENTED. It goes first: a server may take one call at a time.
+constexpr char kProbe[] = "/grpc.health.v1.Health/Check";
+constexpr char kProfile[] = "/tensorflow.ProfilerService/Profile";
+
+grpc::Status Call(const std::string& address, TlsContext* tls, const tensorflow::ProfileRequest& request,
+                  absl::Time deadline, grpc::ByteBuffer* answer) {
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = ChannelTo(address, tls);
+  if (!channel.ok()) {
+    return grpc::Status(static_cast<grpc::StatusCode>(static_cast<int>(channel.status().code())),
+                        std::string(channel.status().message()));
+  }
+  grpc::GenericStub stub(*channel);
   bool own = false;
   grpc::ByteBuffer bytes;
   if (grpc::Status status = grpc::SerializationTraits<tensorflow::ProfileRequest>::Serialize(request, &bytes, &own);
       !status.ok()) {
     return status;
   }
+  grpc::Slice nothing;
+  const grpc::ByteBuffer empty(&nothing, 1);
   grpc::CompletionQueue queue;
-  const auto call = stub.PrepareUnaryCall(&context, "/tensorflow.ProfilerService/Profile", bytes, &queue);
-  grpc::Status status;
-  call->StartCall();
-  call->Finish(answer, &status, nullptr);
+  PendingCall probe, profile;
+  probe.Start(&stub, kProbe, empty, std::min(deadline, absl::Now() + kSilence), &queue);
+  profile.Start(&stub, kProfile, bytes, deadline, &queue);
   void* tag = nullptr;
-  bool ok = false;
-  queue.Next(&tag, &ok);
+  bool ok = false, silent = false;
+  while (!profile.ended && queue.Next(&tag, &ok)) {
+    static_cast<PendingCall*>(tag)->ended = true;
+    if (tag != &probe || probe.status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED) continue;
+    silent = true;
+    profile.context.TryCancel();
+  }
+  probe.context.TryCancel();
   queue.Shutdown();
   while (queue.Next(&tag, &ok)) {
   }
-  return status;
+  if (silent && !profile.status.ok()) {
+    return grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, Silence(address, (*channel)->GetState(false)));
+  }
+  answer->Swap(&profile.answer);
+  return profile.status;
 }
 
 }  // namespace

@@ -309,6 +309,13 @@ absl::Status Session::MakeRendezvous() {
     memcpy(address.sun_path + (abstract ? 1 : 0), socket_path_.c_str(), socket_path_.size() + 1);
     const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + socket_path_.size() + 1);
     if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(fd.get(), kBacklog) != 0) {
+      if (abstract && errno == EADDRINUSE) {
+        // Whoever watches TMPDIR sees the directory come, and may take the name before us.
+        Note(
+            "another process has taken the name of a socket: programs in mount namespaces of their own are not "
+            "recorded");
+        continue;
+      }
       return absl::ErrnoToStatus(errno, absl::StrCat("cannot listen on ", socket_path_));
     }
     *listener = std::move(fd);
@@ -532,6 +539,7 @@ void Session::TakeCallers() {
 }
 
 void Session::Accept(int listener) {
+  if (listener < 0) return;
   // Bounded, so that a storm of processes cannot keep us from signals.
   for (int i = 0; i < 256; ++i) {
     ScopedFd connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));

@@ -82,12 +82,11 @@ Terminal::Terminal(const Options& options) : Terminal() {
   absl::StatusOr<FileDescriptor> log_file = OpenForWriting(options.log_file, O_APPEND);
   if (log_file.ok()) {
     log_file_.Reset(log_file->Release());
-  } else if (IsUntrusted(log_file.status())) {
-    // Whoever has prepared it must not keep the command from running.
-    Warn(StrCat("no log file: ", std::string(log_file.status().message())));
-  } else {
-    status_ = InvalidArgument(PrintableUtf8(StrCat("the log file: ", std::string(log_file.status().message()))));
+    return;
   }
+  // Whoever has prepared it must not keep the command from running. With --quiet, too: the file would have had the
+  // lines.
+  Error(StrCat("no log file: ", PrintableUtf8(std::string(log_file.status().message())), "; lines go to stderr only"));
 }
 
 Terminal::Terminal(int fd, bool quiet, bool color, int width)

@@ -17,7 +17,6 @@
 #include <string>
 #include <string_view>
 
-#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "launcher/options.h"
 #include "launcher/scoped.h"
@@ -28,12 +27,11 @@ class Terminal {
  public:
   // Errors only, to descriptor 2: for what goes wrong before the options are known.
   Terminal();
-  // Honours --quiet, --log-file, TBPROF_LOG=debug, NO_COLOR. A log file that can't be opened: see status().
+  // Honours --quiet, --log-file, TBPROF_LOG=debug, NO_COLOR. A log file that can't be opened is a line, and does
+  // without.
   explicit Terminal(const Options& options);
   // For tests: lines go to `fd`, which stays the caller's.
   Terminal(int fd, bool quiet, bool color, int width);
-
-  const absl::Status& status() const { return status_; }
 
   void Say(std::string_view line);    // not with --quiet
   void Warn(std::string_view line);   // not with --quiet
@@ -54,7 +52,6 @@ class Terminal {
 
   int fd_ = 2;
   ScopedFd log_file_;
-  absl::Status status_;
   bool quiet_ = false;
   bool debug_ = false;
   bool color_ = false;

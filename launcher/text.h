@@ -5,8 +5,6 @@
 #ifndef TBPROF_LAUNCHER_TEXT_H_
 #define TBPROF_LAUNCHER_TEXT_H_
 
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,13 +48,9 @@ inline std::string UpperCase(std::string_view text) {
   return upper;
 }
 
-// What a file holds; nothing where it cannot be read.
-inline std::string ReadText(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
+// What a regular file holds, at most 64 MiB; nothing where it cannot be read. A path may lie in a cloned repository: a
+// FIFO is not waited for, a device is not read.
+std::string ReadText(const std::string& path);
 
 inline absl::Status InvalidArgument(std::string_view message) {
   return absl::InvalidArgumentError(absl::string_view(message.data(), message.size()));

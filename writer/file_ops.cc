@@ -60,7 +60,7 @@ absl::StatusOr<FileDescriptor> OpenOrMakeDirectory(int parent, const std::string
     struct stat link;
     if ((error == ENOTDIR || error == ELOOP) && fstatat(parent, name.c_str(), &link, AT_SYMLINK_NOFOLLOW) == 0 &&
         S_ISLNK(link.st_mode)) {
-      return absl::PermissionDeniedError(
+      return absl::FailedPreconditionError(
           StrCat(path, " is a symbolic link of uid ", link.st_uid, ": below the log directory none is followed"));
     }
     absl::Status status = ErrnoStatus(error, "cannot open the directory", path);

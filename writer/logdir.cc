@@ -76,7 +76,8 @@ void WriteEmptyEventsFile(int logdir_fd, const std::string& logdir, const std::s
   if (HoldsFileEndingIn(logdir_fd, kSuffix)) return;
   timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
-  const std::string name = StrCat("events.out.tfevents.", now.tv_sec, ".", host, kSuffix);
+  // A spool may name any host: no path, no name of a directory that lies there.
+  const std::string name = StrCat("events.out.tfevents.", now.tv_sec, ".", HostNameFrom(host), kSuffix);
   const double wall_time = static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
   // Current plugins do without it: no reason to fail.
   WriteSmallFile(logdir_fd, name, EmptyEventsFile(wall_time), StrCat(logdir, "/", name)).IgnoreError();

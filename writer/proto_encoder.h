@@ -58,7 +58,7 @@ class ByteBuffer {
     size_t capacity = capacity_ + capacity_ / 2;
     if (capacity < size_ + more) capacity = size_ + more + 256;
     void* grown = std::realloc(data_, capacity);
-    if (grown == nullptr) std::abort();
+    if (grown == nullptr) throw std::bad_alloc();
     data_ = static_cast<uint8_t*>(grown);
     capacity_ = capacity;
   }

@@ -181,6 +181,14 @@ class Walker {
 
 // ---- files
 
+absl::StatusOr<std::string> AbsolutePath(const std::string& path, std::string_view what) {
+  if (path.empty()) return ErrnoStatus(ENOENT, what, path);
+  if (path[0] == '/') return path;
+  char working_directory[PATH_MAX];
+  if (getcwd(working_directory, sizeof(working_directory)) == nullptr) return ErrnoStatus(errno, what, path);
+  return StrCat(working_directory, "/", path);
+}
+
 // Whether somebody else can have chosen what a file that we found in `directory` is.
 absl::Status CheckFound(int file, int directory, const std::string& path) {
   struct stat facts, parent;
@@ -215,15 +223,56 @@ absl::StatusOr<FileDescriptor> OpenDirectoryTrusted(const std::string& path, con
   return Walker(walk).Walk(path);
 }
 
-absl::StatusOr<FileDescriptor> OpenForWriting(const std::string& path, int flag) {
-  char working_directory[PATH_MAX];
-  std::string wanted = path;
-  if (path.empty()) return ErrnoStatus(ENOENT, "cannot write", path);
-  if (path[0] != '/') {
-    if (getcwd(working_directory, sizeof(working_directory)) == nullptr)
-      return ErrnoStatus(errno, "cannot write", path);
-    wanted = StrCat(working_directory, "/", path);
+bool OthersCanChange(const std::string& path) {
+  bool change = false;
+  struct stat last {};
+  DirectoryWalk walk;
+  walk.visit = [&](int fd, const std::string&) {
+    // Others can put a name of theirs into a sticky directory, but not replace the next level, which is there.
+    change = change || (last.st_nlink != 0 && OthersCanWrite(last, /*sticky_is_safe=*/true));
+    return fstat(fd, &last) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "cannot open", path);
+  };
+  const absl::StatusOr<FileDescriptor> end = OpenDirectoryTrusted(path, walk);
+  return change || (!end.ok() && IsUntrusted(end.status())) ||
+         (last.st_nlink != 0 && OthersCanWrite(last, /*sticky_is_safe=*/false));
+}
+
+bool OthersMayHaveCaused(const absl::Status& status, const std::string& path) {
+  if (IsUntrusted(status)) return true;
+  if (status.ok() || absl::IsPermissionDenied(status) || absl::IsResourceExhausted(status) ||
+      absl::IsInvalidArgument(status)) {
+    return false;
   }
+  return OthersCanChange(path);
+}
+
+absl::StatusOr<FileDescriptor> OpenForReading(const std::string& path) {
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+  absl::StatusOr<std::string> wanted = AbsolutePath(path, "cannot read");
+  for (int links = 0; wanted.ok() && links <= kMaxLinks; ++links) {
+    const size_t slash = wanted->rfind('/');
+    const std::string name = wanted->substr(slash + 1);
+    const absl::StatusOr<FileDescriptor> directory = OpenDirectoryTrusted(wanted->substr(0, slash));
+    if (!directory.ok()) return directory.status();
+    FileDescriptor file(openat(directory->get(), name.c_str(), kFlags | O_NOFOLLOW));
+    if (file.get() >= 0) return file;
+    const int error = errno;
+    const FileDescriptor link(openat(directory->get(), name.c_str(), kPathFlags));
+    struct stat facts;
+    if (link.get() < 0 || fstat(link.get(), &facts) != 0 || !S_ISLNK(facts.st_mode) || IsInProc(link.get())) {
+      return ErrnoStatus(error, "cannot read", path);
+    }
+    if (!IsTrustedLink(facts, directory->get())) return NotFollowed(*wanted, facts.st_uid);
+    const std::string target = LinkTarget(link.get());
+    *wanted = target.starts_with('/') ? target : StrCat(wanted->substr(0, slash), "/", target);
+  }
+  return wanted.ok() ? ErrnoStatus(ELOOP, "cannot read", path) : wanted.status();
+}
+
+absl::StatusOr<FileDescriptor> OpenForWriting(const std::string& path, int flag) {
+  absl::StatusOr<std::string> absolute = AbsolutePath(path, "cannot write");
+  if (!absolute.ok()) return absolute.status();
+  std::string wanted = *std::move(absolute);
   const int flags = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (flag & O_APPEND);
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const size_t slash = wanted.rfind('/');
@@ -248,7 +297,8 @@ absl::StatusOr<FileDescriptor> OpenForWriting(const std::string& path, int flag)
     const FileDescriptor link(openat(at, name.c_str(), kPathFlags));
     struct stat facts;
     if (link.get() < 0 || fstat(link.get(), &facts) != 0 || !S_ISLNK(facts.st_mode)) {
-      return ErrnoStatus(error, "cannot write", path);
+      if (error != ENXIO) return ErrnoStatus(error, "cannot write", path);
+      return absl::UnavailableError(StrCat("cannot write ", PrintableUtf8(path), ": no process reads this FIFO"));
     }
     if (!IsTrustedLink(facts, at)) return NotFollowed(wanted, facts.st_uid);
     if (IsInProc(link.get())) {

@@ -47,10 +47,20 @@ absl::StatusOr<FileDescriptor> OpenDirectoryTrusted(const std::string& path, con
 // Whether an error says that another user can have prepared a link or file; not of plain permissions.
 bool IsUntrusted(const absl::Status& status);
 
+// Whether other users can change what lies at an absolute path: a directory on the way, or the last one that exists.
+bool OthersCanChange(const std::string& path);
+// Whether what is wrong at a path can be another user's doing: what is missing there, of another type or a link, not
+// plain permissions and no full disk. The caller's own mistakes in directories of one's own are not.
+bool OthersMayHaveCaused(const absl::Status& status, const std::string& path);
+
 // A file to write: O_APPEND, or O_TRUNC for one that is emptied when it has passed the checks. It is made (0666 &
 // ~umask) if missing. IsUntrusted where another user can have put it, or a link on the way, there. Devices, FIFOs
 // (ENXIO where nobody reads) and /proc/self/fd/N, thus /dev/stdout, work.
 absl::StatusOr<FileDescriptor> OpenForWriting(const std::string& path, int flag);
+
+// A file to read, not waited for if it is a FIFO; links of the caller and root are followed. IsUntrusted where another
+// user's link leads to it.
+absl::StatusOr<FileDescriptor> OpenForReading(const std::string& path);
 
 // A directory below `parent` that only the caller can write to: `name` if it is one, or can be made one (0700), else
 // `name`-XXXXXX. *used becomes its name.

@@ -3,72 +3,36 @@
 // it, uid 65534 attacks. A directory of root's, the victim, is as it was after every attempt, and the command ran.
 #include <fcntl.h>
 #include <gmock/gmock.h>
-#include <grp.h>
+#include <signal.h>
+#include <sys/inotify.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <cstddef>
+#include <cstring>
 #include <filesystem>
-#include <functional>
-#include <set>
 
-#include "../integration/harness.h"
+#include "other_user.h"
 
 namespace tbprof::integration {
 namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr uid_t kOther = 65534;
-
-// In a child that is the other user. False: it could not do what it wanted.
-bool AsOther(const std::function<bool()>& act) {
-  const pid_t child = fork();
-  if (child == 0) {
-    if (setgroups(0, nullptr) != 0 || setgid(kOther) != 0 || setuid(kOther) != 0) _exit(3);
-    _exit(act() ? 0 : 1);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-void GiveToOther(const std::string& path) { ASSERT_EQ(lchown(path.c_str(), kOther, kOther), 0) << path; }
-
-// Names, types and contents.
-std::string Picture(const std::string& directory) {
-  std::set<std::string> lines;
-  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
-    const bool plain = entry.is_regular_file() && !entry.is_symlink();
-    lines.insert(entry.path().string() + "\t" + (plain ? ReadFile(entry.path()) : "-"));
-  }
-  std::string text;
-  for (const std::string& line : lines) text += line + "\n";
-  return text;
-}
-
-class OtherUsers : public testing::Test {
+class OtherUsers : public OtherUserTest {
  protected:
   void SetUp() override {
-    if (geteuid() != 0) GTEST_SKIP() << "another user's files need root";
-    ASSERT_EQ(chmod(root_.path().c_str(), 0755), 0);
-    ASSERT_EQ(mkdir(victim_.c_str(), 0755), 0);
-    WriteFile(victim_ + "/precious", "precious\n", 0644);
+    OtherUserTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
     WriteFile(victim_ + "/settings.toml", "run = \"victims\"\n", 0644);
-    ASSERT_EQ(mkdir(shared_.c_str(), 0777), 0);
-    ASSERT_EQ(chmod(shared_.c_str(), 01777), 0);
-    ASSERT_EQ(mkdir(theirs_.c_str(), 0755), 0);
-    GiveToOther(theirs_);
-    ASSERT_EQ(mkdir(repository_.c_str(), 0755), 0);
     before_ = Picture(victim_);
-  }
-  void TearDown() override {
-    if (before_.empty()) return;  // skipped
-    EXPECT_EQ(Picture(victim_), before_);
+    ASSERT_TRUE(MakeOpenDirectory(shared_, 01777));
+    ASSERT_EQ(mkdir(repository_.c_str(), 0755), 0);
   }
 
   // Root, in `directory`, with these options.
@@ -93,12 +57,8 @@ class OtherUsers : public testing::Test {
     EXPECT_THAT(FilesBelow(place, ".xplane.pb"), SizeIs(1)) << result.AllSaid();
   }
 
-  TemporaryDirectory root_;
-  const std::string victim_ = root_ / "victim";          // root's
   const std::string shared_ = root_ / "shared";          // everybody's, sticky
-  const std::string theirs_ = root_ / "theirs";          // the other user's
   const std::string repository_ = root_ / "repository";  // root has cloned it
-  std::string before_;
 };
 
 // ---- ./tbprof.toml
@@ -131,7 +91,7 @@ TEST_F(OtherUsers, ConfigurationThatIsALinkToOneOfRoots) {
     if (hard) {
       fs::create_hard_link(victim_ + "/settings.toml", config);
     } else {
-      ASSERT_TRUE(AsOther([&] { return symlink((victim_ + "/settings.toml").c_str(), config.c_str()) == 0; }));
+      ASSERT_TRUE(AsOther([&] { return Link(victim_ + "/settings.toml", config); }));
     }
     const RunResult result = RunIn(shared_);
     EXPECT_EQ(result.code(), 5);
@@ -171,7 +131,7 @@ TEST_F(OtherUsers, RepositoryThatWritesElsewhere) {
     fs::remove(repository_ + "/out");
     fs::create_directory_symlink(victim_, repository_ + "/out");
     const RunResult result = RunIn(repository_);
-    EXPECT_TRUE(result.Said(repository_ + "/tbprof.toml: ")) << line;
+    EXPECT_TRUE(result.Said(repository_ + "/tbprof.toml")) << line;
     ExpectProfiled(result, repository_ + "/tbprof-logs");
     fs::remove_all(repository_ + "/tbprof-logs");
   }
@@ -202,6 +162,28 @@ TEST_F(OtherUsers, RepositoryThatStopsTheRun) {
   }
 }
 
+TEST_F(OtherUsers, RepositoryThatSuppressesTheRecording) {
+  for (const std::string line :
+       {"window = \"none\"", "window = \"nvtx:zz\"", "window = \"1h+1ms\"", "window = \"steps=900:901\"",
+        "window = \"cuda-profiler\"", "window = \"last=100ms\"", "trace = \"none\"", "ranks = \"99\"",
+        "wait-threshold = \"1h\"", "spool-limit = \"1\"", "spool-rate = \"1\"", "malloc = \"off\"",
+        "max-profile-size = \"64KiB\"", "buffer-size = \"64KiB\"", "cuda = \"off\"", "torch = \"off\"",
+        "capture-signal = \"none\"", "follow = \"none\"", "on-error = \"run\""}) {
+    WriteFile(repository_ + "/tbprof.toml", line + "\n");
+    const RunResult result =
+        RunIn(repository_, {"--rank-wait=100ms"}, {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}});
+    ExpectProfiled(result, repository_ + "/tbprof-logs");
+    const std::string option = line.substr(0, line.find(' '));
+    EXPECT_TRUE(result.Said("ignored " + option + " of " + repository_ + "/tbprof.toml")) << result.AllSaid();
+    EXPECT_TRUE(result.Said("to accept: --config=./tbprof.toml")) << result.AllSaid();
+    fs::remove_all(repository_ + "/tbprof-logs");
+  }
+  WriteFile(repository_ + "/tbprof.toml", "window = \"none\"\n");
+  const RunResult accepted = RunIn(repository_, {"--config=./tbprof.toml"});
+  EXPECT_EQ(accepted.code(), 5);
+  EXPECT_TRUE(accepted.Said("--window=none")) << accepted.AllSaid();
+}
+
 TEST_F(OtherUsers, RepositoryThatHidesItself) {
   WriteFile(repository_ + "/tbprof.toml", "quiet = true\nprint-ranks = \"99\"\nrun = \"r\"\n");
   const RunResult result = RunIn(repository_, {"--rank-wait=100ms"}, {{"RANK", "0"}, {"WORLD_SIZE", "2"}});
@@ -213,6 +195,32 @@ TEST_F(OtherUsers, RepositoryThatWritesToTheTerminal) {
                                  "step-marker = \"\x1b[2J(\"\n", "[\x1b[2J]\n", "run = \"\x1b[2J\"\n"}) {
     WriteFile(repository_ + "/tbprof.toml", text);
     EXPECT_EQ(RunIn(repository_).code(), 5);
+  }
+}
+
+// What `doctor` reads of the Python in a repository is not waited for, and nothing of it runs.
+TEST_F(OtherUsers, RepositoryWhosePythonIsNone) {
+  const std::string venv = repository_ + "/.venv";
+  fs::create_directories(venv + "/bin");
+  fs::create_directories(venv + "/lib/python3.11/site-packages/tensorboard-\x1b[2J.dist-info");
+  WriteFile(venv + "/bin/python3", "#!/bin/sh\ntouch " + victim_ + "/ran\n", 0755);
+  for (const std::string kind : {"fifo", "endless", "python"}) {
+    fs::remove(venv + "/pyvenv.cfg");
+    if (kind == "endless") {
+      ASSERT_TRUE(Link("/dev/zero", venv + "/pyvenv.cfg"));
+    } else {
+      ASSERT_EQ(mkfifo((venv + "/pyvenv.cfg").c_str(), 0666), 0);
+    }
+    if (kind == "python") {
+      fs::remove(venv + "/bin/python3");
+      ASSERT_EQ(mkfifo((venv + "/bin/python3").c_str(), 0777), 0);
+    }
+    RunOptions options;
+    options.directory = repository_;
+    options.timeout_s = 60;
+    const RunResult result = RunTbprof({"doctor", "--", "uv", "run", "x"}, options);
+    EXPECT_FALSE(result.timed_out) << kind;
+    EXPECT_EQ((result.out + result.AllSaid()).find('\x1b'), std::string::npos);
   }
 }
 
@@ -254,13 +262,13 @@ TEST_F(OtherUsers, RepositoryWithAFifoBeneathTheLogdir) {
 TEST_F(OtherUsers, NamedRunThatIsALink) {
   fs::create_directories(shared_ + "/logs/plugins/profile");
   chmod((shared_ + "/logs/plugins/profile").c_str(), 01777);
-  ASSERT_TRUE(AsOther([&] { return symlink(victim_.c_str(), (shared_ + "/logs/plugins/profile/mine").c_str()) == 0; }));
+  ASSERT_TRUE(AsOther([&] { return Link(victim_, shared_ + "/logs/plugins/profile/mine"); }));
   ExpectProfiled(RunIn(repository_, {"--logdir=" + shared_ + "/logs", "--run=mine"}), shared_ + "/logs");
 }
 
 TEST_F(OtherUsers, DefaultLogdirThatTheyHaveMade) {
   const std::string prepared = shared_ + "/tbprof-logs";
-  ASSERT_TRUE(AsOther([&] { return mkdir(prepared.c_str(), 0777) == 0 && chmod(prepared.c_str(), 0777) == 0; }));
+  ASSERT_TRUE(AsOther([&] { return MakeOpenDirectory(prepared, 0777); }));
   const RunResult result = RunIn(shared_, {}, {{"TMPDIR", repository_}});
   EXPECT_TRUE(result.Said(prepared + " belongs to uid 65534")) << result.AllSaid();
   ExpectProfiled(result, repository_);
@@ -287,9 +295,9 @@ TEST_F(OtherUsers, RecoverFollowsNoLinkOfTheirs) {
   const std::string spool = own + "/" + fs::path(spools[0]).filename().string();
   const std::string by_directory = theirs_ + "/by_directory", by_file = theirs_ + "/by_file";
   ASSERT_TRUE(AsOther([&] {
-    return mkdir(by_directory.c_str(), 0755) == 0 && symlink(own.c_str(), (by_directory + "/.tbprof").c_str()) == 0 &&
+    return mkdir(by_directory.c_str(), 0755) == 0 && Link(own, by_directory + "/.tbprof") &&
            mkdir(by_file.c_str(), 0755) == 0 && mkdir((by_file + "/.tbprof").c_str(), 0755) == 0 &&
-           symlink(spool.c_str(), (by_file + "/.tbprof/x.spool").c_str()) == 0;
+           Link(spool, by_file + "/.tbprof/x.spool");
   }));
   for (const std::string& logdir : {by_directory, by_file}) {
     RunTbprof({"recover", "--logdir=" + logdir, logdir});
@@ -300,10 +308,11 @@ TEST_F(OtherUsers, RecoverFollowsNoLinkOfTheirs) {
 }
 
 TEST_F(OtherUsers, SpoolDirectoryThatIsTheirLink) {
-  ASSERT_TRUE(AsOther([&] { return symlink(victim_.c_str(), (theirs_ + "/spools").c_str()) == 0; }));
+  ASSERT_TRUE(AsOther([&] { return Link(victim_, theirs_ + "/spools"); }));
   const RunResult result = RunIn(repository_, {"--spool-dir=" + theirs_ + "/spools"});
-  EXPECT_EQ(result.code(), 125);
+  ExpectProfiled(result, repository_);
   EXPECT_TRUE(result.Said("spools is a symbolic link of uid 65534")) << result.AllSaid();
+  EXPECT_TRUE(result.Said("raw records go to the log directory instead")) << result.AllSaid();
 }
 
 // ---- TMPDIR
@@ -325,19 +334,18 @@ class FallbackDirectory : public OtherUsers {
 };
 
 TEST_F(FallbackDirectory, ThatIsALink) {
-  ASSERT_TRUE(AsOther([&] { return symlink(victim_.c_str(), prepared_.c_str()) == 0; }));
+  ASSERT_TRUE(AsOther([&] { return Link(victim_, prepared_); }));
   ExpectOwn(prepared_);
 }
 
 TEST_F(FallbackDirectory, ThatIsTheirs) {
-  ASSERT_TRUE(AsOther([&] { return mkdir(prepared_.c_str(), 0777) == 0 && chmod(prepared_.c_str(), 0777) == 0; }));
+  ASSERT_TRUE(AsOther([&] { return MakeOpenDirectory(prepared_, 0777); }));
   ExpectOwn(prepared_);
   EXPECT_TRUE(fs::is_empty(prepared_));
 }
 
 TEST_F(FallbackDirectory, ThatOthersCanWrite) {
-  ASSERT_EQ(mkdir(prepared_.c_str(), 0777), 0);
-  ASSERT_EQ(chmod(prepared_.c_str(), 0777), 0);
+  ASSERT_TRUE(MakeOpenDirectory(prepared_, 0777));
   ExpectOwn(prepared_);
   EXPECT_TRUE(fs::is_empty(prepared_));
 }
@@ -353,7 +361,7 @@ TEST_F(OtherUsers, SpoolDirectoryPreparedInTmpdir) {
   ASSERT_EQ(mkdir(memory.c_str(), 0755), 0);
   if (mount("tmpfs", memory.c_str(), "tmpfs", 0, "size=16m") != 0) GTEST_SKIP() << "cannot mount a tmpfs";
   const std::string prepared = shared_ + "/tbprof-spool-0";
-  ASSERT_TRUE(AsOther([&] { return mkdir(prepared.c_str(), 0777) == 0 && chmod(prepared.c_str(), 0777) == 0; }));
+  ASSERT_TRUE(AsOther([&] { return MakeOpenDirectory(prepared, 0777); }));
   const RunResult result = RunIn(repository_, {"--logdir=" + memory, "--keep-spool"}, {{"TMPDIR", shared_}});
   ExpectProfiled(result, memory);
   EXPECT_TRUE(fs::is_empty(prepared)) << result.AllSaid();
@@ -367,6 +375,42 @@ TEST_F(OtherUsers, SocketInATmpdirThatOthersCanRename) {
   options.environment = {{"TMPDIR", shared_}};
   const RunResult result = RunUnderTbprof({"/bin/sh", "-c", "ls -a " + shared_ + "; echo $TBPROF_SESSION"}, options);
   EXPECT_EQ(result.out.find("tbprof-"), result.out.find("/tmp/tbprof-") + 5) << result.out;
+}
+
+// Whoever watches TMPDIR knows the name of the launcher's socket before it is bound.
+TEST_F(OtherUsers, NameOfTheSocketIsTakenAtOnce) {
+  for (int i = 0; i < 2000; ++i) {
+    // What the launcher looks at first: time for the other one.
+    const std::string bait = shared_ + "/tbprof-" + std::to_string(100'000 + i);
+    ASSERT_EQ(mkdir(bait.c_str(), 0755), 0);
+    GiveToOther(bait);
+  }
+  const int watch = inotify_init1(IN_CLOEXEC);
+  ASSERT_GE(inotify_add_watch(watch, shared_.c_str(), IN_CREATE), 0);
+  const pid_t attacker = StartAsOther([&]() -> bool {
+    alignas(inotify_event) char buffer[4096];
+    for (;;) {
+      const ssize_t size = read(watch, buffer, sizeof(buffer));
+      for (ssize_t at = 0; at < size;) {
+        const auto* event = reinterpret_cast<const inotify_event*>(buffer + at);
+        const std::string path = shared_ + "/" + event->name + "/s";
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        memcpy(address.sun_path + 1, path.c_str(), path.size() + 1);
+        const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
+        const int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+        if (bind(fd, reinterpret_cast<sockaddr*>(&address), length) == 0) (void)!listen(fd, 1);
+        at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
+      }
+    }
+  });
+  for (int i = 0; i < 5; ++i) {
+    ExpectProfiled(RunIn(repository_, {}, {{"TMPDIR", shared_}}), repository_);
+    fs::remove_all(repository_ + "/tbprof-logs");
+  }
+  kill(attacker, SIGKILL);
+  waitpid(attacker, nullptr, 0);
+  close(watch);
 }
 
 // ---- --log-file and --summary-json
@@ -386,17 +430,17 @@ class FilesOfOptions : public OtherUsers {
 };
 
 TEST_F(FilesOfOptions, TheirLink) {
-  ASSERT_TRUE(AsOther([&] { return symlink((victim_ + "/precious").c_str(), path_.c_str()) == 0; }));
+  ASSERT_TRUE(AsOther([&] { return Link(victim_ + "/precious", path_); }));
   ExpectRefused(path_, path_);
 }
 
 TEST_F(FilesOfOptions, TheirLinkToNothing) {
-  ASSERT_TRUE(AsOther([&] { return symlink((victim_ + "/made").c_str(), path_.c_str()) == 0; }));
+  ASSERT_TRUE(AsOther([&] { return Link(victim_ + "/made", path_); }));
   ExpectRefused(path_, path_);
 }
 
 TEST_F(FilesOfOptions, TheirLinkOnTheWay) {
-  ASSERT_TRUE(AsOther([&] { return symlink(victim_.c_str(), (shared_ + "/way").c_str()) == 0; }));
+  ASSERT_TRUE(AsOther([&] { return Link(victim_, shared_ + "/way"); }));
   ExpectRefused(shared_ + "/way/precious", shared_ + "/way is a symbolic link");
 }
 
@@ -422,6 +466,41 @@ TEST_F(FilesOfOptions, TheirFifoThatTheyRead) {
   char byte;
   EXPECT_LE(read(reader, &byte, 1), 0) << "they have read of it";
   close(reader);
+}
+
+TEST_F(FilesOfOptions, TheirFifoThatNobodyReads) {
+  ASSERT_TRUE(AsOther([&] { return mkfifo(path_.c_str(), 0666) == 0; }));
+  ExpectRefused(path_, "cannot write " + path_);
+}
+
+TEST_F(FilesOfOptions, TheirDirectoryOrNothingAtAll) {
+  ASSERT_TRUE(AsOther([&] { return mkdir(path_.c_str(), 0700) == 0; }));
+  ExpectRefused(path_, "cannot write " + path_);
+  ExpectRefused(shared_ + "/none/x", shared_ + "/none");
+  ASSERT_TRUE(AsOther([&] { return Link("loop", shared_ + "/loop"); }));
+  ExpectRefused(shared_ + "/loop/x", shared_ + "/loop");
+}
+
+// The terminal has the cause and what happens instead, in one line, also where it would have nothing else.
+TEST_F(FilesOfOptions, QuietDoesNotHideThatThereIsNoLogFile) {
+  ASSERT_TRUE(AsOther([&] { return mkfifo(path_.c_str(), 0666) == 0; }));
+  const RunResult result = RunIn(repository_, {"--quiet", "--log-file=" + path_});
+  ExpectProfiled(result, repository_ + "/tbprof-logs");
+  ASSERT_THAT(result.said, SizeIs(1)) << result.AllSaid();
+  EXPECT_THAT(result.said[0], HasSubstr("lines go to stderr only"));
+}
+
+TEST_F(FilesOfOptions, ALogFileWhoseReaderLeaves) {
+  const std::string fifo = shared_ + "/own-fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const int reader = open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  RunOptions options;
+  options.tbprof = {"--log-file=" + fifo};
+  const auto running = StartUnderTbprof({Program("records_until_told"), "20"}, options);
+  EXPECT_TRUE(running->WaitForFact("ready 1\n")) << running->Err();
+  close(reader);
+  WriteFile(running->path() + "/go", "");
+  EXPECT_EQ(running->Wait().code(), 7);
 }
 
 TEST_F(FilesOfOptions, OnesOwnWork) {

@@ -4,16 +4,14 @@
 // checked at the start.
 #include <fcntl.h>
 #include <gmock/gmock.h>
-#include <grp.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
-#include <functional>
 
-#include "../integration/harness.h"
+#include "other_user.h"
 
 namespace tbprof::integration {
 namespace {
@@ -22,33 +20,8 @@ namespace fs = std::filesystem;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr uid_t kOther = 65534;
-
-bool AsOther(const std::function<bool()>& act) {
-  const pid_t child = fork();
-  if (child == 0) {
-    if (setgroups(0, nullptr) != 0 || setgid(kOther) != 0 || setuid(kOther) != 0) _exit(3);
-    _exit(act() ? 0 : 1);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-bool Rename(const std::string& from, const std::string& to) { return rename(from.c_str(), to.c_str()) == 0; }
-bool Link(const std::string& target, const std::string& path) { return symlink(target.c_str(), path.c_str()) == 0; }
-
-class SwappedLogdir : public testing::Test {
+class SwappedLogdir : public OtherUserTest {
  protected:
-  void SetUp() override {
-    if (geteuid() != 0) GTEST_SKIP() << "another user's directories need root";
-    ASSERT_EQ(chmod(root_.path().c_str(), 0755), 0);
-    ASSERT_EQ(mkdir(victim_.c_str(), 0755), 0);
-    ASSERT_EQ(mkdir(theirs_.c_str(), 0755), 0);
-    ASSERT_EQ(chown(theirs_.c_str(), kOther, kOther), 0);
-  }
-  void TearDown() override { EXPECT_THAT(FilesBelow(victim_, ""), IsEmpty()); }
-
   RunOptions Options() const {
     RunOptions options;
     options.default_logdir = false;
@@ -78,9 +51,6 @@ class SwappedLogdir : public testing::Test {
     EXPECT_EQ(profile->Count("read") + profile->Count("write"), 2000);
   }
 
-  TemporaryDirectory root_;
-  const std::string victim_ = root_ / "victim";
-  const std::string theirs_ = root_ / "theirs";
   const std::string logdir_ = theirs_ + "/logs";
 };
 
@@ -223,15 +193,80 @@ TEST_F(SwappedBeneath, AHiddenDirectoryOfTheirs) {
 
 // ---- on the way to it
 
-TEST_F(SwappedLogdir, TheirLinkOnTheWayIsRefused) {
-  ASSERT_TRUE(AsOther([&] { return Link(victim_, theirs_ + "/way"); }));
-  RunOptions options = Options();
-  for (const std::string& path : {theirs_ + "/way", theirs_ + "/way/logs"}) {
-    options.tbprof[0] = "--logdir=" + path;
-    const RunResult result = RunUnderTbprof({Program("ends"), "exit", "5"}, options);
-    EXPECT_EQ(result.code(), 125);
-    EXPECT_TRUE(result.Said(theirs_ + "/way is a symbolic link of uid 65534")) << result.AllSaid();
+// What they have put there does not stop the command: the profile goes where that of a silent file server goes.
+class OnTheWay : public SwappedLogdir {
+ protected:
+  RunResult RunWith(const std::string& logdir) const {
+    RunOptions options = Options();
+    options.tbprof[0] = "--logdir=" + logdir;
+    options.environment = {{"TMPDIR", local_}};
+    return RunUnderTbprof({Program("ends"), "exit", "5"}, options);
   }
+  void ExpectLocal(const RunResult& result, const std::string& cause) {
+    EXPECT_EQ(result.code(), 5) << result.AllSaid();
+    EXPECT_TRUE(result.Said(cause)) << result.AllSaid();
+    EXPECT_TRUE(result.Said("; writing to " + local_)) << result.AllSaid();
+    EXPECT_THAT(FilesBelow(local_, ".xplane.pb"), SizeIs(1)) << result.AllSaid();
+    fs::remove_all(local_);
+    fs::create_directories(local_);
+  }
+  void SetUp() override {
+    SwappedLogdir::SetUp();
+    fs::create_directories(local_);
+  }
+  const std::string local_ = root_ / "local";
+};
+
+TEST_F(OnTheWay, TheirLinkIsNotFollowed) {
+  ASSERT_TRUE(AsOther([&] { return Link(victim_, theirs_ + "/way"); }));
+  for (const std::string& path : {theirs_ + "/way", theirs_ + "/way/logs"}) {
+    ExpectLocal(RunWith(path), theirs_ + "/way is a symbolic link of uid 65534");
+  }
+}
+
+TEST_F(OnTheWay, TheirFileOrFifo) {
+  ASSERT_TRUE(AsOther([&] {
+    WriteFile(theirs_ + "/file", "");
+    return mkfifo((theirs_ + "/fifo").c_str(), 0666) == 0;
+  }));
+  for (const std::string& path : {theirs_ + "/file", theirs_ + "/fifo/logs"}) ExpectLocal(RunWith(path), theirs_);
+}
+
+TEST_F(OnTheWay, TheirLinkBeneathTheirLogdir) {
+  for (const std::string name : {"plugins", "plugins/profile", ".tbprof"}) {
+    ASSERT_TRUE(AsOther([&] {
+      fs::create_directories((fs::path(logdir_) / name).parent_path());
+      return Link(victim_, logdir_ + "/" + name);
+    }));
+    ExpectLocal(RunWith(logdir_), logdir_ + "/" + name);
+    fs::remove_all(logdir_);
+  }
+}
+
+// The levels change as fast as the other user can rename them.
+TEST_F(OnTheWay, LevelsThatAreSwappedAllTheTime) {
+  const std::string level = theirs_ + "/level";
+  const pid_t attacker = StartAsOther([&]() -> bool {
+    mkdir(level.c_str(), 0777);
+    if (!Link(victim_, theirs_ + "/link")) return false;
+    for (;;) {
+      renameat2(AT_FDCWD, level.c_str(), AT_FDCWD, (theirs_ + "/link").c_str(), RENAME_EXCHANGE);
+      rename((level + "/logs").c_str(), (theirs_ + "/taken").c_str());
+      rename((theirs_ + "/taken").c_str(), (level + "/logs").c_str());
+    }
+  });
+  for (int i = 0; i < 12; ++i) {
+    const RunResult result = RunWith(level + "/logs");
+    EXPECT_EQ(result.code(), 5) << result.AllSaid();
+  }
+  kill(attacker, SIGKILL);
+  waitpid(attacker, nullptr, 0);
+}
+
+TEST_F(OnTheWay, OnesOwnMistakeStopsTheRun) {
+  WriteFile(root_ / "file", "");
+  EXPECT_EQ(RunWith(root_ / "file").code(), 125);
+  EXPECT_EQ(RunWith(root_ / "file/logs").code(), 125);
 }
 
 TEST_F(SwappedLogdir, OnesOwnLinkOnTheWayIsFollowed) {

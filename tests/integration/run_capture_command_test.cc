@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tbprof capture`, `tbprof status`, `tbprof merge`: by the session's own socket and by its port.
 #include <gmock/gmock.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "harness.h"
 
@@ -137,6 +141,69 @@ TEST(CaptureCommand, TwoWorkersAndADeadOne) {
   EXPECT_EQ(RunTbprof({"capture", "127.0.0.1:1", "--retries=0", "--logdir", logs.path()}).code(), 2);
   End(first);
   End(second);
+}
+
+// Accepts connections, sends `greeting` on each, and nothing more.
+class SilentServer {
+ public:
+  explicit SilentServer(std::string greeting) : greeting_(std::move(greeting)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(listener_, 16), 0);
+    EXPECT_EQ(getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this] {
+      for (int fd; (fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC)) >= 0;) {
+        (void)!send(fd, greeting_.data(), greeting_.size(), MSG_NOSIGNAL);
+        connections_.push_back(fd);
+      }
+    });
+  }
+  ~SilentServer() {
+    shutdown(listener_, SHUT_RDWR);
+    thread_.join();
+    for (const int fd : connections_) close(fd);
+    close(listener_);
+  }
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+
+ private:
+  const std::string greeting_;
+  const int listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int port_ = 0;
+  std::vector<int> connections_;
+  std::thread thread_;
+};
+
+TEST(CaptureCommand, GivesUpAServerThatSendsNoAnswer) {
+  const std::pair<std::string, std::string> servers[] = {
+      {std::string("\0\0\0\4\0\0\0\0\0", 9), "HTTP/2 is spoken there, but no gRPC call answered in 5s"},
+      {"", "the port accepts connections, but sends no HTTP/2 in 5s"}};
+  for (const auto& [greeting, cause] : servers) {
+    const SilentServer server(greeting);
+    TemporaryDirectory logs;
+    const auto begin = std::chrono::steady_clock::now();
+    const RunResult capture = RunTbprof({"capture", server.address(), "--duration=200ms", "--logdir", logs.path()});
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
+    EXPECT_EQ(capture.code(), 2) << capture.AllSaid();
+    EXPECT_THAT(capture.AllSaid(), HasSubstr(server.address() + ": no answer in time: " + cause));
+    EXPECT_THAT(capture.AllSaid(), HasSubstr("ss -ltnp 'sport = :"));
+    EXPECT_THAT(capture.AllSaid(), testing::Not(HasSubstr("trying again")));
+  }
+}
+
+// The capture lasts longer than a silent server is waited for.
+TEST(CaptureCommand, WaitsForALongCapture) {
+  const Job job = StartJob({"--window=none", "--port=0"});
+  ASSERT_FALSE(job.address.empty());
+  TemporaryDirectory logs;
+  const RunResult capture = RunTbprof({"capture", job.address, "--duration=7s", "--logdir", logs.path()});
+  EXPECT_EQ(capture.code(), 0) << capture.AllSaid();
+  EXPECT_THAT(FilesBelow(logs.path(), ".xplane.pb"), SizeIs(1));
+  End(job);
 }
 
 TEST(CaptureCommand, EachRankHasAFile) {

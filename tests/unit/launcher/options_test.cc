@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 
 #include "writer/utf8.h"
@@ -511,24 +512,62 @@ TEST_F(ProjectFileTest, ThatIsNoPlainFileDoesNot) {
   ExpectIgnored("not a file");
 }
 
-TEST_F(ProjectFileTest, NeverNamesWhatIsOutsideOrOnTheNetwork) {
-  for (const std::string key : {"log-file", "summary-json", "listen", "port", "spool-dir", "quiet", "print-ranks"}) {
-    std::string warning;
-    const std::string value = key == "port" ? "0" : key == "listen" ? "all" : key == "quiet" ? "true" : "9";
-    const Options options = With(key + " = \"" + value + "\"\nrun = \"mine\"\n", &warning);
+// A new row is refused until it is put into one of these lists.
+TEST_F(ProjectFileTest, SetsWhatIsListedHere) {
+  const std::map<std::string_view, InProject> taken = {
+      {"logdir", InProject::kOnlyBelow},     {"run", InProject::kAllowed},
+      {"step-marker", InProject::kAllowed},  {"also", InProject::kAllowed},
+      {"no-argv", InProject::kOnlyOn},       {"window", InProject::kOnlyMore},
+      {"malloc", InProject::kOnlyMore},      {"torch", InProject::kOnlyMore},
+      {"torch-shapes", InProject::kAllowed}, {"cuda-unified-memory", InProject::kAllowed},
+  };
+  for (const OptionRow& row : OptionRows()) {
+    const auto entry = taken.find(row.name);
+    EXPECT_EQ(row.in_project, entry == taken.end() ? InProject::kNever : entry->second) << row.name;
+    EXPECT_EQ(row.records_enough != nullptr, row.in_project == InProject::kOnlyMore) << row.name;
+  }
+  EXPECT_EQ(OptionRow().in_project, InProject::kNever);
+}
+
+TEST_F(ProjectFileTest, RefusedOptionsAreOneLine) {
+  std::string warning;
+  for (const std::string key : {"log-file", "summary-json", "listen", "port", "spool-dir", "quiet", "print-ranks",
+                                "ranks", "trace", "cuda", "spool-limit", "spool-rate", "wait-threshold", "follow",
+                                "capture-signal", "malloc-interval", "max-profile-size", "keep-spool", "on-error"}) {
+    const Options options = With(key + " = \"9\"\nrun = \"mine\"\n", &warning);
     EXPECT_TRUE(Value(options, key).is_default) << key;
-    EXPECT_HAS(warning, path_ + ": " + key + " is not taken");
+    EXPECT_HAS(warning, "ignored " + key + " of " + path_);
+    EXPECT_HAS(warning, "to accept: --config=./tbprof.toml");
     EXPECT_EQ(options.run, "mine") << "the rest counts";
   }
-  std::string warning;
+  With("window = \"none\"\ntorch = \"off\"\nranks = \"9\"\n[run]\nwindow = \"nvtx:zz\"\n", &warning);
+  EXPECT_HAS(warning, "ignored ranks, torch, window of " + path_);
   EXPECT_EQ(With("python = \"/x\"\n", &warning, {"doctor"}).python, "");
-  EXPECT_HAS(warning, "python is not taken");
+  EXPECT_HAS(warning, "ignored python of");
+  EXPECT_EQ(With("delay = \"1h\"\n", &warning, {"capture"}).capture_delay, absl::ZeroDuration());
+  EXPECT_HAS(warning, "ignored delay of");
   With("config = \"/x\"\n", &warning);
   EXPECT_HAS(warning, "unknown key config");
-  EXPECT_TRUE(With("no-argv = false\n", &warning).record_argv);
-  EXPECT_HAS(warning, "no-argv can only be turned on");
-  // What a row does not say is never taken.
-  EXPECT_EQ(OptionRow().in_project, InProject::kNever);
+}
+
+TEST_F(ProjectFileTest, RecordsAsMuchAsByDefaultOrMore) {
+  std::string warning;
+  for (const std::string text : {"window = none", "window = \"nvtx:zz\"", "window = cuda-profiler",
+                                 "window = \"1h+1ms\"", "window = \"last=100ms\"", "window = \"steps=9:9\"",
+                                 "malloc = off", "torch = off", "torch = steps", "no-argv = false"}) {
+    const Options options = With(text + "\n", &warning);
+    EXPECT_EQ(options.window.kind, Window::Kind::kAuto) << text;
+    EXPECT_EQ(options.malloc, MallocMode::kSampled) << text;
+    EXPECT_EQ(options.torch, Torch::kOperations) << text;
+    EXPECT_TRUE(options.record_argv) << text;
+    EXPECT_HAS(warning, "ignored " + text.substr(0, text.find(' ')) + " of");
+  }
+  const Options more = With("window = all\nmalloc = exact\ntorch = all\ntorch-shapes = true\nno-argv = true\n");
+  EXPECT_EQ(more.window.kind, Window::Kind::kAll);
+  EXPECT_EQ(more.malloc, MallocMode::kExact);
+  EXPECT_EQ(more.torch, Torch::kAll);
+  EXPECT_TRUE(more.torch_shapes);
+  EXPECT_FALSE(more.record_argv);
 }
 
 TEST_F(ProjectFileTest, ItsLogdirLiesBelow) {
@@ -557,13 +596,12 @@ TEST_F(ProjectFileTest, StopsNothing) {
   With("[rnu]\nwindow = \"all\"\n", &warning);
   EXPECT_HAS(warning, "unknown section [rnu]");
   EXPECT_FALSE(With("require-gpu = true\ncuda = \"off\"\n", &warning).require_gpu);
-  EXPECT_HAS(warning, "require-gpu is not taken from a file in the working directory");
-  for (const char* key : {"rank-wait = \"10h\"", "publish-timeout = \"10h\"", "strict = true"}) {
-    With(std::string(key) + "\n", &warning);
-    EXPECT_HAS(warning, "is not taken from a file in the working directory");
+  EXPECT_HAS(warning, "ignored cuda, require-gpu of");
+  for (const std::string key : {"rank-wait = \"10h\"", "publish-timeout = \"10h\"", "strict = true"}) {
+    With(key + "\n", &warning);
+    EXPECT_HAS(warning, "ignored " + key.substr(0, key.find(' ')) + " of");
   }
   EXPECT_TRUE(With("also = \"rubbish\"\n", &warning).also.empty());
-  With("window = \"nvtx:x\"\ntrace = \"io\"\n", &warning);
   EXPECT_HAS(warning, path_ + " is not used");
   With(std::string(2000, '['), &warning);
   EXPECT_HAS(warning, "over 1000 bytes");
