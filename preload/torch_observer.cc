@@ -111,7 +111,9 @@ uint32_t g_busy;
 // share. Where all of them cost more than a share of the time, some units of the run are recorded (torch_sampling.h).
 constexpr uint64_t kOperationNs = 1000;
 constexpr uint64_t kShapesNs = 500;  // the values that PyTorch makes of the inputs, and the text: 350
-constexpr uint32_t kCountedAtOnce = 128;
+// A unit that ends by time ends with a lot of them, or, if it is passed over, with a call of the counter: half a lot
+// later in the mean, and kOneIn. Both must be equal, or phases of few operations would be recorded for a shorter time.
+constexpr uint32_t kCountedAtOnce = 256;
 constexpr uint32_t kLate = 4;  // so many times as long, and any thread does it in place of the main thread
 uint64_t g_ticks_per_ms;
 TorchSampling g_sampling;
@@ -125,7 +127,8 @@ constexpr uint64_t kPauseNumber = ~uint64_t{0};
 
 // While operations are passed over and counted, PyTorch calls this observer for one in so many. A call costs 1 us, and
 // that it is in the list 100 ns for each backward node: PyTorch draws for each anew which operation is the next.
-constexpr uint32_t kOneIn = 256;
+constexpr uint32_t kOneIn = 128;
+static_assert(kCountedAtOnce == 2 * kOneIn);
 uint64_t g_counter;                    // its handle; 0: none
 bool g_counts;                         // whether it is in PyTorch's list
 uint64_t g_skipped, g_skipped_told;    // calls of it
