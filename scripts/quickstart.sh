@@ -96,7 +96,7 @@ offer_viewer() {
 scripts/install_dependencies.sh build example
 
 configure_tree build
-build_tree build tbprof tbprof_preload
+build_tree build tbprof_product
 
 build/bin/tbprof run -- "$DEBIAN_PYTHON" examples/train_digits.py
 
