@@ -138,49 +138,77 @@ void* FindLateSymbol(const char* name, const char* libraries) {
 
 namespace {
 
+// What the references of an object lead to: found once. Open addressing; what does not fit is found at each call.
 struct Known {
-  const void* object;
-  const char* name;
+  const char* name;  // first to be set
   void* function;
+  const void* object;  // last
 };
-constexpr uint32_t kMostKnown = 64;
+constexpr uint32_t kMostKnown = 512, kMostTried = 8;
 Known g_known[kMostKnown];
-uint32_t g_known_count;
+
+Known* PlaceOf(const void* object, const char* name, uint32_t attempt) {
+  const uint64_t key = reinterpret_cast<uint64_t>(object) / 16 + reinterpret_cast<uint64_t>(name);
+  return &g_known[((key * 0x9e3779b97f4a7c15 >> 32) + attempt) % kMostKnown];
+}
+
+void* Recall(const void* object, const char* name) {
+  for (uint32_t i = 0; i < kMostTried; ++i) {
+    const Known& known = *PlaceOf(object, name, i);
+    const void* const its = __atomic_load_n(&known.object, __ATOMIC_ACQUIRE);
+    if (its == nullptr) return nullptr;
+    // An object that is gone may leave its place to another.
+    if (its == object && known.name == name) return ObjectAt(known.function) == nullptr ? nullptr : known.function;
+  }
+  return nullptr;
+}
+
+void Remember(const void* object, const char* name, void* function) {
+  for (uint32_t i = 0; i < kMostTried; ++i) {
+    Known* const known = PlaceOf(object, name, i);
+    const char* free = nullptr;
+    if (!__atomic_compare_exchange_n(&known->name, &free, name, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) continue;
+    known->function = function;
+    __atomic_store_n(&known->object, object, __ATOMIC_RELEASE);
+    return;
+  }
+}
+
+// Objects are in the loader's list in the order in which they came.
+bool CameBefore(const link_map* first, const link_map* second) {
+  constexpr int kMostObjects = 4096;
+  for (int i = 0; i < kMostObjects && second != nullptr; ++i, second = second->l_prev) {
+    if (second == first) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
-void* FindForCaller(void* hook, void* const* looked_up, const char* name, const char* libraries, const void* caller) {
+void* FindForCaller(void* hook, void* const* looked_up, const char* name, const char* libraries, const void* caller,
+                    bool* is_everyones) {
   const link_map* const object = ObjectAt(caller);
-  const uint32_t count = __atomic_load_n(&g_known_count, __ATOMIC_ACQUIRE);
-  for (uint32_t i = 0; object != nullptr && i < count && i < kMostKnown; ++i) {
-    const Known& known = g_known[i];
-    // An object that is gone may leave its place to another.
-    if (__atomic_load_n(&known.object, __ATOMIC_ACQUIRE) == object && known.name == name &&
-        ObjectAt(known.function) != nullptr) {
-      return known.function;
-    }
-  }
+  void* found = object == nullptr ? nullptr : Recall(object, name);
+  if (found != nullptr) return found;
   const int saved = errno;
-  void* found = nullptr;
-  // The program itself has no name; what it is linked with is what RTLD_NEXT finds.
+  void* const global = RealDlsym(RTLD_NEXT, name);
+  void* own = nullptr;
+  // The program itself has no name; what it is linked with is in the global scope.
   if (object != nullptr && object->l_name != nullptr && object->l_name[0] != '\0') {
-    found = SymbolIn(object->l_name, name);
-    if (found == hook) found = nullptr;
+    own = SymbolIn(object->l_name, name);
+    if (own == hook) own = nullptr;
   }
+  if (own == nullptr || global == nullptr || own == global) {
+    found = global != nullptr ? global : own;
+  } else {
+    found = CameBefore(ObjectAt(global), object) ? global : own;
+  }
+  if (is_everyones != nullptr) *is_everyones = found != nullptr && found == global && (own == nullptr || own == global);
   if (found == nullptr) found = __atomic_load_n(looked_up, __ATOMIC_ACQUIRE);
   if (found == nullptr) found = FindLateSymbol(name, libraries);
   dlerror();
   errno = saved;
-  if (found != nullptr && object != nullptr) {
-    const uint32_t place = __atomic_fetch_add(&g_known_count, 1, __ATOMIC_ACQ_REL);
-    if (place < kMostKnown) {
-      g_known[place].name = name;
-      g_known[place].function = found;
-      __atomic_store_n(&g_known[place].object, object, __ATOMIC_RELEASE);
-    } else {
-      __atomic_store_n(&g_known_count, kMostKnown, __ATOMIC_RELEASE);
-    }
-  }
+  if (found != nullptr && object != nullptr) Remember(object, name, found);
   return found;
 }
 
