@@ -48,14 +48,14 @@ extern __attribute__((visibility("hidden"))) CudaFunctions g_cuda;
 
 #define TBPROF_CUDA_CALL(symbol, name, since, until, parameters, ...) \
   int Hook_##symbol parameters;                                       \
-  TBPROF_EXPORT int Linked_##symbol parameters asm(#symbol);
+  TBPROF_HIDDEN int Linked_##symbol parameters asm("tbprof_" #symbol);
 #define TBPROF_CUDA_STREAM_CALL(symbol, name, since, until, suffix, suffix_since, parameters, ...) \
   TBPROF_CUDA_CALL(symbol, name, since, until, parameters, )                                       \
   TBPROF_CUDA_CALL(symbol##suffix, name, since, until, parameters, )
 #include "wire/cuda_calls.def"
 #define TBPROF_CUDA_OTHER(symbol, parameters, arguments) \
   int Hook_##symbol parameters;                          \
-  TBPROF_EXPORT int Linked_##symbol parameters asm(#symbol);
+  TBPROF_HIDDEN int Linked_##symbol parameters asm("tbprof_" #symbol);
 TBPROF_CUDA_OTHERS(TBPROF_CUDA_OTHER)
 #undef TBPROF_CUDA_OTHER
 

@@ -195,11 +195,12 @@ struct Named {
   const char* symbol;
   void** slot;
   void *hook, *linked;
-  bool is_wanted;
+  bool is_wanted, is_callers;
 };
 
 // A program that is linked with the driver finds by name what its references lead to.
 void* TakeNamed(void* found, const Named& named) {
+  if (named.is_callers) return named.linked;
   void* const next = RealDlsym(RTLD_NEXT, named.symbol);
   if (next == nullptr) dlerror();
   if (next != nullptr) return next == found ? named.linked : found;
@@ -209,13 +210,14 @@ void* TakeNamed(void* found, const Named& named) {
 
 }  // namespace
 
-void* CudaHookOf(const char* symbol, void* found) {
+void* CudaHookOf(const char* symbol, void* found, bool is_callers) {
   if (symbol[0] != 'c' || symbol[1] != 'u' || IsOurs(found)) return found;
   const bool are_wanted = AreCudaHooksWanted(), is_switch_wanted = IsProfilerSwitchWanted();
-#define TBPROF_NAMED(symbol_, is_wanted)  \
-  if (SameText(symbol + 2, &#symbol_[2])) \
-    return TakeNamed(                     \
-        found, {#symbol_, Slot(&g_cuda.symbol_), Address(&Hook_##symbol_), Address(&Linked_##symbol_), is_wanted});
+#define TBPROF_NAMED(symbol_, is_wanted)                                                                            \
+  if (SameText(symbol + 2, &#symbol_[2])) {                                                                         \
+    return TakeNamed(found, {#symbol_, Slot(&g_cuda.symbol_), Address(&Hook_##symbol_), Address(&Linked_##symbol_), \
+                             is_wanted, is_callers});                                                               \
+  }
 #define TBPROF_CUDA_CALL(symbol_, ...) TBPROF_NAMED(symbol_, are_wanted)
 #define TBPROF_CUDA_STREAM_CALL(symbol_, name, since, until, suffix, ...) \
   TBPROF_NAMED(symbol_, are_wanted)                                       \
@@ -257,7 +259,8 @@ __attribute__((noinline)) void* FindLinked(const char* symbol, void** everyones,
     if (__builtin_expect(real == __atomic_load_n(&g_cuda.symbol, __ATOMIC_ACQUIRE), 1))                            \
       return Hook_##symbol arguments;                                                                              \
     return real arguments;                                                                                         \
-  }
+  }                                                                                                                \
+  TBPROF_EXPORT_HIDDEN(symbol)
 #define TBPROF_CUDA_CALL(symbol, name, since, until, parameters, arguments, description) \
   TBPROF_CUDA_LINKED(symbol, parameters, arguments)
 #define TBPROF_CUDA_STREAM_CALL(symbol, name, since, until, suffix, suffix_since, parameters, arguments, description) \

@@ -185,6 +185,13 @@ bool CameBefore(const link_map* first, const link_map* second) {
 
 }  // namespace
 
+void* FindOwn(const char* name, const void* caller) {
+  const link_map* const object = ObjectAt(caller);
+  // The program itself has no name; what it is linked with is in the global scope.
+  if (object == nullptr || object->l_name == nullptr || object->l_name[0] == '\0') return nullptr;
+  return SymbolIn(object->l_name, name);
+}
+
 void* FindForCaller(void* hook, void* const* looked_up, const char* name, const char* libraries, const void* caller,
                     bool* is_everyones) {
   const link_map* const object = ObjectAt(caller);
@@ -192,12 +199,8 @@ void* FindForCaller(void* hook, void* const* looked_up, const char* name, const 
   if (found != nullptr) return found;
   const int saved = errno;
   void* const global = RealDlsym(RTLD_NEXT, name);
-  void* own = nullptr;
-  // The program itself has no name; what it is linked with is in the global scope.
-  if (object != nullptr && object->l_name != nullptr && object->l_name[0] != '\0') {
-    own = SymbolIn(object->l_name, name);
-    if (own == hook) own = nullptr;
-  }
+  void* own = FindOwn(name, caller);
+  if (own == hook) own = nullptr;
   if (own == nullptr || global == nullptr || own == global) {
     found = global != nullptr ? global : own;
   } else {

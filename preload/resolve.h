@@ -34,6 +34,9 @@ bool FindLate(Function* function, const char* name, const char* libraries) {
 void* FindForCaller(void* hook, void* const* looked_up, const char* name, const char* libraries, const void* caller,
                     bool* is_everyones = nullptr);
 
+// What the calling object has of that name in itself or in what it is linked with; null: nothing, or it is the program.
+void* FindOwn(const char* name, const void* caller);
+
 inline bool SameText(const char* a, const char* b) {
   while (*a != '\0' && *a == *b) ++a, ++b;
   return *a == *b;

@@ -36,5 +36,34 @@ TEST_F(CudaDrivers, Neighbour_Hooks_RecordsEachKernelOnce) {
   }
 }
 
+// Whether a name of CUDA, CUPTI, NCCL or NVTX is there, and whether its address is the same in every way.
+TEST_F(CudaDrivers, LookUp_EveryWay_FindsWhatIsThereBare) {
+  const std::string alone = Subject("libsim_names_alone.so"), linked = Subject("libsim_names_linked.so");
+  const std::string cupti = "libcupti.so.13", nccl = "libnccl.so.2", driver = "libcuda.so.1";
+  const std::vector<std::vector<std::string>> commands = {
+      {Subject("names"), alone},
+      {Subject("names"), alone, "now"},
+      {Subject("names"), alone, "deep"},
+      {Subject("names"), linked, "plain"},
+      {Subject("names"), linked, "now", "plain"},
+      {Subject("names"), linked, "deep", "plain"},
+      {Subject("names"), linked, "now", "global"},
+      {Subject("names_now"), alone, "now"},
+      {Subject("names_now"), cupti, nccl, driver, linked, "global", "now"},
+      {Subject("names_linked")},
+      {Subject("names_linked"), alone, "now"},
+      {Subject("names_linked"), linked},
+  };
+  for (const auto& command : commands) {
+    for (const std::string mode : {"auto", "cupti", "hooks", "off"}) {
+      RunOptions options = On("cuda13");
+      options.tbprof = {"--cuda=" + mode};
+      const Pair pair = RunBoth(command, options);
+      EXPECT_TRUE(SameOutput(pair.bare, pair.profiled)) << testing::PrintToString(command) << " --cuda=" << mode << "\n"
+                                                        << pair.bare.out << pair.profiled.out;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tbprof::integration
