@@ -185,13 +185,15 @@ __attribute__((visibility("hidden"))) void* tbprof_watched_dlsym(void* handle, c
   return tbprof::LateHookOf(name, found, false);
 }
 
-// Null: libc's answer is the right one.
-__attribute__((visibility("hidden"))) void* tbprof_hook_of_default(const char* name, const void* caller) {
-  if (name[0] == 'I' || tbprof::t_thread.phase == tbprof::ThreadPhase::kOwn) return nullptr;
-  void* found = tbprof_real_dlsym(RTLD_DEFAULT, name);
+// For RTLD_DEFAULT and RTLD_NEXT. Null: libc's answer is the right one.
+__attribute__((visibility("hidden"))) void* tbprof_hook_of_scope(void* handle, const char* name, const void* caller) {
+  using namespace tbprof;
+  if (name[0] == 'I' || t_thread.phase == ThreadPhase::kOwn) return nullptr;
+  if (handle == RTLD_NEXT && !CameBefore(ObjectAt(caller), ObjectAt(NvtxInjection()))) return nullptr;
+  void* found = tbprof_real_dlsym(handle, name);
   const bool is_global = found != nullptr;
-  if (!is_global) found = tbprof::FindOwn(name, caller);
-  void* const hook = found == nullptr ? nullptr : tbprof::LateHookOf(name, found, !is_global);
+  if (!is_global && handle == RTLD_DEFAULT) found = FindOwn(name, caller);
+  void* const hook = found == nullptr ? nullptr : LateHookOf(name, found, !is_global);
   if (!is_global) dlerror();
   return hook == found ? nullptr : hook;
 }
@@ -230,22 +232,27 @@ dlsym:
   cmpb $0x6e, 1(%rsi)
   jne 2b
 3:
-  testq %rdi, %rdi
-  je 8f
-  cmpq $-1, %rdi
-  je 2b
+  leaq 1(%rdi), %rdx
+  cmpq $1, %rdx
+  jbe 8f
   jmp tbprof_watched_dlsym
 8:
+  movq (%rsp), %rdx
+  pushq %rdi
+  .cfi_adjust_cfa_offset 8
   pushq %rsi
   .cfi_adjust_cfa_offset 8
-  movq %rsi, %rdi
-  movq 8(%rsp), %rsi
-  call tbprof_hook_of_default
+  subq $8, %rsp
+  .cfi_adjust_cfa_offset 8
+  call tbprof_hook_of_scope
+  addq $8, %rsp
+  .cfi_adjust_cfa_offset -8
   popq %rsi
+  .cfi_adjust_cfa_offset -8
+  popq %rdi
   .cfi_adjust_cfa_offset -8
   testq %rax, %rax
   jne 9f
-  xorl %edi, %edi
   movq tbprof_real_dlsym(%rip), %rax
   jmp *%rax
 9:
@@ -299,27 +306,28 @@ dlsym:
   ldrb w2, [x1, #1]
   cmp w2, w3
   b.ne 2b
-  cbz x0, 8f
-  cmn x0, #1
-  b.eq 2b
+  add x2, x0, #1
+  cmp x2, #1
+  b.ls 8f
   b tbprof_watched_dlsym
 8:
   stp x29, x30, [sp, #-32]!
   .cfi_adjust_cfa_offset 32
   .cfi_offset 30, -24
-  str x1, [sp, #16]
-  mov x0, x1
-  mov x1, x30
-  bl tbprof_hook_of_default
-  ldr x1, [sp, #16]
+  stp x0, x1, [sp, #16]
+  mov x2, x30
+  bl tbprof_hook_of_scope
+  mov x9, x0
+  ldp x0, x1, [sp, #16]
   ldp x29, x30, [sp], #32
   .cfi_restore 30
   .cfi_adjust_cfa_offset -32
-  cbnz x0, 9f
+  cbnz x9, 9f
   adrp x9, tbprof_real_dlsym
   ldr x9, [x9, :lo12:tbprof_real_dlsym]
   br x9
 9:
+  mov x0, x9
   ret
 4:
   stp x29, x30, [sp, #-32]!

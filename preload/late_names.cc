@@ -94,7 +94,8 @@ int PutBackIn(dl_phdr_info* info, size_t, void* data) {
   if (tables.symbols == nullptr || tables.texts == nullptr) return 0;
   for (int table = 0; table < 2; ++table) {
     const ElfW(Rela)* const relocations = tables.relocations[table];
-    for (size_t i = 0; relocations != nullptr && i < tables.relocation_count[table]; ++i) {
+    for (size_t i = table == 0 ? tables.relative_count : 0;
+         relocations != nullptr && i < tables.relocation_count[table]; ++i) {
       if (ELF64_R_SYM(relocations[i].r_info) != 0) PutBack(object, tables, own, relocations[i]);
     }
   }

@@ -155,7 +155,7 @@ size_t BuildIdOf(const link_map* library, uint8_t* id, size_t room) {
 }
 
 DynamicTables::DynamicTables(uint64_t base, const ElfW(Dyn) * dynamic)
-    : gnu_hashes(), hashes(), symbols(), texts(), relocations(), relocation_count() {
+    : gnu_hashes(), hashes(), symbols(), texts(), relocations(), relocation_count(), relative_count() {
   for (const ElfW(Dyn)* entry = dynamic; entry->d_tag != DT_NULL; ++entry) {
     // glibc has added the library's address where it may write.
     const uint64_t address = entry->d_un.d_ptr + (entry->d_un.d_ptr < base ? base : 0);
@@ -166,6 +166,7 @@ DynamicTables::DynamicTables(uint64_t base, const ElfW(Dyn) * dynamic)
     if (entry->d_tag == DT_RELA) relocations[0] = reinterpret_cast<const ElfW(Rela)*>(address);
     if (entry->d_tag == DT_JMPREL) relocations[1] = reinterpret_cast<const ElfW(Rela)*>(address);
     if (entry->d_tag == DT_RELASZ) relocation_count[0] = entry->d_un.d_val / sizeof(ElfW(Rela));
+    if (entry->d_tag == DT_RELACOUNT) relative_count = entry->d_un.d_val;
     if (entry->d_tag == DT_PLTRELSZ) relocation_count[1] = entry->d_un.d_val / sizeof(ElfW(Rela));
   }
 }

@@ -37,6 +37,7 @@ struct DynamicTables {
   const char* texts;
   const ElfW(Rela) * relocations[2];  // DT_RELA, DT_JMPREL
   size_t relocation_count[2];
+  size_t relative_count;  // of DT_RELA, at its beginning: without a symbol
 
   DynamicTables(uint64_t base, const ElfW(Dyn) * dynamic);
   const ElfW(Sym) * Find(const char* name) const;  // defined there; null: it is not

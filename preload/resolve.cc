@@ -174,6 +174,8 @@ void Remember(const void* object, const char* name, void* function) {
   }
 }
 
+}  // namespace
+
 // Objects are in the loader's list in the order in which they came.
 bool CameBefore(const link_map* first, const link_map* second) {
   constexpr int kMostObjects = 4096;
@@ -182,8 +184,6 @@ bool CameBefore(const link_map* first, const link_map* second) {
   }
   return false;
 }
-
-}  // namespace
 
 void* FindOwn(const char* name, const void* caller) {
   const link_map* const object = ObjectAt(caller);

@@ -6,6 +6,8 @@
 #ifndef TBPROF_PRELOAD_RESOLVE_H_
 #define TBPROF_PRELOAD_RESOLVE_H_
 
+#include <link.h>
+
 namespace tbprof {
 
 // The one behind ours; null: the C library has none under a known version.
@@ -36,6 +38,9 @@ void* FindForCaller(void* hook, void* const* looked_up, const char* name, const 
 
 // What the calling object has of that name in itself or in what it is linked with; null: nothing, or it is the program.
 void* FindOwn(const char* name, const void* caller);
+
+// Whether `first` is before `second` in the loader's list, or the same.
+bool CameBefore(const link_map* first, const link_map* second);
 
 inline bool SameText(const char* a, const char* b) {
   while (*a != '\0' && *a == *b) ++a, ++b;

@@ -32,6 +32,8 @@ inline std::vector<Neighbour> Neighbours() {
       {"a plugin bound at once", {Subject("opens_plugin"), plugin, "now"}},
       {"a plugin that binds to its own", {Subject("opens_plugin"), plugin, "deep"}},
   };
+  neighbours.push_back({"a driver newer than all we know", {Subject("train"), "5"}});
+  neighbours.back().environment = {{"CUDASIM_DRIVER_VERSION", "99000"}};
   neighbours[0].kernels = 5;
   neighbours[4].kernels = neighbours[5].kernels = 4;
   for (const std::string early : {"0", "1"}) {

@@ -16,15 +16,22 @@ static void* const kTable[] = {NAMES(ADDRESS)};
 #define IS(call) ((void)dlerror(), (call) != NULL)
 
 static int is_plain;
+// What comes behind a library that came late is libc's answer alone.
+#ifdef NAMES_LIBRARY
+enum { is_library = 1 };
+#else
+enum { is_library = 0 };
+#endif
 
 static void Ask(const char* name, void* reference, const void* in_table) {
   void* const self = dlopen(NULL, RTLD_LAZY);
   const int by_default = IS(dlsym(RTLD_DEFAULT, name));
   const int has_error = dlerror() != NULL;
-  printf("%s: reference=%d table=%d default=%d error=%d next=%d self=%d version=%d same=%d,%d\n", name,
+  printf("%s: reference=%d table=%d default=%d error=%d next=%d self=%d version=%d same=%d,%d,%d\n", name,
          reference != NULL, in_table == reference, by_default, has_error, IS(dlsym(RTLD_NEXT, name)),
          IS(dlsym(self, name)), !is_plain && IS(dlvsym(RTLD_DEFAULT, name, "libcupti.so.13")),
-         dlsym(RTLD_DEFAULT, name) == reference, dlsym(self, name) == reference);
+         dlsym(RTLD_DEFAULT, name) == reference, dlsym(self, name) == reference,
+         is_library || dlsym(RTLD_NEXT, name) == reference);
 }
 
 __attribute__((visibility("default"))) void AskAll(void) {
