@@ -178,6 +178,7 @@ extern "C" __attribute__((visibility("hidden"))) void* tbprof_resolve_late(uint3
   const int saved = errno;
   Search search{g_texts + symbol.st_name, false};
   dl_iterate_phdr(HasName, &search);
+  ForgetCallers();
   errno = saved;
   return search.is_there ? reinterpret_cast<void*>(OwnBase() + symbol.st_value) : nullptr;
 }

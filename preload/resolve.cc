@@ -138,38 +138,46 @@ void* FindLateSymbol(const char* name, const char* libraries) {
 
 namespace {
 
-// What the references of an object lead to: found once. Open addressing; what does not fit is found at each call.
+// What the reference of a call leads to, by the place where it returns to. Open addressing; what does not fit is found
+// at each call.
 struct Known {
-  const char* name;  // first to be set
+  const void* caller;  // last to be set, first to be cleared; kClaimed: somebody is setting the rest
+  const char* name;
   void* function;
-  const void* object;  // last
 };
 constexpr uint32_t kMostKnown = 512, kMostTried = 8;
+const void* const kClaimed = reinterpret_cast<const void*>(1);
 Known g_known[kMostKnown];
 
-Known* PlaceOf(const void* object, const char* name, uint32_t attempt) {
-  const uint64_t key = reinterpret_cast<uint64_t>(object) / 16 + reinterpret_cast<uint64_t>(name);
+Known* PlaceOf(const void* caller, const char* name, uint32_t attempt) {
+  const uint64_t key = reinterpret_cast<uint64_t>(caller) + 31 * reinterpret_cast<uint64_t>(name);
   return &g_known[((key * 0x9e3779b97f4a7c15 >> 32) + attempt) % kMostKnown];
 }
 
-void* Recall(const void* object, const char* name) {
+void* Recall(const void* caller, const char* name) {
   for (uint32_t i = 0; i < kMostTried; ++i) {
-    const Known& known = *PlaceOf(object, name, i);
-    const void* const its = __atomic_load_n(&known.object, __ATOMIC_ACQUIRE);
-    if (its == nullptr) return nullptr;
-    // An object that is gone may leave its place to another.
-    if (its == object && known.name == name) return ObjectAt(known.function) == nullptr ? nullptr : known.function;
+    const Known* const known = PlaceOf(caller, name, i);
+    const void* const before = __atomic_load_n(&known->caller, __ATOMIC_ACQUIRE);
+    if (before == nullptr) return nullptr;
+    if (before != caller || __atomic_load_n(&known->name, __ATOMIC_RELAXED) != name) continue;
+    void* const function = __atomic_load_n(&known->function, __ATOMIC_RELAXED);
+    // Another may have cleared and taken the place meanwhile.
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (__atomic_load_n(&known->caller, __ATOMIC_RELAXED) == caller) return function;
   }
   return nullptr;
 }
 
-void Remember(const void* object, const char* name, void* function) {
+void Remember(const void* caller, const char* name, void* function) {
   for (uint32_t i = 0; i < kMostTried; ++i) {
-    Known* const known = PlaceOf(object, name, i);
-    const char* free = nullptr;
-    if (!__atomic_compare_exchange_n(&known->name, &free, name, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) continue;
-    known->function = function;
-    __atomic_store_n(&known->object, object, __ATOMIC_RELEASE);
+    Known* const known = PlaceOf(caller, name, i);
+    const void* free = nullptr;
+    if (!__atomic_compare_exchange_n(&known->caller, &free, kClaimed, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+      continue;
+    }
+    __atomic_store_n(&known->name, name, __ATOMIC_RELAXED);
+    __atomic_store_n(&known->function, function, __ATOMIC_RELAXED);
+    __atomic_store_n(&known->caller, caller, __ATOMIC_RELEASE);
     return;
   }
 }
@@ -192,11 +200,19 @@ void* FindOwn(const char* name, const void* caller) {
   return SymbolIn(object->l_name, name);
 }
 
+void ForgetCallers() {
+  for (Known& known : g_known) {
+    const void* caller = __atomic_load_n(&known.caller, __ATOMIC_ACQUIRE);
+    if (caller == nullptr || caller == kClaimed) continue;
+    __atomic_compare_exchange_n(&known.caller, &caller, nullptr, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+  }
+}
+
 void* FindForCaller(void* hook, void* const* looked_up, const char* name, const char* libraries, const void* caller,
                     bool* is_everyones) {
-  const link_map* const object = ObjectAt(caller);
-  void* found = object == nullptr ? nullptr : Recall(object, name);
+  void* found = Recall(caller, name);
   if (found != nullptr) return found;
+  const link_map* const object = ObjectAt(caller);
   const int saved = errno;
   void* const global = RealDlsym(RTLD_NEXT, name);
   void* own = FindOwn(name, caller);
@@ -211,7 +227,7 @@ void* FindForCaller(void* hook, void* const* looked_up, const char* name, const 
   if (found == nullptr) found = FindLateSymbol(name, libraries);
   dlerror();
   errno = saved;
-  if (found != nullptr && object != nullptr) Remember(object, name, found);
+  if (found != nullptr && object != nullptr) Remember(caller, name, found);
   return found;
 }
 

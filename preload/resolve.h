@@ -36,6 +36,9 @@ bool FindLate(Function* function, const char* name, const char* libraries) {
 void* FindForCaller(void* hook, void* const* looked_up, const char* name, const char* libraries, const void* caller,
                     bool* is_everyones = nullptr);
 
+// When an object has come that may lie where another was.
+void ForgetCallers();
+
 // What the calling object has of that name in itself or in what it is linked with; null: nothing, or it is the program.
 void* FindOwn(const char* name, const void* caller);
 
