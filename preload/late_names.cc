@@ -5,7 +5,6 @@
 #endif
 #include "preload/late_names.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
@@ -44,6 +43,28 @@ bool WriteWord(uint64_t address, uint64_t value, const Range& read_only) {
   return true;
 }
 
+struct Search {
+  const char* name;
+  bool is_there;
+};
+
+int HasName(dl_phdr_info* info, size_t, void* data) {
+  auto* const search = static_cast<Search*>(data);
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    if (info->dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
+    const auto* dynamic = reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    if (dynamic != _DYNAMIC) search->is_there = DynamicTables(info->dlpi_addr, dynamic).Find(search->name) != nullptr;
+  }
+  return search->is_there ? 1 : 0;
+}
+
+// Whether another object than ours has it.
+bool IsThere(const char* name) {
+  Search search{name, false};
+  dl_iterate_phdr(HasName, &search);
+  return search.is_there;
+}
+
 // ---- references of objects that were there at the start
 
 #if defined(__x86_64__)
@@ -71,7 +92,7 @@ void PutBack(const Object& object, const DynamicTables& tables, const DynamicTab
   const char* const name = tables.texts + symbol.st_name;
   if (!IsLateName(name) || !IsAddress(ELF64_R_TYPE(relocation.r_info))) return;
   const ElfW(Sym)* const ours = own.Find(name);
-  if (ours == nullptr || RealDlsym(RTLD_NEXT, name) != nullptr) return;
+  if (ours == nullptr || IsThere(name)) return;
   const uint64_t addend = ELF64_R_TYPE(relocation.r_info) == kAddressTypes[2] ? relocation.r_addend : 0;
   const uint64_t slot = object.base + relocation.r_offset;
   if (*reinterpret_cast<const uint64_t*>(slot) != OwnBase() + ours->st_value + addend) return;
@@ -104,26 +125,11 @@ int PutBackIn(dl_phdr_info* info, size_t, void* data) {
 
 // ---- references that come later
 
-constexpr uint32_t kMostSymbols = 640, kMostLate = 320;
+constexpr uint32_t kMostSymbols = 768, kMostLate = 448;
 ElfW(Sym) g_symbols[kMostSymbols];
 const ElfW(Sym) * g_given;  // as the linker made them
 const char* g_texts;
 uint16_t g_late[kMostLate];  // their places among the symbols
-
-struct Search {
-  const char* name;
-  bool is_there;
-};
-
-int HasName(dl_phdr_info* info, size_t, void* data) {
-  auto* const search = static_cast<Search*>(data);
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    if (info->dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
-    const auto* dynamic = reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-    if (dynamic != _DYNAMIC) search->is_there = DynamicTables(info->dlpi_addr, dynamic).Find(search->name) != nullptr;
-  }
-  return search->is_there ? 1 : 0;
-}
 
 uint32_t CountSymbols(const DynamicTables& tables) {
   if (tables.gnu_hashes == nullptr) return 0;
@@ -176,17 +182,15 @@ void MakeIndirect(const DynamicTables& own) {
 extern "C" __attribute__((visibility("hidden"))) void* tbprof_resolve_late(uint32_t late) {
   const ElfW(Sym)& symbol = g_given[g_late[late]];
   const int saved = errno;
-  Search search{g_texts + symbol.st_name, false};
-  dl_iterate_phdr(HasName, &search);
+  const bool is_there = IsThere(g_texts + symbol.st_name);
   ForgetCallers();
   errno = saved;
-  return search.is_there ? reinterpret_cast<void*>(OwnBase() + symbol.st_value) : nullptr;
+  return is_there ? reinterpret_cast<void*>(OwnBase() + symbol.st_value) : nullptr;
 }
 
 void HideLateNames() {
   const DynamicTables own(OwnBase(), _DYNAMIC);
   dl_iterate_phdr(PutBackIn, const_cast<DynamicTables*>(&own));
-  dlerror();
   MakeIndirect(own);
 }
 
@@ -199,7 +203,7 @@ asm(R"(
   .p2align 4
 tbprof_late_resolvers:
   .set tbprof_late_number, 0
-  .rept 320
+  .rept 448
   .p2align 4
   movl $tbprof_late_number, %edi
   jmp tbprof_resolve_late
@@ -213,7 +217,7 @@ asm(R"(
   .p2align 4
 tbprof_late_resolvers:
   .set tbprof_late_number, 0
-  .rept 320
+  .rept 448
   .p2align 4
   mov w0, #tbprof_late_number
   b tbprof_resolve_late
