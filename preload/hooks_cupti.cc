@@ -162,7 +162,8 @@ int Hook_cuptiFinalize() {
 
 // A pure jump, so that RTLD_NEXT and RTLD_DEFAULT see the caller's return address, but for names that begin with `cu`,
 // `nc` or `In`. Those go by an exact-name table: a prefix would swallow cuDNN's and cuBLAS's functions. For
-// RTLD_DEFAULT a hook stands for what is in the global scope, which is every caller's; else the jump decides.
+// RTLD_DEFAULT a hook stands for what is in the global scope, which is every caller's, or for what the caller is linked
+// with; for RTLD_NEXT for what is behind us, if the caller is before us. Else the jump decides.
 extern "C" {
 
 __attribute__((visibility("hidden"))) void* (*tbprof_real_dlsym)(void*, const char*);
