@@ -18,6 +18,7 @@
 
 #include "preload/capture_signal.h"
 #include "preload/hooks.h"
+#include "preload/late_names.h"
 #include "preload/modules.h"
 #include "preload/record.h"
 #include "preload/resolve.h"
@@ -521,6 +522,7 @@ bool g_started;
 __attribute__((constructor)) void Start(int argc, char** argv, char** environment) {
   const int saved = errno;
   ResolveRealFunctions();
+  HideLateNames();
   Attach(argc, argv, environment);
   g_started = true;
   errno = saved;

@@ -26,8 +26,12 @@ void NameGpuStream(void* stream, const char* name);
 // Who is told of CUDA's calls from now on. False: this session hooks none.
 struct CudaObserver;
 bool SetObserver(const CudaObserver* observer);
-// What a look-up of `symbol` in the driver's library gives, that has found `found`.
-void* CudaHookOf(const char* symbol, void* found);
+// What NVTX asks this library for.
+void* NvtxInjection();
+
+// What a look-up of `symbol` in the driver's library gives, that has found `found`. `is_callers`: it was found where
+// the caller's own references lead.
+void* CudaHookOf(const char* symbol, void* found, bool is_callers);
 
 }  // namespace tbprof
 

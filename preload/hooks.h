@@ -36,6 +36,19 @@
 
 #define TBPROF_EXPORT extern "C" __attribute__((visibility("default")))
 
+// In the file that defines `tbprof_name`: exports it as `name` of a hidden version. glibc takes one of the first node
+// for a reference without a version, and for no look-up by name (check_match in its dl-lookup.c); late_names.h.
+#define TBPROF_EXPORT_AS(name, alias, version)  \
+  __asm__(".globl " alias #name                 \
+          "\n"                                  \
+          ".type " alias #name                  \
+          ", STT_FUNC\n"                        \
+          ".set " alias #name ", tbprof_" #name \
+          "\n"                                  \
+          ".symver " alias #name ", " #name "@" version ", remove");
+#define TBPROF_EXPORT_HIDDEN(name) TBPROF_EXPORT_AS(name, "tbprof_export_", "GLIBC_2.2.5")
+#define TBPROF_HIDDEN extern "C" __attribute__((visibility("hidden")))
+
 namespace tbprof {
 
 enum OperationNumber : uint16_t {
@@ -99,6 +112,10 @@ bool KnowsBlockSizes();
   TBPROF_EXPORT type Hook_##name parameters __asm__(#name);
 #define TBPROF_CUSTOM(family, name, object, result, type, parameters, arguments) \
   TBPROF_EXPORT type Hook_##name parameters __asm__(#name);
+#define TBPROF_PUBLIC(family, name, object, result, type, parameters, arguments) \
+  TBPROF_EXPORT type Hook_##name parameters __asm__(#name);
+#define TBPROF_LATE(family, name, object, result, type, parameters, arguments) \
+  TBPROF_HIDDEN type Hook_##name parameters __asm__("tbprof_" #name);
 #if defined(__x86_64__)
 #define TBPROF_VERSIONED(family, name, object, result, type, parameters, arguments) \
   TBPROF_EXPORT type Hook_##name parameters __asm__("tbprof_" #name);

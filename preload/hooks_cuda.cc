@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA's driver interface, for where CUPTI is not to be had: every way to it leads through cuGetProcAddress, dlsym or
-// an exported name. Without an observer a hook is a load, a branch and the real call.
+// CUDA's driver interface, for where CUPTI is not to be had. Without an observer a hook is a load, a branch and the
+// real call. Who gets a hook: cuda_lookup.cc.
 //
 // Rules: RULES.md.
 #include <dlfcn.h>
@@ -9,9 +9,8 @@
 #include <signal.h>
 #include <sys/syscall.h>
 
+#include "preload/cuda_functions.h"
 #include "preload/gpu.h"
-#include "preload/hooks.h"
-#include "preload/resolve.h"
 #include "preload/state.h"
 #include "preload/triggers.h"
 #include "wire/cuda_observer.h"
@@ -20,25 +19,7 @@
 namespace tbprof {
 namespace {
 
-constexpr int kCudaNotFound = 500;
-constexpr char kDriver[] = "libcuda.so.1\0";
-
 const CudaObserver* g_observer;
-
-// One for each function, whoever asked for it: to cuGetProcAddress the version and the kind of default stream are part
-// of a function's name.
-struct RealCuda {
-#define TBPROF_CUDA_CALL(symbol, name, since, until, parameters, arguments, description) int(*symbol) parameters;
-#define TBPROF_CUDA_STREAM_CALL(symbol, name, since, until, suffix, suffix_since, parameters, arguments, description) \
-  int(*symbol) parameters;                                                                                            \
-  int(*symbol##suffix) parameters;
-#include "wire/cuda_calls.def"
-  int (*cuGetProcAddress)(const char*, void**, int, uint64_t);
-  int (*cuGetProcAddress_v2)(const char*, void**, int, uint64_t, int*);
-  int (*cuProfilerStart)();
-  int (*cuProfilerStop)();
-};
-RealCuda g_cuda;
 
 // The call of this thread that is observed. CUDA calls itself: what happens inside is part of it.
 struct Observed {
@@ -53,14 +34,6 @@ struct Observed {
 };
 __thread Observed t_observed __attribute__((tls_model("initial-exec")));
 __thread uint64_t t_marks __attribute__((tls_model("initial-exec")));
-
-bool IsWanted() {
-  return g_attachment.attached && (g_attachment.segment.header->gpu_options & kGpuByHooks) != 0 &&
-         t_thread.phase != ThreadPhase::kOwn;
-}
-
-// Also where CUDA's calls are recorded by CUPTI, or not at all.
-bool IsProfilerSwitchWanted() { return IsCudaProfilerWaitedFor() && t_thread.phase != ThreadPhase::kOwn; }
 
 // ---- descriptions
 
@@ -379,7 +352,6 @@ bool SetObserver(const CudaObserver* observer) {
 
 #define TBPROF_CUDA_HOOK(symbol, number, stream_of_default, parameters, arguments, description) \
   int Hook_##symbol parameters {                                                                \
-    if (!FindLate(&g_cuda.symbol, #symbol, kDriver)) return kCudaNotFound;                      \
     const CudaObserver* const observer = __atomic_load_n(&g_observer, __ATOMIC_ACQUIRE);        \
     if (__builtin_expect(observer == nullptr, 1)) return g_cuda.symbol arguments;               \
     CudaOperation operation{};                                                                  \
@@ -393,137 +365,21 @@ bool SetObserver(const CudaObserver* observer) {
     return result;                                                                              \
   }
 #define TBPROF_CUDA_CALL(symbol, name, since, until, parameters, arguments, description) \
-  TBPROF_EXPORT int Hook_##symbol parameters asm(#symbol);                               \
   TBPROF_CUDA_HOOK(symbol, symbol, kCudaLegacyStream, parameters, arguments, description)
 #define TBPROF_CUDA_STREAM_CALL(symbol, name, since, until, suffix, suffix_since, parameters, arguments, description) \
-  TBPROF_EXPORT int Hook_##symbol parameters asm(#symbol);                                                            \
-  TBPROF_EXPORT int Hook_##symbol##suffix parameters asm(#symbol #suffix);                                            \
   TBPROF_CUDA_HOOK(symbol, symbol, kCudaLegacyStream, parameters, arguments, description)                             \
   TBPROF_CUDA_HOOK(symbol##suffix, symbol, kCudaThreadStream, parameters, arguments, description)
 #include "wire/cuda_calls.def"
 
 // cudaProfilerStart and cudaProfilerStop lead here. What happens in them is inside the window.
-TBPROF_EXPORT int Hook_cuProfilerStart() asm("cuProfilerStart");
-TBPROF_EXPORT int Hook_cuProfilerStop() asm("cuProfilerStop");
 int Hook_cuProfilerStart() {
-  if (!FindLate(&g_cuda.cuProfilerStart, "cuProfilerStart", kDriver)) return kCudaNotFound;
   if (IsProfilerSwitchWanted()) SwitchCudaProfiler(true);
   return g_cuda.cuProfilerStart();
 }
 int Hook_cuProfilerStop() {
-  if (!FindLate(&g_cuda.cuProfilerStop, "cuProfilerStop", kDriver)) return kCudaNotFound;
   const int result = g_cuda.cuProfilerStop();
   if (IsProfilerSwitchWanted()) SwitchCudaProfiler(false);
   return result;
-}
-
-TBPROF_EXPORT int Hook_cuGetProcAddress(const char*, void**, int, uint64_t) asm("cuGetProcAddress");
-TBPROF_EXPORT int Hook_cuGetProcAddress_v2(const char*, void**, int, uint64_t, int*) asm("cuGetProcAddress_v2");
-
-namespace {
-
-constexpr uint64_t kThreadStreams = 2;  // CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
-
-// The hook for what cuGetProcAddress has found; `found` itself where there is none.
-void* HookOf(const char* asked, int version, uint64_t flags, void* found) {
-  if (asked[0] != 'c' || asked[1] != 'u') return found;
-  const char* const rest = asked + 2;
-#define TBPROF_CUDA_FOUND(symbol)                                                        \
-  do {                                                                                   \
-    if (found == reinterpret_cast<void*>(&Hook_##symbol)) return found;                  \
-    __atomic_store_n(reinterpret_cast<void**>(&g_cuda.symbol), found, __ATOMIC_RELEASE); \
-    return reinterpret_cast<void*>(&Hook_##symbol);                                      \
-  } while (false)
-#define TBPROF_CUDA_CALL(symbol, name, since, until, parameters, arguments, description) \
-  if (version >= since && version < until && SameText(rest, &#name[2])) TBPROF_CUDA_FOUND(symbol);
-#define TBPROF_CUDA_STREAM_CALL(symbol, name, since, until, suffix, suffix_since, parameters, arguments, description) \
-  if (version >= since && version < until && SameText(rest, &#name[2])) {                                             \
-    if ((flags & kThreadStreams) == 0) TBPROF_CUDA_FOUND(symbol);                                                     \
-    if (version >= suffix_since) TBPROF_CUDA_FOUND(symbol##suffix);                                                   \
-    /* Asked for a version before the second body came, the driver gives one of the two. */                           \
-    if (found == FindLateSymbol(#symbol #suffix, kDriver)) TBPROF_CUDA_FOUND(symbol##suffix);                         \
-    if (found == FindLateSymbol(#symbol, kDriver)) TBPROF_CUDA_FOUND(symbol);                                         \
-    return found;                                                                                                     \
-  }
-#include "wire/cuda_calls.def"
-  return found;
-}
-
-// The hook for one of the two that switch a window on and off; null: `symbol` is none of them.
-void* ProfilerSwitchOf(const char* symbol, void* found) {
-  if (!SameText(symbol, "cuProfilerStart") && !SameText(symbol, "cuProfilerStop")) return nullptr;
-  const bool starts = SameText(symbol, "cuProfilerStart");
-  void* const hook =
-      starts ? reinterpret_cast<void*>(&Hook_cuProfilerStart) : reinterpret_cast<void*>(&Hook_cuProfilerStop);
-  if (found == hook) return found;
-  auto** const real = reinterpret_cast<void**>(starts ? &g_cuda.cuProfilerStart : &g_cuda.cuProfilerStop);
-  __atomic_store_n(real, found, __ATOMIC_RELEASE);
-  return hook;
-}
-
-// It returns itself, or every later look-up would pass by.
-void Replace(const char* symbol, void** function, int version, uint64_t flags) {
-  if (symbol == nullptr || function == nullptr || *function == nullptr) return;
-  const bool is_switch_wanted = IsProfilerSwitchWanted();
-  if (!is_switch_wanted && !IsWanted()) return;
-  if (SameText(symbol, "cuGetProcAddress")) {
-    void* const hooks[] = {reinterpret_cast<void*>(&Hook_cuGetProcAddress),
-                           reinterpret_cast<void*>(&Hook_cuGetProcAddress_v2)};
-    if (*function == hooks[0] || *function == hooks[1]) return;
-    if (version >= 12000 && version < 14000) {
-      __atomic_store_n(reinterpret_cast<void**>(&g_cuda.cuGetProcAddress_v2), *function, __ATOMIC_RELEASE);
-      *function = reinterpret_cast<void*>(&Hook_cuGetProcAddress_v2);
-    } else if (version >= 11030 && version < 12000) {
-      __atomic_store_n(reinterpret_cast<void**>(&g_cuda.cuGetProcAddress), *function, __ATOMIC_RELEASE);
-      *function = reinterpret_cast<void*>(&Hook_cuGetProcAddress);
-    }
-    return;
-  }
-  void* const hook = is_switch_wanted ? ProfilerSwitchOf(symbol, *function) : nullptr;
-  if (hook != nullptr) {
-    *function = hook;
-  } else if (IsWanted()) {
-    *function = HookOf(symbol, version, flags, *function);
-  }
-}
-
-}  // namespace
-
-int Hook_cuGetProcAddress(const char* symbol, void** function, int version, uint64_t flags) {
-  if (!FindLate(&g_cuda.cuGetProcAddress, "cuGetProcAddress", kDriver)) return kCudaNotFound;
-  const int result = g_cuda.cuGetProcAddress(symbol, function, version, flags);
-  if (result == 0) Replace(symbol, function, version, flags);
-  return result;
-}
-
-int Hook_cuGetProcAddress_v2(const char* symbol, void** function, int version, uint64_t flags, int* status) {
-  if (!FindLate(&g_cuda.cuGetProcAddress_v2, "cuGetProcAddress_v2", kDriver)) return kCudaNotFound;
-  const int result = g_cuda.cuGetProcAddress_v2(symbol, function, version, flags, status);
-  if (result == 0) Replace(symbol, function, version, flags);
-  return result;
-}
-
-void* CudaHookOf(const char* symbol, void* found) {
-  if (symbol[0] != 'c' || symbol[1] != 'u') return found;
-  const bool is_switch_wanted = IsProfilerSwitchWanted();
-  if (!is_switch_wanted && !IsWanted()) return found;
-  if (is_switch_wanted) {
-    if (void* const hook = ProfilerSwitchOf(symbol, found); hook != nullptr) return hook;
-  }
-  const bool all = IsWanted();
-#define TBPROF_CUDA_NAMED(symbol_) \
-  if (all && SameText(symbol, #symbol_)) TBPROF_CUDA_FOUND(symbol_);
-#define TBPROF_CUDA_CALL(symbol_, ...) TBPROF_CUDA_NAMED(symbol_)
-#define TBPROF_CUDA_STREAM_CALL(symbol_, name, since, until, suffix, ...) \
-  TBPROF_CUDA_NAMED(symbol_)                                              \
-  TBPROF_CUDA_NAMED(symbol_##suffix)
-#include "wire/cuda_calls.def"
-#undef TBPROF_CUDA_NAMED
-#define TBPROF_CUDA_NAMED(symbol_) \
-  if (SameText(symbol, #symbol_)) TBPROF_CUDA_FOUND(symbol_);
-  TBPROF_CUDA_NAMED(cuGetProcAddress)
-  TBPROF_CUDA_NAMED(cuGetProcAddress_v2)
-  return found;
 }
 
 }  // namespace tbprof

@@ -9,6 +9,7 @@
 
 #include "preload/gpu.h"
 #include "preload/hooks.h"
+#include "preload/modules.h"
 #include "preload/resolve.h"
 #include "preload/state.h"
 #include "wire/cupti_names.h"
@@ -68,15 +69,18 @@ void* OneOf(const char* name, void* found, void* hook, void** looked_up) {
 // The subscriber that comes after the registration is the same.
 bool TakeRegistered() { return __atomic_exchange_n(&g_registered, false, __ATOMIC_ACQ_REL); }
 
-// What a look-up of `name` that has found `found` gives: our hook where we have one for it.
-void* LateHookOf(const char* name, void* found) {
+// What a look-up of `name` that has found `found` gives: our hook where we have one for it. `is_callers`: the caller's
+// own references lead to the same.
+void* LateHookOf(const char* name, void* found, bool is_callers) {
 #define TBPROF_TIMED(...)
 #define TBPROF_CUSTOM(...)
-#define TBPROF_LATE(family, name_, ...) \
-  if (SameText(name, #name_))           \
-    return OneOf(#name_, found, reinterpret_cast<void*>(&Hook_##name_), reinterpret_cast<void**>(&g_real.name_));
+#define TBPROF_LATE(family, name_, ...)                                                             \
+  if (SameText(name, #name_)) {                                                                     \
+    void* const hook = reinterpret_cast<void*>(&Hook_##name_);                                      \
+    return is_callers ? hook : OneOf(#name_, found, hook, reinterpret_cast<void**>(&g_real.name_)); \
+  }
 #include "preload/hooks.def"
-  return CudaHookOf(name, found);
+  return CudaHookOf(name, found, is_callers);
 }
 
 }  // namespace
@@ -142,11 +146,24 @@ int Hook_cuptiFinalize() {
 
 }  // namespace tbprof
 
+// References to CUPTI have a version, its soname.
+#define TBPROF_TIMED(...)
+#define TBPROF_CUSTOM(...)
+#define TBPROF_PUBLIC(...)
+#define TBPROF_NCCL(...)
+#define TBPROF_LATE(family, name, ...)                          \
+  TBPROF_EXPORT_AS(name, "tbprof_export_12_", "libcupti.so.12") \
+  TBPROF_EXPORT_AS(name, "tbprof_export_13_", "libcupti.so.13") \
+  TBPROF_EXPORT_AS(name, "tbprof_export_14_", "libcupti.so.14") \
+  TBPROF_EXPORT_HIDDEN(name)
+#include "preload/hooks.def"
+
 // ---- dlsym
 
-// A pure jump, so that RTLD_NEXT and RTLD_DEFAULT see the caller's return address, but for names that begin with `cu`
-// or `nc` asked of a real handle. Those go by an exact-name table: a prefix would swallow cuDNN's and cuBLAS's
-// functions.
+// A pure jump, so that RTLD_NEXT and RTLD_DEFAULT see the caller's return address, but for names that begin with `cu`,
+// `nc` or `In`. Those go by an exact-name table: a prefix would swallow cuDNN's and cuBLAS's functions. For
+// RTLD_DEFAULT a hook stands for what is in the global scope, which is every caller's, or for what the caller is linked
+// with; for RTLD_NEXT for what is behind us, if the caller is before us. Else the jump decides.
 extern "C" {
 
 __attribute__((visibility("hidden"))) void* (*tbprof_real_dlsym)(void*, const char*);
@@ -157,9 +174,29 @@ __attribute__((visibility("hidden"))) void* (*tbprof_find_dlsym())(void*, const 
 
 // The real look-up comes first: what the library does not have, we do not have.
 __attribute__((visibility("hidden"))) void* tbprof_watched_dlsym(void* handle, const char* name) {
+  // NVTX asks the library that its variable names, which is this one.
+  if (name[0] == 'I') {
+    if (!tbprof::SameText(name, "InitializeInjectionNvtx2") || handle != tbprof::ObjectAt(tbprof::NvtxInjection())) {
+      return tbprof_real_dlsym(handle, name);
+    }
+    return tbprof::NvtxInjection();
+  }
   void* const found = tbprof_real_dlsym(handle, name);
   if (found == nullptr || tbprof::t_thread.phase == tbprof::ThreadPhase::kOwn) return found;
-  return tbprof::LateHookOf(name, found);
+  return tbprof::LateHookOf(name, found, false);
+}
+
+// For RTLD_DEFAULT and RTLD_NEXT. Null: libc's answer is the right one.
+__attribute__((visibility("hidden"))) void* tbprof_hook_of_scope(void* handle, const char* name, const void* caller) {
+  using namespace tbprof;
+  if (name[0] == 'I' || t_thread.phase == ThreadPhase::kOwn) return nullptr;
+  if (handle == RTLD_NEXT && !CameBefore(ObjectAt(caller), ObjectAt(NvtxInjection()))) return nullptr;
+  void* found = tbprof_real_dlsym(handle, name);
+  const bool is_global = found != nullptr;
+  if (!is_global && handle == RTLD_DEFAULT) found = FindOwn(name, caller);
+  void* const hook = found == nullptr ? nullptr : LateHookOf(name, found, !is_global);
+  if (!is_global) dlerror();
+  return hook == found ? nullptr : hook;
 }
 }
 
@@ -175,22 +212,52 @@ dlsym:
   testq %rax, %rax
   je 4f
 1:
-  cmpb $0x63, (%rsi)
-  jne 5f
-  cmpb $0x75, 1(%rsi)
-  je 3f
+  movzbl (%rsi), %edx
+  cmpb $0x63, %dl
+  je 5f
+  cmpb $0x6e, %dl
+  je 6f
+  cmpb $0x49, %dl
+  je 7f
 2:
   jmp *%rax
 5:
-  cmpb $0x6e, (%rsi)
-  jne 2b
+  cmpb $0x75, 1(%rsi)
+  je 3f
+  jmp *%rax
+6:
   cmpb $0x63, 1(%rsi)
+  je 3f
+  jmp *%rax
+7:
+  cmpb $0x6e, 1(%rsi)
   jne 2b
 3:
   leaq 1(%rdi), %rdx
   cmpq $1, %rdx
-  jbe 2b
+  jbe 8f
   jmp tbprof_watched_dlsym
+8:
+  movq (%rsp), %rdx
+  pushq %rdi
+  .cfi_adjust_cfa_offset 8
+  pushq %rsi
+  .cfi_adjust_cfa_offset 8
+  subq $8, %rsp
+  .cfi_adjust_cfa_offset 8
+  call tbprof_hook_of_scope
+  addq $8, %rsp
+  .cfi_adjust_cfa_offset -8
+  popq %rsi
+  .cfi_adjust_cfa_offset -8
+  popq %rdi
+  .cfi_adjust_cfa_offset -8
+  testq %rax, %rax
+  jne 9f
+  movq tbprof_real_dlsym(%rip), %rax
+  jmp *%rax
+9:
+  ret
 4:
   pushq %rdi
   .cfi_adjust_cfa_offset 8
@@ -225,24 +292,44 @@ dlsym:
   cbz x9, 4f
 1:
   ldrb w2, [x1]
+  mov w3, #0x75
   cmp w2, #0x63
-  b.ne 5f
-  ldrb w2, [x1, #1]
-  cmp w2, #0x75
-  b.eq 3f
+  b.eq 5f
+  mov w3, #0x63
+  cmp w2, #0x6e
+  b.eq 5f
+  mov w3, #0x6e
+  cmp w2, #0x49
+  b.eq 5f
 2:
   br x9
 5:
-  cmp w2, #0x6e
-  b.ne 2b
   ldrb w2, [x1, #1]
-  cmp w2, #0x63
+  cmp w2, w3
   b.ne 2b
-3:
   add x2, x0, #1
   cmp x2, #1
-  b.ls 2b
+  b.ls 8f
   b tbprof_watched_dlsym
+8:
+  stp x29, x30, [sp, #-32]!
+  .cfi_adjust_cfa_offset 32
+  .cfi_offset 30, -24
+  stp x0, x1, [sp, #16]
+  mov x2, x30
+  bl tbprof_hook_of_scope
+  mov x9, x0
+  ldp x0, x1, [sp, #16]
+  ldp x29, x30, [sp], #32
+  .cfi_restore 30
+  .cfi_adjust_cfa_offset -32
+  cbnz x9, 9f
+  adrp x9, tbprof_real_dlsym
+  ldr x9, [x9, :lo12:tbprof_real_dlsym]
+  br x9
+9:
+  mov x0, x9
+  ret
 4:
   stp x29, x30, [sp, #-32]!
   .cfi_adjust_cfa_offset 32

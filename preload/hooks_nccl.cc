@@ -37,7 +37,8 @@ int ErrorOf(int result) {
     const type result = real arguments;                                                                     \
     EndTimed(&wait, static_cast<int64_t>(bytes), ErrorOf(result));                                          \
     return result;                                                                                          \
-  }
+  }                                                                                                         \
+  TBPROF_EXPORT_HIDDEN(name)
 #include "preload/hooks.def"
 
 }  // namespace tbprof

@@ -304,8 +304,14 @@ void Fill(const CallbackTable* callbacks, uint32_t module, const Slot (&slots)[c
 
 }  // namespace
 
+TBPROF_HIDDEN int Hook_InitializeInjectionNvtx2(const void* (*export_table)(uint32_t number)) asm(
+    "tbprof_InitializeInjectionNvtx2");
+TBPROF_EXPORT_AS(InitializeInjectionNvtx2, "tbprof_export_", "TBPROF_PRIVATE")
+
+void* NvtxInjection() { return reinterpret_cast<void*>(&Hook_InitializeInjectionNvtx2); }
+
 // 0 would have NVTX close us again. Where nothing is ever to be recorded, nothing is put in.
-TBPROF_EXPORT int InitializeInjectionNvtx2(const void* (*export_table)(uint32_t number)) {
+int Hook_InitializeInjectionNvtx2(const void* (*export_table)(uint32_t number)) {
   if (export_table == nullptr || !MayAnnotate()) return 1;
   const auto* callbacks = static_cast<const CallbackTable*>(export_table(kCallbacks));
   if (callbacks == nullptr || callbacks->size < sizeof(CallbackTable) || callbacks->functions == nullptr) return 1;

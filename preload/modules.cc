@@ -154,33 +154,63 @@ size_t BuildIdOf(const link_map* library, uint8_t* id, size_t room) {
   return found.length;
 }
 
-void* SymbolOf(const link_map* library, const char* name) {
-  const uint32_t* hashes = nullptr;
-  const ElfW(Sym)* symbols = nullptr;
-  const char* texts = nullptr;
-  for (const ElfW(Dyn)* entry = library->l_ld; entry->d_tag != DT_NULL; ++entry) {
+DynamicTables::DynamicTables(uint64_t base, const ElfW(Dyn) * dynamic)
+    : gnu_hashes(), hashes(), symbols(), texts(), relocations(), relocation_count(), relative_count() {
+  for (const ElfW(Dyn)* entry = dynamic; entry->d_tag != DT_NULL; ++entry) {
     // glibc has added the library's address where it may write.
-    const uint64_t address = entry->d_un.d_ptr + (entry->d_un.d_ptr < library->l_addr ? library->l_addr : 0);
-    if (entry->d_tag == DT_GNU_HASH) hashes = reinterpret_cast<const uint32_t*>(address);
+    const uint64_t address = entry->d_un.d_ptr + (entry->d_un.d_ptr < base ? base : 0);
+    if (entry->d_tag == DT_GNU_HASH) gnu_hashes = reinterpret_cast<const uint32_t*>(address);
+    if (entry->d_tag == DT_HASH) hashes = reinterpret_cast<const uint32_t*>(address);
     if (entry->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const ElfW(Sym)*>(address);
     if (entry->d_tag == DT_STRTAB) texts = reinterpret_cast<const char*>(address);
+    if (entry->d_tag == DT_RELA) relocations[0] = reinterpret_cast<const ElfW(Rela)*>(address);
+    if (entry->d_tag == DT_JMPREL) relocations[1] = reinterpret_cast<const ElfW(Rela)*>(address);
+    if (entry->d_tag == DT_RELASZ) relocation_count[0] = entry->d_un.d_val / sizeof(ElfW(Rela));
+    if (entry->d_tag == DT_RELACOUNT) relative_count = entry->d_un.d_val;
+    if (entry->d_tag == DT_PLTRELSZ) relocation_count[1] = entry->d_un.d_val / sizeof(ElfW(Rela));
   }
-  if (hashes == nullptr || symbols == nullptr || texts == nullptr || hashes[0] == 0) return nullptr;
-  uint32_t hash = 5381;
-  for (const char* c = name; *c != '\0'; ++c) hash = hash * 33 + static_cast<uint8_t>(*c);
-  const uint32_t bucket_count = hashes[0], first = hashes[1], filter_words = hashes[2];
-  const uint32_t* const buckets = hashes + 4 + filter_words * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
-  const uint32_t* const chains = buckets + bucket_count;
-  uint32_t at = buckets[hash % bucket_count];
-  if (at < first) return nullptr;
-  for (;; ++at) {
-    const uint32_t here = chains[at - first];
-    // The last bit says that the chain ends.
-    if ((here | 1) == (hash | 1) && symbols[at].st_shndx != SHN_UNDEF && SameText(texts + symbols[at].st_name, name)) {
-      return reinterpret_cast<void*>(library->l_addr + symbols[at].st_value);
+}
+
+const ElfW(Sym) * DynamicTables::Find(const char* name) const {
+  if (symbols == nullptr || texts == nullptr) return nullptr;
+  const auto is = [&](uint32_t at) {
+    return symbols[at].st_shndx != SHN_UNDEF && SameText(texts + symbols[at].st_name, name);
+  };
+  if (gnu_hashes != nullptr) {
+    if (gnu_hashes[0] == 0) return nullptr;
+    uint32_t hash = 5381;
+    for (const char* c = name; *c != '\0'; ++c) hash = hash * 33 + static_cast<uint8_t>(*c);
+    constexpr uint32_t kBits = 8 * sizeof(ElfW(Addr));
+    const uint32_t bucket_count = gnu_hashes[0], first = gnu_hashes[1], words = gnu_hashes[2], shift = gnu_hashes[3];
+    const auto* const filter = reinterpret_cast<const ElfW(Addr)*>(gnu_hashes + 4);
+    const ElfW(Addr) word = filter[hash / kBits % words];
+    if ((word >> hash % kBits & word >> (hash >> shift) % kBits & 1) == 0) return nullptr;
+    const auto* const buckets = reinterpret_cast<const uint32_t*>(filter + words);
+    const uint32_t* const chains = buckets + bucket_count;
+    uint32_t at = buckets[hash % bucket_count];
+    if (at < first) return nullptr;
+    for (;; ++at) {
+      const uint32_t here = chains[at - first];
+      // The last bit says that the chain ends.
+      if ((here | 1) == (hash | 1) && is(at)) return &symbols[at];
+      if ((here & 1) != 0) return nullptr;
     }
-    if ((here & 1) != 0) return nullptr;
   }
+  if (hashes == nullptr || hashes[0] == 0) return nullptr;
+  uint32_t hash = 0;
+  for (const char* c = name; *c != '\0'; ++c) {
+    hash = (hash << 4) + static_cast<uint8_t>(*c);
+    hash = (hash ^ (hash >> 24 & 0xf0)) & 0x0fffffff;
+  }
+  for (uint32_t at = hashes[2 + hash % hashes[0]]; at != STN_UNDEF; at = hashes[2 + hashes[0] + at]) {
+    if (is(at)) return &symbols[at];
+  }
+  return nullptr;
+}
+
+void* SymbolOf(const link_map* library, const char* name) {
+  const ElfW(Sym)* const symbol = DynamicTables(library->l_addr, library->l_ld).Find(name);
+  return symbol == nullptr ? nullptr : reinterpret_cast<void*>(library->l_addr + symbol->st_value);
 }
 
 void RecordLoadedModules(ThreadState* thread, const char* executable) {

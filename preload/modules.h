@@ -26,8 +26,22 @@ const link_map* ObjectAt(const void* address);
 size_t BuildIdOf(const link_map* library, uint8_t* id, size_t room);
 
 // What a library that cannot be unloaded now exports under that name; null: nothing. Past the loader and its lock: read
-// from the library's own table (DT_GNU_HASH).
+// from the library's own tables (DT_GNU_HASH, else DT_HASH).
 void* SymbolOf(const link_map* library, const char* name);
+
+// What the dynamic section of an object at `base` leads to.
+struct DynamicTables {
+  const uint32_t* gnu_hashes;  // these two: null where it has none
+  const uint32_t* hashes;
+  const ElfW(Sym) * symbols;
+  const char* texts;
+  const ElfW(Rela) * relocations[2];  // DT_RELA, DT_JMPREL
+  size_t relocation_count[2];
+  size_t relative_count;  // of DT_RELA, at its beginning: without a symbol
+
+  DynamicTables(uint64_t base, const ElfW(Dyn) * dynamic);
+  const ElfW(Sym) * Find(const char* name) const;  // defined there; null: it is not
+};
 
 void RecordLoadedModules(ThreadState* thread, const char* executable);
 

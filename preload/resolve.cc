@@ -138,49 +138,96 @@ void* FindLateSymbol(const char* name, const char* libraries) {
 
 namespace {
 
+// What the reference of a call leads to, by the place where it returns to. Open addressing; what does not fit is found
+// at each call.
 struct Known {
-  const void* object;
+  const void* caller;  // last to be set, first to be cleared; kClaimed: somebody is setting the rest
   const char* name;
   void* function;
 };
-constexpr uint32_t kMostKnown = 64;
+constexpr uint32_t kMostKnown = 512, kMostTried = 8;
+const void* const kClaimed = reinterpret_cast<const void*>(1);
 Known g_known[kMostKnown];
-uint32_t g_known_count;
+
+Known* PlaceOf(const void* caller, const char* name, uint32_t attempt) {
+  const uint64_t key = reinterpret_cast<uint64_t>(caller) + 31 * reinterpret_cast<uint64_t>(name);
+  return &g_known[((key * 0x9e3779b97f4a7c15 >> 32) + attempt) % kMostKnown];
+}
+
+void* Recall(const void* caller, const char* name) {
+  for (uint32_t i = 0; i < kMostTried; ++i) {
+    const Known* const known = PlaceOf(caller, name, i);
+    const void* const before = __atomic_load_n(&known->caller, __ATOMIC_ACQUIRE);
+    if (before == nullptr) return nullptr;
+    if (before != caller || __atomic_load_n(&known->name, __ATOMIC_RELAXED) != name) continue;
+    void* const function = __atomic_load_n(&known->function, __ATOMIC_RELAXED);
+    // Another may have cleared and taken the place meanwhile.
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (__atomic_load_n(&known->caller, __ATOMIC_RELAXED) == caller) return function;
+  }
+  return nullptr;
+}
+
+void Remember(const void* caller, const char* name, void* function) {
+  for (uint32_t i = 0; i < kMostTried; ++i) {
+    Known* const known = PlaceOf(caller, name, i);
+    const void* free = nullptr;
+    if (!__atomic_compare_exchange_n(&known->caller, &free, kClaimed, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+      continue;
+    }
+    __atomic_store_n(&known->name, name, __ATOMIC_RELAXED);
+    __atomic_store_n(&known->function, function, __ATOMIC_RELAXED);
+    __atomic_store_n(&known->caller, caller, __ATOMIC_RELEASE);
+    return;
+  }
+}
 
 }  // namespace
 
-void* FindForCaller(void* hook, void* const* looked_up, const char* name, const char* libraries, const void* caller) {
+// Objects are in the loader's list in the order in which they came.
+bool CameBefore(const link_map* first, const link_map* second) {
+  constexpr int kMostObjects = 4096;
+  for (int i = 0; i < kMostObjects && second != nullptr; ++i, second = second->l_prev) {
+    if (second == first) return true;
+  }
+  return false;
+}
+
+void* FindOwn(const char* name, const void* caller) {
   const link_map* const object = ObjectAt(caller);
-  const uint32_t count = __atomic_load_n(&g_known_count, __ATOMIC_ACQUIRE);
-  for (uint32_t i = 0; object != nullptr && i < count && i < kMostKnown; ++i) {
-    const Known& known = g_known[i];
-    // An object that is gone may leave its place to another.
-    if (__atomic_load_n(&known.object, __ATOMIC_ACQUIRE) == object && known.name == name &&
-        ObjectAt(known.function) != nullptr) {
-      return known.function;
-    }
+  // The program itself has no name; what it is linked with is in the global scope.
+  if (object == nullptr || object->l_name == nullptr || object->l_name[0] == '\0') return nullptr;
+  return SymbolIn(object->l_name, name);
+}
+
+void ForgetCallers() {
+  for (Known& known : g_known) {
+    const void* caller = __atomic_load_n(&known.caller, __ATOMIC_ACQUIRE);
+    if (caller == nullptr || caller == kClaimed) continue;
+    __atomic_compare_exchange_n(&known.caller, &caller, nullptr, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
   }
+}
+
+void* FindForCaller(void* hook, void* const* looked_up, const char* name, const char* libraries, const void* caller,
+                    bool* is_everyones) {
+  void* found = Recall(caller, name);
+  if (found != nullptr) return found;
+  const link_map* const object = ObjectAt(caller);
   const int saved = errno;
-  void* found = nullptr;
-  // The program itself has no name; what it is linked with is what RTLD_NEXT finds.
-  if (object != nullptr && object->l_name != nullptr && object->l_name[0] != '\0') {
-    found = SymbolIn(object->l_name, name);
-    if (found == hook) found = nullptr;
+  void* const global = RealDlsym(RTLD_NEXT, name);
+  void* own = FindOwn(name, caller);
+  if (own == hook) own = nullptr;
+  if (own == nullptr || global == nullptr || own == global) {
+    found = global != nullptr ? global : own;
+  } else {
+    found = CameBefore(ObjectAt(global), object) ? global : own;
   }
+  if (is_everyones != nullptr) *is_everyones = found != nullptr && found == global && (own == nullptr || own == global);
   if (found == nullptr) found = __atomic_load_n(looked_up, __ATOMIC_ACQUIRE);
   if (found == nullptr) found = FindLateSymbol(name, libraries);
   dlerror();
   errno = saved;
-  if (found != nullptr && object != nullptr) {
-    const uint32_t place = __atomic_fetch_add(&g_known_count, 1, __ATOMIC_ACQ_REL);
-    if (place < kMostKnown) {
-      g_known[place].name = name;
-      g_known[place].function = found;
-      __atomic_store_n(&g_known[place].object, object, __ATOMIC_RELEASE);
-    } else {
-      __atomic_store_n(&g_known_count, kMostKnown, __ATOMIC_RELEASE);
-    }
-  }
+  if (found != nullptr && object != nullptr) Remember(caller, name, found);
   return found;
 }
 

@@ -6,6 +6,8 @@
 #ifndef TBPROF_PRELOAD_RESOLVE_H_
 #define TBPROF_PRELOAD_RESOLVE_H_
 
+#include <link.h>
+
 namespace tbprof {
 
 // The one behind ours; null: the C library has none under a known version.
@@ -28,8 +30,20 @@ bool FindLate(Function* function, const char* name, const char* libraries) {
 }
 
 // The same of a library that a process may have more than one of, each for itself: which is meant, the calling object
-// says, by what it is linked with or has in itself. Else what was looked up by name (`looked_up`).
-void* FindForCaller(void* hook, void* const* looked_up, const char* name, const char* libraries, const void* caller);
+// says, by what its reference was bound to: the global scope's where that was there before it, else what it is linked
+// with or has in itself. Else what was looked up by name (`looked_up`). `is_everyones`: it is the global scope's, and
+// was there before any object that came late.
+void* FindForCaller(void* hook, void* const* looked_up, const char* name, const char* libraries, const void* caller,
+                    bool* is_everyones = nullptr);
+
+// When an object has come that may lie where another was.
+void ForgetCallers();
+
+// What the calling object has of that name in itself or in what it is linked with; null: nothing, or it is the program.
+void* FindOwn(const char* name, const void* caller);
+
+// Whether `first` is before `second` in the loader's list, or the same.
+bool CameBefore(const link_map* first, const link_map* second);
 
 inline bool SameText(const char* a, const char* b) {
   while (*a != '\0' && *a == *b) ++a, ++b;

@@ -6,7 +6,7 @@ import json
 import signal
 import time
 
-from harness import PROGRAMS, Skip, expect
+from harness import PROGRAMS, WARM, Skip, expect
 
 
 def without_times(text):
@@ -163,7 +163,9 @@ def capture(check):
 def require_gpu(check):
     command = [check.machine.program("tests/gpu/spin_shared"), "10", "10000"]
     ran = check.profiled(command, check.machine.with_libraries(), ["--require-gpu"])
-    expect(ran.status == 0, ran.tail())
+    expect(ran.status == 0 and ran.summary, ran.tail())
+    check.note(ran)
+    expect(ran.kernels() == 10, f"{ran.kernels()} of 10 kernels")
     ran = check.profiled(["/bin/true"], None, ["--require-gpu"])
     expect(ran.status == 3, ran.tail())
     return ran.own_lines[-1].removeprefix("tbprof: ")[:160]
@@ -173,8 +175,8 @@ def torch_python(check):
     if check.machine.simulated:
         raise Skip("PyTorch does not run on the simulator")
     python = check.machine.python_with("torch")
-    code = "import torch; print(torch.__version__, torch.version.cuda, torch.cuda.is_available())"
-    asked = check.run([python, "-c", code], limit_s=90)
+    check.machine.warm(check.left_s())
+    asked = check.run([python, "-c", WARM["torch"]])
     version = asked.out.split()
     if len(version) != 3 or version[2] != "True":
         raise Skip(f"{python}: PyTorch has no GPU ({asked.out.strip() or asked.err.strip()[-120:]})")
@@ -196,6 +198,7 @@ def torch_profiler(check):
     ran = check.pair([python, str(PROGRAMS / "torch_train.py"), "60", "profile"], same=without_profiler_words)
     expect(ran.fact("profiler_spin_kernels") == 20, f"torch.profiler saw {ran.fact('profiler_spin_kernels')} of 20")
     spins = ran.calls("spin_kernel")
+    check.note(ran)
     expect(20 <= spins <= 40, f"{spins} of the 40 spin kernels outside of torch.profiler")
     states = {process["gpu"]["state"] for process in ran.summary["processes"] if process["gpu"]}
     expect(states == {"recorded_with_gaps"}, f"the gap is not told: {states}")
@@ -211,7 +214,8 @@ def jax_python(check):
     if check.machine.simulated:
         raise Skip("JAX does not run on the simulator")
     python = check.machine.python_with("jax")
-    asked = check.run([python, "-c", "import jax; print(jax.__version__, jax.default_backend())"], limit_s=90)
+    check.machine.warm(check.left_s())
+    asked = check.run([python, "-c", WARM["jax"]])
     if asked.out.split()[1:] != ["gpu"]:
         raise Skip(f"{python}: JAX has no GPU ({asked.out.strip() or asked.err.strip()[-120:]})")
     check.facts["jax"] = asked.out.split()[0]

@@ -20,13 +20,14 @@ import time
 
 import basics
 import cost
+import experiments
 import spools
 import suite
 import survival
 import truth
 import windows
 import yields
-from harness import ROOT, Check, Failed, Machine, Skip
+from harness import ROOT, Check, Failed, Machine, Skip, Warming
 
 WHOLE_LIMIT_S = 525
 # A machine is lent for so long at a time that what a check hangs in must not take the others' results along.
@@ -40,46 +41,63 @@ MOST_PACKS = 4
 Row = collections.namedtuple("Row", "function limit_s alone simulated")
 # Most valuable first: when time runs out, what has not begun is skipped.
 CHECKS = (
-    Row(basics.doctor, 20, True, True),
+    Row(basics.doctor, 20, False, True),
+    # The program's own profilers stay whole.
+    Row(experiments.own_profilers_torch, 120, False, False),
+    Row(experiments.own_profilers_jax, 120, False, False),
+    Row(basics.cupti_yield, 40, False, True),
+    # Starts and ends never hang.
+    Row(experiments.starts_and_ends, 60, True, True),
     Row(basics.runtime_shared, 30, True, True),
+    # Each record is CUPTI's.
     Row(truth.records_of_the_run, 60, True, True),
-    Row(truth.bare_client, 90, True, True),
-    Row(basics.runtime_static, 60, True, False),
+    # What hooks can see of a static runtime.
+    Row(experiments.static_by_hooks, 30, False, False),
+    Row(basics.runtime_static, 60, False, False),
     Row(basics.driver, 30, False, True),
+    # Loss at the end.
+    Row(survival.endings, 60, False, True),
+    # Counts.
     Row(basics.torch, 90, False, False),
     Row(truth.torch_counts, 90, False, False),
-    Row(cost.launches, 150, True, True),
-    Row(cost.steps, 120, True, True),
-    Row(cost.after_a_window, 60, True, True),
-    Row(basics.nvcc, 60, True, False),
-    Row(basics.cuda_graphs, 60, False, True),
-    Row(basics.graph_operations, 60, False, True),
-    Row(survival.endings, 60, False, True),
-    Row(survival.torch_killed, 90, False, False),
-    Row(survival.endings_by_hooks, 60, False, True),
-    Row(yields.torch_in_a_window, 90, False, False),
+    Row(suite.triton, 90, False, False),
+    Row(suite.cupy, 90, False, False),
     Row(basics.jax, 90, False, False),
+    Row(experiments.graphs_before_captures, 60, False, True),
+    Row(experiments.torch_teardown, 60, False, False),
+    Row(experiments.long_graphs, 60, False, True),
+    # Other profilers and a window, then the rest.
+    Row(yields.torch_in_a_window, 90, False, False),
     Row(yields.jax_in_a_window, 90, False, False),
     Row(yields.cupti_in_a_window, 60, False, True),
+    Row(yields.two_cuptis, 60, False, True),
+    Row(truth.bare_client, 90, True, True),
+    Row(survival.torch_killed, 90, False, False),
+    Row(survival.endings_by_hooks, 60, False, True),
+    Row(basics.nvcc, 60, False, False),
+    Row(basics.cuda_graphs, 60, False, True),
+    Row(basics.graph_operations, 60, False, True),
     Row(windows.captures, 60, False, True),
     Row(windows.flight_recorder, 60, False, True),
-    Row(windows.many_at_once, 120, False, True),
     Row(spools.golden_spools, 90, False, True),
     Row(suite.subjects, 120, False, True),
+    Row(suite.subjects_by_hooks, 120, False, True),
     Row(suite.torch_cuda_graphs, 90, False, False),
     Row(suite.torch_loader_and_threads, 90, False, False),
-    Row(suite.triton, 90, False, False),
     Row(suite.torch_compile, 120, False, False),
-    Row(suite.cupy, 90, False, False),
-    Row(suite.subjects_by_hooks, 120, False, True),
-    Row(yields.two_cuptis, 60, False, True),
+    Row(windows.many_at_once, 120, False, True),
     Row(basics.capture, 60, False, True),
     Row(basics.window, 60, False, True),
     Row(basics.torch_profiler, 90, False, False),
-    Row(basics.cupti_yield, 60, False, True),
     Row(basics.unified_memory, 60, False, True),
     Row(basics.fork, 60, False, True),
     Row(basics.require_gpu, 60, False, True),
+)
+# A call of their own (--cost): they need the machine for themselves, and all of its time.
+COSTS = (
+    Row(cost.launches, 200, True, True),
+    Row(cost.steps, 200, True, True),
+    Row(cost.after_a_window, 90, True, True),
 )
 
 CARRIED = (
@@ -200,6 +218,8 @@ class Session:
 
     def one(self, row):
         name = row.function.__name__
+        if row.alone:
+            self.machine.warm(60)
         directory = self.work / name
         directory.mkdir()
         check = Check(self.machine, name, directory, min(row.limit_s, max(self.left_s(), 1)))
@@ -274,7 +294,7 @@ class Session:
 
 
 def row_line(row):
-    return f"{row['verdict']}  {row['name']:<20}{row['seconds']:7.1f} s  {row['detail'][:300]}"
+    return f"{row['verdict']}  {row['name']:<24}{row['seconds']:7.1f} s  {row['detail'][:300]}"
 
 
 def arguments_of_the_call():
@@ -283,6 +303,7 @@ def arguments_of_the_call():
     parser.add_argument("--out", default=os.environ.get("OUT") or "gpu-check")
     parser.add_argument("--simulated", action="store_true")
     parser.add_argument("--jobs", type=int, default=max(2, min(5, (os.cpu_count() or 1) // 3)))
+    parser.add_argument("--cost", action="store_true")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--pack")
     parser.add_argument("checks", nargs="*")
@@ -292,7 +313,7 @@ def arguments_of_the_call():
 def main():
     arguments = arguments_of_the_call()
     machine = Machine(arguments)
-    names = [row.function.__name__ for row in CHECKS]
+    names = [row.function.__name__ for row in CHECKS + COSTS]
     if arguments.list:
         print("\n".join(names))
         return 0
@@ -309,15 +330,19 @@ def main():
     for old in [*out.glob("spools-*.tar.gz"), *out.glob("golden*")]:
         shutil.rmtree(old) if old.is_dir() else old.unlink()
     machine.out = out.resolve()
-    wanted = [row for row in CHECKS if not arguments.checks or row.function.__name__ in arguments.checks]
+    # By name, whichever call they belong to.
+    rows = CHECKS + COSTS if arguments.checks else COSTS if arguments.cost else CHECKS
+    wanted = [row for row in rows if not arguments.checks or row.function.__name__ in arguments.checks]
     with tempfile.TemporaryDirectory(prefix="tbprof-gpu-check-") as place:
         session = Session(machine, wanted, pathlib.Path(place), arguments.jobs)
         watch = threading.Timer(GIVE_UP_S, session.give_up)
         watch.daemon = True
         watch.start()
+        machine.warming = Warming(machine)
         with machine.hold_gpu() as holder:
             session.run()
             holder.stdin.close()
+        machine.warming.end()
         watch.cancel()
         return 1 if session.finish() else 0
 

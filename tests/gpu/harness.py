@@ -11,6 +11,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import threading
 import time
 
 import xplane
@@ -37,6 +38,7 @@ class Ran:
         self.status, self.out, self.err, self.seconds = status, out, err, seconds
         lines = err.splitlines()
         self.own_lines = [line for line in lines if line.startswith("tbprof: ")]
+        self.by_hooks = False
         self.program_err = "\n".join(line for line in lines if not line.startswith("tbprof: "))
         self.summary = None
         self.runs = []
@@ -124,6 +126,12 @@ class Machine:
         self.out = None  # where results are left
         self.libraries = None
         self.cupti = None
+        self.warming = None
+
+    def warm(self, limit_s):
+        """Returns when the frameworks have been imported once, or the time is over."""
+        if self.warming is not None:
+            self.warming.wait(limit_s)
 
     def hold_gpu(self):
         """A process with a context: without one a driver may take seconds to start, for each program anew."""
@@ -221,6 +229,57 @@ sys.stdin.read()
         raise Skip(f"no Python here has {module}")
 
 
+# Prints what a check asks of a framework first. The first import on a machine reads gigabytes.
+WARM = {
+    "torch": "import torch; print(torch.__version__, torch.version.cuda, torch.cuda.is_available())",
+    "jax": "import jax; print(jax.__version__, jax.default_backend())",
+    "cupy": "import cupy; print(cupy.__version__)",
+    "triton": "import triton; print(triton.__version__)",
+}
+
+
+class Warming:
+    """Imports of the frameworks beside the first checks."""
+
+    def __init__(self, machine):
+        self.machine, self.running = machine, {}
+        self.thread = threading.Thread(target=self.start, daemon=True)
+        self.thread.start()
+
+    def start(self):
+        environment = {**self.machine.environment, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+        for module, code in WARM.items():
+            try:
+                python = self.machine.python_with(module)
+            except Skip:
+                continue
+            pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+            self.running[module] = python, subprocess.Popen([python, "-c", code], env=environment, text=True, **pipes)
+
+    def wait(self, limit_s):
+        """Before a check that looks at times."""
+        until = time.monotonic() + limit_s
+        self.thread.join(limit_s)
+        for _, process in list(self.running.values()):
+            try:
+                process.wait(max(until - time.monotonic(), 0.1))
+            except subprocess.TimeoutExpired:
+                return
+
+    def end(self):
+        self.thread.join(10)
+        for _, process in self.running.values():
+            if process.poll() is None:
+                process.kill()
+
+
+def mode_of(gpu):
+    """How a process was recorded: CUPTI, hooks, or none."""
+    if not gpu["records"]:
+        return "none"
+    return "hooks" if gpu["approximate"] or not gpu["library"] else "CUPTI"
+
+
 class Check:
     """One row: a directory for its files, a time limit, and the runs."""
 
@@ -315,7 +374,9 @@ class Check:
 
     def profiled(self, command, environment=None, options=(), on_start=None):
         command, place = self.profiled_command(command, options)
-        return self.read_profile(self.run(command, environment, on_start=on_start), place)
+        ran = self.read_profile(self.run(command, environment, on_start=on_start), place)
+        ran.by_hooks = "--cuda=hooks" in options
+        return ran
 
     def pair(self, command, environment=None, options=(), same=lambda text: text):
         bare = self.bare(command, environment)
@@ -333,11 +394,20 @@ class Check:
         return profiled
 
     def note(self, ran):
+        self.mode_is_right(ran)
         self.facts["kernels"] = ran.kernels()
         self.facts["gpus"] = [gpu["name"] for gpu in ran.summary["gpus"]]
         self.facts["cupti"] = sorted({f"{gpu['library']} {gpu['versions']}" for gpu in ran.gpu_processes()})
         self.facts["dropped"] = ran.dropped()
         self.facts["warnings"] = ran.warnings()
+
+    def mode_is_right(self, ran):
+        """A run that fell back to hooks, or recorded nothing, says nothing of CUPTI."""
+        modes = collections.Counter(mode_of(gpu) for gpu in ran.gpu_processes())
+        self.facts["modes"] = dict(modes)
+        wanted, other = ("hooks", "CUPTI") if ran.by_hooks else ("CUPTI", "hooks")
+        causes = [gpu["reason"] or gpu["approximate"] for gpu in ran.gpu_processes()]
+        expect(modes[wanted] and not modes[other], f"recorded by {dict(modes)}, not by {wanted}: {causes}")
 
     def counted(self, ran, expected):
         expect(not self.facts["dropped"], f"dropped: {ran.summary['records']['dropped']}")

@@ -68,6 +68,8 @@ def subject(check, name, arguments, gpus, options):
     if ran.summary is None:
         return f"no summary: {ran.tail()}"
     by_hooks = "--cuda=hooks" in options
+    if ran.has("kernels") and ran.fact("kernels") > 0:
+        check.mode_is_right(ran)
     if not ran.has("kernels") or by_hooks and (name in WHOLE_GRAPHS or "graph" in arguments):
         return None
     seen = ran.kernels() + sum(gpu["untimed"] for gpu in ran.summary["gpus"])

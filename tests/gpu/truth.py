@@ -73,8 +73,9 @@ def records_of_the_run(check):
     expect(abs(middle) <= 100_000, f"starts are {middle:.0f} ns off CUPTI's")
     # The driver has work of its own when it starts.
     expect(len(before) >= 0.99 * len(shown), f"{len(shown) - len(before)} pieces of work have no call")
-    early = max(before)
-    expect(early <= machine.pick(5000, 50000), f"work begins {early:.0f} ns before the call that asked for it")
+    # The two clocks are as close as a reading of both is narrow; one bad reading is no wrong clock.
+    early = percentile(before, 0.99)
+    expect(early <= machine.pick(5000, 50000), f"1 % of the work begins {early:.0f} ns and more before its call")
     return f"{len(given)} records in the profile, start within {worst:.0f} ns, length within {max(map(abs, lengths)):.2f} ns"
 
 
@@ -128,10 +129,17 @@ def bare_client(check):
         seen = in_profile(ours.profile())
         if theirs != seen:
             wrong.append(f"{name}: the client has {dict(theirs)}, the profile {dict(seen)}")
+        check.mode_is_right(hooks)
         by_hooks = in_profile(hooks.profile())
-        # By hooks a graph is one piece of work.
-        if "graph" not in name and by_hooks != seen:
-            wrong.append(f"{name}: by CUPTI {dict(seen)}, by hooks {dict(by_hooks)}")
+        # By hooks a graph is one piece of work. What CUPTI makes of other kinds of copies and of sets is its own matter
+        # (a copy between two places on the host, a set as a kernel): it is shown, and no failure.
+        if "graph" not in name:
+            for what in ("kernels", "MemcpyHToD", "MemcpyDToH"):
+                if by_hooks[what] != seen[what]:
+                    wrong.append(f"{name}: {seen[what]} {what} by CUPTI, {by_hooks[what]} by hooks")
+            if by_hooks != seen:
+                check.facts[f"{name} by hooks"] = dict(by_hooks)
+        expect(sum(seen.values()) > 0, f"{name}: the profile is empty: nothing was measured")
         for call in ("cuLaunchKernel", "cuGraphLaunch", "cuMemcpyHtoDAsync_v2"):
             if ours.operation(call) != hooks.operation(call):
                 wrong.append(f"{name}: {call} {ours.operation(call)} times by CUPTI, {hooks.operation(call)} by hooks")

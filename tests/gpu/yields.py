@@ -129,10 +129,10 @@ def torch_in_a_window(check):
         # Not to the last: a library may set its memory once.
         same = abs(one["kernels"] - seen[0]["kernels"]) <= 2
         expect(same, f"recording {number} has {one['kernels']} kernels, the first {seen[0]['kernels']}")
-    # A PyTorch that keeps its subscription for good leaves nothing to record: then the gap says so.
+    # A PyTorch that keeps its subscription leaves what is behind its session to the gap; what is before it is ours.
     gap_is_told(check, ran)
     spins = ran.calls("spin_kernel")
-    expect(spins <= 40, f"{spins} of the 40 spin kernels before and after torch.profiler in the window")
+    expect(20 <= spins <= 40, f"{spins} of the 40 spin kernels before and after torch.profiler in the window")
     gaps = ", ".join(f"{gap['start_s']:.2f}-{gap['end_s']:.2f} s {gap['reason']}" for gap in check.facts["gaps"])
     return (
         f"torch.profiler has {seen[0]['kernels']} kernels each time, tbprof {spins} of the 40 around them; gaps: {gaps}"
@@ -155,4 +155,5 @@ def jax_in_a_window(check):
     expect(min(counts) >= 20, f"jax.profiler has {counts} pieces of device work, of 20 steps each")
     expect(max(counts) - min(counts) <= 0.1 * max(counts), f"jax.profiler has {counts} pieces of device work")
     gap_is_told(check, ran)
+    expect(ran.kernels() >= 20, f"tbprof recorded {ran.kernels()} kernels around jax.profiler in the window")
     return f"jax.profiler has {counts} pieces of work, tbprof {ran.kernels()} kernels around, and the gap"

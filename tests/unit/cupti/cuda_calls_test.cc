@@ -17,6 +17,11 @@ using PFN_cuCtxDestroy_v2000 = CUresult (*)(CUcontext);
 using PFN_cuDevicePrimaryCtxRelease_v7000 = CUresult (*)(CUdevice_v1);
 using PFN_cuDevicePrimaryCtxReset_v7000 = CUresult (*)(CUdevice_v1);
 
+#if CUDA_VERSION < 13010
+using PFN_cuLaunchHostFunc_v13010 = CUresult (*)(CUstream, CUhostFn, void*, unsigned int);
+using PFN_cuLaunchHostFunc_v13010_ptsz = PFN_cuLaunchHostFunc_v13010;
+#endif
+
 namespace tbprof {
 namespace {
 

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What only a GPU can answer, the most valuable first: other profilers beside ours, starts and ends, hooks on a static
+runtime, graphs that were made before a capture, millions of graph kernels."""
+
+import collections
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import xplane
+from basics import jax_python, torch_python
+from harness import PROGRAMS, Skip, expect
+from yields import ROUNDS, gap_is_told
+
+# Of torch_profiles.py and jax_profiles.py: 5 steps at first, then for each round 20 before its profiler, 20 in it, 20 behind.
+STEPS, FIRST = 20, 5
+
+
+def sessions_of_torch(path):
+    expect(path.exists(), "torch_profiles.py left nothing")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def torch_sessions(check, python, environment, options=None):
+    """What torch.profiler saw in each of its sessions; profiled if there are options."""
+    check.count += 1
+    told = check.directory / f"torch-{check.count}.json"
+    command = [python, str(PROGRAMS / "torch_profiles.py"), str(told)]
+    ran = check.bare(command, environment) if options is None else check.profiled(command, environment, options)
+    expect(ran.status == 0, ran.tail())
+    return ran, sessions_of_torch(told)
+
+
+def sessions_are_whole(bare, seen, what):
+    expect(len(bare) == len(seen) == ROUNDS, f"{what}: {len(bare)} sessions bare, {len(seen)} under tbprof, of {ROUNDS}")
+    for number, (before, now) in enumerate(zip(bare, seen)):
+        # Not to the last: a library may set its memory once.
+        expect(abs(before - now) <= 2, f"{what}: session {number} has {now} kernels, {before} bare")
+        expect(before >= STEPS, f"{what}: session {number} has {before} kernels bare: nothing was measured")
+
+
+def own_profilers_torch(check):
+    """torch.profiler three times, bare and under tbprof; tbprof records the rest, or says why not."""
+    python = torch_python(check)
+    _, bare = torch_sessions(check, python, check.machine.environment)
+    ran, seen = torch_sessions(check, python, check.machine.environment, ())
+    check.facts.update(bare=bare, under_tbprof=seen)
+    sessions_are_whole([one["kernels"] for one in bare], [one["kernels"] for one in seen], "torch.profiler")
+    for number, one in enumerate(seen):
+        expect(one["spin_kernels"] == STEPS, f"session {number} has {one['spin_kernels']} of {STEPS} spin kernels")
+    expect(ran.summary is not None, ran.tail())
+    check.note(ran)
+    gap_is_told(check, ran)
+    spins, all_spins = ran.calls("spin_kernel"), FIRST + 2 * ROUNDS * STEPS
+    expect(FIRST + STEPS <= spins <= all_spins + ROUNDS * STEPS, f"tbprof has {spins} spin kernels of {all_spins} around")
+    gaps = ", ".join(f"{gap['start_s']:.2f}-{gap['end_s']:.2f} s" for gap in check.facts["gaps"])
+    return f"PyTorch {check.facts['torch']}: {ROUNDS} sessions as bare; tbprof {spins} of the {all_spins} around; gaps {gaps}"
+
+
+def jax_sessions(check, python, options=None):
+    check.count += 1
+    traces = check.directory / f"jax-{check.count}"
+    command = [python, str(PROGRAMS / "jax_profiles.py"), str(traces)]
+    ran = check.bare(command) if options is None else check.profiled(command, None, options)
+    expect(ran.status == 0, ran.tail())
+    files = [(traces / str(number)).rglob("*.xplane.pb") for number in range(ROUNDS)]
+    return ran, [sum(xplane.Profile(path).on_device for path in one) for one in files]
+
+
+def own_profilers_jax(check):
+    """jax.profiler three times, bare and under tbprof."""
+    python = jax_python(check)
+    _, bare = jax_sessions(check, python)
+    ran, seen = jax_sessions(check, python, ())
+    check.facts.update(bare=bare, under_tbprof=seen)
+    sessions_are_whole(bare, seen, "jax.profiler")
+    expect(ran.summary is not None, ran.tail())
+    check.note(ran)
+    gap_is_told(check, ran)
+    # The steps before the first session are ours whatever JAX does afterwards.
+    expect(ran.kernels() >= STEPS, f"tbprof recorded {ran.kernels()} kernels around the sessions")
+    return f"JAX {check.facts['jax']}: sessions of {seen} pieces of work, {bare} bare; tbprof {ran.kernels()} kernels around"
+
+
+def torch_teardown(check):
+    """TEARDOWN_CUPTI=1: PyTorch gives CUPTI back. What we record afterwards does not begin before its call."""
+    python = torch_python(check)
+    environment = {**check.machine.environment, "TEARDOWN_CUPTI": "1"}
+    ran, seen = torch_sessions(check, python, environment, ())
+    check.facts["under_tbprof"] = seen
+    for number, one in enumerate(seen):
+        expect(one["spin_kernels"] == STEPS, f"session {number} has {one['spin_kernels']} of {STEPS} spin kernels")
+    expect(ran.summary is not None, ran.tail())
+    check.note(ran)
+    profile = ran.profile()
+    calls = {event.correlation: event for event in profile.host}
+    early = [
+        (calls[event.correlation].start_ps - event.start_ps) / 1000 for event in profile.device if event.correlation in calls
+    ]
+    expect(early, "no piece of work has a call")
+    check.facts.update(earliest_before_its_call_ns=round(max(early)), events=len(early))
+    expect(max(early) <= 50_000, f"work begins {max(early):.0f} ns before the call that asked for it")
+    spins = ran.calls("spin_kernel")
+    expect(spins >= FIRST + STEPS, f"{spins} spin kernels recorded")
+    return f"{spins} spin kernels around {ROUNDS} sessions, the earliest start {max(early):.0f} ns before its call"
+
+
+def starts_and_ends(check):
+    """Short programs and a bare cuInit, one after the other: none hangs, none loses its kernel."""
+    environment = check.machine.with_libraries()
+    program = check.machine.program("tests/gpu/spin_shared")
+    limit_s, times = check.pick(5, 60), []
+    for number in range(check.pick(50, 10)):
+        command, place = check.profiled_command([program, "1", "1000"])
+        ran = check.run(command, environment, limit_s=limit_s)
+        expect(ran.status == 0, f"run {number}: {ran.tail()}")
+        ran.summary = json.loads((place / "summary.json").read_text())
+        check.note(ran)
+        expect(ran.kernels() == 1, f"run {number}: {ran.kernels()} kernels of 1; {ran.warnings()}")
+        times.append(ran.seconds)
+        shutil.rmtree(place)
+    code = "import ctypes; print('cuInit', ctypes.CDLL('libcuda.so.1').cuInit(0))"
+    for number in range(check.pick(10, 3)):
+        command, _ = check.profiled_command([sys.executable, "-c", code])
+        ran = check.run(command, environment, limit_s=limit_s)
+        expect(ran.status == 0 and "cuInit 0" in ran.out, f"cuInit {number}: {ran.tail()}")
+    check.facts.update(longest_s=round(max(times), 2), runs=len(times))
+    return f"{len(times)} programs of one kernel, the longest {max(times):.2f} s; cuInit alone"
+
+
+def static_by_hooks(check):
+    """NVIDIA's static runtime by hooks, against a bare CUPTI client: whether it launches by ways that no hook sees."""
+    if check.machine.simulated:
+        raise Skip("NVIDIA's static runtime refuses the simulated driver")
+    command = [check.machine.program("tests/gpu/train_static"), "200", "20000"]
+    client = check.with_client(command)
+    expect(client.status == 0, f"under the bare client: {client.tail()}")
+    ran = check.profiled(command, None, ["--cuda=hooks"])
+    expect(ran.status == 0 and ran.summary, ran.tail())
+    check.note(ran)
+    kinds = collections.Counter(record.kind for record in client.records)
+    seen = ran.kernels() + sum(gpu["untimed"] for gpu in ran.summary["gpus"])
+    expect(kinds["K"] > 0, "the client saw no kernel")
+    expect(seen == kinds["K"] == ran.fact("kernels"), f"{seen} kernels by hooks, {kinds['K']} of the client")
+    return f"{seen} kernels by hooks, as the client counts them"
+
+
+def graphs_before_captures(check):
+    """Two captures of a graph that was instantiated before either."""
+    nodes, launches, length_s = 20, check.pick(100000, 15000), check.pick(1.0, 0.4)
+    command = [check.machine.program("tests/sim/subjects/large_graph"), str(nodes), str(launches), "2000"]
+
+    def ask(process):
+        place = check.directory / "profiled-1/logs/plugins/profile"
+        for number in range(2):
+            time.sleep(check.pick(1.0, 0.3))
+            if process.poll() is None:
+                process.send_signal(signal.SIGUSR1)
+            until = time.monotonic() + 15
+            while len(list(place.glob("*/*summary.json"))) <= number and time.monotonic() < until and process.poll() is None:
+                time.sleep(0.02)
+        # The rest of its launches shows nothing more.
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+
+    options = ["--window=none", f"--window-duration={length_s * 1000:.0f}ms"]
+    ran = check.profiled(command, check.machine.with_libraries(), options, on_start=ask)
+    expect(len(ran.runs) == 2, f"{len(ran.runs)} captures were written, 2 asked for: {ran.tail()}")
+    counts = []
+    for run in ran.runs:
+        ran.summary = json.loads(next(run.glob("*summary.json")).read_text())
+        check.note(ran)
+        counts.append(ran.calls("node_for_nanoseconds"))
+        expect(counts[-1] >= nodes, f"{counts[-1]} kernels of the graph's nodes in a capture; {ran.warnings()}")
+        expect(ran.dropped() == 0, f"dropped: {ran.summary['records']['dropped']}")
+    check.facts["kernels_of_nodes"] = counts
+    return f"{counts} kernels of a graph from before"
+
+
+class MemoryOfTheGpu:
+    """What is in use on the first GPU while a program runs, MiB."""
+
+    def __init__(self):
+        self.read, self.ended = [], threading.Event()
+        self.thread = threading.Thread(target=self.watch, daemon=True)
+
+    def watch(self):
+        command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-i", "0"]
+        while not self.ended.wait(1):
+            try:
+                ran = subprocess.run(command, capture_output=True, text=True, timeout=10)
+                self.read.append(int(ran.stdout.split()[0]))
+            except (OSError, subprocess.TimeoutExpired, ValueError, IndexError):
+                return
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join(15)
+
+
+def long_graphs(check):
+    """1.5 million kernels of a graph: GPU memory that grows, starts and ends that are zero or go back."""
+    nodes, launches = 1000, check.pick(1500, 60)
+    command = [check.machine.program("tests/sim/subjects/large_graph"), str(nodes), str(launches), "0"]
+    environment = check.machine.with_libraries()
+    with MemoryOfTheGpu() as bare_memory:
+        bare = check.bare(command, environment)
+    expect(bare.status == 0, bare.tail())
+    with MemoryOfTheGpu() as memory:
+        ran = check.profiled(command, environment)
+    expect(ran.status == 0 and ran.summary, ran.tail())
+    check.note(ran)
+    seen = ran.kernels() + sum(gpu["untimed"] for gpu in ran.summary["gpus"])
+    expect(seen + ran.dropped() >= nodes * launches, f"{seen} of {nodes * launches} kernels, {ran.dropped()} dropped")
+    untimed = sum(gpu["untimed"] for gpu in ran.summary["gpus"])
+    lengths = [event.duration_ps for event in ran.profile().device if event.kernel]
+    expect(lengths, "the profile shows no kernel")
+    growth = [max(read) - min(read) for read in (bare_memory.read, memory.read) if read]
+    check.facts.update(memory_growth_mib=growth, untimed=untimed, warnings=ran.warnings())
+    expect(check.machine.simulated or len(growth) == 2, "nvidia-smi did not say how much memory is in use")
+    # An invalid time is one of the two: it is drawn with a length, or it is said to have none.
+    expect(min(lengths) >= 0, "a kernel ends before it starts")
+    expect(untimed == 0 or ran.warnings(), f"{untimed} kernels without times, and no line about it")
+    return f"{seen} kernels, {untimed} without times, GPU memory grew by {growth} MiB (bare, under tbprof)"

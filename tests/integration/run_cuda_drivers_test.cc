@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forwarding drivers, several drivers in one process, and functions in several versions: the program never notices.
+#include "cuda_neighbours.h"
+
+namespace tbprof::integration {
+namespace {
+
+using CudaDrivers = Cuda;
+
+int64_t KernelsOf(const RunResult& run) {
+  int64_t kernels = 0;
+  for (const auto& gpu : run.summary["gpus"]) kernels += gpu["kernels"].get<int64_t>() + gpu["untimed"].get<int64_t>();
+  return kernels;
+}
+
+TEST_F(CudaDrivers, Neighbour_EveryMode_OutputIsTheBareOne) {
+  for (const Neighbour& neighbour : Neighbours()) {
+    const RunResult bare = RunBare(neighbour.command, OptionsOf(neighbour, "auto", true));
+    ASSERT_EQ(bare.code(), 0) << neighbour.name << bare.err;
+    for (const std::string mode : {"auto", "cupti", "hooks"}) {
+      for (const bool is_open : {true, false}) {
+        const RunResult run = RunUnderTbprof(neighbour.command, OptionsOf(neighbour, mode, is_open));
+        EXPECT_TRUE(SameOutput(bare, run)) << neighbour.name << " --cuda=" << mode << (is_open ? "" : " --window=none");
+      }
+    }
+  }
+}
+
+TEST_F(CudaDrivers, Neighbour_Hooks_RecordsEachKernelOnce) {
+  for (const Neighbour& neighbour : Neighbours()) {
+    if (neighbour.kernels == 0) continue;
+    const RunResult run = RunUnderTbprof(neighbour.command, OptionsOf(neighbour, "hooks", true));
+    ASSERT_EQ(run.code(), 0) << neighbour.name << run.err;
+    ASSERT_FALSE(run.summary.is_null()) << neighbour.name << run.AllSaid();
+    EXPECT_EQ(KernelsOf(run), neighbour.kernels) << neighbour.name;
+  }
+}
+
+// Whether a name of CUDA, CUPTI, NCCL or NVTX is there, and whether its address is the same in every way.
+TEST_F(CudaDrivers, LookUp_EveryWay_FindsWhatIsThereBare) {
+  const std::string alone = Subject("libsim_names_alone.so"), linked = Subject("libsim_names_linked.so");
+  const std::string cupti = "libcupti.so.13", nccl = "libnccl.so.2", driver = "libcuda.so.1";
+  const std::vector<std::vector<std::string>> commands = {
+      {Subject("names"), alone},
+      {Subject("names"), alone, "now"},
+      {Subject("names"), alone, "deep"},
+      {Subject("names"), linked, "plain"},
+      {Subject("names"), linked, "now", "plain"},
+      {Subject("names"), linked, "deep", "plain"},
+      {Subject("names"), linked, "now", "global"},
+      {Subject("names_now"), alone, "now"},
+      {Subject("names_now"), cupti, nccl, driver, linked, "global", "now"},
+      {Subject("names_linked")},
+      {Subject("names_linked"), alone, "now"},
+      {Subject("names_linked"), linked},
+  };
+  for (const auto& command : commands) {
+    for (const std::string mode : {"auto", "cupti", "hooks", "off"}) {
+      RunOptions options = On("cuda13");
+      options.tbprof = {"--cuda=" + mode};
+      const Pair pair = RunBoth(command, options);
+      EXPECT_TRUE(SameOutput(pair.bare, pair.profiled)) << testing::PrintToString(command) << " --cuda=" << mode << "\n"
+                                                        << pair.bare.out << pair.profiled.out;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tbprof::integration
