@@ -37,9 +37,8 @@ uint8_t* Buffers::Request() {
 }
 
 bool Buffers::Complete(uint8_t* buffer, size_t valid) {
-  if (buffer < base_) return false;
+  if (!Owns(buffer)) return false;
   const uint32_t index = IndexOf(buffer);
-  if (index >= count_) return false;
   slots_[index].valid = valid < kBufferBytes ? valid : kBufferBytes;
   uint32_t head = __atomic_load_n(&head_, __ATOMIC_RELAXED);
   do {

@@ -25,6 +25,8 @@ class Buffers {
 
   // A zeroed buffer; null: all are in use.
   uint8_t* Request();
+  // Whether it is one of these, and not the program's.
+  bool Owns(const uint8_t* buffer) const { return buffer >= base_ && IndexOf(buffer) < count_; }
   // `valid` bytes of it are records. True: there are many waiting, and their reader should come.
   bool Complete(uint8_t* buffer, size_t valid);
 
@@ -49,7 +51,8 @@ class Buffers {
     size_t valid;
   };
   uint32_t IndexOf(const uint8_t* buffer) const {
-    return static_cast<uint32_t>(static_cast<size_t>(buffer - base_) / kBufferBytes);
+    const size_t index = static_cast<size_t>(buffer - base_) / kBufferBytes;
+    return index < UINT32_MAX ? static_cast<uint32_t>(index) : UINT32_MAX;
   }
 
   uint8_t* base_;
