@@ -18,10 +18,12 @@
 //                     (torch/profiler/_cupti/monitor.py, pytorch#186439), without its calls of CUPTI 13.2
 //   registered_once   registers its buffers in the first session alone
 //
-//   NEIGHBOUR_AWAITS  under tbprof: before and after each session waits until device activity is recorded
+//   NEIGHBOUR_AWAITS    under tbprof: before and after each session waits until device activity is recorded
+//   NEIGHBOUR_QUIET_MS  and has tbprof come back after so long without a call of CUPTI, not after a second
 //
 // Prints what it launched, and what its own profiler saw of it: own_* in its sessions, outside_* between them.
 // Before cuda.h, whose macros rename what it names.
+#include "cupti/futex.h"
 #include "wire/gpu_bridge.h"
 
 #include <cuda.h>
@@ -125,8 +127,13 @@ void AwaitRecording() {
   const auto* const bridge = static_cast<const tbprof::GpuBridge*>(dlsym(RTLD_DEFAULT, tbprof::kGpuBridgeName));
   tbprof::GpuSession session;
   if (bridge == nullptr || !bridge->get_session(&session)) return;
+  const char* const quiet = getenv("NEIGHBOUR_QUIET_MS");
+  if (quiet != nullptr) bridge->cupti_use->quiet_ns = strtoull(quiet, nullptr, 10) * 1'000'000;
   const auto* const state = &session.process->gpu_state;
-  while (__atomic_load_n(state, __ATOMIC_ACQUIRE) != static_cast<uint32_t>(tbprof::GpuState::kRecording)) usleep(500);
+  while (__atomic_load_n(state, __ATOMIC_ACQUIRE) != static_cast<uint32_t>(tbprof::GpuState::kRecording)) {
+    if (quiet != nullptr) tbprof::cupti::WakeOwnThread(session.process);
+    usleep(500);
+  }
 }
 
 struct Order {
