@@ -62,6 +62,8 @@ struct Activities {
   bool graph_kind_on;
   bool unified_memory_on;
   uint32_t unified_memory_tries;
+  size_t unread_bytes;  // not told yet
+  Result unread_result;
 };
 Activities g_activities;
 
@@ -349,10 +351,10 @@ size_t DecodeFilled() {
   Buffers::Filled filled;
   while (g_recorder.buffers.Take(&filled)) {
     bytes += filled.valid;
-    g_recorder.decoder.BeginBuffer();
-    Activity* activity = nullptr;
-    if (filled.valid > 0) {
-      while (Cupti().next_record(filled.data, filled.valid, &activity) == kSuccess) g_recorder.decoder.Take(activity);
+    const Decoder::Unread unread = g_recorder.decoder.TakeBuffer(Cupti().next_record, filled.data, filled.valid);
+    if (unread.bytes > 0) {
+      g_activities.unread_bytes += unread.bytes;
+      g_activities.unread_result = unread.result;
     }
     g_recorder.buffers.Return(filled);
   }
@@ -378,6 +380,10 @@ void TellLosses() {
   size_t dropped = 0;
   if (Cupti().dropped_records(nullptr, 0, &dropped) == kSuccess && dropped > 0) {
     Tell(GpuInfoKey::kDropped, Text<32>().Add(static_cast<uint64_t>(dropped)));
+  }
+  if (g_activities.unread_bytes != 0) {
+    TellUnread(g_activities.unread_bytes, g_activities.unread_result);
+    g_activities.unread_bytes = 0;
   }
   if (g_recorder.decoder.unknown() != g_recorder.unknown_told) {
     g_recorder.unknown_told = g_recorder.decoder.unknown();

@@ -34,6 +34,8 @@ constexpr uint64_t kBusyPeriodNs = 5'000'000;
 // What an exit waits for the last flush: a device that is lost may never answer.
 constexpr uint64_t kLastFlushNs = 2'000'000'000;
 constexpr uint64_t kLastWorkNs = 1'500'000'000;
+constexpr uint32_t kManyWithoutTimes = 1000, kMostRestarts = 8;
+constexpr char kRestart[] = "restart: CUPTI gave kernels no valid times, and was started again";
 constexpr size_t kBusyBytes = 8 * size_t{Buffers::kBufferBytes};
 
 void WakeOwnThread() { cupti::WakeOwnThread(g_recorder.session.process); }
@@ -217,6 +219,19 @@ void* EndOfProcess(uint32_t seen) {
   return EndRun(seen);
 }
 
+// Kinds that are turned off and on again begin anew in CUPTI.
+void RestartWithoutTimes() {
+  Decoder& decoder = g_recorder.decoder;
+  if (g_recorder.by_hooks || decoder.kernels_without_times() < kManyWithoutTimes) return;
+  decoder.ForgetKernelsWithoutTimes();
+  // A clock of the program's costs kernels their times in CUPTI 12.6 U2 to 13.0, however it is restarted.
+  if (g_recorder.restarts == kMostRestarts || g_recorder.bridge->cupti_use->HasClock()) return;
+  ++g_recorder.restarts;
+  StopKinds(kRestart);
+  // What fails is told, and tried again by the next turn.
+  if (!StartKinds()) TellPaused(kRestart);
+}
+
 // Flushes when it is asked to, and five times a second; between, takes what CUPTI hands over by itself. Whether there
 // is more to come soon.
 bool Collect(bool asked, uint64_t* last_flush_ns) {
@@ -228,7 +243,9 @@ bool Collect(bool asked, uint64_t* last_flush_ns) {
     g_recorder.pace.NextPeriod();
   }
   EnableUnifiedMemory();
-  return Flush(0);
+  const bool busy = Flush(0);
+  RestartWithoutTimes();
+  return busy;
 }
 
 uint64_t WaitNs(bool busy, uint64_t last_flush_ns) {

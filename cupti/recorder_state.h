@@ -34,6 +34,7 @@ struct Recorder {
   bool init_is_over;  // atomic: cuInit has returned
   bool init_is_told;  // it will be told that cuInit has returned
   uint64_t started_ns;
+  uint32_t restarts;  // of recording, for kernels without times
   uint64_t hooks_clock_offset;
   uint32_t phase;      // Phase, atomic
   uint32_t abandoned;  // atomic: detached by a thread of the program, after our own has ended

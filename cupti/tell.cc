@@ -79,6 +79,12 @@ void TellMissing(const char* name, Result result) {
   Tell(GpuInfoKey::kMissingKind, text.Add(" ").Add(ResultText(result)));
 }
 
+void TellUnread(size_t bytes, Result result) {
+  Text<256> text;
+  text.Add(static_cast<uint64_t>(bytes)).Add(" CUPTI error ").Add(static_cast<uint64_t>(static_cast<uint32_t>(result)));
+  Tell(GpuInfoKey::kUnread, text.Add(" ").Add(ResultText(result)));
+}
+
 void TellRecording() {
   g_recorder.paused_for = nullptr;
   Tell(GpuInfoKey::kRecording, "");
