@@ -108,5 +108,19 @@ TEST_F(Cuda, Kernels_WithoutValidTimes_AreRecordedAgainAfterARestart) {
   EXPECT_THAT(gaps[0].value("reason", ""), testing::HasSubstr("was started again"));
 }
 
+// Each flush brings a nearly empty buffer of each thread, which calls for no other flush.
+TEST_F(Cuda, Flushes_SixteenThreadsThatDoLittle_AreAtMostEightASecond) {
+  RunOptions options = On("cuda13");
+  options.tbprof = {"--cuda=cupti", "--window=all"};
+  const RunResult run = RunUnderTbprof({Subject("idle_threads"), "16", "1000"}, options);
+  ASSERT_EQ(run.code(), 0) << run.AllSaid();
+  const std::vector<Event> flushes = run.profile->Named("CUPTI buffer flush");
+  const double seconds = static_cast<double>(Told(run, "took_ns")) / 1e9;
+  RecordProperty("flushes_a_second", std::to_string(static_cast<double>(flushes.size()) / seconds));
+  EXPECT_GE(flushes.size(), 3u);
+  // The first and those of the end are not by the clock.
+  EXPECT_LE(static_cast<double>(flushes.size()), 8 * seconds + 3);
+}
+
 }  // namespace
 }  // namespace tbprof::integration
