@@ -60,6 +60,7 @@ struct Activities {
   bool thread_id_changed;
   uint32_t kinds_on;  // of kWanted, as bits
   bool graph_kind_on;
+  bool nodes_told;
   bool unified_memory_on;
   uint32_t unified_memory_tries;
   size_t unread_bytes;  // not told yet
@@ -272,7 +273,14 @@ bool Attach() {
     TellUnavailable("device activity cannot be recorded", registered);
     return false;
   }
-  if (g_activities.subscribed) EnableCallbacks();
+  if (g_activities.subscribed) {
+    EnableCallbacks();
+  } else if (!HasOption(kGpuWholeGraphs) && !g_activities.nodes_told) {
+    g_activities.nodes_told = true;
+    Tell(GpuInfoKey::kMissingKind,
+         "where nodes of graphs are made, once the program's profiler keeps CUPTI's subscriber: "
+         "kernels of such graphs belong to what launches the graph");
+  }
   return true;
 }
 
