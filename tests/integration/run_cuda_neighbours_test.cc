@@ -122,5 +122,13 @@ TEST_F(Cuda, Flushes_SixteenThreadsThatDoLittle_AreAtMostEightASecond) {
   EXPECT_LE(static_cast<double>(flushes.size()), 8 * seconds + 3);
 }
 
+// It would take locks that the thread in cuInit has.
+TEST_F(Cuda, FirstFlush_ThreadInCuInit_WaitsForItsEnd) {
+  const Pair pair = RunBoth({Subject("train"), "5"}, On("cuda13", "flush_in_init_crashes", "init_ms=700"));
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.code(), 0);
+  EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, Told(pair.profiled, "kernels"));
+}
+
 }  // namespace
 }  // namespace tbprof::integration
