@@ -37,16 +37,19 @@ uint8_t* Buffers::Request() {
 }
 
 bool Buffers::Complete(uint8_t* buffer, size_t valid) {
-  if (buffer < base_) return false;
+  if (!Owns(buffer)) return false;
   const uint32_t index = IndexOf(buffer);
-  if (index >= count_) return false;
-  slots_[index].valid = valid < kBufferBytes ? valid : kBufferBytes;
+  const size_t added = valid < kBufferBytes ? valid : kBufferBytes;
+  slots_[index].valid = added;
   uint32_t head = __atomic_load_n(&head_, __ATOMIC_RELAXED);
   do {
     slots_[index].next = head;
   } while (!__atomic_compare_exchange_n(&head_, &head, index + 1, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
   __atomic_fetch_sub(&lent_, 1, __ATOMIC_RELAXED);
-  return __atomic_add_fetch(&waiting_, 1, __ATOMIC_RELAXED) % kWakeAt == 0;
+  const size_t bytes = __atomic_add_fetch(&waiting_bytes_, added, __ATOMIC_RELAXED);
+  // Each flush brings a buffer for each thread, most of them nearly empty.
+  const bool few_left = __atomic_add_fetch(&waiting_, 1, __ATOMIC_RELAXED) % kWakeBuffers == 0;
+  return few_left || bytes / kWakeBytes != (bytes - added) / kWakeBytes;
 }
 
 bool Buffers::Take(Filled* filled) {
@@ -64,6 +67,7 @@ bool Buffers::Take(Filled* filled) {
   const uint32_t index = taken_ - 1;
   taken_ = slots_[index].next;
   __atomic_fetch_sub(&waiting_, 1, __ATOMIC_RELAXED);
+  __atomic_fetch_sub(&waiting_bytes_, slots_[index].valid, __ATOMIC_RELAXED);
   *filled = {base_ + static_cast<size_t>(index) * kBufferBytes, slots_[index].valid};
   return true;
 }

@@ -25,7 +25,10 @@ class Buffers {
 
   // A zeroed buffer; null: all are in use.
   uint8_t* Request();
-  // `valid` bytes of it are records. True: there are many waiting, and their reader should come.
+  // Whether it is one of these, and not the program's.
+  bool Owns(const uint8_t* buffer) const { return buffer >= base_ && IndexOf(buffer) < count_; }
+  // `valid` bytes of it are records. True: many bytes, or many of the buffers, wait for their reader, which should
+  // come.
   bool Complete(uint8_t* buffer, size_t valid);
 
   struct Filled {
@@ -42,14 +45,16 @@ class Buffers {
   uint32_t lent() const { return __atomic_load_n(&lent_, __ATOMIC_RELAXED); }
 
  private:
-  static constexpr uint32_t kWakeAt = 8;
+  static constexpr size_t kWakeBytes = size_t{8} * kBufferBytes;
+  static constexpr uint32_t kWakeBuffers = kCount / 4;
   struct Slot {
     uint32_t used;
     uint32_t next;  // in the queue: index + 1
     size_t valid;
   };
   uint32_t IndexOf(const uint8_t* buffer) const {
-    return static_cast<uint32_t>(static_cast<size_t>(buffer - base_) / kBufferBytes);
+    const size_t index = static_cast<size_t>(buffer - base_) / kBufferBytes;
+    return index < UINT32_MAX ? static_cast<uint32_t>(index) : UINT32_MAX;
   }
 
   uint8_t* base_;
@@ -58,6 +63,7 @@ class Buffers {
   uint32_t refused_;
   uint32_t lent_;
   uint32_t waiting_;
+  size_t waiting_bytes_;
   uint32_t head_;   // completed, the latest first: index + 1
   uint32_t taken_;  // completed, the oldest first: the reader's own
   Slot slots_[kCount + kReserve];

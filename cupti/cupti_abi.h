@@ -47,10 +47,11 @@ enum ActivityKind : uint32_t {
 };
 
 enum CallbackDomain : uint32_t { kDomainDriver = 1, kDomainRuntime = 2, kDomainResource = 3 };
+inline constexpr uint32_t kResourceContextCreated = 1, kResourceInitFinished = 5;
 inline constexpr uint32_t kResourceGraphNodeCreated = 13, kResourceGraphNodeCloned = 20;
 
 inline constexpr uint32_t kAttributeZeroedOut = 5;
-inline constexpr uint32_t kThreadIdSystem = 1;
+inline constexpr uint32_t kThreadIdDefault = 0, kThreadIdSystem = 1;
 inline constexpr uint32_t kFlushForced = 1;
 
 // cuptiGetVersion: small numbers up to CUDA 12, then 13.0.1 as 130001.
@@ -248,13 +249,16 @@ using BufferCompleted = void (*)(void* context, uint32_t stream, uint8_t* buffer
   X(enable, cuptiActivityEnable, Result, (uint32_t kind), true)                                                       \
   X(disable, cuptiActivityDisable, Result, (uint32_t kind), true)                                                     \
   X(enable_driver_call, cuptiActivityEnableDriverApi, Result, (uint32_t callback, uint8_t enable), false)             \
+  X(enable_runtime_call, cuptiActivityEnableRuntimeApi, Result, (uint32_t callback, uint8_t enable), false)           \
   X(register_callbacks, cuptiActivityRegisterCallbacks, Result,                                                       \
     (BufferRequested requested, BufferCompleted completed), true)                                                     \
   X(flush_all, cuptiActivityFlushAll, Result, (uint32_t flags), true)                                                 \
   X(next_record, cuptiActivityGetNextRecord, Result, (uint8_t * buffer, size_t valid_size, Activity * *record), true) \
   X(dropped_records, cuptiActivityGetNumDroppedRecords, Result, (void* context, uint32_t stream, size_t* dropped),    \
     true)                                                                                                             \
+  X(get_attribute, cuptiActivityGetAttribute, Result, (uint32_t attribute, size_t * size, void* value), false)        \
   X(set_attribute, cuptiActivitySetAttribute, Result, (uint32_t attribute, size_t * size, void* value), false)        \
+  X(get_thread_id_type, cuptiGetThreadIdType, Result, (uint32_t * type), false)                                       \
   X(set_thread_id_type, cuptiSetThreadIdType, Result, (uint32_t type), false)                                         \
   X(configure_unified_memory, cuptiActivityConfigureUnifiedMemoryCounter, Result,                                     \
     (UnifiedMemoryConfig * configurations, uint32_t count), false)                                                    \

@@ -116,6 +116,9 @@ void Decoder::TakeKernel(const Kernel& kernel) {
   record->reserved = 0;
   record->reserved1 = 0;
   Commit(reservation, RecordKind::kGpuKernel, kernel.device);
+  // One that has not ended has a start alone.
+  const bool timed = kernel.start != 0 && (kernel.end == 0 || kernel.end >= kernel.start);
+  kernels_without_times_ = timed ? 0 : kernels_without_times_ + 1;
 }
 
 // What copies and sets have in common. Null: no room.
@@ -379,6 +382,23 @@ void Decoder::TakeName(const Name& name) {
       return;
   }
   Tell(kind, id, name.name, TextLength(name.name, kMaxName));
+}
+
+Decoder::Unread Decoder::TakeBuffer(Result (*next_record)(uint8_t* buffer, size_t valid, Activity** record),
+                                    uint8_t* buffer, size_t valid) {
+  BeginBuffer();
+  if (valid == 0) return {kErrorMaxLimitReached, 0};
+  Activity* activity = nullptr;
+  Activity* last = nullptr;
+  Result result;
+  while ((result = next_record(buffer, valid, &activity)) == kSuccess) {
+    last = activity;
+    Take(activity);
+  }
+  // Only this says that there is no more: an incomplete record, or one of a kind that this CUPTI does not know, ends
+  // the walk, too (21 from 12.4, 13.0 and 13.1).
+  if (result == kErrorMaxLimitReached) return {result, 0};
+  return {result, last == nullptr ? valid : valid - static_cast<size_t>(reinterpret_cast<uint8_t*>(last) - buffer)};
 }
 
 bool Decoder::Take(const Activity* activity) {

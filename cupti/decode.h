@@ -4,7 +4,7 @@
 //
 //   Decoder decoder;                       // zeroed, in .bss: 1.2 MB
 //   decoder.Start(segment, writer, version);
-//   while (next_record(...) == kSuccess) decoder.Take(activity);
+//   const Decoder::Unread unread = decoder.TakeBuffer(next_record, buffer, valid);
 //
 // Process: target, tbprof's own thread. No allocation, no system call, no CUPTI call but for the names of callbacks.
 #ifndef TBPROF_CUPTI_DECODE_H_
@@ -61,7 +61,20 @@ class Decoder {
   // False: a kind that was not asked for.
   bool Take(const Activity* activity);
 
+  // What of a buffer could not be read, and why; kErrorMaxLimitReached: nothing.
+  struct Unread {
+    Result result;
+    size_t bytes;  // from the last record that was read
+  };
+  Unread TakeBuffer(Result (*next_record)(uint8_t* buffer, size_t valid, Activity** record), uint8_t* buffer,
+                    size_t valid);
+
   uint64_t unknown() const { return unknown_; }
+
+  // The latest kernels, one after the other, whose times make no sense: CUPTI 13.0 comes to that after millions of
+  // graph kernels (parcagpu#23).
+  uint32_t kernels_without_times() const { return kernels_without_times_; }
+  void ForgetKernelsWithoutTimes() { kernels_without_times_ = 0; }
 
   // Only these calls of the driver interface are kept where CUPTI cannot be told: those that the runtime makes for each
   // of its own are noise.
@@ -107,6 +120,7 @@ class Decoder {
   Result (*callback_name_)(uint32_t domain, uint32_t callback, const char** name);
   uint32_t version_;
   uint64_t unknown_;
+  uint32_t kernels_without_times_;
   uint64_t told_callbacks_[2][kCallbacks / 64];
   uint64_t kept_driver_calls_[kCallbacks / 64];
   NameTable names_;

@@ -8,13 +8,12 @@
 
 #include <errno.h>
 
-#include "cupti/buffers.h"
-#include "cupti/decode.h"
+#include "cupti/activities.h"
 #include "cupti/futex.h"
-#include "cupti/library.h"
 #include "cupti/name_record.h"
 #include "cupti/observer.h"
-#include "cupti/text.h"
+#include "cupti/recorder_state.h"
+#include "cupti/tell.h"
 #include "wire/raw.h"
 
 extern "C" {
@@ -24,206 +23,28 @@ void* dlsym(void* handle, const char* name);
 }
 
 namespace tbprof::cupti {
+
+Recorder g_recorder;
+
 namespace {
 
 constexpr uint64_t kFlushPeriodNs = 200'000'000;
+constexpr uint64_t kLongestInitNs = 30'000'000'000;
 constexpr uint64_t kBusyPeriodNs = 5'000'000;
 // What an exit waits for the last flush: a device that is lost may never answer.
 constexpr uint64_t kLastFlushNs = 2'000'000'000;
 constexpr uint64_t kLastWorkNs = 1'500'000'000;
-constexpr uint32_t kBusy = 8;
-constexpr uint32_t kMaxCallbacks = 2048;
-constexpr uint32_t kUnifiedMemoryTries = 10;
-
-// DEVICE, CONTEXT, STREAM and NAME first: their records explain the others.
-struct Wanted {
-  uint32_t kind;
-  const char* name;
-  bool needed;  // without it there is nothing to show
-};
-constexpr Wanted kWanted[] = {
-    {kActivityDevice, "devices", false},
-    {kActivityContext, "contexts", false},
-    {kActivityStream, "streams", false},
-    {kActivityName, "names", false},
-    {kActivityConcurrentKernel, "kernels", true},
-    {kActivityMemcpy, "copies", false},
-    {kActivityMemcpy2, "copies between devices", false},
-    {kActivityMemset, "memory sets", false},
-    {kActivityRuntime, "calls of the CUDA runtime", false},
-    {kActivitySynchronization, "synchronization", false},
-    {kActivityOverhead, "CUPTI's overhead", false},
-    {kActivityMemory2, "device memory", false},
-};
-constexpr const char* kKeptDriverCalls[] = {
-    "cuLaunch",     "cuGraphLaunch",       "cuMemcpy",         "cuMemset",           "cuMemAlloc",
-    "cuMemFree",    "cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize", "cuModuleLoad",
-    "cuLibraryLoad"};
-
-constexpr char kAside[] = "program: the program uses CUPTI itself";
-constexpr char kNoWindow[] = "window: no window is open";
-
-enum class Phase : uint32_t { kNone, kRunning, kEnding, kEnded };
-
-struct Recorder {
-  const GpuBridge* bridge;
-  GpuSession session;
-  Library library;
-  Buffers buffers;
-  Pace pace;
-  Decoder decoder;
-  ChunkWriter* writer;
-  Subscriber subscriber;
-  bool subscribed;
-  bool recording;  // kinds are on
-  bool by_hooks;   // and not by CUPTI: observer.h
-  uint64_t hooks_clock_offset;
-  uint32_t phase;       // Phase
-  uint32_t aside;       // the program wants, or has, CUPTI for itself
-  uint32_t aside_done;  // and may take it
-  uint32_t told;        // what came up before there was a thread that writes
-  uint64_t unknown_told;
-  const char* paused_for;  // what was told last; null: nothing, or that it records
-  uint32_t kinds_on;       // of kWanted, as bits
-  bool unified_memory_on;
-  uint32_t unified_memory_tries;
-
-  // What is to be told and came up before the library had a thread that writes.
-  static constexpr uint32_t kMostPending = 48;
-  struct Pending {
-    GpuInfoKey key;
-    uint64_t ticks;
-    Text<512> text;
-  };
-  Pending pending[kMostPending];
-  uint32_t pending_count;
-};
-Recorder g_recorder;
+constexpr uint32_t kManyWithoutTimes = 1000, kMostRestarts = 8;
+constexpr char kRestart[] = "restart: CUPTI gave kernels no valid times, and was started again";
+constexpr size_t kBusyBytes = 8 * size_t{Buffers::kBufferBytes};
 
 void WakeOwnThread() { cupti::WakeOwnThread(g_recorder.session.process); }
+
+bool HasEnded() { return __atomic_load_n(&g_recorder.phase, __ATOMIC_ACQUIRE) == static_cast<uint32_t>(Phase::kEnded); }
 
 // Until the own thread has set it so, or has had its time.
 void WaitUntil(uint32_t* word, uint32_t wanted) {
   FutexWaitFor(word, kLastFlushNs, [wanted](uint32_t value) { return value == wanted; });
-}
-
-// Only this process: a fork child has none of the threads, and CUDA is dead in it.
-bool IsOurProcess() { return g_recorder.bridge->epoch() == g_recorder.session.epoch; }
-
-// ---- what the profile is told
-
-void TellAt(uint64_t ticks, GpuInfoKey key, const char* text, uint32_t length) {
-  if (g_recorder.writer == nullptr) {
-    if (g_recorder.pending_count == Recorder::kMostPending) return;
-    Recorder::Pending* const pending = &g_recorder.pending[g_recorder.pending_count++];
-    pending->key = key;
-    pending->ticks = ticks;
-    pending->text.Add(text, length);
-    return;
-  }
-  Reservation reservation;
-  if (!BeginRecord(g_recorder.session.segment, g_recorder.writer, 1 + SlotsFor(length), &reservation)) return;
-  auto* record = reinterpret_cast<GpuInfoRecord*>(reservation.slots);
-  record->ticks = ticks;
-  record->text_length = length;
-  record->reserved = 0;
-  __builtin_memcpy(record + 1, text, length);
-  CommitRecord(g_recorder.session.segment, g_recorder.writer, reservation, RecordKind::kGpuInfo, 0,
-               static_cast<uint16_t>(key));
-}
-void Tell(GpuInfoKey key, const char* text) {
-  TellAt(ReadTicks(g_recorder.session.clock), key, text, TextLength(text, 4096));
-}
-template <uint32_t size>
-void Tell(GpuInfoKey key, const Text<size>& text) {
-  TellAt(ReadTicks(g_recorder.session.clock), key, text.get(), text.length());
-}
-
-const char* ResultText(Result result) {
-  const char* text = nullptr;
-  if (g_recorder.library.functions.get_result_string != nullptr &&
-      g_recorder.library.functions.get_result_string(result, &text) == kSuccess && text != nullptr) {
-    return text;
-  }
-  return "unknown error";
-}
-
-void SetState(GpuState state) {
-  __atomic_store_n(&g_recorder.session.process->gpu_state, static_cast<uint32_t>(state), __ATOMIC_RELEASE);
-}
-
-bool MayObserve() { return (g_recorder.session.segment.header->gpu_options & kGpuByHooks) != 0; }
-
-void TellUnavailable(const char* what, Result result) {
-  Text<512> text;
-  text.Add(what);
-  if (result != kSuccess) {
-    text.Add(": CUPTI error ")
-        .Add(static_cast<uint64_t>(static_cast<uint32_t>(result)))
-        .Add(" ")
-        .Add(ResultText(result));
-  }
-  switch (result) {
-    case kErrorMultipleSubscribers:
-    case kErrorMaxLimitReached:
-      text.Add(" (another profiler has this process: Nsight, compute-sanitizer, cuda-gdb or the program's own)");
-      break;
-    case kErrorInsufficientPrivileges:
-      text.Add(" (the driver lets only administrators profile)");
-      break;
-    case kErrorUnknown:
-    case kErrorNotInitialized:
-      text.Add(" (no working driver or GPU here, or a CUPTI newer than the driver)");
-      break;
-    default:
-      break;
-  }
-  Tell(MayObserve() ? GpuInfoKey::kByHooks : GpuInfoKey::kUnavailable, text);
-}
-
-// ---- CUPTI's callbacks
-
-void OnRequest(uint8_t** buffer, size_t* size, size_t* max_records) {
-  *max_records = g_recorder.pace.Records(reinterpret_cast<uintptr_t>(__builtin_thread_pointer()));
-  *buffer = g_recorder.buffers.Request();
-  *size = *buffer == nullptr ? 0 : Buffers::kBufferBytes;
-}
-
-void OnComplete(void*, uint32_t, uint8_t* buffer, size_t, size_t valid) {
-  if (buffer == nullptr) return;
-  if (g_recorder.buffers.Complete(buffer, valid)) FutexWake(&g_recorder.session.process->gpu_flush_requested);
-}
-
-// 0: not known.
-uint64_t NodeNumber(void* node) {
-  uint64_t number = 0;
-  const bool known = node != nullptr && g_recorder.library.functions.get_graph_node(node, &number) == kSuccess;
-  return known ? number : 0;
-}
-
-// On the program's thread that makes the node, which may have locks of the driver.
-void OnCallback(void*, uint32_t domain, uint32_t callback, const void* data) {
-  const bool cloned = callback == kResourceGraphNodeCloned;
-  if (domain != kDomainResource || data == nullptr || (!cloned && callback != kResourceGraphNodeCreated)) return;
-  const Segment& segment = g_recorder.session.segment;
-  if ((__atomic_load_n(&segment.header->control, __ATOMIC_RELAXED) & kFamilyGpu) == 0 || !IsOurProcess()) return;
-  const auto* const graph = static_cast<const GraphData*>(static_cast<const ResourceData*>(data)->descriptor);
-  if (graph == nullptr || graph->node_type != kNodeKernel) return;
-  ChunkWriter* const writer = g_recorder.bridge->writer_of_thread();
-  if (writer == nullptr) return;
-  const int saved = errno;
-  const uint64_t silenced = g_recorder.bridge->silence();
-  const uint64_t node = NodeNumber(graph->node);
-  const uint64_t original = cloned ? NodeNumber(graph->original_node) : 0;
-  g_recorder.bridge->speak(silenced);
-  errno = saved;
-  Reservation reservation;
-  if (node == 0 || !BeginRecord(segment, writer, 1, &reservation)) return;
-  auto* record = reinterpret_cast<GpuGraphNodeRecord*>(reservation.slots);
-  record->ticks = ReadTicks(g_recorder.session.clock);
-  record->node = node;
-  record->original = cloned && original == 0 ? node : original;
-  CommitRecord(segment, writer, reservation, RecordKind::kGpuGraphNode, 0, 0);
 }
 
 // ---- on the library's own thread
@@ -257,187 +78,42 @@ void RecordClock() {
   CommitRecord(g_recorder.session.segment, g_recorder.writer, reservation, RecordKind::kGpuClock, 0, 0);
 }
 
-// How many buffers there were.
-uint32_t DecodeFilled() {
-  uint32_t count = 0;
-  Buffers::Filled filled;
-  while (g_recorder.buffers.Take(&filled)) {
-    ++count;
-    g_recorder.decoder.BeginBuffer();
-    Activity* activity = nullptr;
-    if (filled.valid > 0) {
-      while (g_recorder.library.functions.next_record(filled.data, filled.valid, &activity) == kSuccess) {
-        g_recorder.decoder.Take(activity);
-      }
-    }
-    g_recorder.buffers.Return(filled);
-  }
-  return count;
+// A flush takes locks that the thread in cuInit may have. A driver that never says that it is over has had its time.
+bool MayFlush() {
+  if (!g_recorder.init_is_told || __atomic_load_n(&g_recorder.init_is_over, __ATOMIC_ACQUIRE)) return true;
+  return ReadMonotonic() - g_recorder.started_ns >= kLongestInitNs;
 }
 
-void TellLosses() {
-  size_t dropped = 0;
-  if (g_recorder.library.functions.dropped_records(nullptr, 0, &dropped) == kSuccess && dropped > 0) {
-    Tell(GpuInfoKey::kDropped, Text<32>().Add(static_cast<uint64_t>(dropped)));
-  }
-  if (g_recorder.decoder.unknown() != g_recorder.unknown_told) {
-    g_recorder.unknown_told = g_recorder.decoder.unknown();
-    Tell(GpuInfoKey::kUnknown, Text<32>().Add(g_recorder.unknown_told));
-  }
-}
-
-// How busy it was: buffers, or work that has not ended.
-uint32_t Flush(uint32_t flags) {
+// Whether there is much to do: filled buffers, or work that has not ended.
+bool Flush(uint32_t flags) {
   RecordClock();
-  if (g_recorder.by_hooks) return CollectWork() > 0 ? kBusy : 0;
-  g_recorder.library.functions.flush_all(flags);
-  const uint32_t count = DecodeFilled();
+  if (g_recorder.by_hooks) return CollectWork() > 0;
+  if (MayFlush()) g_recorder.library.functions.flush_all(flags);
+  const size_t bytes = DecodeFilled();
   RecordClock();
   TellLosses();
-  return count;
-}
-
-void TellMissing(const char* name, Result result) {
-  Text<256> text;
-  text.Add(name).Add(": CUPTI error ").Add(static_cast<uint64_t>(static_cast<uint32_t>(result)));
-  Tell(GpuInfoKey::kMissingKind, text.Add(" ").Add(ResultText(result)));
-}
-
-bool Enable(uint32_t kind, const char* name) {
-  const Result result = g_recorder.library.functions.enable(kind);
-  if (result == kSuccess) return true;
-  TellMissing(name, result);
-  return false;
-}
-
-// The calls of the driver interface that cause device work, by their names: numbers are CUPTI's, names are CUDA's.
-void EnableDriverCalls() {
-  const Functions& functions = g_recorder.library.functions;
-  bool any = false;
-  for (uint32_t callback = 1; callback < kMaxCallbacks; ++callback) {
-    const char* name = nullptr;
-    if (functions.get_callback_name(kDomainDriver, callback, &name) != kSuccess || name == nullptr) continue;
-    bool kept = false;
-    for (const char* with : kKeptDriverCalls) kept |= StartsWith(name, with);
-    if (!kept) continue;
-    g_recorder.decoder.KeepDriverCall(callback);
-    if (functions.enable_driver_call != nullptr) any |= functions.enable_driver_call(callback, 1) == kSuccess;
-  }
-  // Before CUDA 12.5 there is all or nothing.
-  if (!any) Enable(kActivityDriver, "calls of the driver interface");
-}
-
-// Without it kernels of graphs belong to what launched the graph.
-void EnableGraphNodes() {
-  const Functions& functions = g_recorder.library.functions;
-  if (functions.enable_callback == nullptr || functions.get_graph_node == nullptr) return;
-  // Whole graphs: no kernel of theirs is recorded.
-  if ((g_recorder.session.segment.header->gpu_options & kGpuWholeGraphs) != 0) return;
-  // Clones first: a copy must never pass for a node that was made by itself.
-  if (functions.enable_callback(1, g_recorder.subscriber, kDomainResource, kResourceGraphNodeCloned) != kSuccess)
-    return;
-  functions.enable_callback(1, g_recorder.subscriber, kDomainResource, kResourceGraphNodeCreated);
-}
-
-bool Subscribe() {
-  const Functions& functions = g_recorder.library.functions;
-  const Result result = functions.subscribe(&g_recorder.subscriber, OnCallback, nullptr);
-  if (result != kSuccess) {
-    TellUnavailable("device activity cannot be recorded", result);
-    return false;
-  }
-  g_recorder.subscribed = true;
-  if (functions.set_thread_id_type != nullptr) functions.set_thread_id_type(kThreadIdSystem);
-  if (functions.set_attribute != nullptr) {
-    // Otherwise CUPTI zeroes each buffer in the program's thread.
-    uint8_t zeroed = 1;
-    size_t size = sizeof(zeroed);
-    functions.set_attribute(kAttributeZeroedOut, &size, &zeroed);
-  }
-  const Result registered = functions.register_callbacks(OnRequest, OnComplete);
-  if (registered != kSuccess) {
-    TellUnavailable("device activity cannot be recorded", registered);
-    return false;
-  }
-  EnableGraphNodes();
-  return true;
-}
-
-void Unsubscribe() {
-  if (!g_recorder.subscribed) return;
-  g_recorder.library.functions.unsubscribe(g_recorder.subscriber);
-  g_recorder.subscribed = false;
-}
-
-// On the own thread, as CUPTI wants to be asked after cuInit.
-void EnableUnifiedMemory() {
-  const Functions& functions = g_recorder.library.functions;
-  if (g_recorder.unified_memory_on || g_recorder.by_hooks) return;
-  if ((g_recorder.session.segment.header->gpu_options & kGpuUnifiedMemory) == 0) return;
-  // Once for a window: what is refused stays refused.
-  g_recorder.unified_memory_on = true;
-  constexpr const char* kName = "unified memory";
-  constexpr uint32_t kCounters = static_cast<uint32_t>(GpuUnifiedKind::kBetweenDevices);
-  UnifiedMemoryConfig wanted[kCounters];
-  for (uint32_t i = 0; i < kCounters; ++i) wanted[i] = {kUnifiedOfAllDevices, i + 1, 0, 1};
-  // Early CUPTIs know four counters.
-  constexpr uint32_t kFirstCounters = static_cast<uint32_t>(GpuUnifiedKind::kDeviceFault);
-  Result result = kErrorNotSupported;
-  if (functions.configure_unified_memory != nullptr) {
-    result = functions.configure_unified_memory(wanted, kCounters);
-    if (result == kErrorInvalidParameter) result = functions.configure_unified_memory(wanted, kFirstCounters);
-  }
-  if (result == kErrorNotInitialized && g_recorder.unified_memory_tries++ < kUnifiedMemoryTries) {
-    g_recorder.unified_memory_on = false;
-  } else if (result == kSuccess) {
-    Enable(kActivityUnifiedMemory, kName);
-  } else {
-    TellMissing(kName, result);
-  }
-}
-
-void DisableAll() {
-  const Functions& functions = g_recorder.library.functions;
-  if (g_recorder.unified_memory_on) functions.disable(kActivityUnifiedMemory);
-  g_recorder.unified_memory_on = false;
-  for (uint32_t i = 0; i < sizeof(kWanted) / sizeof(kWanted[0]); ++i) {
-    if ((g_recorder.kinds_on & (1u << i)) != 0) functions.disable(kWanted[i].kind);
-  }
-  functions.disable(kActivityDriver);
-  if ((g_recorder.session.segment.header->gpu_options & kGpuWholeGraphs) != 0) functions.disable(kActivityGraphTrace);
-  g_recorder.kinds_on = 0;
-}
-
-bool EnableAll() {
-  bool good = true;
-  for (uint32_t i = 0; i < sizeof(kWanted) / sizeof(kWanted[0]); ++i) {
-    if (Enable(kWanted[i].kind, kWanted[i].name)) {
-      g_recorder.kinds_on |= 1u << i;
-    } else if (kWanted[i].needed) {
-      good = false;
-    }
-  }
-  EnableDriverCalls();
-  // Excludes the nodes' own records.
-  if ((g_recorder.session.segment.header->gpu_options & kGpuWholeGraphs) != 0) {
-    Enable(kActivityGraphTrace, "whole graphs");
-  }
-  return good;
+  return bytes >= kBusyBytes;
 }
 
 void SetRecording() {
   g_recorder.recording = true;
-  g_recorder.paused_for = nullptr;
   RecordClock();
-  Tell(GpuInfoKey::kRecording, "");
-  SetState(GpuState::kRecording);
+  TellRecording();
 }
 
-void TellPaused(const char* why) {
-  if (g_recorder.paused_for == why) return;
-  g_recorder.paused_for = why;
-  Tell(GpuInfoKey::kPaused, why);
-  SetState(GpuState::kPaused);
+// False: the program uses CUPTI.
+bool Hold() {
+  CuptiUse* const use = g_recorder.bridge->cupti_use;
+  if (use->IsHeld()) return true;
+  const CuptiShare share = use->TryHold(ReadMonotonic());
+  if (share != CuptiShare::kNone) g_recorder.share = share;
+  return share != CuptiShare::kNone;
+}
+
+void Release() {
+  CuptiUse* const use = g_recorder.bridge->cupti_use;
+  use->Release();
+  FutexWake(use->wait_word());
 }
 
 // False: there are no hooks in this session, or they will not do.
@@ -458,7 +134,8 @@ bool FallBack() {
     Tell(GpuInfoKey::kMissingKind, "unified memory: only CUPTI tells of it");
   }
   // What we ask of the driver would be in the program's own profile.
-  if (g_recorder.bridge->set_yield(StepAside, ComeBack)) g_recorder.aside = 1;
+  g_recorder.bridge->set_yield(StepAside);
+  if (!Hold()) TellPaused(kAside);
   if (g_recorder.writer != nullptr) BeginObserving(g_recorder.writer);
   return true;
 }
@@ -470,13 +147,13 @@ bool StartKinds() {
     SetRecording();
     return true;
   }
-  if (!g_recorder.subscribed && !Subscribe()) {
-    Unsubscribe();
+  if (!IsAttached() && !Attach()) {
+    Detach();
     return false;
   }
   if (!EnableAll()) {
     DisableAll();
-    Unsubscribe();
+    Detach();
     TellUnavailable("device activity cannot be recorded: CUPTI refuses to record kernels", kSuccess);
     return false;
   }
@@ -498,6 +175,18 @@ void StopKinds(const char* why) {
   TellPaused(why);
 }
 
+// A call of the program's is waiting.
+void GiveWay() {
+  StopKinds(kAside);
+  if (IsAttached()) {
+    if (g_recorder.buffers.lent() != 0) FlushUntilReturned();
+    Detach();
+  }
+  // Also where no window is open: one may open, or be over, before the program is done.
+  TellPaused(kAside);
+  Release();
+}
+
 void Exit(void*);
 
 void* EndRun(uint32_t seen) {
@@ -505,41 +194,83 @@ void* EndRun(uint32_t seen) {
   __atomic_store_n(&g_recorder.session.process->gpu_flush_done, seen, __ATOMIC_RELEASE);
   __atomic_store_n(&g_recorder.phase, static_cast<uint32_t>(Phase::kEnded), __ATOMIC_RELEASE);
   FutexWake(&g_recorder.phase);
+  // What is attached stays so until the program asks for CUPTI: a process that ends has no time for more.
+  if (!IsAttached()) {
+    Release();
+  } else {
+    FutexWake(g_recorder.bridge->cupti_use->wait_word());
+  }
   return nullptr;
+}
+
+void* EndOfProcess(uint32_t seen) {
+  if (g_recorder.recording) {
+    Flush(0);
+    if (g_recorder.by_hooks) {
+      StopObserving(kLastWorkNs, true);
+      RecordClock();
+    } else {
+      Flush(kFlushForced);
+    }
+  }
+  // Says that nothing is missing at the end.
+  Tell(GpuInfoKey::kPaused, "end");
+  SetState(GpuState::kPaused);
+  return EndRun(seen);
+}
+
+// Kinds that are turned off and on again begin anew in CUPTI.
+void RestartWithoutTimes() {
+  Decoder& decoder = g_recorder.decoder;
+  if (g_recorder.by_hooks || decoder.kernels_without_times() < kManyWithoutTimes) return;
+  decoder.ForgetKernelsWithoutTimes();
+  // A clock of the program's costs kernels their times in CUPTI 12.6 U2 to 13.0, however it is restarted.
+  if (g_recorder.restarts == kMostRestarts || g_recorder.bridge->cupti_use->HasClock()) return;
+  ++g_recorder.restarts;
+  StopKinds(kRestart);
+  // What fails is told, and tried again by the next turn.
+  if (!StartKinds()) TellPaused(kRestart);
+}
+
+// Flushes when it is asked to, and five times a second; between, takes what CUPTI hands over by itself. Whether there
+// is more to come soon.
+bool Collect(bool asked, uint64_t* last_flush_ns) {
+  const uint64_t now = ReadMonotonic();
+  const bool due = now - *last_flush_ns >= kFlushPeriodNs;
+  if (!asked && !due && !g_recorder.by_hooks) return DecodeFilled() >= kBusyBytes;
+  if (due) {
+    *last_flush_ns = now;
+    g_recorder.pace.NextPeriod();
+  }
+  EnableUnifiedMemory();
+  const bool busy = Flush(0);
+  RestartWithoutTimes();
+  return busy;
+}
+
+uint64_t WaitNs(bool busy, uint64_t last_flush_ns) {
+  if (busy) return kBusyPeriodNs;
+  const uint64_t since = ReadMonotonic() - last_flush_ns;
+  return since >= kFlushPeriodNs ? kFlushPeriodNs : kFlushPeriodNs - since;
 }
 
 void* Run() {
   const GpuSession& session = g_recorder.session;
   uint32_t* const requested = &session.process->gpu_flush_requested;
   bool exit_registered = false;
+  uint64_t last_flush_ns = 0;
+  uint32_t flushed = __atomic_load_n(requested, __ATOMIC_ACQUIRE);
   for (;;) {
     const uint32_t seen = __atomic_load_n(requested, __ATOMIC_ACQUIRE);
     const auto phase = static_cast<Phase>(__atomic_load_n(&g_recorder.phase, __ATOMIC_ACQUIRE));
     if (!IsOurProcess()) return nullptr;
     const bool armed = (__atomic_load_n(&session.segment.header->control, __ATOMIC_RELAXED) & kFamilyGpu) != 0;
-    const bool aside = __atomic_load_n(&g_recorder.aside, __ATOMIC_ACQUIRE) != 0;
-    uint32_t busy = 0;
-    if (phase == Phase::kEnding) {
-      if (g_recorder.recording) {
-        Flush(0);
-        if (g_recorder.by_hooks) {
-          StopObserving(kLastWorkNs, true);
-          RecordClock();
-        } else {
-          Flush(kFlushForced);
-        }
-      }
-      // Says that nothing is missing at the end.
-      Tell(GpuInfoKey::kPaused, "end");
-      SetState(GpuState::kPaused);
-      return EndRun(seen);
-    }
-    if (aside) {
-      StopKinds(kAside);
-      Unsubscribe();
-      // Also where no window is open: one may open, or be over, before the program is done.
+    bool busy = false;
+    if (phase == Phase::kEnding) return EndOfProcess(seen);
+    if (IsHeld() && g_recorder.bridge->cupti_use->HasCall()) GiveWay();
+    if (!Hold()) {
       TellPaused(kAside);
-      if (__atomic_exchange_n(&g_recorder.aside_done, 1, __ATOMIC_RELEASE) == 0) FutexWake(&g_recorder.aside_done);
+      DiscardFilled();
     } else if (armed && !g_recorder.recording) {
       if (!StartKinds() && !(FallBack() && StartKinds())) {
         SetState(GpuState::kOff);
@@ -549,9 +280,9 @@ void* Run() {
     } else if (!armed) {
       StopKinds(kNoWindow);
       if (g_recorder.paused_for != nullptr) TellPaused(kNoWindow);
-    } else if (g_recorder.recording) {
-      EnableUnifiedMemory();
-      busy = Flush(0);
+    } else {
+      busy = Collect(seen != flushed, &last_flush_ns);
+      flushed = seen;
     }
     if (g_recorder.by_hooks && !g_recorder.recording) ServeContexts();
     __atomic_store_n(&session.process->gpu_flush_done, seen, __ATOMIC_RELEASE);
@@ -560,8 +291,7 @@ void* Run() {
       exit_registered = true;
       __cxa_atexit(Exit, nullptr, nullptr);
     }
-    const bool over = FutexWait(requested, seen, busy >= kBusy ? kBusyPeriodNs : kFlushPeriodNs);
-    if (over && busy < kBusy) g_recorder.pace.NextPeriod();
+    FutexWait(requested, seen, WaitNs(busy, last_flush_ns));
   }
 }
 
@@ -594,8 +324,7 @@ void NameStream(void* stream, const char* name) {
   if (g_recorder.by_hooks) return NameObservedStream(writer, stream, name);
   const Functions& cupti = g_recorder.library.functions;
   if (g_context_of_stream == nullptr || cupti.get_device == nullptr || cupti.get_stream == nullptr) return;
-  // CUPTI is the program's for now.
-  if (__atomic_load_n(&g_recorder.aside, __ATOMIC_ACQUIRE) != 0) return;
+  if (!IsHeld()) return;
   const uint64_t silenced = g_recorder.bridge->silence();
   void* context = nullptr;
   uint32_t device = 0, number = 0;
@@ -674,8 +403,8 @@ bool Prepare() {
     TellUnavailable("no address space for CUPTI's buffers", kSuccess);
     return false;
   }
-  if (g_recorder.bridge->set_yield(StepAside, ComeBack)) {
-    g_recorder.aside = 1;
+  g_recorder.bridge->set_yield(StepAside);
+  if (!Hold()) {
     TellPaused(kAside);
     return true;
   }
@@ -689,13 +418,14 @@ void StartRecording(const GpuBridge* bridge) {
   if (!bridge->get_session(&g_recorder.session)) return;
   const uint32_t options = g_recorder.session.segment.header->gpu_options;
   if ((options & (kGpuByCupti | kGpuByHooks)) == 0) return;
+  g_recorder.started_ns = ReadMonotonic();
   const uint64_t silenced = bridge->silence();
   // On this thread: it is in the middle of cuInit, where CUPTI would have any other wait, and before the first context,
   // which kinds that are turned on later would miss.
   bool good = (options & kGpuByCupti) != 0 && Prepare();
   if (!good && (options & kGpuByCupti) == 0) Tell(GpuInfoKey::kByHooks, kHooksAskedFor);
   if (!good && FallBack()) {
-    good = g_recorder.aside != 0 || (g_recorder.session.segment.header->control & kFamilyGpu) == 0 || StartKinds();
+    good = !IsHeld() || (g_recorder.session.segment.header->control & kFamilyGpu) == 0 || StartKinds();
   }
   if (!good) SetState(GpuState::kOff);
   g_recorder.phase = static_cast<uint32_t>(good ? Phase::kRunning : Phase::kEnded);
@@ -713,25 +443,30 @@ void StartRecording(const GpuBridge* bridge) {
       AbandonObserving();
     } else {
       DisableAll();
-      Unsubscribe();
+      Detach();
     }
     SetState(GpuState::kOff);
     g_recorder.phase = static_cast<uint32_t>(Phase::kEnded);
   }
+  if (!good || !started) Release();
   bridge->speak(silenced);
 }
 
 void StepAside() {
-  if (__atomic_load_n(&g_recorder.phase, __ATOMIC_ACQUIRE) != static_cast<uint32_t>(Phase::kRunning)) return;
-  __atomic_store_n(&g_recorder.aside_done, 0, __ATOMIC_RELEASE);
-  __atomic_store_n(&g_recorder.aside, 1, __ATOMIC_RELEASE);
+  if (!IsOurProcess()) return;
+  CuptiUse* const use = g_recorder.bridge->cupti_use;
   WakeOwnThread();
-  WaitUntil(&g_recorder.aside_done, 1);
-}
-
-void ComeBack() {
-  if (__atomic_exchange_n(&g_recorder.aside, 0, __ATOMIC_ACQ_REL) == 0) return;
-  WakeOwnThread();
+  FutexWaitFor(use->wait_word(), kLastFlushNs, [](uint32_t word) { return !CuptiUse::IsHeldIn(word) || HasEnded(); });
+  if (!HasEnded() || __atomic_exchange_n(&g_recorder.abandoned, 1, __ATOMIC_ACQ_REL) != 0) return;
+  // tbprof's own thread is gone, and an exit handler of the program's uses CUPTI.
+  const uint64_t silenced = g_recorder.bridge->silence();
+  if (IsAttached()) {
+    DisableAll();
+    g_recorder.library.functions.flush_all(kFlushForced);
+    Detach();
+  }
+  Release();
+  g_recorder.bridge->speak(silenced);
 }
 
 }  // namespace tbprof::cupti

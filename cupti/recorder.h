@@ -14,9 +14,9 @@ namespace tbprof::cupti {
 // on.
 void StartRecording(const GpuBridge* bridge);
 
-// The program is about to take CUPTI for itself: stop, so that its one try succeeds. And it has given it back.
+// The program is about to call CUPTI, which tbprof holds: returns when it does not, or after two seconds. Errno may
+// change.
 void StepAside();
-void ComeBack();
 
 }  // namespace tbprof::cupti
 

@@ -8,6 +8,7 @@
 #include "preload/hooks.h"
 #include "preload/record.h"
 #include "preload/state.h"
+#include "wire/cupti_use.h"
 #include "wire/raw.h"
 
 namespace tbprof {
@@ -120,6 +121,7 @@ extern "C" __attribute__((visibility("default"))) const GpuBridge tbprof_gpu_bri
     .silence = Silence,
     .speak = Speak,
     .at_end = SetAtEnd,
+    .cupti_use = &g_cupti_use,
     .set_yield = SetYield,
     .writer_of_thread = WriterOfThread,
     .set_observer = SetObserver,

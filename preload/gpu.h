@@ -17,8 +17,11 @@ inline void TellGpuOfEnd() {
   if (__builtin_expect(__atomic_load_n(&g_gpu_at_end, __ATOMIC_ACQUIRE) != nullptr, 0)) CallGpuAtEnd();
 }
 
-// What is called before the program takes CUPTI for itself, and when it has given it back. True: it has it now.
-bool SetYield(void (*step_aside)(), void (*come_back)());
+// What the program has of CUPTI.
+class CuptiUse;
+extern __attribute__((visibility("hidden"))) CuptiUse g_cupti_use;
+// What is called before a call of the program's is handed on while tbprof holds CUPTI; it returns when it does not.
+void SetYield(void (*step_aside)());
 
 // The program has named a stream, by its handle.
 void NameGpuStream(void* stream, const char* name);

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUPTI has one slot. A program that wants it for itself (torch.profiler, JAX) gets it at its first try: ours steps
-// aside before the call is handed on, and comes back when the program is done.
+// What a look-up by name gives: our hook for a function that the library has.
 //
-// Rules: RULES.md, but that a program's own call of CUPTI may wait for our last flush: it is a start of profiling,
-// which takes longer still.
+// Rules: RULES.md.
 #include <dlfcn.h>
 
 #include "preload/gpu.h"
@@ -12,44 +10,9 @@
 #include "preload/modules.h"
 #include "preload/resolve.h"
 #include "preload/state.h"
-#include "wire/cupti_names.h"
 
 namespace tbprof {
 namespace {
-
-// As FindLate takes them; a table of pointers would be one more page that the loader writes in every process.
-constexpr auto kCuptiList = [] {
-  struct {
-    char names[256];
-  } list{};
-  size_t at = 0;
-  for (const CuptiName& name : kCuptiNames) {
-    for (const char* c = name.file; *c != '\0'; ++c) list.names[at++] = *c;
-    ++at;
-  }
-  return list;
-}();
-constexpr int kCuptiUnknown = 999;  // what CUPTI answers where nothing works
-
-int32_t g_subscribers;  // of the program's
-bool g_registered;      // one of them is there for activities that are recorded without subscribing
-void (*g_step_aside)();
-void (*g_come_back)();
-
-void BeforeProgram() {
-  __atomic_fetch_add(&g_subscribers, 1, __ATOMIC_ACQ_REL);
-  if (auto* const step_aside = __atomic_load_n(&g_step_aside, __ATOMIC_ACQUIRE); step_aside != nullptr) step_aside();
-}
-
-void AfterProgram() {
-  int32_t count = __atomic_load_n(&g_subscribers, __ATOMIC_ACQUIRE);
-  // Its end may be told twice: by unsubscribing and by cuptiFinalize.
-  while (count > 0 &&
-         !__atomic_compare_exchange_n(&g_subscribers, &count, count - 1, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-  }
-  if (count != 1) return;
-  if (auto* const come_back = __atomic_load_n(&g_come_back, __ATOMIC_ACQUIRE); come_back != nullptr) come_back();
-}
 
 // A process may have a library twice. The hook stands for one that was looked up, the first; not if the program's own
 // references lead to another.
@@ -65,9 +28,6 @@ void* OneOf(const char* name, void* found, void* hook, void** looked_up) {
   }
   return hook;
 }
-
-// The subscriber that comes after the registration is the same.
-bool TakeRegistered() { return __atomic_exchange_n(&g_registered, false, __ATOMIC_ACQ_REL); }
 
 // What a look-up of `name` that has found `found` gives: our hook where we have one for it. `is_callers`: the caller's
 // own references lead to the same.
@@ -85,78 +45,7 @@ void* LateHookOf(const char* name, void* found, bool is_callers) {
 
 }  // namespace
 
-#define TBPROF_REAL(name)                                                                              \
-  reinterpret_cast<decltype(g_real.name)>(FindForCaller(reinterpret_cast<void*>(&Hook_##name),         \
-                                                        reinterpret_cast<void**>(&g_real.name), #name, \
-                                                        kCuptiList.names, __builtin_return_address(0)))
-
-bool SetYield(void (*step_aside)(), void (*come_back)()) {
-  __atomic_store_n(&g_come_back, come_back, __ATOMIC_RELEASE);
-  __atomic_store_n(&g_step_aside, step_aside, __ATOMIC_RELEASE);
-  return __atomic_load_n(&g_subscribers, __ATOMIC_ACQUIRE) > 0;
-}
-
-int Hook_cuptiSubscribe(void** subscriber, void* callback, void* user) {
-  auto* const real = TBPROF_REAL(cuptiSubscribe);
-  if (real == nullptr) return kCuptiUnknown;
-  BeforeProgram();
-  const int result = real(subscriber, callback, user);
-  if (result != 0 || TakeRegistered()) AfterProgram();
-  return result;
-}
-
-int Hook_cuptiSubscribe_v2(void** subscriber, void* callback, void* user, void* parameters) {
-  auto* const real = TBPROF_REAL(cuptiSubscribe_v2);
-  if (real == nullptr) return kCuptiUnknown;
-  BeforeProgram();
-  const int result = real(subscriber, callback, user, parameters);
-  if (result != 0 || TakeRegistered()) AfterProgram();
-  return result;
-}
-
-// Activities are recorded without a subscriber, too: then this is where the program begins.
-int Hook_cuptiActivityRegisterCallbacks(void* requested, void* completed) {
-  auto* const real = TBPROF_REAL(cuptiActivityRegisterCallbacks);
-  if (real == nullptr) return kCuptiUnknown;
-  const bool begins = __atomic_load_n(&g_subscribers, __ATOMIC_ACQUIRE) == 0;
-  if (begins) BeforeProgram();
-  const int result = real(requested, completed);
-  if (begins && result != 0) AfterProgram();
-  if (begins && result == 0) __atomic_store_n(&g_registered, true, __ATOMIC_RELEASE);
-  return result;
-}
-
-int Hook_cuptiUnsubscribe(void* subscriber) {
-  auto* const real = TBPROF_REAL(cuptiUnsubscribe);
-  if (real == nullptr) return kCuptiUnknown;
-  const int result = real(subscriber);
-  AfterProgram();
-  return result;
-}
-
-int Hook_cuptiFinalize() {
-  auto* const real = TBPROF_REAL(cuptiFinalize);
-  if (real == nullptr) return kCuptiUnknown;
-  // It takes everything down, ours too.
-  BeforeProgram();
-  const int result = real();
-  AfterProgram();
-  return result;
-}
-
 }  // namespace tbprof
-
-// References to CUPTI have a version, its soname.
-#define TBPROF_TIMED(...)
-#define TBPROF_CUSTOM(...)
-#define TBPROF_PUBLIC(...)
-#define TBPROF_NCCL(...)
-#define TBPROF_LATE(family, name, ...)                          \
-  TBPROF_EXPORT_AS(name, "tbprof_export_12_", "libcupti.so.12") \
-  TBPROF_EXPORT_AS(name, "tbprof_export_13_", "libcupti.so.13") \
-  TBPROF_EXPORT_AS(name, "tbprof_export_14_", "libcupti.so.14") \
-  TBPROF_EXPORT_HIDDEN(name)
-#include "preload/hooks.def"
 
 // ---- dlsym
 

@@ -12,6 +12,7 @@
 
 #include "wire/chunk.h"
 #include "wire/cuda_observer.h"
+#include "wire/cupti_use.h"
 #include "wire/segment.h"
 
 namespace tbprof {
@@ -38,9 +39,10 @@ struct GpuBridge {
   void (*speak)(uint64_t silenced);
   // Called when the process is about to end or to become another program without exit handlers.
   void (*at_end)(void (*routine)());
-  // Called before the program takes CUPTI for itself, which may wait for it, and when it has given it back. True: the
-  // program has it already.
-  bool (*set_yield)(void (*step_aside)(), void (*come_back)());
+  // What the program has of CUPTI; who may use it now.
+  CuptiUse* cupti_use;
+  // Called before a call of the program's to CUPTI is handed on while tbprof holds it. Returns when it does not.
+  void (*set_yield)(void (*step_aside)());
   // What the calling thread of the program records with. Null: it cannot now.
   ChunkWriter* (*writer_of_thread)();
   // Told of CUDA's calls from now on. False: no hooks in this session.

@@ -437,6 +437,7 @@ enum class GpuInfoKey : uint16_t {
   kUnknown = 8,      // decimal: activity records of kinds that were not asked for
   kMissingKind = 9,  // an activity that could not be turned on, and why
   kByHooks = 10,     // device times come from events around the work, and why not from CUPTI
+  kUnread = 11,      // decimal: bytes of CUPTI's buffers that it could not step through, and its error
 };
 
 // The text of kByHooks where CUPTI was not tried.

@@ -1105,6 +1105,7 @@ void GpuBuilder::JudgeProcess(const GpuFacts& facts, const ProcessFacts& process
   for (const std::string& kind : facts.missing_kinds) gpu.missing_kinds.push_back(PrintableUtf8(kind));
   gpu.dropped = facts.dropped;
   gpu.unknown = facts.unknown;
+  gpu.unread_bytes = facts.unread_bytes;
 
   std::vector<GpuStateChange> changes = facts.changes;
   std::stable_sort(changes.begin(), changes.end(),
@@ -1229,11 +1230,13 @@ void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
     for (const GpuGap& gap : gpu.gaps) AddTo(&paused_ps, gap.end_ps - gap.start_ps);
     if (!gpu.gaps.empty()) {
       const GpuGap& gap = gpu.gaps[0];
-      warnings.push_back(StrCat(who, ": its GPU activity is missing for ", HumanTime(gap.end_ps - gap.start_ps),
-                                " from ", gap.start_ps / kPsPerMs, " ms (", gap.reason, ")",
-                                gpu.gaps.size() > 1 ? StrCat(", and in ", gpu.gaps.size() - 1, " more gaps, ",
-                                                             HumanTime(paused_ps), " in all")
-                                                    : ""));
+      warnings.push_back(
+          StrCat(who, ": its GPU activity is missing for ", HumanTime(gap.end_ps - gap.start_ps), " from ",
+                 gap.start_ps / kPsPerMs, " ms (", gap.reason, ")",
+                 gpu.gaps.size() > 1
+                     ? StrCat(", and in ", gpu.gaps.size() - 1, " more gaps, ", HumanTime(paused_ps), " in all")
+                     : "",
+                 gap.reason.starts_with("program:") ? "; to avoid it, turn the program's profiler off" : ""));
     }
     if (facts.changes_left_out > 0 && facts.left_out_from_ticks < window_.close) {
       warnings.push_back(
@@ -1245,6 +1248,16 @@ void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
       warnings.push_back(
           StrCat(who, ": the GPU clock jumped ", facts.clock.breaks(),
                  " times (was the system's time set?); what ran then is marked, its place is uncertain"));
+    }
+    if (facts.clock.replaced() > 0 && gpu.records > 0) {
+      timeline_->notes.push_back(StrCat(who,
+                                        ": the program gave CUPTI a clock of its own (torch.profiler does so); device "
+                                        "times are converted by its rate"));
+    }
+    if (facts.unread_bytes > 0) {
+      warnings.push_back(StrCat(who, ": ", (facts.unread_bytes + 1023) / 1024,
+                                " KiB of GPU activity could not be read (", PrintableUtf8(facts.unread_cause),
+                                "): kernels and calls are missing; install the CUPTI of the driver's CUDA version"));
     }
     if (facts.clock_assumed && gpu.records > 0 && gpu.recording != GpuRecording::kUnavailable) {
       warnings.push_back(

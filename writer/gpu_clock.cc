@@ -10,6 +10,9 @@ namespace {
 constexpr size_t kMaxPairs = 1u << 18;
 constexpr double kBreakNs = 1e6;
 constexpr double kDrift = 500e-6;  // what NTP slews a clock by at most
+constexpr double kRateBaselineNs = 5e5;
+constexpr double kRateNs = 5e3;
+constexpr double kOtherRate = 0.01, kMostRate = 100;
 // A reading that a preemption stretched says little where others nearby were not.
 constexpr size_t kNeighbours = 4;
 constexpr size_t kMaxStretches = 256;
@@ -68,18 +71,49 @@ void GpuClockMap::LeaveOutWide() {
   pairs_ = std::move(kept);
 }
 
-void GpuClockMap::FindBreaks() {
-  for (size_t i = 1; i < pairs_.size(); ++i) {
-    const double expected = static_cast<double>(pairs_[i].ticks - pairs_[i - 1].ticks) * ns_per_tick_;
-    const double residual = SignedDifference(pairs_[i].gpu_ns, pairs_[i - 1].gpu_ns) - expected;
-    // Neither reading says when within its bracket it was taken.
-    const double bracket = static_cast<double>(pairs_[i].width / 2 + pairs_[i - 1].width / 2) * ns_per_tick_;
-    pairs_[i].after_break =
-        std::abs(residual) > kBreakNs + kDrift * expected + bracket || pairs_[i].gpu_ns <= pairs_[i - 1].gpu_ns;
-    breaks_ += pairs_[i].after_break;
+double GpuClockMap::Residual(size_t from, size_t to, double rate) const {
+  const double expected = static_cast<double>(pairs_[to].ticks - pairs_[from].ticks) * ns_per_tick_;
+  return SignedDifference(pairs_[to].gpu_ns, pairs_[from].gpu_ns) - expected * rate;
+}
+
+double GpuClockMap::Tolerance(size_t from, size_t to, double rate) const {
+  const double expected = static_cast<double>(pairs_[to].ticks - pairs_[from].ticks) * ns_per_tick_;
+  // Neither reading says when within its bracket it was taken.
+  const double bracket = static_cast<double>(pairs_[to].width / 2 + pairs_[from].width / 2) * ns_per_tick_;
+  return (kDrift * expected + bracket) * std::max(rate, 1.0);
+}
+
+double GpuClockMap::RateFrom(size_t first) const {
+  size_t last = first;
+  while (last + 1 < pairs_.size() &&
+         static_cast<double>(pairs_[last].ticks - pairs_[first].ticks) * ns_per_tick_ < kRateBaselineNs) {
+    ++last;
   }
-  for (size_t i = 0; i < pairs_.size(); ++i) {
-    if (i == 0 || pairs_[i].after_break) stretches_.push_back({i, i});
+  const double expected = static_cast<double>(pairs_[last].ticks - pairs_[first].ticks) * ns_per_tick_;
+  if (expected < kRateBaselineNs || pairs_[last].gpu_ns <= pairs_[first].gpu_ns) return 1;
+  const double rate = SignedDifference(pairs_[last].gpu_ns, pairs_[first].gpu_ns) / expected;
+  // A step of the system's clock looks like a rate until the pairs behind it and between show that it is none.
+  if (std::abs(rate - 1) < kOtherRate || rate < 1 / kMostRate || rate > kMostRate) return 1;
+  for (size_t i = first + 1; i < std::min(last + 2, pairs_.size()); ++i) {
+    if (std::abs(Residual(first, i, rate)) > Tolerance(first, i, rate) + kRateNs * rate) return 1;
+  }
+  return last + 1 < pairs_.size() || last > first + 1 ? rate : 1;
+}
+
+void GpuClockMap::FindBreaks() {
+  double rate = RateFrom(0);
+  stretches_.push_back({0, 0, rate});
+  for (size_t i = 1; i < pairs_.size(); ++i) {
+    Pair& pair = pairs_[i];
+    pair.after_break =
+        std::abs(Residual(i - 1, i, rate)) > Tolerance(i - 1, i, rate) + kBreakNs * std::max(rate, 1.0) ||
+        pair.gpu_ns <= pairs_[i - 1].gpu_ns;
+    if (pair.after_break) {
+      const double before = rate;
+      rate = RateFrom(i);
+      ++(rate == before || std::abs(rate / before - 1) < kOtherRate ? breaks_ : replaced_);
+      stretches_.push_back({i, i, rate});
+    }
     stretches_.back().last = i;
   }
 }
@@ -96,8 +130,9 @@ uint64_t GpuClockMap::Around(const Pair& pair, uint64_t gpu_ns, double ns_per_ti
 }
 
 uint64_t GpuClockMap::InStretch(const Stretch& stretch, uint64_t gpu_ns) const {
-  if (gpu_ns <= pairs_[stretch.first].gpu_ns) return Around(pairs_[stretch.first], gpu_ns, ns_per_tick_);
-  if (gpu_ns >= pairs_[stretch.last].gpu_ns) return Around(pairs_[stretch.last], gpu_ns, ns_per_tick_);
+  const double ns_per_tick = ns_per_tick_ * stretch.rate;
+  if (gpu_ns <= pairs_[stretch.first].gpu_ns) return Around(pairs_[stretch.first], gpu_ns, ns_per_tick);
+  if (gpu_ns >= pairs_[stretch.last].gpu_ns) return Around(pairs_[stretch.last], gpu_ns, ns_per_tick);
   size_t at = last_;
   if (!(at >= stretch.first && at < stretch.last && gpu_ns >= pairs_[at].gpu_ns && gpu_ns < pairs_[at + 1].gpu_ns)) {
     const auto begin = pairs_.begin() + static_cast<ptrdiff_t>(stretch.first);
@@ -137,7 +172,7 @@ GpuTime GpuClockMap::ToTicks(uint64_t gpu_ns, size_t hint) const {
     const Pair &first = pairs_[stretch.first], &last = pairs_[stretch.last];
     const bool is_first = stretch.first == 0, is_last = stretch.last + 1 == pairs_.size();
     const auto consider = [&](const Pair& pair, bool open_end) {
-      const uint64_t at = Around(pair, gpu_ns, ns_per_tick_);
+      const uint64_t at = Around(pair, gpu_ns, ns_per_tick_ * stretch.rate);
       // Between this stretch and its neighbour, or nowhere.
       uint64_t nearest = at;
       if (!is_first) nearest = std::max(nearest, pairs_[stretch.first - 1].ticks);

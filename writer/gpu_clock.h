@@ -8,6 +8,9 @@
 //   clock.Finish(ns_per_tick);
 //   const GpuTime time = clock.ToTicks(ns, hint);
 //
+// A program may give CUPTI a clock of its own, which nothing undoes (PyTorch's Kineto: the CPU's counter): from there
+// on the clock goes at another rate, which the pairs show.
+//
 // CUPTI's default clock is CLOCK_REALTIME: it follows NTP, and jumps when that steps it. A jump is between two pairs;
 // where exactly is not known. Times in there are put on the side they fit, and said to be uncertain.
 //
@@ -42,7 +45,9 @@ class GpuClockMap {
   // The number of pairs not after this one, for `hint`.
   size_t PassPair(const GpuClockRecord& pair) const;
 
+  // Jumps of one clock, and how often another clock took its place.
   uint32_t breaks() const { return breaks_; }
+  uint32_t replaced() const { return replaced_; }
   // Half the distance of the two readings, of the worst pair that is used: how far device and host times may be apart.
   uint64_t error_ticks() const { return error_ticks_; }
   uint64_t last_ticks() const { return pairs_.empty() ? 0 : pairs_.back().ticks; }
@@ -57,9 +62,15 @@ class GpuClockMap {
   // Pairs [first, last] without a jump between them.
   struct Stretch {
     size_t first, last;
+    double rate;  // nanoseconds of the clock in one of the session
   };
   void LeaveOutWide();
   void FindBreaks();
+  // Of the clock from pair `first` on; 1 where the pairs show no other.
+  double RateFrom(size_t first) const;
+  double Residual(size_t from, size_t to, double rate) const;
+  // What the two readings leave open, in the clock's nanoseconds.
+  double Tolerance(size_t from, size_t to, double rate) const;
   uint64_t InStretch(const Stretch& stretch, uint64_t gpu_ns) const;
   uint64_t Around(const Pair& pair, uint64_t gpu_ns, double ns_per_tick) const;
 
@@ -67,6 +78,7 @@ class GpuClockMap {
   std::vector<Stretch> stretches_;
   double ns_per_tick_ = 1;
   uint32_t breaks_ = 0;
+  uint32_t replaced_ = 0;
   uint64_t error_ticks_ = 0;
   mutable size_t last_ = 0;
 };

@@ -135,6 +135,10 @@ bool GpuFacts::TakeInfo(const RecordView& record) {
     case GpuInfoKey::kByHooks:
       by_hooks = text;
       return true;
+    case GpuInfoKey::kUnread:
+      AddSaturating(&unread_bytes, Decimal(text));
+      if (unread_cause.empty()) unread_cause = text.substr(std::min(text.size(), text.find(' ') + 1));
+      return true;
   }
   return false;
 }

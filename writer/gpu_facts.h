@@ -65,6 +65,8 @@ struct GpuFacts {
   bool hooks_asked_for() const { return by_hooks == kHooksAskedFor; }
   uint64_t dropped = 0;
   uint64_t unknown = 0;
+  uint64_t unread_bytes = 0;  // of CUPTI's buffers
+  std::string unread_cause;   // of the first
   uint64_t names_left_out = 0;
 
  private:

@@ -186,6 +186,7 @@ Json ProcessGpuJson(const ProcessGpu& gpu) {
           {"records", gpu.records},
           {"dropped", gpu.dropped},
           {"unknown", gpu.unknown},
+          {"unread_bytes", gpu.unread_bytes},
           {"lost_at_end_s", KnownOrNull(gpu.lost_at_end_ps >= 0, Seconds(gpu.lost_at_end_ps))}};
 }
 

@@ -149,6 +149,7 @@ struct ProcessGpu {
   uint64_t records = 0;
   uint64_t dropped = 0;  // by CUPTI, for want of a buffer
   uint64_t unknown = 0;
+  uint64_t unread_bytes = 0;    // of CUPTI's buffers, which it could not step through to the end
   bool ended_in_order = false;  // or recording had stopped before
   int64_t lost_at_end_ps = -1;  // killed so long after the last record that was handed over; -1: it was not
 };

@@ -46,6 +46,10 @@ bool SystemThreadIds();
 uint64_t Timestamp();
 uint64_t ToTimestamp(int64_t engine_time);
 void RefreshClock();
+// A length of time in the clock of the records.
+uint64_t InTimestamps(int64_t ns);
+// The kernels' kind was turned on.
+void BeginKernels();
 void SetTimestampCallback(CUpti_TimestampCallbackFunc callback);
 
 // ---- records (cupti_records.cc)

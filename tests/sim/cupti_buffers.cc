@@ -303,7 +303,8 @@ void SetPeriod(uint32_t milliseconds) {
 
 void Append(const void* record, size_t size, int64_t final_at) {
   static const auto drop = static_cast<uint64_t>(mode::drop());
-  static const auto unknown = static_cast<uint64_t>(mode::unknown_kind());
+  static const auto incomplete = static_cast<uint64_t>(mode::incomplete());
+  static const auto unknown = static_cast<uint64_t>(incomplete != 0 ? incomplete : mode::unknown_kind());
   const uint64_t number = drop + unknown == 0 ? 0 : appended.fetch_add(1) + 1;
   if (drop != 0 && number % drop == 0) {
     dropped.fetch_add(1);
@@ -321,7 +322,7 @@ void Append(const void* record, size_t size, int64_t final_at) {
         struct {
           uint32_t kind;
           uint8_t rest[44];
-        } odd = {kUnknownKind, {}};
+        } odd = {incomplete != 0 ? static_cast<uint32_t>(CUPTI_ACTIVITY_KIND_INVALID) : kUnknownKind, {}};
         if (MakeRoom(slot, sizeof(odd), &filled)) Write(slot, &odd, sizeof(odd), 0);
       }
     }
@@ -333,6 +334,7 @@ void Flush(bool forced) {
   static std::atomic<int64_t> flushes{0};
   const int64_t number = flushes.fetch_add(1) + 1;
   if (mode::flush_crashes_at() == number) raise(SIGSEGV);
+  if (mode::flush_in_init_crashes() != 0 && !TheTable()->initialised()) raise(SIGSEGV);
   if (mode::slow_flush_ms() != 0) WaitUntil(Now() + mode::slow_flush_ms() * 1000000);
   RefreshClock();
   Guard delivering(deliver_lock);

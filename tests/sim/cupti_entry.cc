@@ -319,7 +319,8 @@ CUptiResult SetKind(CUpti_ActivityKind kind, bool on) {
   }
   if (on && !Simulated(kind)) return CUPTI_ERROR_NOT_SUPPORTED;
   Guard guard(state_lock);
-  kinds[kind].store(on);
+  const bool was_on = kinds[kind].exchange(on);
+  if (on && !was_on && kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) BeginKernels();
   if (kind == CUPTI_ACTIVITY_KIND_RUNTIME || kind == CUPTI_ACTIVITY_KIND_DRIVER) {
     // The kind overrides what was said call by call before.
     const size_t index = kind == CUPTI_ACTIVITY_KIND_RUNTIME ? 1 : 0;
@@ -482,15 +483,42 @@ bool SystemThreadIds() { return system_thread_ids.load(std::memory_order_relaxed
 using namespace tbprof::sim::cupti;  // NOLINT(google-build-using-namespace): the rest of the file is C
 namespace mode = tbprof::sim::mode;
 
+// The mode fails_call names one of these: its number, from 1.
+enum failing_call : int64_t {
+  kNoCall,
+  k_cuptiSubscribe,
+  k_cuptiUnsubscribe,
+  k_cuptiActivityEnable,
+  k_cuptiActivityDisable,
+  k_cuptiActivityEnableDriverApi,
+  k_cuptiActivityEnableRuntimeApi,
+  k_cuptiActivityRegisterCallbacks,
+  k_cuptiActivityFlushAll,
+  k_cuptiActivityGetNextRecord,
+  k_cuptiActivityGetNumDroppedRecords,
+  k_cuptiActivityGetAttribute,
+  k_cuptiActivitySetAttribute,
+  k_cuptiGetThreadIdType,
+  k_cuptiSetThreadIdType,
+  k_cuptiGetTimestamp,
+  k_cuptiEnableCallback,
+  k_cuptiGetCallbackName,
+  k_cuptiGetVersion,
+};
+#define SIM_CUPTI_MAY_FAIL(name) \
+  if (mode::fails_call() == k_##name) return CUPTI_ERROR_UNKNOWN
+
 #define SIM_EXPORT extern "C" __attribute__((visibility("default")))
 
 SIM_EXPORT CUptiResult cuptiGetVersion(uint32_t* version) {
+  SIM_CUPTI_MAY_FAIL(cuptiGetVersion);
   if (version == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   *version = Version();
   return CUPTI_SUCCESS;
 }
 
 SIM_EXPORT CUptiResult cuptiGetTimestamp(uint64_t* timestamp) {
+  SIM_CUPTI_MAY_FAIL(cuptiGetTimestamp);
   if (timestamp == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   *timestamp = Timestamp();
   return CUPTI_SUCCESS;
@@ -510,6 +538,7 @@ SIM_EXPORT CUptiResult cuptiSupportedDomains(size_t* domainCount, CUpti_DomainTa
 }
 
 SIM_EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle* subscriber, CUpti_CallbackFunc callback, void* userdata) {
+  SIM_CUPTI_MAY_FAIL(cuptiSubscribe);
   return Subscribe(subscriber, callback, userdata, nullptr, false);
 }
 
@@ -522,6 +551,7 @@ SIM_EXPORT CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle* subscriber, CUp
 }
 
 SIM_EXPORT CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle subscriber) {
+  SIM_CUPTI_MAY_FAIL(cuptiUnsubscribe);
   if (subscriber == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   SIM_CUPTI_TRY(Refusal());
   tbprof::sim::Guard guard(state_lock);
@@ -545,6 +575,7 @@ SIM_EXPORT CUptiResult cuptiGetCallbackState(uint32_t* enable, CUpti_SubscriberH
 
 SIM_EXPORT CUptiResult cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle subscriber,
                                            CUpti_CallbackDomain domain, CUpti_CallbackId cbid) {
+  SIM_CUPTI_MAY_FAIL(cuptiEnableCallback);
   if (subscriber == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   SIM_CUPTI_TRY(Refusal());
   return EnableCallbacks(enable != 0, subscriber, domain, cbid, cbid + 1);
@@ -593,6 +624,7 @@ constexpr ResultName kResultNames[] = {
 }  // namespace
 
 SIM_EXPORT CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid, const char** name) {
+  SIM_CUPTI_MAY_FAIL(cuptiGetCallbackName);
   if (name == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   for (const CallbackName& known : kCallbackNames) {
     if (known.domain == static_cast<uint32_t>(domain) && known.cbid == cbid) {
@@ -628,6 +660,7 @@ SIM_EXPORT CUptiResult cuptiGetErrorMessage(CUptiResult result, const char** str
 
 SIM_EXPORT CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc funcBufferRequested,
                                                       CUpti_BuffersCallbackCompleteFunc funcBufferCompleted) {
+  SIM_CUPTI_MAY_FAIL(cuptiActivityRegisterCallbacks);
   if (funcBufferRequested == nullptr || funcBufferCompleted == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   // Without a driver this one call succeeds; with one that refuses it does not.
   const tbprof::sim::Table* table = mode::unknown_999() != 0 ? nullptr : FindTable();
@@ -638,11 +671,13 @@ SIM_EXPORT CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackReque
 }
 
 SIM_EXPORT CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
+  SIM_CUPTI_MAY_FAIL(cuptiActivityEnable);
   SIM_CUPTI_TRY(Refusal());
   return SetKind(kind, true);
 }
 
 SIM_EXPORT CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind) {
+  SIM_CUPTI_MAY_FAIL(cuptiActivityDisable);
   SIM_CUPTI_TRY(Refusal());
   return SetKind(kind, false);
 }
@@ -678,16 +713,19 @@ SIM_EXPORT CUptiResult cuptiActivityDisableContext(CUcontext context, CUpti_Acti
 
 // In the library of CUDA 12.4 these two are not exported: they came with 12.5.
 SIM_EXPORT CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId cbid, uint8_t enable) {
+  SIM_CUPTI_MAY_FAIL(cuptiActivityEnableDriverApi);
   SIM_CUPTI_TRY(Refusal());
   return SetCall(tbprof::sim::Domain::kDriver, cbid, enable != 0);
 }
 
 SIM_EXPORT CUptiResult cuptiActivityEnableRuntimeApi(CUpti_CallbackId cbid, uint8_t enable) {
+  SIM_CUPTI_MAY_FAIL(cuptiActivityEnableRuntimeApi);
   SIM_CUPTI_TRY(Refusal());
   return SetCall(tbprof::sim::Domain::kRuntime, cbid, enable != 0);
 }
 
 SIM_EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag) {
+  SIM_CUPTI_MAY_FAIL(cuptiActivityFlushAll);
   SIM_CUPTI_TRY(Refusal());
   if (mode::exit_loses_buffers() != 0 && TheTable()->state() == CUDA_ERROR_DEINITIALIZED) return CUPTI_SUCCESS;
   const bool overhead = KindOn(CUPTI_ACTIVITY_KIND_OVERHEAD);
@@ -706,6 +744,7 @@ SIM_EXPORT CUptiResult cuptiActivityFlushPeriod(uint32_t time) {
 }
 
 SIM_EXPORT CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, uint32_t, size_t* dropped) {
+  SIM_CUPTI_MAY_FAIL(cuptiActivityGetNumDroppedRecords);
   if (dropped == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   *dropped = TakeDropped();
   return CUPTI_SUCCESS;
@@ -713,6 +752,7 @@ SIM_EXPORT CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, uint32_t, si
 
 SIM_EXPORT CUptiResult cuptiActivityGetNextRecord(uint8_t* buffer, size_t validBufferSizeBytes,
                                                   CUpti_Activity** record) {
+  SIM_CUPTI_MAY_FAIL(cuptiActivityGetNextRecord);
   if (buffer == nullptr || record == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   size_t at = 0;
   if (*record != nullptr) {
@@ -778,6 +818,7 @@ bool IsFlag(CUpti_ActivityAttribute attribute) {
 }  // namespace
 
 SIM_EXPORT CUptiResult cuptiActivityGetAttribute(CUpti_ActivityAttribute attr, size_t* valueSize, void* value) {
+  SIM_CUPTI_MAY_FAIL(cuptiActivityGetAttribute);
   SIM_CUPTI_TRY(Refusal());
   if (valueSize == nullptr || value == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   if (IsFlag(attr)) {
@@ -795,6 +836,7 @@ SIM_EXPORT CUptiResult cuptiActivityGetAttribute(CUpti_ActivityAttribute attr, s
 }
 
 SIM_EXPORT CUptiResult cuptiActivitySetAttribute(CUpti_ActivityAttribute attr, size_t* valueSize, void* value) {
+  SIM_CUPTI_MAY_FAIL(cuptiActivitySetAttribute);
   SIM_CUPTI_TRY(Refusal());
   if (valueSize == nullptr || value == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   if (IsFlag(attr)) {
@@ -816,6 +858,7 @@ SIM_EXPORT CUptiResult cuptiActivitySetAttribute(CUpti_ActivityAttribute attr, s
 }
 
 SIM_EXPORT CUptiResult cuptiSetThreadIdType(CUpti_ActivityThreadIdType type) {
+  SIM_CUPTI_MAY_FAIL(cuptiSetThreadIdType);
   SIM_CUPTI_TRY(Refusal());
   if (type != CUPTI_ACTIVITY_THREAD_ID_TYPE_DEFAULT && type != CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM) {
     return CUPTI_ERROR_NOT_SUPPORTED;
@@ -825,6 +868,7 @@ SIM_EXPORT CUptiResult cuptiSetThreadIdType(CUpti_ActivityThreadIdType type) {
 }
 
 SIM_EXPORT CUptiResult cuptiGetThreadIdType(CUpti_ActivityThreadIdType* type) {
+  SIM_CUPTI_MAY_FAIL(cuptiGetThreadIdType);
   SIM_CUPTI_TRY(Refusal());
   if (type == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   *type = SystemThreadIds() ? CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM : CUPTI_ACTIVITY_THREAD_ID_TYPE_DEFAULT;

@@ -279,6 +279,7 @@ const Table kTable = {
     SetWants,
     Now,
     State,
+    [] { return engine().initialised.load(); },
     DriverVersion,
     DeviceCount,
     DescribeDevice,

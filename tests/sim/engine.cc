@@ -169,6 +169,7 @@ CUresult Start() {
   atexit(AtExit);
   LoadInjection();
   while (mode::init_hangs() != 0) pause();
+  if (mode::init_ms() != 0) WaitUntil(Now() + mode::init_ms() * 1000000);
   if (mode::init_crashes() != 0) raise(SIGSEGV);
   if (mode::init_fails() != 0) return static_cast<CUresult>(mode::init_fails());
   if (mode::no_device() != 0) return CUDA_ERROR_NO_DEVICE;

@@ -232,7 +232,7 @@ struct DeviceDescription {
 };
 
 // Bumped with every change of the structures above: copies of the libraries from two builds must not meet.
-inline constexpr uint32_t kTableVersion = 4;
+inline constexpr uint32_t kTableVersion = 5;
 
 struct Table {
   size_t size;
@@ -249,6 +249,7 @@ struct Table {
   int64_t (*now)();
   // CUDA_SUCCESS while the driver is usable; what cuInit would say otherwise. Does not initialise.
   CUresult (*state)();
+  bool (*initialised)();  // cuInit has returned
   int (*driver_version)();
   int (*device_count)();
   bool (*describe_device)(int ordinal, DeviceDescription* out);

@@ -76,6 +76,23 @@ TEST(Buffers, WhatIsNotOursIsIgnored) {
   EXPECT_EQ(filled.valid, size_t{Buffers::kBufferBytes});
 }
 
+TEST(Buffers, Complete_ManyNearlyEmptyBuffers_DoNotCallTheirReader) {
+  auto buffers = Started();
+  std::vector<uint8_t*> lent;
+  for (int i = 0; i < 32; ++i) lent.push_back(buffers->Request());
+  for (uint8_t* buffer : lent) EXPECT_FALSE(buffers->Complete(buffer, 400));
+  int calls = 0;
+  for (uint32_t i = 32; i < Buffers::kCount; ++i) calls += buffers->Complete(buffers->Request(), 400);
+  EXPECT_EQ(calls, 4) << "a quarter of all buffers each time: there must be some left";
+}
+
+TEST(Buffers, Complete_ManyBytes_CallsTheirReader) {
+  auto buffers = Started();
+  int calls = 0;
+  for (int i = 0; i < 16; ++i) calls += buffers->Complete(buffers->Request(), Buffers::kBufferBytes);
+  EXPECT_EQ(calls, 2);
+}
+
 TEST(Buffers, ManyThreadsLoseNone) {
   auto buffers = Started();
   constexpr int kThreads = 8, kRounds = 20000;

@@ -335,5 +335,35 @@ TEST(Decoder, LongAndMissingNames) {
   EXPECT_EQ(records[4].As<GpuNameRecord>().text_length, 0u);
 }
 
+// A walker over kernels; kind 0 is what CUPTI makes of an incomplete record.
+Result NextKernel(uint8_t* buffer, size_t valid, Activity** record) {
+  uint8_t* const next = *record == nullptr ? buffer : reinterpret_cast<uint8_t*>(*record) + sizeof(Kernel);
+  if (next >= buffer + valid) return kErrorMaxLimitReached;
+  if (reinterpret_cast<const Activity*>(next)->kind != kActivityConcurrentKernel) return 21;
+  *record = reinterpret_cast<Activity*>(next);
+  return kSuccess;
+}
+
+TEST(Decoder, TakeBuffer_WholeBuffer_NothingUnread) {
+  Decoded decoded;
+  std::vector<Kernel> kernels(3, MakeKernel("gemm"));
+  const Decoder::Unread unread =
+      decoded->TakeBuffer(NextKernel, reinterpret_cast<uint8_t*>(kernels.data()), 3 * sizeof(Kernel));
+  EXPECT_EQ(unread.bytes, 0u);
+  EXPECT_EQ(decoded->TakeBuffer(NextKernel, nullptr, 0).bytes, 0u);
+}
+
+TEST(Decoder, TakeBuffer_RecordThatCuptiCannotPass_CountsTheRest) {
+  Decoded decoded;
+  std::vector<Kernel> kernels(4, MakeKernel("gemm"));
+  kernels[2].kind = 0;
+  auto* const buffer = reinterpret_cast<uint8_t*>(kernels.data());
+  const Decoder::Unread unread = decoded->TakeBuffer(NextKernel, buffer, 4 * sizeof(Kernel));
+  EXPECT_EQ(unread.result, 21);
+  EXPECT_EQ(unread.bytes, 3 * sizeof(Kernel)) << "from the last that was read: how long it is, only CUPTI knows";
+  kernels[0].kind = 0;
+  EXPECT_EQ(decoded->TakeBuffer(NextKernel, buffer, 4 * sizeof(Kernel)).bytes, 4 * sizeof(Kernel));
+}
+
 }  // namespace
 }  // namespace tbprof::cupti

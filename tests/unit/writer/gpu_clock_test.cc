@@ -56,6 +56,37 @@ TEST(GpuClock, LeavesOutWideReadings) {
   EXPECT_EQ(clock.ToTicks(kAhead + 5 * kSecond + 1000, kAll).ticks, 5 * kSecond + 1000);
 }
 
+// PyTorch's Kineto registers the counter of the CPU as CUPTI's clock, which nothing undoes.
+TEST(GpuClock, ToTicks_ClockReplacedByACounter_BothSidesAreRight) {
+  GpuClockMap clock;
+  const auto counter = [](uint64_t ns) { return 40'000'000'000'000 + ns * 21 / 10; };  // at 2.1 GHz
+  for (uint64_t ms = 1000; ms < 3000; ms += 200) clock.Add(Pair(ms * 1'000'000, kAhead + ms * 1'000'000));
+  for (uint64_t ms = 4100; ms < 9000; ms += 200) {
+    for (const uint64_t ns : {ms * 1'000'000, ms * 1'000'000 + 50'000}) clock.Add(Pair(ns, counter(ns)));
+  }
+  ASSERT_TRUE(clock.Finish(1));
+  EXPECT_EQ(clock.replaced(), 1u);
+  EXPECT_EQ(clock.breaks(), 0u);
+  for (uint64_t ms = 1001; ms < 2800; ms += 37) {
+    EXPECT_EQ(clock.ToTicks(kAhead + ms * 1'000'000, 5).ticks, ms * 1'000'000);
+  }
+  for (uint64_t ms = 4101; ms < 8800; ms += 37) {
+    const GpuTime time = clock.ToTicks(counter(ms * 1'000'000), kAll);
+    EXPECT_FALSE(time.uncertain) << ms;
+    EXPECT_LE(Distance(time.ticks, ms * 1'000'000), 10u) << ms;
+  }
+  // Behind the last pair, by the same rate.
+  EXPECT_LE(Distance(clock.ToTicks(counter(10 * kSecond), kAll).ticks, 10 * kSecond), 100u);
+}
+
+TEST(GpuClock, ToTicks_CounterFromTheFirstPairOn_IsRight) {
+  GpuClockMap clock;
+  for (uint64_t ms = 1000; ms < 3000; ms += 200) clock.Add(Pair(ms * 1'000'000, ms * 3'000'000));
+  ASSERT_TRUE(clock.Finish(1));
+  EXPECT_EQ(clock.breaks() + clock.replaced(), 0u);
+  EXPECT_LE(Distance(clock.ToTicks(1'500'000'000ull * 3, kAll).ticks, 1'500'000'000), 2u);
+}
+
 TEST(GpuClock, ForwardStepIsABreakAndBothSidesStayRight) {
   GpuClockMap clock;
   constexpr uint64_t kStep = 3 * kSecond;

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules: preload/RULES.md, but for what activities.h says.
+#include "cupti/activities.h"
+
+#include <errno.h>
+
+#include "cupti/futex.h"
+#include "cupti/tell.h"
+
+namespace tbprof::cupti {
+namespace {
+
+constexpr uint32_t kMaxCallbacks = 2048;
+constexpr uint32_t kUnifiedMemoryTries = 10;
+constexpr uint32_t kMostFlushes = 20;
+constexpr uint64_t kBetweenFlushesNs = 1'000'000;
+
+// DEVICE, CONTEXT, STREAM and NAME first: their records explain the others.
+struct Wanted {
+  uint32_t kind;
+  const char* name;
+  bool needed;  // without it there is nothing to show
+};
+constexpr Wanted kWanted[] = {
+    {kActivityDevice, "devices", false},
+    {kActivityContext, "contexts", false},
+    {kActivityStream, "streams", false},
+    {kActivityName, "names", false},
+    {kActivityConcurrentKernel, "kernels", true},
+    {kActivityMemcpy, "copies", false},
+    {kActivityMemcpy2, "copies between devices", false},
+    {kActivityMemset, "memory sets", false},
+    {kActivityRuntime, "calls of the CUDA runtime", false},
+    {kActivitySynchronization, "synchronization", false},
+    {kActivityOverhead, "CUPTI's overhead", false},
+    {kActivityMemory2, "device memory", false},
+};
+constexpr const char* kKeptDriverCalls[] = {
+    "cuLaunch",     "cuGraphLaunch",       "cuMemcpy",         "cuMemset",           "cuMemAlloc",
+    "cuMemFree",    "cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize", "cuModuleLoad",
+    "cuLibraryLoad"};
+// Several of them come with each operation of PyTorch, and none causes device work.
+constexpr const char* kLeftRuntimeCalls[] = {"cudaGetDevice",           "cudaGetDeviceCount",  "cudaDeviceGetAttribute",
+                                             "cudaGetLastError",        "cudaPeekAtLastError", "cudaStreamIsCapturing",
+                                             "cudaStreamGetCaptureInfo"};
+
+struct Activities {
+  Subscriber subscriber;
+  bool attached;
+  bool subscribed;
+  bool names_known;         // the two sets below
+  bool driver_calls_on;     // each of its own
+  bool driver_kind_on;      // all of them
+  bool runtime_calls_left;  // some of them
+  uint64_t driver_calls[kMaxCallbacks / 64];
+  uint64_t left_runtime_calls[kMaxCallbacks / 64];
+  uint8_t zeroed_before;
+  bool zeroed_changed;
+  uint32_t thread_id_before;
+  bool thread_id_changed;
+  uint32_t kinds_on;  // of kWanted, as bits
+  bool graph_kind_on;
+  bool nodes_told;
+  bool unified_memory_on;
+  uint32_t unified_memory_tries;
+  size_t unread_bytes;  // not told yet
+  Result unread_result;
+};
+Activities g_activities;
+
+const Functions& Cupti() { return g_recorder.library.functions; }
+bool HasOption(uint32_t option) { return (g_recorder.session.segment.header->gpu_options & option) != 0; }
+
+// ---- CUPTI's callbacks
+
+void OnRequest(uint8_t** buffer, size_t* size, size_t* max_records) {
+  *max_records = g_recorder.pace.Records(reinterpret_cast<uintptr_t>(__builtin_thread_pointer()));
+  // The program records without having registered buffers: bare, its records are dropped.
+  const bool refuse = !IsHeld() && g_recorder.library.version >= kVersionCuda129;
+  *buffer = refuse ? nullptr : g_recorder.buffers.Request();
+  *size = *buffer == nullptr ? 0 : Buffers::kBufferBytes;
+}
+
+void OnComplete(void* context, uint32_t stream, uint8_t* buffer, size_t size, size_t valid) {
+  if (buffer == nullptr) return;
+  if (!g_recorder.buffers.Owns(buffer)) {
+    // The program's, which CUPTI had kept: its own callback is to have it.
+    void *requested, *completed;
+    auto* const registrar = reinterpret_cast<void*>(Cupti().register_callbacks);
+    if (g_recorder.bridge->cupti_use->GetBufferCallbacks(registrar, &requested, &completed)) {
+      reinterpret_cast<BufferCompleted>(completed)(context, stream, buffer, size, valid);
+    }
+    return;
+  }
+  if (g_recorder.buffers.Complete(buffer, valid)) FutexWake(&g_recorder.session.process->gpu_flush_requested);
+}
+
+// 0: not known.
+uint64_t NodeNumber(void* node) {
+  uint64_t number = 0;
+  const bool known = node != nullptr && Cupti().get_graph_node(node, &number) == kSuccess;
+  return known ? number : 0;
+}
+
+// On the program's thread that makes the node, which may have locks of the driver.
+void RecordGraphNode(const GraphData& graph, bool cloned) {
+  const Segment& segment = g_recorder.session.segment;
+  if ((__atomic_load_n(&segment.header->control, __ATOMIC_RELAXED) & kFamilyGpu) == 0 || !IsOurProcess()) return;
+  ChunkWriter* const writer = g_recorder.bridge->writer_of_thread();
+  if (writer == nullptr) return;
+  const int saved = errno;
+  const uint64_t silenced = g_recorder.bridge->silence();
+  const uint64_t node = NodeNumber(graph.node);
+  const uint64_t original = cloned ? NodeNumber(graph.original_node) : 0;
+  g_recorder.bridge->speak(silenced);
+  errno = saved;
+  Reservation reservation;
+  if (node == 0 || !BeginRecord(segment, writer, 1, &reservation)) return;
+  auto* record = reinterpret_cast<GpuGraphNodeRecord*>(reservation.slots);
+  record->ticks = ReadTicks(g_recorder.session.clock);
+  record->node = node;
+  record->original = cloned && original == 0 ? node : original;
+  CommitRecord(segment, writer, reservation, RecordKind::kGpuGraphNode, 0, 0);
+}
+
+void OnCallback(void*, uint32_t domain, uint32_t callback, const void* data) {
+  if (domain != kDomainResource) return;
+  if (callback == kResourceInitFinished || callback == kResourceContextCreated) {
+    __atomic_store_n(&g_recorder.init_is_over, true, __ATOMIC_RELEASE);
+    return;
+  }
+  const bool cloned = callback == kResourceGraphNodeCloned;
+  if (data == nullptr || (!cloned && callback != kResourceGraphNodeCreated)) return;
+  const auto* const graph = static_cast<const GraphData*>(static_cast<const ResourceData*>(data)->descriptor);
+  if (graph != nullptr && graph->node_type == kNodeKernel) RecordGraphNode(*graph, cloned);
+}
+
+// ---- names of calls: numbers are CUPTI's, names are CUDA's
+
+bool IsOneOf(uint64_t* calls, uint32_t callback) { return (calls[callback / 64] >> (callback % 64) & 1) != 0; }
+
+// `name` may have the version that CUPTI adds: cudaGetDevice_v3020.
+bool IsCall(const char* name, const char* call) {
+  if (!StartsWith(name, call)) return false;
+  const char* const rest = name + TextLength(call);
+  return rest[0] == '\0' || (rest[0] == '_' && rest[1] == 'v');
+}
+
+void FindCalls() {
+  if (g_activities.names_known) return;
+  g_activities.names_known = true;
+  for (uint32_t callback = 1; callback < kMaxCallbacks; ++callback) {
+    const uint64_t bit = uint64_t{1} << (callback % 64);
+    const char* name = nullptr;
+    if (Cupti().get_callback_name(kDomainDriver, callback, &name) == kSuccess && name != nullptr) {
+      bool kept = false;
+      for (const char* with : kKeptDriverCalls) kept |= StartsWith(name, with);
+      if (kept) g_activities.driver_calls[callback / 64] |= bit;
+    }
+    name = nullptr;
+    if (Cupti().get_callback_name(kDomainRuntime, callback, &name) == kSuccess && name != nullptr) {
+      bool left = false;
+      for (const char* call : kLeftRuntimeCalls) left |= IsCall(name, call);
+      if (left) g_activities.left_runtime_calls[callback / 64] |= bit;
+    }
+  }
+}
+
+// ---- kinds
+
+bool Enable(uint32_t kind, const char* name) {
+  const Result result = Cupti().enable(kind);
+  if (result == kSuccess) return true;
+  TellMissing(name, result);
+  return false;
+}
+
+// The calls of the driver interface that cause device work.
+void EnableDriverCalls() {
+  for (uint32_t callback = 1; callback < kMaxCallbacks; ++callback) {
+    if (!IsOneOf(g_activities.driver_calls, callback)) continue;
+    g_recorder.decoder.KeepDriverCall(callback);
+    if (Cupti().enable_driver_call != nullptr && Cupti().enable_driver_call(callback, 1) == kSuccess) {
+      g_activities.driver_calls_on = true;
+    }
+  }
+  // Before CUDA 12.5 there is all or nothing.
+  if (!g_activities.driver_calls_on) {
+    g_activities.driver_kind_on = Enable(kActivityDriver, "calls of the driver interface");
+  }
+}
+
+// While the kind is on: off and on again it forgets what was said of single calls.
+void SetLeftRuntimeCalls(bool record) {
+  if (Cupti().enable_runtime_call == nullptr || (record && !g_activities.runtime_calls_left)) return;
+  g_activities.runtime_calls_left = !record;
+  for (uint32_t callback = 1; callback < kMaxCallbacks; ++callback) {
+    if (IsOneOf(g_activities.left_runtime_calls, callback)) Cupti().enable_runtime_call(callback, record ? 1 : 0);
+  }
+}
+
+void DisableDriverCalls() {
+  if (g_activities.driver_calls_on) {
+    for (uint32_t callback = 1; callback < kMaxCallbacks; ++callback) {
+      if (IsOneOf(g_activities.driver_calls, callback)) Cupti().enable_driver_call(callback, 0);
+    }
+  }
+  if (g_activities.driver_calls_on || g_activities.driver_kind_on) Cupti().disable(kActivityDriver);
+  g_activities.driver_calls_on = g_activities.driver_kind_on = false;
+}
+
+// ---- attaching
+
+// That cuInit is over, and nodes of graphs: without these, kernels of graphs belong to what launched the graph.
+void EnableCallbacks() {
+  if (Cupti().enable_callback == nullptr) return;
+  const auto enable = [](uint32_t callback) {
+    return Cupti().enable_callback(1, g_activities.subscriber, kDomainResource, callback) == kSuccess;
+  };
+  // Only the start is inside cuInit.
+  g_recorder.init_is_told = g_recorder.writer == nullptr && enable(kResourceInitFinished);
+  if (g_recorder.init_is_told) enable(kResourceContextCreated);
+  // Whole graphs: no kernel of theirs is recorded.
+  if (Cupti().get_graph_node == nullptr || HasOption(kGpuWholeGraphs)) return;
+  // Clones first: a copy must never pass for a node that was made by itself.
+  if (enable(kResourceGraphNodeCloned)) enable(kResourceGraphNodeCreated);
+}
+
+void SetAttributes() {
+  if (Cupti().set_thread_id_type != nullptr) {
+    const bool known =
+        Cupti().get_thread_id_type != nullptr && Cupti().get_thread_id_type(&g_activities.thread_id_before) == kSuccess;
+    if (!known) g_activities.thread_id_before = kThreadIdDefault;
+    g_activities.thread_id_changed = Cupti().set_thread_id_type(kThreadIdSystem) == kSuccess;
+  }
+  if (Cupti().set_attribute == nullptr) return;
+  size_t size = sizeof(uint8_t);
+  const bool known = Cupti().get_attribute != nullptr &&
+                     Cupti().get_attribute(kAttributeZeroedOut, &size, &g_activities.zeroed_before) == kSuccess;
+  if (!known) g_activities.zeroed_before = 0;
+  // Otherwise CUPTI zeroes each buffer in the program's thread.
+  uint8_t zeroed = 1;
+  size = sizeof(zeroed);
+  g_activities.zeroed_changed = Cupti().set_attribute(kAttributeZeroedOut, &size, &zeroed) == kSuccess;
+}
+
+void RestoreAttributes() {
+  if (g_activities.thread_id_changed) Cupti().set_thread_id_type(g_activities.thread_id_before);
+  if (g_activities.zeroed_changed) {
+    size_t size = sizeof(uint8_t);
+    Cupti().set_attribute(kAttributeZeroedOut, &size, &g_activities.zeroed_before);
+  }
+  g_activities.thread_id_changed = g_activities.zeroed_changed = false;
+}
+
+}  // namespace
+
+bool IsAttached() { return g_activities.attached; }
+
+bool Attach() {
+  g_activities.attached = true;
+  if (g_recorder.share == CuptiShare::kAll) {
+    const Result result = Cupti().subscribe(&g_activities.subscriber, OnCallback, nullptr);
+    if (result != kSuccess) {
+      TellUnavailable("device activity cannot be recorded", result);
+      return false;
+    }
+    g_activities.subscribed = true;
+  }
+  SetAttributes();
+  const Result registered = Cupti().register_callbacks(OnRequest, OnComplete);
+  if (registered != kSuccess) {
+    TellUnavailable("device activity cannot be recorded", registered);
+    return false;
+  }
+  if (g_activities.subscribed) {
+    EnableCallbacks();
+  } else if (!HasOption(kGpuWholeGraphs) && !g_activities.nodes_told) {
+    g_activities.nodes_told = true;
+    Tell(GpuInfoKey::kMissingKind,
+         "where nodes of graphs are made, once the program's profiler keeps CUPTI's subscriber: "
+         "kernels of such graphs belong to what launches the graph");
+  }
+  return true;
+}
+
+void Detach() {
+  if (!g_activities.attached) return;
+  g_activities.attached = false;
+  RestoreAttributes();
+  void *requested, *completed;
+  auto* const registrar = reinterpret_cast<void*>(Cupti().register_callbacks);
+  if (g_recorder.bridge->cupti_use->GetBufferCallbacks(registrar, &requested, &completed)) {
+    Cupti().register_callbacks(reinterpret_cast<BufferRequested>(requested),
+                               reinterpret_cast<BufferCompleted>(completed));
+  }
+  if (g_activities.subscribed) Cupti().unsubscribe(g_activities.subscriber);
+  g_activities.subscribed = false;
+}
+
+bool EnableAll() {
+  bool good = true;
+  FindCalls();
+  for (uint32_t i = 0; i < sizeof(kWanted) / sizeof(kWanted[0]); ++i) {
+    if (Enable(kWanted[i].kind, kWanted[i].name)) {
+      g_activities.kinds_on |= 1u << i;
+      if (kWanted[i].kind == kActivityRuntime) SetLeftRuntimeCalls(false);
+    } else if (kWanted[i].needed) {
+      good = false;
+    }
+  }
+  EnableDriverCalls();
+  // Excludes the nodes' own records.
+  if (HasOption(kGpuWholeGraphs)) g_activities.graph_kind_on = Enable(kActivityGraphTrace, "whole graphs");
+  return good;
+}
+
+void DisableAll() {
+  if (g_activities.unified_memory_on) Cupti().disable(kActivityUnifiedMemory);
+  g_activities.unified_memory_on = false;
+  SetLeftRuntimeCalls(true);
+  for (uint32_t i = 0; i < sizeof(kWanted) / sizeof(kWanted[0]); ++i) {
+    if ((g_activities.kinds_on & (1u << i)) != 0) Cupti().disable(kWanted[i].kind);
+  }
+  g_activities.kinds_on = 0;
+  DisableDriverCalls();
+  if (g_activities.graph_kind_on) Cupti().disable(kActivityGraphTrace);
+  g_activities.graph_kind_on = false;
+}
+
+void EnableUnifiedMemory() {
+  if (g_activities.unified_memory_on || g_recorder.by_hooks || !HasOption(kGpuUnifiedMemory)) return;
+  // Once for a window: what is refused stays refused.
+  g_activities.unified_memory_on = true;
+  constexpr const char* kName = "unified memory";
+  constexpr uint32_t kCounters = static_cast<uint32_t>(GpuUnifiedKind::kBetweenDevices);
+  UnifiedMemoryConfig wanted[kCounters];
+  for (uint32_t i = 0; i < kCounters; ++i) wanted[i] = {kUnifiedOfAllDevices, i + 1, 0, 1};
+  // Early CUPTIs know four counters.
+  constexpr uint32_t kFirstCounters = static_cast<uint32_t>(GpuUnifiedKind::kDeviceFault);
+  Result result = kErrorNotSupported;
+  if (Cupti().configure_unified_memory != nullptr) {
+    result = Cupti().configure_unified_memory(wanted, kCounters);
+    if (result == kErrorInvalidParameter) result = Cupti().configure_unified_memory(wanted, kFirstCounters);
+  }
+  if (result == kErrorNotInitialized && g_activities.unified_memory_tries++ < kUnifiedMemoryTries) {
+    g_activities.unified_memory_on = false;
+  } else if (result == kSuccess) {
+    Enable(kActivityUnifiedMemory, kName);
+  } else {
+    TellMissing(kName, result);
+  }
+}
+
+// ---- what was recorded
+
+size_t DecodeFilled() {
+  size_t bytes = 0;
+  Buffers::Filled filled;
+  while (g_recorder.buffers.Take(&filled)) {
+    bytes += filled.valid;
+    const Decoder::Unread unread = g_recorder.decoder.TakeBuffer(Cupti().next_record, filled.data, filled.valid);
+    if (unread.bytes > 0) {
+      g_activities.unread_bytes += unread.bytes;
+      g_activities.unread_result = unread.result;
+    }
+    g_recorder.buffers.Return(filled);
+  }
+  return bytes;
+}
+
+void DiscardFilled() {
+  Buffers::Filled filled;
+  while (g_recorder.buffers.Take(&filled)) g_recorder.buffers.Return(filled);
+}
+
+void FlushUntilReturned() {
+  uint32_t nothing = 0;
+  for (uint32_t i = 0; i < kMostFlushes; ++i) {
+    Cupti().flush_all(kFlushForced);
+    DecodeFilled();
+    if (g_recorder.buffers.lent() == 0) return;
+    FutexWait(&nothing, 0, kBetweenFlushesNs);
+  }
+}
+
+void TellLosses() {
+  size_t dropped = 0;
+  if (Cupti().dropped_records(nullptr, 0, &dropped) == kSuccess && dropped > 0) {
+    Tell(GpuInfoKey::kDropped, Text<32>().Add(static_cast<uint64_t>(dropped)));
+  }
+  if (g_activities.unread_bytes != 0) {
+    TellUnread(g_activities.unread_bytes, g_activities.unread_result);
+    g_activities.unread_bytes = 0;
+  }
+  if (g_recorder.decoder.unknown() != g_recorder.unknown_told) {
+    g_recorder.unknown_told = g_recorder.decoder.unknown();
+    Tell(GpuInfoKey::kUnknown, Text<32>().Add(g_recorder.unknown_told));
+  }
+}
+
+}  // namespace tbprof::cupti

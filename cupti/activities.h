@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// tbprof's use of CUPTI: subscriber, attributes, buffers, kinds. What Attach changes, Detach changes back: the program
+// finds CUPTI as it would be without us.
+//
+// Process: target. The start inside cuInit, then tbprof's own thread; CUPTI is held (wire/cupti_use.h) but for
+// DiscardFilled. The program may be inside a callback of CUPTI's meanwhile: no lock is held across a call.
+#ifndef TBPROF_CUPTI_ACTIVITIES_H_
+#define TBPROF_CUPTI_ACTIVITIES_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace tbprof::cupti {
+
+// Buffers and attributes, and a subscriber where the program has none. False: it cannot be, which is told.
+bool Attach();
+void Detach();
+bool IsAttached();
+
+// False: kernels cannot be recorded.
+bool EnableAll();
+void DisableAll();
+// On tbprof's own thread, as CUPTI wants to be asked after cuInit.
+void EnableUnifiedMemory();
+
+// Records of what CUPTI has handed over; how many bytes that was.
+size_t DecodeFilled();
+// Buffers that the program's own recording filled before it registered its own: nothing asked for them.
+void DiscardFilled();
+// Until CUPTI has none of our buffers, which it would hand to the program.
+void FlushUntilReturned();
+void TellLosses();
+
+}  // namespace tbprof::cupti
+
+#endif  // TBPROF_CUPTI_ACTIVITIES_H_

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules: preload/RULES.md.
+#include "cupti/tell.h"
+
+namespace tbprof::cupti {
+
+void TellAt(uint64_t ticks, GpuInfoKey key, const char* text, uint32_t length) {
+  if (g_recorder.writer == nullptr) {
+    if (g_recorder.pending_count == Recorder::kMostPending) return;
+    Recorder::Pending* const pending = &g_recorder.pending[g_recorder.pending_count++];
+    pending->key = key;
+    pending->ticks = ticks;
+    pending->text.Add(text, length);
+    return;
+  }
+  Reservation reservation;
+  if (!BeginRecord(g_recorder.session.segment, g_recorder.writer, 1 + SlotsFor(length), &reservation)) return;
+  auto* record = reinterpret_cast<GpuInfoRecord*>(reservation.slots);
+  record->ticks = ticks;
+  record->text_length = length;
+  record->reserved = 0;
+  __builtin_memcpy(record + 1, text, length);
+  CommitRecord(g_recorder.session.segment, g_recorder.writer, reservation, RecordKind::kGpuInfo, 0,
+               static_cast<uint16_t>(key));
+}
+void Tell(GpuInfoKey key, const char* text) {
+  TellAt(ReadTicks(g_recorder.session.clock), key, text, TextLength(text, 4096));
+}
+
+namespace {
+
+const char* ResultText(Result result) {
+  const char* text = nullptr;
+  if (g_recorder.library.functions.get_result_string != nullptr &&
+      g_recorder.library.functions.get_result_string(result, &text) == kSuccess && text != nullptr) {
+    return text;
+  }
+  return "unknown error";
+}
+
+}  // namespace
+
+void SetState(GpuState state) {
+  __atomic_store_n(&g_recorder.session.process->gpu_state, static_cast<uint32_t>(state), __ATOMIC_RELEASE);
+}
+
+bool MayObserve() { return (g_recorder.session.segment.header->gpu_options & kGpuByHooks) != 0; }
+
+void TellUnavailable(const char* what, Result result) {
+  Text<512> text;
+  text.Add(what);
+  if (result != kSuccess) {
+    text.Add(": CUPTI error ")
+        .Add(static_cast<uint64_t>(static_cast<uint32_t>(result)))
+        .Add(" ")
+        .Add(ResultText(result));
+  }
+  switch (result) {
+    case kErrorMultipleSubscribers:
+    case kErrorMaxLimitReached:
+      text.Add(" (another profiler has this process: Nsight, compute-sanitizer, cuda-gdb or the program's own)");
+      break;
+    case kErrorInsufficientPrivileges:
+      text.Add(" (the driver lets only administrators profile)");
+      break;
+    case kErrorUnknown:
+    case kErrorNotInitialized:
+      text.Add(" (no working driver or GPU here, or a CUPTI newer than the driver)");
+      break;
+    default:
+      break;
+  }
+  Tell(MayObserve() ? GpuInfoKey::kByHooks : GpuInfoKey::kUnavailable, text);
+}
+
+void TellMissing(const char* name, Result result) {
+  Text<256> text;
+  text.Add(name).Add(": CUPTI error ").Add(static_cast<uint64_t>(static_cast<uint32_t>(result)));
+  Tell(GpuInfoKey::kMissingKind, text.Add(" ").Add(ResultText(result)));
+}
+
+void TellUnread(size_t bytes, Result result) {
+  Text<256> text;
+  text.Add(static_cast<uint64_t>(bytes)).Add(" CUPTI error ").Add(static_cast<uint64_t>(static_cast<uint32_t>(result)));
+  Tell(GpuInfoKey::kUnread, text.Add(" ").Add(ResultText(result)));
+}
+
+void TellRecording() {
+  g_recorder.paused_for = nullptr;
+  Tell(GpuInfoKey::kRecording, "");
+  SetState(GpuState::kRecording);
+}
+
+void TellPaused(const char* why) {
+  if (g_recorder.paused_for == why) return;
+  g_recorder.paused_for = why;
+  Tell(GpuInfoKey::kPaused, why);
+  SetState(GpuState::kPaused);
+}
+
+}  // namespace tbprof::cupti

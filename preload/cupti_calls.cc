@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program's own calls of CUPTI (torch.profiler, jax.profiler, a tool of its own). Each is counted in CuptiUse;
+// where tbprof holds CUPTI, the first one has it step aside before the call is handed on. tbprof comes back by its own
+// thread (cupti/recorder.cc).
+//
+// Rules: RULES.md, but that a call may wait for our last flush: it is a start of profiling, which takes longer still.
+#include "preload/gpu.h"
+#include "preload/hooks.h"
+#include "preload/resolve.h"
+#include "preload/state.h"
+#include "wire/clock.h"
+#include "wire/cupti_names.h"
+#include "wire/cupti_use.h"
+
+namespace tbprof {
+
+CuptiUse g_cupti_use;
+
+namespace {
+
+// As FindLate takes them; a table of pointers would be one more page that the loader writes in every process.
+constexpr auto kCuptiList = [] {
+  struct {
+    char names[256];
+  } list{};
+  size_t at = 0;
+  for (const CuptiName& name : kCuptiNames) {
+    for (const char* c = name.file; *c != '\0'; ++c) list.names[at++] = *c;
+    ++at;
+  }
+  return list;
+}();
+constexpr int kCuptiSuccess = 0;
+constexpr int kCuptiUnknown = 999;  // what CUPTI answers where nothing works
+
+void (*g_step_aside)();
+
+// One call of the program. A thread that is cancelled in the call leaves it in flight: tbprof does not come back then.
+class ProgramCall {
+ public:
+  // What tbprof's own thread has CUPTI call in itself is not the program's.
+  ProgramCall() : counted_(t_thread.phase != ThreadPhase::kOwn) {
+    if (!counted_) return;
+    g_cupti_use.BeginCall();
+    if (!g_cupti_use.IsHeld()) return;
+    if (auto* const step_aside = __atomic_load_n(&g_step_aside, __ATOMIC_ACQUIRE); step_aside != nullptr) step_aside();
+  }
+  ~ProgramCall() {
+    if (counted_) g_cupti_use.EndCall(ReadMonotonic());
+  }
+  ProgramCall(const ProgramCall&) = delete;
+  ProgramCall& operator=(const ProgramCall&) = delete;
+
+  bool Changed(int result) const { return counted_ && result == kCuptiSuccess; }
+
+ private:
+  bool counted_;
+};
+
+}  // namespace
+
+#define TBPROF_REAL(name)                                                                              \
+  reinterpret_cast<decltype(g_real.name)>(FindForCaller(reinterpret_cast<void*>(&Hook_##name),         \
+                                                        reinterpret_cast<void**>(&g_real.name), #name, \
+                                                        kCuptiList.names, __builtin_return_address(0)))
+
+// `change` is what a call that succeeds changes of g_cupti_use.
+#define TBPROF_CUPTI_CALL(name, parameters, arguments, change) \
+  int Hook_##name parameters {                                 \
+    auto* const real = TBPROF_REAL(name);                      \
+    if (real == nullptr) return kCuptiUnknown;                 \
+    const ProgramCall call;                                    \
+    const int result = real arguments;                         \
+    if (call.Changed(result)) change;                          \
+    return result;                                             \
+  }
+
+void SetYield(void (*step_aside)()) { __atomic_store_n(&g_step_aside, step_aside, __ATOMIC_RELEASE); }
+
+TBPROF_CUPTI_CALL(cuptiSubscribe, (void** subscriber, void* callback, void* user), (subscriber, callback, user),
+                  g_cupti_use.AddSubscriber(*subscriber, false))
+TBPROF_CUPTI_CALL(cuptiSubscribe_v2, (void** subscriber, void* callback, void* user, void* parameters),
+                  (subscriber, callback, user, parameters), g_cupti_use.AddSubscriber(*subscriber, true))
+TBPROF_CUPTI_CALL(cuptiUnsubscribe, (void* subscriber), (subscriber), g_cupti_use.RemoveSubscriber(subscriber))
+TBPROF_CUPTI_CALL(cuptiFinalize, (), (), g_cupti_use.Finalize())
+TBPROF_CUPTI_CALL(cuptiActivityRegisterCallbacks, (void* requested, void* completed), (requested, completed),
+                  g_cupti_use.SetBufferCallbacks(requested, completed, reinterpret_cast<void*>(real)))
+
+TBPROF_CUPTI_CALL(cuptiActivityEnable, (uint32_t kind), (kind), g_cupti_use.EnableKind(kind))
+TBPROF_CUPTI_CALL(cuptiActivityEnableAndDump, (uint32_t kind), (kind), g_cupti_use.EnableKind(kind))
+TBPROF_CUPTI_CALL(cuptiActivityEnableContext, (void* context, uint32_t kind), (context, kind),
+                  g_cupti_use.EnableKindOfContext())
+TBPROF_CUPTI_CALL(cuptiActivityDisable, (uint32_t kind), (kind), g_cupti_use.DisableKind(kind))
+TBPROF_CUPTI_CALL(cuptiActivityDisableContext, (void* context, uint32_t kind), (context, kind), (void)0)
+TBPROF_CUPTI_CALL(cuptiActivityEnableDriverApi, (uint32_t callback, uint8_t enable), (callback, enable),
+                  g_cupti_use.SetCallRecorded(CuptiUse::kDriverCalls, callback, enable != 0))
+TBPROF_CUPTI_CALL(cuptiActivityEnableRuntimeApi, (uint32_t callback, uint8_t enable), (callback, enable),
+                  g_cupti_use.SetCallRecorded(CuptiUse::kRuntimeCalls, callback, enable != 0))
+
+TBPROF_CUPTI_CALL(cuptiActivitySetAttribute, (uint32_t attribute, size_t* size, void* value), (attribute, size, value),
+                  (void)0)
+TBPROF_CUPTI_CALL(cuptiActivityGetAttribute, (uint32_t attribute, size_t* size, void* value), (attribute, size, value),
+                  (void)0)
+TBPROF_CUPTI_CALL(cuptiSetThreadIdType, (uint32_t type), (type), (void)0)
+TBPROF_CUPTI_CALL(cuptiGetThreadIdType, (uint32_t * type), (type), (void)0)
+TBPROF_CUPTI_CALL(cuptiActivityRegisterTimestampCallback, (void* callback), (callback), g_cupti_use.SetClock())
+
+TBPROF_CUPTI_CALL(cuptiEnableCallback, (uint32_t enable, void* subscriber, uint32_t domain, uint32_t callback),
+                  (enable, subscriber, domain, callback), g_cupti_use.SetCallback(domain, callback, enable != 0))
+TBPROF_CUPTI_CALL(cuptiEnableDomain, (uint32_t enable, void* subscriber, uint32_t domain), (enable, subscriber, domain),
+                  g_cupti_use.SetCallback(domain, CuptiUse::kEveryCallback, enable != 0))
+TBPROF_CUPTI_CALL(cuptiEnableAllDomains, (uint32_t enable, void* subscriber), (enable, subscriber),
+                  g_cupti_use.SetAllCallbacks(enable != 0))
+
+int Hook_cuptiActivityFlushAll(uint32_t flag) {
+  auto* const real = TBPROF_REAL(cuptiActivityFlushAll);
+  if (real == nullptr) return kCuptiUnknown;
+  const ProgramCall call;
+  const uint64_t begun = g_cupti_use.BeginFlush();
+  const int result = real(flag);
+  if (call.Changed(result)) g_cupti_use.EndFlush(begun);
+  return result;
+}
+
+// Of a context and a stream in the library's first versions; since then as cuptiActivityFlushAll.
+TBPROF_CUPTI_CALL(cuptiActivityFlush, (void* context, uint32_t stream, uint32_t flag), (context, stream, flag), (void)0)
+
+}  // namespace tbprof
+
+// References to CUPTI have a version, its soname.
+#define TBPROF_TIMED(...)
+#define TBPROF_CUSTOM(...)
+#define TBPROF_PUBLIC(...)
+#define TBPROF_NCCL(...)
+#define TBPROF_LATE(family, name, ...)                          \
+  TBPROF_EXPORT_AS(name, "tbprof_export_12_", "libcupti.so.12") \
+  TBPROF_EXPORT_AS(name, "tbprof_export_13_", "libcupti.so.13") \
+  TBPROF_EXPORT_AS(name, "tbprof_export_14_", "libcupti.so.14") \
+  TBPROF_EXPORT_HIDDEN(name)
+#include "preload/hooks.def"

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Programs with a profiler of their own (tests/sim/subjects/neighbour.cc), bare and under tbprof.
+#ifndef TBPROF_TESTS_INTEGRATION_NEIGHBOUR_HARNESS_H_
+#define TBPROF_TESTS_INTEGRATION_NEIGHBOUR_HARNESS_H_
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "cuda_harness.h"
+
+namespace tbprof::integration {
+
+inline const std::vector<std::string>& NeighbourOrders() {
+  static const auto* const orders = new std::vector<std::string>{
+      "xla", "kineto_subscribed", "kineto", "kineto_clock", "kineto_teardown", "collector", "registered_once"};
+  return *orders;
+}
+
+struct Neighbour {
+  std::string order;
+  std::string mode = "auto";  // of --cuda
+  bool opens = false;         // the library, in place of being linked with it
+  bool window = true;         // is open for the whole run, or never
+  int sessions = 1;
+  int quiet_ms = 10;  // 0: as shipped
+  // The clock of the CPU's counter: CUPTI 12.6 U2 to 13.0 lose the times of kernels under a registered clock.
+  std::string modes = "version=130100";
+};
+
+inline int64_t Named(const RunResult& run, std::string_view prefix) {
+  return std::count_if(run.profile->events().begin(), run.profile->events().end(), [&](const Event& event) {
+    return event.name.starts_with(prefix) && event.plane.find("GPU") != std::string::npos &&
+           event.Has("kernel_details");
+  });
+}
+
+// The program prints what it does bare, and its own profiler sees each of its kernels and none of another; tbprof has
+// each kernel that the program launched while it was recorded.
+inline void ExpectBothWhole(const Neighbour& neighbour) {
+  SCOPED_TRACE(neighbour.order + " --cuda=" + neighbour.mode + (neighbour.window ? "" : " without a window"));
+  RunOptions options = On("cuda13", neighbour.modes);
+  options.tbprof = {"--cuda=" + neighbour.mode, neighbour.window ? "--window=all" : "--window=none"};
+  if (neighbour.window) options.environment.emplace_back("NEIGHBOUR_AWAITS", "1");
+  if (neighbour.quiet_ms != 0)
+    options.environment.emplace_back("NEIGHBOUR_QUIET_MS", std::to_string(neighbour.quiet_ms));
+  const Pair pair = RunBoth({Subject(neighbour.opens ? "neighbour_opened" : "neighbour_linked"), neighbour.order,
+                             std::to_string(neighbour.sessions)},
+                            options);
+  ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << pair.profiled.AllSaid();
+  ASSERT_EQ(pair.profiled.code(), 0) << pair.profiled.AllSaid();
+  EXPECT_EQ(Told(pair.profiled, "own_seen"), Told(pair.profiled, "own_launched"));
+  EXPECT_EQ(Told(pair.profiled, "outside_seen"), 0);
+  EXPECT_EQ(Told(pair.profiled, "dirty_buffers"), 0);
+  if (!neighbour.window) return;
+  ASSERT_NE(pair.profiled.profile, nullptr);
+  // Between its sessions the collector keeps CUPTI.
+  const int64_t recorded = neighbour.order == "collector" ? 10 : Told(pair.profiled, "outside_launched");
+  EXPECT_EQ(Named(pair.profiled, "outside"), recorded) << pair.profiled.AllSaid();
+  EXPECT_EQ(pair.profiled.summary["processes"][0]["gpu"].value("state", ""), "recorded_with_gaps");
+}
+
+}  // namespace tbprof::integration
+
+#endif  // TBPROF_TESTS_INTEGRATION_NEIGHBOUR_HARNESS_H_

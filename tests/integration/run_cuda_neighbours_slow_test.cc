@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs with a profiler of their own, 50 times each: neither they nor tbprof lose a kernel.
+#include "neighbour_harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+constexpr int kRuns = 50;
+
+class CudaNeighboursOften : public Cuda, public testing::WithParamInterface<std::string> {
+ protected:
+  void ExpectAlwaysWhole(const std::string& mode) {
+    for (int run = 0; run < kRuns && !HasFailure(); ++run) {
+      SCOPED_TRACE(run);
+      ExpectBothWhole({.order = GetParam(), .mode = mode, .opens = run % 2 != 0, .sessions = 3});
+      ExpectBothWhole({.order = GetParam(), .mode = mode, .opens = run % 2 == 0, .window = false, .sessions = 3});
+    }
+  }
+};
+
+TEST_P(CudaNeighboursOften, Auto_BothWhole) { ExpectAlwaysWhole("auto"); }
+TEST_P(CudaNeighboursOften, Cupti_BothWhole) { ExpectAlwaysWhole("cupti"); }
+TEST_P(CudaNeighboursOften, Hooks_BothWhole) { ExpectAlwaysWhole("hooks"); }
+
+INSTANTIATE_TEST_SUITE_P(Orders, CudaNeighboursOften, testing::ValuesIn(NeighbourOrders()),
+                         [](const auto& entry) { return entry.param; });
+
+class CuptiCallsOften : public Cuda {
+ protected:
+  static constexpr int kShares = 20;
+};
+
+// 10,000 sequences each.
+TEST_F(CuptiCallsOften, RandomOrder_AnswersAndRecordsAreAsBare) {
+  for (const char* mode : {"cupti", "hooks"}) {
+    for (int share = 0; share < kShares && !HasFailure(); ++share) {
+      SCOPED_TRACE(std::string(mode) + " " + std::to_string(share));
+      RunOptions options = On("cuda13");
+      options.tbprof = {std::string("--cuda=") + mode};
+      const Pair pair = RunBoth({Subject("cupti_calls"), "500", std::to_string(share * 100'003)}, options);
+      ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << pair.profiled.AllSaid();
+      ASSERT_EQ(pair.profiled.code(), 0);
+    }
+  }
+}
+
+TEST_F(CuptiCallsOften, TwoThreadsAtOnce_NeitherHangNorCrash) {
+  for (int share = 0; share < kShares && !HasFailure(); ++share) {
+    const Pair pair = RunBoth({Subject("cupti_calls"), "500", std::to_string(share), "together"}, On("cuda13"));
+    ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << pair.profiled.AllSaid();
+    ASSERT_EQ(pair.profiled.code(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace tbprof::integration

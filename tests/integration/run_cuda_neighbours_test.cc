@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs with a profiler of their own: neither they nor tbprof lose a kernel.
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "neighbour_harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+class CudaNeighbours : public Cuda, public testing::WithParamInterface<std::string> {};
+
+TEST_P(CudaNeighbours, Auto_WindowOpen_BothWhole) {
+  ExpectBothWhole({.order = GetParam(), .mode = "auto", .opens = true, .sessions = 3});
+}
+TEST_P(CudaNeighbours, Cupti_WindowOpen_BothWhole) {
+  ExpectBothWhole({.order = GetParam(), .mode = "cupti", .sessions = 3});
+}
+TEST_P(CudaNeighbours, Hooks_WindowOpen_BothWhole) {
+  ExpectBothWhole({.order = GetParam(), .mode = "hooks", .sessions = 3});
+}
+TEST_P(CudaNeighbours, EveryMode_NoWindow_ProgramIsWhole) {
+  for (const char* mode : {"auto", "cupti", "hooks"}) {
+    ExpectBothWhole({.order = GetParam(), .mode = mode, .opens = true, .window = false, .sessions = 3});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, CudaNeighbours, testing::ValuesIn(NeighbourOrders()),
+                         [](const auto& entry) { return entry.param; });
+
+TEST_F(Cuda, Neighbour_AfterTheShippedQuietTime_IsRecordedAgain) {
+  ExpectBothWhole({.order = "kineto_subscribed", .quiet_ms = 0});
+}
+
+// Kernels have the places of their launches, though CUPTI's clock is the CPU's counter from the first session on.
+TEST_F(Cuda, Neighbour_ReplacesTheClock_KernelsFollowTheirLaunches) {
+  RunOptions options = On("cuda13", "version=130100");
+  options.tbprof = {"--cuda=cupti", "--window=all"};
+  options.environment.emplace_back("NEIGHBOUR_AWAITS", "1");
+  options.environment.emplace_back("NEIGHBOUR_QUIET_MS", "10");
+  const RunResult run = RunUnderTbprof({Subject("neighbour_linked"), "kineto_clock", "2"}, options);
+  ASSERT_EQ(run.code(), 0) << run.AllSaid();
+  EXPECT_FALSE(run.Said("clock jumped")) << run.AllSaid();
+  std::map<std::string, int64_t> launches;
+  for (const Event& event : run.profile->events()) {
+    if (event.plane == "/host:CPU" && event.Has("correlation_id"))
+      launches[event.Stat("correlation_id")] = event.start_ps;
+  }
+  int followed = 0;
+  for (const Event& event : run.profile->events()) {
+    if (!event.Has("kernel_details")) continue;
+    ASSERT_TRUE(launches.contains(event.Stat("correlation_id")));
+    EXPECT_GE(event.start_ps, launches[event.Stat("correlation_id")]);
+    // 3,000 ns, whatever the clock counts.
+    EXPECT_NEAR(static_cast<double>(event.duration_ps), 3e6, 0.1e6);
+    ++followed;
+  }
+  EXPECT_EQ(followed, 15);
+}
+
+TEST_F(Cuda, CuptiCalls_RandomOrder_AnswersAndRecordsAreAsBare) {
+  for (const char* mode : {"cupti", "hooks"}) {
+    RunOptions options = On("cuda13");
+    options.tbprof = {std::string("--cuda=") + mode};
+    const Pair pair = RunBoth({Subject("cupti_calls"), "300", "1"}, options);
+    ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << mode << pair.profiled.AllSaid();
+    ASSERT_EQ(pair.profiled.code(), 0) << mode;
+    EXPECT_EQ(Told(pair.profiled, "sequences"), 300);
+  }
+}
+
+TEST_F(Cuda, CuptiCalls_TwoThreadsAtOnce_NeitherHangNorCrash) {
+  const Pair pair = RunBoth({Subject("cupti_calls"), "500", "2", "together"}, On("cuda13"));
+  ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << pair.profiled.AllSaid();
+  EXPECT_EQ(pair.profiled.code(), 0);
+}
+
+// The calls that tbprof makes, one after the other: `failing_call` in tests/sim/cupti_entry.cc.
+TEST_F(Cuda, Cupti_AnyCallFails_ProgramIsAsBare) {
+  for (int call = 1; call <= 18; ++call) {
+    SCOPED_TRACE(call);
+    RunOptions options = On("cuda13", "fails_call=" + std::to_string(call));
+    const Pair pair = RunBoth({Subject("train"), "3"}, options);
+    ASSERT_TRUE(pair.Same());
+    ASSERT_NE(pair.profiled.profile, nullptr);
+    EXPECT_EQ(pair.profiled.code(), 0);
+  }
+}
+
+TEST_F(Cuda, Cupti_IncompleteRecord_TheRestOfTheBufferIsCounted) {
+  const Pair pair = RunBoth({Subject("train"), "20"}, On("cuda13", "incomplete=40"));
+  ASSERT_TRUE(pair.Same());
+  const auto& gpu = pair.profiled.summary["processes"][0]["gpu"];
+  EXPECT_GT(gpu.value("unread_bytes", 0), 0) << gpu;
+  EXPECT_TRUE(pair.profiled.Said("could not be read")) << pair.profiled.AllSaid();
+  EXPECT_TRUE(pair.profiled.Said("CUPTI error 21")) << pair.profiled.AllSaid();
+}
+
+TEST_F(Cuda, Kernels_WithoutValidTimes_AreRecordedAgainAfterARestart) {
+  RunOptions options = On("cuda13", "bad_times_after=5000");
+  options.tbprof = {"--window=all"};
+  const Pair pair = RunBoth({Subject("train"), "4000"}, options);
+  ASSERT_TRUE(pair.Same());
+  EXPECT_TRUE(pair.profiled.Said("no valid times")) << pair.profiled.AllSaid();
+  const auto& gaps = pair.profiled.summary["processes"][0]["gpu"]["gaps"];
+  ASSERT_FALSE(gaps.empty());
+  EXPECT_THAT(gaps[0].value("reason", ""), testing::HasSubstr("was started again"));
+}
+
+// Each flush brings a nearly empty buffer of each thread, which calls for no other flush.
+TEST_F(Cuda, Flushes_SixteenThreadsThatDoLittle_AreAtMostEightASecond) {
+  RunOptions options = On("cuda13");
+  options.tbprof = {"--cuda=cupti", "--window=all"};
+  const RunResult run = RunUnderTbprof({Subject("idle_threads"), "16", "1000"}, options);
+  ASSERT_EQ(run.code(), 0) << run.AllSaid();
+  const std::vector<Event> flushes = run.profile->Named("CUPTI buffer flush");
+  const double seconds = static_cast<double>(Told(run, "took_ns")) / 1e9;
+  RecordProperty("flushes_a_second", std::to_string(static_cast<double>(flushes.size()) / seconds));
+  EXPECT_GE(flushes.size(), 3u);
+  // The first and those of the end are not by the clock.
+  EXPECT_LE(static_cast<double>(flushes.size()), 8 * seconds + 3);
+}
+
+// It would take locks that the thread in cuInit has.
+TEST_F(Cuda, FirstFlush_ThreadInCuInit_WaitsForItsEnd) {
+  const Pair pair = RunBoth({Subject("train"), "5"}, On("cuda13", "flush_in_init_crashes", "init_ms=700"));
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.code(), 0);
+  EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, Told(pair.profiled, "kernels"));
+}
+
+}  // namespace
+}  // namespace tbprof::integration

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the program has of CUPTI, as its calls show, and who may use CUPTI now.
+//
+//   use.BeginCall();                      // a program's thread, before it calls CUPTI
+//   if (use.IsHeld()) step_aside();       // and tbprof's own thread has released it
+//   result = real(kind);
+//   if (result == 0) use.EnableKind(kind);
+//   use.EndCall(now_ns);
+//
+//   use.TryHold(now_ns)                   // tbprof's own thread: true: CUPTI is tbprof's until Release
+//
+// CUPTI is tbprof's only while no call of the program is in flight, and after one when nothing of the program is left:
+// no kind, no API callback, no record that was not flushed, and `quiet_ns` without a call.
+//
+// Process: target. Any thread, signal handlers too; no lock, no wait, no system call.
+#ifndef TBPROF_WIRE_CUPTI_USE_H_
+#define TBPROF_WIRE_CUPTI_USE_H_
+
+#include <stdint.h>
+
+namespace tbprof {
+
+// How far tbprof may use CUPTI.
+enum class CuptiShare : uint32_t {
+  kNone,        // the program uses it
+  kActivities,  // the program keeps a subscriber that does nothing: activities are recorded without one
+  kAll,
+};
+
+class CuptiUse {
+ public:
+  static constexpr uint32_t kKinds = 256;
+  static constexpr uint32_t kCalls = 4096;
+  static constexpr uint32_t kMostSubscribers = 8;
+  static constexpr uint64_t kQuietNs = 1'000'000'000;
+  enum CallDomain : uint32_t { kDriverCalls, kRuntimeCalls };
+
+  // ---- calls of the program
+
+  void BeginCall() { __atomic_fetch_add(&state_, kOneCall + kOneChange, __ATOMIC_ACQ_REL); }
+  // `now_ns`: of CLOCK_MONOTONIC.
+  void EndCall(uint64_t now_ns) {
+    __atomic_store_n(&last_call_ns_, now_ns, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&state_, kOneCall, __ATOMIC_ACQ_REL);
+  }
+
+  // Without a version: cuptiSubscribe. A subscriber of cuptiSubscribe_v2 may enable kinds of its own, by calls that
+  // CUPTI refuses to mix with those that are counted here.
+  void AddSubscriber(void* subscriber, bool second_version) {
+    if (second_version) __atomic_fetch_or(&flags_, kSecondVersion, __ATOMIC_RELAXED);
+    for (void*& place : subscribers_) {
+      void* none = nullptr;
+      if (__atomic_compare_exchange_n(&place, &none, subscriber, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
+    }
+    __atomic_fetch_or(&flags_, kTooMany, __ATOMIC_RELAXED);
+  }
+  void RemoveSubscriber(void* subscriber) {
+    for (void*& place : subscribers_) {
+      void* same = subscriber;
+      if (__atomic_compare_exchange_n(&place, &same, nullptr, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) break;
+    }
+    if (!HasSubscriber()) {
+      __atomic_fetch_and(&flags_, ~kSecondVersion, __ATOMIC_RELAXED);
+      __atomic_store_n(&domains_, 0, __ATOMIC_RELAXED);
+    }
+  }
+
+  // CUpti_CallbackDomain; `callback`: kEveryCallback, or one.
+  static constexpr uint32_t kEveryCallback = UINT32_MAX;
+  void SetCallback(uint32_t domain, uint32_t callback, bool on) {
+    // A context's creation and end, which tbprof never causes. PyTorch's Kineto keeps these on for the whole process.
+    constexpr uint32_t kResource = 3, kContextCreated = 1, kContextDestroyStarting = 2;
+    if (domain == kResource && (callback == kContextCreated || callback == kContextDestroyStarting)) return;
+    const uint32_t bit = domain < 32 ? 1u << domain : 1u;
+    if (on) {
+      __atomic_fetch_or(&domains_, bit, __ATOMIC_RELAXED);
+    } else if (callback == kEveryCallback) {
+      // Of two subscribers the other one may still have it.
+      if (CountSubscribers() <= 1) __atomic_fetch_and(&domains_, ~bit, __ATOMIC_RELAXED);
+    }
+  }
+  void SetAllCallbacks(bool on) {
+    for (uint32_t domain = 0; domain < 32; ++domain) SetCallback(domain, kEveryCallback, on);
+  }
+
+  void EnableKind(uint32_t kind) {
+    SetBit(kinds_, kind < kKinds ? kind : 0, true);
+    Unflushed();
+  }
+  void DisableKind(uint32_t kind) {
+    bool was_on = SetBit(kinds_, kind < kKinds ? kind : 0, false);
+    // "Activity kind CUPTI_ACTIVITY_KIND_DRIVER overrides the settings done by this API" (cupti_activity.h).
+    if (kind == kDriverKind) was_on |= ClearCalls(kDriverCalls);
+    if (kind == kRuntimeKind) was_on |= ClearCalls(kRuntimeCalls);
+    if (was_on) Unflushed();
+  }
+  // Of one context: which of them are still on is not followed until cuptiFinalize.
+  void EnableKindOfContext() {
+    __atomic_fetch_or(&flags_, kContexts, __ATOMIC_RELAXED);
+    Unflushed();
+  }
+  void SetCallRecorded(CallDomain domain, uint32_t callback, bool on) {
+    if (SetBit(calls_[domain], callback < kCalls ? callback : 0, on) || on) Unflushed();
+  }
+
+  // Before a flush; what EndFlush takes.
+  uint64_t BeginFlush() const { return HasKind() ? UINT64_MAX : __atomic_load_n(&kinds_changed_, __ATOMIC_ACQUIRE); }
+  void EndFlush(uint64_t begun) {
+    if (begun == __atomic_load_n(&kinds_changed_, __ATOMIC_ACQUIRE)) {
+      __atomic_store_n(&flushed_, begun, __ATOMIC_RELAXED);
+    }
+  }
+
+  // cuptiFinalize: "It destroys and cleans up all the resources associated with CUPTI" (its reference).
+  void Finalize() {
+    for (uint64_t& word : kinds_) __atomic_store_n(&word, 0, __ATOMIC_RELAXED);
+    ClearCalls(kDriverCalls);
+    ClearCalls(kRuntimeCalls);
+    for (void*& place : subscribers_) __atomic_store_n(&place, nullptr, __ATOMIC_RELAXED);
+    __atomic_store_n(&domains_, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&flags_, 0, __ATOMIC_RELAXED);
+    SetBufferCallbacks(nullptr, nullptr, nullptr);
+    __atomic_store_n(&flushed_, __atomic_load_n(&kinds_changed_, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+  }
+
+  // `registrar`: the cuptiActivityRegisterCallbacks that took them; a process may have two copies of CUPTI.
+  void SetBufferCallbacks(void* requested, void* completed, void* registrar) {
+    __atomic_store_n(&registrar_, registrar, __ATOMIC_RELAXED);
+    __atomic_store_n(&requested_, requested, __ATOMIC_RELAXED);
+    __atomic_store_n(&completed_, completed, __ATOMIC_RELEASE);
+  }
+  // False: it has none of this copy of CUPTI.
+  bool GetBufferCallbacks(const void* registrar, void** requested, void** completed) const {
+    *completed = __atomic_load_n(&completed_, __ATOMIC_ACQUIRE);
+    *requested = __atomic_load_n(&requested_, __ATOMIC_RELAXED);
+    return *completed != nullptr && __atomic_load_n(&registrar_, __ATOMIC_RELAXED) == registrar;
+  }
+
+  void SetClock() { __atomic_store_n(&clock_changed_, 1, __ATOMIC_RELAXED); }
+  bool HasClock() const { return __atomic_load_n(&clock_changed_, __ATOMIC_RELAXED) != 0; }
+
+  // ---- tbprof's own thread
+
+  bool IsHeld() const { return (__atomic_load_n(&state_, __ATOMIC_ACQUIRE) & kHeld) != 0; }
+  bool HasCall() const { return (__atomic_load_n(&state_, __ATOMIC_ACQUIRE) & kCallsMask) != 0; }
+
+  // What the program leaves to tbprof, now that none of its calls is in flight.
+  CuptiShare Share(uint64_t now_ns) const {
+    const uint64_t last = __atomic_load_n(&last_call_ns_, __ATOMIC_RELAXED);
+    if (HasKind() || HasCallbacks() || (__atomic_load_n(&flags_, __ATOMIC_RELAXED) != 0) ||
+        __atomic_load_n(&flushed_, __ATOMIC_RELAXED) != __atomic_load_n(&kinds_changed_, __ATOMIC_RELAXED)) {
+      return CuptiShare::kNone;
+    }
+    if (last != 0 && now_ns - last < __atomic_load_n(&quiet_ns, __ATOMIC_RELAXED)) return CuptiShare::kNone;
+    return HasSubscriber() ? CuptiShare::kActivities : CuptiShare::kAll;
+  }
+
+  // kNone: not now.
+  CuptiShare TryHold(uint64_t now_ns) {
+    uint64_t seen = __atomic_load_n(&state_, __ATOMIC_ACQUIRE);
+    if ((seen & (kHeld | kCallsMask)) != 0) return CuptiShare::kNone;
+    const CuptiShare share = Share(now_ns);
+    if (share == CuptiShare::kNone) return share;
+    // A call that came and went meanwhile has changed the state.
+    return __atomic_compare_exchange_n(&state_, &seen, seen | kHeld, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)
+               ? share
+               : CuptiShare::kNone;
+  }
+  // CUPTI is as the program knows it; who waits for WaitWord may go on.
+  void Release() { __atomic_fetch_and(&state_, ~kHeld, __ATOMIC_ACQ_REL); }
+
+  // Of a futex: its value changes when CUPTI is released, and with each call.
+  uint32_t* wait_word() { return reinterpret_cast<uint32_t*>(&state_); }
+  static bool IsHeldIn(uint32_t word) { return (word & kHeld) != 0; }
+
+  // ---- why it is not tbprof's
+
+  bool HasSubscriber() const { return CountSubscribers() != 0; }
+  bool HasCallbacks() const { return __atomic_load_n(&domains_, __ATOMIC_RELAXED) != 0; }
+  bool HasKind() const {
+    uint64_t all = 0;
+    for (const uint64_t& word : kinds_) all |= __atomic_load_n(&word, __ATOMIC_RELAXED);
+    for (const auto& calls : calls_) {
+      for (const uint64_t& word : calls) all |= __atomic_load_n(&word, __ATOMIC_RELAXED);
+    }
+    return all != 0;
+  }
+
+  uint64_t quiet_ns = kQuietNs;
+
+ private:
+  static constexpr uint32_t kDriverKind = 4, kRuntimeKind = 5;
+  static constexpr uint64_t kOneCall = 1, kCallsMask = (uint64_t{1} << 31) - 1, kHeld = uint64_t{1} << 31;
+  static constexpr uint64_t kOneChange = uint64_t{1} << 32;
+  enum Flag : uint32_t { kSecondVersion = 1, kTooMany = 2, kContexts = 4 };
+
+  // Whether it was set.
+  static bool SetBit(uint64_t* words, uint32_t bit, bool on) {
+    const uint64_t mask = uint64_t{1} << (bit % 64);
+    const uint64_t before = on ? __atomic_fetch_or(&words[bit / 64], mask, __ATOMIC_RELAXED)
+                               : __atomic_fetch_and(&words[bit / 64], ~mask, __ATOMIC_RELAXED);
+    return (before & mask) != 0;
+  }
+  bool ClearCalls(CallDomain domain) {
+    uint64_t any = 0;
+    for (uint64_t& word : calls_[domain]) any |= __atomic_exchange_n(&word, 0, __ATOMIC_RELAXED);
+    return any != 0;
+  }
+  void Unflushed() { __atomic_fetch_add(&kinds_changed_, 1, __ATOMIC_ACQ_REL); }
+  uint32_t CountSubscribers() const {
+    uint32_t count = 0;
+    for (void* const& place : subscribers_) count += __atomic_load_n(&place, __ATOMIC_RELAXED) != nullptr;
+    return count;
+  }
+
+  // Calls in flight in the lowest 31 bits, kHeld, and above how many calls there have been.
+  uint64_t state_;
+  uint64_t last_call_ns_;  // 0: none yet
+  uint64_t kinds_changed_;
+  uint64_t flushed_;  // kinds_changed_ at the latest flush without a kind
+  uint32_t flags_;
+  uint32_t domains_;
+  uint32_t clock_changed_;
+  void* subscribers_[kMostSubscribers];
+  void *requested_, *completed_, *registrar_;
+  uint64_t kinds_[kKinds / 64];
+  uint64_t calls_[2][kCalls / 64];
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WIRE_CUPTI_USE_H_
