@@ -88,7 +88,7 @@ bool MayFlush() {
 bool Flush(uint32_t flags) {
   RecordClock();
   if (g_recorder.by_hooks) return CollectWork() > 0;
-  if (MayFlush()) g_recorder.library.functions.flush_all(flags);
+  if (MayFlush()) TellFlush(g_recorder.library.functions.flush_all(flags));
   const size_t bytes = DecodeFilled();
   RecordClock();
   TellLosses();

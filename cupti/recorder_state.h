@@ -39,6 +39,7 @@ struct Recorder {
   uint32_t phase;      // Phase, atomic
   uint32_t abandoned;  // atomic: detached by a thread of the program, after our own has ended
   uint32_t told;       // atomic: what came up before there was a thread that writes
+  bool flush_told;
   uint64_t unknown_told;
   const char* paused_for;  // what was told last; null: nothing, or that it records
 

@@ -79,6 +79,12 @@ void TellMissing(const char* name, Result result) {
   Tell(GpuInfoKey::kMissingKind, text.Add(" ").Add(ResultText(result)));
 }
 
+void TellFlush(Result result) {
+  if (result == kSuccess || g_recorder.flush_told) return;
+  g_recorder.flush_told = true;
+  TellMissing("what CUPTI had not handed over when it refused a flush; update the driver, or use --cuda=hooks", result);
+}
+
 void TellUnread(size_t bytes, Result result) {
   Text<256> text;
   text.Add(static_cast<uint64_t>(bytes)).Add(" CUPTI error ").Add(static_cast<uint64_t>(static_cast<uint32_t>(result)));

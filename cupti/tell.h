@@ -25,6 +25,8 @@ bool MayObserve();  // hooks are allowed in this session
 void TellUnavailable(const char* what, Result result);
 // One activity is not recorded.
 void TellMissing(const char* name, Result result);
+// What a flush came to: once, if it failed.
+void TellFlush(Result result);
 // So many bytes of a buffer could not be read.
 void TellUnread(size_t bytes, Result result);
 void TellRecording();

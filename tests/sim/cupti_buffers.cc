@@ -334,7 +334,6 @@ void Flush(bool forced) {
   static std::atomic<int64_t> flushes{0};
   const int64_t number = flushes.fetch_add(1) + 1;
   if (mode::flush_crashes_at() == number) raise(SIGSEGV);
-  if (mode::flush_in_init_crashes() != 0 && !TheTable()->initialised()) raise(SIGSEGV);
   if (mode::slow_flush_ms() != 0) WaitUntil(Now() + mode::slow_flush_ms() * 1000000);
   RefreshClock();
   Guard delivering(deliver_lock);

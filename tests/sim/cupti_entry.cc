@@ -726,6 +726,8 @@ SIM_EXPORT CUptiResult cuptiActivityEnableRuntimeApi(CUpti_CallbackId cbid, uint
 
 SIM_EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag) {
   SIM_CUPTI_MAY_FAIL(cuptiActivityFlushAll);
+  // Before anything else here waits for cuInit, and whatever signals the thread blocks.
+  if (mode::flush_in_init_crashes() != 0 && TheTable() != nullptr && !TheTable()->initialised()) __builtin_trap();
   SIM_CUPTI_TRY(Refusal());
   if (mode::exit_loses_buffers() != 0 && TheTable()->state() == CUDA_ERROR_DEINITIALIZED) return CUPTI_SUCCESS;
   const bool overhead = KindOn(CUPTI_ACTIVITY_KIND_OVERHEAD);
