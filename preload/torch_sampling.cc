@@ -137,11 +137,18 @@ uint64_t Sum(const uint64_t (&numbers)[kTorchUnitClasses]) {
   return sum;
 }
 
+// Of the thread, in the unit that ends; by the clock alone a stalled machine would look like operations.
+uint64_t WorkOfUnit(const TorchSampling& sampling, const TorchProgress& at) {
+  if (at.busy < sampling.busy_at_unit) return 0;  // another thread has begun it
+  const uint64_t work = at.busy - sampling.busy_at_unit, length = at.now - sampling.unit_since;
+  return work < length ? work : length;
+}
+
 // What was passed over in the unit that ends.
 void LearnOperations(TorchSampling* sampling, const TorchProgress& at) {
   sampling->estimated = 0;
   if (sampling->recording) return;
-  const uint64_t length = at.now - sampling->unit_since, operations = at.operations - sampling->operations_at_unit;
+  const uint64_t length = WorkOfUnit(*sampling, at), operations = at.operations - sampling->operations_at_unit;
   uint64_t* const of_ns = &sampling->class_ns[sampling->ended_class];
   uint64_t* const of_operations = &sampling->class_operations[sampling->ended_class];
   if (sampling->counted) {
@@ -177,7 +184,7 @@ void WatchForLongUnits(TorchSampling* sampling, const TorchProgress& at, bool st
     sampling->doubted = false;
     sampling->in_vain = 0;
     CountFor(sampling, at.now, 0);
-  } else if (!sampling->recording && !sampling->counted && at.busy - sampling->busy_at_unit > kLongUnit * usual) {
+  } else if (!sampling->recording && !sampling->counted && WorkOfUnit(*sampling, at) > kLongUnit * usual) {
     sampling->doubted = true;
     CountFor(sampling, at.now, 1 + sampling->in_vain);
   } else if (sampling->doubted && at.now >= sampling->count_until) {

@@ -56,7 +56,7 @@ struct TorchSampling {
   uint64_t count_until = 0, counted_since = 0;
   bool doubted = false;  // whether there are such was not seen yet
   uint32_t in_vain = 0;  // times that there were none
-  // Of the last units of each class that were counted.
+  // Of the last units of each class that were counted: the thread's work, and the operations.
   uint64_t class_ns[kTorchUnitClasses] = {}, class_operations[kTorchUnitClasses] = {};
 };
 

@@ -266,7 +266,9 @@ TEST(Torch, ManyOperations_WholeStepsAreSampled) {
   EXPECT_GT(CountBetween(operations, 0, pauses[0].start_ps), 8000);
   EXPECT_LT(CountBetween(operations, 0, pauses[0].start_ps), 30'000);
   EXPECT_EQ(result.Fact("added"), 4u) << "one counts what is passed over";
-  EXPECT_EQ(result.Fact("disabled"), 2 * pauses.size());
+  // The two of operations at each pause, and the counter where a unit is not counted.
+  EXPECT_GE(result.Fact("disabled"), 2 * pauses.size());
+  EXPECT_LE(result.Fact("disabled"), 2 * pauses.size() + kSteps / 2);
   EXPECT_GE(result.Fact("enabled"), 2 * (pauses.size() - 1));
   for (size_t i = 0; i < pauses.size(); ++i) {
     EXPECT_EQ(CountBetween(operations, pauses[i].start_ps, pauses[i].end_ps()), 0);
@@ -289,12 +291,13 @@ TEST(Torch, ManyOperations_TotalsAreExtrapolatedAndTheTrueShareIsReported) {
   const auto& sampled = result.summary["processes"][0]["pytorch_operations"];
   const double recorded = sampled["recorded"], skipped = sampled["skipped"];
   constexpr double kAll = kCount + 10 * kSteps;
-  EXPECT_NEAR(recorded + skipped, kAll, kAll / 100);
+  // Where steps are short most units are not counted, but estimated by the CPU time of their thread.
+  EXPECT_NEAR(recorded + skipped, kAll, kAll / 10);
   EXPECT_NEAR(sampled["recorded_share"], recorded / kAll, 0.01);
   EXPECT_EQ(sampled["skipped_is_estimated"], true);
   const auto& add = OperationIn(result.summary, "aten::add");
   EXPECT_EQ(add["estimated"], true);
-  EXPECT_NEAR(add["calls"], kCount, kCount / 50);
+  EXPECT_NEAR(add["calls"], kCount, kCount / 10);
   EXPECT_EQ(add["recorded"], result.profile->Count("aten::add"));
   EXPECT_EQ(OperationIn(result.summary, "Optimizer.step#SGD.step")["estimated"], false) << "all are recorded";
   EXPECT_EQ(OperationIn(result.summary, "Optimizer.step#SGD.step")["calls"], kSteps);
