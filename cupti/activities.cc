@@ -13,7 +13,7 @@ namespace {
 constexpr uint32_t kMaxCallbacks = 2048;
 constexpr uint32_t kUnifiedMemoryTries = 10;
 constexpr uint32_t kMostFlushes = 20;
-constexpr uint64_t kBetweenFlushesNs = 1'000'000;
+constexpr uint64_t kBetweenFlushesNs = 1'000'000, kForFinishedNs = 2'500'000;
 
 // DEVICE, CONTEXT, STREAM and NAME first: their records explain the others.
 struct Wanted {
@@ -372,6 +372,15 @@ size_t DecodeFilled() {
 void DiscardFilled() {
   Buffers::Filled filled;
   while (g_recorder.buffers.Take(&filled)) g_recorder.buffers.Return(filled);
+}
+
+void FlushFinished() {
+  uint32_t nothing = 0;
+  for (uint32_t i = 0; i < kMostFlushes && g_recorder.buffers.lent() != 0; ++i) {
+    if (i > 0) FutexWait(&nothing, 0, kForFinishedNs);
+    Cupti().flush_all(0);
+    DecodeFilled();
+  }
 }
 
 void FlushUntilReturned() {

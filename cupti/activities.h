@@ -28,6 +28,8 @@ void EnableUnifiedMemory();
 size_t DecodeFilled();
 // Buffers that the program's own recording filled before it registered its own: nothing asked for them.
 void DiscardFilled();
+// A forced flush cuts what has not ended, for good: first the rest has some time to come by itself.
+void FlushFinished();
 // Until CUPTI has none of our buffers, which it would hand to the program.
 void FlushUntilReturned();
 void TellLosses();

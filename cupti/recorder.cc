@@ -168,6 +168,7 @@ void StopKinds(const char* why) {
     StopObserving(kLastWorkNs, false);
   } else {
     DisableAll();
+    FlushFinished();
     Flush(kFlushForced);
   }
   RecordClock();
@@ -411,6 +412,20 @@ bool Prepare() {
   return (g_recorder.session.segment.header->control & kFamilyGpu) == 0 || StartKinds();
 }
 
+// Before CUDA 12.9 CUPTI cannot be refused a buffer: it has one of ours where the program recorded without buffers of
+// its own. Nothing of the program's is in CUPTI then, so that a flush takes nothing from it.
+void TakeBuffersBack() {
+  void *requested, *completed;
+  auto* const registrar = reinterpret_cast<void*>(g_recorder.library.functions.register_callbacks);
+  if (g_recorder.by_hooks || g_recorder.buffers.lent() == 0 ||
+      g_recorder.bridge->cupti_use->GetBufferCallbacks(registrar, &requested, &completed)) {
+    return;
+  }
+  const uint64_t silenced = g_recorder.bridge->silence();
+  g_recorder.library.functions.flush_all(kFlushForced);
+  g_recorder.bridge->speak(silenced);
+}
+
 }  // namespace
 
 void StartRecording(const GpuBridge* bridge) {
@@ -455,6 +470,7 @@ void StartRecording(const GpuBridge* bridge) {
 void StepAside() {
   if (!IsOurProcess()) return;
   CuptiUse* const use = g_recorder.bridge->cupti_use;
+  if (!use->IsHeld()) return TakeBuffersBack();
   WakeOwnThread();
   FutexWaitFor(use->wait_word(), kLastFlushNs, [](uint32_t word) { return !CuptiUse::IsHeldIn(word) || HasEnded(); });
   if (!HasEnded() || __atomic_exchange_n(&g_recorder.abandoned, 1, __ATOMIC_ACQ_REL) != 0) return;

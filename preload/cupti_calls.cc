@@ -43,14 +43,18 @@ class ProgramCall {
   ProgramCall() : counted_(t_thread.phase != ThreadPhase::kOwn) {
     if (!counted_) return;
     g_cupti_use.BeginCall();
-    if (!g_cupti_use.IsHeld()) return;
-    if (auto* const step_aside = __atomic_load_n(&g_step_aside, __ATOMIC_ACQUIRE); step_aside != nullptr) step_aside();
+    if (g_cupti_use.IsHeld()) GiveWay();
   }
   ~ProgramCall() {
     if (counted_) g_cupti_use.EndCall(ReadMonotonic());
   }
   ProgramCall(const ProgramCall&) = delete;
   ProgramCall& operator=(const ProgramCall&) = delete;
+
+  void GiveWay() const {
+    auto* const step_aside = __atomic_load_n(&g_step_aside, __ATOMIC_ACQUIRE);
+    if (counted_ && step_aside != nullptr) step_aside();
+  }
 
   bool Changed(int result) const { return counted_ && result == kCuptiSuccess; }
 
@@ -84,9 +88,6 @@ TBPROF_CUPTI_CALL(cuptiSubscribe_v2, (void** subscriber, void* callback, void* u
                   (subscriber, callback, user, parameters), g_cupti_use.AddSubscriber(*subscriber, true))
 TBPROF_CUPTI_CALL(cuptiUnsubscribe, (void* subscriber), (subscriber), g_cupti_use.RemoveSubscriber(subscriber))
 TBPROF_CUPTI_CALL(cuptiFinalize, (), (), g_cupti_use.Finalize())
-TBPROF_CUPTI_CALL(cuptiActivityRegisterCallbacks, (void* requested, void* completed), (requested, completed),
-                  g_cupti_use.SetBufferCallbacks(requested, completed, reinterpret_cast<void*>(real)))
-
 TBPROF_CUPTI_CALL(cuptiActivityEnable, (uint32_t kind), (kind), g_cupti_use.EnableKind(kind))
 TBPROF_CUPTI_CALL(cuptiActivityEnableAndDump, (uint32_t kind), (kind), g_cupti_use.EnableKind(kind))
 TBPROF_CUPTI_CALL(cuptiActivityEnableContext, (void* context, uint32_t kind), (context, kind),
@@ -112,6 +113,17 @@ TBPROF_CUPTI_CALL(cuptiEnableDomain, (uint32_t enable, void* subscriber, uint32_
                   g_cupti_use.SetCallback(domain, CuptiUse::kEveryCallback, enable != 0))
 TBPROF_CUPTI_CALL(cuptiEnableAllDomains, (uint32_t enable, void* subscriber), (enable, subscriber),
                   g_cupti_use.SetAllCallbacks(enable != 0))
+
+int Hook_cuptiActivityRegisterCallbacks(void* requested, void* completed) {
+  auto* const real = TBPROF_REAL(cuptiActivityRegisterCallbacks);
+  if (real == nullptr) return kCuptiUnknown;
+  const ProgramCall call;
+  // Buffers of ours that CUPTI still has would go to the program's callback from here on.
+  call.GiveWay();
+  const int result = real(requested, completed);
+  if (call.Changed(result)) g_cupti_use.SetBufferCallbacks(requested, completed, reinterpret_cast<void*>(real));
+  return result;
+}
 
 int Hook_cuptiActivityFlushAll(uint32_t flag) {
   auto* const real = TBPROF_REAL(cuptiActivityFlushAll);

@@ -79,7 +79,8 @@ double GpuClockMap::Residual(size_t from, size_t to, double rate) const {
 double GpuClockMap::Tolerance(size_t from, size_t to, double rate) const {
   const double expected = static_cast<double>(pairs_[to].ticks - pairs_[from].ticks) * ns_per_tick_;
   // Neither reading says when within its bracket it was taken.
-  const double bracket = static_cast<double>(pairs_[to].width / 2 + pairs_[from].width / 2) * ns_per_tick_;
+  const double bracket =
+      (static_cast<double>(pairs_[to].width) + static_cast<double>(pairs_[from].width)) / 2 * ns_per_tick_;
   return (kDrift * expected + bracket) * std::max(rate, 1.0);
 }
 

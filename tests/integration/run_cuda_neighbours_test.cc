@@ -29,6 +29,22 @@ TEST_P(CudaNeighbours, EveryMode_NoWindow_ProgramIsWhole) {
 INSTANTIATE_TEST_SUITE_P(Orders, CudaNeighbours, testing::ValuesIn(NeighbourOrders()),
                          [](const auto& entry) { return entry.param; });
 
+// What has ended is waited for before a forced flush cuts it.
+TEST_F(Cuda, Neighbour_RecordsThatComeLate_AreWhole) {
+  RunOptions options = On("cuda13", "late_ms=20");
+  options.tbprof = {"--cuda=cupti", "--window=all"};
+  options.environment.emplace_back("NEIGHBOUR_AWAITS", "1");
+  options.environment.emplace_back("NEIGHBOUR_QUIET_MS", "10");
+  const Pair pair = RunBoth({Subject("neighbour_linked"), "kineto", "3"}, options);
+  ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << pair.profiled.AllSaid();
+  int64_t timed = 0;
+  for (const Event& event : pair.profiled.profile->events()) {
+    timed += event.name.starts_with("outside") && event.Has("kernel_details") && event.duration_ps < 10'000'000;
+  }
+  // The exit cuts the last five.
+  EXPECT_GE(timed, 15);
+}
+
 TEST_F(Cuda, Neighbour_AfterTheShippedQuietTime_IsRecordedAgain) {
   ExpectBothWhole({.order = "kineto_subscribed", .quiet_ms = 0});
 }
@@ -60,13 +76,16 @@ TEST_F(Cuda, Neighbour_ReplacesTheClock_KernelsFollowTheirLaunches) {
 }
 
 TEST_F(Cuda, CuptiCalls_RandomOrder_AnswersAndRecordsAreAsBare) {
-  for (const char* mode : {"cupti", "hooks"}) {
-    RunOptions options = On("cuda13");
-    options.tbprof = {std::string("--cuda=") + mode};
-    const Pair pair = RunBoth({Subject("cupti_calls"), "300", "1"}, options);
-    ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << mode << pair.profiled.AllSaid();
-    ASSERT_EQ(pair.profiled.code(), 0) << mode;
-    EXPECT_EQ(Told(pair.profiled, "sequences"), 300);
+  // Up to CUPTI 12.8 no buffer may be refused.
+  for (const char* version : {"", "version=22"}) {
+    for (const char* mode : {"cupti", "hooks"}) {
+      RunOptions options = On("cuda13", version);
+      options.tbprof = {std::string("--cuda=") + mode};
+      const Pair pair = RunBoth({Subject("cupti_calls"), "300", "7"}, options);
+      ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << mode << version << pair.profiled.AllSaid();
+      ASSERT_EQ(pair.profiled.code(), 0) << mode << version;
+      EXPECT_EQ(Told(pair.profiled, "sequences"), 300);
+    }
   }
 }
 

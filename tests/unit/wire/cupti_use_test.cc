@@ -169,6 +169,7 @@ TEST_F(CuptiUseTest, TryHold_CallsOfManyThreads_NeverOverlap) {
   std::atomic<int> inside{0};
   std::atomic<int> overlaps{0}, calls{0};
   std::vector<std::thread> program;
+  program.reserve(2);
   for (int i = 0; i < 2; ++i) {
     program.emplace_back([&] {
       for (int n = 0; n < 20'000; ++n) {
