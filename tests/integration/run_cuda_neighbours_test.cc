@@ -106,7 +106,9 @@ TEST_F(Cuda, Cupti_AnyCallFails_ProgramIsAsBare) {
     EXPECT_EQ(pair.profiled.code(), 0);
     // Of those without which something is missing: subscribe, enable, register, flush, step through a buffer, version.
     const std::set<int> needed = {1, 3, 7, 8, 9, 18};
-    if (needed.contains(call)) EXPECT_TRUE(pair.profiled.Said("CUPTI")) << pair.profiled.AllSaid();
+    if (needed.contains(call)) {
+      EXPECT_TRUE(pair.profiled.Said("CUPTI")) << pair.profiled.AllSaid();
+    }
   }
 }
 
