@@ -163,13 +163,27 @@ bool Connect(int socket, const char* path, bool abstract) {
   return !IsError(raw::Call(SYS_connect, socket, raw::Pointer(&address), size));
 }
 
+// The launcher is root's, or of the user that this process is or was started by. When it has ended, anyone may take its
+// name, and a process that outlives it still knows that.
+bool IsOfLauncher(int socket, ucred* peer) {
+  socklen_t size = sizeof(*peer);
+  if (IsError(raw::Call(SYS_getsockopt, socket, SOL_SOCKET, SO_PEERCRED, raw::Pointer(peer), raw::Pointer(&size)))) {
+    return false;
+  }
+  return peer->uid == 0 || peer->uid == static_cast<uid_t>(raw::Call(SYS_geteuid)) ||
+         peer->uid == static_cast<uid_t>(raw::Call(SYS_getuid));
+}
+
 // A connection to the launcher; negative: none to be had.
-int Dial(const SessionVariable& session) {
-  const long socket = raw::Call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (IsError(socket)) return -1;
-  const int fd = static_cast<int>(socket);
-  if (Connect(fd, session.socket_path, false) || Connect(fd, session.socket_path, true)) return fd;
-  raw::Close(fd);
+int Dial(const SessionVariable& session, ucred* launcher) {
+  constexpr bool kAbstract[] = {false, true};
+  for (const bool abstract : kAbstract) {
+    const long socket = raw::Call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (IsError(socket)) return -1;
+    const int fd = static_cast<int>(socket);
+    if (Connect(fd, session.socket_path, abstract) && IsOfLauncher(fd, launcher)) return fd;
+    raw::Close(fd);
+  }
   return -1;
 }
 
@@ -198,7 +212,8 @@ void SendInert(const SessionVariable& session, int socket, const Obstacle& obsta
 }
 
 void TellInert(const SessionVariable& session, const Obstacle& obstacle) {
-  const int socket = Dial(session);
+  ucred launcher{};
+  const int socket = Dial(session, &launcher);
   if (socket < 0) return;
   SendInert(session, socket, obstacle);
   raw::Close(socket);
@@ -207,14 +222,10 @@ void TellInert(const SessionVariable& session, const Obstacle& obstacle) {
 // Also tells who the launcher is, as seen from here; 0 in a pid namespace that does not show it.
 bool SendHello(const SessionVariable& session, const Segment& segment, int segment_fd, int* launcher_pid) {
   *launcher_pid = 0;
-  const int socket = Dial(session);
+  ucred launcher{};
+  const int socket = Dial(session, &launcher);
   if (socket < 0) return false;
-  ucred peer{};
-  socklen_t peer_size = sizeof(peer);
-  if (!IsError(
-          raw::Call(SYS_getsockopt, socket, SOL_SOCKET, SO_PEERCRED, raw::Pointer(&peer), raw::Pointer(&peer_size)))) {
-    *launcher_pid = peer.pid;
-  }
+  *launcher_pid = launcher.pid;
   Hello hello{kHelloMagic, kAbiVersion, raw::GetPid(), session.nonce, segment.header->segment_bytes};
   const long result = Send(socket, &hello, sizeof(hello), segment_fd);
   // Too many descriptors of this user are on their way (ETOOMANYREFS), or a filter forbids to send one.

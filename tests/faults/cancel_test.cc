@@ -26,8 +26,6 @@ TEST(Cancel, InEveryHook) {
       "reallocarray", "posix_memalign", "aligned_alloc", "memalign", "valloc", "pvalloc", "free", "longjmp", "_longjmp",
       "siglongjmp", "__longjmp_chk", "prctl", "execve", "execv", "execvp", "execvpe", "fexecve", "execveat", "execl",
       "execlp", "execle", "_exit", "_Exit", "quick_exit",
-      // CUPTI's own: no call of ours in them is a cancellation point, and there is no CUPTI here.
-      "cuptiSubscribe", "cuptiSubscribe_v2", "cuptiUnsubscribe", "cuptiFinalize", "cuptiActivityRegisterCallbacks",
       // Nor is there NCCL.
       "ncclAllReduce", "ncclReduce", "ncclBroadcast", "ncclBcast", "ncclAllGather", "ncclReduceScatter", "ncclAlltoAll",
       "ncclSend", "ncclRecv", "ncclGroupStart", "ncclGroupEnd",
@@ -38,6 +36,8 @@ TEST(Cancel, InEveryHook) {
     if (!line.starts_with("TBPROF_")) continue;
     const size_t from = line.find(", ") + 2;
     const std::string name = line.substr(from, line.find(',', from) - from);
+    // CUPTI's own: no call of ours in them is a cancellation point, and there is no CUPTI here.
+    if (name.starts_with("cupti")) continue;
     EXPECT_TRUE(tested.count(name) != 0 || others.count(name) != 0) << name << " is not in cancels_everywhere.c";
   }
 }

@@ -413,6 +413,56 @@ TEST_F(OtherUsers, NameOfTheSocketIsTakenAtOnce) {
   close(watch);
 }
 
+// A process that outlives tbprof knows a name that is free again.
+TEST_F(OtherUsers, NameOfTheSocketIsTakenAfterTheEnd) {
+  const std::string environment_file = root_ / "environment";
+  RunOptions options;
+  ASSERT_EQ(RunUnderTbprof({"/bin/sh", "-c", "env >" + environment_file}, options).code(), 0);
+  std::string preload, session;
+  for (const std::string& line : Lines(ReadFile(environment_file))) {
+    if (line.starts_with("LD_PRELOAD=")) preload = line;
+    if (line.starts_with("TBPROF_SESSION=")) session = line;
+  }
+  const size_t from = session.find('/'), to = session.find(';', from);
+  ASSERT_NE(from, std::string::npos) << session;
+  const std::string path = session.substr(from, to - from);
+  int listens[2], ended[2];
+  ASSERT_EQ(pipe(listens), 0);
+  ASSERT_EQ(pipe(ended), 0);
+  const pid_t attacker = StartAsOther([&] {
+    char byte = 0;
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    memcpy(address.sun_path + 1, path.c_str(), path.size() + 1);
+    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
+    const int name = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    if (bind(name, reinterpret_cast<sockaddr*>(&address), length) != 0 || listen(name, 8) != 0) return false;
+    if (write(listens[1], &byte, 1) != 1 || read(ended[0], &byte, 1) != 1) return false;
+    char message[4096];
+    fcntl(name, F_SETFL, O_NONBLOCK);
+    const int victim = accept(name, nullptr, nullptr);
+    return victim >= 0 && recv(victim, message, sizeof(message), MSG_DONTWAIT) > 0;
+  });
+  char byte = 0;
+  close(listens[1]);
+  ASSERT_EQ(read(listens[0], &byte, 1), 1);
+  const pid_t late = fork();
+  if (late == 0) {
+    const char* const arguments[] = {"/bin/true", nullptr};
+    const char* const environment[] = {preload.c_str(), session.c_str(), nullptr};
+    execve(arguments[0], const_cast<char**>(arguments), const_cast<char**>(environment));
+    _exit(127);
+  }
+  int status = 0;
+  waitpid(late, &status, 0);
+  EXPECT_EQ(status, 0);
+  ASSERT_EQ(write(ended[1], &byte, 1), 1);
+  waitpid(attacker, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 1) << "0: the other user was given what is recorded; 3: it is no other user";
+  for (const int fd : {listens[0], ended[0], ended[1]}) close(fd);
+}
+
 // ---- --log-file and --summary-json
 
 class FilesOfOptions : public OtherUsers {
