@@ -7,7 +7,8 @@ namespace {
 
 constexpr uint64_t kMostPercent = 1;
 constexpr uint64_t kBurstNs = 10'000'000;  // of cost, that may come at once
-// PyTorch's list of observers is changed at most twice in a unit, a few microseconds each: shorter ones are joined.
+// PyTorch's list of observers is changed at most twice in a unit, a few microseconds each: steps shorter than this are
+// joined.
 constexpr uint64_t kShortestUnitNs = 2'000'000;
 // A unit without a border of a step ends after as many operations as so many usual ones have (not by time: a step that
 // the machine keeps waiting is no other), or, where none are known, after a random length of time, of which each is
@@ -47,12 +48,15 @@ bool KnowsSteps(const TorchSampling& sampling) { return sampling.steps >= kFewes
 
 void SetLimit(TorchSampling* sampling) {
   if (KnowsSteps(*sampling)) {
-    uint64_t most = kUsualSteps * sampling->step_operations;
-    if (sampling->step_ns < kShortestUnitNs) most = most * kShortestUnitNs / (sampling->step_ns + 1);
+    // By number, not by time: recording makes steps longer, and a unit is to hold the same whether it is recorded or
+    // not.
+    sampling->most_steps = static_cast<uint32_t>(1 + (kShortestUnitNs - 1) / (sampling->step_ns + 1));
+    const uint64_t most = kUsualSteps * sampling->step_operations * sampling->most_steps;
     sampling->most_operations = most < kFewestOperations ? kFewestOperations : most;
     sampling->limit = kLongestOfStepsNs;
     return;
   }
+  sampling->most_steps = 0;
   sampling->most_operations = ~uint64_t{0};
   sampling->limit = kShortestLimitNs;
   for (uint32_t i = 1; i < kLimits && (Random(sampling) >> 63) != 0; ++i) sampling->limit *= 2;
@@ -112,18 +116,19 @@ uint32_t UnitsOfBlock(TorchSampling* sampling, uint64_t now, uint64_t cost) {
 uint32_t ClassOf(const TorchSampling& sampling, const TorchProgress& at, bool step) {
   constexpr uint32_t kOfSteps = 12, kUsual = 6;
   if (!step || sampling.step_ns == 0) return kOfSteps;
+  const uint64_t usual = sampling.step_ns * (sampling.most_steps > 0 ? sampling.most_steps : 1);
   uint64_t length = at.now - sampling.unit_since;
   const uint64_t added = sampling.recording ? (at.cost - sampling.cost_at_unit) / 2 : 0;
   length -= added < length / 2 ? added : length / 2;
   // Around the usual length is the middle of a class: a third less to a third more.
   uint32_t number = kUsual;
-  uint64_t border = sampling.step_ns / 3 * 2;
+  uint64_t border = usual / 3 * 2;
   while (number > 0 && length < border) {
     --number;
     border /= 2;
   }
   if (number < kUsual) return number;
-  border = sampling.step_ns / 3 * 4;
+  border = usual / 3 * 4;
   while (number + 1 < kOfSteps && length >= border) {
     ++number;
     border *= 2;
@@ -176,7 +181,7 @@ void CountFor(TorchSampling* sampling, uint64_t now, uint32_t shift) {
 // counted. One that was not counted and has much work in it may be such: that is found out, each time in vain for half
 // as long.
 void WatchForLongUnits(TorchSampling* sampling, const TorchProgress& at, bool step) {
-  const uint64_t usual = sampling->step_ns < kShortestUnitNs ? kShortestUnitNs : sampling->step_ns;
+  const uint64_t usual = sampling->step_ns * (sampling->most_steps > 0 ? sampling->most_steps : 1);
   if (!step) {
     // What is usual is not known at first.
     const bool by_operations = at.operations - sampling->operations_at_unit >= sampling->most_operations;
@@ -222,7 +227,9 @@ bool EndsUnit(TorchSampling* sampling, const TorchProgress& at, bool step) {
   if (!step) return IsOver(*sampling, at);
   ++sampling->unit_steps;
   LearnStep(sampling, at);
-  if (at.now - sampling->unit_since < kShortestUnitNs) return false;
+  const bool ends = sampling->most_steps > 0 ? sampling->unit_steps >= sampling->most_steps
+                                             : at.now - sampling->unit_since >= kShortestUnitNs;
+  if (!ends) return false;
   // Operations are counted by lots, larger than a short step.
   if (KnowsSteps(*sampling) && (sampling->recording || sampling->counted)) {
     const uint64_t operations = (at.operations - sampling->operations_at_unit) / sampling->unit_steps;

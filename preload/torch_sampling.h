@@ -35,6 +35,7 @@ struct TorchSampling {
   uint32_t unit_steps = 0;  // that have ended in it
   // How long it may last without a step's border, and how many operations it may have.
   uint64_t limit = 0, most_operations = 0;
+  uint32_t most_steps = 0;  // after which it ends; 0: not known yet, by time
   bool recording = true;
   uint32_t weight = 1;  // how many units one that is recorded stands for
   // The block that it is in: how many units, which is recorded, which is going on.
