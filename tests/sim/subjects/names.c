@@ -12,6 +12,12 @@
 NAMES(DECLARE)
 #define ADDRESS(name) (void*)name,
 static void* const kTable[] = {NAMES(ADDRESS)};
+// The program writes where a reference was.
+static void* volatile written[] = {NAMES(ADDRESS)};
+#ifdef NAMES_IN_CODE
+// A reference that the loader relocates in the code (DT_TEXTREL).
+__asm__(".text\n.p2align 3\n.weak ncclReduce\n.quad ncclReduce");
+#endif
 
 #define IS(call) ((void)dlerror(), (call) != NULL)
 
@@ -47,6 +53,7 @@ __attribute__((visibility("default"))) void AskAll(void) {
 #ifndef NAMES_LIBRARY
 int main(int argc, char** argv) {
   int flags = RTLD_LAZY;
+  for (size_t i = 0; i < sizeof(written) / sizeof(written[0]); ++i) written[i] = argv;
   for (int i = 1; i < argc; ++i) {
     if (strcmp(argv[i], "plain") == 0) is_plain = 1;
     if (strcmp(argv[i], "now") == 0) flags = (flags & ~RTLD_LAZY) | RTLD_NOW;
