@@ -5,6 +5,7 @@
 #endif
 #include "preload/late_names.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
@@ -62,10 +63,14 @@ int HasName(dl_phdr_info* info, size_t, void* data) {
   return search->is_there ? 1 : 0;
 }
 
+// libc's own: a program may have one that knows the objects of its start alone (ClickHouse, Seastar).
+using Visit = int (*)(dl_phdr_info* info, size_t size, void* data);
+int (*g_visit_objects)(Visit visit, void* data);
+
 // Whether another object than ours has it.
 bool IsThere(const char* name) {
   Search search{name, false};
-  dl_iterate_phdr(HasName, &search);
+  g_visit_objects(HasName, &search);
   return search.is_there;
 }
 
@@ -100,6 +105,18 @@ struct Object {
   }
 };
 
+constexpr uint32_t kMostSymbols = 768, kMostLate = 448;
+
+// Of each of our names, once it was asked: a program may have as many references to it as it has objects.
+enum class Answer : uint8_t { kNone, kThere, kNowhere } g_answers[kMostSymbols];
+
+bool IsElsewhere(const DynamicTables& own, const ElfW(Sym) * ours, const char* name) {
+  const auto at = static_cast<size_t>(ours - own.symbols);
+  if (at >= kMostSymbols) return true;
+  if (g_answers[at] == Answer::kNone) g_answers[at] = IsThere(name) ? Answer::kThere : Answer::kNowhere;
+  return g_answers[at] == Answer::kThere;
+}
+
 void PutBack(const Object& object, const DynamicTables& tables, const DynamicTables& own,
              const ElfW(Rela) & relocation) {
   const ElfW(Sym)& symbol = tables.symbols[ELF64_R_SYM(relocation.r_info)];
@@ -107,7 +124,7 @@ void PutBack(const Object& object, const DynamicTables& tables, const DynamicTab
   const char* const name = tables.texts + symbol.st_name;
   if (!IsLateName(name) || !IsAddress(ELF64_R_TYPE(relocation.r_info))) return;
   const ElfW(Sym)* const ours = own.Find(name);
-  if (ours == nullptr || IsThere(name)) return;
+  if (ours == nullptr || IsElsewhere(own, ours, name)) return;
   const uint64_t addend = ELF64_R_TYPE(relocation.r_info) == kAddressTypes[2] ? relocation.r_addend : 0;
   const uint64_t slot = object.base + relocation.r_offset;
   if (!object.IsData(slot)) return;
@@ -142,7 +159,6 @@ int PutBackIn(dl_phdr_info* info, size_t, void* data) {
 
 // ---- references that come later
 
-constexpr uint32_t kMostSymbols = 768, kMostLate = 448;
 ElfW(Sym) g_symbols[kMostSymbols];
 const ElfW(Sym) * g_given;  // as the linker made them
 const char* g_texts;
@@ -206,8 +222,10 @@ extern "C" __attribute__((visibility("hidden"))) void* tbprof_resolve_late(uint3
 }
 
 void HideLateNames() {
+  g_visit_objects = reinterpret_cast<decltype(g_visit_objects)>(RealDlsym(RTLD_NEXT, "dl_iterate_phdr"));
+  if (g_visit_objects == nullptr) return;
   const DynamicTables own(OwnBase(), _DYNAMIC);
-  dl_iterate_phdr(PutBackIn, const_cast<DynamicTables*>(&own));
+  g_visit_objects(PutBackIn, const_cast<DynamicTables*>(&own));
   MakeIndirect(own);
 }
 

@@ -54,6 +54,7 @@ TEST_F(CudaDrivers, LookUp_EveryWay_FindsWhatIsThereBare) {
       {Subject("names"), linked, "now", "global"},
       {Subject("names_now"), alone, "now"},
       {Subject("names_now"), cupti, nccl, driver, linked, "global", "now"},
+      {Subject("names_own_visit"), linked, "now", "plain"},
       {Subject("names_linked")},
       {Subject("names_linked"), alone, "now"},
       {Subject("names_linked"), linked},
