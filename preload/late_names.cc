@@ -5,9 +5,11 @@
 #endif
 #include "preload/late_names.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -33,13 +35,16 @@ struct Range {
   bool Contains(uint64_t address) const { return address >= begin && address < end; }
 };
 
+// The kernel's, which is up to 64 KiB on aarch64: protections are of whole pages.
+uint64_t PageBegin(uint64_t address) { return address & ~(uint64_t{getauxval(AT_PAGESZ)} - 1); }
+
 // Writes a word of an object that the loader may have made read-only after relocation.
 bool WriteWord(uint64_t address, uint64_t value, const Range& read_only) {
-  const uint64_t page = address & ~(kPage - 1);
+  const uint64_t page = PageBegin(address);
   const bool is_read_only = read_only.Contains(address);
-  if (is_read_only && raw::Call(SYS_mprotect, page, kPage, PROT_READ | PROT_WRITE) != 0) return false;
+  if (is_read_only && raw::Call(SYS_mprotect, page, 1, PROT_READ | PROT_WRITE) != 0) return false;
   __atomic_store_n(reinterpret_cast<uint64_t*>(address), value, __ATOMIC_RELEASE);
-  if (is_read_only) raw::Call(SYS_mprotect, page, kPage, PROT_READ);
+  if (is_read_only) raw::Call(SYS_mprotect, page, 1, PROT_READ);
   return true;
 }
 
@@ -58,10 +63,14 @@ int HasName(dl_phdr_info* info, size_t, void* data) {
   return search->is_there ? 1 : 0;
 }
 
+// libc's own: a program may have one that knows the objects of its start alone (ClickHouse, Seastar).
+using Visit = int (*)(dl_phdr_info* info, size_t size, void* data);
+int (*g_visit_objects)(Visit visit, void* data);
+
 // Whether another object than ours has it.
 bool IsThere(const char* name) {
   Search search{name, false};
-  dl_iterate_phdr(HasName, &search);
+  g_visit_objects(HasName, &search);
   return search.is_there;
 }
 
@@ -83,7 +92,30 @@ bool IsAddress(uint32_t type) {
 struct Object {
   uint64_t base;
   Range read_only;
+  const ElfW(Phdr) * parts;
+  int part_count;
+
+  // False: the loader has made its code writable for a moment, to relocate it (DT_TEXTREL).
+  bool IsData(uint64_t address) const {
+    for (int i = 0; i < part_count; ++i) {
+      const Range part{base + parts[i].p_vaddr, base + parts[i].p_vaddr + parts[i].p_memsz};
+      if (parts[i].p_type == PT_LOAD && part.Contains(address)) return (parts[i].p_flags & PF_W) != 0;
+    }
+    return false;
+  }
 };
+
+constexpr uint32_t kMostSymbols = 768, kMostLate = 448;
+
+// Of each of our names, once it was asked: a program may have as many references to it as it has objects.
+enum class Answer : uint8_t { kNone, kThere, kNowhere } g_answers[kMostSymbols];
+
+bool IsElsewhere(const DynamicTables& own, const ElfW(Sym) * ours, const char* name) {
+  const auto at = static_cast<size_t>(ours - own.symbols);
+  if (at >= kMostSymbols) return true;
+  if (g_answers[at] == Answer::kNone) g_answers[at] = IsThere(name) ? Answer::kThere : Answer::kNowhere;
+  return g_answers[at] == Answer::kThere;
+}
 
 void PutBack(const Object& object, const DynamicTables& tables, const DynamicTables& own,
              const ElfW(Rela) & relocation) {
@@ -92,22 +124,24 @@ void PutBack(const Object& object, const DynamicTables& tables, const DynamicTab
   const char* const name = tables.texts + symbol.st_name;
   if (!IsLateName(name) || !IsAddress(ELF64_R_TYPE(relocation.r_info))) return;
   const ElfW(Sym)* const ours = own.Find(name);
-  if (ours == nullptr || IsThere(name)) return;
+  if (ours == nullptr || IsElsewhere(own, ours, name)) return;
   const uint64_t addend = ELF64_R_TYPE(relocation.r_info) == kAddressTypes[2] ? relocation.r_addend : 0;
   const uint64_t slot = object.base + relocation.r_offset;
+  if (!object.IsData(slot)) return;
   if (*reinterpret_cast<const uint64_t*>(slot) != OwnBase() + ours->st_value + addend) return;
   WriteWord(slot, addend, object.read_only);
 }
 
 int PutBackIn(dl_phdr_info* info, size_t, void* data) {
   const auto& own = *static_cast<const DynamicTables*>(data);
-  Object object{info->dlpi_addr, {}};
+  Object object{info->dlpi_addr, {}, info->dlpi_phdr, info->dlpi_phnum};
   const ElfW(Dyn)* dynamic = nullptr;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& part = info->dlpi_phdr[i];
     if (part.p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const ElfW(Dyn)*>(object.base + part.p_vaddr);
     if (part.p_type == PT_GNU_RELRO) {
-      object.read_only = {(object.base + part.p_vaddr) & ~(kPage - 1), object.base + part.p_vaddr + part.p_memsz};
+      // As the loader: a page that it ends in stays writable.
+      object.read_only = {PageBegin(object.base + part.p_vaddr), PageBegin(object.base + part.p_vaddr + part.p_memsz)};
     }
   }
   if (dynamic == nullptr || dynamic == _DYNAMIC) return 0;
@@ -125,7 +159,6 @@ int PutBackIn(dl_phdr_info* info, size_t, void* data) {
 
 // ---- references that come later
 
-constexpr uint32_t kMostSymbols = 768, kMostLate = 448;
 ElfW(Sym) g_symbols[kMostSymbols];
 const ElfW(Sym) * g_given;  // as the linker made them
 const char* g_texts;
@@ -189,8 +222,10 @@ extern "C" __attribute__((visibility("hidden"))) void* tbprof_resolve_late(uint3
 }
 
 void HideLateNames() {
+  g_visit_objects = reinterpret_cast<decltype(g_visit_objects)>(RealDlsym(RTLD_NEXT, "dl_iterate_phdr"));
+  if (g_visit_objects == nullptr) return;
   const DynamicTables own(OwnBase(), _DYNAMIC);
-  dl_iterate_phdr(PutBackIn, const_cast<DynamicTables*>(&own));
+  g_visit_objects(PutBackIn, const_cast<DynamicTables*>(&own));
   MakeIndirect(own);
 }
 

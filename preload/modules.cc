@@ -154,11 +154,20 @@ size_t BuildIdOf(const link_map* library, uint8_t* id, size_t room) {
   return found.length;
 }
 
+namespace {
+
+// An object's tables are nearer to each other than what it was linked at is to where it is; it may be linked anywhere,
+// as prelink does, and the vDSO of Linux before 3.16 was at the end of the address space.
+uint64_t Distance(uint64_t a, uint64_t b) { return a < b ? b - a : a - b; }
+
+}  // namespace
+
 DynamicTables::DynamicTables(uint64_t base, const ElfW(Dyn) * dynamic)
     : gnu_hashes(), hashes(), symbols(), texts(), relocations(), relocation_count(), relative_count() {
   for (const ElfW(Dyn)* entry = dynamic; entry->d_tag != DT_NULL; ++entry) {
     // glibc has added the library's address where it may write.
-    const uint64_t address = entry->d_un.d_ptr + (entry->d_un.d_ptr < base ? base : 0);
+    const uint64_t given = entry->d_un.d_ptr, added = given + base, section = reinterpret_cast<uint64_t>(dynamic);
+    const uint64_t address = Distance(added, section) < Distance(given, section) ? added : given;
     if (entry->d_tag == DT_GNU_HASH) gnu_hashes = reinterpret_cast<const uint32_t*>(address);
     if (entry->d_tag == DT_HASH) hashes = reinterpret_cast<const uint32_t*>(address);
     if (entry->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const ElfW(Sym)*>(address);

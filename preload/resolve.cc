@@ -175,6 +175,8 @@ void Remember(const void* caller, const char* name, void* function) {
     if (!__atomic_compare_exchange_n(&known->caller, &free, kClaimed, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
       continue;
     }
+    // Who reads the rest sees that the place was taken.
+    __atomic_thread_fence(__ATOMIC_RELEASE);
     __atomic_store_n(&known->name, name, __ATOMIC_RELAXED);
     __atomic_store_n(&known->function, function, __ATOMIC_RELAXED);
     __atomic_store_n(&known->caller, caller, __ATOMIC_RELEASE);

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forwarding drivers, several drivers in one process, and functions in several versions: the program never notices.
+#include <elf.h>
+
+#include <cstring>
+
 #include "cuda_neighbours.h"
 
 namespace tbprof::integration {
@@ -50,6 +54,7 @@ TEST_F(CudaDrivers, LookUp_EveryWay_FindsWhatIsThereBare) {
       {Subject("names"), linked, "now", "global"},
       {Subject("names_now"), alone, "now"},
       {Subject("names_now"), cupti, nccl, driver, linked, "global", "now"},
+      {Subject("names_own_visit"), linked, "now", "plain"},
       {Subject("names_linked")},
       {Subject("names_linked"), alone, "now"},
       {Subject("names_linked"), linked},
@@ -62,6 +67,33 @@ TEST_F(CudaDrivers, LookUp_EveryWay_FindsWhatIsThereBare) {
       EXPECT_TRUE(SameOutput(pair.bare, pair.profiled)) << testing::PrintToString(command) << " --cuda=" << mode << "\n"
                                                         << pair.bare.out << pair.profiled.out;
     }
+  }
+}
+
+// As of a linker that ends the read-only part within a page, which the loader then leaves writable.
+std::string WithReadOnlyPartUpTo(uint64_t end, std::string program) {
+  Elf64_Ehdr header;
+  memcpy(&header, program.data(), sizeof(header));
+  for (size_t i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr part;
+    char* const place = &program[header.e_phoff + i * sizeof(part)];
+    memcpy(&part, place, sizeof(part));
+    if (part.p_type != PT_GNU_RELRO) continue;
+    part.p_memsz = (part.p_vaddr + part.p_memsz + 4095) / 4096 * 4096 + end - part.p_vaddr;
+    memcpy(place, &part, sizeof(part));
+  }
+  return program;
+}
+
+// References in code that is relocated, and in a page that is writable though the read-only part ends in it.
+TEST_F(CudaDrivers, ReferencesAtTheStart_OfUnusualPrograms_LeaveTheProgramAlone) {
+  const TemporaryDirectory directory;
+  const std::string program = directory / "names";
+  WriteFile(program, WithReadOnlyPartUpTo(0x800, ReadFile(Subject("names_in_code"))), 0755);
+  for (const std::string& one : {Subject("names_in_code"), program}) {
+    const Pair pair = RunBoth({one}, On("cuda13"));
+    EXPECT_EQ(pair.bare.code(), 0) << one << pair.bare.err;
+    EXPECT_TRUE(SameOutput(pair.bare, pair.profiled)) << one << pair.profiled.out << pair.profiled.err;
   }
 }
 

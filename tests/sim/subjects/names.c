@@ -4,6 +4,7 @@
 // late (NAMES_LIBRARY). Built with and without libraries that have them. names [LIBRARY...] [FLAGS: now, global, deep,
 // plain] plain: without dlvsym.
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,12 @@
 NAMES(DECLARE)
 #define ADDRESS(name) (void*)name,
 static void* const kTable[] = {NAMES(ADDRESS)};
+// The program writes where a reference was.
+static void* volatile written[] = {NAMES(ADDRESS)};
+#ifdef NAMES_IN_CODE
+// A reference that the loader relocates in the code (DT_TEXTREL).
+__asm__(".text\n.p2align 3\n.weak ncclReduce\n.quad ncclReduce");
+#endif
 
 #define IS(call) ((void)dlerror(), (call) != NULL)
 
@@ -44,9 +51,19 @@ __attribute__((visibility("default"))) void AskAll(void) {
   }
 }
 
+#ifdef NAMES_OWN_VISIT
+// As of a program that knows its objects from its start (ClickHouse, Seastar).
+int dl_iterate_phdr(int (*visit)(struct dl_phdr_info*, size_t, void*), void* data) {
+  (void)visit;
+  (void)data;
+  return 0;
+}
+#endif
+
 #ifndef NAMES_LIBRARY
 int main(int argc, char** argv) {
   int flags = RTLD_LAZY;
+  for (size_t i = 0; i < sizeof(written) / sizeof(written[0]); ++i) written[i] = argv;
   for (int i = 1; i < argc; ++i) {
     if (strcmp(argv[i], "plain") == 0) is_plain = 1;
     if (strcmp(argv[i], "now") == 0) flags = (flags & ~RTLD_LAZY) | RTLD_NOW;
