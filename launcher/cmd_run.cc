@@ -260,8 +260,11 @@ class Run final : public CaptureRun {
 
   // Before the command started: stop here, or with --on-error=run start it without us.
   int SetUpFailed(const absl::Status& status, const Environment& environment) {
-    terminal_.Error(PrintableUtf8(ToText(status)));
-    if (options_.on_error == OnError::kStop) return kExitUsage;
+    const bool stops = options_.on_error == OnError::kStop;
+    const bool no_room = stops && absl::IsResourceExhausted(status);
+    terminal_.Error(StrCat(PrintableUtf8(ToText(status)),
+                           no_room ? "; --on-error=run starts the command all the same, without a profile" : ""));
+    if (stops) return kExitUsage;
     terminal_.Warn("--on-error=run: the command runs without a profile");
     return PlainExec(environment);
   }

@@ -66,6 +66,7 @@ constexpr uint64_t kSlowAllocationNs = 100'000;
 constexpr uint64_t kKeepDeadNs = 10'000'000'000;
 constexpr size_t kKeepDead = 32;
 constexpr std::string_view kDeleted = " (deleted)";
+constexpr std::string_view kSocketSuffix = "/tbprof-XXXXXX/s";
 constexpr uint32_t kMaxInert = 10000;
 // Segments mapped at a time. Each costs this process what it reads of it in every pass (about 60 KiB), a descriptor for
 // each process in it, and a share of the drain's time.
@@ -269,24 +270,54 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionConfig& co
 }
 
 absl::Status Session::MakeRendezvous() {
-  const char* base = getenv("TMPDIR");
-  std::string pattern = absl::StrCat(base != nullptr && *base != '\0' ? base : "/tmp", "/tbprof-XXXXXX");
-  std::string second = "/tmp/tbprof-XXXXXX";
-  // The socket's path has to fit a sockaddr.
-  if (pattern.size() + 2 > kMaxSocketPath || pattern[0] != '/' || pattern.find(';') != std::string::npos) {
-    pattern = second;
+  const auto named = [](const char* variable) {
+    const char* text = getenv(variable);
+    return std::string(text != nullptr ? text : "");
+  };
+  std::vector<std::string> tried;
+  absl::Status first;
+  // Whether there is no more to try.
+  const auto ends = [&](const std::string& base) {
+    if (std::find(tried.begin(), tried.end(), base) != tried.end()) return false;
+    tried.push_back(base);
+    const absl::Status status = MakeRendezvousIn(base);
+    if (first.ok()) first = status;
+    return status.ok();
+  };
+  const auto ends_if_safe = [&](const std::string& base) {
+    // The socket's path has to fit a sockaddr, and a variable whose fields `;` separates.
+    if (!base.starts_with('/') || base.size() + kSocketSuffix.size() > kMaxSocketPath || base.find(';') != base.npos) {
+      return false;
+    }
+    // And it must lead to our socket as long as the command runs.
+    return !OthersCanReplace(base) && ends(base);
+  };
+  for (const std::string& base :
+       {named("TMPDIR"), std::string("/tmp"), named("XDG_RUNTIME_DIR"), std::string("/dev/shm")}) {
+    if (ends_if_safe(base)) return absl::OkStatus();
   }
-  // And it must lead to our socket as long as the command runs.
-  if (OthersCanReplace(pattern.substr(0, pattern.rfind('/')))) std::swap(pattern, second);
+  absl::StatusOr<SpoolDirectory> in_logdir = OpenLogdirsDirectory(config_);
+  if (in_logdir.ok()) {
+    rendezvous_parent_ = std::move(in_logdir->made);
+    // A file server may know no sockets.
+    const bool remote = StorageOf(in_logdir->fd.get()) == Storage::kRemote;
+    if (!remote && ends_if_safe(in_logdir->path)) return absl::OkStatus();
+    RemoveRendezvous();
+    rendezvous_parent_ = {};
+  }
+  // In a root directory of somebody else's, no place is safe.
+  if (ends("/tmp")) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("no place for the target's socket in TMPDIR, /tmp, XDG_RUNTIME_DIR, /dev/shm or the log directory",
+                   first.ok() ? "" : absl::StrCat(": ", first.message())));
+}
+
+absl::Status Session::MakeRendezvousIn(const std::string& base) {
   // Between its making and its lock another launcher may take the directory for one that was left, and remove it.
   for (int attempt = 0;; ++attempt) {
-    std::string made = pattern;
+    std::string made = absl::StrCat(base, "/tbprof-XXXXXX");
     if (mkdtemp(made.data()) == nullptr) {
-      const int error = errno;
-      made = second;
-      if (mkdtemp(made.data()) == nullptr) {
-        return absl::ErrnoToStatus(error, "cannot make a private directory for the target's socket in TMPDIR or /tmp");
-      }
+      return absl::ErrnoToStatus(errno, absl::StrCat("cannot make a private directory in ", base));
     }
     directory_ = made;
     directory_lock_.Reset(open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -296,31 +327,47 @@ absl::Status Session::MakeRendezvous() {
     } else if (stat(directory_.c_str(), &facts) == 0) {
       break;
     }
-    if (attempt == 100) return absl::UnavailableError("cannot keep a private directory for the target's socket");
+    if (attempt == 100) return absl::UnavailableError(absl::StrCat("cannot keep a private directory in ", base));
   }
-  SweepAbandoned(directory_.substr(0, directory_.rfind('/')));
+  SweepAbandoned(base);
   socket_path_ = absl::StrCat(directory_, "/s");
   for (ScopedFd* listener : {&listen_, &abstract_}) {
     const bool abstract = listener == &abstract_;
     ScopedFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (!fd.valid()) return absl::ErrnoToStatus(errno, "cannot make a socket");
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     memcpy(address.sun_path + (abstract ? 1 : 0), socket_path_.c_str(), socket_path_.size() + 1);
     const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + socket_path_.size() + 1);
-    if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(fd.get(), kBacklog) != 0) {
-      if (abstract && errno == EADDRINUSE) {
+    if (!fd.valid() || bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+        listen(fd.get(), kBacklog) != 0) {
+      const int error = errno;
+      if (abstract && error == EADDRINUSE) {
         // Whoever watches TMPDIR sees the directory come, and may take the name before us.
         Note(
             "another process has taken the name of a socket: programs in mount namespaces of their own are not "
             "recorded");
         continue;
       }
-      return absl::ErrnoToStatus(errno, absl::StrCat("cannot listen on ", socket_path_));
+      listen_.Reset();
+      RemoveRendezvous();
+      return absl::ErrnoToStatus(
+          error, fd.valid() ? absl::StrCat("cannot listen on ", socket_path_) : std::string("cannot make a socket"));
     }
     *listener = std::move(fd);
   }
   return absl::OkStatus();
+}
+
+void Session::RemoveRendezvous() {
+  if (!directory_.empty()) {
+    unlink(socket_path_.c_str());
+    rmdir(directory_.c_str());
+    directory_.clear();
+  }
+  // Fails, as it should, while a spool lies there.
+  if (rendezvous_parent_.parent.valid()) {
+    unlinkat(rendezvous_parent_.parent.get(), rendezvous_parent_.name.c_str(), AT_REMOVEDIR);
+  }
 }
 
 // In a directory that others can write to, one of our own: nobody must put another spool in the place of ours.
@@ -459,10 +506,7 @@ Session::~Session() {
   } else if (drain_ != nullptr) {
     drain_->Stop();
   }
-  if (!directory_.empty()) {
-    unlink(socket_path_.c_str());
-    rmdir(directory_.c_str());
-  }
+  RemoveRendezvous();
 }
 
 std::string Session::Variable() const {

@@ -192,7 +192,10 @@ class Session {
   };
 
   Session() = default;
+  // The private directory with the sockets: where TMPDIR and /tmp have no room, somewhere else.
   absl::Status MakeRendezvous();
+  absl::Status MakeRendezvousIn(const std::string& base);
+  void RemoveRendezvous();
   absl::Status MakeSpool(const SessionConfig& config);
   // A directory in one that others may use, too: removed again when it is empty.
   struct MadeDirectory {
@@ -257,6 +260,7 @@ class Session {
   std::vector<MadeDirectory> made_directories_;
   uint64_t spool_limit_ = 0;
   ScopedFd directory_lock_;
+  MadeDirectory rendezvous_parent_;  // where the private directory is in the logdir's hidden one
   ScopedFd listen_, abstract_;
   ListenerPause pause_;
   struct Caller {

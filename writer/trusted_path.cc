@@ -179,6 +179,29 @@ class Walker {
   int links_ = 0;
 };
 
+bool IsOfOthers(const struct stat& facts) { return !IsTrustedOwner(facts.st_uid) && !IsUnmapped(facts.st_uid); }
+
+// Whether the directory on the way that refused us, the last one that can be reached, is another user's; or one of
+// theirs may have stood there, and by now does no more.
+bool OthersMayHaveDenied(const std::string& path) {
+  bool others = false;
+  struct stat last {};
+  FileDescriptor at;
+  DirectoryWalk walk;
+  walk.visit = [&](int fd, const std::string&) {
+    // What lies below can have been replaced as a whole. A group of the owner's does no harm.
+    others = others || (last.st_nlink != 0 && OthersCanWrite(last, /*sticky_is_safe=*/true, S_IWOTH));
+    at = FileDescriptor(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    // A mount of another user's does not say even this.
+    if (fstat(fd, &last) != 0) others = true;
+    return absl::OkStatus();
+  };
+  const absl::StatusOr<FileDescriptor> end = OpenDirectoryTrusted(path, walk);
+  if (others || IsOfOthers(last) || (!end.ok() && IsUntrusted(end.status()))) return true;
+  const bool usable = at.get() >= 0 && faccessat(at.get(), ".", W_OK | X_OK, AT_EACCESS) == 0;
+  return usable && OthersCanWrite(last, /*sticky_is_safe=*/false, S_IWOTH);
+}
+
 // ---- files
 
 absl::StatusOr<std::string> AbsolutePath(const std::string& path, std::string_view what) {
@@ -239,11 +262,8 @@ bool OthersCanChange(const std::string& path) {
 
 bool OthersMayHaveCaused(const absl::Status& status, const std::string& path) {
   if (IsUntrusted(status)) return true;
-  if (status.ok() || absl::IsPermissionDenied(status) || absl::IsResourceExhausted(status) ||
-      absl::IsInvalidArgument(status)) {
-    return false;
-  }
-  return OthersCanChange(path);
+  if (status.ok() || absl::IsResourceExhausted(status) || absl::IsInvalidArgument(status)) return false;
+  return absl::IsPermissionDenied(status) ? OthersMayHaveDenied(path) : OthersCanChange(path);
 }
 
 absl::StatusOr<FileDescriptor> OpenForReading(const std::string& path) {

@@ -49,8 +49,9 @@ bool IsUntrusted(const absl::Status& status);
 
 // Whether other users can change what lies at an absolute path: a directory on the way, or the last one that exists.
 bool OthersCanChange(const std::string& path);
-// Whether what is wrong at a path can be another user's doing: what is missing there, of another type or a link, not
-// plain permissions and no full disk. The caller's own mistakes in directories of one's own are not.
+// Whether what is wrong at a path can be another user's doing: what is missing there, of another type or a link, and
+// the permissions of a directory of theirs. Not a full disk, nor the caller's own mistakes and permissions in
+// directories of the caller's own or root's.
 bool OthersMayHaveCaused(const absl::Status& status, const std::string& path);
 
 // A file to write: O_APPEND, or O_TRUNC for one that is emptied when it has passed the checks. It is made (0666 &

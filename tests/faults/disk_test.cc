@@ -86,6 +86,78 @@ TEST(FullDisk, BeforeTheStartIsRefused) {
   EXPECT_EQ(anyway.code(), 6);
 }
 
+// ---- no place for the launcher's socket
+
+// `full` are tmpfs of so many inodes: their root takes one, and a second is enough for a directory without a socket.
+RunResult RunWithFull(const std::vector<std::string>& full, const std::string& inodes, const std::string& logdir,
+                      const std::vector<std::string>& words = {}, const std::string& runtime_directory = "") {
+  RunOptions options;
+  options.default_logdir = false;
+  options.tbprof = {"--logdir=" + logdir, "--wait-threshold=0"};
+  options.tbprof.insert(options.tbprof.end(), words.begin(), words.end());
+  options.environment = {{"TMPDIR", std::nullopt}, {"XDG_RUNTIME_DIR", std::nullopt}};
+  if (!runtime_directory.empty()) options.environment[1].second = runtime_directory;
+  std::string before;
+  for (const std::string& place : full) {
+    before += "mount -t tmpfs -o mode=1777,nr_inodes=" + inodes + " tmpfs " + place + " || exit 99; ";
+  }
+  options.launcher = {"/usr/bin/unshare", "-m", "--propagation",        "private",
+                      "/bin/sh",          "-c", before + "exec \"$@\"", "sh"};
+  RunResult result = RunUnderTbprof({"/bin/sh", "-c", "echo $TBPROF_SESSION; exit 7"}, options);
+  result.logdir = logdir;
+  ReadProfile(&result);
+  return result;
+}
+
+// What the tests keep is in /tmp, too: here it is not.
+class NoInodes : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "mounting needs root";
+    ASSERT_NE(mkdtemp(place_.data()), nullptr);
+    ASSERT_EQ(mkdir((place_ + "/run").c_str(), 0700), 0);
+    logdir_ = place_ + "/logs";
+  }
+  void TearDown() override { std::filesystem::remove_all(place_); }
+  void ExpectProfiled(const RunResult& result, const std::string& socket) {
+    EXPECT_EQ(result.code(), 7) << result.AllSaid();
+    EXPECT_THAT(result.out, HasSubstr(";" + socket + "/tbprof-"));
+    EXPECT_NE(result.profile, nullptr) << result.AllSaid();
+    EXPECT_THAT(FilesBelow(place_, "/s"), IsEmpty());
+    EXPECT_FALSE(std::filesystem::exists(logdir_ + "/.tbprof"));
+  }
+  std::string place_ = "/var/tmp/tbprof-test-XXXXXX";
+  std::string logdir_;
+};
+
+TEST_P(NoInodes, InTmp) {
+  ExpectProfiled(RunWithFull({"/tmp"}, GetParam(), logdir_, {}, place_ + "/run"), place_ + "/run");
+  ExpectProfiled(RunWithFull({"/tmp"}, GetParam(), logdir_), "/dev/shm");
+}
+
+// A directory that others can write to is no place for it.
+TEST_P(NoInodes, InTmpWithARuntimeDirectoryOfOthers) {
+  ASSERT_EQ(chmod((place_ + "/run").c_str(), 0777), 0);
+  ExpectProfiled(RunWithFull({"/tmp"}, GetParam(), logdir_, {}, place_ + "/run"), "/dev/shm");
+}
+
+TEST_P(NoInodes, InTmpAndSharedMemory) {
+  ExpectProfiled(RunWithFull({"/tmp", "/dev/shm"}, GetParam(), logdir_), logdir_ + "/.tbprof");
+}
+
+TEST_P(NoInodes, Anywhere) {
+  const std::string far = place_ + "/" + std::string(100, 'x') + "/logs";  // fits no socket's address
+  const RunResult result = RunWithFull({"/tmp", "/dev/shm"}, GetParam(), far);
+  EXPECT_EQ(result.code(), 125);
+  EXPECT_EQ(result.out, "") << "the command was started";
+  ASSERT_THAT(result.said, SizeIs(1));
+  EXPECT_THAT(result.said[0], HasSubstr("No space left on device"));
+  EXPECT_THAT(result.said[0], HasSubstr("--on-error=run"));
+  EXPECT_THAT(FilesBelow(place_, ".spool"), IsEmpty());
+  EXPECT_EQ(RunWithFull({"/tmp", "/dev/shm"}, GetParam(), far, {"--on-error=run"}).code(), 7);
+}
+INSTANTIATE_TEST_SUITE_P(All, NoInodes, testing::Values("1", "2"));
+
 // The spool takes half of what is free by itself, so that the profile fits, and counts the rest.
 TEST(FullDisk, TheSpoolLeavesRoomForTheProfile) {
   SmallDisk disk("16m");

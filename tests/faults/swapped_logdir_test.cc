@@ -269,6 +269,109 @@ TEST_F(OnTheWay, OnesOwnMistakeStopsTheRun) {
   EXPECT_EQ(RunWith(root_ / "file/logs").code(), 125);
 }
 
+// ---- by the rights of their directories, which hold back all but root
+
+class WithoutRights : public OnTheWay {
+ protected:
+  static constexpr uid_t kVictim = 65533;
+
+  void SetUp() override {
+    OnTheWay::SetUp();
+    if (IsSkipped()) return;
+    ASSERT_EQ(chown(local_.c_str(), kVictim, kVictim), 0);
+    ASSERT_TRUE(MakeOpenDirectory(shared_, 01777));
+  }
+  RunOptions OptionsOf(uid_t uid, const std::string& logdir) const {
+    RunOptions options = Options();
+    options.tbprof[0] = "--logdir=" + logdir;
+    options.environment = {{"TMPDIR", local_}};
+    const std::string number = std::to_string(uid);
+    options.launcher = {"/usr/bin/setpriv", "--reuid=" + number, "--regid=" + number, "--clear-groups"};
+    return options;
+  }
+  RunResult RunAsVictim(const std::string& logdir, const std::vector<std::string>& words = {}) const {
+    RunOptions options = OptionsOf(kVictim, logdir);
+    options.tbprof.insert(options.tbprof.end(), words.begin(), words.end());
+    return RunUnderTbprof({Program("ends"), "exit", "5"}, options);
+  }
+  void ExpectLocalOfVictim(const RunResult& result, const std::string& cause) {
+    ExpectLocal(result, cause);
+    ASSERT_EQ(chown(local_.c_str(), kVictim, kVictim), 0);
+  }
+  const std::string shared_ = root_ / "shared";
+};
+
+TEST_F(WithoutRights, OfTheirLevelsInASharedDirectory) {
+  ASSERT_TRUE(AsOther([&] { return mkdir((shared_ + "/plugins").c_str(), 0700) == 0; }));
+  ExpectLocalOfVictim(RunAsVictim(shared_), shared_ + "/plugins");
+  ASSERT_TRUE(AsOther([&] { return chmod((shared_ + "/plugins").c_str(), 0755) == 0; }));
+  ExpectLocalOfVictim(RunAsVictim(shared_), shared_ + "/plugins");
+  ASSERT_TRUE(AsOther([&] { return mkdir((shared_ + "/plugins/profile").c_str(), 0755) == 0; }));
+  ExpectLocalOfVictim(RunAsVictim(shared_), shared_ + "/plugins/profile");
+}
+
+TEST_F(WithoutRights, OfWhatTheirRunHasMade) {
+  RunOptions theirs = OptionsOf(kOther, shared_);
+  theirs.environment.clear();
+  ASSERT_EQ(RunUnderTbprof({Program("ends"), "exit", "5"}, theirs).code(), 5);
+  ExpectLocalOfVictim(RunAsVictim(shared_), shared_ + "/plugins/profile");
+}
+
+TEST_F(WithoutRights, OfTheirLogdir) {
+  ASSERT_TRUE(AsOther([&] { return mkdir(logdir_.c_str(), 0700) == 0; }));
+  for (const std::string& path : {logdir_, logdir_ + "/mine"}) ExpectLocalOfVictim(RunAsVictim(path), logdir_);
+  ASSERT_TRUE(AsOther([&] { return chmod(logdir_.c_str(), 0755) == 0; }));
+  for (const std::string& path : {logdir_, logdir_ + "/mine"}) ExpectLocalOfVictim(RunAsVictim(path), logdir_);
+}
+
+TEST_F(WithoutRights, OfTheirSpoolDirectory) {
+  ASSERT_TRUE(AsOther([&] { return mkdir((theirs_ + "/spool").c_str(), 0700) == 0; }));
+  for (const std::string& path : {theirs_ + "/spool", theirs_ + "/spool/mine"}) {
+    const RunResult result = RunAsVictim(local_ + "/logs", {"--spool-dir=" + path});
+    EXPECT_EQ(result.code(), 5) << result.AllSaid();
+    EXPECT_TRUE(result.Said("raw records go to the log directory instead")) << result.AllSaid();
+    EXPECT_THAT(FilesBelow(local_ + "/logs", ".xplane.pb"), SizeIs(1)) << result.AllSaid();
+    fs::remove_all(local_ + "/logs");
+  }
+}
+
+// Taken and given back, and a directory that nobody may enter put in its place.
+TEST_F(WithoutRights, ThatChangeAllTheTime) {
+  const std::string level = shared_ + "/plugins";
+  const pid_t attacker = StartAsOther([&]() -> bool {
+    if (!MakeOpenDirectory(level, 0777) || !MakeOpenDirectory(level + "/profile", 0777)) return false;
+    if (mkdir((shared_ + "/closed").c_str(), 0700) != 0) return false;
+    for (;;) {
+      chmod(level.c_str(), 0);
+      chmod(level.c_str(), 0777);
+      renameat2(AT_FDCWD, level.c_str(), AT_FDCWD, (shared_ + "/closed").c_str(), RENAME_EXCHANGE);
+      renameat2(AT_FDCWD, level.c_str(), AT_FDCWD, (shared_ + "/closed").c_str(), RENAME_EXCHANGE);
+      rename(level.c_str(), (shared_ + "/away").c_str());
+      rename((shared_ + "/away").c_str(), level.c_str());
+    }
+  });
+  for (int i = 0; i < 12; ++i) {
+    const RunResult result = RunAsVictim(shared_);
+    EXPECT_EQ(result.code(), 5) << result.AllSaid();
+  }
+  kill(attacker, SIGKILL);
+  waitpid(attacker, nullptr, 0);
+}
+
+TEST_F(WithoutRights, OfOnesOwnDirectoryOrRootsStopTheRun) {
+  for (const uid_t owner : {uid_t{0}, kVictim}) {
+    const std::string closed = root_ / ("closed" + std::to_string(owner));
+    ASSERT_EQ(mkdir(closed.c_str(), 0555), 0);
+    ASSERT_EQ(chown(closed.c_str(), owner, owner), 0);
+    for (const std::string& path : {closed, closed + "/logs"}) {
+      const RunResult result = RunAsVictim(path);
+      EXPECT_EQ(result.code(), 125) << result.AllSaid();
+      EXPECT_TRUE(result.Said("Permission denied")) << result.AllSaid();
+    }
+    EXPECT_EQ(RunAsVictim(local_ + "/logs", {"--spool-dir=" + closed}).code(), 125);
+  }
+}
+
 TEST_F(SwappedLogdir, OnesOwnLinkOnTheWayIsFollowed) {
   fs::create_directories(root_ / "real");
   fs::create_directory_symlink("real", root_ / "home");
