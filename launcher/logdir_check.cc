@@ -250,6 +250,10 @@ class Checker {
                                           : std::string("not all was read: it is nested too deeply"),
                   "give the directory of the training");
     }
+    if (state_.scan.links_cut) {
+      state_.Warn("scan-cut", "", "not all was read: links lead to too many directories",
+                  "give the directory of the training");
+    }
     for (const std::string& link : state_.scan.dangling) {
       const bool matters = LowerCase(NameOf(link)).find("xplane") != std::string::npos ||
                            link.find("tfevents") != std::string::npos || IsPlaceOfRuns(ParentOf(link)) ||
@@ -274,7 +278,7 @@ class Checker {
     if (!report.profile_runs.empty() || report.Count(FindingLevel::kProblem) > 0) return;
     if (!report.events_runs.empty()) {
       state_.Note("no-profile", "", "holds no profile: the Profile page is inactive", "tbprof run -- COMMAND");
-    } else if (state_.scan.unnamed_cut || state_.scan.entries_cut || state_.scan.depth_cut) {
+    } else if (state_.scan.unnamed_cut || state_.scan.entries_cut || state_.scan.depth_cut || state_.scan.links_cut) {
       state_.Problem("logdir-empty", "", "unknown: no profile in the part that was read",
                      "give the directory written to");
     } else {

@@ -164,6 +164,29 @@ TEST_F(LogdirFiles, ProfilesBehindALink_AreNamedByTheirPlace) {
   EXPECT_THAT(finding.command, HasSubstr("ln -sT -- " + root_ + "/store/day " + logdir_ + "/plugins/profile/"));
 }
 
+TEST_F(LogdirFiles, LinkToADirectoryAboveTheLogdir_IsNotFollowed) {
+  PutRun();
+  fs::create_directory_symlink("/", logdir_ + "/all");
+  fs::create_directory_symlink("../..", logdir_ + "/up");
+  const LogdirReport report = Check();
+  EXPECT_THAT(Lines(report), ElementsAre("warn link-loop ."));
+  EXPECT_EQ(report.directories, 4u);
+}
+
+TEST_F(LogdirFiles, LinkToManyDirectories_IsFollowedToALimit) {
+  for (int i = 0; i < 8; ++i) fs::create_directories(StrCat(root_, "/store/", i));
+  fs::create_directory_symlink("../store", logdir_ + "/job");
+  PutRun();
+  ScanLimits limits;
+  limits.linked_directories = 9;
+  EXPECT_THAT(Lines(Check("", limits)), IsEmpty());
+  limits.linked_directories = 5;
+  const LogdirReport report = Check("", limits);
+  EXPECT_THAT(Only(report, "scan-cut").what, HasSubstr("links lead to too many directories"));
+  EXPECT_EQ(report.directories, 4u + 5u);
+  EXPECT_EQ(report.profile_runs.size(), 1u);
+}
+
 TEST_F(LogdirFiles, OthersMayWrite_NoCommandIsGiven) {
   Put("plugin/profile/run/h.xplane.pb", Profile());
   EXPECT_NE(Only(Check(), "profile-misspelt").command, "");
