@@ -246,7 +246,8 @@ class Runs {
       if (CompressionOf(file.content) != nullptr && !archive) return;  // named by CheckFiles
       state_.named.insert(path);
       if (archive || file.content == FileContent::kZip) {
-        state_.Problem("profile-name", path, "an archive: only `*.xplane.pb` is read", "unpack it here");
+        state_.Problem("profile-name", path, "an archive: only `*.xplane.pb` is read",
+                       "unpack it, not as root, into a new directory");
       } else if (lower.ends_with(".tmp")) {
         state_.Problem("profile-name", path, "is unfinished: its writer was stopped or is at work",
                        "wait, or record again");
@@ -383,6 +384,7 @@ class Runs {
     Remedy remedy(&state_.remedies);
     const std::string word = ShellWord(state_.Absolute(run.path));
     if (directory.owned && !directory.read_only && !word.empty()) {
+      remedy.KeepOffLinks(state_.Absolute(run.path));
       remedy.Run(ParentOf(state_.Absolute(run.path)), StrCat("chmod u+rwx -- ", word));
     }
     const std::string fix = remedy.possible() ? "allow it" : "view a copy of yours";
