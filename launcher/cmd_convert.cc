@@ -71,7 +71,8 @@ absl::StatusOr<LogDirectory> LogdirOf(const Options& options, const std::string&
     const bool is_logdir = known.ok() && OpenBeneath(known->fd.get(), "plugins/profile", O_PATH | O_DIRECTORY).ok();
     if (is_logdir || !around.empty()) {
       wanted = is_logdir && around.empty() ? recorded : around;
-      base.clear();
+      // The spool's own name led there, but where nobody has named it.
+      if (!options.operands.empty()) base.clear();
     }
   }
   const absl::StatusOr<std::string> path = NormaliseLogdir(wanted, WorkingDirectory());
@@ -147,9 +148,19 @@ int ConvertAll(const Options& options, bool recovering) {
     }
     operands.push_back(options.logdir);
   }
+  // A cloned repository may hold a link in the place of the default, whose spools would be converted and removed.
+  const bool named = !options.operands.empty() || options.logdir_base.empty();
+  if (!named) {
+    const absl::StatusOr<std::string> path = NormaliseLogdir(options.logdir, WorkingDirectory());
+    const absl::Status status = path.ok() ? LogDirectory::Open(*path, options.logdir_base).status() : path.status();
+    if (IsUntrusted(status)) {
+      terminal.Error(std::string(status.message()));
+      return kExitUsage;
+    }
+  }
   std::vector<std::string> spools;
   for (const std::string& operand : operands) {
-    const std::vector<std::string> found = FindSpools(operand);
+    const std::vector<std::string> found = FindSpools(operand, /*links=*/named);
     if (found.empty() && access(operand.c_str(), F_OK) == 0 && opendir(operand.c_str()) == nullptr) {
       spools.push_back(operand);
     } else if (found.empty() && access(operand.c_str(), F_OK) != 0) {

@@ -39,6 +39,9 @@ std::string Toolkit(const Environment& environment) {
   return StrCat(name.starts_with("cuda-") ? name.substr(5) : "of unknown version", " (", home, ")");
 }
 
+// Why a version is not what the library says.
+const char* ByNames(bool read) { return read ? "; by its name, not loaded" : ""; }
+
 }  // namespace
 
 Result CheckDriver(const DoctorContext& context) {
@@ -53,9 +56,11 @@ Result CheckCuda(const DoctorContext& context) {
   const std::string toolkit = Toolkit(context.environment);
   const std::string beside = toolkit.empty() ? "" : StrCat("; toolkit ", toolkit);
   if (findings.runtime.empty()) return Pass(StrCat("no CUDA runtime found; programs may bring one", beside));
-  const std::string found = StrCat(
-      "runtime ", findings.runtime_version > 0 ? CudaVersionText(findings.runtime_version) : "of unknown version", " (",
-      findings.runtime, ")", beside);
+  const bool read = !findings.runtime_read.empty();
+  const std::string version = read                           ? findings.runtime_read
+                              : findings.runtime_version > 0 ? CudaVersionText(findings.runtime_version)
+                                                             : "of unknown version";
+  const std::string found = StrCat("runtime ", version, " (", findings.runtime, ByNames(read), ")", beside);
   if (findings.driver_version > 0 && findings.runtime_version / 1000 > findings.driver_version / 1000) {
     return Warn(StrCat(found, ": newer than the driver, of CUDA ", CudaVersionText(findings.driver_version)),
                 "programs with it do not start on this driver: a newer driver, or an older runtime");
@@ -70,6 +75,7 @@ Result CheckCupti(const DoctorContext& context) {
                 "install tbprof as a whole");
   }
   const GpuFindings& findings = context.gpu->Wait();
+  if (!findings.withheld.empty()) return Warn("not looked for: the driver was not asked", "see the row `driver`");
   const bool no_driver = !findings.driver_error.empty();
   if (findings.cupti.empty()) {
     if (no_driver) return Pass("not looked for: without a driver none is needed");
@@ -79,9 +85,11 @@ Result CheckCupti(const DoctorContext& context) {
     return Warn(found,
                 "pip install nvidia-cuda-cupti (nvidia-cuda-cupti-cu12 for CUDA 12), or CUDA_HOME of the toolkit");
   }
-  const int version = CudaVersionOfCupti(findings.cupti_version);
-  const std::string found = StrCat("CUPTI of CUDA ", CudaVersionText(version),
-                                   findings.cupti_version < 10'000 ? " or newer" : "", " (", findings.cupti, ")");
+  const bool read = !findings.cupti_read.empty();
+  const int version = read ? findings.cupti_read_version : CudaVersionOfCupti(findings.cupti_version);
+  const std::string shown =
+      read ? findings.cupti_read : StrCat(CudaVersionText(version), findings.cupti_version < 10'000 ? " or newer" : "");
+  const std::string found = StrCat("CUPTI of CUDA ", shown, " (", findings.cupti, ByNames(read), ")");
   const int driver = findings.driver_version;
   if (driver > 0 && version > driver) {
     return Warn(StrCat(found, ": newer than the driver, of CUDA ", CudaVersionText(driver), ", and refused by it"),

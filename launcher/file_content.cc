@@ -140,9 +140,9 @@ FileText TextOf(FileContent content) {
     case FileContent::kZstd:
       return {"is compressed (zstd): not unpacked", "name it `….zst`, then zstd -dk"};
     case FileContent::kZip:
-      return {"is a zip archive: not unpacked", "unzip it elsewhere"};
+      return {"is a zip archive: not unpacked", "unpack it, not as root, into a new directory"};
     case FileContent::kTar:
-      return {"is a tar archive: not unpacked", "unpack it elsewhere"};
+      return {"is a tar archive: not unpacked", "unpack it, not as root, into a new directory"};
     case FileContent::kWebPage:
       return {"is a web page in its place", "download it again, logged in"};
     case FileContent::kLfsPointer:

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/gpu_probe.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <link.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,11 +18,16 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <utility>
 
 #include "cupti/library.h"
 #include "launcher/deadline.h"
+#include "launcher/logdir_paths.h"
 #include "launcher/text.h"
 #include "wire/clock.h"
+#include "wire/cupti_names.h"
 #include "wire/gpu_bridge.h"
 
 namespace tbprof {
@@ -28,6 +36,87 @@ namespace {
 constexpr size_t kMaxAnswer = 256 << 10;
 constexpr int kMaxDevices = 64;
 
+struct CloseDirectory {
+  void operator()(DIR* directory) const { closedir(directory); }
+};
+using Listing = std::unique_ptr<DIR, CloseDirectory>;
+
+// ---- what names of files tell
+
+bool IsFile(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
+std::string RealPath(const std::string& path) {
+  char real[PATH_MAX];
+  return realpath(path.c_str(), real) != nullptr ? real : "";
+}
+
+struct ReadVersion {
+  std::string text;  // `12.8.90`; `12` where only the name of the library is known
+  int number = 0;    // 12080
+};
+
+// Nothing where it is not a version of this major.
+ReadVersion VersionOf(std::string_view text, int major) {
+  text = text.substr(0, text.find_first_not_of("0123456789."));
+  while (text.ends_with('.')) text.remove_suffix(1);
+  int numbers[2] = {};
+  size_t at = 0;
+  for (int& number : numbers) {
+    const std::string_view rest = text.substr(std::min(at, text.size()));
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+    if (error != std::errc() || number < 0 || number > 99) return {};
+    at += static_cast<size_t>(end - rest.data()) + 1;
+  }
+  if (numbers[0] != major) return {};
+  return {std::string(text), numbers[0] * 1000 + numbers[1] * 10};
+}
+
+// `<package>-12.8.90.dist-info` in Python's `packages`, else what the library's own name is: `libcudart.so.12.8.90`.
+ReadVersion VersionByNames(const std::string& library, int major, const std::string& packages,
+                           std::string_view package) {
+  const Listing listing(packages.empty() ? nullptr : opendir(packages.c_str()));
+  while (const dirent* entry = listing == nullptr ? nullptr : readdir(listing.get())) {
+    const std::string_view name = entry->d_name;
+    if (!name.starts_with(package) || !name.ends_with(".dist-info")) continue;
+    // `nvidia_cuda_runtime`, `nvidia_cuda_runtime_cu12`.
+    const std::string_view rest = name.substr(package.size());
+    const size_t dash = rest.find('-');
+    if (dash == std::string_view::npos || (dash > 0 && !rest.starts_with("_cu"))) continue;
+    if (ReadVersion version = VersionOf(rest.substr(dash + 1), major); version.number > 0) return version;
+  }
+  const std::string real = RealPath(library);
+  if (const size_t so = real.rfind(".so."); so != std::string::npos) {
+    if (ReadVersion version = VersionOf(std::string_view(real).substr(so + 4), major); version.number > 0) {
+      return version;
+    }
+  }
+  return {StrCat(major), major * 1000};
+}
+
+// A directory of LD_LIBRARY_PATH that is the working directory or below it, and holds what the loader may take.
+std::string LibrariesHere() {
+  const char* const paths = getenv("LD_LIBRARY_PATH");
+  if (paths == nullptr || paths[0] == '\0') return "";
+  const std::string here = RealPath(".");
+  const std::string list = Replace(paths, ';', ':');
+  for (const std::string_view entry : Split(list, ':')) {
+    const std::string place = RealPath(entry.empty() ? "." : std::string(entry));
+    if (place.empty()) continue;
+    if (entry.starts_with('/') && (here == "/" || !IsWithin(place, here))) continue;
+    const Listing listing(opendir(place.c_str()));
+    while (const dirent* file = listing == nullptr ? nullptr : readdir(listing.get())) {
+      const std::string_view name = file->d_name;
+      constexpr std::string_view kOfProcessors[] = {"glibc-hwcaps", "tls", "haswell", "x86_64", "avx512_1"};
+      const bool taken = std::find(std::begin(kOfProcessors), std::end(kOfProcessors), name) != std::end(kOfProcessors);
+      if (taken || (name.starts_with("lib") && name.find(".so") != std::string_view::npos)) return place;
+    }
+  }
+  return "";
+}
+
 // ---- in the child
 
 class Child {
@@ -35,9 +124,17 @@ class Child {
   explicit Child(int fd) : fd_(fd) {}
 
   void Look(const std::vector<std::string>& packages) {
-    Driver();
+    for (const char* variable : {"CUDA_PATH", "CUDA_HOME"}) {
+      const char* const home = getenv(variable);
+      if (home != nullptr && home[0] == '/') homes_.insert(homes_.begin(), home);
+      // The search for CUPTI would open what lies there.
+      unsetenv(variable);
+    }
+    withheld_ = LibrariesHere();
+    if (!withheld_.empty()) Tell("withheld", withheld_);
+    if (withheld_.empty()) Driver();
     Runtime(packages);
-    Cupti();
+    Cupti(packages);
     Devices();
     Tell("done", "");
   }
@@ -73,44 +170,89 @@ class Child {
     TellNumber("driver", driver_version_);
   }
 
+  // Read, not opened.
+  bool FoundRuntime(const std::string& path, int major, const std::string& packages) {
+    if (!IsFile(path)) return false;
+    const ReadVersion version = VersionByNames(path, major, packages, "nvidia_cuda_runtime");
+    Tell("runtime", path);
+    Tell("runtime_read", version.text);
+    TellNumber("runtime_version", version.number);
+    return true;
+  }
+
+  bool OpenRuntime(const std::string& path) {
+    void* const library = dlopen(path.c_str(), RTLD_NOW);
+    if (library == nullptr) return false;
+    Tell("runtime", PathOf(library));
+    Tell("looking", "cudaRuntimeGetVersion");
+    auto* const get = Find<int (*)(int*)>(library, "cudaRuntimeGetVersion");
+    int version = 0;
+    if (get != nullptr && get(&version) == 0) TellNumber("runtime_version", version);
+    return true;
+  }
+
   // The first of those that a program may get; the search for CUPTI goes by where it lies.
   void Runtime(const std::vector<std::string>& packages) {
     Tell("looking", "opening the CUDA runtime");
-    std::vector<std::string> paths;
+    constexpr std::pair<const char*, int> kWheels[] = {{"nvidia/cu13/lib/libcudart.so.13", 13},
+                                                       {"nvidia/cuda_runtime/lib/libcudart.so.12", 12},
+                                                       {"nvidia/cuda_runtime/lib/libcudart.so.11.0", 11}};
+    constexpr std::pair<const char*, int> kFiles[] = {
+        {"libcudart.so.13", 13}, {"libcudart.so.12", 12}, {"libcudart.so.11.0", 11}};
     for (const std::string& directory : packages) {
-      for (const char* file : {"nvidia/cu13/lib/libcudart.so.13", "nvidia/cuda_runtime/lib/libcudart.so.12",
-                               "nvidia/cuda_runtime/lib/libcudart.so.11.0"}) {
-        paths.push_back(StrCat(directory, "/", file));
-        if (access(paths.back().c_str(), R_OK) != 0) paths.pop_back();
+      for (const auto& [file, major] : kWheels) {
+        if (FoundRuntime(StrCat(directory, "/", file), major, directory)) return;
       }
     }
-    constexpr const char* kFiles[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"};
-    paths.insert(paths.end(), std::begin(kFiles), std::end(kFiles));
-    std::vector<std::string> homes = {"/usr/local/cuda"};
-    for (const char* variable : {"CUDA_PATH", "CUDA_HOME"}) {
-      const char* const home = getenv(variable);
-      if (home != nullptr && home[0] == '/') homes.insert(homes.begin(), home);
+    for (const auto& [file, major] : kFiles) {
+      if (withheld_.empty() && OpenRuntime(file)) return;
     }
-    for (const std::string& home : homes) {
-      for (const char* file : kFiles) paths.push_back(StrCat(home, "/lib64/", file));
+    for (const std::string& home : homes_) {
+      for (const auto& [file, major] : kFiles) {
+        if (FoundRuntime(StrCat(home, "/lib64/", file), major, "")) return;
+      }
     }
-    for (const std::string& path : paths) {
-      void* const library = dlopen(path.c_str(), RTLD_NOW);
-      if (library == nullptr) continue;
-      Tell("runtime", PathOf(library));
-      Tell("looking", "cudaRuntimeGetVersion");
-      auto* const get = Find<int (*)(int*)>(library, "cudaRuntimeGetVersion");
-      int version = 0;
-      if (get != nullptr && get(&version) == 0) TellNumber("runtime_version", version);
-      return;
+    for (const auto& [file, major] : kFiles) {
+      if (withheld_.empty() && OpenRuntime(StrCat("/usr/local/cuda/lib64/", file))) return;
     }
   }
 
-  void Cupti() {
+  // Likewise.
+  bool FoundCupti(const std::string& directory, const std::string& packages) {
+    for (const CuptiName& name : kCuptiNames) {
+      const std::string path = StrCat(directory, "/", name.file);
+      if (!IsFile(path)) {
+        if (packages.empty() && name.major >= 12) Tell("tried", StrCat(path, ": no such file"));
+        continue;
+      }
+      if (driver_version_ > 0 && name.major > driver_version_ / 1000) {
+        Tell("tried", StrCat(path, ": newer than the driver"));
+        continue;
+      }
+      const ReadVersion version = VersionByNames(path, name.major, packages, "nvidia_cuda_cupti");
+      Tell("cupti", path);
+      Tell("cupti_read", version.text);
+      TellNumber("cupti_read_version", version.number);
+      return true;
+    }
+    return false;
+  }
+
+  void Cupti(const std::vector<std::string>& packages) {
     // CUPTI 13.2 without a driver opens libcuda.so.1 again and again inside cuptiGetVersion, until its stack is used
     // up.
     if (driver_ == nullptr) return;
     Tell("looking", "opening CUPTI");
+    for (const std::string& directory : packages) {
+      for (const char* place : {"/nvidia/cu13/lib", "/nvidia/cuda_cupti/lib"}) {
+        if (FoundCupti(directory + place, directory)) return;
+      }
+    }
+    for (const std::string& home : homes_) {
+      for (const char* place : {"/extras/CUPTI/lib64", "/lib64"}) {
+        if (FoundCupti(home + place, "")) return;
+      }
+    }
     static cupti::Library library;
     const bool found = cupti::OpenLibrary(driver_version_, &library);
     for (uint32_t i = 0; i < library.tried_count; ++i) Tell("tried", library.tried[i]);
@@ -146,6 +288,8 @@ class Child {
   const int fd_;
   void* driver_ = nullptr;
   int driver_version_ = 0;
+  std::string withheld_;
+  std::vector<std::string> homes_;
 };
 
 int Number(std::string_view text) {
@@ -160,6 +304,7 @@ void Take(std::string_view line, GpuFindings* findings, std::string* looking, bo
   const std::string_view key = line.substr(0, equals);
   const std::string value(line.substr(equals + 1));
   if (key == "looking") *looking = value;
+  if (key == "withheld") findings->withheld = value;
   if (key == "driver_error") findings->driver_error = value;
   if (key == "driver") findings->driver_version = Number(value);
   if (key == "init_text") findings->init_text = value;
@@ -167,6 +312,9 @@ void Take(std::string_view line, GpuFindings* findings, std::string* looking, bo
   if (key == "device") findings->devices.push_back(value);
   if (key == "runtime") findings->runtime = value;
   if (key == "runtime_version") findings->runtime_version = Number(value);
+  if (key == "runtime_read") findings->runtime_read = value;
+  if (key == "cupti_read") findings->cupti_read = value;
+  if (key == "cupti_read_version") findings->cupti_read_version = Number(value);
   if (key == "cupti") findings->cupti = value;
   if (key == "cupti_version") findings->cupti_version = static_cast<uint32_t>(Number(value));
   if (key == "tried") findings->tried.push_back(value);
@@ -238,6 +386,12 @@ const GpuFindings& GpuProbe::Wait() {
 DriverAnswer AnswerOf(const GpuFindings& findings) {
   DriverAnswer answer;
   const bool has_device = Exists("/dev/nvidia0") || Exists("/proc/driver/nvidia/version") || Exists("/dev/dxg");
+  if (!findings.withheld.empty()) {
+    answer.found = StrCat("not asked: LD_LIBRARY_PATH leads to libraries in ", findings.withheld,
+                          ", in the working directory, and none of such is loaded");
+    answer.fix = "run it in another directory, or without that part of LD_LIBRARY_PATH";
+    return answer;
+  }
   if (!findings.driver_error.empty()) {
     // `libx.so.1: cannot open shared object file`: of the driver's own file, or of one that it needs.
     const std::string_view missing = std::string_view(findings.driver_error).substr(0, findings.driver_error.find(':'));

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What of CUDA there is on this machine: driver, devices, runtime, and the CUPTI that a recorded program would get. It
-// takes opening libraries that are not ours, any of which may hang or end a process, so a child does it.
+// takes opening libraries that are not ours, any of which may hang or end a process, so a child does it. Opened are
+// those of the loader's own search and of /usr/local/cuda alone. Of a library that lies where somebody named it, in
+// Python's packages or a CUDA_HOME, the names of files tell the version: a cloned repository may hold it.
 //
 //   GpuProbe probe({"/opt/venv/lib/python3.11/site-packages"});
 //   const GpuFindings& findings = probe.Wait();   // at most kLimit after the constructor
@@ -24,6 +26,10 @@ namespace tbprof {
 struct GpuFindings {
   std::string failed;  // what gave no answer in time, or ended the child; empty: all was answered
 
+  // A directory at or below the working directory, named in LD_LIBRARY_PATH, that holds libraries: the loader would
+  // take them, so none was opened. Empty: there is none.
+  std::string withheld;
+
   std::string driver_error;  // why libcuda.so.1 cannot be opened; empty: it can
   int driver_version = 0;    // as cuDriverGetVersion says; 0: not known
   int init_result = -1;      // of cuInit; -1: not known
@@ -32,9 +38,12 @@ struct GpuFindings {
 
   std::string runtime;  // path of the CUDA runtime that is found first; empty: none
   int runtime_version = 0;
+  std::string runtime_read;  // its version where names of files tell it; empty: it was asked
 
   std::string cupti;  // path; empty: none
   uint32_t cupti_version = 0;
+  std::string cupti_read;  // CUDA's version, likewise
+  int cupti_read_version = 0;
   std::vector<std::string> tried;  // for CUPTI, and what came of each
 };
 

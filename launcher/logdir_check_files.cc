@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Files that are neither a profile nor an events file.
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "launcher/file_content.h"
@@ -112,35 +115,21 @@ class Files {
     const std::string path = JoinPath(directory.path, file.name);
     const bool shows = std::any_of(state_.report.profile_runs.begin(), state_.report.profile_runs.end(),
                                    [](const ProfileRun& run) { return run.shown && !run.hosts.empty(); });
-    if (shows || state_.IsRun(IndexOf(directory))) {
-      state_.Note("archive", path, "an archive, in which TensorBoard does not look", "unpack it if it holds logs");
-      return;
-    }
-    Remedy remedy(&state_.remedies);
-    Unpack(directory, file, stem, &remedy);
-    state_.Warn("archive", path, "an archive, in which TensorBoard does not look",
-                remedy.Advice(remedy.possible() ? "unpack it beside" : "unpack it"), remedy.command());
+    const bool aside = shows || state_.IsRun(IndexOf(directory));
+    // Never a command: unpacked by root, an archive restores owners, setuid programs and devices as it likes.
+    state_.Add(aside ? FindingLevel::kNote : FindingLevel::kWarning, "archive", path, "an archive: not looked into",
+               "unpack it, not as root, into a new directory");
   }
 
   int IndexOf(const ScannedDirectory& directory) const {
     return static_cast<int>(&directory - state_.scan.directories.data());
   }
 
-  // Into a directory of its own, over no file.
-  void Unpack(const ScannedDirectory& directory, const ScannedFile& file, const std::string& stem, Remedy* remedy) {
-    const std::string here = state_.Absolute(directory.path);
-    const std::string target = state_.remedies.Free(here, PlainName(stem));
-    const std::string archive = ShellWord(JoinPath(here, file.name)), to = ShellWord(target);
-    if (archive.empty() || to.empty() || !MayChange(here)) return remedy->Forbid();
-    remedy->MakeDirectory(target);
-    const std::string lower = LowerCase(file.name);
-    if (lower.ends_with(".zip")) {
-      remedy->Run(target, StrCat("unzip -n ", archive, " -d ", to));
-    } else if (lower.ends_with(".7z")) {
-      remedy->Forbid();
-    } else {
-      remedy->Run(target, StrCat("tar --force-local -xkf ", archive, " -C ", to));
-    }
+  // The programs give the new file the mode and the owner of the compressed one.
+  static bool IsPlainFileOfOurs(const std::string& path) {
+    struct stat info;
+    return lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
+           (info.st_mode & (S_ISUID | S_ISGID | S_ISVTX)) == 0;
   }
 
   void Compressed(const ScannedDirectory& directory, const ScannedFile& file) {
@@ -152,7 +141,8 @@ class Files {
     Remedy remedy(&state_.remedies);
     const std::string here = state_.Absolute(directory.path), word = ShellWord(JoinPath(here, file.name));
     // The programs follow no link, and none writes over a file.
-    const bool possible = has_suffix && !word.empty() && !file.is_link && MayChange(here) &&
+    const std::string whole = JoinPath(here, file.name);
+    const bool possible = has_suffix && !word.empty() && IsPlainFileOfOurs(whole) && MayChange(here) &&
                           state_.remedies.Free(here, plain) == JoinPath(here, plain);
     if (possible) {
       remedy.Run(here, StrCat(compression.command, " ", word));

@@ -246,7 +246,8 @@ class Runs {
       if (CompressionOf(file.content) != nullptr && !archive) return;  // named by CheckFiles
       state_.named.insert(path);
       if (archive || file.content == FileContent::kZip) {
-        state_.Problem("profile-name", path, "an archive: only `*.xplane.pb` is read", "unpack it here");
+        state_.Problem("profile-name", path, "an archive: only `*.xplane.pb` is read",
+                       "unpack it, not as root, into a new directory");
       } else if (lower.ends_with(".tmp")) {
         state_.Problem("profile-name", path, "is unfinished: its writer was stopped or is at work",
                        "wait, or record again");

@@ -29,15 +29,20 @@ bool IsForeignLink(const std::string& path) {
   return lstat(path.c_str(), &facts) == 0 && S_ISLNK(facts.st_mode) && !IsTrustedOwner(facts.st_uid);
 }
 
+bool IsLink(const std::string& path) {
+  struct stat facts;
+  return lstat(path.c_str(), &facts) == 0 && S_ISLNK(facts.st_mode);
+}
+
 }  // namespace
 
-std::vector<std::string> FindSpools(const std::string& directory) {
+std::vector<std::string> FindSpools(const std::string& directory, bool links) {
   constexpr std::string_view kSuffix = ".spool";
   std::vector<std::string> spools;
   std::vector<std::string> places = {directory};
   for (size_t i = 0; i < places.size(); ++i) {
     const std::string place = places[i];
-    if (i > 0 && IsForeignLink(place)) continue;
+    if (i > 0 && (links ? IsForeignLink(place) : IsLink(place))) continue;
     DIR* listing = opendir(place.c_str());
     if (listing == nullptr) continue;
     while (const dirent* entry = readdir(listing)) {

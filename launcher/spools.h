@@ -11,8 +11,9 @@
 
 namespace tbprof {
 
-// `directory` itself and its hidden directories (`.tbprof`), sorted.
-std::vector<std::string> FindSpools(const std::string& directory);
+// `directory` itself and its hidden directories (`.tbprof`), sorted. `links`: those that are the caller's symbolic
+// links as well.
+std::vector<std::string> FindSpools(const std::string& directory, bool links = true);
 
 // The caller's or root's. What another user has left where spools are looked for is nothing to convert unasked.
 bool IsOwnSpool(const std::string& spool);

@@ -403,6 +403,55 @@ TEST_F(DoctorOfGpus, WheelsOfPythonAreFound) {
   Expect("cupti", "PASS", lib + "/libcupti.so.13");
 }
 
+// Those of a cloned repository run as whoever asks about it.
+TEST_F(DoctorOfGpus, LibrariesOfACommandsPython_AreReadNotLoaded) {
+  const std::string packages = directory_ / "python/lib/python3.11/site-packages";
+  const std::string lib = packages + "/nvidia/cu13/lib", home = directory_ / "cuda";
+  std::filesystem::create_directories(lib);
+  std::filesystem::create_directories(packages + "/nvidia_cuda_runtime-13.0.96.dist-info");
+  std::filesystem::create_directories(packages + "/nvidia_cuda_cupti-13.0.85.dist-info");
+  std::filesystem::create_directories(home + "/extras/CUPTI/lib64");
+  for (const std::string& to : {lib + "/libcudart.so.13", lib + "/libcupti.so.13"}) {
+    std::filesystem::copy(Sim("cuda13/" + to.substr(to.rfind('/') + 1)), to);
+  }
+  std::filesystem::copy(Sim("cuda13/libcupti.so.13"), home + "/extras/CUPTI/lib64/libcupti.so.13");
+  Libraries driver;
+  driver.Add(Sim("cuda13/libcuda.so.1"));
+  const auto opened = [&](const std::string& library) {
+    bool found = false;
+    for (const auto& entry : std::filesystem::directory_iterator(std::string(directory_ / "."))) {
+      const std::string path = entry.path();
+      if (path.find("/loader.") != std::string::npos)
+        found = found || ReadFile(path).find(library) != std::string::npos;
+    }
+    return found;
+  };
+  const std::string log = directory_ / "loader";
+  AskOn(driver.path(), "", "", {{"LD_DEBUG", "files"}, {"LD_DEBUG_OUTPUT", log}, {"CUDA_HOME", home}});
+  Expect("cuda", "PASS", "runtime 13.0.96 (" + lib + "/libcudart.so.13; by its name, not loaded)");
+  Expect("cupti", "PASS", "CUPTI of CUDA 13.0.85 (" + lib + "/libcupti.so.13; by its name, not loaded)");
+  EXPECT_TRUE(opened(driver.path() + "/libcuda.so.1"));
+  EXPECT_FALSE(opened(packages));
+  std::filesystem::remove(lib + "/libcupti.so.13");
+  AskOn(driver.path(), "", "", {{"LD_DEBUG", "files"}, {"LD_DEBUG_OUTPUT", log}, {"CUDA_HOME", home}});
+  Expect("cupti", "PASS", "CUPTI of CUDA 13 (" + home + "/extras/CUPTI/lib64/libcupti.so.13; by its name, not loaded)");
+  EXPECT_FALSE(opened(home));
+}
+
+TEST_F(DoctorOfGpus, LibrariesOfTheWorkingDirectory_AreNotLoaded) {
+  const std::string here = directory_ / "here";
+  std::filesystem::create_directories(here + "/lib");
+  std::filesystem::copy(Sim("cuda13/libcuda.so.1"), here + "/lib/libcuda.so.1");
+  for (const std::string& path : {here + "/lib", std::string("lib")}) {
+    RunOptions options = On("cuda13");
+    Replace(&options, "LD_LIBRARY_PATH", path);
+    options.directory = here;
+    Ask({python_}, options);
+    Expect("driver", "WARN", "not asked: LD_LIBRARY_PATH leads to libraries in " + here + "/lib");
+    Expect("cupti", "WARN", "the driver was not asked");
+  }
+}
+
 TEST_F(DoctorOfGpus, OurOwnLibraryForGpusMustBeThere) {
   const std::string libraries = directory_ / "half";
   std::filesystem::create_directories(libraries);

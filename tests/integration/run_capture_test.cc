@@ -215,7 +215,21 @@ TEST(Spool, RecoverAfterTheLauncherWasKilled) {
   EXPECT_EQ(result.signal(), SIGKILL);
   EXPECT_EQ(result.out, "finished\n");
   EXPECT_TRUE(result.run_directories.empty());
-  const RunResult recovered = RunTbprof({"recover", "--logdir=" + result.logdir});
+  // A cloned repository may hold links in the default's place; what is named is followed.
+  const TemporaryDirectory clone, other;
+  RunOptions in_clone, in_other;
+  in_clone.default_logdir = in_other.default_logdir = false;
+  in_clone.directory = clone.path();
+  in_other.directory = other.path();
+  std::filesystem::create_directory_symlink(result.logdir, clone / "tbprof-logs");
+  const RunResult refused = RunTbprof({"recover"}, in_clone);
+  EXPECT_EQ(refused.code(), 125) << refused.AllSaid();
+  EXPECT_TRUE(refused.Said("tbprof-logs is a symbolic link")) << refused.AllSaid();
+  std::filesystem::create_directory(other / "tbprof-logs");
+  std::filesystem::create_directory_symlink(result.logdir + "/.tbprof", other / "tbprof-logs/.tbprof");
+  EXPECT_TRUE(RunTbprof({"recover"}, in_other).Said("no spool found"));
+  EXPECT_THAT(Spools(result.logdir), SizeIs(1));
+  const RunResult recovered = RunTbprof({"recover", "tbprof-logs"}, in_clone);
   EXPECT_EQ(recovered.code(), 0) << recovered.AllSaid();
   const std::vector<std::string> runs = RunDirectories(result.logdir);
   ASSERT_THAT(runs, SizeIs(1)) << recovered.AllSaid();

@@ -105,6 +105,28 @@ TEST_F(LogdirFiles, LineEndsOfATerminal_AreRecognisedInAFileThatParses) {
   EXPECT_THAT(Only(Check(), "profile-damaged").what, HasSubstr("CR LF"));
 }
 
+// Root's tar restores owners, setuid programs and devices as whoever made the archive likes.
+TEST_F(LogdirFiles, Archive_IsUnpackedByNoCommand) {
+  for (const char* name : {"logs.tar", "logs.tar.gz", "logs.tgz", "logs.zip", "logs.7z"}) {
+    Put(name, "anything");
+    const LogdirFinding finding = Only(Check(), "archive");
+    EXPECT_EQ(finding.command, "") << name;
+    EXPECT_EQ(finding.fix, "unpack it, not as root, into a new directory");
+    fs::remove(logdir_ + "/" + name);
+  }
+}
+
+// What is unpacked gets the mode of what was packed.
+TEST_F(LogdirFiles, CompressedProfileThatIsSetuid_IsUnpackedByNoCommand) {
+  const std::string name = kRun + "/h.xplane.pb.gz";
+  Put(name, "\x1f\x8b\x08" + std::string(40, 'x'));
+  EXPECT_EQ(Only(Check(), "profile-name").command, "gzip -dk -- " + logdir_ + "/" + name);
+  for (const mode_t mode : {04755, 02755, 01644}) {
+    ASSERT_EQ(chmod((logdir_ + "/" + name).c_str(), mode), 0);
+    EXPECT_EQ(Only(Check(), "profile-name").command, "") << mode;
+  }
+}
+
 TEST_F(LogdirFiles, OthersMayWrite_NoCommandIsGiven) {
   Put("plugin/profile/run/h.xplane.pb", Profile());
   EXPECT_NE(Only(Check(), "profile-misspelt").command, "");
