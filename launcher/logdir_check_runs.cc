@@ -87,9 +87,7 @@ class Runs {
     } else if (!with_steps && without_steps) {
       state_.Warn("run-no-steps", run.path, "no step markers: the overview is empty", "mark steps, or use tbprof run");
     }
-    if (readable > 0 && run.tools.empty() && !run.tools_from_cache && directory.writable) {
-      NoTools(directory);
-    }
+    if (readable > 0 && !run.tools_without_cache && directory.writable) NoTools(directory);
   }
 
   void Rename(const ProfileRun& run, size_t end, std::string what) {
@@ -358,6 +356,7 @@ class Runs {
         std::sort(fresh.begin(), fresh.end());
       }
     }
+    run.tools_without_cache = !fresh.empty();
     if (!run.tools_from_cache) {
       run.tools = std::move(fresh);
     } else if (run.tools.empty() && !fresh.empty()) {

@@ -44,6 +44,20 @@ TEST_F(LogdirFiles, BrokenProfile_HidesToolsOfTheRun_UntilItIsMoved) {
   }
 }
 
+// xprof has looked at the run and remembers that it found no tool.
+TEST_F(LogdirFiles, BrokenProfile_ViewedOnce_IsMovedAsBefore) {
+  PutRun();
+  Put(kRun + "/a.xplane.pb", "garbage");
+  const std::string command = Only(Check(), "run-no-tools").command;
+  const auto state = [](const std::string& content) { return StrCat(kOld / kSecond, "-", content.size()); };
+  Put(kRun + "/.cached_tools.json", StrCat(R"({"version": 1, "files": {"h.xplane.pb": ")", state(Profile()),
+                                           R"(", "a.xplane.pb": ")", state("garbage"), R"("}, "tools": []})"));
+  ASSERT_TRUE(Check().profile_runs[0].tools_from_cache);
+  EXPECT_EQ(Only(Check(), "run-no-tools").command, command);
+  Follow(Check());
+  EXPECT_EQ(Check().profile_runs[1].tools.size(), 8u);
+}
+
 TEST_F(LogdirFiles, BrokenProfile_JustWritten_IsNotMoved) {
   PutRun();
   Put(kRun + "/a.xplane.pb", Profile().substr(0, 10), kNow - kSecond);
