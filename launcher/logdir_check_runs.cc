@@ -87,7 +87,7 @@ class Runs {
     } else if (!with_steps && without_steps) {
       state_.Warn("run-no-steps", run.path, "no step markers: the overview is empty", "mark steps, or use tbprof run");
     }
-    if (readable > 0 && !run.tools_without_cache && directory.writable) NoTools(directory);
+    if (readable > 0 && directory.writable) Broken(directory, run.tools_without_cache);
   }
 
   void Rename(const ProfileRun& run, size_t end, std::string what) {
@@ -286,7 +286,7 @@ class Runs {
   }
 
   // The broken files get a run of their own: there they are named as before, here they are in the way.
-  void NoTools(const ScannedDirectory& directory) {
+  void Broken(const ScannedDirectory& directory, bool has_tools) {
     Remedy remedy(&state_.remedies);
     std::string first;
     size_t broken = 0;
@@ -304,13 +304,15 @@ class Runs {
       remedy.Move(JoinPath(here, profile.name), JoinPath(target, profile.name));
     }
     if (broken == 0) return;  // named with a remedy of its own
-    const std::string what = StrCat("lists no tool: `", first, "` cannot be read");
+    const std::string_view id = has_tools ? "run-pages-fail" : "run-no-tools";
+    const std::string what =
+        StrCat(has_tools ? "pages of all hosts fail: `" : "lists no tool: `", first, "` cannot be read");
     if (missing) {
-      state_.Problem("run-no-tools", directory.path, what, "make it readable, or take it away");
+      state_.Problem(id, directory.path, what, "make it readable, or take it away");
     } else if (fresh) {
-      state_.Problem("run-no-tools", directory.path, what, "wait until it is written");
+      state_.Problem(id, directory.path, what, "wait until it is written");
     } else {
-      state_.Problem("run-no-tools", directory.path, what, remedy.Advice("move it to another run"), remedy.command());
+      state_.Problem(id, directory.path, what, remedy.Advice("move it to another run"), remedy.command());
     }
   }
 
@@ -342,11 +344,13 @@ class Runs {
                                      [](const ScannedProfile& p) { return p.name.find('\n') == std::string::npos; });
     if (listed != directory.profiles.end()) {
       const ScannedProfile& first = *listed;
-      // One that xprof cannot read is enough: it lists no tool of the run then.
-      const bool opens = std::none_of(directory.profiles.begin(), directory.profiles.end(), BreaksTools);
-      bool can_mark = directory.writable;
-      for (const ScannedFile& file : directory.others) can_mark = can_mark || file.name.ends_with(".hlo_proto.pb");
-      if (opens && can_mark) {
+      bool marked = false;
+      for (const ScannedFile& file : directory.others) marked = marked || file.name.ends_with(".hlo_proto.pb");
+      // To write this mark xprof reads them all, and one that it cannot read is enough for no tool. Where it is
+      // written, only the first one is read.
+      const bool opens = marked ? !BreaksTools(first)
+                                : std::none_of(directory.profiles.begin(), directory.profiles.end(), BreaksTools);
+      if (opens && (marked || directory.writable)) {
         fresh = ToolsOfAnyProfile();
         if (first.facts.has_gpu) fresh.push_back("kernel_stats");
         if (first.facts.has_hlo) fresh.insert(fresh.end(), {"graph_viewer", "memory_viewer"});

@@ -267,6 +267,27 @@ def test_one_broken_file_hides_the_tools(tmp_path):
     assert all(bool(tools) == run.startswith("empty") for run, (_, tools) in runs.items())
 
 
+def test_a_broken_file_in_a_marked_run(tmp_path):
+    """NO_MODULE.hlo_proto.pb, which a view of the run leaves: the first file decides, and pages of all hosts fail."""
+    for number in range(12):
+        run = tmp_path / "plugins" / "profile" / f"r{number}"
+        put(run / "m.xplane.pb", space())
+        put(run / f"{number * 7919 % 13}.xplane.pb", space()[:-5])
+        os.utime(run / f"{number * 7919 % 13}.xplane.pb", (1.7e9, 1.7e9))
+        put(run / "NO_MODULE.hlo_proto.pb")
+    runs = both_agree(tmp_path)
+    listed = {run for run, (_, tools) in runs.items() if tools}
+    assert listed
+    report = check(tmp_path)
+    named = {f["where"].split("/")[-1]: f["id"] for f in report["findings"] if f["id"].startswith("run-")}
+    assert named == {run: "run-pages-fail" if run in listed else "run-no-tools" for run in runs}
+    for finding in report["findings"]:
+        if finding["command"]:
+            subprocess.run(["sh", "-c", finding["command"]], check=True)
+    after = both_agree(tmp_path)
+    assert {run for run, (_, tools) in after.items() if tools} == set(runs), after
+
+
 def test_nuls_hide_the_tools_where_they_are_no_data(tmp_path):
     made = xspace_maker.Space("h")
     line = made.plane("/host:CPU").line(1, "thread")

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <set>
 
 #include "launcher/logdir_check.h"
 #include "tests/unit/launcher/logdir_fixture.h"
@@ -56,6 +57,29 @@ TEST_F(LogdirFiles, BrokenProfile_ViewedOnce_IsMovedAsBefore) {
   EXPECT_EQ(Only(Check(), "run-no-tools").command, command);
   Follow(Check());
   EXPECT_EQ(Check().profile_runs[1].tools.size(), 8u);
+}
+
+// Where NO_MODULE.hlo_proto.pb lies, xprof reads the first profile alone for its tools; pages read all of them.
+TEST_F(LogdirFiles, BrokenProfile_InAMarkedRun_FailsPagesOnly) {
+  std::set<size_t> tools;
+  for (int number = 0; number < 8; ++number) {
+    PutRun();
+    Put(kRun + "/NO_MODULE.hlo_proto.pb");
+    Put(StrCat(kRun, "/", number, ".xplane.pb"), "garbage");
+    const LogdirReport report = Check();
+    const std::string first = ScanLogdir(logdir_, {}).directories[3].profiles[0].name;
+    ASSERT_EQ(report.profile_runs[0].tools.size(), first == "h.xplane.pb" ? 8u : 0u);
+    tools.insert(report.profile_runs[0].tools.size());
+    const bool lists = !report.profile_runs[0].tools.empty();
+    const LogdirFinding finding = Only(report, lists ? "run-pages-fail" : "run-no-tools");
+    EXPECT_EQ(finding.level, FindingLevel::kProblem);
+    Follow(report);
+    EXPECT_THAT(Lines(Check()),
+                ElementsAre(StrCat("fail profile-unparsable plugins/profile/run_broken/", number, ".xplane.pb")));
+    EXPECT_EQ(Check().profile_runs[1].tools.size(), 8u);
+    fs::remove_all(logdir_);
+  }
+  EXPECT_THAT(tools, testing::Contains(8u));
 }
 
 TEST_F(LogdirFiles, BrokenProfile_JustWritten_IsNotMoved) {
