@@ -29,6 +29,7 @@ class Checker {
   LogdirReport Check() {
     LogdirReport& report = state_.report;
     report.logdir = state_.scan.logdir;
+    state_.remedies.SetLogdir(state_.scan.logdir);
     report.directories = state_.scan.directories.size();
     report.entries = state_.scan.entries;
     report.event_bytes_read = state_.scan.event_bytes_read;
@@ -237,6 +238,7 @@ class Checker {
       const std::string path = state_.Absolute(directory.path), word = ShellWord(path);
       const bool own = stat(path.c_str(), &info) == 0 && info.st_uid == geteuid();
       if (directory.error == EACCES && own && !word.empty()) {
+        remedy.KeepOffLinks(path);
         remedy.Run(ParentOf(path), StrCat("chmod u+rx -- ", word));
       }
       state_.Problem("directory-unreadable", directory.path, StrCat("cannot be listed: ", strerror(directory.error)),
@@ -246,6 +248,10 @@ class Checker {
       state_.Warn("scan-cut", "",
                   state_.scan.entries_cut ? StrCat("not all was read: over ", state_.scan.entries - 1, " entries")
                                           : std::string("not all was read: it is nested too deeply"),
+                  "give the directory of the training");
+    }
+    if (state_.scan.links_cut) {
+      state_.Warn("scan-cut", "", "not all was read: links lead to too many directories",
                   "give the directory of the training");
     }
     for (const std::string& link : state_.scan.dangling) {
@@ -272,7 +278,7 @@ class Checker {
     if (!report.profile_runs.empty() || report.Count(FindingLevel::kProblem) > 0) return;
     if (!report.events_runs.empty()) {
       state_.Note("no-profile", "", "holds no profile: the Profile page is inactive", "tbprof run -- COMMAND");
-    } else if (state_.scan.unnamed_cut || state_.scan.entries_cut || state_.scan.depth_cut) {
+    } else if (state_.scan.unnamed_cut || state_.scan.entries_cut || state_.scan.depth_cut || state_.scan.links_cut) {
       state_.Problem("logdir-empty", "", "unknown: no profile in the part that was read",
                      "give the directory written to");
     } else {
@@ -281,8 +287,13 @@ class Checker {
     }
   }
 
-  // One line for all commands that others could redirect.
+  // One line for all commands that others could redirect, one for those that a link would.
   void Withheld() {
+    if (std::string link = state_.remedies.link_met(); !link.empty()) {
+      link.erase(0, std::min(link.size(), state_.scan.logdir.size() + 1));
+      state_.Note("commands-withheld", link, "a symbolic link: no command goes through it",
+                  "look where it leads first");
+    }
     const std::optional<SharedDirectory>& shared = state_.remedies.trust().shared();
     if (!shared.has_value()) return;
     std::string where = shared->path;

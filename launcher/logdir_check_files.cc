@@ -171,6 +171,7 @@ class Files {
     const std::string logdir = ShellWord(StrCat("--logdir=", state_.scan.logdir));
     const std::string spool = ShellWord(state_.Absolute(path));
     Remedy remedy(&state_.remedies);
+    remedy.KeepOffLinks(state_.Absolute(path));
     remedy.Run(state_.scan.logdir,
                logdir.empty() || spool.empty() ? std::string() : StrCat("tbprof recover ", logdir, " ", spool));
     state_.Warn("spool", path, "records that were not converted: no profile of them is shown",
@@ -184,6 +185,7 @@ class Files {
     }
     const std::string logdir = ShellWord(StrCat("--logdir=", state_.scan.logdir));
     Remedy remedy(&state_.remedies);
+    remedy.KeepOffLinks(state_.Absolute(directory.path));
     remedy.Run(state_.scan.logdir, logdir.empty() ? std::string() : StrCat("tbprof recover ", logdir));
     state_.Warn("staging", directory.path, "a profile half written: its tbprof was killed",
                 remedy.possible() ? "recover it" : "tbprof recover", remedy.command());

@@ -104,6 +104,8 @@ class Places {
 
   bool IsUsable(const ScannedDirectory& place, std::string_view below) const {
     const auto found = by_path_.find(JoinPath(place.path, below));
+    // A link that the scan has not followed: to a directory above, to nowhere.
+    if (!state_.remedies.LinkIn(JoinPath(state_.Absolute(place.path), below)).empty()) return false;
     // A file of that name shows in MayChange.
     return found == by_path_.end() || (!At(found->second).is_link && At(found->second).error == 0);
   }
@@ -285,6 +287,7 @@ class Places {
     if (own && !above.path.empty() && PlaceAt(above.parent) == above.parent) {
       const std::string right = JoinPath(JoinPath(state_.Absolute(At(above.parent).path), "plugins"), "profile");
       if (Entries(JoinPath(At(above.parent).path, "plugins/profile")) == 0 &&
+          state_.remedies.LinkIn(ParentOf(right)).empty() &&
           state_.remedies.Free(ParentOf(right), "profile") == right && MayChange(ParentOf(right))) {
         remedy->MakeDirectory(ParentOf(right));
         remedy->Move(state_.Absolute(directory.path), right);

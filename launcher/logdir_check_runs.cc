@@ -387,6 +387,7 @@ class Runs {
     Remedy remedy(&state_.remedies);
     const std::string word = ShellWord(state_.Absolute(run.path));
     if (directory.owned && !directory.read_only && !word.empty()) {
+      remedy.KeepOffLinks(state_.Absolute(run.path));
       remedy.Run(ParentOf(state_.Absolute(run.path)), StrCat("chmod u+rwx -- ", word));
     }
     const std::string fix = remedy.possible() ? "allow it" : "view a copy of yours";

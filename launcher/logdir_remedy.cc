@@ -75,6 +75,18 @@ std::string Remedies::Free(std::string_view directory, std::string_view stem, st
   }
 }
 
+std::string Remedies::LinkIn(const std::string& path) const {
+  if (logdir_.empty() || path == logdir_ || !IsWithin(path, logdir_)) return "";
+  for (size_t end = logdir_.size(); end != std::string::npos;) {
+    end = path.find('/', end + 1);
+    std::string part = path.substr(0, end);
+    struct stat info;
+    if (lstat(part.c_str(), &info) != 0) return "";
+    if (S_ISLNK(info.st_mode)) return part;
+  }
+  return "";
+}
+
 void Remedies::AddLink(const std::string& path) {
   char real[PATH_MAX], text[PATH_MAX];
   const ssize_t length = readlink(path.c_str(), text, sizeof(text));
@@ -108,7 +120,25 @@ void Remedy::Add(const std::string& directory, std::string step) {
   StrAppend(&command_, command_.empty() ? "" : " && ", step);
 }
 
+void Remedy::KeepOffLinks(const std::string& path) {
+  const std::string link = remedies_.LinkIn(path);
+  if (link.empty()) return;
+  remedies_.Meet(link);
+  through_link_ = true;
+  possible_ = false;
+}
+
+// Where it leads, if links are on the way.
+std::string Remedy::Place(const std::string& path) {
+  if (remedies_.LinkIn(path).empty()) return path;
+  char real[PATH_MAX];
+  if (realpath(path.c_str(), real) != nullptr) return real;
+  KeepOffLinks(path);
+  return path;
+}
+
 void Remedy::MakeDirectory(const std::string& path) {
+  KeepOffLinks(path);
   if (path == made_ || IsDirectory(path)) return;
   made_ = path;
   const std::string word = ShellWord(path);
@@ -121,6 +151,8 @@ void Remedy::Move(const std::string& from, const std::string& to) {
     breaks_link_ = true;
     possible_ = false;
   }
+  KeepOffLinks(ParentOf(from));
+  KeepOffLinks(ParentOf(to));
   const std::string source = ShellWord(from), target = ShellWord(to);
   // A directory that gets another parent is written to as well.
   const bool itself = !IsDirectory(from) || ParentOf(from) == ParentOf(to) || MayChange(from);
@@ -129,7 +161,9 @@ void Remedy::Move(const std::string& from, const std::string& to) {
   Add(ParentOf(from), StrCat("mv -nT -- ", source, " ", target));
 }
 
-void Remedy::Link(const std::string& target, const std::string& path) {
+void Remedy::Link(const std::string& named, const std::string& path) {
+  KeepOffLinks(ParentOf(path));
+  const std::string target = Place(named);
   const std::string to = ShellWord(target), at = ShellWord(path);
   if (to.empty() || at.empty() || !MayChange(ParentOf(path))) possible_ = false;
   // xprof writes beside what the link leads to.
@@ -140,6 +174,7 @@ void Remedy::Link(const std::string& target, const std::string& path) {
 }
 
 void Remedy::RemoveEmpty(const std::string& directory) {
+  KeepOffLinks(directory);
   const std::string word = ShellWord(directory);
   if (word.empty() || !MayTake(directory)) possible_ = false;
   Add(ParentOf(directory), StrCat("rmdir -- ", word));
@@ -148,20 +183,25 @@ void Remedy::RemoveEmpty(const std::string& directory) {
 void Remedy::RemoveEmptyLevels(const std::string& directory) {
   const std::string word = ShellWord(directory);
   // What was moved is in its place already: this alone is no reason to give no command.
-  if (!word.empty() && MayTake(directory)) {
+  if (!word.empty() && MayTake(directory) && remedies_.LinkIn(directory).empty()) {
     Add(ParentOf(directory), StrCat("rmdir -p --ignore-fail-on-non-empty -- ", word));
   }
 }
 
-void Remedy::View(const std::string& logdir) {
+void Remedy::View(const std::string& named) {
+  const std::string logdir = Place(named);
   const std::string word = ShellWord(logdir.empty() ? "/" : logdir);
   Add(logdir, word.empty() ? std::string() : StrCat("tensorboard --logdir ", word));
 }
 
-void Remedy::Run(const std::string& directory, std::string command) { Add(directory, std::move(command)); }
+void Remedy::Run(const std::string& directory, std::string command) {
+  KeepOffLinks(directory);
+  Add(directory, std::move(command));
+}
 
 std::string Remedy::Advice(std::string_view what) const {
   if (possible_ && !command_.empty()) return std::string(what);
+  if (through_link_) return "a link is on the way: do it by hand";
   return breaks_link_ ? "a link leads there: move it and the link by hand" : "you may not change it: ask its owner";
 }
 

@@ -81,6 +81,7 @@ class Walk {
       if (scan_.error == ENOENT) Siblings();
       return std::move(scan_);
     }
+    FindAncestors(root.get());
     ScannedDirectory top;
     scan_.directories.push_back(std::move(top));
     Directory(root.Release(), 0);
@@ -93,6 +94,18 @@ class Walk {
     ino_t inode;
     bool operator==(const Identity&) const = default;
   };
+
+  // The directories above the logdir: a link to one leads to the logdir again, and to all else that is there.
+  void FindAncestors(int logdir) {
+    ScopedFd at(fcntl(logdir, F_DUPFD_CLOEXEC, 0));
+    struct stat info = {};
+    while (at.valid() && fstat(at.get(), &info) == 0) {
+      const Identity self{info.st_dev, info.st_ino};
+      if (!ancestors_.empty() && ancestors_.back() == self) break;
+      ancestors_.push_back(self);
+      at = ScopedFd(openat(at.get(), "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    }
+  }
 
   void Siblings() {
     const size_t slash = scan_.logdir.rfind('/');
@@ -115,7 +128,11 @@ class Walk {
       return;
     }
     const Identity self{info.st_dev, info.st_ino};
-    if (std::find(above_.begin(), above_.end(), self) != above_.end()) {
+    const auto leads_above = [&] {
+      return scan_.directories[index].is_link &&
+             std::find(ancestors_.begin(), ancestors_.end(), self) != ancestors_.end();
+    };
+    if (std::find(above_.begin(), above_.end(), self) != above_.end() || leads_above()) {
       ++scan_.link_loops;
       const int parent = scan_.directories[index].parent;
       scan_.directories.pop_back();
@@ -163,6 +180,11 @@ class Walk {
       if (scan_.directories[index].depth + 1 > limits_.depth) {
         scan_.depth_cut = true;
         break;
+      }
+      const bool linked = is_link || scan_.directories[index].is_link || scan_.directories[index].through_link;
+      if (linked && ++linked_ > limits_.linked_directories) {
+        scan_.links_cut = true;
+        continue;
       }
       ScannedDirectory child;
       const ScannedDirectory& parent = scan_.directories[index];
@@ -382,6 +404,8 @@ class Walk {
   LogdirScan scan_;
   uint64_t text_bytes_ = 0;
   size_t unnamed_ = 0;
+  size_t linked_ = 0;
+  std::vector<Identity> ancestors_;
   std::map<int, size_t> unnamed_of_directory_;
   std::vector<Identity> above_;
 };

@@ -21,6 +21,7 @@ namespace tbprof {
 struct ScanLimits {
   size_t entries = 500'000;
   size_t depth = 64;
+  size_t linked_directories = 10'000;          // that symbolic links lead to, and below those
   uint64_t event_bytes = uint64_t{512} << 20;  // of all events files; then only the borders of each are read
   EventFileLimits events;
   // Files whose name means nothing are recognised by their first bytes; so many, in all and of a directory.
@@ -90,8 +91,9 @@ struct LogdirScan {
   size_t entries = 0;
   bool entries_cut = false;  // more than ScanLimits::entries
   bool depth_cut = false;
-  bool unnamed_cut = false;  // more than ScanLimits::unnamed
-  size_t link_loops = 0;
+  bool links_cut = false;             // more than ScanLimits::linked_directories
+  bool unnamed_cut = false;           // more than ScanLimits::unnamed
+  size_t link_loops = 0;              // links that lead to a directory above, of the logdir as well
   std::vector<std::string> dangling;  // links that lead nowhere, the first ones
   uint64_t event_bytes_read = 0;
 };

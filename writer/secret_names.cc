@@ -108,6 +108,19 @@ SecretKind KindOfTokenName(const std::vector<std::string>& parts) {
   return SecretKind::kNone;
 }
 
+// `session-id`, `SESSIONID`; a shared access signature; a PIN, but not that of threads to processors.
+bool IsShortSecret(const std::vector<std::string>& parts, std::string_view joined) {
+  const std::string& last = parts.back();
+  if (joined.ends_with("sessionid") || last == "sessid" || last == "sas") return true;
+  constexpr std::string_view kOwners[] = {"user", "card", "login", "device", "wallet", "secret"};
+  return last == "pin" && (parts.size() == 1 || IsOneOf(kOwners, parts[parts.size() - 2]));
+}
+
+// `KAGGLE_KEY`: a variable of the environment.
+bool IsKeyVariable(std::string_view name) {
+  return name.size() > 4 && name.ends_with("_KEY") && std::none_of(name.begin(), name.end(), IsLower);
+}
+
 SecretKind KindOfKeyName(const std::vector<std::string>& parts, std::string_view joined) {
   for (const std::string_view owner : kKeyOwners) {
     const std::string whole = std::string(owner) + "key";
@@ -165,6 +178,8 @@ SecretKind KindOfName(std::string_view name) {
   if (IsPass(parts)) return SecretKind::kToken;
   if (const SecretKind kind = KindOfTokenName(parts); kind != SecretKind::kNone) return kind;
   if (IsOneOf(kTokenParts, last)) return SecretKind::kToken;
+  if (IsShortSecret(parts, joined)) return SecretKind::kToken;
+  if (IsKeyVariable(name)) return SecretKind::kKey;
   return KindOfKeyName(parts, joined);
 }
 

@@ -165,6 +165,66 @@ TEST_F(LogdirFiles, CompressedProfileThatIsSetuid_IsUnpackedByNoCommand) {
   }
 }
 
+// A cloned repository may hold links out of it: a mv through one would change what lies there.
+TEST_F(LogdirFiles, LinkOnTheWay_NoCommandGoesThroughIt) {
+  fs::create_directories(root_ + "/home/.config");
+  // Not followed by the scan: it leads to a directory above.
+  fs::create_directory_symlink("..", logdir_ + "/plugins");
+  Put("plugin/profile/run/h.xplane.pb", Profile());
+  const std::string command = Only(Check(), "profile-misspelt").command;
+  EXPECT_THAT(command, HasSubstr(logdir_ + "/profiles/plugins/profile"));
+  EXPECT_THAT(command, Not(HasSubstr(logdir_ + "/plugins")));
+  fs::remove(logdir_ + "/plugins");
+  // A run may be a link, and is looked into.
+  fs::remove_all(logdir_ + "/plugin");
+  fs::create_directories(logdir_ + "/plugins/profile");
+  fs::create_directory_symlink(root_ + "/home/.config", logdir_ + "/plugins/profile/r");
+  Put("plugins/profile/r/h.xplane.pb", Profile());
+  Put("plugins/profile/r/.k.xplane.pb", Profile());
+  Put("plugins/profile/r/.cached_tools.json", "[]");
+  const LogdirReport report = Check();
+  size_t by_hand = 0;
+  for (const LogdirFinding& finding : report.findings) {
+    EXPECT_EQ(finding.command, "") << finding.id;
+    by_hand += finding.fix == "a link is on the way: do it by hand" ? 1 : 0;
+  }
+  EXPECT_GT(by_hand, 0u);
+  EXPECT_EQ(Only(report, "commands-withheld").where, "plugins/profile/r");
+}
+
+// What is linked or viewed is named by where it is.
+TEST_F(LogdirFiles, ProfilesBehindALink_AreNamedByTheirPlace) {
+  fs::create_directories(root_ + "/store/day");
+  fs::create_directory_symlink("../store", logdir_ + "/job");
+  Put("job/day/h.xplane.pb", Profile());
+  PutRun();
+  const LogdirFinding finding = Only(Check(), "profile-misplaced");
+  EXPECT_THAT(finding.command, HasSubstr("ln -sT -- " + root_ + "/store/day " + logdir_ + "/plugins/profile/"));
+}
+
+TEST_F(LogdirFiles, LinkToADirectoryAboveTheLogdir_IsNotFollowed) {
+  PutRun();
+  fs::create_directory_symlink("/", logdir_ + "/all");
+  fs::create_directory_symlink("../..", logdir_ + "/up");
+  const LogdirReport report = Check();
+  EXPECT_THAT(Lines(report), ElementsAre("warn link-loop ."));
+  EXPECT_EQ(report.directories, 4u);
+}
+
+TEST_F(LogdirFiles, LinkToManyDirectories_IsFollowedToALimit) {
+  for (int i = 0; i < 8; ++i) fs::create_directories(StrCat(root_, "/store/", i));
+  fs::create_directory_symlink("../store", logdir_ + "/job");
+  PutRun();
+  ScanLimits limits;
+  limits.linked_directories = 9;
+  EXPECT_THAT(Lines(Check("", limits)), IsEmpty());
+  limits.linked_directories = 5;
+  const LogdirReport report = Check("", limits);
+  EXPECT_THAT(Only(report, "scan-cut").what, HasSubstr("links lead to too many directories"));
+  EXPECT_EQ(report.directories, 4u + 5u);
+  EXPECT_EQ(report.profile_runs.size(), 1u);
+}
+
 TEST_F(LogdirFiles, OthersMayWrite_NoCommandIsGiven) {
   Put("plugin/profile/run/h.xplane.pb", Profile());
   EXPECT_NE(Only(Check(), "profile-misspelt").command, "");

@@ -44,6 +44,11 @@ TEST(MaskSecrets, InsideOfAWord) {
             (Words{"--login=***", "sk-learn", "note: x"}));
 }
 
+TEST(MaskSecrets, PinsOfThreadsAndKeysOfRowsStay) {
+  const Words words = {"--pin=on", "--cpu-pin=0-3", "--pin-memory=true", "--sort_key=loss", "--session=night"};
+  EXPECT_EQ(MaskSecrets(words), words);
+}
+
 TEST(MaskSecrets, OrdinaryWordsStay) {
   const Words words = {"python", "train.py", "--lr=0.1", "--name", "x", "", "-", "--", "=", "a=b"};
   EXPECT_EQ(MaskSecrets(words), words);
@@ -72,6 +77,10 @@ TEST(MaskSecrets, SecretLines_NothingOfThemIsLeft) {
       {{"train.py", "--auth=S3cr3t"}, "--auth="},
       {{"train.py", "--auth", "S3cr3t", "--x"}, "--x"},
       {{"train.py", "--pat", "S3cr3t"}, "--pat"},
+      {{"train.py", "--session-id=S3cr3t", "--lr=1"}, "--session-id=*** --lr=1"},
+      {{"train.py", "--sas=S3cr3t", "--user-pin", "S3cr3t"}, "--sas="},
+      {{"train.py", "--pin=S3cr3t"}, "--pin="},
+      {{"env", "KAGGLE_KEY=S3cr3t", "ACME_KEY=S3cr3t"}, "KAGGLE_KEY=*** ACME_KEY="},
       {{"train.py", "--bearer=S3cr3t"}, "--bearer="},
       {{"train.py", "--oauth2-bearer", "S3cr3t"}, "--oauth2-bearer"},
       {{"train.py", "passphrase=S3cr3t"}, "passphrase="},
