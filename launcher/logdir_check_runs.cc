@@ -30,6 +30,8 @@ const std::vector<std::string>& ToolsOfAnyProfile() {
   return tools;
 }
 
+bool IsUtf8(std::string_view text) { return ValidUtf8Prefix(text) == text.size(); }
+
 std::string Size(uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
 
 class Runs {
@@ -47,8 +49,8 @@ class Runs {
     const bool pattern = PatternEnd(state_.Absolute(run.path)) != std::string::npos;
     if (pattern) {
       Rename(run, PatternEnd(state_.Absolute(run.path)), "`[` in its path hides its hosts from xprof");
-    } else if (!run.shown && !state_.report.plugin_fails && HiddenEnd(state_.Absolute(run.path)) != std::string::npos) {
-      Rename(run, HiddenEnd(state_.Absolute(run.path)), "its path is no UTF-8: xprof does not list it");
+    } else if (run.shown && !IsUtf8(directory.name()) && CountProfiles(directory) > 0) {
+      Rename(run, HiddenEnd(state_.Absolute(run.path)), "its name is no UTF-8: no tool of it opens");
     }
     if (!pattern && run.shown && !run.shown_old) {
       state_.Note("old-plugins", run.path, "not listed by xprof before 2.20.3: no events file", "pip install -U xprof");
@@ -138,7 +140,13 @@ class Runs {
       Remedy remedy(&state_.remedies);
       const std::string suffix = profile.name.ends_with(".riegeli") ? ".xplane.riegeli" : ".xplane.pb";
       remedy.Move(state_.Absolute(path), state_.remedies.Free(state_.Absolute(run.path), "host1", suffix));
-      state_.Warn("host-name", path, "a host name that xprof misreads", remedy.Advice("rename it"), remedy.command());
+      if (IsUtf8(host)) {
+        state_.Warn("host-name", path, "a host name that xprof misreads", remedy.Advice("rename it"), remedy.command());
+      } else {
+        state_.named.insert(path);
+        state_.Problem("host-name", path, "is no UTF-8: no tool of the run opens", remedy.Advice("rename it"),
+                       remedy.command());
+      }
     }
     if (profile.error != 0) {
       state_.Problem("profile-unreadable", path, StrCat("cannot be read: ", strerror(profile.error)), "ask its owner");
@@ -342,7 +350,12 @@ class Runs {
     // The directory's own order decides, as it does in Python's listing.
     const auto listed = std::find_if(directory.profiles.begin(), directory.profiles.end(),
                                      [](const ScannedProfile& p) { return p.name.find('\n') == std::string::npos; });
-    if (listed != directory.profiles.end()) {
+    // xprof fails at a path that is no UTF-8, wherever it is in that order.
+    const bool fails = !IsUtf8(state_.Absolute(run.path)) ||
+                       std::any_of(directory.profiles.begin(), directory.profiles.end(), [](const ScannedProfile& p) {
+                         return p.name.find('\n') == std::string::npos && !IsUtf8(p.name);
+                       });
+    if (listed != directory.profiles.end() && !fails) {
       const ScannedProfile& first = *listed;
       bool marked = false;
       for (const ScannedFile& file : directory.others) marked = marked || file.name.ends_with(".hlo_proto.pb");

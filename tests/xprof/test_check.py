@@ -309,6 +309,36 @@ def test_nuls_hide_the_tools_where_they_are_no_data(tmp_path):
     assert damaged == {"hole", "tail", "text"}
 
 
+def test_names_that_are_no_utf8(tmp_path):
+    """Of a host: no tool of its run. Of a run: none of it. Of a directory above: xprof fails."""
+    put(tmp_path / "plugins" / "profile" / "good" / "h.xplane.pb", space())
+    for number, name in enumerate((b"plugins/profile/host/\xe9.xplane.pb", b"plugins/profile/r\xe9/h.xplane.pb",
+                                   b"e\xe9/plugins/profile/r/h.xplane.pb", b"f\xe9/plugins/profile/readme")):
+        path = tmp_path / os.fsdecode(name)
+        put(path, b"" if b"readme" in name else space())
+        if b"host" in name:
+            put(path.with_name("h.xplane.pb"), space())
+        report = check(tmp_path)
+        assert report["profile"]["plugin_fails"] == (number > 1)
+        if number > 1:
+            with pytest.raises(UnicodeEncodeError):
+                plugin(tmp_path).runs_imp()
+            assert report["profile"]["runs"] == []
+        else:
+            xprof = plugin(tmp_path)
+            run = "host" if b"host" in name else os.fsdecode(b"r\xe9")
+            assert run in xprof.runs_imp()
+            with pytest.raises(UnicodeEncodeError):
+                xprof.run_tools_imp(run)
+            tools = {run["name"]: run["tools"] for run in report["profile"]["runs"]}
+            assert tools.pop("good") and len(tools) == number + 1
+            assert tools[run.replace("\udce9", r"\xe9")] == []
+        commands = [f["command"] for f in report["findings"] if f["level"] == "fail"]
+        assert len(commands) == 1, report["findings"]
+        subprocess.run(["sh", "-c", commands[0]], check=True)
+        assert all(tools for _, tools in both_agree(tmp_path).values())
+
+
 def test_a_cache_is_believed(tmp_path):
     path = tmp_path / "plugins" / "profile" / "run" / "h.xplane.pb"
     put(path, space())

@@ -118,6 +118,55 @@ TEST_F(LogdirFiles, LinkToAProfile_IsFollowedOnce) {
   EXPECT_EQ(Check().profile_runs.size(), 1u);
 }
 
+TEST_F(LogdirFiles, DirectoryAboveIsNoUtf8_PluginFails) {
+  PutRun();
+  Put("e\xe9/x/plugins/profile/r/h.xplane.pb", Profile());
+  Put("e\xe9/y/plugins/profile/readme", "no run is needed for it");
+  const LogdirReport report = Check();
+  EXPECT_TRUE(report.plugin_fails);
+  for (const ProfileRun& run : report.profile_runs) EXPECT_FALSE(run.shown);
+  EXPECT_THAT(Lines(report), ElementsAre("fail path-pattern e\xe9"));
+  Follow(report);
+  EXPECT_FALSE(Check().plugin_fails);
+  EXPECT_EQ(Check().ExitStatus(), 0) << ReportText(Check());
+  EXPECT_EQ(Check().profile_runs.size(), 2u);
+  // Neither is looked for by xprof: events alone, and what only a link leads to.
+  Put("train\xe9/" + kEvents, Version() + Scalar("a", 1) + Scalar("a", 2));
+  fs::create_directory(logdir_ + "/l\xe9");
+  fs::create_directory_symlink("../plugins", logdir_ + "/l\xe9/plugins");
+  EXPECT_FALSE(Check().plugin_fails);
+}
+
+TEST_F(LogdirFiles, RunIsNoUtf8_ListsNoTool) {
+  PutRun();
+  Put("plugins/profile/r\xe9/h.xplane.pb", Profile());
+  const LogdirReport report = Check();
+  EXPECT_FALSE(report.plugin_fails);
+  EXPECT_THAT(report.profile_runs[0].hosts, ElementsAre("h"));
+  EXPECT_EQ(report.profile_runs[0].tools.size(), 0u);
+  EXPECT_EQ(report.profile_runs[1].name, "run");
+  EXPECT_EQ(report.profile_runs[1].tools.size(), 8u);
+  EXPECT_THAT(Lines(report), ElementsAre("fail path-pattern plugins/profile/r\xe9"));
+  Follow(report);
+  EXPECT_THAT(Lines(Check()), IsEmpty());
+  for (const ProfileRun& run : Check().profile_runs) EXPECT_EQ(run.tools.size(), 8u);
+}
+
+TEST_F(LogdirFiles, HostIsNoUtf8_HidesToolsOfTheRun) {
+  for (const char* mark : {"/readme", "/NO_MODULE.hlo_proto.pb"}) {
+    PutRun();
+    Put(kRun + mark);
+    Put(kRun + "/\xe9.xplane.pb", Profile());
+    const LogdirReport report = Check();
+    EXPECT_THAT(report.profile_runs[0].tools, IsEmpty());
+    EXPECT_THAT(Lines(report), ElementsAre("fail host-name " + kRun + "/\xe9.xplane.pb"));
+    Follow(report);
+    EXPECT_THAT(Lines(Check()), IsEmpty());
+    EXPECT_EQ(Check().profile_runs[0].tools.size(), 8u);
+    fs::remove_all(logdir_);
+  }
+}
+
 TEST_F(LogdirFiles, DirectoryNamedAsAnEventsFile_IsRenamed) {
   PutRun();
   Put("my_tfevents/" + kEvents, Version() + Scalar("a", 1));
