@@ -287,14 +287,9 @@ class Checker {
         state_.Warn("link-dangling", link, "a link that leads nowhere: nothing is shown", "link it anew");
       }
     }
-    if (state_.scan.link_loops > 0) {
-      Remedy remedy(&state_.remedies);
-      const std::string word = ShellWord(state_.scan.logdir);
-      remedy.Run(state_.scan.logdir, word.empty() ? std::string() : StrCat("find ", word, " -type l -xtype d"));
-      state_.Warn("link-loop", "",
-                  StrCat(state_.scan.link_loops, state_.scan.link_loops == 1 ? " link leads" : " links lead",
-                         " to a directory above: TensorBoard may loop"),
-                  "this lists the links", remedy.command());
+    // No command: what takes a link away takes a name away.
+    for (const std::string& link : state_.scan.loops) {
+      state_.Warn("link-loop", link, "leads to a directory above: TensorBoard may loop", "take this link away");
     }
   }
 

@@ -93,7 +93,7 @@ struct LogdirScan {
   bool depth_cut = false;
   bool links_cut = false;             // more than ScanLimits::linked_directories
   bool unnamed_cut = false;           // more than ScanLimits::unnamed
-  size_t link_loops = 0;              // links that lead to a directory above, of the logdir as well
+  std::vector<std::string> loops;     // links that lead to a directory above, of the logdir as well, the first ones
   std::vector<std::string> dangling;  // links that lead nowhere, the first ones
   uint64_t event_bytes_read = 0;
 };
