@@ -359,6 +359,10 @@ bool IsProfile(const ScannedProfile& profile) {
   return is_file && profile.content != FileContent::kAppleDouble;
 }
 
+bool LeadsNowhere(const ScannedFile& file) {
+  return file.is_link && (file.error == ENOENT || file.error == ELOOP || file.error == ENOTDIR);
+}
+
 bool IsProfile(const ScannedFile& other) { return other.content == FileContent::kProfile; }
 
 size_t CountProfiles(const ScannedDirectory& directory) {

@@ -149,7 +149,7 @@ class Runs {
       }
     }
     if (profile.error != 0) {
-      state_.Problem("profile-unreadable", path, StrCat("cannot be read: ", strerror(profile.error)), "ask its owner");
+      Unreadable(path, profile, profile.error);
       return false;
     }
     if (!profile.regular) {
@@ -185,13 +185,24 @@ class Runs {
     return true;
   }
 
+  void Unreadable(const std::string& path, const ScannedProfile& profile, int error) {
+    if (LeadsNowhere(profile)) {
+      state_.Problem("profile-unreadable", path, "a link that leads nowhere", "link it anew, or copy the file");
+      return;
+    }
+    Remedy remedy(&state_.remedies);
+    AllowReading(state_.Absolute(path), error, &remedy);
+    state_.Problem("profile-unreadable", path, StrCat("cannot be read: ", strerror(error)),
+                   remedy.possible() ? "allow it" : "ask its owner", remedy.command());
+  }
+
   // A writer may still fill them.
   static bool MayFill(FileDamage damage) { return damage == FileDamage::kNuls || damage == FileDamage::kNulPart; }
 
   void Unparsed(const std::string& path, const ScannedProfile& profile, bool fresh) {
     const XspaceFacts& facts = profile.facts;
     if (facts.error != 0) {
-      state_.Problem("profile-unreadable", path, StrCat("cannot be read: ", strerror(facts.error)), "ask its owner");
+      Unreadable(path, profile, facts.error);
     } else if (const FileText text = TextOf(profile.content); !text.what.empty()) {
       state_.Problem("profile-unparsable", path, std::string(text.what), std::string(text.fix));
     } else if (const FileText damage = TextOf(profile.damage);
@@ -307,7 +318,7 @@ class Runs {
       if (++broken > kMaxBroken) break;
       if (first.empty()) first = profile.name;
       fresh = fresh || state_.now_ns - profile.mtime_ns < kFreshNs;
-      missing = missing || profile.error != 0;
+      missing = missing || (profile.error != 0 && !LeadsNowhere(profile));
       remedy.MakeDirectory(target);
       remedy.Move(JoinPath(here, profile.name), JoinPath(target, profile.name));
     }

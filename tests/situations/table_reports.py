@@ -26,7 +26,7 @@ SITUATIONS = [
     S("cut_rank_being_written", "openxla/xprof#905", f"profile {RUN}/r0.xplane.pb; cut {RUN}/r1.xplane.pb; "
       f"fresh {RUN}/r1.xplane.pb", finds=["profile-truncated", "run-no-tools"], shows=1, honest=True),
     S("dangling_rank_hides_the_tools", "pytorch/kineto#331", f"profile {RUN}/r0.xplane.pb; "
-      f"ln -s ../gone/r1.xplane.pb {RUN}/r1.xplane.pb", finds=["profile-unreadable", "run-no-tools"], shows=1, honest=True),
+      f"ln -s ../gone/r1.xplane.pb {RUN}/r1.xplane.pb", finds=["profile-unreadable", "run-no-tools"], shows=1),
     # ---- packed
     S("compressed_xz", "a job's epilogue: xz", f"profile {RUN}/h.xplane.pb; xz {RUN}/h.xplane.pb", finds=["profile-name"],
       shows=1),

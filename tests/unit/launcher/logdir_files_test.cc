@@ -88,6 +88,25 @@ TEST_F(LogdirFiles, BrokenProfile_JustWritten_IsNotMoved) {
   EXPECT_EQ(Only(Check(), "run-no-tools").command, "");
 }
 
+TEST_F(LogdirFiles, LinkThatLeadsNowhere_HidesToolsOfTheRun_UntilItIsMoved) {
+  for (const char* target : {"../../../gone", "a.xplane.pb"}) {  // the second one to itself
+    PutRun();
+    fs::create_symlink(target, logdir_ + "/" + kRun + "/a.xplane.pb");
+    const LogdirReport report = Check();
+    EXPECT_THAT(report.profile_runs[0].tools, IsEmpty());
+    EXPECT_THAT(Only(report, "profile-unreadable").what, HasSubstr("leads nowhere"));
+    EXPECT_EQ(Only(report, "profile-unreadable").fix, "link it anew, or copy the file");
+    EXPECT_EQ(Only(report, "run-no-tools").command,
+              StrCat("mkdir -p -- ", logdir_, "/", kRun, "_broken && mv -nT -- ", logdir_, "/", kRun, "/a.xplane.pb ",
+                     logdir_, "/", kRun, "_broken/a.xplane.pb"));
+    Follow(report);
+    EXPECT_TRUE(fs::is_symlink(logdir_ + "/" + kRun + "_broken/a.xplane.pb"));
+    EXPECT_EQ(Check().profile_runs[1].tools.size(), 8u);
+    for (const LogdirFinding& finding : Check().findings) EXPECT_EQ(finding.command, "");
+    fs::remove_all(logdir_);
+  }
+}
+
 TEST_F(LogdirFiles, NameWithADot_IsNoHost) {
   Put(kRun + "/.h.xplane.pb", Profile());
   const LogdirReport report = Check();
