@@ -301,6 +301,10 @@ class Walk {
                                   IsArchiveName(name))) {
         ScopedFd fd = Open(at, &file);
         if (fd.valid()) file.content = ContentOf(fd.get(), &file);
+        if (fd.valid() && CompressionOf(file.content) != nullptr && !IsArchiveName(name)) {
+          file.damage = FindCut(file.content, fd.get(), file.size, &limits_.unpacked_bytes);
+          if (file.content == FileContent::kGzip) file.unpacked_size = GzipHolds(fd.get(), file.size);
+        }
       }
       directory.others.push_back(std::move(file));
     }

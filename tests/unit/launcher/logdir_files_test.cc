@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "launcher/logdir_check.h"
@@ -29,7 +31,84 @@ class LogdirFiles : public LogdirFixture {
       EXPECT_EQ(system(finding.command.c_str()), 0) << finding.command;
     }
   }
+  // `program` packs it: h.xplane.pb becomes h.xplane.pb.gz.
+  void Pack(const std::string& program, const std::string& path, const std::string& content, size_t cut = 0) {
+    static const std::map<std::string, std::string> kSuffixes = {
+        {"gzip -n", ".gz"}, {"bzip2", ".bz2"}, {"xz", ".xz"}, {"zstd -q --rm", ".zst"}};
+    Put(path, content);
+    const std::string whole = logdir_ + "/" + path, packed = whole + kSuffixes.at(program);
+    ASSERT_EQ(system(StrCat(program, " ", whole).c_str()), 0);
+    fs::resize_file(packed, fs::file_size(packed) - cut);
+    fs::permissions(packed, fs::perms(0644));
+  }
+  std::string CommandsOf(const LogdirReport& report) {
+    std::string all;
+    for (const LogdirFinding& finding : report.findings) all += finding.command + "\n";
+    return all;
+  }
 };
+
+// What it holds is not known: in a run that shows something it could hide the tools of all.
+TEST_F(LogdirFiles, CompressedBesideAShownProfile_IsUnpackedInAnotherRun) {
+  for (const char* program : {"gzip -n", "bzip2", "xz", "zstd -q --rm"}) {
+    for (const std::string& content : {Profile(), "garbage"s, Profile().substr(0, 10)}) {
+      PutRun();
+      Pack(program, kRun + "/n.xplane.pb", content);
+      const LogdirFinding finding = Only(Check(), "profile-name");
+      EXPECT_EQ(finding.fix, "unpack it in another run");
+      EXPECT_THAT(finding.command, HasSubstr("mkdir -p -- " + logdir_ + "/" + kRun + "_n && mv -nT -- "));
+      Follow(Check());
+      const LogdirReport after = Check();
+      ASSERT_EQ(after.profile_runs.size(), 2u);
+      EXPECT_EQ(after.profile_runs[1].tools.size(), 8u);
+      EXPECT_EQ(after.profile_runs[0].tools.size(), content == Profile() ? 8u : 0u);
+      EXPECT_EQ(CommandsOf(after), std::string(after.findings.size(), '\n')) << ReportText(after);
+      fs::remove_all(logdir_);
+    }
+  }
+}
+
+TEST_F(LogdirFiles, SeveralCompressedOnes_AreUnpackedIntoARunEach) {
+  Pack("gzip -n", kRun + "/a.xplane.pb", Profile());
+  Pack("xz", kRun + "/b.xplane.pb", "garbage");
+  Pack("zstd -q --rm", kRun + "/c.xplane.pb", Profile());
+  Follow(Check());
+  size_t with_tools = 0;
+  for (const ProfileRun& run : Check().profile_runs) with_tools += run.tools.empty() ? 0 : 1;
+  EXPECT_EQ(Check().profile_runs.size(), 3u);
+  EXPECT_EQ(with_tools, 2u);
+}
+
+TEST_F(LogdirFiles, CompressedFileThatIsCutOff_IsUnpackedByNoCommand) {
+  std::string large;
+  for (uint32_t i = 1, x = 7; i < 200'000; ++i) large += static_cast<char>((x = x * 1664525 + 1013904223) >> 24);
+  for (const char* program : {"gzip -n", "bzip2", "xz", "zstd -q --rm"}) {
+    for (const std::string& content : {Profile(), large}) {
+      for (const size_t cut : {size_t{0}, size_t{1}, size_t{5}, size_t{20}, content.size() / 2}) {
+        Pack(program, kRun + "/n.xplane.pb", content, content == large ? cut : std::min<size_t>(cut, 20));
+        const LogdirFinding finding = Only(Check(), "profile-name");
+        EXPECT_EQ(finding.command.empty(), cut != 0) << program << " " << cut;
+        EXPECT_EQ(finding.fix, cut != 0 ? "copy it again" : "unpack it");
+        fs::remove_all(logdir_);
+      }
+    }
+  }
+}
+
+TEST_F(LogdirFiles, CompressedCopyOfABrokenProfile_IsUnpackedInAnotherRun) {
+  Pack("gzip -n", kRun + "/n.xplane.pb", Profile());
+  Put(kRun + "/n.xplane.pb", Profile().substr(0, 10));
+  EXPECT_THAT(Only(Check(), "profile-name").what, HasSubstr("broken"));
+  Follow(Check());
+  EXPECT_EQ(Check().profile_runs[0].name, "run_n");
+  EXPECT_EQ(Check().profile_runs[0].tools.size(), 8u);
+  EXPECT_EQ(CommandsOf(Check()).find("gzip"), std::string::npos);
+  // One that was unpacked from it is no worse.
+  fs::remove_all(logdir_);
+  Pack("gzip -n", kRun + "/n.xplane.pb", "garbage");
+  Follow(Check());
+  EXPECT_EQ(CommandsOf(Check()).find("gzip"), std::string::npos);
+}
 
 TEST_F(LogdirFiles, BrokenProfile_HidesToolsOfTheRun_UntilItIsMoved) {
   for (const char* name : {"/a.xplane.pb", "/z.xplane.pb"}) {
@@ -225,7 +304,7 @@ TEST_F(LogdirFiles, Archive_IsUnpackedByNoCommand) {
 // What is unpacked gets the mode of what was packed.
 TEST_F(LogdirFiles, CompressedProfileThatIsSetuid_IsUnpackedByNoCommand) {
   const std::string name = kRun + "/h.xplane.pb.gz";
-  Put(name, "\x1f\x8b\x08" + std::string(40, 'x'));
+  Pack("gzip -n", kRun + "/h.xplane.pb", Profile());
   EXPECT_EQ(Only(Check(), "profile-name").command, "gzip -dk -- " + logdir_ + "/" + name);
   for (const mode_t mode : {04755, 02755, 01644}) {
     ASSERT_EQ(chmod((logdir_ + "/" + name).c_str(), mode), 0);
