@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/file_content.h"
 
+#include <zlib.h>
+
 #include <algorithm>
+#include <vector>
 
 #include "launcher/text.h"
 #include "writer/file_window.h"
@@ -29,6 +32,9 @@ constexpr uint64_t kSampleStep = uint64_t{256} << 10;
 constexpr size_t kLeastNulTail = 64;
 constexpr size_t kLeastLines = 2;
 constexpr size_t kLeastReplaced = 3;
+constexpr uint64_t kBzip2End = 0x177245385090;  // before the last checksum, at any bit
+constexpr uint32_t kZstdMagic = 0xFD2FB528;
+constexpr uint32_t kZstdSkipped = 0x184D2A50;  // with any last four bits
 
 bool IsNuls(std::string_view bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == '\0'; });
@@ -67,6 +73,87 @@ bool IsReplaced(std::string_view head) {
     ++replaced;
   }
   return replaced >= kLeastReplaced && ValidUtf8Prefix(head) + 3 >= head.size();
+}
+
+uint64_t LittleEndian(std::string_view bytes) {
+  uint64_t value = 0;
+  for (size_t i = bytes.size(); i-- > 0;) value = value << 8 | static_cast<uint8_t>(bytes[i]);
+  return value;
+}
+
+// Whatever it holds, it ends: a fault within is a cut as well, `gzip -d` leaves nothing of either.
+bool GzipIsCut(FileWindow* file, uint64_t size, uint64_t* budget) {
+  z_stream stream = {};
+  if (inflateInit2(&stream, 15 + 16) != Z_OK) return false;
+  std::vector<unsigned char> out(kHeadBytes);
+  bool ended = false;
+  int status = Z_OK;
+  for (uint64_t at = 0; at<size&& * budget> 0 && status == Z_OK;) {
+    std::string bytes(file->Read(at, kHeadBytes));
+    if (bytes.empty()) break;
+    stream.next_in = reinterpret_cast<unsigned char*>(bytes.data());
+    stream.avail_in = static_cast<unsigned>(bytes.size());
+    while ((stream.avail_in > 0 || stream.avail_out == 0) && status == Z_OK) {
+      stream.next_out = out.data();
+      stream.avail_out = static_cast<unsigned>(out.size());
+      status = inflate(&stream, Z_NO_FLUSH);
+      *budget -= std::min<uint64_t>(*budget, out.size() - stream.avail_out);
+      if (*budget == 0) break;
+      if (status == Z_BUF_ERROR) status = Z_OK;  // it wants more
+      if (status == Z_OK && stream.avail_in == 0 && stream.avail_out > 0) break;
+    }
+    at += bytes.size() - stream.avail_in;
+    ended = status == Z_STREAM_END;
+    // Further members are what `gzip` itself would unpack; what is no member is left out by it.
+    if (ended && file->Read(at, 2) == "\x1f\x8b") status = inflateReset(&stream);
+  }
+  inflateEnd(&stream);
+  return *budget > 0 && !ended;
+}
+
+bool Bzip2IsCut(FileWindow* file, uint64_t size) {
+  const std::string_view end = file->Read(size - std::min<uint64_t>(size, 11), 11);
+  if (end.size() < 11) return true;
+  for (size_t begin = 1; begin <= 8; ++begin) {  // the bit at which the last 80 of them begin
+    uint64_t bits = 0;
+    for (size_t i = begin; i < begin + 48; ++i)
+      bits = bits << 1 | (static_cast<uint8_t>(end[i / 8]) >> (7 - i % 8) & 1);
+    if (bits == kBzip2End) return false;
+  }
+  return true;
+}
+
+bool XzIsCut(FileWindow* file, uint64_t size) {
+  while (size >= 4 && IsNuls(file->Read(size - 4, 4))) size -= 4;  // padding
+  return size % 4 != 0 || size < 32 || file->Read(size - 2, 2) != "YZ";
+}
+
+bool ZstdIsCut(FileWindow* file, uint64_t size) {
+  for (uint64_t at = 0; at < size;) {
+    const uint64_t magic = LittleEndian(file->Read(at, 4));
+    if ((magic & ~uint64_t{15}) == kZstdSkipped) {
+      at += 8 + LittleEndian(file->Read(at + 4, 4));
+    } else if (magic != kZstdMagic) {
+      return at == 0;
+    } else {
+      const std::string_view head = file->Read(at + 4, 1);
+      if (head.empty()) return true;
+      const auto flags = static_cast<uint8_t>(head[0]);
+      const bool single = (flags & 0x20) != 0;
+      constexpr uint64_t kDictionary[] = {0, 1, 2, 4}, kContent[] = {0, 2, 4, 8};
+      at += 5 + (single ? 0 : 1) + kDictionary[flags & 3] + (flags >> 6 == 0 && single ? 1 : kContent[flags >> 6]);
+      for (bool last = false; !last;) {
+        const std::string_view block = file->Read(at, 3);
+        if (block.size() < 3) return true;
+        const uint64_t bits = LittleEndian(block);
+        last = (bits & 1) != 0;
+        at += 3 + ((bits >> 1 & 3) == 1 ? 1 : bits >> 3);  // one byte, repeated
+      }
+      at += (flags & 4) != 0 ? 4 : 0;
+    }
+    if (at > size) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -129,6 +216,21 @@ FileDamage FindDamage(int fd, uint64_t size) {
   return nul_head || nul_tail || HoldsNulBlock(fd, size) ? FileDamage::kNulPart : FileDamage::kNone;
 }
 
+FileDamage FindCut(FileContent content, int fd, uint64_t size, uint64_t* budget) {
+  FileWindow file(fd, size);
+  const bool cut = content == FileContent::kGzip    ? GzipIsCut(&file, size, budget)
+                   : content == FileContent::kBzip2 ? Bzip2IsCut(&file, size)
+                   : content == FileContent::kXz    ? XzIsCut(&file, size)
+                   : content == FileContent::kZstd  ? ZstdIsCut(&file, size)
+                                                    : false;
+  return cut ? FileDamage::kCutOff : FileDamage::kNone;
+}
+
+uint32_t GzipHolds(int fd, uint64_t size) {
+  FileWindow file(fd, size);
+  return static_cast<uint32_t>(LittleEndian(file.Read(size - std::min<uint64_t>(size, 4), 4)));
+}
+
 FileText TextOf(FileContent content) {
   switch (content) {
     case FileContent::kGzip:
@@ -170,6 +272,8 @@ FileText TextOf(FileDamage damage) {
       return {"each LF became CR LF: not shown", "copy again in binary mode"};
     case FileDamage::kReplacedBytes:
       return {"its bytes were replaced as text: not shown", "copy again in binary mode"};
+    case FileDamage::kCutOff:
+      return {"is cut off: nothing unpacks it", "copy it again"};
     case FileDamage::kNone:
       break;
   }

@@ -60,6 +60,7 @@ enum class FileDamage {
   kNulPart,        // NULs in its middle or at its end
   kCrLf,           // each LF became CR LF: a transfer in text mode, a terminal
   kReplacedBytes,  // read as UTF-8: what is none became U+FFFD
+  kCutOff,         // a compressed file without its end, or with a fault that keeps it from being unpacked
 };
 
 struct FileText {
@@ -72,6 +73,11 @@ FileText TextOf(FileDamage damage);
 
 // Bounded: of a large file the beginning, the end, and samples between.
 FileDamage FindDamage(int fd, uint64_t size);
+// Of a compressed file: it can be unpacked as far as its format tells without unpacking it. gzip is unpacked, up to
+// `*budget` bytes, which it takes from; beyond, nothing is found.
+FileDamage FindCut(FileContent content, int fd, uint64_t size, uint64_t* budget);
+// The size of what a whole gzip file holds, modulo 2^32: its last four bytes.
+uint32_t GzipHolds(int fd, uint64_t size);
 // A block of 4 KiB of NULs: not written when the machine stopped, or a literal in the data.
 bool HoldsNulBlock(int fd, uint64_t size);
 

@@ -40,6 +40,7 @@ class Checker {
     TakeLinks();
     FindRuns();
     Logdir();
+    NoUtf8();
     CheckHiddenRuns(&state_);
     CheckRuns(&state_);
     CheckPlaces(&state_);
@@ -114,6 +115,8 @@ class Checker {
       const std::string whole = state_.Absolute(path);
       return ValidUtf8Prefix(whole) == whole.size();
     };
+    // Of each place that it finds, xprof asks for the runs: at one whose path is no UTF-8 it fails.
+    bool fails = !is_text("");
     for (const ScannedDirectory& profile : state_.scan.directories) {
       if (profile.name() != "profile" || profile.parent < 0) continue;
       const ScannedDirectory& plugins = At(profile.parent);
@@ -124,19 +127,24 @@ class Checker {
       }
       if (plugins.name() != "plugins") continue;
       const ScannedDirectory& place = At(plugins.parent);
+      if (!is_text(place.path) && !profile.through_link && !pattern) {
+        if (!fails || !no_utf8_.empty()) no_utf8_.push_back(profile.path);
+        fails = true;
+      }
       for (const int child : profile.children) {
         ProfileRun run;
         run.path = At(child).path;
         run.name = JoinPath(place.path, At(child).name());
         run.shown_old = old_places.count(place.path) != 0;
-        run.shown = is_text(place.path) && (place.path.empty() || (!profile.through_link && !pattern));
+        run.shown = place.path.empty() || (!profile.through_link && !pattern);
         state_.report.profile_runs.push_back(std::move(run));
         state_.runs.push_back(child);
       }
     }
-    if (state_.report.plugin_fails) {
-      for (ProfileRun& run : state_.report.profile_runs) run.shown = false;
-    }
+    const auto hide = [&] {
+      for (ProfileRun& run : state_.report.profile_runs) run.shown = run.shown && !state_.report.plugin_fails;
+    };
+    hide();
     ForgetOtherWays();
     for (size_t i = 0; i < state_.runs.size(); ++i) {
       if (!state_.report.profile_runs[i].shown) continue;
@@ -144,6 +152,9 @@ class Checker {
         if (!HostOf(profile.name).empty()) state_.shown_files.insert({profile.device, profile.inode});
       }
     }
+    // What it would show else stays where it is.
+    state_.report.plugin_fails = state_.report.plugin_fails || fails;
+    hide();
   }
 
   // A further way to a run that is shown, by a link, loses nothing.
@@ -200,6 +211,20 @@ class Checker {
     remedy.View(link);
     state_.Problem("path-pattern", "", "`[` or no UTF-8 in its path hides runs from xprof",
                    remedy.Advice("view a link"), remedy.command());
+  }
+
+  // Directories above a `plugins/profile`, each once.
+  void NoUtf8() {
+    for (const std::string& path : no_utf8_) {
+      const size_t valid = ValidUtf8Prefix(path);
+      const std::string part = path.substr(0, path.find('/', valid));
+      if (!state_.named.insert(part).second) continue;
+      Remedy remedy(&state_.remedies);
+      const std::string from = state_.Absolute(part);
+      remedy.Move(from, state_.remedies.Free(ParentOf(from), PlainName(NameOf(part))));
+      state_.Problem("path-pattern", part, "its name is no UTF-8: xprof fails and lists no run",
+                     remedy.Advice("rename when no program writes"), remedy.command());
+    }
   }
 
   void TooHigh() {
@@ -262,14 +287,9 @@ class Checker {
         state_.Warn("link-dangling", link, "a link that leads nowhere: nothing is shown", "link it anew");
       }
     }
-    if (state_.scan.link_loops > 0) {
-      Remedy remedy(&state_.remedies);
-      const std::string word = ShellWord(state_.scan.logdir);
-      remedy.Run(state_.scan.logdir, word.empty() ? std::string() : StrCat("find ", word, " -type l -xtype d"));
-      state_.Warn("link-loop", "",
-                  StrCat(state_.scan.link_loops, state_.scan.link_loops == 1 ? " link leads" : " links lead",
-                         " to a directory above: TensorBoard may loop"),
-                  "this lists the links", remedy.command());
+    // No command: what takes a link away takes a name away.
+    for (const std::string& link : state_.scan.loops) {
+      state_.Warn("link-loop", link, "leads to a directory above: TensorBoard may loop", "take this link away");
     }
   }
 
@@ -303,6 +323,7 @@ class Checker {
   }
 
   CheckState state_;
+  std::vector<std::string> no_utf8_;  // `plugins/profile` at such paths
 };
 
 }  // namespace
@@ -336,6 +357,10 @@ size_t CheckState::CountUnshown(const ScannedDirectory& directory) const {
 bool IsProfile(const ScannedProfile& profile) {
   const bool is_file = profile.regular || (profile.error != 0 && profile.error != ENOENT);
   return is_file && profile.content != FileContent::kAppleDouble;
+}
+
+bool LeadsNowhere(const ScannedFile& file) {
+  return file.is_link && (file.error == ENOENT || file.error == ELOOP || file.error == ENOTDIR);
 }
 
 bool IsProfile(const ScannedFile& other) { return other.content == FileContent::kProfile; }

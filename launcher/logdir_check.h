@@ -39,9 +39,10 @@ struct ProfileRun {
   std::vector<std::string> hosts;
   std::vector<std::string> tools;  // sorted
   bool tools_from_cache = false;
-  bool shown = false;      // by xprof 2.20.3 and newer
-  bool shown_old = false;  // by the plugins before
-  uint64_t bytes = 0;      // of its profiles
+  bool tools_without_cache = false;  // there are some when xprof derives them anew
+  bool shown = false;                // by xprof 2.20.3 and newer
+  bool shown_old = false;            // by the plugins before
+  uint64_t bytes = 0;                // of its profiles
 };
 
 // A run of the other pages: a directory with events files.

@@ -244,8 +244,15 @@ class EventsChecker {
     const EventFileFacts& facts = file.facts;
     const bool alive = now_ns_ - file.mtime_ns < kAliveNs;
     const std::string age = Age(file.mtime_ns, now_ns_);
+    if (LeadsNowhere(file)) {
+      state_.Problem("events-unreadable", path, "a link that leads nowhere", "link it anew, or copy the file");
+      return true;
+    }
     if (file.error != 0) {
-      state_.Problem("events-unreadable", path, StrCat("cannot be read: ", strerror(file.error)), "ask its owner");
+      Remedy remedy(&state_.remedies);
+      AllowReading(state_.Absolute(path), file.error, &remedy);
+      state_.Problem("events-unreadable", path, StrCat("cannot be read: ", strerror(file.error)),
+                     remedy.possible() ? "allow it" : "ask its owner", remedy.command());
       return true;
     }
     if (!file.regular) {

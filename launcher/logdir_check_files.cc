@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
 #include "launcher/file_content.h"
 #include "launcher/logdir_check_parts.h"
@@ -13,6 +14,8 @@
 
 namespace tbprof {
 namespace {
+
+constexpr size_t kMaxName = 200;
 
 enum class TraceFormat { kNone, kPyTorch, kChrome, kPerfetto, kNsightSystems, kNsightCompute };
 
@@ -132,26 +135,62 @@ class Files {
            (info.st_mode & (S_ISUID | S_ISGID | S_ISVTX)) == 0;
   }
 
+  // The profile of that name that cannot be shown, and that was not unpacked from this file.
+  static bool IsBetterThan(const ScannedFile& file, const ScannedDirectory& directory, std::string_view plain) {
+    return std::any_of(directory.profiles.begin(), directory.profiles.end(), [&](const ScannedProfile& profile) {
+      const bool broken = profile.skimmed && (!profile.facts.parsed || profile.size == 0);
+      return profile.name == plain && broken && file.content == FileContent::kGzip &&
+             file.damage == FileDamage::kNone && file.unpacked_size != static_cast<uint32_t>(profile.size);
+    });
+  }
+
+  // Whatever the file holds, it hides nothing there: the run shows nothing, and nothing else is put into it.
+  bool MayUnpackInto(const ScannedDirectory& directory) {
+    if (!state_.IsRun(IndexOf(directory))) return true;
+    return directory.profiles.empty() && directory.children.empty() && CountProfiles(directory) == 0 &&
+           unpacked_.insert(directory.path).second;
+  }
+
   void Compressed(const ScannedDirectory& directory, const ScannedFile& file) {
     const Compression& compression = *CompressionOf(file.content);
     const std::string path = JoinPath(directory.path, file.name);
     const bool has_suffix = LowerCase(file.name).ends_with(compression.suffix);
     const std::string plain = file.name.substr(0, file.name.size() - (has_suffix ? compression.suffix.size() : 0));
-    if (has_suffix && HoldsName(directory, plain)) return;  // unpacked already
+    const bool is_run = state_.IsRun(IndexOf(directory));
+    const bool better = is_run && IsBetterThan(file, directory, plain);
+    if (has_suffix && HoldsName(directory, plain) && !better) return;  // unpacked already
+    const std::string what = StrCat("is compressed (", compression.name, ")");
+    if (file.damage == FileDamage::kCutOff) {
+      state_.Problem("profile-name", path, StrCat(what, ", and cut off or damaged"), "copy it again");
+      return;
+    }
     Remedy remedy(&state_.remedies);
-    const std::string here = state_.Absolute(directory.path), word = ShellWord(JoinPath(here, file.name));
+    const std::string here = state_.Absolute(directory.path), whole = JoinPath(here, file.name);
+    std::string into = here, from = whole;
+    const bool aside = !MayUnpackInto(directory);
+    if (aside) {
+      // One that xprof cannot read would hide the tools of all others.
+      const std::string stem = StrCat(PlainName(NameOf(here)), "_", HostFor(plain, "profile"));
+      into = state_.remedies.Free(ParentOf(here), stem.size() < kMaxName ? stem : PlainName(NameOf(here)));
+      from = JoinPath(into, file.name);
+      remedy.MakeDirectory(into);
+      remedy.Move(whole, from);
+    }
+    const std::string word = ShellWord(from);
     // The programs follow no link, and none writes over a file.
-    const std::string whole = JoinPath(here, file.name);
     const bool possible = has_suffix && !word.empty() && IsPlainFileOfOurs(whole) && MayChange(here) &&
-                          state_.remedies.Free(here, plain) == JoinPath(here, plain);
+                          state_.remedies.Free(into, plain) == JoinPath(into, plain);
     if (possible) {
-      remedy.Run(here, StrCat(compression.command, " ", word));
+      remedy.Run(into, StrCat(compression.command, " ", word));
     } else {
       remedy.Forbid();
     }
-    const std::string by_hand = MayChange(here) ? StrCat("unpack it: ", compression.name) : remedy.Advice("");
-    state_.Problem("profile-name", path, StrCat("is compressed (", compression.name, "): only `*.xplane.pb` is read"),
-                   possible ? "unpack it" : by_hand, remedy.command());
+    const std::string_view where = aside ? "unpack it in another run" : "unpack it";
+    const std::string by_hand =
+        MayChange(here) ? StrCat(aside ? "unpack it apart: " : "unpack it: ", compression.name) : remedy.Advice("");
+    state_.Problem("profile-name", path,
+                   StrCat(what, better ? ", the one beside it is broken" : ": only `*.xplane.pb` is read"),
+                   remedy.possible() ? std::string(where) : by_hand, remedy.command());
   }
 
   // ---- of a tbprof
@@ -192,6 +231,7 @@ class Files {
   }
 
   CheckState& state_;
+  std::set<std::string> unpacked_;  // runs into which one file is unpacked
 };
 
 }  // namespace

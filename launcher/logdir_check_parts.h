@@ -60,6 +60,9 @@ bool IsProfile(const ScannedProfile& profile);
 bool IsProfile(const ScannedFile& other);
 size_t CountProfiles(const ScannedDirectory& directory);
 
+// A symbolic link to a file that is not there.
+bool LeadsNowhere(const ScannedFile& file);
+
 // A run of the Profile page: its hosts, tools, caches, messages, rights.
 void CheckRuns(CheckState* state);
 // Profiles that are in no run, and how they get into one.

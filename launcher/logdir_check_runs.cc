@@ -30,6 +30,8 @@ const std::vector<std::string>& ToolsOfAnyProfile() {
   return tools;
 }
 
+bool IsUtf8(std::string_view text) { return ValidUtf8Prefix(text) == text.size(); }
+
 std::string Size(uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
 
 class Runs {
@@ -47,8 +49,8 @@ class Runs {
     const bool pattern = PatternEnd(state_.Absolute(run.path)) != std::string::npos;
     if (pattern) {
       Rename(run, PatternEnd(state_.Absolute(run.path)), "`[` in its path hides its hosts from xprof");
-    } else if (!run.shown && !state_.report.plugin_fails && HiddenEnd(state_.Absolute(run.path)) != std::string::npos) {
-      Rename(run, HiddenEnd(state_.Absolute(run.path)), "its path is no UTF-8: xprof does not list it");
+    } else if (run.shown && !IsUtf8(directory.name()) && CountProfiles(directory) > 0) {
+      Rename(run, HiddenEnd(state_.Absolute(run.path)), "its name is no UTF-8: no tool of it opens");
     }
     if (!pattern && run.shown && !run.shown_old) {
       state_.Note("old-plugins", run.path, "not listed by xprof before 2.20.3: no events file", "pip install -U xprof");
@@ -87,9 +89,7 @@ class Runs {
     } else if (!with_steps && without_steps) {
       state_.Warn("run-no-steps", run.path, "no step markers: the overview is empty", "mark steps, or use tbprof run");
     }
-    if (readable > 0 && run.tools.empty() && !run.tools_from_cache && directory.writable) {
-      NoTools(directory);
-    }
+    if (readable > 0 && directory.writable) Broken(directory, run.tools_without_cache);
   }
 
   void Rename(const ProfileRun& run, size_t end, std::string what) {
@@ -140,10 +140,16 @@ class Runs {
       Remedy remedy(&state_.remedies);
       const std::string suffix = profile.name.ends_with(".riegeli") ? ".xplane.riegeli" : ".xplane.pb";
       remedy.Move(state_.Absolute(path), state_.remedies.Free(state_.Absolute(run.path), "host1", suffix));
-      state_.Warn("host-name", path, "a host name that xprof misreads", remedy.Advice("rename it"), remedy.command());
+      if (IsUtf8(host)) {
+        state_.Warn("host-name", path, "a host name that xprof misreads", remedy.Advice("rename it"), remedy.command());
+      } else {
+        state_.named.insert(path);
+        state_.Problem("host-name", path, "is no UTF-8: no tool of the run opens", remedy.Advice("rename it"),
+                       remedy.command());
+      }
     }
     if (profile.error != 0) {
-      state_.Problem("profile-unreadable", path, StrCat("cannot be read: ", strerror(profile.error)), "ask its owner");
+      Unreadable(path, profile, profile.error);
       return false;
     }
     if (!profile.regular) {
@@ -179,13 +185,24 @@ class Runs {
     return true;
   }
 
+  void Unreadable(const std::string& path, const ScannedProfile& profile, int error) {
+    if (LeadsNowhere(profile)) {
+      state_.Problem("profile-unreadable", path, "a link that leads nowhere", "link it anew, or copy the file");
+      return;
+    }
+    Remedy remedy(&state_.remedies);
+    AllowReading(state_.Absolute(path), error, &remedy);
+    state_.Problem("profile-unreadable", path, StrCat("cannot be read: ", strerror(error)),
+                   remedy.possible() ? "allow it" : "ask its owner", remedy.command());
+  }
+
   // A writer may still fill them.
   static bool MayFill(FileDamage damage) { return damage == FileDamage::kNuls || damage == FileDamage::kNulPart; }
 
   void Unparsed(const std::string& path, const ScannedProfile& profile, bool fresh) {
     const XspaceFacts& facts = profile.facts;
     if (facts.error != 0) {
-      state_.Problem("profile-unreadable", path, StrCat("cannot be read: ", strerror(facts.error)), "ask its owner");
+      Unreadable(path, profile, facts.error);
     } else if (const FileText text = TextOf(profile.content); !text.what.empty()) {
       state_.Problem("profile-unparsable", path, std::string(text.what), std::string(text.fix));
     } else if (const FileText damage = TextOf(profile.damage);
@@ -288,7 +305,7 @@ class Runs {
   }
 
   // The broken files get a run of their own: there they are named as before, here they are in the way.
-  void NoTools(const ScannedDirectory& directory) {
+  void Broken(const ScannedDirectory& directory, bool has_tools) {
     Remedy remedy(&state_.remedies);
     std::string first;
     size_t broken = 0;
@@ -301,18 +318,20 @@ class Runs {
       if (++broken > kMaxBroken) break;
       if (first.empty()) first = profile.name;
       fresh = fresh || state_.now_ns - profile.mtime_ns < kFreshNs;
-      missing = missing || profile.error != 0;
+      missing = missing || (profile.error != 0 && !LeadsNowhere(profile));
       remedy.MakeDirectory(target);
       remedy.Move(JoinPath(here, profile.name), JoinPath(target, profile.name));
     }
     if (broken == 0) return;  // named with a remedy of its own
-    const std::string what = StrCat("lists no tool: `", first, "` cannot be read");
+    const std::string_view id = has_tools ? "run-pages-fail" : "run-no-tools";
+    const std::string what =
+        StrCat(has_tools ? "pages of all hosts fail: `" : "lists no tool: `", first, "` cannot be read");
     if (missing) {
-      state_.Problem("run-no-tools", directory.path, what, "make it readable, or take it away");
+      state_.Problem(id, directory.path, what, "make it readable, or take it away");
     } else if (fresh) {
-      state_.Problem("run-no-tools", directory.path, what, "wait until it is written");
+      state_.Problem(id, directory.path, what, "wait until it is written");
     } else {
-      state_.Problem("run-no-tools", directory.path, what, remedy.Advice("move it to another run"), remedy.command());
+      state_.Problem(id, directory.path, what, remedy.Advice("move it to another run"), remedy.command());
     }
   }
 
@@ -342,13 +361,20 @@ class Runs {
     // The directory's own order decides, as it does in Python's listing.
     const auto listed = std::find_if(directory.profiles.begin(), directory.profiles.end(),
                                      [](const ScannedProfile& p) { return p.name.find('\n') == std::string::npos; });
-    if (listed != directory.profiles.end()) {
+    // xprof fails at a path that is no UTF-8, wherever it is in that order.
+    const bool fails = !IsUtf8(state_.Absolute(run.path)) ||
+                       std::any_of(directory.profiles.begin(), directory.profiles.end(), [](const ScannedProfile& p) {
+                         return p.name.find('\n') == std::string::npos && !IsUtf8(p.name);
+                       });
+    if (listed != directory.profiles.end() && !fails) {
       const ScannedProfile& first = *listed;
-      // One that xprof cannot read is enough: it lists no tool of the run then.
-      const bool opens = std::none_of(directory.profiles.begin(), directory.profiles.end(), BreaksTools);
-      bool can_mark = directory.writable;
-      for (const ScannedFile& file : directory.others) can_mark = can_mark || file.name.ends_with(".hlo_proto.pb");
-      if (opens && can_mark) {
+      bool marked = false;
+      for (const ScannedFile& file : directory.others) marked = marked || file.name.ends_with(".hlo_proto.pb");
+      // To write this mark xprof reads them all, and one that it cannot read is enough for no tool. Where it is
+      // written, only the first one is read.
+      const bool opens = marked ? !BreaksTools(first)
+                                : std::none_of(directory.profiles.begin(), directory.profiles.end(), BreaksTools);
+      if (opens && (marked || directory.writable)) {
         fresh = ToolsOfAnyProfile();
         if (first.facts.has_gpu) fresh.push_back("kernel_stats");
         if (first.facts.has_hlo) fresh.insert(fresh.end(), {"graph_viewer", "memory_viewer"});
@@ -358,6 +384,7 @@ class Runs {
         std::sort(fresh.begin(), fresh.end());
       }
     }
+    run.tools_without_cache = !fresh.empty();
     if (!run.tools_from_cache) {
       run.tools = std::move(fresh);
     } else if (run.tools.empty() && !fresh.empty()) {

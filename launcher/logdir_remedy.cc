@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "launcher/logdir_paths.h"
 #include "launcher/text.h"
 #include "writer/summary_format.h"
@@ -109,6 +111,15 @@ bool MayChange(const std::string& directory) {
   struct stat info;
   if (stat(existing.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return false;
   return faccessat(AT_FDCWD, existing.c_str(), W_OK | X_OK, AT_EACCESS) == 0;
+}
+
+void AllowReading(const std::string& file, int error, Remedy* remedy) {
+  struct stat info;
+  const std::string word = ShellWord(file);
+  // Through a link the rights of another file would change.
+  const bool own = lstat(file.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid();
+  if (error != EACCES || !own || word.empty() || (info.st_mode & S_IRUSR) != 0) return remedy->Forbid();
+  remedy->Run(ParentOf(file), StrCat("chmod u+r -- ", word));
 }
 
 void Remedy::Add(const std::string& directory, std::string step) {

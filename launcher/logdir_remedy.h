@@ -67,6 +67,10 @@ class Remedies {
 // The caller may add and take away names there; of a directory that does not exist: may make it.
 bool MayChange(const std::string& directory);
 
+class Remedy;
+// A file of the caller that its own bits keep from being read.
+void AllowReading(const std::string& file, int error, Remedy* remedy);
+
 class Remedy {
  public:
   explicit Remedy(Remedies* remedies) : remedies_(*remedies) {}

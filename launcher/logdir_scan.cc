@@ -26,6 +26,7 @@ namespace {
 constexpr size_t kMaxOthers = 1000;  // per directory
 constexpr size_t kMaxSiblings = 1000;
 constexpr size_t kMaxDangling = 100;
+constexpr size_t kMaxLoops = 100;
 constexpr uint64_t kMaxTextBytes = 1 << 20;
 constexpr uint64_t kMaxAllTextBytes = 64 << 20;
 
@@ -107,6 +108,15 @@ class Walk {
     }
   }
 
+  // Where it is no link itself, one above it leads there.
+  void Loop(int index) {
+    int link = index;
+    while (link > 0 && !scan_.directories[link].is_link) link = scan_.directories[link].parent;
+    const std::string& path = scan_.directories[link > 0 ? link : index].path;
+    const bool known = std::find(scan_.loops.begin(), scan_.loops.end(), path) != scan_.loops.end();
+    if (!known && scan_.loops.size() < kMaxLoops) scan_.loops.push_back(path);
+  }
+
   void Siblings() {
     const size_t slash = scan_.logdir.rfind('/');
     DIR* listing = opendir(slash == 0 ? "/" : scan_.logdir.substr(0, slash).c_str());
@@ -133,7 +143,7 @@ class Walk {
              std::find(ancestors_.begin(), ancestors_.end(), self) != ancestors_.end();
     };
     if (std::find(above_.begin(), above_.end(), self) != above_.end() || leads_above()) {
-      ++scan_.link_loops;
+      Loop(index);
       const int parent = scan_.directories[index].parent;
       scan_.directories.pop_back();
       scan_.directories[parent].children.pop_back();
@@ -291,6 +301,10 @@ class Walk {
                                   IsArchiveName(name))) {
         ScopedFd fd = Open(at, &file);
         if (fd.valid()) file.content = ContentOf(fd.get(), &file);
+        if (fd.valid() && CompressionOf(file.content) != nullptr && !IsArchiveName(name)) {
+          file.damage = FindCut(file.content, fd.get(), file.size, &limits_.unpacked_bytes);
+          if (file.content == FileContent::kGzip) file.unpacked_size = GzipHolds(fd.get(), file.size);
+        }
       }
       directory.others.push_back(std::move(file));
     }

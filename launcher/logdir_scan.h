@@ -21,8 +21,9 @@ namespace tbprof {
 struct ScanLimits {
   size_t entries = 500'000;
   size_t depth = 64;
-  size_t linked_directories = 10'000;          // that symbolic links lead to, and below those
-  uint64_t event_bytes = uint64_t{512} << 20;  // of all events files; then only the borders of each are read
+  uint64_t unpacked_bytes = uint64_t{256} << 20;  // of all gzip files, to see whether they are whole
+  size_t linked_directories = 10'000;             // that symbolic links lead to, and below those
+  uint64_t event_bytes = uint64_t{512} << 20;     // of all events files; then only the borders of each are read
   EventFileLimits events;
   // Files whose name means nothing are recognised by their first bytes; so many, in all and of a directory.
   size_t unnamed = 20'000, unnamed_of_directory = 500;
@@ -40,6 +41,7 @@ struct ScannedFile {
   std::string host;                            // of a profile among `others`: as it names itself
   int error = 0;                               // errno where it could not be looked at or opened
   bool locked = false;                         // a spool: somebody works on it
+  uint32_t unpacked_size = 0;                  // of a gzip file that is whole, modulo 2^32
   std::string text;                            // of summary.json and .cached_tools.json
 };
 
@@ -93,7 +95,7 @@ struct LogdirScan {
   bool depth_cut = false;
   bool links_cut = false;             // more than ScanLimits::linked_directories
   bool unnamed_cut = false;           // more than ScanLimits::unnamed
-  size_t link_loops = 0;              // links that lead to a directory above, of the logdir as well
+  std::vector<std::string> loops;     // links that lead to a directory above, of the logdir as well, the first ones
   std::vector<std::string> dangling;  // links that lead nowhere, the first ones
   uint64_t event_bytes_read = 0;
 };

@@ -142,5 +142,45 @@ TEST(Check, RightsAreThoseOfTheUser) {
   ASSERT_EQ(chmod(run.c_str(), 0755), 0);
 }
 
+TEST(Check, OwnFileThatMayNotBeRead_IsMadeReadable) {
+  RunOptions options;
+  if (geteuid() == 0) options.launcher = {"/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"};
+  const TemporaryDirectory directory;
+  ASSERT_EQ(chmod(directory.path().c_str(), 0755), 0);
+  options.directory = directory.path();
+  options.environment = {{"HOME", directory.path()}};
+  const std::string program = directory / "tbprof";
+  std::filesystem::copy_file(Tbprof(), program);
+  const std::string logs = directory / "logs";
+  MakeRun(logs, "plugins/profile/run", kProfile);
+  const std::string file = logs + "/plugins/profile/run/h.xplane.pb";
+  const std::string events = logs + "/events.out.tfevents.1000.host.1.0";
+  WriteFile(events, "");
+  for (const std::string& path : {logs, logs + "/plugins", logs + "/plugins/profile", logs + "/plugins/profile/run"}) {
+    chmod(path.c_str(), 0755);
+    if (geteuid() == 0) ASSERT_EQ(chown(path.c_str(), 65534, 65534), 0);
+  }
+  const auto run = [&](std::vector<std::string> command) {
+    command.insert(command.begin(), options.launcher.begin(), options.launcher.end());
+    RunOptions bare = options;
+    bare.launcher.clear();
+    return RunBare(command, bare);
+  };
+  ASSERT_EQ(chmod(file.c_str(), 0), 0);
+  ASSERT_EQ(chmod(events.c_str(), 0), 0);
+  if (geteuid() == 0) {
+    // Of somebody else: there is nobody but its owner who may.
+    EXPECT_THAT(run({program, "check", logs}).out, HasSubstr("ask its owner"));
+    ASSERT_EQ(chown(file.c_str(), 65534, 65534), 0);
+    ASSERT_EQ(chown(events.c_str(), 65534, 65534), 0);
+  }
+  const std::string out = run({program, "check", logs}).out;
+  EXPECT_THAT(out, HasSubstr("h.xplane.pb: cannot be read: Permission denied; allow it\n      run: chmod u+r -- " +
+                             file + "\n"));
+  EXPECT_THAT(out, HasSubstr("run: chmod u+r -- " + events + "\n"));
+  EXPECT_EQ(run({"/bin/sh", "-c", "chmod u+r -- " + file + " " + events}).code(), 0);
+  EXPECT_EQ(run({program, "check", logs}).out.find("cannot be read"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tbprof::integration

@@ -37,8 +37,9 @@ MAX_ROUNDS = 5
 OLD = 1_700_000_000
 # All that a recommendation may do: none of these removes a file, or replaces one.
 ALLOWED = (["mkdir", "-p", "--"], ["mv", "-nT", "--"], ["ln", "-sT", "--"], ["rmdir", "--"], ["chmod", "u+rwx", "--"],
-           ["rmdir", "-p", "--ignore-fail-on-non-empty", "--"], ["chmod", "u+rx", "--"], ["gzip", "-dk", "--"],
-           ["bzip2", "-dk", "--"], ["xz", "-dk", "--"], ["zstd", "-dk", "--"], ["find"], ["tensorboard", "--logdir"], ["tbprof", "recover"])
+           ["rmdir", "-p", "--ignore-fail-on-non-empty", "--"], ["chmod", "u+rx", "--"], ["chmod", "u+r", "--"],
+           ["gzip", "-dk", "--"], ["bzip2", "-dk", "--"], ["xz", "-dk", "--"], ["zstd", "-dk", "--"],
+           ["tensorboard", "--logdir"], ["tbprof", "recover"])
 # Messages that a profile brings along, and records that are lost for good: there is nothing to do.
 NO_FIX = {"profile-errors", "profile-warnings", "profile-drops"}
 

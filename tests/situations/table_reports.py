@@ -26,7 +26,7 @@ SITUATIONS = [
     S("cut_rank_being_written", "openxla/xprof#905", f"profile {RUN}/r0.xplane.pb; cut {RUN}/r1.xplane.pb; "
       f"fresh {RUN}/r1.xplane.pb", finds=["profile-truncated", "run-no-tools"], shows=1, honest=True),
     S("dangling_rank_hides_the_tools", "pytorch/kineto#331", f"profile {RUN}/r0.xplane.pb; "
-      f"ln -s ../gone/r1.xplane.pb {RUN}/r1.xplane.pb", finds=["profile-unreadable", "run-no-tools"], shows=1, honest=True),
+      f"ln -s ../gone/r1.xplane.pb {RUN}/r1.xplane.pb", finds=["profile-unreadable", "run-no-tools"], shows=1),
     # ---- packed
     S("compressed_xz", "a job's epilogue: xz", f"profile {RUN}/h.xplane.pb; xz {RUN}/h.xplane.pb", finds=["profile-name"],
       shows=1),
@@ -38,6 +38,15 @@ SITUATIONS = [
       finds=["profile-name"], shows=1),
     S("compressed_beside_another_host", "a job's epilogue", f"profile {RUN}/a.xplane.pb; profile {RUN}/b.xplane.pb; "
       f"gzip {RUN}/b.xplane.pb", finds=["profile-name"], shows=2),
+    S("compressed_garbage_beside_a_profile", "a copy that went wrong",
+      f"profile {RUN}/a.xplane.pb; echo garbage >{RUN}/b.xplane.pb; gzip {RUN}/b.xplane.pb",
+      finds=["profile-name"], shows=1),
+    S("compressed_and_cut_off", "an upload that stopped",
+      f"profile {RUN}/b.xplane.pb; gzip {RUN}/b.xplane.pb; truncate -s -9 {RUN}/b.xplane.pb.gz",
+      finds=["profile-name"], honest=True),
+    S("compressed_copy_of_a_cut_one", "gunzip on a full disk",
+      f"profile {RUN}/b.xplane.pb; gzip {RUN}/b.xplane.pb; cut {RUN}/b.xplane.pb",
+      finds=["profile-name", "profile-truncated"], shows=1),
     S("compressed_and_unpacked", "gzip -k", f"profile {RUN}/h.xplane.pb; gzip -k {RUN}/h.xplane.pb", shows=1),
     S("compressed_under_the_plain_name", "gsutil cp -Z, then a download without decoding",
       f"profile {RUN}/h.xplane.pb; gzip {RUN}/h.xplane.pb; mv {RUN}/h.xplane.pb.gz {RUN}/h.xplane.pb",

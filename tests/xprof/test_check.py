@@ -267,6 +267,27 @@ def test_one_broken_file_hides_the_tools(tmp_path):
     assert all(bool(tools) == run.startswith("empty") for run, (_, tools) in runs.items())
 
 
+def test_a_broken_file_in_a_marked_run(tmp_path):
+    """NO_MODULE.hlo_proto.pb, which a view of the run leaves: the first file decides, and pages of all hosts fail."""
+    for number in range(12):
+        run = tmp_path / "plugins" / "profile" / f"r{number}"
+        put(run / "m.xplane.pb", space())
+        put(run / f"{number * 7919 % 13}.xplane.pb", space()[:-5])
+        os.utime(run / f"{number * 7919 % 13}.xplane.pb", (1.7e9, 1.7e9))
+        put(run / "NO_MODULE.hlo_proto.pb")
+    runs = both_agree(tmp_path)
+    listed = {run for run, (_, tools) in runs.items() if tools}
+    assert listed
+    report = check(tmp_path)
+    named = {f["where"].split("/")[-1]: f["id"] for f in report["findings"] if f["id"].startswith("run-")}
+    assert named == {run: "run-pages-fail" if run in listed else "run-no-tools" for run in runs}
+    for finding in report["findings"]:
+        if finding["command"]:
+            subprocess.run(["sh", "-c", finding["command"]], check=True)
+    after = both_agree(tmp_path)
+    assert {run for run, (_, tools) in after.items() if tools} == set(runs), after
+
+
 def test_nuls_hide_the_tools_where_they_are_no_data(tmp_path):
     made = xspace_maker.Space("h")
     line = made.plane("/host:CPU").line(1, "thread")
@@ -286,6 +307,36 @@ def test_nuls_hide_the_tools_where_they_are_no_data(tmp_path):
     assert {run for run, (_, tools) in runs.items() if tools} == {"whole", "data"}
     damaged = {finding["where"].split("/")[2] for finding in report["findings"] if finding["id"] == "profile-damaged"}
     assert damaged == {"hole", "tail", "text"}
+
+
+def test_names_that_are_no_utf8(tmp_path):
+    """Of a host: no tool of its run. Of a run: none of it. Of a directory above: xprof fails."""
+    put(tmp_path / "plugins" / "profile" / "good" / "h.xplane.pb", space())
+    for number, name in enumerate((b"plugins/profile/host/\xe9.xplane.pb", b"plugins/profile/r\xe9/h.xplane.pb",
+                                   b"e\xe9/plugins/profile/r/h.xplane.pb", b"f\xe9/plugins/profile/readme")):
+        path = tmp_path / os.fsdecode(name)
+        put(path, b"" if b"readme" in name else space())
+        if b"host" in name:
+            put(path.with_name("h.xplane.pb"), space())
+        report = check(tmp_path)
+        assert report["profile"]["plugin_fails"] == (number > 1)
+        if number > 1:
+            with pytest.raises(UnicodeEncodeError):
+                plugin(tmp_path).runs_imp()
+            assert report["profile"]["runs"] == []
+        else:
+            xprof = plugin(tmp_path)
+            run = "host" if b"host" in name else os.fsdecode(b"r\xe9")
+            assert run in xprof.runs_imp()
+            with pytest.raises(UnicodeEncodeError):
+                xprof.run_tools_imp(run)
+            tools = {run["name"]: run["tools"] for run in report["profile"]["runs"]}
+            assert tools.pop("good") and len(tools) == number + 1
+            assert tools[run.replace("\udce9", r"\xe9")] == []
+        commands = [f["command"] for f in report["findings"] if f["level"] == "fail"]
+        assert len(commands) == 1, report["findings"]
+        subprocess.run(["sh", "-c", commands[0]], check=True)
+        assert all(tools for _, tools in both_agree(tmp_path).values())
 
 
 def test_a_cache_is_believed(tmp_path):

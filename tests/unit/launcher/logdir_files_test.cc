@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
+#include <set>
 
 #include "launcher/logdir_check.h"
 #include "tests/unit/launcher/logdir_fixture.h"
@@ -28,7 +31,84 @@ class LogdirFiles : public LogdirFixture {
       EXPECT_EQ(system(finding.command.c_str()), 0) << finding.command;
     }
   }
+  // `program` packs it: h.xplane.pb becomes h.xplane.pb.gz.
+  void Pack(const std::string& program, const std::string& path, const std::string& content, size_t cut = 0) {
+    static const std::map<std::string, std::string> kSuffixes = {
+        {"gzip -n", ".gz"}, {"bzip2", ".bz2"}, {"xz", ".xz"}, {"zstd -q --rm", ".zst"}};
+    Put(path, content);
+    const std::string whole = logdir_ + "/" + path, packed = whole + kSuffixes.at(program);
+    ASSERT_EQ(system(StrCat(program, " ", whole).c_str()), 0);
+    fs::resize_file(packed, fs::file_size(packed) - cut);
+    fs::permissions(packed, fs::perms(0644));
+  }
+  std::string CommandsOf(const LogdirReport& report) {
+    std::string all;
+    for (const LogdirFinding& finding : report.findings) all += finding.command + "\n";
+    return all;
+  }
 };
+
+// What it holds is not known: in a run that shows something it could hide the tools of all.
+TEST_F(LogdirFiles, CompressedBesideAShownProfile_IsUnpackedInAnotherRun) {
+  for (const char* program : {"gzip -n", "bzip2", "xz", "zstd -q --rm"}) {
+    for (const std::string& content : {Profile(), "garbage"s, Profile().substr(0, 10)}) {
+      PutRun();
+      Pack(program, kRun + "/n.xplane.pb", content);
+      const LogdirFinding finding = Only(Check(), "profile-name");
+      EXPECT_EQ(finding.fix, "unpack it in another run");
+      EXPECT_THAT(finding.command, HasSubstr("mkdir -p -- " + logdir_ + "/" + kRun + "_n && mv -nT -- "));
+      Follow(Check());
+      const LogdirReport after = Check();
+      ASSERT_EQ(after.profile_runs.size(), 2u);
+      EXPECT_EQ(after.profile_runs[1].tools.size(), 8u);
+      EXPECT_EQ(after.profile_runs[0].tools.size(), content == Profile() ? 8u : 0u);
+      EXPECT_EQ(CommandsOf(after), std::string(after.findings.size(), '\n')) << ReportText(after);
+      fs::remove_all(logdir_);
+    }
+  }
+}
+
+TEST_F(LogdirFiles, SeveralCompressedOnes_AreUnpackedIntoARunEach) {
+  Pack("gzip -n", kRun + "/a.xplane.pb", Profile());
+  Pack("xz", kRun + "/b.xplane.pb", "garbage");
+  Pack("zstd -q --rm", kRun + "/c.xplane.pb", Profile());
+  Follow(Check());
+  size_t with_tools = 0;
+  for (const ProfileRun& run : Check().profile_runs) with_tools += run.tools.empty() ? 0 : 1;
+  EXPECT_EQ(Check().profile_runs.size(), 3u);
+  EXPECT_EQ(with_tools, 2u);
+}
+
+TEST_F(LogdirFiles, CompressedFileThatIsCutOff_IsUnpackedByNoCommand) {
+  std::string large;
+  for (uint32_t i = 1, x = 7; i < 200'000; ++i) large += static_cast<char>((x = x * 1664525 + 1013904223) >> 24);
+  for (const char* program : {"gzip -n", "bzip2", "xz", "zstd -q --rm"}) {
+    for (const std::string& content : {Profile(), large}) {
+      for (const size_t cut : {size_t{0}, size_t{1}, size_t{5}, size_t{20}, content.size() / 2}) {
+        Pack(program, kRun + "/n.xplane.pb", content, content == large ? cut : std::min<size_t>(cut, 20));
+        const LogdirFinding finding = Only(Check(), "profile-name");
+        EXPECT_EQ(finding.command.empty(), cut != 0) << program << " " << cut;
+        EXPECT_EQ(finding.fix, cut != 0 ? "copy it again" : "unpack it");
+        fs::remove_all(logdir_);
+      }
+    }
+  }
+}
+
+TEST_F(LogdirFiles, CompressedCopyOfABrokenProfile_IsUnpackedInAnotherRun) {
+  Pack("gzip -n", kRun + "/n.xplane.pb", Profile());
+  Put(kRun + "/n.xplane.pb", Profile().substr(0, 10));
+  EXPECT_THAT(Only(Check(), "profile-name").what, HasSubstr("broken"));
+  Follow(Check());
+  EXPECT_EQ(Check().profile_runs[0].name, "run_n");
+  EXPECT_EQ(Check().profile_runs[0].tools.size(), 8u);
+  EXPECT_EQ(CommandsOf(Check()).find("gzip"), std::string::npos);
+  // One that was unpacked from it is no worse.
+  fs::remove_all(logdir_);
+  Pack("gzip -n", kRun + "/n.xplane.pb", "garbage");
+  Follow(Check());
+  EXPECT_EQ(CommandsOf(Check()).find("gzip"), std::string::npos);
+}
 
 TEST_F(LogdirFiles, BrokenProfile_HidesToolsOfTheRun_UntilItIsMoved) {
   for (const char* name : {"/a.xplane.pb", "/z.xplane.pb"}) {
@@ -44,10 +124,66 @@ TEST_F(LogdirFiles, BrokenProfile_HidesToolsOfTheRun_UntilItIsMoved) {
   }
 }
 
+// xprof has looked at the run and remembers that it found no tool.
+TEST_F(LogdirFiles, BrokenProfile_ViewedOnce_IsMovedAsBefore) {
+  PutRun();
+  Put(kRun + "/a.xplane.pb", "garbage");
+  const std::string command = Only(Check(), "run-no-tools").command;
+  const auto state = [](const std::string& content) { return StrCat(kOld / kSecond, "-", content.size()); };
+  Put(kRun + "/.cached_tools.json", StrCat(R"({"version": 1, "files": {"h.xplane.pb": ")", state(Profile()),
+                                           R"(", "a.xplane.pb": ")", state("garbage"), R"("}, "tools": []})"));
+  ASSERT_TRUE(Check().profile_runs[0].tools_from_cache);
+  EXPECT_EQ(Only(Check(), "run-no-tools").command, command);
+  Follow(Check());
+  EXPECT_EQ(Check().profile_runs[1].tools.size(), 8u);
+}
+
+// Where NO_MODULE.hlo_proto.pb lies, xprof reads the first profile alone for its tools; pages read all of them.
+TEST_F(LogdirFiles, BrokenProfile_InAMarkedRun_FailsPagesOnly) {
+  std::set<size_t> tools;
+  for (int number = 0; number < 8; ++number) {
+    PutRun();
+    Put(kRun + "/NO_MODULE.hlo_proto.pb");
+    Put(StrCat(kRun, "/", number, ".xplane.pb"), "garbage");
+    const LogdirReport report = Check();
+    const std::string first = ScanLogdir(logdir_, {}).directories[3].profiles[0].name;
+    ASSERT_EQ(report.profile_runs[0].tools.size(), first == "h.xplane.pb" ? 8u : 0u);
+    tools.insert(report.profile_runs[0].tools.size());
+    const bool lists = !report.profile_runs[0].tools.empty();
+    const LogdirFinding finding = Only(report, lists ? "run-pages-fail" : "run-no-tools");
+    EXPECT_EQ(finding.level, FindingLevel::kProblem);
+    Follow(report);
+    EXPECT_THAT(Lines(Check()),
+                ElementsAre(StrCat("fail profile-unparsable plugins/profile/run_broken/", number, ".xplane.pb")));
+    EXPECT_EQ(Check().profile_runs[1].tools.size(), 8u);
+    fs::remove_all(logdir_);
+  }
+  EXPECT_THAT(tools, testing::Contains(8u));
+}
+
 TEST_F(LogdirFiles, BrokenProfile_JustWritten_IsNotMoved) {
   PutRun();
   Put(kRun + "/a.xplane.pb", Profile().substr(0, 10), kNow - kSecond);
   EXPECT_EQ(Only(Check(), "run-no-tools").command, "");
+}
+
+TEST_F(LogdirFiles, LinkThatLeadsNowhere_HidesToolsOfTheRun_UntilItIsMoved) {
+  for (const char* target : {"../../../gone", "a.xplane.pb"}) {  // the second one to itself
+    PutRun();
+    fs::create_symlink(target, logdir_ + "/" + kRun + "/a.xplane.pb");
+    const LogdirReport report = Check();
+    EXPECT_THAT(report.profile_runs[0].tools, IsEmpty());
+    EXPECT_THAT(Only(report, "profile-unreadable").what, HasSubstr("leads nowhere"));
+    EXPECT_EQ(Only(report, "profile-unreadable").fix, "link it anew, or copy the file");
+    EXPECT_EQ(Only(report, "run-no-tools").command,
+              StrCat("mkdir -p -- ", logdir_, "/", kRun, "_broken && mv -nT -- ", logdir_, "/", kRun, "/a.xplane.pb ",
+                     logdir_, "/", kRun, "_broken/a.xplane.pb"));
+    Follow(report);
+    EXPECT_TRUE(fs::is_symlink(logdir_ + "/" + kRun + "_broken/a.xplane.pb"));
+    EXPECT_EQ(Check().profile_runs[1].tools.size(), 8u);
+    for (const LogdirFinding& finding : Check().findings) EXPECT_EQ(finding.command, "");
+    fs::remove_all(logdir_);
+  }
 }
 
 TEST_F(LogdirFiles, NameWithADot_IsNoHost) {
@@ -78,6 +214,55 @@ TEST_F(LogdirFiles, LinkToAProfile_IsFollowedOnce) {
   Follow(Check());
   EXPECT_THAT(Lines(Check()), IsEmpty());
   EXPECT_EQ(Check().profile_runs.size(), 1u);
+}
+
+TEST_F(LogdirFiles, DirectoryAboveIsNoUtf8_PluginFails) {
+  PutRun();
+  Put("e\xe9/x/plugins/profile/r/h.xplane.pb", Profile());
+  Put("e\xe9/y/plugins/profile/readme", "no run is needed for it");
+  const LogdirReport report = Check();
+  EXPECT_TRUE(report.plugin_fails);
+  for (const ProfileRun& run : report.profile_runs) EXPECT_FALSE(run.shown);
+  EXPECT_THAT(Lines(report), ElementsAre("fail path-pattern e\xe9"));
+  Follow(report);
+  EXPECT_FALSE(Check().plugin_fails);
+  EXPECT_EQ(Check().ExitStatus(), 0) << ReportText(Check());
+  EXPECT_EQ(Check().profile_runs.size(), 2u);
+  // Neither is looked for by xprof: events alone, and what only a link leads to.
+  Put("train\xe9/" + kEvents, Version() + Scalar("a", 1) + Scalar("a", 2));
+  fs::create_directory(logdir_ + "/l\xe9");
+  fs::create_directory_symlink("../plugins", logdir_ + "/l\xe9/plugins");
+  EXPECT_FALSE(Check().plugin_fails);
+}
+
+TEST_F(LogdirFiles, RunIsNoUtf8_ListsNoTool) {
+  PutRun();
+  Put("plugins/profile/r\xe9/h.xplane.pb", Profile());
+  const LogdirReport report = Check();
+  EXPECT_FALSE(report.plugin_fails);
+  EXPECT_THAT(report.profile_runs[0].hosts, ElementsAre("h"));
+  EXPECT_EQ(report.profile_runs[0].tools.size(), 0u);
+  EXPECT_EQ(report.profile_runs[1].name, "run");
+  EXPECT_EQ(report.profile_runs[1].tools.size(), 8u);
+  EXPECT_THAT(Lines(report), ElementsAre("fail path-pattern plugins/profile/r\xe9"));
+  Follow(report);
+  EXPECT_THAT(Lines(Check()), IsEmpty());
+  for (const ProfileRun& run : Check().profile_runs) EXPECT_EQ(run.tools.size(), 8u);
+}
+
+TEST_F(LogdirFiles, HostIsNoUtf8_HidesToolsOfTheRun) {
+  for (const char* mark : {"/readme", "/NO_MODULE.hlo_proto.pb"}) {
+    PutRun();
+    Put(kRun + mark);
+    Put(kRun + "/\xe9.xplane.pb", Profile());
+    const LogdirReport report = Check();
+    EXPECT_THAT(report.profile_runs[0].tools, IsEmpty());
+    EXPECT_THAT(Lines(report), ElementsAre("fail host-name " + kRun + "/\xe9.xplane.pb"));
+    Follow(report);
+    EXPECT_THAT(Lines(Check()), IsEmpty());
+    EXPECT_EQ(Check().profile_runs[0].tools.size(), 8u);
+    fs::remove_all(logdir_);
+  }
 }
 
 TEST_F(LogdirFiles, DirectoryNamedAsAnEventsFile_IsRenamed) {
@@ -119,7 +304,7 @@ TEST_F(LogdirFiles, Archive_IsUnpackedByNoCommand) {
 // What is unpacked gets the mode of what was packed.
 TEST_F(LogdirFiles, CompressedProfileThatIsSetuid_IsUnpackedByNoCommand) {
   const std::string name = kRun + "/h.xplane.pb.gz";
-  Put(name, "\x1f\x8b\x08" + std::string(40, 'x'));
+  Pack("gzip -n", kRun + "/h.xplane.pb", Profile());
   EXPECT_EQ(Only(Check(), "profile-name").command, "gzip -dk -- " + logdir_ + "/" + name);
   for (const mode_t mode : {04755, 02755, 01644}) {
     ASSERT_EQ(chmod((logdir_ + "/" + name).c_str(), mode), 0);
@@ -169,7 +354,7 @@ TEST_F(LogdirFiles, LinkToADirectoryAboveTheLogdir_IsNotFollowed) {
   fs::create_directory_symlink("/", logdir_ + "/all");
   fs::create_directory_symlink("../..", logdir_ + "/up");
   const LogdirReport report = Check();
-  EXPECT_THAT(Lines(report), ElementsAre("warn link-loop ."));
+  EXPECT_THAT(Lines(report), ElementsAre("warn link-loop all", "warn link-loop up"));
   EXPECT_EQ(report.directories, 4u);
 }
 
