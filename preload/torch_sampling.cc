@@ -46,6 +46,11 @@ uint32_t RandomBelow(TorchSampling* sampling, uint32_t end) {
 
 bool KnowsSteps(const TorchSampling& sampling) { return sampling.steps >= kFewestSteps; }
 
+// Of a unit that steps end.
+uint64_t UsualUnitNs(const TorchSampling& sampling) {
+  return sampling.step_ns * (sampling.most_steps > 0 ? sampling.most_steps : 1);
+}
+
 void SetLimit(TorchSampling* sampling) {
   if (KnowsSteps(*sampling)) {
     // By number, not by time: recording makes steps longer, and a unit is to hold the same whether it is recorded or
@@ -116,7 +121,7 @@ uint32_t UnitsOfBlock(TorchSampling* sampling, uint64_t now, uint64_t cost) {
 uint32_t ClassOf(const TorchSampling& sampling, const TorchProgress& at, bool step) {
   constexpr uint32_t kOfSteps = 12, kUsual = 6;
   if (!step || sampling.step_ns == 0) return kOfSteps;
-  const uint64_t usual = sampling.step_ns * (sampling.most_steps > 0 ? sampling.most_steps : 1);
+  const uint64_t usual = UsualUnitNs(sampling);
   uint64_t length = at.now - sampling.unit_since;
   const uint64_t added = sampling.recording ? (at.cost - sampling.cost_at_unit) / 2 : 0;
   length -= added < length / 2 ? added : length / 2;
@@ -181,7 +186,7 @@ void CountFor(TorchSampling* sampling, uint64_t now, uint32_t shift) {
 // counted. One that was not counted and has much work in it may be such: that is found out, each time in vain for half
 // as long.
 void WatchForLongUnits(TorchSampling* sampling, const TorchProgress& at, bool step) {
-  const uint64_t usual = sampling->step_ns * (sampling->most_steps > 0 ? sampling->most_steps : 1);
+  const uint64_t usual = UsualUnitNs(*sampling);
   if (!step) {
     // What is usual is not known at first.
     const bool by_operations = at.operations - sampling->operations_at_unit >= sampling->most_operations;
