@@ -13,7 +13,8 @@
 
 namespace tbprof::cupti {
 
-// Buffers and attributes, and a subscriber where the program has none. False: it cannot be, which is told.
+// Buffers and attributes, and a subscriber where the program has none. False: CUPTI refused one of them, which is
+// reported.
 bool Attach();
 void Detach();
 bool IsAttached();

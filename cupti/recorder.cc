@@ -134,7 +134,7 @@ bool FallBack() {
     Tell(GpuInfoKey::kMissingKind, "unified memory: only CUPTI tells of it");
   }
   // What we ask of the driver would be in the program's own profile.
-  g_recorder.bridge->set_yield(StepAside);
+  g_recorder.bridge->set_yield(Suspend);
   if (!Hold()) TellPaused(kAside);
   if (g_recorder.writer != nullptr) BeginObserving(g_recorder.writer);
   return true;
@@ -229,7 +229,7 @@ void RestartWithoutTimes() {
   if (g_recorder.restarts == kMostRestarts || g_recorder.bridge->cupti_use->HasClock()) return;
   ++g_recorder.restarts;
   StopKinds(kRestart);
-  // What fails is told, and tried again by the next turn.
+  // What fails is reported, and tried again by the next turn.
   if (!StartKinds()) TellPaused(kRestart);
 }
 
@@ -404,7 +404,7 @@ bool Prepare() {
     TellUnavailable("no address space for CUPTI's buffers", kSuccess);
     return false;
   }
-  g_recorder.bridge->set_yield(StepAside);
+  g_recorder.bridge->set_yield(Suspend);
   if (!Hold()) {
     TellPaused(kAside);
     return true;
@@ -467,7 +467,7 @@ void StartRecording(const GpuBridge* bridge) {
   bridge->speak(silenced);
 }
 
-void StepAside() {
+void Suspend() {
   if (!IsOurProcess()) return;
   CuptiUse* const use = g_recorder.bridge->cupti_use;
   if (!use->IsHeld()) return TakeBuffersBack();

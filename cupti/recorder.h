@@ -16,7 +16,7 @@ void StartRecording(const GpuBridge* bridge);
 
 // The program is about to call CUPTI, which tbprof holds: returns when it does not, or after two seconds. Errno may
 // change.
-void StepAside();
+void Suspend();
 
 }  // namespace tbprof::cupti
 

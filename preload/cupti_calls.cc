@@ -34,7 +34,7 @@ constexpr auto kCuptiList = [] {
 constexpr int kCuptiSuccess = 0;
 constexpr int kCuptiUnknown = 999;  // what CUPTI answers where nothing works
 
-void (*g_step_aside)();
+void (*g_suspend)();
 
 // One call of the program. A thread that is cancelled in the call leaves it in flight: tbprof does not come back then.
 class ProgramCall {
@@ -52,8 +52,8 @@ class ProgramCall {
   ProgramCall& operator=(const ProgramCall&) = delete;
 
   void GiveWay() const {
-    auto* const step_aside = __atomic_load_n(&g_step_aside, __ATOMIC_ACQUIRE);
-    if (counted_ && step_aside != nullptr) step_aside();
+    auto* const suspend = __atomic_load_n(&g_suspend, __ATOMIC_ACQUIRE);
+    if (counted_ && suspend != nullptr) suspend();
   }
 
   bool Changed(int result) const { return counted_ && result == kCuptiSuccess; }
@@ -80,7 +80,7 @@ class ProgramCall {
     return result;                                             \
   }
 
-void SetYield(void (*step_aside)()) { __atomic_store_n(&g_step_aside, step_aside, __ATOMIC_RELEASE); }
+void SetYield(void (*suspend)()) { __atomic_store_n(&g_suspend, suspend, __ATOMIC_RELEASE); }
 
 TBPROF_CUPTI_CALL(cuptiSubscribe, (void** subscriber, void* callback, void* user), (subscriber, callback, user),
                   g_cupti_use.AddSubscriber(*subscriber, false))

@@ -21,7 +21,7 @@ inline void TellGpuOfEnd() {
 class CuptiUse;
 extern __attribute__((visibility("hidden"))) CuptiUse g_cupti_use;
 // What is called before a call of the program's is handed on while tbprof holds CUPTI; it returns when it does not.
-void SetYield(void (*step_aside)());
+void SetYield(void (*suspend)());
 
 // The program has named a stream, by its handle.
 void NameGpuStream(void* stream, const char* name);

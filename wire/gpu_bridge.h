@@ -42,7 +42,7 @@ struct GpuBridge {
   // What the program has of CUPTI; who may use it now.
   CuptiUse* cupti_use;
   // Called before a call of the program's to CUPTI is handed on while tbprof holds it. Returns when it does not.
-  void (*set_yield)(void (*step_aside)());
+  void (*set_yield)(void (*suspend)());
   // What the calling thread of the program records with. Null: it cannot now.
   ChunkWriter* (*writer_of_thread)();
   // Told of CUDA's calls from now on. False: no hooks in this session.

@@ -226,7 +226,7 @@ def long_graphs(check):
     growth = [max(read) - min(read) for read in (bare_memory.read, memory.read) if read]
     check.facts.update(memory_growth_mib=growth, untimed=untimed, warnings=ran.warnings())
     expect(check.machine.simulated or len(growth) == 2, "nvidia-smi did not say how much memory is in use")
-    # An invalid time is one of the two: it is drawn with a length, or it is said to have none.
+    # An invalid time is one of the two: it is drawn with a length, or it is reported to have none.
     expect(min(lengths) >= 0, "a kernel ends before it starts")
     expect(untimed == 0 or ran.warnings(), f"{untimed} kernels without times, and no line about it")
     return f"{seen} kernels, {untimed} without times, GPU memory grew by {growth} MiB (bare, under tbprof)"

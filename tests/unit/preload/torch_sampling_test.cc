@@ -69,7 +69,7 @@ class Program {
   int amid_steps() const { return amid_steps_; }
   uint64_t last_recorded_ns() const { return last_recorded_ns_; }
   double uncounted_share() const { return static_cast<double>(uncounted_) / static_cast<double>(passed_over_); }
-  // Of what was passed over: what is told of it.
+  // The share that is reported of what was passed over.
   double told_share() const { return static_cast<double>(told_) / static_cast<double>(passed_over_); }
 
  private:
