@@ -91,6 +91,22 @@ __attribute__((visibility("hidden"))) void* tbprof_hook_of_scope(void* handle, c
 
 #if defined(__x86_64__)
 asm(R"(
+  .macro tbprof_call_keeping_arguments function
+  pushq %rdi
+  .cfi_adjust_cfa_offset 8
+  pushq %rsi
+  .cfi_adjust_cfa_offset 8
+  subq $8, %rsp
+  .cfi_adjust_cfa_offset 8
+  call \function
+  addq $8, %rsp
+  .cfi_adjust_cfa_offset -8
+  popq %rsi
+  .cfi_adjust_cfa_offset -8
+  popq %rdi
+  .cfi_adjust_cfa_offset -8
+  .endm
+
   .pushsection .text
   .globl dlsym
   .type dlsym, @function
@@ -128,19 +144,7 @@ dlsym:
   jmp tbprof_watched_dlsym
 8:
   movq (%rsp), %rdx
-  pushq %rdi
-  .cfi_adjust_cfa_offset 8
-  pushq %rsi
-  .cfi_adjust_cfa_offset 8
-  subq $8, %rsp
-  .cfi_adjust_cfa_offset 8
-  call tbprof_hook_of_scope
-  addq $8, %rsp
-  .cfi_adjust_cfa_offset -8
-  popq %rsi
-  .cfi_adjust_cfa_offset -8
-  popq %rdi
-  .cfi_adjust_cfa_offset -8
+  tbprof_call_keeping_arguments tbprof_hook_of_scope
   testq %rax, %rax
   jne 9f
   movq tbprof_real_dlsym(%rip), %rax
@@ -148,19 +152,7 @@ dlsym:
 9:
   ret
 4:
-  pushq %rdi
-  .cfi_adjust_cfa_offset 8
-  pushq %rsi
-  .cfi_adjust_cfa_offset 8
-  subq $8, %rsp
-  .cfi_adjust_cfa_offset 8
-  call tbprof_find_dlsym
-  addq $8, %rsp
-  .cfi_adjust_cfa_offset -8
-  popq %rsi
-  .cfi_adjust_cfa_offset -8
-  popq %rdi
-  .cfi_adjust_cfa_offset -8
+  tbprof_call_keeping_arguments tbprof_find_dlsym
   testq %rax, %rax
   jne 1b
   ret

@@ -233,20 +233,10 @@ void HideLateNames() {
 
 // One resolver for each name.
 #if defined(__x86_64__)
-asm(R"(
-  .pushsection .text
-  .p2align 4
-tbprof_late_resolvers:
-  .set tbprof_late_number, 0
-  .rept 448
-  .p2align 4
-  movl $tbprof_late_number, %edi
-  jmp tbprof_resolve_late
-  .set tbprof_late_number, tbprof_late_number + 1
-  .endr
-  .popsection
-)");
+#define TBPROF_RESOLVE_LATE "movl $tbprof_late_number, %edi\njmp tbprof_resolve_late\n"
 #elif defined(__aarch64__)
+#define TBPROF_RESOLVE_LATE "mov w0, #tbprof_late_number\nb tbprof_resolve_late\n"
+#endif
 asm(R"(
   .pushsection .text
   .p2align 4
@@ -254,10 +244,8 @@ tbprof_late_resolvers:
   .set tbprof_late_number, 0
   .rept 448
   .p2align 4
-  mov w0, #tbprof_late_number
-  b tbprof_resolve_late
+)" TBPROF_RESOLVE_LATE R"(
   .set tbprof_late_number, tbprof_late_number + 1
   .endr
   .popsection
 )");
-#endif

@@ -3,7 +3,7 @@
 // What the program has of CUPTI, as its calls show, and who may use CUPTI now.
 //
 //   use.BeginCall();                      // a program's thread, before it calls CUPTI
-//   if (use.IsHeld()) suspend();       // and tbprof's own thread has released it
+//   if (use.IsHeld()) suspend();          // and tbprof's own thread has released it
 //   result = real(kind);
 //   if (result == 0) use.EnableKind(kind);
 //   use.EndCall(now_ns);

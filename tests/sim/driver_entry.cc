@@ -122,21 +122,9 @@ struct cuProfilerStop_params {};
 namespace tbprof::sim {
 namespace {
 
-struct Entry {
-  const char* base;
-  int version;
-  bool per_thread;
-  void* function;
-};
-
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-const Entry kEntries[] = {
-#define SIM_DRIVER(symbol, base, version, parameters, arguments) \
-  {#base, version, false, reinterpret_cast<void*>(&::symbol)},
-#define SIM_DRIVER_STREAM(symbol, base, version, suffix, suffix_version, parameters, arguments) \
-  {#base, version, false, reinterpret_cast<void*>(&::symbol)},                                  \
-      {#base, suffix_version, true, reinterpret_cast<void*>(&::symbol##suffix)},
-#include "tests/sim/driver.def"
+#define SIM_ADDRESS(symbol) reinterpret_cast<void*>(&::symbol)
+#include "tests/sim/driver_entries.inc"
 };
 
 const std::unordered_map<std::string, std::vector<const Entry*>>& Entries() {

@@ -95,21 +95,9 @@ extern "C" CUresult cuLaunchHostFunc_v2_ptsz(CUstream stream, CUhostFn function,
 
 namespace {
 
-struct Entry {
-  const char* base;
-  int version;
-  bool per_thread;
-  void* function;
-};
-
-const Entry kEntries[] = {
-#define SIM_DRIVER(symbol, base, version, parameters, arguments) \
-  {#base, version, false, reinterpret_cast<void*>(&Forward_##symbol)},
-#define SIM_DRIVER_STREAM(symbol, base, version, suffix, suffix_version, parameters, arguments) \
-  {#base, version, false, reinterpret_cast<void*>(&Forward_##symbol)},                          \
-      {#base, suffix_version, true, reinterpret_cast<void*>(&Forward_##symbol##suffix)},
-#include "tests/sim/driver.def"
-    {"cuLaunchHostFunc", kNewest, false, reinterpret_cast<void*>(&cuLaunchHostFunc_v2)},
+#define SIM_ADDRESS(symbol) reinterpret_cast<void*>(&Forward_##symbol)
+#include "tests/sim/driver_entries.inc"
+{"cuLaunchHostFunc", kNewest, false, reinterpret_cast<void*>(&cuLaunchHostFunc_v2)},
     {"cuLaunchHostFunc", kNewest, true, reinterpret_cast<void*>(&cuLaunchHostFunc_v2_ptsz)},
 };
 

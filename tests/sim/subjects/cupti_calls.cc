@@ -23,6 +23,8 @@
 
 #include <atomic>
 
+#include "tests/sim/subjects/must.h"
+
 namespace {
 
 constexpr char kImage[] =
@@ -45,13 +47,6 @@ struct Random {
 };
 
 void Add(uint64_t value) { digest = (digest ^ value) * 0x100000001b3; }
-
-void Must(int result, const char* what) {
-  if (result == 0) return;
-  fprintf(stderr, "%s: %d\n", what, result);
-  exit(1);
-}
-#define MUST(call) Must(call, #call)
 
 void CUPTIAPI Request(uint8_t** buffer, size_t* size, size_t* records) {
   *size = 16384;

@@ -40,6 +40,8 @@
 #include <atomic>
 #include <string>
 
+#include "tests/sim/subjects/must.h"
+
 namespace {
 
 #ifdef NEIGHBOUR_OPENS
@@ -69,13 +71,6 @@ CUpti_SubscriberHandle subscriber;
 long own_launched, between_launched, outside_launched, own_seen, between_seen, outside_seen, buffers, dirty_buffers,
     untimed, calls_seen;
 std::atomic<bool> tear_down;
-
-void Must(int result, const char* what) {
-  if (result == 0) return;
-  fprintf(stderr, "%s: %d\n", what, result);
-  exit(1);
-}
-#define MUST(call) Must(call, #call)
 
 void CUPTIAPI Request(uint8_t** buffer, size_t* size, size_t* records) {
   *size = 65536;
