@@ -101,85 +101,78 @@ TEST(Check, WhatTbprofWritesPassesAndIsLeftAsItIs) {
 }
 
 // Root may do everything, so it looks as another user.
-TEST(Check, RightsAreThoseOfTheUser) {
-  RunOptions options;
-  if (geteuid() == 0) options.launcher = {"/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"};
-  const TemporaryDirectory directory;
-  ASSERT_EQ(chmod(directory.path().c_str(), 0755), 0);
-  options.directory = directory.path();
-  options.environment = {{"HOME", directory.path()}};
-  // The build directory need not be open to that user.
-  const std::string program = directory / "tbprof";
-  std::filesystem::copy_file(Tbprof(), program);
-  const std::string logs = directory / "logs";
-  MakeRun(logs, "plugins/profile/run", kProfile);
-  const std::string run = logs + "/plugins/profile/run";
-  for (const std::string& path : {logs, logs + "/plugins", logs + "/plugins/profile"}) chmod(path.c_str(), 0755);
+class CheckAsUser : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() == 0) launcher_ = {"/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"};
+    ASSERT_EQ(chmod(directory_.path().c_str(), 0755), 0);
+    options_.directory = directory_.path();
+    options_.environment = {{"HOME", directory_.path()}};
+    // The build directory need not be open to that user.
+    std::filesystem::copy_file(Tbprof(), program_);
+    MakeRun(logs_, "plugins/profile/run", kProfile);
+  }
+
+  RunResult Run(std::vector<std::string> command) const {
+    command.insert(command.begin(), launcher_.begin(), launcher_.end());
+    return RunBare(command, options_);
+  }
+  RunResult RunCheck() const { return Run({program_, "check", logs_}); }
+
+  const TemporaryDirectory directory_;
+  const std::string program_ = directory_ / "tbprof", logs_ = directory_ / "logs";
+
+ private:
+  RunOptions options_;
+  std::vector<std::string> launcher_;
+};
+
+TEST_F(CheckAsUser, RightsAreThoseOfTheUser) {
+  const std::string run = logs_ + "/plugins/profile/run";
+  for (const std::string& path : {logs_, logs_ + "/plugins", logs_ + "/plugins/profile"}) chmod(path.c_str(), 0755);
   ASSERT_EQ(chmod(run.c_str(), 0555), 0);
-  const auto check = [&] {
-    std::vector<std::string> command = options.launcher;
-    RunOptions bare = options;
-    bare.launcher.clear();
-    command.insert(command.end(), {program, "check", logs});
-    return RunBare(command, bare);
-  };
-  RunResult result = check();
+  RunResult result = RunCheck();
   EXPECT_EQ(result.code(), 2) << result.out << result.err;
   EXPECT_THAT(result.out, HasSubstr("xprof lists no tool; view a copy of yours"));
   // tbprof leaves this file; then only the trace viewer is lost.
   ASSERT_EQ(chmod(run.c_str(), 0755), 0);
   WriteFile(run + "/NO_MODULE.hlo_proto.pb", "");
   ASSERT_EQ(chmod(run.c_str(), 0555), 0);
-  result = check();
+  result = RunCheck();
   EXPECT_EQ(result.code(), 1) << result.out;
   EXPECT_THAT(result.out, HasSubstr("profile/run: you may not write in it: the trace viewer is empty"));
   ASSERT_EQ(chmod((run + "/h.xplane.pb").c_str(), 0), 0);
-  result = check();
+  result = RunCheck();
   EXPECT_THAT(result.out, HasSubstr("plugins/profile/run/h.xplane.pb: cannot be read: Permission denied"));
   ASSERT_EQ(chmod(run.c_str(), 0), 0);
-  result = check();
+  result = RunCheck();
   EXPECT_THAT(result.out, HasSubstr("FAIL  plugins/profile/run: cannot be listed: Permission denied"));
   ASSERT_EQ(chmod(run.c_str(), 0755), 0);
 }
 
-TEST(Check, OwnFileThatMayNotBeRead_IsMadeReadable) {
-  RunOptions options;
-  if (geteuid() == 0) options.launcher = {"/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"};
-  const TemporaryDirectory directory;
-  ASSERT_EQ(chmod(directory.path().c_str(), 0755), 0);
-  options.directory = directory.path();
-  options.environment = {{"HOME", directory.path()}};
-  const std::string program = directory / "tbprof";
-  std::filesystem::copy_file(Tbprof(), program);
-  const std::string logs = directory / "logs";
-  MakeRun(logs, "plugins/profile/run", kProfile);
-  const std::string file = logs + "/plugins/profile/run/h.xplane.pb";
-  const std::string events = logs + "/events.out.tfevents.1000.host.1.0";
+TEST_F(CheckAsUser, OwnFileThatMayNotBeRead_IsMadeReadable) {
+  const std::string file = logs_ + "/plugins/profile/run/h.xplane.pb";
+  const std::string events = logs_ + "/events.out.tfevents.1000.host.1.0";
   WriteFile(events, "");
-  for (const std::string& path : {logs, logs + "/plugins", logs + "/plugins/profile", logs + "/plugins/profile/run"}) {
+  for (const std::string& path :
+       {logs_, logs_ + "/plugins", logs_ + "/plugins/profile", logs_ + "/plugins/profile/run"}) {
     chmod(path.c_str(), 0755);
     if (geteuid() == 0) ASSERT_EQ(chown(path.c_str(), 65534, 65534), 0);
   }
-  const auto run = [&](std::vector<std::string> command) {
-    command.insert(command.begin(), options.launcher.begin(), options.launcher.end());
-    RunOptions bare = options;
-    bare.launcher.clear();
-    return RunBare(command, bare);
-  };
   ASSERT_EQ(chmod(file.c_str(), 0), 0);
   ASSERT_EQ(chmod(events.c_str(), 0), 0);
   if (geteuid() == 0) {
     // Of somebody else: there is nobody but its owner who may.
-    EXPECT_THAT(run({program, "check", logs}).out, HasSubstr("ask its owner"));
+    EXPECT_THAT(RunCheck().out, HasSubstr("ask its owner"));
     ASSERT_EQ(chown(file.c_str(), 65534, 65534), 0);
     ASSERT_EQ(chown(events.c_str(), 65534, 65534), 0);
   }
-  const std::string out = run({program, "check", logs}).out;
+  const std::string out = RunCheck().out;
   EXPECT_THAT(out, HasSubstr("h.xplane.pb: cannot be read: Permission denied; allow it\n      run: chmod u+r -- " +
                              file + "\n"));
   EXPECT_THAT(out, HasSubstr("run: chmod u+r -- " + events + "\n"));
-  EXPECT_EQ(run({"/bin/sh", "-c", "chmod u+r -- " + file + " " + events}).code(), 0);
-  EXPECT_EQ(run({program, "check", logs}).out.find("cannot be read"), std::string::npos);
+  EXPECT_EQ(Run({"/bin/sh", "-c", "chmod u+r -- " + file + " " + events}).code(), 0);
+  EXPECT_EQ(RunCheck().out.find("cannot be read"), std::string::npos);
 }
 
 }  // namespace
