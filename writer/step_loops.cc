@@ -82,19 +82,10 @@ StepLoop Iterations(size_t turns, size_t number, double share) {
   return {"iterations", turns, static_cast<double>(number), share >= (number <= kFewPerTurn ? kSome : kMuch)};
 }
 
-}  // namespace
-
-std::optional<StepLoop> FindOuterLoop(const std::vector<LoopStep>& steps) {
-  std::vector<size_t> data, evaluations;
-  std::vector<int64_t> lengths;
+// Turns that begin with a longer step. `lengths`: of all steps, in picoseconds.
+std::optional<StepLoop> FindLoopByLength(const std::vector<int64_t>& lengths) {
   double all = 0;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].after_end_of_data) data.push_back(i);
-    if (steps[i].after_evaluation) evaluations.push_back(i);
-    lengths.push_back(steps[i].length_ps);
-    all += static_cast<double>(steps[i].length_ps);
-  }
-  if (lengths.empty()) return std::nullopt;
+  for (const int64_t length : lengths) all += static_cast<double>(length);
   const auto usual = static_cast<double>(Median(lengths));
   if (const auto lattice = FindLattice(lengths, kLonger[0] * usual); lattice.has_value()) {
     std::vector<size_t> begins;
@@ -110,8 +101,8 @@ std::optional<StepLoop> FindOuterLoop(const std::vector<LoopStep>& steps) {
   for (const double longer : kLonger) {
     std::vector<size_t> begins;
     double more = 0;
-    for (size_t i = 0; i < steps.size(); ++i) {
-      const auto length = static_cast<double>(steps[i].length_ps);
+    for (size_t i = 0; i < lengths.size(); ++i) {
+      const auto length = static_cast<double>(lengths[i]);
       if (length <= longer * usual) continue;
       begins.push_back(i);
       more += length - usual;
@@ -119,8 +110,27 @@ std::optional<StepLoop> FindOuterLoop(const std::vector<LoopStep>& steps) {
     const std::optional<size_t> number = UsualNumber(begins, kFewestLonger);
     if (!number.has_value() || more < kLeast * all) continue;
     // Of some the begin is hidden.
-    const size_t turns = (steps.size() + *number - 1) / *number;
+    const size_t turns = (lengths.size() + *number - 1) / *number;
     return Iterations(turns, *number, more / all);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<StepLoop> FindOuterLoop(const std::vector<LoopStep>& steps) {
+  if (steps.empty()) return std::nullopt;
+  std::vector<size_t> data, evaluations;
+  std::vector<int64_t> lengths;
+  size_t with_batch = 0;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].after_end_of_data) data.push_back(i);
+    if (steps[i].after_evaluation) evaluations.push_back(i);
+    with_batch += steps[i].has_batch;
+    lengths.push_back(steps[i].length_ps);
+  }
+  if (static_cast<double>(with_batch) < kSameNumber * static_cast<double>(steps.size())) {
+    if (auto by_length = FindLoopByLength(lengths); by_length.has_value()) return by_length;
   }
   if (const auto number = UsualNumber(data, kFewestBegins); number.has_value()) return Turns("epochs", data, *number);
   if (const auto number = UsualNumber(evaluations, kFewestBegins); number.has_value()) {

@@ -614,6 +614,7 @@ std::vector<LoopStep> LoopSteps(const Found& found, const std::vector<Range>& ba
     next.length_ps = stretch.end - stretch.start;
     while (batch != batches.end() && batch->start < stretch.start) ++batch;
     for (; batch != batches.end() && batch->start < stretch.end; ++batch) {
+      next.has_batch = true;
       next.length_ps -= std::min(batch->end, stretch.end) - batch->start;
     }
     steps.push_back(std::exchange(next, {}));

@@ -549,6 +549,20 @@ TEST_F(TorchStepsTest, IterationsOfFourUpdatesNameBoth) {
   EXPECT_NEAR(static_cast<double>(found.loops[0].count), iterations ? 160 : 40, 4) << found.steps.size();
 }
 
+// Workers that prepare a batch each compete with every third step for the CPU.
+TEST_F(TorchStepsTest, StepsWithABatchEachAreSureThoughEveryThirdIsLong) {
+  Train(3);
+  for (int turn = 0; turn < 30; ++turn) {
+    Train(1);
+    Idle(300);
+    Train(2);
+  }
+  const MarkedSteps found = Find();
+  EXPECT_EQ(Begins(), begins_);
+  EXPECT_GE(found.confidence, 0.9);
+  EXPECT_TRUE(found.loops.empty());
+}
+
 TEST_F(TorchStepsTest, EpochsAreNamedAndTheirStepsAreSure) {
   for (const bool evaluates : {false, true}) {
     timeline.threads[0].events.clear();
