@@ -210,37 +210,6 @@ TEST_F(CuptiUseTest, FirstCall_AfterEachHold_IsTheNextOne) {
   EXPECT_EQ(use_.GetFirstCall().caller, 0x2000u);
 }
 
-// Whatever tbprof's own thread tries while a call begins.
-TEST_F(CuptiUseTest, FirstCall_WhileTbprofTriesToHold_IsNeverLost) {
-  use_.quiet_ns = 0;
-  std::atomic<bool> over{false};
-  std::atomic<int> wanted{0}, reached{0};  // pauses between two tries
-  std::thread own([&] {
-    while (!over) {
-      const int pause = wanted;
-      if (reached != pause) reached = pause;
-      if (pause % 2 == 0 && use_.TryHold(2) != CuptiShare::kNone) use_.Release();
-      std::this_thread::yield();
-    }
-  });
-  const auto set_pause = [&](int pause) {
-    wanted = pause;
-    while (reached != pause) std::this_thread::yield();
-  };
-  int lost = 0;
-  for (int n = 0; n < 5'000; ++n) {
-    use_.BeginCall(CuptiCall::k_cuptiFinalize, &handle_);
-    while (use_.IsHeld()) std::this_thread::yield();
-    set_pause(2 * n + 1);
-    lost += use_.GetFirstCall().call != CuptiCall::k_cuptiFinalize;
-    use_.EndCall(1);
-    set_pause(2 * n + 2);
-  }
-  over = true;
-  own.join();
-  EXPECT_EQ(lost, 0);
-}
-
 TEST_F(CuptiUseTest, BufferCallbacks_OfAnotherCopyOfCupti_AreNone) {
   int other = 0;
   Call([&] { use_.SetBufferCallbacks(&handle_, &other, &handle_); });
