@@ -1074,11 +1074,7 @@ class Run final : public CaptureRun {
       return StrCat(text, "; ", answer.works && !remedy.empty() ? remedy : std::string_view(answer.fix));
     }
     if (!program.empty()) {
-      CuptiCause cause;
-      if (!told.cupti_uses.empty()) {
-        const CuptiUseAt& last = told.cupti_uses.back();
-        cause = {last.left, last.caller, last.first_call};
-      }
+      const CuptiCause cause = LatestCuptiCause(told.cupti_uses);
       const std::string text = CuptiCauseText(cause, nullptr);
       return StrCat(PrintableUtf8(program), text.empty() ? "" : ", ", text, "; ", CuptiRemedy(cause.left));
     }

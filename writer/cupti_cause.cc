@@ -69,6 +69,14 @@ CuptiCause FindCuptiCause(const std::vector<CuptiUseAt>& uses, const CuptiGap& g
   return cause;
 }
 
+CuptiCause LatestCuptiCause(const std::vector<CuptiUseAt>& uses) {
+  if (uses.empty()) return {};
+  const auto lasting =
+      std::find_if(uses.rbegin(), uses.rend(), [](const CuptiUseAt& use) { return !PassesByItself(use.left); });
+  const CuptiUseAt& use = lasting == uses.rend() ? uses.back() : *lasting;
+  return {use.left, use.caller, use.first_call};
+}
+
 std::string CuptiCauseText(const CuptiCause& cause, const std::string* module) {
   std::string text;
   if (!cause.first_call.empty()) {

@@ -45,6 +45,9 @@ struct CuptiGap {
 // left for the longest time.
 CuptiCause FindCuptiCause(const std::vector<CuptiUseAt>& uses, const CuptiGap& gap);
 
+// Of a run whose gaps are not known: the latest that does not pass by itself, if there is one.
+CuptiCause LatestCuptiCause(const std::vector<CuptiUseAt>& uses);
+
 // Empty: nothing is known of it. `module`: its file name; null: it is not looked for, empty: it is not known.
 std::string CuptiCauseText(const CuptiCause& cause, const std::string* module);
 // `activity_kinds`, as summary.json has it; empty: not known.

@@ -671,6 +671,17 @@ TEST(GpuBuilder, GapOfTheProgram_CauseOrCallerNotKnown_IsSaid) {
   }
 }
 
+// As --require-gpu names it.
+TEST(GpuBuilder, LatestCuptiCause_SessionThatEnded_IsWhatItHad) {
+  EXPECT_EQ(CuptiCauseText(LatestCuptiCause({}), nullptr), "");
+  std::vector<CuptiUseAt> uses = {{1, CuptiLeft::kCall, 9, "cuptiSubscribe"}};
+  EXPECT_EQ(LatestCuptiCause(uses).left, CuptiLeft::kCall);
+  uses.push_back({2, CuptiLeft::kKinds, 9, "cuptiSubscribe"});
+  uses.push_back({3, CuptiLeft::kQuietTime, 9, "cuptiSubscribe"});
+  EXPECT_EQ(CuptiCauseText(LatestCuptiCause(uses), nullptr),
+            "first call cuptiSubscribe; kept open by activity kinds that are enabled");
+}
+
 // From the program's call on, of which none came while the window was open.
 TEST(GpuBuilder, WhatTheProgramTookBeforeTheWindowIsAGapOfIt) {
   for (const bool given_back : {false, true}) {
