@@ -214,6 +214,7 @@ void* EndOfProcess(uint32_t seen) {
       Flush(kFlushForced);
     }
   }
+  if (g_recorder.paused_for == kAside) TellPaused(kAside);
   // Says that nothing is missing at the end.
   Tell(GpuInfoKey::kPaused, "end");
   SetState(GpuState::kPaused);

@@ -42,6 +42,8 @@ struct Recorder {
   bool flush_told;
   uint64_t unknown_told;
   const char* paused_for;  // what was told last; null: nothing, or that it records
+  CuptiLeft left_told;     // in this pause, of the program's use of CUPTI
+  CuptiUse::FirstCall first_told;
 
   // What is to be told and came up before the library had a thread that writes.
   static constexpr uint32_t kMostPending = 48;

@@ -29,6 +29,24 @@ void Tell(GpuInfoKey key, const char* text) {
 
 namespace {
 
+void TellLeft() {
+  const CuptiUse& use = *g_recorder.bridge->cupti_use;
+  const CuptiLeft left = use.Left(ReadMonotonic());
+  const CuptiUse::FirstCall first = use.GetFirstCall();
+  const bool known = left == g_recorder.left_told && first.call == g_recorder.first_told.call &&
+                     first.caller == g_recorder.first_told.caller;
+  // Nothing: a call has ended since tbprof tried to hold CUPTI.
+  if (known || left == CuptiLeft::kNothing) return;
+  g_recorder.left_told = left;
+  g_recorder.first_told = first;
+  CuptiLeftFact fact{};
+  fact.caller = first.caller;
+  fact.left = left;
+  char bytes[sizeof(fact)];
+  __builtin_memcpy(bytes, &fact, sizeof(fact));
+  Tell(GpuInfoKey::kLeft, Text<128>().Add(bytes, sizeof(bytes)).Add(CuptiCallName(first.call)));
+}
+
 const char* ResultText(Result result) {
   const char* text = nullptr;
   if (g_recorder.library.functions.get_result_string != nullptr &&
@@ -98,10 +116,13 @@ void TellRecording() {
 }
 
 void TellPaused(const char* why) {
-  if (g_recorder.paused_for == why) return;
-  g_recorder.paused_for = why;
-  Tell(GpuInfoKey::kPaused, why);
-  SetState(GpuState::kPaused);
+  if (g_recorder.paused_for != why) {
+    g_recorder.paused_for = why;
+    g_recorder.left_told = CuptiLeft::kNothing;
+    Tell(GpuInfoKey::kPaused, why);
+    SetState(GpuState::kPaused);
+  }
+  if (why == kAside) TellLeft();
 }
 
 }  // namespace tbprof::cupti

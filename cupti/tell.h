@@ -30,6 +30,7 @@ void TellFlush(Result result);
 // So many bytes of a buffer could not be read.
 void TellUnread(size_t bytes, Result result);
 void TellRecording();
+// While it is for the program, also what is left of its use of CUPTI, whenever that has changed.
 void TellPaused(const char* why);
 
 }  // namespace tbprof::cupti

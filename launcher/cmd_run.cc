@@ -1074,7 +1074,9 @@ class Run final : public CaptureRun {
       return StrCat(text, "; ", answer.works && !remedy.empty() ? remedy : std::string_view(answer.fix));
     }
     if (!program.empty()) {
-      return StrCat(PrintableUtf8(program), "; turn its own profiler off while tbprof records");
+      const CuptiCause cause = LatestCuptiCause(told.cupti_uses);
+      const std::string text = CuptiCauseText(cause, nullptr);
+      return StrCat(PrintableUtf8(program), text.empty() ? "" : ", ", text, "; ", CuptiRemedy(cause.left));
     }
     if (options_.window.kind == Window::Kind::kNone && !captured_) {
       return "--window=none and no capture was asked for; ask for one, or leave out --window=none";

@@ -99,7 +99,9 @@ Result CheckCupti(const DoctorContext& context) {
     return Warn(StrCat(found, ": older than the driver, of CUDA ", CudaVersionText(driver)),
                 "the CUPTI of the driver's CUDA knows more kinds of work and newer devices");
   }
-  return Pass(StrCat(found, "; while a profiler of the program's own uses it, tbprof records no GPU activity"));
+  return Pass(StrCat(found,
+                     "; while a profiler of the program's own uses it, tbprof records no GPU activity "
+                     "(after a run, `tbprof check` names its call and the cause)"));
 }
 
 }  // namespace tbprof

@@ -73,11 +73,13 @@ std::string FindingText(const LogdirFinding& finding) {
   std::string what = PrintableUtf8(finding.what);
   const size_t fix_columns = fix.empty() ? 0 : 2 + Utf8Columns(fix);
   const size_t least = std::min(Utf8Columns(where), kLeastWhere);
+  const std::string whole = what;
   what = FitColumns(what, kColumns - kLevelColumns - 2 - least - fix_columns);
   const size_t left = kColumns - kLevelColumns - 2 - fix_columns - Utf8Columns(what);
   const std::string shown = LastColumns(where, left);
   std::string text = StrCat(LevelName(finding.level), "  ", shown, ": ", what, fix.empty() ? "" : "; ", fix, "\n");
   if (shown != where && finding.command.empty()) StrAppend(&text, "      in: ", where, "\n");
+  if (what != whole) StrAppend(&text, "      whole: ", whole, "\n");
   if (!finding.command.empty()) StrAppend(&text, "      run: ", finding.command, "\n");
   return text;
 }

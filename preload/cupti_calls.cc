@@ -7,6 +7,7 @@
 // Rules: RULES.md, but that a call may wait for our last flush: it is a start of profiling, which takes longer still.
 #include "preload/gpu.h"
 #include "preload/hooks.h"
+#include "preload/modules.h"
 #include "preload/resolve.h"
 #include "preload/state.h"
 #include "wire/clock.h"
@@ -40,9 +41,9 @@ void (*g_suspend)();
 class ProgramCall {
  public:
   // What tbprof's own thread has CUPTI call in itself is not the program's.
-  ProgramCall() : counted_(t_thread.phase != ThreadPhase::kOwn) {
+  ProgramCall(CuptiCall call, const void* caller) : counted_(t_thread.phase != ThreadPhase::kOwn) {
     if (!counted_) return;
-    g_cupti_use.BeginCall();
+    if (g_cupti_use.BeginCall(call, caller)) RecordModuleOf(caller);
     if (g_cupti_use.IsHeld()) GiveWay();
   }
   ~ProgramCall() {
@@ -59,6 +60,13 @@ class ProgramCall {
   bool Changed(int result) const { return counted_ && result == kCuptiSuccess; }
 
  private:
+  // The converter names the module of a gap's first call. Not NoteCodeAddress: small libraries share a region of it.
+  static __attribute__((noinline)) void RecordModuleOf(const void* caller) {
+    ThreadState* const thread = CurrentThread();
+    if (thread == nullptr || thread->phase != ThreadPhase::kLive) return;
+    NoteCodeAddressSlow(thread, reinterpret_cast<uint64_t>(caller));
+  }
+
   bool counted_;
 };
 
@@ -69,12 +77,15 @@ class ProgramCall {
                                                         reinterpret_cast<void**>(&g_real.name), #name, \
                                                         kCuptiList.names, __builtin_return_address(0)))
 
+#define TBPROF_PROGRAM_CALL(name) \
+  const ProgramCall call { CuptiCall::k_##name, __builtin_return_address(0) }
+
 // `change` is what a call that succeeds changes of g_cupti_use.
 #define TBPROF_CUPTI_CALL(name, parameters, arguments, change) \
   int Hook_##name parameters {                                 \
     auto* const real = TBPROF_REAL(name);                      \
     if (real == nullptr) return kCuptiUnknown;                 \
-    const ProgramCall call;                                    \
+    TBPROF_PROGRAM_CALL(name);                                 \
     const int result = real arguments;                         \
     if (call.Changed(result)) change;                          \
     return result;                                             \
@@ -117,7 +128,7 @@ TBPROF_CUPTI_CALL(cuptiEnableAllDomains, (uint32_t enable, void* subscriber), (e
 int Hook_cuptiActivityRegisterCallbacks(void* requested, void* completed) {
   auto* const real = TBPROF_REAL(cuptiActivityRegisterCallbacks);
   if (real == nullptr) return kCuptiUnknown;
-  const ProgramCall call;
+  TBPROF_PROGRAM_CALL(cuptiActivityRegisterCallbacks);
   // Buffers of ours that CUPTI still has would go to the program's callback from here on.
   call.GiveWay();
   const int result = real(requested, completed);
@@ -128,7 +139,7 @@ int Hook_cuptiActivityRegisterCallbacks(void* requested, void* completed) {
 int Hook_cuptiActivityFlushAll(uint32_t flag) {
   auto* const real = TBPROF_REAL(cuptiActivityFlushAll);
   if (real == nullptr) return kCuptiUnknown;
-  const ProgramCall call;
+  TBPROF_PROGRAM_CALL(cuptiActivityFlushAll);
   const uint64_t begun = g_cupti_use.BeginFlush();
   const int result = real(flag);
   if (call.Changed(result)) g_cupti_use.EndFlush(begun);

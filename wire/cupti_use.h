@@ -2,7 +2,7 @@
 //
 // What the program has of CUPTI, as its calls show, and who may use CUPTI now.
 //
-//   use.BeginCall();                      // a program's thread, before it calls CUPTI
+//   use.BeginCall(CuptiCall::k_cuptiActivityEnable, caller);  // a program's thread, before it calls CUPTI
 //   if (use.IsHeld()) suspend();          // and tbprof's own thread has released it
 //   result = real(kind);
 //   if (result == 0) use.EnableKind(kind);
@@ -18,6 +18,9 @@
 #define TBPROF_WIRE_CUPTI_USE_H_
 
 #include <stdint.h>
+
+#include "wire/cupti_calls.h"
+#include "wire/records.h"
 
 namespace tbprof {
 
@@ -38,7 +41,16 @@ class CuptiUse {
 
   // ---- calls of the program
 
-  void BeginCall() { __atomic_fetch_add(&state_, kOneCall + kOneChange, __ATOMIC_ACQ_REL); }
+  // `caller`: its return address. Whether it is the first since tbprof held CUPTI.
+  bool BeginCall(CuptiCall call = CuptiCall::kNone, const void* caller = nullptr) {
+    __atomic_fetch_add(&state_, kOneCall + kOneChange, __ATOMIC_ACQ_REL);
+    // Within the call: TryHold has forgotten the last one before it, or fails.
+    uint64_t none = __atomic_load_n(&first_call_, __ATOMIC_RELAXED);
+    if (__builtin_expect(none != 0, 1)) return false;
+    const uint64_t first =
+        uint64_t{static_cast<uint8_t>(call)} << kCallShift | (reinterpret_cast<uint64_t>(caller) & kCallerMask);
+    return __atomic_compare_exchange_n(&first_call_, &none, first, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+  }
   // `now_ns`: of CLOCK_MONOTONIC.
   void EndCall(uint64_t now_ns) {
     __atomic_store_n(&last_call_ns_, now_ns, __ATOMIC_RELAXED);
@@ -145,27 +157,48 @@ class CuptiUse {
   bool IsHeld() const { return (__atomic_load_n(&state_, __ATOMIC_ACQUIRE) & kHeld) != 0; }
   bool HasCall() const { return (__atomic_load_n(&state_, __ATOMIC_ACQUIRE) & kCallsMask) != 0; }
 
-  // What the program leaves to tbprof, now that none of its calls is in flight.
-  CuptiShare Share(uint64_t now_ns) const {
+  // Of what keeps tbprof away, the part that lasts longest by itself. A subscriber of cuptiSubscribe alone does not.
+  CuptiLeft Left(uint64_t now_ns) const {
     const uint64_t last = __atomic_load_n(&last_call_ns_, __ATOMIC_RELAXED);
-    if (HasKind() || HasCallbacks() || (__atomic_load_n(&flags_, __ATOMIC_RELAXED) != 0) ||
-        __atomic_load_n(&flushed_, __ATOMIC_RELAXED) != __atomic_load_n(&kinds_changed_, __ATOMIC_RELAXED)) {
-      return CuptiShare::kNone;
+    const uint32_t flags = __atomic_load_n(&flags_, __ATOMIC_RELAXED);
+    if ((flags & kSecondVersion) != 0) return CuptiLeft::kSubscriberV2;
+    if ((flags & kTooMany) != 0) return CuptiLeft::kTooManySubscribers;
+    if ((flags & kContexts) != 0) return CuptiLeft::kContextKinds;
+    if (HasKind()) return CuptiLeft::kKinds;
+    if (HasCallbacks()) return CuptiLeft::kCallbacks;
+    if (__atomic_load_n(&flushed_, __ATOMIC_RELAXED) != __atomic_load_n(&kinds_changed_, __ATOMIC_RELAXED)) {
+      return CuptiLeft::kUnflushed;
     }
-    if (last != 0 && now_ns - last < __atomic_load_n(&quiet_ns, __ATOMIC_RELAXED)) return CuptiShare::kNone;
-    return HasSubscriber() ? CuptiShare::kActivities : CuptiShare::kAll;
+    if (HasCall()) return CuptiLeft::kCall;
+    // A call may have ended since `now_ns`.
+    const bool quiet = last == 0 || (now_ns >= last && now_ns - last >= __atomic_load_n(&quiet_ns, __ATOMIC_RELAXED));
+    return quiet ? CuptiLeft::kNothing : CuptiLeft::kQuietTime;
+  }
+
+  // Of the program's calls since tbprof held CUPTI. kNone: there is none, or it has just begun.
+  struct FirstCall {
+    CuptiCall call;
+    uint64_t caller;
+  };
+  FirstCall GetFirstCall() const {
+    const uint64_t first = __atomic_load_n(&first_call_, __ATOMIC_ACQUIRE);
+    return {static_cast<CuptiCall>(first >> kCallShift), first & kCallerMask};
   }
 
   // kNone: not now.
   CuptiShare TryHold(uint64_t now_ns) {
     uint64_t seen = __atomic_load_n(&state_, __ATOMIC_ACQUIRE);
     if ((seen & (kHeld | kCallsMask)) != 0) return CuptiShare::kNone;
-    const CuptiShare share = Share(now_ns);
-    if (share == CuptiShare::kNone) return share;
+    if (Left(now_ns) != CuptiLeft::kNothing) return CuptiShare::kNone;
+    const CuptiShare share = HasSubscriber() ? CuptiShare::kActivities : CuptiShare::kAll;
+    // Before CUPTI is held: the call that then waits for it is the next first one.
+    const uint64_t first = __atomic_exchange_n(&first_call_, 0, __ATOMIC_RELAXED);
     // A call that came and went meanwhile has changed the state.
-    return __atomic_compare_exchange_n(&state_, &seen, seen | kHeld, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)
-               ? share
-               : CuptiShare::kNone;
+    if (__atomic_compare_exchange_n(&state_, &seen, seen | kHeld, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+      return share;
+    }
+    if (first != 0) __atomic_store_n(&first_call_, first, __ATOMIC_RELAXED);
+    return CuptiShare::kNone;
   }
   // CUPTI is as the program knows it; who waits for WaitWord may go on.
   void Release() { __atomic_fetch_and(&state_, ~kHeld, __ATOMIC_ACQ_REL); }
@@ -194,6 +227,9 @@ class CuptiUse {
   static constexpr uint64_t kOneCall = 1, kCallsMask = (uint64_t{1} << 31) - 1, kHeld = uint64_t{1} << 31;
   static constexpr uint64_t kOneChange = uint64_t{1} << 32;
   enum Flag : uint32_t { kSecondVersion = 1, kTooMany = 2, kContexts = 4 };
+  // Addresses of programs have at most 56 bits.
+  static constexpr uint32_t kCallShift = 56;
+  static constexpr uint64_t kCallerMask = (uint64_t{1} << kCallShift) - 1;
 
   // Whether it was set.
   static bool SetBit(uint64_t* words, uint32_t bit, bool on) {
@@ -217,6 +253,7 @@ class CuptiUse {
   // Calls in flight in the lowest 31 bits, kHeld, and above how many calls there have been.
   uint64_t state_;
   uint64_t last_call_ns_;  // 0: none yet
+  uint64_t first_call_;    // its CuptiCall in the highest 8 bits, and its return address
   uint64_t kinds_changed_;
   uint64_t flushed_;  // kinds_changed_ at the latest flush without a kind
   uint32_t flags_;

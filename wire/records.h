@@ -438,12 +438,35 @@ enum class GpuInfoKey : uint16_t {
   kMissingKind = 9,  // an activity that could not be turned on, and why
   kByHooks = 10,     // device times come from events around the work, and why not from CUPTI
   kUnread = 11,      // decimal: bytes of CUPTI's buffers that it could not step through, and its error
+  kLeft = 12,        // in place of a text a CuptiLeftFact and the name of a function
 };
+
+// What is left of the program's own use of CUPTI, for which tbprof does not use it.
+enum class CuptiLeft : uint32_t {
+  kNothing = 0,
+  kSubscriberV2 = 1,        // of cuptiSubscribe_v2
+  kTooManySubscribers = 2,  // there were more than are counted
+  kContextKinds = 3,        // kinds of single contexts were enabled
+  kKinds = 4,               // a kind is enabled, or the recording of a single API call
+  kCallbacks = 5,           // callbacks of API calls are enabled
+  kUnflushed = 6,           // no flush came after the last kind was disabled
+  kCall = 7,                // a call has not returned
+  kQuietTime = 8,           // the latest call was less than a second ago
+};
+
+// While GPU recording is paused for the program: at its beginning and whenever it changes. The name of the program's
+// first call since tbprof used CUPTI follows; none: not known.
+struct CuptiLeftFact {
+  uint64_t caller;  // the return address of that call
+  CuptiLeft left;
+  uint32_t reserved;
+};
+static_assert(sizeof(CuptiLeftFact) == 16);
 
 // The text of kByHooks where CUPTI was not tried.
 inline constexpr char kHooksAskedFor[] = "as asked for by --cuda=hooks";
 
-// The text follows.
+// The text follows; of kLeft a CuptiLeftFact and a text.
 struct GpuInfoRecord {
   Tag tag;  // aux = GpuInfoKey
   uint64_t ticks;

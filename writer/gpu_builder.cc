@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "writer/clip.h"
+#include "writer/gpu_gaps.h"
 #include "writer/gpu_occupancy.h"
 #include "writer/nearly_sorted.h"
 #include "writer/summary_format.h"
@@ -31,7 +32,9 @@ constexpr size_t kMaxTriedShown = 3;
 constexpr int64_t kPsPerMs = 1'000'000'000;
 constexpr double kNotableErrorUs = 50;
 constexpr double kExitMs = 200;
-constexpr std::string_view kEnd = "end";  // why recording paused: nothing is missing
+// Why recording paused.
+constexpr std::string_view kEnd = "end";  // nothing is missing
+constexpr std::string_view kProgram = "program:";
 
 void AddTo(int64_t* sum, int64_t more) {
   if (__builtin_add_overflow(*sum, more, sum)) *sum = INT64_MAX;
@@ -1097,7 +1100,20 @@ void GpuBuilder::FinishTimes() {
   NumberDevices();
 }
 
-void GpuBuilder::JudgeProcess(const GpuFacts& facts, const ProcessFacts& process, Process* shown) {
+void GpuBuilder::ExplainGap(const Identity& identity, const std::vector<CuptiUseAt>& uses, const CuptiGap& ticks,
+                            GpuGap* gap) {
+  if (!gap->reason.starts_with(kProgram)) return;
+  const CuptiCause cause = FindCuptiCause(uses, ticks);
+  gap->remedy = CuptiRemedy(cause.left);
+  gap->left = CuptiLeftName(cause.left);
+  gap->first_call = PrintableUtf8(cause.first_call);
+  if (cause.caller != 0) gap->caller_module = host_->ModuleOf(identity, cause.caller);
+  const std::string text = CuptiCauseText(cause, &gap->caller_module);
+  if (!text.empty()) StrAppend(&gap->reason, ", ", text);
+}
+
+void GpuBuilder::JudgeProcess(const Identity& identity, const GpuFacts& facts, const ProcessFacts& process,
+                              Process* shown) {
   ProcessGpu& gpu = shown->gpu;
   gpu.library = PrintableUtf8(facts.library);
   gpu.versions = PrintableUtf8(facts.versions);
@@ -1110,6 +1126,8 @@ void GpuBuilder::JudgeProcess(const GpuFacts& facts, const ProcessFacts& process
   std::vector<GpuStateChange> changes = facts.changes;
   std::stable_sort(changes.begin(), changes.end(),
                    [](const GpuStateChange& a, const GpuStateChange& b) { return a.ticks < b.ticks; });
+  std::vector<CuptiUseAt> uses = facts.cupti_uses;
+  std::ranges::stable_sort(uses, {}, &CuptiUseAt::ticks);
   const uint64_t end = process.end_ticks != 0 ? std::min(process.end_ticks, window_.close) : window_.close;
   bool recorded = false, paused = false, by_window = false;
   uint64_t since = 0;
@@ -1122,7 +1140,8 @@ void GpuBuilder::JudgeProcess(const GpuFacts& facts, const ProcessFacts& process
     // The last flush is followed by the exit handlers of others, which seldom launch anything. Any other gap is told
     // however short: in half a millisecond a program runs and records a dozen kernels.
     if (cause == kEnd && ns < kExitMs * 1e6) return;
-    gpu.gaps.push_back({host_->PsOf(from), host_->PsOf(to), cause});
+    gpu.gaps.push_back({host_->PsOf(from), host_->PsOf(to), cause, "", "", "", ""});
+    ExplainGap(identity, uses, {since, from, to, until >= end}, &gpu.gaps.back());
   };
   for (const GpuStateChange& change : changes) {
     switch (change.kind) {
@@ -1212,7 +1231,7 @@ void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
     if (found == facts_->gpus.end() || known == facts_->processes.end()) continue;
     const GpuFacts& facts = found->second;
     Process& process = timeline_->processes[owner];
-    JudgeProcess(facts, known->second, &process);
+    JudgeProcess(identity, facts, known->second, &process);
     const ProcessGpu& gpu = process.gpu;
     const std::string who = StrCat(PrintableUtf8(process.name), " (", process.pid, ")");
     // Of workers that are alike the first speaks for all.
@@ -1226,18 +1245,7 @@ void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
     };
     if (gpu.recording == GpuRecording::kUnavailable) add(gpu.reason, &unavailable);
     if (!gpu.approximate.empty() && gpu.records > 0) add(gpu.approximate, &approximate);
-    int64_t paused_ps = 0;
-    for (const GpuGap& gap : gpu.gaps) AddTo(&paused_ps, gap.end_ps - gap.start_ps);
-    if (!gpu.gaps.empty()) {
-      const GpuGap& gap = gpu.gaps[0];
-      warnings.push_back(
-          StrCat(who, ": its GPU activity is missing for ", HumanTime(gap.end_ps - gap.start_ps), " from ",
-                 gap.start_ps / kPsPerMs, " ms (", gap.reason, ")",
-                 gpu.gaps.size() > 1
-                     ? StrCat(", and in ", gpu.gaps.size() - 1, " more gaps, ", HumanTime(paused_ps), " in all")
-                     : "",
-                 gap.reason.starts_with("program:") ? "; to avoid it, turn the program's profiler off" : ""));
-    }
+    for (std::string& warning : GapWarnings(who, gpu.gaps)) warnings.push_back(std::move(warning));
     if (facts.changes_left_out > 0 && facts.left_out_from_ticks < window_.close) {
       warnings.push_back(
           StrCat(who, ": recording of its GPUs began and paused ", facts.changes.size() + facts.changes_left_out,

@@ -44,6 +44,8 @@ class HostLines {
   virtual uint32_t ThreadOf(const Identity& process, uint32_t owner, int32_t tid, uint64_t ticks) = 0;
   // An Event::call_site for the code before `address`.
   virtual uint32_t SiteOf(const Identity& process, uint16_t type, uint64_t address) = 0;
+  // The file name of the module that a call at the return address is in; empty: not known.
+  virtual std::string ModuleOf(const Identity& process, uint64_t return_address) = 0;
   // A line that is no thread's.
   virtual uint32_t LineOf(uint32_t owner, const std::string& name) = 0;
   virtual void KeepCall(uint32_t line, const Event& event) = 0;
@@ -150,7 +152,8 @@ class GpuBuilder {
   int64_t CountedPs(const Span& span, uint64_t ns) const;
   void Correlate();
   std::string_view WhyUnused(const Identity& identity, const ProcessFacts& process) const;
-  void JudgeProcess(const GpuFacts& facts, const ProcessFacts& process, Process* shown);
+  void ExplainGap(const Identity& identity, const std::vector<CuptiUseAt>& uses, const CuptiGap& ticks, GpuGap* gap);
+  void JudgeProcess(const Identity& identity, const GpuFacts& facts, const ProcessFacts& process, Process* shown);
   void TrackMemory();
   void SplitLanes();
   void NumberDevices();

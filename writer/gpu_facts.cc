@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 
 namespace tbprof {
 namespace {
@@ -14,6 +15,8 @@ constexpr size_t kMaxNames = 1u << 18;
 constexpr uint64_t kMaxNameBytes = 64u << 20;
 constexpr size_t kMaxNameLength = 4096;
 constexpr size_t kMaxChanges = 10'000;
+constexpr size_t kMaxCuptiUses = 50'000;
+constexpr size_t kMaxCallName = 64;
 constexpr size_t kMaxTexts = 64;
 
 uint64_t Decimal(std::string_view text) {
@@ -87,6 +90,17 @@ const std::string* GpuFacts::Name(GpuNameKind kind, uint64_t id) const {
   return found == names_.end() || found->second.empty() ? nullptr : &found->second;
 }
 
+bool GpuFacts::TakeLeft(uint64_t ticks, std::string_view bytes) {
+  CuptiLeftFact fact;
+  if (bytes.size() < sizeof(fact)) return false;
+  std::memcpy(&fact, bytes.data(), sizeof(fact));
+  const std::string_view name = bytes.substr(sizeof(fact));
+  if (fact.left > CuptiLeft::kQuietTime || name.size() > kMaxCallName) return false;
+  // Gaps after them are told without their cause.
+  if (cupti_uses.size() < kMaxCuptiUses) cupti_uses.push_back({ticks, fact.left, fact.caller, std::string(name)});
+  return true;
+}
+
 bool GpuFacts::TakeInfo(const RecordView& record) {
   GpuInfoRecord info;
   if (!record.Read(&info)) return false;
@@ -139,6 +153,8 @@ bool GpuFacts::TakeInfo(const RecordView& record) {
       AddSaturating(&unread_bytes, Decimal(text));
       if (unread_cause.empty()) unread_cause = text.substr(std::min(text.size(), text.find(' ') + 1));
       return true;
+    case GpuInfoKey::kLeft:
+      return TakeLeft(info.ticks, text);
   }
   return false;
 }

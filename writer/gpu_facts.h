@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "writer/cupti_cause.h"
 #include "writer/gpu_clock.h"
 #include "writer/record_view.h"
 
@@ -55,6 +56,7 @@ struct GpuFacts {
 
   std::string library, versions;
   std::vector<GpuStateChange> changes;
+  std::vector<CuptiUseAt> cupti_uses;  // while recording was paused for the program
   // Of more changes than are kept: how many, when the first of them was, and what the last of them came to.
   uint64_t changes_left_out = 0;
   uint64_t left_out_from_ticks = 0;
@@ -72,6 +74,7 @@ struct GpuFacts {
  private:
   bool TakeName(const RecordView& record);
   bool TakeInfo(const RecordView& record);
+  bool TakeLeft(uint64_t ticks, std::string_view bytes);
 
   absl::flat_hash_map<std::pair<uint16_t, uint64_t>, std::string> names_;
   uint64_t name_bytes_ = 0;

@@ -170,8 +170,13 @@ Json ProcessGpuJson(const ProcessGpu& gpu) {
   }
   Json gaps = Json::array();
   for (const GpuGap& gap : gpu.gaps) {
-    gaps.push_back(
-        {{"start_s", Seconds(gap.start_ps)}, {"end_s", Seconds(gap.end_ps)}, {"reason", ValidUtf8(gap.reason)}});
+    gaps.push_back({{"start_s", Seconds(gap.start_ps)},
+                    {"end_s", Seconds(gap.end_ps)},
+                    {"reason", ValidUtf8(gap.reason)},
+                    {"first_call", ValidUtf8(gap.first_call)},
+                    {"caller_module", ValidUtf8(gap.caller_module)},
+                    {"left", gap.left},
+                    {"remedy", gap.remedy}});
   }
   return {{"state", state},
           {"reason", ValidUtf8(gpu.reason)},

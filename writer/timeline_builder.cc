@@ -1415,6 +1415,10 @@ class Builder : private HostLines {
   uint32_t SiteOf(const Identity& process, uint16_t type, uint64_t address) override {
     return SiteId({process, address, type});
   }
+  std::string ModuleOf(const Identity& process, uint64_t return_address) override {
+    const Module* const module = Modules(process).Find(return_address - 1);
+    return module == nullptr ? "" : PrintableUtf8(BaseName(module->path));
+  }
   void KeepCall(uint32_t line, const Event& event) override { Keep(line, event); }
   void DeviceEventKept() override { Trim(); }
   int64_t PsOf(uint64_t ticks) const override { return ClampedPs(ticks); }

@@ -133,6 +133,10 @@ struct GpuGap {
   int64_t start_ps = 0;
   int64_t end_ps = 0;
   std::string reason;
+  // Of the program's own use of CUPTI.
+  std::string first_call, caller_module;  // empty: not known
+  std::string_view left;                  // CuptiLeftName
+  std::string_view remedy;                // empty: none is known
 };
 
 // Of one process.

@@ -45,6 +45,53 @@ TEST_F(Cuda, Neighbour_RecordsThatComeLate_AreWhole) {
   EXPECT_GE(timed, 15);
 }
 
+// The first session ends in order and tbprof records again; something is left of the second.
+TEST_F(Cuda, Neighbour_LeavesSomething_GapNamesItAndTheFirstCall) {
+  struct Leaving {
+    const char *order, *left, *first_call, *remedy;
+  };
+  constexpr Leaving kLeavings[] = {
+      {"leaves_kinds", "activity_kinds", "cuptiActivityEnable", "end its profiling"},
+      {"leaves_unflushed", "unflushed_records", "cuptiActivityEnable", "cuptiActivityFlushAll"},
+      {"leaves_callbacks", "callbacks", "cuptiSubscribe", "disable its callbacks"},
+      {"leaves_subscriber_v2", "subscriber_v2", "cuptiSubscribe_v2", "cuptiUnsubscribe"},
+  };
+  for (const char* mode : {"cupti", "hooks"}) {
+    for (const Leaving& leaving : kLeavings) {
+      SCOPED_TRACE(std::string(leaving.order) + " --cuda=" + mode);
+      RunOptions options = On("cuda13", "version=130100");
+      options.tbprof = {std::string("--cuda=") + mode, "--window=all"};
+      options.environment.emplace_back("NEIGHBOUR_AWAITS", "1");
+      options.environment.emplace_back("NEIGHBOUR_QUIET_MS", "10");
+      const Pair pair = RunBoth({Subject("neighbour_opened"), leaving.order, "2"}, options);
+      ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << pair.profiled.AllSaid();
+      const auto& gaps = pair.profiled.summary["processes"][0]["gpu"]["gaps"];
+      ASSERT_EQ(gaps.size(), 2u) << gaps;
+      EXPECT_EQ(gaps[0].value("first_call", ""), "cuptiActivityRegisterCallbacks");
+      EXPECT_EQ(gaps[1].value("first_call", ""), leaving.first_call);
+      EXPECT_EQ(gaps[1].value("left", ""), leaving.left);
+      EXPECT_THAT(gaps[1].value("remedy", ""), testing::HasSubstr(leaving.remedy));
+      for (const auto& gap : gaps) EXPECT_EQ(gap.value("caller_module", ""), "neighbour_opened");
+      const std::string cause =
+          std::string("first call ") + leaving.first_call + " from neighbour_opened; kept open by ";
+      EXPECT_THAT(PageText(*pair.profiled.profile), testing::HasSubstr(cause));
+    }
+  }
+}
+
+// A library that came after tbprof had recorded which ones there are.
+TEST_F(Cuda, Neighbour_InALibraryOpenedLate_GapNamesTheLibrary) {
+  RunOptions options = On("cuda13", "version=130100");
+  options.tbprof = {"--cuda=cupti", "--window=all"};
+  const RunResult run =
+      RunUnderTbprof({Subject("neighbour_plugged"), Subject("libsim_neighbour.so"), "leaves_kinds", "1"}, options);
+  ASSERT_EQ(run.code(), 0) << run.AllSaid();
+  const auto& gaps = run.summary["processes"][0]["gpu"]["gaps"];
+  ASSERT_EQ(gaps.size(), 1u) << gaps;
+  EXPECT_EQ(gaps[0].value("first_call", ""), "cuptiActivityRegisterCallbacks");
+  EXPECT_EQ(gaps[0].value("caller_module", ""), "libsim_neighbour.so");
+}
+
 TEST_F(Cuda, Neighbour_AfterTheShippedQuietTime_IsRecordedAgain) {
   ExpectBothWhole({.order = "kineto_subscribed", .quiet_ms = 0});
 }

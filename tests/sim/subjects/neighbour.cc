@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program with a profiler of its own, in the order of calls that real ones have. Built twice: linked to libcupti
-// (neighbour_linked) and opening it (neighbour_opened).
+// A program with a profiler of its own, in the order of calls that real ones have. Built three times: linked to
+// libcupti (neighbour_linked), opening it (neighbour_opened), and as a library that does (neighbour_plugged opens it).
 //
 //   neighbour ORDER [SESSIONS]
 //
@@ -17,6 +17,8 @@
 //   collector         a subscriber of cuptiSubscribe_v2 that is held as long as PyTorch's CUPTI monitor lives
 //                     (torch/profiler/_cupti/monitor.py, pytorch#186439), without its calls of CUPTI 13.2
 //   registered_once   registers its buffers in the first session alone
+//   leaves_kinds, leaves_callbacks, leaves_unflushed, leaves_subscriber_v2
+//                     the same, and after the last session so much is left for good
 //
 //   NEIGHBOUR_AWAITS    under tbprof: before and after each session waits until device activity is recorded
 //   NEIGHBOUR_QUIET_MS  and has tbprof come back after so long without a call of CUPTI, not after a second
@@ -135,10 +137,11 @@ struct Order {
   std::string name;
   bool Is(const char* other) const { return name == other; }
   bool IsKineto() const { return name.starts_with("kineto"); }
+  bool Leaves() const { return name.starts_with("leaves_"); }
 };
 
 void Subscribe(const Order& order) {
-  if (order.Is("collector")) {
+  if (order.Is("collector") || order.Is("leaves_subscriber_v2")) {
     char old[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = "";
     CUpti_SubscriberParams parameters;
     memset(&parameters, 0, sizeof(parameters));
@@ -155,13 +158,20 @@ void Subscribe(const Order& order) {
          {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2}) {
       MUST(CUPTI(cuptiEnableCallback)(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id));
     }
+  } else if (order.Is("leaves_callbacks")) {
+    MUST(CUPTI(cuptiEnableDomain)(1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API));
   } else {
     MUST(CUPTI(cuptiEnableCallback)(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_CREATED));
   }
 }
 
-void Begin(const Order& order, int session) {
-  const bool subscribes = !order.Is("kineto") && !order.Is("kineto_clock") && !order.Is("registered_once");
+bool Subscribes(const Order& order, bool is_last) {
+  if (order.Leaves()) return is_last && (order.Is("leaves_callbacks") || order.Is("leaves_subscriber_v2"));
+  return !order.Is("kineto") && !order.Is("kineto_clock") && !order.Is("registered_once");
+}
+
+void Begin(const Order& order, int session, bool is_last) {
+  const bool subscribes = Subscribes(order, is_last);
   if (subscribes && subscriber == nullptr) Subscribe(order);
   if (order.IsKineto()) {
     uint8_t value = 1;
@@ -170,7 +180,8 @@ void Begin(const Order& order, int session) {
     CUPTI(cuptiActivitySetAttribute)(CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER, &size, &value);
   }
   if (order.Is("kineto_clock") && session == 0) MUST(CUPTI(cuptiActivityRegisterTimestampCallback)(Counter));
-  if (!order.Is("registered_once") || session == 0) MUST(CUPTI(cuptiActivityRegisterCallbacks)(Request, Complete));
+  const bool registers_once = order.Is("registered_once") || order.Leaves();
+  if (!registers_once || session == 0) MUST(CUPTI(cuptiActivityRegisterCallbacks)(Request, Complete));
   for (const CUpti_ActivityKind kind : kKinds) MUST(CUPTI(cuptiActivityEnable)(kind));
 }
 
@@ -183,7 +194,7 @@ void* TearDown(void*) {
   return nullptr;
 }
 
-void End(const Order& order) {
+void End(const Order& order, bool is_last) {
   if (order.Is("xla")) {
     for (const CUpti_CallbackId id :
          {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2}) {
@@ -194,7 +205,10 @@ void End(const Order& order) {
     // Whoever takes CUPTI now takes the records that are still in it.
     Launch(between, kBetween, &between_launched, 1'000'000);
   }
-  for (const CUpti_ActivityKind kind : kKinds) MUST(CUPTI(cuptiActivityDisable)(kind));
+  if (!is_last || !order.Is("leaves_kinds")) {
+    for (const CUpti_ActivityKind kind : kKinds) MUST(CUPTI(cuptiActivityDisable)(kind));
+  }
+  if (is_last && order.Is("leaves_unflushed")) return;
   MUST(CUPTI(cuptiActivityFlushAll)(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED));
   if (order.Is("xla")) MUST(CUPTI(cuptiFinalize)());
   if (order.Is("kineto_teardown")) {
@@ -208,7 +222,11 @@ void End(const Order& order) {
 
 }  // namespace
 
+#ifdef NEIGHBOUR_IN_LIBRARY
+extern "C" int RunNeighbour(int argc, char** argv) {
+#else
 int main(int argc, char** argv) {
+#endif
   const Order order = {argc > 1 ? argv[1] : "xla"};
   const int sessions = argc > 2 ? atoi(argv[2]) : 3;
 #ifdef NEIGHBOUR_OPENS
@@ -230,12 +248,13 @@ int main(int argc, char** argv) {
     // The collector keeps CUPTI.
     if (!order.Is("collector") || session == 0) AwaitRecording();
     Launch(outside, kOutside, &outside_launched);
-    Begin(order, session);
+    const bool is_last = session == sessions - 1;
+    Begin(order, session, is_last);
     Launch(own, kOwn, &own_launched);
-    End(order);
+    End(order, is_last);
   }
   if (order.Is("collector")) MUST(CUPTI(cuptiUnsubscribe)(subscriber));
-  AwaitRecording();
+  if (!order.Leaves()) AwaitRecording();
   Launch(outside, kOutside, &outside_launched);
   printf("own_launched=%ld\nown_seen=%ld\nbetween_seen=%ld\n", own_launched, own_seen, between_seen);
   printf("outside_launched=%ld\noutside_seen=%ld\n", outside_launched, outside_seen);

@@ -480,6 +480,8 @@ TEST_F(LogdirCheck, Text_EachFindingIsOneLineOf100Columns) {
   EXPECT_GE(findings, 4u) << text;
   // The place is whole on a line of its own.
   EXPECT_THAT(text, HasSubstr("\n      in: " + deep + "/" + deep + "/plugins/profile/run/h.xplane.pb\n"));
+  // So is a message of the profile that has no place in its line.
+  EXPECT_THAT(text, HasSubstr("\n      whole: " + std::string(300, 'w') + "\n"));
 }
 
 TEST_F(LogdirCheck, Pass_NamesTheDoctor) {

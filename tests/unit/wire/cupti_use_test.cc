@@ -152,6 +152,64 @@ TEST_F(CuptiUseTest, Share_MoreSubscribersThanPlaces_IsNoneUntilFinalize) {
   EXPECT_EQ(Later(), CuptiShare::kAll);
 }
 
+TEST_F(CuptiUseTest, Left_EachCause_IsNamed) {
+  const auto left = [&] { return use_.Left(now_ += kSecond); };
+  EXPECT_EQ(left(), CuptiLeft::kNothing);
+
+  use_.BeginCall();
+  EXPECT_EQ(left(), CuptiLeft::kCall);
+  use_.EndCall(now_);
+  EXPECT_EQ(use_.Left(now_ + kSecond - 1), CuptiLeft::kQuietTime);
+  EXPECT_EQ(use_.Left(now_ - 1), CuptiLeft::kQuietTime) << "the call ended since the clock was read";
+  EXPECT_EQ(left(), CuptiLeft::kNothing);
+
+  Call([&] { use_.AddSubscriber(&handle_, false); });
+  EXPECT_EQ(left(), CuptiLeft::kNothing) << "tbprof records beside it";
+  Call([&] { use_.SetCallback(2, CuptiUse::kEveryCallback, true); });
+  EXPECT_EQ(left(), CuptiLeft::kCallbacks);
+  Call([&] { use_.EnableKind(kKernel); });
+  EXPECT_EQ(left(), CuptiLeft::kKinds);
+  Call([&] { use_.RemoveSubscriber(&handle_); });
+  Call([&] { use_.DisableKind(kKernel); });
+  EXPECT_EQ(left(), CuptiLeft::kUnflushed);
+  Flush();
+  EXPECT_EQ(left(), CuptiLeft::kNothing);
+
+  Call([&] { use_.EnableKindOfContext(); });
+  EXPECT_EQ(left(), CuptiLeft::kContextKinds);
+  int handles[CuptiUse::kMostSubscribers + 1];
+  for (int& handle : handles) Call([&] { use_.AddSubscriber(&handle, false); });
+  EXPECT_EQ(left(), CuptiLeft::kTooManySubscribers);
+  Call([&] { use_.Finalize(); });
+  Call([&] { use_.AddSubscriber(&handle_, true); });
+  EXPECT_EQ(left(), CuptiLeft::kSubscriberV2);
+  Call([&] { use_.RemoveSubscriber(&handle_); });
+  EXPECT_EQ(left(), CuptiLeft::kNothing);
+}
+
+TEST_F(CuptiUseTest, FirstCall_AfterEachHold_IsTheNextOne) {
+  const auto call = [&](CuptiCall which, uint64_t caller) {
+    use_.BeginCall(which, reinterpret_cast<const void*>(caller));
+    use_.EndCall(now_);
+  };
+  EXPECT_EQ(use_.GetFirstCall().call, CuptiCall::kNone);
+  call(CuptiCall::k_cuptiSubscribe, 0x7fff12345678);
+  call(CuptiCall::k_cuptiActivityEnable, 0x1000);
+  EXPECT_EQ(use_.GetFirstCall().call, CuptiCall::k_cuptiSubscribe);
+  EXPECT_EQ(use_.GetFirstCall().caller, 0x7fff12345678u);
+  EXPECT_STREQ(CuptiCallName(use_.GetFirstCall().call), "cuptiSubscribe");
+
+  EXPECT_EQ(use_.TryHold(now_), CuptiShare::kNone);
+  EXPECT_EQ(use_.GetFirstCall().call, CuptiCall::k_cuptiSubscribe) << "CUPTI is not held";
+  EXPECT_EQ(use_.TryHold(now_ + kSecond), CuptiShare::kAll);
+  EXPECT_EQ(use_.GetFirstCall().call, CuptiCall::kNone);
+  use_.BeginCall(CuptiCall::k_cuptiEnableAllDomains, reinterpret_cast<const void*>(0x2000));
+  use_.Release();
+  use_.EndCall(now_);
+  EXPECT_EQ(use_.GetFirstCall().call, CuptiCall::k_cuptiEnableAllDomains);
+  EXPECT_EQ(use_.GetFirstCall().caller, 0x2000u);
+}
+
 TEST_F(CuptiUseTest, BufferCallbacks_OfAnotherCopyOfCupti_AreNone) {
   int other = 0;
   Call([&] { use_.SetBufferCallbacks(&handle_, &other, &handle_); });

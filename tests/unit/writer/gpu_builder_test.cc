@@ -609,6 +609,79 @@ TEST(GpuBuilder, PausesAreGapsAndKillsAreSaid) {
   EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("GRAPH_TRACE")));
 }
 
+// Each gap of the program's own use of CUPTI has its cause: a line for each, with what helps against it.
+TEST(GpuBuilder, GapsOfTheProgram_DifferentCauses_EachIsNamed) {
+  constexpr char kProgram[] = "program: the program uses CUPTI itself";
+  SpoolMaker spool = GpuProcess();
+  spool.Module(0x7f0000000000, 0x7f0000001000, "/opt/lib/libkineto.so").Module(0x10000, 0x20000, "/usr/bin/trainer");
+  spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(11 * kMs), 3).Api(kLaunchCallback, kMainTid, Gpu(9 * kMs), kMs, 3);
+  const auto session = [&](uint64_t at) {
+    spool.GpuInfo(GpuInfoKey::kPaused, at, kProgram);
+    spool.CuptiUse(at, CuptiLeft::kCall, "cuptiSubscribe",
+                   0x7f0000001000);  // the call is the module's last instruction
+    spool.CuptiUse(at + kMs, CuptiLeft::kKinds, "cuptiSubscribe", 0x7f0000001000);
+    spool.CuptiUse(at + 5 * kMs, CuptiLeft::kQuietTime, "cuptiSubscribe", 0x7f0000001000);
+    spool.GpuInfo(GpuInfoKey::kRecording, at + 7 * kMs, "");
+  };
+  session(20 * kMs);
+  session(30 * kMs);
+  spool.GpuInfo(GpuInfoKey::kPaused, 40 * kMs, kProgram);
+  spool.CuptiUse(40 * kMs, CuptiLeft::kCall, "cuptiActivityEnable", 0x10010);
+  spool.CuptiUse(41 * kMs, CuptiLeft::kKinds, "cuptiActivityEnable", 0x10010);
+  spool.CuptiUse(48 * kMs, CuptiLeft::kUnflushed, "cuptiActivityEnable", 0x10010);
+  spool.GpuClock(50 * kMs, Gpu(50 * kMs)).EndChunk().End(50 * kMs);
+  const Timeline timeline = Build(spool);
+  const std::vector<GpuGap>& gaps = timeline.processes[0].gpu.gaps;
+  ASSERT_EQ(gaps.size(), 3u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(gaps[i].first_call, "cuptiSubscribe");
+    EXPECT_EQ(gaps[i].caller_module, "libkineto.so");
+    EXPECT_EQ(gaps[i].left, "activity_kinds") << "for the longest time";
+  }
+  EXPECT_EQ(gaps[2].first_call, "cuptiActivityEnable");
+  EXPECT_EQ(gaps[2].caller_module, "trainer");
+  EXPECT_EQ(gaps[2].left, "unflushed_records") << "for it the gap has not ended";
+  std::vector<std::string> lines;
+  for (const std::string& line : timeline.warnings) {
+    if (line.find("GPU activity is missing") != std::string::npos) lines.push_back(line);
+  }
+  EXPECT_THAT(lines, testing::ElementsAre(
+                         "trainer (100): its GPU activity is missing for 7.00 ms from 19 ms (program: the program uses "
+                         "CUPTI itself, first call cuptiSubscribe from libkineto.so; kept open by activity kinds that "
+                         "are enabled), and in 1 more gap, 14.0 ms in all; end its profiling (torch.profiler: stop, "
+                         "jax.profiler: stop_trace) or turn it off for the window",
+                         "trainer (100): its GPU activity is missing for 10.0 ms from 39 ms (program: the program uses "
+                         "CUPTI itself, first call cuptiActivityEnable from trainer; kept open by records that are not "
+                         "flushed); have it call cuptiActivityFlushAll after its last cuptiActivityDisable"));
+}
+
+TEST(GpuBuilder, GapOfTheProgram_CauseOrCallerNotKnown_IsSaid) {
+  for (const bool caller : {false, true}) {
+    SpoolMaker spool = GpuProcess();
+    spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(11 * kMs), 3).Api(kLaunchCallback, kMainTid, Gpu(9 * kMs), kMs, 3);
+    spool.GpuInfo(GpuInfoKey::kPaused, 20 * kMs, "program: the program uses CUPTI itself");
+    if (caller) spool.CuptiUse(20 * kMs, CuptiLeft::kSubscriberV2, "cuptiSubscribe_v2", 0x99990000);
+    spool.GpuClock(50 * kMs, Gpu(50 * kMs)).EndChunk().End(50 * kMs);
+    EXPECT_THAT(
+        Build(spool).warnings,
+        testing::Contains(HasSubstr(
+            caller ? "itself, first call cuptiSubscribe_v2 from an unknown module; kept open by a subscriber "
+                     "of cuptiSubscribe_v2); have it call cuptiUnsubscribe"
+                   : "(program: the program uses CUPTI itself); to avoid it, turn the program's profiler off")));
+  }
+}
+
+// As --require-gpu names it.
+TEST(GpuBuilder, LatestCuptiCause_SessionThatEnded_IsWhatItHad) {
+  EXPECT_EQ(CuptiCauseText(LatestCuptiCause({}), nullptr), "");
+  std::vector<CuptiUseAt> uses = {{1, CuptiLeft::kCall, 9, "cuptiSubscribe"}};
+  EXPECT_EQ(LatestCuptiCause(uses).left, CuptiLeft::kCall);
+  uses.push_back({2, CuptiLeft::kKinds, 9, "cuptiSubscribe"});
+  uses.push_back({3, CuptiLeft::kQuietTime, 9, "cuptiSubscribe"});
+  EXPECT_EQ(CuptiCauseText(LatestCuptiCause(uses), nullptr),
+            "first call cuptiSubscribe; kept open by activity kinds that are enabled");
+}
+
 // From the program's call on, of which none came while the window was open.
 TEST(GpuBuilder, WhatTheProgramTookBeforeTheWindowIsAGapOfIt) {
   for (const bool given_back : {false, true}) {
@@ -779,7 +852,8 @@ TEST(GpuBuilder, HostileRecordsDoNoHarm) {
           spool.GpuName(static_cast<GpuNameKind>(any()), small, std::string(random() % 200, static_cast<char>(any())));
           break;
         case 6:
-          spool.GpuInfo(static_cast<GpuInfoKey>(any() % 12), any(), "\xff" + std::to_string(any()));
+          spool.GpuInfo(static_cast<GpuInfoKey>(any() % 14), any(), "\xff" + std::to_string(any()));
+          spool.CuptiUse(any(), static_cast<CuptiLeft>(any() % 12), "\xff\n", any());
           break;
         case 7:
           spool.GpuClock(any(), any(), random() % 1000);

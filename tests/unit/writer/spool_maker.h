@@ -251,6 +251,15 @@ class SpoolMaker {
     record.text_length = text.size();
     return Add(RecordKind::kGpuInfo, record, static_cast<uint16_t>(key), 0, text);
   }
+  SpoolMaker& CuptiUse(uint64_t ticks, CuptiLeft left, std::string_view first_call, uint64_t caller) {
+    CuptiLeftFact fact{};
+    fact.caller = caller;
+    fact.left = left;
+    std::string bytes(sizeof(fact), '\0');
+    memcpy(bytes.data(), &fact, sizeof(fact));
+    bytes.append(first_call);
+    return GpuInfo(GpuInfoKey::kLeft, ticks, bytes);
+  }
   static GpuDeviceRecord MakeDevice(uint8_t uuid = 1) {  // an H100, as far as it matters
     GpuDeviceRecord device{};
     device.memory_bytes = uint64_t{80} << 30;
