@@ -262,7 +262,9 @@ def test_shapes_are_those_of_the_programs_own_profiler(run):
     assert not any("shapes of PyTorch" in line for line in ran.said)
 
 
+# Python warns of a leaked semaphore where the thread that feeds a worker frees it while the interpreter ends.
 LOADERS = """
+    import threading
     import torch
 
     class Numbers(torch.utils.data.Dataset):
@@ -277,6 +279,9 @@ LOADERS = """
         for context, workers in ("fork", 2), ("spawn", 1):
             loader = torch.utils.data.DataLoader(Numbers(), 2, num_workers=workers, multiprocessing_context=context)
             print(context, sum(batch.sum().item() for batch in loader))
+        for thread in threading.enumerate():
+            if thread is not threading.current_thread():
+                thread.join()
 """
 
 
