@@ -17,6 +17,7 @@
 #include <sys/un.h>
 
 #include "preload/capture_signal.h"
+#include "preload/gpu.h"
 #include "preload/hooks.h"
 #include "preload/late_names.h"
 #include "preload/modules.h"
@@ -533,6 +534,8 @@ bool g_started;
 __attribute__((constructor)) void Start(int argc, char** argv, char** environment) {
   const int saved = errno;
   ResolveRealFunctions();
+  FindVisitor();
+  FindDriverAtStart();
   HideLateNames();
   Attach(argc, argv, environment);
   g_started = true;

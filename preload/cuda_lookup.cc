@@ -33,6 +33,9 @@ constexpr char kDriver[] = "libcuda.so.1\0";
 // What a linked reference leads to where that is the same for every caller.
 CudaFunctions g_linked;
 
+// That of the global scope, which comes before whatever is loaded later.
+const link_map* g_driver_at_start;
+
 template <typename Function>
 void** Slot(Function* function) {
   return reinterpret_cast<void**>(function);
@@ -42,21 +45,25 @@ void* Address(Function* function) {
   return reinterpret_cast<void*>(function);
 }
 
-// The driver whose calls are recorded: whoever records them asks it for events, so the streams must be its own.
+int TakeDriver(dl_phdr_info* info, size_t, void* data) {
+  const ElfW(Dyn)* const dynamic = DynamicOf(*info);
+  if (dynamic == nullptr) return 0;
+  const DynamicTables tables(info->dlpi_addr, dynamic);
+  if (tables.soname == nullptr || !SameText(tables.soname, kDriver)) return 0;
+  *static_cast<const void**>(data) = dynamic;
+  return 1;
+}
+
+// The driver whose calls are recorded: whoever records them asks it for events, so the streams must be its own. Found
+// without the loader's lock: a constructor that dlopen runs may wait for this thread.
 const link_map* Driver() {
   static const link_map* driver;
   const link_map* found = __atomic_load_n(&driver, __ATOMIC_ACQUIRE);
   if (found != nullptr) return found;
-  const int saved = errno;
-  void* const handle = dlopen(kDriver, RTLD_LAZY | RTLD_NOLOAD);
-  if (handle != nullptr) {
-    dlclose(handle);
-    found = static_cast<const link_map*>(handle);
-    __atomic_store_n(&driver, found, __ATOMIC_RELEASE);
-  } else {
-    dlerror();
-  }
-  errno = saved;
+  const void* part = nullptr;
+  VisitObjects(TakeDriver, &part);
+  if (part != nullptr) found = ObjectAt(part);
+  if (found != nullptr) __atomic_store_n(&driver, found, __ATOMIC_RELEASE);
   return found;
 }
 
@@ -232,6 +239,14 @@ void* CudaHookOf(const char* symbol, void* found, bool is_callers) {
 
 // ---- linked references
 
+void FindDriverAtStart() {
+  // A look-up in vain allocates memory.
+  if (Driver() == nullptr) return;
+  const void* const found = RealDlsym(RTLD_NEXT, "cuInit");
+  if (found == nullptr) dlerror();
+  g_driver_at_start = found == nullptr ? nullptr : ObjectAt(found);
+}
+
 namespace {
 
 // What the caller's reference to `symbol` leads to; null: nobody has it any more. Where all callers' lead to the same
@@ -241,7 +256,9 @@ __attribute__((noinline)) void* FindLinked(const char* symbol, void** everyones,
   bool is_everyones = false;
   void* const found = FindForCaller(linked, slot, symbol, kDriver, caller, &is_everyones);
   if (found == nullptr) return nullptr;
-  if (is_everyones) __atomic_store_n(everyones, found, __ATOMIC_RELEASE);
+  if (is_everyones || (g_driver_at_start != nullptr && ObjectAt(found) == g_driver_at_start)) {
+    __atomic_store_n(everyones, found, __ATOMIC_RELEASE);
+  }
   if (__atomic_load_n(slot, __ATOMIC_ACQUIRE) == nullptr && IsOfDriver(found)) Take(slot, found, nullptr);
   return found;
 }

@@ -23,6 +23,9 @@ extern __attribute__((visibility("hidden"))) CuptiUse g_cupti_use;
 // What is called before a call of the program's is handed on while tbprof holds CUPTI; it returns when it does not.
 void SetYield(void (*suspend)());
 
+// In the constructor: takes the loader's lock.
+void FindDriverAtStart();
+
 // The program has named a stream, by its handle.
 void NameGpuStream(void* stream, const char* name);
 

@@ -55,22 +55,16 @@ struct Search {
 
 int HasName(dl_phdr_info* info, size_t, void* data) {
   auto* const search = static_cast<Search*>(data);
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    if (info->dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
-    const auto* dynamic = reinterpret_cast<const ElfW(Dyn)*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-    if (dynamic != _DYNAMIC) search->is_there = DynamicTables(info->dlpi_addr, dynamic).Find(search->name) != nullptr;
-  }
+  const ElfW(Dyn)* const dynamic = DynamicOf(*info);
+  if (dynamic == nullptr || dynamic == _DYNAMIC) return 0;
+  search->is_there = DynamicTables(info->dlpi_addr, dynamic).Find(search->name) != nullptr;
   return search->is_there ? 1 : 0;
 }
-
-// libc's own: a program may have one that knows the objects of its start alone (ClickHouse, Seastar).
-using Visit = int (*)(dl_phdr_info* info, size_t size, void* data);
-int (*g_visit_objects)(Visit visit, void* data);
 
 // Whether another object than ours has it.
 bool IsThere(const char* name) {
   Search search{name, false};
-  g_visit_objects(HasName, &search);
+  VisitObjects(HasName, &search);
   return search.is_there;
 }
 
@@ -135,10 +129,9 @@ void PutBack(const Object& object, const DynamicTables& tables, const DynamicTab
 int PutBackIn(dl_phdr_info* info, size_t, void* data) {
   const auto& own = *static_cast<const DynamicTables*>(data);
   Object object{info->dlpi_addr, {}, info->dlpi_phdr, info->dlpi_phnum};
-  const ElfW(Dyn)* dynamic = nullptr;
+  const ElfW(Dyn)* const dynamic = DynamicOf(*info);
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& part = info->dlpi_phdr[i];
-    if (part.p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const ElfW(Dyn)*>(object.base + part.p_vaddr);
     if (part.p_type == PT_GNU_RELRO) {
       // As the loader: a page that it ends in stays writable.
       object.read_only = {PageBegin(object.base + part.p_vaddr), PageBegin(object.base + part.p_vaddr + part.p_memsz)};
@@ -222,10 +215,8 @@ extern "C" __attribute__((visibility("hidden"))) void* tbprof_resolve_late(uint3
 }
 
 void HideLateNames() {
-  g_visit_objects = reinterpret_cast<decltype(g_visit_objects)>(RealDlsym(RTLD_NEXT, "dl_iterate_phdr"));
-  if (g_visit_objects == nullptr) return;
   const DynamicTables own(OwnBase(), _DYNAMIC);
-  g_visit_objects(PutBackIn, const_cast<DynamicTables*>(&own));
+  VisitObjects(PutBackIn, const_cast<DynamicTables*>(&own));
   MakeIndirect(own);
 }
 

@@ -23,6 +23,7 @@ uint32_t g_recorded_count;
 
 using FindObject = int (*)(void*, dl_find_object*);
 FindObject g_find_object;
+int (*g_visit_objects)(Visit visit, void* data);
 
 struct BuildId {
   const uint8_t* bytes = nullptr;
@@ -163,8 +164,10 @@ uint64_t Distance(uint64_t a, uint64_t b) { return a < b ? b - a : a - b; }
 }  // namespace
 
 DynamicTables::DynamicTables(uint64_t base, const ElfW(Dyn) * dynamic)
-    : gnu_hashes(), hashes(), symbols(), texts(), relocations(), relocation_count(), relative_count() {
+    : gnu_hashes(), hashes(), symbols(), texts(), soname(), relocations(), relocation_count(), relative_count() {
+  uint64_t name = 0;
   for (const ElfW(Dyn)* entry = dynamic; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_SONAME) name = entry->d_un.d_val;
     // glibc has added the library's address where it may write.
     const uint64_t given = entry->d_un.d_ptr, added = given + base, section = reinterpret_cast<uint64_t>(dynamic);
     const uint64_t address = Distance(added, section) < Distance(given, section) ? added : given;
@@ -178,6 +181,7 @@ DynamicTables::DynamicTables(uint64_t base, const ElfW(Dyn) * dynamic)
     if (entry->d_tag == DT_RELACOUNT) relative_count = entry->d_un.d_val;
     if (entry->d_tag == DT_PLTRELSZ) relocation_count[1] = entry->d_un.d_val / sizeof(ElfW(Rela));
   }
+  if (texts != nullptr && name != 0) soname = texts + name;
 }
 
 const ElfW(Sym) * DynamicTables::Find(const char* name) const {
@@ -221,6 +225,20 @@ void* SymbolOf(const link_map* library, const char* name) {
   const ElfW(Sym)* const symbol = DynamicTables(library->l_addr, library->l_ld).Find(name);
   return symbol == nullptr ? nullptr : reinterpret_cast<void*>(library->l_addr + symbol->st_value);
 }
+
+const ElfW(Dyn) * DynamicOf(const dl_phdr_info& object) {
+  for (int i = 0; i < object.dlpi_phnum; ++i) {
+    if (object.dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
+    return reinterpret_cast<const ElfW(Dyn)*>(object.dlpi_addr + object.dlpi_phdr[i].p_vaddr);
+  }
+  return nullptr;
+}
+
+void FindVisitor() {
+  g_visit_objects = reinterpret_cast<decltype(g_visit_objects)>(RealDlsym(RTLD_NEXT, "dl_iterate_phdr"));
+}
+
+int VisitObjects(Visit visit, void* data) { return g_visit_objects == nullptr ? 0 : g_visit_objects(visit, data); }
 
 void RecordLoadedModules(ThreadState* thread, const char* executable) {
   FindTheFinder();

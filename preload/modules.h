@@ -35,6 +35,7 @@ struct DynamicTables {
   const uint32_t* hashes;
   const ElfW(Sym) * symbols;
   const char* texts;
+  const char* soname;                 // null: it has none
   const ElfW(Rela) * relocations[2];  // DT_RELA, DT_JMPREL
   size_t relocation_count[2];
   size_t relative_count;  // of DT_RELA, at its beginning: without a symbol
@@ -42,6 +43,16 @@ struct DynamicTables {
   DynamicTables(uint64_t base, const ElfW(Dyn) * dynamic);
   const ElfW(Sym) * Find(const char* name) const;  // defined there; null: it is not
 };
+
+// Null: a static program's.
+const ElfW(Dyn) * DynamicOf(const dl_phdr_info& object);
+
+// libc's dl_iterate_phdr, which does not wait for a constructor that dlopen runs on another thread. A program may have
+// one of its own that knows the objects of its start alone (ClickHouse, Seastar). Before FindVisitor, which the
+// constructor calls and which takes the loader's lock, nothing is visited.
+void FindVisitor();
+using Visit = int (*)(dl_phdr_info* info, size_t size, void* data);
+int VisitObjects(Visit visit, void* data);
 
 void RecordLoadedModules(ThreadState* thread, const char* executable);
 

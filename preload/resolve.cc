@@ -186,6 +186,48 @@ void Remember(const void* caller, const char* name, void* function) {
 
 }  // namespace
 
+namespace {
+
+// The definitions of a name in objects other than ours.
+struct Definitions {
+  const char* name;
+  const char* libraries;
+  uint32_t count;
+  const void* function;  // of the last that was visited
+  bool is_plain;         // it is a function in one of `libraries`
+};
+
+bool IsOneOf(const char* libraries, const char* soname) {
+  for (; *libraries != '\0'; ++libraries) {
+    if (SameText(libraries, soname)) return true;
+    while (*libraries != '\0') ++libraries;
+  }
+  return false;
+}
+
+int CountDefinition(dl_phdr_info* info, size_t, void* data) {
+  auto* const all = static_cast<Definitions*>(data);
+  const ElfW(Dyn)* const dynamic = DynamicOf(*info);
+  if (dynamic == nullptr || dynamic == _DYNAMIC) return 0;
+  const DynamicTables tables(info->dlpi_addr, dynamic);
+  const ElfW(Sym)* const symbol = tables.Find(all->name);
+  if (symbol == nullptr) return 0;
+  all->function = reinterpret_cast<const void*>(info->dlpi_addr + symbol->st_value);
+  all->is_plain =
+      ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && tables.soname != nullptr && IsOneOf(all->libraries, tables.soname);
+  return ++all->count > 1;
+}
+
+// The one that the process has, in one of `libraries`; null: there is none, or more than one, and the loader must say
+// which is meant. Without the loader's lock: a constructor that dlopen runs may wait for this thread.
+void* OnlyDefinition(const char* name, const char* libraries) {
+  Definitions all{name, libraries, 0, nullptr, false};
+  VisitObjects(CountDefinition, &all);
+  return all.count == 1 && all.is_plain ? const_cast<void*>(all.function) : nullptr;
+}
+
+}  // namespace
+
 // Objects are in the loader's list in the order in which they came.
 bool CameBefore(const link_map* first, const link_map* second) {
   constexpr int kMostObjects = 4096;
@@ -215,6 +257,12 @@ void* FindForCaller(void* hook, void* const* looked_up, const char* name, const 
   void* found = Recall(caller, name);
   if (found != nullptr) return found;
   const link_map* const object = ObjectAt(caller);
+  found = OnlyDefinition(name, libraries);
+  if (found != nullptr) {
+    // A definition that comes later may be another caller's.
+    if (object != nullptr) Remember(caller, name, found);
+    return found;
+  }
   const int saved = errno;
   void* const global = RealDlsym(RTLD_NEXT, name);
   void* own = FindOwn(name, caller);

@@ -40,6 +40,28 @@ TEST_F(CudaDrivers, Neighbour_Hooks_RecordsEachKernelOnce) {
   }
 }
 
+// The loader's lock is held while the constructor waits for the thread.
+TEST_F(CudaDrivers, Constructor_WaitsForAThreadThatCalls_RunsAsBare) {
+  const std::string plugin = Subject("libsim_driver_plugin.so"), joins = Subject("libsim_constructor_joins.so");
+  const std::vector<std::vector<std::string>> commands = {
+      {Subject("opens_plugin"), plugin, joins},
+      {Subject("opens_plugin"), plugin, joins, "now"},
+      {Subject("opens_plugin"), plugin, joins, "deep"},
+      {Subject("starts_with_joins")},
+  };
+  for (const std::vector<std::string>& command : commands) {
+    for (const std::string mode : {"off", "auto", "hooks"}) {
+      RunOptions options = On("cuda13");
+      options.environment.emplace_back("CONSTRUCTOR_CALLS", "driver and nccl");
+      options.tbprof = {"--cuda=" + mode};
+      options.timeout_s = 30;
+      const Pair pair = RunBoth(command, options);
+      EXPECT_EQ(pair.bare.code(), 0) << pair.bare.err;
+      EXPECT_TRUE(pair.Same()) << command.back() << " --cuda=" << mode;
+    }
+  }
+}
+
 // Whether a name of CUDA, CUPTI, NCCL or NVTX is there, and whether its address is the same in every way.
 TEST_F(CudaDrivers, LookUp_EveryWay_FindsWhatIsThereBare) {
   const std::string alone = Subject("libsim_names_alone.so"), linked = Subject("libsim_names_linked.so");
