@@ -60,11 +60,11 @@ class ProgramCall {
   bool Changed(int result) const { return counted_ && result == kCuptiSuccess; }
 
  private:
-  // The converter names the module of a gap's first call. Not NoteCodeAddress: small libraries share a region of it.
+  // The converter names the module of a gap's first call.
   static __attribute__((noinline)) void RecordModuleOf(const void* caller) {
     ThreadState* const thread = CurrentThread();
     if (thread == nullptr || thread->phase != ThreadPhase::kLive) return;
-    NoteCodeAddressSlow(thread, reinterpret_cast<uint64_t>(caller));
+    NoteCodeAddress(thread, reinterpret_cast<uint64_t>(caller));
   }
 
   bool counted_;

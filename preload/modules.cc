@@ -18,6 +18,7 @@ namespace {
 
 constexpr size_t kMaxPath = 4096;
 constexpr uint32_t kMaxRecorded = 4096;
+constexpr uint64_t kRegion = 1 << 16;
 uint64_t g_recorded_starts[kMaxRecorded];
 uint32_t g_recorded_count;
 
@@ -114,7 +115,7 @@ int RecordOne(dl_phdr_info* info, size_t, void* data) {
     const char* path = argument->first ? argument->executable : info->dlpi_name;
     RecordModule(argument->thread, info->dlpi_addr, start & ~(kPage - 1), RoundToPage(end),
                  FindBuildId(info->dlpi_phdr, info->dlpi_phnum, info->dlpi_addr), path == nullptr ? "" : path);
-    for (uint64_t region = start >> 16; region <= (end - 1) >> 16; ++region) {
+    for (uint64_t region = (start + kRegion - 1) / kRegion; (region + 1) * kRegion <= end; ++region) {
       g_known_regions[region % kKnownRegions] = region;
     }
   }
@@ -125,6 +126,13 @@ int RecordOne(dl_phdr_info* info, size_t, void* data) {
 }  // namespace
 
 uint64_t g_known_regions[kKnownRegions];
+
+namespace {
+
+constexpr uint32_t kKnownPages = 1024;
+uint64_t g_known_pages[kKnownPages];
+
+}  // namespace
 
 // Looked up, not linked: it is the dynamic linker's, and exists from glibc 2.35 on. dladdr reads all symbols of the
 // object, a tenth of a millisecond for libc's.
@@ -247,15 +255,25 @@ void RecordLoadedModules(ThreadState* thread, const char* executable) {
 }
 
 __attribute__((noinline)) void NoteCodeAddressSlow(ThreadState* thread, uint64_t address) {
-  const uint64_t region = address >> 16;
-  __atomic_store_n(&g_known_regions[region % kKnownRegions], region, __ATOMIC_RELAXED);
+  const uint64_t region = address / kRegion, page = address / kPage;
+  uint64_t* const known_page = &g_known_pages[page % kKnownPages];
+  if (__atomic_load_n(known_page, __ATOMIC_RELAXED) == page) return;
+  uint64_t* const known_region = &g_known_regions[region % kKnownRegions];
   dl_find_object found;
   if (g_find_object == nullptr || g_find_object(reinterpret_cast<void*>(address), &found) != 0) {
     // Code of a JIT compiler, or an older glibc.
+    __atomic_store_n(known_region, region, __ATOMIC_RELAXED);
     __atomic_fetch_add(&g_attachment.segment.header->modules_missed, 1, __ATOMIC_RELAXED);
     return;
   }
   const uint64_t start = reinterpret_cast<uint64_t>(found.dlfo_map_start);
+  const bool fills_region =
+      start <= region * kRegion && (region + 1) * kRegion <= reinterpret_cast<uint64_t>(found.dlfo_map_end);
+  if (fills_region) {
+    __atomic_store_n(known_region, region, __ATOMIC_RELAXED);
+  } else {
+    __atomic_store_n(known_page, page, __ATOMIC_RELAXED);
+  }
   uint32_t count = __atomic_load_n(&g_recorded_count, __ATOMIC_RELAXED);
   if (count > kMaxRecorded) count = kMaxRecorded;
   for (uint32_t i = 0; i < count; ++i) {

@@ -56,7 +56,8 @@ int VisitObjects(Visit visit, void* data);
 
 void RecordLoadedModules(ThreadState* thread, const char* executable);
 
-// Direct-mapped filter over 64 KiB regions of addresses whose module is known.
+// Direct-mapped filter over 64 KiB regions that one known module fills. Two libraries may share another region, small
+// ones wholly: of these the pages are known.
 inline constexpr uint32_t kKnownRegions = 4096;
 extern __attribute__((visibility("hidden"))) uint64_t g_known_regions[kKnownRegions];
 
