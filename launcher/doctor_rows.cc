@@ -6,7 +6,6 @@
 #include <gnu/libc-version.h>
 #include <limits.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -498,21 +497,22 @@ std::string RunOurselves(const std::vector<std::string>& words, const Environmen
   if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoText(errno);
   const ScopedFd reader(ends[0]);
   ScopedFd writer(ends[1]);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, writer.get(), 2);
-  posix_spawn_file_actions_addchdir_np(&actions, directory.c_str());
   std::vector<char*> arguments, variables;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   for (const std::string& entry : environment) variables.push_back(const_cast<char*>(entry.c_str()));
   arguments.push_back(nullptr);
   variables.push_back(nullptr);
-  pid_t pid = -1;
-  const int error = posix_spawn(&pid, "/proc/self/exe", &actions, nullptr, arguments.data(), variables.data());
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) return ErrnoText(error);
+  const ScopedFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  const pid_t pid = null.valid() ? fork() : -1;
+  if (pid < 0) return ErrnoText(errno);
+  if (pid == 0) {
+    // Not posix_spawn: glibc has its action for a working directory since 2.29 only.
+    dup2(null.get(), 0);
+    dup2(null.get(), 1);
+    dup2(writer.get(), 2);
+    if (chdir(directory.c_str()) == 0) execve("/proc/self/exe", arguments.data(), variables.data());
+    _exit(127);
+  }
   writer.Reset();
   std::string text;
   const uint64_t until = ReadMonotonic() + uint64_t{kPatienceMs} * 1'000'000;

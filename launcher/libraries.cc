@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/libraries.h"
 
+#include <gnu/libc-version.h>
 #include <limits.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -32,6 +34,13 @@ std::string OwnDirectory() {
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
+// Packages hold the libraries a second time. Before 2.34, threads and the dynamic linker's functions are in libraries of
+// their own, which the libraries for such a glibc have to name: elsewhere each program would load them for nothing.
+bool IsBefore234(const char* version) {
+  int major = 0, minor = 0;
+  return sscanf(version, "%d.%d", &major, &minor) == 2 && (major < 2 || (major == 2 && minor < 34));
+}
+
 }  // namespace
 
 absl::StatusOr<Libraries> FindLibraries(const Environment& environment) {
@@ -44,6 +53,10 @@ absl::StatusOr<Libraries> FindLibraries(const Environment& environment) {
   }
   Libraries libraries;
   libraries.directory = RealPath(wanted);
+  if (const std::string older = StrCat(libraries.directory, "/glibc-2.17");
+      IsBefore234(gnu_get_libc_version()) && access(older.c_str(), F_OK) == 0) {
+    wanted = libraries.directory = older;
+  }
   libraries.preload = StrCat(libraries.directory, "/", kPreloadFileName);
   if (libraries.directory.empty() || access(libraries.preload.c_str(), R_OK) != 0) {
     const int cause = errno;
@@ -52,10 +65,10 @@ absl::StatusOr<Libraries> FindLibraries(const Environment& environment) {
   }
   const std::string cupti = StrCat(libraries.directory, "/", kCuptiFileName);
   if (access(cupti.c_str(), R_OK) == 0) libraries.cupti = cupti;
-  // Programs built with AddressSanitizer end at their start if a library is loaded before their runtime, told by its
-  // name. Ours hands every call on to the runtime, so it goes by a name that they accept. As a link only: of a file
-  // (an installer may have copied it), the name would stand in /proc/self/maps, where the static runtime refuses it.
-  const std::string accepted = StrCat(libraries.directory, "/libasan.so-accepts/", kPreloadFileName);
+  // AddressSanitizer's runtime ends a program if a library is loaded before it, unless that library's name has
+  // `libasan.so` in it. Ours passes every call on to the runtime. The way through a directory puts that part into the
+  // name alone: in /proc/self/maps, where the static runtime refuses it, stands the file.
+  const std::string accepted = StrCat(libraries.directory, "/", kAcceptedDirectory, "/../", kPreloadFileName);
   if (access(accepted.c_str(), R_OK) == 0 && RealPath(accepted) == RealPath(libraries.preload)) {
     libraries.preload = accepted;
   }

@@ -12,6 +12,9 @@
 
 namespace tbprof {
 
+// Beside the libraries; holds nothing that is loaded (docs/decisions/014-a-name-that-asan-accepts.md).
+inline constexpr char kAcceptedDirectory[] = "libasan.so-accepts";
+
 struct Libraries {
   std::string directory;  // absolute
   std::string preload;    // .../libtbprof_preload.so, readable, fit for LD_PRELOAD (no blank, colon or dollar sign)
