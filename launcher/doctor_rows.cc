@@ -79,7 +79,7 @@ std::string Bytes(uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)
 
 // ---- the machine
 
-Result System(const DoctorContext&) {
+Result System(const DoctorContext& context) {
   utsname system{};
   uname(&system);
   int major = 0, minor = 0, libc_major = 0, libc_minor = 0;
@@ -87,7 +87,10 @@ Result System(const DoctorContext&) {
   sscanf(gnu_get_libc_version(), "%d.%d", &libc_major, &libc_minor);
   const std::string found =
       StrCat(system.sysname, " ", system.release, ", glibc ", gnu_get_libc_version(), ", ", system.machine);
-  if (std::pair(libc_major, libc_minor) < std::pair(2, 34)) return Fail(found, "tbprof needs glibc 2.34 or newer");
+  const absl::StatusOr<Libraries> libraries = FindLibraries(context.environment);
+  if (std::pair(libc_major, libc_minor) < std::pair(2, 34) && !(libraries.ok() && libraries->for_older_glibc)) {
+    return Fail(found, "tbprof's libraries need glibc 2.34: install its wheel, which has some for 2.17");
+  }
   // memfd_create 3.17, MADV_WIPEONFORK 4.14, pidfd_open 5.3.
   if (std::pair(major, minor) < std::pair(4, 14)) return Fail(found, "tbprof needs Linux 5.3 or newer");
   if (std::pair(major, minor) < std::pair(5, 3))

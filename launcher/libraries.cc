@@ -56,6 +56,7 @@ absl::StatusOr<Libraries> FindLibraries(const Environment& environment) {
   if (const std::string older = StrCat(libraries.directory, "/glibc-2.17");
       IsBefore234(gnu_get_libc_version()) && access(older.c_str(), F_OK) == 0) {
     wanted = libraries.directory = older;
+    libraries.for_older_glibc = true;
   }
   libraries.preload = StrCat(libraries.directory, "/", kPreloadFileName);
   if (libraries.directory.empty() || access(libraries.preload.c_str(), R_OK) != 0) {
