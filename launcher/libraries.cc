@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 
+#include "launcher/library_check.h"
 #include "launcher/text.h"
 #include "wire/gpu_bridge.h"
 #include "wire/rendezvous.h"
@@ -55,17 +56,27 @@ absl::StatusOr<Libraries> FindLibraries(const Environment& environment) {
   libraries.directory = RealPath(wanted);
   if (const std::string older = StrCat(libraries.directory, "/glibc-2.17");
       IsBefore234(gnu_get_libc_version()) && access(older.c_str(), F_OK) == 0) {
-    wanted = libraries.directory = older;
+    libraries.directory = older;
     libraries.for_older_glibc = true;
   }
+  if (!libraries.directory.empty()) wanted = libraries.directory;
   libraries.preload = StrCat(libraries.directory, "/", kPreloadFileName);
   if (libraries.directory.empty() || access(libraries.preload.c_str(), R_OK) != 0) {
     const int cause = errno;
     return Unavailable(StrCat("cannot read ", PrintableUtf8(wanted), "/", kPreloadFileName, ": ", strerror(cause),
                               named.empty() ? "; is tbprof installed as a whole?" : " (TBPROF_LIBRARY_DIR)"));
   }
+  if (const std::string fault = LibraryFault(libraries.preload, gnu_get_libc_version()); !fault.empty()) {
+    return Unavailable(StrCat("cannot use ", PrintableUtf8(libraries.preload), ": it ", fault, "; install tbprof again"));
+  }
   const std::string cupti = StrCat(libraries.directory, "/", kCuptiFileName);
-  if (access(cupti.c_str(), R_OK) == 0) libraries.cupti = cupti;
+  if (access(cupti.c_str(), R_OK) != 0) {
+    libraries.no_cupti = StrCat("no ", kCuptiFileName, " in ", PrintableUtf8(libraries.directory));
+  } else if (const std::string fault = LibraryFault(cupti, gnu_get_libc_version()); !fault.empty()) {
+    libraries.no_cupti = StrCat(PrintableUtf8(cupti), " ", fault);
+  } else {
+    libraries.cupti = cupti;
+  }
   // AddressSanitizer's runtime ends a program if a library is loaded before it, unless that library's name has
   // `libasan.so` in it. Ours passes every call on to the runtime. The way through a directory puts that part into the
   // name alone: in /proc/self/maps, where the static runtime refuses it, stands the file.
