@@ -118,7 +118,8 @@ class Run final : public CaptureRun {
     if (!libraries.ok()) return SetUpFailed(libraries.status(), environment);
     if (options_.require_gpu && libraries->cupti.empty()) {
       return SetUpFailed(
-          Unavailable(StrCat("--require-gpu: ", libraries->no_cupti, "; is tbprof installed as a whole?")), environment);
+          Unavailable(StrCat("--require-gpu: ", libraries->no_cupti, "; is tbprof installed as a whole?")),
+          environment);
     }
     // Before the first file is written: a small RLIMIT_FSIZE is an error to tell, no end by SIGXFSZ.
     absl::StatusOr<SignalSet> signals = SignalSet::Install();

@@ -35,8 +35,8 @@ std::string OwnDirectory() {
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
-// Packages hold the libraries a second time. Before 2.34, threads and the dynamic linker's functions are in libraries of
-// their own, which the libraries for such a glibc have to name: elsewhere each program would load them for nothing.
+// Packages hold the libraries a second time. Before 2.34, threads and the dynamic linker's functions are in libraries
+// of their own, which the libraries for such a glibc have to name: elsewhere each program would load them for nothing.
 bool IsBefore234(const char* version) {
   int major = 0, minor = 0;
   return sscanf(version, "%d.%d", &major, &minor) == 2 && (major < 2 || (major == 2 && minor < 34));
@@ -67,7 +67,8 @@ absl::StatusOr<Libraries> FindLibraries(const Environment& environment) {
                               named.empty() ? "; is tbprof installed as a whole?" : " (TBPROF_LIBRARY_DIR)"));
   }
   if (const std::string fault = LibraryFault(libraries.preload, gnu_get_libc_version()); !fault.empty()) {
-    return Unavailable(StrCat("cannot use ", PrintableUtf8(libraries.preload), ": it ", fault, "; install tbprof again"));
+    return Unavailable(
+        StrCat("cannot use ", PrintableUtf8(libraries.preload), ": it ", fault, "; install tbprof again"));
   }
   const std::string cupti = StrCat(libraries.directory, "/", kCuptiFileName);
   if (access(cupti.c_str(), R_OK) != 0) {

@@ -94,7 +94,8 @@ std::string FaultOf(const Image& image, const char* glibc_version) {
   if (mark == std::string_view::npos || !image.Read(mark + text.size(), &abi)) {
     return "is not of this version of tbprof";
   }
-  if (abi != kAbiVersion) return StrCat("is of another version of tbprof (wire format ", abi, ", not ", kAbiVersion, ")");
+  if (abi != kAbiVersion)
+    return StrCat("is of another version of tbprof (wire format ", abi, ", not ", kAbiVersion, ")");
   const GlibcVersion needed = NeededGlibc(image, header);
   if (needed > ParseVersion(glibc_version)) {
     return StrCat("needs glibc ", needed.first, ".", needed.second, ", this is ", glibc_version);

@@ -156,8 +156,8 @@ absl::StatusOr<std::unique_ptr<LibraryCopy>> LibraryCopy::Make(Libraries* librar
   }
   const std::string way = StrCat(kAcceptedDirectory, "/../");
   const bool accepted = libraries->preload.find(StrCat("/", way)) != std::string::npos;
-  if (accepted && (mkdirat(directory, kAcceptedDirectory, 0700) != 0 ||
-                   fchmodat(directory, kAcceptedDirectory, 0755, 0) != 0)) {
+  if (accepted &&
+      (mkdirat(directory, kAcceptedDirectory, 0700) != 0 || fchmodat(directory, kAcceptedDirectory, 0755, 0) != 0)) {
     return absl::ErrnoToStatus(errno, copy->directory_);
   }
   if (fchmod(directory, 0711) != 0) return absl::ErrnoToStatus(errno, copy->directory_);

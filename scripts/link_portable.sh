@@ -42,7 +42,7 @@ zig_python() {
 # Libraries that hold glibc's symbols of a version and no code, and the start-up code that goes with them. They are
 # what `zig cc -v` reports as its linker's inputs.
 make_stubs() { # VERSION
-  local directory=$work/glibc-$1 python log path name
+  local directory=$work/glibc-$1 python log name
   [[ -e $directory/libc.so ]] && return
   python=$(zig_python)
   rm -rf "$directory"
@@ -50,18 +50,15 @@ make_stubs() { # VERSION
   printf 'int main(void) { return 0; }\n' >"$directory/empty.c"
   log=$(cd "$directory" && ZIG_GLOBAL_CACHE_DIR=$work/zig ZIG_LOCAL_CACHE_DIR=$work/zig \
     "$python" -m ziglang cc -target "x86_64-linux-gnu.$1" -v -o empty empty.c 2>&1) || fail "zig cc: $log"
-  for path in $(grep ' -o empty ' <<<"$log" | grep -oE '[^ ]+/(lib[a-z]+\.so\.[0-9]|libc_nonshared\.a|crt1\.o)'); do
-    (cd "$directory" && cp "$path" .)
-  done
-  for name in m pthread dl rt resolv util; do
-    ln -s "$(cd "$directory" && ls lib$name.so.*)" "$directory/lib$name.so"
-  done
   (
-    cd "$directory"
-    [[ -s crt1.o && -s libc_nonshared.a ]] || fail "no crt1.o in what zig cc -v reports"
+    cd "$directory" || exit 1
+    grep ' -o empty ' <<<"$log" | grep -oE '[^ ]+/(lib[a-z]+\.so\.[0-9]|libc_nonshared\.a|crt1\.o)' | xargs cp -t .
+    for name in m pthread dl rt resolv util; do ln -s lib$name.so.? lib$name.so; done
+    [[ -s crt1.o && -s libc_nonshared.a && -s libc.so.6 ]] || fail "no start-up code in what zig cc -v reports"
+    # Last: whoever finds it finds all.
     echo "GROUP ( $directory/libc.so.6 $directory/libc_nonshared.a AS_NEEDED ( $directory/libld.so.2" \
       "$directory/libpthread.so.0 $directory/libdl.so.2 $directory/librt.so.1 ) )" >libc.so
-  )
+  ) || fail "zig cc -v: $log"
 }
 
 # The build's own command that links a file.

@@ -8,7 +8,8 @@
 #   --dist DIR     where wheel, tarball and .deb lie (dist)
 #   --roots-only   make the roots, test nothing
 #
-# Without a suite: bullseye bookworm trixie sid, i.e. glibc 2.31, 2.36, 2.41 and the newest. In each, as a user that is
+# Without a suite: bullseye bookworm trixie sid, i.e. glibc 2.31, 2.36, 2.41 and the newest; `here` is this machine's own
+# system, which needs no network. In each, as a user that is
 # not root: the wheel by pip in a virtual environment, without a network; the tarball, unpacked and moved; and, as
 # root, the .deb. What they record is checked by tests/smoke/record.py. A root is made once, by debootstrap from
 # the mirror that apt uses here, in ${TBPROF_ROOTS:-/var/tmp/tbprof-roots}. Needs root. What is mounted and
@@ -40,14 +41,18 @@ done
 
 # Where apt here gets Debian itself from, not its security updates.
 mirror() {
+  # shellcheck disable=SC2016  # apt's fields
   apt-get indextargets --format '$(REPO_URI) $(ORIGIN) $(LABEL)' 'Created-By: Packages' |
     awk '$2 == "Debian" && $3 == "Debian" { print $1; exit }'
 }
 
+root_of() { [[ $1 == here ]] && echo / || echo "$ROOTS/$1"; } # SUITE
+
 make_root() { # SUITE
   local root=$ROOTS/$1 place
+  [[ $1 != here ]] || return 0
   [[ -e $root/etc/debian_version ]] && return
-  command -v debootstrap >/dev/null || fail "no debootstrap: scripts/install_dependencies.sh smoke"
+  command -v debootstrap >/dev/null || fail "no debootstrap: scripts/install_dependencies.sh package"
   place=$(mirror)
   [[ -n $place ]] || fail "apt has no mirror of Debian configured"
   mkdir -p "$ROOTS"
@@ -72,6 +77,9 @@ in_root() { # ROOT, EMPTY DIRECTORY, ARTEFACTS
   # What every installed machine and container has, and debootstrap leaves to its caller.
   printf '127.0.0.1 localhost\n' >"$tree/etc/hosts"
   mkdir -m 1777 "$tree/smoke"
+  # Of this machine's own system: what its users have there is none of a clean installation.
+  mount -t tmpfs tbprof-smoke "$tree/tmp"
+  chmod 1777 "$tree/tmp"
   cp "$3"/*.whl "$3"/*.tar.gz "$3"/*.deb "$TBPROF_ROOT/tests/smoke/record.py" "$TBPROF_ROOT/tests/smoke/install.sh" "$tree/smoke/"
   chroot "$tree" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin sh -c 'dpkg -i /smoke/tbprof_*.deb >/dev/null'
   chroot --userspec=$USER_ID:$USER_ID "$tree" env -i HOME=/smoke PATH=/usr/bin:/bin sh /smoke/install.sh
@@ -91,7 +99,7 @@ trap 'rmdir "$place"' EXIT
 status=0
 for suite in "${suites[@]}"; do
   began=$SECONDS
-  if TBPROF_SMOKE_INSIDE=yes unshare --mount --pid --fork --kill-child "$0" "$ROOTS/$suite" "$place" "$dist"; then
+  if TBPROF_SMOKE_INSIDE=yes unshare --mount --pid --fork --kill-child "$0" "$(root_of "$suite")" "$place" "$dist"; then
     say "$suite passed in $((SECONDS - began)) s"
   else
     say "$suite FAILED"

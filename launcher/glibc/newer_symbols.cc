@@ -87,8 +87,7 @@ const char* TBPROF_NEWER(strerrorname_np)(int error) noexcept {
     X(EOWNERDEAD) X(ENOTRECOVERABLE) X(ERFKILL) X(EHWPOISON)
       // clang-format on
 #undef X
-    default:
-      return nullptr;
+                                                                                              default : return nullptr;
   }
 }
 
@@ -108,8 +107,7 @@ const char* TBPROF_NEWER(sigabbrev_np)(int signal) noexcept {
     X(WINCH) X(POLL) X(PWR) X(SYS)
     // clang-format on
 #undef X
-    default:
-      return nullptr;
+                default : return nullptr;
   }
 }
 

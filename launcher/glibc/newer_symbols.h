@@ -19,13 +19,13 @@
 #endif
 
 extern "C" {
-uint32_t TBPROF_NEWER(arc4random)() noexcept;                                                           // 2.36
-int TBPROF_NEWER(_dl_find_object)(void* address, dl_find_object* result) noexcept;                      // 2.35
-const char* TBPROF_NEWER(strerrorname_np)(int error) noexcept;                                          // 2.32
-const char* TBPROF_NEWER(strerrordesc_np)(int error) noexcept;                                          // 2.32
-const char* TBPROF_NEWER(sigabbrev_np)(int signal) noexcept;                                            // 2.32
+uint32_t TBPROF_NEWER(arc4random)() noexcept;                                       // 2.36
+int TBPROF_NEWER(_dl_find_object)(void* address, dl_find_object* result) noexcept;  // 2.35
+const char* TBPROF_NEWER(strerrorname_np)(int error) noexcept;                      // 2.32
+const char* TBPROF_NEWER(strerrordesc_np)(int error) noexcept;                      // 2.32
+const char* TBPROF_NEWER(sigabbrev_np)(int signal) noexcept;                        // 2.32
 int TBPROF_NEWER(pthread_cond_clockwait)(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
-                                         const timespec* until);                                        // 2.30
+                                         const timespec* until);  // 2.30
 }
 
 #endif  // TBPROF_LAUNCHER_GLIBC_NEWER_SYMBOLS_H_

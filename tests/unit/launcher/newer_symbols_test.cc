@@ -90,9 +90,9 @@ TEST(NewerSymbols, ClockWait_Notified_Wakes) {
   });
   const timespec until = MonotonicIn(std::chrono::hours(1));
   while (!woken) {
-    ASSERT_EQ(tbprof_newer_pthread_cond_clockwait(condition.native_handle(), mutex.native_handle(), CLOCK_MONOTONIC,
-                                                  &until),
-              0);
+    ASSERT_EQ(
+        tbprof_newer_pthread_cond_clockwait(condition.native_handle(), mutex.native_handle(), CLOCK_MONOTONIC, &until),
+        0);
   }
   lock.unlock();
   other.join();
