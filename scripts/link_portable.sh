@@ -25,6 +25,7 @@ work=$build/portable
 [[ -x $build/bin/tbprof ]] || fail "no bin/tbprof under $1: build the target tbprof_product first"
 
 ZIGLANG=ziglang==0.17.1
+ZIGLANG_SHA256=ea6cc5d87b033cf0aedfbc8f9549a908cae6c50ac31f1698188fa48a74524b54
 LAUNCHER_GLIBC=2.28
 LIBRARY_GLIBC=2.17
 
@@ -34,7 +35,8 @@ zig_python() {
     [[ -z ${TBPROF_ZIG_PYTHON:-} ]] || fail "$TBPROF_ZIG_PYTHON has no ziglang"
     say "installing $ZIGLANG into ${build#"$TBPROF_ROOT"/}/ziglang"
     "$DEBIAN_PYTHON" -m venv "$build/ziglang"
-    "$python" -m pip install --disable-pip-version-check --no-input --progress-bar off "$ZIGLANG" >&2
+    echo "$ZIGLANG --hash=sha256:$ZIGLANG_SHA256" |
+      "$python" -m pip install --disable-pip-version-check --no-input --progress-bar off -r /dev/stdin >&2
   fi
   printf '%s\n' "$python"
 }
