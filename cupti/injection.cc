@@ -10,6 +10,9 @@
 
 #include "cupti/recorder.h"
 #include "wire/gpu_bridge.h"
+#include "wire/library_mark.h"
+
+[[gnu::used]] static constexpr tbprof::LibraryMark kMark;
 
 extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   const int saved = errno;

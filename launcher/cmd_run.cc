@@ -117,9 +117,9 @@ class Run final : public CaptureRun {
     absl::StatusOr<Libraries> libraries = FindLibraries(environment);
     if (!libraries.ok()) return SetUpFailed(libraries.status(), environment);
     if (options_.require_gpu && libraries->cupti.empty()) {
-      return SetUpFailed(Unavailable(StrCat("--require-gpu: no ", kCuptiFileName, " in ",
-                                            PrintableUtf8(libraries->directory), "; is tbprof installed as a whole?")),
-                         environment);
+      return SetUpFailed(
+          Unavailable(StrCat("--require-gpu: ", libraries->no_cupti, "; is tbprof installed as a whole?")),
+          environment);
     }
     // Before the first file is written: a small RLIMIT_FSIZE is an error to tell, no end by SIGXFSZ.
     absl::StatusOr<SignalSet> signals = SignalSet::Install();
@@ -138,6 +138,10 @@ class Run final : public CaptureRun {
         return SetUpFailed(opened, environment);
       }
       Tell(StrCat(ToText(opened), "; the command runs all the same"));
+    }
+    if (options_.cuda != Cuda::kOff && libraries->cupti.empty()) {
+      warnings_.push_back(StrCat("no GPU work is recorded: ", libraries->no_cupti, "; install tbprof as a whole"));
+      terminal_.Warn(warnings_.back());
     }
     for (const std::string& reason : preflight.reasons) {
       terminal_.Warn(reason);

@@ -71,8 +71,7 @@ Result CheckCuda(const DoctorContext& context) {
 Result CheckCupti(const DoctorContext& context) {
   const absl::StatusOr<Libraries> libraries = FindLibraries(context.environment);
   if (libraries.ok() && libraries->cupti.empty()) {
-    return Fail(StrCat("no ", kCuptiFileName, " in ", libraries->directory, ": no GPU can be recorded"),
-                "install tbprof as a whole");
+    return Fail(StrCat(libraries->no_cupti, ": no GPU can be recorded"), "install tbprof as a whole");
   }
   const GpuFindings& findings = context.gpu->Wait();
   if (!findings.withheld.empty()) return Warn("not looked for: the driver was not asked", "see the row `driver`");

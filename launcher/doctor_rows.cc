@@ -6,7 +6,6 @@
 #include <gnu/libc-version.h>
 #include <limits.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -80,7 +79,7 @@ std::string Bytes(uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)
 
 // ---- the machine
 
-Result System(const DoctorContext&) {
+Result System(const DoctorContext& context) {
   utsname system{};
   uname(&system);
   int major = 0, minor = 0, libc_major = 0, libc_minor = 0;
@@ -88,7 +87,10 @@ Result System(const DoctorContext&) {
   sscanf(gnu_get_libc_version(), "%d.%d", &libc_major, &libc_minor);
   const std::string found =
       StrCat(system.sysname, " ", system.release, ", glibc ", gnu_get_libc_version(), ", ", system.machine);
-  if (std::pair(libc_major, libc_minor) < std::pair(2, 34)) return Fail(found, "tbprof needs glibc 2.34 or newer");
+  const absl::StatusOr<Libraries> libraries = FindLibraries(context.environment);
+  if (std::pair(libc_major, libc_minor) < std::pair(2, 34) && !(libraries.ok() && libraries->for_older_glibc)) {
+    return Fail(found, "tbprof's libraries need glibc 2.34: install its wheel, which has some for 2.17");
+  }
   // memfd_create 3.17, MADV_WIPEONFORK 4.14, pidfd_open 5.3.
   if (std::pair(major, minor) < std::pair(4, 14)) return Fail(found, "tbprof needs Linux 5.3 or newer");
   if (std::pair(major, minor) < std::pair(5, 3))
@@ -498,21 +500,22 @@ std::string RunOurselves(const std::vector<std::string>& words, const Environmen
   if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoText(errno);
   const ScopedFd reader(ends[0]);
   ScopedFd writer(ends[1]);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, writer.get(), 2);
-  posix_spawn_file_actions_addchdir_np(&actions, directory.c_str());
   std::vector<char*> arguments, variables;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   for (const std::string& entry : environment) variables.push_back(const_cast<char*>(entry.c_str()));
   arguments.push_back(nullptr);
   variables.push_back(nullptr);
-  pid_t pid = -1;
-  const int error = posix_spawn(&pid, "/proc/self/exe", &actions, nullptr, arguments.data(), variables.data());
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) return ErrnoText(error);
+  const ScopedFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  const pid_t pid = null.valid() ? fork() : -1;
+  if (pid < 0) return ErrnoText(errno);
+  if (pid == 0) {
+    // Not posix_spawn: glibc has its action for a working directory since 2.29 only.
+    dup2(null.get(), 0);
+    dup2(null.get(), 1);
+    dup2(writer.get(), 2);
+    if (chdir(directory.c_str()) == 0) execve("/proc/self/exe", arguments.data(), variables.data());
+    _exit(127);
+  }
   writer.Reset();
   std::string text;
   const uint64_t until = ReadMonotonic() + uint64_t{kPatienceMs} * 1'000'000;

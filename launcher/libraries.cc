@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/libraries.h"
 
+#include <gnu/libc-version.h>
 #include <limits.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 
+#include "launcher/library_check.h"
 #include "launcher/text.h"
 #include "wire/gpu_bridge.h"
 #include "wire/rendezvous.h"
@@ -32,6 +35,13 @@ std::string OwnDirectory() {
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
+// Packages hold the libraries a second time. Before 2.34, threads and the dynamic linker's functions are in libraries
+// of their own, which the libraries for such a glibc have to name: elsewhere each program would load them for nothing.
+bool IsBefore234(const char* version) {
+  int major = 0, minor = 0;
+  return sscanf(version, "%d.%d", &major, &minor) == 2 && (major < 2 || (major == 2 && minor < 34));
+}
+
 }  // namespace
 
 absl::StatusOr<Libraries> FindLibraries(const Environment& environment) {
@@ -44,18 +54,34 @@ absl::StatusOr<Libraries> FindLibraries(const Environment& environment) {
   }
   Libraries libraries;
   libraries.directory = RealPath(wanted);
+  if (const std::string older = StrCat(libraries.directory, "/glibc-2.17");
+      IsBefore234(gnu_get_libc_version()) && access(older.c_str(), F_OK) == 0) {
+    libraries.directory = older;
+    libraries.for_older_glibc = true;
+  }
+  if (!libraries.directory.empty()) wanted = libraries.directory;
   libraries.preload = StrCat(libraries.directory, "/", kPreloadFileName);
   if (libraries.directory.empty() || access(libraries.preload.c_str(), R_OK) != 0) {
     const int cause = errno;
     return Unavailable(StrCat("cannot read ", PrintableUtf8(wanted), "/", kPreloadFileName, ": ", strerror(cause),
                               named.empty() ? "; is tbprof installed as a whole?" : " (TBPROF_LIBRARY_DIR)"));
   }
+  if (const std::string fault = LibraryFault(libraries.preload, gnu_get_libc_version()); !fault.empty()) {
+    return Unavailable(
+        StrCat("cannot use ", PrintableUtf8(libraries.preload), ": it ", fault, "; install tbprof again"));
+  }
   const std::string cupti = StrCat(libraries.directory, "/", kCuptiFileName);
-  if (access(cupti.c_str(), R_OK) == 0) libraries.cupti = cupti;
-  // Programs built with AddressSanitizer end at their start if a library is loaded before their runtime, told by its
-  // name. Ours hands every call on to the runtime, so it goes by a name that they accept. As a link only: of a file
-  // (an installer may have copied it), the name would stand in /proc/self/maps, where the static runtime refuses it.
-  const std::string accepted = StrCat(libraries.directory, "/libasan.so-accepts/", kPreloadFileName);
+  if (access(cupti.c_str(), R_OK) != 0) {
+    libraries.no_cupti = StrCat("no ", kCuptiFileName, " in ", PrintableUtf8(libraries.directory));
+  } else if (const std::string fault = LibraryFault(cupti, gnu_get_libc_version()); !fault.empty()) {
+    libraries.no_cupti = StrCat(PrintableUtf8(cupti), " ", fault);
+  } else {
+    libraries.cupti = cupti;
+  }
+  // AddressSanitizer's runtime ends a program if a library is loaded before it, unless that library's name has
+  // `libasan.so` in it. Ours passes every call on to the runtime. The way through a directory puts that part into the
+  // name alone: in /proc/self/maps, where the static runtime refuses it, stands the file.
+  const std::string accepted = StrCat(libraries.directory, "/", kAcceptedDirectory, "/../", kPreloadFileName);
   if (access(accepted.c_str(), R_OK) == 0 && RealPath(accepted) == RealPath(libraries.preload)) {
     libraries.preload = accepted;
   }

@@ -24,7 +24,6 @@ namespace {
 
 constexpr std::string_view kPrefix = "tbprof-lib-";
 constexpr size_t kRandom = 6;
-constexpr char kAccepted[] = "libasan.so-accepts";  // as in libraries.cc
 constexpr uint64_t kCapSetUid = 7;
 
 struct CloseDirectory {
@@ -102,8 +101,7 @@ bool IsNeeded(const std::string& directory) {
 void Remove(int parent, const std::string& name) {
   const ScopedFd directory(openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!directory.valid()) return;
-  unlinkat(directory.get(), StrCat(std::string_view(kAccepted), "/", kPreloadFileName).c_str(), 0);
-  unlinkat(directory.get(), kAccepted, AT_REMOVEDIR);
+  unlinkat(directory.get(), kAcceptedDirectory, AT_REMOVEDIR);
   unlinkat(directory.get(), kPreloadFileName, 0);
   unlinkat(directory.get(), kCuptiFileName, 0);
   unlinkat(parent, name.c_str(), AT_REMOVEDIR);
@@ -156,15 +154,15 @@ absl::StatusOr<std::unique_ptr<LibraryCopy>> LibraryCopy::Make(Libraries* librar
   if (!libraries->cupti.empty()) {
     if (absl::Status status = CopyFile(libraries->cupti, directory, kCuptiFileName); !status.ok()) return status;
   }
-  const bool accepted = libraries->preload.find(StrCat("/", std::string_view(kAccepted), "/")) != std::string::npos;
-  const std::string link = StrCat(std::string_view(kAccepted), "/", kPreloadFileName);
-  if (accepted && (mkdirat(directory, kAccepted, 0700) != 0 || fchmodat(directory, kAccepted, 0755, 0) != 0 ||
-                   symlinkat(StrCat("../", kPreloadFileName).c_str(), directory, link.c_str()) != 0)) {
+  const std::string way = StrCat(kAcceptedDirectory, "/../");
+  const bool accepted = libraries->preload.find(StrCat("/", way)) != std::string::npos;
+  if (accepted &&
+      (mkdirat(directory, kAcceptedDirectory, 0700) != 0 || fchmodat(directory, kAcceptedDirectory, 0755, 0) != 0)) {
     return absl::ErrnoToStatus(errno, copy->directory_);
   }
   if (fchmod(directory, 0711) != 0) return absl::ErrnoToStatus(errno, copy->directory_);
   libraries->directory = copy->directory_;
-  libraries->preload = StrCat(copy->directory_, "/", accepted ? link : std::string(kPreloadFileName));
+  libraries->preload = StrCat(copy->directory_, "/", accepted ? way : "", kPreloadFileName);
   if (!libraries->cupti.empty()) libraries->cupti = StrCat(copy->directory_, "/", kCuptiFileName);
   return copy;
 }

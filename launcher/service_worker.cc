@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -419,7 +420,10 @@ class ProfileAnalysis final : public tensorflow::ProfileAnalysis::Service {
 
 // Whoever waits for the end of what the launcher was given (a pipe to `tee`) must not wait for us.
 void LeaveTheRest(int end) {
-  close_range(static_cast<unsigned>(end), ~0u, 0);
+  // glibc 2.34 has a function for it, Linux 5.9 the call.
+  if (syscall(SYS_close_range, static_cast<unsigned>(end), ~0u, 0u) != 0) {
+    for (int fd = end; fd < 1024; ++fd) close(fd);
+  }
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = 0; fd <= 2; ++fd) dup2(null, fd);
   if (null > 2) close(null);

@@ -26,6 +26,7 @@
 #include "preload/sanitizers.h"
 #include "preload/state.h"
 #include "preload/triggers.h"
+#include "wire/library_mark.h"
 #include "wire/ranks.h"
 #include "wire/raw.h"
 #include "wire/rendezvous.h"
@@ -44,6 +45,7 @@ namespace tbprof {
 namespace {
 
 constexpr uint64_t kUnlimitedStack = 64ull << 20;
+[[gnu::used]] constexpr LibraryMark kMark;
 
 const char* FindVariable(char** environment, const char* name) {
   if (environment == nullptr) return nullptr;

@@ -9,6 +9,7 @@
 #   example   run examples/train_digits.py
 #   venv      make the project's virtual environment (scripts/venv.sh)
 #   test      run every test, the format and lint scripts
+#   package   build the packages, and try them in roots of Debian's releases (scripts/smoke_test.sh)
 #   outside   run other projects' suites (tests/outside/run.sh)
 #
 # Without a group: all of them. --check installs nothing; --list prints the packages of the groups.
@@ -59,6 +60,8 @@ test     bindfs                     cmd:bindfs
 test     libjemalloc2               lib:libjemalloc.so.2
 test     libtcmalloc-minimal4       lib:libtcmalloc_minimal.so.4
 test     libmimalloc2.0             lib:libmimalloc.so.2
+package  python3-venv               py:ensurepip
+package  debootstrap                cmd:debootstrap
 outside  libpython3.11-testsuite    py:test.test_threading
 outside  stress-ng                  cmd:stress-ng
 outside  python3-pytest             py:pytest
@@ -145,11 +148,11 @@ for argument in "$@"; do
   case $argument in
     --check | --list) mode=${argument#--} ;;
     -h | --help) usage && exit ;;
-    build | example | venv | test | outside) groups+=("$argument") ;;
+    build | example | venv | test | package | outside) groups+=("$argument") ;;
     *) usage_error "unknown argument '$argument'" ;;
   esac
 done
-((${#groups[@]})) || groups=(build example venv test outside)
+((${#groups[@]})) || groups=(build example venv test package outside)
 
 rows=$(wanted_rows "${groups[@]}")
 if [[ $mode == list ]]; then
