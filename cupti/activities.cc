@@ -354,11 +354,23 @@ void EnableUnifiedMemory() {
 
 // ---- what was recorded
 
+void ReadTimeRange() {
+  TimeRange* const range = g_recorder.decoder.time_range();
+  uint64_t gpu = 0;
+  if (g_recorder.bridge->cupti_use->HasClock()) {
+    range->GiveUp();
+  } else if (Cupti().get_timestamp(&gpu) == kSuccess) {
+    range->Add(ReadMonotonic(), gpu);
+  }
+}
+
 size_t DecodeFilled() {
   size_t bytes = 0;
   Buffers::Filled filled;
   while (g_recorder.buffers.Take(&filled)) {
     bytes += filled.valid;
+    // After what is in it: the system's time may have been set since the last.
+    ReadTimeRange();
     const Decoder::Unread unread = g_recorder.decoder.TakeBuffer(Cupti().next_record, filled.data, filled.valid);
     if (unread.bytes > 0) {
       g_activities.unread_bytes += unread.bytes;

@@ -25,6 +25,8 @@ void DisableAll();
 // On tbprof's own thread, as CUPTI wants to be asked after cuInit.
 void EnableUnifiedMemory();
 
+// Reads CUPTI's clock for what times device work can have.
+void ReadTimeRange();
 // Records of what CUPTI has handed over; how many bytes that was.
 size_t DecodeFilled();
 // Buffers that the program's own recording filled before it registered its own: nothing asked for them.

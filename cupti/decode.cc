@@ -90,8 +90,9 @@ void Decoder::TakeKernel(const Kernel& kernel) {
   Reservation reservation;
   auto* record = Begin<GpuKernelRecord>(&reservation);
   if (record == nullptr) return;
-  record->start = kernel.start;
-  record->end = kernel.end;
+  const bool possible = time_range_.Has(kernel.start, kernel.end);
+  record->start = possible ? kernel.start : 0;
+  record->end = possible ? kernel.end : 0;
   record->correlation = kernel.correlation;
   record->context = kernel.context;
   record->stream = kernel.stream;
@@ -117,7 +118,7 @@ void Decoder::TakeKernel(const Kernel& kernel) {
   record->reserved1 = 0;
   Commit(reservation, RecordKind::kGpuKernel, kernel.device);
   // One that has not ended has a start alone.
-  const bool timed = kernel.start != 0 && (kernel.end == 0 || kernel.end >= kernel.start);
+  const bool timed = possible && kernel.start != 0 && (kernel.end == 0 || kernel.end >= kernel.start);
   kernels_without_times_ = timed ? 0 : kernels_without_times_ + 1;
 }
 
@@ -127,8 +128,9 @@ GpuCopyRecord* Decoder::BeginTransfer(const Transfer& transfer, Reservation* res
   auto* record = Begin<GpuCopyRecord>(reservation);
   if (record == nullptr) return nullptr;
   const bool has_graph = version_ >= kVersionCuda111;
-  record->start = transfer.start;
-  record->end = transfer.end;
+  const bool possible = time_range_.Has(transfer.start, transfer.end);
+  record->start = possible ? transfer.start : 0;
+  record->end = possible ? transfer.end : 0;
   record->bytes = transfer.bytes;
   record->correlation = transfer.correlation;
   record->context = transfer.context;

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "cupti/cupti_abi.h"
+#include "cupti/time_range.h"
 #include "wire/chunk.h"
 
 namespace tbprof::cupti {
@@ -71,6 +72,9 @@ class Decoder {
 
   uint64_t unknown() const { return unknown_; }
 
+  // Work outside of it loses its times, and is counted as untimed.
+  TimeRange* time_range() { return &time_range_; }
+
   // The latest kernels, one after the other, whose times make no sense: CUPTI 13.0 comes to that after millions of
   // graph kernels (parcagpu#23).
   uint32_t kernels_without_times() const { return kernels_without_times_; }
@@ -121,6 +125,7 @@ class Decoder {
   uint32_t version_;
   uint64_t unknown_;
   uint32_t kernels_without_times_;
+  TimeRange time_range_;
   uint64_t told_callbacks_[2][kCallbacks / 64];
   uint64_t kept_driver_calls_[kCallbacks / 64];
   NameTable names_;

@@ -134,6 +134,34 @@ TEST(Decoder, AKernelWithItsNameOnce) {
   }
 }
 
+// In a row; a kernel that has not ended has a start alone.
+TEST(Decoder, Take_KernelsWithImpossibleTimes_AreUntimedAndCounted) {
+  constexpr uint64_t kNow = 1'700'000'000'000'000'000, kFar = uint64_t{1} << 63;
+  Decoded decoded;
+  decoded->time_range()->Add(1000, kNow);
+  const auto take = [&](uint64_t start, uint64_t end) {
+    Kernel kernel = MakeKernel("add");
+    kernel.start = start;
+    kernel.end = end;
+    decoded.Take(kernel);
+    return decoded->kernels_without_times();
+  };
+  EXPECT_EQ(take(kNow, kNow + 500), 0u);
+  EXPECT_EQ(take(kFar, kFar), 1u);
+  EXPECT_EQ(take(1000, 1500), 2u);
+  EXPECT_EQ(take(0, 0), 3u);
+  EXPECT_EQ(take(kNow + 500, kNow), 4u);
+  EXPECT_EQ(take(kNow, 0), 0u);
+  int untimed = 0;
+  for (const auto& record : decoded.Records()) {
+    if (record.kind != RecordKind::kGpuKernel) continue;
+    const auto& kernel = record.As<GpuKernelRecord>();
+    EXPECT_LT(kernel.end, kFar);
+    untimed += kernel.start == 0 && kernel.end == 0;
+  }
+  EXPECT_EQ(untimed, 3);
+}
+
 TEST(Decoder, OlderGenerationsLackWhatTheyLack) {
   Decoded decoded(13);  // CUDA 11.0: the fields behind the prefix are the next record's
   decoded.Take(MakeKernel("k"));
