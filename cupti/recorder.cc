@@ -34,7 +34,7 @@ constexpr uint64_t kBusyPeriodNs = 5'000'000;
 // What an exit waits for the last flush: a device that is lost may never answer.
 constexpr uint64_t kLastFlushNs = 2'000'000'000;
 constexpr uint64_t kLastWorkNs = 1'500'000'000;
-constexpr uint32_t kManyWithoutTimes = 1000, kMostRestarts = 8;
+constexpr uint32_t kManyWithoutTimes = 1000;
 constexpr char kRestart[] = "restart: CUPTI gave kernels no valid times, and was started again";
 constexpr size_t kBusyBytes = 8 * size_t{Buffers::kBufferBytes};
 
@@ -222,16 +222,32 @@ void* EndOfProcess(uint32_t seen) {
 }
 
 // Kinds that are turned off and on again begin anew in CUPTI.
-void RestartWithoutTimes() {
+void AnswerInvalidTimes() {
   Decoder& decoder = g_recorder.decoder;
   if (g_recorder.by_hooks || decoder.kernels_without_times() < kManyWithoutTimes) return;
   decoder.ForgetKernelsWithoutTimes();
   // A clock of the program's costs kernels their times in CUPTI 12.6 U2 to 13.0, however it is restarted.
-  if (g_recorder.restarts == kMostRestarts || g_recorder.bridge->cupti_use->HasClock()) return;
-  ++g_recorder.restarts;
-  StopKinds(kRestart);
-  // What fails is reported, and tried again by the next turn.
-  if (!StartKinds()) TellPaused(kRestart);
+  if (g_recorder.bridge->cupti_use->HasClock()) return;
+  switch (g_recorder.restarts.OnInvalidTimes()) {
+    case Restarts::Answer::kNothing:
+    // The next turn stops, unless a window is open.
+    case Restarts::Answer::kLimit:
+      return;
+    case Restarts::Answer::kRestart:
+      StopKinds(kRestart);
+      // What fails is reported, and tried again by the next turn.
+      if (!StartKinds()) TellPaused(kRestart);
+  }
+}
+
+// Null: it may be recorded now.
+const char* WhyNot() {
+  const SegmentHeader& header = *g_recorder.session.segment.header;
+  if ((__atomic_load_n(&header.control, __ATOMIC_RELAXED) & kFamilyGpu) == 0) {
+    g_recorder.restarts.OnDisarmed();
+    return kNoWindow;
+  }
+  return g_recorder.restarts.MayRecord(__atomic_load_n(&header.gpu_windows, __ATOMIC_ACQUIRE)) ? nullptr : kLimited;
 }
 
 // Flushes when it is asked to, and five times a second; between, takes what CUPTI hands over by itself. Whether there
@@ -246,7 +262,7 @@ bool Collect(bool asked, uint64_t* last_flush_ns) {
   }
   EnableUnifiedMemory();
   const bool busy = Flush(0);
-  RestartWithoutTimes();
+  AnswerInvalidTimes();
   return busy;
 }
 
@@ -266,22 +282,22 @@ void* Run() {
     const uint32_t seen = __atomic_load_n(requested, __ATOMIC_ACQUIRE);
     const auto phase = static_cast<Phase>(__atomic_load_n(&g_recorder.phase, __ATOMIC_ACQUIRE));
     if (!IsOurProcess()) return nullptr;
-    const bool armed = (__atomic_load_n(&session.segment.header->control, __ATOMIC_RELAXED) & kFamilyGpu) != 0;
+    const char* const why_not = WhyNot();
     bool busy = false;
     if (phase == Phase::kEnding) return EndOfProcess(seen);
     if (IsHeld() && g_recorder.bridge->cupti_use->HasCall()) GiveWay();
     if (!Hold()) {
       TellPaused(kAside);
       DiscardFilled();
-    } else if (armed && !g_recorder.recording) {
+    } else if (why_not == nullptr && !g_recorder.recording) {
       if (!StartKinds() && !(FallBack() && StartKinds())) {
         SetState(GpuState::kOff);
         return EndRun(seen);
       }
       EnableUnifiedMemory();
-    } else if (!armed) {
-      StopKinds(kNoWindow);
-      if (g_recorder.paused_for != nullptr) TellPaused(kNoWindow);
+    } else if (why_not != nullptr) {
+      StopKinds(why_not);
+      if (g_recorder.paused_for != nullptr) TellPaused(why_not);
     } else {
       busy = Collect(seen != flushed, &last_flush_ns);
       flushed = seen;
@@ -374,6 +390,8 @@ void* Start(void*) {
   } else {
     g_recorder.decoder.Start(g_recorder.session.segment, writer, g_recorder.library.version,
                              g_recorder.library.functions.get_callback_name);
+    // Before any kernel.
+    ReadTimeRange();
   }
   return Run();
 }

@@ -10,6 +10,7 @@
 #include "cupti/buffers.h"
 #include "cupti/decode.h"
 #include "cupti/library.h"
+#include "cupti/restarts.h"
 #include "cupti/text.h"
 #include "wire/gpu_bridge.h"
 
@@ -19,6 +20,9 @@ enum class Phase : uint32_t { kNone, kRunning, kEnding, kEnded };
 
 inline constexpr char kAside[] = "program: the program uses CUPTI itself";
 inline constexpr char kNoWindow[] = "window: no window is open";
+inline constexpr char kLimited[] =
+    "limited: CUPTI gave kernels no valid times again after 8 restarts, and records only in windows";
+static_assert(Restarts::kMost == 8);
 
 struct Recorder {
   const GpuBridge* bridge;
@@ -34,7 +38,7 @@ struct Recorder {
   bool init_is_over;  // atomic: cuInit has returned
   bool init_is_told;  // it will be told that cuInit has returned
   uint64_t started_ns;
-  uint32_t restarts;  // of recording, for kernels without times
+  Restarts restarts;
   uint64_t hooks_clock_offset;
   uint32_t phase;      // Phase, atomic
   uint32_t abandoned;  // atomic: detached by a thread of the program, after our own has ended

@@ -120,7 +120,7 @@ void TellPaused(const char* why) {
     g_recorder.paused_for = why;
     g_recorder.left_told = CuptiLeft::kNothing;
     Tell(GpuInfoKey::kPaused, why);
-    SetState(GpuState::kPaused);
+    SetState(why == kLimited ? GpuState::kLimited : GpuState::kPaused);
   }
   if (why == kAside) TellLeft();
 }

@@ -692,6 +692,18 @@ class Run final : public CaptureRun {
     Enqueue(kStartWindow);
   }
 
+  // Each profile has it by the gap: a line for those who could ask for a capture now.
+  void ReportLimitedGpu() {
+    if (said_gpu_limited_) return;
+    const pid_t pid = session_->FindLimitedGpu();
+    if (pid == 0) return;
+    said_gpu_limited_ = true;
+    terminal_.Warn(StrCat("process ", pid,
+                          ": CUPTI gives no valid kernel times, after 8 restarts; GPU activity is recorded "
+                          "only in windows and captures from now on; ",
+                          kInvalidTimesRemedy));
+  }
+
   void CloseSteady() {
     steady_open_ = false;
     steady_next_ns_ = 0;
@@ -699,6 +711,7 @@ class Run final : public CaptureRun {
   }
 
   void WatchRunWindow(uint64_t now) {
+    ReportLimitedGpu();
     const SpoolWriter& spool = session_->spool();
     if (spool.write_error() != 0 && !said_write_error_) {
       said_write_error_ = true;
@@ -1213,6 +1226,7 @@ class Run final : public CaptureRun {
   uint64_t start_next_ns_ = 0;   // --window=auto: when the start ends; 0: it is taken
   uint64_t steady_next_ns_ = 0;  // when it opens or closes; 0: neither
   bool said_write_error_ = false;
+  bool said_gpu_limited_ = false;
   uint64_t said_not_kept_ = 0;
   uint64_t range_next_ns_ = 0;
   std::list<std::unique_ptr<Conversion>> conversions_;

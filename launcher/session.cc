@@ -66,6 +66,11 @@ constexpr uint64_t kSlowAllocationNs = 100'000;
 constexpr uint64_t kKeepDeadNs = 10'000'000'000;
 constexpr size_t kKeepDead = 32;
 constexpr std::string_view kDeleted = " (deleted)";
+
+bool IsLimited(const ProcessSlot& slot) {
+  return __atomic_load_n(&slot.state, __ATOMIC_RELAXED) == static_cast<uint32_t>(SlotState::kLive) &&
+         __atomic_load_n(&slot.gpu_state, __ATOMIC_ACQUIRE) == static_cast<uint32_t>(GpuState::kLimited);
+}
 constexpr std::string_view kSocketSuffix = "/tbprof-XXXXXX/s";
 constexpr uint32_t kMaxInert = 10000;
 // Segments mapped at a time. Each costs this process what it reads of it in every pass (about 60 KiB), a descriptor for
@@ -908,6 +913,7 @@ void Session::TakeClockPair() {
 void Session::SetControl(Target* target) {
   SegmentHeader* const header = target->mapped->segment.header;
   __atomic_store_n(&header->torch_all, asked_for_.empty() ? 0u : 1u, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&header->gpu_windows, GpuWindows(), __ATOMIC_SEQ_CST);
   const uint32_t families = ArmedFamilies();
   // A range that begins in the program arms it: that is never taken away unseen, not for a moment. A segment that
   // changes all the time has its way.
@@ -984,8 +990,7 @@ void Session::AskGpus(MappedSegment* mapped, std::vector<GpuAnswer>* answers) {
     ProcessSlot* const slot = &segment.process_slots[i];
     if (__atomic_load_n(&slot->state, __ATOMIC_RELAXED) != static_cast<uint32_t>(SlotState::kLive)) continue;
     const uint32_t state = __atomic_load_n(&slot->gpu_state, __ATOMIC_ACQUIRE);
-    if (state != static_cast<uint32_t>(GpuState::kRecording) && state != static_cast<uint32_t>(GpuState::kPaused))
-      continue;
+    if (state == static_cast<uint32_t>(GpuState::kNone) || state == static_cast<uint32_t>(GpuState::kOff)) continue;
     const uint32_t wanted = __atomic_add_fetch(&slot->gpu_flush_requested, 1, __ATOMIC_ACQ_REL);
     syscall(SYS_futex, &slot->gpu_flush_requested, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
     if (answers != nullptr) answers->push_back({slot, wanted});
@@ -1059,8 +1064,62 @@ uint64_t Session::OpenWindow(uint32_t number, uint32_t families, uint64_t from_t
               families);
   const uint32_t before = ArmedFamilies();
   open_[number] = families;
+  OpenGpuWindow(number, families);
   ArmAgain(before);
   return ticks;
+}
+
+uint32_t Session::GpuWindows() const {
+  return gpu_windows_opened_ * 2 * kGpuWindowOpen + (gpu_windows_.empty() ? 0 : kGpuWindowOpen);
+}
+
+void Session::OpenGpuWindow(uint32_t number, uint32_t families) {
+  // The run's own, all of it or the last of it, lasts as long as the program.
+  const bool is_run = number == kEndWindow || (number == 0 && (config_.everything || sliding_ticks_ != 0));
+  if (is_run || (families & config_.families & kFamilyGpu) == 0 || !gpu_windows_.insert(number).second) return;
+  ++gpu_windows_opened_;
+  SetGpuWindows();
+}
+
+void Session::SetGpuWindows() {
+  for (auto& target : targets_) {
+    __atomic_store_n(&target->mapped->segment.header->gpu_windows, GpuWindows(), __ATOMIC_SEQ_CST);
+    AskGpus(target->mapped, nullptr);
+  }
+}
+
+template <typename Visit>
+void Session::VisitLimitedGpus(Visit visit) const {
+  for (const auto& target : targets_) {
+    if (target->dead) continue;
+    const Segment& segment = target->mapped->segment;
+    const uint32_t high = std::min(__atomic_load_n(&segment.header->process_high, __ATOMIC_RELAXED), kProcessSlots);
+    for (uint32_t i = 0; i < high; ++i) {
+      const ProcessSlot& slot = segment.process_slots[i];
+      if (IsLimited(slot) && !visit(slot)) return;
+    }
+  }
+}
+
+// Until the recording of a window that was opened has begun in each.
+void Session::WaitForLimitedGpus(int limit_ms) {
+  const uint64_t until = ReadMonotonic() + static_cast<uint64_t>(limit_ms) * 1'000'000;
+  VisitLimitedGpus([&](const ProcessSlot& slot) {
+    while (IsLimited(slot)) {
+      if (ReadMonotonic() >= until) return false;
+      poll(nullptr, 0, 1);
+    }
+    return true;
+  });
+}
+
+pid_t Session::FindLimitedGpu() const {
+  pid_t found = 0;
+  VisitLimitedGpus([&](const ProcessSlot& slot) {
+    found = __atomic_load_n(&slot.pid, __ATOMIC_RELAXED);
+    return false;
+  });
+  return found;
 }
 
 void Session::SetAllTorchOperations() {
@@ -1094,6 +1153,8 @@ uint64_t Session::OpenAskedWindow(uint32_t number, uint32_t families) {
   SetAllTorchOperations();
   // Where no window is open, operations begin to be recorded when this one opens.
   if ((ArmedFamilies() & kFamilyAnnotation) != 0) WaitForAllTorchOperations(kPatienceMs);
+  OpenGpuWindow(number, families);
+  if ((families & kFamilyGpu) != 0) WaitForLimitedGpus(kPatienceMs);
   return OpenWindow(number, families);
 }
 
@@ -1104,6 +1165,7 @@ uint64_t Session::CloseWindow(uint32_t number, uint64_t at_ticks) {
   const uint32_t before = ArmedFamilies();
   open_.erase(number);
   if (asked_for_.erase(number) != 0) SetAllTorchOperations();
+  if (gpu_windows_.erase(number) != 0) SetGpuWindows();
   ArmAgain(before);
   WriteWindow(number, WindowEvent::kClosed, ticks);
   for (WindowRange& window : ranges_) window.closing |= window.number == number;

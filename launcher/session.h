@@ -112,7 +112,7 @@ class Session {
   // Of the session's families only `families`.
   uint64_t OpenWindow(uint32_t number, uint32_t families = kFamilyAll, uint64_t from_ticks = 0);  // 0: now
   // The same for one that somebody has asked for: while it is open, PyTorch's operations are not sampled. Waits until
-  // the processes that use it have answered, at most 50 ms.
+  // the processes that use it have answered, at most 50 ms, and as long for GPUs that are recorded only in windows.
   uint64_t OpenAskedWindow(uint32_t number, uint32_t families);
   uint64_t CloseWindow(uint32_t number, uint64_t at_ticks = 0);  // 0: now
   // One whose borders lie in the past; nothing is armed for it. What is still there of it stays until it is published.
@@ -160,6 +160,8 @@ class Session {
   // For the terminal.
   uint32_t segments_seen() const { return segments_seen_; }
   std::vector<std::string> TakeNotes();
+  // A process whose GPUs are recorded only in windows, GpuState::kLimited; 0: none.
+  pid_t FindLimitedGpu() const;
   uint64_t records() const { return drain_->records(); }
   // Of threads that live: what there was no room for in their segments.
   uint64_t DroppedRecords() const;
@@ -217,6 +219,12 @@ class Session {
   };
   void SetAllTorchOperations();
   void WaitForAllTorchOperations(int limit_ms);
+  void OpenGpuWindow(uint32_t number, uint32_t families);
+  void SetGpuWindows();
+  uint32_t GpuWindows() const;
+  void WaitForLimitedGpus(int limit_ms);
+  template <typename Visit>
+  void VisitLimitedGpus(Visit visit) const;
   // Has the library of each process that uses a GPU look at the control word and flush.
   static void AskGpus(MappedSegment* mapped, std::vector<GpuAnswer>* answers);
   // And waits for them, but not longer: a stopped process or a lost device may never answer.
@@ -281,6 +289,8 @@ class Session {
   std::optional<uint64_t> out_of_memory_kills_ = OutOfMemoryKills();
   std::map<uint32_t, uint32_t> open_;  // windows, and what is recorded for each
   std::set<uint32_t> asked_for_;       // of these, OpenAskedWindow's
+  std::set<uint32_t> gpu_windows_;     // of these, those that record GPUs and end before the program does
+  uint32_t gpu_windows_opened_ = 0;
   uint64_t run_open_ticks_ = 0, run_open_ns_ = 0;
   uint64_t sliding_ticks_ = 0;
   struct WindowRange {

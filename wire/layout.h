@@ -18,7 +18,7 @@
 namespace tbprof {
 
 inline constexpr uint64_t kSegmentMagic = 0x31474553'52504254;  // "TBPRSEG1" as bytes
-inline constexpr uint32_t kAbiVersion = 10;
+inline constexpr uint32_t kAbiVersion = 11;
 
 inline constexpr uint32_t kSlotBytes = 32;
 inline constexpr uint32_t kChunkBytes = 64 * 1024;
@@ -143,7 +143,9 @@ enum class GpuState : uint32_t {
   kRecording = 1,  // its device activity is recorded
   kPaused = 2,     // the program uses CUPTI itself, or no window is open
   kOff = 3,        // cannot be recorded; a GpuInfo says why
+  kLimited = 4,    // recorded only while SegmentHeader::gpu_windows has one open: kernels had no valid times
 };
+inline constexpr uint32_t kGpuWindowOpen = 1;
 
 enum class TorchRecording : uint32_t {
   kNone = 0,     // PyTorch is not observed, or --torch says once and for all what is recorded
@@ -212,7 +214,10 @@ struct SegmentHeader {
   uint64_t slow_allocation_ticks;  // and duration from which it is
   uint32_t sample_stack_bytes;     // of its stack that an allocator sample has at most; the launcher changes it
   uint32_t torch_all;              // 1: a window is open that all of PyTorch's operations are recorded for
-  uint8_t reserved2[16];
+  // Windows that record GPUs and end by themselves: kGpuWindowOpen while there is one, above it how many there have
+  // been.
+  uint32_t gpu_windows;
+  uint8_t reserved2[12];
 
   // Its own line: written by claiming threads.
   uint32_t chunk_hint;

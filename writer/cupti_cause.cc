@@ -90,6 +90,10 @@ std::string CuptiCauseText(const CuptiCause& cause, const std::string* module) {
 
 std::string_view CuptiLeftName(CuptiLeft left) { return RowOf(left).name; }
 
+std::string_view OwnGapRemedy(std::string_view reason) {
+  return reason.starts_with("limited:") ? kInvalidTimesRemedy : "";
+}
+
 std::string_view CuptiRemedy(CuptiLeft left) { return RowOf(left).remedy; }
 
 }  // namespace tbprof

@@ -54,6 +54,12 @@ std::string CuptiCauseText(const CuptiCause& cause, const std::string* module);
 std::string_view CuptiLeftName(CuptiLeft left);
 std::string_view CuptiRemedy(CuptiLeft left);
 
+// Of gaps that tbprof makes by itself: `restart`, `limited`, as their text begins (cupti/recorder_state.h).
+inline constexpr std::string_view kInvalidTimesRemedy =
+    "ask for captures (tbprof capture), update CUPTI, or use --cuda=hooks";
+// Empty: none is known.
+std::string_view OwnGapRemedy(std::string_view reason);
+
 }  // namespace tbprof
 
 #endif  // TBPROF_WRITER_CUPTI_CAUSE_H_

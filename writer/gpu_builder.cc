@@ -1102,7 +1102,10 @@ void GpuBuilder::FinishTimes() {
 
 void GpuBuilder::ExplainGap(const Identity& identity, const std::vector<CuptiUseAt>& uses, const CuptiGap& ticks,
                             GpuGap* gap) {
-  if (!gap->reason.starts_with(kProgram)) return;
+  if (!gap->reason.starts_with(kProgram)) {
+    gap->remedy = OwnGapRemedy(gap->reason);
+    return;
+  }
   const CuptiCause cause = FindCuptiCause(uses, ticks);
   gap->remedy = CuptiRemedy(cause.left);
   gap->left = CuptiLeftName(cause.left);

@@ -180,7 +180,13 @@ thread_local uint32_t externals = 0;
 
 // ---- device work
 
-std::atomic<int64_t> kernels_since_enabled{0};
+std::atomic<int64_t> kernels_since_enabled{0}, kernels_enabled{0};
+
+bool HasBadTimes() {
+  static const int64_t after = mode::bad_times_after(), turns = mode::bad_times_turns();
+  if (after == 0 || (turns != 0 && kernels_enabled.load() > turns)) return false;
+  return kernels_since_enabled.fetch_add(1) >= after;
+}
 
 // What the records of all work share.
 template <typename Record>
@@ -214,8 +220,10 @@ void RecordKernel(const Work& work) {
                                                               : CUPTI_ACTIVITY_KIND_KERNEL;
   record.registersPerThread = kernel.registers;
   SetNode(&record, work, CUPTI_CHANNEL_TYPE_COMPUTE);
-  static const int64_t bad_times_after = mode::bad_times_after();
-  if (bad_times_after != 0 && kernels_since_enabled.fetch_add(1) >= bad_times_after) record.end = record.start - 1000;
+  if (HasBadTimes()) {
+    if (mode::bad_times_far() != 0) record.start = uint64_t{1} << 63;
+    record.end = mode::bad_times_far() != 0 ? record.start : record.start - 1000;
+  }
   record.completed = record.end;
   if (record.end != 0 && LatencyTimestamps()) {
     record.queued = ToTimestamp(work.queued);
@@ -374,7 +382,10 @@ uint64_t Timestamp() {
   return callback != nullptr ? callback() : Realtime();
 }
 
-void BeginKernels() { kernels_since_enabled.store(0); }
+void BeginKernels() {
+  kernels_since_enabled.store(0);
+  kernels_enabled.fetch_add(1);
+}
 
 // A registered clock need not count nanoseconds: the counter of the CPU does not.
 uint64_t InTimestamps(int64_t ns) {

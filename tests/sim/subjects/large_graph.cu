@@ -3,6 +3,7 @@
 // A graph of many kernels in a row, recorded from a stream and replayed.
 //
 //   large_graph [NODES] [LAUNCHES] [KERNEL_NS] [global]   global: as PyTorch captures, while another stream is at work
+//   large_graph [NODES] 0 [KERNEL_NS] until FILE          launches every 10 ms until there is FILE
 #include <string.h>
 #include <unistd.h>
 
@@ -12,7 +13,7 @@ __global__ void node_for_nanoseconds(long long duration) { WaitNs(duration); }
 
 int main(int argc, char** argv) {
   const long long nodes = Argument(argc, argv, 1, 1000);
-  const long long launches = Argument(argc, argv, 2, 5);
+  long long launches = Argument(argc, argv, 2, 5);
   const long long ns = Argument(argc, argv, 3, 100);
   cudaStream_t stream;
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -35,6 +36,13 @@ int main(int argc, char** argv) {
   for (long long i = 0; i < launches; ++i) {
     CHECK(cudaGraphLaunch(executable, stream));
     CHECK(cudaStreamSynchronize(stream));
+  }
+  if (argc > 5 && strcmp(argv[4], "until") == 0) {
+    for (; access(argv[5], F_OK) != 0; ++launches) {
+      CHECK(cudaGraphLaunch(executable, stream));
+      CHECK(cudaStreamSynchronize(stream));
+      usleep(10000);
+    }
   }
   CHECK(cudaGraphExecDestroy(executable));
   CHECK(cudaGraphDestroy(graph));

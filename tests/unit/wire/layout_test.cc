@@ -19,8 +19,8 @@
 namespace tbprof {
 namespace {
 
-TEST(Layout, SizesAndOffsetsAreThoseOfAbi10) {
-  static_assert(kAbiVersion == 10, "a new ABI: write down its numbers here");
+TEST(Layout, SizesAndOffsetsAreThoseOfAbi11) {
+  static_assert(kAbiVersion == 11, "a new ABI: write down its numbers here");
   EXPECT_EQ(memcmp(&kSegmentMagic, "TBPRSEG1", 8), 0);
   EXPECT_EQ(sizeof(SegmentHeader), 448u);
   EXPECT_EQ(sizeof(Operation), 48u);
@@ -36,6 +36,7 @@ TEST(Layout, SizesAndOffsetsAreThoseOfAbi10) {
   EXPECT_EQ(offsetof(SegmentHeader, malloc_interval), 272u);
   EXPECT_EQ(offsetof(SegmentHeader, sample_stack_bytes), 296u);
   EXPECT_EQ(offsetof(SegmentHeader, torch_all), 300u);
+  EXPECT_EQ(offsetof(SegmentHeader, gpu_windows), 304u);
   EXPECT_EQ(offsetof(SegmentHeader, chunk_hint), 320u);
   EXPECT_EQ(offsetof(SegmentHeader, dropped), 352u);
   EXPECT_EQ(offsetof(ProcessSlot, ranges_open), 104u);

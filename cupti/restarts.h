@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What to do about kernels without valid times: start recording again; and where that has not helped for long, record
+// only while somebody looks.
+//
+//   if (invalid) switch (restarts.OnInvalidTimes()) {...}
+//   if (!restarts.MayRecord(header->gpu_windows)) stop();
+//
+// Process: target, tbprof's own thread.
+#ifndef TBPROF_CUPTI_RESTARTS_H_
+#define TBPROF_CUPTI_RESTARTS_H_
+
+#include <stdint.h>
+
+#include "wire/layout.h"
+
+namespace tbprof::cupti {
+
+class Restarts {
+ public:
+  static constexpr uint32_t kMost = 8;
+  enum class Answer { kNothing, kRestart, kLimit };
+
+  // In a window that has had its restarts recording goes on: work and bytes are still counted, and somebody asked.
+  Answer OnInvalidTimes() {
+    if (count_ < kMost) {
+      ++count_;
+      return Answer::kRestart;
+    }
+    if (limited_) return Answer::kNothing;
+    limited_ = true;
+    return Answer::kLimit;
+  }
+
+  // `windows`: SegmentHeader::gpu_windows. False: recording is limited to windows, and none is open.
+  bool MayRecord(uint32_t windows) {
+    if (windows != windows_) {
+      windows_ = windows;
+      // Each window has its own restarts.
+      if (limited_ && (windows & kGpuWindowOpen) != 0) count_ = 0;
+    }
+    return !limited_ || (windows & kGpuWindowOpen) != 0;
+  }
+
+  // Nothing is recorded now: what the next window turns on is fresh.
+  void OnDisarmed() {
+    count_ = 0;
+    limited_ = false;
+  }
+
+ private:
+  uint32_t count_;
+  uint32_t windows_;
+  bool limited_;
+};
+
+}  // namespace tbprof::cupti
+
+#endif  // TBPROF_CUPTI_RESTARTS_H_
