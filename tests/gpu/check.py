@@ -65,7 +65,7 @@ CHECKS = (
     Row(basics.jax, 90, False, False),
     Row(experiments.graphs_before_captures, 60, False, True),
     Row(experiments.torch_teardown, 60, False, False),
-    Row(experiments.long_graphs, 60, False, True),
+    Row(experiments.long_graphs, 120, False, True),
     # Other profilers and a window, then the rest.
     Row(yields.torch_in_a_window, 90, False, False),
     Row(yields.jax_in_a_window, 90, False, False),

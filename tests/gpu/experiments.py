@@ -190,7 +190,7 @@ class MemoryOfTheGpu:
 
     def watch(self):
         command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-i", "0"]
-        while not self.ended.wait(1):
+        while not self.ended.wait(0.5):
             try:
                 ran = subprocess.run(command, capture_output=True, text=True, timeout=10)
                 self.read.append(int(ran.stdout.split()[0]))
@@ -206,8 +206,37 @@ class MemoryOfTheGpu:
         self.thread.join(15)
 
 
+def memory_around_a_window(check):
+    """GPU memory before a window, at its end and after it, MiB: what comes back there is CUPTI's, since the program allocates
+    nothing meanwhile (docs/decisions/038). Graphs are launched all along."""
+    stop, before_s, window_s = check.directory / "stop", check.pick(4, 1), check.pick(10, 1)
+    command = [check.machine.program("tests/sim/subjects/large_graph"), "1000", "0", "0", "until", str(stop)]
+    marks = []
+
+    def watch(process):
+        time.sleep(before_s - 0.5)
+        marks.append(len(memory.read))
+        time.sleep(window_s)
+        marks.append(len(memory.read))
+        logs, until = check.directory / f"profiled-{check.count}/logs", time.monotonic() + 20
+        while not list(logs.glob("plugins/profile/*/summary.json")) and time.monotonic() < until and process.poll() is None:
+            time.sleep(0.05)
+        time.sleep(check.pick(4, 0))
+        stop.touch()
+
+    with MemoryOfTheGpu() as memory:
+        ran = check.profiled(command, check.machine.with_libraries(), [f"--window={before_s}s+{window_s}s"], on_start=watch)
+    expect(ran.status == 0 and ran.summary, ran.tail())
+    expect(ran.kernels() > 0, "no kernel in the window")
+    if not memory.read:
+        return ran.kernels(), None
+    expect(0 < marks[0] < marks[1] < len(memory.read), f"no reading of the memory in each part: {marks}")
+    return ran.kernels(), [memory.read[marks[0] - 1], memory.read[marks[1] - 1], memory.read[-1]]
+
+
 def long_graphs(check):
-    """1.5 million kernels of a graph: GPU memory that grows, starts and ends that are zero or go back."""
+    """1.5 million kernels of a graph: GPU memory that grows, and whether the end of recording gives it back; starts and
+    ends that are zero or go back."""
     nodes, launches = 1000, check.pick(1500, 60)
     command = [check.machine.program("tests/sim/subjects/large_graph"), str(nodes), str(launches), "0"]
     environment = check.machine.with_libraries()
@@ -224,9 +253,15 @@ def long_graphs(check):
     lengths = [event.duration_ps for event in ran.profile().device if event.kernel]
     expect(lengths, "the profile shows no kernel")
     growth = [max(read) - min(read) for read in (bare_memory.read, memory.read) if read]
+    in_window, around = memory_around_a_window(check)
     check.facts.update(memory_growth_mib=growth, untimed=untimed, warnings=ran.warnings())
+    check.facts.update(memory_in_window_mib=around, kernels_in_window=in_window)
+    expect(check.machine.simulated or around, "nvidia-smi did not say how much memory is in use around a window")
     expect(check.machine.simulated or len(growth) == 2, "nvidia-smi did not say how much memory is in use")
     # An invalid time is one of the two: it is drawn with a length, or it is reported to have none.
     expect(min(lengths) >= 0, "a kernel ends before it starts")
     expect(untimed == 0 or ran.warnings(), f"{untimed} kernels without times, and no line about it")
-    return f"{seen} kernels, {untimed} without times, GPU memory grew by {growth} MiB (bare, under tbprof)"
+    return (
+        f"{seen} kernels, {untimed} without times, GPU memory grew by {growth} MiB (bare, under tbprof); "
+        f"before, at the end of and after a window of {in_window} kernels: {around} MiB"
+    )
