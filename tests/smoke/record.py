@@ -208,7 +208,7 @@ def check_doctor(tbprof):
 
 
 def main():
-    tbprof, directory = sys.argv[1:]
+    tbprof, directory = (os.path.abspath(path) for path in sys.argv[1:])
     os.chdir(directory)
     steps = (("children, one killed", check_children, "children"), ("capture by signal", check_signal, "signal"),
              ("capture by port", check_port, "port"), ("check", check_check, "children"))
