@@ -55,7 +55,8 @@ build_tree() {
 # find_library BUILD_DIR NAME: prints the one path, wherever in the build tree the library lies.
 find_library() {
   local found
-  found=$(find "$1" -name "$2" -type f -print -quit 2>/dev/null)
+  # portable/ holds what is packed (scripts/link_portable.sh).
+  found=$(find "$1" -path "$1/portable" -prune -o -name "$2" -type f -print -quit 2>/dev/null)
   [[ -n $found ]] || fail "no $2 under $1: build it first (cmake --build $1)"
   printf '%s\n' "$found"
 }

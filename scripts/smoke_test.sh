@@ -3,10 +3,11 @@
 #
 # Installs what scripts/build_packages.sh built in small roots of Debian's releases and records there.
 #
-#   scripts/smoke_test.sh [--dist DIR] [--roots-only] [SUITE...]
+#   scripts/smoke_test.sh [--dist DIR] [--simulator DIR] [--roots-only] [SUITE...]
 #
-#   --dist DIR     where wheel, tarball and .deb lie (dist)
-#   --roots-only   make the roots, test nothing
+#   --dist DIR        where wheel, tarball and .deb lie (dist)
+#   --simulator DIR   build/tests/sim: record its GPU, too, where glibc is 2.36 or newer
+#   --roots-only      make the roots, test nothing
 #
 # Without a suite: bullseye bookworm trixie sid, i.e. glibc 2.31, 2.36, 2.41 and the newest; `here` is this machine's own
 # system, which needs no network. In each, as a user that is
@@ -20,6 +21,7 @@
 ROOTS=${TBPROF_ROOTS:-/var/tmp/tbprof-roots}
 USER_ID=1234
 dist=$TBPROF_ROOT/dist
+simulator=
 roots_only=false
 suites=()
 while (($#)); do
@@ -27,6 +29,11 @@ while (($#)); do
     --dist)
       [[ -d ${2:-} ]] || usage_error "--dist needs a directory"
       dist=$2
+      shift
+      ;;
+    --simulator)
+      [[ -x ${2:-}/subjects/train ]] || usage_error "--simulator needs a built tests/sim"
+      simulator=$(realpath "$2")
       shift
       ;;
     --roots-only) roots_only=true ;;
@@ -65,7 +72,7 @@ make_root() { # SUITE
 }
 
 # Runs on the other side of unshare, as its first process: the root stays as it was, an overlay takes what is written.
-in_root() { # ROOT, EMPTY DIRECTORY, ARTEFACTS
+in_root() { # ROOT, EMPTY DIRECTORY, ARTEFACTS, SIMULATOR
   local root=$1 upper=$2/upper tree=$2/root
   mount --make-rprivate /
   mount -t tmpfs tbprof-smoke "$2"
@@ -81,6 +88,10 @@ in_root() { # ROOT, EMPTY DIRECTORY, ARTEFACTS
   mount -t tmpfs tbprof-smoke "$tree/tmp"
   chmod 1777 "$tree/tmp"
   cp "$3"/*.whl "$3"/*.tar.gz "$3"/*.deb "$TBPROF_ROOT/tests/smoke/record.py" "$TBPROF_ROOT/tests/smoke/install.sh" "$tree/smoke/"
+  if [[ -n ${4:-} ]]; then
+    mkdir "$tree/smoke/sim"
+    cp -r "$4/cuda13" "$4/subjects" "$tree/smoke/sim/"
+  fi
   chroot "$tree" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin sh -c 'dpkg -i /smoke/tbprof_*.deb >/dev/null'
   chroot --userspec=$USER_ID:$USER_ID "$tree" env -i HOME=/smoke PATH=/usr/bin:/bin sh /smoke/install.sh
 }
@@ -99,7 +110,7 @@ trap 'rmdir "$place"' EXIT
 status=0
 for suite in "${suites[@]}"; do
   began=$SECONDS
-  if TBPROF_SMOKE_INSIDE=yes unshare --mount --pid --fork --kill-child "$0" "$(root_of "$suite")" "$place" "$dist"; then
+  if TBPROF_SMOKE_INSIDE=yes unshare --mount --pid --fork --kill-child "$0" "$(root_of "$suite")" "$place" "$dist" "$simulator"; then
     say "$suite passed in $((SECONDS - began)) s"
   else
     say "$suite FAILED"

@@ -8,7 +8,11 @@ cd /smoke
 record() { # NAME TBPROF
   echo "$1:"
   mkdir "/smoke/$1"
-  python3 /smoke/record.py "$2" "/smoke/$1"
+  if [ -d /smoke/sim ]; then
+    python3 /smoke/record.py "$2" "/smoke/$1" /smoke/sim
+  else
+    python3 /smoke/record.py "$2" "/smoke/$1"
+  fi
 }
 
 began=$(date +%s.%N)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Records with an installed tbprof and reads what the profiles hold: record.py TBPROF EMPTY_DIRECTORY
+"""Records with an installed tbprof and reads what the profiles hold: record.py TBPROF EMPTY_DIRECTORY [SIMULATOR]
 
 Only Python's own library (3.9 and newer): scripts/smoke_test.sh runs it in small roots of several distributions.
 """
@@ -207,13 +207,31 @@ def check_doctor(tbprof):
     return rows["system"]["found"]
 
 
+def check_gpu(tbprof, simulator, logdir):
+    """On the simulated CUDA libraries (tests/sim), which are built for this project's own glibc."""
+    version = os.confstr("CS_GNU_LIBC_VERSION").split()[1]
+    if tuple(int(part) for part in version.split(".")) < (2, 36):
+        return f"not here, the simulator needs glibc 2.36 (this is {version})"
+    done = subprocess.run(
+        [tbprof, "run", "--require-gpu", f"--logdir={logdir}", "--", f"{simulator}/subjects/train", "40"],
+        env={**os.environ, "LD_LIBRARY_PATH": f"{simulator}/cuda13"},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+    planes, _ = read_profile(logdir)
+    events = sum(sum(lines.values()) for name, lines in planes.items() if name.startswith("/device:GPU:"))
+    assert events >= 40, planes
+    return f"{events} events"
+
+
 def main():
-    tbprof, directory = sys.argv[1:]
+    tbprof, directory, *simulator = (os.path.abspath(path) for path in sys.argv[1:])
     os.chdir(directory)
     steps = (("children, one killed", check_children, "children"), ("capture by signal", check_signal, "signal"),
              ("capture by port", check_port, "port"), ("check", check_check, "children"))
     for name, step, logdir in steps:
         print(f"  {name}: {step(tbprof, os.path.join(directory, logdir))}", flush=True)
+    if simulator:
+        print(f"  GPU: {check_gpu(tbprof, simulator[0], os.path.join(directory, 'gpu'))}", flush=True)
     print(f"  doctor: {check_doctor(tbprof)}", flush=True)
 
 
