@@ -151,12 +151,22 @@ TBPROF_CUPTI_CALL(cuptiActivityFlush, (void* context, uint32_t stream, uint32_t 
 
 }  // namespace tbprof
 
-// References to CUPTI have a version, its soname.
+// References to CUPTI have a version, its soname, with the minor version up to CUDA 11.
+#define TBPROF_EXPORT_11(name, minor) TBPROF_EXPORT_AS(name, "tbprof_export_11_" #minor "_", "libcupti.so.11." #minor)
 #define TBPROF_TIMED(...)
 #define TBPROF_CUSTOM(...)
 #define TBPROF_PUBLIC(...)
 #define TBPROF_NCCL(...)
 #define TBPROF_LATE(family, name, ...)                          \
+  TBPROF_EXPORT_11(name, 0)                                     \
+  TBPROF_EXPORT_11(name, 1)                                     \
+  TBPROF_EXPORT_11(name, 2)                                     \
+  TBPROF_EXPORT_11(name, 3)                                     \
+  TBPROF_EXPORT_11(name, 4)                                     \
+  TBPROF_EXPORT_11(name, 5)                                     \
+  TBPROF_EXPORT_11(name, 6)                                     \
+  TBPROF_EXPORT_11(name, 7)                                     \
+  TBPROF_EXPORT_11(name, 8)                                     \
   TBPROF_EXPORT_AS(name, "tbprof_export_12_", "libcupti.so.12") \
   TBPROF_EXPORT_AS(name, "tbprof_export_13_", "libcupti.so.13") \
   TBPROF_EXPORT_AS(name, "tbprof_export_14_", "libcupti.so.14") \

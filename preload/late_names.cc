@@ -99,7 +99,7 @@ struct Object {
   }
 };
 
-constexpr uint32_t kMostSymbols = 768, kMostLate = 448;
+constexpr uint32_t kMostSymbols = 768, kMostLate = 512;
 
 // Of each of our names, once it was asked: a program may have as many references to it as it has objects.
 enum class Answer : uint8_t { kNone, kThere, kNowhere } g_answers[kMostSymbols];
@@ -233,7 +233,7 @@ asm(R"(
   .p2align 4
 tbprof_late_resolvers:
   .set tbprof_late_number, 0
-  .rept 448
+  .rept 512
   .p2align 4
 )" TBPROF_RESOLVE_LATE R"(
   .set tbprof_late_number, tbprof_late_number + 1

@@ -23,6 +23,7 @@ struct Neighbour {
   std::string mode = "auto";  // of --cuda
   bool opens = false;         // the library, in place of being linked with it
   bool window = true;         // is open for the whole run, or never
+  bool has_cupti_11 = false;  // is linked with CUPTI under its name of CUDA 11.8
   int sessions = 1;
   int quiet_ms = 10;  // 0: as shipped
   // The clock of the CPU's counter: CUPTI 12.6 U2 to 13.0 lose the times of kernels under a registered clock.
@@ -42,12 +43,14 @@ inline void ExpectBothWhole(const Neighbour& neighbour) {
   SCOPED_TRACE(neighbour.order + " --cuda=" + neighbour.mode + (neighbour.window ? "" : " without a window"));
   RunOptions options = On("cuda13", neighbour.modes);
   options.tbprof = {"--cuda=" + neighbour.mode, neighbour.window ? "--window=all" : "--window=none"};
+  if (neighbour.has_cupti_11) options.environment[0].second = Sim("cuda11") + ":" + Sim("cuda13");
   if (neighbour.window) options.environment.emplace_back("NEIGHBOUR_AWAITS", "1");
   if (neighbour.quiet_ms != 0)
     options.environment.emplace_back("NEIGHBOUR_QUIET_MS", std::to_string(neighbour.quiet_ms));
-  const Pair pair = RunBoth({Subject(neighbour.opens ? "neighbour_opened" : "neighbour_linked"), neighbour.order,
-                             std::to_string(neighbour.sessions)},
-                            options);
+  const std::string program = neighbour.opens          ? "neighbour_opened"
+                              : neighbour.has_cupti_11 ? "neighbour_linked_11"
+                                                       : "neighbour_linked";
+  const Pair pair = RunBoth({Subject(program), neighbour.order, std::to_string(neighbour.sessions)}, options);
   ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << pair.profiled.AllSaid();
   ASSERT_EQ(pair.profiled.code(), 0) << pair.profiled.AllSaid();
   EXPECT_EQ(Told(pair.profiled, "own_seen"), Told(pair.profiled, "own_launched"));

@@ -29,6 +29,14 @@ TEST_P(CudaNeighbours, EveryMode_NoWindow_ProgramIsWhole) {
 INSTANTIATE_TEST_SUITE_P(Orders, CudaNeighbours, testing::ValuesIn(NeighbourOrders()),
                          [](const auto& entry) { return entry.param; });
 
+// Its references have the version libcupti.so.11.8.
+TEST_F(Cuda, Neighbour_LinkedWithCupti11_BothWhole) {
+  for (const char* mode : {"auto", "cupti", "hooks"}) {
+    ExpectBothWhole({.order = "kineto_subscribed", .mode = mode, .has_cupti_11 = true, .sessions = 3});
+    ExpectBothWhole({.order = "xla", .mode = mode, .window = false, .has_cupti_11 = true, .sessions = 3});
+  }
+}
+
 // What has ended is waited for before a forced flush cuts it.
 TEST_F(Cuda, Neighbour_RecordsThatComeLate_AreWhole) {
   RunOptions options = On("cuda13", "late_ms=20");
