@@ -4,8 +4,6 @@
 // instruction by instruction, and between any two of them the others go all the way.
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/ptrace.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "cupti/buffers.h"
+#include "tests/unit/single_step.h"
 
 namespace tbprof::cupti {
 namespace {
@@ -48,24 +47,12 @@ class BuffersStopped : public testing::Test {
 
   // Single steps through `part` in a child; `between` after each. How many there were.
   static int Step(const std::function<void()>& part, const std::function<void()>& between) {
-    const pid_t child = fork();
-    if (child == 0) {
-      ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
-      raise(SIGSTOP);
-      part();
-      raise(SIGSTOP);
-      _exit(0);
-    }
-    int status = 0, steps = 0;
-    EXPECT_EQ(waitpid(child, &status, 0), child);
-    for (; steps < kMostSteps; ++steps) {
-      if (ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr) != 0 || waitpid(child, &status, 0) != child) break;
-      if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP) break;
-      between();
-    }
-    EXPECT_TRUE(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP) << status;
-    kill(child, SIGKILL);
-    waitpid(child, &status, 0);
+    const pid_t child = StartStopped(part);
+    EXPECT_GT(child, 0);
+    int steps = 0, stopped_by = 0;
+    for (; steps < kMostSteps && StepOnce(child, &stopped_by); ++steps) between();
+    EXPECT_EQ(stopped_by, SIGSTOP);
+    EndStopped(child);
     return steps;
   }
 

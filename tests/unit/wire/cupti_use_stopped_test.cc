@@ -8,7 +8,6 @@
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/user.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <functional>
@@ -18,6 +17,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/single_step.h"
 #include "wire/cupti_use.h"
 
 namespace tbprof {
@@ -48,30 +48,6 @@ class CuptiUseStopped : public testing::Test {
     use_->EndCall(1);
   }
 
-  // A child that waits before `part`, and after it.
-  static pid_t Start(const std::function<void()>& part) {
-    const pid_t child = fork();
-    if (child == 0) {
-      ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
-      raise(SIGSTOP);
-      part();
-      raise(SIGSTOP);
-      _exit(0);
-    }
-    Await(child, SIGSTOP);
-    return child;
-  }
-  static bool Await(pid_t child, int signal) {
-    int status = 0;
-    return waitpid(child, &status, 0) == child && WIFSTOPPED(status) && WSTOPSIG(status) == signal;
-  }
-  static bool Step(pid_t child) {
-    return ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr) == 0 && Await(child, SIGTRAP);
-  }
-  static void End(pid_t child) {
-    kill(child, SIGKILL);
-    waitpid(child, nullptr, 0);
-  }
   static uint64_t ProgramCounter(pid_t child) {
     user_regs_struct registers{};
     iovec place{&registers, sizeof(registers)};
@@ -85,14 +61,14 @@ class CuptiUseStopped : public testing::Test {
 
   // After how many steps each instruction of `part` is reached for the first time: in loops nothing else happens.
   static std::vector<int> FirstSteps(const std::function<void()>& part) {
-    const pid_t child = Start(part);
+    const pid_t child = StartStopped(part);
     std::vector<int> first;
     std::set<uint64_t> seen;
     for (int step = 0; step < kMostSteps; ++step) {
       if (seen.insert(ProgramCounter(child)).second) first.push_back(step);
-      if (!Step(child)) break;
+      if (!StepOnce(child)) break;
     }
-    End(child);
+    EndStopped(child);
     return first;
   }
 
@@ -105,12 +81,12 @@ class CuptiUseStopped : public testing::Test {
       int held = 0;
       for (const int after : steps) {
         Reset(called);
-        const pid_t child = Start(part);
-        for (int step = 0; step < after; ++step) ASSERT_TRUE(Step(child)) << step;
+        const pid_t child = StartStopped(part);
+        for (int step = 0; step < after; ++step) ASSERT_TRUE(StepOnce(child)) << step;
         between();
         ptrace(PTRACE_CONT, child, nullptr, nullptr);
-        ASSERT_TRUE(Await(child, SIGSTOP));
-        End(child);
+        ASSERT_TRUE(AwaitStop(child, SIGSTOP));
+        EndStopped(child);
         const CuptiCall first = called && !use_->IsHeld() ? kEarlier : kNow;
         ASSERT_EQ(use_->GetFirstCall().call, first) << after << (use_->IsHeld() ? ": held" : ": not held");
         held += use_->IsHeld();
