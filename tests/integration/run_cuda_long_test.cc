@@ -18,6 +18,14 @@ std::unique_ptr<Running> StartLongRun(const std::string& modes) {
   return StartUnderTbprof({Subject("large_graph"), "1000", "0", "100", "until", "stop"}, options);
 }
 
+// A capture by a signal once `line` was printed.
+testing::AssertionResult Capture(Running* running, const char* line) {
+  if (!running->WaitForError(line)) return testing::AssertionFailure() << running->Err();
+  running->Signal(SIGUSR1);
+  if (!running->WaitForError("verified")) return testing::AssertionFailure() << running->Err();
+  return testing::AssertionSuccess();
+}
+
 RunResult End(Running* running) {
   WriteFile(running->path() + "/stop", "");
   return running->Wait();
@@ -49,9 +57,7 @@ int64_t Sum(const nlohmann::json& summary, const char* of_gpus) {
 
 TEST_F(Cuda, InvalidTimes_ComeAgainAfterAllRestarts_RecordingIsLimitedToWindows) {
   const auto running = StartLongRun("bad_times_after=1000,bad_times_turns=9");
-  ASSERT_TRUE(running->WaitForError("no valid kernel times")) << running->Err();
-  running->Signal(SIGUSR1);
-  ASSERT_TRUE(running->WaitForError("verified")) << running->Err();
+  ASSERT_TRUE(Capture(running.get(), "no valid kernel times"));
   // Kinds were turned on afresh, and before the window began.
   const nlohmann::json captured = SummaryOfCapture(*running);
   EXPECT_GT(Sum(captured, "kernels"), 0) << captured;
@@ -70,9 +76,7 @@ TEST_F(Cuda, InvalidTimes_ComeAgainAfterAllRestarts_RecordingIsLimitedToWindows)
 // Where a restart does not help either, a capture goes on: kernels are counted, and reported as untimed.
 TEST_F(Cuda, InvalidTimes_InACaptureToo_CaptureCountsItsKernels) {
   const auto running = StartLongRun("bad_times_after=1,bad_times_far");
-  ASSERT_TRUE(running->WaitForError("no valid kernel times")) << running->Err();
-  running->Signal(SIGUSR1);
-  ASSERT_TRUE(running->WaitForError("verified")) << running->Err();
+  ASSERT_TRUE(Capture(running.get(), "no valid kernel times"));
   const nlohmann::json captured = SummaryOfCapture(*running);
   EXPECT_GT(Sum(captured, "untimed"), 0) << captured;
   EXPECT_EQ(End(running.get()).code(), 0);
@@ -80,9 +84,7 @@ TEST_F(Cuda, InvalidTimes_InACaptureToo_CaptureCountsItsKernels) {
 
 TEST_F(Cuda, ValidTimes_LongRunWithACapture_IsNotLimited) {
   const auto running = StartLongRun("");
-  ASSERT_TRUE(running->WaitForError("capture: kill")) << running->Err();
-  running->Signal(SIGUSR1);
-  ASSERT_TRUE(running->WaitForError("verified")) << running->Err();
+  ASSERT_TRUE(Capture(running.get(), "capture: kill"));
   const RunResult run = End(running.get());
   ASSERT_EQ(run.code(), 0) << run.AllSaid();
   EXPECT_TRUE(GapsOf(run.summary).empty()) << GapsOf(run.summary);
