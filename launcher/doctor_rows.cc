@@ -101,14 +101,15 @@ Result System(const DoctorContext& context) {
 Result Library(const DoctorContext& context) {
   const absl::StatusOr<Libraries> libraries = FindLibraries(context.environment);
   if (!libraries.ok()) return Fail(std::string(libraries.status().message()), "install tbprof as a whole");
-  if (!MayChangeUser() || IsReadableByAll(libraries->preload)) return Pass(libraries->preload);
+  // The file, without the way by which AddressSanitizer accepts it.
+  const std::string file = StrCat(libraries->directory, "/", kPreloadFileName);
+  if (!MayChangeUser() || IsReadableByAll(libraries->preload)) return Pass(file);
   const std::string place = LibraryCopy::Place();
   if (!place.empty()) {
-    return Pass(StrCat(libraries->preload, ": readable by its owner only; each run copies it to ", place,
+    return Pass(StrCat(file, ": readable by its owner only; each run copies it to ", place,
                        " for children that change their user"));
   }
-  return Warn(StrCat(libraries->preload,
-                     ": readable by its owner only; a child that changes its user prints an error of ld.so"),
+  return Warn(StrCat(file, ": readable by its owner only; a child that changes its user prints an error of ld.so"),
               "install tbprof where all users can read it");
 }
 
