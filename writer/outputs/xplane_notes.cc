@@ -175,8 +175,9 @@ std::vector<std::string> XplaneWarnings(const Timeline& timeline) {
   }
   for (const std::string& text : timeline.notes) notes.AddFact(text);
   if (const uint64_t clipped = CountClipped(timeline); clipped > 0) {
-    notes.AddFact(StrCat(clipped, clipped == 1 ? " event goes on" : " events go on",
-                         " beyond the border of the capture and are cut there (stat `clipped`)"));
+    const bool one = clipped == 1;
+    notes.AddFact(StrCat(clipped, one ? " event goes" : " events go", " on beyond the border of the capture and ",
+                         one ? "is" : "are", " cut there (stat `clipped`)"));
   }
   return notes.Take();
 }
