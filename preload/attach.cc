@@ -19,7 +19,6 @@
 #include "preload/capture_signal.h"
 #include "preload/gpu.h"
 #include "preload/hooks.h"
-#include "preload/late_names.h"
 #include "preload/modules.h"
 #include "preload/record.h"
 #include "preload/resolve.h"
@@ -536,9 +535,7 @@ bool g_started;
 __attribute__((constructor)) void Start(int argc, char** argv, char** environment) {
   const int saved = errno;
   ResolveRealFunctions();
-  FindVisitor();
   FindDriverAtStart();
-  HideLateNames();
   Attach(argc, argv, environment);
   g_started = true;
   errno = saved;

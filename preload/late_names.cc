@@ -215,6 +215,8 @@ extern "C" __attribute__((visibility("hidden"))) void* tbprof_resolve_late(uint3
 }
 
 void HideLateNames() {
+  static bool is_done;
+  if (__atomic_exchange_n(&is_done, true, __ATOMIC_ACQ_REL)) return;
   const DynamicTables own(OwnBase(), _DYNAMIC);
   VisitObjects(PutBackIn, const_cast<DynamicTables*>(&own));
   MakeIndirect(own);

@@ -10,6 +10,7 @@
 
 #include "preload/bootstrap.h"
 #include "preload/hooks.h"
+#include "preload/late_names.h"
 #include "preload/modules.h"
 #include "preload/state.h"
 
@@ -337,6 +338,9 @@ void ResolveRealFunctions() {
       ObjectAt(reinterpret_cast<void*>(g_real.malloc_usable_size))) {
     g_real.malloc_usable_size = UnknownSize;
   }
+  // Constructors of other libraries run before ours, and nearly all allocate before they look at anything else.
+  FindVisitor();
+  HideLateNames();
   t_resolving = false;
   errno = saved;
 }

@@ -92,6 +92,17 @@ TEST_F(CudaDrivers, LookUp_EveryWay_FindsWhatIsThereBare) {
   }
 }
 
+TEST_F(CudaDrivers, LookUp_InConstructorThatRunsBeforeOurs_FindsWhatIsThereBare) {
+  for (const std::string mode : {"auto", "off"}) {
+    RunOptions options = On("cuda13");
+    options.environment[0].second = Sim("cuda13") + ":" + Sim("subjects");
+    options.tbprof = {"--cuda=" + mode};
+    const Pair pair = RunBoth({Subject("names_early")}, options);
+    EXPECT_EQ(pair.bare.code(), 0) << pair.bare.err;
+    EXPECT_TRUE(SameOutput(pair.bare, pair.profiled)) << mode << "\n" << pair.bare.out << pair.profiled.out;
+  }
+}
+
 // As of a linker that ends the read-only part within a page, which the loader then leaves writable.
 std::string WithReadOnlyPartUpTo(uint64_t end, std::string program) {
   Elf64_Ehdr header;

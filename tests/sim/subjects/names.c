@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Asks in every way whether names of CUDA, CUPTI, NCCL and NVTX are there, as a program and as a library that comes
-// late (NAMES_LIBRARY). Built with and without libraries that have them. names [LIBRARY...] [FLAGS: now, global, deep,
-// plain] plain: without dlvsym.
+// late (NAMES_LIBRARY), or in the constructor of one that is there at the start (NAMES_CONSTRUCTOR). Built with and
+// without libraries that have them. names [LIBRARY...] [FLAGS: now, global, deep, plain] plain: without dlvsym.
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NAMES(X) X(cuLaunchKernel) X(cuGetProcAddress_v2) X(cuptiSubscribe) X(cuptiFinalize) X(ncclAllReduce)
@@ -50,6 +51,15 @@ __attribute__((visibility("default"))) void AskAll(void) {
     printf("%s: default=%d next=%d\n", name, IS(dlsym(RTLD_DEFAULT, name)), IS(dlsym(RTLD_NEXT, name)));
   }
 }
+
+#ifdef NAMES_CONSTRUCTOR
+// It allocates first, as libstdc++'s does before that of any library in C++.
+__attribute__((constructor)) static void Construct(void) {
+  char* volatile block = malloc(1);
+  free(block);
+  AskAll();
+}
+#endif
 
 #ifdef NAMES_OWN_VISIT
 // As of a program that knows its objects from its start (ClickHouse, Seastar).
