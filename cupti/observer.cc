@@ -409,10 +409,12 @@ bool DropAnchor(Context* context, uint64_t limit_ns) {
   if (driver.cuEventRecord(anchor->event, context->stream) != kSuccess) return false;
   const uint64_t recorded = ReadMonotonic();
   uint32_t nothing = 0;
-  uint64_t after;
+  uint64_t asked;
   do {
+    // Before the question: a thread that was descheduled asks once more.
+    asked = ReadMonotonic();
     const int result = driver.cuEventQuery(anchor->event);
-    after = ReadMonotonic();
+    const uint64_t after = ReadMonotonic();
     if (result == kSuccess) {
       // On an idle device it is there when the call has handed it over; else at some time until it was seen.
       const bool at_once = after - before < kGoodAnchorNs;
@@ -422,13 +424,16 @@ bool DropAnchor(Context* context, uint64_t limit_ns) {
     }
     if (result != kNotReady) return false;
     if (after - before > kGoodAnchorNs) FutexWait(&nothing, 0, kGoodAnchorNs);
-  } while (after - before < limit_ns);
+  } while (asked - before < limit_ns);
   return false;
 }
 
 bool HasAnchor(const Context* context) {
   return context->anchors[__atomic_load_n(&context->anchor, __ATOMIC_ACQUIRE)].ns != 0;
 }
+
+// With the context current, on tbprof's own thread. Work that came before the first anchor is placed by it, too.
+bool EnsureAnchor(Context* context) { return HasAnchor(context) || DropAnchor(context, kFirstAnchorNs); }
 
 void SetHandle(Context* context, void* handle) {
   context->handle = handle;
@@ -703,7 +708,7 @@ void SayInHand(const CudaOperation& operation, uint32_t work) {
 
 // context index << 16 | work, counted from 1. Works in a thread's hands are in no list: those of one call are linked.
 uint32_t BeginIn(Context* context, const CudaOperation& operation) {
-  if (context == nullptr || !IsLive(context) || !HasAnchor(context)) return kNoWork;
+  if (context == nullptr || !IsLive(context)) return kNoWork;
   const uint32_t at = PopUnused(context);
   if (at == 0) return kNoWork;
   Work* const work = &context->works[at - 1];
@@ -1165,9 +1170,13 @@ uint64_t StartOf(const Context& context, const Work& work) {
   const Anchor& latest = context.anchors[context.anchor];
   float ms = 0;
   uint64_t start = 0;
-  if (submitted > anchor.ns + 2 * kAnchorPeriodNs && latest.ns > submitted &&
-      latest.ns - submitted < submitted - anchor.ns &&
-      driver.cuEventElapsedTime(&ms, work.before, latest.event) == kSuccess && ms >= 0) {
+  if (anchor.ns == 0) {
+    // Begun before there was one. Negative: the work came after it, nevertheless.
+    if (latest.ns == 0 || driver.cuEventElapsedTime(&ms, work.before, latest.event) != kSuccess) return 0;
+    start = latest.ns - static_cast<uint64_t>(static_cast<int64_t>(static_cast<double>(ms) * 1e6));
+  } else if (submitted > anchor.ns + 2 * kAnchorPeriodNs && latest.ns > submitted &&
+             latest.ns - submitted < submitted - anchor.ns &&
+             driver.cuEventElapsedTime(&ms, work.before, latest.event) == kSuccess && ms >= 0) {
     start = latest.ns - static_cast<uint64_t>(static_cast<double>(ms) * 1e6);
   } else if (driver.cuEventElapsedTime(&ms, anchor.event, work.before) == kSuccess) {
     start = anchor.ns + (ms > 0 ? static_cast<uint64_t>(static_cast<double>(ms) * 1e6) : 0);
@@ -1260,6 +1269,7 @@ void PollFor(Context* context, uint64_t limit_ns) {
   const uint64_t begun = ReadMonotonic();
   const uint32_t state = __atomic_load_n(&context->state, __ATOMIC_ACQUIRE);
   uint32_t nothing = 0;
+  EnsureAnchor(context);
   for (;;) {
     TakeReady(context);
     Poll(context);
@@ -1277,6 +1287,7 @@ void Collect(Context* context) {
   TakeReady(context);
   if (context->pending == 0 || !Enter(*context)) return;
   const Relaxed relaxed;
+  EnsureAnchor(context);
   Poll(context);
   Leave();
 }
@@ -1379,10 +1390,12 @@ uint32_t CollectWork() {
     const bool anchored = HasAnchor(&context);
     if (context.pending == 0 && !few && anchored) continue;
     if (!Enter(context)) continue;
-    if (!anchored || ReadMonotonic() - context.anchors[context.anchor].ns > kAnchorPeriodNs) {
-      DropAnchor(&context, anchored ? kGoodAnchorNs : kFirstAnchorNs);
+    if (!anchored) {
+      EnsureAnchor(&context);
+    } else if (ReadMonotonic() - context.anchors[context.anchor].ns > kAnchorPeriodNs) {
+      DropAnchor(&context, kGoodAnchorNs);
     }
-    Poll(&context);
+    if (HasAnchor(&context)) Poll(&context);
     if (few) MakeWorks(&context, kWorksAtOnce);
     Leave();
     pending += context.pending;

@@ -121,6 +121,19 @@ TEST_F(CudaHooks, GreenContextsAreSeenAndLeftAlone) {
 }
 
 // By longjmp or by the end of its thread: what its thread does afterwards is seen.
+// The clocks can be compared only after the first launches.
+TEST_F(CudaHooks, FirstClockReadingLate_WorkBeforeItHasTimes) {
+  for (const char* late : {"event_seen_us=2000", "event_seen_us=20000"}) {
+    RunOptions options = ByHooks();
+    options.environment.push_back({"CUDASIM_CUDA", late});
+    const Pair pair = RunBoth({Subject("train"), "5"}, options);
+    ASSERT_EQ(pair.profiled.code(), 0) << pair.profiled.err;
+    Counts counts = CountsOf(pair.profiled);
+    EXPECT_EQ(counts["GPU 0 kernels"], Told(pair.profiled, "kernels")) << late;
+    EXPECT_EQ(counts["GPU 0 without times"], 0) << late;
+  }
+}
+
 TEST_F(CudaHooks, ACallThatIsLeftDoesNotSilenceItsThread) {
   for (const std::string way : {"jump", "stack", "threads", "contexts", "inside"}) {
     RunOptions options = ByHooks();

@@ -291,7 +291,8 @@ CUresult Driver::cuEventQuery(CUevent hEvent) {
   if (hEvent->capture != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
   SIM_TRY(CheckFault(hEvent->context));
   if (hEvent->unresolved.load() != 0) return CUDA_ERROR_NOT_READY;
-  return !hEvent->recorded.load() || hEvent->done_at.load() <= Now() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  const bool is_over = hEvent->done_at.load() + mode::event_seen_us() * 1000 <= Now();
+  return !hEvent->recorded.load() || is_over ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult Driver::cuEventSynchronize(CUevent hEvent) {
