@@ -23,7 +23,7 @@ if(TBPROF_BUILD_LAUNCHER)
   target_link_libraries(tbprof_dependencies INTERFACE
     -Wl,--start-group ${TBPROF_ABSL_ARCHIVES} -Wl,--end-group
     ${TBPROF_ARCHIVES} Threads::Threads ${CMAKE_DL_LIBS})
-  # gRPC without its TLS, for the launcher alone; TLS is put before it (launcher/tls.h).
+  # gRPC without its TLS, for the launcher alone; TLS is put before it (launcher/service/tls.h).
   add_library(tbprof_grpc INTERFACE)
   foreach(archive libgrpc++_unsecure libgrpc_unsecure libgpr libupb libre2 libcares libaddress_sorting libssl libcrypto)
     string(MAKE_C_IDENTIFIER "TBPROF_${archive}" variable)

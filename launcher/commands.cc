@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/commands.h"
+#include "launcher/cli/commands.h"
+#include "launcher/base/version.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,18 +11,11 @@
 #include <cstring>
 #include <memory>
 
-#include "launcher/target_process.h"
-#include "launcher/terminal.h"
-#include "launcher/text.h"
+#include "launcher/base/text.h"
+#include "launcher/cli/terminal.h"
+#include "launcher/target/target_process.h"
 #include "wire/layout.h"
-#include "writer/utf8.h"
-
-#ifndef TBPROF_VERSION
-#define TBPROF_VERSION "0"
-#endif
-#ifndef TBPROF_COMMIT
-#define TBPROF_COMMIT "unknown"
-#endif
+#include "writer/base/utf8.h"
 
 namespace tbprof {
 namespace {
@@ -146,12 +140,6 @@ const Command* FindCommand(std::string_view name) {
     if (command.name == name) return &command;
   }
   return nullptr;
-}
-
-std::string_view Version() { return TBPROF_VERSION; }
-
-std::string VersionLine() {
-  return StrCat("tbprof ", Version(), " (commit ", TBPROF_COMMIT, ", wire format ", kAbiVersion, ")");
 }
 
 bool PrintOut(std::string_view text) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/commands.h"
-#include "launcher/conversion.h"
-#include "launcher/service.h"
+#include "launcher/cli/commands.h"
+#include "launcher/convert/conversion.h"
+#include "launcher/service/service.h"
 
 int main(int argc, char** argv) {
   if (tbprof::IsConvertWorker(argc, argv)) return tbprof::ConvertWorker();

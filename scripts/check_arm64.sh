@@ -19,7 +19,7 @@ for source in preload/*.cc; do
   "$compiler" -std=c++20 -O1 -fno-exceptions -fno-rtti -ffreestanding -fno-builtin -fvisibility=hidden -Wall -Wextra \
     -Wno-missing-field-initializers -Wno-unused-parameter -I. -c "$source" -o "$object" || broken=1
 done
-for source in writer/{crc32c,spool,spool_facts,clock_map,elf_file}.cc launcher/{drain,session}.cc; do
+for source in writer/base/crc32c.cc writer/spool/{spool,spool_facts,clock_map}.cc writer/symbols/elf_file.cc launcher/session/{drain,session}.cc; do
   "$compiler" -std=c++20 -fsyntax-only -idirafter /usr/include -I. "$source" || broken=1
 done
 ((!broken)) || fail "the sources above do not compile for arm64"

@@ -11,6 +11,11 @@
 #   writer    wire, writer, the C++ library, protobuf, abseil, libunwind, elfutils, zlib, nlohmann-json
 #   launcher  everything but preload
 #
+# Within writer/ and launcher/ a folder may include itself and those before it:
+#
+#   writer    base symbols spool timeline steps convert outputs logdir
+#   launcher  base cli target session service convert capture run doctor check
+#
 # Nobody but itself and the tests includes anything from preload/ or launcher/.
 
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -51,6 +56,12 @@ awk '
     own["cupti"] = "^(wire|cupti)/"
     own["writer"] = "^(wire|writer)/"
     own["launcher"] = "^(wire|cupti|writer|launcher)/"
+    order["writer"] = "base symbols spool timeline steps convert outputs logdir"
+    order["launcher"] = "base cli target session service convert capture run doctor check"
+    for (top in order) {
+      count = split(order[top], names, " ")
+      for (i = 1; i <= count; ++i) place[top "/" names[i]] = i
+    }
     rule["wire"] = "only wire/, libc and freestanding C++ headers: it is compiled into every target"
     rule["preload"] = "only wire/, preload/, libc and freestanding C++ headers: its library may need libc alone"
     rule["cupti"] = "only wire/, cupti/, libc, freestanding C++, CUDA and CUPTI headers"
@@ -58,7 +69,15 @@ awk '
     rule["launcher"] = "anything but preload/: what both sides agree on belongs into wire/"
   }
 
-  FNR == 1 { layer = FILENAME; sub(/\/.*/, "", layer) }
+  FNR == 1 {
+    layer = FILENAME
+    sub(/\/.*/, "", layer)
+    folder = folder_of(FILENAME)
+    if (folder != "" && !(folder in place) && folder !~ /\/(proto|glibc)$/) {
+      print FILENAME ": the folder " folder " is not in the order of " layer
+      broken++
+    }
+  }
 
   !/^[ \t]*#[ \t]*include[ \t_]/ && !/^[ \t]*#[ \t]*include["<]/ { next }
 
@@ -76,6 +95,11 @@ awk '
     # A project header, however it is quoted.
     if (what ~ /^(wire|preload|cupti|writer|launcher|tests)\//) {
       if (what !~ own[layer]) complain(what)
+      other = folder_of(what)
+      if ((folder in place) && (other in place) && layer == substr(other, 1, length(layer)) && place[other] > place[folder]) {
+        printf "%s:%d: includes %s; %s comes after %s\n", FILENAME, FNR, what, other, folder
+        broken++
+      }
       next
     }
     if (what ~ /(^|\/)\.\.\//) { complain(what " (write the path from the root of the repository)"); next }
@@ -83,6 +107,9 @@ awk '
     if (allowed(what)) next
     complain(what)
   }
+
+  # writer/base of writer/base/text.h; empty: no folder below the first.
+  function folder_of(path,   parts) { return split(path, parts, "/") > 2 ? parts[1] "/" parts[2] : "" }
 
   function beside(what,   path, line, there) {
     path = FILENAME

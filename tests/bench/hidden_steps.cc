@@ -16,9 +16,9 @@
 
 #include "tests/unit/writer/step_maker.h"
 #include "wire/records.h"
-#include "writer/inferred_steps.h"
-#include "writer/step_activity.h"
-#include "writer/timeline_builder.h"
+#include "writer/convert/timeline_builder.h"
+#include "writer/steps/inferred_steps.h"
+#include "writer/steps/step_activity.h"
 
 namespace tbprof {
 namespace {

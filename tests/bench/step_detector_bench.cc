@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "tests/unit/writer/step_maker.h"
-#include "writer/step_detector.h"
+#include "writer/steps/step_detector.h"
 
 namespace tbprof {
 namespace {

@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
-#include "writer/step_evidence.h"
-#include "writer/timeline_builder.h"
+#include "writer/convert/timeline_builder.h"
+#include "writer/steps/step_evidence.h"
 
 namespace tbprof {
 namespace {

@@ -24,9 +24,9 @@
 #include <string>
 #include <vector>
 
-#include "writer/elf_file.h"
-#include "writer/symbolize.h"
-#include "writer/unwind.h"
+#include "writer/symbols/elf_file.h"
+#include "writer/symbols/symbolize.h"
+#include "writer/symbols/unwind.h"
 
 namespace tbprof {
 namespace {

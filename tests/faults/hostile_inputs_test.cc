@@ -11,8 +11,8 @@
 #include <filesystem>
 
 #include "other_user.h"
-#include "writer/crc32c.h"
-#include "writer/spool.h"
+#include "writer/base/crc32c.h"
+#include "writer/spool/spool.h"
 
 namespace tbprof::integration {
 namespace {

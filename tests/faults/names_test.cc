@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "../integration/harness.h"
-#include "writer/utf8.h"
+#include "writer/base/utf8.h"
 
 namespace tbprof::integration {
 namespace {

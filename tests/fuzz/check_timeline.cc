@@ -10,10 +10,10 @@
 #include <string>
 #include <string_view>
 
-#include "writer/outputs.h"
-#include "writer/summary.h"
-#include "writer/text.h"
-#include "writer/utf8.h"
+#include "writer/base/text.h"
+#include "writer/base/utf8.h"
+#include "writer/outputs/outputs.h"
+#include "writer/outputs/summary.h"
 
 namespace tbprof {
 namespace {

@@ -5,7 +5,7 @@
 #define TBPROF_TESTS_FUZZ_CHECK_TIMELINE_H_
 
 #include "absl/status/statusor.h"
-#include "writer/timeline.h"
+#include "writer/timeline/timeline.h"
 
 namespace tbprof {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/control_messages.h"
+#include "launcher/base/control_messages.h"
 #include "tests/fuzz/check_timeline.h"
-#include "writer/utf8.h"
+#include "writer/base/utf8.h"
 
 namespace {
 

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <string>
 
-#include "writer/event_file.h"
-#include "writer/xspace_skim.h"
+#include "writer/logdir/event_file.h"
+#include "writer/outputs/xspace_skim.h"
 
 namespace {
 

@@ -18,11 +18,11 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/control_messages.h"
-#include "launcher/profiler_request.h"
+#include "launcher/base/control_messages.h"
+#include "launcher/service/profiler_request.h"
 #include "wire/layout.h"
-#include "writer/gpu_totals.h"
-#include "writer/spool_facts.h"
+#include "writer/spool/gpu_totals.h"
+#include "writer/spool/spool_facts.h"
 
 namespace {
 

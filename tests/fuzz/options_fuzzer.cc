@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "launcher/options.h"
+#include "launcher/cli/options.h"
 #include "tests/fuzz/check_timeline.h"
-#include "writer/logdir.h"
-#include "writer/text.h"
-#include "writer/utf8.h"
+#include "writer/base/text.h"
+#include "writer/base/utf8.h"
+#include "writer/logdir/logdir.h"
 
 namespace {
 

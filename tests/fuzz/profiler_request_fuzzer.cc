@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
-#include "launcher/profiler_request.h"
+#include "launcher/service/profiler_request.h"
 #include "tests/fuzz/check_timeline.h"
-#include "writer/utf8.h"
+#include "writer/base/utf8.h"
 
 namespace {
 

@@ -17,13 +17,13 @@
 #include <string>
 #include <utility>
 
-#include "launcher/drain.h"
+#include "launcher/session/drain.h"
 #include "tests/fuzz/check_timeline.h"
 #include "wire/chunk.h"
 #include "wire/rendezvous.h"
 #include "wire/segment.h"
-#include "writer/spool.h"
-#include "writer/timeline_builder.h"
+#include "writer/convert/timeline_builder.h"
+#include "writer/spool/spool.h"
 
 namespace {
 

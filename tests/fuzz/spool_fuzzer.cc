@@ -12,10 +12,10 @@
 #include <string>
 
 #include "tests/fuzz/check_timeline.h"
-#include "writer/chunk_summary.h"
-#include "writer/spool.h"
-#include "writer/spool_facts.h"
-#include "writer/timeline_builder.h"
+#include "writer/convert/timeline_builder.h"
+#include "writer/spool/chunk_summary.h"
+#include "writer/spool/spool.h"
+#include "writer/spool/spool_facts.h"
 
 static constexpr uint32_t kFrameTypes = static_cast<uint32_t>(tbprof::FrameType::kExit) + 1;
 

@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "tests/integration/harness.h"
-#include "writer/text.h"
+#include "writer/base/text.h"
 
 namespace tbprof::integration {
 namespace {

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "harness.h"
-#include "writer/spool.h"
+#include "writer/spool/spool.h"
 
 namespace tbprof::integration {
 namespace {

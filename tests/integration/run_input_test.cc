@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "harness.h"
-#include "writer/text.h"
+#include "writer/base/text.h"
 
 namespace tbprof::integration {
 namespace {

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "harness.h"
-#include "writer/spool_facts.h"
-#include "writer/text.h"
-#include "writer/torch_sampling.h"
+#include "writer/base/text.h"
+#include "writer/spool/spool_facts.h"
+#include "writer/spool/torch_sampling.h"
 
 namespace tbprof::integration {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "writer/outputs.h"
+#include "writer/base/sink.h"
 
 namespace tbprof {
 

@@ -7,10 +7,10 @@
 #include <tuple>
 #include <utility>
 
-#include "writer/extremes.h"
-#include "writer/schema.h"
-#include "writer/text.h"
-#include "writer/utf8.h"
+#include "writer/base/extremes.h"
+#include "writer/base/text.h"
+#include "writer/base/utf8.h"
+#include "writer/timeline/schema.h"
 
 namespace tbprof {
 namespace {

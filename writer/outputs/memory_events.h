@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "writer/timeline.h"
-#include "writer/xspace_builder.h"
+#include "writer/outputs/xspace_builder.h"
+#include "writer/timeline/timeline.h"
 
 namespace tbprof {
 

@@ -6,12 +6,12 @@
 #include <set>
 
 #include "absl/strings/str_format.h"
+#include "writer/base/text.h"
+#include "writer/base/utf8.h"
+#include "writer/convert/torch_links.h"
 #include "writer/outputs/gzip_sink.h"
 #include "writer/outputs/xplane_gpu.h"
-#include "writer/text.h"
-#include "writer/torch_links.h"
-#include "writer/torch_names.h"
-#include "writer/utf8.h"
+#include "writer/timeline/torch_names.h"
 
 namespace tbprof {
 namespace {

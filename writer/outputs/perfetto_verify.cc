@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
+#include "writer/base/text.h"
+#include "writer/convert/torch_links.h"
 #include "writer/outputs/perfetto.h"
-#include "writer/text.h"
-#include "writer/torch_links.h"
 
 namespace tbprof {
 namespace {

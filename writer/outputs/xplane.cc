@@ -6,18 +6,18 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
-#include "writer/crc32c.h"
-#include "writer/input_pipeline.h"
+#include "writer/base/crc32c.h"
+#include "writer/base/text.h"
+#include "writer/base/utf8.h"
+#include "writer/convert/input_pipeline.h"
+#include "writer/convert/torch_estimates.h"
+#include "writer/convert/torch_links.h"
+#include "writer/convert/torch_operations.h"
 #include "writer/outputs/memory_events.h"
 #include "writer/outputs/xplane_gpu.h"
-#include "writer/schema.h"
-#include "writer/text.h"
-#include "writer/torch_estimates.h"
-#include "writer/torch_links.h"
-#include "writer/torch_names.h"
-#include "writer/torch_operations.h"
-#include "writer/utf8.h"
-#include "writer/xspace_builder.h"
+#include "writer/outputs/xspace_builder.h"
+#include "writer/timeline/schema.h"
+#include "writer/timeline/torch_names.h"
 
 namespace tbprof {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "writer/outputs.h"
-#include "writer/timeline.h"
+#include "writer/outputs/outputs.h"
+#include "writer/timeline/timeline.h"
 
 namespace tbprof {
 

@@ -5,9 +5,9 @@
 #include <set>
 
 #include "absl/strings/str_format.h"
-#include "writer/schema.h"
-#include "writer/text.h"
-#include "writer/utf8.h"
+#include "writer/base/text.h"
+#include "writer/base/utf8.h"
+#include "writer/timeline/schema.h"
 
 namespace tbprof {
 namespace {

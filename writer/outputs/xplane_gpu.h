@@ -13,8 +13,8 @@
 
 #include "absl/status/status.h"
 #include "writer/outputs/xplane.h"
-#include "writer/timeline.h"
-#include "writer/xspace_builder.h"
+#include "writer/outputs/xspace_builder.h"
+#include "writer/timeline/timeline.h"
 
 namespace tbprof {
 

@@ -14,9 +14,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "writer/base/text.h"
 #include "writer/outputs/xplane.h"
-#include "writer/schema.h"
-#include "writer/text.h"
+#include "writer/timeline/schema.h"
 
 namespace tbprof {
 namespace {

@@ -2,13 +2,13 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
-#include "writer/input_pipeline.h"
-#include "writer/input_wait.h"
+#include "writer/base/text.h"
+#include "writer/base/utf8.h"
+#include "writer/convert/input_pipeline.h"
+#include "writer/convert/input_wait.h"
 #include "writer/outputs/xplane.h"
-#include "writer/step_detector.h"
-#include "writer/step_loops.h"
-#include "writer/text.h"
-#include "writer/utf8.h"
+#include "writer/steps/step_detector.h"
+#include "writer/steps/step_loops.h"
 
 namespace tbprof {
 namespace {

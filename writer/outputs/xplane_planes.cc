@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "writer/input_pipeline.h"
+#include "writer/base/text.h"
+#include "writer/base/utf8.h"
+#include "writer/convert/input_pipeline.h"
 #include "writer/outputs/xplane.h"
-#include "writer/schema.h"
-#include "writer/text.h"
-#include "writer/utf8.h"
+#include "writer/timeline/schema.h"
 
 namespace tbprof {
 namespace {

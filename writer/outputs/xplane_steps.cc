@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "writer/input_wait.h"
+#include "writer/base/text.h"
+#include "writer/base/utf8.h"
+#include "writer/convert/input_wait.h"
 #include "writer/outputs/xplane.h"
-#include "writer/schema.h"
-#include "writer/text.h"
-#include "writer/utf8.h"
+#include "writer/timeline/schema.h"
 
 namespace tbprof {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/input_pipeline.h"
+#include "writer/base/text.h"
+#include "writer/convert/input_pipeline.h"
+#include "writer/convert/torch_estimates.h"
 #include "writer/outputs/memory_events.h"
 #include "writer/outputs/xplane.h"
 #include "writer/outputs/xplane_gpu.h"
-#include "writer/text.h"
-#include "writer/torch_estimates.h"
 
 namespace tbprof {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/captures.h"
+#include "launcher/capture/captures.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Whose packages a command imports: found by files alone.
-#include "launcher/command_python.h"
+#include "launcher/target/command_python.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "launcher/text.h"
+#include "launcher/base/text.h"
 
 namespace tbprof {
 namespace {

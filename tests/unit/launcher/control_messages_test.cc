@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/control_messages.h"
+#include "launcher/base/control_messages.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/control_socket.h"
+#include "launcher/base/control_socket.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The conversion's process seen from the launcher: however it ends, the launcher has a line to say, and goes on.
-#include "launcher/conversion.h"
+#include "launcher/convert/conversion.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/deadline.h"
+#include "launcher/base/deadline.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

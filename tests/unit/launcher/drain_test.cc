@@ -16,10 +16,10 @@
 
 #include <gtest/gtest.h>
 
-#include "launcher/drain.h"
+#include "launcher/session/drain.h"
 #include "tests/unit/wire/segment_maker.h"
 #include "tests/unit/writer/spool_maker.h"
-#include "writer/spool_facts.h"
+#include "writer/spool/spool_facts.h"
 
 namespace tbprof {
 namespace {

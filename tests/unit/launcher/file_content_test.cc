@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/file_content.h"
+#include "launcher/check/file_content.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "tests/unit/writer/event_maker.h"
-#include "writer/xspace_skim.h"
+#include "writer/outputs/xspace_skim.h"
 
 namespace tbprof {
 namespace {

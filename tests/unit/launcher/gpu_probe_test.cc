@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/gpu_probe.h"
+#include "launcher/target/gpu_probe.h"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/logdir_check.h"
+#include "launcher/check/logdir_check.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "launcher/text.h"
+#include "launcher/base/text.h"
 #include "tests/unit/launcher/logdir_fixture.h"
 #include "tests/unit/writer/event_maker.h"
 

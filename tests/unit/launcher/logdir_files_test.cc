@@ -10,7 +10,7 @@
 #include <map>
 #include <set>
 
-#include "launcher/logdir_check.h"
+#include "launcher/check/logdir_check.h"
 #include "tests/unit/launcher/logdir_fixture.h"
 
 namespace tbprof {

@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/logdir_check.h"
-#include "launcher/text.h"
+#include "launcher/base/text.h"
+#include "launcher/check/logdir_check.h"
 #include "tests/unit/writer/event_maker.h"
 
 namespace tbprof {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/options.h"
+#include "launcher/cli/options.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -11,7 +11,7 @@
 #include <map>
 #include <set>
 
-#include "writer/utf8.h"
+#include "writer/base/utf8.h"
 
 namespace tbprof {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/path_trust.h"
+#include "launcher/check/path_trust.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Whose connection it is: proven by the peer's own established socket, or not at all.
-#include "launcher/port_users.h"
+#include "launcher/base/port_users.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "launcher/scoped.h"
-#include "launcher/text.h"
+#include "launcher/base/scoped.h"
+#include "launcher/base/text.h"
 
 namespace tbprof {
 namespace {

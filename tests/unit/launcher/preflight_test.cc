@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/preflight.h"
+#include "launcher/target/preflight.h"
 
 #include <elf.h>
 #include <fcntl.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/profiler_request.h"
+#include "launcher/service/profiler_request.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "writer/utf8.h"
+#include "writer/base/utf8.h"
 
 namespace tbprof {
 namespace {

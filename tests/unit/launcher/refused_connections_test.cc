@@ -2,7 +2,7 @@
 //
 // Connections that get one answer: bounded, whatever they send. That real clients of gRPC understand it is shown in
 // run_port_users_test and xprof/test_service_faults.py.
-#include "launcher/refused_connections.h"
+#include "launcher/service/refused_connections.h"
 
 #include <gmock/gmock.h>
 #include <sys/socket.h>

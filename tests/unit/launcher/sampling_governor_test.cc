@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/sampling_governor.h"
+#include "launcher/session/sampling_governor.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A session's doors: who may come in, with what, and how many. The callers here are no targets.
-#include "launcher/session.h"
+#include "launcher/session/session.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -24,11 +24,11 @@
 #include <string>
 #include <vector>
 
-#include "launcher/scoped.h"
+#include "launcher/base/scoped.h"
 #include "wire/rendezvous.h"
 #include "wire/segment.h"
-#include "writer/spool.h"
-#include "writer/spool_facts.h"
+#include "writer/spool/spool.h"
+#include "writer/spool/spool_facts.h"
 
 namespace tbprof {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/signals.h"
+#include "launcher/target/signals.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/target_process.h"
+#include "launcher/target/target_process.h"
 
 namespace tbprof {
 namespace {

@@ -13,9 +13,9 @@
 
 #include <gtest/gtest.h>
 
-#include "launcher/spool_writer.h"
+#include "launcher/session/spool_writer.h"
 #include "tests/unit/writer/spool_maker.h"
-#include "writer/spool_facts.h"
+#include "writer/spool/spool_facts.h"
 
 namespace tbprof {
 namespace {

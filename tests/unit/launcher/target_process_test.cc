@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/target_process.h"
+#include "launcher/target/target_process.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/triggers.h"
+#include "launcher/session/triggers.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/annotations.h"
+#include "writer/spool/annotations.h"
 
 #include <gtest/gtest.h>
 

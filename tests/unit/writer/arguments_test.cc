@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "writer/arguments.h"
+#include "writer/base/arguments.h"
 
 namespace tbprof {
 namespace {

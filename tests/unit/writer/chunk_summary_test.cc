@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Facts from summaries of chunks are those that reading the chunks gives, and damage is noticed all the same.
-#include "writer/chunk_summary.h"
+#include "writer/spool/chunk_summary.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "spool_maker.h"
-#include "writer/spool_facts.h"
+#include "writer/spool/spool_facts.h"
 
 namespace tbprof {
 namespace {

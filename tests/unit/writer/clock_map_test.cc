@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "writer/clock_map.h"
+#include "writer/spool/clock_map.h"
 
 namespace tbprof {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "writer/crc32c.h"
+#include "writer/base/crc32c.h"
 
 namespace tbprof {
 namespace {

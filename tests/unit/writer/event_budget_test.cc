@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/event_budget.h"
+#include "writer/convert/event_budget.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/event_file.h"
+#include "writer/logdir/event_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include <limits>
 
 #include "tests/unit/writer/event_maker.h"
-#include "writer/file_window.h"
-#include "writer/xspace_skim.h"
+#include "writer/base/file_window.h"
+#include "writer/outputs/xspace_skim.h"
 
 namespace tbprof {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "writer/event_file.h"
+#include "writer/logdir/event_file.h"
 
 namespace tbprof::event_maker {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/event_size.h"
+#include "writer/timeline/event_size.h"
 
 #include <gtest/gtest.h>
 

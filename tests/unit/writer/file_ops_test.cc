@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/file_ops.h"
+#include "writer/base/file_ops.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -15,9 +15,9 @@
 
 #include "tests/unit/writer/gpu_spool.h"
 #include "tests/unit/writer/string_sink.h"
+#include "writer/outputs/summary.h"
 #include "writer/outputs/xplane.h"
 #include "writer/outputs/xplane_gpu.h"
-#include "writer/summary.h"
 
 namespace tbprof {
 namespace {

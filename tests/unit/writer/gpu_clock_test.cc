@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/gpu_clock.h"
+#include "writer/spool/gpu_clock.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "writer/gpu_memory.h"
-#include "writer/gpu_occupancy.h"
-#include "writer/interval_union.h"
+#include "writer/base/interval_union.h"
+#include "writer/convert/gpu_memory.h"
+#include "writer/convert/gpu_occupancy.h"
 
 namespace tbprof {
 namespace {

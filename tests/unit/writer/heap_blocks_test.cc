@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Blocks followed by their records: pairs, peaks and places, with few times and several threads.
-#include "writer/heap_blocks.h"
+#include "writer/convert/heap_blocks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

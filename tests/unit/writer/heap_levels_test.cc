@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/heap_levels.h"
+#include "writer/convert/heap_levels.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/inferred_steps.h"
+#include "writer/steps/inferred_steps.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "writer/median.h"
-#include "writer/text.h"
+#include "writer/base/median.h"
+#include "writer/base/text.h"
 
 namespace tbprof {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/input_pipeline.h"
+#include "writer/convert/input_pipeline.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "tests/unit/writer/torch_maker.h"
-#include "writer/input_wait.h"
+#include "writer/convert/input_wait.h"
 #include "writer/outputs/xplane.h"
-#include "writer/torch_steps.h"
+#include "writer/steps/torch_steps.h"
 
 namespace tbprof {
 namespace {

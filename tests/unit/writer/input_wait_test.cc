@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/input_wait.h"
+#include "writer/convert/input_wait.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 
 #include "nlohmann/json.hpp"
 #include "tests/unit/writer/torch_maker.h"
+#include "writer/outputs/summary.h"
 #include "writer/outputs/xplane.h"
-#include "writer/summary.h"
 
 namespace tbprof {
 namespace {

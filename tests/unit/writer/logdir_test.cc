@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/logdir.h"
+#include "writer/logdir/logdir.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include <functional>
 #include <set>
 
-#include "writer/crc32c.h"
+#include "writer/base/crc32c.h"
 #include "writer/outputs/xplane.h"
 
 namespace tbprof {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/nearly_sorted.h"
+#include "writer/base/nearly_sorted.h"
 
 #include <gtest/gtest.h>
 

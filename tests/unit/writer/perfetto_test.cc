@@ -15,7 +15,7 @@
 #include "tests/unit/writer/random_timeline.h"
 #include "tests/unit/writer/string_sink.h"
 #include "tests/unit/writer/torch_maker.h"
-#include "writer/outputs.h"
+#include "writer/outputs/outputs.h"
 
 namespace tbprof {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "writer/timeline.h"
+#include "writer/timeline/timeline.h"
 
 namespace tbprof {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/rank_report.h"
+#include "writer/convert/rank_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
 
-#include "writer/rank_json.h"
+#include "writer/convert/rank_json.h"
 
 namespace tbprof {
 namespace {

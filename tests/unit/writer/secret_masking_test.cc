@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
-#include "writer/arguments.h"
-#include "writer/secrets.h"
+#include "writer/base/arguments.h"
+#include "writer/base/secrets.h"
 
 namespace tbprof {
 namespace {

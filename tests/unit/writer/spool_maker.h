@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "wire/records.h"
-#include "writer/chunk_summary.h"
-#include "writer/spool.h"
-#include "writer/spool_facts.h"
-#include "writer/timeline_builder.h"
+#include "writer/convert/timeline_builder.h"
+#include "writer/spool/chunk_summary.h"
+#include "writer/spool/spool.h"
+#include "writer/spool/spool_facts.h"
 
 namespace tbprof {
 

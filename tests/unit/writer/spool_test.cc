@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/writer/spool_maker.h"
-#include "writer/crc32c.h"
+#include "writer/base/crc32c.h"
 
 namespace tbprof {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/step_activity.h"
+#include "writer/steps/step_activity.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "writer/inferred_steps.h"
+#include "writer/steps/inferred_steps.h"
 
 namespace tbprof {
 namespace {

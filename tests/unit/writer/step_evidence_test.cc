@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/step_evidence.h"
+#include "writer/steps/step_evidence.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "writer/inferred_steps.h"
+#include "writer/steps/inferred_steps.h"
 
 namespace tbprof {
 namespace {

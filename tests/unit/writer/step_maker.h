@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "writer/step_detector.h"
+#include "writer/steps/step_detector.h"
 
 namespace tbprof {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/step_markers.h"
+#include "writer/steps/step_markers.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "writer/outputs.h"
+#include "writer/outputs/outputs.h"
 
 namespace tbprof {
 

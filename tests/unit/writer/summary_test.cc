@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/summary.h"
+#include "writer/outputs/summary.h"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/writer/random_timeline.h"
-#include "writer/rank_report.h"
-#include "writer/summary_format.h"
-#include "writer/summary_steps.h"
-#include "writer/utf8.h"
+#include "writer/base/summary_format.h"
+#include "writer/base/utf8.h"
+#include "writer/convert/rank_report.h"
+#include "writer/outputs/summary_steps.h"
 
 namespace tbprof {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/symbolize.h"
+#include "writer/symbols/symbolize.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "writer/elf_file.h"
-#include "writer/unwind.h"
+#include "writer/symbols/elf_file.h"
+#include "writer/symbols/unwind.h"
 
 namespace tbprof {
 

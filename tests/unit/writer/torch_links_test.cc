@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/torch_links.h"
+#include "writer/convert/torch_links.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "tests/unit/writer/torch_maker.h"
 #include "writer/outputs/xplane.h"
 #include "writer/outputs/xplane_gpu.h"
-#include "writer/torch_steps.h"
+#include "writer/steps/torch_steps.h"
 
 namespace tbprof {
 namespace {

@@ -9,7 +9,7 @@
 #include <functional>
 #include <string>
 
-#include "writer/timeline.h"
+#include "writer/timeline/timeline.h"
 
 namespace tbprof {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/torch_operations.h"
+#include "writer/convert/torch_operations.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "tests/unit/writer/torch_maker.h"
-#include "writer/input_pipeline.h"
-#include "writer/torch_estimates.h"
-#include "writer/torch_names.h"
+#include "writer/convert/input_pipeline.h"
+#include "writer/convert/torch_estimates.h"
+#include "writer/timeline/torch_names.h"
 
 namespace tbprof {
 namespace {

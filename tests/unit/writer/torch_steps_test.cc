@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/torch_steps.h"
+#include "writer/steps/torch_steps.h"
 #include "wire/records.h"
 
 #include <gtest/gtest.h>

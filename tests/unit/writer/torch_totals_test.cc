@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Totals of operations that were sampled.
-#include "writer/torch_sampling.h"
+#include "writer/spool/torch_sampling.h"
 
 #include <gtest/gtest.h>
 

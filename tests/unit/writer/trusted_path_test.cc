@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/trusted_path.h"
+#include "writer/base/trusted_path.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/unwind.h"
+#include "writer/symbols/unwind.h"
 
 #include <alloca.h>
 #include <elf.h>
@@ -23,9 +23,9 @@
 #include <thread>
 #include <vector>
 
-#include "writer/elf_file.h"
-#include "writer/frame_entry.h"
-#include "writer/symbolize.h"
+#include "writer/symbols/elf_file.h"
+#include "writer/symbols/frame_entry.h"
+#include "writer/symbols/symbolize.h"
 
 namespace tbprof {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/utf8.h"
+#include "writer/base/utf8.h"
 
 #include <google/protobuf/stubs/common.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "writer/timeline.h"
+#include "writer/timeline/timeline.h"
 
 namespace tbprof {
 namespace {

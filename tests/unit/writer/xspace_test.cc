@@ -15,10 +15,10 @@
 
 #include "tests/unit/writer/random_timeline.h"
 #include "tests/unit/writer/string_sink.h"
+#include "writer/base/utf8.h"
 #include "writer/outputs/memory_events.h"
 #include "writer/outputs/xplane.h"
 #include "writer/proto/xplane.pb.h"
-#include "writer/utf8.h"
 
 namespace tbprof {
 namespace {

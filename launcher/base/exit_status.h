@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a process that is not the launcher's child has ended.
+//
+//   if (const std::optional<ExitStatus> status = ExitStatusOf(pidfd, pid)) ...
+//
+// Process: launcher. Never waits. The process must have ended (its pidfd is readable).
+#ifndef TBPROF_LAUNCHER_BASE_EXIT_STATUS_H_
+#define TBPROF_LAUNCHER_BASE_EXIT_STATUS_H_
+
+#include <sys/types.h>
+
+#include <optional>
+
+namespace tbprof {
+
+struct ExitStatus {
+  int code = -1;   // -1: a signal ended it
+  int signal = 0;  // 0: it exited
+};
+
+// Before its parent has waited for it, from /proc; afterwards from the pidfd (Linux 6.15). Nothing: the kernel reports
+// neither to this user.
+std::optional<ExitStatus> ExitStatusOf(int pidfd, pid_t pid);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_BASE_EXIT_STATUS_H_

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/base/paths.h"
+
+#include "launcher/base/text.h"
+
+namespace tbprof {
+
+std::string ParentOf(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return std::string(slash == std::string_view::npos ? std::string_view() : path.substr(0, slash));
+}
+
+std::string NameOf(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1));
+}
+
+std::string JoinPath(std::string_view directory, std::string_view name) {
+  if (directory == "/") return StrCat("/", name);
+  return directory.empty() ? std::string(name) : StrCat(directory, "/", name);
+}
+
+bool EndsWithPath(std::string_view path, std::string_view end) {
+  return path == end || (path.ends_with(end) && path[path.size() - end.size() - 1] == '/');
+}
+
+bool IsWithin(std::string_view path, std::string_view directory) {
+  return path == directory || directory.empty() || path.starts_with(StrCat(directory, "/"));
+}
+
+}  // namespace tbprof

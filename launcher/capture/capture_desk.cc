@@ -1,0 +1,681 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/capture/capture_desk.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "launcher/base/deadline.h"
+#include "launcher/base/text.h"
+#include "launcher/service/tls.h"
+#include "wire/clock.h"
+#include "writer/base/file_ops.h"
+#include "writer/base/secrets.h"
+#include "writer/base/trusted_path.h"
+#include "writer/base/utf8.h"
+#include "writer/logdir/logdir.h"
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kMaxUnwrittenCaptures = 4;
+constexpr uint64_t kSameRequestNs = 300'000'000;
+constexpr uint64_t kProgressNs = 250'000'000;
+// Between a window's close and an answer: what a conversion takes at least, and for each record of the window, on a
+// slow core beside a busy command.
+constexpr uint64_t kReplyNs = 1'500'000'000;
+constexpr uint64_t kReplyNsPerRecord = 400;
+constexpr uint64_t kRefusalNs = 1'000'000'000;
+constexpr uint64_t kReceiptPatienceNs = 60'000'000'000;
+constexpr uint64_t kLastReceiptPatienceNs = 2'000'000'000;  // the command has ended
+constexpr uint64_t kWordNs = 2'000'000'000;                 // between two to a client that waits for the writing
+constexpr absl::Duration kTidyingLimit = absl::Seconds(2);
+constexpr std::string_view kProfileSuffix = ".xplane.pb";
+
+uint64_t UnixNow() { return static_cast<uint64_t>(absl::GetCurrentTimeNanos()); }
+
+std::string Length(uint64_t ns) {
+  return absl::FormatDuration(absl::Milliseconds((static_cast<int64_t>(ns) + 500'000) / 1'000'000));
+}
+
+}  // namespace
+
+CaptureDesk::~CaptureDesk() {
+  for (Capture& capture : captures_.all()) Drop(&capture);
+  // Its worker ends when it sees that we have, and then what it has written to a client arrives.
+  control_.reset();
+  service_.reset();
+  if (endpoints_.empty()) return;
+  // A file server that has died since must not keep the command's exit status from whoever waits for it.
+  WithinDeadline(kTidyingLimit, [this] {
+    // Of the directories it fails, as it should, while anything is left in them.
+    for (size_t i = endpoints_.size(); i-- > 0;) {
+      const bool is_file = i + 1 == endpoints_.size();
+      unlinkat(endpoints_[i].directory.get(), endpoints_[i].name.c_str(), is_file ? 0 : AT_REMOVEDIR);
+    }
+    return absl::OkStatus();
+  }).IgnoreError();
+}
+
+absl::Status CaptureDesk::Open() {
+  absl::StatusOr<std::unique_ptr<ControlServer>> control = ControlServer::Listen(session_.control_path());
+  if (!control.ok()) return control.status();
+  control_ = *std::move(control);
+  if (options_.port < 0) return absl::OkStatus();
+  std::string identity;
+  if (!options_.tls_cert.empty()) {
+    absl::StatusOr<std::string> read = ReadTlsIdentity(options_.tls_cert, options_.tls_key);
+    if (!read.ok()) return read.status();
+    identity = *std::move(read);
+  }
+  absl::StatusOr<std::unique_ptr<Service>> service =
+      Service::Listen(options_.listen, options_.port, options_.port_users, std::move(identity));
+  if (!service.ok()) return service.status();
+  service_ = *std::move(service);
+  WriteEndpoints();
+  return absl::OkStatus();
+}
+
+std::vector<std::string> CaptureDesk::addresses() const {
+  return service_ != nullptr ? service_->addresses() : std::vector<std::string>();
+}
+
+std::vector<std::string> CaptureDesk::StartLines() const {
+  if (service_ == nullptr) return {};
+  std::string text = "profiler service on ";
+  bool open = false;
+  for (size_t i = 0; i < addresses().size(); ++i) {
+    StrAppend(&text, i == 0 ? "" : " and ", addresses()[i]);
+    open |= !addresses()[i].starts_with("127.") && !addresses()[i].starts_with("[::1]");
+  }
+  std::vector<std::string> lines = {text};
+  if (open) {
+    lines.push_back(options_.tls_cert.empty()
+                        ? "whoever on another machine reaches the port may take a profile: there is no password, no TLS"
+                        : "beyond loopback the port speaks TLS; whoever reaches it may take a profile: no password");
+  }
+  return lines;
+}
+
+// Where `tbprof capture --run` finds all workers of a run.
+void CaptureDesk::WriteEndpoints() {
+  const nlohmann::json json = {{"run", ValidUtf8(run_.run_name())},
+                               {"host", run_.host()},
+                               {"pid", getpid()},
+                               {"rank", run_.job().rank.rank},
+                               {"world_size", run_.job().rank.world_size},
+                               {"sure_rank", run_.job().sure_rank},
+                               {"ranks", options_.ranks},
+                               {"addresses", addresses()}};
+  const std::string text = json.dump(2) + "\n";
+  const absl::Status status = [&] {
+    FileDescriptor at(openat(run_.logdir_fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    std::string hidden, path = run_.logdir();
+    for (const std::string& name : {std::string(), std::string("endpoints"), run_.run_name()}) {
+      absl::StatusOr<FileDescriptor> next =
+          name.empty() ? OpenHiddenDirectory(at.get(), path, &hidden) : OpenOrMakeDirectory(at.get(), name, path, 0755);
+      if (!next.ok()) return next.status();
+      const std::string& used = name.empty() ? hidden : name;
+      StrAppend(&path, "/", used);
+      endpoints_.push_back({std::move(at), used});
+      at = *std::move(next);
+    }
+    const std::string name = StrCat(run_.host(), "-", getpid(), ".endpoints.json");
+    const std::string temporary = StrCat(name, ".", RandomHex(8), ".tmp");
+    absl::StatusOr<FileDescriptor> file = CreateFile(at.get(), temporary, path);
+    if (!file.ok()) return file.status();
+    absl::Status written = WriteAll(file->get(), text, path);
+    if (written.ok() && renameat(at.get(), temporary.c_str(), at.get(), name.c_str()) != 0) {
+      written = ErrnoStatus(errno, "cannot write", path);
+    }
+    if (!written.ok()) unlinkat(at.get(), temporary.c_str(), 0);
+    endpoints_.push_back({std::move(at), name});
+    return written;
+  }();
+  if (!status.ok()) terminal_.Debug(StrCat("no file of endpoints: ", PrintableUtf8(std::string(status.message()))));
+}
+
+void CaptureDesk::AppendWatched(std::vector<pollfd>* fds) const {
+  if (control_ != nullptr) control_->AppendWatched(fds);
+  if (service_ != nullptr) service_->AppendWatched(fds);
+}
+
+uint64_t CaptureDesk::ReceiptPatienceNs() const {
+  return run_.TargetRuns() ? kReceiptPatienceNs : kLastReceiptPatienceNs;
+}
+
+uint64_t CaptureDesk::NextNs() const {
+  uint64_t next = captures_.NextNs();
+  // How much is recorded until then decides when one with a deadline has to end.
+  constexpr uint64_t kLookNs = 200'000'000;
+  for (const Capture& capture : captures_.all()) {
+    if (capture.state == Capture::State::kOpen && capture.gives_up_ns != UINT64_MAX &&
+        capture.gives_up_ns < capture.closes_ns + 10 * kReplyNs) {
+      next = std::min(next, ReadMonotonic() + kLookNs);
+    }
+    if (capture.state == Capture::State::kDelivered) next = std::min(next, capture.answered_ns + ReceiptPatienceNs());
+    if (capture.state == Capture::State::kWriting && capture.waited_for()) {
+      next = std::min(next, capture.answered_ns + kWordNs);
+    }
+  }
+  return next;
+}
+
+void CaptureDesk::Handle() {
+  if (service_ != nullptr) {
+    service_->Handle(control_.get());
+    if (const std::string note = service_->TakeNote(); !note.empty()) terminal_.Warn(note);
+  }
+  if (control_ != nullptr) {
+    for (const ControlMessage& message : control_->Take()) Take(message);
+  }
+  const uint64_t now = ReadMonotonic();
+  // By their numbers: what is done about one may remove any other.
+  for (const uint32_t number : captures_.Numbers()) {
+    Capture* const known = captures_.Find(number);
+    if (known == nullptr) continue;
+    Capture& capture = *known;
+    if (capture.state == Capture::State::kAgreed && now >= capture.opens_ns) Begin(&capture);
+    if (capture.state == Capture::State::kOpen) {
+      // Who waits for a shorter time than that has half of it recorded.
+      const uint64_t waits = capture.gives_up_ns == UINT64_MAX        ? UINT64_MAX
+                             : capture.gives_up_ns > capture.opens_ns ? capture.gives_up_ns - capture.opens_ns
+                                                                      : 0;
+      const uint64_t needed =
+          std::min(kReplyNs, waits / 2) + kReplyNsPerRecord * (session_.records() - capture.records_before);
+      if (now >= capture.closes_ns) {
+        End(&capture);
+      } else if (capture.gives_up_ns != UINT64_MAX && now + needed >= capture.gives_up_ns) {
+        EndEarly(&capture, StrCat("this window was closed ", Length(capture.closes_ns - now),
+                                  " early: its client waits no longer for the answer"));
+      }
+    } else if (capture.state == Capture::State::kDelivered && now >= capture.answered_ns + ReceiptPatienceNs()) {
+      // The client is slow to take it, or has stopped. It may have it yet; what was recorded is written here, too.
+      LeaveAlone(&capture);
+    } else if (capture.state == Capture::State::kWriting && capture.waited_for() &&
+               now >= capture.answered_ns + kWordNs) {
+      // Its conversion may have to wait for others: the client must not take us for gone.
+      capture.answered_ns = now;
+      ControlAnswer answer;
+      answer.state = AnswerState::kWriting;
+      Answer(capture, answer);
+    }
+  }
+}
+
+void CaptureDesk::Take(const ControlMessage& message) {
+  if (message.gone) {
+    for (const uint32_t number : captures_.Numbers()) {
+      Capture* const capture = captures_.Find(number);
+      if (capture != nullptr && capture->asker.client == message.client) LeaveAlone(capture);
+    }
+    return;
+  }
+  const absl::StatusOr<ControlAsk> ask = ParseAsk(message.text);
+  if (ask.ok()) {
+    TakeAsk(message, *ask);
+  } else {
+    Fail(message.client, 0, ask.status());
+  }
+}
+
+void CaptureDesk::TakeAsk(const ControlMessage& message, const ControlAsk& ask) {
+  switch (ask.kind) {
+    case AskKind::kCapture:
+    case AskKind::kMonitor:
+      TakeCapture(message, ask);
+      break;
+    case AskKind::kTerminate:
+      captures_.Terminate(ask.capture.run, ReadMonotonic());
+      break;
+    case AskKind::kCancel:
+      if (Capture* capture = captures_.Find(message.client, ask.id)) LeaveAlone(capture);
+      break;
+    case AskKind::kReceived:
+      if (Capture* capture = captures_.Find(message.client, ask.id);
+          capture != nullptr && capture->state == Capture::State::kDelivered) {
+        session_.Published(capture->number, true);
+        TellSent(*capture);
+        Drop(capture);
+        captures_.Remove(capture->number);
+      }
+      break;
+    case AskKind::kRefused:
+      TellRefusedUser(ask.capture.asked_by, ask.count);
+      break;
+    case AskKind::kStatus: {
+      ControlAnswer answer;
+      answer.id = ask.id;
+      answer.json = ToText(Status());
+      (void)control_->Send(message.client, ToText(answer));
+      break;
+    }
+  }
+}
+
+// Once a minute at most: whoever is refused may come as often as he likes.
+void CaptureDesk::TellRefusedUser(const std::string& who, uint64_t count) {
+  constexpr uint64_t kMinuteNs = 60'000'000'000;
+  refused_users_ += std::min<uint64_t>(count, 1'000'000);
+  const uint64_t now = ReadMonotonic();
+  if (now < refused_users_told_ns_) return;
+  refused_users_told_ns_ = now + kMinuteNs;
+  const uint64_t connections = std::exchange(refused_users_, 0);
+  terminal_.Warn(StrCat("port: ", Counted(connections, "connection"), " refused, the last of ",
+                        PrintableUtf8(who.substr(0, 100)), "; it serves ", options_.port_users.Names(),
+                        " (others: --port-users)"));
+}
+
+void CaptureDesk::TakeCapture(const ControlMessage& message, const ControlAsk& ask) {
+  if (!run_.TargetRuns()) return Refuse(message, ask, Unavailable("the command has ended"));
+  CaptureRequest request = ask.capture;
+  if (request.duration_ns == 0) {
+    request.duration_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(options_.window_duration));
+  }
+  request.duration_ns = std::min(request.duration_ns, kMaxWindowNs);
+  if (request.asked_by.empty()) request.asked_by = StrCat("process ", message.pid);
+  if (const size_t unwritten = run_.UnwrittenCaptures(); unwritten >= kMaxUnwrittenCaptures) {
+    return Refuse(message, ask, Unavailable(StrCat(unwritten, " captures are still being written")));
+  }
+  const CaptureTimes times{ReadMonotonic(), UnixNow()};
+  absl::StatusOr<Capture*> asked =
+      captures_.Ask(std::move(request), {message.client, ask.id, ask.kind == AskKind::kMonitor}, times);
+  if (!asked.ok()) return Refuse(message, ask, asked.status());
+  Capture* const capture = *asked;
+  ControlAnswer answer;
+  answer.state = AnswerState::kOpen;
+  answer.opens_unix_ns = times.now_unix_ns + (capture->opens_ns - times.now_ns);
+  answer.closes_unix_ns = times.now_unix_ns + (capture->closes_ns - times.now_ns);
+  Answer(*capture, answer);
+  if (capture->opens_ns > times.now_ns) return;
+  Begin(capture);
+}
+
+void CaptureDesk::Begin(Capture* capture) {
+  TellRefused();
+  capture->state = Capture::State::kOpen;
+  capture->records_before = session_.records();
+  if (capture->asker.monitor) {
+    session_.OpenWindow(capture->number, capture->request.families);
+  } else {
+    session_.OpenAskedWindow(capture->number, capture->request.families);
+  }
+  session_.RequestFlush();  // the counters as they are now: the capture's totals begin there
+  if (capture->asker.monitor) return;
+  std::string text = StrCat("capture ", capture->number, ": recording for ",
+                            Length(capture->closes_ns - std::min(capture->closes_ns, capture->opens_ns)));
+  if (capture->waited_for()) StrAppend(&text, ", asked for by ", capture->request.asked_by);
+  terminal_.Say(text);
+}
+
+void CaptureDesk::End(Capture* capture) {
+  capture->state = Capture::State::kWriting;
+  capture->answered_ns = ReadMonotonic();
+  run_.CloseAndConvert(capture->number);
+}
+
+void CaptureDesk::EndEarly(Capture* capture, std::string why) {
+  capture->request.warnings.push_back(std::move(why));
+  End(capture);
+}
+
+// Nobody waits for it any more. What was recorded is kept: in the run's own log directory.
+void CaptureDesk::LeaveAlone(Capture* capture) {
+  capture->asker.client = 0;
+  switch (capture->state) {
+    case Capture::State::kAgreed:
+      captures_.Remove(capture->number);
+      break;
+    case Capture::State::kOpen:
+      EndEarly(capture, "the client went away before the window was over; this is what was recorded until then");
+      break;
+    case Capture::State::kWriting:
+      break;
+    case Capture::State::kDelivered:
+      Drop(capture);
+      capture->state = Capture::State::kWriting;
+      run_.Convert(capture->number);
+      break;
+  }
+}
+
+void CaptureDesk::Drop(Capture* capture) {
+  if (capture->directory == nullptr) return;
+  RemoveTree(capture->directory->parent.get(), capture->directory->name);
+  capture->directory.reset();
+}
+
+// By signals to us, and by such as targets have caught.
+void CaptureDesk::AskBySignal(uint64_t own, uint64_t of_targets) {
+  if (!run_.TargetRuns()) return;
+  const uint64_t requests = own + of_targets;
+  const uint64_t now = ReadMonotonic();
+  // `pkill` reaches us and each process of the program, whose word of it comes later.
+  if (now < same_request_until_ns_ && (own == 0 || of_targets_)) return;
+  if (const Capture* open = captures_.Current()) {
+    refused_ += requests;
+    if (!std::exchange(said_refused_, true)) {
+      terminal_.Say(StrCat("capture ", open->number, " is still open; one at a time, further requests are counted"));
+    }
+    return;
+  }
+  if (const size_t unwritten = run_.UnwrittenCaptures(); unwritten >= kMaxUnwrittenCaptures) {
+    refused_ += requests;
+    if (!std::exchange(said_refused_, true)) {
+      terminal_.Say(StrCat(unwritten, " captures are still being written; further requests are counted"));
+    }
+    return;
+  }
+  TellRefused();
+  same_request_until_ns_ = now + kSameRequestNs;
+  of_targets_ = own == 0;
+  CaptureRequest request;
+  request.asked_by = "a signal";
+  if (options_.window.kind == Window::Kind::kLast) return CaptureLast(std::move(request));
+  request.duration_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(options_.window_duration));
+  const absl::StatusOr<Capture*> capture = captures_.Ask(std::move(request), Asker(), {now, UnixNow()});
+  if (capture.ok()) Begin(*capture);
+}
+
+void CaptureDesk::TellRefused() {
+  if (std::exchange(said_refused_, false)) {
+    terminal_.Say(StrCat(refused_, " requests for a capture were not followed: another was open or being written"));
+  }
+  refused_ = 0;
+}
+
+// The recorder has what is wanted already.
+void CaptureDesk::CaptureLast(CaptureRequest request) {
+  Capture* const capture = captures_.Add(std::move(request));
+  const uint64_t now = session_.Now();
+  const uint64_t length = session_.TicksOf(static_cast<uint64_t>(absl::ToInt64Nanoseconds(options_.window.duration)));
+  const uint64_t open = session_.run_open_ticks();
+  session_.AddWindow(capture->number, now > open + length ? now - length : open, now);
+  terminal_.Say(StrCat("capture ", capture->number, ": the last ", absl::FormatDuration(options_.window.duration)));
+  run_.Convert(capture->number);
+}
+
+void CaptureDesk::BeginTriggered(uint64_t ticks) {
+  CaptureRequest request;
+  request.asked_by = "the program";
+  Capture* const capture = captures_.Add(std::move(request));
+  capture->by_program = true;
+  triggered_ = capture->number;
+  triggered_ticks_ = ticks;
+  session_.OpenWindow(triggered_, kFamilyAll, ticks);
+  session_.RequestFlush();
+  terminal_.Say(StrCat("capture ", triggered_, ": ", PrintableUtf8(run_.WindowText()), " has begun"));
+}
+
+void CaptureDesk::EndTriggered(const TriggerChange& change) {
+  const uint32_t number = std::exchange(triggered_, 0);
+  Capture* const capture = captures_.Find(number);
+  if (capture != nullptr && change.process_ended) {
+    capture->request.warnings.push_back("the process ended inside the range that this window is of");
+  }
+  session_.CloseWindow(number, std::max(change.ticks, triggered_ticks_));
+  run_.Convert(number);
+}
+
+void CaptureDesk::EndAll() {
+  if (triggered_ != 0) EndTriggered({false, session_.Now(), true});
+  for (const uint32_t number : captures_.Numbers()) {
+    Capture* const known = captures_.Find(number);
+    if (known == nullptr) continue;
+    Capture& capture = *known;
+    if (capture.state == Capture::State::kAgreed) {
+      if (capture.waited_for()) {
+        Fail(capture.asker.client, capture.asker.id, Unavailable("the command ended before the window opened"));
+      }
+      captures_.Remove(capture.number);
+    } else if (capture.state == Capture::State::kOpen) {
+      EndEarly(&capture, "the command ended before the window was over");
+    }
+  }
+  TellRefused();
+}
+
+bool CaptureDesk::Waiting() const {
+  return std::any_of(captures_.all().begin(), captures_.all().end(),
+                     [](const Capture& capture) { return capture.state == Capture::State::kDelivered; });
+}
+
+// A client that names the log directory itself, as TensorBoard beside the command does: the profile is published there,
+// whole or not at all, under the very name that the client gives it.
+bool CaptureDesk::IsOurRepository(const std::string& root) const {
+  return root == StrCat(run_.logdir(), "/plugins/profile") || root == StrCat(run_.logdir(), "/plugins/profile/");
+}
+
+void CaptureDesk::Describe(uint32_t window, ConversionRequest* request) {
+  Capture* const capture = captures_.Find(window);
+  request->run = RunNameFor(time(nullptr));
+  request->run_exclusive = true;
+  if (capture == nullptr) return;
+  request->on_request = !capture->by_program;
+  request->warnings.insert(request->warnings.end(), capture->request.warnings.begin(), capture->request.warnings.end());
+  if (!capture->request.run.empty()) request->run = capture->request.run;
+  if (capture->asker.monitor) {
+    request->summary_only = true;
+    return;
+  }
+  if (capture->request.publish && capture->request.shared) {
+    request->run_exclusive = false;
+    request->agreed_start_unix_ns = capture->request.start_unix_ns;
+    if (!capture->request.host.empty()) request->host = capture->request.host;
+  }
+  if (!capture->waited_for() || capture->request.publish) return;
+  if (!capture->request.host.empty()) request->host = capture->request.host;
+  request->agreed_start_unix_ns = capture->request.start_unix_ns;
+  request->delivered = true;
+  request->max_reply_bytes = MaxReplyBytes();
+  if (IsOurRepository(capture->request.repository_root) && !capture->request.run.empty()) {
+    request->run_exclusive = false;
+    return;
+  }
+  // Beside the spool, where there is room; where its directory was removed, the answer can wait anywhere.
+  FileDescriptor at(session_.spool_directory() >= 0 ? fcntl(session_.spool_directory(), F_DUPFD_CLOEXEC, 0) : -1);
+  std::string name = StrCat(session_.spool_name(), ".capture-", RandomHex(8));
+  std::string path = StrCat(session_.spool_path(), name.substr(session_.spool_name().size()));
+  if (at.get() < 0 || mkdirat(at.get(), name.c_str(), 0700) != 0) {
+    const std::string socket = session_.control_path();
+    name = StrCat(kControlName, "-", RandomHex(8));
+    path = StrCat(socket.substr(0, socket.rfind('/') + 1), name);
+    at = FileDescriptor(open(socket.substr(0, socket.rfind('/')).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (at.get() < 0 || mkdirat(at.get(), name.c_str(), 0700) != 0) return;
+  }
+  FileDescriptor made(openat(at.get(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (made.get() < 0) return;
+  capture->directory = std::make_shared<PrivateDirectory>();
+  std::string place = PathOfDirectory(made.get());
+  capture->directory->logdir = LogDirectory{std::move(made), path, std::move(place)};
+  capture->directory->parent = std::move(at);
+  capture->directory->name = name;
+  SetLogdir(capture->directory->logdir, request);
+  request->durable = false;
+}
+
+void CaptureDesk::Progress(const ConversionRequest& request, uint64_t done, uint64_t total) {
+  Capture* const capture = captures_.Find(request.window);
+  if (capture == nullptr || !capture->waited_for()) return;
+  const uint64_t now = ReadMonotonic();
+  if (now < capture->answered_ns + kProgressNs) return;
+  capture->answered_ns = now;
+  ControlAnswer answer;
+  answer.state = AnswerState::kWriting;
+  answer.done = done;
+  answer.total = total;
+  Answer(*capture, answer);
+}
+
+bool CaptureDesk::Converted(const ConversionRequest& request, const ConversionResult& result) {
+  Capture* const capture = captures_.Find(request.window);
+  if (capture == nullptr) return result.status.ok();
+  if (!result.status.ok()) {
+    if (capture->waited_for()) Fail(capture->asker.client, capture->asker.id, result.status);
+    Drop(capture);
+    captures_.Remove(request.window);
+    return false;
+  }
+  if (capture->asker.monitor || request.summary_only) {
+    if (capture->waited_for()) Deliver(capture, request, result);
+    captures_.Remove(request.window);
+    return true;
+  }
+  if (!request.delivered) {
+    if (capture->waited_for()) Deliver(capture, request, result);
+    for (const std::string& line : result.lines) terminal_.Say(line);
+    captures_.Remove(request.window);
+    return true;
+  }
+  const bool is_published = capture->directory == nullptr;
+  if (!capture->waited_for()) {
+    // Gone since this conversion began.
+    Drop(capture);
+    if (!is_published) {
+      run_.Convert(request.window);
+      return false;
+    }
+    captures_.Remove(request.window);
+    return true;
+  }
+  Deliver(capture, request, result);
+  if (!is_published) return false;
+  captures_.Remove(request.window);
+  return true;
+}
+
+void CaptureDesk::Deliver(Capture* capture, const ConversionRequest& request, const ConversionResult& result) {
+  ControlAnswer answer;
+  answer.state = AnswerState::kDone;
+  std::vector<ScopedFd> files;
+  if (request.summary_only) {
+    ScopedFd summary(memfd_create("tbprof-summary", MFD_CLOEXEC));
+    (void)!write(summary.get(), result.summary_json.data(), result.summary_json.size());
+    answer.files.emplace_back("summary.json");
+    files.push_back(std::move(summary));
+  } else if (!request.delivered) {
+    answer.directory = result.directory;
+    answer.lines = result.lines;
+  } else {
+    answer.directory = capture->directory == nullptr ? result.directory : "";
+    // Those of this conversion: a shared directory may have others of the same host.
+    std::vector<std::string> paths;
+    for (const std::string& path : result.files) {
+      if (path.ends_with(kProfileSuffix)) paths.push_back(path);
+    }
+    std::string stem;
+    uint64_t bytes = 0;
+    const absl::StatusOr<LogDirectory> again =
+        IsRemoved(request.logdir_fd) ? LogDirectory::Open(request.logdir) : absl::UnavailableError("");
+    const int logdir = again.ok() ? again->fd.get() : request.logdir_fd;
+    for (const std::string& path : paths) {
+      // <logdir>/plugins/profile/<run>/<file>, in the directory that it was published in.
+      const size_t below = path.rfind("/plugins/profile/");
+      if (below == std::string::npos) continue;
+      absl::StatusOr<FileDescriptor> found = OpenBeneath(logdir, path.substr(below), O_RDONLY | O_NONBLOCK | O_NOCTTY);
+      ScopedFd file(found.ok() ? found->Release() : -1);
+      struct stat facts;
+      if (!file.valid() || fstat(file.get(), &facts) != 0) continue;
+      const std::string name = path.substr(path.rfind('/') + 1);
+      // The command's own rank is the first.
+      if (answer.files.empty()) stem = name.substr(0, name.size() - kProfileSuffix.size());
+      answer.files.push_back(RunDirectory::NameForClient(name, stem));
+      files.push_back(std::move(file));
+      bytes += static_cast<uint64_t>(facts.st_size);
+      if (files.size() == kMaxControlFiles) break;
+    }
+    capture->sent_bytes = bytes;
+    if (capture->directory == nullptr) TellSent(*capture);
+  }
+  std::vector<int> descriptors;
+  descriptors.reserve(files.size());
+  for (const ScopedFd& file : files) descriptors.push_back(file.get());
+  answer.id = capture->asker.id;
+  capture->answered_ns = ReadMonotonic();
+  capture->state = Capture::State::kDelivered;
+  if (!control_->Send(capture->asker.client, ToText(answer), descriptors) && capture->directory != nullptr) {
+    LeaveAlone(capture);
+  }
+}
+
+void CaptureDesk::TellSent(const Capture& capture) {
+  terminal_.Say(StrCat("capture ", capture.number, ": ",
+                       absl::StrFormat("%.1f MiB", static_cast<double>(capture.sent_bytes) / (1 << 20)), " sent to ",
+                       capture.request.asked_by));
+}
+
+void CaptureDesk::Answer(const Capture& capture, const ControlAnswer& answer) {
+  ControlAnswer with_id = answer;
+  with_id.id = capture.asker.id;
+  (void)control_->Send(capture.asker.client, ToText(with_id));
+}
+
+// Stock clients keep the reason to themselves, and ask again at once: it is told here, too, once for a storm of them.
+void CaptureDesk::Refuse(const ControlMessage& message, const ControlAsk& ask, const absl::Status& status) {
+  Fail(message.client, ask.id, status);
+  if (ask.kind == AskKind::kMonitor) return;
+  const std::string by = ask.capture.asked_by.substr(0, ask.capture.asked_by.rfind(':'));
+  const std::string line = StrCat("a capture for ", by.empty() ? StrCat("process ", message.pid) : by,
+                                  " was refused: ", std::string(status.message()));
+  const uint64_t now = ReadMonotonic();
+  if (now < refusal_told_ns_ + kRefusalNs) return;
+  refusal_told_ns_ = now;
+  terminal_.Warn(line);
+}
+
+void CaptureDesk::Fail(uint32_t client, uint64_t id, const absl::Status& status) {
+  ControlAnswer answer;
+  answer.id = id;
+  answer.state = AnswerState::kFailed;
+  answer.status = status;
+  (void)control_->Send(client, ToText(answer));
+}
+
+SessionStatus CaptureDesk::Status() const {
+  constexpr size_t kMostPids = 256;
+  constexpr size_t kMostWords = 32;
+  SessionStatus status;
+  status.pid = getpid();
+  status.run = ValidUtf8(run_.run_name());
+  status.logdir = ValidUtf8(run_.logdir());
+  status.host = run_.host();
+  status.window = run_.WindowText();
+  for (const std::string& word : MaskSecrets(options_.command)) {
+    if (status.command.size() == (options_.record_argv ? kMostWords : 1)) break;
+    status.command.emplace_back(TruncateUtf8(ValidUtf8(word), 200));
+  }
+  status.since_unix_ns = since_unix_ns_;
+  const Capture* const open = captures_.Current();
+  status.state = !run_.TargetRuns()       ? "writing"
+                 : open != nullptr        ? "capturing"
+                 : run_.RunWindowIsOpen() ? "recording"
+                                          : "armed";
+  if (open != nullptr) {
+    status.capture_of = open->request.asked_by;
+    const uint64_t now = ReadMonotonic();
+    status.capture_until_unix_ns = UnixNow() + (open->closes_ns > now ? open->closes_ns - now : 0);
+  }
+  status.captures = captures_.count();
+  status.pids = session_.LivePids();
+  status.processes = session_.live_processes();
+  if (status.pids.size() > kMostPids) status.pids.resize(kMostPids);
+  status.records = session_.records();
+  status.dropped = session_.records_not_kept() + session_.DroppedRecords();
+  status.addresses = addresses();
+  status.rank = run_.job().rank.rank;
+  status.world_size = run_.job().rank.world_size;
+  status.sure_rank = run_.job().sure_rank;
+  status.ranks = options_.ranks;
+  return status;
+}
+
+}  // namespace tbprof

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `tbprof check`: the report of launcher/check/logdir_check.h on standard output; the exit status says how it came out.
+#include <ctime>
+
+#include "launcher/base/text.h"
+#include "launcher/check/logdir_check.h"
+#include "launcher/cli/commands.h"
+#include "launcher/cli/terminal.h"
+#include "writer/base/utf8.h"
+#include "writer/logdir/logdir.h"
+
+namespace tbprof {
+
+int CommandCheck(const Options& options) {
+  Terminal terminal(options);
+  if (options.operands.size() > 1) {
+    terminal.Error(StrCat("check takes one directory, got `", PrintableUtf8(options.operands[1]), "` as well"));
+    return kExitUsage;
+  }
+  const std::string& given = options.operands.empty() ? options.logdir : options.operands[0];
+  // A trailing `plugins/profile` must stay: TensorBoard would not repair it either.
+  constexpr std::string_view kGuard = "/x";
+  absl::StatusOr<std::string> logdir =
+      given.empty() ? NormaliseLogdir(given, "/") : NormaliseLogdir(StrCat(given, kGuard), WorkingDirectory());
+  if (!logdir.ok()) {
+    // In the words of the user, without the guard.
+    const absl::StatusOr<std::string> as_given = NormaliseLogdir(given, WorkingDirectory());
+    if (!as_given.ok()) logdir = as_given;
+    terminal.Error(std::string(logdir.status().message()));
+    return kExitUsage;
+  }
+  logdir->resize(logdir->size() - kGuard.size());
+  if (logdir->empty()) *logdir = "/";
+  timespec now = {};
+  clock_gettime(CLOCK_REALTIME, &now);
+  const LogdirReport report =
+      CheckLogdir(ScanLogdir(*logdir, ScanLimits()), now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec);
+  if (!PrintOut(options.json ? ReportJson(report) : ReportText(report))) return kExitUsage;
+  return report.ExitStatus();
+}
+
+}  // namespace tbprof

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The options: one row per option in option_rows.cc gives the flag, the environment name, the configuration key, the
+// help and docs/cli.md. Precedence: flag, TBPROF_<OPTION>, --config FILE or $TBPROF_CONFIG, ./tbprof.toml,
+// $XDG_CONFIG_HOME/tbprof/config.toml, default.
+//
+//   absl::StatusOr<Options> options = ParseOptions(args, CurrentEnvironment(), working_directory);
+//   if (!options.ok()) { /* one line, exit 125 */ }
+//   if (options->malloc == MallocMode::kSampled) ...
+//
+// Process: launcher. Pure functions but for reading configuration files.
+#ifndef TBPROF_LAUNCHER_CLI_OPTIONS_H_
+#define TBPROF_LAUNCHER_CLI_OPTIONS_H_
+
+#include <csignal>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "launcher/base/port_users.h"
+#include "wire/layout.h"
+
+namespace tbprof {
+
+inline constexpr int kExitCondition = 3;        // the command succeeded, a condition that was asked for did not hold
+inline constexpr int kExitUsage = 125;          // tbprof's own usage or set-up
+inline constexpr int kExitNotExecutable = 126;  // the command was found and can't be executed
+inline constexpr int kExitNotFound = 127;
+
+inline constexpr uint64_t kDefaultMaxProfileSize = uint64_t{64} << 20;
+inline constexpr uint64_t kDefaultSegmentSize = uint64_t{256} << 20;
+inline constexpr uint64_t kDefaultSpoolRate = uint64_t{100} << 20;
+inline constexpr uint64_t kDefaultMallocInterval = uint64_t{512} << 10;
+
+// The families of hooks are those of wire/layout.h. `thread,lock` for kFamilyThread | kFamilyLock; `all`; `none`.
+std::string FamilyNames(uint32_t families);
+
+struct Window {
+  enum class Kind { kAuto, kAll, kNone, kRange, kLast, kSteps, kNvtx, kCudaProfiler };
+  Kind kind = Kind::kAuto;
+  absl::Duration delay;                   // kRange: from the target's start
+  absl::Duration duration;                // kRange, kLast
+  int64_t first_step = 0, last_step = 0;  // kSteps: as the profile numbers them, both included
+  std::string range = {};                 // kNvtx: its name
+  // Windows of the program's own making, each a capture.
+  bool is_triggered() const { return kind == Kind::kNvtx || kind == Kind::kCudaProfiler; }
+};
+
+enum class MallocMode { kSampled, kExact, kOff };
+enum class Follow { kChildren, kAll, kNone };
+enum class OnError { kStop, kRun };
+
+// Where a value came from, in words: `default`, `--logdir`, `TBPROF_LOGDIR`, `/abs/tbprof.toml`.
+struct OptionValue {
+  std::string text;  // as it was given
+  std::string source;
+  bool is_default = true;
+  bool project = false;  // from ./tbprof.toml
+};
+
+enum class Cuda { kAuto, kCupti, kHooks, kOff };
+enum class Torch { kOperations, kAll, kSteps, kOff };
+
+struct Options {
+  std::string subcommand;            // as in commands.cc; empty for `--version` and `--help`
+  bool version = false;              // --version / -V
+  bool help = false;                 // --help / -h
+  std::vector<std::string> command;  // run, doctor: the command, byte for byte
+  // convert, recover: spools; check: a logdir; capture: addresses, a pid or a run; merge: runs; help: a subcommand
+  std::vector<std::string> operands;
+  bool disabled = false;  // TBPROF_DISABLE=1: run is a plain exec
+
+  std::string logdir = "./tbprof-logs";  // as given; NormaliseLogdir (writer/logdir/logdir.h) makes it absolute
+  bool logdir_named = false;             // false: the default
+  bool logdir_required = false;          // named by the user, not by ./tbprof.toml: there or nowhere
+  std::string logdir_base;               // not empty: no symbolic link is followed below this directory on the way
+  std::string run;                       // empty: the job's, else a name by time
+  std::string ranks = "auto";            // --ranks as given, checked; read again in each process
+  std::string print_ranks;               // --print-ranks likewise; empty: the lowest that is recorded
+  absl::Duration rank_wait = absl::Seconds(5);
+  absl::Duration publish_timeout = absl::Seconds(30);
+  Window window;
+  absl::Duration window_duration = absl::Seconds(3);
+  absl::Duration capture_duration = absl::Seconds(2);  // capture --duration
+  absl::Duration capture_delay = absl::ZeroDuration();
+  int retries = 3;
+  uint32_t families = kFamilyAll;  // without kFamilyMalloc when malloc == kOff
+  Cuda cuda = Cuda::kAuto;
+  bool whole_cuda_graphs = false;
+  bool cuda_unified_memory = false;
+  bool xla_annotations = false;
+  Torch torch = Torch::kOperations;
+  bool torch_shapes = false;
+  std::string step_marker;
+  bool require_gpu = false;
+  MallocMode malloc = MallocMode::kSampled;
+  uint64_t malloc_interval = kDefaultMallocInterval;
+  uint32_t malloc_stamp_every = 16;  // with kExact
+  absl::Duration wait_threshold = absl::Microseconds(1);
+  uint64_t max_profile_size = kDefaultMaxProfileSize;
+  std::string spool_dir;                    // empty: chosen by the session
+  uint64_t spool_limit = 0;                 // 0: chosen by the session
+  uint64_t spool_rate = kDefaultSpoolRate;  // bytes a minute; 0: no limit
+  bool keep_spool = false;
+  std::string summary_json;  // a path; empty: only the one in the run directory
+  int summary_json_fd = -1;  // `fd:N`
+  Follow follow = Follow::kChildren;
+  bool quiet = false;
+  std::string log_file;
+  OnError on_error = OnError::kStop;
+  int capture_signal = SIGUSR1;                            // 0: none
+  int port = -1;                                           // of the profiler service; 0: a free one, -1: none
+  std::vector<std::string> listen = {"127.0.0.1", "::1"};  // numeric addresses
+  PortUsers port_users;
+  std::string tls_cert, tls_key;  // of the port, beyond loopback; empty: no TLS
+  std::string tls_ca;             // capture: whom to trust beyond loopback; empty: no TLS
+  std::vector<std::string> also;  // names of further outputs, checked against the table of outputs by the command
+  bool record_argv = true;        // --no-argv
+  bool strict = false;
+  uint64_t segment_size = kDefaultSegmentSize;
+  bool segment_size_named = false;  // false: less where a memory limit is small (launcher/target/memory_limit.h)
+
+  bool explain = false;  // config --explain
+  bool json = false;     // check, doctor, status
+  std::string python;    // doctor: empty: the one in use
+
+  // One per row of OptionRows(), in its order.
+  std::vector<OptionValue> values;
+  std::vector<std::string> config_files;  // those that were used
+  std::vector<std::string> warnings;      // about files and variables that are not used, a line each
+};
+
+// Whether an option may come from ./tbprof.toml, which a cloned repository may hold: decision 026. What suppresses or
+// reduces recording, takes memory or disk, changes what the program does, writes outside the log directory, opens the
+// network, starts a program or hides tbprof's lines may not.
+enum class InProject {
+  kNever,
+  kAllowed,
+  kOnlyOn,     // a switch that keeps something out of the profile
+  kOnlyBelow,  // a path below the file's directory
+  kOnlyMore,   // a value with which at least as much is recorded as by default: OptionRow::records_enough
+};
+
+// One row of the table.
+struct OptionRow {
+  std::string_view name;          // without dashes: the configuration key; TBPROF_<NAME> with _ for -
+  std::string_view value_name;    // empty: a switch
+  std::string_view default_text;  // in the form the option takes
+  std::string_view help;          // one sentence, no full stop
+  uint32_t commands;              // kFor… bits
+  absl::Status (*set)(Options& options, std::string_view value);
+  InProject in_project = InProject::kNever;
+  bool (*records_enough)(const Options& options) = nullptr;
+};
+inline constexpr uint32_t kForRun = 1u << 0;
+inline constexpr uint32_t kForConvert = 1u << 1;
+inline constexpr uint32_t kForRecover = 1u << 2;
+inline constexpr uint32_t kForConfig = 1u << 3;
+inline constexpr uint32_t kForCheck = 1u << 4;
+inline constexpr uint32_t kForDoctor = 1u << 5;
+inline constexpr uint32_t kForCapture = 1u << 6;
+inline constexpr uint32_t kForStatus = 1u << 7;
+inline constexpr uint32_t kForMerge = 1u << 8;
+
+absl::Span<const OptionRow> OptionRows();
+// `TBPROF_SPOOL_DIR` for `spool-dir`.
+std::string EnvironmentName(std::string_view option);
+
+// `NAME=value` strings, as in environ.
+using Environment = std::vector<std::string>;
+Environment CurrentEnvironment();
+std::string WorkingDirectory();  // `/` where it has been removed or cannot be told
+std::optional<std::string_view> Lookup(const Environment& environment, std::string_view name);
+
+// `args` without argv[0]. An error is one line for the user, without prefix; the exit status is kExitUsage.
+absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args, const Environment& environment,
+                                     const std::string& working_directory);
+
+// `500ms`, `2s`, `1m30s`, `0`; a bare number is an error that says so.
+absl::StatusOr<absl::Duration> ParseDuration(std::string_view text);
+// `4096`, `64KB` (1000), `64KiB` (1024), `64MB`, `1GiB`; `64M` and `64m` are binary as in dd.
+absl::StatusOr<uint64_t> ParseSize(std::string_view text);
+
+// The name in `names` nearest to `word`, empty when none is near.
+std::string NearestName(std::string_view word, const std::vector<std::string>& names);
+
+// Text for the terminal (`tbprof run --help`), and the table of docs/cli.md.
+std::string OptionHelp(std::string_view subcommand, int width);
+std::string OptionMarkdown();
+// `tbprof config --explain`: a line per option with value and source.
+std::string ExplainOptions(const Options& options);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_CLI_OPTIONS_H_

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `tbprof convert` and `tbprof recover`: a profile from a spool, with the same worker that `run` uses.
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "launcher/base/text.h"
+#include "launcher/cli/commands.h"
+#include "launcher/cli/terminal.h"
+#include "launcher/convert/conversion.h"
+#include "launcher/session/spools.h"
+#include "writer/base/trusted_path.h"
+#include "writer/base/utf8.h"
+#include "writer/convert/timeline_builder.h"
+#include "writer/logdir/logdir.h"
+
+namespace tbprof {
+namespace {
+
+// True when the profile was written.
+bool ConvertWindow(const Options& options, const ConversionRequest& request, Terminal* terminal) {
+  absl::StatusOr<std::unique_ptr<Conversion>> conversion = Conversion::Start(request);
+  if (!conversion.ok()) {
+    terminal->Error(std::string(conversion.status().message()));
+    return false;
+  }
+  {
+    Progress progress(terminal, "writing the profile");
+    while (!(*conversion)->Read()) {
+      pollfd entry{(*conversion)->fd(), POLLIN, 0};
+      poll(&entry, 1, 1000);
+      progress.Update((*conversion)->done(), (*conversion)->total());
+    }
+  }
+  const ConversionResult& result = (*conversion)->result();
+  if (!result.status.ok()) {
+    terminal->Error(StrCat(PrintableUtf8(request.spool), ": ", result.status.message()));
+    return false;
+  }
+  for (const std::string& line : result.lines) terminal->Say(line);
+  const absl::Status status = WriteSummaryJson(options, result.summary_json);
+  if (!status.ok()) terminal->Error(std::string(status.message()));
+  return status.ok();
+}
+
+// The logdir that a spool lies in; empty: it lies elsewhere.
+std::string LogdirAround(const std::string& spool) {
+  const std::string directory = spool.substr(0, std::min(spool.rfind('/'), spool.size()));
+  const size_t slash = directory.rfind('/');
+  const std::string name = slash == std::string::npos ? directory : directory.substr(slash + 1);
+  if (!IsHiddenDirectory(name)) return "";
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : directory.substr(0, slash);
+}
+
+// Where the profile goes: what the user says; else the logdir that the spool lies in or, if there is one at the place
+// that the spool names, that. A spool may be anybody's: it makes no directories where it likes.
+absl::StatusOr<LogDirectory> LogdirOf(const Options& options, const std::string& spool, const std::string& recorded,
+                                      const std::string& host) {
+  std::string wanted = options.logdir, base = options.logdir_base;
+  if (!options.logdir_named) {
+    const std::string around = LogdirAround(spool);
+    absl::StatusOr<LogDirectory> known = absl::NotFoundError("");
+    if (recorded.starts_with('/')) known = LogDirectory::Open(recorded);
+    const bool is_logdir = known.ok() && OpenBeneath(known->fd.get(), "plugins/profile", O_PATH | O_DIRECTORY).ok();
+    if (is_logdir || !around.empty()) {
+      wanted = is_logdir && around.empty() ? recorded : around;
+      // The spool's own name led there, but where nobody has named it.
+      if (!options.operands.empty()) base.clear();
+    }
+  }
+  const absl::StatusOr<std::string> path = NormaliseLogdir(wanted, WorkingDirectory());
+  if (!path.ok()) return path.status();
+  if (const absl::Status prepared = PrepareLogdir(*path, host, base); !prepared.ok()) return prepared;
+  return LogDirectory::Open(*path, base);
+}
+
+enum class Outcome { kWritten, kFailed, kNothingToDo };
+
+Outcome ConvertOne(const Options& options, const std::string& spool, bool recovering, Terminal* terminal) {
+  const absl::StatusOr<SpoolSummary> summary = ReadSpoolSummary(spool);
+  if (!summary.ok()) {
+    terminal->Error(std::string(summary.status().message()));
+    return Outcome::kFailed;
+  }
+  ConversionRequest request;
+  request.spool = spool;
+  request.host = summary->host.empty() ? HostName() : HostNameFrom(summary->host);
+  const absl::StatusOr<LogDirectory> logdir = LogdirOf(options, spool, summary->logdir, request.host);
+  if (!logdir.ok()) {
+    terminal->Error(PrintableUtf8(std::string(logdir.status().message())));
+    return Outcome::kFailed;
+  }
+  SetLogdir(*logdir, &request);
+  request.run = !options.run.empty()    ? options.run
+                : !summary->run.empty() ? summary->run
+                                        : RunNameFor(static_cast<time_t>(summary->start_unix_ns / 1'000'000'000));
+  request.run_exclusive = options.run.empty() && summary->run_exclusive;
+  request.max_profile_size = options.max_profile_size;
+  request.step_marker = options.step_marker;
+  request.also = options.also.empty() ? summary->also : options.also;
+  request.recovered = recovering;
+  request.color = terminal->color();
+  request.width = std::min(terminal->width(), 100);
+  // The run's own window; where there was none, or it became three, each of the others. Of these `recover` leaves out
+  // what the launcher had published.
+  std::vector<SpoolSummary::SpoolWindow> windows;
+  bool any_published = false;
+  for (const auto& window : summary->windows) {
+    if (window.number == 0 && !window.replaced) windows = {window};
+  }
+  if (windows.empty()) {
+    for (const auto& window : summary->windows) {
+      if (!window.replaced) windows.push_back(window);
+    }
+  }
+  if (recovering) {
+    any_published = std::erase_if(windows, [](const auto& window) { return window.published; }) > 0;
+  }
+  if (windows.empty() && any_published) {
+    terminal->Say(StrCat(PrintableUtf8(spool), ": all of it had been published; left as it is"));
+    return Outcome::kNothingToDo;
+  }
+  if (windows.empty()) windows.push_back({0});
+  const std::string run = request.run;
+  for (const auto& window : windows) {
+    request.window = window.number;
+    request.run = window.number >= kStartWindow ? StrCat(run, "_", WindowName(window.number)) : run;
+    if (!ConvertWindow(options, request, terminal)) return Outcome::kFailed;
+  }
+  return Outcome::kWritten;
+}
+
+int ConvertAll(const Options& options, bool recovering) {
+  signal(SIGXFSZ, SIG_IGN);
+  Terminal terminal(options);
+  std::vector<std::string> operands = options.operands;
+  if (operands.empty()) {
+    if (!recovering) {
+      terminal.Error("convert needs a spool: tbprof convert SPOOL...");
+      return kExitUsage;
+    }
+    operands.push_back(options.logdir);
+  }
+  // A cloned repository may hold a link in the place of the default, whose spools would be converted and removed.
+  const bool named = !options.operands.empty() || options.logdir_base.empty();
+  if (!named) {
+    const absl::StatusOr<std::string> path = NormaliseLogdir(options.logdir, WorkingDirectory());
+    const absl::Status status = path.ok() ? LogDirectory::Open(*path, options.logdir_base).status() : path.status();
+    if (IsUntrusted(status)) {
+      terminal.Error(std::string(status.message()));
+      return kExitUsage;
+    }
+  }
+  std::vector<std::string> spools;
+  for (const std::string& operand : operands) {
+    const std::vector<std::string> found = FindSpools(operand, /*links=*/named);
+    if (found.empty() && access(operand.c_str(), F_OK) == 0 && opendir(operand.c_str()) == nullptr) {
+      spools.push_back(operand);
+    } else if (found.empty() && access(operand.c_str(), F_OK) != 0) {
+      terminal.Error(StrCat("cannot read ", PrintableUtf8(operand), ": ", strerror(errno)));
+      return kExitUsage;
+    }
+    for (const std::string& spool : found) {
+      if (IsOwnSpool(spool)) {
+        spools.push_back(spool);
+      } else {
+        terminal.Warn(StrCat(PrintableUtf8(spool), " is another user's: left alone; to convert it, name it"));
+      }
+    }
+  }
+  size_t written = 0, busy = 0;
+  for (const std::string& spool : spools) {
+    if (recovering && IsSpoolInUse(spool)) {
+      ++busy;
+      terminal.Say(StrCat(PrintableUtf8(spool), " is still being written: left alone"));
+      continue;
+    }
+    const Outcome outcome = ConvertOne(options, spool, recovering, &terminal);
+    if (outcome == Outcome::kNothingToDo) ++busy;
+    if (outcome != Outcome::kWritten) continue;
+    ++written;
+    if (!recovering || options.keep_spool) continue;
+    RemoveSpoolFiles(spool);
+    // Fails, as it should, while anything else is in it.
+    const std::string directory = spool.substr(0, spool.find_last_of('/') + 1);
+    if (!LogdirAround(spool).empty()) rmdir(directory.c_str());
+  }
+  if (spools.empty()) terminal.Say("no spool found: nothing to recover");
+  return written + busy == spools.size() ? 0 : 1;
+}
+
+}  // namespace
+
+int CommandConvert(const Options& options) { return ConvertAll(options, false); }
+int CommandRecover(const Options& options) { return ConvertAll(options, true); }
+
+}  // namespace tbprof

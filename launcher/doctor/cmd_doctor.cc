@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `tbprof doctor`: whether recording would work here, before it is tried.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "launcher/base/text.h"
+#include "launcher/base/version.h"
+#include "launcher/cli/commands.h"
+#include "launcher/cli/terminal.h"
+#include "launcher/doctor/doctor_rows.h"
+#include "writer/base/utf8.h"
+#include "writer/logdir/logdir.h"
+
+namespace tbprof {
+namespace {
+
+std::string_view VerdictName(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kPass:
+      return "PASS";
+    case Verdict::kNote:
+      return "NOTE";
+    case Verdict::kWarn:
+      return "WARN";
+    case Verdict::kFail:
+      return "FAIL";
+  }
+  return "";
+}
+
+int ExitStatus(Verdict worst, bool strict) {
+  switch (worst) {
+    case Verdict::kPass:
+      return 0;
+    case Verdict::kNote:
+    case Verdict::kWarn:
+      return strict ? 1 : 0;
+    case Verdict::kFail:
+      return 2;
+  }
+  return 2;
+}
+
+std::string Padded(std::string_view text, size_t columns) {
+  std::string padded(text);
+  padded.resize(std::max(padded.size(), columns), ' ');
+  return padded;
+}
+
+}  // namespace
+
+int CommandDoctor(const Options& options) {
+  const Environment environment = CurrentEnvironment();
+  const absl::StatusOr<std::string> logdir = NormaliseLogdir(options.logdir, WorkingDirectory());
+  if (!logdir.ok()) {
+    Terminal().Error(std::string(logdir.status().message()));
+    return kExitUsage;
+  }
+  // Begun before the first row and asked in the last ones: a driver that hangs costs no time of its own.
+  GpuProbe probe(PythonPackages(options, environment));
+  const DoctorContext context{options, environment, *logdir, &probe};
+  Verdict worst = Verdict::kPass;
+  std::string text;
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const DoctorRow& row : DoctorRows()) {
+    const std::optional<Finding> finding = row.check(context);
+    if (!finding) continue;
+    worst = std::max(worst, finding->verdict);
+    text += StrCat(VerdictName(finding->verdict), "  ", Padded(row.name, 12), PrintableUtf8(finding->found),
+                   finding->fix.empty() ? "" : StrCat("; fix: ", PrintableUtf8(finding->fix)), "\n");
+    rows.push_back({{"name", row.name},
+                    {"verdict", VerdictName(finding->verdict)},
+                    {"found", ValidUtf8(finding->found)},
+                    {"fix", ValidUtf8(finding->fix)}});
+  }
+  if (options.json) {
+    const nlohmann::ordered_json all = {{"schema", 2},
+                                        {"tbprof", Version()},
+                                        {"verdict", VerdictName(worst)},
+                                        {"strict", options.strict},
+                                        {"exit_status", ExitStatus(worst, options.strict)},
+                                        {"rows", std::move(rows)}};
+    text = all.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  }
+  if (!PrintOut(text)) return kExitUsage;
+  return ExitStatus(worst, options.strict);
+}
+
+}  // namespace tbprof

@@ -1,0 +1,649 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <grpc/support/log.h>
+#include <grpcpp/grpcpp.h>
+#include <malloc.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cinttypes>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "launcher/base/control_socket.h"
+#include "launcher/base/listener_pause.h"
+#include "launcher/base/port_users.h"
+#include "launcher/base/text.h"
+#include "launcher/proto/profiler_service.grpc.pb.h"
+#include "launcher/service/profiler_request.h"
+#include "launcher/service/refused_connections.h"
+#include "launcher/service/service.h"
+#include "launcher/service/tls.h"
+#include "wire/clock.h"
+#include "writer/base/file_ops.h"
+
+namespace tbprof {
+namespace {
+
+// Of connections: the system hands out the lowest free descriptor, so a higher one says how many there are. gRPC itself
+// closes its listening socket for good when accept fails for want of descriptors.
+constexpr int kHighestConnection = 300;
+constexpr rlim_t kDescriptors = 512;
+constexpr size_t kMemoryQuota = size_t{48} << 20;
+// Of the whole process, without the replies that it holds. gRPC 1.51 keeps a call of some KiB for every stream that a
+// client opens and resets, without a limit: 3 MB that arrive have cost 100.
+constexpr uint64_t kMaxMemory = uint64_t{96} << 20;
+constexpr uint64_t kCopiesOfReply = 3;  // the message, its encoding, what of it is on its way
+// Memory grows faster than anybody looks: behind that the kernel gives no more, and gRPC aborts.
+constexpr uint64_t kMaxDataGrowth = uint64_t{192} << 20;
+constexpr size_t kThreadStack = size_t{512} << 10;  // counts as data, used or not
+constexpr uint64_t kMuchMemory = uint64_t{32} << 20;
+constexpr int kMuchMemoryLookMs = 10, kMemoryLookMs = 100, kQuietLookMs = 500;
+constexpr uint64_t kMemoryMoves = uint64_t{1} << 20;  // between two looks: somebody is at it
+constexpr uint64_t kNewConnectionNs = 2'000'000'000;
+constexpr uint64_t kConnectionsLookNs = 1'000'000'000;
+constexpr int kMaxThreads = 64;
+constexpr int kMaxRequestBytes = 1 << 20;
+constexpr int kHandshakeMs = 5'000;        // until a connection has said that it speaks HTTP/2
+constexpr int kIdleConnectionMs = 60'000;  // without a call
+constexpr uint64_t kIdleWorkerNs = 30'000'000'000;
+constexpr uint64_t kLauncherPatienceNs = 20'000'000'000;
+constexpr absl::Duration kCancelLook = absl::Milliseconds(50);
+
+uint64_t UnixNow() { return static_cast<uint64_t>(absl::GetCurrentTimeNanos()); }
+
+// What the wall clock is set to meanwhile must not end a wait: it is looked at once.
+uint64_t NsUntil(uint64_t unix_ns) {
+  const uint64_t now = UnixNow();
+  return unix_ns > now ? unix_ns - now : 0;
+}
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  return grpc::Status(static_cast<grpc::StatusCode>(static_cast<int>(status.code())), std::string(status.message()));
+}
+
+CallTimes TimesOf(const grpc::ServerContext& context) {
+  CallTimes times;
+  times.now_unix_ns = UnixNow();
+  const auto deadline = context.deadline();
+  if (deadline != std::chrono::system_clock::time_point::max()) {
+    times.deadline_unix_ns = static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.time_since_epoch()).count());
+  }
+  return times;
+}
+
+// `127.0.0.1:51234` of `ipv4:127.0.0.1:51234`; gRPC escapes the brackets of IPv6.
+std::string PeerOf(const grpc::ServerContext& context) {
+  std::string peer = context.peer();
+  if (peer.starts_with("unix:")) return "a client by TLS";
+  for (const std::string_view scheme : {"ipv4:", "ipv6:"}) {
+    if (peer.starts_with(scheme)) peer.erase(0, scheme.size());
+  }
+  for (const auto& [escape, character] : {std::pair<std::string_view, char>{"%5B", '['}, {"%5D", ']'}}) {
+    const size_t at = peer.find(escape);
+    if (at != std::string::npos) peer.replace(at, escape.size(), 1, character);
+  }
+  return peer;
+}
+
+std::atomic<uint64_t> reply_bytes{0};  // of replies that are not sent yet
+
+struct Memory {
+  uint64_t resident = 0, data = 0;
+};
+
+Memory MemoryNow(int statm) {
+  char text[128] = {};
+  Memory pages;
+  if (pread(statm, text, sizeof(text) - 1, 0) <= 0 ||
+      sscanf(text, "%*u %" SCNu64 " %*u %*u %*u %" SCNu64, &pages.resident, &pages.data) != 2) {
+    return {};
+  }
+  const auto bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return {pages.resident * bytes, pages.data * bytes};
+}
+
+// Raises what the process may take to what it has and `more`; never lowers it, for what a reply took is given back
+// later than we know.
+void AllowData(uint64_t more) {
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  static const ScopedFd* const statm = new ScopedFd(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
+  static uint64_t allowed = 0;
+  const uint64_t data = MemoryNow(statm->get()).data;
+  rlimit limit{};
+  if (data == 0 || data + more <= allowed || getrlimit(RLIMIT_DATA, &limit) != 0) return;
+  allowed = data + more;
+  limit.rlim_cur = std::min<rlim_t>(allowed, limit.rlim_max);
+  setrlimit(RLIMIT_DATA, &limit);
+}
+
+uint64_t SizeOf(int fd) {
+  struct stat facts;
+  return fstat(fd, &facts) == 0 && facts.st_size > 0 ? static_cast<uint64_t>(facts.st_size) : 0;
+}
+
+absl::Status ReadWhole(int fd, std::string* bytes) {
+  const uint64_t size = SizeOf(fd);
+  bytes->resize(size);
+  if (size == 0 || !ReadAll(fd, bytes, "the profile").ok()) return absl::DataLossError("the profile cannot be read");
+  return bytes->size() == size ? absl::OkStatus() : absl::DataLossError("the profile is shorter than it was");
+}
+
+// What the launcher says, handed to the call that waits for it.
+class Launcher {
+ public:
+  // `gone` becomes readable when it has ended.
+  Launcher(ControlConnection connection, int gone) : connection_(std::move(connection)), gone_event_(gone) {
+    reader_ = std::thread([this] { ReadAnswers(); });
+  }
+  ~Launcher() {
+    shutdown(connection_.fd(), SHUT_RDWR);
+    reader_.join();
+  }
+
+  struct Answer {
+    ControlAnswer answer;
+    std::vector<ScopedFd> files;
+  };
+
+  // The answer to `ask`, whatever it is. Says that nobody waits any more as soon as the call is given up.
+  absl::StatusOr<Answer> Ask(ControlAsk ask, grpc::ServerContext* context, uint64_t* id) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ask.id = *id = ++ids_;
+    Call& call = calls_[ask.id];
+    lock.unlock();
+    absl::Status status = connection_.Send(ToText(ask));
+    lock.lock();
+    bool told = false;
+    uint64_t until = ReadMonotonic() + kLauncherPatienceNs;
+    while (status.ok() && !call.answered && !gone_) {
+      changed_.wait_for(lock, absl::ToChronoMilliseconds(kCancelLook));
+      if (call.until_ns != 0) until = call.until_ns + kLauncherPatienceNs;
+      if (ReadMonotonic() > until) status = absl::DeadlineExceededError("tbprof's launcher gives no answer");
+      if (!told && context->IsCancelled()) {
+        told = true;
+        lock.unlock();
+        connection_.Send(ToText(ControlAsk{AskKind::kCancel, ask.id, {}})).IgnoreError();
+        lock.lock();
+        status = absl::CancelledError("the client has gone");
+      }
+    }
+    if (status.ok() && !call.answered) status = absl::UnavailableError("the command has ended");
+    if (absl::IsDeadlineExceeded(status)) {
+      // Its answer would be for nobody, and what was recorded would wait for a receipt until the command ends.
+      lock.unlock();
+      connection_.Send(ToText(ControlAsk{AskKind::kCancel, ask.id, {}})).IgnoreError();
+      lock.lock();
+    }
+    Answer answer = std::move(call.answer);
+    calls_.erase(ask.id);
+    last_ns_ = ReadMonotonic();
+    if (!status.ok()) return status;
+    if (answer.answer.state == AnswerState::kFailed) return answer.answer.status;
+    return answer;
+  }
+
+  void Tell(ControlAsk ask) { connection_.Send(ToText(ask)).IgnoreError(); }
+
+  bool gone() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return gone_;
+  }
+  uint64_t IdleNs() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return calls_.empty() ? ReadMonotonic() - last_ns_ : 0;
+  }
+
+ private:
+  struct Call {
+    Answer answer;
+    bool answered = false;
+    uint64_t until_ns = 0;  // of the window, then of the writing: each word gives it more
+  };
+
+  void ReadAnswers() {
+    for (;;) {
+      absl::StatusOr<ControlConnection::Received> received = connection_.Receive(absl::Seconds(60));
+      if (absl::IsDeadlineExceeded(received.status())) continue;
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!received.ok()) {
+        gone_ = true;
+        changed_.notify_all();
+        eventfd_write(gone_event_, 1);
+        return;
+      }
+      absl::StatusOr<ControlAnswer> answer = ParseAnswer(received->text);
+      if (!answer.ok()) continue;
+      const auto call = calls_.find(answer->id);
+      if (call == calls_.end()) continue;
+      switch (answer->state) {
+        case AnswerState::kOpen:
+          call->second.until_ns = ReadMonotonic() + NsUntil(answer->closes_unix_ns);
+          break;
+        case AnswerState::kWriting:
+          call->second.until_ns = ReadMonotonic();
+          break;
+        case AnswerState::kDone:
+        case AnswerState::kFailed:
+          call->second.answer = {*std::move(answer), std::move(received->descriptors)};
+          call->second.answered = true;
+          break;
+      }
+      changed_.notify_all();
+    }
+  }
+
+  const ControlConnection connection_;
+  const int gone_event_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<uint64_t, Call> calls_;
+  uint64_t ids_ = 0;
+  bool gone_ = false;
+  uint64_t last_ns_ = ReadMonotonic();
+  std::thread reader_;
+};
+
+// Whether a reply has left us is known when gRPC is done with the call, which is after the handler has returned: until
+// then the launcher keeps what was recorded.
+class Receipts final : public grpc::Server::GlobalCallbacks {
+ public:
+  // `bytes`: of the reply, until it has left us.
+  void Expect(const grpc::ServerContext* context, Launcher* launcher, uint64_t id, uint64_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    expected_[context] = {launcher, id, bytes};
+  }
+  void PreSynchronousRequest(grpc::ServerContext*) override {}
+  void PostSynchronousRequest(grpc::ServerContext* context) override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto found = expected_.find(context);
+    if (found == expected_.end()) return;
+    const auto [launcher, id, bytes] = found->second;
+    expected_.erase(found);
+    lock.unlock();
+    reply_bytes -= bytes;
+    // Of a connection that broke, the failed write is told a moment before the end of the call.
+    for (int i = 0; i < 4 && !context->IsCancelled(); ++i) absl::SleepFor(absl::Milliseconds(5));
+    launcher->Tell(ControlAsk{context->IsCancelled() ? AskKind::kCancel : AskKind::kReceived, id, {}});
+  }
+
+ private:
+  std::mutex mutex_;
+  struct Expected {
+    Launcher* launcher;
+    uint64_t id, bytes;
+  };
+  std::map<const grpc::ServerContext*, Expected> expected_;
+};
+
+constexpr char kNoContinuous[] =
+    "tbprof has no continuous profiling: ask for a capture (Profile, `tbprof capture`, SIGUSR1), or run with "
+    "--window=last=TIME and ask for what has been";
+
+class ProfilerService final : public tensorflow::ProfilerService::Service {
+ public:
+  ProfilerService(Launcher* launcher, Receipts* receipts) : launcher_(*launcher), receipts_(*receipts) {}
+
+  grpc::Status Profile(grpc::ServerContext* context, const tensorflow::ProfileRequest* request,
+                       tensorflow::ProfileResponse* response) override {
+    absl::StatusOr<CaptureRequest> capture = CaptureOf(*request, TimesOf(*context), PeerOf(*context));
+    if (!capture.ok()) return ToGrpc(capture.status());
+    uint64_t id = 0;
+    absl::StatusOr<Launcher::Answer> answer =
+        launcher_.Ask(ControlAsk{AskKind::kCapture, 0, *std::move(capture)}, context, &id);
+    if (!answer.ok()) return ToGrpc(answer.status());
+    absl::Status status;
+    uint64_t bytes = 0;
+    for (const ScopedFd& file : answer->files) bytes += SizeOf(file.get());
+    if (bytes > MaxReplyBytes() / 2 * 3) {
+      launcher_.Tell(ControlAsk{AskKind::kCancel, id, {}});
+      return ToGrpc(absl::ResourceExhaustedError(StrCat(
+          "the profile has ", bytes >> 20, " MiB, more than a reply takes; it is in the job's own log directory")));
+    }
+    reply_bytes += bytes;
+    AllowData(kMaxDataGrowth + kCopiesOfReply * reply_bytes);
+    for (size_t i = 0; i < answer->files.size() && i < answer->answer.files.size() && status.ok(); ++i) {
+      if (request->emit_xspace() && i == 0) {
+        status = ReadWhole(answer->files[i].get(), response->mutable_xspace());
+        continue;
+      }
+      tensorflow::ProfileToolData* const data = response->add_tool_data();
+      data->set_name(answer->answer.files[i]);
+      status = ReadWhole(answer->files[i].get(), data->mutable_data());
+    }
+    if (status.ok() && answer->files.empty()) status = absl::InternalError("the launcher has sent no profile");
+    if (status.ok()) {
+      receipts_.Expect(context, &launcher_, id, bytes);
+    } else {
+      response->Clear();
+      reply_bytes -= bytes;
+      launcher_.Tell(ControlAsk{AskKind::kCancel, id, {}});
+    }
+    return ToGrpc(status);
+  }
+
+  grpc::Status Terminate(grpc::ServerContext*, const tensorflow::TerminateRequest* request,
+                         tensorflow::TerminateResponse*) override {
+    if (const absl::Status status = CheckName("session_id", request->session_id()); !status.ok()) return ToGrpc(status);
+    ControlAsk ask{AskKind::kTerminate, 0, {}};
+    ask.capture.run = request->session_id();
+    launcher_.Tell(std::move(ask));
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Monitor(grpc::ServerContext* context, const tensorflow::MonitorRequest* request,
+                       tensorflow::MonitorResponse* response) override {
+    absl::StatusOr<CaptureRequest> capture = MonitoringOf(*request, TimesOf(*context), PeerOf(*context));
+    if (!capture.ok()) return ToGrpc(capture.status());
+    uint64_t id = 0;
+    absl::StatusOr<Launcher::Answer> answer =
+        launcher_.Ask(ControlAsk{AskKind::kMonitor, 0, *std::move(capture)}, context, &id);
+    if (!answer.ok()) return ToGrpc(answer.status());
+    std::string summary = answer->answer.json;
+    if (!answer->files.empty()) {
+      if (const absl::Status status = ReadWhole(answer->files[0].get(), &summary); !status.ok()) return ToGrpc(status);
+    }
+    *response = MonitorResponseOf(summary, *request, UnixNow());
+    return grpc::Status::OK;
+  }
+
+  grpc::Status StartContinuousProfiling(grpc::ServerContext*, const tensorflow::ProfileRequest*,
+                                        tensorflow::ContinuousProfilingResponse*) override {
+    return NoContinuous();
+  }
+  grpc::Status ContinuousProfiling(grpc::ServerContext*, const tensorflow::ProfileRequest*,
+                                   tensorflow::ContinuousProfilingResponse*) override {
+    return NoContinuous();
+  }
+  grpc::Status StopContinuousProfiling(grpc::ServerContext*, const tensorflow::StopContinuousProfilingRequest*,
+                                       tensorflow::StopContinuousProfilingResponse*) override {
+    return NoContinuous();
+  }
+  grpc::Status GetSnapshot(grpc::ServerContext*, const tensorflow::GetSnapshotRequest*,
+                           tensorflow::ProfileResponse*) override {
+    return NoContinuous();
+  }
+  grpc::Status GetSnapShot(grpc::ServerContext*, const tensorflow::GetSnapshotRequest*,
+                           tensorflow::ProfileResponse*) override {
+    return NoContinuous();
+  }
+
+ private:
+  static grpc::Status NoContinuous() { return grpc::Status(grpc::StatusCode::UNIMPLEMENTED, kNoContinuous); }
+  Launcher& launcher_;
+  Receipts& receipts_;
+};
+
+// What a client with a worker list (of a TPU pod) talks to.
+class ProfileAnalysis final : public tensorflow::ProfileAnalysis::Service {
+ public:
+  grpc::Status NewSession(grpc::ServerContext*, const tensorflow::NewProfileSessionRequest*,
+                          tensorflow::NewProfileSessionResponse*) override {
+    return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
+                        "worker_list is for TPU pods; leave it empty and name each worker in the service address, "
+                        "separated by commas: HOST:PORT,HOST:PORT");
+  }
+  grpc::Status EnumSessions(grpc::ServerContext*, const tensorflow::EnumProfileSessionsAndToolsRequest*,
+                            tensorflow::EnumProfileSessionsAndToolsResponse*) override {
+    return grpc::Status(grpc::StatusCode::UNIMPLEMENTED,
+                        "tbprof does not list runs: point TensorBoard at the log directory");
+  }
+  grpc::Status GetSessionToolData(grpc::ServerContext*, const tensorflow::ProfileSessionDataRequest*,
+                                  tensorflow::ProfileSessionDataResponse*) override {
+    return grpc::Status(grpc::StatusCode::UNIMPLEMENTED,
+                        "tbprof does not show runs: point TensorBoard at the log directory");
+  }
+};
+
+// Whoever waits for the end of what the launcher was given (a pipe to `tee`) must not wait for us.
+void LeaveTheRest(int end) {
+  // glibc 2.34 has a function for it, Linux 5.9 the call.
+  if (syscall(SYS_close_range, static_cast<unsigned>(end), ~0u, 0u) != 0) {
+    for (int fd = end; fd < 1024; ++fd) close(fd);
+  }
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int fd = 0; fd <= 2; ++fd) dup2(null, fd);
+  if (null > 2) close(null);
+}
+
+// `127.0.0.1:51234` of a connection's peer.
+std::string AddressOf(int connection) {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof(peer);
+  if (getpeername(connection, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return "";
+  char host[INET6_ADDRSTRLEN] = {};
+  if (peer.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(peer);
+    inet_ntop(AF_INET6, &v6.sin6_addr, host, sizeof(host));
+    return StrCat("[", std::string_view(host), "]:", ntohs(v6.sin6_port));
+  }
+  const auto& v4 = reinterpret_cast<const sockaddr_in&>(peer);
+  inet_ntop(AF_INET, &v4.sin_addr, host, sizeof(host));
+  return StrCat(std::string_view(host), ":", ntohs(v4.sin_port));
+}
+
+// Whether the client has asked for a loopback address of this machine.
+bool IsToLoopback(int connection) {
+  sockaddr_storage own{};
+  socklen_t size = sizeof(own);
+  if (getsockname(connection, reinterpret_cast<sockaddr*>(&own), &size) != 0) return false;
+  if (own.ss_family == AF_INET) {
+    return (ntohl(reinterpret_cast<const sockaddr_in&>(own).sin_addr.s_addr) >> 24) == 127;
+  }
+  const in6_addr& address = reinterpret_cast<const sockaddr_in6&>(own).sin6_addr;
+  return IN6_IS_ADDR_LOOPBACK(&address) || (IN6_IS_ADDR_V4MAPPED(&address) && address.s6_addr[12] == 127);
+}
+
+// Whether anybody is connected.
+bool HasConnections(int first) {
+  for (int fd = first; fd <= kHighestConnection; ++fd) {
+    int listening = 0;
+    sockaddr_storage address;
+    socklen_t size = sizeof(address);
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) continue;
+    size = sizeof(listening);
+    if (address.ss_family == AF_UNIX) continue;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) == 0 && listening == 0) return true;
+  }
+  return false;
+}
+
+// Lets in whom the port serves, and answers the others.
+class Gate {
+ public:
+  Gate(const PortUsers& users, Launcher* launcher) : users_(users), launcher_(*launcher) {}
+
+  // False: it was not let in, and is closed or answered here.
+  bool LetIn(ScopedFd* connection, const std::string& peer_address) {
+    if (users_.any) return true;
+    const PeerUser peer = UserOfPeer(connection->get());
+    if (!peer.on_this_machine || users_.Allows(peer.user)) return true;
+    const std::string who = peer.user ? StrCat("user ", *peer.user) : std::string("a user that could not be proven");
+    refused_.Add(std::move(*connection),
+                 StrCat("this port serves ", users_.Names(), " only, and this connection is of ", who,
+                        "; start the job with --port-users=", peer.user ? std::to_string(*peer.user) : "any"));
+    ++count_;
+    last_ = StrCat(who, peer_address.empty() ? "" : StrCat(" (", peer_address, ")"));
+    Report();
+    return false;
+  }
+  void AppendWatched(std::vector<pollfd>* fds) const { refused_.AppendWatched(fds); }
+  void Handle() {
+    refused_.Handle();
+    Report();
+  }
+  bool busy() const { return !refused_.empty() || count_ > 0; }
+
+ private:
+  // Once a second at most; the launcher is no slower for it.
+  void Report() {
+    if (count_ == 0 || ReadMonotonic() < next_report_ns_) return;
+    next_report_ns_ = ReadMonotonic() + kReportNs;
+    ControlAsk ask{AskKind::kRefused, 0, {}};
+    ask.capture.asked_by = last_;
+    ask.count = std::exchange(count_, 0);
+    launcher_.Tell(std::move(ask));
+  }
+
+  static constexpr uint64_t kReportNs = 1'000'000'000;
+  const PortUsers users_;
+  Launcher& launcher_;
+  RefusedConnections refused_;
+  uint64_t count_ = 0, next_report_ns_ = 0;
+  std::string last_;
+};
+
+}  // namespace
+
+bool IsServiceWorker(int argc, char** argv) { return argc == 5 && strcmp(argv[1], kServiceWorkerArgument) == 0; }
+
+int ServiceWorker(const char* listener_count, const char* users_text, const char* tls_text) {
+  signal(SIGPIPE, SIG_IGN);
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > kDescriptors) {
+    limit.rlim_cur = kDescriptors;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  // Blocks of a reply's size go back to the system when it is sent, whatever was allocated behind them.
+  mallopt(M_MMAP_THRESHOLD, 128 << 10);
+  // If memory runs out, what we hold is the least loss.
+  if (const ScopedFd score(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC)); score.valid()) {
+    (void)!write(score.get(), "1000", 4);
+  }
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kThreadStack);
+  pthread_setattr_default_np(&attributes);
+  pthread_attr_destroy(&attributes);
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  const int listeners_end = kServiceListenerFd + atoi(listener_count);
+  std::unique_ptr<TlsContext> tls;
+  if (strcmp(tls_text, "tls") == 0) {
+    std::string identity;
+    const ScopedFd file(listeners_end);
+    if (!ReadWhole(file.get(), &identity).ok()) return 1;
+    absl::StatusOr<std::unique_ptr<TlsContext>> made = TlsContext::ForServer(identity);
+    if (!made.ok()) return 1;
+    tls = *std::move(made);
+  }
+  LeaveTheRest(listeners_end);
+  AllowData(kMaxDataGrowth);
+  const ScopedFd gone(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  // Whatever the user's program has set for its own gRPC (GRPC_VERBOSITY, GRPC_TRACE) is not for the launcher's
+  // terminal.
+  gpr_set_log_function([](gpr_log_func_args*) {});
+
+  Launcher launcher(ControlConnection(ScopedFd(kServiceControlFd)), gone.get());
+  // gRPC keeps it for good, and deletes it at exit whatever its header says.
+  auto* const receipts = new Receipts();
+  grpc::Server::SetGlobalCallbacks(receipts);
+  ProfilerService profiler(&launcher, receipts);
+  ProfileAnalysis analysis;
+  grpc::ServerBuilder builder;
+  builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
+  builder.SetMaxSendMessageSize(-1);
+  builder.AddChannelArgument("grpc.server_handshake_timeout_ms", kHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleConnectionMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 64);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 16 << 10);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  grpc::ResourceQuota quota("tbprof");
+  quota.Resize(kMemoryQuota);
+  quota.SetMaxThreads(kMaxThreads);
+  builder.SetResourceQuota(quota);
+  builder.RegisterService(&profiler);
+  builder.RegisterService(&analysis);
+  const auto acceptor = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr) return 1;
+
+  const absl::StatusOr<PortUsers> users = ParsePortUsers(users_text);
+  Gate gate(users.ok() ? *users : PortUsers(), &launcher);
+  std::vector<pollfd> entries = {{gone.get(), POLLIN, 0}};
+  for (int fd = kServiceListenerFd; fd < listeners_end; ++fd) entries.push_back({fd, POLLIN, 0});
+  uint64_t last_ns = ReadMonotonic(), connections_looked_ns = last_ns;
+  const ScopedFd statm(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
+  uint64_t resident = 0;
+  bool moves = false;
+  bool connections = true;  // as far as we know
+  // What costs memory comes over connections: without one nothing is looked at until the next.
+  ListenerPause pause;
+  const auto look_ms = [&]() -> int {
+    if (!pause.over()) return kMemoryLookMs;
+    if (resident > kMuchMemory) return kMuchMemoryLookMs;
+    if (!connections) {
+      const uint64_t idle = std::min(ReadMonotonic() - last_ns, launcher.IdleNs());
+      return static_cast<int>((kIdleWorkerNs - std::min(idle, kIdleWorkerNs)) / 1'000'000 + 1);
+    }
+    const bool busy = moves || launcher.IdleNs() == 0 || ReadMonotonic() < last_ns + kNewConnectionNs;
+    return busy ? kMemoryLookMs : kQuietLookMs;
+  };
+  const size_t own_entries = entries.size();
+  while (!launcher.gone()) {
+    entries.resize(own_entries);
+    for (pollfd& entry : entries) entry.events = entry.fd == gone.get() || pause.over() ? POLLIN : 0;
+    gate.AppendWatched(&entries);
+    poll(entries.data(), entries.size(), gate.busy() ? std::min(look_ms(), kMemoryLookMs) : look_ms());
+    entries.resize(own_entries);
+    gate.Handle();
+    const uint64_t before = std::exchange(resident, MemoryNow(statm.get()).resident);
+    moves = resident > before + kMemoryMoves;
+    if (resident > kMaxMemory + kCopiesOfReply * reply_bytes) _exit(kServiceTookTooMuch);
+    if (connections && ReadMonotonic() >= connections_looked_ns + kConnectionsLookNs) {
+      connections_looked_ns = ReadMonotonic();
+      connections = HasConnections(kServiceListenerFd);
+    }
+    for (const pollfd& entry : entries) {
+      if ((entry.revents & POLLIN) == 0 || entry.fd == gone.get()) continue;
+      last_ns = connections_looked_ns = ReadMonotonic();
+      connections = true;
+      ScopedFd connection(accept4(entry.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!connection.valid()) pause.Failed(errno);
+      if (!connection.valid() || connection.get() > kHighestConnection) continue;
+      if (!gate.LetIn(&connection, AddressOf(connection.get()))) continue;
+      // gRPC does it for connections that it accepts itself.
+      const int on = 1;
+      setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+      parameters.listener_fd = entry.fd;
+      if (tls != nullptr && !IsToLoopback(connection.get())) connection = tls->Accept(std::move(connection));
+      if (!connection.valid()) continue;
+      parameters.fd = connection.Release();
+      acceptor->HandleNewConnection(&parameters);
+    }
+    if (ReadMonotonic() - last_ns > kIdleWorkerNs && launcher.IdleNs() > kIdleWorkerNs) {
+      if (!HasConnections(kServiceListenerFd)) break;
+      last_ns = ReadMonotonic();
+    }
+  }
+  server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
+  // Nothing of gRPC's is torn down while its threads may still be at it.
+  _exit(0);
+}
+
+}  // namespace tbprof

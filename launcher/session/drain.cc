@@ -1,0 +1,761 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/session/drain.h"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "launcher/base/deadline.h"
+#include "wire/records.h"
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kBlockBytes = 1u << 20;
+// Of a chunk frame. Reading less costs no more than passing over it.
+constexpr uint32_t kLeastSummarized = 4096;
+constexpr size_t kSpareBlocks = 8, kMaxSpareBlocks = 64;
+constexpr size_t kMaxQueuedBytes = 96u << 20;
+// A disk that took nothing for so long stands still.
+constexpr int kStandsMs = 500;
+constexpr uint64_t kHandOverNs = 20'000'000;
+constexpr uint64_t kCountersNs = 10'000'000;
+constexpr uint64_t kFactsNs = 1'000'000'000;
+// Each takes three system calls. Of all segments together, but so many of each.
+constexpr uint32_t kMaxKernelNames = 256;
+constexpr uint32_t kLeastKernelNames = 4;
+// A pass takes about this much and the next one waits accordingly: often enough that what it reads is still in a cache
+// and few chunks are in use, seldom enough that a program which records little is not woken against.
+constexpr uint64_t kPassBytes = 256 << 10;
+constexpr uint64_t kPassChunkShare = 16;  // of a segment's chunks, where they come back nearly empty
+constexpr int kMinSleepUs = 300;
+constexpr int kMaxBusySleepUs = 20'000;
+// Where bursts come behind a trickle, as CUPTI's buffers do, each would fill chunks for so long.
+constexpr uint64_t kBurstBytes = 4 << 20;
+constexpr uint64_t kBurstsExpectedNs = 1'000'000'000;
+constexpr int kSleepBetweenBurstsUs = 2000;
+// What a pass may come too late for: threads that begin to record at 2 GB/s, and fill a small segment.
+constexpr uint64_t kFastestBytesPerUs = 2048;
+// Pages of chunks count as this process's memory once it has read them; beyond this many chunks (48 MiB) they are given
+// back, to be mapped again when they are next read. A drain that keeps up reads the same few.
+constexpr uint64_t kMaxTouchedChunks = 768;
+
+SpoolPlan OneFile(uint64_t limit) {
+  SpoolPlan plan;
+  plan.limit = limit;
+  return plan;
+}
+
+// Copies a structure that its owner changes meanwhile, word by word; the first `bytes` of it.
+template <typename T>
+T Snapshot(const T& shared, size_t bytes = sizeof(T)) {
+  static_assert(sizeof(T) % 8 == 0);
+  T copy;
+  auto* out = reinterpret_cast<uint64_t*>(&copy);
+  const auto* in = reinterpret_cast<const uint64_t*>(&shared);
+  for (size_t i = 0; i < bytes / 8; ++i) out[i] = __atomic_load_n(in + i, __ATOMIC_RELAXED);
+  return copy;
+}
+
+// Its next owner finds the counters at 0. Low slots first, as with chunks. A thread that ends has mostly counted a few
+// operations: lines of the others that were written here would have to be fetched by the next owner's core.
+void FreeThreadSlot(const Segment& segment, uint32_t index) {
+  ThreadSlot* slot = &segment.thread_slots[index];
+  memset(reinterpret_cast<uint8_t*>(slot) + sizeof(slot->state), 0,
+         offsetof(ThreadSlot, reserved1) - sizeof(slot->state));
+  for (CallCount& count : slot->short_calls) {
+    if (__atomic_load_n(&count.calls, __ATOMIC_RELAXED) != 0) __atomic_store_n(&count.calls, 0, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&count.ticks, __ATOMIC_RELAXED) != 0) __atomic_store_n(&count.ticks, 0, __ATOMIC_RELAXED);
+  }
+  __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kFree), __ATOMIC_RELEASE);
+  if (index < __atomic_load_n(&segment.header->thread_hint, __ATOMIC_RELAXED)) {
+    __atomic_store_n(&segment.header->thread_hint, index, __ATOMIC_RELAXED);
+  }
+}
+
+// Whether so many threads have ended that their slots are wanted.
+bool HasSlotsToFree(const MappedSegment& mapped) {
+  const uint32_t exited = __atomic_load_n(&mapped.segment.header->threads_exited, __ATOMIC_ACQUIRE);
+  return exited - mapped.threads_exited >= kThreadSlots / 16;
+}
+
+// What the kernel calls a thread; empty: it is not there.
+std::array<char, 16> KernelName(pid_t pid, pid_t tid) {
+  std::array<char, 16> name{};
+  const ScopedFd file(open(absl::StrCat("/proc/", pid, "/task/", tid, "/comm").c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return name;
+  const ssize_t size = read(file.get(), name.data(), name.size());
+  if (size <= 0) return {};
+  // The line's end; of 15 bytes, which is the most, it is the 16th.
+  name[static_cast<size_t>(size) - 1] = '\0';
+  return name;
+}
+
+SlotState StateOf(const uint32_t& word) { return static_cast<SlotState>(__atomic_load_n(&word, __ATOMIC_ACQUIRE)); }
+
+}  // namespace
+
+Drain::Drain(ScopedFd spool, ClockKind clock, uint64_t spool_limit)
+    : Drain(std::move(spool), clock, OneFile(spool_limit)) {}
+
+Drain::Drain(ScopedFd spool, ClockKind clock, const SpoolPlan& plan, ScopedFd directory)
+    : writer_(std::move(spool), plan, std::move(directory)), clock_(clock) {
+  news_fd_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  current_first_ticks_ = ReadTicks(clock_);
+  own_frames_ = std::make_unique<FrameBuffer>(4096);
+  current_ = std::make_unique<FrameBuffer>(kBlockBytes + kChunkBytes);
+}
+
+Drain::~Drain() { Stop(); }
+
+void Drain::Start() {
+  drain_thread_ = std::thread([this] { DrainLoop(); });
+  write_thread_ = std::thread([this] { WriteLoop(); });
+}
+
+bool Drain::Stop(int patience_ms) {
+  if (!drain_thread_.joinable()) return true;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+    wake_.notify_all();
+  }
+  if (patience_ms > 0) {
+    std::unique_lock<std::mutex> lock(queue_mutex_);
+    uint64_t seen = blocks_written_;
+    Patience patience;
+    while (!write_ended_) {
+      queue_emptied_.wait_for(lock, std::chrono::milliseconds(50));
+      if (blocks_written_ != seen) patience.Restart();
+      seen = blocks_written_;
+      if (patience.Look() > absl::Milliseconds(patience_ms)) return false;
+    }
+  }
+  drain_thread_.join();
+  write_thread_.join();
+  return true;
+}
+
+MappedSegment* Drain::Add(std::unique_ptr<MappedSegment> segment, const SegmentFact& fact) {
+  MappedSegment* added = segment.get();
+  const SegmentHeader header = Snapshot(*added->segment.header);
+  std::lock_guard<std::mutex> lock(mutex_);
+  const uint32_t operation_bytes = added->operation_count * static_cast<uint32_t>(sizeof(Operation));
+  uint8_t* payload = own_frames_->Begin(FrameType::kSegment, added->number,
+                                        static_cast<uint32_t>(sizeof(fact) + sizeof(header)) + operation_bytes);
+  memcpy(payload, &fact, sizeof(fact));
+  memcpy(payload + sizeof(fact), &header, sizeof(header));
+  memcpy(payload + sizeof(fact) + sizeof(header), added->segment.operations, operation_bytes);
+  own_frames_->Seal();
+  segments_.push_back(std::move(segment));
+  wake_.notify_all();
+  return added;
+}
+
+void Drain::Remove(uint32_t number) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (auto& segment : segments_) {
+    if (segment->number == number) removals_.push_back(number);
+  }
+  wake_.notify_all();
+}
+
+void Drain::ProcessEnded(uint32_t number, uint32_t process_serial, pid_t outer_pid) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  ended_.push_back({number, process_serial, outer_pid, true});
+  ended_count_.fetch_add(1, std::memory_order_relaxed);
+  // Fork children take slots with no window open, too.
+  pass_wanted_ |= ended_.size() >= kProcessSlots / 16;
+  wake_.notify_all();
+}
+
+void Drain::ProcessSeen(uint32_t number, uint32_t process_serial, pid_t outer_pid) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  ended_.push_back({number, process_serial, outer_pid, false});
+}
+
+void Drain::Append(FrameType type, uint32_t segment, const void* payload, size_t size) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  own_frames_->Append(type, segment, payload, size);
+}
+
+bool Drain::Flush(int limit_ms, bool rotate) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const uint64_t wanted = ++flush_wanted_;
+  rotate_wanted_ |= rotate;
+  wake_.notify_all();
+  return flushed_.wait_for(lock, std::chrono::milliseconds(limit_ms), [&] { return flush_written_ >= wanted; }) &&
+         writer_.write_error() == 0;
+}
+
+void Drain::SetIdleInterval(int milliseconds, bool armed) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  pass_wanted_ |= milliseconds < idle_.milliseconds || (armed && !idle_.armed);
+  idle_ = {milliseconds, armed};
+  if (pass_wanted_) wake_.notify_all();
+}
+
+void Drain::SetRetention(Retention retention) {
+  writer_.SetRetention(std::move(retention));
+  // The write thread looks at once whether there is anything to drop.
+  std::lock_guard<std::mutex> lock(queue_mutex_);
+  queue_.emplace_back();
+  queue_filled_.notify_all();
+}
+
+void Drain::RequestFlush() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  ++flush_wanted_;
+  wake_.notify_all();
+}
+
+void Drain::DrainLoop() {
+  int sleep_us = kMinSleepUs;
+  for (;;) {
+    uint64_t flush = 0;
+    Idle idle;
+    bool rotate = false;
+    bool stopping = false;
+    std::vector<uint32_t> removals;
+    std::vector<Ended> ended;
+    std::unique_ptr<FrameBuffer> own;
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      if (!stop_ && flush_wanted_ == flush_drained_ && removals_.empty() && ended_.empty()) {
+        wake_.wait_for(lock, std::chrono::microseconds(sleep_us),
+                       [&] { return stop_ || pass_wanted_ || flush_wanted_ != flush_drained_; });
+      }
+      pass_wanted_ = false;
+      idle = idle_;
+      stopping = stop_;
+      flush = flush_wanted_;
+      rotate = std::exchange(rotate_wanted_, false);
+      removals.swap(removals_);
+      ended.swap(ended_);
+      ended_count_.store(0, std::memory_order_relaxed);
+      pass_segments_.clear();
+      for (auto& segment : segments_) pass_segments_.push_back(segment.get());
+      if (own_frames_->size() > 0) {
+        own = std::make_unique<FrameBuffer>(4096);
+        own.swap(own_frames_);
+      }
+    }
+    if (own != nullptr) {
+      // Behind what is already drained, before what follows: a window's border lies between the records.
+      HandOver(true);
+      current_.swap(own);
+      HandOver(true);
+    }
+    for (const Ended& process : ended) {
+      const ProcessKey key{process.number, process.process_serial};
+      if (!process.ended) outer_pids_[key] = process.outer_pid;
+      if (process.ended) dead_.insert(key);
+    }
+    const uint64_t taken = Pass();
+    TellNews(taken);
+    const bool all_facts = stopping || flush != flush_drained_;
+    const uint64_t now = ReadMonotonic();
+    // Facts are in blocks of their own, which a full spool still takes.
+    if (all_facts || !dead_.empty() || now - last_facts_ns_ > kFactsNs) HandOver(true);
+    for (MappedSegment* segment : pass_segments_) {
+      if (HasSlotsToFree(*segment)) AppendFacts(segment);
+    }
+    if (!dead_.empty()) {
+      for (MappedSegment* segment : pass_segments_) EndProcesses(segment);
+      dead_.clear();
+    }
+    if (all_facts || now - last_facts_ns_ > kFactsNs) {
+      for (MappedSegment* segment : pass_segments_) {
+        ReadKernelNames(segment);
+        AppendFacts(segment);
+      }
+      last_facts_ns_ = now;
+    }
+    if (all_facts || now - last_counters_ns_ > kCountersNs) {
+      const uint64_t ticks = ReadTicks(clock_);
+      heap_changes_ = false;
+      for (MappedSegment* segment : pass_segments_) heap_changes_ |= AppendCounters(segment, ticks);
+      last_counters_ns_ = now;
+    }
+    HandOver(all_facts || now - last_hand_over_ns_ > kHandOverNs);
+    if (!removals.empty()) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      for (const uint32_t number : removals) {
+        std::erase_if(segments_, [&](const auto& segment) { return segment->number == number; });
+        std::erase_if(last_live_, [&](const auto& entry) { return entry.first.number == number; });
+        std::erase_if(outer_pids_, [&](const auto& entry) { return entry.first.number == number; });
+        std::erase_if(dead_, [&](const ProcessKey& key) { return key.number == number; });
+      }
+    }
+    if (flush != flush_drained_) {
+      {
+        std::lock_guard<std::mutex> lock(mutex_);
+        flush_drained_ = flush;
+      }
+      std::lock_guard<std::mutex> lock(queue_mutex_);
+      Block mark;
+      mark.flush = flush;
+      mark.rotate = rotate;
+      queue_.push_back(std::move(mark));
+      queue_filled_.notify_all();
+    }
+    if (stopping) break;
+    if (taken > kBurstBytes) bursts_until_ns_ = now + kBurstsExpectedNs;
+    sleep_us = NextSleepUs(sleep_us, idle, taken, now);
+  }
+  std::lock_guard<std::mutex> lock(queue_mutex_);
+  queue_closed_ = true;
+  queue_filled_.notify_all();
+}
+
+void Drain::TellNews(uint64_t taken) {
+  bool news = taken > 0;
+  for (MappedSegment* mapped : pass_segments_) {
+    const SegmentHeader* header = mapped->segment.header;
+    const uint32_t serial = __atomic_load_n(&header->next_process_serial, __ATOMIC_RELAXED);
+    const uint32_t requests = __atomic_load_n(&header->capture_requests, __ATOMIC_RELAXED);
+    const uint32_t borders = __atomic_load_n(&TriggersOf(mapped->segment.header)->told, __ATOMIC_RELAXED);
+    news |= serial != mapped->process_serial || requests != mapped->capture_requests || borders != mapped->borders;
+    mapped->process_serial = serial;
+    mapped->capture_requests = requests;
+    mapped->borders = borders;
+  }
+  if (!news) return;
+  news_.store(true);
+  if (news_wanted_.exchange(false)) eventfd_write(news_fd_.get(), 1);
+}
+
+bool Drain::TakeNews(bool wait) {
+  eventfd_t ignored;
+  eventfd_read(news_fd_.get(), &ignored);
+  if (wait) news_wanted_.store(true);
+  return news_.exchange(false);
+}
+
+int Drain::NextSleepUs(int sleep_us, Idle idle, uint64_t taken, uint64_t now) const {
+  uint64_t most = static_cast<uint64_t>(idle.milliseconds) * 1000;
+  if (taken > 0) most = std::min<uint64_t>(most, now < bursts_until_ns_ ? kSleepBetweenBurstsUs : kMaxBusySleepUs);
+  // The bytes in use are sampled by these looks.
+  if (heap_changes_) most = std::min<uint64_t>(most, kCountersNs / 1000);
+  for (const MappedSegment* segment : pass_segments_) {
+    if (!idle.armed) break;
+    most = std::min(most, uint64_t{segment->segment.chunk_count} * kChunkBytes / kFastestBytesPerUs);
+  }
+  const uint64_t longest = std::min<uint64_t>(static_cast<uint64_t>(sleep_us) * 2, most);
+  const uint64_t fitting = static_cast<uint64_t>(sleep_us) * kPassBytes / std::max<uint64_t>(taken, 1);
+  return static_cast<int>(std::clamp<uint64_t>(fitting, kMinSleepUs, std::max<uint64_t>(longest, kMinSleepUs)));
+}
+
+uint64_t Drain::Pass() {
+  uint64_t taken = 0;
+  for (MappedSegment* segment : pass_segments_) taken += DrainSegment(segment);
+  return taken;
+}
+
+// The memory is shared: what is dropped here is this process's view of it alone.
+void Drain::GiveBackPages() {
+  for (MappedSegment* segment : pass_segments_) {
+    if (segment->mapping.valid()) madvise(segment->mapping.data(), segment->mapping.size(), MADV_DONTNEED);
+    std::fill(segment->touched.begin(), segment->touched.end(), false);
+  }
+  touched_chunks_ = 0;
+}
+
+// How many slots of a chunk may have been written. The rest of a dead thread's chunk was mostly never touched: looking
+// there for records would make its pages exist, and cost a short process more than all that was recorded of it. (Not
+// mincore, which denies pages that were swapped out.)
+uint32_t Drain::WrittenSlots(const MappedSegment& mapped, uint32_t index) {
+  if (!mapped.file.valid()) return kSlotsPerChunk;
+  const off_t begin = reinterpret_cast<const uint8_t*>(mapped.segment.Chunk(index)) -
+                      static_cast<const uint8_t*>(mapped.mapping.data());
+  const off_t end = begin + static_cast<off_t>(kSlotsPerChunk) * kSlotBytes;
+  off_t written = begin;
+  for (off_t at = begin; at < end;) {
+    const off_t data = lseek(mapped.file.get(), at, SEEK_DATA);
+    if (data < 0 && errno != ENXIO) return kSlotsPerChunk;
+    if (data < 0 || data >= end) break;
+    written = lseek(mapped.file.get(), data, SEEK_HOLE);
+    if (written <= data) return kSlotsPerChunk;
+    at = written;
+  }
+  return static_cast<uint32_t>((std::min(written, end) - begin + kSlotBytes - 1) / kSlotBytes);
+}
+
+uint64_t Drain::DrainSegment(MappedSegment* mapped) {
+  const Segment& segment = mapped->segment;
+  uint64_t taken = 0;
+  const uint64_t taken_ticks = ReadTicks(clock_);
+  const uint32_t high = std::min(__atomic_load_n(&segment.header->chunk_high, __ATOMIC_ACQUIRE), segment.chunk_count);
+  if (mapped->readers.size() < high) {
+    mapped->readers.resize(high);
+    mapped->touched.resize(high);
+  }
+  // In the order in which they were begun, so that the records of a thread are.
+  in_use_.clear();
+  for (uint32_t i = 0; i < high; ++i) {
+    const uint64_t state = __atomic_load_n(&segment.chunk_states[i], __ATOMIC_ACQUIRE);
+    if (StateOfChunk(state) == ChunkState::kFree) continue;
+    // While its first record is being written the tag, and with it the time, is an earlier owner's: 0, as it was freed.
+    const auto* begin = reinterpret_cast<const ChunkBeginRecord*>(segment.Chunk(i));
+    const uint64_t ticks = __atomic_load_n(&begin->ticks, __ATOMIC_RELAXED);
+    in_use_.emplace_back(ticks == 0 ? UINT64_MAX : ticks, i);
+  }
+  std::sort(in_use_.begin(), in_use_.end());
+  for (const auto& [begun, i] : in_use_) {
+    const uint64_t word = __atomic_load_n(&segment.chunk_states[i], __ATOMIC_ACQUIRE);
+    if (StateOfChunk(word) == ChunkState::kFree) continue;
+    bool owner_gone = false;
+    if (!dead_.empty() && StateOfChunk(word) == ChunkState::kOwned) {
+      const uint32_t thread = ThreadSlotOfChunk(word);
+      if (thread < kThreadSlots) {
+        owner_gone = dead_.count({mapped->number, segment.thread_slots[thread].process_serial}) != 0;
+      }
+    }
+    const uint32_t limit = owner_gone ? WrittenSlots(*mapped, i) : kSlotsPerChunk;
+    ChunkReadResult read;
+    while (ReadChunk(segment, i, owner_gone, limit, &mapped->readers[i], &read)) {
+      taken += read.content * kSlotBytes;
+      if (!mapped->touched[i]) {
+        mapped->touched[i] = true;
+        ++touched_chunks_;
+      }
+      if (read.content > 0 || read.lost > 0) {
+        const auto* begin = reinterpret_cast<const ChunkBeginRecord*>(segment.Chunk(i));
+        ChunkFact fact{i,
+                       read.generation,
+                       static_cast<uint16_t>(read.first),
+                       read.content,
+                       read.lost,
+                       begin->process_serial,
+                       begin->thread_serial,
+                       taken_ticks};
+        const uint32_t bytes = read.content * kSlotBytes;
+        ChunkSummary summary;
+        const uint32_t room = bytes >= kLeastSummarized ? sizeof(summary) : 0;
+        uint8_t* payload =
+            current_->Begin(FrameType::kChunk, mapped->number, static_cast<uint32_t>(sizeof(fact)) + bytes + room);
+        memcpy(payload, &fact, sizeof(fact));
+        memcpy(payload + sizeof(fact), reinterpret_cast<const uint8_t*>(segment.Chunk(i)) + read.first * kSlotBytes,
+               bytes);
+        uint16_t flags = writer_.CountRecords({payload, sizeof(fact) + bytes}, &current_counts_, &summary);
+        if (room == 0) flags &= ~kFrameSummary;
+        if ((flags & kFrameSummary) != 0) {
+          memcpy(payload + sizeof(fact) + bytes, &summary, sizeof(summary));
+        } else {
+          current_->Shorten(room);
+        }
+        current_->Seal(flags);
+        const uint32_t records = read.records - (read.content < read.count ? 1 : 0);
+        current_records_ += records;
+        records_.fetch_add(records, std::memory_order_relaxed);
+      }
+      const bool freed = FinishChunk(segment, i, read);
+      if (freed) taken += kPassBytes * kPassChunkShare / segment.chunk_count;
+      if (current_->size() >= kBlockBytes) HandOver(true);
+      if (touched_chunks_ >= kMaxTouchedChunks) GiveBackPages();
+      // Freed, or an owned chunk read to its end; a closed chunk with a hole has more behind it.
+      if (freed || read.count == 0 || (!owner_gone && StateOfChunk(word) == ChunkState::kOwned)) break;
+      // Only we begin a new generation, by freeing: one that changes meanwhile is a hostile peer's, without an end.
+      if (read.generation != GenerationOfChunk(word)) break;
+    }
+  }
+  return taken;
+}
+
+// Of those in dead_. Their chunks were closed by the pass before.
+void Drain::EndProcesses(MappedSegment* mapped) {
+  const auto first = dead_.lower_bound({mapped->number, 0});
+  if (first == dead_.end() || first->number != mapped->number) return;
+  const auto is_dead = [&](uint32_t serial) { return dead_.count({mapped->number, serial}) != 0; };
+  const Segment& segment = mapped->segment;
+  const uint32_t thread_high = std::min(__atomic_load_n(&segment.header->thread_high, __ATOMIC_ACQUIRE), kThreadSlots);
+  for (uint32_t i = 0; i < thread_high; ++i) {
+    const ThreadSlot& slot = segment.thread_slots[i];
+    if (StateOf(slot.state) == SlotState::kFree) continue;
+    if (!is_dead(__atomic_load_n(&slot.process_serial, __ATOMIC_RELAXED))) continue;
+    AppendThreadFact(mapped, slot, true);
+    FreeThreadSlot(segment, i);
+  }
+  const uint32_t process_high =
+      std::min(__atomic_load_n(&segment.header->process_high, __ATOMIC_ACQUIRE), kProcessSlots);
+  for (uint32_t i = 0; i < process_high; ++i) {
+    ProcessSlot* slot = &segment.process_slots[i];
+    if (StateOf(slot->state) == SlotState::kFree) continue;
+    if (!is_dead(__atomic_load_n(&slot->serial, __ATOMIC_RELAXED))) continue;
+    AppendProcessFact(mapped, *slot, ReadTicks(clock_));
+    slot->serial = 0;
+    __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kFree), __ATOMIC_RELEASE);
+    if (i < __atomic_load_n(&segment.header->process_hint, __ATOMIC_RELAXED)) {
+      __atomic_store_n(&segment.header->process_hint, i, __ATOMIC_RELAXED);
+    }
+  }
+  for (auto dead = first; dead != dead_.end() && dead->number == mapped->number; ++dead) {
+    last_live_.erase(*dead);
+    outer_pids_.erase(*dead);
+  }
+}
+
+void Drain::AppendThreadFact(MappedSegment* mapped, const ThreadSlot& shared, bool last) {
+  const ThreadSlot slot = Snapshot(shared, offsetof(ThreadSlot, reserved1));
+  if (slot.serial == 0) return;
+  ThreadFact fact{};
+  fact.serial = slot.serial;
+  fact.process_serial = slot.process_serial;
+  fact.tid = slot.tid;
+  fact.state = slot.state;
+  fact.start_ticks = slot.start_ticks;
+  fact.end_ticks = slot.end_ticks;
+  fact.start_routine = slot.start_routine;
+  fact.creator_serial = slot.creator_serial;
+  fact.wait_operation = slot.wait_operation;
+  fact.taken_ticks = ReadTicks(clock_);
+  memcpy(fact.name, slot.name, sizeof(fact.name));
+  if (slot.name[0] == '\0') {
+    const auto known = mapped->kernel_names.find(slot.serial);
+    if (known != mapped->kernel_names.end()) memcpy(fact.name, known->second.data(), sizeof(fact.name));
+  }
+  if (last) mapped->kernel_names.erase(slot.serial);
+  fact.wait_since = slot.wait_since;
+  fact.wait_object = slot.wait_object;
+  fact.wait_site = slot.wait_site;
+  fact.wait_resumed = slot.wait_resumed;
+  fact.allocations = slot.allocations;
+  fact.frees = slot.frees;
+  fact.allocated_bytes = slot.allocated_bytes;
+  fact.freed_bytes = slot.freed_bytes;
+  fact.records = slot.records;
+  memcpy(fact.dropped, slot.dropped, sizeof(fact.dropped));
+  CountFact counts[kMaxOperations];
+  for (uint32_t i = 0; i < mapped->operation_count; ++i) {
+    const uint64_t calls = __atomic_load_n(&shared.short_calls[i].calls, __ATOMIC_RELAXED);
+    if (calls == 0) continue;
+    counts[fact.count_facts++] = {i, 0, calls, __atomic_load_n(&shared.short_calls[i].ticks, __ATOMIC_RELAXED)};
+  }
+  const uint32_t count_bytes = fact.count_facts * static_cast<uint32_t>(sizeof(CountFact));
+  uint8_t* payload = current_->Begin(FrameType::kThread, mapped->number,
+                                     static_cast<uint32_t>(sizeof(fact)) + count_bytes, last ? kFrameLasting : 0);
+  memcpy(payload, &fact, sizeof(fact));
+  memcpy(payload + sizeof(fact), counts, count_bytes);
+  current_->Seal();
+}
+
+void Drain::AppendProcessFact(MappedSegment* mapped, const ProcessSlot& shared, uint64_t end_ticks) {
+  const ProcessSlot slot = Snapshot(shared);
+  if (slot.serial == 0) return;
+  ProcessFact fact{};
+  fact.serial = slot.serial;
+  fact.parent_serial = slot.parent_serial;
+  fact.pid = slot.pid;
+  fact.parent_pid = slot.parent_pid;
+  fact.taken_ticks = ReadTicks(clock_);
+  const auto outer = outer_pids_.find({mapped->number, slot.serial});
+  if (outer != outer_pids_.end()) fact.outer_pid = outer->second;
+  fact.state = slot.state;
+  fact.flags = slot.flags;
+  fact.start_cost = slot.start_cost;
+  fact.start_ticks = slot.start_ticks;
+  fact.end_ticks = end_ticks;
+  fact.live_bytes = slot.live_bytes;
+  fact.peak_bytes = slot.peak_bytes;
+  fact.late_frees = slot.late_frees;
+  fact.late_freed_bytes = slot.late_freed_bytes;
+  fact.late_allocations = slot.late_allocations;
+  fact.late_allocated_bytes = slot.late_allocated_bytes;
+  fact.inherited_bytes = slot.inherited_bytes;
+  const SegmentHeader* header = mapped->segment.header;
+  for (uint32_t i = 0; i < kDropCauses; ++i) {
+    fact.dropped[i] = __atomic_load_n(&header->dropped[i], __ATOMIC_RELAXED);
+  }
+  current_->AppendFact(FrameType::kProcess, mapped->number, fact, end_ticks != 0 ? kFrameLasting : 0);
+}
+
+// Names that were not given by functions that have hooks: by a system call or through /proc. A thread has its
+// creator's name until it gets one, so what is the first thread's is none.
+void Drain::ReadKernelNames(MappedSegment* mapped) {
+  if (!mapped->same_pids) return;
+  const Segment& segment = mapped->segment;
+  const uint32_t high = std::min(__atomic_load_n(&segment.header->thread_high, __ATOMIC_ACQUIRE), kThreadSlots);
+  std::map<uint32_t, std::array<char, 16>> of_processes;
+  const uint32_t most = std::max(kMaxKernelNames / static_cast<uint32_t>(pass_segments_.size()), kLeastKernelNames);
+  uint32_t read = 0;
+  const uint32_t begin = mapped->next_kernel_name;
+  for (uint32_t i = 0; i < high && read < most; ++i) {
+    const uint32_t at = (begin + i) % high;
+    const ThreadSlot& slot = segment.thread_slots[at];
+    if (StateOf(slot.state) != SlotState::kLive || __atomic_load_n(&slot.name[0], __ATOMIC_RELAXED) != '\0') continue;
+    const uint32_t process = __atomic_load_n(&slot.process_serial, __ATOMIC_RELAXED);
+    const auto outer = outer_pids_.find({mapped->number, process});
+    const pid_t tid = __atomic_load_n(&slot.tid, __ATOMIC_RELAXED);
+    if (outer == outer_pids_.end() || outer->second == tid || tid <= 0) continue;
+    const pid_t pid = outer->second;
+    const auto [first, added] = of_processes.try_emplace(process);
+    if (added) first->second = KernelName(pid, pid);
+    const std::array<char, 16> name = KernelName(pid, tid);
+    ++read;
+    if (name[0] != '\0' && name != first->second) {
+      mapped->kernel_names[__atomic_load_n(&slot.serial, __ATOMIC_RELAXED)] = name;
+    }
+    mapped->next_kernel_name = at + 1;
+  }
+}
+
+void Drain::AppendFacts(MappedSegment* mapped) {
+  const Segment& segment = mapped->segment;
+  mapped->threads_exited = __atomic_load_n(&segment.header->threads_exited, __ATOMIC_ACQUIRE);
+  const uint32_t high = std::min(__atomic_load_n(&segment.header->thread_high, __ATOMIC_ACQUIRE), kThreadSlots);
+  for (uint32_t i = 0; i < high; ++i) {
+    ThreadSlot* slot = &segment.thread_slots[i];
+    const SlotState state = StateOf(slot->state);
+    if (state != SlotState::kLive && state != SlotState::kExited) continue;
+    AppendThreadFact(mapped, *slot, state == SlotState::kExited);
+    if (state == SlotState::kExited) FreeThreadSlot(segment, i);
+  }
+  const uint32_t process_high =
+      std::min(__atomic_load_n(&segment.header->process_high, __ATOMIC_ACQUIRE), kProcessSlots);
+  for (uint32_t i = 0; i < process_high; ++i) {
+    if (StateOf(segment.process_slots[i].state) == SlotState::kLive) {
+      AppendProcessFact(mapped, segment.process_slots[i], 0);
+    }
+  }
+}
+
+bool Drain::AppendCounters(MappedSegment* mapped, uint64_t ticks) {
+  bool told = false;
+  const Segment& segment = mapped->segment;
+  const uint32_t high = std::min(__atomic_load_n(&segment.header->process_high, __ATOMIC_ACQUIRE), kProcessSlots);
+  for (uint32_t i = 0; i < high; ++i) {
+    const ProcessSlot& slot = segment.process_slots[i];
+    if (StateOf(slot.state) != SlotState::kLive) continue;
+    const ProcessKey key{mapped->number, slot.serial};
+    const int64_t live = __atomic_load_n(&slot.live_bytes, __ATOMIC_RELAXED);
+    const int64_t peak = __atomic_load_n(&slot.peak_bytes, __ATOMIC_RELAXED);
+    const auto [known, is_new] = last_live_.try_emplace(key, HeapTold{live, peak});
+    if (!is_new && known->second.live == live && known->second.peak >= peak) continue;
+    // A peak between two looks: a moment before this one.
+    if (!is_new && known->second.peak < peak && peak > live) {
+      current_->AppendFact(FrameType::kCounters, mapped->number, CounterFact{ticks - 1, slot.serial, 0, peak});
+    }
+    known->second = {live, peak};
+    current_->AppendFact(FrameType::kCounters, mapped->number, CounterFact{ticks, slot.serial, 0, live});
+    told = true;
+  }
+  return told;
+}
+
+// Gives the current buffer to the write thread. `force`: even if it is not full.
+void Drain::HandOver(bool force) {
+  if (current_->size() == 0 || (!force && current_->size() < kBlockBytes)) return;
+  last_hand_over_ns_ = ReadMonotonic();
+  std::unique_ptr<FrameBuffer> fresh;
+  Block block;
+  block.first_ticks = current_first_ticks_;
+  block.last_ticks = ReadTicks(clock_);
+  current_first_ticks_ = block.last_ticks;
+  {
+    std::unique_lock<std::mutex> lock(queue_mutex_);
+    if (current_records_ > 0) WaitForRoom(&lock);
+    // A disk that stands still must not fill the memory, nor hold up the targets: what it can't take is let go,
+    // counted. Facts are small, and nothing else says what they say.
+    if (queued_bytes_ > kMaxQueuedBytes && current_records_ > 0) {
+      too_fast_.fetch_add(current_records_, std::memory_order_relaxed);
+      block.records_let_go = current_records_;
+      current_records_ = 0;
+      current_->RemoveChunks();
+    } else {
+      writer_.Add(current_counts_);
+    }
+    current_counts_ = RecordCounts();
+    queued_bytes_ += current_->size();
+    block.frames = std::move(current_);
+    block.records = current_records_;
+    queue_.push_back(std::move(block));
+    queue_filled_.notify_all();
+    if (!spare_.empty()) {
+      fresh = std::move(spare_.back());
+      spare_.pop_back();
+    }
+  }
+  current_records_ = 0;
+  current_ = fresh != nullptr ? std::move(fresh) : std::make_unique<FrameBuffer>(kBlockBytes + kChunkBytes);
+}
+
+// Where the queue is full, records stay in the segments as long as these have room and the disk takes something.
+void Drain::WaitForRoom(std::unique_lock<std::mutex>* lock) {
+  if (queued_bytes_ <= kMaxQueuedBytes) queue_stands_ = false;
+  while (queued_bytes_ > kMaxQueuedBytes && !queue_stands_ && HaveRoom()) {
+    const uint64_t written = blocks_written_;
+    queue_stands_ = !block_written_.wait_for(*lock, std::chrono::milliseconds(kStandsMs),
+                                             [&] { return blocks_written_ != written; });
+  }
+}
+
+// Whether no segment is nearly full, of chunks or of what only the next pass gives back.
+bool Drain::HaveRoom() const {
+  if (ended_count_.load(std::memory_order_relaxed) >= kProcessSlots / 16) return false;
+  for (const MappedSegment* mapped : pass_segments_) {
+    const Segment& segment = mapped->segment;
+    const uint32_t high = std::min(__atomic_load_n(&segment.header->chunk_high, __ATOMIC_ACQUIRE), segment.chunk_count);
+    // Slots of threads are given back between two passes.
+    if (HasSlotsToFree(*mapped)) return false;
+    const uint32_t most = segment.chunk_count / 16 * 15;
+    if (high <= most) continue;
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < high; ++i) {
+      const uint64_t word = __atomic_load_n(&segment.chunk_states[i], __ATOMIC_RELAXED);
+      used += StateOfChunk(word) != ChunkState::kFree ? 1 : 0;
+    }
+    if (used > most) return false;
+  }
+  return true;
+}
+
+void Drain::WriteLoop() {
+  for (;;) {
+    Block block;
+    {
+      std::unique_lock<std::mutex> lock(queue_mutex_);
+      queue_filled_.wait(lock, [&] { return !queue_.empty() || queue_closed_; });
+      if (queue_.empty()) break;
+      block = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    if (block.records_let_go != 0) {
+      writer_.NoteGap(GapCause::kSlowDisk, block.records_let_go, block.first_ticks, block.last_ticks);
+    }
+    if (block.frames != nullptr) {
+      if (block.frames->size() > 0) {
+        writer_.Write(block.frames->bytes(), block.records, block.first_ticks, block.last_ticks);
+      }
+      std::lock_guard<std::mutex> lock(queue_mutex_);
+      queued_bytes_ -= block.frames->size();
+      block.frames->Clear();
+      // As many as a burst needs, while it lasts: memory that is new costs more than all that is done with it.
+      if (spare_.size() < (queue_.empty() ? kSpareBlocks : kMaxSpareBlocks)) spare_.push_back(std::move(block.frames));
+      if (queue_.empty() && spare_.size() > kSpareBlocks) spare_.resize(kSpareBlocks);
+    }
+    if (block.rotate) writer_.Rotate();
+    writer_.Tidy(ReadTicks(clock_));
+    if (block.flush != 0) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      flush_written_ = block.flush;
+      flushed_.notify_all();
+    }
+    std::lock_guard<std::mutex> lock(queue_mutex_);
+    ++blocks_written_;
+    block_written_.notify_all();
+  }
+  writer_.Finish();
+  std::lock_guard<std::mutex> lock(queue_mutex_);
+  write_ended_ = true;
+  queue_emptied_.notify_all();
+}
+
+}  // namespace tbprof

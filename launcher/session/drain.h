@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Draining: one thread moves finished records from all segments into memory and does nothing else; another writes them
+// to the spool. A chunk is free again before anything touches the disk.
+//
+//   Drain drain(spool_fd, clock, limit);
+//   drain.Start();
+//   drain.Add(std::move(segment));          // a target has said hello
+//   drain.ProcessEnded(number, serial, pid);
+//   drain.Flush();                          // everything recorded until now is in the spool file
+//   drain.Stop();
+//
+// Process: launcher. Public functions: main thread only.
+#ifndef TBPROF_LAUNCHER_SESSION_DRAIN_H_
+#define TBPROF_LAUNCHER_SESSION_DRAIN_H_
+
+#include <sys/types.h>
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "launcher/base/scoped.h"
+#include "launcher/session/spool_writer.h"
+#include "wire/chunk.h"
+#include "wire/clock.h"
+#include "writer/spool/spool.h"
+
+namespace tbprof {
+
+// A target's segment as the launcher holds it.
+struct MappedSegment {
+  uint32_t number = 0;
+  pid_t pid = 0;          // as the launcher sees it
+  bool same_pids = true;  // the target is in our pid namespace: its own numbers mean something here
+  ScopedMapping mapping;
+  ScopedFd file;  // of the mapping; none where descriptors are short, then the chunks of the dead are read to their end
+  Segment segment{};
+  std::vector<ChunkReader> readers;
+  uint32_t operation_count = 0;
+  uint32_t threads_exited = 0;  // as the segment counted them when slots were last freed
+  uint32_t process_serial = 0, capture_requests = 0, borders = 0;  // as the last pass saw them
+  // Of threads without a name in their slot, by serial: what the kernel calls them (comm).
+  std::map<uint32_t, std::array<char, 16>> kernel_names;
+  uint32_t next_kernel_name = 0;  // the thread slot to go on with
+  std::vector<bool> touched;      // chunks whose pages this process has mapped since they were last given back
+};
+
+class Drain {
+ public:
+  Drain(ScopedFd spool, ClockKind clock, uint64_t spool_limit);  // one file, without parts
+  Drain(ScopedFd spool, ClockKind clock, const SpoolPlan& plan, ScopedFd directory = ScopedFd());
+  ~Drain();
+
+  void Start();
+  // Drains once more, writes everything, ends both threads. False: the file system gave no answer for `patience_ms`;
+  // the threads are left in their calls, and the object must not be destroyed. 0: waits for as long as it takes.
+  bool Stop(int patience_ms = 0);
+
+  // The returned pointer stays valid until Remove.
+  MappedSegment* Add(std::unique_ptr<MappedSegment> segment, const SegmentFact& fact);
+  // Its processes are gone and what they left is drained: unmaps it.
+  void Remove(uint32_t number);
+  // A process of the segment has ended: what it left unfinished is given up, its slots are freed.
+  void ProcessEnded(uint32_t number, uint32_t process_serial, pid_t outer_pid);
+  void ProcessSeen(uint32_t number, uint32_t process_serial, pid_t outer_pid);
+  // A frame of the launcher's own.
+  void Append(FrameType type, uint32_t segment, const void* payload, size_t size);
+
+  // Returns when all that was recorded before the call, with the facts of every thread, is in the file. False: the disk
+  // did not take it within the limit. `rotate`: what follows goes into another part of the spool.
+  bool Flush(int limit_ms, bool rotate = false);
+  void RequestFlush();
+
+  // Idle passes are this far apart at most; if that is sooner than before, the next one is at once. `armed`: threads
+  // may begin to record in between, so that the size of their segment is a limit, too.
+  void SetIdleInterval(int milliseconds, bool armed);
+
+  void SetRetention(Retention retention);
+
+  // For who looks after processes: whether, since the last call, records came, a process began or a capture was asked
+  // for in a target. `wait`: the next time it is so, news_fd() becomes readable.
+  bool TakeNews(bool wait);
+  int news_fd() const { return news_fd_.get(); }
+
+  const SpoolWriter& spool() const { return writer_; }
+  uint64_t records() const { return records_.load(std::memory_order_relaxed); }
+  // Let go because the disk could not keep up.
+  uint64_t records_too_fast() const { return too_fast_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Ended {
+    uint32_t number, process_serial;
+    pid_t outer_pid;
+    bool ended;
+  };
+
+  struct Idle {
+    int milliseconds = 10;
+    bool armed = true;
+  };
+
+  void DrainLoop();
+  void WriteLoop();
+  void TellNews(uint64_t taken);
+  int NextSleepUs(int sleep_us, Idle idle, uint64_t taken, uint64_t now) const;
+  uint64_t Pass();  // bytes taken, as far as the pace goes
+  uint64_t DrainSegment(MappedSegment* segment);
+  static uint32_t WrittenSlots(const MappedSegment& segment, uint32_t chunk);
+  void EndProcesses(MappedSegment* segment);
+  void AppendThreadFact(MappedSegment* segment, const ThreadSlot& slot, bool last);
+  void AppendProcessFact(MappedSegment* segment, const ProcessSlot& slot, uint64_t end_ticks);
+  void ReadKernelNames(MappedSegment* mapped);
+  void AppendFacts(MappedSegment* segment);
+  bool AppendCounters(MappedSegment* segment, uint64_t ticks);  // whether there was something to tell
+  void HandOver(bool force);
+  void WaitForRoom(std::unique_lock<std::mutex>* lock);
+  bool HaveRoom() const;
+  void GiveBackPages();
+
+  SpoolWriter writer_;
+  const ClockKind clock_;
+
+  std::thread drain_thread_, write_thread_;
+  ScopedFd news_fd_;
+  std::atomic<bool> news_{false}, news_wanted_{false};
+  std::atomic<uint32_t> ended_count_{0};  // of ended_
+
+  // Between the main and the drain thread.
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable flushed_;
+  std::vector<std::unique_ptr<MappedSegment>> segments_;
+  std::vector<uint32_t> removals_;
+  std::vector<Ended> ended_;
+  std::unique_ptr<FrameBuffer> own_frames_;
+  uint64_t flush_wanted_ = 0;
+  uint64_t flush_drained_ = 0;
+  uint64_t flush_written_ = 0;
+  bool rotate_wanted_ = false;
+  Idle idle_;
+  bool pass_wanted_ = false;
+  bool stop_ = false;
+
+  // The drain thread's own.
+  std::unique_ptr<FrameBuffer> current_;
+  std::vector<MappedSegment*> pass_segments_;
+  std::vector<std::pair<uint64_t, uint32_t>> in_use_;  // chunks of the segment that is drained: begun, index
+  struct ProcessKey {
+    uint32_t number, serial;
+    bool operator<(const ProcessKey& other) const {
+      return number != other.number ? number < other.number : serial < other.serial;
+    }
+  };
+  std::set<ProcessKey> dead_;  // ended since the last pass
+  std::map<ProcessKey, pid_t> outer_pids_;
+  struct HeapTold {
+    int64_t live = 0, peak = 0;
+  };
+  std::map<ProcessKey, HeapTold> last_live_;
+  bool heap_changes_ = false;
+  uint64_t bursts_until_ns_ = 0;
+  uint64_t last_hand_over_ns_ = 0, last_counters_ns_ = 0, last_facts_ns_ = 0;
+
+  // Between the drain and the write thread.
+  struct Block {
+    std::unique_ptr<FrameBuffer> frames;
+    uint64_t flush = 0;
+    bool rotate = false;
+    uint64_t records = 0;
+    uint64_t first_ticks = 0, last_ticks = 0;  // when it was drained
+    uint64_t records_let_go = 0;               // of that time, because the queue was full
+  };
+  std::mutex queue_mutex_;
+  std::condition_variable queue_filled_, queue_emptied_, block_written_;
+  bool queue_stands_ = false;  // for longer than a record can wait
+  std::deque<Block> queue_;
+  uint64_t queued_bytes_ = 0;
+  std::vector<std::unique_ptr<FrameBuffer>> spare_;
+  bool queue_closed_ = false;
+  uint64_t blocks_written_ = 0;
+  bool write_ended_ = false;
+  uint64_t current_records_ = 0;
+  RecordCounts current_counts_;
+  uint64_t current_first_ticks_ = 0;
+  uint64_t touched_chunks_ = 0;
+
+  std::atomic<uint64_t> records_{0}, too_fast_{0};
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_SESSION_DRAIN_H_

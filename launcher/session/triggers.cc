@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/session/triggers.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tbprof {
+namespace {
+
+// A process that has told a border may not have been seen yet by who looks after processes.
+constexpr int kLooks = 3;
+constexpr size_t kMaxProcesses = 100'000;
+
+}  // namespace
+
+void TriggerReader::Read(uint32_t segment, const Triggers& triggers, uint32_t* seen, uint64_t from, uint64_t now) {
+  const uint32_t told = __atomic_load_n(&triggers.told, __ATOMIC_ACQUIRE);
+  if (told - *seen > kRangeBorders) {
+    const uint32_t lost = told - *seen - kRangeBorders;
+    missed_ += (lost + 1) / 2;
+    *seen += lost;
+    EndAll(segment, now);
+  }
+  while (*seen != told) {
+    const uint32_t number = *seen + 1;
+    const RangeBorder& border = triggers.borders[number % kRangeBorders];
+    const uint32_t turn = __atomic_load_n(&border.turn, __ATOMIC_ACQUIRE);
+    const uint64_t ticks = __atomic_load_n(&border.ticks, __ATOMIC_RELAXED);
+    const Key key{segment, __atomic_load_n(&border.process_serial, __ATOMIC_RELAXED)};
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    const bool torn = __atomic_load_n(&border.turn, __ATOMIC_RELAXED) != turn;
+    if (torn || turn >> 1 != (number & (UINT32_MAX >> 1))) {
+      // Overwritten, or not yet there: then of a thread that is at it, or was killed there.
+      if (told - *seen < kRangeBorders / 2 && ++unwritten_[segment] < kLooks) return;
+      ++*seen;
+      ++missed_;
+      EndAll(segment, now);
+      continue;
+    }
+    ++*seen;
+    unwritten_.erase(segment);
+    const bool begins = (turn & 1) == 0;
+    if (begins && depths_.size() >= kMaxProcesses) continue;
+    int* const depth = &depths_[key];
+    // The other one was missed.
+    if (begins ? *depth > 1 : *depth <= 0) continue;
+    *depth += begins ? 1 : -1;
+    borders_.push_back({std::clamp(ticks, std::min(from, now), now), key, begins, false});
+    if (*depth == 0) {
+      depths_.erase(key);
+      looked_for_.erase(key);
+    }
+  }
+}
+
+// What was lost may have been the end of any of them: a window that is closed too early is told of, one that is never
+// closed would record for ever.
+void TriggerReader::EndAll(uint32_t segment, uint64_t now) {
+  for (auto at = depths_.lower_bound({segment, 0}); at != depths_.end() && at->first.segment == segment;) {
+    for (int i = 0; i < at->second; ++i) borders_.push_back({now, at->first, false, false});
+    looked_for_.erase(at->first);
+    at = depths_.erase(at);
+  }
+}
+
+void TriggerReader::Forget(uint32_t segment, const std::function<bool(uint32_t)>& is_alive, uint64_t now) {
+  for (auto at = depths_.lower_bound({segment, 0}); at != depths_.end() && at->first.segment == segment;) {
+    const Key key = at->first;
+    if (is_alive(key.process_serial)) {
+      looked_for_[key] = kLooks;
+      ++at;
+      continue;
+    }
+    if (++looked_for_[key] < kLooks) {
+      ++at;
+      continue;
+    }
+    for (int i = 0; i < at->second; ++i) borders_.push_back({now, key, false, true});
+    looked_for_.erase(key);
+    at = depths_.erase(at);
+  }
+}
+
+void TriggerReader::ForgetSegment(uint32_t segment, uint64_t now) {
+  for (int i = 0; i < kLooks; ++i) {
+    Forget(
+        segment, [](uint32_t) { return false; }, now);
+  }
+  unwritten_.erase(segment);
+}
+
+std::vector<TriggerChange> TriggerReader::Take() {
+  std::vector<TriggerChange> changes;
+  // Of one process each end follows its begin, whatever a thread that was held up has told of its time.
+  std::stable_sort(borders_.begin(), borders_.end(),
+                   [](const Border& a, const Border& b) { return a.ticks < b.ticks; });
+  for (const Border& border : borders_) {
+    open_count_ += border.begins ? 1 : -1;
+    if (border.begins && open_count_ == 1) changes.push_back({true, border.ticks, false});
+    if (!border.begins && open_count_ == 0) changes.push_back({false, border.ticks, border.process_ended});
+  }
+  borders_.clear();
+  return changes;
+}
+
+}  // namespace tbprof

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/target/library_copy.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/file.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "launcher/base/text.h"
+#include "wire/gpu_bridge.h"
+#include "wire/rendezvous.h"
+
+namespace tbprof {
+namespace {
+
+constexpr std::string_view kPrefix = "tbprof-lib-";
+constexpr size_t kRandom = 6;
+constexpr uint64_t kCapSetUid = 7;
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { closedir(directory); }
+};
+using Listing = std::unique_ptr<DIR, CloseDirectory>;
+
+std::string RealPath(const std::string& path) {
+  const std::unique_ptr<char, decltype(&free)> real(realpath(path.c_str(), nullptr), &free);
+  return real == nullptr ? "" : real.get();
+}
+
+// `/`, `/a`, `/a/b` of `/a/b`.
+std::vector<std::string> Ancestors(const std::string& path) {
+  std::vector<std::string> all = {"/"};
+  for (size_t at = 1; at < path.size(); ++at) {
+    at = std::min(path.find('/', at), path.size());
+    all.push_back(path.substr(0, at));
+  }
+  return all;
+}
+
+// All can pass, and nobody but root and this user can replace what lies in it.
+bool IsSafePlace(const std::string& directory) {
+  const std::string real = RealPath(directory);
+  if (real.empty() || real.find_first_of(" \t\n:;$") != std::string::npos) return false;
+  struct statvfs mount;
+  if (statvfs(real.c_str(), &mount) != 0 || (mount.f_flag & ST_NOEXEC) != 0 || access(real.c_str(), W_OK) != 0) {
+    return false;
+  }
+  const std::vector<std::string> ancestors = Ancestors(real);
+  return std::all_of(ancestors.begin(), ancestors.end(), [](const std::string& at) {
+    struct stat facts;
+    if (stat(at.c_str(), &facts) != 0 || (facts.st_mode & S_IXOTH) == 0) return false;
+    if (facts.st_uid != 0 && facts.st_uid != geteuid()) return false;
+    return (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0 || (facts.st_mode & S_ISVTX) != 0;
+  });
+}
+
+std::vector<std::string> Places() {
+  std::vector<std::string> places;
+  const char* const temporary = getenv("TMPDIR");
+  if (temporary != nullptr && temporary[0] == '/') places.emplace_back(temporary);
+  places.insert(places.end(), {"/tmp", "/var/tmp", "/run", "/dev/shm"});
+  return places;
+}
+
+absl::Status CopyFile(const std::string& from, int directory, const char* name) {
+  const ScopedFd source(open(from.c_str(), O_RDONLY | O_CLOEXEC));
+  const ScopedFd copy(openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  struct stat facts;
+  if (!source.valid() || !copy.valid() || fstat(source.get(), &facts) != 0) return absl::ErrnoToStatus(errno, from);
+  for (off_t at = 0; at < facts.st_size;) {
+    const ssize_t sent = sendfile(copy.get(), source.get(), &at, static_cast<size_t>(facts.st_size - at));
+    if (sent <= 0) return absl::ErrnoToStatus(sent == 0 ? EIO : errno, from);
+  }
+  return fchmod(copy.get(), 0555) == 0 ? absl::OkStatus() : absl::ErrnoToStatus(errno, from);
+}
+
+// Whether a process has the directory in its environment. What cannot be read may be one.
+bool IsNeeded(const std::string& directory) {
+  const Listing listing(opendir("/proc"));
+  if (listing == nullptr) return true;
+  bool any = false;
+  while (const dirent* entry = readdir(listing.get())) {
+    if (entry->d_name[0] < '0' || entry->d_name[0] > '9') continue;
+    any = true;
+    if (atoi(entry->d_name) == getpid()) continue;
+    const std::string environment = ReadText(StrCat("/proc/", std::string_view(entry->d_name), "/environ"));
+    if (environment.find(directory + "/") != std::string::npos) return true;
+  }
+  return !any;
+}
+
+void Remove(int parent, const std::string& name) {
+  const ScopedFd directory(openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!directory.valid()) return;
+  unlinkat(directory.get(), kAcceptedDirectory, AT_REMOVEDIR);
+  unlinkat(directory.get(), kPreloadFileName, 0);
+  unlinkat(directory.get(), kCuptiFileName, 0);
+  unlinkat(parent, name.c_str(), AT_REMOVEDIR);
+}
+
+}  // namespace
+
+bool MayChangeUser() {
+  if (geteuid() == 0) return true;
+  const std::string status = ReadText("/proc/self/status");
+  const size_t at = status.find("CapEff:");
+  return at != std::string::npos && (strtoull(status.c_str() + at + 7, nullptr, 16) >> kCapSetUid & 1) != 0;
+}
+
+bool IsReadableByAll(const std::string& path) {
+  const std::string real = RealPath(path);
+  if (real.empty()) return false;
+  // The name goes by its own directories as well as by those of the file that it leads to.
+  for (const std::string& way : {path.substr(0, path.rfind('/')), real.substr(0, real.rfind('/'))}) {
+    for (const std::string& at : Ancestors(way)) {
+      struct stat facts;
+      if (stat(at.c_str(), &facts) != 0 || (facts.st_mode & S_IXOTH) == 0) return false;
+    }
+  }
+  struct stat facts;
+  return stat(real.c_str(), &facts) == 0 && (facts.st_mode & S_IROTH) != 0;
+}
+
+std::string LibraryCopy::Place() {
+  const std::vector<std::string> places = Places();
+  const auto place = std::find_if(places.begin(), places.end(), IsSafePlace);
+  return place == places.end() ? "" : RealPath(*place);
+}
+
+absl::StatusOr<std::unique_ptr<LibraryCopy>> LibraryCopy::Make(Libraries* libraries) {
+  const std::string place = Place();
+  if (place.empty()) return Unavailable("no directory that every user can read and that runs programs");
+  std::unique_ptr<LibraryCopy> copy(new LibraryCopy());
+  // Between its making and its lock another launcher may take it for one that was left, and remove it.
+  for (int attempt = 0; copy->directory_.empty(); ++attempt) {
+    std::string made = StrCat(place, "/", kPrefix, "XXXXXX");
+    if (attempt == 100 || mkdtemp(made.data()) == nullptr) return absl::ErrnoToStatus(errno, place);
+    copy->lock_.Reset(open(made.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    struct stat facts;
+    const bool locked = copy->lock_.valid() && flock(copy->lock_.get(), LOCK_EX | LOCK_NB) == 0;
+    if (locked && stat(made.c_str(), &facts) == 0) copy->directory_ = made;
+  }
+  const int directory = copy->lock_.get();
+  if (absl::Status status = CopyFile(libraries->preload, directory, kPreloadFileName); !status.ok()) return status;
+  if (!libraries->cupti.empty()) {
+    if (absl::Status status = CopyFile(libraries->cupti, directory, kCuptiFileName); !status.ok()) return status;
+  }
+  const std::string way = StrCat(kAcceptedDirectory, "/../");
+  const bool accepted = libraries->preload.find(StrCat("/", way)) != std::string::npos;
+  if (accepted &&
+      (mkdirat(directory, kAcceptedDirectory, 0700) != 0 || fchmodat(directory, kAcceptedDirectory, 0755, 0) != 0)) {
+    return absl::ErrnoToStatus(errno, copy->directory_);
+  }
+  if (fchmod(directory, 0711) != 0) return absl::ErrnoToStatus(errno, copy->directory_);
+  libraries->directory = copy->directory_;
+  libraries->preload = StrCat(copy->directory_, "/", accepted ? way : "", kPreloadFileName);
+  if (!libraries->cupti.empty()) libraries->cupti = StrCat(copy->directory_, "/", kCuptiFileName);
+  return copy;
+}
+
+LibraryCopy::~LibraryCopy() {
+  if (directory_.empty() || IsNeeded(directory_)) return;
+  Remove(AT_FDCWD, directory_);
+}
+
+void LibraryCopy::Sweep() {
+  for (const std::string& place : Places()) {
+    const Listing listing(opendir(place.c_str()));
+    if (listing == nullptr) continue;
+    std::vector<std::string> names;
+    while (const dirent* entry = readdir(listing.get())) {
+      const std::string_view name = entry->d_name;
+      if (name.starts_with(kPrefix) && name.size() == kPrefix.size() + kRandom) names.emplace_back(name);
+    }
+    for (const std::string& name : names) {
+      const ScopedFd directory(
+          openat(dirfd(listing.get()), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+      struct stat facts;
+      if (!directory.valid() || fstat(directory.get(), &facts) != 0 || facts.st_uid != geteuid()) continue;
+      if (flock(directory.get(), LOCK_EX | LOCK_NB) != 0 || IsNeeded(name)) continue;
+      Remove(dirfd(listing.get()), name);
+    }
+  }
+}
+
+}  // namespace tbprof

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/target/memory_limit.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <vector>
+
+#include "launcher/base/text.h"
+#include "wire/layout.h"
+#include "writer/base/text.h"
+
+namespace tbprof {
+namespace {
+
+// Of this process, where memory is accounted.
+struct Cgroup {
+  bool unified;  // version 2
+  std::string root;
+  std::string path;
+};
+
+std::vector<Cgroup> MemoryCgroups() {
+  std::vector<Cgroup> found;
+  const std::string groups = ReadText("/proc/self/cgroup");
+  for (const std::string_view line : Split(groups, '\n')) {
+    // 0::/path (v2) or N:memory:/path (v1)
+    const std::vector<std::string_view> parts = Split(line, ':');
+    if (parts.size() < 3) continue;
+    const bool unified = parts[1].empty();
+    if (!unified && parts[1].find("memory") == std::string_view::npos) continue;
+    found.push_back({unified, unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory", std::string(parts[2])});
+  }
+  return found;
+}
+
+}  // namespace
+
+std::optional<uint64_t> CgroupMemoryLimit() {
+  std::optional<uint64_t> least;
+  for (const Cgroup& group : MemoryCgroups()) {
+    const std::string_view name = group.unified ? "/memory.max" : "/memory.limit_in_bytes";
+    std::string path = group.path;
+    for (int depth = 0; depth < 64; ++depth) {
+      const std::string text = ReadText(StrCat(group.root, path == "/" ? "" : path, name));
+      uint64_t limit = 0;
+      // `max` is no number; v1 has no word for none: a number near 2^63.
+      if (std::from_chars(text.data(), text.data() + text.size(), limit).ec == std::errc() &&
+          limit < (uint64_t{1} << 60)) {
+        least = std::min(least.value_or(UINT64_MAX), limit);
+      }
+      if (path.size() <= 1) break;
+      path = path.substr(0, std::max<size_t>(path.rfind('/'), 1));
+    }
+  }
+  return least;
+}
+
+std::optional<uint64_t> OutOfMemoryKills() {
+  for (const Cgroup& group : MemoryCgroups()) {
+    const std::string_view name = group.unified ? "/memory.events" : "/memory.oom_control";
+    std::string text = ReadText(StrCat(group.root, group.path == "/" ? "" : group.path, name));
+    // In a container the path may be the one outside, and the container's own group is the root.
+    if (text.empty()) text = ReadText(StrCat(group.root, name));
+    constexpr std::string_view kKey = "oom_kill ";
+    for (const std::string_view entry : Split(text, '\n')) {
+      uint64_t count = 0;
+      if (entry.substr(0, kKey.size()) != kKey) continue;
+      if (std::from_chars(entry.data() + kKey.size(), entry.data() + entry.size(), count).ec == std::errc())
+        return count;
+    }
+  }
+  return std::nullopt;
+}
+
+uint64_t SegmentBytes(const Options& options, std::optional<uint64_t> limit) {
+  if (options.segment_size_named || !limit) return options.segment_size;
+  return std::clamp<uint64_t>(*limit / 20, uint64_t{kMinChunks} * kChunkBytes, options.segment_size);
+}
+
+}  // namespace tbprof

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/target/target_process.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "launcher/base/deadline.h"
+#include "launcher/base/text.h"
+#include "wire/rendezvous.h"
+#include "writer/base/utf8.h"
+
+namespace tbprof {
+namespace {
+
+std::vector<char*> Pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  pointers.reserve(strings.size() + 1);
+  for (const std::string& string : strings) pointers.push_back(const_cast<char*>(string.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+absl::Duration ToDuration(const timeval& time) { return absl::Seconds(time.tv_sec) + absl::Microseconds(time.tv_usec); }
+
+// wait4 gives the usage with the status; waitid of glibc has no place for it.
+std::optional<TargetEnd> Reap(pid_t pid, int flags) {
+  int status = 0;
+  rusage usage = {};
+  pid_t got;
+  do {
+    got = wait4(pid, &status, flags, &usage);
+  } while (got < 0 && errno == EINTR);
+  if (got != pid) return std::nullopt;
+  TargetEnd end;
+  end.signaled = WIFSIGNALED(status);
+  end.code = end.signaled ? WTERMSIG(status) : WEXITSTATUS(status);
+  end.core_dumped = end.signaled && WCOREDUMP(status);
+  end.user_cpu = ToDuration(usage.ru_utime);
+  end.system_cpu = ToDuration(usage.ru_stime);
+  end.max_rss_bytes = static_cast<int64_t>(usage.ru_maxrss) * 1024;
+  return end;
+}
+
+}  // namespace
+
+std::optional<rlimit> RaiseDescriptorLimit() {
+  rlimit before;
+  if (getrlimit(RLIMIT_NOFILE, &before) != 0) return std::nullopt;
+  rlimit raised = before;
+  raised.rlim_cur = raised.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &raised) != 0) return std::nullopt;
+  return before;
+}
+
+absl::StatusOr<TargetProcess> TargetProcess::Spawn(const SpawnRequest& request, int* exec_errno) {
+  *exec_errno = 0;
+  if (request.command.empty()) return InvalidArgument("no command to run");
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return Unavailable(StrCat("cannot make a pipe: ", strerror(errno)));
+  ScopedFd reader(ends[0]);
+  ScopedFd writer(ends[1]);
+  // Made before fork: with other threads about, the child may call async-signal-safe functions only.
+  const std::vector<char*> arguments = Pointers(request.command);
+  const std::vector<char*> environment = Pointers(request.environment);
+  const OriginalSignals signals = request.signals;
+  const std::optional<rlimit> descriptors = request.descriptors;
+  // `alarm 60; exec tbprof run ...`: a timer lives through exec and not through fork.
+  itimerval alarm = {};
+  getitimer(ITIMER_REAL, &alarm);
+  const bool has_alarm = timerisset(&alarm.it_value);
+
+  const pid_t pid = fork();
+  if (pid < 0) return Unavailable(StrCat("cannot start a process: ", strerror(errno)));
+  if (pid == 0) {
+    if (has_alarm) setitimer(ITIMER_REAL, &alarm, nullptr);
+    if (descriptors) setrlimit(RLIMIT_NOFILE, &*descriptors);
+    signals.Restore();
+    execvpe(arguments[0], arguments.data(), environment.data());
+    const int error = errno;
+    (void)!write(writer.get(), &error, sizeof(error));
+    _exit(127);
+  }
+  const itimerval no_alarm = {};
+  if (has_alarm) setitimer(ITIMER_REAL, &no_alarm, nullptr);
+  writer.Reset();
+  int error = 0;
+  ssize_t got;
+  do {
+    got = read(reader.get(), &error, sizeof(error));
+  } while (got < 0 && errno == EINTR);
+  if (got == static_cast<ssize_t>(sizeof(error))) {
+    Reap(pid, 0);
+    *exec_errno = error;
+    return InvalidArgument(StrCat("cannot run ", PrintableUtf8(request.command[0]), ": ", strerror(error)));
+  }
+  // End of file: exec succeeded, or a signal killed the child before it; the status tells.
+  TargetProcess target;
+  target.pid_ = pid;
+  target.pidfd_.Reset(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  return target;
+}
+
+int TargetProcess::Exec(const SpawnRequest& request) {
+  const std::vector<char*> arguments = Pointers(request.command);
+  const std::vector<char*> environment = Pointers(request.environment);
+  request.signals.Restore();
+  execvpe(arguments[0], arguments.data(), environment.data());
+  return errno;
+}
+
+std::optional<TargetEnd> TargetProcess::Poll() {
+  if (!end_) end_ = Reap(pid_, WNOHANG);
+  return end_;
+}
+
+TargetEnd TargetProcess::Wait() {
+  if (!end_) end_ = Reap(pid_, 0);
+  if (!end_) {
+    end_.emplace();  // reaped by somebody else: status unknown
+    end_->code = kExitUsage;
+  }
+  return *end_;
+}
+
+std::optional<int> TargetProcess::PollStopped() {
+  if (end_) return std::nullopt;
+  siginfo_t info = {};
+  if (waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WNOHANG) != 0 || info.si_pid != pid_) {
+    return std::nullopt;
+  }
+  return info.si_status;
+}
+
+bool TargetProcess::stopped() const {
+  // WNOWAIT leaves the stop to be reported by PollStopped, but a stop once reported is seen in /proc only.
+  return !end_ && SchedulerState(pid_) == 'T';
+}
+
+absl::Status TargetProcess::Signal(int signo, std::optional<int> value) {
+  if (end_) return Unavailable("the target has ended");
+  siginfo_t info = {};
+  info.si_signo = signo;
+  info.si_code = SI_QUEUE;
+  info.si_pid = getpid();
+  info.si_uid = getuid();
+  info.si_value.sival_int = value.value_or(0);
+  long result;
+  if (pidfd_.valid()) {
+    result = syscall(SYS_pidfd_send_signal, pidfd_.get(), signo, value ? &info : nullptr, 0);
+  } else {
+    // Not yet reaped, so the pid is still its own.
+    result = value ? sigqueue(pid_, signo, info.si_value) : kill(pid_, signo);
+  }
+  if (result != 0) return Unavailable(StrCat("cannot signal ", pid_, ": ", strerror(errno)));
+  return absl::OkStatus();
+}
+
+int ExecFailureStatus(int exec_errno) {
+  return exec_errno == ENOENT || exec_errno == ENOTDIR ? kExitNotFound : kExitNotExecutable;
+}
+
+Environment TargetEnvironment(const Environment& environment, const std::string& library,
+                              const std::vector<std::string>& additions) {
+  Environment result = environment;
+  auto set = [&result](std::string entry) {
+    const std::string name = entry.substr(0, entry.find('=') + 1);
+    size_t last = result.size();
+    for (size_t i = 0; i < result.size(); ++i) {
+      if (result[i].starts_with(name)) last = i;
+    }
+    if (last == result.size()) {
+      result.push_back(std::move(entry));
+    } else {
+      result[last] = std::move(entry);
+    }
+  };
+  if (!library.empty()) {
+    // Of several LD_PRELOAD strings the loader takes the last.
+    const std::string name = StrCat(kPreloadVariable, "=");
+    std::string preload = library;
+    for (const std::string& entry : environment) {
+      if (!entry.starts_with(name)) continue;
+      const std::string theirs = entry.substr(name.size());
+      preload = theirs.empty() ? library : StrCat(library, ":", theirs);
+    }
+    set(StrCat(name, preload));
+  }
+  for (const std::string& addition : additions) set(addition);
+  return result;
+}
+
+int ShellStatus(const TargetEnd& end) { return end.signaled ? 128 + end.code : end.code; }
+
+void ExitLike(const TargetEnd& end) {
+  fflush(nullptr);
+  if (end.signaled) {
+    // The target has left its core file if there was to be one; a second one of ours would replace it. A limit of 0
+    // does not stop a core_pattern that is a pipe, being undumpable does.
+    const rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none);
+    prctl(PR_SET_DUMPABLE, 0);
+    struct sigaction action = {};
+    action.sa_handler = SIG_DFL;
+    sigaction(end.code, &action, nullptr);
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, end.code);
+    kill(getpid(), end.code);
+    sigprocmask(SIG_UNBLOCK, &mask, nullptr);
+  }
+  _exit(ShellStatus(end));
+}
+
+}  // namespace tbprof

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// File system calls as the publishing of profiles needs them: relative to a directory that was opened once, nothing
+// followed that someone else could have put there, nothing replaced, errors with the absolute path.
+//
+// Process: launcher and converter.
+#ifndef TBPROF_WRITER_BASE_FILE_OPS_H_
+#define TBPROF_WRITER_BASE_FILE_OPS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "writer/base/sink.h"
+
+namespace tbprof {
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
+  ~FileDescriptor() { Close(); }
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.Release()) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    Close();
+    fd_ = other.Release();
+    return *this;
+  }
+  int get() const { return fd_; }
+  int Release() {
+    const int fd = fd_;
+    fd_ = -1;
+    return fd;
+  }
+  void Close();
+
+ private:
+  int fd_;
+};
+
+// `what`: `cannot write`; the status code follows errno (EACCES -> PermissionDenied, ENOSPC -> ResourceExhausted, ...).
+absl::Status ErrnoStatus(int error, std::string_view what, const std::string& path);
+
+// `; this is uid 1000 gid 1000, the directory belongs to uid 0 gid 0, mode 0755`, for errors of permission.
+std::string OwnerText(int directory_fd);
+
+// Opens `name` in `parent`, and makes it (`mode` & ~umask) if missing. A symbolic link is not followed.
+absl::StatusOr<FileDescriptor> OpenOrMakeDirectory(int parent, const std::string& name, const std::string& path,
+                                                   mode_t mode = 0777);
+
+// A file that did not exist, 0666 & ~umask.
+absl::StatusOr<FileDescriptor> CreateFile(int directory, const std::string& name, const std::string& path);
+
+// The beginning of a file, as many bytes as *bytes has room for; cut to what there is where the file is shorter.
+absl::Status ReadAll(int fd, std::string* bytes, const std::string& path);
+
+absl::Status WriteAll(int fd, std::string_view bytes, const std::string& path);
+
+// File systems without fsync (EINVAL, ENOTSUP) are taken as they are.
+absl::Status Sync(int fd, const std::string& path);
+
+// Moves without replacing: RENAME_NOREPLACE, else (old NFS, FAT, some FUSE) link and unlink. AlreadyExists if taken.
+absl::Status MoveNoReplace(int from_directory, const std::string& from, int to_directory, const std::string& to,
+                           const std::string& path);
+
+// Each name in an open directory but `.` and `..`; nothing where it cannot be listed. The descriptor keeps its
+// position.
+void ForEachEntry(int directory, const std::function<void(const char* name)>& visit);
+
+// Removes a directory of plain files, as staging directories are. Errors are ignored.
+void RemoveFlatDirectory(int parent, const std::string& name);
+
+// A directory with all that is in it, by descriptors: no link is followed. Errors are ignored.
+void RemoveTree(int parent, const std::string& name);
+
+// Lower-case hex digits from the kernel's random source.
+std::string RandomHex(int digits);
+
+// Beyond `most_bytes` nothing is written any more, but counted.
+class FileSink : public Sink {
+ public:
+  FileSink(int fd, std::string path, uint64_t most_bytes) : fd_(fd), path_(std::move(path)), most_bytes_(most_bytes) {}
+  absl::Status Append(std::string_view bytes) override;
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  int fd_;
+  std::string path_;
+  uint64_t most_bytes_;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_BASE_FILE_OPS_H_

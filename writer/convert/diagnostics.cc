@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/convert/diagnostics.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+#include <string_view>
+#include <tuple>
+
+#include "wire/rendezvous.h"
+#include "writer/base/text.h"
+#include "writer/spool/torch_sampling.h"
+
+namespace tbprof {
+namespace {
+
+constexpr int64_t kHelloPatiencePs = 2'000'000'000'000;
+constexpr size_t kMaxPids = 8;
+constexpr size_t kMaxPrograms = 1000;
+constexpr size_t kShownPrograms = 3;
+constexpr size_t kShownPath = 32;
+
+std::string ErrorName(int error) {
+  if (error == 0) return "";
+  const char* name = strerrorname_np(error);
+  return name != nullptr ? StrCat(": ", name) : StrCat(": error ", error);
+}
+
+std::string InertText(const InertFact& fact) {
+  switch (static_cast<InertReason>(fact.reason)) {
+    case InertReason::kFileLimit:
+      return "ulimit -f leaves no room for records";
+    case InertReason::kAddressLimit:
+      return "ulimit -v leaves no room for records";
+    case InertReason::kForkPage:
+      return StrCat("no page that fork wipes", ErrorName(fact.error));
+    case InertReason::kMemfd:
+      return StrCat("memfd_create", ErrorName(fact.error),
+                    fact.error == EPERM || fact.error == ENOSYS ? ", seccomp?" : "");
+    case InertReason::kSize:
+      return StrCat("memfd cannot be sized and sealed", ErrorName(fact.error));
+    case InertReason::kMap:
+      return StrCat("mmap", ErrorName(fact.error));
+    case InertReason::kNotChosen:
+      return "its rank is left out";
+    case InertReason::kSanitizer:
+      return "built with ThreadSanitizer: hooks would change its reports";
+    case InertReason::kSend:
+      return StrCat("could not send its segment", ErrorName(fact.error));
+  }
+  return StrCat("reason ", fact.reason, ErrorName(fact.error));
+}
+
+class Collector {
+ public:
+  void Add(ProcessState state, const std::string& path, const std::string& reason, int32_t pid) {
+    const auto key = std::make_tuple(state, path, reason);
+    auto found = index_.find(key);
+    if (found == index_.end()) {
+      if (programs_.size() == kMaxPrograms) return;
+      found = index_.emplace(key, programs_.size()).first;
+      programs_.push_back({state, path, reason, 0, {}});
+    }
+    UnrecordedProgram& program = programs_[found->second];
+    ++program.count;
+    if (pid > 0 && program.pids.size() < kMaxPids) program.pids.push_back(pid);
+  }
+  std::vector<UnrecordedProgram> Take() {
+    std::stable_sort(programs_.begin(), programs_.end(),
+                     [](const UnrecordedProgram& a, const UnrecordedProgram& b) { return a.count > b.count; });
+    return std::move(programs_);
+  }
+
+ private:
+  std::map<std::tuple<ProcessState, std::string, std::string>, size_t> index_;
+  std::vector<UnrecordedProgram> programs_;
+};
+
+// Whether a sorted list holds a value of at least `from`.
+bool HasFrom(const std::map<int32_t, std::vector<uint64_t>>& ticks, int32_t pid, uint64_t from) {
+  const auto found = ticks.find(pid);
+  return found != ticks.end() &&
+         std::any_of(found->second.begin(), found->second.end(), [&](uint64_t at) { return at >= from; });
+}
+
+bool IsPython(const ProcessFacts& process) {
+  const auto is_python = [](std::string_view path) {
+    const std::string_view name = BaseName(path);
+    return name.starts_with("libpython") || name.starts_with("python");
+  };
+  return is_python(process.executable) || std::any_of(process.modules.begin(), process.modules.end(),
+                                                      [&](const Module& module) { return is_python(module.path); });
+}
+
+}  // namespace
+
+std::vector<UnrecordedProgram> FindUnrecorded(const SpoolFacts& facts, uint64_t open, uint64_t close, bool complete,
+                                              const ExamineProgram& examine) {
+  Collector programs;
+  std::map<int32_t, std::vector<uint64_t>> attached, inert;
+  for (const auto& [identity, process] : facts.processes) {
+    if (process.parent_serial != 0) continue;
+    // By the number it has for itself and by the launcher's.
+    attached[process.pid].push_back(process.start_ticks);
+    if (process.has_last && process.last.pid != process.pid) {
+      attached[process.last.pid].push_back(process.start_ticks);
+    }
+  }
+  for (const InertProcess& process : facts.inert) {
+    inert[process.fact.pid].push_back(process.fact.ticks);
+    inert[process.fact.inner_pid].push_back(process.fact.ticks);
+    const bool by_wish = process.fact.reason == static_cast<uint32_t>(InertReason::kNotChosen);
+    if (by_wish || process.fact.ticks < open || process.fact.ticks > close) continue;
+    std::string path = process.path;
+    // It may have ended before the launcher could look at it.
+    if (path.empty()) {
+      for (const ExecFacts& exec : facts.execs) {
+        if (exec.ticks <= process.fact.ticks && exec.pid == process.fact.inner_pid) path = exec.path;
+      }
+    }
+    programs.Add(ProcessState::kInert, path, InertText(process.fact), process.fact.pid);
+  }
+  std::map<std::string, ProgramFile> files;
+  const auto file_of = [&](const std::string& path) -> const ProgramFile& {
+    const auto [found, added] = files.try_emplace(path);
+    if (added && examine != nullptr && !path.empty()) found->second = examine(path);
+    return found->second;
+  };
+  // The latest return of each thread and of each child that runs in its parent's memory.
+  std::map<std::pair<Identity, int32_t>, uint64_t> returned;
+  for (const ExecReturn& exec : facts.exec_returns) {
+    uint64_t& latest = returned[{exec.thread, exec.pid}];
+    latest = std::max(latest, exec.ticks);
+  }
+  for (const ExecFacts& exec : facts.execs) {
+    if (exec.ticks < open || exec.ticks > close || facts.only_command) continue;
+    const auto back = returned.find({exec.thread, exec.spawned ? exec.pid : 0});
+    if (back != returned.end() && back->second >= exec.ticks) continue;
+    int32_t pid = exec.pid;
+    if (!exec.spawned) {
+      const auto process = facts.processes.find(exec.process);
+      if (process == facts.processes.end()) continue;
+      pid = process->second.has_last ? process->second.last.pid : process->second.pid;
+    }
+    // A child of posix_spawn may have said hello before its parent came to note it.
+    const uint64_t from = exec.started_ticks;
+    if (pid > 0 && (HasFrom(attached, pid, from) || HasFrom(inert, pid, from))) continue;
+    if (exec.environment_lost) {
+      programs.Add(ProcessState::kNotLoaded, exec.path, "environment without LD_PRELOAD", pid);
+      continue;
+    }
+    const std::string& reason = file_of(exec.path).not_loaded;
+    if (!reason.empty()) {
+      programs.Add(ProcessState::kNotLoaded, exec.path, reason, pid);
+    } else if (pid > 0 &&
+               (complete || facts.clock.ToPs(facts.last_ticks) - facts.clock.ToPs(exec.ticks) > kHelloPatiencePs)) {
+      programs.Add(ProcessState::kNotLoaded, exec.path, "tbprof was not reached", pid);
+    }
+  }
+  return programs.Take();
+}
+
+std::string UnrecordedText(const std::vector<UnrecordedProgram>& programs) {
+  uint64_t count = 0;
+  for (const UnrecordedProgram& program : programs) count += program.count;
+  if (count == 0) return "";
+  std::string text = StrCat(count, count == 1 ? " command ran unrecorded: " : " commands ran unrecorded: ");
+  for (size_t i = 0; i < programs.size() && i < kShownPrograms; ++i) {
+    const UnrecordedProgram& program = programs[i];
+    const std::string_view path = program.path;
+    StrAppend(&text, i == 0 ? "" : ", ",
+              path.empty()               ? std::string_view("a program")
+              : path.size() > kShownPath ? BaseName(path)
+                                         : path);
+    if (program.count > 1) StrAppend(&text, " x", program.count);
+    StrAppend(&text, " (", program.reason, ")");
+  }
+  if (programs.size() > kShownPrograms) StrAppend(&text, ", and more in summary.json");
+  return text;
+}
+
+std::vector<std::string> UnseenNotes(const SpoolFacts& facts, uint32_t families) {
+  // Libraries that wait in the kernel by themselves, without the functions of pthread.
+  struct Library {
+    std::string_view prefix, name;
+  };
+  static constexpr Library kLibraries[] = {
+      {"libgomp.so", "OpenMP (libgomp)"},
+      {"libgomp-", "OpenMP (libgomp)"},
+      {"libiomp5.so", "OpenMP (libiomp5)"},
+      {"libomp.so", "OpenMP (libomp)"},
+      {"libtbb.so", "TBB"},
+      {"libabsl_synchronization", "absl::Mutex"},
+      {"libtensorflow_framework", "absl::Mutex"},
+      {"libpython3.13", "Python's own locks"},
+      {"libpython3.14", "Python's own locks"},
+      {"libgo.so", "Go"},
+  };
+  std::vector<std::string> notes;
+  bool python = false, torch = false, torch_told = false;
+  std::vector<std::string_view> locks;
+  for (const auto& [identity, process] : facts.processes) {
+    python = python || ((process.last.flags & kProcessPlainPython) == 0 && IsPython(process));
+    torch_told = torch_told || !process.torch.empty();
+    for (const Module& module : process.modules) {
+      torch = torch || BaseName(module.path).starts_with("libtorch_cpu.so");
+      for (const Library& library : kLibraries) {
+        if (!BaseName(module.path).starts_with(library.prefix)) continue;
+        if (std::find(locks.begin(), locks.end(), library.name) == locks.end()) locks.push_back(library.name);
+      }
+    }
+  }
+  if (python && (families & kFamilyMalloc) != 0) {
+    notes.push_back(
+        "Python's objects of up to 512 bytes are not in the heap figures: pymalloc cuts them from blocks of 256 KiB "
+        "and "
+        "more; PYTHONMALLOC=malloc shows them, at a cost");
+  }
+  if (torch && !torch_told && (families & kFamilyAnnotation) != 0) {
+    notes.push_back(
+        "PyTorch was loaded, and its operations and steps are not recorded: --torch=off, or no tensor was made on the "
+        "program's main thread while recording");
+  }
+  if (!locks.empty() && (families & kFamilyLock) != 0) {
+    std::string names;
+    for (const std::string_view name : locks) StrAppend(&names, names.empty() ? "" : ", ", name);
+    notes.push_back(StrCat("waits inside ", names, " are not seen: these wait by futex, not by pthread functions"));
+  }
+  return notes;
+}
+
+std::string SamplingText(const Timeline& timeline) {
+  double recorded = 0, skipped = 0;
+  for (const Process& process : timeline.processes) {
+    recorded += static_cast<double>(process.torch.recorded);
+    skipped += static_cast<double>(process.torch.skipped);
+  }
+  if (skipped <= 0) return "";
+  return StrCat("PyTorch operations: sampled, ", SharePercent(skipped / (recorded + skipped)),
+                " skipped to keep overhead under 1 % (record all: --torch=all)");
+}
+
+}  // namespace tbprof

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The GPU part of the second pass: device records to lines of devices, calls of the CUDA interfaces to events of host
+// threads, and what ties the two together.
+//
+//   GpuBuilder gpu(&facts, &timeline, &host);
+//   gpu.Begin(window);
+//   for each GPU record: gpu.Take(process, owner, record);
+//   gpu.Finish();        // times of host events are ticks still
+//   gpu.FinishTimes();
+//
+// Process: converter, one thread. Untrusted: every id, time and number.
+#ifndef TBPROF_WRITER_CONVERT_GPU_BUILDER_H_
+#define TBPROF_WRITER_CONVERT_GPU_BUILDER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "writer/base/interval_union.h"
+#include "writer/convert/event_budget.h"
+#include "writer/convert/gpu_memory.h"
+#include "writer/spool/gpu_totals.h"
+#include "writer/spool/spool_facts.h"
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+inline constexpr uint32_t kNoLine = UINT32_MAX;
+inline constexpr uint32_t kNoProcess = UINT32_MAX;
+
+// What the builder of the host's lines does for it.
+class HostLines {
+ public:
+  virtual ~HostLines() = default;
+  // 65535: there are too many.
+  virtual uint16_t TypeOf(std::string_view name, ObjectKind object, ValueKind value) = 0;
+  virtual void CountCalls(const Identity& process, uint32_t owner, uint16_t type, uint64_t calls, uint64_t ticks,
+                          uint64_t longest) = 0;
+  // Index of the thread's line, made if need be; kNoLine: there are too many.
+  virtual uint32_t ThreadOf(const Identity& process, uint32_t owner, int32_t tid, uint64_t ticks) = 0;
+  // An Event::call_site for the code before `address`.
+  virtual uint32_t SiteOf(const Identity& process, uint16_t type, uint64_t address) = 0;
+  // The file name of the module that a call at the return address is in; empty: not known.
+  virtual std::string ModuleOf(const Identity& process, uint64_t return_address) = 0;
+  // A line that is no thread's.
+  virtual uint32_t LineOf(uint32_t owner, const std::string& name) = 0;
+  virtual void KeepCall(uint32_t line, const Event& event) = 0;
+  // A device event was added: too many of all, and some have to go.
+  virtual void DeviceEventKept() = 0;
+  virtual int64_t PsOf(uint64_t ticks) const = 0;  // within the window
+};
+
+class GpuBuilder {
+ public:
+  struct Window {
+    uint64_t open = 0, close = 0, totals_open = 0;
+  };
+  GpuBuilder(const SpoolFacts* facts, Timeline* timeline, HostLines* host)
+      : facts_(facts), timeline_(timeline), host_(host) {}
+
+  void Begin(const Window& window) { window_ = window; }
+  static bool IsGpu(RecordKind kind);
+  // `owner`: index into Timeline::processes; kNoProcess: it had ended before what is shown, and counts in totals alone.
+  void Take(const Identity& process, uint32_t owner, const RecordView& record);
+  // What a process did on a device in parts that were dropped.
+  void TakeTotal(const Identity& process, uint32_t owner, const GpuTotalRow& row);
+  void TakeDroppedMemory(const Identity& process, uint32_t owner, const GpuMemoryRecord& memory);
+  // Ties calls and device work together; with times still in ticks.
+  void Finish();
+  // Ticks to picoseconds, order, nesting, totals.
+  void FinishTimes();
+  // Warnings, and how recording went in each process; `index`: of the processes in the timeline.
+  void AddHonesty(const std::map<Identity, uint32_t>& index);
+
+  uint64_t kept() const { return kept_; }
+  // Leaves at most so many events, the longest.
+  LengthCut CutTo(uint64_t most);
+  // Device time of a process, ticks.
+  int64_t DevicePs(uint32_t owner) const {
+    const auto found = device_ps_.find(owner);
+    return found == device_ps_.end() ? 0 : found->second;
+  }
+
+ private:
+  struct PendingSync {
+    Identity process;
+    uint32_t owner;
+    uint64_t start, end;
+    uint32_t correlation, stream, context, type;
+  };
+  // What of a process is looked up again and again.
+  struct ProcessState {
+    const GpuFacts* facts = nullptr;
+    const ProcessFacts* process = nullptr;
+    size_t pairs_passed = 0;
+    absl::flat_hash_map<uint32_t, StringId> names;
+    absl::flat_hash_map<uint32_t, uint16_t> call_types;
+    absl::flat_hash_map<uint32_t, uint32_t> devices;
+    uint64_t runtime_launches = 0, driver_launches = 0;
+    uint64_t last_call_ticks = 0;  // the end of the latest call that there is a record of
+    uint64_t last_work_ticks = 0;  // and of the latest work of the device
+  };
+  struct Span {
+    uint64_t start = 0, end = 0;
+    bool uncertain = false, unfinished = false;
+  };
+  enum class Timing { kGood, kUntimed, kCorrupt };
+  // A kernel, a copy, a set or a graph.
+  struct Work {
+    uint32_t device = kNoLine;
+    Span span;
+    uint64_t ns = 0;  // as the device measured it
+  };
+
+  ProcessState& StateOf(const Identity& process);
+  Timing TimesOf(const ProcessState& state, uint64_t start_ns, uint64_t end_ns, bool may_be_open, Span* span) const;
+  uint32_t DeviceOf(ProcessState* state, uint16_t device);
+  static const std::string* StreamName(const ProcessState& state, uint32_t device, uint32_t stream);
+  uint32_t StreamOf(uint32_t owner, uint32_t device, uint32_t stream, const ProcessState& state);
+  uint16_t CallType(ProcessState* state, uint16_t callback, bool driver);
+  void CountCalls(const Identity& process, ProcessState* state, uint32_t owner, uint16_t type, bool driver,
+                  uint64_t calls, uint64_t ticks, uint64_t longest);
+  void CountKernels(uint32_t device, StringId name, uint64_t calls, int64_t ps, int64_t longest_ps);
+  void CountCopies(uint32_t device, uint8_t copy_kind, uint64_t calls, uint64_t bytes, int64_t ps);
+  void CountWaits(ProcessState* state, uint32_t context, uint64_t calls, int64_t ps);
+  StringId KernelName(ProcessState* state, uint32_t id);
+  uint32_t LaunchOf(uint32_t device, const GpuKernelRecord& kernel);
+  void TakeKernel(ProcessState* state, uint32_t owner, const RecordView& record);
+  void TakeCopy(ProcessState* state, uint32_t owner, const RecordView& record);
+  void TakeApi(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record);
+  void TakeSpan(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record);
+  void CountUnifiedMemory(ProcessState* state, uint32_t owner, uint16_t device, GpuUnifiedKind kind, uint64_t calls,
+                          uint64_t value, int64_t ps);
+  void TakeUnifiedMemory(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record);
+  void TakeMemory(ProcessState* state, uint32_t owner, const GpuMemoryRecord& memory, bool dropped);
+  void TakeGraph(ProcessState* state, uint32_t owner, const RecordView& record, const GpuSpanRecord& graph);
+  bool InTotals(const Span& span) const { return span.end > window_.totals_open && span.start < window_.close; }
+  // False: there is nothing to count, and why is counted.
+  bool FindWork(ProcessState* state, uint16_t device, uint64_t start_ns, uint64_t end_ns, Work* work);
+  // What the totals of all kinds of work share. What of it counts, in ps.
+  int64_t CountWork(uint32_t owner, const Work& work);
+  // False: not in the window.
+  bool Place(uint32_t owner, const Work& work, uint32_t flags, GpuEvent* event) const;
+  // Of a span that touches the window. False: there are too many lines or types, and it is counted.
+  bool PlaceOnHost(uint32_t line, uint16_t type, const Span& span, Event* event);
+  void Keep(const ProcessState& state, uint32_t owner, const Work& work, uint32_t stream, const GpuEvent& event);
+  // Of a span, what lies in the time that the totals are about, in ps.
+  int64_t CountedPs(const Span& span, uint64_t ns) const;
+  void Correlate();
+  std::string_view WhyUnused(const Identity& identity, const ProcessFacts& process) const;
+  void ExplainGap(const Identity& identity, const std::vector<CuptiUseAt>& uses, const CuptiGap& ticks, GpuGap* gap);
+  void JudgeProcess(const Identity& identity, const GpuFacts& facts, const ProcessFacts& process, Process* shown);
+  void TrackMemory();
+  void SplitLanes();
+  void NumberDevices();
+
+  const SpoolFacts* facts_;
+  Timeline* timeline_;
+  HostLines* host_;
+  Window window_;
+
+  std::map<Identity, ProcessState> states_;
+  const Identity* last_process_ = nullptr;
+  ProcessState* last_state_ = nullptr;
+  std::vector<std::string> device_keys_;
+  std::vector<GpuDeviceRecord> device_records_;
+  std::vector<uint32_t> device_numbers_;  // wished for
+  std::vector<IntervalUnion> busy_;
+  std::vector<int64_t> dropped_busy_ps_;
+  std::vector<GpuMemoryTrack> memory_;                                       // by device
+  absl::flat_hash_map<std::pair<uint64_t, uint32_t>, uint32_t> stream_ids_;  // (owner << 32 | stream, device)
+  absl::flat_hash_map<std::string, uint32_t> launch_ids_;
+  std::map<std::pair<uint32_t, StringId>, GpuKernelTotal> kernel_totals_;
+  std::map<std::pair<uint32_t, uint8_t>, GpuCopyTotal> copy_totals_;
+  std::map<std::pair<uint32_t, GpuUnifiedKind>, GpuUnifiedTotal> unified_totals_;
+  std::map<uint32_t, int64_t> device_ps_;
+  std::vector<PendingSync> syncs_;
+  LengthCut cut_;  // in ticks
+  uint64_t kept_ = 0;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_CONVERT_GPU_BUILDER_H_

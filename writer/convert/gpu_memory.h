@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Allocations and releases of a device's memory, which come in any order, to bytes in use over time.
+//
+// Process: converter.
+#ifndef TBPROF_WRITER_CONVERT_GPU_MEMORY_H_
+#define TBPROF_WRITER_CONVERT_GPU_MEMORY_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace tbprof {
+
+class GpuMemoryTrack {
+ public:
+  struct Change {
+    uint64_t ticks;
+    uint64_t address;
+    uint64_t bytes;
+    uint32_t owner;  // whose address it is
+    bool is_release;
+  };
+  struct Sample {
+    uint64_t ticks;
+    int64_t bytes;
+  };
+
+  // False: there were too many already.
+  bool Add(const Change& change);
+  // A release of what was allocated before anything was recorded changes nothing. Sorted by time.
+  std::vector<Sample> Samples();
+  bool empty() const { return changes_.empty(); }
+
+ private:
+  std::vector<Change> changes_;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_CONVERT_GPU_MEMORY_H_

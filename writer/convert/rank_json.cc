@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/convert/rank_json.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "wire/ranks.h"
+#include "writer/base/utf8.h"
+
+namespace tbprof {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kPsPerSecond = 1e12;
+constexpr size_t kMaxReports = kMaxWorld;
+constexpr size_t kMaxText = 300;
+constexpr double kMostSkewNs = 10e9;  // of the clocks of two machines
+constexpr uint64_t kMostNs = uint64_t{1} << 62;
+
+double Seconds(int64_t picoseconds) { return static_cast<double>(picoseconds) / kPsPerSecond; }
+
+Json KnownOrNull(bool known, const Json& value) { return known ? value : Json(nullptr); }
+
+std::string_view StateName(RankState state) {
+  switch (state) {
+    case RankState::kRunning:
+      return "running";
+    case RankState::kEnded:
+      return "ended";
+    case RankState::kMissing:
+      return "missing";
+  }
+  return "missing";
+}
+
+Json StepsJson(const RankReport& report) {
+  if (!report.has_numbers || report.step_source.empty()) return nullptr;
+  return {{"count", report.steps},
+          {"irregular", report.irregular_steps},
+          {"source", ValidUtf8(report.step_source)},
+          {"confidence", report.step_confidence},
+          {"median_s", KnownOrNull(report.median_step_ps >= 0, Seconds(report.median_step_ps))},
+          {"last", KnownOrNull(report.last_step >= 0, report.last_step)}};
+}
+
+// Members of one object, each null where it is absent or of another type.
+class Members {
+ public:
+  explicit Members(const Json& json) : json_(json) {}
+  template <typename Number>
+  Number Get(const char* name, Number otherwise) const {
+    const auto found = json_.find(name);
+    if (found == json_.end() || !found->is_number()) return otherwise;
+    const double value = found->template get<double>();
+    constexpr double kMost = std::min(9e18, static_cast<double>(std::numeric_limits<Number>::max()));
+    return value >= 0 && value <= kMost ? static_cast<Number>(value) : otherwise;
+  }
+  int64_t Picoseconds(const char* name) const {
+    const double seconds = Get(name, -1.0);
+    return seconds < 0 ? -1 : static_cast<int64_t>(std::min(seconds, 9e6) * kPsPerSecond);
+  }
+  std::string Text(const char* name) const {
+    const auto found = json_.find(name);
+    return found != json_.end() && found->is_string()
+               ? std::string(TruncateUtf8(found->get_ref<const std::string&>(), kMaxText))
+               : "";
+  }
+  bool Flag(const char* name) const {
+    const auto found = json_.find(name);
+    return found != json_.end() && found->is_boolean() && found->get<bool>();
+  }
+  const Json* Object(const char* name) const {
+    const auto found = json_.find(name);
+    return found != json_.end() && found->is_object() ? &*found : nullptr;
+  }
+
+ private:
+  const Json& json_;
+};
+
+RankReport ReportFrom(const Json& json, uint64_t start_unix_ns, uint64_t origin_unix_ns) {
+  const Members members(json);
+  RankReport report;
+  report.of_other_launcher = true;
+  report.rank = members.Get("rank", -1);
+  report.local_rank = members.Get("local_rank", -1);
+  const std::string state = members.Text("state");
+  report.state = state == "ended" ? RankState::kEnded : state == "running" ? RankState::kRunning : RankState::kMissing;
+  report.pid = members.Get("pid", 0);
+  report.exit_code = std::min(members.Get("exit_code", -1), 255);
+  report.exit_signal = std::min(members.Get("exit_signal", 0), 127);
+  report.out_of_memory = members.Flag("out_of_memory");
+  if (const int64_t end_ps = members.Picoseconds("end_s"); end_ps >= 0) {
+    const auto later_ns = static_cast<int64_t>(start_unix_ns) - static_cast<int64_t>(origin_unix_ns);
+    int64_t end;
+    if (!__builtin_mul_overflow(later_ns, int64_t{1000}, &end) && !__builtin_add_overflow(end, end_ps, &end)) {
+      report.end_ps = std::max<int64_t>(end, 0);
+    }
+  }
+  report.earlier_failures = members.Get("earlier_failures", 0);
+  report.earlier_failure = members.Text("earlier_failure");
+  report.host = members.Text("host");
+  report.has_numbers = !report.host.empty();
+  report.processes = members.Get("process_count", uint64_t{0});
+  report.threads = members.Get("threads", uint64_t{0});
+  report.records = members.Get("records", uint64_t{0});
+  report.waited_ps = std::max<int64_t>(members.Picoseconds("wait_s"), 0);
+  report.heap_peak_bytes = members.Get("heap_peak_bytes", int64_t{-1});
+  report.own_cost_seconds = members.Get("own_cost_s", 0.0);
+  if (const Json* steps = members.Object("steps")) {
+    const Members of_steps(*steps);
+    report.steps = of_steps.Get("count", uint64_t{0});
+    report.irregular_steps = of_steps.Get("irregular", uint64_t{0});
+    report.step_source = of_steps.Text("source");
+    report.step_confidence = of_steps.Get("confidence", 0.0);
+    report.median_step_ps = of_steps.Picoseconds("median_s");
+    report.last_step = of_steps.Get("last", int64_t{-1});
+  }
+  const auto waits = json.find("wait_sites");
+  for (size_t i = 0; waits != json.end() && waits->is_array() && i < std::min<size_t>(waits->size(), 5); ++i) {
+    if (!(*waits)[i].is_object()) continue;
+    const Members wait((*waits)[i]);
+    report.waits.push_back({wait.Text("operation"), wait.Text("call_site"), wait.Get("calls", uint64_t{0}),
+                            std::max<int64_t>(wait.Picoseconds("total_s"), 0),
+                            std::max<int64_t>(wait.Picoseconds("longest_s"), 0)});
+  }
+  return report;
+}
+
+}  // namespace
+
+Json RankReportJson(const RankReport& report) {
+  Json waits = Json::array();
+  for (const RankWait& wait : report.waits) {
+    waits.push_back({{"operation", ValidUtf8(wait.operation)},
+                     {"call_site", ValidUtf8(wait.call_site)},
+                     {"calls", wait.calls},
+                     {"total_s", Seconds(wait.total_ps)},
+                     {"longest_s", Seconds(wait.longest_ps)}});
+  }
+  const bool numbers = report.has_numbers;
+  return {{"rank", report.rank},
+          {"local_rank", KnownOrNull(report.local_rank >= 0, report.local_rank)},
+          {"state", StateName(report.state)},
+          {"pid", KnownOrNull(report.pid > 0, report.pid)},
+          {"exit_code", KnownOrNull(report.exit_code >= 0 && report.exit_signal == 0, report.exit_code)},
+          {"exit_signal", KnownOrNull(report.exit_signal != 0, report.exit_signal)},
+          {"out_of_memory", report.out_of_memory},
+          {"end_s", KnownOrNull(report.end_ps >= 0, Seconds(report.end_ps))},
+          {"earlier_failures", report.earlier_failures},
+          {"earlier_failure", KnownOrNull(report.earlier_failures > 0, ValidUtf8(report.earlier_failure))},
+          {"of_other_launcher", report.of_other_launcher},
+          {"host", KnownOrNull(numbers, ValidUtf8(report.host))},
+          {"process_count", KnownOrNull(numbers, report.processes)},
+          {"threads", KnownOrNull(numbers, report.threads)},
+          {"records", KnownOrNull(numbers, report.records)},
+          {"steps", StepsJson(report)},
+          {"wait_s", KnownOrNull(numbers, Seconds(report.waited_ps))},
+          {"wait_sites", KnownOrNull(numbers, std::move(waits))},
+          {"heap_peak_bytes", KnownOrNull(report.heap_peak_bytes >= 0, report.heap_peak_bytes)},
+          {"own_cost_s", KnownOrNull(numbers, report.own_cost_seconds)}};
+}
+
+std::vector<RankReport> RankReportsOfSummary(const std::string& summary, uint64_t origin_unix_ns,
+                                             uint64_t run_start_unix_ns) {
+  std::vector<RankReport> reports;
+  const Json json = Json::parse(summary, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return reports;
+  const auto by_rank = json.find("by_rank");
+  const uint64_t start = Members(json).Get("start_unix_ns", origin_unix_ns);
+  // A run of the same name may have left its files there.
+  const double end = static_cast<double>(start) + 1e9 * std::max(Members(json).Get("wall_s", 0.0), 0.0);
+  if (end + kMostSkewNs < static_cast<double>(run_start_unix_ns)) return reports;
+  if (by_rank != json.end() && by_rank->is_array()) {
+    for (size_t i = 0; i < std::min<size_t>(by_rank->size(), kMaxReports); ++i) {
+      if (!(*by_rank)[i].is_object()) continue;
+      RankReport report = ReportFrom((*by_rank)[i], std::min(start, kMostNs), std::min(origin_unix_ns, kMostNs));
+      const bool own = !Members((*by_rank)[i]).Flag("of_other_launcher");
+      if (report.rank >= 0 && own && report.state != RankState::kMissing) reports.push_back(std::move(report));
+    }
+    return reports;
+  }
+  // Of an earlier tbprof: who is there, and nothing else.
+  const auto ranks = json.find("ranks");
+  if (ranks == json.end() || !ranks->is_array()) return reports;
+  for (size_t i = 0; i < std::min<size_t>(ranks->size(), kMaxReports); ++i) {
+    if (!(*ranks)[i].is_number_unsigned() || (*ranks)[i] > kMaxWorld) continue;
+    RankReport report;
+    report.rank = (*ranks)[i].get<int>();
+    report.state = RankState::kRunning;
+    report.of_other_launcher = true;
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+}  // namespace tbprof

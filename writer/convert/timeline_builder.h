@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From a spool to a timeline: decodes, checks, joins processes and threads, cuts to the window, keeps within the
+// budget, names addresses. Everything in a spool is taken as hostile: what makes no sense is counted and left out.
+//
+//   auto timeline = BuildTimeline({.spool = path}, [](uint64_t done, uint64_t total) {});
+//
+// Memory: bounded by the event budget, not by the spool's size. Process: converter, one thread.
+#ifndef TBPROF_WRITER_CONVERT_TIMELINE_BUILDER_H_
+#define TBPROF_WRITER_CONVERT_TIMELINE_BUILDER_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "writer/convert/diagnostics.h"
+#include "writer/spool/spool.h"
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+inline constexpr int kAnyRank = -1;
+
+// What an event takes in the file, measured on real runs.
+inline constexpr uint64_t kBytesPerEvent = 24;
+
+// The events that are kept of a file of so many bytes.
+inline constexpr uint64_t MostEvents(uint64_t max_profile_size) {
+  return std::max<uint64_t>(max_profile_size / kBytesPerEvent, 1000);
+}
+
+struct TimelineRequest {
+  std::string spool;
+  SpoolExtent extent;                         // how much of it to read
+  uint32_t window = 0;                        // number of the window to show: 0 the run's own
+  uint64_t max_profile_size = 64u << 20;      // bytes of the xplane file to aim at
+  std::string host;                           // overrides the session's
+  std::string step_marker;                    // a regular expression, likewise
+  uint64_t part_from_ns = 0, part_to_ns = 0;  // of the window, from its beginning; 0: all of it
+  uint64_t agreed_start_unix_ns = 0;          // of several captures at the same time; 0: there is none
+  // Of several ranks in one spool, the one to show: the processes that say so, and their descendants. kAnyRank: the
+  // lowest, with what belongs to none (torchrun itself); Timeline::further_ranks then names the others.
+  int rank = kAnyRank;
+  std::vector<std::string> warnings;  // of the launcher, not in the spool
+  bool recovered = false;             // the launcher is gone: say so
+  ExamineProgram examine = nullptr;   // what a program's file says
+};
+
+using ProgressFunction = std::function<void(uint64_t done, uint64_t total)>;
+
+// What a spool says of itself. Reads all of it.
+struct SpoolSummary {
+  std::string logdir, run, host;
+  bool run_exclusive = true;
+  std::vector<std::string> command;
+  std::vector<std::string> also;
+  uint64_t max_profile_size = 0;
+  int launcher_pid = 0;
+  uint64_t start_unix_ns = 0;
+  struct SpoolWindow {
+    uint32_t number;  // 0: the run's own; captures from 1; kStartWindow...
+    bool published = false;
+    bool replaced = false;
+  };
+  std::vector<SpoolWindow> windows;  // that were opened
+};
+absl::StatusOr<SpoolSummary> ReadSpoolSummary(const std::string& path);
+
+absl::StatusOr<Timeline> BuildTimeline(const TimelineRequest& request, const ProgressFunction& progress);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_CONVERT_TIMELINE_BUILDER_H_

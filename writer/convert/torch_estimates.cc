@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/convert/torch_estimates.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_format.h"
+#include "writer/base/text.h"
+#include "writer/timeline/torch_names.h"
+
+namespace tbprof {
+namespace {
+
+// What the bars may take of the file: 1 MB, and no more than the operations that are in it.
+constexpr size_t kFewestBars = 64, kMostBars = 40'000;
+// A process with so much work beside its main thread's that it has more is one in a thousand threads.
+constexpr size_t kMostLines = 64;
+
+struct Missing {
+  StringId operation = 0;
+  double ps = 0;
+};
+struct Pause {
+  int64_t start_ps = 0, length_ps = 0;
+};
+
+double WeightAt(const std::vector<TorchWeight>& weights, int64_t ps) {
+  const auto above = std::ranges::upper_bound(weights, ps, {}, &TorchWeight::at_ps);
+  return above == weights.begin() ? 1 : std::prev(above)->weight;
+}
+
+// By operation, the longest first. `events`: how many they come from.
+std::vector<Missing> MissingTimes(const Timeline& timeline, uint32_t process, size_t* events) {
+  const std::vector<TorchWeight>& weights = timeline.processes[process].torch.weights;
+  absl::flat_hash_map<StringId, double> times;
+  for (const Thread& thread : timeline.threads) {
+    if (thread.process != process || thread.is_line) continue;
+    for (const Event& event : thread.events) {
+      if (event.detail == 0 || !IsTorchWork(timeline.types[event.type])) continue;
+      const double more = WeightAt(weights, event.start_ps) - 1;
+      ++*events;
+      if (more > 0) times[event.detail] += more * static_cast<double>(event.duration_ps);
+    }
+  }
+  std::vector<Missing> missing;
+  for (const auto& [operation, ps] : times) missing.push_back({operation, ps});
+  std::ranges::sort(missing, [](const Missing& a, const Missing& b) {
+    return a.ps != b.ps ? a.ps > b.ps : a.operation < b.operation;
+  });
+  return missing;
+}
+
+std::vector<Pause> PausesOf(const Timeline& timeline, uint32_t process, size_t most) {
+  std::vector<Pause> pauses;
+  for (const Thread& thread : timeline.threads) {
+    if (thread.process != process || !thread.is_line) continue;
+    for (const Event& event : thread.events) {
+      if (IsTorchPause(timeline.types[event.type])) pauses.push_back({event.start_ps, event.duration_ps});
+    }
+  }
+  if (pauses.size() > most) {
+    std::ranges::nth_element(pauses, pauses.begin() + static_cast<ptrdiff_t>(most), std::greater{}, &Pause::length_ps);
+    pauses.resize(most);
+  }
+  std::ranges::sort(pauses, {}, &Pause::start_ps);
+  return pauses;
+}
+
+}  // namespace
+
+std::vector<EstimateLine> TorchEstimates(const Timeline& timeline, uint32_t process) {
+  const TorchSampled& torch = timeline.processes[process].torch;
+  if (torch.skipped == 0) return {};
+  size_t events = 0;
+  const std::vector<Missing> missing = MissingTimes(timeline, process, &events);
+  const size_t most = std::clamp(events, kFewestBars, kMostBars);
+  const std::vector<Pause> pauses =
+      PausesOf(timeline, process, std::max<size_t>(1, most / std::max<size_t>(1, missing.size())));
+  double all = 0, room = 0;
+  for (const Missing& each : missing) all += each.ps;
+  for (const Pause& pause : pauses) room += static_cast<double>(pause.length_ps);
+  if (all <= 0 || room <= 0) return {};
+  // Threads that work at the same time, and pauses too many to be used, need further lines.
+  const auto count = static_cast<size_t>(std::min<double>(kMostLines, std::ceil(all / room)));
+  std::vector<EstimateLine> lines(count);
+  const double fit = std::min(1.0, static_cast<double>(count) * room / all);
+  for (const Pause& pause : pauses) {
+    const double share = static_cast<double>(pause.length_ps) / room;
+    size_t line = 0;
+    double at = 0;
+    for (const Missing& each : missing) {
+      double rest = each.ps * fit * share;
+      while (rest >= 1 && line < count) {
+        const double length = std::min(rest, static_cast<double>(pause.length_ps) - at);
+        const auto from = static_cast<int64_t>(at), to = static_cast<int64_t>(at + length);
+        if (to > from) lines[line].bars.push_back({each.operation, pause.start_ps + from, to - from});
+        at += length;
+        rest -= length;
+        if (static_cast<double>(pause.length_ps) - at >= 1) continue;
+        at = 0;
+        ++line;
+      }
+    }
+  }
+  const double share = static_cast<double>(torch.recorded) / static_cast<double>(torch.recorded + torch.skipped);
+  // In the letters that an operation's name may have.
+  lines[0].note = absl::StrFormat(
+      "PyTorch_operations_are_sampled/%.*f_percent_recorded/times_are_extrapolated/occurrences_are_not:Sampled",
+      share < 0.1 ? 1 : 0, 100 * share);
+  return lines;
+}
+
+}  // namespace tbprof

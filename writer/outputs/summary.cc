@@ -1,0 +1,598 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/outputs/summary.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+#include "absl/strings/str_format.h"
+#include "writer/base/median.h"
+#include "writer/base/summary_format.h"
+#include "writer/base/text.h"
+#include "writer/base/utf8.h"
+#include "writer/convert/input_wait.h"
+#include "writer/convert/rank_report.h"
+#include "writer/steps/step_loops.h"
+
+namespace tbprof {
+namespace {
+
+constexpr int kPrefixColumns = 8;  // `tbprof: `
+constexpr size_t kTopRows = 5;
+constexpr size_t kNotes = 6;
+constexpr size_t kErrorLines = 6;  // of one
+
+enum class Style { kPlain, kHeading, kWarning, kError, kDim };
+
+std::string_view Escape(Style style) {
+  switch (style) {
+    case Style::kPlain:
+      return "";
+    case Style::kHeading:
+      return "\x1b[1m";
+    case Style::kWarning:
+      return "\x1b[33m";
+    case Style::kError:
+      return "\x1b[31m";
+    case Style::kDim:
+      return "\x1b[2m";
+  }
+  return "";
+}
+
+struct Line {
+  std::string text;
+  Style style = Style::kPlain;
+  bool whole = false;  // paths and commands are never cut
+};
+using Section = std::vector<Line>;
+
+std::string Plural(uint64_t count, std::string_view one, std::string_view many) {
+  return StrCat(HumanCount(count), " ", count == 1 ? one : many);
+}
+
+// The lengths that the budget of the file left; nothing where it left all.
+std::string ShortestDrawn(std::string_view what, int64_t shortest_ps, int64_t all_from_ps) {
+  if (shortest_ps == 0) return "";
+  std::string text = StrCat(what, HumanTime(shortest_ps));
+  if (all_from_ps > shortest_ps) StrAppend(&text, " (of those under ", HumanTime(all_from_ps), ", an even part)");
+  return text;
+}
+
+std::string EndText(const Timeline& timeline) {
+  if (timeline.exit_signal != 0) {
+    const char* name = sigabbrev_np(timeline.exit_signal);
+    return name != nullptr ? StrCat("killed by SIG", name) : StrCat("killed by signal ", timeline.exit_signal);
+  }
+  if (timeline.exit_code >= 0) return StrCat("exit status ", timeline.exit_code);
+  return "still running";
+}
+
+// The text, with the rank that this timeline shows, where the run has several; else nothing.
+std::string OfRank(const Timeline& timeline, std::string_view before, std::string_view behind = "") {
+  return timeline.by_rank.size() > 1 && timeline.rank >= 0 ? StrCat(before, timeline.rank, behind) : "";
+}
+
+// The ranks together, the slowest, and those that failed. What follows in the block is of one rank.
+void AddRanks(const Timeline& timeline, Section* out) {
+  if (timeline.by_rank.size() < 2) {
+    for (const std::string& text : timeline.rank_warnings) out->push_back({PrintableUtf8(text), Style::kWarning});
+    return;
+  }
+  const RankTotals totals = TotalsOf(timeline.by_rank);
+  const auto world =
+      std::max<uint64_t>(timeline.by_rank.size(), static_cast<uint64_t>(std::max(timeline.world_size, 0)));
+  out->push_back(
+      {StrCat(totals.ranks, " of ", world, " ranks: ", Plural(totals.processes, "process", "processes"), ", ",
+              Plural(totals.threads, "thread", "threads"), ", ", Plural(totals.records, "record", "records"),
+              "; waits ", HumanTime(totals.waited_ps), " (all threads)"),
+       Style::kHeading});
+  const RankSpeeds speeds = SpeedsOf(timeline.by_rank);
+  if (speeds.slowest != nullptr) {
+    out->push_back(
+        {StrCat("slowest: rank ", speeds.slowest->rank, ", step median ", HumanTime(speeds.slowest->median_step_ps),
+                "; fastest: rank ", speeds.fastest->rank, ", ", HumanTime(speeds.fastest->median_step_ps),
+                speeds.without_steps > 0 ? StrCat("; ", Plural(speeds.without_steps, "rank", "ranks"), " without steps")
+                                         : "")});
+  } else if (totals.ranks > 1) {
+    out->push_back({"slowest rank: not known (fewer than 2 ranks have steps)"});
+  }
+  for (const std::string& text : timeline.rank_warnings) out->push_back({PrintableUtf8(text), Style::kWarning});
+  out->push_back(
+      {StrCat("below: rank ", timeline.rank, " alone; the others: summary.json (by_rank), hosts of the profile")});
+}
+
+// Whether the totals are those of the whole run, as the command's CPU time is.
+bool IsWholeRun(const Timeline& timeline) {
+  const std::string& window = timeline.window;
+  return window.empty() || window == "auto" || window == "all" || window == "end" || window.starts_with("last=");
+}
+
+Section Headline(const Timeline& timeline, size_t columns) {
+  Section out;
+  std::string text = timeline.window.starts_with("capture ") ? StrCat(timeline.window, ": ") : "";
+  text += timeline.totals_ps > 0
+              ? StrCat(HumanTime(timeline.totals_ps), " wall, shown are the last ", HumanTime(timeline.duration_ps))
+              : StrCat(HumanTime(timeline.duration_ps), " wall");
+  if (timeline.user_cpu_seconds >= 0 && timeline.system_cpu_seconds >= 0) {
+    StrAppend(&text, ", ", HumanSeconds(timeline.user_cpu_seconds), " user + ",
+              HumanSeconds(timeline.system_cpu_seconds), " system CPU",
+              IsWholeRun(timeline) ? "" : " (of the whole run)");
+  }
+  StrAppend(&text, "; ", EndText(timeline));
+  if (!timeline.complete) text += "; recovered from the spool";
+  out.push_back({text, Style::kHeading});
+  AddRanks(timeline, &out);
+  text =
+      StrCat(OfRank(timeline, "rank ", ": "), Plural(timeline.ProcessCount(), "process", "processes"), ", ",
+             Plural(timeline.ThreadCount(), "thread", "threads"), ", ", Plural(timeline.records, "record", "records"));
+  std::string steps;
+  if (timeline.step_source == "synthetic" && !timeline.steps.empty()) {
+    steps = StrCat("steps unknown", timeline.steps_unknown.empty() ? "" : ": ", PrintableUtf8(timeline.steps_unknown));
+  } else if (!timeline.steps.empty()) {
+    std::vector<int64_t> lengths;
+    for (const Step& step : timeline.steps) {
+      if (step.is_regular) lengths.push_back(step.end_ps - step.start_ps);
+    }
+    const size_t others = timeline.steps.size() - lengths.size();
+    steps = Plural(lengths.size(), "step", "steps");
+    if (!lengths.empty()) StrAppend(&steps, ", median ", HumanTime(Median(lengths)));
+    if (others > 0) StrAppend(&steps, " and ", others, " irregular");
+    StrAppend(&steps, " (", PrintableUtf8(timeline.step_source));
+    if (timeline.step_confidence > 0 && timeline.step_confidence < 1) {
+      StrAppend(&steps, ", confidence ", absl::StrFormat("%.2f", timeline.step_confidence));
+    }
+    steps += ")";
+  }
+  // What the steps were taken from stands last, and must not be what a narrow line cuts.
+  const bool fits = Utf8Columns(text) + 2 + Utf8Columns(steps) <= columns;
+  if (!steps.empty() && fits) StrAppend(&text, "; ", steps);
+  out.push_back({text});
+  if (!steps.empty() && !fits) out.push_back({steps});
+  for (const StepLoop& loop : timeline.step_loops) {
+    out.push_back({StrCat("other loop: ", LoopText(loop), loop.may_be_step ? "; either may be the step" : "")});
+  }
+  if (const std::string input = InputWaitText(MeasureInputWait(timeline)); !input.empty()) {
+    out.push_back({StrCat(OfRank(timeline, "rank ", ": "), input)});
+  }
+  return out;
+}
+
+std::string TypeName(const Timeline& timeline, uint16_t type) {
+  return type < timeline.types.size() ? PrintableUtf8(timeline.types[type].name) : "?";
+}
+
+Section Waits(const Timeline& timeline, size_t columns) {
+  Section out;
+  if (timeline.wait_sites.empty()) return out;
+  out.push_back({StrCat("waits      total   longest     calls  where (all threads", OfRank(timeline, " of rank "), ")"),
+                 Style::kHeading});
+  for (const CallSiteTotal& site : timeline.wait_sites) {
+    if (out.size() > kTopRows) break;
+    const std::string numbers = absl::StrFormat("      %10s%10s%10s  ", HumanTime(site.total_ps),
+                                                HumanTime(site.longest_ps), HumanCount(site.calls));
+    std::string where = TypeName(timeline, site.type);
+    if (site.site != 0) StrAppend(&where, " in ", PrintableUtf8(timeline.strings.Get(site.site)));
+    const size_t room = columns > Utf8Columns(numbers) ? columns - Utf8Columns(numbers) : 1;
+    out.push_back({StrCat(numbers, FitColumns(where, room, /*keep_end=*/true))});
+  }
+  return out;
+}
+
+double WholePs(const Timeline& timeline) {
+  return static_cast<double>(timeline.totals_ps > 0 ? timeline.totals_ps : timeline.duration_ps);
+}
+
+// Of each GPU a heading, what was copied and waited for, and its longest kernels.
+Section Gpus(const Timeline& timeline, size_t columns) {
+  Section out;
+  // With many of them one line each.
+  const size_t kernel_rows = timeline.gpu_devices.size() > 2 ? 0 : timeline.gpu_devices.size() > 1 ? 2 : kTopRows;
+  for (const GpuDevice& device : timeline.gpu_devices) {
+    std::string text =
+        StrCat(OfRank(timeline, "rank ", ", "), "GPU ", device.number, device.name.empty() ? "" : " ",
+               PrintableUtf8(device.name), ": ", HumanPercent(static_cast<double>(device.busy_ps) / WholePs(timeline)),
+               " busy, ", Plural(device.kernels, "kernel", "kernels"), " for ", HumanTime(device.kernel_ps));
+    if (device.collective_ps > 0) StrAppend(&text, " (NCCL ", HumanTime(device.collective_ps), ")");
+    if (device.graphs > 0) StrAppend(&text, ", ", Plural(device.graphs, "graph", "graphs"));
+    if (timeline.totals_ps > 0) text += ", in the whole run";
+    out.push_back({text, Style::kHeading});
+    if (timeline.gpu_devices.size() > 4) continue;
+    text.clear();
+    for (const GpuCopyTotal& copy : device.copy_totals) {
+      const double seconds = static_cast<double>(copy.total_ps) / 1e12;
+      StrAppend(&text, text.empty() ? "" : ", ", copy.name, " ", HumanBytes(static_cast<double>(copy.bytes)), " in ",
+                HumanTime(copy.total_ps));
+      if (seconds > 0) StrAppend(&text, " (", HumanBytes(static_cast<double>(copy.bytes) / seconds), "/s)");
+    }
+    if (!text.empty()) out.push_back({StrCat("      ", text)});
+    text.clear();
+    for (const GpuUnifiedTotal& total : device.unified_totals) {
+      constexpr std::string_view kPrefix = "unified memory ";
+      const std::string_view name = total.name;
+      const std::string part =
+          StrCat(name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name, " ",
+                 total.is_bytes ? HumanBytes(static_cast<double>(total.value)) : HumanCount(total.value),
+                 total.total_ps > 0 ? StrCat(" in ", HumanTime(total.total_ps)) : "");
+      if (!text.empty() && text.size() + part.size() + 8 > columns) {
+        out.push_back({StrCat("      ", text)});
+        text.clear();
+      }
+      StrAppend(&text, text.empty() ? kPrefix : ", ", part);
+    }
+    if (!text.empty()) out.push_back({StrCat("      ", text)});
+    text.clear();
+    if (device.waits > 0) {
+      text = StrCat("host waited ", HumanTime(device.waited_ps), " in ",
+                    Plural(device.waits, "synchronization", "synchronizations"));
+    }
+    if (device.peak_bytes > 0) {
+      StrAppend(&text, text.empty() ? "" : ", ", "peak of cudaMalloc ",
+                HumanBytes(static_cast<double>(device.peak_bytes)));
+      if (device.memory_bytes > 0) StrAppend(&text, " of ", HumanBytes(static_cast<double>(device.memory_bytes)));
+    }
+    if (!text.empty()) out.push_back({StrCat("      ", text)});
+    if (kernel_rows > 0 && !device.kernel_totals.empty()) {
+      out.push_back({"           total      mean     calls  kernel (time on the device)"});
+    }
+    for (size_t i = 0; i < std::min(kernel_rows, device.kernel_totals.size()); ++i) {
+      const GpuKernelTotal& kernel = device.kernel_totals[i];
+      const int64_t mean = kernel.total_ps / static_cast<int64_t>(std::max<uint64_t>(kernel.calls, 1));
+      const std::string numbers = absl::StrFormat("      %10s%10s%10s  ", HumanTime(kernel.total_ps), HumanTime(mean),
+                                                  HumanCount(kernel.calls));
+      const size_t used = Utf8Columns(numbers);
+      out.push_back({StrCat(numbers, FitColumns(PrintableUtf8(timeline.strings.Get(kernel.name)),
+                                                columns > used ? columns - used : 1, /*keep_end=*/false))});
+    }
+  }
+  if (out.empty()) {
+    const auto any = [&](GpuRecording recording) {
+      return std::any_of(timeline.processes.begin(), timeline.processes.end(),
+                         [&](const Process& process) { return process.gpu.recording == recording; });
+    };
+    if (any(GpuRecording::kPaused)) {
+      out.push_back({"GPU  recorded with gaps, and nothing ran on it outside of them", Style::kHeading});
+    } else if (any(GpuRecording::kRecorded)) {
+      out.push_back({"GPU  recorded, and nothing ran on it in this window", Style::kHeading});
+    }
+  }
+  return out;
+}
+
+// `at::(anonymous namespace)::relu(at::Tensor const&) (libtorch_cpu.so)` as `at::relu`; a file and line stay.
+std::string ShortFrame(std::string_view frame) {
+  constexpr std::string_view kAnonymous = "(anonymous namespace)::";
+  std::string named(frame);
+  for (size_t at = 0; (at = named.find(kAnonymous, at)) != std::string::npos;) named.erase(at, kAnonymous.size());
+  frame = named;
+  const size_t location = frame.rfind(" (");
+  std::string_view function = frame.substr(0, location);
+  const size_t arguments = function.find('(', function.starts_with("operator(") ? 10 : 1);
+  if (arguments != std::string_view::npos && function.find("operator()") == std::string_view::npos) {
+    function = function.substr(0, arguments);
+  }
+  const std::string_view place = location == std::string_view::npos ? "" : frame.substr(location);
+  return StrCat(function, place.find(':') == std::string_view::npos ? "" : place);
+}
+
+// Frames that say how memory is had rather than who wanted it, and frames without a name.
+bool IsPlumbing(std::string_view frame) {
+  if (frame.find(" (") == std::string_view::npos) return true;
+  for (const std::string_view word : {"alloc", "Alloc", "operator new", "::empty", "std::", "__gnu_cxx"}) {
+    if (frame.find(word) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+std::string AllocationPlace(const Timeline& timeline, const AllocationSiteTotal& site) {
+  std::string place;
+  int shown = 0;
+  for (const StringId id : site.frames) {
+    const std::string& frame = timeline.strings.Get(id);
+    if (IsPlumbing(frame)) continue;
+    StrAppend(&place, shown == 0 ? "" : " < ", PrintableUtf8(ShortFrame(frame)));
+    if (++shown == 2) break;
+  }
+  return shown > 0 ? place : PrintableUtf8(ShortFrame(timeline.strings.Get(site.frames[0])));
+}
+
+// Threads tell the process what they gathered about every 64 KiB.
+std::string PeakText(int64_t bytes) {
+  return bytes < 64 * 1024 ? "under 64 KiB" : HumanBytes(static_cast<double>(bytes));
+}
+
+std::string ProcessLabel(const Process& process) {
+  return StrCat(PrintableUtf8(process.name.empty() ? process.executable : process.name), " (", process.pid, ")");
+}
+
+// Of the process whose heap was largest, what --malloc=exact has seen.
+void AddExactHeap(const Timeline& timeline, size_t columns, Section* out) {
+  const Process* largest = nullptr;
+  size_t recorded = 0;
+  for (const Process& process : timeline.processes) {
+    if (!process.exact_heap.recorded) continue;
+    ++recorded;
+    if (largest == nullptr || process.exact_heap.peak_bytes > largest->exact_heap.peak_bytes) largest = &process;
+  }
+  if (largest == nullptr) return;
+  const ExactHeap& heap = largest->exact_heap;
+  const auto bytes = [](int64_t count) { return HumanBytes(static_cast<double>(std::max<int64_t>(count, 0))); };
+  const bool known = heap.lost == 0;
+  std::string heading =
+      StrCat("each block", recorded > 1 ? StrCat(" of ", FitColumns(ProcessLabel(*largest), 30)) : "", "  ");
+  if (known) {
+    StrAppend(&heading, "peak ", bytes(heap.peak_bytes), " at ", HumanTime(heap.peak_ps), ", ",
+              Plural(heap.live_blocks, "block", "blocks"), " left, ", HumanCount(heap.temporary), " temporary");
+  } else {
+    StrAppend(&heading, "incomplete, ", HumanCount(heap.lost), " or more records lost: peaks and blocks left unknown");
+  }
+  // A block from before has no size that is known.
+  if (heap.earlier > 0) heading += "; blocks from before this window left out";
+  if (heap.ambiguous > 0) StrAppend(&heading, ", ", heap.ambiguous, " ambiguous");
+  if (heap.not_followed > 0) StrAppend(&heading, ", ", heap.not_followed, " not followed");
+  out->push_back({std::move(heading), known ? Style::kHeading : Style::kWarning});
+  out->push_back({known ? "       at peak      left     calls  temporary  place"
+                        : "       at peak      left  calls >=  temporary  place"});
+  for (size_t i = 0; i < std::min(kTopRows, heap.sites.size()); ++i) {
+    const HeapSite& site = heap.sites[i];
+    const double share = site.calls > 0 ? static_cast<double>(site.temporary) / static_cast<double>(site.calls) : 0;
+    std::string numbers = absl::StrFormat("    %10s%10s%10s%11s  ", known ? bytes(site.peak_bytes) : "?",
+                                          known ? bytes(site.live_bytes) : "?", HumanCount(site.calls),
+                                          known ? HumanPercent(share) : "?");
+    const size_t used = Utf8Columns(numbers);
+    out->push_back({StrCat(numbers, FitColumns(PrintableUtf8(ShortFrame(timeline.strings.Get(site.site))),
+                                               columns > used ? columns - used : 1, /*keep_end=*/false))});
+  }
+}
+
+std::string HeapLevelText(const Process& process) {
+  const AllocatorTotals& heap = process.allocator;
+  if (!heap.is_absolute) {
+    return StrCat("live bytes not known: its start was not recorded; peak at least ", PeakText(heap.window_peak_bytes));
+  }
+  const bool was_there = process.start_ps <= 0 && heap.begin_bytes > 0;
+  return StrCat("live at the end ", HumanBytes(static_cast<double>(heap.live_bytes)), "; peak ",
+                was_there ? "in this window " : "", PeakText(heap.window_peak_bytes),
+                was_there ? StrCat(", since its start ", PeakText(heap.peak_bytes)) : "");
+}
+
+Section Heap(const Timeline& timeline, size_t columns) {
+  Section out;
+  AllocatorTotals all;
+  const Process* largest = nullptr;
+  size_t counted = 0;
+  for (const Process& process : timeline.processes) {
+    all.allocations += process.allocator.allocations;
+    all.frees += process.allocator.frees;
+    all.allocated_bytes += process.allocator.allocated_bytes;
+    const bool called = process.allocator.allocations + process.allocator.frees > 0;
+    if (!called && (!process.allocator.is_absolute || process.allocator.live_bytes == 0)) continue;
+    ++counted;
+    const auto peak = [](const Process& of) {
+      return std::max(of.allocator.window_peak_bytes, of.allocator.live_bytes);
+    };
+    if (largest == nullptr || peak(process) > peak(*largest)) largest = &process;
+  }
+  if (largest == nullptr) return out;
+  constexpr size_t kNameColumns = 30;
+  out.push_back(
+      {StrCat("heap  ", Plural(all.allocations, "allocation", "allocations"), ", ",
+              HumanBytes(static_cast<double>(all.allocated_bytes)), " in all, ", Plural(all.frees, "free", "frees"),
+              ", by ",
+              counted == 1 ? FitColumns(ProcessLabel(*largest), kNameColumns) : StrCat("all ", counted, " processes"),
+              OfRank(timeline, " of rank ")),
+       Style::kHeading});
+  out.push_back(
+      {StrCat("      ", counted == 1 ? "" : StrCat("largest: ", FitColumns(ProcessLabel(*largest), kNameColumns), ": "),
+              HeapLevelText(*largest))});
+  AddExactHeap(timeline, columns, &out);
+  // Different ways through the plumbing from one place are one line here; summary.json has them apart.
+  std::vector<std::pair<std::string, double>> places;
+  for (const AllocationSiteTotal& site : timeline.allocation_sites) {
+    if (site.frames.empty()) continue;
+    std::string place = AllocationPlace(timeline, site);
+    const auto known =
+        std::find_if(places.begin(), places.end(), [&](const auto& entry) { return entry.first == place; });
+    if (known != places.end()) {
+      known->second += site.bytes;
+    } else {
+      places.emplace_back(std::move(place), site.bytes);
+    }
+  }
+  std::stable_sort(places.begin(), places.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  if (!places.empty())
+    out.push_back({"        estimate   share  allocated at (estimated from samples of all allocated bytes)"});
+  const size_t last = out.size() + kTopRows;
+  for (const auto& [place, bytes] : places) {
+    if (out.size() >= last) break;
+    std::string numbers = absl::StrFormat("      %10s", HumanBytes(bytes));
+    if (all.allocated_bytes > 0) {
+      // An estimate from samples can exceed the whole.
+      const double share = std::min(1.0, bytes / static_cast<double>(all.allocated_bytes));
+      absl::StrAppendFormat(&numbers, "%8s", HumanPercent(share));
+    }
+    const size_t used = Utf8Columns(numbers) + 2;
+    out.push_back({StrCat(numbers, "  ", FitColumns(place, columns > used ? columns - used : 1, /*keep_end=*/false))});
+  }
+  return out;
+}
+
+// At the last blank that leaves the first part within the columns; the second is empty where all of it fits, or where
+// there is no such blank.
+std::pair<std::string, std::string> SplitAtBlank(const std::string& text, size_t columns) {
+  if (Utf8Columns(text) <= columns) return {text, ""};
+  size_t best = std::string::npos;
+  for (size_t at = text.find(' '); at != std::string::npos; at = text.find(' ', at + 1)) {
+    if (Utf8Columns(text.substr(0, at)) > columns) break;
+    best = at;
+  }
+  if (best == std::string::npos || best == 0) return {text, ""};
+  return {text.substr(0, best), text.substr(best + 1)};
+}
+
+Section Notes(const Timeline& timeline, size_t columns) {
+  Section out;
+  auto add = [&](std::string text, Style style) { out.push_back({std::move(text), style}); };
+  for (const std::string& text : timeline.errors) add(StrCat("error: ", PrintableUtf8(text)), Style::kError);
+  uint64_t dropped = 0;
+  std::string causes;
+  for (const DropCount& drop : timeline.drops) {
+    if (drop.records == 0) continue;
+    dropped += drop.records;
+    StrAppend(&causes, causes.empty() ? "" : ", ", HumanCount(drop.records), " ", PrintableUtf8(drop.cause));
+  }
+  if (dropped > 0) add(StrCat("lost ", Plural(dropped, "record", "records"), ": ", causes), Style::kWarning);
+  if (timeline.corrupt_records > 0) {
+    add(StrCat(Plural(timeline.corrupt_records, "corrupt record", "corrupt records"), " left out"), Style::kWarning);
+  }
+  if (timeline.events_over_budget > 0) {
+    add(StrCat(Plural(timeline.events_over_budget, "event is", "events are"),
+               " in the totals but not drawn (--max-profile-size)",
+               ShortestDrawn("; the shortest drawn takes ", timeline.shortest_shown_ps, timeline.all_shown_from_ps),
+               ShortestDrawn(", on a GPU ", timeline.shortest_gpu_shown_ps, timeline.all_gpu_shown_from_ps)),
+        Style::kWarning);
+  }
+  // Workers of one program are one line.
+  std::vector<std::pair<const Process*, size_t>> unseen;
+  for (const Process& process : timeline.processes) {
+    if (process.state == ProcessState::kRecorded) continue;
+    const auto known = std::find_if(unseen.begin(), unseen.end(), [&](const auto& entry) {
+      return entry.first->name == process.name && entry.first->state == process.state &&
+             entry.first->reason == process.reason;
+    });
+    if (known == unseen.end()) {
+      unseen.emplace_back(&process, 1);
+    } else {
+      ++known->second;
+    }
+  }
+  for (const auto& [process, count] : unseen) {
+    add(StrCat(PrintableUtf8(process->name), " (", process->pid,
+               count > 1 ? StrCat(" and ", count - 1, " more") : std::string(), ") ",
+               process->state == ProcessState::kRecordedWithoutAllocator ? "recorded without its allocator"
+                                                                         : "not recorded",
+               process->reason.empty() ? "" : ": ", PrintableUtf8(process->reason)),
+        Style::kWarning);
+  }
+  for (const std::string& text : timeline.warnings) {
+    std::string printable = PrintableUtf8(text);
+    add(std::string(printable.starts_with("tbprof: ") ? printable.substr(8) : printable), Style::kWarning);
+  }
+  if (out.size() > kNotes) {
+    const size_t more = out.size() - (kNotes - 1);
+    out.resize(kNotes - 1);
+    add(StrCat(more, " more notes are in summary.json"), Style::kWarning);
+  }
+  Section fitted;
+  for (const Line& line : out) {
+    // Names and reasons are worth a second line; what went wrong, what its cause and the remedy take.
+    std::string rest = line.text;
+    const size_t most = line.style == Style::kError || line.style == Style::kWarning ? kErrorLines : 2;
+    for (size_t count = 1; !rest.empty(); ++count) {
+      const std::string indented = count > 1 ? StrCat("      ", rest) : rest;
+      if (count == most) {
+        fitted.push_back({FitColumns(indented, columns), line.style});
+        break;
+      }
+      // The indent holds blanks, but no place to break.
+      auto [first, left] = SplitAtBlank(rest, count > 1 ? columns - 6 : columns);
+      fitted.push_back({FitColumns(count > 1 ? StrCat("      ", first) : first, columns), line.style});
+      rest = std::move(left);
+    }
+  }
+  return fitted;
+}
+
+Section Cost(const Timeline& timeline) {
+  uint64_t ranks = 0;
+  double of_ranks = 0;
+  for (const RankReport& report : timeline.by_rank) {
+    if (!report.has_numbers || report.of_other_launcher) continue;
+    ++ranks;
+    of_ranks += report.own_cost_seconds;
+  }
+  const double cost = ranks > 1 ? of_ranks : timeline.own_cost_seconds;
+  if (cost <= 0) return {};
+  std::string text = StrCat("tbprof's own cost in the program", ranks > 1 ? StrCat(" (", ranks, " ranks)") : "",
+                            ": about ", HumanSeconds(cost), " of CPU");
+  const double cpu = timeline.user_cpu_seconds + timeline.system_cpu_seconds;
+  // The system counts children that somebody has waited for: what the rest took is not in it.
+  const bool known = timeline.user_cpu_seconds >= 0 && timeline.system_cpu_seconds >= 0 && IsWholeRun(timeline);
+  if (known && cpu > cost) {
+    StrAppend(&text, " (", HumanPercent(cost / cpu), " of the command's)");
+  }
+  return {{text}};
+}
+
+Section Files(const std::vector<PublishedFile>& files) {
+  Section out;
+  for (const PublishedFile& file : files) {
+    out.push_back({StrCat(PrintableUtf8(file.path), "  ", HumanBytes(static_cast<double>(file.bytes)),
+                          file.verified.empty() ? "" : ", ", file.verified),
+                   Style::kPlain, /*whole=*/true});
+  }
+  return out;
+}
+
+Section View(const Timeline& timeline, const std::vector<PublishedFile>& files, const SummaryOptions& options) {
+  const bool has_profile = std::any_of(files.begin(), files.end(),
+                                       [](const PublishedFile& file) { return file.path.ends_with(".xplane.pb"); });
+  if (!has_profile) return {};
+  const std::string run = PrintableUtf8(timeline.run);
+  return {{StrCat("view: tensorboard --logdir ", ShellQuoted(options.logdir)), Style::kHeading, /*whole=*/true},
+          {StrCat("      then http://localhost:6006/#profile", run.empty() ? "" : StrCat(", run ", run),
+                  ", tool trace_viewer"),
+           Style::kPlain, /*whole=*/true}};
+}
+
+}  // namespace
+
+std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector<PublishedFile>& files,
+                                     const SummaryOptions& options) {
+  const size_t columns = static_cast<size_t>(std::max(options.width - kPrefixColumns, 20));
+  Section sections[] = {Headline(timeline, columns),
+                        Waits(timeline, columns),
+                        Gpus(timeline, columns),
+                        Heap(timeline, columns),
+                        Notes(timeline, columns),
+                        Cost(timeline),
+                        Files(files),
+                        View(timeline, files, options)};
+  Section &waits = sections[1], &gpus = sections[2], &heap = sections[3], &notes = sections[4], &listed = sections[6];
+  auto lines = [&] {
+    size_t count = 0;
+    for (const Section& section : sections) count += section.size();
+    return count;
+  };
+  // What is cut first is what summary.json has in full. The command to view stays.
+  const size_t limit = static_cast<size_t>(std::max(options.max_lines, 1));
+  while (lines() > limit) {
+    if (heap.size() > 2 && heap.size() >= waits.size()) {
+      heap.pop_back();
+    } else if (waits.size() > 2) {
+      waits.pop_back();
+    } else if (gpus.size() > 2) {
+      gpus.pop_back();
+    } else if (notes.size() > 1) {
+      notes.pop_back();
+    } else if (listed.size() > 1) {
+      listed.pop_back();
+    } else {
+      Section* largest = std::max_element(std::begin(sections), std::end(sections) - 1,
+                                          [](const Section& a, const Section& b) { return a.size() < b.size(); });
+      if (largest->empty()) largest = &sections[7];
+      largest->pop_back();
+    }
+  }
+  std::vector<std::string> out;
+  for (const Section& section : sections) {
+    for (const Line& line : section) {
+      const std::string text = line.whole ? line.text : FitColumns(line.text, columns);
+      const std::string_view escape = options.color ? Escape(line.style) : "";
+      out.push_back(escape.empty() ? text : StrCat(escape, text, "\x1b[0m"));
+    }
+  }
+  return out;
+}
+
+}  // namespace tbprof

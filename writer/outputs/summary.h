@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The summary of a capture, as text for the terminal and as JSON. Pure functions of the timeline and of what was
+// published.
+#ifndef TBPROF_WRITER_OUTPUTS_SUMMARY_H_
+#define TBPROF_WRITER_OUTPUTS_SUMMARY_H_
+
+#include <string>
+#include <vector>
+
+#include "writer/outputs/published_file.h"
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+struct SummaryOptions {
+  std::string logdir;   // absolute
+  std::string version;  // tbprof's; empty: not known
+  bool color = false;
+  int width = 100;
+  int max_lines = 25;
+};
+
+// Lines without the `tbprof: ` prefix and without newline, at most max_lines of them.
+std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector<PublishedFile>& files,
+                                     const SummaryOptions& options);
+
+// Raised where a field is taken away or changes its meaning; a field that is added leaves it.
+inline constexpr int kSummarySchemaVersion = 1;
+
+// docs/summary.md, docs/summary.schema.json: a field that is not in the schema fails the test of summaries.
+std::string SummaryJson(const Timeline& timeline, const std::vector<PublishedFile>& files,
+                        const SummaryOptions& options);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_OUTPUTS_SUMMARY_H_

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/outputs/summary_steps.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "writer/base/utf8.h"
+#include "writer/convert/input_wait.h"
+
+namespace tbprof {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kPercentiles[] = {1, 5, 10, 25, 50, 75, 90, 95, 99};
+
+double Seconds(int64_t picoseconds) { return static_cast<double>(picoseconds) / 1e12; }
+
+// Nearest rank: the smallest length that at least so many percent of the steps do not exceed.
+int64_t Percentile(const std::vector<int64_t>& sorted, int percent) {
+  const size_t rank = (sorted.size() * static_cast<size_t>(percent) + 99) / 100;
+  return sorted[std::max<size_t>(rank, 1) - 1];
+}
+
+Json DistributionJson(const std::vector<int64_t>& sorted) {
+  if (sorted.empty()) return nullptr;
+  Json out = {{"count", sorted.size()}, {"min_s", Seconds(sorted.front())}};
+  for (const int percent : kPercentiles) {
+    out["p" + std::to_string(percent) + "_s"] = Seconds(Percentile(sorted, percent));
+  }
+  out["max_s"] = Seconds(sorted.back());
+  return out;
+}
+
+Json ListJson(const Timeline& timeline) {
+  if (timeline.steps.size() > kMaxListedSteps) return nullptr;
+  Json list = Json::array();
+  for (const Step& step : timeline.steps) {
+    list.push_back({{"number", step.number},
+                    {"start_s", Seconds(step.start_ps)},
+                    {"duration_s", Seconds(step.end_ps - step.start_ps)},
+                    {"regular", step.is_regular}});
+  }
+  return list;
+}
+
+Json LoopsJson(const Timeline& timeline) {
+  Json list = Json::array();
+  for (const StepLoop& loop : timeline.step_loops) {
+    list.push_back({{"what", loop.what},
+                    {"count", loop.count},
+                    {"steps_each", loop.steps_each},
+                    {"may_be_step", loop.may_be_step}});
+  }
+  return list;
+}
+
+std::string_view StateName(InputWaitState state) {
+  switch (state) {
+    case InputWaitState::kUnknown:
+      return "unknown";
+    case InputWaitState::kNone:
+      return "none";
+    case InputWaitState::kMeasured:
+      return "measured";
+  }
+  return "";
+}
+
+std::string_view CauseName(InputUnknown cause) {
+  switch (cause) {
+    case InputUnknown::kNoSteps:
+      return "no steps";
+    case InputUnknown::kNotRecorded:
+      return "waits not recorded";
+    case InputUnknown::kNotDrawn:
+      return "waits too short to be drawn";
+    case InputUnknown::kInFunction:
+      return "batches taken within a function";
+    case InputUnknown::kWaits:
+      return "waits for an unknown purpose";
+    case InputUnknown::kReads:
+      return "steps read data";
+  }
+  return "";
+}
+
+Json InputWaitJson(const InputWait& input) {
+  const bool measured = input.state == InputWaitState::kMeasured;
+  Json out = {{"state", StateName(input.state)},
+              {"share", measured ? Json(input.share) : Json(nullptr)},
+              {"loader", measured ? Json(input.loader) : Json(nullptr)},
+              {"at_most", input.state == InputWaitState::kNone ? Json(input.share) : Json(nullptr)},
+              {"cause", input.state == InputWaitState::kUnknown ? Json(CauseName(input.cause)) : Json(nullptr)},
+              {"unknown_waits_share", input.unknown_share},
+              {"unknown_waits", Json::array()}};
+  for (const NamedWait& wait : input.unknown) {
+    out["unknown_waits"].push_back({{"wait", ValidUtf8(wait.name)}, {"share", wait.share}});
+  }
+  return out;
+}
+
+}  // namespace
+
+Json StepsJson(const Timeline& timeline) {
+  std::vector<int64_t> lengths;
+  double sum = 0;
+  for (const Step& step : timeline.steps) {
+    if (!step.is_regular) continue;
+    lengths.push_back(step.end_ps - step.start_ps);
+    sum += Seconds(step.end_ps - step.start_ps);
+  }
+  std::sort(lengths.begin(), lengths.end());
+  // The one step that the profile then shows is none of the program's.
+  const bool recognised = timeline.step_source != "synthetic";
+  if (!recognised) lengths.clear();
+  const bool any = !lengths.empty();
+  const auto known = [&](double seconds) { return any ? Json(seconds) : Json(nullptr); };
+  const InputWait input = MeasureInputWait(timeline);
+  return {{"known", recognised},
+          {"unknown_because", recognised ? Json(nullptr) : Json(ValidUtf8(timeline.steps_unknown))},
+          {"count", recognised ? Json(lengths.size()) : Json(nullptr)},
+          {"irregular", recognised ? Json(timeline.steps.size() - lengths.size()) : Json(nullptr)},
+          {"source", timeline.steps.empty() ? Json(nullptr) : Json(ValidUtf8(timeline.step_source))},
+          {"confidence", timeline.step_confidence},
+          {"other_loops", LoopsJson(timeline)},
+          {"shortest_s", known(any ? Seconds(lengths.front()) : 0)},
+          // As in the terminal: of an even count the upper of the two in the middle.
+          {"median_s", known(any ? Seconds(lengths[lengths.size() / 2]) : 0)},
+          {"longest_s", known(any ? Seconds(lengths.back()) : 0)},
+          {"mean_s", known(any ? sum / static_cast<double>(lengths.size()) : 0)},
+          {"distribution", DistributionJson(lengths)},
+          {"list", ListJson(timeline)},
+          {"list_omitted", timeline.steps.size() > kMaxListedSteps ? timeline.steps.size() : 0},
+          {"input_wait_share", input.state == InputWaitState::kMeasured ? Json(input.share) : Json(nullptr)},
+          {"input_wait", InputWaitJson(input)}};
+}
+
+}  // namespace tbprof

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ranges and marks that a program has told of (NVTX), put together from their beginnings and ends.
+//
+//   Annotations annotations(ArmedPeriods(facts.windows));
+//   annotations.Take(thread, process, record, [&](const Annotations::Range& range) { ... });  // in a thread's order
+//   annotations.Finish(close, consume);                                                      // what is still open
+//
+// Whatever a program does, or was lost, a range is told once, with its own beginning and an end that is its own or is
+// flagged. Memory: bounded by kMaxOpen. Process: converter, one thread.
+#ifndef TBPROF_WRITER_SPOOL_ANNOTATIONS_H_
+#define TBPROF_WRITER_SPOOL_ANNOTATIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_map.h"
+#include "wire/records.h"
+#include "writer/spool/record_view.h"
+#include "writer/spool/spool.h"
+#include "writer/spool/spool_facts.h"
+
+namespace tbprof {
+
+// [open, close) in ticks, ascending: when something was recorded. Nothing is told of what a program did in between, so
+// that no range reaches across.
+using ArmedPeriods = std::vector<std::pair<uint64_t, uint64_t>>;
+ArmedPeriods PeriodsOf(const std::vector<WindowFact>& windows);
+
+class Annotations {
+ public:
+  enum class Kind : uint8_t { kRange, kMark, kAcross };  // kAcross: begun and ended by numbers, by any threads
+  struct Range {
+    Kind kind = Kind::kRange;
+    bool end_lost = false;  // `end` is when it was noticed that its own end is missing, or when the period closed
+    uint16_t domain = 0;
+    uint32_t category = 0;
+    uint64_t start = 0, end = 0;  // ticks; of a mark both are one
+    uint64_t inside = 0;          // ticks of the ranges that are nested in it
+    uint64_t name = 0;            // 0: there was no room for more names
+    PayloadType payload_type{};
+    uint64_t payload = 0;
+    uint64_t torch_thread = 0;  // of kTorchDomain, where it has a payload
+    uint64_t shapes = 0;        // likewise, where they are told: the hash of their text
+    Identity thread, process;   // of its beginning
+  };
+  using Consume = std::function<void(const Range&)>;
+
+  explicit Annotations(ArmedPeriods periods) : periods_(std::move(periods)) {}
+
+  // False: no annotation that can be.
+  bool Take(const Identity& thread, const Identity& process, const RecordView& record, const Consume& consume);
+  // `close`: when the timeline ends.
+  void Finish(uint64_t close, const Consume& consume);
+
+  // Ends without a beginning: those of ranges that were open when recording began, and of programs that end more than
+  // they have begun.
+  uint64_t unmatched() const { return unmatched_; }
+  uint64_t ends_lost() const { return ends_lost_; }
+  uint64_t not_followed() const { return not_followed_; }
+
+ private:
+  static constexpr size_t kMaxOpen = 1u << 19;
+  static constexpr size_t kMaxEarly = 1u << 18;  // ends whose beginnings may never come
+  static constexpr size_t kMaxDepth = 4096;
+  static constexpr size_t kKeptDepth = 64;  // room that a thread keeps between its ranges
+
+  struct Open {
+    // Member by member: an object of zeros that is filled in and copied takes longer than all the rest.
+    Open(const Identity& thread, const Identity& process, const AnnotationRecord& record,
+         const AnnotationPayload& payload, uint32_t begun_in);
+    Range range;
+    uint16_t level;
+    uint32_t period;
+    uint64_t again = 0;  // across threads: when another began with its number, and this had ended or never did
+  };
+
+  uint32_t PeriodAt(uint64_t ticks);
+  std::vector<Open>* StackOf(const Identity& thread, uint16_t domain, bool make);
+  void EndEarlier(std::vector<Open>* stack, uint32_t period, const Consume& consume);
+  void EndLost(Open* open, uint64_t end, const Consume& consume);
+  using Number = std::pair<Identity, uint64_t>;  // of a range across threads, in its process
+  void StartAcross(const Number& number, const Open& open, const Consume& consume);
+  void EndAcross(const Number& number, uint64_t ticks, const Consume& consume);
+  void Pop(std::vector<Open>* stack, const AnnotationRecord& record, const Consume& consume);
+
+  ArmedPeriods periods_;
+  uint64_t period_from_ = 1, period_to_ = 0;  // ticks of which period_ is known
+  uint32_t period_ = 0;
+  using StackKey = std::pair<Identity, uint16_t>;  // of a thread and a domain
+  absl::node_hash_map<StackKey, std::vector<Open>> stacks_;
+  StackKey last_key_;
+  std::vector<Open>* last_stack_ = nullptr;                            // of last_key_
+  absl::flat_hash_map<Number, std::multimap<uint64_t, Open>> across_;  // by their starts
+  absl::flat_hash_map<Number, std::multiset<uint64_t>> early_ends_;
+  size_t open_count_ = 0, early_count_ = 0;
+  uint64_t unmatched_ = 0, ends_lost_ = 0, not_followed_ = 0;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_SPOOL_ANNOTATIONS_H_

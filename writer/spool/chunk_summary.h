@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the first look at a spool needs of a chunk frame whose records only say what happened when: the launcher sums
+// it up while the chunk is in its cache and stores it behind the slots, and the first look passes over these.
+//
+//   ChunkSummarizer summarizer(chunk, chunk.taken_ticks);
+//   for each record: summarizer.Take(record);
+//   if (summarizer.whole()) ... summarizer.summary() ...   // else there are records that have to be read
+//
+// Process: launcher (drain thread), converter. Allocates nothing.
+#ifndef TBPROF_WRITER_SPOOL_CHUNK_SUMMARY_H_
+#define TBPROF_WRITER_SPOOL_CHUNK_SUMMARY_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "wire/layout.h"
+#include "wire/records.h"
+#include "writer/spool/record_view.h"
+#include "writer/spool/spool.h"
+
+namespace tbprof {
+
+// Ten seconds and more: no time of a record is so far from what else was seen.
+inline constexpr uint64_t kPlausibleTicks = 40'000'000'000;
+// Whether only scribble can be so much later than the `latest` time that the launcher knows.
+inline bool IsFarBehind(uint64_t ticks, uint64_t latest) { return ticks > latest && ticks - latest > kPlausibleTicks; }
+
+class ChunkSummarizer {
+ public:
+  // `latest`: the latest time that the launcher knows.
+  ChunkSummarizer(const ChunkFact& chunk, uint64_t latest)
+      : limit_(latest + std::min(kPlausibleTicks, UINT64_MAX - latest)) {
+    summary_.chunk = chunk;
+  }
+
+  // False: a record that has to be read.
+  bool Take(const RecordView& record) {
+    SpanRecord span;
+    if (record.ReadSpan(&span)) {
+      TakeSpan(record.tag, span);
+      return true;
+    }
+    const bool taken = Add(record);
+    whole_ &= taken;
+    return taken;
+  }
+  // What record.ReadSpan has read: most records are spans, and this is all that is done of each.
+  void TakeSpan(const Tag& tag, const SpanRecord& span) {
+    const uint64_t end = span.start + span.ticks;
+    ++records_;
+    if (end < span.start) return;
+    ++spans_;
+    At(end);
+    // Many of one operation fail one behind the other: each waiting for the last one's bit would take longest here.
+    if ((tag.flags & kRecordFailed) == 0 || tag.aux == last_failed_ || tag.aux >= kMaxOperations) return;
+    last_failed_ = tag.aux;
+    summary_.failed[tag.aux / 64] |= uint64_t{1} << tag.aux % 64;
+  }
+
+  bool whole() const { return whole_; }
+  ChunkSummary summary() const {
+    ChunkSummary summary = summary_;
+    summary.records = records_;
+    summary.spans = spans_;
+    summary.last_ticks = last_ticks_;
+    return summary;
+  }
+
+ private:
+  bool Add(const RecordView& record) {
+    // No default: a kind without a mapping does not compile (-Werror=switch).
+    switch (record.tag.kind) {
+      case RecordKind::kPad:
+        return true;
+      case RecordKind::kChunkBegin:
+        whole_ &= summary_.begin.tag.slots == 0;
+        return record.Read(&summary_.begin);
+      case RecordKind::kAnnotation:
+        if (!AtTimeOf<AnnotationRecord>(record)) return false;
+        ++spans_;
+        return true;
+      case RecordKind::kTensorMemory:
+        return AtTimeOf<TensorMemoryRecord>(record);
+      case RecordKind::kGpuGraphNode:
+        return AtTimeOf<GpuGraphNodeRecord>(record);
+      case RecordKind::kAllocationSample:
+        return Count<AllocationSampleRecord>(record);
+      case RecordKind::kAllocation:
+        return Count<AllocationRecord>(record);
+      case RecordKind::kGpuKernel:
+        return CountGpu<GpuKernelRecord>(record);
+      case RecordKind::kGpuCopy:
+        return CountGpu<GpuCopyRecord>(record);
+      case RecordKind::kGpuApi:
+        return CountGpu<GpuApiRecord>(record);
+      case RecordKind::kGpuSpan:
+        return CountGpu<GpuSpanRecord>(record);
+      case RecordKind::kGpuMemory:
+        return CountGpu<GpuMemoryRecord>(record);
+      case RecordKind::kGpuUnifiedMemory:
+        return CountGpu<GpuUnifiedMemoryRecord>(record);
+      case RecordKind::kSpan:
+      case RecordKind::kCompactSpan:
+      case RecordKind::kGpuClock:
+      case RecordKind::kThreadStart:
+      case RecordKind::kThreadExit:
+      case RecordKind::kThreadName:
+      case RecordKind::kProcessInfo:
+      case RecordKind::kModule:
+      case RecordKind::kExec:
+      case RecordKind::kGpuDevice:
+      case RecordKind::kGpuContext:
+      case RecordKind::kGpuName:
+      case RecordKind::kGpuInfo:
+      case RecordKind::kAnnotationName:
+        return false;
+    }
+    return false;
+  }
+
+  // A scribbled time must not stretch the whole capture.
+  void At(uint64_t ticks) { last_ticks_ = std::max(last_ticks_, ticks <= limit_ ? ticks : 0); }
+  template <typename Record>
+  bool Count(const RecordView& record) {
+    if (record.size < sizeof(Record)) return false;
+    ++records_;
+    return true;
+  }
+  template <typename Record>
+  bool AtTimeOf(const RecordView& view) {
+    Record record;
+    if (!Count<Record>(view) || !view.Read(&record)) return false;
+    At(record.ticks);
+    return true;
+  }
+  // Their times are of the GPU's clock, which is not known yet.
+  template <typename Record>
+  bool CountGpu(const RecordView& record) {
+    summary_.gpu = 1;
+    return Count<Record>(record);
+  }
+
+  const uint64_t limit_;
+  bool whole_ = true;
+  uint16_t last_failed_ = UINT16_MAX;
+  uint32_t records_ = 0, spans_ = 0;
+  uint64_t last_ticks_ = 0;
+  ChunkSummary summary_{};
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_SPOOL_CHUNK_SUMMARY_H_

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/spool/exec_images.h"
+
+#include <algorithm>
+
+namespace tbprof {
+namespace {
+
+// When an exec'ed image began. Its slot has the time after the launcher was called, which may be late.
+uint64_t AttachTicks(const SpoolFacts& facts, const Identity& identity) {
+  const uint64_t start = facts.processes.at(identity).start_ticks;
+  const auto segment = facts.segments.find(identity.segment);
+  return segment == facts.segments.end() ? start : std::min(start, segment->second.header.attach_ticks);
+}
+
+}  // namespace
+
+ExecImages FindExecImages(const SpoolFacts& facts, const std::vector<std::pair<uint64_t, Identity>>& order) {
+  ExecImages images;
+  std::map<int32_t, Identity> latest;  // by process number
+  for (const auto& [ticks, identity] : order) {
+    const auto image = facts.processes.find(identity);
+    if (image == facts.processes.end() || image->second.pid == 0) continue;
+    const auto [known, added] = latest.try_emplace(image->second.pid, identity);
+    if (added) continue;
+    const Identity earlier = std::exchange(known->second, identity);
+    const ProcessFacts& before = facts.processes.at(earlier);
+    // Without an exec there is no second image. And a number is used again only after its process has ended: the end of
+    // an image that exec replaced is seen when the next one has begun.
+    if (image->second.forked || earlier.segment == identity.segment) continue;
+    if (before.end_ticks != 0 && before.end_ticks < AttachTicks(facts, identity)) continue;
+    images.before[identity] = earlier;
+    images.after[earlier] = identity;
+  }
+  return images;
+}
+
+}  // namespace tbprof

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The programs that one process ran, one after the other: a fork child has a slot in its parent's segment, and the
+// program that it execs has a segment of its own. Both are the same process.
+//
+// Process: converter, one thread.
+#ifndef TBPROF_WRITER_SPOOL_EXEC_IMAGES_H_
+#define TBPROF_WRITER_SPOOL_EXEC_IMAGES_H_
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "writer/spool/spool_facts.h"
+
+namespace tbprof {
+
+struct ExecImages {
+  // From an image to the one that it was before its exec, and back.
+  std::map<Identity, Identity> before, after;
+};
+
+// `order`: images by the time of their start.
+ExecImages FindExecImages(const SpoolFacts& facts, const std::vector<std::pair<uint64_t, Identity>>& order);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_SPOOL_EXEC_IMAGES_H_

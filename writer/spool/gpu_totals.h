@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sums of GPU records, for the parts of a spool that are dropped: what GpuBuilder would have counted of them.
+//
+//   GpuTotals totals;
+//   for each GPU record of a part: totals.Add(segment, process_serial, record);
+//   frames->Append(FrameType::kGpuTotals, ...totals.Rows());
+//
+// Bounded: kernels beyond kMostRows are summed under the name 0 of their device, which no kernel has; of the oldest
+// device memory only what is in use later is kept.
+//
+// Process: launcher. Untrusted records; who reads the rows judges the times.
+#ifndef TBPROF_WRITER_SPOOL_GPU_TOTALS_H_
+#define TBPROF_WRITER_SPOOL_GPU_TOTALS_H_
+
+#include <cstdint>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "writer/base/interval_union.h"
+#include "writer/spool/record_view.h"
+#include "writer/spool/spool.h"
+
+namespace tbprof {
+
+inline bool IsDeviceMemory(uint8_t memory_kind) { return memory_kind >= 3 && memory_kind <= 7; }
+
+// Threads of the host are in them; a stream that waits for an event is not.
+inline bool IsHostWait(uint32_t synchronization_type) { return synchronization_type != 2; }
+
+class GpuTotals {
+ public:
+  static constexpr size_t kMostRows = 1u << 14;
+  static constexpr size_t kMostBusy = 64;  // processes on devices
+  static constexpr size_t kMostMemory = 1u << 13;
+
+  void Add(uint32_t segment, uint32_t process_serial, const RecordView& record);
+  std::vector<GpuTotalRow> Rows();
+  // Allocations and releases of device memory alone, for parts of which nothing else is counted.
+  void AddMemory(uint32_t segment, uint32_t process_serial, const RecordView& record);
+  const std::vector<GpuMemoryRow>& memory() const { return memory_; }
+  // Beyond the bound: what the bytes in use lack.
+  uint64_t memory_left_out() const { return memory_left_out_; }
+
+ private:
+  struct Key {
+    uint32_t segment, process;
+    GpuTotalKind kind;
+    uint16_t device;
+    uint32_t id;
+    friend bool operator==(const Key& a, const Key& b) = default;
+    template <typename H>
+    friend H AbslHashValue(H hash, const Key& key) {
+      return H::combine(std::move(hash), key.segment, key.process, key.kind, key.device, key.id);
+    }
+  };
+  struct Sum {
+    uint64_t calls = 0, bytes = 0, ns = 0, longest = 0, untimed = 0, unfinished = 0;
+  };
+  Sum* SumOf(Key key);
+  void AddWork(const Key& key, uint64_t start, uint64_t end, uint64_t bytes);
+  void AddCall(const Key& key, uint64_t ns, uint64_t bytes = 0);
+
+  void ForgetOldMemory();
+
+  std::vector<GpuMemoryRow> memory_;
+  uint64_t memory_left_out_ = 0;
+  absl::flat_hash_map<Key, Sum> sums_;
+  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, uint16_t>, IntervalUnion> busy_;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_SPOOL_GPU_TOTALS_H_

@@ -1,0 +1,680 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/spool/spool_facts.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kMaxArguments = 1024;
+constexpr size_t kMaxSamplingFacts = 1u << 20;  // of a process: a day of ten a second
+constexpr size_t kMaxCounters = 1u << 20;
+constexpr size_t kMaxThreads = 4u << 20;
+constexpr size_t kMaxAnnotationText = 32u << 20;
+constexpr size_t kMaxExecs = 200'000;
+constexpr size_t kMaxInert = 20'000;
+constexpr size_t kMaxGaps = 100'000;
+constexpr size_t kMaxDropped = 100'000;
+
+// Takes a hexadecimal number and the separator behind it off the front.
+bool ReadHex(std::string_view* text, char separator, uint64_t* value) {
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), *value, 16);
+  if (error != std::errc() || end == text->data() + text->size() || *end != separator) return false;
+  text->remove_prefix(static_cast<size_t>(end - text->data()) + 1);
+  return true;
+}
+
+bool IsKnown(RecordKind kind) {
+#define TBPROF_RECORD(number, Name, fixed_slots, variable) \
+  if (kind == RecordKind::k##Name) return true;
+#include "wire/records.def"
+#undef TBPROF_RECORD
+  return false;
+}
+
+uint64_t Distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
+
+// Slots of the fixed part; 0: a kind of another version.
+uint32_t FixedSlots(RecordKind kind) {
+  switch (kind) {
+#define TBPROF_RECORD(number, Name, fixed_slots, variable) \
+  case RecordKind::k##Name:                                \
+    return fixed_slots;
+#include "wire/records.def"
+#undef TBPROF_RECORD
+  }
+  return 0;
+}
+
+class FactReader {
+ public:
+  FactReader(SpoolFacts* facts, uint32_t window) : facts_(facts), window_(window) {}
+
+  // Before the first frame: the borders, so that counters near to them are known when they are met.
+  void TakeBorders(const Frame& frame) {
+    WindowFact window;
+    PartFact part;
+    if (frame.type == FrameType::kDropped && frame.Read(&part)) {
+      ++facts_->dropped_parts;
+      // A part is dropped every few seconds of a run that may go on for weeks; the oldest are no window's any more.
+      if (facts_->dropped.size() == kMaxDropped) {
+        facts_->dropped.erase(facts_->dropped.begin(), facts_->dropped.begin() + kMaxDropped / 2);
+      }
+      facts_->dropped.push_back(part);
+    }
+    if (frame.type != FrameType::kWindow || !frame.Read(&window)) return;
+    if (window.number == 0 && window.event == WindowEvent::kOpened && facts_->run_open_ticks == 0) {
+      facts_->run_open_ticks = window.ticks;
+    }
+    if (window.number != window_) return;
+    if (window.event == WindowEvent::kOpened) {
+      facts_->window_found = true;
+      facts_->open_ticks = window.ticks;
+      facts_->close_ticks = UINT64_MAX;
+      facts_->length_ms = window.length_ms;
+      facts_->families = window.families;
+    } else if (window.event == WindowEvent::kClosed) {
+      facts_->close_ticks = window.ticks;
+    }
+  }
+
+  void TakeAnnotationName(const Identity& process, const RecordView& record) {
+    AnnotationNameRecord name;
+    if (!record.Read(&name)) return;
+    AnnotationFacts& known = facts_->annotations;
+    const std::string_view text = record.Text(sizeof(name), name.text_length);
+    const auto add = [&](auto* texts, const auto& key) {
+      if (texts->find(key) != texts->end()) return;
+      if (known.text_bytes > kMaxAnnotationText) {
+        known.left_out = true;
+        return;
+      }
+      texts->emplace(key, text);
+      known.text_bytes += text.size() + sizeof(std::string);
+    };
+    switch (static_cast<AnnotationNameKey>(record.tag.aux)) {
+      case AnnotationNameKey::kName:
+        return add(&known.names, name.number);
+      case AnnotationNameKey::kDomain:
+        return add(&known.domains, std::make_pair(process, name.number));
+      case AnnotationNameKey::kCategory:
+        return add(&known.categories, std::make_pair(process, name.number));
+    }
+  }
+
+  // Whether nothing but what the summary says is needed: when an exec has failed is not in it.
+  bool Believes(uint32_t segment, const ChunkSummary& summary) const {
+    for (uint16_t operation = 0; operation < kMaxOperations; ++operation) {
+      const bool failed = (summary.failed[operation / 64] >> operation % 64 & 1) != 0;
+      if (failed && IsExec(segment, operation)) return false;
+    }
+    return true;
+  }
+
+  // After the last frame.
+  void Finish() {
+    std::map<std::pair<uint32_t, int32_t>, std::vector<ThreadFacts*>> by_tid;
+    if (names_by_others_.empty()) return;
+    for (auto& [identity, thread] : facts_->threads) by_tid[{identity.segment, thread.tid}].push_back(&thread);
+    for (const NameByOther& name : names_by_others_) {
+      // The number may have been used again: the first that had not ended by then, which need not have begun.
+      ThreadFacts* named = nullptr;
+      for (ThreadFacts* thread : by_tid[{name.segment, name.tid}]) {
+        if (thread->end_ticks != 0 && thread->end_ticks < name.ticks) continue;
+        if (named == nullptr || thread->start_ticks < named->start_ticks) named = thread;
+      }
+      if (named != nullptr) SetName(named, name.ticks, name.name);
+    }
+  }
+
+  void Take(const Frame& frame) {
+    switch (frame.type) {
+      case FrameType::kSession:
+        facts_->session_json = std::string(frame.payload);
+        break;
+      case FrameType::kSegment:
+        TakeSegment(frame);
+        break;
+      case FrameType::kChunk:
+      case FrameType::kKept:
+        if (frame.summary == nullptr) {
+          TakeChunk(frame);
+          break;
+        }
+        Taken(frame.summary->chunk);
+        if (frame.summary->begin.tag.slots != 0) {
+          TakeBegin({frame.segment, frame.summary->chunk.process_serial},
+                    {frame.segment, frame.summary->chunk.thread_serial}, frame.summary->begin);
+        }
+        TakeSummary(frame.segment, *frame.summary);
+        break;
+      case FrameType::kThread:
+        TakeThread(frame);
+        break;
+      case FrameType::kProcess:
+        TakeProcess(frame);
+        break;
+      case FrameType::kClock: {
+        ClockFact pair;
+        if (!frame.Read(&pair)) break;
+        facts_->clock.Add(pair);
+        Seen(pair.ticks);
+        launcher_ticks_ = std::max(launcher_ticks_, pair.ticks);
+        break;
+      }
+      case FrameType::kCounters: {
+        CounterFact counter;
+        if (!frame.Read(&counter)) break;
+        auto& counters = facts_->processes[{frame.segment, counter.process_serial}].counters;
+        if (counters.size() < kMaxCounters) counters.push_back(counter);
+        break;
+      }
+      case FrameType::kWindow: {
+        WindowFact window;
+        if (!frame.Read(&window)) break;
+        facts_->windows.push_back(window);
+        Seen(window.ticks);
+        break;
+      }
+      case FrameType::kPart:
+      case FrameType::kDropped:
+        break;
+      case FrameType::kTotals:
+        TakeTotals(frame, &facts_->totals, &facts_->totals_drops);
+        break;
+      case FrameType::kGpuTotals:
+        TakeTotals(frame, &facts_->gpu_totals, &facts_->gpu_totals_drops);
+        break;
+      case FrameType::kGpuMemory:
+        TakeTotals(frame, &facts_->gpu_memory, &facts_->gpu_memory_drops, &facts_->gpu_memory_left_out);
+        break;
+      case FrameType::kGap: {
+        GapFact gap;
+        if (frame.Read(&gap) && facts_->gaps.size() < kMaxGaps) facts_->gaps.push_back(gap);
+        break;
+      }
+      case FrameType::kExit:
+        TakeExit(frame);
+        break;
+      case FrameType::kMaps:
+        TakeMaps(frame);
+        break;
+      case FrameType::kSampling: {
+        SamplingFact sampling;
+        if (frame.Read(&sampling)) facts_->coarsest_sampling = std::max(facts_->coarsest_sampling, sampling.interval);
+        break;
+      }
+      case FrameType::kNote:
+        facts_->notes.emplace_back(frame.payload);
+        break;
+      case FrameType::kInert: {
+        InertProcess inert;
+        if (!frame.Read(&inert.fact) || facts_->inert.size() >= kMaxInert) break;
+        inert.path = frame.payload.substr(sizeof(inert.fact));
+        facts_->inert.push_back(std::move(inert));
+        break;
+      }
+      case FrameType::kEnd:
+        facts_->ended = frame.Read(&facts_->end);
+        Seen(facts_->end.ticks);
+        break;
+      default:
+        ++facts_->unknown_records;
+    }
+  }
+
+ private:
+  // No clock counts so far as 2^62: what lies between two times must be a number with a sign.
+  void Seen(uint64_t ticks) {
+    if (ticks < uint64_t{1} << 62) facts_->last_ticks = std::max(facts_->last_ticks, ticks);
+  }
+
+  void TakeSegment(const Frame& frame) {
+    SegmentFacts segment;
+    if (frame.payload.size() < sizeof(SegmentFact) + sizeof(SegmentHeader)) {
+      ++facts_->corrupt_records;
+      return;
+    }
+    memcpy(&segment.fact, frame.payload.data(), sizeof(SegmentFact));
+    memcpy(&segment.header, frame.payload.data() + sizeof(SegmentFact), sizeof(SegmentHeader));
+    const std::string_view rest = frame.payload.substr(sizeof(SegmentFact) + sizeof(SegmentHeader));
+    segment.operations.resize(std::min<size_t>(rest.size() / sizeof(Operation), kMaxOperations));
+    if (!segment.operations.empty()) {
+      memcpy(segment.operations.data(), rest.data(), segment.operations.size() * sizeof(Operation));
+    }
+    for (Operation& operation : segment.operations) operation.name[sizeof(operation.name) - 1] = '\0';
+    facts_->segments[frame.segment] = std::move(segment);
+  }
+
+  // The latest that counts no part that is still there.
+  template <typename Row>
+  void TakeTotals(const Frame& frame, std::vector<Row>* rows, uint32_t* drops, uint64_t* lost = nullptr) {
+    TotalsFact fact;
+    if (!frame.Read(&fact) || fact.drops > facts_->dropped_parts || fact.drops < *drops) return;
+    const std::string_view rest = frame.payload.substr(sizeof(fact));
+    rows->resize(std::min<size_t>(fact.rows, rest.size() / sizeof(Row)));
+    if (!rows->empty()) memcpy(rows->data(), rest.data(), rows->size() * sizeof(Row));
+    *drops = fact.drops;
+    if (lost != nullptr) *lost = fact.lost;
+  }
+
+  // Whether a window's counters are best counted from `fact`. A thread or process that began inside the window has its
+  // counters from 0, and so has the whole run.
+  template <typename Fact>
+  bool IsNearerToOpening(const Fact& fact, const Fact& first, bool has_first) const {
+    if (window_ == 0 || window_ == kEndWindow) return false;
+    if (!facts_->window_found) return true;
+    return fact.start_ticks < facts_->open_ticks && (!has_first || Distance(fact.taken_ticks, facts_->open_ticks) <
+                                                                       Distance(first.taken_ticks, facts_->open_ticks));
+  }
+
+  // Whether they are best counted up to `fact`: the first one taken after the close, else the latest.
+  template <typename Fact>
+  bool IsNearerToClose(const Fact& fact, const Fact& last, bool has_last) const {
+    if (!has_last) return true;
+    if (last.taken_ticks <= facts_->close_ticks) return fact.taken_ticks >= last.taken_ticks;
+    return fact.taken_ticks > facts_->close_ticks && fact.taken_ticks < last.taken_ticks;
+  }
+
+  void TakeThread(const Frame& frame) {
+    ThreadFact fact;
+    if (!frame.Read(&fact) || fact.serial == 0) {
+      ++facts_->corrupt_records;
+      return;
+    }
+    if (facts_->threads.size() > kMaxThreads) return;
+    ThreadFacts& thread = facts_->threads[{frame.segment, fact.serial}];
+    if (fact.taken_ticks >= thread.newest_ticks) {
+      thread.newest_ticks = fact.taken_ticks;
+      thread.process_serial = fact.process_serial;
+      thread.tid = fact.tid;
+      thread.start_ticks = fact.start_ticks;
+      if (fact.end_ticks != 0) thread.end_ticks = fact.end_ticks;
+      thread.creator_serial = fact.creator_serial;
+    }
+    if (fact.name[0] != '\0' && thread.name_ticks == 0) {
+      thread.name.assign(fact.name, strnlen(fact.name, sizeof(fact.name)));
+    }
+    // The target could write there; when it was read the launcher knows.
+    Seen(std::min(fact.end_ticks, fact.taken_ticks));
+    std::map<uint32_t, CountFact> counts;
+    const std::string_view rest = frame.payload.substr(sizeof(fact));
+    for (size_t i = 0; i < fact.count_facts && (i + 1) * sizeof(CountFact) <= rest.size(); ++i) {
+      CountFact count;
+      memcpy(&count, rest.data() + i * sizeof(count), sizeof(count));
+      if (count.operation < kMaxOperations) counts[count.operation] = count;
+    }
+    if (IsNearerToOpening(fact, thread.first, thread.has_first)) {
+      thread.first = fact;
+      thread.first_counts = counts;
+      thread.has_first = true;
+    }
+    if (IsNearerToClose(fact, thread.last, thread.has_last)) {
+      thread.last = fact;
+      thread.last_counts = std::move(counts);
+      thread.has_last = true;
+    }
+  }
+
+  void TakeProcess(const Frame& frame) {
+    ProcessFact fact;
+    if (!frame.Read(&fact) || fact.serial == 0) {
+      ++facts_->corrupt_records;
+      return;
+    }
+    ProcessFacts& process = facts_->processes[{frame.segment, fact.serial}];
+    if (fact.taken_ticks >= process.newest_ticks) {
+      process.newest_ticks = fact.taken_ticks;
+      process.pid = fact.outer_pid > 0 ? fact.outer_pid : fact.pid;
+      process.parent_serial = fact.parent_serial;
+      process.parent_pid = fact.parent_pid;
+      process.start_ticks = fact.start_ticks;
+      if (fact.end_ticks != 0) process.end_ticks = fact.end_ticks;
+      process.forked = fact.parent_serial != 0;
+    }
+    Seen(fact.end_ticks);
+    if (IsNearerToOpening(fact, process.first, process.has_first)) {
+      process.first = fact;
+      process.has_first = true;
+    }
+    if (IsNearerToClose(fact, process.last, process.has_last)) {
+      process.last = fact;
+      process.has_last = true;
+    }
+  }
+
+  void TakeExit(const Frame& frame) {
+    ExitFact fact;
+    if (!frame.Read(&fact) || fact.process_serial == 0) {
+      ++facts_->corrupt_records;
+      return;
+    }
+    ProcessFacts& process = facts_->processes[{frame.segment, fact.process_serial}];
+    process.exit_code = fact.exit_signal == 0 ? fact.exit_code : -1;
+    process.exit_signal = std::clamp(fact.exit_signal, 0, 127);
+    process.out_of_memory = (fact.flags & kExitOutOfMemory) != 0;
+    if (process.end_ticks == 0 && fact.ticks < uint64_t{1} << 62) process.end_ticks = fact.ticks;
+    Seen(fact.ticks);
+  }
+
+  void TakeMaps(const Frame& frame) {
+    // start-end perms offset dev inode path; a module is the run of lines with one path.
+    auto& modules = facts_->processes[{frame.segment, 1}].modules;
+    Module module;
+    for (std::string_view text = frame.payload; !text.empty();) {
+      const std::string_view line = text.substr(0, text.find('\n'));
+      text.remove_prefix(std::min(text.size(), line.size() + 1));
+      std::string_view rest = line;
+      const size_t slash = line.find('/');
+      uint64_t start, end, offset;
+      if (slash == std::string_view::npos || !ReadHex(&rest, '-', &start) || !ReadHex(&rest, ' ', &end) ||
+          rest.size() < 5 || !ReadHex(&(rest = rest.substr(5)), ' ', &offset) || start >= end) {
+        continue;
+      }
+      const std::string path(line.substr(slash));
+      if (path == module.path && start >= module.end) {
+        module.end = end;
+        continue;
+      }
+      if (!module.path.empty()) MaybeAdd(&modules, module);
+      module = Module();
+      module.path = path;
+      module.start = start;
+      module.end = end;
+      // Right for files whose first segment lies at file offset and address 0, as shared libraries do.
+      module.load_bias = start - offset;
+    }
+    if (!module.path.empty()) MaybeAdd(&modules, module);
+  }
+
+  // What the target said itself is better: it has the build id and the loader's own bias.
+  static void MaybeAdd(std::vector<Module>* modules, const Module& module) {
+    const bool is_code = module.path.find(".so") != std::string::npos;
+    for (const Module& known : *modules) {
+      if (known.start == module.start && known.path == module.path) return;
+      if (known.start < module.end && module.start < known.end && known.path == module.path) return;
+    }
+    if (is_code) modules->push_back(module);
+  }
+
+  void TakeChunk(const Frame& frame) {
+    ChunkFact chunk{};
+    // Facts of a chunk in a part have a copy in the main file, which is counted as no record of its own.
+    const bool is_copy = frame.type == FrameType::kKept;
+    const bool has_copy = frame.part != 0;
+    if (!frame.Read(&chunk)) {
+      ++facts_->corrupt_records;
+      return;
+    }
+    Taken(chunk);
+    ChunkSummarizer summarizer(chunk, launcher_ticks_);
+    const Identity process{frame.segment, chunk.process_serial};
+    const Identity thread{frame.segment, chunk.thread_serial};
+    ForEachRecord(frame, &chunk, &facts_->corrupt_records, [&](const RecordView& record) {
+      if (summarizer.Take(record)) {
+        SpanRecord span;
+        ChunkBeginRecord begin;
+        if (record.tag.kind == RecordKind::kChunkBegin && record.Read(&begin)) {
+          TakeBegin(process, thread, begin);
+        } else if ((record.tag.flags & kRecordFailed) != 0 && record.ReadSpan(&span) &&
+                   IsExec(frame.segment, record.tag.aux) && facts_->exec_returns.size() < kMaxExecs) {
+          facts_->exec_returns.push_back({thread, 0, span.start});
+        }
+        return;
+      }
+      if (!is_copy) ++facts_->records;
+      if (record.tag.slots < FixedSlots(record.tag.kind)) {
+        ++facts_->corrupt_records;
+        return;
+      }
+      if (!IsKnown(record.tag.kind)) {
+        ++facts_->unknown_records;
+        return;
+      }
+      if (has_copy && IsFact(record.tag.kind)) return;
+      // No default: a kind without a mapping does not compile (-Werror=switch).
+      switch (record.tag.kind) {
+        case RecordKind::kThreadStart: {
+          ThreadStartRecord start;
+          if (!record.Read(&start)) break;
+          ThreadFacts& known = facts_->threads[thread];
+          known.start_ticks = start.ticks;
+          known.creator_serial = start.creator_serial;
+          known.created_ticks = start.created_ticks;
+          known.tid = start.tid;
+          known.is_own = (record.tag.flags & kRecordOwn) != 0;
+          break;
+        }
+        case RecordKind::kGpuDevice:
+        case RecordKind::kGpuContext:
+        case RecordKind::kGpuName:
+        case RecordKind::kGpuClock:
+        case RecordKind::kGpuInfo:
+          if (!facts_->gpus[process].Take(record)) ++facts_->corrupt_records;
+          break;
+        case RecordKind::kThreadExit: {
+          ThreadExitRecord exit;
+          if (record.Read(&exit)) facts_->threads[thread].end_ticks = exit.ticks;
+          break;
+        }
+        case RecordKind::kThreadName: {
+          ThreadNameRecord name;
+          if (!record.Read(&name)) break;
+          const std::string_view text = record.Text(sizeof(name), name.text_length);
+          if (name.thread_serial != 0 || name.tid == 0) {
+            SetName(&facts_->threads[{frame.segment, name.thread_serial != 0 ? name.thread_serial : thread.serial}],
+                    name.ticks, text);
+          } else if (names_by_others_.size() < kMaxThreads) {
+            names_by_others_.push_back({frame.segment, name.tid, name.ticks, std::string(text)});
+          }
+          break;
+        }
+        case RecordKind::kProcessInfo: {
+          ProcessInfoRecord info;
+          if (!record.Read(&info)) break;
+          ProcessFacts& owner = facts_->processes[process];
+          const std::string_view text = record.Text(sizeof(info), info.text_length);
+          switch (static_cast<ProcessInfoKey>(record.tag.aux)) {
+            case ProcessInfoKey::kExecutable:
+              owner.executable = text;
+              break;
+            case ProcessInfoKey::kArgument:
+              if (owner.arguments.size() < kMaxArguments) owner.arguments.emplace_back(text);
+              break;
+            case ProcessInfoKey::kRank: {
+              const size_t equals = text.find('=');
+              if (equals == std::string_view::npos || owner.ranks.size() >= kMaxArguments) break;
+              owner.ranks[std::string(text.substr(0, equals))] = text.substr(equals + 1);
+              break;
+            }
+            case ProcessInfoKey::kInterposer: {
+              const size_t equals = text.find('=');
+              if (equals == std::string_view::npos || owner.interposers.size() >= kMaxArguments) break;
+              owner.interposers[std::string(text.substr(0, equals))] = text.substr(equals + 1);
+              break;
+            }
+            case ProcessInfoKey::kStopped:
+              owner.stopped = text;
+              break;
+            case ProcessInfoKey::kTorch:
+              owner.torch = text;
+              break;
+            case ProcessInfoKey::kTorchShapes:
+              owner.torch_shapes = text;
+              break;
+            case ProcessInfoKey::kTorchSampling: {
+              TorchSamplingAt at{info.ticks, {}};
+              if (text.size() != sizeof(at.fact) || owner.torch_sampling.size() >= kMaxSamplingFacts) break;
+              memcpy(&at.fact, text.data(), sizeof(at.fact));
+              owner.torch_sampling.push_back(at);
+              break;
+            }
+            default:
+              break;
+          }
+          break;
+        }
+        case RecordKind::kModule: {
+          ModuleRecord found;
+          if (!record.Read(&found) || found.start >= found.end) {
+            ++facts_->corrupt_records;
+            break;
+          }
+          Module module;
+          module.load_bias = found.load_bias;
+          module.start = found.start;
+          module.end = found.end;
+          module.path = record.Text(sizeof(found), found.path_length);
+          module.build_id.assign(reinterpret_cast<const char*>(found.build_id),
+                                 std::min<size_t>(found.build_id_length, sizeof(found.build_id)));
+          auto& modules = facts_->processes[process].modules;
+          if (modules.size() < 65536) modules.push_back(std::move(module));
+          break;
+        }
+        case RecordKind::kExec: {
+          ExecRecord exec;
+          if (!record.Read(&exec)) break;
+          const bool spawned = (record.tag.flags & kRecordSpawned) != 0;
+          const int32_t pid = spawned ? exec.pid : 0;
+          if ((record.tag.flags & kRecordFailed) != 0) {
+            if (facts_->exec_returns.size() < kMaxExecs) facts_->exec_returns.push_back({thread, pid, exec.ticks});
+            break;
+          }
+          if (facts_->execs.size() >= kMaxExecs) break;
+          ExecFacts started{process, thread, exec.ticks, exec.ticks, pid, spawned, false, ""};
+          started.environment_lost = (record.tag.flags & kRecordEnvironmentLost) != 0;
+          started.path = record.Text(sizeof(exec), exec.text_length);
+          // Noted after the call: the child has attached between the two.
+          if (spawned && !IsExec(frame.segment, record.tag.aux)) {
+            started.started_ticks = facts_->processes[process].start_ticks;
+          }
+          facts_->execs.push_back(std::move(started));
+          break;
+        }
+        case RecordKind::kAnnotationName:
+          TakeAnnotationName(process, record);
+          break;
+        case RecordKind::kPad:
+        case RecordKind::kChunkBegin:
+        case RecordKind::kSpan:
+        case RecordKind::kCompactSpan:
+        case RecordKind::kAnnotation:
+        case RecordKind::kTensorMemory:
+        case RecordKind::kAllocationSample:
+        case RecordKind::kAllocation:
+        case RecordKind::kGpuKernel:
+        case RecordKind::kGpuCopy:
+        case RecordKind::kGpuApi:
+        case RecordKind::kGpuSpan:
+        case RecordKind::kGpuMemory:
+        case RecordKind::kGpuUnifiedMemory:
+        case RecordKind::kGpuGraphNode:
+          ++facts_->corrupt_records;
+          break;
+      }
+    });
+    TakeSummary(frame.segment, summarizer.summary(), is_copy);
+  }
+
+  void Taken(const ChunkFact& chunk) {
+    launcher_ticks_ = std::max(launcher_ticks_, chunk.taken_ticks);
+    // Of a launcher that was killed this is the last time it knew; not all records' own times are looked at here.
+    Seen(chunk.taken_ticks);
+  }
+
+  void TakeBegin(const Identity& process, const Identity& thread, const ChunkBeginRecord& begin) {
+    ThreadFacts& known = facts_->threads[thread];
+    known.process_serial = process.serial;
+    if (known.tid == 0) known.tid = begin.tid;
+    if (known.start_ticks == 0) known.start_ticks = begin.ticks;
+    ProcessFacts& owner = facts_->processes[process];
+    if (owner.pid == 0) owner.pid = begin.pid;
+    if (owner.start_ticks == 0) owner.start_ticks = begin.ticks;
+    known.last_ticks = std::max(known.last_ticks, begin.ticks);
+  }
+
+  // What was passed over, or of a frame that was read all but its facts.
+  void TakeSummary(uint32_t segment, const ChunkSummary& summary, bool is_copy = false) {
+    const ChunkFact& chunk = summary.chunk;
+    const uint32_t slots = std::min(chunk.slots, kSlotsPerChunk);
+    facts_->records += std::min(summary.records, slots);
+    if (summary.spans != 0 || summary.last_ticks != 0) {
+      ThreadFacts& thread = facts_->threads[{segment, chunk.thread_serial}];
+      thread.spans += std::min(summary.spans, slots);
+      thread.last_ticks = std::max(thread.last_ticks, summary.last_ticks);
+      Seen(summary.last_ticks);
+    }
+    if (summary.gpu != 0) facts_->gpus.try_emplace({segment, chunk.process_serial});
+    facts_->lost_records += chunk.lost;
+    const auto known = facts_->segments.find(segment);
+    if (known == facts_->segments.end()) return;
+    known->second.chunks_used = std::max(known->second.chunks_used, std::min(chunk.chunk, kMaxChunks - 1) + 1);
+    if (!is_copy) known->second.slots += slots;
+  }
+
+  // The functions that do not come back when all goes well.
+  bool IsExec(uint32_t segment, uint16_t operation) const {
+    const auto found = facts_->segments.find(segment);
+    if (found == facts_->segments.end() || operation >= found->second.operations.size()) return false;
+    const std::string_view name = found->second.operations[operation].name;
+    return name.starts_with("exec") || name == "fexecve";
+  }
+
+  static void SetName(ThreadFacts* thread, uint64_t ticks, std::string_view name) {
+    if (ticks < thread->name_ticks) return;
+    thread->name = name;
+    thread->name_ticks = ticks;
+  }
+
+  // A name that a thread got from another is known by kernel id, and may stand before the thread's own first record.
+  struct NameByOther {
+    uint32_t segment;
+    int32_t tid;
+    uint64_t ticks;
+    std::string name;
+  };
+
+  SpoolFacts* facts_;
+  uint32_t window_;
+  uint64_t launcher_ticks_ = 0;
+  std::vector<NameByOther> names_by_others_;
+};
+
+}  // namespace
+
+absl::Status ReadSpoolFacts(SpoolReader* reader, uint32_t window, const std::function<void(uint64_t)>& progress,
+                            SpoolFacts* facts, bool pass_over) {
+  FactReader fact_reader(facts, window);
+  Frame frame;
+  while (reader->Next(&frame) && frame.part == 0) fact_reader.TakeBorders(frame);
+  absl::Status status = reader->Rewind();
+  if (!status.ok()) return status;
+  if (pass_over) {
+    reader->PassOver(
+        [&](uint32_t segment, const ChunkSummary& summary) { return fact_reader.Believes(segment, summary); });
+  }
+  while (reader->Next(&frame)) {
+    fact_reader.Take(frame);
+    progress(reader->position());
+  }
+  reader->PassOver({});
+  fact_reader.Finish();
+  facts->damaged_bytes = reader->damaged_bytes();
+  facts->truncated = reader->truncated();
+  facts->missing_parts = reader->missing_parts();
+  if (facts->session_json.empty()) return absl::DataLossError("the spool has no readable beginning");
+  if (!facts->clock.Finish()) return absl::DataLossError("the spool has no clock pair");
+  for (auto& [identity, gpu] : facts->gpus) {
+    if (gpu.clock.Finish(facts->clock.ns_per_tick())) continue;
+    // None of its readings was kept. CUPTI's clock is the wall clock where nobody gave it another one.
+    for (const ClockFact& pair : facts->clock.pairs()) {
+      gpu.clock.Add({Tag{}, pair.ticks, pair.realtime_ns, pair.ticks});
+    }
+    gpu.clock_assumed = gpu.clock.Finish(facts->clock.ns_per_tick());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tbprof

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/steps/inferred_steps.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
+#include "absl/strings/str_format.h"
+#include "writer/base/summary_format.h"
+#include "writer/base/text.h"
+#include "writer/steps/operation_steps.h"
+#include "writer/steps/step_activity.h"
+#include "writer/steps/step_detector.h"
+#include "writer/steps/step_evidence.h"
+
+namespace tbprof {
+namespace {
+
+// What a thread waits for repeats less exactly than launches, and an inner loop may wait, too.
+constexpr double kMostFromCalls = 0.65;
+// With records lost somewhere the counts are not to be trusted as much, and never sure; with many lost they are
+// unknown.
+constexpr double kAfterLossFactor = 0.7, kAfterMuchLossFactor = 0.5;
+constexpr uint64_t kMuchLoss = 20;  // one of so many records
+// Calls that come around faster load the modules of an interpreter.
+constexpr int64_t kShortestFromCallsPs = 2'000'000'000;
+constexpr double kLeastFromCalls = 0.5;
+// Of the doubt that is left where a framework for training is loaded and the steps do nothing but compute.
+constexpr double kDoubtOfATraining = 0.75;
+
+// What a call caused on a device.
+struct Work {
+  const GpuEvent* first = nullptr;
+  int64_t device_ps = 0;
+};
+using WorkOfCalls = absl::flat_hash_map<uint64_t, Work>;
+
+WorkOfCalls WorkByCall(const Timeline& timeline, uint32_t process) {
+  WorkOfCalls work;
+  for (const GpuStream& stream : timeline.gpu_streams) {
+    if (stream.process != process) continue;
+    for (const GpuEvent& event : stream.events) {
+      Work& of_call = work[event.correlation];
+      if (of_call.first == nullptr) of_call.first = &event;
+      of_call.device_ps += event.duration_ps;
+    }
+  }
+  return work;
+}
+
+StepLaunch LaunchOf(const Timeline& timeline, const Event& call, const GpuEvent& work) {
+  StepLaunch launch;
+  launch.start_ps = call.start_ps;
+  launch.end_ps = call.start_ps + call.duration_ps;
+  if (work.graph != 0) {
+    launch.symbol = absl::HashOf(call.type, work.graph);
+    launch.flags = StepLaunch::kExecutable;
+    return launch;
+  }
+  if (work.kind == GpuEventKind::kKernel) {
+    launch.symbol = absl::HashOf(call.type, work.name);
+    if (NameLooksLikeOptimizer(timeline.strings.Get(work.name))) launch.flags |= StepLaunch::kOptimizer;
+  } else {
+    // Batches differ by a few bytes.
+    launch.symbol = absl::HashOf(call.type, static_cast<int>(work.kind), work.copy_kind, std::bit_width(work.value));
+    if (work.asynchronous == 0) launch.flags |= StepLaunch::kBlocking;
+  }
+  return launch;
+}
+
+// Of the thread that keeps the devices busiest.
+std::vector<StepLaunch> Launches(const Timeline& timeline, uint32_t process, uint32_t* thread) {
+  const WorkOfCalls work = WorkByCall(timeline, process);
+  if (work.empty()) return {};
+  const auto work_of = [&](const Event& event) -> const Work* {
+    if (timeline.types[event.type].value != ValueKind::kCorrelation || event.value == 0) return nullptr;
+    const auto found = work.find(static_cast<uint64_t>(event.value));
+    return found == work.end() ? nullptr : &found->second;
+  };
+  int64_t most = 0;
+  bool any = false;
+  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
+    if (timeline.threads[i].process != process) continue;
+    int64_t device_ps = 0;
+    for (const Event& event : timeline.threads[i].events) {
+      if (const Work* of_call = work_of(event); of_call != nullptr) device_ps += of_call->device_ps;
+    }
+    if (device_ps > most) {
+      most = device_ps;
+      *thread = i;
+      any = true;
+    }
+  }
+  std::vector<StepLaunch> launches;
+  if (!any) return launches;
+  for (const Event& event : timeline.threads[*thread].events) {
+    if (const Work* of_call = work_of(event); of_call != nullptr) {
+      launches.push_back(LaunchOf(timeline, event, *of_call->first));
+    } else if (timeline.types[event.type].family == EventFamily::kGpu &&
+               timeline.types[event.type].name.find("Synchronize") != std::string::npos) {
+      launches.push_back(
+          {event.start_ps, event.start_ps + event.duration_ps, absl::HashOf(event.type), StepLaunch::kBlocking});
+    }
+  }
+  return launches;
+}
+
+// What the main thread calls and waits for, where nothing is launched.
+std::vector<StepLaunch> Calls(const Timeline& timeline, uint32_t process, uint32_t* thread) {
+  std::vector<StepLaunch> calls;
+  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
+    if (timeline.threads[i].process != process || !timeline.threads[i].is_main) continue;
+    *thread = i;
+    for (const Event& event : timeline.threads[i].events) {
+      if (timeline.types[event.type].family == EventFamily::kAnnotation) continue;
+      calls.push_back(
+          {event.start_ps, event.start_ps + event.duration_ps, absl::HashOf(event.type, event.call_site), 0});
+    }
+    break;
+  }
+  return calls;
+}
+
+std::string_view TitleOf(const DetectedStep& step) {
+  switch (step.kind) {
+    case DetectedStep::Kind::kRegular:
+      return "step";
+    case DetectedStep::Kind::kWarmUp:
+      return "warm-up";
+    case DetectedStep::Kind::kIrregular:
+      break;
+  }
+  switch (step.cause) {
+    case DetectedStep::Cause::kPause:
+      return "irregular: a pause";
+    case DetectedStep::Cause::kCopies:
+      return "irregular: copies";
+    case DetectedStep::Cause::kMoreWork:
+      return "irregular: other work";
+    case DetectedStep::Cause::kLoss:
+      return "irregular: records lost";
+    case DetectedStep::Cause::kNone:
+      break;
+  }
+  return "irregular";
+}
+
+// What was found, and by what.
+struct Source {
+  StepDetection found;
+  uint32_t thread = 0;
+  std::string name;
+  std::string unknown = "nothing that was recorded repeats as steps do";
+};
+
+std::string TooUnsure(const StepDetection& found) {
+  return absl::StrFormat("a period of %s has a confidence of %.2f only", HumanTime(found.period_ps), found.confidence);
+}
+
+Source FromLaunches(const std::vector<StepLaunch>& launches, uint32_t thread) {
+  Source source;
+  source.thread = thread;
+  source.found = DetectLongSteps(launches);
+  source.name = source.found.source;
+  return source;
+}
+
+// Keeps what was found in calls where it can be a training's; else says why not, once.
+bool IsOfATraining(const Timeline& timeline, uint32_t process, double most, Source* source, std::string* unknown) {
+  StepDetection& found = source->found;
+  if (found.steps.empty() || found.period_ps < kShortestFromCallsPs || found.confidence < kLeastConfidence)
+    return false;
+  const StepEvidence evidence = MeasureSteps(timeline, process, found);
+  const StepDoubt doubt = DoubtOf(evidence);
+  std::string why;
+  if (doubt != StepDoubt::kNone) {
+    why = TextOf(doubt);
+  } else {
+    if (evidence.library == NumericLibrary::kFramework) {
+      found.confidence = std::min(1 - kDoubtOfATraining * (1 - found.confidence), most);
+    }
+    if (found.confidence >= kLeastShown) return true;
+    why = TooUnsure(found);
+  }
+  if (unknown->empty()) *unknown = std::move(why);
+  return false;
+}
+
+// Where nothing is launched, and nothing is named: the main thread's calls, else those of all threads, else when they
+// come.
+Source FromCalls(const Timeline& timeline, uint32_t process) {
+  std::string unknown;
+  Source source;
+  const std::vector<StepLaunch> calls = Calls(timeline, process, &source.thread);
+  const uint32_t main_thread = source.thread;
+  source = FromLaunches(calls, main_thread);
+  source.found.confidence = std::min(source.found.confidence, kMostFromCalls);
+  source.name = StrCat("calls: ", source.found.source);
+  const bool sure = source.found.confidence >= kLeastFromCalls;
+  if (sure && IsOfATraining(timeline, process, kMostFromCalls, &source, &unknown)) return source;
+  source.found = DetectStepsInBursts(timeline, process);
+  source.name = source.found.source;
+  if (IsOfATraining(timeline, process, kMostFromBursts, &source, &unknown)) return source;
+  source.found = DetectStepsOfThreads(timeline, process);
+  source.name = source.found.source;
+  if (IsOfATraining(timeline, process, kMostFromActivity, &source, &unknown)) return source;
+  source.found.steps.clear();
+  if (!unknown.empty()) source.unknown = std::move(unknown);
+  return source;
+}
+
+double FactorOfLoss(const Timeline& timeline, uint32_t process) {
+  uint64_t lost = timeline.processes[process].gpu.dropped;
+  for (const DropCount& drop : timeline.drops) lost += drop.records;
+  if (lost == 0) return timeline.drops.empty() ? 1 : kAfterLossFactor;
+  return lost > timeline.records / kMuchLoss ? kAfterMuchLossFactor : kAfterLossFactor;
+}
+
+}  // namespace
+
+InferredSteps InferSteps(const Timeline& timeline, uint32_t process) {
+  InferredSteps inferred;
+  if (process >= timeline.processes.size()) return inferred;
+  uint32_t thread = 0;
+  const std::vector<StepLaunch> launches = Launches(timeline, process, &thread);
+  Source source;
+  if (!launches.empty()) {
+    source = FromLaunches(launches, thread);
+  } else {
+    OperationSteps operations = StepsOfOperations(timeline, process);
+    source.found = std::move(operations.found);
+    source.thread = operations.thread;
+    source.name = "repeated operations";
+    if (!Holds(source.found)) source = FromCalls(timeline, process);
+  }
+  StepDetection& found = source.found;
+  inferred.unknown = source.unknown;
+  if (found.steps.empty()) return inferred;
+  found.confidence *= FactorOfLoss(timeline, process);
+  if (found.confidence < kLeastShown) {
+    inferred.unknown = TooUnsure(found);
+    return inferred;
+  }
+  inferred.confidence = found.confidence;
+  inferred.unknown.clear();
+  inferred.source = std::move(source.name);
+  if (found.alternative > 0) {
+    const auto regular = std::ranges::count(found.steps, DetectedStep::Kind::kRegular, &DetectedStep::kind);
+    const double turns = std::round(static_cast<double>(regular) / found.alternative);
+    inferred.loops.push_back({found.alternative > 1 ? "turns of an outer loop" : "turns of an inner loop",
+                              static_cast<uint64_t>(std::max(turns, 1.0)), found.alternative,
+                              inferred.confidence <= kSureConfidence});
+  }
+  int64_t number = 0;
+  for (const DetectedStep& detected : found.steps) {
+    Step step;
+    step.start_ps = std::clamp<int64_t>(detected.start_ps, 0, timeline.duration_ps);
+    step.end_ps = std::clamp<int64_t>(detected.end_ps, 0, timeline.duration_ps);
+    step.number = number++;
+    step.name = TitleOf(detected);
+    step.thread = source.thread;
+    step.is_regular = detected.kind == DetectedStep::Kind::kRegular;
+    inferred.steps.push_back(std::move(step));
+  }
+  return inferred;
+}
+
+}  // namespace tbprof

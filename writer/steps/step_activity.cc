@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/steps/step_activity.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/hash/hash.h"
+#include "writer/base/median.h"
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kFewestEvents = 24;
+constexpr size_t kFewestBins = 512;
+constexpr size_t kMostBins = size_t{1} << 17;
+constexpr int64_t kShortestBinPs = 50'000'000;
+// A boundary is as exact as a bin; narrower ones are mostly empty, and not alike.
+constexpr double kBinsOfStep = 5;
+constexpr size_t kFewestSteps = 8;
+// So many widths of bins see the same rhythm, and most of all that see any, or it may be one of the bins.
+constexpr size_t kFewestWidths = 2;
+constexpr double kSamePeriod = 0.05;
+
+// What ends when its time is up, not when somebody has done something.
+bool WaitsForAClock(const EventType& type, const Event& event) {
+  if (type.family == EventFamily::kSleep) return true;
+  if ((event.flags & Event::kFailed) != 0 && (event.error == ETIMEDOUT || event.error == EAGAIN)) return true;
+  constexpr std::string_view kPolls[] = {"poll", "__poll_chk", "ppoll", "__ppoll_chk", "select", "pselect"};
+  const bool polls = type.name.starts_with("epoll_") || std::ranges::find(kPolls, type.name) != std::end(kPolls);
+  return polls && event.value == 0;
+}
+
+bool IsActivity(const EventType& type, const Event& event) {
+  switch (type.family) {
+    case EventFamily::kLock:
+    case EventFamily::kIo:
+    case EventFamily::kMemory:
+    case EventFamily::kProcess:
+      return !WaitsForAClock(type, event);
+    case EventFamily::kAnnotation:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Gaps shorter than this share of the usual one are within a burst. Where calls come at random, a larger share would
+// leave gaps that look regular.
+constexpr double kBurst = 0.12;
+// Of the time, in gaps of about the usual length: 0.37 where calls come at random.
+constexpr double kLeastInUsualGaps = 0.6;
+constexpr size_t kFewestOfAKind = 12;
+constexpr double kMostlyClock = 0.3;
+// Of the intervals of one kind, those that another must be in once to be of the same step.
+constexpr double kOfTheSame = 0.75;
+// Of the time of all calls. Start and end of a program are often longer than its loop.
+constexpr double kLeastOfTheTime = 0.2;
+constexpr size_t kMostKinds = 32;
+// One kind alone may be anybody's, and of a few at random one looks regular.
+constexpr double kAlone = 0.7;
+// A gap of more usual ones is none of the loop's.
+constexpr double kPause = 5;
+constexpr double kOtherRhythm = 0.65;
+// Of 1800 programs whose calls come at random one had steps with 0.32, none with more.
+constexpr double kLeastFromBursts = 0.35;
+
+// A call that is no wait for a clock, and none within another.
+struct Call {
+  int64_t start_ps;
+  int64_t end_ps;
+  uint64_t symbol;
+};
+using Calls = std::vector<Call>;
+
+// Of each thread that does not mostly wait for a clock: a monitor's rhythm is not the program's.
+std::vector<Calls> CallsOfThreads(const Timeline& timeline, uint32_t process) {
+  std::vector<Calls> all;
+  for (const Thread& thread : timeline.threads) {
+    if (thread.process != process || thread.is_line) continue;
+    Calls calls;
+    int64_t free_from = 0, clock_ps = 0;
+    // A range around all that a thread does says nothing of when it does it.
+    const int64_t longest_range = (thread.end_ps - thread.start_ps) / 20;
+    for (const Event& event : thread.events) {
+      const EventType& type = timeline.types[event.type];
+      if (WaitsForAClock(type, event)) clock_ps += event.duration_ps;
+      if (event.start_ps < free_from || !IsActivity(type, event)) continue;
+      if (type.family == EventFamily::kAnnotation && event.duration_ps > longest_range) continue;
+      free_from = event.start_ps + event.duration_ps;
+      // Sizes that differ by less are of the same kind.
+      const bool sized = type.value == ValueKind::kBytes && event.value > 0;
+      const auto size = sized ? std::bit_width(static_cast<uint64_t>(event.value)) : 0;
+      calls.push_back({event.start_ps, free_from, absl::HashOf(event.type, event.call_site, size)});
+    }
+    if (calls.empty()) continue;
+    const int64_t there_ps = calls.back().end_ps - calls.front().start_ps;
+    if (static_cast<double>(clock_ps) < kMostlyClock * static_cast<double>(there_ps)) all.push_back(std::move(calls));
+  }
+  return all;
+}
+
+// One kind of call of whatever thread; what is close together is one.
+struct Kind {
+  std::vector<std::pair<int64_t, int64_t>> bursts;  // start, end
+  double usual_ps = 0;                              // half of the time is in longer gaps
+  double share = 0;                                 // of the time, in gaps of about that length
+  size_t followers = 0;                             // kinds that take turns with it
+
+  int64_t Span() const { return bursts.back().first - bursts.front().first; }
+  bool IsUsual(size_t i) const {  // from burst i to the next
+    const double gap = static_cast<double>(bursts[i + 1].first - bursts[i].first);
+    return gap >= 0.6 * usual_ps && gap <= 1.6 * usual_ps;
+  }
+};
+
+bool IsNoChance(const Kind& kind) {
+  const double few = 1 / std::sqrt(static_cast<double>(kind.bursts.size()));
+  return kind.share >= (kind.followers > 0 ? 0.4 + 1.2 * few : 0.45 + 2 * few);
+}
+
+void MeasureGaps(Kind* kind) {
+  std::vector<double> gaps;
+  double all = 0, passed = 0, about = 0;
+  for (size_t i = 1; i < kind->bursts.size(); ++i) {
+    gaps.push_back(static_cast<double>(kind->bursts[i].first - kind->bursts[i - 1].first));
+    all += gaps.back();
+  }
+  std::ranges::sort(gaps);
+  for (double gap : gaps) {
+    passed += gap;
+    kind->usual_ps = gap;
+    if (passed > all / 2) break;
+  }
+  // A few checkpoints, and what lies between the start of a program and its loop, say nothing of the loop.
+  for (size_t left = std::max<size_t>(2, gaps.size() / 50); left > 0 && !gaps.empty(); --left) {
+    if (gaps.back() <= kPause * kind->usual_ps) break;
+    all -= gaps.back();
+    gaps.pop_back();
+  }
+  for (double gap : gaps) {
+    if (gap >= 0.7 * kind->usual_ps && gap <= 1.4 * kind->usual_ps) about += gap;
+  }
+  kind->share = all > 0 ? about / all : 0;
+}
+
+std::vector<Kind> RegularKinds(const std::vector<Calls>& threads) {
+  std::map<uint64_t, Kind> by_symbol;
+  for (const Calls& calls : threads) {
+    for (const Call& call : calls) by_symbol[call.symbol].bursts.emplace_back(call.start_ps, call.end_ps);
+  }
+  std::vector<Kind> regular;
+  for (auto& [symbol, kind] : by_symbol) {
+    std::ranges::sort(kind.bursts);
+    MeasureGaps(&kind);
+    const double within = kBurst * kind.usual_ps;
+    Kind burst;
+    int64_t last = 0;
+    for (const auto& [start, end] : kind.bursts) {
+      if (burst.bursts.empty() || static_cast<double>(start - last) >= within) {
+        burst.bursts.emplace_back(start, end);
+      } else {
+        burst.bursts.back().second = std::max(burst.bursts.back().second, end);
+      }
+      last = start;
+    }
+    if (burst.bursts.size() < kFewestOfAKind) continue;
+    MeasureGaps(&burst);
+    if (burst.share >= kLeastInUsualGaps) regular.push_back(std::move(burst));
+  }
+  return regular;
+}
+
+// Of the intervals of `one`, those that `other` comes once in.
+double TakesTurns(const Kind& one, const Kind& other) {
+  size_t once = 0, at = 0;
+  for (size_t i = 0; i + 1 < one.bursts.size(); ++i) {
+    size_t here = 0;
+    while (at < other.bursts.size() && other.bursts[at].first < one.bursts[i].first) ++at;
+    for (; at < other.bursts.size() && other.bursts[at].first < one.bursts[i + 1].first; ++at) ++here;
+    once += here == 1;
+  }
+  return static_cast<double>(once) / static_cast<double>(one.bursts.size() - 1);
+}
+
+// From where to where most of what there is happens: start and end of a program have a rhythm of their own.
+std::pair<int64_t, int64_t> Steady(const std::vector<Calls>& threads) {
+  std::vector<int64_t> starts;
+  for (const Calls& calls : threads) {
+    for (const Call& call : calls) starts.push_back(call.start_ps);
+  }
+  std::ranges::sort(starts);
+  constexpr size_t kParts = 64;
+  const int64_t first = starts.front(), part = (starts.back() - first) / static_cast<int64_t>(kParts) + 1;
+  std::array<size_t, kParts> counts{};
+  for (int64_t start : starts) ++counts[static_cast<size_t>((start - first) / part)];
+  std::array<size_t, kParts> sorted = counts;
+  std::ranges::sort(sorted);
+  // A part that is unlike the usual one, at either end, is no part of a loop.
+  const size_t usual = sorted[kParts / 2];
+  const auto unlike = [&](size_t count) { return count > 3 * usual + 8 || count * 3 + 8 < usual; };
+  size_t from = 0, to = kParts;
+  while (from < kParts / 2 && unlike(counts[from])) ++from;
+  while (to > kParts / 2 + 1 && unlike(counts[to - 1])) --to;
+  return {first + static_cast<int64_t>(from) * part, first + static_cast<int64_t>(to) * part};
+}
+
+// How many calls began, of all threads together: what they waited for is long where nothing happens, and drowns it.
+StepActivity InBins(const std::vector<Calls>& threads, std::pair<int64_t, int64_t> steady, size_t bins) {
+  StepActivity activity;
+  activity.start_ps = steady.first;
+  activity.bin_ps = (steady.second - steady.first) / static_cast<int64_t>(bins);
+  activity.phase_signal = 0;
+  std::vector<float>& all = activity.signals.emplace_back(bins);
+  for (const Calls& calls : threads) {
+    size_t bin = 0;
+    float in_bin = 0;
+    // A burst of a thousand is one burst.
+    const auto finish = [&] { all[bin] += std::log2(1 + std::exchange(in_bin, 0.0F)); };
+    for (const Call& call : calls) {
+      if (call.start_ps < steady.first || call.start_ps >= steady.second) continue;
+      const auto at = static_cast<size_t>((call.start_ps - activity.start_ps) / activity.bin_ps);
+      if (std::min(at, bins - 1) != bin) finish();
+      bin = std::min(at, bins - 1);
+      ++in_bin;
+    }
+    finish();
+  }
+  return activity;
+}
+
+}  // namespace
+
+StepDetection DetectStepsInBursts(const Timeline& timeline, uint32_t process) {
+  const std::vector<Calls> threads = CallsOfThreads(timeline, process);
+  std::vector<Kind> kinds = RegularKinds(threads);
+  int64_t first = std::numeric_limits<int64_t>::max(), last = 0;
+  for (const Calls& calls : threads) {
+    first = std::min(first, calls.front().start_ps);
+    last = std::max(last, calls.back().start_ps);
+  }
+  std::erase_if(kinds, [&](const Kind& kind) {
+    return static_cast<double>(kind.Span()) < kLeastOfTheTime * static_cast<double>(last - first);
+  });
+  if (kinds.empty()) return {};
+  std::ranges::stable_sort(kinds, [](const Kind& a, const Kind& b) { return a.share > b.share; });
+  if (kinds.size() > kMostKinds) kinds.resize(kMostKinds);
+  for (Kind& kind : kinds) {
+    for (const Kind& other : kinds) kind.followers += &other != &kind && TakesTurns(kind, other) >= kOfTheSame;
+  }
+  std::erase_if(kinds, [](const Kind& kind) { return !IsNoChance(kind); });
+  if (kinds.empty()) return {};
+  const Kind& best = *std::ranges::max_element(kinds, [](const Kind& a, const Kind& b) {
+    return a.followers != b.followers ? a.followers < b.followers : a.share < b.share;
+  });
+
+  StepDetection found;
+  std::vector<int64_t> usual;
+  for (size_t i = 0; i + 1 < best.bursts.size(); ++i) {
+    DetectedStep step;
+    step.start_ps = best.bursts[i].first;
+    step.end_ps = best.bursts[i + 1].first;
+    if (best.IsUsual(i)) {
+      usual.push_back(step.end_ps - step.start_ps);
+    } else {
+      const bool is_long = static_cast<double>(step.end_ps - step.start_ps) > best.usual_ps;
+      step.kind = usual.empty() ? DetectedStep::Kind::kWarmUp : DetectedStep::Kind::kIrregular;
+      step.cause = is_long ? DetectedStep::Cause::kPause : DetectedStep::Cause::kNone;
+    }
+    found.steps.push_back(step);
+  }
+  if (usual.size() < kFewestSteps) return {};
+  found.period_ps = Median(usual);
+  const double regular = static_cast<double>(usual.size()) / static_cast<double>(found.steps.size());
+  found.confidence = kMostFromBursts * regular * (1 - std::exp(-static_cast<double>(usual.size()) / 6));
+  if (best.followers == 0) found.confidence *= kAlone;
+  // What comes around in a rhythm of its own is a part of a step, or made of several.
+  for (const Kind& other : kinds) {
+    const double ratio = other.usual_ps / best.usual_ps;
+    if (other.followers == 0 || (ratio > 0.7 && ratio < 1.4)) continue;
+    found.confidence *= kOtherRhythm;
+    found.alternative = ratio;
+    break;
+  }
+  found.source = "calls of all threads";
+  if (found.confidence < kLeastFromBursts) return {};
+  return found;
+}
+
+StepDetection DetectStepsOfThreads(const Timeline& timeline, uint32_t process) {
+  std::vector<Calls> threads = CallsOfThreads(timeline, process);
+  std::erase_if(threads, [](const Calls& calls) { return calls.size() < kFewestEvents; });
+  if (threads.empty()) return {};
+  const std::pair<int64_t, int64_t> steady = Steady(threads);
+  std::vector<StepDetection> all;
+  for (size_t half_octaves = 0;; ++half_octaves) {
+    const size_t octave = kFewestBins << half_octaves / 2;
+    const size_t bins = half_octaves % 2 == 0 ? octave : octave + octave * 53 / 128;
+    if (bins > kMostBins) break;
+    const int64_t bin_ps = (steady.second - steady.first) / static_cast<int64_t>(bins);
+    if (bin_ps < kShortestBinPs) break;
+    StepDetection found = DetectStepsInActivity(InBins(threads, steady, bins));
+    if (found.steps.size() < kFewestSteps) continue;
+    if (static_cast<double>(found.period_ps) < kBinsOfStep * static_cast<double>(bin_ps)) continue;
+    all.push_back(std::move(found));
+  }
+  const auto agree = [](const StepDetection& a, const StepDetection& b) {
+    return std::abs(static_cast<double>(a.period_ps) / static_cast<double>(b.period_ps) - 1) < kSamePeriod;
+  };
+  StepDetection* best = nullptr;
+  size_t most = 0;
+  for (StepDetection& one : all) {
+    const auto same =
+        static_cast<size_t>(std::ranges::count_if(all, [&](const auto& other) { return agree(one, other); }));
+    // Of those, the last has the narrowest bins.
+    if (same >= most) best = &one;
+    most = std::max(most, same);
+  }
+  if (best == nullptr || most < kFewestWidths || most * 2 <= all.size()) return {};
+  best->confidence = std::min(best->confidence, kMostFromActivity);
+  if (best->confidence < kLeastConfidence) return {};
+  best->source = "rhythm of all threads' calls";
+  return std::move(*best);
+}
+
+}  // namespace tbprof

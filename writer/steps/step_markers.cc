@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/steps/step_markers.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <regex>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "writer/base/text.h"
+#include "writer/base/utf8.h"
+
+namespace tbprof {
+namespace {
+
+// Fewer marks of their own accord could be anything.
+constexpr size_t kFewestSteps = 3;
+// A range called `step` beside others called `forward` and `backward` is the optimizer's, not the whole.
+constexpr double kLeastCoverage = 0.8;
+constexpr double kSaidConfidence = 1, kGuessedConfidence = 0.9;
+constexpr char kUsualNames[] =
+    R"(^(ProfilerStep#|((global|training|train)[ _]?)?(step|iteration|iter|batch))[ _#:=]*\d*$)";
+constexpr size_t kMaxTitle = 64;
+
+// The name without the number at its end, and that number; -1: none.
+std::pair<std::string, int64_t> TitleAndNumber(const std::string& name) {
+  size_t digits = name.size();
+  while (digits > 0 && std::isdigit(static_cast<unsigned char>(name[digits - 1])) != 0) --digits;
+  const std::string number = name.substr(digits);
+  std::string title = name.substr(0, digits);
+  while (!title.empty() && std::string_view(" _#:=").find(title.back()) != std::string_view::npos) title.pop_back();
+  if (number.empty() || number.size() > 15 || title.empty()) return {name, -1};
+  return {title, std::stoll(number)};
+}
+
+// An expression takes as long as the text, whatever it is.
+constexpr auto kSyntax = std::regex::ECMAScript | std::regex_constants::__polynomial;
+// Its compiler goes as deep as its parentheses.
+constexpr size_t kMaxExpression = 256;
+constexpr size_t kMaxName = 256;
+
+// What the reader takes for its own word has `call ` in front; the program's name has not.
+std::string_view NameGiven(std::string_view name) {
+  if (name.starts_with("call train") || name.starts_with("call test")) name.remove_prefix(sizeof("call ") - 1);
+  return name;
+}
+
+std::vector<Step> StepsOfLine(const Timeline& timeline, uint32_t thread, const std::vector<bool>& matches) {
+  std::vector<Step> steps;
+  std::vector<const Event*> marks;
+  int64_t free_from = 0;
+  const auto add = [&](const Event& event, int64_t end) {
+    const auto [title, number] = TitleAndNumber(std::string(NameGiven(timeline.types[event.type].name)));
+    Step step;
+    step.start_ps = event.start_ps;
+    step.end_ps = end;
+    step.number = number >= 0 ? number : static_cast<int64_t>(steps.size());
+    step.name = TruncateUtf8(title, kMaxTitle);
+    step.thread = thread;
+    steps.push_back(std::move(step));
+  };
+  for (const Event& event : timeline.threads[thread].events) {
+    if (!matches[event.type]) continue;
+    if (event.duration_ps == 0) {
+      marks.push_back(&event);
+      continue;
+    }
+    // One within another is a part of it; one that the window has cut is not a whole one.
+    if (event.start_ps < free_from) continue;
+    free_from = event.start_ps + event.duration_ps;
+    if ((event.flags & (Event::kClippedAtStart | Event::kClippedAtEnd)) == 0) add(event, free_from);
+  }
+  // A mark ends one step and begins the next; the last has no end.
+  if (steps.empty()) {
+    for (size_t i = 0; i + 1 < marks.size(); ++i) {
+      if (marks[i + 1]->start_ps > marks[i]->start_ps) add(*marks[i], marks[i + 1]->start_ps);
+    }
+  }
+  // Batches of each epoch from 0 again, or one name for all: then by their order.
+  const bool rise =
+      std::is_sorted(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.number <= b.number; });
+  for (size_t i = 0; !rise && i < steps.size(); ++i) steps[i].number = static_cast<int64_t>(i);
+  return steps;
+}
+
+bool CoverTheirTime(const std::vector<Step>& steps) {
+  int64_t covered = 0;
+  for (const Step& step : steps) covered += step.end_ps - step.start_ps;
+  const int64_t whole = steps.back().end_ps - steps.front().start_ps;
+  return static_cast<double>(covered) >= kLeastCoverage * static_cast<double>(whole);
+}
+
+}  // namespace
+
+absl::Status CheckStepMarker(const std::string& expression) {
+  if (expression.size() > kMaxExpression) {
+    return absl::InvalidArgumentError(StrCat("a regular expression of at most ", kMaxExpression, " characters"));
+  }
+  try {
+    const std::regex compiled(expression, kSyntax);
+  } catch (const std::regex_error& error) {
+    return absl::InvalidArgumentError(StrCat("a regular expression (", error.what(), ")"));
+  }
+  return absl::OkStatus();
+}
+
+StepNames::StepNames(const std::string& expression)
+    : wanted_(expression.empty() ? kUsualNames : expression,
+              expression.empty() ? kSyntax | std::regex::icase : kSyntax) {}
+
+bool StepNames::Match(std::string_view name) const {
+  name = NameGiven(name);
+  return name.size() <= kMaxName && std::regex_search(name.begin(), name.end(), wanted_);
+}
+
+namespace {
+
+// From each launch of a kernel of that name to the thread's next.
+MarkedSteps StepsOfKernels(const Timeline& timeline, uint32_t process, const StepNames& names_of_steps) {
+  MarkedSteps found;
+  absl::flat_hash_map<StringId, bool> known;
+  absl::flat_hash_map<uint64_t, StringId> launched;  // by correlation
+  for (const GpuStream& stream : timeline.gpu_streams) {
+    if (stream.process != process) continue;
+    for (const GpuEvent& event : stream.events) {
+      if (event.kind != GpuEventKind::kKernel) continue;
+      const auto [matches, added] = known.try_emplace(event.name, false);
+      if (added) matches->second = names_of_steps.Match(timeline.strings.Get(event.name));
+      if (matches->second) launched.emplace(event.correlation, event.name);
+    }
+  }
+  if (launched.empty()) return found;
+  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
+    if (timeline.threads[i].process != process) continue;
+    std::vector<Step> steps;
+    for (const Event& event : timeline.threads[i].events) {
+      if (timeline.types[event.type].value != ValueKind::kCorrelation || event.value <= 0) continue;
+      const auto kernel = launched.find(static_cast<uint64_t>(event.value));
+      if (kernel == launched.end()) continue;
+      if (!steps.empty()) steps.back().end_ps = event.start_ps;
+      Step step;
+      step.start_ps = event.start_ps;
+      step.number = static_cast<int64_t>(steps.size());
+      step.name = TruncateUtf8(timeline.strings.Get(kernel->second), kMaxTitle);
+      step.thread = i;
+      steps.push_back(std::move(step));
+    }
+    if (!steps.empty()) steps.pop_back();  // the last has no end
+    std::erase_if(steps, [](const Step& step) { return step.end_ps <= step.start_ps; });
+    if (steps.size() > found.steps.size()) found.steps = std::move(steps);
+  }
+  if (found.steps.empty()) return found;
+  found.source = StrCat("kernel `", found.steps[0].name, "`");
+  found.confidence = kSaidConfidence;
+  return found;
+}
+
+}  // namespace
+
+MarkedSteps FindMarkedSteps(const Timeline& timeline, uint32_t process, const std::string& expression) {
+  MarkedSteps found;
+  const StepNames names_of_steps(expression);
+  std::vector<bool> matches(timeline.types.size());
+  for (size_t i = 0; i < matches.size(); ++i) {
+    matches[i] = timeline.types[i].family == EventFamily::kAnnotation && names_of_steps.Match(timeline.types[i].name);
+  }
+  bool of_process = false;
+  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
+    std::vector<Step> steps = StepsOfLine(timeline, i, matches);
+    if (steps.size() < (expression.empty() ? kFewestSteps : 1)) continue;
+    if (expression.empty() && !CoverTheirTime(steps)) continue;
+    const bool here = timeline.threads[i].process == process;
+    // The process whose steps are counted comes first, however many another has.
+    if (here != of_process ? !here : steps.size() <= found.steps.size()) continue;
+    of_process = here;
+    found.steps = std::move(steps);
+  }
+  if (found.steps.empty()) {
+    return expression.empty() ? found : StepsOfKernels(timeline, process, names_of_steps);
+  }
+  std::map<std::string, size_t> names;
+  for (const Step& step : found.steps) ++names[step.name];
+  const auto usual =
+      std::max_element(names.begin(), names.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  found.source = StrCat("annotation `", usual->first, "`");
+  found.confidence = expression.empty() ? kGuessedConfidence : kSaidConfidence;
+  return found;
+}
+
+}  // namespace tbprof

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/symbols/elf_file.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace tbprof {
+namespace {
+
+#if defined(__x86_64__)
+constexpr uint16_t kMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr uint16_t kMachine = EM_AARCH64;
+#else
+#error "unwinding knows x86-64 and arm64"
+#endif
+
+constexpr size_t kMaxSegments = 256;
+constexpr size_t kMaxSections = 65536;
+constexpr size_t kMaxNoteBytes = 65536;
+constexpr size_t kMaxSectionName = 64;
+constexpr std::string_view kDeleted = " (deleted)";
+
+bool PreadAll(int fd, uint64_t offset, void* out, size_t size) {
+  auto* at = static_cast<uint8_t*>(out);
+  while (size > 0) {
+    const ssize_t got = pread(fd, at, size, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    at += got;
+    offset += static_cast<uint64_t>(got);
+    size -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::unique_ptr<ElfFile> ElfFile::Open(const std::string& path) {
+  if (path.empty() || path[0] != '/' || path.find('\0') != std::string::npos) return nullptr;
+  // O_NONBLOCK: the path may name a fifo by now.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return nullptr;
+  struct stat status;
+  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size <= 0) {
+    close(fd);
+    return nullptr;
+  }
+  std::unique_ptr<ElfFile> file(new ElfFile(fd, static_cast<uint64_t>(status.st_size)));
+  return file->Parse() ? std::move(file) : nullptr;
+}
+
+ElfFile::~ElfFile() { close(fd_); }
+
+bool ElfFile::Parse() {
+  Elf64_Ehdr header;
+  if (!Read(0, &header, sizeof(header)) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+      header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
+      header.e_machine != kMachine || (header.e_type != ET_EXEC && header.e_type != ET_DYN)) {
+    return false;
+  }
+  if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMaxSegments) return false;
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr program;
+    uint64_t offset;
+    if (__builtin_add_overflow(header.e_phoff, i * sizeof(program), &offset) ||
+        !Read(offset, &program, sizeof(program))) {
+      return false;
+    }
+    uint64_t end;
+    if (program.p_type == PT_LOAD) {
+      if (__builtin_add_overflow(program.p_vaddr, std::max(program.p_memsz, program.p_filesz), &end)) {
+        continue;
+      }
+      segments_.push_back(
+          {program.p_vaddr, program.p_offset, program.p_filesz, program.p_memsz, (program.p_flags & PF_X) != 0});
+    } else if (program.p_type == PT_GNU_EH_FRAME) {
+      eh_frame_header_ = program.p_vaddr;
+    } else if (program.p_type == PT_NOTE && build_id_.empty()) {
+      ParseNotes(program.p_offset, program.p_filesz);
+    }
+  }
+  if (!build_id_.empty()) return true;
+  for (const Section& section : sections()) {
+    if (section.type == SHT_NOTE && build_id_.empty()) ParseNotes(section.offset, section.size);
+  }
+  return true;
+}
+
+void ElfFile::ParseNotes(uint64_t offset, uint64_t size) {
+  if (size > kMaxNoteBytes) return;
+  std::vector<uint8_t> notes(size);
+  if (!Read(offset, notes.data(), size)) return;
+  size_t at = 0;
+  while (size - at >= sizeof(Elf64_Nhdr)) {
+    Elf64_Nhdr note;
+    memcpy(&note, &notes[at], sizeof(note));
+    at += sizeof(note);
+    const uint64_t name_size = (uint64_t{note.n_namesz} + 3) & ~uint64_t{3};
+    const uint64_t desc_size = (uint64_t{note.n_descsz} + 3) & ~uint64_t{3};
+    if (name_size > size - at || note.n_descsz > size - at - name_size) return;
+    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(&notes[at], "GNU", 4) == 0) {
+      const uint8_t* bytes = notes.data() + at + name_size;
+      build_id_.assign(bytes, bytes + note.n_descsz);
+      return;
+    }
+    if (desc_size > size - at - name_size) return;
+    at += name_size + desc_size;
+  }
+}
+
+const ElfFile::Block* ElfFile::GetBlock(uint64_t index) {
+  std::unique_ptr<Block>& slot = blocks_[index % blocks_.size()];
+  if (slot != nullptr && slot->index == index && slot->size != 0) return slot.get();
+  if (slot == nullptr) slot = std::make_unique<Block>();
+  slot->index = index;
+  slot->size = 0;
+  const uint64_t offset = index * kBlockSize;
+  const size_t size = std::min<uint64_t>(kBlockSize, size_ - offset);
+  if (!PreadAll(fd_, offset, slot->bytes.data(), size)) return nullptr;
+  slot->size = size;
+  return slot.get();
+}
+
+bool ElfFile::Read(uint64_t offset, void* out, size_t size) {
+  if (offset > size_ || size > size_ - offset) return false;
+  if (size > kBlockSize) return PreadAll(fd_, offset, out, size);
+  auto* to = static_cast<uint8_t*>(out);
+  while (size > 0) {
+    const Block* block = GetBlock(offset / kBlockSize);
+    if (block == nullptr) return false;
+    const size_t at = offset % kBlockSize;
+    const size_t part = std::min(size, block->size - at);
+    memcpy(to, &block->bytes[at], part);
+    to += part;
+    offset += part;
+    size -= part;
+  }
+  return true;
+}
+
+const ElfFile::Segment* ElfFile::FindSegment(uint64_t address) {
+  if (last_segment_ < segments_.size()) {
+    const Segment& last = segments_[last_segment_];
+    if (address >= last.address && address - last.address < last.file_size) return &last;
+  }
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    const Segment& segment = segments_[i];
+    if (address >= segment.address && address - segment.address < segment.file_size) {
+      last_segment_ = i;
+      return &segment;
+    }
+  }
+  return nullptr;
+}
+
+bool ElfFile::ReadAddress(uint64_t address, void* out, size_t size) {
+  const Segment* segment = FindSegment(address);
+  if (segment == nullptr) return false;
+  const uint64_t at = address - segment->address;
+  uint64_t offset;
+  return size <= segment->file_size - at && !__builtin_add_overflow(segment->offset, at, &offset) &&
+         Read(offset, out, size);
+}
+
+bool ElfFile::ReadAddressPadded(uint64_t address, void* out, size_t size) {
+  const Segment* segment = FindSegment(address);
+  if (segment == nullptr) return false;
+  const size_t real = std::min<uint64_t>(size, segment->file_size - (address - segment->address));
+  memset(static_cast<uint8_t*>(out) + real, 0, size - real);
+  return ReadAddress(address, out, real);
+}
+
+std::string ElfFile::ReadString(uint64_t offset, size_t limit) {
+  std::string text;
+  while (text.size() < limit && offset < size_) {
+    const Block* block = GetBlock(offset / kBlockSize);
+    if (block == nullptr) break;
+    const size_t at = offset % kBlockSize;
+    const size_t part = std::min(limit - text.size(), block->size - at);
+    const uint8_t* begin = block->bytes.data() + at;
+    const auto* zero = static_cast<const uint8_t*>(memchr(begin, 0, part));
+    text.append(begin, zero != nullptr ? zero : begin + part);
+    if (zero != nullptr) break;
+    offset += part;
+  }
+  return text;
+}
+
+bool ElfFile::IsExecutable(uint64_t address) const {
+  return std::any_of(segments_.begin(), segments_.end(), [address](const Segment& segment) {
+    return segment.executable && address >= segment.address && address - segment.address < segment.memory_size;
+  });
+}
+
+const std::vector<ElfFile::Section>& ElfFile::sections() {
+  if (sections_.has_value()) return *sections_;
+  sections_.emplace();
+  Elf64_Ehdr header;
+  Elf64_Shdr first;
+  if (!Read(0, &header, sizeof(header)) || header.e_shoff == 0 || header.e_shentsize != sizeof(Elf64_Shdr) ||
+      !Read(header.e_shoff, &first, sizeof(first))) {
+    return *sections_;
+  }
+  const uint64_t count = header.e_shnum != 0 ? header.e_shnum : first.sh_size;
+  if (count == 0 || count > kMaxSections || count > (size_ - header.e_shoff) / sizeof(Elf64_Shdr)) {
+    return *sections_;
+  }
+  std::vector<Elf64_Shdr> headers(count);
+  if (!Read(header.e_shoff, headers.data(), count * sizeof(Elf64_Shdr))) return *sections_;
+  const uint64_t names = header.e_shstrndx != SHN_XINDEX ? header.e_shstrndx : first.sh_link;
+  for (const Elf64_Shdr& section : headers) {
+    Section& added = sections_->emplace_back();
+    uint64_t name_offset;
+    if (names < count && section.sh_name < headers[names].sh_size &&
+        !__builtin_add_overflow(headers[names].sh_offset, uint64_t{section.sh_name}, &name_offset)) {
+      added.name = ReadString(name_offset, kMaxSectionName);
+    }
+    added.type = section.sh_type;
+    added.link = section.sh_link;
+    added.flags = section.sh_flags;
+    added.address = section.sh_addr;
+    added.offset = section.sh_offset;
+    added.size = section.sh_size;
+  }
+  return *sections_;
+}
+
+const ElfFile::Section* ElfFile::FindSection(std::string_view name) {
+  for (const Section& section : sections()) {
+    if (section.name == name) return &section;
+  }
+  return nullptr;
+}
+
+std::unique_ptr<ElfFile> OpenModuleFile(const std::string& path, std::string_view build_id) {
+  std::string_view real = path;
+  if (real.ends_with(kDeleted)) {
+    if (build_id.empty()) return nullptr;
+    real.remove_suffix(kDeleted.size());
+  }
+  std::unique_ptr<ElfFile> file = ElfFile::Open(std::string(real));
+  if (file == nullptr || (!build_id.empty() && file->build_id() != build_id)) return nullptr;
+  return file;
+}
+
+std::unique_ptr<ElfFile> OpenDebugFile(const std::string& root, std::string_view build_id) {
+  if (build_id.size() < 2 || build_id.size() > 64) return nullptr;
+  std::string path = root + "/.build-id/";
+  constexpr char kHex[] = "0123456789abcdef";
+  for (size_t i = 0; i < build_id.size(); ++i) {
+    const auto byte = static_cast<uint8_t>(build_id[i]);
+    path += kHex[byte >> 4];
+    path += kHex[byte & 15];
+    if (i == 0) path += '/';
+  }
+  std::unique_ptr<ElfFile> file = ElfFile::Open(path + ".debug");
+  if (file == nullptr || file->build_id() != build_id) return nullptr;
+  return file;
+}
+
+}  // namespace tbprof

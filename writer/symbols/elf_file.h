@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A 64-bit ELF file of this machine's kind, read piece by piece with pread: a file that is truncated or rewritten
+// while we read it gives a failed read, where a mapping would give SIGBUS. Nothing in the file is trusted.
+//
+//   std::unique_ptr<ElfFile> file = OpenModuleFile(path, build_id);
+//   if (file != nullptr && file->ReadAddress(address, &word, sizeof(word))) ...
+//
+// Process: the converter. Not thread-safe.
+#ifndef TBPROF_WRITER_SYMBOLS_ELF_FILE_H_
+#define TBPROF_WRITER_SYMBOLS_ELF_FILE_H_
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tbprof {
+
+class ElfFile {
+ public:
+  struct Segment {
+    uint64_t address = 0;
+    uint64_t offset = 0;
+    uint64_t file_size = 0;
+    uint64_t memory_size = 0;
+    bool executable = false;
+  };
+  struct Section {
+    std::string name;
+    uint32_t type = 0;
+    uint32_t link = 0;
+    uint64_t flags = 0;
+    uint64_t address = 0;
+    uint64_t offset = 0;
+    uint64_t size = 0;
+  };
+  static constexpr size_t kBlockSize = 4096;
+
+  // Null if the path is no regular file, unreadable, or no ELF file for this machine.
+  static std::unique_ptr<ElfFile> Open(const std::string& path);
+  ~ElfFile();
+  ElfFile(const ElfFile&) = delete;
+  ElfFile& operator=(const ElfFile&) = delete;
+
+  // All of it or false.
+  bool Read(uint64_t offset, void* out, size_t size);
+  // File bytes at a virtual address of the file, within one segment.
+  bool ReadAddress(uint64_t address, void* out, size_t size);
+  // As above, but zeros stand for what lies behind the segment's file bytes; at least one byte is real.
+  bool ReadAddressPadded(uint64_t address, void* out, size_t size);
+  // A zero-terminated string of at most `limit` characters; longer ones are cut.
+  std::string ReadString(uint64_t offset, size_t limit);
+
+  bool IsExecutable(uint64_t address) const;
+  const std::vector<Segment>& segments() const { return segments_; }
+  const std::vector<Section>& sections();
+  const Section* FindSection(std::string_view name);
+  const std::string& build_id() const { return build_id_; }
+  uint64_t eh_frame_header() const { return eh_frame_header_; }  // virtual address, 0 if there is none
+  uint64_t size() const { return size_; }
+  int fd() const { return fd_; }
+
+ private:
+  struct Block {
+    uint64_t index = 0;
+    size_t size = 0;
+    std::array<uint8_t, kBlockSize> bytes;
+  };
+
+  ElfFile(int fd, uint64_t size) : fd_(fd), size_(size) {}
+  bool Parse();
+  void ParseNotes(uint64_t offset, uint64_t size);
+  const Block* GetBlock(uint64_t index);
+  const Segment* FindSegment(uint64_t address);
+
+  int fd_;
+  uint64_t size_;
+  std::string build_id_;
+  std::vector<Segment> segments_;
+  size_t last_segment_ = 0;
+  std::optional<std::vector<Section>> sections_;
+  uint64_t eh_frame_header_ = 0;
+  std::array<std::unique_ptr<Block>, 64> blocks_;
+};
+
+// The file a module was loaded from, as it is on this machine now; null unless it is the same build. ` (deleted)` at
+// the end of the path is dropped: then only an equal build id makes the file usable.
+std::unique_ptr<ElfFile> OpenModuleFile(const std::string& path, std::string_view build_id);
+
+// The separate debug file (.build-id/ab/cdef.debug below `root`) with that build id; null if there is none.
+std::unique_ptr<ElfFile> OpenDebugFile(const std::string& root, std::string_view build_id);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_SYMBOLS_ELF_FILE_H_

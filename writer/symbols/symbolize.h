@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Addresses to `function (file:line)`, by elfutils, from the module files and their separate debug files on this
+// machine.
+//
+// Process: the converter. Not thread-safe. Never asks a network service (debuginfod stays off).
+#ifndef TBPROF_WRITER_SYMBOLS_SYMBOLIZE_H_
+#define TBPROF_WRITER_SYMBOLS_SYMBOLIZE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "writer/symbols/unwind.h"
+
+namespace tbprof {
+
+struct Symbol {
+  std::string function;  // demangled; empty if unknown
+  std::string file;      // source file as the debug information has it; empty if unknown
+  int line = 0;
+  std::string module;   // basename of the module; empty if the address lies in none
+  uint64_t offset = 0;  // into the module (file virtual address); the address itself if in none
+
+  // `function (file:line)`, else `function (module)`, else `module+0xoffset`, else `0xaddress`. File as basename.
+  std::string Text() const;
+};
+
+// What stands for a mangled name, printable; the name itself where it is none.
+std::string Demangle(std::string name);
+
+class Symbolizer {
+ public:
+  Symbolizer();
+  ~Symbolizer();
+  Symbolizer(const Symbolizer&) = delete;
+  Symbolizer& operator=(const Symbolizer&) = delete;
+
+  // `is_return_address`: look up the instruction before, so that a call at the end of a function is not given to
+  // the next one.
+  Symbol Find(const ModuleMap& modules, uint64_t address, bool is_return_address);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_SYMBOLS_SYMBOLIZE_H_

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an event of a host thread takes in the xplane file, told before it is written: the budget is one of bytes, and
+// building a timeline twice to keep it would double the time of a capture. Exact to a few bytes, but for texts that are
+// written in place (objects beyond those that share a text, error texts without a name).
+//
+// Process: converter. Pure functions.
+#ifndef TBPROF_WRITER_TIMELINE_EVENT_SIZE_H_
+#define TBPROF_WRITER_TIMELINE_EVENT_SIZE_H_
+
+#include <cstdint>
+
+#include "writer/base/proto_encoder.h"
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+// Of a stat: tag and length, tag and number of its name, tag of its value.
+inline constexpr uint64_t kStatBytes = 5;
+// A number of a name or a text, of which most files have more than 127 and less than 16,384.
+inline constexpr uint64_t kReferenceBytes = 2;
+// The id of an arrow, apart from those of the other files of a run.
+inline constexpr uint64_t kFlowBytes = 9;
+inline constexpr uint64_t kTextStatBytes = kStatBytes + kReferenceBytes;
+
+// `duration_ps`, `offset_ps`: the event's own may still be in ticks. An offset near the window's end serves for most.
+inline uint64_t EventBytes(const EventType& type, const Event& event, uint64_t offset_ps, uint64_t duration_ps) {
+  constexpr uint64_t kHeader = 2;
+  const auto number = [](uint64_t value) { return kStatBytes + VarintSize(value); };
+  uint64_t bytes = kHeader + 1 + kReferenceBytes + 1 + VarintSize(offset_ps);
+  if (event.duration_ps != 0) bytes += 1 + VarintSize(duration_ps);
+  if (event.call_site != 0) bytes += kTextStatBytes;
+  switch (type.object) {
+    case ObjectKind::kNone:
+      break;
+    case ObjectKind::kAddress:
+    case ObjectKind::kThread:
+      if (event.object != 0) bytes += kTextStatBytes;
+      break;
+    case ObjectKind::kDescriptor:
+      bytes += number(event.object);
+      break;
+    case ObjectKind::kProcessId:
+    case ObjectKind::kStream:
+      if (event.object != 0 && HasObjectToShow(type, event)) bytes += number(event.object);
+      break;
+  }
+  if (event.error != 0) bytes += kTextStatBytes;
+  if ((event.flags & (Event::kClippedAtStart | Event::kClippedAtEnd)) != 0) bytes += kStatBytes + sizeof("start");
+  if ((event.flags & Event::kOpen) != 0) bytes += number(1);
+  switch (type.value) {
+    case ValueKind::kNone:
+      break;
+    case ValueKind::kCorrelation:
+      if (event.value != 0) bytes += number(static_cast<uint64_t>(event.value));
+      break;
+    case ValueKind::kFlowOut:
+    case ValueKind::kFlowIn:
+      if (event.value != 0) bytes += kStatBytes + kFlowBytes;
+      break;
+    case ValueKind::kPayload:
+    case ValueKind::kPayloadUnsigned:
+    case ValueKind::kSequence:
+      bytes += number(static_cast<uint64_t>(event.value));
+      break;
+    case ValueKind::kPayloadDouble:
+      bytes += kStatBytes + sizeof(double);
+      break;
+    case ValueKind::kBytes:
+    case ValueKind::kResult:
+    case ValueKind::kProcessId:
+    case ValueKind::kSignal:
+      if (HasValueToShow(type, event)) bytes += number(static_cast<uint64_t>(event.value));
+      break;
+  }
+  if (event.detail != 0) bytes += kTextStatBytes;
+  return bytes;
+}
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_TIMELINE_EVENT_SIZE_H_
