@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: preload/RULES.md, but for what activities.h says.
+// Rules: preload/RULES.md, but for what activities.h states.
 #include "cupti/activities.h"
 
 #include <errno.h>
 
 #include "cupti/futex.h"
-#include "cupti/tell.h"
+#include "cupti/report.h"
 
 namespace tbprof::cupti {
 namespace {
@@ -60,10 +60,10 @@ struct Activities {
   bool thread_id_changed;
   uint32_t kinds_on;  // of kWanted, as bits
   bool graph_kind_on;
-  bool nodes_told;
+  bool nodes_reported;
   bool unified_memory_on;
   uint32_t unified_memory_tries;
-  size_t unread_bytes;  // not told yet
+  size_t unread_bytes;  // not reported yet
   Result unread_result;
 };
 Activities g_activities;
@@ -109,10 +109,10 @@ void RecordGraphNode(const GraphData& graph, bool cloned) {
   ChunkWriter* const writer = g_recorder.bridge->writer_of_thread();
   if (writer == nullptr) return;
   const int saved = errno;
-  const uint64_t silenced = g_recorder.bridge->silence();
+  const uint64_t bypass = g_recorder.bridge->begin_bypass();
   const uint64_t node = NodeNumber(graph.node);
   const uint64_t original = cloned ? NodeNumber(graph.original_node) : 0;
-  g_recorder.bridge->speak(silenced);
+  g_recorder.bridge->end_bypass(bypass);
   errno = saved;
   Reservation reservation;
   if (node == 0 || !BeginRecord(segment, writer, 1, &reservation)) return;
@@ -171,7 +171,7 @@ void FindCalls() {
 bool Enable(uint32_t kind, const char* name) {
   const Result result = Cupti().enable(kind);
   if (result == kSuccess) return true;
-  TellMissing(name, result);
+  ReportMissing(name, result);
   return false;
 }
 
@@ -190,7 +190,7 @@ void EnableDriverCalls() {
   }
 }
 
-// While the kind is on: off and on again it forgets what was said of single calls.
+// While the kind is on: off and on again it forgets the settings of single calls.
 void SetLeftRuntimeCalls(bool record) {
   if (Cupti().enable_runtime_call == nullptr || (record && !g_activities.runtime_calls_left)) return;
   g_activities.runtime_calls_left = !record;
@@ -218,8 +218,8 @@ void EnableCallbacks() {
     return Cupti().enable_callback(1, g_activities.subscriber, kDomainResource, callback) == kSuccess;
   };
   // Only the start is inside cuInit.
-  g_recorder.init_is_told = g_recorder.writer == nullptr && enable(kResourceInitFinished);
-  if (g_recorder.init_is_told) enable(kResourceContextCreated);
+  g_recorder.init_end_is_reported = g_recorder.writer == nullptr && enable(kResourceInitFinished);
+  if (g_recorder.init_end_is_reported) enable(kResourceContextCreated);
   // Whole graphs: no kernel of theirs is recorded.
   if (Cupti().get_graph_node == nullptr || HasOption(kGpuWholeGraphs)) return;
   // Clones first: a copy must never pass for a node that was made by itself.
@@ -262,7 +262,7 @@ bool Attach() {
   if (g_recorder.share == CuptiShare::kAll) {
     const Result result = Cupti().subscribe(&g_activities.subscriber, OnCallback, nullptr);
     if (result != kSuccess) {
-      TellUnavailable("device activity cannot be recorded", result);
+      ReportUnavailable("device activity cannot be recorded", result);
       return false;
     }
     g_activities.subscribed = true;
@@ -270,16 +270,16 @@ bool Attach() {
   SetAttributes();
   const Result registered = Cupti().register_callbacks(OnRequest, OnComplete);
   if (registered != kSuccess) {
-    TellUnavailable("device activity cannot be recorded", registered);
+    ReportUnavailable("device activity cannot be recorded", registered);
     return false;
   }
   if (g_activities.subscribed) {
     EnableCallbacks();
-  } else if (!HasOption(kGpuWholeGraphs) && !g_activities.nodes_told) {
-    g_activities.nodes_told = true;
-    Tell(GpuInfoKey::kMissingKind,
-         "where nodes of graphs are made, once the program's profiler keeps CUPTI's subscriber: "
-         "kernels of such graphs belong to what launches the graph");
+  } else if (!HasOption(kGpuWholeGraphs) && !g_activities.nodes_reported) {
+    g_activities.nodes_reported = true;
+    Report(GpuInfoKey::kMissingKind,
+           "where nodes of graphs are made, once the program's profiler keeps CUPTI's subscriber: "
+           "kernels of such graphs belong to what launches the graph");
   }
   return true;
 }
@@ -348,7 +348,7 @@ void EnableUnifiedMemory() {
   } else if (result == kSuccess) {
     Enable(kActivityUnifiedMemory, kName);
   } else {
-    TellMissing(kName, result);
+    ReportMissing(kName, result);
   }
 }
 
@@ -405,18 +405,18 @@ void FlushUntilReturned() {
   }
 }
 
-void TellLosses() {
+void ReportLosses() {
   size_t dropped = 0;
   if (Cupti().dropped_records(nullptr, 0, &dropped) == kSuccess && dropped > 0) {
-    Tell(GpuInfoKey::kDropped, Text<32>().Add(static_cast<uint64_t>(dropped)));
+    Report(GpuInfoKey::kDropped, Text<32>().Add(static_cast<uint64_t>(dropped)));
   }
   if (g_activities.unread_bytes != 0) {
-    TellUnread(g_activities.unread_bytes, g_activities.unread_result);
+    ReportUnread(g_activities.unread_bytes, g_activities.unread_result);
     g_activities.unread_bytes = 0;
   }
-  if (g_recorder.decoder.unknown() != g_recorder.unknown_told) {
-    g_recorder.unknown_told = g_recorder.decoder.unknown();
-    Tell(GpuInfoKey::kUnknown, Text<32>().Add(g_recorder.unknown_told));
+  if (g_recorder.decoder.unknown() != g_recorder.unknown_reported) {
+    g_recorder.unknown_reported = g_recorder.decoder.unknown();
+    Report(GpuInfoKey::kUnknown, Text<32>().Add(g_recorder.unknown_reported));
   }
 }
 

@@ -35,7 +35,7 @@ void DiscardFilled();
 void FlushFinished();
 // Until CUPTI has none of our buffers, which it would hand to the program.
 void FlushUntilReturned();
-void TellLosses();
+void ReportLosses();
 
 }  // namespace tbprof::cupti
 

@@ -194,7 +194,7 @@ struct Device {
   uint32_t max_block[3], max_grid[3];
   uint32_t compute_major, compute_minor, id, ecc;
   uint8_t uuid[16];
-  const char* name;  // ours to free, says the header; released with the process
+  const char* name;  // ours to free by the header; released with the process
   // 11.6
   uint8_t is_visible, is_mig, reserved[6];
 };

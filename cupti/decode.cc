@@ -77,7 +77,7 @@ void Decoder::Start(const Segment& segment, ChunkWriter* writer, uint32_t versio
   callback_name_ = callback_name;
 }
 
-bool Decoder::Tell(GpuNameKind kind, uint64_t id, const char* text, uint32_t length) {
+bool Decoder::WriteName(GpuNameKind kind, uint64_t id, const char* text, uint32_t length) {
   return RecordName(segment_, writer_, kind, id, text, length);
 }
 
@@ -86,7 +86,8 @@ void Decoder::TakeKernel(const Kernel& kernel) {
   uint32_t length;
   bool is_new;
   const uint32_t name = names_.Find(text, &length, &is_new);
-  if (is_new && !Tell(GpuNameKind::kKernel, name, names_.IsLast(name) ? kTooMany : text, length)) names_.Forget(name);
+  if (is_new && !WriteName(GpuNameKind::kKernel, name, names_.IsLast(name) ? kTooMany : text, length))
+    names_.Forget(name);
   Reservation reservation;
   auto* record = Begin<GpuKernelRecord>(&reservation);
   if (record == nullptr) return;
@@ -179,13 +180,13 @@ void Decoder::TakeApi(const Api& call, bool driver) {
   if (callback < kCallbacks) {
     const uint64_t bit = uint64_t{1} << (callback % 64);
     if (driver && (kept_driver_calls_[callback / 64] & bit) == 0) return;
-    uint64_t* const told = &told_callbacks_[driver][callback / 64];
-    if (__builtin_expect((*told & bit) == 0, 0) && callback_name_ != nullptr) {
+    uint64_t* const named = &named_callbacks_[driver][callback / 64];
+    if (__builtin_expect((*named & bit) == 0, 0) && callback_name_ != nullptr) {
       const char* name = nullptr;
       if (callback_name_(driver ? kDomainDriver : kDomainRuntime, callback, &name) == kSuccess && name != nullptr) {
-        if (Tell(driver ? GpuNameKind::kDriverCallback : GpuNameKind::kRuntimeCallback, callback, name,
-                 TextLength(name, 256))) {
-          *told |= bit;
+        if (WriteName(driver ? GpuNameKind::kDriverCallback : GpuNameKind::kRuntimeCallback, callback, name,
+                      TextLength(name, 256))) {
+          *named |= bit;
         }
       }
     }
@@ -383,7 +384,7 @@ void Decoder::TakeName(const Name& name) {
     default:
       return;
   }
-  Tell(kind, id, name.name, TextLength(name.name, kMaxName));
+  WriteName(kind, id, name.name, TextLength(name.name, kMaxName));
 }
 
 Decoder::Unread Decoder::TakeBuffer(Result (*next_record)(uint8_t* buffer, size_t valid, Activity** record),
@@ -397,7 +398,7 @@ Decoder::Unread Decoder::TakeBuffer(Result (*next_record)(uint8_t* buffer, size_
     last = activity;
     Take(activity);
   }
-  // Only this says that there is no more: an incomplete record, or one of a kind that this CUPTI does not know, ends
+  // Only this means that there is no more: an incomplete record, or one of a kind that this CUPTI does not know, ends
   // the walk, too (21 from 12.4, 13.0 and 13.1).
   if (result == kErrorMaxLimitReached) return {result, 0};
   return {result, last == nullptr ? valid : valid - static_cast<size_t>(reinterpret_cast<uint8_t*>(last) - buffer)};

@@ -25,7 +25,7 @@ class NameTable {
   static constexpr uint32_t kMost = 32768;
   static constexpr uint32_t kNone = 0;
 
-  // The number of `text`; *is_new: it has not been told yet, and is forgotten again by Forget if that fails.
+  // The number of `text`; *is_new: no record of it was written yet; Forget removes it again if that fails.
   uint32_t Find(const char* text, uint32_t* length, bool* is_new);
   void Forget(uint32_t number);
   // The one that all share that found no room.
@@ -80,8 +80,8 @@ class Decoder {
   uint32_t kernels_without_times() const { return kernels_without_times_; }
   void ForgetKernelsWithoutTimes() { kernels_without_times_ = 0; }
 
-  // Only these calls of the driver interface are kept where CUPTI cannot be told: those that the runtime makes for each
-  // of its own are noise.
+  // Only these calls of the driver interface are kept where CUPTI has no filter for calls: those that the runtime makes
+  // for each of its own are noise.
   void KeepDriverCall(uint32_t callback) {
     if (callback < kCallbacks) kept_driver_calls_[callback / 64] |= uint64_t{1} << (callback % 64);
   }
@@ -117,7 +117,7 @@ class Decoder {
   void TakeStream(const Stream& stream);
   void TakeName(const Name& name);
 
-  bool Tell(GpuNameKind kind, uint64_t id, const char* text, uint32_t length);
+  bool WriteName(GpuNameKind kind, uint64_t id, const char* text, uint32_t length);
 
   Segment segment_;
   ChunkWriter* writer_;
@@ -126,7 +126,7 @@ class Decoder {
   uint64_t unknown_;
   uint32_t kernels_without_times_;
   TimeRange time_range_;
-  uint64_t told_callbacks_[2][kCallbacks / 64];
+  uint64_t named_callbacks_[2][kCallbacks / 64];
   uint64_t kept_driver_calls_[kCallbacks / 64];
   NameTable names_;
 };

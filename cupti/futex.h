@@ -31,7 +31,7 @@ inline void WakeOwnThread(ProcessSlot* process) {
   FutexWake(&process->gpu_flush_requested);
 }
 
-// Until `good` says so of the word's value, or the time is up.
+// Until `good` holds for the word's value, or the time is up.
 template <typename Good>
 void FutexWaitFor(uint32_t* word, uint64_t limit_ns, Good good) {
   const uint64_t begun = ReadMonotonic();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: preload/RULES.md, but for what library.h says.
+// Rules: preload/RULES.md, but for what library.h states.
 #include "cupti/library.h"
 
 #include <dlfcn.h>
@@ -57,7 +57,7 @@ class Search {
     return false;
   }
 
-  // Where the toolkit is when nobody says. After the loader: LD_LIBRARY_PATH is somebody saying.
+  // Where the toolkit is by default. After the loader, so that LD_LIBRARY_PATH comes first.
   bool UsualPlace() { return In("/usr/local/cuda/extras/CUPTI/lib64") || In("/usr/local/cuda/lib64"); }
 
   bool Loader() {

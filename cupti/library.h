@@ -22,14 +22,14 @@ struct Library {
   static constexpr uint32_t kTextBytes = 512;
 
   Functions functions;
-  uint32_t version;  // as cuptiGetVersion says
+  uint32_t version;  // as cuptiGetVersion returns
   char path[kTextBytes];
   // What was tried, and what came of it: `PATH: no such file`.
   char tried[kMostTried][kTextBytes];
   uint32_t tried_count;
 };
 
-// False: none will do; `tried` says why. `driver_version`: as cuDriverGetVersion gives it, 0 if not known.
+// False: none will do; `tried` has the reasons. `driver_version`: as cuDriverGetVersion gives it, 0 if not known.
 bool OpenLibrary(int driver_version, Library* library);
 
 }  // namespace tbprof::cupti

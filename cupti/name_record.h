@@ -13,7 +13,7 @@
 
 namespace tbprof::cupti {
 
-// A demangled template can have pages; what is beyond is cut, and the record says so.
+// A demangled template can have pages; what is beyond is cut, and the record is marked.
 inline constexpr uint32_t kMaxName = 4096;
 
 // False: no room.

@@ -21,20 +21,20 @@
 namespace tbprof::cupti {
 
 // False: this session hooks nothing, or the driver lacks what it takes.
-// `offset`: records are told by a clock that is ahead of CLOCK_MONOTONIC by that much. From here on the ends of
+// `offset`: the records' clock is ahead of CLOCK_MONOTONIC by that much, in ns. From here on the ends of
 // contexts are seen, whether calls are recorded or not.
 bool PrepareObserving(const GpuBridge* bridge, const GpuSession& session, uint64_t offset);
 
 // From here on calls are recorded; again after a stop, too.
 void StartObserving();
 
-// The names of calls, and whatever else must be told once.
+// Records the names of calls, once.
 void BeginObserving(ChunkWriter* writer);
 
-// Records what has ended, and keeps events at hand. How much has not ended.
+// Records what has ended, and keeps events available. Returns how many works have not ended.
 uint32_t CollectWork();
 
-// Lets go of contexts that other threads end. Part of the other two; for when nothing is recorded.
+// Releases contexts that other threads end. Part of the other two; for when nothing is recorded.
 void ServeContexts();
 
 // No call is recorded from here on. Waits for what has not ended, and records what does not in time as not over.

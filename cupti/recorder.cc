@@ -13,7 +13,7 @@
 #include "cupti/name_record.h"
 #include "cupti/observer.h"
 #include "cupti/recorder_state.h"
-#include "cupti/tell.h"
+#include "cupti/report.h"
 #include "wire/raw.h"
 
 extern "C" {
@@ -51,7 +51,7 @@ void WaitUntil(uint32_t* word, uint32_t wanted) {
 
 void RecordClock() {
   if (g_recorder.writer == nullptr) return;
-  // The narrowest of a few: a reading that was interrupted says little.
+  // The narrowest of a few: a reading that was interrupted is imprecise.
   GpuClockRecord best{};
   uint64_t width = UINT64_MAX;
   for (int i = 0; i < 4; ++i) {
@@ -78,9 +78,9 @@ void RecordClock() {
   CommitRecord(g_recorder.session.segment, g_recorder.writer, reservation, RecordKind::kGpuClock, 0, 0);
 }
 
-// A flush takes locks that the thread in cuInit may have. A driver that never says that it is over has had its time.
+// A flush takes locks that the thread in cuInit may have. A driver that never reports its end has had its time.
 bool MayFlush() {
-  if (!g_recorder.init_is_told || __atomic_load_n(&g_recorder.init_is_over, __ATOMIC_ACQUIRE)) return true;
+  if (!g_recorder.init_end_is_reported || __atomic_load_n(&g_recorder.init_is_over, __ATOMIC_ACQUIRE)) return true;
   return ReadMonotonic() - g_recorder.started_ns >= kLongestInitNs;
 }
 
@@ -88,17 +88,17 @@ bool MayFlush() {
 bool Flush(uint32_t flags) {
   RecordClock();
   if (g_recorder.by_hooks) return CollectWork() > 0;
-  if (MayFlush()) TellFlush(g_recorder.library.functions.flush_all(flags));
+  if (MayFlush()) ReportFlush(g_recorder.library.functions.flush_all(flags));
   const size_t bytes = DecodeFilled();
   RecordClock();
-  TellLosses();
+  ReportLosses();
   return bytes >= kBusyBytes;
 }
 
 void SetRecording() {
   g_recorder.recording = true;
   RecordClock();
-  TellRecording();
+  ReportRecording();
 }
 
 // False: the program uses CUPTI.
@@ -119,23 +119,23 @@ void Release() {
 // False: there are no hooks in this session, or they will not do.
 bool FallBack() {
   if (!MayObserve()) return false;
-  // Where CUPTI's clock has been told of already, there is to be but one.
+  // Where CUPTI's clock was recorded already, there is to be but one.
   uint64_t gpu = 0;
   if (g_recorder.library.functions.get_timestamp != nullptr &&
       g_recorder.library.functions.get_timestamp(&gpu) == kSuccess) {
     g_recorder.hooks_clock_offset = gpu - ReadMonotonic();
   }
   if (!PrepareObserving(g_recorder.bridge, g_recorder.session, g_recorder.hooks_clock_offset)) {
-    Tell(GpuInfoKey::kUnavailable, "device activity cannot be recorded by hooks either: the driver lacks events");
+    Report(GpuInfoKey::kUnavailable, "device activity cannot be recorded by hooks either: the driver lacks events");
     return false;
   }
   g_recorder.by_hooks = true;
   if ((g_recorder.session.segment.header->gpu_options & kGpuUnifiedMemory) != 0) {
-    Tell(GpuInfoKey::kMissingKind, "unified memory: only CUPTI tells of it");
+    Report(GpuInfoKey::kMissingKind, "unified memory: only CUPTI tells of it");
   }
   // What we ask of the driver would be in the program's own profile.
   g_recorder.bridge->set_yield(Suspend);
-  if (!Hold()) TellPaused(kAside);
+  if (!Hold()) ReportPaused(kAside);
   if (g_recorder.writer != nullptr) BeginObserving(g_recorder.writer);
   return true;
 }
@@ -154,7 +154,7 @@ bool StartKinds() {
   if (!EnableAll()) {
     DisableAll();
     Detach();
-    TellUnavailable("device activity cannot be recorded: CUPTI refuses to record kernels", kSuccess);
+    ReportUnavailable("device activity cannot be recorded: CUPTI refuses to record kernels", kSuccess);
     return false;
   }
   SetRecording();
@@ -173,7 +173,7 @@ void StopKinds(const char* why) {
   }
   RecordClock();
   g_recorder.recording = false;
-  TellPaused(why);
+  ReportPaused(why);
 }
 
 // A call of the program's is waiting.
@@ -184,7 +184,7 @@ void GiveWay() {
     Detach();
   }
   // Also where no window is open: one may open, or be over, before the program is done.
-  TellPaused(kAside);
+  ReportPaused(kAside);
   Release();
 }
 
@@ -214,9 +214,9 @@ void* EndOfProcess(uint32_t seen) {
       Flush(kFlushForced);
     }
   }
-  if (g_recorder.paused_for == kAside) TellPaused(kAside);
-  // Says that nothing is missing at the end.
-  Tell(GpuInfoKey::kPaused, "end");
+  if (g_recorder.paused_for == kAside) ReportPaused(kAside);
+  // Nothing is missing at the end.
+  Report(GpuInfoKey::kPaused, "end");
   SetState(GpuState::kPaused);
   return EndRun(seen);
 }
@@ -236,7 +236,7 @@ void AnswerInvalidTimes() {
     case Restarts::Answer::kRestart:
       StopKinds(kRestart);
       // What fails is reported, and tried again by the next turn.
-      if (!StartKinds()) TellPaused(kRestart);
+      if (!StartKinds()) ReportPaused(kRestart);
   }
 }
 
@@ -287,7 +287,7 @@ void* Run() {
     if (phase == Phase::kEnding) return EndOfProcess(seen);
     if (IsHeld() && g_recorder.bridge->cupti_use->HasCall()) GiveWay();
     if (!Hold()) {
-      TellPaused(kAside);
+      ReportPaused(kAside);
       DiscardFilled();
     } else if (why_not == nullptr && !g_recorder.recording) {
       if (!StartKinds() && !(FallBack() && StartKinds())) {
@@ -297,7 +297,7 @@ void* Run() {
       EnableUnifiedMemory();
     } else if (why_not != nullptr) {
       StopKinds(why_not);
-      if (g_recorder.paused_for != nullptr) TellPaused(why_not);
+      if (g_recorder.paused_for != nullptr) ReportPaused(why_not);
     } else {
       busy = Collect(seen != flushed, &last_flush_ns);
       flushed = seen;
@@ -343,12 +343,12 @@ void NameStream(void* stream, const char* name) {
   const Functions& cupti = g_recorder.library.functions;
   if (g_context_of_stream == nullptr || cupti.get_device == nullptr || cupti.get_stream == nullptr) return;
   if (!IsHeld()) return;
-  const uint64_t silenced = g_recorder.bridge->silence();
+  const uint64_t bypass = g_recorder.bridge->begin_bypass();
   void* context = nullptr;
   uint32_t device = 0, number = 0;
   const bool known = g_context_of_stream(stream, &context) == 0 && cupti.get_device(context, &device) == kSuccess &&
                      cupti.get_stream(context, stream, 0, &number) == kSuccess;
-  g_recorder.bridge->speak(silenced);
+  g_recorder.bridge->end_bypass(bypass);
   if (!known) return;
   RecordName(g_recorder.session.segment, writer, GpuNameKind::kStream, StreamOnDevice(device, number), name,
              TextLength(name, kMaxName));
@@ -372,17 +372,17 @@ void* Start(void*) {
     AbandonObserving();
     SetState(GpuState::kOff);
     __atomic_store_n(&g_recorder.phase, static_cast<uint32_t>(Phase::kEnded), __ATOMIC_RELEASE);
-    __atomic_store_n(&g_recorder.told, 1, __ATOMIC_RELEASE);
-    FutexWake(&g_recorder.told);
+    __atomic_store_n(&g_recorder.pending_written, 1, __ATOMIC_RELEASE);
+    FutexWake(&g_recorder.pending_written);
     return nullptr;
   }
   g_recorder.writer = writer;
   for (uint32_t i = 0; i < g_recorder.pending_count; ++i) {
     const Recorder::Pending& pending = g_recorder.pending[i];
-    TellAt(pending.ticks, pending.key, pending.text.get(), pending.text.length());
+    ReportAt(pending.ticks, pending.key, pending.text.get(), pending.text.length());
   }
-  __atomic_store_n(&g_recorder.told, 1, __ATOMIC_RELEASE);
-  FutexWake(&g_recorder.told);
+  __atomic_store_n(&g_recorder.pending_written, 1, __ATOMIC_RELEASE);
+  FutexWake(&g_recorder.pending_written);
   if (__atomic_load_n(&g_recorder.phase, __ATOMIC_ACQUIRE) == static_cast<uint32_t>(Phase::kEnded)) return nullptr;
   RecordClock();
   if (g_recorder.by_hooks) {
@@ -402,7 +402,7 @@ bool Prepare() {
   const int driver = DriverVersion();
   g_context_of_stream = reinterpret_cast<int (*)(void*, void**)>(DriverFunction("cuStreamGetCtx"));
   const bool found = OpenLibrary(driver, library);
-  for (uint32_t i = 0; i < library->tried_count; ++i) Tell(GpuInfoKey::kTried, library->tried[i]);
+  for (uint32_t i = 0; i < library->tried_count; ++i) Report(GpuInfoKey::kTried, library->tried[i]);
   if (!found) {
     Text<128> text;
     text.Add("no usable CUPTI was found");
@@ -410,22 +410,22 @@ bool Prepare() {
       text.Add(", none newer than the driver's CUDA ").Add(static_cast<uint64_t>(driver / 1000));
       text.Add(".").Add(static_cast<uint64_t>(driver % 1000 / 10));
     }
-    TellUnavailable(text.get(), kSuccess);
+    ReportUnavailable(text.get(), kSuccess);
     return false;
   }
-  Tell(GpuInfoKey::kLibrary, library->path);
-  Tell(GpuInfoKey::kVersions, Text<64>()
-                                  .Add("cupti=")
-                                  .Add(static_cast<uint64_t>(library->version))
-                                  .Add(" driver=")
-                                  .Add(static_cast<uint64_t>(driver)));
+  Report(GpuInfoKey::kLibrary, library->path);
+  Report(GpuInfoKey::kVersions, Text<64>()
+                                    .Add("cupti=")
+                                    .Add(static_cast<uint64_t>(library->version))
+                                    .Add(" driver=")
+                                    .Add(static_cast<uint64_t>(driver)));
   if (!g_recorder.buffers.Start(library->version >= kVersionCuda129)) {
-    TellUnavailable("no address space for CUPTI's buffers", kSuccess);
+    ReportUnavailable("no address space for CUPTI's buffers", kSuccess);
     return false;
   }
   g_recorder.bridge->set_yield(Suspend);
   if (!Hold()) {
-    TellPaused(kAside);
+    ReportPaused(kAside);
     return true;
   }
   return (g_recorder.session.segment.header->control & kFamilyGpu) == 0 || StartKinds();
@@ -440,9 +440,9 @@ void TakeBuffersBack() {
       g_recorder.bridge->cupti_use->GetBufferCallbacks(registrar, &requested, &completed)) {
     return;
   }
-  const uint64_t silenced = g_recorder.bridge->silence();
+  const uint64_t bypass = g_recorder.bridge->begin_bypass();
   g_recorder.library.functions.flush_all(kFlushForced);
-  g_recorder.bridge->speak(silenced);
+  g_recorder.bridge->end_bypass(bypass);
 }
 
 }  // namespace
@@ -453,11 +453,11 @@ void StartRecording(const GpuBridge* bridge) {
   const uint32_t options = g_recorder.session.segment.header->gpu_options;
   if ((options & (kGpuByCupti | kGpuByHooks)) == 0) return;
   g_recorder.started_ns = ReadMonotonic();
-  const uint64_t silenced = bridge->silence();
+  const uint64_t bypass = bridge->begin_bypass();
   // On this thread: it is in the middle of cuInit, where CUPTI would have any other wait, and before the first context,
   // which kinds that are turned on later would miss.
   bool good = (options & kGpuByCupti) != 0 && Prepare();
-  if (!good && (options & kGpuByCupti) == 0) Tell(GpuInfoKey::kByHooks, kHooksAskedFor);
+  if (!good && (options & kGpuByCupti) == 0) Report(GpuInfoKey::kByHooks, kHooksAskedFor);
   if (!good && FallBack()) {
     good = !IsHeld() || (g_recorder.session.segment.header->control & kFamilyGpu) == 0 || StartKinds();
   }
@@ -470,7 +470,7 @@ void StartRecording(const GpuBridge* bridge) {
     bridge->set_stream_namer(NameStream);
   } else if (started) {
     // A program that finds no GPU may end at once, and the reason with it.
-    WaitUntil(&g_recorder.told, 1);
+    WaitUntil(&g_recorder.pending_written, 1);
   } else if (good) {
     // Nobody would take what is delivered.
     if (g_recorder.by_hooks) {
@@ -483,7 +483,7 @@ void StartRecording(const GpuBridge* bridge) {
     g_recorder.phase = static_cast<uint32_t>(Phase::kEnded);
   }
   if (!good || !started) Release();
-  bridge->speak(silenced);
+  bridge->end_bypass(bypass);
 }
 
 void Suspend() {
@@ -494,14 +494,14 @@ void Suspend() {
   FutexWaitFor(use->wait_word(), kLastFlushNs, [](uint32_t word) { return !CuptiUse::IsHeldIn(word) || HasEnded(); });
   if (!HasEnded() || __atomic_exchange_n(&g_recorder.abandoned, 1, __ATOMIC_ACQ_REL) != 0) return;
   // tbprof's own thread is gone, and an exit handler of the program's uses CUPTI.
-  const uint64_t silenced = g_recorder.bridge->silence();
+  const uint64_t bypass = g_recorder.bridge->begin_bypass();
   if (IsAttached()) {
     DisableAll();
     g_recorder.library.functions.flush_all(kFlushForced);
     Detach();
   }
   Release();
-  g_recorder.bridge->speak(silenced);
+  g_recorder.bridge->end_bypass(bypass);
 }
 
 }  // namespace tbprof::cupti

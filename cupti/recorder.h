@@ -10,8 +10,8 @@
 
 namespace tbprof::cupti {
 
-// Inside the first cuInit, before there is a context. Whatever is in the way is told in the profile; the program goes
-// on.
+// Inside the first cuInit, before there is a context. Whatever is in the way is recorded for the profile; the program
+// goes on.
 void StartRecording(const GpuBridge* bridge);
 
 // The program is about to call CUPTI, which tbprof holds: returns when it does not, or after two seconds. Errno may

@@ -2,7 +2,7 @@
 //
 // What the parts of the recorder share: one of it in a process.
 //
-// Process: target. Written by the start, inside the program's cuInit, then by tbprof's own thread, unless said
+// Process: target. Written by the start, inside the program's cuInit, then by tbprof's own thread, unless stated
 // otherwise.
 #ifndef TBPROF_CUPTI_RECORDER_STATE_H_
 #define TBPROF_CUPTI_RECORDER_STATE_H_
@@ -32,24 +32,24 @@ struct Recorder {
   Pace pace;
   Decoder decoder;
   ChunkWriter* writer;
-  CuptiShare share;   // of CUPTI, while it is held
-  bool recording;     // kinds are on
-  bool by_hooks;      // and not by CUPTI: observer.h
-  bool init_is_over;  // atomic: cuInit has returned
-  bool init_is_told;  // it will be told that cuInit has returned
+  CuptiShare share;           // of CUPTI, while it is held
+  bool recording;             // kinds are on
+  bool by_hooks;              // and not by CUPTI: observer.h
+  bool init_is_over;          // atomic: cuInit has returned
+  bool init_end_is_reported;  // a call reports that cuInit has returned
   uint64_t started_ns;
   Restarts restarts;
   uint64_t hooks_clock_offset;
-  uint32_t phase;      // Phase, atomic
-  uint32_t abandoned;  // atomic: detached by a thread of the program, after our own has ended
-  uint32_t told;       // atomic: what came up before there was a thread that writes
-  bool flush_told;
-  uint64_t unknown_told;
-  const char* paused_for;  // what was told last; null: nothing, or that it records
-  CuptiLeft left_told;     // in this pause, of the program's use of CUPTI
-  CuptiUse::FirstCall first_told;
+  uint32_t phase;            // Phase, atomic
+  uint32_t abandoned;        // atomic: detached by a thread of the program, after our own has ended
+  uint32_t pending_written;  // atomic: what came up before there was a thread that writes
+  bool flush_is_reported;
+  uint64_t unknown_reported;
+  const char* paused_for;   // the last that was reported; null: nothing, or that it records
+  CuptiLeft left_reported;  // in this pause, of the program's use of CUPTI
+  CuptiUse::FirstCall first_reported;
 
-  // What is to be told and came up before the library had a thread that writes.
+  // Reports from before the library had a thread that writes.
   static constexpr uint32_t kMostPending = 48;
   struct Pending {
     GpuInfoKey key;

@@ -10,8 +10,8 @@
 namespace tbprof {
 namespace {
 
-// Numbers of the names that were told, by open addressing. Pages that nobody uses are never there. A fork child has its
-// parent's, whose names hold for it, too.
+// Numbers of the names that were recorded, by open addressing. Pages that nobody uses are never there. A fork child has
+// its parent's, whose names hold for it, too.
 constexpr uint32_t kNamePlaces = 1u << 16;
 constexpr uint32_t kMostNames = kNamePlaces / 4 * 3;
 constexpr uint32_t kMaxProbes = 64;
@@ -21,7 +21,7 @@ uint32_t g_told_count;
 uint64_t g_domains[kMaxDomains];  // hashes of their names
 bool g_domain_told[kMaxDomains];
 
-// A text as it is told: the beginning of what the program gave.
+// A text as it is recorded: the beginning of what the program gave.
 struct Name {
   const char* text;
   size_t length;
@@ -32,7 +32,7 @@ struct Name {
         hash(NameNumberOf(text, length)) {}
 };
 
-bool Tell(ThreadState* thread, AnnotationNameKey key, uint64_t number, const char* text, size_t length) {
+bool RecordText(ThreadState* thread, AnnotationNameKey key, uint64_t number, const char* text, size_t length) {
   Reservation reservation;
   if (!BeginRecord(g_attachment.segment, &thread->writer, 1 + SlotsFor(length), &reservation)) return false;
   auto* record = reinterpret_cast<AnnotationNameRecord*>(reservation.slots);
@@ -46,8 +46,8 @@ bool Tell(ThreadState* thread, AnnotationNameKey key, uint64_t number, const cha
 
 __attribute__((noinline)) uint64_t TellName(ThreadState* thread, uint64_t hash, const char* text, size_t length) {
   if (__atomic_load_n(&g_told_count, __ATOMIC_RELAXED) >= kMostNames) return 0;
-  // Told before it counts as told: two threads may both tell a name, a lost one is told again.
-  if (!Tell(thread, AnnotationNameKey::kName, hash, text, length)) return 0;
+  // Recorded before it counts as recorded: two threads may both record a name, a lost one is recorded again.
+  if (!RecordText(thread, AnnotationNameKey::kName, hash, text, length)) return 0;
   for (uint32_t probe = 0; probe < kMaxProbes; ++probe) {
     uint64_t* place = &g_told[(hash + probe) % kNamePlaces];
     uint64_t known = 0;
@@ -81,14 +81,14 @@ uint64_t NumberOf(ThreadState* thread, const Name& name) {
 uint64_t NameNumber(ThreadState* thread, const char* text) {
   const Name name(text);
   const uint64_t number = NumberOf(thread, name);
-  // Waited for also where there is no room to tell it.
+  // Waited for also where there is no room to record it.
   return __builtin_expect(number == 0, 0) && IsWaitedFor(name.hash) ? name.hash : number;
 }
 
 uint64_t KeptNameNumber(ThreadState* thread, const char* text) {
   const Name name(text);
   if (thread != nullptr && NumberOf(thread, name) == 0) {
-    Tell(thread, AnnotationNameKey::kName, name.hash, name.text, name.length);
+    RecordText(thread, AnnotationNameKey::kName, name.hash, name.text, name.length);
   }
   return name.hash;
 }
@@ -103,7 +103,7 @@ uint16_t DomainNumber(ThreadState* thread, const char* text) {
     }
     // Once more, where there was no thread or no room.
     if (thread != nullptr && !__atomic_load_n(&g_domain_told[i], __ATOMIC_RELAXED) &&
-        Tell(thread, AnnotationNameKey::kDomain, i, name.text, name.length)) {
+        RecordText(thread, AnnotationNameKey::kDomain, i, name.text, name.length)) {
       __atomic_store_n(&g_domain_told[i], true, __ATOMIC_RELAXED);
     }
     return i;
@@ -113,8 +113,8 @@ uint16_t DomainNumber(ThreadState* thread, const char* text) {
 
 void NameCategory(ThreadState* thread, uint16_t domain, uint32_t category, const char* text) {
   if (text == nullptr) return;
-  Tell(thread, AnnotationNameKey::kCategory, uint64_t{domain} << 32 | category, text,
-       strnlen(text, kMaxAnnotationName));
+  RecordText(thread, AnnotationNameKey::kCategory, uint64_t{domain} << 32 | category, text,
+             strnlen(text, kMaxAnnotationName));
 }
 
 namespace {
@@ -125,7 +125,7 @@ inline __attribute__((always_inline)) void Record(ThreadState* thread, Annotatio
   const uint32_t slots = payload == nullptr ? 1 : 1 + SlotsFor(sizeof(*payload));
   uint16_t level = kNoLevel;
   if (uint16_t* counter = LevelOf(thread, domain); counter != nullptr) {
-    // Counted whether or not the record finds room: what follows a lost one is told from what it would have closed.
+    // Counted whether or not the record finds room: what follows a lost one is not taken for what it would have closed.
     if (action == AnnotationAction::kPush) level = (*counter)++;
     if (action == AnnotationAction::kPop) level = --*counter;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program, or a library in it, says about its own work: ranges and marks with names. Names are told once and are
+// What a program, or a library in it, marks of its own work: ranges and marks with names. Names are recorded once and
 // numbers from then on; whose ranges belong together is found by the converter.
 //
 //   ThreadState* thread = CurrentThread();
@@ -25,14 +25,14 @@ bool MayAnnotate();
 // Domains beyond these share the last number.
 inline constexpr uint16_t kMaxDomains = 255;
 
-// The number of a name, told to the launcher if it is new. 0: it could not be told, or there are too many names.
-// `thread` of the next two: null where there is none, then nothing is told.
+// The number of a name, recorded if it is new. 0: it could not be recorded, or there are too many names.
+// `thread` of the next two: null where there is none, then nothing is recorded.
 uint64_t NameNumber(ThreadState* thread, const char* text);
 
-// The same for a name that the program keeps the number of: never 0, and told however many there are.
+// The same for a name that the program keeps the number of: never 0, and recorded however many there are.
 uint64_t KeptNameNumber(ThreadState* thread, const char* text);
 
-// The number of the domain of that name, which is told.
+// The number of the domain of that name, which is recorded.
 uint16_t DomainNumber(ThreadState* thread, const char* text);
 
 void NameCategory(ThreadState* thread, uint16_t domain, uint32_t category, const char* text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From exec to the first record: read the session variable, make the segment, tell the launcher. Runs once, in the
+// From exec to the first record: read the session variable, make the segment, report to the launcher. Runs once, in the
 // constructor, before main. Anything in the way leaves the library inert: hooks then pass everything through.
 // Rules: RULES.md.
 #ifndef _GNU_SOURCE
@@ -221,7 +221,7 @@ void TellInert(const SessionVariable& session, const Obstacle& obstacle) {
   raw::Close(socket);
 }
 
-// Also tells who the launcher is, as seen from here; 0 in a pid namespace that does not show it.
+// Also returns who the launcher is, as seen from here; 0 in a pid namespace that does not show it.
 bool SendHello(const SessionVariable& session, const Segment& segment, int segment_fd, int* launcher_pid) {
   *launcher_pid = 0;
   ucred launcher{};
@@ -264,7 +264,7 @@ void FillOperations(Operation* operations) {
 void OnThreadExit(void* value) {
   auto* thread = static_cast<ThreadState*>(value);
   if (thread != &t_thread) return;
-  // Destructors of other keys still allocate and lock: stay until the last round, then let go.
+  // Destructors of other keys still allocate and lock: stay until the last round.
   if (++thread->exit_rounds < 4) {
     pthread_setspecific(g_attachment.exit_key, value);
     return;
@@ -302,7 +302,7 @@ class SelfTest {
     const char* name;
     const void* hook;
   };
-  // By the first of them that tells.
+  // By the first of them that reports.
   template <size_t count>
   bool FindsOurs(uint32_t family, const Function (&functions)[count]) {
     for (const Function& function : functions) {
@@ -336,7 +336,7 @@ class SelfTest {
 
  private:
   // A program at a fixed address that takes a function's address has a stub of its own for it, and the loader gives
-  // that address to all who ask: it tells nothing of who is behind it.
+  // that address to all who ask: it is no proof of who is behind it.
   static bool IsStub(const void* function) {
     Dl_info info;
     void* symbol = nullptr;
@@ -515,7 +515,7 @@ void Attach(int argc, char** argv, char** environment) {
                                 sizeof(executable) - 1);
   size_t executable_length = IsError(length) ? 0 : static_cast<size_t>(length);
   if (executable_length == 0) {
-    // No /proc: the kernel also tells what was given to exec.
+    // No /proc: the kernel also has what was given to exec.
     const auto* given = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
     for (; given != nullptr && *given == '/' && given[executable_length] != '\0'; ++executable_length) {
       if (executable_length == sizeof(executable) - 1) break;

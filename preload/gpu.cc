@@ -71,20 +71,20 @@ ChunkWriter* WriterOfThread() {
   return thread != nullptr && thread->phase == ThreadPhase::kLive ? &thread->writer : nullptr;
 }
 
-uint64_t Silence() {
+uint64_t BeginHookBypass() {
   ThreadState* thread = &t_thread;
-  const uint64_t silenced = static_cast<uint64_t>(thread->phase) << 32 | thread->epoch;
+  const uint64_t previous = static_cast<uint64_t>(thread->phase) << 32 | thread->epoch;
   thread->phase = ThreadPhase::kOwn;
   SignalFence();
   thread->epoch = kEpochNone;
-  return silenced;
+  return previous;
 }
 
-void Speak(uint64_t silenced) {
+void EndHookBypass(uint64_t previous) {
   ThreadState* thread = &t_thread;
-  thread->epoch = static_cast<uint32_t>(silenced);
+  thread->epoch = static_cast<uint32_t>(previous);
   SignalFence();
-  thread->phase = static_cast<ThreadPhase>(silenced >> 32);
+  thread->phase = static_cast<ThreadPhase>(previous >> 32);
 }
 
 void (*g_name_stream)(void* stream, const char* name);
@@ -118,8 +118,8 @@ extern "C" __attribute__((visibility("default"))) const GpuBridge tbprof_gpu_bri
     .epoch = Epoch,
     .start_thread = StartOwnThread,
     .enter_thread = EnterOwnThread,
-    .silence = Silence,
-    .speak = Speak,
+    .begin_bypass = BeginHookBypass,
+    .end_bypass = EndHookBypass,
     .at_end = SetAtEnd,
     .cupti_use = &g_cupti_use,
     .set_yield = SetYield,

@@ -29,7 +29,7 @@ void FindDriverAtStart();
 // The program has named a stream, by its handle.
 void NameGpuStream(void* stream, const char* name);
 
-// Who is told of CUDA's calls from now on. False: this session hooks none.
+// Who receives CUDA's calls from now on. False: this session hooks none.
 struct CudaObserver;
 bool SetObserver(const CudaObserver* observer);
 // What NVTX asks this library for.

@@ -92,14 +92,14 @@ enum class AllocatorWay : uint32_t {
   kExactQuick,  // the same, and g_blocks_to_compare is 0
 };
 extern __attribute__((visibility("hidden"))) AllocatorWay g_allocator_way;
-// 0: the size of a block is the word in front of it; kAlwaysAsk: malloc_usable_size tells it; else how many blocks of
+// 0: the size of a block is the word in front of it; kAlwaysAsk: malloc_usable_size returns it; else how many blocks of
 // glibc's are still to be compared.
 extern __attribute__((visibility("hidden"))) uint32_t g_blocks_to_compare;
 inline constexpr uint32_t kAlwaysAsk = UINT32_MAX;
 // Once, in the constructor: from now on blocks are compared, where the allocator is glibc's.
 void CompareBlockSizes();
 
-// Whether the allocator behind our hooks tells the size of a block; else all sizes count as 0.
+// Whether the allocator behind our hooks knows the size of a block; else all sizes count as 0.
 bool KnowsBlockSizes();
 
 // For all but the allocator, which has its stubs: one load and a branch that is never taken after the constructor.

@@ -30,7 +30,7 @@ struct Observed {
   ThreadPhase phase;  // these two to be restored then
   CudaAction action;  // the rest: to be taken back
   uint32_t epoch;
-  uint32_t value, in_hand;
+  uint32_t value, in_flight;
 };
 __thread Observed t_observed __attribute__((tls_model("initial-exec")));
 __thread uint64_t t_marks __attribute__((tls_model("initial-exec")));
@@ -151,8 +151,8 @@ struct Descriptions {
     CopyBox(copy, stream...);
     if (operation->copy_kind == GpuCopyKind::kDeviceToDevice) operation->copy_kind = GpuCopyKind::kPeerToPeer;
   }
-  // A batch is one operation to the device's clock; its parts are not to be told apart by events. Of what kind it is,
-  // its first part says.
+  // A batch is one operation to the device's clock; events cannot separate its parts. Its kind is
+  // that of its first part.
   void CopyBatch(const uint64_t* destinations, const uint64_t* sources, const size_t* sizes, size_t count,
                  void* stream) const {
     if (destinations == nullptr || sources == nullptr || sizes == nullptr || count == 0) return Call();
@@ -160,7 +160,7 @@ struct Descriptions {
     for (size_t i = 0; i < count; ++i) bytes += sizes[i];
     CopyByAddress(destinations[0], sources[0], bytes, stream);
   }
-  // The extents of arrays are in elements of a size that is not told here.
+  // The extents of arrays are in elements of a size that is not known here.
   void CopyBatch(const CudaBatchCopy3d* copies, size_t count, void* stream) const {
     if (copies == nullptr || count == 0) return Call();
     uint64_t bytes = 0;
@@ -292,8 +292,8 @@ __attribute__((noinline)) bool WasLeft(const CudaObserver* observer, uint64_t fr
     CudaOperation operation{};
     operation.action = left->action;
     operation.value = left->value;
-    operation.work = left->in_hand;
-    left->in_hand = 0;
+    operation.work = left->in_flight;
+    left->in_flight = 0;
     left->in_observer = true;
     SignalFence();
     const int saved = errno;
@@ -317,8 +317,8 @@ __attribute__((noinline)) bool Begin(const CudaObserver* observer, CudaOperation
   call->epoch = thread->epoch;
   call->action = operation->action;
   call->value = operation->value;
-  call->in_hand = 0;
-  operation->in_hand = &call->in_hand;
+  call->in_flight = 0;
+  operation->in_flight = &call->in_flight;
   call->in_observer = true;
   SignalFence();
   call->frame = frame;

@@ -155,7 +155,7 @@ inline void RecordBlock(ThreadState* thread, uint16_t operation, uint8_t flags, 
   CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kAllocation, flags, operation);
 }
 
-// RecordBlock for most: the size is in front of the block, no time is due, the chunk at hand has room. False: nothing
+// RecordBlock for most: the size is in front of the block, no time is due, the current chunk has room. False: nothing
 // is done. Who calls it has no call but its last one, so hardly a register to save.
 inline __attribute__((always_inline)) bool RecordUsual(ThreadState* thread, uint64_t tag, const void* block,
                                                        const void* site, size_t* usable) {

@@ -81,15 +81,15 @@ uint16_t DomainOf(const void* handle) {
   return Handle(handle) <= kMaxDomains ? static_cast<uint16_t>(Handle(handle)) : kMaxDomains;
 }
 
-// What an annotation says, as a program gave it.
-struct Said {
+// The content of an annotation, as a program gave it.
+struct Content {
   uint64_t name = 0;
   uint32_t category = 0;
   AnnotationPayload payload{};
 
-  Said(ThreadState* thread, const char* text) : name(NameNumber(thread, text)) {}
-  Said(ThreadState* thread, const wchar_t* text) : name(NumberOfWide(thread, text)) {}
-  Said(ThreadState* thread, const EventAttributes* attributes) {
+  Content(ThreadState* thread, const char* text) : name(NameNumber(thread, text)) {}
+  Content(ThreadState* thread, const wchar_t* text) : name(NumberOfWide(thread, text)) {}
+  Content(ThreadState* thread, const EventAttributes* attributes) {
     if (attributes == nullptr || attributes->size < sizeof(EventAttributes)) {
       name = NameNumber(thread, "");
       return;
@@ -141,12 +141,12 @@ struct Said {
 };
 
 template <typename Text>
-void Say(AnnotationAction action, const void* domain, Text text) {
+void Record(AnnotationAction action, const void* domain, Text text) {
   ThreadState* const thread = CurrentThread();
   if (thread == nullptr) return CountMissedWait();
-  const Said said(thread, text);
-  Annotate(thread, action, DomainOf(domain), said.name, said.category,
-           said.payload.type != PayloadType{} ? &said.payload : nullptr);
+  const Content content(thread, text);
+  Annotate(thread, action, DomainOf(domain), content.name, content.category,
+           content.payload.type != PayloadType{} ? &content.payload : nullptr);
 }
 
 template <typename Text>
@@ -159,13 +159,13 @@ uint64_t StartRange(const void* domain, Text text) {
     CountMissedWait();
     return range;
   }
-  Said said(thread, text);
-  said.payload.name = said.name;
-  if (__builtin_expect(IsWaitedFor(said.name), 0)) {
+  Content content(thread, text);
+  content.payload.name = content.name;
+  if (__builtin_expect(IsWaitedFor(content.name), 0)) {
     range |= kWaitedFor;
     BeginWaitedFor();
   }
-  Annotate(thread, AnnotationAction::kStart, DomainOf(domain), range, said.category, &said.payload);
+  Annotate(thread, AnnotationAction::kStart, DomainOf(domain), range, content.category, &content.payload);
   return range;
 }
 
@@ -179,7 +179,7 @@ void EndRange(const void* domain, uint64_t range) {
 
 template <typename Text>
 int Push(const void* domain, Text text) {
-  if (IsArmed()) Say(AnnotationAction::kPush, domain, text);
+  if (IsArmed()) Record(AnnotationAction::kPush, domain, text);
   return kNoPushPopTracking;
 }
 
@@ -196,13 +196,13 @@ int Pop(const void* domain) {
 
 template <typename Text>
 void Mark(const void* domain, Text text) {
-  if (IsArmed()) Say(AnnotationAction::kMark, domain, text);
+  if (IsArmed()) Record(AnnotationAction::kMark, domain, text);
 }
 
 // The handle is the name's number, which is never that of nobody.
 void* RegisterString(const char* text) { return Handle(KeptNameNumber(CurrentThread(), text)); }
 
-// Null: the domain's owner is told that nobody listens to it. XLA tells its kernels' names either to NVTX or to its own
+// Null: to the domain's owner nobody listens to it. XLA gives its kernels' names either to NVTX or to its own
 // profiler, which the program may be using.
 void* CreateDomain(const char* text) {
   if (text != nullptr && strcmp(text, "TSL") == 0 && (g_control->gpu_options & kGpuXlaAnnotations) == 0) return nullptr;

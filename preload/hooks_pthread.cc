@@ -25,7 +25,7 @@ bool LooksAvailable(const sem_t* semaphore) {
   return __atomic_load_n(reinterpret_cast<const unsigned*>(semaphore), __ATOMIC_RELAXED) != 0;
 }
 
-// A read-write lock's internals have changed between versions; the public trylock tells instead, and leaves it taken.
+// A read-write lock's internals have changed between versions; the public trylock answers instead, and leaves it taken.
 // Not for the timed ones: they refuse an invalid time also where the lock is free.
 template <typename Try, typename Lock>
 inline int LockReadWrite(pthread_rwlock_t* lock, uint16_t operation, const void* site, Try attempt, Lock wait_for) {

@@ -48,7 +48,7 @@ struct KernelAction {
 
 int g_signal;        // 0: none is handled
 int g_launcher_pid;  // as this process sees it, 0: it can't
-// What the program gave with its SIG_DFL, to be told again.
+// What the program gave with its SIG_DFL, to be returned later.
 int g_default_flags;
 bool g_has_restorer;
 
@@ -105,8 +105,8 @@ void OnCaptureSignal(int signo, siginfo_t* info, void*) {
   __atomic_fetch_add(&g_attachment.segment.header->capture_requests, 1, __ATOMIC_RELAXED);
 }
 
-// Tells the launcher, which sees in /proc only that the signal is caught, whose handler it is. For the process that was
-// exec'ed: the launcher asks about the command alone. A vfork child has another pid.
+// Reports to the launcher, which sees in /proc only that the signal is caught, whose handler it is. For the process
+// that was exec'ed: the launcher asks about the command alone. A vfork child has another pid.
 void TellWhose(bool ours) {
   const Segment& segment = g_attachment.segment;
   if (raw::GetPid() != segment.header->pid) return;

@@ -9,7 +9,7 @@
 #include "preload/modules.h"
 #include "preload/record.h"
 #include "preload/resolve.h"
-#include "preload/torch_observer.h"
+#include "preload/torch_build.h"
 
 namespace tbprof {
 namespace {

@@ -8,6 +8,7 @@
 #include "preload/hooks.h"
 #include "preload/modules.h"
 #include "preload/record.h"
+#include "preload/torch_build.h"
 #include "preload/torch_observer.h"
 
 namespace tbprof {

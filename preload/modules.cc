@@ -212,7 +212,7 @@ const ElfW(Sym) * DynamicTables::Find(const char* name) const {
     if (at < first) return nullptr;
     for (;; ++at) {
       const uint32_t here = chains[at - first];
-      // The last bit says that the chain ends.
+      // The last bit marks the end of the chain.
       if ((here | 1) == (hash | 1) && is(at)) return &symbols[at];
       if ((here & 1) != 0) return nullptr;
     }

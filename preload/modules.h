@@ -4,7 +4,7 @@
 //
 // All modules are recorded at attach. Later ones (dlopen) are noticed when a call site in them is recorded:
 // `_dl_find_object` of glibc 2.35 and later finds the module without a lock; where it is absent, and for modules that
-// only appear deeper in a stack, the launcher is told to read the process's maps.
+// only appear deeper in a stack, the launcher gets a request to read the process's maps.
 //
 // Process: target. RecordLoadedModules in the constructor only (it takes the loader's lock); NoteCodeAddress anywhere.
 #ifndef TBPROF_PRELOAD_MODULES_H_

@@ -219,8 +219,8 @@ int CountDefinition(dl_phdr_info* info, size_t, void* data) {
   return ++all->count > 1;
 }
 
-// The one that the process has, in one of `libraries`; null: there is none, or more than one, and the loader must say
-// which is meant. Without the loader's lock: a constructor that dlopen runs may wait for this thread.
+// The one that the process has, in one of `libraries`; null: there is none, or more than one, and the loader must
+// decide which is meant. Without the loader's lock: a constructor that dlopen runs may wait for this thread.
 void* OnlyDefinition(const char* name, const char* libraries) {
   Definitions all{name, libraries, 0, nullptr, false};
   VisitObjects(CountDefinition, &all);

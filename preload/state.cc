@@ -206,7 +206,7 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
   if (!inherited && g_attachment.has_exit_key && g_attachment.exit_key < kKeysWithoutAllocation) {
     pthread_setspecific(g_attachment.exit_key, thread);
   }
-  // A fork child's slots say all that a record would. Most fork children exec or leave at once: without a record of
+  // A fork child's slots have all that a record would. Most fork children exec or leave at once: without a record of
   // their own they need no chunk.
   if (!forked) {
     RecordThreadStart(thread, slot, 0);

@@ -85,7 +85,7 @@ struct ThreadState {
   uint16_t torch_level, tensorflow_level;  // the same of kTorchDomain and kTensorFlowDomain
   uint32_t torch_operations;
   uint32_t torch_depth;   // how many of PyTorch's observed operations are running
-  uint64_t torch_thread;  // PyTorch's number of it, once it has told of a range
+  uint64_t torch_thread;  // PyTorch's number of it, once it has marked a range
   int64_t live_at_fork;   // the process's live bytes when this thread last forked
   bool has_live_at_fork;  // and they are still to be taken by the child
   // Of a range that a window is for (triggers.h): ranges open in its domain, itself included; 0: it is not open.
@@ -137,7 +137,7 @@ void FlushLiveBytes(ThreadState* thread);
 // A fork child has the blocks of its parent: what is live in it at its start.
 void NoteLiveBytesBeforeFork();
 
-// Nothing more is recorded in this process; `cause` is told in its profile.
+// Nothing more is recorded in this process; `cause` is shown in its profile.
 void StopRecording(const char* cause);
 
 // Claims a process slot; its index in *slot. False: none free.

@@ -11,6 +11,7 @@
 #include "preload/hooks.h"
 #include "preload/modules.h"
 #include "preload/record.h"
+#include "preload/torch_build.h"
 #include "preload/torch_sampling.h"
 #include "preload/torch_shapes.h"
 #include "wire/raw.h"
@@ -20,56 +21,6 @@ namespace tbprof {
 TorchWatch g_torch_watch = TorchWatch::kLooking;
 
 namespace {
-
-// Which of libstdc++'s two std::string a build has: members behind one lie elsewhere.
-enum class Strings : uint8_t { kOld, kNew };
-
-// A release, or one build of it, that scripts/torch_builds.sh has run. A wheel has version.py beside its libraries,
-// whose version is compared up to the `+`; a distribution's build is known by its build id.
-struct Build {
-  const char* version;
-  const char* build_id;  // in hexadecimal digits; null: by version.py
-  Strings strings;
-  // In an at::RecordFunction: sequence_nr_, fwd_thread_id_, step_callbacks_.thread_id_.
-  uint16_t sequence, forward_thread, thread;
-  uint16_t sizes;  // in a c10::TensorImpl: sizes_and_strides_
-};
-constexpr Build kBuilds[] = {
-    {"1.13.0a0", "feaefbc559e74298c67a4aca95dd5e2c49a4c739", Strings::kNew, 200, 248, 88, 72},  // Debian 12
-    {"1.13.0", nullptr, Strings::kOld, 176, 224, 88, 72},
-    {"1.13.1", nullptr, Strings::kOld, 176, 224, 88, 72},
-    {"2.0.0", nullptr, Strings::kOld, 176, 224, 88, 72},
-    {"2.0.1", nullptr, Strings::kOld, 176, 224, 88, 72},
-    {"2.1.0", nullptr, Strings::kOld, 176, 224, 88, 72},
-    {"2.1.1", nullptr, Strings::kOld, 176, 224, 88, 72},
-    {"2.1.2", nullptr, Strings::kOld, 176, 224, 88, 72},
-    {"2.2.0", nullptr, Strings::kOld, 176, 224, 88, 72},
-    {"2.2.1", nullptr, Strings::kOld, 176, 224, 88, 72},
-    {"2.2.2", nullptr, Strings::kOld, 176, 224, 88, 72},
-    {"2.3.0", nullptr, Strings::kOld, 176, 224, 88, 64},
-    {"2.3.1", nullptr, Strings::kOld, 176, 224, 88, 64},
-    {"2.4.0", nullptr, Strings::kOld, 176, 280, 88, 64},
-    {"2.4.1", nullptr, Strings::kOld, 176, 280, 88, 64},
-    {"2.5.0", nullptr, Strings::kOld, 176, 280, 88, 64},
-    {"2.5.1", nullptr, Strings::kOld, 176, 280, 88, 64},
-    {"2.6.0", nullptr, Strings::kOld, 176, 280, 88, 64},
-    {"2.7.0", nullptr, Strings::kNew, 200, 304, 88, 64},
-    {"2.7.1", nullptr, Strings::kNew, 200, 304, 88, 64},
-    {"2.8.0", nullptr, Strings::kNew, 200, 304, 88, 64},
-    {"2.9.0", nullptr, Strings::kNew, 200, 304, 88, 64},
-    {"2.9.1", nullptr, Strings::kNew, 200, 304, 88, 64},
-    {"2.10.0", nullptr, Strings::kNew, 200, 304, 88, 64},
-    {"2.11.0", nullptr, Strings::kNew, 200, 304, 88, 64},
-    {"2.12.0", nullptr, Strings::kNew, 200, 304, 88, 64},
-    {"2.12.1", nullptr, Strings::kNew, 200, 304, 88, 64},
-    {"2.13.0", nullptr, Strings::kNew, 200, 304, 88, 56},
-    {"2.14.0", nullptr, Strings::kNew, 200, 304, 88, 56},
-    {"2.14.1", nullptr, Strings::kNew, 200, 304, 88, 56},
-    {"2.15.0", nullptr, Strings::kNew, 200, 304, 88, 56},
-};
-
-// In all of them inputs_ lies behind sequence_nr_, and is_async_ behind fwd_thread_id_ and handle_.
-constexpr uint16_t kInputs = 8, kAsynchronous = 16;
 
 // at::RecordFunctionCallback, from 1.12 on.
 struct Context {
@@ -99,7 +50,7 @@ struct Torch {
 Torch g_torch;
 TorchShapes g_shapes;
 bool g_wants_shapes;  // of operations
-const Build* g_build;
+const TorchBuild* g_build;
 // Of the observers: ranges first, then, where they are asked for, operations and backward nodes.
 constexpr size_t kMostHandles = 3, kRanges = 1;
 uint64_t g_handles[kMostHandles];
@@ -129,23 +80,23 @@ constexpr uint64_t kPauseNumber = ~uint64_t{0};
 // that it is in the list 100 ns for each backward node: PyTorch draws for each anew which operation is the next.
 constexpr uint32_t kOneIn = 128;
 static_assert(kCountedAtOnce == 2 * kOneIn);
-uint64_t g_counter;                    // its handle; 0: none
-bool g_counts;                         // whether it is in PyTorch's list
-uint64_t g_skipped, g_skipped_told;    // calls of it
-constexpr uint64_t kToldAtLeast = 64;  // within a unit
+uint64_t g_counter;                        // its handle; 0: none
+bool g_counts;                             // whether it is in PyTorch's list
+uint64_t g_skipped, g_skipped_recorded;    // calls of it
+constexpr uint64_t kRecordedAtLeast = 64;  // within a unit
 
 // Where steps end, by the ranges of the main thread.
 bool g_optimizer_ended, g_loader_since;
 uint32_t g_batches;                          // since an optimizer's end
 constexpr uint32_t kMostBatchesOfStep = 16;  // whose gradients are accumulated; more are of an evaluation
 
-// Calls while no window is open, or in a process that records nothing, after which PyTorch is told to pass us over: it
-// makes an object for each operation that somebody observes.
+// Calls while no window is open, or in a process that records nothing, after which the observer is disabled in PyTorch:
+// it makes an object for each operation that somebody observes.
 constexpr uint32_t kIdleCalls = 1024;
 uint32_t g_idle_calls;
 
-// Whether the numbers that link a backward node to its operation are where the build's row says: each of the first
-// operations is compared with what PyTorch's own function says.
+// Whether the numbers that link a backward node to its operation are where the build's row has them: each of the first
+// operations is compared with what PyTorch's own function returns.
 constexpr uint32_t kNumbersToCompare = 64;
 uint32_t g_numbers_to_compare = kNumbersToCompare;
 bool g_numbers_are_wrong;
@@ -180,7 +131,7 @@ void SetObservers(size_t first, size_t end, bool on) {
   }
 }
 
-void TellPause(ThreadState* thread, bool begins) {
+void RecordPause(ThreadState* thread, bool begins) {
   AnnotationPayload payload{};
   if (begins) payload.name = NameNumber(thread, kTorchPause);
   Annotate(thread, begins ? AnnotationAction::kStart : AnnotationAction::kEnd, kTorchDomain, kPauseNumber,
@@ -188,10 +139,10 @@ void TellPause(ThreadState* thread, bool begins) {
 }
 
 // `weight`: from here on; 0: as before.
-void TellSampling(ThreadState* thread, uint32_t weight, uint32_t flags) {
+void RecordSampling(ThreadState* thread, uint32_t weight, uint32_t flags) {
   const uint64_t skipped = __atomic_load_n(&g_skipped, __ATOMIC_RELAXED);
-  const TorchSamplingFact fact{(skipped - g_skipped_told) * kOneIn + g_sampling.estimated, weight, flags};
-  __atomic_store_n(&g_skipped_told, skipped, __ATOMIC_RELAXED);
+  const TorchSamplingFact fact{(skipped - g_skipped_recorded) * kOneIn + g_sampling.estimated, weight, flags};
+  __atomic_store_n(&g_skipped_recorded, skipped, __ATOMIC_RELAXED);
   g_sampling.estimated = 0;
   RecordProcessInfo(thread, ProcessInfoKey::kTorchSampling, reinterpret_cast<const char*>(&fact), sizeof(fact));
 }
@@ -211,13 +162,13 @@ void SetCounter(bool on) {
 void Pause(ThreadState* thread) {
   SetCounter(g_sampling.counted);
   SetObservers(kRanges, g_handle_count, false);
-  TellPause(thread, true);
+  RecordPause(thread, true);
   SetWatch(TorchWatch::kPaused);
 }
 
 void Resume(ThreadState* thread, uint32_t weight, uint32_t flags) {
-  TellSampling(thread, weight, flags);
-  TellPause(thread, false);
+  RecordSampling(thread, weight, flags);
+  RecordPause(thread, false);
   SetWatch(TorchWatch::kObserving);
   SetObservers(kRanges, g_handle_count, true);
 }
@@ -250,7 +201,7 @@ void SetRecording(const ThreadState* thread, TorchRecording recording) {
 void StartAnew(const ThreadState* thread) {
   g_epoch = thread->epoch;
   g_all = false;
-  g_skipped = g_skipped_told = 0;
+  g_skipped = g_skipped_recorded = 0;
   __atomic_store_n(&g_unit_is_due, 0, __ATOMIC_RELAXED);
   StartSampling(&g_sampling, Progress(), Ticks() ^ uint64_t{thread->epoch} << 32);
   SetRecording(thread, TorchRecording::kSampled);
@@ -264,7 +215,7 @@ __attribute__((noinline)) void RecordAll(ThreadState* thread) {
   if (Watch() == TorchWatch::kPaused) {
     Resume(thread, 1, kTorchMidway);
   } else if (weight != 1) {
-    TellSampling(thread, 1, 0);
+    RecordSampling(thread, 1, 0);
   }
   if (g_all) return;
   g_all = true;
@@ -301,8 +252,8 @@ __attribute__((noinline)) void AtBorder(ThreadState* thread, bool step, uint32_t
   const bool records = BeginUnit(&g_sampling, at, step);
   const uint32_t ended = kTorchUnitEnds | g_sampling.ended_class << kTorchClassShift;
   if (records && Watch() == TorchWatch::kPaused) return Resume(thread, g_sampling.weight, flags | ended);
-  // Where all is recorded there is nothing to be told.
-  if (!records || weight != 1 || g_sampling.weight != 1) TellSampling(thread, records ? g_sampling.weight : 0, ended);
+  // Where all is recorded there is nothing to report.
+  if (!records || weight != 1 || g_sampling.weight != 1) RecordSampling(thread, records ? g_sampling.weight : 0, ended);
   if (records) return;
   if (Watch() == TorchWatch::kObserving) Pause(thread);
   SetCounter(g_sampling.counted);
@@ -327,7 +278,7 @@ __attribute__((noinline)) void CallInVain() {
     SetObservers(0, watch == TorchWatch::kPaused ? kRanges : g_handle_count, false);
     SetCounter(false);
     // What was owed is forgotten: the next window is another time.
-    if (watch == TorchWatch::kPaused && !never) TellPause(thread, false);
+    if (watch == TorchWatch::kPaused && !never) RecordPause(thread, false);
   }
   __atomic_store_n(&g_idle_calls, 0, __ATOMIC_RELAXED);
   Unlock();
@@ -399,7 +350,7 @@ void AtOptimizersEnd(ThreadState* thread) {
 
 bool BeginsWith(const char* name, const char* prefix) { return strncmp(name, prefix, strlen(prefix)) == 0; }
 
-// A range whose end another thread may tell, e.g. of a collective of c10d.
+// A range that another thread may end, e.g. of a collective of c10d.
 bool IsAsynchronous(const void* function) { return FieldOf<bool>(function, g_build->forward_thread + kAsynchronous); }
 
 // -1: takes no part in automatic differentiation.
@@ -418,17 +369,17 @@ int64_t SequenceOf(const void* function, TorchScope scope) {
 }
 
 // Why shapes are not recorded, or no longer.
-void TellNoShapes(ThreadState* thread, const char* reason) {
+void RecordNoShapes(ThreadState* thread, const char* reason) {
   RecordProcessInfo(thread, ProcessInfoKey::kTorchShapes, reason, strlen(reason));
 }
 
-// The number of the text that tells the shapes of an operation's inputs; 0: none.
+// The number of the text with the shapes of an operation's inputs; 0: none.
 __attribute__((noinline)) uint64_t ShapesOf(ThreadState* thread, const void* function) {
   char text[160];
   if (WriteTorchShapes(g_shapes, function, text, sizeof(text)) > 0) return NameNumber(thread, text);
-  // Told by one thread; others may be in the same place.
+  // Recorded by one thread; others may be in the same place.
   if (TorchShapesAreWrong() && __atomic_exchange_n(&g_wants_shapes, false, __ATOMIC_RELAXED)) {
-    TellNoShapes(thread, "an input is not laid out as in this release");
+    RecordNoShapes(thread, "an input is not laid out as in this release");
   }
   return 0;
 }
@@ -509,16 +460,16 @@ Context StartCounted(const void*) {
   if (thread == nullptr) return {};
   const bool of_parent = g_epoch != thread->epoch;
   const uint64_t skipped = __atomic_add_fetch(&g_skipped, 1, __ATOMIC_RELAXED);
-  const uint64_t untold = skipped - __atomic_load_n(&g_skipped_told, __ATOMIC_RELAXED);
-  const bool tells = untold >= kToldAtLeast;
+  const uint64_t unrecorded = skipped - __atomic_load_n(&g_skipped_recorded, __ATOMIC_RELAXED);
+  const bool is_due = unrecorded >= kRecordedAtLeast;
   const TorchProgress at = Progress();
   const bool over = of_parent || AllAreAskedFor() || IsOver(g_sampling, at);
-  if (!tells && !over) return {};
+  if (!is_due && !over) return {};
   if (over && MayChange(thread, IsLate(at))) {
     if (Watch() == TorchWatch::kPaused) AtBorder(thread, false, kTorchMidway);
     Unlock();
-  } else if (tells && !of_parent && Lock()) {
-    if (Watch() == TorchWatch::kPaused) TellSampling(thread, 0, 0);
+  } else if (is_due && !of_parent && Lock()) {
+    if (Watch() == TorchWatch::kPaused) RecordSampling(thread, 0, 0);
     Unlock();
   }
   return {};
@@ -531,105 +482,12 @@ uint64_t AddCounter() {
   return g_torch.add_global_callback(callback);
 }
 
-template <TorchScope told>
+template <TorchScope torch_scope>
 void Add(Scope scope) {
-  Callback callback{Start<told>, End<told>, 1, {}, false, false, false};
+  Callback callback{Start<torch_scope>, End<torch_scope>, 1, {}, false, false, false};
   callback.scopes[scope] = true;
-  callback.needs_inputs = told == TorchScope::kOperation && g_wants_shapes;
+  callback.needs_inputs = torch_scope == TorchScope::kOperation && g_wants_shapes;
   g_handles[g_handle_count++] = g_torch.add_global_callback(callback);
-}
-
-const char* BaseName(const char* path) {
-  const char* const slash = strrchr(path, '/');
-  return slash == nullptr ? path : slash + 1;
-}
-
-// The library that PyTorch's allocator was called from, by the return addresses on this thread's stack.
-const link_map* LibraryOnStack(const ThreadState* thread, const void* frame, const char* name) {
-  constexpr uint64_t kMostWords = 256;
-  const auto* word = static_cast<const uint64_t*>(frame);
-  uint64_t words = thread->stack_top - reinterpret_cast<uint64_t>(frame);
-  if (reinterpret_cast<uint64_t>(frame) < thread->stack_low || reinterpret_cast<uint64_t>(frame) >= thread->stack_top) {
-    return nullptr;
-  }
-  words = words / 8 < kMostWords ? words / 8 : kMostWords;
-  for (uint64_t i = 0; i < words; ++i) {
-    constexpr uint64_t kLowest = 1 << 16;
-    if (word[i] < kLowest) continue;
-    const link_map* const object = ObjectAt(reinterpret_cast<const void*>(word[i]));
-    if (IsNamed(object, name)) return object;
-  }
-  return nullptr;
-}
-
-// The text of `__version__` in version.py beside the directory of `library`; its length, 0 if there is none.
-__attribute__((noinline)) size_t VersionBeside(const char* library, char* version, size_t room) {
-  constexpr char kFile[] = "version.py";
-  constexpr char kKey[] = "__version__ = '";
-  static char text[4096];  // ours while we have the lock
-  // .../torch/lib/libtorch_cpu.so
-  const char* const base = BaseName(library);
-  size_t directory = static_cast<size_t>(base - library);
-  if (directory < 5 || strncmp(base - 4, "lib/", 4) != 0) return 0;
-  directory -= 4;
-  if (directory + sizeof(kFile) > sizeof(text)) return 0;
-  memcpy(text, library, directory);
-  memcpy(text + directory, kFile, sizeof(kFile));
-  const long file = raw::Call(SYS_openat, AT_FDCWD, raw::Pointer(text), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
-  size_t length = 0;
-  bool inside = false;
-  size_t matched = 0;
-  for (int part = 0; part < 16; ++part) {
-    const long got = raw::Call(SYS_read, file, raw::Pointer(text), sizeof(text));
-    if (got <= 0) break;
-    for (long i = 0; i < got; ++i) {
-      const char c = text[i];
-      if (inside) {
-        if (c == '\'' || c == '\n' || length + 1 >= room) {
-          raw::Close(static_cast<int>(file));
-          version[length] = '\0';
-          return length;
-        }
-        version[length++] = c;
-        continue;
-      }
-      matched = c == kKey[matched] ? matched + 1 : c == kKey[0] ? 1 : 0;
-      inside = matched == sizeof(kKey) - 1;
-    }
-  }
-  raw::Close(static_cast<int>(file));
-  return 0;
-}
-
-__attribute__((noinline)) bool SameBuildId(const link_map* object, const char* digits) {
-  uint8_t id[32];
-  const size_t length = BuildIdOf(object, id, sizeof(id));
-  if (length == 0 || strlen(digits) != 2 * length) return false;
-  for (size_t i = 0; i < length; ++i) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    if (digits[2 * i] != kDigits[id[i] >> 4] || digits[2 * i + 1] != kDigits[id[i] & 15]) return false;
-  }
-  return true;
-}
-
-const Build* BuildOf(const link_map* object, char* version, size_t room) {
-  const size_t length = VersionBeside(object->l_name, version, room);
-  const char* const plus = length == 0 ? nullptr : strchr(version, '+');
-  const size_t compared = plus == nullptr ? length : static_cast<size_t>(plus - version);
-  // A function that returns one has it in its name.
-  const Strings strings = SymbolOf(object, "_ZN2at11show_configB5cxx11Ev") != nullptr ? Strings::kNew : Strings::kOld;
-  for (const Build& build : kBuilds) {
-    if (build.strings != strings) continue;
-    if (build.build_id != nullptr
-            ? SameBuildId(object, build.build_id)
-            : strlen(build.version) == compared && strncmp(build.version, version, compared) == 0) {
-      if (build.build_id != nullptr && strlen(build.version) < room)
-        memcpy(version, build.version, strlen(build.version) + 1);
-      return &build;
-    }
-  }
-  return nullptr;
 }
 
 template <typename Function>
@@ -638,8 +496,8 @@ bool Find(const link_map* object, Function* function, const char* name) {
   return *function != nullptr;
 }
 
-// What is told of PyTorch in the profile: `+2.13.0` observed, `-2.14.0 REASON` not.
-__attribute__((noinline)) void Tell(ThreadState* thread, char sign, const char* version, const char* reason) {
+// What the profile reports of PyTorch: `+2.13.0` observed, `-2.14.0 REASON` not.
+__attribute__((noinline)) void ReportBuild(ThreadState* thread, char sign, const char* version, const char* reason) {
   char text[128];
   size_t length = 0;
   text[length++] = sign;
@@ -662,14 +520,14 @@ void PrepareShapes(ThreadState* thread, const link_map* object, const link_map* 
   g_wants_shapes = Find(object, &g_shapes.count, "_ZNK2at14RecordFunction10num_inputsEv") &&
                    Find(object, &g_shapes.size, "_ZN2at6native4sizeERKNS_6TensorEl") &&
                    Find(allocator, &g_shapes.undefined, "_ZN3c1019UndefinedTensorImpl10_singletonE");
-  if (!g_wants_shapes) TellNoShapes(thread, "it lacks a function that tells them");
+  if (!g_wants_shapes) RecordNoShapes(thread, "it lacks a function that tells them");
 }
 
 __attribute__((noinline)) TorchWatch Observe(ThreadState* thread, const link_map* object, const link_map* allocator) {
   char version[48] = "of unknown version";
-  g_build = BuildOf(object, version, sizeof(version));
+  g_build = FindTorchBuild(object, version, sizeof(version));
   if (g_build == nullptr) {
-    Tell(thread, '-', version, "is not a tested build");
+    ReportBuild(thread, '-', version, "is not a tested build");
     return TorchWatch::kOff;
   }
   if (!Find(object, &g_torch.add_global_callback, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE") ||
@@ -677,10 +535,10 @@ __attribute__((noinline)) TorchWatch Observe(ThreadState* thread, const link_map
       !Find(object, &g_torch.enable_callback, "_ZN2at16reenableCallbackEm") ||
       !Find(object, &g_torch.name, "_ZNK2at14RecordFunction4nameEv") ||
       !Find(object, &g_torch.peek, "_ZN2at15sequence_number4peekEv")) {
-    Tell(thread, '-', version, "has no observers");
+    ReportBuild(thread, '-', version, "has no observers");
     return TorchWatch::kOff;
   }
-  Tell(thread, '+', version, "");
+  ReportBuild(thread, '+', version, "");
   const SegmentHeader* const header = g_attachment.segment.header;
   const uint64_t since_attach_us = (ReadMonotonic() - header->attach_monotonic_ns) / 1000;
   g_ticks_per_ms = (Ticks() - header->attach_ticks) * 1000 / (since_attach_us + 1);
@@ -702,10 +560,6 @@ constexpr uint32_t kMostLooks = 4096;
 uint32_t g_looks;
 
 }  // namespace
-
-bool IsNamed(const link_map* object, const char* name) {
-  return object != nullptr && object->l_name != nullptr && strncmp(BaseName(object->l_name), name, strlen(name)) == 0;
-}
 
 __attribute__((noinline)) void LookForTorch(const void* caller) {
   // In a pause it is of use to find at once that all are asked for, or that this is a child, which starts anew.
@@ -733,7 +587,7 @@ __attribute__((noinline)) void LookForTorch(const void* caller) {
                object != nullptr) {
       watch = Observe(thread, object, ObjectAt(caller));
     } else if (++g_looks == kMostLooks) {
-      Tell(thread, '-', "of unknown version", "was not found on the stack of its allocator");
+      ReportBuild(thread, '-', "of unknown version", "was not found on the stack of its allocator");
       watch = TorchWatch::kOff;
     }
   }

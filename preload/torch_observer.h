@@ -2,7 +2,7 @@
 //
 // PyTorch's own account of its work: operations, backward nodes, and the ranges that it makes around optimizers and
 // data loaders. at::addGlobalCallback calls an observer around each of them, in C++ programs as in Python's; what it is
-// called with has a layout of its own in each release, so only those of a list are observed (kBuilds).
+// called with has a layout of its own in each release, so only those of a list are observed (torch_build.cc).
 //
 //   if (TorchMayBeNear()) LookForTorch(TBPROF_SITE);   // in a hook that PyTorch's allocator calls
 //
@@ -14,7 +14,6 @@
 #ifndef TBPROF_PRELOAD_TORCH_OBSERVER_H_
 #define TBPROF_PRELOAD_TORCH_OBSERVER_H_
 
-#include <link.h>
 #include <stdint.h>
 
 #include "preload/state.h"
@@ -25,7 +24,7 @@ enum class TorchWatch : uint32_t {
   kLooking,    // not seen, or seen where nothing could be done
   kObserving,  // PyTorch calls us
   kPaused,     // PyTorch calls us for its ranges only: its operations were too many
-  kSilent,     // it would, but no window has been open for a while: it was told to pass us over
+  kSilent,     // it would, but no window has been open for a while: the observers are disabled in it
   kOff,        // it cannot or must not be observed in this process
 };
 extern __attribute__((visibility("hidden"))) TorchWatch g_torch_watch;
@@ -35,9 +34,6 @@ inline bool TorchMayBeNear() {
   const TorchWatch watch = __atomic_load_n(&g_torch_watch, __ATOMIC_RELAXED);
   return __builtin_expect(watch != TorchWatch::kObserving && watch != TorchWatch::kOff, 0) && Armed(kFamilyAnnotation);
 }
-
-// Whether that is how the object's file name begins.
-bool IsNamed(const link_map* object, const char* name);
 
 // `caller`: whose call the hook is.
 void LookForTorch(const void* caller);

@@ -53,7 +53,7 @@ struct TorchSampling {
   uint32_t first_counted = 0;  // units that were, at the start
   // What was not counted in the unit that has ended.
   uint64_t estimated = 0;
-  // Until when all units are counted, and since when: some may end by operations, which only a count tells.
+  // Until when all units are counted, and since when: some may end by operations, which only a count shows.
   uint64_t count_until = 0, counted_since = 0;
   bool doubted = false;  // whether there are such was not seen yet
   uint32_t in_vain = 0;  // times that there were none
@@ -70,7 +70,7 @@ bool IsOver(const TorchSampling& sampling, const TorchProgress& at);
 // Whether the unit ends here. `step`: one step of the program ends and another begins.
 bool EndsUnit(TorchSampling* sampling, const TorchProgress& at, bool step);
 
-// The next unit; whether it is recorded. `step`: as EndsUnit was told.
+// The next unit; whether it is recorded. `step`: as given to EndsUnit.
 bool BeginUnit(TorchSampling* sampling, const TorchProgress& at, bool step);
 
 // What was recorded since the cost was `before` is not of the budget, nor of a unit: the next one is of a new block.

@@ -22,7 +22,7 @@ constexpr size_t kSizes = 8, kElements = 96, kPolicy = 110, kPolicyShift = 2;
 constexpr uint8_t kPolicyMask = 3;
 constexpr uint8_t kCustomSizes = 2;  // nested, symbolic or Python's: what lies here is not its shape
 
-// Sizes that are compared with what PyTorch says of them. Before that only those are read that no pointer leads to.
+// Sizes that are compared with PyTorch's own. Before that only those are read that no pointer leads to.
 constexpr uint32_t kTensorsToCompare = 64;
 uint32_t g_to_compare = kTensorsToCompare;
 bool g_wrong;
@@ -95,7 +95,7 @@ __attribute__((noinline)) bool PutTensor(const TorchShapes& torch, const Value* 
     __atomic_store_n(&g_wrong, true, __ATOMIC_RELAXED);
     return false;
   }
-  // One without dimensions says little of where its sizes are.
+  // One without dimensions is no evidence of where its sizes are.
   if (to_compare > 0 && rank > 0) __atomic_store_n(&g_to_compare, to_compare - 1, __ATOMIC_RELAXED);
   if (!Put(text, "[", 1)) return false;
   for (uint64_t i = 0; i < rank; ++i) {

@@ -17,17 +17,17 @@ constexpr uint64_t kNoName = UINT64_MAX;
 
 ProcessSlot* OwnSlot() { return &g_attachment.segment.process_slots[g_fork_page->process_slot]; }
 
-void Tell(uint64_t ticks, uint32_t end) {
+void ReportBorder(uint64_t ticks, uint32_t end) {
   Triggers* const triggers = TriggersOf(g_attachment.segment.header);
-  const uint32_t number = __atomic_add_fetch(&triggers->told, 1, __ATOMIC_SEQ_CST);
+  const uint32_t number = __atomic_add_fetch(&triggers->reported, 1, __ATOMIC_SEQ_CST);
   RangeBorder* const border = &triggers->borders[number % kRangeBorders];
   border->ticks = ticks;
   border->process_serial = g_fork_page->epoch;
   __atomic_store_n(&border->turn, number * 2 + end, __ATOMIC_RELEASE);
 }
 
-// After Tell: a launcher that is about to take families away looks whether something was told, then exchanges the
-// control word as it was before. So that it finds another one, the word changes even where all is armed.
+// After the report: a launcher that is about to disarm families reads whether something was reported, then exchanges
+// the control word as it was before. So that it finds another one, the word changes even where all is armed.
 void Arm() {
   SegmentHeader* const header = g_attachment.segment.header;
   const uint32_t families = __atomic_load_n(&TriggersOf(header)->families, __ATOMIC_RELAXED);
@@ -57,20 +57,20 @@ void BeginWaitedFor() {
   if (!g_attachment.attached) return;
   const uint64_t ticks = Ticks();
   if (__atomic_fetch_add(&OwnSlot()->ranges_open, 1, __ATOMIC_SEQ_CST) != 0) return;
-  Tell(ticks, 0);
+  ReportBorder(ticks, 0);
   Arm();
 }
 
 void EndWaitedFor() {
   if (!g_attachment.attached) return;
   uint32_t* const open = &OwnSlot()->ranges_open;
-  // Never below zero, not for a moment: a begin that came then would take itself for a further one, and tell nothing.
+  // Never below zero, not for a moment: a begin that came then would take itself for a further one, and report nothing.
   // An end too many is e.g. of a range that the parent process began.
   constexpr int kTries = 1000;
   uint32_t before = __atomic_load_n(open, __ATOMIC_SEQ_CST);
   for (int i = 0; i < kTries && before != 0; ++i) {
     if (__atomic_compare_exchange_n(open, &before, before - 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-      if (before == 1) Tell(Ticks(), 1);
+      if (before == 1) ReportBorder(Ticks(), 1);
       return;
     }
   }
@@ -86,10 +86,10 @@ void SwitchCudaProfiler(bool on) {
   const uint64_t ticks = Ticks();
   const uint32_t before = __atomic_exchange_n(&OwnSlot()->ranges_open, on ? 1u : 0u, __ATOMIC_SEQ_CST);
   if (on && before == 0) {
-    Tell(ticks, 0);
+    ReportBorder(ticks, 0);
     Arm();
   }
-  if (!on && before != 0) Tell(ticks, 1);
+  if (!on && before != 0) ReportBorder(ticks, 1);
 }
 
 }  // namespace tbprof

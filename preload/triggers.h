@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ranges that a window is for (--window=nvtx:NAME, cuda-profiler): when the first of this process begins its segment is
-// armed, and when the last ends the launcher is told.
+// armed, and when the last ends the launcher gets a report.
 //
 //   if (IsWaitedFor(name)) BeginWaitedFor();
 //
@@ -15,7 +15,7 @@
 
 namespace tbprof {
 
-// The number of the name that is waited for. A name that could not be told has 0, so none is something else.
+// The number of the name that is waited for. A name that could not be recorded has 0, so none is something else.
 extern __attribute__((visibility("hidden"))) uint64_t g_waited_for;
 inline bool IsWaitedFor(uint64_t name) { return name == g_waited_for; }
 

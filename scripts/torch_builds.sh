@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs tbprof with releases of PyTorch, each in a virtual environment that is removed again, and says which are observed
-# as they must be: what may stand in kBuilds of preload/torch_observer.cc.
+# as they must be: what may stand in kBuilds of preload/torch_build.cc.
 #
 #   scripts/torch_builds.sh [--offsets] VERSION...
 #
@@ -60,7 +60,7 @@ print_offsets() {
 unsigned Policy(c10::TensorImpl* tensor) { return tensor->sizes_strides_policy_; }
 #else
 using at::RecordFunction;
-// Behind these what preload/torch_observer.cc and torch_shapes.cc have as constants: 8, 16; 8, 1; 96, 104.
+// Behind these what preload/torch_build.cc and torch_shapes.cc have as constants: 8, 16; 8, 1; 96, 104.
 template <size_t callback, size_t sequence, size_t forward_thread, size_t thread, size_t sizes, size_t inputs,
           size_t asynchronous, size_t tag, size_t tensor, size_t elements, size_t type>
 struct Offsets;

@@ -3,9 +3,9 @@
 // Chunks: how records get from a thread to the launcher without a lock, a wait or a system call.
 //
 // A thread owns one chunk at a time, claimed by compare-and-swap on its state word. It reserves slots by an unlocked
-// add on a word of its own, fills them in, and stores the record's tag last. When a chunk is full its owner says so and
-// claims another; the launcher reads owned and full chunks alike, and frees the full ones. If none is free, the record
-// is dropped and counted.
+// add on a word of its own, fills them in, and stores the record's tag last. When a chunk is full its owner marks it
+// and claims another; the launcher reads owned and full chunks alike, and frees the full ones. If none is free, the
+// record is dropped and counted.
 //
 //   Reservation reservation;
 //   if (BeginRecord(segment, &writer, 2, &reservation)) {
@@ -17,7 +17,7 @@
 // What this rests on: a process killed anywhere leaves at most one unfinished record per thread and signal level; a
 // signal handler that records in the middle of BeginRecord...CommitRecord has slots of its own; a chunk that holds an
 // interrupted, unfinished record is not given up before that record is finished. A signal handler that forks returns
-// into the interrupted function in the child, too, where the chunk at hand is the parent's: what that child still does
+// into the interrupted function in the child, too, where the current chunk is the parent's: what that child still does
 // to it is what the parent does, and nothing once the chunk has a new generation.
 //
 // Process: ChunkWriter in the target, any thread (one writer each), any signal handler. ChunkReader in the launcher's
@@ -94,7 +94,7 @@ inline uint32_t ProcessNow(const ChunkWriter* writer) {
   return *const_cast<const volatile uint32_t*>(&writer->process_serial);
 }
 
-// Says that nothing follows in the chunk that `cursor` names, from the slot it names.
+// Marks that nothing follows in the chunk that `cursor` names, from the slot it names.
 inline void PadRest(const Segment& segment, uint64_t cursor) {
   const uint32_t at = static_cast<uint32_t>(cursor);
   if (at >= kSlotsPerChunk) return;
@@ -289,7 +289,7 @@ inline bool BeginRecord(const Segment& segment, ChunkWriter* writer, uint32_t sl
   return true;
 }
 
-// Reserves `slots` slots if the chunk at hand has them. False: nothing is done or counted, and BeginRecord is the way.
+// Reserves `slots` slots if the current chunk has them. False: nothing is done or counted, and BeginRecord is the way.
 // So the caller has nothing to go on with after a call that is seldom made, and needs no frame for it.
 inline bool BeginInChunk(const Segment& segment, ChunkWriter* writer, uint32_t slots, Reservation* reservation) {
   const uint64_t cursor = *const_cast<const volatile uint64_t*>(&writer->cursor);

@@ -12,7 +12,7 @@
 
 namespace tbprof {
 
-// One per session, chosen by the launcher and told in the session variable; part of the segment header.
+// One per session, chosen by the launcher and passed in the session variable; part of the segment header.
 enum class ClockKind : uint32_t {
   kMonotonic = 1,  // ticks are nanoseconds of CLOCK_MONOTONIC
   kCounter = 2,    // ticks of the CPU's invariant counter (TSC, CNTVCT_EL0)

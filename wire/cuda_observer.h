@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the hooks on CUDA's driver interface (libtbprof_preload.so) tell whoever records it without CUPTI
+// What the hooks on CUDA's driver interface (libtbprof_preload.so) report to whoever records it without CUPTI
 // (libtbprof_cupti.so): each call of wire/cuda_calls.def, before and after.
 //
 // Process: target. Any thread that calls CUDA, also inside a signal handler if the program does that. The structures
@@ -155,9 +155,9 @@ struct CudaOperation {
   uint32_t correlation;
   uint32_t work;
 
-  // The hooks' own; the observer says in `in_hand` what of its own the thread has, and no list.
+  // The hooks' own; `in_flight` is the observer's: what of it the thread has, and no list.
   uint64_t mark;
-  uint32_t* in_hand;
+  uint32_t* in_flight;
 };
 
 struct CudaObserver {
@@ -165,7 +165,7 @@ struct CudaObserver {
   bool (*begin)(CudaOperation* operation);
   void (*end)(CudaOperation* operation, int result);
   // In the place of `end`, some time later: the call was left by longjmp, an exception or a cancellation. Of the
-  // operation there are action, value and, as work, what was in hand.
+  // operation there are action, value and, as work, what was in flight.
   void (*left)(const CudaOperation& operation);
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What libtbprof_preload.so lends libtbprof_cupti.so in the same process: the segment, a thread of the library's own,
-// and silence while CUPTI is called. Found by dlsym under kGpuBridgeName; both libraries come from one build, and `abi`
-// says so.
+// and a bypass of the hooks while CUPTI is called. Found by dlsym under kGpuBridgeName; both libraries come from one
+// build, which `abi` proves.
 //
 // Process: target. The functions may be called by any thread outside of signal handlers; none allocates or waits.
 #ifndef TBPROF_WIRE_GPU_BRIDGE_H_
@@ -34,9 +34,9 @@ struct GpuBridge {
   bool (*start_thread)(void* (*routine)(void*), void* argument);
   // On such a thread: what it writes records with. Null: no slot is free.
   ChunkWriter* (*enter_thread)();
-  // Between the two no hook records what the calling thread does; `silence` gives what `speak` takes.
-  uint64_t (*silence)();
-  void (*speak)(uint64_t silenced);
+  // Between the two no hook records what the calling thread does. The second takes what the first returned.
+  uint64_t (*begin_bypass)();
+  void (*end_bypass)(uint64_t previous);
   // Called when the process is about to end or to become another program without exit handlers.
   void (*at_end)(void (*routine)());
   // What the program has of CUPTI; who may use it now.
@@ -45,9 +45,9 @@ struct GpuBridge {
   void (*set_yield)(void (*suspend)());
   // What the calling thread of the program records with. Null: it cannot now.
   ChunkWriter* (*writer_of_thread)();
-  // Told of CUDA's calls from now on. False: no hooks in this session.
+  // Receives CUDA's calls from now on. False: no hooks in this session.
   bool (*set_observer)(const CudaObserver* observer);
-  // Told of the names that the program gives to streams, by NVTX: by the thread that does, with the stream's handle.
+  // Called with the names that the program gives to streams by NVTX, on the thread that does, with the stream's handle.
   void (*set_stream_namer)(void (*routine)(void* stream, const char* name));
 };
 

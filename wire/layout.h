@@ -38,11 +38,11 @@ enum Family : uint32_t {
   kFamilyProcess = 1u << 4,  // fork, exec, spawn, wait for children
   kFamilyMalloc = 1u << 5,
   kFamilyGpu = 1u << 6,
-  kFamilyAnnotation = 1u << 7,  // what the program says about itself: NVTX
+  kFamilyAnnotation = 1u << 7,  // the program's own annotations: NVTX
   kFamilyAll = (1u << 8) - 1,
 };
 
-// What the object and the result of a call are; told per operation, so that a new hook is one row in one table.
+// What the object and the result of a call are; recorded per operation, so that a new hook is one row in one table.
 enum class ObjectRole : uint8_t { kNone, kAddress, kDescriptor, kProcessId, kThread };
 enum class ResultRole : uint8_t { kNone, kBytes, kStatus, kProcessId, kDescriptor, kCount };
 
@@ -142,13 +142,13 @@ enum class GpuState : uint32_t {
   kNone = 0,       // the process has not used CUDA
   kRecording = 1,  // its device activity is recorded
   kPaused = 2,     // the program uses CUPTI itself, or no window is open
-  kOff = 3,        // cannot be recorded; a GpuInfo says why
+  kOff = 3,        // cannot be recorded; a GpuInfo has the cause
   kLimited = 4,    // recorded only while SegmentHeader::gpu_windows has one open: kernels had no valid times
 };
 inline constexpr uint32_t kGpuWindowOpen = 1;
 
 enum class TorchRecording : uint32_t {
-  kNone = 0,     // PyTorch is not observed, or --torch says once and for all what is recorded
+  kNone = 0,     // PyTorch is not observed, or --torch fixes what is recorded
   kSampled = 1,  // some of its operations, where all cost too much
   kAll = 2,      // all of them, since SegmentHeader::torch_all was seen
 };
@@ -157,10 +157,11 @@ enum ProcessFlag : uint32_t {
   kProcessAllocatorSeen = 1u << 0,    // the program finds malloc in our library
   kProcessAllocatorMissed = 1u << 1,  // it does not: it has an allocator of its own
   kProcessLeaving = 1u << 2,          // exit handlers have begun
-  kProcessHandlesSignal = 1u << 3,    // the capture signal's handler is the library's; told of the exec'ed process only
-  kProcessSizesUnknown = 1u << 4,     // the allocator behind ours does not tell the size of a block
-  kProcessPlainPython = 1u << 5,      // PYTHONMALLOC has Python ask malloc for every object
-  kProcessSanitized = 1u << 6,        // AddressSanitizer or LeakSanitizer: its allocator is not recorded
+  kProcessHandlesSignal =
+      1u << 3,  // the capture signal's handler is the library's; reported by the exec'ed process only
+  kProcessSizesUnknown = 1u << 4,  // the allocator behind ours does not know the size of a block
+  kProcessPlainPython = 1u << 5,   // PYTHONMALLOC has Python ask malloc for every object
+  kProcessSanitized = 1u << 6,     // AddressSanitizer or LeakSanitizer: its allocator is not recorded
 };
 // Families whose functions the program finds elsewhere, as Family bits from this bit on.
 inline constexpr uint32_t kProcessMissedShift = 8;
@@ -181,7 +182,7 @@ enum GpuOption : uint32_t {
   kGpuByHooks = 1u << 1,         // where CUPTI is not to be had, or not wanted
   kGpuWholeGraphs = 1u << 2,     // a graph as one, not its nodes
   kGpuUnifiedMemory = 1u << 3,   // its page faults and migrations
-  kGpuXlaAnnotations = 1u << 4,  // XLA's domain of NVTX is answered: it then tells its own profiler nothing
+  kGpuXlaAnnotations = 1u << 4,  // XLA's domain of NVTX is answered: it then gives its own profiler nothing
   kTorch = 1u << 5,              // PyTorch's ranges of optimizers and data loaders, and those that programs name
   kTorchOperations = 1u << 6,    // and its operations, as long as they cost little
   kTorchAll = 1u << 7,           // and whatever they cost
@@ -240,7 +241,7 @@ static_assert(offsetof(SegmentHeader, chunk_hint) == 320);
 static_assert(sizeof(SegmentHeader) == 448);
 
 // What opens windows from within the program (--window=nvtx:NAME, cuda-profiler), in the header's page. The library
-// arms its own segment when such a range begins and tells the border; the launcher makes windows of borders. A range
+// arms its own segment when such a range begins and reports the border; the launcher makes windows of borders. A range
 // that began while another of its process was open has no border of its own.
 enum class TriggerKind : uint32_t { kNone = 0, kRange = 1, kCudaProfiler = 2 };
 
@@ -258,7 +259,7 @@ struct Triggers {
   uint64_t name;      // NameNumberOf the range's
   uint32_t kind;      // TriggerKind
   uint32_t families;  // armed when a range begins; the launcher takes them away where there is no further window
-  uint32_t told;      // borders so far; the one that is told first has the number 1
+  uint32_t reported;  // borders so far; the first has the number 1
   uint32_t reserved[11];
   RangeBorder borders[kRangeBorders];  // the number, modulo their count
 };

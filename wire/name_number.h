@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The number of an annotation's name: the library's for what the program says, the launcher's for what a window waits
-// for.
+// The number of an annotation's name: the library's for what the program annotates, the launcher's for what a window
+// waits for.
 //
 // Process: target and launcher. No allocation; any thread, any signal handler.
 #ifndef TBPROF_WIRE_NAME_NUMBER_H_

@@ -16,7 +16,7 @@
 
 namespace tbprof {
 
-// What --ranks says, for the processes of the command: the launcher sets it.
+// The value of --ranks, for the processes of the command: the launcher sets it.
 inline constexpr char kRanksVariable[] = "TBPROF_RANKS";
 
 // One scheduler or launcher of ranks. Several may have left their variables: the first row whose rank is a number, and
@@ -237,7 +237,7 @@ inline bool ParseRankChoice(const char* text, RankChoice* choice) {
 // Who has no rank (torchrun itself, a shell) is always chosen.
 inline bool IsChosen(const RankChoice& choice, const RankFacts& facts) {
   if (facts.rank < 0) return true;
-  // Where no local rank is told, each process may be a node's first.
+  // Where no local rank is known, each process may be a node's first.
   const bool node_first = facts.local_rank <= 0;
   switch (choice.kind) {
     case RankChoice::kAuto:
@@ -265,7 +265,8 @@ inline bool IsChosen(const RankChoice& choice, const RankFacts& facts) {
   return true;
 }
 
-// Whether the number of a rank alone tells if it is chosen; where it depends on the node, nobody knows who is missing.
+// Whether the number of a rank alone decides if it is chosen; where it depends on the node, nobody knows who is
+// missing.
 inline bool IsTold(const RankChoice& choice, int world_size) {
   return choice.kind != RankChoice::kNodeFirst && (choice.kind != RankChoice::kAuto || world_size <= kManyRanks);
 }

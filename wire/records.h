@@ -25,7 +25,7 @@ struct Tag {
   RecordKind kind;
   uint8_t flags;
   uint16_t slots;
-  uint16_t aux;  // operation number, ProcessInfoKey or text length; as the kind says
+  uint16_t aux;  // operation number, ProcessInfoKey or text length; by the kind
 };
 static_assert(sizeof(Tag) == 8);
 
@@ -80,17 +80,17 @@ inline constexpr int kCompactWordBits = 48;
 
 inline bool FitsCompactSpan(uint64_t start, uint64_t ticks, uint64_t object, uint64_t call_site, int64_t result,
                             int32_t error) {
-  const uint64_t told = error == 0 ? static_cast<uint64_t>(result) : static_cast<uint32_t>(error);
+  const uint64_t outcome = error == 0 ? static_cast<uint64_t>(result) : static_cast<uint32_t>(error);
   const bool follows = error == 0 || result == -1 || result == error;
   return follows &&
-         (start >> kCompactStartBits | ticks >> 32 | (object | call_site) >> kCompactWordBits | told >> 8) == 0;
+         (start >> kCompactStartBits | ticks >> 32 | (object | call_site) >> kCompactWordBits | outcome >> 8) == 0;
 }
 
 // What fits. Returns the record's flags.
 inline uint8_t PackSpan(CompactSpanRecord* record, uint64_t start, uint64_t ticks, uint64_t object, uint64_t call_site,
                         int64_t result, int32_t error) {
-  const uint64_t told = error == 0 ? static_cast<uint64_t>(result) : static_cast<uint32_t>(error);
-  record->start = start | told << kCompactStartBits;
+  const uint64_t outcome = error == 0 ? static_cast<uint64_t>(result) : static_cast<uint32_t>(error);
+  record->start = start | outcome << kCompactStartBits;
   record->object = object | ticks << kCompactWordBits;
   record->call_site = call_site | ticks >> 16 << kCompactWordBits;
   if (error == 0) return 0;
@@ -106,10 +106,10 @@ inline void UnpackSpan(const CompactSpanRecord& record, SpanRecord* span) {
   span->ticks = record.object >> kCompactWordBits | record.call_site >> kCompactWordBits << 16;
   span->object = record.object & kWord;
   span->call_site = record.call_site & kWord;
-  const auto told = static_cast<uint8_t>(record.start >> kCompactStartBits);
+  const auto outcome = static_cast<uint8_t>(record.start >> kCompactStartBits);
   const bool failed = (record.tag.flags & kRecordFailed) != 0;
-  span->error = failed ? told : 0;
-  span->result = failed && (record.tag.flags & kRecordErrorReturned) == 0 ? -1 : told;
+  span->error = failed ? outcome : 0;
+  span->result = failed && (record.tag.flags & kRecordErrorReturned) == 0 ? -1 : outcome;
   span->reserved = 0;
   span->reserved1 = 0;
 }
@@ -340,7 +340,7 @@ enum class GpuUnifiedKind : uint8_t {  // as CUPTI numbers its counters
 inline constexpr uint16_t kNoDevice = 0xffff;
 
 struct GpuUnifiedMemoryRecord {
-  Tag tag;  // aux = the device it is told of: where the bytes went or came from, who faulted; kNoDevice: the host
+  Tag tag;  // aux = the device it belongs to: where the bytes went or came from, who faulted; kNoDevice: the host
   uint64_t start;
   uint64_t end;  // 0: an instant
   uint64_t address;
@@ -482,10 +482,10 @@ enum class AnnotationAction : uint8_t {
   kEnd = 5,
 };
 
-// The domain of what PyTorch tells of its work, beside those that a program makes; category = TorchScope. The payload
-// of an operation that takes part in automatic differentiation: bits = its sequence number, name = PyTorch's own number
-// of the thread that runs it, or, of a backward node, of the thread that ran the operation it belongs to. Of one whose
-// shapes are recorded: shapes.
+// The domain of PyTorch's own ranges and operations, beside those that a program makes; category = TorchScope. The
+// payload of an operation that takes part in automatic differentiation: bits = its sequence number, name = PyTorch's
+// own number of the thread that runs it, or, of a backward node, of the thread that ran the operation it belongs to. Of
+// one whose shapes are recorded: shapes.
 inline constexpr uint16_t kTorchDomain = 256;
 // And that of TensorFlow's calls of operations and functions.
 inline constexpr uint16_t kTensorFlowDomain = 257;
@@ -495,7 +495,7 @@ enum class TorchScope : uint32_t {
   kOperation = 1,
   kBackward = 2,
   kUser = 3,   // begun and ended by a number where another thread may end it
-  kPause = 4,  // of a kStart: operations and backward nodes are not told until its end
+  kPause = 4,  // of a kStart: operations and backward nodes are not recorded until its end
 };
 
 inline constexpr uint16_t kNoLevel = 0xffff;  // of a domain whose levels are not counted
@@ -519,7 +519,7 @@ struct AnnotationPayload {
   uint64_t bits;
   PayloadType type;  // 0: no payload
   uint32_t reserved;
-  uint64_t shapes;  // hash of the text that tells the shapes of an operation's inputs; 0: they are not told
+  uint64_t shapes;  // hash of the text with the shapes of an operation's inputs; 0: they are not recorded
 };
 
 enum class AnnotationNameKey : uint16_t {

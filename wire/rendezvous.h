@@ -112,7 +112,8 @@ inline bool ReadNumber(const char** cursor, uint32_t base, uint64_t* value) {
 }
 }  // namespace rendezvous_internal
 
-// Of /proc/PID/status: how many seccomp filters the process is under. Kernels before 5.9 tell only that there are any.
+// Of /proc/PID/status: how many seccomp filters the process is under. Kernels before 5.9 report only that there are
+// any.
 inline uint32_t SeccompFilters(const char* status) {
   static constexpr const char* kFields[] = {"\nSeccomp_filters:\t", "\nSeccomp:\t"};
   for (const char* field : kFields) {

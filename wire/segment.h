@@ -20,7 +20,7 @@ struct Segment {
   ThreadSlot* thread_slots;
   uint64_t* chunk_states;
   uint8_t* chunks;
-  uint32_t chunk_count;  // copied once: what the header says later does not count
+  uint32_t chunk_count;  // copied once: a later value in the header does not count
 
   uint64_t* Chunk(uint32_t index) const {
     return reinterpret_cast<uint64_t*>(chunks + static_cast<uint64_t>(index) * kChunkBytes);

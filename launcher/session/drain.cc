@@ -322,7 +322,7 @@ void Drain::TellNews(uint64_t taken) {
     const SegmentHeader* header = mapped->segment.header;
     const uint32_t serial = __atomic_load_n(&header->next_process_serial, __ATOMIC_RELAXED);
     const uint32_t requests = __atomic_load_n(&header->capture_requests, __ATOMIC_RELAXED);
-    const uint32_t borders = __atomic_load_n(&TriggersOf(mapped->segment.header)->told, __ATOMIC_RELAXED);
+    const uint32_t borders = __atomic_load_n(&TriggersOf(mapped->segment.header)->reported, __ATOMIC_RELAXED);
     news |= serial != mapped->process_serial || requests != mapped->capture_requests || borders != mapped->borders;
     mapped->process_serial = serial;
     mapped->capture_requests = requests;

@@ -921,9 +921,9 @@ void Session::SetControl(Target* target) {
   uint32_t control = __atomic_load_n(&header->control, __ATOMIC_SEQ_CST);
   for (int i = 0; i < kTries; ++i) {
     // One that was taken may not have its window yet: that of the range before is closed first.
-    const bool is_begun =
-        config_.trigger != TriggerKind::kNone && !triggers_disarmed_ &&
-        (triggers_.is_open() || __atomic_load_n(&TriggersOf(header)->told, __ATOMIC_SEQ_CST) != target->borders_seen);
+    const bool is_begun = config_.trigger != TriggerKind::kNone && !triggers_disarmed_ &&
+                          (triggers_.is_open() ||
+                           __atomic_load_n(&TriggersOf(header)->reported, __ATOMIC_SEQ_CST) != target->borders_seen);
     const uint32_t wanted = (control & ~uint32_t{kFamilyAll}) | (is_begun ? config_.families : families);
     if (__atomic_compare_exchange_n(&header->control, &control, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
       break;
@@ -964,7 +964,7 @@ void Session::ReadTriggers() {
     SegmentHeader* const header = target->mapped->segment.header;
     const uint32_t control = __atomic_load_n(&header->control, __ATOMIC_RELAXED);
     if (!triggers_.is_open() && (control & kFamilyAll) != ArmedFamilies() &&
-        __atomic_load_n(&TriggersOf(header)->told, __ATOMIC_RELAXED) == target->borders_seen) {
+        __atomic_load_n(&TriggersOf(header)->reported, __ATOMIC_RELAXED) == target->borders_seen) {
       SetControl(target.get());
     }
   }

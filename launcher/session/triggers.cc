@@ -7,21 +7,21 @@
 namespace tbprof {
 namespace {
 
-// A process that has told a border may not have been seen yet by who looks after processes.
+// A process that has reported a border may not have been registered yet.
 constexpr int kLooks = 3;
 constexpr size_t kMaxProcesses = 100'000;
 
 }  // namespace
 
 void TriggerReader::Read(uint32_t segment, const Triggers& triggers, uint32_t* seen, uint64_t from, uint64_t now) {
-  const uint32_t told = __atomic_load_n(&triggers.told, __ATOMIC_ACQUIRE);
-  if (told - *seen > kRangeBorders) {
-    const uint32_t lost = told - *seen - kRangeBorders;
+  const uint32_t reported = __atomic_load_n(&triggers.reported, __ATOMIC_ACQUIRE);
+  if (reported - *seen > kRangeBorders) {
+    const uint32_t lost = reported - *seen - kRangeBorders;
     missed_ += (lost + 1) / 2;
     *seen += lost;
     EndAll(segment, now);
   }
-  while (*seen != told) {
+  while (*seen != reported) {
     const uint32_t number = *seen + 1;
     const RangeBorder& border = triggers.borders[number % kRangeBorders];
     const uint32_t turn = __atomic_load_n(&border.turn, __ATOMIC_ACQUIRE);
@@ -31,7 +31,7 @@ void TriggerReader::Read(uint32_t segment, const Triggers& triggers, uint32_t* s
     const bool torn = __atomic_load_n(&border.turn, __ATOMIC_RELAXED) != turn;
     if (torn || turn >> 1 != (number & (UINT32_MAX >> 1))) {
       // Overwritten, or not yet there: then of a thread that is at it, or was killed there.
-      if (told - *seen < kRangeBorders / 2 && ++unwritten_[segment] < kLooks) return;
+      if (reported - *seen < kRangeBorders / 2 && ++unwritten_[segment] < kLooks) return;
       ++*seen;
       ++missed_;
       EndAll(segment, now);
@@ -53,7 +53,7 @@ void TriggerReader::Read(uint32_t segment, const Triggers& triggers, uint32_t* s
   }
 }
 
-// What was lost may have been the end of any of them: a window that is closed too early is told of, one that is never
+// What was lost may have been the end of any of them: a window that is closed too early is reported, one that is never
 // closed would record for ever.
 void TriggerReader::EndAll(uint32_t segment, uint64_t now) {
   for (auto at = depths_.lower_bound({segment, 0}); at != depths_.end() && at->first.segment == segment;) {
@@ -91,7 +91,7 @@ void TriggerReader::ForgetSegment(uint32_t segment, uint64_t now) {
 
 std::vector<TriggerChange> TriggerReader::Take() {
   std::vector<TriggerChange> changes;
-  // Of one process each end follows its begin, whatever a thread that was held up has told of its time.
+  // Of one process each end follows its begin, whatever time a thread that was held up has reported.
   std::stable_sort(borders_.begin(), borders_.end(),
                    [](const Border& a, const Border& b) { return a.ticks < b.ticks; });
   for (const Border& border : borders_) {

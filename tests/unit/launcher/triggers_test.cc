@@ -9,7 +9,7 @@ namespace {
 class TriggersTest : public testing::Test {
  protected:
   void Tell(uint64_t ticks, bool begins, uint32_t serial = 1) {
-    const uint32_t number = ++triggers_.told;
+    const uint32_t number = ++triggers_.reported;
     triggers_.borders[number % kRangeBorders] = {ticks, serial, number * 2 + (begins ? 0 : 1)};
   }
   // As `+10 -20`, the end of a process as `!`.
@@ -55,7 +55,7 @@ TEST_F(TriggersTest, OverlappingRangesAreOne) {
   // Of another segment, whose borders are read later.
   Tell(50, true);
   Triggers other{};
-  other.told = 2;
+  other.reported = 2;
   other.borders[1] = {45, 1, 2};
   other.borders[2] = {55, 1, 5};
   reader_.Read(1, triggers_, &seen_, 0, 1000);
@@ -98,12 +98,12 @@ TEST_F(TriggersTest, MoreThanThereIsRoomFor) {
 
 TEST_F(TriggersTest, ABorderThatIsNotThereYet) {
   Tell(10, true);
-  ++triggers_.told;
+  ++triggers_.reported;
   EXPECT_EQ(Changes(), "+10");
   triggers_.borders[2] = {20, 1, 5};
   EXPECT_EQ(Changes(), "-20");
   // Of a thread that was killed in it.
-  ++triggers_.told;
+  ++triggers_.reported;
   Tell(40, true);
   EXPECT_EQ(Changes(), "");
   EXPECT_EQ(Changes(), "");
@@ -118,7 +118,7 @@ TEST_F(TriggersTest, WhatASegmentMayHold) {
   Tell(1, false);
   reader_.Read(1, triggers_, &seen_, 900, 1100);
   EXPECT_EQ(Text(), "-900") << "nor in the distant past";
-  triggers_.told += 4'000'000'000u;
+  triggers_.reported += 4'000'000'000u;
   EXPECT_EQ(Changes(), "");
   for (int i = 0; i < 10; ++i) Tell(20, true);
   for (int i = 0; i < 10; ++i) Tell(30, false);

@@ -61,7 +61,7 @@ Timeline Sample() {
   return timeline;
 }
 
-std::vector<RunDirectory::File> SampleFiles() {
+std::vector<PublishedFile> SampleFiles() {
   return {{"/logs/plugins/profile/2026_01_02_03_04_05/node.xplane.pb", 1'300'000,
            "verified: 3 planes, 12 lines, 10432 events"}};
 }
@@ -169,7 +169,7 @@ TEST(SummaryText, FitsTheTerminal) {
     timeline.allocation_sites = {{{timeline.strings.Intern(std::string(300, 'a'))}, 1, 1e6}};
     timeline.processes[0].allocator.allocations = 5;
     for (int i = 0; i < 40; ++i) timeline.warnings.push_back("\x1b[31m" + std::string(500, 'w'));
-    std::vector<RunDirectory::File> files(60, SampleFiles()[0]);
+    std::vector<PublishedFile> files(60, SampleFiles()[0]);
     for (const int limit : {25, 12, 5, 2}) {
       SummaryOptions options = InLogs();
       options.max_lines = limit;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules: preload/RULES.md.
-#include "cupti/tell.h"
+#include "cupti/report.h"
 
 namespace tbprof::cupti {
 
-void TellAt(uint64_t ticks, GpuInfoKey key, const char* text, uint32_t length) {
+void ReportAt(uint64_t ticks, GpuInfoKey key, const char* text, uint32_t length) {
   if (g_recorder.writer == nullptr) {
     if (g_recorder.pending_count == Recorder::kMostPending) return;
     Recorder::Pending* const pending = &g_recorder.pending[g_recorder.pending_count++];
@@ -23,8 +23,8 @@ void TellAt(uint64_t ticks, GpuInfoKey key, const char* text, uint32_t length) {
   CommitRecord(g_recorder.session.segment, g_recorder.writer, reservation, RecordKind::kGpuInfo, 0,
                static_cast<uint16_t>(key));
 }
-void Tell(GpuInfoKey key, const char* text) {
-  TellAt(ReadTicks(g_recorder.session.clock), key, text, TextLength(text, 4096));
+void Report(GpuInfoKey key, const char* text) {
+  ReportAt(ReadTicks(g_recorder.session.clock), key, text, TextLength(text, 4096));
 }
 
 namespace {
@@ -33,18 +33,18 @@ void TellLeft() {
   const CuptiUse& use = *g_recorder.bridge->cupti_use;
   const CuptiLeft left = use.Left(ReadMonotonic());
   const CuptiUse::FirstCall first = use.GetFirstCall();
-  const bool known = left == g_recorder.left_told && first.call == g_recorder.first_told.call &&
-                     first.caller == g_recorder.first_told.caller;
+  const bool known = left == g_recorder.left_reported && first.call == g_recorder.first_reported.call &&
+                     first.caller == g_recorder.first_reported.caller;
   // Nothing: a call has ended since tbprof tried to hold CUPTI.
   if (known || left == CuptiLeft::kNothing) return;
-  g_recorder.left_told = left;
-  g_recorder.first_told = first;
+  g_recorder.left_reported = left;
+  g_recorder.first_reported = first;
   CuptiLeftFact fact{};
   fact.caller = first.caller;
   fact.left = left;
   char bytes[sizeof(fact)];
   __builtin_memcpy(bytes, &fact, sizeof(fact));
-  Tell(GpuInfoKey::kLeft, Text<128>().Add(bytes, sizeof(bytes)).Add(CuptiCallName(first.call)));
+  Report(GpuInfoKey::kLeft, Text<128>().Add(bytes, sizeof(bytes)).Add(CuptiCallName(first.call)));
 }
 
 const char* ResultText(Result result) {
@@ -64,7 +64,7 @@ void SetState(GpuState state) {
 
 bool MayObserve() { return (g_recorder.session.segment.header->gpu_options & kGpuByHooks) != 0; }
 
-void TellUnavailable(const char* what, Result result) {
+void ReportUnavailable(const char* what, Result result) {
   Text<512> text;
   text.Add(what);
   if (result != kSuccess) {
@@ -88,38 +88,39 @@ void TellUnavailable(const char* what, Result result) {
     default:
       break;
   }
-  Tell(MayObserve() ? GpuInfoKey::kByHooks : GpuInfoKey::kUnavailable, text);
+  Report(MayObserve() ? GpuInfoKey::kByHooks : GpuInfoKey::kUnavailable, text);
 }
 
-void TellMissing(const char* name, Result result) {
+void ReportMissing(const char* name, Result result) {
   Text<256> text;
   text.Add(name).Add(": CUPTI error ").Add(static_cast<uint64_t>(static_cast<uint32_t>(result)));
-  Tell(GpuInfoKey::kMissingKind, text.Add(" ").Add(ResultText(result)));
+  Report(GpuInfoKey::kMissingKind, text.Add(" ").Add(ResultText(result)));
 }
 
-void TellFlush(Result result) {
-  if (result == kSuccess || g_recorder.flush_told) return;
-  g_recorder.flush_told = true;
-  TellMissing("what CUPTI had not handed over when it refused a flush; update the driver, or use --cuda=hooks", result);
+void ReportFlush(Result result) {
+  if (result == kSuccess || g_recorder.flush_is_reported) return;
+  g_recorder.flush_is_reported = true;
+  ReportMissing("what CUPTI had not handed over when it refused a flush; update the driver, or use --cuda=hooks",
+                result);
 }
 
-void TellUnread(size_t bytes, Result result) {
+void ReportUnread(size_t bytes, Result result) {
   Text<256> text;
   text.Add(static_cast<uint64_t>(bytes)).Add(" CUPTI error ").Add(static_cast<uint64_t>(static_cast<uint32_t>(result)));
-  Tell(GpuInfoKey::kUnread, text.Add(" ").Add(ResultText(result)));
+  Report(GpuInfoKey::kUnread, text.Add(" ").Add(ResultText(result)));
 }
 
-void TellRecording() {
+void ReportRecording() {
   g_recorder.paused_for = nullptr;
-  Tell(GpuInfoKey::kRecording, "");
+  Report(GpuInfoKey::kRecording, "");
   SetState(GpuState::kRecording);
 }
 
-void TellPaused(const char* why) {
+void ReportPaused(const char* why) {
   if (g_recorder.paused_for != why) {
     g_recorder.paused_for = why;
-    g_recorder.left_told = CuptiLeft::kNothing;
-    Tell(GpuInfoKey::kPaused, why);
+    g_recorder.left_reported = CuptiLeft::kNothing;
+    Report(GpuInfoKey::kPaused, why);
     SetState(why == kLimited ? GpuState::kLimited : GpuState::kPaused);
   }
   if (why == kAside) TellLeft();

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the parts of the observer share: one of it in a process. Each part is a pair of files; observer.h is the front.
+//
+// Process: target. What is written by more than one thread is atomic.
+#ifndef TBPROF_CUPTI_OBSERVER_STATE_H_
+#define TBPROF_CUPTI_OBSERVER_STATE_H_
+
+#include "cupti/context_state.h"
+#include "cupti/driver_api.h"
+#include "cupti/futex.h"
+#include "cupti/name_record.h"
+#include "cupti/text.h"
+#include "wire/gpu_bridge.h"
+
+namespace tbprof::cupti {
+
+inline constexpr uint32_t kMostContexts = 32;
+inline constexpr uint32_t kWorks = 1024;  // of a context
+inline constexpr uint32_t kAnchors = 8;
+inline constexpr uint32_t kFunctions = 16384;
+inline constexpr uint32_t kStreams = 4096;
+inline constexpr uint32_t kGreens = 64;
+inline constexpr uint32_t kAnyDevice = UINT32_MAX;
+// CUPTI's own numbers of calls and names are below; a process may have had both.
+inline constexpr uint32_t kFirstCall = 8192;
+inline constexpr uint32_t kFirstName = 1u << 24;
+inline constexpr uint32_t kFirstStream = 16;
+
+// A moment that both clocks know: the device's by an event.
+struct ClockAnchor {
+  void* event;
+  uint64_t ns;     // 0: none
+  uint32_t users;  // works that are placed by it
+};
+
+struct Work {
+  void *before, *after;
+  uint32_t next;  // index + 1, of the list it is in
+  uint32_t anchor;
+  uint32_t name;      // of a kernel
+  uint64_t ended_ns;  // 0: known by the second event
+  CudaOperation operation;
+};
+
+struct Context {
+  uint32_t state;  // ContextState
+  int device;
+  void* handle;
+  void* stream;  // the anchors'
+  bool is_recorded;
+  uint64_t legacy_end;  // as Stream::last_end
+  ClockAnchor anchors[kAnchors];
+  uint32_t anchor;  // the latest
+  uint64_t unused;  // works that nobody has: index + 1 | changes << 32
+  uint32_t available;
+  uint32_t made;
+  uint32_t ready;           // submitted, the latest first: index + 1
+  uint32_t oldest, newest;  // submitted, in order: tbprof's own thread's
+  uint32_t pending;
+  Work works[kWorks];
+};
+
+struct Function {
+  uint64_t handle;
+  uint64_t text;  // hash of its name
+  uint32_t name;
+  uint32_t is_kernel;
+  uint32_t known;  // the rest is
+  int registers, shared, local;
+};
+
+struct Stream {
+  uint64_t handle;
+  uint64_t last_end;  // of its work: tbprof's own thread's
+  uint32_t number;
+};
+
+// A part of a device, whose streams take the primary context's events ("from the same primary context", cuda.h on
+// cuGreenCtxRecordEvent). It may be current to one thread at a time: nobody but the program makes it so.
+struct GreenContext {
+  uint64_t handle;  // of CUgreenCtx; 0: free
+  void* context;    // what it was converted to; null: no conversion was seen
+  void* primary;    // null: not queried yet
+  uint32_t device;
+};
+
+struct Observer {
+  const GpuBridge* bridge;
+  GpuSession session;
+  Driver driver;
+  ChunkWriter* writer;  // of tbprof's own thread
+  uint64_t offset;      // of the records' clock to CLOCK_MONOTONIC
+  uint32_t active;      // calls are recorded
+  uint32_t thread_gone;
+  uint32_t correlation;
+  uint32_t names;
+  uint32_t low;  // atomic: tbprof's own thread was woken because few events are available
+  uint64_t recorded_devices;
+  void* handles[kMostContexts];  // of contexts, close together
+  Context contexts[kMostContexts];
+  Function functions[kFunctions];
+  Stream streams[kStreams];
+  uint32_t stream_count;
+  uint32_t green_end;  // the places below have been used
+  GreenContext greens[kGreens];
+};
+extern Observer g_observer;
+
+inline void WakeCollector() { WakeOwnThread(g_observer.session.process); }
+
+inline uint64_t Now() { return ReadMonotonic() + g_observer.offset; }
+
+// No hook records what CUDA does for the observer.
+class ScopedHookBypass {
+ public:
+  ScopedHookBypass() : state_(g_observer.bridge->begin_bypass()) {}
+  ~ScopedHookBypass() { g_observer.bridge->end_bypass(state_); }
+
+ private:
+  uint64_t state_;
+};
+
+// Another thread may be capturing a graph in global mode, where calls like these would end the capture.
+class ScopedRelaxedCapture {
+ public:
+  ScopedRelaxedCapture() {
+    if (g_observer.driver.cuThreadExchangeStreamCaptureMode != nullptr)
+      g_observer.driver.cuThreadExchangeStreamCaptureMode(&mode_);
+  }
+  ~ScopedRelaxedCapture() {
+    if (g_observer.driver.cuThreadExchangeStreamCaptureMode != nullptr)
+      g_observer.driver.cuThreadExchangeStreamCaptureMode(&mode_);
+  }
+
+ private:
+  int mode_ = kCaptureRelaxed;
+};
+
+// A record of the calling thread's. Null: no room.
+template <typename Record>
+Record* BeginFor(ChunkWriter* writer, Reservation* reservation) {
+  if (!BeginRecord(g_observer.session.segment, writer, sizeof(Record) / kSlotBytes, reservation)) return nullptr;
+  auto* const record = reinterpret_cast<Record*>(reservation->slots);
+  *record = {};
+  return record;
+}
+inline void Commit(ChunkWriter* writer, const Reservation& reservation, RecordKind kind, uint32_t aux, uint8_t flags) {
+  CommitRecord(g_observer.session.segment, writer, reservation, kind, flags, static_cast<uint16_t>(aux));
+}
+
+inline bool WriteName(ChunkWriter* writer, GpuNameKind kind, uint64_t id, const char* text) {
+  return RecordName(g_observer.session.segment, writer, kind, id, text, TextLength(text, kMaxName));
+}
+
+inline uint32_t NumberOf(const Context* context) {
+  return context == nullptr ? 0 : static_cast<uint32_t>(context - g_observer.contexts) + 1;
+}
+inline uint32_t DeviceOf(const Context* context) {
+  return context == nullptr ? 0 : static_cast<uint32_t>(context->device);
+}
+
+}  // namespace tbprof::cupti
+
+#endif  // TBPROF_CUPTI_OBSERVER_STATE_H_
