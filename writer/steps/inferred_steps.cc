@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/hash/hash.h"
 #include "absl/strings/str_format.h"
+#include "writer/base/stable_hash.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/steps/operation_steps.h"
@@ -57,16 +57,16 @@ StepLaunch LaunchOf(const Timeline& timeline, const Event& call, const GpuEvent&
   launch.start_ps = call.start_ps;
   launch.end_ps = call.start_ps + call.duration_ps;
   if (work.graph != 0) {
-    launch.symbol = absl::HashOf(call.type, work.graph);
+    launch.symbol = StableHash(call.type, work.graph);
     launch.flags = StepLaunch::kExecutable;
     return launch;
   }
   if (work.kind == GpuEventKind::kKernel) {
-    launch.symbol = absl::HashOf(call.type, work.name);
+    launch.symbol = StableHash(call.type, work.name);
     if (NameLooksLikeOptimizer(timeline.strings.Get(work.name))) launch.flags |= StepLaunch::kOptimizer;
   } else {
     // Batches differ by a few bytes.
-    launch.symbol = absl::HashOf(call.type, static_cast<int>(work.kind), work.copy_kind, std::bit_width(work.value));
+    launch.symbol = StableHash(call.type, static_cast<int>(work.kind), work.copy_kind, std::bit_width(work.value));
     if (work.asynchronous == 0) launch.flags |= StepLaunch::kBlocking;
   }
   return launch;
@@ -103,7 +103,7 @@ std::vector<StepLaunch> Launches(const Timeline& timeline, uint32_t process, uin
     } else if (timeline.types[event.type].family == EventFamily::kGpu &&
                timeline.types[event.type].name.find("Synchronize") != std::string::npos) {
       launches.push_back(
-          {event.start_ps, event.start_ps + event.duration_ps, absl::HashOf(event.type), StepLaunch::kBlocking});
+          {event.start_ps, event.start_ps + event.duration_ps, StableHash(event.type), StepLaunch::kBlocking});
     }
   }
   return launches;
@@ -117,8 +117,7 @@ std::vector<StepLaunch> Calls(const Timeline& timeline, uint32_t process, uint32
     *thread = i;
     for (const Event& event : timeline.threads[i].events) {
       if (timeline.types[event.type].family == EventFamily::kAnnotation) continue;
-      calls.push_back(
-          {event.start_ps, event.start_ps + event.duration_ps, absl::HashOf(event.type, event.call_site), 0});
+      calls.push_back({event.start_ps, event.start_ps + event.duration_ps, StableHash(event.type, event.call_site), 0});
     }
     break;
   }

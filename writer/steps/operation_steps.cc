@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/hash/hash.h"
 #include "absl/strings/match.h"
 #include "writer/base/median.h"
+#include "writer/base/stable_hash.h"
 #include "writer/timeline/torch_names.h"
 
 namespace tbprof {
@@ -102,7 +102,7 @@ Operations OperationsOf(const Timeline& timeline, uint32_t process) {
       if (event.start_ps < end || !IsFrameworkWork(type)) continue;
       end = event.start_ps + event.duration_ps;
       busy += event.duration_ps;
-      StepLaunch& launch = operations.all.emplace_back(StepLaunch{event.start_ps, end, absl::HashOf(event.type), 0});
+      StepLaunch& launch = operations.all.emplace_back(StepLaunch{event.start_ps, end, StableHash(event.type), 0});
       if (!TensorFlowFunction(type.name).empty()) launch.flags |= StepLaunch::kExecutable;
       if (IsOfAnOptimizer(type.name, has_whole)) launch.flags |= StepLaunch::kOptimizer;
       if (IsOfABackwardPass(type)) launch.flags |= StepLaunch::kBackward;
@@ -321,7 +321,7 @@ StepDetection FromOneFunction(const Operations& operations) {
     starts.push_back(at == 0 || has_batch ? before.start_ps : before.end_ps);
     if (i + 1 == begins.size()) break;
     uint64_t content = 0;
-    for (size_t k = at + 1; k < begins[i + 1]; ++k) content = absl::HashOf(content, operations.all[k].symbol);
+    for (size_t k = at + 1; k < begins[i + 1]; ++k) content = StableHash(content, operations.all[k].symbol);
     alike = std::max(alike, ++contents[content]);
   }
   BeginAt(starts, operations.all, &found);

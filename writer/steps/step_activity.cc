@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/hash/hash.h"
 #include "writer/base/median.h"
+#include "writer/base/stable_hash.h"
 
 namespace tbprof {
 namespace {
@@ -98,7 +98,7 @@ std::vector<Calls> CallsOfThreads(const Timeline& timeline, uint32_t process) {
       // Sizes that differ by less are of the same kind.
       const bool sized = type.value == ValueKind::kBytes && event.value > 0;
       const auto size = sized ? std::bit_width(static_cast<uint64_t>(event.value)) : 0;
-      calls.push_back({event.start_ps, free_from, absl::HashOf(event.type, event.call_site, size)});
+      calls.push_back({event.start_ps, free_from, StableHash(event.type, event.call_site, size)});
     }
     if (calls.empty()) continue;
     const int64_t there_ps = calls.back().end_ps - calls.front().start_ps;

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/hash/hash.h"
 #include "writer/base/median.h"
+#include "writer/base/stable_hash.h"
 
 namespace tbprof {
 namespace {
@@ -172,7 +172,7 @@ class Measurement {
     if (!is_large && kind != CallKind::kRead) return;
     const auto size =
         type.value == ValueKind::kBytes && event.value > 0 ? std::bit_width(static_cast<uint64_t>(event.value)) : 0;
-    content->symbols.push_back(absl::HashOf(event.type, event.call_site, size));
+    content->symbols.push_back(StableHash(event.type, event.call_site, size));
   }
 
   void AddChildren() {
