@@ -17,6 +17,7 @@ import argparse
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -27,7 +28,7 @@ sys.path.insert(0, str(ORACLE))
 
 from programs import PROGRAMS  # noqa: E402
 
-MOST_SECONDS = 120
+MOST_SECONDS = 30
 MOST_BYTES = 10 << 20
 SIMULATOR = ("cuda13", "cuda12", "nodriver", "subjects", "tensorflow", "torch")
 SCRIPTS = ("examples/train_digits.py", "tests/xprof/programs/fed.py", "tests/xprof/programs/slow_loader.py",
@@ -104,7 +105,7 @@ def record(tbprof, program, words, out):
         try:
             said = one.communicate(timeout=MOST_SECONDS)[1].decode(errors="replace") or said
         except subprocess.TimeoutExpired:
-            one.kill()  # what it has recorded by then is a case, too
+            os.killpg(one.pid, signal.SIGKILL)  # what it has recorded by then is a case, too
             one.communicate()
         statuses.append(one.returncode)
     for file in [*place.rglob("*.spool*"), *(work / "logdir").rglob("*.spool*")]:

@@ -46,7 +46,6 @@ add("team", ["{p}/team", "60", "4"])
 add("fork_exec_storm", ["{p}/fork_exec_storm", "3", "1"], *ALL_WAITS)
 for kind in ("spawn", "vfork", "system", "fail"):
     add(f"execs_{kind}", ["{p}/execs", kind], *ALL_WAITS)
-add("many_threads", ["{p}/many_threads"])
 add("shell_loop", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do /bin/true; ls / > list; done; wc list",
     quick=True)
 add("shell_sleeps", "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 0.05; done; exit 3")
@@ -152,10 +151,10 @@ add_cuda("drivers_opened", ["{s}/driver_opened"])
 
 add("tensorflow", ["{p}/executes", "{sim}/tensorflow/libpywrap.so", "60"])
 add("tensorflow_input", ["{p}/executes", "{sim}/tensorflow/libpywrap.so", "60", "6000"])
-for mode in (["ops"], ["thread"], ["train", "200"], ["loop"], ["fork"], ["odd"], ["wrong"], ["memory", "50"],
+for mode in (["ops"], ["thread"], ["loop"], ["fork"], ["odd"], ["wrong"], ["memory", "50"],
              ["asynchronous", "50"], ["storm", "20", "50", "2"], ["ends", "kill"]):
     add(f"torch_stand_in_{mode[0]}", ["{p}/torch", "{torch}", *mode])
-add("torch_stand_in_all", ["{p}/torch", "{torch}", "train", "200"], "--torch=all", "--torch-shapes")
+add("torch_stand_in_all", ["{p}/torch", "{torch}", "ops"], "--torch=all", "--torch-shapes")
 add("input_steps", ["{p}/input_steps", "{torch}", "60", "2000", "100", "4"])
 
 # ---- PyTorch itself
