@@ -14,6 +14,7 @@ A line for each program: its spools and their size, or why there are none. Exit 
 """
 
 import argparse
+import filecmp
 import os
 import pathlib
 import shutil
@@ -36,9 +37,16 @@ SCRIPTS = ("examples/train_digits.py", "tests/xprof/programs/fed.py", "tests/xpr
 TORCH_VERSION = "__version__ = '2.13.0+cpu'\ndebug = False\n"
 
 
+def copy_new(source, target):
+    """Not what is there already: it may be running, and its spools name it."""
+    if not os.path.exists(target) or not filecmp.cmp(source, target, shallow=False):
+        shutil.copy2(source, f"{target}.new")
+        os.replace(f"{target}.new", target)
+
+
 def copy_tree(source, target):
     if source.is_dir():
-        shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True,
+        shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, copy_function=copy_new,
                         ignore=shutil.ignore_patterns("CMakeFiles", "*.cmake"))
 
 

@@ -7,6 +7,8 @@ import gzip
 import itertools
 import json
 
+from normal import neutral_json
+
 MAX_TEXT = 160
 
 
@@ -224,7 +226,8 @@ def comparable(value, side):
 
 def read_json(data, side):
     """A number is a tuple of its own text: none is rounded, and none is equal to a string."""
-    return comparable(json.loads(data, parse_float=lambda text: (text,), parse_int=lambda text: (text,)), side)
+    value = comparable(json.loads(data, parse_float=lambda text: (text,), parse_int=lambda text: (text,)), side)
+    return neutral_json(value) if isinstance(value, dict) and "schema_version" in value else value
 
 
 def plain(value):

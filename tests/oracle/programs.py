@@ -151,7 +151,7 @@ add_cuda("drivers_opened", ["{s}/driver_opened"])
 
 add("tensorflow", ["{p}/executes", "{sim}/tensorflow/libpywrap.so", "60"])
 add("tensorflow_input", ["{p}/executes", "{sim}/tensorflow/libpywrap.so", "60", "6000"])
-for mode in (["ops"], ["thread"], ["loop"], ["fork"], ["odd"], ["wrong"], ["memory", "50"],
+for mode in (["ops"], ["thread"], ["fork"], ["odd"], ["wrong"], ["memory", "50"],
              ["asynchronous", "50"], ["storm", "20", "50", "2"], ["ends", "kill"]):
     add(f"torch_stand_in_{mode[0]}", ["{p}/torch", "{torch}", *mode])
 add("torch_stand_in_all", ["{p}/torch", "{torch}", "ops"], "--torch=all", "--torch-shapes")
@@ -163,10 +163,10 @@ for mode in ("train", "evaluate", "infer", "loader", "autograd_off", "profiler",
     add(f"pytorch_{mode}", ["{python}", "{oracle}/torch_modes.py", mode], needs=".torch")
 add("pytorch_shapes", ["{python}", "{oracle}/torch_modes.py", "train"], "--torch=all", "--torch-shapes", needs=".torch")
 add("pytorch_off", ["{python}", "{oracle}/torch_modes.py", "train"], "--torch=off", needs=".torch")
-add("pytorch_slow_loader", ["{python}", "{x}/slow_loader.py", "2"], needs=".torch")
+add("pytorch_slow_loader", ["{python}", "{x}/slow_loader.py", "2"], "--malloc=off", needs=".torch")
 add("pytorch_fed_by_thread", ["{python}", "{x}/fed.py", "thread"], needs=".torch")
 add("pytorch_fed_by_process", ["{python}", "{x}/fed.py", "process"], needs=".torch")
-add("pytorch_example", ["{python}", "{x}/train_digits.py", "--synthetic", "--epochs", "1", "--workers", "2"], needs=".torch")
+add("pytorch_example", ["{python}", "{x}/train_digits.py", "--synthetic", "--epochs", "1", "--workers", "2"], "--malloc=off", needs=".torch")
 add("numpy", ["{python}", "-c", "import numpy as n\nfor i in range(60): n.linalg.svd(n.random.rand(64, 64)); n.ones(1 << 18).sum()"],
     needs=".numpy")
 add("jax", ["{python}", "-c", "import jax, jax.numpy as n\nf = jax.jit(lambda x: n.tanh(x @ x))\nx = n.ones((64, 64))\n"
