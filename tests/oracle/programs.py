@@ -141,6 +141,15 @@ add_cuda("unified", ["{s}/unified", "4"], "--cuda-unified-memory")
 add_cuda("unified_not_asked", ["{s}/unified", "2"])
 for order in ("xla", "kineto", "kineto_subscribed", "leaves_kinds"):
     add_cuda(f"neighbour_{order}", ["{s}/neighbour_linked", order, "2"])
+# Two causes of gaps in one process: sessions that end in order, and what is left of the last.
+for mode in ("cupti", "hooks"):
+    for order in ("kineto_clock", "leaves_kinds", "leaves_unflushed", "leaves_callbacks", "leaves_subscriber_v2"):
+        add_cuda(f"neighbour_{mode}_{order}", ["{s}/neighbour_linked", order, "2"], f"--cuda={mode}", "--window=all",
+                 environment={"NEIGHBOUR_AWAITS": "1", "CUDASIM_CUPTI": "version=130100"})
+add_cuda("bad_times", ["{s}/large_graph", "1000", "40", "100"], "--cuda=cupti", "--window=all",
+         environment={"CUDASIM_CUPTI": "bad_times_after=1000,bad_times_turns=9"})
+add_cuda("late_records", ["{s}/neighbour_linked", "kineto", "3"], "--cuda=cupti", "--window=all",
+         environment={"NEIGHBOUR_AWAITS": "1", "NEIGHBOUR_QUIET_MS": "10", "CUDASIM_CUPTI": "late_ms=20"})
 add_cuda("rival", ["{s}/rival_linked", "1", "2"])
 add_cuda("faults", ["{s}/faults", "illegal_address"])
 add_cuda("host_functions", ["{s}/host_functions"])
