@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Checks that docs/wire-format.md gives the sizes, offsets and values that the headers have, and leaves none out, and
-# that docs/cuda.md names every hook on CUDA, and README.md quotes what docs/overhead.md has.
+# that docs/data/cuda_hooks.csv names every hook on CUDA, docs/data/fault_tests.csv tests that exist for every fault of
+# docs/faults.md, and README.md quotes what docs/overhead.md has.
 #
 #   scripts/check_docs.sh [DOCUMENT]
 #
@@ -119,13 +120,13 @@ PYTHON
 }
 say "$document agrees with the headers"
 
-# Every hook on CUDA, CUPTI and NCCL is in the page about them.
+# Every hook on CUDA, CUPTI and NCCL is in the table of them.
 absent=""
 while read -r name; do
-  grep -q "\`$name\`" "$TBPROF_ROOT/docs/cuda.md" || absent+=" $name"
+  grep -q ",$name," "$TBPROF_ROOT/docs/data/cuda_hooks.csv" || absent+=" $name"
 done < <(sed -nE 's/^TBPROF_CUDA_(STREAM_)?CALL\((\w+),.*/\2/p' "$TBPROF_ROOT/wire/cuda_calls.def" &&
   sed -nE 's/^TBPROF_(LATE|NCCL)\(Gpu, (\w+),.*/\2/p' "$TBPROF_ROOT/preload/hooks.def")
-[[ -z $absent ]] || fail "docs/cuda.md does not name these hooks:$absent"
+[[ -z $absent ]] || fail "docs/data/cuda_hooks.csv does not name these hooks:$absent"
 
 # What the README quotes of the measurements stands there, word for word.
 quoted=0
