@@ -128,6 +128,33 @@ done < <(sed -nE 's/^TBPROF_CUDA_(STREAM_)?CALL\((\w+),.*/\2/p' "$TBPROF_ROOT/wi
   sed -nE 's/^TBPROF_(LATE|NCCL)\(Gpu, (\w+),.*/\2/p' "$TBPROF_ROOT/preload/hooks.def")
 [[ -z $absent ]] || fail "docs/data/cuda_hooks.csv does not name these hooks:$absent"
 
+# Every fault has a row of tests, and the tests' names are in their files.
+python3 - "$TBPROF_ROOT" <<'PYTHON' || fail "docs/data/fault_tests.csv: see above"
+import csv, pathlib, re, sys
+
+root = pathlib.Path(sys.argv[1])
+files = {}
+for path in (root / 'tests').rglob('*'):
+    for name in {path.stem, path.name} if path.suffix in ('.cc', '.py', '.sh') else ():
+        files.setdefault(name, []).append(path)
+rows = list(csv.reader((root / 'docs/data/fault_tests.csv').open(newline='')))[1:]
+broken = []
+for fault, test, cases in rows:
+    text = '\n'.join(path.read_text() for path in files.get(pathlib.Path(test).name, []))
+    if not text:
+        broken.append(f'{fault}: there is no {test}')
+    for word in re.findall(r'\w{3,}', cases):
+        if text and word not in text:
+            broken.append(f'{fault}: {test} has no {word}')
+described = set(re.findall(r'\bF\d+\b', ' '.join(
+    line.split('|')[1] for line in (root / 'docs/faults.md').read_text().splitlines() if line.startswith('| F'))))
+broken += [f'{fault}: only on one side' for fault in sorted(described ^ {row[0] for row in rows})]
+for line in broken:
+    print(f'docs/faults.md: {line}', file=sys.stderr)
+sys.exit(1 if broken else 0)
+PYTHON
+say "docs/faults.md: every fault has a test that exists"
+
 # What the README quotes of the measurements stands there, word for word.
 quoted=0
 while IFS= read -r row; do
