@@ -3,7 +3,7 @@
 #
 # Checks that docs/wire-format.md gives the sizes, offsets and values that the headers have, and leaves none out, and
 # that docs/data/cuda_hooks.csv names every hook on CUDA, docs/data/fault_tests.csv tests that exist for every fault of
-# docs/faults.md, and README.md quotes what docs/overhead.md has.
+# docs/faults.md, scripts/print_tables.py can print docs/data, and README.md quotes what docs/overhead.md has.
 #
 #   scripts/check_docs.sh [DOCUMENT]
 #
@@ -154,6 +154,9 @@ for line in broken:
 sys.exit(1 if broken else 0)
 PYTHON
 say "docs/faults.md: every fault has a test that exists"
+
+# Tables of measurements can be printed: each row has as many cells as the heading.
+"$TBPROF_ROOT/scripts/print_tables.py" >/dev/null || fail "docs/data: see above"
 
 # What the README quotes of the measurements stands there, word for word.
 quoted=0
