@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What tbprof costs on the host, beside bare runs and peers: prints the tables of docs/overhead.md.
+# What tbprof costs on the host, beside bare runs and peers: prints the tables of docs/overhead.md and docs/data.
 #
 #   scripts/bench.sh [--build DIR] [--rounds N] [--runs N] [--only TEXT] [--json FILE] [PART...]
 #

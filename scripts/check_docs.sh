@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Checks that docs/wire-format.md gives the sizes, offsets and values that the headers have, and leaves none out, and
-# that docs/cuda.md names every hook on CUDA, and README.md quotes what docs/overhead.md has.
+# that docs/data/cuda_hooks.csv names every hook on CUDA, docs/data/fault_tests.csv tests that exist for every fault of
+# docs/faults.md, scripts/print_tables.py can print docs/data, and README.md quotes what docs/overhead.md has.
 #
 #   scripts/check_docs.sh [DOCUMENT]
 #
@@ -119,13 +120,43 @@ PYTHON
 }
 say "$document agrees with the headers"
 
-# Every hook on CUDA, CUPTI and NCCL is in the page about them.
+# Every hook on CUDA, CUPTI and NCCL is in the table of them.
 absent=""
 while read -r name; do
-  grep -q "\`$name\`" "$TBPROF_ROOT/docs/cuda.md" || absent+=" $name"
+  grep -q ",$name," "$TBPROF_ROOT/docs/data/cuda_hooks.csv" || absent+=" $name"
 done < <(sed -nE 's/^TBPROF_CUDA_(STREAM_)?CALL\((\w+),.*/\2/p' "$TBPROF_ROOT/wire/cuda_calls.def" &&
   sed -nE 's/^TBPROF_(LATE|NCCL)\(Gpu, (\w+),.*/\2/p' "$TBPROF_ROOT/preload/hooks.def")
-[[ -z $absent ]] || fail "docs/cuda.md does not name these hooks:$absent"
+[[ -z $absent ]] || fail "docs/data/cuda_hooks.csv does not name these hooks:$absent"
+
+# Every fault has a row of tests, and the tests' names are in their files.
+python3 - "$TBPROF_ROOT" <<'PYTHON' || fail "docs/data/fault_tests.csv: see above"
+import csv, pathlib, re, sys
+
+root = pathlib.Path(sys.argv[1])
+files = {}
+for path in (root / 'tests').rglob('*'):
+    for name in {path.stem, path.name} if path.suffix in ('.cc', '.py', '.sh') else ():
+        files.setdefault(name, []).append(path)
+rows = list(csv.reader((root / 'docs/data/fault_tests.csv').open(newline='')))[1:]
+broken = []
+for fault, test, cases in rows:
+    text = '\n'.join(path.read_text() for path in files.get(pathlib.Path(test).name, []))
+    if not text:
+        broken.append(f'{fault}: there is no {test}')
+    for word in re.findall(r'\w{3,}', cases):
+        if text and word not in text:
+            broken.append(f'{fault}: {test} has no {word}')
+described = set(re.findall(r'\bF\d+\b', ' '.join(
+    line.split('|')[1] for line in (root / 'docs/faults.md').read_text().splitlines() if line.startswith('| F'))))
+broken += [f'{fault}: only on one side' for fault in sorted(described ^ {row[0] for row in rows})]
+for line in broken:
+    print(f'docs/faults.md: {line}', file=sys.stderr)
+sys.exit(1 if broken else 0)
+PYTHON
+say "docs/faults.md: every fault has a test that exists"
+
+# Tables of measurements can be printed: each row has as many cells as the heading.
+"$TBPROF_ROOT/scripts/print_tables.py" >/dev/null || fail "docs/data: see above"
 
 # What the README quotes of the measurements stands there, word for word.
 quoted=0
