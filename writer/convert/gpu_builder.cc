@@ -3,145 +3,29 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 
-#include "absl/container/flat_hash_set.h"
 #include "writer/base/clip.h"
-#include "writer/base/nearly_sorted.h"
-#include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
-#include "writer/convert/gpu_gaps.h"
+#include "writer/convert/gpu_names.h"
 #include "writer/convert/gpu_occupancy.h"
+#include "writer/convert/gpu_status.h"
 #include "writer/symbols/symbolize.h"
 
 namespace tbprof {
 namespace {
 
-constexpr size_t kMaxDevices = 400;  // the viewer collapses numbers from 500 up
-constexpr size_t kMaxStreams = 4096;
 constexpr uint32_t kFurtherStreams = UINT32_MAX;  // the number of the line for what is beyond
-constexpr size_t kMaxLanes = 32;                  // of a stream
-constexpr size_t kMaxLines = 4 * kMaxStreams;
 constexpr size_t kMaxLaunches = 1u << 18;
 constexpr size_t kMaxSyncs = 1u << 20;
 constexpr size_t kMaxKernelName = 2048;
 constexpr size_t kMaxCounterSamples = 4000;
-constexpr uint16_t kNoType = 65535;
-constexpr size_t kMaxTriedShown = 3;
-constexpr int64_t kPsPerMs = 1'000'000'000;
-constexpr double kNotableErrorUs = 50;
-constexpr double kExitMs = 200;
-// Why recording paused.
-constexpr std::string_view kEnd = "end";  // nothing is missing
-constexpr std::string_view kProgram = "program:";
 
 void AddTo(int64_t* sum, int64_t more) {
   if (__builtin_add_overflow(*sum, more, sum)) *sum = INT64_MAX;
 }
 void AddTo(uint64_t* sum, uint64_t more) {
   if (__builtin_add_overflow(*sum, more, sum)) *sum = UINT64_MAX;
-}
-
-// `cudaLaunchKernel_v7000` to `cudaLaunchKernel`: the number is the version of the callback's parameters.
-std::string WithoutVersion(std::string_view name) {
-  const size_t mark = name.rfind("_v");
-  if (mark == std::string_view::npos || mark == 0 || mark + 2 == name.size()) return std::string(name);
-  const std::string_view digits = name.substr(mark + 2);
-  // The driver's `cuMemAlloc_v2` is the function's own name.
-  if (digits.size() < 4 || digits.find_first_not_of("0123456789") != std::string_view::npos) return std::string(name);
-  return std::string(name.substr(0, mark));
-}
-
-std::string_view SynchronizationName(uint32_t type) {
-  switch (type) {
-    case 1:
-      return "event synchronization";
-    case 2:
-      return "stream wait for event";
-    case 3:
-      return "stream synchronization";
-    case 4:
-      return "context synchronization";
-    default:
-      return "synchronization";
-  }
-}
-
-std::string_view OverheadName(uint32_t type) {
-  switch (type) {
-    case 1:
-      return "driver compiler";
-    case 1u << 16:
-      return "CUPTI buffer flush";
-    case 2u << 16:
-      return "CUPTI instrumentation";
-    case 3u << 16:
-      return "CUPTI resource";
-    case 4u << 16:
-      return "module loading";
-    case 5u << 16:
-      return "lazy function loading";
-    case 6u << 16:
-      return "command buffer full";
-    case 7u << 16:
-      return "CUPTI buffer request";
-    case 8u << 16:
-      return "unified memory initialization";
-    default:
-      return "overhead";
-  }
-}
-
-// What CUPTI tells of unified memory. The names are those of CUDA's own tools; `line`: where it is drawn.
-struct UnifiedMemoryKind {
-  GpuUnifiedKind kind;
-  std::string_view name, line;
-  bool is_bytes;  // its value
-};
-constexpr UnifiedMemoryKind kUnifiedMemoryKinds[] = {
-    {GpuUnifiedKind::kToDevice, "unified memory HtoD", "to", true},
-    {GpuUnifiedKind::kToHost, "unified memory DtoH", "from", true},
-    {GpuUnifiedKind::kHostFault, "CPU page fault", "faults", false},
-    {GpuUnifiedKind::kDeviceFault, "GPU page fault", "faults of", false},
-    {GpuUnifiedKind::kThrashing, "unified memory thrashing", "thrashing", true},
-    {GpuUnifiedKind::kThrottling, "unified memory throttling", "throttling", false},
-    {GpuUnifiedKind::kRemoteMap, "unified memory remote map", "remote maps", true},
-    {GpuUnifiedKind::kBetweenDevices, "unified memory DtoD", "from another to", true},
-};
-
-const UnifiedMemoryKind* FindUnifiedMemoryKind(GpuUnifiedKind kind) {
-  for (const UnifiedMemoryKind& known : kUnifiedMemoryKinds) {
-    if (known.kind == kind) return &known;
-  }
-  return nullptr;
-}
-
-// CUpti_ActivityUnifiedMemoryMigrationCause, ...AccessType, ...RemoteMapCause.
-std::string_view UnifiedMemoryCause(GpuUnifiedKind kind, uint32_t cause) {
-  static constexpr std::string_view kMigrations[] = {"",
-                                                     "asked for by the program",
-                                                     "page fault",
-                                                     "fetched ahead by the driver",
-                                                     "evicted for want of room",
-                                                     "accessed often"};
-  static constexpr std::string_view kAccesses[] = {"", "read", "write", "atomic", "prefetch"};
-  static constexpr std::string_view kMaps[] = {"",          "coherence",     "against thrashing",
-                                               "by policy", "out of memory", "evicted"};
-  const auto pick = [cause](const auto& names) { return cause < std::size(names) ? names[cause] : std::string_view(); };
-  switch (kind) {
-    case GpuUnifiedKind::kToDevice:
-    case GpuUnifiedKind::kToHost:
-    case GpuUnifiedKind::kBetweenDevices:
-      return pick(kMigrations);
-    case GpuUnifiedKind::kDeviceFault:
-    case GpuUnifiedKind::kHostFault:
-      return pick(kAccesses);
-    case GpuUnifiedKind::kRemoteMap:
-      return pick(kMaps);
-    default:
-      return "";
-  }
 }
 
 std::string Hexadecimal(const uint8_t* bytes, size_t size) {
@@ -154,57 +38,6 @@ std::string Hexadecimal(const uint8_t* bytes, size_t size) {
 }
 
 }  // namespace
-
-std::string_view GpuRemedy(std::string_view cause) {
-  static constexpr struct {
-    std::string_view word, remedy;
-  } kRemedies[] = {
-      {"INSUFFICIENT_PRIVILEGES",
-       "allow it with the driver's option NVreg_RestrictProfilingToAdminUsers=0, or CAP_SYS_ADMIN"},
-      {"MULTIPLE_SUBSCRIBERS", "end that profiler, or run without tbprof"},
-      {"MAX_LIMIT_REACHED", "end that profiler, or run without tbprof"},
-      {"NOT_INITIALIZED", "CUPTI is newer than the driver: install the one of the driver's CUDA, or a newer driver"},
-      {"CUPTI_ERROR_UNKNOWN", "see what nvidia-smi and `tbprof doctor` say"},
-      {"no usable CUPTI",
-       "install CUPTI, e.g. pip install nvidia-cuda-cupti (nvidia-cuda-cupti-cu12 for CUDA 12), or set CUDA_HOME"},
-  };
-  for (const auto& row : kRemedies) {
-    if (cause.find(row.word) != std::string_view::npos) return row.remedy;
-  }
-  return "";
-}
-
-std::string_view GpuCopyName(uint8_t copy_kind) {
-  // Only names that begin with one of three are transfers to TensorBoard; all else counts as computing.
-  switch (copy_kind) {
-    case 1:
-      return "MemcpyHToD";
-    case 2:
-      return "MemcpyDToH";
-    case 3:
-      return "MemcpyHToD (to array)";
-    case 4:
-      return "MemcpyDToH (from array)";
-    case 5:
-      return "MemcpyDToD (array to array)";
-    case 6:
-      return "MemcpyDToD (from array)";
-    case 7:
-      return "MemcpyDToD (to array)";
-    case 8:
-      return "MemcpyDToD";
-    case 9:
-      return "MemcpyHToH";
-    case 10:
-      return "MemcpyDToD (P2P)";
-    case 255:
-      return "Memset";
-    default:
-      return "Memcpy (unknown kind)";
-  }
-}
-
-bool IsCollective(std::string_view kernel) { return kernel.starts_with("nccl") || kernel.starts_with("Nccl"); }
 
 bool GpuBuilder::IsGpu(RecordKind kind) {
   return kind >= RecordKind::kGpuKernel && kind <= RecordKind::kGpuUnifiedMemory;
@@ -813,115 +646,7 @@ void GpuBuilder::TakeUnifiedMemory(const Identity& process, ProcessState* state,
   host_->KeepCall(line, event);
 }
 
-void GpuBuilder::Correlate() {
-  const auto key_of = [](uint32_t owner, uint64_t correlation) { return uint64_t{owner} << 32 | correlation; };
-  absl::flat_hash_set<uint64_t> wanted;
-  for (const GpuStream& stream : timeline_->gpu_streams) {
-    for (const GpuEvent& event : stream.events) {
-      if (event.correlation != 0) wanted.insert(key_of(stream.process, event.correlation));
-    }
-  }
-  for (const PendingSync& sync : syncs_) {
-    if (sync.correlation != 0) wanted.insert(key_of(sync.owner, sync.correlation));
-  }
-  // A call of the runtime and the driver's call in it share a number: they are one, the runtime's. Two that do not
-  // overlap share it because 32 bits wrapped.
-  struct Call {
-    uint64_t key;
-    int64_t start, end;
-    uint32_t thread;
-    uint32_t index;
-    bool driver;
-    uint64_t unique;
-  };
-  std::vector<Call> calls;
-  const bool any = std::any_of(timeline_->types.begin(), timeline_->types.end(),
-                               [](const EventType& type) { return type.value == ValueKind::kCorrelation; });
-  for (uint32_t t = 0; any && t < timeline_->threads.size(); ++t) {
-    Thread& thread = timeline_->threads[t];
-    for (uint32_t i = 0; i < thread.events.size(); ++i) {
-      Event& event = thread.events[i];
-      if (timeline_->types[event.type].value != ValueKind::kCorrelation) continue;
-      const auto value = static_cast<uint64_t>(std::exchange(event.value, 0));
-      const uint64_t key = key_of(thread.process, value & UINT32_MAX);
-      if ((value & UINT32_MAX) == 0 || !wanted.contains(key)) continue;
-      calls.push_back({key, event.start_ps, event.start_ps + event.duration_ps, t, i, (value >> 32) != 0, 0});
-    }
-  }
-  std::sort(calls.begin(), calls.end(), [](const Call& a, const Call& b) {
-    if (a.key != b.key) return a.key < b.key;
-    if (a.start != b.start) return a.start < b.start;
-    return a.driver < b.driver;
-  });
-  size_t count = 0;
-  for (const Call& call : calls) {
-    if (count > 0 && calls[count - 1].key == call.key && call.start < calls[count - 1].end) {
-      Call& group = calls[count - 1];
-      group.end = std::max(group.end, call.end);
-      if (group.driver && !call.driver) {
-        group.driver = false;
-        group.thread = call.thread;
-        group.index = call.index;
-      }
-    } else {
-      calls[count++] = call;
-    }
-  }
-  calls.resize(count);
-  // The latest of that number that had begun; the first of it where clocks disagree by a little.
-  const auto find = [&](uint64_t key, int64_t start) -> Call* {
-    auto above = std::upper_bound(calls.begin(), calls.end(), std::make_pair(key, start),
-                                  [](const std::pair<uint64_t, int64_t>& value, const Call& call) {
-                                    return value.first != call.key ? value.first < call.key : value.second < call.start;
-                                  });
-    if (above != calls.begin() && std::prev(above)->key == key) return &*std::prev(above);
-    return above != calls.end() && above->key == key ? &*above : nullptr;
-  };
-  uint64_t next = 0;
-  absl::flat_hash_map<uint64_t, uint64_t> without_call;
-  for (GpuStream& stream : timeline_->gpu_streams) {
-    for (GpuEvent& event : stream.events) {
-      const uint64_t key = key_of(stream.process, event.correlation);
-      Call* call = event.correlation == 0 ? nullptr : find(key, event.start_ps);
-      if (call != nullptr) {
-        if (call->unique == 0) call->unique = ++next;
-        // Between two pairs with a jump all that is sure is the order.
-        if ((event.flags & GpuEvent::kUncertain) != 0 && event.start_ps < call->start) {
-          event.start_ps = call->start;
-          const auto close = static_cast<int64_t>(window_.close);
-          event.duration_ps = std::max<int64_t>(std::min(event.duration_ps, close - event.start_ps), 1);
-        }
-        event.correlation = call->unique;
-      } else if (event.correlation == 0) {
-        event.correlation = ++next;
-      } else {
-        uint64_t& unique = without_call[key];
-        if (unique == 0) unique = ++next;
-        event.correlation = unique;
-      }
-    }
-  }
-  for (const Call& call : calls) {
-    timeline_->threads[call.thread].events[call.index].value = static_cast<int64_t>(call.unique);
-  }
-  for (const PendingSync& sync : syncs_) {
-    const Call* call = sync.correlation == 0 ? nullptr
-                                             : find(key_of(sync.owner, sync.correlation),
-                                                    static_cast<int64_t>(std::max(sync.start, window_.open)));
-    const uint32_t line = call != nullptr ? call->thread : host_->LineOf(sync.owner, "CUDA synchronization");
-    const uint16_t type = host_->TypeOf(SynchronizationName(sync.type), ObjectKind::kStream, ValueKind::kNone);
-    if (line == kNoLine || type == kNoType) continue;
-    ++timeline_->records;
-    Event event;
-    ClipTo(window_.open, window_.close, sync.start, sync.end, &event);
-    event.type = type;
-    if (sync.stream != UINT32_MAX) event.object = sync.stream;
-    host_->KeepCall(line, event);
-  }
-  syncs_ = {};
-}
-
-void GpuBuilder::Finish() { Correlate(); }
+void GpuBuilder::Finish() { CorrelateGpu(std::move(syncs_), window_, timeline_, host_); }
 
 void GpuBuilder::TrackMemory() {
   for (uint32_t i = 0; i < memory_.size(); ++i) {
@@ -960,101 +685,20 @@ void GpuBuilder::TrackMemory() {
   }
 }
 
-void GpuBuilder::SplitLanes() {
-  std::vector<GpuStream> lines;
-  for (GpuStream& stream : timeline_->gpu_streams) {
-    SortNearlySorted(&stream.events, [](const GpuEvent& a, const GpuEvent& b) {
-      return a.start_ps != b.start_ps ? a.start_ps < b.start_ps : a.duration_ps > b.duration_ps;
-    });
-    std::vector<GpuEvent> events = std::move(stream.events);
-    stream.events.clear();
-    const size_t first = lines.size();
-    std::vector<std::vector<int64_t>> ends;
-    for (GpuEvent& event : events) {
-      const int64_t end = event.start_ps + event.duration_ps;
-      size_t lane = 0;
-      for (; lane < ends.size(); ++lane) {
-        while (!ends[lane].empty() && ends[lane].back() <= event.start_ps) ends[lane].pop_back();
-        if (ends[lane].empty() || end <= ends[lane].back()) break;
-      }
-      if (lane == ends.size()) {
-        if (lane == kMaxLanes || lines.size() >= kMaxLines) {
-          ++timeline_->events_over_budget;
-          continue;
-        }
-        ends.emplace_back();
-        lines.push_back(stream);
-        lines.back().lane = static_cast<uint32_t>(lane);
-      }
-      ends[lane].push_back(end);
-      lines[first + lane].events.push_back(event);
-    }
-  }
-  timeline_->gpu_streams = std::move(lines);
-}
-
-// Devices that nothing happened on are left out; numbers are those of the processes where they do not collide.
-void GpuBuilder::NumberDevices() {
-  std::vector<bool> used(timeline_->gpu_devices.size());
-  for (const GpuStream& stream : timeline_->gpu_streams) used[stream.device] = true;
-  for (uint32_t i = 0; i < used.size(); ++i) {
+std::vector<GpuDevicePlace> GpuBuilder::DevicePlaces() const {
+  std::vector<GpuDevicePlace> places(timeline_->gpu_devices.size());
+  for (const GpuStream& stream : timeline_->gpu_streams) places[stream.device].is_used = true;
+  for (uint32_t i = 0; i < places.size(); ++i) {
     const GpuDevice& device = timeline_->gpu_devices[i];
-    used[i] =
-        used[i] || device.kernels != 0 || device.untimed != 0 || device.graphs != 0 || !memory_[i].empty() ||
+    places[i].number = device_numbers_[i];
+    places[i].record = device_records_[i];
+    places[i].is_used =
+        places[i].is_used || device.kernels != 0 || device.untimed != 0 || device.graphs != 0 || !memory_[i].empty() ||
         std::any_of(copy_totals_.begin(), copy_totals_.end(), [&](const auto& row) { return row.first.first == i; }) ||
         std::any_of(unified_totals_.begin(), unified_totals_.end(),
                     [&](const auto& row) { return row.first.first == i; });
   }
-  std::vector<uint32_t> order;
-  for (uint32_t i = 0; i < used.size(); ++i) {
-    if (used[i]) order.push_back(i);
-  }
-  const auto place = [&](uint32_t i) {
-    const GpuDeviceRecord& record = device_records_[i];
-    return std::make_tuple(device_numbers_[i], record.pci_domain, record.pci_bus, record.pci_device, i);
-  };
-  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return place(a) < place(b); });
-  std::set<uint32_t> numbers;
-  std::vector<GpuDevice> devices;
-  std::vector<uint32_t> index(used.size(), kNoLine);
-  for (const uint32_t i : order) {
-    uint32_t number = device_numbers_[i] < kMaxDevices ? device_numbers_[i] : 0;
-    while (!numbers.insert(number).second) ++number;
-    timeline_->gpu_devices[i].number = number;
-  }
-  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return timeline_->gpu_devices[a].number < timeline_->gpu_devices[b].number;
-  });
-  for (const uint32_t i : order) {
-    index[i] = static_cast<uint32_t>(devices.size());
-    devices.push_back(std::move(timeline_->gpu_devices[i]));
-  }
-  timeline_->gpu_devices = std::move(devices);
-  for (GpuStream& stream : timeline_->gpu_streams) stream.device = index[stream.device];
-  for (CounterTrack& track : timeline_->counters) {
-    if (track.device >= 0) track.device = static_cast<int>(index[static_cast<size_t>(track.device)]);
-  }
-  // The number of a stream is its line's id where no other process has it.
-  std::stable_sort(
-      timeline_->gpu_streams.begin(), timeline_->gpu_streams.end(), [](const GpuStream& a, const GpuStream& b) {
-        return std::tie(a.device, a.process, a.number, a.lane) < std::tie(b.device, b.process, b.number, b.lane);
-      });
-  constexpr uint32_t kOwnNumbers = 1'000'000;
-  std::set<std::pair<uint32_t, uint64_t>> taken;
-  for (GpuStream& stream : timeline_->gpu_streams) {
-    if (stream.lane == 0 && stream.number > 0 && stream.number < kOwnNumbers &&
-        taken.emplace(stream.device, stream.number).second) {
-      stream.line_id = stream.number;
-    }
-  }
-  std::map<uint32_t, uint64_t> next;
-  for (GpuStream& stream : timeline_->gpu_streams) {
-    if (stream.line_id == 0) stream.line_id = kOwnNumbers + ++next[stream.device];
-  }
-  std::stable_sort(timeline_->gpu_streams.begin(), timeline_->gpu_streams.end(),
-                   [](const GpuStream& a, const GpuStream& b) {
-                     return std::tie(a.device, a.line_id) < std::tie(b.device, b.line_id);
-                   });
+  return places;
 }
 
 void GpuBuilder::FinishTimes() {
@@ -1070,7 +714,7 @@ void GpuBuilder::FinishTimes() {
       event.duration_ps = 1;
     }
   }
-  SplitLanes();
+  SplitGpuLanes(timeline_);
   for (uint32_t i = 0; i < timeline_->gpu_devices.size(); ++i) {
     GpuDevice& device = timeline_->gpu_devices[i];
     device.busy_ps = facts_->clock.DurationPs(busy_[i].Length());
@@ -1097,257 +741,15 @@ void GpuBuilder::FinishTimes() {
     std::stable_sort(device.copy_totals.begin(), device.copy_totals.end(), longer);
   }
   TrackMemory();
-  NumberDevices();
-}
-
-void GpuBuilder::ExplainGap(const Identity& identity, const std::vector<CuptiUseAt>& uses, const CuptiGap& ticks,
-                            GpuGap* gap) {
-  if (!gap->reason.starts_with(kProgram)) {
-    gap->remedy = OwnGapRemedy(gap->reason);
-    return;
-  }
-  const CuptiCause cause = FindCuptiCause(uses, ticks);
-  gap->remedy = CuptiRemedy(cause.left);
-  gap->left = CuptiLeftName(cause.left);
-  gap->first_call = PrintableUtf8(cause.first_call);
-  if (cause.caller != 0) gap->caller_module = host_->ModuleOf(identity, cause.caller);
-  const std::string text = CuptiCauseText(cause, &gap->caller_module);
-  if (!text.empty()) StrAppend(&gap->reason, ", ", text);
-}
-
-void GpuBuilder::JudgeProcess(const Identity& identity, const GpuFacts& facts, const ProcessFacts& process,
-                              Process* shown) {
-  ProcessGpu& gpu = shown->gpu;
-  gpu.library = PrintableUtf8(facts.library);
-  gpu.versions = PrintableUtf8(facts.versions);
-  for (const std::string& path : facts.tried) gpu.tried.push_back(PrintableUtf8(path));
-  for (const std::string& kind : facts.missing_kinds) gpu.missing_kinds.push_back(PrintableUtf8(kind));
-  gpu.dropped = facts.dropped;
-  gpu.unknown = facts.unknown;
-  gpu.unread_bytes = facts.unread_bytes;
-
-  std::vector<GpuStateChange> changes = facts.changes;
-  std::stable_sort(changes.begin(), changes.end(),
-                   [](const GpuStateChange& a, const GpuStateChange& b) { return a.ticks < b.ticks; });
-  std::vector<CuptiUseAt> uses = facts.cupti_uses;
-  std::ranges::stable_sort(uses, {}, &CuptiUseAt::ticks);
-  const uint64_t end = process.end_ticks != 0 ? std::min(process.end_ticks, window_.close) : window_.close;
-  bool recorded = false, paused = false, by_window = false;
-  uint64_t since = 0;
-  std::string cause;
-  const auto close_gap = [&](uint64_t until) {
-    const uint64_t from = std::max(since, window_.open), to = std::min(until, end);
-    paused = false;
-    if (by_window || to <= from) return;
-    const double ns = static_cast<double>(to - from) * facts_->clock.ns_per_tick();
-    // The last flush is followed by the exit handlers of others, which seldom launch anything. Any other gap is told
-    // however short: in half a millisecond a program runs and records a dozen kernels.
-    if (cause == kEnd && ns < kExitMs * 1e6) return;
-    gpu.gaps.push_back({host_->PsOf(from), host_->PsOf(to), cause, "", "", "", ""});
-    ExplainGap(identity, uses, {since, from, to, until >= end}, &gpu.gaps.back());
-  };
-  for (const GpuStateChange& change : changes) {
-    switch (change.kind) {
-      case GpuStateChange::kRecording:
-        if (paused) close_gap(change.ticks);
-        recorded = true;
-        gpu.ended_in_order = false;
-        break;
-      case GpuStateChange::kPaused:
-        gpu.ended_in_order = true;
-        if (paused) {
-          // A program may take CUPTI while no window is open, and keep it.
-          if (change.text == kEnd || change.text == cause) break;
-          close_gap(change.ticks);
-        }
-        paused = true;
-        since = change.ticks;
-        cause = PrintableUtf8(change.text);
-        // Nothing was to be recorded then.
-        by_window = cause.starts_with("window");
-        break;
-      case GpuStateChange::kUnavailable:
-        gpu.reason = PrintableUtf8(change.text);
-        break;
-    }
-  }
-  if (facts.changes_left_out > 0) {
-    // What is not known is no gap that lasts to the end.
-    if (paused) close_gap(facts.left_out_from_ticks);
-    recorded = recorded || facts.last_left_out == GpuStateChange::kRecording;
-    gpu.ended_in_order = facts.last_left_out == GpuStateChange::kPaused;
-  }
-  if (paused) close_gap(end);
-  const auto with_remedy = [](const std::string& why) {
-    const std::string_view remedy = GpuRemedy(why);
-    return remedy.empty() ? why : StrCat(why, "; ", remedy);
-  };
-  if (!facts.by_hooks.empty()) gpu.approximate = with_remedy(PrintableUtf8(facts.by_hooks));
-  // What is in CUPTI's way is in CUDA's own where the hooks have seen nothing either.
-  const bool in_vain = !facts.by_hooks.empty() && !facts.hooks_asked_for() && gpu.records == 0;
-  if (in_vain && gpu.reason.empty()) gpu.reason = PrintableUtf8(facts.by_hooks);
-  if (!gpu.reason.empty() && (!recorded || in_vain)) {
-    gpu.recording = GpuRecording::kUnavailable;
-    gpu.reason = with_remedy(gpu.reason);
-  } else if (!gpu.gaps.empty()) {
-    gpu.recording = GpuRecording::kPaused;
-  } else if (recorded || gpu.records > 0) {
-    gpu.recording = GpuRecording::kRecorded;
-  }
-}
-
-// Of a process that was to use a GPU, by what is loaded into it, and did not get to; empty: there is nothing to say.
-std::string_view GpuBuilder::WhyUnused(const Identity& identity, const ProcessFacts& process) const {
-  const auto found = facts_->gpus.find(identity);
-  if (found != facts_->gpus.end()) {
-    const GpuFacts& facts = found->second;
-    const bool recorded = std::any_of(facts.changes.begin(), facts.changes.end(), [](const GpuStateChange& change) {
-      return change.kind == GpuStateChange::kRecording;
-    });
-    const auto state = states_.find(identity);
-    const bool idle = facts.contexts.empty() && (state == states_.end() || state->second.devices.empty());
-    return recorded && idle ? "CUDA was started and no GPU was opened: none was needed, or none is visible "
-                              "(CUDA_VISIBLE_DEVICES; `tbprof doctor`)"
-                            : "";
-  }
-  bool runtime = false;
-  for (const Module& module : process.modules) {
-    const std::string_view name = BaseName(module.path);
-    if (name.starts_with("libcuda.so")) return "";
-    runtime = runtime || name.starts_with("libcudart.so");
-  }
-  // A framework that misses one of its own libraries (cuDNN, cuBLAS) never asks for the driver either.
-  return runtime ? "the CUDA runtime is loaded and no GPU was used: libcuda.so.1 was not loaded, since there is no "
-                   "driver, another GPU library is missing (the program's output names it), or no call needed it "
-                   "(`tbprof doctor`)"
-                 : "";
+  NumberGpuDevices(DevicePlaces(), timeline_);
 }
 
 void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
-  std::vector<std::string>& warnings = timeline_->warnings;
-  std::map<std::string, std::pair<std::string, uint64_t>> unavailable, approximate;
-  uint64_t dropped = 0, unknown = 0, names_left_out = 0;
-  std::set<std::string> missing;
-  for (const auto& [identity, owner] : index) {
-    const auto found = facts_->gpus.find(identity);
-    const auto known = facts_->processes.find(identity);
-    if (found == facts_->gpus.end() || known == facts_->processes.end()) continue;
-    const GpuFacts& facts = found->second;
-    Process& process = timeline_->processes[owner];
-    JudgeProcess(identity, facts, known->second, &process);
-    const ProcessGpu& gpu = process.gpu;
-    const std::string who = StrCat(PrintableUtf8(process.name), " (", process.pid, ")");
-    // Of workers that are alike the first speaks for all.
-    const auto add = [&](const std::string& reason, std::map<std::string, std::pair<std::string, uint64_t>>* causes) {
-      std::string text = reason;
-      for (size_t i = 0; i < std::min(gpu.tried.size(), kMaxTriedShown); ++i) {
-        StrAppend(&text, i == 0 ? "; tried " : ", ", gpu.tried[i]);
-      }
-      auto& [first, count] = (*causes)[text];
-      if (count++ == 0) first = who;
-    };
-    if (gpu.recording == GpuRecording::kUnavailable) add(gpu.reason, &unavailable);
-    if (!gpu.approximate.empty() && gpu.records > 0) add(gpu.approximate, &approximate);
-    for (std::string& warning : GapWarnings(who, gpu.gaps)) warnings.push_back(std::move(warning));
-    if (facts.changes_left_out > 0 && facts.left_out_from_ticks < window_.close) {
-      warnings.push_back(
-          StrCat(who, ": recording of its GPUs began and paused ", facts.changes.size() + facts.changes_left_out,
-                 " times, which is more than is kept; gaps after ",
-                 host_->PsOf(std::max(facts.left_out_from_ticks, window_.open)) / kPsPerMs, " ms are not told"));
-    }
-    if (facts.clock.breaks() > 0) {
-      warnings.push_back(
-          StrCat(who, ": the GPU clock jumped ", facts.clock.breaks(),
-                 " times (was the system's time set?); what ran then is marked, its place is uncertain"));
-    }
-    if (facts.clock.replaced() > 0 && gpu.records > 0) {
-      timeline_->notes.push_back(StrCat(who,
-                                        ": the program gave CUPTI a clock of its own (torch.profiler does so); device "
-                                        "times are converted by its rate"));
-    }
-    if (facts.unread_bytes > 0) {
-      warnings.push_back(StrCat(who, ": ", (facts.unread_bytes + 1023) / 1024,
-                                " KiB of GPU activity could not be read (", PrintableUtf8(facts.unread_cause),
-                                "): kernels and calls are missing; install the CUPTI of the driver's CUDA version"));
-    }
-    if (facts.clock_assumed && gpu.records > 0 && gpu.recording != GpuRecording::kUnavailable) {
-      warnings.push_back(
-          StrCat(who, ": no reading of its GPU clock was recorded; device times are taken for wall time"));
-    }
-    const double error_us = static_cast<double>(facts.clock.error_ticks()) * facts_->clock.ns_per_tick() / 1000;
-    if (error_us > kNotableErrorUs && gpu.records > 0) {
-      timeline_->notes.push_back(StrCat(who, ": its device times may be off from those of its threads by up to ",
-                                        static_cast<int64_t>(std::min(error_us, 1e15)), " us"));
-    }
-    dropped += gpu.dropped;
-    unknown += gpu.unknown;
-    names_left_out += facts.names_left_out;
-    missing.insert(gpu.missing_kinds.begin(), gpu.missing_kinds.end());
-    // Whoever is killed takes along what CUPTI holds. Of a thread that is what came after its last record.
-    const uint64_t end = known->second.end_ticks;
-    const auto state = states_.find(identity);
-    uint64_t last = state == states_.end() ? 0 : state->second.last_call_ticks;
-    // By hooks a call is known when it is over, and what it began only when our thread has looked at its events.
-    const bool by_hooks = !facts.by_hooks.empty();
-    if (by_hooks && last > state->second.last_work_ticks) last = state->second.last_work_ticks;
-    if (gpu.recording == GpuRecording::kUnavailable || gpu.ended_in_order || gpu.records == 0) continue;
-    // An end is seen some ten milliseconds late, and the end of the command may be that of the window.
-    const auto late = static_cast<uint64_t>(kExitMs * 1e6 / facts_->clock.ns_per_tick());
-    if (end == 0 || end > window_.close + late || last == 0 || last >= end) continue;
-    process.gpu.lost_at_end_ps = facts_->clock.DurationPs(end - last);
-    warnings.push_back(
-        StrCat(who, ": killed ", process.gpu.lost_at_end_ps / kPsPerMs,
-               by_hooks ? " ms after the last GPU work whose events had been looked at; what came later is lost"
-                        : " ms after the last GPU record that CUPTI had handed over; what it still held is lost"));
+  std::map<Identity, GpuActivity> activity;
+  for (const auto& [identity, state] : states_) {
+    activity[identity] = {state.last_call_ticks, state.last_work_ticks, !state.devices.empty()};
   }
-  // One line for all that are alike.
-  std::map<std::string_view, std::pair<std::string, uint64_t>> unused;
-  for (const auto& [identity, owner] : index) {
-    const auto known = facts_->processes.find(identity);
-    if (known == facts_->processes.end()) continue;
-    const std::string_view why = WhyUnused(identity, known->second);
-    if (why.empty()) continue;
-    const Process& process = timeline_->processes[owner];
-    auto& [first, count] = unused[why];
-    if (count++ == 0) first = StrCat(PrintableUtf8(process.name), " (", process.pid, ")");
-  }
-  for (const auto& [text, who] : unused) {
-    warnings.push_back(StrCat(who.first, who.second > 1 ? StrCat(" and ", who.second - 1, " more") : "", ": ", text));
-  }
-  const auto names = [](const std::pair<std::string, uint64_t>& who) {
-    return who.second > 1 ? StrCat(who.first, " and ", who.second - 1, " more") : who.first;
-  };
-  for (const auto& [text, who] : unavailable) {
-    timeline_->errors.push_back(StrCat(names(who), ": no GPU activity: ", text));
-  }
-  for (const auto& [text, who] : approximate) {
-    warnings.push_back(StrCat(names(who), ": device times are approximate, by events around each piece of work, and ",
-                              "graphs are shown whole: ", text));
-  }
-  if (dropped > 0) timeline_->drops.push_back({"CUPTI had no buffer for them", dropped});
-  if (unknown > 0)
-    timeline_->notes.push_back(StrCat(unknown, " GPU activity records of kinds that were not asked for"));
-  if (names_left_out > 0)
-    warnings.push_back(StrCat(names_left_out, " names of kernels were too many and are left out"));
-  for (const std::string& kind : missing) warnings.push_back(StrCat("GPU activity that is not recorded: ", kind));
-  if (facts_->gpu_memory_left_out > 0) {
-    timeline_->notes.push_back(StrCat("GPU memory in use leaves out ", facts_->gpu_memory_left_out,
-                                      " allocations and releases in dropped parts of the spool (--spool-limit)"));
-  }
-  for (const GpuDevice& device : timeline_->gpu_devices) {
-    const std::string gpu = StrCat("GPU ", device.number, ": ");
-    if (device.untimed > 0) {
-      warnings.push_back(
-          StrCat(gpu, device.untimed,
-                 " kernels, copies or graphs ran without time stamps (no buffer or event was left for them); "
-                 "they are not drawn and in no total"));
-    }
-    if (device.unfinished > 0) {
-      warnings.push_back(StrCat(gpu, device.unfinished,
-                                " had not ended when last looked at; they are drawn to the end of the window or of "
-                                "their process"));
-    }
-  }
+  AddGpuStatus(*facts_, window_, activity, index, timeline_, host_);
 }
 
 }  // namespace tbprof

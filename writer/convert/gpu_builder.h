@@ -22,43 +22,19 @@
 #include "absl/container/flat_hash_map.h"
 #include "writer/base/interval_union.h"
 #include "writer/convert/event_budget.h"
+#include "writer/convert/gpu_correlation.h"
+#include "writer/convert/gpu_lines.h"
 #include "writer/convert/gpu_memory.h"
+#include "writer/convert/host_lines.h"
 #include "writer/spool/gpu_totals.h"
 #include "writer/spool/spool_facts.h"
 #include "writer/timeline/timeline.h"
 
 namespace tbprof {
 
-inline constexpr uint32_t kNoLine = UINT32_MAX;
-inline constexpr uint32_t kNoProcess = UINT32_MAX;
-
-// What the builder of the host's lines does for it.
-class HostLines {
- public:
-  virtual ~HostLines() = default;
-  // 65535: there are too many.
-  virtual uint16_t TypeOf(std::string_view name, ObjectKind object, ValueKind value) = 0;
-  virtual void CountCalls(const Identity& process, uint32_t owner, uint16_t type, uint64_t calls, uint64_t ticks,
-                          uint64_t longest) = 0;
-  // Index of the thread's line, made if need be; kNoLine: there are too many.
-  virtual uint32_t ThreadOf(const Identity& process, uint32_t owner, int32_t tid, uint64_t ticks) = 0;
-  // An Event::call_site for the code before `address`.
-  virtual uint32_t SiteOf(const Identity& process, uint16_t type, uint64_t address) = 0;
-  // The file name of the module that a call at the return address is in; empty: not known.
-  virtual std::string ModuleOf(const Identity& process, uint64_t return_address) = 0;
-  // A line that is no thread's.
-  virtual uint32_t LineOf(uint32_t owner, const std::string& name) = 0;
-  virtual void KeepCall(uint32_t line, const Event& event) = 0;
-  // A device event was added: too many of all, and some have to go.
-  virtual void DeviceEventKept() = 0;
-  virtual int64_t PsOf(uint64_t ticks) const = 0;  // within the window
-};
-
 class GpuBuilder {
  public:
-  struct Window {
-    uint64_t open = 0, close = 0, totals_open = 0;
-  };
+  using Window = GpuWindow;
   GpuBuilder(const SpoolFacts* facts, Timeline* timeline, HostLines* host)
       : facts_(facts), timeline_(timeline), host_(host) {}
 
@@ -86,12 +62,6 @@ class GpuBuilder {
   }
 
  private:
-  struct PendingSync {
-    Identity process;
-    uint32_t owner;
-    uint64_t start, end;
-    uint32_t correlation, stream, context, type;
-  };
   // What of a process is looked up again and again.
   struct ProcessState {
     const GpuFacts* facts = nullptr;
@@ -150,13 +120,8 @@ class GpuBuilder {
   void Keep(const ProcessState& state, uint32_t owner, const Work& work, uint32_t stream, const GpuEvent& event);
   // Of a span, what lies in the time that the totals are about, in ps.
   int64_t CountedPs(const Span& span, uint64_t ns) const;
-  void Correlate();
-  std::string_view WhyUnused(const Identity& identity, const ProcessFacts& process) const;
-  void ExplainGap(const Identity& identity, const std::vector<CuptiUseAt>& uses, const CuptiGap& ticks, GpuGap* gap);
-  void JudgeProcess(const Identity& identity, const GpuFacts& facts, const ProcessFacts& process, Process* shown);
   void TrackMemory();
-  void SplitLanes();
-  void NumberDevices();
+  std::vector<GpuDevicePlace> DevicePlaces() const;
 
   const SpoolFacts* facts_;
   Timeline* timeline_;
@@ -178,7 +143,7 @@ class GpuBuilder {
   std::map<std::pair<uint32_t, uint8_t>, GpuCopyTotal> copy_totals_;
   std::map<std::pair<uint32_t, GpuUnifiedKind>, GpuUnifiedTotal> unified_totals_;
   std::map<uint32_t, int64_t> device_ps_;
-  std::vector<PendingSync> syncs_;
+  std::vector<GpuSync> syncs_;
   LengthCut cut_;  // in ticks
   uint64_t kept_ = 0;
 };

@@ -43,7 +43,7 @@ TEST(Layout, SizesAndOffsetsAreThoseOfAbi11) {
   EXPECT_EQ(offsetof(ProcessSlot, torch_recording), 108u);
   EXPECT_EQ(kTriggersOffset, 1024u);
   EXPECT_EQ(sizeof(Triggers), 2112u);
-  EXPECT_EQ(offsetof(Triggers, told), 16u);
+  EXPECT_EQ(offsetof(Triggers, reported), 16u);
   EXPECT_EQ(offsetof(Triggers, borders), 64u);
   EXPECT_EQ(sizeof(RangeBorder), 16u);
   EXPECT_EQ(offsetof(ThreadSlot, wait_since), 64u);

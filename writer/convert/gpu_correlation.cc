@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/convert/gpu_correlation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "writer/base/clip.h"
+#include "writer/convert/gpu_names.h"
+
+namespace tbprof {
+namespace {
+
+uint64_t KeyOf(uint32_t owner, uint64_t correlation) { return uint64_t{owner} << 32 | correlation; }
+
+struct Call {
+  uint64_t key;
+  int64_t start, end;
+  uint32_t thread;
+  uint32_t index;
+  bool driver;
+  uint64_t unique;
+};
+
+absl::flat_hash_set<uint64_t> WantedKeys(const std::vector<GpuSync>& syncs, const Timeline& timeline) {
+  absl::flat_hash_set<uint64_t> wanted;
+  for (const GpuStream& stream : timeline.gpu_streams) {
+    for (const GpuEvent& event : stream.events) {
+      if (event.correlation != 0) wanted.insert(KeyOf(stream.process, event.correlation));
+    }
+  }
+  for (const GpuSync& sync : syncs) {
+    if (sync.correlation != 0) wanted.insert(KeyOf(sync.owner, sync.correlation));
+  }
+  return wanted;
+}
+
+// Takes the numbers out of the events.
+std::vector<Call> TakeCalls(const absl::flat_hash_set<uint64_t>& wanted, Timeline* timeline) {
+  std::vector<Call> calls;
+  const bool any = std::any_of(timeline->types.begin(), timeline->types.end(),
+                               [](const EventType& type) { return type.value == ValueKind::kCorrelation; });
+  for (uint32_t t = 0; any && t < timeline->threads.size(); ++t) {
+    Thread& thread = timeline->threads[t];
+    for (uint32_t i = 0; i < thread.events.size(); ++i) {
+      Event& event = thread.events[i];
+      if (timeline->types[event.type].value != ValueKind::kCorrelation) continue;
+      const auto value = static_cast<uint64_t>(std::exchange(event.value, 0));
+      const uint64_t key = KeyOf(thread.process, value & UINT32_MAX);
+      if ((value & UINT32_MAX) == 0 || !wanted.contains(key)) continue;
+      calls.push_back({key, event.start_ps, event.start_ps + event.duration_ps, t, i, (value >> 32) != 0, 0});
+    }
+  }
+  return calls;
+}
+
+// A call of the runtime and the driver's call in it share a number: they are one, the runtime's. Two that do not
+// overlap share it because 32 bits wrapped.
+class CallIndex {
+ public:
+  explicit CallIndex(std::vector<Call> calls) : calls_(std::move(calls)) {
+    std::sort(calls_.begin(), calls_.end(), [](const Call& a, const Call& b) {
+      if (a.key != b.key) return a.key < b.key;
+      if (a.start != b.start) return a.start < b.start;
+      return a.driver < b.driver;
+    });
+    size_t count = 0;
+    for (const Call& call : calls_) {
+      if (count > 0 && calls_[count - 1].key == call.key && call.start < calls_[count - 1].end) {
+        Call& group = calls_[count - 1];
+        group.end = std::max(group.end, call.end);
+        if (group.driver && !call.driver) {
+          group.driver = false;
+          group.thread = call.thread;
+          group.index = call.index;
+        }
+      } else {
+        calls_[count++] = call;
+      }
+    }
+    calls_.resize(count);
+  }
+
+  // The latest of that number that had begun; the first of it where clocks disagree by a little. Null: none has it.
+  Call* Find(uint64_t key, int64_t start) {
+    auto above = std::upper_bound(calls_.begin(), calls_.end(), std::make_pair(key, start),
+                                  [](const std::pair<uint64_t, int64_t>& value, const Call& call) {
+                                    return value.first != call.key ? value.first < call.key : value.second < call.start;
+                                  });
+    if (above != calls_.begin() && std::prev(above)->key == key) return &*std::prev(above);
+    return above != calls_.end() && above->key == key ? &*above : nullptr;
+  }
+
+  const std::vector<Call>& calls() const { return calls_; }
+
+ private:
+  std::vector<Call> calls_;
+};
+
+void NumberEvents(const GpuWindow& window, CallIndex* index, Timeline* timeline) {
+  uint64_t next = 0;
+  absl::flat_hash_map<uint64_t, uint64_t> without_call;
+  for (GpuStream& stream : timeline->gpu_streams) {
+    for (GpuEvent& event : stream.events) {
+      const uint64_t key = KeyOf(stream.process, event.correlation);
+      Call* call = event.correlation == 0 ? nullptr : index->Find(key, event.start_ps);
+      if (call != nullptr) {
+        if (call->unique == 0) call->unique = ++next;
+        // Between two pairs with a jump all that is sure is the order.
+        if ((event.flags & GpuEvent::kUncertain) != 0 && event.start_ps < call->start) {
+          event.start_ps = call->start;
+          const auto close = static_cast<int64_t>(window.close);
+          event.duration_ps = std::max<int64_t>(std::min(event.duration_ps, close - event.start_ps), 1);
+        }
+        event.correlation = call->unique;
+      } else if (event.correlation == 0) {
+        event.correlation = ++next;
+      } else {
+        uint64_t& unique = without_call[key];
+        if (unique == 0) unique = ++next;
+        event.correlation = unique;
+      }
+    }
+  }
+  for (const Call& call : index->calls()) {
+    timeline->threads[call.thread].events[call.index].value = static_cast<int64_t>(call.unique);
+  }
+}
+
+}  // namespace
+
+void CorrelateGpu(std::vector<GpuSync> syncs, const GpuWindow& window, Timeline* timeline, HostLines* host) {
+  CallIndex index(TakeCalls(WantedKeys(syncs, *timeline), timeline));
+  NumberEvents(window, &index, timeline);
+  for (const GpuSync& sync : syncs) {
+    const Call* call = sync.correlation == 0 ? nullptr
+                                             : index.Find(KeyOf(sync.owner, sync.correlation),
+                                                          static_cast<int64_t>(std::max(sync.start, window.open)));
+    const uint32_t line = call != nullptr ? call->thread : host->LineOf(sync.owner, "CUDA synchronization");
+    const uint16_t type = host->TypeOf(SynchronizationName(sync.type), ObjectKind::kStream, ValueKind::kNone);
+    if (line == kNoLine || type == kNoType) continue;
+    ++timeline->records;
+    Event event;
+    ClipTo(window.open, window.close, sync.start, sync.end, &event);
+    event.type = type;
+    if (sync.stream != UINT32_MAX) event.object = sync.stream;
+    host->KeepCall(line, event);
+  }
+}
+
+}  // namespace tbprof

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ties calls of the CUDA interfaces to the work that they submitted: both get one number that is unique in the file. A
+// wait is drawn on the line of the thread whose call it was.
+//
+// Process: converter, one thread. Untrusted: all numbers and times.
+#ifndef TBPROF_WRITER_CONVERT_GPU_CORRELATION_H_
+#define TBPROF_WRITER_CONVERT_GPU_CORRELATION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "writer/convert/host_lines.h"
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+// A wait of the host for a device, in ticks.
+struct GpuSync {
+  Identity process;
+  uint32_t owner;
+  uint64_t start, end;
+  uint32_t correlation, stream, context, type;
+};
+
+// With times of events in ticks. An event of a call has `driver << 32 | correlation` for its value until then.
+void CorrelateGpu(std::vector<GpuSync> syncs, const GpuWindow& window, Timeline* timeline, HostLines* host);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_CONVERT_GPU_CORRELATION_H_
