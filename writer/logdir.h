@@ -26,7 +26,7 @@ namespace tbprof {
 // by mistake. A `scheme://` is InvalidArgument with the two ways that work.
 absl::StatusOr<std::string> NormaliseLogdir(const std::string& logdir, const std::string& working_directory);
 
-// Makes the directory levels and tries a real create + write + fsync + rename + unlink from
+// Makes the directory levels and tries a real create + write (on a file server: + fsync) + rename + unlink from
 // <logdir>/.tbprof, where profiles are staged, to <logdir>/plugins/profile.
 // The error says absolute path, cause, uid, owner and mode. Also writes `.gitignore` (in a logdir it made) and the
 // empty `events.out.tfevents.<seconds>.<host>.profile-empty` file once.
