@@ -1141,6 +1141,7 @@ class Run final : public CaptureRun {
     const bool wanted =
         options_.window.kind != Window::Kind::kNone && !options_.window.is_triggered() && !run_converted_;
     if (wanted) Enqueue(split_ ? kEndWindow : 0);
+    session_->ReleaseTargets();  // beside the conversion
     {
       Progress progress(&terminal_, "writing the profile");
       while ((!conversions_.empty() || desk_->Waiting()) && !stop_) {

@@ -147,6 +147,12 @@ bool Drain::Stop(int patience_ms) {
   return true;
 }
 
+void Drain::ReleaseSegments() {
+  if (drain_thread_.joinable()) return;
+  pass_segments_.clear();
+  segments_.clear();
+}
+
 MappedSegment* Drain::Add(std::unique_ptr<MappedSegment> segment, const SegmentFact& fact) {
   MappedSegment* added = segment.get();
   const SegmentHeader header = Snapshot(*added->segment.header);

@@ -1374,7 +1374,20 @@ StepDetection Detector::Run() {
 
 constexpr size_t kFewestBins = 32;
 
-void Transform(std::vector<std::complex<double>>* values) {
+std::vector<std::complex<double>> RootsOf(size_t size) {
+  std::vector<std::complex<double>> roots(std::max<size_t>(size / 2, 1));
+  for (size_t i = 0; i < roots.size(); ++i) {
+    roots[i] = std::polar(1.0, -2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(size));
+  }
+  return roots;
+}
+
+// The product of finite numbers: std::complex's own looks for infinities at each.
+std::complex<double> Product(const std::complex<double>& a, const std::complex<double>& b) {
+  return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+}
+
+void Transform(const std::vector<std::complex<double>>& roots, std::vector<std::complex<double>>* values) {
   std::vector<std::complex<double>>& all = *values;
   const size_t size = all.size();
   for (size_t i = 1, j = 0; i < size; ++i) {
@@ -1383,15 +1396,11 @@ void Transform(std::vector<std::complex<double>>* values) {
     j ^= bit;
     if (i < j) std::swap(all[i], all[j]);
   }
-  std::vector<std::complex<double>> roots(std::max<size_t>(size / 2, 1));
-  for (size_t i = 0; i < roots.size(); ++i) {
-    roots[i] = std::polar(1.0, -2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(size));
-  }
   for (size_t half = 1; half < size; half *= 2) {
     const size_t stride = size / (2 * half);
     for (size_t first = 0; first < size; first += 2 * half) {
       for (size_t i = 0; i < half; ++i) {
-        const std::complex<double> odd = all[first + half + i] * roots[i * stride];
+        const std::complex<double> odd = Product(all[first + half + i], roots[i * stride]);
         all[first + half + i] = all[first + i] - odd;
         all[first + i] += odd;
       }
@@ -1422,19 +1431,33 @@ std::vector<double> Standardised(const std::vector<float>& signal) {
   return values;
 }
 
-// Of all signals together; 1 at distance 0.
+// Of all signals together; 1 at distance 0. The spectra are added up and transformed back once, and two signals share
+// one transform, as its real and its imaginary part: the real part of the way back adds theirs.
 std::vector<double> Autocorrelation(const std::vector<std::vector<double>>& signals, size_t count, size_t most) {
-  std::vector<double> sum(most + 1);
-  for (const std::vector<double>& signal : signals) {
-    std::vector<std::complex<double>> values(std::bit_ceil(2 * count));
-    std::copy(signal.begin(), signal.end(), values.begin());
-    Transform(&values);
-    for (auto& value : values) value = std::norm(value);
-    Transform(&values);
-    for (size_t i = 0; i <= most; ++i) {
-      const double pairs = static_cast<double>(count - i) / static_cast<double>(count);
-      sum[i] += values[i].real() / values[0].real() / pairs / static_cast<double>(signals.size());
+  const size_t size = std::bit_ceil(2 * count);
+  const std::vector<std::complex<double>> roots = RootsOf(size);
+  const auto scale_of = [](const std::vector<double>& signal) {
+    double energy = 0;
+    for (const double value : signal) energy += value * value;
+    return 1 / std::sqrt(energy);
+  };
+  std::vector<std::complex<double>> power(size), values;
+  for (size_t at = 0; at < signals.size(); at += 2) {
+    values.assign(size, 0);
+    const double scale = scale_of(signals[at]);
+    for (size_t i = 0; i < signals[at].size(); ++i) values[i].real(signals[at][i] * scale);
+    if (at + 1 < signals.size()) {
+      const double second = scale_of(signals[at + 1]);
+      for (size_t i = 0; i < signals[at + 1].size(); ++i) values[i].imag(signals[at + 1][i] * second);
     }
+    Transform(roots, &values);
+    for (size_t i = 0; i < size; ++i) power[i] += std::norm(values[i]);
+  }
+  Transform(roots, &power);
+  std::vector<double> sum(most + 1);
+  for (size_t i = 0; i <= most; ++i) {
+    const double pairs = static_cast<double>(count - i) / static_cast<double>(count);
+    sum[i] = power[i].real() / static_cast<double>(size) / pairs / static_cast<double>(signals.size());
   }
   return sum;
 }
