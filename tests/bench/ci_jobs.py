@@ -77,7 +77,7 @@ def c_project(count):
 
 @job("make -j2, gcc", ("make", "gcc"))
 def _():
-    names = c_project(30)
+    names = c_project(60)
     objects = " ".join(f"{n}.o" for n in names)
     write("Makefile", f"all: {objects}\n\tgcc -o prog $^ -lm\n%.o: src/%.c\n\tgcc -O2 -Wall -c -o $@ $<\n"
                       "clean:\n\trm -f *.o prog\n")
@@ -123,7 +123,7 @@ def _():
     write("unit.c", c_module(0) + """
         static void *work(void *n) { module_0(*(int *)n); return NULL; }
         int main(int argc, char **argv) {
-          int n = 6000; pthread_t t;
+          int n = 25000; pthread_t t;
           pthread_create(&t, NULL, work, &n);
           double x = module_0(n + (argc > 1 ? atoi(argv[1]) : 0));
           pthread_join(t, NULL);
@@ -176,14 +176,14 @@ def _():
         import json, re, zlib, hashlib, subprocess, tempfile, threading, queue
         import pytest
         DOC = {"k%d" % i: [i, str(i) * 5, {"n": i / 7}] for i in range(300)}
-        @pytest.mark.parametrize("n", range(120))
+        @pytest.mark.parametrize("n", range(300))
         def test_round_trip(n):
             assert json.loads(json.dumps(DOC, indent=n % 4)) == DOC
         @pytest.mark.parametrize("n", range(60))
         def test_pattern(n):
             text = json.dumps(DOC)
             assert len(re.findall(r"k(%d\\d*)" % (n % 9 + 1), text)) > 0
-        @pytest.mark.parametrize("n", range(40))
+        @pytest.mark.parametrize("n", range(100))
         def test_compression(n, tmp_path):
             data = json.dumps(DOC).encode() * (n % 5 + 1)
             path = tmp_path / "z"
@@ -225,7 +225,7 @@ def _():
         import numpy as np
         rng = np.random.default_rng(1)
         a = rng.standard_normal((500, 500))
-        for i in range(8):
+        for i in range(40):
             u, s, v = np.linalg.svd(a[:200, :200])
             a = np.tanh(a @ a.T / 500)
             np.sort(a, axis=None)
@@ -266,11 +266,11 @@ def _():
                         "--disable-pip-version-check && v/bin/python -c 'import sample.m1'"], "rm -rf v"
 
 
-@job("shell loop, 500 programs", ("sh", "sed"))
+@job("shell loop, 800 programs", ("sh", "sed"))
 def _():
     write("loop.sh", """
         i=0
-        while [ $i -lt 125 ]; do
+        while [ $i -lt 200 ]; do
           name=$(basename /usr/lib/libsample$i.so .so)
           echo "$name" | sed 's/lib//' | tr a-z A-Z >> out
           i=$((i + 1))
@@ -306,7 +306,7 @@ def _():
 @job("gzip, sha256sum", ("gzip",))
 def _():
     subprocess.run("tar -C /usr/include -cf - . | head -c 12000000 > data", shell=True, check=True)
-    return ["sh", "-c", "for i in 1; do gzip -9 -c data | gzip -dc | sha256sum; done"], None
+    return ["sh", "-c", "for i in 1 2; do gzip -9 -c data | gzip -dc | sha256sum; done"], None
 
 
 @job("node --test", ("node",))
@@ -438,8 +438,8 @@ def run(command, log):
 
 def quartiles(values):
     ordered = sorted(values)
-    pick = lambda share: ordered[min(len(ordered) - 1, int(share * (len(ordered) - 1) + 0.5))]
-    return statistics.median(ordered), pick(0.25), pick(0.75)
+    quarter = (len(ordered) - 1) // 4
+    return statistics.median(ordered), ordered[quarter], ordered[-1 - quarter]
 
 
 def measure(name, launchers, pairs, scratch, options):
