@@ -26,6 +26,7 @@
 #include "launcher/base/version.h"
 #include "launcher/target/preflight.h"
 #include "launcher/target/worker_process.h"
+#include "wire/clock.h"
 #include "writer/base/arguments.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/trusted_path.h"
@@ -116,6 +117,9 @@ nlohmann::json ToJson(const ConversionRequest& request) {
           {"durable", request.durable},
           {"delivered", request.delivered},
           {"summary_only", request.summary_only},
+          {"summary_wanted", request.summary_wanted},
+          {"before_command_ns", request.before_command_ns},
+          {"command_end_ns", request.command_end_ns},
           {"first_step", request.first_step},
           {"last_step", request.last_step},
           {"color", request.color},
@@ -150,6 +154,9 @@ ConversionRequest FromJson(const nlohmann::json& json) {
   request.durable = json.at("durable");
   request.delivered = json.at("delivered");
   request.summary_only = json.at("summary_only");
+  request.summary_wanted = json.at("summary_wanted");
+  request.before_command_ns = json.at("before_command_ns");
+  request.command_end_ns = json.at("command_end_ns");
   request.first_step = json.at("first_step");
   request.last_step = json.at("last_step");
   request.color = json.at("color");
@@ -332,6 +339,14 @@ absl::StatusOr<LogDirectory> HeldLogdir(const ConversionRequest& request, const 
   return held;
 }
 
+// What tbprof itself has added to the wall time of the command until now.
+void AddShare(const ConversionRequest& request, SummaryOptions* options) {
+  if (request.command_end_ns == 0) return;
+  options->seconds_before = static_cast<double>(request.before_command_ns) / 1e9;
+  const uint64_t now = ReadMonotonic();
+  options->seconds_after = static_cast<double>(now - std::min(now, request.command_end_ns)) / 1e9;
+}
+
 absl::StatusOr<ConversionResult> Convert(const ConversionRequest& given) {
   ConversionRequest request = given;
   request.max_profile_size = MostBytesOfFile(given, 1);
@@ -458,13 +473,16 @@ absl::StatusOr<ConversionResult> Convert(const ConversionRequest& given) {
   options.color = request.color;
   options.width = request.width;
   ConversionResult result;
-  result.summary_json = SummaryJson(*timeline, (*directory)->written(), options);
+  AddShare(request, &options);
+  std::string summary = SummaryJson(*timeline, (*directory)->written(), options);
   SayPublishing(true);
-  const absl::Status status = (*directory)->WriteText("summary.json", result.summary_json);
+  const absl::Status status = (*directory)->WriteText("summary.json", summary);
   if (!status.ok()) return status;
   SayPublishing(true);
   absl::StatusOr<std::vector<RunDirectory::File>> files = (*directory)->Publish();
   if (!files.ok()) return files.status();
+  if (request.summary_wanted) result.summary_json = std::move(summary);
+  AddShare(request, &options);
   result.run = (*directory)->run();
   result.directory = (*directory)->path();
   for (const RunDirectory::File& file : *files) result.files.push_back(file.path);

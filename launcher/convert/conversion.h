@@ -59,6 +59,10 @@ struct ConversionRequest {
   int64_t first_step = -1, last_step = -1;
   bool beside_command = false;  // it must not take the command's time
   bool on_request = false;      // somebody waits for it, even so
+  bool summary_wanted =
+      true;  // false: the summary in the run directory is enough (a thousand processes are 1 MB of it)
+  // Of a run whose command has ended: how long tbprof took before it, and the monotonic time of its end; 0: neither.
+  uint64_t before_command_ns = 0, command_end_ns = 0;
   bool color = false;
   int width = 100;
 };

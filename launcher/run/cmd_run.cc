@@ -916,6 +916,13 @@ class Run final : public CaptureRun {
         std::min<int64_t>(absl::ToInt64Milliseconds(options_.rank_wait), std::numeric_limits<int>::max()));
     request.world_size = job_.rank.world_size;
     request.beside_command = TargetRuns();
+    if (IsOfRun(window)) {
+      request.summary_wanted = !options_.summary_json.empty() || options_.summary_json_fd >= 0;
+      if (end_ns_ != 0) {
+        request.before_command_ns = start_ns_ - began_ns_;
+        request.command_end_ns = end_ns_;
+      }
+    }
     request.color = terminal_.color();
     request.width = std::min(terminal_.width(), 100);
     if (window == 0 && options_.window.kind == Window::Kind::kSteps && !run_converted_) {
@@ -1134,6 +1141,7 @@ class Run final : public CaptureRun {
     const bool wanted =
         options_.window.kind != Window::Kind::kNone && !options_.window.is_triggered() && !run_converted_;
     if (wanted) Enqueue(split_ ? kEndWindow : 0);
+    session_->ReleaseTargets();  // beside the conversion
     {
       Progress progress(&terminal_, "writing the profile");
       while ((!conversions_.empty() || desk_->Waiting()) && !stop_) {
@@ -1200,7 +1208,8 @@ class Run final : public CaptureRun {
   std::unique_ptr<CaptureDesk> desk_;
   TargetProcess* target_ = nullptr;
   TargetEnd end_;
-  uint64_t start_ns_ = 0, end_ns_ = 0;
+  const uint64_t began_ns_ = ReadMonotonic();
+  uint64_t start_ns_ = 0, end_ns_ = 0;  // of the command
   const std::optional<uint64_t> out_of_memory_kills_ = OutOfMemoryKills();
   bool closed_ = false;
   bool stop_ = false;

@@ -37,6 +37,9 @@ constexpr uint32_t kLeastKernelNames = 4;
 constexpr uint64_t kPassBytes = 256 << 10;
 constexpr uint64_t kPassChunkShare = 16;  // of a segment's chunks, where they come back nearly empty
 constexpr int kMinSleepUs = 300;
+// So long the end of a process waits for that of the next: a pass for each of a thousand short ones would be three
+// writes and as many wakes for each.
+constexpr int kEndedSleepUs = 5000;
 constexpr int kMaxBusySleepUs = 20'000;
 // Where bursts come behind a trickle, as CUPTI's buffers do, each would fill chunks for so long.
 constexpr uint64_t kBurstBytes = 4 << 20;
@@ -144,6 +147,12 @@ bool Drain::Stop(int patience_ms) {
   return true;
 }
 
+void Drain::ReleaseSegments() {
+  if (drain_thread_.joinable()) return;
+  pass_segments_.clear();
+  segments_.clear();
+}
+
 MappedSegment* Drain::Add(std::unique_ptr<MappedSegment> segment, const SegmentFact& fact) {
   MappedSegment* added = segment.get();
   const SegmentHeader header = Snapshot(*added->segment.header);
@@ -229,8 +238,9 @@ void Drain::DrainLoop() {
     std::unique_ptr<FrameBuffer> own;
     {
       std::unique_lock<std::mutex> lock(mutex_);
-      if (!stop_ && flush_wanted_ == flush_drained_ && removals_.empty() && ended_.empty()) {
-        wake_.wait_for(lock, std::chrono::microseconds(sleep_us),
+      if (!stop_ && flush_wanted_ == flush_drained_ && removals_.empty()) {
+        const int most_us = ended_.empty() ? sleep_us : std::min(sleep_us, kEndedSleepUs);
+        wake_.wait_for(lock, std::chrono::microseconds(most_us),
                        [&] { return stop_ || pass_wanted_ || flush_wanted_ != flush_drained_; });
       }
       pass_wanted_ = false;

@@ -67,6 +67,9 @@ class Drain {
   // the threads are left in their calls, and the object must not be destroyed. 0: waits for as long as it takes.
   bool Stop(int patience_ms = 0);
 
+  // After Stop: unmaps what is left.
+  void ReleaseSegments();
+
   // The returned pointer stays valid until Remove.
   MappedSegment* Add(std::unique_ptr<MappedSegment> segment, const SegmentFact& fact);
   // Its processes are gone and what they left is drained: unmaps it.

@@ -1301,6 +1301,12 @@ std::vector<int> Session::LivePids() const {
   return pids;
 }
 
+void Session::ReleaseTargets() {
+  if (!closed_ || hangs_) return;
+  targets_.clear();
+  drain_->ReleaseSegments();
+}
+
 bool Session::Close(const EndFact& end, int patience_ms) {
   if (closed_) return !hangs_;
   closed_ = true;

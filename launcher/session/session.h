@@ -141,6 +141,8 @@ class Session {
   // The end: reads what is left, writes the end frame. Nothing is recorded any more. False: the spool's file system
   // gave no answer for `patience_ms`; nothing of the spool can be read, written or removed.
   bool Close(const EndFact& end, int patience_ms);
+  // After that: unmaps all segments, which takes tens of milliseconds after hundreds of short processes.
+  void ReleaseTargets();
 
   uint64_t Now() const { return ReadTicks(clock_); }
   ClockKind clock() const { return clock_; }

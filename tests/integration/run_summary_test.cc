@@ -11,6 +11,7 @@ namespace tbprof::integration {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 TEST(Summary, OfAPlainProgram_MatchesTheSchema) {
@@ -21,6 +22,9 @@ TEST(Summary, OfAPlainProgram_MatchesTheSchema) {
   EXPECT_TRUE(result.summary["tbprof_version"].is_string());
   EXPECT_EQ(result.summary["command"]["exit_code"], 3);
   EXPECT_EQ(result.summary["processes"][0]["exit_code"], 3);
+  EXPECT_GT(result.summary["overhead"]["before_command_s"], 0.0);
+  EXPECT_GT(result.summary["overhead"]["after_command_s"], 0.0);
+  EXPECT_THAT(result.AllSaid(), HasSubstr(" after the command's end; tbprof's start took "));
 }
 
 TEST(Summary, OfThreadsAndEachBlock_MatchesTheSchema) {
@@ -82,6 +86,7 @@ TEST(Summary, OfACapture_MatchesTheSchema) {
   ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
   ExpectSchema(result.summary);
   EXPECT_EQ(result.summary["command"]["running"], true);
+  EXPECT_TRUE(result.summary["overhead"]["after_command_s"].is_null());
 }
 
 // The check itself: what it is there for must not pass.

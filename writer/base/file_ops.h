@@ -80,18 +80,23 @@ void RemoveTree(int parent, const std::string& name);
 // Lower-case hex digits from the kernel's random source.
 std::string RandomHex(int digits);
 
-// Beyond `most_bytes` nothing is written any more, but counted.
+// Beyond `most_bytes` nothing is written any more, but counted. What was appended is in the file after Flush.
 class FileSink : public Sink {
  public:
   FileSink(int fd, std::string path, uint64_t most_bytes) : fd_(fd), path_(std::move(path)), most_bytes_(most_bytes) {}
   absl::Status Append(std::string_view bytes) override;
+  absl::Status Flush();
   uint64_t bytes() const { return bytes_; }
 
  private:
+  absl::Status Write(std::string_view bytes);
+
   int fd_;
   std::string path_;
   uint64_t most_bytes_;
-  uint64_t bytes_ = 0;
+  uint64_t bytes_ = 0;    // appended
+  uint64_t written_ = 0;  // of these in the file; the next are in pending_
+  std::string pending_;
 };
 
 }  // namespace tbprof

@@ -27,7 +27,7 @@ namespace tbprof {
 // by mistake. A `scheme://` is InvalidArgument with the two ways that work.
 absl::StatusOr<std::string> NormaliseLogdir(const std::string& logdir, const std::string& working_directory);
 
-// Makes the directory levels and tries a real create + write + fsync + rename + unlink from
+// Makes the directory levels and tries a real create + write (on a file server: + fsync) + rename + unlink from
 // <logdir>/.tbprof, where profiles are staged, to <logdir>/plugins/profile.
 // The error says absolute path, cause, uid, owner and mode. Also writes `.gitignore` (in a logdir it made) and the
 // empty `events.out.tfevents.<seconds>.<host>.profile-empty` file once.
@@ -94,7 +94,7 @@ class RunDirectory {
   static std::string NameForClient(std::string_view file_name, std::string_view stem);
 
   // Writes one output, named after `timeline.host`, which is a HostOf.
-  // Under a temporary name (never ending in `.xplane.pb`), verifies it, fsyncs it. Nothing visible
+  // Under a temporary name (never ending in `.xplane.pb`), verifies it. Nothing visible
   // yet: TensorBoard takes every directory of plugins/profile for a run, so the files wait in <logdir>/.tbprof/staging.
   // Returns the bytes that it takes: where these are more than `most_bytes`, nothing is kept of it.
   absl::StatusOr<uint64_t> Write(const Output& output, const Timeline& timeline, uint64_t most_bytes = UINT64_MAX);
@@ -109,7 +109,7 @@ class RunDirectory {
   void PutFirst(size_t index);
   // What was written so far, with the paths that it will have: for a summary that is published along.
   std::vector<File> written() const;
-  // Renames everything into place without replacing anything (RENAME_NOREPLACE, else link + unlink), fsyncs.
+  // Fsyncs, then renames everything into place without replacing anything (RENAME_NOREPLACE, else link + unlink).
   absl::StatusOr<std::vector<File>> Publish();
 
  private:
@@ -117,12 +117,14 @@ class RunDirectory {
   struct Pending {
     std::string name;  // final; in the staging directory it has `.tmp` behind it
     File file;
+    FileDescriptor unsynced;  // to be fsynced before it is published; none: it was, or need not be
   };
   absl::Status OpenStaging();
   absl::Status Reserve(const std::string& run);
   bool Taken() const;
   absl::StatusOr<uint64_t> WriteFile(const std::string& name, const Output* output, const Timeline* timeline,
                                      const std::function<absl::Status(Sink&)>& fill, uint64_t most_bytes);
+  absl::Status SyncPending();
   absl::Status PublishDirectory();
   absl::Status PublishFiles();
 

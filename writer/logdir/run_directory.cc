@@ -223,6 +223,7 @@ absl::StatusOr<uint64_t> RunDirectory::WriteFile(const std::string& name, const 
   if (!fd.ok()) return fd.status();
   FileSink sink(fd->get(), pending.file.path, most_bytes);
   absl::Status status = fill(sink);
+  if (status.ok() && sink.bytes() <= most_bytes) status = sink.Flush();
   if (status.ok() && sink.bytes() > most_bytes) {
     unlinkat(staging_fd_.get(), temporary.c_str(), 0);
     return sink.bytes();
@@ -248,15 +249,30 @@ absl::StatusOr<uint64_t> RunDirectory::WriteFile(const std::string& name, const 
     }
     if (verified.ok()) pending.file.verified = *std::move(verified);
   }
-  // Last, so that the disk has had the time of the verifying.
-  if (status.ok() && durable_) status = Sync(fd->get(), pending.file.path);
   if (!status.ok()) {
     unlinkat(staging_fd_.get(), temporary.c_str(), 0);
     return status;
   }
   pending.file.bytes = sink.bytes();
+  if (durable_) pending.unsynced = std::move(*fd);
   pending_.push_back(std::move(pending));
+  // Of many ranks there are as many files: not all of them stay open.
+  constexpr size_t kMostOpen = 16;
+  if (pending_.size() % kMostOpen == 0) {
+    if (status = SyncPending(); !status.ok()) return status;
+  }
   return sink.bytes();
+}
+
+// The first of them commits the journal for all: one wait for the disk instead of one for each.
+absl::Status RunDirectory::SyncPending() {
+  for (Pending& pending : pending_) {
+    if (pending.unsynced.get() < 0) continue;
+    const absl::Status status = Sync(pending.unsynced.get(), pending.file.path);
+    pending.unsynced.Close();
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 namespace {
@@ -311,9 +327,10 @@ absl::Status RunDirectory::PublishDirectory() {
     }
   }
   LeaveModuleMarker(staging_fd_.get(), path_);
-  if (durable_) {
-    if (absl::Status status = Sync(staging_fd_.get(), path_); !status.ok()) return status;
-  }
+  // Behind the renames, so that what they changed goes to the disk with the files.
+  absl::Status synced = SyncPending();
+  if (synced.ok() && durable_) synced = Sync(staging_fd_.get(), path_);
+  if (!synced.ok()) return synced;
   // Only a program that is not tbprof can have taken the name since.
   const std::string reserved = run_;
   for (int attempt = 2;; ++attempt) {
@@ -335,6 +352,7 @@ absl::Status RunDirectory::PublishFiles() {
   }
   absl::StatusOr<FileDescriptor> target = OpenOrMakeDirectory(profile_fd_.get(), run_, path_);
   if (!target.ok()) return target.status();
+  if (absl::Status synced = SyncPending(); !synced.ok()) return synced;
   std::vector<std::string> moved;
   for (const Pending& pending : pending_) {
     const absl::Status status =

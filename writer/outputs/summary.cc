@@ -503,7 +503,8 @@ Section Notes(const Timeline& timeline, size_t columns) {
   return fitted;
 }
 
-Section Cost(const Timeline& timeline) {
+Section Cost(const Timeline& timeline, const SummaryOptions& options) {
+  Section out;
   uint64_t ranks = 0;
   double of_ranks = 0;
   for (const RankReport& report : timeline.by_rank) {
@@ -512,7 +513,12 @@ Section Cost(const Timeline& timeline) {
     of_ranks += report.own_cost_seconds;
   }
   const double cost = ranks > 1 ? of_ranks : timeline.own_cost_seconds;
-  if (cost <= 0) return {};
+  // What somebody who waits for the command has waited for us.
+  if (options.seconds_before >= 0 && options.seconds_after >= 0) {
+    out.push_back({StrCat("profile written ", HumanSeconds(options.seconds_after),
+                          " after the command's end; tbprof's start took ", HumanSeconds(options.seconds_before))});
+  }
+  if (cost <= 0) return out;
   std::string text = StrCat("tbprof's own cost in the program", ranks > 1 ? StrCat(" (", ranks, " ranks)") : "",
                             ": about ", HumanSeconds(cost), " of CPU");
   const double cpu = timeline.user_cpu_seconds + timeline.system_cpu_seconds;
@@ -521,7 +527,8 @@ Section Cost(const Timeline& timeline) {
   if (known && cpu > cost) {
     StrAppend(&text, " (", HumanPercent(cost / cpu), " of the command's)");
   }
-  return {{text}};
+  out.insert(out.begin(), {text});
+  return out;
 }
 
 Section Files(const std::vector<PublishedFile>& files) {
@@ -555,7 +562,7 @@ std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector
                         Gpus(timeline, columns),
                         Heap(timeline, columns),
                         Notes(timeline, columns),
-                        Cost(timeline),
+                        Cost(timeline, options),
                         Files(files),
                         View(timeline, files, options)};
   Section &waits = sections[1], &gpus = sections[2], &heap = sections[3], &notes = sections[4], &listed = sections[6];

@@ -19,6 +19,8 @@ struct SummaryOptions {
   bool color = false;
   int width = 100;
   int max_lines = 25;
+  // Of a run that has ended: what tbprof took before the command, and since its end; negative: not known.
+  double seconds_before = -1, seconds_after = -1;
 };
 
 // Lines without the `tbprof: ` prefix and without newline, at most max_lines of them.

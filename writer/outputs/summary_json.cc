@@ -326,7 +326,9 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<PublishedFil
                    {"all_drawn_from_s", Seconds(timeline.all_shown_from_ps)},
                    {"shortest_on_gpu_drawn_s", Seconds(timeline.shortest_gpu_shown_ps)},
                    {"all_on_gpu_drawn_from_s", Seconds(timeline.all_gpu_shown_from_ps)}};
-  out["overhead"] = {{"cpu_s", timeline.own_cost_seconds}};
+  out["overhead"] = {{"cpu_s", timeline.own_cost_seconds},
+                     {"before_command_s", KnownOrNull(options.seconds_before >= 0, options.seconds_before)},
+                     {"after_command_s", KnownOrNull(options.seconds_after >= 0, options.seconds_after)}};
 
   out["steps"] = StepsJson(timeline);
   out["gpus"] = Json::array();

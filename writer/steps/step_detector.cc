@@ -1374,7 +1374,21 @@ StepDetection Detector::Run() {
 
 constexpr size_t kFewestBins = 32;
 
-void Transform(std::vector<std::complex<double>>* values) {
+std::vector<std::complex<double>> RootsOf(size_t size) {
+  std::vector<std::complex<double>> roots(std::max<size_t>(size / 2, 1));
+  for (size_t i = 0; i < roots.size(); ++i) {
+    roots[i] = std::polar(1.0, -2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(size));
+  }
+  return roots;
+}
+
+// The product of finite numbers: std::complex's own looks for infinities at each.
+std::complex<double> Product(const std::complex<double>& a, const std::complex<double>& b) {
+  return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+}
+
+// `roots`: of twice the size.
+void Transform(const std::vector<std::complex<double>>& roots, std::vector<std::complex<double>>* values) {
   std::vector<std::complex<double>>& all = *values;
   const size_t size = all.size();
   for (size_t i = 1, j = 0; i < size; ++i) {
@@ -1383,19 +1397,41 @@ void Transform(std::vector<std::complex<double>>* values) {
     j ^= bit;
     if (i < j) std::swap(all[i], all[j]);
   }
-  std::vector<std::complex<double>> roots(std::max<size_t>(size / 2, 1));
-  for (size_t i = 0; i < roots.size(); ++i) {
-    roots[i] = std::polar(1.0, -2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(size));
-  }
   for (size_t half = 1; half < size; half *= 2) {
-    const size_t stride = size / (2 * half);
+    const size_t stride = size / half;
     for (size_t first = 0; first < size; first += 2 * half) {
       for (size_t i = 0; i < half; ++i) {
-        const std::complex<double> odd = all[first + half + i] * roots[i * stride];
+        const std::complex<double> odd = Product(all[first + half + i], roots[i * stride]);
         all[first + half + i] = all[first + i] - odd;
         all[first + i] += odd;
       }
     }
+  }
+}
+
+// Of a real signal with zeros behind it, `size` values in all: the first half of its transform and one more. Its even
+// and odd values go as real and imaginary parts through a transform of half the size.
+void TransformReal(const std::vector<std::complex<double>>& roots, const std::vector<double>& signal, size_t size,
+                   std::vector<std::complex<double>>* values) {
+  const size_t half = size / 2;
+  values->assign(half, 0);
+  for (size_t i = 0; i < signal.size(); ++i) {
+    std::complex<double>& value = (*values)[i / 2];
+    if (i % 2 == 0) {
+      value.real(signal[i]);
+    } else {
+      value.imag(signal[i]);
+    }
+  }
+  Transform(roots, values);
+  values->push_back((*values)[0]);
+  for (size_t i = 0, j = half; i <= j; ++i, --j) {
+    const std::complex<double> front = (*values)[i], back = std::conj((*values)[j]);
+    const std::complex<double> even = 0.5 * (front + back);
+    const std::complex<double> odd = Product({0, -0.5}, front - back);
+    const std::complex<double> turned = Product(i == half ? std::complex<double>(-1) : roots[i], odd);
+    (*values)[i] = even + turned;
+    (*values)[j] = std::conj(even - turned);
   }
 }
 
@@ -1422,19 +1458,24 @@ std::vector<double> Standardised(const std::vector<float>& signal) {
   return values;
 }
 
-// Of all signals together; 1 at distance 0.
+// Of all signals together; 1 at distance 0. Their spectra are added up and transformed back once.
 std::vector<double> Autocorrelation(const std::vector<std::vector<double>>& signals, size_t count, size_t most) {
-  std::vector<double> sum(most + 1);
+  const size_t size = std::bit_ceil(2 * count);
+  const std::vector<std::complex<double>> roots = RootsOf(size);
+  std::vector<double> power(size);
+  std::vector<std::complex<double>> values;
   for (const std::vector<double>& signal : signals) {
-    std::vector<std::complex<double>> values(std::bit_ceil(2 * count));
-    std::copy(signal.begin(), signal.end(), values.begin());
-    Transform(&values);
-    for (auto& value : values) value = std::norm(value);
-    Transform(&values);
-    for (size_t i = 0; i <= most; ++i) {
-      const double pairs = static_cast<double>(count - i) / static_cast<double>(count);
-      sum[i] += values[i].real() / values[0].real() / pairs / static_cast<double>(signals.size());
-    }
+    double energy = 0;
+    for (const double value : signal) energy += value * value;
+    TransformReal(roots, signal, size, &values);
+    for (size_t i = 0; i < values.size(); ++i) power[i] += std::norm(values[i]) / energy;
+  }
+  for (size_t i = 1; i < size / 2; ++i) power[size - i] = power[i];
+  TransformReal(roots, power, size, &values);
+  std::vector<double> sum(most + 1);
+  for (size_t i = 0; i <= most; ++i) {
+    const double pairs = static_cast<double>(count - i) / static_cast<double>(count);
+    sum[i] = values[i].real() / static_cast<double>(size) / pairs / static_cast<double>(signals.size());
   }
   return sum;
 }

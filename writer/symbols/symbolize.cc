@@ -47,6 +47,14 @@ std::string ModuleName(const std::string& path) {
   return name.empty() ? "[unknown]" : PrintableUtf8(std::string(name));
 }
 
+// The C library and its loader. Nobody looks for a line in them, and reading their separate debug file takes longer
+// than all else of a short run's conversion: libdw decompresses all of it (docs/decisions/040-fast-end.md).
+bool IsCLibrary(const std::string& path) {
+  const std::string_view name = BaseName(path);
+  return name.starts_with("libc.so.") || name.starts_with("libc-2.") || name.starts_with("ld-linux") ||
+         name.starts_with("ld-2.");
+}
+
 struct DemangledText {
   char bytes[4 * kMaxNameLength];
   size_t size = 0;
@@ -375,6 +383,7 @@ struct Symbolizer::State {
       if (file.debug != nullptr && !file.symbols.has_full_table()) {
         file.symbols.Add(*file.debug, *file.main, true);
       }
+      file.lines_tried = file.debug != nullptr && !has_lines && IsCLibrary(module.path);
     }
     file.symbols.Finish();
     return file;

@@ -97,6 +97,17 @@ TEST(SummaryText, SaysWhatIsKnown) {
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
 }
 
+TEST(SummaryText, WallTimeBesideTheCommand_Known_HasALine) {
+  SummaryOptions options = InLogs();
+  EXPECT_EQ(Joined(SummaryText(Sample(), SampleFiles(), options)).find("profile written"), std::string::npos);
+  options.seconds_before = 0.012;
+  options.seconds_after = 0.095;
+  const std::string text = Joined(SummaryText(Sample(), SampleFiles(), options));
+  EXPECT_NE(text.find("profile written 95.0 ms after the command's end; tbprof's start took 12.0 ms\n"),
+            std::string::npos)
+      << text;
+}
+
 TEST(SummaryText, NamesWhoWantedTheMemoryAndAddsUpTheWaysThere) {
   Timeline timeline = Sample();
   timeline.allocation_sites.clear();

@@ -152,6 +152,13 @@ TEST(SymbolizeTest, NamesFunctionsOfLibraries) {
   EXPECT_EQ(symbol.function.find('@'), std::string::npos) << symbol.function;
 }
 
+TEST(SymbolizeTest, CLibraryWithASeparateDebugFile_NameWithoutLine) {
+  // By a static table of the debug file or by its own: the name is there in any case.
+  const Symbol symbol = FindOwn(Address(dlsym(RTLD_DEFAULT, "fopen")));
+  EXPECT_NE(symbol.function.find("fopen"), std::string::npos) << symbol.function;
+  EXPECT_EQ(symbol.line, 0) << symbol.file;
+}
+
 TEST(SymbolizeTest, ReturnAddressBelongsToTheCall) {
   // The end of EndsWithNoreturnCall, where its only call returns to.
   const uint64_t begin = Address(&EndsWithNoreturnCall);
