@@ -19,23 +19,6 @@ constexpr uint32_t kFurtherStreams = UINT32_MAX;  // the number of the line for 
 constexpr size_t kMaxLaunches = 1u << 18;
 constexpr size_t kMaxSyncs = 1u << 20;
 constexpr size_t kMaxKernelName = 2048;
-constexpr size_t kMaxCounterSamples = 4000;
-
-void AddTo(int64_t* sum, int64_t more) {
-  if (__builtin_add_overflow(*sum, more, sum)) *sum = INT64_MAX;
-}
-void AddTo(uint64_t* sum, uint64_t more) {
-  if (__builtin_add_overflow(*sum, more, sum)) *sum = UINT64_MAX;
-}
-
-std::string Hexadecimal(const uint8_t* bytes, size_t size) {
-  std::string text;
-  for (size_t i = 0; i < size; ++i) {
-    text += "0123456789abcdef"[bytes[i] >> 4];
-    text += "0123456789abcdef"[bytes[i] & 15];
-  }
-  return text;
-}
 
 }  // namespace
 
@@ -130,41 +113,8 @@ uint32_t GpuBuilder::DeviceOf(ProcessState* state, uint16_t number) {
   const auto known = state->devices.find(number);
   if (known != state->devices.end()) return known->second;
   const auto facts = state->facts->devices.find(number);
-  const GpuDeviceFacts* said = facts == state->facts->devices.end() ? nullptr : &facts->second;
-  // CUDA_VISIBLE_DEVICES gives two processes the same number for different devices, and the other way round.
-  const std::string key = said != nullptr && said->has_uuid()
-                              ? Hexadecimal(said->record.uuid, sizeof(said->record.uuid))
-                              : StrCat("number ", number);
-  const auto same = std::find(device_keys_.begin(), device_keys_.end(), key);
-  auto index = static_cast<uint32_t>(same - device_keys_.begin());
-  if (same == device_keys_.end()) {
-    if (device_keys_.size() >= kMaxDevices) return kNoLine;
-    device_keys_.push_back(key);
-    device_records_.emplace_back();
-    device_numbers_.push_back(number);
-    busy_.emplace_back();
-    dropped_busy_ps_.push_back(0);
-    memory_.emplace_back();
-    timeline_->gpu_devices.emplace_back();
-  }
-  GpuDevice& device = timeline_->gpu_devices[index];
-  if (said != nullptr && !device.has_facts) {
-    const GpuDeviceRecord& record = said->record;
-    device_records_[index] = record;
-    device.has_facts = true;
-    device.name = TruncateUtf8(PrintableUtf8(said->name), 128);
-    if (said->has_uuid()) device.uuid = key;
-    device.is_partition = (record.flags & 1) != 0;
-    device.memory_bytes = record.memory_bytes;
-    if (__builtin_mul_overflow(record.memory_bandwidth, uint64_t{1000}, &device.memory_bandwidth)) {
-      device.memory_bandwidth = 0;
-    }
-    device.core_clock_khz = record.core_clock_khz;
-    device.multiprocessors = record.multiprocessors;
-    device.compute_major = record.compute_major;
-    device.compute_minor = record.compute_minor;
-  }
-  state->devices.emplace(number, index);
+  const uint32_t index = devices_.Find(number, facts == state->facts->devices.end() ? nullptr : &facts->second);
+  if (index != kNoLine) state->devices.emplace(number, index);
   return index;
 }
 
@@ -235,19 +185,8 @@ uint32_t GpuBuilder::LaunchOf(uint32_t device, const GpuKernelRecord& kernel) {
   const auto known = launch_ids_.find(key);
   if (known != launch_ids_.end()) return known->second;
   if (timeline_->gpu_launches.size() >= kMaxLaunches) return 0;
-  GpuLaunch launch;
-  const auto set = [](uint32_t* to, uint32_t x, uint32_t y, uint32_t z) { to[0] = x, to[1] = y, to[2] = z; };
-  set(launch.grid, kernel.grid_x, kernel.grid_y, kernel.grid_z);
-  set(launch.block, kernel.block_x, kernel.block_y, kernel.block_z);
-  set(launch.cluster, kernel.cluster_x, kernel.cluster_y, kernel.cluster_z);
-  launch.registers = kernel.registers;
-  launch.static_shared_bytes = kernel.static_shared_bytes;
-  launch.dynamic_shared_bytes = kernel.dynamic_shared_bytes;
-  launch.local_bytes = kernel.local_bytes;
-  launch.cooperative = kernel.launch_type != 0;
-  launch.occupancy = Occupancy(device_records_[device], launch);
   const auto index = static_cast<uint32_t>(timeline_->gpu_launches.size());
-  timeline_->gpu_launches.push_back(launch);
+  timeline_->gpu_launches.push_back(tbprof::LaunchOf(kernel, devices_.record(device)));
   launch_ids_.emplace(key, index);
   return index;
 }
@@ -275,7 +214,7 @@ int64_t GpuBuilder::CountWork(uint32_t owner, const Work& work) {
   device.unfinished += work.span.unfinished;
   device.uncertain += work.span.uncertain;
   if (owner != kNoProcess) AddTo(&device_ps_[owner], counted);
-  busy_[work.device].Add(std::max(work.span.start, window_.totals_open), std::min(work.span.end, window_.close));
+  devices_.AddBusy(work.device, std::max(work.span.start, window_.totals_open), std::min(work.span.end, window_.close));
   return counted;
 }
 
@@ -307,25 +246,6 @@ int64_t GpuBuilder::CountedPs(const Span& span, uint64_t ns) const {
   }
   const uint64_t start = std::max(span.start, window_.totals_open), end = std::min(span.end, window_.close);
   return end > start ? facts_->clock.DurationPs(end - start) : 0;
-}
-
-void GpuBuilder::CountKernels(uint32_t device, StringId name, uint64_t calls, int64_t ps, int64_t longest_ps) {
-  GpuKernelTotal& total = kernel_totals_[{device, name}];
-  total.name = name;
-  AddTo(&total.calls, calls);
-  AddTo(&total.total_ps, ps);
-  total.longest_ps = std::max(total.longest_ps, longest_ps);
-  GpuDevice& of = timeline_->gpu_devices[device];
-  AddTo(&of.kernels, calls);
-  AddTo(&of.kernel_ps, ps);
-  if (IsCollective(timeline_->strings.Get(name))) AddTo(&of.collective_ps, ps);
-}
-
-void GpuBuilder::CountCopies(uint32_t device, uint8_t copy_kind, uint64_t calls, uint64_t bytes, int64_t ps) {
-  GpuCopyTotal& total = copy_totals_[{device, copy_kind}];
-  AddTo(&total.calls, calls);
-  AddTo(&total.bytes, bytes);
-  AddTo(&total.total_ps, ps);
 }
 
 void GpuBuilder::CountWaits(ProcessState* state, uint32_t context, uint64_t calls, int64_t ps) {
@@ -373,7 +293,7 @@ void GpuBuilder::TakeKernel(ProcessState* state, uint32_t owner, const RecordVie
   if (!record.Read(&kernel) || !FindWork(state, record.tag.aux, kernel.start, kernel.end, &work)) return;
   const StringId name = KernelName(state, kernel.name);
   const int64_t counted = CountWork(owner, work);
-  CountKernels(work.device, name, 1, counted, counted);
+  devices_.CountKernels(work.device, name, 1, counted, counted);
   GpuEvent event;
   if (!Place(owner, work, record.tag.flags, &event)) return;
   event.correlation = kernel.correlation;
@@ -388,7 +308,7 @@ void GpuBuilder::TakeCopy(ProcessState* state, uint32_t owner, const RecordView&
   GpuCopyRecord copy;
   Work work;
   if (!record.Read(&copy) || !FindWork(state, record.tag.aux, copy.start, copy.end, &work)) return;
-  CountCopies(work.device, static_cast<uint8_t>(copy.copy_kind), 1, copy.bytes, CountWork(owner, work));
+  devices_.CountCopies(work.device, static_cast<uint8_t>(copy.copy_kind), 1, copy.bytes, CountWork(owner, work));
   GpuEvent event;
   if (!Place(owner, work, record.tag.flags, &event)) return;
   event.kind = copy.copy_kind == GpuCopyKind::kSet ? GpuEventKind::kSet : GpuEventKind::kCopy;
@@ -533,11 +453,12 @@ void GpuBuilder::TakeTotal(const Identity& process, uint32_t owner, const GpuTot
   switch (row.kind) {
     case GpuTotalKind::kKernel:
       if (row.calls == 0) return;
-      return CountKernels(device, row.id == 0 ? timeline_->strings.Intern("other kernels") : KernelName(&state, row.id),
-                          row.calls, ps, static_cast<int64_t>(row.longest * 1000));
+      return devices_.CountKernels(
+          device, row.id == 0 ? timeline_->strings.Intern("other kernels") : KernelName(&state, row.id), row.calls, ps,
+          static_cast<int64_t>(row.longest * 1000));
     case GpuTotalKind::kCopy:
       if (row.calls == 0) return;
-      return CountCopies(device, static_cast<uint8_t>(row.id), row.calls, row.bytes, ps);
+      return devices_.CountCopies(device, static_cast<uint8_t>(row.id), row.calls, row.bytes, ps);
     case GpuTotalKind::kGraph:
       AddTo(&timeline_->gpu_devices[device].graphs, row.calls);
       return;
@@ -555,7 +476,7 @@ void GpuBuilder::TakeTotal(const Identity& process, uint32_t owner, const GpuTot
       return CountUnifiedMemory(&state, owner, row.device, static_cast<GpuUnifiedKind>(row.id), row.calls, row.bytes,
                                 ps);
     case GpuTotalKind::kBusy:
-      AddTo(&dropped_busy_ps_[device], ps);
+      devices_.AddDroppedBusy(device, ps);
       return;
   }
   ++timeline_->corrupt_records;
@@ -578,7 +499,7 @@ void GpuBuilder::TakeMemory(ProcessState* state, uint32_t owner, const GpuMemory
   }
   if (span.start >= window_.close) return;
   if (!dropped && span.start >= window_.open) ++timeline_->records;
-  if (!memory_[device].Add(
+  if (!devices_.memory(device).Add(
           {span.start, memory.address, memory.bytes, owner, memory.operation == GpuMemoryOperation::kRelease})) {
     ++timeline_->events_over_budget;
   }
@@ -597,10 +518,7 @@ void GpuBuilder::CountUnifiedMemory(ProcessState* state, uint32_t owner, uint16_
     ++timeline_->corrupt_records;
     return;
   }
-  GpuUnifiedTotal& total = unified_totals_[{index, kind}];
-  AddTo(&total.calls, calls);
-  AddTo(&total.value, kind == GpuUnifiedKind::kThrottling ? calls : value);
-  AddTo(&total.total_ps, ps);
+  devices_.CountUnified(index, kind, calls, value, ps);
 }
 
 // On lines of the host's: all that is on a device's is its work to TensorBoard.
@@ -648,59 +566,6 @@ void GpuBuilder::TakeUnifiedMemory(const Identity& process, ProcessState* state,
 
 void GpuBuilder::Finish() { CorrelateGpu(std::move(syncs_), window_, timeline_, host_); }
 
-void GpuBuilder::TrackMemory() {
-  for (uint32_t i = 0; i < memory_.size(); ++i) {
-    const std::vector<GpuMemoryTrack::Sample> all = memory_[i].Samples();
-    if (all.empty()) continue;
-    GpuDevice& device = timeline_->gpu_devices[i];
-    CounterTrack track;
-    track.name = "GPU memory in use";
-    track.series = "bytes";
-    track.device = static_cast<int>(i);
-    int64_t at_open = 0;
-    std::vector<GpuMemoryTrack::Sample> shown;
-    for (const GpuMemoryTrack::Sample& sample : all) {
-      device.live_bytes = sample.bytes;
-      if (sample.ticks >= window_.totals_open) device.peak_bytes = std::max(device.peak_bytes, sample.bytes);
-      if (sample.ticks < window_.open) {
-        at_open = sample.bytes;
-      } else {
-        shown.push_back(sample);
-      }
-    }
-    device.peak_bytes = std::max(device.peak_bytes, at_open);
-    track.samples.push_back({0, static_cast<double>(at_open)});
-    // Of each bucket the highest: a burst must not fall through.
-    const size_t stride = shown.size() / kMaxCounterSamples + 1;
-    for (size_t from = 0; from < shown.size(); from += stride) {
-      const auto begin = shown.begin() + static_cast<ptrdiff_t>(from);
-      const auto end = shown.begin() + static_cast<ptrdiff_t>(std::min(from + stride, shown.size()));
-      const auto highest = std::max_element(begin, end, [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
-      track.samples.push_back({host_->PsOf(highest->ticks), static_cast<double>(highest->bytes)});
-    }
-    if (!shown.empty() && stride > 1) {
-      track.samples.push_back({host_->PsOf(shown.back().ticks), static_cast<double>(shown.back().bytes)});
-    }
-    timeline_->counters.push_back(std::move(track));
-  }
-}
-
-std::vector<GpuDevicePlace> GpuBuilder::DevicePlaces() const {
-  std::vector<GpuDevicePlace> places(timeline_->gpu_devices.size());
-  for (const GpuStream& stream : timeline_->gpu_streams) places[stream.device].is_used = true;
-  for (uint32_t i = 0; i < places.size(); ++i) {
-    const GpuDevice& device = timeline_->gpu_devices[i];
-    places[i].number = device_numbers_[i];
-    places[i].record = device_records_[i];
-    places[i].is_used =
-        places[i].is_used || device.kernels != 0 || device.untimed != 0 || device.graphs != 0 || !memory_[i].empty() ||
-        std::any_of(copy_totals_.begin(), copy_totals_.end(), [&](const auto& row) { return row.first.first == i; }) ||
-        std::any_of(unified_totals_.begin(), unified_totals_.end(),
-                    [&](const auto& row) { return row.first.first == i; });
-  }
-  return places;
-}
-
 void GpuBuilder::FinishTimes() {
   for (GpuStream& stream : timeline_->gpu_streams) {
     for (GpuEvent& event : stream.events) {
@@ -715,33 +580,8 @@ void GpuBuilder::FinishTimes() {
     }
   }
   SplitGpuLanes(timeline_);
-  for (uint32_t i = 0; i < timeline_->gpu_devices.size(); ++i) {
-    GpuDevice& device = timeline_->gpu_devices[i];
-    device.busy_ps = facts_->clock.DurationPs(busy_[i].Length());
-    AddTo(&device.busy_ps, dropped_busy_ps_[i]);
-    // What lies on both sides of a dropped part's border, or comes from two processes, is in both.
-    device.busy_ps = std::min(device.busy_ps, std::max(timeline_->totals_ps, timeline_->duration_ps));
-    for (const auto& [key, total] : kernel_totals_) {
-      if (key.first == i) device.kernel_totals.push_back(total);
-    }
-    for (auto& [key, total] : copy_totals_) {
-      if (key.first != i) continue;
-      total.name = GpuCopyName(key.second);
-      device.copy_totals.push_back(total);
-    }
-    for (auto& [key, total] : unified_totals_) {
-      if (key.first != i) continue;
-      const UnifiedMemoryKind& kind = *FindUnifiedMemoryKind(key.second);
-      total.name = kind.name;
-      total.is_bytes = kind.is_bytes;
-      device.unified_totals.push_back(total);
-    }
-    const auto longer = [](const auto& a, const auto& b) { return a.total_ps > b.total_ps; };
-    std::stable_sort(device.kernel_totals.begin(), device.kernel_totals.end(), longer);
-    std::stable_sort(device.copy_totals.begin(), device.copy_totals.end(), longer);
-  }
-  TrackMemory();
-  NumberGpuDevices(DevicePlaces(), timeline_);
+  devices_.Finish(window_, *host_);
+  NumberGpuDevices(devices_.Places(), timeline_);
 }
 
 void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {

@@ -20,11 +20,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "writer/base/interval_union.h"
 #include "writer/convert/event_budget.h"
 #include "writer/convert/gpu_correlation.h"
-#include "writer/convert/gpu_lines.h"
-#include "writer/convert/gpu_memory.h"
+#include "writer/convert/gpu_devices.h"
 #include "writer/convert/host_lines.h"
 #include "writer/spool/gpu_totals.h"
 #include "writer/spool/spool_facts.h"
@@ -36,7 +34,7 @@ class GpuBuilder {
  public:
   using Window = GpuWindow;
   GpuBuilder(const SpoolFacts* facts, Timeline* timeline, HostLines* host)
-      : facts_(facts), timeline_(timeline), host_(host) {}
+      : facts_(facts), timeline_(timeline), host_(host), devices_(facts, timeline) {}
 
   void Begin(const Window& window) { window_ = window; }
   static bool IsGpu(RecordKind kind);
@@ -94,8 +92,6 @@ class GpuBuilder {
   uint16_t CallType(ProcessState* state, uint16_t callback, bool driver);
   void CountCalls(const Identity& process, ProcessState* state, uint32_t owner, uint16_t type, bool driver,
                   uint64_t calls, uint64_t ticks, uint64_t longest);
-  void CountKernels(uint32_t device, StringId name, uint64_t calls, int64_t ps, int64_t longest_ps);
-  void CountCopies(uint32_t device, uint8_t copy_kind, uint64_t calls, uint64_t bytes, int64_t ps);
   void CountWaits(ProcessState* state, uint32_t context, uint64_t calls, int64_t ps);
   StringId KernelName(ProcessState* state, uint32_t id);
   uint32_t LaunchOf(uint32_t device, const GpuKernelRecord& kernel);
@@ -120,28 +116,18 @@ class GpuBuilder {
   void Keep(const ProcessState& state, uint32_t owner, const Work& work, uint32_t stream, const GpuEvent& event);
   // Of a span, what lies in the time that the totals are about, in ps.
   int64_t CountedPs(const Span& span, uint64_t ns) const;
-  void TrackMemory();
-  std::vector<GpuDevicePlace> DevicePlaces() const;
 
   const SpoolFacts* facts_;
   Timeline* timeline_;
   HostLines* host_;
   Window window_;
+  GpuDevices devices_;
 
   std::map<Identity, ProcessState> states_;
   const Identity* last_process_ = nullptr;
   ProcessState* last_state_ = nullptr;
-  std::vector<std::string> device_keys_;
-  std::vector<GpuDeviceRecord> device_records_;
-  std::vector<uint32_t> device_numbers_;  // wished for
-  std::vector<IntervalUnion> busy_;
-  std::vector<int64_t> dropped_busy_ps_;
-  std::vector<GpuMemoryTrack> memory_;                                       // by device
   absl::flat_hash_map<std::pair<uint64_t, uint32_t>, uint32_t> stream_ids_;  // (owner << 32 | stream, device)
   absl::flat_hash_map<std::string, uint32_t> launch_ids_;
-  std::map<std::pair<uint32_t, StringId>, GpuKernelTotal> kernel_totals_;
-  std::map<std::pair<uint32_t, uint8_t>, GpuCopyTotal> copy_totals_;
-  std::map<std::pair<uint32_t, GpuUnifiedKind>, GpuUnifiedTotal> unified_totals_;
   std::map<uint32_t, int64_t> device_ps_;
   std::vector<GpuSync> syncs_;
   LengthCut cut_;  // in ticks

@@ -44,4 +44,19 @@ double Occupancy(const GpuDeviceRecord& device, const GpuLaunch& launch) {
   return std::min(1.0, static_cast<double>(blocks) * static_cast<double>(threads) / most);
 }
 
+GpuLaunch LaunchOf(const GpuKernelRecord& kernel, const GpuDeviceRecord& device) {
+  GpuLaunch launch;
+  const auto set = [](uint32_t* to, uint32_t x, uint32_t y, uint32_t z) { to[0] = x, to[1] = y, to[2] = z; };
+  set(launch.grid, kernel.grid_x, kernel.grid_y, kernel.grid_z);
+  set(launch.block, kernel.block_x, kernel.block_y, kernel.block_z);
+  set(launch.cluster, kernel.cluster_x, kernel.cluster_y, kernel.cluster_z);
+  launch.registers = kernel.registers;
+  launch.static_shared_bytes = kernel.static_shared_bytes;
+  launch.dynamic_shared_bytes = kernel.dynamic_shared_bytes;
+  launch.local_bytes = kernel.local_bytes;
+  launch.cooperative = kernel.launch_type != 0;
+  launch.occupancy = Occupancy(device, launch);
+  return launch;
+}
+
 }  // namespace tbprof

@@ -13,6 +13,9 @@ namespace tbprof {
 // 0...1; < 0: the device did not say enough of itself.
 double Occupancy(const GpuDeviceRecord& device, const GpuLaunch& launch);
 
+// How a kernel was launched.
+GpuLaunch LaunchOf(const GpuKernelRecord& kernel, const GpuDeviceRecord& device);
+
 }  // namespace tbprof
 
 #endif  // TBPROF_WRITER_CONVERT_GPU_OCCUPANCY_H_

@@ -2,7 +2,6 @@
 #include "writer/convert/gpu_status.h"
 
 #include <algorithm>
-#include <functional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -21,77 +20,6 @@ namespace {
 constexpr size_t kMaxTriedShown = 3;
 constexpr int64_t kPsPerMs = 1'000'000'000;
 constexpr double kNotableErrorUs = 50;
-constexpr double kExitMs = 200;
-// Why recording paused.
-constexpr std::string_view kEnd = "end";  // nothing is missing
-constexpr std::string_view kProgram = "program:";
-constexpr std::string_view kNoWindow = "window";
-
-// The pauses of one process, from its changes of state.
-class GapFinder {
- public:
-  using Add = std::function<void(uint64_t since, uint64_t from, uint64_t to, const std::string& cause)>;
-  GapFinder(uint64_t open, uint64_t end, double ns_per_tick, Add add)
-      : open_(open), end_(end), ns_per_tick_(ns_per_tick), add_(std::move(add)) {}
-
-  void Take(const GpuStateChange& change) {
-    switch (change.kind) {
-      case GpuStateChange::kRecording:
-        if (paused_) Close(change.ticks);
-        recorded_ = true;
-        ended_in_order_ = false;
-        break;
-      case GpuStateChange::kPaused:
-        ended_in_order_ = true;
-        if (paused_) {
-          // A program may take CUPTI while no window is open, and keep it.
-          if (change.text == kEnd || change.text == cause_) break;
-          Close(change.ticks);
-        }
-        paused_ = true;
-        since_ = change.ticks;
-        cause_ = PrintableUtf8(change.text);
-        break;
-      case GpuStateChange::kUnavailable:
-        unavailable_ = PrintableUtf8(change.text);
-        break;
-    }
-  }
-
-  // Changes after `ticks` were not kept. What is not known is no gap that lasts to the end.
-  void LeaveOut(uint64_t ticks, GpuStateChange::Kind last) {
-    if (paused_) Close(ticks);
-    recorded_ = recorded_ || last == GpuStateChange::kRecording;
-    ended_in_order_ = last == GpuStateChange::kPaused;
-  }
-
-  void Finish() {
-    if (paused_) Close(end_);
-  }
-
-  bool recorded() const { return recorded_; }
-  bool ended_in_order() const { return ended_in_order_; }
-  const std::string& unavailable() const { return unavailable_; }
-
- private:
-  void Close(uint64_t until) {
-    const uint64_t from = std::max(since_, open_), to = std::min(until, end_);
-    paused_ = false;
-    // Nothing was to be recorded while no window was open.
-    if (cause_.starts_with(kNoWindow) || to <= from) return;
-    // The last flush is followed by the exit handlers of others, which seldom launch anything. Any other gap is
-    // reported however short: in half a millisecond a program runs and records a dozen kernels.
-    if (cause_ == kEnd && static_cast<double>(to - from) * ns_per_tick_ < kExitMs * 1e6) return;
-    add_(since_, from, to, cause_);
-  }
-
-  const uint64_t open_, end_;
-  const double ns_per_tick_;
-  const Add add_;
-  bool recorded_ = false, paused_ = false, ended_in_order_ = false;
-  uint64_t since_ = 0;
-  std::string cause_, unavailable_;
-};
 
 // Messages that are alike in several processes, with the first of them.
 using Alike = std::map<std::string, std::pair<std::string, uint64_t>>;
@@ -141,7 +69,7 @@ class StatusReport {
 
 void StatusReport::ExplainGap(const Identity& identity, const std::vector<CuptiUseAt>& uses, const CuptiGap& ticks,
                               GpuGap* gap) {
-  if (!gap->reason.starts_with(kProgram)) {
+  if (!gap->reason.starts_with(kProgramPause)) {
     gap->remedy = OwnGapRemedy(gap->reason);
     return;
   }

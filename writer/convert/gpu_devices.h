@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The devices that processes used: which of their numbers mean the same device, what ran on each, its memory.
+//
+// Process: converter, one thread. Untrusted: all numbers.
+#ifndef TBPROF_WRITER_CONVERT_GPU_DEVICES_H_
+#define TBPROF_WRITER_CONVERT_GPU_DEVICES_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "writer/base/interval_union.h"
+#include "writer/convert/gpu_lines.h"
+#include "writer/convert/gpu_memory.h"
+#include "writer/convert/host_lines.h"
+#include "writer/spool/spool_facts.h"
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+// The sum stays at its greatest value instead of wrapping.
+void AddTo(int64_t* sum, int64_t more);
+void AddTo(uint64_t* sum, uint64_t more);
+
+class GpuDevices {
+ public:
+  // `facts`: of the spool; kept by reference, as the timeline.
+  GpuDevices(const SpoolFacts* facts, Timeline* timeline) : facts_(facts), timeline_(timeline) {}
+
+  // Index into Timeline::gpu_devices of the device that a process calls `number`, made if need be; kNoLine: there are
+  // too many. `said`: what the process recorded of it, or null.
+  uint32_t Find(uint16_t number, const GpuDeviceFacts* said);
+  const GpuDeviceRecord& record(uint32_t device) const { return records_[device]; }
+
+  void CountKernels(uint32_t device, StringId name, uint64_t calls, int64_t ps, int64_t longest_ps);
+  void CountCopies(uint32_t device, uint8_t copy_kind, uint64_t calls, uint64_t bytes, int64_t ps);
+  void CountUnified(uint32_t device, GpuUnifiedKind kind, uint64_t calls, uint64_t value, int64_t ps);
+  // In ticks; those of parts of the spool that were dropped in ps.
+  void AddBusy(uint32_t device, uint64_t from, uint64_t to) { busy_[device].Add(from, to); }
+  void AddDroppedBusy(uint32_t device, int64_t ps) { AddTo(&dropped_busy_ps_[device], ps); }
+  GpuMemoryTrack& memory(uint32_t device) { return memory_[device]; }
+
+  // Totals and memory tracks into the timeline.
+  void Finish(const GpuWindow& window, const HostLines& host);
+  std::vector<GpuDevicePlace> Places() const;
+
+ private:
+  void AddTotals();
+  void AddMemory(const GpuWindow& window, const HostLines& host);
+
+  const SpoolFacts* facts_;
+  Timeline* timeline_;
+  std::vector<std::string> keys_;
+  std::vector<GpuDeviceRecord> records_;
+  std::vector<uint32_t> numbers_;  // wished for
+  std::vector<IntervalUnion> busy_;
+  std::vector<int64_t> dropped_busy_ps_;
+  std::vector<GpuMemoryTrack> memory_;
+  std::map<std::pair<uint32_t, StringId>, GpuKernelTotal> kernel_totals_;
+  std::map<std::pair<uint32_t, uint8_t>, GpuCopyTotal> copy_totals_;
+  std::map<std::pair<uint32_t, GpuUnifiedKind>, GpuUnifiedTotal> unified_totals_;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_CONVERT_GPU_DEVICES_H_
