@@ -579,7 +579,7 @@ absl::StatusOr<std::unique_ptr<Conversion>> Conversion::Start(const ConversionRe
   const absl::StatusOr<pid_t> pid = StartWorker({kWorkerArgument}, descriptors, mask, "cannot start the conversion");
   if (!pid.ok()) return pid.status();
   conversion->pid_ = *pid;
-  // Not by the worker itself: it could come behind Hurry.
+  // Not by the worker itself: it could come behind RaisePriority.
   if (request.beside_command) {
     setpriority(PRIO_PROCESS, static_cast<id_t>(conversion->pid_),
                 request.on_request ? kPriorityOnRequest : kLowestPriority);
@@ -628,7 +628,7 @@ absl::Duration Conversion::Stalled() {
   return absl::ZeroDuration();
 }
 
-void Conversion::Hurry() {
+void Conversion::RaisePriority() {
   if (pid_ > 0) setpriority(PRIO_PROCESS, static_cast<id_t>(pid_), getpriority(PRIO_PROCESS, 0));
 }
 

@@ -22,7 +22,7 @@
 #include "absl/time/clock.h"
 #include "launcher/base/deadline.h"
 #include "launcher/base/text.h"
-#include "launcher/capture/capture_desk.h"
+#include "launcher/capture/capture_manager.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/terminal.h"
 #include "launcher/convert/conversion.h"
@@ -112,7 +112,7 @@ class Run final : public CaptureRun {
       terminal_.Debug(StrCat("rank ", job_.rank.rank, " is not recorded (--ranks=", options_.ranks, ")"));
       return PlainExec(environment);
     }
-    if (!Prints()) terminal_.Hush();
+    if (!Prints()) terminal_.SetQuiet();
     for (const std::string& warning : options_.warnings) terminal_.Warn(warning);
     absl::StatusOr<Libraries> libraries = FindLibraries(environment);
     if (!libraries.ok()) return SetUpFailed(libraries.status(), environment);
@@ -128,7 +128,7 @@ class Run final : public CaptureRun {
     absl::Status status = ChooseLogdir();
     if (status.ok()) status = MakeSessionSomewhere();
     if (!status.ok()) return SetUpFailed(status, environment);
-    desk_ = std::make_unique<CaptureDesk>(options_, this, session_.get(), &terminal_);
+    desk_ = std::make_unique<CaptureManager>(options_, this, session_.get(), &terminal_);
     if (const absl::Status opened = desk_->Open(); !opened.ok()) {
       if (options_.strict) {
         session_->Close(EndFact{session_->Now(), -1, 0, 0, 0}, 5000);
@@ -636,11 +636,11 @@ class Run final : public CaptureRun {
     if (own + of_targets > 0 && !closed_) desk_->AskBySignal(own, of_targets);
   }
 
-  // ---- what captures on request need (launcher/capture/capture_desk.h)
+  // ---- what captures on request need (launcher/capture/capture_manager.h)
 
   size_t UnwrittenCaptures() const override {
-    size_t count = static_cast<size_t>(std::count_if(waiting_.begin(), waiting_.end(), CaptureDesk::IsCapture));
-    for (const auto& conversion : conversions_) count += CaptureDesk::IsCapture(conversion->request().window) ? 1 : 0;
+    size_t count = static_cast<size_t>(std::count_if(waiting_.begin(), waiting_.end(), CaptureManager::IsCapture));
+    for (const auto& conversion : conversions_) count += CaptureManager::IsCapture(conversion->request().window) ? 1 : 0;
     return count;
   }
 
@@ -925,7 +925,7 @@ class Run final : public CaptureRun {
     // Somebody may wait for what is published while the run goes on.
     request.on_request = window == kStartWindow || window == kSteadyWindow;
     // A capture has a name of its own.
-    if (CaptureDesk::IsCapture(window)) desk_->Describe(window, &request);
+    if (CaptureManager::IsCapture(window)) desk_->Describe(window, &request);
     absl::StatusOr<std::unique_ptr<Conversion>> conversion = Conversion::Start(request);
     if (!conversion.ok()) {
       NotConverted(request, conversion.status());
@@ -938,7 +938,7 @@ class Run final : public CaptureRun {
   void NotConverted(const ConversionRequest& request, const absl::Status& status) {
     ConversionResult failed;
     failed.status = status;
-    if (CaptureDesk::IsCapture(request.window)) desk_->Converted(request, failed);
+    if (CaptureManager::IsCapture(request.window)) desk_->Converted(request, failed);
     if (!closed_) session_->Published(request.window, false);
     ConversionFailed(status);
   }
@@ -952,7 +952,7 @@ class Run final : public CaptureRun {
     for (auto at = conversions_.begin(); at != conversions_.end();) {
       Conversion& conversion = **at;
       if (!conversion.Read()) {
-        if (CaptureDesk::IsCapture(conversion.request().window)) {
+        if (CaptureManager::IsCapture(conversion.request().window)) {
           desk_->Progress(conversion.request(), conversion.done(), conversion.total());
         }
         if (conversion.Stalled() > PublishLimit(conversion.request().logdir)) {
@@ -975,7 +975,7 @@ class Run final : public CaptureRun {
       const uint32_t window = conversion.request().window;
       // What a client has not got yet can still be published here.
       const bool done =
-          CaptureDesk::IsCapture(window) ? desk_->Converted(conversion.request(), result) : result.status.ok();
+          CaptureManager::IsCapture(window) ? desk_->Converted(conversion.request(), result) : result.status.ok();
       if (!closed_ && (done || !result.status.ok())) session_->Published(window, done);
       if (!result.status.ok()) {
         ConversionFailed(result.status);
@@ -1108,7 +1108,7 @@ class Run final : public CaptureRun {
 
   int Finish() {
     conversions_.remove_if([](const auto& conversion) { return IsLookForSteps(conversion->request()); });
-    for (const auto& conversion : conversions_) conversion->Hurry();
+    for (const auto& conversion : conversions_) conversion->RaisePriority();
     session_->LookSoon();
     session_->Handle();
     TakeTriggers();
@@ -1197,7 +1197,7 @@ class Run final : public CaptureRun {
   SignalSet* signals_ = nullptr;
   SignalState state_;
   std::unique_ptr<Session> session_;
-  std::unique_ptr<CaptureDesk> desk_;
+  std::unique_ptr<CaptureManager> desk_;
   TargetProcess* target_ = nullptr;
   TargetEnd end_;
   uint64_t start_ns_ = 0, end_ns_ = 0;
@@ -1248,7 +1248,7 @@ int CommandRun(const Options& options) {
     if (!run.leave_like_target()) return status;
     end = run.end();
   }
-  ExitLike(end);
+  ExitWithStatusOf(end);
 }
 
 }  // namespace tbprof

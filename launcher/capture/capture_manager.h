@@ -3,7 +3,7 @@
 // Captures on request, from the request to the answer: signals, the control socket, the port. Keeps Captures, opens and
 // closes their windows, says where each profile goes, and hands it to whoever waits for it.
 //
-//   CaptureDesk desk(options, run, session, terminal);
+//   CaptureManager captures(options, run, session, terminal);
 //   desk.Open();                               // before the command starts
 //   while (...) { desk.AppendWatched(&fds); ppoll(...); desk.Handle(); }
 //   desk.Describe(window, &request);           // of a conversion that begins
@@ -11,8 +11,8 @@
 //   desk.EndAll();                             // the command has ended; Handle until !desk.Waiting()
 //
 // Process: launcher, main thread. Never waits.
-#ifndef TBPROF_LAUNCHER_CAPTURE_CAPTURE_DESK_H_
-#define TBPROF_LAUNCHER_CAPTURE_CAPTURE_DESK_H_
+#ifndef TBPROF_LAUNCHER_CAPTURE_CAPTURE_MANAGER_H_
+#define TBPROF_LAUNCHER_CAPTURE_CAPTURE_MANAGER_H_
 
 #include <poll.h>
 
@@ -52,11 +52,11 @@ class CaptureRun {
   virtual const Job& job() const = 0;
 };
 
-class CaptureDesk {
+class CaptureManager {
  public:
-  CaptureDesk(const Options& options, CaptureRun* run, Session* session, Terminal* terminal)
+  CaptureManager(const Options& options, CaptureRun* run, Session* session, Terminal* terminal)
       : options_(options), run_(*run), session_(*session), terminal_(*terminal) {}
-  ~CaptureDesk();
+  ~CaptureManager();
 
   // The control socket, and the port if one is wanted. The error is of the port: all else works.
   absl::Status Open();
@@ -102,7 +102,7 @@ class CaptureDesk {
   void End(Capture* capture);
   void EndEarly(Capture* capture, std::string why);
   void CaptureLast(CaptureRequest request);
-  void LeaveAlone(Capture* capture);
+  void DetachClient(Capture* capture);
   void Drop(Capture* capture);
   void Deliver(Capture* capture, const ConversionRequest& request, const ConversionResult& result);
   // For a client that is being sent its profile.
@@ -143,4 +143,4 @@ class CaptureDesk {
 
 }  // namespace tbprof
 
-#endif  // TBPROF_LAUNCHER_CAPTURE_CAPTURE_DESK_H_
+#endif  // TBPROF_LAUNCHER_CAPTURE_CAPTURE_MANAGER_H_
