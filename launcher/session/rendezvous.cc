@@ -276,8 +276,8 @@ bool Rendezvous::ReceiveHello(int connection) {
   }
   if (hello.magic != kHelloMagic) return true;
   if (hello.abi != kAbiVersion) {
-    notes_.push_back(absl::StrCat("process ", peer.pid, " is not recorded: its library has ABI ", hello.abi, ", this tbprof ",
-                      kAbiVersion, " (upgraded while it ran?)"));
+    notes_.push_back(absl::StrCat("process ", peer.pid, " is not recorded: its library has ABI ", hello.abi,
+                                  ", this tbprof ", kAbiVersion, " (upgraded while it ran?)"));
     return true;
   }
   if (size != static_cast<ssize_t>(sizeof(hello))) return true;

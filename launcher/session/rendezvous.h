@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where targets find their launcher: a private directory with a socket, which has an abstract name, too, for programs in
-// mount namespaces of their own. Takes what callers send, whoever they are, and hands on what is a hello.
+// Where targets find their launcher: a private directory with a socket, which has an abstract name, too, for programs
+// in mount namespaces of their own. Takes what callers send, whoever they are, and hands on what is a hello.
 //
 //   Rendezvous rendezvous(nonce, take, &notes);
 //   rendezvous.Open(logdir, logdir_fd);

@@ -82,8 +82,8 @@ absl::Status Session::MakeSpool() {
   drain_ = std::make_unique<Drain>(*std::move(file), clock_, plan, home_.OpenDirectory());
   targets_ = std::make_unique<TargetRegistry>(drain_.get(), clock_, &notes_);
   governor_ = std::make_unique<SamplingGovernor>(config_.malloc_interval, config_.spool_rate);
-  windows_ = WindowLedger(config_,
-                          TicksOf(config_.trigger != TriggerKind::kNone ? kTriggerPatienceNs : config_.last_ns));
+  windows_ =
+      WindowLedger(config_, TicksOf(config_.trigger != TriggerKind::kNone ? kTriggerPatienceNs : config_.last_ns));
   SetDrainInterval();
   SetRetention();
   return absl::OkStatus();
@@ -144,12 +144,12 @@ std::string Session::Variable() const {
   std::ifstream file("/proc/self/status");
   const std::string status((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   return absl::StrFormat("%s=4;%s;%x;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%x;%d", kSessionVariable,
-                         rendezvous_->socket_path(),
-                         nonce_, static_cast<int>(clock_), windows_.ArmedFamilies(), TicksOf(config_.wait_threshold_ns),
-                         config_.malloc_interval, kLargeAllocation, TicksOf(kSlowAllocationNs), chunks,
-                         config_.only_command ? getpid() : 0, config_.record_arguments ? 1 : 0, config_.capture_signal,
-                         SeccompFilters(status.c_str()), config_.gpu_options, config_.malloc_stamp_every,
-                         static_cast<int>(config_.trigger), config_.trigger_name, config_.families);
+                         rendezvous_->socket_path(), nonce_, static_cast<int>(clock_), windows_.ArmedFamilies(),
+                         TicksOf(config_.wait_threshold_ns), config_.malloc_interval, kLargeAllocation,
+                         TicksOf(kSlowAllocationNs), chunks, config_.only_command ? getpid() : 0,
+                         config_.record_arguments ? 1 : 0, config_.capture_signal, SeccompFilters(status.c_str()),
+                         config_.gpu_options, config_.malloc_stamp_every, static_cast<int>(config_.trigger),
+                         config_.trigger_name, config_.families);
 }
 
 void Session::Handle() {
@@ -263,7 +263,8 @@ void Session::ReadTriggers() {
     const uint32_t segment = target->mapped->number;
     triggers_.Read(segment, *TriggersOf(target->mapped->segment.header), &target->borders_seen,
                    now > patience ? now - patience : 0, now);
-    triggers_.Forget(segment, [&](uint32_t serial) { return target->Has(serial); }, now);
+    triggers_.Forget(
+        segment, [&](uint32_t serial) { return target->Has(serial); }, now);
     // One that armed itself for a border that was lost, or behind our back.
     SegmentHeader* const header = target->mapped->segment.header;
     const uint32_t control = __atomic_load_n(&header->control, __ATOMIC_RELAXED);

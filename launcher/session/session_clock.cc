@@ -57,7 +57,8 @@ ClockFact ReadClockPair(ClockKind clock) {
 double MeasureTickRate(ClockKind clock, const ClockFact& first) {
   ClockFact second = ReadClockPair(clock);
   while (second.monotonic_ns - first.monotonic_ns < 1'000'000) second = ReadClockPair(clock);
-  return static_cast<double>(second.ticks - first.ticks) / static_cast<double>(second.monotonic_ns - first.monotonic_ns);
+  return static_cast<double>(second.ticks - first.ticks) /
+         static_cast<double>(second.monotonic_ns - first.monotonic_ns);
 }
 
 }  // namespace tbprof

@@ -72,8 +72,7 @@ absl::StatusOr<SpoolDirectory> OpenLogdirsDirectory(const std::string& path, int
     if (!logdir.ok()) return logdir.status();
     chosen.made.parent.Reset(logdir->fd.Release());
   }
-  absl::StatusOr<FileDescriptor> hidden =
-      OpenHiddenDirectory(chosen.made.parent.get(), path, &chosen.made.name);
+  absl::StatusOr<FileDescriptor> hidden = OpenHiddenDirectory(chosen.made.parent.get(), path, &chosen.made.name);
   if (!hidden.ok()) return hidden.status();
   chosen.path = absl::StrCat(path, "/", chosen.made.name);
   chosen.fd.Reset(hidden->Release());
@@ -173,8 +172,7 @@ const std::string& SpoolHome::Find(int file) {
 
 void SpoolHome::Remove(int file) {
   Find(file);
-  RemoveSpoolFiles(directory() < 0 ? path_
-                                         : absl::StrCat("/proc/self/fd/", directory(), "/", name_));
+  RemoveSpoolFiles(directory() < 0 ? path_ : absl::StrCat("/proc/self/fd/", directory(), "/", name_));
   if (link_directory_.valid()) unlinkat(link_directory_.get(), name_.c_str(), 0);
   for (const MadeDirectory& made : made_directories_) made.Remove();
 }

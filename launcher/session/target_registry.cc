@@ -82,13 +82,15 @@ Target* TargetRegistry::Add(Introduction introduction, uint64_t nonce) {
   mapped->mapping = ScopedMapping(
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, introduction.segment.get(), 0), bytes);
   if (!mapped->mapping.valid()) {
-    notes_.push_back(absl::StrCat("process ", introduction.pid, " is not recorded: cannot map its segment: ", strerror(errno)));
+    notes_.push_back(
+        absl::StrCat("process ", introduction.pid, " is not recorded: cannot map its segment: ", strerror(errno)));
     return nullptr;
   }
   SegmentHeader header;
   memcpy(&header, mapped->mapping.data(), sizeof(header));
   if (CheckSegmentHeader(header, bytes) != SegmentFault::kNone || header.nonce != nonce) {
-    notes_.push_back(absl::StrCat("process ", introduction.pid, " is not recorded: its segment's header is not one of this version"));
+    notes_.push_back(absl::StrCat("process ", introduction.pid,
+                                  " is not recorded: its segment's header is not one of this version"));
     return nullptr;
   }
   mapped->number = ++segments_seen_;
@@ -161,7 +163,7 @@ void TargetRegistry::Refuse(int segment_fd, uint64_t bytes) {
   }
   if (refused_++ == 0) {
     notes_.push_back(absl::StrCat("more than ", targets_.size(), " programs at a time: further ones are not recorded",
-                      targets_.size() < kMaxTargets ? " (ulimit -n)" : ""));
+                                  targets_.size() < kMaxTargets ? " (ulimit -n)" : ""));
   }
 }
 

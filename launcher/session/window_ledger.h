@@ -77,8 +77,8 @@ class WindowLedger {
     return number == kEndWindow || (number == 0 && (everything_ || sliding_ticks_ != 0));
   }
 
-  uint32_t families_ = kFamilyAll;   // of the session
-  uint32_t trigger_families_ = 0;    // armed between windows
+  uint32_t families_ = kFamilyAll;  // of the session
+  uint32_t trigger_families_ = 0;   // armed between windows
   bool keep_spool_ = false;
   bool everything_ = true;
   uint64_t sliding_ticks_ = 0;
