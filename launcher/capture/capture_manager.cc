@@ -1,26 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/capture/capture_manager.h"
 
-#include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <ctime>
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "launcher/base/deadline.h"
 #include "launcher/base/text.h"
+#include "launcher/capture/delivery.h"
 #include "launcher/service/tls.h"
 #include "wire/clock.h"
 #include "writer/base/file_ops.h"
 #include "writer/base/secrets.h"
-#include "writer/base/trusted_path.h"
 #include "writer/base/utf8.h"
 #include "writer/logdir/logdir.h"
 
@@ -38,8 +32,6 @@ constexpr uint64_t kRefusalNs = 1'000'000'000;
 constexpr uint64_t kReceiptPatienceNs = 60'000'000'000;
 constexpr uint64_t kLastReceiptPatienceNs = 2'000'000'000;  // the command has ended
 constexpr uint64_t kWordNs = 2'000'000'000;                 // between two to a client that waits for the writing
-constexpr absl::Duration kTidyingLimit = absl::Seconds(2);
-constexpr std::string_view kProfileSuffix = ".xplane.pb";
 
 uint64_t UnixNow() { return static_cast<uint64_t>(absl::GetCurrentTimeNanos()); }
 
@@ -54,16 +46,6 @@ CaptureManager::~CaptureManager() {
   // Its worker ends when it sees that we have, and then what it has written to a client arrives.
   control_.reset();
   service_.reset();
-  if (endpoints_.empty()) return;
-  // A file server that has died since must not keep the command's exit status from whoever waits for it.
-  WithinDeadline(kTidyingLimit, [this] {
-    // Of the directories it fails, as it should, while anything is left in them.
-    for (size_t i = endpoints_.size(); i-- > 0;) {
-      const bool is_file = i + 1 == endpoints_.size();
-      unlinkat(endpoints_[i].directory.get(), endpoints_[i].name.c_str(), is_file ? 0 : AT_REMOVEDIR);
-    }
-    return absl::OkStatus();
-  }).IgnoreError();
 }
 
 absl::Status CaptureManager::Open() {
@@ -81,7 +63,9 @@ absl::Status CaptureManager::Open() {
       Service::Listen(options_.listen, options_.port, options_.port_users, std::move(identity));
   if (!service.ok()) return service.status();
   service_ = *std::move(service);
-  WriteEndpoints();
+  if (const absl::Status status = endpoints_.Write(run_, options_.ranks, addresses()); !status.ok()) {
+    terminal_.Debug(StrCat("no file of endpoints: ", PrintableUtf8(std::string(status.message()))));
+  }
   return absl::OkStatus();
 }
 
@@ -104,44 +88,6 @@ std::vector<std::string> CaptureManager::StartLines() const {
                         : "beyond loopback the port speaks TLS; whoever reaches it may take a profile: no password");
   }
   return lines;
-}
-
-// Where `tbprof capture --run` finds all workers of a run.
-void CaptureManager::WriteEndpoints() {
-  const nlohmann::json json = {{"run", ValidUtf8(run_.run_name())},
-                               {"host", run_.host()},
-                               {"pid", getpid()},
-                               {"rank", run_.job().rank.rank},
-                               {"world_size", run_.job().rank.world_size},
-                               {"sure_rank", run_.job().sure_rank},
-                               {"ranks", options_.ranks},
-                               {"addresses", addresses()}};
-  const std::string text = json.dump(2) + "\n";
-  const absl::Status status = [&] {
-    FileDescriptor at(openat(run_.logdir_fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    std::string hidden, path = run_.logdir();
-    for (const std::string& name : {std::string(), std::string("endpoints"), run_.run_name()}) {
-      absl::StatusOr<FileDescriptor> next =
-          name.empty() ? OpenHiddenDirectory(at.get(), path, &hidden) : OpenOrMakeDirectory(at.get(), name, path, 0755);
-      if (!next.ok()) return next.status();
-      const std::string& used = name.empty() ? hidden : name;
-      StrAppend(&path, "/", used);
-      endpoints_.push_back({std::move(at), used});
-      at = *std::move(next);
-    }
-    const std::string name = StrCat(run_.host(), "-", getpid(), ".endpoints.json");
-    const std::string temporary = StrCat(name, ".", RandomHex(8), ".tmp");
-    absl::StatusOr<FileDescriptor> file = CreateFile(at.get(), temporary, path);
-    if (!file.ok()) return file.status();
-    absl::Status written = WriteAll(file->get(), text, path);
-    if (written.ok() && renameat(at.get(), temporary.c_str(), at.get(), name.c_str()) != 0) {
-      written = ErrnoStatus(errno, "cannot write", path);
-    }
-    if (!written.ok()) unlinkat(at.get(), temporary.c_str(), 0);
-    endpoints_.push_back({std::move(at), name});
-    return written;
-  }();
-  if (!status.ok()) terminal_.Debug(StrCat("no file of endpoints: ", PrintableUtf8(std::string(status.message()))));
 }
 
 void CaptureManager::AppendWatched(std::vector<pollfd>* fds) const {
@@ -481,24 +427,8 @@ void CaptureManager::Describe(uint32_t window, ConversionRequest* request) {
     request->run_exclusive = false;
     return;
   }
-  // Beside the spool, where there is room; where its directory was removed, the answer can wait anywhere.
-  FileDescriptor at(session_.spool_directory() >= 0 ? fcntl(session_.spool_directory(), F_DUPFD_CLOEXEC, 0) : -1);
-  std::string name = StrCat(session_.spool_name(), ".capture-", RandomHex(8));
-  std::string path = StrCat(session_.spool_path(), name.substr(session_.spool_name().size()));
-  if (at.get() < 0 || mkdirat(at.get(), name.c_str(), 0700) != 0) {
-    const std::string socket = session_.control_path();
-    name = StrCat(kControlName, "-", RandomHex(8));
-    path = StrCat(socket.substr(0, socket.rfind('/') + 1), name);
-    at = FileDescriptor(open(socket.substr(0, socket.rfind('/')).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (at.get() < 0 || mkdirat(at.get(), name.c_str(), 0700) != 0) return;
-  }
-  FileDescriptor made(openat(at.get(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (made.get() < 0) return;
-  capture->directory = std::make_shared<PrivateDirectory>();
-  std::string place = PathOfDirectory(made.get());
-  capture->directory->logdir = LogDirectory{std::move(made), path, std::move(place)};
-  capture->directory->parent = std::move(at);
-  capture->directory->name = name;
+  capture->directory = MakePrivateDirectory(session_);
+  if (capture->directory == nullptr) return;
   SetLogdir(capture->directory->logdir, request);
   request->durable = false;
 }
@@ -567,33 +497,10 @@ void CaptureManager::Deliver(Capture* capture, const ConversionRequest& request,
     answer.lines = result.lines;
   } else {
     answer.directory = capture->directory == nullptr ? result.directory : "";
-    // Those of this conversion: a shared directory may have others of the same host.
-    std::vector<std::string> paths;
-    for (const std::string& path : result.files) {
-      if (path.ends_with(kProfileSuffix)) paths.push_back(path);
-    }
-    std::string stem;
-    uint64_t bytes = 0;
-    const absl::StatusOr<LogDirectory> again =
-        IsRemoved(request.logdir_fd) ? LogDirectory::Open(request.logdir) : absl::UnavailableError("");
-    const int logdir = again.ok() ? again->fd.get() : request.logdir_fd;
-    for (const std::string& path : paths) {
-      // <logdir>/plugins/profile/<run>/<file>, in the directory that it was published in.
-      const size_t below = path.rfind("/plugins/profile/");
-      if (below == std::string::npos) continue;
-      absl::StatusOr<FileDescriptor> found = OpenBeneath(logdir, path.substr(below), O_RDONLY | O_NONBLOCK | O_NOCTTY);
-      ScopedFd file(found.ok() ? found->Release() : -1);
-      struct stat facts;
-      if (!file.valid() || fstat(file.get(), &facts) != 0) continue;
-      const std::string name = path.substr(path.rfind('/') + 1);
-      // The command's own rank is the first.
-      if (answer.files.empty()) stem = name.substr(0, name.size() - kProfileSuffix.size());
-      answer.files.push_back(RunDirectory::NameForClient(name, stem));
-      files.push_back(std::move(file));
-      bytes += static_cast<uint64_t>(facts.st_size);
-      if (files.size() == kMaxControlFiles) break;
-    }
-    capture->sent_bytes = bytes;
+    DeliveredFiles delivered = OpenDelivered(request, result);
+    answer.files = std::move(delivered.names);
+    files = std::move(delivered.files);
+    capture->sent_bytes = delivered.bytes;
     if (capture->directory == nullptr) TellSent(*capture);
   }
   std::vector<int> descriptors;

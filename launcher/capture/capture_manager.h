@@ -4,11 +4,11 @@
 // closes their windows, says where each profile goes, and hands it to whoever waits for it.
 //
 //   CaptureManager captures(options, run, session, terminal);
-//   desk.Open();                               // before the command starts
-//   while (...) { desk.AppendWatched(&fds); ppoll(...); desk.Handle(); }
-//   desk.Describe(window, &request);           // of a conversion that begins
-//   desk.Converted(request, result);           // that has ended
-//   desk.EndAll();                             // the command has ended; Handle until !desk.Waiting()
+//   captures.Open();                               // before the command starts
+//   while (...) { captures.AppendWatched(&fds); ppoll(...); captures.Handle(); }
+//   captures.Describe(window, &request);           // of a conversion that begins
+//   captures.Converted(request, result);           // that has ended
+//   captures.EndAll();                             // the command has ended; Handle until !captures.Waiting()
 //
 // Process: launcher, main thread. Never waits.
 #ifndef TBPROF_LAUNCHER_CAPTURE_CAPTURE_MANAGER_H_
@@ -22,35 +22,16 @@
 #include <vector>
 
 #include "launcher/base/control_socket.h"
+#include "launcher/capture/capture_run.h"
 #include "launcher/capture/captures.h"
+#include "launcher/capture/endpoints_file.h"
 #include "launcher/cli/options.h"
 #include "launcher/cli/terminal.h"
 #include "launcher/convert/conversion.h"
 #include "launcher/service/service.h"
 #include "launcher/session/session.h"
-#include "launcher/target/job.h"
-#include "writer/base/file_ops.h"
 
 namespace tbprof {
-
-// The run that the captures are of.
-class CaptureRun {
- public:
-  virtual ~CaptureRun() = default;
-  // Closes the session's window and has it converted.
-  virtual void CloseAndConvert(uint32_t window) = 0;
-  virtual void Convert(uint32_t window) = 0;
-  virtual size_t UnwrittenCaptures() const = 0;
-  virtual bool TargetRuns() const = 0;
-  // What happens to all profiles of the run from now on.
-  virtual const std::string& logdir() const = 0;
-  virtual int logdir_fd() const = 0;
-  virtual const std::string& run_name() const = 0;
-  virtual const std::string& host() const = 0;
-  virtual std::string WindowText() const = 0;
-  virtual bool RunWindowIsOpen() const = 0;
-  virtual const Job& job() const = 0;
-};
 
 class CaptureManager {
  public:
@@ -113,7 +94,6 @@ class CaptureManager {
   void Fail(uint32_t client, uint64_t id, const absl::Status& status);
   bool IsOurRepository(const std::string& root) const;
   SessionStatus Status() const;
-  void WriteEndpoints();
 
   const Options& options_;
   CaptureRun& run_;
@@ -122,12 +102,7 @@ class CaptureManager {
   Captures captures_;
   std::unique_ptr<ControlServer> control_;
   std::unique_ptr<Service> service_;
-  // Of <logdir>/.tbprof/endpoints/<run>/<file>, the outermost first, to be tidied up.
-  struct Entry {
-    FileDescriptor directory;
-    std::string name;
-  };
-  std::vector<Entry> endpoints_;
+  EndpointsFile endpoints_;
   const uint64_t since_unix_ns_ = static_cast<uint64_t>(absl::GetCurrentTimeNanos());
 
   uint32_t triggered_ = 0;  // the window that the program has begun
