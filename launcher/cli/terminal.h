@@ -38,7 +38,7 @@ class Terminal {
   void Error(std::string_view line);  // always
   void Debug(std::string_view line);  // TBPROF_LOG=debug, and always in the log file
 
-  void Hush() { quiet_ = true; }  // from here on as with --quiet
+  void SetQuiet() { quiet_ = true; }  // from here on as with --quiet
 
   bool color() const { return color_; }
   bool interactive() const { return interactive_; }  // descriptor 2 is a terminal

@@ -2,507 +2,29 @@
 #include "launcher/convert/conversion.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <exception>
-#include <map>
-#include <new>
 #include <nlohmann/json.hpp>
-#include <set>
-#include <sstream>
 
-#include "absl/time/clock.h"
 #include "launcher/base/deadline.h"
 #include "launcher/base/text.h"
-#include "launcher/base/version.h"
-#include "launcher/target/preflight.h"
+#include "launcher/convert/conversion_messages.h"
 #include "launcher/target/worker_process.h"
-#include "wire/clock.h"
-#include "writer/base/arguments.h"
-#include "writer/base/summary_format.h"
 #include "writer/base/trusted_path.h"
-#include "writer/base/utf8.h"
-#include "writer/convert/rank_json.h"
-#include "writer/convert/rank_report.h"
-#include "writer/convert/timeline_builder.h"
 #include "writer/logdir/logdir.h"
-#include "writer/outputs/outputs.h"
-#include "writer/outputs/summary.h"
-#include "writer/steps/step_detector.h"
-
-extern char** environ;
 
 namespace tbprof {
 namespace {
 
-constexpr char kWorkerArgument[] = "--convert-worker";
-constexpr int kRequestFd = 3;
-constexpr int kResultFd = 4;
-constexpr int kLogdirFd = 5;
-constexpr int kSpoolDirectoryFd = 6;
-constexpr off_t kMaxSummaryBytes = 64 << 20;
 constexpr int kLowestPriority = 19;
 // A quarter of a processor that the command keeps busy: what it takes is the same at any priority, it is sooner over.
 constexpr int kPriorityOnRequest = 5;
-constexpr rlim_t kMaxAddressSpace = 4ull << 30;
-
-// A path is bytes, JSON is text: each byte as the character of that number.
-std::string BytesToText(const std::string& bytes) {
-  std::string text;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x80) {
-      text += c;
-    } else {
-      text += static_cast<char>(0xc0 | byte >> 6);
-      text += static_cast<char>(0x80 | (byte & 0x3f));
-    }
-  }
-  return text;
-}
-
-std::string TextToBytes(const std::string& text) {
-  std::string bytes;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if (byte < 0x80 || i + 1 == text.size()) {
-      bytes += text[i];
-    } else {
-      bytes += static_cast<char>((byte & 0x03) << 6 | (static_cast<unsigned char>(text[++i]) & 0x3f));
-    }
-  }
-  return bytes;
-}
-
-std::vector<std::string> FilesAsText(const std::vector<std::string>& files) {
-  std::vector<std::string> texts;
-  texts.reserve(files.size());
-  for (const std::string& file : files) texts.push_back(BytesToText(file));
-  return texts;
-}
-
-nlohmann::json ToJson(const ConversionRequest& request) {
-  return {{"spool", BytesToText(request.spool)},
-          {"spool_name", BytesToText(request.spool_name)},
-          {"spool_directory", request.spool_directory >= 0 ? kSpoolDirectoryFd : -1},
-          {"main_bytes", request.extent.main_bytes},
-          {"first_part", request.extent.first_part},
-          {"last_part", request.extent.last_part},
-          {"window", request.window},
-          {"logdir", BytesToText(request.logdir)},
-          {"logdir_place", BytesToText(request.logdir_place)},
-          {"logdir_fd", request.logdir_fd >= 0 ? kLogdirFd : -1},
-          {"run", request.run},
-          {"run_exclusive", request.run_exclusive},
-          {"host", request.host},
-          {"max_profile_size", request.max_profile_size},
-          {"max_reply_bytes", request.max_reply_bytes},
-          {"step_marker", BytesToText(request.step_marker)},
-          {"also", request.also},
-          {"warnings", request.warnings},
-          {"recovered", request.recovered},
-          {"wait_for_ranks", request.wait_for_ranks},
-          {"rank_wait_ms", request.rank_wait_ms},
-          {"world_size", request.world_size},
-          {"agreed_start_unix_ns", request.agreed_start_unix_ns},
-          {"durable", request.durable},
-          {"delivered", request.delivered},
-          {"summary_only", request.summary_only},
-          {"summary_wanted", request.summary_wanted},
-          {"before_command_ns", request.before_command_ns},
-          {"command_end_ns", request.command_end_ns},
-          {"first_step", request.first_step},
-          {"last_step", request.last_step},
-          {"color", request.color},
-          {"width", request.width}};
-}
-
-ConversionRequest FromJson(const nlohmann::json& json) {
-  ConversionRequest request;
-  request.spool = TextToBytes(json.at("spool"));
-  request.spool_name = TextToBytes(json.at("spool_name"));
-  request.spool_directory = json.at("spool_directory");
-  request.extent.main_bytes = json.at("main_bytes");
-  request.extent.first_part = json.at("first_part");
-  request.extent.last_part = json.at("last_part");
-  request.window = json.at("window");
-  request.logdir = TextToBytes(json.at("logdir"));
-  request.logdir_place = TextToBytes(json.at("logdir_place"));
-  request.logdir_fd = json.at("logdir_fd");
-  request.run = json.at("run");
-  request.run_exclusive = json.at("run_exclusive");
-  request.host = json.at("host");
-  request.max_profile_size = json.at("max_profile_size");
-  request.max_reply_bytes = json.at("max_reply_bytes");
-  request.step_marker = TextToBytes(json.at("step_marker"));
-  request.also = json.at("also").get<std::vector<std::string>>();
-  request.warnings = json.at("warnings").get<std::vector<std::string>>();
-  request.recovered = json.at("recovered");
-  request.wait_for_ranks = json.at("wait_for_ranks");
-  request.rank_wait_ms = json.at("rank_wait_ms");
-  request.world_size = json.at("world_size");
-  request.agreed_start_unix_ns = json.at("agreed_start_unix_ns");
-  request.durable = json.at("durable");
-  request.delivered = json.at("delivered");
-  request.summary_only = json.at("summary_only");
-  request.summary_wanted = json.at("summary_wanted");
-  request.before_command_ns = json.at("before_command_ns");
-  request.command_end_ns = json.at("command_end_ns");
-  request.first_step = json.at("first_step");
-  request.last_step = json.at("last_step");
-  request.color = json.at("color");
-  request.width = json.at("width");
-  return request;
-}
-
-void Say(const nlohmann::json& message) {
-  const std::string text = message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t wrote = write(kResultFd, text.data() + done, text.size() - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return;  // the launcher is gone; the profile is still worth finishing
-    done += static_cast<size_t>(wrote);
-  }
-}
-
-// Between true and the next word of any kind the worker waits for the log directory.
-void SayPublishing(bool publishing) { Say({{"publishing", publishing}}); }
-
-// Writes what is wanted of the timeline that `build` makes for a number of bytes. How long the file is to be is known
-// well enough for most programs before it is written; where it turns out too long, again with less.
-absl::StatusOr<Timeline> WriteOutputs(const ConversionRequest& request, Timeline timeline, RunDirectory* directory,
-                                      const std::function<absl::StatusOr<Timeline>(uint64_t)>& build) {
-  constexpr int kMaxAttempts = 4;
-  for (const Output& output : Outputs()) {
-    bool wanted = output.by_default;
-    for (const std::string& name : request.also) wanted |= name == output.name;
-    if (!wanted) continue;
-    for (int attempt = 1;; ++attempt) {
-      SayPublishing(true);
-      const bool limited = output.limited && attempt < kMaxAttempts;
-      const absl::StatusOr<uint64_t> bytes =
-          directory->Write(output, timeline, limited ? request.max_profile_size : UINT64_MAX);
-      if (!bytes.ok()) return bytes.status();
-      if (!limited || *bytes <= request.max_profile_size) break;
-      SayPublishing(false);
-      const double per_expected =
-          static_cast<double>(*bytes) / static_cast<double>(std::max<uint64_t>(timeline.expected_bytes, 1));
-      timeline = Timeline();  // two of them would be too much
-      absl::StatusOr<Timeline> shorter =
-          build(static_cast<uint64_t>(0.95 * static_cast<double>(request.max_profile_size) / per_expected));
-      if (!shorter.ok()) return shorter.status();
-      timeline = *std::move(shorter);
-    }
-  }
-  return timeline;
-}
-
-// Takes what the summaries of other launchers in a run's directory report of their ranks, each summary once. Whoever
-// can write there can have put anything there.
-void ReadOtherRanks(const RunDirectory& directory, const std::string& run, const Timeline& own,
-                    std::set<std::string>* seen, std::map<int, RankReport>* found) {
-  // Of a run that does not fit one profile the timeline shows the end.
-  const auto before_ns = static_cast<uint64_t>(std::max<int64_t>(own.totals_ps - own.duration_ps, 0) / 1000);
-  const uint64_t run_start = own.origin_unix_ns - std::min(own.origin_unix_ns, before_ns);
-  const absl::StatusOr<FileDescriptor> shared = OpenBeneath(directory.profile_fd(), run, O_RDONLY | O_DIRECTORY);
-  if (!shared.ok()) return;
-  ForEachEntry(shared->get(), [&](const char* name) {
-    if (!std::string_view(name).ends_with(".summary.json") || !seen->insert(StrCat(run, "/", name)).second) return;
-    const ScopedFd file(openat(shared->get(), name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
-    struct stat facts;
-    if (!file.valid() || fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode) ||
-        facts.st_size > kMaxSummaryBytes) {
-      return;
-    }
-    std::string text(static_cast<size_t>(facts.st_size), '\0');
-    if (!ReadAll(file.get(), &text, name).ok()) return;
-    for (RankReport& report : RankReportsOfSummary(text, own.origin_unix_ns, run_start)) {
-      const int rank = report.rank;
-      found->emplace(rank, std::move(report));
-    }
-  });
-}
-
-// Waits for the files of other launchers' ranks; what they report goes to the timeline, and so does who is missing when
-// the time is up. A summary is published behind its profile.
-void WaitForRanks(const RunDirectory& directory, const ConversionRequest& request, Timeline* timeline) {
-  timeline->missing_ranks.clear();
-  const int world = std::min(std::max(timeline->world_size, request.world_size), kMaxWorld);
-  RankChoice choice;
-  if (world <= 1 || !ParseRankChoice(timeline->ranks_recorded.c_str(), &choice)) return;
-  const bool is_told = IsTold(choice, world);
-  std::set<int> own(timeline->further_ranks.begin(), timeline->further_ranks.end());
-  own.insert(timeline->rank);
-  std::set<int> missing;
-  for (int rank = 0; is_told && rank < world; ++rank) {
-    if (!IsChosen(choice, {.rank = rank, .local_rank = -1, .world_size = world}) || own.count(rank) != 0) continue;
-    missing.insert(rank);
-  }
-  // Each launcher decides for itself whether its run fits one profile.
-  const std::string end = StrCat("_", WindowName(kEndWindow));
-  const std::string& run = directory.run();
-  const std::string other = run.ends_with(end) ? run.substr(0, run.size() - end.size()) : StrCat(run, end);
-  std::set<std::string> seen;
-  std::map<int, RankReport> found;
-  const absl::Time deadline = absl::Now() + absl::Milliseconds(request.rank_wait_ms);
-  for (;;) {
-    for (const std::string& place : {run, other}) {
-      ReadOtherRanks(directory, place, *timeline, &seen, &found);
-    }
-    std::erase_if(missing, [&](int rank) { return found.count(rank) != 0; });
-    if (missing.empty() || absl::Now() >= deadline) break;
-    SayPublishing(true);
-    absl::SleepFor(absl::Milliseconds(50));
-  }
-  timeline->missing_ranks.assign(missing.begin(), missing.end());
-  for (auto& [rank, report] : found) {
-    if (own.count(rank) == 0) PutRankReport(std::move(report), &timeline->by_rank);
-  }
-  for (const int rank : missing) {
-    RankReport report;
-    report.rank = rank;
-    PutRankReport(std::move(report), &timeline->by_rank);
-  }
-}
-
-// One that is the newest may still go on, and where steps are inferred the next may move it.
-void FindSteps(const Timeline& timeline, const ConversionRequest& request, ConversionResult* result) {
-  if (timeline.step_source == "synthetic") return;
-  // What repeats before the training (imports, unpacking) must not end the recording of it.
-  if (request.summary_only && timeline.step_confidence < kSureConfidence) return;
-  result->step_source = timeline.step_source;
-  int64_t count = 0;
-  for (const Step& step : timeline.steps) {
-    if (!step.is_regular) continue;
-    result->newest_step = std::max(result->newest_step, step.number);
-    if (step.number >= request.first_step && step.number <= request.last_step) {
-      const int64_t from = step.start_ps / 1000;
-      result->steps_from_ns = result->steps_from_ns < 0 ? from : std::min(result->steps_from_ns, from);
-      result->steps_to_ns = std::max(result->steps_to_ns, step.end_ps / 1000);
-      ++count;
-    }
-  }
-  if (count == 0) return;
-  // What makes a step known, its optimizer's end or the next one's beginning, may lie on the border.
-  const int64_t margin = std::min<int64_t>((result->steps_to_ns - result->steps_from_ns) / count / 20, 2'000'000);
-  result->steps_from_ns = std::max<int64_t>(result->steps_from_ns - margin, 0);
-  result->steps_to_ns += margin;
-}
-
-// The files of all ranks go into one reply.
-uint64_t MostBytesOfFile(const ConversionRequest& request, size_t files) {
-  if (request.max_reply_bytes == 0) return request.max_profile_size;
-  return std::min(request.max_profile_size, request.max_reply_bytes / files);
-}
-
-void TellReplyLimit(const ConversionRequest& request, size_t files, Timeline* timeline) {
-  if (timeline->events_over_budget == 0 || MostBytesOfFile(request, files) == request.max_profile_size) return;
-  timeline->warnings.push_back(
-      StrCat("a reply takes at most ", request.max_reply_bytes >> 10, " KiB",
-             files > 1 ? StrCat(" for the files of ", files, " ranks") : "",
-             ": what is published by the job itself (a signal, `tbprof capture PID`) has no such limit"));
-}
-
-// By the directory's descriptor: what its name leads to may be another by now.
-std::string ReadableSpool(const ConversionRequest& request) {
-  if (request.spool_directory < 0) return request.spool;
-  return StrCat("/proc/self/fd/", request.spool_directory, "/", request.spool_name);
-}
-
-// The directory that was there when the command started: where it is now, or made again where it was removed.
-absl::StatusOr<LogDirectory> HeldLogdir(const ConversionRequest& request, const std::string& host,
-                                        std::vector<std::string>* warnings) {
-  LogDirectory held{FileDescriptor(request.logdir_fd < 0 ? -1 : fcntl(request.logdir_fd, F_DUPFD_CLOEXEC, 0)),
-                    request.logdir, request.logdir_place};
-  if (held.fd.get() >= 0 && IsRemoved(held.fd.get())) {
-    const absl::Status made = PrepareLogdir(request.logdir, host);
-    if (!made.ok()) return made;
-    warnings->push_back("the log directory was removed while the command ran; it was made again");
-    held.fd.Close();
-  }
-  if (held.fd.get() < 0) return LogDirectory::Open(request.logdir);
-  std::string now = PathOfDirectory(held.fd.get());
-  if (now.empty() || held.place.empty() || now == held.place) return held;
-  warnings->push_back(
-      StrCat("the log directory was renamed while the command ran; this profile is in ", PrintableUtf8(now)));
-  held.path = std::move(now);
-  return held;
-}
-
-// What tbprof itself has added to the wall time of the command until now.
-void AddShare(const ConversionRequest& request, SummaryOptions* options) {
-  if (request.command_end_ns == 0) return;
-  options->seconds_before = static_cast<double>(request.before_command_ns) / 1e9;
-  const uint64_t now = ReadMonotonic();
-  options->seconds_after = static_cast<double>(now - std::min(now, request.command_end_ns)) / 1e9;
-}
-
-absl::StatusOr<ConversionResult> Convert(const ConversionRequest& given) {
-  ConversionRequest request = given;
-  request.max_profile_size = MostBytesOfFile(given, 1);
-  TimelineRequest timeline_request;
-  timeline_request.spool = ReadableSpool(request);
-  timeline_request.extent = request.extent;
-  timeline_request.window = request.window;
-  timeline_request.max_profile_size = request.max_profile_size;
-  timeline_request.step_marker = request.step_marker;
-  timeline_request.warnings = request.warnings;
-  timeline_request.recovered = request.recovered;
-  timeline_request.agreed_start_unix_ns = request.agreed_start_unix_ns;
-  const Environment environment = CurrentEnvironment();
-  timeline_request.examine = [&](const std::string& path) { return ExamineFile(path, environment); };
-  const ProgressFunction progress = [](uint64_t done, uint64_t total) { Say({{"progress", {done, total}}}); };
-  absl::StatusOr<Timeline> timeline = BuildTimeline(timeline_request, progress);
-  if (!timeline.ok()) return timeline.status();
-  if (request.summary_only) {
-    ConversionResult result;
-    if (request.last_step >= 0) {
-      FindSteps(*timeline, request, &result);
-    } else {
-      SummaryOptions options;
-      options.version = Version();
-      result.summary_json = SummaryJson(*timeline, {}, options);
-    }
-    return result;
-  }
-  if (request.last_step >= 0) {
-    ConversionResult steps;
-    FindSteps(*timeline, request, &steps);
-    if (steps.steps_from_ns >= 0 && steps.newest_step >= request.last_step) {
-      timeline_request.part_from_ns = static_cast<uint64_t>(steps.steps_from_ns);
-      timeline_request.part_to_ns = static_cast<uint64_t>(steps.steps_to_ns);
-      timeline = Timeline();
-      timeline = BuildTimeline(timeline_request, progress);
-      if (!timeline.ok()) return timeline.status();
-    } else {
-      const std::string wanted = StrCat("--window=steps=", request.first_step, ":", request.last_step);
-      timeline->warnings.push_back(steps.newest_step < 0
-                                       ? StrCat(wanted, ": no steps were recognised; this is all of the run")
-                                   : steps.newest_step > request.last_step
-                                       ? StrCat(wanted, ": all steps have higher numbers; this is all of the run")
-                                       : StrCat("the command ended before step ", request.last_step, " (the last was ",
-                                                steps.newest_step, "); this is all of the run"));
-    }
-  }
-  const size_t file_count = 1 + timeline->further_ranks.size();
-  request.max_profile_size = MostBytesOfFile(given, file_count);
-  TellReplyLimit(given, file_count, &*timeline);
-  const std::string host = request.host.empty() ? timeline->host : request.host;
-  SayPublishing(true);
-  absl::StatusOr<LogDirectory> logdir = HeldLogdir(request, host, &timeline->warnings);
-  if (!logdir.ok()) return logdir.status();
-  auto directory =
-      RunDirectory::Create(logdir->fd.get(), logdir->path, request.run, request.run_exclusive, host, timeline->rank,
-                           timeline->further_ranks, request.delivered ? RankNames::kClient : RankNames::kHosts);
-  if (!directory.ok()) return directory.status();
-  (*directory)->set_durable(request.durable);
-  for (const int rank : timeline->further_ranks) {
-    SayPublishing(false);
-    const auto build = [&](uint64_t most_bytes) {
-      timeline_request.rank = rank;
-      timeline_request.max_profile_size = most_bytes;
-      absl::StatusOr<Timeline> further = BuildTimeline(timeline_request, progress);
-      if (!further.ok()) return further;
-      further->host = (*directory)->HostOf(rank);
-      further->run = (*directory)->run();
-      for (RankReport& report : further->by_rank) {
-        if (report.rank != rank) continue;
-        report.host = further->host;
-        PutRankReport(report, &timeline->by_rank);
-      }
-      further->rank_warnings = RankWarnings(*further);
-      TellReplyLimit(given, file_count, &*further);
-      return further;
-    };
-    absl::StatusOr<Timeline> further = build(request.max_profile_size);
-    if (!further.ok()) return further.status();
-    further = WriteOutputs(request, *std::move(further), directory->get(), build);
-    if (!further.ok()) return further.status();
-  }
-  timeline_request.rank = kAnyRank;
-  if (request.wait_for_ranks) {
-    WaitForRanks(**directory, request, &*timeline);
-    if (!timeline->missing_ranks.empty()) {
-      const int64_t waited = request.rank_wait_ms;
-      timeline->warnings.push_back(StrCat("missing ranks: ", RankList(timeline->missing_ranks),
-                                          " (no file of theirs from this run in ", (*directory)->path(), " after ",
-                                          HumanTime(waited * 1'000'000'000), ")"));
-    }
-  }
-  timeline->host = (*directory)->HostOf(timeline->rank);
-  timeline->run = (*directory)->run();
-  for (RankReport& report : timeline->by_rank) {
-    if (report.rank == timeline->rank) report.host = timeline->host;
-  }
-  timeline->rank_warnings = RankWarnings(*timeline);
-  // Copies: the timeline that they are of goes into the call.
-  const std::string host_of_file = timeline->host;
-  const std::vector<std::string> warnings = timeline->warnings;
-  const std::vector<std::string> rank_warnings = timeline->rank_warnings;
-  const std::vector<int> missing = timeline->missing_ranks;
-  const std::vector<RankReport> by_rank = timeline->by_rank;
-  const size_t further_files = (*directory)->written().size();
-  timeline = WriteOutputs(request, *std::move(timeline), directory->get(), [&](uint64_t most_bytes) {
-    timeline_request.max_profile_size = most_bytes;
-    absl::StatusOr<Timeline> shorter = BuildTimeline(timeline_request, progress);
-    if (!shorter.ok()) return shorter;
-    shorter->host = host_of_file;
-    shorter->run = (*directory)->run();
-    shorter->warnings = warnings;
-    shorter->rank_warnings = rank_warnings;
-    shorter->missing_ranks = missing;
-    shorter->by_rank = by_rank;
-    TellReplyLimit(given, file_count, &*shorter);
-    return shorter;
-  });
-  if (!timeline.ok()) return timeline.status();
-  (*directory)->PutFirst(further_files);
-  SummaryOptions options;
-  options.logdir = logdir->path;
-  options.version = Version();
-  options.color = request.color;
-  options.width = request.width;
-  ConversionResult result;
-  AddShare(request, &options);
-  std::string summary = SummaryJson(*timeline, (*directory)->written(), options);
-  SayPublishing(true);
-  const absl::Status status = (*directory)->WriteText("summary.json", summary);
-  if (!status.ok()) return status;
-  SayPublishing(true);
-  absl::StatusOr<std::vector<RunDirectory::File>> files = (*directory)->Publish();
-  if (!files.ok()) return files.status();
-  if (request.summary_wanted) result.summary_json = std::move(summary);
-  AddShare(request, &options);
-  result.run = (*directory)->run();
-  result.directory = (*directory)->path();
-  for (const RunDirectory::File& file : *files) result.files.push_back(file.path);
-  result.lines = SummaryText(*timeline, *files, options);
-  return result;
-}
-
-// Libraries of ours throw: what they cannot get or make nothing of ends the conversion, with a line.
-absl::StatusOr<ConversionResult> ConvertWithinMemory(const ConversionRequest& request) {
-  try {
-    return Convert(request);
-  } catch (const std::bad_alloc&) {
-    rlimit limit{};
-    getrlimit(RLIMIT_AS, &limit);
-    return absl::ResourceExhaustedError(StrCat("the conversion needs more memory than the ", limit.rlim_cur >> 20,
-                                               " MiB it may have; a smaller --max-profile-size needs less"));
-  } catch (const std::exception& error) {
-    return absl::InternalError(StrCat("the conversion failed: ", PrintableUtf8(error.what())));
-  }
-}
 
 }  // namespace
 
@@ -526,51 +48,6 @@ absl::Status WriteSummaryJson(const Options& options, const std::string& text) {
   return status.ok() ? status : absl::Status(status.code(), StrCat("the summary: ", std::string(status.message())));
 }
 
-bool IsConvertWorker(int argc, char** argv) { return argc == 2 && strcmp(argv[1], kWorkerArgument) == 0; }
-
-int ConvertWorker() {
-  // A sanitizer's shadow needs terabytes of addresses.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  rlimit limit;
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur > kMaxAddressSpace) {
-    limit = {kMaxAddressSpace, kMaxAddressSpace};
-    setrlimit(RLIMIT_AS, &limit);
-  }
-#endif
-  const int score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-  if (score >= 0) {
-    (void)!write(score, "900", 3);
-    close(score);
-  }
-  signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN);
-  std::string text;
-  char buffer[4096];
-  for (ssize_t got; (got = read(kRequestFd, buffer, sizeof(buffer))) > 0;)
-    text.append(buffer, static_cast<size_t>(got));
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return 1;
-  const ConversionRequest request = FromJson(json);
-  absl::StatusOr<ConversionResult> result = ConvertWithinMemory(request);
-  if (!result.ok()) {
-    std::string message(result.status().message());
-    const std::string held = ReadableSpool(request);
-    if (const size_t at = message.find(held); at != std::string::npos) message.replace(at, held.size(), request.spool);
-    Say({{"error", message}});
-    return 1;
-  }
-  Say({{"run", result->run},
-       {"directory", result->directory},
-       {"files", FilesAsText(result->files)},
-       {"lines", result->lines},
-       {"steps_from_ns", result->steps_from_ns},
-       {"steps_to_ns", result->steps_to_ns},
-       {"newest_step", result->newest_step},
-       {"step_source", result->step_source},
-       {"summary_json", result->summary_json}});
-  return 0;
-}
-
 absl::StatusOr<std::unique_ptr<Conversion>> Conversion::Start(const ConversionRequest& request) {
   std::unique_ptr<Conversion> conversion(new Conversion());
   conversion->request_ = request;
@@ -591,13 +68,14 @@ absl::StatusOr<std::unique_ptr<Conversion>> Conversion::Start(const ConversionRe
   sigset_t mask;
   sigemptyset(&mask);
   for (const int signo : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP, SIGUSR1, SIGUSR2}) sigaddset(&mask, signo);
-  std::vector<WorkerDescriptor> descriptors = {{input.get(), kRequestFd}, {output.get(), kResultFd}};
-  if (request.logdir_fd >= 0) descriptors.push_back({request.logdir_fd, kLogdirFd});
-  if (request.spool_directory >= 0) descriptors.push_back({request.spool_directory, kSpoolDirectoryFd});
-  const absl::StatusOr<pid_t> pid = StartWorker({kWorkerArgument}, descriptors, mask, "cannot start the conversion");
+  std::vector<WorkerDescriptor> descriptors = {{input.get(), kConvertRequestFd}, {output.get(), kConvertResultFd}};
+  if (request.logdir_fd >= 0) descriptors.push_back({request.logdir_fd, kConvertLogdirFd});
+  if (request.spool_directory >= 0) descriptors.push_back({request.spool_directory, kConvertSpoolDirectoryFd});
+  const absl::StatusOr<pid_t> pid =
+      StartWorker({kConvertWorkerArgument}, descriptors, mask, "cannot start the conversion");
   if (!pid.ok()) return pid.status();
   conversion->pid_ = *pid;
-  // Not by the worker itself: it could come behind Hurry.
+  // Not by the worker itself: it could come behind RaisePriority.
   if (request.beside_command) {
     setpriority(PRIO_PROCESS, static_cast<id_t>(conversion->pid_),
                 request.on_request ? kPriorityOnRequest : kLowestPriority);
@@ -625,17 +103,7 @@ void Conversion::TakeLine(const std::string& line) {
     result_.status = absl::InternalError(json["error"].get<std::string>());
     has_result_ = true;
   } else if (json.contains("summary_json")) {
-    result_.lines = json.value("lines", std::vector<std::string>());
-    result_.run = json.value("run", "");
-    result_.directory = json.value("directory", "");
-    for (const std::string& file : json.value("files", std::vector<std::string>())) {
-      result_.files.push_back(TextToBytes(file));
-    }
-    result_.steps_from_ns = json.value("steps_from_ns", int64_t{-1});
-    result_.steps_to_ns = json.value("steps_to_ns", int64_t{-1});
-    result_.newest_step = json.value("newest_step", int64_t{-1});
-    result_.step_source = json.value("step_source", "");
-    result_.summary_json = json.value("summary_json", "");
+    ReadResult(json, &result_);
     has_result_ = true;
   }
 }
@@ -646,7 +114,7 @@ absl::Duration Conversion::Stalled() {
   return absl::ZeroDuration();
 }
 
-void Conversion::Hurry() {
+void Conversion::RaisePriority() {
   if (pid_ > 0) setpriority(PRIO_PROCESS, static_cast<id_t>(pid_), getpriority(PRIO_PROCESS, 0));
 }
 

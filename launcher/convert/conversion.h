@@ -96,7 +96,7 @@ class Conversion {
   // How long the log directory has been silent; zero while the worker does other things or has no CPU.
   absl::Duration Stalled();
   // From now on it is waited for: our own priority. Without CAP_SYS_NICE or RLIMIT_NICE it keeps the lowest.
-  void Hurry();
+  void RaisePriority();
   void Abandon();  // kills the worker; does not wait for one that cannot go
   uint64_t done() const { return done_; }
   uint64_t total() const { return total_; }

@@ -39,6 +39,7 @@
 #include "launcher/service/profiler_request.h"
 #include "launcher/service/refused_connections.h"
 #include "launcher/service/service.h"
+#include "launcher/service/service_process.h"
 #include "launcher/service/tls.h"
 #include "wire/clock.h"
 #include "writer/base/file_ops.h"
@@ -46,10 +47,6 @@
 namespace tbprof {
 namespace {
 
-// Of connections: the system hands out the lowest free descriptor, so a higher one says how many there are. gRPC itself
-// closes its listening socket for good when accept fails for want of descriptors.
-constexpr int kHighestConnection = 300;
-constexpr rlim_t kDescriptors = 512;
 constexpr size_t kMemoryQuota = size_t{48} << 20;
 // Of the whole process, without the replies that it holds. gRPC 1.51 keeps a call of some KiB for every stream that a
 // client opens and resets, without a limit: 3 MB that arrive have cost 100.
@@ -57,7 +54,6 @@ constexpr uint64_t kMaxMemory = uint64_t{96} << 20;
 constexpr uint64_t kCopiesOfReply = 3;  // the message, its encoding, what of it is on its way
 // Memory grows faster than anybody looks: behind that the kernel gives no more, and gRPC aborts.
 constexpr uint64_t kMaxDataGrowth = uint64_t{192} << 20;
-constexpr size_t kThreadStack = size_t{512} << 10;  // counts as data, used or not
 constexpr uint64_t kMuchMemory = uint64_t{32} << 20;
 constexpr int kMuchMemoryLookMs = 10, kMemoryLookMs = 100, kQuietLookMs = 500;
 constexpr uint64_t kMemoryMoves = uint64_t{1} << 20;  // between two looks: somebody is at it
@@ -109,36 +105,6 @@ std::string PeerOf(const grpc::ServerContext& context) {
 }
 
 std::atomic<uint64_t> reply_bytes{0};  // of replies that are not sent yet
-
-struct Memory {
-  uint64_t resident = 0, data = 0;
-};
-
-Memory MemoryNow(int statm) {
-  char text[128] = {};
-  Memory pages;
-  if (pread(statm, text, sizeof(text) - 1, 0) <= 0 ||
-      sscanf(text, "%*u %" SCNu64 " %*u %*u %*u %" SCNu64, &pages.resident, &pages.data) != 2) {
-    return {};
-  }
-  const auto bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  return {pages.resident * bytes, pages.data * bytes};
-}
-
-// Raises what the process may take to what it has and `more`; never lowers it, for what a reply took is given back
-// later than we know.
-void AllowData(uint64_t more) {
-  static std::mutex mutex;
-  const std::lock_guard<std::mutex> lock(mutex);
-  static const ScopedFd* const statm = new ScopedFd(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
-  static uint64_t allowed = 0;
-  const uint64_t data = MemoryNow(statm->get()).data;
-  rlimit limit{};
-  if (data == 0 || data + more <= allowed || getrlimit(RLIMIT_DATA, &limit) != 0) return;
-  allowed = data + more;
-  limit.rlim_cur = std::min<rlim_t>(allowed, limit.rlim_max);
-  setrlimit(RLIMIT_DATA, &limit);
-}
 
 uint64_t SizeOf(int fd) {
   struct stat facts;
@@ -418,57 +384,18 @@ class ProfileAnalysis final : public tensorflow::ProfileAnalysis::Service {
   }
 };
 
-// Whoever waits for the end of what the launcher was given (a pipe to `tee`) must not wait for us.
-void LeaveTheRest(int end) {
-  // glibc 2.34 has a function for it, Linux 5.9 the call.
-  if (syscall(SYS_close_range, static_cast<unsigned>(end), ~0u, 0u) != 0) {
-    for (int fd = end; fd < 1024; ++fd) close(fd);
-  }
-  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  for (int fd = 0; fd <= 2; ++fd) dup2(null, fd);
-  if (null > 2) close(null);
-}
-
-// `127.0.0.1:51234` of a connection's peer.
-std::string AddressOf(int connection) {
-  sockaddr_storage peer{};
-  socklen_t size = sizeof(peer);
-  if (getpeername(connection, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return "";
-  char host[INET6_ADDRSTRLEN] = {};
-  if (peer.ss_family == AF_INET6) {
-    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(peer);
-    inet_ntop(AF_INET6, &v6.sin6_addr, host, sizeof(host));
-    return StrCat("[", std::string_view(host), "]:", ntohs(v6.sin6_port));
-  }
-  const auto& v4 = reinterpret_cast<const sockaddr_in&>(peer);
-  inet_ntop(AF_INET, &v4.sin_addr, host, sizeof(host));
-  return StrCat(std::string_view(host), ":", ntohs(v4.sin_port));
-}
-
-// Whether the client has asked for a loopback address of this machine.
-bool IsToLoopback(int connection) {
-  sockaddr_storage own{};
-  socklen_t size = sizeof(own);
-  if (getsockname(connection, reinterpret_cast<sockaddr*>(&own), &size) != 0) return false;
-  if (own.ss_family == AF_INET) {
-    return (ntohl(reinterpret_cast<const sockaddr_in&>(own).sin_addr.s_addr) >> 24) == 127;
-  }
-  const in6_addr& address = reinterpret_cast<const sockaddr_in6&>(own).sin6_addr;
-  return IN6_IS_ADDR_LOOPBACK(&address) || (IN6_IS_ADDR_V4MAPPED(&address) && address.s6_addr[12] == 127);
-}
-
-// Whether anybody is connected.
-bool HasConnections(int first) {
-  for (int fd = first; fd <= kHighestConnection; ++fd) {
-    int listening = 0;
-    sockaddr_storage address;
-    socklen_t size = sizeof(address);
-    if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) continue;
-    size = sizeof(listening);
-    if (address.ss_family == AF_UNIX) continue;
-    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) == 0 && listening == 0) return true;
-  }
-  return false;
+void LimitServer(grpc::ServerBuilder* builder) {
+  builder->SetMaxReceiveMessageSize(kMaxRequestBytes);
+  builder->SetMaxSendMessageSize(-1);
+  builder->AddChannelArgument("grpc.server_handshake_timeout_ms", kHandshakeMs);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleConnectionMs);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 64);
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 16 << 10);
+  builder->AddChannelArgument(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  grpc::ResourceQuota quota("tbprof");
+  quota.Resize(kMemoryQuota);
+  quota.SetMaxThreads(kMaxThreads);
+  builder->SetResourceQuota(quota);
 }
 
 // Lets in whom the port serves, and answers the others.
@@ -522,24 +449,7 @@ bool IsServiceWorker(int argc, char** argv) { return argc == 5 && strcmp(argv[1]
 
 int ServiceWorker(const char* listener_count, const char* users_text, const char* tls_text) {
   signal(SIGPIPE, SIG_IGN);
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > kDescriptors) {
-    limit.rlim_cur = kDescriptors;
-    setrlimit(RLIMIT_NOFILE, &limit);
-  }
-  // Blocks of a reply's size go back to the system when it is sent, whatever was allocated behind them.
-  mallopt(M_MMAP_THRESHOLD, 128 << 10);
-  // If memory runs out, what we hold is the least loss.
-  if (const ScopedFd score(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC)); score.valid()) {
-    (void)!write(score.get(), "1000", 4);
-  }
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, kThreadStack);
-  pthread_setattr_default_np(&attributes);
-  pthread_attr_destroy(&attributes);
-  const rlimit no_core{0, 0};
-  setrlimit(RLIMIT_CORE, &no_core);
+  LimitServiceProcess();
   const int listeners_end = kServiceListenerFd + atoi(listener_count);
   std::unique_ptr<TlsContext> tls;
   if (strcmp(tls_text, "tls") == 0) {
@@ -550,7 +460,7 @@ int ServiceWorker(const char* listener_count, const char* users_text, const char
     if (!made.ok()) return 1;
     tls = *std::move(made);
   }
-  LeaveTheRest(listeners_end);
+  LeaveOtherDescriptors(listeners_end);
   AllowData(kMaxDataGrowth);
   const ScopedFd gone(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   // Whatever the user's program has set for its own gRPC (GRPC_VERBOSITY, GRPC_TRACE) is not for the launcher's
@@ -564,17 +474,7 @@ int ServiceWorker(const char* listener_count, const char* users_text, const char
   ProfilerService profiler(&launcher, receipts);
   ProfileAnalysis analysis;
   grpc::ServerBuilder builder;
-  builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
-  builder.SetMaxSendMessageSize(-1);
-  builder.AddChannelArgument("grpc.server_handshake_timeout_ms", kHandshakeMs);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleConnectionMs);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 64);
-  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 16 << 10);
-  builder.AddChannelArgument(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  grpc::ResourceQuota quota("tbprof");
-  quota.Resize(kMemoryQuota);
-  quota.SetMaxThreads(kMaxThreads);
-  builder.SetResourceQuota(quota);
+  LimitServer(&builder);
   builder.RegisterService(&profiler);
   builder.RegisterService(&analysis);
   const auto acceptor = builder.experimental().AddExternalConnectionAcceptor(

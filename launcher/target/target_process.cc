@@ -201,7 +201,7 @@ Environment TargetEnvironment(const Environment& environment, const std::string&
 
 int ShellStatus(const TargetEnd& end) { return end.signaled ? 128 + end.code : end.code; }
 
-void ExitLike(const TargetEnd& end) {
+void ExitWithStatusOf(const TargetEnd& end) {
   fflush(nullptr);
   if (end.signaled) {
     // The target has left its core file if there was to be one; a second one of ours would replace it. A limit of 0

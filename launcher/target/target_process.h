@@ -7,7 +7,7 @@
 //   signals.original()}; absl::StatusOr<TargetProcess> target = TargetProcess::Spawn(request, &exec_errno);
 //   ... ppoll on target->pidfd() and signals.fd() ...
 //   std::optional<TargetEnd> end = target->Poll();
-//   ExitLike(*end);
+//   ExitWithStatusOf(*end);
 //
 // Process: launcher, main thread. Other threads may exist at Spawn.
 #ifndef TBPROF_LAUNCHER_TARGET_TARGET_PROCESS_H_
@@ -91,7 +91,7 @@ Environment TargetEnvironment(const Environment& environment, const std::string&
 
 // Leaves as the target left: its exit status, or killed by the same signal without a core file. As PID 1, where the
 // kernel drops signals without handler, 128 + signal.
-[[noreturn]] void ExitLike(const TargetEnd& end);
+[[noreturn]] void ExitWithStatusOf(const TargetEnd& end);
 // What `$?` will be: code or 128 + signal.
 int ShellStatus(const TargetEnd& end);
 

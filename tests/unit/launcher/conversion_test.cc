@@ -136,7 +136,7 @@ TEST_F(ConversionTest, WhatRanBesideTheCommandHurriesWhenItIsWaitedFor) {
   const int own = getpriority(PRIO_PROCESS, 0);
   const bool may = setpriority(PRIO_PROCESS, worker, own) == 0;
   setpriority(PRIO_PROCESS, worker, 19);
-  (*conversion)->Hurry();
+  (*conversion)->RaisePriority();
   EXPECT_EQ(getpriority(PRIO_PROCESS, worker), may ? own : 19);
 }
 

@@ -166,7 +166,7 @@ TEST(DecideTest, Table) {
     }
   }
   signals = absl::CancelledError();
-  ExitLike(*end);
+  ExitWithStatusOf(*end);
 }
 
 class Lines {

@@ -65,7 +65,7 @@ std::pair<std::string, int> InChild(const std::function<void()>& body) {
   absl::StatusOr<TargetProcess> target =
       TargetProcess::Spawn({command, CurrentEnvironment(), signals->original()}, &error);
   if (!target.ok()) _exit(ExecFailureStatus(error));
-  ExitLike(target->Wait());
+  ExitWithStatusOf(target->Wait());
 }
 
 void ExpectSameAsBare(
@@ -146,7 +146,7 @@ TEST(TargetProcessTest, EveryExitStatus) {
     const int status = InChild([code] {
                          TargetEnd end;
                          end.code = code;
-                         ExitLike(end);
+                         ExitWithStatusOf(end);
                        }).second;
     EXPECT_TRUE(WIFEXITED(status));
     EXPECT_EQ(WEXITSTATUS(status), code);
@@ -268,7 +268,7 @@ TEST(TargetProcessTest, QueuedValuesAreKept) {
     absl::StatusOr<TargetProcess> target =
         TargetProcess::Spawn({{"sleep", "60"}, CurrentEnvironment(), signals->original()}, &error);
     if (!target->Signal(SIGRTMIN + 2, 42).ok()) _exit(1);
-    ExitLike(target->Wait());
+    ExitWithStatusOf(target->Wait());
   });
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(WTERMSIG(status), SIGRTMIN + 2);

@@ -3,16 +3,16 @@
 // Captures on request, from the request to the answer: signals, the control socket, the port. Keeps Captures, opens and
 // closes their windows, says where each profile goes, and hands it to whoever waits for it.
 //
-//   CaptureDesk desk(options, run, session, terminal);
-//   desk.Open();                               // before the command starts
-//   while (...) { desk.AppendWatched(&fds); ppoll(...); desk.Handle(); }
-//   desk.Describe(window, &request);           // of a conversion that begins
-//   desk.Converted(request, result);           // that has ended
-//   desk.EndAll();                             // the command has ended; Handle until !desk.Waiting()
+//   CaptureManager captures(options, run, session, terminal);
+//   captures.Open();                               // before the command starts
+//   while (...) { captures.AppendWatched(&fds); ppoll(...); captures.Handle(); }
+//   captures.Describe(window, &request);           // of a conversion that begins
+//   captures.Converted(request, result);           // that has ended
+//   captures.EndAll();                             // the command has ended; Handle until !captures.Waiting()
 //
 // Process: launcher, main thread. Never waits.
-#ifndef TBPROF_LAUNCHER_CAPTURE_CAPTURE_DESK_H_
-#define TBPROF_LAUNCHER_CAPTURE_CAPTURE_DESK_H_
+#ifndef TBPROF_LAUNCHER_CAPTURE_CAPTURE_MANAGER_H_
+#define TBPROF_LAUNCHER_CAPTURE_CAPTURE_MANAGER_H_
 
 #include <poll.h>
 
@@ -22,41 +22,22 @@
 #include <vector>
 
 #include "launcher/base/control_socket.h"
+#include "launcher/capture/capture_run.h"
 #include "launcher/capture/captures.h"
+#include "launcher/capture/endpoints_file.h"
 #include "launcher/cli/options.h"
 #include "launcher/cli/terminal.h"
 #include "launcher/convert/conversion.h"
 #include "launcher/service/service.h"
 #include "launcher/session/session.h"
-#include "launcher/target/job.h"
-#include "writer/base/file_ops.h"
 
 namespace tbprof {
 
-// The run that the captures are of.
-class CaptureRun {
+class CaptureManager {
  public:
-  virtual ~CaptureRun() = default;
-  // Closes the session's window and has it converted.
-  virtual void CloseAndConvert(uint32_t window) = 0;
-  virtual void Convert(uint32_t window) = 0;
-  virtual size_t UnwrittenCaptures() const = 0;
-  virtual bool TargetRuns() const = 0;
-  // What happens to all profiles of the run from now on.
-  virtual const std::string& logdir() const = 0;
-  virtual int logdir_fd() const = 0;
-  virtual const std::string& run_name() const = 0;
-  virtual const std::string& host() const = 0;
-  virtual std::string WindowText() const = 0;
-  virtual bool RunWindowIsOpen() const = 0;
-  virtual const Job& job() const = 0;
-};
-
-class CaptureDesk {
- public:
-  CaptureDesk(const Options& options, CaptureRun* run, Session* session, Terminal* terminal)
+  CaptureManager(const Options& options, CaptureRun* run, Session* session, Terminal* terminal)
       : options_(options), run_(*run), session_(*session), terminal_(*terminal) {}
-  ~CaptureDesk();
+  ~CaptureManager();
 
   // The control socket, and the port if one is wanted. The error is of the port: all else works.
   absl::Status Open();
@@ -102,7 +83,7 @@ class CaptureDesk {
   void End(Capture* capture);
   void EndEarly(Capture* capture, std::string why);
   void CaptureLast(CaptureRequest request);
-  void LeaveAlone(Capture* capture);
+  void DetachClient(Capture* capture);
   void Drop(Capture* capture);
   void Deliver(Capture* capture, const ConversionRequest& request, const ConversionResult& result);
   // For a client that is being sent its profile.
@@ -113,7 +94,6 @@ class CaptureDesk {
   void Fail(uint32_t client, uint64_t id, const absl::Status& status);
   bool IsOurRepository(const std::string& root) const;
   SessionStatus Status() const;
-  void WriteEndpoints();
 
   const Options& options_;
   CaptureRun& run_;
@@ -122,12 +102,7 @@ class CaptureDesk {
   Captures captures_;
   std::unique_ptr<ControlServer> control_;
   std::unique_ptr<Service> service_;
-  // Of <logdir>/.tbprof/endpoints/<run>/<file>, the outermost first, to be tidied up.
-  struct Entry {
-    FileDescriptor directory;
-    std::string name;
-  };
-  std::vector<Entry> endpoints_;
+  EndpointsFile endpoints_;
   const uint64_t since_unix_ns_ = static_cast<uint64_t>(absl::GetCurrentTimeNanos());
 
   uint32_t triggered_ = 0;  // the window that the program has begun
@@ -143,4 +118,4 @@ class CaptureDesk {
 
 }  // namespace tbprof
 
-#endif  // TBPROF_LAUNCHER_CAPTURE_CAPTURE_DESK_H_
+#endif  // TBPROF_LAUNCHER_CAPTURE_CAPTURE_MANAGER_H_

@@ -1,26 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/capture/capture_desk.h"
+#include "launcher/capture/capture_manager.h"
 
-#include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <ctime>
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "launcher/base/deadline.h"
 #include "launcher/base/text.h"
+#include "launcher/capture/delivery.h"
 #include "launcher/service/tls.h"
 #include "wire/clock.h"
 #include "writer/base/file_ops.h"
 #include "writer/base/secrets.h"
-#include "writer/base/trusted_path.h"
 #include "writer/base/utf8.h"
 #include "writer/logdir/logdir.h"
 
@@ -38,8 +32,6 @@ constexpr uint64_t kRefusalNs = 1'000'000'000;
 constexpr uint64_t kReceiptPatienceNs = 60'000'000'000;
 constexpr uint64_t kLastReceiptPatienceNs = 2'000'000'000;  // the command has ended
 constexpr uint64_t kWordNs = 2'000'000'000;                 // between two to a client that waits for the writing
-constexpr absl::Duration kTidyingLimit = absl::Seconds(2);
-constexpr std::string_view kProfileSuffix = ".xplane.pb";
 
 uint64_t UnixNow() { return static_cast<uint64_t>(absl::GetCurrentTimeNanos()); }
 
@@ -49,24 +41,14 @@ std::string Length(uint64_t ns) {
 
 }  // namespace
 
-CaptureDesk::~CaptureDesk() {
+CaptureManager::~CaptureManager() {
   for (Capture& capture : captures_.all()) Drop(&capture);
   // Its worker ends when it sees that we have, and then what it has written to a client arrives.
   control_.reset();
   service_.reset();
-  if (endpoints_.empty()) return;
-  // A file server that has died since must not keep the command's exit status from whoever waits for it.
-  WithinDeadline(kTidyingLimit, [this] {
-    // Of the directories it fails, as it should, while anything is left in them.
-    for (size_t i = endpoints_.size(); i-- > 0;) {
-      const bool is_file = i + 1 == endpoints_.size();
-      unlinkat(endpoints_[i].directory.get(), endpoints_[i].name.c_str(), is_file ? 0 : AT_REMOVEDIR);
-    }
-    return absl::OkStatus();
-  }).IgnoreError();
 }
 
-absl::Status CaptureDesk::Open() {
+absl::Status CaptureManager::Open() {
   absl::StatusOr<std::unique_ptr<ControlServer>> control = ControlServer::Listen(session_.control_path());
   if (!control.ok()) return control.status();
   control_ = *std::move(control);
@@ -81,15 +63,17 @@ absl::Status CaptureDesk::Open() {
       Service::Listen(options_.listen, options_.port, options_.port_users, std::move(identity));
   if (!service.ok()) return service.status();
   service_ = *std::move(service);
-  WriteEndpoints();
+  if (const absl::Status status = endpoints_.Write(run_, options_.ranks, addresses()); !status.ok()) {
+    terminal_.Debug(StrCat("no file of endpoints: ", PrintableUtf8(std::string(status.message()))));
+  }
   return absl::OkStatus();
 }
 
-std::vector<std::string> CaptureDesk::addresses() const {
+std::vector<std::string> CaptureManager::addresses() const {
   return service_ != nullptr ? service_->addresses() : std::vector<std::string>();
 }
 
-std::vector<std::string> CaptureDesk::StartLines() const {
+std::vector<std::string> CaptureManager::StartLines() const {
   if (service_ == nullptr) return {};
   std::string text = "profiler service on ";
   bool open = false;
@@ -106,54 +90,16 @@ std::vector<std::string> CaptureDesk::StartLines() const {
   return lines;
 }
 
-// Where `tbprof capture --run` finds all workers of a run.
-void CaptureDesk::WriteEndpoints() {
-  const nlohmann::json json = {{"run", ValidUtf8(run_.run_name())},
-                               {"host", run_.host()},
-                               {"pid", getpid()},
-                               {"rank", run_.job().rank.rank},
-                               {"world_size", run_.job().rank.world_size},
-                               {"sure_rank", run_.job().sure_rank},
-                               {"ranks", options_.ranks},
-                               {"addresses", addresses()}};
-  const std::string text = json.dump(2) + "\n";
-  const absl::Status status = [&] {
-    FileDescriptor at(openat(run_.logdir_fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    std::string hidden, path = run_.logdir();
-    for (const std::string& name : {std::string(), std::string("endpoints"), run_.run_name()}) {
-      absl::StatusOr<FileDescriptor> next =
-          name.empty() ? OpenHiddenDirectory(at.get(), path, &hidden) : OpenOrMakeDirectory(at.get(), name, path, 0755);
-      if (!next.ok()) return next.status();
-      const std::string& used = name.empty() ? hidden : name;
-      StrAppend(&path, "/", used);
-      endpoints_.push_back({std::move(at), used});
-      at = *std::move(next);
-    }
-    const std::string name = StrCat(run_.host(), "-", getpid(), ".endpoints.json");
-    const std::string temporary = StrCat(name, ".", RandomHex(8), ".tmp");
-    absl::StatusOr<FileDescriptor> file = CreateFile(at.get(), temporary, path);
-    if (!file.ok()) return file.status();
-    absl::Status written = WriteAll(file->get(), text, path);
-    if (written.ok() && renameat(at.get(), temporary.c_str(), at.get(), name.c_str()) != 0) {
-      written = ErrnoStatus(errno, "cannot write", path);
-    }
-    if (!written.ok()) unlinkat(at.get(), temporary.c_str(), 0);
-    endpoints_.push_back({std::move(at), name});
-    return written;
-  }();
-  if (!status.ok()) terminal_.Debug(StrCat("no file of endpoints: ", PrintableUtf8(std::string(status.message()))));
-}
-
-void CaptureDesk::AppendWatched(std::vector<pollfd>* fds) const {
+void CaptureManager::AppendWatched(std::vector<pollfd>* fds) const {
   if (control_ != nullptr) control_->AppendWatched(fds);
   if (service_ != nullptr) service_->AppendWatched(fds);
 }
 
-uint64_t CaptureDesk::ReceiptPatienceNs() const {
+uint64_t CaptureManager::ReceiptPatienceNs() const {
   return run_.TargetRuns() ? kReceiptPatienceNs : kLastReceiptPatienceNs;
 }
 
-uint64_t CaptureDesk::NextNs() const {
+uint64_t CaptureManager::NextNs() const {
   uint64_t next = captures_.NextNs();
   // How much is recorded until then decides when one with a deadline has to end.
   constexpr uint64_t kLookNs = 200'000'000;
@@ -170,7 +116,7 @@ uint64_t CaptureDesk::NextNs() const {
   return next;
 }
 
-void CaptureDesk::Handle() {
+void CaptureManager::Handle() {
   if (service_ != nullptr) {
     service_->Handle(control_.get());
     if (const std::string note = service_->TakeNote(); !note.empty()) terminal_.Warn(note);
@@ -200,7 +146,7 @@ void CaptureDesk::Handle() {
       }
     } else if (capture.state == Capture::State::kDelivered && now >= capture.answered_ns + ReceiptPatienceNs()) {
       // The client is slow to take it, or has stopped. It may have it yet; what was recorded is written here, too.
-      LeaveAlone(&capture);
+      DetachClient(&capture);
     } else if (capture.state == Capture::State::kWriting && capture.waited_for() &&
                now >= capture.answered_ns + kWordNs) {
       // Its conversion may have to wait for others: the client must not take us for gone.
@@ -212,11 +158,11 @@ void CaptureDesk::Handle() {
   }
 }
 
-void CaptureDesk::Take(const ControlMessage& message) {
+void CaptureManager::Take(const ControlMessage& message) {
   if (message.gone) {
     for (const uint32_t number : captures_.Numbers()) {
       Capture* const capture = captures_.Find(number);
-      if (capture != nullptr && capture->asker.client == message.client) LeaveAlone(capture);
+      if (capture != nullptr && capture->asker.client == message.client) DetachClient(capture);
     }
     return;
   }
@@ -228,7 +174,7 @@ void CaptureDesk::Take(const ControlMessage& message) {
   }
 }
 
-void CaptureDesk::TakeAsk(const ControlMessage& message, const ControlAsk& ask) {
+void CaptureManager::TakeAsk(const ControlMessage& message, const ControlAsk& ask) {
   switch (ask.kind) {
     case AskKind::kCapture:
     case AskKind::kMonitor:
@@ -238,7 +184,7 @@ void CaptureDesk::TakeAsk(const ControlMessage& message, const ControlAsk& ask) 
       captures_.Terminate(ask.capture.run, ReadMonotonic());
       break;
     case AskKind::kCancel:
-      if (Capture* capture = captures_.Find(message.client, ask.id)) LeaveAlone(capture);
+      if (Capture* capture = captures_.Find(message.client, ask.id)) DetachClient(capture);
       break;
     case AskKind::kReceived:
       if (Capture* capture = captures_.Find(message.client, ask.id);
@@ -263,7 +209,7 @@ void CaptureDesk::TakeAsk(const ControlMessage& message, const ControlAsk& ask) 
 }
 
 // Once a minute at most: whoever is refused may come as often as he likes.
-void CaptureDesk::TellRefusedUser(const std::string& who, uint64_t count) {
+void CaptureManager::TellRefusedUser(const std::string& who, uint64_t count) {
   constexpr uint64_t kMinuteNs = 60'000'000'000;
   refused_users_ += std::min<uint64_t>(count, 1'000'000);
   const uint64_t now = ReadMonotonic();
@@ -275,7 +221,7 @@ void CaptureDesk::TellRefusedUser(const std::string& who, uint64_t count) {
                         " (others: --port-users)"));
 }
 
-void CaptureDesk::TakeCapture(const ControlMessage& message, const ControlAsk& ask) {
+void CaptureManager::TakeCapture(const ControlMessage& message, const ControlAsk& ask) {
   if (!run_.TargetRuns()) return Refuse(message, ask, Unavailable("the command has ended"));
   CaptureRequest request = ask.capture;
   if (request.duration_ns == 0) {
@@ -300,7 +246,7 @@ void CaptureDesk::TakeCapture(const ControlMessage& message, const ControlAsk& a
   Begin(capture);
 }
 
-void CaptureDesk::Begin(Capture* capture) {
+void CaptureManager::Begin(Capture* capture) {
   TellRefused();
   capture->state = Capture::State::kOpen;
   capture->records_before = session_.records();
@@ -317,19 +263,19 @@ void CaptureDesk::Begin(Capture* capture) {
   terminal_.Say(text);
 }
 
-void CaptureDesk::End(Capture* capture) {
+void CaptureManager::End(Capture* capture) {
   capture->state = Capture::State::kWriting;
   capture->answered_ns = ReadMonotonic();
   run_.CloseAndConvert(capture->number);
 }
 
-void CaptureDesk::EndEarly(Capture* capture, std::string why) {
+void CaptureManager::EndEarly(Capture* capture, std::string why) {
   capture->request.warnings.push_back(std::move(why));
   End(capture);
 }
 
 // Nobody waits for it any more. What was recorded is kept: in the run's own log directory.
-void CaptureDesk::LeaveAlone(Capture* capture) {
+void CaptureManager::DetachClient(Capture* capture) {
   capture->asker.client = 0;
   switch (capture->state) {
     case Capture::State::kAgreed:
@@ -348,14 +294,14 @@ void CaptureDesk::LeaveAlone(Capture* capture) {
   }
 }
 
-void CaptureDesk::Drop(Capture* capture) {
+void CaptureManager::Drop(Capture* capture) {
   if (capture->directory == nullptr) return;
   RemoveTree(capture->directory->parent.get(), capture->directory->name);
   capture->directory.reset();
 }
 
 // By signals to us, and by such as targets have caught.
-void CaptureDesk::AskBySignal(uint64_t own, uint64_t of_targets) {
+void CaptureManager::AskBySignal(uint64_t own, uint64_t of_targets) {
   if (!run_.TargetRuns()) return;
   const uint64_t requests = own + of_targets;
   const uint64_t now = ReadMonotonic();
@@ -386,7 +332,7 @@ void CaptureDesk::AskBySignal(uint64_t own, uint64_t of_targets) {
   if (capture.ok()) Begin(*capture);
 }
 
-void CaptureDesk::TellRefused() {
+void CaptureManager::TellRefused() {
   if (std::exchange(said_refused_, false)) {
     terminal_.Say(StrCat(refused_, " requests for a capture were not followed: another was open or being written"));
   }
@@ -394,7 +340,7 @@ void CaptureDesk::TellRefused() {
 }
 
 // The recorder has what is wanted already.
-void CaptureDesk::CaptureLast(CaptureRequest request) {
+void CaptureManager::CaptureLast(CaptureRequest request) {
   Capture* const capture = captures_.Add(std::move(request));
   const uint64_t now = session_.Now();
   const uint64_t length = session_.TicksOf(static_cast<uint64_t>(absl::ToInt64Nanoseconds(options_.window.duration)));
@@ -404,7 +350,7 @@ void CaptureDesk::CaptureLast(CaptureRequest request) {
   run_.Convert(capture->number);
 }
 
-void CaptureDesk::BeginTriggered(uint64_t ticks) {
+void CaptureManager::BeginTriggered(uint64_t ticks) {
   CaptureRequest request;
   request.asked_by = "the program";
   Capture* const capture = captures_.Add(std::move(request));
@@ -416,7 +362,7 @@ void CaptureDesk::BeginTriggered(uint64_t ticks) {
   terminal_.Say(StrCat("capture ", triggered_, ": ", PrintableUtf8(run_.WindowText()), " has begun"));
 }
 
-void CaptureDesk::EndTriggered(const TriggerChange& change) {
+void CaptureManager::EndTriggered(const TriggerChange& change) {
   const uint32_t number = std::exchange(triggered_, 0);
   Capture* const capture = captures_.Find(number);
   if (capture != nullptr && change.process_ended) {
@@ -426,7 +372,7 @@ void CaptureDesk::EndTriggered(const TriggerChange& change) {
   run_.Convert(number);
 }
 
-void CaptureDesk::EndAll() {
+void CaptureManager::EndAll() {
   if (triggered_ != 0) EndTriggered({false, session_.Now(), true});
   for (const uint32_t number : captures_.Numbers()) {
     Capture* const known = captures_.Find(number);
@@ -444,18 +390,18 @@ void CaptureDesk::EndAll() {
   TellRefused();
 }
 
-bool CaptureDesk::Waiting() const {
+bool CaptureManager::Waiting() const {
   return std::any_of(captures_.all().begin(), captures_.all().end(),
                      [](const Capture& capture) { return capture.state == Capture::State::kDelivered; });
 }
 
 // A client that names the log directory itself, as TensorBoard beside the command does: the profile is published there,
 // whole or not at all, under the very name that the client gives it.
-bool CaptureDesk::IsOurRepository(const std::string& root) const {
+bool CaptureManager::IsOurRepository(const std::string& root) const {
   return root == StrCat(run_.logdir(), "/plugins/profile") || root == StrCat(run_.logdir(), "/plugins/profile/");
 }
 
-void CaptureDesk::Describe(uint32_t window, ConversionRequest* request) {
+void CaptureManager::Describe(uint32_t window, ConversionRequest* request) {
   Capture* const capture = captures_.Find(window);
   request->run = RunNameFor(time(nullptr));
   request->run_exclusive = true;
@@ -481,29 +427,13 @@ void CaptureDesk::Describe(uint32_t window, ConversionRequest* request) {
     request->run_exclusive = false;
     return;
   }
-  // Beside the spool, where there is room; where its directory was removed, the answer can wait anywhere.
-  FileDescriptor at(session_.spool_directory() >= 0 ? fcntl(session_.spool_directory(), F_DUPFD_CLOEXEC, 0) : -1);
-  std::string name = StrCat(session_.spool_name(), ".capture-", RandomHex(8));
-  std::string path = StrCat(session_.spool_path(), name.substr(session_.spool_name().size()));
-  if (at.get() < 0 || mkdirat(at.get(), name.c_str(), 0700) != 0) {
-    const std::string socket = session_.control_path();
-    name = StrCat(kControlName, "-", RandomHex(8));
-    path = StrCat(socket.substr(0, socket.rfind('/') + 1), name);
-    at = FileDescriptor(open(socket.substr(0, socket.rfind('/')).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (at.get() < 0 || mkdirat(at.get(), name.c_str(), 0700) != 0) return;
-  }
-  FileDescriptor made(openat(at.get(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (made.get() < 0) return;
-  capture->directory = std::make_shared<PrivateDirectory>();
-  std::string place = PathOfDirectory(made.get());
-  capture->directory->logdir = LogDirectory{std::move(made), path, std::move(place)};
-  capture->directory->parent = std::move(at);
-  capture->directory->name = name;
+  capture->directory = MakePrivateDirectory(session_);
+  if (capture->directory == nullptr) return;
   SetLogdir(capture->directory->logdir, request);
   request->durable = false;
 }
 
-void CaptureDesk::Progress(const ConversionRequest& request, uint64_t done, uint64_t total) {
+void CaptureManager::Progress(const ConversionRequest& request, uint64_t done, uint64_t total) {
   Capture* const capture = captures_.Find(request.window);
   if (capture == nullptr || !capture->waited_for()) return;
   const uint64_t now = ReadMonotonic();
@@ -516,7 +446,7 @@ void CaptureDesk::Progress(const ConversionRequest& request, uint64_t done, uint
   Answer(*capture, answer);
 }
 
-bool CaptureDesk::Converted(const ConversionRequest& request, const ConversionResult& result) {
+bool CaptureManager::Converted(const ConversionRequest& request, const ConversionResult& result) {
   Capture* const capture = captures_.Find(request.window);
   if (capture == nullptr) return result.status.ok();
   if (!result.status.ok()) {
@@ -553,7 +483,7 @@ bool CaptureDesk::Converted(const ConversionRequest& request, const ConversionRe
   return true;
 }
 
-void CaptureDesk::Deliver(Capture* capture, const ConversionRequest& request, const ConversionResult& result) {
+void CaptureManager::Deliver(Capture* capture, const ConversionRequest& request, const ConversionResult& result) {
   ControlAnswer answer;
   answer.state = AnswerState::kDone;
   std::vector<ScopedFd> files;
@@ -567,33 +497,10 @@ void CaptureDesk::Deliver(Capture* capture, const ConversionRequest& request, co
     answer.lines = result.lines;
   } else {
     answer.directory = capture->directory == nullptr ? result.directory : "";
-    // Those of this conversion: a shared directory may have others of the same host.
-    std::vector<std::string> paths;
-    for (const std::string& path : result.files) {
-      if (path.ends_with(kProfileSuffix)) paths.push_back(path);
-    }
-    std::string stem;
-    uint64_t bytes = 0;
-    const absl::StatusOr<LogDirectory> again =
-        IsRemoved(request.logdir_fd) ? LogDirectory::Open(request.logdir) : absl::UnavailableError("");
-    const int logdir = again.ok() ? again->fd.get() : request.logdir_fd;
-    for (const std::string& path : paths) {
-      // <logdir>/plugins/profile/<run>/<file>, in the directory that it was published in.
-      const size_t below = path.rfind("/plugins/profile/");
-      if (below == std::string::npos) continue;
-      absl::StatusOr<FileDescriptor> found = OpenBeneath(logdir, path.substr(below), O_RDONLY | O_NONBLOCK | O_NOCTTY);
-      ScopedFd file(found.ok() ? found->Release() : -1);
-      struct stat facts;
-      if (!file.valid() || fstat(file.get(), &facts) != 0) continue;
-      const std::string name = path.substr(path.rfind('/') + 1);
-      // The command's own rank is the first.
-      if (answer.files.empty()) stem = name.substr(0, name.size() - kProfileSuffix.size());
-      answer.files.push_back(RunDirectory::NameForClient(name, stem));
-      files.push_back(std::move(file));
-      bytes += static_cast<uint64_t>(facts.st_size);
-      if (files.size() == kMaxControlFiles) break;
-    }
-    capture->sent_bytes = bytes;
+    DeliveredFiles delivered = OpenDelivered(request, result);
+    answer.files = std::move(delivered.names);
+    files = std::move(delivered.files);
+    capture->sent_bytes = delivered.bytes;
     if (capture->directory == nullptr) TellSent(*capture);
   }
   std::vector<int> descriptors;
@@ -603,24 +510,24 @@ void CaptureDesk::Deliver(Capture* capture, const ConversionRequest& request, co
   capture->answered_ns = ReadMonotonic();
   capture->state = Capture::State::kDelivered;
   if (!control_->Send(capture->asker.client, ToText(answer), descriptors) && capture->directory != nullptr) {
-    LeaveAlone(capture);
+    DetachClient(capture);
   }
 }
 
-void CaptureDesk::TellSent(const Capture& capture) {
+void CaptureManager::TellSent(const Capture& capture) {
   terminal_.Say(StrCat("capture ", capture.number, ": ",
                        absl::StrFormat("%.1f MiB", static_cast<double>(capture.sent_bytes) / (1 << 20)), " sent to ",
                        capture.request.asked_by));
 }
 
-void CaptureDesk::Answer(const Capture& capture, const ControlAnswer& answer) {
+void CaptureManager::Answer(const Capture& capture, const ControlAnswer& answer) {
   ControlAnswer with_id = answer;
   with_id.id = capture.asker.id;
   (void)control_->Send(capture.asker.client, ToText(with_id));
 }
 
 // Stock clients keep the reason to themselves, and ask again at once: it is told here, too, once for a storm of them.
-void CaptureDesk::Refuse(const ControlMessage& message, const ControlAsk& ask, const absl::Status& status) {
+void CaptureManager::Refuse(const ControlMessage& message, const ControlAsk& ask, const absl::Status& status) {
   Fail(message.client, ask.id, status);
   if (ask.kind == AskKind::kMonitor) return;
   const std::string by = ask.capture.asked_by.substr(0, ask.capture.asked_by.rfind(':'));
@@ -632,7 +539,7 @@ void CaptureDesk::Refuse(const ControlMessage& message, const ControlAsk& ask, c
   terminal_.Warn(line);
 }
 
-void CaptureDesk::Fail(uint32_t client, uint64_t id, const absl::Status& status) {
+void CaptureManager::Fail(uint32_t client, uint64_t id, const absl::Status& status) {
   ControlAnswer answer;
   answer.id = id;
   answer.state = AnswerState::kFailed;
@@ -640,7 +547,7 @@ void CaptureDesk::Fail(uint32_t client, uint64_t id, const absl::Status& status)
   (void)control_->Send(client, ToText(answer));
 }
 
-SessionStatus CaptureDesk::Status() const {
+SessionStatus CaptureManager::Status() const {
   constexpr size_t kMostPids = 256;
   constexpr size_t kMostWords = 32;
   SessionStatus status;

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The run as captures on request see it: below launcher/run, which has it.
+//
+// Process: launcher, main thread.
+#ifndef TBPROF_LAUNCHER_CAPTURE_CAPTURE_RUN_H_
+#define TBPROF_LAUNCHER_CAPTURE_CAPTURE_RUN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "launcher/target/job.h"
+
+namespace tbprof {
+
+// The run that the captures are of.
+class CaptureRun {
+ public:
+  virtual ~CaptureRun() = default;
+  // Closes the session's window and has it converted.
+  virtual void CloseAndConvert(uint32_t window) = 0;
+  virtual void Convert(uint32_t window) = 0;
+  virtual size_t UnwrittenCaptures() const = 0;
+  virtual bool TargetRuns() const = 0;
+  // What happens to all profiles of the run from now on.
+  virtual const std::string& logdir() const = 0;
+  virtual int logdir_fd() const = 0;
+  virtual const std::string& run_name() const = 0;
+  virtual const std::string& host() const = 0;
+  virtual std::string WindowText() const = 0;
+  virtual bool RunWindowIsOpen() const = 0;
+  virtual const Job& job() const = 0;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_CAPTURE_CAPTURE_RUN_H_

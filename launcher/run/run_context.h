@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the parts of a run share: the options, the terminal, what was decided before the command started, and how far
+// the run has come.
+//
+// Process: launcher, main thread.
+#ifndef TBPROF_LAUNCHER_RUN_RUN_CONTEXT_H_
+#define TBPROF_LAUNCHER_RUN_RUN_CONTEXT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "launcher/cli/options.h"
+#include "launcher/cli/terminal.h"
+#include "launcher/target/job.h"
+#include "launcher/target/signals.h"
+#include "wire/clock.h"
+
+namespace tbprof {
+
+// The windows of a run that does not fit one profile, from its start.
+struct AutoTimes {
+  uint64_t start_ns = 30'000'000'000;
+  uint64_t steady_at_ns = 120'000'000'000;
+  uint64_t steady_ns = 20'000'000'000;
+  uint64_t end_ns = 30'000'000'000;
+};
+// `start,steady_at,steady,end` in milliseconds (TBPROF_TEST_AUTO: tests have no two minutes); null: the usual ones.
+AutoTimes AutoTimesOf(const char* text);
+
+struct RunContext {
+  RunContext(const Options& all_options, Terminal* terminal_of_run, const AutoTimes& auto_times)
+      : options(all_options), terminal(*terminal_of_run), times(auto_times) {}
+
+  // To the terminal and into every profile from now on.
+  void Warn(const std::string& text) {
+    terminal.Warn(text);
+    warnings.push_back(text);
+  }
+  int PrintingRank() const { return tbprof::PrintingRank(choice, job.rank); }
+  bool TargetRuns() const { return !closed && (state.target_running || state.following); }
+
+  const Options& options;
+  Terminal& terminal;
+  const AutoTimes times;
+  Job job{};
+  RankChoice choice{};
+  std::string host, run;
+  bool run_exclusive = true;
+  std::vector<std::string> warnings;
+  SignalState state;
+  bool closed = false;  // the session: nothing is recorded any more
+  const uint64_t began_ns = ReadMonotonic();
+  uint64_t command_start_ns = 0, command_end_ns = 0;  // 0: not yet
+};
+
+// --window as the profile and the terminal name it.
+std::string WindowText(const Window& window);
+
+inline uint64_t Nanoseconds(absl::Duration duration) {
+  return static_cast<uint64_t>(absl::ToInt64Nanoseconds(duration));
+}
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_RUN_RUN_CONTEXT_H_

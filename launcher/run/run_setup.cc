@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/run/run_setup.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <utility>
+
+#include "launcher/base/text.h"
+#include "launcher/service/tls.h"
+#include "launcher/session/spools.h"
+#include "launcher/target/memory_limit.h"
+#include "wire/gpu_bridge.h"
+#include "wire/name_number.h"
+#include "writer/base/trusted_path.h"
+#include "writer/base/utf8.h"
+#include "writer/logdir/logdir.h"
+
+namespace tbprof {
+namespace {
+
+std::string ToText(const absl::Status& status) { return std::string(status.message()); }
+
+// A part of the run that the user names: its operations are not sampled.
+bool IsAskedFor(const Window& window) {
+  return window.kind == Window::Kind::kRange || window.kind == Window::Kind::kSteps || window.is_triggered();
+}
+
+uint32_t GpuOptionsOf(const Options& options) {
+  uint32_t bits = 0;
+  const Cuda cuda = options.cuda;
+  if (cuda == Cuda::kAuto || cuda == Cuda::kCupti) bits |= kGpuByCupti;
+  if (cuda == Cuda::kAuto || cuda == Cuda::kHooks) bits |= kGpuByHooks;
+  if (options.whole_cuda_graphs) bits |= kGpuWholeGraphs;
+  if (options.cuda_unified_memory) bits |= kGpuUnifiedMemory;
+  if (options.xla_annotations) bits |= kGpuXlaAnnotations;
+  if (options.torch != Torch::kOff) bits |= kTorch;
+  if (options.torch == Torch::kOperations || options.torch == Torch::kAll) bits |= kTorchOperations;
+  if (options.torch == Torch::kAll || IsAskedFor(options.window)) bits |= kTorchAll;
+  if (options.torch_shapes) bits |= kTorchShapes;
+  return bits;
+}
+
+}  // namespace
+
+SessionConfig SessionConfigOf(const RunContext& context) {
+  const Options& options = context.options;
+  SessionConfig config;
+  config.command = options.command;
+  config.run = context.run;
+  config.run_exclusive = context.run_exclusive;
+  config.ranks = options.ranks;
+  config.rank = context.job.rank.rank;
+  config.scheduler = context.job.rank.scheduler;
+  config.host = context.host;
+  config.spool_limit = options.spool_limit;
+  config.spool_rate = options.spool_rate;
+  config.families = options.families;
+  const Window::Kind kind = options.window.kind;
+  if (kind == Window::Kind::kNvtx) {
+    config.trigger = TriggerKind::kRange;
+    config.trigger_name = NameNumberOf(options.window.range.data(), options.window.range.size());
+  }
+  if (kind == Window::Kind::kCudaProfiler) config.trigger = TriggerKind::kCudaProfiler;
+  config.everything = kind == Window::Kind::kAuto || kind == Window::Kind::kAll || kind == Window::Kind::kSteps;
+  if (kind == Window::Kind::kAuto) config.split_ns = context.times.end_ns;
+  if (kind == Window::Kind::kLast) config.last_ns = Nanoseconds(options.window.duration);
+  config.armed_at_start = config.everything || kind == Window::Kind::kLast ||
+                          (kind == Window::Kind::kRange && options.window.delay == absl::ZeroDuration());
+  config.keep_spool = options.keep_spool;
+  config.record_arguments = options.record_argv;
+  config.capture_signal = options.capture_signal;
+  config.gpu_options = GpuOptionsOf(options);
+  config.only_command = options.follow == Follow::kNone;
+  config.wait_threshold_ns = Nanoseconds(options.wait_threshold);
+  config.malloc_interval = options.malloc_interval;
+  config.step_marker = options.step_marker;
+  config.malloc_stamp_every = options.malloc == MallocMode::kExact ? options.malloc_stamp_every : 0;
+  config.segment_bytes = SegmentBytes(options, CgroupMemoryLimit());
+  config.max_profile_size = options.max_profile_size;
+  config.also = options.also;
+  config.window = WindowText(options.window);
+  return config;
+}
+
+std::optional<int> RunSetup::Prepare() {
+  if (const absl::Status status = CheckOptions(); !status.ok()) {
+    terminal_.Error(ToText(status));
+    return kExitUsage;
+  }
+  preflight_ = CheckCommand(options_.command, environment_);
+  if (preflight_.exit_status != 0) {
+    terminal_.Error(preflight_.error);
+    return preflight_.exit_status;
+  }
+  if (const auto outer = Lookup(environment_, kSessionVariable); outer && SessionListens(*outer)) {
+    terminal_.Warn("already inside a `tbprof run`: this one passes through, the outer one records");
+    return PlainExec();
+  }
+  context_.job = JobOf(environment_, options_.command);
+  ParseRankChoice(options_.ranks.c_str(), &context_.choice);
+  if (context_.job.sure_rank && !IsChosen(context_.choice, context_.job.rank)) {
+    terminal_.Debug(StrCat("rank ", context_.job.rank.rank, " is not recorded (--ranks=", options_.ranks, ")"));
+    return PlainExec();
+  }
+  if (!Prints()) terminal_.SetQuiet();
+  for (const std::string& warning : options_.warnings) terminal_.Warn(warning);
+  absl::StatusOr<Libraries> libraries = FindLibraries(environment_);
+  if (!libraries.ok()) return Fail(libraries.status());
+  libraries_ = *std::move(libraries);
+  if (options_.require_gpu && libraries_.cupti.empty()) {
+    return Fail(Unavailable(StrCat("--require-gpu: ", libraries_.no_cupti, "; is tbprof installed as a whole?")));
+  }
+  // Before the first file is written: a small RLIMIT_FSIZE is an error to tell, no end by SIGXFSZ.
+  absl::StatusOr<SignalSet> signals = SignalSet::Install();
+  if (!signals.ok()) return Fail(signals.status());
+  signals_ = *std::move(signals);
+  absl::Status status = logdir_.Choose();
+  if (status.ok()) status = MakeSessionSomewhere();
+  if (!status.ok()) return Fail(status);
+  return std::nullopt;
+}
+
+// What the table of options cannot check.
+absl::Status RunSetup::CheckOptions() const {
+  if (options_.summary_json_fd >= 0 && fcntl(options_.summary_json_fd, F_GETFD) < 0) {
+    return absl::InvalidArgumentError(
+        StrCat("--summary-json=fd:", options_.summary_json_fd, ": that descriptor is not open"));
+  }
+  if (options_.tls_cert.empty() != options_.tls_key.empty()) {
+    return absl::InvalidArgumentError("--tls-cert and --tls-key belong together: give both");
+  }
+  if (!options_.tls_cert.empty()) {
+    if (options_.port < 0) return absl::InvalidArgumentError("--tls-cert: there is no port; see --port, --listen");
+    if (const auto identity = ReadTlsIdentity(options_.tls_cert, options_.tls_key); !identity.ok()) {
+      return identity.status();
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Of many ranks one speaks; what goes wrong each says itself.
+bool RunSetup::Prints() const {
+  if (context_.job.rank.rank < 0) return true;
+  RankChoice print;
+  if (options_.print_ranks.empty() || !ParseRankChoice(options_.print_ranks.c_str(), &print)) {
+    return context_.job.rank.rank == context_.PrintingRank();
+  }
+  return IsChosen(print, context_.job.rank);
+}
+
+int RunSetup::PlainExec() {
+  SpawnRequest request{options_.command, environment_,
+                       signals_.has_value() ? signals_->original() : OriginalSignals::Capture()};
+  const int error = TargetProcess::Exec(request);
+  terminal_.Error(StrCat("cannot run ", PrintableUtf8(options_.command[0]), ": ", strerror(error)));
+  return ExecFailureStatus(error);
+}
+
+int RunSetup::Fail(const absl::Status& status) {
+  const bool stops = options_.on_error == OnError::kStop;
+  const bool no_room = stops && absl::IsResourceExhausted(status);
+  terminal_.Error(StrCat(PrintableUtf8(ToText(status)),
+                         no_room ? "; --on-error=run starts the command all the same, without a profile" : ""));
+  if (stops) return kExitUsage;
+  terminal_.Warn("--on-error=run: the command runs without a profile");
+  return PlainExec();
+}
+
+// What others have changed since the log directory was looked at, or have put at --spool-dir, costs a line.
+absl::Status RunSetup::MakeSessionSomewhere() {
+  absl::StatusOr<std::string> spool_dir = options_.spool_dir;
+  if (!spool_dir->empty()) spool_dir = NormaliseLogdir(*spool_dir, WorkingDirectory());
+  if (!spool_dir.ok()) return spool_dir.status();
+  absl::Status status = MakeSession(*spool_dir);
+  if (!status.ok() && !spool_dir->empty() && OthersMayHaveCaused(status, *spool_dir)) {
+    terminal_.Warn(StrCat(PrintableUtf8(ToText(status)), "; raw records go to the log directory instead"));
+    spool_dir->clear();
+    status = MakeSession("");
+  }
+  if (status.ok() || !spool_dir->empty() || !OthersCanChange(logdir_.path())) return status;
+  if (absl::Status local = logdir_.UseLocal(status); !local.ok()) return local;
+  return MakeSession("");
+}
+
+absl::Status RunSetup::MakeSession(const std::string& spool_dir) {
+  const Job& job = context_.job;
+  context_.run = !options_.run.empty() ? options_.run : !job.run.empty() ? job.run : RunNameFor(time(nullptr));
+  // The ranks of a job, and tasks that the command starts elsewhere, share one.
+  context_.run_exclusive = options_.run.empty() && job.rank.rank < 0 && !job.starts_remotely;
+  SessionConfig config = SessionConfigOf(context_);
+  config.logdir = logdir_.path();
+  config.logdir_fd = logdir_.held().fd.get();
+  config.spool_dir = spool_dir;
+  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(config);
+  if (!session.ok()) return session.status();
+  session_ = std::move(*session);
+  spool_limit_ = RunLogdir::LimitFor(StorageOf(session_->spool().fd()), options_.publish_timeout);
+  return absl::OkStatus();
+}
+
+void RunSetup::ReportGaps(Session* session) {
+  if (options_.cuda != Cuda::kOff && libraries_.cupti.empty()) {
+    context_.Warn(StrCat("no GPU work is recorded: ", libraries_.no_cupti, "; install tbprof as a whole"));
+  }
+  for (const std::string& reason : preflight_.reasons) context_.Warn(reason);
+  if (preflight_.preload == Preload::kNo && !preflight_.reasons.empty()) not_recorded_ = preflight_.reasons[0];
+  for (const std::string& note : session->TakeNotes()) context_.Warn(note);
+  for (const std::string& note : preflight_.notes) terminal_.Debug(note);
+}
+
+// A child that drops its user must still be able to load them.
+void RunSetup::MakeReadableByAll() {
+  if (!MayChangeUser()) return;
+  LibraryCopy::Sweep();
+  if (IsReadableByAll(libraries_.preload) && (libraries_.cupti.empty() || IsReadableByAll(libraries_.cupti))) return;
+  absl::StatusOr<std::unique_ptr<LibraryCopy>> copy = LibraryCopy::Make(&libraries_);
+  if (copy.ok()) {
+    library_copy_ = *std::move(copy);
+    return;
+  }
+  terminal_.Warn(StrCat(PrintableUtf8(libraries_.preload), " is readable by its owner only, and a copy failed (",
+                        ToText(copy.status()),
+                        "): a child that changes its user prints an error of ld.so and is not "
+                        "recorded; install tbprof where all users can read it"));
+}
+
+// Variables of the command beside LD_PRELOAD.
+std::vector<std::string> RunSetup::Additions(const Session& session) {
+  std::vector<std::string> additions = {session.Variable(), StrCat("TBPROF_RUN=", context_.run),
+                                        StrCat(kRanksVariable, "=", options_.ranks)};
+  if (options_.cuda != Cuda::kOff && !libraries_.cupti.empty()) {
+    // The variable names one library: what it named before is loaded by ours.
+    const std::string_view theirs = Lookup(environment_, kInjectionVariable).value_or("");
+    if (!theirs.empty() && theirs != libraries_.cupti) {
+      additions.push_back(StrCat(kNextInjectionVariable, "=", theirs));
+    }
+    additions.push_back(StrCat(kInjectionVariable, "=", libraries_.cupti));
+  }
+  if ((options_.families & kFamilyAnnotation) != 0) {
+    const std::string_view theirs = Lookup(environment_, kNvtxVariable).value_or("");
+    // An outer tbprof's is this program's own name for it.
+    if (theirs.empty() || theirs.ends_with(StrCat("/", kPreloadFileName))) {
+      additions.push_back(StrCat(kNvtxVariable, "=", libraries_.preload));
+    } else {
+      context_.Warn(StrCat("NVTX's annotations go to ", ValidUtf8(std::string(theirs)), " (", kNvtxVariable,
+                           ") and are not in the profile"));
+    }
+  }
+  return additions;
+}
+
+SpawnRequest RunSetup::MakeSpawnRequest(const Session& session) {
+  if (preflight_.preload != Preload::kNo) MakeReadableByAll();
+  if (options_.follow == Follow::kAll) prctl(PR_SET_CHILD_SUBREAPER, 1);
+  SpawnRequest request;
+  request.command = options_.command;
+  if (preflight_.preload == Preload::kNo) {
+    request.environment = environment_;
+  } else {
+    request.environment = TargetEnvironment(environment_, libraries_.preload, Additions(session));
+  }
+  request.signals = signals_->original();
+  request.descriptors = RaiseDescriptorLimit();
+  return request;
+}
+
+std::string RunSetup::TracedText() const {
+  std::string traced = FamilyNames(options_.families);
+  if (traced.empty()) traced = "nothing";
+  switch (options_.window.kind) {
+    case Window::Kind::kAuto:
+    case Window::Kind::kAll:
+      break;
+    case Window::Kind::kNone:
+      traced += " when asked";
+      break;
+    case Window::Kind::kNvtx:
+      traced += StrCat(" while the program is in an NVTX range `", PrintableUtf8(options_.window.range), "`,");
+      break;
+    case Window::Kind::kCudaProfiler:
+      traced += " from cudaProfilerStart to cudaProfilerStop,";
+      break;
+    case Window::Kind::kSteps:
+      traced += StrCat(", of it steps ", options_.window.first_step, " to ", options_.window.last_step, ",");
+      break;
+    case Window::Kind::kLast:
+      traced += StrCat(", of it the last ", absl::FormatDuration(options_.window.duration), ",");
+      break;
+    case Window::Kind::kRange:
+      traced += StrCat(" for ", absl::FormatDuration(options_.window.duration), ", ",
+                       absl::FormatDuration(options_.window.delay), " in,");
+      break;
+  }
+  return traced;
+}
+
+void RunSetup::SayStart(const std::vector<std::string>& lines) {
+  std::string line =
+      StrCat("recording ", TracedText(), " to ", PrintableUtf8(logdir_.path()), ", run ", PrintableUtf8(context_.run));
+  if (options_.capture_signal != 0) {
+    line += StrCat("; capture: kill -", options_.capture_signal == SIGUSR1 ? "USR1 " : "USR2 ", getpid());
+  }
+  for (size_t i = 0; i < options_.config_files.size(); ++i) {
+    line += StrCat(i == 0 ? "; options: " : ", ", PrintableUtf8(options_.config_files[i]));
+  }
+  terminal_.Say(line);
+  for (const std::string& text : lines) terminal_.Say(text);
+  if (context_.job.rank.rank >= 0 && context_.job.rank.world_size > kManyRanks &&
+      context_.choice.kind == RankChoice::kAuto) {
+    terminal_.Warn(
+        StrCat(context_.job.rank.world_size, " ranks: only the first of each node is recorded; --ranks=all for all"));
+  }
+  if (context_.job.rank.world_size > 1 && options_.run.empty() && context_.job.run.empty()) {
+    terminal_.Warn("no job number found: ranks that start in another second get another run; --run=NAME joins them");
+  }
+}
+
+}  // namespace tbprof
