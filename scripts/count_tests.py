@@ -6,7 +6,8 @@
 
 A ctest case is skipped when it says so (exit status 77, GTEST_SKIP). A case that passed but
 skipped a part of itself (a line "SKIP: reason", a GoogleTest or pytest skip inside) counts as
-passed, and each such part as one skipped. A case that could not be started is a failed one.
+passed, and each such part as one skipped. A line "ABSENT: reason" is repeated and counts for nothing:
+what the test is about does not exist here. A case that could not be started is a failed one.
 Exits 1 when a test failed, when there was none, or, with --no-skips, when one was skipped.
 """
 
@@ -44,7 +45,7 @@ def reasons(output):
 def main():
     arguments = sys.argv[1:]
     no_skips = "--no-skips" in arguments
-    passed, failed, skipped = 0, [], []
+    passed, failed, skipped, absent = 0, [], [], []
     for path in (a for a in arguments if a != "--no-skips"):
         with open(path, "rb") as report:
             text = report.read().decode("utf-8", "replace")
@@ -57,6 +58,7 @@ def main():
             if status == "run":
                 passed += 1
                 skipped += [(name, f"in part: {reason}") for reason in reasons(output)]
+                absent += [(name, reason) for reason in re.findall(r"^ABSENT: (.+)", output, re.MULTILINE)]
             elif status == "disabled":
                 skipped.append((name, "disabled in CMake"))
             elif status == "notrun" and message.startswith(ASKED_TO_SKIP):
@@ -69,6 +71,8 @@ def main():
 
     for name, reason in skipped:
         print(f"skipped: {name}: {reason}")
+    for name, reason in absent:
+        print(f"absent: {name}: {reason}")
     for name, cause in failed:
         print(f"failed: {name}: {cause}")
     if no_skips and skipped:

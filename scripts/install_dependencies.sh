@@ -61,7 +61,7 @@ test     libjemalloc2               lib:libjemalloc.so.2
 test     libtcmalloc-minimal4       lib:libtcmalloc_minimal.so.4
 test     libmimalloc2.0             lib:libmimalloc.so.2
 package  python3-venv               py:ensurepip
-package  debootstrap                cmd:debootstrap
+package  mmdebstrap                 cmd:mmdebstrap
 outside  libpython3.11-testsuite    py:test.test_threading
 outside  stress-ng                  cmd:stress-ng
 outside  python3-pytest             py:pytest
