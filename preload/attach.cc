@@ -19,6 +19,7 @@
 #include "preload/capture_signal.h"
 #include "preload/gpu.h"
 #include "preload/hooks.h"
+#include "preload/late_names.h"
 #include "preload/modules.h"
 #include "preload/record.h"
 #include "preload/resolve.h"
@@ -535,6 +536,7 @@ bool g_started;
 __attribute__((constructor)) void Start(int argc, char** argv, char** environment) {
   const int saved = errno;
   ResolveRealFunctions();
+  HideLateNames();  // unless the first hook has
   FindDriverAtStart();
   Attach(argc, argv, environment);
   g_started = true;

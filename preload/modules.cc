@@ -242,8 +242,9 @@ const ElfW(Dyn) * DynamicOf(const dl_phdr_info& object) {
   return nullptr;
 }
 
-void FindVisitor() {
+bool FindVisitor() {
   g_visit_objects = reinterpret_cast<decltype(g_visit_objects)>(RealDlsym(RTLD_NEXT, "dl_iterate_phdr"));
+  return ObjectAt(reinterpret_cast<void*>(g_visit_objects)) == ObjectAt(RealDlsym(RTLD_NEXT, "gnu_get_libc_version"));
 }
 
 int VisitObjects(Visit visit, void* data) { return g_visit_objects == nullptr ? 0 : g_visit_objects(visit, data); }

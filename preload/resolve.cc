@@ -339,8 +339,7 @@ void ResolveRealFunctions() {
     g_real.malloc_usable_size = UnknownSize;
   }
   // Constructors of other libraries run before ours, and nearly all allocate before they look at anything else.
-  FindVisitor();
-  HideLateNames();
+  if (FindVisitor()) HideLateNames();
   t_resolving = false;
   errno = saved;
 }

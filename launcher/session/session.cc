@@ -157,7 +157,8 @@ void Session::Handle() {
   const uint64_t now = ReadMonotonic();
   if (now >= next_look_ns_) {
     if (drain_->TakeNews(now >= busy_until_ns_)) busy_until_ns_ = now + kBusyNs;
-    LookForProcesses();
+    // With one time for all: an end that is seen must not lie behind it.
+    for (const auto& target : targets_->targets()) targets_->UpdateProcesses(target.get(), now);
     targets_->RemoveEnded(now, [&](uint32_t segment) { triggers_.ForgetSegment(segment, Now()); });
     if (config_.capture_signal != 0) capture_requests_ += targets_->ReadCaptureRequests();
     if (config_.trigger != TriggerKind::kNone) ReadTriggers();

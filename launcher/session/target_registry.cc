@@ -258,8 +258,9 @@ void TargetRegistry::RemoveEnded(uint64_t now_ns, const std::function<void(uint3
   auto dead = static_cast<size_t>(
       std::count_if(targets_.begin(), targets_.end(), [](const auto& target) { return target->dead; }));
   std::erase_if(targets_, [&](const std::unique_ptr<Target>& target) {
-    if (!target->dead || (now_ns - target->dead_since_ns < kKeepDeadNs && dead <= kKeepDead)) return false;
-    if (now_ns - target->dead_since_ns < kLastPassesNs) return false;
+    if (!target->dead) return false;
+    const uint64_t since_ns = now_ns - std::min(now_ns, target->dead_since_ns);
+    if (since_ns < kLastPassesNs || (since_ns < kKeepDeadNs && dead <= kKeepDead)) return false;
     --dead;
     removed(target->mapped->number);
     drain_.Remove(target->mapped->number);
