@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -23,7 +22,9 @@
 #include "writer/convert/heap_blocks.h"
 #include "writer/convert/heap_levels.h"
 #include "writer/convert/input_wait.h"
+#include "writer/convert/own_cost.h"
 #include "writer/convert/rank_report.h"
+#include "writer/convert/session_facts.h"
 #include "writer/convert/torch_memory.h"
 #include "writer/convert/torch_operations.h"
 #include "writer/spool/annotations.h"
@@ -43,7 +44,6 @@
 namespace tbprof {
 namespace {
 
-constexpr size_t kMaxWindows = 10'000;
 constexpr size_t kMaxSites = 1u << 20;
 constexpr size_t kMaxCounterSamples = 4000;
 constexpr size_t kMostGraphNodes = 1u << 20;
@@ -84,26 +84,6 @@ void AddTo(int64_t* sum, int64_t more) {
 }
 void AddTicks(int64_t* sum, uint64_t ticks) { AddTo(sum, static_cast<int64_t>(std::min<uint64_t>(ticks, INT64_MAX))); }
 
-// A member of the session's description, or `otherwise` where it is absent or of another kind.
-std::string TextOf(const nlohmann::json& json, const char* name, const std::string& otherwise = "") {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : otherwise;
-}
-template <typename Number>
-Number NumberOf(const nlohmann::json& json, const char* name, Number otherwise) {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_number() ? found->get<Number>() : otherwise;
-}
-std::vector<std::string> TextsOf(const nlohmann::json& json, const char* name) {
-  std::vector<std::string> texts;
-  const auto found = json.find(name);
-  if (found == json.end() || !found->is_array()) return texts;
-  for (const auto& text : *found) {
-    if (text.is_string()) texts.push_back(text.get<std::string>());
-  }
-  return texts;
-}
-
 struct Site {
   Identity process;
   uint64_t address = 0;
@@ -136,8 +116,10 @@ class Builder : private HostLines {
     absl::Status status = ReadSpoolFacts(
         reader_.get(), request_.window, [&](uint64_t at) { Progress(at, 0); }, &facts_, pass_over);
     if (!status.ok()) return status;
-    status = TakeSession();
-    if (!status.ok()) return status;
+    auto session = ParseSession(facts_.session_json);
+    if (!session.ok()) return session.status();
+    session_ = *std::move(session);
+    TakeSession();
     byte_limit_ = MostEvents(request_.max_profile_size) * kBytesPerEvent;
     SetBorders();
     MakeProcesses();
@@ -187,38 +169,20 @@ class Builder : private HostLines {
     progress_(base + position, 2 * reader_->size());
   }
 
-  absl::Status TakeSession() {
-    const auto json = nlohmann::json::parse(facts_.session_json, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object()) return absl::DataLossError("the spool's description of the session is unreadable");
-    timeline_.host = !request_.host.empty() ? request_.host : TextOf(json, "host");
-    timeline_.run = TextOf(json, "run");
-    window_text_ = TextOf(json, "window");
-    timeline_.ranks_recorded = TextOf(json, "ranks");
-    launcher_rank_ = NumberOf(json, "rank", -1);
-    launcher_scheduler_ = NumberOf(json, "scheduler", -1);
-    ticks_per_ns_ = NumberOf(json, "ticks_per_ns", 1.0);
-    if (!(ticks_per_ns_ > 0.001 && ticks_per_ns_ < 1000)) ticks_per_ns_ = 1.0;
-    families_ = NumberOf(json, "families", 0u);
+  void TakeSession() {
+    timeline_.host = !request_.host.empty() ? request_.host : session_.host;
+    timeline_.run = session_.run;
+    timeline_.ranks_recorded = session_.ranks;
+    families_ = session_.families;
     // Other windows, open at the same time, may have wanted more.
     less_than_recorded_ = facts_.window_found && (families_ & ~facts_.families) != 0;
     if (facts_.window_found) families_ &= facts_.families;
     timeline_.counts_allocator = (families_ & kFamilyMalloc) != 0;
     constexpr uint32_t kFamiliesOfWaits = kFamilyLock | kFamilySleep | kFamilyIo | kFamilyProcess | kFamilyAnnotation;
     timeline_.waits_recorded = (families_ & kFamiliesOfWaits) == kFamiliesOfWaits;
-    const auto only = json.find("only_command");
-    facts_.only_command = only != json.end() && only->is_boolean() && only->get<bool>();
-    clock_cost_ns_ = NumberOf(json, "clock_cost_ns", 15.0);
-    record_cost_ns_ = NumberOf(json, "record_cost_ns", 5.0);
-    allocation_cost_ns_ = NumberOf(json, "allocation_cost_ns", 2.5);
-    page_cost_ns_ = NumberOf(json, "page_cost_ns", 1000.0);
-    wait_threshold_ns_ = NumberOf(json, "wait_threshold_ns", uint64_t{1000});
-    step_marker_ = TextOf(json, "step_marker");
-    if (!CheckStepMarker(step_marker_).ok()) step_marker_.clear();
-    stamp_every_ = static_cast<double>(NumberOf(json, "malloc_stamp_every", uint32_t{0}));
-    const std::vector<std::string> command = MaskSecrets(TextsOf(json, "command"));
-    timeline_.command_line = CommandLine(command);
-    command_name_ = command.empty() ? "command" : std::string(BaseName(command[0]));
-    return absl::OkStatus();
+    facts_.only_command = session_.only_command;
+    timeline_.command_line = CommandLine(session_.command);
+    command_name_ = session_.command.empty() ? "command" : std::string(BaseName(session_.command[0]));
   }
 
   void SetBorders() {
@@ -235,12 +199,12 @@ class Builder : private HostLines {
       whole_run_ = true;
       if (facts_.run_open_ticks != 0) totals_open_ = std::min(facts_.run_open_ticks, open_);
       const auto length =
-          static_cast<uint64_t>(std::min(static_cast<double>(facts_.length_ms) * 1e6 * ticks_per_ns_, 9e18));
+          static_cast<uint64_t>(std::min(static_cast<double>(facts_.length_ms) * 1e6 * session_.ticks_per_ns, 9e18));
       if (close_ > length) open_ = std::max(open_, close_ - length);
     }
     // Gaps are of when records were drained, which is after they were made: what was recorded before the close may be
     // missing behind it. At the end of a session all that is drained then.
-    const auto lag = static_cast<uint64_t>(kDrainLagNs * ticks_per_ns_);
+    const auto lag = static_cast<uint64_t>(kDrainLagNs * session_.ticks_per_ns);
     const bool is_last = facts_.close_ticks == UINT64_MAX || (facts_.ended && facts_.end.ticks <= close_ + lag);
     const uint64_t drained = is_last ? UINT64_MAX : close_ + lag;
     closed_by_end_ = is_last;
@@ -285,7 +249,7 @@ class Builder : private HostLines {
                              " and ", At(std::min(slow.last_ticks, close_)),
                              ": the disk of the spool could not keep up"));
     }
-    timeline_.window = request_.window == 0 ? window_text_ : WindowName(request_.window);
+    timeline_.window = request_.window == 0 ? session_.window : WindowName(request_.window);
     if (facts_.ended) {
       timeline_.exit_code = facts_.end.exit_code;
       timeline_.exit_signal = facts_.end.exit_signal;
@@ -330,7 +294,7 @@ class Builder : private HostLines {
   }
 
   std::string Length(uint64_t ticks) const {
-    return StrCat(static_cast<uint64_t>(static_cast<double>(ticks) / ticks_per_ns_ / 1e6), " ms");
+    return StrCat(static_cast<uint64_t>(static_cast<double>(ticks) / session_.ticks_per_ns / 1e6), " ms");
   }
   std::string At(uint64_t ticks) const {
     return StrCat(std::max<int64_t>(facts_.clock.ToPs(ticks), 0) / 1'000'000'000, " ms");
@@ -679,7 +643,7 @@ class Builder : private HostLines {
       last = std::min(first + local_world_size, world) - 1;
     }
     // One launcher per rank.
-    if (launcher_rank_ >= 0 && launcher_scheduler_ == scheduler_) first = last = launcher_rank_;
+    if (session_.rank >= 0 && session_.scheduler == scheduler_) first = last = session_.rank;
     for (int rank = first; rank <= last; ++rank) {
       if (IsChosen(choice, {.rank = rank, .local_rank = -1, .world_size = world}) && ranks.count(rank) == 0) {
         timeline_.missing_ranks.push_back(rank);
@@ -860,7 +824,7 @@ class Builder : private HostLines {
       const auto thread = thread_index_.find({frame.segment, chunk.thread_serial});
       const auto process = process_index_.find({frame.segment, chunk.process_serial});
       uint64_t ignored = 0;
-      if (stamp_every_ > 0 && process != process_index_.end()) TakeBlocks(frame, chunk, process->first);
+      if (session_.malloc_stamp_every > 0 && process != process_index_.end()) TakeBlocks(frame, chunk, process->first);
       if (thread == thread_index_.end() || process == process_index_.end()) {
         // Of a process or thread that had ended before the timeline begins, or of a thread of the library's.
         const uint32_t owner = process == process_index_.end() ? kNoProcess : process->second;
@@ -1903,7 +1867,9 @@ class Builder : private HostLines {
     }
   }
 
-  const std::string& StepMarker() const { return request_.step_marker.empty() ? step_marker_ : request_.step_marker; }
+  const std::string& StepMarker() const {
+    return request_.step_marker.empty() ? session_.step_marker : request_.step_marker;
+  }
 
   void AddSteps() {
     if (timeline_.threads.empty()) return;
@@ -1966,56 +1932,6 @@ class Builder : private HostLines {
     timeline_.step_source = "synthetic";
     timeline_.steps_unknown = std::move(why_unknown);
     timeline_.step_confidence = 0;
-  }
-
-  // Counts times costs that the launcher measured; the constants are what tests/bench/own_cost.sh finds beyond these.
-  double OwnCostNs() const {
-    constexpr double kHookNs = 3;         // arguments and branches of a hook
-    constexpr double kSystemCallNs = 17;  // code that runs cold right after one
-    constexpr double kHandedOverNs = 50;  // lines of a record that the launcher's processor has
-    constexpr double kObservedNs = 300;   // what PyTorch makes of an operation that somebody observes
-    constexpr double kAllocationFactor = 1.4;
-    constexpr double kSampleNs = 700;
-    constexpr double kStartFactor = 2.6;  // loading the library, and the end of the mapping
-    uint64_t records_of_session = 1;
-    double pages = 0;
-    for (const auto& [number, segment] : facts_.segments) {
-      const double touched = static_cast<double>(segment.slots) * kSlotBytes / kPage;
-      // What a dropped part held is not counted.
-      const double used = static_cast<double>(segment.chunks_used) * kChunkBytes / kPage;
-      pages += whole_run_ && !facts_.dropped.empty() ? used : std::min(touched, used);
-    }
-    records_of_session = std::max(records_of_session, facts_.records);
-    const double share =
-        whole_run_ ? 1
-                   : std::min(1.0, static_cast<double>(timeline_.records) / static_cast<double>(records_of_session));
-    double nanoseconds = pages * page_cost_ns_ * share;
-    for (const Process& process : timeline_.processes) {
-      for (const OperationTotal& total : process.operations) {
-        const EventFamily family = timeline_.types[total.type].family;
-        // What CUPTI costs is in its own overhead records.
-        if (family == EventFamily::kMemory || family == EventFamily::kGpu) continue;
-        const double call = 2 * clock_cost_ns_ + kHookNs +
-                            (family == EventFamily::kIo || family == EventFamily::kProcess ? kSystemCallNs : 0) +
-                            (IsTorch(timeline_.types[total.type].origin) ? kObservedNs : 0);
-        nanoseconds += static_cast<double>(total.calls) * call +
-                       static_cast<double>(total.recorded) * (record_cost_ns_ + kHandedOverNs);
-      }
-      nanoseconds += kAllocationFactor * allocation_cost_ns_ *
-                     static_cast<double>(process.allocator.allocations + process.allocator.frees);
-      const ExactHeap& heap = process.exact_heap;
-      nanoseconds += (record_cost_ns_ + (stamp_every_ > 0 ? clock_cost_ns_ / stamp_every_ : 0)) *
-                     static_cast<double>(heap.allocations + heap.releases);
-    }
-    for (const auto& [key, site] : allocation_sites_) nanoseconds += kSampleNs * static_cast<double>(site.samples);
-    for (const auto& [identity, index] : process_index_) {
-      const ProcessFacts& facts = facts_.processes.at(identity);
-      // One that attached before the window has paid by then.
-      if (facts.start_ticks < open_ && request_.window != 0) continue;
-      const double start = facts.last.start_cost;
-      nanoseconds += facts.forked ? start * facts_.clock.ns_per_tick() : kStartFactor * start;
-    }
-    return nanoseconds;
   }
 
   // What the self-test at attach has found: whether the program calls our functions.
@@ -2177,7 +2093,11 @@ class Builder : private HostLines {
     } else if (timeline_.records == 0 && request_.window != 0) {
       warnings.push_back("no traced events in this window: threads were computing or not running");
     }
-    timeline_.own_cost_seconds = OwnCostNs() / 1e9;
+    uint64_t samples = 0;
+    for (const auto& [key, site] : allocation_sites_) samples += site.samples;
+    timeline_.own_cost_seconds =
+        OwnCostNs({facts_, session_, process_index_, open_, whole_run_, request_.window != 0, samples}, timeline_) /
+        1e9;
   }
 
   void AddAnnotationNotes() {
@@ -2218,17 +2138,14 @@ class Builder : private HostLines {
   const ProgressFunction& progress_;
   std::unique_ptr<SpoolReader> reader_;
   SpoolFacts facts_;
+  SessionFacts session_;
   Timeline timeline_;
   int scheduler_ = -1;  // of wire/ranks.h
-  int launcher_rank_ = -1, launcher_scheduler_ = -1;
   std::set<int> unended_ranks_;
   uint64_t open_ = 0, close_ = 0;
   bool less_than_recorded_ = false;  // what is not of families_ is left out
-  std::string window_text_, step_marker_;
   uint32_t families_ = 0;
-  double clock_cost_ns_ = 0, record_cost_ns_ = 0, allocation_cost_ns_ = 0, page_cost_ns_ = 0;
-  uint64_t wait_threshold_ns_ = 0;
-  double ticks_per_ns_ = 1, ps_per_tick_ = 1000;
+  double ps_per_tick_ = 1000;
   // The totals are those of the whole run, which began at totals_open_; the timeline shows its end.
   bool whole_run_ = false;
   bool closed_by_end_ = false;  // the window ends with the session
@@ -2291,7 +2208,6 @@ class Builder : private HostLines {
   };
   Counted counted_[kCountedPlaces];
   std::map<std::pair<Identity, std::vector<uint64_t>>, AllocationSite> allocation_sites_;
-  double stamp_every_ = 0;  // 0: not every block is recorded
   size_t room_for_blocks_ = kMaxBlocks;
   std::map<Identity, HeapBlocks> heaps_;
   std::map<Identity, HeapLevels> heap_levels_;
@@ -2323,44 +2239,6 @@ absl::StatusOr<Timeline> BuildTimeline(const TimelineRequest& request, const Pro
     if (!builder.FoundDamage()) return timeline;
   }
   return Builder(request, progress).Build(/*pass_over=*/false);
-}
-
-absl::StatusOr<SpoolSummary> ReadSpoolSummary(const std::string& path) {
-  auto reader = SpoolReader::Open(path);
-  if (!reader.ok()) return reader.status();
-  Frame frame;
-  SpoolSummary summary;
-  bool found = false;
-  while ((*reader)->Next(&frame)) {
-    WindowFact window;
-    if (frame.part != 0) break;  // all of this is in the main file
-    if (frame.type == FrameType::kWindow && frame.Read(&window)) {
-      if (window.event == WindowEvent::kOpened && summary.windows.size() < kMaxWindows) {
-        summary.windows.push_back({window.number});
-      }
-      for (auto& known : summary.windows) {
-        if (known.number != window.number) continue;
-        known.published |= window.event == WindowEvent::kPublished;
-        known.replaced |= window.event == WindowEvent::kReplaced;
-      }
-      continue;
-    }
-    if (frame.type != FrameType::kSession || found) continue;
-    const auto json = nlohmann::json::parse(frame.payload, nullptr, false);
-    if (!json.is_object()) break;
-    found = true;
-    summary.logdir = TextOf(json, "logdir");
-    summary.run = TextOf(json, "run");
-    summary.host = TextOf(json, "host");
-    const auto exclusive = json.find("run_exclusive");
-    summary.run_exclusive = exclusive == json.end() || !exclusive->is_boolean() || exclusive->get<bool>();
-    summary.launcher_pid = NumberOf(json, "launcher_pid", 0);
-    summary.start_unix_ns = NumberOf(json, "start_unix_ns", uint64_t{0});
-    summary.max_profile_size = NumberOf(json, "max_profile_size", uint64_t{0});
-    summary.also = TextsOf(json, "also");
-  }
-  if (found) return summary;
-  return absl::DataLossError(StrCat(path, ": the spool has no readable beginning"));
 }
 
 }  // namespace tbprof
