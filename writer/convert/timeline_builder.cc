@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -18,12 +17,16 @@
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
+#include "writer/convert/capture_window.h"
 #include "writer/convert/event_budget.h"
+#include "writer/convert/event_types.h"
 #include "writer/convert/gpu_builder.h"
 #include "writer/convert/heap_blocks.h"
 #include "writer/convert/heap_levels.h"
 #include "writer/convert/input_wait.h"
+#include "writer/convert/own_cost.h"
 #include "writer/convert/rank_report.h"
+#include "writer/convert/session_facts.h"
 #include "writer/convert/torch_memory.h"
 #include "writer/convert/torch_operations.h"
 #include "writer/spool/annotations.h"
@@ -43,7 +46,6 @@
 namespace tbprof {
 namespace {
 
-constexpr size_t kMaxWindows = 10'000;
 constexpr size_t kMaxSites = 1u << 20;
 constexpr size_t kMaxCounterSamples = 4000;
 constexpr size_t kMostGraphNodes = 1u << 20;
@@ -52,9 +54,6 @@ constexpr size_t kMaxAllocationSites = 200;
 // Blocks of all processes that --malloc=exact follows at a time: as many as its table takes 100 MB for.
 constexpr size_t kMaxBlocks = (1u << 22) / 8 * 7;
 constexpr uint64_t kProgressBytes = 16u << 20;
-constexpr size_t kMaxTypes = 60000;
-constexpr uint16_t kNoType = 65535;
-constexpr double kDrainLagNs = 250e6;
 // Threads of which no more is known than that they called CUDA.
 constexpr size_t kMaxUnknownThreads = 1000;
 constexpr const char* kTooManyNames = "(more names than are kept)";
@@ -83,26 +82,6 @@ void AddTo(int64_t* sum, int64_t more) {
   if (__builtin_add_overflow(*sum, more, sum)) *sum = INT64_MAX;
 }
 void AddTicks(int64_t* sum, uint64_t ticks) { AddTo(sum, static_cast<int64_t>(std::min<uint64_t>(ticks, INT64_MAX))); }
-
-// A member of the session's description, or `otherwise` where it is absent or of another kind.
-std::string TextOf(const nlohmann::json& json, const char* name, const std::string& otherwise = "") {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : otherwise;
-}
-template <typename Number>
-Number NumberOf(const nlohmann::json& json, const char* name, Number otherwise) {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_number() ? found->get<Number>() : otherwise;
-}
-std::vector<std::string> TextsOf(const nlohmann::json& json, const char* name) {
-  std::vector<std::string> texts;
-  const auto found = json.find(name);
-  if (found == json.end() || !found->is_array()) return texts;
-  for (const auto& text : *found) {
-    if (text.is_string()) texts.push_back(text.get<std::string>());
-  }
-  return texts;
-}
 
 struct Site {
   Identity process;
@@ -136,21 +115,24 @@ class Builder : private HostLines {
     absl::Status status = ReadSpoolFacts(
         reader_.get(), request_.window, [&](uint64_t at) { Progress(at, 0); }, &facts_, pass_over);
     if (!status.ok()) return status;
-    status = TakeSession();
-    if (!status.ok()) return status;
+    auto session = ParseSession(facts_.session_json);
+    if (!session.ok()) return session.status();
+    session_ = *std::move(session);
+    TakeSession();
     byte_limit_ = MostEvents(request_.max_profile_size) * kBytesPerEvent;
-    SetBorders();
+    window_ = FindCaptureWindow(session_, request_, &facts_, &timeline_);
+    ps_per_tick_ = facts_.clock.ns_per_tick() * 1000;
     MakeProcesses();
     MakeThreads();
     AddLifeEvents();
     AddUnrecordedCommand();
     status = reader_->Rewind();
     if (!status.ok()) return status;
-    gpu_.Begin({open_, close_, totals_open_});
+    gpu_.Begin({window_.open, window_.close, window_.totals_open});
     annotations_.emplace(PeriodsOf(facts_.windows));
     step_names_.emplace(StepMarker());
     ReadSpans();
-    annotations_->Finish(close_, take_range_);
+    annotations_->Finish(window_.close, take_range_);
     AddAcrossRanges();
     TakeDroppedTotals();
     AddOpenWaits();
@@ -187,253 +169,31 @@ class Builder : private HostLines {
     progress_(base + position, 2 * reader_->size());
   }
 
-  absl::Status TakeSession() {
-    const auto json = nlohmann::json::parse(facts_.session_json, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object()) return absl::DataLossError("the spool's description of the session is unreadable");
-    timeline_.host = !request_.host.empty() ? request_.host : TextOf(json, "host");
-    timeline_.run = TextOf(json, "run");
-    window_text_ = TextOf(json, "window");
-    timeline_.ranks_recorded = TextOf(json, "ranks");
-    launcher_rank_ = NumberOf(json, "rank", -1);
-    launcher_scheduler_ = NumberOf(json, "scheduler", -1);
-    ticks_per_ns_ = NumberOf(json, "ticks_per_ns", 1.0);
-    if (!(ticks_per_ns_ > 0.001 && ticks_per_ns_ < 1000)) ticks_per_ns_ = 1.0;
-    families_ = NumberOf(json, "families", 0u);
+  void TakeSession() {
+    timeline_.host = !request_.host.empty() ? request_.host : session_.host;
+    timeline_.run = session_.run;
+    timeline_.ranks_recorded = session_.ranks;
+    families_ = session_.families;
     // Other windows, open at the same time, may have wanted more.
     less_than_recorded_ = facts_.window_found && (families_ & ~facts_.families) != 0;
     if (facts_.window_found) families_ &= facts_.families;
     timeline_.counts_allocator = (families_ & kFamilyMalloc) != 0;
     constexpr uint32_t kFamiliesOfWaits = kFamilyLock | kFamilySleep | kFamilyIo | kFamilyProcess | kFamilyAnnotation;
     timeline_.waits_recorded = (families_ & kFamiliesOfWaits) == kFamiliesOfWaits;
-    const auto only = json.find("only_command");
-    facts_.only_command = only != json.end() && only->is_boolean() && only->get<bool>();
-    clock_cost_ns_ = NumberOf(json, "clock_cost_ns", 15.0);
-    record_cost_ns_ = NumberOf(json, "record_cost_ns", 5.0);
-    allocation_cost_ns_ = NumberOf(json, "allocation_cost_ns", 2.5);
-    page_cost_ns_ = NumberOf(json, "page_cost_ns", 1000.0);
-    wait_threshold_ns_ = NumberOf(json, "wait_threshold_ns", uint64_t{1000});
-    step_marker_ = TextOf(json, "step_marker");
-    if (!CheckStepMarker(step_marker_).ok()) step_marker_.clear();
-    stamp_every_ = static_cast<double>(NumberOf(json, "malloc_stamp_every", uint32_t{0}));
-    const std::vector<std::string> command = MaskSecrets(TextsOf(json, "command"));
-    timeline_.command_line = CommandLine(command);
-    command_name_ = command.empty() ? "command" : std::string(BaseName(command[0]));
-    return absl::OkStatus();
-  }
-
-  void SetBorders() {
-    if (!facts_.window_found) {
-      // Never opened: nothing but what was recorded without being asked. Shown as it is.
-      const uint64_t start = facts_.segments.empty() ? 0 : facts_.segments.begin()->second.fact.seen_ticks;
-      facts_.open_ticks = start;
-    }
-    open_ = facts_.open_ticks;
-    close_ = std::min(facts_.close_ticks, std::max(facts_.last_ticks, open_));
-    if (facts_.ended && facts_.end.ticks > open_) close_ = std::min(close_, facts_.end.ticks);
-    totals_open_ = open_;
-    if (facts_.length_ms != 0) {
-      whole_run_ = true;
-      if (facts_.run_open_ticks != 0) totals_open_ = std::min(facts_.run_open_ticks, open_);
-      const auto length =
-          static_cast<uint64_t>(std::min(static_cast<double>(facts_.length_ms) * 1e6 * ticks_per_ns_, 9e18));
-      if (close_ > length) open_ = std::max(open_, close_ - length);
-    }
-    // Gaps are of when records were drained, which is after they were made: what was recorded before the close may be
-    // missing behind it. At the end of a session all that is drained then.
-    const auto lag = static_cast<uint64_t>(kDrainLagNs * ticks_per_ns_);
-    const bool is_last = facts_.close_ticks == UINT64_MAX || (facts_.ended && facts_.end.ticks <= close_ + lag);
-    const uint64_t drained = is_last ? UINT64_MAX : close_ + lag;
-    closed_by_end_ = is_last;
-    CutToWhatIsThere(drained);
-    if (request_.part_to_ns != 0) {
-      const auto ticks = [&](uint64_t ns) {
-        return static_cast<uint64_t>(static_cast<double>(ns) / std::max(facts_.clock.ns_per_tick(), 1e-3));
-      };
-      close_ = std::min(close_, open_ + ticks(request_.part_to_ns));
-      open_ = std::min(close_, open_ + ticks(request_.part_from_ns));
-    }
-    if (!whole_run_) totals_open_ = open_;
-    facts_.clock.SetOrigin(open_);
-    timeline_.origin_unix_ns = facts_.clock.UnixNs(open_);
-    constexpr uint64_t kMostLateNs = 60'000'000'000;
-    constexpr uint64_t kLateNs = 100'000'000;
-    const uint64_t agreed = request_.agreed_start_unix_ns;
-    if (agreed != 0 && timeline_.origin_unix_ns > agreed && timeline_.origin_unix_ns - agreed < kMostLateNs) {
-      timeline_.after_agreed_start_ns = timeline_.origin_unix_ns - agreed;
-      if (timeline_.after_agreed_start_ns >= kLateNs) {
-        timeline_.warnings.push_back(StrCat(kBeganLate,
-                                            HumanTime(static_cast<int64_t>(timeline_.after_agreed_start_ns) * 1000),
-                                            " after the start that was asked for, by the asker's clock"));
-      }
-    }
-    timeline_.duration_ps = std::max<int64_t>(facts_.clock.ToPs(close_), 1000);
-    ps_per_tick_ = facts_.clock.ns_per_tick() * 1000;
-    if (totals_open_ < open_) {
-      timeline_.totals_ps = timeline_.duration_ps;
-      AddTo(&timeline_.totals_ps, facts_.clock.DurationPs(open_ - totals_open_));
-    }
-    GapFact slow{UINT64_MAX, 0, 0, GapCause::kSlowDisk, 0};
-    for (const GapFact& gap : facts_.gaps) {
-      if (gap.last_ticks >= totals_open_ && gap.first_ticks <= drained) timeline_.records_not_kept += gap.records;
-      if (gap.cause != GapCause::kSlowDisk || gap.last_ticks < open_ || gap.first_ticks > drained) continue;
-      slow.first_ticks = std::min(slow.first_ticks, gap.first_ticks);
-      slow.last_ticks = std::max(slow.last_ticks, gap.last_ticks);
-      slow.records += gap.records;
-    }
-    if (slow.records > 0) {
-      cuts_.push_back(StrCat(slow.records, " records are missing between ", At(std::min(slow.first_ticks, close_)),
-                             " and ", At(std::min(slow.last_ticks, close_)),
-                             ": the disk of the spool could not keep up"));
-    }
-    timeline_.window = request_.window == 0 ? window_text_ : WindowName(request_.window);
-    if (facts_.ended) {
-      timeline_.exit_code = facts_.end.exit_code;
-      timeline_.exit_signal = facts_.end.exit_signal;
-      timeline_.user_cpu_seconds = static_cast<double>(facts_.end.user_cpu_us) / 1e6;
-      timeline_.system_cpu_seconds = static_cast<double>(facts_.end.system_cpu_us) / 1e6;
-    }
-  }
-
-  // A part that is gone, or that could not be written, would read as a time in which nothing happened: the window then
-  // begins behind it, or ends before it.
-  void CutToWhatIsThere(uint64_t drained) {
-    uint64_t begin = open_, end = close_, until = drained, records = 0;
-    const char* begin_cause = "its records were dropped for the spool's limit (--spool-limit)";
-    const char* end_cause = "";
-    for (const PartFact& part : facts_.dropped) {
-      if (part.records > 0 && part.last_ticks > begin && part.first_ticks < end) begin = part.last_ticks;
-    }
-    for (const GapFact& gap : facts_.gaps) {
-      if (gap.cause == GapCause::kSlowDisk || gap.first_ticks >= until || gap.last_ticks <= begin) continue;
-      const char* cause =
-          gap.cause == GapCause::kLimit ? "the spool reached its limit (--spool-limit)" : strerror(gap.error);
-      records += gap.records;
-      if (gap.first_ticks >= end) continue;
-      // Of a window that slides the end is what is wanted.
-      if ((gap.first_ticks <= begin || facts_.length_ms != 0) && gap.last_ticks < end) {
-        begin = gap.last_ticks;
-        begin_cause = cause;
-      } else {
-        end = until = std::max(gap.first_ticks, begin);
-        end_cause = cause;
-      }
-    }
-    if (begin > open_) {
-      cuts_.push_back(StrCat("the first ", Length(begin - open_), " of this window are not shown: ", begin_cause));
-    }
-    if (end < close_) {
-      cuts_.push_back(StrCat("the last ", Length(close_ - end), " of this window are not shown: ", end_cause));
-    }
-    if (records > 0) cuts_.push_back(StrCat(records, " records that belong there were not kept"));
-    open_ = std::min(begin, close_);
-    close_ = std::max(end, open_);
-  }
-
-  std::string Length(uint64_t ticks) const {
-    return StrCat(static_cast<uint64_t>(static_cast<double>(ticks) / ticks_per_ns_ / 1e6), " ms");
-  }
-  std::string At(uint64_t ticks) const {
-    return StrCat(std::max<int64_t>(facts_.clock.ToPs(ticks), 0) / 1'000'000'000, " ms");
+    facts_.only_command = session_.only_command;
+    timeline_.command_line = CommandLine(session_.command);
+    command_name_ = session_.command.empty() ? "command" : std::string(BaseName(session_.command[0]));
   }
 
   int64_t ClampedPs(uint64_t ticks) const {
     return std::clamp<int64_t>(facts_.clock.ToPs(ticks), 0, timeline_.duration_ps);
   }
 
-  uint16_t Type(std::string_view said, EventFamily family, ObjectKind object, ValueKind value,
-                RangeOrigin origin = RangeOrigin::kProgram) {
-    const std::string name = ValidUtf8(said);
-    // Of the families only annotations have names that others have, too.
-    const int kind = family == EventFamily::kAnnotation ? 1 + static_cast<int>(origin) : 0;
-    const std::string key = StrCat(name, "\n", static_cast<int>(object), "\n", static_cast<int>(value), "\n", kind);
-    if (timeline_.types.size() >= kMaxTypes && type_ids_.find(key) == type_ids_.end()) return kNoType;
-    const auto [entry, added] = type_ids_.try_emplace(key, static_cast<uint16_t>(timeline_.types.size()));
-    if (added) {
-      EventType type;
-      // What its reader takes for a step, or for a loop of TensorFlow. Only a hostile target has such operations.
-      const bool reserved =
-          name.rfind("train", 0) == 0 || name.rfind("test", 0) == 0 ||
-          std::find(std::begin(kForbiddenEvents), std::end(kForbiddenEvents), name) != std::end(kForbiddenEvents);
-      type.name = reserved ? StrCat("call ", name) : name;
-      type.family = family;
-      type.object = object;
-      type.value = value;
-      type.origin = origin;
-      timeline_.types.push_back(std::move(type));
-    }
-    return entry->second;
-  }
-
-  // The event type of an operation of a segment; kNoType: no such operation.
-  uint16_t OperationType(uint32_t segment, uint32_t operation) {
-    if (types_of_ == nullptr || segment != types_segment_) {
-      types_of_ = &operation_types_[segment];
-      types_segment_ = segment;
-    }
-    auto& types = *types_of_;
-    if (types.empty()) {
-      const auto found = facts_.segments.find(segment);
-      if (found == facts_.segments.end()) return kNoType;
-      for (const Operation& row : found->second.operations) {
-        types.push_back(Type(row.name, FamilyOf(row.family), ObjectOf(row.object), ValueOf(row)));
-      }
-      if (types.empty()) types.push_back(kNoType);
-    }
-    return operation < types.size() ? types[operation] : kNoType;
-  }
-
-  static EventFamily FamilyOf(uint32_t family) {
-    switch (family) {
-      case kFamilyThread:
-        return EventFamily::kThread;
-      case kFamilyLock:
-        return EventFamily::kLock;
-      case kFamilySleep:
-        return EventFamily::kSleep;
-      case kFamilyIo:
-        return EventFamily::kIo;
-      case kFamilyProcess:
-        return EventFamily::kProcess;
-      case kFamilyMalloc:
-        return EventFamily::kMemory;
-      default:
-        return EventFamily::kOther;
-    }
-  }
-  static ObjectKind ObjectOf(ObjectRole role) {
-    switch (role) {
-      case ObjectRole::kAddress:
-        return ObjectKind::kAddress;
-      case ObjectRole::kDescriptor:
-        return ObjectKind::kDescriptor;
-      case ObjectRole::kProcessId:
-        return ObjectKind::kProcessId;
-      case ObjectRole::kThread:
-        return ObjectKind::kThread;
-      default:
-        return ObjectKind::kNone;
-    }
-  }
-  static ValueKind ValueOf(const Operation& row) {
-    if (strcmp(row.name, "pthread_create") == 0) return ValueKind::kFlowOut;
-    switch (row.result) {
-      case ResultRole::kBytes:
-        return ValueKind::kBytes;
-      case ResultRole::kProcessId:
-        return ValueKind::kProcessId;
-      case ResultRole::kDescriptor:
-      case ResultRole::kCount:
-        return ValueKind::kResult;
-      default:
-        return ValueKind::kNone;
-    }
-  }
-
   void MakeProcesses() {
     std::vector<std::pair<uint64_t, Identity>> order;
     for (auto& [identity, process] : facts_.processes) {
       if (process.start_ticks == 0 && process.modules.empty()) continue;
-      if (process.start_ticks > close_ || (process.end_ticks != 0 && process.end_ticks < open_)) continue;
+      if (process.start_ticks > window_.close || (process.end_ticks != 0 && process.end_ticks < window_.open)) continue;
       order.emplace_back(process.start_ticks, identity);
     }
     std::sort(order.begin(), order.end());
@@ -547,7 +307,7 @@ class Builder : private HostLines {
 
   // Ends are dated when they were seen: those of a command's last moment after it.
   bool HasEndedInWindow(uint64_t end_ticks) const {
-    return end_ticks != 0 && (closed_by_end_ || end_ticks <= facts_.close_ticks);
+    return end_ticks != 0 && (window_.closed_by_end || end_ticks <= facts_.close_ticks);
   }
 
   // What a process says of itself. Of several schedulers in a spool the first of the table counts: under `srun
@@ -647,7 +407,7 @@ class Builder : private HostLines {
         report.exit_code = last.exit_code;
         report.exit_signal = last.exit_signal;
         report.out_of_memory = last.out_of_memory;
-        if (last.end_ticks >= open_) report.end_ps = facts_.clock.ToPs(last.end_ticks);
+        if (last.end_ticks >= window_.open) report.end_ps = facts_.clock.ToPs(last.end_ticks);
       }
       for (const RankProcess& process : processes) {
         if (&process == &last || process.end_ticks == 0 || !process.failed()) continue;
@@ -679,7 +439,7 @@ class Builder : private HostLines {
       last = std::min(first + local_world_size, world) - 1;
     }
     // One launcher per rank.
-    if (launcher_rank_ >= 0 && launcher_scheduler_ == scheduler_) first = last = launcher_rank_;
+    if (session_.rank >= 0 && session_.scheduler == scheduler_) first = last = session_.rank;
     for (int rank = first; rank <= last; ++rank) {
       if (IsChosen(choice, {.rank = rank, .local_rank = -1, .world_size = world}) && ranks.count(rank) == 0) {
         timeline_.missing_ranks.push_back(rank);
@@ -750,7 +510,7 @@ class Builder : private HostLines {
     std::vector<std::pair<uint64_t, Identity>> order;
     for (auto& [identity, thread] : facts_.threads) {
       if (process_index_.find({identity.segment, thread.process_serial}) == process_index_.end()) continue;
-      if (thread.start_ticks > close_ || (thread.end_ticks != 0 && thread.end_ticks < open_)) continue;
+      if (thread.start_ticks > window_.close || (thread.end_ticks != 0 && thread.end_ticks < window_.open)) continue;
       if (thread.is_own) continue;
       order.emplace_back(thread.start_ticks, identity);
     }
@@ -796,13 +556,13 @@ class Builder : private HostLines {
     const uint32_t line = LineOf(0, command_name_);
     if (line == kNoLine) return;
     Event event;
-    const uint64_t end = facts_.ended ? std::min(facts_.end.ticks, close_) : close_;
-    ClipTo(open_, close_, open_, std::max(end, open_ + 1), &event);
+    const uint64_t end = facts_.ended ? std::min(facts_.end.ticks, window_.close) : window_.close;
+    ClipTo(window_.open, window_.close, window_.open, std::max(end, window_.open + 1), &event);
     const std::string end_text = timeline_.exit_signal != 0 ? StrCat("ended by signal ", timeline_.exit_signal)
                                  : timeline_.exit_code >= 0 ? StrCat("exit status ", timeline_.exit_code)
                                                             : "running";
-    event.type =
-        Type(StrCat("command not recorded, ", end_text), EventFamily::kProcess, ObjectKind::kNone, ValueKind::kNone);
+    event.type = types_.Find(StrCat("command not recorded, ", end_text), EventFamily::kProcess, ObjectKind::kNone,
+                             ValueKind::kNone);
     std::string detail = end_text;
     for (const std::string& note : facts_.notes) StrAppend(&detail, "; ", ValidUtf8(note));
     for (const std::string& note : request_.warnings) {
@@ -838,10 +598,12 @@ class Builder : private HostLines {
 
   // Times of events are ticks until FinishTimes.
   void AddLifeEvents() {
-    const uint16_t start_type = Type("thread start", EventFamily::kThread, ObjectKind::kNone, ValueKind::kFlowIn);
+    const uint16_t start_type =
+        types_.Find("thread start", EventFamily::kThread, ObjectKind::kNone, ValueKind::kFlowIn);
     for (const auto& [identity, index] : thread_index_) {
       const ThreadFacts& facts = facts_.threads[identity];
-      if (facts.start_ticks < open_ || facts.start_ticks > close_ || continued_.contains(identity)) continue;
+      if (facts.start_ticks < window_.open || facts.start_ticks > window_.close || continued_.contains(identity))
+        continue;
       Event event;
       event.start_ps = static_cast<int64_t>(facts.start_ticks);
       event.type = start_type;
@@ -860,11 +622,12 @@ class Builder : private HostLines {
       const auto thread = thread_index_.find({frame.segment, chunk.thread_serial});
       const auto process = process_index_.find({frame.segment, chunk.process_serial});
       uint64_t ignored = 0;
-      if (stamp_every_ > 0 && process != process_index_.end()) TakeBlocks(frame, chunk, process->first);
+      if (session_.malloc_stamp_every > 0 && process != process_index_.end()) TakeBlocks(frame, chunk, process->first);
       if (thread == thread_index_.end() || process == process_index_.end()) {
         // Of a process or thread that had ended before the timeline begins, or of a thread of the library's.
         const uint32_t owner = process == process_index_.end() ? kNoProcess : process->second;
-        const bool counts = whole_run_ && (owner != kNoProcess || IsOfRank({frame.segment, chunk.process_serial}));
+        const bool counts =
+            window_.whole_run && (owner != kNoProcess || IsOfRank({frame.segment, chunk.process_serial}));
         if (!counts && owner == kNoProcess) continue;
         ForEachRecord(frame, &chunk, &ignored, [&](const RecordView& record) {
           if (less_than_recorded_ && !IsWanted(frame.segment, record)) return;
@@ -881,8 +644,8 @@ class Builder : private HostLines {
           if (!counts) return;
           SpanRecord span;
           if (!record.ReadSpan(&span) || span.start + span.ticks < span.start) return;
-          const uint16_t type = OperationType(frame.segment, record.tag.aux);
-          if (type == kNoType || span.start >= close_) return;
+          const uint16_t type = types_.OfOperation(frame.segment, record.tag.aux);
+          if (type == kNoType || span.start >= window_.close) return;
           Count({frame.segment, chunk.process_serial}, owner, type, span.call_site, 1, span.ticks, span.ticks);
         });
         continue;
@@ -931,7 +694,7 @@ class Builder : private HostLines {
   }
 
   void TakeBlocks(const Frame& frame, ChunkFact chunk, const Identity& identity) {
-    HeapBlocks& blocks = heaps_.try_emplace(identity, open_, close_, &room_for_blocks_).first->second;
+    HeapBlocks& blocks = heaps_.try_emplace(identity, window_.open, window_.close, &room_for_blocks_).first->second;
     blocks.BeginFrame(chunk);
     uint64_t ignored = 0;
     ForEachRecord(frame, &chunk, &ignored, [&](const RecordView& record) {
@@ -959,20 +722,20 @@ class Builder : private HostLines {
   void TakeSpan(uint32_t segment, const ChunkFact& chunk, uint32_t thread, uint32_t process, const RecordView& record) {
     SpanRecord span;
     if (!record.ReadSpan(&span)) return;
-    const uint16_t type = OperationType(segment, record.tag.aux);
+    const uint16_t type = types_.OfOperation(segment, record.tag.aux);
     const uint64_t end = span.start + span.ticks;
     if (type == kNoType || end < span.start || IsFarBehind(span.start, facts_.last_ticks)) {
       ++timeline_.corrupt_records;
       return;
     }
-    if (end <= totals_open_ || span.start >= close_) return;
-    const uint64_t stop = std::min(end, close_);
-    const uint64_t counted = stop - std::max(span.start, totals_open_);
+    if (end <= window_.totals_open || span.start >= window_.close) return;
+    const uint64_t stop = std::min(end, window_.close);
+    const uint64_t counted = stop - std::max(span.start, window_.totals_open);
     const uint32_t site = Count({segment, chunk.process_serial}, process, type, span.call_site, 1, counted, counted);
-    if (end <= open_) return;
+    if (end <= window_.open) return;
     ++timeline_.records;
     Event event;
-    ClipTo(open_, close_, span.start, end, &event);
+    ClipTo(window_.open, window_.close, span.start, end, &event);
     event.object = span.object;
     event.value = timeline_.types[type].value == ValueKind::kFlowOut ? 0 : span.result;
     event.call_site = site;
@@ -1002,7 +765,7 @@ class Builder : private HostLines {
   uint16_t TypeOfRange(const Annotations::Range& range) {
     // Before all others, so that it is there when they are too many.
     if (nameless_ == kNoType)
-      nameless_ = Type(kTooManyNames, EventFamily::kAnnotation, ObjectKind::kNone, ValueKind::kNone);
+      nameless_ = types_.Find(kTooManyNames, EventFamily::kAnnotation, ObjectKind::kNone, ValueKind::kNone);
     NamedRange& last =
         named_[(range.name ^ range.name >> 8 ^ range.category ^ uint64_t{range.domain} << 3) % kNamedPlaces];
     if (last.type != kNoType && last.name == range.name && last.category == range.category &&
@@ -1020,7 +783,7 @@ class Builder : private HostLines {
       names_left_out_ |= range.name == 0;
       if (range.name == 0) return nameless_;
       if (lost_name_ == kNoType)
-        lost_name_ = Type(kLostName, EventFamily::kAnnotation, ObjectKind::kNone, ValueKind::kNone);
+        lost_name_ = types_.Find(kLostName, EventFamily::kAnnotation, ObjectKind::kNone, ValueKind::kNone);
       return lost_name_;
     }
     const ValueKind value = range.payload_type == PayloadType{}            ? ValueKind::kNone
@@ -1037,7 +800,7 @@ class Builder : private HostLines {
       names_left_out_ = true;
       return nameless_;
     }
-    const uint16_t type = Type(text, EventFamily::kAnnotation, ObjectKind::kNone, value, origin);
+    const uint16_t type = types_.Find(text, EventFamily::kAnnotation, ObjectKind::kNone, value, origin);
     if (MakesTorchSteps(origin, text) || (step_names_.has_value() && step_names_->Match(timeline_.types[type].name))) {
       step_types_.resize(std::max<size_t>(step_types_.size(), type + 1u));
       step_types_[type] = true;
@@ -1107,12 +870,13 @@ class Builder : private HostLines {
 
   void TakeEnded(const Annotations::Range& range) {
     const bool mark = range.kind == Annotations::Kind::kMark;
-    if (range.start >= close_ || (mark ? range.start < totals_open_ : range.end <= totals_open_)) return;
+    if (range.start >= window_.close || (mark ? range.start < window_.totals_open : range.end <= window_.totals_open))
+      return;
     const uint32_t owner = IndexOf(process_index_, range.process, kNoProcess, &last_owner_);
     if (owner == kNoProcess) return;
     const uint16_t type = TypeOfRange(range);
     if (type == kNoType) return;
-    const uint64_t counted = std::min(range.end, close_) - std::max(range.start, totals_open_);
+    const uint64_t counted = std::min(range.end, window_.close) - std::max(range.start, window_.totals_open);
     Count(range.process, owner, type, 0, 1, mark ? 0 : counted, mark ? 0 : counted);
     if (range.kind == Annotations::Kind::kRange && IsTorchWork(timeline_.types[type])) {
       const auto known = torch_totals_.find(owner);
@@ -1122,13 +886,13 @@ class Builder : private HostLines {
               : torch_totals_.try_emplace(owner, facts_.processes[range.process].torch_sampling).first->second;
       totals.Take({type, range.start, counted, counted - std::min(counted, range.inside)});
     }
-    if (mark ? range.start < open_ : range.end <= open_) return;
+    if (mark ? range.start < window_.open : range.end <= window_.open) return;
     ++timeline_.records;
     Event event;
     if (mark) {
       event.start_ps = static_cast<int64_t>(range.start);
     } else {
-      ClipTo(open_, close_, range.start, range.end, &event);
+      ClipTo(window_.open, window_.close, range.start, range.end, &event);
     }
     if (range.end_lost) event.flags |= Event::kClippedAtEnd;
     event.type = type;
@@ -1242,9 +1006,9 @@ class Builder : private HostLines {
     for_each(facts_.gpu_memory, [&](const Identity& identity, uint32_t owner, const GpuMemoryRow& row) {
       gpu_.TakeDroppedMemory(identity, owner, row.memory);
     });
-    if (!whole_run_) return;
+    if (!window_.whole_run) return;
     for_each(facts_.totals, [&](const Identity& identity, uint32_t owner, const TotalRow& row) {
-      const uint16_t type = OperationType(row.segment, row.operation);
+      const uint16_t type = types_.OfOperation(row.segment, row.operation);
       if (type != kNoType) Count(identity, owner, type, row.call_site, row.calls, row.ticks, row.longest);
     });
     for_each(facts_.gpu_totals, [&](const Identity& identity, uint32_t owner, const GpuTotalRow& row) {
@@ -1254,26 +1018,26 @@ class Builder : private HostLines {
 
   void TakeTensorMemory(uint32_t thread, uint32_t process, const RecordView& view) {
     TensorMemoryRecord record;
-    if (!view.Read(&record) || record.ticks < open_ || record.ticks >= close_) return;
+    if (!view.Read(&record) || record.ticks < window_.open || record.ticks >= window_.close) return;
     if (!torch_memory_.Take(process, thread, view)) ++timeline_.corrupt_records;
   }
 
   // Beyond the bound kernels belong to what launched their graph.
   void TakeGraphNode(uint32_t thread, const RecordView& record) {
     GpuGraphNodeRecord made;
-    if (!record.Read(&made) || made.ticks < open_ || made.ticks >= close_) return;
+    if (!record.Read(&made) || made.ticks < window_.open || made.ticks >= window_.close) return;
     if (made.node == 0 || timeline_.graph_nodes.size() >= kMostGraphNodes) return;
     timeline_.graph_nodes.push_back({thread, ClampedPs(made.ticks), made.node, made.original});
   }
 
   void TakeExec(uint32_t segment, uint32_t thread, const RecordView& record) {
     ExecRecord exec;
-    if (!record.Read(&exec) || exec.ticks < open_ || exec.ticks >= close_) return;
-    uint16_t type = OperationType(segment, record.tag.aux);
+    if (!record.Read(&exec) || exec.ticks < window_.open || exec.ticks >= window_.close) return;
+    uint16_t type = types_.OfOperation(segment, record.tag.aux);
     if (type == kNoType) return;
     Event event;
     event.start_ps = static_cast<int64_t>(exec.ticks);
-    event.type = Type(timeline_.types[type].name, EventFamily::kProcess, ObjectKind::kNone, ValueKind::kNone);
+    event.type = types_.Find(timeline_.types[type].name, EventFamily::kProcess, ObjectKind::kNone, ValueKind::kNone);
     if (event.type == kNoType) return;
     event.detail = timeline_.strings.Intern(record.Text(sizeof(exec), exec.text_length));
     Keep(thread, event);
@@ -1406,7 +1170,7 @@ class Builder : private HostLines {
 
   // HostLines, for the GPU part.
   uint16_t TypeOf(std::string_view name, ObjectKind object, ValueKind value) override {
-    return Type(name, EventFamily::kGpu, object, value);
+    return types_.Find(name, EventFamily::kGpu, object, value);
   }
   void CountCalls(const Identity& process, uint32_t owner, uint16_t type, uint64_t calls, uint64_t ticks,
                   uint64_t longest) override {
@@ -1454,15 +1218,15 @@ class Builder : private HostLines {
     for (const auto& [identity, index] : thread_index_) {
       const ThreadFacts& facts = facts_.threads[identity];
       const uint64_t since = facts.last.wait_since;
-      if (!facts.has_last || since == 0 || since >= close_) continue;
+      if (!facts.has_last || since == 0 || since >= window_.close) continue;
       // Left behind by a call that never returned (an exception out of a handler): the thread did other things since.
       if (since < facts.last_ticks && facts.last.wait_resumed == 0) continue;
       const ProcessFacts& process = facts_.processes[{identity.segment, facts.process_serial}];
-      uint64_t end = close_;
+      uint64_t end = window_.close;
       if (process.end_ticks != 0) end = std::min(end, process.end_ticks);
       if (facts.end_ticks != 0) end = std::min(end, facts.end_ticks);
-      const uint64_t start = std::max(since, open_);
-      const uint16_t type = OperationType(identity.segment, facts.last.wait_operation);
+      const uint64_t start = std::max(since, window_.open);
+      const uint16_t type = types_.OfOperation(identity.segment, facts.last.wait_operation);
       if (end <= start || type == kNoType) continue;
       Event event;
       event.start_ps = static_cast<int64_t>(start);
@@ -1470,8 +1234,8 @@ class Builder : private HostLines {
       event.object = facts.last.wait_object;
       event.type = type;
       event.flags = Event::kClippedAtEnd | Event::kOpen;
-      if (since < open_) event.flags |= Event::kClippedAtStart;
-      const uint64_t counted = end - std::max(since, totals_open_);
+      if (since < window_.open) event.flags |= Event::kClippedAtStart;
+      const uint64_t counted = end - std::max(since, window_.totals_open);
       event.call_site = Count({identity.segment, facts.process_serial}, timeline_.threads[index].process, type,
                               facts.last.wait_site, 1, counted, counted);
       Keep(index, event);
@@ -1480,7 +1244,8 @@ class Builder : private HostLines {
 
   // pthread_create to the thread it made, as a flow.
   void LinkThreads() {
-    const uint16_t start_type = Type("thread start", EventFamily::kThread, ObjectKind::kNone, ValueKind::kFlowIn);
+    const uint16_t start_type =
+        types_.Find("thread start", EventFamily::kThread, ObjectKind::kNone, ValueKind::kFlowIn);
     absl::flat_hash_map<Identity, std::vector<std::pair<uint64_t, uint64_t>>> created;  // creator -> (ticks, flow)
     for (const auto& [identity, index] : thread_index_) {
       const ThreadFacts& facts = facts_.threads[identity];
@@ -1611,8 +1376,8 @@ class Builder : private HostLines {
 
   void TakeSample(const Identity& process, const RecordView& record) {
     AllocationSampleRecord sample;
-    if (!record.Read(&sample) || sample.ticks < totals_open_ || sample.ticks >= close_) return;
-    if (sample.ticks >= open_) ++timeline_.records;
+    if (!record.Read(&sample) || sample.ticks < window_.totals_open || sample.ticks >= window_.close) return;
+    if (sample.ticks >= window_.open) ++timeline_.records;
     StackSnapshot snapshot;
     snapshot.register_count = kSnapshotRegisters;
     memcpy(snapshot.registers, sample.registers, sizeof(sample.registers));
@@ -1718,13 +1483,13 @@ class Builder : private HostLines {
                  Difference(thread.last.frees, thread.first.frees);
     }
     for (const GapFact& gap : facts_.gaps) {
-      if (gap.last_ticks >= open_ && gap.first_ticks <= close_) lost += gap.records;
+      if (gap.last_ticks >= window_.open && gap.first_ticks <= window_.close) lost += gap.records;
     }
     lost += facts_.missing_parts + (facts_.damaged_bytes > 0 ? 1 : 0);
     // Of a process that was recorded from its first call to its last it is known how many calls there were.
     const uint64_t taken = totals.allocations + totals.releases;
-    const bool whole =
-        request_.window == 0 && totals_open_ == open_ && facts_.processes.at(identity).start_ticks >= open_;
+    const bool whole = request_.window == 0 && window_.totals_open == window_.open &&
+                       facts_.processes.at(identity).start_ticks >= window_.open;
     return lost > 0 && whole && counted > taken ? counted - taken : lost;
   }
 
@@ -1742,7 +1507,7 @@ class Builder : private HostLines {
       AddTo(&live[process->first], difference(Difference(thread.last.allocated_bytes, thread.first.allocated_bytes),
                                               Difference(thread.last.freed_bytes, thread.first.freed_bytes)));
       for (const auto& [operation, count] : thread.last_counts) {
-        const uint16_t type = OperationType(identity.segment, operation);
+        const uint16_t type = types_.OfOperation(identity.segment, operation);
         if (type == kNoType) continue;
         CountFact before{};
         const auto first = thread.first_counts.find(operation);
@@ -1795,7 +1560,7 @@ class Builder : private HostLines {
       AddTo(&at_open, facts.last.inherited_bytes);
       AddTo(&at_close, facts.last.inherited_bytes);
       const HeapLevels levels =
-          HeapLevelsOf({facts, ImageOf(identity).start_ticks, open_, close_, at_open, at_close}, periods);
+          HeapLevelsOf({facts, ImageOf(identity).start_ticks, window_.open, window_.close, at_open, at_close}, periods);
       AllocatorTotals& totals = timeline_.processes[index].allocator;
       totals.is_absolute = levels.absolute;
       totals.begin_bytes = levels.begin_bytes;
@@ -1809,7 +1574,7 @@ class Builder : private HostLines {
   void FinishTorchTotals() {
     for (auto& [owner, totals] : torch_totals_) {
       // Of the dropped parts of a long run no operation is known.
-      totals.Finish(facts_.dropped.empty() ? totals_open_ : open_, close_);
+      totals.Finish(facts_.dropped.empty() ? window_.totals_open : window_.open, window_.close);
       TorchSampled& sampled = timeline_.processes[owner].torch;
       sampled.recorded = totals.recorded();
       sampled.skipped = totals.skipped();
@@ -1878,7 +1643,7 @@ class Builder : private HostLines {
       const auto exact = heaps_.find(identity);
       // Of a process that was there before the window, what it had then is not known.
       const bool is_known = exact != heaps_.end() && timeline_.processes[index].exact_heap.lost == 0;
-      if (is_known && !facts.forked && facts.start_ticks >= open_) {
+      if (is_known && !facts.forked && facts.start_ticks >= window_.open) {
         for (const HeapBlocks::Sample& sample : exact->second.curve()) {
           track.samples.push_back({ClampedPs(sample.ticks), static_cast<double>(sample.bytes)});
         }
@@ -1889,9 +1654,9 @@ class Builder : private HostLines {
         // What was live before the window.
         const AllocatorTotals& totals = timeline_.processes[index].allocator;
         const bool counted = totals.allocations + totals.frees > 0;
-        const bool was_there = facts.start_ticks < open_ && (levels.begin_bytes > 0 || !facts.counters.empty());
+        const bool was_there = facts.start_ticks < window_.open && (levels.begin_bytes > 0 || !facts.counters.empty());
         if (was_there) track.samples.push_back({0, static_cast<double>(levels.begin_bytes)});
-        AddLooks(LooksInWindow(facts, open_, close_), levels, &track);
+        AddLooks(LooksInWindow(facts, window_.open, window_.close), levels, &track);
         // No look comes after a process's end, nor in its last moment.
         if (!track.samples.empty() && counted) {
           track.samples.push_back({timeline_.processes[index].end_ps, static_cast<double>(levels.live_bytes)});
@@ -1903,7 +1668,9 @@ class Builder : private HostLines {
     }
   }
 
-  const std::string& StepMarker() const { return request_.step_marker.empty() ? step_marker_ : request_.step_marker; }
+  const std::string& StepMarker() const {
+    return request_.step_marker.empty() ? session_.step_marker : request_.step_marker;
+  }
 
   void AddSteps() {
     if (timeline_.threads.empty()) return;
@@ -1966,56 +1733,6 @@ class Builder : private HostLines {
     timeline_.step_source = "synthetic";
     timeline_.steps_unknown = std::move(why_unknown);
     timeline_.step_confidence = 0;
-  }
-
-  // Counts times costs that the launcher measured; the constants are what tests/bench/own_cost.sh finds beyond these.
-  double OwnCostNs() const {
-    constexpr double kHookNs = 3;         // arguments and branches of a hook
-    constexpr double kSystemCallNs = 17;  // code that runs cold right after one
-    constexpr double kHandedOverNs = 50;  // lines of a record that the launcher's processor has
-    constexpr double kObservedNs = 300;   // what PyTorch makes of an operation that somebody observes
-    constexpr double kAllocationFactor = 1.4;
-    constexpr double kSampleNs = 700;
-    constexpr double kStartFactor = 2.6;  // loading the library, and the end of the mapping
-    uint64_t records_of_session = 1;
-    double pages = 0;
-    for (const auto& [number, segment] : facts_.segments) {
-      const double touched = static_cast<double>(segment.slots) * kSlotBytes / kPage;
-      // What a dropped part held is not counted.
-      const double used = static_cast<double>(segment.chunks_used) * kChunkBytes / kPage;
-      pages += whole_run_ && !facts_.dropped.empty() ? used : std::min(touched, used);
-    }
-    records_of_session = std::max(records_of_session, facts_.records);
-    const double share =
-        whole_run_ ? 1
-                   : std::min(1.0, static_cast<double>(timeline_.records) / static_cast<double>(records_of_session));
-    double nanoseconds = pages * page_cost_ns_ * share;
-    for (const Process& process : timeline_.processes) {
-      for (const OperationTotal& total : process.operations) {
-        const EventFamily family = timeline_.types[total.type].family;
-        // What CUPTI costs is in its own overhead records.
-        if (family == EventFamily::kMemory || family == EventFamily::kGpu) continue;
-        const double call = 2 * clock_cost_ns_ + kHookNs +
-                            (family == EventFamily::kIo || family == EventFamily::kProcess ? kSystemCallNs : 0) +
-                            (IsTorch(timeline_.types[total.type].origin) ? kObservedNs : 0);
-        nanoseconds += static_cast<double>(total.calls) * call +
-                       static_cast<double>(total.recorded) * (record_cost_ns_ + kHandedOverNs);
-      }
-      nanoseconds += kAllocationFactor * allocation_cost_ns_ *
-                     static_cast<double>(process.allocator.allocations + process.allocator.frees);
-      const ExactHeap& heap = process.exact_heap;
-      nanoseconds += (record_cost_ns_ + (stamp_every_ > 0 ? clock_cost_ns_ / stamp_every_ : 0)) *
-                     static_cast<double>(heap.allocations + heap.releases);
-    }
-    for (const auto& [key, site] : allocation_sites_) nanoseconds += kSampleNs * static_cast<double>(site.samples);
-    for (const auto& [identity, index] : process_index_) {
-      const ProcessFacts& facts = facts_.processes.at(identity);
-      // One that attached before the window has paid by then.
-      if (facts.start_ticks < open_ && request_.window != 0) continue;
-      const double start = facts.last.start_cost;
-      nanoseconds += facts.forked ? start * facts_.clock.ns_per_tick() : kStartFactor * start;
-    }
-    return nanoseconds;
   }
 
   // What the self-test at attach has found: whether the program calls our functions.
@@ -2120,11 +1837,11 @@ class Builder : private HostLines {
     }
     timeline_.corrupt_records += facts_.corrupt_records + facts_.unknown_records;
     std::vector<std::string>& warnings = timeline_.warnings;
-    for (const std::string& cut : cuts_) warnings.push_back(cut);
+    for (const std::string& cut : window_.cuts) warnings.push_back(cut);
     if (facts_.missing_parts > 0) {
       warnings.push_back(StrCat(facts_.missing_parts, " parts of the spool are not there: what they held is missing"));
     }
-    if (whole_run_ && totals_open_ < open_) {
+    if (window_.whole_run && window_.totals_open < window_.open) {
       warnings.push_back(StrCat("totals are of the whole run, the timeline ",
                                 facts_.dropped.empty() ? "is" : "and sampled stacks are", " of its end"));
       if (facts_.totals_drops < facts_.dropped_parts) {
@@ -2164,7 +1881,7 @@ class Builder : private HostLines {
                                 "all, --ranks=every:8 for some"));
     }
     JudgeHooks();
-    timeline_.unrecorded = FindUnrecorded(facts_, open_, facts_.close_ticks, facts_.ended, request_.examine);
+    timeline_.unrecorded = FindUnrecorded(facts_, window_.open, facts_.close_ticks, facts_.ended, request_.examine);
     const std::string unrecorded = UnrecordedText(timeline_.unrecorded);
     if (!unrecorded.empty()) warnings.push_back(unrecorded);
     for (std::string& note : UnseenNotes(facts_, families_)) timeline_.notes.push_back(std::move(note));
@@ -2177,7 +1894,12 @@ class Builder : private HostLines {
     } else if (timeline_.records == 0 && request_.window != 0) {
       warnings.push_back("no traced events in this window: threads were computing or not running");
     }
-    timeline_.own_cost_seconds = OwnCostNs() / 1e9;
+    uint64_t samples = 0;
+    for (const auto& [key, site] : allocation_sites_) samples += site.samples;
+    timeline_.own_cost_seconds =
+        OwnCostNs({facts_, session_, process_index_, window_.open, window_.whole_run, request_.window != 0, samples},
+                  timeline_) /
+        1e9;
   }
 
   void AddAnnotationNotes() {
@@ -2192,7 +1914,7 @@ class Builder : private HostLines {
                  "called `",
                  kTooManyNames, "`"));
     }
-    if (nameless_ != kNoType && whole_run_ && !facts_.dropped.empty()) {
+    if (nameless_ != kNoType && window_.whole_run && !facts_.dropped.empty()) {
       warnings.push_back("annotations (NVTX) are counted in the timeline's part of the run only");
     }
     if (std::string text = SamplingText(timeline_); !text.empty()) timeline_.warnings.push_back(std::move(text));
@@ -2218,22 +1940,14 @@ class Builder : private HostLines {
   const ProgressFunction& progress_;
   std::unique_ptr<SpoolReader> reader_;
   SpoolFacts facts_;
+  SessionFacts session_;
+  CaptureWindow window_;
   Timeline timeline_;
   int scheduler_ = -1;  // of wire/ranks.h
-  int launcher_rank_ = -1, launcher_scheduler_ = -1;
   std::set<int> unended_ranks_;
-  uint64_t open_ = 0, close_ = 0;
   bool less_than_recorded_ = false;  // what is not of families_ is left out
-  std::string window_text_, step_marker_;
   uint32_t families_ = 0;
-  double clock_cost_ns_ = 0, record_cost_ns_ = 0, allocation_cost_ns_ = 0, page_cost_ns_ = 0;
-  uint64_t wait_threshold_ns_ = 0;
-  double ticks_per_ns_ = 1, ps_per_tick_ = 1000;
-  // The totals are those of the whole run, which began at totals_open_; the timeline shows its end.
-  bool whole_run_ = false;
-  bool closed_by_end_ = false;  // the window ends with the session
-  uint64_t totals_open_ = 0;
-  std::vector<std::string> cuts_;
+  double ps_per_tick_ = 1000;
   uint64_t next_progress_ = 0;
 
   std::optional<Annotations> annotations_;
@@ -2264,10 +1978,7 @@ class Builder : private HostLines {
     Event event;
   };
   std::vector<Across> across_;
-  absl::flat_hash_map<std::string, uint16_t> type_ids_;
-  std::map<uint32_t, std::vector<uint16_t>> operation_types_;
-  std::vector<uint16_t>* types_of_ = nullptr;  // of types_segment_, the one asked for last
-  uint32_t types_segment_ = 0;
+  EventTypes types_{&facts_, &timeline_};
   std::string command_name_;
   std::map<Identity, uint32_t> process_index_;
   ExecImages images_;
@@ -2291,7 +2002,6 @@ class Builder : private HostLines {
   };
   Counted counted_[kCountedPlaces];
   std::map<std::pair<Identity, std::vector<uint64_t>>, AllocationSite> allocation_sites_;
-  double stamp_every_ = 0;  // 0: not every block is recorded
   size_t room_for_blocks_ = kMaxBlocks;
   std::map<Identity, HeapBlocks> heaps_;
   std::map<Identity, HeapLevels> heap_levels_;
@@ -2323,44 +2033,6 @@ absl::StatusOr<Timeline> BuildTimeline(const TimelineRequest& request, const Pro
     if (!builder.FoundDamage()) return timeline;
   }
   return Builder(request, progress).Build(/*pass_over=*/false);
-}
-
-absl::StatusOr<SpoolSummary> ReadSpoolSummary(const std::string& path) {
-  auto reader = SpoolReader::Open(path);
-  if (!reader.ok()) return reader.status();
-  Frame frame;
-  SpoolSummary summary;
-  bool found = false;
-  while ((*reader)->Next(&frame)) {
-    WindowFact window;
-    if (frame.part != 0) break;  // all of this is in the main file
-    if (frame.type == FrameType::kWindow && frame.Read(&window)) {
-      if (window.event == WindowEvent::kOpened && summary.windows.size() < kMaxWindows) {
-        summary.windows.push_back({window.number});
-      }
-      for (auto& known : summary.windows) {
-        if (known.number != window.number) continue;
-        known.published |= window.event == WindowEvent::kPublished;
-        known.replaced |= window.event == WindowEvent::kReplaced;
-      }
-      continue;
-    }
-    if (frame.type != FrameType::kSession || found) continue;
-    const auto json = nlohmann::json::parse(frame.payload, nullptr, false);
-    if (!json.is_object()) break;
-    found = true;
-    summary.logdir = TextOf(json, "logdir");
-    summary.run = TextOf(json, "run");
-    summary.host = TextOf(json, "host");
-    const auto exclusive = json.find("run_exclusive");
-    summary.run_exclusive = exclusive == json.end() || !exclusive->is_boolean() || exclusive->get<bool>();
-    summary.launcher_pid = NumberOf(json, "launcher_pid", 0);
-    summary.start_unix_ns = NumberOf(json, "start_unix_ns", uint64_t{0});
-    summary.max_profile_size = NumberOf(json, "max_profile_size", uint64_t{0});
-    summary.also = TextsOf(json, "also");
-  }
-  if (found) return summary;
-  return absl::DataLossError(StrCat(path, ": the spool has no readable beginning"));
 }
 
 }  // namespace tbprof

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The window that a profile shows, in ticks, cut to what is in the spool.
+//
+// Process: converter.
+#ifndef TBPROF_WRITER_CONVERT_CAPTURE_WINDOW_H_
+#define TBPROF_WRITER_CONVERT_CAPTURE_WINDOW_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "writer/convert/session_facts.h"
+#include "writer/convert/timeline_builder.h"
+#include "writer/spool/spool_facts.h"
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+struct CaptureWindow {
+  uint64_t open = 0, close = 0;
+  // The totals are those of the whole run, which began at totals_open; the timeline shows its end.
+  bool whole_run = false;
+  uint64_t totals_open = 0;
+  bool closed_by_end = false;     // the window ends with the session
+  std::vector<std::string> cuts;  // what is missing in it, and why
+};
+
+// Also sets the origin of the clock of `facts`, and the window's facts in the timeline.
+CaptureWindow FindCaptureWindow(const SessionFacts& session, const TimelineRequest& request, SpoolFacts* facts,
+                                Timeline* timeline);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_CONVERT_CAPTURE_WINDOW_H_

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The types of events: each name with its kind once, and the operations of hooks by their numbers.
+//
+// Process: converter, one thread. Untrusted: names and numbers.
+#ifndef TBPROF_WRITER_CONVERT_EVENT_TYPES_H_
+#define TBPROF_WRITER_CONVERT_EVENT_TYPES_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "writer/convert/host_lines.h"
+#include "writer/spool/spool_facts.h"
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+class EventTypes {
+ public:
+  EventTypes(const SpoolFacts* facts, Timeline* timeline) : facts_(*facts), timeline_(*timeline) {}
+
+  // Index into Timeline::types, made if need be; kNoType: there are too many.
+  uint16_t Find(std::string_view name, EventFamily family, ObjectKind object, ValueKind value,
+                RangeOrigin origin = RangeOrigin::kProgram);
+  // Of an operation of a segment; kNoType: no such operation.
+  uint16_t OfOperation(uint32_t segment, uint32_t operation);
+
+ private:
+  const SpoolFacts& facts_;
+  Timeline& timeline_;
+  absl::flat_hash_map<std::string, uint16_t> ids_;
+  std::map<uint32_t, std::vector<uint16_t>> of_operations_;
+  std::vector<uint16_t>* of_segment_ = nullptr;  // of the one below, which was asked for last
+  uint32_t segment_ = 0;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_CONVERT_EVENT_TYPES_H_

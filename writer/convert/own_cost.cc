@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/convert/own_cost.h"
+
+#include <algorithm>
+
+#include "wire/layout.h"
+#include "writer/timeline/torch_names.h"
+
+namespace tbprof {
+
+// The constants are what tests/bench/own_cost.sh finds beyond the measured costs.
+double OwnCostNs(const OwnCostInput& input, const Timeline& timeline) {
+  constexpr double kHookNs = 3;         // arguments and branches of a hook
+  constexpr double kSystemCallNs = 17;  // code that runs cold right after one
+  constexpr double kHandedOverNs = 50;  // lines of a record that the launcher's processor has
+  constexpr double kObservedNs = 300;   // what PyTorch makes of an operation that somebody observes
+  constexpr double kAllocationFactor = 1.4;
+  constexpr double kSampleNs = 700;
+  constexpr double kStartFactor = 2.6;  // loading the library, and the end of the mapping
+  const SpoolFacts& facts = input.facts;
+  const SessionFacts& session = input.session;
+  uint64_t records_of_session = 1;
+  double pages = 0;
+  for (const auto& [number, segment] : facts.segments) {
+    const double touched = static_cast<double>(segment.slots) * kSlotBytes / kPage;
+    // What a dropped part held is not counted.
+    const double used = static_cast<double>(segment.chunks_used) * kChunkBytes / kPage;
+    pages += input.whole_run && !facts.dropped.empty() ? used : std::min(touched, used);
+  }
+  records_of_session = std::max(records_of_session, facts.records);
+  const double share =
+      input.whole_run ? 1
+                      : std::min(1.0, static_cast<double>(timeline.records) / static_cast<double>(records_of_session));
+  double nanoseconds = pages * session.page_cost_ns * share;
+  for (const Process& process : timeline.processes) {
+    for (const OperationTotal& total : process.operations) {
+      const EventFamily family = timeline.types[total.type].family;
+      // What CUPTI costs is in its own overhead records.
+      if (family == EventFamily::kMemory || family == EventFamily::kGpu) continue;
+      const double call = 2 * session.clock_cost_ns + kHookNs +
+                          (family == EventFamily::kIo || family == EventFamily::kProcess ? kSystemCallNs : 0) +
+                          (IsTorch(timeline.types[total.type].origin) ? kObservedNs : 0);
+      nanoseconds += static_cast<double>(total.calls) * call +
+                     static_cast<double>(total.recorded) * (session.record_cost_ns + kHandedOverNs);
+    }
+    nanoseconds += kAllocationFactor * session.allocation_cost_ns *
+                   static_cast<double>(process.allocator.allocations + process.allocator.frees);
+    const ExactHeap& heap = process.exact_heap;
+    nanoseconds += (session.record_cost_ns +
+                    (session.malloc_stamp_every > 0 ? session.clock_cost_ns / session.malloc_stamp_every : 0)) *
+                   static_cast<double>(heap.allocations + heap.releases);
+  }
+  nanoseconds += kSampleNs * static_cast<double>(input.samples);
+  for (const auto& [identity, index] : input.processes) {
+    const ProcessFacts& process = facts.processes.at(identity);
+    // One that attached before the window has paid by then.
+    if (process.start_ticks < input.open_ticks && input.is_later_window) continue;
+    const double start = process.last.start_cost;
+    nanoseconds += process.forked ? start * facts.clock.ns_per_tick() : kStartFactor * start;
+  }
+  return nanoseconds;
+}
+
+}  // namespace tbprof

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What recording cost the program, by counts of what was recorded and by costs that the launcher measured at the start
+// (launcher/session/own_cost.h).
+//
+// Process: converter.
+#ifndef TBPROF_WRITER_CONVERT_OWN_COST_H_
+#define TBPROF_WRITER_CONVERT_OWN_COST_H_
+
+#include <cstdint>
+#include <map>
+
+#include "writer/convert/session_facts.h"
+#include "writer/spool/spool_facts.h"
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+struct OwnCostInput {
+  const SpoolFacts& facts;
+  const SessionFacts& session;
+  const std::map<Identity, uint32_t>& processes;  // of the timeline
+  uint64_t open_ticks;                            // of the window
+  bool whole_run;                                 // the totals are those of the whole run
+  bool is_later_window;                           // and not the run's own
+  uint64_t samples;                               // stacks of allocations
+};
+
+// Nanoseconds of CPU. `timeline`: with the totals of its processes.
+double OwnCostNs(const OwnCostInput& input, const Timeline& timeline);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_CONVERT_OWN_COST_H_
