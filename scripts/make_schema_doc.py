@@ -5,7 +5,7 @@
     scripts/make_schema_doc.py            write the page
     scripts/make_schema_doc.py --check    compare; exit 1 if the page is out of date
 
-A meaning is the comment above a name; it holds for the names that follow without a blank line.
+A meaning is the comment above a name; of a stat it holds for those that follow without a blank line, too.
 """
 import pathlib
 import re
@@ -27,6 +27,7 @@ def rows():
         elif row:
             names_seen = True
             yield row.group(1), row.group(2), row.group(3) or "", " ".join(comment)
+            comment = comment if row.group(1) == "STAT" else []
         else:
             comment, names_seen = [], False
 
@@ -37,7 +38,7 @@ def page():
            "in [xspace-mapping.md](xspace-mapping.md). *Value* is the only\nmember of `XStat.value` that readers accept for the name.\n")
     found = list(rows())
     for kind, title, column in TABLES:
-        yield f"\n## {title}\n\n| name |{column} group |\n|---|{'---|' if column else ''}---|\n"
+        yield f"\n## {title}\n\n| name |{column} meaning |\n|---|{'---|' if column else ''}---|\n"
         for row, name, arm, comment in found:
             if row == kind:
                 yield f"| `{name}` |{f' {arm} |' if column else ''} {comment.replace('|', chr(92) + '|')} |\n"
