@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Checks that docs/wire-records.md and docs/wire-format.md give the sizes, offsets and values that the headers have, and
-# leave none out, and that docs/cuda.md names every hook on CUDA, and README.md quotes what docs/overhead.md has.
+# leave none out, that files, links and code names in the pages are there, that docs/cuda.md names every hook on CUDA, and
+# that README.md quotes what docs/overhead.md has.
 #
 #   scripts/check_docs.sh [DOCUMENT...]
 #
@@ -119,6 +120,47 @@ PYTHON
   fail "$* differs from the headers"
 }
 say "${*##*/} agree with the headers"
+
+# What the pages lead to is there: linked files and headings, files named `folder/file.h`; and where the code is explained,
+# the functions, types and constants.
+python3 - "$TBPROF_ROOT" <<'PYTHON' || fail "see above"
+import pathlib, re, sys
+
+root = pathlib.Path(sys.argv[1])
+broken = []
+code = ' '.join(path.read_text(errors='replace') for folder in ('wire', 'preload', 'cupti', 'writer', 'launcher', 'scripts')
+                for path in (root / folder).rglob('*') if path.suffix in ('.h', '.cc', '.def', '.sh', '.map', '.txt'))
+words = set(re.findall(r'\w+', code))
+
+def anchors(page):
+    titles = re.findall(r'^#+ (.*)', page.read_text(), re.M)
+    return {re.sub(r'[^\w\- ]', '', title.lower()).replace(' ', '-') for title in titles}
+
+pages = [root / 'CONTRIBUTING.md', root / 'README.md', root / 'preload/RULES.md', *sorted((root / 'docs').rglob('*.md'))]
+for page in pages:
+    text = re.sub(r'^```.*?^```', '', page.read_text(), flags=re.M | re.S)
+    name = page.relative_to(root)
+    for target, anchor in re.findall(r'\]\(([^)#\s]*)(?:#([^)]*))?\)', text):
+        if target.startswith(('http', 'mailto')):
+            continue
+        file = (page.parent / target) if target else page
+        if not file.exists():
+            broken.append(f'{name}: no file {target}')
+        elif anchor and file.suffix == '.md' and anchor not in anchors(file):
+            broken.append(f'{name}: no heading {target}#{anchor}')
+    if 'decisions' in name.parts:
+        continue  # what was true at its time
+    for path in re.findall(r'`((?:wire|preload|cupti|writer|launcher|scripts|tests|docs)/[\w./-]+\.\w+)`', text):
+        if 'NNN' not in path and not (root / path).exists():
+            broken.append(f'{name}: no file {path}')
+    if name.name in ('life-of-a-record.md', 'where-to-add.md', 'wire-format.md'):
+        for identifier in re.findall(r'`(?:\w+::)?((?!Hook_)(?:k?[A-Z][a-z]|TBPROF_)\w+)`', text):
+            if identifier not in words:
+                broken.append(f'{name}: nothing is called {identifier}')
+for line in sorted(set(broken)):
+    print(line, file=sys.stderr)
+sys.exit(1 if broken else 0)
+PYTHON
 
 # Every hook on CUDA, CUPTI and NCCL is in the page about them.
 absent=""
