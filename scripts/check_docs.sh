@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Checks that docs/wire-format.md gives the sizes, offsets and values that the headers have, and leaves none out, and
-# that docs/data/cuda_hooks.csv names every hook on CUDA, docs/data/fault_tests.csv tests that exist for every fault of
-# docs/faults.md, scripts/print_tables.py can print docs/data, and README.md quotes what docs/overhead.md has.
+# Checks that docs/wire-records.md and docs/wire-format.md give the sizes, offsets and values that the headers have, and
+# leave none out; that files, links and code names in the pages are there; that docs/data/cuda_hooks.csv names every hook
+# on CUDA, docs/data/fault_tests.csv tests that exist for every fault of docs/faults.md; that scripts/print_tables.py can
+# print docs/data; and that README.md quotes what docs/overhead.md has.
 #
-#   scripts/check_docs.sh [DOCUMENT]
+#   scripts/check_docs.sh [DOCUMENT...]
 #
 # Tables behind these comments are turned into static_asserts and compiled:
 #   <!-- struct NAME BYTES -->   offset | size | `field`; the rows must cover the struct without a gap
@@ -16,14 +17,14 @@
 
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-document=${1:-$TBPROF_ROOT/docs/wire-format.md}
+(($#)) || set -- "$TBPROF_ROOT"/docs/wire-{records,format}.md
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-python3 - "$document" "$TBPROF_ROOT" >"$work/facts.cc" <<'PYTHON' || fail "$document: see above"
+python3 - "$TBPROF_ROOT" "$@" >"$work/facts.cc" <<'PYTHON' || fail "$*: see above"
 import pathlib, re, sys
 
-document, root = sys.argv[1], pathlib.Path(sys.argv[2])
+root, documents = pathlib.Path(sys.argv[1]), sys.argv[2:]
 checks, broken = 0, []
 
 def emit(condition, what):
@@ -85,22 +86,23 @@ def check(kind, words, rows):
 
 print('#include <cstddef>\n#include "wire/rendezvous.h"\n#include "wire/chunk.h"\n#include "writer/spool/spool.h"\n'
       'using namespace tbprof;')
-lines = open(document, encoding='utf-8').read().splitlines()
 seen = set()
-for number, line in enumerate(lines):
-    opened = re.fullmatch(r'<!-- (struct|enum|records|constants|layout)\b(.*) -->', line)
-    if not opened:
-        continue
-    rows = []
-    for row in lines[number + 3:]:  # behind the comment, the heading and its rule
-        if not row.startswith('|'):
-            break
-        rows.append([cell.strip().strip('`') for cell in row.strip('|').split('|')])
-    words = opened.group(2).split()
-    if not rows:
-        broken.append(f'line {number + 1}: no table')
-    seen.add(words[0] if words and opened.group(1) == 'struct' else '')
-    check(opened.group(1), words, rows)
+for document in documents:
+    lines = open(document, encoding='utf-8').read().splitlines()
+    for number, line in enumerate(lines):
+        opened = re.fullmatch(r'<!-- (struct|enum|records|constants|layout)\b(.*) -->', line)
+        if not opened:
+            continue
+        rows = []
+        for row in lines[number + 3:]:  # behind the comment, the heading and its rule
+            if not row.startswith('|'):
+                break
+            rows.append([cell.strip().strip('`') for cell in row.strip('|').split('|')])
+        words = opened.group(2).split()
+        if not rows:
+            broken.append(f'{document}:{number + 1}: no table')
+        seen.add(words[0] if words and opened.group(1) == 'struct' else '')
+        check(opened.group(1), words, rows)
 
 # Every struct that travels has a table.
 for header in ('wire/layout.h', 'wire/records.h', 'wire/rendezvous.h', 'writer/spool/spool.h'):
@@ -108,7 +110,7 @@ for header in ('wire/layout.h', 'wire/records.h', 'wire/rendezvous.h', 'writer/s
         if name not in seen and name not in ('SegmentLayout', 'SessionVariable', 'Frame', 'SpoolExtent'):
             broken.append(f'{header}: struct {name} has no table')
 for line in broken:
-    print(f'{document}: {line}', file=sys.stderr)
+    print(line, file=sys.stderr)
 print(f'{checks} facts', file=sys.stderr)
 sys.exit(1 if broken else 0)
 PYTHON
@@ -116,9 +118,50 @@ PYTHON
 "${CXX:-c++}" -std=c++20 -fsyntax-only -Wno-invalid-offsetof -I "$TBPROF_ROOT" "$work/facts.cc" 2>"$work/log" || {
   grep 'static assertion failed' "$work/log" | sed 's/.*static assertion failed: /  wrong: /' >&2 || true
   grep -m5 'error:' "$work/log" | grep -v 'static assertion' >&2 || true
-  fail "$document differs from the headers"
+  fail "$* differs from the headers"
 }
-say "$document agrees with the headers"
+say "${*##*/} agree with the headers"
+
+# What the pages lead to is there: linked files and headings, files named `folder/file.h`; and where the code is explained,
+# the functions, types and constants.
+python3 - "$TBPROF_ROOT" <<'PYTHON' || fail "see above"
+import pathlib, re, sys
+
+root = pathlib.Path(sys.argv[1])
+broken = []
+code = ' '.join(path.read_text(errors='replace') for folder in ('wire', 'preload', 'cupti', 'writer', 'launcher', 'scripts')
+                for path in (root / folder).rglob('*') if path.suffix in ('.h', '.cc', '.def', '.sh', '.map', '.txt'))
+words = set(re.findall(r'\w+', code))
+
+def anchors(page):
+    titles = re.findall(r'^#+ (.*)', page.read_text(), re.M)
+    return {re.sub(r'[^\w\- ]', '', title.lower()).replace(' ', '-') for title in titles}
+
+pages = [root / 'CONTRIBUTING.md', root / 'README.md', root / 'preload/RULES.md', *sorted((root / 'docs').rglob('*.md'))]
+for page in pages:
+    text = re.sub(r'^```.*?^```', '', page.read_text(), flags=re.M | re.S)
+    name = page.relative_to(root)
+    for target, anchor in re.findall(r'\]\(([^)#\s]*)(?:#([^)]*))?\)', text):
+        if target.startswith(('http', 'mailto')):
+            continue
+        file = (page.parent / target) if target else page
+        if not file.exists():
+            broken.append(f'{name}: no file {target}')
+        elif anchor and file.suffix == '.md' and anchor not in anchors(file):
+            broken.append(f'{name}: no heading {target}#{anchor}')
+    if 'decisions' in name.parts:
+        continue  # what was true at its time
+    for path in re.findall(r'`((?:wire|preload|cupti|writer|launcher|scripts|tests|docs)/[\w./-]+\.\w+)`', text):
+        if 'NNN' not in path and not (root / path).exists():
+            broken.append(f'{name}: no file {path}')
+    if name.name in ('life-of-a-record.md', 'where-to-add.md', 'wire-format.md'):
+        for identifier in re.findall(r'`(?:\w+::)?((?!Hook_)(?:k?[A-Z][a-z]|TBPROF_)\w+)`', text):
+            if identifier not in words:
+                broken.append(f'{name}: nothing is called {identifier}')
+for line in sorted(set(broken)):
+    print(line, file=sys.stderr)
+sys.exit(1 if broken else 0)
+PYTHON
 
 # Every hook on CUDA, CUPTI and NCCL is in the table of them.
 absent=""

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The segment: the shared memory of one target process image and its fork children, made by the target at exec and
-// mapped by the launcher. Fixed size, sealed, addressed by offsets only. docs/wire-format.md shows it byte by byte.
+// mapped by the launcher. Fixed size, sealed, addressed by offsets only. docs/wire-records.md shows it byte by byte.
 //
 //   Header | operations | process slots | thread slots | chunk states | chunks
 //

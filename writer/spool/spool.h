@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The spool: files of frames that hold everything a session drained, enough to make every output again. Layout byte
-// by byte in docs/wire-format.md.
+// by byte in docs/wire-records.md.
 //
 //   SpoolHeader, then frames: FrameHeader, payload, zeros up to a multiple of 8.
 //

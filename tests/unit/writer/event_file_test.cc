@@ -40,7 +40,7 @@ EventFileFacts Read(const std::string& content, const EventFileLimits& limits = 
 
 using End = EventFileFacts::End;
 
-// The bytes that TensorFlow's writer makes, from docs/xspace-mapping.md.
+// The bytes that TensorFlow's writer makes.
 TEST(EventFile, ReadsTheFileOfARealWriter) {
   const std::string hex = "1800000000000000a37f4b2209000010c15bc0da411a0d627261696e2e4576656e743a32a3e0d0ef";
   std::string bytes;
