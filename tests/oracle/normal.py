@@ -73,15 +73,12 @@ class Side:
         return made
 
 
-def neutral_json(value, key=""):
-    """Of a summary: what has no order gets one, sizes that follow from how texts are encoded get lost."""
+def neutral_json(value):
+    """Of a summary: sizes that follow from how texts are encoded get lost."""
     if isinstance(value, dict):
         if "bytes" in value and "verified" in value:  # one of `files`
             value = value | {"bytes": "SIZE"}
-        return {name: neutral_json(item, name) for name, item in value.items()}
+        return {name: neutral_json(item) for name, item in value.items()}
     if isinstance(value, list):
-        value = [neutral_json(item) for item in value]
-        if key == "operations":
-            # Longest first; those that took equally long come in the order of a hash table, another in each conversion.
-            value.sort(key=lambda item: (-float(item["total_s"][0]), item["operation"]))
+        return [neutral_json(item) for item in value]
     return value

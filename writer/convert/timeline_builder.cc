@@ -1605,7 +1605,10 @@ class Builder : private HostLines {
     }
     for (Process& process : timeline_.processes) {
       std::sort(process.operations.begin(), process.operations.end(),
-                [](const OperationTotal& a, const OperationTotal& b) { return a.total_ps > b.total_ps; });
+                // By type where they took equally long: those come here in the order of a hash table.
+                [](const OperationTotal& a, const OperationTotal& b) {
+                  return a.total_ps != b.total_ps ? a.total_ps > b.total_ps : a.type < b.type;
+                });
     }
   }
 
