@@ -171,7 +171,7 @@ def test_values_of_a_run_are_accepted_and_no_more():
     finds("tfevents", second=12, events=event_file(12, b"\x1a\x0dbrain.Event:3"))
     accepts(totals=summary(size=101))
     finds("operations[1]", totals=summary(operations=(("read", 2.0), ("open", 1.0), ("write", 1.0))))
-    finds("operations[1]", totals=summary(operations=(("read", 2.0), ("write", 1.0), ("open", 1.1))))
+    finds("operations[2]", totals=summary(operations=(("read", 2.0), ("write", 1.0), ("open", 1.1))))
 
 
 def test_rewordings_are_accepted_by_their_row_alone():
