@@ -29,9 +29,6 @@ constexpr int kStandsMs = 500;
 constexpr uint64_t kHandOverNs = 20'000'000;
 constexpr uint64_t kCountersNs = 10'000'000;
 constexpr uint64_t kFactsNs = 1'000'000'000;
-// Each takes three system calls. Of all segments together, but so many of each.
-constexpr uint32_t kMaxKernelNames = 256;
-constexpr uint32_t kLeastKernelNames = 4;
 // A pass takes about this much and the next one waits accordingly: often enough that what it reads is still in a cache
 // and few chunks are in use, seldom enough that a program which records little is not woken against.
 constexpr uint64_t kPassBytes = 256 << 10;
@@ -57,60 +54,13 @@ SpoolPlan OneFile(uint64_t limit) {
   return plan;
 }
 
-// Copies a structure that its owner changes meanwhile, word by word; the first `bytes` of it.
-template <typename T>
-T Snapshot(const T& shared, size_t bytes = sizeof(T)) {
-  static_assert(sizeof(T) % 8 == 0);
-  T copy;
-  auto* out = reinterpret_cast<uint64_t*>(&copy);
-  const auto* in = reinterpret_cast<const uint64_t*>(&shared);
-  for (size_t i = 0; i < bytes / 8; ++i) out[i] = __atomic_load_n(in + i, __ATOMIC_RELAXED);
-  return copy;
-}
-
-// Its next owner finds the counters at 0. Low slots first, as with chunks. A thread that ends has mostly counted a few
-// operations: lines of the others that were written here would have to be fetched by the next owner's core.
-void FreeThreadSlot(const Segment& segment, uint32_t index) {
-  ThreadSlot* slot = &segment.thread_slots[index];
-  memset(reinterpret_cast<uint8_t*>(slot) + sizeof(slot->state), 0,
-         offsetof(ThreadSlot, reserved1) - sizeof(slot->state));
-  for (CallCount& count : slot->short_calls) {
-    if (__atomic_load_n(&count.calls, __ATOMIC_RELAXED) != 0) __atomic_store_n(&count.calls, 0, __ATOMIC_RELAXED);
-    if (__atomic_load_n(&count.ticks, __ATOMIC_RELAXED) != 0) __atomic_store_n(&count.ticks, 0, __ATOMIC_RELAXED);
-  }
-  __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kFree), __ATOMIC_RELEASE);
-  if (index < __atomic_load_n(&segment.header->thread_hint, __ATOMIC_RELAXED)) {
-    __atomic_store_n(&segment.header->thread_hint, index, __ATOMIC_RELAXED);
-  }
-}
-
-// Whether so many threads have ended that their slots are wanted.
-bool HasSlotsToFree(const MappedSegment& mapped) {
-  const uint32_t exited = __atomic_load_n(&mapped.segment.header->threads_exited, __ATOMIC_ACQUIRE);
-  return exited - mapped.threads_exited >= kThreadSlots / 16;
-}
-
-// What the kernel calls a thread; empty: it is not there.
-std::array<char, 16> KernelName(pid_t pid, pid_t tid) {
-  std::array<char, 16> name{};
-  const ScopedFd file(open(absl::StrCat("/proc/", pid, "/task/", tid, "/comm").c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return name;
-  const ssize_t size = read(file.get(), name.data(), name.size());
-  if (size <= 0) return {};
-  // The line's end; of 15 bytes, which is the most, it is the 16th.
-  name[static_cast<size_t>(size) - 1] = '\0';
-  return name;
-}
-
-SlotState StateOf(const uint32_t& word) { return static_cast<SlotState>(__atomic_load_n(&word, __ATOMIC_ACQUIRE)); }
-
 }  // namespace
 
 Drain::Drain(ScopedFd spool, ClockKind clock, uint64_t spool_limit)
     : Drain(std::move(spool), clock, OneFile(spool_limit)) {}
 
 Drain::Drain(ScopedFd spool, ClockKind clock, const SpoolPlan& plan, ScopedFd directory)
-    : writer_(std::move(spool), plan, std::move(directory)), clock_(clock) {
+    : writer_(std::move(spool), plan, std::move(directory)), clock_(clock), slots_(clock) {
   news_fd_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   current_first_ticks_ = ReadTicks(clock_);
   own_frames_ = std::make_unique<FrameBuffer>(4096);
@@ -226,103 +176,109 @@ void Drain::RequestFlush() {
   wake_.notify_all();
 }
 
+Drain::Work Drain::WaitForWork(int sleep_us) {
+  Work work;
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (!stop_ && flush_wanted_ == flush_drained_ && removals_.empty()) {
+    const int most_us = ended_.empty() ? sleep_us : std::min(sleep_us, kEndedSleepUs);
+    wake_.wait_for(lock, std::chrono::microseconds(most_us),
+                   [&] { return stop_ || pass_wanted_ || flush_wanted_ != flush_drained_; });
+  }
+  pass_wanted_ = false;
+  work.idle = idle_;
+  work.stopping = stop_;
+  work.flush = flush_wanted_;
+  work.rotate = std::exchange(rotate_wanted_, false);
+  work.removals.swap(removals_);
+  work.ended.swap(ended_);
+  ended_count_.store(0, std::memory_order_relaxed);
+  pass_segments_.clear();
+  for (auto& segment : segments_) pass_segments_.push_back(segment.get());
+  if (own_frames_->size() > 0) {
+    work.own = std::make_unique<FrameBuffer>(4096);
+    work.own.swap(own_frames_);
+  }
+  return work;
+}
+
 void Drain::DrainLoop() {
   int sleep_us = kMinSleepUs;
   for (;;) {
-    uint64_t flush = 0;
-    Idle idle;
-    bool rotate = false;
-    bool stopping = false;
-    std::vector<uint32_t> removals;
-    std::vector<Ended> ended;
-    std::unique_ptr<FrameBuffer> own;
-    {
-      std::unique_lock<std::mutex> lock(mutex_);
-      if (!stop_ && flush_wanted_ == flush_drained_ && removals_.empty()) {
-        const int most_us = ended_.empty() ? sleep_us : std::min(sleep_us, kEndedSleepUs);
-        wake_.wait_for(lock, std::chrono::microseconds(most_us),
-                       [&] { return stop_ || pass_wanted_ || flush_wanted_ != flush_drained_; });
-      }
-      pass_wanted_ = false;
-      idle = idle_;
-      stopping = stop_;
-      flush = flush_wanted_;
-      rotate = std::exchange(rotate_wanted_, false);
-      removals.swap(removals_);
-      ended.swap(ended_);
-      ended_count_.store(0, std::memory_order_relaxed);
-      pass_segments_.clear();
-      for (auto& segment : segments_) pass_segments_.push_back(segment.get());
-      if (own_frames_->size() > 0) {
-        own = std::make_unique<FrameBuffer>(4096);
-        own.swap(own_frames_);
-      }
-    }
-    if (own != nullptr) {
+    Work work = WaitForWork(sleep_us);
+    if (work.own != nullptr) {
       // Behind what is already drained, before what follows: a window's border lies between the records.
       HandOver(true);
-      current_.swap(own);
+      current_.swap(work.own);
       HandOver(true);
     }
-    for (const Ended& process : ended) {
+    for (const Ended& process : work.ended) {
       const ProcessKey key{process.number, process.process_serial};
-      if (!process.ended) outer_pids_[key] = process.outer_pid;
+      if (!process.ended) slots_.SetOuterPid(key, process.outer_pid);
       if (process.ended) dead_.insert(key);
     }
     const uint64_t taken = Pass();
     TellNews(taken);
-    const bool all_facts = stopping || flush != flush_drained_;
+    const bool all_facts = work.stopping || work.flush != flush_drained_;
     const uint64_t now = ReadMonotonic();
-    // Facts are in blocks of their own, which a full spool still takes.
-    if (all_facts || !dead_.empty() || now - last_facts_ns_ > kFactsNs) HandOver(true);
-    for (MappedSegment* segment : pass_segments_) {
-      if (HasSlotsToFree(*segment)) AppendFacts(segment);
-    }
-    if (!dead_.empty()) {
-      for (MappedSegment* segment : pass_segments_) EndProcesses(segment);
-      dead_.clear();
-    }
-    if (all_facts || now - last_facts_ns_ > kFactsNs) {
-      for (MappedSegment* segment : pass_segments_) {
-        ReadKernelNames(segment);
-        AppendFacts(segment);
-      }
-      last_facts_ns_ = now;
-    }
-    if (all_facts || now - last_counters_ns_ > kCountersNs) {
-      const uint64_t ticks = ReadTicks(clock_);
-      heap_changes_ = false;
-      for (MappedSegment* segment : pass_segments_) heap_changes_ |= AppendCounters(segment, ticks);
-      last_counters_ns_ = now;
-    }
+    AppendFacts(all_facts, now);
     HandOver(all_facts || now - last_hand_over_ns_ > kHandOverNs);
-    if (!removals.empty()) {
-      std::lock_guard<std::mutex> lock(mutex_);
-      for (const uint32_t number : removals) {
-        std::erase_if(segments_, [&](const auto& segment) { return segment->number == number; });
-        std::erase_if(last_live_, [&](const auto& entry) { return entry.first.number == number; });
-        std::erase_if(outer_pids_, [&](const auto& entry) { return entry.first.number == number; });
-        std::erase_if(dead_, [&](const ProcessKey& key) { return key.number == number; });
-      }
-    }
-    if (flush != flush_drained_) {
-      {
-        std::lock_guard<std::mutex> lock(mutex_);
-        flush_drained_ = flush;
-      }
-      std::lock_guard<std::mutex> lock(queue_mutex_);
-      Block mark;
-      mark.flush = flush;
-      mark.rotate = rotate;
-      queue_.push_back(std::move(mark));
-      queue_filled_.notify_all();
-    }
-    if (stopping) break;
+    if (!work.removals.empty()) RemoveSegments(work.removals);
+    if (work.flush != flush_drained_) QueueFlush(work);
+    if (work.stopping) break;
     if (taken > kBurstBytes) bursts_until_ns_ = now + kBurstsExpectedNs;
-    sleep_us = NextSleepUs(sleep_us, idle, taken, now);
+    sleep_us = NextSleepUs(sleep_us, work.idle, taken, now);
   }
   std::lock_guard<std::mutex> lock(queue_mutex_);
   queue_closed_ = true;
+  queue_filled_.notify_all();
+}
+
+void Drain::AppendFacts(bool all, uint64_t now) {
+  // Facts are in blocks of their own, which a full spool still takes.
+  if (all || !dead_.empty() || now - last_facts_ns_ > kFactsNs) HandOver(true);
+  for (MappedSegment* segment : pass_segments_) {
+    if (SlotRecorder::HasSlotsToFree(*segment)) slots_.Append(segment, current_.get());
+  }
+  if (!dead_.empty()) {
+    for (MappedSegment* segment : pass_segments_) slots_.EndProcesses(segment, dead_, current_.get());
+    dead_.clear();
+  }
+  if (all || now - last_facts_ns_ > kFactsNs) {
+    for (MappedSegment* segment : pass_segments_) {
+      slots_.ReadKernelNames(segment, pass_segments_.size());
+      slots_.Append(segment, current_.get());
+    }
+    last_facts_ns_ = now;
+  }
+  if (all || now - last_counters_ns_ > kCountersNs) {
+    const uint64_t ticks = ReadTicks(clock_);
+    heap_changes_ = false;
+    for (MappedSegment* segment : pass_segments_) {
+      heap_changes_ |= slots_.AppendCounters(segment, ticks, current_.get());
+    }
+    last_counters_ns_ = now;
+  }
+}
+
+void Drain::RemoveSegments(const std::vector<uint32_t>& numbers) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const uint32_t number : numbers) {
+    std::erase_if(segments_, [&](const auto& segment) { return segment->number == number; });
+    std::erase_if(dead_, [&](const ProcessKey& key) { return key.number == number; });
+    slots_.Forget(number);
+  }
+}
+
+void Drain::QueueFlush(const Work& work) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    flush_drained_ = work.flush;
+  }
+  std::lock_guard<std::mutex> lock(queue_mutex_);
+  Block mark;
+  mark.flush = work.flush;
+  mark.rotate = work.rotate;
+  queue_.push_back(std::move(mark));
   queue_filled_.notify_all();
 }
 
@@ -399,6 +355,38 @@ uint32_t Drain::WrittenSlots(const MappedSegment& mapped, uint32_t index) {
   return static_cast<uint32_t>((std::min(written, end) - begin + kSlotBytes - 1) / kSlotBytes);
 }
 
+void Drain::AppendChunk(const MappedSegment& mapped, uint32_t index, const ChunkReadResult& read,
+                        uint64_t taken_ticks) {
+  const auto* begin = reinterpret_cast<const ChunkBeginRecord*>(mapped.segment.Chunk(index));
+  ChunkFact fact{index,
+                 read.generation,
+                 static_cast<uint16_t>(read.first),
+                 read.content,
+                 read.lost,
+                 begin->process_serial,
+                 begin->thread_serial,
+                 taken_ticks};
+  const uint32_t bytes = read.content * kSlotBytes;
+  ChunkSummary summary;
+  const uint32_t room = bytes >= kLeastSummarized ? sizeof(summary) : 0;
+  uint8_t* payload =
+      current_->Begin(FrameType::kChunk, mapped.number, static_cast<uint32_t>(sizeof(fact)) + bytes + room);
+  memcpy(payload, &fact, sizeof(fact));
+  memcpy(payload + sizeof(fact),
+         reinterpret_cast<const uint8_t*>(mapped.segment.Chunk(index)) + read.first * kSlotBytes, bytes);
+  uint16_t flags = writer_.CountRecords({payload, sizeof(fact) + bytes}, &current_counts_, &summary);
+  if (room == 0) flags &= ~kFrameSummary;
+  if ((flags & kFrameSummary) != 0) {
+    memcpy(payload + sizeof(fact) + bytes, &summary, sizeof(summary));
+  } else {
+    current_->Shorten(room);
+  }
+  current_->Seal(flags);
+  const uint32_t records = read.records - (read.content < read.count ? 1 : 0);
+  current_records_ += records;
+  records_.fetch_add(records, std::memory_order_relaxed);
+}
+
 uint64_t Drain::DrainSegment(MappedSegment* mapped) {
   const Segment& segment = mapped->segment;
   uint64_t taken = 0;
@@ -437,36 +425,7 @@ uint64_t Drain::DrainSegment(MappedSegment* mapped) {
         mapped->touched[i] = true;
         ++touched_chunks_;
       }
-      if (read.content > 0 || read.lost > 0) {
-        const auto* begin = reinterpret_cast<const ChunkBeginRecord*>(segment.Chunk(i));
-        ChunkFact fact{i,
-                       read.generation,
-                       static_cast<uint16_t>(read.first),
-                       read.content,
-                       read.lost,
-                       begin->process_serial,
-                       begin->thread_serial,
-                       taken_ticks};
-        const uint32_t bytes = read.content * kSlotBytes;
-        ChunkSummary summary;
-        const uint32_t room = bytes >= kLeastSummarized ? sizeof(summary) : 0;
-        uint8_t* payload =
-            current_->Begin(FrameType::kChunk, mapped->number, static_cast<uint32_t>(sizeof(fact)) + bytes + room);
-        memcpy(payload, &fact, sizeof(fact));
-        memcpy(payload + sizeof(fact), reinterpret_cast<const uint8_t*>(segment.Chunk(i)) + read.first * kSlotBytes,
-               bytes);
-        uint16_t flags = writer_.CountRecords({payload, sizeof(fact) + bytes}, &current_counts_, &summary);
-        if (room == 0) flags &= ~kFrameSummary;
-        if ((flags & kFrameSummary) != 0) {
-          memcpy(payload + sizeof(fact) + bytes, &summary, sizeof(summary));
-        } else {
-          current_->Shorten(room);
-        }
-        current_->Seal(flags);
-        const uint32_t records = read.records - (read.content < read.count ? 1 : 0);
-        current_records_ += records;
-        records_.fetch_add(records, std::memory_order_relaxed);
-      }
+      if (read.content > 0 || read.lost > 0) AppendChunk(*mapped, i, read, taken_ticks);
       const bool freed = FinishChunk(segment, i, read);
       if (freed) taken += kPassBytes * kPassChunkShare / segment.chunk_count;
       if (current_->size() >= kBlockBytes) HandOver(true);
@@ -478,186 +437,6 @@ uint64_t Drain::DrainSegment(MappedSegment* mapped) {
     }
   }
   return taken;
-}
-
-// Of those in dead_. Their chunks were closed by the pass before.
-void Drain::EndProcesses(MappedSegment* mapped) {
-  const auto first = dead_.lower_bound({mapped->number, 0});
-  if (first == dead_.end() || first->number != mapped->number) return;
-  const auto is_dead = [&](uint32_t serial) { return dead_.count({mapped->number, serial}) != 0; };
-  const Segment& segment = mapped->segment;
-  const uint32_t thread_high = std::min(__atomic_load_n(&segment.header->thread_high, __ATOMIC_ACQUIRE), kThreadSlots);
-  for (uint32_t i = 0; i < thread_high; ++i) {
-    const ThreadSlot& slot = segment.thread_slots[i];
-    if (StateOf(slot.state) == SlotState::kFree) continue;
-    if (!is_dead(__atomic_load_n(&slot.process_serial, __ATOMIC_RELAXED))) continue;
-    AppendThreadFact(mapped, slot, true);
-    FreeThreadSlot(segment, i);
-  }
-  const uint32_t process_high =
-      std::min(__atomic_load_n(&segment.header->process_high, __ATOMIC_ACQUIRE), kProcessSlots);
-  for (uint32_t i = 0; i < process_high; ++i) {
-    ProcessSlot* slot = &segment.process_slots[i];
-    if (StateOf(slot->state) == SlotState::kFree) continue;
-    if (!is_dead(__atomic_load_n(&slot->serial, __ATOMIC_RELAXED))) continue;
-    AppendProcessFact(mapped, *slot, ReadTicks(clock_));
-    slot->serial = 0;
-    __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kFree), __ATOMIC_RELEASE);
-    if (i < __atomic_load_n(&segment.header->process_hint, __ATOMIC_RELAXED)) {
-      __atomic_store_n(&segment.header->process_hint, i, __ATOMIC_RELAXED);
-    }
-  }
-  for (auto dead = first; dead != dead_.end() && dead->number == mapped->number; ++dead) {
-    last_live_.erase(*dead);
-    outer_pids_.erase(*dead);
-  }
-}
-
-void Drain::AppendThreadFact(MappedSegment* mapped, const ThreadSlot& shared, bool last) {
-  const ThreadSlot slot = Snapshot(shared, offsetof(ThreadSlot, reserved1));
-  if (slot.serial == 0) return;
-  ThreadFact fact{};
-  fact.serial = slot.serial;
-  fact.process_serial = slot.process_serial;
-  fact.tid = slot.tid;
-  fact.state = slot.state;
-  fact.start_ticks = slot.start_ticks;
-  fact.end_ticks = slot.end_ticks;
-  fact.start_routine = slot.start_routine;
-  fact.creator_serial = slot.creator_serial;
-  fact.wait_operation = slot.wait_operation;
-  fact.taken_ticks = ReadTicks(clock_);
-  memcpy(fact.name, slot.name, sizeof(fact.name));
-  if (slot.name[0] == '\0') {
-    const auto known = mapped->kernel_names.find(slot.serial);
-    if (known != mapped->kernel_names.end()) memcpy(fact.name, known->second.data(), sizeof(fact.name));
-  }
-  if (last) mapped->kernel_names.erase(slot.serial);
-  fact.wait_since = slot.wait_since;
-  fact.wait_object = slot.wait_object;
-  fact.wait_site = slot.wait_site;
-  fact.wait_resumed = slot.wait_resumed;
-  fact.allocations = slot.allocations;
-  fact.frees = slot.frees;
-  fact.allocated_bytes = slot.allocated_bytes;
-  fact.freed_bytes = slot.freed_bytes;
-  fact.records = slot.records;
-  memcpy(fact.dropped, slot.dropped, sizeof(fact.dropped));
-  CountFact counts[kMaxOperations];
-  for (uint32_t i = 0; i < mapped->operation_count; ++i) {
-    const uint64_t calls = __atomic_load_n(&shared.short_calls[i].calls, __ATOMIC_RELAXED);
-    if (calls == 0) continue;
-    counts[fact.count_facts++] = {i, 0, calls, __atomic_load_n(&shared.short_calls[i].ticks, __ATOMIC_RELAXED)};
-  }
-  const uint32_t count_bytes = fact.count_facts * static_cast<uint32_t>(sizeof(CountFact));
-  uint8_t* payload = current_->Begin(FrameType::kThread, mapped->number,
-                                     static_cast<uint32_t>(sizeof(fact)) + count_bytes, last ? kFrameLasting : 0);
-  memcpy(payload, &fact, sizeof(fact));
-  memcpy(payload + sizeof(fact), counts, count_bytes);
-  current_->Seal();
-}
-
-void Drain::AppendProcessFact(MappedSegment* mapped, const ProcessSlot& shared, uint64_t end_ticks) {
-  const ProcessSlot slot = Snapshot(shared);
-  if (slot.serial == 0) return;
-  ProcessFact fact{};
-  fact.serial = slot.serial;
-  fact.parent_serial = slot.parent_serial;
-  fact.pid = slot.pid;
-  fact.parent_pid = slot.parent_pid;
-  fact.taken_ticks = ReadTicks(clock_);
-  const auto outer = outer_pids_.find({mapped->number, slot.serial});
-  if (outer != outer_pids_.end()) fact.outer_pid = outer->second;
-  fact.state = slot.state;
-  fact.flags = slot.flags;
-  fact.start_cost = slot.start_cost;
-  fact.start_ticks = slot.start_ticks;
-  fact.end_ticks = end_ticks;
-  fact.live_bytes = slot.live_bytes;
-  fact.peak_bytes = slot.peak_bytes;
-  fact.late_frees = slot.late_frees;
-  fact.late_freed_bytes = slot.late_freed_bytes;
-  fact.late_allocations = slot.late_allocations;
-  fact.late_allocated_bytes = slot.late_allocated_bytes;
-  fact.inherited_bytes = slot.inherited_bytes;
-  const SegmentHeader* header = mapped->segment.header;
-  for (uint32_t i = 0; i < kDropCauses; ++i) {
-    fact.dropped[i] = __atomic_load_n(&header->dropped[i], __ATOMIC_RELAXED);
-  }
-  current_->AppendFact(FrameType::kProcess, mapped->number, fact, end_ticks != 0 ? kFrameLasting : 0);
-}
-
-// Names that were not given by functions that have hooks: by a system call or through /proc. A thread has its
-// creator's name until it gets one, so what is the first thread's is none.
-void Drain::ReadKernelNames(MappedSegment* mapped) {
-  if (!mapped->same_pids) return;
-  const Segment& segment = mapped->segment;
-  const uint32_t high = std::min(__atomic_load_n(&segment.header->thread_high, __ATOMIC_ACQUIRE), kThreadSlots);
-  std::map<uint32_t, std::array<char, 16>> of_processes;
-  const uint32_t most = std::max(kMaxKernelNames / static_cast<uint32_t>(pass_segments_.size()), kLeastKernelNames);
-  uint32_t read = 0;
-  const uint32_t begin = mapped->next_kernel_name;
-  for (uint32_t i = 0; i < high && read < most; ++i) {
-    const uint32_t at = (begin + i) % high;
-    const ThreadSlot& slot = segment.thread_slots[at];
-    if (StateOf(slot.state) != SlotState::kLive || __atomic_load_n(&slot.name[0], __ATOMIC_RELAXED) != '\0') continue;
-    const uint32_t process = __atomic_load_n(&slot.process_serial, __ATOMIC_RELAXED);
-    const auto outer = outer_pids_.find({mapped->number, process});
-    const pid_t tid = __atomic_load_n(&slot.tid, __ATOMIC_RELAXED);
-    if (outer == outer_pids_.end() || outer->second == tid || tid <= 0) continue;
-    const pid_t pid = outer->second;
-    const auto [first, added] = of_processes.try_emplace(process);
-    if (added) first->second = KernelName(pid, pid);
-    const std::array<char, 16> name = KernelName(pid, tid);
-    ++read;
-    if (name[0] != '\0' && name != first->second) {
-      mapped->kernel_names[__atomic_load_n(&slot.serial, __ATOMIC_RELAXED)] = name;
-    }
-    mapped->next_kernel_name = at + 1;
-  }
-}
-
-void Drain::AppendFacts(MappedSegment* mapped) {
-  const Segment& segment = mapped->segment;
-  mapped->threads_exited = __atomic_load_n(&segment.header->threads_exited, __ATOMIC_ACQUIRE);
-  const uint32_t high = std::min(__atomic_load_n(&segment.header->thread_high, __ATOMIC_ACQUIRE), kThreadSlots);
-  for (uint32_t i = 0; i < high; ++i) {
-    ThreadSlot* slot = &segment.thread_slots[i];
-    const SlotState state = StateOf(slot->state);
-    if (state != SlotState::kLive && state != SlotState::kExited) continue;
-    AppendThreadFact(mapped, *slot, state == SlotState::kExited);
-    if (state == SlotState::kExited) FreeThreadSlot(segment, i);
-  }
-  const uint32_t process_high =
-      std::min(__atomic_load_n(&segment.header->process_high, __ATOMIC_ACQUIRE), kProcessSlots);
-  for (uint32_t i = 0; i < process_high; ++i) {
-    if (StateOf(segment.process_slots[i].state) == SlotState::kLive) {
-      AppendProcessFact(mapped, segment.process_slots[i], 0);
-    }
-  }
-}
-
-bool Drain::AppendCounters(MappedSegment* mapped, uint64_t ticks) {
-  bool told = false;
-  const Segment& segment = mapped->segment;
-  const uint32_t high = std::min(__atomic_load_n(&segment.header->process_high, __ATOMIC_ACQUIRE), kProcessSlots);
-  for (uint32_t i = 0; i < high; ++i) {
-    const ProcessSlot& slot = segment.process_slots[i];
-    if (StateOf(slot.state) != SlotState::kLive) continue;
-    const ProcessKey key{mapped->number, slot.serial};
-    const int64_t live = __atomic_load_n(&slot.live_bytes, __ATOMIC_RELAXED);
-    const int64_t peak = __atomic_load_n(&slot.peak_bytes, __ATOMIC_RELAXED);
-    const auto [known, is_new] = last_live_.try_emplace(key, HeapTold{live, peak});
-    if (!is_new && known->second.live == live && known->second.peak >= peak) continue;
-    // A peak between two looks: a moment before this one.
-    if (!is_new && known->second.peak < peak && peak > live) {
-      current_->AppendFact(FrameType::kCounters, mapped->number, CounterFact{ticks - 1, slot.serial, 0, peak});
-    }
-    known->second = {live, peak};
-    current_->AppendFact(FrameType::kCounters, mapped->number, CounterFact{ticks, slot.serial, 0, live});
-    told = true;
-  }
-  return told;
 }
 
 // Gives the current buffer to the write thread. `force`: even if it is not full.
@@ -714,7 +493,7 @@ bool Drain::HaveRoom() const {
     const Segment& segment = mapped->segment;
     const uint32_t high = std::min(__atomic_load_n(&segment.header->chunk_high, __ATOMIC_ACQUIRE), segment.chunk_count);
     // Slots of threads are given back between two passes.
-    if (HasSlotsToFree(*mapped)) return false;
+    if (SlotRecorder::HasSlotsToFree(*mapped)) return false;
     const uint32_t most = segment.chunk_count / 16 * 15;
     if (high <= most) continue;
     uint32_t used = 0;

@@ -16,12 +16,10 @@
 
 #include <sys/types.h>
 
-#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -31,30 +29,13 @@
 
 #include "absl/status/status.h"
 #include "launcher/base/scoped.h"
+#include "launcher/session/slot_recorder.h"
 #include "launcher/session/spool_writer.h"
 #include "wire/chunk.h"
 #include "wire/clock.h"
 #include "writer/spool/spool.h"
 
 namespace tbprof {
-
-// A target's segment as the launcher holds it.
-struct MappedSegment {
-  uint32_t number = 0;
-  pid_t pid = 0;          // as the launcher sees it
-  bool same_pids = true;  // the target is in our pid namespace: its own numbers mean something here
-  ScopedMapping mapping;
-  ScopedFd file;  // of the mapping; none where descriptors are short, then the chunks of the dead are read to their end
-  Segment segment{};
-  std::vector<ChunkReader> readers;
-  uint32_t operation_count = 0;
-  uint32_t threads_exited = 0;  // as the segment counted them when slots were last freed
-  uint32_t process_serial = 0, capture_requests = 0, borders = 0;  // as the last pass saw them
-  // Of threads without a name in their slot, by serial: what the kernel calls them (comm).
-  std::map<uint32_t, std::array<char, 16>> kernel_names;
-  uint32_t next_kernel_name = 0;  // the thread slot to go on with
-  std::vector<bool> touched;      // chunks whose pages this process has mapped since they were last given back
-};
 
 class Drain {
  public:
@@ -113,19 +94,27 @@ class Drain {
     bool armed = true;
   };
 
+  // What the main thread wants of a pass.
+  struct Work {
+    bool stopping = false, rotate = false;
+    uint64_t flush = 0;
+    Idle idle;
+    std::vector<uint32_t> removals;
+    std::vector<Ended> ended;
+    std::unique_ptr<FrameBuffer> own;  // its frames
+  };
   void DrainLoop();
+  Work WaitForWork(int sleep_us);
+  void RemoveSegments(const std::vector<uint32_t>& numbers);
+  void QueueFlush(const Work& work);
   void WriteLoop();
   void TellNews(uint64_t taken);
   int NextSleepUs(int sleep_us, Idle idle, uint64_t taken, uint64_t now) const;
   uint64_t Pass();  // bytes taken, as far as the pace goes
   uint64_t DrainSegment(MappedSegment* segment);
   static uint32_t WrittenSlots(const MappedSegment& segment, uint32_t chunk);
-  void EndProcesses(MappedSegment* segment);
-  void AppendThreadFact(MappedSegment* segment, const ThreadSlot& slot, bool last);
-  void AppendProcessFact(MappedSegment* segment, const ProcessSlot& slot, uint64_t end_ticks);
-  void ReadKernelNames(MappedSegment* mapped);
-  void AppendFacts(MappedSegment* segment);
-  bool AppendCounters(MappedSegment* segment, uint64_t ticks);  // whether there was something to tell
+  void AppendChunk(const MappedSegment& segment, uint32_t index, const ChunkReadResult& read, uint64_t taken_ticks);
+  void AppendFacts(bool all, uint64_t now);
   void HandOver(bool force);
   void WaitForRoom(std::unique_lock<std::mutex>* lock);
   bool HaveRoom() const;
@@ -159,18 +148,8 @@ class Drain {
   std::unique_ptr<FrameBuffer> current_;
   std::vector<MappedSegment*> pass_segments_;
   std::vector<std::pair<uint64_t, uint32_t>> in_use_;  // chunks of the segment that is drained: begun, index
-  struct ProcessKey {
-    uint32_t number, serial;
-    bool operator<(const ProcessKey& other) const {
-      return number != other.number ? number < other.number : serial < other.serial;
-    }
-  };
-  std::set<ProcessKey> dead_;  // ended since the last pass
-  std::map<ProcessKey, pid_t> outer_pids_;
-  struct HeapTold {
-    int64_t live = 0, peak = 0;
-  };
-  std::map<ProcessKey, HeapTold> last_live_;
+  std::set<ProcessKey> dead_;                          // ended since the last pass
+  SlotRecorder slots_;
   bool heap_changes_ = false;
   uint64_t bursts_until_ns_ = 0;
   uint64_t last_hand_over_ns_ = 0, last_counters_ns_ = 0, last_facts_ns_ = 0;
