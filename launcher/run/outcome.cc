@@ -63,7 +63,7 @@ std::string WhyNoKernel(const Options& options, const RunFacts& facts) {
   for (const GpuStateChange& change : told.changes) {
     if (change.kind == GpuStateChange::kRecording) recorded = true;
     if (change.kind == GpuStateChange::kUnavailable && unavailable.empty()) unavailable = change.text;
-    if (change.kind == GpuStateChange::kPaused && change.text.starts_with("program")) program = change.text;
+    if (change.cause == PauseCause::kProgram) program = change.text;
   }
   if (unavailable.empty() && !told.hooks_asked_for()) unavailable = told.by_hooks;
   const auto driver = [] {

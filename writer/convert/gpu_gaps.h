@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,18 +19,14 @@
 
 namespace tbprof {
 
-// Why recording paused, by the first words of the recorded text (cupti/recorder_state.h).
-inline constexpr std::string_view kEndPause = "end";  // nothing is missing
-inline constexpr std::string_view kWindowPause = "window";
-inline constexpr std::string_view kProgramPause = "program:";
-
 // An exit is seen, and the last flush comes, within that time of a process's end.
 inline constexpr double kExitMs = 200;
 
 // The pauses of one process, from its changes of state.
 class GapFinder {
  public:
-  using Add = std::function<void(uint64_t since, uint64_t from, uint64_t to, const std::string& cause)>;
+  using Add =
+      std::function<void(uint64_t since, uint64_t from, uint64_t to, PauseCause cause, const std::string& text)>;
   GapFinder(uint64_t open, uint64_t end, double ns_per_tick, Add add)
       : open_(open), end_(end), ns_per_tick_(ns_per_tick), add_(std::move(add)) {}
 
@@ -46,12 +41,13 @@ class GapFinder {
         ended_in_order_ = true;
         if (paused_) {
           // A program may take CUPTI while no window is open, and keep it.
-          if (change.text == kEndPause || change.text == cause_) break;
+          if (change.cause == PauseCause::kEnd || change.text == text_) break;
           Close(change.ticks);
         }
         paused_ = true;
         since_ = change.ticks;
-        cause_ = PrintableUtf8(change.text);
+        cause_ = change.cause;
+        text_ = PrintableUtf8(change.text);
         break;
       case GpuStateChange::kUnavailable:
         unavailable_ = PrintableUtf8(change.text);
@@ -79,11 +75,11 @@ class GapFinder {
     const uint64_t from = std::max(since_, open_), to = std::min(until, end_);
     paused_ = false;
     // Nothing was to be recorded while no window was open.
-    if (cause_.starts_with(kWindowPause) || to <= from) return;
+    if (cause_ == PauseCause::kWindow || to <= from) return;
     // The last flush is followed by the exit handlers of others, which seldom launch anything. Any other gap is
     // reported however short: in half a millisecond a program runs and records a dozen kernels.
-    if (cause_ == kEndPause && static_cast<double>(to - from) * ns_per_tick_ < kExitMs * 1e6) return;
-    add_(since_, from, to, cause_);
+    if (cause_ == PauseCause::kEnd && static_cast<double>(to - from) * ns_per_tick_ < kExitMs * 1e6) return;
+    add_(since_, from, to, cause_, text_);
   }
 
   const uint64_t open_, end_;
@@ -91,7 +87,8 @@ class GapFinder {
   const Add add_;
   bool recorded_ = false, paused_ = false, ended_in_order_ = false;
   uint64_t since_ = 0;
-  std::string cause_, unavailable_;
+  PauseCause cause_ = PauseCause::kOther;
+  std::string text_, unavailable_;
 };
 
 // One for each cause, in the order of the first gaps; beyond 8 causes one for the rest. `process`: how it is called.

@@ -51,7 +51,8 @@ class StatusReport {
 
  private:
   void SetRecording(const Identity& identity, const GpuFacts& facts, const ProcessFacts& process, ProcessGpu* gpu);
-  void ExplainGap(const Identity& identity, const std::vector<CuptiUseAt>& uses, const CuptiGap& ticks, GpuGap* gap);
+  void ExplainGap(const Identity& identity, const std::vector<CuptiUseAt>& uses, PauseCause pause,
+                  const CuptiGap& ticks, GpuGap* gap);
   void AddClock(const std::string& who, const GpuFacts& facts, const ProcessGpu& gpu);
   void AddLossAtEnd(const std::string& who, const Identity& identity, const GpuFacts& facts, uint64_t end,
                     ProcessGpu* gpu);
@@ -67,10 +68,10 @@ class StatusReport {
   std::set<std::string> missing_;
 };
 
-void StatusReport::ExplainGap(const Identity& identity, const std::vector<CuptiUseAt>& uses, const CuptiGap& ticks,
-                              GpuGap* gap) {
-  if (!gap->reason.starts_with(kProgramPause)) {
-    gap->remedy = OwnGapRemedy(gap->reason);
+void StatusReport::ExplainGap(const Identity& identity, const std::vector<CuptiUseAt>& uses, PauseCause pause,
+                              const CuptiGap& ticks, GpuGap* gap) {
+  if (pause != PauseCause::kProgram) {
+    gap->remedy = OwnGapRemedy(pause);
     return;
   }
   const CuptiCause cause = FindCuptiCause(uses, ticks);
@@ -91,9 +92,9 @@ void StatusReport::SetRecording(const Identity& identity, const GpuFacts& facts,
   std::ranges::stable_sort(uses, {}, &CuptiUseAt::ticks);
   const uint64_t end = process.end_ticks != 0 ? std::min(process.end_ticks, window_.close) : window_.close;
   GapFinder gaps(window_.open, end, facts_.clock.ns_per_tick(),
-                 [&](uint64_t since, uint64_t from, uint64_t to, const std::string& cause) {
-                   gpu->gaps.push_back({host_->PsOf(from), host_->PsOf(to), cause, "", "", "", ""});
-                   ExplainGap(identity, uses, {since, from, to, to >= end}, &gpu->gaps.back());
+                 [&](uint64_t since, uint64_t from, uint64_t to, PauseCause cause, const std::string& text) {
+                   gpu->gaps.push_back({host_->PsOf(from), host_->PsOf(to), text, "", "", "", ""});
+                   ExplainGap(identity, uses, cause, {since, from, to, to >= end}, &gpu->gaps.back());
                  });
   for (const GpuStateChange& change : changes) gaps.Take(change);
   if (facts.changes_left_out > 0) gaps.LeaveOut(facts.left_out_from_ticks, facts.last_left_out);

@@ -90,9 +90,15 @@ std::string CuptiCauseText(const CuptiCause& cause, const std::string* module) {
 
 std::string_view CuptiLeftName(CuptiLeft left) { return RowOf(left).name; }
 
-std::string_view OwnGapRemedy(std::string_view reason) {
-  return reason.starts_with("limited:") ? kInvalidTimesRemedy : "";
+PauseCause ParsePauseCause(std::string_view text) {
+  if (text == "end") return PauseCause::kEnd;
+  if (text.starts_with("program:")) return PauseCause::kProgram;
+  if (text.starts_with("window")) return PauseCause::kWindow;
+  if (text.starts_with("restart:")) return PauseCause::kRestart;
+  return text.starts_with("limited:") ? PauseCause::kLimited : PauseCause::kOther;
 }
+
+std::string_view OwnGapRemedy(PauseCause cause) { return cause == PauseCause::kLimited ? kInvalidTimesRemedy : ""; }
 
 std::string_view CuptiRemedy(CuptiLeft left) { return RowOf(left).remedy; }
 

@@ -54,11 +54,22 @@ std::string CuptiCauseText(const CuptiCause& cause, const std::string* module);
 std::string_view CuptiLeftName(CuptiLeft left);
 std::string_view CuptiRemedy(CuptiLeft left);
 
-// Of gaps that tbprof makes by itself: `restart`, `limited`, as their text begins (cupti/recorder_state.h).
+// Why recording paused, as the text begins that the recorder gives (cupti/recorder_state.h, cupti/recorder.cc).
+enum class PauseCause : uint8_t {
+  kOther,
+  kEnd,      // the process ends: nothing is missing
+  kProgram,  // it uses CUPTI itself
+  kWindow,   // nothing was to be recorded then
+  kRestart,  // tbprof restarts CUPTI
+  kLimited,  // CUPTI gives no valid times
+};
+PauseCause ParsePauseCause(std::string_view text);
+
+// Of gaps that tbprof makes by itself.
 inline constexpr std::string_view kInvalidTimesRemedy =
     "ask for captures (tbprof capture), update CUPTI, or use --cuda=hooks";
 // Empty: none is known.
-std::string_view OwnGapRemedy(std::string_view reason);
+std::string_view OwnGapRemedy(PauseCause cause);
 
 }  // namespace tbprof
 

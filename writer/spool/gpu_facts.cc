@@ -107,7 +107,8 @@ bool GpuFacts::TakeInfo(const RecordView& record) {
   const std::string text(record.Text(sizeof(info), info.text_length));
   const auto change = [&](GpuStateChange::Kind kind) {
     if (changes.size() < kMaxChanges) {
-      changes.push_back({info.ticks, kind, text});
+      const bool paused = kind == GpuStateChange::kPaused;
+      changes.push_back({info.ticks, kind, text, paused ? ParsePauseCause(text) : PauseCause::kOther});
       return;
     }
     if (changes_left_out++ == 0) left_out_from_ticks = info.ticks;

@@ -31,6 +31,7 @@ struct GpuStateChange {
   uint64_t ticks = 0;
   Kind kind = kRecording;
   std::string text;
+  PauseCause cause = PauseCause::kOther;  // kPaused
 };
 
 struct GpuFacts {

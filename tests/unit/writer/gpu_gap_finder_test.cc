@@ -22,6 +22,7 @@ GpuStateChange At(uint64_t ticks, GpuStateChange::Kind kind, std::string text = 
   GpuStateChange change;
   change.ticks = ticks;
   change.kind = kind;
+  change.cause = kind == GpuStateChange::kPaused ? ParsePauseCause(text) : PauseCause::kOther;
   change.text = std::move(text);
   return change;
 }
@@ -36,7 +37,7 @@ class GapFinderTest : public testing::Test {
   }
 
   std::vector<Gap> gaps_;
-  GapFinder finder_{100, 1000, 1e6, [this](uint64_t, uint64_t from, uint64_t to, const std::string& cause) {
+  GapFinder finder_{100, 1000, 1e6, [this](uint64_t, uint64_t from, uint64_t to, PauseCause, const std::string& cause) {
                       gaps_.push_back({from, to, cause});
                     }};
 };
@@ -70,7 +71,7 @@ TEST_F(GapFinderTest, OrderlyEnd_IsAGapOnlyWhereTheProcessLivesOn) {
   EXPECT_TRUE(Find({At(10, GpuStateChange::kRecording), At(900, GpuStateChange::kPaused, "end")}).empty());
   EXPECT_TRUE(finder_.ended_in_order());
   gaps_.clear();
-  GapFinder late(100, 1000, 1e6, [this](uint64_t, uint64_t from, uint64_t to, const std::string& cause) {
+  GapFinder late(100, 1000, 1e6, [this](uint64_t, uint64_t from, uint64_t to, PauseCause, const std::string& cause) {
     gaps_.push_back({from, to, cause});
   });
   late.Take(At(500, GpuStateChange::kPaused, "end"));
@@ -90,6 +91,16 @@ TEST_F(GapFinderTest, Unavailable_KeepsItsReason) {
   Find({At(20, GpuStateChange::kUnavailable, "no usable CUPTI was found")});
   EXPECT_EQ(finder_.unavailable(), "no usable CUPTI was found");
   EXPECT_FALSE(finder_.recorded());
+}
+
+TEST(PauseCause, IsParsedFromTheBeginOfTheText) {
+  EXPECT_EQ(ParsePauseCause("end"), PauseCause::kEnd);
+  EXPECT_EQ(ParsePauseCause("ended"), PauseCause::kOther);
+  EXPECT_EQ(ParsePauseCause(kProgram), PauseCause::kProgram);
+  EXPECT_EQ(ParsePauseCause("window: no window is open"), PauseCause::kWindow);
+  EXPECT_EQ(ParsePauseCause("restart: CUPTI gave kernels no valid times"), PauseCause::kRestart);
+  EXPECT_EQ(ParsePauseCause("limited: CUPTI records only in windows"), PauseCause::kLimited);
+  EXPECT_EQ(ParsePauseCause(""), PauseCause::kOther);
 }
 
 }  // namespace
