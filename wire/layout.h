@@ -208,7 +208,7 @@ struct SegmentHeader {
 
   // Its own line: loaded by every hook, written by the launcher when a window opens or closes.
   uint32_t control;                // families that are armed; kControlTurn
-  uint32_t malloc_stamp_every;     // --malloc=exact: each so many-th Allocation has a time; 0: none is made
+  uint32_t malloc_stamp_every;     // --malloc=exact: every Nth Allocation has a time; 0: none is made
   uint64_t wait_threshold_ticks;   // shorter calls are counted only
   uint64_t malloc_interval;        // mean bytes between allocator samples; the launcher raises and lowers it
   uint64_t large_allocation;       // bytes from which an allocation is a record of its own

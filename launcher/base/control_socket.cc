@@ -104,7 +104,7 @@ ControlServer::~ControlServer() {
   if (!path_.empty()) unlink(path_.c_str());
 }
 
-uint32_t ControlServer::Adopt(ScopedFd connection) {
+uint32_t ControlServer::AddClient(ScopedFd connection) {
   clients_.push_back({++numbers_, 0, std::move(connection)});
   return numbers_;
 }

@@ -47,7 +47,7 @@ class ControlServer {
   ~ControlServer();  // removes the socket
 
   // One that is connected already: to the worker that serves the port.
-  uint32_t Adopt(ScopedFd connection);
+  uint32_t AddClient(ScopedFd connection);
   void AppendWatched(std::vector<pollfd>* fds) const;
   // What has come since. A client that is gone is told of once, behind all that it has said.
   std::vector<ControlMessage> Take();

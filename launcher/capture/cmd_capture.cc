@@ -190,7 +190,7 @@ class CaptureCommand {
   static std::string Reason(const absl::Status& status) {
     switch (status.code()) {
       case absl::StatusCode::kUnavailable:
-        return StrCat("nobody answers there: ", std::string(status.message()));
+        return StrCat("no reply: ", std::string(status.message()));
       case absl::StatusCode::kDeadlineExceeded:
         return StrCat("no answer in time: ", std::string(status.message()));
       case absl::StatusCode::kUnimplemented:

@@ -239,7 +239,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ChannelTo(const std::string& addr
 }
 
 // Who is there instead of a gRPC server, and how to find out more.
-std::string Silence(const std::string& address, grpc_connectivity_state state) {
+std::string NoReplyText(const std::string& address, grpc_connectivity_state state) {
   const size_t colon = address.rfind(':');
   std::string host = address.substr(0, colon);
   if (host.starts_with("[")) host = host.substr(1, host.size() - 2);
@@ -309,7 +309,7 @@ grpc::Status Call(const std::string& address, TlsContext* tls, const tensorflow:
   while (queue.Next(&tag, &ok)) {
   }
   if (silent && !profile.status.ok()) {
-    return grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, Silence(address, (*channel)->GetState(false)));
+    return grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, NoReplyText(address, (*channel)->GetState(false)));
   }
   answer->Swap(&profile.answer);
   return profile.status;

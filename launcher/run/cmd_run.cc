@@ -67,7 +67,7 @@ class Run final : public CaptureRun {
     setup_.SayStart(captures_->StartLines());
     context_.command_start_ns = ReadMonotonic();
     int exec_errno = 0;
-    setup_.signals().StartWitness();
+    setup_.signals().StartProbe();
     absl::StatusOr<TargetProcess> target = TargetProcess::Spawn(request, &exec_errno);
     if (!target.ok()) {
       terminal_.Error(std::string(target.status().message()));
@@ -174,7 +174,7 @@ class Run final : public CaptureRun {
     for (;;) {
       siginfo_t info{};
       if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
-      if (info.si_pid == target_->pid() || info.si_pid == setup_.signals().witness_pid()) return;
+      if (info.si_pid == target_->pid() || info.si_pid == setup_.signals().probe_pid()) return;
       if (info.si_pid == captures_->worker()) return;
       if (conversions_->Has(info.si_pid)) return;
       waitid(P_PID, static_cast<id_t>(info.si_pid), &info, WEXITED | WNOHANG);
@@ -197,7 +197,7 @@ class Run final : public CaptureRun {
     context_.state.target_stopped = pending && context_.state.target_running && target_->stopped();
     const uint64_t of_targets = context_.closed ? 0 : session_->TakeCaptureRequests();
     uint64_t own = 0;
-    // Some at a time: asking the witness takes long enough, on a busy machine, for the next of a storm to arrive, and
+    // Some at a time: asking the probe takes long enough, on a busy machine, for the next of a storm to arrive, and
     // the timers have to be looked at.
     for (int taken = 0; pending && taken < 16; ++taken) {
       const std::optional<SignalEvent> event = setup_.signals().Next(context_.state);

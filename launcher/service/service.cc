@@ -202,7 +202,7 @@ absl::Status Service::Start(ControlServer* control) {
   worker_ = *pid;
   said_stopped_ = false;
   worker_end_.Reset(static_cast<int>(syscall(SYS_pidfd_open, worker_, 0)));
-  control->Adopt(std::move(ours));
+  control->AddClient(std::move(ours));
   return absl::OkStatus();
 }
 

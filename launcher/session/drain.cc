@@ -61,7 +61,7 @@ Drain::Drain(ScopedFd spool, ClockKind clock, uint64_t spool_limit)
 
 Drain::Drain(ScopedFd spool, ClockKind clock, const SpoolPlan& plan, ScopedFd directory)
     : writer_(std::move(spool), plan, std::move(directory)), clock_(clock), slots_(clock) {
-  news_fd_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  activity_fd_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   current_first_ticks_ = ReadTicks(clock_);
   own_frames_ = std::make_unique<FrameBuffer>(4096);
   current_ = std::make_unique<FrameBuffer>(kBlockBytes + kChunkBytes);
@@ -217,7 +217,7 @@ void Drain::DrainLoop() {
       if (process.ended) dead_.insert(key);
     }
     const uint64_t taken = Pass();
-    TellNews(taken);
+    NotifyActivity(taken);
     const bool all_facts = work.stopping || work.flush != flush_drained_;
     const uint64_t now = ReadMonotonic();
     AppendFacts(all_facts, now);
@@ -282,7 +282,7 @@ void Drain::QueueFlush(const Work& work) {
   queue_filled_.notify_all();
 }
 
-void Drain::TellNews(uint64_t taken) {
+void Drain::NotifyActivity(uint64_t taken) {
   bool news = taken > 0;
   for (MappedSegment* mapped : pass_segments_) {
     const SegmentHeader* header = mapped->segment.header;
@@ -296,13 +296,13 @@ void Drain::TellNews(uint64_t taken) {
   }
   if (!news) return;
   news_.store(true);
-  if (news_wanted_.exchange(false)) eventfd_write(news_fd_.get(), 1);
+  if (activity_wanted_.exchange(false)) eventfd_write(activity_fd_.get(), 1);
 }
 
-bool Drain::TakeNews(bool wait) {
+bool Drain::ConsumeActivity(bool wait) {
   eventfd_t ignored;
-  eventfd_read(news_fd_.get(), &ignored);
-  if (wait) news_wanted_.store(true);
+  eventfd_read(activity_fd_.get(), &ignored);
+  if (wait) activity_wanted_.store(true);
   return news_.exchange(false);
 }
 

@@ -73,9 +73,9 @@ class Drain {
   void SetRetention(Retention retention);
 
   // For who looks after processes: whether, since the last call, records came, a process began or a capture was asked
-  // for in a target. `wait`: the next time it is so, news_fd() becomes readable.
-  bool TakeNews(bool wait);
-  int news_fd() const { return news_fd_.get(); }
+  // for in a target. `wait`: the next time it is so, activity_fd() becomes readable.
+  bool ConsumeActivity(bool wait);
+  int activity_fd() const { return activity_fd_.get(); }
 
   const SpoolWriter& spool() const { return writer_; }
   uint64_t records() const { return records_.load(std::memory_order_relaxed); }
@@ -108,7 +108,7 @@ class Drain {
   void RemoveSegments(const std::vector<uint32_t>& numbers);
   void QueueFlush(const Work& work);
   void WriteLoop();
-  void TellNews(uint64_t taken);
+  void NotifyActivity(uint64_t taken);
   int NextSleepUs(int sleep_us, Idle idle, uint64_t taken, uint64_t now) const;
   uint64_t Pass();  // bytes taken, as far as the pace goes
   uint64_t DrainSegment(MappedSegment* segment);
@@ -124,8 +124,8 @@ class Drain {
   const ClockKind clock_;
 
   std::thread drain_thread_, write_thread_;
-  ScopedFd news_fd_;
-  std::atomic<bool> news_{false}, news_wanted_{false};
+  ScopedFd activity_fd_;
+  std::atomic<bool> news_{false}, activity_wanted_{false};
   std::atomic<uint32_t> ended_count_{0};  // of ended_
 
   // Between the main and the drain thread.

@@ -156,7 +156,7 @@ void Session::Handle() {
   rendezvous_->Receive();
   const uint64_t now = ReadMonotonic();
   if (now >= next_look_ns_) {
-    if (drain_->TakeNews(now >= busy_until_ns_)) busy_until_ns_ = now + kBusyNs;
+    if (drain_->ConsumeActivity(now >= busy_until_ns_)) busy_until_ns_ = now + kBusyNs;
     // With one time for all: an end that is seen must not lie behind it.
     for (const auto& target : targets_->targets()) targets_->UpdateProcesses(target.get(), now);
     targets_->RemoveEnded(now, [&](uint32_t segment) { triggers_.ForgetSegment(segment, Now()); });
@@ -182,7 +182,7 @@ int Session::TimeoutMs() const {
 }
 
 void Session::AppendWatched(std::vector<pollfd>* fds) const {
-  fds->push_back({drain_->news_fd(), POLLIN, 0});
+  fds->push_back({drain_->activity_fd(), POLLIN, 0});
   if (ReadMonotonic() >= busy_until_ns_) targets_->AppendWatched(fds);
 }
 

@@ -40,15 +40,15 @@ bool IsInterrupt(int signo) { return signo == SIGINT || signo == SIGTERM || sign
 // The kernel's own: the terminal's go to the whole foreground group.
 bool FromKernel(const SignalInfo& info) { return info.code > 0; }
 
-// Typed or caused on the terminal. Certain, where a witness that began after it knows nothing of it; a hangup, which
+// Typed or caused on the terminal. Certain, where a probe that began after it knows nothing of it; a hangup, which
 // can be for the session's leader alone, is not among them.
 bool FromTerminal(const SignalInfo& info) {
   return FromKernel(info) && (info.signo == SIGINT || info.signo == SIGQUIT || info.signo == SIGTSTP ||
                               info.signo == SIGTTIN || info.signo == SIGTTOU || info.signo == SIGWINCH);
 }
 
-[[noreturn]] void WitnessMain(int socket, pid_t launcher) {
-  prctl(PR_SET_NAME, "tbprof-witness");
+[[noreturn]] void SignalProbeMain(int socket, pid_t launcher) {
+  prctl(PR_SET_NAME, "tbprof-probe");
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher) _exit(0);
   // Else the reader at the other end of a pipe would wait for us, too.
@@ -127,18 +127,18 @@ SignalDecision Decide(const SignalInfo& info, const SignalState& state) {
     return {SignalAction::kCapture, state.target_has_handler && !reaches_target};
   }
   if (reaches_target) return {SignalAction::kNone, false};
-  // The shell's `fg` sends it to the group; without a witness, a target that runs is taken to have got it.
+  // The shell's `fg` sends it to the group; without a probe, a target that runs is taken to have got it.
   if (info.signo == SIGCONT && !info.group_wide && !state.target_stopped) return {SignalAction::kNone, false};
   return {SignalAction::kForward, true};
 }
 
-absl::StatusOr<GroupWitness> GroupWitness::Start() {
+absl::StatusOr<SignalProbe> SignalProbe::Start() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return Unavailable(StrCat("cannot make a socket pair: ", strerror(errno)));
   }
-  GroupWitness witness;
-  witness.socket_.Reset(ends[0]);
+  SignalProbe probe;
+  probe.socket_.Reset(ends[0]);
   ScopedFd theirs(ends[1]);
   const pid_t launcher = getpid();
   // Blocked before it exists, so that no signal of the group finds it with the default action.
@@ -147,15 +147,15 @@ absl::StatusOr<GroupWitness> GroupWitness::Start() {
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, &before);
   const pid_t pid = fork();
-  if (pid == 0) WitnessMain(theirs.get(), launcher);
+  if (pid == 0) SignalProbeMain(theirs.get(), launcher);
   const int cause = errno;
   sigprocmask(SIG_SETMASK, &before, nullptr);
   if (pid < 0) return Unavailable(StrCat("cannot start a process: ", strerror(cause)));
-  witness.pid_ = Pid(pid);
-  return witness;
+  probe.pid_ = Pid(pid);
+  return probe;
 }
 
-GroupWitness::~GroupWitness() {
+SignalProbe::~SignalProbe() {
   if (pid_ <= 0) return;
   kill(pid_, SIGKILL);
   int status;
@@ -163,7 +163,7 @@ GroupWitness::~GroupWitness() {
   }
 }
 
-std::optional<bool> GroupWitness::Ask(int signo) {
+std::optional<bool> SignalProbe::Ask(int signo) {
   if (!socket_.valid()) return std::nullopt;
   const auto question = static_cast<uint8_t>(signo);
   uint8_t answer = 0;
@@ -180,7 +180,7 @@ std::optional<bool> GroupWitness::Ask(int signo) {
   return std::nullopt;
 }
 
-std::optional<bool> GroupWitness::Got(int signo) {
+std::optional<bool> SignalProbe::Got(int signo) {
   const std::optional<bool> first = Ask(signo);
   if (!first || *first) return first;
   const timespec pause = {0, 3'000'000};
@@ -209,9 +209,9 @@ absl::StatusOr<SignalSet> SignalSet::Install() {
   return set;
 }
 
-void SignalSet::StartWitness() {
-  absl::StatusOr<GroupWitness> witness = GroupWitness::Start();
-  if (witness.ok()) witness_.emplace(std::move(*witness));
+void SignalSet::StartProbe() {
+  absl::StatusOr<SignalProbe> probe = SignalProbe::Start();
+  if (probe.ok()) probe_.emplace(std::move(*probe));
   sigpending(&before_target_);
 }
 
@@ -232,7 +232,7 @@ std::optional<SignalEvent> SignalSet::Next(SignalState& state) {
   info.code = got.ssi_code;
   info.sender = static_cast<pid_t>(got.ssi_pid);
   // Asked after every signal: what is left pending there would answer a later question.
-  if (info.signo != SIGCHLD && witness_) info.group_wide = witness_->Got(info.signo);
+  if (info.signo != SIGCHLD && probe_) info.group_wide = probe_->Got(info.signo);
   if (sigismember(&before_target_, info.signo) == 1) {
     sigdelset(&before_target_, info.signo);
     info.before_target = true;

@@ -4,13 +4,13 @@
 // it would see without tbprof.
 //
 //   absl::StatusOr<SignalSet> signals = SignalSet::Install();      // first of all, before any thread
-//   signals->StartWitness();
+//   signals->StartProbe();
 //   ... TargetProcess::Spawn(..., signals->original());
 //   while (auto event = signals->Next(state))                      // when signals->fd() is readable
 //     if (event->forward) target.Signal(event->signo, event->value);
 //
 // Group-wide or not: a signal of a process carries no word about whom else it was sent to (`kill %1`, `kill 0` in a
-// script, systemd, Slurm). The witness, a small process in the same process group with all signals blocked, is asked:
+// script, systemd, Slurm). The probe, a small process in the same process group with all signals blocked, is asked:
 // what it got too, the target has got from the kernel and must not get twice.
 //
 // Process: launcher, main thread.
@@ -49,10 +49,10 @@ enum class SignalAction {
 };
 
 struct SignalState {
-  int capture_signal = SIGUSR1;  // 0: none
-  bool target_running = false;   // started and not yet reaped
-  bool following = false;        // it has ended, and processes that are recorded live on
-  bool target_stopped = false;   // without a witness SIGCONT is forwarded only then; Next clears it with each SIGCHLD
+  int capture_signal = SIGUSR1;     // 0: none
+  bool target_running = false;      // started and not yet reaped
+  bool following = false;           // it has ended, and processes that are recorded live on
+  bool target_stopped = false;      // without a probe SIGCONT is forwarded only then; Next clears it with each SIGCHLD
   bool target_has_handler = false;  // for capture_signal, its own
   int interrupts = 0;               // SIGINT, SIGTERM, SIGQUIT, SIGHUP seen so far; Next counts
 };
@@ -61,7 +61,7 @@ struct SignalInfo {
   int signo = 0;
   int code = 0;  // si_code
   pid_t sender = 0;
-  std::optional<bool> group_wide;  // whether the witness got it too; nothing: there is no witness to ask
+  std::optional<bool> group_wide;  // whether the probe got it too; nothing: there is no probe to ask
   bool before_target = false;      // sent when there was no target yet
 };
 
@@ -81,20 +81,20 @@ struct SignalEvent {
 };
 
 // A process of the same group that notices what the group is sent. It goes when the launcher goes.
-class GroupWitness {
+class SignalProbe {
  public:
-  static absl::StatusOr<GroupWitness> Start();
-  GroupWitness(GroupWitness&&) = default;
-  GroupWitness& operator=(GroupWitness&&) = default;
-  ~GroupWitness();
+  static absl::StatusOr<SignalProbe> Start();
+  SignalProbe(SignalProbe&&) = default;
+  SignalProbe& operator=(SignalProbe&&) = default;
+  ~SignalProbe();
 
-  // Whether the witness got `signo` since the last question; asks twice, 3 ms apart, before it says no (systemd and
-  // Slurm signal one process after the other). Nothing when the witness is gone.
+  // Whether the probe got `signo` since the last question; asks twice, 3 ms apart, before it says no (systemd and
+  // Slurm signal one process after the other). Nothing when the probe is gone.
   std::optional<bool> Got(int signo);
   pid_t pid() const { return pid_; }
 
  private:
-  GroupWitness() = default;
+  SignalProbe() = default;
   std::optional<bool> Ask(int signo);
   struct Pid {
     pid_t value = -1;
@@ -122,11 +122,11 @@ class SignalSet {
   // Whether Next has one.
   bool Pending() const;
   const OriginalSignals& original() const { return original_; }
-  // Starts the witness; to be called right before the target is started. Processes are signalled newest first, so that
-  // a witness and a target younger than the launcher have been reached when the launcher hears. What is pending by now
-  // came before the target: it gets it from us, whatever the witness says.
-  void StartWitness();
-  pid_t witness_pid() const { return witness_ ? witness_->pid() : -1; }
+  // Starts the probe; to be called right before the target is started. Processes are signalled newest first, so that
+  // a probe and a target younger than the launcher have been reached when the launcher hears. What is pending by now
+  // came before the target: it gets it from us, whatever the probe says.
+  void StartProbe();
+  pid_t probe_pid() const { return probe_ ? probe_->pid() : -1; }
 
   // The next pending signal, never waits. Counts interrupts in `state`.
   std::optional<SignalEvent> Next(SignalState& state);
@@ -134,7 +134,7 @@ class SignalSet {
  private:
   ScopedFd fd_;
   OriginalSignals original_;
-  std::optional<GroupWitness> witness_;
+  std::optional<SignalProbe> probe_;
   sigset_t before_target_;  // pending when the target was not yet there
 };
 

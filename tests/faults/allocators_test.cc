@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Other allocators than libc's: preloaded and linked. One in the program itself: honesty_test.
+// Other allocators than libc's: preloaded and linked. One in the program itself: diagnostics_test.
 #include <gmock/gmock.h>
 #include <unistd.h>
 

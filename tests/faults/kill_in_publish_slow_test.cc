@@ -161,7 +161,7 @@ TEST(KillInPublish, OfARunLeavesTheSpoolToRecover) {
     while (ReadFile("/proc/" + std::to_string(running->pid()) + "/stat").find(") T ") == std::string::npos &&
            !running->Ended()) {
     }
-    const std::vector<pid_t> children = ChildrenOf(running->pid());  // witness, command, worker
+    const std::vector<pid_t> children = ChildrenOf(running->pid());  // probe, command, worker
     running->Signal(SIGKILL);
     const RunResult result = running->Wait();
     for (const pid_t child : children) EXPECT_TRUE(WaitForEnd(child));

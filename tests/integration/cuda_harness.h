@@ -34,7 +34,7 @@ inline RunOptions On(const std::string& libraries, const std::string& modes = ""
 }
 
 // `name=number` lines, as subjects print them.
-inline int64_t Told(const RunResult& result, const std::string& name) {
+inline int64_t Reported(const RunResult& result, const std::string& name) {
   for (const std::string& line : Lines(result.out)) {
     if (line.starts_with(name + "=")) return std::stoll(line.substr(name.size() + 1));
   }

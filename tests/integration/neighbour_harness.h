@@ -53,13 +53,13 @@ inline void ExpectBothWhole(const Neighbour& neighbour) {
   const Pair pair = RunBoth({Subject(program), neighbour.order, std::to_string(neighbour.sessions)}, options);
   ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << pair.profiled.AllSaid();
   ASSERT_EQ(pair.profiled.code(), 0) << pair.profiled.AllSaid();
-  EXPECT_EQ(Told(pair.profiled, "own_seen"), Told(pair.profiled, "own_launched"));
-  EXPECT_EQ(Told(pair.profiled, "outside_seen"), 0);
-  EXPECT_EQ(Told(pair.profiled, "dirty_buffers"), 0);
+  EXPECT_EQ(Reported(pair.profiled, "own_seen"), Reported(pair.profiled, "own_launched"));
+  EXPECT_EQ(Reported(pair.profiled, "outside_seen"), 0);
+  EXPECT_EQ(Reported(pair.profiled, "dirty_buffers"), 0);
   if (!neighbour.window) return;
   ASSERT_NE(pair.profiled.profile, nullptr);
   // Between its sessions the collector keeps CUPTI.
-  const int64_t recorded = neighbour.order == "collector" ? 10 : Told(pair.profiled, "outside_launched");
+  const int64_t recorded = neighbour.order == "collector" ? 10 : Reported(pair.profiled, "outside_launched");
   EXPECT_EQ(Named(pair.profiled, "outside"), recorded) << pair.profiled.AllSaid();
   EXPECT_EQ(pair.profiled.summary["processes"][0]["gpu"].value("state", ""), "recorded_with_gaps");
 }

@@ -123,7 +123,7 @@ TEST(CaptureCommand, TwoWorkersAndADeadOne) {
   const RunResult capture = RunTbprof({"capture", first.address + "," + second.address + ",127.0.0.1:1",
                                        "--duration=300ms", "--retries=0", "--run=all", "--logdir", logs.path()});
   EXPECT_EQ(capture.code(), 1) << capture.AllSaid();
-  EXPECT_THAT(capture.AllSaid(), HasSubstr("127.0.0.1:1: nobody answers there"));
+  EXPECT_THAT(capture.AllSaid(), HasSubstr("127.0.0.1:1: no reply"));
   const auto stem = [](std::string address) {
     address[address.find(':')] = '_';
     return address;

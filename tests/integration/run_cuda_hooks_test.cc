@@ -82,12 +82,12 @@ TEST_F(CudaHooks, SeeTheCallsThatTheRuntimeDoesNotMake) {
     ASSERT_TRUE(pair.Same());
     const RunResult& run = pair.profiled;
     Counts counts = CountsOf(run);
-    EXPECT_EQ(counts["GPU 0 kernels"] + counts["GPU 1 kernels"], Told(run, "kernels"));
+    EXPECT_EQ(counts["GPU 0 kernels"] + counts["GPU 1 kernels"], Reported(run, "kernels"));
     EXPECT_EQ(counts["GPU 1 kernels"], 2) << "those of launches on two devices at once";
-    EXPECT_EQ(counts["GPU 0 MemcpyDToD (P2P)"], Told(run, "peer_copies"));
-    EXPECT_EQ(counts["GPU 0 MemcpyHToD"], Told(run, "to_device")) << "a batch is one";
+    EXPECT_EQ(counts["GPU 0 MemcpyDToD (P2P)"], Reported(run, "peer_copies"));
+    EXPECT_EQ(counts["GPU 0 MemcpyHToD"], Reported(run, "to_device")) << "a batch is one";
     EXPECT_EQ(counts["GPU 0 MemcpyHToD bytes"], 2 * 2 * (1536 + 256));
-    EXPECT_EQ(counts["GPU 1 live bytes"], Told(run, "physical_live") + 4096);
+    EXPECT_EQ(counts["GPU 1 live bytes"], Reported(run, "physical_live") + 4096);
     EXPECT_EQ(counts["GPU 0 live bytes"], 4096);
     EXPECT_EQ(counts["GPU 0 peak bytes"], 3 * (2 << 20) + 4096);
     EXPECT_EQ(counts["GPU 0 without times"] + counts["GPU 1 without times"], 0);
@@ -111,9 +111,10 @@ TEST_F(CudaHooks, GreenContextsAreSeenAndLeftAlone) {
     Counts counts = CountsOf(run);
     const int64_t untimed[] = {counts["GPU 0 without times"], counts["GPU 1 without times"]};
     // What has no times is counted by its device alone.
-    EXPECT_EQ(counts["GPU 0 kernels"] + counts["GPU 0 Memset"] + untimed[0], Told(run, "first") + Told(run, "sets"))
+    EXPECT_EQ(counts["GPU 0 kernels"] + counts["GPU 0 Memset"] + untimed[0],
+              Reported(run, "first") + Reported(run, "sets"))
         << mode;
-    EXPECT_EQ(counts["GPU 1 kernels"] + untimed[1], Told(run, "second")) << mode;
+    EXPECT_EQ(counts["GPU 1 kernels"] + untimed[1], Reported(run, "second")) << mode;
     EXPECT_EQ(untimed[0] + untimed[1] > 0, *mode != '\0') << mode;
     EXPECT_EQ(counts["GPU 0 live bytes"], 0) << mode;
     EXPECT_FALSE(run.profile->Named("cuGreenCtxDestroy").empty()) << mode;
@@ -129,7 +130,7 @@ TEST_F(CudaHooks, FirstClockReadingLate_WorkBeforeItHasTimes) {
     const Pair pair = RunBoth({Subject("train"), "5"}, options);
     ASSERT_EQ(pair.profiled.code(), 0) << pair.profiled.err;
     Counts counts = CountsOf(pair.profiled);
-    EXPECT_EQ(counts["GPU 0 kernels"], Told(pair.profiled, "kernels")) << late;
+    EXPECT_EQ(counts["GPU 0 kernels"], Reported(pair.profiled, "kernels")) << late;
     EXPECT_EQ(counts["GPU 0 without times"], 0) << late;
   }
 }
@@ -144,7 +145,7 @@ TEST_F(CudaHooks, ACallThatIsLeftDoesNotSilenceItsThread) {
     ASSERT_EQ(pair.profiled.code(), 0) << way << pair.profiled.err;
     // How often a wait was over before it could be left is no matter of ours.
     Counts counts = CountsOf(pair.profiled);
-    EXPECT_EQ(counts["GPU 0 kernels"] + counts["GPU 0 without times"], Told(pair.profiled, "launches")) << way;
+    EXPECT_EQ(counts["GPU 0 kernels"] + counts["GPU 0 without times"], Reported(pair.profiled, "launches")) << way;
     if (way != "inside") {
       EXPECT_EQ(counts["GPU 0 without times"], 0) << way;
     }
@@ -158,9 +159,9 @@ TEST_F(CudaHooks, ALaunchInsideOfAnotherHarmsNeither) {
   const Pair pair = RunBoth({Subject("left_calls"), "handler", "40"}, options);
   ASSERT_EQ(pair.profiled.code(), 0) << pair.profiled.err;
   Counts counts = CountsOf(pair.profiled);
-  EXPECT_EQ(Told(pair.profiled, "nested"), 40);
-  EXPECT_LE(counts["GPU 0 kernels"], Told(pair.profiled, "launches"));
-  EXPECT_GE(counts["GPU 0 kernels"], Told(pair.profiled, "launches") - 40);
+  EXPECT_EQ(Reported(pair.profiled, "nested"), 40);
+  EXPECT_LE(counts["GPU 0 kernels"], Reported(pair.profiled, "launches"));
+  EXPECT_GE(counts["GPU 0 kernels"], Reported(pair.profiled, "launches") - 40);
   EXPECT_EQ(counts["GPU 0 without times"], 0);
 }
 
@@ -168,9 +169,9 @@ TEST_F(CudaHooks, ATrainingIsThereKernelByKernel) {
   const Pair pair = RunBoth({Subject("train"), "40"}, ByHooks());
   ASSERT_TRUE(pair.Same());
   const OnDevice work = DeviceWork(*pair.profiled.profile);
-  EXPECT_EQ(work.kernels, Told(pair.profiled, "kernels"));
+  EXPECT_EQ(work.kernels, Reported(pair.profiled, "kernels"));
   // Events enclose the work; one lies on the other to within half a microsecond.
-  EXPECT_GE(work.kernel_ps, (Told(pair.profiled, "kernel_ns") - 500 * work.kernels) * 1000);
+  EXPECT_GE(work.kernel_ps, (Reported(pair.profiled, "kernel_ns") - 500 * work.kernels) * 1000);
   EXPECT_EQ(static_cast<int64_t>(work.correlations.size()), work.kernels);
   std::set<std::string> launches;
   for (const Event& event : pair.profiled.profile->events()) {

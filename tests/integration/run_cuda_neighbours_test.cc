@@ -139,7 +139,7 @@ TEST_F(Cuda, CuptiCalls_RandomOrder_AnswersAndRecordsAreAsBare) {
       const Pair pair = RunBoth({Subject("cupti_calls"), "300", "7"}, options);
       ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << mode << version << pair.profiled.AllSaid();
       ASSERT_EQ(pair.profiled.code(), 0) << mode << version;
-      EXPECT_EQ(Told(pair.profiled, "sequences"), 300);
+      EXPECT_EQ(Reported(pair.profiled, "sequences"), 300);
     }
   }
 }
@@ -194,7 +194,7 @@ TEST_F(Cuda, Flushes_SixteenThreadsThatDoLittle_AreAtMostEightASecond) {
   const RunResult run = RunUnderTbprof({Subject("idle_threads"), "16", "1000"}, options);
   ASSERT_EQ(run.code(), 0) << run.AllSaid();
   const std::vector<Event> flushes = run.profile->Named("CUPTI buffer flush");
-  const double seconds = static_cast<double>(Told(run, "took_ns")) / 1e9;
+  const double seconds = static_cast<double>(Reported(run, "took_ns")) / 1e9;
   RecordProperty("flushes_a_second", std::to_string(static_cast<double>(flushes.size()) / seconds));
   EXPECT_GE(flushes.size(), 3u);
   // The first and those of the end are not by the clock.
@@ -206,7 +206,7 @@ TEST_F(Cuda, FirstFlush_ThreadInCuInit_WaitsForItsEnd) {
   const Pair pair = RunBoth({Subject("train"), "5"}, On("cuda13", "flush_in_init_crashes", "init_ms=700"));
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.code(), 0);
-  EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, Told(pair.profiled, "kernels"));
+  EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, Reported(pair.profiled, "kernels"));
 }
 
 }  // namespace

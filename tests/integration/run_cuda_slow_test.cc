@@ -30,7 +30,7 @@ uint64_t Lost(const RunResult& result) {
 }
 
 void ExpectAllAccounted(const RunResult& result) {
-  const auto launched = static_cast<uint64_t>(Told(result, "kernels"));
+  const auto launched = static_cast<uint64_t>(Reported(result, "kernels"));
   const uint64_t recorded = KernelsRecorded(result);
   EXPECT_LE(recorded, launched);
   // A dropped record may be a call's as well as a kernel's.

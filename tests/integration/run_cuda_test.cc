@@ -27,13 +27,13 @@ TEST_F(Cuda, ATrainingIsThereKernelByKernel) {
   const Pair pair = RunBoth({Subject("train"), "40"}, On("cuda13"));
   ASSERT_TRUE(pair.Same());
   const OnDevice work = DeviceWork(*pair.profiled.profile);
-  EXPECT_EQ(work.kernels, Told(pair.profiled, "kernels"));
+  EXPECT_EQ(work.kernels, Reported(pair.profiled, "kernels"));
   // Two clocks: to the nanosecond for each.
-  EXPECT_NEAR(static_cast<double>(work.kernel_ps), static_cast<double>(Told(pair.profiled, "kernel_ns")) * 1000,
+  EXPECT_NEAR(static_cast<double>(work.kernel_ps), static_cast<double>(Reported(pair.profiled, "kernel_ns")) * 1000,
               1000.0 * static_cast<double>(work.kernels));
-  EXPECT_EQ(work.to_device, Told(pair.profiled, "copies_to_device"));
-  EXPECT_EQ(work.from_device, Told(pair.profiled, "copies_from_device"));
-  EXPECT_EQ(work.sets, Told(pair.profiled, "sets"));
+  EXPECT_EQ(work.to_device, Reported(pair.profiled, "copies_to_device"));
+  EXPECT_EQ(work.from_device, Reported(pair.profiled, "copies_from_device"));
+  EXPECT_EQ(work.sets, Reported(pair.profiled, "sets"));
   EXPECT_EQ(static_cast<int64_t>(work.correlations.size()), work.kernels);
   EXPECT_TRUE(pair.profiled.profile->HasPlane("/device:GPU:0"));
   // The launch is on the thread that made it, and leads to its kernel.
@@ -224,10 +224,10 @@ ctypes.CDLL('libcuda.so.1').cuInit(0)
 show('after'))";
   const RunResult result = RunUnderTbprof({"/usr/bin/python3", "-c", kScript}, On("cuda13"));
   ASSERT_EQ(result.code(), 0) << result.AllSaid();
-  EXPECT_EQ(Told(result, "before_loaded"), 0);
-  EXPECT_EQ(Told(result, "before_threads"), 1);
-  EXPECT_EQ(Told(result, "after_loaded"), 1);
-  EXPECT_GT(Told(result, "after_threads"), 1);
+  EXPECT_EQ(Reported(result, "before_loaded"), 0);
+  EXPECT_EQ(Reported(result, "before_threads"), 1);
+  EXPECT_EQ(Reported(result, "after_loaded"), 1);
+  EXPECT_GT(Reported(result, "after_threads"), 1);
 }
 
 TEST_F(Cuda, OffIsOff) {
@@ -276,8 +276,8 @@ TEST_F(Cuda, TotalsDoNotDependOnTheSpoolsLimit) {
   const RunResult limited = RunUnderTbprof(command, options);
   ASSERT_EQ(limited.run_directories.size(), 1u) << limited.AllSaid();
   const auto expected = Totals(whole.run_directories[0]), found = Totals(limited.run_directories[0]);
-  ASSERT_EQ(expected.at("kernels")[0], static_cast<uint64_t>(Told(whole, "kernels")));
-  ASSERT_EQ(expected.at("MemcpyHToD")[1], static_cast<uint64_t>(Told(whole, "bytes_to_device")));
+  ASSERT_EQ(expected.at("kernels")[0], static_cast<uint64_t>(Reported(whole, "kernels")));
+  ASSERT_EQ(expected.at("MemcpyHToD")[1], static_cast<uint64_t>(Reported(whole, "bytes_to_device")));
   EXPECT_EQ(expected.at("cudaStreamSynchronize")[0], 8000u);
   EXPECT_TRUE(limited.Said("in the whole run")) << limited.AllSaid();
   // Or this shows nothing. The window is a fifth of the 560 ms that the kernels take on any machine.
@@ -361,9 +361,9 @@ TEST_F(Cuda, UnifiedMemory) {
     const Pair pair = RunBoth({Subject("unified"), "4"}, Unified("cuda13", modes));
     ASSERT_TRUE(pair.Same());
     const RunResult& run = pair.profiled;
-    const int64_t bytes = Told(run, "bytes"), pages = bytes / 65536;
-    const int64_t to_device = Told(run, "to_device"), to_host = Told(run, "to_host");
-    const int64_t faulted = to_device - Told(run, "prefetched");
+    const int64_t bytes = Reported(run, "bytes"), pages = bytes / 65536;
+    const int64_t to_device = Reported(run, "to_device"), to_host = Reported(run, "to_host");
+    const int64_t faulted = to_device - Reported(run, "prefetched");
     std::map<std::string, int64_t> lines;
     std::map<std::string, int64_t> causes;
     for (const Event& event : run.profile->events()) {
@@ -555,7 +555,7 @@ TEST_P(InTheWay, IsToldAndCostsOnlyTheDevicesPart) {
       EXPECT_THAT(page, HasSubstr(part));
     }
     if (hooks && obstacle.hooks_help) {
-      EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, Told(pair.profiled, "kernels"));
+      EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, Reported(pair.profiled, "kernels"));
       EXPECT_THAT(page, HasSubstr("device times are approximate"));
     } else {
       EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, 0);
@@ -638,7 +638,7 @@ TEST_F(Cuda, AnOlderCuptiRecords) {
   options.environment.emplace_back("LD_LIBRARY_PATH", mixed.path());
   const Pair pair = RunBoth({Subject("train"), "5"}, options);
   ASSERT_TRUE(pair.Same());
-  EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, Told(pair.profiled, "kernels"));
+  EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, Reported(pair.profiled, "kernels"));
   EXPECT_THAT(pair.profiled.summary["processes"][0]["gpu"].value("library", ""), testing::EndsWith("/libcupti.so.12"));
 }
 
@@ -715,7 +715,7 @@ TEST_F(Cuda, PartitionsAreNamed) {
     const Pair pair = RunBoth({Subject("train"), "5"}, options);
     ASSERT_TRUE(pair.Same()) << visible;
     ASSERT_EQ(pair.bare.code(), 0) << visible;
-    EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, Told(pair.profiled, "kernels"));
+    EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, Reported(pair.profiled, "kernels"));
     const auto& gpu = pair.profiled.summary["gpus"][0];
     EXPECT_TRUE(gpu.value("partition", false)) << gpu;
     EXPECT_THAT(gpu.value("name", ""), HasSubstr("MIG"));

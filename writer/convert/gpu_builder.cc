@@ -584,7 +584,7 @@ void GpuBuilder::FinishTimes() {
   NumberGpuDevices(devices_.Places(), timeline_);
 }
 
-void GpuBuilder::AddHonesty(const std::map<Identity, uint32_t>& index) {
+void GpuBuilder::AddDiagnostics(const std::map<Identity, uint32_t>& index) {
   std::map<Identity, GpuActivity> activity;
   for (const auto& [identity, state] : states_) {
     activity[identity] = {state.last_call_ticks, state.last_work_ticks, !state.devices.empty()};

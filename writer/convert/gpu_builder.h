@@ -48,7 +48,7 @@ class GpuBuilder {
   // Ticks to picoseconds, order, nesting, totals.
   void FinishTimes();
   // Warnings, and how recording went in each process; `index`: of the processes in the timeline.
-  void AddHonesty(const std::map<Identity, uint32_t>& index);
+  void AddDiagnostics(const std::map<Identity, uint32_t>& index);
 
   uint64_t kept() const { return kept_; }
   // Leaves at most so many events, the longest.

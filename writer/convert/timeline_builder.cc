@@ -147,7 +147,7 @@ class Builder : private HostLines {
     TakeOperationTotals();
     AddCounters();
     AddSteps();
-    AddHonesty();
+    AddDiagnostics();
     std::stable_sort(timeline_.graph_nodes.begin(), timeline_.graph_nodes.end(),
                      [](const GraphNode& a, const GraphNode& b) {
                        return a.thread != b.thread ? a.thread < b.thread : a.at_ps < b.at_ps;
@@ -1739,7 +1739,7 @@ class Builder : private HostLines {
   }
 
   // What the self-test at attach has found: whether the program calls our functions.
-  void JudgeHooks() {
+  void DiagnoseHooks() {
     static constexpr struct {
       uint32_t family;
       const char* function;
@@ -1820,7 +1820,7 @@ class Builder : private HostLines {
     }
   }
 
-  void AddHonesty() {
+  void AddDiagnostics() {
     static_assert(kProcessSlots == 4096 && kThreadSlots == 4096, "the texts below");
     static constexpr const char* kCauses[kDropCauses] = {
         "no free chunk (the launcher could not keep up)",
@@ -1883,13 +1883,13 @@ class Builder : private HostLines {
                                 " ranks: only the first of each node is recorded; --ranks=all for "
                                 "all, --ranks=every:8 for some"));
     }
-    JudgeHooks();
+    DiagnoseHooks();
     timeline_.unrecorded = FindUnrecorded(facts_, window_.open, facts_.close_ticks, facts_.ended, request_.examine);
     const std::string unrecorded = UnrecordedText(timeline_.unrecorded);
     if (!unrecorded.empty()) warnings.push_back(unrecorded);
     for (std::string& note : UnseenNotes(facts_, families_)) timeline_.notes.push_back(std::move(note));
     AddAnnotationNotes();
-    gpu_.AddHonesty(process_index_);
+    gpu_.AddDiagnostics(process_index_);
     if (process_index_.empty()) {
       timeline_.errors.push_back(StrCat(
           "no process was recorded: ", facts_.inert.empty() ? "the library was not loaded, or could not reach tbprof"

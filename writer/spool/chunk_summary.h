@@ -119,7 +119,7 @@ class ChunkSummarizer {
     return false;
   }
 
-  // A scribbled time must not stretch the whole capture.
+  // A corrupt time must not stretch the whole capture.
   void At(uint64_t ticks) { last_ticks_ = std::max(last_ticks_, ticks <= limit_ ? ticks : 0); }
   template <typename Record>
   bool Count(const RecordView& record) {

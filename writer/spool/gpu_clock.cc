@@ -15,7 +15,7 @@ constexpr double kRateNs = 5e3;
 constexpr double kOtherRate = 0.01, kMostRate = 100;
 // A reading that a preemption stretched says little where others nearby were not.
 constexpr size_t kNeighbours = 4;
-constexpr size_t kMaxStretches = 256;
+constexpr size_t kMaxSegments = 256;
 constexpr uint64_t kWideFactor = 8;
 constexpr double kNarrowNs = 5e3;
 
@@ -103,7 +103,7 @@ double GpuClockMap::RateFrom(size_t first) const {
 
 void GpuClockMap::FindBreaks() {
   double rate = RateFrom(0);
-  stretches_.push_back({0, 0, rate});
+  segments_.push_back({0, 0, rate});
   for (size_t i = 1; i < pairs_.size(); ++i) {
     Pair& pair = pairs_[i];
     pair.after_break =
@@ -113,9 +113,9 @@ void GpuClockMap::FindBreaks() {
       const double before = rate;
       rate = RateFrom(i);
       ++(rate == before || std::abs(rate / before - 1) < kOtherRate ? breaks_ : replaced_);
-      stretches_.push_back({i, i, rate});
+      segments_.push_back({i, i, rate});
     }
-    stretches_.back().last = i;
+    segments_.back().last = i;
   }
 }
 
@@ -130,14 +130,14 @@ uint64_t GpuClockMap::Around(const Pair& pair, uint64_t gpu_ns, double ns_per_ti
   return Shifted(pair.ticks, SignedDifference(gpu_ns, pair.gpu_ns) / ns_per_tick);
 }
 
-uint64_t GpuClockMap::InStretch(const Stretch& stretch, uint64_t gpu_ns) const {
-  const double ns_per_tick = ns_per_tick_ * stretch.rate;
-  if (gpu_ns <= pairs_[stretch.first].gpu_ns) return Around(pairs_[stretch.first], gpu_ns, ns_per_tick);
-  if (gpu_ns >= pairs_[stretch.last].gpu_ns) return Around(pairs_[stretch.last], gpu_ns, ns_per_tick);
+uint64_t GpuClockMap::InSegment(const Segment& segment, uint64_t gpu_ns) const {
+  const double ns_per_tick = ns_per_tick_ * segment.rate;
+  if (gpu_ns <= pairs_[segment.first].gpu_ns) return Around(pairs_[segment.first], gpu_ns, ns_per_tick);
+  if (gpu_ns >= pairs_[segment.last].gpu_ns) return Around(pairs_[segment.last], gpu_ns, ns_per_tick);
   size_t at = last_;
-  if (!(at >= stretch.first && at < stretch.last && gpu_ns >= pairs_[at].gpu_ns && gpu_ns < pairs_[at + 1].gpu_ns)) {
-    const auto begin = pairs_.begin() + static_cast<ptrdiff_t>(stretch.first);
-    const auto above = std::upper_bound(begin, pairs_.begin() + static_cast<ptrdiff_t>(stretch.last), gpu_ns,
+  if (!(at >= segment.first && at < segment.last && gpu_ns >= pairs_[at].gpu_ns && gpu_ns < pairs_[at + 1].gpu_ns)) {
+    const auto begin = pairs_.begin() + static_cast<ptrdiff_t>(segment.first);
+    const auto above = std::upper_bound(begin, pairs_.begin() + static_cast<ptrdiff_t>(segment.last), gpu_ns,
                                         [](uint64_t value, const Pair& pair) { return value < pair.gpu_ns; });
     at = static_cast<size_t>(above - pairs_.begin()) - 1;
     last_ = at;
@@ -148,36 +148,36 @@ uint64_t GpuClockMap::InStretch(const Stretch& stretch, uint64_t gpu_ns) const {
 }
 
 GpuTime GpuClockMap::ToTicks(uint64_t gpu_ns, size_t hint) const {
-  if (stretches_.empty()) return {};
-  if (stretches_.size() == 1) return {InStretch(stretches_[0], gpu_ns), false};
+  if (segments_.empty()) return {};
+  if (segments_.size() == 1) return {InSegment(segments_[0], gpu_ns), false};
   // A clock that does nothing but jump: where the record stood is all there is to go by.
-  if (stretches_.size() > kMaxStretches) {
+  if (segments_.size() > kMaxSegments) {
     const size_t at = std::min(hint, pairs_.size() - 1);
     return {pairs_[at].ticks, true};
   }
-  // The latest stretch that holds it and had begun when the record was made, which is before the next pair.
-  const Stretch* before = nullptr;
-  for (auto stretch = stretches_.rbegin(); stretch != stretches_.rend(); ++stretch) {
-    if (stretch->first > hint) continue;
-    if (gpu_ns >= pairs_[stretch->first].gpu_ns && gpu_ns <= pairs_[stretch->last].gpu_ns) {
-      return {InStretch(*stretch, gpu_ns), false};
+  // The latest segment that holds it and had begun when the record was made, which is before the next pair.
+  const Segment* before = nullptr;
+  for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment) {
+    if (segment->first > hint) continue;
+    if (gpu_ns >= pairs_[segment->first].gpu_ns && gpu_ns <= pairs_[segment->last].gpu_ns) {
+      return {InSegment(*segment, gpu_ns), false};
     }
   }
   // In none: before the first pair, behind the last, or where the clock jumped.
   double best = INFINITY;
   uint64_t ticks = 0;
   bool uncertain = true;
-  for (const Stretch& stretch : stretches_) {
-    if (stretch.first > hint && before != nullptr) break;
-    before = &stretch;
-    const Pair &first = pairs_[stretch.first], &last = pairs_[stretch.last];
-    const bool is_first = stretch.first == 0, is_last = stretch.last + 1 == pairs_.size();
+  for (const Segment& segment : segments_) {
+    if (segment.first > hint && before != nullptr) break;
+    before = &segment;
+    const Pair &first = pairs_[segment.first], &last = pairs_[segment.last];
+    const bool is_first = segment.first == 0, is_last = segment.last + 1 == pairs_.size();
     const auto consider = [&](const Pair& pair, bool open_end) {
-      const uint64_t at = Around(pair, gpu_ns, ns_per_tick_ * stretch.rate);
-      // Between this stretch and its neighbour, or nowhere.
+      const uint64_t at = Around(pair, gpu_ns, ns_per_tick_ * segment.rate);
+      // Between this segment and its neighbour, or nowhere.
       uint64_t nearest = at;
-      if (!is_first) nearest = std::max(nearest, pairs_[stretch.first - 1].ticks);
-      if (!is_last) nearest = std::min(nearest, pairs_[stretch.last + 1].ticks);
+      if (!is_first) nearest = std::max(nearest, pairs_[segment.first - 1].ticks);
+      if (!is_last) nearest = std::min(nearest, pairs_[segment.last + 1].ticks);
       const double distance = std::abs(SignedDifference(gpu_ns, pair.gpu_ns)) +
                               1e3 * std::abs(SignedDifference(at, nearest)) * ns_per_tick_;
       if (distance >= best) return;

@@ -60,7 +60,7 @@ class GpuClockMap {
     bool after_break;  // the clock jumped between the pair before and this one
   };
   // Pairs [first, last] without a jump between them.
-  struct Stretch {
+  struct Segment {
     size_t first, last;
     double rate;  // nanoseconds of the clock in one of the session
   };
@@ -71,11 +71,11 @@ class GpuClockMap {
   double Residual(size_t from, size_t to, double rate) const;
   // What the two readings leave open, in the clock's nanoseconds.
   double Tolerance(size_t from, size_t to, double rate) const;
-  uint64_t InStretch(const Stretch& stretch, uint64_t gpu_ns) const;
+  uint64_t InSegment(const Segment& segment, uint64_t gpu_ns) const;
   uint64_t Around(const Pair& pair, uint64_t gpu_ns, double ns_per_tick) const;
 
   std::vector<Pair> pairs_;
-  std::vector<Stretch> stretches_;
+  std::vector<Segment> segments_;
   double ns_per_tick_ = 1;
   uint32_t breaks_ = 0;
   uint32_t replaced_ = 0;

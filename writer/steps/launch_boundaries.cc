@@ -182,7 +182,7 @@ void Detector::FindBoundaries(uint32_t id, const Member& cut, const Member& help
   }
 }
 
-// Of the boundaries those behind what only every so many-th interval has; before it, if it comes early in there.
+// Of the boundaries those behind what only every Nth interval has; before it, if it comes early in there.
 void Detector::KeepEvery(const Outer& outer, double length) {
   std::vector<uint64_t> symbols = outer.symbols;
   std::sort(symbols.begin(), symbols.end());

@@ -39,7 +39,7 @@ std::optional<uint32_t> Detector::Choose() {
     if (best != first) break;
     if (f >= best || !may_be_step(f) || RatioOf(best, f) == 0) continue;
     const Class &fine = classes_[f], &coarse = classes_[best];
-    // The optimizer's step, not every so many-th of them.
+    // The optimizer's step, not every Nth of them.
     const bool is_optimizers = by_optimizer_ && fine.alternation >= 0.9 && fine.share >= 0.85 * coarse.share &&
                                fine.coverage >= 0.7 && fine.explained >= coarse.explained - 0.1;
     if (is_optimizers || AreManySteps(best, f)) {

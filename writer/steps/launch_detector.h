@@ -263,7 +263,7 @@ struct Ratio {
   uint64_t last = 0, same = 0;
 };
 
-// What is in every so many-th interval of a class.
+// What is in every Nth interval of a class.
 struct Outer {
   uint32_t ratio = 0;  // 0: nothing
   double extra = 0;    // launches each time; of these:

@@ -27,7 +27,7 @@ constexpr double kUsual = 0.8;
 // Of the time that a batch's training works: less of it is none.
 constexpr double kLeastWork = 0.05;
 constexpr size_t kMostParts = 8;
-// Operations of two stretches in common, of all that they have.
+// Operations of two intervals in common, of all that they have.
 constexpr double kAlike = 0.8;
 constexpr size_t kFewestRepeats = 4;
 // More optimizers alike behind one batch are no parts of one step.
@@ -59,7 +59,7 @@ bool AnyIn(const std::vector<int64_t>& times, int64_t begin, int64_t end) {
 }
 
 // What a thread tells.
-struct Told {
+struct ThreadRanges {
   uint32_t thread = 0;
   std::vector<Range> optimizers;  // outermost, none that a backward pass calls by itself
   std::vector<Range> batches;     // outermost
@@ -87,9 +87,9 @@ class Types {
   bool any_ = false;
 };
 
-Told ReadThread(const Timeline& timeline, uint32_t thread, const Types& types) {
-  Told told;
-  told.thread = thread;
+ThreadRanges ReadThread(const Timeline& timeline, uint32_t thread, const Types& types) {
+  ThreadRanges ranges;
+  ranges.thread = thread;
   // Where the outermost of each kind that is open ends.
   int64_t batch = -1, optimizer = -1, work = -1, backward = -1;
   for (const Event& event : timeline.threads[thread].events) {
@@ -99,10 +99,10 @@ Told ReadThread(const Timeline& timeline, uint32_t thread, const Types& types) {
     const Range range = {start, end, event.type, (event.flags & (Event::kClippedAtStart | Event::kClippedAtEnd)) == 0};
     switch (kind) {
       case Types::kBatch:
-        if (start >= batch) told.batches.push_back(range), batch = end;
+        if (start >= batch) ranges.batches.push_back(range), batch = end;
         break;
       case Types::kOptimizer:
-        if (start >= optimizer && start >= backward) told.optimizers.push_back(range);
+        if (start >= optimizer && start >= backward) ranges.optimizers.push_back(range);
         optimizer = std::max(optimizer, end);
         break;
       case Types::kBackward:
@@ -111,10 +111,10 @@ Told ReadThread(const Timeline& timeline, uint32_t thread, const Types& types) {
       default:
         if (start < work || start < batch) break;
         work = end;
-        told.work.push_back(range);
+        ranges.work.push_back(range);
     }
   }
-  return told;
+  return ranges;
 }
 
 std::vector<int64_t> Backwards(const Timeline& timeline, uint32_t process, const Types& types) {
@@ -130,13 +130,13 @@ std::vector<int64_t> Backwards(const Timeline& timeline, uint32_t process, const
 }
 
 // Irregular ones have their label, regular ones none.
-struct Stretch {
+struct Interval {
   int64_t start = 0, end = 0;
   std::string_view label;
 };
 
 struct Found {
-  std::vector<Stretch> stretches;
+  std::vector<Interval> intervals;
   double confidence = 0;
   std::string_view source;
   std::vector<StepLoop> loops;
@@ -146,15 +146,15 @@ StepLoop Parts(std::string_view what, size_t steps, size_t parts) {
   return {std::string(what), steps * parts, 1 / static_cast<double>(parts), false};
 }
 
-// Of stretches in order that do not overlap.
-bool OverlapAny(const std::vector<Stretch>& stretches, int64_t start, int64_t end) {
-  const auto first = std::partition_point(stretches.begin(), stretches.end(),
-                                          [&](const Stretch& stretch) { return stretch.end <= start; });
-  return first != stretches.end() && first->start < end;
+// Of intervals in order that do not overlap.
+bool OverlapAny(const std::vector<Interval>& intervals, int64_t start, int64_t end) {
+  const auto first = std::partition_point(intervals.begin(), intervals.end(),
+                                          [&](const Interval& interval) { return interval.end <= start; });
+  return first != intervals.end() && first->start < end;
 }
 
-std::vector<Stretch> Pauses(const Timeline& timeline, uint32_t process) {
-  std::vector<Stretch> pauses;
+std::vector<Interval> Pauses(const Timeline& timeline, uint32_t process) {
+  std::vector<Interval> pauses;
   for (const Thread& thread : timeline.threads) {
     if (thread.process != process || !thread.is_line) continue;
     for (const Event& event : thread.events) {
@@ -162,7 +162,7 @@ std::vector<Stretch> Pauses(const Timeline& timeline, uint32_t process) {
       pauses.push_back({event.start_ps, event.start_ps + event.duration_ps, ""});
     }
   }
-  std::sort(pauses.begin(), pauses.end(), [](const Stretch& a, const Stretch& b) { return a.start < b.start; });
+  std::sort(pauses.begin(), pauses.end(), [](const Interval& a, const Interval& b) { return a.start < b.start; });
   return pauses;
 }
 
@@ -180,15 +180,15 @@ enum class Content : uint8_t { kNothing, kWork, kBackward, kUnknown };
 
 class ByBatches {
  public:
-  ByBatches(const Timeline& timeline, const Told& told, const std::vector<int64_t>& backwards,
-            const std::vector<Stretch>& pauses)
-      : timeline_(timeline), told_(told), backwards_(backwards), by_optimizer_(!told.optimizers.empty()) {
-    const std::vector<Range>& batches = told.batches;
+  ByBatches(const Timeline& timeline, const ThreadRanges& ranges, const std::vector<int64_t>& backwards,
+            const std::vector<Interval>& pauses)
+      : timeline_(timeline), ranges_(ranges), backwards_(backwards), by_optimizer_(!ranges.optimizers.empty()) {
+    const std::vector<Range>& batches = ranges.batches;
     contents_.resize(batches.size());
     std::vector<int64_t> works(batches.size()), of_training;
-    auto work = told.work.begin();
+    auto work = ranges.work.begin();
     for (size_t i = 0; i < batches.size(); ++i) {
-      for (; work != told.work.end() && work->start < EndOf(i); ++work) {
+      for (; work != ranges.work.end() && work->start < EndOf(i); ++work) {
         if (work->start >= batches[i].end) works[i] += work->end - work->start;
       }
       if (AnyIn(backwards, batches[i].start, EndOf(i))) {
@@ -229,11 +229,11 @@ class ByBatches {
       const bool cut_at_start = i == 0 && begin == 0 && taken < usual_batches_;
       const bool is_last = i + 1 == groups_.size();
       const bool cut_at_end = is_last && (!by_optimizer_ || group.parts.size() < usual_parts_);
-      const Range& batch = told_.batches[group.batches[begin]];
+      const Range& batch = ranges_.batches[group.batches[begin]];
       const Range& part = parts_[group.parts.back()];
       if (cut_at_start || cut_at_end || !batch.whole || !part.whole) continue;
       const bool lost = !timeline_.drops.empty() && group.parts.size() > usual_parts_;
-      found.stretches.push_back({batch.start, is_last ? part.end : EndOf(group.batches.back()), lost ? kLost : ""});
+      found.intervals.push_back({batch.start, is_last ? part.end : EndOf(group.batches.back()), lost ? kLost : ""});
       ++whole;
       if (taken != usual_batches_ || (begin > 0 && !witnessed_) || group.parts.size() != usual_parts_) ++unusual;
     }
@@ -245,12 +245,12 @@ class ByBatches {
 
  private:
   int64_t EndOf(size_t batch) const {
-    return batch + 1 < told_.batches.size() ? told_.batches[batch + 1].start : INT64_MAX;
+    return batch + 1 < ranges_.batches.size() ? ranges_.batches[batch + 1].start : INT64_MAX;
   }
 
   void MakeParts() {
     if (by_optimizer_) {
-      parts_ = told_.optimizers;
+      parts_ = ranges_.optimizers;
       return;
     }
     const bool trains = std::count(contents_.begin(), contents_.end(), Content::kBackward) > 0;
@@ -259,20 +259,20 @@ class ByBatches {
     for (size_t i = 0; i < contents_.size(); ++i) {
       const Content least = trains ? Content::kBackward : works ? Content::kWork : Content::kNothing;
       if (contents_[i] < least) continue;
-      parts_.push_back({told_.batches[i].end, told_.batches[i].end, 0, true});
+      parts_.push_back({ranges_.batches[i].end, ranges_.batches[i].end, 0, true});
     }
   }
 
   // An optimizer's place is its end: its closure may get the batch.
   void MakeGroups() {
     size_t part = 0;
-    for (size_t batch = 0; batch <= told_.batches.size(); ++batch) {
-      const int64_t until = batch < told_.batches.size() ? told_.batches[batch].start : INT64_MAX;
+    for (size_t batch = 0; batch <= ranges_.batches.size(); ++batch) {
+      const int64_t until = batch < ranges_.batches.size() ? ranges_.batches[batch].start : INT64_MAX;
       for (; part < parts_.size() && parts_[part].end <= until; ++part) {
         if (groups_.empty()) groups_.emplace_back();
         groups_.back().parts.push_back(part);
       }
-      if (batch == told_.batches.size()) break;
+      if (batch == ranges_.batches.size()) break;
       if (groups_.empty() || !groups_.back().parts.empty()) groups_.emplace_back();
       groups_.back().batches.push_back(batch);
     }
@@ -306,15 +306,15 @@ class ByBatches {
   // Batches before those of a step: of an optimizer that was not called (GradScaler), of an evaluation, of none.
   void AddOthers(std::vector<size_t> batches, Found* found) const {
     if (batches.empty()) return;
-    std::vector<Stretch> steps;
+    std::vector<Interval> steps;
     while (by_optimizer_ && batches.size() >= usual_batches_) {
       const auto chunk = batches.end() - static_cast<ptrdiff_t>(usual_batches_);
       if (EndOf(batches.back()) == INT64_MAX || !std::all_of(chunk, batches.end(), [&](size_t batch) {
-            return contents_[batch] == Content::kBackward && told_.batches[batch].whole;
+            return contents_[batch] == Content::kBackward && ranges_.batches[batch].whole;
           })) {
         break;
       }
-      steps.push_back({told_.batches[*chunk].start, EndOf(batches.back()), ""});
+      steps.push_back({ranges_.batches[*chunk].start, EndOf(batches.back()), ""});
       batches.erase(chunk, batches.end());
     }
     if (!batches.empty()) {
@@ -322,11 +322,11 @@ class ByBatches {
                                       [&](size_t batch) { return contents_[batch] != Content::kNothing; });
       int64_t end = EndOf(batches.back());
       if (end == INT64_MAX)
-        end = std::max(told_.batches.back().end, worked && !told_.work.empty() ? told_.work.back().end : 0);
-      const int64_t start = told_.batches[batches.front()].start;
-      if (end > start) found->stretches.push_back({start, end, worked ? kEvaluation : kDataOnly});
+        end = std::max(ranges_.batches.back().end, worked && !ranges_.work.empty() ? ranges_.work.back().end : 0);
+      const int64_t start = ranges_.batches[batches.front()].start;
+      if (end > start) found->intervals.push_back({start, end, worked ? kEvaluation : kDataOnly});
     }
-    found->stretches.insert(found->stretches.end(), steps.rbegin(), steps.rend());
+    found->intervals.insert(found->intervals.end(), steps.rbegin(), steps.rend());
   }
 
   double Confidence(size_t whole, size_t unusual) const {
@@ -339,7 +339,7 @@ class ByBatches {
   }
 
   const Timeline& timeline_;
-  const Told& told_;
+  const ThreadRanges& ranges_;
   const std::vector<int64_t>& backwards_;
   const bool by_optimizer_;
   std::vector<Content> contents_;  // of the time from each batch to the next
@@ -352,9 +352,9 @@ class ByBatches {
 // Optimizers alone: what lies between them tells which make one step.
 class ByOptimizers {
  public:
-  ByOptimizers(const Timeline& timeline, const Told& told, const std::vector<int64_t>& backwards,
-               const std::vector<Stretch>& pauses)
-      : timeline_(timeline), told_(told), backwards_(backwards), pauses_(pauses) {
+  ByOptimizers(const Timeline& timeline, const ThreadRanges& ranges, const std::vector<int64_t>& backwards,
+               const std::vector<Interval>& pauses)
+      : timeline_(timeline), ranges_(ranges), backwards_(backwards), pauses_(pauses) {
     cut_ = timeline.shortest_shown_ps > 0 || !timeline.drops.empty();
     MakeBursts();
     FindPeriod();
@@ -371,19 +371,19 @@ class ByOptimizers {
       const Burst& before = bursts_[i];
       const Burst& last = bursts_[i + period_];
       if (!before.whole || !last.whole) continue;
-      const auto batch = std::partition_point(told_.batches.begin(), told_.batches.end(),
+      const auto batch = std::partition_point(ranges_.batches.begin(), ranges_.batches.end(),
                                               [&](const Range& range) { return range.start < before.end; });
-      const bool has_batches = batch != told_.batches.end() && batch->start < last.end;
+      const bool has_batches = batch != ranges_.batches.end() && batch->start < last.end;
       if (has_batches) ++with_batches;
-      found.stretches.push_back({before.end, last.end, has_batches ? kWithEvaluation : ""});
+      found.intervals.push_back({before.end, last.end, has_batches ? kWithEvaluation : ""});
     }
     // Batches in most: then they are no sign of an evaluation.
-    if (2 * with_batches > found.stretches.size()) {
-      for (Stretch& stretch : found.stretches) stretch.label = "";
+    if (2 * with_batches > found.intervals.size()) {
+      for (Interval& interval : found.intervals) interval.label = "";
     }
     found.confidence = confidence_;
     if (period_ > 1) {
-      found.loops.push_back(Parts("optimizer calls", found.stretches.size(), period_));
+      found.loops.push_back(Parts("optimizer calls", found.intervals.size(), period_));
       found.loops.back().may_be_step = period_ > 2 && MostAreAlike();
     }
     return found;
@@ -401,7 +401,7 @@ class ByOptimizers {
 
   // That begins then or later.
   std::vector<Range>::const_iterator FirstWork(int64_t time) const {
-    return std::partition_point(told_.work.begin(), told_.work.end(),
+    return std::partition_point(ranges_.work.begin(), ranges_.work.end(),
                                 [&](const Range& range) { return range.start < time; });
   }
 
@@ -411,15 +411,15 @@ class ByOptimizers {
       return static_cast<double>(gap) > kShortestGap * static_cast<double>(mean);
     }
     if (!backwards_.empty()) return AnyIn(backwards_, before.end, next.end);
-    if (!told_.work.empty()) {
+    if (!ranges_.work.empty()) {
       const auto work = FirstWork(before.end);
-      return work != told_.work.end() && work->start < next.start;
+      return work != ranges_.work.end() && work->start < next.start;
     }
     return static_cast<double>(gap) > kShortestGap * static_cast<double>(mean);
   }
 
   void MakeBursts() {
-    const std::vector<Range>& optimizers = told_.optimizers;
+    const std::vector<Range>& optimizers = ranges_.optimizers;
     const int64_t mean = (optimizers.back().end - optimizers.front().start) / static_cast<int64_t>(optimizers.size());
     for (size_t i = 0; i < optimizers.size(); ++i) {
       if (i == 0 || IsApart(optimizers[i - 1], optimizers[i], mean)) bursts_.emplace_back().start = optimizers[i].start;
@@ -434,7 +434,7 @@ class ByOptimizers {
       burst.known = !OverlapAny(pauses_, since, burst.end);
       since = burst.end;
       std::map<uint16_t, uint32_t> counts;
-      for (; at < told_.work.size() && told_.work[at].start < burst.end; ++at) ++counts[told_.work[at].type];
+      for (; at < ranges_.work.size() && ranges_.work[at].start < burst.end; ++at) ++counts[ranges_.work[at].type];
       burst.content.assign(counts.begin(), counts.end());
     }
   }
@@ -503,7 +503,7 @@ class ByOptimizers {
   }
 
   void FindPeriod() {
-    const bool told = !told_.work.empty();
+    const bool told = !ranges_.work.empty();
     bool found = false;
     for (const bool kinds : {false, true}) {
       for (size_t period = 1; period <= kMostParts && !found; ++period) {
@@ -536,7 +536,7 @@ class ByOptimizers {
     for (size_t i = 0; i + 1 < bursts_.size(); ++i) {
       const auto work = FirstWork(bursts_[i].end);
       const int64_t next =
-          work == told_.work.end() ? bursts_[i + 1].start : std::min(work->start, bursts_[i + 1].start);
+          work == ranges_.work.end() ? bursts_[i + 1].start : std::min(work->start, bursts_[i + 1].start);
       idle[i % period_].push_back(std::max<int64_t>(next - bursts_[i].end, 0));
     }
     std::vector<std::pair<int64_t, size_t>> by_length;
@@ -546,22 +546,22 @@ class ByOptimizers {
   }
 
   const Timeline& timeline_;
-  const Told& told_;
+  const ThreadRanges& ranges_;
   const std::vector<int64_t>& backwards_;
-  const std::vector<Stretch>& pauses_;
+  const std::vector<Interval>& pauses_;
   bool cut_ = false;
   std::vector<Burst> bursts_;
   size_t period_ = 1;
   double confidence_ = 0;
 };
 
-Found FindSteps(const Timeline& timeline, const Told& told, const std::vector<int64_t>& backwards) {
-  const std::vector<Stretch> pauses = Pauses(timeline, timeline.threads[told.thread].process);
+Found FindSteps(const Timeline& timeline, const ThreadRanges& ranges, const std::vector<int64_t>& backwards) {
+  const std::vector<Interval> pauses = Pauses(timeline, timeline.threads[ranges.thread].process);
   std::optional<ByOptimizers> by_optimizers;
-  if (told.optimizers.size() >= 2) by_optimizers.emplace(timeline, told, backwards, pauses);
+  if (ranges.optimizers.size() >= 2) by_optimizers.emplace(timeline, ranges, backwards, pauses);
   Found found;
-  if (!told.batches.empty()) {
-    const ByBatches by_batches(timeline, told, backwards, pauses);
+  if (!ranges.batches.empty()) {
+    const ByBatches by_batches(timeline, ranges, backwards, pauses);
     found = by_batches.Steps();
     const size_t optimizers = by_batches.Optimizers();
     // Optimizers that cannot be told from each other may each be a step: a batch in several parts, an evaluation from
@@ -569,7 +569,7 @@ Found FindSteps(const Timeline& timeline, const Told& told, const std::vector<in
     if (optimizers > 1 && by_optimizers.has_value() && by_optimizers->period() == 1) {
       if (optimizers > kMostAlike) {
         found = by_optimizers->Steps();
-        found.loops.push_back({"batches", told.batches.size(), static_cast<double>(optimizers), true});
+        found.loops.push_back({"batches", ranges.batches.size(), static_cast<double>(optimizers), true});
       }
       found.confidence = std::min(found.confidence, kAmbiguous);
     }
@@ -581,8 +581,8 @@ Found FindSteps(const Timeline& timeline, const Told& told, const std::vector<in
 
 void Label(Found* found) {
   std::vector<int64_t> lengths;
-  for (const Stretch& stretch : found->stretches) {
-    if (stretch.label.empty()) lengths.push_back(stretch.end - stretch.start);
+  for (const Interval& interval : found->intervals) {
+    if (interval.label.empty()) lengths.push_back(interval.end - interval.start);
   }
   const int64_t median = Median(lengths);
   // Many long ones are how the program runs, and no pauses.
@@ -591,14 +591,14 @@ void Label(Found* found) {
   const bool has_pauses =
       pauses <= kWarmUpSteps || static_cast<double>(pauses) <= kMostPauses * static_cast<double>(lengths.size());
   size_t steps = 0;
-  for (Stretch& stretch : found->stretches) {
-    if (!stretch.label.empty()) continue;
-    const int64_t length = stretch.end - stretch.start;
+  for (Interval& interval : found->intervals) {
+    if (!interval.label.empty()) continue;
+    const int64_t length = interval.end - interval.start;
     const bool warm_up = steps++ < kWarmUpSteps && length / kWarmUpFactor > median;
     if (warm_up) {
-      stretch.label = "warm-up";
+      interval.label = "warm-up";
     } else if (has_pauses && is_pause(length)) {
-      stretch.label = "irregular: a pause";
+      interval.label = "irregular: a pause";
     }
   }
 }
@@ -607,15 +607,15 @@ std::vector<LoopStep> LoopSteps(const Found& found, const std::vector<Range>& ba
   std::vector<LoopStep> steps;
   LoopStep next;
   auto batch = batches.begin();
-  for (const Stretch& stretch : found.stretches) {
-    next.after_end_of_data |= stretch.label == kDataOnly;
-    next.after_evaluation |= stretch.label == kEvaluation;
-    if (stretch.label == kDataOnly || stretch.label == kEvaluation) continue;
-    next.length_ps = stretch.end - stretch.start;
-    while (batch != batches.end() && batch->start < stretch.start) ++batch;
-    for (; batch != batches.end() && batch->start < stretch.end; ++batch) {
+  for (const Interval& interval : found.intervals) {
+    next.after_end_of_data |= interval.label == kDataOnly;
+    next.after_evaluation |= interval.label == kEvaluation;
+    if (interval.label == kDataOnly || interval.label == kEvaluation) continue;
+    next.length_ps = interval.end - interval.start;
+    while (batch != batches.end() && batch->start < interval.start) ++batch;
+    for (; batch != batches.end() && batch->start < interval.end; ++batch) {
       next.has_batch = true;
-      next.length_ps -= std::min(batch->end, stretch.end) - batch->start;
+      next.length_ps -= std::min(batch->end, interval.end) - batch->start;
     }
     steps.push_back(std::exchange(next, {}));
   }
@@ -628,28 +628,28 @@ MarkedSteps FindTorchSteps(const Timeline& timeline, uint32_t process) {
   MarkedSteps out;
   const Types types(timeline);
   if (!types.any()) return out;
-  std::optional<Told> best;
+  std::optional<ThreadRanges> best;
   bool of_process = false;
   for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
-    Told told = ReadThread(timeline, i, types);
-    if (told.optimizers.empty() && told.batches.empty()) continue;
+    ThreadRanges told = ReadThread(timeline, i, types);
+    if (ranges.optimizers.empty() && ranges.batches.empty()) continue;
     const bool here = timeline.threads[i].process == process;
     // The process whose steps are counted comes first, and optimizers before loaders.
-    const auto rank = [](bool is_here, const Told& of) {
+    const auto rank = [](bool is_here, const ThreadRanges& of) {
       return std::make_tuple(is_here, of.optimizers.size(), of.batches.size());
     };
-    if (best.has_value() && rank(here, told) <= rank(of_process, *best)) continue;
+    if (best.has_value() && rank(here, ranges) <= rank(of_process, *best)) continue;
     of_process = here;
-    best = std::move(told);
+    best = std::move(ranges);
   }
   if (!best.has_value()) return out;
   Found found = FindSteps(timeline, *best, Backwards(timeline, timeline.threads[best->thread].process, types));
-  std::erase_if(found.stretches, [](const Stretch& stretch) { return stretch.end <= stretch.start; });
-  std::stable_sort(found.stretches.begin(), found.stretches.end(),
-                   [](const Stretch& a, const Stretch& b) { return a.start < b.start; });
+  std::erase_if(found.intervals, [](const Interval& interval) { return interval.end <= interval.start; });
+  std::stable_sort(found.intervals.begin(), found.intervals.end(),
+                   [](const Interval& a, const Interval& b) { return a.start < b.start; });
   const auto count = [&found] {
-    return static_cast<size_t>(std::count_if(found.stretches.begin(), found.stretches.end(),
-                                             [](const Stretch& stretch) { return stretch.label.empty(); }));
+    return static_cast<size_t>(std::count_if(found.intervals.begin(), found.intervals.end(),
+                                             [](const Interval& interval) { return interval.label.empty(); }));
   };
   if (count() == 0) return out;
   out.confidence = found.confidence;
@@ -663,15 +663,15 @@ MarkedSteps FindTorchSteps(const Timeline& timeline, uint32_t process) {
   Label(&found);
   int64_t steps = 0;
   std::map<std::string_view, int64_t> others;
-  for (const Stretch& stretch : found.stretches) {
-    const bool is_step = stretch.label != kEvaluation && stretch.label != kDataOnly;
+  for (const Interval& interval : found.intervals) {
+    const bool is_step = interval.label != kEvaluation && interval.label != kDataOnly;
     Step step;
-    step.start_ps = stretch.start;
-    step.end_ps = stretch.end;
-    step.number = is_step ? steps++ : others[stretch.label]++;
-    step.name = stretch.label.empty() ? "step" : stretch.label;
+    step.start_ps = interval.start;
+    step.end_ps = interval.end;
+    step.number = is_step ? steps++ : others[interval.label]++;
+    step.name = interval.label.empty() ? "step" : interval.label;
     step.thread = best->thread;
-    step.is_regular = stretch.label.empty();
+    step.is_regular = interval.label.empty();
     out.steps.push_back(std::move(step));
   }
   out.source = found.source;

@@ -429,7 +429,7 @@ struct Timeline {
   std::vector<CallSiteTotal> wait_sites;              // sorted by total_ps descending
   std::vector<AllocationSiteTotal> allocation_sites;  // sorted by bytes descending
 
-  // Honesty.
+  // Diagnostics.
   std::vector<DropCount> drops;
   uint64_t corrupt_records = 0;
   uint64_t records_not_kept = 0;      // drained, and not taken by the spool

@@ -224,7 +224,7 @@ TEST_F(ControlSocketTest, MoreClientsThanItTakesWait) {
 TEST_F(ControlSocketTest, AnAdoptedConnection) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-  const uint32_t client = server_->Adopt(ScopedFd(ends[0]));
+  const uint32_t client = server_->AddClient(ScopedFd(ends[0]));
   std::optional<ControlConnection> worker(std::in_place, ScopedFd(ends[1]));
   EXPECT_NE(client, 0u);
   ASSERT_TRUE(worker->Send("from the worker").ok());

@@ -84,7 +84,7 @@ TEST(DecideTest, Table) {
       {"^\\", Terminal(SIGQUIT), Running(), kNone, false},
       {"^Z", Terminal(SIGTSTP), Running(), kNone, false},
       {"resize", Terminal(SIGWINCH), Running(), kNone, false},
-      {"^C before the witness began", {SIGINT, SI_KERNEL, 0, false}, Running(), kNone, false},
+      {"^C before the probe began", {SIGINT, SI_KERNEL, 0, false}, Running(), kNone, false},
       {"hang-up by the kernel", Terminal(SIGHUP), Running(), kNone, false},
       {"hang-up to the session leader alone", {SIGHUP, SI_KERNEL, 0, false}, Running(), kForward, true},
       {"read in the background", Terminal(SIGTTIN), Running(), kNone, false},
@@ -101,12 +101,12 @@ TEST(DecideTest, Table) {
       {"tgkill", {SIGTERM, SI_TKILL, 42, false}, Running(), kForward, true},
       {"kill %1", Group(SIGTERM), Running(), kNone, false},
       {"kill -INT -PGID", Group(SIGINT), Running(), kNone, false},
-      {"kill tbprof, witness asked", Alone(SIGTERM), Running(), kForward, true},
-      {"fg, no witness", Sent(SIGCONT), Running(), kNone, false},
+      {"kill tbprof, probe asked", Alone(SIGTERM), Running(), kForward, true},
+      {"fg, no probe", Sent(SIGCONT), Running(), kNone, false},
       {"fg", Group(SIGCONT), Running(), kNone, false},
       {"fg, target not yet on", Group(SIGCONT), With(Running(), &SignalState::target_stopped), kNone, false},
       {"kill -CONT tbprof", Alone(SIGCONT), Running(), kForward, true},
-      {"kill -CONT tbprof, no witness, target stopped", Sent(SIGCONT), With(Running(), &SignalState::target_stopped),
+      {"kill -CONT tbprof, no probe, target stopped", Sent(SIGCONT), With(Running(), &SignalState::target_stopped),
        kForward, true},
       {"capture", Sent(SIGUSR1), Running(), kCapture, false},
       {"capture, target has a handler", Alone(SIGUSR1), With(Running(), &SignalState::target_has_handler), kCapture,
@@ -135,13 +135,13 @@ TEST(DecideTest, Table) {
 }
 
 // The launcher's loop, as small as can be. Prints the actions to descriptor 3 if it is open.
-[[noreturn]] void RunLauncher(const std::string& mode, int actions, bool witness) {
+[[noreturn]] void RunLauncher(const std::string& mode, int actions, bool probe) {
   absl::StatusOr<SignalSet> signals = SignalSet::Install();
   if (!signals.ok()) _exit(101);
   Environment environment = CurrentEnvironment();
   environment.push_back(std::string(kHelperVariable) + "=" + mode);
   int error;
-  if (witness) signals->StartWitness();
+  if (probe) signals->StartProbe();
   absl::StatusOr<TargetProcess> target =
       TargetProcess::Spawn({{"/proc/self/exe"}, environment, signals->original()}, &error);
   if (!target.ok()) _exit(102);
@@ -198,13 +198,13 @@ class Lines {
 
 class Launched {
  public:
-  Launched(const std::string& mode, bool witness) : output_(MakePipe(&output_end_)), actions_(MakePipe(&actions_end_)) {
+  Launched(const std::string& mode, bool probe) : output_(MakePipe(&output_end_)), actions_(MakePipe(&actions_end_)) {
     pid_ = fork();
     if (pid_ == 0) {
       setpgid(0, 0);
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       dup2(output_end_, 1);
-      RunLauncher(mode, actions_end_, witness);
+      RunLauncher(mode, actions_end_, probe);
     }
     close(output_end_);
     close(actions_end_);
@@ -294,7 +294,7 @@ TEST(SignalSetTest, WhatTheGroupGotBeforeThereWasATargetIsForwarded) {
     absl::StatusOr<SignalSet> signals = SignalSet::Install();
     if (!signals.ok()) _exit(1);
     kill(0, SIGUSR2);
-    signals->StartWitness();
+    signals->StartProbe();
     SignalState state;
     state.target_running = true;
     std::optional<SignalEvent> event = signals->Next(state);
@@ -342,41 +342,41 @@ TEST(SignalSetTest, AStormOfCaptureSignalsKillsNobody) {
 }
 
 TEST(SignalSetTest, TheWitnessGoesWithTheLauncher) {
-  pid_t witness = 0;
+  pid_t probe = 0;
   {
-    absl::StatusOr<GroupWitness> started = GroupWitness::Start();
+    absl::StatusOr<SignalProbe> started = SignalProbe::Start();
     ASSERT_TRUE(started.ok());
-    witness = started->pid();
-    EXPECT_EQ(kill(witness, 0), 0);
+    probe = started->pid();
+    EXPECT_EQ(kill(probe, 0), 0);
     EXPECT_EQ(started->Got(SIGTERM), false);
     for (int i = 0; i < 100; ++i) {
-      kill(witness, SIGTERM);
+      kill(probe, SIGTERM);
       EXPECT_EQ(started->Got(SIGTERM), true);
       EXPECT_EQ(started->Got(SIGINT), false);
     }
-    kill(witness, SIGKILL);
+    kill(probe, SIGKILL);
     EXPECT_EQ(started->Got(SIGTERM), std::nullopt);
     EXPECT_EQ(started->Got(SIGTERM), std::nullopt);
   }
-  EXPECT_EQ(kill(witness, 0), -1);
+  EXPECT_EQ(kill(probe, 0), -1);
   EXPECT_EQ(errno, ESRCH);
 }
 
 // The kernel takes a pending SIGCONT away when a stop signal comes, and the other way round: `^Z` right after `fg`.
 TEST(SignalSetTest, TheWitnessKnowsWhatWasOvertaken) {
-  absl::StatusOr<GroupWitness> witness = GroupWitness::Start();
-  ASSERT_TRUE(witness.ok());
+  absl::StatusOr<SignalProbe> probe = SignalProbe::Start();
+  ASSERT_TRUE(probe.ok());
   for (int stop : {SIGTSTP, SIGTTIN, SIGTTOU}) {
-    kill(witness->pid(), SIGCONT);
-    kill(witness->pid(), stop);
-    EXPECT_EQ(witness->Got(SIGCONT), true) << stop;
-    EXPECT_EQ(witness->Got(stop), true) << stop;
-    kill(witness->pid(), stop);
-    kill(witness->pid(), SIGCONT);
-    EXPECT_EQ(witness->Got(stop), true) << stop;
-    EXPECT_EQ(witness->Got(SIGCONT), true) << stop;
-    EXPECT_EQ(witness->Got(SIGCONT), false) << stop;
-    EXPECT_EQ(witness->Got(stop), false) << stop;
+    kill(probe->pid(), SIGCONT);
+    kill(probe->pid(), stop);
+    EXPECT_EQ(probe->Got(SIGCONT), true) << stop;
+    EXPECT_EQ(probe->Got(stop), true) << stop;
+    kill(probe->pid(), stop);
+    kill(probe->pid(), SIGCONT);
+    EXPECT_EQ(probe->Got(stop), true) << stop;
+    EXPECT_EQ(probe->Got(SIGCONT), true) << stop;
+    EXPECT_EQ(probe->Got(SIGCONT), false) << stop;
+    EXPECT_EQ(probe->Got(stop), false) << stop;
   }
 }
 
@@ -385,14 +385,14 @@ TEST(SignalSetTest, TheWitnessDiesWithAKilledLauncher) {
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   const pid_t launcher = fork();
   if (launcher == 0) {
-    absl::StatusOr<GroupWitness> started = GroupWitness::Start();
+    absl::StatusOr<SignalProbe> started = SignalProbe::Start();
     const pid_t pid = started->pid();
     (void)!write(ends[1], &pid, sizeof(pid));
     started->Got(SIGTERM);
     kill(getpid(), SIGKILL);
   }
-  pid_t witness;
-  ASSERT_EQ(read(ends[0], &witness, sizeof(witness)), static_cast<ssize_t>(sizeof(witness)));
+  pid_t probe;
+  ASSERT_EQ(read(ends[0], &probe, sizeof(probe)), static_cast<ssize_t>(sizeof(probe)));
   close(ends[1]);
   // It holds no copy of the pipe: the end of file comes from the launcher's death.
   char byte;
@@ -400,7 +400,7 @@ TEST(SignalSetTest, TheWitnessDiesWithAKilledLauncher) {
   close(ends[0]);
   waitpid(launcher, nullptr, 0);
   for (int i = 0; i < 3000; ++i) {
-    std::string path = "/proc/" + std::to_string(witness) + "/stat";
+    std::string path = "/proc/" + std::to_string(probe) + "/stat";
     FILE* file = fopen(path.c_str(), "re");
     if (file == nullptr) return;
     char state = '?';
@@ -409,7 +409,7 @@ TEST(SignalSetTest, TheWitnessDiesWithAKilledLauncher) {
     if (state == 'Z' || state == 'X') return;  // whoever adopts it may reap late
     usleep(10000);
   }
-  ADD_FAILURE() << "the witness lives on";
+  ADD_FAILURE() << "the probe lives on";
 }
 
 TEST(SignalSetTest, NoSignalWhileInstalledIsLost) {

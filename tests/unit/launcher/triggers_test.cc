@@ -76,7 +76,7 @@ TEST_F(TriggersTest, RangesEndWithTheirProcess) {
   EXPECT_EQ(forget(0, 100), "");
   EXPECT_EQ(forget(7, 110), "") << "the other one is in its range";
   EXPECT_EQ(forget(1, 120), "!120") << "it was seen alive, and is gone";
-  // Told before it was seen.
+  // Reported before it was registered.
   Tell(130, true, 9);
   EXPECT_EQ(Changes(), "+130");
   EXPECT_EQ(forget(9, 140), "");

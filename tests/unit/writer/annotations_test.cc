@@ -46,7 +46,7 @@ class AnnotationsTest : public testing::Test {
     Say(AnnotationAction::kPop, ticks, 0, level, domain, thread);
   }
   // `name start-end`, `!` where the end is not its own; in the order in which they were told.
-  std::string Told() {
+  std::string Ranges() {
     annotations_.Finish(kEnd, consume_);
     std::string told;
     for (const Annotations::Range& range : ranges_) {
@@ -70,13 +70,13 @@ TEST_F(AnnotationsTest, NestByThreadAndDomain) {
   Pop(21, 1);
   Pop(22, 0);
   Pop(23, 0, 0, 2);
-  EXPECT_EQ(Told(), "2 11-20, 3 12-21, 1 10-22, 4 13-23");
+  EXPECT_EQ(Ranges(), "2 11-20, 3 12-21, 1 10-22, 4 13-23");
   EXPECT_EQ(annotations_.unmatched() + annotations_.ends_lost(), 0u);
 }
 
 TEST_F(AnnotationsTest, AMarkIsAnInstant) {
   Say(AnnotationAction::kMark, 5, 9);
-  EXPECT_EQ(Told(), "9 5-5");
+  EXPECT_EQ(Ranges(), "9 5-5");
   EXPECT_EQ(ranges_[0].kind, Annotations::Kind::kMark);
 }
 
@@ -87,7 +87,7 @@ TEST_F(AnnotationsTest, ALostEndDoesNotMoveTheOthers) {
   // The end of 3, at level 2, was lost.
   Pop(50, 1);
   Pop(60, 0);
-  EXPECT_EQ(Told(), "3 30-50!, 2 20-50, 1 10-60");
+  EXPECT_EQ(Ranges(), "3 30-50!, 2 20-50, 1 10-60");
 }
 
 TEST_F(AnnotationsTest, ALostBeginningDoesNotMoveTheOthers) {
@@ -95,7 +95,7 @@ TEST_F(AnnotationsTest, ALostBeginningDoesNotMoveTheOthers) {
   // The beginning of a range at level 1 was lost.
   Pop(20, 1);
   Pop(30, 0);
-  EXPECT_EQ(Told(), "1 10-30");
+  EXPECT_EQ(Ranges(), "1 10-30");
   EXPECT_EQ(annotations_.unmatched(), 1u);
 }
 
@@ -106,7 +106,7 @@ TEST_F(AnnotationsTest, EndsOfWhatWasOpenBeforeAreNobodys) {
   Pop(40, 0);
   Pop(50, 0xffff);
   EXPECT_EQ(annotations_.unmatched(), 1u);
-  EXPECT_EQ(Told(), "2 30-40, 1 20-50");
+  EXPECT_EQ(Ranges(), "2 30-40, 1 20-50");
 }
 
 TEST_F(AnnotationsTest, WithoutLevelsByOrder) {
@@ -114,13 +114,13 @@ TEST_F(AnnotationsTest, WithoutLevelsByOrder) {
   Push(20, 2, kNoLevel, 40);
   Pop(30, kNoLevel, 40);
   Pop(40, kNoLevel, 40);
-  EXPECT_EQ(Told(), "2 20-30, 1 10-40");
+  EXPECT_EQ(Ranges(), "2 20-30, 1 10-40");
 }
 
 TEST_F(AnnotationsTest, OpenAtTheEnd) {
   Push(10, 1, 0);
   Push(20, 2, 1);
-  EXPECT_EQ(Told(), "1 10-1000000!, 2 20-1000000!");
+  EXPECT_EQ(Ranges(), "1 10-1000000!, 2 20-1000000!");
 }
 
 TEST_F(AnnotationsTest, ByNumberAcrossThreads) {
@@ -130,7 +130,7 @@ TEST_F(AnnotationsTest, ByNumberAcrossThreads) {
   Say(AnnotationAction::kEnd, 25, 99);
   Say(AnnotationAction::kStart, 30, 8, kNoLevel, 0, 1, 81);
   Say(AnnotationAction::kEnd, 40, 8);
-  EXPECT_EQ(Told(), "70 10-20, 81 30-40, 80 12-30!");
+  EXPECT_EQ(Ranges(), "70 10-20, 81 30-40, 80 12-30!");
   EXPECT_EQ(annotations_.unmatched(), 1u);
 }
 
@@ -140,7 +140,7 @@ TEST_F(AnnotationsTest, EndsThatAreReadBeforeTheirBeginnings) {
   Say(AnnotationAction::kEnd, 5, 7, kNoLevel, 0, 3);
   Say(AnnotationAction::kStart, 10, 7, kNoLevel, 0, 1, /*name=*/70);
   Say(AnnotationAction::kStart, 30, 7, kNoLevel, 0, 1, 71);
-  EXPECT_EQ(Told(), "70 10-20, 71 30-40");
+  EXPECT_EQ(Ranges(), "70 10-20, 71 30-40");
   EXPECT_EQ(annotations_.unmatched(), 1u);
 }
 
@@ -149,7 +149,7 @@ TEST_F(AnnotationsTest, ANumberUsedAgainBeforeItsEndIsRead) {
     Say(AnnotationAction::kStart, start, /*number=*/7, kNoLevel, 0, 1, /*name=*/start);
   }
   for (const uint64_t end : {40, 20, 60, 45}) Say(AnnotationAction::kEnd, end, 7, kNoLevel, 0, 2);
-  EXPECT_EQ(Told(), "30 30-40, 10 10-20, 50 50-60");
+  EXPECT_EQ(Ranges(), "30 30-40, 10 10-20, 50 50-60");
   EXPECT_EQ(annotations_.unmatched(), 1u);
 }
 
@@ -166,7 +166,7 @@ TEST_F(TwoPeriods, NothingReachesAcross) {
   Pop(320, 2);
   Pop(330, 1);
   Pop(340, 0);
-  EXPECT_EQ(Told(), "2 150-200!, 1 110-200!, 3 310-320");
+  EXPECT_EQ(Ranges(), "2 150-200!, 1 110-200!, 3 310-320");
   EXPECT_EQ(annotations_.unmatched(), 2u);
 }
 

@@ -67,7 +67,7 @@ void AddRecord(std::mt19937* random, SpoolMaker* spool) {
       spool->Span(0, UINT64_MAX - 3, 100);  // ends before it begins
       break;
     case 10:
-      spool->Span(0, uint64_t{1} << 60, 5);  // scribbled
+      spool->Span(0, uint64_t{1} << 60, 5);  // corrupt
       break;
     case 11:
       spool->Span(static_cast<uint16_t>(60'000 + up(9)), at, 5, 0, -1, 1);
