@@ -86,11 +86,11 @@ void CheckTimeline(const absl::StatusOr<Timeline>& timeline) {
   }
   for (const Thread& thread : timeline->threads) CheckThread(*timeline, thread);
   for (const GpuStream& stream : timeline->gpu_streams) CheckStream(*timeline, stream);
-  std::vector<RunDirectory::File> files;
+  std::vector<PublishedFile> files;
   for (const Output& output : Outputs()) {
     UnnamedFileSink sink;
     Require(output.write(*timeline, sink).ok());
-    RunDirectory::File file;
+    PublishedFile file;
     file.path = StrCat("/logdir/plugins/profile/run/", output.name);
     file.bytes = sink.bytes();
     if (output.verify != nullptr) {
