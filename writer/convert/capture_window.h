@@ -24,6 +24,11 @@ struct CaptureWindow {
   uint64_t totals_open = 0;
   bool closed_by_end = false;     // the window ends with the session
   std::vector<std::string> cuts;  // what is missing in it, and why
+
+  // Ends are dated when they were seen: those of a command's last moment after it.
+  bool HasEnded(uint64_t end_ticks, const SpoolFacts& facts) const {
+    return end_ticks != 0 && (closed_by_end || end_ticks <= facts.close_ticks);
+  }
 };
 
 // Also sets the origin of the clock of `facts`, and the window's facts in the timeline.

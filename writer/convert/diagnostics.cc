@@ -10,6 +10,7 @@
 
 #include "wire/rendezvous.h"
 #include "writer/base/text.h"
+#include "writer/base/utf8.h"
 #include "writer/spool/torch_sampling.h"
 
 namespace tbprof {
@@ -92,6 +93,104 @@ bool IsPython(const ProcessFacts& process) {
   return is_python(process.executable) || std::any_of(process.modules.begin(), process.modules.end(),
                                                       [&](const Module& module) { return is_python(module.path); });
 }
+
+// What the self-test at attach has found: whether the program calls our functions.
+class HookDiagnosis {
+ public:
+  HookDiagnosis(uint32_t families, const ExamineProgram& examine, Timeline* timeline)
+      : families_(families), examine_(examine), timeline_(timeline) {}
+
+  // `image`: of the exec that made it.
+  void Add(const ProcessFacts& image, const ProcessFacts& facts, Process* process) {
+    if ((families_ & kFamilyMalloc) != 0) AddAllocator(image, process);
+    AddMissed(image, process);
+    if (!facts.stopped.empty()) {
+      process->reason = StrCat("recorded until it made the CPU's clock counter fault (", facts.stopped, ")");
+    }
+    AddTorch(facts, *process);
+    if (process->state == ProcessState::kRecorded && !process->reason.empty() &&
+        reported_.insert(StrCat(process->name, "\n", process->reason)).second) {
+      timeline_->warnings.push_back(StrCat(process->name, ": ", process->reason));
+    }
+  }
+
+ private:
+  void AddAllocator(const ProcessFacts& image, Process* process) {
+    const uint32_t flags = image.last.flags;
+    // By which of its functions the self-test could tell.
+    std::string other;
+    for (const char* function : {"malloc", "memalign", "aligned_alloc", "valloc"}) {
+      const auto interposer = image.interposers.find(function);
+      if (interposer != image.interposers.end()) other = interposer->second;
+    }
+    bool hidden = false;
+    if ((flags & kProcessAllocatorSeen) != 0 && examine_ != nullptr && !image.executable.empty()) {
+      const auto [known, added] = own_allocator_.try_emplace(image.executable);
+      if (added) known->second = examine_(image.executable).own_allocator;
+      hidden = known->second;
+    }
+    // One that stands before us and hands its calls on is seen all the same.
+    const bool missed = (flags & kProcessAllocatorMissed) != 0 && process->allocator.allocations == 0;
+    if (hidden || missed) {
+      process->state = ProcessState::kRecordedWithoutAllocator;
+      process->reason =
+          (flags & kProcessSanitized) != 0 ? "allocations are not recorded: hooks would change the sanitizer's reports"
+          : hidden || other.empty()        ? "allocator not observable: linked statically into the program"
+                                    : StrCat("allocator not observable: ", other, " comes before tbprof's library");
+    }
+    if ((flags & kProcessSizesUnknown) != 0 && process->state == ProcessState::kRecorded) {
+      process->reason = "its allocator tells no block sizes (malloc_usable_size): bytes count as 0, calls are right";
+    }
+  }
+
+  void AddMissed(const ProcessFacts& image, Process* process) {
+    static constexpr struct {
+      uint32_t family;
+      const char* function;
+      const char* what;
+    } kTested[] = {{kFamilyThread, "pthread_create", "threads"},
+                   {kFamilyLock, "pthread_mutex_lock", "locks"},
+                   {kFamilySleep, "nanosleep", "sleeps"},
+                   {kFamilyIo, "read", "input and output"},
+                   {kFamilyProcess, "execve", "processes"}};
+    const uint32_t flags = image.last.flags;
+    std::string missed_names, by;
+    for (const auto& tested : kTested) {
+      if ((flags >> kProcessMissedShift & families_ & tested.family) == 0) continue;
+      StrAppend(&missed_names, missed_names.empty() ? "" : ", ", tested.what);
+      const auto interposer = image.interposers.find(tested.function);
+      if (by.empty() && interposer != image.interposers.end()) {
+        by = interposer->second.empty() ? "the program itself" : interposer->second;
+      }
+    }
+    if (!missed_names.empty() && process->state == ProcessState::kRecorded) {
+      process->reason = StrCat(missed_names, ": ", by.empty() ? "another library" : by,
+                               " comes before tbprof's library, and what it does not hand on is not recorded");
+    }
+  }
+
+  void AddTorch(const ProcessFacts& facts, const Process& process) {
+    if (!facts.torch.empty() && reported_.insert(facts.torch).second) {
+      const std::string torch = ValidUtf8(std::string_view(facts.torch).substr(1));
+      if (facts.torch[0] == '+') {
+        timeline_->notes.push_back(StrCat(process.name, ": PyTorch ", torch, " is observed"));
+      } else {
+        timeline_->warnings.push_back(
+            StrCat(process.name, ": PyTorch ", torch, ": its operations are not recorded, and steps are inferred"));
+      }
+    }
+    if (!facts.torch_shapes.empty() && reported_.insert(StrCat("shapes ", facts.torch_shapes)).second) {
+      timeline_->warnings.push_back(StrCat(
+          process.name, ": the shapes of PyTorch's operations are not recorded: ", ValidUtf8(facts.torch_shapes)));
+    }
+  }
+
+  const uint32_t families_;
+  const ExamineProgram& examine_;
+  Timeline* const timeline_;
+  std::set<std::string> reported_;
+  std::map<std::string, bool> own_allocator_;  // by the path of the executable
+};
 
 }  // namespace
 
@@ -239,6 +338,17 @@ std::string SamplingText(const Timeline& timeline) {
   if (skipped <= 0) return "";
   return StrCat("PyTorch operations: sampled, ", SharePercent(skipped / (recorded + skipped)),
                 " skipped to keep overhead under 1 % (record all: --torch=all)");
+}
+
+void DiagnoseHooks(const std::map<Identity, uint32_t>& processes, const ExecImages& images, uint32_t families,
+                   const ExamineProgram& examine, SpoolFacts* facts, Timeline* timeline) {
+  HookDiagnosis diagnosis(families, examine, timeline);
+  for (const auto& [identity, index] : processes) {
+    const ProcessFacts& process = facts->processes.at(identity);
+    // A fork child's exec has another image, which speaks for both.
+    if (process.forked && images.after.contains(identity)) continue;
+    diagnosis.Add(ImageOf(identity, facts), process, &timeline->processes[index]);
+  }
 }
 
 }  // namespace tbprof

@@ -11,9 +11,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "writer/spool/exec_images.h"
 #include "writer/spool/spool_facts.h"
 #include "writer/timeline/timeline.h"
 
@@ -39,6 +41,11 @@ std::vector<std::string> UnseenNotes(const SpoolFacts& facts, uint32_t families)
 
 // The line of the terminal and of XSpace.warnings; empty: nothing was passed over.
 std::string SamplingText(const Timeline& timeline);
+
+// Whether the programs call our functions: sets the state and the reason of each process, and adds warnings.
+// `processes`: of the timeline. `families`: that were recorded.
+void DiagnoseHooks(const std::map<Identity, uint32_t>& processes, const ExecImages& images, uint32_t families,
+                   const ExamineProgram& examine, SpoolFacts* facts, Timeline* timeline);
 
 }  // namespace tbprof
 

@@ -26,6 +26,7 @@
 #include "writer/convert/input_wait.h"
 #include "writer/convert/own_cost.h"
 #include "writer/convert/rank_report.h"
+#include "writer/convert/ranks.h"
 #include "writer/convert/session_facts.h"
 #include "writer/convert/torch_memory.h"
 #include "writer/convert/torch_operations.h"
@@ -197,7 +198,7 @@ class Builder : private HostLines {
       order.emplace_back(process.start_ticks, identity);
     }
     std::sort(order.begin(), order.end());
-    ChooseRank(&order);
+    ranks_.Choose(request_.rank, &order);
     images_ = FindExecImages(facts_, order);
     for (const auto& [ticks, identity] : order) {
       const ProcessFacts& facts = facts_.processes[identity];
@@ -208,18 +209,18 @@ class Builder : private HostLines {
       Process process;
       process.pid = facts.pid;
       process.forked = facts.forked;
-      const ProcessFacts& image = ImageOf(identity);
+      const ProcessFacts& image = ImageOf(identity, &facts_);
       process.executable = image.executable;
       process.arguments = MaskSecrets(image.arguments);
       process.name = ProcessName(process.executable, process.arguments);
       process.start_ps = ClampedPs(facts.start_ticks);
       process.end_ps =
           facts.end_ticks == 0 ? timeline_.duration_ps : std::max(process.start_ps, ClampedPs(facts.end_ticks));
-      if (HasEndedInWindow(facts.end_ticks)) {
+      if (window_.HasEnded(facts.end_ticks, facts_)) {
         process.exit_code = facts.exit_code;
         process.exit_signal = facts.exit_signal;
       }
-      const RankFacts rank = OwnRank(image);
+      const RankFacts rank = ranks_.OwnRankOf(image);
       process.rank = rank.rank;
       process.local_rank = rank.local_rank;
       process.world_size = rank.world_size;
@@ -303,191 +304,6 @@ class Builder : private HostLines {
       }
     }
     return at;
-  }
-
-  // Ends are dated when they were seen: those of a command's last moment after it.
-  bool HasEndedInWindow(uint64_t end_ticks) const {
-    return end_ticks != 0 && (window_.closed_by_end || end_ticks <= facts_.close_ticks);
-  }
-
-  // What a process says of itself. Of several schedulers in a spool the first of the table counts: under `srun
-  // torchrun` the number that Slurm gave to torchrun is none of the ranks.
-  RankFacts OwnRank(const ProcessFacts& image) const {
-    const RankFacts facts = RankOf(image.ranks);
-    return facts.scheduler == scheduler_ ? facts : RankFacts{};
-  }
-
-  void FindRanks() {
-    std::set<int> ranks;
-    for (const auto& [identity, process] : facts_.processes) {
-      const RankFacts facts = RankOf(process.ranks);
-      if (facts.rank >= 0 && (scheduler_ < 0 || facts.scheduler < scheduler_)) scheduler_ = facts.scheduler;
-    }
-    int local_world_size = -1;
-    int group = 0;
-    for (const auto& [identity, process] : facts_.processes) {
-      const RankFacts facts = OwnRank(process);
-      if (facts.rank < 0) continue;
-      ranks.insert(facts.rank);
-      timeline_.world_size = std::max(timeline_.world_size, facts.world_size);
-      const auto number = [&process = process](const char* name) {
-        const auto found = process.ranks.find(name);
-        return found == process.ranks.end() ? -1 : ranks_internal::Number(found->second.c_str());
-      };
-      local_world_size = std::max(local_world_size, number("LOCAL_WORLD_SIZE"));
-      group = std::max(group, number("GROUP_RANK"));
-      if (facts_.ended && process.end_ticks == 0 && !process.forked) unended_ranks_.insert(facts.rank);
-    }
-    timeline_.ranks.assign(ranks.begin(), ranks.end());
-    FindMissing(ranks, local_world_size, group);
-    AddRankReports();
-  }
-
-  // The processes of a rank that no other process of it started, each with all images that it ran.
-  struct RankProcess {
-    int32_t pid = 0;
-    int local_rank = -1;
-    uint64_t start_ticks = 0, end_ticks = 0;  // 0: had not ended
-    int exit_code = -1, exit_signal = 0;
-    bool out_of_memory = false;
-
-    bool failed() const { return exit_signal != 0 || exit_code > 0; }
-  };
-  std::map<int, std::vector<RankProcess>> FindRankProcesses() {
-    std::map<int32_t, std::set<int>> ranks_of_pid;
-    for (const auto& [identity, process] : facts_.processes) {
-      if (const int rank = OwnRank(ImageOf(identity)).rank; rank >= 0) ranks_of_pid[process.pid].insert(rank);
-    }
-    std::map<int, std::vector<RankProcess>> found;
-    for (const auto& [identity, process] : facts_.processes) {
-      const RankFacts facts = OwnRank(process);
-      if (facts.rank < 0 || process.forked) continue;
-      const auto parent = ranks_of_pid.find(process.parent_pid);
-      if (parent != ranks_of_pid.end() && process.parent_pid != process.pid && parent->second.count(facts.rank) != 0) {
-        continue;
-      }
-      std::vector<RankProcess>& of_rank = found[facts.rank];
-      auto entry = std::find_if(of_rank.begin(), of_rank.end(),
-                                [pid = process.pid](const RankProcess& other) { return other.pid == pid; });
-      if (entry == of_rank.end()) {
-        of_rank.push_back({.pid = process.pid, .start_ticks = process.start_ticks});
-        entry = std::prev(of_rank.end());
-      }
-      const bool is_last_image = process.start_ticks >= entry->start_ticks;
-      entry->start_ticks = std::min(entry->start_ticks, process.start_ticks);
-      entry->local_rank = facts.local_rank;
-      if (!is_last_image) continue;
-      entry->end_ticks = process.end_ticks;
-      entry->exit_code = process.exit_code;
-      entry->exit_signal = process.exit_signal;
-      entry->out_of_memory = process.out_of_memory;
-    }
-    return found;
-  }
-
-  void AddRankReports() {
-    for (auto& [rank, processes] : FindRankProcesses()) {
-      // What a window shows is what was so at its close.
-      for (RankProcess& process : processes) {
-        if (!HasEndedInWindow(process.end_ticks)) process.end_ticks = 0;
-      }
-      const auto lasted_less = [](const RankProcess& a, const RankProcess& b) {
-        const uint64_t end_of_a = a.end_ticks == 0 ? UINT64_MAX : a.end_ticks;
-        const uint64_t end_of_b = b.end_ticks == 0 ? UINT64_MAX : b.end_ticks;
-        return end_of_a != end_of_b ? end_of_a < end_of_b : a.start_ticks > b.start_ticks;
-      };
-      std::sort(processes.begin(), processes.end(), lasted_less);
-      const RankProcess& last = processes.back();
-      RankReport report;
-      report.rank = rank;
-      report.local_rank = last.local_rank;
-      report.pid = last.pid;
-      report.state = last.end_ticks == 0 ? RankState::kRunning : RankState::kEnded;
-      if (last.end_ticks != 0) {
-        report.exit_code = last.exit_code;
-        report.exit_signal = last.exit_signal;
-        report.out_of_memory = last.out_of_memory;
-        if (last.end_ticks >= window_.open) report.end_ps = facts_.clock.ToPs(last.end_ticks);
-      }
-      for (const RankProcess& process : processes) {
-        if (&process == &last || process.end_ticks == 0 || !process.failed()) continue;
-        if (report.earlier_failures++ == 0) {
-          report.earlier_failure = ExitText(process.exit_code, process.exit_signal, process.out_of_memory);
-        }
-      }
-      timeline_.by_rank.push_back(std::move(report));
-    }
-    for (const int rank : timeline_.missing_ranks) {
-      RankReport report;
-      report.rank = rank;
-      timeline_.by_rank.push_back(std::move(report));
-    }
-    std::sort(timeline_.by_rank.begin(), timeline_.by_rank.end(),
-              [](const RankReport& a, const RankReport& b) { return a.rank < b.rank; });
-  }
-
-  // Of the ranks that this launcher's command was to have.
-  void FindMissing(const std::set<int>& ranks, int local_world_size, int group) {
-    const int world = timeline_.world_size;
-    RankChoice choice;
-    if (!ParseRankChoice(timeline_.ranks_recorded.c_str(), &choice) || !IsTold(choice, world)) return;
-    if (world < 1 || world > kMaxWorld) return;
-    int first = 0;
-    int last = world - 1;
-    if (local_world_size > 0 && local_world_size < world) {
-      first = group * local_world_size;
-      last = std::min(first + local_world_size, world) - 1;
-    }
-    // One launcher per rank.
-    if (session_.rank >= 0 && session_.scheduler == scheduler_) first = last = session_.rank;
-    for (int rank = first; rank <= last; ++rank) {
-      if (IsChosen(choice, {.rank = rank, .local_rank = -1, .world_size = world}) && ranks.count(rank) == 0) {
-        timeline_.missing_ranks.push_back(rank);
-      }
-    }
-  }
-
-  // One file per rank: its reader pairs the steps of several files, and takes those of two ranks in one file for one
-  // sequence. A process belongs to the rank it names, else to its nearest ancestor's.
-  void ChooseRank(std::vector<std::pair<uint64_t, Identity>>* order) {
-    FindRanks();
-    std::map<Identity, int> rank_of;
-    std::map<int32_t, int> rank_of_pid;
-    std::set<int> ranks;
-    for (const auto& [ticks, identity] : *order) {
-      const ProcessFacts& facts = facts_.processes[identity];
-      int rank = OwnRank(ImageOf(identity)).rank;
-      if (rank < 0 && facts.parent_serial != 0) {
-        const auto parent = rank_of.find({identity.segment, facts.parent_serial});
-        if (parent != rank_of.end()) rank = parent->second;
-      }
-      if (rank < 0) {
-        const auto parent = rank_of_pid.find(facts.parent_pid);
-        if (parent != rank_of_pid.end()) rank = parent->second;
-      }
-      rank_of[identity] = rank;
-      if (facts.pid != 0) rank_of_pid[facts.pid] = rank;
-      if (rank >= 0) ranks.insert(rank);
-    }
-    if (ranks.empty()) return;
-    const int lowest = *ranks.begin();
-    timeline_.rank = request_.rank == kAnyRank ? lowest : request_.rank;
-    if (ranks.size() == 1) return;
-    if (request_.rank == kAnyRank) timeline_.further_ranks.assign(std::next(ranks.begin()), ranks.end());
-    std::erase_if(*order, [&](const auto& entry) {
-      const int rank = rank_of[entry.second];
-      return (rank < 0 ? lowest : rank) != timeline_.rank;
-    });
-  }
-
-  // The facts of the exec that made the image this process runs: its own or an ancestor's.
-  const ProcessFacts& ImageOf(Identity identity) {
-    for (int depth = 0; depth < 64; ++depth) {
-      const ProcessFacts& facts = facts_.processes[identity];
-      if (!facts.executable.empty() || facts.parent_serial == 0) return facts;
-      identity.serial = facts.parent_serial;
-    }
-    return facts_.processes[identity];
   }
 
   int ParentOf(const Identity& identity, uint32_t index) {
@@ -988,7 +804,7 @@ class Builder : private HostLines {
   // Whether the file is of that process' rank, for one that has no place in it.
   bool IsOfRank(const Identity& identity) {
     if (timeline_.rank < 0) return true;
-    const int rank = OwnRank(ImageOf(identity)).rank;
+    const int rank = ranks_.OwnRankOf(ImageOf(identity, &facts_)).rank;
     return rank < 0 || rank == timeline_.rank;
   }
 
@@ -1559,8 +1375,8 @@ class Builder : private HostLines {
       // By a fork it had blocks from its first moment on, and may free them.
       AddTo(&at_open, facts.last.inherited_bytes);
       AddTo(&at_close, facts.last.inherited_bytes);
-      const HeapLevels levels =
-          HeapLevelsOf({facts, ImageOf(identity).start_ticks, window_.open, window_.close, at_open, at_close}, periods);
+      const HeapLevels levels = HeapLevelsOf(
+          {facts, ImageOf(identity, &facts_).start_ticks, window_.open, window_.close, at_open, at_close}, periods);
       AllocatorTotals& totals = timeline_.processes[index].allocator;
       totals.is_absolute = levels.absolute;
       totals.begin_bytes = levels.begin_bytes;
@@ -1738,88 +1554,6 @@ class Builder : private HostLines {
     timeline_.step_confidence = 0;
   }
 
-  // What the self-test at attach has found: whether the program calls our functions.
-  void DiagnoseHooks() {
-    static constexpr struct {
-      uint32_t family;
-      const char* function;
-      const char* what;
-    } kTested[] = {{kFamilyThread, "pthread_create", "threads"},
-                   {kFamilyLock, "pthread_mutex_lock", "locks"},
-                   {kFamilySleep, "nanosleep", "sleeps"},
-                   {kFamilyIo, "read", "input and output"},
-                   {kFamilyProcess, "execve", "processes"}};
-    std::set<std::string> said;
-    std::map<std::string, bool> own_allocator;
-    for (const auto& [identity, index] : process_index_) {
-      if (IsForkedImage(identity)) continue;
-      Process& process = timeline_.processes[index];
-      const ProcessFacts& image = ImageOf(identity);
-      const uint32_t flags = image.last.flags;
-      if ((families_ & kFamilyMalloc) != 0) {
-        // By which of its functions the self-test could tell.
-        std::string other;
-        for (const char* function : {"malloc", "memalign", "aligned_alloc", "valloc"}) {
-          const auto interposer = image.interposers.find(function);
-          if (interposer != image.interposers.end()) other = interposer->second;
-        }
-        bool hidden = false;
-        if ((flags & kProcessAllocatorSeen) != 0 && request_.examine != nullptr && !image.executable.empty()) {
-          const auto [known, added] = own_allocator.try_emplace(image.executable);
-          if (added) known->second = request_.examine(image.executable).own_allocator;
-          hidden = known->second;
-        }
-        // One that stands before us and hands its calls on is seen all the same.
-        const bool missed = (flags & kProcessAllocatorMissed) != 0 && process.allocator.allocations == 0;
-        if (hidden || missed) {
-          process.state = ProcessState::kRecordedWithoutAllocator;
-          process.reason = (flags & kProcessSanitized) != 0
-                               ? "allocations are not recorded: hooks would change the sanitizer's reports"
-                           : hidden || other.empty()
-                               ? "allocator not observable: linked statically into the program"
-                               : StrCat("allocator not observable: ", other, " comes before tbprof's library");
-        }
-        if ((flags & kProcessSizesUnknown) != 0 && process.state == ProcessState::kRecorded) {
-          process.reason = "its allocator tells no block sizes (malloc_usable_size): bytes count as 0, calls are right";
-        }
-      }
-      std::string missed_names, by;
-      for (const auto& tested : kTested) {
-        if ((flags >> kProcessMissedShift & families_ & tested.family) == 0) continue;
-        StrAppend(&missed_names, missed_names.empty() ? "" : ", ", tested.what);
-        const auto interposer = image.interposers.find(tested.function);
-        if (by.empty() && interposer != image.interposers.end()) {
-          by = interposer->second.empty() ? "the program itself" : interposer->second;
-        }
-      }
-      if (!missed_names.empty() && process.state == ProcessState::kRecorded) {
-        process.reason = StrCat(missed_names, ": ", by.empty() ? "another library" : by,
-                                " comes before tbprof's library, and what it does not hand on is not recorded");
-      }
-      const ProcessFacts& facts = facts_.processes.at(identity);
-      if (!facts.stopped.empty()) {
-        process.reason = StrCat("recorded until it made the CPU's clock counter fault (", facts.stopped, ")");
-      }
-      if (!facts.torch.empty() && said.insert(facts.torch).second) {
-        const std::string torch = ValidUtf8(std::string_view(facts.torch).substr(1));
-        if (facts.torch[0] == '+') {
-          timeline_.notes.push_back(StrCat(process.name, ": PyTorch ", torch, " is observed"));
-        } else {
-          timeline_.warnings.push_back(
-              StrCat(process.name, ": PyTorch ", torch, ": its operations are not recorded, and steps are inferred"));
-        }
-      }
-      if (!facts.torch_shapes.empty() && said.insert(StrCat("shapes ", facts.torch_shapes)).second) {
-        timeline_.warnings.push_back(StrCat(
-            process.name, ": the shapes of PyTorch's operations are not recorded: ", ValidUtf8(facts.torch_shapes)));
-      }
-      if (process.state == ProcessState::kRecorded && !process.reason.empty() &&
-          said.insert(StrCat(process.name, "\n", process.reason)).second) {
-        timeline_.warnings.push_back(StrCat(process.name, ": ", process.reason));
-      }
-    }
-  }
-
   void AddDiagnostics() {
     static_assert(kProcessSlots == 4096 && kThreadSlots == 4096, "the texts below");
     static constexpr const char* kCauses[kDropCauses] = {
@@ -1872,9 +1606,10 @@ class Builder : private HostLines {
       warnings.push_back(StrCat("missing ranks: ", RankList(timeline_.missing_ranks), " of ", timeline_.world_size,
                                 ": no process of theirs reached tbprof"));
     }
-    if (!unended_ranks_.empty() && timeline_.ranks.size() > 1) {
-      warnings.push_back(StrCat("ranks that ran on when the command ended: ",
-                                RankList({unended_ranks_.begin(), unended_ranks_.end()}), "; their files end there"));
+    if (!ranks_.unended().empty() && timeline_.ranks.size() > 1) {
+      warnings.push_back(StrCat(
+          "ranks that ran on when the command ended: ", RankList({ranks_.unended().begin(), ranks_.unended().end()}),
+          "; their files end there"));
     }
     RankChoice choice;
     if (ParseRankChoice(timeline_.ranks_recorded.c_str(), &choice) && choice.kind == RankChoice::kAuto &&
@@ -1883,7 +1618,7 @@ class Builder : private HostLines {
                                 " ranks: only the first of each node is recorded; --ranks=all for "
                                 "all, --ranks=every:8 for some"));
     }
-    DiagnoseHooks();
+    DiagnoseHooks(process_index_, images_, families_, request_.examine, &facts_, &timeline_);
     timeline_.unrecorded = FindUnrecorded(facts_, window_.open, facts_.close_ticks, facts_.ended, request_.examine);
     const std::string unrecorded = UnrecordedText(timeline_.unrecorded);
     if (!unrecorded.empty()) warnings.push_back(unrecorded);
@@ -1946,8 +1681,6 @@ class Builder : private HostLines {
   SessionFacts session_;
   CaptureWindow window_;
   Timeline timeline_;
-  int scheduler_ = -1;  // of wire/ranks.h
-  std::set<int> unended_ranks_;
   bool less_than_recorded_ = false;  // what is not of families_ is left out
   uint32_t families_ = 0;
   double ps_per_tick_ = 1000;
@@ -1984,6 +1717,7 @@ class Builder : private HostLines {
   EventTypes types_{&facts_, &timeline_};
   std::string command_name_;
   std::map<Identity, uint32_t> process_index_;
+  Ranks ranks_{session_, window_, &facts_, &timeline_};
   ExecImages images_;
   std::map<Identity, uint32_t> main_threads_;  // of fork children before their exec
   std::set<Identity> continued_;               // threads that are on the line of such a one

@@ -35,4 +35,13 @@ ExecImages FindExecImages(const SpoolFacts& facts, const std::vector<std::pair<u
   return images;
 }
 
+const ProcessFacts& ImageOf(Identity identity, SpoolFacts* facts) {
+  for (int depth = 0; depth < 64; ++depth) {
+    const ProcessFacts& process = facts->processes[identity];
+    if (!process.executable.empty() || process.parent_serial == 0) return process;
+    identity.serial = process.parent_serial;
+  }
+  return facts->processes[identity];
+}
+
 }  // namespace tbprof

@@ -23,6 +23,9 @@ struct ExecImages {
 // `order`: images by the time of their start.
 ExecImages FindExecImages(const SpoolFacts& facts, const std::vector<std::pair<uint64_t, Identity>>& order);
 
+// The facts of the exec that made the image this process runs: its own or an ancestor's.
+const ProcessFacts& ImageOf(Identity identity, SpoolFacts* facts);
+
 }  // namespace tbprof
 
 #endif  // TBPROF_WRITER_SPOOL_EXEC_IMAGES_H_

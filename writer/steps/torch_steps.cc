@@ -631,7 +631,7 @@ MarkedSteps FindTorchSteps(const Timeline& timeline, uint32_t process) {
   std::optional<ThreadRanges> best;
   bool of_process = false;
   for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
-    ThreadRanges told = ReadThread(timeline, i, types);
+    ThreadRanges ranges = ReadThread(timeline, i, types);
     if (ranges.optimizers.empty() && ranges.batches.empty()) continue;
     const bool here = timeline.threads[i].process == process;
     // The process whose steps are counted comes first, and optimizers before loaders.
