@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "writer/base/saturating.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 
@@ -11,11 +12,6 @@ namespace tbprof {
 namespace {
 
 constexpr double kDrainLagNs = 250e6;
-
-// Sums that a hostile target's numbers cannot make negative.
-void AddTo(int64_t* sum, int64_t more) {
-  if (__builtin_add_overflow(*sum, more, sum)) *sum = INT64_MAX;
-}
 
 class WindowFinder {
  public:
@@ -34,7 +30,7 @@ class WindowFinder {
     timeline_.duration_ps = std::max<int64_t>(facts_.clock.ToPs(window_.close), 1000);
     if (window_.totals_open < window_.open) {
       timeline_.totals_ps = timeline_.duration_ps;
-      AddTo(&timeline_.totals_ps, facts_.clock.DurationPs(window_.open - window_.totals_open));
+      AddSaturating(&timeline_.totals_ps, facts_.clock.DurationPs(window_.open - window_.totals_open));
     }
     AddSlowDisk(drained);
     timeline_.window = request_.window == 0 ? session_.window : WindowName(request_.window);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "writer/base/clip.h"
+#include "writer/base/saturating.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/convert/gpu_names.h"
@@ -213,7 +214,7 @@ int64_t GpuBuilder::CountWork(uint32_t owner, const Work& work) {
   GpuDevice& device = timeline_->gpu_devices[work.device];
   device.unfinished += work.span.unfinished;
   device.uncertain += work.span.uncertain;
-  if (owner != kNoProcess) AddTo(&device_ps_[owner], counted);
+  if (owner != kNoProcess) AddSaturating(&device_ps_[owner], counted);
   devices_.AddBusy(work.device, std::max(work.span.start, window_.totals_open), std::min(work.span.end, window_.close));
   return counted;
 }
@@ -253,8 +254,8 @@ void GpuBuilder::CountWaits(ProcessState* state, uint32_t context, uint64_t call
   if (known == state->facts->contexts.end()) return;
   const uint32_t device = DeviceOf(state, known->second.device);
   if (device == kNoLine) return;
-  AddTo(&timeline_->gpu_devices[device].waits, calls);
-  AddTo(&timeline_->gpu_devices[device].waited_ps, ps);
+  AddSaturating(&timeline_->gpu_devices[device].waits, calls);
+  AddSaturating(&timeline_->gpu_devices[device].waited_ps, ps);
 }
 
 void GpuBuilder::Keep(const ProcessState& state, uint32_t owner, const Work& work, uint32_t stream,
@@ -341,7 +342,7 @@ void GpuBuilder::CountCalls(const Identity& process, ProcessState* state, uint32
   const std::string& name = timeline_->types[type].name;
   if (name.find("Launch") == std::string::npos || name.find("HostFunc") != std::string::npos) return;
   // Nearly each launch of the runtime is one of the driver, too.
-  AddTo(driver ? &state->driver_launches : &state->runtime_launches, calls);
+  AddSaturating(driver ? &state->driver_launches : &state->runtime_launches, calls);
   if (owner == kNoProcess) return;
   timeline_->processes[owner].gpu.launches = std::max(state->driver_launches, state->runtime_launches);
 }
@@ -446,9 +447,9 @@ void GpuBuilder::TakeTotal(const Identity& process, uint32_t owner, const GpuTot
     return;
   }
   if (on_device) {
-    AddTo(&timeline_->gpu_devices[device].untimed, row.untimed);
-    AddTo(&timeline_->gpu_devices[device].unfinished, row.unfinished);
-    if (owner != kNoProcess && row.kind != GpuTotalKind::kBusy) AddTo(&device_ps_[owner], ps);
+    AddSaturating(&timeline_->gpu_devices[device].untimed, row.untimed);
+    AddSaturating(&timeline_->gpu_devices[device].unfinished, row.unfinished);
+    if (owner != kNoProcess && row.kind != GpuTotalKind::kBusy) AddSaturating(&device_ps_[owner], ps);
   }
   switch (row.kind) {
     case GpuTotalKind::kKernel:
@@ -460,7 +461,7 @@ void GpuBuilder::TakeTotal(const Identity& process, uint32_t owner, const GpuTot
       if (row.calls == 0) return;
       return devices_.CountCopies(device, static_cast<uint8_t>(row.id), row.calls, row.bytes, ps);
     case GpuTotalKind::kGraph:
-      AddTo(&timeline_->gpu_devices[device].graphs, row.calls);
+      AddSaturating(&timeline_->gpu_devices[device].graphs, row.calls);
       return;
     case GpuTotalKind::kCall: {
       const bool driver = (row.id >> 16) != 0;
@@ -509,7 +510,7 @@ void GpuBuilder::CountUnifiedMemory(ProcessState* state, uint32_t owner, uint16_
                                     uint64_t calls, uint64_t value, int64_t ps) {
   if (device == kNoDevice) {
     if (owner != kNoProcess && kind == GpuUnifiedKind::kHostFault) {
-      AddTo(&timeline_->processes[owner].gpu.host_page_faults, calls);
+      AddSaturating(&timeline_->processes[owner].gpu.host_page_faults, calls);
     }
     return;
   }

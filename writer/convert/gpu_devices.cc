@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "writer/base/saturating.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/convert/gpu_names.h"
@@ -22,13 +23,6 @@ std::string Hexadecimal(const uint8_t* bytes, size_t size) {
 }
 
 }  // namespace
-
-void AddTo(int64_t* sum, int64_t more) {
-  if (__builtin_add_overflow(*sum, more, sum)) *sum = INT64_MAX;
-}
-void AddTo(uint64_t* sum, uint64_t more) {
-  if (__builtin_add_overflow(*sum, more, sum)) *sum = UINT64_MAX;
-}
 
 uint32_t GpuDevices::Find(uint16_t number, const GpuDeviceFacts* said) {
   // CUDA_VISIBLE_DEVICES gives two processes the same number for different devices, and the other way round.
@@ -70,34 +64,34 @@ uint32_t GpuDevices::Find(uint16_t number, const GpuDeviceFacts* said) {
 void GpuDevices::CountKernels(uint32_t device, StringId name, uint64_t calls, int64_t ps, int64_t longest_ps) {
   GpuKernelTotal& total = kernel_totals_[{device, name}];
   total.name = name;
-  AddTo(&total.calls, calls);
-  AddTo(&total.total_ps, ps);
+  AddSaturating(&total.calls, calls);
+  AddSaturating(&total.total_ps, ps);
   total.longest_ps = std::max(total.longest_ps, longest_ps);
   GpuDevice& of = timeline_->gpu_devices[device];
-  AddTo(&of.kernels, calls);
-  AddTo(&of.kernel_ps, ps);
-  if (IsCollective(timeline_->strings.Get(name))) AddTo(&of.collective_ps, ps);
+  AddSaturating(&of.kernels, calls);
+  AddSaturating(&of.kernel_ps, ps);
+  if (IsCollective(timeline_->strings.Get(name))) AddSaturating(&of.collective_ps, ps);
 }
 
 void GpuDevices::CountCopies(uint32_t device, uint8_t copy_kind, uint64_t calls, uint64_t bytes, int64_t ps) {
   GpuCopyTotal& total = copy_totals_[{device, copy_kind}];
-  AddTo(&total.calls, calls);
-  AddTo(&total.bytes, bytes);
-  AddTo(&total.total_ps, ps);
+  AddSaturating(&total.calls, calls);
+  AddSaturating(&total.bytes, bytes);
+  AddSaturating(&total.total_ps, ps);
 }
 
 void GpuDevices::CountUnified(uint32_t device, GpuUnifiedKind kind, uint64_t calls, uint64_t value, int64_t ps) {
   GpuUnifiedTotal& total = unified_totals_[{device, kind}];
-  AddTo(&total.calls, calls);
-  AddTo(&total.value, kind == GpuUnifiedKind::kThrottling ? calls : value);
-  AddTo(&total.total_ps, ps);
+  AddSaturating(&total.calls, calls);
+  AddSaturating(&total.value, kind == GpuUnifiedKind::kThrottling ? calls : value);
+  AddSaturating(&total.total_ps, ps);
 }
 
 void GpuDevices::AddTotals() {
   for (uint32_t i = 0; i < timeline_->gpu_devices.size(); ++i) {
     GpuDevice& device = timeline_->gpu_devices[i];
     device.busy_ps = facts_->clock.DurationPs(busy_[i].Length());
-    AddTo(&device.busy_ps, dropped_busy_ps_[i]);
+    AddSaturating(&device.busy_ps, dropped_busy_ps_[i]);
     // What lies on both sides of a dropped part's border, or comes from two processes, is in both.
     device.busy_ps = std::min(device.busy_ps, std::max(timeline_->totals_ps, timeline_->duration_ps));
     for (const auto& [key, total] : kernel_totals_) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "writer/base/interval_union.h"
+#include "writer/base/saturating.h"
 #include "writer/convert/gpu_lines.h"
 #include "writer/convert/gpu_memory.h"
 #include "writer/convert/host_lines.h"
@@ -20,10 +21,6 @@
 #include "writer/timeline/timeline.h"
 
 namespace tbprof {
-
-// The sum stays at its greatest value instead of wrapping.
-void AddTo(int64_t* sum, int64_t more);
-void AddTo(uint64_t* sum, uint64_t more);
 
 class GpuDevices {
  public:
@@ -40,7 +37,7 @@ class GpuDevices {
   void CountUnified(uint32_t device, GpuUnifiedKind kind, uint64_t calls, uint64_t value, int64_t ps);
   // In ticks; those of parts of the spool that were dropped in ps.
   void AddBusy(uint32_t device, uint64_t from, uint64_t to) { busy_[device].Add(from, to); }
-  void AddDroppedBusy(uint32_t device, int64_t ps) { AddTo(&dropped_busy_ps_[device], ps); }
+  void AddDroppedBusy(uint32_t device, int64_t ps) { AddSaturating(&dropped_busy_ps_[device], ps); }
   GpuMemoryTrack& memory(uint32_t device) { return memory_[device]; }
 
   // Totals and memory tracks into the timeline.

@@ -8,6 +8,7 @@
 
 #include "writer/base/arguments.h"
 #include "writer/base/median.h"
+#include "writer/base/saturating.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
@@ -17,10 +18,6 @@ namespace {
 
 constexpr size_t kMaxRankWaits = 5;
 constexpr size_t kMaxNamedFailures = 4;
-
-void Add(int64_t* sum, int64_t more) {
-  if (__builtin_add_overflow(*sum, more, sum)) *sum = INT64_MAX;
-}
 
 void FillSteps(const Timeline& timeline, RankReport* report) {
   if (timeline.step_source == "synthetic") return;
@@ -40,7 +37,7 @@ void FillWaits(const Timeline& timeline, RankReport* report) {
   report->waits.clear();
   report->waited_ps = 0;
   for (const CallSiteTotal& site : timeline.wait_sites) {
-    Add(&report->waited_ps, site.total_ps);
+    AddSaturating(&report->waited_ps, site.total_ps);
     if (report->waits.size() >= kMaxRankWaits) continue;
     const std::string operation = site.type < timeline.types.size() ? timeline.types[site.type].name : "";
     report->waits.push_back({operation, timeline.strings.Get(site.site), site.calls, site.total_ps, site.longest_ps});
@@ -116,7 +113,7 @@ RankTotals TotalsOf(const std::vector<RankReport>& reports) {
     totals.processes += report.processes;
     totals.threads += report.threads;
     totals.records += report.records;
-    Add(&totals.waited_ps, report.waited_ps);
+    AddSaturating(&totals.waited_ps, report.waited_ps);
     totals.own_cost_seconds += report.own_cost_seconds;
   }
   return totals;

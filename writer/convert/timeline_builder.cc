@@ -13,6 +13,7 @@
 #include "writer/base/arguments.h"
 #include "writer/base/clip.h"
 #include "writer/base/nearly_sorted.h"
+#include "writer/base/saturating.h"
 #include "writer/base/secrets.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
@@ -78,11 +79,9 @@ constexpr uint64_t kDeviceEventBytes = 2 * kBytesPerEvent;
 // Of counters that only a hostile target lets run backwards.
 uint64_t Difference(uint64_t now, uint64_t before) { return now > before ? now - before : 0; }
 
-// Sums that a hostile target's numbers cannot make negative.
-void AddTo(int64_t* sum, int64_t more) {
-  if (__builtin_add_overflow(*sum, more, sum)) *sum = INT64_MAX;
+void AddTicks(int64_t* sum, uint64_t ticks) {
+  AddSaturating(sum, static_cast<int64_t>(std::min<uint64_t>(ticks, INT64_MAX)));
 }
-void AddTicks(int64_t* sum, uint64_t ticks) { AddTo(sum, static_cast<int64_t>(std::min<uint64_t>(ticks, INT64_MAX))); }
 
 struct Site {
   Identity process;
@@ -1169,7 +1168,7 @@ class Builder : private HostLines {
       total.site = names[i];
       total.type = site.type;
       total.calls += site.calls;
-      AddTo(&total.total_ps, facts_.clock.DurationPs(site.ticks));
+      AddSaturating(&total.total_ps, facts_.clock.DurationPs(site.ticks));
       total.longest_ps = std::max(total.longest_ps, facts_.clock.DurationPs(site.longest));
     }
     for (Thread& thread : timeline_.threads) {
@@ -1267,8 +1266,8 @@ class Builder : private HostLines {
         all.bytes += site.bytes;
         all.temporary += site.temporary;
         all.live_blocks += site.live_blocks;
-        AddTo(&all.live_bytes, site.live_bytes);
-        AddTo(&all.peak_bytes, site.peak_bytes);
+        AddSaturating(&all.live_bytes, site.live_bytes);
+        AddSaturating(&all.peak_bytes, site.peak_bytes);
       }
       for (const auto& [name, site] : merged) heap.sites.push_back(site);
       // Peaks of an incomplete table are no order.
@@ -1320,8 +1319,9 @@ class Builder : private HostLines {
       totals.frees += Difference(thread.last.frees, thread.first.frees);
       totals.allocated_bytes += Difference(thread.last.allocated_bytes, thread.first.allocated_bytes);
       totals.freed_bytes += Difference(thread.last.freed_bytes, thread.first.freed_bytes);
-      AddTo(&live[process->first], difference(Difference(thread.last.allocated_bytes, thread.first.allocated_bytes),
-                                              Difference(thread.last.freed_bytes, thread.first.freed_bytes)));
+      AddSaturating(&live[process->first],
+                    difference(Difference(thread.last.allocated_bytes, thread.first.allocated_bytes),
+                               Difference(thread.last.freed_bytes, thread.first.freed_bytes)));
       for (const auto& [operation, count] : thread.last_counts) {
         const uint16_t type = types_.OfOperation(identity.segment, operation);
         if (type == kNoType) continue;
@@ -1357,7 +1357,7 @@ class Builder : private HostLines {
     // Threads that ended before the window have had their part in what is live in it.
     std::map<Identity, std::pair<int64_t, int64_t>> counted;  // at the window's opening and at its close
     const auto add = [](int64_t* sum, uint64_t allocated, uint64_t freed) {
-      AddTo(sum, static_cast<int64_t>(allocated - freed));
+      AddSaturating(sum, static_cast<int64_t>(allocated - freed));
     };
     for (const auto& [identity, thread] : facts_.threads) {
       auto& [at_open, at_close] = counted[{identity.segment, thread.process_serial}];
@@ -1373,8 +1373,8 @@ class Builder : private HostLines {
       add(&at_open, facts.first.late_allocated_bytes, facts.first.late_freed_bytes);
       add(&at_close, facts.last.late_allocated_bytes, facts.last.late_freed_bytes);
       // By a fork it had blocks from its first moment on, and may free them.
-      AddTo(&at_open, facts.last.inherited_bytes);
-      AddTo(&at_close, facts.last.inherited_bytes);
+      AddSaturating(&at_open, facts.last.inherited_bytes);
+      AddSaturating(&at_close, facts.last.inherited_bytes);
       const HeapLevels levels = HeapLevelsOf(
           {facts, ImageOf(identity, &facts_).start_ticks, window_.open, window_.close, at_open, at_close}, periods);
       AllocatorTotals& totals = timeline_.processes[index].allocator;
@@ -1435,7 +1435,7 @@ class Builder : private HostLines {
     uint64_t highest_at = 0;
     size_t in_bucket = 0;
     const auto add = [&](uint64_t ticks, int64_t counted) {
-      AddTo(&counted, levels.shift);
+      AddSaturating(&counted, levels.shift);
       track->samples.push_back({ClampedPs(ticks), static_cast<double>(std::max<int64_t>(counted, 0))});
     };
     for (const CounterFact& counter : counters) {

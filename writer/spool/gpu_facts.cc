@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "writer/base/saturating.h"
+
 namespace tbprof {
 namespace {
 
@@ -23,10 +25,6 @@ uint64_t Decimal(std::string_view text) {
   uint64_t value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
-}
-
-void AddSaturating(uint64_t* sum, uint64_t more) {
-  if (__builtin_add_overflow(*sum, more, sum)) *sum = UINT64_MAX;
 }
 
 }  // namespace

@@ -3,14 +3,12 @@
 
 #include <algorithm>
 
+#include "writer/base/saturating.h"
+
 namespace tbprof {
 namespace {
 
 constexpr size_t kBusyIntervals = 1u << 15;
-
-void AddTo(uint64_t* sum, uint64_t more) {
-  if (__builtin_add_overflow(*sum, more, sum)) *sum = UINT64_MAX;
-}
 
 }  // namespace
 
@@ -29,12 +27,12 @@ void GpuTotals::AddWork(const Key& key, uint64_t start, uint64_t end, uint64_t b
     return;
   }
   ++sum->calls;
-  AddTo(&sum->bytes, bytes);
+  AddSaturating(&sum->bytes, bytes);
   if (end == 0) {
     ++sum->unfinished;
     return;
   }
-  AddTo(&sum->ns, end - start);
+  AddSaturating(&sum->ns, end - start);
   sum->longest = std::max(sum->longest, end - start);
   const auto device = std::make_tuple(key.segment, key.process, key.device);
   auto busy = busy_.find(device);
@@ -49,8 +47,8 @@ void GpuTotals::AddCall(const Key& key, uint64_t ns, uint64_t bytes) {
   Sum* const sum = SumOf(key);
   if (sum == nullptr) return;
   ++sum->calls;
-  AddTo(&sum->bytes, bytes);
-  AddTo(&sum->ns, ns);
+  AddSaturating(&sum->bytes, bytes);
+  AddSaturating(&sum->ns, ns);
   sum->longest = std::max(sum->longest, ns);
 }
 
