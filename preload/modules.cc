@@ -242,9 +242,11 @@ const ElfW(Dyn) * DynamicOf(const dl_phdr_info& object) {
   return nullptr;
 }
 
+const link_map* Glibc() { return ObjectAt(RealDlsym(RTLD_NEXT, "gnu_get_libc_version")); }
+
 bool FindVisitor() {
   g_visit_objects = reinterpret_cast<decltype(g_visit_objects)>(RealDlsym(RTLD_NEXT, "dl_iterate_phdr"));
-  return ObjectAt(reinterpret_cast<void*>(g_visit_objects)) == ObjectAt(RealDlsym(RTLD_NEXT, "gnu_get_libc_version"));
+  return ObjectAt(reinterpret_cast<void*>(g_visit_objects)) == Glibc();
 }
 
 int VisitObjects(Visit visit, void* data) { return g_visit_objects == nullptr ? 0 : g_visit_objects(visit, data); }

@@ -20,6 +20,8 @@ namespace tbprof {
 
 // Whose code is at `address`; null: nobody's. Before the constructor and before glibc 2.35 by the loader's lock.
 const link_map* ObjectAt(const void* address);
+// Null: another C library.
+const link_map* Glibc();
 
 // The build id of a shared library that cannot be unloaded now; its length, 0 if it has none or it is longer than
 // `room`.

@@ -347,7 +347,7 @@ void ResolveRealFunctions() {
 void CompareBlockSizes() {
 #if defined(__x86_64__)
   // Elsewhere memory tagging gives the word in front of a block another tag than the block's.
-  const link_map* const glibc = ObjectAt(RealDlsym(RTLD_NEXT, "gnu_get_libc_version"));
+  const link_map* const glibc = Glibc();
   if (glibc != nullptr && glibc == ObjectAt(reinterpret_cast<void*>(g_real.malloc))) {
     __atomic_store_n(&g_blocks_to_compare, kBlocksToCompare, __ATOMIC_RELAXED);
   }

@@ -42,7 +42,7 @@ release_here() {
   printf '%s\n' "$VERSION_CODENAME"
 }
 
-# A release that the mirror does not have is told from a mirror that does not answer.
+# A release that the mirror does not have is not taken for a mirror that does not answer.
 require_suite() { # MIRROR SUITE
   local log
   log=$(LC_ALL=C APT_CONFIG=$PLACE/apt.conf /usr/lib/apt/apt-helper download-file "${1%/}/dists/$2/InRelease" \

@@ -26,7 +26,7 @@ namespace tbprof {
 std::shared_ptr<PrivateDirectory> MakePrivateDirectory(const Session& session);
 
 struct DeliveredFiles {
-  std::vector<std::string> names;  // as the client is told; the command's own rank first
+  std::vector<std::string> names;  // as the client gets them; the command's own rank first
   std::vector<ScopedFd> files;
   uint64_t bytes = 0;
 };

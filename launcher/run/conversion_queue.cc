@@ -116,7 +116,7 @@ void ConversionQueue::StartConversion(uint32_t window) {
   conversions_.push_back(std::move(*conversion));
 }
 
-// One that never began: whoever waits for it is told, and its records may go when room is short.
+// One that never began: whoever waits for it gets the reason, and its records may go when room is short.
 void ConversionQueue::NotConverted(const ConversionRequest& request, const absl::Status& status) {
   ConversionResult failed;
   failed.status = status;

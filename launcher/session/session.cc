@@ -410,7 +410,7 @@ SpoolExtent Session::ExtentOf(uint32_t number) const {
 }
 
 bool Session::Flush(int limit_ms, bool rotate) {
-  // Device work is told of when it is done, and later than it was: what a window still waits for comes now.
+  // Device work is recorded after it is done: what a window still waits for comes now.
   if (armed() || rotate) FlushGpus(targets_->targets(), std::min(limit_ms, kGpuFlushMs));
   TakeClockPair();
   const uint64_t now = ReadMonotonic();
