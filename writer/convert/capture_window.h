@@ -6,6 +6,7 @@
 #ifndef TBPROF_WRITER_CONVERT_CAPTURE_WINDOW_H_
 #define TBPROF_WRITER_CONVERT_CAPTURE_WINDOW_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -30,6 +31,11 @@ struct CaptureWindow {
     return end_ticks != 0 && (closed_by_end || end_ticks <= facts.close_ticks);
   }
 };
+
+// Picoseconds since the window's opening, within the window. `timeline`: of which the duration is set.
+inline int64_t PsInWindow(const SpoolFacts& facts, const Timeline& timeline, uint64_t ticks) {
+  return std::clamp<int64_t>(facts.clock.ToPs(ticks), 0, timeline.duration_ps);
+}
 
 // Also sets the origin of the clock of `facts`, and the window's facts in the timeline.
 CaptureWindow FindCaptureWindow(const SessionFacts& session, const TimelineRequest& request, SpoolFacts* facts,

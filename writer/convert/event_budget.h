@@ -13,12 +13,21 @@
 #ifndef TBPROF_WRITER_CONVERT_EVENT_BUDGET_H_
 #define TBPROF_WRITER_CONVERT_EVENT_BUDGET_H_
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace tbprof {
+
+// What an event takes in the xplane file, measured on real runs. In memory no event counts for less.
+inline constexpr uint64_t kBytesPerEvent = 24;
+
+// The events that are kept of a file of so many bytes.
+inline constexpr uint64_t MostEvents(uint64_t max_profile_size) {
+  return std::max<uint64_t>(max_profile_size / kBytesPerEvent, 1000);
+}
 
 // Lengths and starts in any unit, the same for all.
 class LengthCut {

@@ -12,8 +12,6 @@
 namespace tbprof {
 namespace {
 
-constexpr size_t kMaxTypes = 60000;
-
 EventFamily FamilyOf(uint32_t family) {
   switch (family) {
     case kFamilyThread:
@@ -69,7 +67,7 @@ uint16_t EventTypes::Find(std::string_view given, EventFamily family, ObjectKind
   // Of the families only annotations have names that others have, too.
   const int kind = family == EventFamily::kAnnotation ? 1 + static_cast<int>(origin) : 0;
   const std::string key = StrCat(name, "\n", static_cast<int>(object), "\n", static_cast<int>(value), "\n", kind);
-  if (timeline_.types.size() >= kMaxTypes && ids_.find(key) == ids_.end()) return kNoType;
+  if (timeline_.types.size() >= kMaxEventTypes && ids_.find(key) == ids_.end()) return kNoType;
   const auto [entry, added] = ids_.try_emplace(key, static_cast<uint16_t>(timeline_.types.size()));
   if (added) {
     EventType type;

@@ -6,6 +6,7 @@
 #ifndef TBPROF_WRITER_CONVERT_EVENT_TYPES_H_
 #define TBPROF_WRITER_CONVERT_EVENT_TYPES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -13,11 +14,15 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "writer/convert/host_lines.h"
 #include "writer/spool/spool_facts.h"
 #include "writer/timeline/timeline.h"
 
 namespace tbprof {
+
+// An index into Timeline::types that stands for none.
+inline constexpr uint16_t kNoType = 65535;
+// More types than these are not made.
+inline constexpr size_t kMaxEventTypes = 60000;
 
 class EventTypes {
  public:

@@ -229,7 +229,7 @@ bool GpuBuilder::Place(uint32_t owner, const Work& work, uint32_t flags, GpuEven
   return true;
 }
 
-bool GpuBuilder::PlaceOnHost(uint32_t line, uint16_t type, const Span& span, Event* event) {
+bool GpuBuilder::PlaceOnHost(uint32_t line, uint16_t type, const Span& span, RawEvent* event) {
   if (line == kNoLine || type == kNoType) {
     ++timeline_->corrupt_records;
     return false;
@@ -263,29 +263,7 @@ void GpuBuilder::Keep(const ProcessState& state, uint32_t owner, const Work& wor
   const uint32_t line = StreamOf(owner, work.device, stream, state);
   if (line == kNoLine) return;
   ++timeline_->records;
-  if (!cut_.Keeps(static_cast<uint64_t>(event.duration_ps), static_cast<uint64_t>(event.start_ps))) {
-    ++timeline_->events_over_budget;
-    return;
-  }
-  timeline_->gpu_streams[line].events.push_back(event);
-  ++kept_;
-  host_->DeviceEventKept();
-}
-
-LengthCut GpuBuilder::CutTo(uint64_t most) {
-  LengthHistogram histogram;
-  for (const GpuStream& stream : timeline_->gpu_streams) {
-    for (const GpuEvent& event : stream.events) histogram.Add(static_cast<uint64_t>(event.duration_ps), 1);
-  }
-  cut_ = histogram.CutTo(most, cut_);
-  kept_ = 0;
-  for (GpuStream& stream : timeline_->gpu_streams) {
-    timeline_->events_over_budget += std::erase_if(stream.events, [&](const GpuEvent& event) {
-      return !cut_.Keeps(static_cast<uint64_t>(event.duration_ps), static_cast<uint64_t>(event.start_ps));
-    });
-    kept_ += stream.events.size();
-  }
-  return cut_;
+  host_.events->KeepOnDevice(line, event);
 }
 
 void GpuBuilder::TakeKernel(ProcessState* state, uint32_t owner, const RecordView& record) {
@@ -329,16 +307,16 @@ uint16_t GpuBuilder::CallType(ProcessState* state, uint16_t callback, bool drive
   if (type == kNoType) {
     const std::string* name =
         state->facts->Name(driver ? GpuNameKind::kDriverCallback : GpuNameKind::kRuntimeCallback, callback);
-    type = host_->TypeOf(name != nullptr ? TruncateUtf8(PrintableUtf8(WithoutVersion(*name)), 128)
-                                         : StrCat("CUDA ", driver ? "driver" : "runtime", " call ", callback),
-                         ObjectKind::kNone, ValueKind::kCorrelation);
+    type = host_.types->Find(name != nullptr ? TruncateUtf8(PrintableUtf8(WithoutVersion(*name)), 128)
+                                             : StrCat("CUDA ", driver ? "driver" : "runtime", " call ", callback),
+                             EventFamily::kGpu, ObjectKind::kNone, ValueKind::kCorrelation);
   }
   return type;
 }
 
 void GpuBuilder::CountCalls(const Identity& process, ProcessState* state, uint32_t owner, uint16_t type, bool driver,
                             uint64_t calls, uint64_t ticks, uint64_t longest) {
-  host_->CountCalls(process, owner, type, calls, ticks, longest);
+  host_.totals->Count(process, owner, type, 0, {calls, ticks, longest});
   const std::string& name = timeline_->types[type].name;
   if (name.find("Launch") == std::string::npos || name.find("HostFunc") != std::string::npos) return;
   // Nearly each launch of the runtime is one of the driver, too.
@@ -365,8 +343,8 @@ void GpuBuilder::TakeApi(const Identity& process, ProcessState* state, uint32_t 
   const uint64_t counted = std::min(span.end, window_.close) - std::max(span.start, window_.totals_open);
   CountCalls(process, state, owner, type, driver, 1, counted, counted);
   if (span.end <= window_.open || owner == kNoProcess) return;
-  const uint32_t line = host_->ThreadOf(process, owner, api.tid, span.start);
-  Event event;
+  const uint32_t line = host_.model->LineOfThread(owner, api.tid, span.start);
+  RawEvent event;
   if (!PlaceOnHost(line, type, span, &event)) return;
   // What Correlate needs; it leaves the id that is unique in the file.
   event.value = static_cast<int64_t>(uint64_t{driver} << 32 | api.correlation);
@@ -374,7 +352,7 @@ void GpuBuilder::TakeApi(const Identity& process, ProcessState* state, uint32_t 
     event.flags |= Event::kFailed;
     event.error = static_cast<int32_t>(api.duration_and_result & 0xFFFF);
   }
-  host_->KeepCall(line, event);
+  host_.events->Keep(line, event);
 }
 
 void GpuBuilder::TakeGraph(ProcessState* state, uint32_t owner, const RecordView& record, const GpuSpanRecord& graph) {
@@ -414,12 +392,13 @@ void GpuBuilder::TakeSpan(const Identity& process, ProcessState* state, uint32_t
     }
     case GpuSpanKind::kOverhead: {
       if (span.end <= window_.open || owner == kNoProcess) return;
-      const uint32_t line = host_->LineOf(
+      const uint32_t line = host_.model->LineOf(
           owner, said.object == 0 ? std::string("CUPTI overhead") : StrCat("CUPTI overhead/", said.object));
-      const uint16_t type = host_->TypeOf(OverheadName(said.type), ObjectKind::kNone, ValueKind::kNone);
-      Event event;
+      const uint16_t type =
+          host_.types->Find(OverheadName(said.type), EventFamily::kGpu, ObjectKind::kNone, ValueKind::kNone);
+      RawEvent event;
       if (!PlaceOnHost(line, type, span, &event)) return;
-      host_->KeepCall(line, event);
+      host_.events->Keep(line, event);
       return;
     }
     case GpuSpanKind::kGraph:
@@ -543,12 +522,12 @@ void GpuBuilder::TakeUnifiedMemory(const Identity& process, ProcessState* state,
   const std::string line_name = record.tag.aux == kNoDevice
                                     ? StrCat("unified memory/host ", kind->line)
                                     : StrCat("unified memory/", kind->line, " GPU ", record.tag.aux);
-  const uint32_t line = host_->LineOf(owner, line_name);
-  const uint16_t type =
-      host_->TypeOf(kind->name, ObjectKind::kAddress, kind->is_bytes ? ValueKind::kBytes : ValueKind::kNone);
-  Event event;
+  const uint32_t line = host_.model->LineOf(owner, line_name);
+  const uint16_t type = host_.types->Find(kind->name, EventFamily::kGpu, ObjectKind::kAddress,
+                                          kind->is_bytes ? ValueKind::kBytes : ValueKind::kNone);
+  RawEvent event;
   if (!PlaceOnHost(line, type, span, &event)) return;
-  if (instant) event.duration_ps = 0;
+  if (instant) event.duration = 0;
   event.object = said.address;
   if (kind->is_bytes) event.value = static_cast<int64_t>(std::min<uint64_t>(said.value, INT64_MAX));
   std::string detail;
@@ -560,20 +539,20 @@ void GpuBuilder::TakeUnifiedMemory(const Identity& process, ProcessState* state,
   event.detail = timeline_->strings.Intern(detail);
   // Names are found for what lies before a return address.
   if (said.unified_kind == GpuUnifiedKind::kHostFault && said.value != 0) {
-    event.call_site = host_->SiteOf(process, type, said.value + 1);
+    event.site = host_.totals->SiteOf(process, type, said.value + 1);
   }
-  host_->KeepCall(line, event);
+  host_.events->Keep(line, event);
 }
 
-void GpuBuilder::Finish() { CorrelateGpu(std::move(syncs_), window_, timeline_, host_); }
+void GpuBuilder::Finish() { CorrelateGpu(std::move(syncs_), window_, host_, timeline_); }
 
 void GpuBuilder::FinishTimes() {
   for (GpuStream& stream : timeline_->gpu_streams) {
     for (GpuEvent& event : stream.events) {
       const auto start = static_cast<uint64_t>(event.start_ps);
       const auto end = start + static_cast<uint64_t>(event.duration_ps);
-      event.start_ps = host_->PsOf(start);
-      event.duration_ps = host_->PsOf(end) - event.start_ps;
+      event.start_ps = PsInWindow(*facts_, *timeline_, start);
+      event.duration_ps = PsInWindow(*facts_, *timeline_, end) - event.start_ps;
       // The readers take what has no length for no kernel.
       if (event.duration_ps > 0) continue;
       event.start_ps = std::min(event.start_ps, timeline_->duration_ps - 1);
@@ -581,7 +560,7 @@ void GpuBuilder::FinishTimes() {
     }
   }
   SplitGpuLanes(timeline_);
-  devices_.Finish(window_, *host_);
+  devices_.Finish(window_);
   NumberGpuDevices(devices_.Places(), timeline_);
 }
 
@@ -590,7 +569,7 @@ void GpuBuilder::AddDiagnostics(const std::map<Identity, uint32_t>& index) {
   for (const auto& [identity, state] : states_) {
     activity[identity] = {state.last_call_ticks, state.last_work_ticks, !state.devices.empty()};
   }
-  AddGpuStatus(*facts_, window_, activity, index, timeline_, host_);
+  AddGpuStatus(*facts_, window_, activity, index, host_.modules, timeline_);
 }
 
 }  // namespace tbprof

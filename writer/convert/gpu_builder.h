@@ -3,10 +3,9 @@
 // The GPU part of the second pass: device records to lines of devices, calls of the CUDA interfaces to events of host
 // threads, and what ties the two together.
 //
-//   GpuBuilder gpu(&facts, &timeline, &host);
-//   gpu.Begin(window);
+//   GpuBuilder gpu(&window, &facts, host, &timeline);
 //   for each GPU record: gpu.Take(process, owner, record);
-//   gpu.Finish();        // times of host events are ticks still
+//   gpu.Finish();
 //   gpu.FinishTimes();
 //
 // Process: converter, one thread. Untrusted: every id, time and number.
@@ -20,10 +19,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "writer/convert/event_budget.h"
+#include "writer/convert/capture_window.h"
 #include "writer/convert/gpu_correlation.h"
 #include "writer/convert/gpu_devices.h"
-#include "writer/convert/host_lines.h"
+#include "writer/convert/host_parts.h"
 #include "writer/spool/gpu_totals.h"
 #include "writer/spool/spool_facts.h"
 #include "writer/timeline/timeline.h"
@@ -32,32 +31,25 @@ namespace tbprof {
 
 class GpuBuilder {
  public:
-  using Window = GpuWindow;
-  GpuBuilder(const SpoolFacts* facts, Timeline* timeline, HostLines* host)
-      : facts_(facts), timeline_(timeline), host_(host), devices_(facts, timeline) {}
+  // All must outlive this.
+  GpuBuilder(const CaptureWindow* window, const SpoolFacts* facts, const HostParts& host, Timeline* timeline)
+      : window_(*window), facts_(facts), timeline_(timeline), host_(host), devices_(facts, timeline) {}
 
-  void Begin(const Window& window) { window_ = window; }
   static bool IsGpu(RecordKind kind);
   // `owner`: index into Timeline::processes; kNoProcess: it had ended before what is shown, and counts in totals alone.
   void Take(const Identity& process, uint32_t owner, const RecordView& record);
   // What a process did on a device in parts that were dropped.
   void TakeTotal(const Identity& process, uint32_t owner, const GpuTotalRow& row);
   void TakeDroppedMemory(const Identity& process, uint32_t owner, const GpuMemoryRecord& memory);
-  // Ties calls and device work together; with times still in ticks.
+  // Ties calls and device work together, while events of the host are kept still.
   void Finish();
   // Ticks to picoseconds, order, nesting, totals.
   void FinishTimes();
   // Warnings, and how recording went in each process; `index`: of the processes in the timeline.
   void AddDiagnostics(const std::map<Identity, uint32_t>& index);
 
-  uint64_t kept() const { return kept_; }
-  // Leaves at most so many events, the longest.
-  LengthCut CutTo(uint64_t most);
-  // Device time of a process, ticks.
-  int64_t DevicePs(uint32_t owner) const {
-    const auto found = device_ps_.find(owner);
-    return found == device_ps_.end() ? 0 : found->second;
-  }
+  // Time on devices by process.
+  const std::map<uint32_t, int64_t>& device_ps() const { return device_ps_; }
 
  private:
   // What of a process is looked up again and again.
@@ -112,15 +104,15 @@ class GpuBuilder {
   // False: not in the window.
   bool Place(uint32_t owner, const Work& work, uint32_t flags, GpuEvent* event) const;
   // Of a span that touches the window. False: there are too many lines or types, and it is counted.
-  bool PlaceOnHost(uint32_t line, uint16_t type, const Span& span, Event* event);
+  bool PlaceOnHost(uint32_t line, uint16_t type, const Span& span, RawEvent* event);
   void Keep(const ProcessState& state, uint32_t owner, const Work& work, uint32_t stream, const GpuEvent& event);
   // Of a span, what lies in the time that the totals are about, in ps.
   int64_t CountedPs(const Span& span, uint64_t ns) const;
 
+  const CaptureWindow& window_;
   const SpoolFacts* facts_;
   Timeline* timeline_;
-  HostLines* host_;
-  Window window_;
+  const HostParts host_;
   GpuDevices devices_;
 
   std::map<Identity, ProcessState> states_;
@@ -130,8 +122,6 @@ class GpuBuilder {
   absl::flat_hash_map<std::string, uint32_t> launch_ids_;
   std::map<uint32_t, int64_t> device_ps_;
   std::vector<GpuSync> syncs_;
-  LengthCut cut_;  // in ticks
-  uint64_t kept_ = 0;
 };
 
 }  // namespace tbprof

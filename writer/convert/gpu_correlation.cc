@@ -6,7 +6,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "writer/base/clip.h"
 #include "writer/convert/gpu_names.h"
 
 namespace tbprof {
@@ -37,19 +36,20 @@ absl::flat_hash_set<uint64_t> WantedKeys(const std::vector<GpuSync>& syncs, cons
 }
 
 // Takes the numbers out of the events.
-std::vector<Call> TakeCalls(const absl::flat_hash_set<uint64_t>& wanted, Timeline* timeline) {
+std::vector<Call> TakeCalls(const absl::flat_hash_set<uint64_t>& wanted, const Timeline& timeline, HostEvents* events) {
   std::vector<Call> calls;
-  const bool any = std::any_of(timeline->types.begin(), timeline->types.end(),
+  const bool any = std::any_of(timeline.types.begin(), timeline.types.end(),
                                [](const EventType& type) { return type.value == ValueKind::kCorrelation; });
-  for (uint32_t t = 0; any && t < timeline->threads.size(); ++t) {
-    Thread& thread = timeline->threads[t];
-    for (uint32_t i = 0; i < thread.events.size(); ++i) {
-      Event& event = thread.events[i];
-      if (timeline->types[event.type].value != ValueKind::kCorrelation) continue;
+  for (uint32_t t = 0; any && t < timeline.threads.size(); ++t) {
+    std::vector<RawEvent>& line = events->Of(t);
+    for (uint32_t i = 0; i < line.size(); ++i) {
+      RawEvent& event = line[i];
+      if (timeline.types[event.type].value != ValueKind::kCorrelation) continue;
       const auto value = static_cast<uint64_t>(std::exchange(event.value, 0));
-      const uint64_t key = KeyOf(thread.process, value & UINT32_MAX);
+      const uint64_t key = KeyOf(timeline.threads[t].process, value & UINT32_MAX);
       if ((value & UINT32_MAX) == 0 || !wanted.contains(key)) continue;
-      calls.push_back({key, event.start_ps, event.start_ps + event.duration_ps, t, i, (value >> 32) != 0, 0});
+      calls.push_back(
+          {key, static_cast<int64_t>(event.start), static_cast<int64_t>(event.end()), t, i, (value >> 32) != 0, 0});
     }
   }
   return calls;
@@ -98,7 +98,7 @@ class CallIndex {
   std::vector<Call> calls_;
 };
 
-void NumberEvents(const GpuWindow& window, CallIndex* index, Timeline* timeline) {
+void NumberEvents(const CaptureWindow& window, CallIndex* index, HostEvents* events, Timeline* timeline) {
   uint64_t next = 0;
   absl::flat_hash_map<uint64_t, uint64_t> without_call;
   for (GpuStream& stream : timeline->gpu_streams) {
@@ -124,28 +124,29 @@ void NumberEvents(const GpuWindow& window, CallIndex* index, Timeline* timeline)
     }
   }
   for (const Call& call : index->calls()) {
-    timeline->threads[call.thread].events[call.index].value = static_cast<int64_t>(call.unique);
+    events->Of(call.thread)[call.index].value = static_cast<int64_t>(call.unique);
   }
 }
 
 }  // namespace
 
-void CorrelateGpu(std::vector<GpuSync> syncs, const GpuWindow& window, Timeline* timeline, HostLines* host) {
-  CallIndex index(TakeCalls(WantedKeys(syncs, *timeline), timeline));
-  NumberEvents(window, &index, timeline);
+void CorrelateGpu(std::vector<GpuSync> syncs, const CaptureWindow& window, const HostParts& host, Timeline* timeline) {
+  CallIndex index(TakeCalls(WantedKeys(syncs, *timeline), *timeline, host.events));
+  NumberEvents(window, &index, host.events, timeline);
   for (const GpuSync& sync : syncs) {
     const Call* call = sync.correlation == 0 ? nullptr
                                              : index.Find(KeyOf(sync.owner, sync.correlation),
                                                           static_cast<int64_t>(std::max(sync.start, window.open)));
-    const uint32_t line = call != nullptr ? call->thread : host->LineOf(sync.owner, "CUDA synchronization");
-    const uint16_t type = host->TypeOf(SynchronizationName(sync.type), ObjectKind::kStream, ValueKind::kNone);
+    const uint32_t line = call != nullptr ? call->thread : host.model->LineOf(sync.owner, "CUDA synchronization");
+    const uint16_t type =
+        host.types->Find(SynchronizationName(sync.type), EventFamily::kGpu, ObjectKind::kStream, ValueKind::kNone);
     if (line == kNoLine || type == kNoType) continue;
     ++timeline->records;
-    Event event;
+    RawEvent event;
     ClipTo(window.open, window.close, sync.start, sync.end, &event);
     event.type = type;
     if (sync.stream != UINT32_MAX) event.object = sync.stream;
-    host->KeepCall(line, event);
+    host.events->Keep(line, event);
   }
 }
 

@@ -10,7 +10,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "writer/convert/host_lines.h"
+#include "writer/convert/capture_window.h"
+#include "writer/convert/host_parts.h"
 #include "writer/timeline/timeline.h"
 
 namespace tbprof {
@@ -23,8 +24,8 @@ struct GpuSync {
   uint32_t correlation, stream, context, type;
 };
 
-// With times of events in ticks. An event of a call has `driver << 32 | correlation` for its value until then.
-void CorrelateGpu(std::vector<GpuSync> syncs, const GpuWindow& window, Timeline* timeline, HostLines* host);
+// With times of device events in ticks.
+void CorrelateGpu(std::vector<GpuSync> syncs, const CaptureWindow& window, const HostParts& host, Timeline* timeline);
 
 }  // namespace tbprof
 

@@ -7,6 +7,7 @@
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/convert/gpu_names.h"
+#include "writer/convert/process_model.h"
 
 namespace tbprof {
 namespace {
@@ -115,7 +116,7 @@ void GpuDevices::AddTotals() {
   }
 }
 
-void GpuDevices::AddMemory(const GpuWindow& window, const HostLines& host) {
+void GpuDevices::AddMemory(const CaptureWindow& window) {
   for (uint32_t i = 0; i < memory_.size(); ++i) {
     const std::vector<GpuMemoryTrack::Sample> all = memory_[i].Samples();
     if (all.empty()) continue;
@@ -143,10 +144,11 @@ void GpuDevices::AddMemory(const GpuWindow& window, const HostLines& host) {
       const auto begin = shown.begin() + static_cast<ptrdiff_t>(from);
       const auto end = shown.begin() + static_cast<ptrdiff_t>(std::min(from + stride, shown.size()));
       const auto highest = std::max_element(begin, end, [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
-      track.samples.push_back({host.PsOf(highest->ticks), static_cast<double>(highest->bytes)});
+      track.samples.push_back({PsInWindow(*facts_, *timeline_, highest->ticks), static_cast<double>(highest->bytes)});
     }
     if (!shown.empty() && stride > 1) {
-      track.samples.push_back({host.PsOf(shown.back().ticks), static_cast<double>(shown.back().bytes)});
+      track.samples.push_back(
+          {PsInWindow(*facts_, *timeline_, shown.back().ticks), static_cast<double>(shown.back().bytes)});
     }
     timeline_->counters.push_back(std::move(track));
   }
@@ -168,9 +170,9 @@ std::vector<GpuDevicePlace> GpuDevices::Places() const {
   return places;
 }
 
-void GpuDevices::Finish(const GpuWindow& window, const HostLines& host) {
+void GpuDevices::Finish(const CaptureWindow& window) {
   AddTotals();
-  AddMemory(window, host);
+  AddMemory(window);
 }
 
 }  // namespace tbprof

@@ -14,9 +14,9 @@
 
 #include "writer/base/interval_union.h"
 #include "writer/base/saturating.h"
+#include "writer/convert/capture_window.h"
 #include "writer/convert/gpu_lines.h"
 #include "writer/convert/gpu_memory.h"
-#include "writer/convert/host_lines.h"
 #include "writer/spool/spool_facts.h"
 #include "writer/timeline/timeline.h"
 
@@ -41,12 +41,12 @@ class GpuDevices {
   GpuMemoryTrack& memory(uint32_t device) { return memory_[device]; }
 
   // Totals and memory tracks into the timeline.
-  void Finish(const GpuWindow& window, const HostLines& host);
+  void Finish(const CaptureWindow& window);
   std::vector<GpuDevicePlace> Places() const;
 
  private:
   void AddTotals();
-  void AddMemory(const GpuWindow& window, const HostLines& host);
+  void AddMemory(const CaptureWindow& window);
 
   const SpoolFacts* facts_;
   Timeline* timeline_;

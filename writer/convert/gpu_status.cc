@@ -40,9 +40,9 @@ std::string WithRemedy(const std::string& why) {
 
 class StatusReport {
  public:
-  StatusReport(const SpoolFacts& facts, const GpuWindow& window, const std::map<Identity, GpuActivity>& activity,
-               Timeline* timeline, HostLines* host)
-      : facts_(facts), window_(window), activity_(activity), timeline_(timeline), host_(host) {}
+  StatusReport(const SpoolFacts& facts, const CaptureWindow& window, const std::map<Identity, GpuActivity>& activity,
+               ProcessModules* modules, Timeline* timeline)
+      : facts_(facts), window_(window), activity_(activity), modules_(modules), timeline_(timeline) {}
 
   void AddProcess(const Identity& identity, const GpuFacts& facts, const ProcessFacts& known, Process* process);
   void AddUnused(const std::map<Identity, uint32_t>& index);
@@ -59,10 +59,10 @@ class StatusReport {
   std::string_view WhyUnused(const Identity& identity, const ProcessFacts& process) const;
 
   const SpoolFacts& facts_;
-  const GpuWindow window_;
+  const CaptureWindow& window_;
   const std::map<Identity, GpuActivity>& activity_;
+  ProcessModules* const modules_;
   Timeline* const timeline_;
-  HostLines* const host_;
   Alike unavailable_, approximate_;
   uint64_t dropped_ = 0, unknown_ = 0, names_left_out_ = 0;
   std::set<std::string> missing_;
@@ -78,7 +78,7 @@ void StatusReport::ExplainGap(const Identity& identity, const std::vector<CuptiU
   gap->remedy = CuptiRemedy(cause.left);
   gap->left = CuptiLeftName(cause.left);
   gap->first_call = PrintableUtf8(cause.first_call);
-  if (cause.caller != 0) gap->caller_module = host_->ModuleOf(identity, cause.caller);
+  if (cause.caller != 0) gap->caller_module = modules_->FileOfCall(identity, cause.caller);
   const std::string text = CuptiCauseText(cause, &gap->caller_module);
   if (!text.empty()) StrAppend(&gap->reason, ", ", text);
 }
@@ -93,7 +93,8 @@ void StatusReport::SetRecording(const Identity& identity, const GpuFacts& facts,
   const uint64_t end = process.end_ticks != 0 ? std::min(process.end_ticks, window_.close) : window_.close;
   GapFinder gaps(window_.open, end, facts_.clock.ns_per_tick(),
                  [&](uint64_t since, uint64_t from, uint64_t to, PauseCause cause, const std::string& text) {
-                   gpu->gaps.push_back({host_->PsOf(from), host_->PsOf(to), text, "", "", "", ""});
+                   gpu->gaps.push_back({PsInWindow(facts_, *timeline_, from), PsInWindow(facts_, *timeline_, to), text,
+                                        "", "", "", ""});
                    ExplainGap(identity, uses, cause, {since, from, to, to >= end}, &gpu->gaps.back());
                  });
   for (const GpuStateChange& change : changes) gaps.Take(change);
@@ -166,7 +167,8 @@ void StatusReport::AddProcess(const Identity& identity, const GpuFacts& facts, c
     warnings.push_back(
         StrCat(who, ": recording of its GPUs began and paused ", facts.changes.size() + facts.changes_left_out,
                " times, which is more than is kept; gaps after ",
-               host_->PsOf(std::max(facts.left_out_from_ticks, window_.open)) / kPsPerMs, " ms are not told"));
+               PsInWindow(facts_, *timeline_, std::max(facts.left_out_from_ticks, window_.open)) / kPsPerMs,
+               " ms are not told"));
   }
   AddClock(who, facts, gpu);
   dropped_ += gpu.dropped;
@@ -275,9 +277,9 @@ void StatusReport::AddDevices() {
 
 }  // namespace
 
-void AddGpuStatus(const SpoolFacts& facts, const GpuWindow& window, const std::map<Identity, GpuActivity>& activity,
-                  const std::map<Identity, uint32_t>& index, Timeline* timeline, HostLines* host) {
-  StatusReport report(facts, window, activity, timeline, host);
+void AddGpuStatus(const SpoolFacts& facts, const CaptureWindow& window, const std::map<Identity, GpuActivity>& activity,
+                  const std::map<Identity, uint32_t>& index, ProcessModules* modules, Timeline* timeline) {
+  StatusReport report(facts, window, activity, modules, timeline);
   for (const auto& [identity, owner] : index) {
     const auto gpu = facts.gpus.find(identity);
     const auto known = facts.processes.find(identity);

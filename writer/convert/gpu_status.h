@@ -10,7 +10,8 @@
 #include <cstdint>
 #include <map>
 
-#include "writer/convert/host_lines.h"
+#include "writer/convert/capture_window.h"
+#include "writer/convert/process_modules.h"
 #include "writer/spool/spool_facts.h"
 #include "writer/timeline/timeline.h"
 
@@ -24,8 +25,8 @@ struct GpuActivity {
 };
 
 // `index`: of the processes in the timeline.
-void AddGpuStatus(const SpoolFacts& facts, const GpuWindow& window, const std::map<Identity, GpuActivity>& activity,
-                  const std::map<Identity, uint32_t>& index, Timeline* timeline, HostLines* host);
+void AddGpuStatus(const SpoolFacts& facts, const CaptureWindow& window, const std::map<Identity, GpuActivity>& activity,
+                  const std::map<Identity, uint32_t>& index, ProcessModules* modules, Timeline* timeline);
 
 }  // namespace tbprof
 

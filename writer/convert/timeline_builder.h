@@ -9,7 +9,6 @@
 #ifndef TBPROF_WRITER_CONVERT_TIMELINE_BUILDER_H_
 #define TBPROF_WRITER_CONVERT_TIMELINE_BUILDER_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -17,20 +16,13 @@
 
 #include "absl/status/statusor.h"
 #include "writer/convert/diagnostics.h"
+#include "writer/convert/event_budget.h"
 #include "writer/spool/spool.h"
 #include "writer/timeline/timeline.h"
 
 namespace tbprof {
 
 inline constexpr int kAnyRank = -1;
-
-// What an event takes in the file, measured on real runs.
-inline constexpr uint64_t kBytesPerEvent = 24;
-
-// The events that are kept of a file of so many bytes.
-inline constexpr uint64_t MostEvents(uint64_t max_profile_size) {
-  return std::max<uint64_t>(max_profile_size / kBytesPerEvent, 1000);
-}
 
 struct TimelineRequest {
   std::string spool;

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/convert/call_totals.h"
+
+#include <algorithm>
+
+#include "writer/base/saturating.h"
+#include "writer/convert/process_model.h"
+#include "writer/timeline/torch_names.h"
+
+namespace tbprof {
+namespace {
+
+int64_t Signed(uint64_t ticks) { return static_cast<int64_t>(std::min<uint64_t>(ticks, INT64_MAX)); }
+
+uint64_t Ticks(double estimated) { return static_cast<uint64_t>(std::clamp(estimated, 0.0, 9e18)); }
+
+}  // namespace
+
+uint32_t CallTotals::Count(const Identity& process, uint32_t owner, uint16_t type, uint64_t address,
+                           const Calls& calls) {
+  const SiteKey key{process, address, type};
+  Recent& recent = recents_[(address ^ address >> 8 ^ type ^ uint64_t{process.serial} << 3) % kRecents];
+  if (recent.total == UINT32_MAX || recent.owner != owner || recent.key != key) {
+    recent = {key, owner, owner == kNoProcess ? 0 : TotalOf(owner, type), SiteOf(key)};
+  }
+  if (owner != kNoProcess) {
+    OperationTotal& total = totals_[recent.total];
+    total.calls += calls.count;
+    total.recorded += calls.count;
+    AddSaturating(&total.total_ps, Signed(calls.ticks));
+    total.longest_ps = std::max(total.longest_ps, Signed(calls.longest));
+  }
+  if (recent.site == 0) return 0;
+  Calls& site = sites_[recent.site].calls;
+  site.count += calls.count;
+  AddSaturating(&site.ticks, calls.ticks);
+  site.longest = std::max(site.longest, calls.longest);
+  return recent.site;
+}
+
+void CallTotals::CountUnrecorded(uint32_t owner, uint16_t type, const Calls& calls) {
+  OperationTotal& total = totals_[TotalOf(owner, type)];
+  total.calls += calls.count;
+  AddSaturating(&total.total_ps, Signed(calls.ticks));
+}
+
+void CallTotals::CountTorch(uint32_t owner, const std::vector<TorchSamplingAt>& sampling,
+                            const RecordedOperation& operation) {
+  auto known = torch_.find(owner);
+  if (known == torch_.end()) known = torch_.try_emplace(owner, sampling).first;
+  known->second.Take(operation);
+}
+
+uint32_t CallTotals::SiteOf(const Identity& process, uint16_t type, uint64_t address) {
+  return SiteOf({process, address, type});
+}
+
+uint32_t CallTotals::SiteOf(const SiteKey& key) {
+  if (key.address == 0) return 0;
+  const auto found = site_ids_.find(key);
+  if (found != site_ids_.end()) return found->second;
+  if (sites_.size() >= kMaxSites) return 0;
+  const auto id = static_cast<uint32_t>(sites_.size());
+  site_ids_.emplace(key, id);
+  sites_.push_back({key});
+  return id;
+}
+
+uint32_t CallTotals::TotalOf(uint32_t owner, uint16_t type) {
+  const auto [known, added] = total_ids_.try_emplace({owner, type}, static_cast<uint32_t>(totals_.size()));
+  if (added) totals_.emplace_back().type = type;
+  return known->second;
+}
+
+std::vector<StringId> CallTotals::NameSites() {
+  std::vector<StringId> names(sites_.size(), 0);
+  std::map<std::pair<StringId, uint16_t>, CallSiteTotal> merged;
+  for (size_t i = 1; i < sites_.size(); ++i) {
+    const Site& site = sites_[i];
+    names[i] = modules_.NameOfCall(site.key.process, site.key.address);
+    CallSiteTotal& total = merged[{names[i], site.key.type}];
+    total.site = names[i];
+    total.type = site.key.type;
+    total.calls += site.calls.count;
+    AddSaturating(&total.total_ps, facts_.clock.DurationPs(site.calls.ticks));
+    total.longest_ps = std::max(total.longest_ps, facts_.clock.DurationPs(site.calls.longest));
+  }
+  for (const auto& [key, total] : merged) {
+    if (total.calls > 0 && timeline_.types[total.type].family != EventFamily::kMemory) {
+      timeline_.wait_sites.push_back(total);
+    }
+  }
+  std::sort(timeline_.wait_sites.begin(), timeline_.wait_sites.end(),
+            [](const CallSiteTotal& a, const CallSiteTotal& b) { return a.total_ps > b.total_ps; });
+  return names;
+}
+
+void CallTotals::FinishTorch(const CaptureWindow& window) {
+  for (auto& [owner, totals] : torch_) {
+    // Of the dropped parts of a long run no operation is known.
+    totals.Finish(facts_.dropped.empty() ? window.totals_open : window.open, window.close);
+    TorchSampled& sampled = timeline_.processes[owner].torch;
+    sampled.recorded = totals.recorded();
+    sampled.skipped = totals.skipped();
+    if (!totals.sampled()) continue;
+    for (const TorchTotals::Weight& weight : totals.Weights()) {
+      sampled.weights.push_back({PsInWindow(facts_, timeline_, weight.ticks), weight.weight, weight.midway});
+    }
+  }
+}
+
+void CallTotals::Finish(const CaptureWindow& window) {
+  FinishTorch(window);
+  for (const auto& [key, id] : total_ids_) {
+    OperationTotal& total = totals_[id];
+    const auto torch = torch_.find(key.first);
+    if (torch != torch_.end() && IsTorchWork(timeline_.types[total.type])) {
+      const EstimatedTotal estimated = torch->second.Of(total.type);
+      total.self_ps = facts_.clock.DurationPs(Ticks(estimated.self_ticks));
+      if (torch->second.sampled()) {
+        total.estimated = true;
+        total.calls = std::max(total.recorded, estimated.calls);
+        total.total_ps = static_cast<int64_t>(Ticks(estimated.ticks));
+      }
+    }
+    total.total_ps = facts_.clock.DurationPs(static_cast<uint64_t>(total.total_ps));
+    total.longest_ps = facts_.clock.DurationPs(static_cast<uint64_t>(total.longest_ps));
+    timeline_.processes[key.first].operations.push_back(total);
+  }
+  for (Process& process : timeline_.processes) {
+    std::sort(process.operations.begin(), process.operations.end(),
+              // By type where they took equally long: those come here in the order of a hash table.
+              [](const OperationTotal& a, const OperationTotal& b) {
+                return a.total_ps != b.total_ps ? a.total_ps > b.total_ps : a.type < b.type;
+              });
+  }
+}
+
+}  // namespace tbprof

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The totals of calls: of each operation of each process, and of each place in the code that calls came from. They
+// count what the budget leaves out of the lines, too.
+//
+// Process: converter, one thread. Memory: bounded, places beyond kMaxSites have no totals of their own.
+#ifndef TBPROF_WRITER_CONVERT_CALL_TOTALS_H_
+#define TBPROF_WRITER_CONVERT_CALL_TOTALS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "writer/convert/capture_window.h"
+#include "writer/convert/process_modules.h"
+#include "writer/spool/spool_facts.h"
+#include "writer/spool/torch_sampling.h"
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+class CallTotals {
+ public:
+  static constexpr size_t kMaxSites = 1u << 20;
+
+  // All must outlive this.
+  CallTotals(const SpoolFacts* facts, ProcessModules* modules, Timeline* timeline)
+      : facts_(*facts), modules_(*modules), timeline_(*timeline), sites_(1) {}
+
+  struct Calls {
+    uint64_t count = 1;
+    uint64_t ticks = 0, longest = 0;
+  };
+  // Adds calls to their operation and to their place, whose number is returned (0: none). `owner`: index into
+  // Timeline::processes; kNoProcess: not shown, and without totals of its own. `address`: where they return to; 0: not
+  // known.
+  uint32_t Count(const Identity& process, uint32_t owner, uint16_t type, uint64_t address, const Calls& calls);
+  // Calls that were counted in the target and have no record.
+  void CountUnrecorded(uint32_t owner, uint16_t type, const Calls& calls);
+  // Of PyTorch's work: what was recorded, of which the rest is extrapolated. `sampling`: of its process.
+  void CountTorch(uint32_t owner, const std::vector<TorchSamplingAt>& sampling, const RecordedOperation& operation);
+
+  // The number of a place, without counting a call.
+  uint32_t SiteOf(const Identity& process, uint16_t type, uint64_t address);
+  // Names by number. Also fills Timeline::wait_sites.
+  std::vector<StringId> NameSites();
+  // Fills Process::operations and Process::torch.
+  void Finish(const CaptureWindow& window);
+
+ private:
+  struct SiteKey {
+    Identity process;
+    uint64_t address = 0;
+    uint16_t type = 0;
+    friend bool operator==(const SiteKey&, const SiteKey&) = default;
+    template <typename H>
+    friend H AbslHashValue(H hash, const SiteKey& key) {
+      return H::combine(std::move(hash), key.process, key.address, key.type);
+    }
+  };
+  struct Site {
+    SiteKey key;
+    Calls calls{.count = 0};
+  };
+  // What the last calls counted as, by where they came from: most come from few places.
+  struct Recent {
+    SiteKey key;
+    uint32_t owner = 0;
+    uint32_t total = UINT32_MAX;  // none yet
+    uint32_t site = 0;
+  };
+  static constexpr size_t kRecents = 256;
+
+  uint32_t TotalOf(uint32_t owner, uint16_t type);
+  uint32_t SiteOf(const SiteKey& key);
+  void FinishTorch(const CaptureWindow& window);
+
+  const SpoolFacts& facts_;
+  ProcessModules& modules_;
+  Timeline& timeline_;
+  std::vector<OperationTotal> totals_;  // times in ticks
+  absl::flat_hash_map<std::pair<uint32_t, uint16_t>, uint32_t> total_ids_;
+  std::vector<Site> sites_;  // from 1
+  absl::flat_hash_map<SiteKey, uint32_t> site_ids_;
+  Recent recents_[kRecents];
+  std::map<uint32_t, TorchTotals> torch_;  // by process
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_CONVERT_CALL_TOTALS_H_

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The heap of each process: what was allocated and freed, how much was live over time, and with --malloc=exact what
+// became of each block.
+//
+// Process: converter, one thread. Memory: bounded by kMaxBlocks blocks of all processes together.
+#ifndef TBPROF_WRITER_CONVERT_HEAP_TOTALS_H_
+#define TBPROF_WRITER_CONVERT_HEAP_TOTALS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "writer/convert/call_totals.h"
+#include "writer/convert/capture_window.h"
+#include "writer/convert/event_types.h"
+#include "writer/convert/heap_blocks.h"
+#include "writer/convert/heap_levels.h"
+#include "writer/convert/process_model.h"
+#include "writer/convert/process_modules.h"
+#include "writer/spool/spool.h"
+#include "writer/spool/spool_facts.h"
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+class HeapTotals {
+ public:
+  // As many blocks as the table takes 100 MB for.
+  static constexpr size_t kMaxBlocks = (1u << 22) / 8 * 7;
+
+  // All must outlive this.
+  HeapTotals(const CaptureWindow* window, const ProcessModel* model, ProcessModules* modules, SpoolFacts* facts,
+             Timeline* timeline)
+      : window_(*window), model_(*model), modules_(*modules), facts_(*facts), timeline_(*timeline) {}
+
+  // --malloc=exact: the blocks in one chunk of a process.
+  void TakeBlocks(const Frame& frame, const ChunkFact& chunk, const Identity& process);
+
+  // Fills Process::allocator, and counts the calls that have no record.
+  void AddAllocatorTotals(EventTypes* types, CallTotals* totals);
+  // Fills Process::exact_heap. `is_own_window`: the capture shows the run's own window, from its start.
+  void AddExactHeaps(bool is_own_window);
+  // The live bytes over time, behind the other two.
+  void AddCounters();
+
+ private:
+  void AddCountedCalls(const Identity& thread, uint32_t process, EventTypes* types, CallTotals* totals);
+  void AddLevels();
+  void AddExactHeap(const Identity& identity, const HeapBlocks& blocks, bool is_own_window);
+  std::vector<HeapSite> SitesOf(const Identity& identity, const HeapBlocks& blocks, bool by_peak);
+  uint64_t LostBlocks(const Identity& identity, const HeapBlocks::Totals& totals, bool is_own_window) const;
+  void AddLooks(const std::vector<CounterFact>& counters, const HeapLevels& levels, CounterTrack* track) const;
+  void AddCountedLevels(const ProcessFacts& facts, const HeapLevels& levels, CounterTrack* track) const;
+
+  const CaptureWindow& window_;
+  const ProcessModel& model_;
+  ProcessModules& modules_;
+  SpoolFacts& facts_;
+  Timeline& timeline_;
+  size_t room_for_blocks_ = kMaxBlocks;
+  std::map<Identity, HeapBlocks> blocks_;
+  std::map<Identity, HeapLevels> levels_;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_CONVERT_HEAP_TOTALS_H_

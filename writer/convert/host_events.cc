@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/convert/host_events.h"
+
+#include <algorithm>
+
+#include "writer/base/nearly_sorted.h"
+#include "writer/convert/capture_window.h"
+#include "writer/convert/input_wait.h"
+#include "writer/timeline/event_size.h"
+#include "writer/timeline/torch_names.h"
+
+namespace tbprof {
+namespace {
+
+// Of a budget, for ranges that may be steps.
+constexpr uint64_t kShareOfSteps = 4;
+constexpr int64_t kJitterPs = 1'000'000;
+// 24 bytes each.
+constexpr size_t kMostCutWaits = 2'000'000;
+// What an event of a device takes in the file, its arrow and its name apart.
+constexpr uint64_t kDeviceEventBytes = 2 * kBytesPerEvent;
+
+uint64_t LengthOf(const GpuEvent& event) { return static_cast<uint64_t>(event.duration_ps); }
+uint64_t StartOf(const GpuEvent& event) { return static_cast<uint64_t>(event.start_ps); }
+
+// What contains another comes first.
+struct StartsBefore {
+  template <typename Timed>
+  bool operator()(const Timed& a, const Timed& b) const {
+    return a.start_ps != b.start_ps ? a.start_ps < b.start_ps : a.duration_ps > b.duration_ps;
+  }
+};
+
+// The viewer nests by containment: what sticks out of its parent by the clock's jitter is cut to it.
+void Nest(std::vector<Event>* events) {
+  std::vector<int64_t> ends;
+  for (Event& event : *events) {
+    while (!ends.empty() && ends.back() <= event.start_ps) ends.pop_back();
+    if (!ends.empty() && event.start_ps + event.duration_ps > ends.back()) {
+      // Ranges of two domains need not nest: what is more than jitter is flagged.
+      if (event.start_ps + event.duration_ps > ends.back() + kJitterPs) event.flags |= Event::kClippedAtEnd;
+      event.duration_ps = ends.back() - event.start_ps;
+    }
+    ends.push_back(event.start_ps + event.duration_ps);
+  }
+}
+
+StringId NameOf(const std::vector<StringId>& names, uint32_t site) { return site < names.size() ? names[site] : 0; }
+
+}  // namespace
+
+HostEvents::Line& HostEvents::LineAt(uint32_t index) {
+  if (index >= lines_.size()) lines_.resize(std::max<size_t>(timeline_.threads.size(), index + 1));
+  return lines_[index];
+}
+
+std::vector<RawEvent>& HostEvents::Of(uint32_t line) { return LineAt(line).events; }
+
+void HostEvents::Expect(uint32_t line, uint64_t count) {
+  constexpr uint64_t kLeast = 1000, kMost = 8'000'000;
+  // Untouched room costs nothing; growing would copy each event once more.
+  const uint64_t room = std::min(count, std::min<uint64_t>(most_bytes_ / kBytesPerEvent, kMost) - expected_);
+  if (room < kLeast) return;
+  LineAt(line).events.reserve(room);
+  expected_ += room;
+}
+
+void HostEvents::MayBeSteps(uint16_t type) {
+  step_types_.resize(std::max<size_t>(step_types_.size(), type + 1u));
+  step_types_[type] = true;
+}
+
+HostEvents::Cuttable HostEvents::CuttableOf(uint16_t type) const {
+  return timeline_.types[type].value == ValueKind::kCorrelation ? kGpuCalls : kHostSpans;
+}
+
+// The memory of the timeline is bounded by the same budget.
+uint64_t HostEvents::BytesOf(const RawEvent& event) const {
+  const double duration_ps = static_cast<double>(event.duration) * (facts_.clock.ns_per_tick() * 1000);
+  const EventType& type = timeline_.types[event.type];
+  const uint64_t name = IsFrameworkWork(type) ? kTextStatBytes : 0;
+  Event sized = WithoutTimes(event, event.site | event.shapes);
+  sized.duration_ps = event.duration != 0;
+  return std::max(kBytesPerEvent, name + EventBytes(type, sized, static_cast<uint64_t>(timeline_.duration_ps),
+                                                    static_cast<uint64_t>(std::min(duration_ps, 9e18))));
+}
+
+uint64_t HostEvents::DeviceBytes() const { return kDeviceEventBytes * device_events_; }
+
+uint64_t HostEvents::Bytes() const {
+  return step_bytes_ + instant_bytes_ + kept_bytes_[kHostSpans] + kept_bytes_[kGpuCalls] + DeviceBytes();
+}
+
+void HostEvents::Keep(uint32_t line, const RawEvent& event) {
+  Line& kept = LineAt(line);
+  const bool may_be_step = event.type < step_types_.size() && step_types_[event.type];
+  if (may_be_step && step_bytes_ < most_bytes_ / kShareOfSteps) {
+    step_bytes_ += BytesOf(event);
+    kept.events.push_back(event);
+    kept.events.back().may_be_step = true;
+    return Trim();
+  }
+  const bool instant = event.duration == 0;
+  const Cuttable kind = CuttableOf(event.type);
+  if (instant ? instant_bytes_ >= most_bytes_ / 2 : !cuts_[kind].Keeps(event.duration, event.start)) {
+    ++timeline_.events_over_budget;
+    return RememberCut(line, event);
+  }
+  (instant ? instant_bytes_ : kept_bytes_[kind]) += BytesOf(event);
+  kept.events.push_back(event);
+  Trim();
+}
+
+void HostEvents::KeepOnDevice(uint32_t stream, const GpuEvent& event) {
+  if (!cuts_[kGpuWork].Keeps(LengthOf(event), StartOf(event))) {
+    ++timeline_.events_over_budget;
+    return;
+  }
+  timeline_.gpu_streams[stream].events.push_back(event);
+  ++device_events_;
+  Trim();
+}
+
+void HostEvents::RememberCut(uint32_t line, const RawEvent& event) {
+  const EventType& type = timeline_.types[event.type];
+  const bool is_batch = IsIteratorCall(type) || IsNextBatch(type);
+  if (!is_batch && !(timeline_.threads[line].is_main && IsWait(type.family))) return;
+  if (event.duration == 0 || cut_waits_ >= kMostCutWaits) return;
+  ++cut_waits_;
+  LineAt(line).cut_waits.push_back({event.start, event.duration, event.site, event.type});
+}
+
+// Down to three quarters. A kind that is cut keeps its part of the budget at least, so that cutting comes to an end.
+void HostEvents::Trim() {
+  if (Bytes() <= most_bytes_) return;
+  const uint64_t wanted = most_bytes_ / 4 * 3;
+  uint64_t before = UINT64_MAX;
+  while (Bytes() > wanted && Bytes() < before) {
+    before = Bytes();
+    const uint64_t share = most_bytes_ / 8;
+    const Cuttable kind = kept_bytes_[kHostSpans] > share  ? kHostSpans
+                          : kept_bytes_[kGpuCalls] > share ? kGpuCalls
+                          : device_events_ > 0             ? kGpuWork
+                                                           : kHostSpans;
+    // What ran on devices goes only where nothing else makes room.
+    if (kind == kGpuWork && Bytes() <= most_bytes_ / 16 * 15) return;
+    const uint64_t others = Bytes() - (kind == kGpuWork ? DeviceBytes() : kept_bytes_[kind]);
+    const uint64_t most = std::max(wanted > others ? wanted - others : 0, share / 2);
+    if (kind == kGpuWork) {
+      TrimDevices(most / kDeviceEventBytes);
+    } else {
+      TrimHost(kind, most);
+    }
+  }
+}
+
+void HostEvents::TrimHost(Cuttable kind, uint64_t most) {
+  const auto can_go = [&](const RawEvent& event) {
+    return event.duration > 0 && CuttableOf(event.type) == kind && !event.may_be_step;
+  };
+  LengthHistogram histogram;
+  for (const Line& line : lines_) {
+    for (const RawEvent& event : line.events) {
+      if (can_go(event)) histogram.Add(event.duration, BytesOf(event));
+    }
+  }
+  LengthCut& cut = cuts_[kind];
+  cut = histogram.CutTo(most, cut);
+  kept_bytes_[kind] = 0;
+  for (uint32_t line = 0; line < lines_.size(); ++line) {
+    timeline_.events_over_budget += std::erase_if(lines_[line].events, [&](const RawEvent& event) {
+      if (!can_go(event)) return false;
+      if (!cut.Keeps(event.duration, event.start)) {
+        RememberCut(line, event);
+        return true;
+      }
+      kept_bytes_[kind] += BytesOf(event);
+      return false;
+    });
+  }
+}
+
+void HostEvents::TrimDevices(uint64_t most) {
+  LengthHistogram histogram;
+  for (const GpuStream& stream : timeline_.gpu_streams) {
+    for (const GpuEvent& event : stream.events) histogram.Add(LengthOf(event), 1);
+  }
+  LengthCut& cut = cuts_[kGpuWork];
+  cut = histogram.CutTo(most, cut);
+  device_events_ = 0;
+  for (GpuStream& stream : timeline_.gpu_streams) {
+    timeline_.events_over_budget += std::erase_if(
+        stream.events, [&](const GpuEvent& event) { return !cut.Keeps(LengthOf(event), StartOf(event)); });
+    device_events_ += stream.events.size();
+  }
+}
+
+void HostEvents::Finish(const std::vector<StringId>& names) {
+  for (uint32_t index = 0; index < lines_.size(); ++index) {
+    Line line = std::move(lines_[index]);
+    Thread& thread = timeline_.threads[index];
+    thread.events.reserve(line.events.size());
+    for (const RawEvent& raw : line.events) {
+      Event& event = thread.events.emplace_back(
+          WithoutTimes(raw, IsFrameworkWork(timeline_.types[raw.type]) ? raw.shapes : NameOf(names, raw.site)));
+      event.start_ps = PsInWindow(facts_, timeline_, raw.start);
+      if (raw.duration == 0) continue;
+      event.duration_ps = std::max<int64_t>(PsInWindow(facts_, timeline_, raw.end()) - event.start_ps, 0);
+    }
+    SortNearlySorted(&thread.events, StartsBefore());
+    Nest(&thread.events);
+    FinishWaits(names, line.cut_waits, &thread.cut_waits);
+  }
+  lines_ = {};
+  FinishThresholds();
+}
+
+void HostEvents::FinishWaits(const std::vector<StringId>& names, const std::vector<RawWait>& raw,
+                             std::vector<CutWait>* waits) {
+  waits->reserve(raw.size());
+  for (const RawWait& wait : raw) {
+    const int64_t start = PsInWindow(facts_, timeline_, wait.start);
+    const int64_t end = PsInWindow(facts_, timeline_, wait.start + wait.duration);
+    waits->push_back({start, std::max<int64_t>(end - start, 0), NameOf(names, wait.site), wait.type});
+  }
+  std::ranges::sort(*waits, StartsBefore());
+}
+
+void HostEvents::FinishThresholds() {
+  const auto longest = [&](uint64_t (LengthCut::*length)() const) {
+    return facts_.clock.DurationPs(std::max((cuts_[kHostSpans].*length)(), (cuts_[kGpuCalls].*length)()));
+  };
+  timeline_.shortest_shown_ps = longest(&LengthCut::shortest);
+  timeline_.all_shown_from_ps = longest(&LengthCut::all_from);
+  timeline_.shortest_gpu_shown_ps = facts_.clock.DurationPs(cuts_[kGpuWork].shortest());
+  timeline_.all_gpu_shown_from_ps = facts_.clock.DurationPs(cuts_[kGpuWork].all_from());
+}
+
+}  // namespace tbprof

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The events of threads and other lines of the host while the spool is read, and which of all events the size of the
+// profile allows. When there are too many the shortest go: those of host threads first, then calls of CUDA, what ran on
+// devices last.
+//
+//   HostEvents events(&facts, &timeline);
+//   events.Begin(most_bytes);
+//   events.Keep(line, event);          // many times
+//   events.Finish(names_of_sites);     // into Thread::events, with times in picoseconds
+//
+// Process: converter, one thread. Memory: bounded by the budget.
+#ifndef TBPROF_WRITER_CONVERT_HOST_EVENTS_H_
+#define TBPROF_WRITER_CONVERT_HOST_EVENTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "writer/convert/event_budget.h"
+#include "writer/convert/raw_event.h"
+#include "writer/spool/spool_facts.h"
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+class HostEvents {
+ public:
+  // Both must outlive this.
+  HostEvents(const SpoolFacts* facts, Timeline* timeline) : facts_(*facts), timeline_(*timeline) {}
+
+  void Begin(uint64_t most_bytes) { most_bytes_ = most_bytes; }
+  // So many are about to come for a line. A hint.
+  void Expect(uint32_t line, uint64_t count);
+  // Events of the type may be the program's steps: a share of the budget is theirs, whatever their length.
+  void MayBeSteps(uint16_t type);
+
+  // `line`: index into Timeline::threads. An event that the budget does not allow is counted as not drawn. Instants
+  // have no length to go by: they get half of the budget, first come, first served.
+  void Keep(uint32_t line, const RawEvent& event);
+  // `stream`: index into Timeline::gpu_streams.
+  void KeepOnDevice(uint32_t stream, const GpuEvent& event);
+
+  // Of a line, in the order in which they came.
+  std::vector<RawEvent>& Of(uint32_t line);
+
+  // What all kept events are to take in the file.
+  uint64_t Bytes() const;
+  bool CutsHost() const { return cuts_[kHostSpans].cuts(); }
+  bool CutsGpu() const { return cuts_[kGpuCalls].cuts() || cuts_[kGpuWork].cuts(); }
+
+  // Moves the events into the timeline, in picoseconds, ordered and nested. `names`: of sites, by their numbers.
+  void Finish(const std::vector<StringId>& names);
+
+ private:
+  enum Cuttable { kHostSpans, kGpuCalls, kGpuWork, kCuttables };
+  struct RawWait {
+    uint64_t start, duration;  // ticks
+    uint32_t site;
+    uint16_t type;
+  };
+  struct Line {
+    std::vector<RawEvent> events;
+    std::vector<RawWait> cut_waits;
+  };
+
+  Line& LineAt(uint32_t index);
+  Cuttable CuttableOf(uint16_t type) const;
+  uint64_t BytesOf(const RawEvent& event) const;
+  uint64_t DeviceBytes() const;
+  void RememberCut(uint32_t line, const RawEvent& event);
+  void Trim();
+  void TrimHost(Cuttable kind, uint64_t most);
+  void TrimDevices(uint64_t most);
+  void FinishWaits(const std::vector<StringId>& names, const std::vector<RawWait>& raw, std::vector<CutWait>* waits);
+  void FinishThresholds();
+
+  const SpoolFacts& facts_;
+  Timeline& timeline_;
+  std::vector<Line> lines_;  // as Timeline::threads
+  uint64_t most_bytes_ = 0;
+  uint64_t expected_ = 0;              // events that room was made for
+  uint64_t kept_bytes_[kCuttables]{};  // but of kGpuWork
+  uint64_t instant_bytes_ = 0;
+  uint64_t step_bytes_ = 0;
+  uint64_t device_events_ = 0;
+  size_t cut_waits_ = 0;
+  std::vector<bool> step_types_;
+  LengthCut cuts_[kCuttables];  // in ticks
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_CONVERT_HOST_EVENTS_H_

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/convert/process_modules.h"
+
+#include <vector>
+
+#include "writer/base/text.h"
+#include "writer/base/utf8.h"
+
+namespace tbprof {
+
+const ModuleMap& ProcessModules::Of(const Identity& process) {
+  auto& map = maps_[process];
+  if (map != nullptr) return *map;
+  map = std::make_unique<ModuleMap>();
+  std::vector<const ProcessFacts*> chain;
+  Identity at = process;
+  for (int depth = 0; depth < 64; ++depth) {
+    const auto found = facts_.processes.find(at);
+    if (found == facts_.processes.end()) break;
+    chain.push_back(&found->second);
+    if (found->second.parent_serial == 0) break;
+    at.serial = found->second.parent_serial;
+  }
+  for (auto facts = chain.rbegin(); facts != chain.rend(); ++facts) {
+    for (const Module& module : (*facts)->modules) map->Add(module);
+  }
+  return *map;
+}
+
+StringId ProcessModules::NameOfCall(const Identity& process, uint64_t return_address) {
+  return strings_.Intern(symbolizer_.Find(Of(process), return_address, /*is_return_address=*/true).Text());
+}
+
+std::string ProcessModules::FileOfCall(const Identity& process, uint64_t return_address) {
+  const Module* const module = Of(process).Find(return_address - 1);
+  return module == nullptr ? "" : PrintableUtf8(BaseName(module->path));
+}
+
+}  // namespace tbprof
