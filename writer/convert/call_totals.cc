@@ -3,40 +3,14 @@
 
 #include <algorithm>
 
-#include "writer/base/saturating.h"
-#include "writer/convert/process_model.h"
 #include "writer/timeline/torch_names.h"
 
 namespace tbprof {
 namespace {
 
-int64_t Signed(uint64_t ticks) { return static_cast<int64_t>(std::min<uint64_t>(ticks, INT64_MAX)); }
-
 uint64_t Ticks(double estimated) { return static_cast<uint64_t>(std::clamp(estimated, 0.0, 9e18)); }
 
 }  // namespace
-
-uint32_t CallTotals::Count(const Identity& process, uint32_t owner, uint16_t type, uint64_t address,
-                           const Calls& calls) {
-  const SiteKey key{process, address, type};
-  Recent& recent = recents_[(address ^ address >> 8 ^ type ^ uint64_t{process.serial} << 3) % kRecents];
-  if (recent.total == UINT32_MAX || recent.owner != owner || recent.key != key) {
-    recent = {key, owner, owner == kNoProcess ? 0 : TotalOf(owner, type), SiteOf(key)};
-  }
-  if (owner != kNoProcess) {
-    OperationTotal& total = totals_[recent.total];
-    total.calls += calls.count;
-    total.recorded += calls.count;
-    AddSaturating(&total.total_ps, Signed(calls.ticks));
-    total.longest_ps = std::max(total.longest_ps, Signed(calls.longest));
-  }
-  if (recent.site == 0) return 0;
-  Calls& site = sites_[recent.site].calls;
-  site.count += calls.count;
-  AddSaturating(&site.ticks, calls.ticks);
-  site.longest = std::max(site.longest, calls.longest);
-  return recent.site;
-}
 
 void CallTotals::CountUnrecorded(uint32_t owner, uint16_t type, const Calls& calls) {
   OperationTotal& total = totals_[TotalOf(owner, type)];

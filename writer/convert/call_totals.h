@@ -7,6 +7,7 @@
 #ifndef TBPROF_WRITER_CONVERT_CALL_TOTALS_H_
 #define TBPROF_WRITER_CONVERT_CALL_TOTALS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "writer/base/saturating.h"
 #include "writer/convert/capture_window.h"
 #include "writer/convert/process_modules.h"
 #include "writer/spool/spool_facts.h"
@@ -37,7 +39,26 @@ class CallTotals {
   // Adds calls to their operation and to their place, whose number is returned (0: none). `owner`: index into
   // Timeline::processes; kNoProcess: not shown, and without totals of its own. `address`: where they return to; 0: not
   // known.
-  uint32_t Count(const Identity& process, uint32_t owner, uint16_t type, uint64_t address, const Calls& calls);
+  uint32_t Count(const Identity& process, uint32_t owner, uint16_t type, uint64_t address, const Calls& calls) {
+    const SiteKey key{process, address, type};
+    Recent& recent = recents_[(address ^ address >> 8 ^ type ^ uint64_t{process.serial} << 3) % kRecents];
+    if (recent.total == UINT32_MAX || recent.owner != owner || recent.key != key) {
+      recent = {key, owner, owner == kNoProcess ? 0 : TotalOf(owner, type), SiteOf(key)};
+    }
+    if (owner != kNoProcess) {
+      OperationTotal& total = totals_[recent.total];
+      total.calls += calls.count;
+      total.recorded += calls.count;
+      AddSaturating(&total.total_ps, Signed(calls.ticks));
+      total.longest_ps = std::max(total.longest_ps, Signed(calls.longest));
+    }
+    if (recent.site == 0) return 0;
+    Calls& site = sites_[recent.site].calls;
+    site.count += calls.count;
+    AddSaturating(&site.ticks, calls.ticks);
+    site.longest = std::max(site.longest, calls.longest);
+    return recent.site;
+  }
   // Calls that were counted in the target and have no record.
   void CountUnrecorded(uint32_t owner, uint16_t type, const Calls& calls);
   // Of PyTorch's work: what was recorded, of which the rest is extrapolated. `sampling`: of its process.
@@ -74,6 +95,7 @@ class CallTotals {
   };
   static constexpr size_t kRecents = 256;
 
+  static int64_t Signed(uint64_t ticks) { return static_cast<int64_t>(std::min<uint64_t>(ticks, INT64_MAX)); }
   uint32_t TotalOf(uint32_t owner, uint16_t type);
   uint32_t SiteOf(const SiteKey& key);
   void FinishTorch(const CaptureWindow& window);

@@ -97,11 +97,13 @@ void LinkThreads(const SpoolFacts& facts, const HostParts& host, Timeline* timel
     const uint32_t line = host.model->IndexOfThread(creator);
     if (line == kNoLine) continue;
     std::sort(children.begin(), children.end());
-    for (RawEvent& event : host.events->Of(line)) {
+    const std::vector<RawEvent>& events = host.events->Of(line);
+    for (size_t i = 0; i < events.size(); ++i) {
+      const RawEvent& event = events[i];
       if (timeline->types[event.type].value != ValueKind::kFlowOut) continue;
       const auto child = std::lower_bound(children.begin(), children.end(), std::make_pair(event.start, uint64_t{0}));
       if (child == children.end() || child->first != event.start) continue;
-      event.value = static_cast<int64_t>(child->second);
+      host.events->SetValue(line, i, child->second);
       timeline->threads[child->second - 1].flow_id = child->second;
     }
   }
@@ -109,8 +111,9 @@ void LinkThreads(const SpoolFacts& facts, const HostParts& host, Timeline* timel
   for (uint32_t line = 0; line < timeline->threads.size(); ++line) {
     const uint64_t flow = timeline->threads[line].flow_id;
     if (flow == 0) continue;
-    for (RawEvent& event : host.events->Of(line)) {
-      if (event.type == start_type) event.value = static_cast<int64_t>(flow);
+    const std::vector<RawEvent>& events = host.events->Of(line);
+    for (size_t i = 0; i < events.size(); ++i) {
+      if (events[i].type == start_type) host.events->SetValue(line, i, flow);
     }
   }
 }

@@ -41,11 +41,12 @@ std::vector<Call> TakeCalls(const absl::flat_hash_set<uint64_t>& wanted, const T
   const bool any = std::any_of(timeline.types.begin(), timeline.types.end(),
                                [](const EventType& type) { return type.value == ValueKind::kCorrelation; });
   for (uint32_t t = 0; any && t < timeline.threads.size(); ++t) {
-    std::vector<RawEvent>& line = events->Of(t);
+    const std::vector<RawEvent>& line = events->Of(t);
     for (uint32_t i = 0; i < line.size(); ++i) {
-      RawEvent& event = line[i];
+      const RawEvent& event = line[i];
       if (timeline.types[event.type].value != ValueKind::kCorrelation) continue;
-      const auto value = static_cast<uint64_t>(std::exchange(event.value, 0));
+      const auto value = static_cast<uint64_t>(event.value);
+      events->SetValue(t, i, 0);
       const uint64_t key = KeyOf(timeline.threads[t].process, value & UINT32_MAX);
       if ((value & UINT32_MAX) == 0 || !wanted.contains(key)) continue;
       calls.push_back(
@@ -124,7 +125,7 @@ void NumberEvents(const CaptureWindow& window, CallIndex* index, HostEvents* eve
     }
   }
   for (const Call& call : index->calls()) {
-    events->Of(call.thread)[call.index].value = static_cast<int64_t>(call.unique);
+    events->SetValue(call.thread, call.index, call.unique);
   }
 }
 

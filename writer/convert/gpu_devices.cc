@@ -7,7 +7,6 @@
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/convert/gpu_names.h"
-#include "writer/convert/process_model.h"
 
 namespace tbprof {
 namespace {

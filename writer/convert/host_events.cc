@@ -49,12 +49,16 @@ StringId NameOf(const std::vector<StringId>& names, uint32_t site) { return site
 
 }  // namespace
 
-HostEvents::Line& HostEvents::LineAt(uint32_t index) {
-  if (index >= lines_.size()) lines_.resize(std::max<size_t>(timeline_.threads.size(), index + 1));
-  return lines_[index];
+void HostEvents::SetValue(uint32_t line, size_t index, uint64_t value) {
+  RawEvent& event = LineAt(line).events[index];
+  event.value = static_cast<int64_t>(value);
+  event.bytes = BytesOf(event);
 }
 
-std::vector<RawEvent>& HostEvents::Of(uint32_t line) { return LineAt(line).events; }
+void HostEvents::Begin(uint64_t most_bytes) {
+  most_bytes_ = most_bytes;
+  ps_per_tick_ = facts_.clock.ns_per_tick() * 1000;
+}
 
 void HostEvents::Expect(uint32_t line, uint64_t count) {
   constexpr uint64_t kLeast = 1000, kMost = 8'000'000;
@@ -70,19 +74,15 @@ void HostEvents::MayBeSteps(uint16_t type) {
   step_types_[type] = true;
 }
 
-HostEvents::Cuttable HostEvents::CuttableOf(uint16_t type) const {
-  return timeline_.types[type].value == ValueKind::kCorrelation ? kGpuCalls : kHostSpans;
-}
-
 // The memory of the timeline is bounded by the same budget.
-uint64_t HostEvents::BytesOf(const RawEvent& event) const {
-  const double duration_ps = static_cast<double>(event.duration) * (facts_.clock.ns_per_tick() * 1000);
+uint32_t HostEvents::BytesOf(const RawEvent& event) const {
+  const double duration_ps = static_cast<double>(event.duration) * ps_per_tick_;
   const EventType& type = timeline_.types[event.type];
   const uint64_t name = IsFrameworkWork(type) ? kTextStatBytes : 0;
-  Event sized = WithoutTimes(event, event.site | event.shapes);
-  sized.duration_ps = event.duration != 0;
-  return std::max(kBytesPerEvent, name + EventBytes(type, sized, static_cast<uint64_t>(timeline_.duration_ps),
-                                                    static_cast<uint64_t>(std::min(duration_ps, 9e18))));
+  const uint64_t bytes =
+      EventBytes(type, event, (event.site | event.shapes) != 0, static_cast<uint64_t>(timeline_.duration_ps),
+                 static_cast<uint64_t>(std::min(duration_ps, 9e18)));
+  return static_cast<uint32_t>(std::max(kBytesPerEvent, name + bytes));
 }
 
 uint64_t HostEvents::DeviceBytes() const { return kDeviceEventBytes * device_events_; }
@@ -91,24 +91,24 @@ uint64_t HostEvents::Bytes() const {
   return step_bytes_ + instant_bytes_ + kept_bytes_[kHostSpans] + kept_bytes_[kGpuCalls] + DeviceBytes();
 }
 
+void HostEvents::Add(uint32_t line, const RawEvent& event, bool may_be_step, uint64_t* sum) {
+  RawEvent& kept = LineAt(line).events.emplace_back(event);
+  kept.bytes = BytesOf(event);
+  kept.may_be_step = may_be_step;
+  *sum += kept.bytes;
+  Trim();
+}
+
 void HostEvents::Keep(uint32_t line, const RawEvent& event) {
-  Line& kept = LineAt(line);
   const bool may_be_step = event.type < step_types_.size() && step_types_[event.type];
-  if (may_be_step && step_bytes_ < most_bytes_ / kShareOfSteps) {
-    step_bytes_ += BytesOf(event);
-    kept.events.push_back(event);
-    kept.events.back().may_be_step = true;
-    return Trim();
-  }
+  if (may_be_step && step_bytes_ < most_bytes_ / kShareOfSteps) return Add(line, event, true, &step_bytes_);
   const bool instant = event.duration == 0;
   const Cuttable kind = CuttableOf(event.type);
   if (instant ? instant_bytes_ >= most_bytes_ / 2 : !cuts_[kind].Keeps(event.duration, event.start)) {
     ++timeline_.events_over_budget;
     return RememberCut(line, event);
   }
-  (instant ? instant_bytes_ : kept_bytes_[kind]) += BytesOf(event);
-  kept.events.push_back(event);
-  Trim();
+  Add(line, event, false, instant ? &instant_bytes_ : &kept_bytes_[kind]);
 }
 
 void HostEvents::KeepOnDevice(uint32_t stream, const GpuEvent& event) {
@@ -161,7 +161,7 @@ void HostEvents::TrimHost(Cuttable kind, uint64_t most) {
   LengthHistogram histogram;
   for (const Line& line : lines_) {
     for (const RawEvent& event : line.events) {
-      if (can_go(event)) histogram.Add(event.duration, BytesOf(event));
+      if (can_go(event)) histogram.Add(event.duration, event.bytes);
     }
   }
   LengthCut& cut = cuts_[kind];
@@ -174,7 +174,7 @@ void HostEvents::TrimHost(Cuttable kind, uint64_t most) {
         RememberCut(line, event);
         return true;
       }
-      kept_bytes_[kind] += BytesOf(event);
+      kept_bytes_[kind] += event.bytes;
       return false;
     });
   }

@@ -13,6 +13,7 @@
 #ifndef TBPROF_WRITER_CONVERT_HOST_EVENTS_H_
 #define TBPROF_WRITER_CONVERT_HOST_EVENTS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -29,7 +30,7 @@ class HostEvents {
   // Both must outlive this.
   HostEvents(const SpoolFacts* facts, Timeline* timeline) : facts_(*facts), timeline_(*timeline) {}
 
-  void Begin(uint64_t most_bytes) { most_bytes_ = most_bytes; }
+  void Begin(uint64_t most_bytes);
   // So many are about to come for a line. A hint.
   void Expect(uint32_t line, uint64_t count);
   // Events of the type may be the program's steps: a share of the budget is theirs, whatever their length.
@@ -42,7 +43,9 @@ class HostEvents {
   void KeepOnDevice(uint32_t stream, const GpuEvent& event);
 
   // Of a line, in the order in which they came.
-  std::vector<RawEvent>& Of(uint32_t line);
+  const std::vector<RawEvent>& Of(uint32_t line) { return LineAt(line).events; }
+  // What an event takes in the file depends on its value. `index`: in Of(line).
+  void SetValue(uint32_t line, size_t index, uint64_t value);
 
   // What all kept events are to take in the file.
   uint64_t Bytes() const;
@@ -64,9 +67,15 @@ class HostEvents {
     std::vector<RawWait> cut_waits;
   };
 
-  Line& LineAt(uint32_t index);
-  Cuttable CuttableOf(uint16_t type) const;
-  uint64_t BytesOf(const RawEvent& event) const;
+  Line& LineAt(uint32_t index) {
+    if (index >= lines_.size()) lines_.resize(std::max<size_t>(timeline_.threads.size(), index + 1));
+    return lines_[index];
+  }
+  Cuttable CuttableOf(uint16_t type) const {
+    return timeline_.types[type].value == ValueKind::kCorrelation ? kGpuCalls : kHostSpans;
+  }
+  uint32_t BytesOf(const RawEvent& event) const;
+  void Add(uint32_t line, const RawEvent& event, bool may_be_step, uint64_t* sum);
   uint64_t DeviceBytes() const;
   void RememberCut(uint32_t line, const RawEvent& event);
   void Trim();
@@ -79,6 +88,7 @@ class HostEvents {
   Timeline& timeline_;
   std::vector<Line> lines_;  // as Timeline::threads
   uint64_t most_bytes_ = 0;
+  double ps_per_tick_ = 0;
   uint64_t expected_ = 0;              // events that room was made for
   uint64_t kept_bytes_[kCuttables]{};  // but of kGpuWork
   uint64_t instant_bytes_ = 0;

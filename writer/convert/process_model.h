@@ -25,9 +25,6 @@
 
 namespace tbprof {
 
-inline constexpr uint32_t kNoProcess = UINT32_MAX;
-inline constexpr uint32_t kNoLine = UINT32_MAX;
-
 class ProcessModel {
  public:
   // All must outlive this.

@@ -26,6 +26,7 @@ struct RawEvent {
   uint8_t flags = 0;         // Event::Flag
   bool may_be_step = false;  // in the share of the budget that is not cut
   int32_t error = 0;
+  uint32_t bytes = 0;  // in the file, by HostEvents
 
   uint64_t end() const { return start + duration; }
 };

@@ -23,13 +23,16 @@ inline constexpr uint64_t kReferenceBytes = 2;
 inline constexpr uint64_t kFlowBytes = 9;
 inline constexpr uint64_t kTextStatBytes = kStatBytes + kReferenceBytes;
 
-// `duration_ps`, `offset_ps`: the event's own may still be in ticks. An offset near the window's end serves for most.
-inline uint64_t EventBytes(const EventType& type, const Event& event, uint64_t offset_ps, uint64_t duration_ps) {
+// `event`: an Event, or a RawEvent that becomes one, whose times and place are not known yet. `offset_ps`: one near the
+// window's end serves for most. `duration_ps`: 0 for an instant.
+template <typename AnyEvent>
+uint64_t EventBytes(const EventType& type, const AnyEvent& event, bool has_call_site, uint64_t offset_ps,
+                    uint64_t duration_ps) {
   constexpr uint64_t kHeader = 2;
   const auto number = [](uint64_t value) { return kStatBytes + VarintSize(value); };
   uint64_t bytes = kHeader + 1 + kReferenceBytes + 1 + VarintSize(offset_ps);
-  if (event.duration_ps != 0) bytes += 1 + VarintSize(duration_ps);
-  if (event.call_site != 0) bytes += kTextStatBytes;
+  if (duration_ps != 0) bytes += 1 + VarintSize(duration_ps);
+  if (has_call_site) bytes += kTextStatBytes;
   switch (type.object) {
     case ObjectKind::kNone:
       break;

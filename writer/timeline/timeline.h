@@ -22,6 +22,10 @@
 
 namespace tbprof {
 
+// Indices that stand for none, into Timeline::processes and ::threads.
+inline constexpr uint32_t kNoProcess = UINT32_MAX;
+inline constexpr uint32_t kNoLine = UINT32_MAX;
+
 // Interned text. Id 0 is the empty string.
 using StringId = uint32_t;
 
@@ -107,14 +111,17 @@ struct Event {
 };
 
 // Of a call whose object and result are both processes (waitpid), one is shown: the one that it returned, or where it
-// has not returned one, the one that was asked for.
-inline bool ShowsResultAsProcess(const EventType& type, const Event& event) {
+// has not returned one, the one that was asked for. `event`: an Event, or a RawEvent that becomes one.
+template <typename AnyEvent>
+bool ShowsResultAsProcess(const EventType& type, const AnyEvent& event) {
   return type.value == ValueKind::kProcessId && (event.flags & (Event::kFailed | Event::kOpen)) == 0;
 }
-inline bool HasObjectToShow(const EventType& type, const Event& event) {
+template <typename AnyEvent>
+bool HasObjectToShow(const EventType& type, const AnyEvent& event) {
   return type.object != ObjectKind::kProcessId || !ShowsResultAsProcess(type, event);
 }
-inline bool HasValueToShow(const EventType& type, const Event& event) {
+template <typename AnyEvent>
+bool HasValueToShow(const EventType& type, const AnyEvent& event) {
   if ((event.flags & Event::kFailed) != 0) return false;
   return type.object != ObjectKind::kProcessId || type.value != ValueKind::kProcessId ||
          ShowsResultAsProcess(type, event);

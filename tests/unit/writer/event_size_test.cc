@@ -49,8 +49,9 @@ class EventSize : public testing::Test {
       events.push_back(event);
     }
     const double taken = static_cast<double>(Written(timeline_) - one) / kCount;
-    const auto told = static_cast<double>(EventBytes(type, event, static_cast<uint64_t>(timeline_.duration_ps),
-                                                     static_cast<uint64_t>(event.duration_ps)));
+    const auto told =
+        static_cast<double>(EventBytes(type, event, event.call_site != 0, static_cast<uint64_t>(timeline_.duration_ps),
+                                       static_cast<uint64_t>(event.duration_ps)));
     EXPECT_LE(taken, told) << what;
     EXPECT_GE(taken, told - 3) << what << ": the budget is used";
   }
