@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which events of host lines a budget keeps, and how raw ones become a timeline's.
+#include "writer/convert/host_events.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tbprof {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::Field;
+using testing::SizeIs;
+
+class HostEventsTest : public testing::Test {
+ protected:
+  HostEventsTest() {
+    ClockFact pair{};
+    facts_.clock.Add(pair);  // a tick is a nanosecond
+    EXPECT_TRUE(facts_.clock.Finish());
+    timeline_.duration_ps = 1'000'000'000'000;
+    timeline_.types = {
+        {"wait", EventFamily::kLock, ObjectKind::kNone, ValueKind::kNone},
+        {"cudaLaunchKernel", EventFamily::kGpu, ObjectKind::kNone, ValueKind::kCorrelation},
+        {"aten::mm", EventFamily::kAnnotation, ObjectKind::kNone, ValueKind::kNone, RangeOrigin::kTorchOperation},
+        {"iteration 1", EventFamily::kAnnotation, ObjectKind::kNone, ValueKind::kNone}};
+    timeline_.threads.resize(2);
+    events_.Begin(MostEvents(0) * kBytesPerEvent);
+  }
+
+  static RawEvent At(uint64_t start, uint64_t duration, uint16_t type = kWait) {
+    RawEvent event;
+    event.start = start;
+    event.duration = duration;
+    event.type = type;
+    return event;
+  }
+
+  static constexpr uint16_t kWait = 0, kCall = 1, kOperation = 2, kStep = 3;
+  SpoolFacts facts_;
+  Timeline timeline_;
+  HostEvents events_{&facts_, &timeline_};
+};
+
+TEST_F(HostEventsTest, TicksOfLine_BecomePicosecondsInOrder) {
+  events_.Keep(0, At(30, 5));
+  events_.Keep(0, At(10, 10));
+  events_.Keep(0, At(10, 40));
+  events_.Finish({});
+  ASSERT_THAT(timeline_.threads[0].events, SizeIs(3));
+  EXPECT_THAT(timeline_.threads[0].events,
+              ElementsAre(Field(&Event::duration_ps, 40'000), Field(&Event::duration_ps, 10'000),
+                          Field(&Event::duration_ps, 5'000)));
+  EXPECT_THAT(timeline_.threads[1].events, SizeIs(0));
+}
+
+TEST_F(HostEventsTest, EventThatSticksOut_IsCutToItsParent) {
+  events_.Keep(0, At(0, 10'000));
+  events_.Keep(0, At(9'000, 1'500));  // by less than the jitter of the clock
+  events_.Keep(0, At(20'000, 10'000));
+  events_.Keep(0, At(25'000, 10'000));  // by more
+  events_.Finish({});
+  const std::vector<Event>& events = timeline_.threads[0].events;
+  EXPECT_EQ(events[1].duration_ps, 1'000'000);
+  EXPECT_EQ(events[1].flags, 0);
+  EXPECT_EQ(events[3].duration_ps, 5'000'000);
+  EXPECT_EQ(events[3].flags, Event::kClippedAtEnd);
+}
+
+TEST_F(HostEventsTest, SitesAndShapes_BecomeCallSites) {
+  RawEvent wait = At(0, 10), unknown = At(20, 10), operation = At(40, 10, kOperation);
+  wait.site = 1;
+  unknown.site = 9;
+  operation.shapes = 77;
+  events_.Keep(0, wait);
+  events_.Keep(0, unknown);
+  events_.Keep(0, operation);
+  events_.Finish({0, 42});
+  EXPECT_THAT(timeline_.threads[0].events,
+              ElementsAre(Field(&Event::call_site, 42), Field(&Event::call_site, 0), Field(&Event::call_site, 77)));
+}
+
+TEST_F(HostEventsTest, MoreThanBudget_KeepsLongestOfAllLines) {
+  constexpr uint64_t kCount = 5000;
+  for (uint64_t i = 0; i < kCount; ++i) events_.Keep(i % 2, At(i * 10'000, i + 1));
+  EXPECT_LE(events_.Bytes(), MostEvents(0) * kBytesPerEvent);
+  EXPECT_TRUE(events_.CutsHost());
+  EXPECT_FALSE(events_.CutsGpu());
+  events_.Finish({});
+  const size_t kept = timeline_.threads[0].events.size() + timeline_.threads[1].events.size();
+  EXPECT_EQ(timeline_.events_over_budget, kCount - kept);
+  EXPECT_GT(kept, 500u);
+  for (const Thread& thread : timeline_.threads) {
+    EXPECT_THAT(thread.events, Each(Field(&Event::duration_ps, testing::Ge(timeline_.shortest_shown_ps))));
+    EXPECT_EQ(thread.events.back().duration_ps / 1000,
+              static_cast<int64_t>(&thread == &timeline_.threads[0] ? 4999 : 5000));
+  }
+}
+
+TEST_F(HostEventsTest, HostSpans_AreCutBeforeCallsOfCuda) {
+  for (uint64_t i = 0; i < 300; ++i) events_.Keep(0, At(i * 1000, 1, kCall));
+  for (uint64_t i = 0; i < 5000; ++i) events_.Keep(1, At(i * 1000, 500 + i % 400));
+  events_.Finish({});
+  EXPECT_THAT(timeline_.threads[0].events, SizeIs(300));
+}
+
+TEST_F(HostEventsTest, ShortStep_StaysWhereLongerWaitsAreCut) {
+  events_.MayBeSteps(kStep);
+  events_.Keep(0, At(5, 1, kStep));
+  for (uint64_t i = 0; i < 5000; ++i) events_.Keep(1, At(i * 1000, 500 + i % 400));
+  events_.Finish({});
+  EXPECT_THAT(timeline_.threads[0].events, SizeIs(1));
+}
+
+TEST_F(HostEventsTest, CutWaitsOfMainThread_AreRemembered) {
+  timeline_.threads[0].is_main = true;
+  for (uint64_t i = 0; i < 5000; ++i) events_.Keep(i % 2, At(i * 1000, 1 + i % 400));
+  events_.Finish({});
+  EXPECT_EQ(timeline_.threads[0].cut_waits.size() + timeline_.threads[0].events.size(), 2500u);
+  EXPECT_TRUE(timeline_.threads[1].cut_waits.empty());
+}
+
+TEST_F(HostEventsTest, WorkOfDevices_GoesLast) {
+  timeline_.gpu_streams.resize(1);
+  GpuEvent kernel;
+  kernel.duration_ps = 1;  // ticks, until GpuBuilder::FinishTimes
+  for (int i = 0; i < 400; ++i) events_.KeepOnDevice(0, kernel);
+  for (uint64_t i = 0; i < 5000; ++i) events_.Keep(1, At(i * 1000, 500 + i % 400));
+  EXPECT_THAT(timeline_.gpu_streams[0].events, SizeIs(400));
+  for (int i = 0; i < 5000; ++i) {
+    kernel.duration_ps = 1 + i % 300;
+    kernel.start_ps = i;
+    events_.KeepOnDevice(0, kernel);
+  }
+  EXPECT_LT(timeline_.gpu_streams[0].events.size(), 1000u);
+  EXPECT_TRUE(events_.CutsGpu());
+  EXPECT_LE(events_.Bytes(), MostEvents(0) * kBytesPerEvent);
+}
+
+TEST_F(HostEventsTest, ValueOfCall_CountsInItsBytes) {
+  RawEvent call = At(0, 10, kCall);
+  events_.Keep(0, call);
+  events_.SetValue(0, 0, 1u << 30);
+  const uint32_t with = events_.Of(0)[0].bytes;
+  events_.SetValue(0, 0, 0);
+  EXPECT_LE(events_.Of(0)[0].bytes, with);
+  events_.SetValue(0, 0, 7);
+  events_.Finish({});
+  EXPECT_EQ(timeline_.threads[0].events[0].value, 7);
+}
+
+}  // namespace
+}  // namespace tbprof

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Processes and threads of a spool, and their places in the timeline.
+#include "writer/convert/process_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tbprof {
+namespace {
+
+class ProcessModelTest : public testing::Test {
+ protected:
+  ProcessModelTest() {
+    window_.open = 1000;
+    window_.close = 1'000'000;
+    ClockFact pair{};
+    facts_.clock.Add(pair);  // a tick is a nanosecond
+    EXPECT_TRUE(facts_.clock.Finish());
+    timeline_.duration_ps = 1'000'000'000;
+    facts_.close_ticks = window_.close;
+  }
+
+  ProcessFacts& AddProcess(const Identity& identity, int32_t pid, uint64_t start, uint64_t end = 0) {
+    ProcessFacts& process = facts_.processes[identity];
+    process.pid = pid;
+    process.start_ticks = start;
+    process.end_ticks = end;
+    process.executable = "/usr/bin/program";
+    process.arguments = {"program"};
+    return process;
+  }
+  ThreadFacts& AddThread(const Identity& identity, uint32_t process_serial, int32_t tid, uint64_t start,
+                         uint64_t end = 0) {
+    ThreadFacts& thread = facts_.threads[identity];
+    thread.process_serial = process_serial;
+    thread.tid = tid;
+    thread.start_ticks = start;
+    thread.end_ticks = end;
+    return thread;
+  }
+  void Build() {
+    events_.Begin(MostEvents(0) * kBytesPerEvent);
+    model_.AddProcesses(kAnyRank, &ranks_);
+    model_.AddThreads(&events_);
+  }
+
+  SpoolFacts facts_;
+  SessionFacts session_;
+  CaptureWindow window_;
+  Timeline timeline_;
+  Ranks ranks_{session_, window_, &facts_, &timeline_};
+  HostEvents events_{&facts_, &timeline_};
+  ProcessModel model_{&window_, &facts_, &timeline_};
+};
+
+TEST_F(ProcessModelTest, ProcessesOutsideWindow_AreLeftOut) {
+  AddProcess({1, 1}, 100, 10, 500);    // ended before it opened
+  AddProcess({2, 1}, 101, 20, 2000);   // ended in it
+  AddProcess({3, 1}, 102, 2'000'000);  // started after it closed
+  Build();
+  EXPECT_EQ(model_.IndexOfProcess({1, 1}), kNoProcess);
+  EXPECT_EQ(model_.IndexOfProcess({2, 1}), 0u);
+  EXPECT_EQ(model_.IndexOfProcess({3, 1}), kNoProcess);
+  ASSERT_EQ(timeline_.processes.size(), 1u);
+  EXPECT_TRUE(timeline_.processes[0].is_command);
+}
+
+TEST_F(ProcessModelTest, ThreadsOfTheLibrary_AreLeftOut) {
+  AddProcess({1, 1}, 100, 1000);
+  AddThread({1, 1}, 1, 100, 1000);
+  AddThread({1, 2}, 1, 105, 1500).is_own = true;
+  AddThread({1, 3}, 9, 106, 1500);  // of a process that is not known
+  Build();
+  EXPECT_EQ(model_.IndexOfThread({1, 1}), 0u);
+  EXPECT_EQ(model_.IndexOfThread({1, 2}), kNoLine);
+  EXPECT_EQ(model_.IndexOfThread({1, 3}), kNoLine);
+  ASSERT_EQ(timeline_.threads.size(), 1u);
+  EXPECT_TRUE(timeline_.threads[0].is_main);
+}
+
+TEST_F(ProcessModelTest, ForkChild_HasItsParentAndLaterProcessesAreNone) {
+  AddProcess({1, 1}, 100, 1000);
+  ProcessFacts& child = AddProcess({1, 2}, 101, 2000);
+  child.forked = true;
+  child.parent_serial = 1;
+  AddProcess({2, 1}, 300, 1500).parent_pid = 101;  // that number's process came later
+  Build();
+  EXPECT_EQ(timeline_.processes[model_.IndexOfProcess({1, 2})].parent, 0);
+  EXPECT_EQ(timeline_.processes[model_.IndexOfProcess({2, 1})].parent, -1);
+}
+
+TEST_F(ProcessModelTest, ReusedThreadNumber_GivesTheThreadOfThatTime) {
+  AddProcess({1, 1}, 100, 1000);
+  AddThread({1, 1}, 1, 100, 1000);
+  AddThread({1, 2}, 1, 120, 2000, 3000);
+  AddThread({1, 3}, 1, 120, 4000);
+  Build();
+  EXPECT_EQ(model_.LineOfThread(0, 120, 2500), model_.IndexOfThread({1, 2}));
+  EXPECT_EQ(model_.LineOfThread(0, 120, 5000), model_.IndexOfThread({1, 3}));
+  EXPECT_EQ(model_.LineOfThread(0, 120, 3500), model_.IndexOfThread({1, 2})) << "the latest that had begun";
+}
+
+TEST_F(ProcessModelTest, UnknownThread_GetsOneLine) {
+  AddProcess({1, 1}, 100, 1000);
+  Build();
+  const uint32_t line = model_.LineOfThread(0, 777, 2000);
+  EXPECT_EQ(timeline_.threads[line].name, "thread 777");
+  EXPECT_TRUE(timeline_.threads[line].is_line);
+  EXPECT_EQ(model_.LineOfThread(0, 777, 9000), line);
+}
+
+TEST_F(ProcessModelTest, TooManyLines_GiveNone) {
+  AddProcess({1, 1}, 100, 1000);
+  Build();
+  uint32_t given = 0;
+  while (given < 5000 && model_.LineOf(0, std::to_string(given)) != kNoLine) ++given;
+  EXPECT_EQ(given, 1000u);
+  EXPECT_EQ(model_.LineOf(0, "0"), 0u) << "those that are there stay";
+}
+
+TEST_F(ProcessModelTest, ProcessOfInterest_IsTheOneThatUsedDevices) {
+  AddProcess({1, 1}, 100, 1000);
+  AddProcess({2, 1}, 101, 1100).parent_pid = 100;
+  Build();
+  EXPECT_EQ(model_.ProcessOfInterest({}), 0u);
+  EXPECT_EQ(model_.ProcessOfInterest({{0, 5}, {1, 9}}), 1u);
+}
+
+TEST_F(ProcessModelTest, CommandThatOnlyWaits_PassesInterestToItsLongestChild) {
+  AddProcess({1, 1}, 100, 1000, 900'000);
+  AddProcess({2, 1}, 101, 1100, 2000).parent_pid = 100;
+  AddProcess({3, 1}, 102, 1200, 800'000).parent_pid = 100;
+  timeline_.types = {{"waitpid", EventFamily::kProcess, ObjectKind::kProcessId, ValueKind::kProcessId}};
+  Build();
+  EXPECT_EQ(model_.ProcessOfInterest({}), 0u);
+  OperationTotal waited;
+  waited.total_ps = 800'000'000;
+  timeline_.processes[0].operations = {waited};
+  EXPECT_EQ(model_.ProcessOfInterest({}), model_.IndexOfProcess({3, 1}));
+}
+
+}  // namespace
+}  // namespace tbprof
