@@ -156,10 +156,10 @@ void WaitForRanks(const RunDirectory& directory, const ConversionRequest& reques
 
 // One that is the newest may still go on, and where steps are inferred the next may move it.
 void FindSteps(const Timeline& timeline, const ConversionRequest& request, ConversionResult* result) {
-  if (timeline.step_source == "synthetic") return;
+  if (timeline.step_source == StepSource::kWholeCapture) return;
   // What repeats before the training (imports, unpacking) must not end the recording of it.
   if (request.summary_only && timeline.step_confidence < kSureConfidence) return;
-  result->step_source = timeline.step_source;
+  result->step_source = timeline.step_source_text;
   int64_t count = 0;
   for (const Step& step : timeline.steps) {
     if (!step.is_regular) continue;

@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "launcher/base/text.h"
 #include "writer/base/utf8.h"
+#include "writer/timeline/timeline.h"
 
 namespace tbprof {
 namespace {
@@ -204,7 +205,8 @@ tensorflow::MonitorResponse MonitorResponseOf(const std::string& summary_json,
   }
   const nlohmann::json& steps = member(json, "steps");
   const double regular = number(steps, "count");
-  const bool known = number(steps, "mean_s") >= 0 && word(steps, "source") != "synthetic";
+  const bool whole_capture = word(steps, "source") == kWholeCaptureText;
+  const bool known = number(steps, "mean_s") >= 0 && !whole_capture;
   if (regular > 0 && known) {
     result->set_response_type(tensorflow::ProfilerServiceMonitorResult::UTIL_IDLE_STEP);
     result->set_step_time_ms_avg(1000 * number(steps, "mean_s"));
@@ -219,7 +221,7 @@ tensorflow::MonitorResponse MonitorResponseOf(const std::string& summary_json,
       result->set_infeed_percent_max(100 * share);
       text += absl::StrFormat("Waiting for input: %.1f %%\n", 100 * share);
     }
-  } else if (word(steps, "source") == "synthetic") {
+  } else if (whole_capture) {
     text += "Step time: unknown\n";
   } else {
     text += "Step time: no step began and ended in this time\n";

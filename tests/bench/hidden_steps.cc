@@ -56,7 +56,7 @@ int Main(int count, char** arguments) {
   }
   const auto shown = timeline->steps.empty() ? 0 : timeline->steps[0].thread;
   const uint32_t process = timeline->threads[shown].process;
-  const std::string source = timeline->step_source;
+  const std::string source = timeline->step_source_text;
   const size_t shown_steps = timeline->steps.size();
   Hide(&*timeline, annotations, operations);
 

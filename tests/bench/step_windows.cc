@@ -40,7 +40,7 @@ void PrintTruth(const Timeline& timeline, const std::vector<int64_t>& begins_ns)
 
 bool PrintSteps(const TimelineRequest& request, const std::vector<int64_t>& begins_ns) {
   const auto timeline = BuildTimeline(request, [](uint64_t, uint64_t) {});
-  if (!timeline.ok() || timeline->steps.empty() || timeline->step_source == "synthetic") return false;
+  if (!timeline.ok() || timeline->steps.empty() || timeline->step_source == StepSource::kWholeCapture) return false;
   std::vector<int64_t> lengths;
   int64_t covered = 0;
   for (const Step& step : timeline->steps) {
@@ -53,7 +53,7 @@ bool PrintSteps(const TimelineRequest& request, const std::vector<int64_t>& begi
               static_cast<double>(request.part_from_ns) / 1e9, static_cast<double>(request.part_to_ns) / 1e9,
               lengths.size(), lengths.empty() ? 0.0 : static_cast<double>(lengths[lengths.size() / 2]) / 1e9,
               100.0 * static_cast<double>(covered) / static_cast<double>(timeline->duration_ps),
-              timeline->step_confidence, timeline->step_source.c_str());
+              timeline->step_confidence, timeline->step_source_text.c_str());
   if (!begins_ns.empty()) PrintTruth(*timeline, begins_ns);
   const uint32_t process = timeline->threads[timeline->steps[0].thread].process;
   StepDetection found;

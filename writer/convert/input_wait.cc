@@ -336,7 +336,7 @@ std::vector<StepWait> StepWaits(const Timeline& timeline, uint32_t thread) {
 
 InputWait MeasureInputWait(const Timeline& timeline) {
   InputWait input;
-  if (timeline.step_source == "synthetic") return input;
+  if (timeline.step_source == StepSource::kWholeCapture) return input;
   const Sums sums = SumOverSteps(timeline);
   if (sums.whole == 0) return input;
   const auto share = [&](int64_t part) { return static_cast<double>(part) / static_cast<double>(sums.whole); };

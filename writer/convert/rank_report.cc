@@ -20,8 +20,8 @@ constexpr size_t kMaxRankWaits = 5;
 constexpr size_t kMaxNamedFailures = 4;
 
 void FillSteps(const Timeline& timeline, RankReport* report) {
-  if (timeline.step_source == "synthetic") return;
-  report->step_source = timeline.step_source;
+  if (timeline.step_source == StepSource::kWholeCapture) return;
+  report->step_source = timeline.step_source_text;
   report->step_confidence = timeline.step_confidence;
   std::vector<int64_t> lengths;
   for (const Step& step : timeline.steps) {

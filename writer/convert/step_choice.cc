@@ -13,9 +13,10 @@ namespace tbprof {
 namespace {
 
 template <typename Found>
-void Show(Found found, Timeline* timeline) {
+void Show(Found found, StepSource source, Timeline* timeline) {
   timeline->steps = std::move(found.steps);
-  timeline->step_source = std::move(found.source);
+  timeline->step_source = source;
+  timeline->step_source_text = std::move(found.source);
   timeline->step_confidence = found.confidence;
   timeline->step_loops = std::move(found.loops);
 }
@@ -31,7 +32,8 @@ void ShowWholeCapture(uint32_t process, std::string why_unknown, Timeline* timel
     }
   }
   timeline->steps.push_back(std::move(step));
-  timeline->step_source = "synthetic";
+  timeline->step_source = StepSource::kWholeCapture;
+  timeline->step_source_text = kWholeCaptureText;
   timeline->steps_unknown = std::move(why_unknown);
   timeline->step_confidence = 0;
 }
@@ -41,18 +43,18 @@ void ShowWholeCapture(uint32_t process, std::string why_unknown, Timeline* timel
 void ChooseSteps(const StepRequest& request, Timeline* timeline) {
   if (timeline->threads.empty()) return;
   MarkedSteps marked = FindMarkedSteps(*timeline, request.process, request.marker);
-  if (!marked.steps.empty()) return Show(std::move(marked), timeline);
+  if (!marked.steps.empty()) return Show(std::move(marked), StepSource::kMarked, timeline);
   if (!request.marker.empty()) {
     timeline->warnings.push_back(
         StrCat("no steps: no annotation and no kernel matches --step-marker=", ValidUtf8(request.marker)));
   }
   marked = FindTorchSteps(*timeline, request.process);
-  if (!marked.steps.empty()) return Show(std::move(marked), timeline);
+  if (!marked.steps.empty()) return Show(std::move(marked), StepSource::kFramework, timeline);
   if (request.events_cut) {
     return ShowWholeCapture(request.process, "events were left out to keep within --max-profile-size", timeline);
   }
   InferredSteps inferred = InferSteps(*timeline, request.process);
-  if (!inferred.steps.empty()) return Show(std::move(inferred), timeline);
+  if (!inferred.steps.empty()) return Show(std::move(inferred), StepSource::kInferred, timeline);
   ShowWholeCapture(request.process, std::move(inferred.unknown), timeline);
 }
 

@@ -127,7 +127,7 @@ Section Headline(const Timeline& timeline, size_t columns) {
       StrCat(OfRank(timeline, "rank ", ": "), Plural(timeline.ProcessCount(), "process", "processes"), ", ",
              Plural(timeline.ThreadCount(), "thread", "threads"), ", ", Plural(timeline.records, "record", "records"));
   std::string steps;
-  if (timeline.step_source == "synthetic" && !timeline.steps.empty()) {
+  if (timeline.step_source == StepSource::kWholeCapture && !timeline.steps.empty()) {
     steps = StrCat("steps unknown", timeline.steps_unknown.empty() ? "" : ": ", PrintableUtf8(timeline.steps_unknown));
   } else if (!timeline.steps.empty()) {
     std::vector<int64_t> lengths;
@@ -138,7 +138,7 @@ Section Headline(const Timeline& timeline, size_t columns) {
     steps = Plural(lengths.size(), "step", "steps");
     if (!lengths.empty()) StrAppend(&steps, ", median ", HumanTime(Median(lengths)));
     if (others > 0) StrAppend(&steps, " and ", others, " irregular");
-    StrAppend(&steps, " (", PrintableUtf8(timeline.step_source));
+    StrAppend(&steps, " (", PrintableUtf8(timeline.step_source_text));
     if (timeline.step_confidence > 0 && timeline.step_confidence < 1) {
       StrAppend(&steps, ", confidence ", absl::StrFormat("%.2f", timeline.step_confidence));
     }

@@ -116,7 +116,7 @@ Json StepsJson(const Timeline& timeline) {
   }
   std::sort(lengths.begin(), lengths.end());
   // The one step that the profile then shows is none of the program's.
-  const bool recognised = timeline.step_source != "synthetic";
+  const bool recognised = timeline.step_source != StepSource::kWholeCapture;
   if (!recognised) lengths.clear();
   const bool any = !lengths.empty();
   const auto known = [&](double seconds) { return any ? Json(seconds) : Json(nullptr); };
@@ -125,7 +125,7 @@ Json StepsJson(const Timeline& timeline) {
           {"unknown_because", recognised ? Json(nullptr) : Json(ValidUtf8(timeline.steps_unknown))},
           {"count", recognised ? Json(lengths.size()) : Json(nullptr)},
           {"irregular", recognised ? Json(timeline.steps.size() - lengths.size()) : Json(nullptr)},
-          {"source", timeline.steps.empty() ? Json(nullptr) : Json(ValidUtf8(timeline.step_source))},
+          {"source", timeline.steps.empty() ? Json(nullptr) : Json(ValidUtf8(timeline.step_source_text))},
           {"confidence", timeline.step_confidence},
           {"other_loops", LoopsJson(timeline)},
           {"shortest_s", known(any ? Seconds(lengths.front()) : 0)},

@@ -290,7 +290,7 @@ void WriteSteps(const Timeline& timeline, const std::vector<StepEvent>& steps, u
   if (steps.empty()) return;
   LineBuilder& line = plane.AddLine(line_id, kStepsLine);
   const uint32_t loader = plane.TextId(StageOf(InputStage::kWait).name);
-  const uint32_t source = plane.TextId(ValidUtf8(timeline.step_source));
+  const uint32_t source = plane.TextId(ValidUtf8(timeline.step_source_text));
   uint64_t markers = 0;
   for (const StepEvent& event : steps) {
     line.Begin(plane.EventId(StepEventName(event)), event.start_ps, event.end_ps - event.start_ps);
@@ -302,7 +302,7 @@ void WriteSteps(const Timeline& timeline, const std::vector<StepEvent>& steps, u
       line.Text(Stat::kGraphType, plane.TextId(event.title));
       line.Int64(Stat::kProducerType, 0);
       line.Uint64(Stat::kProducerId, ++markers);
-      if (!timeline.step_source.empty()) line.Text(Stat::kStepSource, source);
+      if (!timeline.step_source_text.empty()) line.Text(Stat::kStepSource, source);
     }
     line.End();
   }

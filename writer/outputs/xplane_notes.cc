@@ -152,12 +152,13 @@ std::vector<std::string> XplaneWarnings(const Timeline& timeline) {
     }
     notes.Add(StrCat("tbprof: ", ProcessLabel(process), what, process.reason.empty() ? "" : ": ", process.reason));
   }
-  if (timeline.step_source == "synthetic" && !timeline.steps.empty()) {
+  if (timeline.step_source == StepSource::kWholeCapture && !timeline.steps.empty()) {
     notes.Add(StrCat("tbprof: steps unknown", timeline.steps_unknown.empty() ? "" : ": ", timeline.steps_unknown,
                      "; the one step shown is synthetic and covers the capture, "
                      "its input wait is unknown"));
-  } else if (timeline.step_source != "" && timeline.step_confidence > 0 && timeline.step_confidence < 1) {
-    const std::string steps = absl::StrFormat("steps are inferred (%s), confidence %.0f %%", timeline.step_source,
+  } else if (timeline.step_source != StepSource::kNone && timeline.step_confidence > 0 &&
+             timeline.step_confidence < 1) {
+    const std::string steps = absl::StrFormat("steps are inferred (%s), confidence %.0f %%", timeline.step_source_text,
                                               timeline.step_confidence * 100);
     if (timeline.step_confidence > kSureConfidence) {
       notes.AddFact(steps);

@@ -92,7 +92,7 @@ class StepWriter {
  private:
   void AddMarker(const Step& step) {
     // The viewer shows title and number; two steps of one text would be merged into one.
-    std::string title = ValidUtf8(step.name.empty() ? timeline_.step_source : step.name);
+    std::string title = ValidUtf8(step.name.empty() ? timeline_.step_source_text : step.name);
     if (title.empty()) title = kStepEvent;
     if (const size_t before = titles_[{title, step.number}]++; before > 0) StrAppend(&title, " (", before + 1, ")");
     StepEvent& marker = out_.emplace_back();

@@ -316,6 +316,17 @@ struct CounterTrack {
   bool lower_bound = false;  // likewise: the values are at least these
 };
 
+// What the steps of a timeline are taken from.
+enum class StepSource : uint8_t {
+  kNone,          // there are none
+  kWholeCapture,  // they are unknown, and the whole capture is shown as one
+  kMarked,        // ranges or kernels whose names say so
+  kFramework,     // PyTorch's optimizer or data loader
+  kInferred,      // calls or work that repeat
+};
+// The text of kWholeCapture in the files.
+inline constexpr std::string_view kWholeCaptureText = "synthetic";
+
 struct Step {
   int64_t start_ps = 0;
   int64_t end_ps = 0;
@@ -427,10 +438,10 @@ struct Timeline {
   std::vector<GraphNode> graph_nodes;          // as they were made, by thread and time
   std::map<StringId, StringId> mangled_names;  // of kernels: readable to mangled, where they differ
   std::vector<Step> steps;
-  std::string
-      step_source;  // `synthetic`: unknown, and the whole capture is shown as one; else what they are taken from
+  StepSource step_source = StepSource::kNone;
+  std::string step_source_text;  // e.g. `Optimizer.step`
   double step_confidence = 0;
-  std::string steps_unknown;  // of `synthetic`: why
+  std::string steps_unknown;  // of kWholeCapture: why
   std::vector<StepLoop> step_loops;
 
   std::vector<CallSiteTotal> wait_sites;              // sorted by total_ps descending

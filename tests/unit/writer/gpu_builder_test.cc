@@ -158,7 +158,8 @@ TEST(GpuBuilder, LeavesSpools) {
     step.name = "iteration";
     steps.steps.push_back(step);
   }
-  steps.step_source = "test";
+  steps.step_source = StepSource::kMarked;
+  steps.step_source_text = "test";
   Thread other = steps.threads[0];
   other.line_id = 2;
   other.is_main = false;

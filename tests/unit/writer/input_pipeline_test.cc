@@ -32,7 +32,8 @@ class InputPipelineTest : public testing::Test, protected TorchMaker {
   void Steps() {
     const MarkedSteps found = FindTorchSteps(Done(), 0);
     timeline.steps = found.steps;
-    timeline.step_source = found.source;
+    timeline.step_source = StepSource::kMarked;
+    timeline.step_source_text = found.source;
   }
   // Of a stage in a line.
   int64_t Us(const InputLine& line, InputStage stage) const {

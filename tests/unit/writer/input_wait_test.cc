@@ -44,7 +44,8 @@ class InputWaitTest : public testing::Test, protected TorchMaker {
       body();
       now = end;
     }
-    timeline.step_source = "marks";
+    timeline.step_source = StepSource::kMarked;
+    timeline.step_source_text = "marks";
     Done();
   }
   InputWait Measured() { return MeasureInputWait(timeline); }

@@ -150,7 +150,8 @@ class RandomTimeline {
   void AddSteps(Timeline& timeline) {
     if (timeline.threads.empty() || Up(5) == 0) return;
     const bool synthetic = Up(2) == 0;
-    timeline.step_source = synthetic ? "synthetic" : "optimizer ranges";
+    timeline.step_source = synthetic ? StepSource::kWholeCapture : StepSource::kFramework;
+    timeline.step_source_text = synthetic ? kWholeCaptureText : "optimizer ranges";
     timeline.step_confidence = 0.8;
     const int count = synthetic ? 1 : 1 + Up(10);
     for (int i = 0; i < count; ++i) {

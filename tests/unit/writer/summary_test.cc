@@ -53,7 +53,8 @@ Timeline Sample() {
   Step step;
   step.end_ps = timeline.duration_ps;
   timeline.steps.push_back(step);
-  timeline.step_source = "synthetic";
+  timeline.step_source = StepSource::kWholeCapture;
+  timeline.step_source_text = kWholeCaptureText;
   timeline.steps_unknown = "what repeats mostly waits";
   timeline.drops = {{"no free chunk", 12'345}, {"never", 0}};
   timeline.events_over_budget = 5;
@@ -136,7 +137,8 @@ TEST(SummaryText, NamesWhoWantedTheMemoryAndAddsUpTheWaysThere) {
 
 TEST(SummaryText, SaysWhatStepsWereTakenFromAtAnyWidth) {
   Timeline timeline = Sample();
-  timeline.step_source = "Optimizer.step";
+  timeline.step_source = StepSource::kMarked;
+  timeline.step_source_text = "Optimizer.step";
   timeline.step_confidence = 0.95;
   timeline.steps[0].is_regular = true;
   const std::string counts = "2 processes, 17 threads, 1.23 M records", steps =
@@ -296,7 +298,8 @@ TEST(SummaryJson, HoldsTheWholeStory) {
 TEST(SummaryJson, ListsStepsAndTheirDistribution) {
   Timeline timeline = Sample();
   timeline.steps.clear();
-  timeline.step_source = "marker";
+  timeline.step_source = StepSource::kMarked;
+  timeline.step_source_text = "marker";
   for (int i = 0; i < 100; ++i)
     timeline.steps.push_back({i * kSecond, i * kSecond + (i + 1) * kSecond / 1000, i, "", 0});
   timeline.steps[99].is_regular = false;

@@ -689,7 +689,8 @@ TEST(TimelineBuilder, TheBudgetKeepsWhatStepsOfPytorchAreMadeOf) {
   const Timeline timeline = BuildGood(spool, request);
   EXPECT_GT(timeline.events_over_budget, 1000u);
   EXPECT_EQ(EventsNamed(timeline, "Optimizer.step#SGD.step").size(), kSteps);
-  EXPECT_EQ(timeline.step_source, "Optimizer.step");
+  EXPECT_EQ(timeline.step_source, StepSource::kFramework);
+  EXPECT_EQ(timeline.step_source_text, "Optimizer.step");
   EXPECT_GE(timeline.steps.size(), kSteps - 1);
 }
 

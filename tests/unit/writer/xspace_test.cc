@@ -235,7 +235,8 @@ TEST(Xspace, RunningIsWhatIsNotWaited) {
   timeline.steps.push_back(step);
   step = {100'000'000'000, 200'000'000'000, 1, "", 0};
   timeline.steps.push_back(step);
-  timeline.step_source = "test";
+  timeline.step_source = StepSource::kMarked;
+  timeline.step_source_text = "test";
   std::vector<std::pair<int64_t, int64_t>> running;
   for (const StepEvent& event : StepEvents(timeline)) {
     if (!event.is_marker) running.emplace_back(event.start_ps / 1'000'000'000, event.end_ps / 1'000'000'000);
@@ -351,7 +352,8 @@ TEST(Xspace, WhatIsNoLossIsOneNote) {
   timeline.warnings = {"a loss"};
   timeline.notes = {"one", "two\x1b"};
   timeline.steps.resize(1);
-  timeline.step_source = "Optimizer.step";
+  timeline.step_source = StepSource::kMarked;
+  timeline.step_source_text = "Optimizer.step";
   timeline.step_confidence = 0.95;
   EXPECT_EQ(XplaneWarnings(timeline),
             (std::vector<std::string>{"a loss",
