@@ -63,7 +63,7 @@ def check(kind, words, rows):
             broken.append(f'{name}: {sorted(documented ^ real)} only on one side')
     elif kind == 'records':
         text = (root / 'wire/records.def').read_text()
-        real = {m[1]: m for m in re.findall(r'^TBPROF_RECORD\((\d+), (\w+), (\d+), ([01])\)', text, re.M)}
+        real = {m[1]: m for m in re.findall(r'^TBPROF_RECORD\((\d+), (\w+), (\d+), ([01]), \w+\)', text, re.M)}
         for number, name, slots, variable in ((r[0], r[1], r[2], r[3]) for r in rows):
             found = real.pop(name, None)
             if found != (number, name, slots, '0' if variable == 'none' else '1'):

@@ -189,7 +189,7 @@ def render(header, left_out):
 def record_table():
     yield "<!-- records -->\n| kind | name | fixed slots | variable part | meaning |\n|---|---|---|---|---|\n"
     for kind, name, slots, variable, meaning in re.findall(
-            r"^TBPROF_RECORD\((\d+), (\w+), (\d+), ([01])\)(?:\s*//\s*(.*))?$", (ROOT / RECORDS).read_text(), re.M):
+            r"^TBPROF_RECORD\((\d+), (\w+), (\d+), ([01]), \w+\)(?:\s*//\s*(.*))?$", (ROOT / RECORDS).read_text(), re.M):
         link = f"[fields](#{name.lower()}record)"
         yield (f"| {kind} | `{name}` | {slots} | {'yes' if variable == '1' else 'none'} | {meaning_of(meaning, name)}, "
                f"{link} |\n")

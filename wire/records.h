@@ -14,7 +14,7 @@
 namespace tbprof {
 
 enum class RecordKind : uint8_t {
-#define TBPROF_RECORD(number, Name, fixed_slots, variable) k##Name = number,
+#define TBPROF_RECORD(number, Name, fixed_slots, variable, Class) k##Name = number,
 #include "wire/records.def"
 #undef TBPROF_RECORD
 };
@@ -548,7 +548,7 @@ struct TensorMemoryRecord {
   uint64_t reserved2;
 };
 
-#define TBPROF_RECORD(number, Name, fixed_slots, variable) \
+#define TBPROF_RECORD(number, Name, fixed_slots, variable, Class) \
   static_assert(sizeof(Name##Record) == (fixed_slots)*kSlotBytes);
 #include "wire/records.def"
 #undef TBPROF_RECORD

@@ -12,6 +12,7 @@
 #define TBPROF_WRITER_SPOOL_CHUNK_SUMMARY_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "wire/layout.h"
@@ -69,77 +70,44 @@ class ChunkSummarizer {
 
  private:
   bool Add(const RecordView& record) {
-    // No default: a kind without a mapping does not compile (-Werror=switch).
-    switch (record.tag.kind) {
-      case RecordKind::kPad:
-        return true;
-      case RecordKind::kChunkBegin:
+    const RecordClass of = ClassOf(record.tag.kind);
+    switch (of) {
+      case RecordClass::kLayout:
+        if (record.tag.kind == RecordKind::kPad) return true;
         whole_ &= summary_.begin.tag.slots == 0;
         return record.Read(&summary_.begin);
-      case RecordKind::kAnnotation:
-        if (!AtTimeOf<AnnotationRecord>(record)) return false;
-        ++spans_;
-        return true;
-      case RecordKind::kTensorMemory:
-        return AtTimeOf<TensorMemoryRecord>(record);
-      case RecordKind::kGpuGraphNode:
-        return AtTimeOf<GpuGraphNodeRecord>(record);
-      case RecordKind::kAllocationSample:
-        return Count<AllocationSampleRecord>(record);
-      case RecordKind::kAllocation:
-        return Count<AllocationRecord>(record);
-      case RecordKind::kGpuKernel:
-        return CountGpu<GpuKernelRecord>(record);
-      case RecordKind::kGpuCopy:
-        return CountGpu<GpuCopyRecord>(record);
-      case RecordKind::kGpuApi:
-        return CountGpu<GpuApiRecord>(record);
-      case RecordKind::kGpuSpan:
-        return CountGpu<GpuSpanRecord>(record);
-      case RecordKind::kGpuMemory:
-        return CountGpu<GpuMemoryRecord>(record);
-      case RecordKind::kGpuUnifiedMemory:
-        return CountGpu<GpuUnifiedMemoryRecord>(record);
-      case RecordKind::kSpan:
-      case RecordKind::kCompactSpan:
-      case RecordKind::kGpuClock:
-      case RecordKind::kThreadStart:
-      case RecordKind::kThreadExit:
-      case RecordKind::kThreadName:
-      case RecordKind::kProcessInfo:
-      case RecordKind::kModule:
-      case RecordKind::kExec:
-      case RecordKind::kGpuDevice:
-      case RecordKind::kGpuContext:
-      case RecordKind::kGpuName:
-      case RecordKind::kGpuInfo:
-      case RecordKind::kAnnotationName:
+      case RecordClass::kTimed:
+      case RecordClass::kUntimed:
+      case RecordClass::kGpu:
+        break;
+      case RecordClass::kUnknown:
+      case RecordClass::kSpan:
+      case RecordClass::kGpuClock:
+      case RecordClass::kFact:
         return false;
     }
-    return false;
+    // Times of a GPU's clock mean nothing yet.
+    if (of == RecordClass::kGpu) summary_.gpu = 1;
+    if (record.size < FixedSlots(record.tag.kind) * kSlotBytes) return false;
+    ++records_;
+    Timed timed;
+    if (of != RecordClass::kTimed || !record.Read(&timed)) return true;
+    At(timed.ticks);
+    if (record.tag.kind == RecordKind::kAnnotation) ++spans_;
+    return true;
   }
+
+  // What records of the class kTimed begin with.
+  struct Timed {
+    Tag tag;
+    uint64_t ticks;
+  };
+  static_assert(offsetof(AnnotationRecord, ticks) == offsetof(Timed, ticks));
+  static_assert(offsetof(TensorMemoryRecord, ticks) == offsetof(Timed, ticks));
+  static_assert(offsetof(GpuGraphNodeRecord, ticks) == offsetof(Timed, ticks));
 
   // A corrupt time must not stretch the whole capture.
   void At(uint64_t ticks) { last_ticks_ = std::max(last_ticks_, ticks <= limit_ ? ticks : 0); }
-  template <typename Record>
-  bool Count(const RecordView& record) {
-    if (record.size < sizeof(Record)) return false;
-    ++records_;
-    return true;
-  }
-  template <typename Record>
-  bool AtTimeOf(const RecordView& view) {
-    Record record;
-    if (!Count<Record>(view) || !view.Read(&record)) return false;
-    At(record.ticks);
-    return true;
-  }
-  // Their times are of the GPU's clock, which is not known yet.
-  template <typename Record>
-  bool CountGpu(const RecordView& record) {
-    summary_.gpu = 1;
-    return Count<Record>(record);
-  }
 
   const uint64_t limit_;
   bool whole_ = true;

@@ -15,42 +15,37 @@ namespace tbprof {
 
 inline bool IsSpan(RecordKind kind) { return kind == RecordKind::kSpan || kind == RecordKind::kCompactSpan; }
 
-// Whether it says something of threads, processes, modules or devices, which must stay when a part of the spool is
-// dropped: of those in a part, a copy is in the main file.
-inline bool IsFact(RecordKind kind) {
-  switch (kind) {
-    case RecordKind::kThreadStart:
-    case RecordKind::kThreadExit:
-    case RecordKind::kThreadName:
-    case RecordKind::kProcessInfo:
-    case RecordKind::kModule:
-    case RecordKind::kExec:
-    case RecordKind::kGpuDevice:
-    case RecordKind::kGpuContext:
-    case RecordKind::kGpuName:
-    case RecordKind::kGpuInfo:
-    case RecordKind::kAnnotationName:
-      return true;
-    case RecordKind::kPad:
-    case RecordKind::kChunkBegin:
-    case RecordKind::kSpan:
-    case RecordKind::kCompactSpan:
-    case RecordKind::kAllocationSample:
-    case RecordKind::kAllocation:
-    case RecordKind::kGpuKernel:
-    case RecordKind::kGpuCopy:
-    case RecordKind::kGpuApi:
-    case RecordKind::kGpuSpan:
-    case RecordKind::kGpuMemory:
-    case RecordKind::kGpuUnifiedMemory:
-    case RecordKind::kGpuGraphNode:
-    case RecordKind::kGpuClock:
-    case RecordKind::kAnnotation:
-    case RecordKind::kTensorMemory:
-      return false;
+enum class RecordClass : uint8_t {
+  kUnknown,   // a kind of another version
+  kLayout,    // of the chunk itself
+  kSpan,      // a call, with its times
+  kTimed,     // happened at `ticks`, behind the tag
+  kUntimed,   // a block or a sample of the allocator
+  kGpu,       // with times of the GPU's clock
+  kGpuClock,  // that clock and the session's
+  kFact,  // of threads, processes, modules or devices: of those in a part of the spool a copy stays in the main file
+};
+
+namespace internal {
+struct RecordRow {
+  RecordClass of = RecordClass::kUnknown;
+  uint8_t slots = 0;
+};
+struct RecordRows {
+  RecordRow rows[256];
+  constexpr RecordRows() {
+#define TBPROF_RECORD(number, Name, fixed_slots, variable, Class) rows[number] = {RecordClass::k##Class, fixed_slots};
+#include "wire/records.def"
+#undef TBPROF_RECORD
   }
-  return false;
-}
+};
+inline constexpr RecordRows kRecordRows;
+}  // namespace internal
+
+inline RecordClass ClassOf(RecordKind kind) { return internal::kRecordRows.rows[static_cast<uint8_t>(kind)].of; }
+inline bool IsFact(RecordKind kind) { return ClassOf(kind) == RecordClass::kFact; }
+// Slots of the fixed part; 0: a kind of another version.
+inline uint32_t FixedSlots(RecordKind kind) { return internal::kRecordRows.rows[static_cast<uint8_t>(kind)].slots; }
 
 // One record in a chunk frame: its tag and all its slots.
 struct RecordView {

@@ -5,15 +5,13 @@
 #include <charconv>
 #include <cstring>
 
+#include "writer/spool/record_facts.h"
+
 namespace tbprof {
 namespace {
 
-constexpr size_t kMaxArguments = 1024;
-constexpr size_t kMaxSamplingFacts = 1u << 20;  // of a process: a day of ten a second
 constexpr size_t kMaxCounters = 1u << 20;
 constexpr size_t kMaxThreads = 4u << 20;
-constexpr size_t kMaxAnnotationText = 32u << 20;
-constexpr size_t kMaxExecs = 200'000;
 constexpr size_t kMaxInert = 20'000;
 constexpr size_t kMaxGaps = 100'000;
 constexpr size_t kMaxDropped = 100'000;
@@ -26,27 +24,7 @@ bool ReadHex(std::string_view* text, char separator, uint64_t* value) {
   return true;
 }
 
-bool IsKnown(RecordKind kind) {
-#define TBPROF_RECORD(number, Name, fixed_slots, variable) \
-  if (kind == RecordKind::k##Name) return true;
-#include "wire/records.def"
-#undef TBPROF_RECORD
-  return false;
-}
-
 uint64_t Distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
-
-// Slots of the fixed part; 0: a kind of another version.
-uint32_t FixedSlots(RecordKind kind) {
-  switch (kind) {
-#define TBPROF_RECORD(number, Name, fixed_slots, variable) \
-  case RecordKind::k##Name:                                \
-    return fixed_slots;
-#include "wire/records.def"
-#undef TBPROF_RECORD
-  }
-  return 0;
-}
 
 class FactReader {
  public:
@@ -80,54 +58,17 @@ class FactReader {
     }
   }
 
-  void TakeAnnotationName(const Identity& process, const RecordView& record) {
-    AnnotationNameRecord name;
-    if (!record.Read(&name)) return;
-    AnnotationFacts& known = facts_->annotations;
-    const std::string_view text = record.Text(sizeof(name), name.text_length);
-    const auto add = [&](auto* texts, const auto& key) {
-      if (texts->find(key) != texts->end()) return;
-      if (known.text_bytes > kMaxAnnotationText) {
-        known.left_out = true;
-        return;
-      }
-      texts->emplace(key, text);
-      known.text_bytes += text.size() + sizeof(std::string);
-    };
-    switch (static_cast<AnnotationNameKey>(record.tag.aux)) {
-      case AnnotationNameKey::kName:
-        return add(&known.names, name.number);
-      case AnnotationNameKey::kDomain:
-        return add(&known.domains, std::make_pair(process, name.number));
-      case AnnotationNameKey::kCategory:
-        return add(&known.categories, std::make_pair(process, name.number));
-    }
-  }
-
   // Whether nothing but what the summary says is needed: when an exec has failed is not in it.
   bool Believes(uint32_t segment, const ChunkSummary& summary) const {
     for (uint16_t operation = 0; operation < kMaxOperations; ++operation) {
       const bool failed = (summary.failed[operation / 64] >> operation % 64 & 1) != 0;
-      if (failed && IsExec(segment, operation)) return false;
+      if (failed && records_.IsExec(segment, operation)) return false;
     }
     return true;
   }
 
   // After the last frame.
-  void Finish() {
-    std::map<std::pair<uint32_t, int32_t>, std::vector<ThreadFacts*>> by_tid;
-    if (names_by_others_.empty()) return;
-    for (auto& [identity, thread] : facts_->threads) by_tid[{identity.segment, thread.tid}].push_back(&thread);
-    for (const NameByOther& name : names_by_others_) {
-      // The number may have been used again: the first that had not ended by then, which need not have begun.
-      ThreadFacts* named = nullptr;
-      for (ThreadFacts* thread : by_tid[{name.segment, name.tid}]) {
-        if (thread->end_ticks != 0 && thread->end_ticks < name.ticks) continue;
-        if (named == nullptr || thread->start_ticks < named->start_ticks) named = thread;
-      }
-      if (named != nullptr) SetName(named, name.ticks, name.name);
-    }
-  }
+  void Finish() { records_.Finish(); }
 
   void Take(const Frame& frame) {
     switch (frame.type) {
@@ -145,8 +86,8 @@ class FactReader {
         }
         Taken(frame.summary->chunk);
         if (frame.summary->begin.tag.slots != 0) {
-          TakeBegin({frame.segment, frame.summary->chunk.process_serial},
-                    {frame.segment, frame.summary->chunk.thread_serial}, frame.summary->begin);
+          records_.TakeBegin({frame.segment, frame.summary->chunk.process_serial},
+                             {frame.segment, frame.summary->chunk.thread_serial}, frame.summary->begin);
         }
         TakeSummary(frame.segment, *frame.summary);
         break;
@@ -413,167 +354,9 @@ class FactReader {
     const Identity process{frame.segment, chunk.process_serial};
     const Identity thread{frame.segment, chunk.thread_serial};
     ForEachRecord(frame, &chunk, &facts_->corrupt_records, [&](const RecordView& record) {
-      if (summarizer.Take(record)) {
-        SpanRecord span;
-        ChunkBeginRecord begin;
-        if (record.tag.kind == RecordKind::kChunkBegin && record.Read(&begin)) {
-          TakeBegin(process, thread, begin);
-        } else if ((record.tag.flags & kRecordFailed) != 0 && record.ReadSpan(&span) &&
-                   IsExec(frame.segment, record.tag.aux) && facts_->exec_returns.size() < kMaxExecs) {
-          facts_->exec_returns.push_back({thread, 0, span.start});
-        }
-        return;
-      }
+      if (summarizer.Take(record)) return records_.TakeSummarized(process, thread, record);
       if (!is_copy) ++facts_->records;
-      if (record.tag.slots < FixedSlots(record.tag.kind)) {
-        ++facts_->corrupt_records;
-        return;
-      }
-      if (!IsKnown(record.tag.kind)) {
-        ++facts_->unknown_records;
-        return;
-      }
-      if (has_copy && IsFact(record.tag.kind)) return;
-      // No default: a kind without a mapping does not compile (-Werror=switch).
-      switch (record.tag.kind) {
-        case RecordKind::kThreadStart: {
-          ThreadStartRecord start;
-          if (!record.Read(&start)) break;
-          ThreadFacts& known = facts_->threads[thread];
-          known.start_ticks = start.ticks;
-          known.creator_serial = start.creator_serial;
-          known.created_ticks = start.created_ticks;
-          known.tid = start.tid;
-          known.is_own = (record.tag.flags & kRecordOwn) != 0;
-          break;
-        }
-        case RecordKind::kGpuDevice:
-        case RecordKind::kGpuContext:
-        case RecordKind::kGpuName:
-        case RecordKind::kGpuClock:
-        case RecordKind::kGpuInfo:
-          if (!facts_->gpus[process].Take(record)) ++facts_->corrupt_records;
-          break;
-        case RecordKind::kThreadExit: {
-          ThreadExitRecord exit;
-          if (record.Read(&exit)) facts_->threads[thread].end_ticks = exit.ticks;
-          break;
-        }
-        case RecordKind::kThreadName: {
-          ThreadNameRecord name;
-          if (!record.Read(&name)) break;
-          const std::string_view text = record.Text(sizeof(name), name.text_length);
-          if (name.thread_serial != 0 || name.tid == 0) {
-            SetName(&facts_->threads[{frame.segment, name.thread_serial != 0 ? name.thread_serial : thread.serial}],
-                    name.ticks, text);
-          } else if (names_by_others_.size() < kMaxThreads) {
-            names_by_others_.push_back({frame.segment, name.tid, name.ticks, std::string(text)});
-          }
-          break;
-        }
-        case RecordKind::kProcessInfo: {
-          ProcessInfoRecord info;
-          if (!record.Read(&info)) break;
-          ProcessFacts& owner = facts_->processes[process];
-          const std::string_view text = record.Text(sizeof(info), info.text_length);
-          switch (static_cast<ProcessInfoKey>(record.tag.aux)) {
-            case ProcessInfoKey::kExecutable:
-              owner.executable = text;
-              break;
-            case ProcessInfoKey::kArgument:
-              if (owner.arguments.size() < kMaxArguments) owner.arguments.emplace_back(text);
-              break;
-            case ProcessInfoKey::kRank: {
-              const size_t equals = text.find('=');
-              if (equals == std::string_view::npos || owner.ranks.size() >= kMaxArguments) break;
-              owner.ranks[std::string(text.substr(0, equals))] = text.substr(equals + 1);
-              break;
-            }
-            case ProcessInfoKey::kInterposer: {
-              const size_t equals = text.find('=');
-              if (equals == std::string_view::npos || owner.interposers.size() >= kMaxArguments) break;
-              owner.interposers[std::string(text.substr(0, equals))] = text.substr(equals + 1);
-              break;
-            }
-            case ProcessInfoKey::kStopped:
-              owner.stopped = text;
-              break;
-            case ProcessInfoKey::kTorch:
-              owner.torch = text;
-              break;
-            case ProcessInfoKey::kTorchShapes:
-              owner.torch_shapes = text;
-              break;
-            case ProcessInfoKey::kTorchSampling: {
-              TorchSamplingAt at{info.ticks, {}};
-              if (text.size() != sizeof(at.fact) || owner.torch_sampling.size() >= kMaxSamplingFacts) break;
-              memcpy(&at.fact, text.data(), sizeof(at.fact));
-              owner.torch_sampling.push_back(at);
-              break;
-            }
-            default:
-              break;
-          }
-          break;
-        }
-        case RecordKind::kModule: {
-          ModuleRecord found;
-          if (!record.Read(&found) || found.start >= found.end) {
-            ++facts_->corrupt_records;
-            break;
-          }
-          Module module;
-          module.load_bias = found.load_bias;
-          module.start = found.start;
-          module.end = found.end;
-          module.path = record.Text(sizeof(found), found.path_length);
-          module.build_id.assign(reinterpret_cast<const char*>(found.build_id),
-                                 std::min<size_t>(found.build_id_length, sizeof(found.build_id)));
-          auto& modules = facts_->processes[process].modules;
-          if (modules.size() < 65536) modules.push_back(std::move(module));
-          break;
-        }
-        case RecordKind::kExec: {
-          ExecRecord exec;
-          if (!record.Read(&exec)) break;
-          const bool spawned = (record.tag.flags & kRecordSpawned) != 0;
-          const int32_t pid = spawned ? exec.pid : 0;
-          if ((record.tag.flags & kRecordFailed) != 0) {
-            if (facts_->exec_returns.size() < kMaxExecs) facts_->exec_returns.push_back({thread, pid, exec.ticks});
-            break;
-          }
-          if (facts_->execs.size() >= kMaxExecs) break;
-          ExecFacts started{process, thread, exec.ticks, exec.ticks, pid, spawned, false, ""};
-          started.environment_lost = (record.tag.flags & kRecordEnvironmentLost) != 0;
-          started.path = record.Text(sizeof(exec), exec.text_length);
-          // Noted after the call: the child has attached between the two.
-          if (spawned && !IsExec(frame.segment, record.tag.aux)) {
-            started.started_ticks = facts_->processes[process].start_ticks;
-          }
-          facts_->execs.push_back(std::move(started));
-          break;
-        }
-        case RecordKind::kAnnotationName:
-          TakeAnnotationName(process, record);
-          break;
-        case RecordKind::kPad:
-        case RecordKind::kChunkBegin:
-        case RecordKind::kSpan:
-        case RecordKind::kCompactSpan:
-        case RecordKind::kAnnotation:
-        case RecordKind::kTensorMemory:
-        case RecordKind::kAllocationSample:
-        case RecordKind::kAllocation:
-        case RecordKind::kGpuKernel:
-        case RecordKind::kGpuCopy:
-        case RecordKind::kGpuApi:
-        case RecordKind::kGpuSpan:
-        case RecordKind::kGpuMemory:
-        case RecordKind::kGpuUnifiedMemory:
-        case RecordKind::kGpuGraphNode:
-          ++facts_->corrupt_records;
-          break;
-      }
+      records_.Take(process, thread, record, has_copy);
     });
     TakeSummary(frame.segment, summarizer.summary(), is_copy);
   }
@@ -582,17 +365,6 @@ class FactReader {
     launcher_ticks_ = std::max(launcher_ticks_, chunk.taken_ticks);
     // Of a launcher that was killed this is the last time it knew; not all records' own times are looked at here.
     Seen(chunk.taken_ticks);
-  }
-
-  void TakeBegin(const Identity& process, const Identity& thread, const ChunkBeginRecord& begin) {
-    ThreadFacts& known = facts_->threads[thread];
-    known.process_serial = process.serial;
-    if (known.tid == 0) known.tid = begin.tid;
-    if (known.start_ticks == 0) known.start_ticks = begin.ticks;
-    ProcessFacts& owner = facts_->processes[process];
-    if (owner.pid == 0) owner.pid = begin.pid;
-    if (owner.start_ticks == 0) owner.start_ticks = begin.ticks;
-    known.last_ticks = std::max(known.last_ticks, begin.ticks);
   }
 
   // What was passed over, or of a frame that was read all but its facts.
@@ -614,32 +386,10 @@ class FactReader {
     if (!is_copy) known->second.slots += slots;
   }
 
-  // The functions that do not come back when all goes well.
-  bool IsExec(uint32_t segment, uint16_t operation) const {
-    const auto found = facts_->segments.find(segment);
-    if (found == facts_->segments.end() || operation >= found->second.operations.size()) return false;
-    const std::string_view name = found->second.operations[operation].name;
-    return name.starts_with("exec") || name == "fexecve";
-  }
-
-  static void SetName(ThreadFacts* thread, uint64_t ticks, std::string_view name) {
-    if (ticks < thread->name_ticks) return;
-    thread->name = name;
-    thread->name_ticks = ticks;
-  }
-
-  // A name that a thread got from another is known by kernel id, and may stand before the thread's own first record.
-  struct NameByOther {
-    uint32_t segment;
-    int32_t tid;
-    uint64_t ticks;
-    std::string name;
-  };
-
   SpoolFacts* facts_;
   uint32_t window_;
   uint64_t launcher_ticks_ = 0;
-  std::vector<NameByOther> names_by_others_;
+  RecordFacts records_{facts_};
 };
 
 }  // namespace

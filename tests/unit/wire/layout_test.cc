@@ -71,7 +71,7 @@ TEST(Layout, PlainStructsOnly) {
   EXPECT_TRUE(std::is_trivially_copyable_v<SegmentHeader> && std::is_standard_layout_v<SegmentHeader>);
   EXPECT_TRUE(std::is_trivially_copyable_v<ThreadSlot> && std::is_standard_layout_v<ThreadSlot>);
   EXPECT_TRUE(std::is_trivially_copyable_v<ProcessSlot> && std::is_standard_layout_v<ProcessSlot>);
-#define TBPROF_RECORD(number, Name, fixed_slots, variable)                                                    \
+#define TBPROF_RECORD(number, Name, fixed_slots, variable, Class)                                             \
   EXPECT_TRUE(std::is_trivially_copyable_v<Name##Record>&& std::is_standard_layout_v<Name##Record>) << #Name; \
   EXPECT_EQ(sizeof(Name##Record) % kSlotBytes, 0u) << #Name;                                                  \
   EXPECT_EQ(offsetof(Name##Record, tag), 0u) << #Name;
@@ -81,9 +81,9 @@ TEST(Layout, PlainStructsOnly) {
 
 TEST(Layout, RecordNumbersAreUniqueAndFitTheTag) {
   std::map<int, std::string> names;
-#define TBPROF_RECORD(number, Name, fixed_slots, variable)   \
-  EXPECT_TRUE(names.emplace(number, #Name).second) << #Name; \
-  EXPECT_GT(number, 0);                                      \
+#define TBPROF_RECORD(number, Name, fixed_slots, variable, Class) \
+  EXPECT_TRUE(names.emplace(number, #Name).second) << #Name;      \
+  EXPECT_GT(number, 0);                                           \
   EXPECT_LT(number, 256);
 #include "wire/records.def"
 #undef TBPROF_RECORD
