@@ -350,6 +350,7 @@ class Detector {
   void TakeMembers(size_t first, size_t last);
   void Alternate();
   void Judge();
+  class Contents;
   void CompareContents(const std::vector<uint32_t>& finalists);
   const Pair& PairOf(uint32_t coarse, uint32_t fine) const;
   bool IsStepOver(uint32_t coarse, uint32_t fine) const;

@@ -14,9 +14,11 @@
 #include "wire/records.h"
 #include "writer/base/median.h"
 #include "writer/steps/step_loops.h"
+#include "writer/steps/torch_ranges.h"
 #include "writer/timeline/torch_names.h"
 
 namespace tbprof {
+namespace torch_steps {
 namespace {
 
 constexpr double kClear = 0.95, kByOrder = 0.9, kWithLoss = 0.8, kAmbiguous = 0.7, kGuess = 0.6;
@@ -46,95 +48,6 @@ size_t Mode(const std::vector<size_t>& numbers) {
   return usual == counts.end() ? 0 : usual->first;
 }
 
-struct Range {
-  int64_t start = 0, end = 0;
-  uint16_t type = 0;
-  bool whole = true;
-};
-
-// Times in order.
-bool AnyIn(const std::vector<int64_t>& times, int64_t begin, int64_t end) {
-  const auto first = std::lower_bound(times.begin(), times.end(), begin);
-  return first != times.end() && *first < end;
-}
-
-// What a thread tells.
-struct ThreadRanges {
-  uint32_t thread = 0;
-  std::vector<Range> optimizers;  // outermost, none that a backward pass calls by itself
-  std::vector<Range> batches;     // outermost
-  std::vector<Range> work;        // outermost operations outside of the loader
-};
-
-class Types {
- public:
-  explicit Types(const Timeline& timeline) : kinds_(timeline.types.size()) {
-    for (size_t i = 0; i < kinds_.size(); ++i) {
-      const EventType& type = timeline.types[i];
-      if (type.family != EventFamily::kAnnotation) continue;
-      if (IsOptimizerStep(type.origin, type.name)) kinds_[i] = kOptimizer;
-      if (IsLoaderNext(type.origin, type.name)) kinds_[i] = kBatch;
-      if (IsFrameworkWork(type)) kinds_[i] = type.origin == RangeOrigin::kTorchBackward ? kBackward : kOperation;
-      any_ |= kinds_[i] == kOptimizer || kinds_[i] == kBatch;
-    }
-  }
-  enum Kind : uint8_t { kNone, kOptimizer, kBatch, kOperation, kBackward };
-  Kind operator[](uint16_t type) const { return kinds_[type]; }
-  bool any() const { return any_; }
-
- private:
-  std::vector<Kind> kinds_;
-  bool any_ = false;
-};
-
-ThreadRanges ReadThread(const Timeline& timeline, uint32_t thread, const Types& types) {
-  ThreadRanges ranges;
-  ranges.thread = thread;
-  // Where the outermost of each kind that is open ends.
-  int64_t batch = -1, optimizer = -1, work = -1, backward = -1;
-  for (const Event& event : timeline.threads[thread].events) {
-    const Types::Kind kind = types[event.type];
-    if (kind == Types::kNone || event.duration_ps <= 0) continue;
-    const int64_t start = event.start_ps, end = event.start_ps + event.duration_ps;
-    const Range range = {start, end, event.type, (event.flags & (Event::kClippedAtStart | Event::kClippedAtEnd)) == 0};
-    switch (kind) {
-      case Types::kBatch:
-        if (start >= batch) ranges.batches.push_back(range), batch = end;
-        break;
-      case Types::kOptimizer:
-        if (start >= optimizer && start >= backward) ranges.optimizers.push_back(range);
-        optimizer = std::max(optimizer, end);
-        break;
-      case Types::kBackward:
-        backward = std::max(backward, end);
-        [[fallthrough]];
-      default:
-        if (start < work || start < batch) break;
-        work = end;
-        ranges.work.push_back(range);
-    }
-  }
-  return ranges;
-}
-
-std::vector<int64_t> Backwards(const Timeline& timeline, uint32_t process, const Types& types) {
-  std::vector<int64_t> times;
-  for (const Thread& thread : timeline.threads) {
-    if (thread.process != process) continue;
-    for (const Event& event : thread.events) {
-      if (types[event.type] == Types::kBackward) times.push_back(event.start_ps);
-    }
-  }
-  std::sort(times.begin(), times.end());
-  return times;
-}
-
-// Irregular ones have their label, regular ones none.
-struct Interval {
-  int64_t start = 0, end = 0;
-  std::string_view label;
-};
-
 struct Found {
   std::vector<Interval> intervals;
   double confidence = 0;
@@ -145,29 +58,6 @@ struct Found {
 StepLoop Parts(std::string_view what, size_t steps, size_t parts) {
   return {std::string(what), steps * parts, 1 / static_cast<double>(parts), false};
 }
-
-// Of intervals in order that do not overlap.
-bool OverlapAny(const std::vector<Interval>& intervals, int64_t start, int64_t end) {
-  const auto first = std::partition_point(intervals.begin(), intervals.end(),
-                                          [&](const Interval& interval) { return interval.end <= start; });
-  return first != intervals.end() && first->start < end;
-}
-
-std::vector<Interval> Pauses(const Timeline& timeline, uint32_t process) {
-  std::vector<Interval> pauses;
-  for (const Thread& thread : timeline.threads) {
-    if (thread.process != process || !thread.is_line) continue;
-    for (const Event& event : thread.events) {
-      if (!IsTorchPause(timeline.types[event.type])) continue;
-      pauses.push_back({event.start_ps, event.start_ps + event.duration_ps, ""});
-    }
-  }
-  std::sort(pauses.begin(), pauses.end(), [](const Interval& a, const Interval& b) { return a.start < b.start; });
-  return pauses;
-}
-
-constexpr std::string_view kEvaluation = "evaluation", kDataOnly = "data only", kLost = "irregular: records lost",
-                           kWithEvaluation = "irregular: an evaluation in it";
 
 // Batches, and behind them what is done with them: optimizers, or any work.
 struct Group {
@@ -623,8 +513,10 @@ std::vector<LoopStep> LoopSteps(const Found& found, const std::vector<Range>& ba
 }
 
 }  // namespace
+}  // namespace torch_steps
 
 MarkedSteps FindTorchSteps(const Timeline& timeline, uint32_t process) {
+  using namespace torch_steps;
   MarkedSteps out;
   const Types types(timeline);
   if (!types.any()) return out;
