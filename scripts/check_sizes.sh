@@ -15,6 +15,8 @@ cd "$root"
 readonly MAX_FILE=600 MAX_FUNCTION=80
 # FILE or FILE:FUNCTION
 declare -A exceptions=(
+  # A table: each instruction of DWARF's call frame information with its operands.
+  [writer/symbols/frame_entry.cc:CheckInstructions]=1
 )
 
 mapfile -t files < <(find wire preload cupti writer launcher -type f \( -name '*.h' -o -name '*.cc' -o -name '*.c' \) | sort)
@@ -65,7 +67,7 @@ while read -r what lines _; do
   fi
 done <<< "$large"
 for what in "${!exceptions[@]}"; do
-  if [[ -z ${seen[$what]-} ]]; then
+  if [[ -e ${what%%:*} && -z ${seen[$what]-} ]]; then
     echo "$what: is small enough by now, and needs no exception" >&2
     bad=1
   fi

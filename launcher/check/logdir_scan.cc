@@ -150,16 +150,7 @@ class Walk {
       close(fd);
       return;
     }
-    {
-      ScannedDirectory& directory = scan_.directories[index];
-      directory.mtime_ns = info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
-      directory.device = info.st_dev;
-      directory.inode = info.st_ino;
-      directory.writable = faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) == 0;
-      directory.read_only = !directory.writable && errno == EROFS;
-      directory.owned = geteuid() == 0 || info.st_uid == geteuid();
-      if (directory.path.starts_with(".tbprof/staging/")) directory.locked = IsLocked(fd, directory.mtime_ns);
-    }
+    Describe(fd, info, &scan_.directories[index]);
     DIR* listing = fdopendir(fd);
     if (listing == nullptr) {
       scan_.directories[index].error = errno;
@@ -184,6 +175,23 @@ class Walk {
       ++scan_.directories[index].entries;
       Entry(dirfd(listing), *entry, index, &inner);
     }
+    Descend(dirfd(listing), index, std::move(inner));
+    above_.pop_back();
+    closedir(listing);
+  }
+
+  static void Describe(int fd, const struct stat& info, ScannedDirectory* directory) {
+    directory->mtime_ns = info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
+    directory->device = info.st_dev;
+    directory->inode = info.st_ino;
+    directory->writable = faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) == 0;
+    directory->read_only = !directory->writable && errno == EROFS;
+    directory->owned = geteuid() == 0 || info.st_uid == geteuid();
+    if (directory->path.starts_with(".tbprof/staging/")) directory->locked = IsLocked(fd, directory->mtime_ns);
+  }
+
+  // `inner`: names of directories, and whether they are links.
+  void Descend(int fd, int index, std::vector<std::pair<std::string, bool>> inner) {
     std::sort(inner.begin(), inner.end());
     for (const auto& [name, is_link] : inner) {
       if (scan_.entries_cut) break;
@@ -204,14 +212,12 @@ class Walk {
       child.is_link = is_link;
       child.through_link = parent.through_link || parent.is_link;
       const int number = static_cast<int>(scan_.directories.size());
-      const int child_fd = openat(dirfd(listing), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
+      const int child_fd = openat(fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
       if (child_fd < 0) child.error = errno;
       scan_.directories.push_back(std::move(child));
       scan_.directories[index].children.push_back(number);
       if (child_fd >= 0) Directory(child_fd, number);
     }
-    above_.pop_back();
-    closedir(listing);
   }
 
   // Who makes a spool or a staging directory locks it at once. Asking takes the lock for a moment, so what is being
@@ -223,6 +229,20 @@ class Walk {
     if (flock(fd, LOCK_SH | LOCK_NB) != 0) return errno == EWOULDBLOCK;
     flock(fd, LOCK_UN);
     return false;
+  }
+
+  void ReadEvents(int at, ScannedEvents* events) {
+    const ScopedFd fd = Open(at, events);
+    if (!fd.valid()) return;
+    EventFileLimits limits = limits_.events;
+    if (scan_.event_bytes_read > limits_.event_bytes) limits.whole = limits.part = 256 << 10;
+    events->facts = ReadEventFile(fd.get(), events->size, limits);
+    scan_.event_bytes_read += events->facts.bytes_read;
+    events->error = events->facts.error;
+    if (events->facts.end == EventFileFacts::End::kCorrupt) {
+      events->content = ContentOf(fd.get(), events);
+      events->damage = FindDamage(fd.get(), events->size);
+    }
   }
 
   void Entry(int at, const dirent& entry, int index, std::vector<std::pair<std::string, bool>>* inner) {
@@ -272,20 +292,7 @@ class Walk {
     } else if (is_events) {
       ScannedEvents events;
       static_cast<ScannedFile&>(events) = file;
-      if (events.regular) {
-        ScopedFd fd = Open(at, &events);
-        if (fd.valid()) {
-          EventFileLimits limits = limits_.events;
-          if (scan_.event_bytes_read > limits_.event_bytes) limits.whole = limits.part = 256 << 10;
-          events.facts = ReadEventFile(fd.get(), events.size, limits);
-          scan_.event_bytes_read += events.facts.bytes_read;
-          events.error = events.facts.error;
-          if (events.facts.end == EventFileFacts::End::kCorrupt) {
-            events.content = ContentOf(fd.get(), &events);
-            events.damage = FindDamage(fd.get(), events.size);
-          }
-        }
-      }
+      if (events.regular) ReadEvents(at, &events);
       directory.events.push_back(std::move(events));
     } else if (directory.others.size() < kMaxOthers) {
       const bool is_text = name == ".cached_tools.json" || name.ends_with("summary.json");

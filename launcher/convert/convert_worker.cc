@@ -226,153 +226,195 @@ void AddShare(const ConversionRequest& request, SummaryOptions* options) {
   options->seconds_after = static_cast<double>(now - std::min(now, request.command_end_ns)) / 1e9;
 }
 
-absl::StatusOr<ConversionResult> Convert(const ConversionRequest& given) {
-  ConversionRequest request = given;
-  request.max_profile_size = MostBytesOfFile(given, 1);
-  TimelineRequest timeline_request;
-  timeline_request.spool = ReadableSpool(request);
-  timeline_request.extent = request.extent;
-  timeline_request.window = request.window;
-  timeline_request.max_profile_size = request.max_profile_size;
-  timeline_request.step_marker = request.step_marker;
-  timeline_request.warnings = request.warnings;
-  timeline_request.recovered = request.recovered;
-  timeline_request.agreed_start_unix_ns = request.agreed_start_unix_ns;
-  const Environment environment = CurrentEnvironment();
-  timeline_request.examine = [&](const std::string& path) { return ExamineFile(path, environment); };
-  const ProgressFunction progress = [](uint64_t done, uint64_t total) { Say({{"progress", {done, total}}}); };
-  absl::StatusOr<Timeline> timeline = BuildTimeline(timeline_request, progress);
-  if (!timeline.ok()) return timeline.status();
-  if (request.summary_only) {
+// From a spool to a published run, step by step.
+class Job {
+ public:
+  explicit Job(const ConversionRequest& given) : given_(given), request_(given) {
+    request_.max_profile_size = MostBytesOfFile(given, 1);
+    building_.spool = ReadableSpool(request_);
+    building_.extent = request_.extent;
+    building_.window = request_.window;
+    building_.max_profile_size = request_.max_profile_size;
+    building_.step_marker = request_.step_marker;
+    building_.warnings = request_.warnings;
+    building_.recovered = request_.recovered;
+    building_.agreed_start_unix_ns = request_.agreed_start_unix_ns;
+    building_.examine = [environment = CurrentEnvironment()](const std::string& path) {
+      return ExamineFile(path, environment);
+    };
+  }
+
+  absl::StatusOr<ConversionResult> Run() {
+    absl::StatusOr<Timeline> timeline = Build();
+    if (!timeline.ok()) return timeline.status();
+    if (request_.summary_only) return Summarize(*timeline);
+    if (request_.last_step >= 0) timeline = CutToSteps(*std::move(timeline));
+    if (!timeline.ok()) return timeline.status();
+    absl::Status status = MakeDirectory(&*timeline);
+    for (const int rank : timeline->further_ranks) {
+      if (status.ok()) status = WriteRank(rank, &*timeline);
+    }
+    if (!status.ok()) return status;
+    if (request_.wait_for_ranks) WaitForOthers(&*timeline);
+    timeline = WriteOwn(*std::move(timeline));
+    if (!timeline.ok()) return timeline.status();
+    return Publish(*timeline);
+  }
+
+ private:
+  absl::StatusOr<Timeline> Build() const {
+    return BuildTimeline(building_, [](uint64_t done, uint64_t total) { Say({{"progress", {done, total}}}); });
+  }
+
+  ConversionResult Summarize(const Timeline& timeline) const {
     ConversionResult result;
-    if (request.last_step >= 0) {
-      FindSteps(*timeline, request, &result);
+    if (request_.last_step >= 0) {
+      FindSteps(timeline, request_, &result);
     } else {
       SummaryOptions options;
       options.version = Version();
-      result.summary_json = SummaryJson(*timeline, {}, options);
+      result.summary_json = SummaryJson(timeline, {}, options);
     }
     return result;
   }
-  if (request.last_step >= 0) {
+
+  // --window=steps=A:B
+  absl::StatusOr<Timeline> CutToSteps(Timeline timeline) {
     ConversionResult steps;
-    FindSteps(*timeline, request, &steps);
-    if (steps.steps_from_ns >= 0 && steps.newest_step >= request.last_step) {
-      timeline_request.part_from_ns = static_cast<uint64_t>(steps.steps_from_ns);
-      timeline_request.part_to_ns = static_cast<uint64_t>(steps.steps_to_ns);
+    FindSteps(timeline, request_, &steps);
+    if (steps.steps_from_ns >= 0 && steps.newest_step >= request_.last_step) {
+      building_.part_from_ns = static_cast<uint64_t>(steps.steps_from_ns);
+      building_.part_to_ns = static_cast<uint64_t>(steps.steps_to_ns);
       timeline = Timeline();
-      timeline = BuildTimeline(timeline_request, progress);
-      if (!timeline.ok()) return timeline.status();
-    } else {
-      const std::string wanted = StrCat("--window=steps=", request.first_step, ":", request.last_step);
-      timeline->warnings.push_back(steps.newest_step < 0
-                                       ? StrCat(wanted, ": no steps were recognised; this is all of the run")
-                                   : steps.newest_step > request.last_step
-                                       ? StrCat(wanted, ": all steps have higher numbers; this is all of the run")
-                                       : StrCat("the command ended before step ", request.last_step, " (the last was ",
-                                                steps.newest_step, "); this is all of the run"));
+      return Build();
     }
+    const std::string wanted = StrCat("--window=steps=", request_.first_step, ":", request_.last_step);
+    timeline.warnings.push_back(steps.newest_step < 0
+                                    ? StrCat(wanted, ": no steps were recognised; this is all of the run")
+                                : steps.newest_step > request_.last_step
+                                    ? StrCat(wanted, ": all steps have higher numbers; this is all of the run")
+                                    : StrCat("the command ended before step ", request_.last_step, " (the last was ",
+                                             steps.newest_step, "); this is all of the run"));
+    return timeline;
   }
-  const size_t file_count = 1 + timeline->further_ranks.size();
-  request.max_profile_size = MostBytesOfFile(given, file_count);
-  TellReplyLimit(given, file_count, &*timeline);
-  const std::string host = request.host.empty() ? timeline->host : request.host;
-  SayPublishing(true);
-  absl::StatusOr<LogDirectory> logdir = HeldLogdir(request, host, &timeline->warnings);
-  if (!logdir.ok()) return logdir.status();
-  auto directory =
-      RunDirectory::Create(logdir->fd.get(), logdir->path, request.run, request.run_exclusive, host, timeline->rank,
-                           timeline->further_ranks, request.delivered ? RankNames::kClient : RankNames::kHosts);
-  if (!directory.ok()) return directory.status();
-  (*directory)->set_durable(request.durable);
-  for (const int rank : timeline->further_ranks) {
+
+  absl::Status MakeDirectory(Timeline* timeline) {
+    file_count_ = 1 + timeline->further_ranks.size();
+    request_.max_profile_size = MostBytesOfFile(given_, file_count_);
+    TellReplyLimit(given_, file_count_, timeline);
+    const std::string host = request_.host.empty() ? timeline->host : request_.host;
+    SayPublishing(true);
+    absl::StatusOr<LogDirectory> logdir = HeldLogdir(request_, host, &timeline->warnings);
+    if (!logdir.ok()) return logdir.status();
+    logdir_ = *std::move(logdir);
+    auto directory = RunDirectory::Create(logdir_->fd.get(), logdir_->path, request_.run, request_.run_exclusive, host,
+                                          timeline->rank, timeline->further_ranks,
+                                          request_.delivered ? RankNames::kClient : RankNames::kHosts);
+    if (!directory.ok()) return directory.status();
+    directory_ = *std::move(directory);
+    directory_->set_durable(request_.durable);
+    return absl::OkStatus();
+  }
+
+  // The file of a further rank. `timeline`: of the first, whose reports it completes.
+  absl::Status WriteRank(int rank, Timeline* timeline) {
     SayPublishing(false);
+    building_.rank = rank;
     const auto build = [&](uint64_t most_bytes) {
-      timeline_request.rank = rank;
-      timeline_request.max_profile_size = most_bytes;
-      absl::StatusOr<Timeline> further = BuildTimeline(timeline_request, progress);
+      building_.max_profile_size = most_bytes;
+      absl::StatusOr<Timeline> further = Build();
       if (!further.ok()) return further;
-      further->host = (*directory)->HostOf(rank);
-      further->run = (*directory)->run();
+      further->host = directory_->HostOf(rank);
+      further->run = directory_->run();
       for (RankReport& report : further->by_rank) {
         if (report.rank != rank) continue;
         report.host = further->host;
         PutRankReport(report, &timeline->by_rank);
       }
       further->rank_warnings = RankWarnings(*further);
-      TellReplyLimit(given, file_count, &*further);
+      TellReplyLimit(given_, file_count_, &*further);
       return further;
     };
-    absl::StatusOr<Timeline> further = build(request.max_profile_size);
-    if (!further.ok()) return further.status();
-    further = WriteOutputs(request, *std::move(further), directory->get(), build);
-    if (!further.ok()) return further.status();
+    absl::StatusOr<Timeline> further = build(request_.max_profile_size);
+    if (further.ok()) further = WriteOutputs(request_, *std::move(further), directory_.get(), build);
+    building_.rank = kAnyRank;
+    return further.status();
   }
-  timeline_request.rank = kAnyRank;
-  if (request.wait_for_ranks) {
-    WaitForRanks(**directory, request, &*timeline);
-    if (!timeline->missing_ranks.empty()) {
-      const int64_t waited = request.rank_wait_ms;
-      timeline->warnings.push_back(StrCat("missing ranks: ", RankList(timeline->missing_ranks),
-                                          " (no file of theirs from this run in ", (*directory)->path(), " after ",
-                                          HumanTime(waited * 1'000'000'000), ")"));
+
+  void WaitForOthers(Timeline* timeline) const {
+    WaitForRanks(*directory_, request_, timeline);
+    if (timeline->missing_ranks.empty()) return;
+    const int64_t waited = request_.rank_wait_ms;
+    timeline->warnings.push_back(StrCat("missing ranks: ", RankList(timeline->missing_ranks),
+                                        " (no file of theirs from this run in ", directory_->path(), " after ",
+                                        HumanTime(waited * 1'000'000'000), ")"));
+  }
+
+  absl::StatusOr<Timeline> WriteOwn(Timeline timeline) {
+    timeline.host = directory_->HostOf(timeline.rank);
+    timeline.run = directory_->run();
+    for (RankReport& report : timeline.by_rank) {
+      if (report.rank == timeline.rank) report.host = timeline.host;
     }
+    timeline.rank_warnings = RankWarnings(timeline);
+    const size_t further_files = directory_->written().size();
+    // Copies: the timeline that they are of goes into the call.
+    const auto build = [this, host = timeline.host, warnings = timeline.warnings,
+                        rank_warnings = timeline.rank_warnings, missing = timeline.missing_ranks,
+                        by_rank = timeline.by_rank](uint64_t most_bytes) {
+      building_.max_profile_size = most_bytes;
+      absl::StatusOr<Timeline> shorter = Build();
+      if (!shorter.ok()) return shorter;
+      shorter->host = host;
+      shorter->run = directory_->run();
+      shorter->warnings = warnings;
+      shorter->rank_warnings = rank_warnings;
+      shorter->missing_ranks = missing;
+      shorter->by_rank = by_rank;
+      TellReplyLimit(given_, file_count_, &*shorter);
+      return shorter;
+    };
+    absl::StatusOr<Timeline> written = WriteOutputs(request_, std::move(timeline), directory_.get(), build);
+    if (written.ok()) directory_->PutFirst(further_files);
+    return written;
   }
-  timeline->host = (*directory)->HostOf(timeline->rank);
-  timeline->run = (*directory)->run();
-  for (RankReport& report : timeline->by_rank) {
-    if (report.rank == timeline->rank) report.host = timeline->host;
+
+  absl::StatusOr<ConversionResult> Publish(const Timeline& timeline) {
+    SummaryOptions options;
+    options.logdir = logdir_->path;
+    options.version = Version();
+    options.color = request_.color;
+    options.width = request_.width;
+    AddShare(request_, &options);
+    std::string summary = SummaryJson(timeline, directory_->written(), options);
+    SayPublishing(true);
+    const absl::Status status = directory_->WriteText("summary.json", summary);
+    if (!status.ok()) return status;
+    SayPublishing(true);
+    absl::StatusOr<std::vector<RunDirectory::File>> files = directory_->Publish();
+    if (!files.ok()) return files.status();
+    ConversionResult result;
+    if (request_.summary_wanted) result.summary_json = std::move(summary);
+    AddShare(request_, &options);
+    result.run = directory_->run();
+    result.directory = directory_->path();
+    for (const RunDirectory::File& file : *files) result.files.push_back(file.path);
+    result.lines = SummaryText(timeline, *files, options);
+    return result;
   }
-  timeline->rank_warnings = RankWarnings(*timeline);
-  // Copies: the timeline that they are of goes into the call.
-  const std::string host_of_file = timeline->host;
-  const std::vector<std::string> warnings = timeline->warnings;
-  const std::vector<std::string> rank_warnings = timeline->rank_warnings;
-  const std::vector<int> missing = timeline->missing_ranks;
-  const std::vector<RankReport> by_rank = timeline->by_rank;
-  const size_t further_files = (*directory)->written().size();
-  timeline = WriteOutputs(request, *std::move(timeline), directory->get(), [&](uint64_t most_bytes) {
-    timeline_request.max_profile_size = most_bytes;
-    absl::StatusOr<Timeline> shorter = BuildTimeline(timeline_request, progress);
-    if (!shorter.ok()) return shorter;
-    shorter->host = host_of_file;
-    shorter->run = (*directory)->run();
-    shorter->warnings = warnings;
-    shorter->rank_warnings = rank_warnings;
-    shorter->missing_ranks = missing;
-    shorter->by_rank = by_rank;
-    TellReplyLimit(given, file_count, &*shorter);
-    return shorter;
-  });
-  if (!timeline.ok()) return timeline.status();
-  (*directory)->PutFirst(further_files);
-  SummaryOptions options;
-  options.logdir = logdir->path;
-  options.version = Version();
-  options.color = request.color;
-  options.width = request.width;
-  ConversionResult result;
-  AddShare(request, &options);
-  std::string summary = SummaryJson(*timeline, (*directory)->written(), options);
-  SayPublishing(true);
-  const absl::Status status = (*directory)->WriteText("summary.json", summary);
-  if (!status.ok()) return status;
-  SayPublishing(true);
-  absl::StatusOr<std::vector<RunDirectory::File>> files = (*directory)->Publish();
-  if (!files.ok()) return files.status();
-  if (request.summary_wanted) result.summary_json = std::move(summary);
-  AddShare(request, &options);
-  result.run = (*directory)->run();
-  result.directory = (*directory)->path();
-  for (const RunDirectory::File& file : *files) result.files.push_back(file.path);
-  result.lines = SummaryText(*timeline, *files, options);
-  return result;
-}
+
+  const ConversionRequest& given_;
+  ConversionRequest request_;  // whose size is that of one file
+  TimelineRequest building_;
+  size_t file_count_ = 1;
+  std::optional<LogDirectory> logdir_;
+  std::unique_ptr<RunDirectory> directory_;
+};
 
 // Libraries of ours throw: what they cannot get or make nothing of ends the conversion, with a line.
 absl::StatusOr<ConversionResult> ConvertWithinMemory(const ConversionRequest& request) {
   try {
-    return Convert(request);
+    return Job(request).Run();
   } catch (const std::bad_alloc&) {
     rlimit limit{};
     getrlimit(RLIMIT_AS, &limit);

@@ -443,6 +443,91 @@ class Gate {
   std::string last_;
 };
 
+using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
+
+// Lets connections in, and ends when the launcher has gone, when nobody needed the port for a while, or when it takes
+// too much memory.
+class ServiceLoop {
+ public:
+  ServiceLoop(int gone, int listeners_end, TlsContext* tls, Acceptor* acceptor, Launcher* launcher, Gate* gate)
+      : gone_(gone), tls_(tls), acceptor_(*acceptor), launcher_(*launcher), gate_(*gate), entries_{{gone, POLLIN, 0}} {
+    for (int fd = kServiceListenerFd; fd < listeners_end; ++fd) entries_.push_back({fd, POLLIN, 0});
+  }
+
+  void Run() {
+    const size_t own_entries = entries_.size();
+    while (!launcher_.gone()) {
+      for (pollfd& entry : entries_) entry.events = entry.fd == gone_ || pause_.over() ? POLLIN : 0;
+      gate_.AppendWatched(&entries_);
+      poll(entries_.data(), entries_.size(), gate_.busy() ? std::min(LookMs(), kMemoryLookMs) : LookMs());
+      entries_.resize(own_entries);
+      gate_.Handle();
+      LookAtMemory();
+      if (connections_ && ReadMonotonic() >= connections_looked_ns_ + kConnectionsLookNs) {
+        connections_looked_ns_ = ReadMonotonic();
+        connections_ = HasConnections(kServiceListenerFd);
+      }
+      for (const pollfd& entry : entries_) {
+        if ((entry.revents & POLLIN) != 0 && entry.fd != gone_) Accept(entry.fd);
+      }
+      if (ReadMonotonic() - last_ns_ > kIdleWorkerNs && launcher_.IdleNs() > kIdleWorkerNs) {
+        if (!HasConnections(kServiceListenerFd)) break;
+        last_ns_ = ReadMonotonic();
+      }
+    }
+  }
+
+ private:
+  // What costs memory comes over connections: without one nothing is looked at until the next.
+  int LookMs() const {
+    if (!pause_.over()) return kMemoryLookMs;
+    if (resident_ > kMuchMemory) return kMuchMemoryLookMs;
+    if (!connections_) {
+      const uint64_t idle = std::min(ReadMonotonic() - last_ns_, launcher_.IdleNs());
+      return static_cast<int>((kIdleWorkerNs - std::min(idle, kIdleWorkerNs)) / 1'000'000 + 1);
+    }
+    const bool busy = moves_ || launcher_.IdleNs() == 0 || ReadMonotonic() < last_ns_ + kNewConnectionNs;
+    return busy ? kMemoryLookMs : kQuietLookMs;
+  }
+
+  void LookAtMemory() {
+    const uint64_t before = std::exchange(resident_, MemoryNow(statm_.get()).resident);
+    moves_ = resident_ > before + kMemoryMoves;
+    if (resident_ > kMaxMemory + kCopiesOfReply * reply_bytes) _exit(kServiceTookTooMuch);
+  }
+
+  void Accept(int listener) {
+    last_ns_ = connections_looked_ns_ = ReadMonotonic();
+    connections_ = true;
+    ScopedFd connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!connection.valid()) pause_.Failed(errno);
+    if (!connection.valid() || connection.get() > kHighestConnection) return;
+    if (!gate_.LetIn(&connection, AddressOf(connection.get()))) return;
+    // gRPC does it for connections that it accepts itself.
+    const int on = 1;
+    setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    Acceptor::NewConnectionParameters parameters;
+    parameters.listener_fd = listener;
+    if (tls_ != nullptr && !IsToLoopback(connection.get())) connection = tls_->Accept(std::move(connection));
+    if (!connection.valid()) return;
+    parameters.fd = connection.Release();
+    acceptor_.HandleNewConnection(&parameters);
+  }
+
+  const int gone_;
+  TlsContext* const tls_;  // null: without
+  Acceptor& acceptor_;
+  Launcher& launcher_;
+  Gate& gate_;
+  std::vector<pollfd> entries_;
+  const ScopedFd statm_{open("/proc/self/statm", O_RDONLY | O_CLOEXEC)};
+  uint64_t last_ns_ = ReadMonotonic(), connections_looked_ns_ = last_ns_;
+  uint64_t resident_ = 0;
+  bool moves_ = false;
+  bool connections_ = true;  // as far as we know
+  ListenerPause pause_;
+};
+
 }  // namespace
 
 bool IsServiceWorker(int argc, char** argv) { return argc == 5 && strcmp(argv[1], kServiceWorkerArgument) == 0; }
@@ -477,70 +562,14 @@ int ServiceWorker(const char* listener_count, const char* users_text, const char
   LimitServer(&builder);
   builder.RegisterService(&profiler);
   builder.RegisterService(&analysis);
-  const auto acceptor = builder.experimental().AddExternalConnectionAcceptor(
+  const std::unique_ptr<Acceptor> acceptor = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) return 1;
 
   const absl::StatusOr<PortUsers> users = ParsePortUsers(users_text);
   Gate gate(users.ok() ? *users : PortUsers(), &launcher);
-  std::vector<pollfd> entries = {{gone.get(), POLLIN, 0}};
-  for (int fd = kServiceListenerFd; fd < listeners_end; ++fd) entries.push_back({fd, POLLIN, 0});
-  uint64_t last_ns = ReadMonotonic(), connections_looked_ns = last_ns;
-  const ScopedFd statm(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
-  uint64_t resident = 0;
-  bool moves = false;
-  bool connections = true;  // as far as we know
-  // What costs memory comes over connections: without one nothing is looked at until the next.
-  ListenerPause pause;
-  const auto look_ms = [&]() -> int {
-    if (!pause.over()) return kMemoryLookMs;
-    if (resident > kMuchMemory) return kMuchMemoryLookMs;
-    if (!connections) {
-      const uint64_t idle = std::min(ReadMonotonic() - last_ns, launcher.IdleNs());
-      return static_cast<int>((kIdleWorkerNs - std::min(idle, kIdleWorkerNs)) / 1'000'000 + 1);
-    }
-    const bool busy = moves || launcher.IdleNs() == 0 || ReadMonotonic() < last_ns + kNewConnectionNs;
-    return busy ? kMemoryLookMs : kQuietLookMs;
-  };
-  const size_t own_entries = entries.size();
-  while (!launcher.gone()) {
-    entries.resize(own_entries);
-    for (pollfd& entry : entries) entry.events = entry.fd == gone.get() || pause.over() ? POLLIN : 0;
-    gate.AppendWatched(&entries);
-    poll(entries.data(), entries.size(), gate.busy() ? std::min(look_ms(), kMemoryLookMs) : look_ms());
-    entries.resize(own_entries);
-    gate.Handle();
-    const uint64_t before = std::exchange(resident, MemoryNow(statm.get()).resident);
-    moves = resident > before + kMemoryMoves;
-    if (resident > kMaxMemory + kCopiesOfReply * reply_bytes) _exit(kServiceTookTooMuch);
-    if (connections && ReadMonotonic() >= connections_looked_ns + kConnectionsLookNs) {
-      connections_looked_ns = ReadMonotonic();
-      connections = HasConnections(kServiceListenerFd);
-    }
-    for (const pollfd& entry : entries) {
-      if ((entry.revents & POLLIN) == 0 || entry.fd == gone.get()) continue;
-      last_ns = connections_looked_ns = ReadMonotonic();
-      connections = true;
-      ScopedFd connection(accept4(entry.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (!connection.valid()) pause.Failed(errno);
-      if (!connection.valid() || connection.get() > kHighestConnection) continue;
-      if (!gate.LetIn(&connection, AddressOf(connection.get()))) continue;
-      // gRPC does it for connections that it accepts itself.
-      const int on = 1;
-      setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
-      parameters.listener_fd = entry.fd;
-      if (tls != nullptr && !IsToLoopback(connection.get())) connection = tls->Accept(std::move(connection));
-      if (!connection.valid()) continue;
-      parameters.fd = connection.Release();
-      acceptor->HandleNewConnection(&parameters);
-    }
-    if (ReadMonotonic() - last_ns > kIdleWorkerNs && launcher.IdleNs() > kIdleWorkerNs) {
-      if (!HasConnections(kServiceListenerFd)) break;
-      last_ns = ReadMonotonic();
-    }
-  }
+  ServiceLoop(gone.get(), listeners_end, tls.get(), acceptor.get(), &launcher, &gate).Run();
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
   // Nothing of gRPC's is torn down while its threads may still be at it.
   _exit(0);

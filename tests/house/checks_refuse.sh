@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The checks of the house find what they look for: an include against the order of folders, a folder without a place in
-# it, a word that is replaced by another.
+# it, a word that is replaced by another, a file or a function that is too long.
 
 . "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
 
@@ -34,4 +34,15 @@ refuses check_layers.sh "writer/misc is not in the order"
 word=wit
 echo "// asks the ${word}ness" >"$work/launcher/base/signals.cc"
 refuses check_words.sh "not '${word}ness', but: signal probe"
+rm "$work/launcher/base/signals.cc"
+
+# lines COUNT: so many statements.
+lines() { printf '  ++number;\n%.0s' $(seq "$1"); }
+{ echo 'void Count(int number,'; echo '           int more) {'; lines 77; echo '}'; } >"$work/launcher/base/count.cc"
+"$TBPROF_ROOT/scripts/check_sizes.sh" "$work" >/dev/null || fail "check_sizes.sh refuses a function of 80 lines"
+{ echo 'class Counter {'; echo '  int Count(int number,'; echo '            int more) const {'; lines 78; echo '  }'
+  echo '};'; } >"$work/launcher/base/count.cc"
+refuses check_sizes.sh "launcher/base/count.cc:Count: 81 lines"
+{ echo 'int number;'; lines 600; } >"$work/launcher/base/count.cc"
+refuses check_sizes.sh "launcher/base/count.cc: 601 lines"
 say "the checks refuse what they should"

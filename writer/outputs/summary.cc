@@ -12,17 +12,16 @@
 #include "writer/base/utf8.h"
 #include "writer/convert/input_wait.h"
 #include "writer/convert/rank_report.h"
+#include "writer/outputs/summary_heap.h"
+#include "writer/outputs/summary_lines.h"
 #include "writer/steps/step_loops.h"
 
 namespace tbprof {
 namespace {
 
 constexpr int kPrefixColumns = 8;  // `tbprof: `
-constexpr size_t kTopRows = 5;
 constexpr size_t kNotes = 6;
 constexpr size_t kErrorLines = 6;  // of one
-
-enum class Style { kPlain, kHeading, kWarning, kError, kDim };
 
 std::string_view Escape(Style style) {
   switch (style) {
@@ -40,17 +39,6 @@ std::string_view Escape(Style style) {
   return "";
 }
 
-struct Line {
-  std::string text;
-  Style style = Style::kPlain;
-  bool whole = false;  // paths and commands are never cut
-};
-using Section = std::vector<Line>;
-
-std::string Plural(uint64_t count, std::string_view one, std::string_view many) {
-  return StrCat(HumanCount(count), " ", count == 1 ? one : many);
-}
-
 // The lengths that the budget of the file left; nothing where it left all.
 std::string ShortestDrawn(std::string_view what, int64_t shortest_ps, int64_t all_from_ps) {
   if (shortest_ps == 0) return "";
@@ -66,11 +54,6 @@ std::string EndText(const Timeline& timeline) {
   }
   if (timeline.exit_code >= 0) return StrCat("exit status ", timeline.exit_code);
   return "still running";
-}
-
-// The text, with the rank that this timeline shows, where the run has several; else nothing.
-std::string OfRank(const Timeline& timeline, std::string_view before, std::string_view behind = "") {
-  return timeline.by_rank.size() > 1 && timeline.rank >= 0 ? StrCat(before, timeline.rank, behind) : "";
 }
 
 // The ranks together, the slowest, and those that failed. What follows in the block is of one rank.
@@ -259,164 +242,6 @@ Section Gpus(const Timeline& timeline, size_t columns) {
   return out;
 }
 
-// `at::(anonymous namespace)::relu(at::Tensor const&) (libtorch_cpu.so)` as `at::relu`; a file and line stay.
-std::string ShortFrame(std::string_view frame) {
-  constexpr std::string_view kAnonymous = "(anonymous namespace)::";
-  std::string named(frame);
-  for (size_t at = 0; (at = named.find(kAnonymous, at)) != std::string::npos;) named.erase(at, kAnonymous.size());
-  frame = named;
-  const size_t location = frame.rfind(" (");
-  std::string_view function = frame.substr(0, location);
-  const size_t arguments = function.find('(', function.starts_with("operator(") ? 10 : 1);
-  if (arguments != std::string_view::npos && function.find("operator()") == std::string_view::npos) {
-    function = function.substr(0, arguments);
-  }
-  const std::string_view place = location == std::string_view::npos ? "" : frame.substr(location);
-  return StrCat(function, place.find(':') == std::string_view::npos ? "" : place);
-}
-
-// Frames that say how memory is had rather than who wanted it, and frames without a name.
-bool IsPlumbing(std::string_view frame) {
-  if (frame.find(" (") == std::string_view::npos) return true;
-  for (const std::string_view word : {"alloc", "Alloc", "operator new", "::empty", "std::", "__gnu_cxx"}) {
-    if (frame.find(word) != std::string_view::npos) return true;
-  }
-  return false;
-}
-
-std::string AllocationPlace(const Timeline& timeline, const AllocationSiteTotal& site) {
-  std::string place;
-  int shown = 0;
-  for (const StringId id : site.frames) {
-    const std::string& frame = timeline.strings.Get(id);
-    if (IsPlumbing(frame)) continue;
-    StrAppend(&place, shown == 0 ? "" : " < ", PrintableUtf8(ShortFrame(frame)));
-    if (++shown == 2) break;
-  }
-  return shown > 0 ? place : PrintableUtf8(ShortFrame(timeline.strings.Get(site.frames[0])));
-}
-
-// Threads tell the process what they gathered about every 64 KiB.
-std::string PeakText(int64_t bytes) {
-  return bytes < 64 * 1024 ? "under 64 KiB" : HumanBytes(static_cast<double>(bytes));
-}
-
-std::string ProcessLabel(const Process& process) {
-  return StrCat(PrintableUtf8(process.name.empty() ? process.executable : process.name), " (", process.pid, ")");
-}
-
-// Of the process whose heap was largest, what --malloc=exact has seen.
-void AddExactHeap(const Timeline& timeline, size_t columns, Section* out) {
-  const Process* largest = nullptr;
-  size_t recorded = 0;
-  for (const Process& process : timeline.processes) {
-    if (!process.exact_heap.recorded) continue;
-    ++recorded;
-    if (largest == nullptr || process.exact_heap.peak_bytes > largest->exact_heap.peak_bytes) largest = &process;
-  }
-  if (largest == nullptr) return;
-  const ExactHeap& heap = largest->exact_heap;
-  const auto bytes = [](int64_t count) { return HumanBytes(static_cast<double>(std::max<int64_t>(count, 0))); };
-  const bool known = heap.lost == 0;
-  std::string heading =
-      StrCat("each block", recorded > 1 ? StrCat(" of ", FitColumns(ProcessLabel(*largest), 30)) : "", "  ");
-  if (known) {
-    StrAppend(&heading, "peak ", bytes(heap.peak_bytes), " at ", HumanTime(heap.peak_ps), ", ",
-              Plural(heap.live_blocks, "block", "blocks"), " left, ", HumanCount(heap.temporary), " temporary");
-  } else {
-    StrAppend(&heading, "incomplete, ", HumanCount(heap.lost), " or more records lost: peaks and blocks left unknown");
-  }
-  // A block from before has no size that is known.
-  if (heap.earlier > 0) heading += "; blocks from before this window left out";
-  if (heap.ambiguous > 0) StrAppend(&heading, ", ", heap.ambiguous, " ambiguous");
-  if (heap.not_followed > 0) StrAppend(&heading, ", ", heap.not_followed, " not followed");
-  out->push_back({std::move(heading), known ? Style::kHeading : Style::kWarning});
-  out->push_back({known ? "       at peak      left     calls  temporary  place"
-                        : "       at peak      left  calls >=  temporary  place"});
-  for (size_t i = 0; i < std::min(kTopRows, heap.sites.size()); ++i) {
-    const HeapSite& site = heap.sites[i];
-    const double share = site.calls > 0 ? static_cast<double>(site.temporary) / static_cast<double>(site.calls) : 0;
-    std::string numbers = absl::StrFormat("    %10s%10s%10s%11s  ", known ? bytes(site.peak_bytes) : "?",
-                                          known ? bytes(site.live_bytes) : "?", HumanCount(site.calls),
-                                          known ? HumanPercent(share) : "?");
-    const size_t used = Utf8Columns(numbers);
-    out->push_back({StrCat(numbers, FitColumns(PrintableUtf8(ShortFrame(timeline.strings.Get(site.site))),
-                                               columns > used ? columns - used : 1, /*keep_end=*/false))});
-  }
-}
-
-std::string HeapLevelText(const Process& process) {
-  const AllocatorTotals& heap = process.allocator;
-  if (!heap.is_absolute) {
-    return StrCat("live bytes not known: its start was not recorded; peak at least ", PeakText(heap.window_peak_bytes));
-  }
-  const bool was_there = process.start_ps <= 0 && heap.begin_bytes > 0;
-  return StrCat("live at the end ", HumanBytes(static_cast<double>(heap.live_bytes)), "; peak ",
-                was_there ? "in this window " : "", PeakText(heap.window_peak_bytes),
-                was_there ? StrCat(", since its start ", PeakText(heap.peak_bytes)) : "");
-}
-
-Section Heap(const Timeline& timeline, size_t columns) {
-  Section out;
-  AllocatorTotals all;
-  const Process* largest = nullptr;
-  size_t counted = 0;
-  for (const Process& process : timeline.processes) {
-    all.allocations += process.allocator.allocations;
-    all.frees += process.allocator.frees;
-    all.allocated_bytes += process.allocator.allocated_bytes;
-    const bool called = process.allocator.allocations + process.allocator.frees > 0;
-    if (!called && (!process.allocator.is_absolute || process.allocator.live_bytes == 0)) continue;
-    ++counted;
-    const auto peak = [](const Process& of) {
-      return std::max(of.allocator.window_peak_bytes, of.allocator.live_bytes);
-    };
-    if (largest == nullptr || peak(process) > peak(*largest)) largest = &process;
-  }
-  if (largest == nullptr) return out;
-  constexpr size_t kNameColumns = 30;
-  out.push_back(
-      {StrCat("heap  ", Plural(all.allocations, "allocation", "allocations"), ", ",
-              HumanBytes(static_cast<double>(all.allocated_bytes)), " in all, ", Plural(all.frees, "free", "frees"),
-              ", by ",
-              counted == 1 ? FitColumns(ProcessLabel(*largest), kNameColumns) : StrCat("all ", counted, " processes"),
-              OfRank(timeline, " of rank ")),
-       Style::kHeading});
-  out.push_back(
-      {StrCat("      ", counted == 1 ? "" : StrCat("largest: ", FitColumns(ProcessLabel(*largest), kNameColumns), ": "),
-              HeapLevelText(*largest))});
-  AddExactHeap(timeline, columns, &out);
-  // Different ways through the plumbing from one place are one line here; summary.json has them apart.
-  std::vector<std::pair<std::string, double>> places;
-  for (const AllocationSiteTotal& site : timeline.allocation_sites) {
-    if (site.frames.empty()) continue;
-    std::string place = AllocationPlace(timeline, site);
-    const auto known =
-        std::find_if(places.begin(), places.end(), [&](const auto& entry) { return entry.first == place; });
-    if (known != places.end()) {
-      known->second += site.bytes;
-    } else {
-      places.emplace_back(std::move(place), site.bytes);
-    }
-  }
-  std::stable_sort(places.begin(), places.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
-  if (!places.empty())
-    out.push_back({"        estimate   share  allocated at (estimated from samples of all allocated bytes)"});
-  const size_t last = out.size() + kTopRows;
-  for (const auto& [place, bytes] : places) {
-    if (out.size() >= last) break;
-    std::string numbers = absl::StrFormat("      %10s", HumanBytes(bytes));
-    if (all.allocated_bytes > 0) {
-      // An estimate from samples can exceed the whole.
-      const double share = std::min(1.0, bytes / static_cast<double>(all.allocated_bytes));
-      absl::StrAppendFormat(&numbers, "%8s", HumanPercent(share));
-    }
-    const size_t used = Utf8Columns(numbers) + 2;
-    out.push_back({StrCat(numbers, "  ", FitColumns(place, columns > used ? columns - used : 1, /*keep_end=*/false))});
-  }
-  return out;
-}
-
 // At the last blank that leaves the first part within the columns; the second is empty where all of it fits, or where
 // there is no such blank.
 std::pair<std::string, std::string> SplitAtBlank(const std::string& text, size_t columns) {
@@ -560,7 +385,7 @@ std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector
   Section sections[] = {Headline(timeline, columns),
                         Waits(timeline, columns),
                         Gpus(timeline, columns),
-                        Heap(timeline, columns),
+                        HeapSection(timeline, columns),
                         Notes(timeline, columns),
                         Cost(timeline, options),
                         Files(files),

@@ -266,70 +266,96 @@ Json AllocationSites(const Timeline& timeline) {
   return out;
 }
 
-}  // namespace
-
-std::string SummaryJson(const Timeline& timeline, const std::vector<PublishedFile>& files,
-                        const SummaryOptions& options) {
-  uint64_t drawn = 0;
-  for (const Thread& thread : timeline.threads) drawn += thread.events.size();
-  for (const GpuStream& stream : timeline.gpu_streams) drawn += stream.events.size();
+// What was run, where and when.
+void AddRun(const Timeline& timeline, const SummaryOptions& options, Json* out) {
   const bool ended = timeline.exit_code >= 0 || timeline.exit_signal != 0;
 
-  Json out;
-  out["schema_version"] = kSummarySchemaVersion;
-  out["tbprof_version"] = KnownOrNull(!options.version.empty(), options.version);
-  out["command"] = {
+  (*out)["schema_version"] = kSummarySchemaVersion;
+  (*out)["tbprof_version"] = KnownOrNull(!options.version.empty(), options.version);
+  (*out)["command"] = {
       {"line", ValidUtf8(timeline.command_line)},
       {"running", !ended},
       {"exit_code", KnownOrNull(timeline.exit_code >= 0 && timeline.exit_signal == 0, timeline.exit_code)},
       {"exit_signal", KnownOrNull(timeline.exit_signal != 0, timeline.exit_signal)}};
-  out["host"] = ValidUtf8(timeline.host);
-  out["run"] = ValidUtf8(timeline.run);
-  out["logdir"] = ValidUtf8(options.logdir);
-  out["window"] = ValidUtf8(timeline.window);
-  out["rank"] = KnownOrNull(timeline.rank >= 0, timeline.rank);
-  out["ranks"] = timeline.ranks;
-  out["world_size"] = KnownOrNull(timeline.world_size >= 0, timeline.world_size);
-  out["ranks_recorded"] = ValidUtf8(timeline.ranks_recorded);
-  out["missing_ranks"] =
+  (*out)["host"] = ValidUtf8(timeline.host);
+  (*out)["run"] = ValidUtf8(timeline.run);
+  (*out)["logdir"] = ValidUtf8(options.logdir);
+  (*out)["window"] = ValidUtf8(timeline.window);
+  (*out)["rank"] = KnownOrNull(timeline.rank >= 0, timeline.rank);
+  (*out)["ranks"] = timeline.ranks;
+  (*out)["world_size"] = KnownOrNull(timeline.world_size >= 0, timeline.world_size);
+  (*out)["ranks_recorded"] = ValidUtf8(timeline.ranks_recorded);
+  (*out)["missing_ranks"] =
       KnownOrNull(timeline.world_size >= 0 || timeline.by_rank.empty(), Json(timeline.missing_ranks));
-  out["by_rank"] = Json::array();
-  for (const RankReport& report : timeline.by_rank) out["by_rank"].push_back(RankReportJson(report));
-  out["complete"] = timeline.IsWhole() && timeline.errors.empty();
-  out["start_unix_ns"] = timeline.origin_unix_ns;
-  out["wall_s"] = Seconds(timeline.duration_ps);
+  (*out)["by_rank"] = Json::array();
+  for (const RankReport& report : timeline.by_rank) (*out)["by_rank"].push_back(RankReportJson(report));
+  (*out)["complete"] = timeline.IsWhole() && timeline.errors.empty();
+  (*out)["start_unix_ns"] = timeline.origin_unix_ns;
+  (*out)["wall_s"] = Seconds(timeline.duration_ps);
   // What the totals are about, where the timeline shows the end of it only.
-  out["totals_wall_s"] = KnownOrNull(timeline.totals_ps > 0, Seconds(timeline.totals_ps));
-  out["user_cpu_s"] = KnownOrNull(timeline.user_cpu_seconds >= 0, timeline.user_cpu_seconds);
-  out["system_cpu_s"] = KnownOrNull(timeline.system_cpu_seconds >= 0, timeline.system_cpu_seconds);
+  (*out)["totals_wall_s"] = KnownOrNull(timeline.totals_ps > 0, Seconds(timeline.totals_ps));
+  (*out)["user_cpu_s"] = KnownOrNull(timeline.user_cpu_seconds >= 0, timeline.user_cpu_seconds);
+  (*out)["system_cpu_s"] = KnownOrNull(timeline.system_cpu_seconds >= 0, timeline.system_cpu_seconds);
+}
 
-  out["published"] = !files.empty();
-  out["files"] = Json::array();
+void AddFiles(const std::vector<PublishedFile>& files, Json* out) {
+  (*out)["published"] = !files.empty();
+  (*out)["files"] = Json::array();
   for (const PublishedFile& file : files) {
-    out["files"].push_back({{"path", ValidUtf8(file.path)},
-                            {"bytes", file.bytes},
-                            {"verified", KnownOrNull(!file.verified.empty(), file.verified)}});
+    (*out)["files"].push_back({{"path", ValidUtf8(file.path)},
+                               {"bytes", file.bytes},
+                               {"verified", KnownOrNull(!file.verified.empty(), file.verified)}});
   }
+}
 
+// How much was recorded, how much of it is drawn, and what that cost.
+void AddRecords(const Timeline& timeline, const SummaryOptions& options, Json* out) {
+  uint64_t drawn = 0;
+  for (const Thread& thread : timeline.threads) drawn += thread.events.size();
+  for (const GpuStream& stream : timeline.gpu_streams) drawn += stream.events.size();
   Json dropped = Json::object();
   for (const DropCount& drop : timeline.drops) {
     Json& count = dropped[ValidUtf8(drop.cause)];
     count = (count.is_null() ? uint64_t{0} : count.get<uint64_t>()) + drop.records;
   }
-  out["records"] = {{"decoded", timeline.records},
-                    {"drawn", drawn},
-                    {"over_budget", timeline.events_over_budget},
-                    {"corrupt", timeline.corrupt_records},
-                    {"not_kept", timeline.records_not_kept},
-                    {"dropped", std::move(dropped)}};
-  out["budget"] = {{"shortest_drawn_s", Seconds(timeline.shortest_shown_ps)},
-                   {"all_drawn_from_s", Seconds(timeline.all_shown_from_ps)},
-                   {"shortest_on_gpu_drawn_s", Seconds(timeline.shortest_gpu_shown_ps)},
-                   {"all_on_gpu_drawn_from_s", Seconds(timeline.all_gpu_shown_from_ps)}};
-  out["overhead"] = {{"cpu_s", timeline.own_cost_seconds},
-                     {"before_command_s", KnownOrNull(options.seconds_before >= 0, options.seconds_before)},
-                     {"after_command_s", KnownOrNull(options.seconds_after >= 0, options.seconds_after)}};
+  (*out)["records"] = {{"decoded", timeline.records},
+                       {"drawn", drawn},
+                       {"over_budget", timeline.events_over_budget},
+                       {"corrupt", timeline.corrupt_records},
+                       {"not_kept", timeline.records_not_kept},
+                       {"dropped", std::move(dropped)}};
+  (*out)["budget"] = {{"shortest_drawn_s", Seconds(timeline.shortest_shown_ps)},
+                      {"all_drawn_from_s", Seconds(timeline.all_shown_from_ps)},
+                      {"shortest_on_gpu_drawn_s", Seconds(timeline.shortest_gpu_shown_ps)},
+                      {"all_on_gpu_drawn_from_s", Seconds(timeline.all_gpu_shown_from_ps)}};
+  (*out)["overhead"] = {{"cpu_s", timeline.own_cost_seconds},
+                        {"before_command_s", KnownOrNull(options.seconds_before >= 0, options.seconds_before)},
+                        {"after_command_s", KnownOrNull(options.seconds_after >= 0, options.seconds_after)}};
+}
 
+void AddDiagnostics(const Timeline& timeline, Json* out) {
+  (*out)["errors"] = Texts(timeline.errors);
+  (*out)["unrecorded"] = Json::array();
+  for (const UnrecordedProgram& program : timeline.unrecorded) {
+    (*out)["unrecorded"].push_back({{"path", ValidUtf8(program.path)},
+                                    {"state", StateName(program.state)},
+                                    {"reason", ValidUtf8(program.reason)},
+                                    {"count", program.count},
+                                    {"pids", program.pids}});
+  }
+  (*out)["warnings"] = Texts(timeline.rank_warnings);
+  for (const std::string& text : timeline.warnings) (*out)["warnings"].push_back(ValidUtf8(text));
+  (*out)["notes"] = Texts(timeline.notes);
+}
+
+}  // namespace
+
+std::string SummaryJson(const Timeline& timeline, const std::vector<PublishedFile>& files,
+                        const SummaryOptions& options) {
+  Json out;
+  AddRun(timeline, options, &out);
+  AddFiles(files, &out);
+  AddRecords(timeline, options, &out);
   out["steps"] = StepsJson(timeline);
   out["gpus"] = Json::array();
   for (const GpuDevice& device : timeline.gpu_devices) out["gpus"].push_back(GpuJson(timeline, device));
@@ -343,18 +369,7 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<PublishedFil
     if (timeline.processes[i].is_unrecorded) continue;
     out["processes"].push_back(ProcessJson(timeline, timeline.processes[i]));
   }
-  out["errors"] = Texts(timeline.errors);
-  out["unrecorded"] = Json::array();
-  for (const UnrecordedProgram& program : timeline.unrecorded) {
-    out["unrecorded"].push_back({{"path", ValidUtf8(program.path)},
-                                 {"state", StateName(program.state)},
-                                 {"reason", ValidUtf8(program.reason)},
-                                 {"count", program.count},
-                                 {"pids", program.pids}});
-  }
-  out["warnings"] = Texts(timeline.rank_warnings);
-  for (const std::string& text : timeline.warnings) out["warnings"].push_back(ValidUtf8(text));
-  out["notes"] = Texts(timeline.notes);
+  AddDiagnostics(timeline, &out);
   return out.dump(1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
 }
 

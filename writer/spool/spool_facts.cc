@@ -97,28 +97,15 @@ class FactReader {
       case FrameType::kProcess:
         TakeProcess(frame);
         break;
-      case FrameType::kClock: {
-        ClockFact pair;
-        if (!frame.Read(&pair)) break;
-        facts_->clock.Add(pair);
-        Seen(pair.ticks);
-        launcher_ticks_ = std::max(launcher_ticks_, pair.ticks);
+      case FrameType::kClock:
+        TakeClock(frame);
         break;
-      }
-      case FrameType::kCounters: {
-        CounterFact counter;
-        if (!frame.Read(&counter)) break;
-        auto& counters = facts_->processes[{frame.segment, counter.process_serial}].counters;
-        if (counters.size() < kMaxCounters) counters.push_back(counter);
+      case FrameType::kCounters:
+        TakeCounters(frame);
         break;
-      }
-      case FrameType::kWindow: {
-        WindowFact window;
-        if (!frame.Read(&window)) break;
-        facts_->windows.push_back(window);
-        Seen(window.ticks);
+      case FrameType::kWindow:
+        TakeWindow(frame);
         break;
-      }
       case FrameType::kPart:
       case FrameType::kDropped:
         break;
@@ -150,13 +137,9 @@ class FactReader {
       case FrameType::kNote:
         facts_->notes.emplace_back(frame.payload);
         break;
-      case FrameType::kInert: {
-        InertProcess inert;
-        if (!frame.Read(&inert.fact) || facts_->inert.size() >= kMaxInert) break;
-        inert.path = frame.payload.substr(sizeof(inert.fact));
-        facts_->inert.push_back(std::move(inert));
+      case FrameType::kInert:
+        TakeInert(frame);
         break;
-      }
       case FrameType::kEnd:
         facts_->ended = frame.Read(&facts_->end);
         Seen(facts_->end.ticks);
@@ -170,6 +153,35 @@ class FactReader {
   // No clock counts so far as 2^62: what lies between two times must be a number with a sign.
   void Seen(uint64_t ticks) {
     if (ticks < uint64_t{1} << 62) facts_->last_ticks = std::max(facts_->last_ticks, ticks);
+  }
+
+  void TakeClock(const Frame& frame) {
+    ClockFact pair;
+    if (!frame.Read(&pair)) return;
+    facts_->clock.Add(pair);
+    Seen(pair.ticks);
+    launcher_ticks_ = std::max(launcher_ticks_, pair.ticks);
+  }
+
+  void TakeCounters(const Frame& frame) {
+    CounterFact counter;
+    if (!frame.Read(&counter)) return;
+    auto& counters = facts_->processes[{frame.segment, counter.process_serial}].counters;
+    if (counters.size() < kMaxCounters) counters.push_back(counter);
+  }
+
+  void TakeWindow(const Frame& frame) {
+    WindowFact window;
+    if (!frame.Read(&window)) return;
+    facts_->windows.push_back(window);
+    Seen(window.ticks);
+  }
+
+  void TakeInert(const Frame& frame) {
+    InertProcess inert;
+    if (!frame.Read(&inert.fact) || facts_->inert.size() >= kMaxInert) return;
+    inert.path = frame.payload.substr(sizeof(inert.fact));
+    facts_->inert.push_back(std::move(inert));
   }
 
   void TakeSegment(const Frame& frame) {

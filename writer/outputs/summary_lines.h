@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the parts of the terminal's summary share.
+//
+// Process: converter.
+#ifndef TBPROF_WRITER_OUTPUTS_SUMMARY_LINES_H_
+#define TBPROF_WRITER_OUTPUTS_SUMMARY_LINES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "writer/base/summary_format.h"
+#include "writer/base/text.h"
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+inline constexpr size_t kTopRows = 5;
+
+enum class Style { kPlain, kHeading, kWarning, kError, kDim };
+
+struct Line {
+  std::string text;
+  Style style = Style::kPlain;
+  bool whole = false;  // paths and commands are never cut
+};
+using Section = std::vector<Line>;
+
+inline std::string Plural(uint64_t count, std::string_view one, std::string_view many) {
+  return StrCat(HumanCount(count), " ", count == 1 ? one : many);
+}
+
+// The text, with the rank that this timeline shows, where the run has several; else nothing.
+inline std::string OfRank(const Timeline& timeline, std::string_view before, std::string_view behind = "") {
+  return timeline.by_rank.size() > 1 && timeline.rank >= 0 ? StrCat(before, timeline.rank, behind) : "";
+}
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_OUTPUTS_SUMMARY_LINES_H_
