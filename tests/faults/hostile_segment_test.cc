@@ -17,7 +17,7 @@ class HostileTarget : public testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(HostileTarget, TheLauncherAndTheProfileAreWhole) {
+TEST_P(HostileTarget, CorruptSegment_LauncherAndProfileAreWhole) {
   for (int seed = 1; seed <= 5; ++seed) {
     const RunResult result = Run(seed);
     ASSERT_EQ(result.Fact("found"), 1u);
@@ -42,7 +42,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, HostileTarget,
                          testing::Values("random", "headers", "chunks", "ones", "times", "race", "resize"),
                          [](const auto& mode) { return std::string(mode.param); });
 
-TEST(HostileTarget, WhatWasSpoiledIsCounted) {
+TEST(HostileTarget, CorruptRecords_AreCounted) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0"};
   const RunResult result = RunUnderTbprof({Program("scribbles_on_segment"), "times", "3"}, options);
@@ -52,7 +52,7 @@ TEST(HostileTarget, WhatWasSpoiledIsCounted) {
   EXPECT_TRUE(result.profile->HasWarning("corrupt")) << "in the file, too";
 }
 
-TEST(HostileTarget, TheSegmentCannotBeResized) {
+TEST(HostileTarget, Segment_CannotBeResized) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0"};
   const RunResult result = RunUnderTbprof({Program("scribbles_on_segment"), "resize", "1"}, options);

@@ -88,7 +88,7 @@ RunOptions Options() {
   return options;
 }
 
-TEST(KillGroup, TenMillionRecordsOfATargetThatStaysAreRecovered) {
+TEST(KillGroup, TenMillionRecordsOfALiveTarget_AreRecovered) {
   const auto running = StartUnderTbprof({Program("records_until_sigterm"), "10000000"}, Options());
   ASSERT_TRUE(running->WaitForFact("ready 1\n", 200)) << running->Err();
   const Killed killed = EndGroup(running.get());
@@ -106,7 +106,7 @@ TEST(KillGroup, TenMillionRecordsOfATargetThatStaysAreRecovered) {
 }
 
 // The target is ended by the SIGTERM; the SIGKILL meets the conversion.
-TEST(KillGroup, ATargetThatEndsAtSigterm) {
+TEST(KillGroup, TargetThatEndsAtSigterm_IsRecovered) {
   const auto running = StartUnderTbprof({Program("records_until_sigterm"), "2000000", "default"}, Options());
   ASSERT_TRUE(running->WaitForFact("ready 1\n", 100)) << running->Err();
   const Killed killed = EndGroup(running.get());

@@ -89,7 +89,7 @@ std::string MakeSpool(const TemporaryDirectory& directory) {
 constexpr int kKills = 200;
 
 // The launcher or its worker, at moments spread over all that a conversion takes.
-TEST(KillInPublish, LeavesAWholeProfileOrNone) {
+TEST(KillInPublish, LauncherOrWorker_LeavesAWholeProfileOrNone) {
   TemporaryDirectory directory;
   const std::string spool = MakeSpool(directory);
   const std::string logdir = directory / "logs";
@@ -146,7 +146,7 @@ TEST(KillInPublish, LeavesAWholeProfileOrNone) {
 }
 
 // The launcher of a run, while its command runs and while it writes the profile.
-TEST(KillInPublish, OfARunLeavesTheSpoolToRecover) {
+TEST(KillInPublish, LauncherOfARun_SpoolIsRecoverable) {
   TemporaryDirectory directory;
   const std::string logdir = directory / "logs";
   RunOptions options;

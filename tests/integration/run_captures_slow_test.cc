@@ -69,7 +69,7 @@ Size SizeOf(const Running& running) {
           Lines(ReadFile(target_proc + "/maps")).size()};
 }
 
-TEST(Captures, AThousandInARow) {
+TEST(Captures, ThousandInARow_AllArePublished) {
   constexpr size_t kCaptures = 1000;
   RunOptions options;
   options.tbprof = {"--window=none", "--window-duration=5ms", "--log-file=log"};

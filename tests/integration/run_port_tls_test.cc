@@ -84,7 +84,7 @@ TEST_F(PortTls, WrongFiles_StopBeforeTheCommand) {
   EXPECT_THAT(RunUnderTbprof({"/bin/true"}, options).AllSaid(), HasSubstr("belong together"));
 }
 
-TEST_F(PortTls, BeyondLoopbackByTlsAlone) {
+TEST_F(PortTls, BeyondLoopback_NeedsTls) {
   if (address_.empty()) GTEST_SKIP() << "needs an address besides loopback";
   RunOptions options;
   options.tbprof = {"--window=none", "--port=0", "--listen=127.0.0.1," + address_, "--tls-cert=" + File("own.pem"),

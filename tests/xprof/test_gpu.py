@@ -24,7 +24,7 @@ class Converted:
     def __init__(self, directory, name):
         self.made = directory
         spool = os.path.join(directory, name + ".spool")
-        maker = [os.path.join(BUILD, "tests", "gpu_builder_test"), "--gtest_filter=GpuBuilder.LeavesSpools"]
+        maker = [os.path.join(BUILD, "tests", "gpu_builder_test"), "--gtest_filter=GpuBuilder.SpoolsForOtherTests_AreWritten"]
         subprocess.run(maker, env=dict(os.environ, TBPROF_WRITE_GPU_SPOOLS=str(directory)), check=True,
                        capture_output=True)
         logdir = os.path.join(directory, "logs_" + name)

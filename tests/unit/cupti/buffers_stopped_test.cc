@@ -59,7 +59,7 @@ class BuffersStopped : public testing::Test {
   Buffers* buffers_ = nullptr;
 };
 
-TEST_F(BuffersStopped, TheReaderHoldsNoLauncherUp) {
+TEST_F(BuffersStopped, Take_LaunchesAtAnyInstruction_DoNotWait) {
   int launched = 0;
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(Launch(buffers_));
   const int steps = Step(
@@ -74,7 +74,7 @@ TEST_F(BuffersStopped, TheReaderHoldsNoLauncherUp) {
   EXPECT_EQ(launched, std::min<int>(steps, Buffers::kCount + Buffers::kReserve));
 }
 
-TEST_F(BuffersStopped, ALauncherHoldsNeitherTheReaderNorAnotherUp) {
+TEST_F(BuffersStopped, Launch_TakeOrLaunchAtAnyInstruction_DoesNotWait) {
   int launched = 0, taken = 0;
   const int steps = Step([&] { Launch(buffers_); },
                          [&] {

@@ -30,7 +30,7 @@ struct SharedWords {
   uint64_t* words;
 };
 
-TEST(DyingPeer, EveryFinishedRecordIsRead) {
+TEST(DyingPeer, EachFinishedRecord_IsRead) {
   constexpr int kRounds = 200;
   SharedWords shared;
   std::mt19937 random(11);
@@ -78,7 +78,7 @@ TEST(DyingPeer, EveryFinishedRecordIsRead) {
 }
 
 // Several processes in one segment, killed one after the other; the others go on undisturbed.
-TEST(DyingPeer, OneOfSeveralProcesses) {
+TEST(DyingPeer, OneOfSeveralProcesses_OthersContinue) {
   constexpr uint32_t kChildren = 6;
   GuardedSegment owner(16);
   NumberedReader reader(owner.get());
@@ -139,7 +139,7 @@ uint64_t ReadHostile(const Segment& segment, std::vector<ChunkReader>* readers, 
   return rounds;
 }
 
-TEST(HostilePeer, RandomStatesAndSlots) {
+TEST(HostilePeer, RandomStatesAndSlots_DoNotCrash) {
   GuardedSegment owner(6);
   const Segment& segment = owner.get();
   std::mt19937_64 random(5);
@@ -163,7 +163,7 @@ TEST(HostilePeer, RandomStatesAndSlots) {
   }
 }
 
-TEST(HostilePeer, ALengthBeyondTheChunkIsNoRecord) {
+TEST(HostilePeer, LengthBeyondTheChunk_IsNoRecord) {
   for (uint32_t slot = 0; slot < kSlotsPerChunk; ++slot) {
     for (const uint32_t slots : {0u, kSlotsPerChunk - slot, kSlotsPerChunk - slot + 1, 65535u}) {
       const uint64_t word = TagWord(1, RecordKind::kSpan, 0, static_cast<uint16_t>(slots), 0);
@@ -175,7 +175,7 @@ TEST(HostilePeer, ALengthBeyondTheChunkIsNoRecord) {
   EXPECT_FALSE(IsTag(0, 0, 0));
 }
 
-TEST(HostilePeer, AFreeChunkOfAnyContentIsNotRead) {
+TEST(HostilePeer, FreeChunk_IsNotRead) {
   GuardedSegment owner(1);
   ChunkReader reader{};
   ChunkReadResult read;
@@ -186,7 +186,7 @@ TEST(HostilePeer, AFreeChunkOfAnyContentIsNotRead) {
 }
 
 // Everything the peer may write is changed all the time while the launcher reads.
-TEST(HostilePeer, ChangesEverythingWhileItIsRead) {
+TEST(HostilePeer, ChangesDuringTheRead_DoNotCrash) {
   GuardedSegment owner(4);
   const Segment& segment = owner.get();
   SharedWords shared;
@@ -239,7 +239,7 @@ TEST(HostilePeer, ChangesEverythingWhileItIsRead) {
 }
 
 // A writer of ours in a segment that somebody scribbles over must stay inside it, whatever it loses.
-TEST(HostilePeer, AWriterStaysInsideTheSegment) {
+TEST(HostilePeer, CorruptSegment_WriterStaysInside) {
   GuardedSegment owner(4);
   const Segment& segment = owner.get();
   std::mt19937_64 random(23);
