@@ -199,10 +199,10 @@ void Mark(const void* domain, Text text) {
   if (IsArmed()) Record(AnnotationAction::kMark, domain, text);
 }
 
-// The handle is the name's number, which is never that of nobody.
+// The handle is the name's number, which is never 0.
 void* RegisterString(const char* text) { return Handle(KeptNameNumber(CurrentThread(), text)); }
 
-// Null: to the domain's owner nobody listens to it. XLA gives its kernels' names either to NVTX or to its own
+// Null: for the domain's owner no tool is attached. XLA gives its kernels' names either to NVTX or to its own
 // profiler, which the program may be using.
 void* CreateDomain(const char* text) {
   if (text != nullptr && strcmp(text, "TSL") == 0 && (g_control->gpu_options & kGpuXlaAnnotations) == 0) return nullptr;

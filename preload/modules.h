@@ -18,7 +18,7 @@
 
 namespace tbprof {
 
-// Whose code is at `address`; null: nobody's. Before the constructor and before glibc 2.35 by the loader's lock.
+// Whose code is at `address`; null: of no object. Before the constructor and before glibc 2.35 by the loader's lock.
 const link_map* ObjectAt(const void* address);
 // Null: another C library.
 const link_map* Glibc();
