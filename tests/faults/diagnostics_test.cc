@@ -56,7 +56,7 @@ TEST_P(StartedBy, RecordedProgram_IsNotNamed) {
 INSTANTIATE_TEST_SUITE_P(Ways, StartedBy, testing::Values("exec", "fork", "vfork", "spawn", "system"),
                          [](const auto& way) { return std::string(way.param); });
 
-// Readers show nothing of a profile without an event, not even the error that says why.
+// Readers show nothing of a profile without an event, not even the error that names the cause.
 TEST(Unrecorded, StaticCommand_HasAnEventWithItsEnd) {
   const Pair pair = RunBoth(Program("static_program"));
   ASSERT_TRUE(pair.Same());

@@ -45,7 +45,7 @@ TEST(Exec, StaticChild_IsNamed) {
   EXPECT_TRUE(IsNamed(pair.profiled, Program("static_program"))) << pair.profiled.summary["unrecorded"];
 }
 
-// Of another class, and static, so that no loader says a line of its own: exit(6) in 32-bit code. A kernel without
+// Of another class, and static, so that the loader prints no line: exit(6) in 32-bit code. A kernel without
 // 32-bit programs refuses it, with us as without.
 TEST(Exec, ChildOfAnotherClass_IsAsBare) {
 #if defined(__x86_64__)
@@ -113,7 +113,7 @@ TEST(Exec, ChildWithAMissingInterpreter_IsAsBare) {
   EXPECT_THAT(pair.profiled.out, testing::AnyOf(HasSubstr("127\n"), HasSubstr("126\n")));
 }
 
-// `env -i`: the child is not recorded, and that is said once.
+// `env -i`: the child is not recorded, and one line reports that.
 TEST(Exec, ChildWithoutOurEnvironment_IsReported) {
   const Pair pair =
       RunBoth(AsChild("env -i \"$1\" exit 6; env -i \"$1\" exit 7; echo $?", {Program("ends")}), RunOptions());

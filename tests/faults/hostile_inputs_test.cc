@@ -40,7 +40,7 @@ std::string SpaceOf(const std::string& host, int events = 3) {
   return space.SerializeAsString();
 }
 
-// A varint field that says how long what follows is: `length` bytes of a plane that is not there.
+// A varint field with the length of what follows: `length` bytes of a plane that is not there.
 std::string Declares(uint64_t length) {
   std::string bytes = "\x0a";
   for (; length >= 128; length >>= 7) bytes += static_cast<char>(0x80 | (length & 0x7f));
@@ -198,7 +198,7 @@ TEST_F(Merge, ManyInvalidFiles_AreFewLines) {
 
 size_t Padded(size_t size) { return (size + 7) / 8 * 8; }
 
-// A spool whose session says something else of itself, with checksums that are right.
+// A spool with another session frame, with valid checksums.
 std::string WithFact(const std::string& spool, const std::string& key, const nlohmann::json& value) {
   FrameHeader header;
   const size_t at = sizeof(SpoolHeader) + sizeof(header);

@@ -24,7 +24,7 @@ TEST_P(HostileTarget, CorruptSegment_LauncherAndProfileAreWhole) {
     EXPECT_EQ(result.code(), 11) << seed << ": signal " << result.signal() << "\n" << result.AllSaid();
     EXPECT_EQ(result.err, "");
     EXPECT_FALSE(result.Said("the conversion was ended")) << seed << "\n" << result.AllSaid();
-    // Whole, as the launcher's own reading of it says, or a reason.
+    // Whole by the launcher's own reader, or the cause.
     ASSERT_NE(result.profile, nullptr) << seed << "\n" << result.AllSaid();
     EXPECT_TRUE(result.Said("verified")) << result.AllSaid();
     ASSERT_TRUE(result.summary.is_object());

@@ -166,7 +166,7 @@ TEST(FileServer, HangsDuringTheCommand_ProfileIsLocal) {
   ExpectWrittenLocally(RunWhile(WithLocal(local, served.path()), [&] { served.Hang(); }), local, kOfAServer);
 }
 
-// The raw records are: nobody waits for them, and they are there when it answers again.
+// The raw records are: they are not waited for, and are there when it answers again.
 TEST(FileServer, HangsWithTheSpool_IsRecoveredLater) {
   TemporaryDirectory local;
   TemporaryDirectory logdir;

@@ -59,7 +59,7 @@ Killed EndGroup(Running* running) {
   return killed;
 }
 
-// The reads and writes that `tbprof recover` finds, and what it says was dropped.
+// The reads and writes that `tbprof recover` finds, and the drops that it reports.
 std::pair<int64_t, int64_t> Recover(const RunResult& killed) {
   RunOptions options;
   options.timeout_s = 240;

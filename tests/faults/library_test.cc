@@ -65,7 +65,7 @@ TEST_F(Installed, LibraryReplacedBySameVersion_RunIsWhole) {
   EXPECT_EQ(Recorded(result, "usleep"), 1);
 }
 
-// The loader says so itself, on the program's stderr, and runs the program.
+// The loader prints that itself, on the program's stderr, and runs the program.
 TEST_F(Installed, LibraryRemoved_LaterProgramsRun) {
   const auto running =
       Start({"/bin/sh", "-c", "\"$0\" 2000; \"$1\" 5; exit 6", Program("records_until_told"), Program("sleeps_once")});

@@ -85,7 +85,7 @@ TEST(MemoryLimit, KilledProgram_EarlierRecordsAreKept) {
             result.Fact("returned"));
 }
 
-// Both have the limit; the kernel ends the larger one, and tbprof says by what.
+// Both have the limit; the kernel ends the larger one, and tbprof names the cause.
 TEST(MemoryLimit, OutOfMemoryKill_IsNamed) {
   Cgroup group;
   if (!group.made()) GTEST_SKIP() << "no memory cgroup may be made here";

@@ -18,7 +18,7 @@ struct Place {
 };
 class Namespace : public testing::TestWithParam<Place> {};
 
-// The program in it is recorded; its times lie within the run, whatever its clock says.
+// The program in it is recorded; its times lie within the run, whatever its clock is set to.
 TEST_P(Namespace, EachKind_ProgramIsRecorded) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0"};
@@ -44,8 +44,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Place{"root", "unshare -Urm sh -c 'exec chroot / \"$@\"' sh \"$@\""}),
     [](const auto& place) { return std::string(place.param.name); });
 
-// Another root, where neither the library nor the socket's path exists: the loader says what it says for every library
-// that is not there, and nothing else changes. What was loaded before goes on by what it has mapped.
+// Another root, where neither the library nor the socket's path exists: the loader prints its line for a missing
+// library, and nothing else changes. What was loaded before goes on by what it has mapped.
 TEST(Root, OwnRootOfTheProgram_IsAsBare) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0"};

@@ -377,7 +377,7 @@ TEST_F(OtherUsers, TmpdirOthersCanRename_SocketIsElsewhere) {
   EXPECT_EQ(result.out.find("tbprof-"), result.out.find("/tmp/tbprof-") + 5) << result.out;
 }
 
-// Whoever watches TMPDIR knows the name of the launcher's socket before it is bound.
+// A process that watches TMPDIR sees the name of the launcher's socket before it is bound.
 TEST_F(OtherUsers, SocketNameTakenBefore_IsSafe) {
   for (int i = 0; i < 2000; ++i) {
     // What the launcher looks at first: time for the other one.
@@ -413,7 +413,7 @@ TEST_F(OtherUsers, SocketNameTakenBefore_IsSafe) {
   close(watch);
 }
 
-// A process that outlives tbprof knows a name that is free again.
+// A process that outlives tbprof has a name that is free again.
 TEST_F(OtherUsers, SocketNameTakenAfterTheEnd_GetsNoRecords) {
   const std::string environment_file = root_ / "environment";
   RunOptions options;

@@ -31,7 +31,7 @@ class InTheWay : public testing::Test {
     result.logdir = logdir_;
     return result;
   }
-  // A shared directory in which somebody else has been.
+  // A shared directory that another user has written to.
   void Share(const std::string& path) {
     std::filesystem::create_directories(path);
     ASSERT_EQ(chmod(path.c_str(), 01777), 0);

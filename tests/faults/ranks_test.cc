@@ -24,7 +24,7 @@ std::set<std::string> Stems(const std::string& run_directory) {
   return stems;
 }
 
-// Each file is whole, named as its content says, and of one rank.
+// Each file is whole, named by its content, and of one rank.
 void ExpectOneFilePerRank(const std::string& run_directory, size_t count) {
   const std::set<std::string> stems = Stems(run_directory);
   EXPECT_THAT(stems, SizeIs(count));

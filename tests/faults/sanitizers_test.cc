@@ -180,7 +180,7 @@ INSTANTIATE_TEST_SUITE_P(
             "clang_ubsan", "clang", kUndefined, "UBSAN_OPTIONS", "signed-integer-overflow:KnownPlace", {"sum"}}),
     [](const auto& it) { return std::string(it.param.name); });
 
-// A program with ThreadSanitizer is left alone, and the profile says so.
+// A program with ThreadSanitizer is not recorded, and the profile reports that.
 TEST(ThreadSanitizer, Child_IsReportedAsUnrecorded) {
   const RunResult result = RunUnderTbprof(AsChild({Program("tsan_works")}));
   ASSERT_NE(result.profile, nullptr);
@@ -189,7 +189,7 @@ TEST(ThreadSanitizer, Child_IsReportedAsUnrecorded) {
   EXPECT_TRUE(result.Said("ThreadSanitizer")) << result.AllSaid();
 }
 
-// Of one with AddressSanitizer all but its allocations is recorded, and the profile says so.
+// Of one with AddressSanitizer all but its allocations is recorded, and the profile reports that.
 TEST(AddressSanitizer, AllocationsOfTheChild_AreReportedAsUnrecorded) {
   const RunResult result = RunUnderTbprof(AsChild({Program("asan_works")}));
   ASSERT_NE(result.profile, nullptr);

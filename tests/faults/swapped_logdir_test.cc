@@ -335,7 +335,7 @@ TEST_F(WithoutRights, TheirSpoolDirectory_RecordsAreElsewhere) {
   }
 }
 
-// Taken and given back, and a directory that nobody may enter put in its place.
+// Taken and given back, and a directory without permissions put in its place.
 TEST_F(WithoutRights, PermissionsThatChange_RunIsWhole) {
   const std::string level = shared_ + "/plugins";
   const pid_t attacker = StartAsOther([&]() -> bool {

@@ -162,7 +162,7 @@ TEST_F(CheckAsUser, OwnFileThatMayNotBeRead_IsMadeReadable) {
   ASSERT_EQ(chmod(file.c_str(), 0), 0);
   ASSERT_EQ(chmod(events.c_str(), 0), 0);
   if (geteuid() == 0) {
-    // Of somebody else: there is nobody but its owner who may.
+    // Of another user: only its owner may.
     EXPECT_THAT(RunCheck().out, HasSubstr("ask its owner"));
     ASSERT_EQ(chown(file.c_str(), 65534, 65534), 0);
     ASSERT_EQ(chown(events.c_str(), 65534, 65534), 0);

@@ -60,7 +60,7 @@ class Doctor : public testing::Test {
     const Row& row = rows_[name];
     EXPECT_EQ(row.verdict, verdict) << name << ": " << row.found;
     EXPECT_THAT(row.found, HasSubstr(part));
-    // Whoever complains says what to do.
+    // Each warning has its remedy.
     EXPECT_EQ(row.fix.empty(), verdict == "PASS") << name << ": " << row.found;
   }
 
@@ -158,7 +158,7 @@ TEST_F(Doctor, PreloadedLibraries_EachKind_HasItsVerdict) {
   Ask({}, options);
   Expect("preload", "WARN", "/no/such/library.so");
   Expect("self-test", "PASS");
-  // The names alone decide; the loader says that it does not find them.
+  // The names alone decide; the loader reports that it does not find them.
   options.environment = {{"LD_PRELOAD", "libasan.so.8"}};
   Ask({}, options);
   Expect("preload", "FAIL", "libasan.so.8");
@@ -403,7 +403,7 @@ TEST_F(DoctorOfGpus, PythonWheels_AreFound) {
   Expect("cupti", "PASS", lib + "/libcupti.so.13");
 }
 
-// Those of a cloned repository run as whoever asks about it.
+// Those of a cloned repository would run as the user who runs doctor.
 TEST_F(DoctorOfGpus, LibrariesOfACommandsPython_AreReadNotLoaded) {
   const std::string packages = directory_ / "python/lib/python3.11/site-packages";
   const std::string lib = packages + "/nvidia/cu13/lib", home = directory_ / "cuda";

@@ -132,7 +132,7 @@ TEST(Allocator, ProgramAtAFixedAddress_HasNoAllocatorOfItsOwn) {
   EXPECT_EQ(pair.profiled.summary["processes"][0]["state"], "recorded") << pair.profiled.summary["processes"];
 }
 
-// The records and the counters, which other code keeps, tell the same.
+// The records and the counters, which other code keeps, agree.
 void ExpectAllThere(const nlohmann::json& process) {
   const nlohmann::json& exact = process["exact_heap"];
   const nlohmann::json& counted = process["allocator"];

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// Ranges of a line nest; the converter's own check says so for every profile. Here: who contains whom.
+// Ranges of a line nest; the converter's own check verifies that for every profile. Here: who contains whom.
 bool Contains(const Event& outer, const Event& inner) {
   return outer.line == inner.line && outer.start_ps <= inner.start_ps && inner.end_ps() <= outer.end_ps();
 }

@@ -135,7 +135,7 @@ TEST(CaptureCommand, TwoWorkersAndADeadOne_BothAreCaptured) {
     EXPECT_GT(profile->Count("usleep"), 30);
     ASSERT_EQ(profile->space().hostnames_size(), 1);
     EXPECT_THAT(path, HasSubstr("/" + profile->space().hostnames(0) + ".xplane.pb"));
-    // Both count from the start that they were told, and begin behind it.
+    // Both count from the start in their request, and begin behind it.
     EXPECT_GT(profile->events().at(0).start_ps, 0);
   }
   EXPECT_EQ(RunTbprof({"capture", "127.0.0.1:1", "--retries=0", "--logdir", logs.path()}).code(), 2);
@@ -260,7 +260,7 @@ TEST(CaptureCommand, ProcessesThatOutliveTheCommand_AreCaptured) {
   EXPECT_EQ(running->Wait().code(), 3);
 }
 
-// One is being captured by somebody else, and one was never started.
+// One is in another capture, and one was never started.
 TEST(CaptureCommand, LateAndMissingRanks_AreNamed) {
   TemporaryDirectory logs;
   const std::string run = "job_late_" + std::to_string(getpid());
@@ -302,7 +302,7 @@ TEST(CaptureCommand, LateAndMissingRanks_AreNamed) {
   const nlohmann::json status = StatusOf(second->pid());
   EXPECT_EQ(status["rank"], 2);
   EXPECT_EQ(status["world_size"], 3);
-  // Of one that was asked for by its number, the others are not missing.
+  // With a number given, the others are not missing.
   TemporaryDirectory one;
   const RunResult single =
       RunTbprof({"capture", std::to_string(first->pid()), "--duration=100ms", "--logdir", one.path()});

@@ -67,7 +67,7 @@ TEST(CaptureSignal, ForkChild_IsACapture) {
   EXPECT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
 }
 
-// /proc says "caught"; that it is our own handler must not make the launcher forward.
+// /proc has "caught"; that it is our own handler must not make the launcher forward.
 // As `pkill -f train.py` does.
 TEST(CaptureSignal, LauncherAndProgram_AreOneCapture) {
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, OnRequest({"--window-duration=500ms"}));

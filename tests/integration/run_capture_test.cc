@@ -154,7 +154,7 @@ TEST(Window, ProgramEndsBeforeItOpens_IsReported) {
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "2"}, options);
   EXPECT_EQ(result.code(), 2);
   EXPECT_FALSE(result.said.empty());
-  // Never silently empty: either no profile and a word about it, or a profile that says so itself.
+  // Never silently empty: either no profile and a line, or a profile with a warning.
   EXPECT_TRUE(result.run_directories.empty() ||
               (result.profile != nullptr && result.profile->space().warnings_size() > 0))
       << result.AllSaid();

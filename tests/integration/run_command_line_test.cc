@@ -216,7 +216,7 @@ TEST(BadInput, DefaultLogdirUnusable_FallsBack) {
   EXPECT_FALSE(std::filesystem::is_empty(temporary.path()));
 }
 
-// ---- programs that cannot be recorded run, and the reason is said
+// ---- programs that cannot be recorded run, and the cause is printed
 
 TEST(NotRecorded, StaticProgram_IsNamed) {
   if (access("/sbin/ldconfig", X_OK) != 0) GTEST_SKIP() << "no static program at hand: /sbin/ldconfig is missing";
@@ -249,7 +249,7 @@ TEST(NotRecorded, SetuidProgram_IsNamed) {
 
 TEST(NotRecorded, OtherClassOrArchitecture_IsNamed) {
   TemporaryDirectory directory;
-  // What the kernel does not know goes to a shell, as with env and timeout.
+  // A format unknown to the kernel goes to a shell, as with env and timeout.
   std::string elf = ReadFile(Program("ends"));
   elf[18] = 40;
   elf[19] = 0;

@@ -215,7 +215,7 @@ TEST_F(CudaHooks, CuptiUnavailable_HooksRecord) {
     EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, 60) << one.modes;
     EXPECT_THAT(Warnings(pair.profiled), HasSubstr("device times are approximate")) << one.modes;
     EXPECT_THAT(Warnings(pair.profiled), HasSubstr(one.cause)) << one.modes;
-    // Not where it was told to use CUPTI and nothing else.
+    // Not with --cuda=cupti.
     RunOptions only = On(one.libraries, one.modes);
     only.tbprof = {"--cuda=cupti"};
     const RunResult without = RunUnderTbprof({Subject("train"), "20"}, only);

@@ -56,7 +56,7 @@ TEST_F(Cuda, StepMarker_NameOfAKernel_GivesTheSteps) {
   EXPECT_EQ(steps["confidence"], 1);
 }
 
-// Nothing in the program says what a step is.
+// Nothing in the program marks steps.
 TEST_F(Cuda, Steps_NoMarker_AreDetectedInLaunches) {
   for (const std::vector<std::string>& way : {std::vector<std::string>{}, {"200000", "graph"}}) {
     std::vector<std::string> command = {Subject("train"), "60"};
@@ -203,7 +203,7 @@ TEST_F(Cuda, ForksAndRanks_ProgramIsAsBare) {
   }
 }
 
-// CUDA_INJECTION64_PATH names one library: whoever was there first is served.
+// CUDA_INJECTION64_PATH names one library: the library that was there first is served.
 TEST_F(Cuda, Injection_OfTheUser_IsKept) {
   RunOptions options = On("cuda13");
   std::erase_if(options.environment, [](const auto& entry) { return entry.first == "CUDA_INJECTION64_PATH"; });
@@ -212,7 +212,7 @@ TEST_F(Cuda, Injection_OfTheUser_IsKept) {
   EXPECT_EQ(pair.bare.code(), pair.profiled.code());
 }
 
-// Not before the driver is asked for, in a process that is ready for it.
+// Not before the driver is looked up, in a process that is ready for it.
 TEST_F(Cuda, ProcessWithoutCuda_HasNoLibraryAndNoThread) {
   constexpr char kScript[] = R"(
 import ctypes, os
@@ -298,8 +298,8 @@ TEST_F(Cuda, SpoolLimit_TotalsAreWhole) {
   }
 }
 
-// What CUPTI has not handed over dies with the process, and the profile says from when on. The program tells what was
-// over and when; the shorter its kernels, the sooner a buffer is full, and the device is never idle when one is
+// What CUPTI has not handed over dies with the process, and the profile has the time of that. The program prints what
+// was over and when; the shorter its kernels, the sooner a buffer is full, and the device is never idle when one is
 // flushed.
 TEST_F(Cuda, Kill_LossIsAtMostTheReportedOne) {
   for (int i = 0; i < 20; ++i) {
@@ -337,7 +337,7 @@ TEST_F(Cuda, Kill_LossIsAtMostTheReportedOne) {
     }
     ASSERT_GE(lost_s, 0) << "not a word";
     EXPECT_TRUE(result.Said("after the last GPU record")) << result.AllSaid();
-    // It ended after it told for the last time.
+    // It ended after its last line.
     const int64_t until = over.back().second - static_cast<int64_t>(lost_s * 1e9);
     int64_t before = 0;
     for (const auto& [count, at] : over) {
@@ -654,7 +654,7 @@ TEST_F(Cuda, CuptiOfTheProgram_IsUsed) {
   EXPECT_EQ(pair.profiled.summary["processes"][0]["gpu"].value("library", ""), Sim("cuda13/libcupti.so.13"));
 }
 
-// While the program records, we do not, and say so.
+// While the program records, we do not, and report that.
 TEST_F(Cuda, ProgramRecordsItself_IsAGap) {
   const Pair pair = RunBoth({Subject("rival_linked"), "1", "200"}, On("cuda13"));
   ASSERT_TRUE(SameOutput(pair.bare, pair.profiled));
@@ -722,7 +722,7 @@ TEST_F(Cuda, Partitions_AreNamed) {
   }
 }
 
-// What ran before the fault is there, and so is the call that told of it.
+// What ran before the fault is there, and so is the call that returned it.
 TEST_F(Cuda, Fault_EarlierWorkIsKept) {
   for (const char* fault : {"fault=700,fault_at=7", "fault=719,fault_at=7"}) {
     Pair pair = RunBoth({Subject("train"), "5"}, On("cuda13", "", fault));

@@ -109,7 +109,7 @@ TEST_F(PortTls, BeyondLoopback_NeedsTls) {
   EXPECT_THAT(distrusted.AllSaid(), HasSubstr("TLS: self"));
   const RunResult plain = capture(address_, {});
   EXPECT_NE(plain.code(), 0) << plain.AllSaid();
-  // The stock clients of this machine know no TLS.
+  // The stock clients of this machine have no TLS.
   EXPECT_EQ(capture("127.0.0.1", {}).code(), 0);
   EXPECT_EQ(capture("127.0.0.1", {"--tls-ca=" + File("own.pem")}).code(), 0) << "loopback is plain";
   EXPECT_EQ(capture("127.0.0.1", {"--tls-ca=/no/such/file"}).code(), 125);

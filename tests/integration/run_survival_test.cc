@@ -33,7 +33,7 @@ TEST_P(Survival, MillionRecords_AreRecorded) {
 INSTANTIATE_TEST_SUITE_P(Ends, Survival, testing::Values("kill", "segv", "abort", "_exit", "return"),
                          [](const auto& end) { return std::string(end.param[0] == '_' ? end.param + 1 : end.param); });
 
-// Over the budget nothing is lost from the totals, and the file says what it left out.
+// Over the budget nothing is lost from the totals, and the file reports what it left out.
 TEST(Budget, ThinnedProfile_ReportsIt) {
   const Pair pair =
       RunBoth(Program("survive"), {"100000", "_exit"}, {"--wait-threshold=0", "--max-profile-size=256KiB"});

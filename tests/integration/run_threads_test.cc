@@ -63,7 +63,7 @@ TEST(Threads, NamesSetWithoutPthread_AreRecorded) {
   const auto running = StartUnderTbprof({Program("thread_names")}, options);
   const auto target = static_cast<pid_t>(running->WaitForNumber("named"));
   ASSERT_GT(target, 0);
-  // The launcher looks once a second; a capture asks for a look at once.
+  // The launcher looks once a second; a capture reads at once.
   RunTbprof({"capture", "--duration=10ms", std::to_string(running->pid())});
   kill(target, SIGUSR2);
   const RunResult result = running->Wait();

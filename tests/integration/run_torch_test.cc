@@ -311,7 +311,7 @@ TEST(Torch, ManyOperations_TotalsAreExtrapolatedAndTheTrueShareIsReported) {
                                   " skipped to keep overhead under 1 % (record all: --torch=all)");
   EXPECT_TRUE(result.Said(line.substr(0, 60))) << result.AllSaid();
   EXPECT_TRUE(result.profile->HasWarning(line));
-  // Bars in place of what is missing, and a row that says so.
+  // Bars in place of what is missing, and a row that names them.
   const std::vector<Event> bars = result.profile->Named("estimate");
   ASSERT_GE(bars.size(), 2u);
   EXPECT_EQ(bars[0].line, "PyTorch operations not recorded (estimate)");
@@ -621,7 +621,7 @@ TEST(Torch, MemoryReports_EachOption_ArePassedOn) {
   }
 }
 
-// ---- what PyTorch may tell
+// ---- layouts of PyTorch's records
 
 TEST(Torch, NumbersAtOtherOffsets_AreNotUsed) {
   const Pair pair = Torch().Run({"wrong"});

@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::SizeIs;
 
-// A worker beside the command gets what time nobody else wants.
+// A worker beside the command gets idle time only.
 constexpr int kWorkerSeconds = 240;
 
 void Stop(const Running& running) { WriteFile(running.path() + "/stop", ""); }
@@ -200,7 +200,7 @@ TEST(Auto, SpoolLimit_SplitsTheRun) {
   ASSERT_NE(end, "");
   const nlohmann::json summary = SummaryIn(end);
   EXPECT_EQ(Calls(summary, "usleep"), result.Fact("naps"));
-  // What a full spool let go while the start was being written is told, or nothing is missing.
+  // Drops of a full spool while the start was being written are reported, or nothing is missing.
   EXPECT_TRUE(Calls(summary, "write") == 200000 || result.Said("records are missing")) << result.AllSaid();
 }
 
@@ -362,7 +362,7 @@ TEST(Convert, SpoolInParts_GivesTheSameProfile) {
   ASSERT_THAT(RunDirectories(directory / "again"), SizeIs(1));
   const auto again = ProfileIn(RunDirectories(directory / "again")[0]);
   EXPECT_EQ(again->Count("usleep"), result.profile->Count("usleep"));
-  // Without its part: said, and what the main file has is there.
+  // Without its part: reported, and what the main file has is there.
   std::filesystem::copy_file(spool, directory / "alone.spool");
   const RunResult alone = RunTbprof({"convert", "--logdir=" + (directory / "alone"), directory / "alone.spool"});
   ASSERT_EQ(alone.code(), 0) << alone.AllSaid();

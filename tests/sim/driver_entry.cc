@@ -168,7 +168,7 @@ CUresult Find(const char* symbol, void** pfn, int version, cuuint64_t flags, CUd
 void Install(const Hooks* hooks) { engine().hooks.store(hooks, std::memory_order_release); }
 void SetWants(uint32_t wants) { engine().wants.store(wants); }
 
-// Unlike Usable: before cuInit it says what cuInit would.
+// Unlike Usable: before cuInit it returns what cuInit would.
 CUresult State() {
   if (engine().initialised.load()) {
     if (engine().alive->load() != 1) return CUDA_ERROR_NOT_INITIALIZED;

@@ -66,7 +66,7 @@ struct Op {
   union {
     Copy copy;
     struct {
-      const Copy* parts;  // where work.copy.count says that there are several
+      const Copy* parts;  // if work.copy.count is more than one
     } batch;
     struct {
       char* destination;
@@ -380,7 +380,7 @@ bool FindAllocation(const void* address, uintptr_t* base, Allocation* out);
 void ForgetMemoryOf(CUcontext context);
 CUmemoryPool NewPool(Device* device);
 
-// ---- resources, told to the tool
+// ---- resources, reported to the tool
 
 void Tell(const ResourceEvent& event);
 

@@ -86,7 +86,7 @@ def test_kernel_stats_sum_up(training):
     assert row["block_dim"] == "256,1,1" and row["grid_dim"] == "128,1,1"
     assert row["occupancy_pct"] == 50
     assert row["op_name"] == "unattributed/gemm"
-    # And the summary says the same.
+    # And the summary agrees.
     (gpu,) = converted.summary["gpus"]
     assert sum(k["total_s"] for k in gpu["top_kernels"]) == pytest.approx(0.012)
     assert gpu["busy_s"] == pytest.approx(3 * 0.0055)

@@ -340,7 +340,7 @@ int main(void) {
   for (int kind = 0; kind < kKinds; ++kind) Try(kind, 1, 0);
   for (int kind = 0; kind <= kCall_waitid; ++kind) {
     Try(kind, 0, 0);
-    // wait's siblings and libc's locks inside it may not be left anywhere; the conditions' cleanup says what is held.
+    // wait's siblings and libc's locks inside it may not be left anywhere; the conditions' cleanup prints what is held.
     Try(kind, 0, 1);
   }
   kill(child, SIGKILL);

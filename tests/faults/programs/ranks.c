@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
     }
     if (rank != endless && rank != killed) pids[count++] = pid;
   }
-  // Until each has said so.
+  // Until each has reported.
   const char* path = getenv("TEST_FACTS");
   const int expected = absent >= 0 ? world - 1 : world;
   for (int i = 0; i < 6000; ++i) {

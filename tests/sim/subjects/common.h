@@ -34,7 +34,7 @@ static inline long long Argument(int argc, char** argv, int index, long long def
 }
 
 #ifdef __CUDACC__
-// On a GPU a kernel takes the time that its first argument says, as it does on the simulator, where no code runs.
+// On a GPU a kernel takes the time in its first argument, as it does on the simulator, where no code runs.
 __device__ static inline void WaitNs(long long duration) {
   if (duration <= 0) return;
   unsigned long long start, now;

@@ -62,7 +62,7 @@ __attribute__((constructor)) static void Construct(void) {
 #endif
 
 #ifdef NAMES_OWN_VISIT
-// As of a program that knows its objects from its start (ClickHouse, Seastar).
+// As of a program that has the list of its objects from its start (ClickHouse, Seastar).
 int dl_iterate_phdr(int (*visit)(struct dl_phdr_info*, size_t, void*), void* data) {
   (void)visit;
   (void)data;

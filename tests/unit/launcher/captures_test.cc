@@ -71,7 +71,7 @@ TEST_F(CapturesTest, Ask_AnotherIsOpen_RefusalNamesClientAndEnd) {
                           HasSubstr("one at a time")));
   // Of the same run, and of the same client, too.
   Refusal(For(kSecond, "run"), 5 * kSecond, {1, 2, false});
-  // Its time is over, and nobody has closed it yet.
+  // Its time is over, and it is not closed yet.
   EXPECT_THAT(Refusal(For(kSecond), 11 * kSecond), HasSubstr("(0.0 s)"));
   EXPECT_EQ(captures_.count(), 1u);
   EXPECT_EQ(captures_.all().size(), 1u);
@@ -184,7 +184,7 @@ TEST_F(CapturesTest, Ask_Deadline_CaptureGivesUpThen) {
   Capture* capture = Open(request, 10 * kSecond);
   EXPECT_EQ(capture->gives_up_ns, kNow + 60 * kSecond);
   captures_.Remove(capture->number);
-  // Over before we heard of it.
+  // Over before it was received.
   capture = Open(request, 70 * kSecond);
   EXPECT_EQ(capture->gives_up_ns, kNow + 70 * kSecond);
 }
@@ -242,7 +242,7 @@ TEST_F(CapturesTest, Add_WindowInThePast_IsACaptureOfNoClient) {
   EXPECT_FALSE(last->waited_for());
   EXPECT_EQ(captures_.Current(), open);
   EXPECT_EQ(captures_.count(), 2u);
-  // Nobody is no client.
+  // 0 is no client.
   EXPECT_EQ(captures_.Find(0, 0), nullptr);
 }
 

@@ -142,7 +142,7 @@ void* ParseNested(void*) {
       EXPECT_FALSE(ParseAnswer(text).ok());
     }
     EXPECT_FALSE(ParseSessionStatus("{\"pids\":" + deep + "}").ok());
-    // Nobody looks at what has no name for us.
+    // Unknown names are not parsed.
     EXPECT_TRUE(ParseAsk("{\"ask\":\"status\",\"other\":" + deep + "}").ok());
     EXPECT_EQ(ParseAsk("{\"ask\":\"capture\",\"capture\":" + deep + "}").ok(), open[0] == '{');
   }

@@ -150,7 +150,7 @@ TEST_F(ControlSocketTest, ClientThatLeft_IsReportedOnceAfterItsMessages) {
   std::vector<pollfd> fds;
   server_->AppendWatched(&fds);
   EXPECT_EQ(fds.size(), 1u);
-  // Its number is nobody else's.
+  // Its number is not used again.
   EXPECT_NE(Known().second, number);
 }
 
@@ -172,7 +172,7 @@ TEST_F(ControlSocketTest, MessageTooLong_EndsItsClient) {
   EXPECT_TRUE(other.Receive(absl::Seconds(5)).ok());
 }
 
-// Of SEQPACKET, a message without bytes is not told from the end.
+// With SEQPACKET, an empty message looks like the end.
 TEST_F(ControlSocketTest, EmptyMessage_IsAnEnd) {
   const auto [connection, client] = Known();
   ASSERT_TRUE(connection.Send("").ok());
@@ -239,7 +239,7 @@ TEST_F(ControlSocketTest, AddClient_Connection_SendsAndReceives) {
   EXPECT_TRUE(messages[0].gone);
 }
 
-// The launcher's only thread must not wait for somebody who does not read.
+// The launcher's only thread must not wait for a client that does not read.
 TEST_F(ControlSocketTest, ClientThatDoesNotRead_DoesNotBlock) {
   const auto [connection, client] = Known();
   const std::string text(kMaxControlMessage, 'x');
@@ -277,7 +277,7 @@ TEST_F(ControlSocketTest, NoDescriptorLeft_DoesNotSpin) {
   setrlimit(RLIMIT_NOFILE, &limit);
   EXPECT_TRUE(nothing.empty());
   EXPECT_TRUE(fds.empty()) << "the listener is readable, and nothing can be done about it";
-  // Nobody is forgotten.
+  // All are served.
   absl::SleepFor(absl::Nanoseconds(ListenerPause::kLengthNs));
   server_->AppendWatched(&fds);
   ASSERT_EQ(fds.size(), 1u);

@@ -23,7 +23,7 @@ namespace tbprof {
 namespace {
 
 constexpr char kWait[] = "CONVERSION_TEST_WAIT";            // the worker does nothing until it is killed
-constexpr char kPublishes[] = "CONVERSION_TEST_PUBLISHES";  // it says that it publishes, and then: "waits" or "runs"
+constexpr char kPublishes[] = "CONVERSION_TEST_PUBLISHES";  // it prints that it publishes, and then: "waits" or "runs"
 constexpr char kMemory[] = "CONVERSION_TEST_MEMORY";        // bytes of address space, set before the worker's own limit
 constexpr char kSignal[] = "CONVERSION_TEST_END_BY_SIGNAL";  // the worker ends by it
 
@@ -169,7 +169,7 @@ TEST_F(ConversionTest, InvalidSpool_IsOneErrorLine) {
   EXPECT_TRUE(NothingIsLeft());
 }
 
-// What a spool says of names never leads out of the logdir.
+// Names in a spool never lead out of the logdir.
 TEST_F(ConversionTest, NamesInTheSpool_AreNoPaths) {
   for (const char* host : {"../../../host", "/etc/host", "..", "a/../../b", ""}) {
     request_.host = "";

@@ -577,7 +577,7 @@ TEST_F(DrainTest, DescriptorThatCannotBeWritten_IsAnError) {
   }
 }
 
-// A peer that scribbles over everything cannot stop the drain, for itself or for others.
+// A peer that overwrites everything cannot stop the drain, for itself or for others.
 TEST_F(DrainTest, HostileTarget_OthersAreDrained) {
   Drain& drain = Start(64 << 20);
   FakeTarget hostile(1), good(2);

@@ -439,7 +439,7 @@ class ProjectFileTest : public OptionsTest {
     }
     return options;
   }
-  // Nothing of the file counts, and one line says why.
+  // Nothing of the file counts, and one line names the cause.
   void ExpectIgnored(const std::string& reason) {
     const Options options = Good({"run", "true"});
     EXPECT_EQ(options.run, "") << reason;

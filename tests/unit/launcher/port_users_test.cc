@@ -138,7 +138,7 @@ TEST(UserByTableRows, RowsOfTheTable_OnlyTheEstablishedPeerCounts) {
   EXPECT_EQ(UserByTable(Row(kOwn, kPeer, "01", 0, 77), peer, own), std::nullopt) << "that is our end";
   EXPECT_EQ(UserByTable(Row("0100007F:C001", kOwn, "01", 0, 77), peer, own), std::nullopt);
   EXPECT_EQ(UserByTable(Row("0200007F:C000", kOwn, "01", 0, 77), peer, own), std::nullopt);
-  // An older row of the port, of somebody else, and the one that counts.
+  // An older row of the port, of another user, and the one that counts.
   EXPECT_EQ(UserByTable(Row(kPeer, kOwn, "06", 0, 0) + Row(kPeer, kOwn, "01", 33, 78), peer, own), 33u);
   // A client by IPv6's ::ffff:127.0.0.1.
   EXPECT_EQ(

@@ -289,7 +289,7 @@ TEST_F(PreflightTest, Script_IsFollowedToItsInterpreter) {
   EXPECT_EQ(preflight.exit_status, 127);
   EXPECT_HAS(preflight.error, "/nonexistent/python");
   preflight = Check({Write("h", "#!/bin/sh\r\n")});
-  EXPECT_EQ(preflight.exit_status, 0);  // a CR is taken off with the blanks, and the kernel says it
+  EXPECT_EQ(preflight.exit_status, 0);  // a CR is taken off with the blanks, and the kernel reports it
   preflight = Check({Write("i", "#!/etc/passwd\n")});
   EXPECT_EQ(preflight.exit_status, 126);
 
@@ -305,7 +305,7 @@ TEST_F(PreflightTest, Env_IsFollowedToItsCommand) {
   EXPECT_EQ(Check({"env", "fixed"}).preload, Preload::kChildrenOnly);
   EXPECT_HAS(OnlyReason(Check({"env", "-i", "ls"})), "takes LD_PRELOAD away");
   EXPECT_HAS(OnlyReason(Check({"env", "-u", "LD_PRELOAD", "ls"})), "takes LD_PRELOAD away");
-  EXPECT_EQ(Check({"env", "nonexistent-program"}).exit_status, 0);  // env says so itself
+  EXPECT_EQ(Check({"env", "nonexistent-program"}).exit_status, 0);  // env reports it
   EXPECT_EQ(Check({"env"}).exit_status, 0);
 }
 

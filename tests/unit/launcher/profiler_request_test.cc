@@ -73,7 +73,7 @@ TEST(ProfilerRequest, DurationOfTheOptions_IsPreferred) {
   EXPECT_EQ(Good(request).duration_ns, 700'000'000u);
   request.mutable_opts()->set_duration_ms(0);
   EXPECT_EQ(Good(request).duration_ns, kSecond / 2);
-  // A sender that knows of no options says version 0: what stands there means nothing.
+  // A sender without options sends version 0: what stands there means nothing.
   request.mutable_opts()->set_duration_ms(700);
   request.mutable_opts()->set_version(0);
   EXPECT_EQ(Good(request).duration_ns, kSecond / 2);
@@ -120,7 +120,7 @@ TEST(ProfilerRequest, StartInTheFuture_IsLimitedByTheDeadline) {
   EXPECT_THAT(Bad(at(kNow + 3600 * kSecond + 1)), AllOf(HasSubstr("start_timestamp_ns"), HasSubstr("at most 3600")));
   EXPECT_THAT(Bad(at(uint64_t{1} << 63)), HasSubstr("start_timestamp_ns"));
   EXPECT_THAT(Bad(at(std::numeric_limits<uint64_t>::max())), HasSubstr("start_timestamp_ns"));
-  // Nobody would get the profile of it.
+  // Its profile would not be delivered.
   const CallTimes times{kNow, kNow + 60 * kSecond};
   EXPECT_EQ(Good(at(kNow + 60 * kSecond - 1), times).start_unix_ns, kNow + 60 * kSecond - 1);
   EXPECT_THAT(Bad(at(kNow + 60 * kSecond), times), AllOf(HasSubstr("start_timestamp_ns"), HasSubstr("deadline")));
@@ -260,7 +260,7 @@ TEST(ProfilerRequest, Repository_InvalidPath_IsRefused) {
   }
 }
 
-// Whatever a client may ask for, the launcher can be asked for it: an over-long message would end the worker's
+// Every valid request of a client fits into one to the launcher: an over-long message would end the worker's
 // connection, and with it all other calls.
 TEST(ProfilerRequest, LongestRequest_FitsIntoAMessage) {
   tensorflow::ProfileRequest request = Plain();

@@ -214,7 +214,7 @@ TEST_F(SessionTest, SegmentThatMayShrink_IsNotMapped) {
     const ScopedFd unsealed = MakeSegment(seals);
     EXPECT_FALSE(IsTaken(unsealed.get())) << seals;
   }
-  // Of other files the kernel says that they have no seals, by an error or by none.
+  // For other files the kernel reports that they have no seals, by an error or by none.
   for (const char* directory : {"/tmp", "/dev/shm", "."}) {
     const ScopedFd file(open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     if (!file.valid() || !FillIn(file.get())) continue;
@@ -277,7 +277,7 @@ TEST_F(SessionTest, HelloWithoutTheNonce_IsIgnored) {
     session_->Handle();
   }
   EXPECT_EQ(session_->segments_seen(), 0u);
-  // More descriptors than were asked for are closed, not kept.
+  // More descriptors than expected are closed, not kept.
   {
     const ScopedFd socket = Connect();
     EXPECT_TRUE(Send(socket.get(), &wrong_nonce, sizeof(Hello), std::vector<int>(16, segment.get())));
@@ -287,7 +287,7 @@ TEST_F(SessionTest, HelloWithoutTheNonce_IsIgnored) {
   EXPECT_TRUE(IsTaken(segment.get()));
 }
 
-// A target must get in however many others say nothing, and the launcher must not run out of descriptors by them.
+// A target must connect however many others send nothing, and the launcher must not run out of descriptors by them.
 TEST_F(SessionTest, SilentCallers_DoNotBlockATarget) {
   Start();
   rlimit limit;
@@ -304,7 +304,7 @@ TEST_F(SessionTest, SilentCallers_DoNotBlockATarget) {
     if (i % 100 == 99) session_->Handle();
   }
   session_->Handle();
-  // Who says something has it heard, also one that was early and is slow.
+  // A caller that sends is served, also one that was early and is slow.
   const ScopedFd late = Connect();
   session_->Handle();
   const ScopedFd segment = MakeSegment();
@@ -419,7 +419,7 @@ TEST_F(SessionTest, NoticeBeforeAWindowClosed_BelongsToThatWindow) {
   EXPECT_LE(facts.inert[0].fact.ticks, facts.close_ticks);
 }
 
-// A segment's process slots are the target's to scribble on: they must not cost the launcher descriptors or memory.
+// A target may overwrite a segment's process slots: they must not cost the launcher descriptors or memory.
 TEST_F(SessionTest, ThousandClaimedProcesses_AreOneDescriptor) {
   Start();
   const ScopedFd fd = MakeSegment();
@@ -433,7 +433,7 @@ TEST_F(SessionTest, ThousandClaimedProcesses_AreOneDescriptor) {
     for (uint32_t i = 0; i < kProcessSlots; ++i) {
       ProcessSlot& slot = segment.process_slots[i];
       slot.serial = ++serial;
-      // Ours, which has such a segment mapped, and nobody's.
+      // Ours, which has such a segment mapped, and a process that does not exist.
       slot.pid = i % 2 == 0 ? getpid() : -static_cast<int32_t>(i);
       __atomic_store_n(&slot.state, static_cast<uint32_t>(SlotState::kLive), __ATOMIC_RELEASE);
     }

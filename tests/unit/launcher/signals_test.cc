@@ -406,7 +406,7 @@ TEST(SignalSetTest, SignalProbe_LauncherIsKilled_Ends) {
     char state = '?';
     (void)!fscanf(file, "%*d (%*[^)]) %c", &state);
     fclose(file);
-    if (state == 'Z' || state == 'X') return;  // whoever adopts it may reap late
+    if (state == 'Z' || state == 'X') return;  // its new parent may reap it late
     usleep(10000);
   }
   ADD_FAILURE() << "the probe lives on";

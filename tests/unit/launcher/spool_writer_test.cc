@@ -329,7 +329,7 @@ TEST_F(SpoolWriterTest, KilledWhileDropping_EachSpanCountsOnce) {
   SpoolWriter writer(MainFile(), Plan());
   for (uint64_t i = 0; i < 60; ++i) WriteBlock(&writer, i * 10);
   writer.Rotate();
-  // As in Drop: the totals are written, the frame that says so is not.
+  // As in Drop: the totals are written, their frame is not.
   const std::vector<uint32_t> parts = FindParts(path());
   ASSERT_GT(parts.size(), 2u);
   const uint64_t main_bytes = std::filesystem::file_size(path());

@@ -233,7 +233,7 @@ TEST(TargetProcessTest, Stops_AreReported) {
   }
   ASSERT_EQ(stopped, SIGSTOP);
   EXPECT_TRUE(target->stopped());
-  EXPECT_FALSE(target->PollStopped().has_value());  // told once
+  EXPECT_FALSE(target->PollStopped().has_value());  // reported once
   EXPECT_FALSE(target->Poll().has_value());
   EXPECT_TRUE(target->Signal(SIGCONT).ok());
   EXPECT_EQ(target->Wait().code, 3);

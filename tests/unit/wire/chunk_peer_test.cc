@@ -117,7 +117,8 @@ TEST(DyingPeer, OneOfSeveralProcesses_OthersContinue) {
 
 // ------------------------------------------------------------------------------------------------------- hostile
 
-// Reads every chunk as the drain does, without believing anything. Returns how often ReadChunk said there is more.
+// Reads every chunk as the drain does, without believing anything. Returns how often ReadChunk returned that there is
+// more.
 uint64_t ReadHostile(const Segment& segment, std::vector<ChunkReader>* readers, bool owner_gone) {
   uint64_t rounds = 0;
   std::vector<uint64_t> copy;
@@ -238,7 +239,7 @@ TEST(HostilePeer, ChangesDuringTheRead_DoNotCrash) {
   EXPECT_GT(rounds, 10u);
 }
 
-// A writer of ours in a segment that somebody scribbles over must stay inside it, whatever it loses.
+// A writer of ours in a corrupt segment must stay inside it, whatever it loses.
 TEST(HostilePeer, CorruptSegment_WriterStaysInside) {
   GuardedSegment owner(4);
   const Segment& segment = owner.get();

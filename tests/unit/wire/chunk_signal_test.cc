@@ -376,7 +376,7 @@ TEST_P(ChunkSteps, HandlerForksAtAnyInstruction_EachRecordIsReadOnce) {
       for (int i = 0; i < 3; ++i) WriteNext(0);
       ReleaseChunk(owner_->get(), &writer_->writer);
       if (g_child == 0) {
-        // How many attempts, told by a counter that nothing else uses.
+        // How many attempts, by a counter that nothing else uses.
         owner_->get().header->capture_requests = static_cast<uint32_t>(g_next - kOfChild);
         _exit(writer_->writer.depth == 0 && writer_->writer.pending == 0 ? 0 : 1);
       }
@@ -414,7 +414,7 @@ TEST_P(ChunkSteps, HandlerForksAtAnyInstruction_EachRecordIsReadOnce) {
   }
 }
 
-// The same with chunks for the handler only, and for nobody.
+// The same with chunks for the handler only, and for neither.
 TEST_P(ChunkSteps, HandlerTakesTheLastChunks_DropsAreCounted) {
   for (const uint32_t chunks : {1u, 2u, 6u}) {
     const uint64_t steps = CountSteps(chunks, kRoomForOne, kStepped);
@@ -601,7 +601,7 @@ TEST(ChunkNesting, TwoInterruptedRecords_KeepTheirChunks) {
     dropped += writer.Write(sequence++) ? 0 : 1;
     if (i % 500 == 0) reader.Pass();
   }
-  // Somebody else would get the chunk of the inner record now if it had been given up.
+  // Another writer would get the chunk of the inner record now if it had been given up.
   NumberedWriter other(owner.get(), 1);
   for (uint64_t i = 0; i < 20000; ++i) {
     while (!other.Write(i)) reader.Pass();

@@ -45,7 +45,7 @@ class AnnotationsTest : public testing::Test {
   void Pop(uint64_t ticks, uint16_t level = kNoLevel, uint16_t domain = 0, uint32_t thread = 1) {
     Say(AnnotationAction::kPop, ticks, 0, level, domain, thread);
   }
-  // `name start-end`, `!` where the end is not its own; in the order in which they were told.
+  // `name start-end`, `!` where the end is not its own; in the order in which they were reported.
   std::string Ranges() {
     annotations_.Finish(kEnd, consume_);
     std::string told;
@@ -161,7 +161,7 @@ class TwoPeriods : public AnnotationsTest {
 TEST_F(TwoPeriods, RangesOpenAtTheEndOfAPeriod_EndWithIt) {
   Push(110, 1, 0);
   Push(150, 2, 1);
-  // Nobody recorded the ends.
+  // The ends were not recorded.
   Push(310, 3, 2);
   Pop(320, 2);
   Pop(330, 1);
@@ -180,7 +180,7 @@ TEST(ArmedPeriodsTest, OverlappingWindows_AreOnePeriod) {
   EXPECT_EQ(periods, (ArmedPeriods{{10, 40}, {50, UINT64_MAX}}));
 }
 
-// Whatever comes: each beginning is told once, ends are not before beginnings, and nothing is told twice.
+// Whatever comes: each beginning is reported once, ends are not before beginnings, and nothing is reported twice.
 TEST_F(AnnotationsTest, RandomRecords_EachRangeIsReportedOnce) {
   std::mt19937_64 random(11);
   uint64_t begun = 0, marks = 0;

@@ -114,7 +114,7 @@ void AddRecord(std::mt19937* random, SpoolMaker* spool) {
   }
 }
 
-// All that chunks say, in an order.
+// All facts of chunks, in an order.
 std::string TextOf(const SpoolFacts& facts) {
   std::string text = "records " + std::to_string(facts.records) + " corrupt " + std::to_string(facts.corrupt_records) +
                      " unknown " + std::to_string(facts.unknown_records) + " lost " +

@@ -94,7 +94,7 @@ TEST(ClockMap, WallClockThatIsSet_LeavesDurations) {
     EXPECT_EQ(map.UnixNs(1 + 15 * kSecond + 7), kUnix + 15 * kSecond + 7 + static_cast<uint64_t>(step * 1'000'000'000));
     EXPECT_EQ(map.UnixNs(1 + 30 * kSecond), kUnix + 30 * kSecond + static_cast<uint64_t>(step * 1'000'000'000));
     EXPECT_EQ(map.UnixNs(0), kUnix - 1);
-    // Lengths of time do not know of it.
+    // Lengths of time do not depend on it.
     EXPECT_EQ(map.ToPs(1 + 20 * kSecond), 20'000'000'000'000);
     EXPECT_EQ(map.breaks(), 0u);
   }

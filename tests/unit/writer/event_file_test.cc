@@ -172,7 +172,7 @@ TEST(EventFile, LargeFile_BothEndsAreRead) {
   EXPECT_EQ(Read(noise, limits).tags.at("loss").first_step, 1);
 }
 
-// Each length fits, and says that a megabyte belongs to it.
+// Each length fits, as if a megabyte belonged to it.
 TEST(EventFile, SearchForARecord_IsBounded) {
   EventFileLimits limits;
   limits.whole = 1 << 20;

@@ -327,7 +327,7 @@ TEST(GpuBuilder, UnifiedMemory_IsOnLinesOfTheHostAndInTotals) {
   spool.GpuUnified(GpuUnifiedKind::kDeviceFault, 0, 3, Gpu(10 * kMs), Gpu(11 * kMs), 2);
   spool.GpuUnified(GpuUnifiedKind::kThrottling, kNoDevice, 0, Gpu(16 * kMs), Gpu(17 * kMs), 1);
   spool.GpuUnified(GpuUnifiedKind::kThrashing, 0, 4096, Gpu(18 * kMs), 0);
-  // Not what CUPTI can have said.
+  // Not what CUPTI can have recorded.
   spool.GpuUnified(static_cast<GpuUnifiedKind>(77), 0, 1, Gpu(18 * kMs), 0);
   spool.GpuUnified(GpuUnifiedKind::kToDevice, 0, 1, Gpu(18 * kMs), Gpu(17 * kMs));
   const Timeline timeline = Build(spool.EndChunk().End(50 * kMs));
@@ -506,7 +506,7 @@ TEST(GpuBuilder, DroppedPartsAndEndedProcesses_AreInTheTotals) {
       {1, 1, GpuTotalKind::kWait, 0, 1, 5, 0, 9 * kMs, 4 * kMs, 0, 0},
       {1, 1, GpuTotalKind::kBusy, 0, 0, 0, 0, 30 * kMs, 0, 0, 0},
       {1, 2, GpuTotalKind::kKernel, 0, kGemm, 6, 0, 6 * kMs, kMs, 0, 0},
-      // Longer than the run, shorter than its longest, of no kind, of a process that said nothing of a GPU.
+      // Longer than the run, shorter than its longest, of no kind, of a process without a GPU.
       {1, 1, GpuTotalKind::kKernel, 0, kRelu, 1, 0, 3'600'000 * kMs, 3'600'000 * kMs, 0, 0},
       {1, 1, GpuTotalKind::kKernel, 0, kRelu, 0, 0, 5, 0, 0, 0},
       {1, 1, static_cast<GpuTotalKind>(77), 0, kRelu, 1, 0, 1, 1, 0, 0},
@@ -549,7 +549,7 @@ TEST(GpuBuilder, ClockJump_KernelsStayBehindTheirCalls) {
   SpoolMaker spool = GpuProcess();
   constexpr uint64_t kJump = 100 * kMs;
   spool.GpuClock(10 * kMs, Gpu(10 * kMs));
-  // Called after the clock was set back, run by what the device says before.
+  // Called after the clock was set back, run before it by the device's time.
   spool.Api(kLaunchCallback, kMainTid, Gpu(18 * kMs - kJump), kMs, 5);
   spool.Kernel(0, 7, kGemm, Gpu(12 * kMs), Gpu(14 * kMs), 5);
   spool.GpuClock(20 * kMs, Gpu(20 * kMs - kJump));
@@ -586,7 +586,7 @@ TEST(GpuBuilder, NoGpuRecords_CauseIsReported) {
 
 TEST(GpuBuilder, PausesAndKill_AreGapsAndWarnings) {
   SpoolMaker spool = GpuProcess();
-  // The kernel's end says nothing of what was launched meanwhile.
+  // The kernel's end does not show what was launched meanwhile.
   spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(60 * kMs), 3).Api(kLaunchCallback, kMainTid, Gpu(49 * kMs), kMs, 3);
   spool.GpuInfo(GpuInfoKey::kPaused, 20 * kMs, "program: the program uses CUPTI itself");
   spool.GpuInfo(GpuInfoKey::kRecording, 30 * kMs, "");
@@ -775,7 +775,7 @@ TEST(GpuBuilder, Steps_CallsAcrossTheirBorder_AreTied) {
   thread.events.insert(thread.events.begin(), outer);
   EXPECT_EQ(StepsOfThread(timeline, thread, calls).bars.size(), 2u);
   ExpectOutputs(timeline);
-  // From the middle of one step's calls to the middle of the other's: those of the second say it themselves.
+  // From the middle of one step's calls to the middle of the other's: those of the second have their own step.
   thread.events.erase(thread.events.begin());
   const auto middle = std::find_if(thread.events.begin(), thread.events.end(),
                                    [](const Event& event) { return event.start_ps > 9'150'000'000; });

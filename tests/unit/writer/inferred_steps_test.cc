@@ -392,7 +392,7 @@ TEST_F(InferredStepsOfFunctionsTest, AccumulatedParts_AreOneStep) {
   ExpectBegins(found, 1);
 }
 
-// The same with an optimizer that is a function, too: not told from something else every few steps.
+// The same with an optimizer that is a function, too: not distinguishable from something else every few steps.
 TEST_F(InferredStepsOfFunctionsTest, AmbiguousParts_LowConfidence) {
   const auto expect_doubt = [&] {
     timeline_.duration_ps = now_;
@@ -433,7 +433,7 @@ TEST_F(InferredStepsOfFunctionsTest, AmbiguousParts_LowConfidence) {
   }
 }
 
-// A cell or a block that a step calls again and again, before an optimizer that is told by its name.
+// A cell or a block that a step calls again and again, before an optimizer that is recognised by its name.
 TEST_F(InferredStepsOfFunctionsTest, FunctionCalledOftenInAStep_IsAPart) {
   for (const int calls : {12, 20, 40}) {
     StartAnew();
@@ -560,7 +560,7 @@ TEST_F(InferredStepsOfFunctionsTest, SlowStep_IsOneStep) {
   }
 }
 
-// Of something that comes around at another time each turn nothing is told surely.
+// What comes around at another time each turn gives no confident step.
 TEST_F(InferredStepsOfFunctionsTest, FunctionAtRandom_LowConfidence) {
   uint64_t state = 7;
   const auto random = [&](uint64_t below) {

@@ -220,7 +220,7 @@ TEST_F(InputPipelineTest, LoopOverADataset_WaitsForItsBatch) {
   EXPECT_EQ(Us(lines[0], InputStage::kWait), 10 * 400);
 }
 
-// Keras waits for its batches within its function: one that the program has asked for itself tells nothing of it.
+// Keras waits for its batches within its function: one that the program has taken for itself does not show it.
 TEST_F(InputPipelineTest, OneBatchOfADataset_IsNotTheInput) {
   Range("IteratorGetNext", RangeOrigin::kTensorFlow, 400);
   for (int i = 0; i < 10; ++i) {

@@ -468,7 +468,7 @@ TEST_F(LogdirTest, Publish_FullDisk_LeavesNoFile) {
   EXPECT_EQ(Names(Profile() / "run"), std::vector<std::string>{"summary.json"});
   EXPECT_FALSE(fs::exists(logdir_ / ".tbprof"));
 
-  // Full before the start: said before the program runs.
+  // Full before the start: reported before the program runs.
   std::ofstream filler(logdir_ / "filler");
   filler << std::string(1 << 20, 'x');
   filler.close();

@@ -89,7 +89,7 @@ TEST(NearlySorted, OlderChunksBehindNewerOnes_AreSortedCheaply) {
   }
 }
 
-// A thread's own records, and what CUPTI tells of it in one buffer: one ascending sequence through another.
+// A thread's own records, and CUPTI's of it in one buffer: one ascending sequence through another.
 TEST(NearlySorted, TwoInterleavedSequences_AreSortedCheaply) {
   std::vector<Span> spans;
   for (const int64_t first : {0, 1}) {

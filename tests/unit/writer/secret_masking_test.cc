@@ -183,7 +183,7 @@ TEST(MaskSecrets, SecretLines_NothingOfThemIsLeft) {
   }
 }
 
-// Put together here, so that nobody's scanner takes this file for a leak.
+// Put together here, so that no scanner takes this file for a leak.
 TEST(MaskSecrets, KnownTokens_AreMaskedAnywhere) {
   const std::string body = "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8";
   for (const std::string prefix : {"hf_", "ghp_",

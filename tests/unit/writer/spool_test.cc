@@ -207,7 +207,7 @@ TEST(Spool, NoiseBetweenFrames_IsSkipped) {
   }
 }
 
-// A header that is right by its sum and asks for more than a frame may have, or more than there is.
+// A header with a valid checksum and a size of more than a frame may have, or more than there is.
 TEST(Spool, OversizedPayloadLength_IsSkipped) {
   const std::string whole = SmallSpool();
   for (const uint32_t size : {kMaxFramePayload + 1, 0x7fffffffu, 0xfffffff8u, 0xffffffffu}) {

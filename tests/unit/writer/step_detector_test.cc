@@ -247,7 +247,7 @@ TEST(StepDetector, OneExecutableRepeated_EachRunIsAStep) {
   EXPECT_GE(found.steps.size(), 19u);
   EXPECT_EQ(found.period_ps, 7 * kMillisecond);
   EXPECT_GT(found.confidence, kSureConfidence);
-  // Of a kernel nobody knows.
+  // Of an unknown kernel.
   for (StepLaunch& launch : launches) launch.flags = 0;
   EXPECT_LT(DetectSteps(launches).confidence, kSureConfidence);
 }

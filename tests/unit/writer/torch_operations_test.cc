@@ -115,7 +115,7 @@ TEST_F(TorchOperationsTest, KernelsOfAGraph_BelongToTheirCapture) {
     Node(12);
   });
   Node(13);
-  // Copies are made as nodes are, and said to be copies behind that or before.
+  // Copies are made as nodes are, and recorded as copies behind that or before.
   Nvtx("prepare", [&] {
     Node(21), Node(21, 11);
     Node(22, 12), Node(22);
@@ -149,7 +149,7 @@ TEST_F(TorchOperationsTest, NodesOfAnotherProcess_AreSeparate) {
   EXPECT_EQ(OnDevice(), (Texts{"theirs:theirs"}));
 }
 
-// Files say what they like.
+// A file may have any copies.
 TEST_F(TorchOperationsTest, CyclicCopiesOfNodes_HaveNoCapture) {
   Nvtx("capture", [&] {
     Node(1, 2), Node(2, 3), Node(3, 1);

@@ -145,7 +145,7 @@ TEST_F(TorchStepsTest, BatchesTakenAhead_AreNoEvaluations) {
   EXPECT_GE(found.confidence, 0.9);
 }
 
-// The same without the records that tell it: one step of two batches is as likely.
+// The same without the records that show it: one step of two batches is as likely.
 TEST_F(TorchStepsTest, NoOperations_EvaluationAfterEachStepIsAmbiguous) {
   for (int step = 0; step < 10; ++step) {
     Train(1);
@@ -521,7 +521,7 @@ TEST_F(TorchStepsTest, BusyMachine_IterationsAreNamed) {
       Pass();
       PassBack();
       Optimizer("Adam");
-      // The machine is somebody else's for a while.
+      // Other programs use the machine for a while.
       Idle(random() % 4 == 0 ? 5000 + static_cast<int64_t>(random() % 20000) : 2);
     }
   }

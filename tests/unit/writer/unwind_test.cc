@@ -145,7 +145,7 @@ std::vector<uint64_t> UnwindOwn() {
   return unwinder.Unwind(OwnModules(), g_snapshot.View(), kLimit);
 }
 
-// Where in the names, in this order, each wanted one occurs; empty text if all are there.
+// Where in the names, in this order, each expected one occurs; empty text if all are there.
 std::string Missing(const std::vector<std::string>& names, const std::vector<std::string>& wanted) {
   size_t at = 0;
   for (const std::string& want : wanted) {

@@ -116,7 +116,7 @@ TEST(Xspace, RandomTimelines_AreReadBackEventForEvent) {
     const std::string bytes = Encode(timeline);
     XSpace space;
     ASSERT_TRUE(space.ParseFromString(bytes));
-    // Nothing that the schema does not know.
+    // Nothing that is not in the schema.
     const size_t size = space.ByteSizeLong();
     space.DiscardUnknownFields();
     ASSERT_EQ(space.ByteSizeLong(), size);
