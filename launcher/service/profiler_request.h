@@ -30,7 +30,7 @@ absl::StatusOr<CaptureRequest> CaptureOf(const tensorflow::ProfileRequest& reque
 absl::StatusOr<CaptureRequest> MonitoringOf(const tensorflow::MonitorRequest& request, const CallTimes& times,
                                             std::string asked_by);
 
-// A name that becomes a file's or a directory's: `field` is told in the error. Empty is fine.
+// A name that becomes a file's or a directory's: `field` is named in the error. Empty is fine.
 absl::Status CheckName(std::string_view field, std::string_view name);
 
 // The numbers and the text of a Monitor reply, from the summary of the time that was looked at (JSON).

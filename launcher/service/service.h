@@ -47,10 +47,10 @@ class Service {
   const std::vector<std::string>& addresses() const { return addresses_; }  // `127.0.0.1:6009`, `[::1]:6009`
 
   void AppendWatched(std::vector<pollfd>* fds) const;
-  // Starts the worker when somebody knocks, sees its end.
+  // Starts the worker when a client connects, reports its end.
   void Handle(ControlServer* control);
   pid_t worker() const { return worker_; }
-  // After a SIGCHLD: a worker that somebody has stopped goes on. Without it the port would be dead and look alive.
+  // After a SIGCHLD: a stopped worker is continued. Without it the port would be dead and look alive.
   void ContinueWorker();
   // What went wrong since the last call, for the terminal.
   std::string TakeNote() { return std::exchange(note_, ""); }

@@ -82,7 +82,7 @@ class ProcessModel {
   ExecImages images_;
   std::map<Identity, uint32_t> process_index_;
   absl::flat_hash_map<Identity, uint32_t> thread_index_;
-  // The last that were looked up: mostly they are asked for again.
+  // The last that were looked up: mostly they are requested again.
   std::pair<Identity, uint32_t> last_process_{{}, kNoProcess};
   std::pair<Identity, uint32_t> last_thread_{{}, kNoLine};
   std::map<Identity, uint32_t> main_threads_;  // of fork children before their exec

@@ -27,8 +27,8 @@ class Ranks {
   Ranks(const SessionFacts& session, const CaptureWindow& window, SpoolFacts* facts, Timeline* timeline)
       : session_(session), window_(window), facts_(facts), timeline_(timeline) {}
 
-  // Leaves the processes of the wanted rank in `order` (kAnyRank: of the lowest, and of none); a process belongs to the
-  // rank it names, else to its nearest ancestor's. Sets the ranks of the timeline and their reports.
+  // Leaves the processes of the selected rank in `order` (kAnyRank: of the lowest, and of none); a process belongs to
+  // the rank it names, else to its nearest ancestor's. Sets the ranks of the timeline and their reports.
   void Choose(int wanted, std::vector<std::pair<uint64_t, Identity>>* order);
 
   // Of the rank variables of an image. Of several schedulers in a spool the first of the table counts: under `srun

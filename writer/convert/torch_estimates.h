@@ -21,7 +21,7 @@ struct EstimateBar {
   int64_t start_ps = 0, duration_ps = 0;
 };
 struct EstimateLine {
-  std::string note;               // `tf_op` of the row that says what the others are; empty: it is on another line
+  std::string note;               // `tf_op` of the row that names the others; empty: it is on another line
   std::vector<EstimateBar> bars;  // in order of time, none two at a time
 };
 

@@ -23,12 +23,12 @@ namespace tbprof {
 
 // Ten seconds and more: no time of a record is so far from what else was seen.
 inline constexpr uint64_t kPlausibleTicks = 40'000'000'000;
-// Whether only scribble can be so much later than the `latest` time that the launcher knows.
+// Whether only a corrupt record can be so much later than the `latest` time of the launcher.
 inline bool IsFarBehind(uint64_t ticks, uint64_t latest) { return ticks > latest && ticks - latest > kPlausibleTicks; }
 
 class ChunkSummarizer {
  public:
-  // `latest`: the latest time that the launcher knows.
+  // `latest`: the latest time of the launcher.
   ChunkSummarizer(const ChunkFact& chunk, uint64_t latest)
       : limit_(latest + std::min(kPlausibleTicks, UINT64_MAX - latest)) {
     summary_.chunk = chunk;

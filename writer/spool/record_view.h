@@ -15,8 +15,8 @@ namespace tbprof {
 
 inline bool IsSpan(RecordKind kind) { return kind == RecordKind::kSpan || kind == RecordKind::kCompactSpan; }
 
-// Whether it says something of threads, processes, modules or devices, which must stay when a part of the spool is
-// dropped: of those in a part, a copy is in the main file.
+// Whether it has facts of threads, processes, modules or devices, which must stay when a part of the spool is dropped:
+// of those in a part, a copy is in the main file.
 inline bool IsFact(RecordKind kind) {
   switch (kind) {
     case RecordKind::kThreadStart:
