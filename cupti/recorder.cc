@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One thread of the library's own makes every CUPTI call after the start, so that no two flushes ever meet, and turns
-// what CUPTI hands back into records. It wakes every 200 ms and whenever the launcher asks (ProcessSlot).
+// what CUPTI hands back into records. It wakes every 200 ms and on requests of the launcher (ProcessSlot).
 //
 // Rules: preload/RULES.md, but for the start, which runs inside the program's cuInit, and that one thread, which waits.
 #include "cupti/recorder.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What to do about kernels without valid times: start recording again; and where that has not helped for long, record
-// only while somebody looks.
+// only in windows.
 //
 //   if (invalid) switch (restarts.OnInvalidTimes()) {...}
 //   if (!restarts.MayRecord(header->gpu_windows)) stop();

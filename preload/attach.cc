@@ -177,7 +177,7 @@ bool IsOfLauncher(int socket, ucred* peer) {
          peer->uid == static_cast<uid_t>(raw::Call(SYS_getuid));
 }
 
-// A connection to the launcher; negative: none to be had.
+// A connection to the launcher; negative: no connection.
 int Dial(const SessionVariable& session, ucred* launcher) {
   constexpr bool kAbstract[] = {false, true};
   for (const bool abstract : kAbstract) {
@@ -296,7 +296,7 @@ void RecordProcess(ThreadState* thread, int argc, char** argv, char** environmen
 // an allocator of its own (linked statically, or preloaded before us) never calls ours.
 class SelfTest {
  public:
-  // Asked of the program: from a library linked with -Bsymbolic, RTLD_DEFAULT finds the library's own.
+  // Read from the program: from a library linked with -Bsymbolic, RTLD_DEFAULT finds the library's own.
   SelfTest() : program_(dlopen(nullptr, RTLD_LAZY | RTLD_NOLOAD)) {}
 
   struct Function {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The collector that NVTX asks for. Every image that has NVTX's header loads the library that NVTX_INJECTION64_PATH
+// The collector that NVTX loads. Every image that has NVTX's header loads the library that NVTX_INJECTION64_PATH
 // names at its first call, which is this one, and calls InitializeInjectionNvtx2: from any thread, perhaps inside a
 // constructor, once for each image. What it finds null it leaves out for ever. Rules: RULES.md.
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the library knows: the segment of this process, and this thread's place in it.
+// The library's state: the segment of this process, and this thread's place in it.
 //
 //   if (!Armed(kFamilyIo)) return g_real.read(...);   // a load and a branch while no window is open
 //   ThreadState* thread = CurrentThread();            // null: nothing can be recorded now

@@ -5,7 +5,7 @@
 //
 //   Header | operations | process slots | thread slots | chunk states | chunks
 //
-// Process: target (writes) and launcher (reads, frees, sets the control word). The launcher trusts nothing in here: it
+// Process: target (writes) and launcher (reads, frees, sets the control word). The launcher verifies all of it: it
 // copies a word once, then checks it. Plain types only; atomics by builtins, so that both sides and any compiler agree.
 //
 // Any change to size, offset or meaning raises kAbiVersion.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who may use the port: --port-users. TCP carries no credentials, but of a peer on this machine the kernel knows whose
-// socket it is.
+// Who may use the port: --port-users. TCP carries no credentials, but of a peer on this machine the kernel has the
+// socket's user.
 //
 //   const PeerUser peer = UserOfPeer(connection);
 //   if (peer.on_this_machine && !users.Allows(peer.user)) refuse(peer)

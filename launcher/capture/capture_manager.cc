@@ -526,7 +526,8 @@ void CaptureManager::Answer(const Capture& capture, const ControlAnswer& answer)
   (void)control_->Send(capture.asker.client, ToText(with_id));
 }
 
-// Stock clients do not show the reason, and ask again at once: it is printed here, too, once for a storm of them.
+// Stock clients do not show the reason, and repeat the request at once: it is printed here, too, once for a storm of
+// them.
 void CaptureManager::Refuse(const ControlMessage& message, const ControlAsk& ask, const absl::Status& status) {
   Fail(message.client, ask.id, status);
   if (ask.kind == AskKind::kMonitor) return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Captures on request, from the request to the answer: signals, the control socket, the port. Keeps Captures, opens and
-// closes their windows, says where each profile goes, and hands it to whoever waits for it.
+// closes their windows, chooses where each profile goes, and hands it to the client that waits for it.
 //
 //   CaptureManager captures(options, run, session, terminal);
 //   captures.Open();                               // before the command starts

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A client of profiler services, as the stock one of TensorFlow and xprof is one: one Profile call to every address at
-// the same time, aligned by a start that all are told. What comes back goes to the disk as it is read.
+// the same time, aligned by a start in each request. What comes back goes to the disk as it is read.
 //
 //   std::vector<RemoteWorker> workers = {{.address = "host:6009"}};
 //   CaptureFromWorkers(request, &workers, [](RemoteWorker& worker, SourceReader& data) { ... });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a stock client asks for, as a capture of ours, or the reason why not: with the name of the field, its value and
+// What a stock client requests, as a capture of ours, or the reason why not: with the name of the field, its value and
 // its limit.
 //
 // Process: the worker that serves the port. Pure functions; the requests come from anybody who reaches the port.

@@ -2,8 +2,8 @@
 //
 // The port (--port): TensorFlow's profiler service, for TensorBoard's capture dialog, tf.profiler.experimental.client,
 // jax.collect_profile and `tbprof capture`. The launcher listens; gRPC runs in a worker, a process of its own that is
-// started when somebody connects and ends when nobody has for a while: until then the port costs nothing, and whatever
-// comes through it can only end the worker. The worker speaks to the launcher as any control client does.
+// started when a client connects and ends after a while without one: until then the port costs nothing, and whatever
+// comes through it can only end the worker. The worker uses the control socket as any client does.
 //
 //   absl::StatusOr<std::unique_ptr<Service>> service = Service::Listen({"127.0.0.1", "::1"}, 6009);
 //   ... ppoll with AppendWatched ...

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Captures asked for a thousand times a second, at every time of a run; and what the program notices of windows that
+// Captures requested a thousand times a second, at every time of a run; and what the program notices of windows that
 // open and close.
 #include <gmock/gmock.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was not recorded is named: programs that never said hello, allocators and locks that no hook sees.
+// What was not recorded is named: programs that never sent a hello, allocators and locks that no hook sees.
 #include <gmock/gmock.h>
 #include <unistd.h>
 

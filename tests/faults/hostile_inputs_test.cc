@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tbprof merge`, `convert` and `recover` with what somebody has prepared: they end soon, with one line for a cause,
+// `tbprof merge`, `convert` and `recover` with hostile input: they end soon, with one line for a cause,
 // and write nothing outside the output.
 #include <gmock/gmock.h>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// F32: a log directory that does not answer, or no longer: every open() of it waits until the test lets go; or a file
-// system in user space whose server is stopped, as a dead NFS server's clients see it, or gone, as a lost one's.
+// F32: a log directory that does not answer, or no longer: every open() of it waits until the test releases it; or a
+// file system in user space whose server is stopped, as a dead NFS server's clients see it, or gone, as a lost one's.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>

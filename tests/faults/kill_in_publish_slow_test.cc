@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whoever is killed while a profile is written: the log directory holds a whole profile or none, and the next run
-// sweeps what was left.
+// A launcher or worker is killed while a profile is written: the log directory holds a whole profile or none, and the
+// next run sweeps what was left.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <poll.h>

@@ -48,7 +48,7 @@ class OtherUsers : public OtherUserTest {
     RunResult result = RunUnderTbprof({Program("ends"), "exit", "5"}, options);
     EXPECT_FALSE(result.timed_out) << result.AllSaid();
     EXPECT_EQ(result.err.find('\x1b'), std::string::npos);
-    EXPECT_EQ(result.AllSaid().find('\x1b'), std::string::npos) << "a terminal would obey it";
+    EXPECT_EQ(result.AllSaid().find('\x1b'), std::string::npos) << "a terminal would execute it";
     return result;
   }
   // The command ran, and its profile lies below `place`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs built with sanitizers, and valgrind: as the command they run without being recorded, and it is said; as
-// children of the command they run as they would.
+// Programs built with sanitizers, and valgrind: as the command they run without being recorded, and the cause is
+// reported; as children of the command they run as they would.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -80,7 +80,7 @@ TEST_P(Clang, ChildOfTheCommand_Runs) {
   const std::string build = std::string("command -v clang >/dev/null || exit 77; clang -g -O1 ") + GetParam() + " \"" +
                             TBPROF_SOURCE_DIR "/tests/programs/ends.c\" -o \"" + program +
                             "\" -Wl,-rpath,\"$(clang -print-resource-dir)/lib/linux\" 2>/dev/null || exit 77";
-  if (RunBare({"/bin/sh", "-c", build}).code() != 0) GTEST_SKIP() << "clang " << GetParam() << " is not to be had";
+  if (RunBare({"/bin/sh", "-c", build}).code() != 0) GTEST_SKIP() << "clang " << GetParam() << " is unavailable";
   const Pair pair = RunBoth(AsChild({program, "exit", "3"}), RunOptions());
   EXPECT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.code(), 3);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tbprof doctor`: each row says PASS here and changes where its condition is provoked.
+// `tbprof doctor`: each row has PASS here and changes where its condition is provoked.
 #include <gmock/gmock.h>
 #include <sys/file.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs say about themselves by NVTX, through its own header.
+// Annotations of programs by NVTX, through its own header.
 #include <gmock/gmock.h>
 #include <signal.h>
 

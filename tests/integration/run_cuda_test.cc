@@ -462,7 +462,7 @@ TEST_F(Cuda, RequireGpu_NoKernels_Is3WithTheCause) {
   }
 }
 
-// Hooks are tried where CUPTI is not to be had: without a device they find nothing, and the cause is CUPTI's.
+// Hooks are tried where CUPTI is unavailable: without a device they find nothing, and the cause is CUPTI's.
 TEST_F(Cuda, RequireGpu_HooksDoNotHelp_CauseIsNamed) {
   const RunResult result = Required({Subject("devices")}, On("cuda13", "", "no_device"));
   EXPECT_EQ(result.code(), 3);

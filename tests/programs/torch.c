@@ -2,8 +2,8 @@
 // torch DIRECTORY MODE...: opens DIRECTORY/lib/libtorch_cpu.so as Python does, a stand-in of PyTorch's
 // (tests/sim/torch), and has it work. Modes: ops, race, thread, storm COUNT STEPS MICROSECONDS [IDLE_MS],
 // train OPERATIONS, loop, fork,
-// odd, wrong, asynchronous COUNT, ends exit|kill, forks_in_a_pause, forks_a_worker, memory COUNT. Facts: what PyTorch
-// was asked for.
+// odd, wrong, asynchronous COUNT, ends exit|kill, forks_in_a_pause, forks_a_worker, memory COUNT. Facts: what was
+// requested of PyTorch.
 #include "../sim/torch/torch.h"
 
 #include <dlfcn.h>

@@ -2,7 +2,7 @@
 //
 // libcuda.so.1: the exported functions, cuGetProcAddress, and our table in place of the private ones.
 //
-// An exported function tells the tool of its entry and exit when one is listening, and costs one load when none is.
+// An exported function reports its entry and exit to the tool when one is attached, and costs one load when none is.
 #include <cuda.h>
 // generated_cuda_meta.h also describes the calls of CUDA 2, with types that cuda.h shows to NVIDIA's own sources alone.
 using CUdeviceptr_v1 = unsigned int;

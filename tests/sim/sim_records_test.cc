@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the simulated CUPTI tells of a run agrees with what the subject did.
+// The records of the simulated CUPTI agree with what the subject did.
 #include "tests/sim/sim_test.h"
 
 namespace tbprof::sim {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Has a real libcudart do its look-ups on a stub driver (stub_driver.py), asks for each of them again, and calls what
+// Has a real libcudart do its look-ups on a stub driver (stub_driver.py), looks each of them up again, and calls what
 // it gets: the call must arrive at the function that the driver has for that name, version and kind of default stream,
 // with the arguments as they were given.
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file that somebody else wrote, or still writes, read in pieces: never mapped, because a file that shrinks under a
+// A file that another program wrote, or still writes, read in pieces: never mapped, because a file that shrinks under a
 // mapping ends the process with SIGBUS. And the wire format of protobuf over such a piece.
 //
 //   FileWindow file(fd, size);

@@ -3,7 +3,7 @@
 // The processes and threads of the window that is shown, and the lines of the host: from the identities of a spool to
 // indices into the timeline. A fork child and the program that it execs are one process with one main thread.
 //
-// Process: converter, one thread. Untrusted: all that processes and threads told about themselves.
+// Process: converter, one thread. Untrusted: all that processes and threads reported.
 #ifndef TBPROF_WRITER_CONVERT_PROCESS_MODEL_H_
 #define TBPROF_WRITER_CONVERT_PROCESS_MODEL_H_
 

@@ -3,7 +3,7 @@
 // Which processes belong to which rank, which ranks are missing, and which one a profile shows: one file per rank,
 // because its reader pairs the steps of several files, and takes those of two ranks in one file for one sequence.
 //
-// Process: converter, one thread. Untrusted: what processes say of themselves.
+// Process: converter, one thread. Untrusted: the ranks that processes report.
 #ifndef TBPROF_WRITER_CONVERT_RANKS_H_
 #define TBPROF_WRITER_CONVERT_RANKS_H_
 

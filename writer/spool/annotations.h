@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ranges and marks that a program has told of (NVTX), put together from their beginnings and ends.
+// The ranges and marks of a program (NVTX), put together from their beginnings and ends.
 //
 //   Annotations annotations(ArmedPeriods(facts.windows));
 //   annotations.Take(thread, process, record, [&](const Annotations::Range& range) { ... });  // in a thread's order
 //   annotations.Finish(close, consume);                                                      // what is still open
 //
-// Whatever a program does, or was lost, a range is told once, with its own beginning and an end that is its own or is
-// flagged. Memory: bounded by kMaxOpen. Process: converter, one thread.
+// Whatever a program does, or was lost, a range is reported once, with its own beginning and an end that is its own or
+// is flagged. Memory: bounded by kMaxOpen. Process: converter, one thread.
 #ifndef TBPROF_WRITER_SPOOL_ANNOTATIONS_H_
 #define TBPROF_WRITER_SPOOL_ANNOTATIONS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the first look at a spool needs of a chunk frame whose records only say what happened when: the launcher sums
+// What the first look at a spool needs of a chunk frame whose records only have what happened when: the launcher sums
 // it up while the chunk is in its cache and stores it behind the slots, and the first look passes over these.
 //
 //   ChunkSummarizer summarizer(chunk, chunk.taken_ticks);

@@ -6,7 +6,7 @@
 //   SpoolHeader, then frames: FrameHeader, payload, zeros up to a multiple of 8.
 //
 // The main file has all facts, and the first records. Further records are in parts beside it (`X.spool.000001`), which
-// the launcher may drop, oldest first; the main file says which (decision 013).
+// the launcher may drop, oldest first; the main file lists which (decision 013).
 //
 // Both header and payload carry a CRC-32C. A reader takes the longest valid prefix; behind damage it looks for the next
 // frame's magic on the 8-byte grid, and counts what it passed over.

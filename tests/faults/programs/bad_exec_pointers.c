@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of the exec family with addresses that are none: the kernel says EFAULT.
+// Calls of the exec family with addresses that are none: the kernel returns EFAULT.
 #include <errno.h>
 #include <spawn.h>
 #include <stdio.h>

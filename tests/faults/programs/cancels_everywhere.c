@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every hooked call that may wait, with a cancel that is pending when it is made, and with one that arrives while it
-// waits; deferred, and asynchronous where the call can be left anywhere. Says for each how its thread ended and what
+// waits; deferred, and asynchronous where the call can be left anywhere. Prints for each how its thread ended and what
 // was left behind. The list follows preload/hooks.def: cancel_test.cc compares.
 #include <errno.h>
 #include <poll.h>

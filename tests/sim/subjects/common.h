@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the subjects have in common: they print what they did as `key=value` lines, so that a test can compare a profile
-// with it, and end with status 1 at the first call that fails without being asked to.
+// with it, and end with status 1 at the first call that fails unexpectedly.
 #ifndef TBPROF_TESTS_SIM_SUBJECTS_COMMON_H_
 #define TBPROF_TESTS_SIM_SUBJECTS_COMMON_H_
 

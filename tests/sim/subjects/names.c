@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Asks in every way whether names of CUDA, CUPTI, NCCL and NVTX are there, as a program and as a library that comes
+// Looks up in every way whether names of CUDA, CUPTI, NCCL and NVTX are there, as a program and as a library that comes
 // late (NAMES_LIBRARY), or in the constructor of one that is there at the start (NAMES_CONSTRUCTOR). Built with and
 // without libraries that have them. names [LIBRARY...] [FLAGS: now, global, deep, plain] plain: without dlvsym.
 #include <dlfcn.h>

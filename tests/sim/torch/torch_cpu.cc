@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stand-in of libtorch_cpu.so: the observers' interface, with the names and the layout of the release that the
-// tests write into version.py, and nothing to observe but what a program asks for (torch.h). What PyTorch would not
+// tests write into version.py, and nothing to observe but what a program requests (torch.h). What PyTorch would not
 // survive ends the process: a callback that is added or changed under PyTorch's own lock, or while it is being changed.
 #include <pthread.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nobody waits for a thread that has been stopped in the pool of buffers, wherever it is: one is taken through it
+// No call waits for a thread that has been stopped in the pool of buffers, wherever it is: one is taken through it
 // instruction by instruction, and between any two of them the others go all the way.
 #include <signal.h>
 #include <sys/mman.h>

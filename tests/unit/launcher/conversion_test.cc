@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The conversion's process seen from the launcher: however it ends, the launcher has a line to say, and goes on.
+// The conversion's process seen from the launcher: however it ends, the launcher prints a line, and goes on.
 #include "launcher/convert/conversion.h"
 
 #include <gmock/gmock.h>
