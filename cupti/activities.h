@@ -22,14 +22,14 @@ bool IsAttached();
 // False: kernels cannot be recorded.
 bool EnableAll();
 void DisableAll();
-// On tbprof's own thread, as CUPTI wants to be asked after cuInit.
+// On tbprof's own thread, as CUPTI requires after cuInit.
 void EnableUnifiedMemory();
 
 // Reads CUPTI's clock for what times device work can have.
 void ReadTimeRange();
 // Records of what CUPTI has handed over; how many bytes that was.
 size_t DecodeFilled();
-// Buffers that the program's own recording filled before it registered its own: nothing asked for them.
+// Buffers that the program's own recording filled before it registered its own, without a request.
 void DiscardFilled();
 // A forced flush cuts what has not ended, for good: first the rest has some time to come by itself.
 void FlushFinished();

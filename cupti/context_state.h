@@ -15,12 +15,12 @@ enum ContextState : uint32_t {
   kFree,
   kStarting,   // by the thread that registers it
   kLive,       // by all
-  kClosing,    // by nobody, until tbprof's own thread has taken it, or the closing thread when that does not come
+  kClosing,    // by none, until tbprof's own thread has taken it, or the closing thread when that does not come
   kReleasing,  // by tbprof's own thread, for the last time
-  kPausing,    // by nobody: requested, and
+  kPausing,    // by none: requested, and
   kPaused,     // granted, while a reference to it is dropped that may be the last
-  kDraining,   // by nobody: its works are counted back in from the threads that have them
-  kDead,       // by nobody, for good
+  kDraining,   // by none: its works are counted back in from the threads that have them
+  kDead,       // by none, for good
 };
 inline constexpr uint32_t kContextStates = kDead + 1;
 

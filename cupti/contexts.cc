@@ -72,8 +72,8 @@ void RequestFromOwnThread(Context* context, ContextState requested) {
   FutexWaitFor(&context->state, kEndOfContextNs, [requested](uint32_t state) { return state != requested; });
 }
 
-// Its events end with it: tbprof's own thread destroys them first. Whoever takes the state out of kClosing decides, so
-// that nothing is touched after a wait that timed out.
+// Its events end with it: tbprof's own thread destroys them first. The thread that takes the state out of kClosing
+// decides, so that nothing is touched after a wait that timed out.
 void Close(Context* context) {
   if (!ChangeState<kLive, kClosing>(&context->state)) return;
   RequestFromOwnThread(context, kClosing);

@@ -9,7 +9,7 @@
 // generations before.
 //
 // Process: target; plain structs, read only. A record may be shorter than the struct here: fields behind the prefix
-// only after CUPTI's version has been asked.
+// only after CUPTI's version has been checked.
 #ifndef TBPROF_CUPTI_CUPTI_ABI_H_
 #define TBPROF_CUPTI_CUPTI_ABI_H_
 

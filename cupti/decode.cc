@@ -398,7 +398,7 @@ Decoder::Unread Decoder::TakeBuffer(Result (*next_record)(uint8_t* buffer, size_
     last = activity;
     Take(activity);
   }
-  // Only this means that there is no more: an incomplete record, or one of a kind that this CUPTI does not know, ends
+  // Only this means that there is no more: an incomplete record, or one of a kind that this CUPTI does not have, ends
   // the walk, too (21 from 12.4, 13.0 and 13.1).
   if (result == kErrorMaxLimitReached) return {result, 0};
   return {result, last == nullptr ? valid : valid - static_cast<size_t>(reinterpret_cast<uint8_t*>(last) - buffer)};

@@ -59,7 +59,7 @@ class Decoder {
              Result (*callback_name)(uint32_t domain, uint32_t callback, const char** name));
 
   void BeginBuffer() { names_.BeginBuffer(); }
-  // False: a kind that was not asked for.
+  // False: a kind that was not requested.
   bool Take(const Activity* activity);
 
   // What of a buffer could not be read, and why; kErrorMaxLimitReached: nothing.

@@ -13,7 +13,7 @@ namespace tbprof::cupti {
 inline constexpr uint64_t kGoodAnchorNs = 1'000'000;
 inline constexpr uint64_t kAnchorPeriodNs = 1'000'000'000;
 
-// Index + 1 of a work that nobody has, or 0.
+// Index + 1 of a free work, or 0.
 uint32_t PopUnused(Context* context);
 void PushUnused(Context* context, uint32_t at);
 // After its records.

@@ -111,7 +111,7 @@ class Search {
   bool Open(const char* path, const CuptiName& soname) {
     void* handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
-      // The older names are tried for completeness; what is not there goes without saying for them.
+      // The older names are tried for completeness; a missing one is not reported.
       const char* const why = dlerror();
       if (soname.major >= 12) Tried(path, why != nullptr ? why : "cannot be opened");
       return false;
@@ -161,7 +161,7 @@ class Search {
   uint32_t place_count_ = 0;
 };
 
-// Too large for the stack of whoever calls cuInit.
+// Too large for the stack of the thread that calls cuInit.
 Search g_search;
 
 }  // namespace
@@ -170,7 +170,7 @@ bool OpenLibrary(int driver_version, Library* library) {
   g_search.Start(driver_version, library);
   const bool found =
       g_search.Mapped() || g_search.BesideMapped() || g_search.Toolkit() || g_search.Loader() || g_search.UsualPlace();
-  // What the loader last complained of is this thread's, and was not asked for by the program.
+  // Clears the loader's last error of this thread, which is not one of the program's.
   dlerror();
   return found;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the GPUs do, where CUPTI is not to be had: by the calls of CUDA's driver interface and by events around the work
+// What the GPUs do, where CUPTI is unavailable: by the calls of CUDA's driver interface and by events around the work
 // that they submit. The host's times are exact, the device's approximate: an event is a piece of work itself, and an
 // idle device passes the first before the work has come.
 //

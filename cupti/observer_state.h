@@ -27,7 +27,7 @@ inline constexpr uint32_t kFirstCall = 8192;
 inline constexpr uint32_t kFirstName = 1u << 24;
 inline constexpr uint32_t kFirstStream = 16;
 
-// A moment that both clocks know: the device's by an event.
+// A moment on both clocks: the device's by an event.
 struct ClockAnchor {
   void* event;
   uint64_t ns;     // 0: none
@@ -52,7 +52,7 @@ struct Context {
   uint64_t legacy_end;  // as Stream::last_end
   ClockAnchor anchors[kAnchors];
   uint32_t anchor;  // the latest
-  uint64_t unused;  // works that nobody has: index + 1 | changes << 32
+  uint64_t unused;  // free works: index + 1 | changes << 32
   uint32_t available;
   uint32_t made;
   uint32_t ready;           // submitted, the latest first: index + 1
@@ -77,7 +77,7 @@ struct Stream {
 };
 
 // A part of a device, whose streams take the primary context's events ("from the same primary context", cuda.h on
-// cuGreenCtxRecordEvent). It may be current to one thread at a time: nobody but the program makes it so.
+// cuGreenCtxRecordEvent). It may be current to one thread at a time: only the program makes it so.
 struct GreenContext {
   uint64_t handle;  // of CUgreenCtx; 0: free
   void* context;    // what it was converted to; null: no conversion was seen

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One thread of the library's own makes every CUPTI call after the start, so that no two flushes ever meet, and turns
-// what CUPTI hands back into records. It wakes every 200 ms and whenever the launcher asks (ProcessSlot).
+// what CUPTI hands back into records. It wakes every 200 ms and on requests of the launcher (ProcessSlot).
 //
 // Rules: preload/RULES.md, but for the start, which runs inside the program's cuInit, and that one thread, which waits.
 #include "cupti/recorder.h"
@@ -133,7 +133,7 @@ bool FallBack() {
   if ((g_recorder.session.segment.header->gpu_options & kGpuUnifiedMemory) != 0) {
     Report(GpuInfoKey::kMissingKind, "unified memory: only CUPTI tells of it");
   }
-  // What we ask of the driver would be in the program's own profile.
+  // Our calls of the driver would be in the program's own profile.
   g_recorder.bridge->set_yield(Suspend);
   if (!Hold()) ReportPaused(kAside);
   if (g_recorder.writer != nullptr) BeginObserving(g_recorder.writer);
@@ -195,7 +195,7 @@ void* EndRun(uint32_t seen) {
   __atomic_store_n(&g_recorder.session.process->gpu_flush_done, seen, __ATOMIC_RELEASE);
   __atomic_store_n(&g_recorder.phase, static_cast<uint32_t>(Phase::kEnded), __ATOMIC_RELEASE);
   FutexWake(&g_recorder.phase);
-  // What is attached stays so until the program asks for CUPTI: a process that ends has no time for more.
+  // What is attached stays so until the program calls CUPTI: a process that ends has no time for more.
   if (!IsAttached()) {
     Release();
   } else {
@@ -250,7 +250,7 @@ const char* WhyNot() {
   return g_recorder.restarts.MayRecord(__atomic_load_n(&header.gpu_windows, __ATOMIC_ACQUIRE)) ? nullptr : kLimited;
 }
 
-// Flushes when it is asked to, and five times a second; between, takes what CUPTI hands over by itself. Whether there
+// Flushes on request, and five times a second; between, takes what CUPTI hands over by itself. Whether there
 // is more to come soon.
 bool Collect(bool asked, uint64_t* last_flush_ns) {
   const uint64_t now = ReadMonotonic();
@@ -472,7 +472,7 @@ void StartRecording(const GpuBridge* bridge) {
     // A program that finds no GPU may end at once, and the reason with it.
     WaitUntil(&g_recorder.pending_written, 1);
   } else if (good) {
-    // Nobody would take what is delivered.
+    // Delivered buffers would not be read.
     if (g_recorder.by_hooks) {
       AbandonObserving();
     } else {

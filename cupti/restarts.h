@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What to do about kernels without valid times: start recording again; and where that has not helped for long, record
-// only while somebody looks.
+// only in windows.
 //
 //   if (invalid) switch (restarts.OnInvalidTimes()) {...}
 //   if (!restarts.MayRecord(header->gpu_windows)) stop();
@@ -21,7 +21,7 @@ class Restarts {
   static constexpr uint32_t kMost = 8;
   enum class Answer { kNothing, kRestart, kLimit };
 
-  // In a window that has had its restarts recording goes on: work and bytes are still counted, and somebody asked.
+  // In a window that has had its restarts recording goes on: work and bytes are still counted, as the user requested.
   Answer OnInvalidTimes() {
     if (count_ < kMost) {
       ++count_;

@@ -18,7 +18,7 @@ void TakeReady(Context* context);
 void Poll(Context* context);
 // Not longer than the context is ours to look at.
 void PollFor(Context* context, uint64_t limit_ns);
-// The rest, that nobody waits for any longer. `end_ns`: it was not over then; 0: the process ends before it does.
+// The rest, which is no longer waited for. `end_ns`: it was not over then; 0: the process ends before it does.
 void RecordUnfinished(Context* context, uint64_t end_ns);
 
 void Collect(Context* context);

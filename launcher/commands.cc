@@ -165,7 +165,7 @@ int RunTbprof(int argc, char** argv) {
   if (options->help) return CommandHelp(*options);
   if (options->disabled) return PlainExec(*options);
   if (options->subcommand != "run" && !options->quiet) {
-    // `run` prints them when it knows which rank prints.
+    // `run` prints them when it is known which rank prints.
     for (const std::string& warning : options->warnings) Terminal().Warn(warning);
   }
   return FindCommand(options->subcommand)->run(*options);

@@ -10,7 +10,7 @@
 namespace tbprof {
 namespace {
 
-// Numbers of the names that were recorded, by open addressing. Pages that nobody uses are never there. A fork child has
+// Numbers of the names that were recorded, by open addressing. Unused pages are never mapped. A fork child has
 // its parent's, whose names hold for it, too.
 constexpr uint32_t kNamePlaces = 1u << 16;
 constexpr uint32_t kMostNames = kNamePlaces / 4 * 3;

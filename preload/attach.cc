@@ -166,8 +166,8 @@ bool Connect(int socket, const char* path, bool abstract) {
   return !IsError(raw::Call(SYS_connect, socket, raw::Pointer(&address), size));
 }
 
-// The launcher is root's, or of the user that this process is or was started by. When it has ended, anyone may take its
-// name, and a process that outlives it still knows that.
+// The launcher is root's, or of the user that this process is or was started by. When it has ended, any process may
+// take its name, and one that outlives it still has that name.
 bool IsOfLauncher(int socket, ucred* peer) {
   socklen_t size = sizeof(*peer);
   if (IsError(raw::Call(SYS_getsockopt, socket, SOL_SOCKET, SO_PEERCRED, raw::Pointer(peer), raw::Pointer(&size)))) {
@@ -177,7 +177,7 @@ bool IsOfLauncher(int socket, ucred* peer) {
          peer->uid == static_cast<uid_t>(raw::Call(SYS_getuid));
 }
 
-// A connection to the launcher; negative: none to be had.
+// A connection to the launcher; negative: no connection.
 int Dial(const SessionVariable& session, ucred* launcher) {
   constexpr bool kAbstract[] = {false, true};
   for (const bool abstract : kAbstract) {
@@ -296,7 +296,7 @@ void RecordProcess(ThreadState* thread, int argc, char** argv, char** environmen
 // an allocator of its own (linked statically, or preloaded before us) never calls ours.
 class SelfTest {
  public:
-  // Asked of the program: from a library linked with -Bsymbolic, RTLD_DEFAULT finds the library's own.
+  // Read from the program: from a library linked with -Bsymbolic, RTLD_DEFAULT finds the library's own.
   SelfTest() : program_(dlopen(nullptr, RTLD_LAZY | RTLD_NOLOAD)) {}
 
   struct Function {
@@ -337,7 +337,7 @@ class SelfTest {
 
  private:
   // A program at a fixed address that takes a function's address has a stub of its own for it, and the loader gives
-  // that address to all who ask: it is no proof of who is behind it.
+  // that address to all callers: it is no proof of who is behind it.
   static bool IsStub(const void* function) {
     Dl_info info;
     void* symbol = nullptr;
@@ -389,12 +389,12 @@ bool IsPlainAllocator(const char* value) {
   return false;
 }
 
-// A filter that came after the launcher's may end the process at a call that this program never makes. What is asked
-// here, the dynamic linker has done before us.
+// A filter that came after the launcher's may end the process at a call that this program never makes. The calls made
+// here were made by the dynamic linker before.
 uint32_t OwnSeccompFilters() {
   const long fd = raw::Call(SYS_openat, AT_FDCWD, raw::Pointer("/proc/self/status"), O_RDONLY | O_CLOEXEC, 0);
   if (IsError(fd)) return 0;
-  // In .bss, not on the stack of whoever started us with a small one.
+  // In .bss: the caller's stack may be small.
   static char status[8192];
   const long size = raw::Call(SYS_read, fd, raw::Pointer(status), sizeof(status) - 1);
   raw::Close(static_cast<int>(fd));
@@ -405,7 +405,7 @@ uint32_t OwnSeccompFilters() {
 void Attach(int argc, char** argv, char** environment) {
   SessionVariable session;
   if (!ParseSessionVariable(FindVariable(environment, kSessionVariable), &session)) return;
-  // Opened later, by NVTX, in a program that was started without LD_PRELOAD: nobody calls our functions.
+  // Opened later, by NVTX, in a program that was started without LD_PRELOAD: our functions are not called.
   if (!HasText(FindVariable(environment, kPreloadVariable), kPreloadFileName) && !IsFoundByTheProgram()) return;
   if (OwnSeccompFilters() > session.seccomp_filters) return;
   const uint64_t begun_ns = raw::ThreadCpuNs();
@@ -510,7 +510,7 @@ void Attach(int argc, char** argv, char** environment) {
 
   ThreadState* thread = CurrentThread();
   if (thread == nullptr) return;
-  // In .bss, not on the stack of whoever started us with a small one.
+  // In .bss: the caller's stack may be small.
   static char executable[4096];
   const long length = raw::Call(SYS_readlinkat, AT_FDCWD, raw::Pointer("/proc/self/exe"), raw::Pointer(executable),
                                 sizeof(executable) - 1);

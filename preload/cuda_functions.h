@@ -59,7 +59,7 @@ extern __attribute__((visibility("hidden"))) CudaFunctions g_cuda;
 TBPROF_CUDA_OTHERS(TBPROF_CUDA_OTHER)
 #undef TBPROF_CUDA_OTHER
 
-// Whether hooks of calls are wanted, and whether those of cuProfilerStart and cuProfilerStop are.
+// Whether calls are hooked, and whether cuProfilerStart and cuProfilerStop are.
 bool AreCudaHooksWanted();
 bool IsProfilerSwitchWanted();
 

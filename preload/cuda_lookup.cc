@@ -54,7 +54,7 @@ int TakeDriver(dl_phdr_info* info, size_t, void* data) {
   return 1;
 }
 
-// The driver whose calls are recorded: whoever records them asks it for events, so the streams must be its own. Found
+// The driver whose calls are recorded: its recorder creates events there, so the streams must be its own. Found
 // without the loader's lock: a constructor that dlopen runs may wait for this thread.
 const link_map* Driver() {
   static const link_map* driver;
@@ -128,7 +128,7 @@ void* TakeFound(const Request& request, const Candidate& candidate) {
 
 void* TakeFound(const Request& request, const Candidate& plain, const Candidate& suffixed) {
   if ((request.flags & kThreadStreams) == 0) return TakeFound(request, plain);
-  // Asked for a version before the second body came, the driver gives one of the two.
+  // For a version before the second body came, the driver gives one of the two.
   if (IsExportOf(request.found, plain.symbol)) return Take(plain.slot, request.found, plain.hook);
   if (request.version >= suffixed.since) return TakeFound(request, suffixed);
   return IsExportOf(request.found, suffixed.symbol) ? Take(suffixed.slot, request.found, suffixed.hook) : request.found;
@@ -249,7 +249,7 @@ void FindDriverAtStart() {
 
 namespace {
 
-// What the caller's reference to `symbol` leads to; null: nobody has it any more. Where all callers' lead to the same
+// What the caller's reference to `symbol` leads to; null: no longer there. Where all callers' lead to the same
 // it is kept in `everyones`.
 __attribute__((noinline)) void* FindLinked(const char* symbol, void** everyones, void** slot, void* linked,
                                            const void* caller) {

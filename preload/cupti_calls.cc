@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The program's own calls of CUPTI (torch.profiler, jax.profiler, a tool of its own). Each is counted in CuptiUse;
-// where tbprof holds CUPTI, the first one has it step aside before the call is handed on. tbprof comes back by its own
-// thread (cupti/recorder.cc).
+// where tbprof holds CUPTI, the first one has it release CUPTI before the call is handed on. tbprof comes back by its
+// own thread (cupti/recorder.cc).
 //
 // Rules: RULES.md, but that a call may wait for our last flush: it is a start of profiling, which takes longer still.
 #include "preload/gpu.h"

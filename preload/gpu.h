@@ -32,7 +32,7 @@ void NameGpuStream(void* stream, const char* name);
 // Who receives CUDA's calls from now on. False: this session hooks none.
 struct CudaObserver;
 bool SetObserver(const CudaObserver* observer);
-// What NVTX asks this library for.
+// What NVTX looks up in this library.
 void* NvtxInjection();
 
 // What a look-up of `symbol` in the driver's library gives, that has found `found`. `is_callers`: it was found where

@@ -86,9 +86,9 @@ extern __attribute__((visibility("hidden"))) RealFunctions g_real;
 void ResolveRealFunctions();
 
 enum class AllocatorWay : uint32_t {
-  kCareful,     // sizes are asked for
+  kCareful,     // sizes are queried
   kQuick,       // g_blocks_to_compare is 0
-  kExact,       // --malloc=exact, sizes are asked for
+  kExact,       // --malloc=exact, sizes are queried
   kExactQuick,  // the same, and g_blocks_to_compare is 0
 };
 extern __attribute__((visibility("hidden"))) AllocatorWay g_allocator_way;
@@ -99,7 +99,7 @@ inline constexpr uint32_t kAlwaysAsk = UINT32_MAX;
 // Once, in the constructor: from now on blocks are compared, where the allocator is glibc's.
 void CompareBlockSizes();
 
-// Whether the allocator behind our hooks knows the size of a block; else all sizes count as 0.
+// Whether the allocator behind our hooks gives the size of a block; else all sizes count as 0.
 bool KnowsBlockSizes();
 
 // For all but the allocator, which has its stubs: one load and a branch that is never taken after the constructor.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA's driver interface, for where CUPTI is not to be had. Without an observer a hook is a load, a branch and the
+// CUDA's driver interface, for where CUPTI is unavailable. Without an observer a hook is a load, a branch and the
 // real call. Who gets a hook: cuda_lookup.cc.
 //
 // Rules: RULES.md.

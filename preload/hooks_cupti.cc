@@ -63,7 +63,7 @@ __attribute__((visibility("hidden"))) void* (*tbprof_find_dlsym())(void*, const 
 
 // The real look-up comes first: what the library does not have, we do not have.
 __attribute__((visibility("hidden"))) void* tbprof_watched_dlsym(void* handle, const char* name) {
-  // NVTX asks the library that its variable names, which is this one.
+  // NVTX calls the library that its variable names, which is this one.
   if (name[0] == 'I') {
     if (!tbprof::SameText(name, "InitializeInjectionNvtx2") || handle != tbprof::ObjectAt(tbprof::NvtxInjection())) {
       return tbprof_real_dlsym(handle, name);

@@ -127,7 +127,7 @@ __attribute__((noinline)) void Sample(ThreadState* thread, uint16_t operation, v
   CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kAllocationSample, 0, operation);
 }
 
-// The launcher's core has the lines of a chunk that it cleared: each is asked for 24 records ahead.
+// The launcher's core has the lines of a chunk that it cleared: each is prefetched 24 records ahead.
 inline void AskForLine(const Reservation& reservation) {
 #if defined(__x86_64__)
   // For the builtin a compiler for any x86-64 takes prefetcht0, after which the line is still the other core's, too.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The collector that NVTX asks for. Every image that has NVTX's header loads the library that NVTX_INJECTION64_PATH
+// The collector that NVTX loads. Every image that has NVTX's header loads the library that NVTX_INJECTION64_PATH
 // names at its first call, which is this one, and calls InitializeInjectionNvtx2: from any thread, perhaps inside a
 // constructor, once for each image. What it finds null it leaves out for ever. Rules: RULES.md.
 #include <string.h>
@@ -199,10 +199,10 @@ void Mark(const void* domain, Text text) {
   if (IsArmed()) Record(AnnotationAction::kMark, domain, text);
 }
 
-// The handle is the name's number, which is never that of nobody.
+// The handle is the name's number, which is never 0.
 void* RegisterString(const char* text) { return Handle(KeptNameNumber(CurrentThread(), text)); }
 
-// Null: to the domain's owner nobody listens to it. XLA gives its kernels' names either to NVTX or to its own
+// Null: for the domain's owner no tool is attached. XLA gives its kernels' names either to NVTX or to its own
 // profiler, which the program may be using.
 void* CreateDomain(const char* text) {
   if (text != nullptr && strcmp(text, "TSL") == 0 && (g_control->gpu_options & kGpuXlaAnnotations) == 0) return nullptr;

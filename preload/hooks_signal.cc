@@ -13,7 +13,7 @@
 #include "wire/raw.h"
 
 #if defined(__x86_64__)
-// As libc's own: unwinders know a signal frame by these bytes.
+// As libc's own: unwinders recognise a signal frame by these bytes.
 asm(R"(
   .pushsection .text
   .hidden tbprof_restore_signal
@@ -94,7 +94,7 @@ bool IsOfTarget(int pid) {
 
 void OnCaptureSignal(int signo, siginfo_t* info, void*) {
   const bool sent = info->si_code == SI_USER || info->si_code == SI_QUEUE || info->si_code == SI_TKILL;
-  // Timers, message queues and descriptors send only what the program asked them to.
+  // Timers, message queues and descriptors send only what the program requested.
   if (!sent || IsOfTarget(info->si_pid)) {
     const KernelAction default_action{};
     SetKernelAction(signo, &default_action, nullptr);
@@ -106,7 +106,7 @@ void OnCaptureSignal(int signo, siginfo_t* info, void*) {
 }
 
 // Reports to the launcher, which sees in /proc only that the signal is caught, whose handler it is. For the process
-// that was exec'ed: the launcher asks about the command alone. A vfork child has another pid.
+// that was exec'ed: the launcher needs it for the command alone. A vfork child has another pid.
 void TellWhose(bool ours) {
   const Segment& segment = g_attachment.segment;
   if (raw::GetPid() != segment.header->pid) return;

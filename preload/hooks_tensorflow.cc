@@ -119,7 +119,7 @@ uint64_t Hook__ZN10tensorflow4data19DatasetBaseIterator7GetNextEPNS0_15IteratorC
   // One that was left by other ways than a return is below us, or counts until a call above it.
   if (outermost->frame > here) return outermost->real(a, b, c, d, e, f);
   const GetNext real = RealGetNext(__builtin_return_address(0));
-  // Whoever is bound to us was linked with the function's library.
+  // A caller that is bound to us was linked with the function's library.
   if (real == nullptr) __builtin_trap();
   outermost->real = real;
   outermost->frame = here;

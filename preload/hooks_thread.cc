@@ -6,7 +6,7 @@
 namespace tbprof {
 namespace {
 
-// What a new thread needs to know, in a pool of our own: the allocator is not ours to call. Taken by the creator, given
+// The arguments of a new thread, in a pool of our own: the allocator is not ours to call. Taken by the creator, given
 // back by the new thread as its first act. When the pool is empty, threads start without us and register at their first
 // record.
 struct StartBlock {

@@ -22,7 +22,7 @@ constexpr int8_t kCpu = 0;
 
 using Report = void (*)(void* block, int64_t bytes, uint64_t allocated, uint64_t reserved, Device device);
 
-// Objects come into the loader's list together with what they need: libc10 is near whoever calls it. The list is read
+// Objects come into the loader's list together with what they need: libc10 is near its caller. The list is read
 // without the loader's lock, which may wait for one that our caller holds.
 const link_map* C10Near(const link_map* object) {
   constexpr int kMostObjects = 512;

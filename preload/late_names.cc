@@ -101,7 +101,7 @@ struct Object {
 
 constexpr uint32_t kMostSymbols = 768, kMostLate = 512;
 
-// Of each of our names, once it was asked: a program may have as many references to it as it has objects.
+// Of each of our names, once it was looked up: a program may have as many references to it as it has objects.
 enum class Answer : uint8_t { kNone, kThere, kNowhere } g_answers[kMostSymbols];
 
 bool IsElsewhere(const DynamicTables& own, const ElfW(Sym) * ours, const char* name) {
@@ -203,7 +203,7 @@ void MakeIndirect(const DynamicTables& own) {
 
 }  // namespace
 
-// Asked by the loader, under its lock or by the first call of a lazy reference. In doubt the hook: it finds out for
+// Called by the loader, under its lock or by the first call of a lazy reference. In doubt the hook: it finds out for
 // itself whose function is meant.
 extern "C" __attribute__((visibility("hidden"))) void* tbprof_resolve_late(uint32_t late) {
   const ElfW(Sym)& symbol = g_given[g_late[late]];

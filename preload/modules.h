@@ -18,7 +18,7 @@
 
 namespace tbprof {
 
-// Whose code is at `address`; null: nobody's. Before the constructor and before glibc 2.35 by the loader's lock.
+// Whose code is at `address`; null: of no object. Before the constructor and before glibc 2.35 by the loader's lock.
 const link_map* ObjectAt(const void* address);
 // Null: another C library.
 const link_map* Glibc();
@@ -50,9 +50,9 @@ struct DynamicTables {
 const ElfW(Dyn) * DynamicOf(const dl_phdr_info& object);
 
 // libc's dl_iterate_phdr, which does not wait for a constructor that dlopen runs on another thread. A program may have
-// one of its own that knows the objects of its start alone (ClickHouse, Seastar). Before FindVisitor, which the
-// first hook calls and which takes the loader's lock, nothing is visited. False: another library stands before libc's,
-// e.g. ThreadSanitizer's, whose function crashes until its own constructor has run.
+// one of its own with the objects of its start alone (ClickHouse, Seastar). Before FindVisitor, which the first hook
+// calls and which takes the loader's lock, nothing is visited. False: another library stands before libc's, e.g.
+// ThreadSanitizer's, whose function crashes until its own constructor has run.
 bool FindVisitor();
 using Visit = int (*)(dl_phdr_info* info, size_t size, void* data);
 int VisitObjects(Visit visit, void* data);

@@ -19,7 +19,7 @@ namespace {
 
 uint32_t g_arena_used;
 
-// While dlsym runs on this thread, the allocator's stubs serve from the arena instead of asking for resolution again.
+// While dlsym runs on this thread, the allocator's stubs serve from the arena instead of resolving again.
 __thread bool t_resolving __attribute__((tls_model("initial-exec")));
 
 bool Resolved() {
@@ -112,7 +112,7 @@ void* RealDlsym(void* handle, const char* name) {
 
 namespace {
 
-// Where `library` is mapped: what it, or what it is linked with, has of that name. Whoever calls into it holds it.
+// Where `library` is mapped: what it, or what it is linked with, has of that name. Its caller keeps it loaded.
 void* SymbolIn(const char* library, const char* name) {
   void* const handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
   if (handle == nullptr) return nullptr;
@@ -131,7 +131,7 @@ void* FindLateSymbol(const char* name, const char* libraries) {
     while (*libraries++ != '\0') {
     }
   }
-  // What the loader complained of meanwhile was not asked for by the program.
+  // The loader's error meanwhile is not one of the program's.
   dlerror();
   errno = saved;
   return found;
@@ -142,7 +142,7 @@ namespace {
 // What the reference of a call leads to, by the place where it returns to. Open addressing; what does not fit is found
 // at each call.
 struct Known {
-  const void* caller;  // last to be set, first to be cleared; kClaimed: somebody is setting the rest
+  const void* caller;  // last to be set, first to be cleared; kClaimed: another thread is setting the rest
   const char* name;
   void* function;
 };

@@ -29,8 +29,8 @@ bool FindLate(Function* function, const char* name, const char* libraries) {
   return found != nullptr;
 }
 
-// The same of a library that a process may have more than one of, each for itself: which is meant, the calling object
-// says, by what its reference was bound to: the global scope's where that was there before it, else what it is linked
+// The same of a library that a process may have more than one of, each for itself: which is meant depends on what the
+// calling object's reference was bound to: the global scope's where that was there before it, else what it is linked
 // with or has in itself. Else what was looked up by name (`looked_up`). `is_everyones`: it is the global scope's, and
 // was there before any object that came late.
 void* FindForCaller(void* hook, void* const* looked_up, const char* name, const char* libraries, const void* caller,

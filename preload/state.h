@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the library knows: the segment of this process, and this thread's place in it.
+// The library's state: the segment of this process, and this thread's place in it.
 //
 //   if (!Armed(kFamilyIo)) return g_real.read(...);   // a load and a branch while no window is open
 //   ThreadState* thread = CurrentThread();            // null: nothing can be recorded now
@@ -17,8 +17,8 @@
 
 namespace tbprof {
 
-// On a page that the kernel zeroes in every fork child, raw clone included: how a child learns what it is without a
-// system call. 0: not attached, or a child that has not registered yet.
+// On a page that the kernel zeroes in every fork child, raw clone included: how a child detects that it is one without
+// a system call. 0: not attached, or a child that has not registered yet.
 struct ForkPage {
   uint32_t epoch;  // the process serial in the segment
   uint32_t process_slot;
@@ -52,7 +52,7 @@ enum class ThreadPhase : uint8_t {
   kRegistering,
   kLive,
   kEnded,    // past its last destructor: only counted
-  kRefused,  // no slot was free; asks again now and then
+  kRefused,  // no slot was free; tries again now and then
   kOwn,      // the library's own thread, or one that is in a call of the library's
 };
 

@@ -51,7 +51,7 @@ Torch g_torch;
 TorchShapes g_shapes;
 bool g_wants_shapes;  // of operations
 const TorchBuild* g_build;
-// Of the observers: ranges first, then, where they are asked for, operations and backward nodes.
+// Of the observers: ranges first, then, if requested, operations and backward nodes.
 constexpr size_t kMostHandles = 3, kRanges = 1;
 uint64_t g_handles[kMostHandles];
 size_t g_handle_count;
@@ -71,7 +71,7 @@ TorchSampling g_sampling;
 uint64_t g_operations;   // recorded ones, by lots
 uint32_t g_unit_is_due;  // its time is over: it ends where no operation is running
 uint32_t g_epoch;        // of the process that the above is of: a fork child starts anew
-bool g_all;              // a window that somebody has asked for is open: all are recorded
+bool g_all;              // a requested window is open: all are recorded
 uint64_t g_cost_before_all;
 constexpr char kLoader[] = "enumerate(DataLoader)#", kOptimizer[] = "Optimizer.step#";
 constexpr uint64_t kPauseNumber = ~uint64_t{0};
@@ -91,7 +91,7 @@ uint32_t g_batches;                          // since an optimizer's end
 constexpr uint32_t kMostBatchesOfStep = 16;  // whose gradients are accumulated; more are of an evaluation
 
 // Calls while no window is open, or in a process that records nothing, after which the observer is disabled in PyTorch:
-// it makes an object for each operation that somebody observes.
+// it makes an object for each operation that is observed.
 constexpr uint32_t kIdleCalls = 1024;
 uint32_t g_idle_calls;
 
@@ -239,7 +239,7 @@ __attribute__((noinline)) void AtBorder(ThreadState* thread, bool step, uint32_t
   if (g_all) {
     g_all = false;
     SetRecording(thread, TorchRecording::kSampled);
-    // The launcher may have asked again, and taken it for the answer.
+    // The launcher may have requested all again, and taken the state for the reply.
     if (AllAreAskedFor()) return RecordAll(thread);
     SkipCost(&g_sampling, at, g_cost_before_all);
     step = false;
@@ -562,7 +562,7 @@ uint32_t g_looks;
 }  // namespace
 
 __attribute__((noinline)) void LookForTorch(const void* caller) {
-  // In a pause it is of use to find at once that all are asked for, or that this is a child, which starts anew.
+  // In a pause this detects at once that all are requested, or that this is a child, which starts anew.
   if (Watch() == TorchWatch::kPaused && !AllAreAskedFor() && !IsOfParent()) return;
   const auto address = reinterpret_cast<uint64_t>(caller);
   uint64_t* const other = &g_others[(address >> 4) % kOthers];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shapes of an operation's inputs, read from what PyTorch hands to an observer that asks for inputs, and written as
+// The shapes of an operation's inputs, read from what PyTorch hands to an observer that requests inputs, and written as
 // torch.profiler writes them: `[[32, 64], [10, 64], []]`, one for each argument, `[]` for what is no tensor.
 //
 // Reads c10::IValue and c10::TensorImpl, whose layout is the build's; calls nothing that may run Python.

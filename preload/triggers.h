@@ -19,7 +19,7 @@ namespace tbprof {
 extern __attribute__((visibility("hidden"))) uint64_t g_waited_for;
 inline bool IsWaitedFor(uint64_t name) { return name == g_waited_for; }
 
-// Once, in the constructor, before the launcher knows the segment.
+// Once, in the constructor, before the launcher has the segment.
 void SetTrigger(SegmentHeader* header, const SessionVariable& session);
 
 // Called by a thread of this process that records.

@@ -178,7 +178,7 @@ inline bool Claim(const Segment& segment, ChunkWriter* writer) {
     if (StateOfChunk(word) != ChunkState::kFree) continue;
     uint16_t generation = static_cast<uint16_t>(GenerationOfChunk(word) + 1);
     if (generation == 0) generation = 1;
-    // Between here and the exchange, a fork would have the child take a chunk for a thread that knows nothing of it: it
+    // Between here and the exchange, a fork would have the child take a chunk for a thread that it does not have: it
     // comes back with the parent's end.
     if (ProcessNow(writer) != process_serial) return true;
     if (!__atomic_compare_exchange_n(&segment.chunk_states[at], &word,
@@ -367,7 +367,7 @@ struct ChunkReadResult {
   bool freed;
 };
 
-// Whether `word` can be the tag of a record with `generation` at `slot`. Everything in a chunk may be scribble.
+// Whether `word` can be the tag of a record with `generation` at `slot`. Everything in a chunk may be corrupt.
 inline bool IsTag(uint64_t word, uint16_t generation, uint32_t slot) {
   const uint32_t slots = static_cast<uint16_t>(word >> 32);
   const uint32_t kind = static_cast<uint8_t>(word >> 16);
@@ -375,7 +375,7 @@ inline bool IsTag(uint64_t word, uint16_t generation, uint32_t slot) {
 }
 
 // Finds what is new in chunk `index`. `owner_gone`: its owner can write no more, so unfinished records are given up.
-// `limit`: slots from here on were never written, where the caller knows; looking at them would make their pages exist.
+// `limit`: slots from here on were never written, if that is known; looking at them would make their pages exist.
 // The caller copies the slots, then calls FinishChunk. False: nothing new, nothing to finish.
 inline bool ReadChunk(const Segment& segment, uint32_t index, bool owner_gone, uint32_t limit, ChunkReader* reader,
                       ChunkReadResult* result) {

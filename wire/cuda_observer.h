@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the hooks on CUDA's driver interface (libtbprof_preload.so) report to whoever records it without CUPTI
+// What the hooks on CUDA's driver interface (libtbprof_preload.so) report to the recorder without CUPTI
 // (libtbprof_cupti.so): each call of wire/cuda_calls.def, before and after.
 //
 // Process: target. Any thread that calls CUDA, also inside a signal handler if the program does that. The structures

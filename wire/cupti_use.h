@@ -200,7 +200,7 @@ class CuptiUse {
     if (first != 0) __atomic_store_n(&first_call_, first, __ATOMIC_RELAXED);
     return CuptiShare::kNone;
   }
-  // CUPTI is as the program knows it; who waits for WaitWord may go on.
+  // CUPTI is as the program left it; who waits for WaitWord may go on.
   void Release() { __atomic_fetch_and(&state_, ~kHeld, __ATOMIC_ACQ_REL); }
 
   // Of a futex: its value changes when CUPTI is released, and with each call.

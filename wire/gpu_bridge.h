@@ -30,7 +30,7 @@ struct GpuBridge {
   bool (*get_session)(GpuSession* session);
   // Of the calling process, as in GpuSession.
   uint32_t (*epoch)();
-  // A detached thread that no hook records, with all signals blocked. False: none to be had.
+  // A detached thread that no hook records, with all signals blocked. False: it could not be made.
   bool (*start_thread)(void* (*routine)(void*), void* argument);
   // On such a thread: what it writes records with. Null: no slot is free.
   ChunkWriter* (*enter_thread)();

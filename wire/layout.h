@@ -5,7 +5,7 @@
 //
 //   Header | operations | process slots | thread slots | chunk states | chunks
 //
-// Process: target (writes) and launcher (reads, frees, sets the control word). The launcher trusts nothing in here: it
+// Process: target (writes) and launcher (reads, frees, sets the control word). The launcher verifies all of it: it
 // copies a word once, then checks it. Plain types only; atomics by builtins, so that both sides and any compiler agree.
 //
 // Any change to size, offset or meaning raises kAbiVersion.
@@ -128,7 +128,7 @@ struct ProcessSlot {
   int64_t inherited_bytes;  // live in the parent at the fork: part of live_bytes from the start
   uint32_t start_cost;      // what it took to attach, in ns of CPU, or to register a fork child, in ticks
   uint32_t gpu_state;       // GpuState
-  // What is asked for and what is done, of a flush of all finished device work: a counter each. The library waits on
+  // What is requested and what is done, of a flush of all finished device work: a counter each. The library waits on
   // the first with a futex.
   uint32_t gpu_flush_requested;
   uint32_t gpu_flush_done;
@@ -159,8 +159,8 @@ enum ProcessFlag : uint32_t {
   kProcessLeaving = 1u << 2,          // exit handlers have begun
   kProcessHandlesSignal =
       1u << 3,  // the capture signal's handler is the library's; reported by the exec'ed process only
-  kProcessSizesUnknown = 1u << 4,  // the allocator behind ours does not know the size of a block
-  kProcessPlainPython = 1u << 5,   // PYTHONMALLOC has Python ask malloc for every object
+  kProcessSizesUnknown = 1u << 4,  // the allocator behind ours does not give the size of a block
+  kProcessPlainPython = 1u << 5,   // PYTHONMALLOC makes Python call malloc for every object
   kProcessSanitized = 1u << 6,     // AddressSanitizer or LeakSanitizer: its allocator is not recorded
 };
 // Families whose functions the program finds elsewhere, as Family bits from this bit on.
@@ -179,7 +179,7 @@ inline constexpr uint32_t ThreadSlotOfChunk(uint64_t word) { return static_cast<
 // What is recorded of GPUs and of frameworks, and by what; --cuda and its kin, --torch.
 enum GpuOption : uint32_t {
   kGpuByCupti = 1u << 0,
-  kGpuByHooks = 1u << 1,         // where CUPTI is not to be had, or not wanted
+  kGpuByHooks = 1u << 1,         // where CUPTI is unavailable or disabled
   kGpuWholeGraphs = 1u << 2,     // a graph as one, not its nodes
   kGpuUnifiedMemory = 1u << 3,   // its page faults and migrations
   kGpuXlaAnnotations = 1u << 4,  // XLA's domain of NVTX is answered: it then gives its own profiler nothing

@@ -176,7 +176,7 @@ RankFacts ReadRank(const Lookup& lookup) {
 // Above so many ranks, `auto` records one per node.
 inline constexpr int kManyRanks = 16;
 inline constexpr int kMaxRankRanges = 32;
-inline constexpr int kMaxWorld = 1 << 16;  // of larger ones nobody lists what is missing
+inline constexpr int kMaxWorld = 1 << 16;  // of larger ones missing ranks are not listed
 
 struct RankChoice {
   enum Kind { kAuto, kAll, kRanges, kEvery, kNodeFirst, kRandom };
@@ -265,8 +265,7 @@ inline bool IsChosen(const RankChoice& choice, const RankFacts& facts) {
   return true;
 }
 
-// Whether the number of a rank alone decides if it is chosen; where it depends on the node, nobody knows who is
-// missing.
+// Whether the number of a rank alone decides if it is chosen; where it depends on the node, missing ranks are unknown.
 inline bool IsTold(const RankChoice& choice, int world_size) {
   return choice.kind != RankChoice::kNodeFirst && (choice.kind != RankChoice::kAuto || world_size <= kManyRanks);
 }

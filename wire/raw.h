@@ -42,7 +42,7 @@ inline long Pointer(const void* pointer) { return static_cast<long>(reinterpret_
 
 inline int GetPid() { return static_cast<int>(Call(SYS_getpid)); }
 inline int GetTid() { return static_cast<int>(Call(SYS_gettid)); }
-// CPU time of this thread; 0: not to be had.
+// CPU time of this thread; 0: unavailable.
 inline uint64_t ThreadCpuNs() {
   timespec now{};
   if (Call(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, Pointer(&now)) != 0) return 0;

@@ -147,7 +147,7 @@ enum class ProcessInfoKey : uint16_t {
   kInterposer = 6,      // `FUNCTION=PATH`: the program finds it in that module, not in ours; no path: in itself
   kStopped = 7,         // nothing more is recorded in this process, and why: `PR_SET_TSC`
   kTorch = 8,           // `+2.13.0`: its operations are recorded; `-2.14.0 REASON`: they are not
-  kTorchShapes = 9,     // why the shapes of PyTorch's operations are not recorded, though they were asked for
+  kTorchShapes = 9,     // why the shapes of PyTorch's operations are not recorded, though they were requested
   kTorchSampling = 10,  // in place of a text a TorchSamplingFact
 };
 
@@ -192,7 +192,7 @@ struct AllocationSampleRecord {
   Tag tag;
   uint64_t ticks;
   uint64_t address;
-  uint64_t size;    // asked for
+  uint64_t size;    // requested
   uint64_t weight;  // bytes this sample stands for
   uint64_t stack_address;
   uint32_t stack_bytes;
@@ -434,7 +434,7 @@ enum class GpuInfoKey : uint16_t {
   kUnavailable = 5,  // nothing is recorded of the GPU in this process, and why, in one line
   kTried = 6,        // a path that was tried for CUPTI, and what came of it
   kDropped = 7,      // decimal: records that CUPTI has dropped for want of a buffer since the last of these
-  kUnknown = 8,      // decimal: activity records of kinds that were not asked for
+  kUnknown = 8,      // decimal: activity records of kinds that were not requested
   kMissingKind = 9,  // an activity that could not be turned on, and why
   kByHooks = 10,     // device times come from events around the work, and why not from CUPTI
   kUnread = 11,      // decimal: bytes of CUPTI's buffers that it could not step through, and its error

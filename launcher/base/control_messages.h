@@ -30,26 +30,26 @@ inline constexpr size_t kMaxControlFiles = 64;  // of an answer; the kernel take
 uint64_t MaxReplyBytes();
 inline constexpr uint64_t kMaxWindowNs = 600'000'000'000;
 
-// A window that somebody asks for.
+// A requested window.
 struct CaptureRequest {
   uint64_t duration_ns = 0;       // 0: --window-duration
   uint64_t start_unix_ns = 0;     // 0 or past: at once; several captures may have agreed on it
-  uint64_t deadline_unix_ns = 0;  // when nobody waits for it any more; 0: never
+  uint64_t deadline_unix_ns = 0;  // when it is no longer waited for; 0: never
   uint32_t families = kFamilyAll;
   std::string run;              // the session_id of a stock client; empty: by time
   std::string host;             // what the file is called; empty: this machine
   std::string repository_root;  // <logdir>/plugins/profile as the client sees it
   std::string asked_by;         // in words
   std::vector<std::string> warnings;
-  bool publish = false;  // into the run's own logdir; the answer then says where, and carries no file
+  bool publish = false;  // into the run's own logdir; the answer then names it, and carries no file
   bool shared = false;   // with `publish`: other launchers write into the same run, each a file called `host`
 };
 
 enum class AskKind {
   kCapture,
-  kMonitor,    // the same, but only its numbers are wanted
+  kMonitor,    // the same, but only its numbers are requested
   kTerminate,  // the capture called `capture.run` ends now, with what there is
-  kCancel,     // nobody waits for the answer to `id` any more
+  kCancel,     // the answer to `id` is no longer waited for
   kReceived,   // the answer to `id` has arrived where it belongs
   kStatus,
   kRefused,  // the port has refused `count` connections, the last of `capture.asked_by`
@@ -96,7 +96,7 @@ struct SessionStatus {
   std::vector<std::string> command;
   uint64_t since_unix_ns = 0;
   std::string state;       // `recording`, `armed`, `capturing`, `writing`
-  std::string capture_of;  // who has asked for the open one
+  std::string capture_of;  // who has requested the open one
   uint64_t capture_until_unix_ns = 0;
   uint64_t captures = 0, processes = 0, records = 0, dropped = 0;
   std::vector<int> pids;  // of recorded processes

@@ -49,7 +49,7 @@ class ControlServer {
   // One that is connected already: to the worker that serves the port.
   uint32_t AddClient(ScopedFd connection);
   void AppendWatched(std::vector<pollfd>* fds) const;
-  // What has come since. A client that is gone is told of once, behind all that it has said.
+  // What has come since. A client that is gone is reported once, behind all that it has sent.
   std::vector<ControlMessage> Take();
   // False: it is gone, or has not read for too long.
   bool Send(uint32_t client, std::string_view text, const std::vector<int>& descriptors = {});
@@ -80,7 +80,7 @@ class ControlConnection {
   };
   // DeadlineExceeded: nothing came within the limit. Unavailable: the other end is gone.
   absl::StatusOr<Received> Receive(absl::Duration limit) const;
-  // One ask, one answer.
+  // One request, one answer.
   absl::StatusOr<ControlAnswer> Ask(const ControlAsk& ask, absl::Duration limit) const;
   int fd() const { return socket_.get(); }
 
@@ -89,7 +89,7 @@ class ControlConnection {
 };
 
 // The control sockets of this machine's living sessions that this user may talk to: those named in the kernel's list,
-// which knows them wherever TMPDIR was.
+// which has them wherever TMPDIR was.
 std::vector<std::string> FindControlSockets();
 
 struct FoundSession {

@@ -34,7 +34,7 @@ class Patience {
   absl::Time last_ = absl::InfiniteFuture();
 };
 
-// As in /proc/PID/stat: `R`, `S`, `D`, `T`, `Z`; 0 where that does not say.
+// As in /proc/PID/stat: `R`, `S`, `D`, `T`, `Z`; 0 where that has none.
 char SchedulerState(pid_t pid);
 
 absl::Status WithinDeadline(absl::Duration limit, const std::function<absl::Status()>& work);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A listening socket whose accept fails for want of descriptors or memory stays readable: whoever polls it would never
+// A listening socket whose accept fails for want of descriptors or memory stays readable: a poll of it would never
 // sleep again. It is left alone for a moment instead; who has connected waits in its queue.
 //
 //   if (pause.over()) fds.push_back({listener, POLLIN, 0});

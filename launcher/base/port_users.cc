@@ -243,7 +243,7 @@ PeerUser UserOfPeer(int connection) {
   bool answered = false;
   std::optional<uid_t> user = UserByDiagnostics(peer, own, &answered);
   if (!answered) user = UserByTables(peer, own);
-  // A peer that has closed may have left its port to somebody else meanwhile; our end would know.
+  // A peer that has closed may have left its port to another process meanwhile; our end would show it.
   tcp_info info{};
   size = sizeof(info);
   const bool stands =

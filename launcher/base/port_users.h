@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who may use the port: --port-users. TCP carries no credentials, but of a peer on this machine the kernel knows whose
-// socket it is.
+// Who may use the port: --port-users. TCP carries no credentials, but of a peer on this machine the kernel has the
+// socket's user.
 //
 //   const PeerUser peer = UserOfPeer(connection);
 //   if (peer.on_this_machine && !users.Allows(peer.user)) refuse(peer)
@@ -41,7 +41,7 @@ struct PeerUser {
 // to a file (of a socket that was closed the kernel reports user 0), and our end still stands after it was looked at.
 PeerUser UserOfPeer(int connection);
 
-// The parts, for tests. `peer` is the end that is asked about, `other` the one it is connected to.
+// The parts, for tests. `peer` is the end in question, `other` the one it is connected to.
 std::optional<uid_t> UserByDiagnostics(const sockaddr_storage& peer, const sockaddr_storage& other, bool* answered);
 // `table`: what /proc/net/tcp or tcp6 holds.
 std::optional<uid_t> UserByTable(std::string_view table, const sockaddr_storage& peer, const sockaddr_storage& other);

@@ -208,7 +208,7 @@ void CaptureManager::TakeAsk(const ControlMessage& message, const ControlAsk& as
   }
 }
 
-// Once a minute at most: whoever is refused may come as often as he likes.
+// Once a minute at most: a refused client may come as often as it likes.
 void CaptureManager::TellRefusedUser(const std::string& who, uint64_t count) {
   constexpr uint64_t kMinuteNs = 60'000'000'000;
   refused_users_ += std::min<uint64_t>(count, 1'000'000);
@@ -274,7 +274,7 @@ void CaptureManager::EndEarly(Capture* capture, std::string why) {
   End(capture);
 }
 
-// Nobody waits for it any more. What was recorded is kept: in the run's own log directory.
+// It is no longer waited for. What was recorded is kept: in the run's own log directory.
 void CaptureManager::DetachClient(Capture* capture) {
   capture->asker.client = 0;
   switch (capture->state) {
@@ -339,7 +339,7 @@ void CaptureManager::TellRefused() {
   refused_ = 0;
 }
 
-// The recorder has what is wanted already.
+// The recorder has what is requested already.
 void CaptureManager::CaptureLast(CaptureRequest request) {
   Capture* const capture = captures_.Add(std::move(request));
   const uint64_t now = session_.Now();
@@ -526,7 +526,8 @@ void CaptureManager::Answer(const Capture& capture, const ControlAnswer& answer)
   (void)control_->Send(capture.asker.client, ToText(with_id));
 }
 
-// Stock clients keep the reason to themselves, and ask again at once: it is told here, too, once for a storm of them.
+// Stock clients do not show the reason, and repeat the request at once: it is printed here, too, once for a storm of
+// them.
 void CaptureManager::Refuse(const ControlMessage& message, const ControlAsk& ask, const absl::Status& status) {
   Fail(message.client, ask.id, status);
   if (ask.kind == AskKind::kMonitor) return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Captures on request, from the request to the answer: signals, the control socket, the port. Keeps Captures, opens and
-// closes their windows, says where each profile goes, and hands it to whoever waits for it.
+// closes their windows, chooses where each profile goes, and hands it to the client that waits for it.
 //
 //   CaptureManager captures(options, run, session, terminal);
 //   captures.Open();                               // before the command starts
@@ -39,7 +39,7 @@ class CaptureManager {
       : options_(options), run_(*run), session_(*session), terminal_(*terminal) {}
   ~CaptureManager();
 
-  // The control socket, and the port if one is wanted. The error is of the port: all else works.
+  // The control socket, and the port if one is set. The error is of the port: all else works.
   absl::Status Open();
   // For the lines at the start.
   std::vector<std::string> StartLines() const;
@@ -53,7 +53,7 @@ class CaptureManager {
   void Handle();
   uint64_t NextNs() const;
 
-  // Asked for by signals to us, and by such as targets have caught.
+  // Requested by signals to us, and by such as targets have caught.
   void AskBySignal(uint64_t own, uint64_t of_targets);
   // Captures that were granted so far.
   uint32_t count() const { return captures_.count(); }
@@ -70,7 +70,7 @@ class CaptureManager {
   bool is_triggered_open() const { return triggered_ != 0; }
 
   void EndAll();
-  // For somebody who has been answered and has not said yet that it has arrived.
+  // For a client that has been answered and has not acknowledged it yet.
   bool Waiting() const;
   void TellRefused();
   void TellRefusedUser(const std::string& who, uint64_t count);
@@ -113,7 +113,7 @@ class CaptureManager {
   uint64_t refused_users_told_ns_ = 0;
   uint64_t refusal_told_ns_ = 0;
   uint64_t same_request_until_ns_ = 0;
-  bool of_targets_ = false;  // the last was asked for by a signal to a target alone, as far as we knew then
+  bool of_targets_ = false;  // the last was requested by a signal to a target alone, as far as was known then
 };
 
 }  // namespace tbprof

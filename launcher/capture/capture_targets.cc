@@ -82,7 +82,7 @@ std::optional<CaptureTarget> EndpointOf(const nlohmann::json& json, const std::s
   const std::string host = HostNameFrom(text("host"));
   const bool here = host == HostName();
   const int pid = number("pid");
-  // Its launcher was killed; whoever has the port now is not of this run.
+  // Its launcher was killed; another process with the port now is not of this run.
   if (here && pid > 0 && kill(pid, 0) != 0 && errno == ESRCH) return std::nullopt;
   if (here && local.count(pid) != 0) return std::nullopt;
   for (const auto& word : json["addresses"]) {
@@ -107,7 +107,7 @@ std::optional<CaptureTarget> EndpointOf(const nlohmann::json& json, const std::s
   return std::nullopt;
 }
 
-// The ports that the launchers of a run have told the log directory they share. `local`: pids of sessions of this
+// The ports that the launchers of a run have written to the log directory they share. `local`: pids of sessions of this
 // machine that are known already.
 std::vector<CaptureTarget> EndpointsOf(const std::string& logdir, const std::string& run, const std::set<int>& local) {
   std::vector<CaptureTarget> targets;

@@ -25,7 +25,7 @@ struct CaptureTarget {
   std::string name;      // in messages
   std::string stem;      // what its file is called
 
-  // As its launcher says; of an address that the user has typed nothing is known.
+  // As its launcher reports it; of an address that the user has typed nothing is known.
   std::string host;
   int pid = 0;
   int rank = -1, world_size = -1;
@@ -36,9 +36,9 @@ struct CaptureTarget {
 struct CaptureTargets {
   std::vector<CaptureTarget> all;
   std::string logdir;      // of the sessions of this machine; empty: no such
-  bool whole_run = false;  // a run was named, of which all ranks are wanted
+  bool whole_run = false;  // a run was named, of which all ranks are captured
 
-  // Ranks of the run that should be recorded, and none of `all` is. Empty where nobody can tell.
+  // Ranks of the run that should be recorded, and none of `all` is. Empty where it is unknown.
   std::vector<int> MissingRanks() const;
 };
 

@@ -90,7 +90,7 @@ void Captures::Remove(uint32_t number) {
 }
 
 void Captures::Terminate(const std::string& run, uint64_t now_ns) {
-  if (run.empty()) return;  // captures of signals, and of others that give no name, are nobody's to end
+  if (run.empty()) return;  // captures of signals, and of others that give no name, cannot be ended by a client
   bool found = false;
   for (Capture& capture : captures_) {
     if (!IsCurrent(capture) || capture.asker.monitor || capture.request.run != run) continue;

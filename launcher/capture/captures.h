@@ -22,7 +22,7 @@
 
 namespace tbprof {
 
-// Who waits for an answer. Client 0: nobody, e.g. of a signal.
+// Who waits for an answer. Client 0: no client, e.g. of a signal.
 struct Asker {
   uint32_t client = 0;
   uint64_t id = 0;
@@ -34,7 +34,7 @@ struct CaptureTimes {
   uint64_t now_unix_ns = 0;  // at the same moment
 };
 
-// A log directory that nobody else sees, removed when its profile has arrived.
+// A log directory that is not shown, removed when its profile has arrived.
 struct PrivateDirectory {
   LogDirectory logdir;
   FileDescriptor parent;
@@ -54,7 +54,7 @@ struct Capture {
   State state = State::kAgreed;
   uint64_t opens_ns = 0, closes_ns = 0;  // CLOCK_MONOTONIC
   uint64_t gives_up_ns = UINT64_MAX;     // when the client waits no longer
-  bool by_program = false;               // by a trigger: nobody has asked
+  bool by_program = false;               // by a trigger: not requested by a client
   uint64_t records_before = 0;           // that the session had when it opened
   // Of what is to be delivered; null: it goes to the logdir.
   std::shared_ptr<PrivateDirectory> directory;
@@ -80,8 +80,8 @@ class Captures {
   const Capture* Current() const;
   void Remove(uint32_t number);
 
-  uint32_t count() const { return count_; }  // asked for so far, without monitors
-  // Of a name that nobody has asked for yet: a Terminate may come before its Profile, and counts.
+  uint32_t count() const { return count_; }  // requested so far, without monitors
+  // Of a name that is not requested yet: a Terminate may come before its Profile, and counts.
   void Terminate(const std::string& run, uint64_t now_ns);
 
   // When something is due: an opening or a closing. UINT64_MAX: nothing is.

@@ -63,7 +63,7 @@ class CaptureCommand {
     const bool remote = std::any_of(targets_.all.begin(), targets_.all.end(),
                                     [](const CaptureTarget& target) { return !target.address.empty(); });
     // Sessions of this machine have a log directory of their own; files come here when there are other workers or when
-    // the user wants them here.
+    // the user has chosen it.
     here_ = remote || options_.logdir_named;
     if (!options_.logdir_named && !targets_.logdir.empty()) logdir_ = targets_.logdir;
     run_ = !options_.run.empty() ? options_.run : RunNameFor(time(nullptr));
@@ -218,7 +218,7 @@ class CaptureCommand {
     uint64_t asked_ns = 0;
     int attempts = 0;
     std::string socket;
-    uint64_t again_ns = UINT64_MAX;  // when it is asked once more
+    uint64_t again_ns = UINT64_MAX;  // when it is tried once more
   };
 
   void CaptureLocally() {
@@ -410,7 +410,7 @@ class CaptureCommand {
     SayLate(file.path.substr(file.path.rfind('/') + 1), warnings);
   }
 
-  // What the profile says of itself; of those that came too late even for that, when we have called.
+  // The profile's own warnings; of those that came too late even for that, when we have called.
   void SayLate(const std::string& name, const std::vector<std::string>& warnings) {
     for (const std::string& warning : warnings) {
       if (warning.starts_with(kBeganLate)) return terminal_.Warn(StrCat(name, ": ", PrintableUtf8(warning)));
@@ -437,7 +437,7 @@ class CaptureCommand {
   Progress* progress_ = nullptr;
   std::atomic<size_t> succeeded_ = 0;
   std::vector<std::string> silent_;             // those that did not answer
-  std::map<std::string, absl::Duration> late_;  // by the stem of the file: how late the worker was asked
+  std::map<std::string, absl::Duration> late_;  // by the stem of the file: how late the worker got the request
 };
 
 }  // namespace

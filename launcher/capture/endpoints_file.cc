@@ -23,7 +23,7 @@ constexpr absl::Duration kTidyingLimit = absl::Seconds(2);
 
 EndpointsFile::~EndpointsFile() {
   if (entries_.empty()) return;
-  // A file server that has died since must not keep the command's exit status from whoever waits for it.
+  // A file server that has died since must not delay the command's exit status.
   WithinDeadline(kTidyingLimit, [this] {
     // Of the directories it fails, as it should, while anything is left in them.
     for (size_t i = entries_.size(); i-- > 0;) {

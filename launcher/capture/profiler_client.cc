@@ -39,7 +39,7 @@ namespace {
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-// What stock clients ask for; TensorFlow's server looks at the last.
+// As stock clients request it; TensorFlow's server looks at the last.
 constexpr const char* kTools[] = {"trace_viewer",     "op_profile",     "input_pipeline", "kernel_stats",
                                   "memory_viewer",    "memory_profile", "overview_page",  "pod_viewer",
                                   "tensorflow_stats", "xplane.pb"};
@@ -170,7 +170,7 @@ tensorflow::ProfileRequest RequestFor(const RemoteCapture& capture, const Remote
   for (const char* tool : kTools) request.add_tools(tool);
   request.set_repository_root(capture.repository_root);
   request.set_session_id(capture.session_id);
-  // What the profile says of its host is what its file is called, where a request can say so.
+  // The file is named by the host in the profile, where a request can set it.
   request.set_host_name(CheckName("", worker.stem).ok() ? worker.stem : worker.address);
   tensorflow::ProfileOptions* const options = request.mutable_opts();
   options->set_version(1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A client of profiler services, as the stock one of TensorFlow and xprof is one: one Profile call to every address at
-// the same time, aligned by a start that all are told. What comes back goes to the disk as it is read.
+// the same time, aligned by a start in each request. What comes back goes to the disk as it is read.
 //
 //   std::vector<RemoteWorker> workers = {{.address = "host:6009"}};
 //   CaptureFromWorkers(request, &workers, [](RemoteWorker& worker, SourceReader& data) { ... });
@@ -49,7 +49,7 @@ struct RemoteWorker {
   uint64_t bytes = 0;
   absl::Duration took;
   absl::Duration late;        // the last call, behind the start that was agreed on
-  bool empty = false;         // it says that nothing was recorded
+  bool empty = false;         // it reports that nothing was recorded
   bool wrote_itself = false;  // success without data: it has written into what it takes for the log directory
 };
 
@@ -61,7 +61,7 @@ using TakeEntry = std::function<absl::Status(const RemoteWorker& worker, const s
 using WorkerChanged = std::function<void(const RemoteWorker& worker)>;
 
 // Returns when all have answered or given up. Retries as the stock client does, but waits a little in between: where
-// another capture is open, asking again within milliseconds gets the same answer. `tls`: for all but loopback.
+// another capture is open, a request within milliseconds gets the same answer. `tls`: for all but loopback.
 void CaptureFromWorkers(const RemoteCapture& request, std::vector<RemoteWorker>* workers, const TakeEntry& take,
                         const WorkerChanged& changed, TlsContext* tls = nullptr);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `tbprof check`: the report of launcher/check/logdir_check.h on standard output; the exit status says how it came out.
+// `tbprof check`: the report of launcher/check/logdir_check.h on standard output; the exit status is the result.
 #include <ctime>
 
 #include "launcher/base/text.h"

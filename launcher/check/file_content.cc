@@ -99,7 +99,7 @@ bool GzipIsCut(FileWindow* file, uint64_t size, uint64_t* budget) {
       status = inflate(&stream, Z_NO_FLUSH);
       *budget -= std::min<uint64_t>(*budget, out.size() - stream.avail_out);
       if (*budget == 0) break;
-      if (status == Z_BUF_ERROR) status = Z_OK;  // it wants more
+      if (status == Z_BUF_ERROR) status = Z_OK;  // it needs more
       if (status == Z_OK && stream.avail_in == 0 && stream.avail_out > 0) break;
     }
     at += bytes.size() - stream.avail_in;

@@ -73,7 +73,7 @@ FileText TextOf(FileDamage damage);
 
 // Bounded: of a large file the beginning, the end, and samples between.
 FileDamage FindDamage(int fd, uint64_t size);
-// Of a compressed file: it can be unpacked as far as its format tells without unpacking it. gzip is unpacked, up to
+// Of a compressed file: it can be unpacked as far as its format shows without unpacking it. gzip is unpacked, up to
 // `*budget` bytes, which it takes from; beyond, nothing is found.
 FileDamage FindCut(FileContent content, int fd, uint64_t size, uint64_t* budget);
 // The size of what a whole gzip file holds, modulo 2^32: its last four bytes.

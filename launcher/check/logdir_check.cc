@@ -115,7 +115,7 @@ class Checker {
       const std::string whole = state_.Absolute(path);
       return ValidUtf8Prefix(whole) == whole.size();
     };
-    // Of each place that it finds, xprof asks for the runs: at one whose path is no UTF-8 it fails.
+    // For each place that it finds, xprof requests the runs: at one whose path is no UTF-8 it fails.
     bool fails = !is_text("");
     for (const ScannedDirectory& profile : state_.scan.directories) {
       if (profile.name() != "profile" || profile.parent < 0) continue;

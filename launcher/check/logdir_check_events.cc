@@ -238,7 +238,7 @@ class EventsChecker {
                 remedy.Advice("rename it when no program writes"), remedy.command());
   }
 
-  // True: something was said that explains why there are no values.
+  // True: a finding explains why there are no values.
   bool File(const ScannedDirectory& directory, const ScannedEvents& file) {
     const std::string path = directory.path.empty() ? file.name : StrCat(directory.path, "/", file.name);
     const EventFileFacts& facts = file.facts;

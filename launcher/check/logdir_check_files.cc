@@ -90,7 +90,7 @@ class Files {
       return TraceFormat::kNone;
     }
     // TensorFlow and JAX leave `<host>.trace.json.gz` and perfetto_trace.json.gz beside each profile; of a run without
-    // one that is said of the run.
+    // one the run is reported.
     const bool theirs = IsAnyOf(name, {".trace.json.gz", "perfetto_trace.json.gz"});
     if (theirs && (!directory.profiles.empty() || IsPlaceOfRuns(ParentOf(directory.path)))) return TraceFormat::kNone;
     if (name.starts_with("trace.json") && !directory.profiles.empty()) return TraceFormat::kNone;

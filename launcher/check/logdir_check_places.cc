@@ -116,7 +116,7 @@ class Places {
     std::string root = state_.Absolute(directory.path);
     if (!IsUsable(directory, "plugins") || !IsUsable(directory, "plugins/profile") ||
         !MayChange(JoinPath(root, "plugins/profile"))) {
-      // `plugins` is a link, a file or somebody else's: any directory beside it is searched as well.
+      // `plugins` is a link, a file or another user's: any directory beside it is searched as well.
       if (beside_.count(place) == 0) beside_[place] = state_.remedies.Free(root, "profiles");
       root = beside_[place];
     }
@@ -180,7 +180,7 @@ class Places {
     }
   }
 
-  // What the directories between the place and this one say: `plugins/profile/2023/11/25` becomes 2023_11_25.
+  // Names of the directories between the place and this one: `plugins/profile/2023/11/25` becomes 2023_11_25.
   std::string NameFor(int index) const {
     const ScannedDirectory& directory = At(index);
     const std::string& place = At(PlaceFor(index)).path;
@@ -365,7 +365,7 @@ class Places {
     return above > 0 ? above : -1;
   }
 
-  // Into the run itself where it has no profile and no other directory wants to; else a run beside it.
+  // Into the run itself where it has no profile and no other directory goes there; else a run beside it.
   void BelowRun(int index, int outer, Remedy* remedy) {
     const ScannedDirectory& directory = At(index);
     const ScannedDirectory& run = At(outer);
@@ -382,7 +382,7 @@ class Places {
     }
   }
 
-  // `2023`, `2023_11`: a run of that name would not say when.
+  // `2023`, `2023_11`: a run of that name would have no time.
   static bool IsPartOfDate(std::string_view name) {
     return name.size() < 8 && name.find_first_not_of("0123456789-_") == std::string_view::npos;
   }

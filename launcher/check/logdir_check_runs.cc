@@ -55,7 +55,7 @@ class Runs {
     if (!pattern && run.shown && !run.shown_old) {
       state_.Note("old-plugins", run.path, "not listed by xprof before 2.20.3: no events file", "pip install -U xprof");
     }
-    if (directory.error != 0) return;  // said as directory-unreadable
+    if (directory.error != 0) return;  // reported as directory-unreadable
     std::set<std::string> hosts;
     size_t readable = 0;
     bool with_steps = false, without_steps = false, unread = false;
@@ -93,7 +93,7 @@ class Runs {
   }
 
   void Rename(const ProfileRun& run, size_t end, std::string what) {
-    if (state_.LogdirIsHidden()) return;  // said once, of the logdir
+    if (state_.LogdirIsHidden()) return;  // reported once, of the logdir
     const std::string part = state_.Absolute(run.path).substr(0, end);
     if (!state_.named.insert(part).second) return;
     Remedy remedy(&state_.remedies);

@@ -24,7 +24,7 @@ std::string PlainName(std::string_view name);
 
 // The host in `<host>.xplane.pb`, as the plugin's own pattern takes it; empty: none.
 std::string HostOf(std::string_view file_name);
-// For a profile in a file of another name: from that name, or what the profile says of itself, or `localhost`.
+// For a profile in a file of another name: from that name, or from the profile, or `localhost`.
 std::string HostFor(std::string_view file_name, std::string_view own);
 // xprof misreads such a host in a request.
 bool IsOddHost(std::string_view host);

@@ -13,7 +13,7 @@
 //   remedy.Move(from, to);
 //   remedy.command();   // mv -nT -- FROM TO
 //
-// Paths are absolute. Asks the file system which names are free and what the caller may change.
+// Paths are absolute. Finds on the file system which names are free and what the caller may change.
 // Process: launcher, for `tbprof check`.
 #ifndef TBPROF_LAUNCHER_CHECK_LOGDIR_REMEDY_H_
 #define TBPROF_LAUNCHER_CHECK_LOGDIR_REMEDY_H_

@@ -19,7 +19,7 @@ constexpr size_t kMaxShownHosts = 6;
 // Of the same kind; a thousand runs have a thousand times the same trouble.
 constexpr size_t kMaxShownAlike = 10;
 constexpr size_t kColumns = 100;
-// A log directory in order says nothing about the next recording.
+// A log directory in order proves nothing about the next recording.
 constexpr std::string_view kDoctorHint = "      what could prevent the next recording: tbprof doctor -- COMMAND";
 constexpr size_t kLevelColumns = 6;
 constexpr size_t kLeastWhere = 16;
@@ -56,7 +56,7 @@ Json Texts(const std::vector<std::string>& texts) {
   return array;
 }
 
-// The end of a path: its last names tell more than its first.
+// The end of a path: its last names matter more than its first.
 std::string LastColumns(const std::string& path, size_t columns) {
   size_t have = Utf8Columns(path), at = 0;
   if (have <= columns) return path;

@@ -34,7 +34,7 @@ bool IsProfileName(std::string_view name) {
   return name.ends_with(".xplane.pb") || name.ends_with(".xplane.riegeli") || name == "xplane.pb";
 }
 
-// Files beside a profile that say something about it or about what somebody meant.
+// Files beside a profile that describe it or show what the user meant.
 bool IsTelling(std::string_view name) {
   for (std::string_view part : {".cached_tools.json", "cache_version.txt", "summary.json"}) {
     if (name == part || (part == "summary.json" && name.ends_with(".summary.json"))) return true;
@@ -220,8 +220,8 @@ class Walk {
     }
   }
 
-  // Who makes a spool or a staging directory locks it at once. Asking takes the lock for a moment, so what is being
-  // made in this moment is not asked.
+  // Who makes a spool or a staging directory locks it at once. The check takes the lock for a moment, so what is being
+  // made in this moment is left out.
   static bool IsLocked(int fd, int64_t mtime_ns) {
     timespec now = {};
     clock_gettime(CLOCK_REALTIME, &now);
@@ -281,7 +281,7 @@ class Walk {
     if (is_profile) {
       ScannedProfile profile;
       static_cast<ScannedFile&>(profile) = file;
-      // Only what TensorBoard would open; the format riegeli is told by its name alone.
+      // Only what TensorBoard would open; the format riegeli is recognised by its name alone.
       if (profile.regular && (name.ends_with(".xplane.pb") || name == "xplane.pb")) {
         ScopedFd fd = Open(at, &profile);
         if (fd.valid()) {

@@ -40,7 +40,7 @@ struct ScannedFile {
   uint64_t device = 0, inode = 0;              // two names of one file have the same
   std::string host;                            // of a profile among `others`: as it names itself
   int error = 0;                               // errno where it could not be looked at or opened
-  bool locked = false;                         // a spool: somebody works on it
+  bool locked = false;                         // a spool: in use
   uint32_t unpacked_size = 0;                  // of a gzip file that is whole, modulo 2^32
   std::string text;                            // of summary.json and .cached_tools.json
 };
@@ -72,11 +72,11 @@ struct ScannedDirectory {
   // In the order of the directory, which decides the file that xprof derives its tools from.
   std::vector<ScannedProfile> profiles;
   std::vector<ScannedEvents> events;
-  // Files that tell something: caches, leftovers, other formats, summary.json, profiles and events files of another
+  // Files with facts of a run: caches, leftovers, other formats, summary.json, profiles and events files of another
   // name.
   std::vector<ScannedFile> others;
   std::vector<int> children;  // indices of directories
-  bool locked = false;        // in .tbprof/staging: somebody works on it
+  bool locked = false;        // in .tbprof/staging: in use
 
   std::string_view name() const {
     const size_t slash = path.rfind('/');

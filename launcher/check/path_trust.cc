@@ -16,7 +16,7 @@
 namespace tbprof {
 namespace {
 
-// The group of that name that most distributions give to each user, with nobody else in it. Users whose first group it
+// The group of that name that most distributions give to each user, with no other member. Users whose first group it
 // is without being listed in it aren't seen; sshd's StrictModes judges likewise on Debian.
 bool IsPrivateGroup(gid_t group, uid_t owner) {
   const passwd* user = getpwuid(owner);

@@ -25,7 +25,7 @@ struct SharedDirectory {
 
 class PathTrust {
  public:
-  // Nobody but the caller and root can change the entries of `directory`, or of one that leads to it. Of a directory
+  // Only the caller and root can change the entries of `directory`, or of one that leads to it. Of a directory
   // that does not exist: of the one in which it would be made.
   bool IsOurs(const std::string& directory);
 

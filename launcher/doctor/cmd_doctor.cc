@@ -59,7 +59,7 @@ int CommandDoctor(const Options& options) {
     Terminal().Error(std::string(logdir.status().message()));
     return kExitUsage;
   }
-  // Begun before the first row and asked in the last ones: a driver that hangs costs no time of its own.
+  // Begun before the first row and read in the last ones: a driver that hangs costs no time of its own.
   GpuProbe probe(PythonPackages(options, environment));
   const DoctorContext context{options, environment, *logdir, &probe};
   Verdict worst = Verdict::kPass;

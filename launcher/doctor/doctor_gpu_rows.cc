@@ -39,7 +39,7 @@ std::string Toolkit(const Environment& environment) {
   return StrCat(name.starts_with("cuda-") ? name.substr(5) : "of unknown version", " (", home, ")");
 }
 
-// Why a version is not what the library says.
+// Why a version is not the library's own.
 const char* ByNames(bool read) { return read ? "; by its name, not loaded" : ""; }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `tbprof doctor` looks at: one row per check. A check reads and says; what it has to try (a file in the log
+// What `tbprof doctor` looks at: one row per check. A check reads and reports; what it has to try (a file in the log
 // directory, a run of tbprof) it takes away again.
 //
 //   for (const DoctorRow& row : DoctorRows()) {

@@ -122,7 +122,7 @@ std::optional<Finding> CheckSelfTest(const DoctorContext& context) {
                    environment, directory, &status);
   const nlohmann::json summary = nlohmann::json::parse(ReadText(json), nullptr, false);
   RemoveTree(directory);
-  // The loader may have spoken before.
+  // The loader may have printed a line before.
   constexpr std::string_view kPrefix = "tbprof: ";
   std::string line;
   for (const std::string_view part : Split(said, '\n')) {

@@ -113,7 +113,7 @@ const char* TBPROF_NEWER(sigabbrev_np)(int signal) noexcept {
 
 namespace {
 
-// The standard library's conditions wait by CLOCK_REALTIME unless told otherwise. A caller finds by its own clock that
+// The standard library's conditions wait by CLOCK_REALTIME by default. A caller finds by its own clock that
 // it woke early: a step of the real time by more than the wait makes it wait once more.
 int WaitByRealtime(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
   timespec now, real;

@@ -22,7 +22,7 @@ constexpr uint64_t kMaxStartAheadNs = 3600 * uint64_t{1'000'000'000};
 constexpr uint64_t kMostLateNs = 10'000'000'000;  // for a start that was agreed on
 constexpr uint64_t kDefaultMonitorNs = 1'000'000'000;
 
-// Of TensorFlow and XLA: settings of their own tracers, whose absence changes nothing of what is told.
+// Of TensorFlow and XLA: settings of their own tracers, whose absence changes nothing in the profile.
 constexpr std::string_view kKnownSettings[] = {"gpu_max_callback_api_events", "gpu_max_activity_api_events",
                                                "gpu_max_annotation_strings", "gpu_num_chips_to_profile_per_task",
                                                "override_hostname"};
@@ -46,8 +46,8 @@ void Warn(CaptureRequest* capture, std::string text) {
   if (capture->warnings.size() < kMaxWarnings) capture->warnings.push_back(std::move(text));
 }
 
-// 0 is off; of the others TensorFlow says: 1 what the user has marked, 2 (the default) more, 3 all. What a hook costs
-// does not depend on the level, so only what is left out can.
+// 0 is off; of the others TensorFlow's documentation has: 1 what the user has marked, 2 (the default) more, 3 all. What
+// a hook costs does not depend on the level, so only what is left out can.
 void SetLevels(const tensorflow::ProfileOptions& options, CaptureRequest* capture) {
   if (options.host_tracer_level() == 0) {
     capture->families &= kFamilyGpu;

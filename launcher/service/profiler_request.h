@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a stock client asks for, as a capture of ours, or the reason why not: with the name of the field, its value and
+// What a stock client requests, as a capture of ours, or the reason why not: with the name of the field, its value and
 // its limit.
 //
 // Process: the worker that serves the port. Pure functions; the requests come from anybody who reaches the port.
@@ -30,7 +30,7 @@ absl::StatusOr<CaptureRequest> CaptureOf(const tensorflow::ProfileRequest& reque
 absl::StatusOr<CaptureRequest> MonitoringOf(const tensorflow::MonitorRequest& request, const CallTimes& times,
                                             std::string asked_by);
 
-// A name that becomes a file's or a directory's: `field` is told in the error. Empty is fine.
+// A name that becomes a file's or a directory's: `field` is named in the error. Empty is fine.
 absl::Status CheckName(std::string_view field, std::string_view name);
 
 // The numbers and the text of a Monitor reply, from the summary of the time that was looked at (JSON).

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connections to the port that are answered by one gRPC status and nothing else. gRPC never sees them: whoever may not
-// use the port must not be able to fill its memory or its connections either.
+// Connections to the port that are answered by one gRPC status and nothing else. gRPC never sees them: a user who may
+// not use the port must not be able to fill its memory or its connections either.
 //
 //   refused.Add(std::move(connection), "this port serves ...");
 //   refused.AppendWatched(&fds); poll(...); refused.Handle();

@@ -2,8 +2,8 @@
 //
 // The port (--port): TensorFlow's profiler service, for TensorBoard's capture dialog, tf.profiler.experimental.client,
 // jax.collect_profile and `tbprof capture`. The launcher listens; gRPC runs in a worker, a process of its own that is
-// started when somebody connects and ends when nobody has for a while: until then the port costs nothing, and whatever
-// comes through it can only end the worker. The worker speaks to the launcher as any control client does.
+// started when a client connects and ends after a while without one: until then the port costs nothing, and whatever
+// comes through it can only end the worker. The worker uses the control socket as any client does.
 //
 //   absl::StatusOr<std::unique_ptr<Service>> service = Service::Listen({"127.0.0.1", "::1"}, 6009);
 //   ... ppoll with AppendWatched ...
@@ -47,10 +47,10 @@ class Service {
   const std::vector<std::string>& addresses() const { return addresses_; }  // `127.0.0.1:6009`, `[::1]:6009`
 
   void AppendWatched(std::vector<pollfd>* fds) const;
-  // Starts the worker when somebody knocks, sees its end.
+  // Starts the worker when a client connects, reports its end.
   void Handle(ControlServer* control);
   pid_t worker() const { return worker_; }
-  // After a SIGCHLD: a worker that somebody has stopped goes on. Without it the port would be dead and look alive.
+  // After a SIGCHLD: a stopped worker is continued. Without it the port would be dead and look alive.
   void ContinueWorker();
   // What went wrong since the last call, for the terminal.
   std::string TakeNote() { return std::exchange(note_, ""); }

@@ -11,14 +11,14 @@
 
 namespace tbprof {
 
-// Of connections: the system hands out the lowest free descriptor, so a higher one says how many there are. gRPC itself
-// closes its listening socket for good when accept fails for want of descriptors.
+// Of connections: the system hands out the lowest free descriptor, so a higher one shows how many there are. gRPC
+// itself closes its listening socket for good when accept fails for want of descriptors.
 inline constexpr int kHighestConnection = 300;
 
 // Descriptors, stacks, no core file, first to go when memory runs out. Before any thread.
 void LimitServiceProcess();
-// Whoever waits for the end of what the launcher was given (a pipe to `tee`) must not wait for us: closes all from
-// `end` on, and the standard ones.
+// A process that waits for the end of what the launcher was given (a pipe to `tee`) must not wait for us: closes all
+// from `end` on, and the standard ones.
 void LeaveOtherDescriptors(int end);
 
 struct Memory {
@@ -26,13 +26,13 @@ struct Memory {
 };
 // `statm`: /proc/self/statm, open.
 Memory MemoryNow(int statm);
-// Raises what the process may take to what it has and `more`; never lowers it, for what a reply took is given back
-// later than we know.
+// Raises what the process may take to what it has and `more`; never lowers it, for what a reply took is given back at
+// an unknown time.
 void AllowData(uint64_t more);
 
 // `127.0.0.1:51234` of a connection's peer.
 std::string AddressOf(int connection);
-// Whether the client has asked for a loopback address of this machine.
+// Whether the client has connected to a loopback address of this machine.
 bool IsToLoopback(int connection);
 // Whether anybody is connected, by descriptors from `first` on.
 bool HasConnections(int first);

@@ -56,12 +56,12 @@ constexpr uint64_t kCopiesOfReply = 3;  // the message, its encoding, what of it
 constexpr uint64_t kMaxDataGrowth = uint64_t{192} << 20;
 constexpr uint64_t kMuchMemory = uint64_t{32} << 20;
 constexpr int kMuchMemoryLookMs = 10, kMemoryLookMs = 100, kQuietLookMs = 500;
-constexpr uint64_t kMemoryMoves = uint64_t{1} << 20;  // between two looks: somebody is at it
+constexpr uint64_t kMemoryMoves = uint64_t{1} << 20;  // between two reads: in use
 constexpr uint64_t kNewConnectionNs = 2'000'000'000;
 constexpr uint64_t kConnectionsLookNs = 1'000'000'000;
 constexpr int kMaxThreads = 64;
 constexpr int kMaxRequestBytes = 1 << 20;
-constexpr int kHandshakeMs = 5'000;        // until a connection has said that it speaks HTTP/2
+constexpr int kHandshakeMs = 5'000;        // until a connection has sent HTTP/2's preface
 constexpr int kIdleConnectionMs = 60'000;  // without a call
 constexpr uint64_t kIdleWorkerNs = 30'000'000'000;
 constexpr uint64_t kLauncherPatienceNs = 20'000'000'000;
@@ -118,7 +118,7 @@ absl::Status ReadWhole(int fd, std::string* bytes) {
   return bytes->size() == size ? absl::OkStatus() : absl::DataLossError("the profile is shorter than it was");
 }
 
-// What the launcher says, handed to the call that waits for it.
+// A message of the launcher, handed to the call that waits for it.
 class Launcher {
  public:
   // `gone` becomes readable when it has ended.
@@ -135,7 +135,7 @@ class Launcher {
     std::vector<ScopedFd> files;
   };
 
-  // The answer to `ask`, whatever it is. Says that nobody waits any more as soon as the call is given up.
+  // The answer to `ask`, whatever it is. Reports that it is no longer waited for as soon as the call is given up.
   absl::StatusOr<Answer> Ask(ControlAsk ask, grpc::ServerContext* context, uint64_t* id) {
     std::unique_lock<std::mutex> lock(mutex_);
     ask.id = *id = ++ids_;
@@ -159,7 +159,7 @@ class Launcher {
     }
     if (status.ok() && !call.answered) status = absl::UnavailableError("the command has ended");
     if (absl::IsDeadlineExceeded(status)) {
-      // Its answer would be for nobody, and what was recorded would wait for a receipt until the command ends.
+      // Its answer would not be read, and what was recorded would wait for a receipt until the command ends.
       lock.unlock();
       connection_.Send(ToText(ControlAsk{AskKind::kCancel, ask.id, {}})).IgnoreError();
       lock.lock();
@@ -251,7 +251,7 @@ class Receipts final : public grpc::Server::GlobalCallbacks {
     expected_.erase(found);
     lock.unlock();
     reply_bytes -= bytes;
-    // Of a connection that broke, the failed write is told a moment before the end of the call.
+    // Of a connection that broke, the failed write is reported a moment before the end of the call.
     for (int i = 0; i < 4 && !context->IsCancelled(); ++i) absl::SleepFor(absl::Milliseconds(5));
     launcher->Tell(ControlAsk{context->IsCancelled() ? AskKind::kCancel : AskKind::kReceived, id, {}});
   }
@@ -553,7 +553,7 @@ int ServiceWorker(const char* listener_count, const char* users_text, const char
   gpr_set_log_function([](gpr_log_func_args*) {});
 
   Launcher launcher(ControlConnection(ScopedFd(kServiceControlFd)), gone.get());
-  // gRPC keeps it for good, and deletes it at exit whatever its header says.
+  // gRPC keeps it for good, and deletes it at exit, contrary to its header.
   auto* const receipts = new Receipts();
   grpc::Server::SetGlobalCallbacks(receipts);
   ProfilerService profiler(&launcher, receipts);

@@ -96,7 +96,7 @@ void Configure(SSL_CTX* context) {
 
 short EventsOf(int error) { return error == SSL_ERROR_WANT_WRITE ? POLLOUT : POLLIN; }
 
-// SSL_accept or SSL_connect, within the time that it has. False: SSL_get_verify_result and LastError tell why.
+// SSL_accept or SSL_connect, within the time that it has. False: SSL_get_verify_result and LastError have the cause.
 bool Handshake(SSL* ssl, int fd) {
   const uint64_t until = ReadMonotonic() + kHandshakeNs;
   for (;;) {
@@ -174,7 +174,7 @@ void Relay(SSL* ssl, int tls, int plain) {
     if (moved) continue;
     pollfd entries[] = {{tls, tls_events, 0}, {plain, plain_events, 0}};
     poll(entries, 2, -1);
-    // The kernel reports an end whether it was asked for or not.
+    // The kernel reports an end always.
     if (tls_events == 0 && (entries[0].revents & (POLLERR | POLLHUP)) != 0) return;
     if (plain_events == 0 && (entries[1].revents & (POLLERR | POLLHUP)) != 0) return;
   }

@@ -21,7 +21,7 @@ struct ssl_ctx_st;
 
 namespace tbprof {
 
-// The certificates and the key, in PEM. Checked: they belong together, and nobody else may read the key.
+// The certificates and the key, in PEM. Checked: they belong together, and no other user may read the key.
 absl::StatusOr<std::string> ReadTlsIdentity(const std::string& certificate_path, const std::string& key_path);
 
 class TlsContext {

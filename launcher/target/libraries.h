@@ -19,7 +19,7 @@ inline constexpr char kAcceptedDirectory[] = "libasan.so-accepts";
 struct Libraries {
   std::string directory;  // absolute
   std::string preload;    // .../libtbprof_preload.so, readable, fit for LD_PRELOAD (no blank, colon or dollar sign)
-  std::string cupti;      // .../libtbprof_cupti.so; empty: not to be had
+  std::string cupti;      // .../libtbprof_cupti.so; empty: unavailable
   std::string no_cupti;   // why: `no libtbprof_cupti.so in /usr/lib/tbprof`
   bool for_older_glibc = false;  // those of a package for glibc before 2.34
 };

@@ -6,7 +6,7 @@
 #   tests/bench/cuda_cost.sh [BUILD_DIR [ROUNDS]]
 #
 # One thread launches a million kernels as fast as it can, in turn bare; with the simulated CUPTI recording the same
-# kinds into buffers of the same size that nobody looks at (libsim_collector, `light`); and under tbprof. The second is
+# kinds into buffers of the same size that are not read (libsim_collector, `light`); and under tbprof. The second is
 # CUPTI's own cost, the ratio of the third to it ours. Then the memory of a process with 64 launching threads, with and
 # without --cuda=off. cupti_bench has the cost of our code alone.
 

@@ -14,7 +14,7 @@ programs=$build/tests/programs
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 
-# `wall cpu` in seconds of the command itself, told by a shell around it inside of what is recorded.
+# `wall cpu` in seconds of the command itself, printed by a shell around it inside of what is recorded.
 seconds() {
   "$@" bash -c 'exec 3>"$0"; TIMEFORMAT="%R %U %S"; { time "$@" >/dev/null 2>&4; } 4>&2 2>&3' \
     "$directory/time" "${command[@]}" >/dev/null 2>&1

@@ -5,8 +5,8 @@
 //   hidden_steps SPOOL BEGINS [--hide=annotations|operations]... [--only=calls|activity]
 //
 // BEGINS: the program's own clock, nanoseconds since 1970, one for each step's begin and one for the last one's end.
-// Annotations are what the program or PyTorch says of steps (ranges, optimizers, loaders); operations what PyTorch and
-// TensorFlow say of their work. Prints one line of JSON; scores are those of docs/steps.md.
+// Annotations are PyTorch's and the program's own records of steps (ranges, optimizers, loaders); operations PyTorch's
+// and TensorFlow's of their work. Prints one line of JSON; scores are those of docs/steps.md.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>

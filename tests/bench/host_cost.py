@@ -400,7 +400,7 @@ def shares(bench):
         bench.run(["perf", "record", "-q", "-F", "5000", "-e", "cpu-clock", "-o", data, *bench.under(*options),
                    *command])
         bench.clean()
-        # Asked for one name only (--comm), perf leaves libraries out.
+        # With one name only (--comm), perf leaves libraries out.
         report, _, _ = bench.run(["perf", "report", "-i", data, "--stdio", "-F", "sample,comm,dso"])
         own = re.escape(os.path.basename(command[0])[:15])
         counts = {}
@@ -588,7 +588,7 @@ def share_of_core(pids):
 
 
 def process_cpu_seconds(pid):
-    # Its CPU clock (clock_getcpuclockid), which knows of threads that have ended, too.
+    # Its CPU clock (clock_getcpuclockid), which includes threads that have ended.
     return time.clock_gettime(~pid << 3 | 2)
 
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# tbprof's own cost in the program: what it says against what it is.
+# tbprof's own cost in the program: what it reports against what it is.
 #
 #   tests/bench/own_cost.sh [BUILD_DIR [PAIRS]]
 #
 # Each load runs bare and under `tbprof run` in turn, PAIRS times; the cost is the median of the differences in user and
-# system time of the command, the claim the median of what summary.json says. Exit status 1 if a claim of 5 ms or more
-# is off by more than 1.5 times.
+# system time of the command, the claim the median of those in summary.json. Exit status 1 if a claim of 5 ms or more is
+# off by more than 1.5 times.
 
 . "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
 

@@ -176,7 +176,7 @@ void BM_UnwindPythonCold(benchmark::State& state) {
 }
 BENCHMARK(BM_UnwindPythonCold)->Unit(benchmark::kMillisecond)->Iterations(3);
 
-// 100000 addresses spread over the code of one file, by a symbolizer that knows nothing yet.
+// 100000 addresses spread over the code of one file, by a new symbolizer.
 void BM_SymbolizeDistinct(benchmark::State& state) {
   const std::string path = Option("TBPROF_BENCH_MODULE", "/usr/lib/x86_64-linux-gnu/libc.so.6");
   std::unique_ptr<ElfFile> file = ElfFile::Open(path);

@@ -33,13 +33,13 @@ class Allocator : public testing::TestWithParam<const char*> {
   std::string library_;
 };
 
-TEST_P(Allocator, Preloaded) {
+TEST_P(Allocator, Preloaded_CallsAreCounted) {
   RunOptions options;
   options.environment = {{"LD_PRELOAD", library_}};
   ExpectSeen(RunBoth({Program("allocations"), "1000"}, options));
 }
 
-TEST_P(Allocator, EachBlock) {
+TEST_P(Allocator, PreloadedExact_EachBlockIsCounted) {
   RunOptions options;
   options.environment = {{"LD_PRELOAD", library_}};
   options.tbprof = {"--malloc=exact"};
@@ -51,7 +51,7 @@ TEST_P(Allocator, EachBlock) {
   EXPECT_EQ(process["exact_heap"]["live_bytes"], process["allocator"]["live_bytes"]);
 }
 
-TEST_P(Allocator, Linked) {
+TEST_P(Allocator, Linked_CallsAreCounted) {
   TemporaryDirectory directory;
   const std::string source = std::string(TBPROF_SOURCE_DIR) + "/tests/programs/allocations.c";
   const RunResult built = RunBare({"/usr/bin/env", "cc", "-fno-builtin", "-D_GNU_SOURCE", source, "-o",

@@ -9,7 +9,7 @@
 namespace tbprof::integration {
 namespace {
 
-TEST(Cancel, InEveryHook) {
+TEST(Cancel, EachHook_IsACancellationPointAsBare) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0"};
   const Pair pair = RunBoth({Program("cancels_everywhere")}, options);

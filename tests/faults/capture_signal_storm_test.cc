@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Captures asked for a thousand times a second, at every time of a run; and what the program notices of windows that
+// Captures requested a thousand times a second, at every time of a run; and what the program notices of windows that
 // open and close.
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -40,7 +40,7 @@ class Storm {
 };
 
 // From the start line, which names the pid to signal, to the end of the launcher.
-TEST(CaptureSignal, AThousandASecondKillNobody) {
+TEST(CaptureSignal, ThousandSignalsASecond_KillNoProcess) {
   RunOptions options;
   options.tbprof = {"--window-duration=300ms"};
   const auto running = StartUnderTbprof({Program("notices_signals")}, options);
@@ -68,7 +68,7 @@ TEST(CaptureSignal, AThousandASecondKillNobody) {
 }
 
 // The same while the worker writes the last profile, and after the end of the command.
-TEST(CaptureSignal, DuringTheConversion) {
+TEST(CaptureSignal, SignalsDuringTheConversion_KillNoProcess) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0"};
   const auto running = StartUnderTbprof({Program("survive"), "300000", "return"}, options);
@@ -82,7 +82,7 @@ TEST(CaptureSignal, DuringTheConversion) {
 }
 
 // A window is a word in shared memory: no signal, no interrupted call, however often.
-TEST(Windows, OpenAndCloseUnnoticed) {
+TEST(Windows, ManyWindows_ProgramDoesNotNotice) {
   constexpr int kWindows = 20;
   RunOptions options;
   options.tbprof = {"--window=none", "--window-duration=50ms", "--capture-signal=USR2"};

@@ -8,7 +8,7 @@ namespace tbprof::integration {
 namespace {
 
 // Every hook reads the counter: it must stop before the first read faults.
-TEST(Counter, ThatFaultsEndsTheRecording) {
+TEST(Counter, FaultingCounter_EndsTheRecording) {
   const Pair pair = RunBoth(Program("faulting_counter"), {}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.code(), 4);

@@ -7,7 +7,7 @@
 namespace tbprof::integration {
 namespace {
 
-TEST(ControlFlow, JumpsOutOfHandlersInTheMiddleOfARecord) {
+TEST(ControlFlow, HandlerJumpsOutDuringARecord_IsAsBare) {
   const Pair pair = RunBoth(Program("jumps_out_of_handlers"), {"3000"}, {"--wait-threshold=0"});
   EXPECT_EQ(pair.bare.code(), 0);
   ASSERT_TRUE(pair.Same());
@@ -17,7 +17,7 @@ TEST(ControlFlow, JumpsOutOfHandlersInTheMiddleOfARecord) {
   EXPECT_EQ(pair.profiled.summary["records"]["corrupt"], 0);
 }
 
-TEST(ControlFlow, SmallStacksCoroutinesAndExceptions) {
+TEST(ControlFlow, SmallStacksCoroutinesAndExceptions_AreAsBare) {
   const Pair pair = RunBoth(Program("small_stacks"), {}, {"--wait-threshold=0", "--malloc-interval=4096"});
   EXPECT_EQ(pair.bare.out, "caught 50, spoiled 0\njoined 50\nhandled 50, spoiled 0\n");
   ASSERT_TRUE(pair.Same());
@@ -26,7 +26,7 @@ TEST(ControlFlow, SmallStacksCoroutinesAndExceptions) {
   EXPECT_GE(Recorded(pair.profiled, "read"), 50 * 7 + 50 + 50);
 }
 
-TEST(ControlFlow, BeforeConstructorsAndAfterDestructors) {
+TEST(ControlFlow, CallsBeforeConstructorsAndAfterDestructors_AreAsBare) {
   const Pair pair = RunBoth(Program("early_and_late_calls"), {}, {"--wait-threshold=0", "--malloc-interval=4096"});
   EXPECT_EQ(pair.bare.out, "8 times\n42 1\n");
   ASSERT_TRUE(pair.Same());

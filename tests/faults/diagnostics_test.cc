@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was not recorded is named: programs that never said hello, allocators and locks that no hook sees.
+// What was not recorded is named: programs that never sent a hello, allocators and locks that no hook sees.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ nlohmann::json Unrecorded(const RunResult& result, const std::string& path) {
 
 class StartedBy : public testing::TestWithParam<const char*> {};
 
-TEST_P(StartedBy, AnEnvironmentWithoutUsIsNamed) {
+TEST_P(StartedBy, EnvironmentWithoutPreload_IsNamed) {
   const std::string how = GetParam();
   const Pair pair = RunBoth(Program("starts_program"), {how, "empty", "/bin/true"});
   ASSERT_TRUE(pair.Same());
@@ -35,7 +35,7 @@ TEST_P(StartedBy, AnEnvironmentWithoutUsIsNamed) {
   EXPECT_TRUE(pair.profiled.profile->HasWarning("environment without LD_PRELOAD"));
 }
 
-TEST_P(StartedBy, AStaticProgramIsNamed) {
+TEST_P(StartedBy, StaticProgram_IsNamed) {
   const std::string how = GetParam();
   if (how == "system") return;  // the shell is recorded; what it starts is fork's case
   const Pair pair = RunBoth(Program("starts_program"), {how, "whole", Program("static_program")});
@@ -46,7 +46,7 @@ TEST_P(StartedBy, AStaticProgramIsNamed) {
   EXPECT_TRUE(pair.profiled.Said("static_program (static program)")) << pair.profiled.AllSaid();
 }
 
-TEST_P(StartedBy, WhatIsRecordedIsNotNamed) {
+TEST_P(StartedBy, RecordedProgram_IsNotNamed) {
   const Pair pair = RunBoth(Program("starts_program"), {GetParam(), "whole", "/bin/true"});
   ASSERT_TRUE(pair.Same());
   EXPECT_TRUE(pair.profiled.summary["unrecorded"].empty()) << pair.profiled.summary["unrecorded"];
@@ -56,8 +56,8 @@ TEST_P(StartedBy, WhatIsRecordedIsNotNamed) {
 INSTANTIATE_TEST_SUITE_P(Ways, StartedBy, testing::Values("exec", "fork", "vfork", "spawn", "system"),
                          [](const auto& way) { return std::string(way.param); });
 
-// Readers show nothing of a profile without an event, not even the error that says why.
-TEST(Unrecorded, StaticCommandHasAnEventWithItsEnd) {
+// Readers show nothing of a profile without an event, not even the error that names the cause.
+TEST(Unrecorded, StaticCommand_HasAnEventWithItsEnd) {
   const Pair pair = RunBoth(Program("static_program"));
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.code(), 5);
@@ -74,14 +74,14 @@ TEST(Unrecorded, StaticCommandHasAnEventWithItsEnd) {
   EXPECT_EQ(pair.profiled.summary["complete"], false);
 }
 
-TEST(Unrecorded, FollowNoneIsByWish) {
+TEST(Unrecorded, FollowNone_IsNotNamed) {
   RunOptions options;
   options.tbprof = {"--follow=none"};
   const RunResult result = RunUnderTbprof({Program("starts_program"), "spawn", "whole", "/bin/true"}, options);
   EXPECT_TRUE(result.summary["unrecorded"].empty()) << result.summary["unrecorded"];
 }
 
-TEST(Inert, TheReasonIsTold) {
+TEST(Inert, Reason_IsReported) {
   const RunResult result =
       RunUnderTbprof({"/bin/sh", "-c",
                       "(ulimit -f 100; exec /bin/true); (ulimit -f 100; exec /bin/true); (ulimit -v 60000; exec env)"});
@@ -98,7 +98,7 @@ TEST(Inert, TheReasonIsTold) {
   EXPECT_TRUE(result.Said("3 commands ran unrecorded")) << result.AllSaid();
 }
 
-TEST(Allocator, OneOfTheProgramsOwnIsNamed) {
+TEST(Allocator, OwnAllocatorOfTheProgram_IsNamed) {
   const Pair pair = RunBoth(Program("own_allocator"));
   ASSERT_TRUE(pair.Same());
   const nlohmann::json process = pair.profiled.summary["processes"][0];
@@ -108,13 +108,13 @@ TEST(Allocator, OneOfTheProgramsOwnIsNamed) {
   EXPECT_TRUE(pair.profiled.Said("allocator not observable")) << pair.profiled.AllSaid();
 }
 
-TEST(Allocator, OneThatIsSeenIsRecorded) {
+TEST(Allocator, ObservedAllocator_IsRecorded) {
   const RunResult result = RunUnderTbprof({Program("allocations"), "10"});
   EXPECT_EQ(result.summary["processes"][0]["state"], "recorded");
   EXPECT_EQ(result.summary["processes"][0]["reason"], "");
 }
 
-TEST(Python, SmallObjectsAreNamedUnlessMallocServesThem) {
+TEST(Python, SmallObjects_AreNamedUnlessMallocServesThem) {
   constexpr char kPython[] = "/usr/bin/python3";
   if (access(kPython, X_OK) != 0) GTEST_SKIP() << kPython << " is not installed";
   RunOptions options;
@@ -127,7 +127,7 @@ TEST(Python, SmallObjectsAreNamedUnlessMallocServesThem) {
   EXPECT_TRUE(whole.summary["notes"].empty()) << whole.summary["notes"];
 }
 
-TEST(Exec, AddressesThatAreNoneGiveEfault) {
+TEST(Exec, InvalidAddresses_GiveEfault) {
   const Pair pair = RunBoth(Program("bad_exec_pointers"));
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.code(), 0);

@@ -72,7 +72,7 @@ int64_t Calls(const nlohmann::json& summary) {
   return calls;
 }
 
-TEST(FullDisk, BeforeTheStartIsRefused) {
+TEST(FullDisk, BeforeTheStart_IsRefused) {
   SmallDisk disk("1m");
   NEEDS(disk);
   disk.Fill("ballast");
@@ -130,22 +130,22 @@ class NoInodes : public testing::TestWithParam<const char*> {
   std::string logdir_;
 };
 
-TEST_P(NoInodes, InTmp) {
+TEST_P(NoInodes, Tmp_SocketIsElsewhere) {
   ExpectProfiled(RunWithFull({"/tmp"}, GetParam(), logdir_, {}, place_ + "/run"), place_ + "/run");
   ExpectProfiled(RunWithFull({"/tmp"}, GetParam(), logdir_), "/dev/shm");
 }
 
 // A directory that others can write to is no place for it.
-TEST_P(NoInodes, InTmpWithARuntimeDirectoryOfOthers) {
+TEST_P(NoInodes, TmpAndRuntimeDirectoryOfOthers_SocketIsInSharedMemory) {
   ASSERT_EQ(chmod((place_ + "/run").c_str(), 0777), 0);
   ExpectProfiled(RunWithFull({"/tmp"}, GetParam(), logdir_, {}, place_ + "/run"), "/dev/shm");
 }
 
-TEST_P(NoInodes, InTmpAndSharedMemory) {
+TEST_P(NoInodes, TmpAndSharedMemory_SocketIsInTheLogdir) {
   ExpectProfiled(RunWithFull({"/tmp", "/dev/shm"}, GetParam(), logdir_), logdir_ + "/.tbprof");
 }
 
-TEST_P(NoInodes, Anywhere) {
+TEST_P(NoInodes, Everywhere_IsRefused) {
   const std::string far = place_ + "/" + std::string(100, 'x') + "/logs";  // fits no socket's address
   const RunResult result = RunWithFull({"/tmp", "/dev/shm"}, GetParam(), far);
   EXPECT_EQ(result.code(), 125);
@@ -159,7 +159,7 @@ TEST_P(NoInodes, Anywhere) {
 INSTANTIATE_TEST_SUITE_P(All, NoInodes, testing::Values("1", "2"));
 
 // The spool takes half of what is free by itself, so that the profile fits, and counts the rest.
-TEST(FullDisk, TheSpoolLeavesRoomForTheProfile) {
+TEST(FullDisk, Spool_LeavesSpaceForTheProfile) {
   SmallDisk disk("16m");
   NEEDS(disk);
   const RunResult result = RunOn(disk / "logs", {Program("survive"), "400000", "return"},
@@ -175,7 +175,7 @@ TEST(FullDisk, TheSpoolLeavesRoomForTheProfile) {
 }
 
 // Its end is shown, and everything counted, with no room for half of it.
-TEST(FullDisk, TheRunGoesOnWithWhatFits) {
+TEST(FullDisk, SpoolFull_RunContinuesWithTheRest) {
   SmallDisk disk("16m");
   NEEDS(disk);
   const RunResult result = RunOn(disk / "logs", {Program("survive"), "400000", "return"},
@@ -190,7 +190,7 @@ TEST(FullDisk, TheRunGoesOnWithWhatFits) {
   EXPECT_THAT(FilesBelow(disk.path(), ".spool"), IsEmpty());
 }
 
-TEST(FullDisk, DuringTheSpool) {
+TEST(FullDisk, DuringTheSpool_RecordsThatFitAreKept) {
   SmallDisk disk("8m");
   SmallDisk logs("64m");
   NEEDS(disk);
@@ -207,7 +207,7 @@ TEST(FullDisk, DuringTheSpool) {
 }
 
 // Nothing half is published, the raw records stay, and make the profile where there is room.
-TEST(FullDisk, DuringPublish) {
+TEST(FullDisk, DuringPublish_SpoolIsKept) {
   SmallDisk disk("1m");
   SmallDisk spools("64m");
   NEEDS(disk);
@@ -231,7 +231,7 @@ TEST(FullDisk, DuringPublish) {
   EXPECT_EQ(Calls(found.summary), 200000);
 }
 
-TEST(FullDisk, StrictMakesItTheExitStatus) {
+TEST(FullDisk, Strict_IsTheExitStatus) {
   SmallDisk disk("1m");
   SmallDisk spools("64m");
   NEEDS(disk);
@@ -240,7 +240,7 @@ TEST(FullDisk, StrictMakesItTheExitStatus) {
   EXPECT_EQ(result.code(), 125);
 }
 
-TEST(LogDirectory, ReadOnlyFileSystemIsRefused) {
+TEST(LogDirectory, ReadOnlyFileSystem_IsRefused) {
   SmallDisk disk("1m");
   NEEDS(disk);
   ASSERT_EQ(mount("", disk.path().c_str(), "", MS_REMOUNT | MS_RDONLY, nullptr), 0);
@@ -281,7 +281,7 @@ class Vanished : public testing::Test {
 };
 
 // Whatever has its name now, a directory of another user's for instance, is not the one that was checked.
-TEST_F(Vanished, RenamedIsWrittenWhereItIs) {
+TEST_F(Vanished, RenamedLogdir_ProfileIsWrittenThere) {
   for (const bool in_the_way : {false, true}) {
     const auto running = Start();
     const std::string moved = running->path() + "/moved";
@@ -298,14 +298,14 @@ TEST_F(Vanished, RenamedIsWrittenWhereItIs) {
   }
 }
 
-TEST_F(Vanished, RemovedIsMadeAgain) {
+TEST_F(Vanished, RemovedLogdir_IsMadeAgain) {
   const auto running = Start();
   std::filesystem::remove_all(running->logdir());
   ExpectWhole(End(running.get()), "removed while the command ran");
 }
 
 // The raw records are where they were: the line that is printed works.
-TEST_F(Vanished, WhatCannotBeWrittenIsAnError) {
+TEST_F(Vanished, LogdirNotWritable_IsAnErrorAndTheSpoolKept) {
   const auto running = Start();
   const std::string moved = running->path() + "/moved";
   std::filesystem::rename(running->logdir(), moved);
@@ -324,7 +324,7 @@ TEST_F(Vanished, WhatCannotBeWrittenIsAnError) {
   EXPECT_EQ(Calls(result.summary), 2000);
 }
 
-TEST_F(Vanished, ALostSpoolIsSaid) {
+TEST_F(Vanished, LostSpool_IsReported) {
   const auto running = Start();
   std::filesystem::remove_all(running->logdir());
   WriteFile(running->logdir(), "in the way");
@@ -334,7 +334,7 @@ TEST_F(Vanished, ALostSpoolIsSaid) {
   EXPECT_FALSE(result.Said("recover")) << result.AllSaid();
 }
 
-TEST_F(Vanished, TheProfileDirectoryAloneIsMadeAgain) {
+TEST_F(Vanished, RemovedProfileDirectory_IsMadeAgain) {
   const auto running = Start();
   std::filesystem::remove_all(running->logdir() + "/plugins");
   const RunResult result = End(running.get());

@@ -29,7 +29,7 @@ bool IsNamed(const RunResult& result, const std::string& program) {
   return false;
 }
 
-TEST(Exec, ChainOfTenImages) {
+TEST(Exec, ChainOfTenImages_EachIsRecorded) {
   const Pair pair = RunBoth(Program("execs_itself"), {"10"}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.code(), 17);
@@ -38,16 +38,16 @@ TEST(Exec, ChainOfTenImages) {
   EXPECT_THAT(pair.profiled.run_directories, SizeIs(1));
 }
 
-TEST(Exec, ChildThatIsStatic) {
+TEST(Exec, StaticChild_IsNamed) {
   const Pair pair = RunBoth(AsChild("\"$1\"; echo $?", {Program("static_program")}), RunOptions());
   ASSERT_TRUE(pair.Same());
   EXPECT_THAT(pair.profiled.out, HasSubstr("5\n"));
   EXPECT_TRUE(IsNamed(pair.profiled, Program("static_program"))) << pair.profiled.summary["unrecorded"];
 }
 
-// Of another class, and static, so that no loader says a line of its own: exit(6) in 32-bit code. A kernel without
+// Of another class, and static, so that the loader prints no line: exit(6) in 32-bit code. A kernel without
 // 32-bit programs refuses it, with us as without.
-TEST(Exec, ChildOfAnotherClass) {
+TEST(Exec, ChildOfAnotherClass_IsAsBare) {
 #if defined(__x86_64__)
   const auto number = [](uint32_t value, int bytes) {
     std::string text;
@@ -74,7 +74,7 @@ TEST(Exec, ChildOfAnotherClass) {
 #endif
 }
 
-TEST(Exec, ChildWithCapabilities) {
+TEST(Exec, ChildWithCapabilities_IsAsBare) {
   TemporaryDirectory directory;
   const std::string copy = directory / "capable";
   std::filesystem::copy_file(Program("ends"), copy);
@@ -87,7 +87,7 @@ TEST(Exec, ChildWithCapabilities) {
   EXPECT_THAT(pair.profiled.out, HasSubstr("6\n"));
 }
 
-TEST(Exec, ChildThatIsSetuid) {
+TEST(Exec, SetuidChild_IsNamed) {
   if (geteuid() != 0) {
     const Pair pair = RunBoth(AsChild("/usr/bin/mount --version", {}), RunOptions());
     EXPECT_TRUE(pair.Same());
@@ -105,7 +105,7 @@ TEST(Exec, ChildThatIsSetuid) {
   EXPECT_TRUE(IsNamed(pair.profiled, copy)) << pair.profiled.summary["unrecorded"];
 }
 
-TEST(Exec, ChildWithAnInterpreterThatIsMissing) {
+TEST(Exec, ChildWithAMissingInterpreter_IsAsBare) {
   TemporaryDirectory directory;
   WriteFile(directory / "script", "#!/nowhere/interpreter\n", 0755);
   const Pair pair = RunBoth(AsChild("\"$1\"; echo $?", {directory / "script"}), RunOptions());
@@ -113,8 +113,8 @@ TEST(Exec, ChildWithAnInterpreterThatIsMissing) {
   EXPECT_THAT(pair.profiled.out, testing::AnyOf(HasSubstr("127\n"), HasSubstr("126\n")));
 }
 
-// `env -i`: the child is not recorded, and that is said once.
-TEST(Exec, ChildWithoutOurEnvironment) {
+// `env -i`: the child is not recorded, and one line reports that.
+TEST(Exec, ChildWithoutOurEnvironment_IsReported) {
   const Pair pair =
       RunBoth(AsChild("env -i \"$1\" exit 6; env -i \"$1\" exit 7; echo $?", {Program("ends")}), RunOptions());
   ASSERT_TRUE(pair.Same());
@@ -123,7 +123,7 @@ TEST(Exec, ChildWithoutOurEnvironment) {
 
 // Ours preloaded by the user as well: by its own name the loader takes it once, a copy of it twice. One profile, and
 // each call counts once.
-TEST(Preload, OfOursTwice) {
+TEST(Preload, OwnLibraryTwice_EachCallIsCountedOnce) {
   TemporaryDirectory directory;
   const std::string own = TBPROF_BUILD_DIR "/lib/tbprof/libtbprof_preload.so";
   std::filesystem::copy_file(own, directory / "libtbprof_preload.so");
@@ -140,7 +140,7 @@ TEST(Preload, OfOursTwice) {
 }
 
 // A library that the program preloads itself stays where it is.
-TEST(Preload, OfTheUserIsKept) {
+TEST(Preload, LibraryOfTheUser_IsKept) {
   std::string allocator;
   for (const char* path :
        {"/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", "/usr/lib/aarch64-linux-gnu/libjemalloc.so.2"}) {

@@ -15,7 +15,7 @@ namespace {
 using ::testing::SizeIs;
 
 // 256 runs in one go take less than as many tests.
-TEST(ExitStatus, EveryOneIsTheCommands) {
+TEST(ExitStatus, EachStatus_IsPassedOn) {
   RunOptions options;
   options.tbprof = {"--window=none", "--quiet"};
   for (int code = 0; code < 256; ++code) {
@@ -27,7 +27,7 @@ TEST(ExitStatus, EveryOneIsTheCommands) {
 
 class OddEnd : public testing::TestWithParam<const char*> {};
 
-TEST_P(OddEnd, IsTheSameAndAllIsRecorded) {
+TEST_P(OddEnd, EachWay_IsAsBareAndRecorded) {
   const Pair pair = RunBoth(Program("ends_oddly"), {GetParam()}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.profile->Named("usleep", "main").size(), std::string(GetParam()) == "detached" ? 2u : 1u);
@@ -42,7 +42,7 @@ INSTANTIATE_TEST_SUITE_P(All, OddEnd,
                          [](const auto& way) { return std::string(way.param); });
 
 // The calls of destructors of thread-specific values, with others' destructors still to come, are recorded.
-TEST(Destructors, AreRecorded) {
+TEST(Destructors, CallsOfDestructors_AreRecorded) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0"};
   const RunResult result = RunUnderTbprof({Program("ends_oddly"), "pthread_exit"}, options);
@@ -52,7 +52,7 @@ TEST(Destructors, AreRecorded) {
 
 // Whether the kernel dumps, and where, is the system's affair (core_pattern). The launcher, which ends by the same
 // signal, leaves no core file of its own, which might replace the command's.
-TEST(Core, IsMadeIfItWouldBe) {
+TEST(Core, CoreFile_IsMadeAsBare) {
   const auto cores = [](bool profiled) {
     TemporaryDirectory directory;
     RunOptions options;

@@ -15,7 +15,7 @@ nlohmann::json ProcessOf(const RunResult& result, uint64_t pid) {
 }
 
 // A fork child has its parent's blocks: it may free them, and what it does not free is still there.
-TEST(Fork, ChildHasTheBlocksOfItsParent) {
+TEST(Fork, Child_HasTheBlocksOfItsParent) {
   constexpr int64_t kBytes = 1000 * 10000;
   const Pair pair = RunBoth(Program("inherited_blocks"));
   ASSERT_TRUE(pair.Same());
@@ -38,7 +38,7 @@ TEST(Fork, ChildHasTheBlocksOfItsParent) {
 // Children that run in their parent's memory, by system calls of the program's own: while the parent waits, their
 // records are written with its state, one after the other. Beside it (no CLONE_VFORK) both would write at once, on one
 // thread's state: what is recorded then may be lost, and nothing else.
-TEST(Clone, ChildInTheParentsMemory) {
+TEST(Clone, ChildInTheParentsMemory_IsRecorded) {
   const Pair pair = RunBoth(Program("shares_memory"), {}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.code(), 3);
@@ -52,7 +52,7 @@ TEST(Clone, ChildInTheParentsMemory) {
 }
 
 // posix_spawn as programs linked before glibc 2.15 have it gives a script without `#!` to the shell.
-TEST(Spawn, OldSymbolVersionReachesTheOldCode) {
+TEST(Spawn, OldSymbolVersion_CallsTheOldCode) {
   TemporaryDirectory directory;
   WriteFile(directory / "script", "echo script \"$1\"\nexit 7\n", 0755);
   const Pair pair = RunBoth(Program("old_spawn"), {directory / "script"}, {"--wait-threshold=0"});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tbprof merge`, `convert` and `recover` with what somebody has prepared: they end soon, with one line for a cause,
+// `tbprof merge`, `convert` and `recover` with hostile input: they end soon, with one line for a cause,
 // and write nothing outside the output.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -40,7 +40,7 @@ std::string SpaceOf(const std::string& host, int events = 3) {
   return space.SerializeAsString();
 }
 
-// A varint field that says how long what follows is: `length` bytes of a plane that is not there.
+// A varint field with the length of what follows: `length` bytes of a plane that is not there.
 std::string Declares(uint64_t length) {
   std::string bytes = "\x0a";
   for (; length >= 128; length >>= 7) bytes += static_cast<char>(0x80 | (length & 0x7f));
@@ -89,7 +89,7 @@ class Merge : public OtherUserTest {
   const std::string good_ = root_ / "good", bad_ = root_ / "bad", out_ = root_ / "out";
 };
 
-TEST_F(Merge, NamesOfProfilesBecomeNamesOfHosts) {
+TEST_F(Merge, NamesOfProfiles_BecomeNamesOfHosts) {
   for (const std::string& name : {std::string("\x1b]0;x\x07\nq"), std::string(244, 'x'), std::string("\xff\x80"),
                                   std::string(".."), std::string("ALL_HOSTS"), std::string("a,b:c")}) {
     WriteFile(bad_ + "/" + name + ".xplane.pb", SpaceOf("h"));
@@ -108,7 +108,7 @@ TEST_F(Merge, NamesOfProfilesBecomeNamesOfHosts) {
   }
 }
 
-TEST_F(Merge, FollowsNoLinkOfAnotherUser) {
+TEST_F(Merge, LinkOfAnotherUser_IsNotFollowed) {
   ASSERT_TRUE(AsOther([&] {
     return mkdir((theirs_ + "/run").c_str(), 0755) == 0 &&
            Link(victim_ + "/secret.xplane.pb", theirs_ + "/run/x.xplane.pb") && Link(victim_, theirs_ + "/way");
@@ -124,7 +124,7 @@ TEST_F(Merge, FollowsNoLinkOfAnotherUser) {
   EXPECT_EQ(Run().code(), 0);
 }
 
-TEST_F(Merge, WhatIsNoProfile) {
+TEST_F(Merge, FileThatIsNoProfile_IsRefused) {
   const std::string path = bad_ + "/x.xplane.pb";
   ASSERT_EQ(mkfifo(path.c_str(), 0666), 0);
   ExpectRefused("is no file");
@@ -143,7 +143,7 @@ TEST_F(Merge, WhatIsNoProfile) {
   ExpectRefused("is no file of at most");
 }
 
-TEST_F(Merge, DeclaredSizesAndBrokenMessages) {
+TEST_F(Merge, DeclaredSizesAndBrokenMessages_AreRefused) {
   const std::string path = bad_ + "/x.xplane.pb", whole = SpaceOf("h");
   std::string nested;
   for (int i = 0; i < 5000; ++i) nested = Declares(nested.size()) + nested;
@@ -160,14 +160,14 @@ TEST_F(Merge, DeclaredSizesAndBrokenMessages) {
   }
 }
 
-TEST_F(Merge, ManyEventsAndTheSameHostOften) {
+TEST_F(Merge, ManyEventsAndRepeatedHosts_AreMerged) {
   WriteFile(bad_ + "/x.xplane.pb", SpaceOf("h", 1'000'000));
   EXPECT_EQ(Run().code(), 0);
   EXPECT_EQ(Run({good_, good_, good_}).code(), 0);
   EXPECT_THAT(FilesBelow(out_, ".xplane.pb"), SizeIs(3));
 }
 
-TEST_F(Merge, SummariesThatAreNone) {
+TEST_F(Merge, InvalidSummaries_AreIgnored) {
   WriteFile(bad_ + "/x.xplane.pb", SpaceOf("h"));
   ASSERT_EQ(mkfifo((bad_ + "/fifo.summary.json").c_str(), 0666), 0);
   ASSERT_TRUE(Link("/dev/zero", bad_ + "/zero.summary.json"));
@@ -179,7 +179,7 @@ TEST_F(Merge, SummariesThatAreNone) {
   EXPECT_EQ(Run().code(), 0);
 }
 
-TEST_F(Merge, TooLittleMemoryIsOneLine) {
+TEST_F(Merge, TooLittleMemory_IsOneLine) {
   const std::string name(200 << 20, 'x'), plane = "\x12" + Declares(name.size()).substr(1) + name;
   for (const bool whole : {false, true}) {
     WriteFile(bad_ + "/x.xplane.pb", whole ? Declares(plane.size()) + plane : "");
@@ -188,7 +188,7 @@ TEST_F(Merge, TooLittleMemoryIsOneLine) {
   }
 }
 
-TEST_F(Merge, AThousandFilesAreFewLines) {
+TEST_F(Merge, ManyInvalidFiles_AreFewLines) {
   for (int i = 0; i < 200; ++i) WriteFile(bad_ + "/" + std::to_string(i) + ".xplane.pb", "");
   const RunResult result = Run();
   EXPECT_LT(result.said.size(), 60u);
@@ -198,7 +198,7 @@ TEST_F(Merge, AThousandFilesAreFewLines) {
 
 size_t Padded(size_t size) { return (size + 7) / 8 * 8; }
 
-// A spool whose session says something else of itself, with checksums that are right.
+// A spool with another session frame, with valid checksums.
 std::string WithFact(const std::string& spool, const std::string& key, const nlohmann::json& value) {
   FrameHeader header;
   const size_t at = sizeof(SpoolHeader) + sizeof(header);
@@ -241,7 +241,7 @@ class Spools : public OtherUserTest {
   const std::string out_ = root_ / "out";
 };
 
-TEST_F(Spools, CutAnywhere) {
+TEST_F(Spools, CutAnywhere_DoesNotCrash) {
   const std::string whole = ReadFile(spool_), cut = root_ / "cut.spool";
   for (size_t i = 0; i < 12; ++i) {
     WriteFile(cut, whole.substr(0, whole.size() * i / 12));
@@ -249,7 +249,7 @@ TEST_F(Spools, CutAnywhere) {
   }
 }
 
-TEST_F(Spools, NamesInThem) {
+TEST_F(Spools, NamesInTheSpool_AreMadeSafe) {
   const std::string spool = ReadFile(spool_), forged = root_ / "forged.spool";
   for (const std::string key : {"host", "run", "logdir", "scheduler", "ranks"}) {
     for (const nlohmann::json& value :
@@ -264,7 +264,7 @@ TEST_F(Spools, NamesInThem) {
 }
 
 // The name of the empty events file holds the host's: a directory that is prepared could make a path of it.
-TEST_F(Spools, AHostThatIsAPath) {
+TEST_F(Spools, HostThatIsAPath_IsMadeSafe) {
   const std::string forged = root_ / "forged.spool", logdir = root_ / "logs";
   WriteFile(forged, WithFact(ReadFile(spool_), "host", "/../../victim/planted"));
   const time_t now = time(nullptr);
@@ -275,7 +275,7 @@ TEST_F(Spools, AHostThatIsAPath) {
   EXPECT_THAT(FilesBelow(victim_, ".profile-empty"), IsEmpty());
 }
 
-TEST_F(Spools, OfAnotherType) {
+TEST_F(Spools, OtherFileTypes_AreRefused) {
   ASSERT_EQ(mkfifo((root_ / "fifo.spool").c_str(), 0666), 0);
   for (const std::string& path : {root_ / "fifo.spool", std::string("/dev/zero"), std::string("/proc/self/mem")}) {
     const RunResult result = Run("convert", path);
@@ -284,7 +284,7 @@ TEST_F(Spools, OfAnotherType) {
   }
 }
 
-TEST_F(Spools, ADirectoryThatContainsItself) {
+TEST_F(Spools, DirectoryThatContainsItself_IsSearchedOnce) {
   const std::string logdir = root_ / "logs";
   fs::create_directories(logdir + "/.tbprof");
   fs::rename(spool_, logdir + "/.tbprof/\x1b[2J\n.spool");
@@ -295,7 +295,7 @@ TEST_F(Spools, ADirectoryThatContainsItself) {
   EXPECT_THAT(FilesBelow(out_, ".xplane.pb"), SizeIs(1));
 }
 
-TEST_F(Spools, PartsThatAreLinksOfAnotherUser) {
+TEST_F(Spools, PartsThatAreLinksOfAnotherUser_AreNotFollowed) {
   ASSERT_EQ(chown((root_ / "made").c_str(), kOther, kOther), 0);
   ASSERT_TRUE(AsOther([&] {
     bool made = true;

@@ -17,14 +17,14 @@ class HostileTarget : public testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(HostileTarget, TheLauncherAndTheProfileAreWhole) {
+TEST_P(HostileTarget, CorruptSegment_LauncherAndProfileAreWhole) {
   for (int seed = 1; seed <= 5; ++seed) {
     const RunResult result = Run(seed);
     ASSERT_EQ(result.Fact("found"), 1u);
     EXPECT_EQ(result.code(), 11) << seed << ": signal " << result.signal() << "\n" << result.AllSaid();
     EXPECT_EQ(result.err, "");
     EXPECT_FALSE(result.Said("the conversion was ended")) << seed << "\n" << result.AllSaid();
-    // Whole, as the launcher's own reading of it says, or a reason.
+    // Whole by the launcher's own reader, or the cause.
     ASSERT_NE(result.profile, nullptr) << seed << "\n" << result.AllSaid();
     EXPECT_TRUE(result.Said("verified")) << result.AllSaid();
     ASSERT_TRUE(result.summary.is_object());
@@ -42,7 +42,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, HostileTarget,
                          testing::Values("random", "headers", "chunks", "ones", "times", "race", "resize"),
                          [](const auto& mode) { return std::string(mode.param); });
 
-TEST(HostileTarget, WhatWasSpoiledIsCounted) {
+TEST(HostileTarget, CorruptRecords_AreCounted) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0"};
   const RunResult result = RunUnderTbprof({Program("scribbles_on_segment"), "times", "3"}, options);
@@ -52,7 +52,7 @@ TEST(HostileTarget, WhatWasSpoiledIsCounted) {
   EXPECT_TRUE(result.profile->HasWarning("corrupt")) << "in the file, too";
 }
 
-TEST(HostileTarget, TheSegmentCannotBeResized) {
+TEST(HostileTarget, Segment_CannotBeResized) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0"};
   const RunResult result = RunUnderTbprof({Program("scribbles_on_segment"), "resize", "1"}, options);

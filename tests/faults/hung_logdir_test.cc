@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// F32: a log directory that does not answer, or no longer: every open() of it waits until the test lets go; or a file
-// system in user space whose server is stopped, as a dead NFS server's clients see it, or gone, as a lost one's.
+// F32: a log directory that does not answer, or no longer: every open() of it waits until the test releases it; or a
+// file system in user space whose server is stopped, as a dead NFS server's clients see it, or gone, as a lost one's.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -137,7 +137,7 @@ void ExpectWrittenLocally(const RunResult& result, const TemporaryDirectory& loc
   EXPECT_GT(profile->Count("usleep"), 3);
 }
 
-TEST(F32, BeforeTheCommandStarts) {
+TEST(F32, BeforeTheCommand_ProfileIsLocal) {
   TemporaryDirectory local;
   TemporaryDirectory shared;
   Hang hang(shared.path());
@@ -149,7 +149,7 @@ TEST(F32, BeforeTheCommandStarts) {
   EXPECT_THAT(FilesBelow(local.path(), ".xplane.pb"), SizeIs(1)) << result.AllSaid();
 }
 
-TEST(F32, WhileTheProfileIsPublished) {
+TEST(F32, DuringPublish_ProfileIsLocal) {
   TemporaryDirectory local;
   TemporaryDirectory shared;
   std::optional<Hang> hang;
@@ -159,15 +159,15 @@ TEST(F32, WhileTheProfileIsPublished) {
 }
 
 // The raw records are not there in the first place, so nothing of them is lost.
-TEST(FileServer, HangsWhileTheCommandRuns) {
+TEST(FileServer, HangsDuringTheCommand_ProfileIsLocal) {
   TemporaryDirectory local;
   Served served;
   if (!served.mounted() || !served.can_hang()) GTEST_SKIP() << "bindfs cannot mount here";
   ExpectWrittenLocally(RunWhile(WithLocal(local, served.path()), [&] { served.Hang(); }), local, kOfAServer);
 }
 
-// The raw records are: nobody waits for them, and they are there when it answers again.
-TEST(FileServer, HangsWithTheSpool) {
+// The raw records are: they are not waited for, and are there when it answers again.
+TEST(FileServer, HangsWithTheSpool_IsRecoveredLater) {
   TemporaryDirectory local;
   TemporaryDirectory logdir;
   Served served;
@@ -183,7 +183,7 @@ TEST(FileServer, HangsWithTheSpool) {
   EXPECT_THAT(FilesBelow(logdir.path(), ".xplane.pb"), SizeIs(1)) << recovered.AllSaid();
 }
 
-TEST(FileServer, IsLost) {
+TEST(FileServer, Lost_ProfileIsLocal) {
   TemporaryDirectory local;
   Served served;
   if (!served.mounted()) GTEST_SKIP() << "bindfs cannot mount here";

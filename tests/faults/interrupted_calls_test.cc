@@ -9,7 +9,7 @@ namespace {
 
 // No call is interrupted more or less often than without tbprof. (While windows open and close:
 // capture_signal_storm_test: Windows.)
-TEST(InterruptedCalls, AreThoseOfTheProgramAlone) {
+TEST(InterruptedCalls, Counts_EqualTheBareOnes) {
   const RunResult bare = RunBare({Program("interrupted_calls")});
   ASSERT_EQ(bare.code(), 0);
   ASSERT_THAT(bare.out, testing::HasSubstr("children: interrupted 50, handled 50\n"));

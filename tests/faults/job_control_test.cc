@@ -53,7 +53,7 @@ std::vector<std::string> Spools(const std::string& logdir) {
   return found;
 }
 
-TEST(JobControl, StopAndContinueOfTheGroup) {
+TEST(JobControl, StopAndContinueOfTheGroup_AreAsBare) {
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60", "handle"});
   const auto target = static_cast<pid_t>(running->WaitForNumber("pid"));
   ASSERT_TRUE(running->WaitForFact("warm "));
@@ -72,7 +72,7 @@ TEST(JobControl, StopAndContinueOfTheGroup) {
 }
 
 // `kill -STOP` on the program is the program's affair.
-TEST(JobControl, StopOfTheTargetAlone) {
+TEST(JobControl, StopOfTheTargetAlone_IsAsBare) {
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"});
   const auto target = static_cast<pid_t>(running->WaitForNumber("pid"));
   ASSERT_TRUE(running->WaitForFact("warm "));
@@ -86,7 +86,7 @@ TEST(JobControl, StopOfTheTargetAlone) {
 class EndingSignal : public testing::TestWithParam<int> {};
 
 // The whole group, default action: both end by it, and the profile is there.
-TEST_P(EndingSignal, ToTheGroupWritesTheProfile) {
+TEST_P(EndingSignal, SentToTheGroup_ProfileIsWritten) {
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"});
   ASSERT_TRUE(running->WaitForFact("warm "));
   kill(-running->pid(), GetParam());
@@ -98,7 +98,7 @@ TEST_P(EndingSignal, ToTheGroupWritesTheProfile) {
 INSTANTIATE_TEST_SUITE_P(All, EndingSignal, testing::Values(SIGHUP, SIGINT, SIGTERM, SIGQUIT));
 
 // A second interrupt after the command's end: the conversion stops, the raw records stay.
-TEST(Interrupt, TwiceWhileTheProfileIsWritten) {
+TEST(Interrupt, TwiceDuringTheConversion_SpoolIsKept) {
   const auto running = StartUnderTbprof({Program("survive"), "20000", "return"}, [] {
     RunOptions options;
     options.tbprof = {"--wait-threshold=0"};
@@ -147,7 +147,7 @@ void ExpectSame(const Pair& pair) {
 
 class Started : public testing::TestWithParam<std::vector<std::string>> {};
 
-TEST_P(Started, IsWhatTheCommandSees) {
+TEST_P(Started, EachWayOfStarting_CommandSeesTheSame) {
   RunOptions options;
   options.launcher = GetParam();
   options.directory = "/";
@@ -164,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, Started,
                                          std::vector<std::string>{"/usr/bin/env", "-C", "/usr"}));
 
 // Its own lines go nowhere then, and never into a file that happens to get the number.
-TEST(Started, WithoutStandardError) {
+TEST(Started, NoStandardError_LinesAreDiscarded) {
   for (const char* before : {"exec 2>&-;", "exec 0<&- 2>&-;", "exec 0<&- 1>&- 2>&-;"}) {
     RunOptions options;
     options.launcher = {"/bin/sh", "-c", std::string(before) + " exec \"$@\"", "sh"};
@@ -176,7 +176,7 @@ TEST(Started, WithoutStandardError) {
 }
 
 // A reader in the background is stopped by the terminal, not fed and not failed.
-TEST(Background, ReadingFromTheTerminalStops) {
+TEST(Background, ReadFromTheTerminal_Stops) {
   RunOptions options;
   options.terminal = true;
   const std::string script =

@@ -59,7 +59,7 @@ Killed EndGroup(Running* running) {
   return killed;
 }
 
-// The reads and writes that `tbprof recover` finds, and what it says was dropped.
+// The reads and writes that `tbprof recover` finds, and the drops that it reports.
 std::pair<int64_t, int64_t> Recover(const RunResult& killed) {
   RunOptions options;
   options.timeout_s = 240;
@@ -88,7 +88,7 @@ RunOptions Options() {
   return options;
 }
 
-TEST(KillGroup, TenMillionRecordsOfATargetThatStaysAreRecovered) {
+TEST(KillGroup, TenMillionRecordsOfALiveTarget_AreRecovered) {
   const auto running = StartUnderTbprof({Program("records_until_sigterm"), "10000000"}, Options());
   ASSERT_TRUE(running->WaitForFact("ready 1\n", 200)) << running->Err();
   const Killed killed = EndGroup(running.get());
@@ -106,7 +106,7 @@ TEST(KillGroup, TenMillionRecordsOfATargetThatStaysAreRecovered) {
 }
 
 // The target is ended by the SIGTERM; the SIGKILL meets the conversion.
-TEST(KillGroup, ATargetThatEndsAtSigterm) {
+TEST(KillGroup, TargetThatEndsAtSigterm_IsRecovered) {
   const auto running = StartUnderTbprof({Program("records_until_sigterm"), "2000000", "default"}, Options());
   ASSERT_TRUE(running->WaitForFact("ready 1\n", 100)) << running->Err();
   const Killed killed = EndGroup(running.get());

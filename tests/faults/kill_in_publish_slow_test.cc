@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whoever is killed while a profile is written: the log directory holds a whole profile or none, and the next run
-// sweeps what was left.
+// A launcher or worker is killed while a profile is written: the log directory holds a whole profile or none, and the
+// next run sweeps what was left.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <poll.h>
@@ -43,7 +43,7 @@ bool WaitForEnd(pid_t pid) {
 // All that is in the log directory's visible part is whole. The number of profiles; those in `known` are not read
 // again.
 size_t CheckPublished(const std::string& logdir, int64_t reads, std::set<std::string>* known) {
-  // Listed before the profiles: a worker that nobody saw may publish another run in between.
+  // Listed before the profiles: a worker that was not listed may publish another run in between.
   std::vector<std::string> runs;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(logdir + "/plugins/profile", error)) {
@@ -89,7 +89,7 @@ std::string MakeSpool(const TemporaryDirectory& directory) {
 constexpr int kKills = 200;
 
 // The launcher or its worker, at moments spread over all that a conversion takes.
-TEST(KillInPublish, LeavesAWholeProfileOrNone) {
+TEST(KillInPublish, LauncherOrWorker_LeavesAWholeProfileOrNone) {
   TemporaryDirectory directory;
   const std::string spool = MakeSpool(directory);
   const std::string logdir = directory / "logs";
@@ -146,7 +146,7 @@ TEST(KillInPublish, LeavesAWholeProfileOrNone) {
 }
 
 // The launcher of a run, while its command runs and while it writes the profile.
-TEST(KillInPublish, OfARunLeavesTheSpoolToRecover) {
+TEST(KillInPublish, LauncherOfARun_SpoolIsRecoverable) {
   TemporaryDirectory directory;
   const std::string logdir = directory / "logs";
   RunOptions options;
@@ -156,7 +156,7 @@ TEST(KillInPublish, OfARunLeavesTheSpoolToRecover) {
     const auto running = StartUnderTbprof({Program("survive"), "6000", "return"}, options);
     EXPECT_TRUE(running->WaitForFact("returned "));
     std::this_thread::sleep_for(std::chrono::milliseconds(2 * i));
-    // Stopped, so that it starts nobody whom we do not see.
+    // Stopped, so that it starts no process that is not listed.
     running->Signal(SIGSTOP);
     while (ReadFile("/proc/" + std::to_string(running->pid()) + "/stat").find(") T ") == std::string::npos &&
            !running->Ended()) {

@@ -8,7 +8,7 @@
 namespace tbprof::integration {
 namespace {
 
-TEST(StoppedLauncher, ProgramGoesOnAndDropsAreCounted) {
+TEST(StoppedLauncher, Program_ContinuesAndDropsAreCounted) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0", "--max-profile-size=1GiB", "--buffer-size=4MiB"};
   const auto running = StartUnderTbprof({Program("records_on_command"), "300000"}, options);
@@ -32,7 +32,7 @@ TEST(StoppedLauncher, ProgramGoesOnAndDropsAreCounted) {
 }
 
 // A table of blocks that lacks records is no table: a block whose release is missing would seem to be live.
-TEST(StoppedLauncher, TableOfBlocksIsMarkedIncomplete) {
+TEST(StoppedLauncher, TableOfBlocks_IsMarkedIncomplete) {
   constexpr int64_t kBlocks = 500'000;
   RunOptions options;
   options.tbprof = {"--malloc=exact", "--buffer-size=4MiB", "--max-profile-size=1GiB"};

@@ -35,7 +35,7 @@ class Installed : public testing::Test {
 };
 
 // What runs goes on with what it has mapped; the worker is started from the launcher's own image.
-TEST_F(Installed, AllOfItRemovedInMidRun) {
+TEST_F(Installed, RemovedDuringTheRun_RunIsWhole) {
   const auto running = Start({Program("records_until_told"), "2000"});
   ASSERT_TRUE(running->WaitForFact("ready 1\n")) << running->Err();
   std::filesystem::remove_all(root_ / "bin");
@@ -50,7 +50,7 @@ TEST_F(Installed, AllOfItRemovedInMidRun) {
 }
 
 // An upgrade renames a new file into place. A program started after it gets the new library.
-TEST_F(Installed, LibraryReplacedByTheSameVersion) {
+TEST_F(Installed, LibraryReplacedBySameVersion_RunIsWhole) {
   const auto running =
       Start({"/bin/sh", "-c", "\"$0\" 2000; exec \"$1\" 5", Program("records_until_told"), Program("sleeps_once")});
   ASSERT_TRUE(running->WaitForFact("ready 1\n")) << running->Err();
@@ -65,8 +65,8 @@ TEST_F(Installed, LibraryReplacedByTheSameVersion) {
   EXPECT_EQ(Recorded(result, "usleep"), 1);
 }
 
-// The loader says so itself, on the program's stderr, and runs the program.
-TEST_F(Installed, ProgramsStartedWithoutTheLibraryRun) {
+// The loader prints that itself, on the program's stderr, and runs the program.
+TEST_F(Installed, LibraryRemoved_LaterProgramsRun) {
   const auto running =
       Start({"/bin/sh", "-c", "\"$0\" 2000; \"$1\" 5; exit 6", Program("records_until_told"), Program("sleeps_once")});
   ASSERT_TRUE(running->WaitForFact("ready 1\n")) << running->Err();
@@ -157,7 +157,7 @@ TEST_F(InstalledForRoot, SuOfRoot_IsRecordedAndNothingElseIsPrinted) {
   EXPECT_GE(result.summary["process_count"], 3) << "su, the shell, ls";
 }
 
-TEST_F(InstalledForRoot, DoctorReportsIt) {
+TEST_F(InstalledForRoot, Doctor_ReportsTheCopy) {
   RunOptions options;
   options.environment = {{"TMPDIR", places_.path()}};
   const RunResult result =
@@ -166,7 +166,7 @@ TEST_F(InstalledForRoot, DoctorReportsIt) {
   EXPECT_THAT(result.out + result.AllSaid(), HasSubstr("readable by its owner only; each run copies it to"));
 }
 
-TEST(Hello, OfOtherVersionsIsSaidAndNoiseIsNot) {
+TEST(Hello, OtherVersion_IsReportedAndNoiseIsNot) {
   const RunResult result = RunUnderTbprof({Program("greets_wrongly")});
   EXPECT_EQ(result.code(), 5);
   ASSERT_NE(result.profile, nullptr) << result.AllSaid();
@@ -175,7 +175,7 @@ TEST(Hello, OfOtherVersionsIsSaidAndNoiseIsNot) {
   EXPECT_EQ(result.summary["process_count"], 1) << "the program itself, with its own library";
 }
 
-TEST(Privileges, GivenUpOneByOne) {
+TEST(Privileges, GivenUpOneByOne_IsAsBare) {
   const Pair pair = RunBoth(Program("changes_privileges"), {}, {"--wait-threshold=0"});
   EXPECT_EQ(pair.bare.out, "no preload, child 0\n") << pair.bare.err;
   ASSERT_TRUE(pair.Same());
@@ -185,7 +185,7 @@ TEST(Privileges, GivenUpOneByOne) {
   EXPECT_EQ(info.st_uid, geteuid()) << "published as the launcher's user";
 }
 
-TEST(KillSwitch, AlsoWhenEverythingElseIsWrong) {
+TEST(KillSwitch, OtherFaults_CommandRuns) {
   RunOptions options;
   options.default_logdir = false;
   options.environment = {{"TBPROF_DISABLE", "1"}, {"TBPROF_NO_SUCH_OPTION", "x"}, {"TBPROF_CONFIG", "/no/such/file"}};
@@ -196,7 +196,7 @@ TEST(KillSwitch, AlsoWhenEverythingElseIsWrong) {
   EXPECT_EQ(result.AllSaid(), "");
 }
 
-TEST(KillSwitch, AWrongKeyNamesTheNearest) {
+TEST(KillSwitch, WrongKey_NearestIsNamed) {
   TemporaryDirectory directory;
   WriteFile(directory / "config.toml", "max-profile-siz = \"1MiB\"\n");
   const RunResult result =

@@ -21,7 +21,7 @@ std::vector<std::string> InMountNamespace(const std::string& before) {
 class OwnLimit : public testing::TestWithParam<const char*> {};
 
 // Lowered in mid-run, what is recorded goes on; a program started under it may stay unrecorded, and runs.
-TEST_P(OwnLimit, LeavesRecordingAndTheNextProgramAlone) {
+TEST_P(OwnLimit, LoweredDuringTheRun_ProgramsAreAsBare) {
   const Pair pair = RunBoth(Program("own_limits"), {GetParam()}, {"--wait-threshold=0"});
   EXPECT_EQ(pair.bare.code(), 9);
   ASSERT_TRUE(pair.Same());
@@ -29,7 +29,7 @@ TEST_P(OwnLimit, LeavesRecordingAndTheNextProgramAlone) {
 }
 INSTANTIATE_TEST_SUITE_P(All, OwnLimit, testing::Values("file", "memory", "locked", "descriptors", "processes"));
 
-TEST(FileSizeLimit, OfTheTargetNoSignalOfOurs) {
+TEST(FileSizeLimit, OfTheTarget_NoSignalByTbprof) {
   for (const char* kilobytes : {"1", "4000", "16000"}) {
     const Pair pair = RunBoth(
         std::vector<std::string>{"/bin/bash", "-c", std::string("ulimit -f ") + kilobytes + "; exec \"$0\" 2000 _exit",
@@ -41,7 +41,7 @@ TEST(FileSizeLimit, OfTheTargetNoSignalOfOurs) {
 }
 
 // The launcher's own files grow into the limit: an error, as with a full disk. The target has the same limit.
-TEST(FileSizeLimit, OfTheLauncherIsNoSignal) {
+TEST(FileSizeLimit, OfTheLauncher_IsNoSignal) {
   for (const char* kilobytes : {"0", "1", "100"}) {
     RunOptions options;
     options.launcher = {"/bin/bash", "-c", std::string("trap '' PIPE; ulimit -f ") + kilobytes + "; exec \"$@\"",
@@ -54,7 +54,7 @@ TEST(FileSizeLimit, OfTheLauncherIsNoSignal) {
   }
 }
 
-TEST(FileSizeLimit, OfTheLauncherInMidRunKeepsWhatFits) {
+TEST(FileSizeLimit, OfTheLauncherDuringTheRun_RecordsThatFitAreKept) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0"};
   const auto running = StartUnderTbprof({Program("records_until_told"), "400000"}, options);
@@ -72,7 +72,7 @@ TEST(FileSizeLimit, OfTheLauncherInMidRunKeepsWhatFits) {
   EXPECT_GT(Recorded(result, "read"), 0);
 }
 
-TEST(AddressSpaceLimit, LeavesTheProgramMostOfIt) {
+TEST(AddressSpaceLimit, Small_ProgramIsAsBare) {
   for (const char* kilobytes : {"30000", "100000", "300000", "4000000"}) {
     const Pair pair = RunBoth(
         std::vector<std::string>{"/bin/bash", "-c", std::string("ulimit -v ") + kilobytes + "; exec \"$0\" 2000 _exit",
@@ -83,7 +83,7 @@ TEST(AddressSpaceLimit, LeavesTheProgramMostOfIt) {
   }
 }
 
-TEST(Descriptors, ClosedAndTakenByTheProgram) {
+TEST(Descriptors, ClosedAndReusedByTheProgram_AreAsBare) {
   TemporaryDirectory bare, profiled;
   const RunResult first = RunBare({Program("closes_descriptors"), bare.path()});
   RunOptions options;
@@ -101,7 +101,7 @@ TEST(Descriptors, ClosedAndTakenByTheProgram) {
 }
 
 // The launcher holds a descriptor for each process; a small soft limit is the command's affair.
-TEST(Descriptors, FewForTheLauncherStillRecordManyProcesses) {
+TEST(Descriptors, FewForTheLauncher_ManyProcessesAreRecorded) {
   RunOptions options;
   options.launcher = InShell("ulimit -S -n 24;");
   const std::string script = "ulimit -S -n; for i in $(seq 40); do \"$0\" 60 & done; wait; exit 4";
@@ -113,7 +113,7 @@ TEST(Descriptors, FewForTheLauncherStillRecordManyProcesses) {
   EXPECT_EQ(Recorded(result, "usleep"), 40) << result.AllSaid();
 }
 
-TEST(SharedMemory, OfTheContainerIsNotUsed) {
+TEST(SharedMemory, SmallInAContainer_IsNotNeeded) {
   if (geteuid() != 0) GTEST_SKIP() << "mounting needs root";
   for (const char* before : {"mount -t tmpfs -o size=4k tmpfs /dev/shm;", "mount -t tmpfs -o size=64m tmpfs /dev/shm;",
                              "while umount /dev/shm 2>/dev/null; do :; done;"}) {

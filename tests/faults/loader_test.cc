@@ -9,7 +9,7 @@ namespace {
 
 class Loading : public testing::TestWithParam<const char*> {};
 
-TEST_P(Loading, ChangesNothing) {
+TEST_P(Loading, EachWayOfLoading_IsAsBare) {
   const Pair pair = RunBoth(Program("loads_libraries"), {GetParam()}, {"--wait-threshold=0", "--malloc-interval=4096"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.code(), 3);

@@ -72,7 +72,7 @@ std::vector<std::string> Joined(std::vector<std::string> words, const std::vecto
 }
 
 // The command alone has the limit, and meets it.
-TEST(MemoryLimit, WhatWasRecordedBeforeTheKernelEndedTheProgramIsThere) {
+TEST(MemoryLimit, KilledProgram_EarlierRecordsAreKept) {
   Cgroup group;
   if (!group.made()) GTEST_SKIP() << "no memory cgroup may be made here";
   group.Limit(64 * kMiB);
@@ -85,8 +85,8 @@ TEST(MemoryLimit, WhatWasRecordedBeforeTheKernelEndedTheProgramIsThere) {
             result.Fact("returned"));
 }
 
-// Both have the limit; the kernel ends the larger one, and tbprof says by what.
-TEST(MemoryLimit, AnOutOfMemoryKillIsTold) {
+// Both have the limit; the kernel ends the larger one, and tbprof names the cause.
+TEST(MemoryLimit, OutOfMemoryKill_IsNamed) {
   Cgroup group;
   if (!group.made()) GTEST_SKIP() << "no memory cgroup may be made here";
   group.Limit(128 * kMiB);
@@ -105,7 +105,7 @@ TEST(MemoryLimit, AnOutOfMemoryKillIsTold) {
 }
 
 // tbprof and the program share a limit with little room above the program's own need: twenty times it comes to its end.
-TEST(MemoryLimit, LittleAboveTheProgramsNeedIsEnough) {
+TEST(MemoryLimit, LittleAboveTheProgramsNeed_Suffices) {
   const std::vector<std::string> command = {Program("fills_memory"), "48", "1000"};
   uint64_t need = 0;
   {

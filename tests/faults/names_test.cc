@@ -32,7 +32,7 @@ void ExpectTexts(const Profile& profile) {
   for (const std::string& warning : profile.space().warnings()) ExpectText(warning);
 }
 
-TEST(OddNames, OfThreadsArgumentsAndDirectories) {
+TEST(OddNames, ThreadsArgumentsAndDirectories_AreEscaped) {
   TemporaryDirectory directory;
   const std::string odd = directory / "new\nline \xff\xc3( {\"";
   std::filesystem::create_directories(odd);
@@ -64,7 +64,7 @@ TEST(OddNames, OfThreadsArgumentsAndDirectories) {
   }
 }
 
-TEST(OddNames, LongCommandLines) {
+TEST(OddNames, LongCommandLines_AreCut) {
   RunOptions options;
   std::vector<std::string> command = {Program("odd_names")};
   for (const size_t length : {131000, 100000, 65536, 8191, 8192, 8193}) command.push_back(std::string(length, 'a'));
@@ -84,7 +84,7 @@ TEST(OddNames, LongCommandLines) {
 
 class Umask : public testing::TestWithParam<mode_t> {};
 
-TEST_P(Umask, IsKept) {
+TEST_P(Umask, EachMask_IsKept) {
   TemporaryDirectory directory;
   RunOptions options;
   options.default_logdir = false;
@@ -108,7 +108,7 @@ TEST_P(Umask, IsKept) {
 }
 INSTANTIATE_TEST_SUITE_P(Some, Umask, testing::Values(0, 022, 077));
 
-TEST(SharedDirectory, StickyAndAnothersIsLeftAsItIs) {
+TEST(SharedDirectory, StickyDirectoryOfAnotherUser_IsUnchanged) {
   if (geteuid() != 0) GTEST_SKIP() << "another user's directory needs root";
   TemporaryDirectory directory;
   const std::string logdir = directory / "logs";
@@ -130,7 +130,7 @@ TEST(SharedDirectory, StickyAndAnothersIsLeftAsItIs) {
   }
 }
 
-TEST(EmptyTarget, HasAProfileThatSaysSo) {
+TEST(EmptyTarget, EmptyProgram_ProfileNamesIt) {
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"/bin/true"}, {"/bin/sleep", "0.05"}, {Program("sleeps_once"), "5"}}) {
     const RunResult result = RunUnderTbprof(command);
@@ -143,7 +143,7 @@ TEST(EmptyTarget, HasAProfileThatSaysSo) {
   }
 }
 
-TEST(SizeLimit, IsKeptWhateverItIs) {
+TEST(SizeLimit, EachLimit_IsKept) {
   for (const auto& [text, bytes] :
        {std::pair<std::string, size_t>{"64KiB", 64u << 10}, {"1MiB", 1u << 20}, {"4MiB", 4u << 20}}) {
     RunOptions options;

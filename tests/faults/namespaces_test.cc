@@ -18,8 +18,8 @@ struct Place {
 };
 class Namespace : public testing::TestWithParam<Place> {};
 
-// The program in it is recorded; its times lie within the run, whatever its clock says.
-TEST_P(Namespace, ProgramIsRecorded) {
+// The program in it is recorded; its times lie within the run, whatever its clock is set to.
+TEST_P(Namespace, EachKind_ProgramIsRecorded) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0"};
   const Pair pair = RunBoth({"/bin/sh", "-c", GetParam().text, "sh", Program("forks_beside_threads"), "3"}, options);
@@ -44,9 +44,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Place{"root", "unshare -Urm sh -c 'exec chroot / \"$@\"' sh \"$@\""}),
     [](const auto& place) { return std::string(place.param.name); });
 
-// Another root, where neither the library nor the socket's path exists: the loader says what it says for every library
-// that is not there, and nothing else changes. What was loaded before goes on by what it has mapped.
-TEST(Root, OfItsOwn) {
+// Another root, where neither the library nor the socket's path exists: the loader prints its line for a missing
+// library, and nothing else changes. What was loaded before goes on by what it has mapped.
+TEST(Root, OwnRootOfTheProgram_IsAsBare) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0"};
   const Pair pair = RunBoth({Program("changes_root")}, options);
@@ -56,7 +56,7 @@ TEST(Root, OfItsOwn) {
 }
 
 // The command is over when it is; what it leaves behind goes on unharmed, and nothing of ours stays.
-TEST(Daemon, OutlivesTheCommand) {
+TEST(Daemon, DaemonOutlivesTheCommand_IsUnchanged) {
   TemporaryDirectory directory;
   const auto running = StartUnderTbprof({Program("daemonises"), directory / "end"}, RunOptions());
   const RunResult result = running->Wait();
@@ -75,7 +75,7 @@ TEST(Daemon, OutlivesTheCommand) {
 }
 
 // With --follow=all it is waited for, and what it did is there.
-TEST(Daemon, IsWaitedForIfAsked) {
+TEST(Daemon, FollowAll_DaemonIsWaitedFor) {
   TemporaryDirectory directory;
   RunOptions options;
   options.tbprof = {"--follow=all", "--wait-threshold=0"};
@@ -106,7 +106,7 @@ TEST(Daemon, IsWaitedForIfAsked) {
 }
 
 // The kernel's choice among processes is left as it was: neither the launcher nor the command is made safer.
-TEST(OutOfMemory, ScoresAreTheUsers) {
+TEST(OutOfMemory, Scores_AreThoseOfTheUser) {
   const auto running = StartUnderTbprof({Program("records_on_command"), "10"}, RunOptions());
   const auto target = static_cast<pid_t>(running->WaitForNumber("pid"));
   ASSERT_GT(target, 0);

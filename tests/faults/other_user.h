@@ -36,7 +36,7 @@ inline pid_t StartAsOther(const std::function<bool()>& act) {
   return child;
 }
 
-// False: the other user could not do what it wanted.
+// False: the other user's action failed.
 inline bool AsOther(const std::function<bool()>& act) {
   int status = 0;
   waitpid(StartAsOther(act), &status, 0);

@@ -48,7 +48,7 @@ class OtherUsers : public OtherUserTest {
     RunResult result = RunUnderTbprof({Program("ends"), "exit", "5"}, options);
     EXPECT_FALSE(result.timed_out) << result.AllSaid();
     EXPECT_EQ(result.err.find('\x1b'), std::string::npos);
-    EXPECT_EQ(result.AllSaid().find('\x1b'), std::string::npos) << "a terminal would obey it";
+    EXPECT_EQ(result.AllSaid().find('\x1b'), std::string::npos) << "a terminal would execute it";
     return result;
   }
   // The command ran, and its profile lies below `place`.
@@ -63,7 +63,7 @@ class OtherUsers : public OtherUserTest {
 
 // ---- ./tbprof.toml
 
-TEST_F(OtherUsers, ConfigurationInASharedDirectory) {
+TEST_F(OtherUsers, ConfigurationInASharedDirectory_IsIgnored) {
   const std::string config = shared_ + "/tbprof.toml";
   ASSERT_TRUE(AsOther([&] {
     WriteFile(config, "summary-json = \"" + victim_ + "/precious\"\nlog-file = \"" + victim_ +
@@ -78,12 +78,12 @@ TEST_F(OtherUsers, ConfigurationInASharedDirectory) {
   EXPECT_FALSE(result.Said("profiler service"));
 }
 
-TEST_F(OtherUsers, ConfigurationThatIsAFifo) {
+TEST_F(OtherUsers, ConfigurationThatIsAFifo_IsIgnored) {
   ASSERT_TRUE(AsOther([&] { return mkfifo((shared_ + "/tbprof.toml").c_str(), 0666) == 0; }));
   ExpectProfiled(RunIn(shared_), shared_ + "/tbprof-logs");
 }
 
-TEST_F(OtherUsers, ConfigurationThatIsALinkToOneOfRoots) {
+TEST_F(OtherUsers, ConfigurationThatIsALinkToRoots_IsIgnored) {
   for (const bool hard : {false, true}) {
     const std::string config = shared_ + "/tbprof.toml";
     fs::remove(config);
@@ -100,7 +100,7 @@ TEST_F(OtherUsers, ConfigurationThatIsALinkToOneOfRoots) {
   }
 }
 
-TEST_F(OtherUsers, ConfigurationInTheirDirectory) {
+TEST_F(OtherUsers, ConfigurationInTheirDirectory_IsIgnored) {
   ASSERT_TRUE(AsOther([&] {
     WriteFile(theirs_ + "/tbprof.toml", "logdir = \"elsewhere\"\n");
     return true;
@@ -110,7 +110,7 @@ TEST_F(OtherUsers, ConfigurationInTheirDirectory) {
   ExpectProfiled(result, theirs_ + "/tbprof-logs");
 }
 
-TEST_F(OtherUsers, ConfigurationInAHomeOfAll) {
+TEST_F(OtherUsers, ConfigurationInASharedHome_IsIgnored) {
   ASSERT_TRUE(AsOther([&] {
     fs::create_directories(shared_ + "/.config/tbprof");
     WriteFile(shared_ + "/.config/tbprof/config.toml", "summary-json = \"" + victim_ + "/precious\"\n");
@@ -121,7 +121,7 @@ TEST_F(OtherUsers, ConfigurationInAHomeOfAll) {
   EXPECT_TRUE(result.Said("ignored ")) << result.AllSaid();
 }
 
-TEST_F(OtherUsers, RepositoryThatWritesElsewhere) {
+TEST_F(OtherUsers, RepositoryThatWritesElsewhere_IsRefused) {
   for (const std::string line :
        {"log-file = \"VICTIM/precious\"", "summary-json = \"VICTIM/precious\"", "spool-dir = \"VICTIM\"",
         "logdir = \"VICTIM\"", "logdir = \"../victim\"", "logdir = \"out\"", "logdir = \"out/below\""}) {
@@ -137,14 +137,14 @@ TEST_F(OtherUsers, RepositoryThatWritesElsewhere) {
   }
 }
 
-TEST_F(OtherUsers, RepositoryThatOpensAPort) {
+TEST_F(OtherUsers, RepositoryThatOpensAPort_IsRefused) {
   WriteFile(repository_ + "/tbprof.toml", "port = 0\nlisten = \"all\"\n");
   const RunResult result = RunIn(repository_);
   ExpectProfiled(result, repository_ + "/tbprof-logs");
   EXPECT_FALSE(result.Said("profiler service")) << result.AllSaid();
 }
 
-TEST_F(OtherUsers, RepositoryThatStopsTheRun) {
+TEST_F(OtherUsers, RepositoryThatStopsTheRun_IsRefused) {
   const std::vector<std::string> texts = {"nonsense = 1\n",
                                           "window = \"rubbish\"\n",
                                           "[[[",
@@ -162,7 +162,7 @@ TEST_F(OtherUsers, RepositoryThatStopsTheRun) {
   }
 }
 
-TEST_F(OtherUsers, RepositoryThatSuppressesTheRecording) {
+TEST_F(OtherUsers, RepositoryThatSuppressesTheRecording_IsRefused) {
   for (const std::string line :
        {"window = \"none\"", "window = \"nvtx:zz\"", "window = \"1h+1ms\"", "window = \"steps=900:901\"",
         "window = \"cuda-profiler\"", "window = \"last=100ms\"", "trace = \"none\"", "ranks = \"99\"",
@@ -184,13 +184,13 @@ TEST_F(OtherUsers, RepositoryThatSuppressesTheRecording) {
   EXPECT_TRUE(accepted.Said("--window=none")) << accepted.AllSaid();
 }
 
-TEST_F(OtherUsers, RepositoryThatHidesItself) {
+TEST_F(OtherUsers, RepositoryThatHidesItself_IsNamed) {
   WriteFile(repository_ + "/tbprof.toml", "quiet = true\nprint-ranks = \"99\"\nrun = \"r\"\n");
   const RunResult result = RunIn(repository_, {"--rank-wait=100ms"}, {{"RANK", "0"}, {"WORLD_SIZE", "2"}});
   EXPECT_TRUE(result.Said("options: " + repository_ + "/tbprof.toml")) << result.AllSaid();
 }
 
-TEST_F(OtherUsers, RepositoryThatWritesToTheTerminal) {
+TEST_F(OtherUsers, RepositoryWithControlCharacters_IsEscaped) {
   for (const std::string text : {"window = \"nvtx:\x1b]0;x\x07\"\n", "\x1b[2J = 1\n", "logdir = \"\x1b[2J\"\n",
                                  "step-marker = \"\x1b[2J(\"\n", "[\x1b[2J]\n", "run = \"\x1b[2J\"\n"}) {
     WriteFile(repository_ + "/tbprof.toml", text);
@@ -199,7 +199,7 @@ TEST_F(OtherUsers, RepositoryThatWritesToTheTerminal) {
 }
 
 // What `doctor` reads of the Python in a repository is not waited for, and nothing of it runs.
-TEST_F(OtherUsers, RepositoryWhosePythonIsNone) {
+TEST_F(OtherUsers, RepositoryWithAHostilePython_IsNotRun) {
   const std::string venv = repository_ + "/.venv";
   fs::create_directories(venv + "/bin");
   fs::create_directories(venv + "/lib/python3.11/site-packages/tensorboard-\x1b[2J.dist-info");
@@ -226,14 +226,14 @@ TEST_F(OtherUsers, RepositoryWhosePythonIsNone) {
 
 // ---- the log directory as a repository holds it
 
-TEST_F(OtherUsers, RepositoryWithALinkAsDefaultLogdir) {
+TEST_F(OtherUsers, RepositoryWithALinkAsDefaultLogdir_IsNotFollowed) {
   fs::create_directory_symlink(victim_, repository_ + "/tbprof-logs");
   const RunResult result = RunIn(repository_, {}, {{"TMPDIR", shared_}});
   EXPECT_TRUE(result.Said("is a symbolic link")) << result.AllSaid();
   ExpectProfiled(result, shared_);
 }
 
-TEST_F(OtherUsers, RepositoryWithLinksBeneathTheLogdir) {
+TEST_F(OtherUsers, RepositoryWithLinksBelowTheLogdir_AreNotFollowed) {
   for (const std::string name : {"plugins", "plugins/profile", ".tbprof", ".tbprof/staging"}) {
     const std::string link = repository_ + "/tbprof-logs/" + name;
     fs::create_directories(fs::path(link).parent_path());
@@ -248,7 +248,7 @@ TEST_F(OtherUsers, RepositoryWithLinksBeneathTheLogdir) {
   }
 }
 
-TEST_F(OtherUsers, RepositoryWithAFifoBeneathTheLogdir) {
+TEST_F(OtherUsers, RepositoryWithAFifoBelowTheLogdir_DoesNotBlock) {
   for (const std::string name : {"plugins", ".tbprof", ".tbprof/staging"}) {
     const std::string fifo = repository_ + "/tbprof-logs/" + name;
     fs::create_directories(fs::path(fifo).parent_path());
@@ -259,14 +259,14 @@ TEST_F(OtherUsers, RepositoryWithAFifoBeneathTheLogdir) {
   }
 }
 
-TEST_F(OtherUsers, NamedRunThatIsALink) {
+TEST_F(OtherUsers, NamedRunThatIsALink_IsNotFollowed) {
   fs::create_directories(shared_ + "/logs/plugins/profile");
   chmod((shared_ + "/logs/plugins/profile").c_str(), 01777);
   ASSERT_TRUE(AsOther([&] { return Link(victim_, shared_ + "/logs/plugins/profile/mine"); }));
   ExpectProfiled(RunIn(repository_, {"--logdir=" + shared_ + "/logs", "--run=mine"}), shared_ + "/logs");
 }
 
-TEST_F(OtherUsers, DefaultLogdirThatTheyHaveMade) {
+TEST_F(OtherUsers, DefaultLogdirOfTheirs_IsNotUsed) {
   const std::string prepared = shared_ + "/tbprof-logs";
   ASSERT_TRUE(AsOther([&] { return MakeOpenDirectory(prepared, 0777); }));
   const RunResult result = RunIn(shared_, {}, {{"TMPDIR", repository_}});
@@ -275,7 +275,7 @@ TEST_F(OtherUsers, DefaultLogdirThatTheyHaveMade) {
   EXPECT_TRUE(fs::is_empty(prepared));
 }
 
-TEST_F(OtherUsers, SpoolDirectoryOfTheirs) {
+TEST_F(OtherUsers, SpoolDirectoryOfTheirs_SpoolCannotBeReplaced) {
   ASSERT_TRUE(AsOther([&] { return chmod(theirs_.c_str(), 0777) == 0; }));
   const RunResult result = RunIn(repository_, {"--spool-dir=" + theirs_, "--keep-spool"});
   ExpectProfiled(result, repository_);
@@ -287,7 +287,7 @@ TEST_F(OtherUsers, SpoolDirectoryOfTheirs) {
 }
 
 // Root looks for spools in a log directory of theirs, whose links lead to a spool of root's.
-TEST_F(OtherUsers, RecoverFollowsNoLinkOfTheirs) {
+TEST_F(OtherUsers, RecoverWithLinksOfTheirs_IsNotFollowed) {
   ExpectProfiled(RunIn(repository_, {"--keep-spool"}), repository_);
   const std::string own = repository_ + "/tbprof-logs/.tbprof";
   const std::vector<std::string> spools = FilesBelow(own, ".spool");
@@ -307,7 +307,7 @@ TEST_F(OtherUsers, RecoverFollowsNoLinkOfTheirs) {
   }
 }
 
-TEST_F(OtherUsers, SpoolDirectoryThatIsTheirLink) {
+TEST_F(OtherUsers, SpoolDirectoryThatIsTheirLink_IsNotUsed) {
   ASSERT_TRUE(AsOther([&] { return Link(victim_, theirs_ + "/spools"); }));
   const RunResult result = RunIn(repository_, {"--spool-dir=" + theirs_ + "/spools"});
   ExpectProfiled(result, repository_);
@@ -333,29 +333,29 @@ class FallbackDirectory : public OtherUsers {
   const std::string prepared_ = shared_ + "/tbprof-logs-0";
 };
 
-TEST_F(FallbackDirectory, ThatIsALink) {
+TEST_F(FallbackDirectory, Link_IsNotUsed) {
   ASSERT_TRUE(AsOther([&] { return Link(victim_, prepared_); }));
   ExpectOwn(prepared_);
 }
 
-TEST_F(FallbackDirectory, ThatIsTheirs) {
+TEST_F(FallbackDirectory, DirectoryOfTheirs_IsNotUsed) {
   ASSERT_TRUE(AsOther([&] { return MakeOpenDirectory(prepared_, 0777); }));
   ExpectOwn(prepared_);
   EXPECT_TRUE(fs::is_empty(prepared_));
 }
 
-TEST_F(FallbackDirectory, ThatOthersCanWrite) {
+TEST_F(FallbackDirectory, DirectoryOthersCanWrite_IsNotUsed) {
   ASSERT_TRUE(MakeOpenDirectory(prepared_, 0777));
   ExpectOwn(prepared_);
   EXPECT_TRUE(fs::is_empty(prepared_));
 }
 
-TEST_F(FallbackDirectory, ThatIsAFile) {
+TEST_F(FallbackDirectory, File_IsNotUsed) {
   ASSERT_TRUE(AsOther([&] { return mkfifo(prepared_.c_str(), 0666) == 0; }));
   ExpectOwn(prepared_);
 }
 
-TEST_F(OtherUsers, SpoolDirectoryPreparedInTmpdir) {
+TEST_F(OtherUsers, SpoolDirectoryInTmpdirOfTheirs_IsNotUsed) {
   // In memory, so that the raw records go to TMPDIR.
   const std::string memory = root_ / "memory";
   ASSERT_EQ(mkdir(memory.c_str(), 0755), 0);
@@ -369,7 +369,7 @@ TEST_F(OtherUsers, SpoolDirectoryPreparedInTmpdir) {
   umount2(memory.c_str(), MNT_DETACH);
 }
 
-TEST_F(OtherUsers, SocketInATmpdirThatOthersCanRename) {
+TEST_F(OtherUsers, TmpdirOthersCanRename_SocketIsElsewhere) {
   ASSERT_EQ(chmod(shared_.c_str(), 0777), 0);  // no sticky bit
   RunOptions options;
   options.environment = {{"TMPDIR", shared_}};
@@ -377,8 +377,8 @@ TEST_F(OtherUsers, SocketInATmpdirThatOthersCanRename) {
   EXPECT_EQ(result.out.find("tbprof-"), result.out.find("/tmp/tbprof-") + 5) << result.out;
 }
 
-// Whoever watches TMPDIR knows the name of the launcher's socket before it is bound.
-TEST_F(OtherUsers, NameOfTheSocketIsTakenAtOnce) {
+// A process that watches TMPDIR sees the name of the launcher's socket before it is bound.
+TEST_F(OtherUsers, SocketNameTakenBefore_IsSafe) {
   for (int i = 0; i < 2000; ++i) {
     // What the launcher looks at first: time for the other one.
     const std::string bait = shared_ + "/tbprof-" + std::to_string(100'000 + i);
@@ -413,8 +413,8 @@ TEST_F(OtherUsers, NameOfTheSocketIsTakenAtOnce) {
   close(watch);
 }
 
-// A process that outlives tbprof knows a name that is free again.
-TEST_F(OtherUsers, NameOfTheSocketIsTakenAfterTheEnd) {
+// A process that outlives tbprof has a name that is free again.
+TEST_F(OtherUsers, SocketNameTakenAfterTheEnd_GetsNoRecords) {
   const std::string environment_file = root_ / "environment";
   RunOptions options;
   ASSERT_EQ(RunUnderTbprof({"/bin/sh", "-c", "env >" + environment_file}, options).code(), 0);
@@ -479,22 +479,22 @@ class FilesOfOptions : public OtherUsers {
   const std::string path_ = shared_ + "/tbprof.log";
 };
 
-TEST_F(FilesOfOptions, TheirLink) {
+TEST_F(FilesOfOptions, TheirLink_IsRefused) {
   ASSERT_TRUE(AsOther([&] { return Link(victim_ + "/precious", path_); }));
   ExpectRefused(path_, path_);
 }
 
-TEST_F(FilesOfOptions, TheirLinkToNothing) {
+TEST_F(FilesOfOptions, TheirDanglingLink_IsRefused) {
   ASSERT_TRUE(AsOther([&] { return Link(victim_ + "/made", path_); }));
   ExpectRefused(path_, path_);
 }
 
-TEST_F(FilesOfOptions, TheirLinkOnTheWay) {
+TEST_F(FilesOfOptions, TheirLinkInThePath_IsRefused) {
   ASSERT_TRUE(AsOther([&] { return Link(victim_, shared_ + "/way"); }));
   ExpectRefused(shared_ + "/way/precious", shared_ + "/way is a symbolic link");
 }
 
-TEST_F(FilesOfOptions, TheirFile) {
+TEST_F(FilesOfOptions, TheirFile_IsRefused) {
   ASSERT_TRUE(AsOther([&] {
     WriteFile(path_, "", 0666);
     return true;
@@ -503,12 +503,12 @@ TEST_F(FilesOfOptions, TheirFile) {
   EXPECT_EQ(ReadFile(path_), "");
 }
 
-TEST_F(FilesOfOptions, AHardLinkToAFileOfRoots) {
+TEST_F(FilesOfOptions, HardLinkToAFileOfRoots_IsRefused) {
   fs::create_hard_link(victim_ + "/precious", path_);
   ExpectRefused(path_, path_);
 }
 
-TEST_F(FilesOfOptions, TheirFifoThatTheyRead) {
+TEST_F(FilesOfOptions, TheirFifoWithAReader_IsRefused) {
   ASSERT_TRUE(AsOther([&] { return mkfifo(path_.c_str(), 0666) == 0; }));
   const int reader = open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   ASSERT_GE(reader, 0);
@@ -518,12 +518,12 @@ TEST_F(FilesOfOptions, TheirFifoThatTheyRead) {
   close(reader);
 }
 
-TEST_F(FilesOfOptions, TheirFifoThatNobodyReads) {
+TEST_F(FilesOfOptions, TheirFifoWithoutAReader_IsRefused) {
   ASSERT_TRUE(AsOther([&] { return mkfifo(path_.c_str(), 0666) == 0; }));
   ExpectRefused(path_, "cannot write " + path_);
 }
 
-TEST_F(FilesOfOptions, TheirDirectoryOrNothingAtAll) {
+TEST_F(FilesOfOptions, TheirDirectoryOrNothing_IsRefused) {
   ASSERT_TRUE(AsOther([&] { return mkdir(path_.c_str(), 0700) == 0; }));
   ExpectRefused(path_, "cannot write " + path_);
   ExpectRefused(shared_ + "/none/x", shared_ + "/none");
@@ -532,7 +532,7 @@ TEST_F(FilesOfOptions, TheirDirectoryOrNothingAtAll) {
 }
 
 // The terminal has the cause and what happens instead, in one line, also where it would have nothing else.
-TEST_F(FilesOfOptions, QuietDoesNotHideThatThereIsNoLogFile) {
+TEST_F(FilesOfOptions, QuietWithoutALogFile_CauseIsPrinted) {
   ASSERT_TRUE(AsOther([&] { return mkfifo(path_.c_str(), 0666) == 0; }));
   const RunResult result = RunIn(repository_, {"--quiet", "--log-file=" + path_});
   ExpectProfiled(result, repository_ + "/tbprof-logs");
@@ -540,7 +540,7 @@ TEST_F(FilesOfOptions, QuietDoesNotHideThatThereIsNoLogFile) {
   EXPECT_THAT(result.said[0], HasSubstr("lines go to stderr only"));
 }
 
-TEST_F(FilesOfOptions, ALogFileWhoseReaderLeaves) {
+TEST_F(FilesOfOptions, LogFileWhoseReaderLeaves_RunContinues) {
   const std::string fifo = shared_ + "/own-fifo";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   const int reader = open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -553,7 +553,7 @@ TEST_F(FilesOfOptions, ALogFileWhoseReaderLeaves) {
   EXPECT_EQ(running->Wait().code(), 7);
 }
 
-TEST_F(FilesOfOptions, OnesOwnWork) {
+TEST_F(FilesOfOptions, OwnFiles_AreWritten) {
   WriteFile(root_ / "target", "");
   fs::create_symlink(root_ / "target", shared_ + "/own-link");
   WriteFile(shared_ + "/own-file", "old text");

@@ -31,7 +31,7 @@ class InTheWay : public testing::Test {
     result.logdir = logdir_;
     return result;
   }
-  // A shared directory in which somebody else has been.
+  // A shared directory that another user has written to.
   void Share(const std::string& path) {
     std::filesystem::create_directories(path);
     ASSERT_EQ(chmod(path.c_str(), 01777), 0);
@@ -40,7 +40,7 @@ class InTheWay : public testing::Test {
   const std::string logdir_ = directory_ / "logs";
 };
 
-TEST_F(InTheWay, AStrangersLinkInASharedDirectoryIsNotFollowed) {
+TEST_F(InTheWay, LinkOfAnotherUser_IsNotFollowed) {
   if (geteuid() != 0) GTEST_SKIP() << "a stranger's files need root";
   Share(logdir_);
   std::filesystem::create_directory(directory_ / "victim");
@@ -59,7 +59,7 @@ TEST_F(InTheWay, AStrangersLinkInASharedDirectoryIsNotFollowed) {
   }
 }
 
-TEST_F(InTheWay, AFifoIsNotWaitedFor) {
+TEST_F(InTheWay, Fifo_DoesNotBlock) {
   std::filesystem::create_directories(logdir_);
   for (const char* name : {"plugins", ".tbprof"}) {
     ASSERT_EQ(mkfifo((logdir_ + "/" + name).c_str(), 0666), 0);
@@ -79,7 +79,7 @@ TEST_F(InTheWay, AFifoIsNotWaitedFor) {
 }
 
 // In a run of a given name, in which every rank puts its file: what has the file's name stays, whatever it is.
-TEST_F(InTheWay, AtTheFilesNameNothingIsFollowedReplacedOrWaitedFor) {
+TEST_F(InTheWay, FileOfTheName_IsNotFollowedOrReplaced) {
   const RunResult first = Run({"--run=first"});
   const std::vector<std::string> made = FilesBelow(logdir_ + "/plugins/profile/first", ".xplane.pb");
   ASSERT_THAT(made, SizeIs(1)) << first.AllSaid();
@@ -107,7 +107,7 @@ TEST_F(InTheWay, AtTheFilesNameNothingIsFollowedReplacedOrWaitedFor) {
   }
 }
 
-TEST_F(InTheWay, HardLinksAndLinksAtTemporaryNames) {
+TEST_F(InTheWay, LinksAtTemporaryNames_AreNotFollowed) {
   // The names under which files are staged can be guessed: the run's, the host's. Automatic run names change by the
   // second, so they are given here.
   WriteFile(directory_ / "victim", "untouched");
@@ -127,7 +127,7 @@ TEST_F(InTheWay, HardLinksAndLinksAtTemporaryNames) {
 
 // ---- names
 
-TEST(Collisions, AlsoWhenBothArePidOne) {
+TEST(Collisions, BothArePidOne_GiveTwoProfiles) {
   if (geteuid() != 0) GTEST_SKIP() << "pid namespaces need root";
   TemporaryDirectory directory;
   for (const std::string run : {"", "given"}) {

@@ -24,7 +24,7 @@ std::set<std::string> Stems(const std::string& run_directory) {
   return stems;
 }
 
-// Each file is whole, named as its content says, and of one rank.
+// Each file is whole, named by its content, and of one rank.
 void ExpectOneFilePerRank(const std::string& run_directory, size_t count) {
   const std::set<std::string> stems = Stems(run_directory);
   EXPECT_THAT(stems, SizeIs(count));
@@ -36,7 +36,7 @@ void ExpectOneFilePerRank(const std::string& run_directory, size_t count) {
   }
 }
 
-TEST(F37, SixtyFourRanksUnderOneLauncher) {
+TEST(F37, SixtyFourRanksOfOneLauncher_HaveAFileEach) {
   RunOptions options;
   options.tbprof = {"--ranks=all", "--buffer-size=8MiB"};
   const RunResult result = RunUnderTbprof({Program("ranks"), "64"}, options);
@@ -48,7 +48,7 @@ TEST(F37, SixtyFourRanksUnderOneLauncher) {
   EXPECT_THAT(result.summary["ranks"], SizeIs(64));
 }
 
-TEST(F37, ARankThatNeverCameIsNamed) {
+TEST(F37, RankThatNeverCame_IsNamed) {
   RunOptions options;
   options.tbprof = {"--ranks=all", "--buffer-size=8MiB"};
   const RunResult result = RunUnderTbprof({Program("ranks"), "64", "absent=3"}, options);
@@ -60,7 +60,7 @@ TEST(F37, ARankThatNeverCameIsNamed) {
   EXPECT_TRUE(result.profile->HasWarning("missing ranks: 3"));
 }
 
-TEST(F37, ARankThatNeverEndsIsNamed) {
+TEST(F37, RankThatNeverEnds_IsNamed) {
   RunOptions options;
   options.tbprof = {"--ranks=all", "--buffer-size=8MiB"};
   const auto running = StartUnderTbprof({Program("ranks"), "64", "endless=3"}, options);
@@ -72,7 +72,7 @@ TEST(F37, ARankThatNeverEndsIsNamed) {
   EXPECT_TRUE(result.Said("ran on when the command ended: 3;")) << result.AllSaid();
 }
 
-TEST(F37, RanksThatFailAreNamedWithCauseAndTime) {
+TEST(F37, FailedRanks_AreNamedWithCauseAndTime) {
   RunOptions options;
   options.tbprof = {"--ranks=all", "--buffer-size=8MiB"};
   const RunResult result = RunUnderTbprof({Program("ranks"), "4", "killed=2", "fails=3"}, options);
@@ -158,7 +158,7 @@ class Launchers {
   std::vector<std::unique_ptr<Running>> running_;
 };
 
-TEST(F37, EightLaunchersAndOneThatDoesNotEnd) {
+TEST(F37, EightLaunchersAndOneThatHangs_OthersPublish) {
   Launchers launchers(8, {"--rank-wait=0s"});
   for (const int rank : {1, 2, 4, 5, 6, 7}) launchers.End(rank);
   for (const int rank : {1, 2, 4, 5, 6, 7}) {
@@ -184,7 +184,7 @@ TEST(F37, EightLaunchersAndOneThatDoesNotEnd) {
   EXPECT_FALSE(std::filesystem::exists(launchers.run_directory() + "/cache_version.txt"));
 }
 
-TEST(F37, ARankWithALauncherOfItsOwnThatWasKilledIsNamedByTheFirst) {
+TEST(F37, RankOfAKilledLauncher_IsNamedByTheFirst) {
   Launchers launchers(3, {"--rank-wait=60s"});
   launchers.End(1);
   EXPECT_EQ(launchers.Wait(1).code(), 23);
@@ -207,7 +207,7 @@ TEST(F37, ARankWithALauncherOfItsOwnThatWasKilledIsNamedByTheFirst) {
   EXPECT_EQ(endings, (std::set<std::string>{"_r0", "_r1", "_r2"}));
 }
 
-TEST(F37, TheFirstRankWaitsForTheOthers) {
+TEST(F37, FirstRank_WaitsForTheOthers) {
   Launchers launchers(4, {"--rank-wait=60s"});
   launchers.End(0);
   // Its command has ended; its profile waits for the others.
@@ -222,7 +222,7 @@ TEST(F37, TheFirstRankWaitsForTheOthers) {
 }
 
 // Whether a run becomes start, steady and end each launcher decides for itself.
-TEST(F37, ARankWhoseRunWasTooLargeIsNotMissing) {
+TEST(F37, RankWithASplitRun_IsNotMissing) {
   for (const int splits : {0, 1}) {
     Launchers launchers(2, {"--rank-wait=60s"}, splits);
     launchers.End(1);

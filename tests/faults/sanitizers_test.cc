@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs built with sanitizers, and valgrind: as the command they run without being recorded, and it is said; as
-// children of the command they run as they would.
+// Programs built with sanitizers, and valgrind: as the command they run without being recorded, and the cause is
+// reported; as children of the command they run as they would.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -19,14 +19,14 @@ std::vector<std::string> AsChild(const std::vector<std::string>& command) {
 
 class Sanitizer : public testing::TestWithParam<std::string> {};
 
-TEST_P(Sanitizer, CommandRunsAndTheCauseIsSaid) {
+TEST_P(Sanitizer, Command_RunsAndTheCauseIsReported) {
   const Pair pair = RunBoth(Program(GetParam()));
   EXPECT_TRUE(SameOutput(pair.bare, pair.profiled));
   EXPECT_EQ(pair.profiled.code(), 3);
   EXPECT_TRUE(pair.profiled.Said("Sanitizer")) << pair.profiled.AllSaid();
 }
 
-TEST_P(Sanitizer, ChildOfTheCommandRuns) {
+TEST_P(Sanitizer, ChildOfTheCommand_Runs) {
   const Pair pair = RunBoth(AsChild({Program(GetParam())}), RunOptions());
   EXPECT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.code(), 3);
@@ -34,7 +34,7 @@ TEST_P(Sanitizer, ChildOfTheCommandRuns) {
 }
 
 // What the sanitizer is there for works, and its report names the same places.
-TEST_P(Sanitizer, ChildOfTheCommandIsChecked) {
+TEST_P(Sanitizer, ChildOfTheCommand_IsChecked) {
   const bool is_asan = GetParam() == "asan_works";
   const std::vector<std::string> command = AsChild({Program(GetParam()), is_asan ? "past" : "race"});
   const Pair pair = RunBoth(command, RunOptions());
@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Sanitizer, testing::Values("asan_works", "tsan_w
                          [](const auto& name) { return std::string(name.param); });
 
 // The locks and calls of an AddressSanitizer child are in the profile.
-TEST(AddressSanitizer, ChildIsRecorded) {
+TEST(AddressSanitizer, Child_IsRecorded) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0"};
   const RunResult result = RunUnderTbprof(AsChild({Program("asan_works")}), options);
@@ -57,7 +57,7 @@ TEST(AddressSanitizer, ChildIsRecorded) {
 }
 
 // Preloaded by the user, into tbprof itself, too.
-TEST(AddressSanitizer, PreloadedOutside) {
+TEST(AddressSanitizer, PreloadedOutside_CommandRuns) {
   std::string runtime;
   for (const char* path : {"/usr/lib/x86_64-linux-gnu/libasan.so.8", "/usr/lib/aarch64-linux-gnu/libasan.so.8"}) {
     if (access(path, R_OK) == 0) runtime = path;
@@ -74,13 +74,13 @@ TEST(AddressSanitizer, PreloadedOutside) {
 // Those of clang, whose runtimes are linked in or shared. Where clang or a runtime of it is missing, that one is left
 // out.
 class Clang : public testing::TestWithParam<const char*> {};
-TEST_P(Clang, ChildOfTheCommandRuns) {
+TEST_P(Clang, ChildOfTheCommand_Runs) {
   TemporaryDirectory directory;
   const std::string program = directory / "program";
   const std::string build = std::string("command -v clang >/dev/null || exit 77; clang -g -O1 ") + GetParam() + " \"" +
                             TBPROF_SOURCE_DIR "/tests/programs/ends.c\" -o \"" + program +
                             "\" -Wl,-rpath,\"$(clang -print-resource-dir)/lib/linux\" 2>/dev/null || exit 77";
-  if (RunBare({"/bin/sh", "-c", build}).code() != 0) GTEST_SKIP() << "clang " << GetParam() << " is not to be had";
+  if (RunBare({"/bin/sh", "-c", build}).code() != 0) GTEST_SKIP() << "clang " << GetParam() << " is unavailable";
   const Pair pair = RunBoth(AsChild({program, "exit", "3"}), RunOptions());
   EXPECT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.code(), 3);
@@ -107,7 +107,7 @@ void PrintTo(const SuppressedCase& it, std::ostream* out) { *out << it.name; }
 
 class Suppression : public testing::TestWithParam<SuppressedCase> {};
 
-TEST_P(Suppression, ByFunctionMatchesAsWithoutTbprof) {
+TEST_P(Suppression, ByFunction_MatchesAsBare) {
   const SuppressedCase& it = GetParam();
   TemporaryDirectory directory;
   const std::string program = directory / "program";
@@ -180,8 +180,8 @@ INSTANTIATE_TEST_SUITE_P(
             "clang_ubsan", "clang", kUndefined, "UBSAN_OPTIONS", "signed-integer-overflow:KnownPlace", {"sum"}}),
     [](const auto& it) { return std::string(it.param.name); });
 
-// A program with ThreadSanitizer is left alone, and the profile says so.
-TEST(ThreadSanitizer, ChildIsReportedAsUnrecorded) {
+// A program with ThreadSanitizer is not recorded, and the profile reports that.
+TEST(ThreadSanitizer, Child_IsReportedAsUnrecorded) {
   const RunResult result = RunUnderTbprof(AsChild({Program("tsan_works")}));
   ASSERT_NE(result.profile, nullptr);
   ASSERT_EQ(result.summary["unrecorded"].size(), 1u) << result.summary["unrecorded"];
@@ -189,14 +189,14 @@ TEST(ThreadSanitizer, ChildIsReportedAsUnrecorded) {
   EXPECT_TRUE(result.Said("ThreadSanitizer")) << result.AllSaid();
 }
 
-// Of one with AddressSanitizer all but its allocations is recorded, and the profile says so.
-TEST(AddressSanitizer, ChildsAllocationsAreReportedAsUnrecorded) {
+// Of one with AddressSanitizer all but its allocations is recorded, and the profile reports that.
+TEST(AddressSanitizer, AllocationsOfTheChild_AreReportedAsUnrecorded) {
   const RunResult result = RunUnderTbprof(AsChild({Program("asan_works")}));
   ASSERT_NE(result.profile, nullptr);
   EXPECT_TRUE(result.Said("allocations are not recorded")) << result.AllSaid();
 }
 
-TEST(Valgrind, RunsAProgramUnderIt) {
+TEST(Valgrind, Program_RunsUnderIt) {
   if (access("/usr/bin/valgrind", X_OK) != 0) GTEST_SKIP() << "valgrind is not installed";
   const Pair pair =
       RunBoth({"/usr/bin/valgrind", "-q", "--error-exitcode=9", Program("ends"), "exit", "3"}, RunOptions());

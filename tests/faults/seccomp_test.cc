@@ -7,7 +7,7 @@
 namespace tbprof::integration {
 namespace {
 
-TEST(Seccomp, AFilterThatComesLaterSeesNoCallOfOurs) {
+TEST(Seccomp, LaterFilter_NoCallByTbprof) {
   const Pair pair = RunBoth(Program("seccomp_filter"), {"self"}, {"--wait-threshold=0", "--malloc-interval=4096"});
   if (pair.bare.code() == 77) GTEST_SKIP() << "no seccomp here";
   ASSERT_EQ(pair.bare.code(), 0) << pair.bare.err;
@@ -18,7 +18,7 @@ TEST(Seccomp, AFilterThatComesLaterSeesNoCallOfOurs) {
 }
 
 // The kernel would end the process at the first of our calls, before main.
-TEST(Seccomp, AProgramStartedUnderAStricterFilterRuns) {
+TEST(Seccomp, ProgramUnderAStricterFilter_Runs) {
   for (const char* how : {"kill", "errno"}) {
     const Pair pair = RunBoth(Program("seccomp_filter"), {how, Program("survive"), "2000", "_exit"});
     if (pair.bare.code() == 77) GTEST_SKIP() << "no seccomp here";
@@ -30,7 +30,7 @@ TEST(Seccomp, AProgramStartedUnderAStricterFilterRuns) {
 }
 
 // The launcher has the same filter, so that it is no reason to stay out of the way; the calls then fail.
-TEST(Seccomp, AFilterAroundEverythingIsSaid) {
+TEST(Seccomp, FilterAroundEverything_IsReported) {
   RunOptions options;
   options.launcher = {Program("seccomp_filter"), "errno"};
   const RunResult result = RunUnderTbprof({Program("survive"), "2000", "_exit"}, options);

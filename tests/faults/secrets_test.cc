@@ -52,7 +52,7 @@ RunResult Profiled(const std::vector<std::string>& more) {
   return result;
 }
 
-TEST(Secrets, EnvironmentAndMaskedArguments) {
+TEST(Secrets, EnvironmentAndArguments_AreMasked) {
   const RunResult result = Profiled({});
   for (const std::string& path : FilesWith(result.logdir, kArgument)) {
     // The raw records hold the arguments as they were, for their owner alone, until they are converted.
@@ -66,7 +66,7 @@ TEST(Secrets, EnvironmentAndMaskedArguments) {
   }
 }
 
-TEST(Secrets, NoArgvKeepsThemOutOfEverything) {
+TEST(Secrets, NoArgv_KeepsThemOutOfAllFiles) {
   const RunResult result = Profiled({"--no-argv"});
   EXPECT_THAT(FilesWith(result.logdir, kArgument), testing::IsEmpty());
   EXPECT_THAT(FilesWith(result.logdir, kPlain), testing::IsEmpty());
@@ -74,7 +74,7 @@ TEST(Secrets, NoArgvKeepsThemOutOfEverything) {
 }
 
 // The command of the session is masked in the raw records, too; what the processes record of themselves is not.
-TEST(Secrets, StatusMasksTheCommand) {
+TEST(Secrets, Status_MasksTheCommand) {
   RunOptions options;
   options.tbprof = {"--window=none"};
   const std::unique_ptr<Running> job = StartUnderTbprof(

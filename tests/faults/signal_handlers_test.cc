@@ -13,7 +13,7 @@ using ::testing::SizeIs;
 class NestedWait : public testing::TestWithParam<const char*> {};
 
 // The handler's own wait does not hide the one that it interrupted: a hang is seen.
-TEST_P(NestedWait, InterruptedOneIsStillSeen) {
+TEST_P(NestedWait, InterruptedWait_IsRecorded) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0"};
   const auto running = StartUnderTbprof({Program("nested_waits"), GetParam()}, options);
@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(All, NestedWait, testing::Values("handler", "alternate"
                          [](const auto& kind) { return std::string(kind.param); });
 
 // A handler that forks in the middle of a hook: every record of every process is there, and nothing else.
-TEST(ForkInHandler, RecordsOfAllProcessesAreThere) {
+TEST(ForkInHandler, EachProcess_HasItsRecords) {
   const Pair pair = RunBoth(Program("forks_in_handler"), {"200"}, {"--wait-threshold=0", "--max-profile-size=1GiB"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.facts.count("bad_child"), 0u);

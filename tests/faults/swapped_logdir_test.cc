@@ -54,7 +54,7 @@ class SwappedLogdir : public OtherUserTest {
   const std::string logdir_ = theirs_ + "/logs";
 };
 
-TEST_F(SwappedLogdir, ForALink) {
+TEST_F(SwappedLogdir, Link_IsNotFollowed) {
   const auto running = Start();
   ASSERT_TRUE(AsOther([&] { return Rename(logdir_, theirs_ + "/moved") && Link(victim_, logdir_); }));
   const RunResult result = End(running.get());
@@ -63,7 +63,7 @@ TEST_F(SwappedLogdir, ForALink) {
   EXPECT_TRUE(result.Said(theirs_ + "/moved")) << result.AllSaid();
 }
 
-TEST_F(SwappedLogdir, ForALinkByTheCommandItself) {
+TEST_F(SwappedLogdir, LinkByTheCommand_IsNotFollowed) {
   RunOptions options = Options();
   const std::string script =
       "cd " + theirs_ + " && mv logs moved && ln -s " + victim_ + " logs && cat /proc/self/status | grep ^Uid";
@@ -73,14 +73,14 @@ TEST_F(SwappedLogdir, ForALinkByTheCommandItself) {
   EXPECT_THAT(FilesBelow(theirs_ + "/moved", ".xplane.pb"), SizeIs(1)) << result.AllSaid();
 }
 
-TEST_F(SwappedLogdir, ForADirectory) {
+TEST_F(SwappedLogdir, Directory_IsNotUsed) {
   const auto running = Start();
   ASSERT_TRUE(AsOther([&] { return Rename(logdir_, theirs_ + "/moved") && mkdir(logdir_.c_str(), 0777) == 0; }));
   ExpectWhole(End(running.get()), theirs_ + "/moved");
   EXPECT_THAT(FilesBelow(logdir_, ""), IsEmpty());
 }
 
-TEST_F(SwappedLogdir, WithItsParent) {
+TEST_F(SwappedLogdir, Parent_IsNotFollowed) {
   fs::create_directories(theirs_ + "/inner");
   ASSERT_EQ(chown((theirs_ + "/inner").c_str(), kOther, kOther), 0);
   RunOptions options = Options();
@@ -92,7 +92,7 @@ TEST_F(SwappedLogdir, WithItsParent) {
   ExpectWhole(End(running.get()), theirs_ + "/moved/logs");
 }
 
-TEST_F(SwappedLogdir, BeforeACapture) {
+TEST_F(SwappedLogdir, BeforeACapture_IsNotFollowed) {
   const auto running = Start({"--window-duration=100ms"});
   ASSERT_TRUE(AsOther([&] { return Rename(logdir_, theirs_ + "/moved") && Link(victim_, logdir_); }));
   kill(running->pid(), SIGUSR1);
@@ -101,7 +101,7 @@ TEST_F(SwappedLogdir, BeforeACapture) {
   EXPECT_THAT(FilesBelow(theirs_ + "/moved", ".xplane.pb"), SizeIs(2)) << result.AllSaid();
 }
 
-TEST_F(SwappedLogdir, ForANameThatATerminalWouldObey) {
+TEST_F(SwappedLogdir, NameWithControlCharacters_IsEscaped) {
   const std::string moved = theirs_ + "/\x1b]0;x\x07\nline";
   for (const bool fails : {false, true}) {
     const auto running = Start({"--keep-spool"});
@@ -128,7 +128,7 @@ class SwappedBeneath : public SwappedLogdir {
   }
 };
 
-TEST_F(SwappedBeneath, Plugins) {
+TEST_F(SwappedBeneath, Plugins_IsNotFollowed) {
   const auto running = Start();
   ASSERT_TRUE(
       AsOther([&] { return Rename(logdir_ + "/plugins", logdir_ + "/old") && Link(victim_, logdir_ + "/plugins"); }));
@@ -140,7 +140,7 @@ TEST_F(SwappedBeneath, Plugins) {
   ExpectWhole(result, logdir_);
 }
 
-TEST_F(SwappedBeneath, PluginsProfile) {
+TEST_F(SwappedBeneath, PluginsProfile_IsNotFollowed) {
   ASSERT_TRUE(AsOther([&] { return mkdir((logdir_ + "/plugins").c_str(), 0755) == 0; }));
   const auto running = Start();
   ASSERT_TRUE(AsOther([&] {
@@ -150,7 +150,7 @@ TEST_F(SwappedBeneath, PluginsProfile) {
   EXPECT_TRUE(End(running.get()).Said("is a symbolic link"));
 }
 
-TEST_F(SwappedBeneath, TheHiddenDirectory) {
+TEST_F(SwappedBeneath, HiddenDirectory_IsNotFollowed) {
   const auto running = Start();
   ASSERT_TRUE(
       AsOther([&] { return Rename(logdir_ + "/.tbprof", logdir_ + "/old") && Link(victim_, logdir_ + "/.tbprof"); }));
@@ -159,7 +159,7 @@ TEST_F(SwappedBeneath, TheHiddenDirectory) {
   EXPECT_THAT(FilesBelow(theirs_, ".spool"), IsEmpty());
 }
 
-TEST_F(SwappedBeneath, TheRunsName) {
+TEST_F(SwappedBeneath, RunName_IsNotFollowed) {
   const auto running = Start();
   fs::create_directory(victim_ + "/inner");
   ASSERT_EQ(chown((logdir_ + "/plugins/profile").c_str(), kOther, kOther), 0);
@@ -168,7 +168,7 @@ TEST_F(SwappedBeneath, TheRunsName) {
   fs::remove(victim_ + "/inner");
 }
 
-TEST_F(SwappedBeneath, AnotherSpoolOfTheSameName) {
+TEST_F(SwappedBeneath, SpoolOfTheSameName_IsNotUsed) {
   const auto running = Start();
   const std::vector<std::string> spools = FilesBelow(logdir_ + "/.tbprof", ".spool");
   ASSERT_THAT(spools, SizeIs(1));
@@ -184,7 +184,7 @@ TEST_F(SwappedBeneath, AnotherSpoolOfTheSameName) {
 }
 
 // Their directory at the hidden one's name: nothing of ours is put into it.
-TEST_F(SwappedBeneath, AHiddenDirectoryOfTheirs) {
+TEST_F(SwappedBeneath, HiddenDirectoryOfTheirs_IsNotUsed) {
   ASSERT_TRUE(AsOther([&] { return mkdir((logdir_ + "/.tbprof").c_str(), 0777) == 0; }));
   const auto running = Start();
   EXPECT_TRUE(fs::is_empty(logdir_ + "/.tbprof"));
@@ -217,14 +217,14 @@ class OnTheWay : public SwappedLogdir {
   const std::string local_ = root_ / "local";
 };
 
-TEST_F(OnTheWay, TheirLinkIsNotFollowed) {
+TEST_F(OnTheWay, TheirLink_IsNotFollowed) {
   ASSERT_TRUE(AsOther([&] { return Link(victim_, theirs_ + "/way"); }));
   for (const std::string& path : {theirs_ + "/way", theirs_ + "/way/logs"}) {
     ExpectLocal(RunWith(path), theirs_ + "/way is a symbolic link of uid 65534");
   }
 }
 
-TEST_F(OnTheWay, TheirFileOrFifo) {
+TEST_F(OnTheWay, TheirFileOrFifo_IsNotUsed) {
   ASSERT_TRUE(AsOther([&] {
     WriteFile(theirs_ + "/file", "");
     return mkfifo((theirs_ + "/fifo").c_str(), 0666) == 0;
@@ -232,7 +232,7 @@ TEST_F(OnTheWay, TheirFileOrFifo) {
   for (const std::string& path : {theirs_ + "/file", theirs_ + "/fifo/logs"}) ExpectLocal(RunWith(path), theirs_);
 }
 
-TEST_F(OnTheWay, TheirLinkBeneathTheirLogdir) {
+TEST_F(OnTheWay, TheirLinkBelowTheirLogdir_IsNotFollowed) {
   for (const std::string name : {"plugins", "plugins/profile", ".tbprof"}) {
     ASSERT_TRUE(AsOther([&] {
       fs::create_directories((fs::path(logdir_) / name).parent_path());
@@ -244,7 +244,7 @@ TEST_F(OnTheWay, TheirLinkBeneathTheirLogdir) {
 }
 
 // The levels change as fast as the other user can rename them.
-TEST_F(OnTheWay, LevelsThatAreSwappedAllTheTime) {
+TEST_F(OnTheWay, LevelsSwappedAllTheTime_RunIsWhole) {
   const std::string level = theirs_ + "/level";
   const pid_t attacker = StartAsOther([&]() -> bool {
     mkdir(level.c_str(), 0777);
@@ -263,7 +263,7 @@ TEST_F(OnTheWay, LevelsThatAreSwappedAllTheTime) {
   waitpid(attacker, nullptr, 0);
 }
 
-TEST_F(OnTheWay, OnesOwnMistakeStopsTheRun) {
+TEST_F(OnTheWay, OwnMistake_StopsTheRun) {
   WriteFile(root_ / "file", "");
   EXPECT_EQ(RunWith(root_ / "file").code(), 125);
   EXPECT_EQ(RunWith(root_ / "file/logs").code(), 125);
@@ -301,7 +301,7 @@ class WithoutRights : public OnTheWay {
   const std::string shared_ = root_ / "shared";
 };
 
-TEST_F(WithoutRights, OfTheirLevelsInASharedDirectory) {
+TEST_F(WithoutRights, TheirLevelsInASharedDirectory_ProfileIsLocal) {
   ASSERT_TRUE(AsOther([&] { return mkdir((shared_ + "/plugins").c_str(), 0700) == 0; }));
   ExpectLocalOfVictim(RunAsVictim(shared_), shared_ + "/plugins");
   ASSERT_TRUE(AsOther([&] { return chmod((shared_ + "/plugins").c_str(), 0755) == 0; }));
@@ -310,21 +310,21 @@ TEST_F(WithoutRights, OfTheirLevelsInASharedDirectory) {
   ExpectLocalOfVictim(RunAsVictim(shared_), shared_ + "/plugins/profile");
 }
 
-TEST_F(WithoutRights, OfWhatTheirRunHasMade) {
+TEST_F(WithoutRights, FilesOfTheirRun_ProfileIsLocal) {
   RunOptions theirs = OptionsOf(kOther, shared_);
   theirs.environment.clear();
   ASSERT_EQ(RunUnderTbprof({Program("ends"), "exit", "5"}, theirs).code(), 5);
   ExpectLocalOfVictim(RunAsVictim(shared_), shared_ + "/plugins/profile");
 }
 
-TEST_F(WithoutRights, OfTheirLogdir) {
+TEST_F(WithoutRights, TheirLogdir_ProfileIsLocal) {
   ASSERT_TRUE(AsOther([&] { return mkdir(logdir_.c_str(), 0700) == 0; }));
   for (const std::string& path : {logdir_, logdir_ + "/mine"}) ExpectLocalOfVictim(RunAsVictim(path), logdir_);
   ASSERT_TRUE(AsOther([&] { return chmod(logdir_.c_str(), 0755) == 0; }));
   for (const std::string& path : {logdir_, logdir_ + "/mine"}) ExpectLocalOfVictim(RunAsVictim(path), logdir_);
 }
 
-TEST_F(WithoutRights, OfTheirSpoolDirectory) {
+TEST_F(WithoutRights, TheirSpoolDirectory_RecordsAreElsewhere) {
   ASSERT_TRUE(AsOther([&] { return mkdir((theirs_ + "/spool").c_str(), 0700) == 0; }));
   for (const std::string& path : {theirs_ + "/spool", theirs_ + "/spool/mine"}) {
     const RunResult result = RunAsVictim(local_ + "/logs", {"--spool-dir=" + path});
@@ -335,8 +335,8 @@ TEST_F(WithoutRights, OfTheirSpoolDirectory) {
   }
 }
 
-// Taken and given back, and a directory that nobody may enter put in its place.
-TEST_F(WithoutRights, ThatChangeAllTheTime) {
+// Taken and given back, and a directory without permissions put in its place.
+TEST_F(WithoutRights, PermissionsThatChange_RunIsWhole) {
   const std::string level = shared_ + "/plugins";
   const pid_t attacker = StartAsOther([&]() -> bool {
     if (!MakeOpenDirectory(level, 0777) || !MakeOpenDirectory(level + "/profile", 0777)) return false;
@@ -358,7 +358,7 @@ TEST_F(WithoutRights, ThatChangeAllTheTime) {
   waitpid(attacker, nullptr, 0);
 }
 
-TEST_F(WithoutRights, OfOnesOwnDirectoryOrRootsStopTheRun) {
+TEST_F(WithoutRights, OwnDirectoryOrRoots_StopsTheRun) {
   for (const uid_t owner : {uid_t{0}, kVictim}) {
     const std::string closed = root_ / ("closed" + std::to_string(owner));
     ASSERT_EQ(mkdir(closed.c_str(), 0555), 0);
@@ -372,7 +372,7 @@ TEST_F(WithoutRights, OfOnesOwnDirectoryOrRootsStopTheRun) {
   }
 }
 
-TEST_F(SwappedLogdir, OnesOwnLinkOnTheWayIsFollowed) {
+TEST_F(SwappedLogdir, OwnLinkInThePath_IsFollowed) {
   fs::create_directories(root_ / "real");
   fs::create_directory_symlink("real", root_ / "home");
   RunOptions options = Options();
@@ -398,7 +398,7 @@ class Found : public SwappedLogdir {
   }
 };
 
-TEST_F(Found, AnotherUsersSpoolIsLeftAlone) {
+TEST_F(Found, SpoolOfAnotherUser_IsLeft) {
   const std::string spool = MakeSpool(victim_ + "/logs");
   fs::create_directories(theirs_ + "/.tbprof");
   const std::string planted = theirs_ + "/.tbprof/x.spool";
@@ -410,7 +410,7 @@ TEST_F(Found, AnotherUsersSpoolIsLeftAlone) {
   EXPECT_THAT(FilesBelow(root_.path(), ".xplane.pb"), IsEmpty());
 }
 
-TEST_F(Found, ASpoolOfARepositoryStaysInIt) {
+TEST_F(Found, SpoolOfARepository_StaysInIt) {
   const std::string spool = MakeSpool(victim_ + "/logs");
   fs::create_directories(root_ / "repository/tbprof-logs/.tbprof");
   fs::rename(spool, root_ / "repository/tbprof-logs/.tbprof/x.spool");
@@ -421,7 +421,7 @@ TEST_F(Found, ASpoolOfARepositoryStaysInIt) {
   EXPECT_THAT(FilesBelow(root_ / "repository/tbprof-logs", ".xplane.pb"), SizeIs(1)) << result.AllSaid();
 }
 
-TEST_F(Found, ASpoolMakesNoDirectoriesWhereItLikes) {
+TEST_F(Found, SpoolWithAForeignLogdir_MakesNoDirectories) {
   const std::string spool = MakeSpool(victim_ + "/logs");
   RunOptions options;
   options.directory = root_ / "made";
@@ -430,13 +430,13 @@ TEST_F(Found, ASpoolMakesNoDirectoriesWhereItLikes) {
   EXPECT_THAT(FilesBelow(root_ / "made/tbprof-logs", ".xplane.pb"), SizeIs(1)) << result.AllSaid();
 }
 
-TEST_F(Found, AFifoIsNoSpool) {
+TEST_F(Found, Fifo_IsNoSpool) {
   fs::create_directories(theirs_ + "/.tbprof");
   ASSERT_EQ(mkfifo((theirs_ + "/.tbprof/x.spool").c_str(), 0666), 0);
   EXPECT_EQ(RunTbprof({"recover", theirs_}).code(), 0);
 }
 
-TEST_F(Found, AnotherUsersPortIsNotCalled) {
+TEST_F(Found, PortOfAnotherUser_IsNotCalled) {
   const std::string endpoints = root_ / "shared/.tbprof/endpoints/mine";
   fs::create_directories(endpoints);
   const std::string json = R"({"host": "elsewhere", "pid": 1, "rank": 0, "addresses": ["127.0.0.2:9"]})";
@@ -449,7 +449,7 @@ TEST_F(Found, AnotherUsersPortIsNotCalled) {
   EXPECT_TRUE(result.Said("no `tbprof run` of this user")) << result.AllSaid();
 }
 
-TEST_F(SwappedLogdir, AFifoAmongTheSummariesOfOtherRanks) {
+TEST_F(SwappedLogdir, FifoAmongSummariesOfRanks_DoesNotBlock) {
   RunOptions options = Options();
   options.environment = {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}};
   options.tbprof.push_back("--rank-wait=100ms");

@@ -42,7 +42,7 @@ Size SizeOf(pid_t pid) {
   return size;
 }
 
-TEST(Threads, AThousandAliveAndAHundredThousandMade) {
+TEST(Threads, ThousandAliveAndHundredThousandMade_AreRecorded) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0", "--max-profile-size=1GiB", "--trace=thread,io"};
   const Pair pair = RunBoth({Program("many_threads"), "1000", "100000"}, options);
@@ -63,7 +63,7 @@ TEST(Threads, AThousandAliveAndAHundredThousandMade) {
 // Children one after the other: what the launcher holds after a tenth of them it holds at the end.
 class ChildrenInTurn : public testing::TestWithParam<bool> {};
 
-TEST_P(ChildrenInTurn, LauncherDoesNotGrow) {
+TEST_P(ChildrenInTurn, ManyChildren_LauncherDoesNotGrow) {
   const bool by_exec = GetParam();
   std::vector<std::string> command = {Program("many_children"), by_exec ? "2000" : "20000"};
   if (by_exec) command.insert(command.end(), {"exec", "/bin/true"});
@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(All, ChildrenInTurn, testing::Bool(),
                          [](const auto& by_exec) { return by_exec.param ? "Exec" : "Fork"; });
 
 // More at a time than there are slots: they run, and the rest is counted.
-TEST(Children, MoreAtOnceThanSlots) {
+TEST(Children, MoreAtOnceThanSlots_RestIsCounted) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0", "--trace=io"};
   options.timeout_s = 240;
@@ -134,7 +134,7 @@ class BusyLoops {
 };
 
 // Of each child there is one process, with one thread, and nothing of it is lost.
-TEST(Storm, OfForkAndExecBesideBusyLoopsLosesNothing) {
+TEST(Storm, ForkAndExecBesideBusyLoops_NothingIsLost) {
   constexpr int kChildren = 5000;
   const BusyLoops loops(2);
   RunOptions options;
@@ -161,7 +161,7 @@ TEST(Storm, OfForkAndExecBesideBusyLoopsLosesNothing) {
   EXPECT_FALSE(result.Said("lost")) << result.AllSaid();
 }
 
-TEST(Storm, OfForksIsRecorded) {
+TEST(Storm, Forks_AreRecorded) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0", "--max-profile-size=1GiB", "--trace=io"};
   options.timeout_s = 240;
@@ -174,7 +174,7 @@ TEST(Storm, OfForksIsRecorded) {
 }
 
 // Children made while other threads are in malloc and in hooks: none hangs.
-TEST(Storm, BesideThreadsInHooks) {
+TEST(Storm, ForksBesideThreadsInHooks_DoNotHang) {
   RunOptions options;
   options.tbprof = {"--trace=malloc,lock"};
   options.timeout_s = 240;

@@ -9,7 +9,7 @@
 
 namespace tbprof {
 
-// Says where, and abort(), if it is false: a finding.
+// Prints where, and abort(), if it is false: a finding.
 void Require(bool condition, int line = __builtin_LINE(), const char* file = __builtin_FILE());
 
 void CheckTimeline(const absl::StatusOr<Timeline>& timeline);

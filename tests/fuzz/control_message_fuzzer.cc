@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A message of the control socket, read as each of the three: what is understood says the same again.
+// A message of the control socket, read as each of the three: what is parsed is the same when it is written and parsed
+// again.
 #include <cstdint>
 #include <string>
 #include <string_view>

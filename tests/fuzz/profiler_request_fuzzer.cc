@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What arrives at the port, as a message of each kind, and on to the launcher; and as the summary of a Monitor reply.
-// The first byte says how far away the call's deadline is; the rest is the message.
+// The first byte sets how far away the call's deadline is; the rest is the message.
 #include <cstdint>
 #include <string>
 

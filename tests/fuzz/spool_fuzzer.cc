@@ -21,7 +21,7 @@ static constexpr uint32_t kFrameTypes = static_cast<uint32_t>(tbprof::FrameType:
 
 namespace {
 
-// Behind some chunks, by their numbers, what the launcher would store; behind others what the input says of itself.
+// Behind some chunks, by their numbers, what the launcher would store; behind others what the input has.
 // Returns the frame's flags.
 uint16_t AddSummary(std::string* payload) {
   using namespace tbprof;
@@ -58,7 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const SpoolHeader header = MakeSpoolHeader();
     file.assign(reinterpret_cast<const char*>(&header), sizeof(header));
     FrameBuffer frames(0);
-    // What the input says comes later, and counts.
+    // The input's own is read later, and counts.
     const std::string session = R"({"host":"h","run":"r","families":127,"command":["a"]})";
     frames.Append(FrameType::kSession, 0, session.data(), session.size());
     frames.AppendFact(FrameType::kClock, 0, ClockFact{1, 1, 1});

@@ -106,7 +106,7 @@ def unified_memory(check):
     check.facts["host_page_faults"] = [process["gpu"]["host_page_faults"] for process in ran.summary["processes"]]
     for way, times in (("HtoD", ran.fact("to_device")), ("DtoH", ran.fact("to_host"))):
         moved, expected = totals.get(f"unified memory {way}", {"bytes": 0})["bytes"], times * ran.fact("bytes")
-        # The driver fetches ahead and knows its own page sizes.
+        # The driver prefetches, by its own page sizes.
         expect(0.9 * expected <= moved <= 4 * expected, f"{way}: {moved} bytes moved, {expected} touched")
     return ", ".join(f"{row.get('bytes', row.get('count'))} {name}" for name, row in totals.items())
 

@@ -173,7 +173,7 @@ class Fleet:
                 order.shuffle(workers)
                 for worker in workers:
                     answer = self.ask(worker, **task)
-                    # What the first time brings with it (contexts, lazily loaded code) is not asked about.
+                    # What the first time brings with it (contexts, lazily loaded code) is not measured.
                     if answer is not None and number > 0:
                         found[name][worker.name].append(answer)
         return found
@@ -352,7 +352,7 @@ def steps(check):
             if worker.name == "tbprof":
                 verdict.append(f"{task} {by_bare[1]:.3f}")
         theirs = added.get("torch.profiler", 0)
-        # Below what two bare workers differ by it says nothing.
+        # Below the difference of two bare workers it is noise.
         if theirs > 2 * abs(added.get("bare 2", 0)):
             share = added["tbprof"] / theirs
             rows.append(

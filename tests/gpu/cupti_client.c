@@ -41,7 +41,7 @@ static void CUPTIAPI Request(uint8_t** buffer, size_t* size, size_t* most_record
     memset(*buffer, 0, sizeof(void*));
   }
   pthread_mutex_unlock(&mutex);
-  // Zeroed, as CUPTI was told that all are.
+  // Zeroed, as was set for all in CUPTI.
   if (*buffer == NULL) *buffer = calloc(1, kBufferBytes);
   *size = *buffer == NULL ? 0 : kBufferBytes;
   *most_records = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A CUPTI that is another one, and writes down each record before its client sees it: what tbprof was given, beside
-// what its profile says, of one and the same run. Preloaded; its soname has tbprof find it mapped.
+// A CUPTI that is another one, and writes down each record before its client sees it: what tbprof was given, beside its
+// profile, of one and the same run. Preloaded; its soname has tbprof find it mapped.
 //
 //   TEE_CUPTI   the real library's path
 //   TEE_OUT     `OUT.PID` gets the records of device work (cupti_text.h)

@@ -229,7 +229,7 @@ sys.stdin.read()
         raise Skip(f"no Python here has {module}")
 
 
-# Prints what a check asks of a framework first. The first import on a machine reads gigabytes.
+# Prints the facts of a framework that a check needs first. The first import on a machine reads gigabytes.
 WARM = {
     "torch": "import torch; print(torch.__version__, torch.version.cuda, torch.cuda.is_available())",
     "jax": "import jax; print(jax.__version__, jax.default_backend())",

@@ -6,7 +6,7 @@ import re
 from basics import torch_python
 from harness import PROGRAMS, Failed, Skip, expect
 
-# Lines that say how long something took, or what differs from run to run.
+# Lines with durations, or that differ from run to run.
 VARYING = re.compile(r"_ns=|per_second=|_kib=|pid|runtime=")
 # Program, arguments, GPUs needed.
 SUBJECTS = (
@@ -89,7 +89,7 @@ def all_subjects(check, options):
             continue
         try:
             found = subject(check, name, arguments, gpus, options)
-            # Some look at the clock, and others are at work on the GPU meanwhile: told, and tried once more.
+            # Some look at the clock, and others are at work on the GPU meanwhile: reported, and tried once more.
             if found and check.left_s() > 15:
                 first, found = found, subject(check, name, arguments, gpus, options)
                 rows.append((called, f"first: {first}"))

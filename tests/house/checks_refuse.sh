@@ -13,7 +13,7 @@ echo '#include "writer/base/text.h"' >"$work/writer/outputs/xplane.cc"
 echo '// every Nth' >"$work/writer/base/text.h"
 touch "$work/README.md"
 
-# refuses CHECK TEXT: the check fails, and says TEXT.
+# refuses CHECK TEXT: the check fails, and prints TEXT.
 refuses() {
   local said
   if said=$("$TBPROF_ROOT/scripts/$1" "$work" 2>&1); then fail "$1 accepts: $2"; fi

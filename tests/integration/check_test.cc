@@ -26,7 +26,7 @@ void MakeRun(const std::string& logdir, std::string_view place, std::string_view
 constexpr std::string_view kProfile(
     "\x0a\x20\x12\x02/h\x1a\x04\x22\x02\x08\x01\x22\x14\x08\x01\x12\x10\x08\x01\x12\x0cTraceContext");
 
-TEST(Check, ReportsOnStandardOutputAndEndsByItsResult) {
+TEST(Check, Result_IsPrintedAndIsTheExitStatus) {
   const TemporaryDirectory directory;
   MakeRun(directory.path(), "plugins/profile/run", kProfile);
   RunResult result = RunTbprof({"check", directory.path()});
@@ -48,7 +48,7 @@ TEST(Check, ReportsOnStandardOutputAndEndsByItsResult) {
   EXPECT_EQ(json["findings"][0]["id"], "profile-empty");
 }
 
-TEST(Check, TakesTheLogdirFromTheUsualPlaces) {
+TEST(Check, Logdir_OptionVariableOrDefault_IsUsed) {
   const TemporaryDirectory directory;
   MakeRun(directory.path(), "logs/plugins/profile/run", kProfile);
   EXPECT_EQ(RunTbprof({"check", "--logdir", directory / "logs"}).code(), 0);
@@ -63,7 +63,7 @@ TEST(Check, TakesTheLogdirFromTheUsualPlaces) {
   EXPECT_THAT(missing.out, HasSubstr("/tbprof-logs"));
 }
 
-TEST(Check, WrongUsageIs125OnStandardError) {
+TEST(Check, WrongUsage_Is125OnStandardError) {
   for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
            {"check", "/tmp", "/var"}, {"check", ""}, {"check", "gs://bucket/logs"}, {"check", "--keep-spool"}}) {
     const RunResult result = RunTbprof(words);
@@ -80,7 +80,7 @@ TEST(Check, OtherFileSystem_MessageNamesThePathAsGiven) {
   EXPECT_THAT(result.AllSaid(), testing::Not(HasSubstr("logs/x")));
 }
 
-TEST(Check, WhatTbprofWritesPassesAndIsLeftAsItIs) {
+TEST(Check, LogdirOfARun_PassesAndIsUnchanged) {
   const RunResult run = RunUnderTbprof({"/bin/sh", "-c", "sleep 0.01 | cat"});
   ASSERT_EQ(run.code(), 0) << run.AllSaid();
   const auto state = [&] {
@@ -127,7 +127,7 @@ class CheckAsUser : public testing::Test {
   std::vector<std::string> launcher_;
 };
 
-TEST_F(CheckAsUser, RightsAreThoseOfTheUser) {
+TEST_F(CheckAsUser, Permissions_AreThoseOfTheUser) {
   const std::string run = logs_ + "/plugins/profile/run";
   for (const std::string& path : {logs_, logs_ + "/plugins", logs_ + "/plugins/profile"}) chmod(path.c_str(), 0755);
   ASSERT_EQ(chmod(run.c_str(), 0555), 0);
@@ -162,7 +162,7 @@ TEST_F(CheckAsUser, OwnFileThatMayNotBeRead_IsMadeReadable) {
   ASSERT_EQ(chmod(file.c_str(), 0), 0);
   ASSERT_EQ(chmod(events.c_str(), 0), 0);
   if (geteuid() == 0) {
-    // Of somebody else: there is nobody but its owner who may.
+    // Of another user: only its owner may.
     EXPECT_THAT(RunCheck().out, HasSubstr("ask its owner"));
     ASSERT_EQ(chown(file.c_str(), 65534, 65534), 0);
     ASSERT_EQ(chown(events.c_str(), 65534, 65534), 0);

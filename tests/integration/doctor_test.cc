@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tbprof doctor`: each row says PASS here and changes where its condition is provoked.
+// `tbprof doctor`: each row has PASS here and changes where its condition is provoked.
 #include <gmock/gmock.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -60,7 +60,7 @@ class Doctor : public testing::Test {
     const Row& row = rows_[name];
     EXPECT_EQ(row.verdict, verdict) << name << ": " << row.found;
     EXPECT_THAT(row.found, HasSubstr(part));
-    // Whoever complains says what to do.
+    // Each warning has its remedy.
     EXPECT_EQ(row.fix.empty(), verdict == "PASS") << name << ": " << row.found;
   }
 
@@ -70,7 +70,7 @@ class Doctor : public testing::Test {
   std::string verdict_;
 };
 
-TEST_F(Doctor, WhatTheTestsNeedPasses) {
+TEST_F(Doctor, TestEnvironment_EachRowPasses) {
   Ask({});
   for (const char* name :
        {"system", "library", "filter", "memfd", "limits", "preload", "logdir", "leftovers", "proxy", "self-test"}) {
@@ -114,7 +114,7 @@ TEST_F(Doctor, ClockSync_IsANoteOnOneMachineAndAWarningOnSeveral) {
   Expect("clock-sync", "NOTE");
 }
 
-TEST_F(Doctor, TextIsALineEach) {
+TEST_F(Doctor, Text_EachRowIsALine) {
   RunOptions options;
   options.default_logdir = false;
   const RunResult result = RunTbprof({"doctor", "--logdir=" + logdir_, "--", "/bin/true"}, options);
@@ -130,7 +130,7 @@ TEST_F(Doctor, TextIsALineEach) {
   EXPECT_EQ(result.err, "");
 }
 
-TEST_F(Doctor, Commands) {
+TEST_F(Doctor, Commands_EachKind_HasItsVerdict) {
   Ask({"--", "/bin/true"});
   Expect("command", "PASS", "/bin/true");
   Ask({"--", Program("static_program")});
@@ -141,7 +141,7 @@ TEST_F(Doctor, Commands) {
   Expect("command", "FAIL", "cannot find");
 }
 
-TEST_F(Doctor, Proxies) {
+TEST_F(Doctor, Proxies_AreWarnings) {
   RunOptions options;
   options.environment = {{"http_proxy", "http://proxy:3128"}, {"no_proxy", "example.org"}};
   Ask({}, options);
@@ -152,13 +152,13 @@ TEST_F(Doctor, Proxies) {
   Expect("proxy", "PASS");
 }
 
-TEST_F(Doctor, PreloadedLibraries) {
+TEST_F(Doctor, PreloadedLibraries_EachKind_HasItsVerdict) {
   RunOptions options;
   options.environment = {{"LD_PRELOAD", "/no/such/library.so"}};
   Ask({}, options);
   Expect("preload", "WARN", "/no/such/library.so");
   Expect("self-test", "PASS");
-  // The names alone decide; the loader says that it does not find them.
+  // The names alone decide; the loader reports that it does not find them.
   options.environment = {{"LD_PRELOAD", "libasan.so.8"}};
   Ask({}, options);
   Expect("preload", "FAIL", "libasan.so.8");
@@ -167,7 +167,7 @@ TEST_F(Doctor, PreloadedLibraries) {
   Expect("preload", "PASS", "libjemalloc.so.2");
 }
 
-TEST_F(Doctor, LimitsAreSeenAndTried) {
+TEST_F(Doctor, Limits_AreReportedAndTried) {
   RunOptions options;
   // 2000 blocks of 512 bytes (POSIX) or 1024 (bash): less than any segment takes.
   options.launcher = {"/bin/sh", "-c", "ulimit -f 2000; exec \"$@\"", "sh"};
@@ -176,7 +176,7 @@ TEST_F(Doctor, LimitsAreSeenAndTried) {
   Expect("self-test", "FAIL", "ulimit -f leaves no room for records");
 }
 
-TEST_F(Doctor, LogDirectories) {
+TEST_F(Doctor, LogDirectories_EachKind_HasItsVerdict) {
   WriteFile(directory_ / "file", "");
   logdir_ = directory_ / "file";
   Ask({});
@@ -190,7 +190,7 @@ TEST_F(Doctor, LogDirectories) {
   Expect("logdir", "PASS", logdir_);
 }
 
-TEST_F(Doctor, LeftOverSpools) {
+TEST_F(Doctor, LeftOverSpools_AreReported) {
   ASSERT_EQ(mkdir(logdir_.c_str(), 0755), 0);
   const std::string place = logdir_ + "/.tbprof";
   ASSERT_EQ(mkdir(place.c_str(), 0755), 0);
@@ -208,13 +208,13 @@ TEST_F(Doctor, LeftOverSpools) {
   fclose(file);
 }
 
-TEST_F(Doctor, SpoolsInMemoryAreNamed) {
+TEST_F(Doctor, SpoolsInMemory_AreAWarning) {
   if (access("/dev/shm", W_OK) != 0) GTEST_SKIP() << "no tmpfs at /dev/shm";
   Ask({"--spool-dir=/dev/shm"});
   Expect("spool", "WARN", "tmpfs");
 }
 
-TEST_F(Doctor, TheViewerIsFoundWithoutRunningPython) {
+TEST_F(Doctor, Viewer_IsFoundWithoutRunningPython) {
   // A virtual environment as far as its files go; its python would fail.
   const std::string root = directory_ / "venv";
   const std::string packages = root + "/lib/python3.11/site-packages";
@@ -251,7 +251,7 @@ std::string MakeVenv(const std::string& root) {
   return packages;
 }
 
-TEST_F(Doctor, ViewerOfTheCommandsPython) {
+TEST_F(Doctor, Viewer_OfTheCommandsPython_IsFound) {
   const std::string root = directory_ / "venv";
   const std::string packages = MakeVenv(root);
   for (const char* program : {"/bin/python", "/bin/torchrun"}) {
@@ -264,7 +264,7 @@ TEST_F(Doctor, ViewerOfTheCommandsPython) {
   Expect("viewer", "PASS", root + "/bin/python");
 }
 
-TEST_F(Doctor, RunNamesAViewerThatTheCommandsPythonLacks) {
+TEST_F(Doctor, Run_CommandsPythonLacksAViewer_IsNamed) {
   const std::string root = directory_ / "venv";
   const std::string packages = MakeVenv(root);
   const std::string missing = "viewer missing in the command's Python: " + root + "/bin/python -m pip install ";
@@ -276,7 +276,7 @@ TEST_F(Doctor, RunNamesAViewerThatTheCommandsPythonLacks) {
   EXPECT_FALSE(RunUnderTbprof({root + "/bin/python", "x.py"}).Said("viewer missing"));
 }
 
-TEST_F(Doctor, AMissingLibraryFails) {
+TEST_F(Doctor, MissingLibrary_Fails) {
   RunOptions options;
   options.environment = {{"TBPROF_LIBRARY_DIR", directory_.path()}};
   Ask({}, options);
@@ -284,7 +284,7 @@ TEST_F(Doctor, AMissingLibraryFails) {
   Expect("self-test", "FAIL", "libtbprof_preload.so");
 }
 
-TEST_F(Doctor, InsideARun) {
+TEST_F(Doctor, InsideARun_PreloadIsAWarning) {
   RunOptions options;
   const RunResult result = RunUnderTbprof({Tbprof(), "doctor", "--json", "--logdir=" + logdir_}, options);
   const auto json = nlohmann::json::parse(result.out, nullptr, false);
@@ -323,7 +323,7 @@ class DoctorOfGpus : public Doctor {
   std::string python_;
 };
 
-TEST_F(DoctorOfGpus, EveryPartIsNamedWithItsVersion) {
+TEST_F(DoctorOfGpus, EachPart_IsNamedWithItsVersion) {
   AskOn("cuda13");
   Expect("driver", "PASS", "driver of CUDA 13.0, 1 GPU: NVIDIA H200 (simulated)");
   Expect("cuda", "PASS", "runtime 13.0 (" + Sim("cuda13/libcudart.so.13"));
@@ -333,14 +333,14 @@ TEST_F(DoctorOfGpus, EveryPartIsNamedWithItsVersion) {
   Expect("cupti", "PASS", "CUPTI of CUDA 12.4 or newer (" + Sim("cuda12/libcupti.so.12"));
 }
 
-TEST_F(DoctorOfGpus, AMachineWithoutAGpuIsFine) {
+TEST_F(DoctorOfGpus, MachineWithoutAGpu_Passes) {
   if (access("/proc/driver/nvidia/version", F_OK) == 0) GTEST_SKIP() << "this machine has a GPU";
   AskOn("nodriver");
   Expect("driver", "PASS", "no GPU to record: no NVIDIA driver (libcuda.so.1");
   Expect("cupti", "PASS", "without a driver none is needed");
 }
 
-TEST_F(DoctorOfGpus, ADriverThatDoesNotWork) {
+TEST_F(DoctorOfGpus, BrokenDriver_IsAWarning) {
   AskOn("cuda13", "", "no_device");
   Expect("driver", "WARN", "cuInit answers 100: no CUDA-capable device is detected");
   AskOn("cuda13", "", "", {{"CUDA_VISIBLE_DEVICES", ""}});
@@ -358,7 +358,7 @@ TEST_F(DoctorOfGpus, ADriverThatDoesNotWork) {
   Expect("cupti", "PASS", Sim("cuda13/libcupti.so.13"));
 }
 
-TEST_F(DoctorOfGpus, CuptiThatDoesNotSuit) {
+TEST_F(DoctorOfGpus, UnsuitableCupti_IsAWarning) {
   AskOn("cuda13", "version=130100");
   Expect("cupti", "WARN", "CUPTI of CUDA 13.1");
   EXPECT_THAT(rows_["cupti"].found, HasSubstr("newer than the driver, of CUDA 13.0"));
@@ -374,7 +374,7 @@ TEST_F(DoctorOfGpus, CuptiThatDoesNotSuit) {
   Expect("cupti", "WARN", mixed.path() + "/libcupti.so.12): older than the driver, of CUDA 13.0");
 }
 
-TEST_F(DoctorOfGpus, AMissingCuptiIsNamedWithEachPathThatWasTried) {
+TEST_F(DoctorOfGpus, MissingCupti_EachTriedPathIsNamed) {
   Libraries lacking;
   lacking.Add(Sim("cuda13/libcuda.so.1"));
   lacking.Add(Sim("cuda13/libcudart.so.13"));
@@ -391,7 +391,7 @@ TEST_F(DoctorOfGpus, AMissingCuptiIsNamedWithEachPathThatWasTried) {
   }
 }
 
-TEST_F(DoctorOfGpus, WheelsOfPythonAreFound) {
+TEST_F(DoctorOfGpus, PythonWheels_AreFound) {
   const std::string lib = directory_ / "python/lib/python3.11/site-packages/nvidia/cu13/lib";
   std::filesystem::create_directories(lib);
   std::filesystem::copy(Sim("cuda13/libcudart.so.13"), lib + "/libcudart.so.13");
@@ -403,7 +403,7 @@ TEST_F(DoctorOfGpus, WheelsOfPythonAreFound) {
   Expect("cupti", "PASS", lib + "/libcupti.so.13");
 }
 
-// Those of a cloned repository run as whoever asks about it.
+// Those of a cloned repository would run as the user who runs doctor.
 TEST_F(DoctorOfGpus, LibrariesOfACommandsPython_AreReadNotLoaded) {
   const std::string packages = directory_ / "python/lib/python3.11/site-packages";
   const std::string lib = packages + "/nvidia/cu13/lib", home = directory_ / "cuda";
@@ -452,7 +452,7 @@ TEST_F(DoctorOfGpus, LibrariesOfTheWorkingDirectory_AreNotLoaded) {
   }
 }
 
-TEST_F(DoctorOfGpus, OurOwnLibraryForGpusMustBeThere) {
+TEST_F(DoctorOfGpus, OwnGpuLibraryMissing_Fails) {
   const std::string libraries = directory_ / "half";
   std::filesystem::create_directories(libraries);
   std::filesystem::create_symlink(std::string(TBPROF_BUILD_DIR) + "/lib/tbprof/libtbprof_preload.so",

@@ -55,7 +55,7 @@ class HalfInstallation : public testing::Test {
     EXPECT_THAT(stopped.out, IsEmpty());
     EXPECT_THAT(stopped.err, IsEmpty());
     EXPECT_THAT(stopped.said, testing::ElementsAre(AllOf(HasSubstr(Path(kPreload)), HasSubstr(cause))));
-    // Asked for, the command runs, and has nothing of ours on its stderr.
+    // If requested, the command runs, and has nothing of ours on its stderr.
     const RunResult ran = Run({"--on-error=run"});
     EXPECT_EQ(ran.code(), 7);
     EXPECT_EQ(ran.out, "ran\n");

@@ -7,7 +7,7 @@
 //   std::vector<Event> waits = pair.profiled.profile->Named("pthread_mutex_lock");
 //
 // Every run has a directory of its own with a fresh logdir in it; it is removed when the run's result is, but kept when
-// the test has failed. A program tells a test what it knows (addresses, counts) through the file named in TEST_FACTS
+// the test has failed. A program reports to a test what it did (addresses, counts) through the file named in TEST_FACTS
 // (programs/facts.h), so that its output can be compared.
 #ifndef TBPROF_TESTS_INTEGRATION_HARNESS_H_
 #define TBPROF_TESTS_INTEGRATION_HARNESS_H_

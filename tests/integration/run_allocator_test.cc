@@ -18,7 +18,7 @@ constexpr int64_t kMiB = 1 << 20;
 
 nlohmann::json AllocatorOf(const RunResult& result) { return result.summary["processes"][0]["allocator"]; }
 
-TEST(Allocator, TotalsAreExact) {
+TEST(Allocator, Totals_AreExact) {
   // What libc and the start of the process add is the same in both.
   const Pair none = RunBoth(Program("allocations"), {"0"});
   ASSERT_TRUE(none.Same());
@@ -31,7 +31,7 @@ TEST(Allocator, TotalsAreExact) {
   EXPECT_LT(after["live_bytes"].get<int64_t>() - before["live_bytes"].get<int64_t>(), 8192);
 }
 
-TEST(Allocator, SamplesLiveAndPeakBytes) {
+TEST(Allocator, Samples_GiveLiveAndPeakBytes) {
   const Pair pair = RunBoth(Program("heap"));
   ASSERT_TRUE(pair.Same());
   const nlohmann::json totals = AllocatorOf(pair.profiled);
@@ -76,7 +76,7 @@ bool HasFrame(const std::string& path, FrameType type) {
   return false;
 }
 
-TEST(Allocator, SamplesGetFewerAndStayRightWhenTheSpoolGrowsTooFast) {
+TEST(Allocator, SpoolGrowsTooFast_FewerSamplesStayRight) {
   RunOptions options;
   options.tbprof = {"--spool-rate=30MiB", "--keep-spool"};
   const auto running = StartUnderTbprof({Program("churn")}, options);
@@ -109,7 +109,7 @@ TEST(Allocator, SamplesGetFewerAndStayRightWhenTheSpoolGrowsTooFast) {
       << result.summary["notes"].dump();
 }
 
-TEST(Allocator, LargeBlocksAreEvents) {
+TEST(Allocator, LargeBlocks_AreEvents) {
   const RunResult result = RunUnderTbprof({Program("heap")});
   ASSERT_NE(result.profile, nullptr);
   std::vector<Event> large;
@@ -125,14 +125,14 @@ TEST(Allocator, LargeBlocksAreEvents) {
   EXPECT_EQ(frees, 1);
 }
 
-TEST(Allocator, StubOfAProgramAtAFixedAddressIsNoAllocatorOfItsOwn) {
+TEST(Allocator, ProgramAtAFixedAddress_HasNoAllocatorOfItsOwn) {
   const Pair pair = RunBoth(Program("fixed_address"));
   ASSERT_TRUE(pair.Same());
   EXPECT_GE(AllocatorOf(pair.profiled)["allocations"], 1000);
   EXPECT_EQ(pair.profiled.summary["processes"][0]["state"], "recorded") << pair.profiled.summary["processes"];
 }
 
-// The records and the counters, which other code keeps, tell the same.
+// The records and the counters, which other code keeps, agree.
 void ExpectAllThere(const nlohmann::json& process) {
   const nlohmann::json& exact = process["exact_heap"];
   const nlohmann::json& counted = process["allocator"];
@@ -144,7 +144,7 @@ void ExpectAllThere(const nlohmann::json& process) {
 
 #if defined(__x86_64__)
 // Counts and records hold when a signal handler that allocates comes between any two instructions of a hook.
-TEST(Allocator, WhatAHandlerAllocatesAtAnyInstructionIsCounted) {
+TEST(Allocator, HandlerAllocatesAtAnyInstruction_IsCounted) {
   for (const bool exact : {false, true}) {
     SCOPED_TRACE(exact ? "exact" : "default");
     RunOptions options;
@@ -178,7 +178,7 @@ class ExactAllocator : public testing::TestWithParam<const char*> {
   RunOptions options_;
 };
 
-TEST_P(ExactAllocator, EveryFunctionsBlocksAreRecorded) {
+TEST_P(ExactAllocator, EachFunction_BlocksAreRecorded) {
   const Pair pair = RunBoth({Program("allocations"), "1000"}, options_);
   ASSERT_TRUE(pair.Same());
   const nlohmann::json process = pair.profiled.summary["processes"][0];
@@ -188,7 +188,7 @@ TEST_P(ExactAllocator, EveryFunctionsBlocksAreRecorded) {
   EXPECT_GE(process["exact_heap"]["temporary"], 7000) << "each but realloc's";
 }
 
-TEST_P(ExactAllocator, WhatStaysAndWhatMakesThePeakIsKnownByPlace) {
+TEST_P(ExactAllocator, LiveAndPeakBlocks_AreKnownByPlace) {
   for (const bool killed : {false, true}) {
     SCOPED_TRACE(killed);
     const std::string end = killed ? "kill" : "return";
@@ -232,7 +232,7 @@ TEST_P(ExactAllocator, WhatStaysAndWhatMakesThePeakIsKnownByPlace) {
 INSTANTIATE_TEST_SUITE_P(Stamps, ExactAllocator, testing::Values("1", "16"));
 
 // pthread_create takes memory below a hook, and threads begin in one.
-TEST(Allocator, PlacesAreNoneOfTbprofsOwn) {
+TEST(Allocator, Places_AreNotInTbprof) {
   const Pair pair = RunBoth({Program("threads")}, [] {
     RunOptions options;
     options.tbprof = {"--malloc-interval=1"};
@@ -252,7 +252,7 @@ TEST(Allocator, PlacesAreNoneOfTbprofsOwn) {
   EXPECT_TRUE(by_pthread_create) << "or the test shows nothing: " << pair.profiled.summary["allocation_sites"];
 }
 
-TEST(Allocator, OffMeansOff) {
+TEST(Allocator, Off_RecordsNothing) {
   RunOptions options;
   options.tbprof = {"--malloc=off"};
   const RunResult result = RunUnderTbprof({Program("heap")}, options);

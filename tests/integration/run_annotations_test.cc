@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs say about themselves by NVTX, through its own header.
+// Annotations of programs by NVTX, through its own header.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -16,12 +16,12 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// Ranges of a line nest; the converter's own check says so for every profile. Here: who contains whom.
+// Ranges of a line nest; the converter's own check verifies that for every profile. Here: who contains whom.
 bool Contains(const Event& outer, const Event& inner) {
   return outer.line == inner.line && outer.start_ps <= inner.start_ps && inner.end_ps() <= outer.end_ps();
 }
 
-TEST(Annotations, RangesMarksDomainsAndPayloads) {
+TEST(Annotations, RangesMarksDomainsAndPayloads_AreEvents) {
   const Pair pair = RunBoth(Program("annotations"), {"nest"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -51,7 +51,7 @@ TEST(Annotations, RangesMarksDomainsAndPayloads) {
   }
 }
 
-TEST(Annotations, AreStepsWhereTheirNamesSaySo) {
+TEST(Annotations, StepNames_AreSteps) {
   const Pair pair = RunBoth(Program("annotations"), {"nest"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.summary["steps"]["count"], 100);
@@ -67,7 +67,7 @@ TEST(Annotations, AreStepsWhereTheirNamesSaySo) {
   EXPECT_TRUE(RunTbprof({"run", "--step-marker=[", "--", "true"}).Said("expected a regular expression"));
 }
 
-TEST(Annotations, RangesThatEndOnOtherThreads) {
+TEST(Annotations, RangesThatEndOnOtherThreads_AreMatched) {
   const Pair pair = RunBoth(Program("annotations"), {"across"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -86,7 +86,7 @@ TEST(Annotations, RangesThatEndOnOtherThreads) {
   EXPECT_EQ(open[0].Stat("clipped"), "end");
 }
 
-TEST(Annotations, EndsAndBeginningsWithoutEachOther) {
+TEST(Annotations, UnmatchedEndsAndBeginnings_AreCounted) {
   const Pair pair = RunBoth(Program("annotations"), {"unbalanced"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -98,7 +98,7 @@ TEST(Annotations, EndsAndBeginningsWithoutEachOther) {
   EXPECT_THAT(pair.profiled.summary["notes"].dump(), HasSubstr("10 ends of ranges (NVTX) have no beginning"));
 }
 
-TEST(Annotations, OddNames) {
+TEST(Annotations, InvalidNames_AreReplaced) {
   const Pair pair = RunBoth(Program("annotations"), {"odd"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -108,7 +108,7 @@ TEST(Annotations, OddNames) {
   EXPECT_THAT(profile.Named("(no name)"), SizeIs(5));
 }
 
-TEST(Annotations, OfAKilledProcess) {
+TEST(Annotations, KilledProcess_OpenRangesAreClipped) {
   const RunResult result = RunUnderTbprof({Program("annotations"), "killed"});
   EXPECT_EQ(result.signal(), SIGKILL) << result.AllSaid();
   ASSERT_NE(result.profile, nullptr);
@@ -120,7 +120,7 @@ TEST(Annotations, OfAKilledProcess) {
   EXPECT_FALSE(done[0].Has("clipped"));
 }
 
-TEST(Annotations, MoreNamesThanAreKept) {
+TEST(Annotations, MoreNamesThanTheTable_AreAWarning) {
   const Pair pair = RunBoth(Program("annotations"), {"many", "200000"}, {"--max-profile-size=1GiB"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -130,7 +130,7 @@ TEST(Annotations, MoreNamesThanAreKept) {
   EXPECT_EQ(pair.profiled.summary["records"]["corrupt"], 0);
 }
 
-TEST(Annotations, MoreDomainsThanAreKept) {
+TEST(Annotations, MoreDomainsThanTheTable_AreRecorded) {
   const Pair pair = RunBoth(Program("annotations"), {"domains", "3000"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -141,7 +141,7 @@ TEST(Annotations, MoreDomainsThanAreKept) {
   EXPECT_EQ(profile.Named("string 7")[0].Stat("detail"), "domain 7");
 }
 
-TEST(Annotations, OfForkChildren) {
+TEST(Annotations, ForkChildren_HaveTheirOwnRanges) {
   const Pair pair = RunBoth(Program("annotations"), {"forks"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -155,7 +155,7 @@ TEST(Annotations, OfForkChildren) {
   EXPECT_FALSE(parents[0].Has("clipped"));
 }
 
-TEST(Annotations, StepsAreNotWhatTheBudgetCuts) {
+TEST(Annotations, OverBudget_StepsAreKept) {
   const Pair pair = RunBoth(Program("annotations"), {"short"}, {"--max-profile-size=64KiB"});
   ASSERT_TRUE(pair.Same());
   EXPECT_GT(pair.profiled.summary["records"]["over_budget"], 10'000);
@@ -163,7 +163,7 @@ TEST(Annotations, StepsAreNotWhatTheBudgetCuts) {
   EXPECT_EQ(pair.profiled.summary["steps"]["count"], 30);
 }
 
-TEST(Annotations, MoreStepsThanTheirShareAreCutAsOthers) {
+TEST(Annotations, MoreStepsThanTheirShare_AreCut) {
   const Pair pair = RunBoth(Program("annotations"), {"loop", "200000"}, {"--max-profile-size=64KiB", "--window=all"});
   ASSERT_TRUE(pair.Same());
   const int64_t drawn = pair.profiled.profile->Count("iteration");
@@ -172,13 +172,13 @@ TEST(Annotations, MoreStepsThanTheirShareAreCutAsOthers) {
   EXPECT_EQ(drawn + pair.profiled.summary["records"]["over_budget"].get<int64_t>(), 200'000);
 }
 
-TEST(Annotations, NotTracedAreNotThere) {
+TEST(Annotations, NotTraced_AreNotRecorded) {
   const Pair pair = RunBoth(Program("annotations"), {"nest"}, {"--trace=thread,lock"});
   ASSERT_TRUE(pair.Same());
   EXPECT_THAT(pair.profiled.profile->Named("iteration"), IsEmpty());
 }
 
-TEST(Annotations, AnotherCollectorIsLeftAlone) {
+TEST(Annotations, AnotherCollector_IsKept) {
   RunOptions options;
   options.environment = {{"NVTX_INJECTION64_PATH", "/nonexistent/collector.so"}};
   const Pair pair = RunBoth({Program("annotations"), "nest"}, options);
@@ -188,7 +188,7 @@ TEST(Annotations, AnotherCollectorIsLeftAlone) {
 }
 
 // A library that NVTX opens where LD_PRELOAD was taken away stays out of it.
-TEST(Annotations, WithoutBeingPreloaded) {
+TEST(Annotations, NotPreloaded_IsNotRecorded) {
   RunOptions options;
   const RunResult bare = RunBare({Program("annotations"), "nest"}, options);
   const RunResult result =

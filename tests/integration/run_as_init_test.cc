@@ -29,14 +29,14 @@ pid_t ChildOf(pid_t pid) {
   return text.empty() ? 0 : std::stoi(text);
 }
 
-TEST_F(Init, PassesOnTheStatus) {
+TEST_F(Init, Status_IsPassedOn) {
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "6"}, options_);
   EXPECT_EQ(result.code(), 6);
   ASSERT_NE(result.profile, nullptr) << result.AllSaid();
   EXPECT_TRUE(result.Said("kill -USR1 1")) << result.AllSaid();
 }
 
-TEST_F(Init, TellsASignalByItsNumber) {
+TEST_F(Init, SignalOfTheCommand_Is128PlusItsNumber) {
   // The kernel lets no signal without a handler end process 1.
   const RunResult result = RunUnderTbprof({"/bin/sh", "-c", "kill -KILL $$"}, options_);
   EXPECT_EQ(result.code(), 128 + SIGKILL) << result.AllSaid();
@@ -44,7 +44,7 @@ TEST_F(Init, TellsASignalByItsNumber) {
   EXPECT_EQ(terminated.code(), 128 + SIGTERM) << terminated.AllSaid();
 }
 
-TEST_F(Init, ForwardsWhatTheRuntimeSendsIt) {
+TEST_F(Init, SignalsOfTheRuntime_AreForwarded) {
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60", "handle"}, options_);
   ASSERT_TRUE(running->WaitForFact("warm "));
   const pid_t init = ChildOf(running->pid());
@@ -56,7 +56,7 @@ TEST_F(Init, ForwardsWhatTheRuntimeSendsIt) {
   EXPECT_NE(result.profile, nullptr) << result.AllSaid();
 }
 
-TEST_F(Init, ReapsOrphans) {
+TEST_F(Init, Orphans_AreReaped) {
   const RunResult result = RunUnderTbprof({"/bin/sh", "-c",
                                            "for i in 1 2 3 4 5 6 7 8 9 10; do (/bin/true & ) ; done\n"
                                            "for n in $(seq 1000); do\n"

@@ -73,7 +73,7 @@ pid_t TargetOf(const Job& job) {
   return status.is_object() && !status["pids"].empty() ? status["pids"][0].get<pid_t>() : 0;
 }
 
-TEST(CaptureCommand, ByThePidOfTheLauncherIntoTheRunsOwnLogdir) {
+TEST(CaptureCommand, PidOfTheLauncher_ProfileIsInTheRunsLogdir) {
   const Job job = StartJob({"--window=none"});
   const RunResult capture = RunTbprof({"capture", std::to_string(job.running->pid()), "--duration=300ms"});
   EXPECT_EQ(capture.code(), 0) << capture.AllSaid();
@@ -87,7 +87,7 @@ TEST(CaptureCommand, ByThePidOfTheLauncherIntoTheRunsOwnLogdir) {
   EXPECT_THAT(result.AllSaid(), HasSubstr("asked for by tbprof capture"));
 }
 
-TEST(CaptureCommand, ByThePidOfTheProgramIntoALogdirOfOnesOwn) {
+TEST(CaptureCommand, PidOfTheProgram_ProfileIsInTheGivenLogdir) {
   const Job job = StartJob({"--window=none"});
   const pid_t target = TargetOf(job);
   ASSERT_GT(target, 0);
@@ -101,7 +101,7 @@ TEST(CaptureCommand, ByThePidOfTheProgramIntoALogdirOfOnesOwn) {
   EXPECT_THAT(FilesBelow(job.running->logdir(), ""), ::testing::Not(::testing::Contains(HasSubstr(".capture-"))));
 }
 
-TEST(CaptureCommand, ByItsRunWhoeverElseRuns) {
+TEST(CaptureCommand, RunName_AmongSeveralRuns_IsFound) {
   const Job job = StartJob({"--window=none", "--run=job_17"});
   const Job other = StartJob({"--window=none"});
   const RunResult capture = RunTbprof({"capture", "job_17", "--duration=100ms"});
@@ -115,7 +115,7 @@ TEST(CaptureCommand, ByItsRunWhoeverElseRuns) {
   End(other);
 }
 
-TEST(CaptureCommand, TwoWorkersAndADeadOne) {
+TEST(CaptureCommand, TwoWorkersAndADeadOne_BothAreCaptured) {
   const Job first = StartJob({"--window=none", "--port=0"});
   const Job second = StartJob({"--window=none", "--port=0"});
   ASSERT_FALSE(first.address.empty());
@@ -135,7 +135,7 @@ TEST(CaptureCommand, TwoWorkersAndADeadOne) {
     EXPECT_GT(profile->Count("usleep"), 30);
     ASSERT_EQ(profile->space().hostnames_size(), 1);
     EXPECT_THAT(path, HasSubstr("/" + profile->space().hostnames(0) + ".xplane.pb"));
-    // Both count from the start that they were told, and begin behind it.
+    // Both count from the start in their request, and begin behind it.
     EXPECT_GT(profile->events().at(0).start_ps, 0);
   }
   EXPECT_EQ(RunTbprof({"capture", "127.0.0.1:1", "--retries=0", "--logdir", logs.path()}).code(), 2);
@@ -178,7 +178,7 @@ class SilentServer {
   std::thread thread_;
 };
 
-TEST(CaptureCommand, GivesUpAServerThatSendsNoAnswer) {
+TEST(CaptureCommand, ServerThatSendsNoAnswer_IsAnError) {
   const std::pair<std::string, std::string> servers[] = {
       {std::string("\0\0\0\4\0\0\0\0\0", 9), "HTTP/2 is spoken there, but no gRPC call answered in 5s"},
       {"", "the port accepts connections, but sends no HTTP/2 in 5s"}};
@@ -196,7 +196,7 @@ TEST(CaptureCommand, GivesUpAServerThatSendsNoAnswer) {
 }
 
 // The capture lasts longer than a silent server is waited for.
-TEST(CaptureCommand, WaitsForALongCapture) {
+TEST(CaptureCommand, LongCapture_IsWaitedFor) {
   const Job job = StartJob({"--window=none", "--port=0"});
   ASSERT_FALSE(job.address.empty());
   TemporaryDirectory logs;
@@ -206,7 +206,7 @@ TEST(CaptureCommand, WaitsForALongCapture) {
   End(job);
 }
 
-TEST(CaptureCommand, EachRankHasAFile) {
+TEST(CaptureCommand, EachRank_HasAFile) {
   const std::string ranks =
       "for r in 0 1 2; do RANK=$r LOCAL_RANK=$r WORLD_SIZE=3 TEST_FACTS=$TEST_FACTS.$r " + Program("phases") +
       " 10 1 1000 & done; while ! test -f $TEST_FACTS.0; do sleep 0.05; done; "
@@ -234,7 +234,7 @@ std::vector<pid_t> ChildrenOf(pid_t parent, const std::string& program) {
 }
 
 // --follow=all: the command's own end is not that of what is recorded.
-TEST(CaptureCommand, OfProcessesThatOutliveTheCommand) {
+TEST(CaptureCommand, ProcessesThatOutliveTheCommand_AreCaptured) {
   TemporaryDirectory directory;
   RunOptions options;
   options.tbprof = {"--window=none", "--follow=all", "--window-duration=300ms"};
@@ -260,8 +260,8 @@ TEST(CaptureCommand, OfProcessesThatOutliveTheCommand) {
   EXPECT_EQ(running->Wait().code(), 3);
 }
 
-// One is being captured by somebody else, and one was never started.
-TEST(CaptureCommand, LateAndMissingRanksAreNamed) {
+// One is in another capture, and one was never started.
+TEST(CaptureCommand, LateAndMissingRanks_AreNamed) {
   TemporaryDirectory logs;
   const std::string run = "job_late_" + std::to_string(getpid());
   const auto start = [&](const std::string& rank) {
@@ -302,7 +302,7 @@ TEST(CaptureCommand, LateAndMissingRanksAreNamed) {
   const nlohmann::json status = StatusOf(second->pid());
   EXPECT_EQ(status["rank"], 2);
   EXPECT_EQ(status["world_size"], 3);
-  // Of one that was asked for by its number, the others are not missing.
+  // With a number given, the others are not missing.
   TemporaryDirectory one;
   const RunResult single =
       RunTbprof({"capture", std::to_string(first->pid()), "--duration=100ms", "--logdir", one.path()});
@@ -321,7 +321,7 @@ TEST(CaptureCommand, LateAndMissingRanksAreNamed) {
   }
 }
 
-TEST(CaptureCommand, ASecondOneIsToldWhoHasTheFirst) {
+TEST(CaptureCommand, SecondCapture_ErrorNamesTheFirst) {
   const Job job = StartJob({"--window=none", "--window-duration=10m"});
   job.running->Signal(SIGUSR1);
   ASSERT_TRUE(job.running->WaitForError("capture 1"));
@@ -338,7 +338,7 @@ TEST(CaptureCommand, ASecondOneIsToldWhoHasTheFirst) {
   EXPECT_THAT(FilesBelow(job.running->logdir() + "/plugins", ".xplane.pb"), SizeIs(1));
 }
 
-TEST(CaptureCommand, AClientThatDiesLeavesTheWindowToTheRun) {
+TEST(CaptureCommand, ClientThatDies_WindowIsPublishedByTheRun) {
   const Job job = StartJob({"--window=none"});
   TemporaryDirectory own;
   {
@@ -357,7 +357,7 @@ TEST(CaptureCommand, AClientThatDiesLeavesTheWindowToTheRun) {
   End(job);
 }
 
-TEST(CaptureCommand, WhatIsAskedWronglyIsSaidInALine) {
+TEST(CaptureCommand, WrongArguments_AreOneErrorLine) {
   for (const auto& [words, text] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"capture", "::1:6009"}, "an IPv6 address goes in brackets"},
            {{"capture", "host:99999"}, "no HOST:PORT"},
@@ -374,7 +374,7 @@ TEST(CaptureCommand, WhatIsAskedWronglyIsSaidInALine) {
   }
 }
 
-TEST(CaptureCommand, APortThatIsTakenDoesNotStopTheCommand) {
+TEST(CaptureCommand, PortInUse_CommandRuns) {
   const Job job = StartJob({"--window=none", "--port=0"});
   const std::string port = job.address.substr(job.address.find(':') + 1);
   const RunResult other = RunUnderTbprof({"/bin/sh", "-c", "exit 7"}, {.tbprof = {"--window=none", "--port=" + port}});
@@ -386,7 +386,7 @@ TEST(CaptureCommand, APortThatIsTakenDoesNotStopTheCommand) {
   End(job);
 }
 
-TEST(CaptureCommand, TheLogdirKnowsThePortWhileTheRunLives) {
+TEST(CaptureCommand, Endpoints_AreInTheLogdirDuringTheRun) {
   const Job job = StartJob({"--window=none", "--port=0", "--run=known"});
   const std::vector<std::string> files = FilesBelow(job.running->logdir() + "/.tbprof", ".endpoints.json");
   ASSERT_THAT(files, SizeIs(1));
@@ -397,7 +397,7 @@ TEST(CaptureCommand, TheLogdirKnowsThePortWhileTheRunLives) {
   EXPECT_FALSE(std::filesystem::exists(job.running->logdir() + "/.tbprof"));
 }
 
-TEST(Merge, CapturesMadeApartAreLaidOverEachOther) {
+TEST(Merge, SeparateCaptures_AreAligned) {
   const Job job = StartJob({"--window=none", "--port=0"});
   TemporaryDirectory logs;
   for (const char* run : {"--run=one", "--run=two"}) {

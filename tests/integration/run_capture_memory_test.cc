@@ -67,7 +67,7 @@ std::vector<Event> MemoryEventsOf(const Captured& captured, const std::string& a
   return events;
 }
 
-TEST(CaptureMemory, CountsBlocksFromBeforeTheCapture) {
+TEST(CaptureMemory, BlocksFromBeforeTheCapture_AreCounted) {
   const Captured captured = FreeInCapture({});
   ASSERT_NE(captured.profile, nullptr);
   const nlohmann::json heap = captured.summary["processes"][0]["allocator"];
@@ -98,7 +98,7 @@ TEST(CaptureMemory, CountsBlocksFromBeforeTheCapture) {
 }
 
 // Nothing was counted before the capture: what the heap holds is not known, and at least what was freed.
-TEST(CaptureMemory, IsUnknownWhereCountingBeganWithTheCapture) {
+TEST(CaptureMemory, CountingBeganWithTheCapture_IsUnknown) {
   const Captured captured = FreeInCapture({"--window=none"});
   ASSERT_NE(captured.profile, nullptr);
   const nlohmann::json heap = captured.summary["processes"][0]["allocator"];

@@ -23,7 +23,7 @@ RunOptions OnRequest(std::vector<std::string> more = {}) {
 
 void Stop(const Running& running) { WriteFile(running.path() + "/stop", ""); }
 
-TEST(CaptureSignal, OfATargetWithTheDefaultActionIsACapture) {
+TEST(CaptureSignal, TargetWithDefaultAction_IsACapture) {
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, OnRequest());
   const auto target = static_cast<pid_t>(running->WaitForNumber("pid"));
   ASSERT_TRUE(running->WaitForFact("warm "));
@@ -38,7 +38,7 @@ TEST(CaptureSignal, OfATargetWithTheDefaultActionIsACapture) {
   EXPECT_GT(result.profile->Count("usleep"), 3);
 }
 
-TEST(CaptureSignal, AHundredSignalsAreOneCapture) {
+TEST(CaptureSignal, HundredSignals_AreOneCapture) {
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, OnRequest({"--window-duration=1s"}));
   const auto target = static_cast<pid_t>(running->WaitForNumber("pid"));
   ASSERT_TRUE(running->WaitForFact("warm "));
@@ -55,7 +55,7 @@ TEST(CaptureSignal, AHundredSignalsAreOneCapture) {
   EXPECT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
 }
 
-TEST(CaptureSignal, ToAForkChildCountsToo) {
+TEST(CaptureSignal, ForkChild_IsACapture) {
   const auto running = StartUnderTbprof({"/bin/sh", "-c", Program("waits_for_signals") + " 60; exit 4"}, OnRequest());
   const auto target = static_cast<pid_t>(running->WaitForNumber("pid"));
   ASSERT_TRUE(running->WaitForFact("warm "));
@@ -67,9 +67,9 @@ TEST(CaptureSignal, ToAForkChildCountsToo) {
   EXPECT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
 }
 
-// /proc says "caught"; that it is our own handler must not make the launcher forward.
+// /proc has "caught"; that it is our own handler must not make the launcher forward.
 // As `pkill -f train.py` does.
-TEST(CaptureSignal, ToTheLauncherAndTheProgramIsOneCapture) {
+TEST(CaptureSignal, LauncherAndProgram_AreOneCapture) {
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, OnRequest({"--window-duration=500ms"}));
   const auto target = static_cast<pid_t>(running->WaitForNumber("pid"));
   ASSERT_TRUE(running->WaitForFact("warm "));
@@ -82,7 +82,7 @@ TEST(CaptureSignal, ToTheLauncherAndTheProgramIsOneCapture) {
   EXPECT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
 }
 
-TEST(CaptureSignal, ToTheLauncherIsNotForwardedToOurOwnHandler) {
+TEST(CaptureSignal, Launcher_IsNotForwardedToOurHandler) {
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, OnRequest({"--window-duration=500ms"}));
   ASSERT_TRUE(running->WaitForFact("warm "));
   running->Signal(SIGUSR1);
@@ -94,7 +94,7 @@ TEST(CaptureSignal, ToTheLauncherIsNotForwardedToOurOwnHandler) {
   EXPECT_THAT(result.run_directories, SizeIs(1));
 }
 
-TEST(CaptureSignal, GoesToTheProgramsOwnHandler) {
+TEST(CaptureSignal, ProgramsOwnHandler_IsCalled) {
   const auto running =
       StartUnderTbprof({Program("waits_for_signals"), "60", "handle"}, OnRequest({"--capture-signal=USR2"}));
   const auto target = static_cast<pid_t>(running->WaitForNumber("pid"));
@@ -107,7 +107,7 @@ TEST(CaptureSignal, GoesToTheProgramsOwnHandler) {
   EXPECT_THAT(result.run_directories, SizeIs(0)) << result.AllSaid();
 }
 
-TEST(CaptureSignal, NoneInstallsNothing) {
+TEST(CaptureSignal, None_InstallsNothing) {
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, OnRequest({"--capture-signal=none"}));
   const auto target = static_cast<pid_t>(running->WaitForNumber("pid"));
   ASSERT_TRUE(running->WaitForFact("warm "));
@@ -116,7 +116,7 @@ TEST(CaptureSignal, NoneInstallsNothing) {
   EXPECT_EQ(result.signal(), SIGUSR1);
 }
 
-TEST(CaptureSignal, IgnoredStaysIgnored) {
+TEST(CaptureSignal, IgnoredSignal_StaysIgnored) {
   const auto running =
       StartUnderTbprof({"/bin/sh", "-c", "trap '' USR1; exec " + Program("waits_for_signals") + " 60"}, OnRequest());
   const auto target = static_cast<pid_t>(running->WaitForNumber("pid"));
@@ -127,14 +127,14 @@ TEST(CaptureSignal, IgnoredStaysIgnored) {
   EXPECT_EQ(running->Wait().code(), 23);
 }
 
-TEST(CaptureSignal, TheProgramSeesTheDefault) {
+TEST(CaptureSignal, Program_SeesTheDefault) {
   const Pair pair = RunBoth(Program("default_signal"), {"shows"});
   EXPECT_TRUE(pair.Same());
   EXPECT_EQ(pair.bare.code(), 7);
   EXPECT_THAT(pair.bare.out, HasSubstr("at first: 0 default flags 0 restorer 0"));
 }
 
-TEST(CaptureSignal, WhatTheProgramSendsItselfEndsIt) {
+TEST(CaptureSignal, ProgramSignalsItself_Ends) {
   for (const std::string what : {"raises", "timer", "exec"}) {
     const Pair pair = RunBoth(Program("default_signal"), {what});
     EXPECT_TRUE(pair.Same()) << what;
@@ -142,7 +142,7 @@ TEST(CaptureSignal, WhatTheProgramSendsItselfEndsIt) {
   }
 }
 
-TEST(CaptureSignal, WhatItsProcessesSendEachOtherEndsThem) {
+TEST(CaptureSignal, ProcessesSignalEachOther_End) {
   for (const std::string what : {"child", "sibling"}) {
     const Pair pair = RunBoth(Program("default_signal"), {what});
     EXPECT_TRUE(pair.Same()) << what;
@@ -150,14 +150,14 @@ TEST(CaptureSignal, WhatItsProcessesSendEachOtherEndsThem) {
   }
 }
 
-TEST(CaptureSignal, TimeoutThatSendsItEndsTheCommand) {
+TEST(CaptureSignal, TimeoutSendsIt_CommandEnds) {
   RunOptions options;
   const Pair pair = RunBoth({"/usr/bin/timeout", "-s", "USR1", "0.2", "/bin/sh", "-c", "sleep 60"}, options);
   EXPECT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.code(), 124);
 }
 
-TEST(CaptureSignal, ReadGoesOn) {
+TEST(CaptureSignal, SignalDuringRead_ReadContinues) {
   const auto running = StartUnderTbprof(
       {"/bin/sh", "-c", "mkfifo fifo && exec " + Program("default_signal") + " restarts"}, OnRequest());
   const std::string fifo = running->path() + "/fifo";
@@ -177,7 +177,7 @@ TEST(CaptureSignal, ReadGoesOn) {
   EXPECT_EQ(result.out, "read 1 x\n");
 }
 
-TEST(CaptureSignal, PythonSeesTheDefaultAndReplacesIt) {
+TEST(CaptureSignal, Python_SeesTheDefaultAndReplacesIt) {
   const std::string script =
       "import os, signal\n"
       "print(signal.getsignal(signal.SIGUSR1))\n"

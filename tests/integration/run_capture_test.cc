@@ -41,7 +41,7 @@ std::vector<std::string> Spools(const std::string& logdir) {
   return found;
 }
 
-TEST(Capture, OnSignalWhileTheProgramRuns) {
+TEST(Capture, Signal_ProgramRuns_IsPublished) {
   RunOptions options;
   options.tbprof = {"--window=none", "--window-duration=300ms"};
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, options);
@@ -66,7 +66,7 @@ TEST(Capture, OnSignalWhileTheProgramRuns) {
   EXPECT_THAT(result.run_directories, SizeIs(1)) << "--window=none: nothing but the capture";
 }
 
-TEST(Capture, TwoOfThemAndTheRunItself) {
+TEST(Capture, TwoCapturesAndTheRun_AreThreeProfiles) {
   RunOptions options;
   options.tbprof = {"--window-duration=200ms"};
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, options);
@@ -81,7 +81,7 @@ TEST(Capture, TwoOfThemAndTheRunItself) {
   EXPECT_THAT(result.run_directories, SizeIs(3)) << result.AllSaid();
 }
 
-TEST(Capture, OneAtATime) {
+TEST(Capture, SecondSignalDuringACapture_IsRefused) {
   RunOptions options;
   options.tbprof = {"--window=none", "--window-duration=500ms"};
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, options);
@@ -97,7 +97,7 @@ TEST(Capture, OneAtATime) {
   EXPECT_THAT(result.run_directories, SizeIs(1));
 }
 
-TEST(Capture, ForwardedOnlyToAHandlerOfTheProgram) {
+TEST(Capture, Signal_ProgramHasAHandler_IsForwarded) {
   RunOptions options;
   options.tbprof = {"--window=none", "--window-duration=100ms", "--capture-signal=USR2"};
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60", "handle"}, options);
@@ -110,7 +110,7 @@ TEST(Capture, ForwardedOnlyToAHandlerOfTheProgram) {
   EXPECT_EQ(result.out, "signal 12: 1\nfinished\n");
 }
 
-TEST(Capture, EndOfTheProgramEndsIt) {
+TEST(Capture, ProgramEnds_CaptureIsPublished) {
   RunOptions options;
   options.tbprof = {"--window=none", "--window-duration=60s"};
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, options);
@@ -123,7 +123,7 @@ TEST(Capture, EndOfTheProgramEndsIt) {
   ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
 }
 
-TEST(Window, NoneWithoutACaptureLeavesNothing) {
+TEST(Window, None_WithoutACapture_LeavesNoFiles) {
   RunOptions options;
   options.tbprof = {"--window=none"};
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "2"}, options);
@@ -133,7 +133,7 @@ TEST(Window, NoneWithoutACaptureLeavesNothing) {
   EXPECT_TRUE(Spools(result.logdir).empty());
 }
 
-TEST(Window, DelayAndDuration) {
+TEST(Window, DelayAndDuration_AreKept) {
   RunOptions options;
   options.tbprof = {"--window=200ms+300ms"};
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, options);
@@ -148,13 +148,13 @@ TEST(Window, DelayAndDuration) {
   EXPECT_LT(result.profile->Count("usleep"), static_cast<int64_t>(result.Fact("pieces")));
 }
 
-TEST(Window, ProgramEndsBeforeItOpens) {
+TEST(Window, ProgramEndsBeforeItOpens_IsReported) {
   RunOptions options;
   options.tbprof = {"--window=100s+1s"};
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "2"}, options);
   EXPECT_EQ(result.code(), 2);
   EXPECT_FALSE(result.said.empty());
-  // Never silently empty: either no profile and a word about it, or a profile that says so itself.
+  // Never silently empty: either no profile and a line, or a profile with a warning.
   EXPECT_TRUE(result.run_directories.empty() ||
               (result.profile != nullptr && result.profile->space().warnings_size() > 0))
       << result.AllSaid();
@@ -171,7 +171,7 @@ std::vector<std::string> AllEvents(const Profile& profile) {
   return all;
 }
 
-TEST(Spool, ConvertGivesTheSameProfile) {
+TEST(Spool, Convert_GivesTheSameProfile) {
   RunOptions options;
   options.tbprof = {"--keep-spool", "--wait-threshold=0"};
   const RunResult result = RunUnderTbprof({Program("forks")}, options);
@@ -188,12 +188,12 @@ TEST(Spool, ConvertGivesTheSameProfile) {
   EXPECT_EQ(AllEvents(*result.profile), AllEvents(*again));
 }
 
-TEST(Spool, RemovedAfterSuccess) {
+TEST(Spool, ProfilePublished_SpoolIsRemoved) {
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "0"});
   EXPECT_TRUE(Spools(result.logdir).empty());
 }
 
-TEST(Spool, RecoverAfterTheLauncherWasKilled) {
+TEST(Spool, Recover_LauncherKilled_GivesTheProfile) {
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"});
   ASSERT_TRUE(running->WaitForFact("warm "));
   const auto target = static_cast<pid_t>(running->WaitForNumber("pid"));
@@ -240,7 +240,7 @@ TEST(Spool, RecoverAfterTheLauncherWasKilled) {
   EXPECT_TRUE(Spools(result.logdir).empty());
 }
 
-TEST(Spool, OneThatIsStillWrittenIsLeftAlone) {
+TEST(Spool, Recover_SpoolInUse_IsLeft) {
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"});
   ASSERT_TRUE(running->WaitForFact("warm "));
   const RunResult recovered = RunTbprof({"recover", "--logdir=" + running->logdir()});
@@ -250,7 +250,7 @@ TEST(Spool, OneThatIsStillWrittenIsLeftAlone) {
   EXPECT_EQ(running->Wait().code(), 23);
 }
 
-TEST(Spool, DamagedOneGivesWhatIsLeft) {
+TEST(Spool, Convert_DamagedSpool_GivesTheRest) {
   RunOptions options;
   options.tbprof = {"--keep-spool", "--wait-threshold=0"};
   const RunResult result = RunUnderTbprof({Program("survive"), "20000", "return"}, options);

@@ -69,7 +69,7 @@ Size SizeOf(const Running& running) {
           Lines(ReadFile(target_proc + "/maps")).size()};
 }
 
-TEST(Captures, AThousandInARow) {
+TEST(Captures, ThousandInARow_AllArePublished) {
   constexpr size_t kCaptures = 1000;
   RunOptions options;
   options.tbprof = {"--window=none", "--window-duration=5ms", "--log-file=log"};
@@ -89,7 +89,7 @@ TEST(Captures, AThousandInARow) {
   ASSERT_TRUE(capture(50)) << running->Err();
   const Size warm = SizeOf(*running);
   ASSERT_TRUE(capture(kCaptures - 50));
-  // The last one's directory is there a moment before the launcher has heard of it.
+  // The last one's directory is there a moment before the launcher reads the result.
   for (int i = 0; i < 10000 && FilesIn(running->logdir() + "/.tbprof") > 2; ++i) usleep(1000);
   const Size size = SizeOf(*running);
   EXPECT_FALSE(running->Ended());

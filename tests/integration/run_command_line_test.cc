@@ -21,7 +21,7 @@ bool IsRoot() { return geteuid() == 0; }
 
 // ---- words
 
-TEST(Words, OptionsOfTheCommandReachIt) {
+TEST(Words, OptionsOfTheCommand_AreUnchanged) {
   const std::vector<std::string> words = {"--logdir=/x", "-h", "--version", "--",       "--help",
                                           "--run=y",     "",   "a\nb",      "\xff\xc3("};
   std::vector<std::string> command = {Program("surroundings")};
@@ -46,14 +46,14 @@ TEST(Words, OptionsOfTheCommandReachIt) {
   }
 }
 
-TEST(Words, ProfileOfBadArgumentsIsValid) {
+TEST(Words, InvalidArguments_ProfileIsValid) {
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "0", "\xff\xfe", "", "new\nline"});
   ASSERT_NE(result.profile, nullptr);
   EXPECT_FALSE(result.summary.is_discarded());
   EXPECT_THAT(result.said, SizeIs(testing::Gt(3u)));
 }
 
-TEST(Words, EnvironmentAlone) {
+TEST(Words, EnvironmentOnly_OptionsAreUsed) {
   RunOptions options;
   TemporaryDirectory directory;
   options.environment = {
@@ -69,7 +69,7 @@ TEST(Words, EnvironmentAlone) {
   EXPECT_EQ(result.err, "on stderr\n");
 }
 
-TEST(Words, NothingOfOursOnStandardOutput) {
+TEST(Words, StandardOutput_HasNoLinesOfTbprof) {
   const RunResult result = RunUnderTbprof({"/bin/true"});
   EXPECT_EQ(result.out, "");
   EXPECT_EQ(result.err, "");
@@ -78,7 +78,7 @@ TEST(Words, NothingOfOursOnStandardOutput) {
   for (const std::string& line : result.said) EXPECT_EQ(line.find('\x1b'), std::string::npos) << "no colours in a file";
 }
 
-TEST(Words, QuietLeavesErrorsOnly) {
+TEST(Words, Quiet_PrintsErrorsOnly) {
   RunOptions options;
   options.tbprof = {"--quiet"};
   const RunResult result = RunUnderTbprof({"/bin/true"}, options);
@@ -86,7 +86,7 @@ TEST(Words, QuietLeavesErrorsOnly) {
   EXPECT_NE(result.profile, nullptr);
 }
 
-TEST(Words, Disabled) {
+TEST(Words, Disabled_IsAPlainExec) {
   RunOptions options;
   options.environment = {{"TBPROF_DISABLE", "1"}};
   const RunResult result = RunUnderTbprof({Program("waits_for_signals"), "0"}, options);
@@ -96,7 +96,7 @@ TEST(Words, Disabled) {
   EXPECT_EQ(result.Fact("pid"), static_cast<uint64_t>(result.pid)) << "a plain exec";
 }
 
-TEST(Words, SummaryJson) {
+TEST(Words, SummaryJson_IsWritten) {
   TemporaryDirectory directory;
   RunOptions options;
   options.tbprof = {"--summary-json=" + (directory / "summary.json")};
@@ -110,7 +110,7 @@ TEST(Words, SummaryJson) {
 // ---- exit status
 
 class ExitCode : public testing::TestWithParam<int> {};
-TEST_P(ExitCode, IsTheCommands) {
+TEST_P(ExitCode, EachStatus_IsPassedOn) {
   const Pair pair = RunBoth(Program("ends"), {"exit", std::to_string(GetParam())});
   EXPECT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.code(), GetParam());
@@ -118,7 +118,7 @@ TEST_P(ExitCode, IsTheCommands) {
 INSTANTIATE_TEST_SUITE_P(All, ExitCode, testing::Values(0, 1, 3, 125, 126, 127, 255));
 
 class EndBySignal : public testing::TestWithParam<int> {};
-TEST_P(EndBySignal, IsTheCommands) {
+TEST_P(EndBySignal, EachSignal_IsPassedOn) {
   const Pair pair = RunBoth(Program("ends"), {"signal", std::to_string(GetParam())});
   EXPECT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.signal(), GetParam());
@@ -136,24 +136,24 @@ void ExpectRefused(const RunResult& result, int status, const std::string& part)
   EXPECT_EQ(result.out, "") << "the command was started";
 }
 
-TEST(BadInput, CommandMissing) {
+TEST(BadInput, CommandMissing_Is127) {
   ExpectRefused(RunUnderTbprof({"no-such-command-here"}), 127, "no-such-command-here");
   ExpectRefused(RunUnderTbprof({"/no/such/command"}), 127, "/no/such/command");
 }
 
-TEST(BadInput, CommandNotExecutable) {
+TEST(BadInput, CommandNotExecutable_Is126) {
   TemporaryDirectory directory;
   WriteFile(directory / "plain", "#!/bin/sh\necho started\n", 0644);
   ExpectRefused(RunUnderTbprof({directory / "plain"}), 126, directory / "plain");
   ExpectRefused(RunUnderTbprof({directory.path()}), 126, directory.path());
 }
 
-TEST(BadInput, UnknownOptionNamesTheNearest) {
+TEST(BadInput, UnknownOption_NearestIsNamed) {
   ExpectRefused(RunTbprof({"run", "--logdri=/tmp/x", "--", Program("ends"), "exit", "0"}), 125, "--logdir");
 }
 
 // It may be another tool's: the command runs, with a line.
-TEST(BadInput, UnknownVariableIsAWarning) {
+TEST(BadInput, UnknownVariable_IsAWarning) {
   RunOptions options;
   options.environment = {{"TBPROF_LOGDRI", "/tmp/x"}};
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "5"}, options);
@@ -163,12 +163,12 @@ TEST(BadInput, UnknownVariableIsAWarning) {
   EXPECT_TRUE(result.Said("did you mean TBPROF_LOGDIR?")) << result.AllSaid();
 }
 
-TEST(BadInput, NoCommand) {
+TEST(BadInput, NoCommand_Is125) {
   const RunResult result = RunTbprof({"run"});
   EXPECT_EQ(result.code(), 125);
 }
 
-TEST(BadInput, LogdirIsAFile) {
+TEST(BadInput, LogdirIsAFile_Is125) {
   TemporaryDirectory directory;
   WriteFile(directory / "file", "x");
   for (const std::string& logdir : {directory / "file", directory / "file/below"}) {
@@ -181,7 +181,7 @@ TEST(BadInput, LogdirIsAFile) {
   EXPECT_EQ(ReadFile(directory / "file"), "x");
 }
 
-TEST(BadInput, LogdirNotWritable) {
+TEST(BadInput, LogdirNotWritable_Is125) {
   // Of no use to root on an ordinary file system.
   ExpectRefused(RunTbprof({"run", "--logdir=/proc/logs", Program("ends"), "exit", "0"}), 125, "/proc/logs");
   if (!IsRoot()) {
@@ -192,11 +192,11 @@ TEST(BadInput, LogdirNotWritable) {
   }
 }
 
-TEST(BadInput, LogdirInTheCloud) {
+TEST(BadInput, LogdirInTheCloud_Is125) {
   ExpectRefused(RunTbprof({"run", "--logdir=gs://bucket/logs", Program("ends"), "exit", "0"}), 125, "gs://");
 }
 
-TEST(BadInput, OnErrorRunStartsItAnyway) {
+TEST(BadInput, OnErrorRun_CommandRuns) {
   const RunResult result =
       RunTbprof({"run", "--on-error=run", "--logdir=/proc/logs", "--", Program("ends"), "exit", "4"});
   EXPECT_EQ(result.code(), 4);
@@ -204,7 +204,7 @@ TEST(BadInput, OnErrorRunStartsItAnyway) {
   EXPECT_TRUE(result.Said("/proc/logs"));
 }
 
-TEST(BadInput, DefaultLogdirUnusableFallsBack) {
+TEST(BadInput, DefaultLogdirUnusable_FallsBack) {
   TemporaryDirectory temporary;
   RunOptions options;
   options.default_logdir = false;
@@ -216,16 +216,16 @@ TEST(BadInput, DefaultLogdirUnusableFallsBack) {
   EXPECT_FALSE(std::filesystem::is_empty(temporary.path()));
 }
 
-// ---- programs that cannot be recorded run, and the reason is said
+// ---- programs that cannot be recorded run, and the cause is printed
 
-TEST(NotRecorded, StaticProgram) {
+TEST(NotRecorded, StaticProgram_IsNamed) {
   if (access("/sbin/ldconfig", X_OK) != 0) GTEST_SKIP() << "no static program at hand: /sbin/ldconfig is missing";
   const Pair pair = RunBoth(std::vector<std::string>{"/sbin/ldconfig", "--version"}, RunOptions());
   EXPECT_TRUE(SameOutput(pair.bare, pair.profiled));
   EXPECT_TRUE(pair.profiled.Said("static")) << pair.profiled.AllSaid();
 }
 
-TEST(NotRecorded, SetuidProgram) {
+TEST(NotRecorded, SetuidProgram_IsNamed) {
   TemporaryDirectory directory;
   const std::string copy = directory / "setuid";
   std::filesystem::copy_file(Program("ends"), copy);
@@ -247,9 +247,9 @@ TEST(NotRecorded, SetuidProgram) {
   EXPECT_TRUE(pair.profiled.Said("setuid")) << pair.profiled.AllSaid();
 }
 
-TEST(NotRecorded, OtherClassOrArchitecture) {
+TEST(NotRecorded, OtherClassOrArchitecture_IsNamed) {
   TemporaryDirectory directory;
-  // What the kernel does not know goes to a shell, as with env and timeout.
+  // A format unknown to the kernel goes to a shell, as with env and timeout.
   std::string elf = ReadFile(Program("ends"));
   elf[18] = 40;
   elf[19] = 0;
@@ -260,7 +260,7 @@ TEST(NotRecorded, OtherClassOrArchitecture) {
   EXPECT_TRUE(profiled.Said("another machine")) << profiled.AllSaid();
 }
 
-TEST(NotRecorded, ScriptWithoutInterpreterRunsInAShell) {
+TEST(NotRecorded, ScriptWithoutInterpreter_RunsInAShell) {
   TemporaryDirectory directory;
   WriteFile(directory / "script", "echo $((2 + 3)) \"$1\"\nexit 12\n", 0755);
   const RunResult result = RunUnderTbprof({directory / "script", "a b"});
@@ -268,7 +268,7 @@ TEST(NotRecorded, ScriptWithoutInterpreterRunsInAShell) {
   EXPECT_EQ(result.out, "5 a b\n");
 }
 
-TEST(NotRecorded, WrappersThatMoveTheWork) {
+TEST(NotRecorded, WrapperThatMovesTheWork_IsNamed) {
   TemporaryDirectory directory;
   for (const char* name : {"docker", "ssh", "srun", "sudo"}) {
     WriteFile(directory / name, "#!/bin/sh\necho \"wrapper $*\"\n", 0755);
@@ -285,7 +285,7 @@ TEST(NotRecorded, WrappersThatMoveTheWork) {
   }
 }
 
-TEST(Nested, InnerPassesThrough) {
+TEST(Nested, InnerTbprof_RunsTheCommandOnly) {
   RunOptions options;
   const RunResult result =
       RunUnderTbprof({Tbprof(), "run", "--logdir=/proc/none", "--", Program("ends"), "exit", "9"}, options);
@@ -295,7 +295,7 @@ TEST(Nested, InnerPassesThrough) {
   EXPECT_TRUE(result.Said("already inside"));
 }
 
-TEST(Names, SameSecondGivesTwoProfiles) {
+TEST(Names, SameSecond_GivesTwoProfiles) {
   TemporaryDirectory directory;
   RunOptions options;
   options.default_logdir = false;
@@ -322,7 +322,7 @@ TEST(Names, SameSecondGivesTwoProfiles) {
 
 // ---- signals
 
-TEST(Signals, SentToTbprofAloneAreForwardedOnce) {
+TEST(Signals, SentToTbprofAlone_AreForwardedOnce) {
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60", "handle"});
   ASSERT_GT(running->WaitForNumber("pid"), 0);
   for (const int signo : {SIGHUP, SIGINT, SIGUSR2, SIGWINCH, SIGTERM}) {
@@ -335,7 +335,7 @@ TEST(Signals, SentToTbprofAloneAreForwardedOnce) {
   EXPECT_NE(result.profile, nullptr);
 }
 
-TEST(Signals, SentToTheGroupAreNotDoubled) {
+TEST(Signals, SentToTheGroup_AreNotDoubled) {
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60", "handle"});
   ASSERT_GT(running->WaitForNumber("pid"), 0);
   for (const int signo : {SIGINT, SIGHUP, SIGTERM}) {
@@ -348,7 +348,7 @@ TEST(Signals, SentToTheGroupAreNotDoubled) {
   EXPECT_EQ(result.out, "signal 1: 1\nsignal 2: 1\nsignal 15: 1\nfinished\n");
 }
 
-TEST(Signals, TypedOnTheTerminal) {
+TEST(Signals, TypedOnTheTerminal_ArriveOnce) {
   RunOptions options;
   options.terminal = true;
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60", "handle"}, options);
@@ -363,7 +363,7 @@ TEST(Signals, TypedOnTheTerminal) {
   EXPECT_EQ(result.out, "signal 2: 1\nsignal 3: 1\nsignal 15: 1\nfinished\n");
 }
 
-TEST(Signals, DefaultActionEndsBoth) {
+TEST(Signals, DefaultAction_EndsBoth) {
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"});
   ASSERT_TRUE(running->WaitForFact("warm "));
   running->Signal(SIGTERM);

@@ -49,7 +49,7 @@ RunOptions ByHooks(const char* libraries = "cuda13") {
 
 using CudaHooks = Cuda;
 
-TEST_F(CudaHooks, CountWhatCuptiCounts) {
+TEST_F(CudaHooks, Counts_EqualThoseOfCupti) {
   const std::vector<std::vector<std::string>> commands = {{Subject("train"), "40"},
                                                           {Subject("train"), "40", "1000", "graph"},
                                                           {Subject("static_runtime")},
@@ -76,7 +76,7 @@ TEST_F(CudaHooks, CountWhatCuptiCounts) {
 }
 
 // Against what the program did, whatever CUPTI's stand-in counts.
-TEST_F(CudaHooks, SeeTheCallsThatTheRuntimeDoesNotMake) {
+TEST_F(CudaHooks, DriverCalls_AreRecorded) {
   for (const std::string suffix : {"", "_ptsz"}) {
     const Pair pair = RunBoth({Subject("driver_calls" + suffix), "2"}, ByHooks());
     ASSERT_TRUE(pair.Same());
@@ -101,7 +101,7 @@ TEST_F(CudaHooks, SeeTheCallsThatTheRuntimeDoesNotMake) {
 }
 
 // A green context may be current to one thread at a time; its streams take the primary context's events, or none.
-TEST_F(CudaHooks, GreenContextsAreSeenAndLeftAlone) {
+TEST_F(CudaHooks, GreenContexts_AreRecordedAndUnchanged) {
   for (const char* mode : {"", "green_events_apart"}) {
     RunOptions options = ByHooks();
     options.environment.push_back({"CUDASIM_CUDA", mode});
@@ -135,7 +135,7 @@ TEST_F(CudaHooks, FirstClockReadingLate_WorkBeforeItHasTimes) {
   }
 }
 
-TEST_F(CudaHooks, ACallThatIsLeftDoesNotSilenceItsThread) {
+TEST_F(CudaHooks, CallLeftByAJump_ThreadIsStillRecorded) {
   for (const std::string way : {"jump", "stack", "threads", "contexts", "inside"}) {
     RunOptions options = ByHooks();
     if (way == "inside") options.environment.push_back({"CUDASIM_CUDA", "event_signal=7"});
@@ -153,7 +153,7 @@ TEST_F(CudaHooks, ACallThatIsLeftDoesNotSilenceItsThread) {
 }
 
 // It may be counted or not; the one that it is in goes on.
-TEST_F(CudaHooks, ALaunchInsideOfAnotherHarmsNeither) {
+TEST_F(CudaHooks, LaunchInsideALaunch_OuterOneIsRecorded) {
   RunOptions options = ByHooks();
   options.environment.push_back({"CUDASIM_CUDA", "queue_depth=4"});
   const Pair pair = RunBoth({Subject("left_calls"), "handler", "40"}, options);
@@ -165,7 +165,7 @@ TEST_F(CudaHooks, ALaunchInsideOfAnotherHarmsNeither) {
   EXPECT_EQ(counts["GPU 0 without times"], 0);
 }
 
-TEST_F(CudaHooks, ATrainingIsThereKernelByKernel) {
+TEST_F(CudaHooks, Training_EachKernelIsRecorded) {
   const Pair pair = RunBoth({Subject("train"), "40"}, ByHooks());
   ASSERT_TRUE(pair.Same());
   const OnDevice work = DeviceWork(*pair.profiled.profile);
@@ -182,7 +182,7 @@ TEST_F(CudaHooks, ATrainingIsThereKernelByKernel) {
 }
 
 // A kernel runs after its launch has begun, and one after the other in a stream.
-TEST_F(CudaHooks, TheDevicesTimesFitTheHosts) {
+TEST_F(CudaHooks, DeviceTimes_FitTheHosts) {
   const Pair pair = RunBoth({Subject("train"), "40"}, ByHooks());
   ASSERT_TRUE(pair.Same());
   std::map<std::string, int64_t> launched;
@@ -203,7 +203,7 @@ TEST_F(CudaHooks, TheDevicesTimesFitTheHosts) {
   EXPECT_FALSE(ends.empty());
 }
 
-TEST_F(CudaHooks, TakeOverWhereCuptiIsNotToBeHad) {
+TEST_F(CudaHooks, CuptiUnavailable_HooksRecord) {
   struct Case {
     std::string libraries, modes, cause;
   };
@@ -215,7 +215,7 @@ TEST_F(CudaHooks, TakeOverWhereCuptiIsNotToBeHad) {
     EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, 60) << one.modes;
     EXPECT_THAT(Warnings(pair.profiled), HasSubstr("device times are approximate")) << one.modes;
     EXPECT_THAT(Warnings(pair.profiled), HasSubstr(one.cause)) << one.modes;
-    // Not where it was told to use CUPTI and nothing else.
+    // Not with --cuda=cupti.
     RunOptions only = On(one.libraries, one.modes);
     only.tbprof = {"--cuda=cupti"};
     const RunResult without = RunUnderTbprof({Subject("train"), "20"}, only);
@@ -225,7 +225,7 @@ TEST_F(CudaHooks, TakeOverWhereCuptiIsNotToBeHad) {
 }
 
 // Our thread looks at events of its own all the while.
-TEST_F(CudaHooks, DoNotBreakACapture) {
+TEST_F(CudaHooks, StreamCapture_IsUnchanged) {
   const Pair pair = RunBoth({Subject("large_graph"), "100", "3", "1000", "global"}, ByHooks());
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.code(), 0);
@@ -233,7 +233,7 @@ TEST_F(CudaHooks, DoNotBreakACapture) {
 }
 
 // docs/decisions/016
-TEST_F(CudaHooks, ALibraryKeepsTheRuntimeItWasLinkedTo) {
+TEST_F(CudaHooks, Library_KeepsItsOwnRuntime) {
   RunOptions options = ByHooks();
   for (auto& [name, value] : options.environment) {
     if (name == "LD_LIBRARY_PATH") value = Sim("cuda13") + ":" + Sim("cuda12");
@@ -244,7 +244,7 @@ TEST_F(CudaHooks, ALibraryKeepsTheRuntimeItWasLinkedTo) {
   EXPECT_THAT(pair.profiled.out, HasSubstr("package13: runtime=13000 allocates=0"));
 }
 
-TEST_F(CudaHooks, NothingOfThemReachesTheProgram) {
+TEST_F(CudaHooks, EachProgram_OutputIsTheBareOne) {
   for (const char* subject :
        {"faults", "launches", "graphs", "ranks", "rival_linked", "rival_opened", "train_cuda12"}) {
     for (const char* libraries : {"cuda13", "cuda12"}) {

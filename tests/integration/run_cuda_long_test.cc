@@ -41,7 +41,7 @@ std::vector<nlohmann::json> LimitedGaps(const nlohmann::json& summary) {
   return limited;
 }
 
-// The capture that was asked for by a signal: the only profile while the program runs.
+// The capture requested by a signal: the only profile while the program runs.
 nlohmann::json SummaryOfCapture(const Running& running) {
   for (const auto& run : std::filesystem::directory_iterator(running.logdir() + "/plugins/profile")) {
     return nlohmann::json::parse(ReadFile(run.path() / "summary.json"), nullptr, false);

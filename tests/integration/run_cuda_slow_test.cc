@@ -38,7 +38,7 @@ void ExpectAllAccounted(const RunResult& result) {
   EXPECT_GT(recorded, launched / 10);
 }
 
-TEST_F(CudaLoad, AMillionKernels) {
+TEST_F(CudaLoad, MillionKernels_AllAreAccounted) {
   RunOptions options = On("cuda13");
   options.tbprof = {"--window=all"};
   const RunResult result = RunUnderTbprof({Subject("launches"), "4", "250000", "100"}, options);
@@ -47,7 +47,7 @@ TEST_F(CudaLoad, AMillionKernels) {
   ExpectAllAccounted(result);
 }
 
-TEST_F(CudaLoad, AMillionNodesOfGraphs) {
+TEST_F(CudaLoad, MillionGraphNodes_AllAreAccounted) {
   RunOptions options = On("cuda13");
   options.tbprof = {"--window=all"};
   const std::vector<std::string> command = {Subject("large_graph"), "100000", "10", "10"};

@@ -23,7 +23,7 @@ using ::testing::Not;
 using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
-TEST_F(Cuda, ATrainingIsThereKernelByKernel) {
+TEST_F(Cuda, Training_EachKernelIsRecorded) {
   const Pair pair = RunBoth({Subject("train"), "40"}, On("cuda13"));
   ASSERT_TRUE(pair.Same());
   const OnDevice work = DeviceWork(*pair.profiled.profile);
@@ -45,7 +45,7 @@ TEST_F(Cuda, ATrainingIsThereKernelByKernel) {
   EXPECT_FALSE(pair.profiled.profile->Named("cudaLaunchKernel").empty());
 }
 
-TEST_F(Cuda, StepsByTheNameOfAKernel) {
+TEST_F(Cuda, StepMarker_NameOfAKernel_GivesTheSteps) {
   RunOptions options = On("cuda13");
   options.tbprof.push_back("--step-marker=^optimizer_for");
   const Pair pair = RunBoth({Subject("train"), "40"}, options);
@@ -56,8 +56,8 @@ TEST_F(Cuda, StepsByTheNameOfAKernel) {
   EXPECT_EQ(steps["confidence"], 1);
 }
 
-// Nothing in the program says what a step is.
-TEST_F(Cuda, StepsAreSeenInWhatIsLaunched) {
+// Nothing in the program marks steps.
+TEST_F(Cuda, Steps_NoMarker_AreDetectedInLaunches) {
   for (const std::vector<std::string>& way : {std::vector<std::string>{}, {"200000", "graph"}}) {
     std::vector<std::string> command = {Subject("train"), "60"};
     command.insert(command.end(), way.begin(), way.end());
@@ -74,7 +74,7 @@ TEST_F(Cuda, StepsAreSeenInWhatIsLaunched) {
 }
 
 // Not to where it was instantiated or is launched, but for what was captured in nothing.
-TEST_F(Cuda, KernelsOfAGraphBelongToWhatTheyWereCapturedIn) {
+TEST_F(Cuda, KernelsOfAGraph_BelongToTheirCapture) {
   const Pair pair = RunBoth({Subject("graph_ranges"), "3"}, On("cuda13"));
   ASSERT_TRUE(pair.Same());
   std::map<std::string, std::vector<std::string>> operations;
@@ -92,7 +92,7 @@ TEST_F(Cuda, KernelsOfAGraphBelongToWhatTheyWereCapturedIn) {
 }
 
 // CUPTI's numbers of streams are those of a context: of two devices each has its own names.
-TEST_F(Cuda, StreamsHaveTheNamesThatTheProgramGives) {
+TEST_F(Cuda, Streams_HaveTheProgramsNames) {
   for (const char* mode : {"cupti", "hooks"}) {
     RunOptions options = On("cuda13");
     options.tbprof = {std::string("--cuda=") + mode};
@@ -113,7 +113,7 @@ TEST_F(Cuda, StreamsHaveTheNamesThatTheProgramGives) {
   }
 }
 
-TEST_F(Cuda, EveryRouteToTheDriverIsSeen) {
+TEST_F(Cuda, EachRouteToTheDriver_IsRecorded) {
   for (const char* subject : {"static_runtime", "driver_linked", "driver_opened"}) {
     for (const char* libraries : {"cuda13", "cuda12"}) {
       const Pair pair = RunBoth({Subject(subject)}, On(libraries));
@@ -126,7 +126,7 @@ TEST_F(Cuda, EveryRouteToTheDriverIsSeen) {
   }
 }
 
-TEST_F(Cuda, ThePythonWay) {
+TEST_F(Cuda, Python_Ctypes_IsRecorded) {
   const Pair pair = RunBoth(
       {"/usr/bin/python3", std::string(TBPROF_SOURCE_DIR) + "/tests/sim/subjects/ctypes_driver.py"}, On("cuda13"));
   ASSERT_TRUE(pair.Same());
@@ -134,7 +134,7 @@ TEST_F(Cuda, ThePythonWay) {
 }
 
 // By the library's own names, linked or opened; with the bytes of the rank.
-TEST_F(Cuda, CollectivesWithTheirBytes) {
+TEST_F(Cuda, Collectives_HaveTheirBytes) {
   for (const char* subject : {"collectives_linked", "collectives_opened"}) {
     const Pair pair = RunBoth({Subject(subject), "7"}, On("cuda13"));
     ASSERT_TRUE(pair.Same()) << subject;
@@ -150,7 +150,7 @@ TEST_F(Cuda, CollectivesWithTheirBytes) {
 }
 
 // torch.profiler tries once, and JAX ends if it fails.
-TEST_F(Cuda, AProgramThatUsesCuptiItselfGetsIt) {
+TEST_F(Cuda, ProgramUsesCupti_GetsIt) {
   for (const char* subject : {"rival_linked", "rival_opened"}) {
     for (const char* version : {"1", "2"}) {
       const Pair pair = RunBoth({Subject(subject), version, "2"}, On("cuda13"));
@@ -161,7 +161,7 @@ TEST_F(Cuda, AProgramThatUsesCuptiItselfGetsIt) {
 }
 
 // Whatever CUPTI answers, the program does not notice.
-TEST_F(Cuda, NothingThatCuptiDoesReachesTheProgram) {
+TEST_F(Cuda, EachAnswerOfCupti_ProgramIsAsBare) {
   for (const char* mode :
        {"unknown_999", "privileges", "rival", "multi_subscriber", "drop=3", "zero_times=3", "unordered", "late_ms=20",
         "unknown_kind=5", "clock_step_ms=5000,clock_step_after_ms=5", "slow_flush_ms=300", "finalize_crashes",
@@ -173,7 +173,7 @@ TEST_F(Cuda, NothingThatCuptiDoesReachesTheProgram) {
   }
 }
 
-TEST_F(Cuda, NoDriverNoDeviceAndABrokenOne) {
+TEST_F(Cuda, NoDriverNoDeviceOrABrokenOne_ProgramIsAsBare) {
   struct Case {
     const char* libraries;
     const char* cuda;
@@ -186,7 +186,7 @@ TEST_F(Cuda, NoDriverNoDeviceAndABrokenOne) {
   }
 }
 
-TEST_F(Cuda, ForksAndRanks) {
+TEST_F(Cuda, ForksAndRanks_ProgramIsAsBare) {
   for (const char* subject : {"forks", "ranks", "devices", "graphs", "streams", "copies", "faults"}) {
     RunOptions options = On("cuda13");
     options.environment.push_back({"CUDASIM_GPUS", "4"});
@@ -203,8 +203,8 @@ TEST_F(Cuda, ForksAndRanks) {
   }
 }
 
-// CUDA_INJECTION64_PATH names one library: whoever was there first is served.
-TEST_F(Cuda, AnInjectionOfTheUsersIsKept) {
+// CUDA_INJECTION64_PATH names one library: the library that was there first is served.
+TEST_F(Cuda, Injection_OfTheUser_IsKept) {
   RunOptions options = On("cuda13");
   std::erase_if(options.environment, [](const auto& entry) { return entry.first == "CUDA_INJECTION64_PATH"; });
   options.environment.push_back({"CUDA_INJECTION64_PATH", Sim("libsim_collector.so")});
@@ -212,8 +212,8 @@ TEST_F(Cuda, AnInjectionOfTheUsersIsKept) {
   EXPECT_EQ(pair.bare.code(), pair.profiled.code());
 }
 
-// Not before the driver is asked for, in a process that is ready for it.
-TEST_F(Cuda, AProcessWithoutCudaHasNeitherLibraryNorThread) {
+// Not before the driver is looked up, in a process that is ready for it.
+TEST_F(Cuda, ProcessWithoutCuda_HasNoLibraryAndNoThread) {
   constexpr char kScript[] = R"(
 import ctypes, os
 def show(name):
@@ -230,7 +230,7 @@ show('after'))";
   EXPECT_GT(Reported(result, "after_threads"), 1);
 }
 
-TEST_F(Cuda, OffIsOff) {
+TEST_F(Cuda, Off_RecordsNoDevice) {
   RunOptions options = On("cuda13");
   options.tbprof = {"--cuda=off"};
   const Pair pair = RunBoth({Subject("train"), "5"}, options);
@@ -267,7 +267,7 @@ std::map<std::string, std::vector<uint64_t>> Totals(const std::string& run_direc
 }
 
 // What the spool could not hold counts: the totals are those of the whole run, with or without its records.
-TEST_F(Cuda, TotalsDoNotDependOnTheSpoolsLimit) {
+TEST_F(Cuda, SpoolLimit_TotalsAreWhole) {
   const std::vector<std::string> command = {Subject("train"), "8000", "20000"};
   const RunResult whole = RunUnderTbprof(command, On("cuda13"));
   ASSERT_EQ(whole.run_directories.size(), 1u) << whole.AllSaid();
@@ -298,10 +298,10 @@ TEST_F(Cuda, TotalsDoNotDependOnTheSpoolsLimit) {
   }
 }
 
-// What CUPTI has not handed over dies with the process, and the profile says from when on. The program tells what was
-// over and when; the shorter its kernels, the sooner a buffer is full, and the device is never idle when one is
+// What CUPTI has not handed over dies with the process, and the profile has the time of that. The program prints what
+// was over and when; the shorter its kernels, the sooner a buffer is full, and the device is never idle when one is
 // flushed.
-TEST_F(Cuda, AKillLosesNoMoreThanTheProfileSays) {
+TEST_F(Cuda, Kill_LossIsAtMostTheReportedOne) {
   for (int i = 0; i < 20; ++i) {
     const int64_t kernel_ns = i % 2 == 0 ? 100'000 : 3'000'000;
     auto running = StartUnderTbprof(
@@ -337,7 +337,7 @@ TEST_F(Cuda, AKillLosesNoMoreThanTheProfileSays) {
     }
     ASSERT_GE(lost_s, 0) << "not a word";
     EXPECT_TRUE(result.Said("after the last GPU record")) << result.AllSaid();
-    // It ended after it told for the last time.
+    // It ended after its last line.
     const int64_t until = over.back().second - static_cast<int64_t>(lost_s * 1e9);
     int64_t before = 0;
     for (const auto& [count, at] : over) {
@@ -356,7 +356,7 @@ RunOptions Unified(const std::string& libraries, const std::string& modes = "") 
   return options;
 }
 
-TEST_F(Cuda, UnifiedMemory) {
+TEST_F(Cuda, UnifiedMemory_IsRecorded) {
   for (const char* modes : {"", "version=22"}) {
     const Pair pair = RunBoth({Subject("unified"), "4"}, Unified("cuda13", modes));
     ASSERT_TRUE(pair.Same());
@@ -394,14 +394,14 @@ TEST_F(Cuda, UnifiedMemory) {
   }
 }
 
-TEST_F(Cuda, UnifiedMemoryIsNotRecordedUnasked) {
+TEST_F(Cuda, UnifiedMemory_NotRequested_IsNotRecorded) {
   const RunResult run = RunUnderTbprof({Subject("unified"), "2"}, On("cuda13"));
   ASSERT_NE(run.profile, nullptr);
   for (const Event& event : run.profile->events()) EXPECT_EQ(event.line.find("unified memory"), std::string::npos);
   EXPECT_FALSE(run.Said("unified memory")) << run.AllSaid();
 }
 
-TEST_F(Cuda, UnifiedMemoryWhereItIsRefusedLateOrPartlyKnown) {
+TEST_F(Cuda, UnifiedMemory_RefusedOrPartlyKnown_IsReported) {
   const RunResult refused = RunUnderTbprof({Subject("unified"), "2"}, Unified("cuda13", "unified_refused=29"));
   ASSERT_NE(refused.profile, nullptr);
   EXPECT_THAT(PageText(*refused.profile), HasSubstr("unified memory: CUPTI error 29"));
@@ -427,7 +427,7 @@ RunResult Required(const std::vector<std::string>& command, RunOptions options) 
   return RunUnderTbprof(command, options);
 }
 
-TEST_F(Cuda, RequireGpuIsContentWithKernels) {
+TEST_F(Cuda, RequireGpu_Kernels_Succeeds) {
   const RunResult result = Required({Subject("train"), "3"}, On("cuda13"));
   EXPECT_EQ(result.code(), 0) << result.AllSaid();
   EXPECT_FALSE(result.Said("--require-gpu"));
@@ -436,7 +436,7 @@ TEST_F(Cuda, RequireGpuIsContentWithKernels) {
   EXPECT_EQ(Required({Subject("graphs")}, whole).code(), 0) << "a graph recorded as a whole is work, too";
 }
 
-TEST_F(Cuda, RequireGpuEndsWithThreeAndTheCause) {
+TEST_F(Cuda, RequireGpu_NoKernels_Is3WithTheCause) {
   struct Case {
     const char *libraries, *subject, *cupti, *cuda, *cause;
   };
@@ -462,8 +462,8 @@ TEST_F(Cuda, RequireGpuEndsWithThreeAndTheCause) {
   }
 }
 
-// Hooks are tried where CUPTI is not to be had: without a device they find nothing, and the cause is CUPTI's.
-TEST_F(Cuda, RequireGpuHasTheCauseWhereHooksDoNotHelp) {
+// Hooks are tried where CUPTI is unavailable: without a device they find nothing, and the cause is CUPTI's.
+TEST_F(Cuda, RequireGpu_HooksDoNotHelp_CauseIsNamed) {
   const RunResult result = Required({Subject("devices")}, On("cuda13", "", "no_device"));
   EXPECT_EQ(result.code(), 3);
   ASSERT_FALSE(result.said.empty());
@@ -471,12 +471,12 @@ TEST_F(Cuda, RequireGpuHasTheCauseWhereHooksDoNotHelp) {
   EXPECT_EQ(Required({Subject("train"), "3"}, On("cuda13", "privileges")).code(), 0) << "by hooks";
 }
 
-TEST_F(Cuda, RequireGpuLeavesFailuresTheirStatus) {
+TEST_F(Cuda, RequireGpu_CommandFails_StatusIsKept) {
   EXPECT_EQ(Required({"/bin/sh", "-c", "exit 7"}, On("cuda13")).code(), 7);
   EXPECT_EQ(Required({"/bin/sh", "-c", "kill -TERM $$"}, On("cuda13")).signal(), SIGTERM);
 }
 
-TEST_F(Cuda, RequireGpuByEnvironmentAndInVain) {
+TEST_F(Cuda, RequireGpu_VariableOrNothingRecorded_IsApplied) {
   RunOptions options = On("cuda13");
   options.environment.emplace_back("TBPROF_REQUIRE_GPU", "1");
   EXPECT_EQ(RunUnderTbprof({"/bin/true"}, options).code(), 3);
@@ -492,7 +492,7 @@ TEST_F(Cuda, RequireGpuByEnvironmentAndInVain) {
 }
 
 // What was recorded is known though nothing could be made of it.
-TEST_F(Cuda, RequireGpuDoesNotNeedTheProfile) {
+TEST_F(Cuda, RequireGpu_ProfileNotWritten_UsesTheRecords) {
   for (const bool kernels : {false, true}) {
     RunOptions options = On("cuda13");
     TemporaryDirectory elsewhere;
@@ -524,7 +524,7 @@ class InTheWay : public Cuda, public testing::WithParamInterface<Obstacle> {};
 
 // The program does as without us, the rest of the profile is whole, and cause and remedy stand in the terminal and on
 // the overview page.
-TEST_P(InTheWay, IsToldAndCostsOnlyTheDevicesPart) {
+TEST_P(InTheWay, EachObstacle_IsReportedAndOnlyTheDeviceIsMissing) {
   const Obstacle& obstacle = GetParam();
   RunOptions options = On(obstacle.libraries, obstacle.cupti, obstacle.cuda);
   for (const auto& entry : obstacle.environment) {
@@ -628,7 +628,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& entry) { return std::string(entry.param.name); });
 
 // A driver runs programs of an older CUDA, and their CUPTI.
-TEST_F(Cuda, AnOlderCuptiRecords) {
+TEST_F(Cuda, OlderCupti_Records) {
   Libraries mixed;
   mixed.Add(Sim("cuda13/libcuda.so.1"));
   mixed.Add(Sim("cuda13/libcudart.so.13"));
@@ -643,7 +643,7 @@ TEST_F(Cuda, AnOlderCuptiRecords) {
 }
 
 // Two copies would compete for one slot in the driver: the program's own is taken.
-TEST_F(Cuda, ACuptiOfTheProgramsIsTheOneThatIsUsed) {
+TEST_F(Cuda, CuptiOfTheProgram_IsUsed) {
   Libraries home;
   std::filesystem::create_directories(home.path() + "/lib64");
   std::filesystem::copy(Sim("cuda13/libcupti.so.13"), home.path() + "/lib64/libcupti.so.13");
@@ -654,8 +654,8 @@ TEST_F(Cuda, ACuptiOfTheProgramsIsTheOneThatIsUsed) {
   EXPECT_EQ(pair.profiled.summary["processes"][0]["gpu"].value("library", ""), Sim("cuda13/libcupti.so.13"));
 }
 
-// While the program records, we do not, and say so.
-TEST_F(Cuda, TheTimeOfTheProgramsOwnRecordingIsAGap) {
+// While the program records, we do not, and report that.
+TEST_F(Cuda, ProgramRecordsItself_IsAGap) {
   const Pair pair = RunBoth({Subject("rival_linked"), "1", "200"}, On("cuda13"));
   ASSERT_TRUE(SameOutput(pair.bare, pair.profiled));
   const auto gpu = pair.profiled.summary["processes"][0]["gpu"];
@@ -665,7 +665,7 @@ TEST_F(Cuda, TheTimeOfTheProgramsOwnRecordingIsAGap) {
 }
 
 // However short it is: its kernels are not in the profile.
-TEST_F(Cuda, OneShortRecordingOfTheProgramsIsAGap) {
+TEST_F(Cuda, ProgramRecordsShortly_IsAGap) {
   for (int time = 0; time < 5; ++time) {
     RunOptions options = On("cuda13");
     options.environment.emplace_back("RIVAL_WORKS", "20");
@@ -679,7 +679,7 @@ TEST_F(Cuda, OneShortRecordingOfTheProgramsIsAGap) {
 }
 
 // The program took CUPTI while no window was open, and has it for all of this one.
-TEST_F(Cuda, ARecordingThatBeganBeforeTheWindowIsAGap) {
+TEST_F(Cuda, ProgramRecordsSinceBeforeTheWindow_IsAGap) {
   RunOptions options = On("cuda13");
   options.tbprof = {"--window=500ms+200ms"};
   options.environment.emplace_back("RIVAL_KEEPS", "1500");
@@ -693,7 +693,7 @@ TEST_F(Cuda, ARecordingThatBeganBeforeTheWindowIsAGap) {
   EXPECT_FALSE(run.Said("nothing ran on it in this window")) << run.AllSaid();
 }
 
-TEST_F(Cuda, ARecordingThatWasOverBeforeTheWindowIsNone) {
+TEST_F(Cuda, ProgramRecordedBeforeTheWindow_IsNoGap) {
   RunOptions options = On("cuda13");
   options.tbprof = {"--window=1500ms+200ms"};
   options.environment.emplace_back("RIVAL_KEEPS", "20");
@@ -705,7 +705,7 @@ TEST_F(Cuda, ARecordingThatWasOverBeforeTheWindowIsNone) {
   EXPECT_GT(gpu.value("records", 0), 0) << gpu;
 }
 
-TEST_F(Cuda, PartitionsAreNamed) {
+TEST_F(Cuda, Partitions_AreNamed) {
   RunOptions options = On("cuda13", "", "mig");
   for (const char* visible : {"", "MIG-5b1dc0de-7462-5072-8f00-514d00000000"}) {
     if (*visible != '\0') {
@@ -722,8 +722,8 @@ TEST_F(Cuda, PartitionsAreNamed) {
   }
 }
 
-// What ran before the fault is there, and so is the call that told of it.
-TEST_F(Cuda, AFaultLeavesWhatCameBefore) {
+// What ran before the fault is there, and so is the call that returned it.
+TEST_F(Cuda, Fault_EarlierWorkIsKept) {
   for (const char* fault : {"fault=700,fault_at=7", "fault=719,fault_at=7"}) {
     Pair pair = RunBoth({Subject("train"), "5"}, On("cuda13", "", fault));
     LeaveOutThePlace(&pair);
@@ -738,13 +738,13 @@ TEST_F(Cuda, AFaultLeavesWhatCameBefore) {
   }
 }
 
-TEST_F(Cuda, AHundredResets) {
+TEST_F(Cuda, HundredResets_EachKernelIsRecorded) {
   const Pair pair = RunBoth({Subject("resets"), "100"}, On("cuda13"));
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, 100);
 }
 
-TEST_F(Cuda, AForkChildNeverCallsCupti) {
+TEST_F(Cuda, ForkChild_NeverCallsCupti) {
   const Pair pair = RunBoth({Subject("forks")}, On("cuda13", "fork_hangs"));
   ASSERT_TRUE(pair.Same());
   // Two of the parent, one of the child that became a new program.

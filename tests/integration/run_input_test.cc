@@ -42,7 +42,7 @@ struct Page {
   }
 };
 
-TEST(Input, ThePageComputesTheSameWhereWaitsAreNotDrawn) {
+TEST(Input, WaitsNotDrawn_PageEqualsTheTerminal) {
   const TemporaryDirectory directory;
   const std::string torch = directory / "torch";
   std::filesystem::create_directories(torch + "/lib");

@@ -28,7 +28,7 @@ void ExpectError(const Profile& profile, std::string_view name, const std::strin
   EXPECT_EQ(found, 1) << name << " with " << error;
 }
 
-TEST(Pipe, ReadsAndWritesCarryBytesAndDescriptor) {
+TEST(Pipe, ReadsAndWrites_HaveBytesAndDescriptor) {
   const Pair pair = RunBoth(Program("pipes"), {}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -48,7 +48,7 @@ TEST(Pipe, ReadsAndWritesCarryBytesAndDescriptor) {
   ExpectError(profile, "read", "EBADF");
 }
 
-TEST(File, PositionedCallsAndFlushing) {
+TEST(File, PositionedCallsAndFlushing_AreRecorded) {
   const Pair pair = RunBoth(Program("files"), {}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -72,7 +72,7 @@ TEST(File, PositionedCallsAndFlushing) {
   EXPECT_THAT(profile.Named("openat"), SizeIs(2));
 }
 
-TEST(Poll, EveryWayWaits) {
+TEST(Poll, EachWay_IsAWait) {
   const Pair pair = RunBoth(Program("polls"), {}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -88,7 +88,7 @@ TEST(Poll, EveryWayWaits) {
   ExpectError(profile, "epoll_wait", "EINVAL");
 }
 
-TEST(Socket, ConnectAcceptSendReceive) {
+TEST(Socket, ConnectAcceptSendReceive_AreRecorded) {
   const Pair pair = RunBoth(Program("sockets"), {}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;

@@ -17,7 +17,7 @@ uint64_t StatusOf(pid_t pid, const std::string& name) {
   return 0;
 }
 
-TEST(Programs, ThreeHundredAtATime) {
+TEST(Programs, ThreeHundredAtATime_AreRecorded) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0"};
   options.timeout_s = 200;

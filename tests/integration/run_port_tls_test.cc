@@ -84,7 +84,7 @@ TEST_F(PortTls, WrongFiles_StopBeforeTheCommand) {
   EXPECT_THAT(RunUnderTbprof({"/bin/true"}, options).AllSaid(), HasSubstr("belong together"));
 }
 
-TEST_F(PortTls, BeyondLoopbackByTlsAlone) {
+TEST_F(PortTls, BeyondLoopback_NeedsTls) {
   if (address_.empty()) GTEST_SKIP() << "needs an address besides loopback";
   RunOptions options;
   options.tbprof = {"--window=none", "--port=0", "--listen=127.0.0.1," + address_, "--tls-cert=" + File("own.pem"),
@@ -109,7 +109,7 @@ TEST_F(PortTls, BeyondLoopbackByTlsAlone) {
   EXPECT_THAT(distrusted.AllSaid(), HasSubstr("TLS: self"));
   const RunResult plain = capture(address_, {});
   EXPECT_NE(plain.code(), 0) << plain.AllSaid();
-  // The stock clients of this machine know no TLS.
+  // The stock clients of this machine have no TLS.
   EXPECT_EQ(capture("127.0.0.1", {}).code(), 0);
   EXPECT_EQ(capture("127.0.0.1", {"--tls-ca=" + File("own.pem")}).code(), 0) << "loopback is plain";
   EXPECT_EQ(capture("127.0.0.1", {"--tls-ca=/no/such/file"}).code(), 125);

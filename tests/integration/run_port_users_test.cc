@@ -80,7 +80,7 @@ TEST(PortUsers, AnotherUser_IsDeniedAndNamed) {
   EXPECT_FALSE(result.Said("asked for by 127.0.0.1") && result.Said("capture 2")) << result.AllSaid();
 }
 
-TEST(PortUsers, OptionLetsOthersIn) {
+TEST(PortUsers, Option_OtherUsersAreAllowed) {
   if (!MayBecomeNobody()) GTEST_SKIP() << "needs root and setpriv: only root has another user to be";
   for (const char* option : {"--port-users=65534", "--port-users=any", "--port-users=7"}) {
     const Job job = StartJob({option});
@@ -91,7 +91,7 @@ TEST(PortUsers, OptionLetsOthersIn) {
   }
 }
 
-TEST(PortUsers, TheEnvironmentSetsItToo) {
+TEST(PortUsers, EnvironmentVariable_IsTheOption) {
   RunOptions options;
   options.environment = {{"TBPROF_PORT_USERS", "nonsense"}};
   const RunResult result = RunUnderTbprof({"/bin/true"}, options);

@@ -39,7 +39,7 @@ nlohmann::json ProcessOf(const RunResult& result, uint64_t pid) {
   return nullptr;
 }
 
-TEST(Fork, EachChildHasALineOfItsOwn) {
+TEST(Fork, EachChild_HasItsOwnLine) {
   const Pair pair = RunBoth(Program("forks"), {}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -98,7 +98,7 @@ int EventsWithAStatTwice(const Profile& profile) {
   return found;
 }
 
-TEST(Wait, HasOneProcess) {
+TEST(Wait, ProcessWaitedFor_IsCountedOnce) {
   const Pair pair = RunBoth(Program("forks"), {}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(EventsWithAStatTwice(*pair.profiled.profile), 0);
@@ -110,7 +110,7 @@ TEST(Wait, HasOneProcess) {
 }
 
 // A child that forks and execs is one process, with the program that it became, from its fork on.
-TEST(ForkAndExec, ChildIsCountedOnce) {
+TEST(ForkAndExec, Child_IsCountedOnce) {
   const Pair pair = RunBoth(Program("fork_exec_storm"), {"3", "1"}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   const nlohmann::json& summary = pair.profiled.summary;
@@ -138,7 +138,7 @@ TEST(ForkAndExec, ChildIsCountedOnce) {
 
 class ExecFamily : public testing::TestWithParam<const char*> {};
 
-TEST_P(ExecFamily, BothImagesAreInTheProfile) {
+TEST_P(ExecFamily, BothImages_AreInTheProfile) {
   const Pair pair = RunBoth(Program("execs"), {GetParam()}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.code(), 17);
@@ -157,14 +157,14 @@ INSTANTIATE_TEST_SUITE_P(All, ExecFamily,
                                          "execveat"),
                          [](const auto& kind) { return std::string(kind.param); });
 
-TEST(Exec, LostEnvironmentIsSaid) {
+TEST(Exec, LostEnvironment_IsReported) {
   const Pair pair = RunBoth(Program("execs"), {"clean"});
   ASSERT_TRUE(pair.Same());
   EXPECT_TRUE(pair.profiled.profile->Named("usleep", "SayEnd").empty());
   EXPECT_TRUE(pair.profiled.profile->HasWarning("without LD_PRELOAD")) << "never silently empty";
 }
 
-TEST(Exec, FailedOneGoesOn) {
+TEST(Exec, Failed_ProgramContinues) {
   const Pair pair = RunBoth(Program("execs"), {"fail"});
   ASSERT_TRUE(pair.Same());
   int failed = 0;
@@ -172,7 +172,7 @@ TEST(Exec, FailedOneGoesOn) {
   EXPECT_EQ(failed, 1);
 }
 
-TEST(Spawn, ChildrenAreInTheProfile) {
+TEST(Spawn, Children_AreInTheProfile) {
   const Pair pair = RunBoth(Program("execs"), {"spawn"}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -185,7 +185,7 @@ TEST(Spawn, ChildrenAreInTheProfile) {
   EXPECT_FALSE(EventsOf(profile, pair.profiled.Fact("end_pid")).empty());
 }
 
-TEST(Spawn, ByVfork) {
+TEST(Spawn, Vfork_ChildIsInTheProfile) {
   const Pair pair = RunBoth(Program("execs"), {"vfork"}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   EXPECT_THAT(pair.profiled.profile->Named("usleep", "SayEnd"), SizeIs(1));
@@ -193,7 +193,7 @@ TEST(Spawn, ByVfork) {
   EXPECT_EQ(pair.profiled.summary["records"]["corrupt"], 0);
 }
 
-TEST(System, ShellAndItsChildAreInTheProfile) {
+TEST(System, ShellAndItsChild_AreInTheProfile) {
   const Pair pair = RunBoth(Program("execs"), {"system"}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -216,7 +216,7 @@ class Python : public testing::Test {
   }
 };
 
-TEST_F(Python, PlainScript) {
+TEST_F(Python, PlainScript_IsAsBare) {
   const std::string script = "import json, sys\nprint(json.dumps({'a': [1, 2, sys.argv[1]]}))\nsys.exit(3)\n";
   const Pair pair = RunBoth(kPython, {"-c", script, "word"});
   ASSERT_TRUE(pair.Same());
@@ -241,7 +241,7 @@ with open(os.environ['TEST_FACTS'], 'a') as facts:
     for number, pid in seen.items(): facts.write(f'worker{number} {pid}\n')
 )";
 
-TEST_F(Python, ForkWorkersAreInTheProfile) {
+TEST_F(Python, ForkWorkers_AreInTheProfile) {
   const Pair pair = RunBoth(kPython, {"-c", kForkWorkers});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -284,7 +284,7 @@ with open(os.environ['TEST_FACTS'], 'a') as facts:
     for number, worker in enumerate(workers): facts.write(f'worker{number} {worker[0]}\n')
 )";
 
-TEST_F(Python, LoaderWorkersLeftByExitHaveAllTheirEvents) {
+TEST_F(Python, LoaderWorkersLeftByExit_HaveAllTheirEvents) {
   const Pair pair = RunBoth(kPython, {"-c", kLoader}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;

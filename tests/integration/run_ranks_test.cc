@@ -29,7 +29,7 @@ RunResult Under(const std::string& ranks, const std::string& world) {
   return RunUnderTbprof({Program("ranks"), world}, options);
 }
 
-TEST(RankChoice, IsMadeInEachProcess) {
+TEST(RankChoice, EachProcess_ChoosesItself) {
   const RunResult result = Under("every:4,", "8");
   EXPECT_EQ(result.code(), 125) << "not a choice";
   const RunResult some = Under("1,5-6", "8");
@@ -39,7 +39,7 @@ TEST(RankChoice, IsMadeInEachProcess) {
   EXPECT_FALSE(some.Said("missing")) << some.AllSaid();
 }
 
-TEST(RankChoice, AboveSixteenOnePerNodeUnlessAskedFor) {
+TEST(RankChoice, MoreThanSixteenRanks_OnePerNodeIsRecorded) {
   const RunResult many = Under("", "17");
   EXPECT_EQ(many.code(), 5);
   ASSERT_THAT(many.run_directories, SizeIs(1));
@@ -50,7 +50,7 @@ TEST(RankChoice, AboveSixteenOnePerNodeUnlessAskedFor) {
 }
 
 // Each rank has a life of its own: of three, the last has one step more and takes longer for each.
-TEST(Ranks, TheSlowestIsNamedAndEachIsLabelled) {
+TEST(Ranks, SlowestRank_IsNamedAndEachIsLabelled) {
   RunOptions options;
   options.tbprof = {"--ranks=all", "--wait-threshold=0"};
   const std::string script = "touch stop; export WORLD_SIZE=3; for r in 0 1 2; do RANK=$r LOCAL_RANK=$r " +
@@ -97,7 +97,7 @@ RunOptions AsTask(const std::string& rank, const std::string& world, std::vector
   return options;
 }
 
-TEST(RankChoice, ALauncherOfAnotherRankIsAPlainExec) {
+TEST(RankChoice, LauncherOfAnotherRank_IsAPlainExec) {
   RunOptions options = AsTask("1", "4", {"--ranks=0"});
   TemporaryDirectory directory;
   options.directory = directory.path();
@@ -114,7 +114,7 @@ TEST(RankChoice, ALauncherOfAnotherRankIsAPlainExec) {
 }
 
 // A shell may start ranks with numbers of their own: its children look for themselves.
-TEST(RankChoice, AScriptIsLookedInto) {
+TEST(RankChoice, Script_RanksOfItsChildrenAreChecked) {
   const RunResult result =
       RunUnderTbprof({"/bin/sh", "-c", "RANK=2 LOCAL_RANK=2 WORLD_SIZE=4 " + Program("ends") + " exit 6"},
                      AsTask("1", "4", {"--ranks=2"}));
@@ -129,7 +129,7 @@ TEST(RankChoice, AScriptIsLookedInto) {
   }
 }
 
-TEST(PrintRanks, OneSpeaks) {
+TEST(PrintRanks, OneRank_Prints) {
   EXPECT_TRUE(RunUnderTbprof({Program("ends"), "exit", "0"}, AsTask("1", "2")).said.empty());
   EXPECT_TRUE(RunUnderTbprof({Program("ends"), "exit", "0"}, AsTask("0", "2")).Said("verified"));
   EXPECT_TRUE(RunUnderTbprof({Program("ends"), "exit", "0"}, AsTask("1", "2", {"--print-ranks=all"})).Said("verified"));
@@ -137,7 +137,7 @@ TEST(PrintRanks, OneSpeaks) {
   EXPECT_TRUE(RunUnderTbprof({Program("ends"), "exit", "0"}, AsTask("1", "2", {"--ranks=1"})).Said("verified"));
 }
 
-TEST(RunName, TellsTheAttempt) {
+TEST(RunName, Attempt_IsInTheName) {
   RunOptions options;
   options.environment = {{"RANK", "0"},
                          {"LOCAL_RANK", "0"},
@@ -149,7 +149,7 @@ TEST(RunName, TellsTheAttempt) {
   EXPECT_TRUE(result.run_directories[0].ends_with("/torchrun-job_5_attempt2")) << result.run_directories[0];
 }
 
-TEST(RunName, IsHandedDown) {
+TEST(RunName, Name_IsPassedToTheCommand) {
   RunOptions options;
   options.tbprof = {"--run=mine"};
   const RunResult result = RunUnderTbprof({"/bin/sh", "-c", "echo $TBPROF_RUN $TBPROF_RANKS"}, options);
@@ -157,7 +157,7 @@ TEST(RunName, IsHandedDown) {
 }
 
 // A second run of the same name with several ranks keeps what the first has left.
-TEST(RunName, TwoRunsOfOneNameKeepAllFiles) {
+TEST(RunName, TwoRunsOfOneName_KeepAllFiles) {
   TemporaryDirectory logdir;
   RunOptions options;
   options.default_logdir = false;
@@ -171,7 +171,7 @@ TEST(RunName, TwoRunsOfOneNameKeepAllFiles) {
 }
 
 // The session of a launcher that is gone, or on another machine, is no session.
-TEST(Nested, AnOuterLauncherThatIsGoneIsNotTrusted) {
+TEST(Nested, OuterLauncherThatEnded_IsIgnored) {
   RunOptions options;
   options.environment = {{"TBPROF_SESSION", "1;/tmp/tbprof-gone99/s;deadbeef;1;63;1;1;1;1;64;0;1;0"}};
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "6"}, options);

@@ -25,7 +25,7 @@ double Median(std::vector<double> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
-TEST(InferredSteps, OfATeamThatMeetsAtBarriers) {
+TEST(InferredSteps, TeamWithBarriers_StepsAreFound) {
   const RunResult result = RunUnderTbprof({Program("team"), "80", "20"});
   const std::vector<int64_t> begins = Begins(result);
   ASSERT_EQ(begins.size(), 81u);
@@ -44,12 +44,12 @@ TEST(InferredSteps, OfATeamThatMeetsAtBarriers) {
   EXPECT_NEAR(Median(found), Median(own), 0.25 * Median(own));
 }
 
-TEST(InferredSteps, NoneWhereThreadsNeverMeet) {
+TEST(InferredSteps, ThreadsWithoutBarriers_HaveNone) {
   const RunResult result = RunUnderTbprof({Program("team"), "60", "20", "alone"});
   EXPECT_EQ(result.summary["steps"]["source"], "synthetic") << result.AllSaid();
 }
 
-TEST(InferredSteps, AProgramThatStartsOthersHasNone) {
+TEST(InferredSteps, ProgramThatStartsOthers_HasNone) {
   const RunResult result = RunUnderTbprof({"/usr/bin/python3", "-c",
                                            "import subprocess, time\n"
                                            "for _ in range(25):\n"

@@ -33,7 +33,7 @@ void ExpectSteps(const RunResult& result, int64_t first, int64_t last) {
   EXPECT_LE(result.profile->Count("usleep"), 2 * count + 4);
 }
 
-TEST(StepsWindow, IsPublishedWhileTheCommandGoesOn) {
+TEST(StepsWindow, CommandContinues_IsPublished) {
   RunOptions options;
   options.tbprof = {"--window=steps=10:19"};
   const auto running = StartUnderTbprof({Program("marked_steps"), "0"}, options);
@@ -47,7 +47,7 @@ TEST(StepsWindow, IsPublishedWhileTheCommandGoesOn) {
   EXPECT_EQ(result.summary["command"]["running"], true);
 }
 
-TEST(StepsWindow, OfACommandThatEndsBeforeItWasLookedAt) {
+TEST(StepsWindow, CommandEndsBeforeItsCheck_IsPublished) {
   RunOptions options;
   options.tbprof = {"--window=steps=3:7"};
   const auto running = StartUnderTbprof({Program("marked_steps"), "20"}, options);
@@ -58,7 +58,7 @@ TEST(StepsWindow, OfACommandThatEndsBeforeItWasLookedAt) {
   ExpectSteps(result, 3, 7);
 }
 
-TEST(StepsWindow, ThatNeverCameIsSaidAndTheRunIsShown) {
+TEST(StepsWindow, StepsNotReached_IsReportedAndTheRunShown) {
   RunOptions options;
   options.tbprof = {"--window=steps=30:39"};
   const auto running = StartUnderTbprof({Program("marked_steps"), "20"}, options);

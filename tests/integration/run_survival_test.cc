@@ -12,7 +12,7 @@ constexpr int64_t kRecords = 1'000'000;
 
 class Survival : public testing::TestWithParam<const char*> {};
 
-TEST_P(Survival, AMillionRecordsAreThere) {
+TEST_P(Survival, MillionRecords_AreRecorded) {
   const Pair pair = RunBoth(Program("survive"), {std::to_string(kRecords), GetParam()},
                             {"--wait-threshold=0", "--max-profile-size=1GiB"});
   ASSERT_TRUE(pair.Same());
@@ -33,8 +33,8 @@ TEST_P(Survival, AMillionRecordsAreThere) {
 INSTANTIATE_TEST_SUITE_P(Ends, Survival, testing::Values("kill", "segv", "abort", "_exit", "return"),
                          [](const auto& end) { return std::string(end.param[0] == '_' ? end.param + 1 : end.param); });
 
-// Over the budget nothing is lost from the totals, and the file says what it left out.
-TEST(Budget, ThinnedProfileSaysSo) {
+// Over the budget nothing is lost from the totals, and the file reports what it left out.
+TEST(Budget, ThinnedProfile_ReportsIt) {
   const Pair pair =
       RunBoth(Program("survive"), {"100000", "_exit"}, {"--wait-threshold=0", "--max-profile-size=256KiB"});
   ASSERT_TRUE(pair.Same());
@@ -49,7 +49,7 @@ TEST(Budget, ThinnedProfileSaysSo) {
 }
 
 // Little memory for records on their way and a launcher that cannot keep up: every drop is counted.
-TEST(Buffer, RecordsAndDropsAddUp) {
+TEST(Buffer, RecordsAndDrops_AddUp) {
   const Pair pair = RunBoth(Program("survive"), {"200000", "kill"},
                             {"--wait-threshold=0", "--max-profile-size=1GiB", "--buffer-size=4MiB"});
   ASSERT_TRUE(pair.Same());

@@ -16,7 +16,7 @@ std::vector<std::string> Arguments(const std::string& steps) {
   return {std::string(TBPROF_BUILD_DIR) + "/tests/sim/tensorflow/libpywrap.so", steps};
 }
 
-TEST(TensorFlow, OperationsAndFunctionsAreRanges) {
+TEST(TensorFlow, OperationsAndFunctions_AreRanges) {
   const Pair pair = RunBoth(Program("executes"), Arguments("60"));
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -33,7 +33,7 @@ TEST(TensorFlow, OperationsAndFunctionsAreRanges) {
   EXPECT_THAT(profile.Named("(no name)"), SizeIs(1));
 }
 
-TEST(TensorFlow, TheFunctionOfATrainingIsItsStep) {
+TEST(TensorFlow, FunctionOfATraining_IsItsStep) {
   const RunResult result = RunUnderTbprof({Program("executes"), Arguments("60")[0], "60"});
   const auto& steps = result.summary["steps"];
   EXPECT_EQ(steps["source"], "repeated operations") << result.AllSaid();
@@ -43,7 +43,7 @@ TEST(TensorFlow, TheFunctionOfATrainingIsItsStep) {
 }
 
 // A function takes its batch on a thread of tf.data's, through iterators in iterators.
-TEST(TensorFlow, TheBatchesOfAFunctionAreItsInput) {
+TEST(TensorFlow, BatchesOfAFunction_AreItsInput) {
   std::vector<std::string> arguments = Arguments("60");
   arguments.push_back("6000");
   const Pair pair = RunBoth(Program("executes"), arguments);
@@ -69,7 +69,7 @@ TEST(TensorFlow, TheBatchesOfAFunctionAreItsInput) {
 }
 
 // Nothing shows when a function takes its batches where tf.data's iterators are not seen.
-TEST(TensorFlow, AFunctionThatShowsNoBatchLeavesTheInputUnknown) {
+TEST(TensorFlow, FunctionWithoutABatch_InputIsUnknown) {
   const RunResult result = RunUnderTbprof({Program("executes"), Arguments("60")[0], "60"});
   const auto& steps = result.summary["steps"];
   EXPECT_EQ(steps["input_wait"]["state"], "unknown") << result.AllSaid();
@@ -77,7 +77,7 @@ TEST(TensorFlow, AFunctionThatShowsNoBatchLeavesTheInputUnknown) {
   EXPECT_TRUE(steps["input_wait_share"].is_null());
 }
 
-TEST(TensorFlow, NothingWhereAnnotationsAreNotRecorded) {
+TEST(TensorFlow, AnnotationsNotRecorded_HasNoOperations) {
   const Pair pair = RunBoth(Program("executes"), Arguments("5"), {"--trace=thread,io"});
   ASSERT_TRUE(pair.Same());
   EXPECT_THAT(pair.profiled.profile->Named("__inference_one_step_on_iterator_1234"), SizeIs(0));

@@ -21,7 +21,7 @@ std::string Hex(uint64_t value) {
   return text;
 }
 
-TEST(Threads, HaveNamesStartsAndJoins) {
+TEST(Threads, Names_StartsAndJoins_AreRecorded) {
   const Pair pair = RunBoth(Program("threads"), {}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -57,13 +57,13 @@ TEST(Threads, HaveNamesStartsAndJoins) {
   }
 }
 
-TEST(Threads, HaveNamesThatOtherMeansThanPthreadGaveThem) {
+TEST(Threads, NamesSetWithoutPthread_AreRecorded) {
   RunOptions options;
   options.tbprof = {"--run=whole"};
   const auto running = StartUnderTbprof({Program("thread_names")}, options);
   const auto target = static_cast<pid_t>(running->WaitForNumber("named"));
   ASSERT_GT(target, 0);
-  // The launcher looks once a second; a capture asks for a look at once.
+  // The launcher looks once a second; a capture reads at once.
   RunTbprof({"capture", "--duration=10ms", std::to_string(running->pid())});
   kill(target, SIGUSR2);
   const RunResult result = running->Wait();
@@ -76,7 +76,7 @@ TEST(Threads, HaveNamesThatOtherMeansThanPthreadGaveThem) {
   EXPECT_THAT(lines, Contains(HasSubstr("through-proc/")));
 }
 
-TEST(Mutex, OnlyTheWaitThatBlockedIsAnEvent) {
+TEST(Mutex, WaitThatBlocked_IsTheOnlyEvent) {
   const Pair pair = RunBoth(Program("mutex"), {}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   const std::vector<Event> waits = pair.profiled.profile->Named("pthread_mutex_lock", "shop::Customer::WaitForLock");
@@ -90,7 +90,7 @@ TEST(Mutex, OnlyTheWaitThatBlockedIsAnEvent) {
   EXPECT_EQ(timed[0].Stat("object"), Hex(pair.profiled.Fact("mutex")));
 }
 
-TEST(Mutex, CallSiteIsFunctionFileAndLine) {
+TEST(Mutex, CallSite_IsFunctionFileAndLine) {
   const RunResult result = RunUnderTbprof({Program("mutex")});
   ASSERT_NE(result.profile, nullptr);
   const std::string place = "(mutex.cc:" + std::to_string(LineOf("mutex.cc", "lock")) + ")";
@@ -100,7 +100,7 @@ TEST(Mutex, CallSiteIsFunctionFileAndLine) {
   }
 }
 
-TEST(ReadWriteLock, BothSidesWait) {
+TEST(ReadWriteLock, BothSides_Wait) {
   const Pair pair = RunBoth(Program("rwlock"));
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -117,7 +117,7 @@ TEST(ReadWriteLock, BothSidesWait) {
   EXPECT_EQ(writes[0].Stat("call_site"), SiteAt("Write", "rwlock.c", "wrlock"));
 }
 
-TEST(Condition, WaitsAndTimeouts) {
+TEST(Condition, WaitsAndTimeouts_AreRecorded) {
   const Pair pair = RunBoth(Program("condition"));
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -137,7 +137,7 @@ TEST(Condition, WaitsAndTimeouts) {
 }
 
 #if defined(__x86_64__)
-TEST(Condition, OldSymbolVersionReachesTheOldCode) {
+TEST(Condition, OldSymbolVersion_CallsTheOldCode) {
   const Pair pair = RunBoth(Program("old_condition"));
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.code(), 0);
@@ -148,7 +148,7 @@ TEST(Condition, OldSymbolVersionReachesTheOldCode) {
 }
 #endif
 
-TEST(Barrier, AndSemaphoreWait) {
+TEST(Barrier, BarrierAndSemaphore_Wait) {
   const Pair pair = RunBoth(Program("barrier"), {}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -166,7 +166,7 @@ TEST(Barrier, AndSemaphoreWait) {
   EXPECT_EQ(timed[0].Stat("error"), "ETIMEDOUT");
 }
 
-TEST(Sleep, EveryWay) {
+TEST(Sleep, EachWay_IsRecorded) {
   const Pair pair = RunBoth(Program("sleeps"), {}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;

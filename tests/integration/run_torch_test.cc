@@ -72,7 +72,7 @@ bool HasNote(const RunResult& result, const std::string& text) {
   return result.summary["notes"].dump().find(text) != std::string::npos;
 }
 
-TEST(Torch, OperationsBackwardNodesAndRanges) {
+TEST(Torch, OperationsBackwardNodesAndRanges_AreRecorded) {
   const Pair pair = Torch().Run({"ops"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -96,7 +96,7 @@ TEST(Torch, OperationsBackwardNodesAndRanges) {
 }
 
 // Whose numbers they are: of the thread that ran the operation, in both.
-TEST(Torch, TheThreadOfTheOperationIsRecorded) {
+TEST(Torch, ThreadOfTheOperation_IsRecorded) {
   TemporaryDirectory spools;
   const Torch torch;
   const RunResult result =
@@ -141,7 +141,7 @@ struct Refused {
 };
 class NotObserved : public testing::TestWithParam<Refused> {};
 
-TEST_P(NotObserved, IsSaidInOneLineAndNothingIsCalled) {
+TEST_P(NotObserved, Cause_IsOneLineAndNothingIsCalled) {
   const Pair pair = Torch(GetParam().kind, GetParam().version).Run({"ops"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.Fact("added"), 0u);
@@ -168,19 +168,19 @@ INSTANTIATE_TEST_SUITE_P(
                     Refused{"strings", "old_strings", "2.13.0+cpu", "PyTorch 2.13.0+cpu is not a tested build"}),
     [](const auto& test) { return test.param.name; });
 
-TEST(Torch, WithTheHashTableOfTheSystemVAbiAlone) {
+TEST(Torch, HashTableOfSystemV_IsRead) {
   const Pair pair = Torch("old_hash", "2.13.0+cpu").Run({"ops"});
   ASSERT_TRUE(pair.Same());
   EXPECT_THAT(pair.profiled.profile->Named("aten::addmm"), SizeIs(1)) << pair.profiled.AllSaid();
 }
 
-TEST(Torch, FarBelowTheRoot) {
+TEST(Torch, LibraryInALongPath_IsFound) {
   const Pair pair = Torch("plain", "2.13.0", std::string(200, 'a') + "/" + std::string(200, 'b')).Run({"ops"});
   ASSERT_TRUE(pair.Same());
   EXPECT_THAT(pair.profiled.profile->Named("aten::addmm"), SizeIs(1)) << pair.profiled.AllSaid();
 }
 
-TEST(Torch, IsAskedOnce) {
+TEST(Torch, ManyThreads_ObserverIsAddedOnce) {
   const Pair pair = Torch().Run({"race"}, {"--torch=all"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.Fact("added"), 3u);
@@ -191,7 +191,7 @@ TEST(Torch, IsAskedOnce) {
   EXPECT_FALSE(HasNote(pair.profiled, "ends of ranges"));
 }
 
-TEST(Torch, IsLeftAloneByOtherThreads) {
+TEST(Torch, LoadedByAnotherThread_IsNotObserved) {
   const Pair pair = Torch().Run({"thread"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.Fact("added"), 0u);
@@ -206,7 +206,7 @@ struct Level {
 };
 class Levels : public testing::TestWithParam<Level> {};
 
-TEST_P(Levels, AsAskedFor) {
+TEST_P(Levels, EachLevel_RecordsItsEvents) {
   const Pair pair = Torch().Run({"ops"}, {std::string("--torch=") + GetParam().level});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -221,14 +221,14 @@ INSTANTIATE_TEST_SUITE_P(Torch, Levels,
                                          Level{"ops", 3, true, true}, Level{"all", 3, true, true}),
                          [](const auto& test) { return std::string(test.param.level); });
 
-TEST(Torch, NotWithoutAnnotations) {
+TEST(Torch, AnnotationsNotTraced_IsNotObserved) {
   const Pair pair = Torch().Run({"ops"}, {"--trace=thread,lock,malloc"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.Fact("added"), 0u);
   EXPECT_FALSE(HasNote(pair.profiled, "PyTorch"));
 }
 
-TEST(Torch, NotWithoutTheAllocatorsCalls) {
+TEST(Torch, AllocatorNotTraced_IsObserved) {
   const Pair pair = Torch().Run({"ops"}, {"--trace=annotation"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.Fact("added"), 3u);
@@ -311,7 +311,7 @@ TEST(Torch, ManyOperations_TotalsAreExtrapolatedAndTheTrueShareIsReported) {
                                   " skipped to keep overhead under 1 % (record all: --torch=all)");
   EXPECT_TRUE(result.Said(line.substr(0, 60))) << result.AllSaid();
   EXPECT_TRUE(result.profile->HasWarning(line));
-  // Bars in place of what is missing, and a row that says so.
+  // Bars in place of what is missing, and a row that names them.
   const std::vector<Event> bars = result.profile->Named("estimate");
   ASSERT_GE(bars.size(), 2u);
   EXPECT_EQ(bars[0].line, "PyTorch operations not recorded (estimate)");
@@ -327,7 +327,7 @@ TEST(Torch, ManyOperations_TotalsAreExtrapolatedAndTheTrueShareIsReported) {
   EXPECT_NEAR(static_cast<double>(bars_ps + events_ps), total_ps, total_ps / 50);
 }
 
-TEST(Torch, AllOfThemWhereTheyAreAskedFor) {
+TEST(Torch, All_EachOperationIsRecorded) {
   const Pair pair = Torch().Run({"storm", "300000", "300", "0"}, {"--torch=all", "--max-profile-size=1GiB"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.profile->Count("aten::add"), 300'000);
@@ -409,7 +409,7 @@ std::vector<std::string> ShapesOf(const Profile& profile, const std::string& nam
   return shapes;
 }
 
-TEST(Torch, ShapesOfTheInputs) {
+TEST(Torch, Shapes_OfTheInputs_AreRecorded) {
   const Pair pair = Torch().Run({"shapes"}, {"--torch-shapes"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -429,7 +429,7 @@ TEST(Torch, ShapesOfTheInputs) {
   EXPECT_FALSE(profile.HasWarning("shapes"));
 }
 
-TEST(Torch, NoShapesUnlessTheyAreAskedFor) {
+TEST(Torch, Shapes_NotRequested_AreNotRecorded) {
   const Pair pair = Torch().Run({"shapes"});
   ASSERT_TRUE(pair.Same());
   EXPECT_THAT(ShapesOf(*pair.profiled.profile, "aten::early"), ElementsAre(""));
@@ -439,7 +439,7 @@ TEST(Torch, NoShapesUnlessTheyAreAskedFor) {
 
 class OddInputs : public testing::TestWithParam<const char*> {};
 
-TEST_P(OddInputs, EndTheShapes) {
+TEST_P(OddInputs, UnknownLayout_EndsTheShapes) {
   const Pair pair = Torch().Run({"shapes", GetParam()}, {"--torch-shapes"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -453,7 +453,7 @@ TEST_P(OddInputs, EndTheShapes) {
 INSTANTIATE_TEST_SUITE_P(Torch, OddInputs, testing::Values("count", "rank", "negative", "elements"),
                          [](const auto& test) { return std::string(test.param); });
 
-TEST(Torch, ShapesThatPytorchTellsOtherwise) {
+TEST(Torch, Shapes_DifferFromPytorchs_AreNotRecorded) {
   const Pair pair = Torch().Run({"shapes", "told"}, {"--torch-shapes"});
   ASSERT_TRUE(pair.Same());
   EXPECT_THAT(ShapesOf(*pair.profiled.profile, "aten::mm"), ElementsAre("", "", ""));
@@ -462,7 +462,7 @@ TEST(Torch, ShapesThatPytorchTellsOtherwise) {
 
 // ---- captures
 
-TEST(Torch, OnlyInCaptures) {
+TEST(Torch, NoWindow_OperationsAreInCapturesOnly) {
   const Torch torch;
   const auto running = StartUnderTbprof(torch.Command({"loop"}), With({"--window=none", "--window-duration=300ms"}));
   EXPECT_EQ(running->WaitForNumber("warm"), 0);
@@ -487,7 +487,7 @@ TEST(Torch, OnlyInCaptures) {
 
 // ---- processes
 
-TEST(Torch, OfForkChildren) {
+TEST(Torch, ForkChildren_HaveTheirOwnOperations) {
   const Pair pair = Torch().Run({"fork"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -503,7 +503,7 @@ TEST(Torch, OfForkChildren) {
   EXPECT_GE(behind[0].start_ps, parent[0].end_ps());
 }
 
-TEST(Torch, APauseIsOfTheProcessThatTellsIt) {
+TEST(Torch, Pause_BelongsToItsProcess) {
   const Torch torch;
   const RunResult result = RunUnderTbprof(torch.Command({"forks_in_a_pause"}));
   ASSERT_EQ(result.code(), 0) << result.AllSaid();
@@ -512,7 +512,7 @@ TEST(Torch, APauseIsOfTheProcessThatTellsIt) {
   EXPECT_FALSE(HasNote(result, "ends of ranges"));
 }
 
-TEST(Torch, ChildrenThatAreNotRecordedPayForNothing) {
+TEST(Torch, ChildrenNotRecorded_DisableTheObserver) {
   const Pair alone = Torch().Run({"forks_a_worker"}, {"--follow=none"});
   ASSERT_TRUE(alone.Same());
   EXPECT_EQ(alone.profiled.profile->Count("aten::of_the_parent"), 2);
@@ -529,7 +529,7 @@ TEST(Torch, ChildrenThatAreNotRecordedPayForNothing) {
   EXPECT_EQ(both.profiled.Fact("seen_at_the_end"), 100u);
 }
 
-TEST(Torch, OpenAtTheEnd) {
+TEST(Torch, OperationsOpenAtTheEnd_AreClipped) {
   const Pair pair = Torch().Run({"ends", "exit"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.code(), 3);
@@ -542,7 +542,7 @@ TEST(Torch, OpenAtTheEnd) {
   EXPECT_FALSE(pair.profiled.profile->Named("aten::before")[0].Has("clipped"));
 }
 
-TEST(Torch, OpenWhenItIsKilled) {
+TEST(Torch, OperationsOpenAtAKill_AreClipped) {
   const Torch torch;
   const RunResult result = RunUnderTbprof(torch.Command({"ends", "kill"}));
   EXPECT_EQ(result.signal(), SIGKILL);
@@ -566,7 +566,7 @@ std::vector<Event> Reports(const Profile& profile, const std::string& allocator)
   return events;
 }
 
-TEST(Torch, MemoryOfTensorsOnDevices) {
+TEST(Torch, MemoryOfDevices_IsRecorded) {
   const Pair pair = Torch().Run({"memory", "0"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.bare.out, "memory 3146228 6\n") << "what libc10 is told, for the program's own profiler";
@@ -591,7 +591,7 @@ TEST(Torch, MemoryOfTensorsOnDevices) {
   }
 }
 
-TEST(Torch, ManyReportsOfMemoryAreThinned) {
+TEST(Torch, ManyMemoryReports_AreThinned) {
   const Pair pair = Torch().Run({"memory", "200000"});
   ASSERT_TRUE(pair.Same());
   const std::vector<Event> events = Reports(*pair.profiled.profile, "GPU:0 (torch)");
@@ -602,14 +602,14 @@ TEST(Torch, ManyReportsOfMemoryAreThinned) {
   EXPECT_EQ(highest, (3 << 20) + 1000 + 199'999);
 }
 
-TEST(Torch, MemoryWithTheOlderSpelling) {
+TEST(Torch, MemoryWithOldStrings_IsRecorded) {
   const Pair pair = Torch("old_strings", "2.0.1").Run({"memory", "0"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.out, "memory 3146228 6\n");
   EXPECT_THAT(Reports(*pair.profiled.profile, "GPU:1 (torch)"), SizeIs(5));
 }
 
-TEST(Torch, MemoryIsHandedOnWhateverIsRecorded) {
+TEST(Torch, MemoryReports_EachOption_ArePassedOn) {
   for (const char* option : {"--torch=off", "--trace=thread", "--window=none"}) {
     const Torch torch;
     const RunResult result = RunUnderTbprof(torch.Command({"memory", "10"}), With({option}));
@@ -621,9 +621,9 @@ TEST(Torch, MemoryIsHandedOnWhateverIsRecorded) {
   }
 }
 
-// ---- what PyTorch may tell
+// ---- layouts of PyTorch's records
 
-TEST(Torch, NumbersThatAreNotWhereTheyShouldBe) {
+TEST(Torch, NumbersAtOtherOffsets_AreNotUsed) {
   const Pair pair = Torch().Run({"wrong"});
   ASSERT_TRUE(pair.Same());
   const std::vector<Event> operations = pair.profiled.profile->Named("aten::mm");
@@ -633,7 +633,7 @@ TEST(Torch, NumbersThatAreNotWhereTheyShouldBe) {
   EXPECT_FALSE(pair.profiled.profile->Named("MmBackward0")[0].Has("sequence"));
 }
 
-TEST(Torch, OddNames) {
+TEST(Torch, InvalidNames_AreReplaced) {
   const Pair pair = Torch().Run({"odd"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
@@ -647,7 +647,7 @@ TEST(Torch, OddNames) {
 }
 
 // Collectives of c10d begin on one thread and end on another.
-TEST(Torch, RangesThatOtherThreadsEnd) {
+TEST(Torch, RangesEndedByOtherThreads_AreMatched) {
   constexpr int kCount = 4200;  // more than a thread can have open
   const Pair pair = Torch().Run({"asynchronous", std::to_string(kCount)}, {"--torch=all"});
   ASSERT_TRUE(pair.Same());

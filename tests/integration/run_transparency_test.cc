@@ -29,14 +29,14 @@ void ExpectSameSurroundings(const std::string& set_up, const std::vector<std::st
   }
 }
 
-TEST(Surroundings, Plain) { ExpectSameSurroundings("", {}, {}); }
+TEST(Surroundings, Plain_AreUnchanged) { ExpectSameSurroundings("", {}, {}); }
 
-TEST(Surroundings, Arguments) {
+TEST(Surroundings, Arguments_AreUnchanged) {
   ExpectSameSurroundings(
       "", {"", "a b", "new\nline", "\xff\xfe not utf-8", "--logdir=/x", "-h", "--", "--version", "*"}, {});
 }
 
-TEST(Surroundings, Environment) {
+TEST(Surroundings, Environment_IsUnchanged) {
   RunOptions options;
   options.environment = {{"EMPTY", ""},
                          {"BYTES", "\xff\n\t="},
@@ -46,16 +46,16 @@ TEST(Surroundings, Environment) {
   ExpectSameSurroundings("", {}, options);
 }
 
-TEST(Surroundings, LimitsMaskAndPriority) {
+TEST(Surroundings, LimitsMaskAndPriority_AreUnchanged) {
   ExpectSameSurroundings(
       "umask 027; ulimit -n 300; ulimit -s 4096; ulimit -c 0; taskset -cp 0 $$ >/dev/null; nice -n 5", {}, {});
 }
 
-TEST(Surroundings, IgnoredSignals) { ExpectSameSurroundings("trap '' INT USR1 PIPE HUP TERM;", {}, {}); }
+TEST(Surroundings, IgnoredSignals_AreUnchanged) { ExpectSameSurroundings("trap '' INT USR1 PIPE HUP TERM;", {}, {}); }
 
-TEST(Surroundings, Descriptors) { ExpectSameSurroundings("exec 5</dev/null 9>/dev/null 0<&-;", {}, {}); }
+TEST(Surroundings, Descriptors_AreUnchanged) { ExpectSameSurroundings("exec 5</dev/null 9>/dev/null 0<&-;", {}, {}); }
 
-TEST(Surroundings, BlockedSignals) {
+TEST(Surroundings, BlockedSignals_AreUnchanged) {
   if (access("/usr/bin/python3", X_OK) != 0) GTEST_SKIP() << "python3 is not installed";
   ExpectSameSurroundings(
       "/usr/bin/python3 -c 'import os,signal,sys\n"
@@ -64,13 +64,13 @@ TEST(Surroundings, BlockedSignals) {
       {}, {});
 }
 
-TEST(Surroundings, Terminal) {
+TEST(Surroundings, Terminal_IsUnchanged) {
   RunOptions options;
   options.terminal = true;
   ExpectSameSurroundings("", {}, options);
 }
 
-TEST(Surroundings, SmallLimitsStillRun) {
+TEST(Surroundings, SmallLimits_ProgramRuns) {
   // Too little address space or file size for a segment: the program runs all the same.
   for (const char* limit : {"ulimit -f 8;", "ulimit -v 60000;", "ulimit -n 4;"}) {
     RunOptions options;
@@ -81,24 +81,24 @@ TEST(Surroundings, SmallLimitsStillRun) {
   }
 }
 
-TEST(Errno, IsWhatTheCallLeft) {
+TEST(Errno, EachCall_IsUnchanged) {
   const Pair pair = RunBoth(Program("errors"), {}, {"--wait-threshold=0", "--malloc-interval=4096"});
   EXPECT_TRUE(pair.Same());
   EXPECT_GT(Lines(pair.bare.out).size(), 100u);
 }
 
-TEST(Errno, AlsoWithoutAWindow) {
+TEST(Errno, NoWindow_IsUnchanged) {
   const Pair pair = RunBoth(Program("errors"), {}, {"--window=none"});
   EXPECT_TRUE(SameOutput(pair.bare, pair.profiled));
 }
 
-TEST(Cancellation, DeferredAndAsynchronous) {
+TEST(Cancellation, DeferredAndAsynchronous_AreAsBare) {
   const Pair pair = RunBoth(Program("cancels"), {}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   EXPECT_THAT(pair.profiled.profile->Named("usleep", "main"), SizeIs(1)) << "recording goes on";
 }
 
-TEST(Unwinding, PassesOurFrames) {
+TEST(Unwinding, OwnFrames_ArePassed) {
   const Pair pair = RunBoth(Program("unwinds"), {}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.summary["records"]["corrupt"], 0);

@@ -35,7 +35,7 @@ std::vector<std::unique_ptr<Profile>> Profiles(const RunResult& result) {
   return profiles;
 }
 
-TEST(Trigger, EachRangeIsARunWithWhatIsInItAlone) {
+TEST(Trigger, EachRange_IsARunOfItsOwn) {
   const RunResult result = RunHot({"ranges", "2"});
   EXPECT_EQ(result.code(), 0) << result.AllSaid();
   EXPECT_TRUE(result.Said("recording all while the program is in an NVTX range `hot`")) << result.AllSaid();
@@ -57,7 +57,7 @@ TEST(Trigger, EachRangeIsARunWithWhatIsInItAlone) {
   EXPECT_THAT(FilesBelow(result.logdir + "/.tbprof", ".spool"), IsEmpty());
 }
 
-TEST(Trigger, RangesByNumberThatEndOnAnotherThread) {
+TEST(Trigger, RangesByNumber_EndOnAnotherThread) {
   const RunResult result = RunHot({"starts"});
   const auto profiles = Profiles(result);
   ASSERT_THAT(profiles, SizeIs(1)) << result.AllSaid();
@@ -69,7 +69,7 @@ TEST(Trigger, RangesByNumberThatEndOnAnotherThread) {
   EXPECT_THAT(profiles[0]->Named("after"), IsEmpty());
 }
 
-TEST(Trigger, OfADomainByARegisteredName) {
+TEST(Trigger, RegisteredNameOfADomain_Opens) {
   const RunResult result = RunHot({"registered"});
   const auto profiles = Profiles(result);
   ASSERT_THAT(profiles, SizeIs(1)) << result.AllSaid();
@@ -79,7 +79,7 @@ TEST(Trigger, OfADomainByARegisteredName) {
   EXPECT_THAT(profiles[0]->Named("after"), IsEmpty());
 }
 
-TEST(Trigger, FromTheFirstThreadsBeginToTheLastOnesEnd) {
+TEST(Trigger, SeveralThreads_FirstBeginToLastEnd) {
   const RunResult result = RunHot({"threads"});
   const auto profiles = Profiles(result);
   ASSERT_THAT(profiles, SizeIs(1)) << result.AllSaid();
@@ -89,7 +89,7 @@ TEST(Trigger, FromTheFirstThreadsBeginToTheLastOnesEnd) {
   EXPECT_THAT(profiles[0]->Named("after"), IsEmpty());
 }
 
-TEST(Trigger, OfAProgramThatIsKilledInIt) {
+TEST(Trigger, ProgramKilledInARange_IsPublished) {
   const RunResult result = RunHot({"killed"});
   EXPECT_EQ(result.signal(), SIGKILL);
   const auto profiles = Profiles(result);
@@ -102,7 +102,7 @@ TEST(Trigger, OfAProgramThatIsKilledInIt) {
   EXPECT_THAT(profiles[0]->Named("usleep", "Outside"), IsEmpty());
 }
 
-TEST(Trigger, OfForkChildren) {
+TEST(Trigger, ForkChildren_Open) {
   const RunResult result = RunHot({"child"});
   EXPECT_EQ(result.code(), 0);
   const auto profiles = Profiles(result);
@@ -118,14 +118,14 @@ TEST(Trigger, OfForkChildren) {
   }
 }
 
-TEST(Trigger, NoneCame) {
+TEST(Trigger, NoRange_IsReported) {
   const RunResult result = RunHot({"none"});
   EXPECT_EQ(result.code(), 0);
   EXPECT_TRUE(result.Said("--window=nvtx:hot: no range of that name came: nothing was recorded")) << result.AllSaid();
   EXPECT_THAT(result.run_directories, IsEmpty());
 }
 
-TEST(Trigger, NamesThatHoldAnything) {
+TEST(Trigger, NamesOfAnyBytes_Open) {
   for (const char* name :
        {"a;b", "1", "\xff\xfe", "quite a long name of a range, longer than the words of a register"}) {
     const RunResult result =
@@ -134,7 +134,7 @@ TEST(Trigger, NamesThatHoldAnything) {
   }
 }
 
-TEST(Trigger, MoreRangesThanAreRecorded) {
+TEST(Trigger, MoreRangesThanTheLimit_AreCounted) {
   const RunResult result = RunHot({"short", "400"});
   EXPECT_EQ(result.code(), 0);
   EXPECT_THAT(result.run_directories, SizeIs(100)) << result.AllSaid();
@@ -173,11 +173,11 @@ class CudaProfiler : public testing::Test {
   }
 };
 
-TEST_F(CudaProfiler, WithCupti) { Check("cupti"); }
-TEST_F(CudaProfiler, ByHooks) { Check("hooks"); }
-TEST_F(CudaProfiler, WithoutCudasOwnRecords) { Check("off"); }
+TEST_F(CudaProfiler, Cupti_WindowIsRecorded) { Check("cupti"); }
+TEST_F(CudaProfiler, Hooks_WindowIsRecorded) { Check("hooks"); }
+TEST_F(CudaProfiler, Off_WindowIsRecorded) { Check("off"); }
 
-TEST_F(CudaProfiler, IsNotCalled) {
+TEST_F(CudaProfiler, NotCalled_IsReported) {
   const RunResult result = RunUnderTbprof({Program("trigger"), "none"}, {.tbprof = {"--window=cuda-profiler"}});
   EXPECT_TRUE(result.Said("--window=cuda-profiler: cudaProfilerStart was not called: nothing was recorded"))
       << result.AllSaid();

@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::SizeIs;
 
-// A worker beside the command gets what time nobody else wants.
+// A worker beside the command gets idle time only.
 constexpr int kWorkerSeconds = 240;
 
 void Stop(const Running& running) { WriteFile(running.path() + "/stop", ""); }
@@ -98,7 +98,7 @@ void ExpectNoGap(const Profile& profile, double wall_ms, double longest_ms) {
   EXPECT_LT(wall_ms - static_cast<double>(end) / 1e9, longest_ms);
 }
 
-TEST(Auto, ASmallRunIsOneProfile) {
+TEST(Auto, SmallRun_IsOneProfile) {
   const auto running = StartUnderTbprof({Program("phases"), "10", "1", "1000"});
   ASSERT_TRUE(running->WaitForFact("warm "));
   Stop(*running);
@@ -112,7 +112,7 @@ TEST(Auto, ASmallRunIsOneProfile) {
   EXPECT_TRUE(SpoolFiles(result.logdir).empty());
 }
 
-TEST(Auto, ALargeRunIsStartSteadyAndEnd) {
+TEST(Auto, LargeRun_IsStartSteadyAndEnd) {
   const auto running = StartSplit({"10", "4", "300"}, {"--max-profile-size=64KiB"}, "300,1000,300,400");
   // Two of them while the program runs.
   ASSERT_TRUE(running->WaitForError("steady part of the run: ", kWorkerSeconds)) << running->Err();
@@ -147,7 +147,7 @@ TEST(Auto, ALargeRunIsStartSteadyAndEnd) {
   EXPECT_TRUE(SpoolFiles(result.logdir).empty());
 }
 
-TEST(Auto, StartAndSteadyPartArePublishedWhileARunThatFitsGoesOn) {
+TEST(Auto, StartAndSteadyPart_ArePublishedDuringTheRun) {
   const auto running = StartSplit({"10", "4", "1000"}, {}, "300,800,300,400");
   ASSERT_TRUE(running->WaitForError("steady part of the run: ", kWorkerSeconds)) << running->Err();
   EXPECT_FALSE(running->Ended());
@@ -176,7 +176,7 @@ TEST(Auto, StartAndSteadyPartArePublishedWhileARunThatFitsGoesOn) {
   EXPECT_TRUE(SpoolFiles(result.logdir).empty());
 }
 
-TEST(Auto, ARunThatEndsInItsSteadyPartHasNoProfileOfIt) {
+TEST(Auto, RunEndsInItsSteadyPart_HasNoSteadyProfile) {
   const auto running = StartSplit({"10", "4", "1000"}, {}, "300,300,600000,400");
   Stop(*running);
   const RunResult result = running->Wait();
@@ -185,7 +185,7 @@ TEST(Auto, ARunThatEndsInItsSteadyPartHasNoProfileOfIt) {
   EXPECT_THAT(result.run_directories, SizeIs(2)) << result.AllSaid();
 }
 
-TEST(Auto, TheSpoolsLimitSplitsItToo) {
+TEST(Auto, SpoolLimit_SplitsTheRun) {
   const auto running =
       StartSplit({"200000", "1", "1000"}, {"--spool-limit=8MiB", "--wait-threshold=0"}, "30000,120000,20000,30000");
   ASSERT_TRUE(running->WaitForFact("warm "));
@@ -200,11 +200,11 @@ TEST(Auto, TheSpoolsLimitSplitsItToo) {
   ASSERT_NE(end, "");
   const nlohmann::json summary = SummaryIn(end);
   EXPECT_EQ(Calls(summary, "usleep"), result.Fact("naps"));
-  // What a full spool let go while the start was being written is told, or nothing is missing.
+  // Drops of a full spool while the start was being written are reported, or nothing is missing.
   EXPECT_TRUE(Calls(summary, "write") == 200000 || result.Said("records are missing")) << result.AllSaid();
 }
 
-TEST(Last, OnlyTheLastSecondsAreShown) {
+TEST(Last, LastSeconds_AreShown) {
   RunOptions options;
   options.tbprof = {"--window=last=400ms"};
   const auto running = StartUnderTbprof({Program("phases"), "10", "2", "300"}, options);
@@ -228,7 +228,7 @@ TEST(Last, OnlyTheLastSecondsAreShown) {
   EXPECT_TRUE(SpoolFiles(result.logdir).empty());
 }
 
-TEST(Last, TheSecondsBeforeACrash) {
+TEST(Last, Crash_SecondsBeforeItAreShown) {
   RunOptions options;
   options.tbprof = {"--window=last=500ms"};
   const auto running = StartUnderTbprof({Program("phases"), "10", "1", "1000"}, options);
@@ -244,7 +244,7 @@ TEST(Last, TheSecondsBeforeACrash) {
   ExpectNoGap(*result.profile, wall * 1e3, 250);
 }
 
-TEST(Last, ASignalPublishesTheSecondsBeforeIt) {
+TEST(Last, Signal_PublishesTheSecondsBeforeIt) {
   RunOptions options;
   options.tbprof = {"--window=last=60s", "--wait-threshold=0"};
   const auto running = StartUnderTbprof({Program("phases"), "10", "1", "1000"}, options);
@@ -269,7 +269,7 @@ TEST(Last, ASignalPublishesTheSecondsBeforeIt) {
   EXPECT_THAT(result.run_directories, SizeIs(3)) << result.AllSaid();
 }
 
-TEST(All, EndsWhereTheSpoolIsFullAndCapturesGoOn) {
+TEST(All, SpoolFull_EndsAndCapturesContinue) {
   RunOptions options;
   options.tbprof = {"--window=all", "--spool-limit=4MiB", "--wait-threshold=0", "--window-duration=100ms"};
   const auto running = StartUnderTbprof({Program("phases"), "300000", "1", "1000"}, options);
@@ -304,7 +304,7 @@ TEST(All, EndsWhereTheSpoolIsFullAndCapturesGoOn) {
 }
 
 // Everything that is there when the launcher is killed, of a spool in parts.
-TEST(Recover, PartsOfAFlightRecorder) {
+TEST(Recover, PartsOfAFlightRecorder_GiveAProfile) {
   RunOptions options;
   options.tbprof = {"--window=last=400ms", "--wait-threshold=0"};
   const auto running = StartUnderTbprof({Program("phases"), "10", "2", "300"}, options);
@@ -328,7 +328,7 @@ TEST(Recover, PartsOfAFlightRecorder) {
   EXPECT_TRUE(SpoolFiles(result.logdir).empty());
 }
 
-TEST(Recover, WhatWasNotPublishedYet) {
+TEST(Recover, UnpublishedWindows_ArePublished) {
   const auto running =
       StartSplit({"10", "4", "300"}, {"--max-profile-size=64KiB", "--wait-threshold=0"}, "200,100000,300,400");
   usleep(800000);
@@ -345,7 +345,7 @@ TEST(Recover, WhatWasNotPublishedYet) {
   EXPECT_GT(Calls(SummaryIn(end), "usleep"), 2000u);
 }
 
-TEST(Convert, ASpoolInParts) {
+TEST(Convert, SpoolInParts_GivesTheSameProfile) {
   RunOptions options;
   options.tbprof = {"--window=last=60s", "--keep-spool"};
   const auto running = StartUnderTbprof({Program("phases"), "10", "2", "300"}, options);
@@ -362,7 +362,7 @@ TEST(Convert, ASpoolInParts) {
   ASSERT_THAT(RunDirectories(directory / "again"), SizeIs(1));
   const auto again = ProfileIn(RunDirectories(directory / "again")[0]);
   EXPECT_EQ(again->Count("usleep"), result.profile->Count("usleep"));
-  // Without its part: said, and what the main file has is there.
+  // Without its part: reported, and what the main file has is there.
   std::filesystem::copy_file(spool, directory / "alone.spool");
   const RunResult alone = RunTbprof({"convert", "--logdir=" + (directory / "alone"), directory / "alone.spool"});
   ASSERT_EQ(alone.code(), 0) << alone.AllSaid();
@@ -372,7 +372,7 @@ TEST(Convert, ASpoolInParts) {
   EXPECT_TRUE(part.Said("is part 1 of a spool")) << part.AllSaid();
 }
 
-TEST(Spool, NotInMemory) {
+TEST(Spool, TmpfsLogdir_SpoolIsElsewhere) {
   struct statfs facts;
   if (statfs("/dev/shm", &facts) != 0 || facts.f_type != 0x01021994 || access("/dev/shm", W_OK) != 0) {
     GTEST_SKIP() << "no /dev/shm in memory";
@@ -404,7 +404,7 @@ TEST(Spool, NotInMemory) {
   std::filesystem::remove_all(logdir);
 }
 
-TEST(Open, AWaitThatHasNotReturned) {
+TEST(Open, WaitThatHasNotReturned_IsShown) {
   RunOptions options;
   options.tbprof = {"--window=all", "--window-duration=200ms"};
   const auto running = StartUnderTbprof({Program("phases"), "10", "0", "2000000"}, options);

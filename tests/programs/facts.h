@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a test program tells its test beside its output, by system calls that no hook sees, and ways to wait that do
-// not depend on time.
+// What a test program reports to its test beside its output, by system calls that no hook sees, and ways to wait that
+// do not depend on time.
 #ifndef TBPROF_TESTS_PROGRAMS_FACTS_H_
 #define TBPROF_TESTS_PROGRAMS_FACTS_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// survive COUNT END: COUNT reads and writes of one byte, says how many have returned, and dies by END.
+// survive COUNT END: COUNT reads and writes of one byte, prints how many have returned, and dies by END.
 #include <signal.h>
 
 #include "facts.h"

@@ -2,8 +2,8 @@
 // torch DIRECTORY MODE...: opens DIRECTORY/lib/libtorch_cpu.so as Python does, a stand-in of PyTorch's
 // (tests/sim/torch), and has it work. Modes: ops, race, thread, storm COUNT STEPS MICROSECONDS [IDLE_MS],
 // train OPERATIONS, loop, fork,
-// odd, wrong, asynchronous COUNT, ends exit|kill, forks_in_a_pause, forks_a_worker, memory COUNT. Facts: what PyTorch
-// was asked for.
+// odd, wrong, asynchronous COUNT, ends exit|kill, forks_in_a_pause, forks_a_worker, memory COUNT. Facts: what was
+// requested of PyTorch.
 #include "../sim/torch/torch.h"
 
 #include <dlfcn.h>
@@ -189,7 +189,7 @@ static void Train(long each) {
   puts("train");
 }
 
-// Until there is a file `stop`. Tells what changed.
+// Until there is a file `stop`. Prints what changed.
 static void Loop(void) {
   uint64_t last[3] = {0, 0, 0};
   const char* const names[] = {"added", "disabled", "enabled"};
@@ -377,7 +377,7 @@ static void Shapes(const char* how) {
   Operation("aten::behind_it", 7, NULL, NULL);
   puts("shapes");
 }
-// The first sizes are others than PyTorch tells.
+// The first sizes are not those that PyTorch passes.
 static void ShapesToldOtherwise(void) {
   static struct Tensor a;
   tensor(100);
@@ -407,7 +407,7 @@ static void Asynchronous(int count) {
     pthread_join(thread, NULL);
     Operation("aten::after_it", -1, NULL, NULL);
   }
-  // One whose object does not say so.
+  // One whose object has another layout.
   const struct SimTorchOperation operation = {SIM_TORCH_USER, "ended elsewhere", -1, 0, 0};
   void* const function = begin(&operation);
   pthread_t thread;

@@ -10,7 +10,7 @@
 
 #include "facts.h"
 
-// By the function a sleep tells where it lies.
+// The function of a sleep shows where it lies.
 __attribute__((noinline)) static void Outside(void) {
   usleep(30000);
   asm volatile("");

@@ -155,7 +155,7 @@ def first_trace(root):
         try:
             with urllib.request.urlopen("http://localhost:6006/data/plugin/profile/runs") as reply:
                 body = reply.read()
-                # Whatever is asked for, xprof compresses.
+                # xprof compresses always.
                 runs = json.loads(gzip.decompress(body) if body.startswith(b"\x1f\x8b") else body)
         except OSError:
             # Not yet there. What is waited for is the reply; ctest's timeout bounds it.

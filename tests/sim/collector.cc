@@ -173,7 +173,7 @@ void Count(const CUpti_Activity* record) {
 }
 
 void Complete(CUcontext, uint32_t, uint8_t* buffer, size_t, size_t valid) {
-  // Nobody is to wait for it.
+  // It must not be waited for.
   if (light) memset(buffer, 0, valid);
   const std::lock_guard<std::mutex> guard(mutex());
   ++facts()["buffers"];

@@ -4,7 +4,7 @@
 //
 //   cupti_entry.cc    the exported functions: subscribers, callbacks, which kinds are on
 //   cupti_records.cc  from the engine's events to records of the generation that the version has
-//   cupti_buffers.cc  the client's buffers: asking for them, filling, giving back
+//   cupti_buffers.cc  the client's buffers: requested, filled, given back
 #ifndef TBPROF_TESTS_SIM_CUPTI_H_
 #define TBPROF_TESTS_SIM_CUPTI_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The client's buffers. One is asked for on the thread whose record does not fit, without one the record is dropped. A
+// The client's buffers. One is requested on the thread whose record does not fit, without one the record is dropped. A
 // buffer goes back when it is full and its last record is final (by the worker thread), or with a flush.
 #include <pthread.h>
 #include <signal.h>

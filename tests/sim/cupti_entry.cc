@@ -112,7 +112,7 @@ CUptiResult Refusal() {
     }                                                                               \
   } while (false)
 
-// ---- what is told to the engine
+// ---- what is passed to the engine
 
 bool AnyCallback(uint32_t domain) {
   for (const Subscriber* subscriber : Subscribers()) {
@@ -322,7 +322,7 @@ CUptiResult SetKind(CUpti_ActivityKind kind, bool on) {
   const bool was_on = kinds[kind].exchange(on);
   if (on && !was_on && kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) BeginKernels();
   if (kind == CUPTI_ACTIVITY_KIND_RUNTIME || kind == CUPTI_ACTIVITY_KIND_DRIVER) {
-    // The kind overrides what was said call by call before.
+    // The kind overrides what was set call by call before.
     const size_t index = kind == CUPTI_ACTIVITY_KIND_RUNTIME ? 1 : 0;
     for (auto& call : call_off[index]) call.store(false);
     for (auto& call : call_on[index]) call.store(false);

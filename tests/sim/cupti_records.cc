@@ -470,7 +470,7 @@ void RecordExternal(uint32_t correlation) {
   }
 }
 
-// ---- what the engine tells
+// ---- what the engine reports
 
 namespace {
 

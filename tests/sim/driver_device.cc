@@ -104,7 +104,7 @@ int Attribute(const Device& device, CUdevice_attribute attribute) {
   }
 }
 
-// "A green context can be current to only one thread at a time": what the second one is answered, nothing says.
+// "A green context can be current to only one thread at a time": what the second one gets is not documented.
 CUresult EnterGreen(CUcontext context) {
   if (context->green == nullptr) return CUDA_SUCCESS;
   if (!context->green->converted.load()) return CUDA_ERROR_INVALID_CONTEXT;
@@ -607,7 +607,7 @@ CUresult Driver::cuCtxDisablePeerAccess(CUcontext peerContext) {
   return CUDA_SUCCESS;
 }
 
-// Both only speak to a tool.
+// Both only report to a tool.
 CUresult Driver::cuProfilerStart() {
   CUcontext context = nullptr;
   return CurrentContext(&context);

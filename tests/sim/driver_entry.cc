@@ -2,7 +2,7 @@
 //
 // libcuda.so.1: the exported functions, cuGetProcAddress, and our table in place of the private ones.
 //
-// An exported function tells the tool of its entry and exit when one is listening, and costs one load when none is.
+// An exported function reports its entry and exit to the tool when one is attached, and costs one load when none is.
 #include <cuda.h>
 // generated_cuda_meta.h also describes the calls of CUDA 2, with types that cuda.h shows to NVIDIA's own sources alone.
 using CUdeviceptr_v1 = unsigned int;
@@ -168,7 +168,7 @@ CUresult Find(const char* symbol, void** pfn, int version, cuuint64_t flags, CUd
 void Install(const Hooks* hooks) { engine().hooks.store(hooks, std::memory_order_release); }
 void SetWants(uint32_t wants) { engine().wants.store(wants); }
 
-// Unlike Usable: before cuInit it says what cuInit would.
+// Unlike Usable: before cuInit it returns what cuInit would.
 CUresult State() {
   if (engine().initialised.load()) {
     if (engine().alive->load() != 1) return CUDA_ERROR_NOT_INITIALIZED;

@@ -23,7 +23,7 @@ CUresult Add(CUgraphNode* out, CUgraph graph, CUgraphNodeType type, const Op& op
   return CUDA_SUCCESS;
 }
 
-// A list in the manner of cuGraphGetNodes: with a null array only the number is told.
+// A list in the manner of cuGraphGetNodes: with a null array only the number is returned.
 CUresult GiveList(const std::vector<CUgraphNode>& all, CUgraphNode* nodes, size_t* count) {
   if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (nodes != nullptr) {

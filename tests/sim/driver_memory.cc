@@ -202,7 +202,7 @@ CUresult SubmitBatch(const std::vector<Copy>& copies, CUstream handle) {
   }
   for (auto& [kind, work] : by_kind) {
     auto& [op, parts] = work;
-    // It lives as long as the work, which nobody waits for.
+    // It lives as long as the work, which is not waited for.
     if (parts.size() > 1) op.batch.parts = (new std::vector<Copy>(std::move(parts)))->data();
     SIM_TRY(Submit(stream, op));
   }
@@ -605,7 +605,7 @@ CUresult Driver::cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* pCopy, CUstream hStream
   return Copy3D(*pCopy, hStream, true);
 }
 
-// Whose memory it is, the addresses say.
+// The address decides whose memory it is.
 static CUresult PeerCopy(const CUDA_MEMCPY3D_PEER* copy, CUstream stream, bool asynchronous) {
   static_assert(sizeof(CUDA_MEMCPY3D_PEER) == sizeof(CUDA_MEMCPY3D));
   if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -793,7 +793,7 @@ CUresult Driver::cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* ma
 
 }  // namespace tbprof::sim
 
-// The simulator's own: pages do not move here, so that a program says what it does with its managed memory. The caller
+// The simulator's own: pages do not move here, so the program reports what it does with its managed memory. The caller
 // is the code that faults.
 extern "C" __attribute__((visibility("default"), noinline)) void cuSimTouchFromHost(CUdeviceptr address, size_t bytes) {
   tbprof::sim::MoveManaged(address, bytes, -1, reinterpret_cast<uintptr_t>(__builtin_return_address(0)), true);

@@ -261,7 +261,7 @@ CUresult Driver::cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsign
   CUstream stream = nullptr;
   SIM_TRY(FindStream(hStream, &stream));
   SIM_TRY(FindEvent(hEvent));
-  // That a green context's streams take the primary one's events, and the other way round, is said of
+  // That a green context's streams take the primary one's events, and the other way round, is documented for
   // cuGreenCtxRecordEvent alone.
   const bool same = mode::green_events_apart() != 0 ? hEvent->context == stream->context
                                                     : Root(hEvent->context) == Root(stream->context);

@@ -6,7 +6,7 @@
 // for it sleeps until then. No thread runs the work. Since the length of all work is known when it is submitted, so are
 // its start and its end, and Submit computes them on the spot under the stream's lock: that is what makes a launch cost
 // well under a microsecond. Bytes are moved at the same moment, on the calling thread; the order of submission is one
-// of the orders that streams and events allow. The exception is a host function, whose length nobody knows: it, and
+// of the orders that streams and events allow. The exception is a host function, whose length is unknown: it, and
 // what depends on it, goes to a queue that the engine's one thread works off (deferred.cc).
 //
 // Runs in programs under test, on their threads. Handles are pointers to the structures below; they are never freed,
@@ -66,7 +66,7 @@ struct Op {
   union {
     Copy copy;
     struct {
-      const Copy* parts;  // where work.copy.count says that there are several
+      const Copy* parts;  // if work.copy.count is more than one
     } batch;
     struct {
       char* destination;
@@ -380,7 +380,7 @@ bool FindAllocation(const void* address, uintptr_t* base, Allocation* out);
 void ForgetMemoryOf(CUcontext context);
 CUmemoryPool NewPool(Device* device);
 
-// ---- resources, told to the tool
+// ---- resources, reported to the tool
 
 void Tell(const ResourceEvent& event);
 

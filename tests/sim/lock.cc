@@ -42,7 +42,7 @@ void FutexWait(std::atomic<uint32_t>* word, uint32_t value, int64_t until) {
 
 void FutexWake(std::atomic<uint32_t>* word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, 0, 0, 0); }
 
-// 0 free, 1 taken, 2 taken and somebody waits.
+// 0 free, 1 taken, 2 taken with waiters.
 void Lock::lock() {
   uint32_t seen = 0;
   if (word_.compare_exchange_strong(seen, 1, std::memory_order_acquire)) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a test asks of the simulator through the environment (modes.def has the list).
+// Modes of the simulator that a test sets through the environment (modes.def has the list).
 //
 //   if (mode::no_device() != 0) return CUDA_ERROR_NO_DEVICE;
 //

@@ -206,7 +206,7 @@ SIM_EXPORT cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_
 SIM_EXPORT cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* symbol) {
   CUkernel found = nullptr;
   const cudaError_t result = tbprof::sim::FindKernel(symbol, &found);
-  // Null on failure: the compiler's code launches all the same, and the launch must say what is wrong.
+  // Null on failure: the compiler's code launches all the same, and the launch must return the error.
   *kernel = result == cudaSuccess ? reinterpret_cast<cudaKernel_t>(found)
                                   : reinterpret_cast<cudaKernel_t>(const_cast<void*>(symbol));
   return result;

@@ -30,7 +30,7 @@ class Driver : public testing::Test {
   static inline CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
 };
 
-TEST_F(Driver, ChoosesTheBodyByVersion) {
+TEST_F(Driver, Version_SelectsTheFunction) {
   ASSERT_NE(Library(), nullptr) << dlerror();
   EXPECT_EQ(Ask("cuMemAlloc", 3020), Named("cuMemAlloc_v2"));
   EXPECT_EQ(Ask("cuMemAlloc", 13000), Named("cuMemAlloc_v2"));
@@ -42,7 +42,7 @@ TEST_F(Driver, ChoosesTheBodyByVersion) {
   EXPECT_EQ(Ask("cuCtxCreate", 12050), Named("cuCtxCreate_v4"));
 }
 
-TEST_F(Driver, ChoosesTheBodyByFlags) {
+TEST_F(Driver, Flags_SelectTheFunction) {
   EXPECT_EQ(Ask("cuLaunchKernel", 12000), Named("cuLaunchKernel"));
   EXPECT_EQ(Ask("cuLaunchKernel", 12000, CU_GET_PROC_ADDRESS_LEGACY_STREAM), Named("cuLaunchKernel"));
   EXPECT_EQ(Ask("cuLaunchKernel", 12000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM), Named("cuLaunchKernel_ptsz"));
@@ -50,7 +50,7 @@ TEST_F(Driver, ChoosesTheBodyByFlags) {
   EXPECT_EQ(Ask("cuMemAlloc", 12000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM), Named("cuMemAlloc_v2"));
 }
 
-TEST_F(Driver, SaysWhyThereIsNoFunction) {
+TEST_F(Driver, MissingFunction_CauseIsReturned) {
   EXPECT_EQ(Ask("", 0), nullptr) << "the runtime's probe";
   EXPECT_EQ(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
   EXPECT_EQ(Ask("cuNoSuchCall", 12000), nullptr);
@@ -66,7 +66,7 @@ TEST_F(Driver, SaysWhyThereIsNoFunction) {
   EXPECT_EQ(function, Named("cuInit"));
 }
 
-TEST_F(Driver, RefusesWhatIsNotItsOwn) {
+TEST_F(Driver, ForeignHandles_AreRefused) {
   auto table = reinterpret_cast<decltype(&cuGetExportTable)>(Named("cuGetExportTable"));
   const void* found = nullptr;
   const CUuuid first_of_the_runtime = {{'\xf8', '\xcf', '\xf9', '\x51'}};
@@ -79,7 +79,7 @@ TEST_F(Driver, RefusesWhatIsNotItsOwn) {
   EXPECT_EQ(count(&devices), CUDA_ERROR_NOT_INITIALIZED);
 }
 
-TEST_F(Driver, ExportsItsVersionNodesLikeTheRealOnes) {
+TEST_F(Driver, VersionNodes_EqualTheRealOnes) {
   for (const auto& [path, node] :
        {std::pair{"/cuda13/libcudart.so.13", "libcudart.so.13"}, {"/cuda12/libcudart.so.12", "libcudart.so.12"}}) {
     void* library = dlopen((SimDirectory() + path).c_str(), RTLD_NOW);

@@ -13,7 +13,7 @@ Outcome Collect(const std::string& modes, const std::string& flags = "", const s
   return RunSubject("driver_linked", {"8"}, {.collect = true, .cupti_modes = modes, .kinds = kinds, .flags = flags});
 }
 
-TEST(Modes, WhoMaySubscribe) {
+TEST(Modes, Subscribe_EachMode_AnswersAsCupti) {
   EXPECT_EQ(Collect("unknown_999").collected["subscribe"], 999);
   EXPECT_EQ(Collect("unknown_999").collected["register"], 0);
   EXPECT_EQ(Collect("unknown_999").collected["enable_10"], 999);
@@ -23,14 +23,14 @@ TEST(Modes, WhoMaySubscribe) {
   EXPECT_EQ(Collect("enable_fails_kind=2").collected["enable_2"], 27);
 }
 
-TEST(Modes, NewerCuptiThanTheDriverIsRefused) {
+TEST(Modes, NewerCuptiThanTheDriver_IsRefused) {
   const Outcome run =
       RunSubject("driver_linked", {"2"}, {.collect = true, .environment = {{"CUDASIM_DRIVER_VERSION", "12080"}}});
   EXPECT_TRUE(run.Exited(0));
   EXPECT_EQ(run.collected["subscribe"], 15);
 }
 
-TEST(Modes, SeveralSubscribersOfTheSecondVersionAlone) {
+TEST(Modes, SubscribersOfTheSecondVersion_AreSeveral) {
   // The rival does not set the field that CUDA 13.2 added: it is refused beside any other.
   const Outcome run = RunSubject("rival_linked", {"2"}, {.collect = true, .cupti_modes = "multi_subscriber"});
   EXPECT_EQ(run.facts["subscribe_result"], 39);
@@ -42,7 +42,7 @@ TEST(Modes, SeveralSubscribersOfTheSecondVersionAlone) {
   EXPECT_EQ(before.facts["second_result"], 39) << "CUDA 13.0 has one subscriber, whatever the structure says";
 }
 
-TEST(Modes, FinalizeAndForkedChildren) {
+TEST(Modes, FinalizeAndForkedChildren_AreAsCupti) {
   EXPECT_EQ(RunSubject("rival_linked", {"1", "1", "finalize"}).facts["finalize"], 0);
   const Outcome crash = RunSubject("rival_linked", {"1", "1", "finalize"}, {.cupti_modes = "finalize_crashes"});
   EXPECT_TRUE(WIFSIGNALED(crash.status));
@@ -51,7 +51,7 @@ TEST(Modes, FinalizeAndForkedChildren) {
   EXPECT_EQ(hang.facts["child_signal"], SIGALRM);
 }
 
-TEST(Modes, LostRecordsAreCounted) {
+TEST(Modes, LostRecords_AreCounted) {
   const Outcome run = Collect("drop=4");
   EXPECT_GT(run.collected["dropped"], 0);
   const Outcome whole = Collect("");
@@ -61,20 +61,20 @@ TEST(Modes, LostRecordsAreCounted) {
   EXPECT_EQ(refused.collected["dropped"], whole.collected["records"]);
 }
 
-TEST(Modes, NoBufferCrashesOldVersions) {
+TEST(Modes, NoBuffer_CrashesOldVersions) {
   const Outcome run = Collect("version=22", "none");
   EXPECT_TRUE(WIFSIGNALED(run.status));
   EXPECT_TRUE(Collect("version=27", "none").Exited(0));
 }
 
-TEST(Modes, TimesAreLost) {
+TEST(Modes, LostTimes_AreZero) {
   EXPECT_EQ(Collect("zero_times=2", "", "10").collected["kernels_without_times"], 4);
   EXPECT_EQ(Collect("", "callback", "10").collected["kernels_without_times"], 8) << "the bug of 13.0";
   EXPECT_EQ(Collect("version=130100", "callback", "10").collected["kernels_ns"], 8 * 50000);
   EXPECT_EQ(Collect("timestamp_callback_refused", "callback", "10").collected["register_clock"], 27);
 }
 
-TEST(Modes, OrderAndUnknownKinds) {
+TEST(Modes, OrderAndUnknownKinds_AreAsCupti) {
   const Outcome run = Collect("unordered");
   EXPECT_EQ(run.collected["kernels"], 8);
   EXPECT_EQ(run.collected["kernels_ns"], run.facts["kernel_ns"]);
@@ -83,7 +83,7 @@ TEST(Modes, OrderAndUnknownKinds) {
   EXPECT_EQ(odd.collected["kernels"], 8);
 }
 
-TEST(Modes, LateRecordsComeWithAForcedFlushAlone) {
+TEST(Modes, LateRecords_ComeWithAForcedFlushOnly) {
   // Ten minutes: the plain flush keeps the buffer back, the forced one returns kernels without an end.
   const Outcome run = Collect("late_ms=600000,per_thread=0", "", "10");
   EXPECT_EQ(run.collected["flush"], 0);
@@ -91,7 +91,7 @@ TEST(Modes, LateRecordsComeWithAForcedFlushAlone) {
   EXPECT_EQ(run.collected.OrZero("kernels_unfinished") + run.collected.OrZero("kernels_without_times"), 8);
 }
 
-TEST(Modes, GenerationsOfRecords) {
+TEST(Modes, GenerationsOfRecords_HaveTheirSizes) {
   struct {
     const char* modes;
     size_t kernel;
@@ -106,19 +106,19 @@ TEST(Modes, GenerationsOfRecords) {
   }
 }
 
-TEST(Modes, TheClockSteps) {
+TEST(Modes, ClockSteps_DurationsAreRight) {
   const Outcome run = Collect("clock_step_ms=3600000,clock_step_after_ms=0", "", "10");
   EXPECT_EQ(run.collected["kernels"], 8);
   EXPECT_EQ(run.collected["kernels_ns"], 8 * 50000) << "before and after it the lengths are right";
 }
 
-TEST(Modes, SlowAndFatalFlushes) {
+TEST(Modes, SlowAndFatalFlushes_AreAsCupti) {
   const Outcome crash = Collect("flush_crashes_at=1");
   EXPECT_TRUE(WIFSIGNALED(crash.status));
   EXPECT_TRUE(Collect("slow_flush_ms=20").Exited(0));
 }
 
-TEST(Modes, AfterTheDriversExitHandler) {
+TEST(Modes, DriversExitHandler_RecordsBehindItAreLost) {
   EXPECT_EQ(Collect("", "destructor").collected["kernels"], 8);
   const Outcome lost = Collect("exit_loses_buffers", "destructor");
   EXPECT_EQ(lost.collected["forced_flush"], 0);
@@ -126,7 +126,7 @@ TEST(Modes, AfterTheDriversExitHandler) {
   EXPECT_EQ(Collect("exit_loses_buffers").collected["kernels"], 8) << "before it nothing is lost";
 }
 
-TEST(Modes, AFullQueueBlocksTheLaunch) {
+TEST(Modes, FullQueue_BlocksTheLaunch) {
   SIM_NEEDS_SUBJECT("launches");
   const Outcome run = RunSubject("launches", {"1", "200", "50000"},
                                  {.collect = true, .cuda_modes = "queue_depth=16", .kinds = "10,17"});
@@ -137,13 +137,13 @@ TEST(Modes, AFullQueueBlocksTheLaunch) {
   EXPECT_GE(lazy.collected["kind_17"], 1) << "overhead: lazy loading";
 }
 
-TEST(Modes, CorrelationIdsWrap) {
+TEST(Modes, CorrelationIds_Wrap) {
   const Outcome run = Collect("correlation_start=4294967290");
   EXPECT_EQ(run.collected["kernels"], 8);
   EXPECT_FALSE(run.collected.Has("kernels_without_correlation"));
 }
 
-TEST(Modes, FullBuffersComeBackByThemselves) {
+TEST(Modes, FullBuffers_AreDelivered) {
   SIM_NEEDS_SUBJECT("launches");
   const Outcome run = RunSubject("launches", {"1", "2000"}, {.collect = true, .flags = "small,noflush"});
   EXPECT_GT(run.collected["buffers"], 50);

@@ -67,7 +67,7 @@ std::map<std::string, long long> Walk(void* library, const std::string& dump) {
   return seen;
 }
 
-TEST(RealLibrary, WalksTheSimulatedBuffers) {
+TEST(RealLibrary, SimulatedBuffers_AreRead) {
   SIM_NEEDS_REAL("libcupti.so.13");
   SIM_NEEDS_SUBJECT("train");
   const std::string kinds = "10,1,2,4,5,8,9,17,36,37,38,39,49";
@@ -89,7 +89,7 @@ TEST(RealLibrary, WalksTheSimulatedBuffers) {
   EXPECT_EQ(Walk(Real("libcupti.so.13"), train.dump)["kernel_ns"], train.facts["kernel_ns"]);
 }
 
-TEST(RealLibrary, HasTheSameNames) {
+TEST(RealLibrary, Names_EqualTheRealOnes) {
   SIM_NEEDS_REAL("libcupti.so.13");
   for (const auto domain : {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_CB_DOMAIN_RUNTIME_API}) {
     for (uint32_t cbid = 0; cbid < 900; ++cbid) {
@@ -193,7 +193,7 @@ std::vector<Call> Calls() {
   return calls;
 }
 
-TEST(RealLibrary, AnswersAlikeWithoutDriver) {
+TEST(RealLibrary, NoDriver_AnswersEqualTheRealOnes) {
   SIM_NEEDS_REAL("libcupti.so.13");
   if (DriverHere()) GTEST_SKIP() << "SKIP: there is a driver on this machine";
   for (const Call& call : Calls()) {
@@ -202,7 +202,7 @@ TEST(RealLibrary, AnswersAlikeWithoutDriver) {
   }
 }
 
-TEST(RealLibrary, StepsThroughABufferMadeByHand) {
+TEST(RealLibrary, HandmadeBuffer_IsRead) {
   SIM_NEEDS_REAL("libcupti.so.13");
   for (void* library : {Real("libcupti.so.13"), Simulated("libcupti.so.13")}) {
     std::vector<uint64_t> aligned((216 + 40 + 96) / 8);
@@ -222,7 +222,7 @@ TEST(RealLibrary, StepsThroughABufferMadeByHand) {
   }
 }
 
-TEST(RealLibrary, RuntimeAnswersAlikeWithoutDriver) {
+TEST(RealLibrary, NoDriver_RuntimeAnswersEqualTheRealOnes) {
   SIM_NEEDS_REAL("libcudart.so.13");
   if (DriverHere()) GTEST_SKIP() << "SKIP: there is a driver on this machine";
   void* memory = nullptr;

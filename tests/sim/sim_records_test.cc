@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the simulated CUPTI tells of a run agrees with what the subject did.
+// The records of the simulated CUPTI agree with what the subject did.
 #include "tests/sim/sim_test.h"
 
 namespace tbprof::sim {
 namespace {
 
-TEST(Records, OfATraining) {
+TEST(Records, Training_IsRecorded) {
   SIM_NEEDS_SUBJECT("train");
   const Outcome run = RunSubject("train", {"10"}, {.collect = true});
   ASSERT_TRUE(run.Exited(0)) << run.out;
@@ -26,7 +26,7 @@ TEST(Records, OfATraining) {
   EXPECT_FALSE(c.Has("negative"));
 }
 
-TEST(Records, OfGraphsByNodeAndByLaunch) {
+TEST(Records, Graphs_ByNodeAndByLaunch_AreRecorded) {
   SIM_NEEDS_SUBJECT("graphs");
   const Outcome nodes = RunSubject("graphs", {"4"}, {.collect = true});
   EXPECT_EQ(nodes.collected["kernels"], nodes.facts["kernels"]);
@@ -37,7 +37,7 @@ TEST(Records, OfGraphsByNodeAndByLaunch) {
   EXPECT_FALSE(launches.collected.Has("kernels")) << "one or the other";
 }
 
-TEST(Records, OfEveryRoute) {
+TEST(Records, EachRoute_IsRecorded) {
   for (const auto& [name, launch] : {std::pair{"driver_linked", "driver_cbid_307"},
                                      {"driver_opened", "driver_cbid_307"},
                                      {"ctypes_driver.py", "driver_cbid_307"},
@@ -51,7 +51,7 @@ TEST(Records, OfEveryRoute) {
   }
 }
 
-TEST(Records, BehindHostFunctions) {
+TEST(Records, HostFunctions_KernelsBehindThemAreRecorded) {
   SIM_NEEDS_SUBJECT("streams");
   const Outcome run = RunSubject("streams", {}, {.collect = true});
   EXPECT_TRUE(run.Exited(0)) << run.out;
@@ -59,7 +59,7 @@ TEST(Records, BehindHostFunctions) {
   EXPECT_EQ(run.collected["kernels_ns"], run.facts["kernel_ns"]);
 }
 
-TEST(Records, FromManyThreads) {
+TEST(Records, ManyThreads_AreRecorded) {
   SIM_NEEDS_SUBJECT("launches");
   const Outcome run = RunSubject("launches", {"4", "20000"}, {.collect = true});
   EXPECT_TRUE(run.Exited(0)) << run.out;
@@ -70,7 +70,7 @@ TEST(Records, FromManyThreads) {
   EXPECT_LT(shared.collected["buffers_asked"], run.collected["buffers_asked"]);
 }
 
-TEST(Records, OfFaultsAndPeers) {
+TEST(Records, FaultsAndPeers_AreRecorded) {
   SIM_NEEDS_SUBJECT("faults");
   const Outcome fault = RunSubject("faults", {"illegal_address"}, {.collect = true, .kinds = "10,5,38"});
   EXPECT_TRUE(fault.Exited(0)) << fault.out;
@@ -81,7 +81,7 @@ TEST(Records, OfFaultsAndPeers) {
   EXPECT_EQ(peers.collected["peer_copies"], 1);
 }
 
-TEST(Records, OfMemory) {
+TEST(Records, Memory_IsRecorded) {
   SIM_NEEDS_SUBJECT("copies");
   const Outcome run = RunSubject("copies", {"1"}, {.collect = true, .kinds = "1,2,5,25,49,50"});
   EXPECT_TRUE(run.Exited(0)) << run.out;
@@ -94,7 +94,7 @@ TEST(Records, OfMemory) {
   EXPECT_GE(run.collected["kind_49"], 12);
 }
 
-TEST(Records, OfCuda12) {
+TEST(Records, Cuda12_IsRecorded) {
   const Outcome run = RunSubject("driver_linked", {"6"}, {.libraries = "cuda12", .collect = true, .kinds = "10,1,2,4"});
   EXPECT_TRUE(run.Exited(0)) << run.out;
   EXPECT_EQ(run.collected["kernels"], 6);
@@ -106,14 +106,14 @@ TEST(Records, OfCuda12) {
   EXPECT_EQ(train.collected["runtime_cbid_211"], train.facts["kernels"]);
 }
 
-TEST(Records, CallbacksComeInPairs) {
+TEST(Records, Callbacks_ComeInPairs) {
   SIM_NEEDS_SUBJECT("train");
   const Outcome run = RunSubject("train", {"5"}, {.collect = true, .flags = "subscribe"});
   EXPECT_EQ(run.collected["callback:cudaLaunchKernel"], 2 * run.facts["kernels"]);
   EXPECT_EQ(run.collected["callbacks_enter"], run.collected["callbacks_exit"]);
 }
 
-TEST(Records, ProgramsThatUseCuptiThemselves) {
+TEST(Records, ProgramsThatUseCupti_AreAsAlone) {
   for (const char* name : {"rival_linked", "rival_opened"}) {
     for (const char* version : {"1", "2"}) {
       const Outcome alone = RunSubject(name, {version, "2"});
@@ -130,7 +130,7 @@ TEST(Records, ProgramsThatUseCuptiThemselves) {
   EXPECT_NE(named.out.find("old_subscriber=CUPTI"), std::string::npos) << named.out;
 }
 
-TEST(Records, ForkedChildrenLeaveTheParentAlone) {
+TEST(Records, ForkedChildren_ParentIsUnchanged) {
   SIM_NEEDS_SUBJECT("forks");
   const Outcome run = RunSubject("forks", {}, {.collect = true});
   EXPECT_TRUE(run.Exited(0)) << run.out;

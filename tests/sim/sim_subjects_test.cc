@@ -6,7 +6,7 @@
 namespace tbprof::sim {
 namespace {
 
-TEST(Subjects, TrainingRunsToItsEnd) {
+TEST(Subjects, Training_RunsToItsEnd) {
   SIM_NEEDS_SUBJECT("train");
   const Outcome run = RunSubject("train", {"4", "100000"});
   EXPECT_TRUE(run.Exited(0)) << run.out;
@@ -17,7 +17,7 @@ TEST(Subjects, TrainingRunsToItsEnd) {
   EXPECT_EQ(graph.facts["graph_nodes"], 6);
 }
 
-TEST(Subjects, BytesOrdersAndGraphs) {
+TEST(Subjects, BytesOrdersAndGraphs_AreRight) {
   SIM_NEEDS_SUBJECT("copies");
   for (const auto& [name, argument] : {std::pair{"copies", "2"}, {"streams", ""}, {"graphs", "3"}}) {
     const Outcome run = RunSubject(name, {argument});
@@ -28,7 +28,7 @@ TEST(Subjects, BytesOrdersAndGraphs) {
   EXPECT_EQ(hosts.facts["host_calls"], 6);
 }
 
-TEST(Subjects, DeviceFaultsAreSticky) {
+TEST(Subjects, DeviceFaults_AreSticky) {
   SIM_NEEDS_SUBJECT("faults");
   for (const auto& [name, code] :
        {std::pair{"illegal_address", 700}, {"launch_failure", 719}, {"device_assert", 710}}) {
@@ -46,7 +46,7 @@ TEST(Subjects, DeviceFaultsAreSticky) {
   EXPECT_EQ(chosen.facts["synchronize_after"], 700);
 }
 
-TEST(Subjects, DevicesAreChosenByTheEnvironment) {
+TEST(Subjects, Devices_AreSelectedByTheEnvironment) {
   SIM_NEEDS_SUBJECT("devices");
   const Outcome two = RunSubject("devices", {}, {.environment = {{"CUDASIM_GPUS", "2"}}});
   EXPECT_TRUE(two.Exited(0)) << two.out;
@@ -65,7 +65,7 @@ TEST(Subjects, DevicesAreChosenByTheEnvironment) {
   EXPECT_EQ(old.facts["driver_version"], 12040);
 }
 
-TEST(Subjects, WithoutDriver) {
+TEST(Subjects, NoDriver_ErrorsAreReturned) {
   SIM_NEEDS_SUBJECT("devices");
   const Outcome run = RunSubject("devices", {}, {.libraries = "nodriver"});
   EXPECT_TRUE(run.Exited(0)) << run.out;
@@ -74,7 +74,7 @@ TEST(Subjects, WithoutDriver) {
   EXPECT_EQ(run.facts["runtime_version"], 13000);
 }
 
-TEST(Subjects, ProcessesAndForks) {
+TEST(Subjects, ProcessesAndForks_RunToTheirEnd) {
   SIM_NEEDS_SUBJECT("ranks");
   const Outcome ranks = RunSubject("ranks", {"2", "3"}, {.environment = {{"CUDASIM_GPUS", "2"}}});
   EXPECT_TRUE(ranks.Exited(0)) << ranks.out;
@@ -84,7 +84,7 @@ TEST(Subjects, ProcessesAndForks) {
   EXPECT_EQ(forks.facts["executed_child"], 0);
 }
 
-TEST(Subjects, EveryRouteReachesTheDriver) {
+TEST(Subjects, EachRoute_ReachesTheDriver) {
   for (const char* libraries : {"cuda13", "cuda12"}) {
     EXPECT_TRUE(RunSubject("driver_linked", {"3"}, {.libraries = libraries}).Exited(0));
     EXPECT_TRUE(RunSubject("driver_opened", {"3"}, {.libraries = libraries}).Exited(0));
@@ -95,7 +95,7 @@ TEST(Subjects, EveryRouteReachesTheDriver) {
   EXPECT_TRUE(RunSubject("driver_opened", {}, {.libraries = "nodriver"}).Exited(2));
 }
 
-TEST(Subjects, AWrongModeEndsTheProcess) {
+TEST(Subjects, WrongMode_EndsTheProcess) {
   const Outcome run = RunSubject("driver_linked", {}, {.cuda_modes = "no_such_mode"});
   EXPECT_TRUE(WIFSIGNALED(run.status));
   EXPECT_NE(run.out.find("no mode 'no_such_mode'"), std::string::npos);

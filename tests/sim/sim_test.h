@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs subjects on the simulated libraries, alone or with the collector injected, and reads what they and it tell.
+// Runs subjects on the simulated libraries, alone or with the collector injected, and reads what they and it report.
 //
 //   Outcome train = RunSubject("train", {"10"}, {.collect = true});
 //   EXPECT_EQ(train.collected["kernels"], train.facts["kernels"]);

@@ -37,7 +37,7 @@ struct ApiCall {
   uint32_t correlation;
   uint64_t correlation_data;
   int64_t start;
-  bool seen;  // the tool was told of the entry
+  bool seen;  // the tool was called at the entry
 };
 
 enum class WorkKind : uint8_t {
@@ -237,7 +237,7 @@ inline constexpr uint32_t kTableVersion = 5;
 struct Table {
   size_t size;
   uint32_t version;
-  // Read before every call; 0 means that no tool wants anything.
+  // Read before every call; 0 means that no tool is registered.
   const std::atomic<uint32_t>* wants;
 
   void (*enter)(ApiCall*);
@@ -247,7 +247,7 @@ struct Table {
   void (*install)(const Hooks*);
   void (*set_wants)(uint32_t wants);
   int64_t (*now)();
-  // CUDA_SUCCESS while the driver is usable; what cuInit would say otherwise. Does not initialise.
+  // CUDA_SUCCESS while the driver is usable; what cuInit would return otherwise. Does not initialise.
   CUresult (*state)();
   bool (*initialised)();  // cuInit has returned
   int (*driver_version)();

@@ -254,7 +254,7 @@ class Tree:
         self.user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if situation.other_user else []
         os.makedirs(self.root)
         os.makedirs(os.path.dirname(self.viewed))
-        # Another user enters; nobody but the owner may write beside the tree, else no command would be given.
+        # Another user enters; only the owner may write beside the tree, else no command would be given.
         os.chmod(work, 0o755)
         os.chmod(os.path.dirname(self.viewed), 0o777)
         write_fixtures(os.path.join(work, "fixtures"))
@@ -313,7 +313,7 @@ def check_lines(tree):
             raise Failed(f"{len(line)} columns: {line}")
     report = tree.check(tree.logdir)
     for finding in report["findings"]:
-        # Only what somebody else wrote may be cut, and a tag at the end.
+        # Only what another program wrote may be cut, and a tag at the end.
         if finding["id"] not in NO_FIX and finding["what"].split("`")[0] not in text:
             raise Failed(f"cut in the text: {finding['what']}")
     result = text.splitlines()

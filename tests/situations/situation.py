@@ -6,7 +6,7 @@ import dataclasses
 @dataclasses.dataclass
 class Situation:
     name: str
-    source: str  # where somebody has met it: repository#number of an issue, or a page
+    source: str  # where it was reported: repository#number of an issue, or a page
     build: str  # a shell snippet: harness.py, "Shell functions"
     finds: tuple = ()  # ids that the report must have; every FAIL of the report must be among them
     shows: int = 0  # whole profiles that TensorBoard shows once every recommendation is followed

@@ -171,7 +171,7 @@ def main():
         found = dict(zip(listed(), pool.map(lambda package: fetch(package, options.wheels), listed())))
     missing = [package for package, folder in found.items() if folder is None]
     if missing:
-        print(f"SKIP: not to be had: {', '.join(missing)}")
+        print(f"SKIP: unavailable: {', '.join(missing)}")
         return SKIP
     check = Check(options.build.resolve(), found)
     with tempfile.TemporaryDirectory() as directory:

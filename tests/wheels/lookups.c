@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Has a real libcudart do its look-ups on a stub driver (stub_driver.py), asks for each of them again, and calls what
+// Has a real libcudart do its look-ups on a stub driver (stub_driver.py), looks each of them up again, and calls what
 // it gets: the call must arrive at the function that the driver has for that name, version and kind of default stream,
 // with the arguments as they were given.
 //
@@ -111,10 +111,10 @@ int main(int argc, char** argv) {
   struct Answer* const answers = (struct Answer*)calloc(2 * (size_t)asked, sizeof(struct Answer));
   for (int i = 0; i < asked; ++i) {
     answers[i].query = answers[asked + i].query = stub_queries()[i];
-    // A driver newer than all we know has other functions under these names (stub_driver.py).
+    // A driver newer than all supported ones has other functions under these names (stub_driver.py).
     answers[asked + i].query.version = 14000 + 10 * (i % 2);
   }
-  // All are asked for before one is called, as the runtime does it.
+  // All are looked up before one is called, as the runtime does it.
   for (int i = 0; i < 2 * asked; ++i) Ask(get, &answers[i], hooks);
   for (int i = 0; i < 2 * asked; ++i) Call(&answers[i]);
   printf("lookups=%d mismatches=%d\n", asked, g_mismatches);

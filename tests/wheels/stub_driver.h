@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the stub driver (stub_driver.py) says of itself. Its names are no names of CUDA.
+// The facts of the stub driver (stub_driver.py). Its names are no names of CUDA.
 #ifndef TBPROF_TESTS_WHEELS_STUB_DRIVER_H_
 #define TBPROF_TESTS_WHEELS_STUB_DRIVER_H_
 

@@ -29,7 +29,7 @@ def main():
     library = ctypes.CDLL(sys.argv[1])
     pairs = [tuple(map(int, pair.split("="))) for pair in sys.argv[2:]]
     for kind, size in pairs:
-        # A kernel behind it, whose place says how far the step was.
+        # A kernel behind it, whose place shows how far the step was.
         places, result = walk(library, [kind, 10], [size, dict(pairs)[10]])
         print(f"step {kind} {places[1] if len(places) > 1 else -1} {result}")
     kernel = dict(pairs)[10]

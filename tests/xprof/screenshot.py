@@ -58,7 +58,7 @@ def get(base, path, timeout=120, **query):
     url = base + path + ("?" + urllib.parse.urlencode(query) if query else "")
     with urllib.request.urlopen(url, timeout=timeout) as reply:
         body = reply.read()
-    if body[:2] == b"\x1f\x8b":  # the plugin compresses whether asked to or not
+    if body[:2] == b"\x1f\x8b":  # the plugin compresses always
         body = gzip.decompress(body)
     return json.loads(body) if body else None
 

@@ -202,7 +202,7 @@ def test_a_stock_client_gets_a_profile(job, tmp_path):
     events, rows = expect_pages(directory, job.address)
     assert "phases" in str(rows)
     assert outcome.seconds < 10
-    # The command is the one to say how it ends.
+    # The command decides how it ends.
     assert job.stop() == 5
     naps = read(job.directory, "facts").decode()
     assert int(re.search(r"naps (\d+)", naps).group(1)) > 100

@@ -165,7 +165,7 @@ def test_several_launchers_of_one_run(three_of_four_tasks, way):
     words = {"here": ["--logdir", str(tmp_path / "own")], "there": [], "ports": ["--logdir", str(logdir)]}[way]
     user = None
     if way == "ports":
-        # Whoever may not use the launchers' own sockets, as on another machine, has their ports.
+        # A client that may not use the launchers' own sockets, as on another machine, has their ports.
         if os.geteuid() != 0:
             pytest.skip("needs root, to be somebody else")
         user = 65534
@@ -173,7 +173,7 @@ def test_several_launchers_of_one_run(three_of_four_tasks, way):
             place.chmod(0o777)
     done = subprocess.run([TBPROF, "capture", "slurm-815.0", "--duration=2s", *words], cwd=tmp_path, user=user, env=dict(os.environ, HOME=str(tmp_path)),
                           capture_output=True, text=True, timeout=120)  # fmt: skip
-    # Somebody is missing, and is named.
+    # One rank is missing, and is named.
     assert done.returncode == 1, done.stderr
     assert "missing ranks: 2:" in done.stderr
     place = tmp_path / "own" if way == "here" else logdir

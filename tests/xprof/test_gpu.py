@@ -24,7 +24,7 @@ class Converted:
     def __init__(self, directory, name):
         self.made = directory
         spool = os.path.join(directory, name + ".spool")
-        maker = [os.path.join(BUILD, "tests", "gpu_builder_test"), "--gtest_filter=GpuBuilder.LeavesSpools"]
+        maker = [os.path.join(BUILD, "tests", "gpu_builder_test"), "--gtest_filter=GpuBuilder.SpoolsForOtherTests_AreWritten"]
         subprocess.run(maker, env=dict(os.environ, TBPROF_WRITE_GPU_SPOOLS=str(directory)), check=True,
                        capture_output=True)
         logdir = os.path.join(directory, "logs_" + name)
@@ -86,7 +86,7 @@ def test_kernel_stats_sum_up(training):
     assert row["block_dim"] == "256,1,1" and row["grid_dim"] == "128,1,1"
     assert row["occupancy_pct"] == 50
     assert row["op_name"] == "unattributed/gemm"
-    # And the summary says the same.
+    # And the summary agrees.
     (gpu,) = converted.summary["gpus"]
     assert sum(k["total_s"] for k in gpu["top_kernels"]) == pytest.approx(0.012)
     assert gpu["busy_s"] == pytest.approx(3 * 0.0055)

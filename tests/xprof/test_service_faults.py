@@ -144,7 +144,7 @@ class Size:
         return (self.peak - self.begin) / 1024
 
 
-# HTTP/2 by hand.
+# HTTP/2 without a library.
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 8, 9

@@ -14,7 +14,7 @@
 
 namespace tbprof {
 
-// `extremes`: of two iterators the lowest and the highest between them, a pair; which of equals is the caller's to say.
+// `extremes`: of two iterators the lowest and the highest between them, a pair; the order of equals is the caller's.
 template <typename Sample, typename Extremes>
 std::vector<Sample> KeepExtremes(const std::vector<Sample>& samples, size_t groups, Extremes extremes) {
   std::vector<Sample> kept;

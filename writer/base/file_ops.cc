@@ -137,8 +137,8 @@ absl::Status MoveNoReplace(int from_directory, const std::string& from, int to_d
   if (errno != EPERM && errno != ENOTSUP && errno != EOPNOTSUPP && errno != EXDEV && errno != EINVAL) {
     return ErrnoStatus(errno, "cannot publish", path);
   }
-  // Neither is there (FAT; directories without RENAME_NOREPLACE): look, then rename. Not atomic, and rename itself
-  // refuses to replace a directory that is not empty.
+  // Neither is there (FAT; directories without RENAME_NOREPLACE): look, then rename. Not atomic, and rename itself does
+  // not replace a directory that is not empty.
   if (faccessat(to_directory, to.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
     return absl::AlreadyExistsError(StrCat(path, " exists already"));
   }
@@ -215,7 +215,7 @@ absl::Status FileSink::Flush() {
 absl::Status FileSink::Write(std::string_view bytes) {
   if (bytes.empty()) return absl::OkStatus();
   if (absl::Status status = WriteAll(fd_, bytes, path_); !status.ok()) return status;
-  // On its way to the disk while the rest is made and checked; what goes wrong there, Sync says.
+  // On its way to the disk while the rest is made and checked; Sync returns its errors.
   sync_file_range(fd_, static_cast<off64_t>(written_), static_cast<off64_t>(bytes.size()), SYNC_FILE_RANGE_WRITE);
   written_ += bytes.size();
   return absl::OkStatus();

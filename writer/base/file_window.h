@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file that somebody else wrote, or still writes, read in pieces: never mapped, because a file that shrinks under a
+// A file that another program wrote, or still writes, read in pieces: never mapped, because a file that shrinks under a
 // mapping ends the process with SIGBUS. And the wire format of protobuf over such a piece.
 //
 //   FileWindow file(fd, size);
@@ -59,7 +59,7 @@ class FieldReader {
   uint64_t value() const { return value_; }          // of the types that are numbers
   double number_as_double() const;                   // of fixed64
   std::string_view bytes() const { return field_; }  // of type 2
-  uint64_t length() const { return value_length_; }  // of type 2: as the message says
+  uint64_t length() const { return value_length_; }  // of type 2: as in the message
   size_t position() const { return at_; }            // behind the field, or behind its header where it is cut
 
   // LEB128; false where the bytes end first or hold no such number.

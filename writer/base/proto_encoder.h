@@ -36,7 +36,7 @@ class ByteBuffer {
   size_t size() const { return size_; }
   uint8_t* at(size_t offset) { return data_ + offset; }
 
-  // Room for `more` bytes; returns where they go. Commit says how far they went.
+  // Room for `more` bytes; returns where they go. Commit sets how far they went.
   uint8_t* Reserve(size_t more) {
     if (capacity_ - size_ < more) Grow(more);
     return data_ + size_;

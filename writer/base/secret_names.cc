@@ -126,7 +126,7 @@ SecretKind KindOfKeyName(const std::vector<std::string>& parts, std::string_view
     const std::string whole = std::string(owner) + "key";
     const size_t at = joined.find(whole);
     if (at == std::string::npos) continue;
-    // Behind it, only what says which key: `AWS_ACCESS_KEY_ID`, `API_KEY_PROD`.
+    // Behind it, only words that name the key: `AWS_ACCESS_KEY_ID`, `API_KEY_PROD`.
     if (at == 0 || owner.size() > 3 || parts.size() > 1) return SecretKind::kKey;
   }
   if (joined.find("credential") != std::string_view::npos) return SecretKind::kKey;

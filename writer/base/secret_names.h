@@ -28,7 +28,7 @@ bool IsSwitchName(std::string_view name);
 
 bool IsSecretValue(SecretKind kind, std::string_view value);
 
-// A letter-and-digit run that nobody types, or a UUID.
+// A letter-and-digit run that no user types, or a UUID.
 bool LooksRandom(std::string_view value);
 // The length of the token that `text` begins with, by the prefixes of the services that issue them; 0: none.
 size_t LengthOfKnownToken(std::string_view text);

@@ -154,7 +154,7 @@ class WordMasker {
     return false;
   }
 
-  // What `word` says about the next one.
+  // What `word` means for the next one.
   void LookAhead(const std::string& word) {
     if (next_ != SecretKind::kNone || word.find_first_of("=: \t\n") != std::string::npos) {
       // `npm config set //registry/:_authToken X`

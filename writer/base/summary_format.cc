@@ -73,7 +73,7 @@ std::string ShellQuoted(std::string_view text) {
                       std::string_view("/._-+=:,@%^").find(c) != std::string_view::npos;
     plain = plain && safe;
   }
-  // A terminal would obey what cannot be printed: $'\x1b', which bash and zsh read.
+  // A terminal would execute what cannot be printed: $'\x1b', which bash and zsh read.
   const bool printable = PrintableUtf8(text) == text;
   if (plain && printable) return std::string(text);
   if (!printable) {

@@ -38,7 +38,7 @@ void PushComponents(std::string_view path, std::vector<std::string>* stack) {
 }
 
 // What users outside this user namespace own, the host's root among them (Apptainer, rootless containers), has one
-// number here. -1: this namespace knows all users.
+// number here. -1: all users are mapped in this namespace.
 uid_t UnmappedOwner() {
   static const uid_t unmapped = [] {
     constexpr uid_t kNone = static_cast<uid_t>(-1);
@@ -60,8 +60,7 @@ uid_t UnmappedOwner() {
 
 bool IsUnmapped(uid_t uid) { return uid == UnmappedOwner() && uid != static_cast<uid_t>(-1); }
 
-// Of an owner that cannot be told, what a directory's owner has put into it is taken, as the kernel's
-// fs.protected_symlinks does.
+// Of an unknown owner, what a directory's owner has put into it is taken, as the kernel's fs.protected_symlinks does.
 bool IsTrustedLink(const struct stat& link, int directory) {
   if (IsTrustedOwner(link.st_uid)) return true;
   struct stat parent;
@@ -192,7 +191,7 @@ bool OthersMayHaveDenied(const std::string& path) {
     // What lies below can have been replaced as a whole. A group of the owner's does no harm.
     others = others || (last.st_nlink != 0 && OthersCanWrite(last, /*sticky_is_safe=*/true, S_IWOTH));
     at = FileDescriptor(fcntl(fd, F_DUPFD_CLOEXEC, 0));
-    // A mount of another user's does not say even this.
+    // A mount of another user's does not show even this.
     if (fstat(fd, &last) != 0) others = true;
     return absl::OkStatus();
   };
@@ -212,13 +211,13 @@ absl::StatusOr<std::string> AbsolutePath(const std::string& path, std::string_vi
   return StrCat(working_directory, "/", path);
 }
 
-// Whether somebody else can have chosen what a file that we found in `directory` is.
+// Whether another user can have chosen what a file that we found in `directory` is.
 absl::Status CheckFound(int file, int directory, const std::string& path) {
   struct stat facts, parent;
   if (fstat(file, &facts) != 0 || fstat(directory, &parent) != 0) return ErrnoStatus(errno, "cannot write", path);
   if (S_ISDIR(facts.st_mode)) return ErrnoStatus(EISDIR, "cannot write", path);
   if (!OthersCanWrite(parent, /*sticky_is_safe=*/false)) return absl::OkStatus();
-  // In a directory of one other user that user's own files are as good as any: it is their owner who has asked.
+  // In a directory of one other user that user's own files are as good as any: the request is its owner's.
   const bool of_directory = (parent.st_mode & (S_IWGRP | S_IWOTH)) == 0 && facts.st_uid == parent.st_uid;
   const std::string others = " in a directory that others can write to: it is not written";
   if (!IsTrustedOwner(facts.st_uid) && !of_directory) {

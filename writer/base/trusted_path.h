@@ -35,7 +35,7 @@ bool OthersCanWrite(const struct stat& directory, bool sticky_is_safe, mode_t wr
 struct DirectoryWalk {
   bool make = false;     // missing levels are made, 0777 & ~umask
   bool* made = nullptr;  // whether the last one was
-  // Not empty: at and below this directory, a prefix of the path, no link is followed, whoever owns it.
+  // Not empty: at and below this directory, a prefix of the path, no link is followed, of any owner.
   std::string no_links_below;
   // Called with each directory on the way and the last, from `/` on.
   std::function<absl::Status(int fd, const std::string& path)> visit;
@@ -44,7 +44,7 @@ struct DirectoryWalk {
 // An O_PATH descriptor. `path` is absolute.
 absl::StatusOr<FileDescriptor> OpenDirectoryTrusted(const std::string& path, const DirectoryWalk& walk = {});
 
-// Whether an error says that another user can have prepared a link or file; not of plain permissions.
+// Whether an error means that another user can have prepared a link or file; not of plain permissions.
 bool IsUntrusted(const absl::Status& status);
 
 // Whether other users can change what lies at an absolute path: a directory on the way, or the last one that exists.
@@ -56,7 +56,7 @@ bool OthersMayHaveCaused(const absl::Status& status, const std::string& path);
 
 // A file to write: O_APPEND, or O_TRUNC for one that is emptied when it has passed the checks. It is made (0666 &
 // ~umask) if missing. IsUntrusted where another user can have put it, or a link on the way, there. Devices, FIFOs
-// (ENXIO where nobody reads) and /proc/self/fd/N, thus /dev/stdout, work.
+// (ENXIO without a reader) and /proc/self/fd/N, thus /dev/stdout, work.
 absl::StatusOr<FileDescriptor> OpenForWriting(const std::string& path, int flag);
 
 // A file to read, not waited for if it is a FIFO; links of the caller and root are followed. IsUntrusted where another
@@ -70,7 +70,7 @@ absl::StatusOr<FileDescriptor> OpenPrivateDirectory(int parent, const std::strin
 // A file or directory below an open one: `path` is relative, has no `..`, and no link in it is followed.
 absl::StatusOr<FileDescriptor> OpenBeneath(int directory, const std::string& path, int flags);
 
-// Where an open directory is by now; empty where it was removed or /proc does not say.
+// Where an open directory is by now; empty where it was removed or /proc does not have it.
 std::string PathOfDirectory(int directory);
 bool IsRemoved(int directory);
 

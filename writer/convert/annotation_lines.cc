@@ -206,7 +206,7 @@ StringId AnnotationLines::ShapesText(const Annotations::Range& range, uint16_t t
   const auto [known, added] = shapes_texts_.try_emplace(range.shapes, StringId{0});
   if (!added) return known->second;
   const auto text = facts_.annotations.names.find(range.shapes);
-  // Nothing else begins so, whatever a file says.
+  // No other name begins so, in any file.
   if (text == facts_.annotations.names.end() || !text->second.starts_with('[')) return 0;
   return known->second = timeline_.strings.Intern(ValidUtf8(text->second));
 }

@@ -46,7 +46,7 @@ class WindowFinder {
  private:
   void FindBorders() {
     if (!facts_.window_found) {
-      // Never opened: nothing but what was recorded without being asked. Shown as it is.
+      // Never opened: nothing but what was recorded without a request. Shown as it is.
       const uint64_t start = facts_.segments.empty() ? 0 : facts_.segments.begin()->second.fact.seen_ticks;
       facts_.open_ticks = start;
     }
@@ -129,7 +129,7 @@ class WindowFinder {
           gap.cause == GapCause::kLimit ? "the spool reached its limit (--spool-limit)" : strerror(gap.error);
       records += gap.records;
       if (gap.first_ticks >= end) continue;
-      // Of a window that slides the end is what is wanted.
+      // Of a window that slides the end is shown.
       if ((gap.first_ticks <= begin || facts_.length_ms != 0) && gap.last_ticks < end) {
         begin = gap.last_ticks;
         begin_cause = cause;

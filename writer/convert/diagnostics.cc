@@ -117,7 +117,7 @@ class HookDiagnosis {
  private:
   void AddAllocator(const ProcessFacts& image, Process* process) {
     const uint32_t flags = image.last.flags;
-    // By which of its functions the self-test could tell.
+    // By which of its functions the self-test could detect it.
     std::string other;
     for (const char* function : {"malloc", "memalign", "aligned_alloc", "valloc"}) {
       const auto interposer = image.interposers.find(function);
@@ -242,7 +242,7 @@ std::vector<UnrecordedProgram> FindUnrecorded(const SpoolFacts& facts, uint64_t 
       if (process == facts.processes.end()) continue;
       pid = process->second.has_last ? process->second.last.pid : process->second.pid;
     }
-    // A child of posix_spawn may have said hello before its parent came to note it.
+    // A child of posix_spawn may have sent its hello before its parent came to note it.
     const uint64_t from = exec.started_ticks;
     if (pid > 0 && (HasFrom(attached, pid, from) || HasFrom(inert, pid, from))) continue;
     if (exec.environment_lost) {
@@ -345,7 +345,7 @@ void DiagnoseHooks(const std::map<Identity, uint32_t>& processes, const ExecImag
   HookDiagnosis diagnosis(families, examine, timeline);
   for (const auto& [identity, index] : processes) {
     const ProcessFacts& process = facts->processes.at(identity);
-    // A fork child's exec has another image, which speaks for both.
+    // A fork child's exec has another image, which stands for both.
     if (process.forked && images.after.contains(identity)) continue;
     diagnosis.Add(ImageOf(identity, facts), process, &timeline->processes[index]);
   }

@@ -28,7 +28,7 @@ struct ProgramFile {
 };
 using ExamineProgram = std::function<ProgramFile(const std::string& path)>;
 
-// Programs that the recorded processes started within [open, close] and that never said hello, by path and reason.
+// Programs that the recorded processes started within [open, close] and that never sent a hello, by path and reason.
 // `complete`: the session has ended, so that a missing hello will not come any more.
 std::vector<UnrecordedProgram> FindUnrecorded(const SpoolFacts& facts, uint64_t open, uint64_t close, bool complete,
                                               const ExamineProgram& examine);

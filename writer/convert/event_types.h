@@ -39,7 +39,7 @@ class EventTypes {
   Timeline& timeline_;
   absl::flat_hash_map<std::string, uint16_t> ids_;
   std::map<uint32_t, std::vector<uint16_t>> of_operations_;
-  std::vector<uint16_t>* of_segment_ = nullptr;  // of the one below, which was asked for last
+  std::vector<uint16_t>* of_segment_ = nullptr;  // of the one below, which was requested last
   uint32_t segment_ = 0;
 };
 

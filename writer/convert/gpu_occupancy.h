@@ -10,7 +10,7 @@
 
 namespace tbprof {
 
-// 0...1; < 0: the device did not say enough of itself.
+// 0...1; < 0: the device did not report enough of itself.
 double Occupancy(const GpuDeviceRecord& device, const GpuLaunch& launch);
 
 // How a kernel was launched.

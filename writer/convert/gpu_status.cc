@@ -116,7 +116,7 @@ void StatusReport::SetRecording(const Identity& identity, const GpuFacts& facts,
   }
 }
 
-// Of a process that was to use a GPU, by what is loaded into it, and did not get to; empty: there is nothing to say.
+// Of a process that was to use a GPU, by what is loaded into it, and did not get to; empty: there is nothing to report.
 std::string_view StatusReport::WhyUnused(const Identity& identity, const ProcessFacts& process) const {
   const auto found = facts_.gpus.find(identity);
   if (found != facts_.gpus.end()) {
@@ -136,7 +136,7 @@ std::string_view StatusReport::WhyUnused(const Identity& identity, const Process
     if (name.starts_with("libcuda.so")) return "";
     runtime = runtime || name.starts_with("libcudart.so");
   }
-  // A framework that misses one of its own libraries (cuDNN, cuBLAS) never asks for the driver either.
+  // A framework that misses one of its own libraries (cuDNN, cuBLAS) never looks up the driver either.
   return runtime ? "the CUDA runtime is loaded and no GPU was used: libcuda.so.1 was not loaded, since there is no "
                    "driver, another GPU library is missing (the program's output names it), or no call needed it "
                    "(`tbprof doctor`)"
@@ -204,7 +204,7 @@ void StatusReport::AddClock(const std::string& who, const GpuFacts& facts, const
   }
 }
 
-// Whoever is killed takes along what CUPTI holds. Of a thread that is what came after its last record.
+// A killed process takes along what CUPTI holds. Of a thread that is what came after its last record.
 void StatusReport::AddLossAtEnd(const std::string& who, const Identity& identity, const GpuFacts& facts, uint64_t end,
                                 ProcessGpu* gpu) {
   const auto activity = activity_.find(identity);

@@ -64,7 +64,7 @@ class HeapBlocks {
   // this.
   HeapBlocks(uint64_t open, uint64_t close, size_t* room);
 
-  // The frames of a process in the order of its spool; what is said then is of the last one.
+  // The frames of a process in the order of its spool; what is reported then is of the last one.
   void BeginFrame(const ChunkFact& chunk);
   void Time(uint64_t ticks);
   void Take(const AllocationRecord& record);
@@ -148,7 +148,7 @@ class HeapBlocks {
   std::vector<Piece> pieces_;
   absl::flat_hash_map<uint32_t, Claim> claims_;  // by chunk
   uint32_t chunk_ = 0;                           // of the frame at hand
-  bool begins_ = false;                          // and nothing of it was said yet, its begin comes first
+  bool begins_ = false;                          // and nothing of it was reported yet, its begin comes first
   std::vector<AllocationRecord> records_;        // of pieces_; of kind kPad: a time, 64 bits of it
   std::vector<Call> buffer_;
   uint64_t pass_ = 0, pass_before_ = 0;

@@ -48,8 +48,8 @@ HeapLevels HeapLevelsOf(const HeapLevelsRequest& request, const ArmedPeriods& pe
   levels.absolute = std::any_of(periods.begin(), periods.end(), [&](const auto& period) {
     return period.first <= request.image_start_ticks && request.open_ticks <= period.second;
   });
-  // The threads' counters nearest to the opening belong to the window's calls: what they say at its begin, and what
-  // came and went in it, makes what is there at its end. Of the whole run there are none, and the looks have to do.
+  // The threads' counters nearest to the opening belong to the window's calls: their values at its begin, and what came
+  // and went in it, make what is there at its end. Of the whole run there are none, and the looks have to do.
   int64_t begin = request.counted_at_open, before = 0;
   bool seen_before = false;
   for (const CounterFact& counter : process.counters) {

@@ -23,7 +23,7 @@ struct HeapLevelsRequest {
   const ProcessFacts& process;
   uint64_t image_start_ticks;  // of the process that made its image by exec: itself, or the ancestor it was forked from
   uint64_t open_ticks, close_ticks;
-  int64_t counted_at_open;   // what the threads' counters say
+  int64_t counted_at_open;   // the values of the threads' counters
   int64_t counted_at_close;  // likewise
 };
 

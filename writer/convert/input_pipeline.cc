@@ -62,7 +62,7 @@ class Worker {
     for (size_t i = 0; i < calls_.size(); ++i) {
       if (IsPoll(i) && calls_[i]->call_site == site) {
         finish(calls_[i]->start_ps);
-        // Behind the last it is told to end.
+        // Behind the last it gets the message to end.
         const bool is_last = i + 1 == calls_.size();
         if (IsReady(i) && !is_last) begin = EndOf(*calls_[IsNumber(i + 1) ? i + 1 : i]);
       } else if (begin >= 0 && files_.IsAccess(*calls_[i]) && calls_[i]->duration_ps > 0 &&

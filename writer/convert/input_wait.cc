@@ -343,7 +343,7 @@ InputWait MeasureInputWait(const Timeline& timeline) {
   input.unknown_share = share(sums.unknown + sums.read);
   input.read_steps = static_cast<double>(sums.with_reads) / static_cast<double>(sums.steps);
   input.unknown = Longest(timeline, sums);
-  // A batch that a program asks for now and then is not what its steps are fed by.
+  // A batch that a program requests now and then is not what its steps are fed by.
   if (sums.with_input * 2 >= sums.steps) {
     input.state = InputWaitState::kMeasured;
     input.loader = LoaderOf(timeline);
@@ -355,7 +355,7 @@ InputWait MeasureInputWait(const Timeline& timeline) {
   if (!timeline.waits_recorded) return Unknown(input, InputUnknown::kNotRecorded);
   if (input.read_steps >= 0.5) return Unknown(input, InputUnknown::kReads);
   if (input.unknown_share >= kMuchWaiting) return Unknown(input, InputUnknown::kWaits);
-  // Where the totals are about more than the timeline shows, they do not tell what it lacks.
+  // Where the totals are about more than the timeline shows, they do not show what it lacks.
   const bool has_totals = timeline.totals_ps == 0;
   double not_drawn = 0;
   for (const uint32_t process : sums.processes) not_drawn += has_totals ? NotDrawn(timeline, process) : 0;

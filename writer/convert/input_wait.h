@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How much of the steps' time goes into waiting for input: measured where a loader is known, else *unknown* with the
-// waits that may be it, or *none* where the steps' thread hardly waits at all. Never a zero that nobody has measured.
+// waits that may be it, or *none* where the steps' thread hardly waits at all. Never a zero that was not measured.
 //
 //   const InputWait input = MeasureInputWait(timeline);
 //   if (input.state == InputWaitState::kMeasured) ... input.share

@@ -13,7 +13,7 @@ double OwnCostNs(const OwnCostInput& input, const Timeline& timeline) {
   constexpr double kHookNs = 3;         // arguments and branches of a hook
   constexpr double kSystemCallNs = 17;  // code that runs cold right after one
   constexpr double kHandedOverNs = 50;  // lines of a record that the launcher's processor has
-  constexpr double kObservedNs = 300;   // what PyTorch makes of an operation that somebody observes
+  constexpr double kObservedNs = 300;   // what PyTorch makes of an operation that is observed
   constexpr double kAllocationFactor = 1.4;
   constexpr double kSampleNs = 700;
   constexpr double kStartFactor = 2.6;  // loading the library, and the end of the mapping

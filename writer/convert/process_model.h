@@ -3,7 +3,7 @@
 // The processes and threads of the window that is shown, and the lines of the host: from the identities of a spool to
 // indices into the timeline. A fork child and the program that it execs are one process with one main thread.
 //
-// Process: converter, one thread. Untrusted: all that processes and threads told about themselves.
+// Process: converter, one thread. Untrusted: all that processes and threads reported.
 #ifndef TBPROF_WRITER_CONVERT_PROCESS_MODEL_H_
 #define TBPROF_WRITER_CONVERT_PROCESS_MODEL_H_
 
@@ -82,7 +82,7 @@ class ProcessModel {
   ExecImages images_;
   std::map<Identity, uint32_t> process_index_;
   absl::flat_hash_map<Identity, uint32_t> thread_index_;
-  // The last that were looked up: mostly they are asked for again.
+  // The last that were looked up: mostly they are requested again.
   std::pair<Identity, uint32_t> last_process_{{}, kNoProcess};
   std::pair<Identity, uint32_t> last_thread_{{}, kNoLine};
   std::map<Identity, uint32_t> main_threads_;  // of fork children before their exec

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a profile says about itself: what is missing in it and why, what was cut, what tbprof could not see.
+// The warnings of a profile: what is missing in it and why, what was cut, what tbprof could not see.
 //
 // Process: converter, one thread.
 #ifndef TBPROF_WRITER_CONVERT_PROFILE_WARNINGS_H_

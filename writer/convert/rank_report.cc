@@ -162,7 +162,7 @@ std::vector<std::string> RankWarnings(const Timeline& timeline) {
     texts.push_back(
         StrCat(rest.size(), " further ranks failed: ", TruncateUtf8(RankList(rest), 60), " (summary.json: by_rank)"));
   }
-  // Of a run in which all went well, nobody asks.
+  // A run in which all went well needs none.
   const bool command_failed = timeline.exit_signal != 0 || timeline.exit_code > 0;
   if (!not_known.empty() && (command_failed || !failed.empty())) {
     texts.push_back(StrCat("rank ", TruncateUtf8(RankList(not_known), 60),

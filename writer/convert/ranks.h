@@ -3,7 +3,7 @@
 // Which processes belong to which rank, which ranks are missing, and which one a profile shows: one file per rank,
 // because its reader pairs the steps of several files, and takes those of two ranks in one file for one sequence.
 //
-// Process: converter, one thread. Untrusted: what processes say of themselves.
+// Process: converter, one thread. Untrusted: the ranks that processes report.
 #ifndef TBPROF_WRITER_CONVERT_RANKS_H_
 #define TBPROF_WRITER_CONVERT_RANKS_H_
 
@@ -27,8 +27,8 @@ class Ranks {
   Ranks(const SessionFacts& session, const CaptureWindow& window, SpoolFacts* facts, Timeline* timeline)
       : session_(session), window_(window), facts_(facts), timeline_(timeline) {}
 
-  // Leaves the processes of the wanted rank in `order` (kAnyRank: of the lowest, and of none); a process belongs to the
-  // rank it names, else to its nearest ancestor's. Sets the ranks of the timeline and their reports.
+  // Leaves the processes of the selected rank in `order` (kAnyRank: of the lowest, and of none); a process belongs to
+  // the rank it names, else to its nearest ancestor's. Sets the ranks of the timeline and their reports.
   void Choose(int wanted, std::vector<std::pair<uint64_t, Identity>>* order);
 
   // Of the rank variables of an image. Of several schedulers in a spool the first of the table counts: under `srun

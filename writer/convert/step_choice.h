@@ -20,7 +20,7 @@ struct StepRequest {
   bool events_cut = false;  // to the profile's size: what is left repeats nothing
 };
 
-// Fills Timeline::steps and what is said about them.
+// Fills Timeline::steps and their source.
 void ChooseSteps(const StepRequest& request, Timeline* timeline);
 
 }  // namespace tbprof

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The time of PyTorch's operations that were not recorded, for TensorBoard's page of operations: it adds up events, and
-// knows nothing of samples. Each operation that has a row gets bars in the stretches that were passed over, as long
-// together as the time that is missing.
+// The time of PyTorch's operations that were not recorded, for TensorBoard's page of operations: it adds up events,
+// without samples. Each operation that has a row gets bars in the stretches that were passed over, as long together as
+// the time that is missing.
 //
 // Process: converter. Pure function of a finished timeline.
 #ifndef TBPROF_WRITER_CONVERT_TORCH_ESTIMATES_H_
@@ -21,7 +21,7 @@ struct EstimateBar {
   int64_t start_ps = 0, duration_ps = 0;
 };
 struct EstimateLine {
-  std::string note;               // `tf_op` of the row that says what the others are; empty: it is on another line
+  std::string note;               // `tf_op` of the row that names the others; empty: it is on another line
   std::vector<EstimateBar> bars;  // in order of time, none two at a time
 };
 

@@ -17,7 +17,7 @@ struct Place {
   uint32_t thread = 0, event = 0;
 };
 
-// Numbers are told before they are taken: operations that take none have that of the next that does. So of all that
+// Numbers are reported before they are taken: operations that take none have that of the next that does. So of all that
 // have a node's number it is the last, and of what is nested in it with the same number the outermost.
 struct ForwardOperation {
   Place place;

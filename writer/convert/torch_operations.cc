@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kMaxPart = 64, kMaxPath = 192;
 // Names with numbers in them make a path of each.
 constexpr size_t kMaxPaths = 1u << 14;
-// Of copies of copies; a file may say that they go round.
+// Of copies of copies; they may be cyclic in a file.
 constexpr int kMostCopies = 8;
 constexpr std::string_view kOptimizer = "Optimizer.", kForward = "forward", kBackward = "backward";
 
@@ -94,7 +94,7 @@ std::string ScopeOf(const EventType& type, const StepNames& steps) {
     return StrCat(Part(name.substr(0, end)), which.empty() ? "" : "/", Part(which));
   }
   if (steps.Match(name)) return "";
-  // Behind it what torch.autograd.profiler.emit_nvtx tells of each call.
+  // Behind it torch.autograd.profiler.emit_nvtx's text of each call.
   return Path(name.substr(0, name.find(", seq = ")), "/", ScopePart);
 }
 
@@ -154,7 +154,7 @@ class Namer {
   }
 
  private:
-  // kOwnScope: of PyTorch itself, which says what the operations in it are for.
+  // kOwnScope: of PyTorch itself, which names the purpose of the operations in it.
   enum class Kind : uint8_t { kNone, kScope, kOwnScope, kOperation, kNode };
 
   struct Frame {
@@ -310,7 +310,7 @@ class Namer {
     if (operation != 0) made_in_.emplace(std::pair(process, made.node), operation);
   }
 
-  // A copy is made where the graph is instantiated, which says nothing of what it does.
+  // A copy is made where the graph is instantiated, which does not show what it does.
   StringId MadeIn(uint32_t process, uint64_t node) const {
     for (int copies = 0; copies < kMostCopies; ++copies) {
       const auto original = originals_.find({process, node});

@@ -115,7 +115,7 @@ void SweepProbes(int directory_fd) {
   });
 }
 
-// Who we are on the file system of a directory: a server may take root for nobody. -1: nobody who can write there.
+// Who we are on the file system of a directory: a server may map root to nobody. -1: one who cannot write there.
 uid_t OwnerOfNewFiles(int directory) {
   const std::string name = StrCat(kProbePrefix, getpid(), "-", RandomHex(8));
   const absl::StatusOr<FileDescriptor> file = CreateFile(directory, name, name);
@@ -125,7 +125,7 @@ uid_t OwnerOfNewFiles(int directory) {
   return known ? facts.st_uid : static_cast<uid_t>(-1);
 }
 
-// Whether the caller, root or the owner of the directory above has made a directory that nobody has named.
+// Whether the caller, root or the owner of the directory above has made a directory that the user has not named.
 absl::Status CheckOwner(int directory, const struct stat& above, const std::string& path) {
   struct stat facts;
   if (fstat(directory, &facts) != 0) return ErrnoStatus(errno, "cannot open the directory", path);

@@ -29,7 +29,7 @@ absl::StatusOr<std::string> NormaliseLogdir(const std::string& logdir, const std
 
 // Makes the directory levels and tries a real create + write (on a file server: + fsync) + rename + unlink from
 // <logdir>/.tbprof, where profiles are staged, to <logdir>/plugins/profile.
-// The error says absolute path, cause, uid, owner and mode. Also writes `.gitignore` (in a logdir it made) and the
+// The error has absolute path, cause, uid, owner and mode. Also writes `.gitignore` (in a logdir it made) and the
 // empty `events.out.tfevents.<seconds>.<host>.profile-empty` file once.
 // On the way to the logdir only links of the caller and root are followed, below `no_links_below` (a prefix of the
 // path, if not empty) and beneath the logdir none.
@@ -62,7 +62,7 @@ std::string HostName();
 // Any text (a host named in a spool) made fit in the same way.
 std::string HostNameFrom(std::string_view text);
 
-// How the files of several ranks of one launcher are told apart.
+// How the files of several ranks of one launcher are distinguished.
 enum class RankNames {
   kHosts,   // each is a host of TensorBoard's list: <host>_r<rank>, a single one as well
   kClient,  // the first is <host>, the others <host>.r<rank>: a client puts its own name of the host in front
@@ -88,7 +88,7 @@ class RunDirectory {
   const std::string& path() const { return path_; }     // absolute final path of the directory
   int profile_fd() const { return profile_fd_.get(); }  // <logdir>/plugins/profile
   const std::string& host() const { return host_; }     // the file stem in use
-  // The stem of the file of one of the ranks that Create was told.
+  // The stem of the file of one of the ranks that Create was given.
   std::string HostOf(int rank) const;
   // `xplane.pb`, `r1.xplane.pb`: what a client appends to its name of the host. `stem` is HostOf(the first rank).
   static std::string NameForClient(std::string_view file_name, std::string_view stem);

@@ -47,7 +47,7 @@ bool IsDirectoryOrFree(int directory, const std::string& name) {
   return fstatat(directory, name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0 ? errno == ENOENT : S_ISDIR(facts.st_mode);
 }
 
-// Staging directories whose owner is gone: nobody holds their lock. The age protects those just being made.
+// Staging directories whose owner is gone: their lock is free. The age protects those just being made.
 void SweepAbandoned(int staging_parent) {
   ForEachEntry(staging_parent, [&](const char* name) {
     if (name[0] == '.') return;

@@ -47,8 +47,8 @@ Annotations::Open::Open(const Identity& thread, const Identity& process, const A
 
 uint32_t Annotations::PeriodAt(uint64_t ticks) {
   if (ticks >= period_from_ && ticks < period_to_) return period_;
-  // A thread that has seen the order to record may see the order to stop a little later: what it says then belongs to
-  // the period before.
+  // A thread that has seen the order to record may see the order to stop a little later: what it reports then belongs
+  // to the period before.
   const auto above = std::upper_bound(periods_.begin(), periods_.end(), ticks,
                                       [](uint64_t value, const auto& period) { return value < period.first; });
   period_ = static_cast<uint32_t>(above - periods_.begin());

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ranges and marks that a program has told of (NVTX), put together from their beginnings and ends.
+// The ranges and marks of a program (NVTX), put together from their beginnings and ends.
 //
 //   Annotations annotations(ArmedPeriods(facts.windows));
 //   annotations.Take(thread, process, record, [&](const Annotations::Range& range) { ... });  // in a thread's order
 //   annotations.Finish(close, consume);                                                      // what is still open
 //
-// Whatever a program does, or was lost, a range is told once, with its own beginning and an end that is its own or is
-// flagged. Memory: bounded by kMaxOpen. Process: converter, one thread.
+// Whatever a program does, or was lost, a range is reported once, with its own beginning and an end that is its own or
+// is flagged. Memory: bounded by kMaxOpen. Process: converter, one thread.
 #ifndef TBPROF_WRITER_SPOOL_ANNOTATIONS_H_
 #define TBPROF_WRITER_SPOOL_ANNOTATIONS_H_
 
@@ -27,8 +27,8 @@
 
 namespace tbprof {
 
-// [open, close) in ticks, ascending: when something was recorded. Nothing is told of what a program did in between, so
-// that no range reaches across.
+// [open, close) in ticks, ascending: when something was recorded. Nothing is recorded of what a program did in between,
+// so that no range reaches across.
 using ArmedPeriods = std::vector<std::pair<uint64_t, uint64_t>>;
 ArmedPeriods PeriodsOf(const std::vector<WindowFact>& windows);
 
@@ -46,7 +46,7 @@ class Annotations {
     PayloadType payload_type{};
     uint64_t payload = 0;
     uint64_t torch_thread = 0;  // of kTorchDomain, where it has a payload
-    uint64_t shapes = 0;        // likewise, where they are told: the hash of their text
+    uint64_t shapes = 0;        // likewise, where they are recorded: the hash of their text
     Identity thread, process;   // of its beginning
   };
   using Consume = std::function<void(const Range&)>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the first look at a spool needs of a chunk frame whose records only say what happened when: the launcher sums
+// What the first look at a spool needs of a chunk frame whose records only have what happened when: the launcher sums
 // it up while the chunk is in its cache and stores it behind the slots, and the first look passes over these.
 //
 //   ChunkSummarizer summarizer(chunk, chunk.taken_ticks);
@@ -24,12 +24,12 @@ namespace tbprof {
 
 // Ten seconds and more: no time of a record is so far from what else was seen.
 inline constexpr uint64_t kPlausibleTicks = 40'000'000'000;
-// Whether only scribble can be so much later than the `latest` time that the launcher knows.
+// Whether only a corrupt record can be so much later than the `latest` time of the launcher.
 inline bool IsFarBehind(uint64_t ticks, uint64_t latest) { return ticks > latest && ticks - latest > kPlausibleTicks; }
 
 class ChunkSummarizer {
  public:
-  // `latest`: the latest time that the launcher knows.
+  // `latest`: the latest time of the launcher.
   ChunkSummarizer(const ChunkFact& chunk, uint64_t latest)
       : limit_(latest + std::min(kPlausibleTicks, UINT64_MAX - latest)) {
     summary_.chunk = chunk;

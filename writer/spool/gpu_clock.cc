@@ -13,7 +13,7 @@ constexpr double kDrift = 500e-6;  // what NTP slews a clock by at most
 constexpr double kRateBaselineNs = 5e5;
 constexpr double kRateNs = 5e3;
 constexpr double kOtherRate = 0.01, kMostRate = 100;
-// A reading that a preemption stretched says little where others nearby were not.
+// A reading that a preemption stretched means little where others nearby were not.
 constexpr size_t kNeighbours = 4;
 constexpr size_t kMaxSegments = 256;
 constexpr uint64_t kWideFactor = 8;
@@ -78,7 +78,7 @@ double GpuClockMap::Residual(size_t from, size_t to, double rate) const {
 
 double GpuClockMap::Tolerance(size_t from, size_t to, double rate) const {
   const double expected = static_cast<double>(pairs_[to].ticks - pairs_[from].ticks) * ns_per_tick_;
-  // Neither reading says when within its bracket it was taken.
+  // Neither reading shows when within its bracket it was taken.
   const double bracket =
       (static_cast<double>(pairs_[to].width) + static_cast<double>(pairs_[from].width)) / 2 * ns_per_tick_;
   return (kDrift * expected + bracket) * std::max(rate, 1.0);

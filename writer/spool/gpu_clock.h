@@ -12,7 +12,7 @@
 // on the clock goes at another rate, which the pairs show.
 //
 // CUPTI's default clock is CLOCK_REALTIME: it follows NTP, and jumps when that steps it. A jump is between two pairs;
-// where exactly is not known. Times in there are put on the side they fit, and said to be uncertain.
+// where exactly is not known. Times in there are put on the side they fit, and flagged as uncertain.
 //
 // Process: converter. Not thread-safe (remembers the interval last used).
 #ifndef TBPROF_WRITER_SPOOL_GPU_CLOCK_H_

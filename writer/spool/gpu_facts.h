@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a process said of its GPUs outside of events: devices, contexts, streams, names, clock, and how recording went.
+// A process's facts of its GPUs outside of events: devices, contexts, streams, names, clock, and how recording went.
 //
 // Process: converter, first pass.
 #ifndef TBPROF_WRITER_SPOOL_GPU_FACTS_H_

@@ -6,7 +6,7 @@
 //   SpoolHeader, then frames: FrameHeader, payload, zeros up to a multiple of 8.
 //
 // The main file has all facts, and the first records. Further records are in parts beside it (`X.spool.000001`), which
-// the launcher may drop, oldest first; the main file says which (decision 013).
+// the launcher may drop, oldest first; the main file lists which (decision 013).
 //
 // Both header and payload carry a CRC-32C. A reader takes the longest valid prefix; behind damage it looks for the next
 // frame's magic on the 8-byte grid, and counts what it passed over.
@@ -35,7 +35,7 @@ namespace tbprof {
 
 inline constexpr char kSpoolMagic[8] = {'T', 'B', 'P', 'S', 'P', 'O', 'L', '1'};
 // Apart from the segment's number: what was recorded on a machine that is gone can be read by every later tbprof. A
-// kind of record or frame that is added leaves it; one that changes raises it, and the reader knows both.
+// kind of record or frame that is added leaves it; one that changes raises it, and the reader supports both.
 inline constexpr uint32_t kSpoolVersion = 5;
 inline constexpr uint32_t kOldestSpoolVersion = 4;
 inline constexpr uint32_t kFrameMagic = 0x4d524654;  // "TFRM"
@@ -64,7 +64,7 @@ enum class FrameType : uint16_t {
   kNote = 10,       // text: a warning for the profile
   kEnd = 11,        // EndFact: the session ended in order
   kInert = 12,      // InertFact, path: a process whose library stayed out of the way
-  kKept = 13,       // ChunkFact, slots: what a chunk frame in a part says of threads, processes and modules
+  kKept = 13,       // ChunkFact, slots: a chunk frame's facts, in a part, of threads, processes and modules
   kPart = 14,       // PartFact: a part was begun
   kDropped = 15,    // PartFact: a part was removed
   kTotals = 16,     // TotalsFact, TotalRow[]: the calls in all parts dropped so far

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an event of a host thread takes in the xplane file, told before it is written: the budget is one of bytes, and
-// building a timeline twice to keep it would double the time of a capture. Exact to a few bytes, but for texts that are
-// written in place (objects beyond those that share a text, error texts without a name).
+// What an event of a host thread takes in the xplane file, computed before it is written: the budget is one of bytes,
+// and building a timeline twice to keep it would double the time of a capture. Exact to a few bytes, but for texts that
+// are written in place (objects beyond those that share a text, error texts without a name).
 //
 // Process: converter. Pure functions.
 #ifndef TBPROF_WRITER_TIMELINE_EVENT_SIZE_H_

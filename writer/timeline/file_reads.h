@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which calls of a process read files. A pipe or a socket is read by the same `read`; no record tells what a descriptor
-// is, but files are opened by a call that is recorded, and what a worker has inherited is its queues.
+// Which calls of a process read files. A pipe or a socket is read by the same `read`; no record has the kind of a
+// descriptor, but files are opened by a call that is recorded, and what a worker has inherited is its queues.
 //
 // Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_TIMELINE_FILE_READS_H_

@@ -74,7 +74,7 @@ inline double DoubleOf(int64_t bits) {
 
 enum class EventFamily : uint8_t { kThread, kLock, kSleep, kIo, kProcess, kMemory, kStep, kGpu, kAnnotation, kOther };
 
-// Of kAnnotation: who told it.
+// Of kAnnotation: who reported it.
 enum class RangeOrigin : uint8_t {
   kProgram,         // NVTX
   kTorchOperation,  // e.g. `aten::mm`; the outermost of a nest is what the program called
@@ -111,7 +111,7 @@ struct Event {
 };
 
 // Of a call whose object and result are both processes (waitpid), one is shown: the one that it returned, or where it
-// has not returned one, the one that was asked for. `event`: an Event, or a RawEvent that becomes one.
+// has not returned one, the one that was requested. `event`: an Event, or a RawEvent that becomes one.
 template <typename AnyEvent>
 bool ShowsResultAsProcess(const EventType& type, const AnyEvent& event) {
   return type.value == ValueKind::kProcessId && (event.flags & (Event::kFailed | Event::kOpen)) == 0;
@@ -320,7 +320,7 @@ struct CounterTrack {
 enum class StepSource : uint8_t {
   kNone,          // there are none
   kWholeCapture,  // they are unknown, and the whole capture is shown as one
-  kMarked,        // ranges or kernels whose names say so
+  kMarked,        // ranges or kernels with such names
   kFramework,     // PyTorch's optimizer or data loader
   kInferred,      // calls or work that repeat
 };

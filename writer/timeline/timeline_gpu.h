@@ -83,7 +83,7 @@ struct GpuCopyTotal {
   int64_t total_ps = 0;
 };
 
-// What the driver did for unified memory, likewise, where that was asked for.
+// What the driver did for unified memory, likewise, where that was requested.
 struct GpuUnifiedTotal {
   std::string name;  // `unified memory HtoD`
   uint64_t calls = 0;
@@ -94,7 +94,7 @@ struct GpuUnifiedTotal {
 
 struct GpuDevice {
   uint32_t number = 0;        // n of /device:GPU:n, unique
-  std::string name;           // empty: the device said nothing of itself
+  std::string name;           // empty: the device reported nothing of itself
   std::string uuid;           // hexadecimal; empty if not known
   bool is_partition = false;  // a MIG instance
   bool has_facts = false;

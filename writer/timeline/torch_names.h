@@ -16,7 +16,7 @@ namespace tbprof {
 
 inline constexpr std::string_view kOptimizerStep = "Optimizer.step#";
 inline constexpr std::string_view kDataLoader = "enumerate(DataLoader)#";
-// PyTorch tells it as an operation. In it is the node itself, by its own name.
+// PyTorch reports it as an operation. In it is the node itself, by its own name.
 inline constexpr std::string_view kEvaluateNode = "autograd::engine::evaluate_function: ";
 
 inline bool IsTorch(RangeOrigin origin) {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Steps of real programs against their own clocks, with what names the steps hidden: measure.sh BUILD KIND...
 # BUILD has bin/tbprof and bench/hidden_steps. KIND: one of real_steps.py's, run with $PYTHON (default python3), or
-# `team ARGUMENTS` for tests/programs/team. One line of JSON each; what is hidden, and what alone is asked, comes first.
+# `team ARGUMENTS` for tests/programs/team. One line of JSON each; options that hide or select come first.
 set -u
 build=$(realpath "$1")
 shift

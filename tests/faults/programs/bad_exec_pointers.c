@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of the exec family with addresses that are none: the kernel says EFAULT.
+// Calls of the exec family with addresses that are none: the kernel returns EFAULT.
 #include <errno.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ static void Say(const char* what, int result) {
 
 int main(void) {
   char* const arguments[] = {(char*)"true", NULL};
-  // volatile: the compiler knows better than to pass these.
+  // volatile: the compiler warns of these.
   char* volatile none = (char*)8;
   char* const* volatile nowhere = (char* const*)16;
   char* volatile null = NULL;

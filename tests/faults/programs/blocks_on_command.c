@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // blocks_on_command COUNT: at SIGUSR2 takes COUNT blocks of 100 bytes and gives them back, keeping 100 of its last;
-// at the next SIGUSR2 ends with status 5. Says when the first is done.
+// at the next SIGUSR2 ends with status 5. Prints when the first is done.
 #include <signal.h>
 
 #include "facts.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every hooked call that may wait, with a cancel that is pending when it is made, and with one that arrives while it
-// waits; deferred, and asynchronous where the call can be left anywhere. Says for each how its thread ended and what
+// waits; deferred, and asynchronous where the call can be left anywhere. Prints for each how its thread ended and what
 // was left behind. The list follows preload/hooks.def: cancel_test.cc compares.
 #include <errno.h>
 #include <poll.h>
@@ -340,7 +340,7 @@ int main(void) {
   for (int kind = 0; kind < kKinds; ++kind) Try(kind, 1, 0);
   for (int kind = 0; kind <= kCall_waitid; ++kind) {
     Try(kind, 0, 0);
-    // wait's siblings and libc's locks inside it may not be left anywhere; the conditions' cleanup says what is held.
+    // wait's siblings and libc's locks inside it may not be left anywhere; the conditions' cleanup prints what is held.
     Try(kind, 0, 1);
   }
   kill(child, SIGKILL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // changes_privileges: takes away, one by one, what a profiler could lean on, and makes 100 records after each: its
-// LD_PRELOAD, its dumpability, its root directory, its user, and last its parent (a child that nobody waits for).
+// LD_PRELOAD, its dumpability, its root directory, its user, and last its parent (a child that is not waited for).
 #include <grp.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>

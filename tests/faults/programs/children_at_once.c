@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// children_at_once COUNT: so many fork children alive at a time, each with a record. Says how many came to their end.
+// children_at_once COUNT: so many fork children alive at a time, each with a record. Prints how many came to their end.
 #include <sys/wait.h>
 
 #include "facts.h"

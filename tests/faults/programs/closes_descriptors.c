@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
       free(malloc(10000));
     }
   }
-  // Over a number that somebody else may have had.
+  // Over a number that another file may have had.
   for (int i = 1; i < count; ++i) dup2(files[0], files[i]);
   usleep(1000);
   if (write(files[count - 1], "last\n", 5) != 5) return 1;

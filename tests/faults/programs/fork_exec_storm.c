@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fork_exec_storm COUNT ALIVE: COUNT children by fork that become this program again by exec and end at once; at most
-// ALIVE of them at a time. Says how many were made, and how many ended well.
+// ALIVE of them at a time. Prints how many were made, and how many ended well.
 #include <sys/wait.h>
 
 #include "facts.h"

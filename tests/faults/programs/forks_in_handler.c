@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // forks_in_handler [ROUNDS]: records as fast as it can, while a timer's handler allocates,
-// records, and forks children that do the same, by fork and by the system call. Every process says how many calls it
+// records, and forks children that do the same, by fork and by the system call. Every process prints how many calls it
 // has made.
 #include <pthread.h>
 #include <signal.h>

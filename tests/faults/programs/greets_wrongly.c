@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// greets_wrongly: says hello to the launcher as libraries of other versions would, and as no library would.
+// greets_wrongly: sends a hello to the launcher as libraries of other versions would, and as no library would.
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/un.h>

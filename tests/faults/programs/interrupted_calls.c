@@ -19,7 +19,7 @@ static sem_t waited;
 
 static void Handle(int signal) { __atomic_fetch_add(&handled[signal], 1, __ATOMIC_RELAXED); }
 
-// Every millisecond until it is told to stop.
+// Every millisecond until it is stopped.
 static timer_t Ticking(int signal) {
   struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = signal};
   timer_t timer;
@@ -119,7 +119,7 @@ int main(void) {
   }
   pthread_join(thread, NULL);
 
-  // Nobody sends anything: whatever interrupts these comes from outside.
+  // The program sends none: whatever interrupts these comes from outside.
   int odd = 0;
   for (int i = 0; i < 300; ++i) odd += usleep(1000) != 0;
   printf("waited for %d, interrupted for no reason %d\n", ROUNDS, odd);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // many_threads ALIVE MADE: ALIVE threads at once, each with a name and a record; then MADE short ones, eight at a time,
-// each with a record. Says how many there were.
+// each with a record. Prints how many there were.
 #include <pthread.h>
 
 #include "facts.h"

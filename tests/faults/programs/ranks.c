@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ranks WORLD [absent=N] [endless=N] [killed=N] [fails=N]: starts WORLD programs with the variables of torchrun, which
 // end together when all are there; rank `absent` is not started, rank `endless` goes on when the command has ended,
-// until the file `stop` is there; rank `killed` kills itself when it has said its fact, and is never waited for; rank
-// `fails` ends with status
+// until the file `stop` is there; rank `killed` kills itself when it has written its fact, and is never waited for;
+// rank `fails` ends with status
 // 7. Facts: `rank N` by each.
 #include <errno.h>
 #include <signal.h>
@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
     }
     if (rank != endless && rank != killed) pids[count++] = pid;
   }
-  // Until each has said so.
+  // Until each has reported.
   const char* path = getenv("TEST_FACTS");
   const int expected = absent >= 0 ? world - 1 : world;
   for (int i = 0; i < 6000; ++i) {

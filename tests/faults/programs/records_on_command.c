@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// records_on_command COUNT: COUNT records at each of two SIGUSR2, then ends with status 5. Says when each is done.
+// records_on_command COUNT: COUNT records at each of two SIGUSR2, then ends with status 5. Prints when each is done.
 #include <signal.h>
 
 #include "facts.h"

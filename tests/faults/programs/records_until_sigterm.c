@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// records_until_sigterm COUNT [default]: makes COUNT records (reads and writes of one byte), tells `ready`, and makes a
-// tenth more unless SIGTERM comes first. At SIGTERM it stops making any, tells how many there were, and waits; with
-// `default`, SIGTERM ends it, after its share of records is told.
+// records_until_sigterm COUNT [default]: makes COUNT records (reads and writes of one byte), writes `ready`, and makes
+// a tenth more unless SIGTERM comes first. At SIGTERM it stops making any, writes how many there were, and waits; with
+// `default`, SIGTERM ends it, after its share of records is written.
 #include <signal.h>
 
 #include "facts.h"

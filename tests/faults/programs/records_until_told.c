@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// records_until_told COUNT: tells `ready`, waits for a file `go` in its directory, makes COUNT records and ends with 7.
+// records_until_told COUNT: writes `ready`, waits for a file `go` in its directory, makes COUNT records and ends with
+// 7.
 #include "facts.h"
 
 int main(int argc, char** argv) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of every family on the smallest stacks there are: threads with PTHREAD_STACK_MIN, coroutines (makecontext) with
-// 16 KiB, an alternate signal stack; and an exception through all of a coroutine. A byte pattern below each stack tells
-// whether somebody ran over its end.
+// 16 KiB, an alternate signal stack; and an exception through all of a coroutine. A byte pattern below each stack shows
+// whether one overflowed.
 #include <limits.h>
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the subjects have in common: they print what they did as `key=value` lines, so that a test can compare a profile
-// with it, and end with status 1 at the first call that fails without being asked to.
+// with it, and end with status 1 at the first call that fails unexpectedly.
 #ifndef TBPROF_TESTS_SIM_SUBJECTS_COMMON_H_
 #define TBPROF_TESTS_SIM_SUBJECTS_COMMON_H_
 
@@ -34,7 +34,7 @@ static inline long long Argument(int argc, char** argv, int index, long long def
 }
 
 #ifdef __CUDACC__
-// On a GPU a kernel takes the time that its first argument says, as it does on the simulator, where no code runs.
+// On a GPU a kernel takes the time in its first argument, as it does on the simulator, where no code runs.
 __device__ static inline void WaitNs(long long duration) {
   if (duration <= 0) return;
   unsigned long long start, now;

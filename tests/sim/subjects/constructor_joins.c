@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A library whose constructor waits for a thread that makes the library's first calls of the driver or of NCCL. The
-// loader holds its lock meanwhile where the library is opened late (opens_plugin), so whoever takes that lock in the
-// thread hangs; a lazily bound call does not. The driver's cuInit takes it and must have been called before.
+// loader holds its lock meanwhile where the library is opened late (opens_plugin), so a thread that takes that lock
+// hangs; a lazily bound call does not. The driver's cuInit takes it and must have been called before.
 //
 //   CONSTRUCTOR_CALLS=driver|nccl  what the thread calls; nothing without it
 #include <dlfcn.h>

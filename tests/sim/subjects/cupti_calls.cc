@@ -213,7 +213,7 @@ void* RunShare(void* argument) {
     const uint32_t steps = 4 + random.Below(9);
     for (uint32_t step = 0; step < steps; ++step) {
       const uint32_t what = random.Below(16);
-      // Of a subscriber that another thread's finalize has ended, CUPTI says nothing.
+      // Of a subscriber that another thread's finalize has ended, CUPTI reports nothing.
       if (what != 8) Step(what, random.Below(6), &subscriber);
     }
     ++sequences;

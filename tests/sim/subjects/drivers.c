@@ -5,7 +5,7 @@
 //   drivers COPY|-... [deep] [namespace] [linked]
 //
 // deep: the copies are opened with RTLD_DEEPBIND; namespace: with dlmopen. Of a forwarding driver the number of calls
-// that went through it is printed: it is the same whoever looks on.
+// that went through it is printed: it is the same with any observer.
 #include <cuda.h>
 #include <dlfcn.h>
 

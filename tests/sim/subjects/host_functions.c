@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuLaunchHostFunc in both versions, as cudart 13.2 and later ask for it: with 10000 and then with 13010, whose fourth
+// cuLaunchHostFunc in both versions, as cudart 13.2 and later look it up: with 10000 and then with 13010, whose fourth
 // argument is checked by the driver (tests/sim/forwarder.cc).
 #include <cuda.h>
 #include <dlfcn.h>

@@ -50,7 +50,7 @@ __attribute__((noinline)) static void LaunchDeeper() {
 // ---- left while the device is waited for
 
 struct Sleeper {
-  std::atomic<int> thread{0};  // 0: nobody waits
+  std::atomic<int> thread{0};  // 0: no waiter
   pthread_t handle;
 };
 static Sleeper sleeper;

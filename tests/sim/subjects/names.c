@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Asks in every way whether names of CUDA, CUPTI, NCCL and NVTX are there, as a program and as a library that comes
+// Looks up in every way whether names of CUDA, CUPTI, NCCL and NVTX are there, as a program and as a library that comes
 // late (NAMES_LIBRARY), or in the constructor of one that is there at the start (NAMES_CONSTRUCTOR). Built with and
 // without libraries that have them. names [LIBRARY...] [FLAGS: now, global, deep, plain] plain: without dlvsym.
 #include <dlfcn.h>
@@ -62,7 +62,7 @@ __attribute__((constructor)) static void Construct(void) {
 #endif
 
 #ifdef NAMES_OWN_VISIT
-// As of a program that knows its objects from its start (ClickHouse, Seastar).
+// As of a program that has the list of its objects from its start (ClickHouse, Seastar).
 int dl_iterate_phdr(int (*visit)(struct dl_phdr_info*, size_t, void*), void* data) {
   (void)visit;
   (void)data;

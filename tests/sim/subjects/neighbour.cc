@@ -90,7 +90,7 @@ void CUPTIAPI Complete(CUcontext, uint32_t, uint8_t* buffer, size_t size, size_t
     ++(strncmp(kernel->name, "own", 3) == 0 ? own_seen : *kernel->name == 'b' ? between_seen : outside_seen);
     untimed += kernel->end <= kernel->start;
   }
-  // CUPTI zeroes a buffer before it writes to it, unless its client has said that it does so.
+  // CUPTI zeroes a buffer before it writes to it, unless its client has set that it does so.
   bool dirty = false;
   for (size_t at = valid; at < size; ++at) dirty = dirty || buffer[at] != 0;
   dirty_buffers += dirty;
@@ -118,7 +118,7 @@ void Launch(CUfunction function, int count, long* launched, unsigned long long d
   MUST(cuCtxSynchronize());
 }
 
-// Only under tbprof; in the end the process is ended by whoever waits for it.
+// Only under tbprof; in the end the process is ended by the one that waits for it.
 void AwaitRecording() {
   if (getenv("NEIGHBOUR_AWAITS") == nullptr) return;
   const auto* const bridge = static_cast<const tbprof::GpuBridge*>(dlsym(RTLD_DEFAULT, tbprof::kGpuBridgeName));
@@ -202,7 +202,7 @@ void End(const Order& order, bool is_last) {
     }
     MUST(CUPTI(cuptiUnsubscribe)(subscriber));
     subscriber = nullptr;
-    // Whoever takes CUPTI now takes the records that are still in it.
+    // A client that subscribes now takes the records that are still in it.
     Launch(between, kBetween, &between_launched, 1'000'000);
   }
   if (!is_last || !order.Is("leaves_kinds")) {

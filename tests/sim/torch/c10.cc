@@ -36,7 +36,7 @@ using Total = int64_t;
 #else
 using Total = size_t;
 #endif
-// What the program's own profiler would be told.
+// What the program's own profiler would get.
 __attribute__((visibility("default"))) void reportMemoryUsageToProfiler(void* block, int64_t bytes, Total allocated,
                                                                         Total reserved, Device device) {
   if (block == nullptr || reserved < allocated || device.index < -1) abort();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stand-in of libtorch_cpu.so: the observers' interface, with the names and the layout of the release that the
-// tests write into version.py, and nothing to observe but what a program asks for (torch.h). What PyTorch would not
+// tests write into version.py, and nothing to observe but what a program requests (torch.h). What PyTorch would not
 // survive ends the process: a callback that is added or changed under PyTorch's own lock, or while it is being changed.
 #include <pthread.h>
 #include <stddef.h>
@@ -110,7 +110,7 @@ uint64_t ThreadNumber() {
 void SetEnabled(uint64_t handle, bool enabled) {
   if (handle == 0 || handle > g_count) abort();
   const uint32_t bit = 1u << (handle - 1);
-  // A callback is told to be on or off once.
+  // A callback is enabled or disabled once.
   if (((__atomic_load_n(&g_enabled, __ATOMIC_RELAXED) & bit) != 0) == enabled) abort();
   __atomic_xor_fetch(&g_enabled, bit, __ATOMIC_RELEASE);
 }
@@ -129,7 +129,7 @@ void Begin(RecordFunction* function, const SimTorchOperation& operation, uint32_
   function->fields.asynchronous = operation.asynchronous != 0;
   function->fields.name = operation.name;
   function->fields.callbacks = 0;
-  // Arguments are made values for those alone that ask for them.
+  // Arguments are made values only for callbacks that need them.
   bool needed = false;
   for (uint32_t i = 0; i < kMost; ++i) {
     needed |= (enabled & (1u << i)) != 0 && g_callbacks[i].scopes[operation.scope] && g_callbacks[i].needs_inputs;
@@ -179,7 +179,7 @@ __attribute__((visibility("default"))) void reenableCallback(uint64_t handle) {
 }
 
 #ifndef SIM_TORCH_OLD_STRINGS
-// Its name says which std::string a build has.
+// Its name shows which std::string a build has.
 __attribute__((abi_tag("cxx11"), visibility("default"))) void show_config() {}
 #endif
 
@@ -213,7 +213,7 @@ __attribute__((noinline, visibility("default"))) void* empty(uint64_t bytes) {
 
 SIM_TORCH_EXPORT void sim_torch_run(const SimTorchOperation* operation, void (*body)(void*), void* argument) {
   const uint32_t enabled = __atomic_load_n(&at::g_enabled, __ATOMIC_ACQUIRE);
-  // Nobody listens: no object is made.
+  // No callback: no object is made.
   if (enabled == 0) {
     if (body != nullptr) body(argument);
     return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nobody waits for a thread that has been stopped in the pool of buffers, wherever it is: one is taken through it
+// No call waits for a thread that has been stopped in the pool of buffers, wherever it is: one is taken through it
 // instruction by instruction, and between any two of them the others go all the way.
 #include <signal.h>
 #include <sys/mman.h>
@@ -59,7 +59,7 @@ class BuffersStopped : public testing::Test {
   Buffers* buffers_ = nullptr;
 };
 
-TEST_F(BuffersStopped, TheReaderHoldsNoLauncherUp) {
+TEST_F(BuffersStopped, Take_LaunchesAtAnyInstruction_DoNotWait) {
   int launched = 0;
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(Launch(buffers_));
   const int steps = Step(
@@ -74,7 +74,7 @@ TEST_F(BuffersStopped, TheReaderHoldsNoLauncherUp) {
   EXPECT_EQ(launched, std::min<int>(steps, Buffers::kCount + Buffers::kReserve));
 }
 
-TEST_F(BuffersStopped, ALauncherHoldsNeitherTheReaderNorAnotherUp) {
+TEST_F(BuffersStopped, Launch_TakeOrLaunchAtAnyInstruction_DoesNotWait) {
   int launched = 0, taken = 0;
   const int steps = Step([&] { Launch(buffers_); },
                          [&] {

@@ -18,7 +18,7 @@ std::unique_ptr<Buffers> Started(bool may_refuse = true) {
   return buffers;
 }
 
-TEST(Buffers, ComeZeroedAndInTheOrderTheyWereFilled) {
+TEST(Buffers, Request_BuffersAreZeroedAndTakenInOrderOfCompletion) {
   auto buffers = Started();
   uint8_t* first = buffers->Request();
   uint8_t* second = buffers->Request();
@@ -42,7 +42,7 @@ TEST(Buffers, ComeZeroedAndInTheOrderTheyWereFilled) {
   for (size_t i = 0; i < Buffers::kBufferBytes; ++i) ASSERT_EQ(first[i], 0) << i;
 }
 
-TEST(Buffers, AreBoundedAndRefusalsCounted) {
+TEST(Buffers, Request_MoreThanAllBuffers_RefusalsAreCounted) {
   auto buffers = Started();
   std::set<uint8_t*> all;
   for (uint32_t i = 0; i < Buffers::kCount; ++i) all.insert(buffers->Request());
@@ -58,12 +58,12 @@ TEST(Buffers, AreBoundedAndRefusalsCounted) {
   EXPECT_EQ(buffers->Request(), *all.begin());
 }
 
-TEST(Buffers, AreNotRefusedWhereThatCouldCrashCupti) {
+TEST(Buffers, Request_RefusalWouldCrashCupti_IsNotRefused) {
   auto buffers = Started(false);
   for (uint32_t i = 0; i < Buffers::kCount + 10; ++i) ASSERT_NE(buffers->Request(), nullptr) << i;
 }
 
-TEST(Buffers, WhatIsNotOursIsIgnored) {
+TEST(Buffers, Complete_ForeignBufferOrSize_IsIgnored) {
   auto buffers = Started();
   uint8_t elsewhere[8];
   EXPECT_FALSE(buffers->Complete(elsewhere, 8));
@@ -93,7 +93,7 @@ TEST(Buffers, Complete_ManyBytes_CallsTheirReader) {
   EXPECT_EQ(calls, 2);
 }
 
-TEST(Buffers, ManyThreadsLoseNone) {
+TEST(Buffers, ManyThreads_NoBufferIsLost) {
   auto buffers = Started();
   constexpr int kThreads = 8, kRounds = 20000;
   std::vector<std::thread> threads;
@@ -127,7 +127,7 @@ TEST(Buffers, ManyThreadsLoseNone) {
   EXPECT_EQ(buffers->lent(), 0u);
 }
 
-TEST(Pace, ABufferTakesNoThreadLong) {
+TEST(Pace, Records_SlowBuffers_AreFewer) {
   auto pace = std::make_unique<Pace>();
   // One that launches all the time.
   uint32_t records = 0;

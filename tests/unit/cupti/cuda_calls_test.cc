@@ -40,7 +40,7 @@ struct Shapes<Result (*)(Arguments...)> {
   static std::vector<std::string> Of() { return {Shape<Result>(), Shape<Arguments>()...}; }
 };
 
-TEST(CudaCalls, TakeTheArgumentsOfTheirInterface){
+TEST(CudaCalls, EachCall_HasTheArgumentsOfItsInterface){
 #define SAME(ours, theirs) EXPECT_EQ(Shapes<ours>::Of(), Shapes<theirs>::Of()) << #theirs
 #define TBPROF_CUDA_CALL(symbol, name, since, until, parameters, arguments, description) \
   {                                                                                      \
@@ -57,7 +57,7 @@ TEST(CudaCalls, TakeTheArgumentsOfTheirInterface){
 }
 
 // The symbol that cuda.h gives the newest interface of a name is the one of the row that has no successor.
-TEST(CudaCalls, AreTheSymbolsOfCudaH) {
+TEST(CudaCalls, EachSymbol_IsThatOfCudaH) {
   struct Row {
     std::string symbol, name;
     int until;
@@ -98,7 +98,7 @@ TEST(CudaCalls, AreTheSymbolsOfCudaH) {
   EXPECT_EQ(sizeof(static_cast<theirs*>(nullptr)->field), sizeof(static_cast<ours*>(nullptr)->member)) \
       << #theirs "." #field
 
-TEST(CudaStructures, ArePrefixesOfTheirs) {
+TEST(CudaStructures, EachStructure_IsAPrefixOfCudas) {
   FIELD(CUlaunchConfig, gridDimX, CudaLaunchConfig, grid_x);
   FIELD(CUlaunchConfig, blockDimZ, CudaLaunchConfig, block_z);
   FIELD(CUlaunchConfig, sharedMemBytes, CudaLaunchConfig, shared_bytes);
@@ -143,5 +143,5 @@ TEST(CudaStructures, ArePrefixesOfTheirs) {
 }  // namespace
 }  // namespace tbprof
 #else
-TEST(CudaCalls, TakeTheArgumentsOfTheirInterface) { GTEST_SKIP() << "no CUDA headers"; }
+TEST(CudaCalls, EachCall_HasTheArgumentsOfItsInterface) { GTEST_SKIP() << "no CUDA headers"; }
 #endif

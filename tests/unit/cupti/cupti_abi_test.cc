@@ -51,7 +51,7 @@ void ExpectKernelCluster() {
   SAME(Theirs, clusterZ, Kernel, cluster_z);
 }
 
-TEST(CuptiAbi, CallbacksOfGraphs) {
+TEST(CuptiAbi, GraphCallbacks_EqualTheHeaders) {
   SAME(CUpti_ResourceData, context, ResourceData, context);
   SAME(CUpti_ResourceData, resourceDescriptor, ResourceData, descriptor);
   SAME(CUpti_GraphData, node, GraphData, node);
@@ -59,7 +59,7 @@ TEST(CuptiAbi, CallbacksOfGraphs) {
   SAME(CUpti_GraphData, nodeType, GraphData, node_type);
 }
 
-TEST(CuptiAbi, Kernels) {
+TEST(CuptiAbi, Kernels_EqualTheHeaders) {
   ExpectKernel<CUpti_ActivityKernel4>();
   ExpectKernelGraph<CUpti_ActivityKernel5>();
   ExpectKernelGraph<CUpti_ActivityKernel6>();
@@ -82,7 +82,7 @@ void ExpectTransfer() {
   SAME(Theirs, graphNodeId, Ours, graph_node);
 }
 
-TEST(CuptiAbi, CopiesAndSets) {
+TEST(CuptiAbi, CopiesAndSets_EqualTheHeaders) {
   ExpectTransfer<CUpti_ActivityMemcpy3, Memcpy>();
   ExpectTransfer<CUpti_ActivityMemcpy4, Memcpy>();
   ExpectTransfer<CUpti_ActivityMemcpy5, Memcpy>();
@@ -103,7 +103,7 @@ TEST(CuptiAbi, CopiesAndSets) {
   SAME(CUpti_ActivityMemset4, graphId, Memset, graph);
 }
 
-TEST(CuptiAbi, Calls) {
+TEST(CuptiAbi, Calls_EqualTheHeaders) {
   SAME(CUpti_ActivityAPI, cbid, Api, callback);
   SAME(CUpti_ActivityAPI, start, Api, start);
   SAME(CUpti_ActivityAPI, end, Api, end);
@@ -113,7 +113,7 @@ TEST(CuptiAbi, Calls) {
   EXPECT_EQ(sizeof(CUpti_ActivityAPI), sizeof(Api));
 }
 
-TEST(CuptiAbi, TheRest) {
+TEST(CuptiAbi, OtherRecords_EqualTheHeaders) {
   SAME(CUpti_ActivitySynchronization2, type, Synchronization, type);
   SAME(CUpti_ActivitySynchronization2, start, Synchronization, start);
   SAME(CUpti_ActivitySynchronization2, correlationId, Synchronization, correlation);
@@ -170,7 +170,7 @@ TEST(CuptiAbi, TheRest) {
   EXPECT_EQ(offsetof(CUpti_ActivityName, objectId.dcs.streamId), offsetof(Name, object) + 8);
 }
 
-TEST(CuptiAbi, Numbers) {
+TEST(CuptiAbi, Numbers_EqualTheHeaders) {
   EXPECT_EQ(static_cast<uint32_t>(kActivityConcurrentKernel),
             static_cast<uint32_t>(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL));
   EXPECT_EQ(static_cast<uint32_t>(kActivityMemcpy), static_cast<uint32_t>(CUPTI_ACTIVITY_KIND_MEMCPY));
@@ -226,5 +226,5 @@ TEST(CuptiAbi, Numbers) {
 }  // namespace
 }  // namespace tbprof::cupti
 #else
-TEST(CuptiAbi, Headers) { GTEST_SKIP() << "no CUPTI headers on this machine"; }
+TEST(CuptiAbi, NoHeaders_IsSkipped) { GTEST_SKIP() << "no CUPTI headers on this machine"; }
 #endif

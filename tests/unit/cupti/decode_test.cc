@@ -104,7 +104,7 @@ Kernel MakeKernel(const char* name) {
   return kernel;
 }
 
-TEST(Decoder, AKernelWithItsNameOnce) {
+TEST(Decoder, Take_KernelsOfOneName_NameIsRecordedOnce) {
   Decoded decoded;
   EXPECT_TRUE(decoded.Take(MakeKernel("_Z3addPf")));
   EXPECT_TRUE(decoded.Take(MakeKernel("_Z3addPf")));
@@ -162,7 +162,7 @@ TEST(Decoder, Take_KernelsWithImpossibleTimes_AreUntimedAndCounted) {
   EXPECT_EQ(untimed, 3);
 }
 
-TEST(Decoder, OlderGenerationsLackWhatTheyLack) {
+TEST(Decoder, Take_OlderGeneration_MissingFieldsAreZero) {
   Decoded decoded(13);  // CUDA 11.0: the fields behind the prefix are the next record's
   decoded.Take(MakeKernel("k"));
   const auto kernel = decoded.Records().at(1).As<GpuKernelRecord>();
@@ -171,7 +171,7 @@ TEST(Decoder, OlderGenerationsLackWhatTheyLack) {
   EXPECT_EQ(kernel.cluster_x, 0);
 }
 
-TEST(Decoder, AnAddressMayGetAnotherNameInTheNextBuffer) {
+TEST(Decoder, Take_AddressWithAnotherNameInTheNextBuffer_IsNamedAgain) {
   Decoded decoded;
   char name[32] = "first";
   decoded.Take(MakeKernel(name));
@@ -192,7 +192,7 @@ TEST(Decoder, AnAddressMayGetAnotherNameInTheNextBuffer) {
   EXPECT_NE(used[0], used[1]);
 }
 
-TEST(Decoder, ANameThatFoundNoRoomIsToldLater) {
+TEST(Decoder, Take_NameFoundNoRoom_IsRecordedLater) {
   Decoded decoded(130001, kMinChunks);
   // Full: nothing is drained.
   NumberedWriter other(decoded.writer().segment, 5);
@@ -211,7 +211,7 @@ TEST(Decoder, ANameThatFoundNoRoomIsToldLater) {
   EXPECT_TRUE(told);
 }
 
-TEST(Decoder, MoreNamesThanTheTableHolds) {
+TEST(Decoder, Take_MoreNamesThanTheTable_AreRecordedAgain) {
   Decoded decoded(130001, 1024);
   for (uint32_t i = 0; i < NameTable::kMost + 100; ++i) {
     const std::string name = "kernel_" + std::to_string(i);
@@ -229,7 +229,7 @@ TEST(Decoder, MoreNamesThanTheTableHolds) {
   EXPECT_EQ(text, "(too many names)");
 }
 
-TEST(Decoder, CallsWithTheirNames) {
+TEST(Decoder, Take_Calls_HaveTheirNames) {
   Decoded decoded;
   decoded->KeepDriverCall(307);
   Api call{kActivityRuntime, 211, 100, 350, 1, 4321, 77, 0};
@@ -254,7 +254,7 @@ TEST(Decoder, CallsWithTheirNames) {
   EXPECT_EQ(records[4].flags, kRecordDriver | kRecordFailed);
 }
 
-TEST(Decoder, CopiesAndSets) {
+TEST(Decoder, Take_CopiesAndSets_AreRecorded) {
   Decoded decoded;
   Memcpy copy{};
   copy.kind = kActivityMemcpy;
@@ -288,7 +288,7 @@ TEST(Decoder, CopiesAndSets) {
   EXPECT_EQ(records[2].As<GpuCopyRecord>().value, 0xabu);
 }
 
-TEST(Decoder, UnifiedMemoryByTheDeviceItIsAbout) {
+TEST(Decoder, Take_UnifiedMemory_HasTheDeviceItIsAbout) {
   struct Case {
     GpuUnifiedKind kind;
     uint32_t source, destination, flags;
@@ -341,7 +341,7 @@ TEST(Decoder, UnifiedMemoryByTheDeviceItIsAbout) {
   }
 }
 
-TEST(Decoder, UnknownKindsAreCounted) {
+TEST(Decoder, Take_UnknownKinds_AreCounted) {
   Decoded decoded;
   EXPECT_FALSE(decoded.Take(Activity{54}));
   EXPECT_FALSE(decoded.Take(Activity{UINT32_MAX}));
@@ -349,7 +349,7 @@ TEST(Decoder, UnknownKindsAreCounted) {
   EXPECT_TRUE(decoded.Records().empty());
 }
 
-TEST(Decoder, LongAndMissingNames) {
+TEST(Decoder, Take_LongOrMissingNames_AreRecorded) {
   Decoded decoded;
   const std::string longest(100000, 'x');
   decoded.Take(MakeKernel(longest.c_str()));

@@ -45,7 +45,7 @@ class CapturesTest : public testing::Test {
   Captures captures_;
 };
 
-TEST_F(CapturesTest, OneThatBeginsNow) {
+TEST_F(CapturesTest, Ask_StartsNow_CaptureIsFoundByItsClient) {
   const absl::StatusOr<Capture*> capture = captures_.Ask(For(2 * kSecond), {3, 9, false}, At(0));
   ASSERT_TRUE(capture.ok()) << capture.status();
   EXPECT_EQ((*capture)->number, 1u);
@@ -62,7 +62,7 @@ TEST_F(CapturesTest, OneThatBeginsNow) {
   EXPECT_EQ(captures_.count(), 1u);
 }
 
-TEST_F(CapturesTest, OneAtATimeAndTheOtherIsToldWhoAndUntilWhen) {
+TEST_F(CapturesTest, Ask_AnotherIsOpen_RefusalNamesClientAndEnd) {
   ASSERT_NE(Open(For(10 * kSecond)), nullptr);
   const std::string closes = absl::FormatTime(
       "%H:%M:%S", absl::FromUnixNanos(static_cast<int64_t>(kNowUnix + 10 * kSecond)), absl::LocalTimeZone());
@@ -71,13 +71,13 @@ TEST_F(CapturesTest, OneAtATimeAndTheOtherIsToldWhoAndUntilWhen) {
                           HasSubstr("one at a time")));
   // Of the same run, and of the same client, too.
   Refusal(For(kSecond, "run"), 5 * kSecond, {1, 2, false});
-  // Its time is over, and nobody has closed it yet.
+  // Its time is over, and it is not closed yet.
   EXPECT_THAT(Refusal(For(kSecond), 11 * kSecond), HasSubstr("(0.0 s)"));
   EXPECT_EQ(captures_.count(), 1u);
   EXPECT_EQ(captures_.all().size(), 1u);
 }
 
-TEST_F(CapturesTest, OneThatIsBeingWrittenIsInNobodysWay) {
+TEST_F(CapturesTest, Ask_OthersAreBeingWritten_IsAccepted) {
   for (uint32_t i = 1; i <= 3; ++i) {
     Capture* const capture = Open(For(kSecond));
     ASSERT_NE(capture, nullptr);
@@ -95,7 +95,7 @@ TEST_F(CapturesTest, OneThatIsBeingWrittenIsInNobodysWay) {
   EXPECT_EQ(Open(For(kSecond))->number, 4u);
 }
 
-TEST_F(CapturesTest, AMonitorBesideACapture) {
+TEST_F(CapturesTest, Ask_MonitorBesideACapture_IsAccepted) {
   ASSERT_NE(Open(For(10 * kSecond)), nullptr);
   Capture* const monitor = Open(For(kSecond, "", "10.0.0.8:1"), 0, {2, 1, true});
   ASSERT_NE(monitor, nullptr);
@@ -110,7 +110,7 @@ TEST_F(CapturesTest, AMonitorBesideACapture) {
   EXPECT_NE(Open(For(kSecond)), nullptr);
 }
 
-TEST_F(CapturesTest, TerminateEndsTheOneOfThatName) {
+TEST_F(CapturesTest, Terminate_Name_EndsTheCaptureOfThatName) {
   Capture* const capture = Open(For(60 * kSecond, "long"));
   captures_.Terminate("other", kNow + kSecond);
   captures_.Terminate("lon", kNow + kSecond);
@@ -124,7 +124,7 @@ TEST_F(CapturesTest, TerminateEndsTheOneOfThatName) {
   EXPECT_EQ(Open(For(60 * kSecond, "long"), 3 * kSecond)->closes_ns, kNow + 63 * kSecond);
 }
 
-TEST_F(CapturesTest, TerminateOfAnAgreedOneEndsItToo) {
+TEST_F(CapturesTest, Terminate_AgreedStart_EndsItToo) {
   CaptureRequest request = For(kSecond, "later");
   request.start_unix_ns = kNowUnix + 100 * kSecond;
   Capture* const capture = *captures_.Ask(request, {1, 1, false}, At(0));
@@ -134,7 +134,7 @@ TEST_F(CapturesTest, TerminateOfAnAgreedOneEndsItToo) {
   EXPECT_EQ(captures_.NextNs(), kNow + kSecond);
 }
 
-TEST_F(CapturesTest, TerminateLeavesMonitorsAndWhatIsClosed) {
+TEST_F(CapturesTest, Terminate_MonitorsAndClosedCaptures_AreLeft) {
   Capture* const monitor = Open(For(60 * kSecond, "name"), 0, {1, 1, true});
   Capture* const closed = Open(For(kSecond, "name"));
   closed->state = Capture::State::kWriting;
@@ -144,7 +144,7 @@ TEST_F(CapturesTest, TerminateLeavesMonitorsAndWhatIsClosed) {
 }
 
 // A stock client's Terminate without a name is no word about captures that have none: those of signals.
-TEST_F(CapturesTest, TerminateWithoutANameEndsNothing) {
+TEST_F(CapturesTest, Terminate_NoName_EndsNothing) {
   Capture* const capture = Open(For(60 * kSecond, ""));
   captures_.Terminate("", kNow + kSecond);
   EXPECT_EQ(capture->closes_ns, kNow + 60 * kSecond);
@@ -153,7 +153,7 @@ TEST_F(CapturesTest, TerminateWithoutANameEndsNothing) {
   EXPECT_EQ(Open(For(60 * kSecond, ""), 3 * kSecond)->closes_ns, kNow + 63 * kSecond);
 }
 
-TEST_F(CapturesTest, AnEarlyTerminateIsRememberedForItsProfile) {
+TEST_F(CapturesTest, Terminate_BeforeItsCapture_EndsItOnce) {
   captures_.Terminate("early", kNow);
   Capture* const other = Open(For(kSecond, "other"), kSecond);
   EXPECT_EQ(other->closes_ns, kNow + 2 * kSecond);
@@ -166,30 +166,30 @@ TEST_F(CapturesTest, AnEarlyTerminateIsRememberedForItsProfile) {
   EXPECT_EQ(Open(For(60 * kSecond, "early"), 3 * kSecond)->closes_ns, kNow + 63 * kSecond);
 }
 
-TEST_F(CapturesTest, AnEarlyTerminateIsForgottenAfterAWhile) {
+TEST_F(CapturesTest, Terminate_LongBeforeItsCapture_IsForgotten) {
   captures_.Terminate("early", kNow);
   EXPECT_EQ(Open(For(60 * kSecond, "early"), 10 * kSecond)->closes_ns, kNow + 70 * kSecond);
 }
 
-TEST_F(CapturesTest, AnEarlyTerminateOfAnAgreedStart) {
+TEST_F(CapturesTest, Terminate_BeforeAnAgreedStart_StartsAtOnce) {
   captures_.Terminate("early", kNow);
   CaptureRequest request = For(60 * kSecond, "early");
   request.start_unix_ns = kNowUnix + 100 * kSecond;
   EXPECT_EQ(Open(request, kSecond)->opens_ns, kNow + kSecond);
 }
 
-TEST_F(CapturesTest, Deadlines) {
+TEST_F(CapturesTest, Ask_Deadline_CaptureGivesUpThen) {
   CaptureRequest request = For(kSecond);
   request.deadline_unix_ns = kNowUnix + 60 * kSecond;
   Capture* capture = Open(request, 10 * kSecond);
   EXPECT_EQ(capture->gives_up_ns, kNow + 60 * kSecond);
   captures_.Remove(capture->number);
-  // Over before we heard of it.
+  // Over before it was received.
   capture = Open(request, 70 * kSecond);
   EXPECT_EQ(capture->gives_up_ns, kNow + 70 * kSecond);
 }
 
-TEST_F(CapturesTest, AgreedStarts) {
+TEST_F(CapturesTest, Ask_AgreedStart_OpensThen) {
   CaptureRequest request = For(2 * kSecond);
   request.start_unix_ns = kNowUnix + 3 * kSecond;
   Capture* capture = *captures_.Ask(request, {1, 1, false}, At(kSecond));
@@ -208,7 +208,7 @@ TEST_F(CapturesTest, AgreedStarts) {
 }
 
 // The control socket takes any numbers: one that overflows must not open a window that closed long ago, or never.
-TEST_F(CapturesTest, AStartBeyondTimeDoesNotWrapAround) {
+TEST_F(CapturesTest, Ask_StartBeyondTime_DoesNotWrapAround) {
   CaptureRequest request = For(600 * kSecond);
   for (const uint64_t start : {UINT64_MAX, UINT64_MAX - 1000 * kSecond}) {
     request.start_unix_ns = start;
@@ -219,7 +219,7 @@ TEST_F(CapturesTest, AStartBeyondTimeDoesNotWrapAround) {
   }
 }
 
-TEST_F(CapturesTest, WhatIsDueNext) {
+TEST_F(CapturesTest, NextNs_EachState_IsTheNextChange) {
   EXPECT_EQ(captures_.NextNs(), UINT64_MAX);
   CaptureRequest request = For(2 * kSecond);
   request.start_unix_ns = kNowUnix + 10 * kSecond;
@@ -234,7 +234,7 @@ TEST_F(CapturesTest, WhatIsDueNext) {
   EXPECT_EQ(captures_.NextNs(), UINT64_MAX);
 }
 
-TEST_F(CapturesTest, OneThatLiesBehindUs) {
+TEST_F(CapturesTest, Add_WindowInThePast_IsACaptureOfNoClient) {
   Capture* const open = Open(For(kSecond));
   Capture* const last = captures_.Add(For(0, "", "a signal"));
   EXPECT_EQ(last->number, 2u);
@@ -242,7 +242,7 @@ TEST_F(CapturesTest, OneThatLiesBehindUs) {
   EXPECT_FALSE(last->waited_for());
   EXPECT_EQ(captures_.Current(), open);
   EXPECT_EQ(captures_.count(), 2u);
-  // Nobody is no client.
+  // 0 is no client.
   EXPECT_EQ(captures_.Find(0, 0), nullptr);
 }
 

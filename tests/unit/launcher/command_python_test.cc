@@ -64,7 +64,7 @@ class CommandPython : public testing::Test {
   std::string root_;
 };
 
-TEST_F(CommandPython, OfEachKindOfCommand) {
+TEST_F(CommandPython, EachKindOfCommand_InterpreterIsFound) {
   const struct {
     std::vector<std::string> command;
     std::string python;
@@ -115,7 +115,7 @@ TEST_F(CommandPython, ScriptsInCircles_End) {
   EXPECT_EQ(Of({"sh", "-c", std::string(10'000, '(')}), "-");
 }
 
-TEST_F(CommandPython, PackagesAreThoseOfTheEnvironmentAlone) {
+TEST_F(CommandPython, PackagesOf_VirtualEnvironment_AreItsOwn) {
   const auto viewer = [&](const std::string& venv, const Environment& environment = {}) {
     return ViewerIn(PackagesOf(StrCat(root_, "/", venv, "/bin/python"), environment));
   };

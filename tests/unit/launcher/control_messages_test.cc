@@ -28,7 +28,7 @@ CaptureRequest Full() {
   return capture;
 }
 
-TEST(ControlAsks, ComeBackAsTheyWere) {
+TEST(ControlAsks, EachAsk_IsParsedBack) {
   std::set<std::string> texts;
   for (const AskKind kind : {AskKind::kCapture, AskKind::kMonitor, AskKind::kTerminate, AskKind::kCancel,
                              AskKind::kReceived, AskKind::kStatus, AskKind::kRefused}) {
@@ -58,7 +58,7 @@ TEST(ControlAsks, ComeBackAsTheyWere) {
   EXPECT_EQ(texts.size(), 7u);
 }
 
-TEST(ControlAsks, WhatIsLeftOutIsTheDefault) {
+TEST(ControlAsks, MissingFields_HaveDefaults) {
   const absl::StatusOr<ControlAsk> ask = ParseAsk(R"({"ask": "capture", "unknown": {"a": [1]}})");
   ASSERT_TRUE(ask.ok()) << ask.status();
   EXPECT_EQ(ask->id, 0u);
@@ -67,7 +67,7 @@ TEST(ControlAsks, WhatIsLeftOutIsTheDefault) {
   EXPECT_FALSE(ask->capture.publish);
 }
 
-TEST(ControlAsks, WhatIsShownIsPrintableAndShort) {
+TEST(ControlAsks, ShownTexts_ArePrintableAndShort) {
   ControlAsk ask{AskKind::kCapture, 1, {}};
   ask.capture.asked_by = "\x1b[31m" + std::string(1000, 'a');
   ask.capture.warnings = {std::string(1000, '\n')};
@@ -80,7 +80,7 @@ TEST(ControlAsks, WhatIsShownIsPrintableAndShort) {
   EXPECT_EQ(again->capture.warnings[0].find('\n'), std::string::npos);
 }
 
-TEST(ControlAsks, OfTheWrongTypeAreRefused) {
+TEST(ControlAsks, WrongTypes_AreRefused) {
   for (const char* const text : {
            "",
            " ",
@@ -124,7 +124,7 @@ TEST(ControlAsks, OfTheWrongTypeAreRefused) {
   }
 }
 
-TEST(ControlAsks, CutShortAreRefused) {
+TEST(ControlAsks, CutTexts_AreRefused) {
   const std::string text = ToText(ControlAsk{AskKind::kCapture, 7, Full()});
   for (size_t size = 0; size < text.size(); ++size) EXPECT_FALSE(ParseAsk(text.substr(0, size)).ok()) << size;
 }
@@ -142,7 +142,7 @@ void* ParseNested(void*) {
       EXPECT_FALSE(ParseAnswer(text).ok());
     }
     EXPECT_FALSE(ParseSessionStatus("{\"pids\":" + deep + "}").ok());
-    // Nobody looks at what has no name for us.
+    // Unknown names are not parsed.
     EXPECT_TRUE(ParseAsk("{\"ask\":\"status\",\"other\":" + deep + "}").ok());
     EXPECT_EQ(ParseAsk("{\"ask\":\"capture\",\"capture\":" + deep + "}").ok(), open[0] == '{');
   }
@@ -151,7 +151,7 @@ void* ParseNested(void*) {
 
 // A message has room for 32,000 brackets, every process of this user may send them, and the launcher's stack is as
 // small as the user's limit.
-TEST(ControlMessages, NestedDeeplyAreNoHarm) {
+TEST(ControlMessages, DeeplyNestedText_DoesNotCrash) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, 256 << 10);
@@ -161,7 +161,7 @@ TEST(ControlMessages, NestedDeeplyAreNoHarm) {
   pthread_attr_destroy(&attributes);
 }
 
-TEST(ControlAnswers, ComeBackAsTheyWere) {
+TEST(ControlAnswers, EachAnswer_IsParsedBack) {
   ControlAnswer open;
   open.id = 5;
   open.state = AnswerState::kOpen;
@@ -195,7 +195,7 @@ TEST(ControlAnswers, ComeBackAsTheyWere) {
   }
 }
 
-TEST(ControlAnswers, EveryFailureComesBack) {
+TEST(ControlAnswers, EachFailure_IsParsedBack) {
   for (int code = 1; code <= static_cast<int>(absl::StatusCode::kUnauthenticated); ++code) {
     ControlAnswer answer;
     answer.state = AnswerState::kFailed;
@@ -207,7 +207,7 @@ TEST(ControlAnswers, EveryFailureComesBack) {
   }
 }
 
-TEST(ControlAnswers, AFailureIsNeverASuccess) {
+TEST(ControlAnswers, InvalidFailureCode_IsNoSuccess) {
   for (const char* const code : {"0", "-1", "17", "100", "2147483647", "-2147483648", "4294967296", "4294967297",
                                  "9223372036854775807", "18446744073709551615"}) {
     const absl::StatusOr<ControlAnswer> answer =
@@ -221,7 +221,7 @@ TEST(ControlAnswers, AFailureIsNeverASuccess) {
   EXPECT_FALSE(answer->status.ok());
 }
 
-TEST(ControlAnswers, OfTheWrongTypeAreRefused) {
+TEST(ControlAnswers, WrongTypes_AreRefused) {
   for (const char* const text : {"", "{}", "[]", R"({"state": "closed"})", R"({"state": "done", "id": -1})",
                                  R"({"state": "done", "files": {"a": "b"}})", R"({"state": "done", "files": [1]})",
                                  R"({"state": "done", "lines": "x"})", R"({"state": "done", "directory": 5})",
@@ -233,7 +233,7 @@ TEST(ControlAnswers, OfTheWrongTypeAreRefused) {
   }
 }
 
-TEST(SessionStatusText, ComesBackAsItWas) {
+TEST(SessionStatusText, Status_IsParsedBack) {
   SessionStatus status;
   status.pid = 4711;
   status.run = "run";
@@ -263,7 +263,7 @@ TEST(SessionStatusText, ComesBackAsItWas) {
   EXPECT_EQ(again->dropped, 4u);
 }
 
-TEST(SessionStatusText, OfTheWrongTypeIsRefused) {
+TEST(SessionStatusText, WrongTypes_AreRefused) {
   for (const char* const text :
        {"", "[]", R"({"pid": "1"})", R"({"pid": 1.5})", R"({"pids": [1, "2"]})", R"({"pids": 1})", R"({"pids": [1.5]})",
         R"({"command": "x"})", R"({"records": -1})", R"({"state": 1})"}) {
@@ -272,7 +272,7 @@ TEST(SessionStatusText, OfTheWrongTypeIsRefused) {
 }
 
 // A number that a pid cannot be is no other process's pid: `tbprof capture --pid` would meet a stranger.
-TEST(SessionStatusText, APidIsNotCutToSize) {
+TEST(SessionStatusText, PidOutOfRange_IsRefused) {
   for (const char* const number : {"4294967297", "-4294967295", "18446744073709551615", "9223372036854775808"}) {
     EXPECT_FALSE(ParseSessionStatus(std::string(R"({"pid": )") + number + "}").ok()) << number;
     EXPECT_FALSE(ParseSessionStatus(std::string(R"({"pids": [)") + number + "]}").ok()) << number;

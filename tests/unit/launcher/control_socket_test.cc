@@ -63,7 +63,7 @@ class ControlSocketTest : public testing::Test {
   std::unique_ptr<ControlServer> server_;
 };
 
-TEST_F(ControlSocketTest, ThereAndBack) {
+TEST_F(ControlSocketTest, Messages_ArriveBothWays) {
   const ControlConnection connection = Connected();
   ASSERT_TRUE(connection.Send("one").ok());
   ASSERT_TRUE(connection.Send("two").ok());
@@ -83,7 +83,7 @@ TEST_F(ControlSocketTest, ThereAndBack) {
   EXPECT_FALSE(server_->Send(messages[0].client + 1, "nobody"));
 }
 
-TEST_F(ControlSocketTest, DescriptorsArrive) {
+TEST_F(ControlSocketTest, Descriptors_ArriveAtTheClient) {
   const auto [connection, client] = Known();
   std::vector<int> descriptors;
   for (size_t i = 0; i < kMaxControlFiles; ++i) {
@@ -107,7 +107,7 @@ TEST_F(ControlSocketTest, DescriptorsArrive) {
 }
 
 // What a client sends us to keep must not fill our table.
-TEST_F(ControlSocketTest, DescriptorsOfAClientAreClosed) {
+TEST_F(ControlSocketTest, DescriptorsOfAClient_AreClosed) {
   const auto [connection, client] = Known();
   const size_t before = OpenDescriptors();
   for (int round = 0; round < 10; ++round) {
@@ -132,7 +132,7 @@ TEST_F(ControlSocketTest, DescriptorsOfAClientAreClosed) {
   EXPECT_EQ(OpenDescriptors(), before);
 }
 
-TEST_F(ControlSocketTest, AClientThatIsGoneIsToldOfOnceBehindWhatItSaid) {
+TEST_F(ControlSocketTest, ClientThatLeft_IsReportedOnceAfterItsMessages) {
   uint32_t number = 0;
   {
     const auto [connection, client] = Known();
@@ -150,11 +150,11 @@ TEST_F(ControlSocketTest, AClientThatIsGoneIsToldOfOnceBehindWhatItSaid) {
   std::vector<pollfd> fds;
   server_->AppendWatched(&fds);
   EXPECT_EQ(fds.size(), 1u);
-  // Its number is nobody else's.
+  // Its number is not used again.
   EXPECT_NE(Known().second, number);
 }
 
-TEST_F(ControlSocketTest, AMessageThatIsTooLongEndsItsClient) {
+TEST_F(ControlSocketTest, MessageTooLong_EndsItsClient) {
   const auto [connection, client] = Known();
   const auto [other, other_client] = Known();
   ASSERT_TRUE(connection.Send(std::string(kMaxControlMessage, 'x')).ok());
@@ -172,8 +172,8 @@ TEST_F(ControlSocketTest, AMessageThatIsTooLongEndsItsClient) {
   EXPECT_TRUE(other.Receive(absl::Seconds(5)).ok());
 }
 
-// Of SEQPACKET, a message without bytes is not told from the end.
-TEST_F(ControlSocketTest, AnEmptyMessageIsAnEnd) {
+// With SEQPACKET, an empty message looks like the end.
+TEST_F(ControlSocketTest, EmptyMessage_IsAnEnd) {
   const auto [connection, client] = Known();
   ASSERT_TRUE(connection.Send("").ok());
   const std::vector<ControlMessage> messages = server_->Take();
@@ -181,7 +181,7 @@ TEST_F(ControlSocketTest, AnEmptyMessageIsAnEnd) {
   EXPECT_TRUE(messages[0].gone);
 }
 
-TEST_F(ControlSocketTest, AStormOfOneClientIsTakenInParts) {
+TEST_F(ControlSocketTest, ManyMessagesOfOneClient_AreTakenInParts) {
   const auto [connection, client] = Known();
   const auto [other, other_client] = Known();
   size_t sent = 0;
@@ -196,7 +196,7 @@ TEST_F(ControlSocketTest, AStormOfOneClientIsTakenInParts) {
   EXPECT_EQ(taken, sent);
 }
 
-TEST_F(ControlSocketTest, MoreClientsThanItTakesWait) {
+TEST_F(ControlSocketTest, MoreClientsThanAllowed_Wait) {
   std::vector<ControlConnection> connections;
   size_t messages = 0;
   for (int i = 0; i < 64 + 10; ++i) {
@@ -221,7 +221,7 @@ TEST_F(ControlSocketTest, MoreClientsThanItTakesWait) {
   EXPECT_EQ(new_ones, 10u);
 }
 
-TEST_F(ControlSocketTest, AnAdoptedConnection) {
+TEST_F(ControlSocketTest, AddClient_Connection_SendsAndReceives) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
   const uint32_t client = server_->AddClient(ScopedFd(ends[0]));
@@ -239,8 +239,8 @@ TEST_F(ControlSocketTest, AnAdoptedConnection) {
   EXPECT_TRUE(messages[0].gone);
 }
 
-// The launcher's only thread must not wait for somebody who does not read.
-TEST_F(ControlSocketTest, AClientThatDoesNotReadHoldsUpNobody) {
+// The launcher's only thread must not wait for a client that does not read.
+TEST_F(ControlSocketTest, ClientThatDoesNotRead_DoesNotBlock) {
   const auto [connection, client] = Known();
   const std::string text(kMaxControlMessage, 'x');
   const absl::Time begin = absl::Now();
@@ -252,7 +252,7 @@ TEST_F(ControlSocketTest, AClientThatDoesNotReadHoldsUpNobody) {
   EXPECT_TRUE(server_->Send(client, "room again"));
 }
 
-TEST_F(ControlSocketTest, ReceiveWaitsAsLongAsItIsTold) {
+TEST_F(ControlSocketTest, Receive_Timeout_IsKept) {
   const ControlConnection connection = Connected();
   const absl::Time begin = absl::Now();
   EXPECT_TRUE(absl::IsDeadlineExceeded(connection.Receive(absl::Milliseconds(50)).status()));
@@ -263,7 +263,7 @@ TEST_F(ControlSocketTest, ReceiveWaitsAsLongAsItIsTold) {
   EXPECT_FALSE(connection.Ask(ControlAsk{}, absl::Seconds(30)).ok());
 }
 
-TEST_F(ControlSocketTest, WithoutADescriptorLeftItDoesNotSpin) {
+TEST_F(ControlSocketTest, NoDescriptorLeft_DoesNotSpin) {
   const ControlConnection connection = Connected();
   ASSERT_TRUE(connection.Send("hello").ok());
   rlimit limit;
@@ -277,7 +277,7 @@ TEST_F(ControlSocketTest, WithoutADescriptorLeftItDoesNotSpin) {
   setrlimit(RLIMIT_NOFILE, &limit);
   EXPECT_TRUE(nothing.empty());
   EXPECT_TRUE(fds.empty()) << "the listener is readable, and nothing can be done about it";
-  // Nobody is forgotten.
+  // All are served.
   absl::SleepFor(absl::Nanoseconds(ListenerPause::kLengthNs));
   server_->AppendWatched(&fds);
   ASSERT_EQ(fds.size(), 1u);
@@ -287,7 +287,7 @@ TEST_F(ControlSocketTest, WithoutADescriptorLeftItDoesNotSpin) {
   EXPECT_EQ(messages[0].text, "hello");
 }
 
-TEST_F(ControlSocketTest, ThePathGoesWithTheServer) {
+TEST_F(ControlSocketTest, Path_IsRemovedWithTheServer) {
   EXPECT_TRUE(std::filesystem::exists(path_));
   // Not ours to replace.
   EXPECT_FALSE(ControlServer::Listen(path_).ok());
@@ -303,7 +303,7 @@ TEST_F(ControlSocketTest, ThePathGoesWithTheServer) {
   }
 }
 
-TEST_F(ControlSocketTest, IsFoundInTheKernelsList) {
+TEST_F(ControlSocketTest, FindControlSockets_OwnSocket_IsFound) {
   EXPECT_THAT(FindControlSockets(), Contains(path_));
   const std::string elsewhere = directory_ + "/other";
   const auto server = ControlServer::Listen(elsewhere);

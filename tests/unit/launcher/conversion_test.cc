@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The conversion's process seen from the launcher: however it ends, the launcher has a line to say, and goes on.
+// The conversion's process seen from the launcher: however it ends, the launcher prints a line, and goes on.
 #include "launcher/convert/conversion.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ namespace tbprof {
 namespace {
 
 constexpr char kWait[] = "CONVERSION_TEST_WAIT";            // the worker does nothing until it is killed
-constexpr char kPublishes[] = "CONVERSION_TEST_PUBLISHES";  // it says that it publishes, and then: "waits" or "runs"
+constexpr char kPublishes[] = "CONVERSION_TEST_PUBLISHES";  // it prints that it publishes, and then: "waits" or "runs"
 constexpr char kMemory[] = "CONVERSION_TEST_MEMORY";        // bytes of address space, set before the worker's own limit
 constexpr char kSignal[] = "CONVERSION_TEST_END_BY_SIGNAL";  // the worker ends by it
 
@@ -68,7 +68,7 @@ class ConversionTest : public testing::Test {
   ConversionRequest request_;
 };
 
-TEST_F(ConversionTest, AGoodSpoolGivesAProfile) {
+TEST_F(ConversionTest, ValidSpool_GivesAProfile) {
   maker_.Session().Segment(1, {{"read"}}).Process(1, 1, 100, 10).Thread(1, 1, 1, 100, 10);
   spool_.Write(maker_.Bytes());
   const ConversionResult result = Result();
@@ -76,7 +76,7 @@ TEST_F(ConversionTest, AGoodSpoolGivesAProfile) {
   EXPECT_TRUE(std::filesystem::exists(result.directory + "/node.xplane.pb"));
 }
 
-TEST_F(ConversionTest, AWorkerThatIsKilledIsALine) {
+TEST_F(ConversionTest, KilledWorker_IsOneErrorLine) {
   spool_.Write(maker_.Session().Bytes());
   setenv(kWait, "1", 1);
   auto conversion = Conversion::Start(request_);
@@ -89,14 +89,14 @@ TEST_F(ConversionTest, AWorkerThatIsKilledIsALine) {
   EXPECT_TRUE(NothingIsLeft());
 }
 
-TEST_F(ConversionTest, AWorkerThatCrashesIsALine) {
+TEST_F(ConversionTest, CrashedWorker_IsOneErrorLine) {
   spool_.Write(maker_.Session().Bytes());
   setenv(kSignal, std::to_string(SIGSEGV).c_str(), 1);
   EXPECT_EQ(Result().status.message(), "the conversion was ended by signal 11 (Segmentation fault)");
   EXPECT_TRUE(NothingIsLeft());
 }
 
-TEST_F(ConversionTest, GivingUpEndsTheWorker) {
+TEST_F(ConversionTest, Destruction_EndsTheWorker) {
   spool_.Write(maker_.Session().Bytes());
   setenv(kWait, "1", 1);
   auto conversion = Conversion::Start(request_);
@@ -106,7 +106,7 @@ TEST_F(ConversionTest, GivingUpEndsTheWorker) {
   EXPECT_EQ(kill(worker, 0), -1);
 }
 
-TEST_F(ConversionTest, ADirectoryIsSilentOnlyWhileTheWorkerWaits) {
+TEST_F(ConversionTest, Stalled_WorkerWaitsForADirectory_Counts) {
   constexpr absl::Duration kLimit = absl::Milliseconds(500);
   for (const std::string does : {"waits", "runs"}) {
     setenv(kPublishes, does.c_str(), 1);
@@ -125,7 +125,7 @@ TEST_F(ConversionTest, ADirectoryIsSilentOnlyWhileTheWorkerWaits) {
   }
 }
 
-TEST_F(ConversionTest, WhatRanBesideTheCommandHurriesWhenItIsWaitedFor) {
+TEST_F(ConversionTest, RaisePriority_WorkerBesideTheCommand_IsRaised) {
   setenv(kWait, "1", 1);
   request_.beside_command = true;
   auto conversion = Conversion::Start(request_);
@@ -140,7 +140,7 @@ TEST_F(ConversionTest, WhatRanBesideTheCommandHurriesWhenItIsWaitedFor) {
   EXPECT_EQ(getpriority(PRIO_PROCESS, worker), may ? own : 19);
 }
 
-TEST_F(ConversionTest, ASpoolThatNeedsTooMuchMemoryIsALine) {
+TEST_F(ConversionTest, SpoolThatNeedsTooMuchMemory_IsOneErrorLine) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer's shadow needs terabytes of addresses";
 #endif
@@ -154,7 +154,7 @@ TEST_F(ConversionTest, ASpoolThatNeedsTooMuchMemoryIsALine) {
   EXPECT_TRUE(NothingIsLeft());
 }
 
-TEST_F(ConversionTest, WhatIsNoSpoolIsALine) {
+TEST_F(ConversionTest, InvalidSpool_IsOneErrorLine) {
   for (const std::string& bytes :
        {std::string(), std::string("x"), std::string(1 << 20, 'x'),
         std::string(kSpoolMagic, 8) + std::string(1 << 20, '\0'), SpoolMaker().Bytes(),
@@ -169,8 +169,8 @@ TEST_F(ConversionTest, WhatIsNoSpoolIsALine) {
   EXPECT_TRUE(NothingIsLeft());
 }
 
-// What a spool says of names never leads out of the logdir.
-TEST_F(ConversionTest, NamesInTheSpoolAreNoPaths) {
+// Names in a spool never lead out of the logdir.
+TEST_F(ConversionTest, NamesInTheSpool_AreNoPaths) {
   for (const char* host : {"../../../host", "/etc/host", "..", "a/../../b", ""}) {
     request_.host = "";
     spool_.Write(

@@ -10,14 +10,14 @@
 namespace tbprof {
 namespace {
 
-TEST(DeadlineTest, TheAnswerIsTheWorks) {
+TEST(DeadlineTest, WorkThatEnds_StatusIsReturned) {
   EXPECT_TRUE(WithinDeadline(absl::Seconds(60), [] { return absl::OkStatus(); }).ok());
   const absl::Status status =
       WithinDeadline(absl::Seconds(60), [] { return absl::PermissionDeniedError("/here: Permission denied"); });
   EXPECT_EQ(status, absl::PermissionDeniedError("/here: Permission denied"));
 }
 
-TEST(DeadlineTest, WhatGivesNoAnswerIsLeftBehind) {
+TEST(DeadlineTest, WorkThatHangs_DeadlineIsExceeded) {
   const absl::Status status = WithinDeadline(absl::Milliseconds(50), [] {
     for (;;) pause();
     return absl::OkStatus();
@@ -26,7 +26,7 @@ TEST(DeadlineTest, WhatGivesNoAnswerIsLeftBehind) {
 }
 
 // It waits for a CPU or has one, so the directory has answered.
-TEST(DeadlineTest, WorkThatIsRunnableIsWaitedFor) {
+TEST(DeadlineTest, WorkThatIsRunnable_IsWaitedFor) {
   const absl::Status status = WithinDeadline(absl::Milliseconds(50), [] {
     const absl::Time end = absl::Now() + absl::Milliseconds(600);
     while (absl::Now() < end) {
@@ -36,7 +36,7 @@ TEST(DeadlineTest, WorkThatIsRunnableIsWaitedFor) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-TEST(DeadlineTest, AnEndWithoutAWordIsAnError) {
+TEST(DeadlineTest, WorkThatDies_IsAnError) {
   const absl::Status status = WithinDeadline(absl::Seconds(60), [] {
     raise(SIGKILL);
     return absl::OkStatus();
@@ -45,7 +45,7 @@ TEST(DeadlineTest, AnEndWithoutAWordIsAnError) {
 }
 
 // A suspended machine, a clock that was set.
-TEST(PatienceTest, TimeThatNobodyHadDoesNotCount) {
+TEST(PatienceTest, TimeWhileSuspended_DoesNotCount) {
   Patience patience;
   EXPECT_EQ(patience.Look(), absl::ZeroDuration());
   absl::SleepFor(absl::Milliseconds(700));

@@ -170,7 +170,7 @@ class DrainTest : public testing::Test {
   std::unique_ptr<Drain> drain_;
 };
 
-TEST_F(DrainTest, NothingAtAll) {
+TEST_F(DrainTest, NoTarget_SpoolIsEmpty) {
   Drain& drain = Start();
   EXPECT_TRUE(drain.Flush(10000));
   drain.Stop();
@@ -179,7 +179,7 @@ TEST_F(DrainTest, NothingAtAll) {
   EXPECT_EQ(drain.spool().write_error(), 0);
 }
 
-TEST_F(DrainTest, WhatWasRecordedIsInTheSpoolAfterFlush) {
+TEST_F(DrainTest, Flush_RecordedBefore_IsInTheSpool) {
   Drain& drain = Start();
   FakeTarget target(1);
   target.StartProcess(0, 1, 100);
@@ -209,7 +209,7 @@ TEST_F(DrainTest, WhatWasRecordedIsInTheSpoolAfterFlush) {
 }
 
 // A thread that ends gives up its chunk with a pad over the rest: thousands of short threads are not gigabytes.
-TEST_F(DrainTest, APadTakesNoRoom) {
+TEST_F(DrainTest, Pad_TakesNoSpaceInTheSpool) {
   Drain& drain = Start();
   FakeTarget target(1);
   target.StartProcess(0, 1, 100);
@@ -229,7 +229,7 @@ TEST_F(DrainTest, APadTakesNoRoom) {
   EXPECT_LT(drain.spool().main_bytes(), kThreads * 1024) << "a chunk has 64 KiB";
 }
 
-TEST_F(DrainTest, SeveralTargetsAtOnce) {
+TEST_F(DrainTest, SeveralTargets_AllRecordsAreRead) {
   Drain& drain = Start();
   constexpr uint32_t kTargets = 4;
   std::vector<std::unique_ptr<FakeTarget>> targets;
@@ -258,7 +258,7 @@ TEST_F(DrainTest, SeveralTargetsAtOnce) {
   EXPECT_EQ(contents.records, drain.records());
 }
 
-TEST_F(DrainTest, StopDrainsEverything) {
+TEST_F(DrainTest, Stop_DrainsEverything) {
   Drain& drain = Start();
   FakeTarget target(1);
   target.StartProcess(0, 1, 100);
@@ -275,7 +275,7 @@ TEST_F(DrainTest, StopDrainsEverything) {
 }
 
 // What the launcher appends lies behind all that was drained before, and before all that is recorded after a flush.
-TEST_F(DrainTest, OwnFramesKeepTheirPlace) {
+TEST_F(DrainTest, OwnFrames_StayBetweenRecords) {
   Drain& drain = Start();
   FakeTarget target(1);
   target.StartProcess(0, 1, 100);
@@ -312,7 +312,7 @@ TEST_F(DrainTest, OwnFramesKeepTheirPlace) {
   EXPECT_EQ(span_at, 20u);
 }
 
-TEST_F(DrainTest, SlotsAndChunksOfADeadProcessComeBack) {
+TEST_F(DrainTest, DeadProcess_SlotsAndChunksAreReused) {
   Drain& drain = Start();
   FakeTarget target(1);
   drain.Add(target.Hand(), SegmentFact{});
@@ -358,7 +358,7 @@ TEST_F(DrainTest, SlotsAndChunksOfADeadProcessComeBack) {
 
 // A short process has touched a page of its chunk. Looking through the rest for what may lie behind a hole would make
 // all of it exist, and cost more than the process.
-TEST_F(DrainTest, WhatADeadProcessNeverTouchedStaysUntouched) {
+TEST_F(DrainTest, DeadProcess_UntouchedPagesStayUntouched) {
   Drain& drain = Start();
   FakeTarget target(1);
   drain.Add(target.Hand(), SegmentFact{});
@@ -399,7 +399,7 @@ TEST_F(DrainTest, WhatADeadProcessNeverTouchedStaysUntouched) {
 }
 
 // Memory that came and went between two looks is a peak all the same.
-TEST_F(DrainTest, APeakBetweenTwoLooksIsTold) {
+TEST_F(DrainTest, PeakBetweenTwoReads_IsRecorded) {
   Drain& drain = Start();
   FakeTarget target(1);
   target.StartProcess(0, 1, 100);
@@ -427,7 +427,7 @@ TEST_F(DrainTest, APeakBetweenTwoLooksIsTold) {
   EXPECT_EQ(told.back(), 2000);
 }
 
-TEST_F(DrainTest, ExitedThreadsGiveTheirSlotsBack) {
+TEST_F(DrainTest, ExitedThreads_SlotsAreReused) {
   Drain& drain = Start();
   FakeTarget target(1);
   target.StartProcess(0, 1, 100);
@@ -469,7 +469,7 @@ TEST_F(DrainTest, ExitedThreadsGiveTheirSlotsBack) {
   }
 }
 
-TEST_F(DrainTest, RemovedSegmentsAreGone) {
+TEST_F(DrainTest, RemovedSegments_AreUnmapped) {
   Drain& drain = Start();
   for (uint32_t number = 1; number <= 20; ++number) {
     FakeTarget target(number);
@@ -490,7 +490,7 @@ TEST_F(DrainTest, RemovedSegmentsAreGone) {
   for (uint32_t number = 1; number <= 20; ++number) EXPECT_TRUE(contents.HasExactly(number, 0, 100)) << number;
 }
 
-TEST_F(DrainTest, LiveBytesBecomeCountersWhenTheyChange) {
+TEST_F(DrainTest, LiveBytes_ChangesAreCounters) {
   Drain& drain = Start();
   FakeTarget target(1);
   target.StartProcess(0, 1, 100);
@@ -507,7 +507,7 @@ TEST_F(DrainTest, LiveBytesBecomeCountersWhenTheyChange) {
 }
 
 // Everything recorded is in the spool or counted, and how it ended is in it whatever the limit.
-TEST_F(DrainTest, TheSpoolsLimit) {
+TEST_F(DrainTest, SpoolLimit_RestIsCounted) {
   Drain& drain = Start(3 << 20);
   FakeTarget target(1);
   target.StartProcess(0, 1, 100);
@@ -532,7 +532,7 @@ TEST_F(DrainTest, TheSpoolsLimit) {
     EXPECT_NE(StateOfChunk(target.segment().chunk_states[i]), ChunkState::kFull) << i;
 }
 
-TEST_F(DrainTest, ADiskThatIsFull) {
+TEST_F(DrainTest, FullDisk_RestIsCounted) {
   TemporaryPath directory("tmpfs");
   ASSERT_EQ(mkdir(directory.path().c_str(), 0700), 0);
   if (mount("none", directory.path().c_str(), "tmpfs", 0, "size=2m") != 0) GTEST_SKIP() << "cannot mount";
@@ -559,7 +559,7 @@ TEST_F(DrainTest, ADiskThatIsFull) {
   EXPECT_EQ(umount2(directory.path().c_str(), MNT_DETACH), 0);
 }
 
-TEST_F(DrainTest, ADescriptorThatCannotBeWritten) {
+TEST_F(DrainTest, DescriptorThatCannotBeWritten_IsAnError) {
   for (const char* path : {"/dev/full", "/dev/null"}) {
     Drain drain(ScopedFd(open(path, (path[5] == 'f' ? O_WRONLY : O_RDONLY) | O_CLOEXEC)), ClockKind::kMonotonic, 0);
     drain.Start();
@@ -577,8 +577,8 @@ TEST_F(DrainTest, ADescriptorThatCannotBeWritten) {
   }
 }
 
-// A peer that scribbles over everything cannot stop the drain, for itself or for others.
-TEST_F(DrainTest, AHostileTargetHoldsNobodyUp) {
+// A peer that overwrites everything cannot stop the drain, for itself or for others.
+TEST_F(DrainTest, HostileTarget_OthersAreDrained) {
   Drain& drain = Start(64 << 20);
   FakeTarget hostile(1), good(2);
   hostile.StartProcess(0, 1, 100);

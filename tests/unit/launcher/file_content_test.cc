@@ -44,7 +44,7 @@ std::string Repeated(const std::string& text, size_t count) {
 // A profile with events of over 16 KiB.
 std::string LargeProfile() { return Plane("/host:CPU", Field(3, Repeated(Field(4, "\x08\x01\x10\x05"), 4000))); }
 
-TEST(FileContent, MagicNumbers) {
+TEST(FileContent, MagicNumbers_GiveTheContent) {
   EXPECT_EQ(ContentByMagic("\x1f\x8b\x08"), FileContent::kGzip);
   EXPECT_EQ(ContentByMagic("BZh91AY"), FileContent::kBzip2);
   EXPECT_EQ(ContentByMagic("\xfd"
@@ -61,14 +61,14 @@ TEST(FileContent, MagicNumbers) {
   EXPECT_EQ(ContentByMagic(""), FileContent::kOther);
 }
 
-TEST(FileContent, ArchiveNames) {
+TEST(FileContent, ArchiveNames_GiveTheStem) {
   EXPECT_EQ(ArchiveStem("job.tar.gz"), "job");
   EXPECT_EQ(ArchiveStem("job.1.TGZ"), "job.1");
   EXPECT_EQ(ArchiveStem("job.gz"), "job.gz");
   EXPECT_FALSE(IsArchiveName(".zip"));
 }
 
-TEST(FileDamage, Kinds) {
+TEST(FileDamage, Damage_EachKind_IsDetected) {
   EXPECT_EQ(File(std::string(20000, '\0')).Damage(), FileDamage::kNuls);
   EXPECT_EQ(File(Profile() + std::string(100, '\0')).Damage(), FileDamage::kNulPart);
   std::string hole = LargeProfile();

@@ -28,7 +28,7 @@ using testing::IsEmpty;
 class LogdirCheck : public LogdirFixture {};
 
 // What a link leads to stays where it is: the run that shows it would lose it.
-TEST_F(LogdirCheck, NothingThatALinkLeadsToIsMoved) {
+TEST_F(LogdirCheck, TargetOfALink_IsNotMoved) {
   namespace fs = std::filesystem;
   const auto commands = [&] {
     std::string all;
@@ -60,7 +60,7 @@ TEST_F(LogdirCheck, NothingThatALinkLeadsToIsMoved) {
   EXPECT_NE(commands().find("mv "), std::string::npos);
 }
 
-TEST_F(LogdirCheck, AGoodOneHasNoFinding) {
+TEST_F(LogdirCheck, ValidLogdir_HasNoFinding) {
   PutRun();
   Put("events.out.tfevents.1000.host.profile-empty", Version());
   Put("train/" + kEvents, Version() + Scalar("loss", 1, 10) + Scalar("loss", 2, 11));
@@ -77,7 +77,7 @@ TEST_F(LogdirCheck, AGoodOneHasNoFinding) {
   EXPECT_THAT(ReportText(report), HasSubstr("PASS"));
 }
 
-TEST_F(LogdirCheck, TheLogdirItself) {
+TEST_F(LogdirCheck, LogdirEmptyMissingOrTooDeep_Fails) {
   EXPECT_THAT(Lines(Check()), ElementsAre("fail logdir-empty ."));
   EXPECT_THAT(Lines(Check("x")), ElementsAre("fail logdir-missing ."));
   EXPECT_THAT(Only(Check("x"), "logdir-missing").command, "tensorboard --logdir " + logdir_);  // the near name
@@ -93,7 +93,7 @@ TEST_F(LogdirCheck, TheLogdirItself) {
   EXPECT_TRUE(Check("/plugins").plugin_fails);
 }
 
-TEST_F(LogdirCheck, TooHighIsANoteWithTheWayDown) {
+TEST_F(LogdirCheck, LogdirTooHigh_IsANoteWithThePath) {
   Put("job/a/" + kRun + "/h.xplane.pb", Profile());
   const LogdirFinding finding = Only(Check(), "logdir-too-high");
   EXPECT_EQ(finding.level, FindingLevel::kNote);
@@ -102,7 +102,7 @@ TEST_F(LogdirCheck, TooHighIsANoteWithTheWayDown) {
   for (const std::string& line : Lines(Check())) EXPECT_THAT(line, testing::Not(HasSubstr("too-high")));
 }
 
-TEST_F(LogdirCheck, MisspeltPlaces) {
+TEST_F(LogdirCheck, MisspeltPlace_IsRenamed) {
   for (const std::string place : {"plugin/profile", "plugins/profiles", "Plugins/Profile", "PLUGINS/profile"}) {
     std::filesystem::remove_all(logdir_);
     Put(place + "/run/h.xplane.pb", Profile());
@@ -114,7 +114,7 @@ TEST_F(LogdirCheck, MisspeltPlaces) {
   }
 }
 
-TEST_F(LogdirCheck, AFixQuotesWhatAShellWouldTouch) {
+TEST_F(LogdirCheck, Fix_ShellCharacters_AreQuoted) {
   Put("a b'c\n/plugin/profile/run/h.xplane.pb", Profile());
   Put("$(touch pwned)/plugin/profile/run/h.xplane.pb", Profile());
   const LogdirReport report = Check();
@@ -133,7 +133,7 @@ TEST_F(LogdirCheck, AFixQuotesWhatAShellWouldTouch) {
   EXPECT_EQ(text.find("c\n/"), std::string::npos);
 }
 
-TEST_F(LogdirCheck, BrokenProfiles) {
+TEST_F(LogdirCheck, BrokenProfiles_AreFindings) {
   Put("plugins/profile/a/h.xplane.pb", "");
   Put("plugins/profile/b/h.xplane.pb", Profile().substr(0, 10));
   Put("plugins/profile/c/h.xplane.pb", "<html>not found</html>");
@@ -155,7 +155,7 @@ TEST_F(LogdirCheck, BrokenProfiles) {
           "warn host-name plugins/profile/j/a,b.xplane.pb"));
 }
 
-TEST_F(LogdirCheck, LargeProfilesByTheirSize) {
+TEST_F(LogdirCheck, LargeProfiles_AreGradedBySize) {
   PutRun();
   // A plane with an event, and data that are stepped over: sparse, so it costs nothing.
   const std::string path = logdir_ + "/" + kRun + "/h.xplane.pb";
@@ -168,7 +168,7 @@ TEST_F(LogdirCheck, LargeProfilesByTheirSize) {
                                           "warn run-no-steps plugins/profile/run"));
 }
 
-TEST_F(LogdirCheck, MessagesInAProfileAreRepeated) {
+TEST_F(LogdirCheck, MessagesInAProfile_AreRepeated) {
   PutRun(Profile(Field(2, "no permission") + Field(3, "no steps")));
   const LogdirReport report = Check();
   EXPECT_EQ(Only(report, "profile-errors").what, "no permission");
@@ -177,7 +177,7 @@ TEST_F(LogdirCheck, MessagesInAProfileAreRepeated) {
   EXPECT_EQ(Only(report, "profile-warnings").level, FindingLevel::kNote);
 }
 
-TEST_F(LogdirCheck, DropsOfTheSummary) {
+TEST_F(LogdirCheck, DropsInTheSummary_AreAFinding) {
   PutRun();
   Put(kRun + "/summary.json",
       R"({"schema_version":1,"records":{"corrupt":0,"over_budget":7,"dropped":{"no free chunk":12,"other":0}}})");
@@ -194,7 +194,7 @@ TEST_F(LogdirCheck, DropsOfTheSummary) {
   EXPECT_EQ(Check().ExitStatus(), 0);
 }
 
-TEST_F(LogdirCheck, StaleCaches) {
+TEST_F(LogdirCheck, StaleCache_IsAFinding) {
   PutRun();
   Put(kRun + "/ALL_HOSTS.op_stats_v2.pb", "x", kOld + kSecond);
   EXPECT_EQ(Check().ExitStatus(), 0);
@@ -204,7 +204,7 @@ TEST_F(LogdirCheck, StaleCaches) {
   EXPECT_EQ(Check().ExitStatus(), 1);
 }
 
-TEST_F(LogdirCheck, WhatATbprofLeftBehind) {
+TEST_F(LogdirCheck, FilesLeftByTbprof_AreAFinding) {
   PutRun();
   Put(".tbprof/1.spool", "x", kOld);
   Put(".tbprof/staging/r/h.xplane.pb.tmp", "x", kOld);
@@ -225,12 +225,12 @@ TEST_F(LogdirCheck, WhatATbprofLeftBehind) {
   close(staging);
 }
 
-TEST_F(LogdirCheck, TracesOfOthers) {
+TEST_F(LogdirCheck, TraceOfAnotherTool_IsAWarning) {
   Put("host_1.1700.pt.trace.json", "{}");
   EXPECT_EQ(Only(Check(), "foreign-trace").level, FindingLevel::kWarning);
 }
 
-TEST_F(LogdirCheck, EventsFilesThatHoldNothingYet) {
+TEST_F(LogdirCheck, EventsFilesWithoutValues_AreGradedByAge) {
   Put("a/" + kEvents, "", kNow - 10 * kSecond);
   Put("b/" + kEvents, Version(), kNow - 10 * kSecond);
   Put("c/" + kEvents, "");
@@ -251,7 +251,7 @@ TEST_F(LogdirCheck, EventsEmpty_WriterOfTheRunsBelow_IsANote) {
                                                             "warn events-empty job2/" + kEvents));
 }
 
-TEST_F(LogdirCheck, CutAndBrokenEventsFiles) {
+TEST_F(LogdirCheck, CutAndBrokenEventsFiles_AreFindings) {
   const std::string good = Version() + Scalar("a", 1) + Scalar("a", 2);
   Put("alive/" + kEvents, good.substr(0, good.size() - 3), kNow - 5 * kSecond);
   Put("dead/" + kEvents, good.substr(0, good.size() - 3));
@@ -265,7 +265,7 @@ TEST_F(LogdirCheck, CutAndBrokenEventsFiles) {
   EXPECT_THAT(Only(report, "events-corrupt").what, HasSubstr(StrCat("at byte ", Version().size())));
 }
 
-TEST_F(LogdirCheck, Steps) {
+TEST_F(LogdirCheck, Steps_OneStepOrBackwards_AreFindings) {
   Put("one/" + kEvents,
       Scalar("a", 0, 1) + Scalar("a", 0, 2) + Scalar("b", 7, 1) + Scalar("b", 7, 2) + Scalar("c", 0, 1));
   Put("back/" + kEvents, Scalar("a", 1, 1) + Scalar("a", 5, 2) + Scalar("a", 2, 3));
@@ -281,7 +281,7 @@ TEST_F(LogdirCheck, Steps) {
             "all 2 values are at step 0, one is shown: `a`, and 1 more tag likewise");
 }
 
-TEST_F(LogdirCheck, SeveralWriters) {
+TEST_F(LogdirCheck, SeveralWritersInOneDirectory_AreAFinding) {
   Put("mixed/" + kEvents, Scalar("a", 1, 1) + Scalar("a", 5, 20));
   Put("mixed/events.out.tfevents.1001.host.2.0", Scalar("a", 6, 10) + Scalar("a", 7, 30));
   Put("apart/" + kEvents, Scalar("a", 1, 1) + Scalar("a", 5, 20));
@@ -292,7 +292,7 @@ TEST_F(LogdirCheck, SeveralWriters) {
   EXPECT_EQ(report.findings[0].what, "mixed at the same time: `a`, 2 writers (host.1, host.2)");
 }
 
-TEST_F(LogdirCheck, Times) {
+TEST_F(LogdirCheck, InvalidTimes_AreAFinding) {
   Put("future/" + kEvents, Scalar("a", 1, static_cast<double>(kNow / kSecond) + 90000));
   Put("bad/" + kEvents, Scalar("a", 1, 1) + Scalar("a", 2, HUGE_VAL) + Scalar("a", 3, 1e300));
   const LogdirReport report = Check();
@@ -301,7 +301,7 @@ TEST_F(LogdirCheck, Times) {
                                                            "warn events-future bad/" + kEvents, "note no-profile ."));
 }
 
-TEST_F(LogdirCheck, LinksAreFollowedOnceAndLoopsTold) {
+TEST_F(LogdirCheck, Links_AreFollowedOnceAndLoopsReported) {
   PutRun();
   std::filesystem::create_directory_symlink(logdir_, logdir_ + "/loop");
   std::filesystem::create_directory_symlink("/nonexistent", logdir_ + "/dangling");
@@ -313,7 +313,7 @@ TEST_F(LogdirCheck, LinksAreFollowedOnceAndLoopsTold) {
   EXPECT_EQ(report.events_runs.size(), 2u);
 }
 
-TEST_F(LogdirCheck, TheWalkIsBounded) {
+TEST_F(LogdirCheck, Walk_ManyEntriesOrLevels_IsBounded) {
   for (int i = 0; i < 300; ++i) Put(StrCat("file", i));
   ScanLimits limits;
   limits.entries = 100;
@@ -327,7 +327,7 @@ TEST_F(LogdirCheck, TheWalkIsBounded) {
   EXPECT_EQ(Check().events_runs.size(), 1u);
 }
 
-TEST_F(LogdirCheck, SpecialFilesAreNotOpened) {
+TEST_F(LogdirCheck, SpecialFiles_AreNotOpened) {
   PutRun();
   ASSERT_EQ(mkfifo((logdir_ + "/events.out.tfevents.fifo").c_str(), 0600), 0);
   ASSERT_EQ(mkfifo((logdir_ + "/" + kRun + "/p.xplane.pb").c_str(), 0600), 0);
@@ -336,7 +336,7 @@ TEST_F(LogdirCheck, SpecialFilesAreNotOpened) {
   EXPECT_EQ(Only(report, "profile-unreadable").level, FindingLevel::kProblem);
 }
 
-TEST_F(LogdirCheck, TheReportIsShortAndTheJsonIsWhole) {
+TEST_F(LogdirCheck, Report_ManyFindings_IsShortAndTheJsonWhole) {
   for (int i = 0; i < 200; ++i) Put(StrCat("plugins/profile/run", i, "/h.xplane.pb"), "");
   const LogdirReport report = Check();
   const std::string text = ReportText(report);

@@ -290,7 +290,7 @@ TEST_F(LogdirFiles, LineEndsOfATerminal_AreRecognisedInAFileThatParses) {
   EXPECT_THAT(Only(Check(), "profile-damaged").what, HasSubstr("CR LF"));
 }
 
-// Root's tar restores owners, setuid programs and devices as whoever made the archive likes.
+// Root's tar restores owners, setuid programs and devices from the archive.
 TEST_F(LogdirFiles, Archive_IsUnpackedByNoCommand) {
   for (const char* name : {"logs.tar", "logs.tar.gz", "logs.tgz", "logs.zip", "logs.7z"}) {
     Put(name, "anything");

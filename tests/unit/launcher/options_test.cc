@@ -61,7 +61,7 @@ class OptionsTest : public testing::Test {
 
 #define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
-TEST_F(OptionsTest, TheCommandIsUntouched) {
+TEST_F(OptionsTest, Command_OptionLikeWords_IsUntouched) {
   const Words command = {"prog",  "--logdir=/x", "-h", "--version", "--", "",  "a\nb", "\xff\xfe", "--run",
                          "[a,b]", "-",           "=x", "--quiet",   "{}", " ", "'",    "\\",       "--config=/none"};
   for (const Words& before : {Words{"run"}, Words{"run", "--"}, Words{"run", "--logdir", "/mine"},
@@ -76,14 +76,14 @@ TEST_F(OptionsTest, TheCommandIsUntouched) {
   }
 }
 
-TEST_F(OptionsTest, ADoubleDashLetsTheCommandLookLikeAnOption) {
+TEST_F(OptionsTest, Command_BehindADoubleDash_MayLookLikeAnOption) {
   EXPECT_EQ(Good({"run", "--", "--logdir=/x"}).command, Words({"--logdir=/x"}));
   EXPECT_EQ(Good({"run", "--", "--", "x"}).command, Words({"--", "x"}));
   EXPECT_EQ(Good({"run", "-", "x"}).command, Words({"-", "x"}));
   EXPECT_EQ(Good({"run", "", "x"}).command, Words({"", "x"}));
 }
 
-TEST_F(OptionsTest, OptionValuesAreTakenAsTheyAre) {
+TEST_F(OptionsTest, Values_SpecialCharacters_AreUnchanged) {
   for (const std::string value : {"[a,b]", "[x]", "--run", "--", "-h", "a b", "a,b", "{}", "x=y", "\xff", "#1", "%q"}) {
     EXPECT_EQ(Good({"run", "--logdir", value, "true"}).logdir, value);
     EXPECT_EQ(Good({"run", "--logdir=" + value, "true"}).logdir, value);
@@ -91,7 +91,7 @@ TEST_F(OptionsTest, OptionValuesAreTakenAsTheyAre) {
   }
 }
 
-TEST_F(OptionsTest, DefaultsEqualTheFieldsOfOptions) {
+TEST_F(OptionsTest, Defaults_EqualTheFieldsOfOptions) {
   const Options fresh;
   const Options parsed = Good({"run", "true"});
   EXPECT_EQ(parsed.logdir, fresh.logdir);
@@ -122,7 +122,7 @@ TEST_F(OptionsTest, DefaultsEqualTheFieldsOfOptions) {
   for (const OptionValue& value : parsed.values) EXPECT_EQ(value.source, "default");
 }
 
-TEST_F(OptionsTest, Windows) {
+TEST_F(OptionsTest, Window_EachForm_IsParsed) {
   EXPECT_EQ(Good({"run", "true"}).window.kind, Window::Kind::kAuto);
   EXPECT_EQ(Good({"run", "--window=auto", "true"}).window.kind, Window::Kind::kAuto);
   EXPECT_EQ(Good({"run", "--window=all", "true"}).window.kind, Window::Kind::kAll);
@@ -132,7 +132,7 @@ TEST_F(OptionsTest, Windows) {
   EXPECT_EQ(last.duration, absl::Seconds(90));
 }
 
-TEST_F(OptionsTest, EveryValueReachesItsField) {
+TEST_F(OptionsTest, EachValue_ReachesItsField) {
   const Options options = Good({"run",
                                 "--run=r",
                                 "--window=1s+500ms",
@@ -181,7 +181,7 @@ TEST_F(OptionsTest, EveryValueReachesItsField) {
   EXPECT_EQ(options.segment_size, 64u << 20);
 }
 
-TEST_F(OptionsTest, PrecedenceFromFlagToDefault) {
+TEST_F(OptionsTest, Precedence_FromFlagToDefault) {
   Write("tbprof.toml", "run = \"from-here\"\n");
   Write("xdg/tbprof/config.toml", "run = \"from-xdg\"\n");
   const std::string named = Write("named.toml", "run = \"from-named\"\n");
@@ -209,19 +209,19 @@ TEST_F(OptionsTest, PrecedenceFromFlagToDefault) {
   expect({"run", "true"}, {}, "", "default");
 }
 
-TEST_F(OptionsTest, HomeStandsForXdg) {
+TEST_F(OptionsTest, Home_WithoutXdg_IsUsed) {
   Write(".config/tbprof/config.toml", "quiet = true\n");
   EXPECT_TRUE(Good({"run", "true"}, {"HOME=" + directory_}).quiet);
   EXPECT_FALSE(Good({"run", "true"}, {"HOME=" + directory_, "XDG_CONFIG_HOME=/nonexistent"}).quiet);
 }
 
-TEST_F(OptionsTest, AnEmptyVariableCountsAsUnset) {
+TEST_F(OptionsTest, EmptyVariable_CountsAsUnset) {
   const Options options = Good({"run", "true"}, {"TBPROF_LOGDIR=", "TBPROF_QUIET=", "TBPROF_CONFIG="});
   EXPECT_EQ(options.logdir, "./tbprof-logs");
   EXPECT_FALSE(options.logdir_named);
 }
 
-TEST_F(OptionsTest, SwitchesInEveryForm) {
+TEST_F(OptionsTest, Switch_EachForm_IsParsed) {
   EXPECT_TRUE(Good({"run", "--quiet", "true"}).quiet);
   EXPECT_TRUE(Good({"run", "--quiet=true", "true"}).quiet);
   EXPECT_TRUE(Good({"run", "--quiet=1", "true"}).quiet);
@@ -234,12 +234,12 @@ TEST_F(OptionsTest, SwitchesInEveryForm) {
   EXPECT_HAS(Bad({"run", "--quiet=", "true"}), "lacks a value");
 }
 
-TEST_F(OptionsTest, TheLastOfTwoCounts) {
+TEST_F(OptionsTest, OptionGivenTwice_LastOneIsUsed) {
   EXPECT_EQ(Good({"run", "--run=a", "--run", "b", "true"}).run, "b");
   EXPECT_FALSE(Good({"run", "--quiet", "--quiet=false", "true"}).quiet);
 }
 
-TEST_F(OptionsTest, UnknownNamesGetTheNearest) {
+TEST_F(OptionsTest, UnknownName_NearestIsSuggested) {
   EXPECT_HAS(Bad({"run", "--lgdir=/x", "true"}), "did you mean --logdir?");
   EXPECT_HAS(Bad({"run", "--widnow=all", "true"}), "did you mean --window?");
   EXPECT_HAS(Bad({"run", "--wait", "true"}), "did you mean --wait-threshold?");
@@ -258,17 +258,17 @@ TEST_F(OptionsTest, UnknownNamesGetTheNearest) {
   EXPECT_HAS(Bad({"run", "--trace=thread,lokc", "true"}), "did you mean lock?");
 }
 
-TEST_F(OptionsTest, InternalVariablesAreNoOptions) {
+TEST_F(OptionsTest, InternalVariables_AreNoOptions) {
   Good({"run", "true"}, {"TBPROF_SESSION=x", "TBPROF_DISABLE=0", "TBPROF_LIBRARY_DIR=/x", "TBPROF_TEST_ANYTHING=1",
                          "TBPROF_LOG=debug", "OTHER=1", "TBPROFX=1"});
 }
 
-TEST_F(OptionsTest, KubernetesServiceLinksAreNoOptions) {
+TEST_F(OptionsTest, KubernetesServiceLinks_AreNoOptions) {
   Good({"run", "true"}, {"TBPROF_SERVICE_HOST=10.0.0.1", "TBPROF_SERVICE_PORT=80", "TBPROF_PORT=tcp://10.0.0.1:80",
                          "TBPROF_PORT_80_TCP_ADDR=10.0.0.1"});
 }
 
-TEST_F(OptionsTest, MissingWordsAreTold) {
+TEST_F(OptionsTest, MissingWord_IsAnError) {
   EXPECT_HAS(Bad({}), "usage: tbprof run");
   EXPECT_HAS(Bad({"run"}), "no command to run; usage: tbprof run");
   EXPECT_HAS(Bad({"run", "--"}), "no command to run");
@@ -278,7 +278,7 @@ TEST_F(OptionsTest, MissingWordsAreTold) {
   EXPECT_HAS(Bad({"run", "--logdir", "", "true"}), "lacks a value");
 }
 
-TEST_F(OptionsTest, WithoutSubcommandThereIsAHint) {
+TEST_F(OptionsTest, NoSubcommand_ErrorHasAHint) {
   EXPECT_HAS(Bad({"python", "train.py"}), "tbprof run -- python");
   EXPECT_HAS(Bad({"rnu", "x"}), "did you mean run?");
   EXPECT_HAS(Bad({"--logdir=/x", "python"}), "tbprof run --logdir");
@@ -290,7 +290,7 @@ TEST_F(OptionsTest, WithoutSubcommandThereIsAHint) {
   EXPECT_TRUE(Good({"-h"}).help);
 }
 
-TEST_F(OptionsTest, HelpNeedsNoCommandAndNoGoodEnvironment) {
+TEST_F(OptionsTest, Help_InvalidEnvironment_IsPrinted) {
   Write("tbprof.toml", "nonsense = 1\n");
   EXPECT_TRUE(Good({"run", "-h"}, {"TBPROF_NONSENSE=1"}).help);
   EXPECT_TRUE(Good({"convert", "--help"}).help);
@@ -298,7 +298,7 @@ TEST_F(OptionsTest, HelpNeedsNoCommandAndNoGoodEnvironment) {
   EXPECT_TRUE(Good({"help", "-h"}).help);
 }
 
-TEST_F(OptionsTest, OperandsOfConvert) {
+TEST_F(OptionsTest, Convert_Operands_AreKept) {
   const Options options = Good({"convert", "a", "--logdir=/x", "b", "--", "--c"});
   EXPECT_EQ(options.operands, Words({"a", "b", "--c"}));
   EXPECT_TRUE(options.command.empty());
@@ -306,7 +306,7 @@ TEST_F(OptionsTest, OperandsOfConvert) {
   EXPECT_TRUE(options.logdir_named);
 }
 
-TEST_F(OptionsTest, TheKillSwitchWinsOverEveryOtherFault) {
+TEST_F(OptionsTest, KillSwitch_OtherFaults_AreIgnored) {
   Write("tbprof.toml", "nonsense = 1\n");
   const Options options =
       Good({"run", "--window=rubbish", "--", "prog", "--x"}, {"TBPROF_DISABLE=1", "TBPROF_NONSENSE=1"});
@@ -317,7 +317,7 @@ TEST_F(OptionsTest, TheKillSwitchWinsOverEveryOtherFault) {
   EXPECT_FALSE(Good({"run", "prog"}, {"TBPROF_DISABLE="}).disabled);
 }
 
-TEST_F(OptionsTest, BadValuesNameOptionSourceAndForm) {
+TEST_F(OptionsTest, InvalidValue_ErrorNamesOptionSourceAndForm) {
   EXPECT_HAS(Bad({"run", "--window=soon", "true"}), "--window: expected auto, all, none, last=TIME");
   EXPECT_HAS(Bad({"run", "true"}, {"TBPROF_WINDOW=soon"}), "TBPROF_WINDOW: expected auto");
   const std::string named = Write("named.toml", "window = soon\n");
@@ -354,7 +354,7 @@ TEST_F(OptionsTest, BadValuesNameOptionSourceAndForm) {
   }
 }
 
-TEST_F(OptionsTest, TraceAndMallocAgree) {
+TEST_F(OptionsTest, TraceAndMalloc_Combinations_GiveTheFamilies) {
   EXPECT_EQ(Good({"run", "--malloc=off", "true"}).families, uint32_t{kFamilyAll & ~kFamilyMalloc});
   EXPECT_EQ(Good({"run", "--trace=lock", "true"}).malloc, MallocMode::kOff);
   const Options exact = Good({"run", "--malloc=exact", "--malloc-stamp-every=1", "true"});
@@ -370,7 +370,7 @@ TEST_F(OptionsTest, TraceAndMallocAgree) {
   EXPECT_EQ(FamilyNames(kFamilyThread | kFamilyIo), "thread,io");
 }
 
-TEST_F(OptionsTest, ConfigFileForms) {
+TEST_F(OptionsTest, ConfigFile_EachForm_IsParsed) {
   const std::string named = Write("named.toml",
                                   "# a comment\n"
                                   "logdir = \"/data/a # b, c\"   # another\n"
@@ -394,7 +394,7 @@ TEST_F(OptionsTest, ConfigFileForms) {
   EXPECT_EQ(Good({"convert", "--config=named.toml", "s"}).run, "other");
 }
 
-TEST_F(OptionsTest, ConfigFileFaults) {
+TEST_F(OptionsTest, ConfigFile_Fault_IsAnError) {
   const std::string path = Write("named.toml", "logdri = \"/x\"\n");
   const Words words = {"run", "--config=" + path, "true"};
   EXPECT_HAS(Bad(words), path + ": unknown key logdri; did you mean logdir?");
@@ -411,7 +411,7 @@ TEST_F(OptionsTest, ConfigFileFaults) {
   EXPECT_HAS(Bad(words), "not a file");
 }
 
-TEST_F(OptionsTest, UnknownVariablesAreWarnings) {
+TEST_F(OptionsTest, UnknownVariable_IsAWarning) {
   const Options options = Good({"run", "true"}, {"TBPROF_LOGDRI=/x", "TBPROF_\x1b[2J=1", "TBPROF_RUN=r"});
   EXPECT_EQ(options.run, "r");
   ASSERT_EQ(options.warnings.size(), 2u);
@@ -439,7 +439,7 @@ class ProjectFileTest : public OptionsTest {
     }
     return options;
   }
-  // Nothing of the file counts, and one line says why.
+  // Nothing of the file counts, and one line names the cause.
   void ExpectIgnored(const std::string& reason) {
     const Options options = Good({"run", "true"});
     EXPECT_EQ(options.run, "") << reason;
@@ -451,7 +451,7 @@ class ProjectFileTest : public OptionsTest {
   const std::string path_ = directory_ + "/tbprof.toml";
 };
 
-TEST_F(ProjectFileTest, OfTheCallerCounts) {
+TEST_F(ProjectFileTest, OwnFile_IsUsed) {
   const Options options = With("run = \"mine\"\nlogdir = \"logs/deep\"\nno-argv = true\n[convert]\nrun = \"other\"\n");
   EXPECT_EQ(options.run, "mine");
   EXPECT_EQ(options.logdir, directory_ + "/logs/deep");
@@ -462,7 +462,7 @@ TEST_F(ProjectFileTest, OfTheCallerCounts) {
   EXPECT_EQ(options.config_files, Words({path_}));
 }
 
-TEST_F(ProjectFileTest, OfAnotherUserDoesNot) {
+TEST_F(ProjectFileTest, FileOfAnotherUser_IsIgnored) {
   if (geteuid() != 0) GTEST_SKIP() << "another user's file needs root";
   Write("tbprof.toml", "run = \"theirs\"\n");
   ASSERT_EQ(chown(path_.c_str(), 65534, 65534), 0);
@@ -472,7 +472,7 @@ TEST_F(ProjectFileTest, OfAnotherUserDoesNot) {
   ExpectIgnored(directory_ + " belongs to uid 65534");
 }
 
-TEST_F(ProjectFileTest, ThatOthersCanWriteDoesNot) {
+TEST_F(ProjectFileTest, FileOthersCanWrite_IsIgnored) {
   Write("tbprof.toml", "run = \"theirs\"\n");
   for (const mode_t mode : {0666, 0664, 0646, 0660}) {
     ASSERT_EQ(chmod(path_.c_str(), mode), 0);
@@ -485,7 +485,7 @@ TEST_F(ProjectFileTest, ThatOthersCanWriteDoesNot) {
   }
 }
 
-TEST_F(ProjectFileTest, BelowADirectoryThatOthersCanWriteDoesNot) {
+TEST_F(ProjectFileTest, FileBelowADirectoryOthersCanWrite_IsIgnored) {
   const std::string inner = directory_ + "/shared/inner";
   Write("shared/inner/tbprof.toml", "run = \"theirs\"\n");
   const auto run = [&] {
@@ -500,7 +500,7 @@ TEST_F(ProjectFileTest, BelowADirectoryThatOthersCanWriteDoesNot) {
   EXPECT_EQ(run(), "theirs");
 }
 
-TEST_F(ProjectFileTest, ThatIsNoPlainFileDoesNot) {
+TEST_F(ProjectFileTest, FileThatIsNotPlain_IsIgnored) {
   const std::string elsewhere = Write("elsewhere.toml", "run = \"theirs\"\n");
   std::filesystem::create_symlink(elsewhere, path_);
   ExpectIgnored("symbolic link");
@@ -513,7 +513,7 @@ TEST_F(ProjectFileTest, ThatIsNoPlainFileDoesNot) {
 }
 
 // A new row is refused until it is put into one of these lists.
-TEST_F(ProjectFileTest, SetsWhatIsListedHere) {
+TEST_F(ProjectFileTest, EachOption_IsAllowedOrRefused) {
   const std::map<std::string_view, InProject> taken = {
       {"logdir", InProject::kOnlyBelow},     {"run", InProject::kAllowed},
       {"step-marker", InProject::kAllowed},  {"also", InProject::kAllowed},
@@ -529,7 +529,7 @@ TEST_F(ProjectFileTest, SetsWhatIsListedHere) {
   EXPECT_EQ(OptionRow().in_project, InProject::kNever);
 }
 
-TEST_F(ProjectFileTest, RefusedOptionsAreOneLine) {
+TEST_F(ProjectFileTest, RefusedOptions_AreOneLine) {
   std::string warning;
   for (const std::string key : {"log-file", "summary-json", "listen", "port", "spool-dir", "quiet", "print-ranks",
                                 "ranks", "trace", "cuda", "spool-limit", "spool-rate", "wait-threshold", "follow",
@@ -550,7 +550,7 @@ TEST_F(ProjectFileTest, RefusedOptionsAreOneLine) {
   EXPECT_HAS(warning, "unknown key config");
 }
 
-TEST_F(ProjectFileTest, RecordsAsMuchAsByDefaultOrMore) {
+TEST_F(ProjectFileTest, Records_LessThanTheDefault_IsRefused) {
   std::string warning;
   for (const std::string text : {"window = none", "window = \"nvtx:zz\"", "window = cuda-profiler",
                                  "window = \"1h+1ms\"", "window = \"last=100ms\"", "window = \"steps=9:9\"",
@@ -570,7 +570,7 @@ TEST_F(ProjectFileTest, RecordsAsMuchAsByDefaultOrMore) {
   EXPECT_FALSE(more.record_argv);
 }
 
-TEST_F(ProjectFileTest, ItsLogdirLiesBelow) {
+TEST_F(ProjectFileTest, Logdir_OutsideTheProject_IsRefused) {
   std::filesystem::create_directories(directory_ + "/inside");
   std::filesystem::create_directory_symlink("/etc", directory_ + "/link");
   std::filesystem::create_directory_symlink(directory_ + "/inside", directory_ + "/within");
@@ -587,7 +587,7 @@ TEST_F(ProjectFileTest, ItsLogdirLiesBelow) {
   }
 }
 
-TEST_F(ProjectFileTest, StopsNothing) {
+TEST_F(ProjectFileTest, Fault_IsAWarning) {
   std::string warning;
   EXPECT_EQ(With("window = soon\nrun = \"mine\"\n", &warning).run, "mine");
   EXPECT_HAS(warning, path_ + ": window: expected auto");
@@ -609,7 +609,7 @@ TEST_F(ProjectFileTest, StopsNothing) {
   EXPECT_HAS(warning, "64 KiB");
 }
 
-TEST_F(ProjectFileTest, ManyFaultsAreFewLines) {
+TEST_F(ProjectFileTest, ManyFaults_AreFewLines) {
   std::string text;
   for (int i = 0; i < 1000; ++i) text += "key" + std::to_string(i) + " = 1\n";
   Write("tbprof.toml", text + "run = \"mine\"\n");
@@ -619,7 +619,7 @@ TEST_F(ProjectFileTest, ManyFaultsAreFewLines) {
   EXPECT_HAS(options.warnings.back(), "many faults; the file is not used");
 }
 
-TEST_F(ProjectFileTest, NamedItCountsWholly) {
+TEST_F(ProjectFileTest, FileNamedByOption_IsUsedWhole) {
   Write("tbprof.toml", "quiet = true\n");
   const Options options = Good({"run", "--config=tbprof.toml", "true"});
   EXPECT_TRUE(options.quiet);
@@ -627,7 +627,7 @@ TEST_F(ProjectFileTest, NamedItCountsWholly) {
   EXPECT_EQ(options.config_files, Words({path_}));
 }
 
-TEST_F(OptionsTest, TheUsersFileIsTheUsers) {
+TEST_F(OptionsTest, UserFile_OfAnotherUser_IsIgnored) {
   const std::string path = Write("xdg/tbprof/config.toml", "run = \"mine\"\n");
   const Environment xdg = {"XDG_CONFIG_HOME=" + directory_ + "/xdg"};
   EXPECT_EQ(Good({"run", "true"}, xdg).run, "mine");
@@ -653,7 +653,7 @@ TEST_F(OptionsTest, TheUsersFileIsTheUsers) {
   EXPECT_HAS(options.warnings[0], "belongs to uid 65534");
 }
 
-TEST_F(OptionsTest, GarbageInAConfigFileIsAnErrorAtMost) {
+TEST_F(OptionsTest, ConfigFile_RandomBytes_IsAnErrorOfOneLine) {
   srand(1);
   for (int round = 0; round < 2000; ++round) {
     const std::string_view alphabet = "[]=\"'#,. \n\nabclogdirun\x01\xff-_+";
@@ -667,7 +667,7 @@ TEST_F(OptionsTest, GarbageInAConfigFileIsAnErrorAtMost) {
   }
 }
 
-TEST(ParseDurationTest, Forms) {
+TEST(ParseDurationTest, EachForm_IsParsed) {
   EXPECT_EQ(*ParseDuration("500ms"), absl::Milliseconds(500));
   EXPECT_EQ(*ParseDuration("1m30s"), absl::Seconds(90));
   EXPECT_EQ(*ParseDuration("1.5s"), absl::Milliseconds(1500));
@@ -678,7 +678,7 @@ TEST(ParseDurationTest, Forms) {
   }
 }
 
-TEST(ParseSizeTest, Forms) {
+TEST(ParseSizeTest, EachForm_IsParsed) {
   EXPECT_EQ(*ParseSize("0"), 0u);
   EXPECT_EQ(*ParseSize("4096"), 4096u);
   EXPECT_EQ(*ParseSize("4096B"), 4096u);
@@ -694,7 +694,7 @@ TEST(ParseSizeTest, Forms) {
   }
 }
 
-TEST(OptionRowsTest, OneEntryDrivesEverything) {
+TEST(OptionRowsTest, EachRow_IsComplete) {
   std::set<std::string> names;
   for (const OptionRow& row : OptionRows()) {
     EXPECT_TRUE(names.insert(std::string(row.name)).second) << row.name;
@@ -712,7 +712,7 @@ TEST(OptionRowsTest, OneEntryDrivesEverything) {
   EXPECT_EQ(EnvironmentName("spool-dir"), "TBPROF_SPOOL_DIR");
 }
 
-TEST(OptionRowsTest, HelpFitsTheTerminal) {
+TEST(OptionRowsTest, Help_EachWidth_FitsTheTerminal) {
   for (int width : {60, 80, 100}) {
     const std::string help = OptionHelp("run", width);
     for (size_t at = 0, end; (end = help.find('\n', at)) != std::string::npos; at = end + 1) {
@@ -721,7 +721,7 @@ TEST(OptionRowsTest, HelpFitsTheTerminal) {
   }
 }
 
-TEST_F(OptionsTest, NamesOfRunsStayInTheirDirectory) {
+TEST_F(OptionsTest, RunName_OutsideItsDirectory_IsRefused) {
   for (const std::string& run :
        {std::string("../x"), std::string("a/b"), std::string("/x"), std::string(".."), std::string(".hidden"),
         std::string("a\nb"), std::string("\xff"), std::string("\x7f"), std::string("a\0b", 3), std::string(300, 'x')}) {
@@ -731,7 +731,7 @@ TEST_F(OptionsTest, NamesOfRunsStayInTheirDirectory) {
   EXPECT_EQ(Good({"run", "--run=\xc3\xa9poque 3", "--", "true"}).run, "\xc3\xa9poque 3");
 }
 
-TEST_F(OptionsTest, ErrorsAreOneReadableLineWhateverWasGiven) {
+TEST_F(OptionsTest, Error_AnyInput_IsOneReadableLine) {
   for (const std::string& word : {std::string("-h=\x96\x8e"), std::string("-h=a\nb"), std::string("--logdir\xff=x"),
                                   std::string("--window=\x1b[2J"), std::string("--run=\n")}) {
     const std::string line = Bad({"run", word, "--", "true"});
@@ -744,7 +744,7 @@ TEST_F(OptionsTest, ErrorsAreOneReadableLineWhateverWasGiven) {
   }
 }
 
-TEST_F(OptionsTest, ExplainShowsValueAndSource) {
+TEST_F(OptionsTest, Explain_ShowsValueAndSource) {
   const Options options = Good({"config", "--explain"}, {"TBPROF_LOGDIR=/env"});
   EXPECT_TRUE(options.explain);
   const std::string text = ExplainOptions(options);
@@ -753,7 +753,7 @@ TEST_F(OptionsTest, ExplainShowsValueAndSource) {
   EXPECT_EQ(static_cast<size_t>(std::count(text.begin(), text.end(), '\n')), OptionRows().size());
 }
 
-TEST(NearestNameTest, NearAndFar) {
+TEST(NearestNameTest, NearAndFarNames_NearestIsReturned) {
   EXPECT_EQ(NearestName("windwo", {"window", "malloc"}), "window");
   EXPECT_EQ(NearestName("zzz", {"window", "malloc"}), "");
   EXPECT_EQ(NearestName("", {"window"}), "");

@@ -125,7 +125,7 @@ std::string Row(const char* local, const char* remote, const char* state, int us
                 "        0 ", inode, " 1 0000000000000000 20 4 30 10 -1\n");
 }
 
-TEST(UserByTableRows, OnlyAnEstablishedRowOfThePeersOwnSocketWithAFile) {
+TEST(UserByTableRows, RowsOfTheTable_OnlyTheEstablishedPeerCounts) {
   const sockaddr_storage peer = Address("127.0.0.1", 0xC000), own = Address("127.0.0.1", 0x1779);
   const char* const kPeer = "0100007F:C000";
   const char* const kOwn = "0100007F:1779";
@@ -138,7 +138,7 @@ TEST(UserByTableRows, OnlyAnEstablishedRowOfThePeersOwnSocketWithAFile) {
   EXPECT_EQ(UserByTable(Row(kOwn, kPeer, "01", 0, 77), peer, own), std::nullopt) << "that is our end";
   EXPECT_EQ(UserByTable(Row("0100007F:C001", kOwn, "01", 0, 77), peer, own), std::nullopt);
   EXPECT_EQ(UserByTable(Row("0200007F:C000", kOwn, "01", 0, 77), peer, own), std::nullopt);
-  // An older row of the port, of somebody else, and the one that counts.
+  // An older row of the port, of another user, and the one that counts.
   EXPECT_EQ(UserByTable(Row(kPeer, kOwn, "06", 0, 0) + Row(kPeer, kOwn, "01", 33, 78), peer, own), 33u);
   // A client by IPv6's ::ffff:127.0.0.1.
   EXPECT_EQ(
@@ -151,7 +151,7 @@ TEST(UserByTableRows, OnlyAnEstablishedRowOfThePeersOwnSocketWithAFile) {
   }
 }
 
-TEST(PortUsersText, Forms) {
+TEST(PortUsersText, EachForm_IsParsed) {
   EXPECT_EQ(ParsePortUsers("same")->ToText(), "same");
   EXPECT_EQ(ParsePortUsers("any")->ToText(), "any");
   EXPECT_EQ(ParsePortUsers("33, 1001")->ToText(), "same,33,1001");
@@ -160,7 +160,7 @@ TEST(PortUsersText, Forms) {
   }
 }
 
-TEST(PortUsersText, WhoIsAllowed) {
+TEST(PortUsersText, Allows_EachForm_ChecksTheUser) {
   const PortUsers same = *ParsePortUsers("same"), any = *ParsePortUsers("any"), more = *ParsePortUsers("33");
   EXPECT_TRUE(same.Allows(geteuid()) && same.Allows(0) && more.Allows(geteuid()) && more.Allows(33) && any.Allows(7));
   EXPECT_TRUE(any.Allows(std::nullopt));

@@ -182,7 +182,7 @@ class PreflightTest : public testing::Test {
   Environment environment_;
 };
 
-TEST_F(PreflightTest, AnOrdinaryProgram) {
+TEST_F(PreflightTest, OrdinaryProgram_CanBePreloaded) {
   const Preflight preflight = Check({"ls", "-l"});
   EXPECT_EQ(preflight.exit_status, 0) << preflight.error;
   EXPECT_TRUE(preflight.can_preload());
@@ -191,7 +191,7 @@ TEST_F(PreflightTest, AnOrdinaryProgram) {
   EXPECT_FALSE(preflight.own_allocator);
 }
 
-TEST_F(PreflightTest, SearchesLikeExecvp) {
+TEST_F(PreflightTest, Command_IsSearchedAsByExecvp) {
   const std::string program = "#!/bin/sh\nexit 0\n";
   Write("bin/plain", program);
   Write("bin/refused", program, 0644);
@@ -250,7 +250,7 @@ TEST_F(PreflightTest, SearchesLikeExecvp) {
   std::filesystem::current_path("/");
 }
 
-TEST_F(PreflightTest, NotFoundIs127) {
+TEST_F(PreflightTest, CommandNotFound_Is127) {
   Preflight preflight = Check({"pyhton3", "x"});
   EXPECT_EQ(preflight.exit_status, 127);
   EXPECT_HAS(preflight.error, "cannot find `pyhton3` in PATH");
@@ -263,7 +263,7 @@ TEST_F(PreflightTest, NotFoundIs127) {
   EXPECT_EQ(Check({}).exit_status, kExitUsage);
 }
 
-TEST_F(PreflightTest, NotExecutableIs126) {
+TEST_F(PreflightTest, CommandNotExecutable_Is126) {
   EXPECT_EQ(Check({directory_}).exit_status, 126);
   EXPECT_HAS(Check({directory_}).error, "directory");
   const std::string script = Write("train.py", "print()\n", 0644);
@@ -273,7 +273,7 @@ TEST_F(PreflightTest, NotExecutableIs126) {
   EXPECT_EQ(Check({"/dev/null"}).exit_status, 126);
 }
 
-TEST_F(PreflightTest, ScriptsAreFollowedToTheirInterpreter) {
+TEST_F(PreflightTest, Script_IsFollowedToItsInterpreter) {
   Preflight preflight = Check({Write("a", "#!/bin/sh -e\n")});
   EXPECT_EQ(preflight.program, "/bin/sh");
   EXPECT_TRUE(preflight.can_preload());
@@ -289,7 +289,7 @@ TEST_F(PreflightTest, ScriptsAreFollowedToTheirInterpreter) {
   EXPECT_EQ(preflight.exit_status, 127);
   EXPECT_HAS(preflight.error, "/nonexistent/python");
   preflight = Check({Write("h", "#!/bin/sh\r\n")});
-  EXPECT_EQ(preflight.exit_status, 0);  // a CR is taken off with the blanks, and the kernel says it
+  EXPECT_EQ(preflight.exit_status, 0);  // a CR is taken off with the blanks, and the kernel reports it
   preflight = Check({Write("i", "#!/etc/passwd\n")});
   EXPECT_EQ(preflight.exit_status, 126);
 
@@ -298,18 +298,18 @@ TEST_F(PreflightTest, ScriptsAreFollowedToTheirInterpreter) {
   EXPECT_EQ(preflight.exit_status, 0);  // the kernel gives ELOOP; we only end
 }
 
-TEST_F(PreflightTest, EnvIsFollowed) {
+TEST_F(PreflightTest, Env_IsFollowedToItsCommand) {
   const std::string fixed = Write("bin/fixed", FakeElf{.interpreter = ""}.Bytes());
   EXPECT_EQ(Check({"env", "A=1", "-u", "B", "ls"}).program, "/usr/bin/ls");
   EXPECT_TRUE(Check({"env", "A=1", "ls"}).can_preload());
   EXPECT_EQ(Check({"env", "fixed"}).preload, Preload::kChildrenOnly);
   EXPECT_HAS(OnlyReason(Check({"env", "-i", "ls"})), "takes LD_PRELOAD away");
   EXPECT_HAS(OnlyReason(Check({"env", "-u", "LD_PRELOAD", "ls"})), "takes LD_PRELOAD away");
-  EXPECT_EQ(Check({"env", "nonexistent-program"}).exit_status, 0);  // env says so itself
+  EXPECT_EQ(Check({"env", "nonexistent-program"}).exit_status, 0);  // env reports it
   EXPECT_EQ(Check({"env"}).exit_status, 0);
 }
 
-TEST_F(PreflightTest, StaticPrograms) {
+TEST_F(PreflightTest, StaticProgram_CannotBePreloaded) {
   const Preflight preflight = Check({Write("x", FakeElf{.interpreter = "", .needed = {}}.Bytes())});
   EXPECT_EQ(preflight.preload, Preload::kChildrenOnly);
   EXPECT_HAS(OnlyReason(preflight), "linked statically");
@@ -320,11 +320,11 @@ TEST_F(PreflightTest, StaticPrograms) {
              "Go program linked statically");
 }
 
-TEST_F(PreflightTest, TheLoaderItselfIsNoStaticProgram) {
+TEST_F(PreflightTest, LoaderAsCommand_CanBePreloaded) {
   EXPECT_TRUE(Check({FakeElf().interpreter, "/bin/ls"}).can_preload());
 }
 
-TEST_F(PreflightTest, ForeignLoaders) {
+TEST_F(PreflightTest, ForeignLoader_CannotBePreloaded) {
   const std::string musl = Write("ld-musl-x86_64.so.1", "");
   const Preflight preflight = Check({Write("x", FakeElf{.interpreter = musl}.Bytes())});
   EXPECT_EQ(preflight.preload, Preload::kNo);
@@ -335,7 +335,7 @@ TEST_F(PreflightTest, ForeignLoaders) {
   EXPECT_HAS(missing.error, "its loader `/nonexistent/ld-linux-x86-64.so.2` does not exist");
 }
 
-TEST_F(PreflightTest, OtherClassesAndMachines) {
+TEST_F(PreflightTest, OtherClassOrMachine_CannotBePreloaded) {
   std::string bytes = FakeElf().Bytes();
   bytes[EI_CLASS] = ELFCLASS32;
   EXPECT_HAS(OnlyReason(Check({Write("a", bytes)})), "32-bit");
@@ -347,7 +347,7 @@ TEST_F(PreflightTest, OtherClassesAndMachines) {
   EXPECT_EQ(Check({Write("c", bytes)}).preload, Preload::kNo);
 }
 
-TEST_F(PreflightTest, SanitizersAllocatorsGo) {
+TEST_F(PreflightTest, SanitizersAndAllocators_AreNamed) {
   EXPECT_EQ(Check({Write("a", FakeElf{.needed = {"libasan.so.8", "libc.so.6"}}.Bytes())}).sanitizer,
             "AddressSanitizer");
   const Preflight tsan = Check({Write("b", FakeElf{.symbols = {"main", "__tsan_init"}}.Bytes())});
@@ -367,7 +367,7 @@ TEST_F(PreflightTest, SanitizersAllocatorsGo) {
   EXPECT_EQ(jemalloc.notes.size(), 1u);
 }
 
-TEST_F(PreflightTest, SetuidPrograms) {
+TEST_F(PreflightTest, SetuidProgram_CannotBePreloaded) {
   if (getuid() != 0) GTEST_SKIP() << "needs root to make a setuid file of another user";
   const std::string path = Write("x", FakeElf().Bytes());
   ASSERT_EQ(chown(path.c_str(), 65534, 65534), 0);
@@ -384,7 +384,7 @@ TEST_F(PreflightTest, SetuidPrograms) {
   EXPECT_TRUE(Check({path}).can_preload());  // already that user
 }
 
-TEST_F(PreflightTest, FileCapabilitiesMatterToOthersThanRoot) {
+TEST_F(PreflightTest, FileCapabilities_OtherUserThanRoot_CannotBePreloaded) {
   const std::string path = Write("x", FakeElf().Bytes());
   // VFS_CAP_REVISION_2, effective, CAP_NET_RAW
   const uint32_t capability[5] = {0x02000001, 1u << 13, 0, 0, 0};
@@ -407,7 +407,7 @@ TEST_F(PreflightTest, FileCapabilitiesMatterToOthersThanRoot) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(PreflightTest, WrappersThatMoveTheWork) {
+TEST_F(PreflightTest, WrapperThatMovesTheWork_HasAdvice) {
   EXPECT_HAS(WrapperAdvice({"docker", "--context", "x", "run", "image"}), "docker run … tbprof run -- COMMAND");
   EXPECT_EQ(WrapperAdvice({"docker", "ps"}), "");
   EXPECT_EQ(WrapperAdvice({"docker"}), "");
@@ -441,7 +441,7 @@ TEST_F(PreflightTest, WrappersThatMoveTheWork) {
   EXPECT_EQ(Check({"apptainer", "exec", "x"}).preload, Preload::kNo);
 }
 
-TEST_F(PreflightTest, HostileFilesNeverCrash) {
+TEST_F(PreflightTest, HostileFiles_DoNotCrash) {
   const std::string whole = FakeElf{.soname = "x", .symbols = {"malloc", "main"}, .empty_sections = {".a"}}.Bytes();
   for (size_t size = 0; size <= whole.size(); size += size < 400 ? 1 : 7) {
     ReadElf(Write("cut", whole.substr(0, size)));
@@ -464,7 +464,7 @@ TEST_F(PreflightTest, HostileFilesNeverCrash) {
   ReadElf(directory_);
 }
 
-TEST_F(PreflightTest, ManySectionsNamingOneTableCostNoTime) {
+TEST_F(PreflightTest, ManySectionsOfOneTable_AreReadOnce) {
   FakeElf elf;
   elf.symbols.assign(2000, "a_function");
   std::string bytes = elf.Bytes();
@@ -479,7 +479,7 @@ TEST_F(PreflightTest, ManySectionsNamingOneTableCostNoTime) {
   EXPECT_TRUE(ReadElf(Write("many", bytes)).native);
 }
 
-TEST(ReadElfTest, RealFiles) {
+TEST(ReadElfTest, RealFiles_AreRead) {
   const ElfFacts self = ReadElf("/proc/self/exe");
   EXPECT_TRUE(self.is_elf);
   EXPECT_TRUE(self.native);

@@ -49,7 +49,7 @@ std::string Bad(const tensorflow::ProfileRequest& request, const CallTimes& time
   return text;
 }
 
-TEST(ProfilerRequest, OfAStockClient) {
+TEST(ProfilerRequest, StockClient_IsAccepted) {
   const CaptureRequest capture = Good(Plain(), {kNow, kNow + 60 * kSecond});
   EXPECT_EQ(capture.duration_ns, kSecond / 2);
   EXPECT_EQ(capture.start_unix_ns, 0u);
@@ -63,23 +63,23 @@ TEST(ProfilerRequest, OfAStockClient) {
   EXPECT_TRUE(capture.warnings.empty());
 }
 
-TEST(ProfilerRequest, AnEmptyOneIsToldWhatItLacks) {
+TEST(ProfilerRequest, EmptyRequest_ErrorNamesTheDuration) {
   EXPECT_THAT(Bad(tensorflow::ProfileRequest()), HasSubstr("duration_ms is 0"));
 }
 
-TEST(ProfilerRequest, TheDurationOfTheOptionsCounts) {
+TEST(ProfilerRequest, DurationOfTheOptions_IsPreferred) {
   tensorflow::ProfileRequest request = Plain();
   request.mutable_opts()->set_duration_ms(700);
   EXPECT_EQ(Good(request).duration_ns, 700'000'000u);
   request.mutable_opts()->set_duration_ms(0);
   EXPECT_EQ(Good(request).duration_ns, kSecond / 2);
-  // A sender that knows of no options says version 0: what stands there means nothing.
+  // A sender without options sends version 0: what stands there means nothing.
   request.mutable_opts()->set_duration_ms(700);
   request.mutable_opts()->set_version(0);
   EXPECT_EQ(Good(request).duration_ns, kSecond / 2);
 }
 
-TEST(ProfilerRequest, TheShortestAndTheLongestDuration) {
+TEST(ProfilerRequest, ShortestAndLongestDuration_AreLimited) {
   tensorflow::ProfileRequest request = Plain();
   for (const uint64_t good : {uint64_t{1}, uint64_t{600'000}}) {
     request.mutable_opts()->set_duration_ms(good);
@@ -96,7 +96,7 @@ TEST(ProfilerRequest, TheShortestAndTheLongestDuration) {
   EXPECT_THAT(Bad(request), HasSubstr("duration_ms is 0"));
 }
 
-TEST(ProfilerRequest, AStartThatIsPastIsNow) {
+TEST(ProfilerRequest, StartInThePast_IsNow) {
   tensorflow::ProfileRequest request = Plain();
   for (const uint64_t start : {uint64_t{1}, kNow - 10'000'000'000}) {
     request.mutable_opts()->set_start_timestamp_ns(start);
@@ -109,7 +109,7 @@ TEST(ProfilerRequest, AStartThatIsPastIsNow) {
   }
 }
 
-TEST(ProfilerRequest, AStartInTheFuture) {
+TEST(ProfilerRequest, StartInTheFuture_IsLimitedByTheDeadline) {
   tensorflow::ProfileRequest request = Plain();
   const auto at = [&request](uint64_t start) {
     request.mutable_opts()->set_start_timestamp_ns(start);
@@ -120,7 +120,7 @@ TEST(ProfilerRequest, AStartInTheFuture) {
   EXPECT_THAT(Bad(at(kNow + 3600 * kSecond + 1)), AllOf(HasSubstr("start_timestamp_ns"), HasSubstr("at most 3600")));
   EXPECT_THAT(Bad(at(uint64_t{1} << 63)), HasSubstr("start_timestamp_ns"));
   EXPECT_THAT(Bad(at(std::numeric_limits<uint64_t>::max())), HasSubstr("start_timestamp_ns"));
-  // Nobody would get the profile of it.
+  // Its profile would not be delivered.
   const CallTimes times{kNow, kNow + 60 * kSecond};
   EXPECT_EQ(Good(at(kNow + 60 * kSecond - 1), times).start_unix_ns, kNow + 60 * kSecond - 1);
   EXPECT_THAT(Bad(at(kNow + 60 * kSecond), times), AllOf(HasSubstr("start_timestamp_ns"), HasSubstr("deadline")));
@@ -128,7 +128,7 @@ TEST(ProfilerRequest, AStartInTheFuture) {
   EXPECT_EQ(Good(request, times).start_unix_ns, 0u);
 }
 
-TEST(ProfilerRequest, LevelsChooseTheFamilies) {
+TEST(ProfilerRequest, Levels_SelectTheFamilies) {
   tensorflow::ProfileRequest request = Plain();
   const auto families = [&request](uint32_t host, uint32_t device) {
     request.mutable_opts()->set_host_tracer_level(host);
@@ -150,7 +150,7 @@ TEST(ProfilerRequest, LevelsChooseTheFamilies) {
   EXPECT_EQ(Good(request).families, kAll);
 }
 
-TEST(ProfilerRequest, WhatHasNoEffectIsAWarning) {
+TEST(ProfilerRequest, FieldsWithoutEffect_AreWarnings) {
   tensorflow::ProfileRequest request = Plain();
   tensorflow::ProfileOptions* const options = request.mutable_opts();
   options->set_host_tracer_level(99);
@@ -168,7 +168,7 @@ TEST(ProfilerRequest, WhatHasNoEffectIsAWarning) {
                           AllOf(HasSubstr("`alpha\\n\\x1b[31m`"), Not(HasSubstr("\n"))), HasSubstr("`zeta`")));
 }
 
-TEST(ProfilerRequest, ManyUnknownKeysAreFewWarnings) {
+TEST(ProfilerRequest, ManyUnknownKeys_AreFewWarnings) {
   tensorflow::ProfileRequest request = Plain();
   auto* const settings = request.mutable_opts()->mutable_advanced_configuration();
   for (int i = 0; i < 10'000; ++i) (*settings)["key" + std::to_string(i)].set_int64_value(i);
@@ -178,7 +178,7 @@ TEST(ProfilerRequest, ManyUnknownKeysAreFewWarnings) {
   for (const std::string& warning : capture.warnings) EXPECT_LT(warning.size(), 200u);
 }
 
-TEST(ProfilerRequest, NamesOfRuns) {
+TEST(ProfilerRequest, RunName_InvalidOne_IsRefused) {
   const std::string longest(128, 'r');
   for (const std::string& good : {std::string("run"), std::string("a.b-c_D9"), std::string("-"), longest}) {
     tensorflow::ProfileRequest request = Plain();
@@ -207,7 +207,7 @@ TEST(ProfilerRequest, NamesOfRuns) {
   EXPECT_TRUE(CheckName("any", "").ok());
 }
 
-TEST(ProfilerRequest, NamesOfHosts) {
+TEST(ProfilerRequest, HostName_InvalidOne_IsRefused) {
   const std::pair<std::string, std::string> good[] = {{"host", "host"},
                                                       {"host:6009", "host_6009"},
                                                       {"[::1]:6009", "___1__6009"},
@@ -234,7 +234,7 @@ TEST(ProfilerRequest, NamesOfHosts) {
   }
 }
 
-TEST(ProfilerRequest, AnOverriddenHost) {
+TEST(ProfilerRequest, OverriddenHost_IsUsed) {
   tensorflow::ProfileRequest request = Plain();
   auto& setting = (*request.mutable_opts()->mutable_advanced_configuration())["override_hostname"];
   setting.set_int64_value(7);  // of the wrong type: as if it was not there
@@ -246,7 +246,7 @@ TEST(ProfilerRequest, AnOverriddenHost) {
   EXPECT_TRUE(Good(request).warnings.empty());
 }
 
-TEST(ProfilerRequest, TheRepositoryMustBeAPath) {
+TEST(ProfilerRequest, Repository_InvalidPath_IsRefused) {
   tensorflow::ProfileRequest request = Plain();
   for (const std::string& good :
        {std::string(), std::string("../../elsewhere"), std::string("gs://bucket/x"), std::string(4096, 'd')}) {
@@ -260,9 +260,9 @@ TEST(ProfilerRequest, TheRepositoryMustBeAPath) {
   }
 }
 
-// Whatever a client may ask for, the launcher can be asked for it: an over-long message would end the worker's
+// Every valid request of a client fits into one to the launcher: an over-long message would end the worker's
 // connection, and with it all other calls.
-TEST(ProfilerRequest, TheLongestFitsIntoAMessage) {
+TEST(ProfilerRequest, LongestRequest_FitsIntoAMessage) {
   tensorflow::ProfileRequest request = Plain();
   request.set_repository_root(std::string(4096, '\x01'));
   request.set_session_id(std::string(128, 'r'));
@@ -278,7 +278,7 @@ TEST(ProfilerRequest, TheLongestFitsIntoAMessage) {
   EXPECT_EQ(ToText(*again), text);
 }
 
-TEST(ProfilerRequest, Monitoring) {
+TEST(ProfilerRequest, Monitoring_Duration_IsChecked) {
   tensorflow::MonitorRequest request;
   absl::StatusOr<CaptureRequest> capture = MonitoringOf(request, {kNow, kNow + kSecond}, "somebody");
   ASSERT_TRUE(capture.ok()) << capture.status();
@@ -300,7 +300,7 @@ TEST(ProfilerRequest, Monitoring) {
 
 using Result = tensorflow::ProfilerServiceMonitorResult;
 
-TEST(MonitorResponse, OfATraining) {
+TEST(MonitorResponse, Training_HasDeviceStepAndEvents) {
   const std::string summary =
       R"({"wall_s": 2.0, "gpus": [{"busy_share": 0.5}, {"busy_share": 0.7}, {"name": "without"}],
           "steps": {"count": 12, "mean_s": 0.1, "shortest_s": 0.05, "longest_s": 0.25, "source": "optimizer",
@@ -325,7 +325,7 @@ TEST(MonitorResponse, OfATraining) {
               testing::MatchesRegex("Timestamp: ..:..:..\nDevice(.|\n)*"));
 }
 
-TEST(MonitorResponse, WithoutGpusOrSteps) {
+TEST(MonitorResponse, NoGpusOrSteps_AreNamed) {
   const tensorflow::MonitorResponse response = MonitorResponseOf(
       R"({"wall_s": 0, "gpus": [], "steps": {"count": 1, "mean_s": 2.0, "source": "synthetic"}, "records": {"decoded": 5}})",
       {}, kNow);
@@ -333,7 +333,7 @@ TEST(MonitorResponse, WithoutGpusOrSteps) {
   EXPECT_EQ(response.data(), "Device: no GPU was used\nStep time: unknown\nEvents: 0/s, 0 dropped\n");
 }
 
-TEST(MonitorResponse, OfAnything) {
+TEST(MonitorResponse, AnySummary_HasEachLine) {
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   for (const std::string& summary :
        {std::string(), std::string("{"), std::string("null"), std::string("[]"), std::string("5"), std::string("\"x\""),

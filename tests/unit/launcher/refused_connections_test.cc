@@ -52,7 +52,7 @@ class Refused : public testing::Test {
   std::vector<ScopedFd> clients_;
 };
 
-TEST_F(Refused, EachCallIsDenied) {
+TEST_F(Refused, EachCall_IsDenied) {
   const int fd = Add("of user 33; 100 % sure\n");
   Send(fd, std::string(kPreface) + Frame(6, 4, 0, 0) + Frame(40, 1, 4, 1) + Frame(500, 0, 1, 1) + Frame(40, 1, 4, 3));
   refused_.Handle();
@@ -83,7 +83,7 @@ TEST_F(Refused, WhatIsNoHttp2_IsClosed) {
   }
 }
 
-TEST_F(Refused, FloodsAreClosed) {
+TEST_F(Refused, Flood_IsClosed) {
   const int fd = Add("no");
   Send(fd, kPreface);
   const std::string frames = Frame(16000, 0, 0, 1) + Frame(0, 4, 0, 0);
@@ -103,7 +103,7 @@ TEST_F(Refused, FloodsAreClosed) {
   EXPECT_TRUE(refused_.empty());
 }
 
-TEST_F(Refused, OneTooManyIsClosedAtOnce) {
+TEST_F(Refused, OneConnectionTooMany_IsClosedAtOnce) {
   for (size_t i = 0; i < RefusedConnections::kMost; ++i) Add("no");
   const int fd = Add("no");
   char byte;

@@ -39,7 +39,7 @@ class Program {
   int changes_ = 0;
 };
 
-TEST(SamplingGovernor, ShortAndQuietProgramsAreSampledAsAsked) {
+TEST(SamplingGovernor, ShortOrQuietProgram_IntervalIsUnchanged) {
   Program quiet(kRate);
   quiet.Run(3600, 40e6, 100'000);
   EXPECT_EQ(quiet.sampling().interval, kInterval);
@@ -49,7 +49,7 @@ TEST(SamplingGovernor, ShortAndQuietProgramsAreSampledAsAsked) {
   EXPECT_EQ(brief.sampling().interval, kInterval);
 }
 
-TEST(SamplingGovernor, LongProgramsStayUnderTheRate) {
+TEST(SamplingGovernor, LongProgram_StaysBelowTheRate) {
   for (const double allocated : {300e6, 1e9, 20e9, 500e9}) {
     for (const uint64_t stack : {uint64_t{300}, uint64_t{3000}, uint64_t{kSnapshotBytes}}) {
       Program program(kRate);
@@ -64,7 +64,7 @@ TEST(SamplingGovernor, LongProgramsStayUnderTheRate) {
   }
 }
 
-TEST(SamplingGovernor, OtherRecordsLeaveAnEighthForSamples) {
+TEST(SamplingGovernor, OtherRecords_LeaveAnEighthForSamples) {
   Program program(kRate);
   const uint64_t others = 50u << 20;
   program.Run(120, 1e9, others);
@@ -73,7 +73,7 @@ TEST(SamplingGovernor, OtherRecordsLeaveAnEighthForSamples) {
   EXPECT_LE(samples, kRate / 8 + kRate / 50);
 }
 
-TEST(SamplingGovernor, SamplingIsFineAgainWhenTheProgramCalmsDown) {
+TEST(SamplingGovernor, ProgramThatCalmsDown_IntervalIsRestored) {
   Program program(kRate);
   program.Run(120, 20e9, 0);
   EXPECT_GT(program.sampling().interval, 8 * kInterval);
@@ -82,14 +82,14 @@ TEST(SamplingGovernor, SamplingIsFineAgainWhenTheProgramCalmsDown) {
   EXPECT_EQ(program.sampling().stack_bytes, kSnapshotBytes);
 }
 
-TEST(SamplingGovernor, NoRateNoChange) {
+TEST(SamplingGovernor, NoRate_IntervalIsUnchanged) {
   Program program(0);
   program.Run(600, 500e9, 0);
   EXPECT_EQ(program.sampling().interval, kInterval);
   EXPECT_EQ(program.changes(), 0);
 }
 
-TEST(SamplingGovernor, ClocksAndTotalsThatStandStillAreHarmless) {
+TEST(SamplingGovernor, TimeAndTotalsThatStandStill_ChangeNothing) {
   SamplingGovernor governor(kInterval, kRate);
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(governor.Update(7 * kSecond, 1u << 30, 1u << 30));
   EXPECT_FALSE(governor.Update(6 * kSecond, 1u << 30, 1u << 30));

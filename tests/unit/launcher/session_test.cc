@@ -144,7 +144,7 @@ class SessionTest : public testing::Test {
   SessionVariable variable_;
 };
 
-TEST_F(SessionTest, TheDirectoryOfTheSocketIsOurOwn) {
+TEST_F(SessionTest, SocketDirectory_IsPrivate) {
   Start();
   const std::string directory = fs::path(variable_.socket_path).parent_path();
   struct stat facts;
@@ -157,7 +157,7 @@ TEST_F(SessionTest, TheDirectoryOfTheSocketIsOurOwn) {
   EXPECT_NE(lstat(directory.c_str(), &facts), 0);
 }
 
-TEST_F(SessionTest, TheSpoolIsReadByNobodyElseAndLiesInTheLogdir) {
+TEST_F(SessionTest, Spool_IsPrivateAndInTheLogdir) {
   const mode_t umask_before = umask(0);
   Start();
   umask(umask_before);
@@ -168,7 +168,7 @@ TEST_F(SessionTest, TheSpoolIsReadByNobodyElseAndLiesInTheLogdir) {
   EXPECT_EQ(fs::path(session_->spool_path()).parent_path(), logdir_ + "/.tbprof");
 }
 
-TEST_F(SessionTest, ALinkIsNoPlaceForTheSpool) {
+TEST_F(SessionTest, SpoolDirectory_Link_IsNotUsed) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to make another user's link";
   const std::string victim = root_ + "/victim";
   fs::create_directory(victim);
@@ -189,7 +189,7 @@ TEST_F(SessionTest, ALinkIsNoPlaceForTheSpool) {
   }
 }
 
-TEST_F(SessionTest, ADirectoryOfAnotherUserIsNoPlaceForTheSpool) {
+TEST_F(SessionTest, SpoolDirectory_OfAnotherUser_IsNotUsed) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to make another user's directory";
   const std::string prepared = logdir_ + "/.tbprof";
   fs::create_directory(prepared);
@@ -199,7 +199,7 @@ TEST_F(SessionTest, ADirectoryOfAnotherUserIsNoPlaceForTheSpool) {
   EXPECT_TRUE(session_->spool_path().starts_with(prepared + "-")) << session_->spool_path();
 }
 
-TEST_F(SessionTest, ASealedSegmentIsTakenByEitherName) {
+TEST_F(SessionTest, SealedSegment_EachMessage_IsMapped) {
   Start();
   const ScopedFd first = MakeSegment();
   EXPECT_TRUE(IsTaken(first.get()));
@@ -208,13 +208,13 @@ TEST_F(SessionTest, ASealedSegmentIsTakenByEitherName) {
   EXPECT_THAT(session_->TakeNotes(), IsEmpty());
 }
 
-TEST_F(SessionTest, WhatCouldShrinkUnderUsIsNotMapped) {
+TEST_F(SessionTest, SegmentThatMayShrink_IsNotMapped) {
   Start();
   for (const int seals : {0, F_SEAL_GROW, F_SEAL_SHRINK}) {
     const ScopedFd unsealed = MakeSegment(seals);
     EXPECT_FALSE(IsTaken(unsealed.get())) << seals;
   }
-  // Of other files the kernel says that they have no seals, by an error or by none.
+  // For other files the kernel reports that they have no seals, by an error or by none.
   for (const char* directory : {"/tmp", "/dev/shm", "."}) {
     const ScopedFd file(open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     if (!file.valid() || !FillIn(file.get())) continue;
@@ -233,7 +233,7 @@ TEST_F(SessionTest, WhatCouldShrinkUnderUsIsNotMapped) {
   EXPECT_THAT(notes, Each(HasSubstr("is no sealed segment")));
 }
 
-TEST_F(SessionTest, OtherSizesAndHeadersAreNoSegment) {
+TEST_F(SessionTest, SegmentOfOtherSizeOrHeader_IsNotMapped) {
   Start();
   ScopedFd empty(memfd_create("tbprof", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(fcntl(empty.get(), F_ADD_SEALS, kSeals), 0);
@@ -255,7 +255,7 @@ TEST_F(SessionTest, OtherSizesAndHeadersAreNoSegment) {
   EXPECT_THAT(session_->TakeNotes(), Each(HasSubstr("cannot map")));
 }
 
-TEST_F(SessionTest, OnlyAHelloWithTheNonceIsHeard) {
+TEST_F(SessionTest, HelloWithoutTheNonce_IsIgnored) {
   Start();
   const size_t before = OpenDescriptors();
   const ScopedFd segment = MakeSegment();
@@ -277,7 +277,7 @@ TEST_F(SessionTest, OnlyAHelloWithTheNonceIsHeard) {
     session_->Handle();
   }
   EXPECT_EQ(session_->segments_seen(), 0u);
-  // More descriptors than were asked for are closed, not kept.
+  // More descriptors than expected are closed, not kept.
   {
     const ScopedFd socket = Connect();
     EXPECT_TRUE(Send(socket.get(), &wrong_nonce, sizeof(Hello), std::vector<int>(16, segment.get())));
@@ -287,8 +287,8 @@ TEST_F(SessionTest, OnlyAHelloWithTheNonceIsHeard) {
   EXPECT_TRUE(IsTaken(segment.get()));
 }
 
-// A target must get in however many others say nothing, and the launcher must not run out of descriptors by them.
-TEST_F(SessionTest, SilentCallersDoNotShutTheDoor) {
+// A target must connect however many others send nothing, and the launcher must not run out of descriptors by them.
+TEST_F(SessionTest, SilentCallers_DoNotBlockATarget) {
   Start();
   rlimit limit;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -304,7 +304,7 @@ TEST_F(SessionTest, SilentCallersDoNotShutTheDoor) {
     if (i % 100 == 99) session_->Handle();
   }
   session_->Handle();
-  // Who says something has it heard, also one that was early and is slow.
+  // A caller that sends is served, also one that was early and is slow.
   const ScopedFd late = Connect();
   session_->Handle();
   const ScopedFd segment = MakeSegment();
@@ -317,7 +317,7 @@ TEST_F(SessionTest, SilentCallersDoNotShutTheDoor) {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-TEST_F(SessionTest, WithoutADescriptorLeftTheOldestCallerGoes) {
+TEST_F(SessionTest, NoDescriptorLeft_OldestCallerIsClosed) {
   Start();
   std::vector<ScopedFd> silent;
   for (int i = 0; i < 50; ++i) silent.push_back(Connect());
@@ -338,7 +338,7 @@ TEST_F(SessionTest, WithoutADescriptorLeftTheOldestCallerGoes) {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-TEST_F(SessionTest, WithoutADescriptorAndACallerItDoesNotSpin) {
+TEST_F(SessionTest, NoDescriptorAndNoCaller_DoesNotSpin) {
   Start();
   const ScopedFd segment = MakeSegment();
   const ScopedFd caller = Connect();
@@ -359,7 +359,7 @@ TEST_F(SessionTest, WithoutADescriptorAndACallerItDoesNotSpin) {
   EXPECT_EQ(session_->segments_seen(), 1u);
 }
 
-TEST_F(SessionTest, AnotherUserWithoutTheNonceGetsNowhere) {
+TEST_F(SessionTest, AnotherUserWithoutTheNonce_IsIgnored) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
   Start();
   int ready[2];
@@ -399,7 +399,7 @@ TEST_F(SessionTest, AnotherUserWithoutTheNonceGetsNowhere) {
 }
 
 // The command may call and end between two looks: the window that its end closes is the one it ran in.
-TEST_F(SessionTest, ANoticeThatWasSentBeforeAWindowClosedIsOfThatWindow) {
+TEST_F(SessionTest, NoticeBeforeAWindowClosed_BelongsToThatWindow) {
   Start();
   session_->OpenWindow(0);
   const ScopedFd caller = Connect();
@@ -419,8 +419,8 @@ TEST_F(SessionTest, ANoticeThatWasSentBeforeAWindowClosedIsOfThatWindow) {
   EXPECT_LE(facts.inert[0].fact.ticks, facts.close_ticks);
 }
 
-// A segment's process slots are the target's to scribble on: they must not cost the launcher descriptors or memory.
-TEST_F(SessionTest, AThousandClaimedProcessesAreOneDescriptor) {
+// A target may overwrite a segment's process slots: they must not cost the launcher descriptors or memory.
+TEST_F(SessionTest, ThousandClaimedProcesses_AreOneDescriptor) {
   Start();
   const ScopedFd fd = MakeSegment();
   const ScopedMapping mapping(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0), kBytes);
@@ -433,7 +433,7 @@ TEST_F(SessionTest, AThousandClaimedProcessesAreOneDescriptor) {
     for (uint32_t i = 0; i < kProcessSlots; ++i) {
       ProcessSlot& slot = segment.process_slots[i];
       slot.serial = ++serial;
-      // Ours, which has such a segment mapped, and nobody's.
+      // Ours, which has such a segment mapped, and a process that does not exist.
       slot.pid = i % 2 == 0 ? getpid() : -static_cast<int32_t>(i);
       __atomic_store_n(&slot.state, static_cast<uint32_t>(SlotState::kLive), __ATOMIC_RELEASE);
     }

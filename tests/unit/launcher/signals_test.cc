@@ -75,7 +75,7 @@ SignalInfo Sent(int signo) { return {signo, SI_USER, 42, std::nullopt}; }
 SignalInfo Group(int signo) { return {signo, SI_USER, 42, true}; }
 SignalInfo Alone(int signo) { return {signo, SI_USER, 42, false}; }
 
-TEST(DecideTest, Table) {
+TEST(DecideTest, EachSignalAndState_HasItsAction) {
   constexpr SignalAction kNone = SignalAction::kNone;
   constexpr SignalAction kForward = SignalAction::kForward;
   constexpr SignalAction kCapture = SignalAction::kCapture;
@@ -253,7 +253,7 @@ class Launched {
 
 const int kSent[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR2, SIGWINCH, SIGCONT, SIGALRM, SIGTSTP};
 
-TEST(SignalSetTest, EachSignalReachesTheTargetOnce) {
+TEST(SignalSetTest, EachSignal_ReachesTheTargetOnce) {
   Launched launched("count", true);
   for (int round = 0; round < 5; ++round) {
     for (int signo : kSent) {
@@ -267,7 +267,7 @@ TEST(SignalSetTest, EachSignalReachesTheTargetOnce) {
   }
 }
 
-TEST(SignalSetTest, OneProcessAfterTheOtherCountsAsGroup) {
+TEST(SignalSetTest, EachProcessOfAGroupSignalled_CountsAsGroup) {
   Launched launched("count", true);
   // As systemd does it: all processes of a control group, in the order of their pids.
   for (int round = 0; round < 20; ++round) {
@@ -286,7 +286,7 @@ TEST(SignalSetTest, OneProcessAfterTheOtherCountsAsGroup) {
   }
 }
 
-TEST(SignalSetTest, WhatTheGroupGotBeforeThereWasATargetIsForwarded) {
+TEST(SignalSetTest, GroupSignalBeforeTheTarget_IsForwarded) {
   const pid_t child = fork();
   if (child == 0) {
     setpgid(0, 0);
@@ -313,7 +313,7 @@ TEST(SignalSetTest, WhatTheGroupGotBeforeThereWasATargetIsForwarded) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(SignalSetTest, WithoutWitnessTheSenderDecides) {
+TEST(SignalSetTest, NoSignalProbe_SenderDecides) {
   Launched launched("count", false);
   for (int signo : kSent) {
     ASSERT_EQ(kill(launched.pid(), signo), 0);
@@ -321,27 +321,27 @@ TEST(SignalSetTest, WithoutWitnessTheSenderDecides) {
   }
 }
 
-TEST(SignalSetTest, TheValueOfSigqueueIsForwarded) {
+TEST(SignalSetTest, ValueOfSigqueue_IsForwarded) {
   Launched launched("count", true);
   ASSERT_EQ(sigqueue(launched.pid(), SIGUSR2, {.sival_int = 77}), 0);
   EXPECT_EQ(launched.output().Next(), std::to_string(SIGUSR2) + " 77");
 }
 
-TEST(SignalSetTest, CaptureIsNotForwarded) {
+TEST(SignalSetTest, CaptureSignal_IsNotForwarded) {
   Launched launched("count", true);
   ASSERT_EQ(kill(launched.pid(), SIGUSR1), 0);
   EXPECT_EQ(launched.actions().Next(), "capture");
   EXPECT_EQ(launched.Got(), "");
 }
 
-TEST(SignalSetTest, AStormOfCaptureSignalsKillsNobody) {
+TEST(SignalSetTest, ManyCaptureSignals_KillNoProcess) {
   Launched launched("count", true);
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(kill(launched.pid(), SIGUSR1), 0);
   EXPECT_EQ(launched.actions().Next(), "capture");
   EXPECT_EQ(launched.Got(), "");
 }
 
-TEST(SignalSetTest, TheWitnessGoesWithTheLauncher) {
+TEST(SignalSetTest, SignalProbe_EndsWithTheLauncher) {
   pid_t probe = 0;
   {
     absl::StatusOr<SignalProbe> started = SignalProbe::Start();
@@ -363,7 +363,7 @@ TEST(SignalSetTest, TheWitnessGoesWithTheLauncher) {
 }
 
 // The kernel takes a pending SIGCONT away when a stop signal comes, and the other way round: `^Z` right after `fg`.
-TEST(SignalSetTest, TheWitnessKnowsWhatWasOvertaken) {
+TEST(SignalSetTest, SignalProbe_OvertakenSignal_IsCounted) {
   absl::StatusOr<SignalProbe> probe = SignalProbe::Start();
   ASSERT_TRUE(probe.ok());
   for (int stop : {SIGTSTP, SIGTTIN, SIGTTOU}) {
@@ -380,7 +380,7 @@ TEST(SignalSetTest, TheWitnessKnowsWhatWasOvertaken) {
   }
 }
 
-TEST(SignalSetTest, TheWitnessDiesWithAKilledLauncher) {
+TEST(SignalSetTest, SignalProbe_LauncherIsKilled_Ends) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   const pid_t launcher = fork();
@@ -406,13 +406,13 @@ TEST(SignalSetTest, TheWitnessDiesWithAKilledLauncher) {
     char state = '?';
     (void)!fscanf(file, "%*d (%*[^)]) %c", &state);
     fclose(file);
-    if (state == 'Z' || state == 'X') return;  // whoever adopts it may reap late
+    if (state == 'Z' || state == 'X') return;  // its new parent may reap it late
     usleep(10000);
   }
   ADD_FAILURE() << "the probe lives on";
 }
 
-TEST(SignalSetTest, NoSignalWhileInstalledIsLost) {
+TEST(SignalSetTest, SignalsWhileInstalling_AreNotLost) {
   const pid_t pid = fork();
   if (pid == 0) {
     absl::StatusOr<SignalSet> signals = SignalSet::Install();
@@ -494,7 +494,7 @@ class OnTerminal {
   std::unique_ptr<Lines> reports_;
 };
 
-TEST(TerminalTest, KeysReachTheTargetOnce) {
+TEST(TerminalTest, Keys_ReachTheTargetOnce) {
   OnTerminal terminal("count");
   for (int round = 0; round < 3; ++round) {
     terminal.Type('\x03');
@@ -507,7 +507,7 @@ TEST(TerminalTest, KeysReachTheTargetOnce) {
   }
 }
 
-TEST(TerminalTest, TheLauncherStopsAndGoesOnWithTheTarget) {
+TEST(TerminalTest, Stop_LauncherStopsAndContinuesWithTheTarget) {
   OnTerminal terminal("stop");
   for (int round = 0; round < 3; ++round) {
     terminal.Type('\x1a');
@@ -520,7 +520,7 @@ TEST(TerminalTest, TheLauncherStopsAndGoesOnWithTheTarget) {
   }
 }
 
-TEST(DispositionOfTest, OwnProcess) {
+TEST(DispositionOfTest, OwnProcess_DispositionIsRead) {
   const auto before = signal(SIGUSR2, SIG_IGN);
   EXPECT_EQ(DispositionOf(getpid(), SIGUSR2), Disposition::kIgnored);
   signal(SIGUSR2, [](int) {});

@@ -130,7 +130,7 @@ class SpoolWriterTest : public testing::Test {
   TemporaryPath directory_;
 };
 
-TEST_F(SpoolWriterTest, AShortRunIsOneFile) {
+TEST_F(SpoolWriterTest, ShortRun_IsOneFile) {
   SpoolPlan plan = Plan();
   plan.parts_at_once = false;
   SpoolWriter writer(MainFile(), plan);
@@ -142,7 +142,7 @@ TEST_F(SpoolWriterTest, AShortRunIsOneFile) {
   EXPECT_EQ(writer.spans(), 5 * kSpansPerBlock);
 }
 
-TEST_F(SpoolWriterTest, ALongOneGoesOnInParts) {
+TEST_F(SpoolWriterTest, LongRun_ContinuesInParts) {
   SpoolPlan plan = Plan();
   plan.parts_at_once = false;
   plan.long_ticks = 50;
@@ -163,7 +163,7 @@ TEST_F(SpoolWriterTest, ALongOneGoesOnInParts) {
   EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
 }
 
-TEST_F(SpoolWriterTest, TheLastTicksStayAndTheRestIsCounted) {
+TEST_F(SpoolWriterTest, SlidingWindow_LastTicksStayAndRestIsCounted) {
   SpoolWriter writer(MainFile(), Plan());
   Retention retention;
   retention.everything = false;
@@ -189,7 +189,7 @@ TEST_F(SpoolWriterTest, TheLastTicksStayAndTheRestIsCounted) {
   EXPECT_TRUE(contents.gaps.empty());
 }
 
-TEST_F(SpoolWriterTest, ARangeStaysUntilNobodyNeedsIt) {
+TEST_F(SpoolWriterTest, Range_StaysWhileItIsNeeded) {
   SpoolWriter writer(MainFile(), Plan());
   Retention nothing;
   nothing.everything = false;
@@ -229,7 +229,7 @@ TEST_F(SpoolWriterTest, ARangeStaysUntilNobodyNeedsIt) {
   EXPECT_EQ((*reader)->missing_parts(), 1u);
 }
 
-TEST_F(SpoolWriterTest, OverTheLimitTheOldestGo) {
+TEST_F(SpoolWriterTest, OverTheLimit_OldestPartsAreDropped) {
   SpoolPlan plan = Plan();
   plan.limit = 512u << 10;
   SpoolWriter writer(MainFile(), plan);
@@ -248,7 +248,7 @@ TEST_F(SpoolWriterTest, OverTheLimitTheOldestGo) {
   EXPECT_EQ(writer.records_not_kept(), 0u);
 }
 
-TEST_F(SpoolWriterTest, OfARunThatKeepsEverythingTheBeginningStays) {
+TEST_F(SpoolWriterTest, OverTheLimitKeepingEverything_BeginningStays) {
   SpoolPlan plan = Plan();
   plan.limit = 512u << 10;
   plan.reserve = 128u << 10;
@@ -274,7 +274,7 @@ TEST_F(SpoolWriterTest, OfARunThatKeepsEverythingTheBeginningStays) {
   EXPECT_EQ(writer.records_not_kept() * kSpansPerBlock / (kSpansPerBlock + 1) + contents.spans, 205u * kSpansPerBlock);
 }
 
-TEST_F(SpoolWriterTest, ARunThatIsSplitGoesOn) {
+TEST_F(SpoolWriterTest, SplitRun_Continues) {
   SpoolPlan plan = Plan();
   plan.parts_at_once = false;
   plan.limit = 1024u << 10;
@@ -302,7 +302,7 @@ TEST_F(SpoolWriterTest, ARunThatIsSplitGoesOn) {
   }
 }
 
-TEST_F(SpoolWriterTest, AFullDiskDropsTheOldestToo) {
+TEST_F(SpoolWriterTest, FullDisk_OldestPartsAreDropped) {
   if (mount("none", directory_.path().c_str(), "tmpfs", 0, "size=1m") != 0) GTEST_SKIP() << "cannot mount";
   {
     SpoolWriter writer(MainFile(), Plan());
@@ -325,11 +325,11 @@ TEST_F(SpoolWriterTest, AFullDiskDropsTheOldestToo) {
 }
 
 // Whatever a launcher was doing when it was killed: every span is in a part or in the totals, none in both.
-TEST_F(SpoolWriterTest, KilledWhileItDrops) {
+TEST_F(SpoolWriterTest, KilledWhileDropping_EachSpanCountsOnce) {
   SpoolWriter writer(MainFile(), Plan());
   for (uint64_t i = 0; i < 60; ++i) WriteBlock(&writer, i * 10);
   writer.Rotate();
-  // As in Drop: the totals are written, the frame that says so is not.
+  // As in Drop: the totals are written, their frame is not.
   const std::vector<uint32_t> parts = FindParts(path());
   ASSERT_GT(parts.size(), 2u);
   const uint64_t main_bytes = std::filesystem::file_size(path());
@@ -365,7 +365,7 @@ TEST_F(SpoolWriterTest, KilledWhileItDrops) {
 }
 
 // With nothing else behind them: the launcher was killed, and its last clock pair is a second old.
-TEST_F(SpoolWriterTest, WhatIsOnlyInAPartHasItsTime) {
+TEST_F(SpoolWriterTest, KilledWithRecordsInAPart_HaveTheirTime) {
   SpoolWriter writer(MainFile(), Plan());
   SpoolMaker maker;
   maker.Chunk(1, 1, 1).Taken(900);
@@ -385,7 +385,7 @@ TEST_F(SpoolWriterTest, WhatIsOnlyInAPartHasItsTime) {
 }
 
 // Every GPU record is in a part or in the totals; facts of the GPU stay in the main file.
-TEST_F(SpoolWriterTest, GpuRecordsOfDroppedPartsAreCounted) {
+TEST_F(SpoolWriterTest, GpuRecordsOfDroppedParts_AreCounted) {
   SpoolWriter writer(MainFile(), Plan());
   constexpr uint64_t kBlocks = 40, kKernels = 50;
   for (uint64_t i = 0; i < kBlocks; ++i) {
@@ -472,7 +472,7 @@ TEST_F(SpoolWriterTest, GpuRecordsOfDroppedPartsAreCounted) {
 class DroppedDeviceMemory : public SpoolWriterTest, public testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(WithTotals, DroppedDeviceMemory, testing::Bool());
 
-TEST_P(DroppedDeviceMemory, IsKept) {
+TEST_P(DroppedDeviceMemory, BytesInUse_AreKept) {
   SpoolWriter writer(MainFile(), Plan());
   constexpr uint64_t kBlocks = 60;
   for (uint64_t i = 0; i < kBlocks; ++i) {
@@ -527,7 +527,7 @@ TEST_P(DroppedDeviceMemory, IsKept) {
 }
 
 // Of what is not in use any more the oldest is forgotten first, so that the bytes in use stay right.
-TEST(GpuTotals, OldDeviceMemoryIsForgotten) {
+TEST(GpuTotals, OldDeviceMemory_IsForgotten) {
   GpuTotals totals;
   const auto add = [&](GpuMemoryOperation operation, uint64_t address, uint64_t time) {
     GpuMemoryRecord memory{};
@@ -559,7 +559,7 @@ TEST(GpuTotals, OldDeviceMemoryIsForgotten) {
   EXPECT_GT(totals.memory_left_out(), GpuTotals::kMostMemory);
 }
 
-TEST(GpuTotals, ManyKernelsBecomeOthers) {
+TEST(GpuTotals, ManyKernels_AreSummedAsOthers) {
   GpuTotals totals;
   uint64_t taken = 0;
   for (uint32_t name = 1; name <= 3 * GpuTotals::kMostRows; ++name) {
@@ -585,7 +585,7 @@ TEST(GpuTotals, ManyKernelsBecomeOthers) {
   EXPECT_EQ(busy, 4 * taken);
 }
 
-TEST_F(SpoolWriterTest, APartOfAnotherSessionIsNotRead) {
+TEST_F(SpoolWriterTest, PartOfAnotherSession_IsNotRead) {
   SpoolWriter writer(MainFile(), Plan());
   for (uint64_t i = 0; i < 60; ++i) WriteBlock(&writer, i * 10);
   const Contents whole = Read();

@@ -86,7 +86,7 @@ void ExpectSameAsBare(
 const Words kSignalState = {"grep",
                             "^Sig[BIC]\\|^ShdPnd\\|^NoNewPrivs\\|^Seccomp\\|^Cpus_allowed:", "/proc/self/status"};
 
-TEST(TargetProcessTest, SignalStateIsTheOriginal) {
+TEST(TargetProcessTest, SignalState_IsUnchanged) {
   ExpectSameAsBare(kSignalState);
   ExpectSameAsBare(kSignalState, [] {
     for (int signo : {SIGINT, SIGQUIT, SIGHUP, SIGPIPE, SIGXFSZ, SIGCHLD, SIGUSR1, SIGRTMIN + 3})
@@ -105,7 +105,7 @@ TEST(TargetProcessTest, SignalStateIsTheOriginal) {
   });
 }
 
-TEST(TargetProcessTest, DescriptorsAreTheOriginal) {
+TEST(TargetProcessTest, Descriptors_AreUnchanged) {
   // A number of ls's own is the same in both runs.
   const Words list = {"ls", "-1", "/proc/self/fd"};
   ExpectSameAsBare(list);
@@ -116,7 +116,7 @@ TEST(TargetProcessTest, DescriptorsAreTheOriginal) {
   ExpectSameAsBare({"sh", "-c", "echo a; echo b >&9"}, [] { dup2(1, 9); });
 }
 
-TEST(TargetProcessTest, LimitsUmaskDirectoryGroupAndNice) {
+TEST(TargetProcessTest, LimitsUmaskDirectoryGroupAndNice_AreUnchanged) {
   ExpectSameAsBare({"sh", "-c", "ulimit -a; ulimit -Ha; umask; pwd; nice"}, [] {
     umask(0027);
     const rlimit files = {64, 64};
@@ -136,12 +136,12 @@ TEST(TargetProcessTest, LimitsUmaskDirectoryGroupAndNice) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(TargetProcessTest, EnvironmentAndWordsByteForByte) {
+TEST(TargetProcessTest, EnvironmentAndWords_AreUnchanged) {
   ExpectSameAsBare({"env", "-0"});
   ExpectSameAsBare({"printf", "[%s]", "", "a\nb", "\xff\xfe", "--logdir=/x", "--", "-h"});
 }
 
-TEST(TargetProcessTest, EveryExitStatus) {
+TEST(TargetProcessTest, EachExitStatus_IsPassedOn) {
   for (int code = 0; code < 256; ++code) {
     const int status = InChild([code] {
                          TargetEnd end;
@@ -154,7 +154,7 @@ TEST(TargetProcessTest, EveryExitStatus) {
   EXPECT_EQ(WEXITSTATUS(InChild([] { RunLikeTbprof({"sh", "-c", "exit 77"}); }).second), 77);
 }
 
-TEST(TargetProcessTest, EverySignal) {
+TEST(TargetProcessTest, EachSignal_IsPassedOn) {
   for (int signo : {SIGHUP, SIGINT, SIGQUIT, SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGKILL, SIGSEGV, SIGPIPE, SIGALRM,
                     SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGXFSZ, SIGRTMIN + 1}) {
     const int status = InChild([signo] {
@@ -166,7 +166,7 @@ TEST(TargetProcessTest, EverySignal) {
   }
 }
 
-TEST(TargetProcessTest, ExecErrors) {
+TEST(TargetProcessTest, ExecErrors_EqualTheBareOnes) {
   char name[] = "/tmp/tbprof-target-XXXXXX";
   const std::string directory = mkdtemp(name);
   std::ofstream(directory + "/plain") << "echo from sh $1\n";
@@ -192,13 +192,13 @@ TEST(TargetProcessTest, ExecErrors) {
   std::filesystem::remove_all(directory);
 }
 
-TEST(TargetProcessTest, SpawnWhileOtherThreadsAllocate) {
+TEST(TargetProcessTest, Spawn_OtherThreadsAllocate_Works) {
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(InChild([] { RunLikeTbprof({"echo", "hello"}, true); }), std::make_pair(std::string("hello\n"), 0));
   }
 }
 
-TEST(TargetProcessTest, PollPidfdAndUsage) {
+TEST(TargetProcessTest, PollPidfdAndUsage_ReportTheEnd) {
   int error;
   absl::StatusOr<TargetProcess> target =
       TargetProcess::Spawn({{"sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exit 5"},
@@ -221,7 +221,7 @@ TEST(TargetProcessTest, PollPidfdAndUsage) {
   EXPECT_FALSE(target->Signal(SIGTERM).ok());
 }
 
-TEST(TargetProcessTest, StopsAreSeen) {
+TEST(TargetProcessTest, Stops_AreReported) {
   int error;
   absl::StatusOr<TargetProcess> target = TargetProcess::Spawn(
       {{"sh", "-c", "kill -STOP $$; exit 3"}, CurrentEnvironment(), OriginalSignals::Capture()}, &error);
@@ -233,14 +233,14 @@ TEST(TargetProcessTest, StopsAreSeen) {
   }
   ASSERT_EQ(stopped, SIGSTOP);
   EXPECT_TRUE(target->stopped());
-  EXPECT_FALSE(target->PollStopped().has_value());  // told once
+  EXPECT_FALSE(target->PollStopped().has_value());  // reported once
   EXPECT_FALSE(target->Poll().has_value());
   EXPECT_TRUE(target->Signal(SIGCONT).ok());
   EXPECT_EQ(target->Wait().code, 3);
   EXPECT_FALSE(target->stopped());
 }
 
-TEST(TargetProcessTest, AnAlarmGoesToTheTarget) {
+TEST(TargetProcessTest, Alarm_ReachesTheTarget) {
   const auto begin = absl::Now();
   const int status = InChild([] {
                        const itimerval soon = {{0, 0}, {0, 300000}};
@@ -252,7 +252,7 @@ TEST(TargetProcessTest, AnAlarmGoesToTheTarget) {
   EXPECT_LT(absl::Now() - begin, absl::Seconds(30));
 }
 
-TEST(TargetProcessTest, IgnoredChildSignalLosesNoStatus) {
+TEST(TargetProcessTest, IgnoredChildSignal_StatusIsKept) {
   EXPECT_EQ(InChild([] {
               signal(SIGCHLD, SIG_IGN);
               RunLikeTbprof({"sh", "-c", "exit 9"});
@@ -260,7 +260,7 @@ TEST(TargetProcessTest, IgnoredChildSignalLosesNoStatus) {
             9 << 8);
 }
 
-TEST(TargetProcessTest, QueuedValuesAreKept) {
+TEST(TargetProcessTest, QueuedValue_IsKept) {
   const auto [text, status] = InChild([] {
     absl::StatusOr<SignalSet> signals = SignalSet::Install();
     int error;
@@ -274,7 +274,7 @@ TEST(TargetProcessTest, QueuedValuesAreKept) {
   EXPECT_EQ(WTERMSIG(status), SIGRTMIN + 2);
 }
 
-TEST(TargetEnvironmentTest, OursGoesFirstAllElseStays) {
+TEST(TargetEnvironmentTest, OwnVariables_AreFirstAndOthersUnchanged) {
   const Environment before = {"A=1", "LD_PRELOAD=/x.so:/y.so", "B=\xff\n", "EMPTY=", "no-equals", "A=2"};
   EXPECT_EQ(TargetEnvironment(before, "/t.so", {"TBPROF_SESSION=1;x"}),
             Environment({"A=1", "LD_PRELOAD=/t.so:/x.so:/y.so", "B=\xff\n", "EMPTY=", "no-equals", "A=2",

@@ -34,7 +34,7 @@ class TriggersTest : public testing::Test {
   TriggerReader reader_;
 };
 
-TEST_F(TriggersTest, EachRangeIsAWindow) {
+TEST_F(TriggersTest, EachRange_IsAWindow) {
   EXPECT_EQ(Changes(), "");
   Tell(10, true);
   Tell(20, false);
@@ -46,7 +46,7 @@ TEST_F(TriggersTest, EachRangeIsAWindow) {
   EXPECT_EQ(Changes(), "");
 }
 
-TEST_F(TriggersTest, OverlappingRangesAreOne) {
+TEST_F(TriggersTest, OverlappingRanges_AreOne) {
   Tell(10, true, 1);
   Tell(30, false, 1);
   Tell(20, true, 2);
@@ -64,7 +64,7 @@ TEST_F(TriggersTest, OverlappingRangesAreOne) {
   EXPECT_EQ(Text(), "+45");
 }
 
-TEST_F(TriggersTest, RangesEndWithTheirProcess) {
+TEST_F(TriggersTest, Ranges_EndWithTheirProcess) {
   Tell(10, true, 1);
   Tell(20, true, 7);
   EXPECT_EQ(Changes(), "+10");
@@ -88,7 +88,7 @@ TEST_F(TriggersTest, RangesEndWithTheirProcess) {
   EXPECT_EQ(Text(), "!180");
 }
 
-TEST_F(TriggersTest, MoreThanThereIsRoomFor) {
+TEST_F(TriggersTest, MoreBordersThanRoom_AreCounted) {
   for (uint64_t i = 0; i < 1000; ++i) Tell(i, i % 2 == 0);
   reader_.Read(1, triggers_, &seen_, 0, 5000);
   EXPECT_EQ(reader_.Take().size(), kRangeBorders);
@@ -96,7 +96,7 @@ TEST_F(TriggersTest, MoreThanThereIsRoomFor) {
   EXPECT_FALSE(reader_.is_open());
 }
 
-TEST_F(TriggersTest, ABorderThatIsNotThereYet) {
+TEST_F(TriggersTest, UnfinishedBorder_IsReadLater) {
   Tell(10, true);
   ++triggers_.reported;
   EXPECT_EQ(Changes(), "+10");
@@ -110,7 +110,7 @@ TEST_F(TriggersTest, ABorderThatIsNotThereYet) {
   EXPECT_EQ(Changes(), "+40");
 }
 
-TEST_F(TriggersTest, WhatASegmentMayHold) {
+TEST_F(TriggersTest, HostileBorders_AreIgnored) {
   Tell(10, false);
   EXPECT_EQ(Changes(), "") << "an end without a begin";
   Tell(5000, true);

@@ -30,7 +30,7 @@ struct SharedWords {
   uint64_t* words;
 };
 
-TEST(DyingPeer, EveryFinishedRecordIsRead) {
+TEST(DyingPeer, EachFinishedRecord_IsRead) {
   constexpr int kRounds = 200;
   SharedWords shared;
   std::mt19937 random(11);
@@ -78,7 +78,7 @@ TEST(DyingPeer, EveryFinishedRecordIsRead) {
 }
 
 // Several processes in one segment, killed one after the other; the others go on undisturbed.
-TEST(DyingPeer, OneOfSeveralProcesses) {
+TEST(DyingPeer, OneOfSeveralProcesses_OthersContinue) {
   constexpr uint32_t kChildren = 6;
   GuardedSegment owner(16);
   NumberedReader reader(owner.get());
@@ -117,7 +117,8 @@ TEST(DyingPeer, OneOfSeveralProcesses) {
 
 // ------------------------------------------------------------------------------------------------------- hostile
 
-// Reads every chunk as the drain does, without believing anything. Returns how often ReadChunk said there is more.
+// Reads every chunk as the drain does, without believing anything. Returns how often ReadChunk returned that there is
+// more.
 uint64_t ReadHostile(const Segment& segment, std::vector<ChunkReader>* readers, bool owner_gone) {
   uint64_t rounds = 0;
   std::vector<uint64_t> copy;
@@ -139,7 +140,7 @@ uint64_t ReadHostile(const Segment& segment, std::vector<ChunkReader>* readers, 
   return rounds;
 }
 
-TEST(HostilePeer, RandomStatesAndSlots) {
+TEST(HostilePeer, RandomStatesAndSlots_DoNotCrash) {
   GuardedSegment owner(6);
   const Segment& segment = owner.get();
   std::mt19937_64 random(5);
@@ -163,7 +164,7 @@ TEST(HostilePeer, RandomStatesAndSlots) {
   }
 }
 
-TEST(HostilePeer, ALengthBeyondTheChunkIsNoRecord) {
+TEST(HostilePeer, LengthBeyondTheChunk_IsNoRecord) {
   for (uint32_t slot = 0; slot < kSlotsPerChunk; ++slot) {
     for (const uint32_t slots : {0u, kSlotsPerChunk - slot, kSlotsPerChunk - slot + 1, 65535u}) {
       const uint64_t word = TagWord(1, RecordKind::kSpan, 0, static_cast<uint16_t>(slots), 0);
@@ -175,7 +176,7 @@ TEST(HostilePeer, ALengthBeyondTheChunkIsNoRecord) {
   EXPECT_FALSE(IsTag(0, 0, 0));
 }
 
-TEST(HostilePeer, AFreeChunkOfAnyContentIsNotRead) {
+TEST(HostilePeer, FreeChunk_IsNotRead) {
   GuardedSegment owner(1);
   ChunkReader reader{};
   ChunkReadResult read;
@@ -186,7 +187,7 @@ TEST(HostilePeer, AFreeChunkOfAnyContentIsNotRead) {
 }
 
 // Everything the peer may write is changed all the time while the launcher reads.
-TEST(HostilePeer, ChangesEverythingWhileItIsRead) {
+TEST(HostilePeer, ChangesDuringTheRead_DoNotCrash) {
   GuardedSegment owner(4);
   const Segment& segment = owner.get();
   SharedWords shared;
@@ -238,8 +239,8 @@ TEST(HostilePeer, ChangesEverythingWhileItIsRead) {
   EXPECT_GT(rounds, 10u);
 }
 
-// A writer of ours in a segment that somebody scribbles over must stay inside it, whatever it loses.
-TEST(HostilePeer, AWriterStaysInsideTheSegment) {
+// A writer of ours in a corrupt segment must stay inside it, whatever it loses.
+TEST(HostilePeer, CorruptSegment_WriterStaysInside) {
   GuardedSegment owner(4);
   const Segment& segment = owner.get();
   std::mt19937_64 random(23);

@@ -168,8 +168,8 @@ void RunTimer(uint32_t chunks, bool slow_reader) {
   testing::Test::RecordProperty("signals", static_cast<int>(g_signals));
 }
 
-TEST(ChunkSignals, TimerAtHighRate) { RunTimer(64, false); }
-TEST(ChunkSignals, TimerAndTooFewChunks) { RunTimer(4, true); }
+TEST(ChunkSignals, TimerAtHighRate_NoRecordIsLost) { RunTimer(64, false); }
+TEST(ChunkSignals, TimerAndTooFewChunks_DropsAreCounted) { RunTimer(4, true); }
 
 #if defined(__x86_64__) && !TBPROF_TEST_TSAN
 
@@ -295,7 +295,7 @@ INSTANTIATE_TEST_SUITE_P(, ChunkSteps, testing::Bool(), [](const testing::TestPa
 
 constexpr uint32_t kRoomForOne = 1022;  // spans after which a chunk has room for another
 
-TEST_P(ChunkSteps, AHandlerRecordsBetweenAnyTwoInstructions) {
+TEST_P(ChunkSteps, HandlerRecordsAtAnyInstruction_NoRecordIsLost) {
   HandlerScope scope(SIGTRAP, OnStep);
   Begin(64, 0);
   g_action = Action::kRecord;
@@ -316,7 +316,7 @@ TEST_P(ChunkSteps, AHandlerRecordsBetweenAnyTwoInstructions) {
   EXPECT_EQ(InUse(), 0u);
 }
 
-TEST_P(ChunkSteps, AHandlerRecordsBetweenAnyTwoInstructionsWhileChunksAreScarce) {
+TEST_P(ChunkSteps, HandlerRecordsWithFewChunks_DropsAreCounted) {
   HandlerScope scope(SIGTRAP, OnStep);
   Begin(2, 0);
   g_action = Action::kRecord;
@@ -334,7 +334,7 @@ TEST_P(ChunkSteps, AHandlerRecordsBetweenAnyTwoInstructionsWhileChunksAreScarce)
 }
 
 // The handler fills several chunks while the main flow stands at instruction k.
-TEST_P(ChunkSteps, AHandlerFillsChunksAtAnyInstruction) {
+TEST_P(ChunkSteps, HandlerFillsChunksAtAnyInstruction_NoRecordIsLost) {
   const uint64_t steps = CountSteps(64, kRoomForOne, kStepped);
   ASSERT_GT(steps, 100u);
   HandlerScope scope(SIGTRAP, OnStep);
@@ -354,7 +354,7 @@ TEST_P(ChunkSteps, AHandlerFillsChunksAtAnyInstruction) {
 
 // The child returns into the interrupted function, too, before its parent or after it. Each record is there once, but
 // the interrupted one, which may be in both.
-TEST_P(ChunkSteps, AHandlerForksAtAnyInstruction) {
+TEST_P(ChunkSteps, HandlerForksAtAnyInstruction_EachRecordIsReadOnce) {
   const uint32_t chunks = 64;
   for (const auto& [first, child_first] : {std::pair(kRoomForOne, true), std::pair(kRoomForOne, false),
                                            std::pair(kRoomForOne + 1, true), std::pair(kRoomForOne + 1, false)}) {
@@ -376,7 +376,7 @@ TEST_P(ChunkSteps, AHandlerForksAtAnyInstruction) {
       for (int i = 0; i < 3; ++i) WriteNext(0);
       ReleaseChunk(owner_->get(), &writer_->writer);
       if (g_child == 0) {
-        // How many attempts, told by a counter that nothing else uses.
+        // How many attempts, by a counter that nothing else uses.
         owner_->get().header->capture_requests = static_cast<uint32_t>(g_next - kOfChild);
         _exit(writer_->writer.depth == 0 && writer_->writer.pending == 0 ? 0 : 1);
       }
@@ -414,8 +414,8 @@ TEST_P(ChunkSteps, AHandlerForksAtAnyInstruction) {
   }
 }
 
-// The same with chunks for the handler only, and for nobody.
-TEST_P(ChunkSteps, AHandlerTakesTheLastChunksAtAnyInstruction) {
+// The same with chunks for the handler only, and for neither.
+TEST_P(ChunkSteps, HandlerTakesTheLastChunks_DropsAreCounted) {
   for (const uint32_t chunks : {1u, 2u, 6u}) {
     const uint64_t steps = CountSteps(chunks, kRoomForOne, kStepped);
     HandlerScope scope(SIGTRAP, OnStep);
@@ -435,7 +435,7 @@ TEST_P(ChunkSteps, AHandlerTakesTheLastChunksAtAnyInstruction) {
 }
 
 // A handler leaves by longjmp at instruction k: one record at most is lost, and the thread goes on.
-TEST_P(ChunkSteps, AHandlerJumpsAwayAtAnyInstruction) {
+TEST_P(ChunkSteps, HandlerJumpsAwayAtAnyInstruction_OneRecordIsLost) {
   const uint64_t steps = CountSteps(64, kRoomForOne, kStepped);
   for (uint64_t at = 0; at <= steps; ++at) {
     HandlerScope scope(SIGTRAP, OnStep);
@@ -471,7 +471,7 @@ TEST_P(ChunkSteps, AHandlerJumpsAwayAtAnyInstruction) {
 }
 
 // Many abandoned records in one thread: still every other record arrives.
-TEST_P(ChunkSteps, ManyAbandonedRecords) {
+TEST_P(ChunkSteps, ManyAbandonedRecords_OthersAreRead) {
   HandlerScope scope(SIGTRAP, OnStep);
   Begin(64, 0);
   std::mt19937 random(3);
@@ -503,7 +503,7 @@ TEST_P(ChunkSteps, ManyAbandonedRecords) {
 }
 
 // A process is killed at instruction k.
-TEST_P(ChunkSteps, AProcessIsKilledAtAnyInstruction) {
+TEST_P(ChunkSteps, ProcessKilledAtAnyInstruction_OneRecordIsLost) {
   const uint64_t steps = CountSteps(8, kRoomForOne, kStepped);
   auto* committed =
       static_cast<volatile uint64_t*>(mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
@@ -545,7 +545,7 @@ TEST_P(ChunkSteps, AProcessIsKilledAtAnyInstruction) {
 #endif  // x86-64
 
 // A chunk that holds an interrupted record stays owned until that record is finished, however much a handler writes.
-TEST(ChunkNesting, AnInterruptedRecordKeepsItsChunk) {
+TEST(ChunkNesting, InterruptedRecord_KeepsItsChunk) {
   GuardedSegment owner(64);
   NumberedWriter writer(owner.get(), 0);
   NumberedReader reader(owner.get());
@@ -569,7 +569,7 @@ TEST(ChunkNesting, AnInterruptedRecordKeepsItsChunk) {
 }
 
 // A thread that ends with records abandoned gives all its chunks up.
-TEST(ChunkNesting, AThreadThatEndsGivesUpWhatItsAbandonedRecordsHeld) {
+TEST(ChunkNesting, ThreadEndsWithAbandonedRecords_ReleasesItsChunks) {
   GuardedSegment owner(64);
   NumberedWriter writer(owner.get(), 0);
   NumberedReader reader(owner.get());
@@ -587,7 +587,7 @@ TEST(ChunkNesting, AThreadThatEndsGivesUpWhatItsAbandonedRecordsHeld) {
 
 // Two interrupted records, the inner one in a later chunk, and a second handler that fills chunks: neither of the two
 // chunks may be given up.
-TEST(ChunkNesting, TwoInterruptedRecordsKeepTheirChunks) {
+TEST(ChunkNesting, TwoInterruptedRecords_KeepTheirChunks) {
   GuardedSegment owner(64);
   NumberedWriter writer(owner.get(), 0);
   NumberedReader reader(owner.get());
@@ -601,7 +601,7 @@ TEST(ChunkNesting, TwoInterruptedRecordsKeepTheirChunks) {
     dropped += writer.Write(sequence++) ? 0 : 1;
     if (i % 500 == 0) reader.Pass();
   }
-  // Somebody else would get the chunk of the inner record now if it had been given up.
+  // Another writer would get the chunk of the inner record now if it had been given up.
   NumberedWriter other(owner.get(), 1);
   for (uint64_t i = 0; i < 20000; ++i) {
     while (!other.Write(i)) reader.Pass();

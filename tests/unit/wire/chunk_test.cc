@@ -13,7 +13,7 @@
 namespace tbprof {
 namespace {
 
-TEST(Chunk, OneRecordComesBack) {
+TEST(Chunk, OneRecord_IsReadBack) {
   GuardedSegment owner(4);
   NumberedWriter writer(owner.get(), 0);
   NumberedReader reader(owner.get());
@@ -30,7 +30,7 @@ TEST(Chunk, OneRecordComesBack) {
   EXPECT_EQ(writer.dropped(), 0u);
 }
 
-TEST(Chunk, TheFirstRecordSaysWhoseItIs) {
+TEST(Chunk, FirstRecord_NamesItsThread) {
   GuardedSegment owner(4);
   owner.get().process_slots[0].pid = 4711;
   NumberedWriter writer(owner.get(), 5, 9);
@@ -44,7 +44,7 @@ TEST(Chunk, TheFirstRecordSaysWhoseItIs) {
   EXPECT_EQ(ThreadSlotOfChunk(owner.get().chunk_states[0]), 5u);
 }
 
-TEST(Chunk, AnUnfinishedRecordHidesWhatIsBehindIt) {
+TEST(Chunk, UnfinishedRecord_HidesThoseBehindIt) {
   GuardedSegment owner(4);
   NumberedWriter writer(owner.get(), 0);
   NumberedReader reader(owner.get());
@@ -60,7 +60,7 @@ TEST(Chunk, AnUnfinishedRecordHidesWhatIsBehindIt) {
   EXPECT_EQ(writer.writer.depth, 0u);
 }
 
-TEST(Chunk, ExactlyFull) {
+TEST(Chunk, ExactlyFullChunk_IsFreedAndRead) {
   GuardedSegment owner(4);
   NumberedWriter writer(owner.get(), 0);
   NumberedReader reader(owner.get());
@@ -80,7 +80,7 @@ TEST(Chunk, ExactlyFull) {
   EXPECT_EQ(reader.wrong, 0u);
 }
 
-TEST(Chunk, WhatDoesNotFitGoesToTheNextAndTheRestIsPad) {
+TEST(Chunk, RecordThatDoesNotFit_GoesToTheNextChunk) {
   GuardedSegment owner(4);
   NumberedWriter writer(owner.get(), 0);
   NumberedReader reader(owner.get());
@@ -95,7 +95,7 @@ TEST(Chunk, WhatDoesNotFitGoesToTheNextAndTheRestIsPad) {
   EXPECT_EQ(StateOfChunk(owner.get().chunk_states[1]), ChunkState::kOwned);
 }
 
-TEST(Chunk, EveryLength) {
+TEST(Chunk, EachLength_IsReadBack) {
   GuardedSegment owner(4);
   NumberedWriter writer(owner.get(), 0);
   NumberedReader reader(owner.get());
@@ -117,7 +117,7 @@ TEST(Chunk, EveryLength) {
   EXPECT_EQ(writer.writer.depth, 0u);
 }
 
-TEST(Chunk, MillionsOfTooLongRecordsDoNotReachIntoTheChunkNumber) {
+TEST(Chunk, RecordsTooLong_ChunkNumberIsUnchanged) {
   GuardedSegment owner(4);
   NumberedWriter writer(owner.get(), 0);
   NumberedReader reader(owner.get());
@@ -130,7 +130,7 @@ TEST(Chunk, MillionsOfTooLongRecordsDoNotReachIntoTheChunkNumber) {
   EXPECT_EQ(reader.spans[0], (std::vector<uint64_t>{0, 1}));
 }
 
-TEST(Chunk, ManyChunksOneThread) {
+TEST(Chunk, ManyChunksOfOneThread_AreReadInOrder) {
   GuardedSegment owner(4);
   NumberedWriter writer(owner.get(), 0);
   NumberedReader reader(owner.get());
@@ -150,7 +150,7 @@ TEST(Chunk, ManyChunksOneThread) {
   for (uint32_t i = 0; i < 4; ++i) EXPECT_EQ(StateOfChunk(owner.get().chunk_states[i]), ChunkState::kFree);
 }
 
-TEST(Chunk, NoFreeChunkDropsCountsAndRecovers) {
+TEST(Chunk, NoFreeChunk_DropsAreCountedUntilOneIsFree) {
   GuardedSegment owner(2);
   NumberedWriter first(owner.get(), 0), second(owner.get(), 1), third(owner.get(), 2);
   NumberedReader reader(owner.get());
@@ -175,7 +175,7 @@ TEST(Chunk, NoFreeChunkDropsCountsAndRecovers) {
   EXPECT_EQ(reader.wrong, 0u);
 }
 
-TEST(Chunk, GenerationWrapsWithoutOldRecords) {
+TEST(Chunk, GenerationWraps_OldRecordsAreNotRead) {
   GuardedSegment owner(1);
   NumberedWriter writer(owner.get(), 0);
   NumberedReader reader(owner.get());
@@ -196,7 +196,7 @@ TEST(Chunk, GenerationWrapsWithoutOldRecords) {
   EXPECT_EQ(reader.MissingAndExtra(0, sequence), std::make_pair(uint64_t{0}, uint64_t{0}));
 }
 
-TEST(Chunk, ReleaseWithoutAChunkIsNothing) {
+TEST(Chunk, ReleaseWithoutAChunk_DoesNothing) {
   GuardedSegment owner(2);
   NumberedWriter writer(owner.get(), 0);
   ReleaseChunk(writer.segment, &writer.writer);
@@ -211,7 +211,7 @@ TEST(Chunk, ReleaseWithoutAChunkIsNothing) {
 }
 
 // A record begun in the parent of a fork and finished in the child belongs to neither.
-TEST(Chunk, ARecordOfAnotherProcessIsNotFinished) {
+TEST(Chunk, RecordBegunInAnotherProcess_IsNotFinished) {
   GuardedSegment owner(4);
   NumberedWriter writer(owner.get(), 0);
   Reservation reservation;
@@ -288,13 +288,13 @@ void RunLoad(const Load& load) {
 
 constexpr uint64_t kScale = TBPROF_TEST_TSAN ? 1 : 10;
 
-TEST(ChunkThreads, EveryWriterGetsThroughInTheEnd) { RunLoad({4, 64, 20000 * kScale, 0, true}); }
-TEST(ChunkThreads, FewerChunksThanWriters) { RunLoad({8, 3, 3000 * kScale, 0, true}); }
-TEST(ChunkThreads, OneChunkForAll) { RunLoad({3, 1, 2000 * kScale, 0, true}); }
-TEST(ChunkThreads, SlowReader) { RunLoad({4, 8, 30000 * kScale, 2000, false}); }
-TEST(ChunkThreads, StoppedReader) { RunLoad({4, 16, 20000 * kScale, 50000, false}); }
+TEST(ChunkThreads, ManyWriters_EachGetsAChunk) { RunLoad({4, 64, 20000 * kScale, 0, true}); }
+TEST(ChunkThreads, FewerChunksThanWriters_DropsAreCounted) { RunLoad({8, 3, 3000 * kScale, 0, true}); }
+TEST(ChunkThreads, OneChunkForAll_DropsAreCounted) { RunLoad({3, 1, 2000 * kScale, 0, true}); }
+TEST(ChunkThreads, SlowReader_DropsAreCounted) { RunLoad({4, 8, 30000 * kScale, 2000, false}); }
+TEST(ChunkThreads, StoppedReader_DropsAreCounted) { RunLoad({4, 16, 20000 * kScale, 50000, false}); }
 
-TEST(ChunkThreads, ManyShortThreads) {
+TEST(ChunkThreads, ManyShortThreads_NoRecordIsLost) {
   GuardedSegment owner(64);
   NumberedReader reader(owner.get());
   std::atomic<bool> done{false};

@@ -19,7 +19,7 @@
 namespace tbprof {
 namespace {
 
-TEST(Layout, SizesAndOffsetsAreThoseOfAbi11) {
+TEST(Layout, SizesAndOffsets_EqualThoseOfAbi11) {
   static_assert(kAbiVersion == 11, "a new ABI: write down its numbers here");
   EXPECT_EQ(memcmp(&kSegmentMagic, "TBPRSEG1", 8), 0);
   EXPECT_EQ(sizeof(SegmentHeader), 448u);
@@ -67,7 +67,7 @@ TEST(Layout, SizesAndOffsetsAreThoseOfAbi11) {
   EXPECT_EQ(kSlotsPerChunk, 2048u);
 }
 
-TEST(Layout, PlainStructsOnly) {
+TEST(Layout, Structs_ArePlain) {
   EXPECT_TRUE(std::is_trivially_copyable_v<SegmentHeader> && std::is_standard_layout_v<SegmentHeader>);
   EXPECT_TRUE(std::is_trivially_copyable_v<ThreadSlot> && std::is_standard_layout_v<ThreadSlot>);
   EXPECT_TRUE(std::is_trivially_copyable_v<ProcessSlot> && std::is_standard_layout_v<ProcessSlot>);
@@ -79,7 +79,7 @@ TEST(Layout, PlainStructsOnly) {
 #undef TBPROF_RECORD
 }
 
-TEST(Layout, RecordNumbersAreUniqueAndFitTheTag) {
+TEST(Layout, RecordNumbers_AreUniqueAndFitTheTag) {
   std::map<int, std::string> names;
 #define TBPROF_RECORD(number, Name, fixed_slots, variable, Class) \
   EXPECT_TRUE(names.emplace(number, #Name).second) << #Name;      \
@@ -92,7 +92,7 @@ TEST(Layout, RecordNumbersAreUniqueAndFitTheTag) {
   EXPECT_EQ(names[3], "Span");
 }
 
-TEST(Layout, TagWordIsTheTag) {
+TEST(Layout, TagWord_EqualsTheTag) {
   const uint64_t word = TagWord(0x1234, RecordKind::kModule, 0x56, 0x0789, 0xabcd);
   Tag tag;
   memcpy(&tag, &word, sizeof(tag));
@@ -103,7 +103,7 @@ TEST(Layout, TagWordIsTheTag) {
   EXPECT_EQ(tag.aux, 0xabcd);
 }
 
-TEST(Layout, ChunkWordKeepsItsParts) {
+TEST(Layout, ChunkWord_KeepsItsParts) {
   for (const ChunkState state : {ChunkState::kFree, ChunkState::kOwned, ChunkState::kFull}) {
     for (const uint32_t generation : {0u, 1u, 0x8000u, 0xffffu}) {
       for (const uint32_t thread : {0u, 1u, 4095u, 0xffffffffu}) {
@@ -116,7 +116,7 @@ TEST(Layout, ChunkWordKeepsItsParts) {
   }
 }
 
-TEST(Layout, PartsFollowEachOtherWithoutOverlap) {
+TEST(Layout, Parts_FollowEachOtherWithoutOverlap) {
   for (const uint32_t chunks : {kMinChunks, 65u, 511u, 512u, 513u, 4096u, kMaxChunks}) {
     const SegmentLayout layout = LayoutFor(chunks);
     EXPECT_GE(layout.operations, sizeof(SegmentHeader));
@@ -132,7 +132,7 @@ TEST(Layout, PartsFollowEachOtherWithoutOverlap) {
   EXPECT_EQ(LayoutFor(kMinChunks).thread_slots, 1064960u);
 }
 
-TEST(Layout, SlotsForRoundsUp) {
+TEST(Layout, SlotsFor_RoundsUp) {
   EXPECT_EQ(SlotsFor(0), 0u);
   EXPECT_EQ(SlotsFor(1), 1u);
   EXPECT_EQ(SlotsFor(32), 1u);
@@ -150,9 +150,9 @@ class SegmentCheck : public testing::Test {
   uint64_t bytes_;
 };
 
-TEST_F(SegmentCheck, AcceptsItsOwn) { EXPECT_EQ(CheckSegmentHeader(header_, bytes_), SegmentFault::kNone); }
+TEST_F(SegmentCheck, OwnHeader_IsAccepted) { EXPECT_EQ(CheckSegmentHeader(header_, bytes_), SegmentFault::kNone); }
 
-TEST_F(SegmentCheck, RejectsAnotherSize) {
+TEST_F(SegmentCheck, AnotherSize_IsRejected) {
   EXPECT_EQ(CheckSegmentHeader(header_, 0), SegmentFault::kSize);
   EXPECT_EQ(CheckSegmentHeader(header_, sizeof(SegmentHeader) - 1), SegmentFault::kSize);
   EXPECT_EQ(CheckSegmentHeader(header_, bytes_ - kPage), SegmentFault::kSize);
@@ -161,7 +161,7 @@ TEST_F(SegmentCheck, RejectsAnotherSize) {
   EXPECT_EQ(CheckSegmentHeader(header_, UINT64_MAX), SegmentFault::kSize);
 }
 
-TEST_F(SegmentCheck, RejectsEachWrongField) {
+TEST_F(SegmentCheck, EachWrongField_IsRejected) {
   const std::vector<std::pair<std::string, std::function<void(SegmentHeader*)>>> faults = {
       {"magic", [](SegmentHeader* h) { h->magic ^= 1; }},
       {"no magic", [](SegmentHeader* h) { h->magic = 0; }},
@@ -197,7 +197,7 @@ TEST_F(SegmentCheck, RejectsEachWrongField) {
 }
 
 // Whatever passes the check keeps every part inside the mapping.
-TEST_F(SegmentCheck, RandomHeadersThatPassAreTheirOwn) {
+TEST_F(SegmentCheck, RandomHeadersAccepted_AreOwnOnes) {
   uint64_t state = 1;
   for (int round = 0; round < 200000; ++round) {
     SegmentHeader header = header_;
@@ -213,7 +213,7 @@ TEST_F(SegmentCheck, RandomHeadersThatPassAreTheirOwn) {
   }
 }
 
-TEST_F(SegmentCheck, PartsOfAMappingLieWhereTheHeaderSays) {
+TEST_F(SegmentCheck, PartsOfAMapping_AreAtTheHeadersOffsets) {
   const Segment& segment = owner_.get();
   const auto offset = [&](const void* part) {
     return static_cast<uint64_t>(static_cast<const uint8_t*>(part) - owner_.bytes());

@@ -33,7 +33,7 @@ constexpr uint64_t kMostTicks = (uint64_t{1} << 32) - 1;
 constexpr uint64_t kMostAddress = (uint64_t{1} << 48) - 1;
 constexpr Call kUsual = {0x1234'5678'9abc, 0x8765'4321, 0x7f01'0203'0405, 0x5555'0607'0809, 0, 0};
 
-TEST(CompactSpan, BringsBackWhatFits) {
+TEST(CompactSpan, ValuesThatFit_AreReadBack) {
   const Call calls[] = {
       kUsual,
       {0, 0, 0, 0, 0, 0},
@@ -57,7 +57,7 @@ TEST(CompactSpan, BringsBackWhatFits) {
   }
 }
 
-TEST(CompactSpan, RefusesWhatDoesNot) {
+TEST(CompactSpan, ValuesThatDoNotFit_AreRefused) {
   const auto with = [](auto field, auto value) {
     Call call = kUsual;
     call.*field = value;

@@ -38,7 +38,7 @@ bool Parses(const std::string& text) {
   return ParseSessionVariable(text.c_str(), &session);
 }
 
-TEST(SessionVariableText, Good) {
+TEST(SessionVariableText, ValidText_IsParsed) {
   SessionVariable session;
   ASSERT_TRUE(ParseSessionVariable(kGood, &session));
   EXPECT_STREQ(session.socket_path, "/tmp/tbprof-AbCdEf/s");
@@ -61,7 +61,7 @@ TEST(SessionVariableText, Good) {
   EXPECT_EQ(session.trigger_families, 255u);
 }
 
-TEST(SeccompFiltersTest, CountsWhereTheKernelDoes) {
+TEST(SeccompFiltersTest, SeccompStatus_FiltersAreCounted) {
   EXPECT_EQ(SeccompFilters(""), 0u);
   EXPECT_EQ(SeccompFilters("Name:\tx\nThreads:\t1\n"), 0u);
   EXPECT_EQ(SeccompFilters("Name:\tSeccomp:\t7\nSeccomp:\t0\nSeccomp_filters:\t0\n"), 0u);
@@ -69,7 +69,7 @@ TEST(SeccompFiltersTest, CountsWhereTheKernelDoes) {
   EXPECT_EQ(SeccompFilters("Name:\tx\nSeccomp:\t2\nCpus:\t1\n"), 2u) << "before Linux 5.9";
 }
 
-TEST(SessionVariableText, EveryPrefixIsRefused) {
+TEST(SessionVariableText, EachPrefix_IsRefused) {
   const std::string good = kGood;
   for (size_t length = 0; length + 2 < good.size(); ++length) {
     EXPECT_FALSE(Parses(good.substr(0, length))) << good.substr(0, length);
@@ -77,7 +77,7 @@ TEST(SessionVariableText, EveryPrefixIsRefused) {
   EXPECT_TRUE(Parses(good));
 }
 
-TEST(SessionVariableText, MalformedIsRefused) {
+TEST(SessionVariableText, MalformedText_IsRefused) {
   SessionVariable session;
   EXPECT_FALSE(ParseSessionVariable(nullptr, &session));
   for (const char* text : {"", "4", "4;", ";", "3;/s;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1",
@@ -97,18 +97,18 @@ TEST(SessionVariableText, MalformedIsRefused) {
   EXPECT_FALSE(Parses(With(3, "3"))) << "no such clock";
 }
 
-TEST(SessionVariableText, MoreFieldsAreAnotherVersion) {
+TEST(SessionVariableText, MoreFields_AreAnotherVersion) {
   EXPECT_FALSE(Parses(std::string(kGood) + ";1"));
   EXPECT_FALSE(Parses(std::string(kGood) + ";rubbish"));
 }
 
-TEST(SessionVariableText, LongestPath) {
+TEST(SessionVariableText, LongestPath_IsParsed) {
   EXPECT_TRUE(Parses(With(1, std::string(kMaxSocketPath, 'p'))));
   EXPECT_FALSE(Parses(With(1, std::string(kMaxSocketPath + 1, 'p'))));
   EXPECT_FALSE(Parses("4;" + std::string(100000, 'p')));
 }
 
-TEST(SessionVariableText, Overflow) {
+TEST(SessionVariableText, NumberOverflow_IsRefused) {
   EXPECT_TRUE(Parses(With(2, "ffffffffffffffff")));
   EXPECT_FALSE(Parses(With(2, "10000000000000000")));
   EXPECT_TRUE(Parses(With(5, "18446744073709551615")));
@@ -121,7 +121,7 @@ TEST(SessionVariableText, Overflow) {
   EXPECT_TRUE(Parses(With(9, "4294967295")));
 }
 
-TEST(SessionVariableText, RandomTextsNeverCrash) {
+TEST(SessionVariableText, RandomTexts_DoNotCrash) {
   uint64_t state = 7;
   const auto next = [&] { return state = state * 6364136223846793005 + 1442695040888963407, state >> 33; };
   for (int round = 0; round < 200000; ++round) {
@@ -149,7 +149,7 @@ TEST(SessionVariableText, RandomTextsNeverCrash) {
   }
 }
 
-TEST(SessionVariableText, HelloIsFixed) {
+TEST(SessionVariableText, Hello_HasAFixedLayout) {
   EXPECT_EQ(sizeof(Hello), 32u);
   EXPECT_EQ(memcmp(&kHelloMagic, "TBPHELO1", 8), 0);
 }

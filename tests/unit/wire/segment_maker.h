@@ -122,7 +122,7 @@ class NumberedReader {
  public:
   explicit NumberedReader(const Segment& segment) : segment_(segment), readers_(segment.chunk_count) {}
 
-  // True if there was something. `owner_gone`: chunks of whoever owns them are given up.
+  // True if there was something. `owner_gone`: chunks are given up for their owner.
   bool Pass(bool owner_gone = false) {
     bool work = false;
     for (uint32_t i = 0; i < segment_.chunk_count; ++i) work |= ReadOne(i, owner_gone);

@@ -45,7 +45,7 @@ class AnnotationsTest : public testing::Test {
   void Pop(uint64_t ticks, uint16_t level = kNoLevel, uint16_t domain = 0, uint32_t thread = 1) {
     Say(AnnotationAction::kPop, ticks, 0, level, domain, thread);
   }
-  // `name start-end`, `!` where the end is not its own; in the order in which they were told.
+  // `name start-end`, `!` where the end is not its own; in the order in which they were reported.
   std::string Ranges() {
     annotations_.Finish(kEnd, consume_);
     std::string told;
@@ -61,7 +61,7 @@ class AnnotationsTest : public testing::Test {
   Annotations annotations_;
 };
 
-TEST_F(AnnotationsTest, NestByThreadAndDomain) {
+TEST_F(AnnotationsTest, RangesOfSeveralThreadsAndDomains_NestSeparately) {
   Push(10, 1, 0);
   Push(11, 2, 0, /*domain=*/3);
   Push(12, 3, 1);
@@ -74,13 +74,13 @@ TEST_F(AnnotationsTest, NestByThreadAndDomain) {
   EXPECT_EQ(annotations_.unmatched() + annotations_.ends_lost(), 0u);
 }
 
-TEST_F(AnnotationsTest, AMarkIsAnInstant) {
+TEST_F(AnnotationsTest, Mark_IsAnInstant) {
   Say(AnnotationAction::kMark, 5, 9);
   EXPECT_EQ(Ranges(), "9 5-5");
   EXPECT_EQ(ranges_[0].kind, Annotations::Kind::kMark);
 }
 
-TEST_F(AnnotationsTest, ALostEndDoesNotMoveTheOthers) {
+TEST_F(AnnotationsTest, LostEnd_OtherRangesKeepTheirEnds) {
   Push(10, 1, 0);
   Push(20, 2, 1);
   Push(30, 3, 2);
@@ -90,7 +90,7 @@ TEST_F(AnnotationsTest, ALostEndDoesNotMoveTheOthers) {
   EXPECT_EQ(Ranges(), "3 30-50!, 2 20-50, 1 10-60");
 }
 
-TEST_F(AnnotationsTest, ALostBeginningDoesNotMoveTheOthers) {
+TEST_F(AnnotationsTest, LostBeginning_OtherRangesKeepTheirEnds) {
   Push(10, 1, 0);
   // The beginning of a range at level 1 was lost.
   Pop(20, 1);
@@ -99,7 +99,7 @@ TEST_F(AnnotationsTest, ALostBeginningDoesNotMoveTheOthers) {
   EXPECT_EQ(annotations_.unmatched(), 1u);
 }
 
-TEST_F(AnnotationsTest, EndsOfWhatWasOpenBeforeAreNobodys) {
+TEST_F(AnnotationsTest, EndOfRangeOpenedBeforeRecording_IsUnmatched) {
   Pop(10, 0xffff);  // levels go below what the thread has counted
   Push(20, 1, 0xffff);
   Push(30, 2, 0);
@@ -109,7 +109,7 @@ TEST_F(AnnotationsTest, EndsOfWhatWasOpenBeforeAreNobodys) {
   EXPECT_EQ(Ranges(), "2 30-40, 1 20-50");
 }
 
-TEST_F(AnnotationsTest, WithoutLevelsByOrder) {
+TEST_F(AnnotationsTest, NoLevels_EndsMatchByOrder) {
   Push(10, 1, kNoLevel, 40);
   Push(20, 2, kNoLevel, 40);
   Pop(30, kNoLevel, 40);
@@ -117,13 +117,13 @@ TEST_F(AnnotationsTest, WithoutLevelsByOrder) {
   EXPECT_EQ(Ranges(), "2 20-30, 1 10-40");
 }
 
-TEST_F(AnnotationsTest, OpenAtTheEnd) {
+TEST_F(AnnotationsTest, RangeOpenAtTheEnd_EndsWithTheWindow) {
   Push(10, 1, 0);
   Push(20, 2, 1);
   EXPECT_EQ(Ranges(), "1 10-1000000!, 2 20-1000000!");
 }
 
-TEST_F(AnnotationsTest, ByNumberAcrossThreads) {
+TEST_F(AnnotationsTest, RangeNumber_EndOnAnotherThread_Matches) {
   Say(AnnotationAction::kStart, 10, /*number=*/7, kNoLevel, 0, 1, /*name=*/70);
   Say(AnnotationAction::kStart, 12, 8, kNoLevel, 0, 1, 80);
   Say(AnnotationAction::kEnd, 20, 7, kNoLevel, 0, 2);
@@ -134,7 +134,7 @@ TEST_F(AnnotationsTest, ByNumberAcrossThreads) {
   EXPECT_EQ(annotations_.unmatched(), 1u);
 }
 
-TEST_F(AnnotationsTest, EndsThatAreReadBeforeTheirBeginnings) {
+TEST_F(AnnotationsTest, RangeNumber_EndReadBeforeBeginning_Matches) {
   Say(AnnotationAction::kEnd, 20, /*number=*/7, kNoLevel, 0, 2);
   Say(AnnotationAction::kEnd, 40, 7, kNoLevel, 0, 3);
   Say(AnnotationAction::kEnd, 5, 7, kNoLevel, 0, 3);
@@ -144,7 +144,7 @@ TEST_F(AnnotationsTest, EndsThatAreReadBeforeTheirBeginnings) {
   EXPECT_EQ(annotations_.unmatched(), 1u);
 }
 
-TEST_F(AnnotationsTest, ANumberUsedAgainBeforeItsEndIsRead) {
+TEST_F(AnnotationsTest, RangeNumber_ReusedBeforeItsEndIsRead_Matches) {
   for (const uint64_t start : {10, 30, 50}) {
     Say(AnnotationAction::kStart, start, /*number=*/7, kNoLevel, 0, 1, /*name=*/start);
   }
@@ -158,10 +158,10 @@ class TwoPeriods : public AnnotationsTest {
   TwoPeriods() : AnnotationsTest({{100, 200}, {300, 400}}) {}
 };
 
-TEST_F(TwoPeriods, NothingReachesAcross) {
+TEST_F(TwoPeriods, RangesOpenAtTheEndOfAPeriod_EndWithIt) {
   Push(110, 1, 0);
   Push(150, 2, 1);
-  // Nobody recorded the ends.
+  // The ends were not recorded.
   Push(310, 3, 2);
   Pop(320, 2);
   Pop(330, 1);
@@ -170,7 +170,7 @@ TEST_F(TwoPeriods, NothingReachesAcross) {
   EXPECT_EQ(annotations_.unmatched(), 2u);
 }
 
-TEST(ArmedPeriodsTest, AreThoseWithAnyWindowOpen) {
+TEST(ArmedPeriodsTest, OverlappingWindows_AreOnePeriod) {
   const auto window = [](uint64_t ticks, uint32_t number, WindowEvent event) {
     return WindowFact{ticks, number, event, 0, 0};
   };
@@ -180,8 +180,8 @@ TEST(ArmedPeriodsTest, AreThoseWithAnyWindowOpen) {
   EXPECT_EQ(periods, (ArmedPeriods{{10, 40}, {50, UINT64_MAX}}));
 }
 
-// Whatever comes: each beginning is told once, ends are not before beginnings, and nothing is told twice.
-TEST_F(AnnotationsTest, AnyRecordsAtAll) {
+// Whatever comes: each beginning is reported once, ends are not before beginnings, and nothing is reported twice.
+TEST_F(AnnotationsTest, RandomRecords_EachRangeIsReportedOnce) {
   std::mt19937_64 random(11);
   uint64_t begun = 0, marks = 0;
   for (int i = 0; i < 200'000; ++i) {

@@ -13,14 +13,14 @@
 namespace tbprof {
 namespace {
 
-TEST(CommandLineText, QuotesWhatAShellWouldBreak) {
+TEST(CommandLineText, ShellCharacters_AreQuoted) {
   EXPECT_EQ(CommandLine({}), "");
   EXPECT_EQ(CommandLine({"a", "b-c", "/x/y.z:1,2@3%4*"}), "a b-c /x/y.z:1,2@3%4*");
   EXPECT_EQ(CommandLine({"a b", "", "it's", "$x"}), "'a b' '' 'it'\\''s' '$x'");
   EXPECT_EQ(CommandLine({"a\nb"}), "'a\nb'");
 }
 
-TEST(ProcessNameText, Names) {
+TEST(ProcessNameText, ExecutableAndArguments_GiveTheName) {
   EXPECT_EQ(ProcessName("/usr/bin/ls", {"ls", "-l"}), "ls");
   EXPECT_EQ(ProcessName("/usr/bin/python3.11", {"python", "-u", "/a/train.py", "--x"}), "train.py");
   EXPECT_EQ(ProcessName("/usr/bin/python3", {"python3", "-m", "torch.run", "x"}), "-m torch.run");
@@ -35,7 +35,7 @@ TEST(ProcessNameText, Names) {
 
 int Rank(const std::map<std::string, std::string>& variables) { return RankOf(variables).rank; }
 
-TEST(Ranks, FirstGoodVariableWins) {
+TEST(Ranks, SeveralVariables_FirstValidOneIsUsed) {
   EXPECT_EQ(Rank({}), -1);
   EXPECT_EQ(Rank({{"RANK", "3"}, {"SLURM_PROCID", "1"}}), 3);
   EXPECT_EQ(Rank({{"RANK", "x"}, {"SLURM_PROCID", "1"}, {"SLURM_STEP_ID", "0"}}), 1);
@@ -43,7 +43,7 @@ TEST(Ranks, FirstGoodVariableWins) {
   EXPECT_EQ(Rank({{"LOCAL_RANK", "2"}}), -1) << "says nothing of the other nodes";
 }
 
-TEST(Ranks, EachScheduler) {
+TEST(Ranks, VariablesOfEachScheduler_GiveRankAndWorldSize) {
   struct Case {
     std::map<std::string, std::string> variables;
     int rank, local_rank, world_size;
@@ -71,7 +71,7 @@ TEST(Ranks, EachScheduler) {
   }
 }
 
-TEST(Ranks, Precedence) {
+TEST(Ranks, SeveralSchedulers_MostSpecificIsUsed) {
   const std::map<std::string, std::string> slurm = {
       {"SLURM_PROCID", "1"}, {"SLURM_LOCALID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_STEP_ID", "0"}};
   auto torchrun = slurm;
@@ -92,7 +92,7 @@ TEST(Ranks, Precedence) {
   EXPECT_EQ(Rank({{"NODE_RANK", "1"}, {"LOCAL_RANK", "3"}}), -1) << "the first node's size is not known";
 }
 
-TEST(Ranks, TfConfig) {
+TEST(Ranks, TfConfig_GivesTheRank) {
   const std::string cluster = R"({"cluster": {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"]}, )";
   EXPECT_EQ(Rank({{"TF_CONFIG", cluster + R"("task": {"type": "chief", "index": 0}})"}}), 0);
   EXPECT_EQ(Rank({{"TF_CONFIG", cluster + R"("task": {"type": "worker", "index": 1}})"}}), 2);
@@ -105,7 +105,7 @@ TEST(Ranks, TfConfig) {
   }
 }
 
-TEST(Ranks, List) {
+TEST(Ranks, RankList_ConsecutiveRanks_AreJoined) {
   EXPECT_EQ(RankList({}), "");
   EXPECT_EQ(RankList({3}), "3");
   EXPECT_EQ(RankList({3, 7}), "3,7");
@@ -123,7 +123,7 @@ std::set<int> Chosen(const char* text, int world, int per_node = 8) {
   return chosen;
 }
 
-TEST(RankChoice, Forms) {
+TEST(RankChoice, EachForm_SelectsItsRanks) {
   EXPECT_EQ(Chosen("0", 32), (std::set<int>{0}));
   EXPECT_EQ(Chosen("0,8,16", 32), (std::set<int>{0, 8, 16}));
   EXPECT_EQ(Chosen("0-2,30-99", 32), (std::set<int>{0, 1, 2, 30, 31}));
@@ -134,7 +134,7 @@ TEST(RankChoice, Forms) {
   EXPECT_EQ(Chosen("auto", 17), (std::set<int>{0, 8, 16}));
 }
 
-TEST(RankChoice, RandomIsTheSameForASeed) {
+TEST(RankChoice, Random_SameSeed_SelectsTheSameRanks) {
   const std::set<int> some = Chosen("random:2%job7", 10000);
   EXPECT_EQ(some, Chosen("random:2%job7", 10000));
   EXPECT_NE(some, Chosen("random:2%job8", 10000));
@@ -145,7 +145,7 @@ TEST(RankChoice, RandomIsTheSameForASeed) {
   EXPECT_EQ(Chosen("random:100%", 50).size(), 50u);
 }
 
-TEST(RankChoice, Nonsense) {
+TEST(RankChoice, InvalidText_IsRejected) {
   RankChoice choice;
   for (const char* bad :
        {"", "x", "0,", ",0", "1-", "-1", "3-1", "every:", "every:0", "every:x", "random:", "random:0%", "random:101%",
@@ -159,7 +159,7 @@ TEST(RankChoice, Nonsense) {
 }
 
 // A rank that is not recorded is of no use, and one whose variables are not recorded is not seen by the converter.
-TEST(Ranks, EveryVariableOfTheTableIsRecorded) {
+TEST(Ranks, VariablesOfTheTable_AreAllRecorded) {
   const auto recorded = [](const std::string& name) {
     return name.empty() || std::any_of(std::begin(kRankVariables), std::end(kRankVariables),
                                        [&](const char* variable) { return name == variable; });

@@ -114,7 +114,7 @@ void AddRecord(std::mt19937* random, SpoolMaker* spool) {
   }
 }
 
-// All that chunks say, in an order.
+// All facts of chunks, in an order.
 std::string TextOf(const SpoolFacts& facts) {
   std::string text = "records " + std::to_string(facts.records) + " corrupt " + std::to_string(facts.corrupt_records) +
                      " unknown " + std::to_string(facts.unknown_records) + " lost " +
@@ -161,7 +161,7 @@ size_t PassedOver(const std::string& bytes) {
   return passed;
 }
 
-TEST(ChunkSummary, SaysWhatItsChunkSays) {
+TEST(ChunkSummary, RandomChunks_FactsEqualThoseOfTheRecords) {
   size_t passed = 0;
   for (uint32_t seed = 0; seed < 600; ++seed) {
     std::mt19937 random(seed);
@@ -184,7 +184,7 @@ TEST(ChunkSummary, SaysWhatItsChunkSays) {
   EXPECT_GT(passed, 600u * 10);
 }
 
-TEST(ChunkSummary, AnExecThatFailedIsReadItself) {
+TEST(ChunkSummary, FailedExec_ChunkIsReadWhole) {
   SpoolMaker spool = One();
   spool.Chunk(1, 1, 1).Span(kExecve, 2000, 5, 0, -1, ENOENT).EndChunk();
   EXPECT_EQ(PassedOver(spool.Bytes()), 1u);
@@ -192,7 +192,7 @@ TEST(ChunkSummary, AnExecThatFailedIsReadItself) {
 }
 
 // At each byte of a frame that is passed over, and behind it.
-TEST(ChunkSummary, DamageInWhatWasPassedOverIsSeen) {
+TEST(ChunkSummary, DamageInASkippedFrame_IsDetected) {
   SpoolMaker spool = One();
   const size_t begin = spool.Bytes().size();
   spool.Chunk(1, 1, 1);

@@ -13,12 +13,12 @@ namespace {
 
 constexpr uint64_t kUnix = 1'700'000'000'000'000'000;
 
-TEST(ClockMap, NoPairIsAnError) {
+TEST(ClockMap, Finish_NoPair_Fails) {
   ClockMap map;
   EXPECT_FALSE(map.Finish());
 }
 
-TEST(ClockMap, OnePairTakesTicksForNanoseconds) {
+TEST(ClockMap, OnePair_ATickIsANanosecond) {
   ClockMap map;
   map.Add({1000, 77, kUnix});
   ASSERT_TRUE(map.Finish());
@@ -30,7 +30,7 @@ TEST(ClockMap, OnePairTakesTicksForNanoseconds) {
   EXPECT_EQ(map.breaks(), 0u);
 }
 
-TEST(ClockMap, ACounterOfThreeGigahertz) {
+TEST(ClockMap, CounterOfThreeGigahertz_IsConverted) {
   ClockMap map;
   // 3 ticks per nanosecond, a pair each second.
   for (uint64_t s = 0; s <= 100; ++s)
@@ -46,7 +46,7 @@ TEST(ClockMap, ACounterOfThreeGigahertz) {
   EXPECT_EQ(map.breaks(), 0u);
 }
 
-TEST(ClockMap, DriftIsFollowedBetweenPairs) {
+TEST(ClockMap, DriftBetweenPairs_IsFollowed) {
   ClockMap map;
   // The counter runs 20 ppm fast in the first half and 20 ppm slow in the second.
   uint64_t ticks = 0;
@@ -66,7 +66,7 @@ TEST(ClockMap, DriftIsFollowedBetweenPairs) {
   EXPECT_EQ(map.breaks(), 0u) << "20 us in a second are drift, not a break";
 }
 
-TEST(ClockMap, ABreakIsCountedAndNotSmeared) {
+TEST(ClockMap, Break_IsCountedAndLimitedToItsInterval) {
   ClockMap map;
   // A suspend: the counter stands still for 500 ms between the fifth and the sixth second.
   for (uint64_t s = 0; s <= 1000; ++s) {
@@ -80,7 +80,7 @@ TEST(ClockMap, ABreakIsCountedAndNotSmeared) {
   EXPECT_NEAR(static_cast<double>(map.ToPs(1 + 900'000'000'000 - 500'000'000)), 9e14, 1e9) << "behind it: as it is";
 }
 
-TEST(ClockMap, AWallClockThatIsSet) {
+TEST(ClockMap, WallClockThatIsSet_LeavesDurations) {
   constexpr uint64_t kSecond = 1'000'000'000;
   for (const int64_t step : {int64_t{3600}, int64_t{-3600}}) {
     ClockMap map;
@@ -94,13 +94,13 @@ TEST(ClockMap, AWallClockThatIsSet) {
     EXPECT_EQ(map.UnixNs(1 + 15 * kSecond + 7), kUnix + 15 * kSecond + 7 + static_cast<uint64_t>(step * 1'000'000'000));
     EXPECT_EQ(map.UnixNs(1 + 30 * kSecond), kUnix + 30 * kSecond + static_cast<uint64_t>(step * 1'000'000'000));
     EXPECT_EQ(map.UnixNs(0), kUnix - 1);
-    // Lengths of time do not know of it.
+    // Lengths of time do not depend on it.
     EXPECT_EQ(map.ToPs(1 + 20 * kSecond), 20'000'000'000'000);
     EXPECT_EQ(map.breaks(), 0u);
   }
 }
 
-TEST(ClockMap, PairsThatRunBackwardsAreLeftOut) {
+TEST(ClockMap, PairsThatRunBackwards_AreLeftOut) {
   ClockMap map;
   map.Add({1000, 1000, kUnix});
   map.Add({900, 2000, kUnix});
@@ -112,7 +112,7 @@ TEST(ClockMap, PairsThatRunBackwardsAreLeftOut) {
   EXPECT_DOUBLE_EQ(map.ns_per_tick(), 1.0);
 }
 
-TEST(ClockMap, AnyPairsAndAnyTicksAreDefinedAndMonotone) {
+TEST(ClockMap, RandomPairsAndTicks_AreDefinedAndMonotone) {
   std::mt19937_64 random(3);
   for (int round = 0; round < 3000; ++round) {
     ClockMap map;

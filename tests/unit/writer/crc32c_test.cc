@@ -22,7 +22,7 @@ uint32_t Reference(uint32_t crc, const std::string& bytes) {
 }
 
 // RFC 3720, B.4.
-TEST(Crc32c, PublishedVectors) {
+TEST(Crc32c, PublishedVectors_GiveThePublishedSums) {
   EXPECT_EQ(Crc32c(0, "123456789", 9), 0xe3069283u);
   EXPECT_EQ(Crc32c(0, std::string(32, '\0').data(), 32), 0x8a9136aau);
   EXPECT_EQ(Crc32c(0, std::string(32, '\xff').data(), 32), 0x62a8ab43u);
@@ -32,7 +32,7 @@ TEST(Crc32c, PublishedVectors) {
   EXPECT_EQ(Crc32c(0, nullptr, 0), 0u);
 }
 
-TEST(Crc32c, EveryLengthAlignmentAndSplit) {
+TEST(Crc32c, EachLengthAlignmentAndSplit_GivesTheSameSum) {
   std::mt19937 random(2);
   std::string bytes(300, '\0');
   for (char& c : bytes) c = static_cast<char>(random());
@@ -48,7 +48,7 @@ TEST(Crc32c, EveryLengthAlignmentAndSplit) {
 }
 
 // Where several lanes are joined.
-TEST(Crc32c, LongOnes) {
+TEST(Crc32c, LongInput_EqualsTheReference) {
   std::mt19937 random(3);
   std::string bytes(70'000, '\0');
   for (char& c : bytes) c = static_cast<char>(random());

@@ -24,14 +24,14 @@ std::vector<Sized> Kept(const std::vector<Sized>& events, uint64_t most, LengthC
   return kept;
 }
 
-TEST(EventBudget, KeepsAllWhereThereIsRoom) {
+TEST(EventBudget, EventsWithinTheBudget_AreAllKept) {
   LengthCut cut;
   EXPECT_EQ(Kept({{0, 1}, {5, 2}, {1'000'000, 3}}, 3, &cut).size(), 3u);
   EXPECT_FALSE(cut.cuts());
   EXPECT_TRUE(cut.Keeps(0, 0));
 }
 
-TEST(EventBudget, KeepsTheLongestOfManyLengths) {
+TEST(EventBudget, EventsOfManyLengths_LongestAreKept) {
   std::vector<Sized> events;
   for (uint64_t i = 0; i < 100'000; ++i) events.push_back({100 + i * 17, i * 31});
   LengthCut cut;
@@ -43,7 +43,7 @@ TEST(EventBudget, KeepsTheLongestOfManyLengths) {
   for (const Sized& event : events) EXPECT_EQ(cut.Keeps(event.length, event.start), event.length >= cut.shortest());
 }
 
-TEST(EventBudget, KeepsAnEvenPartOfOneLength) {
+TEST(EventBudget, EventsOfOneLength_AnEvenPartIsKept) {
   std::vector<Sized> events;
   for (uint64_t i = 0; i < 100'000; ++i) events.push_back({2000, i * 2500});
   LengthCut cut;
@@ -57,7 +57,7 @@ TEST(EventBudget, KeepsAnEvenPartOfOneLength) {
 }
 
 // A stream is cut again and again: what a later cut keeps, each earlier one has kept.
-TEST(EventBudget, LaterCutsKeepPartsOfEarlierOnes) {
+TEST(EventBudget, RepeatedCuts_KeepSubsetsOfEarlierOnes) {
   std::mt19937_64 random(3);
   LengthCut cut, before;
   std::vector<Sized> events;
@@ -74,7 +74,7 @@ TEST(EventBudget, LaterCutsKeepPartsOfEarlierOnes) {
   EXPECT_GE(events.size(), 5000u);
 }
 
-TEST(EventBudget, CutsToNothingAndAcrossAllLengths) {
+TEST(EventBudget, BudgetOfZeroAndAllLengths_AreRespected) {
   std::vector<Sized> events;
   for (int bit = 0; bit < 64; ++bit) events.push_back({uint64_t{1} << bit, uint64_t{1} << bit});
   LengthCut cut;

@@ -41,7 +41,7 @@ EventFileFacts Read(const std::string& content, const EventFileLimits& limits = 
 using End = EventFileFacts::End;
 
 // The bytes that TensorFlow's writer makes.
-TEST(EventFile, ReadsTheFileOfARealWriter) {
+TEST(EventFile, FileOfTensorFlowsWriter_IsRead) {
   const std::string hex = "1800000000000000a37f4b2209000010c15bc0da411a0d627261696e2e4576656e743a32a3e0d0ef";
   std::string bytes;
   for (size_t i = 0; i < hex.size(); i += 2) bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
@@ -52,7 +52,7 @@ TEST(EventFile, ReadsTheFileOfARealWriter) {
   EXPECT_DOUBLE_EQ(facts.first_wall, 1795256068.25);
 }
 
-TEST(EventFile, CountsTagsStepsAndTimes) {
+TEST(EventFile, TagsStepsAndTimes_AreCounted) {
   std::string file = Version();
   for (uint64_t step = 5; step < 105; ++step) file += Scalar("loss", step, static_cast<double>(step));
   file += Scalar("accuracy", 7, 200);
@@ -72,7 +72,7 @@ TEST(EventFile, CountsTagsStepsAndTimes) {
   EXPECT_EQ(facts.first_wall, 1);
 }
 
-TEST(EventFile, NoticesThatStepsGoBack) {
+TEST(EventFile, StepsThatGoBack_AreReported) {
   const EventFileFacts facts = Read(Scalar("a", 1) + Scalar("a", 900) + Scalar("a", 3) + Scalar("a", 2));
   const TagFacts& tag = facts.tags.at("a");
   EXPECT_TRUE(tag.goes_back);
@@ -80,7 +80,7 @@ TEST(EventFile, NoticesThatStepsGoBack) {
   EXPECT_EQ(tag.back_to, 3);
 }
 
-TEST(EventFile, ACutRecordIsTruncatedWhereverItIsCut) {
+TEST(EventFile, RecordCutAnywhere_IsTruncated) {
   const std::string whole = Version() + Scalar("a", 1);
   const std::string last = Scalar("a", 2);
   for (size_t cut = 1; cut < last.size(); ++cut) {
@@ -91,7 +91,7 @@ TEST(EventFile, ACutRecordIsTruncatedWhereverItIsCut) {
   }
 }
 
-TEST(EventFile, AnyWrongBitEndsTheReading) {
+TEST(EventFile, FlippedBit_EndsTheReading) {
   const std::string first = Version();
   const std::string middle = Scalar("a", 1);
   const std::string file = first + middle + Scalar("a", 2);
@@ -106,7 +106,7 @@ TEST(EventFile, AnyWrongBitEndsTheReading) {
   }
 }
 
-TEST(EventFile, HostileLengthsAreNoTrouble) {
+TEST(EventFile, HostileLengths_AreCorruptOrTruncated) {
   for (const uint64_t length :
        {~uint64_t{0}, ~uint64_t{0} - 12, uint64_t{1} << 63, uint64_t{1} << 40, uint64_t{1} << 31}) {
     std::string file = Raw(length);
@@ -117,7 +117,7 @@ TEST(EventFile, HostileLengthsAreNoTrouble) {
   }
 }
 
-TEST(EventFile, ARecordThatIsNoEventIsCorrupt) {
+TEST(EventFile, RecordThatIsNoEvent_IsCorrupt) {
   for (const std::string& data :
        {std::string("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"), std::string("\x07"), Field(5, "\x0a\x7f"),
         std::string("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), std::string("\x09\x01")}) {
@@ -126,7 +126,7 @@ TEST(EventFile, ARecordThatIsNoEventIsCorrupt) {
   EXPECT_EQ(Read(Record("")).end, End::kClean);  // the empty message
 }
 
-TEST(EventFile, KindsOfRecords) {
+TEST(EventFile, KindsOfRecords_AreCounted) {
   EXPECT_EQ(Read(Record(Event(1, 0, Field(4, "graph")))).graphs, 1u);
   EXPECT_EQ(Read(Record(Event(1, 0, Field(9, "meta")))).graphs, 1u);
   EXPECT_EQ(Read(Record(Event(1, 0, Field(5, "")))).summaries, 0u);  // a summary without a value
@@ -137,7 +137,7 @@ TEST(EventFile, KindsOfRecords) {
   EXPECT_EQ(bad.end, End::kClean);
 }
 
-TEST(EventFile, AHugeValueIsNotHeldWhole) {
+TEST(EventFile, HugeValue_IsReadInParts) {
   const std::string image(5 << 20, 'x');
   const EventFileFacts facts = Read(Record(Event(3, 4, Field(5, Value("image", Field(4, image))))) + Scalar("b", 1));
   EXPECT_EQ(facts.end, End::kClean);
@@ -148,7 +148,7 @@ TEST(EventFile, AHugeValueIsNotHeldWhole) {
   EXPECT_EQ(Read(broken).end, End::kCorrupt);
 }
 
-TEST(EventFile, OfALargeFileBothEndsAreRead) {
+TEST(EventFile, LargeFile_BothEndsAreRead) {
   std::string file = Version();
   for (uint64_t step = 1; step <= 20000; ++step) file += Scalar("loss", step);
   EventFileLimits limits;
@@ -172,8 +172,8 @@ TEST(EventFile, OfALargeFileBothEndsAreRead) {
   EXPECT_EQ(Read(noise, limits).tags.at("loss").first_step, 1);
 }
 
-// Each length fits, and says that a megabyte belongs to it.
-TEST(EventFile, SearchingForARecordIsBounded) {
+// Each length fits, as if a megabyte belonged to it.
+TEST(EventFile, SearchForARecord_IsBounded) {
   EventFileLimits limits;
   limits.whole = 1 << 20;
   limits.part = 8 << 20;
@@ -187,7 +187,7 @@ TEST(EventFile, SearchingForARecordIsBounded) {
   EXPECT_LT(facts.bytes_read, 8 * limits.part);
 }
 
-TEST(EventFile, TagsAreBounded) {
+TEST(EventFile, ManyTags_AreBounded) {
   std::string file;
   for (int i = 0; i < 100; ++i) file += Scalar("tag" + std::to_string(i), 1);
   EventFileLimits limits;
@@ -198,7 +198,7 @@ TEST(EventFile, TagsAreBounded) {
   EXPECT_EQ(Read(Scalar(std::string(10000, 't'), 1)).tags.begin()->first.size(), 256u);
 }
 
-TEST(EventFile, AnUnreadableFileIsSaidToBe) {
+TEST(EventFile, UnreadableFile_IsReportedWithItsError) {
   const int fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const EventFileFacts facts = ReadEventFile(fd, 1000, EventFileLimits());
   close(fd);
@@ -206,7 +206,7 @@ TEST(EventFile, AnUnreadableFileIsSaidToBe) {
   EXPECT_EQ(facts.error, EISDIR);
 }
 
-TEST(EventFile, WriterOfAName) {
+TEST(EventFile, FileName_GivesItsWriter) {
   EXPECT_EQ(EventFileWriter("events.out.tfevents.1700000000.node1.1234.0"), "node1.1234");
   EXPECT_EQ(EventFileWriter("events.out.tfevents.1700000000.node1.1234.0.v2"), "node1.1234");
   EXPECT_EQ(EventFileWriter("events.out.tfevents.1700000000.node1.example.com.1234.0"), "node1.example.com.1234");
@@ -225,7 +225,7 @@ XspaceFacts Skim(const std::string& content) {
 
 std::string Named(int field, const std::string& name) { return Field(field, Field(2, Field(2, name))); }
 
-TEST(XspaceSkim, PlanesAndMessages) {
+TEST(XspaceSkim, PlanesAndMessages_AreReported) {
   const std::string event = Field(3, Field(2, "thread") + Field(4, "\x08\x01"));
   const XspaceFacts facts = Skim(Plane("/host:CPU", event + event) + Plane("/device:GPU:0", Field(3, "")) +
                                  Field(2, "e1") + Field(2, "e2") + Field(3, "w") + Field(4, "host"));
@@ -241,7 +241,7 @@ TEST(XspaceSkim, PlanesAndMessages) {
   EXPECT_TRUE(Skim("").parsed);
 }
 
-TEST(XspaceSkim, WhatToolsDependOn) {
+TEST(XspaceSkim, NamesThatToolsNeed_AreFound) {
   EXPECT_TRUE(Skim(Plane("/host:metadata", Named(5, "Hlo Proto"))).has_hlo);
   EXPECT_FALSE(Skim(Plane("/host:CPU", Named(5, "Hlo Proto"))).has_hlo);
   EXPECT_TRUE(Skim(Plane("/device:TPU:0", Named(5, "counter_value"))).has_counters);
@@ -250,7 +250,7 @@ TEST(XspaceSkim, WhatToolsDependOn) {
   EXPECT_TRUE(Skim(Field(1, Named(5, "Hlo Proto") + Field(2, "/host:metadata"))).has_hlo);
 }
 
-TEST(XspaceSkim, ACutFileIsTruncatedAndNoiseIsNot) {
+TEST(XspaceSkim, CutFile_IsTruncatedAndNoiseIsNot) {
   const std::string whole = Plane("/host:CPU", Field(3, std::string(1000, 'x'))) + Field(2, "error");
   EXPECT_FALSE(Skim(whole.substr(0, 10)).parsed);
   size_t truncated = 0;
@@ -269,7 +269,7 @@ TEST(XspaceSkim, ACutFileIsTruncatedAndNoiseIsNot) {
   EXPECT_FALSE(inner.truncated);
 }
 
-TEST(XspaceSkim, ManyFieldsAreBounded) {
+TEST(XspaceSkim, ManyFields_AreBounded) {
   std::string fields;
   for (int i = 0; i < 2'000'000; ++i) fields += std::string("\x12\x00", 2);
   const XspaceFacts facts = Skim(fields);
@@ -278,7 +278,7 @@ TEST(XspaceSkim, ManyFieldsAreBounded) {
   EXPECT_LE(facts.errors.size(), 16u);
 }
 
-TEST(FieldReader, GivesTheBeginningOfWhatIsCut) {
+TEST(FieldReader, CutMessage_BeginningIsReturned) {
   const std::string message = Field(1, "tag") + Field(8, std::string(100, 'x'));
   FieldReader reader(std::string_view(message).substr(0, 20), message.size());
   ASSERT_TRUE(reader.Next());

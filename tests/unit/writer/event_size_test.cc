@@ -60,7 +60,7 @@ class EventSize : public testing::Test {
   StringId place_ = 0, path_ = 0, shapes_ = 0;
 };
 
-TEST_F(EventSize, IsWhatTheFileGetsLongerBy) {
+TEST_F(EventSize, EachKindOfEvent_EqualsTheBytesInTheFile) {
   const EventType lock{"pthread_mutex_lock", EventFamily::kLock, ObjectKind::kAddress, ValueKind::kNone};
   Expect(lock, {}, "an instant");
   Expect(lock, {.duration_ps = 90}, "short");

@@ -13,7 +13,7 @@
 namespace tbprof {
 namespace {
 
-TEST(ReadAll, ThereIsRoomForMoreOrLess) {
+TEST(ReadAll, MoreOrLessRoomThanBytes_ReadsUpToTheEnd) {
   std::string path = std::filesystem::temp_directory_path().string() + "/file_ops_test.XXXXXX";
   const FileDescriptor made(mkstemp(path.data()));
   ASSERT_GE(made.get(), 0);
@@ -27,7 +27,7 @@ TEST(ReadAll, ThereIsRoomForMoreOrLess) {
   }
 }
 
-TEST(ReadAll, AnErrorIsNotTheEnd) {
+TEST(ReadAll, ReadError_IsNotTheEnd) {
   const FileDescriptor file(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   std::string bytes(10, 'x');
   const absl::Status status = ReadAll(file.get(), &bytes, "/");

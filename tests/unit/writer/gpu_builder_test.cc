@@ -51,7 +51,7 @@ const GpuStream* StreamNumber(const Timeline& timeline, uint32_t number) {
   return nullptr;
 }
 
-TEST(GpuBuilder, NodesOfGraphsByThreadAndTime) {
+TEST(GpuBuilder, GraphNodes_AreOrderedByThreadAndTime) {
   SpoolMaker spool = GpuProcess();
   spool.EndChunk();
   spool.Thread(1, 3, 1, 103, 20);
@@ -72,7 +72,7 @@ TEST(GpuBuilder, NodesOfGraphsByThreadAndTime) {
   EXPECT_EQ(timeline.corrupt_records, 0u);
 }
 
-TEST(GpuBuilder, TrainingOnOneDevice) {
+TEST(GpuBuilder, TrainingOnOneDevice_HasPlaneStreamsAndLaunches) {
   const Timeline timeline = Build(GpuTraining());
   ASSERT_EQ(timeline.gpu_devices.size(), 1u);
   const GpuDevice& device = timeline.gpu_devices[0];
@@ -113,7 +113,7 @@ TEST(GpuBuilder, TrainingOnOneDevice) {
   }
 }
 
-TEST(GpuBuilder, LeavesSpools) {
+TEST(GpuBuilder, SpoolsForOtherTests_AreWritten) {
   const char* directory = getenv("TBPROF_WRITE_GPU_SPOOLS");
   const auto leave = [&](const char* name, const SpoolMaker& spool) {
     Build(spool);
@@ -175,7 +175,7 @@ TEST(GpuBuilder, LeavesSpools) {
   std::ofstream(std::string(directory) + "/steps/node1.xplane.pb", std::ios::binary) << sink.bytes();
 }
 
-TEST(GpuBuilder, WrappedNumbersAreToldApartByTime) {
+TEST(GpuBuilder, WrappedCorrelationNumbers_AreSeparatedByTime) {
   SpoolMaker spool = GpuProcess();
   for (const uint64_t at : {10 * kMs, 30 * kMs}) {
     spool.Api(kLaunchCallback, kMainTid, Gpu(at), kMs, 77);
@@ -200,7 +200,7 @@ TEST(GpuBuilder, WrappedNumbersAreToldApartByTime) {
   }
 }
 
-TEST(GpuBuilder, TwoProcessesOnOneDeviceShareItsPlane) {
+TEST(GpuBuilder, TwoProcessesOnOneDevice_ShareItsPlane) {
   SpoolMaker spool = GpuTraining(1);
   spool.Segment(2, {}).Process(2, SpoolMaker::MakeProcess(1, 200, 10)).Thread(2, 1, 1, 200, 10);
   spool.Chunk(2, 1, 1).Info(ProcessInfoKey::kExecutable, "/usr/bin/helper");
@@ -221,7 +221,7 @@ TEST(GpuBuilder, TwoProcessesOnOneDeviceShareItsPlane) {
   EXPECT_EQ(numbers.size(), events);
 }
 
-TEST(GpuBuilder, DevicesAreToldApartByTheirIdentity) {
+TEST(GpuBuilder, DevicesOfOneNumber_AreSeparatedByIdentity) {
   SpoolMaker spool = GpuTraining(1);
   spool.Segment(2, {}).Process(2, SpoolMaker::MakeProcess(1, 200, 10)).Thread(2, 1, 1, 200, 10);
   // Under CUDA_VISIBLE_DEVICES each process calls its own number 0.
@@ -233,7 +233,7 @@ TEST(GpuBuilder, DevicesAreToldApartByTheirIdentity) {
   EXPECT_EQ(timeline.gpu_devices[1].name, "other");
 }
 
-TEST(GpuBuilder, WhatOverlapsOnAStreamGetsALineOfItsOwn) {
+TEST(GpuBuilder, WorkThatOverlapsOnAStream_HasALineOfItsOwn) {
   SpoolMaker spool = GpuProcess();
   spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(14 * kMs), 1).Kernel(0, 7, kGemm, Gpu(12 * kMs), Gpu(16 * kMs), 2);
   spool.Kernel(0, 7, kRelu, Gpu(12 * kMs), Gpu(13 * kMs), 3).Kernel(0, 7, kRelu, Gpu(13 * kMs), Gpu(20 * kMs), 4);
@@ -243,7 +243,7 @@ TEST(GpuBuilder, WhatOverlapsOnAStreamGetsALineOfItsOwn) {
   EXPECT_EQ(timeline.gpu_devices[0].busy_ps, 10'000'000'000);
 }
 
-TEST(GpuBuilder, NoTimeStampsAndNoEndAreSaid) {
+TEST(GpuBuilder, WorkWithoutTimesOrEnd_IsAWarning) {
   SpoolMaker spool = GpuProcess();
   spool.Kernel(0, 7, kGemm, 0, 0, 1).Kernel(0, 7, kGemm, 0, 0, 2);
   spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(12 * kMs), 3).Kernel(0, 7, kRelu, Gpu(40 * kMs), 0, 4);
@@ -260,7 +260,7 @@ TEST(GpuBuilder, NoTimeStampsAndNoEndAreSaid) {
   EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("1 had not ended")));
 }
 
-TEST(GpuBuilder, CallsOfUnknownThreadsSynchronizationAndOverhead) {
+TEST(GpuBuilder, UnknownThreadsSynchronizationAndOverhead_HaveLines) {
   SpoolMaker spool = GpuProcess();
   spool.Api(kSyncCallback, 4711, Gpu(10 * kMs), 5 * kMs, 5, false, 2);
   spool.GpuSpan(GpuSpanKind::kSynchronization, 4, Gpu(10 * kMs + 10), Gpu(15 * kMs - 10), 5, 0, UINT32_MAX);
@@ -281,7 +281,7 @@ TEST(GpuBuilder, CallsOfUnknownThreadsSynchronizationAndOverhead) {
 }
 
 // What is in use was allocated in a part that the spool has dropped, or given back there.
-TEST(GpuBuilder, DeviceMemoryOfDroppedParts) {
+TEST(GpuBuilder, DroppedParts_DeviceMemoryIsCarriedOver) {
   SpoolMaker spool = GpuProcess();
   spool.GpuMemory(0, GpuMemoryOperation::kAllocation, 0x1, 1 << 20, Gpu(10 * kMs)).EndChunk();
   const PartFact dropped{1, 0, 20 * kMs, 60 * kMs, 4, 1000};
@@ -318,7 +318,7 @@ TEST(GpuBuilder, DeviceMemoryOfDroppedParts) {
 }
 
 // On lines of the host, whatever it is; in the totals by device.
-TEST(GpuBuilder, UnifiedMemory) {
+TEST(GpuBuilder, UnifiedMemory_IsOnLinesOfTheHostAndInTotals) {
   SpoolMaker spool = GpuProcess();
   spool.GpuUnified(GpuUnifiedKind::kToDevice, 0, 4096, Gpu(10 * kMs), Gpu(11 * kMs), 2);
   spool.GpuUnified(GpuUnifiedKind::kToDevice, 0, 8192, Gpu(12 * kMs), Gpu(13 * kMs), 1);
@@ -327,7 +327,7 @@ TEST(GpuBuilder, UnifiedMemory) {
   spool.GpuUnified(GpuUnifiedKind::kDeviceFault, 0, 3, Gpu(10 * kMs), Gpu(11 * kMs), 2);
   spool.GpuUnified(GpuUnifiedKind::kThrottling, kNoDevice, 0, Gpu(16 * kMs), Gpu(17 * kMs), 1);
   spool.GpuUnified(GpuUnifiedKind::kThrashing, 0, 4096, Gpu(18 * kMs), 0);
-  // Not what CUPTI can have said.
+  // Not what CUPTI can have recorded.
   spool.GpuUnified(static_cast<GpuUnifiedKind>(77), 0, 1, Gpu(18 * kMs), 0);
   spool.GpuUnified(GpuUnifiedKind::kToDevice, 0, 1, Gpu(18 * kMs), Gpu(17 * kMs));
   const Timeline timeline = Build(spool.EndChunk().End(50 * kMs));
@@ -367,7 +367,7 @@ TEST(GpuBuilder, UnifiedMemory) {
   EXPECT_TRUE(timeline.wait_sites.empty()) << "an instant is no wait";
 }
 
-TEST(GpuBuilder, GraphsSetsAndNamesOfStreams) {
+TEST(GpuBuilder, GraphsSetsAndStreams_AreNamed) {
   SpoolMaker spool = GpuProcess();
   spool.GpuName(GpuNameKind::kStream, 7, "forward");
   spool.GpuSpan(GpuSpanKind::kGraph, 0, Gpu(10 * kMs), Gpu(15 * kMs), 5, 3);
@@ -387,7 +387,7 @@ TEST(GpuBuilder, GraphsSetsAndNamesOfStreams) {
   EXPECT_THAT(GpuEventName(timeline, StreamNumber(timeline, 9)->events[0]), testing::StartsWith("ncclDevKernel"));
 }
 
-TEST(GpuBuilder, NamesOfStreamsAreOfTheirDevices) {
+TEST(GpuBuilder, StreamNames_BelongToTheirDevice) {
   SpoolMaker spool = GpuProcess();
   spool.GpuName(GpuNameKind::kStream, StreamOnDevice(0, 7), "of the first");
   spool.GpuName(GpuNameKind::kStream, StreamOnDevice(1, 7), "of the second");
@@ -404,7 +404,7 @@ TEST(GpuBuilder, NamesOfStreamsAreOfTheirDevices) {
   EXPECT_EQ(names, expected);
 }
 
-TEST(GpuBuilder, MemoryInUseIsACounterOfItsDevice) {
+TEST(GpuBuilder, MemoryInUse_IsACounterOfItsDevice) {
   SpoolMaker spool = GpuTraining(1);
   spool.Chunk(1, 1, 2);
   spool.GpuMemory(0, GpuMemoryOperation::kRelease, 0x9, 77, Gpu(5 * kMs));
@@ -421,7 +421,7 @@ TEST(GpuBuilder, MemoryInUseIsACounterOfItsDevice) {
   EXPECT_EQ(track->samples.size(), 4u);
 }
 
-TEST(GpuBuilder, KernelsAreCutLastAndTotalsStayWhole) {
+TEST(GpuBuilder, OverBudget_KernelsAreCutLastAndTotalsStayWhole) {
   SpoolMaker spool = GpuProcess();
   constexpr uint64_t kCount = 3000;
   for (uint64_t i = 0; i < kCount; ++i) {
@@ -455,7 +455,7 @@ TEST(GpuBuilder, KernelsAreCutLastAndTotalsStayWhole) {
   }
 }
 
-TEST(GpuBuilder, BudgetKeepsAnEvenPartOfKernelsOfOneLength) {
+TEST(GpuBuilder, KernelsOfOneLength_BudgetKeepsAnEvenPart) {
   SpoolMaker spool = GpuProcess();
   constexpr uint64_t kCount = 6000;
   for (uint64_t i = 0; i < kCount; ++i) {
@@ -479,7 +479,7 @@ TEST(GpuBuilder, BudgetKeepsAnEvenPartOfKernelsOfOneLength) {
 }
 
 // A process that has ended before what is shown counts in totals, and so does what was in dropped parts.
-TEST(GpuBuilder, TotalsAreOfTheWholeRun) {
+TEST(GpuBuilder, DroppedPartsAndEndedProcesses_AreInTheTotals) {
   SpoolMaker spool = GpuProcess();
   const auto raw = [&](FrameType type, const auto& fact, const std::vector<GpuTotalRow>& rows = {}) {
     std::string payload(reinterpret_cast<const char*>(&fact), sizeof(fact));
@@ -506,7 +506,7 @@ TEST(GpuBuilder, TotalsAreOfTheWholeRun) {
       {1, 1, GpuTotalKind::kWait, 0, 1, 5, 0, 9 * kMs, 4 * kMs, 0, 0},
       {1, 1, GpuTotalKind::kBusy, 0, 0, 0, 0, 30 * kMs, 0, 0, 0},
       {1, 2, GpuTotalKind::kKernel, 0, kGemm, 6, 0, 6 * kMs, kMs, 0, 0},
-      // Longer than the run, shorter than its longest, of no kind, of a process that said nothing of a GPU.
+      // Longer than the run, shorter than its longest, of no kind, of a process without a GPU.
       {1, 1, GpuTotalKind::kKernel, 0, kRelu, 1, 0, 3'600'000 * kMs, 3'600'000 * kMs, 0, 0},
       {1, 1, GpuTotalKind::kKernel, 0, kRelu, 0, 0, 5, 0, 0, 0},
       {1, 1, static_cast<GpuTotalKind>(77), 0, kRelu, 1, 0, 1, 1, 0, 0},
@@ -545,11 +545,11 @@ TEST(GpuBuilder, TotalsAreOfTheWholeRun) {
   EXPECT_EQ(timeline.gpu_streams[0].events.size(), 1u);
 }
 
-TEST(GpuBuilder, AJumpOfTheClockKeepsTheOrderOfCallAndKernel) {
+TEST(GpuBuilder, ClockJump_KernelsStayBehindTheirCalls) {
   SpoolMaker spool = GpuProcess();
   constexpr uint64_t kJump = 100 * kMs;
   spool.GpuClock(10 * kMs, Gpu(10 * kMs));
-  // Called after the clock was set back, run by what the device says before.
+  // Called after the clock was set back, run before it by the device's time.
   spool.Api(kLaunchCallback, kMainTid, Gpu(18 * kMs - kJump), kMs, 5);
   spool.Kernel(0, 7, kGemm, Gpu(12 * kMs), Gpu(14 * kMs), 5);
   spool.GpuClock(20 * kMs, Gpu(20 * kMs - kJump));
@@ -568,7 +568,7 @@ TEST(GpuBuilder, AJumpOfTheClockKeepsTheOrderOfCallAndKernel) {
   EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("the GPU clock jumped 1 times")));
 }
 
-TEST(GpuBuilder, SaysWhyThereIsNothing) {
+TEST(GpuBuilder, NoGpuRecords_CauseIsReported) {
   SpoolMaker spool;
   spool.Session(kMs).Segment(1, {}).Process(1, SpoolMaker::MakeProcess(1, 100, 10)).Thread(1, 1, 1, 100, 10);
   spool.Chunk(1, 1, 1).Info(ProcessInfoKey::kExecutable, "/usr/bin/trainer");
@@ -584,9 +584,9 @@ TEST(GpuBuilder, SaysWhyThereIsNothing) {
   EXPECT_TRUE(timeline.gpu_devices.empty());
 }
 
-TEST(GpuBuilder, PausesAreGapsAndKillsAreSaid) {
+TEST(GpuBuilder, PausesAndKill_AreGapsAndWarnings) {
   SpoolMaker spool = GpuProcess();
-  // The kernel's end says nothing of what was launched meanwhile.
+  // The kernel's end does not show what was launched meanwhile.
   spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(60 * kMs), 3).Api(kLaunchCallback, kMainTid, Gpu(49 * kMs), kMs, 3);
   spool.GpuInfo(GpuInfoKey::kPaused, 20 * kMs, "program: the program uses CUPTI itself");
   spool.GpuInfo(GpuInfoKey::kRecording, 30 * kMs, "");
@@ -684,7 +684,7 @@ TEST(GpuBuilder, LatestCuptiCause_SessionThatEnded_IsWhatItHad) {
 }
 
 // From the program's call on, of which none came while the window was open.
-TEST(GpuBuilder, WhatTheProgramTookBeforeTheWindowIsAGapOfIt) {
+TEST(GpuBuilder, ProgramUsesCuptiBeforeTheWindow_IsAGapOfTheWindow) {
   for (const bool given_back : {false, true}) {
     SpoolMaker spool = GpuProcess();
     spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(11 * kMs), 3).Api(kLaunchCallback, kMainTid, Gpu(9 * kMs), kMs, 3);
@@ -700,7 +700,7 @@ TEST(GpuBuilder, WhatTheProgramTookBeforeTheWindowIsAGapOfIt) {
 }
 
 // More changes than are kept: what comes of the rest is not known, and is neither a gap to the end nor in order.
-TEST(GpuBuilder, ChangesThatAreTooManyAreSaid) {
+TEST(GpuBuilder, MoreStateChangesThanKept_AreAWarning) {
   SpoolMaker spool = GpuProcess();
   spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(11 * kMs), 3).Api(kLaunchCallback, kMainTid, Gpu(9 * kMs), kMs, 3);
   constexpr uint64_t kTimes = 6000, kEach = 1000;
@@ -723,7 +723,7 @@ TEST(GpuBuilder, ChangesThatAreTooManyAreSaid) {
 }
 
 // By hooks the calls are there to the last, and what they began is not.
-TEST(GpuBuilder, ByHooksAKillIsSaidFromTheLastWork) {
+TEST(GpuBuilder, KilledByHooks_LossCountsFromTheLastWork) {
   SpoolMaker spool = GpuProcess();
   spool.GpuInfo(GpuInfoKey::kByHooks, 5 * kMs, "as asked for by --cuda=hooks");
   spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(60 * kMs), 3).Api(kLaunchCallback, kMainTid, Gpu(9 * kMs), kMs, 3);
@@ -736,7 +736,7 @@ TEST(GpuBuilder, ByHooksAKillIsSaidFromTheLastWork) {
 }
 
 // The last flush is as long before the end as the program's exit takes.
-TEST(GpuBuilder, AnExitIsNoGap) {
+TEST(GpuBuilder, Exit_IsNoGap) {
   for (const uint64_t end_ms : {70, 400}) {
     SpoolMaker spool = GpuProcess();
     spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(12 * kMs), 3).GpuClock(50 * kMs, Gpu(50 * kMs));
@@ -750,7 +750,7 @@ TEST(GpuBuilder, AnExitIsNoGap) {
   }
 }
 
-TEST(GpuBuilder, TheStepTiesCallsThatOtherEventsStraddle) {
+TEST(GpuBuilder, Steps_CallsAcrossTheirBorder_AreTied) {
   Timeline timeline = Build(GpuTraining(2));
   Thread& thread = timeline.threads[0];
   // Two steps, and a wait that holds the last call of one and sticks out of it.
@@ -775,7 +775,7 @@ TEST(GpuBuilder, TheStepTiesCallsThatOtherEventsStraddle) {
   thread.events.insert(thread.events.begin(), outer);
   EXPECT_EQ(StepsOfThread(timeline, thread, calls).bars.size(), 2u);
   ExpectOutputs(timeline);
-  // From the middle of one step's calls to the middle of the other's: those of the second say it themselves.
+  // From the middle of one step's calls to the middle of the other's: those of the second have their own step.
   thread.events.erase(thread.events.begin());
   const auto middle = std::find_if(thread.events.begin(), thread.events.end(),
                                    [](const Event& event) { return event.start_ps > 9'150'000'000; });
@@ -789,7 +789,7 @@ TEST(GpuBuilder, TheStepTiesCallsThatOtherEventsStraddle) {
   ExpectOutputs(timeline);
 }
 
-TEST(GpuBuilder, TheSummaryHasItAll) {
+TEST(GpuBuilder, Summary_HasTotalsOfTheGpu) {
   const Timeline timeline = Build(GpuTraining());
   SummaryOptions options;
   options.logdir = "/logs";
@@ -811,7 +811,7 @@ TEST(GpuBuilder, TheSummaryHasItAll) {
   EXPECT_EQ(json["processes"][0]["gpu"]["library"], "/usr/lib/libcupti.so.13");
 }
 
-TEST(GpuBuilder, HostileRecordsDoNoHarm) {
+TEST(GpuBuilder, HostileRecords_GiveAValidTimeline) {
   std::mt19937_64 random(7);
   const uint64_t odd[] = {0,
                           1,
@@ -881,7 +881,7 @@ TEST(GpuBuilder, HostileRecordsDoNoHarm) {
   }
 }
 
-TEST(GpuBuilder, ThousandsOfStreamsDevicesAndThreads) {
+TEST(GpuBuilder, ThousandsOfStreamsDevicesAndThreads_AreBounded) {
   SpoolMaker spool = GpuProcess();
   for (uint32_t i = 0; i < 12'000; ++i) {
     spool.Kernel(static_cast<uint16_t>(i % 900), i, kGemm, Gpu(10 * kMs + i), Gpu(20 * kMs + i * 7), i + 1);

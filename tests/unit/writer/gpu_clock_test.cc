@@ -26,7 +26,7 @@ GpuClockRecord Pair(uint64_t ticks, uint64_t gpu_ns, uint64_t width = 100) {
 
 uint64_t Distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 
-TEST(GpuClock, IsLinearBetweenPairsAndGoesOnBeyondThem) {
+TEST(GpuClock, ToTicks_BetweenAndBeyondPairs_IsLinear) {
   GpuClockMap clock;
   // 3 ticks a nanosecond, and the GPU clock 50 ppm fast.
   for (uint64_t s = 10; s <= 20; ++s) clock.Add(Pair(3 * s * kSecond, kAhead + s * kSecond + s * 50'000));
@@ -44,7 +44,7 @@ TEST(GpuClock, IsLinearBetweenPairsAndGoesOnBeyondThem) {
   }
 }
 
-TEST(GpuClock, LeavesOutWideReadings) {
+TEST(GpuClock, WideReadings_AreLeftOut) {
   GpuClockMap clock;
   for (uint64_t s = 1; s <= 9; ++s) clock.Add(Pair(s * kSecond, kAhead + s * kSecond));
   // Preempted for 400 us between the readings, at its beginning.
@@ -87,7 +87,7 @@ TEST(GpuClock, ToTicks_CounterFromTheFirstPairOn_IsRight) {
   EXPECT_LE(Distance(clock.ToTicks(1'500'000'000ull * 3, kAll).ticks, 1'500'000'000), 2u);
 }
 
-TEST(GpuClock, ForwardStepIsABreakAndBothSidesStayRight) {
+TEST(GpuClock, ForwardStep_IsABreakAndBothSidesAreRight) {
   GpuClockMap clock;
   constexpr uint64_t kStep = 3 * kSecond;
   for (uint64_t s = 1; s <= 5; ++s) clock.Add(Pair(s * kSecond, kAhead + s * kSecond));
@@ -111,7 +111,7 @@ TEST(GpuClock, ForwardStepIsABreakAndBothSidesStayRight) {
   EXPECT_LE(never.ticks, 6 * kSecond);
 }
 
-TEST(GpuClock, BackwardStepIsToldByWhereTheRecordStood) {
+TEST(GpuClock, BackwardStep_PositionOfTheRecordDecides) {
   GpuClockMap clock;
   constexpr uint64_t kStep = 3 * kSecond;
   for (uint64_t s = 1; s <= 5; ++s) clock.Add(Pair(s * kSecond, kAhead + s * kSecond));
@@ -124,7 +124,7 @@ TEST(GpuClock, BackwardStepIsToldByWhereTheRecordStood) {
   EXPECT_EQ(clock.ToTicks(kAhead + 4 * kSecond, 8).ticks, 7 * kSecond);
 }
 
-TEST(GpuClock, SlewAndLongGapsAreNoBreaks) {
+TEST(GpuClock, SlewAndLongGaps_AreNoBreaks) {
   GpuClockMap clock;
   clock.Add(Pair(kSecond, kAhead + kSecond));
   clock.Add(Pair(100 * kSecond, kAhead + 100 * kSecond + 99 * 400'000));
@@ -132,7 +132,7 @@ TEST(GpuClock, SlewAndLongGapsAreNoBreaks) {
   EXPECT_EQ(clock.breaks(), 0u);
 }
 
-TEST(GpuClock, HostilePairsDoNoHarm) {
+TEST(GpuClock, HostilePairs_AreAccepted) {
   GpuClockMap none;
   EXPECT_FALSE(none.Finish(1));
   EXPECT_FALSE(none.usable());
@@ -152,7 +152,7 @@ TEST(GpuClock, HostilePairsDoNoHarm) {
   }
 }
 
-TEST(IntervalUnion, CountsWhatOverlapsOnce) {
+TEST(IntervalUnion, OverlappingIntervals_CountOnce) {
   IntervalUnion busy;
   busy.Add(10, 20);
   busy.Add(15, 30);
@@ -162,7 +162,7 @@ TEST(IntervalUnion, CountsWhatOverlapsOnce) {
   EXPECT_EQ(busy.Length(), 22u);
 }
 
-TEST(IntervalUnion, IsRightWhereItForgetsGaps) {
+TEST(IntervalUnion, MoreIntervalsThanRoom_LengthIsRight) {
   IntervalUnion busy(64);
   uint64_t expected = 0;
   for (uint64_t i = 0; i < 10'000; ++i) {
@@ -172,7 +172,7 @@ TEST(IntervalUnion, IsRightWhereItForgetsGaps) {
   EXPECT_EQ(busy.Length(), expected);
 }
 
-TEST(GpuMemory, ReleasesOfWhatIsNotKnownChangeNothing) {
+TEST(GpuMemory, ReleasesOfUnknownBlocks_ChangeNothing) {
   GpuMemoryTrack track;
   track.Add({30, 0x1000, 100, 0, true});
   track.Add({10, 0x1000, 100, 0, false});
@@ -206,7 +206,7 @@ GpuLaunch Launch(uint32_t threads, uint32_t registers, uint32_t shared) {
 }
 
 // Against cudaOccMaxActiveBlocksPerMultiprocessor of cuda_occupancy.h (CUDA 13.0), worked out by its rules.
-TEST(Occupancy, IsLimitedByEachResource) {
+TEST(Occupancy, EachResource_LimitsIt) {
   const GpuDeviceRecord device = H100();
   EXPECT_DOUBLE_EQ(Occupancy(device, Launch(256, 32, 0)), 1.0);           // warps
   EXPECT_DOUBLE_EQ(Occupancy(device, Launch(32, 16, 0)), 0.5);            // 32 blocks of one warp
@@ -221,7 +221,7 @@ TEST(Occupancy, IsLimitedByEachResource) {
   EXPECT_DOUBLE_EQ(Occupancy(turing, Launch(128, 16, 16 * 1024)), 0.25);  // nothing reserved before 8.0
 }
 
-TEST(Occupancy, IsNotKnownWithoutFacts) {
+TEST(Occupancy, MissingFacts_AreUnknown) {
   EXPECT_LT(Occupancy(GpuDeviceRecord{}, Launch(256, 32, 0)), 0);
   EXPECT_LT(Occupancy(H100(), Launch(0, 32, 0)), 0);
   EXPECT_GE(Occupancy(H100(), Launch(65'535, 65'535, UINT32_MAX)), 0);

@@ -93,7 +93,7 @@ TEST_F(GapFinderTest, Unavailable_KeepsItsReason) {
   EXPECT_FALSE(finder_.recorded());
 }
 
-TEST(PauseCause, IsParsedFromTheBeginOfTheText) {
+TEST(PauseCause, Text_IsParsedFromItsBeginning) {
   EXPECT_EQ(ParsePauseCause("end"), PauseCause::kEnd);
   EXPECT_EQ(ParsePauseCause("ended"), PauseCause::kOther);
   EXPECT_EQ(ParsePauseCause(kProgram), PauseCause::kProgram);

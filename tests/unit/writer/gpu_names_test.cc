@@ -8,7 +8,7 @@
 namespace tbprof {
 namespace {
 
-TEST(GpuNames, CallsLoseTheVersionOfTheirParameters) {
+TEST(GpuNames, CallWithAVersion_LosesIt) {
   EXPECT_EQ(WithoutVersion("cudaLaunchKernel_v7000"), "cudaLaunchKernel");
   EXPECT_EQ(WithoutVersion("cudaLaunchKernelExC_v11060"), "cudaLaunchKernelExC");
   EXPECT_EQ(WithoutVersion("cuMemAlloc_v2"), "cuMemAlloc_v2");
@@ -19,7 +19,7 @@ TEST(GpuNames, CallsLoseTheVersionOfTheirParameters) {
   EXPECT_EQ(WithoutVersion(""), "");
 }
 
-TEST(GpuNames, OfNumbersThatAreNotKnownTheCommonName) {
+TEST(GpuNames, UnknownNumber_HasTheCommonName) {
   EXPECT_EQ(SynchronizationName(3), "stream synchronization");
   EXPECT_EQ(SynchronizationName(77), "synchronization");
   EXPECT_EQ(OverheadName(4u << 16), "module loading");
@@ -28,7 +28,7 @@ TEST(GpuNames, OfNumbersThatAreNotKnownTheCommonName) {
   EXPECT_EQ(GpuCopyName(77), "Memcpy (unknown kind)");
 }
 
-TEST(GpuNames, UnifiedMemory) {
+TEST(GpuNames, UnifiedMemoryKind_HasNameAndCause) {
   const UnifiedMemoryKind* const kind = FindUnifiedMemoryKind(GpuUnifiedKind::kToDevice);
   ASSERT_NE(kind, nullptr);
   EXPECT_EQ(kind->name, "unified memory HtoD");
@@ -41,7 +41,7 @@ TEST(GpuNames, UnifiedMemory) {
   EXPECT_EQ(UnifiedMemoryCause(GpuUnifiedKind::kThrashing, 1), "");
 }
 
-TEST(GpuNames, Remedies) {
+TEST(GpuNames, KnownError_HasARemedy) {
   EXPECT_NE(GpuRemedy("cuptiSubscribe: CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED").find("end that profiler"),
             std::string_view::npos);
   EXPECT_EQ(GpuRemedy("something else"), "");

@@ -62,7 +62,7 @@ class HeapBlocksTest : public testing::Test {
   HeapBlocks blocks_{kOpen, kClose, &room_};
 };
 
-TEST_F(HeapBlocksTest, WhatIsThereAndWhoseItIsAtThePeak) {
+TEST_F(HeapBlocksTest, Peak_HasTheBlocksAndSitesOfThatTime) {
   BeginChunk(1, 5000);
   Came(1, 0x10, 100, 0xa, 2000);
   Came(1, 0x20, 300, 0xb, 2010);
@@ -90,7 +90,7 @@ TEST_F(HeapBlocksTest, WhatIsThereAndWhoseItIsAtThePeak) {
   EXPECT_EQ(room_, 998u);
 }
 
-TEST_F(HeapBlocksTest, TheSizeHasItsUpperBits) {
+TEST_F(HeapBlocksTest, LargeSizeAndAddress_KeepTheirUpperBits) {
   BeginChunk(1, 5000);
   const uint64_t size = 0x1234'5678'9abc;
   Came(1, 0x7fff'1234'5678, size, 0x7fff'8765'4321, 2000);
@@ -99,7 +99,7 @@ TEST_F(HeapBlocksTest, TheSizeHasItsUpperBits) {
   EXPECT_EQ(SiteAt(0x7fff'8765'4321).bytes, size);
 }
 
-TEST_F(HeapBlocksTest, CallsWithoutATimeStandBetweenThoseThatHaveOne) {
+TEST_F(HeapBlocksTest, CallsWithoutTime_AreSpreadBetweenTimedOnes) {
   BeginChunk(1, 5000);
   Time(1, 2000);
   Came(1, 0x10, 8, 0xa, 0);
@@ -115,7 +115,7 @@ TEST_F(HeapBlocksTest, CallsWithoutATimeStandBetweenThoseThatHaveOne) {
   EXPECT_EQ(totals().peak_ticks, 2400u);
 }
 
-TEST_F(HeapBlocksTest, ABlockThatItsThreadGivesBackAtOnceIsTemporary) {
+TEST_F(HeapBlocksTest, BlockReleasedAtOnceByItsThread_IsTemporary) {
   BeginChunk(1, 5000);
   for (int i = 0; i < 10; ++i) {
     Came(1, 0x10, 8, 0xa, 2000);
@@ -132,7 +132,7 @@ TEST_F(HeapBlocksTest, ABlockThatItsThreadGivesBackAtOnceIsTemporary) {
 }
 
 // The launcher reads one thread's chunk after the other's: what follows in time may come first in the spool.
-TEST_F(HeapBlocksTest, APassBringsTheThreadsInAnyOrder) {
+TEST_F(HeapBlocksTest, ThreadsOfAPassInAnyOrder_AreSortedByTime) {
   BeginChunk(2, 3000);
   Went(2, 0x10, 100, 2500);
   Came(2, 0x20, 7, 0xb, 2600);
@@ -147,7 +147,7 @@ TEST_F(HeapBlocksTest, APassBringsTheThreadsInAnyOrder) {
 }
 
 // Made while a pass was under way: one thread's is read in it, the other's in the next.
-TEST_F(HeapBlocksTest, ACallMadeDuringAPassWaitsForTheNext) {
+TEST_F(HeapBlocksTest, CallDuringAPass_WaitsForTheNextPass) {
   BeginChunk(2, 3000);
   Went(2, 0x10, 100, 3500);
   BeginChunk(1, 4000);
@@ -161,7 +161,7 @@ TEST_F(HeapBlocksTest, ACallMadeDuringAPassWaitsForTheNext) {
 }
 
 // A thread that goes from chunk 5 to chunk 2 and on to 7: the launcher reads them as 2, 5, 7.
-TEST_F(HeapBlocksTest, AThreadsChunksComeInTheOrderOfTheirNumbers) {
+TEST_F(HeapBlocksTest, ChunksOfAThread_AreReadInOrderOfTheirNumbers) {
   BeginFrame(1, 2200, 5, 0);
   blocks_.Time(2000);
   thread_ = 1;
@@ -182,7 +182,7 @@ TEST_F(HeapBlocksTest, AThreadsChunksComeInTheOrderOfTheirNumbers) {
 }
 
 // While a pass is on its way from chunk 5 to chunk 7, their thread goes from the one to the other.
-TEST_F(HeapBlocksTest, TheEndOfAChunkIsReadAfterTheBeginOfTheNext) {
+TEST_F(HeapBlocksTest, EndOfAChunkReadAfterTheNextBegins_IsSorted) {
   thread_ = 1;
   BeginFrame(1, 3000, 5, 0);
   blocks_.Time(2900);
@@ -202,7 +202,7 @@ TEST_F(HeapBlocksTest, TheEndOfAChunkIsReadAfterTheBeginOfTheNext) {
   EXPECT_EQ(totals().peak_ticks, 3020u);
 }
 
-TEST_F(HeapBlocksTest, WhatCannotHaveBeenInThatOrderIsPairedAndCounted) {
+TEST_F(HeapBlocksTest, ImpossibleOrder_IsPairedAndCounted) {
   BeginChunk(1, 5000);
   Came(1, 0x10, 100, 0xa, 2000);
   Time(2, 2000);
@@ -217,7 +217,7 @@ TEST_F(HeapBlocksTest, WhatCannotHaveBeenInThatOrderIsPairedAndCounted) {
   EXPECT_EQ(totals().live_bytes, 60);
 }
 
-TEST_F(HeapBlocksTest, AReleaseAheadOfItsBlockIsPaired) {
+TEST_F(HeapBlocksTest, ReleaseAheadOfItsBlock_IsPaired) {
   BeginChunk(1, 5000);
   Time(1, 2000);
   Came(1, 0x10, 100, 0xa, 0);  // at 2100 of 2000..2200, and really before 2050
@@ -230,7 +230,7 @@ TEST_F(HeapBlocksTest, AReleaseAheadOfItsBlockIsPaired) {
   EXPECT_EQ(totals().live_bytes, 0);
 }
 
-TEST_F(HeapBlocksTest, BlocksFromBeforeAreNotTakenForAmbiguousOnes) {
+TEST_F(HeapBlocksTest, BlocksFromBeforeTheWindow_AreNotAmbiguous) {
   BeginChunk(1, 3000);
   Time(2, 2000);
   Went(1, 0x10, 100, 2000);
@@ -245,7 +245,7 @@ TEST_F(HeapBlocksTest, BlocksFromBeforeAreNotTakenForAmbiguousOnes) {
   EXPECT_EQ(totals().live_bytes, 1);
 }
 
-TEST_F(HeapBlocksTest, AReallocThatFailedTakesItsReleaseBack) {
+TEST_F(HeapBlocksTest, FailedRealloc_RevokesItsRelease) {
   BeginChunk(1, 5000);
   Came(1, 0x10, 100, 0xa, 2000);
   Went(1, 0x10, 100, 0);
@@ -258,7 +258,7 @@ TEST_F(HeapBlocksTest, AReallocThatFailedTakesItsReleaseBack) {
   EXPECT_EQ(totals().peak_bytes, 100);
 }
 
-TEST_F(HeapBlocksTest, OnlyTheWindowCounts) {
+TEST_F(HeapBlocksTest, CallsOutsideTheWindow_DoNotCount) {
   BeginChunk(1, 2 * kClose);
   Came(1, 0x10, 100, 0xa, kOpen - 1);
   Came(1, 0x20, 10, 0xa, kOpen);
@@ -269,7 +269,7 @@ TEST_F(HeapBlocksTest, OnlyTheWindowCounts) {
 }
 
 // A thread's last calls, with no time behind them, were made before the close that ended them.
-TEST_F(HeapBlocksTest, WhatHasNoTimeBehindItIsInTheWindow) {
+TEST_F(HeapBlocksTest, LastCallsWithoutTime_AreInTheWindow) {
   BeginChunk(1, 2 * kClose);
   Came(1, 0x10, 1, 0xa, kClose - 100);
   for (uint64_t i = 1; i < 16; ++i) Came(1, 0x10 + i * 16, 1, 0xa, 0);
@@ -277,7 +277,7 @@ TEST_F(HeapBlocksTest, WhatHasNoTimeBehindItIsInTheWindow) {
   EXPECT_EQ(totals().live_bytes, 16);
 }
 
-TEST_F(HeapBlocksTest, TheLowestBitsOfATimeAreEnough) {
+TEST_F(HeapBlocksTest, TimesOf48Bits_AreExtended) {
   const uint64_t wrap = kLow48 + 1;
   size_t room = 10;
   HeapBlocks blocks(wrap - 1000, wrap + 10'000, &room);
@@ -293,7 +293,7 @@ TEST_F(HeapBlocksTest, TheLowestBitsOfATimeAreEnough) {
   EXPECT_EQ(blocks.totals().peak_ticks, wrap + 200);
 }
 
-TEST_F(HeapBlocksTest, MoreBlocksThanThereIsRoomForAreCounted) {
+TEST_F(HeapBlocksTest, MoreBlocksThanRoom_AreCounted) {
   room_ = 3;
   BeginChunk(1, 5000);
   for (uint64_t i = 0; i < 10; ++i) Came(1, 0x10 * (i + 1), 5, 0xa, 2000 + i);
@@ -309,7 +309,7 @@ TEST_F(HeapBlocksTest, MoreBlocksThanThereIsRoomForAreCounted) {
 // Threads that take and give back one heap's blocks, recorded as the library does, read as the launcher does.
 class RandomHeap : public HeapBlocksTest, public testing::WithParamInterface<int> {};
 
-TEST_P(RandomHeap, EndsAsItDid) {
+TEST_P(RandomHeap, RandomCalls_TotalsEqualTheRealHeap) {
   const int stamp_every = GetParam();
   uint64_t seed = 88172645463325252ull;
   const auto random = [&](uint64_t below) {

@@ -74,7 +74,7 @@ TEST(HeapLevels, ASecondCaptureWithAGapBefore_IsNotAbsolute) {
   EXPECT_FALSE(HeapLevelsOf({process, 200, 250, 300, 0, 0}, {}).absolute);
 }
 
-TEST(HeapLevels, NoNumbersMakeThemNegative) {
+TEST(HeapLevels, HostileNumbers_AreNotNegative) {
   const ProcessFacts process = Process({{400, INT64_MIN}, {600, INT64_MAX}, {700, INT64_MIN}}, INT64_MIN);
   for (const ArmedPeriods& periods : {kArmed, ArmedPeriods{{450, 900}}}) {
     const HeapLevels levels = HeapLevelsOf({process, 200, 500, 800, INT64_MIN, INT64_MIN}, periods);
@@ -89,7 +89,7 @@ WindowFact Window(uint32_t number, WindowEvent event, uint64_t ticks, uint32_t f
   return {ticks, number, event, families, 0};
 }
 
-TEST(AllocatorPeriods, CountOnlyWindowsThatRecordTheAllocator) {
+TEST(AllocatorPeriods, WindowsWithoutTheAllocator_DoNotCount) {
   EXPECT_EQ(AllocatorPeriods({Window(0, WindowEvent::kOpened, 10), Window(1, WindowEvent::kOpened, 20),
                               Window(1, WindowEvent::kClosed, 30), Window(0, WindowEvent::kClosed, 40)}),
             (ArmedPeriods{{10, 40}}));

@@ -67,13 +67,13 @@ class InferredStepsTest : public testing::Test {
   std::vector<int64_t> begins_;
 };
 
-TEST_F(InferredStepsTest, NothingAtAll) {
+TEST_F(InferredStepsTest, EmptyTimeline_HasNoSteps) {
   EXPECT_TRUE(Infer().steps.empty());
   EXPECT_TRUE(InferSteps(Timeline(), 0).steps.empty());
   EXPECT_TRUE(InferSteps(timeline_, 5).steps.empty());
 }
 
-TEST_F(InferredStepsTest, OfATraining) {
+TEST_F(InferredStepsTest, Training_StepsBeginWithTheLoop) {
   Train(60, 6);
   const InferredSteps found = Infer();
   ASSERT_GE(found.steps.size(), 58u);
@@ -87,7 +87,7 @@ TEST_F(InferredStepsTest, OfATraining) {
   EXPECT_GE(right + 2, found.steps.size()) << "each begins where the loop does";
 }
 
-TEST_F(InferredStepsTest, LostRecordsMakeItLessSure) {
+TEST_F(InferredStepsTest, LostRecords_LowerTheConfidence) {
   Train(60, 6);
   const double sure = Infer().confidence;
   timeline_.drops.push_back({"no free chunk", 100});
@@ -98,13 +98,13 @@ TEST_F(InferredStepsTest, LostRecordsMakeItLessSure) {
   EXPECT_LT(found.confidence, sure);
 }
 
-TEST_F(InferredStepsTest, ALoopOfMicrosecondsIsNoStep) {
+TEST_F(InferredStepsTest, LoopOfMicroseconds_IsNoStep) {
   for (int i = 0; i < 1000; ++i) Launch("the same");
   timeline_.duration_ps = now_;
   EXPECT_TRUE(Infer().steps.empty());
 }
 
-TEST_F(InferredStepsTest, AnyOrderIsNone) {
+TEST_F(InferredStepsTest, LaunchesInRandomOrder_HaveNoSteps) {
   std::mt19937 random(3);
   for (int i = 0; i < 5000; ++i) {
     Launch("kernel " + std::to_string(random() % 50));
@@ -114,7 +114,7 @@ TEST_F(InferredStepsTest, AnyOrderIsNone) {
   EXPECT_TRUE(Infer().steps.empty());
 }
 
-TEST_F(InferredStepsTest, WithoutADeviceByCallsAndNeverSure) {
+TEST_F(InferredStepsTest, NoDevice_CallsGiveStepsOfLowConfidence) {
   timeline_.gpu_streams.clear();
   for (int step = 0; step < 80; ++step) {
     Read(200, 1);
@@ -131,7 +131,7 @@ TEST_F(InferredStepsTest, WithoutADeviceByCallsAndNeverSure) {
   for (const Step& step : found.steps) EXPECT_GE(step.end_ps - step.start_ps, 1000 * kUs);
 }
 
-TEST_F(InferredStepsTest, WithoutADeviceByTheOperationsOfPytorch) {
+TEST_F(InferredStepsTest, NoDevice_OperationsOfPytorchGiveSteps) {
   timeline_.gpu_streams.clear();
   const auto operation = [&](uint16_t type) {
     timeline_.threads[0].events.push_back({.start_ps = now_, .duration_ps = 60 * kUs, .type = type});
@@ -166,7 +166,7 @@ TEST_F(InferredStepsTest, WithoutADeviceByTheOperationsOfPytorch) {
   }
 }
 
-TEST_F(InferredStepsTest, BehindAnOptimizersOperationsTheNextStepWaitsForItsInput) {
+TEST_F(InferredStepsTest, OptimizersOperations_NextStepBeginsBehindThem) {
   constexpr int kStalled = 30;
   timeline_.gpu_streams.clear();
   const char* names[] = {"aten::linear", "aten::relu", "autograd::node", "aten::mul_", "aten::addcdiv_"};
@@ -208,7 +208,7 @@ TEST_F(InferredStepsTest, BehindAnOptimizersOperationsTheNextStepWaitsForItsInpu
 }
 
 // One that goes from parameter to parameter comes behind one backward pass, and is no step for each.
-TEST_F(InferredStepsTest, AnOptimizerWorksOnceBehindABackwardPass) {
+TEST_F(InferredStepsTest, OptimizerByParameter_IsOneStepABackwardPass) {
   constexpr int kParameters = 10;
   timeline_.gpu_streams.clear();
   const char* names[] = {"aten::linear", "aten::add_", "aten::item", "aten::lerp_",
@@ -238,7 +238,7 @@ TEST_F(InferredStepsTest, AnOptimizerWorksOnceBehindABackwardPass) {
   EXPECT_GT(found.confidence, 0.7);
 }
 
-TEST_F(InferredStepsTest, OperationsWithoutAnOptimizerDoNotTellTheCut) {
+TEST_F(InferredStepsTest, OperationsWithoutOptimizer_LowConfidence) {
   timeline_.gpu_streams.clear();
   for (const char* name : {"aten::linear", "aten::relu", "aten::softmax"}) {
     timeline_.types.push_back(
@@ -320,7 +320,7 @@ class InferredStepsOfFunctionsTest : public InferredStepsTest {
 };
 
 // All that an epoch makes anew comes around as well, and is more kinds of operations than a step has.
-TEST_F(InferredStepsOfFunctionsTest, EpochsAreNoSteps) {
+TEST_F(InferredStepsOfFunctionsTest, Epochs_AreNoSteps) {
   for (const bool validation : {false, true}) {
     for (const int batches : {10, 100}) {
       StartAnew();
@@ -350,7 +350,7 @@ TEST_F(InferredStepsOfFunctionsTest, EpochsAreNoSteps) {
   }
 }
 
-TEST_F(InferredStepsOfFunctionsTest, ALoopBeginsWithItsBatch) {
+TEST_F(InferredStepsOfFunctionsTest, LoopWithBatches_StepsBeginWithTheBatch) {
   for (const bool eager : {false, true}) {
     StartAnew();
     Operation("MakeIterator", 3000);
@@ -372,7 +372,7 @@ TEST_F(InferredStepsOfFunctionsTest, ALoopBeginsWithItsBatch) {
 }
 
 // A few executions, and then what makes a step of them.
-TEST_F(InferredStepsOfFunctionsTest, WhatAStepAccumulatesIsNoStep) {
+TEST_F(InferredStepsOfFunctionsTest, AccumulatedParts_AreOneStep) {
   Operation("MakeIterator", 3000);
   for (int step = 0; step < 40; ++step) {
     begins_.push_back(now_);
@@ -392,8 +392,8 @@ TEST_F(InferredStepsOfFunctionsTest, WhatAStepAccumulatesIsNoStep) {
   ExpectBegins(found, 1);
 }
 
-// The same with an optimizer that is a function, too: not told from something else every few steps.
-TEST_F(InferredStepsOfFunctionsTest, PartsAreNotSurelySteps) {
+// The same with an optimizer that is a function, too: not distinguishable from something else every few steps.
+TEST_F(InferredStepsOfFunctionsTest, AmbiguousParts_LowConfidence) {
   const auto expect_doubt = [&] {
     timeline_.duration_ps = now_;
     const InferredSteps found = Infer();
@@ -433,8 +433,8 @@ TEST_F(InferredStepsOfFunctionsTest, PartsAreNotSurelySteps) {
   }
 }
 
-// A cell or a block that a step calls again and again, before an optimizer that is told by its name.
-TEST_F(InferredStepsOfFunctionsTest, AFunctionOfManyCallsInAStepIsAPart) {
+// A cell or a block that a step calls again and again, before an optimizer that is recognised by its name.
+TEST_F(InferredStepsOfFunctionsTest, FunctionCalledOftenInAStep_IsAPart) {
   for (const int calls : {12, 20, 40}) {
     StartAnew();
     for (int step = 0; step < 60; ++step) {
@@ -454,7 +454,7 @@ TEST_F(InferredStepsOfFunctionsTest, AFunctionOfManyCallsInAStepIsAPart) {
   }
 }
 
-TEST_F(InferredStepsOfFunctionsTest, AnEvaluationIsNotTheStep) {
+TEST_F(InferredStepsOfFunctionsTest, Evaluations_AreNoSteps) {
   for (const int every : {10, 20}) {
     for (const int64_t length_us : {8000, 16000}) {
       StartAnew();
@@ -482,7 +482,7 @@ TEST_F(InferredStepsOfFunctionsTest, AnEvaluationIsNotTheStep) {
 }
 
 // Of evaluations that are longer than the training's steps, and repeat as well.
-TEST_F(InferredStepsOfFunctionsTest, EvaluationsBetweenEpochsAreNotTheSteps) {
+TEST_F(InferredStepsOfFunctionsTest, EvaluationsBetweenEpochs_AreNoSteps) {
   for (int epoch = 0; epoch < 12; ++epoch) {
     Operation("MakeIterator", 600);
     for (int step = 0; step < 50; ++step) {
@@ -508,7 +508,7 @@ TEST_F(InferredStepsOfFunctionsTest, EvaluationsBetweenEpochsAreNotTheSteps) {
 }
 
 // Moving averages are kept by what optimizers are made of.
-TEST_F(InferredStepsOfFunctionsTest, BatchNormalisationIsNoOptimizer) {
+TEST_F(InferredStepsOfFunctionsTest, BatchNormalisation_IsNoOptimizer) {
   constexpr int kLayers = 12;
   for (int step = 0; step < 60; ++step) {
     begins_.push_back(now_);
@@ -539,7 +539,7 @@ TEST_F(InferredStepsOfFunctionsTest, BatchNormalisationIsNoOptimizer) {
 }
 
 // What one step has, only longer, is one step.
-TEST_F(InferredStepsOfFunctionsTest, ASlowStepIsOne) {
+TEST_F(InferredStepsOfFunctionsTest, SlowStep_IsOneStep) {
   constexpr int kSlow = 30;
   for (const bool batch : {false, true}) {
     StartAnew();
@@ -560,8 +560,8 @@ TEST_F(InferredStepsOfFunctionsTest, ASlowStepIsOne) {
   }
 }
 
-// Of something that comes around at another time each turn nothing is told surely.
-TEST_F(InferredStepsOfFunctionsTest, AFunctionAtRandomIsNotSurelyAStep) {
+// What comes around at another time each turn gives no confident step.
+TEST_F(InferredStepsOfFunctionsTest, FunctionAtRandom_LowConfidence) {
   uint64_t state = 7;
   const auto random = [&](uint64_t below) {
     state = state * 6364136223846793005 + 1442695040888963407;
@@ -577,7 +577,7 @@ TEST_F(InferredStepsOfFunctionsTest, AFunctionAtRandomIsNotSurelyAStep) {
 }
 
 // Down to 50 us, and shorter is none.
-TEST_F(InferredStepsTest, ShortLoopsHold) {
+TEST_F(InferredStepsTest, ShortLoops_AreFoundDownTo50Us) {
   for (const int64_t gap_us : {0, 30, 100, 200}) {
     timeline_.threads[0].events.clear();
     timeline_.gpu_streams[0].events.clear();

@@ -45,14 +45,14 @@ class InputPipelineTest : public testing::Test, protected TorchMaker {
   }
 };
 
-TEST_F(InputPipelineTest, WithoutALoader) {
+TEST_F(InputPipelineTest, NoLoader_IsNotMeasured) {
   Pass();
   Steps();
   EXPECT_NE(MeasureInputWait(timeline).state, InputWaitState::kMeasured);
   EXPECT_TRUE(InputLines(timeline, 0).empty());
 }
 
-TEST_F(InputPipelineTest, TheShareOfTheSteps) {
+TEST_F(InputPipelineTest, LoaderInSteps_HasItsShareOfTheSteps) {
   for (int i = 0; i < 10; ++i) {
     Range(kWorkers, RangeOrigin::kTorchUser, 300);
     Range("aten::mm", RangeOrigin::kTorchOperation, 650);
@@ -63,7 +63,7 @@ TEST_F(InputPipelineTest, TheShareOfTheSteps) {
   EXPECT_NEAR(MeasureInputWait(timeline).share, 0.3, 0.001) << "what is no step does not count";
 }
 
-TEST_F(InputPipelineTest, TheStepsLineSaysWhenTheThreadWaitsForInput) {
+TEST_F(InputPipelineTest, StepsLine_MarksTheWaitForInput) {
   for (int i = 0; i < 4; ++i) {
     Range(kWorkers, RangeOrigin::kTorchUser, [&] { Call("read", 300); });
     Range("aten::mm", RangeOrigin::kTorchOperation, 500);
@@ -86,7 +86,7 @@ TEST_F(InputPipelineTest, TheStepsLineSaysWhenTheThreadWaitsForInput) {
   EXPECT_EQ(running, 4 * 550) << "the wait for the file is neither";
 }
 
-TEST_F(InputPipelineTest, AStepThatOnlyWaitsForInputIsStillOne) {
+TEST_F(InputPipelineTest, StepThatOnlyWaitsForInput_IsAStep) {
   for (int i = 0; i < 3; ++i) {
     timeline.steps.push_back({now, now + 1000 * kUs, i, "step", 0});
     Range(kWorkers, RangeOrigin::kTorchUser, 1000);
@@ -106,7 +106,7 @@ TEST_F(InputPipelineTest, AStepThatOnlyWaitsForInputIsStillOne) {
   EXPECT_EQ(running, markers);
 }
 
-TEST_F(InputPipelineTest, ALoaderInTheProgramReadsAndPrepares) {
+TEST_F(InputPipelineTest, LoaderInTheProgram_HasFetchAndRead) {
   for (int i = 0; i < 5; ++i) {
     Range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", RangeOrigin::kTorchUser, [&] {
       Call("open64", 10);
@@ -123,7 +123,7 @@ TEST_F(InputPipelineTest, ALoaderInTheProgramReadsAndPrepares) {
   EXPECT_EQ(Us(lines[0], InputStage::kRead), 5 * 100);
 }
 
-TEST_F(InputPipelineTest, WorkersReadAndPrepareBetweenTheirNumbers) {
+TEST_F(InputPipelineTest, WorkersOfALoader_HaveReadAndPrepare) {
   for (int epoch = 0; epoch < 2; ++epoch) {
     for (int worker = 0; worker < 2; ++worker) {
       timeline.processes.emplace_back().forked = true;
@@ -170,7 +170,7 @@ TEST_F(InputPipelineTest, WorkersReadAndPrepareBetweenTheirNumbers) {
   }
 }
 
-TEST_F(InputPipelineTest, CopiesToTheDevice) {
+TEST_F(InputPipelineTest, CopiesToTheDevice_AreAStage) {
   for (int i = 0; i < 4; ++i) {
     Batch();
     Launch("MemcpyHToD");
@@ -185,7 +185,7 @@ TEST_F(InputPipelineTest, CopiesToTheDevice) {
   EXPECT_EQ(Us(lines[0], InputStage::kCopy), 3 * 3);
 }
 
-TEST_F(InputPipelineTest, AThreadThatPinsHasAStage) {
+TEST_F(InputPipelineTest, ThreadThatPinsMemory_HasAStage) {
   const uint32_t pinning = Thread();
   for (int i = 0; i < 4; ++i) {
     Batch();
@@ -206,7 +206,7 @@ TEST_F(InputPipelineTest, AThreadThatPinsHasAStage) {
   EXPECT_EQ(Us(lines[0], InputStage::kPin), 0);
 }
 
-TEST_F(InputPipelineTest, ALoopOverADatasetWaitsForItsBatch) {
+TEST_F(InputPipelineTest, LoopOverADataset_WaitsForItsBatch) {
   for (int i = 0; i < 10; ++i) {
     timeline.steps.push_back({now, now + 1000 * kUs, i, "step", 0});
     Range("IteratorGetNext", RangeOrigin::kTensorFlow, 400);
@@ -220,8 +220,8 @@ TEST_F(InputPipelineTest, ALoopOverADatasetWaitsForItsBatch) {
   EXPECT_EQ(Us(lines[0], InputStage::kWait), 10 * 400);
 }
 
-// Keras waits for its batches within its function: one that the program has asked for itself tells nothing of it.
-TEST_F(InputPipelineTest, OneBatchOfADatasetIsNotTheInput) {
+// Keras waits for its batches within its function: one that the program has taken for itself does not show it.
+TEST_F(InputPipelineTest, OneBatchOfADataset_IsNotTheInput) {
   Range("IteratorGetNext", RangeOrigin::kTensorFlow, 400);
   for (int i = 0; i < 10; ++i) {
     timeline.steps.push_back({now, now + 1000 * kUs, i, "step", 0});
@@ -231,7 +231,7 @@ TEST_F(InputPipelineTest, OneBatchOfADatasetIsNotTheInput) {
   EXPECT_EQ(MeasureInputWait(timeline).state, InputWaitState::kUnknown);
 }
 
-TEST_F(InputPipelineTest, ManyReadsOfABatchAreOneOfTheirLength) {
+TEST_F(InputPipelineTest, ManyReadsOfABatch_AreOneOfTheirLength) {
   Range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", RangeOrigin::kTorchUser, [&] {
     for (int i = 0; i < 300'000; ++i) {
       Call("pread64", 1 + i % 100);
@@ -246,7 +246,7 @@ TEST_F(InputPipelineTest, ManyReadsOfABatchAreOneOfTheirLength) {
 }
 
 // The page's times do not depend on how many batches are drawn.
-TEST_F(InputPipelineTest, TooManyBatchesAreSummedInGroups) {
+TEST_F(InputPipelineTest, TooManyBatches_AreSummedInGroups) {
   for (int i = 0; i < 600'000; ++i) {
     Range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", RangeOrigin::kTorchUser, [&] {
       Call("pread64", i < 5'000 ? 1 : 3);
@@ -271,7 +271,7 @@ TEST_F(InputPipelineTest, TooManyBatchesAreSummedInGroups) {
   }
 }
 
-TEST_F(InputPipelineTest, WhatThePipesOfWorkersGiveIsNoFile) {
+TEST_F(InputPipelineTest, PipesOfWorkers_AreNoFiles) {
   Call("open64", 10, 0);  // of another time; the pipe has its number now
   for (int i = 0; i < 4; ++i) Range(kWorkers, RangeOrigin::kTorchUser, [&] { Call("read", 90); });
   Done();
@@ -281,7 +281,7 @@ TEST_F(InputPipelineTest, WhatThePipesOfWorkersGiveIsNoFile) {
   EXPECT_EQ(Us(lines[0], InputStage::kWait), 4 * 90);
 }
 
-TEST_F(InputPipelineTest, TheBatchesOfAFunctionAreAStage) {
+TEST_F(InputPipelineTest, BatchesOfAFunction_AreAStage) {
   const uint32_t taker = Thread();
   timeline.types.push_back({"IteratorGetNext", EventFamily::kOther});
   Event event;

@@ -69,7 +69,7 @@ class InputWaitTest : public testing::Test, protected TorchMaker {
   }
 };
 
-TEST_F(InputWaitTest, ALoaderIsMeasured) {
+TEST_F(InputWaitTest, Loader_IsMeasured) {
   Steps([&] { Range(kWorkers, RangeOrigin::kTorchUser, 300); });
   EXPECT_EQ(Measured().state, InputWaitState::kMeasured);
   EXPECT_NEAR(Measured().share, 0.3, 1e-9);
@@ -77,7 +77,7 @@ TEST_F(InputWaitTest, ALoaderIsMeasured) {
   EXPECT_NEAR(PageOf().input, 0.3, 1e-9);
 }
 
-TEST_F(InputWaitTest, AProgramThatOnlyComputesHasNone) {
+TEST_F(InputWaitTest, ProgramThatOnlyComputes_HasNone) {
   Steps([&] { Op("mm", 900); });
   const InputWait input = Measured();
   EXPECT_EQ(input.state, InputWaitState::kNone);
@@ -87,7 +87,7 @@ TEST_F(InputWaitTest, AProgramThatOnlyComputesHasNone) {
 }
 
 // queue.Queue.get of a training that a thread feeds.
-TEST_F(InputWaitTest, AWaitForAnotherThreadIsUnknownAndNamed) {
+TEST_F(InputWaitTest, WaitForAnotherThread_IsUnknownAndNamed) {
   Steps([&] {
     Call("sem_wait", EventFamily::kLock, 890, kLock);
     Op("mm", 100);
@@ -109,7 +109,7 @@ TEST_F(InputWaitTest, AWaitForAnotherThreadIsUnknownAndNamed) {
   EXPECT_TRUE(json["steps"]["input_wait_share"].is_null());
 }
 
-TEST_F(InputWaitTest, ShortWaitsOfAnUnknownPurposeAreWaitsToo) {
+TEST_F(InputWaitTest, ShortWaitsOfUnknownPurpose_AreWaits) {
   Steps([&] {
     for (int i = 0; i < 20; ++i) {
       Call("recv", EventFamily::kIo, 40, "sock_recv (socketmodule.c:3463)");
@@ -121,7 +121,7 @@ TEST_F(InputWaitTest, ShortWaitsOfAnUnknownPurposeAreWaitsToo) {
   EXPECT_NEAR(PageOf().others, 0.8, 1e-9);
 }
 
-TEST_F(InputWaitTest, AQueueBehindALoaderIsTold) {
+TEST_F(InputWaitTest, QueueBehindALoader_IsReported) {
   Steps([&] {
     Range(kWorkers, RangeOrigin::kTorchUser, 10);
     Call("sem_wait", EventFamily::kLock, 800, kLock);
@@ -132,7 +132,7 @@ TEST_F(InputWaitTest, AQueueBehindALoaderIsTold) {
             "PyThread_acquire_lock_timed");
 }
 
-TEST_F(InputWaitTest, WaitsThatAreNoInput) {
+TEST_F(InputWaitTest, WaitsOfOptimizerAndBackwardPass_AreNoInput) {
   const uint32_t backward = Thread();
   Steps([&] {
     Range("Optimizer.step#SGD.step", RangeOrigin::kTorchUser, [&] {
@@ -157,7 +157,7 @@ TEST_F(InputWaitTest, WaitsThatAreNoInput) {
   EXPECT_EQ(input.unknown_share, 0);
 }
 
-TEST_F(InputWaitTest, ABatchOfAFunctionIsMeasuredOnItsThread) {
+TEST_F(InputWaitTest, BatchOfAFunction_IsMeasuredOnItsThread) {
   const uint32_t taker = Thread(), filler = Thread();
   Steps([&] {
     const int64_t begin = now;
@@ -178,20 +178,20 @@ TEST_F(InputWaitTest, ABatchOfAFunctionIsMeasuredOnItsThread) {
   EXPECT_NEAR(PageOf().running, 0.12, 1e-9);
 }
 
-TEST_F(InputWaitTest, AFunctionThatShowsNoBatchIsUnknown) {
+TEST_F(InputWaitTest, FunctionWithoutABatch_IsUnknown) {
   Steps([&] { Range("__inference_one_step_on_iterator_12", RangeOrigin::kTensorFlow, 950); });
   EXPECT_EQ(Measured().cause, InputUnknown::kInFunction);
   EXPECT_EQ(Measured().state, InputWaitState::kUnknown);
   EXPECT_NEAR(PageOf().others, 0.95, 1e-6);
 }
 
-TEST_F(InputWaitTest, AFunctionThatIsGivenItsBatchComputes) {
+TEST_F(InputWaitTest, FunctionThatIsGivenItsBatch_Computes) {
   Steps([&] { Range("__inference_train_step_12", RangeOrigin::kTensorFlow, 950); });
   EXPECT_EQ(Measured().state, InputWaitState::kNone);
 }
 
 // What decoding them takes looks like computing.
-TEST_F(InputWaitTest, StepsThatReadDataThemselvesAreUnknown) {
+TEST_F(InputWaitTest, StepsThatReadData_AreUnknown) {
   for (const char* call : {"read", "pread64", "recv", "__read_chk"}) {
     timeline.steps.clear();
     timeline.threads[0].events.clear();
@@ -206,7 +206,7 @@ TEST_F(InputWaitTest, StepsThatReadDataThemselvesAreUnknown) {
   }
 }
 
-TEST_F(InputWaitTest, AReadNowAndThenIsNotTheInput) {
+TEST_F(InputWaitTest, OccasionalRead_IsNotTheInput) {
   int step = 0;
   Steps([&] {
     if (++step % 4 == 0) Call("read", EventFamily::kIo, 10, "_Py_read", 9, 4096);
@@ -215,7 +215,7 @@ TEST_F(InputWaitTest, AReadNowAndThenIsNotTheInput) {
   EXPECT_EQ(Measured().state, InputWaitState::kNone);
 }
 
-TEST_F(InputWaitTest, WithoutStepsOrWaitsItIsUnknown) {
+TEST_F(InputWaitTest, NoStepsOrNoWaits_IsUnknown) {
   Op("mm", 900);
   Done();
   EXPECT_EQ(Measured().cause, InputUnknown::kNoSteps);
@@ -232,7 +232,7 @@ TEST_F(InputWaitTest, WithoutStepsOrWaitsItIsUnknown) {
   EXPECT_EQ(Measured().cause, InputUnknown::kNotDrawn);
 }
 
-TEST_F(InputWaitTest, WaitsThatAreNotDrawnCountToo) {
+TEST_F(InputWaitTest, WaitsThatAreNotDrawn_Count) {
   Steps([&] {
     for (int i = 0; i < 3; ++i) {
       Call("sem_wait", EventFamily::kLock, 200, kLock);
@@ -252,7 +252,7 @@ TEST_F(InputWaitTest, WaitsThatAreNotDrawnCountToo) {
 }
 
 // What the page computes is what the terminal prints, however many steps there are.
-TEST_F(InputWaitTest, ThePageComputesTheSameForManySteps) {
+TEST_F(InputWaitTest, ManySteps_PageEqualsTheTerminal) {
   for (const int count : {100, 10'000, 64'000, 141'000, 200'000}) {
     timeline.steps.clear();
     timeline.threads[0].events.clear();

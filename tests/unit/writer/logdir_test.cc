@@ -107,7 +107,7 @@ class LogdirTest : public testing::Test {
   fs::path root_, logdir_;
 };
 
-TEST(NormaliseLogdir, MakesPathsAbsolute) {
+TEST(NormaliseLogdir, RelativePath_BecomesAbsolute) {
   EXPECT_EQ(*NormaliseLogdir("logs", "/home/me"), "/home/me/logs");
   EXPECT_EQ(*NormaliseLogdir("./a//b/../c/.", "/w"), "/w/a/c");
   EXPECT_EQ(*NormaliseLogdir("/x/plugins", "/w"), "/x");
@@ -118,7 +118,7 @@ TEST(NormaliseLogdir, MakesPathsAbsolute) {
   EXPECT_EQ(*NormaliseLogdir("spaces and 'quotes'", "/w"), "/w/spaces and 'quotes'");
 }
 
-TEST(NormaliseLogdir, RefusesWhatIsNoPath) {
+TEST(NormaliseLogdir, UrlOrEmptyPath_IsRefused) {
   for (const char* url : {"gs://bucket/x", "s3://b", "file:///x", "hdfs+v2://x"}) {
     const auto result = NormaliseLogdir(url, "/w");
     EXPECT_TRUE(absl::IsInvalidArgument(result.status()));
@@ -129,7 +129,7 @@ TEST(NormaliseLogdir, RefusesWhatIsNoPath) {
   EXPECT_FALSE(NormaliseLogdir("", "/w").ok());
 }
 
-TEST_F(LogdirTest, RanksOfOneLauncherHaveAFileEach) {
+TEST_F(LogdirTest, RanksOfOneLauncher_HaveAFileEach) {
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
   const auto create = [&](RankNames names) {
     auto directory = CreateRun(logdir_, "run", false, "node", 4, {5, 6}, names);
@@ -149,7 +149,7 @@ TEST_F(LogdirTest, RanksOfOneLauncherHaveAFileEach) {
 }
 
 // A launcher per rank: the name does not depend on who is first.
-TEST_F(LogdirTest, AFileOfOneRankHasItInItsName) {
+TEST_F(LogdirTest, FileOfOneRank_HasTheRankInItsName) {
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
   for (const int rank : {3, 0}) ASSERT_TRUE(PublishOne("named", false, rank).ok());
   ASSERT_TRUE(PublishOne("alone", true, 5).ok());
@@ -163,7 +163,7 @@ TEST_F(LogdirTest, AFileOfOneRankHasItInItsName) {
   EXPECT_EQ((*client)->HostOf(4), "node");
 }
 
-TEST_F(LogdirTest, AFileOfAnyRankTakesTheName) {
+TEST_F(LogdirTest, FileOfAnotherRank_TakesTheName) {
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
   for (const auto& [names, file] : std::vector<std::pair<RankNames, std::string>>{
            {RankNames::kHosts, "a_r5"}, {RankNames::kClient, "b.r5"}, {RankNames::kClient, "c"}}) {
@@ -175,13 +175,13 @@ TEST_F(LogdirTest, AFileOfAnyRankTakesTheName) {
   }
 }
 
-TEST_F(LogdirTest, NormaliseFollowsLinksBeforeGoingUp) {
+TEST_F(LogdirTest, Normalise_LinkBeforeParent_IsFollowedFirst) {
   fs::create_directories(root_ / "real/deep");
   fs::create_directory_symlink(root_ / "real/deep", root_ / "link");
   EXPECT_EQ(*NormaliseLogdir("link/../x", root_), fs::canonical(root_ / "real").string() + "/x");
 }
 
-TEST_F(LogdirTest, PrepareMakesTheLevels) {
+TEST_F(LogdirTest, Prepare_NewDirectory_HasItsLevels) {
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
   EXPECT_TRUE(fs::is_directory(Profile()));
   EXPECT_TRUE(fs::is_empty(Profile()));
@@ -191,13 +191,13 @@ TEST_F(LogdirTest, PrepareMakesTheLevels) {
   EXPECT_EQ(Names(logdir_).size(), 3u);  // .gitignore, the events file, plugins
 }
 
-TEST_F(LogdirTest, PrepareLeavesAnExistingDirectoryWithoutGitignore) {
+TEST_F(LogdirTest, Prepare_ExistingDirectory_HasNoGitignore) {
   fs::create_directory(logdir_);
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
   EXPECT_FALSE(fs::exists(logdir_ / ".gitignore"));
 }
 
-TEST_F(LogdirTest, EmptyEventsFileIsOneRecord) {
+TEST_F(LogdirTest, Prepare_EmptyEventsFile_IsOneRecord) {
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
   fs::path events;
   for (const std::string& name : Names(logdir_)) {
@@ -227,14 +227,14 @@ TEST_F(LogdirTest, EmptyEventsFileIsOneRecord) {
   EXPECT_NEAR(wall_time, static_cast<double>(time(nullptr)), 60);
 }
 
-TEST_F(LogdirTest, AnyEmptyEventsFileIsEnough) {
+TEST_F(LogdirTest, Prepare_OtherEmptyEventsFile_IsEnough) {
   fs::create_directory(logdir_);
   std::ofstream(logdir_ / "events.out.tfevents.1.other.profile-empty") << "x";
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
   EXPECT_EQ(Names(logdir_).size(), 2u);
 }
 
-TEST_F(LogdirTest, UnusableDirectoriesAreExplained) {
+TEST_F(LogdirTest, Prepare_UnusableDirectory_ErrorNamesTheCause) {
   std::ofstream(root_ / "file") << "x";
   absl::Status status = PrepareLogdir(root_ / "file", "node");
   EXPECT_TRUE(Contains(status, (root_ / "file").string() + ": Not a directory")) << status;
@@ -247,7 +247,7 @@ TEST_F(LogdirTest, UnusableDirectoriesAreExplained) {
   EXPECT_TRUE(Contains(status, "File name too long")) << status;
 }
 
-TEST_F(LogdirTest, MissingPermissionNamesOwnerAndMode) {
+TEST_F(LogdirTest, Prepare_MissingPermission_NamesOwnerAndMode) {
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
   EXPECT_TRUE(AsNobody([&] {
     const absl::Status status = PrepareLogdir(logdir_, "node");
@@ -261,7 +261,7 @@ TEST_F(LogdirTest, MissingPermissionNamesOwnerAndMode) {
   }));
 }
 
-TEST_F(LogdirTest, SomeoneElsesLinkInASharedDirectoryIsNotFollowed) {
+TEST_F(LogdirTest, Prepare_LinkOfAnotherUser_IsNotFollowed) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to be two users";
   fs::create_directory(logdir_);
   chmod(logdir_.c_str(), 01777);
@@ -278,7 +278,7 @@ TEST_F(LogdirTest, SomeoneElsesLinkInASharedDirectoryIsNotFollowed) {
   EXPECT_TRUE(fs::is_empty(root_ / "victim"));
 }
 
-TEST_F(LogdirTest, PublishShowsCompleteFilesOnly) {
+TEST_F(LogdirTest, Publish_CompleteFiles_AreShownAtOnce) {
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
   {
     auto directory = CreateRun(logdir_, "run", true, "node", -1);
@@ -300,7 +300,7 @@ TEST_F(LogdirTest, PublishShowsCompleteFilesOnly) {
   EXPECT_FALSE(fs::exists(logdir_ / ".tbprof"));
 }
 
-TEST_F(LogdirTest, ModesFollowTheUmask) {
+TEST_F(LogdirTest, Publish_EachUmask_SetsTheModes) {
   for (mode_t mask : {0022, 0077, 0000}) {
     const mode_t before = umask(mask);
     const std::string run = "run" + std::to_string(mask);
@@ -315,7 +315,7 @@ TEST_F(LogdirTest, ModesFollowTheUmask) {
   }
 }
 
-TEST_F(LogdirTest, WhatIsNotPublishedDisappears) {
+TEST_F(LogdirTest, Run_NotPublished_IsRemoved) {
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
   {
     auto directory = CreateRun(logdir_, "run", true, "node", -1);
@@ -325,7 +325,7 @@ TEST_F(LogdirTest, WhatIsNotPublishedDisappears) {
   EXPECT_FALSE(fs::exists(logdir_ / ".tbprof"));
 }
 
-TEST_F(LogdirTest, AutomaticNamesNeverCollide) {
+TEST_F(LogdirTest, Run_AutomaticName_NeverCollides) {
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
   std::string run;
   ASSERT_TRUE(PublishOne("run", true, -1, &run).ok());
@@ -347,7 +347,7 @@ TEST_F(LogdirTest, AutomaticNamesNeverCollide) {
   EXPECT_TRUE(fs::is_empty(Profile() / "run_3"));
 }
 
-TEST_F(LogdirTest, SixteenProcessesOfOneSecondGetSixteenRuns) {
+TEST_F(LogdirTest, Run_SixteenProcessesInOneSecond_HaveSixteenNames) {
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
   for (const bool exclusive : {true, false}) {
     std::vector<pid_t> children;
@@ -391,7 +391,7 @@ TEST_F(LogdirTest, SixteenProcessesOfOneSecondGetSixteenRuns) {
   EXPECT_FALSE(fs::exists(logdir_ / ".tbprof"));
 }
 
-TEST_F(LogdirTest, SharedRunsNameRanks) {
+TEST_F(LogdirTest, Run_Shared_FilesNameTheRank) {
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(PublishOne("named", false, 7).ok());
   const std::vector<std::string> names = Names(Profile() / "named");
@@ -405,7 +405,7 @@ TEST_F(LogdirTest, SharedRunsNameRanks) {
             2);
 }
 
-TEST_F(LogdirTest, ALinkAtTheFileNameIsNeitherFollowedNorReplaced) {
+TEST_F(LogdirTest, Publish_LinkAtTheFileName_IsNotFollowedOrReplaced) {
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
   std::ofstream(root_ / "victim") << "precious";
   auto directory = CreateRun(logdir_, "named", false, "node", -1);
@@ -421,7 +421,7 @@ TEST_F(LogdirTest, ALinkAtTheFileNameIsNeitherFollowedNorReplaced) {
   EXPECT_EQ(Names(Profile() / "named"), std::vector<std::string>{"node.a.json"});
 }
 
-TEST_F(LogdirTest, BadRunNamesAreRefused) {
+TEST_F(LogdirTest, Run_InvalidName_IsRefused) {
   fs::create_directory(logdir_);
   for (const std::string& run : {std::string(""), std::string("a/b"), std::string(".."), std::string(".hidden"),
                                  std::string("a\nb"), std::string("\xff"), std::string(129, 'x')}) {
@@ -430,7 +430,7 @@ TEST_F(LogdirTest, BadRunNamesAreRefused) {
   EXPECT_TRUE(CreateRun(logdir_, std::string(128, 'x'), false, std::string(120, 'h'), -1).ok());
 }
 
-TEST_F(LogdirTest, AbandonedStagingIsSweptAndLiveStagingIsNot) {
+TEST_F(LogdirTest, Staging_Abandoned_IsRemovedAndLiveOneIsKept) {
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
   auto live = CreateRun(logdir_, "live", true, "node", -1);
   ASSERT_TRUE(live.ok());
@@ -449,7 +449,7 @@ TEST_F(LogdirTest, AbandonedStagingIsSweptAndLiveStagingIsNot) {
   EXPECT_EQ(Names(staging), (std::vector<std::string>{"live", "next"}));
 }
 
-TEST_F(LogdirTest, AFullDiskLeavesNothingBehind) {
+TEST_F(LogdirTest, Publish_FullDisk_LeavesNoFile) {
   fs::create_directory(logdir_);
   if (mount("tmpfs", logdir_.c_str(), "tmpfs", 0, "size=256k") != 0) GTEST_SKIP() << "cannot mount a tmpfs";
   EXPECT_TRUE(PrepareLogdir(logdir_, "node").ok());
@@ -468,7 +468,7 @@ TEST_F(LogdirTest, AFullDiskLeavesNothingBehind) {
   EXPECT_EQ(Names(Profile() / "run"), std::vector<std::string>{"summary.json"});
   EXPECT_FALSE(fs::exists(logdir_ / ".tbprof"));
 
-  // Full before the start: said before the program runs.
+  // Full before the start: reported before the program runs.
   std::ofstream filler(logdir_ / "filler");
   filler << std::string(1 << 20, 'x');
   filler.close();
@@ -478,7 +478,7 @@ TEST_F(LogdirTest, AFullDiskLeavesNothingBehind) {
   umount(logdir_.c_str());
 }
 
-TEST_F(LogdirTest, ReadOnlyFileSystemsAreNamed) {
+TEST_F(LogdirTest, Prepare_ReadOnlyFileSystem_IsNamed) {
   fs::create_directory(logdir_);
   if (mount("tmpfs", logdir_.c_str(), "tmpfs", MS_RDONLY, "size=256k") != 0) GTEST_SKIP() << "cannot mount a tmpfs";
   const absl::Status status = PrepareLogdir(logdir_, "node");
@@ -487,7 +487,7 @@ TEST_F(LogdirTest, ReadOnlyFileSystemsAreNamed) {
   umount(logdir_.c_str());
 }
 
-TEST_F(LogdirTest, AFailedVerificationIsAnErrorAndLeavesNoFile) {
+TEST_F(LogdirTest, Publish_FailedVerification_LeavesNoFile) {
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
   auto directory = CreateRun(logdir_, "run", true, "node", -1);
   Timeline timeline = SmallTimeline("another host");  // not the file's name: TensorBoard would refuse it
@@ -502,13 +502,13 @@ TEST_F(LogdirTest, AFailedVerificationIsAnErrorAndLeavesNoFile) {
   EXPECT_TRUE(fs::is_empty(Profile()));
 }
 
-TEST(Names, RunNamesAreTheStockPattern) {
+TEST(Names, RunNameFor_Time_IsTheStockPattern) {
   setenv("TZ", "UTC", 1);
   tzset();
   EXPECT_EQ(RunNameFor(1'790'000'000), "2026_09_21_14_13_20");
 }
 
-TEST(Names, HostNameFitsAFileName) {
+TEST(Names, HostName_InvalidCharacters_FitsAFileName) {
   const std::string name = HostName();
   EXPECT_FALSE(name.empty());
   EXPECT_EQ(name.find_first_of("/,: "), std::string::npos);

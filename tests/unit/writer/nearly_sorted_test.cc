@@ -71,26 +71,26 @@ std::vector<Span> Ascending(int64_t count) {
   return spans;
 }
 
-TEST(NearlySorted, WhatIsSortedIsReadOnce) {
+TEST(NearlySorted, SortedInput_IsReadOnce) {
   EXPECT_LT(Sort({}), 1);
   EXPECT_LT(Sort({{1, 2}}), 1);
   EXPECT_LE(Sort(Ascending(100'000)), 1);
 }
 
-TEST(NearlySorted, SpansInTheOrderOfTheirEnds) {
+TEST(NearlySorted, SpansInOrderOfTheirEnds_AreSortedCheaply) {
   for (const int children : {1, 3, 70, 2000, 50'000})
     EXPECT_LT(Sort(Nested(200'000 / children, children)), 8) << children;
 }
 
-TEST(NearlySorted, OlderChunksBehindNewerOnes) {
+TEST(NearlySorted, OlderChunksBehindNewerOnes_AreSortedCheaply) {
   for (const size_t length : {300u, 1000u, 2000u}) {
     for (const size_t round : {2u, 5u, 90u})
       EXPECT_LT(Sort(Shuffled(Ascending(300'000), length, round, 1)), 4) << length;
   }
 }
 
-// A thread's own records, and what CUPTI tells of it in one buffer: one ascending sequence through another.
-TEST(NearlySorted, TwoSequencesThroughEachOther) {
+// A thread's own records, and CUPTI's of it in one buffer: one ascending sequence through another.
+TEST(NearlySorted, TwoInterleavedSequences_AreSortedCheaply) {
   std::vector<Span> spans;
   for (const int64_t first : {0, 1}) {
     for (int64_t i = 0; i < 100'000; ++i) spans.push_back({2 * i + first, 1});
@@ -98,7 +98,7 @@ TEST(NearlySorted, TwoSequencesThroughEachOther) {
   EXPECT_LT(Sort(spans), 60);
 }
 
-TEST(NearlySorted, AnyOrderAtAll) {
+TEST(NearlySorted, RandomOrder_IsSorted) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 300; ++round) {
     const size_t count = random() % 3000;

@@ -52,7 +52,7 @@ std::string Unzip(const std::string& path) {
 
 int64_t Nanoseconds(const Json& microseconds) { return std::llround(microseconds.get<double>() * 1000); }
 
-TEST(Perfetto, RandomTimelinesAreJsonWithEveryEvent) {
+TEST(Perfetto, RandomTimelines_AreJsonWithEachEvent) {
   for (uint32_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
     const Timeline timeline = RandomTimeline(seed).Make();
@@ -115,7 +115,7 @@ TEST(Perfetto, RandomTimelinesAreJsonWithEveryEvent) {
   }
 }
 
-TEST(Perfetto, CountersSurviveOddNumbers) {
+TEST(Perfetto, InvalidCounterValues_AreFiniteNumbers) {
   Timeline timeline;
   timeline.processes.resize(1);
   timeline.counters.push_back(
@@ -129,7 +129,7 @@ TEST(Perfetto, CountersSurviveOddNumbers) {
   EXPECT_EQ(values, (std::vector<double>{0, 0, 0.1, -5, 1e300}));
 }
 
-TEST(Perfetto, ProcessesOfOnePidStayApart) {
+TEST(Perfetto, ProcessesOfOnePid_HaveTheirOwnNumbers) {
   Timeline timeline;
   timeline.processes.resize(3);
   for (Process& process : timeline.processes) process.pid = 1;
@@ -142,7 +142,7 @@ TEST(Perfetto, ProcessesOfOnePidStayApart) {
   EXPECT_EQ(pids.size(), 3u);
 }
 
-TEST(Perfetto, ArrowsToTheBackwardPassAreCounted) {
+TEST(Perfetto, ArrowsToTheBackwardPass_AreCounted) {
   TorchMaker maker;
   maker.Forward("addmm", 7);
   maker.Backward("AddmmBackward0", 30, 7, 1);
@@ -156,7 +156,7 @@ TEST(Perfetto, ArrowsToTheBackwardPassAreCounted) {
   EXPECT_EQ(phases, "sf");
 }
 
-TEST(Perfetto, VerifyNoticesCutChangedAndShortFiles) {
+TEST(Perfetto, Verify_CutChangedOrShortFile_Fails) {
   Timeline timeline = RandomTimeline(3).Make();
   const std::string bytes = Encode(timeline);
   for (size_t keep : {size_t{0}, size_t{10}, bytes.size() / 2, bytes.size() - 1}) {
@@ -172,7 +172,7 @@ TEST(Perfetto, VerifyNoticesCutChangedAndShortFiles) {
   EXPECT_FALSE(VerifyPerfetto(whole.path(), timeline).ok());
 }
 
-TEST(Outputs, TableIsComplete) {
+TEST(Outputs, Table_EachOutput_HasNameAndWriter) {
   ASSERT_NE(FindOutput("xplane"), nullptr);
   ASSERT_NE(FindOutput("perfetto"), nullptr);
   EXPECT_EQ(FindOutput("nothing"), nullptr);

@@ -27,7 +27,7 @@ RankReport Ended(int rank, int code, int signal, int64_t end_ps) {
   return report;
 }
 
-TEST(ExitText, NamesWhatIsKnown) {
+TEST(ExitText, ExitStatusOrSignal_IsNamed) {
   EXPECT_EQ(ExitText(3, 0, false), "exit status 3");
   EXPECT_EQ(ExitText(137, 0, false), "exit status 137 (128 + SIGKILL)");
   EXPECT_EQ(ExitText(200, 0, false), "exit status 200");
@@ -36,7 +36,7 @@ TEST(ExitText, NamesWhatIsKnown) {
   EXPECT_EQ(ExitText(-1, 0, false), "ended, exit status not known");
 }
 
-TEST(RankWarnings, TheFirstToFailComesFirst) {
+TEST(RankWarnings, SeveralFailures_FirstComesFirst) {
   Timeline timeline;
   timeline.by_rank = {Ended(0, 1, 0, 5 * kSecond), Ended(1, 0, 0, 6 * kSecond), Ended(2, -1, SIGKILL, 4 * kSecond),
                       Ended(3, -1, 0, 3 * kSecond)};
@@ -61,7 +61,7 @@ TEST(RankWarnings, ManyFailures_AreOneLineMore) {
   EXPECT_EQ(texts[3], "997 further ranks failed: 3-999 (summary.json: by_rank)");
 }
 
-TEST(SpeedsOf, ComparesRanksWithSteps) {
+TEST(SpeedsOf, RanksWithSteps_AreCompared) {
   std::vector<RankReport> reports(3);
   for (int rank = 0; rank < 3; ++rank) {
     RankReport& report = reports[static_cast<size_t>(rank)];
@@ -76,7 +76,7 @@ TEST(SpeedsOf, ComparesRanksWithSteps) {
   EXPECT_EQ(SpeedsOf(reports).without_steps, 1u);
 }
 
-TEST(RankReportsOfSummary, ReadsWhatIsWritten) {
+TEST(RankReportsOfSummary, WrittenReport_IsReadBack) {
   RankReport report = Ended(4, -1, SIGSEGV, 2 * kSecond);
   report.has_numbers = true;
   report.host = "node_r4";
@@ -108,7 +108,7 @@ TEST(RankReportsOfSummary, OfAnEarlierRunOfTheSameName_AreNone) {
   EXPECT_THAT(RankReportsOfSummary(summary, 200'000'000'000, 200'000'000'000), IsEmpty());
 }
 
-TEST(RankReportsOfSummary, TakesWhatOthersMadeUpAsNotKnown) {
+TEST(RankReportsOfSummary, InvalidReport_IsUnknown) {
   for (const char* text :
        {"", "[]", "{", R"({"by_rank":7})", R"({"by_rank":[1,null,[]]})", R"({"by_rank":[{"rank":-5,"state":"ended"}]})",
         R"({"by_rank":[{"rank":"0","state":"ended"}]})", R"({"by_rank":[{"rank":0,"state":"missing"}]})",

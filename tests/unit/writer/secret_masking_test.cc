@@ -16,7 +16,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-TEST(MaskSecrets, Forms) {
+TEST(MaskSecrets, EachForm_IsMasked) {
   EXPECT_EQ(MaskSecrets({"run", "--token=abc"}), (Words{"run", "--token=***"}));
   EXPECT_EQ(MaskSecrets({"run", "--token", "abc", "x"}), (Words{"run", "--token", "***", "x"}));
   EXPECT_EQ(MaskSecrets({"env", "HF_TOKEN=abc", "run"}), (Words{"env", "HF_TOKEN=***", "run"}));
@@ -26,13 +26,13 @@ TEST(MaskSecrets, Forms) {
   EXPECT_EQ(MaskSecrets({"mysql", "--user=root", "--passwd=x"}), (Words{"mysql", "--user=root", "--passwd=***"}));
 }
 
-TEST(MaskSecrets, ADashedWordIsTheNextOption) {
+TEST(MaskSecrets, DashedWordBehindAnOption_IsTheNextOption) {
   EXPECT_EQ(MaskSecrets({"--password", "--verbose", "x"}), (Words{"--password", "--verbose", "x"}));
   EXPECT_EQ(MaskSecrets({"--password", "--token", "x"}), (Words{"--password", "--token", "***"}));
   EXPECT_EQ(MaskSecrets({"--password"}), (Words{"--password"}));
 }
 
-TEST(MaskSecrets, InsideOfAWord) {
+TEST(MaskSecrets, SecretInsideAWord_IsMasked) {
   EXPECT_EQ(MaskSecrets({"--db=postgres://me:pw@host/db"}), (Words{"--db=postgres://me:***@host/db"}));
   EXPECT_EQ(MaskSecrets({"https://me:p@w@host:8080/a@b"}), (Words{"https://me:***@host:8080/a@b"}));
   EXPECT_EQ(MaskSecrets({"https://me@host:8080/a:b@c", "s3://bucket/a"}),
@@ -44,12 +44,12 @@ TEST(MaskSecrets, InsideOfAWord) {
             (Words{"--login=***", "sk-learn", "note: x"}));
 }
 
-TEST(MaskSecrets, PinsOfThreadsAndKeysOfRowsStay) {
+TEST(MaskSecrets, PinsAndSortKeys_AreKept) {
   const Words words = {"--pin=on", "--cpu-pin=0-3", "--pin-memory=true", "--sort_key=loss", "--session=night"};
   EXPECT_EQ(MaskSecrets(words), words);
 }
 
-TEST(MaskSecrets, OrdinaryWordsStay) {
+TEST(MaskSecrets, OrdinaryWords_AreKept) {
   const Words words = {"python", "train.py", "--lr=0.1", "--name", "x", "", "-", "--", "=", "a=b"};
   EXPECT_EQ(MaskSecrets(words), words);
   EXPECT_TRUE(MaskSecrets({}).empty());
@@ -183,7 +183,7 @@ TEST(MaskSecrets, SecretLines_NothingOfThemIsLeft) {
   }
 }
 
-// Put together here, so that nobody's scanner takes this file for a leak.
+// Put together here, so that no scanner takes this file for a leak.
 TEST(MaskSecrets, KnownTokens_AreMaskedAnywhere) {
   const std::string body = "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8";
   for (const std::string prefix : {"hf_", "ghp_",

@@ -381,7 +381,7 @@ class SpoolMaker {
     return Add(RecordKind::kThreadStart, start, 0, kRecordOwn);
   }
 
-  // As the launcher does with longer ones: with a summary, where one says enough.
+  // As the launcher does with longer ones: with a summary, if the test sets one.
   SpoolMaker& EndChunk() {
     chunk_.slots = static_cast<uint32_t>(slots_.size() / kSlotBytes);
     Frame frame{};

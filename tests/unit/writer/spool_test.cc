@@ -67,7 +67,7 @@ std::vector<size_t> Borders(const std::string& bytes) {
   return borders;
 }
 
-TEST(Spool, RoundTripOfEverySize) {
+TEST(Spool, PayloadsOfEachSize_AreReadBack) {
   FrameBuffer buffer(0);
   std::mt19937 random(1);
   std::vector<std::string> payloads;
@@ -94,7 +94,7 @@ TEST(Spool, RoundTripOfEverySize) {
   EXPECT_FALSE(back.truncated);
 }
 
-TEST(Spool, RewindReadsTheSameAgain) {
+TEST(Spool, Rewind_ReadsTheSameFrames) {
   const TemporaryPath file("spool");
   file.Write(SmallSpool());
   auto reader = SpoolReader::Open(file.path());
@@ -109,7 +109,7 @@ TEST(Spool, RewindReadsTheSameAgain) {
   }
 }
 
-TEST(Spool, TruncatedAtEveryByte) {
+TEST(Spool, TruncatedAtEachByte_WholeFramesAreRead) {
   const std::string whole = SmallSpool();
   const std::vector<size_t> borders = Borders(whole);
   const ReadBack full = ReadBytes(whole);
@@ -127,7 +127,7 @@ TEST(Spool, TruncatedAtEveryByte) {
   }
 }
 
-TEST(Spool, TheLimitIsATruncation) {
+TEST(Spool, SizeLimit_IsATruncation) {
   const std::string whole = SmallSpool();
   const std::vector<size_t> borders = Borders(whole);
   const TemporaryPath file("spool");
@@ -142,7 +142,7 @@ TEST(Spool, TheLimitIsATruncation) {
   EXPECT_EQ(Read(file.path(), 0).frames.size(), borders.size() - 1);
 }
 
-TEST(Spool, AnyBitFlippedCostsOneFrame) {
+TEST(Spool, FlippedBit_LosesOneFrame) {
   const std::string whole = SmallSpool();
   const std::vector<size_t> borders = Borders(whole);
   const ReadBack full = ReadBytes(whole);
@@ -165,7 +165,7 @@ TEST(Spool, AnyBitFlippedCostsOneFrame) {
   }
 }
 
-TEST(Spool, HolesOfZerosAndRubbish) {
+TEST(Spool, HolesOfZerosAndNoise_OtherFramesAreRead) {
   std::mt19937 random(9);
   const std::string whole = SmallSpool();
   for (int round = 0; round < 2000; ++round) {
@@ -193,7 +193,7 @@ TEST(Spool, HolesOfZerosAndRubbish) {
   }
 }
 
-TEST(Spool, RubbishBetweenFramesIsPassedOver) {
+TEST(Spool, NoiseBetweenFrames_IsSkipped) {
   const std::string whole = SmallSpool();
   const std::vector<size_t> borders = Borders(whole);
   for (size_t i = 0; i < borders.size(); ++i) {
@@ -207,8 +207,8 @@ TEST(Spool, RubbishBetweenFramesIsPassedOver) {
   }
 }
 
-// A header that is right by its sum and asks for more than a frame may have, or more than there is.
-TEST(Spool, OversizedPayloadLengths) {
+// A header with a valid checksum and a size of more than a frame may have, or more than there is.
+TEST(Spool, OversizedPayloadLength_IsSkipped) {
   const std::string whole = SmallSpool();
   for (const uint32_t size : {kMaxFramePayload + 1, 0x7fffffffu, 0xfffffff8u, 0xffffffffu}) {
     FrameHeader header{kFrameMagic, FrameType::kNote, 0, 0, size, 0, 0};
@@ -221,7 +221,7 @@ TEST(Spool, OversizedPayloadLengths) {
   }
 }
 
-TEST(Spool, FramesInsideADamagedFrameAreFound) {
+TEST(Spool, FramesInsideADamagedFrame_AreFound) {
   FrameBuffer inner(0);
   inner.Append(FrameType::kNote, 7, "inner", 5);
   SpoolMaker spool;
@@ -236,7 +236,7 @@ TEST(Spool, FramesInsideADamagedFrameAreFound) {
   EXPECT_EQ(back.damaged, sizeof(FrameHeader));
 }
 
-TEST(Spool, WhatIsNoSpool) {
+TEST(Spool, OtherFiles_AreRefused) {
   EXPECT_FALSE(SpoolReader::Open("/nonexistent/spool").ok());
   EXPECT_FALSE(ReadBytes("").opened);
   EXPECT_FALSE(ReadBytes("TBPSPOL1").opened);
@@ -255,7 +255,7 @@ TEST(Spool, WhatIsNoSpool) {
   EXPECT_FALSE(SpoolReader::Open("/tmp").ok());
 }
 
-TEST(Spool, AHeaderAloneIsEmpty) {
+TEST(Spool, HeaderAlone_HasNoFrames) {
   const SpoolHeader header = MakeSpoolHeader();
   const ReadBack back = ReadBytes(std::string(reinterpret_cast<const char*>(&header), sizeof(header)));
   EXPECT_TRUE(back.opened);
@@ -264,7 +264,7 @@ TEST(Spool, AHeaderAloneIsEmpty) {
   EXPECT_EQ(back.damaged, 0u);
 }
 
-TEST(Spool, AFifoIsRefusedAtOnce) {
+TEST(Spool, Fifo_IsRefusedAtOnce) {
   const TemporaryPath fifo("fifo");
   ASSERT_EQ(mkfifo(fifo.path().c_str(), 0600), 0);
   alarm(20);
@@ -273,7 +273,7 @@ TEST(Spool, AFifoIsRefusedAtOnce) {
 }
 
 // A reader of a growing file, as of a capture while the run goes on, reads whole frames only.
-TEST(Spool, GrowsAndShrinksWhileItIsRead) {
+TEST(Spool, FileThatGrowsAndShrinks_WholeFramesAreRead) {
   const std::string whole = SmallSpool();
   const TemporaryPath file("spool");
   file.Write(whole);
@@ -290,7 +290,7 @@ TEST(Spool, GrowsAndShrinksWhileItIsRead) {
   EXPECT_FALSE((*reader)->Next(&frame)) << "cut under our hands";
 }
 
-TEST(Spool, RandomBytesBehindAHeader) {
+TEST(Spool, RandomBytesBehindAHeader_AreSkipped) {
   std::mt19937 random(4);
   const std::string small = SmallSpool();
   for (int round = 0; round < 3000; ++round) {

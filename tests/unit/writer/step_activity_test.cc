@@ -77,13 +77,13 @@ class StepActivityTest : public testing::Test {
   std::vector<int64_t> begins_;
 };
 
-TEST_F(StepActivityTest, NothingAtAll) {
+TEST_F(StepActivityTest, EmptyTimeline_HasNoSteps) {
   EXPECT_TRUE(DetectStepsInBursts(timeline_, 0).steps.empty());
   EXPECT_TRUE(DetectStepsOfThreads(timeline_, 0).steps.empty());
   EXPECT_TRUE(DetectStepsInBursts(timeline_, 9).steps.empty());
 }
 
-TEST_F(StepActivityTest, AStepThatWhicheverThreadTakes) {
+TEST_F(StepActivityTest, WorkOfAStepOnAnyThread_StepsAreFound) {
   timeline_.processes[0].library = NumericLibrary::kFramework;
   for (uint64_t seed = 0; seed < 10; ++seed) {
     for (Thread& thread : timeline_.threads) thread.events.clear();
@@ -105,7 +105,7 @@ TEST_F(StepActivityTest, AStepThatWhicheverThreadTakes) {
   }
 }
 
-TEST_F(StepActivityTest, CallsAtRandomAreNone) {
+TEST_F(StepActivityTest, CallsAtRandom_HaveNoSteps) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     for (Thread& thread : timeline_.threads) thread.events.clear();
     std::mt19937_64 random(seed);
@@ -123,7 +123,7 @@ TEST_F(StepActivityTest, CallsAtRandomAreNone) {
   }
 }
 
-TEST_F(StepActivityTest, AFewCallsAtRandomAreNone) {
+TEST_F(StepActivityTest, FewCallsAtRandom_HaveNoSteps) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     for (Thread& thread : timeline_.threads) thread.events.clear();
     std::mt19937_64 random(seed);
@@ -137,7 +137,7 @@ TEST_F(StepActivityTest, AFewCallsAtRandomAreNone) {
   }
 }
 
-TEST_F(StepActivityTest, AMonitorIsNoLoop) {
+TEST_F(StepActivityTest, Monitor_IsNoLoop) {
   for (int i = 0; i < 100; ++i) {
     const int64_t at = i * 50 * kMs;
     Call(1, kSleep, at, 49 * kMs, 1);
@@ -149,7 +149,7 @@ TEST_F(StepActivityTest, AMonitorIsNoLoop) {
   EXPECT_TRUE(InferSteps(timeline_, 0).steps.empty());
 }
 
-TEST_F(StepActivityTest, AWaitThatRanOutOfTimeIsAClock) {
+TEST_F(StepActivityTest, WaitThatTimedOut_IsAClock) {
   for (int i = 0; i < 100; ++i) {
     Call(1, kWait, i * 50 * kMs, 49 * kMs, 1);
     timeline_.threads[1].events.back().flags = Event::kFailed;
@@ -161,7 +161,7 @@ TEST_F(StepActivityTest, AWaitThatRanOutOfTimeIsAClock) {
   EXPECT_TRUE(InferSteps(timeline_, 0).steps.empty());
 }
 
-TEST_F(StepActivityTest, OneKindAloneIsLessSure) {
+TEST_F(StepActivityTest, OneKindOfCall_LowConfidence) {
   TakeTurns(100, 13 * kMs, 0.1, 1);
   for (Thread& thread : timeline_.threads) {
     std::erase_if(thread.events, [](const Event& event) { return event.type == kFree; });
@@ -172,7 +172,7 @@ TEST_F(StepActivityTest, OneKindAloneIsLessSure) {
   EXPECT_LT(alone.confidence, 0.5);
 }
 
-TEST_F(StepActivityTest, ARhythmWithinTheRhythmIsSaid) {
+TEST_F(StepActivityTest, PeriodWithinAPeriod_AlternativeIsReported) {
   TakeTurns(60, 40 * kMs, 0.05, 1);
   // Four parts of each step, of two kinds.
   for (size_t i = 0; i + 1 < begins_.size(); ++i) {
@@ -190,7 +190,7 @@ TEST_F(StepActivityTest, ARhythmWithinTheRhythmIsSaid) {
   EXPECT_NEAR(found.alternative, part ? 4 : 0.25, part ? 0.4 : 0.03);
 }
 
-TEST_F(StepActivityTest, APauseIsIrregular) {
+TEST_F(StepActivityTest, Pause_IsIrregular) {
   TakeTurns(50, 10 * kMs, 0.05, 1);
   const int64_t pause = 400 * kMs;
   for (Thread& thread : timeline_.threads) {
@@ -211,7 +211,7 @@ TEST_F(StepActivityTest, APauseIsIrregular) {
   EXPECT_EQ(irregular, 1u);
 }
 
-TEST_F(StepActivityTest, WhenCallsComeWhereTheyAreNeverTheSame) {
+TEST_F(StepActivityTest, CallsAtChangingPlaces_RhythmOfThreadsIsFound) {
   std::mt19937_64 random(2);
   for (int step = 0; step < 120; ++step) {
     for (size_t thread = 1; thread < 4; ++thread) {
@@ -232,7 +232,7 @@ TEST_F(StepActivityTest, WhenCallsComeWhereTheyAreNeverTheSame) {
   EXPECT_TRUE(InferSteps(timeline_, 0).steps.empty());
 }
 
-TEST_F(StepActivityTest, AllAtOnce) {
+TEST_F(StepActivityTest, CallsAllAtOnce_HaveNoSteps) {
   for (int i = 0; i < 1000; ++i) Call(1 + static_cast<size_t>(i) % 3, kWait, 7 * kMs, 0, 1);
   Sort();
   EXPECT_TRUE(InferSteps(timeline_, 0).steps.empty());

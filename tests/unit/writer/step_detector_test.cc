@@ -87,7 +87,7 @@ Outcome RunCases(const std::vector<StepCase>& cases, uint64_t first_seed, int se
   return outcome;
 }
 
-TEST(StepDetector, FindsTheStepsOfCasesItWasNotTunedOn) {
+TEST(StepDetector, HeldOutCases_StepsAreFound) {
   const Outcome outcome = RunCases(HeldOutCases(), kHeldOutSeeds + 100'000, 8 / kFewer);
   EXPECT_GE(outcome.mean, 0.95);
   EXPECT_GE(outcome.worst, 0.85) << outcome.worst_name;
@@ -95,7 +95,7 @@ TEST(StepDetector, FindsTheStepsOfCasesItWasNotTunedOn) {
   EXPECT_EQ(outcome.found_in_nothing, 0);
 }
 
-TEST(StepDetector, FindsTheStepsOfCasesItWasTunedOn) {
+TEST(StepDetector, TuningCases_StepsAreFound) {
   const Outcome outcome = RunCases(TuningCases(), 1, 4 / kFewer);
   EXPECT_GE(outcome.mean, 0.95);
   EXPECT_GE(outcome.worst, 0.85) << outcome.worst_name;
@@ -103,7 +103,7 @@ TEST(StepDetector, FindsTheStepsOfCasesItWasTunedOn) {
   EXPECT_EQ(outcome.found_in_nothing, 0);
 }
 
-TEST(StepDetector, IsSeldomSureAndWrong) {
+TEST(StepDetector, RandomPrograms_AreSeldomSureAndWrong) {
   constexpr int kPrograms = 400 / kFewer;
   int sure = 0, sure_and_wrong = 0;
   for (int i = 0; i < kPrograms; ++i) {
@@ -119,7 +119,7 @@ TEST(StepDetector, IsSeldomSureAndWrong) {
   EXPECT_LE(sure_and_wrong, kPrograms / 50);
 }
 
-TEST(StepDetector, IsNotSureOfWhatLaunchesDoNotTell) {
+TEST(StepDetector, AmbiguousCases_LowConfidence) {
   for (const StepCase& one : AmbiguousCases()) {
     for (uint64_t seed = 1; seed <= 5; ++seed) {
       const MadeSteps made = MakeSteps(one.shape, seed);
@@ -134,7 +134,7 @@ TEST(StepDetector, IsNotSureOfWhatLaunchesDoNotTell) {
 }
 
 // Several updates of a critic and one of a generator, each with an optimizer: all of them may be the step.
-TEST(StepDetector, IsNotSureWhereOneUpdateTakesTheOthersPlace) {
+TEST(StepDetector, SeveralUpdatesOfACritic_LowConfidence) {
   for (const int critics : {5, 7}) {
     for (const int64_t gap_us : {0, 300}) {
       std::mt19937 random(1);
@@ -164,7 +164,7 @@ TEST(StepDetector, IsNotSureWhereOneUpdateTakesTheOthersPlace) {
   }
 }
 
-TEST(StepDetector, CutsAtTheGapAndSaysTheFirstStepToo) {
+TEST(StepDetector, Gaps_StepsBeginBehindThem) {
   const StepDetection found = DetectSteps(Plain(30));
   ASSERT_EQ(found.steps.size(), 30u);
   EXPECT_EQ(found.period_ps, 20 * kMillisecond);
@@ -176,7 +176,7 @@ TEST(StepDetector, CutsAtTheGapAndSaysTheFirstStepToo) {
   EXPECT_GT(found.confidence, kSureConfidence);
 }
 
-TEST(StepDetector, CutsBehindTheOptimizerWhereThereIsNoGap) {
+TEST(StepDetector, NoGaps_StepsBeginBehindTheOptimizer) {
   std::vector<StepLaunch> launches;
   int64_t now = 0;
   for (int step = 0; step < 40; ++step) {
@@ -192,7 +192,7 @@ TEST(StepDetector, CutsBehindTheOptimizerWhereThereIsNoGap) {
   for (const DetectedStep& step : found.steps) EXPECT_EQ(step.start_ps / kMillisecond % 10, 4);
 }
 
-TEST(StepDetector, TellsWarmUpAndPauses) {
+TEST(StepDetector, WarmUpAndPauses_AreNamed) {
   std::vector<StepLaunch> launches = Plain(40, true);
   // The first step takes 100 ms more for its fifth launch, and before the second half of step 20 nothing happens.
   for (size_t i = 0; i < launches.size(); ++i) {
@@ -213,7 +213,7 @@ TEST(StepDetector, TellsWarmUpAndPauses) {
   EXPECT_EQ(found.period_ps, 20 * kMillisecond);
 }
 
-TEST(StepDetector, NamesWhatElseMayBeTheStep) {
+TEST(StepDetector, Accumulation_AlternativeIsReported) {
   StepShape shape;
   shape.accumulation = 4;
   const StepDetection named = DetectSteps(MakeSteps(shape, 3).launches);
@@ -225,7 +225,7 @@ TEST(StepDetector, NamesWhatElseMayBeTheStep) {
   EXPECT_LT(unnamed.confidence, kSureConfidence);
 }
 
-TEST(StepDetector, NoStepLeadsOverWhatWasLost) {
+TEST(StepDetector, LostRecords_NoRegularStepSpansThem) {
   std::vector<StepLaunch> launches = Plain(60, true);
   launches.erase(launches.begin() + 303, launches.begin() + 338);
   launches[303].flags |= StepLaunch::kAfterLoss;
@@ -238,7 +238,7 @@ TEST(StepDetector, NoStepLeadsOverWhatWasLost) {
   }
 }
 
-TEST(StepDetector, OneExecutableAgainAndAgain) {
+TEST(StepDetector, OneExecutableRepeated_EachRunIsAStep) {
   std::vector<StepLaunch> launches;
   for (int i = 0; i < 20; ++i) {
     launches.push_back(Launch(i * 7 * kMillisecond, kMillisecond, 42, StepLaunch::kExecutable));
@@ -247,19 +247,19 @@ TEST(StepDetector, OneExecutableAgainAndAgain) {
   EXPECT_GE(found.steps.size(), 19u);
   EXPECT_EQ(found.period_ps, 7 * kMillisecond);
   EXPECT_GT(found.confidence, kSureConfidence);
-  // Of a kernel nobody knows.
+  // Of an unknown kernel.
   for (StepLaunch& launch : launches) launch.flags = 0;
   EXPECT_LT(DetectSteps(launches).confidence, kSureConfidence);
 }
 
-TEST(StepDetector, TooFewIsNothing) {
+TEST(StepDetector, TooFewLaunches_HaveNoSteps) {
   EXPECT_TRUE(DetectSteps({}).steps.empty());
   EXPECT_TRUE(DetectSteps(Plain(1)).steps.empty());
   EXPECT_TRUE(DetectSteps(Plain(2)).steps.empty());
   EXPECT_TRUE(DetectSteps(Plain(3)).steps.empty());
 }
 
-TEST(StepDetector, HostileTimes) {
+TEST(StepDetector, HostileTimes_GiveValidSteps) {
   constexpr int64_t kMin = std::numeric_limits<int64_t>::min(), kMax = std::numeric_limits<int64_t>::max();
   std::mt19937_64 random(5);
   for (int kind = 0; kind < 7; ++kind) {
@@ -278,7 +278,7 @@ TEST(StepDetector, HostileTimes) {
   }
 }
 
-TEST(StepDetector, HostileSymbols) {
+TEST(StepDetector, HostileSymbols_GiveValidSteps) {
   std::mt19937_64 random(6);
   std::vector<StepLaunch> launches(400'000);
   for (int kind = 0; kind < 6; ++kind) {
@@ -297,7 +297,7 @@ TEST(StepDetector, HostileSymbols) {
   }
 }
 
-TEST(StepDetector, ManyKindsAreCapped) {
+TEST(StepDetector, ManyKindsOfLaunches_AreCapped) {
   std::mt19937_64 random(7);
   std::vector<StepLaunch> launches;
   launches.reserve(kMaxTypes * 3 / 2);
@@ -311,7 +311,7 @@ TEST(StepDetector, ManyKindsAreCapped) {
   EXPECT_EQ(found.period_ps, 1000 * 1'000'000);
 }
 
-TEST(StepDetector, NamesOfOptimizers) {
+TEST(StepDetector, NamesOfOptimizers_AreRecognised) {
   for (const char* name : {"void at::native::multi_tensor_apply_kernel<>", "FusedAdamKernel", "_foreach_add_",
                            "sgd_update", "LAMB stage 1", "fused_lion", "Muon", "RMSprop"}) {
     EXPECT_TRUE(NameLooksLikeOptimizer(name)) << name;
@@ -338,7 +338,7 @@ StepActivity Activity(int bins, double period, uint64_t seed, double noise) {
   return activity;
 }
 
-TEST(StepsInActivity, FindsPeriodAndPhase) {
+TEST(StepsInActivity, PeriodicActivity_PeriodAndPhaseAreFound) {
   const StepDetection found = DetectStepsInActivity(Activity(4000, 83.4, 1, 0.1));
   ExpectSane(found);
   ASSERT_NEAR(static_cast<double>(found.steps.size()), 4000 / 83.4, 2);
@@ -350,7 +350,7 @@ TEST(StepsInActivity, FindsPeriodAndPhase) {
   }
 }
 
-TEST(StepsInActivity, NothingInNoiseOrTrends) {
+TEST(StepsInActivity, NoiseAndTrends_HaveNoSteps) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     EXPECT_TRUE(DetectStepsInActivity(Activity(3000, 0, seed, 1)).steps.empty());
   }
@@ -370,7 +370,7 @@ TEST(StepsInActivity, NothingInNoiseOrTrends) {
   }
 }
 
-TEST(StepsInActivity, HostileInput) {
+TEST(StepsInActivity, HostileInput_GivesValidSteps) {
   EXPECT_TRUE(DetectStepsInActivity({}).steps.empty());
   StepActivity activity = Activity(1000, 50, 1, 0.1);
   activity.phase_signal = 7;

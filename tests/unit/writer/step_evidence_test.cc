@@ -76,7 +76,7 @@ class StepEvidenceTest : public testing::Test {
   int step_ = 0;
 };
 
-TEST_F(StepEvidenceTest, ALoopThatComputesIsATraining) {
+TEST_F(StepEvidenceTest, LoopThatComputes_IsATraining) {
   Loop(60, [] {});
   const InferredSteps found = Infer();
   EXPECT_GE(found.steps.size(), 58u) << found.unknown;
@@ -85,12 +85,12 @@ TEST_F(StepEvidenceTest, ALoopThatComputesIsATraining) {
   EXPECT_EQ(found.unknown, "");
 }
 
-TEST_F(StepEvidenceTest, AProgressBarIsNoFile) {
+TEST_F(StepEvidenceTest, ProgressBar_IsNoFile) {
   Loop(60, [&] { Call(kWrite, 20 * kUs, 30, 80, 2); });
   EXPECT_GE(Infer().steps.size(), 58u);
 }
 
-TEST_F(StepEvidenceTest, AFrameworkMayReadItsBatchesAndKeepALog) {
+TEST_F(StepEvidenceTest, FrameworkThatReadsAndLogs_IsATraining) {
   Loop(60, [&] {
     Call(kRead, 20 * kUs, 30, 4096, 7);
     Call(kWrite, 20 * kUs, 31, 80, 8);
@@ -98,7 +98,7 @@ TEST_F(StepEvidenceTest, AFrameworkMayReadItsBatchesAndKeepALog) {
   EXPECT_GE(Infer().steps.size(), 58u);
 }
 
-TEST_F(StepEvidenceTest, ABuildStartsPrograms) {
+TEST_F(StepEvidenceTest, LoopThatStartsPrograms_IsUnknown) {
   Loop(60, [&] {
     Call(kFork, 200 * kUs, 30, 100 + step_);
     Call(kWaitPid, 2 * kMs, 31, 100 + step_);
@@ -106,7 +106,7 @@ TEST_F(StepEvidenceTest, ABuildStartsPrograms) {
   ExpectUnknown(StepDoubt::kProcesses);
 }
 
-TEST_F(StepEvidenceTest, AChildInEachStepIsEnough) {
+TEST_F(StepEvidenceTest, ChildInEachStep_IsUnknown) {
   for (int i = 0; i < 60; ++i) {
     Process& child = timeline_.processes.emplace_back();
     child.parent = 0;
@@ -116,12 +116,12 @@ TEST_F(StepEvidenceTest, AChildInEachStepIsEnough) {
   ExpectUnknown(StepDoubt::kProcesses);
 }
 
-TEST_F(StepEvidenceTest, ATestSuiteOpensFiles) {
+TEST_F(StepEvidenceTest, LoopThatOpensFiles_IsUnknown) {
   Loop(60, [&] { Call(kOpen, 20 * kUs, 30, 5); });
   ExpectUnknown(StepDoubt::kFiles);
 }
 
-TEST_F(StepEvidenceTest, AServerWaitsForSockets) {
+TEST_F(StepEvidenceTest, LoopThatWaitsForSockets_IsUnknown) {
   Loop(60, [&] {
     Call(kPoll, kMs, 30, 1);
     Call(kReceive, 20 * kUs, 31, 500, 9);
@@ -129,30 +129,30 @@ TEST_F(StepEvidenceTest, AServerWaitsForSockets) {
   ExpectUnknown(StepDoubt::kSockets);
 }
 
-TEST_F(StepEvidenceTest, ASchedulerSleeps) {
+TEST_F(StepEvidenceTest, LoopThatSleeps_IsUnknown) {
   Loop(60, [&] { Call(kSleep, 40 * kMs, 30); });
   ExpectUnknown(StepDoubt::kWaits);
 }
 
-TEST_F(StepEvidenceTest, ADatabaseWritesWithoutAFramework) {
+TEST_F(StepEvidenceTest, LoopThatWritesWithoutAFramework_IsUnknown) {
   timeline_.processes[0].library = NumericLibrary::kLinearAlgebra;
   Loop(60, [&] { Call(kWrite, 50 * kUs, 30, 4096, 5); });
   ExpectUnknown(StepDoubt::kFiles);
 }
 
-TEST_F(StepEvidenceTest, AnyLoopIsNoTraining) {
+TEST_F(StepEvidenceTest, LoopWithoutANumericLibrary_IsUnknown) {
   timeline_.processes[0].library = NumericLibrary::kNone;
   Loop(60, [] {});
   ExpectUnknown(StepDoubt::kAnyLoop);
 }
 
-TEST_F(StepEvidenceTest, ALoopWithLinearAlgebraAloneMayBeATraining) {
+TEST_F(StepEvidenceTest, LoopWithLinearAlgebra_IsATraining) {
   timeline_.processes[0].library = NumericLibrary::kLinearAlgebra;
   Loop(60, [] {});
   EXPECT_GE(Infer().steps.size(), 58u);
 }
 
-TEST_F(StepEvidenceTest, TestsOfALibraryDoSomethingElseEachTime) {
+TEST_F(StepEvidenceTest, LoopThatVaries_IsUnknown) {
   std::mt19937 random(3);
   Loop(80, [&] {
     for (int i = 0; i < 12; ++i) Call(kAllocate, 10 * kUs, 100 + random() % 500, int64_t{1} << (17 + random() % 8));
@@ -160,7 +160,7 @@ TEST_F(StepEvidenceTest, TestsOfALibraryDoSomethingElseEachTime) {
   ExpectUnknown(StepDoubt::kOtherEachTime);
 }
 
-TEST_F(StepEvidenceTest, ThreadsThatMeetNeedNoLibrary) {
+TEST_F(StepEvidenceTest, ThreadsWithBarriers_NeedNoLibrary) {
   timeline_.processes[0].library = NumericLibrary::kNone;
   Loop(60, [&] {
     for (size_t thread = 1; thread < 3; ++thread) Call(kBarrier, 200 * kUs, 40, 0, 0, thread);
@@ -168,7 +168,7 @@ TEST_F(StepEvidenceTest, ThreadsThatMeetNeedNoLibrary) {
   EXPECT_GE(Infer().steps.size(), 58u) << Infer().unknown;
 }
 
-TEST_F(StepEvidenceTest, AGuessBelowAHalfIsUnknown) {
+TEST_F(StepEvidenceTest, ConfidenceBelowAHalf_IsUnknown) {
   // Half a dozen turns.
   Loop(6, [] {});
   const InferredSteps found = Infer();
@@ -176,7 +176,7 @@ TEST_F(StepEvidenceTest, AGuessBelowAHalfIsUnknown) {
   EXPECT_EQ(found.steps.empty(), !found.unknown.empty());
 }
 
-TEST_F(StepEvidenceTest, NothingToMeasure) {
+TEST_F(StepEvidenceTest, NoSteps_HaveADoubt) {
   const StepEvidence evidence = MeasureSteps(timeline_, 0, {});
   EXPECT_EQ(evidence.covered, 0);
   EXPECT_NE(DoubtOf(evidence), StepDoubt::kNone);
@@ -186,7 +186,7 @@ TEST_F(StepEvidenceTest, NothingToMeasure) {
   EXPECT_NE(DoubtOf(MeasureSteps(timeline_, 0, found)), StepDoubt::kNone);
 }
 
-TEST(NumericLibraries, ByTheNamesOfFiles) {
+TEST(NumericLibraries, FileName_GivesTheLibrary) {
   EXPECT_EQ(NumericLibraryOf("/v/site-packages/jaxlib/libjax_common.so"), NumericLibrary::kFramework);
   EXPECT_EQ(NumericLibraryOf("/v/site-packages/torch/lib/libtorch_cpu.so"), NumericLibrary::kFramework);
   EXPECT_EQ(NumericLibraryOf("/usr/lib/x86_64-linux-gnu/libblas.so.3"), NumericLibrary::kLinearAlgebra);

@@ -57,7 +57,7 @@ struct StepShape {
   bool decode = false;
   int graph_launches = 0;
   bool graph_flag = true;
-  double request_gap = 0;  // steps begin when somebody asks: an exponential wait, in steps
+  double request_gap = 0;  // steps begin with requests: an exponential wait, in steps
   double lost = 0;         // of the launches, in ranges that are known
   double dropped = 0;      // of the launches, one at a time and not known
   double clock_us = 0;
@@ -1299,7 +1299,7 @@ inline std::vector<StepCase> TuningCases() {
   return cases;
 }
 
-// What cannot be told from launches alone: a few decoding steps before each update look like evaluation before each
+// What launches alone do not show: a few decoding steps before each update look like evaluation before each
 // checkpoint, a single kernel every fourth time like logging, an epoch of a few steps like one of several parts. The
 // other reading must be named, and neither be sure.
 inline std::vector<StepCase> AmbiguousCases() {
@@ -1348,7 +1348,7 @@ inline std::vector<StepCase> AmbiguousCases() {
   return cases;
 }
 
-// Anything together with anything. Of some not even a person could tell the steps, so that confidence is what is looked
+// Anything together with anything. In some not even a person could see the steps, so that confidence is what is looked
 // at.
 inline StepShape RandomShape(uint64_t seed) {
   std::mt19937_64 random(seed);

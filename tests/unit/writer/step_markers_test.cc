@@ -37,14 +37,14 @@ class StepMarkersTest : public testing::Test {
   Timeline timeline_;
 };
 
-TEST_F(StepMarkersTest, NothingIsMarked) {
+TEST_F(StepMarkersTest, NoMarkers_HasNoSteps) {
   Range("forward", 0, 10);
   Range("epoll_wait", 20, 30, 0, 0, EventFamily::kIo);
   EXPECT_TRUE(Find().steps.empty());
   EXPECT_TRUE(Find("epoll").steps.empty()) << "a call is no annotation";
 }
 
-TEST_F(StepMarkersTest, UsualNamesThatCoverTheirTime) {
+TEST_F(StepMarkersTest, UsualNamesThatCoverTheirTime_AreSteps) {
   for (const std::string name : {"iteration", "Step ", "ProfilerStep#", "global_step=", "call train_step "}) {
     timeline_.threads[0].events.clear();
     for (int i = 0; i < 5; ++i) Range(name + std::to_string(40 + i), i * 100, i * 100 + 95);
@@ -57,7 +57,7 @@ TEST_F(StepMarkersTest, UsualNamesThatCoverTheirTime) {
   }
 }
 
-TEST_F(StepMarkersTest, TheOptimizersPartIsNoStep) {
+TEST_F(StepMarkersTest, OptimizersRange_IsNoStep) {
   for (int i = 0; i < 50; ++i) {
     Range("forward", i * 100, i * 100 + 40);
     Range("backward", i * 100 + 40, i * 100 + 80);
@@ -67,13 +67,13 @@ TEST_F(StepMarkersTest, TheOptimizersPartIsNoStep) {
   EXPECT_EQ(Find("^step$").steps.size(), 50u) << "unless somebody says so";
 }
 
-TEST_F(StepMarkersTest, TwoAreTooFewToGuess) {
+TEST_F(StepMarkersTest, TwoRanges_AreTooFewUnlessNamed) {
   for (int i = 0; i < 2; ++i) Range("iteration", i * 100, i * 100 + 100);
   EXPECT_TRUE(Find().steps.empty());
   EXPECT_EQ(Find("iteration").steps.size(), 2u);
 }
 
-TEST_F(StepMarkersTest, OuterOnesThatAreWhole) {
+TEST_F(StepMarkersTest, NestedRanges_OuterWholeOnesAreSteps) {
   Range("step 1", 0, 100, Event::kClippedAtStart);
   Range("step 2", 100, 200);
   Range("step 3", 120, 180);
@@ -88,7 +88,7 @@ TEST_F(StepMarkersTest, OuterOnesThatAreWhole) {
   EXPECT_EQ(found.confidence, 1);
 }
 
-TEST_F(StepMarkersTest, NumbersThatComeAgainAreNoNumbers) {
+TEST_F(StepMarkersTest, NumbersThatRepeat_AreReplaced) {
   for (int epoch = 0; epoch < 3; ++epoch) {
     for (int i = 0; i < 4; ++i) Range("batch " + std::to_string(i), (epoch * 4 + i) * 100, (epoch * 4 + i) * 100 + 99);
   }
@@ -97,7 +97,7 @@ TEST_F(StepMarkersTest, NumbersThatComeAgainAreNoNumbers) {
   for (size_t i = 0; i < 12; ++i) EXPECT_EQ(found.steps[i].number, static_cast<int64_t>(i));
 }
 
-TEST_F(StepMarkersTest, FromMarkToMark) {
+TEST_F(StepMarkersTest, Marks_StepsGoFromMarkToMark) {
   for (int i = 0; i < 4; ++i) Range("batch", i * 100, i * 100);
   const MarkedSteps found = Find();
   ASSERT_EQ(found.steps.size(), 3u);
@@ -105,7 +105,7 @@ TEST_F(StepMarkersTest, FromMarkToMark) {
   EXPECT_EQ(found.steps[2].end_ps, 300);
 }
 
-TEST_F(StepMarkersTest, TheProcessOfInterestComesFirst) {
+TEST_F(StepMarkersTest, SeveralProcesses_ProcessOfInterestIsPreferred) {
   Thread(1);
   for (int i = 0; i < 9; ++i) Range("iteration", i * 10, i * 10 + 10, 0, 1);
   EXPECT_EQ(Find().steps.size(), 9u) << "another's, where it has none";
@@ -114,7 +114,7 @@ TEST_F(StepMarkersTest, TheProcessOfInterestComesFirst) {
   EXPECT_EQ(Find("", 1).steps.size(), 9u);
 }
 
-TEST_F(StepMarkersTest, FromAKernelToTheNext) {
+TEST_F(StepMarkersTest, NamedKernel_StepsGoFromKernelToKernel) {
   timeline_.types.push_back({"cudaLaunchKernel", EventFamily::kGpu, ObjectKind::kNone, ValueKind::kCorrelation});
   timeline_.gpu_streams.emplace_back();
   for (int i = 0; i < 8; ++i) {
@@ -139,7 +139,7 @@ TEST_F(StepMarkersTest, FromAKernelToTheNext) {
   EXPECT_TRUE(Find().steps.empty()) << "nobody said that a kernel is a step";
 }
 
-TEST_F(StepMarkersTest, ExpressionsAreChecked) {
+TEST_F(StepMarkersTest, Expression_InvalidOrTooLong_IsRefused) {
   EXPECT_TRUE(CheckStepMarker("step [0-9]+").ok());
   EXPECT_FALSE(CheckStepMarker("step [0-9").ok());
   EXPECT_FALSE(CheckStepMarker(std::string(100'000, '(')).ok());

@@ -79,7 +79,7 @@ SummaryOptions InLogs() {
   return options;
 }
 
-TEST(SummaryText, SaysWhatIsKnown) {
+TEST(SummaryText, KnownFacts_AreInTheText) {
   const std::string text = Joined(SummaryText(Sample(), SampleFiles(), InLogs()));
   for (const char* expected :
        {"12.3 s wall, 30.5 s user + 1.25 s system CPU; exit status 0",
@@ -109,7 +109,7 @@ TEST(SummaryText, WallTimeBesideTheCommand_Known_HasALine) {
       << text;
 }
 
-TEST(SummaryText, NamesWhoWantedTheMemoryAndAddsUpTheWaysThere) {
+TEST(SummaryText, AllocationSites_AreSummedByCaller) {
   Timeline timeline = Sample();
   timeline.allocation_sites.clear();
   const auto site = [&](std::initializer_list<const char*> frames, double bytes) {
@@ -135,7 +135,7 @@ TEST(SummaryText, NamesWhoWantedTheMemoryAndAddsUpTheWaysThere) {
   EXPECT_NE(text.find("Fill < at::structured::set\n"), std::string::npos) << text;
 }
 
-TEST(SummaryText, SaysWhatStepsWereTakenFromAtAnyWidth) {
+TEST(SummaryText, SourceOfSteps_FitsEachWidth) {
   Timeline timeline = Sample();
   timeline.step_source = StepSource::kMarked;
   timeline.step_source_text = "Optimizer.step";
@@ -153,7 +153,7 @@ TEST(SummaryText, SaysWhatStepsWereTakenFromAtAnyWidth) {
 }
 
 // Of `timeout -s KILL 1 program` all but the CPU time of `timeout`.
-TEST(SummaryText, GivesNoShareOfAnIncompleteCpuTime) {
+TEST(SummaryText, IncompleteCpuTime_HasNoShare) {
   Timeline timeline = Sample();
   timeline.user_cpu_seconds = 0.002;
   timeline.system_cpu_seconds = 0.001;
@@ -161,7 +161,7 @@ TEST(SummaryText, GivesNoShareOfAnIncompleteCpuTime) {
   EXPECT_NE(text.find("about 100 ms of CPU\n"), std::string::npos) << text;
 }
 
-TEST(SummaryText, SaysNothingThatIsNotKnown) {
+TEST(SummaryText, UnknownFacts_AreLeftOut) {
   Timeline timeline;
   timeline.duration_ps = kSecond;
   const std::vector<std::string> lines = SummaryText(timeline, {}, InLogs());
@@ -171,7 +171,7 @@ TEST(SummaryText, SaysNothingThatIsNotKnown) {
   EXPECT_NE(SummaryText(timeline, {}, InLogs())[0].find("killed by SIGSEGV"), std::string::npos);
 }
 
-TEST(SummaryText, FitsTheTerminal) {
+TEST(SummaryText, RandomTimelines_FitTheTerminal) {
   for (uint32_t seed = 0; seed < 50; ++seed) {
     Timeline timeline = RandomTimeline(seed).Make();
     const Timeline sample = Sample();
@@ -265,7 +265,7 @@ TEST(SummaryJson, SeveralRanks_HasASectionForEach) {
   EXPECT_EQ(json["warnings"][0], "rank 2: killed by SIGKILL at 4.00 s, last recorded step 17");
 }
 
-TEST(SummaryText, QuotesForTheShellAndColoursOnRequest) {
+TEST(SummaryText, ShellQuotesAndColours_AreApplied) {
   SummaryOptions options;
   options.logdir = "/my logs/it's";
   options.color = true;
@@ -275,7 +275,7 @@ TEST(SummaryText, QuotesForTheShellAndColoursOnRequest) {
   EXPECT_NE(text.find("\x1b[33mlost"), std::string::npos);
 }
 
-TEST(SummaryJson, HoldsTheWholeStory) {
+TEST(SummaryJson, FullTimeline_HasEachField) {
   const Json json = Json::parse(SummaryJson(Sample(), SampleFiles(), InLogs()));
   EXPECT_EQ(json["schema_version"], 1);
   EXPECT_TRUE(json["tbprof_version"].is_null());
@@ -295,7 +295,7 @@ TEST(SummaryJson, HoldsTheWholeStory) {
   EXPECT_DOUBLE_EQ(json["wall_s"], 12.34);
 }
 
-TEST(SummaryJson, ListsStepsAndTheirDistribution) {
+TEST(SummaryJson, Steps_ListAndDistribution_AreWritten) {
   Timeline timeline = Sample();
   timeline.steps.clear();
   timeline.step_source = StepSource::kMarked;
@@ -337,7 +337,7 @@ TEST(SummaryJson, NothingKnown_IsNullAndNotZero) {
   EXPECT_TRUE(Json::parse(SummaryJson(uncounted, {}, InLogs()))["processes"][0]["allocator"].is_null());
 }
 
-TEST(SummaryJson, ParsesWhateverTheTextsAre) {
+TEST(SummaryJson, InvalidTexts_AreValidJson) {
   for (uint32_t seed = 0; seed < 50; ++seed) {
     Timeline timeline = RandomTimeline(seed).Make();
     timeline.processes[0].arguments = {"\xff\xfe", "\n\"", std::string("\0x", 2)};
@@ -348,7 +348,7 @@ TEST(SummaryJson, ParsesWhateverTheTextsAre) {
   }
 }
 
-TEST(SummaryFormat, IsForPeople) {
+TEST(SummaryFormat, NumbersAndWords_AreReadable) {
   EXPECT_EQ(HumanTime(0), "0 s");
   EXPECT_EQ(HumanTime(1), "0.00 ns");
   EXPECT_EQ(HumanTime(45'000), "45.0 ns");

@@ -104,7 +104,7 @@ bool HasDebugLines() {
   return file != nullptr && file->FindSection(".debug_line") != nullptr;
 }
 
-TEST(SymbolTest, TextSaysWhatIsKnown) {
+TEST(SymbolTest, Text_HasWhatIsKnown) {
   Symbol symbol;
   symbol.offset = 0x1234;
   EXPECT_EQ(symbol.Text(), "0x1234");
@@ -120,7 +120,7 @@ TEST(SymbolTest, TextSaysWhatIsKnown) {
   EXPECT_EQ(symbol.Text(), "f() (x.cc:12)");
 }
 
-TEST(SymbolizeTest, NamesFunctions) {
+TEST(SymbolizeTest, Functions_AreNamed) {
   EXPECT_EQ(FindOwn(Address(&tbprof_test_plain_c)).function, "tbprof_test_plain_c");
   EXPECT_EQ(FindOwn(Address(&StaticFunction)).function, "tbprof::(anonymous namespace)::StaticFunction(int)");
   EXPECT_EQ(FindOwn(Address(&SymbolizeTestClass::Twice<double>)).function,
@@ -129,13 +129,13 @@ TEST(SymbolizeTest, NamesFunctions) {
   EXPECT_EQ(FindOwn(Address(&StaticFunction)).module, OwnName());
 }
 
-TEST(SymbolizeTest, NamesAreBounded) {
+TEST(SymbolizeTest, LongNames_AreBounded) {
   const std::string name = FindOwn(Address(&LongName)).function;
   EXPECT_GT(name.size(), 10U);
   EXPECT_LE(name.size(), 16384U);
 }
 
-TEST(SymbolizeTest, GivesFileAndLine) {
+TEST(SymbolizeTest, DebugInformation_GivesFileAndLine) {
   if (!HasDebugLines()) GTEST_SKIP() << "built without debug information";
   const Symbol symbol = FindOwn(Address(&StaticFunction));
   EXPECT_EQ(symbol.line, kStaticFunctionLine);
@@ -144,7 +144,7 @@ TEST(SymbolizeTest, GivesFileAndLine) {
   EXPECT_EQ(std::filesystem::path(symbol.file).filename(), "symbolize_test.cc");
 }
 
-TEST(SymbolizeTest, NamesFunctionsOfLibraries) {
+TEST(SymbolizeTest, FunctionsOfLibraries_AreNamed) {
   EXPECT_NE(FindOwn(Address(&qsort)).function.find("qsort"), std::string::npos);
   void* memcpy_address = dlsym(RTLD_DEFAULT, "fopen");
   const Symbol symbol = FindOwn(Address(memcpy_address));
@@ -159,7 +159,7 @@ TEST(SymbolizeTest, CLibraryWithASeparateDebugFile_NameWithoutLine) {
   EXPECT_EQ(symbol.line, 0) << symbol.file;
 }
 
-TEST(SymbolizeTest, ReturnAddressBelongsToTheCall) {
+TEST(SymbolizeTest, ReturnAddress_BelongsToTheCall) {
   // The end of EndsWithNoreturnCall, where its only call returns to.
   const uint64_t begin = Address(&EndsWithNoreturnCall);
   const std::string name = FindOwn(begin).function;
@@ -170,7 +170,7 @@ TEST(SymbolizeTest, ReturnAddressBelongsToTheCall) {
   EXPECT_EQ(FindOwn(end, true).offset, FindOwn(end, false).offset);
 }
 
-TEST(SymbolizeTest, AddressesOutsideOfFunctions) {
+TEST(SymbolizeTest, AddressesOutsideFunctions_AreOffsets) {
   const ModuleMap modules = OwnModules();
   Symbolizer symbolizer;
   EXPECT_EQ(symbolizer.Find(modules, 0, false).Text(), "0x0");
@@ -186,7 +186,7 @@ TEST(SymbolizeTest, AddressesOutsideOfFunctions) {
       }());
 }
 
-TEST(SymbolizeTest, FilesThatMustNotBeUsed) {
+TEST(SymbolizeTest, ReplacedOrDeletedFile_IsNotUsed) {
   const uint64_t address = Address(&tbprof_test_plain_c);
   const ModuleMap own = OwnModules();
   const Module module = *own.Find(address);
@@ -239,7 +239,7 @@ class SymbolizeFileTest : public testing::Test {
   std::string good_;
 };
 
-TEST_F(SymbolizeFileTest, WithoutSymbols) {
+TEST_F(SymbolizeFileTest, FileWithoutSymbols_GivesAnOffset) {
   Elf64_Ehdr header;
   memcpy(&header, good_.data(), sizeof(header));
   header.e_shoff = 0;
@@ -253,7 +253,7 @@ TEST_F(SymbolizeFileTest, WithoutSymbols) {
   EXPECT_EQ(text.find("copy+0x"), 0U) << text;
 }
 
-TEST_F(SymbolizeFileTest, OddNamesAreMadePrintable) {
+TEST_F(SymbolizeFileTest, UnprintableName_IsEscaped) {
   const std::string name = "tbprof_test_patch_me";
   std::string odd = good_;
   for (size_t at = 0; (at = odd.find(name, at)) != std::string::npos; at += name.size()) {
@@ -267,7 +267,7 @@ TEST_F(SymbolizeFileTest, OddNamesAreMadePrintable) {
   EXPECT_EQ(symbol.function, "\\xff\\x01prof_test_patch_me");
 }
 
-TEST_F(SymbolizeFileTest, FileTruncatedAfterOpening) {
+TEST_F(SymbolizeFileTest, FileTruncatedAfterOpening_DoesNotCrash) {
   Write(good_);
   const uint64_t address = Address(&StaticFunction);
   const ModuleMap modules = WithFile(address, copy_);
@@ -277,7 +277,7 @@ TEST_F(SymbolizeFileTest, FileTruncatedAfterOpening) {
   for (uint64_t i = 0; i < 5000; ++i) symbolizer.Find(modules, address + i * 8, false);
 }
 
-TEST_F(SymbolizeFileTest, BrokenFilesEndCleanly) {
+TEST_F(SymbolizeFileTest, BrokenFiles_DoNotCrash) {
   const uint64_t address = Address(&StaticFunction);
   Write(good_);
   std::vector<ElfFile::Section> sections;
@@ -317,7 +317,7 @@ TEST_F(SymbolizeFileTest, BrokenFilesEndCleanly) {
   }
 }
 
-TEST_F(SymbolizeFileTest, AFifoDoesNotBlock) {
+TEST_F(SymbolizeFileTest, Fifo_DoesNotBlock) {
   const std::string path = directory_ + "/fifo";
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   const uint64_t address = Address(&StaticFunction);
@@ -325,7 +325,7 @@ TEST_F(SymbolizeFileTest, AFifoDoesNotBlock) {
   EXPECT_EQ(symbolizer.Find(WithFile(address, path), address, false).function, "");
 }
 
-TEST(ElfFileTest, ReadsOnlyWhatIsThere) {
+TEST(ElfFileTest, ReadBeyondTheEnd_Fails) {
   const ModuleMap modules = OwnModules();
   auto file = ElfFile::Open(modules.Find(Address(&StaticFunction))->path);
   ASSERT_NE(file, nullptr);

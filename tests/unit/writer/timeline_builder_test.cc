@@ -156,7 +156,7 @@ SpoolMaker One(uint64_t open = 1000) {
   return spool;
 }
 
-TEST(TimelineBuilder, SpansBecomeEvents) {
+TEST(TimelineBuilder, Spans_BecomeEvents) {
   SpoolMaker spool = One();
   spool.Chunk(1, 1, 1)
       .Span(kRead, 2000, 500, 7, 4096)
@@ -204,7 +204,7 @@ TEST(TimelineBuilder, SpansBecomeEvents) {
   EXPECT_EQ(reads->longest_ps, 500'000);
 }
 
-TEST(TimelineBuilder, SpansOfBothSizesSayTheSame) {
+TEST(TimelineBuilder, SpansOfBothSizes_AreEqual) {
   SpoolMaker spool = One();
   SpanRecord whole{};
   whole.start = 3000;
@@ -227,7 +227,7 @@ TEST(TimelineBuilder, SpansOfBothSizesSayTheSame) {
   }
 }
 
-TEST(TimelineBuilder, ATimeFarBehindAllOthersIsCorrupt) {
+TEST(TimelineBuilder, TimeFarBehindAllOthers_IsCorrupt) {
   SpoolMaker spool = One();
   spool.Chunk(1, 1, 1).Span(kRead, 2000, 5).Span(kRead, uint64_t{1} << 55, 5).EndChunk();
   const Timeline timeline = BuildGood(spool);
@@ -235,7 +235,7 @@ TEST(TimelineBuilder, ATimeFarBehindAllOthersIsCorrupt) {
   EXPECT_EQ(timeline.corrupt_records, 1u);
 }
 
-TEST(TimelineBuilder, AScribbledEndOfAThreadLeavesTheCallsAlone) {
+TEST(TimelineBuilder, CorruptEndOfAThread_LeavesItsCalls) {
   SpoolMaker spool = One();
   ThreadFact fact = SpoolMaker::MakeThread(1, 1, 100, 500);
   fact.end_ticks = UINT64_MAX;
@@ -245,7 +245,7 @@ TEST(TimelineBuilder, AScribbledEndOfAThreadLeavesTheCallsAlone) {
   EXPECT_EQ(timeline.corrupt_records, 0u);
 }
 
-TEST(TimelineBuilder, AnErrorNumberWithoutTheFlagIsNoError) {
+TEST(TimelineBuilder, ErrorNumberWithoutTheFlag_IsNoError) {
   SpoolMaker spool = One();
   SpanRecord span{};
   span.start = 2000;
@@ -256,7 +256,7 @@ TEST(TimelineBuilder, AnErrorNumberWithoutTheFlagIsNoError) {
   EXPECT_EQ(timeline.threads[0].events.at(0).error, 0);
 }
 
-TEST(TimelineBuilder, CallSitesAreSummedByPlaceAndOperation) {
+TEST(TimelineBuilder, CallSites_AreSummedByPlaceAndOperation) {
   SpoolMaker spool = One();
   spool.Chunk(1, 1, 1).Module(0x7f0000000000, 0x7f0000100000, "/nonexistent/libx.so");
   for (uint64_t i = 0; i < 10; ++i) spool.Span(kRead, 2000 + i * 100, 10 + i, 0, 0, 0, 0x7f0000001000);
@@ -272,7 +272,7 @@ TEST(TimelineBuilder, CallSitesAreSummedByPlaceAndOperation) {
   EXPECT_EQ(EventsNamed(timeline, "pthread_mutex_lock")[1].call_site, 0u);
 }
 
-TEST(TimelineBuilder, TheWindowCutsAtBothBorders) {
+TEST(TimelineBuilder, SpansAcrossTheWindow_AreCutAtBothBorders) {
   SpoolMaker spool = One(10'000);
   spool.Chunk(1, 1, 1)
       .Span(kRead, 1000, 8999)   // ends before
@@ -299,7 +299,7 @@ TEST(TimelineBuilder, TheWindowCutsAtBothBorders) {
   EXPECT_EQ(TotalNamed(timeline, "pthread_mutex_lock")->total_ps, 1'000'000) << "only what lies in the window counts";
 }
 
-TEST(TimelineBuilder, ASpanOverTheWholeWindow) {
+TEST(TimelineBuilder, SpanOverTheWholeWindow_IsCutToIt) {
   SpoolMaker spool = One(10'000);
   spool.Chunk(1, 1, 1).Span(kRead, 600, 50'000).EndChunk().Window(0, WindowEvent::kClosed, 20'000);
   const Timeline timeline = BuildGood(spool);
@@ -308,7 +308,7 @@ TEST(TimelineBuilder, ASpanOverTheWholeWindow) {
   EXPECT_EQ(event.flags, Event::kClippedAtStart | Event::kClippedAtEnd);
 }
 
-TEST(TimelineBuilder, CapturesShowTheirOwnWindow) {
+TEST(TimelineBuilder, Capture_ShowsItsOwnWindow) {
   SpoolMaker spool = One();
   spool.Window(1, WindowEvent::kOpened, 5000).Chunk(1, 1, 1).Span(kRead, 2000, 10).Span(kRead, 5500, 10).EndChunk();
   spool.Window(1, WindowEvent::kClosed, 6000).Window(2, WindowEvent::kOpened, 7000);
@@ -328,7 +328,7 @@ TEST(TimelineBuilder, CapturesShowTheirOwnWindow) {
   EXPECT_EQ(BuildGood(spool, request).threads[0].events.size(), 3u);
 }
 
-TEST(TimelineBuilder, OpenWaitsAtTheEnd) {
+TEST(TimelineBuilder, OpenWaits_EndWithTheWindow) {
   SpoolMaker spool = One();
   ThreadFact waiting = SpoolMaker::MakeThread(2, 1, 102, 600);
   waiting.wait_since = 4000;
@@ -362,7 +362,7 @@ TEST(TimelineBuilder, OpenWaitsAtTheEnd) {
   EXPECT_EQ(TotalNamed(timeline, "pthread_mutex_lock")->calls, 1u);
 }
 
-TEST(TimelineBuilder, AnOpenWaitEndsWithItsProcess) {
+TEST(TimelineBuilder, OpenWait_EndsWithItsProcess) {
   SpoolMaker spool;
   spool.Session().Segment(1, kRows).Process(1, 1, 100, 500, 6000);
   ThreadFact waiting = SpoolMaker::MakeThread(1, 1, 100, 500);
@@ -376,7 +376,7 @@ TEST(TimelineBuilder, AnOpenWaitEndsWithItsProcess) {
   EXPECT_EQ(timeline.exit_signal, 9);
 }
 
-TEST(TimelineBuilder, ThreadsAreLinkedToTheirCreation) {
+TEST(TimelineBuilder, Threads_AreLinkedToTheirCreation) {
   SpoolMaker spool = One();
   spool.Chunk(1, 1, 1)
       .Span(kCreate, 2000, 50, 0x7000)
@@ -405,7 +405,7 @@ TEST(TimelineBuilder, ThreadsAreLinkedToTheirCreation) {
   EXPECT_EQ(timeline.threads[2].end_ps, 4'000'000);
 }
 
-TEST(TimelineBuilder, ThreadNames) {
+TEST(TimelineBuilder, ThreadNames_LastOneIsUsed) {
   SpoolMaker spool = One();
   ThreadFact named = SpoolMaker::MakeThread(2, 1, 102, 600);
   memcpy(named.name, "fromslot", 9);
@@ -426,7 +426,7 @@ TEST(TimelineBuilder, ThreadNames) {
   EXPECT_EQ(timeline.threads[4].name, "five");
 }
 
-TEST(TimelineBuilder, AReusedThreadNumberKeepsTheOldName) {
+TEST(TimelineBuilder, ReusedThreadNumber_KeepsEachName) {
   SpoolMaker spool = One();
   spool.Thread(1, 2, 1, 102, 1100, 2000).Thread(1, 3, 1, 102, 3000);
   spool.Chunk(1, 1, 1).ThreadName(1500, "first", 0, 102).ThreadName(3500, "second", 0, 102).EndChunk().End(9000);
@@ -436,7 +436,7 @@ TEST(TimelineBuilder, AReusedThreadNumberKeepsTheOldName) {
   EXPECT_EQ(timeline.threads[2].name, "second");
 }
 
-TEST(TimelineBuilder, AForkChildHasItsParentsImage) {
+TEST(TimelineBuilder, ForkChild_HasItsParentsImage) {
   SpoolMaker spool = One();
   spool.Chunk(1, 1, 1)
       .Info(ProcessInfoKey::kExecutable, "/usr/bin/python3")
@@ -464,7 +464,7 @@ TEST(TimelineBuilder, AForkChildHasItsParentsImage) {
   EXPECT_THAT(timeline.strings.Get(EventsNamed(timeline, "read", 1)[0].call_site), HasSubstr("libparent.so"));
 }
 
-TEST(TimelineBuilder, AnExecIsTheNextIncarnation) {
+TEST(TimelineBuilder, Exec_IsTheNextIncarnation) {
   SpoolMaker spool = One();
   spool.Chunk(1, 1, 1)
       .Info(ProcessInfoKey::kExecutable, "/bin/sh")
@@ -485,7 +485,7 @@ TEST(TimelineBuilder, AnExecIsTheNextIncarnation) {
   EXPECT_TRUE(timeline.warnings.empty());
 }
 
-TEST(TimelineBuilder, AnExecWithoutOurEnvironmentIsSaid) {
+TEST(TimelineBuilder, ExecWithoutOurEnvironment_IsAWarning) {
   SpoolMaker spool = One();
   spool.Chunk(1, 1, 1).Exec(kExecve, 3000, "/usr/bin/env", kRecordEnvironmentLost).EndChunk();
   const Timeline timeline = BuildGood(spool);
@@ -502,7 +502,7 @@ ThreadFact Counting(ThreadFact fact, uint64_t taken, uint64_t allocations, uint6
   return fact;
 }
 
-TEST(TimelineBuilder, AllocatorTotals) {
+TEST(TimelineBuilder, AllocatorTotals_AreSummedOverThreads) {
   SpoolMaker spool = One();
   spool.Thread(1, Counting(SpoolMaker::MakeThread(1, 1, 100, 500), 5000, 10, 1000));
   spool.Thread(1, Counting(SpoolMaker::MakeThread(1, 1, 100, 500), 8000, 100, 10000));
@@ -524,7 +524,7 @@ TEST(TimelineBuilder, AllocatorTotals) {
 }
 
 // A capture counts from its own opening, whatever an earlier one has counted.
-TEST(TimelineBuilder, CapturesCountDifferences) {
+TEST(TimelineBuilder, Captures_CountDifferences) {
   SpoolMaker spool;
   spool.Session().Segment(1, kRows);
   const auto thread = [&](uint32_t serial, uint64_t start, uint64_t end, uint64_t taken, uint64_t count) {
@@ -570,7 +570,7 @@ TEST(TimelineBuilder, CapturesCountDifferences) {
   EXPECT_EQ(timeline.drops[1].records, 6u);
 }
 
-TEST(TimelineBuilder, ShortCallsAreInTheTotals) {
+TEST(TimelineBuilder, ShortCalls_AreInTheTotals) {
   SpoolMaker spool = One();
   ThreadFact fact = SpoolMaker::MakeThread(1, 1, 100, 500);
   fact.taken_ticks = 8000;
@@ -605,7 +605,7 @@ SpoolMaker Many(const std::function<uint64_t()>& next_length) {
   return spool;
 }
 
-TEST(TimelineBuilder, TheBudgetKeepsTheLongest) {
+TEST(TimelineBuilder, OverBudget_LongestEventsAreKept) {
   std::mt19937 random(5);
   std::vector<uint64_t> lengths;
   const SpoolMaker spool = Many([&] {
@@ -634,7 +634,7 @@ TEST(TimelineBuilder, TheBudgetKeepsTheLongest) {
 }
 
 // Waits for the same timer, all within 1 % of each other.
-TEST(TimelineBuilder, BudgetIsUsedWhereAllEventsHaveOneLength) {
+TEST(TimelineBuilder, EventsOfOneLength_BudgetIsFilled) {
   std::mt19937 random(6);
   const SpoolMaker spool = Many([&] { return 100'000 + random() % 500; });
   TimelineRequest request;
@@ -654,7 +654,7 @@ TEST(TimelineBuilder, BudgetIsUsedWhereAllEventsHaveOneLength) {
 }
 
 // Steps are made of short ranges: what is around them goes first.
-TEST(TimelineBuilder, TheBudgetKeepsWhatStepsOfPytorchAreMadeOf) {
+TEST(TimelineBuilder, OverBudget_RangesOfPytorchsStepsAreKept) {
   SpoolMaker spool = One();
   const std::string_view texts[] = {"enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
                                     "Optimizer.step#SGD.step", "aten::mm"};
@@ -694,7 +694,7 @@ TEST(TimelineBuilder, TheBudgetKeepsWhatStepsOfPytorchAreMadeOf) {
   EXPECT_GE(timeline.steps.size(), kSteps - 1);
 }
 
-TEST(TimelineBuilder, ShapesAreTextsThatBeginAsTheyDo) {
+TEST(TimelineBuilder, Shapes_AreTextsOfTheirOperation) {
   SpoolMaker spool = One();
   const std::string_view texts[] = {"aten::mm", "[[32, 64], [\xff]]", "enumerate(DataLoader)#Loader.__next__"};
   spool.Chunk(1, 1, 1);
@@ -737,7 +737,7 @@ TEST(TimelineBuilder, ShapesAreTextsThatBeginAsTheyDo) {
 }
 
 // A loop of one call: a cut that takes all of a length would leave nothing.
-TEST(TimelineBuilder, LengthsThatAreMuchAlikeStillFillTheBudget) {
+TEST(TimelineBuilder, EventsOfSimilarLengths_BudgetIsFilled) {
   for (const uint64_t shortest : {80u, 1000u, 5'000'000u}) {
     std::mt19937_64 random(5);
     const SpoolMaker spool = Many([&] { return shortest + random() % (shortest / 4); });
@@ -751,7 +751,7 @@ TEST(TimelineBuilder, LengthsThatAreMuchAlikeStillFillTheBudget) {
 }
 
 // Calls of no length at all, as a hostile target makes them, must take neither the memory nor the time.
-TEST(TimelineBuilder, InstantsStayWithinTheBudgetToo) {
+TEST(TimelineBuilder, InstantsOverBudget_AreCut) {
   SpoolMaker spool = One();
   for (int c = 0; c < 100; ++c) {
     spool.Chunk(1, 1, 1);
@@ -767,7 +767,7 @@ TEST(TimelineBuilder, InstantsStayWithinTheBudgetToo) {
   EXPECT_EQ(EventsNamed(timeline, "pthread_mutex_lock").size(), 1u);
 }
 
-TEST(TimelineBuilder, DropsByCause) {
+TEST(TimelineBuilder, Drops_AreSummedByCause) {
   SpoolMaker spool = One();
   ThreadFact fact = SpoolMaker::MakeThread(1, 1, 100, 500);
   fact.taken_ticks = 8000;
@@ -786,7 +786,7 @@ TEST(TimelineBuilder, DropsByCause) {
   EXPECT_THAT(timeline.drops[0].cause, HasSubstr("no free chunk"));
 }
 
-TEST(TimelineBuilder, NestedAndOverlappingSpans) {
+TEST(TimelineBuilder, NestedAndOverlappingSpans_AreSortedAndCut) {
   SpoolMaker spool = One();
   spool.Chunk(1, 1, 1)
       .Span(kRead, 2500, 100)  // inner first, as they end
@@ -805,7 +805,7 @@ TEST(TimelineBuilder, NestedAndOverlappingSpans) {
   EXPECT_EQ(events[3].duration_ps, 200'000);
 }
 
-TEST(TimelineBuilder, ClockWithDriftAndABreak) {
+TEST(TimelineBuilder, ClockWithDriftAndBreak_TimesAreConverted) {
   SpoolMaker spool = One();
   // 2 ticks per ns up to 2 s, then a suspend of 1 s, then 2 ticks per ns again.
   spool.Clock(2'000'000'001, 1'000'000'001).Clock(4'000'000'001, 2'000'000'001).Clock(4'000'100'001, 3'000'050'001);
@@ -821,7 +821,7 @@ TEST(TimelineBuilder, ClockWithDriftAndABreak) {
   EXPECT_THAT(timeline.warnings[0], HasSubstr("clock"));
 }
 
-TEST(TimelineBuilder, ProcessesWithoutThreads) {
+TEST(TimelineBuilder, ProcessWithoutThreads_IsKept) {
   SpoolMaker spool;
   spool.Session().Segment(1, kRows).Process(1, 1, 100, 500).End(9000);
   const Timeline timeline = BuildGood(spool);
@@ -829,7 +829,7 @@ TEST(TimelineBuilder, ProcessesWithoutThreads) {
   EXPECT_TRUE(timeline.threads.empty());
 }
 
-TEST(TimelineBuilder, NoProcessAtAll) {
+TEST(TimelineBuilder, NoProcess_IsAnError) {
   SpoolMaker spool;
   spool.Session().End(9000);
   const Timeline timeline = BuildGood(spool);
@@ -837,7 +837,7 @@ TEST(TimelineBuilder, NoProcessAtAll) {
   EXPECT_THAT(timeline.errors[0], HasSubstr("no process was recorded"));
 }
 
-TEST(TimelineBuilder, SecretsAreMasked) {
+TEST(TimelineBuilder, Secrets_AreMasked) {
   SpoolMaker spool = One();
   spool.Chunk(1, 1, 1)
       .Info(ProcessInfoKey::kExecutable, "/bin/app")
@@ -854,7 +854,7 @@ TEST(TimelineBuilder, SecretsAreMasked) {
   EXPECT_EQ(file.find("s3cret"), std::string::npos);
 }
 
-TEST(TimelineBuilder, HostileOperationNames) {
+TEST(TimelineBuilder, HostileOperationNames_AreMadeSafe) {
   std::vector<OperationRow> rows;
   for (const char* name : {"train 1", "test", "testing", "trainer", "", "group_id", "_r", "WhileOp-EvalCond", "ForOp",
                            "\xff\xfe", "thread start", "pthread_create", "pthread_create", "a\nb", "Steps", "running",
@@ -871,7 +871,7 @@ TEST(TimelineBuilder, HostileOperationNames) {
   EXPECT_EQ(EventsNamed(timeline, "call train 1").size(), 1u);
 }
 
-TEST(TimelineBuilder, RecordsTooShortAreCounted) {
+TEST(TimelineBuilder, RecordsTooShort_AreCounted) {
   SpoolMaker spool = One();
   PadRecord pad{};
   spool.Chunk(1, 1, 1);
@@ -883,7 +883,7 @@ TEST(TimelineBuilder, RecordsTooShortAreCounted) {
   EXPECT_EQ(timeline.corrupt_records, 5u);
 }
 
-TEST(TimelineBuilder, ManySegmentsWithOperationsOfTheirOwn) {
+TEST(TimelineBuilder, SegmentsWithTheirOwnOperations_AreNamed) {
   SpoolMaker spool;
   spool.Session();
   constexpr uint32_t kSegments = 450;
@@ -905,7 +905,7 @@ TEST(TimelineBuilder, ManySegmentsWithOperationsOfTheirOwn) {
   }
 }
 
-TEST(TimelineBuilder, CountersKeepPeaksAndTheEnd) {
+TEST(TimelineBuilder, ManyCounters_PeaksAndEndAreKept) {
   SpoolMaker spool = One();
   for (uint64_t i = 0; i < 10001; ++i) {
     spool.Counters(1, 1, 2000 + i, i == 4321 ? 1'000'000 : static_cast<int64_t>(i));
@@ -920,7 +920,7 @@ TEST(TimelineBuilder, CountersKeepPeaksAndTheEnd) {
   EXPECT_EQ(samples.back().value, 10000);
 }
 
-TEST(TimelineBuilder, SamplesAreSummedByStack) {
+TEST(TimelineBuilder, AllocationSamples_AreSummedByStack) {
   SpoolMaker spool = One();
   spool.Chunk(1, 1, 1).Module(0x7f0000000000, 0x7f0000100000, "/nonexistent/libm.so");
   for (int i = 0; i < 5; ++i) spool.Sample(2000, 1000, 0x7f0000001000);
@@ -931,7 +931,7 @@ TEST(TimelineBuilder, SamplesAreSummedByStack) {
   EXPECT_DOUBLE_EQ(timeline.allocation_sites[0].bytes, 5000);
 }
 
-TEST(TimelineBuilder, RecoveredAndDamagedSpoolsSaySo) {
+TEST(TimelineBuilder, RecoveredAndDamagedSpools_AreWarnings) {
   SpoolMaker spool = One();
   spool.Raw(FrameType::kNote, 0, "a note");
   TimelineRequest request;
@@ -958,7 +958,7 @@ TEST(TimelineBuilder, RecoveredAndDamagedSpoolsSaySo) {
   EXPECT_THAT(cut->warnings, testing::Contains(HasSubstr("3 bytes")));
 }
 
-TEST(TimelineBuilder, SessionsThatMakeNoSense) {
+TEST(TimelineBuilder, InvalidSessions_AreRead) {
   for (const char* json :
        {"{}", R"({"host":1,"run":[],"command":{},"families":"x","clock_cost_ns":null})",
         R"({"host":"\u0000","families":-1,"wait_threshold_ns":1e300,"clock_cost_ns":"a"})",
@@ -984,7 +984,7 @@ TEST(TimelineBuilder, SessionsThatMakeNoSense) {
   EXPECT_FALSE(no_clock.Build().ok());
 }
 
-TEST(TimelineBuilder, AWindowThatSlidesShowsItsEndAndCountsAll) {
+TEST(TimelineBuilder, SlidingWindow_ShowsItsEndAndCountsAll) {
   SpoolMaker spool = One();
   WindowFact window{2'000'000, kEndWindow, WindowEvent::kOpened, kFamilyAll, 3};  // the last 3 ms
   spool.Raw(FrameType::kWindow, 0, {reinterpret_cast<const char*>(&window), sizeof(window)});
@@ -1022,7 +1022,7 @@ TEST(TimelineBuilder, AWindowThatSlidesShowsItsEndAndCountsAll) {
   EXPECT_EQ(timeline.wait_sites[0].calls, 4u);
 }
 
-TEST(TimelineBuilder, AWindowIsCutToWhatIsThere) {
+TEST(TimelineBuilder, WindowWithDroppedRecords_IsCutToTheRest) {
   SpoolMaker spool = One();
   spool.Chunk(1, 1, 1).Span(kRead, 2'000'000, 500).Span(kRead, 6'000'000, 500).Span(kRead, 9'500'000, 10).EndChunk();
   PartFact part{1, 0, 1000, 5'000'000, 4, 1000};
@@ -1047,7 +1047,7 @@ TEST(TimelineBuilder, AWindowIsCutToWhatIsThere) {
 }
 
 // Drained after the close, recorded before it.
-TEST(TimelineBuilder, AGapBehindTheLastWindowIsTold) {
+TEST(TimelineBuilder, GapBehindTheLastWindow_IsAWarning) {
   SpoolMaker spool = One();
   const auto raw = [&](const GapFact& gap) {
     spool.Raw(FrameType::kGap, 0, std::string(reinterpret_cast<const char*>(&gap), sizeof(gap)));
@@ -1062,7 +1062,7 @@ TEST(TimelineBuilder, AGapBehindTheLastWindowIsTold) {
   EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("5 records that belong there were not kept")));
 }
 
-TEST(TimelineBuilder, SummaryOfASpool) {
+TEST(TimelineBuilder, ReadSpoolSummary_HasSessionAndOutputs) {
   const TemporaryPath file("spool");
   file.Write(One().Bytes());
   const auto summary = ReadSpoolSummary(file.path());
@@ -1075,7 +1075,7 @@ TEST(TimelineBuilder, SummaryOfASpool) {
   EXPECT_THAT(summary->also, ElementsAre("summary"));
 }
 
-TEST(TimelineBuilder, WindowsOfASpool) {
+TEST(TimelineBuilder, ReadSpoolSummary_HasEachWindow) {
   SpoolMaker spool = One();
   spool.Window(1, WindowEvent::kOpened, 2000).Window(1, WindowEvent::kClosed, 3000);
   spool.Window(1, WindowEvent::kPublished, 3100).Window(kStartWindow, WindowEvent::kOpened, 1000);
@@ -1091,7 +1091,7 @@ TEST(TimelineBuilder, WindowsOfASpool) {
   EXPECT_FALSE(summary->windows[2].published || summary->windows[2].replaced);
 }
 
-TEST(TimelineBuilder, TheSameSpoolGivesTheSameFile) {
+TEST(TimelineBuilder, SameSpool_GivesTheSameFile) {
   SpoolMaker spool = One();
   std::mt19937 random(8);
   for (uint32_t t = 2; t < 40; ++t) {
@@ -1237,7 +1237,7 @@ class Garbage {
   std::mt19937_64 random_;
 };
 
-TEST(TimelineBuilder, GarbageNeverBreaksAPromise) {
+TEST(TimelineBuilder, RandomSpools_KeepEachInvariant) {
   uint64_t events = 0;
   for (uint32_t seed = 0; seed < 20000; ++seed) {
     Garbage garbage(seed);
@@ -1257,7 +1257,7 @@ TEST(TimelineBuilder, GarbageNeverBreaksAPromise) {
 }
 
 // Good spools with bytes changed behind the frames' sums, as no disk does but a hostile launcher might.
-TEST(TimelineBuilder, MutatedPayloadsNeverBreakAPromise) {
+TEST(TimelineBuilder, MutatedPayloads_KeepEachInvariant) {
   std::mt19937_64 random(6);
   for (uint32_t round = 0; round < 3000; ++round) {
     Garbage garbage(round % 50 + 100000);

@@ -53,7 +53,7 @@ using Texts = std::vector<std::string>;
 const std::string kNode = "autograd::engine::evaluate_function: ";
 
 // As PyTorch 2.13 numbers a linear layer.
-TEST_F(TorchLinksTest, TheOutermostOfTheLastThatHaveTheNumber) {
+TEST_F(TorchLinksTest, NumberUsedTwice_LinksTheOutermostOfTheLast) {
   Forward("stack", 100);
   Operation("linear", 100, [&] {
     Forward("t", 100);
@@ -75,7 +75,7 @@ TEST_F(TorchLinksTest, TheOutermostOfTheLastThatHaveTheNumber) {
                             "aten::addmm > " + kNode + "AddmmBackward0", "aten::linear > " + kNode + "TBackward0"}));
 }
 
-TEST_F(TorchLinksTest, NumbersAreAThreads) {
+TEST_F(TorchLinksTest, Numbers_BelongToTheirThread) {
   Forward("mm", 5);
   on = Thread();
   Forward("relu", 5);
@@ -87,14 +87,14 @@ TEST_F(TorchLinksTest, NumbersAreAThreads) {
   EXPECT_EQ(Links(), (Texts{"aten::relu > " + kNode + "ReluBackward0", "aten::mm > " + kNode + "MmBackward0"}));
 }
 
-TEST_F(TorchLinksTest, AGraphThatIsUsedTwice) {
+TEST_F(TorchLinksTest, GraphUsedTwice_LinksBothNodes) {
   Forward("mm", 5);
   Node("MmBackward0", 5);
   Node("MmBackward0", 5);
   EXPECT_EQ(Links(), (Texts{"aten::mm > " + kNode + "MmBackward0 > " + kNode + "MmBackward0"}));
 }
 
-TEST_F(TorchLinksTest, TheLongestOfTooMany) {
+TEST_F(TorchLinksTest, TooManyLinks_LongestAreKept) {
   for (int i = 1; i <= 50'000; ++i) {
     Forward("mm", i, 1);
     Backward("MmBackward0", i % 100 + 5, i, 1);
@@ -105,7 +105,7 @@ TEST_F(TorchLinksTest, TheLongestOfTooMany) {
 }
 
 // The bars that tie the launches of other threads to a step, around nodes that begin and end anywhere.
-TEST_F(TorchLinksTest, StepsReachTheThreadOfTheBackwardPass) {
+TEST_F(TorchLinksTest, Steps_IncludeTheThreadOfTheBackwardPass) {
   const uint32_t autograd = Thread();
   for (int i = 0; i < 8; ++i) {
     Batch();

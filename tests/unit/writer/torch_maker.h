@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Timelines of programs that use PyTorch, by hand: ranges nested as they are told, times by a clock that the test
+// Timelines of programs that use PyTorch, by hand: ranges nested as they are recorded, times by a clock that the test
 // moves.
 #ifndef TBPROF_TESTS_UNIT_WRITER_TORCH_MAKER_H_
 #define TBPROF_TESTS_UNIT_WRITER_TORCH_MAKER_H_

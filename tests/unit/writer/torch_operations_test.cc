@@ -49,7 +49,7 @@ class TorchOperationsTest : public testing::Test, protected TorchMaker {
 
 using Texts = std::vector<std::string>;
 
-TEST_F(TorchOperationsTest, OnlyTheOutermostHasARow) {
+TEST_F(TorchOperationsTest, NestedOperations_OutermostHasARow) {
   Operation("aten::linear", [&] {
     Op("t");
     Operation("aten::addmm", [&] { Op("expand"); });
@@ -61,7 +61,7 @@ TEST_F(TorchOperationsTest, OnlyTheOutermostHasARow) {
   EXPECT_EQ(counts_.nested, 3u);
 }
 
-TEST_F(TorchOperationsTest, ANodeOfTheBackwardPassIsOneRow) {
+TEST_F(TorchOperationsTest, NodeOfTheBackwardPass_IsOneRow) {
   Backward("AddmmBackward0");
   Backward("torch::autograd::AccumulateGrad");
   Range("MulBackward0", RangeOrigin::kTorchBackward, 10);
@@ -73,7 +73,7 @@ TEST_F(TorchOperationsTest, ANodeOfTheBackwardPassIsOneRow) {
                    "MulBackward0 = backward/MulBackward0:MulBackward0"}));
 }
 
-TEST_F(TorchOperationsTest, RangesOfTheProgramAreScopes) {
+TEST_F(TorchOperationsTest, RangesOfTheProgram_AreScopes) {
   Nvtx("iteration 7", [&] {
     Scope("## encoder: layer 3 ##", [&] { Nvtx("attention/query", [&] { Forward("mm", 1); }); });
     Batch();
@@ -89,7 +89,7 @@ TEST_F(TorchOperationsTest, RangesOfTheProgramAreScopes) {
                             "aten::mul = aten__mul/aten/mul:mul"}));
 }
 
-TEST_F(TorchOperationsTest, KernelsBelongToTheInnermostOperation) {
+TEST_F(TorchOperationsTest, Kernels_BelongToTheInnermostOperation) {
   Scope("encoder", [&] {
     Operation("aten::linear", [&] {
       Operation("aten::addmm", [&] { Launch("gemm"); });
@@ -106,7 +106,7 @@ TEST_F(TorchOperationsTest, KernelsBelongToTheInnermostOperation) {
                                "backward/MmBackward0:MmBackward0", ""}));
 }
 
-TEST_F(TorchOperationsTest, KernelsOfAGraphBelongToWhatTheyWereCapturedIn) {
+TEST_F(TorchOperationsTest, KernelsOfAGraph_BelongToTheirCapture) {
   Scope("encoder", [&] {
     Operation("aten::linear", [&] {
       now += kUs;
@@ -115,7 +115,7 @@ TEST_F(TorchOperationsTest, KernelsOfAGraphBelongToWhatTheyWereCapturedIn) {
     Node(12);
   });
   Node(13);
-  // Copies are made as nodes are, and said to be copies behind that or before.
+  // Copies are made as nodes are, and recorded as copies behind that or before.
   Nvtx("prepare", [&] {
     Node(21), Node(21, 11);
     Node(22, 12), Node(22);
@@ -135,7 +135,7 @@ TEST_F(TorchOperationsTest, KernelsOfAGraphBelongToWhatTheyWereCapturedIn) {
                                "replay:replay", "replay:replay", "replay:replay", "replay:replay"}));
 }
 
-TEST_F(TorchOperationsTest, NodesOfAnotherProcessAreOthers) {
+TEST_F(TorchOperationsTest, NodesOfAnotherProcess_AreSeparate) {
   timeline.processes.emplace_back();
   Nvtx("ours", [&] { Node(11); });
   on = Thread(1);
@@ -149,8 +149,8 @@ TEST_F(TorchOperationsTest, NodesOfAnotherProcessAreOthers) {
   EXPECT_EQ(OnDevice(), (Texts{"theirs:theirs"}));
 }
 
-// Files say what they like.
-TEST_F(TorchOperationsTest, CopiesThatGoRoundAreOfNothing) {
+// A file may have any copies.
+TEST_F(TorchOperationsTest, CyclicCopiesOfNodes_HaveNoCapture) {
   Nvtx("capture", [&] {
     Node(1, 2), Node(2, 3), Node(3, 1);
     Node(100);
@@ -165,7 +165,7 @@ TEST_F(TorchOperationsTest, CopiesThatGoRoundAreOfNothing) {
 }
 
 // Its time is a stage of the input, which has a row, too.
-TEST_F(TorchOperationsTest, OperationsOfTheLoaderHaveNoRows) {
+TEST_F(TorchOperationsTest, OperationsOfTheLoader_HaveNoRows) {
   Range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", RangeOrigin::kTorchUser,
         [&] { Operation("aten::to", [&] { Operation("aten::copy_", [&] { Launch("MemcpyHToD"); }); }); });
   Name();
@@ -175,7 +175,7 @@ TEST_F(TorchOperationsTest, OperationsOfTheLoaderHaveNoRows) {
 }
 
 // They are stages of the input, which have rows.
-TEST_F(TorchOperationsTest, BatchesAndPinningHaveNoRows) {
+TEST_F(TorchOperationsTest, BatchesAndPinning_HaveNoRows) {
   Range("IteratorGetNext", RangeOrigin::kTensorFlow, 40);
   Range("MatMul", RangeOrigin::kTensorFlow, 60);
   Op("pin_memory");  // by the program itself
@@ -191,7 +191,7 @@ TEST_F(TorchOperationsTest, BatchesAndPinningHaveNoRows) {
 }
 
 // Every event has a row or a stage.
-TEST_F(TorchOperationsTest, WhatIsNoStageHasARow) {
+TEST_F(TorchOperationsTest, PinningWithoutALoader_HasARow) {
   Op("mm");
   on = Thread();
   Op("pin_memory");
@@ -200,7 +200,7 @@ TEST_F(TorchOperationsTest, WhatIsNoStageHasARow) {
   EXPECT_TRUE(InputLines(timeline, 0).empty());
 }
 
-TEST_F(TorchOperationsTest, RangesWithoutPytorch) {
+TEST_F(TorchOperationsTest, RangesWithoutPytorch_AreScopes) {
   Nvtx("step 3", [&] {
     Launch("first");
     Nvtx("forward", [&] {
@@ -215,7 +215,7 @@ TEST_F(TorchOperationsTest, RangesWithoutPytorch) {
 }
 
 // The grammar of the reader, as far as it is what makes a row a known one.
-TEST_F(TorchOperationsTest, WhateverTheNamesTheGrammarIsKept) {
+TEST_F(TorchOperationsTest, InvalidNames_KeepTheGrammar) {
   const Texts odd = {"",
                      ":",
                      "::",
@@ -335,7 +335,7 @@ TEST(OperationOfName, OtherNames_HaveNone) {
   }
 }
 
-TEST_F(TorchOperationsTest, NumbersInNamesDoNotMakePathsForEver) {
+TEST_F(TorchOperationsTest, NumbersInNames_PathsAreBounded) {
   for (int i = 0; i < 20'000; ++i) Nvtx("sample " + std::to_string(i), [&] { Op("mm"); });
   Name();
   EXPECT_LT(timeline.strings.size(), 35'000u) << "40,000 would be all";

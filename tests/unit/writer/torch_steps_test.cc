@@ -76,14 +76,14 @@ class TorchStepsTest : public testing::Test, protected TorchMaker {
   MarkedSteps found_;
 };
 
-TEST_F(TorchStepsTest, NothingToTell) {
+TEST_F(TorchStepsTest, EmptyTimeline_HasNoSteps) {
   EXPECT_TRUE(Find().steps.empty());
   for (int i = 0; i < 20; ++i) Pass();
   EXPECT_TRUE(Find().steps.empty());
   EXPECT_TRUE(FindTorchSteps(Timeline(), 3).steps.empty());
 }
 
-TEST_F(TorchStepsTest, FromABatchToTheNext) {
+TEST_F(TorchStepsTest, Batches_StepsGoFromBatchToBatch) {
   Idle(1000);
   Train(20);
   EndOfData();
@@ -96,14 +96,14 @@ TEST_F(TorchStepsTest, FromABatchToTheNext) {
   EXPECT_EQ(Count("data only"), 1u);
 }
 
-TEST_F(TorchStepsTest, AccumulatedGradientsAreOneStep) {
+TEST_F(TorchStepsTest, AccumulatedGradients_AreOneStep) {
   Train(12, 4);
   const MarkedSteps found = Find();
   EXPECT_EQ(Begins(), begins_);
   EXPECT_GE(found.confidence, 0.9);
 }
 
-TEST_F(TorchStepsTest, EvaluationsAreNoSteps) {
+TEST_F(TorchStepsTest, Evaluations_AreNoSteps) {
   for (int epoch = 0; epoch < 3; ++epoch) {
     Train(10);
     EndOfData();
@@ -115,7 +115,7 @@ TEST_F(TorchStepsTest, EvaluationsAreNoSteps) {
   EXPECT_GE(found.confidence, 0.9);
 }
 
-TEST_F(TorchStepsTest, AnEvaluationAfterEachStep) {
+TEST_F(TorchStepsTest, EvaluationAfterEachStep_IsNoStep) {
   for (int step = 0; step < 10; ++step) {
     Train(1);
     Batch();
@@ -127,7 +127,7 @@ TEST_F(TorchStepsTest, AnEvaluationAfterEachStep) {
 }
 
 // Hugging Face's Trainer takes all of a step's batches, and counts their labels, before the first is worked on.
-TEST_F(TorchStepsTest, BatchesThatAreTakenAheadAreNoEvaluations) {
+TEST_F(TorchStepsTest, BatchesTakenAhead_AreNoEvaluations) {
   for (int step = 0; step < 10; ++step) {
     begins_.push_back(now);
     Batch();
@@ -145,8 +145,8 @@ TEST_F(TorchStepsTest, BatchesThatAreTakenAheadAreNoEvaluations) {
   EXPECT_GE(found.confidence, 0.9);
 }
 
-// The same without the records that tell it: one step of two batches is as likely.
-TEST_F(TorchStepsTest, WithoutOperationsAnEvaluationAfterEachStepIsAmbiguous) {
+// The same without the records that show it: one step of two batches is as likely.
+TEST_F(TorchStepsTest, NoOperations_EvaluationAfterEachStepIsAmbiguous) {
   for (int step = 0; step < 10; ++step) {
     Train(1);
     Batch();
@@ -156,7 +156,7 @@ TEST_F(TorchStepsTest, WithoutOperationsAnEvaluationAfterEachStepIsAmbiguous) {
   EXPECT_LE(Find().confidence, 0.7);
 }
 
-TEST_F(TorchStepsTest, OptimizersAndLoadersAloneTellASimpleLoop) {
+TEST_F(TorchStepsTest, OptimizersAndLoadersOnly_StepsAreFound) {
   for (int epoch = 0; epoch < 3; ++epoch) {
     Train(10);
     EndOfData();
@@ -170,7 +170,7 @@ TEST_F(TorchStepsTest, OptimizersAndLoadersAloneTellASimpleLoop) {
 }
 
 // Accumulation of two, with an evaluation that looks the same but for its backward pass; most of it without operations.
-TEST_F(TorchStepsTest, WhereOperationsAreLeftOutOthersTell) {
+TEST_F(TorchStepsTest, OperationsLeftOut_StepsFollowTheRecordedOnes) {
   int64_t pause = 0;
   for (int epoch = 0; epoch < 10; ++epoch) {
     if (epoch == 2) pause = now;
@@ -184,7 +184,7 @@ TEST_F(TorchStepsTest, WhereOperationsAreLeftOutOthersTell) {
   EXPECT_GE(found.confidence, 0.9);
 }
 
-TEST_F(TorchStepsTest, AnOptimizerThatWasSkipped) {
+TEST_F(TorchStepsTest, SkippedOptimizer_StepsAreFound) {
   for (int i = 0; i < 12; ++i) {
     begins_.push_back(now);
     Batch();
@@ -197,7 +197,7 @@ TEST_F(TorchStepsTest, AnOptimizerThatWasSkipped) {
   EXPECT_EQ(Begins(), begins_);
 }
 
-TEST_F(TorchStepsTest, ALoaderThatIsABatchAhead) {
+TEST_F(TorchStepsTest, LoaderOneBatchAhead_StepsAreFound) {
   Batch();
   for (int i = 0; i < 12; ++i) {
     Batch();
@@ -210,7 +210,7 @@ TEST_F(TorchStepsTest, ALoaderThatIsABatchAhead) {
   EXPECT_GE(found.confidence, 0.9);
 }
 
-TEST_F(TorchStepsTest, TwoLoadersForEachStep) {
+TEST_F(TorchStepsTest, TwoLoadersForEachStep_StepsAreFound) {
   for (int i = 0; i < 12; ++i) {
     begins_.push_back(now);
     Batch();
@@ -223,7 +223,7 @@ TEST_F(TorchStepsTest, TwoLoadersForEachStep) {
   EXPECT_EQ(Begins(), begins_);
 }
 
-TEST_F(TorchStepsTest, BothHalvesOfAGan) {
+TEST_F(TorchStepsTest, BothHalvesOfAGan_AreOneStep) {
   for (const bool loader : {true, false}) {
     timeline.threads[0].events.clear();
     begins_.clear();
@@ -255,7 +255,7 @@ TEST_F(TorchStepsTest, BothHalvesOfAGan) {
   }
 }
 
-TEST_F(TorchStepsTest, CriticsOfWhichSeveralGoToAGenerator) {
+TEST_F(TorchStepsTest, SeveralCriticsAndAGenerator_AreOneStep) {
   for (int i = 0; i < 12; ++i) {
     for (int critic = 0; critic < 5; ++critic) {
       Pass();
@@ -273,7 +273,7 @@ TEST_F(TorchStepsTest, CriticsOfWhichSeveralGoToAGenerator) {
   EXPECT_EQ(Begins(), std::vector<int64_t>(begins_.begin(), begins_.end() - 1));
 }
 
-TEST_F(TorchStepsTest, TwoOptimizersOneAfterTheOther) {
+TEST_F(TorchStepsTest, TwoOptimizersInARow_AreOneStep) {
   for (int i = 0; i < 12; ++i) {
     Pass();
     PassBack();
@@ -288,7 +288,7 @@ TEST_F(TorchStepsTest, TwoOptimizersOneAfterTheOther) {
   EXPECT_GE(found.confidence, 0.9);
 }
 
-TEST_F(TorchStepsTest, HalvesThatCannotBeToldApartAreNotSure) {
+TEST_F(TorchStepsTest, AmbiguousHalves_LowConfidence) {
   for (int i = 0; i < 24; ++i) {
     Pass();
     PassBack();
@@ -298,7 +298,7 @@ TEST_F(TorchStepsTest, HalvesThatCannotBeToldApartAreNotSure) {
   EXPECT_LE(Find().confidence, 0.7);
 }
 
-TEST_F(TorchStepsTest, WithoutALoaderFromOptimizerToOptimizer) {
+TEST_F(TorchStepsTest, NoLoader_StepsGoFromOptimizerToOptimizer) {
   for (int i = 0; i < 30; ++i) {
     Op("randint");
     Pass();
@@ -313,7 +313,7 @@ TEST_F(TorchStepsTest, WithoutALoaderFromOptimizerToOptimizer) {
   EXPECT_GE(found.confidence, 0.9);
 }
 
-TEST_F(TorchStepsTest, NothingButBatchesAtTheEnd) {
+TEST_F(TorchStepsTest, BatchAloneAtTheEnd_IsNoStep) {
   Train(5);
   Batch();
   LeaveOut(0);
@@ -322,7 +322,7 @@ TEST_F(TorchStepsTest, NothingButBatchesAtTheEnd) {
   EXPECT_EQ(Begins(), begins_);
 }
 
-TEST_F(TorchStepsTest, WithoutALoaderAndWhereOperationsAreLeftOut) {
+TEST_F(TorchStepsTest, NoLoaderAndOperationsLeftOut_StepsAreFound) {
   int64_t pause = 0;
   for (int step = 0; step < 100; ++step) {
     if (step == 20) pause = now;
@@ -340,7 +340,7 @@ TEST_F(TorchStepsTest, WithoutALoaderAndWhereOperationsAreLeftOut) {
   EXPECT_GE(found.confidence, 0.8);
 }
 
-TEST_F(TorchStepsTest, AClosureThatDoesItAll) {
+TEST_F(TorchStepsTest, ClosureOfTheOptimizer_StepsAreFound) {
   for (int i = 0; i < 12; ++i) {
     begins_.push_back(now);
     Batch();
@@ -364,7 +364,7 @@ TEST_F(TorchStepsTest, AClosureThatDoesItAll) {
   EXPECT_EQ(Begins().size(), 11u);
 }
 
-TEST_F(TorchStepsTest, OptimizersInTheBackwardPass) {
+TEST_F(TorchStepsTest, OptimizersInTheBackwardPass_StepsNeedALoader) {
   for (const bool loader : {true, false}) {
     timeline.threads[0].events.clear();
     begins_.clear();
@@ -387,7 +387,7 @@ TEST_F(TorchStepsTest, OptimizersInTheBackwardPass) {
   }
 }
 
-TEST_F(TorchStepsTest, InferenceIsFromBatchToBatch) {
+TEST_F(TorchStepsTest, Inference_StepsGoFromBatchToBatch) {
   for (int i = 0; i < 20; ++i) {
     begins_.push_back(now);
     Batch();
@@ -400,7 +400,7 @@ TEST_F(TorchStepsTest, InferenceIsFromBatchToBatch) {
   EXPECT_GE(found.confidence, 0.9);
 }
 
-TEST_F(TorchStepsTest, WarmUpAndPausesAreInNoStatistics) {
+TEST_F(TorchStepsTest, WarmUpAndPauses_AreInNoStatistics) {
   for (int i = 0; i < 30; ++i) {
     Batch(i == 0 ? 5000 : 50);
     Pass();
@@ -415,7 +415,7 @@ TEST_F(TorchStepsTest, WarmUpAndPausesAreInNoStatistics) {
 }
 
 // A program whose steps are long now and then, as where others take its processors.
-TEST_F(TorchStepsTest, ManyLongStepsAreNoPauses) {
+TEST_F(TorchStepsTest, ManyLongSteps_AreNoPauses) {
   for (int i = 0; i < 100; ++i) {
     Batch();
     Pass();
@@ -428,7 +428,7 @@ TEST_F(TorchStepsTest, ManyLongStepsAreNoPauses) {
   EXPECT_EQ(Begins().size(), 100u);
 }
 
-TEST_F(TorchStepsTest, WhatTheWindowCutsIsNoStep) {
+TEST_F(TorchStepsTest, StepsCutByTheWindow_AreLeftOut) {
   // In the midst of accumulation, and before an optimizer.
   Pass();
   PassBack();
@@ -447,7 +447,7 @@ TEST_F(TorchStepsTest, WhatTheWindowCutsIsNoStep) {
   for (const int64_t begin : Begins()) EXPECT_TRUE(std::binary_search(begins_.begin(), begins_.end(), begin));
 }
 
-TEST_F(TorchStepsTest, ABackwardPassOnAThreadOfItsOwn) {
+TEST_F(TorchStepsTest, BackwardPassOnAnotherThread_StepsAreFound) {
   const uint32_t autograd = Thread();
   for (int i = 0; i < 12; ++i) {
     begins_.push_back(now);
@@ -468,7 +468,7 @@ TEST_F(TorchStepsTest, ABackwardPassOnAThreadOfItsOwn) {
   EXPECT_EQ(found.steps[0].thread, 0u);
 }
 
-TEST_F(TorchStepsTest, OneBatchForManyOptimizersIsAmbiguous) {
+TEST_F(TorchStepsTest, OneBatchForManyOptimizers_LowConfidence) {
   for (int i = 0; i < 8; ++i) {
     Batch();
     for (int part = 0; part < 10; ++part) {
@@ -482,7 +482,7 @@ TEST_F(TorchStepsTest, OneBatchForManyOptimizersIsAmbiguous) {
   EXPECT_LE(found.confidence, 0.7);
 }
 
-TEST_F(TorchStepsTest, UpdatesOfReinforcementLearningNameTheIterations) {
+TEST_F(TorchStepsTest, UpdatesOfReinforcementLearning_IterationsAreNamed) {
   for (const int64_t rollout : {40, 400, 4000}) {
     for (const bool operations : {true, false}) {
       timeline.threads[0].events.clear();
@@ -512,7 +512,7 @@ TEST_F(TorchStepsTest, UpdatesOfReinforcementLearningNameTheIterations) {
   }
 }
 
-TEST_F(TorchStepsTest, OnABusyMachineTheIterationsAreStillNamed) {
+TEST_F(TorchStepsTest, BusyMachine_IterationsAreNamed) {
   std::mt19937 random(7);
   for (int iteration = 0; iteration < 40; ++iteration) {
     Op("multinomial");
@@ -521,7 +521,7 @@ TEST_F(TorchStepsTest, OnABusyMachineTheIterationsAreStillNamed) {
       Pass();
       PassBack();
       Optimizer("Adam");
-      // The machine is somebody else's for a while.
+      // Other programs use the machine for a while.
       Idle(random() % 4 == 0 ? 5000 + static_cast<int64_t>(random() % 20000) : 2);
     }
   }
@@ -532,7 +532,7 @@ TEST_F(TorchStepsTest, OnABusyMachineTheIterationsAreStillNamed) {
   EXPECT_DOUBLE_EQ(found.loops[0].steps_each, 16);
 }
 
-TEST_F(TorchStepsTest, IterationsOfFourUpdatesNameBoth) {
+TEST_F(TorchStepsTest, IterationsOfFourUpdates_BothAreNamed) {
   for (int iteration = 0; iteration < 40; ++iteration) {
     for (int i = 0; i < 10; ++i) Op("multinomial");
     Idle(400);
@@ -550,7 +550,7 @@ TEST_F(TorchStepsTest, IterationsOfFourUpdatesNameBoth) {
 }
 
 // Workers that prepare a batch each compete with every third step for the CPU.
-TEST_F(TorchStepsTest, StepsWithABatchEachAreSureThoughEveryThirdIsLong) {
+TEST_F(TorchStepsTest, EachThirdStepLong_StepsAreSure) {
   Train(3);
   for (int turn = 0; turn < 30; ++turn) {
     Train(1);
@@ -563,7 +563,7 @@ TEST_F(TorchStepsTest, StepsWithABatchEachAreSureThoughEveryThirdIsLong) {
   EXPECT_TRUE(found.loops.empty());
 }
 
-TEST_F(TorchStepsTest, EpochsAreNamedAndTheirStepsAreSure) {
+TEST_F(TorchStepsTest, Epochs_AreNamedAndStepsAreSure) {
   for (const bool evaluates : {false, true}) {
     timeline.threads[0].events.clear();
     begins_.clear();
@@ -582,7 +582,7 @@ TEST_F(TorchStepsTest, EpochsAreNamedAndTheirStepsAreSure) {
   }
 }
 
-TEST_F(TorchStepsTest, FoldsAreNamed) {
+TEST_F(TorchStepsTest, Folds_AreNamed) {
   for (int fold = 0; fold < 5; ++fold) {
     for (int i = 0; i < 20; ++i) Op("uniform_");
     Idle(3000);
@@ -600,7 +600,7 @@ TEST_F(TorchStepsTest, FoldsAreNamed) {
   EXPECT_DOUBLE_EQ(found.loops[0].steps_each, 30);
 }
 
-TEST_F(TorchStepsTest, PartsOfAStepAreNamed) {
+TEST_F(TorchStepsTest, PartsOfAStep_AreNamed) {
   Train(12, 4);
   MarkedSteps found = Find();
   ASSERT_EQ(found.loops.size(), 1u);
@@ -625,7 +625,7 @@ TEST_F(TorchStepsTest, PartsOfAStepAreNamed) {
   EXPECT_EQ(found.loops[0].count, 48u);
 }
 
-TEST_F(TorchStepsTest, ALoopWithoutAnotherNamesNone) {
+TEST_F(TorchStepsTest, SimpleLoop_HasNoOtherLoops) {
   std::mt19937 random(5);
   for (int i = 0; i < 300; ++i) {
     Batch();
@@ -640,7 +640,7 @@ TEST_F(TorchStepsTest, ALoopWithoutAnotherNamesNone) {
   EXPECT_GE(found.confidence, 0.95);
 }
 
-TEST_F(TorchStepsTest, LostRecordsMakeItLessSure) {
+TEST_F(TorchStepsTest, LostRecords_LowerTheConfidence) {
   Train(30);
   std::vector<Event>& events = timeline.threads[0].events;
   size_t optimizers = 0, batches = 0;
@@ -656,7 +656,7 @@ TEST_F(TorchStepsTest, LostRecordsMakeItLessSure) {
 }
 
 // Whatever comes in whatever order.
-TEST_F(TorchStepsTest, AnyTimelineHasStepsInOrder) {
+TEST_F(TorchStepsTest, RandomTimelines_StepsAreInOrder) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -698,7 +698,7 @@ TEST_F(TorchStepsTest, AnyTimelineHasStepsInOrder) {
   }
 }
 
-TEST_F(TorchStepsTest, TheProcessOfInterestComesFirst) {
+TEST_F(TorchStepsTest, SeveralProcesses_ProcessOfInterestIsPreferred) {
   timeline.processes.emplace_back();
   on = Thread(1);
   Train(9);

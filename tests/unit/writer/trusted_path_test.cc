@@ -39,7 +39,7 @@ class TrustedPath : public testing::Test {
   std::string root_;
 };
 
-TEST_F(TrustedPath, WalkFollowsOwnLinks) {
+TEST_F(TrustedPath, Walk_OwnLinks_AreFollowed) {
   fs::create_directory_symlink("real", root_ + "/relative");
   fs::create_directory_symlink(root_ + "/real/deep", root_ + "/absolute");
   fs::create_directory_symlink("../relative/deep/..", root_ + "/real/up");
@@ -51,7 +51,7 @@ TEST_F(TrustedPath, WalkFollowsOwnLinks) {
   EXPECT_EQ(Walk("/proc/self/root"), "/");
 }
 
-TEST_F(TrustedPath, WalkEndsAtLoopsAndOtherUsersLinks) {
+TEST_F(TrustedPath, Walk_LoopsAndLinksOfOtherUsers_AreRefused) {
   fs::create_symlink("loop", root_ + "/loop");
   EXPECT_NE(Walk(root_ + "/loop").find("Too many levels"), std::string::npos);
   if (geteuid() != 0) return;
@@ -62,7 +62,7 @@ TEST_F(TrustedPath, WalkEndsAtLoopsAndOtherUsersLinks) {
   EXPECT_NE(std::string(status.message()).find(root_ + "/theirs is a symbolic link of uid 65534"), std::string::npos);
 }
 
-TEST_F(TrustedPath, NoLinkIsFollowedBelow) {
+TEST_F(TrustedPath, Walk_LinkBelow_IsNotFollowed) {
   fs::create_directory_symlink("real", root_ + "/link");
   fs::create_directory_symlink("deep", root_ + "/real/link");
   DirectoryWalk walk;
@@ -71,7 +71,7 @@ TEST_F(TrustedPath, NoLinkIsFollowedBelow) {
   EXPECT_NE(Walk(root_ + "/real/link", walk).find("is a symbolic link"), std::string::npos);
 }
 
-TEST_F(TrustedPath, WalkMakesWhatIsMissing) {
+TEST_F(TrustedPath, Walk_MissingDirectories_AreMade) {
   DirectoryWalk walk;
   bool made = false;
   walk.make = true;
@@ -84,7 +84,7 @@ TEST_F(TrustedPath, WalkMakesWhatIsMissing) {
   EXPECT_NE(Walk(root_ + "/none").find("No such file"), std::string::npos);
 }
 
-TEST_F(TrustedPath, WritingAppendsOrEmpties) {
+TEST_F(TrustedPath, OpenForWriting_AppendOrTruncate_IsApplied) {
   Write("file", "old ");
   for (const int flag : {O_APPEND, O_TRUNC}) {
     const absl::StatusOr<FileDescriptor> file = OpenForWriting(root_ + "/file", flag);
@@ -94,7 +94,7 @@ TEST_F(TrustedPath, WritingAppendsOrEmpties) {
   }
 }
 
-TEST_F(TrustedPath, WritingChecksSharedDirectoriesOnly) {
+TEST_F(TrustedPath, OpenForWriting_SharedDirectory_IsChecked) {
   chmod((root_ + "/real").c_str(), 01777);
   Write("file", "text");
   fs::create_hard_link(root_ + "/file", root_ + "/hard");
@@ -111,7 +111,7 @@ TEST_F(TrustedPath, WritingChecksSharedDirectoriesOnly) {
   EXPECT_FALSE(OpenForWriting("", O_TRUNC).ok());
 }
 
-TEST_F(TrustedPath, BeneathNothingLeadsOut) {
+TEST_F(TrustedPath, OpenBeneath_PathThatLeadsOut_IsRefused) {
   fs::create_directory_symlink("/etc", root_ + "/real/out");
   Write("real/deep/file", "text");
   const absl::StatusOr<FileDescriptor> real = OpenDirectoryTrusted(root_ + "/real");
@@ -121,7 +121,7 @@ TEST_F(TrustedPath, BeneathNothingLeadsOut) {
   EXPECT_FALSE(OpenBeneath(real->get(), "out", O_RDONLY | O_DIRECTORY).ok());
 }
 
-TEST_F(TrustedPath, RemovedIsNotRenamed) {
+TEST_F(TrustedPath, IsRemoved_RenamedDirectory_IsFalse) {
   const absl::StatusOr<FileDescriptor> deep = OpenDirectoryTrusted(root_ + "/real/deep");
   fs::rename(root_ + "/real/deep", root_ + "/real/deep (deleted)");
   EXPECT_FALSE(IsRemoved(deep->get()));
@@ -133,7 +133,7 @@ TEST_F(TrustedPath, RemovedIsNotRenamed) {
   EXPECT_EQ(PathOfDirectory(deep->get()), "");
 }
 
-TEST_F(TrustedPath, PrivateDirectoryIsTheCallersAlone) {
+TEST_F(TrustedPath, OpenPrivateDirectory_OtherUsersHaveNoAccess) {
   const absl::StatusOr<FileDescriptor> root = OpenDirectoryTrusted(root_);
   std::string name;
   ASSERT_TRUE(OpenPrivateDirectory(root->get(), "mine", &name).ok());

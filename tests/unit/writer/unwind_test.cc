@@ -145,7 +145,7 @@ std::vector<uint64_t> UnwindOwn() {
   return unwinder.Unwind(OwnModules(), g_snapshot.View(), kLimit);
 }
 
-// Where in the names, in this order, each wanted one occurs; empty text if all are there.
+// Where in the names, in this order, each expected one occurs; empty text if all are there.
 std::string Missing(const std::vector<std::string>& names, const std::vector<std::string>& wanted) {
   size_t at = 0;
   for (const std::string& want : wanted) {
@@ -210,16 +210,16 @@ TBPROF_FRAME int Recurse(int depth, Shape* shape) {
   return result + 1;
 }
 
-TEST(UnwindTest, NamesEveryKindOfFrame) {
+TEST(UnwindTest, EachKindOfFrame_IsNamed) {
   Square square;
   Recurse(5, &square);
   const auto pcs = UnwindOwn();
   const auto names = Names(OwnModules(), pcs);
-  EXPECT_EQ(
-      Missing(names, {"TakeSnapshot", "Innermost", "WithoutFramePointer", "WithAlloca", "Realigned", "Square::Area",
-                      "Recurse", "Recurse", "Recurse", "Recurse", "Recurse", "Recurse",
-                      "NamesEveryKindOfFrame_Test::TestBody", "testing::Test::Run", "main", "__libc_start", "_start"}),
-      "");
+  EXPECT_EQ(Missing(names,
+                    {"TakeSnapshot", "Innermost", "WithoutFramePointer", "WithAlloca", "Realigned", "Square::Area",
+                     "Recurse", "Recurse", "Recurse", "Recurse", "Recurse", "Recurse",
+                     "EachKindOfFrame_IsNamed_Test::TestBody", "testing::Test::Run", "main", "__libc_start", "_start"}),
+            "");
   // Nothing between them.
   ASSERT_GT(names.size(), 13U);
   EXPECT_NE(names[12].find("TestBody"), std::string::npos) << names[12];
@@ -231,11 +231,12 @@ int CompareInts(const void* a, const void* b) {
   return *static_cast<const int*>(a) - *static_cast<const int*>(b);
 }
 
-TEST(UnwindTest, GoesThroughASharedLibrary) {
+TEST(UnwindTest, FrameOfASharedLibrary_IsPassed) {
   int numbers[] = {2, 1};
   qsort(numbers, 2, sizeof(int), CompareInts);
   const auto pcs = UnwindOwn();
-  EXPECT_EQ(Missing(Names(OwnModules(), pcs), {"Innermost", "CompareInts", "GoesThroughASharedLibrary", "main"}), "");
+  EXPECT_EQ(Missing(Names(OwnModules(), pcs), {"Innermost", "CompareInts", "FrameOfASharedLibrary_IsPassed", "main"}),
+            "");
   const auto pc_of_libc = reinterpret_cast<uint64_t>(&qsort);
   const ModuleMap modules = OwnModules();
   EXPECT_TRUE(std::any_of(pcs.begin(), pcs.end(), [&](uint64_t pc) {
@@ -254,12 +255,12 @@ __attribute__((noinline)) void RaisesSignal() {
   TBPROF_KEEP_CALL;
 }
 
-TEST(UnwindTest, GoesThroughASignalHandler) {
+TEST(UnwindTest, SignalHandler_IsPassed) {
   signal(SIGUSR2, OnSignal);
   RaisesSignal();
   signal(SIGUSR2, SIG_DFL);
   EXPECT_EQ(Missing(Names(OwnModules(), UnwindOwn()),
-                    {"Innermost", "OnSignal", "RaisesSignal", "GoesThroughASignalHandler", "main"}),
+                    {"Innermost", "OnSignal", "RaisesSignal", "SignalHandler_IsPassed", "main"}),
             "");
 }
 
@@ -282,7 +283,7 @@ void OnFault(int) {
   siglongjmp(g_after_fault, 1);
 }
 
-TEST(UnwindTest, GivesTheInterruptedAddressToItsOwnFunction) {
+TEST(UnwindTest, InterruptedAddress_BelongsToItsOwnFunction) {
   struct sigaction action = {};
   struct sigaction before = {};
   action.sa_handler = OnFault;
@@ -290,7 +291,7 @@ TEST(UnwindTest, GivesTheInterruptedAddressToItsOwnFunction) {
   if (sigsetjmp(g_after_fault, 1) == 0) tbprof_test_faults(nullptr);
   sigaction(SIGSEGV, &before, nullptr);
   EXPECT_EQ(Missing(Names(OwnModules(), UnwindOwn()),
-                    {"OnFault", "tbprof_test_faults", "GivesTheInterruptedAddress", "main"}),
+                    {"OnFault", "tbprof_test_faults", "InterruptedAddress_BelongsToItsOwnFunction", "main"}),
             "");
 }
 #endif
@@ -303,14 +304,14 @@ TEST(UnwindTest, GivesTheInterruptedAddressToItsOwnFunction) {
 // The call is its last instruction; the return address belongs to whatever follows.
 TBPROF_FRAME void EndsWithNoreturnCall() { NeverReturns(); }
 
-TEST(UnwindTest, ReturnAddressBehindTheEndOfAFunction) {
+TEST(UnwindTest, ReturnAddressBehindAFunction_BelongsToTheCall) {
   EXPECT_THROW(EndsWithNoreturnCall(), int);
   EXPECT_EQ(Missing(Names(OwnModules(), UnwindOwn()), {"Innermost", "NeverReturns", "EndsWithNoreturnCall",
-                                                       "ReturnAddressBehindTheEndOfAFunction", "main"}),
+                                                       "ReturnAddressBehindAFunction_BelongsToTheCall", "main"}),
             "");
 }
 
-TEST(UnwindTest, EndsWhereTheThreadBegins) {
+TEST(UnwindTest, StackOfAThread_EndsWhereItBegins) {
   std::thread([] {
     Innermost();
     TBPROF_KEEP_CALL;
@@ -318,13 +319,13 @@ TEST(UnwindTest, EndsWhereTheThreadBegins) {
   const ModuleMap modules = OwnModules();
   const auto pcs = UnwindOwn();
   const auto names = Names(modules, pcs);
-  EXPECT_EQ(Missing(names, {"Innermost", "EndsWhereTheThreadBegins"}), "");
+  EXPECT_EQ(Missing(names, {"Innermost", "StackOfAThread_EndsWhereItBegins"}), "");
   const Module* last = modules.Find(pcs.back() - 1);
   ASSERT_NE(last, nullptr);
   EXPECT_NE(last->path.find("libc.so"), std::string::npos) << last->path;
 }
 
-TEST(UnwindTest, ShorterStackGivesAPrefix) {
+TEST(UnwindTest, ShorterStack_GivesAPrefix) {
   Square square;
   Recurse(3, &square);
   const ModuleMap modules = OwnModules();
@@ -340,7 +341,7 @@ TEST(UnwindTest, ShorterStackGivesAPrefix) {
   }
 }
 
-TEST(UnwindTest, KeepsTheLimit) {
+TEST(UnwindTest, Limit_IsKept) {
   Square square;
   Recurse(3, &square);
   const ModuleMap modules = OwnModules();
@@ -357,7 +358,7 @@ TEST(UnwindTest, KeepsTheLimit) {
   EXPECT_GE(unwinder.Unwind(ModuleMap(), g_snapshot.View(), 7).size(), 1U);
 }
 
-TEST(UnwindTest, RandomSnapshotsEndCleanly) {
+TEST(UnwindTest, RandomSnapshots_DoNotCrash) {
   Square square;
   Recurse(3, &square);
   const ModuleMap modules = OwnModules();
@@ -412,7 +413,7 @@ void Patch(const std::string& path, uint64_t offset, const void* bytes, size_t s
   close(fd);
 }
 
-TEST_F(UnwindFileTest, FileOfAnotherBuildIsNotUsed) {
+TEST_F(UnwindFileTest, FileOfAnotherBuild_IsNotUsed) {
   Square square;
   Recurse(3, &square);
   const uint64_t pc = g_snapshot.View().registers[g_snapshot.register_count - 1];
@@ -431,7 +432,7 @@ TEST_F(UnwindFileTest, FileOfAnotherBuildIsNotUsed) {
   }
 }
 
-TEST_F(UnwindFileTest, AFifoDoesNotBlock) {
+TEST_F(UnwindFileTest, Fifo_DoesNotBlock) {
   Innermost();
   const uint64_t pc = g_snapshot.View().registers[g_snapshot.register_count - 1];
   const std::string path = directory_ + "/fifo";
@@ -455,7 +456,7 @@ TBPROF_FRAME_POINTER void PointerOuter() {
   TBPROF_KEEP_CALL;
 }
 
-TEST_F(UnwindFileTest, FollowsFramePointersWithoutTables) {
+TEST_F(UnwindFileTest, NoTables_FramePointersAreFollowed) {
   PointerOuter();
   // Make TakeSnapshot's caller the innermost frame: TakeSnapshot itself may have no frame pointer.
   Unwinder unwinder;
@@ -479,7 +480,7 @@ TEST_F(UnwindFileTest, FollowsFramePointersWithoutTables) {
   EXPECT_EQ(Missing(names, {"TakeSnapshot", "PointerMiddle", "PointerOuter"}), "");
 }
 
-TEST_F(UnwindFileTest, FramePointerLoopEnds) {
+TEST_F(UnwindFileTest, LoopOfFramePointers_Ends) {
   StackSnapshot view;
   std::vector<uint64_t> stack(64, 0x10000);
   view.register_count = 8;
@@ -497,7 +498,7 @@ TEST_F(UnwindFileTest, FramePointerLoopEnds) {
 }
 
 // Bits are flipped where the unwinder reads: headers, search table, frame entries.
-TEST_F(UnwindFileTest, BrokenFilesEndCleanly) {
+TEST_F(UnwindFileTest, BrokenFiles_DoNotCrash) {
   int numbers[] = {2, 1};
   qsort(numbers, 2, sizeof(int), CompareInts);
   const ModuleMap own = OwnModules();
@@ -559,7 +560,7 @@ std::string LibcPath() {
   return {};
 }
 
-TEST(FrameEntryTest, AcceptsAllThatCompilersWrite) {
+TEST(FrameEntryTest, EntriesOfLibc_AreAllAccepted) {
   auto file = ElfFile::Open(LibcPath());
   ASSERT_NE(file, nullptr);
   FrameTable table;
@@ -580,7 +581,7 @@ TEST(FrameEntryTest, AcceptsAllThatCompilersWrite) {
 }
 
 // Each of these is an access out of bounds, a division by zero or an endless loop in libunwind 1.6.
-TEST_F(UnwindFileTest, RefusesWhatLibunwindWouldTrust) {
+TEST_F(UnwindFileTest, EntriesThatCrashLibunwind_AreRefused) {
   const std::string copy = Copy(LibcPath());
   FrameTable table;
   uint64_t pc = 0, entry = 0, entry_size = 0, common = 0, offset_shift = 0;
@@ -632,7 +633,7 @@ TEST_F(UnwindFileTest, RefusesWhatLibunwindWouldTrust) {
 }
 
 // Rules kept for one process are right for another with the same files elsewhere.
-TEST(UnwindTest, RulesHoldAtAnotherAddress) {
+TEST(UnwindTest, SameFilesAtAnotherAddress_RulesAreRight) {
   Square square;
   Recurse(3, &square);
   Unwinder unwinder;
@@ -676,7 +677,7 @@ std::string Show(const ModuleMap& map) {
   return text;
 }
 
-TEST(ModuleMapTest, LaterModulesWin) {
+TEST(ModuleMapTest, Add_OverlappingModules_LaterOneWins) {
   ModuleMap map;
   map.Add(Range(10, 20, "a"));
   map.Add(Range(30, 40, "b"));
@@ -695,7 +696,7 @@ TEST(ModuleMapTest, LaterModulesWin) {
   EXPECT_EQ(map.modules().size(), 1U);
 }
 
-TEST(ModuleMapTest, FindsByRange) {
+TEST(ModuleMapTest, Find_ByRange_ReturnsTheModule) {
   ModuleMap map;
   EXPECT_EQ(map.Find(0), nullptr);
   map.Add(Range(10, 20, "a"));
@@ -711,7 +712,7 @@ TEST(ModuleMapTest, FindsByRange) {
   EXPECT_EQ(map.Find(UINT64_MAX), nullptr);
 }
 
-TEST(ModuleMapTest, RandomRangesStaySortedAndDisjoint) {
+TEST(ModuleMapTest, RandomRanges_StaySortedAndDisjoint) {
   std::mt19937_64 random(3);
   ModuleMap map;
   std::vector<char> model(1000, ' ');
@@ -729,7 +730,7 @@ TEST(ModuleMapTest, RandomRangesStaySortedAndDisjoint) {
   }
 }
 
-TEST(ModuleMapTest, IsBounded) {
+TEST(ModuleMapTest, Add_ManyModules_IsBounded) {
   ModuleMap map;
   for (uint64_t i = 0; i < 2 * ModuleMap::kMaxModules; ++i) map.Add(Range(i * 10, i * 10 + 5, "m"));
   EXPECT_LE(map.modules().size(), ModuleMap::kMaxModules);

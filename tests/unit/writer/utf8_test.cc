@@ -15,7 +15,7 @@ bool ProtobufAccepts(const std::string& text) {
   return google::protobuf::internal::IsStructurallyValidUTF8(text.data(), static_cast<int>(text.size()));
 }
 
-TEST(Utf8, AgreesWithProtobufOnRandomBytes) {
+TEST(Utf8, RandomBytes_AgreeWithProtobuf) {
   std::mt19937 random(7);
   for (int i = 0; i < 200'000; ++i) {
     std::string text(random() % 6, '\0');
@@ -34,7 +34,7 @@ TEST(Utf8, AgreesWithProtobufOnRandomBytes) {
   }
 }
 
-TEST(Utf8, ShowsWhatItReplaces) {
+TEST(Utf8, InvalidBytes_AreShownEscaped) {
   EXPECT_EQ(ValidUtf8("a\xff"
                       "b"),
             "a\\xffb");
@@ -49,7 +49,7 @@ TEST(Utf8, ShowsWhatItReplaces) {
   EXPECT_EQ(PrintableUtf8("grün €"), "grün €");
 }
 
-TEST(Utf8, TruncatesBetweenCharacters) {
+TEST(Utf8, Truncate_CutsBetweenCharacters) {
   EXPECT_EQ(TruncateUtf8("€€", 5), "€");
   EXPECT_EQ(TruncateUtf8("€€", 6), "€€");
   EXPECT_EQ(TruncateUtf8("€", 2), "");
@@ -61,7 +61,7 @@ TEST(Utf8, TruncatesBetweenCharacters) {
   EXPECT_EQ(FitColumns("abc", 0), "");
 }
 
-TEST(StringTable, InternsValidText) {
+TEST(StringTable, Intern_InvalidText_IsStoredEscaped) {
   StringTable table;
   EXPECT_EQ(table.Intern(""), 0u);
   const StringId id = table.Intern("x\xfe");

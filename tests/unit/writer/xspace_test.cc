@@ -109,14 +109,14 @@ std::map<std::string, std::string> Wanted(const Timeline& timeline, const Event&
   return out;
 }
 
-TEST(Xspace, RandomTimelinesComeBackEventForEvent) {
+TEST(Xspace, RandomTimelines_AreReadBackEventForEvent) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     const Timeline timeline = RandomTimeline(seed).Make();
     const std::string bytes = Encode(timeline);
     XSpace space;
     ASSERT_TRUE(space.ParseFromString(bytes));
-    // Nothing that the schema does not know.
+    // Nothing that is not in the schema.
     const size_t size = space.ByteSizeLong();
     space.DiscardUnknownFields();
     ASSERT_EQ(space.ByteSizeLong(), size);
@@ -173,11 +173,11 @@ TEST(Xspace, RandomTimelinesComeBackEventForEvent) {
   }
 }
 
-TEST(Xspace, TheSameTimelineGivesTheSameBytes) {
+TEST(Xspace, SameTimeline_GivesTheSameBytes) {
   EXPECT_EQ(Encode(RandomTimeline(5).Make()), Encode(RandomTimeline(5).Make()));
 }
 
-TEST(Xspace, StepsAreMarkersWithSomethingNestedInEach) {
+TEST(Xspace, Steps_AreMarkersWithNestedContent) {
   int checked = 0;
   for (uint32_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
@@ -212,7 +212,7 @@ TEST(Xspace, StepsAreMarkersWithSomethingNestedInEach) {
   EXPECT_GT(checked, 50);
 }
 
-TEST(Xspace, RunningIsWhatIsNotWaited) {
+TEST(Xspace, Running_IsTheTimeWithoutWaits) {
   Timeline timeline;
   timeline.host = "h";
   timeline.duration_ps = 1'000'000'000'000;
@@ -244,7 +244,7 @@ TEST(Xspace, RunningIsWhatIsNotWaited) {
   EXPECT_EQ(running, (std::vector<std::pair<int64_t, int64_t>>{{0, 90}, {110, 150}}));
 }
 
-TEST(Xspace, OuterMarkersStandInForTheStepsThatTheReaderLeavesOut) {
+TEST(Xspace, StepsThatTheReaderLeavesOut_HaveOuterMarkers) {
   Timeline timeline;
   timeline.threads.resize(1);
   auto markers = [&](int steps, int64_t first, int64_t duration) {
@@ -267,7 +267,7 @@ TEST(Xspace, OuterMarkersStandInForTheStepsThatTheReaderLeavesOut) {
   EXPECT_EQ(markers(6, 0, 601).size(), 7u);
 }
 
-TEST(Xspace, HelpersBeyondTheLimitShareAPlane) {
+TEST(Xspace, ProcessesBeyondTheLimit_ShareAPlane) {
   Timeline timeline;
   timeline.host = "h";
   timeline.types = {{"read", EventFamily::kIo}};
@@ -290,7 +290,7 @@ TEST(Xspace, HelpersBeyondTheLimitShareAPlane) {
 }
 
 // A row of more than 20 lines is folded when the viewer opens.
-TEST(Xspace, APoolOfThreadsDoesNotFoldTheRow) {
+TEST(Xspace, PoolOfThreads_DoesNotFoldTheRow) {
   Timeline timeline;
   timeline.host = "h";
   timeline.types = {{"read", EventFamily::kIo}, {"aten::mm", EventFamily::kAnnotation}};
@@ -325,7 +325,7 @@ TEST(Xspace, APoolOfThreadsDoesNotFoldTheRow) {
   EXPECT_EQ(HostPlanes(timeline).size(), 1u);
 }
 
-TEST(Xspace, NotesAreBoundedAndPrintable) {
+TEST(Xspace, Notes_AreBoundedAndPrintable) {
   Timeline timeline = RandomTimeline(1).Make();
   timeline.complete = false;
   timeline.corrupt_records = 3;
@@ -347,7 +347,7 @@ TEST(Xspace, NotesAreBoundedAndPrintable) {
   EXPECT_EQ(XplaneErrors(timeline), std::vector<std::string>{"bad \\xff byte"});
 }
 
-TEST(Xspace, WhatIsNoLossIsOneNote) {
+TEST(Xspace, NotesWithoutLoss_AreOneNote) {
   Timeline timeline;
   timeline.warnings = {"a loss"};
   timeline.notes = {"one", "two\x1b"};
@@ -365,14 +365,14 @@ TEST(Xspace, WhatIsNoLossIsOneNote) {
                                       "tbprof: one; two\\x1b", "tbprof: " + std::string(480, 'x')}));
 }
 
-TEST(Xspace, AnEmptyTimelineIsAFileAllTheSame) {
+TEST(Xspace, EmptyTimeline_IsAValidFile) {
   Timeline timeline;
   timeline.host = "h";
   const TemporaryFile file(Encode(timeline));
   EXPECT_EQ(*VerifyXplane(file.path(), timeline), "verified: 2 planes, 0 lines, 0 events");
 }
 
-TEST(Xspace, AFullSinkIsReported) {
+TEST(Xspace, FullSink_IsReported) {
   class FullSink : public Sink {
    public:
     absl::Status Append(std::string_view) override { return absl::ResourceExhaustedError("full"); }
@@ -380,7 +380,7 @@ TEST(Xspace, AFullSinkIsReported) {
   EXPECT_TRUE(absl::IsResourceExhausted(WriteXplane(RandomTimeline(1).Make(), sink)));
 }
 
-TEST(MemoryEvents, FollowTheTrackAndAreThinned) {
+TEST(MemoryEvents, CounterTrack_IsFollowedAndThinned) {
   Timeline timeline;
   timeline.processes.resize(1);
   CounterTrack track;
@@ -437,7 +437,7 @@ XStat* AddStat(XSpace& space, const std::string& name) {
   return stat;
 }
 
-TEST(XspaceLint, FindsEachBrokenRule) {
+TEST(XspaceLint, EachBrokenRule_IsReported) {
   const Breakage breakages[] = {
       {"event id", [](XSpace& s) { AnyLine(s)->mutable_events(0)->set_metadata_id(99'999); }, "event metadata 99999"},
       {"stat id", [](XSpace& s) { AnyLine(s)->mutable_events(0)->add_stats()->set_metadata_id(99'999); }, "no value"},
@@ -548,7 +548,7 @@ TEST(XspaceLint, FindsEachBrokenRule) {
   }
 }
 
-TEST(XspaceLint, FindsInvalidText) {
+TEST(XspaceLint, InvalidText_IsReported) {
   const Timeline timeline = RandomTimeline(2).Make();
   std::string bytes = Encode(timeline);
   const size_t at = bytes.find("/host:CPU");
@@ -560,7 +560,7 @@ TEST(XspaceLint, FindsInvalidText) {
 
 // A file cut anywhere, or with one wrong byte, is never read past its end and never crashes the reader; cut files are
 // always noticed by the comparison with the timeline.
-TEST(XspaceLint, SurvivesCutAndChangedFiles) {
+TEST(XspaceLint, CutAndChangedFiles_DoNotCrash) {
   const Timeline timeline = RandomTimeline(4).Make();
   const std::string bytes = Encode(timeline);
   std::mt19937 random(11);
@@ -574,12 +574,12 @@ TEST(XspaceLint, SurvivesCutAndChangedFiles) {
   }
 }
 
-TEST(XspaceLint, SaysWhichFileIsMissing) {
+TEST(XspaceLint, MissingFile_IsNamed) {
   const auto counts = LintXplane("/nonexistent/x.xplane.pb", "h");
   EXPECT_NE(counts.status().message().find("/nonexistent/x.xplane.pb"), absl::string_view::npos);
 }
 
-TEST(XspaceVerify, NoticesAMissingEvent) {
+TEST(XspaceVerify, MissingEvent_IsReported) {
   Timeline timeline = RandomTimeline(6).Make();
   const TemporaryFile file(Encode(timeline));
   ASSERT_TRUE(VerifyXplane(file.path(), timeline).ok());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A preload that moves the wall clock of its process by as many seconds as the file CLOCK_STEP holds, as somebody does
-// who sets the machine's: the file may change at any time. Other clocks stay.
+// A preload that moves the wall clock of its process by as many seconds as the file CLOCK_STEP holds, as when a user
+// sets the machine's: the file may change at any time. Other clocks stay.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
