@@ -69,7 +69,7 @@ TEST(Trigger, RangesByNumber_EndOnAnotherThread) {
   EXPECT_THAT(profiles[0]->Named("after"), IsEmpty());
 }
 
-TEST(Trigger, RegisteredNameOfADomain_Opens) {
+TEST(Trigger, RegisteredNameOfADomain_OpensTheWindow) {
   const RunResult result = RunHot({"registered"});
   const auto profiles = Profiles(result);
   ASSERT_THAT(profiles, SizeIs(1)) << result.AllSaid();
@@ -102,7 +102,7 @@ TEST(Trigger, ProgramKilledInARange_IsPublished) {
   EXPECT_THAT(profiles[0]->Named("usleep", "Outside"), IsEmpty());
 }
 
-TEST(Trigger, ForkChildren_Open) {
+TEST(Trigger, RangesOfForkChildren_OpenWindows) {
   const RunResult result = RunHot({"child"});
   EXPECT_EQ(result.code(), 0);
   const auto profiles = Profiles(result);
@@ -125,7 +125,7 @@ TEST(Trigger, NoRange_IsReported) {
   EXPECT_THAT(result.run_directories, IsEmpty());
 }
 
-TEST(Trigger, NamesOfAnyBytes_Open) {
+TEST(Trigger, NamesOfAnyBytes_OpenTheWindow) {
   for (const char* name :
        {"a;b", "1", "\xff\xfe", "quite a long name of a range, longer than the words of a register"}) {
     const RunResult result =

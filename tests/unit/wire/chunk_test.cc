@@ -288,9 +288,9 @@ void RunLoad(const Load& load) {
 
 constexpr uint64_t kScale = TBPROF_TEST_TSAN ? 1 : 10;
 
-TEST(ChunkThreads, ManyWriters_EachGetsAChunk) { RunLoad({4, 64, 20000 * kScale, 0, true}); }
-TEST(ChunkThreads, FewerChunksThanWriters_DropsAreCounted) { RunLoad({8, 3, 3000 * kScale, 0, true}); }
-TEST(ChunkThreads, OneChunkForAll_DropsAreCounted) { RunLoad({3, 1, 2000 * kScale, 0, true}); }
+TEST(ChunkThreads, ManyWriters_EachRecordIsRead) { RunLoad({4, 64, 20000 * kScale, 0, true}); }
+TEST(ChunkThreads, FewerChunksThanWriters_EachRecordIsRead) { RunLoad({8, 3, 3000 * kScale, 0, true}); }
+TEST(ChunkThreads, OneChunkForAll_EachRecordIsRead) { RunLoad({3, 1, 2000 * kScale, 0, true}); }
 TEST(ChunkThreads, SlowReader_DropsAreCounted) { RunLoad({4, 8, 30000 * kScale, 2000, false}); }
 TEST(ChunkThreads, StoppedReader_DropsAreCounted) { RunLoad({4, 16, 20000 * kScale, 50000, false}); }
 
