@@ -47,13 +47,14 @@ TEST(SettingsTest, SessionVariable_BoundsOfEachNumber_ComeBack) {
 
 TEST(SettingsTest, SessionVariable_OutsideTheBounds_IsRefused) {
   int refused = 0;
-#define TBPROF_TARGET(type, name, base, low, high, meaning)                                                     \
-  for (const uint64_t beyond : {uint64_t{low} - 1, uint64_t{high} + 1}) {                                       \
-    if (beyond != static_cast<type>(beyond) || (beyond >= uint64_t{low} && beyond <= uint64_t{high})) continue; \
-    SessionVariable variable = GoodVariable(), parsed;                                                          \
-    variable.name = static_cast<type>(beyond);                                                                  \
-    EXPECT_FALSE(Parse(FormatSessionVariable(variable), &parsed)) << #name << " " << beyond;                    \
-    ++refused;                                                                                                  \
+  const auto is_within = [](uint64_t number, uint64_t low, uint64_t high) { return number >= low && number <= high; };
+#define TBPROF_TARGET(type, name, base, low, high, meaning)                                  \
+  for (const uint64_t beyond : {uint64_t{low} - 1, uint64_t{high} + 1}) {                    \
+    if (beyond != static_cast<type>(beyond) || is_within(beyond, low, high)) continue;       \
+    SessionVariable variable = GoodVariable(), parsed;                                       \
+    variable.name = static_cast<type>(beyond);                                               \
+    EXPECT_FALSE(Parse(FormatSessionVariable(variable), &parsed)) << #name << " " << beyond; \
+    ++refused;                                                                               \
   }
 #define TBPROF_OPTION(type, name, preset, absent, low, high, option, meaning) \
   TBPROF_TARGET(type, name, 10, low, high, meaning)
