@@ -403,7 +403,7 @@ uint32_t OwnSeccompFilters() {
 }
 
 void Attach(int argc, char** argv, char** environment) {
-  SessionVariable session;
+  SessionVariable& session = g_session;
   if (!ParseSessionVariable(FindVariable(environment, kSessionVariable), &session)) return;
   // Opened later, by NVTX, in a program that was started without LD_PRELOAD: our functions are not called.
   if (!HasText(FindVariable(environment, kPreloadVariable), kPreloadFileName) && !IsFoundByTheProgram()) return;

@@ -93,6 +93,7 @@ bool RegisterForkChild(ThreadState* thread) {
 }  // namespace
 
 Attachment g_attachment;
+SessionVariable g_session;
 ForkPage* g_fork_page = &g_no_fork_page;
 uint32_t g_serial;
 const SegmentHeader* g_control = &g_nothing_armed;

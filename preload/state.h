@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "wire/chunk.h"
+#include "wire/rendezvous.h"
 #include "wire/segment.h"
 
 namespace tbprof {
@@ -39,6 +40,8 @@ struct Attachment {
   uint64_t main_stack_top;
 };
 extern __attribute__((visibility("hidden"))) Attachment g_attachment;
+// As the launcher set it, when attached. What the launcher changes later is in the segment's header.
+extern __attribute__((visibility("hidden"))) SessionVariable g_session;
 extern __attribute__((visibility("hidden"))) ForkPage* g_fork_page;  // never null
 extern __attribute__((visibility("hidden")))
 uint32_t g_serial;  // of the process that attached; in fork children still that one's

@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/wire-records.md"
 NOTES = ROOT / "docs/wire-notes.txt"
 RECORDS = "wire/records.def"
+SETTINGS = "wire/settings.def"
 # Chapter, header, structs that never leave a process.
 CHAPTERS = (
     ("Rendezvous", "wire/rendezvous.h", ("SessionVariable",)),
@@ -196,6 +197,46 @@ def record_table():
     yield "\n"
 
 
+def settings():
+    """Rows of settings.def: (macro, arguments), the last of which is the meaning."""
+    text = (ROOT / SETTINGS).read_text()
+    rows = re.findall(r'^TBPROF_(\w+)\(((?:[^"\n]|\n  |"[^"\n]*")*),\s+"([^"\n]+)"\)$', text, re.M)
+    if len(rows) != len(re.findall(r"^TBPROF_", text, re.M)):
+        sys.exit(f"{SETTINGS}: a row without a meaning")
+    for macro, arguments, meaning in rows:
+        yield macro, [argument.strip('"') for argument in re.split(r",\s+", arguments)], meaning
+
+
+def variable_table():
+    yield ("### Session variable\n\nThe numbers of `TBPROF_SESSION` behind its version and the path of the socket, from "
+           f"`{SETTINGS}`.\n\n| # | field | type | written | from | to | meaning |\n|---|---|---|---|---|---|---|\n")
+    number = 3
+    for macro, arguments, meaning in settings():
+        if macro not in ("TARGET", "OPTION"):
+            continue
+        base, low, high = arguments[2:5] if macro == "TARGET" else ("10", *arguments[4:6])
+        option = f"`--{arguments[6]}`: " if macro == "OPTION" else ""
+        written = "hexadecimal" if base == "16" else "decimal"
+        yield f"| {number} | `{arguments[1]}` | {arguments[0]} | {written} | {low} | {high} | {option}{with_links(meaning)} |\n"
+        number += 1
+    yield "\n"
+
+
+def session_table():
+    yield ("### Session record\n\nMembers of the JSON of a kSession frame, from `wire/settings.def`. A reader takes one that is "
+           "absent, of another type or out of range\nfor the value in the third column.\n\n"
+           "| member | type | absent | meaning |\n|---|---|---|---|\n")
+    names = {"std::string": "text", "std::vector<std::string>": "list of texts", '{}': "none", "": "empty"}
+    for macro, arguments, meaning in sorted(settings(), key=lambda row: row[1][1]):
+        if macro == "TARGET":
+            continue
+        absent = arguments[2] if macro == "RECORD" else arguments[3]
+        option = f"`--{arguments[-1]}`: " if macro != "RECORD" else ""
+        yield (f"| `{arguments[1]}` | {names.get(arguments[0], arguments[0])} | {names.get(absent, absent)} | "
+               f"{option}{with_links(meaning)} |\n")
+    yield "\n"
+
+
 def page():
     for line in NOTES.read_text().splitlines():
         if not line.startswith("#"):
@@ -220,6 +261,10 @@ def page():
         if path == "wire/records.h":
             yield from record_table()
         yield from render(headers[path], left_out)
+        if path == "wire/rendezvous.h":
+            yield from variable_table()
+        if path == "writer/spool/spool.h":
+            yield from session_table()
 
 
 def main():

@@ -2,13 +2,10 @@
 //
 // How a target finds its launcher: one environment variable, a socket, one message.
 //
-// The launcher sets TBPROF_SESSION to `4;<socket
-// path>;<nonce>;<clock>;<families>;<threshold>;<interval>;<large>;<slow>;<chunks>;<only child
-// of>;<arguments>;<signal>;<filters>;<gpu>;<stamps>;<trigger>;<its
-// name>;<its families>` (numbers in decimal; nonce and name in hexadecimal). The library makes a segment, configures it
-// from the variable, sends a Hello with the segment's descriptor over the SEQPACKET socket, and keeps neither
-// descriptor nor connection. The same socket exists under an abstract name (`@` + path), for a target whose root
-// directory has changed.
+// The launcher sets TBPROF_SESSION to `4;<socket path>` and the numbers of settings.def, each behind a `;`. The library
+// makes a segment, configures it from the variable, sends a Hello with the segment's descriptor over the SEQPACKET
+// socket, and keeps neither descriptor nor connection. The same socket exists under an abstract name (`@` + path), for
+// a target whose root directory has changed.
 //
 // Process: target (parses) and launcher (formats). No allocation; usable in a constructor.
 #ifndef TBPROF_WIRE_RENDEZVOUS_H_
@@ -30,24 +27,21 @@ inline constexpr uint32_t kMaxSocketPath = 100;  // sun_path holds 108, and the 
 
 struct SessionVariable {
   char socket_path[kMaxSocketPath + 1];
-  uint64_t nonce;
-  uint32_t clock_kind;
-  uint32_t families;
-  uint64_t wait_threshold_ticks;
-  uint64_t malloc_interval;
-  uint64_t large_allocation;
-  uint64_t slow_allocation_ticks;
-  uint32_t chunks;
-  uint32_t only_child_of;       // != 0: only processes with this parent record (--follow=none)
-  uint32_t record_arguments;    // 0: --no-argv
-  uint32_t handle_signal;       // signal to catch where the program leaves it at its default; 0 = none
-  uint32_t seccomp_filters;     // of the launcher; a process under more of them makes no system call of ours
-  uint32_t gpu_options;         // GpuOption
-  uint32_t malloc_stamp_every;  // 0: not every block is recorded
-  uint32_t trigger_kind;        // TriggerKind
-  uint64_t trigger_name;        // a number, so that the name may hold any byte and be of any length
-  uint32_t trigger_families;
+#define TBPROF_TARGET(type, name, base, low, high, meaning) type name;
+#define TBPROF_OPTION(type, name, preset, absent, low, high, option, meaning) type name;
+#include "wire/settings.def"
 };
+
+// Calls visit(number, base, low, high) for each, in the order of the text, as long as it returns true.
+template <typename Variable, typename Visit>
+bool VisitNumbers(Variable& variable, const Visit& visit) {
+#define TBPROF_TARGET(type, name, base, low, high, meaning) \
+  if (!visit(variable.name, base, low, high)) return false;
+#define TBPROF_OPTION(type, name, preset, absent, low, high, option, meaning) \
+  TBPROF_TARGET(type, name, 10, low, high, meaning)
+#include "wire/settings.def"
+  return true;
+}
 
 // The first of two messages, target to launcher, with the segment's descriptor as SCM_RIGHTS.
 struct Hello {
@@ -143,33 +137,13 @@ inline bool ParseSessionVariable(const char* text, SessionVariable* session) {
   session->socket_path[length] = '\0';
   if (length == 0 || *cursor != ';') return false;
   ++cursor;
-  constexpr int kFields = 17;
-  uint64_t fields[kFields];
-  for (int i = 0; i < kFields; ++i) {
-    const bool is_hexadecimal = i == 0 || i == 15;
-    if (!rendezvous_internal::ReadNumber(&cursor, is_hexadecimal ? 16 : 10, &fields[i])) return false;
-    const bool is_wide = is_hexadecimal || (i >= 3 && i <= 6);
-    if (!is_wide && fields[i] > UINT32_MAX) return false;
-  }
-  if (*cursor != '\0') return false;
-  session->nonce = fields[0];
-  session->clock_kind = static_cast<uint32_t>(fields[1]);
-  session->families = static_cast<uint32_t>(fields[2]);
-  session->wait_threshold_ticks = fields[3];
-  session->malloc_interval = fields[4];
-  session->large_allocation = fields[5];
-  session->slow_allocation_ticks = fields[6];
-  session->chunks = static_cast<uint32_t>(fields[7]);
-  session->only_child_of = static_cast<uint32_t>(fields[8]);
-  session->record_arguments = static_cast<uint32_t>(fields[9]);
-  session->handle_signal = static_cast<uint32_t>(fields[10]);
-  session->seccomp_filters = static_cast<uint32_t>(fields[11]);
-  session->gpu_options = static_cast<uint32_t>(fields[12]);
-  session->malloc_stamp_every = static_cast<uint32_t>(fields[13]);
-  session->trigger_kind = static_cast<uint32_t>(fields[14]);
-  session->trigger_name = fields[15];
-  session->trigger_families = static_cast<uint32_t>(fields[16]);
-  return session->clock_kind == 1 || session->clock_kind == 2;
+  const auto parse = [&cursor]<typename Number>(Number& field, uint32_t base, uint64_t low, uint64_t high) {
+    uint64_t number;
+    if (!rendezvous_internal::ReadNumber(&cursor, base, &number) || number < low || number > high) return false;
+    field = static_cast<Number>(number);
+    return true;
+  };
+  return VisitNumbers(*session, parse) && *cursor == '\0';
 }
 
 }  // namespace tbprof

@@ -16,12 +16,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr uint64_t kLargeProfile = kDefaultMaxProfileSize;  // docs/xspace-mapping.md, "Size": what opens in 10 s
-constexpr uint64_t kMaxProfile = (uint64_t{1} << 31) - 1;   // protobuf's limit
-constexpr size_t kMaxMessages = 5;                          // of one profile
-constexpr size_t kMaxBroken = 50;                           // likewise
-constexpr size_t kMaxCaches = 8;                            // named in one command
-constexpr int64_t kFreshNs = 60'000'000'000;                // a file that its writer may still be at
+const uint64_t kLargeProfile = SessionOptions().max_profile_size;  // docs/xspace-mapping.md, "Size": what opens in 10 s
+constexpr uint64_t kMaxProfile = (uint64_t{1} << 31) - 1;          // protobuf's limit
+constexpr size_t kMaxMessages = 5;                                 // of one profile
+constexpr size_t kMaxBroken = 50;                                  // likewise
+constexpr size_t kMaxCaches = 8;                                   // named in one command
+constexpr int64_t kFreshNs = 60'000'000'000;                       // a file that its writer may still be at
 
 const std::vector<std::string>& ToolsOfAnyProfile() {
   static const std::vector<std::string> tools = {"framework_op_stats", "hlo_stats",    "input_pipeline_analyzer",

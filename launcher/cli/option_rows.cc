@@ -52,7 +52,7 @@ absl::Status SetPath(Options& options, std::string_view value) {
   return absl::OkStatus();
 }
 
-template <uint64_t Options::*field, uint64_t minimum, uint64_t maximum>
+template <auto field, uint64_t minimum, uint64_t maximum>
 absl::Status SetSize(Options& options, std::string_view value) {
   absl::StatusOr<uint64_t> size = ParseSize(value);
   if (!size.ok()) return size.status();
@@ -60,6 +60,17 @@ absl::Status SetSize(Options& options, std::string_view value) {
     return Expected(StrCat("a size from ", minimum, " to ", maximum, " bytes"));
   }
   options.*field = *size;
+  return absl::OkStatus();
+}
+
+template <auto field, uint64_t minimum, uint64_t maximum>
+absl::Status SetNumber(Options& options, std::string_view value) {
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || end != value.data() + value.size() || number < minimum || number > maximum) {
+    return Expected(StrCat("a number from ", minimum, " to ", maximum));
+  }
+  options.*field = static_cast<std::remove_reference_t<decltype(options.*field)>>(number);
   return absl::OkStatus();
 }
 
@@ -147,14 +158,6 @@ absl::Status SetDelay(Options& options, std::string_view value) {
   return absl::OkStatus();
 }
 
-absl::Status SetRetries(Options& options, std::string_view value) {
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), options.retries);
-  if (error != std::errc() || end != value.data() + value.size() || options.retries < 0 || options.retries > 100) {
-    return Expected("a number from 0 to 100");
-  }
-  return absl::OkStatus();
-}
-
 struct FamilyName {
   std::string_view name;
   uint32_t bit;
@@ -163,7 +166,7 @@ constexpr FamilyName kFamilies[] = {
     {"thread", kFamilyThread},   {"lock", kFamilyLock},     {"sleep", kFamilySleep}, {"io", kFamilyIo},
     {"process", kFamilyProcess}, {"malloc", kFamilyMalloc}, {"gpu", kFamilyGpu},     {"annotation", kFamilyAnnotation}};
 
-template <std::string Options::*field>
+template <auto field>
 absl::Status SetRanks(Options& options, std::string_view value) {
   const std::string text(value);
   RankChoice choice;
@@ -232,16 +235,6 @@ absl::Status SetMalloc(Options& options, std::string_view value) {
   return absl::OkStatus();
 }
 
-absl::Status SetMallocStampEvery(Options& options, std::string_view value) {
-  uint32_t every = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), every);
-  if (error != std::errc() || end != value.data() + value.size() || every < 1 || every > 1'000'000) {
-    return Expected("a number from 1 to 1000000");
-  }
-  options.malloc_stamp_every = every;
-  return absl::OkStatus();
-}
-
 // One of a few words.
 template <auto member, typename Value, size_t count>
 absl::Status SetWord(Options& options, std::string_view value, const std::pair<std::string_view, Value> (&words)[count],
@@ -273,7 +266,10 @@ absl::Status SetCudaGraphs(Options& options, std::string_view value) {
 }
 
 absl::Status SetWaitThreshold(Options& options, std::string_view value) {
-  return Assign(options.wait_threshold, ParseDuration(value));
+  const absl::StatusOr<absl::Duration> threshold = ParseDuration(value);
+  if (!threshold.ok()) return threshold.status();
+  options.wait_threshold_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(*threshold));
+  return absl::OkStatus();
 }
 
 absl::Status SetSpoolLimit(Options& options, std::string_view value) {
@@ -408,7 +404,8 @@ constexpr OptionRow kRows[] = {
      SetWindowLength<&Options::window_duration>},
     {"duration", "TIME", "2s", "Length of the capture", kForCapture, SetWindowLength<&Options::capture_duration>},
     {"delay", "TIME", "0", "From now to the start of the window, the same for all workers", kForCapture, SetDelay},
-    {"retries", "N", "3", "Further attempts where a worker is not there or busy", kForCapture, SetRetries},
+    {"retries", "N", "3", "Further attempts where a worker is not there or busy", kForCapture,
+     SetNumber<&Options::retries, 0, 100>},
     {"cuda", "HOW", "auto",
      "What GPUs do: by cupti; by hooks, with approximate device times; auto (CUPTI, else hooks); off",
      kForRun | kForConfig, SetCuda},
@@ -433,9 +430,9 @@ constexpr OptionRow kRows[] = {
      "Allocator: sampled (stacks of sampled bytes, all calls counted), exact (each block recorded, too) or off",
      kForRun | kForConfig, SetMalloc, InProject::kOnlyMore, RecordsMalloc},
     {"malloc-interval", "SIZE", "512KiB", "Mean number of bytes that a thread allocates between two samples",
-     kForRun | kForConfig, SetSize<&Options::malloc_interval, 1, kNoLimit>},
+     kForRun | kForConfig, SetSize<&Options::malloc_interval, 1, OptionMaximum::malloc_interval>},
     {"malloc-stamp-every", "N", "16", "--malloc=exact: every Nth call of a thread has a time; 1: all",
-     kForRun | kForConfig, SetMallocStampEvery},
+     kForRun | kForConfig, SetNumber<&Options::malloc_stamp_every, 1, OptionMaximum::malloc_stamp_every>},
     {"wait-threshold", "TIME", "1us", "Waits and calls shorter than this are counted and not drawn",
      kForRun | kForConfig, SetWaitThreshold},
     {"max-profile-size", "SIZE", "64MiB",

@@ -24,7 +24,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "launcher/base/port_users.h"
-#include "wire/layout.h"
+#include "writer/convert/session_facts.h"
 
 namespace tbprof {
 
@@ -33,10 +33,8 @@ inline constexpr int kExitUsage = 125;          // tbprof's own usage or set-up
 inline constexpr int kExitNotExecutable = 126;  // the command was found and can't be executed
 inline constexpr int kExitNotFound = 127;
 
-inline constexpr uint64_t kDefaultMaxProfileSize = uint64_t{64} << 20;
 inline constexpr uint64_t kDefaultSegmentSize = uint64_t{256} << 20;
 inline constexpr uint64_t kDefaultSpoolRate = uint64_t{100} << 20;
-inline constexpr uint64_t kDefaultMallocInterval = uint64_t{512} << 10;
 
 // The families of hooks are those of wire/layout.h. `thread,lock` for kFamilyThread | kFamilyLock; `all`; `none`.
 std::string FamilyNames(uint32_t families);
@@ -67,7 +65,8 @@ struct OptionValue {
 enum class Cuda { kAuto, kCupti, kHooks, kOff };
 enum class Torch { kOperations, kAll, kSteps, kOff };
 
-struct Options {
+// The fields of SessionOptions are rows of wire/settings.def.
+struct Options : SessionOptions {
   std::string subcommand;            // as in commands.cc; empty for `--version` and `--help`
   bool version = false;              // --version / -V
   bool help = false;                 // --help / -h
@@ -81,8 +80,7 @@ struct Options {
   bool logdir_required = false;          // named by the user, not by ./tbprof.toml: there or nowhere
   std::string logdir_base;               // not empty: no symbolic link is followed below this directory on the way
   std::string run;                       // empty: the job's, else a name by time
-  std::string ranks = "auto";            // --ranks as given, checked; read again in each process
-  std::string print_ranks;               // --print-ranks likewise; empty: the lowest that is recorded
+  std::string print_ranks;               // --print-ranks as given, checked; empty: the lowest recorded
   absl::Duration rank_wait = absl::Seconds(5);
   absl::Duration publish_timeout = absl::Seconds(30);
   Window window;
@@ -90,23 +88,17 @@ struct Options {
   absl::Duration capture_duration = absl::Seconds(2);  // capture --duration
   absl::Duration capture_delay = absl::ZeroDuration();
   int retries = 3;
-  uint32_t families = kFamilyAll;  // without kFamilyMalloc when malloc == kOff
   Cuda cuda = Cuda::kAuto;
   bool whole_cuda_graphs = false;
   bool cuda_unified_memory = false;
   bool xla_annotations = false;
   Torch torch = Torch::kOperations;
   bool torch_shapes = false;
-  std::string step_marker;
   bool require_gpu = false;
-  MallocMode malloc = MallocMode::kSampled;
-  uint64_t malloc_interval = kDefaultMallocInterval;
-  uint32_t malloc_stamp_every = 16;  // with kExact
-  absl::Duration wait_threshold = absl::Microseconds(1);
-  uint64_t max_profile_size = kDefaultMaxProfileSize;
-  std::string spool_dir;                    // empty: chosen by the session
-  uint64_t spool_limit = 0;                 // 0: chosen by the session
-  uint64_t spool_rate = kDefaultSpoolRate;  // bytes a minute; 0: no limit
+  MallocMode malloc = MallocMode::kSampled;  // kOff: `families` is without kFamilyMalloc
+  std::string spool_dir;                     // empty: chosen by the session
+  uint64_t spool_limit = 0;                  // 0: chosen by the session
+  uint64_t spool_rate = kDefaultSpoolRate;   // bytes a minute; 0: no limit
   bool keep_spool = false;
   std::string summary_json;  // a path; empty: only the one in the run directory
   int summary_json_fd = -1;  // `fd:N`
@@ -120,7 +112,6 @@ struct Options {
   PortUsers port_users;
   std::string tls_cert, tls_key;  // of the port, beyond loopback; empty: no TLS
   std::string tls_ca;             // capture: whom to trust beyond loopback; empty: no TLS
-  std::vector<std::string> also;  // names of further outputs, checked against the table of outputs by the command
   bool record_argv = true;        // --no-argv
   bool strict = false;
   uint64_t segment_size = kDefaultSegmentSize;

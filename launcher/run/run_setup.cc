@@ -50,16 +50,15 @@ uint32_t GpuOptionsOf(const Options& options) {
 SessionConfig SessionConfigOf(const RunContext& context) {
   const Options& options = context.options;
   SessionConfig config;
+  static_cast<SessionOptions&>(config) = options;
   config.command = options.command;
   config.run = context.run;
   config.run_exclusive = context.run_exclusive;
-  config.ranks = options.ranks;
   config.rank = context.job.rank.rank;
   config.scheduler = context.job.rank.scheduler;
   config.host = context.host;
   config.spool_limit = options.spool_limit;
   config.spool_rate = options.spool_rate;
-  config.families = options.families;
   const Window::Kind kind = options.window.kind;
   if (kind == Window::Kind::kNvtx) {
     config.trigger = TriggerKind::kRange;
@@ -76,13 +75,8 @@ SessionConfig SessionConfigOf(const RunContext& context) {
   config.capture_signal = options.capture_signal;
   config.gpu_options = GpuOptionsOf(options);
   config.only_command = options.follow == Follow::kNone;
-  config.wait_threshold_ns = Nanoseconds(options.wait_threshold);
-  config.malloc_interval = options.malloc_interval;
-  config.step_marker = options.step_marker;
-  config.malloc_stamp_every = options.malloc == MallocMode::kExact ? options.malloc_stamp_every : 0;
+  if (options.malloc != MallocMode::kExact) config.malloc_stamp_every = 0;
   config.segment_bytes = SegmentBytes(options, CgroupMemoryLimit());
-  config.max_profile_size = options.max_profile_size;
-  config.also = options.also;
   config.window = WindowText(options.window);
   return config;
 }

@@ -99,6 +99,16 @@ ScopedFd FirstDescriptor(msghdr* message) {
 
 }  // namespace
 
+std::string FormatSessionVariable(const SessionVariable& variable) {
+  std::string text = absl::StrCat(kSessionVariable, "=4;", variable.socket_path);
+  VisitNumbers(variable, [&text](uint64_t number, uint32_t base, uint64_t, uint64_t) {
+    absl::StrAppend(&text, ";");
+    base == 16 ? absl::StrAppend(&text, absl::Hex(number)) : absl::StrAppend(&text, number);
+    return true;
+  });
+  return text;
+}
+
 absl::Status Rendezvous::Open(const std::string& logdir, int logdir_fd) {
   const auto named = [](const char* variable) {
     const char* text = getenv(variable);

@@ -37,6 +37,9 @@ struct Introduction {
   size_t segment_bytes = 0;
 };
 
+// `TBPROF_SESSION=...`, as the library reads it.
+std::string FormatSessionVariable(const SessionVariable& variable);
+
 class Rendezvous {
  public:
   using Handler = std::function<void(Introduction)>;

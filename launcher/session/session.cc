@@ -9,15 +9,12 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "launcher/base/version.h"
 #include "launcher/session/own_cost.h"
 #include "launcher/session/session_clock.h"
 #include "writer/base/secrets.h"
-#include "writer/base/utf8.h"
 
 namespace tbprof {
 namespace {
@@ -91,41 +88,31 @@ absl::Status Session::MakeSpool() {
 
 void Session::RecordStart(const ClockFact& first) {
   const OwnCost cost = MeasureOwnCost(clock_, ticks_per_ns_);
-  nlohmann::json facts;
-  facts["tbprof"] = std::string(Version());
-  facts["host"] = config_.host;
-  facts["logdir"] = ValidUtf8(config_.logdir);
-  facts["run"] = ValidUtf8(config_.run);
-  facts["run_exclusive"] = config_.run_exclusive;
-  facts["launcher_pid"] = getpid();
-  facts["clock"] = static_cast<int>(clock_);
-  facts["ticks_per_ns"] = ticks_per_ns_;
-  facts["clock_cost_ns"] = cost.clock_ns;
-  facts["record_cost_ns"] = cost.record_ns;
-  facts["allocation_cost_ns"] = cost.allocation_ns;
-  facts["page_cost_ns"] = cost.page_ns;
-  facts["window"] = config_.window;
-  facts["families"] = config_.families;
-  facts["ranks"] = config_.ranks;
-  facts["rank"] = config_.rank;
-  facts["scheduler"] = config_.scheduler;
-  facts["wait_threshold_ns"] = config_.wait_threshold_ns;
-  facts["malloc_interval"] = config_.malloc_interval;
-  facts["malloc_stamp_every"] = config_.malloc_stamp_every;
-  facts["step_marker"] = ValidUtf8(config_.step_marker);
-  facts["max_profile_size"] = config_.max_profile_size;
-  facts["only_command"] = config_.only_command;
-  facts["also"] = config_.also;
-  facts["start_unix_ns"] = first.realtime_ns;
-  facts["start_ticks"] = first.ticks;
-  std::vector<std::string> command;
+  SessionFacts facts{config_};
+  facts.tbprof = Version();
+  facts.host = config_.host;
+  facts.logdir = config_.logdir;
+  facts.run = config_.run;
+  facts.run_exclusive = config_.run_exclusive;
+  facts.launcher_pid = getpid();
+  facts.clock = static_cast<uint32_t>(clock_);
+  facts.ticks_per_ns = ticks_per_ns_;
+  facts.clock_cost_ns = cost.clock_ns;
+  facts.record_cost_ns = cost.record_ns;
+  facts.allocation_cost_ns = cost.allocation_ns;
+  facts.page_cost_ns = cost.page_ns;
+  facts.window = config_.window;
+  facts.rank = config_.rank;
+  facts.scheduler = config_.scheduler;
+  facts.only_command = config_.only_command;
+  facts.start_unix_ns = first.realtime_ns;
+  facts.start_ticks = first.ticks;
   if (config_.record_arguments) {
-    for (const std::string& word : MaskSecrets(config_.command)) command.push_back(ValidUtf8(word));
+    facts.command = MaskSecrets(config_.command);
   } else if (!config_.command.empty()) {
-    command.push_back(ValidUtf8(config_.command[0]));
+    facts.command = {config_.command[0]};
   }
-  facts["command"] = command;
-  const std::string text = facts.dump();
+  const std::string text = FormatSession(facts);
   drain_->Append(FrameType::kSession, 0, text.data(), text.size());
   drain_->Append(FrameType::kClock, 0, &first, sizeof(first));
 }
@@ -143,13 +130,26 @@ std::string Session::Variable() const {
       static_cast<uint32_t>(std::clamp<uint64_t>(config_.segment_bytes / kChunkBytes, kMinChunks, kMaxChunks));
   std::ifstream file("/proc/self/status");
   const std::string status((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  return absl::StrFormat("%s=4;%s;%x;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%d;%x;%d", kSessionVariable,
-                         rendezvous_->socket_path(), nonce_, static_cast<int>(clock_), windows_.ArmedFamilies(),
-                         TicksOf(config_.wait_threshold_ns), config_.malloc_interval, kLargeAllocation,
-                         TicksOf(kSlowAllocationNs), chunks, config_.only_command ? getpid() : 0,
-                         config_.record_arguments ? 1 : 0, config_.capture_signal, SeccompFilters(status.c_str()),
-                         config_.gpu_options, config_.malloc_stamp_every, static_cast<int>(config_.trigger),
-                         config_.trigger_name, config_.families);
+  SessionVariable variable{};
+#define TBPROF_OPTION(type, name, preset, absent, low, high, option, meaning) variable.name = config_.name;
+#include "wire/settings.def"
+  rendezvous_->socket_path().copy(variable.socket_path, kMaxSocketPath);
+  variable.nonce = nonce_;
+  variable.clock_kind = static_cast<uint32_t>(clock_);
+  variable.families = windows_.ArmedFamilies();
+  variable.wait_threshold_ticks = TicksOf(config_.wait_threshold_ns);
+  variable.large_allocation = kLargeAllocation;
+  variable.slow_allocation_ticks = TicksOf(kSlowAllocationNs);
+  variable.chunks = chunks;
+  variable.only_child_of = config_.only_command ? static_cast<uint32_t>(getpid()) : 0;
+  variable.record_arguments = config_.record_arguments ? 1 : 0;
+  variable.handle_signal = static_cast<uint32_t>(config_.capture_signal);
+  variable.seccomp_filters = SeccompFilters(status.c_str());
+  variable.gpu_options = config_.gpu_options;
+  variable.trigger_kind = static_cast<uint32_t>(config_.trigger);
+  variable.trigger_name = config_.trigger_name;
+  variable.trigger_families = config_.families;
+  return FormatSessionVariable(variable);
 }
 
 void Session::Handle() {

@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "wire/rendezvous.h"
+#include "writer/convert/session_facts.h"
 
 namespace tbprof {
 
-struct SessionConfig {
+// The fields of SessionOptions are rows of wire/settings.def.
+struct SessionConfig : SessionOptions {
   std::vector<std::string> command;
   std::string logdir;  // absolute
   int logdir_fd = -1;  // the same, open while the session lives; -1: opened by its path
@@ -29,25 +31,17 @@ struct SessionConfig {
   uint64_t split_ns = 0;     // not 0: when the spool gets too large, what is there and the last so much of it
   uint64_t last_ns = 0;      // it keeps the last so much; 0: no such window
   uint64_t long_span_ns = 100'000;
-  uint32_t families = kFamilyAll;
   bool armed_at_start = true;
   bool record_arguments = true;
   bool only_command = false;  // --follow=none
   int capture_signal = 0;     // caught in targets that leave it at its default; 0: none
   uint32_t gpu_options = 0;   // GpuOption
-  uint64_t wait_threshold_ns = 1000;
-  uint64_t malloc_interval = 512 * 1024;
-  std::string step_marker;
-  uint32_t malloc_stamp_every = 0;  // 0: not every block is recorded
   TriggerKind trigger = TriggerKind::kNone;
   uint64_t trigger_name = 0;  // kRange: NameNumberOf it
   uint64_t segment_bytes = 256u << 20;
   std::string window;  // as given, for the profile
-  std::string ranks;   // --ranks, likewise
   int rank = -1;       // the launcher's own, by that scheduler of wire/ranks.h
   int scheduler = -1;
-  uint64_t max_profile_size = 0;
-  std::vector<std::string> also;
 };
 
 }  // namespace tbprof

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/convert/session_facts.h"
 
+#include <concepts>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "writer/base/secrets.h"
 #include "writer/base/text.h"
+#include "writer/base/utf8.h"
 #include "writer/convert/timeline_builder.h"
 #include "writer/spool/spool.h"
 #include "writer/steps/step_markers.h"
@@ -15,52 +18,75 @@ namespace {
 
 constexpr size_t kMaxWindows = 10'000;
 
-// A member of the session's description, or `otherwise` where it is absent or of another kind.
-std::string TextOf(const nlohmann::json& json, const char* name, const std::string& otherwise = "") {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : otherwise;
+std::string Valid(const std::string& text) { return ValidUtf8(text); }
+std::vector<std::string> Valid(std::vector<std::string> texts) {
+  for (std::string& text : texts) text = ValidUtf8(std::move(text));
+  return texts;
 }
 template <typename Number>
-Number NumberOf(const nlohmann::json& json, const char* name, Number otherwise) {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_number() ? found->get<Number>() : otherwise;
+Number Valid(Number number) {
+  return number;
 }
-std::vector<std::string> TextsOf(const nlohmann::json& json, const char* name) {
-  std::vector<std::string> texts;
-  const auto found = json.find(name);
-  if (found == json.end() || !found->is_array()) return texts;
-  for (const auto& text : *found) {
-    if (text.is_string()) texts.push_back(text.get<std::string>());
+
+// Whether the value is of the field's kind and fits; otherwise the field stays as it is.
+bool Read(const nlohmann::json& value, bool* field) {
+  if (value.is_boolean()) *field = value.get<bool>();
+  return value.is_boolean();
+}
+bool Read(const nlohmann::json& value, double* field) {
+  if (value.is_number()) *field = value.get<double>();
+  return value.is_number();
+}
+template <std::integral Number>
+bool Read(const nlohmann::json& value, Number* field) {
+  const bool fits = value.is_number_unsigned()  ? std::in_range<Number>(value.get<uint64_t>())
+                    : value.is_number_integer() ? std::in_range<Number>(value.get<int64_t>())
+                                                : false;
+  if (fits) *field = value.get<Number>();
+  return fits;
+}
+bool Read(const nlohmann::json& value, std::string* field) {
+  if (value.is_string()) *field = value.get<std::string>();
+  return value.is_string();
+}
+bool Read(const nlohmann::json& value, std::vector<std::string>* field) {
+  if (!value.is_array()) return false;
+  for (const auto& text : value) {
+    if (text.is_string()) field->push_back(text.get<std::string>());
   }
-  return texts;
+  return true;
 }
 
 }  // namespace
+
+std::string FormatSession(const SessionFacts& facts) {
+  nlohmann::json json;
+#define TBPROF_OPTION(type, name, preset, absent, low, high, option, meaning) json[#name] = Valid(facts.name);
+#define TBPROF_RECORD_OPTION(type, name, preset, absent, option, meaning) json[#name] = Valid(facts.name);
+#define TBPROF_RECORD(type, name, absent, meaning) json[#name] = Valid(facts.name);
+#include "wire/settings.def"
+  return json.dump();
+}
 
 absl::StatusOr<SessionFacts> ParseSession(std::string_view text) {
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return absl::DataLossError("the spool's description of the session is unreadable");
   SessionFacts facts;
-  facts.host = TextOf(json, "host");
-  facts.run = TextOf(json, "run");
-  facts.window = TextOf(json, "window");
-  facts.ranks = TextOf(json, "ranks");
-  facts.rank = NumberOf(json, "rank", -1);
-  facts.scheduler = NumberOf(json, "scheduler", -1);
-  facts.ticks_per_ns = NumberOf(json, "ticks_per_ns", 1.0);
+  const auto read = [&json](const char* name, auto* field) {
+    const auto found = json.find(name);
+    return found != json.end() && Read(*found, field);
+  };
+  const auto is_within = [](uint64_t number, uint64_t low, uint64_t high) { return number >= low && number <= high; };
+#define TBPROF_OPTION(type, name, preset, absent, low, high, option, meaning) \
+  if (!read(#name, &facts.name) || !is_within(facts.name, low, high)) facts.name = absent;
+#define TBPROF_RECORD_OPTION(type, name, preset, absent, option, meaning) \
+  facts.name = absent;                                                    \
+  read(#name, &facts.name);
+#define TBPROF_RECORD(type, name, absent, meaning) read(#name, &facts.name);
+#include "wire/settings.def"
   if (!(facts.ticks_per_ns > 0.001 && facts.ticks_per_ns < 1000)) facts.ticks_per_ns = 1.0;
-  facts.families = NumberOf(json, "families", 0u);
-  const auto only = json.find("only_command");
-  facts.only_command = only != json.end() && only->is_boolean() && only->get<bool>();
-  facts.clock_cost_ns = NumberOf(json, "clock_cost_ns", 15.0);
-  facts.record_cost_ns = NumberOf(json, "record_cost_ns", 5.0);
-  facts.allocation_cost_ns = NumberOf(json, "allocation_cost_ns", 2.5);
-  facts.page_cost_ns = NumberOf(json, "page_cost_ns", 1000.0);
-  facts.wait_threshold_ns = NumberOf(json, "wait_threshold_ns", uint64_t{1000});
-  facts.step_marker = TextOf(json, "step_marker");
   if (!CheckStepMarker(facts.step_marker).ok()) facts.step_marker.clear();
-  facts.malloc_stamp_every = static_cast<double>(NumberOf(json, "malloc_stamp_every", uint32_t{0}));
-  facts.command = MaskSecrets(TextsOf(json, "command"));
+  facts.command = MaskSecrets(facts.command);
   return facts;
 }
 
@@ -85,18 +111,17 @@ absl::StatusOr<SpoolSummary> ReadSpoolSummary(const std::string& path) {
       continue;
     }
     if (frame.type != FrameType::kSession || found) continue;
-    const auto json = nlohmann::json::parse(frame.payload, nullptr, false);
-    if (!json.is_object()) break;
+    absl::StatusOr<SessionFacts> facts = ParseSession(frame.payload);
+    if (!facts.ok()) break;
     found = true;
-    summary.logdir = TextOf(json, "logdir");
-    summary.run = TextOf(json, "run");
-    summary.host = TextOf(json, "host");
-    const auto exclusive = json.find("run_exclusive");
-    summary.run_exclusive = exclusive == json.end() || !exclusive->is_boolean() || exclusive->get<bool>();
-    summary.launcher_pid = NumberOf(json, "launcher_pid", 0);
-    summary.start_unix_ns = NumberOf(json, "start_unix_ns", uint64_t{0});
-    summary.max_profile_size = NumberOf(json, "max_profile_size", uint64_t{0});
-    summary.also = TextsOf(json, "also");
+    summary.logdir = std::move(facts->logdir);
+    summary.run = std::move(facts->run);
+    summary.host = std::move(facts->host);
+    summary.run_exclusive = facts->run_exclusive;
+    summary.launcher_pid = facts->launcher_pid;
+    summary.start_unix_ns = facts->start_unix_ns;
+    summary.max_profile_size = facts->max_profile_size;
+    summary.also = std::move(facts->also);
   }
   if (found) return summary;
   return absl::DataLossError(StrCat(path, ": the spool has no readable beginning"));

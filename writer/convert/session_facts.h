@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the launcher wrote about the session at its start: the JSON of the spool's first frame.
+// The session record: what the launcher knows at the start of a session, as the JSON of the spool's first frame. Its
+// members are rows of wire/settings.def.
 //
-// Process: converter. Untrusted: members may be missing or of another kind.
+// Process: launcher (formats) and converter (parses). Untrusted: members may be missing or of another kind.
 #ifndef TBPROF_WRITER_CONVERT_SESSION_FACTS_H_
 #define TBPROF_WRITER_CONVERT_SESSION_FACTS_H_
 
@@ -12,22 +13,30 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "wire/layout.h"
 
 namespace tbprof {
 
-struct SessionFacts {
-  std::string host, run, window, ranks, step_marker;
-  int rank = -1, scheduler = -1;  // of the launcher, of wire/ranks.h
-  double ticks_per_ns = 1;
-  uint32_t families = 0;
-  bool only_command = false;
-  // Measured by the launcher at the start.
-  double clock_cost_ns = 0, record_cost_ns = 0, allocation_cost_ns = 0, page_cost_ns = 0;
-  uint64_t wait_threshold_ns = 0;
-  double malloc_stamp_every = 0;     // 0: not every block is recorded
-  std::vector<std::string> command;  // without secrets
+// The options that the converter needs, some of which the target needs, too.
+struct SessionOptions {
+#define TBPROF_OPTION(type, name, preset, absent, low, high, option, meaning) type name = preset;
+#define TBPROF_RECORD_OPTION(type, name, preset, absent, option, meaning) type name = preset;
+#include "wire/settings.def"
 };
 
+// The `high` of each row.
+struct OptionMaximum {
+#define TBPROF_OPTION(type, name, preset, absent, low, high, option, meaning) static constexpr type name = high;
+#include "wire/settings.def"
+};
+
+struct SessionFacts : SessionOptions {
+#define TBPROF_RECORD(type, name, absent, meaning) type name = absent;
+#include "wire/settings.def"
+};
+
+// Bytes that are no UTF-8 are replaced.
+std::string FormatSession(const SessionFacts& facts);
 // An error where the text is no description of a session.
 absl::StatusOr<SessionFacts> ParseSession(std::string_view json);
 

@@ -102,7 +102,7 @@ TEST_F(OptionsTest, Defaults_EqualTheFieldsOfOptions) {
   EXPECT_EQ(parsed.families, fresh.families);
   EXPECT_EQ(parsed.malloc, fresh.malloc);
   EXPECT_EQ(parsed.malloc_interval, fresh.malloc_interval);
-  EXPECT_EQ(parsed.wait_threshold, fresh.wait_threshold);
+  EXPECT_EQ(parsed.wait_threshold_ns, fresh.wait_threshold_ns);
   EXPECT_EQ(parsed.max_profile_size, fresh.max_profile_size);
   EXPECT_EQ(parsed.spool_dir, fresh.spool_dir);
   EXPECT_EQ(parsed.spool_limit, fresh.spool_limit);
@@ -163,7 +163,7 @@ TEST_F(OptionsTest, EachValue_ReachesItsField) {
   EXPECT_EQ(options.window_duration, absl::Seconds(2));
   EXPECT_EQ(options.families, uint32_t{kFamilyThread | kFamilyLock | kFamilyMalloc});
   EXPECT_EQ(options.malloc_interval, 1u << 20);
-  EXPECT_EQ(options.wait_threshold, absl::ZeroDuration());
+  EXPECT_EQ(options.wait_threshold_ns, 0u);
   EXPECT_EQ(options.max_profile_size, 1u << 30);
   EXPECT_EQ(options.spool_dir, "/s");
   EXPECT_EQ(options.spool_limit, 5'000'000'000u);
@@ -387,7 +387,7 @@ TEST_F(OptionsTest, ConfigFile_EachForm_IsParsed) {
   EXPECT_TRUE(options.logdir_named);
   EXPECT_TRUE(options.logdir_required);
   EXPECT_EQ(options.families, uint32_t{kFamilyThread | kFamilyLock});
-  EXPECT_EQ(options.wait_threshold, absl::Microseconds(2));
+  EXPECT_EQ(options.wait_threshold_ns, 2000u);
   EXPECT_TRUE(options.quiet);
   EXPECT_EQ(options.run, "inner");
   EXPECT_EQ(options.config_files, Words({named}));

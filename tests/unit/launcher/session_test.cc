@@ -27,6 +27,7 @@
 #include "launcher/base/scoped.h"
 #include "wire/rendezvous.h"
 #include "wire/segment.h"
+#include "writer/convert/session_facts.h"
 #include "writer/spool/spool.h"
 #include "writer/spool/spool_facts.h"
 
@@ -442,6 +443,36 @@ TEST_F(SessionTest, ThousandClaimedProcesses_AreOneDescriptor) {
     EXPECT_LE(OpenDescriptors(), before + 1);
     EXPECT_LE(session_->live_processes(), 1u);
   }
+}
+
+// Every option of wire/settings.def that the target needs is in both, except for the families, which windows change.
+TEST_F(SessionTest, Options_OfTheTarget_AreInVariableAndRecord) {
+  int options = 0;
+#define TBPROF_OPTION(type, name, preset, absent, low, high, option, meaning) \
+  if (#name != std::string_view("families")) {                                \
+    config_.name = high;                                                      \
+    ++options;                                                                \
+  }
+#include "wire/settings.def"
+  Start();
+  ASSERT_TRUE(session_->Flush());
+  auto reader = SpoolReader::Open(session_->spool_path());
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  Frame frame;
+  ASSERT_TRUE((*reader)->Next(&frame));
+  ASSERT_EQ(frame.type, FrameType::kSession);
+  const absl::StatusOr<SessionFacts> record = ParseSession(frame.payload);
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_GT(options, 0);
+#define TBPROF_OPTION(type, name, preset, absent, low, high, option, meaning) \
+  if (#name != std::string_view("families")) {                                \
+    EXPECT_EQ(variable_.name, config_.name) << #name;                         \
+    EXPECT_EQ(record->name, config_.name) << #name;                           \
+  }
+#include "wire/settings.def"
+  EXPECT_EQ(record->families, config_.families);
+  EXPECT_EQ(record->host, "node");
+  EXPECT_EQ(record->command, config_.command);
 }
 
 }  // namespace
