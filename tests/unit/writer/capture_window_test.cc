@@ -115,6 +115,15 @@ TEST_F(CaptureWindowTest, GapSoonBehindTheClose_MissesRecordsOfTheWindow) {
   EXPECT_EQ(timeline_.records_not_kept, 7u);
 }
 
+TEST_F(CaptureWindowTest, RecordsOfWindow_AreDrainedSoonBehindIt) {
+  EXPECT_EQ(Find().drained, 5250 * kMs);
+  request_.part_to_ns = 1000 * kMs;
+  EXPECT_EQ(Find().drained, 2250 * kMs);
+  facts_.close_ticks = UINT64_MAX;
+  request_.part_to_ns = 0;
+  EXPECT_EQ(Find().drained, UINT64_MAX);
+}
+
 TEST_F(CaptureWindowTest, GapBeforeTheOpening_IsOfNoConcern) {
   facts_.gaps.push_back({10 * kMs, 1000 * kMs - 1, 7, GapCause::kSlowDisk, 0});
   EXPECT_THAT(Find().cuts, IsEmpty());
