@@ -21,6 +21,7 @@ class WindowFinder {
   CaptureWindow Find() {
     FindBorders();
     const uint64_t drained = FindDrained();
+    window_.drained = drained;
     CutToWhatIsThere(drained);
     CutToPart();
     if (!window_.whole_run) window_.totals_open = window_.open;
@@ -67,10 +68,13 @@ class WindowFinder {
   uint64_t FindDrained() {
     // Gaps are of when records were drained, which is after they were made: what was recorded before the close may be
     // missing behind it. At the end of a session all that is drained then.
-    const auto lag = static_cast<uint64_t>(kDrainLagNs * session_.ticks_per_ns);
-    const bool is_last = facts_.close_ticks == UINT64_MAX || (facts_.ended && facts_.end.ticks <= window_.close + lag);
+    const uint64_t behind = BehindDrain(window_.close);
+    const bool is_last = facts_.close_ticks == UINT64_MAX || (facts_.ended && facts_.end.ticks <= behind);
     window_.closed_by_end = is_last;
-    return is_last ? UINT64_MAX : window_.close + lag;
+    return is_last ? UINT64_MAX : behind;
+  }
+  uint64_t BehindDrain(uint64_t ticks) const {
+    return ticks + static_cast<uint64_t>(kDrainLagNs * session_.ticks_per_ns);
   }
 
   void CutToPart() {
@@ -80,6 +84,7 @@ class WindowFinder {
       };
       window_.close = std::min(window_.close, window_.open + ticks(request_.part_to_ns));
       window_.open = std::min(window_.close, window_.open + ticks(request_.part_from_ns));
+      window_.drained = std::min(window_.drained, BehindDrain(window_.close));
     }
   }
 

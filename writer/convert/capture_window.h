@@ -24,6 +24,7 @@ struct CaptureWindow {
   bool whole_run = false;
   uint64_t totals_open = 0;
   bool closed_by_end = false;     // the window ends with the session
+  uint64_t drained = UINT64_MAX;  // by then all that belongs into it was drained, or is missing
   std::vector<std::string> cuts;  // what is missing in it, and why
 
   // Ends are dated when they were seen: those of a command's last moment after it.

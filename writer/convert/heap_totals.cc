@@ -190,7 +190,7 @@ uint64_t HeapTotals::LostBlocks(const Identity& identity, const HeapBlocks::Tota
                Difference(thread.last.frees, thread.first.frees);
   }
   for (const GapFact& gap : facts_.gaps) {
-    if (gap.last_ticks >= window_.open && gap.first_ticks <= window_.close) lost += gap.records;
+    if (gap.last_ticks >= window_.open && gap.first_ticks <= window_.drained) lost += gap.records;
   }
   lost += facts_.missing_parts + (facts_.damaged_bytes > 0 ? 1 : 0);
   // Of a process that was recorded from its first call to its last it is known how many calls there were.

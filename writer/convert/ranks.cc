@@ -123,7 +123,8 @@ void Ranks::FindMissing(const std::set<int>& ranks, int local_world_size, int gr
   int first = 0;
   int last = world - 1;
   if (local_world_size > 0 && local_world_size < world) {
-    first = group * local_world_size;
+    // Both are numbers that a process names: their product may be more than an int holds.
+    first = static_cast<int>(std::min<int64_t>(int64_t{group} * local_world_size, world));
     last = std::min(first + local_world_size, world) - 1;
   }
   // One launcher per rank.
