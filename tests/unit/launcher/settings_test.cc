@@ -45,6 +45,15 @@ TEST(SettingsTest, SessionVariable_BoundsOfEachNumber_ComeBack) {
 #include "wire/settings.def"
 }
 
+TEST(SettingsTest, SessionVariable_TextOfVersion4_IsUnchanged) {
+  const std::string text =
+      "TBPROF_SESSION=4;/tmp/s;deadbeef01234567;2;63;3000;524288;1048576;30000;1024;77;1;10;3;5;16;1;fedcba9876543210;"
+      "255";
+  SessionVariable variable{};
+  ASSERT_TRUE(Parse(text, &variable));
+  EXPECT_EQ(FormatSessionVariable(variable), text);
+}
+
 TEST(SettingsTest, SessionVariable_OutsideTheBounds_IsRefused) {
   int refused = 0;
   const auto is_within = [](uint64_t number, uint64_t low, uint64_t high) { return number >= low && number <= high; };
