@@ -402,44 +402,37 @@ uint32_t OwnSeccompFilters() {
   return SeccompFilters(status);
 }
 
-void Attach(int argc, char** argv, char** environment) {
-  SessionVariable& session = g_session;
-  if (!ParseSessionVariable(FindVariable(environment, kSessionVariable), &session)) return;
+// Whether this process is to be recorded. One that is not stays silent, or reports why.
+bool IsWanted(const SessionVariable& session, char** environment) {
   // Opened later, by NVTX, in a program that was started without LD_PRELOAD: our functions are not called.
-  if (!HasText(FindVariable(environment, kPreloadVariable), kPreloadFileName) && !IsFoundByTheProgram()) return;
-  if (OwnSeccompFilters() > session.seccomp_filters) return;
-  const uint64_t begun_ns = raw::ThreadCpuNs();
-  if (ComesBehindACopy()) return;
-  if (session.only_child_of != 0 && session.only_child_of != static_cast<uint32_t>(raw::Call(SYS_getppid))) return;
+  if (!HasText(FindVariable(environment, kPreloadVariable), kPreloadFileName) && !IsFoundByTheProgram()) return false;
+  if (OwnSeccompFilters() > session.seccomp_filters || ComesBehindACopy()) return false;
+  if (session.only_child_of != 0 && session.only_child_of != static_cast<uint32_t>(raw::Call(SYS_getppid)))
+    return false;
   RankChoice choice;
   const char* ranks = FindVariable(environment, kRanksVariable);
-  if (ranks != nullptr && ParseRankChoice(ranks, &choice) &&
-      !IsChosen(choice, ReadRank([environment](const char* name) { return FindVariable(environment, name); }))) {
-    return TellInert(session, Because(InertReason::kNotChosen));
+  if (ranks == nullptr || !ParseRankChoice(ranks, &choice) ||
+      IsChosen(choice, ReadRank([environment](const char* name) { return FindVariable(environment, name); }))) {
+    return true;
   }
-  const SanitizerRuntime sanitizer = FindSanitizerRuntime();
-  if (sanitizer == SanitizerRuntime::kEveryCall) return TellInert(session, Because(InertReason::kSanitizer));
-  const bool records_allocator = sanitizer == SanitizerRuntime::kNone;
-  Obstacle obstacle{};
-  const uint32_t chunks = AllowedChunks(session.chunks, &obstacle);
-  if (chunks == 0) return TellInert(session, obstacle);
+  TellInert(session, Because(InertReason::kNotChosen));
+  return false;
+}
 
+void Unmap(long address, uint64_t bytes) { raw::Call(SYS_munmap, address, static_cast<long>(bytes)); }
+
+// A page that a fork child finds empty; 0: there is none, and `obstacle` says why.
+long MakeForkPage(Obstacle* obstacle) {
   const long page = raw::Call(SYS_mmap, 0, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (IsError(page)) return TellInert(session, Because(InertReason::kForkPage, page));
-  const long wiped = raw::Call(SYS_madvise, page, kPage, MADV_WIPEONFORK);
-  if (IsError(wiped)) {
-    raw::Call(SYS_munmap, page, kPage);
-    return TellInert(session, Because(InertReason::kForkPage, wiped));
-  }
-  void* base = nullptr;
-  const int fd = MakeSegment(chunks, &base, &obstacle);
-  if (fd < 0) {
-    raw::Call(SYS_munmap, page, kPage);
-    return TellInert(session, obstacle);
-  }
-  const Segment segment = SegmentAt(base, chunks);
-  InitialiseSegment(segment, LayoutFor(chunks).bytes);
-  SegmentHeader* header = segment.header;
+  const long wiped = IsError(page) ? page : raw::Call(SYS_madvise, page, kPage, MADV_WIPEONFORK);
+  if (!IsError(wiped)) return page;
+  *obstacle = Because(InertReason::kForkPage, wiped);
+  if (!IsError(page)) Unmap(page, kPage);
+  return 0;
+}
+
+void FillHeader(const SessionVariable& session, const Segment& segment) {
+  SegmentHeader* const header = segment.header;
   header->clock_kind = session.clock_kind;
   header->nonce = session.nonce;
   header->pid = raw::GetPid();
@@ -456,16 +449,11 @@ void Attach(int argc, char** argv, char** environment) {
   header->control = session.families & kFamilyAll;
   SetTrigger(header, session);
   FillOperations(segment.operations);
+}
 
-  int launcher_pid;
-  const bool sent = SendHello(session, segment, fd, &launcher_pid);
-  raw::Close(fd);
-  if (!sent) {
-    raw::Call(SYS_munmap, reinterpret_cast<long>(base), static_cast<long>(LayoutFor(chunks).bytes));
-    raw::Call(SYS_munmap, page, kPage);
-    return;
-  }
-
+// From here on hooks record.
+uint32_t Enable(const SessionVariable& session, const Segment& segment, long page, bool records_allocator,
+                char** environment) {
   g_attachment.segment = segment;
   g_attachment.own_process_only = session.only_child_of != 0;
   g_attachment.clock = static_cast<ClockKind>(session.clock_kind);
@@ -485,10 +473,14 @@ void Attach(int argc, char** argv, char** environment) {
   if (session.malloc_stamp_every != 0) g_allocator_way = AllocatorWay::kExact;
   // Valgrind puts its own allocator behind glibc's addresses, and reports who reads beside a block.
   if (!HasText(FindVariable(environment, kPreloadVariable), "/vgpreload_")) CompareBlockSizes();
-  __atomic_store_n(&g_control, header, __ATOMIC_RELEASE);
-  if (records_allocator) __atomic_store_n(&g_allocator_control, header, __ATOMIC_RELEASE);
+  __atomic_store_n(&g_control, segment.header, __ATOMIC_RELEASE);
+  if (records_allocator) __atomic_store_n(&g_allocator_control, segment.header, __ATOMIC_RELEASE);
+  return slot;
+}
 
-  SelfTest test;
+// ProcessFlag: which hooks the program's own lookups find.
+uint32_t TestHooks(bool records_allocator, char** environment, SelfTest* self_test) {
+  SelfTest& test = *self_test;
 #define TBPROF_OURS(name) {#name, reinterpret_cast<const void*>(&Hook_##name)}
   g_attachment.has_allocator = test.FindsOurs(
       kFamilyMalloc, {TBPROF_OURS(malloc), TBPROF_OURS(memalign), TBPROF_OURS(aligned_alloc), TBPROF_OURS(valloc)});
@@ -504,12 +496,11 @@ void Attach(int argc, char** argv, char** environment) {
   flags |= test.missed() << kProcessMissedShift;
   if (!KnowsBlockSizes()) flags |= kProcessSizesUnknown;
   if (IsPlainAllocator(FindVariable(environment, "PYTHONMALLOC"))) flags |= kProcessPlainPython;
-  segment.process_slots[slot].flags = flags;
+  return flags;
+}
 
-  HandleCaptureSignal(static_cast<int>(session.handle_signal), launcher_pid);
-
-  ThreadState* thread = CurrentThread();
-  if (thread == nullptr) return;
+void RecordSelf(int argc, char** argv, char** environment, const SessionVariable& session, const SelfTest& test,
+                ThreadState* thread) {
   // In .bss: the caller's stack may be small.
   static char executable[4096];
   const long length = raw::Call(SYS_readlinkat, AT_FDCWD, raw::Pointer("/proc/self/exe"), raw::Pointer(executable),
@@ -527,6 +518,45 @@ void Attach(int argc, char** argv, char** environment) {
   RecordProcess(thread, argc, argv, environment, session, executable, executable_length);
   test.RecordInterposers(thread);
   RecordLoadedModules(thread, executable);
+}
+
+void Attach(int argc, char** argv, char** environment) {
+  SessionVariable& session = g_session;
+  if (!ParseSessionVariable(FindVariable(environment, kSessionVariable), &session)) return;
+  const uint64_t begun_ns = raw::ThreadCpuNs();
+  if (!IsWanted(session, environment)) return;
+  const SanitizerRuntime sanitizer = FindSanitizerRuntime();
+  if (sanitizer == SanitizerRuntime::kEveryCall) return TellInert(session, Because(InertReason::kSanitizer));
+  const bool records_allocator = sanitizer == SanitizerRuntime::kNone;
+  Obstacle obstacle{};
+  const uint32_t chunks = AllowedChunks(session.chunks, &obstacle);
+  if (chunks == 0) return TellInert(session, obstacle);
+  const long page = MakeForkPage(&obstacle);
+  if (page == 0) return TellInert(session, obstacle);
+  void* base = nullptr;
+  const int fd = MakeSegment(chunks, &base, &obstacle);
+  if (fd < 0) {
+    Unmap(page, kPage);
+    return TellInert(session, obstacle);
+  }
+  const Segment segment = SegmentAt(base, chunks);
+  InitialiseSegment(segment, LayoutFor(chunks).bytes);
+  FillHeader(session, segment);
+  int launcher_pid;
+  const bool sent = SendHello(session, segment, fd, &launcher_pid);
+  raw::Close(fd);
+  if (!sent) {
+    Unmap(reinterpret_cast<long>(base), LayoutFor(chunks).bytes);
+    return Unmap(page, kPage);
+  }
+
+  const uint32_t slot = Enable(session, segment, page, records_allocator, environment);
+  SelfTest test;
+  segment.process_slots[slot].flags = TestHooks(records_allocator, environment, &test);
+  HandleCaptureSignal(static_cast<int>(session.handle_signal), launcher_pid);
+  ThreadState* const thread = CurrentThread();
+  if (thread == nullptr) return;
+  RecordSelf(argc, argv, environment, session, test, thread);
   const uint64_t cost = raw::ThreadCpuNs() - begun_ns;
   segment.process_slots[slot].start_cost = static_cast<uint32_t>(cost < UINT32_MAX ? cost : UINT32_MAX);
 }

@@ -13,13 +13,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
 
 #include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
+#include "writer/base/parse_number.h"
 
 namespace tbprof {
 namespace {
@@ -134,11 +134,8 @@ absl::StatusOr<PortUsers> ParsePortUsers(std::string_view text) {
   for (std::string_view word : Split(text, ',')) {
     word = Strip(word);
     if (word == "same") continue;
-    uid_t user = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), user);
-    if (word.empty() || error != std::errc() || end != word.data() + word.size() || user == UINT32_MAX) {
-      return InvalidArgument("expected same, any, or the numbers of users: 33,1001");
-    }
+    const uid_t user = ParseNumber<uid_t>(word).value_or(UINT32_MAX);
+    if (user == UINT32_MAX) return InvalidArgument("expected same, any, or the numbers of users: 33,1001");
     users.more.push_back(user);
   }
   return users;

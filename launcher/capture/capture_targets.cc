@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -19,6 +18,7 @@
 #include "launcher/base/text.h"
 #include "launcher/capture/profiler_client.h"
 #include "wire/ranks.h"
+#include "writer/base/parse_number.h"
 #include "writer/base/trusted_path.h"
 #include "writer/base/utf8.h"
 #include "writer/logdir/logdir.h"
@@ -209,16 +209,14 @@ absl::StatusOr<CaptureTargets> FindCaptureTargets(const std::vector<std::string>
     add(TargetOf(sessions[0]));
   }
   for (const std::string& word : words) {
-    int number = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    const bool is_number = error == std::errc() && end == word.data() + word.size();
+    const std::optional<int> number = ParseNumber<int>(word);
     bool found = false;
     std::set<int> local;
     std::set<std::string> logdirs = {logdir};
     for (const FoundSession& session : sessions) {
       const SessionStatus& status = session.status;
-      const bool its_pid = is_number && (status.pid == number || std::find(status.pids.begin(), status.pids.end(),
-                                                                           number) != status.pids.end());
+      const bool its_pid =
+          number && (status.pid == *number || std::ranges::find(status.pids, *number) != status.pids.end());
       if (!its_pid && status.run != word) continue;
       found = true;
       local.insert(status.pid);
@@ -238,7 +236,7 @@ absl::StatusOr<CaptureTargets> FindCaptureTargets(const std::vector<std::string>
     if (found) continue;
     return InvalidArgument(
         StrCat("`", PrintableUtf8(word), "` is no HOST:PORT, and no `tbprof run` of this user on this machine ",
-               is_number ? "has that process" : "has that run",
+               number ? "has that process" : "has that run",
                sessions.empty() ? "; none is running here" : StrCat("; there is ", SessionList(sessions))));
   }
   std::stable_sort(targets.all.begin(), targets.all.end(),

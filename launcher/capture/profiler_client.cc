@@ -18,7 +18,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <climits>
 #include <cstring>
 #include <memory>
@@ -31,6 +30,7 @@
 #include "launcher/proto/profiler_service.pb.h"
 #include "launcher/service/profiler_request.h"
 #include "launcher/service/tls.h"
+#include "writer/base/parse_number.h"
 #include "writer/base/utf8.h"
 
 namespace tbprof {
@@ -324,9 +324,8 @@ absl::Status CheckAddress(std::string_view address) {
   if (colon == std::string_view::npos || colon == 0) return expected;
   const std::string_view host = address.substr(0, colon);
   const std::string_view port = address.substr(colon + 1);
-  int number = 0;
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
-  if (error != std::errc() || end != port.data() + port.size() || number < 1 || number > 65535) return expected;
+  const int number = ParseNumber<int>(port).value_or(0);
+  if (number < 1 || number > 65535) return expected;
   if (host.find_first_of("/ \t,@") != std::string_view::npos || PrintableUtf8(host) != host) return expected;
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (host.find(':') != std::string_view::npos && !bracketed) {

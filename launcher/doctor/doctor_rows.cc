@@ -19,7 +19,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -39,6 +38,7 @@
 #include "launcher/target/preflight.h"
 #include "wire/clock.h"
 #include "wire/rendezvous.h"
+#include "writer/base/parse_number.h"
 #include "writer/base/summary_format.h"
 
 namespace tbprof {
@@ -53,8 +53,6 @@ Finding Note(std::string found, std::string fix) { return {Verdict::kNote, std::
 Finding Warn(std::string found, std::string fix) { return {Verdict::kWarn, std::move(found), std::move(fix)}; }
 Finding Fail(std::string found, std::string fix) { return {Verdict::kFail, std::move(found), std::move(fix)}; }
 
-std::string ErrnoText(int error) { return strerror(error); }
-
 std::string FirstLineOf(const std::string& path) {
   const std::string text = ReadText(path);
   return text.substr(0, text.find('\n'));
@@ -68,12 +66,6 @@ std::string FieldOf(const std::string& text, std::string_view name) {
     }
   }
   return "";
-}
-std::optional<uint64_t> NumberIn(std::string_view text) {
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end == text.data()) return std::nullopt;
-  return number;
 }
 std::string Bytes(uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
 
@@ -123,7 +115,7 @@ Result Filter(const DoctorContext&) {
   const long pidfd = syscall(SYS_pidfd_open, getpid(), 0);
   const int error = errno;
   if (pidfd < 0) {
-    return Warn(StrCat(found, "; pidfd_open: ", ErrnoText(error)),
+    return Warn(StrCat(found, "; pidfd_open: ", strerror(error)),
                 "let the filter pass pidfd_open: without it ends of processes are noticed late");
   }
   close(static_cast<int>(pidfd));
@@ -133,13 +125,13 @@ Result Filter(const DoctorContext&) {
 Result SharedMemory(const DoctorContext&) {
   const std::string fix = "let the system call filter of this container pass memfd_create and F_ADD_SEALS";
   const ScopedFd file(static_cast<int>(syscall(SYS_memfd_create, "tbprof", MFD_CLOEXEC | MFD_ALLOW_SEALING)));
-  if (!file.valid()) return Fail(StrCat("memfd_create: ", ErrnoText(errno)), fix);
+  if (!file.valid()) return Fail(StrCat("memfd_create: ", strerror(errno)), fix);
   // A file that grows beyond RLIMIT_FSIZE ends the process; that limit has a row of its own.
   rlimit size{};
   const bool may_grow = getrlimit(RLIMIT_FSIZE, &size) != 0 || size.rlim_cur >= kMiB;
-  if (may_grow && ftruncate(file.get(), kMiB) != 0) return Fail(StrCat("memfd: ftruncate: ", ErrnoText(errno)), fix);
+  if (may_grow && ftruncate(file.get(), kMiB) != 0) return Fail(StrCat("memfd: ftruncate: ", strerror(errno)), fix);
   if (fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    return Fail(StrCat("memfd cannot be sealed: ", ErrnoText(errno)), fix);
+    return Fail(StrCat("memfd cannot be sealed: ", strerror(errno)), fix);
   }
   struct statvfs shm {};
   const std::string place = statvfs("/dev/shm", &shm) != 0 ? std::string("no /dev/shm")
@@ -218,7 +210,9 @@ Result Clock(const DoctorContext&) {
 
 // The environment is that of a job on several machines.
 bool IsOnSeveralMachines(const Environment& environment) {
-  const auto number = [&](const char* name) { return NumberIn(Lookup(environment, name).value_or("")).value_or(0); };
+  const auto number = [&](const char* name) {
+    return LeadingNumber<uint64_t>(Lookup(environment, name).value_or("")).value_or(0);
+  };
   for (const char* name : {"SLURM_NNODES", "SLURM_JOB_NUM_NODES", "GROUP_WORLD_SIZE", "NNODES", "PBS_NUM_NODES"}) {
     if (number(name) > 1) return true;
   }
@@ -284,7 +278,7 @@ Result Preloaded(const DoctorContext& context) {
                    "libittnotify", "libtrace", "liblttng-ust", "libmtrace", "libvtune", "libgperf"})) {
       raise(Warn(StrCat(name, " is preloaded: a second profiler, and each measures the other"), "unset LD_PRELOAD"));
     } else if (part.find('/') != std::string_view::npos && access(path.c_str(), R_OK) != 0) {
-      raise(Warn(StrCat("LD_PRELOAD names ", path, ": ", ErrnoText(errno)), "correct or unset LD_PRELOAD"));
+      raise(Warn(StrCat("LD_PRELOAD names ", path, ": ", strerror(errno)), "correct or unset LD_PRELOAD"));
     } else if (!is({"libjemalloc", "libtcmalloc", "libmimalloc", "libiomp5", "libomp", "libgomp", "libstdc++"})) {
       raise(Warn(StrCat(name, " is preloaded: tbprof's library goes before it"),
                  "see that the program runs with both; unset LD_PRELOAD otherwise"));
@@ -318,11 +312,11 @@ std::string ProbeDirectory(const std::string& directory, bool* no_replace) {
   *no_replace = true;
   std::string pattern = StrCat(directory, "/.tbprof-probe-XXXXXX");
   const ScopedFd file(mkostemp(pattern.data(), O_CLOEXEC));
-  if (!file.valid()) return ErrnoText(errno);
+  if (!file.valid()) return strerror(errno);
   const std::string renamed = StrCat(pattern, "-2");
   std::string problem;
   if (write(file.get(), "probe", 5) != 5 || fsync(file.get()) != 0) {
-    problem = ErrnoText(errno);
+    problem = strerror(errno);
   } else if (syscall(SYS_renameat2, AT_FDCWD, pattern.c_str(), AT_FDCWD, renamed.c_str(), 1 /* RENAME_NOREPLACE */) !=
              0) {
     *no_replace = false;
@@ -415,7 +409,7 @@ Result Viewer(const DoctorContext& context) {
   const std::string python = ChosenPython(context.options, context.environment);
   if (python.empty()) return Note("no python3 to look for TensorBoard in", "--python=PATH of the one that has it");
   if (access(python.c_str(), X_OK) != 0) {
-    return Note(StrCat(python, ": ", ErrnoText(errno)), "--python=PATH of the Python that has TensorBoard");
+    return Note(StrCat(python, ": ", strerror(errno)), "--python=PATH of the Python that has TensorBoard");
   }
   const std::map<std::string, std::string> packages = PackagesOf(python, context.environment);
   const auto version = [&](const char* name) {
@@ -440,8 +434,9 @@ Result Viewer(const DoctorContext& context) {
                 StrCat(python, " -m pip uninstall tensorboard-plugin-profile"));
   }
   if (xprof.empty()) {
-    const uint64_t major = NumberIn(plugin).value_or(0);
-    const uint64_t minor = NumberIn(plugin.substr(std::min(plugin.find('.'), plugin.size() - 1) + 1)).value_or(0);
+    const uint64_t major = LeadingNumber<uint64_t>(plugin).value_or(0);
+    const uint64_t minor =
+        LeadingNumber<uint64_t>(plugin.substr(std::min(plugin.find('.'), plugin.size() - 1) + 1)).value_or(0);
     if (std::pair(major, minor) < std::pair<uint64_t, uint64_t>(2, 19)) {
       return Note(StrCat("tensorboard-plugin-profile ", plugin, " is an older one"), StrCat(install, "-U xprof"));
     }

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The row that tries the whole way: a recorded run of tbprof itself.
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,34 +17,13 @@
 #include "launcher/base/text.h"
 #include "launcher/doctor/doctor_rows.h"
 #include "wire/clock.h"
+#include "writer/base/file_ops.h"
 
 namespace tbprof {
 namespace {
 
 Finding Pass(std::string found) { return {Verdict::kPass, std::move(found), ""}; }
 Finding Fail(std::string found, std::string fix) { return {Verdict::kFail, std::move(found), std::move(fix)}; }
-
-std::string ErrnoText(int error) { return strerror(error); }
-
-// Removes a directory of ours.
-void RemoveTree(const std::string& path) {
-  DIR* listing = opendir(path.c_str());
-  if (listing != nullptr) {
-    while (const dirent* entry = readdir(listing)) {
-      const std::string_view name = entry->d_name;
-      if (name == "." || name == "..") continue;
-      const std::string inner = StrCat(path, "/", name);
-      struct stat facts {};
-      if (lstat(inner.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode)) {
-        RemoveTree(inner);
-      } else {
-        unlink(inner.c_str());
-      }
-    }
-    closedir(listing);
-  }
-  rmdir(path.c_str());
-}
 
 // Runs tbprof with these words in that directory; its standard error, and the exit status in *status, -1 when it did
 // not end in time.
@@ -55,7 +32,7 @@ std::string RunOurselves(const std::vector<std::string>& words, const Environmen
   constexpr int kPatienceMs = 10'000;
   *status = -1;
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoText(errno);
+  if (pipe2(ends, O_CLOEXEC) != 0) return strerror(errno);
   const ScopedFd reader(ends[0]);
   ScopedFd writer(ends[1]);
   std::vector<char*> arguments, variables;
@@ -65,7 +42,7 @@ std::string RunOurselves(const std::vector<std::string>& words, const Environmen
   variables.push_back(nullptr);
   const ScopedFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   const pid_t pid = null.valid() ? fork() : -1;
-  if (pid < 0) return ErrnoText(errno);
+  if (pid < 0) return strerror(errno);
   if (pid == 0) {
     // Not posix_spawn: glibc has its action for a working directory since 2.29 only.
     dup2(null.get(), 0);
@@ -98,7 +75,7 @@ std::optional<Finding> CheckSelfTest(const DoctorContext& context) {
   const std::string_view base = Lookup(context.environment, "TMPDIR").value_or("");
   std::string directory = StrCat(base.starts_with("/") ? base : "/tmp", "/tbprof-doctor-XXXXXX");
   if (mkdtemp(directory.data()) == nullptr) {
-    return Fail(StrCat("cannot make a directory like ", directory, ": ", ErrnoText(errno)),
+    return Fail(StrCat("cannot make a directory like ", directory, ": ", strerror(errno)),
                 "set TMPDIR to one you may write");
   }
   Environment environment;
@@ -111,7 +88,7 @@ std::optional<Finding> CheckSelfTest(const DoctorContext& context) {
   environment.push_back(StrCat("XDG_CONFIG_HOME=", directory));
   char own[PATH_MAX] = {};
   if (readlink("/proc/self/exe", own, sizeof(own) - 1) <= 0) {
-    RemoveTree(directory);
+    RemoveTree(AT_FDCWD, directory);
     return Fail("/proc is not mounted", "mount it");
   }
   const std::string json = StrCat(directory, "/summary.json");
@@ -121,7 +98,7 @@ std::optional<Finding> CheckSelfTest(const DoctorContext& context) {
                     StrCat("--summary-json=", json), "--", own, "--version"},
                    environment, directory, &status);
   const nlohmann::json summary = nlohmann::json::parse(ReadText(json), nullptr, false);
-  RemoveTree(directory);
+  RemoveTree(AT_FDCWD, directory);
   // The loader may have printed a line before.
   constexpr std::string_view kPrefix = "tbprof: ";
   std::string line;

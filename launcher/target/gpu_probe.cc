@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -29,6 +28,7 @@
 #include "wire/clock.h"
 #include "wire/cupti_names.h"
 #include "wire/gpu_bridge.h"
+#include "writer/base/parse_number.h"
 
 namespace tbprof {
 namespace {
@@ -63,12 +63,12 @@ ReadVersion VersionOf(std::string_view text, int major) {
   text = text.substr(0, text.find_first_not_of("0123456789."));
   while (text.ends_with('.')) text.remove_suffix(1);
   int numbers[2] = {};
-  size_t at = 0;
+  std::string_view rest = text;
   for (int& number : numbers) {
-    const std::string_view rest = text.substr(std::min(at, text.size()));
-    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
-    if (error != std::errc() || number < 0 || number > 99) return {};
-    at += static_cast<size_t>(end - rest.data()) + 1;
+    const std::optional<int> read = TakeNumber<int>(&rest);
+    if (!read || *read > 99) return {};
+    number = *read;
+    rest.remove_prefix(std::min<size_t>(1, rest.size()));
   }
   if (numbers[0] != major) return {};
   return {std::string(text), numbers[0] * 1000 + numbers[1] * 10};
@@ -292,12 +292,6 @@ class Child {
   std::vector<std::string> homes_;
 };
 
-int Number(std::string_view text) {
-  int number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
-}
-
 void Take(std::string_view line, GpuFindings* findings, std::string* looking, bool* done) {
   const size_t equals = line.find('=');
   if (equals == std::string_view::npos) return;
@@ -305,18 +299,19 @@ void Take(std::string_view line, GpuFindings* findings, std::string* looking, bo
   const std::string value(line.substr(equals + 1));
   if (key == "looking") *looking = value;
   if (key == "withheld") findings->withheld = value;
+  const int number = LeadingNumber<int>(value).value_or(0);
   if (key == "driver_error") findings->driver_error = value;
-  if (key == "driver") findings->driver_version = Number(value);
+  if (key == "driver") findings->driver_version = number;
   if (key == "init_text") findings->init_text = value;
-  if (key == "init") findings->init_result = Number(value);
+  if (key == "init") findings->init_result = number;
   if (key == "device") findings->devices.push_back(value);
   if (key == "runtime") findings->runtime = value;
-  if (key == "runtime_version") findings->runtime_version = Number(value);
+  if (key == "runtime_version") findings->runtime_version = number;
   if (key == "runtime_read") findings->runtime_read = value;
   if (key == "cupti_read") findings->cupti_read = value;
-  if (key == "cupti_read_version") findings->cupti_read_version = Number(value);
+  if (key == "cupti_read_version") findings->cupti_read_version = number;
   if (key == "cupti") findings->cupti = value;
-  if (key == "cupti_version") findings->cupti_version = static_cast<uint32_t>(Number(value));
+  if (key == "cupti_version") findings->cupti_version = static_cast<uint32_t>(number);
   if (key == "tried") findings->tried.push_back(value);
   if (key == "done") *done = true;
 }

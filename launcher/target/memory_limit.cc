@@ -2,12 +2,12 @@
 #include "launcher/target/memory_limit.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 #include <vector>
 
 #include "launcher/base/text.h"
 #include "wire/layout.h"
+#include "writer/base/parse_number.h"
 #include "writer/base/text.h"
 
 namespace tbprof {
@@ -43,12 +43,9 @@ std::optional<uint64_t> CgroupMemoryLimit() {
     std::string path = group.path;
     for (int depth = 0; depth < 64; ++depth) {
       const std::string text = ReadText(StrCat(group.root, path == "/" ? "" : path, name));
-      uint64_t limit = 0;
+      const std::optional<uint64_t> limit = LeadingNumber<uint64_t>(text);
       // `max` is no number; v1 has no word for none: a number near 2^63.
-      if (std::from_chars(text.data(), text.data() + text.size(), limit).ec == std::errc() &&
-          limit < (uint64_t{1} << 60)) {
-        least = std::min(least.value_or(UINT64_MAX), limit);
-      }
+      if (limit && *limit < (uint64_t{1} << 60)) least = std::min(least.value_or(UINT64_MAX), *limit);
       if (path.size() <= 1) break;
       path = path.substr(0, std::max<size_t>(path.rfind('/'), 1));
     }
@@ -64,10 +61,8 @@ std::optional<uint64_t> OutOfMemoryKills() {
     if (text.empty()) text = ReadText(StrCat(group.root, name));
     constexpr std::string_view kKey = "oom_kill ";
     for (const std::string_view entry : Split(text, '\n')) {
-      uint64_t count = 0;
-      if (entry.substr(0, kKey.size()) != kKey) continue;
-      if (std::from_chars(entry.data() + kKey.size(), entry.data() + entry.size(), count).ec == std::errc())
-        return count;
+      if (!entry.starts_with(kKey)) continue;
+      if (const auto count = LeadingNumber<uint64_t>(entry.substr(kKey.size()))) return count;
     }
   }
   return std::nullopt;

@@ -2,9 +2,9 @@
 #include "writer/spool/gpu_facts.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
+#include "writer/base/parse_number.h"
 #include "writer/base/saturating.h"
 
 namespace tbprof {
@@ -20,12 +20,6 @@ constexpr size_t kMaxChanges = 10'000;
 constexpr size_t kMaxCuptiUses = 50'000;
 constexpr size_t kMaxCallName = 64;
 constexpr size_t kMaxTexts = 64;
-
-uint64_t Decimal(std::string_view text) {
-  uint64_t value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
 
 }  // namespace
 
@@ -137,10 +131,10 @@ bool GpuFacts::TakeInfo(const RecordView& record) {
       add(&tried);
       return true;
     case GpuInfoKey::kDropped:
-      AddSaturating(&dropped, Decimal(text));
+      AddSaturating(&dropped, LeadingNumber<uint64_t>(text).value_or(0));
       return true;
     case GpuInfoKey::kUnknown:
-      AddSaturating(&unknown, Decimal(text));
+      AddSaturating(&unknown, LeadingNumber<uint64_t>(text).value_or(0));
       return true;
     case GpuInfoKey::kMissingKind:
       add(&missing_kinds);
@@ -149,7 +143,7 @@ bool GpuFacts::TakeInfo(const RecordView& record) {
       by_hooks = text;
       return true;
     case GpuInfoKey::kUnread:
-      AddSaturating(&unread_bytes, Decimal(text));
+      AddSaturating(&unread_bytes, LeadingNumber<uint64_t>(text).value_or(0));
       if (unread_cause.empty()) unread_cause = text.substr(std::min(text.size(), text.find(' ') + 1));
       return true;
     case GpuInfoKey::kLeft:

@@ -13,15 +13,7 @@
 namespace tbprof {
 namespace {
 
-#if defined(__x86_64__)
-constexpr uint16_t kMachine = EM_X86_64;
-#elif defined(__aarch64__)
-constexpr uint16_t kMachine = EM_AARCH64;
-#else
-#error "unwinding knows x86-64 and arm64"
-#endif
-
-constexpr size_t kMaxSegments = 256;
+constexpr size_t kMaxSegments = 4096;
 constexpr size_t kMaxSections = 65536;
 constexpr size_t kMaxNoteBytes = 65536;
 constexpr size_t kMaxSectionName = 64;
@@ -45,34 +37,28 @@ bool PreadAll(int fd, uint64_t offset, void* out, size_t size) {
 std::unique_ptr<ElfFile> ElfFile::Open(const std::string& path) {
   if (path.empty() || path[0] != '/' || path.find('\0') != std::string::npos) return nullptr;
   // O_NONBLOCK: the path may name a fifo by now.
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0) return nullptr;
+  return Open(FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)));
+}
+
+std::unique_ptr<ElfFile> ElfFile::Open(FileDescriptor fd) {
   struct stat status;
-  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size <= 0) {
-    close(fd);
-    return nullptr;
-  }
-  std::unique_ptr<ElfFile> file(new ElfFile(fd, static_cast<uint64_t>(status.st_size)));
+  if (fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size <= 0) return nullptr;
+  std::unique_ptr<ElfFile> file(new ElfFile(std::move(fd), static_cast<uint64_t>(status.st_size)));
   return file->Parse() ? std::move(file) : nullptr;
 }
 
-ElfFile::~ElfFile() { close(fd_); }
-
 bool ElfFile::Parse() {
-  Elf64_Ehdr header;
-  if (!Read(0, &header, sizeof(header)) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-      header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
-      header.e_machine != kMachine || (header.e_type != ET_EXEC && header.e_type != ET_DYN)) {
+  if (!Read(0, &header_, sizeof(header_)) || memcmp(header_.e_ident, ELFMAG, SELFMAG) != 0 ||
+      header_.e_ident[EI_CLASS] != ELFCLASS64 || header_.e_ident[EI_DATA] != kOrder || header_.e_machine != kMachine ||
+      (header_.e_type != ET_EXEC && header_.e_type != ET_DYN)) {
     return false;
   }
-  if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMaxSegments) return false;
-  for (unsigned i = 0; i < header.e_phnum; ++i) {
-    Elf64_Phdr program;
-    uint64_t offset;
-    if (__builtin_add_overflow(header.e_phoff, i * sizeof(program), &offset) ||
-        !Read(offset, &program, sizeof(program))) {
-      return false;
-    }
+  if (header_.e_phentsize != sizeof(Elf64_Phdr)) return false;
+  auto programs =
+      ReadArray<Elf64_Phdr>(header_.e_phoff, header_.e_phnum * sizeof(Elf64_Phdr), kMaxSegments * sizeof(Elf64_Phdr));
+  if (!programs) return false;
+  program_headers_ = *std::move(programs);
+  for (const Elf64_Phdr& program : program_headers_) {
     uint64_t end;
     if (program.p_type == PT_LOAD) {
       if (__builtin_add_overflow(program.p_vaddr, std::max(program.p_memsz, program.p_filesz), &end)) {
@@ -94,9 +80,9 @@ bool ElfFile::Parse() {
 }
 
 void ElfFile::ParseNotes(uint64_t offset, uint64_t size) {
-  if (size > kMaxNoteBytes) return;
-  std::vector<uint8_t> notes(size);
-  if (!Read(offset, notes.data(), size)) return;
+  const auto read = ReadArray<uint8_t>(offset, size, kMaxNoteBytes);
+  if (!read) return;
+  const std::vector<uint8_t>& notes = *read;
   size_t at = 0;
   while (size - at >= sizeof(Elf64_Nhdr)) {
     Elf64_Nhdr note;
@@ -123,14 +109,14 @@ const ElfFile::Block* ElfFile::GetBlock(uint64_t index) {
   slot->size = 0;
   const uint64_t offset = index * kBlockSize;
   const size_t size = std::min<uint64_t>(kBlockSize, size_ - offset);
-  if (!PreadAll(fd_, offset, slot->bytes.data(), size)) return nullptr;
+  if (!PreadAll(fd_.get(), offset, slot->bytes.data(), size)) return nullptr;
   slot->size = size;
   return slot.get();
 }
 
 bool ElfFile::Read(uint64_t offset, void* out, size_t size) {
   if (offset > size_ || size > size_ - offset) return false;
-  if (size > kBlockSize) return PreadAll(fd_, offset, out, size);
+  if (size > kBlockSize) return PreadAll(fd_.get(), offset, out, size);
   auto* to = static_cast<uint8_t*>(out);
   while (size > 0) {
     const Block* block = GetBlock(offset / kBlockSize);
@@ -160,13 +146,20 @@ const ElfFile::Segment* ElfFile::FindSegment(uint64_t address) {
   return nullptr;
 }
 
+std::optional<uint64_t> ElfFile::OffsetOf(uint64_t address) {
+  const Segment* segment = FindSegment(address);
+  uint64_t offset;
+  if (segment == nullptr || __builtin_add_overflow(segment->offset, address - segment->address, &offset)) {
+    return std::nullopt;
+  }
+  return offset;
+}
+
 bool ElfFile::ReadAddress(uint64_t address, void* out, size_t size) {
   const Segment* segment = FindSegment(address);
-  if (segment == nullptr) return false;
-  const uint64_t at = address - segment->address;
-  uint64_t offset;
-  return size <= segment->file_size - at && !__builtin_add_overflow(segment->offset, at, &offset) &&
-         Read(offset, out, size);
+  if (segment == nullptr || size > segment->file_size - (address - segment->address)) return false;
+  const std::optional<uint64_t> offset = OffsetOf(address);
+  return offset && Read(*offset, out, size);
 }
 
 bool ElfFile::ReadAddressPadded(uint64_t address, void* out, size_t size) {
@@ -202,19 +195,17 @@ bool ElfFile::IsExecutable(uint64_t address) const {
 const std::vector<ElfFile::Section>& ElfFile::sections() {
   if (sections_.has_value()) return *sections_;
   sections_.emplace();
-  Elf64_Ehdr header;
   Elf64_Shdr first;
-  if (!Read(0, &header, sizeof(header)) || header.e_shoff == 0 || header.e_shentsize != sizeof(Elf64_Shdr) ||
-      !Read(header.e_shoff, &first, sizeof(first))) {
+  if (header_.e_shoff == 0 || header_.e_shentsize != sizeof(Elf64_Shdr) ||
+      !Read(header_.e_shoff, &first, sizeof(first))) {
     return *sections_;
   }
-  const uint64_t count = header.e_shnum != 0 ? header.e_shnum : first.sh_size;
-  if (count == 0 || count > kMaxSections || count > (size_ - header.e_shoff) / sizeof(Elf64_Shdr)) {
-    return *sections_;
-  }
-  std::vector<Elf64_Shdr> headers(count);
-  if (!Read(header.e_shoff, headers.data(), count * sizeof(Elf64_Shdr))) return *sections_;
-  const uint64_t names = header.e_shstrndx != SHN_XINDEX ? header.e_shstrndx : first.sh_link;
+  const uint64_t count = header_.e_shnum != 0 ? header_.e_shnum : first.sh_size;
+  if (count > kMaxSections) return *sections_;
+  const auto read = ReadArray<Elf64_Shdr>(header_.e_shoff, count * sizeof(Elf64_Shdr), SIZE_MAX);
+  if (!read) return *sections_;
+  const std::vector<Elf64_Shdr>& headers = *read;
+  const uint64_t names = header_.e_shstrndx != SHN_XINDEX ? header_.e_shstrndx : first.sh_link;
   for (const Elf64_Shdr& section : headers) {
     Section& added = sections_->emplace_back();
     uint64_t name_offset;

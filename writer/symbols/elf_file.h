@@ -6,10 +6,11 @@
 //   std::unique_ptr<ElfFile> file = OpenModuleFile(path, build_id);
 //   if (file != nullptr && file->ReadAddress(address, &word, sizeof(word))) ...
 //
-// Process: the converter. Not thread-safe.
+// Process: the converter, the launcher. Not thread-safe.
 #ifndef TBPROF_WRITER_SYMBOLS_ELF_FILE_H_
 #define TBPROF_WRITER_SYMBOLS_ELF_FILE_H_
 
+#include <elf.h>
 #include <sys/types.h>
 
 #include <array>
@@ -19,7 +20,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "writer/base/file_ops.h"
 
 namespace tbprof {
 
@@ -42,15 +46,31 @@ class ElfFile {
     uint64_t size = 0;
   };
   static constexpr size_t kBlockSize = 4096;
+#if defined(__x86_64__)
+  static constexpr uint16_t kMachine = EM_X86_64;
+#elif defined(__aarch64__)
+  static constexpr uint16_t kMachine = EM_AARCH64;
+#else
+#error "unknown architecture"
+#endif
+  static constexpr unsigned char kOrder = ELFDATA2LSB;  // of both
 
   // Null if the path is no regular file, unreadable, or no ELF file for this machine.
   static std::unique_ptr<ElfFile> Open(const std::string& path);
-  ~ElfFile();
+  static std::unique_ptr<ElfFile> Open(FileDescriptor fd);
   ElfFile(const ElfFile&) = delete;
   ElfFile& operator=(const ElfFile&) = delete;
 
   // All of it or false.
   bool Read(uint64_t offset, void* out, size_t size);
+  // What `bytes` hold of T, in one read; nothing where they are more than `max_bytes` or not all in the file.
+  template <typename T>
+  std::optional<std::vector<T>> ReadArray(uint64_t offset, uint64_t bytes, size_t max_bytes) {
+    if (bytes > max_bytes || offset > size_ || bytes > size_ - offset) return std::nullopt;
+    std::vector<T> array(bytes / sizeof(T));
+    if (!Read(offset, array.data(), array.size() * sizeof(T))) return std::nullopt;
+    return array;
+  }
   // File bytes at a virtual address of the file, within one segment.
   bool ReadAddress(uint64_t address, void* out, size_t size);
   // As above, but zeros stand for what lies behind the segment's file bytes; at least one byte is real.
@@ -59,13 +79,15 @@ class ElfFile {
   std::string ReadString(uint64_t offset, size_t limit);
 
   bool IsExecutable(uint64_t address) const;
+  std::optional<uint64_t> OffsetOf(uint64_t address);  // in the file
+  const std::vector<Elf64_Phdr>& program_headers() const { return program_headers_; }
   const std::vector<Segment>& segments() const { return segments_; }
   const std::vector<Section>& sections();
   const Section* FindSection(std::string_view name);
   const std::string& build_id() const { return build_id_; }
   uint64_t eh_frame_header() const { return eh_frame_header_; }  // virtual address, 0 if there is none
   uint64_t size() const { return size_; }
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
 
  private:
   struct Block {
@@ -74,14 +96,16 @@ class ElfFile {
     std::array<uint8_t, kBlockSize> bytes;
   };
 
-  ElfFile(int fd, uint64_t size) : fd_(fd), size_(size) {}
+  ElfFile(FileDescriptor fd, uint64_t size) : fd_(std::move(fd)), size_(size) {}
   bool Parse();
   void ParseNotes(uint64_t offset, uint64_t size);
   const Block* GetBlock(uint64_t index);
   const Segment* FindSegment(uint64_t address);
 
-  int fd_;
+  FileDescriptor fd_;
   uint64_t size_;
+  Elf64_Ehdr header_ = {};
+  std::vector<Elf64_Phdr> program_headers_;
   std::string build_id_;
   std::vector<Segment> segments_;
   size_t last_segment_ = 0;
