@@ -102,8 +102,8 @@ records, TensorBoard and its plugin, proxies, NVIDIA's driver, the CUDA runtime 
 tbprof itself into a temporary directory. With COMMAND, whether that command can be recorded; it is not started.
 Nothing is changed.
 
-A line each on standard output: PASS, WARN or FAIL, what was found, and what to do. Exit status: 0 all PASS,
-1 a WARN, 2 a FAIL.
+A line each on standard output: PASS, NOTE, WARN or FAIL, what was found, and what to do. Exit status: 2 with a
+FAIL, else 0; with --strict, 1 with a NOTE or WARN.
 )",
      CommandDoctor},
     {"help", "tbprof help [SUBCOMMAND]", "This text, or that of a subcommand", "", CommandHelp},

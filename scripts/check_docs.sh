@@ -4,7 +4,8 @@
 # Checks that docs/wire-records.md and docs/wire-format.md give the sizes, offsets and values that the headers have, and
 # leave none out; that files, links and code names in the pages are there; that docs/data/cuda_hooks.csv names every hook
 # on CUDA, docs/data/fault_tests.csv tests that exist for every fault of docs/faults.md; that scripts/print_tables.py can
-# print docs/data; and that README.md quotes what docs/overhead.md has.
+# print docs/data; that figures in tables of docs/overhead.md and docs/steps.md are in docs/data; and that README.md quotes
+# what docs/overhead.md has.
 #
 #   scripts/check_docs.sh [DOCUMENT...]
 #
@@ -132,6 +133,10 @@ broken = []
 code = ' '.join(path.read_text(errors='replace') for folder in ('wire', 'preload', 'cupti', 'writer', 'launcher', 'scripts')
                 for path in (root / folder).rglob('*') if path.suffix in ('.h', '.cc', '.def', '.sh', '.map', '.txt'))
 words = set(re.findall(r'\w+', code))
+# Fields that docs/wire-format.md names: no word of a comment counts.
+fields = set(re.findall(r'\w+', ' '.join(
+    re.sub(r'//[^\n]*', '', path.read_text()) for folder in ('wire', 'preload', 'writer/spool', 'launcher/session')
+    for path in (root / folder).rglob('*') if path.suffix in ('.h', '.cc', '.def'))))
 
 def anchors(page):
     titles = re.findall(r'^#+ (.*)', page.read_text(), re.M)
@@ -158,6 +163,8 @@ for page in pages:
         for identifier in re.findall(r'`(?:\w+::)?((?!Hook_)(?:k?[A-Z][a-z]|TBPROF_)\w+)`', text):
             if identifier not in words:
                 broken.append(f'{name}: nothing is called {identifier}')
+    if name.name == 'wire-format.md':
+        broken += [f'{name}: nothing is called {word}' for word in re.findall(r'`([a-z]\w+)`', text) if word not in fields]
 for line in sorted(set(broken)):
     print(line, file=sys.stderr)
 sys.exit(1 if broken else 0)
@@ -200,6 +207,28 @@ say "docs/faults.md: every fault has a test that exists"
 
 # Tables of measurements can be printed: each row has as many cells as the heading.
 "$TBPROF_ROOT/scripts/print_tables.py" >/dev/null || fail "docs/data: see above"
+
+# Figures with a decimal point in tables of these pages are in a table of measurements, and the medians are its medians.
+python3 - "$TBPROF_ROOT" <<'PYTHON' || fail "docs/data: see above"
+import csv, pathlib, re, statistics, sys
+
+docs = pathlib.Path(sys.argv[1]) / 'docs'
+measured = {figure for path in (docs / 'data').glob('*.csv') for figure in re.findall(r'\d+\.\d+', path.read_text())}
+broken = []
+for page in ('overhead.md', 'steps.md'):
+    for line in (docs / page).read_text().splitlines():
+        if line.startswith('|'):
+            broken += [f'{page}: {figure} is in no file of docs/data: {line}'
+                       for figure in re.findall(r'\d+\.\d+', line) if figure not in measured]
+jobs = [row for row in csv.reader((docs / 'data/overhead_ci_jobs.csv').open(newline='')) if re.match(r'[1-9]', row[2])]
+for row, column in (('wall time', 3), ('CPU time of the whole tree', 4)):
+    median = statistics.median(float(job[column].split()[0]) for job in jobs)
+    if f'| {row} | {median:.3f} |' not in (docs / 'overhead.md').read_text():
+        broken.append(f'overhead.md: the median of the {len(jobs)} jobs of 1 s and more, {row}: {median:.3f}')
+for line in broken:
+    print(line, file=sys.stderr)
+sys.exit(1 if broken else 0)
+PYTHON
 
 # What the README quotes of the measurements stands there, word for word.
 quoted=0

@@ -444,7 +444,8 @@ constexpr OptionRow kRows[] = {
     {"spool-dir", "DIR", "", "Where raw records are kept until they are converted; without it, chosen by tbprof",
      kForRun | kForConfig | kForDoctor, SetPath<&Options::spool_dir>},
     {"spool-limit", "SIZE", "",
-     "Largest spool, its parts together; without it, half of the free space, and 2 GiB with --window=auto",
+     "Largest spool, its parts together; without it, half of the free space, at most 2 GiB with --window=auto, at most "
+     "256 MiB in memory",
      kForRun | kForConfig, SetSpoolLimit},
     {"spool-rate", "SIZE", "100MiB",
      "Spool per minute to aim at: beyond it the allocator is sampled less often (totals stay exact); 0: no limit",
