@@ -71,6 +71,29 @@ void CheckStream(const Timeline& timeline, const GpuStream& stream) {
   }
 }
 
+void CheckPython(const Timeline& timeline, const PythonThread& thread) {
+  const PythonTimeline& python = timeline.python;
+  Require(thread.thread < timeline.threads.size());
+  int64_t before = 0;
+  for (const PythonRun& run : thread.runs) {
+    Require(run.from_ps >= before && run.from_ps <= run.to_ps && run.to_ps <= timeline.duration_ps);
+    Require(run.stack < python.stacks.size() && run.samples > 0 && run.on_cpu <= run.samples);
+    before = run.to_ps;
+  }
+  std::vector<int64_t> ends;
+  before = 0;
+  for (const PythonSpan& span : thread.spans) {
+    const int64_t end = span.start_ps + span.duration_ps;
+    Require(span.start_ps >= before && span.duration_ps >= 0 && end <= timeline.duration_ps);
+    Require(span.function < python.functions.size() && span.samples > 0);
+    while (!ends.empty() && ends.back() <= span.start_ps) ends.pop_back();
+    Require(ends.empty() || end <= ends.back());
+    ends.push_back(end);
+    before = span.start_ps;
+  }
+  for (const PythonTally& tally : thread.tallies) Require(tally.stack < python.stacks.size() && tally.wall_ps >= 0);
+}
+
 }  // namespace
 
 void Require(bool condition, int line, const char* file) {
@@ -86,6 +109,11 @@ void CheckTimeline(const absl::StatusOr<Timeline>& timeline) {
   }
   for (const Thread& thread : timeline->threads) CheckThread(*timeline, thread);
   for (const GpuStream& stream : timeline->gpu_streams) CheckStream(*timeline, stream);
+  const PythonTimeline& python = timeline->python;
+  for (size_t i = 1; i < python.stacks.size(); ++i) {
+    Require(python.stacks[i].parent < i && python.stacks[i].function < python.functions.size());
+  }
+  for (const PythonThread& thread : python.threads) CheckPython(*timeline, thread);
   std::vector<PublishedFile> files;
   for (const Output& output : Outputs()) {
     UnnamedFileSink sink;

@@ -156,6 +156,33 @@ void AddMemoryToSpoolSeed(const std::vector<GpuMemoryRow>& rows, std::string* se
   AddToSpoolSeed({FrameType::kGpuMemory, 0, 0, payload}, seed);
 }
 
+// Two functions, one of which calls the other, sampled on the first thread of the first process.
+void AddPythonToSpoolSeed(uint64_t ticks, int32_t tid, std::string* seed) {
+  PythonCodeFact code{1, 1, 10, 11, 0, 1, 4, 4, 0};
+  const auto add = [&](FrameType type, std::initializer_list<std::string_view> parts) {
+    std::string payload;
+    for (const std::string_view part : parts) payload += part;
+    AddToSpoolSeed({type, 1, 0, payload, nullptr}, seed);
+  };
+  add(FrameType::kPythonCode, {Bytes(code), "ff.py", std::string_view("\xe8\x00\xe8\x02", 4)});
+  code.code = 2;
+  code.minor = 9;
+  add(FrameType::kPythonCode, {Bytes(code), "gf.py", "\x02\x01\x02\x01"});
+  const PythonStacksFact stacks{1, 2};
+  const PythonNode nodes[] = {{1, 0, 1, 0}, {2, 1, 2, 2}};
+  add(FrameType::kPythonStacks, {Bytes(stacks), Bytes(nodes)});
+  PythonStatusFact status{};
+  status.ticks = ticks;
+  status.process_serial = 1;
+  status.minor = 11;
+  status.state = kPythonSampled;
+  status.interval_us = 10'000;
+  add(FrameType::kPythonStatus, {Bytes(status)});
+  const PythonSamplesFact fact{1, 2};
+  const PythonSample samples[] = {{ticks, ticks + 90, tid, 2, 10, 5}, {ticks + 100, ticks + 100, tid, 1, 1, 0}};
+  add(FrameType::kPythonSamples, {Bytes(fact), Bytes(samples)});
+}
+
 void Save(const std::string& directory, const std::string& name, const std::string& seed) {
   std::filesystem::create_directories(directory);
   std::ofstream(directory + "/" + name, std::ios::binary) << seed;
@@ -235,9 +262,14 @@ int main(int argc, char** argv) {
   std::string segment(1, '\xff');
   GpuTotals totals;
   std::set<std::string> frameworks;
+  bool sampled = false;
   Frame frame;
   while ((*reader)->Next(&frame)) {
     AddToSpoolSeed(frame, &spool, &frameworks);
+    if (ThreadFact thread; !sampled && frame.type == FrameType::kThread && frame.Read(&thread)) {
+      AddPythonToSpoolSeed(thread.start_ticks, thread.tid, &spool);
+      sampled = true;
+    }
     AddToSegmentSeed(frame, &segment);
     if (frame.type != FrameType::kChunk) continue;
     ChunkFact chunk;

@@ -263,6 +263,27 @@ def test_a_name_with_a_colon_is_an_operation_of_its_left_side(opened):
     assert {event["name"] for event in data.trace_events("h")[0]} >= {"nccl:all_gather", "nccl:gather"}
 
 
+def test_a_line_of_python_samples_changes_no_step_and_no_operation(opened):
+    space, plane = host()
+    steps = plane.line(1, "steps")
+    for i in range(3):
+        steps.event("step", i * 10 * MS, 10 * MS, {"_r": 1, "step_num": i, "graph_type": "steps:"})
+        steps.event("running", i * 10 * MS, 4 * MS)
+    plane.line(2, "python/7").event("aten::mm", MS, MS, {"tf_op": Ref("aten/mm:mm")})
+    line = plane.line(3, "python/7 python (sampled)")
+    shown = ["train_step (train.py:50)", "test_epoch (train.py:9)", "TraceContext (x.py:1)", "ForOp (x.py:2)"]
+    for i, name in enumerate(shown):
+        hides = name.startswith("t")
+        line.event(("def " if hides else "") + name, i * MS, (30 - 2 * i) * MS, {"samples": 3, "line": 51},
+                   display_name=name if hides else "")
+    data = opened(space)
+    found = steps_of(data)
+    assert list(found) == ["steps: 0", "steps: 1", "steps: 2"]
+    assert all(step["stepTimeMs"] == 10 and step["hostComputeTimeMs"] == 4 for step in found.values())
+    assert {key[1] for key in tool_data.op_rows(data) if key[0] == "Host"} <= {"aten/mm", "IDLE"}
+    assert {event["name"] for event in data.trace_events("h")[0]} >= set(shown)
+
+
 def test_copies_with_tf_op_have_rows_and_stay_input(opened):
     space, plane = host()
     main = plane.line(2, "main")

@@ -17,6 +17,7 @@
 #include "writer/convert/host_parts.h"
 #include "writer/convert/own_cost.h"
 #include "writer/convert/profile_warnings.h"
+#include "writer/convert/python_samples.h"
 #include "writer/convert/rank_report.h"
 #include "writer/convert/ranks.h"
 #include "writer/convert/session_facts.h"
@@ -60,6 +61,7 @@ class Builder {
     LinkThreads(facts_, host_, &timeline_);
     gpu_.FinishTimes();
     timeline_.expected_bytes = events_.Bytes();
+    AddPython();
     events_.Finish(totals_.NameSites());
     allocation_sites_.Finish(&timeline_);
     heap_.AddAllocatorTotals(&types_, &totals_);
@@ -136,6 +138,7 @@ class Builder {
       Progress(reader_->position(), reader_->size());
       ChunkFact chunk{};
       if (frame.type == FrameType::kChunk && frame.Read(&chunk)) ReadChunk(frame, chunk);
+      if (frame.type == FrameType::kPythonSamples) python_.Take(frame);
     }
     return absl::OkStatus();
   }
@@ -308,6 +311,14 @@ class Builder {
     });
   }
 
+  // What exact events have left of the budget, or a small part of it: they are never fewer for the sake of samples.
+  void AddPython() {
+    constexpr uint64_t kLeastShare = 16;
+    const uint64_t most = MostEvents(request_.max_profile_size) * kBytesPerEvent;
+    const uint64_t left = most - std::min(most, timeline_.expected_bytes);
+    timeline_.expected_bytes += python_.Finish(std::max(left, most / kLeastShare));
+  }
+
   void AddSteps() {
     if (timeline_.threads.empty()) return;
     const uint32_t process = model_.ProcessOfInterest(gpu_.device_ps());
@@ -364,6 +375,7 @@ class Builder {
   HeapTotals heap_{&window_, &model_, &modules_, &facts_, &timeline_};
   AllocationSites allocation_sites_{&modules_};
   TorchMemory torch_memory_;
+  PythonSamples python_{&window_, &facts_, &model_, &timeline_};
   std::optional<AnnotationLines> annotations_;  // from the second pass on
 };
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/outputs/outputs.h"
 
+#include "writer/outputs/folded.h"
 #include "writer/outputs/perfetto.h"
+#include "writer/outputs/speedscope.h"
 #include "writer/outputs/xplane.h"
 
 namespace tbprof {
@@ -10,6 +12,8 @@ namespace {
 constexpr Output kOutputs[] = {
     {"xplane", "%h.xplane.pb", /*by_default=*/true, /*limited=*/true, WriteXplane, VerifyXplane},
     {"perfetto", "%h.trace.json.gz", /*by_default=*/false, /*limited=*/false, WritePerfetto, VerifyPerfetto},
+    {"folded", "%h.folded", /*by_default=*/false, /*limited=*/false, WriteFolded, VerifyFolded},
+    {"speedscope", "%h.speedscope.json", /*by_default=*/false, /*limited=*/false, WriteSpeedscope, VerifySpeedscope},
 };
 
 }  // namespace

@@ -11,6 +11,8 @@
 #include "writer/convert/torch_links.h"
 #include "writer/outputs/gzip_sink.h"
 #include "writer/outputs/xplane_gpu.h"
+#include "writer/outputs/xplane_python.h"
+#include "writer/timeline/schema.h"
 #include "writer/timeline/torch_names.h"
 
 namespace tbprof {
@@ -150,6 +152,10 @@ class PerfettoWriter {
         WriteGpuEvent(event, where);
         if (!out_.status().ok()) return out_.status();
       }
+    }
+    for (const PythonThread& thread : timeline_.python.threads) {
+      WritePython(thread);
+      if (!out_.status().ok()) return out_.status();
     }
     Steps();
     Counters();
@@ -331,6 +337,34 @@ class PerfettoWriter {
         // JSON has no other numbers.
         return out_.Put(std::isfinite(number) ? absl::StrFormat("%.17g", number) : std::string("null"));
       }
+    }
+  }
+
+  // A track of its own: sampled spans do not nest with exact events.
+  void WritePython(const PythonThread& samples) {
+    if (PythonSpanCount(timeline_, samples.thread) == 0) return;
+    const Thread& thread = timeline_.threads[samples.thread];
+    const int64_t tid = 1'000'000'000 + int64_t{samples.thread};
+    const std::string& name = thread.name.empty() ? timeline_.processes[thread.process].name : thread.name;
+    Metadata("thread_name", pids_[thread.process], tid,
+             StrCat("\"name\":", Quoted(StrCat(ValidUtf8(name), "/", thread.tid, " ", kPythonLine))));
+    const std::string where = StrCat(",\"pid\":", pids_[thread.process], ",\"tid\":", tid, ",\"cat\":\"python\"");
+    for (const PythonSpan& span : samples.spans) {
+      Begin();
+      out_.Put("{\"ph\":\"X\",\"ts\":");
+      out_.Time(span.start_ps / 1000);
+      out_.Put(",\"dur\":");
+      out_.Time((span.start_ps + span.duration_ps) / 1000 - span.start_ps / 1000);
+      out_.Put(where);
+      out_.Put(",\"name\":");
+      const StringId label = timeline_.python.functions[span.function].label;
+      std::string& text = quoted_[label];
+      if (text.empty()) text = Quoted(timeline_.strings.Get(label));
+      out_.Put(text);
+      first_arg_ = true;
+      NumberArg("\"samples\":", span.samples);
+      if (span.line >= 0) NumberArg("\"line\":", span.line);
+      out_.Put("}}");
     }
   }
 

@@ -65,6 +65,9 @@ uint64_t ExpectedEvents(const Timeline& timeline) {
     if (IsShown(timeline, track)) events += track.samples.size();
   }
   events += TorchLinks(timeline).size() + 2 * timeline.gpu_devices.size();
+  for (const PythonThread& thread : timeline.python.threads) {
+    if (!thread.spans.empty()) events += 1 + thread.spans.size();
+  }
   for (const GpuStream& stream : timeline.gpu_streams) events += 1 + 2 * stream.events.size();
   return events;
 }

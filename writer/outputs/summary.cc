@@ -14,6 +14,7 @@
 #include "writer/convert/rank_report.h"
 #include "writer/outputs/summary_heap.h"
 #include "writer/outputs/summary_lines.h"
+#include "writer/outputs/summary_python.h"
 #include "writer/steps/step_loops.h"
 
 namespace tbprof {
@@ -138,6 +139,7 @@ Section Headline(const Timeline& timeline, size_t columns) {
   if (const std::string input = InputWaitText(MeasureInputWait(timeline)); !input.empty()) {
     out.push_back({StrCat(OfRank(timeline, "rank ", ": "), input)});
   }
+  for (const std::string& line : PythonText(timeline, columns)) out.push_back({line});
   return out;
 }
 

@@ -15,6 +15,7 @@
 #include "writer/convert/torch_operations.h"
 #include "writer/outputs/memory_events.h"
 #include "writer/outputs/xplane_gpu.h"
+#include "writer/outputs/xplane_python.h"
 #include "writer/outputs/xspace_builder.h"
 #include "writer/timeline/schema.h"
 #include "writer/timeline/torch_names.h"
@@ -411,11 +412,16 @@ absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
       WritePhases(PhaseEvents(timeline), line_id++, plane);
     }
     EventWriter events(timeline, &plane, &flows, &links, counted ? &calls : nullptr);
+    PythonLineWriter python(timeline, &plane);
     for (uint32_t index : host_plane.threads) {
       const Thread& thread = timeline.threads[index];
-      LineBuilder& line = plane.AddLine(line_id++, LineName(timeline, thread, host_plane.merged));
-      line.ReserveEvents(thread.events.size(), kExpectedEventBytes);
-      events.WriteAll(line, index);
+      const std::string name = LineName(timeline, thread, host_plane.merged);
+      if (!thread.events.empty()) {
+        LineBuilder& line = plane.AddLine(line_id++, name);
+        line.ReserveEvents(thread.events.size(), kExpectedEventBytes);
+        events.WriteAll(line, index);
+      }
+      python.Write(index, name, &line_id);
     }
     for (const uint32_t process : host_plane.processes) WriteEstimates(timeline, process, line_id, plane);
     if (counted) WriteInput(InputLines(timeline, CountedProcess(timeline)), line_id, plane);

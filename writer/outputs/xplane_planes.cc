@@ -8,6 +8,7 @@
 #include "writer/base/utf8.h"
 #include "writer/convert/input_pipeline.h"
 #include "writer/outputs/xplane.h"
+#include "writer/outputs/xplane_python.h"
 #include "writer/timeline/schema.h"
 
 namespace tbprof {
@@ -36,13 +37,21 @@ bool MustBeCounted(const Timeline& timeline, const Thread& thread) {
          });
 }
 
+int64_t EndOfSamples(const Timeline& timeline, uint32_t thread) {
+  const PythonThread* samples = timeline.python.OfThread(thread);
+  return samples == nullptr || samples->runs.empty() ? 0 : samples->runs.back().to_ps;
+}
+
 // So many of a process's threads that the row is shown open: those that must stay, and of the others the busiest. The
 // rest, in their order.
 std::vector<uint32_t> TakeIdlest(const Timeline& timeline, uint32_t process, std::vector<uint32_t>* threads) {
   std::vector<uint32_t> rest;
   if (threads->size() <= kFewestThreads) return rest;
   const size_t other_lines = kOtherLines + InputLines(timeline, process).size();
-  const size_t room = std::max(kFewestThreads, kMostLinesOpen - std::min(kMostLinesOpen, other_lines));
+  const bool is_sampled =
+      std::ranges::any_of(*threads, [&](uint32_t index) { return PythonSpanCount(timeline, index) > 0; });
+  const size_t lines_each = is_sampled ? 2 : 1;
+  const size_t room = std::max(kFewestThreads, (kMostLinesOpen - std::min(kMostLinesOpen, other_lines)) / lines_each);
   if (threads->size() <= room) return rest;
   std::vector<uint32_t> others;
   for (const uint32_t index : *threads) {
@@ -82,7 +91,8 @@ std::vector<HostPlane> HostPlanes(const Timeline& timeline) {
   std::vector<std::vector<uint32_t>> threads(timeline.processes.size());
   for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
     const Thread& thread = timeline.threads[i];
-    if (thread.process < threads.size() && !thread.events.empty()) threads[thread.process].push_back(i);
+    const bool has_lines = !thread.events.empty() || PythonSpanCount(timeline, i) > 0;
+    if (thread.process < threads.size() && has_lines) threads[thread.process].push_back(i);
   }
   std::vector<bool> has_counters(timeline.processes.size());
   for (const CounterTrack& track : timeline.counters) {
@@ -122,6 +132,7 @@ std::vector<HostPlane> HostPlanes(const Timeline& timeline) {
       events += timeline.threads[thread].events.size();
       for (const Event& event : timeline.threads[thread].events)
         last = std::max(last, event.start_ps + event.duration_ps);
+      last = std::max(last, EndOfSamples(timeline, thread));
       if (events >= kShortEvents) return false;
     }
     return last - start < timeline.duration_ps / kShortShare;

@@ -103,8 +103,12 @@ ByteBuffer PlaneBuilder::Header() const {
     const bool hides = name_.starts_with(kHostCpuPlane) && !OperationOfName(names[i]).empty();
     std::string hidden(hides ? names[i] : std::string_view());
     if (hides) hidden.insert(hidden.find(':') + 1, 1, ' ');
+    std::string_view display_name = hides ? names[i] : std::string_view();
+    if (const auto shown = display_names_.find(static_cast<uint32_t>(i + 1)); shown != display_names_.end()) {
+      display_name = shown->second;
+    }
     PutMetadata(out, xfield::kPlaneEventMetadata, static_cast<uint32_t>(i + 1), hides ? hidden : names[i],
-                text == event_stats_.end() ? nullptr : &text->second, hides ? names[i] : std::string_view());
+                text == event_stats_.end() ? nullptr : &text->second, display_name);
   }
   for (size_t i = 0; i < kStatCount; ++i) {
     if (used_stats_.test(i)) {

@@ -100,6 +100,8 @@ class PlaneBuilder {
   uint32_t EventId(std::string_view name);
   // Of all events of that name: shown with each, written once. One per name.
   void EventText(uint32_t event_id, Stat stat, std::string_view text);
+  // What the viewer shows in place of a name that its reader would take for something else.
+  void ShowAs(uint32_t event_id, std::string_view display_name) { display_names_.try_emplace(event_id, display_name); }
   // A name that is not in schema.def.
   uint32_t StatId(std::string_view name) { return TextId(name); }
   // The id to give to LineBuilder::Text. Names of stats and texts share one table, as readers expect.
@@ -126,6 +128,7 @@ class PlaneBuilder {
   absl::flat_hash_map<std::string, uint32_t, TextHash, TextEqual> events_;
   absl::flat_hash_map<std::string, uint32_t, TextHash, TextEqual> texts_;
   std::map<uint32_t, std::pair<Stat, std::string>> event_stats_;
+  absl::flat_hash_map<uint32_t, std::string> display_names_;
   std::bitset<kStatCount> used_stats_;
   ByteBuffer stats_;
 };

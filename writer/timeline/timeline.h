@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "writer/timeline/timeline_gpu.h"
+#include "writer/timeline/timeline_python.h"
 
 namespace tbprof {
 
@@ -443,6 +444,8 @@ struct Timeline {
   double step_confidence = 0;
   std::string steps_unknown;  // of kWholeCapture: why
   std::vector<StepLoop> step_loops;
+
+  PythonTimeline python;
 
   std::vector<CallSiteTotal> wait_sites;              // sorted by total_ps descending
   std::vector<AllocationSiteTotal> allocation_sites;  // sorted by bytes descending

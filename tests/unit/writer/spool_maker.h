@@ -408,6 +408,48 @@ class SpoolMaker {
     frames_.AppendFact(FrameType::kCounters, segment, fact);
     return *this;
   }
+
+  // ---- Python stacks
+
+  static std::string PythonCodeBytes(const PythonCodeFact& fact, std::string_view texts) {
+    std::string payload(reinterpret_cast<const char*>(&fact), sizeof(fact));
+    return payload.append(texts);
+  }
+  // Of 3.11, with a table of one instruction for each line from the first on: instruction 2 * n is line first + n.
+  SpoolMaker& PythonCode(uint32_t segment, uint32_t process, uint32_t code, std::string_view name,
+                         std::string_view file, int32_t first_line) {
+    // No columns, one unit; a change of 0, then of +1 each.
+    const std::string table = std::string("\xe8\x00", 2) + "\xe8\x02\xe8\x02\xe8\x02";
+    PythonCodeFact fact{process, code, first_line, 11, 0, 0, 0, 0, 0};
+    fact.name_bytes = static_cast<uint32_t>(name.size());
+    fact.file_bytes = static_cast<uint32_t>(file.size());
+    fact.table_bytes = static_cast<uint32_t>(table.size());
+    return Raw(FrameType::kPythonCode, segment, PythonCodeBytes(fact, std::string(name) + std::string(file) + table));
+  }
+  template <typename Fact, typename Row>
+  SpoolMaker& PythonRows(FrameType type, uint32_t segment, uint32_t process, const std::vector<Row>& rows) {
+    const Fact fact{process, static_cast<uint32_t>(rows.size())};
+    std::string payload(reinterpret_cast<const char*>(&fact), sizeof(fact));
+    for (const Row& row : rows) payload.append(reinterpret_cast<const char*>(&row), sizeof(row));
+    return Raw(type, segment, payload);
+  }
+  SpoolMaker& PythonNodes(uint32_t segment, uint32_t process, const std::vector<PythonNode>& nodes) {
+    return PythonRows<PythonStacksFact>(FrameType::kPythonStacks, segment, process, nodes);
+  }
+  SpoolMaker& PythonSamples(uint32_t segment, uint32_t process, const std::vector<PythonSample>& samples) {
+    return PythonRows<PythonSamplesFact>(FrameType::kPythonSamples, segment, process, samples);
+  }
+  SpoolMaker& PythonStatus(uint32_t segment, uint32_t process, uint64_t ticks, PythonState state,
+                           uint32_t interval_us = 10'000, std::string_view reason = {}) {
+    PythonStatusFact fact{};
+    fact.ticks = ticks;
+    fact.process_serial = process;
+    fact.minor = 11;
+    fact.state = state;
+    fact.interval_us = interval_us;
+    std::string payload(reinterpret_cast<const char*>(&fact), sizeof(fact));
+    return Raw(FrameType::kPythonStatus, segment, payload.append(reason));
+  }
   SpoolMaker& End(uint64_t ticks, int exit_code = 0, int exit_signal = 0) {
     const EndFact fact{ticks, exit_code, exit_signal, 1000, 2000};
     frames_.AppendFact(FrameType::kEnd, 0, fact);

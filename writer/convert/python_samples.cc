@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/convert/python_samples.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+#include "writer/base/saturating.h"
+#include "writer/base/text.h"
+#include "writer/convert/python_spans.h"
+
+namespace tbprof {
+namespace {
+
+constexpr uint64_t kLatestTicks = uint64_t{1} << 62;
+// Where no status says, that of --sample-rate's default.
+constexpr uint32_t kUsualIntervalUs = 10'000;
+constexpr uint32_t kShortestIntervalUs = 100, kLongestIntervalUs = 10'000'000;
+constexpr int64_t kPsPerUs = 1'000'000;
+constexpr double kLongestPs = 9e18;
+constexpr uint64_t kLostShareOfANote = 100;
+
+PythonSampling SamplingOf(uint16_t state) {
+  switch (static_cast<PythonState>(state)) {
+    case kPythonSampled:
+      return PythonSampling::kSampled;
+    case kPythonNoPermission:
+      return PythonSampling::kRefused;
+    case kPythonUnknownVersion:
+    case kPythonFreeThreaded:
+    case kPythonLayoutMismatch:
+    case kPythonNotCPython:
+      return PythonSampling::kUnsupported;
+    case kPythonOff:
+      return PythonSampling::kOff;
+  }
+  return PythonSampling::kUnsupported;
+}
+
+std::string_view ReasonOf(uint16_t state) {
+  switch (static_cast<PythonState>(state)) {
+    case kPythonSampled:
+      return "";
+    case kPythonNoPermission:
+      return "Python stacks: not sampled, tbprof may not read the process's memory";
+    case kPythonUnknownVersion:
+      return "Python stacks: not sampled, this version of Python is not supported";
+    case kPythonFreeThreaded:
+      return "Python stacks: not sampled, free-threaded builds of Python are not supported";
+    case kPythonLayoutMismatch:
+      return "Python stacks: not sampled, the interpreter's structures are not those of its version";
+    case kPythonNotCPython:
+      return "Python stacks: not sampled, it is not CPython";
+    case kPythonOff:
+      return "Python stacks: not sampled, switched off";
+  }
+  return "";
+}
+
+}  // namespace
+
+void PythonSamples::Take(const Frame& frame) {
+  PythonSamplesFact fact;
+  if (!frame.Read(&fact) || frame.segment == 0 || fact.process_serial == 0) {
+    ++corrupt_;
+    return;
+  }
+  static const PythonProcessFacts kNothingKnown;
+  const PythonProcessFacts* process = facts_.python.Of(frame.segment, fact.process_serial);
+  const uint32_t owner = model_.IndexOfProcess({frame.segment, fact.process_serial});
+  if (owner == kNoProcess) return;
+  const std::string_view samples = frame.payload.substr(sizeof(fact));
+  const size_t count = std::min<size_t>(fact.count, samples.size() / sizeof(PythonSample));
+  if (count != fact.count) ++corrupt_;
+  for (size_t i = 0; i < count; ++i) {
+    PythonSample sample;
+    memcpy(&sample, samples.data() + i * sizeof(sample), sizeof(sample));
+    TakeSample(process != nullptr ? *process : kNothingKnown, owner, sample);
+  }
+}
+
+void PythonSamples::TakeSample(const PythonProcessFacts& process, uint32_t owner, const PythonSample& sample) {
+  const uint32_t frame = process.FrameOf(sample.node);
+  if (sample.tid <= 0 || sample.samples == 0 || sample.on_cpu > sample.samples ||
+      sample.first_ticks > sample.last_ticks || sample.last_ticks >= kLatestTicks || (sample.node != 0 && frame == 0)) {
+    ++corrupt_;
+    return;
+  }
+  RawRun run{sample.first_ticks, sample.last_ticks, 0, 0, sample.samples, sample.on_cpu};
+  if (!CutToWindow(&run)) return;
+  const uint32_t thread = model_.LineOfThread(owner, sample.tid, run.first);
+  if (thread == kNoLine) {
+    ++left_out_;
+    return;
+  }
+  const uint32_t interval_us = process.IntervalAt(run.first);
+  run.interval_us =
+      interval_us == 0 ? kUsualIntervalUs : std::clamp(interval_us, kShortestIntervalUs, kLongestIntervalUs);
+  run.stack = stacks_.StackOf(process, frame);
+  Line& line = lines_[thread];
+  if (runs_ >= most_runs_) {
+    timeline_.python.samples_without_run += run.samples;
+    return Count(run, &line);
+  }
+  ++runs_;
+  line.runs.push_back(run);
+}
+
+bool PythonSamples::CutToWindow(RawRun* run) const {
+  const RawRun whole = *run;
+  if (whole.first >= window_.close || whole.last < window_.open) return false;
+  if (whole.first >= window_.open && whole.last < window_.close) return true;
+  if (whole.samples == 1) {
+    run->first = std::max(whole.first, window_.open);
+    run->last = std::min(whole.last, window_.close - 1);
+    return true;
+  }
+  const double distance = static_cast<double>(whole.last - whole.first) / (whole.samples - 1);
+  double begin = 0;
+  double end = whole.samples - 1;
+  if (whole.first < window_.open) begin = std::ceil(static_cast<double>(window_.open - whole.first) / distance);
+  if (whole.last >= window_.close) {
+    end = std::floor(static_cast<double>(window_.close - 1 - whole.first) / distance);
+  }
+  if (begin > end) return false;
+  run->first = std::max(window_.open, whole.first + static_cast<uint64_t>(begin * distance));
+  run->last = std::clamp(whole.first + static_cast<uint64_t>(end * distance), run->first, window_.close - 1);
+  run->samples = static_cast<uint32_t>(end - begin) + 1;
+  run->on_cpu = static_cast<uint32_t>(static_cast<double>(whole.on_cpu) * run->samples / whole.samples + 0.5);
+  return true;
+}
+
+void PythonSamples::Count(const RawRun& run, Line* line) {
+  PythonTally& tally = line->tallies[run.stack];
+  tally.stack = run.stack;
+  tally.samples += run.samples;
+  tally.on_cpu += run.on_cpu;
+  const auto time_ps = [&](uint32_t samples) {
+    return static_cast<int64_t>(std::min(static_cast<double>(samples) * run.interval_us * kPsPerUs, kLongestPs));
+  };
+  AddSaturating(&tally.wall_ps, time_ps(run.samples));
+  AddSaturating(&tally.on_cpu_ps, time_ps(run.on_cpu));
+}
+
+// Those of a thread that can be: one stack at a time. A thread has a state for each interpreter that it was in, of
+// which only one has frames; entries of the others, without frames, overlap and go.
+void PythonSamples::RemoveOverlaps(std::vector<RawRun>* runs) {
+  const auto starts_before = [](const RawRun& a, const RawRun& b) { return a.first < b.first; };
+  std::stable_sort(runs->begin(), runs->end(), starts_before);
+  std::vector<RawRun> with_frames, others;
+  for (const RawRun& run : *runs) {
+    if (run.stack == 0) {
+      others.push_back(run);
+    } else if (!with_frames.empty() && run.first <= with_frames.back().last) {
+      ++corrupt_;
+    } else {
+      with_frames.push_back(run);
+    }
+  }
+  *runs = with_frames;
+  uint64_t last = 0;  // of the others
+  for (const RawRun& run : others) {
+    const auto next = std::upper_bound(with_frames.begin(), with_frames.end(), run, starts_before);
+    const bool meets_next = next != with_frames.end() && run.last >= next->first;
+    const bool meets_before = next != with_frames.begin() && run.first <= std::prev(next)->last;
+    if (meets_next || meets_before || (last != 0 && run.first <= last)) continue;
+    last = run.last;
+    runs->push_back(run);
+  }
+  std::stable_sort(runs->begin(), runs->end(), starts_before);
+}
+
+void PythonSamples::FinishThread(uint32_t thread, Line* line) {
+  PythonThread& out = timeline_.python.threads.emplace_back();
+  out.thread = thread;
+  RemoveOverlaps(&line->runs);
+  for (const RawRun& raw : line->runs) {
+    Count(raw, line);
+    PythonRun& run = out.runs.emplace_back();
+    const int64_t before_ps = out.runs.size() > 1 ? out.runs[out.runs.size() - 2].last_ps : 0;
+    run.first_ps = std::max(before_ps, PsInWindow(facts_, timeline_, raw.first));
+    run.last_ps = std::max(run.first_ps, PsInWindow(facts_, timeline_, raw.last));
+    run.period_ps = raw.interval_us * kPsPerUs;
+    run.stack = raw.stack;
+    run.samples = raw.samples;
+    run.on_cpu = raw.on_cpu;
+  }
+  line->runs = {};
+  SetExtents(timeline_.duration_ps, &out.runs);
+  for (const auto& [stack, tally] : line->tallies) out.tallies.push_back(tally);
+  std::sort(out.tallies.begin(), out.tallies.end(),
+            [](const PythonTally& a, const PythonTally& b) { return a.stack < b.stack; });
+}
+
+uint64_t PythonSamples::Finish(uint64_t most_bytes) {
+  for (auto& [thread, line] : lines_) FinishThread(thread, &line);
+  PythonSpans spans(&timeline_.python, most_bytes);
+  for (size_t i = 0; i < timeline_.python.threads.size(); ++i) spans.Add(i);
+  const uint64_t bytes = spans.Finish();
+  AddProcesses();
+  AddNotes();
+  timeline_.corrupt_records += corrupt_ + facts_.python.corrupt();
+  return bytes;
+}
+
+void PythonSamples::AddProcesses() {
+  for (const auto& [identity, facts] : facts_.python.processes()) {
+    if (!facts.has_status) continue;
+    PythonProcess process;
+    process.process = model_.IndexOfProcess({identity.first, identity.second});
+    if (process.process == kNoProcess) continue;
+    const PythonStatusFact& status = facts.status;
+    process.sampling = SamplingOf(status.state);
+    process.reason = facts.reason.empty() ? std::string(ReasonOf(status.state)) : facts.reason;
+    process.minor = status.minor;
+    process.period_ps = int64_t{status.interval_us} * kPsPerUs;
+    process.samples = status.samples;
+    process.torn = status.torn;
+    process.unreadable = status.unreadable;
+    timeline_.python.processes.push_back(std::move(process));
+  }
+  std::stable_sort(timeline_.python.processes.begin(), timeline_.python.processes.end(),
+                   [](const PythonProcess& a, const PythonProcess& b) { return a.process < b.process; });
+}
+
+// One line for all processes with the same reason. Where nothing can be done about it, it is no warning.
+void PythonSamples::AddNotes() {
+  struct Group {
+    const PythonProcess* first;
+    uint64_t count;
+  };
+  std::map<std::pair<PythonSampling, std::string>, Group> groups;
+  for (const PythonProcess& process : timeline_.python.processes) {
+    if (process.sampling == PythonSampling::kSampled || process.sampling == PythonSampling::kOff) continue;
+    const auto [group, added] = groups.try_emplace({process.sampling, process.reason}, Group{&process, 0});
+    ++group->second.count;
+  }
+  for (const auto& [key, group] : groups) {
+    const Process& process = timeline_.processes[group.first->process];
+    std::string text = StrCat(key.second, " (", process.name.empty() ? "process" : process.name, " ", process.pid,
+                              group.count > 1 ? StrCat(" and ", group.count - 1, " more") : "", ")");
+    (key.first == PythonSampling::kRefused ? timeline_.warnings : timeline_.notes).push_back(std::move(text));
+  }
+  const PythonTimeline& python = timeline_.python;
+  uint64_t accepted = 0, torn = 0, unreadable = 0;
+  for (const PythonProcess& process : python.processes) {
+    AddSaturating(&accepted, process.samples);
+    AddSaturating(&torn, process.torn);
+    AddSaturating(&unreadable, process.unreadable);
+  }
+  uint64_t lost = torn;
+  AddSaturating(&lost, unreadable);
+  if (lost > accepted / kLostShareOfANote) {
+    timeline_.notes.push_back(StrCat("Python stacks: ", lost, " samples dropped and ", accepted,
+                                     " taken in the whole run (", torn, " changed while they were read, ", unreadable,
+                                     " unreadable)"));
+  }
+  if (left_out_ + facts_.python.left_out() > 0) {
+    timeline_.notes.push_back(StrCat("Python stacks: ", left_out_ + facts_.python.left_out(),
+                                     " entries beyond the converter's limits are left out"));
+  }
+  if (python.samples_without_run > 0) {
+    timeline_.notes.push_back(StrCat("Python stacks: ", python.samples_without_run,
+                                     " samples are in the totals but not drawn (more than ", most_runs_,
+                                     " changes of stack)"));
+  }
+  if (python.spans_left_out > 0) {
+    timeline_.notes.push_back(StrCat("Python stacks: ", python.spans_left_out,
+                                     " spans are in the totals but not drawn (--max-profile-size)"));
+  }
+}
+
+}  // namespace tbprof

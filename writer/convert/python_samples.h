@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From the sampled Python stacks of a spool to Timeline::python: checks each entry, finds its thread, cuts it to the
+// window, adds it up by stack, and makes runs and spans of it. How sampling went in each process, and what it could not
+// do, go to the timeline, too.
+//
+//   PythonSamples python(&window, &facts, &model, &timeline);
+//   python.Take(frame);             // each frame of the second pass
+//   python.Finish(bytes_left);      // once
+//
+// Process: converter, one thread. Untrusted: all of a frame. Memory: kMostPythonRuns, beyond which samples are only
+// added up, and the budget of spans.
+#ifndef TBPROF_WRITER_CONVERT_PYTHON_SAMPLES_H_
+#define TBPROF_WRITER_CONVERT_PYTHON_SAMPLES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "writer/convert/capture_window.h"
+#include "writer/convert/process_model.h"
+#include "writer/convert/python_stacks.h"
+#include "writer/spool/spool_facts.h"
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+inline constexpr size_t kMostPythonRuns = 2u << 20;
+
+class PythonSamples {
+ public:
+  // All must outlive this. `most_runs`: kMostPythonRuns but in tests.
+  PythonSamples(const CaptureWindow* window, const SpoolFacts* facts, ProcessModel* model, Timeline* timeline,
+                size_t most_runs = kMostPythonRuns)
+      : window_(*window),
+        facts_(*facts),
+        model_(*model),
+        timeline_(*timeline),
+        stacks_(timeline),
+        most_runs_(most_runs) {}
+
+  // Of kPythonSamples.
+  void Take(const Frame& frame);
+  // `most_bytes`: of spans in the xplane file. Returns how many they take.
+  uint64_t Finish(uint64_t most_bytes);
+
+ private:
+  struct RawRun {
+    uint64_t first = 0, last = 0;  // ticks
+    uint32_t interval_us = 0;
+    uint32_t stack = 0, samples = 0, on_cpu = 0;
+  };
+  struct Line {
+    std::vector<RawRun> runs;
+    absl::flat_hash_map<uint32_t, PythonTally> tallies;  // by stack
+  };
+
+  void TakeSample(const PythonProcessFacts& process, uint32_t owner, const PythonSample& sample);
+  // False: none of its samples lies in the window.
+  bool CutToWindow(RawRun* run) const;
+  void RemoveOverlaps(std::vector<RawRun>* runs);
+  void FinishThread(uint32_t thread, Line* line);
+  void Count(const RawRun& run, Line* line);
+  void AddProcesses();
+  void AddNotes();
+
+  const CaptureWindow& window_;
+  const SpoolFacts& facts_;
+  ProcessModel& model_;
+  Timeline& timeline_;
+  PythonStacks stacks_;
+  std::map<uint32_t, Line> lines_;  // by index into Timeline::threads
+  size_t most_runs_, runs_ = 0;
+  uint64_t corrupt_ = 0, left_out_ = 0;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_CONVERT_PYTHON_SAMPLES_H_

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Spans of the timeline from runs of sampled stacks: what consecutive samples have in common, from the outermost frame
+// on, is one span. A gap of more than 2.5 periods ends all spans. Within a budget of bytes: the shortest go first.
+//
+// Process: converter, one thread. Memory: bounded by twice the budget.
+#ifndef TBPROF_WRITER_CONVERT_PYTHON_SPANS_H_
+#define TBPROF_WRITER_CONVERT_PYTHON_SPANS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "writer/convert/event_budget.h"
+#include "writer/timeline/timeline_python.h"
+
+namespace tbprof {
+
+// Of a span in the xplane file.
+inline constexpr uint64_t kPythonSpanBytes = 36;
+
+// Sets from_ps and to_ps of the runs of a thread: half a period around its samples, less where the next is nearer, and
+// no more than [0, duration_ps].
+void SetExtents(int64_t duration_ps, std::vector<PythonRun>* runs);
+
+class PythonSpans {
+ public:
+  // Must outlive this.
+  PythonSpans(PythonTimeline* python, uint64_t most_bytes);
+
+  // Fills PythonTimeline::threads[index].spans from its runs. Call for each index once, ascending.
+  void Add(size_t index);
+  // After the last: what the budget leaves, in order. Bytes of it in the file.
+  uint64_t Finish();
+
+ private:
+  struct OpenSpan {
+    uint32_t function = 0;
+    uint32_t samples = 0;
+    int64_t start_ps = 0;
+    std::vector<std::pair<int32_t, uint32_t>> lines;  // with the samples at each
+  };
+
+  void Open(uint32_t function, int64_t at_ps);
+  void CloseDownTo(size_t depth, int64_t at_ps, std::vector<PythonSpan>* spans);
+  void Keep(const PythonSpan& span, std::vector<PythonSpan>* spans);
+  void Trim();
+
+  PythonTimeline& python_;
+  uint64_t most_spans_;
+  uint64_t kept_ = 0;
+  LengthCut cut_;
+  std::vector<OpenSpan> open_;  // the first `depth_` of them
+  size_t depth_ = 0;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_CONVERT_PYTHON_SPANS_H_

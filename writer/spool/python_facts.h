@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a spool holds of sampled Python stacks, but for the samples: code objects, frames, and how sampling went. Taken
+// in the first pass, so that a sample of the second can be looked up.
+//
+// Process: converter, one thread. Untrusted: all numbers and texts; what makes no sense is counted. Memory: bounded by
+// the limits below, whatever the spool's size.
+#ifndef TBPROF_WRITER_SPOOL_PYTHON_FACTS_H_
+#define TBPROF_WRITER_SPOOL_PYTHON_FACTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "writer/spool/spool.h"
+
+namespace tbprof {
+
+// Of all processes together.
+inline constexpr size_t kMostPythonCodes = 1u << 18;
+inline constexpr size_t kMostPythonNodes = 2u << 20;
+inline constexpr size_t kMostPythonText = 64u << 20;
+// Of one code object. Longer texts are cut.
+inline constexpr size_t kLongestPythonText = 1024;
+inline constexpr size_t kLongestPythonTable = 8192;
+// Frames beyond are left out of a stack, the innermost first.
+inline constexpr uint32_t kDeepestPythonStack = 1024;
+
+struct PythonCode {
+  std::string name, file, table;
+  int32_t first_line = 0;
+  uint16_t minor = 0;
+};
+
+struct PythonFrameFact {
+  uint32_t parent = 0;  // index into PythonProcessFacts::frames; 0: none
+  uint32_t code = 0;    // index into PythonProcessFacts::codes
+  uint32_t depth = 0;   // 1: the outermost
+  int32_t instruction = -1;
+};
+
+struct PythonProcessFacts {
+  std::vector<PythonCode> codes;
+  std::vector<PythonFrameFact> frames{1};  // a parent stands before its children: no circles
+  PythonStatusFact status{};
+  bool has_status = false;
+  std::string reason;                                              // of `status`
+  std::map<uint64_t, uint32_t> intervals_us;                       // by the ticks from which they hold
+  absl::flat_hash_map<uint32_t, uint32_t> code_index, node_index;  // of the numbers in the spool
+
+  // Index into `frames`; 0: node 0, or one that is not known.
+  uint32_t FrameOf(uint32_t node) const {
+    const auto found = node_index.find(node);
+    return found == node_index.end() ? 0 : found->second;
+  }
+  // Between two samples at that time; 0: not known.
+  uint32_t IntervalAt(uint64_t ticks) const;
+};
+
+class PythonFacts {
+ public:
+  // False: no frame of Python's. Samples are left to the second pass.
+  bool Take(const Frame& frame);
+
+  // By segment and serial of the process.
+  using Processes = std::map<std::pair<uint32_t, uint32_t>, PythonProcessFacts>;
+  const Processes& processes() const { return processes_; }
+  const PythonProcessFacts* Of(uint32_t segment, uint32_t process_serial) const;
+  uint64_t corrupt() const { return corrupt_; }    // facts that make no sense
+  uint64_t left_out() const { return left_out_; }  // beyond the limits
+
+ private:
+  void TakeCode(const Frame& frame);
+  void TakeStacks(const Frame& frame);
+  void TakeNode(const PythonNode& node, PythonProcessFacts* process);
+  void TakeStatus(const Frame& frame);
+  // Null: a serial that cannot be, or too many processes.
+  PythonProcessFacts* Find(uint32_t segment, uint32_t process_serial);
+
+  Processes processes_;
+  size_t codes_ = 0, nodes_ = 0, text_bytes_ = 0;
+  uint64_t corrupt_ = 0, left_out_ = 0;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_SPOOL_PYTHON_FACTS_H_

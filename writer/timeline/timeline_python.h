@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The Python part of a timeline: sampled stacks of threads. Times and indexes as in timeline.h. A sample stands for
+// half a period before and after it: a span means "seen in N samples", never one call.
+//
+// Process: the converter.
+#ifndef TBPROF_WRITER_TIMELINE_TIMELINE_PYTHON_H_
+#define TBPROF_WRITER_TIMELINE_TIMELINE_PYTHON_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tbprof {
+
+using StringId = uint32_t;
+
+// One per name, file and first line, whatever process it ran in.
+struct PythonFunction {
+  StringId name = 0;   // `Model.forward`; of 3.8 to 3.10 `forward`
+  StringId file = 0;   // as the program has it: a path, or `<frozen importlib._bootstrap>`
+  StringId label = 0;  // `Model.forward (train.py:88)`: unique but for the directory
+  int32_t first_line = 0;
+};
+
+// A frame and those that called it. Index 0: a thread without frames.
+struct PythonStack {
+  uint32_t parent = 0;    // index into PythonTimeline::stacks, below its own; 0: the outermost
+  uint32_t function = 0;  // index into PythonTimeline::functions
+  int32_t line = -1;      // that was executed; -1: not known
+};
+
+// Consecutive samples of a thread with one stack.
+struct PythonRun {
+  int64_t first_ps = 0, last_ps = 0;  // the first sample and the last
+  int64_t from_ps = 0, to_ps = 0;     // what they stand for; disjoint from those of other runs
+  int64_t period_ps = 0;              // between two samples
+  uint32_t stack = 0;                 // index into PythonTimeline::stacks
+  uint32_t samples = 0;
+  uint32_t on_cpu = 0;  // of them, those in which the thread had used CPU
+};
+
+// A function with the same callers in consecutive samples.
+struct PythonSpan {
+  int64_t start_ps = 0;
+  int64_t duration_ps = 0;
+  uint32_t function = 0;
+  uint32_t samples = 0;
+  int32_t line = -1;   // that most of them were at; -1: not known
+  uint32_t depth = 0;  // callers, those without a span of their own included
+};
+
+// All samples of a thread with one stack, also of those that have no run.
+struct PythonTally {
+  uint32_t stack = 0;
+  uint64_t samples = 0;
+  uint64_t on_cpu = 0;
+  int64_t wall_ps = 0;    // samples times period
+  int64_t on_cpu_ps = 0;  // likewise
+};
+
+struct PythonThread {
+  uint32_t thread = 0;               // index into Timeline::threads
+  std::vector<PythonRun> runs;       // in order of time
+  std::vector<PythonSpan> spans;     // sorted by (start ascending, duration descending), nested or apart
+  std::vector<PythonTally> tallies;  // sorted by stack
+};
+
+enum class PythonSampling : uint8_t {
+  kSampled,
+  kRefused,      // a remedy exists: see `reason`
+  kUnsupported,  // by this tbprof: likewise
+  kOff,
+};
+
+// How sampling went in a process with an interpreter.
+struct PythonProcess {
+  uint32_t process = 0;  // index into Timeline::processes
+  PythonSampling sampling = PythonSampling::kSampled;
+  std::string reason;
+  uint32_t minor = 0;       // 11 for 3.11; 0: not known
+  int64_t period_ps = 0;    // the latest; 0: not known
+  uint64_t samples = 0;     // of the whole run, not of the window
+  uint64_t torn = 0;        // likewise, dropped because the stack changed while it was read
+  uint64_t unreadable = 0;  // likewise, dropped because it could not be read
+};
+
+struct PythonTimeline {
+  std::vector<PythonFunction> functions;
+  std::vector<PythonStack> stacks;
+  std::vector<PythonThread> threads;     // sorted by thread; those with samples
+  std::vector<PythonProcess> processes;  // sorted by process
+  uint64_t samples_without_run = 0;      // in the tallies alone
+  uint64_t spans_left_out = 0;           // by the budget
+  int64_t shortest_span_ps = 0;          // that the budget left; 0: all
+  // Null: it has no samples.
+  const PythonThread* OfThread(uint32_t thread) const;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_TIMELINE_TIMELINE_PYTHON_H_
