@@ -52,27 +52,31 @@ struct SpoolHeader {
 static_assert(sizeof(SpoolHeader) == 32);
 
 enum class FrameType : uint16_t {
-  kSession = 1,     // JSON: what was run, how, when
-  kSegment = 2,     // SegmentFact, SegmentHeader, operations
-  kChunk = 3,       // ChunkFact, slots
-  kThread = 4,      // ThreadFact, CountFact[]; the latest of a thread counts
-  kProcess = 5,     // ProcessFact; the latest of a process counts
-  kClock = 6,       // ClockFact
-  kCounters = 7,    // CounterFact
-  kWindow = 8,      // WindowFact
-  kMaps = 9,        // text of /proc/PID/maps of the segment's process
-  kNote = 10,       // text: a warning for the profile
-  kEnd = 11,        // EndFact: the session ended in order
-  kInert = 12,      // InertFact, path: a process whose library stayed out of the way
-  kKept = 13,       // ChunkFact, slots: a chunk frame's facts, in a part, of threads, processes and modules
-  kPart = 14,       // PartFact: a part was begun
-  kDropped = 15,    // PartFact: a part was removed
-  kTotals = 16,     // TotalsFact, TotalRow[]: the calls in all parts dropped so far
-  kGap = 17,        // GapFact: records that were drained and not kept
-  kGpuTotals = 18,  // TotalsFact, GpuTotalRow[]: the GPU records in all parts dropped so far
-  kGpuMemory = 19,  // TotalsFact, GpuMemoryRow[]: what in them was allocated or released of device memory
-  kSampling = 20,   // SamplingFact: allocator samples are taken at another distance from now on
-  kExit = 21,       // ExitFact: how a process ended, where the kernel reported it
+  kSession = 1,         // JSON: what was run, how, when
+  kSegment = 2,         // SegmentFact, SegmentHeader, operations
+  kChunk = 3,           // ChunkFact, slots
+  kThread = 4,          // ThreadFact, CountFact[]; the latest of a thread counts
+  kProcess = 5,         // ProcessFact; the latest of a process counts
+  kClock = 6,           // ClockFact
+  kCounters = 7,        // CounterFact
+  kWindow = 8,          // WindowFact
+  kMaps = 9,            // text of /proc/PID/maps of the segment's process
+  kNote = 10,           // text: a warning for the profile
+  kEnd = 11,            // EndFact: the session ended in order
+  kInert = 12,          // InertFact, path: a process whose library stayed out of the way
+  kKept = 13,           // ChunkFact, slots: a chunk frame's facts, in a part, of threads, processes and modules
+  kPart = 14,           // PartFact: a part was begun
+  kDropped = 15,        // PartFact: a part was removed
+  kTotals = 16,         // TotalsFact, TotalRow[]: the calls in all parts dropped so far
+  kGap = 17,            // GapFact: records that were drained and not kept
+  kGpuTotals = 18,      // TotalsFact, GpuTotalRow[]: the GPU records in all parts dropped so far
+  kGpuMemory = 19,      // TotalsFact, GpuMemoryRow[]: what in them was allocated or released of device memory
+  kSampling = 20,       // SamplingFact: allocator samples are taken at another distance from now on
+  kExit = 21,           // ExitFact: how a process ended, where the kernel reported it
+  kPythonCode = 22,     // PythonCodeFact, name, file, line table: a code object of a process
+  kPythonStacks = 23,   // PythonStacksFact, PythonNode[]
+  kPythonSamples = 24,  // PythonSamplesFact, PythonSample[]
+  kPythonStatus = 25,   // PythonStatusFact, reason: one line of text; the latest of a process counts
 };
 
 enum FrameFlag : uint16_t {
@@ -256,6 +260,69 @@ struct GapFact {
   GapCause cause;
   int32_t error;  // kWriteError: errno
 };
+struct PythonCodeFact {
+  uint32_t process_serial;
+  uint32_t code;  // from 1, counted per process
+  int32_t first_line;
+  uint16_t minor;        // 11 for CPython 3.11
+  uint16_t flags;        // PythonCodeFlag
+  uint32_t name_bytes;   // co_qualname (3.11 and later) or co_name
+  uint32_t file_bytes;   // co_filename
+  uint32_t table_bytes;  // co_lnotab (3.8, 3.9) or co_linetable
+  uint32_t reserved;
+};
+static_assert(sizeof(PythonCodeFact) == 32);
+enum PythonCodeFlag : uint16_t {
+  kPythonCodeNoTable = 1,  // its line table is longer than 8 KiB and left out
+};
+struct PythonStacksFact {
+  uint32_t process_serial;
+  uint32_t count;
+};
+static_assert(sizeof(PythonStacksFact) == 8);
+// One frame and those that called it.
+struct PythonNode {
+  uint32_t node;        // from 1, counted per process
+  uint32_t parent;      // 0: the outermost frame
+  uint32_t code;        // PythonCodeFact::code
+  int32_t instruction;  // byte offset in the code, as PyCode_Addr2Line takes it; -1: not known
+};
+static_assert(sizeof(PythonNode) == 16);
+struct PythonSamplesFact {
+  uint32_t process_serial;
+  uint32_t count;
+};
+static_assert(sizeof(PythonSamplesFact) == 8);
+// Consecutive samples of a thread with the same stack.
+struct PythonSample {
+  uint64_t first_ticks, last_ticks;
+  int32_t tid;       // as ThreadFact::tid
+  uint32_t node;     // of the innermost frame; 0: the thread holds a Python thread state and has no frames
+  uint32_t samples;  // at least 1
+  uint32_t on_cpu;   // of them, those before which the thread had used CPU since the sample before
+};
+static_assert(sizeof(PythonSample) == 32);
+enum PythonState : uint16_t {
+  kPythonSampled = 1,
+  kPythonNoPermission = 2,    // the launcher may not read its memory
+  kPythonUnknownVersion = 3,  // of CPython
+  kPythonFreeThreaded = 4,    // a build without the GIL
+  kPythonLayoutMismatch = 5,  // the interpreter's structures are not where they are expected
+  kPythonNotCPython = 6,      // PyPy and others
+  kPythonOff = 7,             // not wanted
+};
+struct PythonStatusFact {
+  uint64_t ticks;
+  uint32_t process_serial;
+  uint16_t minor;
+  uint16_t state;        // PythonState
+  uint32_t interval_us;  // between two samples of a thread, from then on
+  uint32_t reserved;
+  uint64_t samples;     // stacks accepted so far
+  uint64_t torn;        // dropped: two copies of the frames differed
+  uint64_t unreadable;  // dropped: memory could not be read, or made no sense
+};
+static_assert(sizeof(PythonStatusFact) == 48);
 struct EndFact {
   uint64_t ticks;
   int32_t exit_code;  // -1: not known
