@@ -12,6 +12,8 @@ namespace {
 constexpr size_t kMaxOutside = 400;  // frames; two copies of them, chunks and states are one read of at most 1000 ranges
 constexpr size_t kMaxChunks = 64;
 constexpr size_t kMaxCopyBytes = 2 << 20;
+constexpr size_t kKeptChunkBytes = 8 << 10;
+constexpr size_t kKeptFrames = 32;  // outside of the chunks, not of the last stack
 constexpr size_t kMaxCodes = 1 << 18;
 // Of a program that calls a function each 100 ns every second copy is torn.
 constexpr int kMaxAttempts = 24;
@@ -106,21 +108,27 @@ bool PythonReader::ListThreads() {
 
 // ---- one stack
 
-// Lays out where each range goes in a copy; false if it is too much.
+// Lays out the ranges of a read; false if it is too much. The first copy ends with the innermost frames, the second one
+// begins with them: they change most, and are to be unchanged for the shortest time.
 bool PythonReader::PlaceRegions(const Thread& thread) {
   regions_.clear();
+  const auto& frames = thread.places.frames;
+  for (auto at = frames.rbegin(); at != frames.rend(); ++at) regions_.push_back({*at, layout_.frame_size, 0});
+  const auto& chunks = thread.places.chunks;
+  for (auto at = chunks.rbegin(); at != chunks.rend(); ++at) regions_.push_back({at->first, at->second, 0});
+  if (thread.places.cframe != 0) regions_.push_back({thread.places.cframe, layout_.cframe_frame + 8u, 0});
   const size_t state_bytes = Has(layout_.thread_chunk) ? layout_.thread_chunk + 16u - layout_.thread_frame : 8;
   regions_.push_back({thread.address + layout_.thread_frame, state_bytes, 0});
-  if (thread.places.cframe != 0) regions_.push_back({thread.places.cframe, layout_.cframe_frame + 8u, 0});
-  for (const auto& [address, size] : thread.places.chunks) regions_.push_back({address, size, 0});
-  for (uint64_t address : thread.places.frames) regions_.push_back({address, layout_.frame_size, 0});
-  std::sort(regions_.begin(), regions_.end(), [](const Region& a, const Region& b) { return a.address < b.address; });
   copy_bytes_ = 0;
+  ranges_.clear();
   for (Region& region : regions_) {
     region.offset = copy_bytes_;
     copy_bytes_ += region.size;
+    ranges_.push_back(MemoryRange(region.address, region.size));
   }
-  return copy_bytes_ <= kMaxCopyBytes && 2 * regions_.size() <= kMaxMemoryRanges;
+  for (size_t i = regions_.size(); i-- > 0;) ranges_.push_back(ranges_[i]);
+  std::sort(regions_.begin(), regions_.end(), [](const Region& a, const Region& b) { return a.address < b.address; });
+  return copy_bytes_ <= kMaxCopyBytes && ranges_.size() <= kMaxMemoryRanges;
 }
 
 const uint8_t* PythonReader::Find(const uint8_t* copy, uint64_t address, size_t size) const {
@@ -130,7 +138,9 @@ const uint8_t* PythonReader::Find(const uint8_t* copy, uint64_t address, size_t 
   for (int i = 0; i < 3 && at != regions_.begin(); ++i) {
     --at;
     const uint64_t into = address - at->address;
-    if (into <= at->size && size <= at->size - into) return copy + at->offset + into;
+    if (into > at->size || size > at->size - into) continue;
+    const bool first = copy == bytes_.data();
+    return copy + (first ? at->offset : copy_bytes_ - at->offset - at->size) + into;
   }
   return nullptr;
 }
@@ -184,8 +194,14 @@ bool PythonReader::FindChunks(const uint8_t* copy, Thread* thread) {
     uint64_t size = chunks.empty() ? top - chunk : sizeof(header) + header.top * 8;
     if (size < sizeof(header)) size = sizeof(header);
     if (size > header.size || size > kMaxCopyBytes) break;
-    // Room for a few calls more; what is behind it on the page is mapped.
-    if (chunks.empty()) size = std::min<uint64_t>({size + 512, (size + kPage - 1) / kPage * kPage, header.size});
+    // With room for the calls that come and go: what was in use before, else the rest of the page, which is mapped.
+    if (chunks.empty()) {
+      size = std::min<uint64_t>({size + 512, (size + kPage - 1) / kPage * kPage, header.size});
+      const auto& before = thread->places.chunks;
+      if (!before.empty() && before[0].first == chunk && before[0].second <= std::min<uint64_t>(header.size, kKeptChunkBytes)) {
+        size = std::max<uint64_t>(size, before[0].second);
+      }
+    }
     if ((used += size) > kMaxCopyBytes) break;
     if (Find(copy, chunk, chunks.empty() ? std::min<uint64_t>(top - chunk, size) : size) == nullptr) complete = false;
     chunks.emplace_back(chunk, size);
@@ -230,6 +246,14 @@ PythonReader::Attempt PythonReader::Walk(Thread* thread, const uint8_t* copy) {
     raw_.push_back(ParseFrame(address, bytes));
     address = raw_.back().previous;
   }
+  // Functions that are called again and again have their frames where they had them before.
+  const size_t used = outside.size();
+  for (uint64_t before : thread->places.frames) {
+    if (outside.size() >= std::min(used + kKeptFrames, kMaxOutside)) break;
+    if (std::find(outside.begin(), outside.begin() + static_cast<ptrdiff_t>(used), before) == outside.begin() + static_cast<ptrdiff_t>(used)) {
+      outside.push_back(before);
+    }
+  }
   thread->places.frames = std::move(outside);
   return complete ? Attempt::kAccepted : Attempt::kAgain;
 }
@@ -252,9 +276,6 @@ bool PythonReader::Agrees(const Thread& thread, const uint8_t* copy) const {
 PythonReader::Attempt PythonReader::TryCopy(Thread* thread) {
   if (!PlaceRegions(*thread)) return Attempt::kUnreadable;
   if (bytes_.size() < 2 * copy_bytes_) bytes_.resize(2 * copy_bytes_);
-  ranges_.clear();
-  for (const Region& region : regions_) ranges_.push_back(MemoryRange(region.address, region.size));
-  ranges_.insert(ranges_.end(), ranges_.begin(), ranges_.begin() + static_cast<ptrdiff_t>(regions_.size()));
   const int64_t got = read_(bytes_.data(), ranges_);
   if (got != static_cast<int64_t>(2 * copy_bytes_)) {
     // Of the places remembered one is gone.

@@ -113,6 +113,16 @@ PythonRuntime Refuse(PythonRuntime python, PythonState state, std::string reason
 
 std::string VersionName(uint16_t minor) { return "CPython 3." + std::to_string(minor); }
 
+// Whether what is read of each structure lies within what is read of it.
+bool IsConsistent(const PythonLayout& layout) {
+  const uint16_t frame_end = layout.frame_size;
+  if (frame_end > 512 || layout.thread_chunk <= layout.thread_frame || layout.thread_chunk > 4096) return false;
+  for (const uint16_t member : {layout.frame_code, layout.frame_previous, layout.frame_instruction, layout.frame_owner}) {
+    if (member + (member == layout.frame_owner ? 1u : 8u) > frame_end) return false;
+  }
+  return layout.text_ascii <= 64 && layout.text_length + 8u <= layout.text_ascii && layout.text_state + 4u <= layout.text_ascii;
+}
+
 // Takes from the interpreter's own table what it has.
 bool ApplyDebugOffsets(uint64_t runtime, const PythonLayout& where, const ReadMemory& read, PythonLayout* layout,
                        bool* free_threaded) {
@@ -130,7 +140,7 @@ bool ApplyDebugOffsets(uint64_t runtime, const PythonLayout& where, const ReadMe
     if (value >= kNoPythonMember - 64) return false;
     offsets[i] = static_cast<uint16_t>(value);
   }
-  return true;
+  return IsConsistent(*layout);
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -66,6 +65,13 @@ class PythonProgram {
     while (!text.empty() && text.back() == '\n') text.pop_back();
     return text;
   }
+  // Reads up to the line `ready`; false if the program ended before.
+  bool WaitUntilReady() {
+    for (std::string line = ReadLine(); !line.empty(); line = ReadLine()) {
+      if (line == "ready") return true;
+    }
+    return false;
+  }
   void CloseInput() {
     close(input_);
     input_ = -1;
@@ -108,6 +114,55 @@ for _ in range(2):
     threading.Thread(target=work, daemon=True).start()
 print("ready", flush=True)
 sys.stdin.read()
+)";
+
+// The same with another body: of f0 (`%s%d` the next function) and of the innermost function.
+inline std::string FamiliesWith(const std::string& call, const std::string& leaf, const std::string& use = "f0(n)\n            g0(n)") {
+  std::string source = kFamilies;
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    source.replace(source.find(from), from.size(), to);
+  };
+  replace("if n == 0: return spin(n)\\n    a = n + 1\\n    return %s%d(n - 1) + a", call);
+  replace("return spin(n)", leaf);
+  replace("f0(n)\n            g0(n)", use);
+  return source;
+}
+
+// Blocks in nested functions, and prints what its frames are: `instruction first_line table name file`, the innermost
+// first, then `ready`. The other thread prints it when the main thread has called read().
+inline constexpr char kBlocked[] = R"(
+import dis, sys, threading
+source = """
+import sys
+def block():
+    return sys.stdin.read()
+def generator():
+    yield block()
+class Kind:
+    def method(self, n):
+        return [x for x in generator()]
+def \u00e4\u03b1\u4e2d(n):
+    return Kind().method(n)
+def through_c():
+    return list(map(\u00e4\u03b1\u4e2d, [1]))
+through_c()
+"""
+main = threading.main_thread().ident
+def report():
+    while True:
+        frame = sys._current_frames()[main]
+        code = frame.f_code
+        if code.co_name == "block" and dis.opname[code.co_code[frame.f_lasti]].startswith("CALL"): break
+    while frame is not None:
+        code = frame.f_code
+        table = code.co_lnotab if sys.version_info < (3, 10) else code.co_linetable
+        name = code.co_qualname if sys.version_info >= (3, 11) else code.co_name
+        line = "%d %d %s %s %s" % (frame.f_lasti, code.co_firstlineno, table.hex(), name, code.co_filename)
+        print(ascii(line)[1:-1], flush=True)
+        frame = frame.f_back
+    print("ready", flush=True)
+threading.Thread(target=report, daemon=True).start()
+exec(compile(source, "\u4e2d folder/file.py", "exec"))
 )";
 
 }  // namespace tbprof

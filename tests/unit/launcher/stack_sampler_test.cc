@@ -133,8 +133,7 @@ TEST_F(StackSamplerTest, RunningThreads_WhileArmed_AreSampledWithTheirIds) {
 
 TEST_F(StackSamplerTest, SamplerThatIsNotArmed_Flushed_HasEmittedNothing) {
   PythonProgram program(AnyPython(), kFamilies);
-  while (program.ReadLine() != "ready") {
-  }
+  ASSERT_TRUE(program.WaitUntilReady());
   StackSampler sampler({.rate = 1000}, spool_.Emit());
   sampler.AddProcess({.segment = 7, .serial = 1, .pid = program.pid()});
   ASSERT_TRUE(sampler.Flush(seconds(30)));
@@ -144,8 +143,7 @@ TEST_F(StackSamplerTest, SamplerThatIsNotArmed_Flushed_HasEmittedNothing) {
 
 TEST_F(StackSamplerTest, IdleThread_IsOneRunWithoutCpu) {
   PythonProgram program(AnyPython(), "import sys\nprint('ready', flush=True)\nsys.stdin.read()\n");
-  while (program.ReadLine() != "ready") {
-  }
+  ASSERT_TRUE(program.WaitUntilReady());
   StackSampler sampler({.rate = 1000, .max_cpu_share = 1}, spool_.Emit());
   sampler.AddProcess({.segment = 7, .serial = 1, .pid = program.pid()});
   sampler.SetArmed(true);
@@ -170,8 +168,7 @@ TEST_F(StackSamplerTest, ProgramWithoutPython_HasNoStatus) {
 
 TEST_F(StackSamplerTest, ProgramThatEnds_KeepsItsSamples) {
   PythonProgram program(AnyPython(), kFamilies);
-  while (program.ReadLine() != "ready") {
-  }
+  ASSERT_TRUE(program.WaitUntilReady());
   StackSampler sampler({.rate = 1000, .max_cpu_share = 1}, spool_.Emit());
   sampler.AddProcess({.segment = 7, .serial = 1, .pid = program.pid()});
   sampler.SetArmed(true);
