@@ -52,7 +52,8 @@ inline constexpr PythonLayout kPythonDebugOffsets[] = {
 
 // The data stack of a thread from 3.11 on: chunks that hold its frames, the newest first.
 struct PythonChunk {
-  uint64_t previous, size, top;  // `top`: of an older chunk, in words behind this header; not kept up to date in the newest
+  uint64_t previous, size,
+      top;  // `top`: of an older chunk, in words behind this header; not kept up to date in the newest
 };
 
 }  // namespace tbprof

@@ -149,7 +149,8 @@ bool ProcessSampler::Identify(const PythonReader::Thread& state, Thread* thread,
   const auto ids = ids_.Resolve(state);
   if (!ids) return false;
   thread->tid = ids->inner;
-  const std::string path = "/proc/" + std::to_string(process_.pid) + "/task/" + std::to_string(ids->outer) + "/schedstat";
+  const std::string path =
+      "/proc/" + std::to_string(process_.pid) + "/task/" + std::to_string(ids->outer) + "/schedstat";
   if (threads_.size() <= kMaxOpenSchedules) thread->schedstat.Reset(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   return true;
 }
@@ -198,8 +199,12 @@ void ProcessSampler::SampleThread(PythonReader::Thread* state, Thread* thread, T
       Add(thread, node, on_cpu, ticks);
       thread->read = true;
       return;
-    case PythonReader::Result::kTorn: ++status_.torn; return;
-    case PythonReader::Result::kUnreadable: ++status_.unreadable; return;
+    case PythonReader::Result::kTorn:
+      ++status_.torn;
+      return;
+    case PythonReader::Result::kUnreadable:
+      ++status_.unreadable;
+      return;
   }
 }
 

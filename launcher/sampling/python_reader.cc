@@ -9,7 +9,8 @@
 namespace tbprof {
 namespace {
 
-constexpr size_t kMaxOutside = 400;  // frames; two copies of them, chunks and states are one read of at most 1000 ranges
+constexpr size_t kMaxOutside =
+    400;  // frames; two copies of them, chunks and states are one read of at most 1000 ranges
 constexpr size_t kMaxChunks = 64;
 constexpr size_t kMaxCopyBytes = 2 << 20;
 constexpr size_t kKeptChunkBytes = 8 << 10;
@@ -30,8 +31,9 @@ bool IsPointer(uint64_t value) { return value >= kPage && value % 8 == 0 && valu
 
 PythonReader::PythonReader(const PythonLayout& layout, uint64_t runtime, ReadMemory read)
     : layout_(layout), runtime_(runtime), read_(std::move(read)) {
-  thread_bytes_ = std::max({EndOf(layout.thread_next, 8), EndOf(layout.thread_interpreter, 8), EndOf(layout.thread_frame, 8),
-                            EndOf(layout.thread_id, 8), EndOf(layout.thread_native_id, 8), EndOf(layout.thread_chunk, 16)});
+  thread_bytes_ =
+      std::max({EndOf(layout.thread_next, 8), EndOf(layout.thread_interpreter, 8), EndOf(layout.thread_frame, 8),
+                EndOf(layout.thread_id, 8), EndOf(layout.thread_native_id, 8), EndOf(layout.thread_chunk, 16)});
   code_bytes_ = std::max({EndOf(layout.code_first_line, 4), EndOf(layout.code_file, 8), EndOf(layout.code_name, 8),
                           EndOf(layout.code_qualname, 8), EndOf(layout.code_table, 8), EndOf(layout.code_bytes, 8),
                           EndOf(layout.object_type, 8)});
@@ -198,7 +200,8 @@ bool PythonReader::FindChunks(const uint8_t* copy, Thread* thread) {
     if (chunks.empty()) {
       size = std::min<uint64_t>({size + 512, (size + kPage - 1) / kPage * kPage, header.size});
       const auto& before = thread->places.chunks;
-      if (!before.empty() && before[0].first == chunk && before[0].second <= std::min<uint64_t>(header.size, kKeptChunkBytes)) {
+      if (!before.empty() && before[0].first == chunk &&
+          before[0].second <= std::min<uint64_t>(header.size, kKeptChunkBytes)) {
         size = std::max<uint64_t>(size, before[0].second);
       }
     }
@@ -226,15 +229,17 @@ PythonReader::Attempt PythonReader::Walk(Thread* thread, const uint8_t* copy) {
     }
   }
   if (!InnermostFrame(*thread, copy, &address)) return Attempt::kAgain;
+  const auto in_chunk = [&](uint64_t frame) {
+    return std::any_of(thread->places.chunks.begin(), thread->places.chunks.end(), [&](const auto& chunk) {
+      return frame - chunk.first < chunk.second && layout_.frame_size <= chunk.second - (frame - chunk.first);
+    });
+  };
   std::vector<uint64_t> outside;
   std::vector<uint8_t> single(layout_.frame_size);
   while (address != 0) {
     if (raw_.size() == kMaxFrames || !IsPointer(address)) return Attempt::kUnreadable;
     const uint8_t* bytes = Find(copy, address, layout_.frame_size);
-    const bool in_chunk = std::any_of(thread->places.chunks.begin(), thread->places.chunks.end(), [&](const auto& chunk) {
-      return address - chunk.first < chunk.second && layout_.frame_size <= chunk.second - (address - chunk.first);
-    });
-    if (!in_chunk) {
+    if (!in_chunk(address)) {
       if (outside.size() == kMaxOutside) return Attempt::kUnreadable;
       outside.push_back(address);
     }
@@ -250,9 +255,8 @@ PythonReader::Attempt PythonReader::Walk(Thread* thread, const uint8_t* copy) {
   const size_t used = outside.size();
   for (uint64_t before : thread->places.frames) {
     if (outside.size() >= std::min(used + kKeptFrames, kMaxOutside)) break;
-    if (std::find(outside.begin(), outside.begin() + static_cast<ptrdiff_t>(used), before) == outside.begin() + static_cast<ptrdiff_t>(used)) {
+    if (!in_chunk(before) && std::find(outside.begin(), outside.end(), before) == outside.end())
       outside.push_back(before);
-    }
   }
   thread->places.frames = std::move(outside);
   return complete ? Attempt::kAccepted : Attempt::kAgain;
@@ -313,7 +317,8 @@ PythonReader::Result PythonReader::ReadStack(Thread* thread, std::vector<Frame>*
         result = Result::kTorn;
         ++torn;
         break;
-      case Attempt::kAgain: break;
+      case Attempt::kAgain:
+        break;
     }
   }
   if (result == Result::kUnreadable && error_ == 0 && checked_ < kFramesToCheck) {
@@ -372,7 +377,8 @@ bool PythonReader::ResolveCodes(std::vector<Frame>* frames) {
   }
   for (const RawFrame& frame : raw_) {
     if (frame.owner == kOwnedByCStack) continue;
-    const size_t index = static_cast<size_t>(std::lower_bound(addresses.begin(), addresses.end(), frame.code) - addresses.begin());
+    const size_t index =
+        static_cast<size_t>(std::lower_bound(addresses.begin(), addresses.end(), frame.code) - addresses.begin());
     int64_t instruction = static_cast<int64_t>(frame.instruction);
     if (Has(layout_.code_instructions)) {
       instruction -= static_cast<int64_t>(frame.code + layout_.code_instructions);

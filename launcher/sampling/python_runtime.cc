@@ -67,7 +67,8 @@ uint16_t FindVersionString(ElfFile* file) {
   std::string text(constants->size, '\0');
   if (!file->Read(constants->offset, text.data(), text.size())) return 0;
   uint16_t minor = 0;
-  for (size_t at = text.find(std::string("\0003.", 3)); at != std::string::npos; at = text.find(std::string("\0003.", 3), at + 1)) {
+  for (size_t at = text.find(std::string("\0003.", 3)); at != std::string::npos;
+       at = text.find(std::string("\0003.", 3), at + 1)) {
     const char* from = &text[at + 3];
     const char* end = text.data() + text.size();
     uint16_t this_minor = 0, micro = 0;
@@ -98,7 +99,8 @@ const PythonModule& CachedModule(const std::string& path) {
   static thread_local std::map<std::tuple<dev_t, ino_t, off_t, time_t, long>, PythonModule> known;
   struct stat status = {};
   stat(path.c_str(), &status);
-  const auto key = std::make_tuple(status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+  const auto key =
+      std::make_tuple(status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
   if (const auto found = known.find(key); found != known.end()) return found->second;
   if (known.size() >= kMaxModules) known.clear();
   return known[key] = ReadPythonModule(path);
@@ -117,10 +119,12 @@ std::string VersionName(uint16_t minor) { return "CPython 3." + std::to_string(m
 bool IsConsistent(const PythonLayout& layout) {
   const uint16_t frame_end = layout.frame_size;
   if (frame_end > 512 || layout.thread_chunk <= layout.thread_frame || layout.thread_chunk > 4096) return false;
-  for (const uint16_t member : {layout.frame_code, layout.frame_previous, layout.frame_instruction, layout.frame_owner}) {
+  for (const uint16_t member :
+       {layout.frame_code, layout.frame_previous, layout.frame_instruction, layout.frame_owner}) {
     if (member + (member == layout.frame_owner ? 1u : 8u) > frame_end) return false;
   }
-  return layout.text_ascii <= 64 && layout.text_length + 8u <= layout.text_ascii && layout.text_state + 4u <= layout.text_ascii;
+  return layout.text_ascii <= 64 && layout.text_length + 8u <= layout.text_ascii &&
+         layout.text_state + 4u <= layout.text_ascii;
 }
 
 // Takes from the interpreter's own table what it has.
@@ -201,7 +205,8 @@ PythonRuntime DecidePythonRuntime(uint64_t runtime, uint64_t version, uint16_t m
   uint32_t number = 0;
   const iovec range = MemoryRange(version != 0 ? version : runtime, sizeof(number));
   if (const int64_t got = read(&number, {&range, 1}); got == -EPERM || got == -EACCES || got == -ENOSYS) {
-    return Refuse(python, kPythonNoPermission, "Python stacks: not sampled, the launcher may not read the process's memory");
+    return Refuse(python, kPythonNoPermission,
+                  "Python stacks: not sampled, the launcher may not read the process's memory");
   } else if (got != sizeof(number)) {
     python.found = false;  // it ended, or is being mapped
     return python;
@@ -222,7 +227,8 @@ PythonRuntime DecidePythonRuntime(uint64_t runtime, uint64_t version, uint16_t m
   const auto row = std::find_if(std::begin(kPythonLayouts), std::end(kPythonLayouts),
                                 [&](const PythonLayout& layout) { return layout.minor == python.minor; });
   if (row == std::end(kPythonLayouts)) {
-    return Refuse(python, kPythonUnknownVersion, "Python stacks: not sampled, " + VersionName(python.minor) + " is not supported");
+    return Refuse(python, kPythonUnknownVersion,
+                  "Python stacks: not sampled, " + VersionName(python.minor) + " is not supported");
   }
   python.layout = *row;
   for (const PythonLayout& where : kPythonDebugOffsets) {
@@ -261,7 +267,8 @@ PythonRuntime FindPythonRuntime(pid_t pid, const ReadMemory& read) {
     bool free_threaded = false;
     uint16_t minor = MinorOfPythonName(file.path, &free_threaded);
     if (minor == 0) minor = module.minor;
-    return DecidePythonRuntime(bias + module.runtime, module.version == 0 ? 0 : bias + module.version, minor, free_threaded, read);
+    return DecidePythonRuntime(bias + module.runtime, module.version == 0 ? 0 : bias + module.version, minor,
+                               free_threaded, read);
   }
   return other;
 }

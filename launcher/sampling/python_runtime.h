@@ -6,8 +6,8 @@
 //   PythonRuntime python = FindPythonRuntime(pid, ProcessMemory(pid));
 //   if (python.found && python.state == kPythonSampled) PythonReader(python.layout, python.address, ...);
 //
-// The module is the executable, or a library with `libpython` in its name; its file is opened through /proc/PID, so that
-// a container's is found as well.
+// The module is the executable, or a library with `libpython` in its name; its file is opened through /proc/PID, so
+// that a container's is found as well.
 //
 // Process: launcher, the sampler's thread. Reads /proc and files; hostile input throughout.
 #ifndef TBPROF_LAUNCHER_SAMPLING_PYTHON_RUNTIME_H_
@@ -47,8 +47,8 @@ std::vector<MappedFile> ParseMappedFiles(std::string_view maps);
 struct PythonModule {
   uint64_t runtime = 0;  // virtual addresses of the file
   uint64_t version = 0;
-  uint64_t lowest = 0;   // of its first segment, less that segment's file offset
-  uint16_t minor = 0;    // by a version string within
+  uint64_t lowest = 0;  // of its first segment, less that segment's file offset
+  uint16_t minor = 0;   // by a version string within
 };
 PythonModule ReadPythonModule(const std::string& path);
 

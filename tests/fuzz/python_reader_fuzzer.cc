@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The launcher's reading of a Python process, from memory that holds anything: a process with one thread and two frames,
-// of any version, overwritten by the input:
+// The launcher's reading of a Python process, from memory that holds anything: a process with one thread and two
+// frames, of any version, overwritten by the input:
 //
 //   minor:8 changed:16 xor:8, then patches: offset:16 value:64
 //

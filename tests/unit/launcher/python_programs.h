@@ -18,10 +18,11 @@ namespace tbprof {
 // Interpreters of 3.8 to 3.13 that are installed.
 inline std::vector<std::string> InstalledPythons() {
   std::vector<std::string> paths;
-  for (const char* path : {"/root/.pyenv/versions/3.8.18/bin/python3.8", "/root/.pyenv/versions/3.9.18/bin/python3.9",
-                           "/root/.pyenv/versions/3.10.13/bin/python3.10", "/root/.pyenv/versions/3.11.7/bin/python3.11",
-                           "/root/.pyenv/versions/3.12.1/bin/python3.12", "/root/.pyenv/versions/3.13.0/bin/python3.13",
-                           "/usr/bin/python3.11", "/usr/bin/python3.13"}) {
+  for (const char* path :
+       {"/root/.pyenv/versions/3.8.18/bin/python3.8", "/root/.pyenv/versions/3.9.18/bin/python3.9",
+        "/root/.pyenv/versions/3.10.13/bin/python3.10", "/root/.pyenv/versions/3.11.7/bin/python3.11",
+        "/root/.pyenv/versions/3.12.1/bin/python3.12", "/root/.pyenv/versions/3.13.0/bin/python3.13",
+        "/usr/bin/python3.11", "/usr/bin/python3.13"}) {
     if (access(path, X_OK) == 0) paths.push_back(path);
   }
   return paths;
@@ -88,7 +89,8 @@ class PythonProgram {
   FILE* output_ = nullptr;
 };
 
-// f0 calls f1 calls f2 ..., g0 calls g1 ...; f and g never mix. The innermost calls spin, some 20 us. Prints `NAME TID` of each thread, then `ready`.
+// f0 calls f1 calls f2 ..., g0 calls g1 ...; f and g never mix. The innermost calls spin, some 20 us. Prints `NAME TID`
+// of each thread, then `ready`.
 inline constexpr char kFamilies[] = R"(
 import sys, threading
 depth = 24
@@ -117,7 +119,8 @@ sys.stdin.read()
 )";
 
 // The same with another body: of f0 (`%s%d` the next function) and of the innermost function.
-inline std::string FamiliesWith(const std::string& call, const std::string& leaf, const std::string& use = "f0(n)\n            g0(n)") {
+inline std::string FamiliesWith(const std::string& call, const std::string& leaf,
+                                const std::string& use = "f0(n)\n            g0(n)") {
   std::string source = kFamilies;
   const auto replace = [&](const std::string& from, const std::string& to) {
     source.replace(source.find(from), from.size(), to);

@@ -104,8 +104,8 @@ Counts ReadFamilies(const std::string& python_path, const std::string& source, u
       if (!Possible(frames, &names)) ++counts.impossible;
     }
   }
-  printf("%s: %lu samples, %lu torn, %lu unreadable, %lu impossible, %lu lists not read\n", python_path.c_str(), counts.samples,
-         counts.torn, counts.unreadable, counts.impossible, counts.unlisted);
+  printf("%s: %lu samples, %lu torn, %lu unreadable, %lu impossible, %lu lists not read\n", python_path.c_str(),
+         counts.samples, counts.torn, counts.unreadable, counts.impossible, counts.unlisted);
   EXPECT_GE(counts.deepest, 24u);
   EXPECT_EQ(reader.self_check(), PythonReader::SelfCheck::kPassed);
   EXPECT_EQ(seen.size(), 3u);
@@ -128,15 +128,16 @@ TEST_P(EachPython, FamiliesThatOnlyCall_WhileTheyRun_NeverMix) {
 
 TEST_P(EachPython, CallsThroughC_WhileTheyRun_NeverMix) {
   const Counts counts = ReadFamilies(
-      GetParam(), FamiliesWith("if n == 0: return spin(n)\\n    return list(map(%s%d, [n - 1]))[0]", "return spin(n)"), 20000);
+      GetParam(), FamiliesWith("if n == 0: return spin(n)\\n    return list(map(%s%d, [n - 1]))[0]", "return spin(n)"),
+      20000);
   EXPECT_LE(counts.impossible * 1000, counts.samples);
   EXPECT_LE(counts.lost() * 100, counts.samples);
 }
 
 TEST_P(EachPython, NestedGenerators_WhileTheyRun_NeverMix) {
   const Counts counts = ReadFamilies(GetParam(),
-                                     FamiliesWith("if n == 0: yield spin(n)\\n    else: yield from %s%d(n - 1)", "yield spin(n)",
-                                                  "list(f0(n))\n            list(g0(n))"),
+                                     FamiliesWith("if n == 0: yield spin(n)\\n    else: yield from %s%d(n - 1)",
+                                                  "yield spin(n)", "list(f0(n))\n            list(g0(n))"),
                                      20000);
   EXPECT_LE(counts.impossible * 1000, counts.samples);
   EXPECT_LE(counts.lost() * 100, 5 * counts.samples);
@@ -190,16 +191,18 @@ TEST_P(EachPython, BlockedThread_HasTheFramesThatPythonNames) {
   std::vector<std::string> read_lines;
   for (const auto& frame : frames) {
     const PythonReader::Code& code = names.codes[frame.code];
-    read_lines.push_back(std::to_string(frame.instruction) + " " + std::to_string(code.first_line) + " " + Hex(code.table) + " " +
-                         code.name + " " + code.file);
+    read_lines.push_back(std::to_string(frame.instruction) + " " + std::to_string(code.first_line) + " " +
+                         Hex(code.table) + " " + code.name + " " + code.file);
   }
   EXPECT_EQ(read_lines, expected);
 }
 
 TEST_P(EachPython, ForkedChild_IsReadByItself) {
-  PythonProgram program(GetParam(), "import os, sys, threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
-                                    "def child(): sys.stdin.read()\npid = os.fork()\nif pid == 0: child()\n"
-                                    "else: print(pid, flush=True); os.waitpid(pid, 0)\n");
+  PythonProgram program(
+      GetParam(),
+      "import os, sys, threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+      "def child(): sys.stdin.read()\npid = os.fork()\nif pid == 0: child()\n"
+      "else: print(pid, flush=True); os.waitpid(pid, 0)\n");
   const pid_t child = std::stoi(program.ReadLine());
   const ReadMemory read = ProcessMemory(child);
   const PythonRuntime python = FindPythonRuntime(child, read);

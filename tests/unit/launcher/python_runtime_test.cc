@@ -23,7 +23,9 @@ constexpr uint64_t kVersionAt = kBase + 4096;
 class FakeMemory {
  public:
   void Put64(uint64_t address, uint64_t value) { std::memcpy(&bytes_.at(address - kBase), &value, 8); }
-  void PutText(uint64_t address, const std::string& text) { std::memcpy(&bytes_.at(address - kBase), text.data(), text.size()); }
+  void PutText(uint64_t address, const std::string& text) {
+    std::memcpy(&bytes_.at(address - kBase), text.data(), text.size());
+  }
   ReadMemory Function() {
     return [this](void* out, std::span<const iovec> ranges) -> int64_t {
       if (error != 0) return -error;

@@ -27,15 +27,22 @@ class Spool {
       EXPECT_EQ(segment, 7u);
       const auto* bytes = static_cast<const uint8_t*>(payload);
       switch (type) {
-        case FrameType::kPythonCode: TakeCode(bytes, size); break;
-        case FrameType::kPythonStacks: TakeNodes(bytes, size); break;
-        case FrameType::kPythonSamples: TakeSamples(bytes, size); break;
+        case FrameType::kPythonCode:
+          TakeCode(bytes, size);
+          break;
+        case FrameType::kPythonStacks:
+          TakeNodes(bytes, size);
+          break;
+        case FrameType::kPythonSamples:
+          TakeSamples(bytes, size);
+          break;
         case FrameType::kPythonStatus:
           ASSERT_GE(size, sizeof(status));
           std::memcpy(&status, bytes, sizeof(status));
           reason.assign(reinterpret_cast<const char*>(bytes) + sizeof(status), size - sizeof(status));
           break;
-        default: ADD_FAILURE() << static_cast<int>(type);
+        default:
+          ADD_FAILURE() << static_cast<int>(type);
       }
       changed_.notify_all();
     };
