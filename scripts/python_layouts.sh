@@ -117,6 +117,7 @@ int main(void) {
   AT(frame_size, Frame, f_blockstack);
 #endif
   printf("\n             ");
+  AT(code_flags, PyCodeObject, co_flags);
   AT(code_first_line, PyCodeObject, co_firstlineno);
   AT(code_file, PyCodeObject, co_filename);
   AT(code_name, PyCodeObject, co_name);
@@ -176,6 +177,7 @@ int main(void) {
   DEBUG(frame_owner, interpreter_frame.owner);
   DEBUG(frame_size, interpreter_frame.localsplus);
   printf("\n                    ");
+  ROW(code_flags, NONE);
   DEBUG(code_first_line, code_object.firstlineno);
   DEBUG(code_file, code_object.filename);
   DEBUG(code_name, code_object.name);

@@ -26,7 +26,7 @@ struct PythonLayout {
   // _PyInterpreterFrame; up to 3.10 PyFrameObject. `frame_size`: of its fixed part
   uint16_t frame_code, frame_previous, frame_instruction, frame_owner, frame_size;
   // PyCodeObject; `code_bytes`: up to 3.10 the bytes object with the instructions, later their number
-  uint16_t code_first_line, code_file, code_name, code_qualname, code_table, code_instructions, code_bytes;
+  uint16_t code_flags, code_first_line, code_file, code_name, code_qualname, code_table, code_instructions, code_bytes;
   // PyObject, PyTypeObject, PyBytesObject
   uint16_t object_type, type_name, bytes_size, bytes_data;
   // PyASCIIObject, PyCompactUnicodeObject, PyUnicodeObject

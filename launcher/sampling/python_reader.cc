@@ -34,9 +34,9 @@ PythonReader::PythonReader(const PythonLayout& layout, uint64_t runtime, ReadMem
   thread_bytes_ =
       std::max({EndOf(layout.thread_next, 8), EndOf(layout.thread_interpreter, 8), EndOf(layout.thread_frame, 8),
                 EndOf(layout.thread_id, 8), EndOf(layout.thread_native_id, 8), EndOf(layout.thread_chunk, 16)});
-  code_bytes_ = std::max({EndOf(layout.code_first_line, 4), EndOf(layout.code_file, 8), EndOf(layout.code_name, 8),
-                          EndOf(layout.code_qualname, 8), EndOf(layout.code_table, 8), EndOf(layout.code_bytes, 8),
-                          EndOf(layout.object_type, 8)});
+  code_bytes_ = std::max({EndOf(layout.code_flags, 4), EndOf(layout.code_first_line, 4), EndOf(layout.code_file, 8),
+                          EndOf(layout.code_name, 8), EndOf(layout.code_qualname, 8), EndOf(layout.code_table, 8),
+                          EndOf(layout.code_bytes, 8), EndOf(layout.object_type, 8)});
 }
 
 bool PythonReader::Read(uint64_t address, void* out, size_t size) {
@@ -303,23 +303,14 @@ PythonReader::Result PythonReader::ReadStack(Thread* thread, std::vector<Frame>*
   }
   Result result = Result::kTorn;
   for (int attempt = 0, torn = 0; attempt < kMaxAttempts && torn < kMaxTorn; ++attempt) {
-    switch (TryCopy(thread)) {
-      case Attempt::kAccepted:
-        if (ResolveCodes(frames)) return Result::kRead;
-        frames->clear();
-        [[fallthrough]];
-      case Attempt::kUnreadable:
-        thread->places.frames.clear();
-        result = Result::kUnreadable;
-        ++torn;
-        break;
-      case Attempt::kTorn:
-        result = Result::kTorn;
-        ++torn;
-        break;
-      case Attempt::kAgain:
-        break;
-    }
+    Attempt outcome = TryCopy(thread);
+    if (outcome == Attempt::kAccepted) outcome = ResolveCodes(frames);
+    if (outcome == Attempt::kAccepted) return Result::kRead;
+    frames->clear();
+    if (outcome == Attempt::kAgain) continue;
+    if (outcome == Attempt::kUnreadable) thread->places.frames.clear();
+    result = outcome == Attempt::kTorn ? Result::kTorn : Result::kUnreadable;
+    ++torn;
   }
   if (result == Result::kUnreadable && error_ == 0 && checked_ < kFramesToCheck) {
     ++checked_;
@@ -348,7 +339,7 @@ PythonReader::Fingerprint PythonReader::ParseCode(const uint8_t* bytes) const {
 }
 
 // Every code object is looked at again with every stack: its memory may be another one's by now.
-bool PythonReader::ResolveCodes(std::vector<Frame>* frames) {
+PythonReader::Attempt PythonReader::ResolveCodes(std::vector<Frame>* frames) {
   std::vector<uint64_t> addresses;
   for (const RawFrame& frame : raw_) {
     if (frame.owner != kOwnedByCStack) addresses.push_back(frame.code);
@@ -360,11 +351,11 @@ bool PythonReader::ResolveCodes(std::vector<Frame>* frames) {
     const size_t count = std::min(addresses.size() - at, kMaxMemoryRanges);
     ranges_.clear();
     for (size_t i = 0; i < count; ++i) {
-      if (!IsPointer(addresses[at + i])) return false;
+      if (!IsPointer(addresses[at + i])) return Attempt::kUnreadable;
       ranges_.push_back(MemoryRange(addresses[at + i], code_bytes_));
     }
     const int64_t got = read_(&code_copy_[at * code_bytes_], ranges_);
-    if (got != static_cast<int64_t>(count * code_bytes_)) return false;
+    if (got != static_cast<int64_t>(count * code_bytes_)) return Attempt::kUnreadable;
     at += count;
   }
   std::vector<const KnownCode*> known(addresses.size());
@@ -372,8 +363,8 @@ bool PythonReader::ResolveCodes(std::vector<Frame>* frames) {
     const Fingerprint print = ParseCode(&code_copy_[i * code_bytes_]);
     const auto found = codes_.find(addresses[i]);
     const bool same = found != codes_.end() && found->second.fingerprint == print;
-    known[i] = same ? &found->second : ReadCode(addresses[i], print);
-    if (known[i] == nullptr) return false;
+    known[i] = same ? &found->second : ReadCode(addresses[i], &code_copy_[i * code_bytes_], print);
+    if (known[i] == nullptr) return Attempt::kUnreadable;
   }
   for (const RawFrame& frame : raw_) {
     if (frame.owner == kOwnedByCStack) continue;
@@ -385,14 +376,21 @@ bool PythonReader::ResolveCodes(std::vector<Frame>* frames) {
     } else if (layout_.minor == 10) {
       instruction *= 2;  // f_lasti counts instructions there
     }
-    if (instruction < -2 || instruction > known[index]->instruction_bytes) return false;
+    if (instruction < -2 || instruction > known[index]->instruction_bytes) return Attempt::kUnreadable;
     frames->push_back({known[index]->number, static_cast<int32_t>(instruction < 0 ? -1 : instruction)});
     if (checked_ < kFramesToCheck) ++checked_;
   }
-  return true;
+  // A generator that runs was called by somebody. From 3.11 on its frame says what it is.
+  if (!raw_.empty() && !Has(layout_.frame_owner)) {
+    const size_t index =
+        static_cast<size_t>(std::lower_bound(addresses.begin(), addresses.end(), raw_.back().code) - addresses.begin());
+    if (known[index]->generator) return Attempt::kTorn;
+  }
+  return Attempt::kAccepted;
 }
 
-const PythonReader::KnownCode* PythonReader::ReadCode(uint64_t address, const Fingerprint& print) {
+const PythonReader::KnownCode* PythonReader::ReadCode(uint64_t address, const uint8_t* bytes,
+                                                      const Fingerprint& print) {
   if (codes_.size() >= kMaxCodes && !codes_.contains(address)) return nullptr;
   if (!IsCodeType(print.type) || print.first_line < 0) return nullptr;
   Code code;
@@ -411,7 +409,8 @@ const PythonReader::KnownCode* PythonReader::ReadCode(uint64_t address, const Fi
   code.name = *name;
   new_codes_.push_back(std::move(code));
   KnownCode& known = codes_[address];
-  known = {print, code_count_, instruction_bytes};
+  // CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
+  known = {print, code_count_, instruction_bytes, (Load<uint32_t>(bytes + layout_.code_flags) & 0x2a0) != 0};
   return &known;
 }
 

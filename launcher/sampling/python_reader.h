@@ -102,6 +102,7 @@ class PythonReader {
     Fingerprint fingerprint;
     uint32_t number;
     int64_t instruction_bytes;
+    bool generator;  // a generator's or a coroutine's
   };
   struct Region {
     uint64_t address;
@@ -127,9 +128,9 @@ class PythonReader {
   bool Agrees(const Thread& thread, const uint8_t* copy) const;
   // False if what it is read from lies elsewhere by now.
   bool InnermostFrame(const Thread& thread, const uint8_t* copy, uint64_t* frame) const;
-  bool ResolveCodes(std::vector<Frame>* frames);
+  Attempt ResolveCodes(std::vector<Frame>* frames);
   Fingerprint ParseCode(const uint8_t* bytes) const;
-  const KnownCode* ReadCode(uint64_t address, const Fingerprint& fingerprint);
+  const KnownCode* ReadCode(uint64_t address, const uint8_t* bytes, const Fingerprint& fingerprint);
   bool IsCodeType(uint64_t type);
   std::optional<std::string> ReadText(uint64_t address);
   bool ReadTable(uint64_t address, Code* code);
