@@ -17,8 +17,8 @@ constexpr size_t kKeptChunkBytes = 8 << 10;
 constexpr size_t kKeptFrames = 32;  // outside of the chunks, not of the last stack
 constexpr size_t kMaxCodes = 1 << 18;
 // Of a program that calls a function each 100 ns every second copy is torn.
-constexpr int kMaxAttempts = 24;
-constexpr int kMaxTorn = 12;
+constexpr int kMaxAttempts = 40;
+constexpr int kMaxTorn = 20;
 constexpr uint8_t kOwnedByGenerator = 1, kOwnedByCStack = 3;
 constexpr uint32_t kFramesToCheck = 64;
 constexpr size_t kPage = 4096;
