@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/sampling/process_sampler.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace tbprof {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr size_t kMaxOpenSchedules = 128;  // of a process; the others are opened each time
+constexpr size_t kMaxEntries = 4096;       // in a frame
+constexpr size_t kMaxPending = 1024;
+constexpr milliseconds kEmitInterval(250);
+constexpr milliseconds kStatusInterval(1000);
+constexpr milliseconds kMaxLookupDelay(5000);
+constexpr milliseconds kRetryIdentity(50);
+// The kernel counts a running thread's CPU at its ticks: 10 ms at CONFIG_HZ=100.
+constexpr milliseconds kSurelyIdle(20);
+constexpr uint32_t kMaxFailedLists = 50;
+
+template <typename Fact, typename Row>
+void EmitRows(const StackSampler::Emit& emit, FrameType type, const StackSampler::Process& process,
+              const std::vector<Row>& rows) {
+  for (size_t at = 0; at < rows.size(); at += kMaxEntries) {
+    const size_t count = std::min(rows.size() - at, kMaxEntries);
+    const Fact fact = {process.serial, static_cast<uint32_t>(count)};
+    std::vector<uint8_t> payload(sizeof(fact) + count * sizeof(Row));
+    std::memcpy(payload.data(), &fact, sizeof(fact));
+    std::memcpy(payload.data() + sizeof(fact), &rows[at], count * sizeof(Row));
+    emit(type, process.segment, payload.data(), payload.size());
+  }
+}
+
+}  // namespace
+
+ProcessSampler::ProcessSampler(const StackSampler::Process& process, ClockKind clock, const StackSampler::Emit& emit)
+    : process_(process),
+      pidfd_(process.pidfd),
+      clock_(clock),
+      emit_(emit),
+      read_(ProcessMemory(process.pid)),
+      ids_(process.pid, read_) {
+  status_.process_serial = process.serial;
+}
+
+bool ProcessSampler::FindRuntime(Time now) {
+  if (now < next_lookup_) return false;
+  runtime_ = FindPythonRuntime(process_.pid, read_);
+  next_lookup_ = now + lookup_delay_;
+  lookup_delay_ = std::min(lookup_delay_ * 2, kMaxLookupDelay);
+  if (!runtime_.found) return false;
+  status_.minor = runtime_.minor;
+  if (runtime_.state != kPythonSampled) {
+    Refuse(runtime_.state, runtime_.reason);
+    return false;
+  }
+  reader_.emplace(runtime_.layout, runtime_.address, read_);
+  failed_lists_ = 0;
+  initialised_ = false;
+  return true;
+}
+
+void ProcessSampler::Refuse(PythonState state, const std::string& reason) {
+  Emit();
+  refused_ = true;
+  reader_.reset();
+  threads_.clear();
+  runtime_.reason = reason;
+  status_.state = state;
+  EmitStatus({});
+}
+
+void ProcessSampler::HandleListError(Time now) {
+  const int error = reader_->error();
+  if (error == ESRCH) {
+    ended_ = true;
+  } else if (error == EPERM || error == EACCES || error == ENOSYS) {
+    Refuse(kPythonNoPermission, "Python stacks: not sampled, the launcher may not read the process's memory");
+  } else if (++failed_lists_ >= kMaxFailedLists) {
+    if (error == 0 && initialised_) {
+      Refuse(kPythonLayoutMismatch, "Python stacks: not sampled any more, the interpreter's threads cannot be read");
+      return;
+    }
+    // Another program by now, or an interpreter that is unloaded.
+    Emit();
+    reader_.reset();
+    threads_.clear();
+    next_lookup_ = now + lookup_delay_;
+  }
+}
+
+void ProcessSampler::Sample(Time now, std::chrono::microseconds interval) {
+  if (ended_ || refused_) return;
+  if (pidfd_.valid()) {
+    pollfd end = {pidfd_.get(), POLLIN, 0};
+    if (poll(&end, 1, 0) > 0) {
+      ended_ = true;
+      return;
+    }
+  }
+  status_.interval_us = static_cast<uint32_t>(interval.count());
+  if (!reader_ && !FindRuntime(now)) return;
+  if (!reader_->ListThreads()) {
+    HandleListError(now);
+    return;
+  }
+  failed_lists_ = 0;
+  for (auto& [address, thread] : threads_) thread.seen = false;
+  for (PythonReader::Thread& state : reader_->threads()) {
+    Thread& thread = threads_[state.address];
+    thread.seen = true;
+    SampleThread(&state, &thread, now);
+  }
+  for (auto at = threads_.begin(); at != threads_.end();) {
+    if (at->second.seen) {
+      ++at;
+      continue;
+    }
+    CloseRun(&at->second);
+    at = threads_.erase(at);
+  }
+  if (reader_->self_check() == PythonReader::SelfCheck::kFailed) {
+    Refuse(kPythonLayoutMismatch, "Python stacks: not sampled, this CPython 3." + std::to_string(runtime_.minor) +
+                                      " is laid out differently from what is known");
+    return;
+  }
+  if (!threads_.empty()) {
+    initialised_ = true;
+    status_.state = kPythonSampled;
+  }
+  if (now >= next_emit_ || pending_.size() >= kMaxPending) {
+    Emit();
+    next_emit_ = now + kEmitInterval;
+  }
+}
+
+bool ProcessSampler::Identify(const PythonReader::Thread& state, Thread* thread, Time now) {
+  if (thread->tid != 0) return true;
+  if (now < thread->retry) return false;
+  thread->retry = now + kRetryIdentity;
+  const auto ids = ids_.Resolve(state);
+  if (!ids) return false;
+  thread->tid = ids->inner;
+  const std::string path =
+      "/proc/" + std::to_string(process_.pid) + "/task/" + std::to_string(ids->outer) + "/schedstat";
+  if (threads_.size() <= kMaxOpenSchedules) thread->schedstat.Reset(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return true;
+}
+
+// Nothing where the kernel does not count, or there is no descriptor for it: then every sample is read.
+std::optional<ProcessSampler::Schedule> ProcessSampler::ReadSchedule(const Thread& thread) const {
+  char text[96];
+  if (!thread.schedstat.valid()) return std::nullopt;
+  const ssize_t got = pread(thread.schedstat.get(), text, sizeof(text) - 1, 0);
+  if (got <= 0) return std::nullopt;
+  text[got] = '\0';
+  Schedule schedule;
+  char* end = text;
+  schedule.run = strtoull(end, &end, 10);
+  schedule.delay = strtoull(end, &end, 10);
+  schedule.slices = strtoull(end, &end, 10);
+  if (schedule.slices == 0) return std::nullopt;
+  return schedule;
+}
+
+void ProcessSampler::SampleThread(PythonReader::Thread* state, Thread* thread, Time now) {
+  if (!Identify(*state, thread, now)) {
+    ++status_.unreadable;
+    return;
+  }
+  // Before the stack: a thread that runs in between is read again the next time.
+  const std::optional<Schedule> schedule = ReadSchedule(*thread);
+  const bool on_cpu = schedule && thread->schedule ? *schedule != *thread->schedule : !schedule;
+  if (!schedule || !thread->schedule || on_cpu) thread->ran = now;
+  thread->schedule = schedule;
+  const uint64_t ticks = ReadTicks(clock_);
+  if (thread->read && now - thread->ran >= kSurelyIdle) {
+    ++status_.samples;
+    Add(thread, thread->run.node, false, ticks);
+    return;
+  }
+  uint32_t node = 0;
+  thread->read = false;
+  switch (reader_->ReadStack(state, &frames_)) {
+    case PythonReader::Result::kRead:
+      if (!FindNode(frames_, &node)) {
+        ++status_.unreadable;
+        return;
+      }
+      ++status_.samples;
+      Add(thread, node, on_cpu, ticks);
+      thread->read = true;
+      return;
+    case PythonReader::Result::kTorn:
+      ++status_.torn;
+      return;
+    case PythonReader::Result::kUnreadable:
+      ++status_.unreadable;
+      return;
+  }
+}
+
+bool ProcessSampler::FindNode(const std::vector<PythonReader::Frame>& frames, uint32_t* node) {
+  *node = 0;
+  for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
+    *node = trie_.Find(*node, frame->code, frame->instruction);
+    if (*node == 0) return false;
+  }
+  return true;
+}
+
+void ProcessSampler::Add(Thread* thread, uint32_t node, bool on_cpu, uint64_t ticks) {
+  PythonSample& run = thread->run;
+  if (run.samples != 0 && run.node != node) CloseRun(thread);
+  if (run.samples == 0) run = {ticks, ticks, thread->tid, node, 0, 0};
+  run.last_ticks = ticks;
+  ++run.samples;
+  if (on_cpu) ++run.on_cpu;
+}
+
+// Keeps the node, which the next samples may repeat.
+void ProcessSampler::CloseRun(Thread* thread) {
+  if (thread->run.samples == 0) return;
+  pending_.push_back(thread->run);
+  thread->run.samples = 0;
+}
+
+void ProcessSampler::EmitCodes() {
+  for (const PythonReader::Code& code : reader_->TakeNewCodes()) {
+    PythonCodeFact fact = {};
+    fact.process_serial = process_.serial;
+    fact.code = code.number;
+    fact.first_line = code.first_line;
+    fact.minor = runtime_.minor;
+    fact.flags = code.table_too_long ? kPythonCodeNoTable : 0;
+    fact.name_bytes = static_cast<uint32_t>(code.name.size());
+    fact.file_bytes = static_cast<uint32_t>(code.file.size());
+    fact.table_bytes = static_cast<uint32_t>(code.table.size());
+    std::string payload(reinterpret_cast<const char*>(&fact), sizeof(fact));
+    payload += code.name;
+    payload += code.file;
+    payload += code.table;
+    emit_(FrameType::kPythonCode, process_.segment, payload.data(), payload.size());
+  }
+}
+
+void ProcessSampler::Emit() {
+  for (auto& [address, thread] : threads_) CloseRun(&thread);
+  if (reader_) EmitCodes();
+  EmitRows<PythonStacksFact>(emit_, FrameType::kPythonStacks, process_, trie_.TakeNew());
+  EmitRows<PythonSamplesFact>(emit_, FrameType::kPythonSamples, process_, std::exchange(pending_, {}));
+  const Time now = std::chrono::steady_clock::now();
+  if (status_.state != 0 && (now >= next_status_ || status_.state != emitted_status_.state ||
+                             status_.interval_us != emitted_status_.interval_us)) {
+    EmitStatus(now);
+  }
+}
+
+void ProcessSampler::EmitStatus(Time now) {
+  next_status_ = now + kStatusInterval;
+  PythonStatusFact same = emitted_status_;
+  same.ticks = status_.ticks;
+  if (std::memcmp(&same, &status_, sizeof(same)) == 0) return;
+  status_.ticks = ReadTicks(clock_);
+  std::string payload(reinterpret_cast<const char*>(&status_), sizeof(status_));
+  payload += runtime_.reason;
+  emit_(FrameType::kPythonStatus, process_.segment, payload.data(), payload.size());
+  emitted_status_ = status_;
+}
+
+void ProcessSampler::Forget() {
+  Emit();
+  if (status_.state != 0) EmitStatus({});
+  for (auto& [address, thread] : threads_) {
+    thread.read = false;
+    thread.schedule.reset();
+  }
+}
+
+}  // namespace tbprof

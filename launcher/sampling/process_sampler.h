@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The samples of one process: finds its interpreter, reads the stacks of its threads at each tick, and emits code
+// objects, stacks, samples and status as frames of the spool, each before what refers to it.
+//
+// Process: launcher, the sampler's thread. Not thread-safe.
+#ifndef TBPROF_LAUNCHER_SAMPLING_PROCESS_SAMPLER_H_
+#define TBPROF_LAUNCHER_SAMPLING_PROCESS_SAMPLER_H_
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/base/scoped.h"
+#include "launcher/sampling/python_reader.h"
+#include "launcher/sampling/python_runtime.h"
+#include "launcher/sampling/stack_sampler.h"
+#include "launcher/sampling/stack_trie.h"
+#include "launcher/sampling/thread_ids.h"
+
+namespace tbprof {
+
+class ProcessSampler {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  ProcessSampler(const StackSampler::Process& process, ClockKind clock, const StackSampler::Emit& emit);
+
+  // One sample of each thread.
+  void Sample(Time now, std::chrono::microseconds interval);
+  // Emits what was sampled so far.
+  void Emit();
+  // What was read before says nothing about now: sampling was off.
+  void Forget();
+  bool ended() const { return ended_; }
+  const StackSampler::Process& process() const { return process_; }
+
+ private:
+  struct Schedule {
+    uint64_t run = 0, delay = 0, slices = 0;
+    bool operator==(const Schedule&) const = default;
+  };
+  struct Thread {
+    bool seen = false;
+    int32_t tid = 0;
+    ScopedFd schedstat;
+    std::optional<Schedule> schedule;  // before the last sample
+    Time ran{};                        // when the schedule had changed last
+    Time retry{};                      // not resolved: when to try again
+    bool read = false;                 // `run` has the stack of the last sample
+    PythonSample run = {};             // samples 0: none
+  };
+
+  bool FindRuntime(Time now);
+  void Refuse(PythonState state, const std::string& reason);
+  void HandleListError(Time now);
+  void SampleThread(PythonReader::Thread* state, Thread* thread, Time now);
+  bool Identify(const PythonReader::Thread& state, Thread* thread, Time now);
+  std::optional<Schedule> ReadSchedule(const Thread& thread) const;
+  bool FindNode(const std::vector<PythonReader::Frame>& frames, uint32_t* node);
+  void Add(Thread* thread, uint32_t node, bool on_cpu, uint64_t ticks);
+  void CloseRun(Thread* thread);
+  void EmitCodes();
+  void EmitStatus(Time now);
+
+  StackSampler::Process process_;
+  ScopedFd pidfd_;
+  ClockKind clock_;
+  const StackSampler::Emit& emit_;
+  ReadMemory read_;
+  ThreadIds ids_;
+  PythonRuntime runtime_;
+  std::optional<PythonReader> reader_;
+  StackTrie trie_;
+  std::map<uint64_t, Thread> threads_;  // by the address of the thread state
+  std::vector<PythonReader::Frame> frames_;
+  std::vector<PythonSample> pending_;
+  Time next_lookup_{}, next_emit_{}, next_status_{};
+  std::chrono::milliseconds lookup_delay_{10};
+  uint32_t failed_lists_ = 0;
+  bool ended_ = false;
+  bool refused_ = false;
+  bool initialised_ = false;  // the interpreter had a thread
+  PythonStatusFact status_ = {};
+  PythonStatusFact emitted_status_ = {};
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_SAMPLING_PROCESS_SAMPLER_H_

@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/sampling/python_reader.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "launcher/sampling/python_text.h"
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kMaxOutside =
+    400;  // frames; two copies of them, chunks and states are one read of at most 1000 ranges
+constexpr size_t kMaxChunks = 64;
+constexpr size_t kMaxCopyBytes = 2 << 20;
+constexpr size_t kKeptChunkBytes = 8 << 10;
+constexpr size_t kKeptFrames = 32;  // outside of the chunks, not of the last stack
+constexpr size_t kMaxCodes = 1 << 18;
+// Of a program that calls a function each 100 ns every second copy is torn.
+constexpr int kMaxAttempts = 40;
+constexpr int kMaxTorn = 20;
+constexpr uint8_t kOwnedByGenerator = 1, kOwnedByCStack = 3;
+constexpr uint32_t kFramesToCheck = 64;
+constexpr size_t kPage = 4096;
+
+size_t EndOf(uint16_t offset, size_t size) { return offset == kNoPythonMember ? 0 : offset + size; }
+
+bool IsPointer(uint64_t value) { return value >= kPage && value % 8 == 0 && value < uint64_t{1} << 56; }
+
+}  // namespace
+
+PythonReader::PythonReader(const PythonLayout& layout, uint64_t runtime, ReadMemory read)
+    : layout_(layout), runtime_(runtime), read_(std::move(read)) {
+  thread_bytes_ =
+      std::max({EndOf(layout.thread_next, 8), EndOf(layout.thread_interpreter, 8), EndOf(layout.thread_frame, 8),
+                EndOf(layout.thread_id, 8), EndOf(layout.thread_native_id, 8), EndOf(layout.thread_chunk, 16)});
+  code_bytes_ = std::max({EndOf(layout.code_flags, 4), EndOf(layout.code_first_line, 4), EndOf(layout.code_file, 8),
+                          EndOf(layout.code_name, 8), EndOf(layout.code_qualname, 8), EndOf(layout.code_table, 8),
+                          EndOf(layout.code_bytes, 8), EndOf(layout.object_type, 8)});
+}
+
+bool PythonReader::Read(uint64_t address, void* out, size_t size) {
+  const iovec range = MemoryRange(address, size);
+  const int64_t got = read_(out, {&range, 1});
+  if (got == static_cast<int64_t>(size)) return true;
+  error_ = got < 0 ? static_cast<int>(-got) : 0;
+  return false;
+}
+
+bool PythonReader::ParseThread(uint64_t address, const uint8_t* bytes, Thread* thread) const {
+  thread->address = address;
+  thread->thread_id = Load<uint64_t>(bytes + layout_.thread_id);
+  thread->native_id = Has(layout_.thread_native_id) ? Load<uint64_t>(bytes + layout_.thread_native_id) : 0;
+  thread->frame = Load<uint64_t>(bytes + layout_.thread_frame);
+  if (Has(layout_.thread_chunk)) {
+    thread->chunk = Load<uint64_t>(bytes + layout_.thread_chunk);
+    thread->top = Load<uint64_t>(bytes + layout_.thread_chunk + 8);
+  }
+  return true;
+}
+
+// One read of all thread states known from the last time, then of each that is new.
+bool PythonReader::ListThreads() {
+  error_ = 0;
+  bytes_.resize(std::max(bytes_.size(), thread_bytes_ * (std::min(threads_.size(), kMaxMemoryRanges) + 1)));
+  ranges_.clear();
+  for (const Thread& thread : threads_) {
+    if (ranges_.size() == kMaxMemoryRanges) break;
+    ranges_.push_back(MemoryRange(thread.address, thread_bytes_));
+  }
+  const int64_t got = ranges_.empty() ? 0 : read_(bytes_.data(), ranges_);
+  const size_t copied = got < 0 ? 0 : static_cast<size_t>(got) / thread_bytes_;
+  uint64_t main_thread = 0, interpreter = 0;
+  if (!Read(runtime_ + layout_.runtime_main_thread, &main_thread, 8)) return false;
+  if (!Read(runtime_ + layout_.runtime_interpreters, &interpreter, 8)) return false;
+
+  std::unordered_map<uint64_t, size_t> known;
+  for (size_t i = 0; i < threads_.size(); ++i) known.emplace(threads_[i].address, i);
+  std::vector<Thread> found;
+  std::vector<uint8_t> fresh(thread_bytes_);
+  for (size_t i = 0; interpreter != 0; ++i) {
+    uint64_t state = 0, next = 0;
+    if (i == kMaxInterpreters || !IsPointer(interpreter)) return false;
+    if (!Read(interpreter + layout_.interpreter_threads, &state, 8)) return false;
+    if (!Read(interpreter + layout_.interpreter_next, &next, 8)) return false;
+    while (state != 0) {
+      if (found.size() == kMaxThreads || !IsPointer(state)) return false;
+      const auto before = known.find(state);
+      const uint8_t* bytes = fresh.data();
+      if (before != known.end() && before->second < copied) {
+        bytes = &bytes_[before->second * thread_bytes_];
+      } else if (!Read(state, fresh.data(), thread_bytes_)) {
+        return false;
+      }
+      // One that is being made or freed: the rest of the list is seen the next time.
+      if (Load<uint64_t>(bytes + layout_.thread_interpreter) != interpreter) break;
+      Thread thread;
+      if (before != known.end()) thread.places = std::move(threads_[before->second].places);
+      ParseThread(state, bytes, &thread);
+      thread.main = thread.thread_id == main_thread;
+      state = Load<uint64_t>(bytes + layout_.thread_next);
+      found.push_back(std::move(thread));
+      if (before != known.end()) known.erase(before);  // a list in a circle ends at kMaxThreads
+    }
+    interpreter = next;
+  }
+  threads_ = std::move(found);
+  return true;
+}
+
+// ---- one stack
+
+// Lays out the ranges of a read; false if it is too much. The first copy ends with the innermost frames, the second one
+// begins with them: they change most, and are to be unchanged for the shortest time.
+bool PythonReader::PlaceRegions(const Thread& thread) {
+  regions_.clear();
+  const auto& frames = thread.places.frames;
+  for (auto at = frames.rbegin(); at != frames.rend(); ++at) regions_.push_back({*at, layout_.frame_size, 0});
+  const auto& chunks = thread.places.chunks;
+  for (auto at = chunks.rbegin(); at != chunks.rend(); ++at) regions_.push_back({at->first, at->second, 0});
+  if (thread.places.cframe != 0) regions_.push_back({thread.places.cframe, layout_.cframe_frame + 8u, 0});
+  const size_t state_bytes = Has(layout_.thread_chunk) ? layout_.thread_chunk + 16u - layout_.thread_frame : 8;
+  regions_.push_back({thread.address + layout_.thread_frame, state_bytes, 0});
+  copy_bytes_ = 0;
+  ranges_.clear();
+  for (Region& region : regions_) {
+    region.offset = copy_bytes_;
+    copy_bytes_ += region.size;
+    ranges_.push_back(MemoryRange(region.address, region.size));
+  }
+  for (size_t i = regions_.size(); i-- > 0;) ranges_.push_back(ranges_[i]);
+  std::sort(regions_.begin(), regions_.end(), [](const Region& a, const Region& b) { return a.address < b.address; });
+  return copy_bytes_ <= kMaxCopyBytes && ranges_.size() <= kMaxMemoryRanges;
+}
+
+const uint8_t* PythonReader::Find(const uint8_t* copy, uint64_t address, size_t size) const {
+  auto at = std::upper_bound(regions_.begin(), regions_.end(), address,
+                             [](uint64_t value, const Region& region) { return value < region.address; });
+  // A frame beyond the known top of its chunk has a region of its own inside of the chunk's.
+  for (int i = 0; i < 3 && at != regions_.begin(); ++i) {
+    --at;
+    const uint64_t into = address - at->address;
+    if (into > at->size || size > at->size - into) continue;
+    const bool first = copy == bytes_.data();
+    return copy + (first ? at->offset : copy_bytes_ - at->offset - at->size) + into;
+  }
+  return nullptr;
+}
+
+PythonReader::RawFrame PythonReader::ParseFrame(uint64_t address, const uint8_t* bytes) const {
+  RawFrame frame;
+  frame.address = address;
+  frame.code = Load<uint64_t>(bytes + layout_.frame_code);
+  frame.previous = Load<uint64_t>(bytes + layout_.frame_previous);
+  if (Has(layout_.frame_owner)) {
+    frame.owner = bytes[layout_.frame_owner];
+    frame.instruction = Load<uint64_t>(bytes + layout_.frame_instruction);
+  } else {
+    frame.owner = 0;
+    frame.instruction = static_cast<uint64_t>(int64_t{Load<int32_t>(bytes + layout_.frame_instruction)});
+  }
+  return frame;
+}
+
+bool PythonReader::InnermostFrame(const Thread& thread, const uint8_t* copy, uint64_t* frame) const {
+  const uint8_t* state = Find(copy, thread.address + layout_.thread_frame, 8);
+  if (state == nullptr) return false;
+  *frame = Load<uint64_t>(state);
+  if (!Has(layout_.cframe_frame)) return true;
+  if (*frame == 0) return true;
+  if (*frame != thread.places.cframe) return false;
+  const uint8_t* cframe = Find(copy, *frame + layout_.cframe_frame, 8);
+  if (cframe == nullptr) return false;
+  *frame = Load<uint64_t>(cframe);
+  return true;
+}
+
+// Where the chunks are by the copy; false if some of them were not in it.
+bool PythonReader::FindChunks(const uint8_t* copy, Thread* thread) {
+  if (!Has(layout_.thread_chunk)) return true;
+  const uint8_t* state = Find(copy, thread->address + layout_.thread_chunk, 16);
+  if (state == nullptr) return false;
+  uint64_t chunk = Load<uint64_t>(state);
+  const uint64_t top = Load<uint64_t>(state + 8);
+  std::vector<std::pair<uint64_t, size_t>> chunks;
+  bool complete = true;
+  for (size_t used = 0; chunk != 0 && chunks.size() < kMaxChunks;) {
+    if (!IsPointer(chunk)) break;
+    PythonChunk header;
+    if (const uint8_t* known = Find(copy, chunk, sizeof(header))) {
+      std::memcpy(&header, known, sizeof(header));
+    } else {
+      complete = false;
+      if (!Read(chunk, &header, sizeof(header))) break;
+    }
+    uint64_t size = chunks.empty() ? top - chunk : sizeof(header) + header.top * 8;
+    if (size < sizeof(header)) size = sizeof(header);
+    if (size > header.size || size > kMaxCopyBytes) break;
+    // With room for the calls that come and go: what was in use before, else the rest of the page, which is mapped.
+    if (chunks.empty()) {
+      size = std::min<uint64_t>({size + 512, (size + kPage - 1) / kPage * kPage, header.size});
+      const auto& before = thread->places.chunks;
+      if (!before.empty() && before[0].first == chunk &&
+          before[0].second <= std::min<uint64_t>(header.size, kKeptChunkBytes)) {
+        size = std::max<uint64_t>(size, before[0].second);
+      }
+    }
+    if ((used += size) > kMaxCopyBytes) break;
+    if (Find(copy, chunk, chunks.empty() ? std::min<uint64_t>(top - chunk, size) : size) == nullptr) complete = false;
+    chunks.emplace_back(chunk, size);
+    chunk = header.previous;
+  }
+  thread->places.chunks = std::move(chunks);
+  return complete;
+}
+
+// Follows the frames through a copy into raw_. Frames that are not in it are read now, for the next attempt.
+PythonReader::Attempt PythonReader::Walk(Thread* thread, const uint8_t* copy) {
+  raw_.clear();
+  bool complete = FindChunks(copy, thread);
+  uint64_t address = 0;
+  const uint8_t* state = Find(copy, thread->address + layout_.thread_frame, 8);
+  if (Has(layout_.cframe_frame)) {
+    const uint64_t cframe = Load<uint64_t>(state);
+    if (cframe != thread->places.cframe) {
+      if (cframe != 0 && !IsPointer(cframe)) return Attempt::kUnreadable;
+      thread->places.cframe = cframe;
+      return Attempt::kAgain;
+    }
+  }
+  if (!InnermostFrame(*thread, copy, &address)) return Attempt::kAgain;
+  const auto in_chunk = [&](uint64_t frame) {
+    return std::any_of(thread->places.chunks.begin(), thread->places.chunks.end(), [&](const auto& chunk) {
+      return frame - chunk.first < chunk.second && layout_.frame_size <= chunk.second - (frame - chunk.first);
+    });
+  };
+  std::vector<uint64_t> outside;
+  std::vector<uint8_t> single(layout_.frame_size);
+  while (address != 0) {
+    if (raw_.size() == kMaxFrames || !IsPointer(address)) return Attempt::kUnreadable;
+    const uint8_t* bytes = Find(copy, address, layout_.frame_size);
+    if (!in_chunk(address)) {
+      if (outside.size() == kMaxOutside) return Attempt::kUnreadable;
+      outside.push_back(address);
+    }
+    if (bytes == nullptr) {
+      complete = false;
+      if (!Read(address, single.data(), single.size())) return Attempt::kUnreadable;
+      bytes = single.data();
+    }
+    raw_.push_back(ParseFrame(address, bytes));
+    address = raw_.back().previous;
+  }
+  // Functions that are called again and again have their frames where they had them before.
+  const size_t used = outside.size();
+  for (uint64_t before : thread->places.frames) {
+    if (outside.size() >= std::min(used + kKeptFrames, kMaxOutside)) break;
+    if (!in_chunk(before) && std::find(outside.begin(), outside.end(), before) == outside.end())
+      outside.push_back(before);
+  }
+  thread->places.frames = std::move(outside);
+  return complete ? Attempt::kAccepted : Attempt::kAgain;
+}
+
+bool PythonReader::Agrees(const Thread& thread, const uint8_t* copy) const {
+  uint64_t address = 0;
+  if (!InnermostFrame(thread, copy, &address)) return false;
+  for (size_t i = 0; i < raw_.size(); ++i) {
+    if (address != raw_[i].address) return false;
+    const uint8_t* bytes = Find(copy, address, layout_.frame_size);
+    if (bytes == nullptr) return false;
+    const RawFrame again = ParseFrame(address, bytes);
+    if (again.code != raw_[i].code || again.previous != raw_[i].previous || again.owner != raw_[i].owner) return false;
+    if (i > 0 && again.instruction != raw_[i].instruction) return false;
+    address = again.previous;
+  }
+  return address == 0;
+}
+
+PythonReader::Attempt PythonReader::TryCopy(Thread* thread) {
+  if (!PlaceRegions(*thread)) return Attempt::kUnreadable;
+  if (bytes_.size() < 2 * copy_bytes_) bytes_.resize(2 * copy_bytes_);
+  const int64_t got = read_(bytes_.data(), ranges_);
+  if (got != static_cast<int64_t>(2 * copy_bytes_)) {
+    // Of the places remembered one is gone.
+    if (got < 0) error_ = static_cast<int>(-got);
+    const bool forgotten = regions_.size() > 1;
+    thread->places = {};
+    return forgotten ? Attempt::kAgain : Attempt::kUnreadable;
+  }
+  if (const Attempt walked = Walk(thread, bytes_.data()); walked != Attempt::kAccepted) return walked;
+  if (!Agrees(*thread, bytes_.data() + copy_bytes_)) return Attempt::kTorn;
+  // A generator that runs was called by somebody.
+  if (!raw_.empty() && raw_.back().owner == kOwnedByGenerator) return Attempt::kTorn;
+  return Attempt::kAccepted;
+}
+
+PythonReader::Result PythonReader::ReadStack(Thread* thread, std::vector<Frame>* frames) {
+  frames->clear();
+  error_ = 0;
+  if (Has(layout_.cframe_frame) && thread->places.cframe == 0 && IsPointer(thread->frame)) {
+    thread->places.cframe = thread->frame;
+  }
+  Result result = Result::kTorn;
+  for (int attempt = 0, torn = 0; attempt < kMaxAttempts && torn < kMaxTorn; ++attempt) {
+    Attempt outcome = TryCopy(thread);
+    if (outcome == Attempt::kAccepted) outcome = ResolveCodes(frames);
+    if (outcome == Attempt::kAccepted) return Result::kRead;
+    frames->clear();
+    if (outcome == Attempt::kAgain) continue;
+    if (outcome == Attempt::kUnreadable) thread->places.frames.clear();
+    result = outcome == Attempt::kTorn ? Result::kTorn : Result::kUnreadable;
+    ++torn;
+  }
+  if (result == Result::kUnreadable && error_ == 0 && checked_ < kFramesToCheck) {
+    ++checked_;
+    ++wrong_;
+  }
+  return result;
+}
+
+PythonReader::SelfCheck PythonReader::self_check() const {
+  if (checked_ < kFramesToCheck) return SelfCheck::kPending;
+  return wrong_ * 4 > checked_ ? SelfCheck::kFailed : SelfCheck::kPassed;
+}
+
+// ---- code objects
+
+PythonReader::Fingerprint PythonReader::ParseCode(const uint8_t* bytes) const {
+  Fingerprint print;
+  print.type = Load<uint64_t>(bytes + layout_.object_type);
+  print.file = Load<uint64_t>(bytes + layout_.code_file);
+  print.name = Load<uint64_t>(bytes + layout_.code_name);
+  print.qualname = Has(layout_.code_qualname) ? Load<uint64_t>(bytes + layout_.code_qualname) : 0;
+  print.table = Load<uint64_t>(bytes + layout_.code_table);
+  print.bytes = Load<uint64_t>(bytes + layout_.code_bytes);
+  print.first_line = Load<int32_t>(bytes + layout_.code_first_line);
+  return print;
+}
+
+// Every code object is looked at again with every stack: its memory may be another one's by now.
+PythonReader::Attempt PythonReader::ResolveCodes(std::vector<Frame>* frames) {
+  std::vector<uint64_t> addresses;
+  for (const RawFrame& frame : raw_) {
+    if (frame.owner != kOwnedByCStack) addresses.push_back(frame.code);
+  }
+  std::sort(addresses.begin(), addresses.end());
+  addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
+  code_copy_.resize(std::max(code_copy_.size(), addresses.size() * code_bytes_));
+  for (size_t at = 0; at < addresses.size();) {
+    const size_t count = std::min(addresses.size() - at, kMaxMemoryRanges);
+    ranges_.clear();
+    for (size_t i = 0; i < count; ++i) {
+      if (!IsPointer(addresses[at + i])) return Attempt::kUnreadable;
+      ranges_.push_back(MemoryRange(addresses[at + i], code_bytes_));
+    }
+    const int64_t got = read_(&code_copy_[at * code_bytes_], ranges_);
+    if (got != static_cast<int64_t>(count * code_bytes_)) return Attempt::kUnreadable;
+    at += count;
+  }
+  std::vector<const KnownCode*> known(addresses.size());
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const Fingerprint print = ParseCode(&code_copy_[i * code_bytes_]);
+    const auto found = codes_.find(addresses[i]);
+    const bool same = found != codes_.end() && found->second.fingerprint == print;
+    known[i] = same ? &found->second : ReadCode(addresses[i], &code_copy_[i * code_bytes_], print);
+    if (known[i] == nullptr) return Attempt::kUnreadable;
+  }
+  for (const RawFrame& frame : raw_) {
+    if (frame.owner == kOwnedByCStack) continue;
+    const size_t index =
+        static_cast<size_t>(std::lower_bound(addresses.begin(), addresses.end(), frame.code) - addresses.begin());
+    int64_t instruction = static_cast<int64_t>(frame.instruction);
+    if (Has(layout_.code_instructions)) {
+      instruction -= static_cast<int64_t>(frame.code + layout_.code_instructions);
+    } else if (layout_.minor == 10) {
+      instruction *= 2;  // f_lasti counts instructions there
+    }
+    if (instruction < -2 || instruction > known[index]->instruction_bytes) return Attempt::kUnreadable;
+    frames->push_back({known[index]->number, static_cast<int32_t>(instruction < 0 ? -1 : instruction)});
+    if (checked_ < kFramesToCheck) ++checked_;
+  }
+  // A generator that runs was called by somebody. From 3.11 on its frame says what it is.
+  if (!raw_.empty() && !Has(layout_.frame_owner)) {
+    const size_t index =
+        static_cast<size_t>(std::lower_bound(addresses.begin(), addresses.end(), raw_.back().code) - addresses.begin());
+    if (known[index]->generator) return Attempt::kTorn;
+  }
+  return Attempt::kAccepted;
+}
+
+const PythonReader::KnownCode* PythonReader::ReadCode(uint64_t address, const uint8_t* bytes,
+                                                      const Fingerprint& print) {
+  if (codes_.size() >= kMaxCodes && !codes_.contains(address)) return nullptr;
+  if (!IsCodeType(print.type) || print.first_line < 0) return nullptr;
+  Code code;
+  code.first_line = print.first_line;
+  const std::optional<std::string> file = ReadText(print.file);
+  const std::optional<std::string> name = ReadText(print.qualname != 0 ? print.qualname : print.name);
+  if (!file || !name || !ReadTable(print.table, &code)) return nullptr;
+  int64_t instruction_bytes;
+  if (Has(layout_.code_instructions)) {
+    instruction_bytes = static_cast<int64_t>(print.bytes & 0xffffffff) * 2;
+  } else if (!IsPointer(print.bytes) || !Read(print.bytes + layout_.bytes_size, &instruction_bytes, 8)) {
+    return nullptr;
+  }
+  code.number = ++code_count_;
+  code.file = *file;
+  code.name = *name;
+  new_codes_.push_back(std::move(code));
+  KnownCode& known = codes_[address];
+  // CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
+  known = {print, code_count_, instruction_bytes, (Load<uint32_t>(bytes + layout_.code_flags) & 0x2a0) != 0};
+  return &known;
+}
+
+bool PythonReader::IsCodeType(uint64_t type) {
+  if (code_type_ != 0) return type == code_type_;
+  uint64_t name = 0;
+  char text[5] = {};
+  if (!IsPointer(type) || !Read(type + layout_.type_name, &name, 8) || !Read(name, text, 5)) return false;
+  if (std::memcmp(text, "code", 5) != 0) return false;
+  code_type_ = type;
+  return true;
+}
+
+std::optional<std::string> PythonReader::ReadText(uint64_t address) {
+  uint8_t head[128];
+  const size_t head_bytes = std::max<size_t>(EndOf(layout_.text_data, 8), layout_.text_compact);
+  if (!IsPointer(address) || head_bytes > sizeof(head) || !Read(address, head, layout_.text_ascii)) return std::nullopt;
+  const PythonTextState state(Load<uint32_t>(head + layout_.text_state));
+  const int64_t length = Load<int64_t>(head + layout_.text_length);
+  if (!state.valid() || length < 0 || length > 1 << 20) return std::nullopt;
+  uint64_t data = address + (state.ascii ? layout_.text_ascii : layout_.text_compact);
+  if (!state.compact && !Read(address + layout_.text_data, &data, 8)) return std::nullopt;
+  std::string units(std::min<size_t>(static_cast<size_t>(length), kMaxTextBytes) * state.unit_bytes, '\0');
+  if (!units.empty() && !Read(data, units.data(), units.size())) return std::nullopt;
+  return PythonTextToUtf8(units, state.unit_bytes, kMaxTextBytes);
+}
+
+bool PythonReader::ReadTable(uint64_t address, Code* code) {
+  int64_t size = 0;
+  if (!IsPointer(address) || !Read(address + layout_.bytes_size, &size, 8) || size < 0 || size > 1 << 28) return false;
+  if (static_cast<uint64_t>(size) > kMaxTableBytes) {
+    code->table_too_long = true;
+    return true;
+  }
+  code->table.resize(static_cast<size_t>(size));
+  return size == 0 || Read(address + layout_.bytes_data, code->table.data(), code->table.size());
+}
+
+}  // namespace tbprof

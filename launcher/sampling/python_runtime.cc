@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/sampling/python_runtime.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include "launcher/base/scoped.h"
+#include "writer/symbols/elf_file.h"
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kMaxMapsBytes = 16 << 20;
+constexpr uint64_t kMaxTableBytes = 64 << 20;
+constexpr size_t kMaxModules = 64;  // remembered
+
+std::string_view BaseName(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+std::string ReadProcFile(const std::string& path) {
+  std::string text;
+  const ScopedFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  while (fd.valid() && text.size() < kMaxMapsBytes) {
+    const size_t before = text.size();
+    text.resize(before + 65536);
+    const ssize_t got = read(fd.get(), &text[before], 65536);
+    text.resize(before + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    if (got <= 0) break;
+  }
+  return text;
+}
+
+// The symbols wanted, from one table of the file.
+void ReadSymbolTable(ElfFile* file, const ElfFile::Section& table, PythonModule* module) {
+  const auto& sections = file->sections();
+  if (table.link >= sections.size() || table.size > kMaxTableBytes) return;
+  const ElfFile::Section& names = sections[table.link];
+  if (names.size > kMaxTableBytes) return;
+  std::vector<Elf64_Sym> symbols(table.size / sizeof(Elf64_Sym));
+  std::vector<char> strings(names.size + 1, '\0');
+  if (symbols.empty() || !file->Read(table.offset, symbols.data(), symbols.size() * sizeof(Elf64_Sym))) return;
+  if (!file->Read(names.offset, strings.data(), names.size)) return;
+  for (const Elf64_Sym& symbol : symbols) {
+    if (symbol.st_name >= names.size || symbol.st_value == 0 || symbol.st_shndx == SHN_UNDEF) continue;
+    const char* name = &strings[symbol.st_name];
+    if (module->runtime == 0 && std::strcmp(name, "_PyRuntime") == 0) module->runtime = symbol.st_value;
+    if (module->version == 0 && std::strcmp(name, "Py_Version") == 0) module->version = symbol.st_value;
+  }
+}
+
+// The one minor version named by strings such as `3.10.13` in the constants; 0 if there is none or several.
+uint16_t FindVersionString(ElfFile* file) {
+  const ElfFile::Section* constants = file->FindSection(".rodata");
+  if (constants == nullptr || constants->size > kMaxTableBytes) return 0;
+  std::string text(constants->size, '\0');
+  if (!file->Read(constants->offset, text.data(), text.size())) return 0;
+  uint16_t minor = 0;
+  for (size_t at = text.find(std::string("\0003.", 3)); at != std::string::npos;
+       at = text.find(std::string("\0003.", 3), at + 1)) {
+    const char* from = &text[at + 3];
+    const char* end = text.data() + text.size();
+    uint16_t this_minor = 0, micro = 0;
+    auto [dot, error] = std::from_chars(from, end, this_minor);
+    if (error != std::errc() || dot == end || *dot != '.') continue;
+    auto [behind, error2] = std::from_chars(dot + 1, end, micro);
+    if (error2 != std::errc() || behind == end || (*behind != '\0' && *behind != '+')) continue;
+    if (minor != 0 && this_minor != minor) return 0;
+    minor = this_minor;
+  }
+  return minor;
+}
+
+std::string OpenablePath(pid_t pid, const MappedFile& file) {
+  const std::string proc = "/proc/" + std::to_string(pid);
+  char range[64];
+  snprintf(range, sizeof(range), "/map_files/%lx-%lx", static_cast<unsigned long>(file.start),
+           static_cast<unsigned long>(file.end));
+  for (const std::string& path : {proc + "/root" + file.path, proc + "/exe", proc + range}) {
+    struct stat status;
+    if (stat(path.c_str(), &status) == 0 && status.st_ino == file.inode && access(path.c_str(), R_OK) == 0) return path;
+  }
+  return "";
+}
+
+// Modules seen before: programs that start a hundred times read their interpreter's symbols once.
+const PythonModule& CachedModule(const std::string& path) {
+  static thread_local std::map<std::tuple<dev_t, ino_t, off_t, time_t, long>, PythonModule> known;
+  struct stat status = {};
+  stat(path.c_str(), &status);
+  const auto key =
+      std::make_tuple(status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+  if (const auto found = known.find(key); found != known.end()) return found->second;
+  if (known.size() >= kMaxModules) known.clear();
+  return known[key] = ReadPythonModule(path);
+}
+
+PythonRuntime Refuse(PythonRuntime python, PythonState state, std::string reason) {
+  python.found = true;
+  python.state = state;
+  python.reason = std::move(reason);
+  return python;
+}
+
+std::string VersionName(uint16_t minor) { return "CPython 3." + std::to_string(minor); }
+
+// Whether what is read of each structure lies within what is read of it.
+bool IsConsistent(const PythonLayout& layout) {
+  const uint16_t frame_end = layout.frame_size;
+  if (frame_end > 512 || layout.thread_chunk <= layout.thread_frame || layout.thread_chunk > 4096) return false;
+  for (const uint16_t member :
+       {layout.frame_code, layout.frame_previous, layout.frame_instruction, layout.frame_owner}) {
+    if (member + (member == layout.frame_owner ? 1u : 8u) > frame_end) return false;
+  }
+  return layout.text_ascii <= 64 && layout.text_length + 8u <= layout.text_ascii &&
+         layout.text_state + 4u <= layout.text_ascii;
+}
+
+// Takes from the interpreter's own table what it has.
+bool ApplyDebugOffsets(uint64_t runtime, const PythonLayout& where, const ReadMemory& read, PythonLayout* layout,
+                       bool* free_threaded) {
+  uint8_t table[1024];
+  if (!ReadAt(read, runtime, table, sizeof(table)) || std::memcmp(table, "xdebugpy", 8) != 0) return false;
+  uint64_t value;
+  std::memcpy(&value, table + 16, 8);
+  *free_threaded = value != 0;
+  const auto* places = reinterpret_cast<const uint16_t*>(&where);
+  auto* offsets = reinterpret_cast<uint16_t*>(layout);
+  for (size_t i = 1; i < sizeof(PythonLayout) / sizeof(uint16_t); ++i) {
+    if (places[i] == kNoPythonMember) continue;
+    if (places[i] + 8u > sizeof(table)) return false;
+    std::memcpy(&value, table + places[i], 8);
+    if (value >= kNoPythonMember - 64) return false;
+    offsets[i] = static_cast<uint16_t>(value);
+  }
+  return IsConsistent(*layout);
+}
+
+}  // namespace
+
+std::vector<MappedFile> ParseMappedFiles(std::string_view maps) {
+  std::vector<MappedFile> files;
+  while (!maps.empty()) {
+    const size_t end = std::min(maps.find('\n'), maps.size());
+    const std::string line(maps.substr(0, end));
+    maps.remove_prefix(std::min(end + 1, maps.size()));
+    unsigned long start = 0, stop = 0, offset = 0, inode = 0;
+    int path = 0;
+    if (sscanf(line.c_str(), "%lx-%lx %*s %lx %*s %lu %n", &start, &stop, &offset, &inode, &path) < 4) continue;
+    if (inode == 0 || path == 0 || line[static_cast<size_t>(path)] != '/') continue;
+    std::string name = line.substr(static_cast<size_t>(path));
+    const bool known = std::any_of(files.begin(), files.end(),
+                                   [&](const MappedFile& file) { return file.inode == inode && file.path == name; });
+    if (!known) files.push_back({start, stop, offset, inode, std::move(name)});
+  }
+  return files;
+}
+
+uint16_t MinorOfPythonName(std::string_view path, bool* free_threaded) {
+  const std::string_view name = BaseName(path);
+  const size_t at = name.find("python3.");
+  if (at == std::string_view::npos) return 0;
+  uint16_t minor = 0;
+  const char* end = name.data() + name.size();
+  const auto [behind, error] = std::from_chars(name.data() + at + 8, end, minor);
+  if (error != std::errc()) return 0;
+  *free_threaded = behind != end && *behind == 't';
+  return minor;
+}
+
+PythonModule ReadPythonModule(const std::string& path) {
+  PythonModule module;
+  const std::unique_ptr<ElfFile> file = ElfFile::Open(path);
+  if (file == nullptr || file->segments().empty()) return module;
+  module.lowest = file->segments().front().address - file->segments().front().offset;
+  for (const uint32_t type : {SHT_DYNSYM, SHT_SYMTAB}) {
+    for (const ElfFile::Section& section : file->sections()) {
+      if (section.type == type && module.runtime == 0) ReadSymbolTable(file.get(), section, &module);
+    }
+  }
+  if (module.runtime == 0) {
+    if (const ElfFile::Section* section = file->FindSection(".PyRuntime")) module.runtime = section->address;
+  }
+  if (module.runtime != 0 && module.version == 0) module.minor = FindVersionString(file.get());
+  return module;
+}
+
+PythonRuntime DecidePythonRuntime(uint64_t runtime, uint64_t version, uint16_t minor, bool free_threaded,
+                                  const ReadMemory& read) {
+  PythonRuntime python;
+  python.found = true;
+  python.address = runtime;
+  python.minor = minor;
+  uint32_t number = 0;
+  const iovec range = MemoryRange(version != 0 ? version : runtime, sizeof(number));
+  if (const int64_t got = read(&number, {&range, 1}); got == -EPERM || got == -EACCES || got == -ENOSYS) {
+    return Refuse(python, kPythonNoPermission,
+                  "Python stacks: not sampled, the launcher may not read the process's memory");
+  } else if (got != sizeof(number)) {
+    python.found = false;  // it ended, or is being mapped
+    return python;
+  }
+  if (version != 0) {
+    if (number >> 24 != 3) {
+      return Refuse(python, kPythonUnknownVersion, "Python stacks: not sampled, the version of Python is not known");
+    }
+    python.minor = static_cast<uint16_t>(number >> 16 & 0xff);
+    if ((number & 0xf0) != 0xf0) {
+      return Refuse(python, kPythonUnknownVersion,
+                    "Python stacks: not sampled, this " + VersionName(python.minor) + " is a pre-release");
+    }
+  }
+  if (python.minor == 0) {
+    return Refuse(python, kPythonUnknownVersion, "Python stacks: not sampled, the version of Python is not known");
+  }
+  const auto row = std::find_if(std::begin(kPythonLayouts), std::end(kPythonLayouts),
+                                [&](const PythonLayout& layout) { return layout.minor == python.minor; });
+  if (row == std::end(kPythonLayouts)) {
+    return Refuse(python, kPythonUnknownVersion,
+                  "Python stacks: not sampled, " + VersionName(python.minor) + " is not supported");
+  }
+  python.layout = *row;
+  for (const PythonLayout& where : kPythonDebugOffsets) {
+    if (where.minor != python.minor) continue;
+    bool flag = false;
+    if (!ApplyDebugOffsets(runtime, where, read, &python.layout, &flag)) {
+      return Refuse(python, kPythonLayoutMismatch,
+                    "Python stacks: not sampled, this " + VersionName(python.minor) + " has no valid table of offsets");
+    }
+    free_threaded |= flag;
+  }
+  if (free_threaded) {
+    return Refuse(python, kPythonFreeThreaded,
+                  "Python stacks: not sampled, a free-threaded " + VersionName(python.minor) + " is not supported");
+  }
+  return python;
+}
+
+PythonRuntime FindPythonRuntime(pid_t pid, const ReadMemory& read) {
+  const std::string proc = "/proc/" + std::to_string(pid);
+  const std::vector<MappedFile> files = ParseMappedFiles(ReadProcFile(proc + "/maps"));
+  struct stat executable = {};
+  stat((proc + "/exe").c_str(), &executable);
+  PythonRuntime other;
+  for (const MappedFile& file : files) {
+    const std::string_view name = BaseName(file.path);
+    if (name.starts_with("libpypy") || name.starts_with("pypy")) {
+      other = Refuse({}, kPythonNotCPython, "Python stacks: not sampled, PyPy is not supported");
+    }
+    if (file.inode != executable.st_ino && !name.starts_with("libpython")) continue;
+    const std::string path = OpenablePath(pid, file);
+    if (path.empty()) continue;
+    const PythonModule& module = CachedModule(path);
+    if (module.runtime == 0) continue;
+    const uint64_t bias = file.start - file.offset - module.lowest;
+    bool free_threaded = false;
+    uint16_t minor = MinorOfPythonName(file.path, &free_threaded);
+    if (minor == 0) minor = module.minor;
+    return DecidePythonRuntime(bias + module.runtime, module.version == 0 ? 0 : bias + module.version, minor,
+                               free_threaded, read);
+  }
+  return other;
+}
+
+}  // namespace tbprof

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Samples the Python stacks of all recorded processes, in a thread of its own, as frames of the spool.
+//
+//   StackSampler sampler({.clock = clock, .rate = 100}, emit);
+//   sampler.AddProcess({segment, serial, pid, pidfd});
+//   sampler.SetArmed(true);      // a window is open
+//   ...
+//   sampler.SetArmed(false);
+//   sampler.Flush(1s);           // all samples taken before were given to `emit`
+//
+// A thread that has not run since its stack was read is not read again. Over `max_cpu_share` of the machine's CPU the
+// rate is lowered, and raised again later. Nothing here waits for a target but the read of a page of it.
+//
+// Process: launcher; every function may be called by any thread and waits for no target, Flush at most for its timeout.
+// `emit` is called by the sampler's thread alone.
+#ifndef TBPROF_LAUNCHER_SAMPLING_STACK_SAMPLER_H_
+#define TBPROF_LAUNCHER_SAMPLING_STACK_SAMPLER_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "wire/clock.h"
+#include "writer/spool/spool.h"
+
+namespace tbprof {
+
+class ProcessSampler;
+
+class StackSampler {
+ public:
+  using Emit = std::function<void(FrameType type, uint32_t segment, const void* payload, size_t size)>;
+  struct Options {
+    ClockKind clock = ClockKind::kMonotonic;
+    uint32_t rate = 100;          // samples a second of each thread
+    double max_cpu_share = 0.01;  // of all CPUs of the machine
+  };
+  struct Process {
+    uint32_t segment = 0;
+    uint32_t serial = 0;
+    pid_t pid = 0;   // as the launcher sees it
+    int pidfd = -1;  // duplicated; -1: an end is seen by a failed read alone
+  };
+
+  StackSampler(const Options& options, Emit emit);
+  // Emits what is left.
+  ~StackSampler();
+  StackSampler(const StackSampler&) = delete;
+  StackSampler& operator=(const StackSampler&) = delete;
+
+  void AddProcess(const Process& process);
+  void RemoveProcess(uint32_t segment, uint32_t serial);
+  void SetArmed(bool armed);
+  // False if the sampler's thread did not answer in time.
+  bool Flush(std::chrono::milliseconds timeout);
+
+ private:
+  struct Command {
+    enum Kind { kAdd, kRemove, kArm, kDisarm } kind;
+    Process process;
+  };
+
+  void Post(const Command& command);
+  void Run();
+  void Apply(const Command& command);
+  void Tick();
+  void GovernRate();
+
+  const Options options_;
+  const Emit emit_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Command> commands_;
+  uint64_t flushes_wanted_ = 0, flushes_done_ = 0;
+  bool stop_ = false;
+
+  // Of the sampler's thread.
+  bool armed_ = false;
+  std::chrono::microseconds interval_;
+  std::chrono::steady_clock::time_point next_tick_, next_governing_;
+  int64_t cpu_at_governing_ns_ = 0;
+  std::vector<std::unique_ptr<ProcessSampler>> processes_;
+  std::thread thread_;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_SAMPLING_STACK_SAMPLER_H_

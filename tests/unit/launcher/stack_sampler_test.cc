@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/sampling/stack_sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/unit/launcher/python_programs.h"
+
+namespace tbprof {
+namespace {
+
+using std::chrono::seconds;
+
+// Keeps what a sampler emits, and checks that everything comes after what it refers to.
+class Spool {
+ public:
+  StackSampler::Emit Emit() {
+    return [this](FrameType type, uint32_t segment, const void* payload, size_t size) {
+      const std::lock_guard lock(mutex_);
+      EXPECT_EQ(segment, 7u);
+      const auto* bytes = static_cast<const uint8_t*>(payload);
+      switch (type) {
+        case FrameType::kPythonCode:
+          TakeCode(bytes, size);
+          break;
+        case FrameType::kPythonStacks:
+          TakeNodes(bytes, size);
+          break;
+        case FrameType::kPythonSamples:
+          TakeSamples(bytes, size);
+          break;
+        case FrameType::kPythonStatus:
+          ASSERT_GE(size, sizeof(status));
+          std::memcpy(&status, bytes, sizeof(status));
+          reason.assign(reinterpret_cast<const char*>(bytes) + sizeof(status), size - sizeof(status));
+          break;
+        default:
+          ADD_FAILURE() << static_cast<int>(type);
+      }
+      changed_.notify_all();
+    };
+  }
+  template <typename Condition>
+  bool WaitFor(Condition condition) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, seconds(60), condition);
+  }
+
+  std::map<uint32_t, std::string> names;  // by code
+  std::map<uint32_t, PythonNode> nodes;
+  std::vector<PythonSample> samples;
+  PythonStatusFact status = {};
+  std::string reason;
+  uint64_t total = 0, on_cpu = 0;
+
+ private:
+  void TakeCode(const uint8_t* bytes, size_t size) {
+    PythonCodeFact fact;
+    ASSERT_GE(size, sizeof(fact));
+    std::memcpy(&fact, bytes, sizeof(fact));
+    ASSERT_EQ(size, sizeof(fact) + fact.name_bytes + fact.file_bytes + fact.table_bytes);
+    names[fact.code].assign(reinterpret_cast<const char*>(bytes) + sizeof(fact), fact.name_bytes);
+  }
+  void TakeNodes(const uint8_t* bytes, size_t size) {
+    for (size_t at = sizeof(PythonStacksFact); at < size; at += sizeof(PythonNode)) {
+      PythonNode node;
+      std::memcpy(&node, bytes + at, sizeof(node));
+      EXPECT_TRUE(names.contains(node.code));
+      EXPECT_TRUE(node.parent == 0 || nodes.contains(node.parent));
+      nodes[node.node] = node;
+    }
+  }
+  void TakeSamples(const uint8_t* bytes, size_t size) {
+    for (size_t at = sizeof(PythonSamplesFact); at < size; at += sizeof(PythonSample)) {
+      PythonSample sample;
+      std::memcpy(&sample, bytes + at, sizeof(sample));
+      EXPECT_TRUE(sample.node == 0 || nodes.contains(sample.node));
+      EXPECT_LE(sample.first_ticks, sample.last_ticks);
+      EXPECT_GT(sample.samples, 0u);
+      EXPECT_LE(sample.on_cpu, sample.samples);
+      total += sample.samples;
+      on_cpu += sample.on_cpu;
+      samples.push_back(sample);
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+};
+
+std::string AnyPython() {
+  const auto pythons = InstalledPythons();
+  for (const std::string& python : pythons) {
+    if (python.find("3.11") != std::string::npos) return python;
+  }
+  return pythons.empty() ? "" : pythons.front();
+}
+
+class StackSamplerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (AnyPython().empty()) GTEST_SKIP() << "no CPython 3.8 to 3.13 is installed";
+  }
+  Spool spool_;
+};
+
+TEST_F(StackSamplerTest, RunningThreads_WhileArmed_AreSampledWithTheirIds) {
+  PythonProgram program(AnyPython(), kFamilies);
+  std::set<int> tids;
+  for (std::string line = program.ReadLine(); !line.empty() && line != "ready"; line = program.ReadLine()) {
+    tids.insert(std::stoi(line.substr(line.find(' ') + 1)));
+  }
+  StackSampler sampler({.rate = 1000, .max_cpu_share = 1}, spool_.Emit());
+  sampler.AddProcess({.segment = 7, .serial = 3, .pid = program.pid()});
+  sampler.SetArmed(true);
+  EXPECT_TRUE(spool_.WaitFor([&] { return spool_.total >= 3000; }));
+  sampler.SetArmed(false);
+  ASSERT_TRUE(sampler.Flush(seconds(30)));
+  std::set<int> seen;
+  bool spins = false;
+  for (const PythonSample& sample : spool_.samples) {
+    seen.insert(sample.tid);
+    if (sample.node != 0 && spool_.names[spool_.nodes[sample.node].code] == "spin") spins = true;
+  }
+  for (int tid : tids) EXPECT_TRUE(seen.contains(tid)) << tid;
+  EXPECT_TRUE(spins);
+  EXPECT_EQ(spool_.status.state, kPythonSampled);
+  EXPECT_EQ(spool_.status.minor, 11);
+  EXPECT_EQ(spool_.status.process_serial, 3u);
+  EXPECT_EQ(spool_.status.samples, spool_.total);
+  EXPECT_GT(spool_.on_cpu, 0u);
+}
+
+TEST_F(StackSamplerTest, SamplerThatIsNotArmed_Flushed_HasEmittedNothing) {
+  PythonProgram program(AnyPython(), kFamilies);
+  ASSERT_TRUE(program.WaitUntilReady());
+  StackSampler sampler({.rate = 1000}, spool_.Emit());
+  sampler.AddProcess({.segment = 7, .serial = 1, .pid = program.pid()});
+  ASSERT_TRUE(sampler.Flush(seconds(30)));
+  EXPECT_EQ(spool_.total, 0u);
+  EXPECT_TRUE(spool_.nodes.empty());
+}
+
+TEST_F(StackSamplerTest, IdleThread_IsOneRunWithoutCpu) {
+  PythonProgram program(AnyPython(), "import sys\nprint('ready', flush=True)\nsys.stdin.read()\n");
+  ASSERT_TRUE(program.WaitUntilReady());
+  StackSampler sampler({.rate = 1000, .max_cpu_share = 1}, spool_.Emit());
+  sampler.AddProcess({.segment = 7, .serial = 1, .pid = program.pid()});
+  sampler.SetArmed(true);
+  EXPECT_TRUE(spool_.WaitFor([&] { return spool_.total >= 1000; }));
+  sampler.SetArmed(false);
+  ASSERT_TRUE(sampler.Flush(seconds(30)));
+  std::set<uint32_t> nodes;
+  for (const PythonSample& sample : spool_.samples) nodes.insert(sample.node);
+  EXPECT_LE(nodes.size(), 2u);  // before it waits, and then
+  EXPECT_LT(spool_.on_cpu * 10, spool_.total);
+}
+
+TEST_F(StackSamplerTest, ProgramWithoutPython_HasNoStatus) {
+  StackSampler sampler({.rate = 1000}, spool_.Emit());
+  sampler.AddProcess({.segment = 7, .serial = 1, .pid = getpid()});
+  sampler.SetArmed(true);
+  ASSERT_TRUE(sampler.Flush(seconds(30)));
+  ASSERT_TRUE(sampler.Flush(seconds(30)));
+  EXPECT_EQ(spool_.status.state, 0);
+  EXPECT_EQ(spool_.total, 0u);
+}
+
+TEST_F(StackSamplerTest, ProgramThatEnds_KeepsItsSamples) {
+  PythonProgram program(AnyPython(), kFamilies);
+  ASSERT_TRUE(program.WaitUntilReady());
+  StackSampler sampler({.rate = 1000, .max_cpu_share = 1}, spool_.Emit());
+  sampler.AddProcess({.segment = 7, .serial = 1, .pid = program.pid()});
+  sampler.SetArmed(true);
+  EXPECT_TRUE(spool_.WaitFor([&] { return spool_.total >= 100; }));
+  program.CloseInput();
+  program.Wait();
+  ASSERT_TRUE(sampler.Flush(seconds(30)));
+  sampler.RemoveProcess(7, 1);
+  ASSERT_TRUE(sampler.Flush(seconds(30)));
+  EXPECT_EQ(spool_.status.samples, spool_.total);
+}
+
+}  // namespace
+}  // namespace tbprof
