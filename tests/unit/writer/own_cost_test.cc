@@ -105,6 +105,7 @@ TEST_F(OwnCostTest, StartBeforeALaterWindow_IsPaid) {
 TEST_F(OwnCostTest, ExactBlocks_CostAClockReadingForEveryFew) {
   timeline_.processes[0].exact_heap.allocations = 60;
   timeline_.processes[0].exact_heap.releases = 40;
+  session_.malloc_stamp_every = 0;
   EXPECT_EQ(Cost(), 100 * session_.record_cost_ns);
   session_.malloc_stamp_every = 4;
   EXPECT_EQ(Cost(), 100 * (session_.record_cost_ns + session_.clock_cost_ns / 4));
