@@ -58,7 +58,7 @@ class Drain {
   // A process of the segment has ended: what it left unfinished is given up, its slots are freed.
   void ProcessEnded(uint32_t number, uint32_t process_serial, pid_t outer_pid);
   void ProcessSeen(uint32_t number, uint32_t process_serial, pid_t outer_pid);
-  // A frame of the launcher's own.
+  // A frame of the launcher's own. Any thread.
   void Append(FrameType type, uint32_t segment, const void* payload, size_t size);
 
   // Returns when all that was recorded before the call, with the facts of every thread, is in the file. False: the disk

@@ -34,6 +34,7 @@ constexpr uint64_t kSlowAllocationNs = 100'000;
 constexpr uint32_t kMaxInert = 10000;
 // A plain flush takes a few ms; one that a lost device holds up must not hold up the window.
 constexpr int kGpuFlushMs = 1000;
+constexpr int kSamplerFlushMs = 1000;
 constexpr uint64_t kLateNs = 500'000'000;
 // How long the records of a window that a program has begun wait for us to see it. Each profile that is made begins
 // with a flush, which a slow disk or a GPU holds up.
@@ -77,7 +78,14 @@ absl::Status Session::MakeSpool() {
   plan.session = nonce_;
   plan.long_ticks = std::max<uint64_t>(TicksOf(config_.long_span_ns), 1);
   drain_ = std::make_unique<Drain>(*std::move(file), clock_, plan, home_.OpenDirectory());
-  targets_ = std::make_unique<TargetRegistry>(drain_.get(), clock_, &notes_);
+  if (config_.sample_rate != 0) {
+    sampler_ = std::make_unique<StackSampler>(
+        StackSampler::Options{.clock = clock_, .rate = config_.sample_rate},
+        [drain = drain_.get()](FrameType type, uint32_t segment, const void* payload, size_t size) {
+          drain->Append(type, segment, payload, size);
+        });
+  }
+  targets_ = std::make_unique<TargetRegistry>(drain_.get(), sampler_.get(), clock_, &notes_);
   governor_ = std::make_unique<SamplingGovernor>(config_.malloc_interval, config_.spool_rate);
   windows_ =
       WindowLedger(config_, TicksOf(config_.trigger != TriggerKind::kNone ? kTriggerPatienceNs : config_.last_ns));
@@ -118,6 +126,7 @@ void Session::RecordStart(const ClockFact& first) {
 }
 
 Session::~Session() {
+  sampler_.reset();
   if (hangs_) {
     (void)drain_.release();
   } else if (drain_ != nullptr) {
@@ -292,6 +301,7 @@ void Session::DisarmTriggers() {
 void Session::SetDrainInterval() {
   const bool may_record = armed() || config_.trigger != TriggerKind::kNone;
   drain_->SetIdleInterval(may_record ? kIdleDrainMs : kDisarmedDrainMs, may_record);
+  if (sampler_ != nullptr) sampler_->SetArmed(armed());
 }
 
 void Session::ArmAgain(uint32_t before) {
@@ -419,6 +429,7 @@ bool Session::Flush(int limit_ms, bool rotate) {
     // Once per flush: what was loaded since, for stacks that pass through it.
     if (!target->dead && target->maps_read == 0) targets_->ReadMaps(target.get());
   }
+  if (sampler_ != nullptr) sampler_->Flush(std::chrono::milliseconds(std::min(limit_ms, kSamplerFlushMs)));
   const bool flushed = drain_->Flush(limit_ms, rotate);
   if (rotate) {
     windows_.Flushed(Now());
@@ -453,6 +464,8 @@ bool Session::Close(const EndFact& end, int patience_ms) {
     __atomic_store_n(&TriggersOf(header)->families, 0u, __ATOMIC_SEQ_CST);
     __atomic_store_n(&header->control, 0u, __ATOMIC_SEQ_CST);
   }
+  targets_->StopSampling();
+  sampler_.reset();
   Flush(patience_ms);
   for (std::string& note : notes_) drain_->Append(FrameType::kNote, 0, note.data(), note.size());
   drain_->Append(FrameType::kEnd, 0, &end, sizeof(end));

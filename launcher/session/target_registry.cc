@@ -144,7 +144,7 @@ void TargetRegistry::EndEarlierImage(pid_t pid, int32_t inner_pid) {
     std::erase_if(earlier->processes, [&](const Target::Process& process) {
       const bool is_it = process.pid != 0 ? process.pid == pid : pid == inner_pid && process.inner_pid == pid;
       if (!is_it) return false;
-      drain_.ProcessEnded(earlier->mapped->number, process.serial, process.pid);
+      Ended(earlier->mapped->number, process);
       return true;
     });
   }
@@ -181,6 +181,16 @@ void TargetRegistry::RecordExit(uint32_t segment, const Target::Process& process
     out_of_memory_kills_ = kills;
   }
   drain_.Append(FrameType::kExit, segment, &fact, sizeof(fact));
+}
+
+void TargetRegistry::Seen(uint32_t segment, const Target::Process& process) {
+  drain_.ProcessSeen(segment, process.serial, process.pid);
+  if (sampler_ != nullptr) sampler_->AddProcess({segment, process.serial, process.pid, process.pidfd.get()});
+}
+
+void TargetRegistry::Ended(uint32_t segment, const Target::Process& process) {
+  drain_.ProcessEnded(segment, process.serial, process.pid);
+  if (sampler_ != nullptr) sampler_->RemoveProcess(segment, process.serial);
 }
 
 // Sees new processes of the segment and the end of known ones.
@@ -220,16 +230,16 @@ void TargetRegistry::UpdateProcesses(Target* target, uint64_t now_ns) {
       // processes of one number gets one descriptor of ours.
       std::erase_if(target->processes, [&](const Target::Process& earlier) {
         if (earlier.pid != process.pid) return false;
-        drain_.ProcessEnded(mapped->number, earlier.serial, earlier.pid);
+        Ended(mapped->number, earlier);
         return true;
       });
       if (!gone && !process.pidfd.valid()) {
         process.pidfd.Reset(PidfdOpen(process.pid));
         gone = !process.pidfd.valid() && errno == ESRCH;
       }
-      drain_.ProcessSeen(mapped->number, serial, process.pid);
+      Seen(mapped->number, process);
       if (gone) {
-        drain_.ProcessEnded(mapped->number, serial, process.pid);
+        Ended(mapped->number, process);
         continue;
       }
     }
@@ -239,7 +249,7 @@ void TargetRegistry::UpdateProcesses(Target* target, uint64_t now_ns) {
   std::erase_if(target->processes, [&](const Target::Process& process) {
     if (!process.pidfd.valid() || !HasEnded(process.pidfd.get())) return false;
     RecordExit(mapped->number, process);
-    drain_.ProcessEnded(mapped->number, process.serial, process.pid);
+    Ended(mapped->number, process);
     return true;
   });
   if (target->processes.empty() && !target->dead) {

@@ -3,7 +3,7 @@
 // The segments of recorded programs and the processes in them: who has come, who has ended, what the launcher knows of
 // each.
 //
-//   TargetRegistry registry(&drain, clock, &notes);
+//   TargetRegistry registry(&drain, &sampler, clock, &notes);
 //   Target* target = registry.Add(introduction);       // null: not recorded
 //   registry.UpdateProcesses(target, now);             // now and then
 //   registry.RemoveEnded(now, [](uint32_t segment) { ... });
@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "launcher/base/scoped.h"
+#include "launcher/sampling/stack_sampler.h"
 #include "launcher/session/drain.h"
 #include "launcher/session/rendezvous.h"
 #include "launcher/target/memory_limit.h"
@@ -55,9 +56,9 @@ using Targets = std::vector<std::unique_ptr<Target>>;
 
 class TargetRegistry {
  public:
-  // `notes`: lines for the terminal. All must outlive this.
-  TargetRegistry(Drain* drain, ClockKind clock, std::vector<std::string>* notes)
-      : drain_(*drain), clock_(clock), notes_(*notes) {}
+  // `sampler`: of stacks, or null. `notes`: lines for the terminal. All must outlive this.
+  TargetRegistry(Drain* drain, StackSampler* sampler, ClockKind clock, std::vector<std::string>* notes)
+      : drain_(*drain), sampler_(sampler), clock_(clock), notes_(*notes) {}
 
   // Maps the segment and hands it to the drain; null: it is refused. Its processes are not looked at yet.
   Target* Add(Introduction introduction, uint64_t nonce);
@@ -69,7 +70,8 @@ class TargetRegistry {
   void ReadMaps(Target* target);
 
   const Targets& targets() const { return targets_; }
-  void Clear() { targets_.clear(); }  // after the session: nothing is recorded any more
+  void StopSampling() { sampler_ = nullptr; }  // the sampler goes away before this
+  void Clear() { targets_.clear(); }           // after the session: nothing is recorded any more
   // So many processes that one can wait for their ends.
   void AppendWatched(std::vector<pollfd>* fds) const;
   // The processes that are recorded, as we see them; those whose number is not known are left out.
@@ -86,6 +88,9 @@ class TargetRegistry {
 
  private:
   void Refuse(int segment_fd, uint64_t bytes);
+  // For who records what is not in the segment.
+  void Seen(uint32_t segment, const Target::Process& process);
+  void Ended(uint32_t segment, const Target::Process& process);
   // Of one that has ended, where the kernel reports it.
   void RecordExit(uint32_t segment, const Target::Process& process);
   // The image that process `pid` ran until its exec has ended. `inner_pid`: its number as it sees it.
@@ -95,6 +100,7 @@ class TargetRegistry {
   static bool HasOurNumbers(const Target& target, const ProcessSlot& slot);
 
   Drain& drain_;
+  StackSampler* sampler_;
   const ClockKind clock_;
   std::vector<std::string>& notes_;
   Targets targets_;
