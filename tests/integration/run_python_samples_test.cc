@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Python functions that a program's time goes into, by --sample-rate.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+#include "harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+constexpr const char* kProgram = R"(
+import math
+
+def heavy(count):
+    total = 0.0
+    for i in range(count):
+        total += math.sqrt(i)
+    return total
+
+def light(count):
+    return sum(range(count))
+
+def step():
+    return heavy(300000) + light(300000)
+
+print(sum(step() for _ in range(80)))
+)";
+
+const nlohmann::json* FindFunction(const nlohmann::json& functions, const std::string& name) {
+  const auto found = std::find_if(functions.begin(), functions.end(),
+                                  [&](const nlohmann::json& function) { return function["function"] == name; });
+  return found == functions.end() ? nullptr : &*found;
+}
+
+TEST(PythonSamples, ProgramWithHeavyFunction_NamesIt) {
+  const std::string python = "/usr/bin/python3";
+  if (access(python.c_str(), X_OK) != 0) GTEST_SKIP() << "no " << python;
+  const RunResult bare = RunBare({python, "-c", kProgram});
+  const RunResult run =
+      RunUnderTbprof({python, "-c", kProgram}, {.tbprof = {"--sample-rate=100", "--also=folded,speedscope"}});
+  ASSERT_EQ(run.status, 0) << run.AllSaid();
+  EXPECT_EQ(run.out, bare.out);
+  const nlohmann::json& sampled = run.summary["python"];
+  ASSERT_TRUE(sampled.is_object()) << run.AllSaid();
+  ASSERT_EQ(sampled["processes"][0]["state"], "sampled") << sampled["processes"].dump();
+  const nlohmann::json& group = sampled["groups"][0];
+  ASSERT_EQ(group["main"], true);
+  const nlohmann::json* const heavy = FindFunction(group["top_self"], "heavy");
+  const nlohmann::json* const light = FindFunction(group["top_self"], "light");
+  ASSERT_NE(heavy, nullptr) << group.dump();
+  EXPECT_EQ((*heavy)["first_line"], 4);
+  EXPECT_EQ((*heavy)["file"], "<string>");
+  // Ten times the work: however few samples a busy machine allows.
+  if (light != nullptr) EXPECT_GT((*heavy)["self_samples"], (*light)["self_samples"]);
+  const nlohmann::json* const step = FindFunction(group["top_total"], "step");
+  ASSERT_NE(step, nullptr) << group.dump();
+  EXPECT_GE((*step)["total_samples"], (*heavy)["total_samples"]);
+  EXPECT_TRUE(run.Said("heavy")) << run.AllSaid();
+}
+
+TEST(PythonSamples, WithoutOption_NothingIsSampled) {
+  const std::string python = "/usr/bin/python3";
+  if (access(python.c_str(), X_OK) != 0) GTEST_SKIP() << "no " << python;
+  const RunResult run = RunUnderTbprof({python, "-c", "print(1)"}, {});
+  EXPECT_TRUE(run.summary["python"].is_null()) << run.summary["python"].dump();
+}
+
+}  // namespace
+}  // namespace tbprof::integration
