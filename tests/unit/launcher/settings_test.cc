@@ -132,8 +132,9 @@ TEST(SettingsTest, SessionRecord_OtherTypesAndNumbers_CountAsAbsent) {
 TEST(SettingsTest, Options_EachRow_ReachesTheSessionAndTheDocument) {
   // A value of each that is not its default.
   const std::map<std::string, std::string> values = {
-      {"trace", "lock"}, {"malloc-interval", "1MiB"},  {"malloc-stamp-every", "7"}, {"wait-threshold", "2us"},
-      {"ranks", "all"},  {"max-profile-size", "1MiB"}, {"step-marker", "epoch"},    {"also", "perfetto"}};
+      {"trace", "lock"},    {"malloc-interval", "1MiB"},  {"malloc-stamp-every", "7"}, {"wait-threshold", "2us"},
+      {"ranks", "all"},     {"max-profile-size", "1MiB"}, {"step-marker", "epoch"},    {"also", "perfetto"},
+      {"sample-rate", "97"}};
   const std::string document = OptionMarkdown();
   Terminal terminal;
   const auto check = [&](const char* option, auto field) {
