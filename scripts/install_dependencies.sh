@@ -46,6 +46,7 @@ example  python3-torch              py:torch
 example  python3-sklearn            py:sklearn
 venv     python3-venv               py:ensurepip
 test     python3-venv               py:ensurepip
+test     libpython3-dev             header:python3.11/Python.h
 test     git                        cmd:git
 test     clang                      cmd:clang
 test     clang-tidy                 cmd:clang-tidy
