@@ -15,6 +15,7 @@
 #include <tuple>
 
 #include "launcher/base/scoped.h"
+#include "writer/base/text.h"
 #include "writer/symbols/elf_file.h"
 
 namespace tbprof {
@@ -23,11 +24,6 @@ namespace {
 constexpr size_t kMaxMapsBytes = 16 << 20;
 constexpr uint64_t kMaxTableBytes = 64 << 20;
 constexpr size_t kMaxModules = 64;  // remembered
-
-std::string_view BaseName(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
 
 std::string ReadProcFile(const std::string& path) {
   std::string text;
