@@ -16,7 +16,7 @@ namespace tbprof {
 namespace {
 
 constexpr uint64_t kLatestTicks = uint64_t{1} << 62;
-// Where no status says, that of --sample-rate's default.
+// Of --sample-rate=100, where no status tells the interval.
 constexpr uint32_t kUsualIntervalUs = 10'000;
 constexpr uint32_t kShortestIntervalUs = 100, kLongestIntervalUs = 10'000'000;
 constexpr int64_t kPsPerUs = 1'000'000;

@@ -161,9 +161,9 @@ std::vector<std::string> PythonText(const Timeline& timeline, size_t columns) {
   if (totals.all.wall_ps <= 0) return {};
   const auto share = [&](int64_t ps) { return static_cast<double>(ps) / static_cast<double>(totals.all.wall_ps); };
   const uint64_t samples = totals.all.samples;
-  std::vector<std::string> lines = {StrCat("python  main thread: ", HumanCount(samples),
-                                           samples == 1 ? " sample, " : " samples, ",
-                                           HumanPercent(share(totals.all.on_cpu_ps)), " on CPU")};
+  std::vector<std::string> lines = {
+      StrCat("python  main thread: ", HumanCount(samples), samples == 1 ? " sample, " : " samples, ",
+             HumanPercent(share(totals.all.on_cpu_ps)), " on CPU (lines are those of def)")};
   std::vector<std::string> parts;
   for (const PythonFunctionTotal& function : totals.functions) {
     if (parts.size() == kShownFunctions || share(function.self.wall_ps) < kLeastShownShare) break;

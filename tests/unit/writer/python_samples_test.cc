@@ -368,7 +368,7 @@ TEST(PythonSummary, Terminal_NamesWhereTheMainThreadWas) {
   const auto python = std::ranges::find_if(lines, [](const std::string& line) { return line.starts_with("python"); });
   ASSERT_GE(lines.end() - python, 3);
   lines = {python, python + 3};
-  EXPECT_THAT(lines, ElementsAre("python  main thread: 20 samples, 75 % on CPU",
+  EXPECT_THAT(lines, ElementsAre("python  main thread: 20 samples, 75 % on CPU (lines are those of def)",
                                  "        self   75 % model.py:10 Model.forward, 25 % data.py:5 decode",
                                  "        total  75 % train.py:50 train_step"));
 }
