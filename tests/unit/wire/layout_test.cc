@@ -19,8 +19,8 @@
 namespace tbprof {
 namespace {
 
-TEST(Layout, SizesAndOffsets_EqualThoseOfAbi11) {
-  static_assert(kAbiVersion == 11, "a new ABI: write down its numbers here");
+TEST(Layout, SizesAndOffsets_EqualThoseOfAbi12) {
+  static_assert(kAbiVersion == 12, "a new ABI: write down its numbers here");
   EXPECT_EQ(memcmp(&kSegmentMagic, "TBPRSEG1", 8), 0);
   EXPECT_EQ(sizeof(SegmentHeader), 448u);
   EXPECT_EQ(sizeof(Operation), 48u);
@@ -37,6 +37,7 @@ TEST(Layout, SizesAndOffsets_EqualThoseOfAbi11) {
   EXPECT_EQ(offsetof(SegmentHeader, sample_stack_bytes), 296u);
   EXPECT_EQ(offsetof(SegmentHeader, torch_all), 300u);
   EXPECT_EQ(offsetof(SegmentHeader, gpu_windows), 304u);
+  EXPECT_EQ(offsetof(SegmentHeader, python_wait_ticks), 312u);
   EXPECT_EQ(offsetof(SegmentHeader, chunk_hint), 320u);
   EXPECT_EQ(offsetof(SegmentHeader, dropped), 352u);
   EXPECT_EQ(offsetof(ProcessSlot, ranges_open), 104u);
@@ -53,6 +54,9 @@ TEST(Layout, SizesAndOffsets_EqualThoseOfAbi11) {
   EXPECT_EQ(sizeof(SpanRecord), 64u);
   EXPECT_EQ(offsetof(SpanRecord, start), 8u);
   EXPECT_EQ(offsetof(SpanRecord, error), 48u);
+  EXPECT_EQ(offsetof(SpanRecord, python_stack), 52u);
+  EXPECT_EQ(sizeof(PythonCodeRecord), 64u);
+  EXPECT_EQ(sizeof(PythonStackRecord), 32u);
   EXPECT_EQ(sizeof(CompactSpanRecord), 32u);
   EXPECT_EQ(offsetof(CompactSpanRecord, call_site), 24u);
   EXPECT_EQ(sizeof(AllocationRecord), 32u);
