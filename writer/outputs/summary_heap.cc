@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "writer/base/utf8.h"
+#include "writer/outputs/python_line_totals.h"
 
 namespace tbprof {
 namespace {
@@ -35,7 +36,12 @@ bool IsPlumbing(std::string_view frame) {
   return false;
 }
 
-std::string AllocationPlace(const Timeline& timeline, const AllocationSiteTotal& site) {
+// The line of Python first, if there is one.
+std::string PlaceOf(const Timeline& timeline, StringId python, const std::string& native) {
+  return python == 0 ? native : StrCat(PrintableUtf8(timeline.strings.Get(python)), ", via ", native);
+}
+
+std::string NativePlace(const Timeline& timeline, const AllocationSiteTotal& site) {
   std::string place;
   int shown = 0;
   for (const StringId id : site.frames) {
@@ -84,14 +90,16 @@ void AddExactHeap(const Timeline& timeline, size_t columns, Section* out) {
   out->push_back({std::move(heading), known ? Style::kHeading : Style::kWarning});
   out->push_back({known ? "       at peak      left     calls  temporary  place"
                         : "       at peak      left  calls >=  temporary  place"});
-  for (size_t i = 0; i < std::min(kTopRows, heap.sites.size()); ++i) {
-    const HeapSite& site = heap.sites[i];
+  const std::vector<HeapSite> sites = HeapByPythonLine(heap, /*all=*/true);
+  for (size_t i = 0; i < std::min(kTopRows, sites.size()); ++i) {
+    const HeapSite& site = sites[i];
     const double share = site.calls > 0 ? static_cast<double>(site.temporary) / static_cast<double>(site.calls) : 0;
     std::string numbers = absl::StrFormat("    %10s%10s%10s%11s  ", known ? bytes(site.peak_bytes) : "?",
                                           known ? bytes(site.live_bytes) : "?", HumanCount(site.calls),
                                           known ? HumanPercent(share) : "?");
     const size_t used = Utf8Columns(numbers);
-    out->push_back({StrCat(numbers, FitColumns(PrintableUtf8(ShortFrame(timeline.strings.Get(site.site))),
+    const std::string native = PrintableUtf8(ShortFrame(timeline.strings.Get(site.site)));
+    out->push_back({StrCat(numbers, FitColumns(PlaceOf(timeline, site.python, native),
                                                columns > used ? columns - used : 1, /*keep_end=*/false))});
   }
 }
@@ -140,23 +148,28 @@ Section HeapSection(const Timeline& timeline, size_t columns) {
               HeapLevelText(*largest))});
   AddExactHeap(timeline, columns, &out);
   // Different ways through the plumbing from one place are one line here; summary.json has them apart.
-  std::vector<std::pair<std::string, double>> places;
+  struct Place {
+    std::string key, text;
+    double bytes;
+  };
+  std::vector<Place> places;
   for (const AllocationSiteTotal& site : timeline.allocation_sites) {
     if (site.frames.empty()) continue;
-    std::string place = AllocationPlace(timeline, site);
-    const auto known =
-        std::find_if(places.begin(), places.end(), [&](const auto& entry) { return entry.first == place; });
+    const std::string native = NativePlace(timeline, site);
+    // Sites are in order: that of the most bytes names the native function of a line.
+    std::string key = site.python == 0 ? native : timeline.strings.Get(site.python);
+    const auto known = std::find_if(places.begin(), places.end(), [&](const Place& place) { return place.key == key; });
     if (known != places.end()) {
-      known->second += site.bytes;
+      known->bytes += site.bytes;
     } else {
-      places.emplace_back(std::move(place), site.bytes);
+      places.push_back({std::move(key), PlaceOf(timeline, site.python, native), site.bytes});
     }
   }
-  std::stable_sort(places.begin(), places.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.bytes > b.bytes; });
   if (!places.empty())
     out.push_back({"        estimate   share  allocated at (estimated from samples of all allocated bytes)"});
   const size_t last = out.size() + kTopRows;
-  for (const auto& [place, bytes] : places) {
+  for (const auto& [key, place, bytes] : places) {
     if (out.size() >= last) break;
     std::string numbers = absl::StrFormat("      %10s", HumanBytes(bytes));
     if (all.allocated_bytes > 0) {
