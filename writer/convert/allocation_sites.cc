@@ -12,6 +12,8 @@ namespace {
 
 constexpr int kMaxFrames = 48;
 constexpr size_t kMaxShown = 200;
+// Where lines of Python are known: outputs add them up by line.
+constexpr size_t kMaxShownByLine = 20'000;
 
 // Whether it is a library of tbprof's: its frames are not the program's.
 bool IsTbprof(const Module& module) { return BaseName(module.path).starts_with("libtbprof_"); }
@@ -70,7 +72,9 @@ void AllocationSites::Finish(Timeline* timeline) {
   for (auto& [key, entry] : merged) sites.push_back(std::move(entry.total));
   std::sort(sites.begin(), sites.end(),
             [](const AllocationSiteTotal& a, const AllocationSiteTotal& b) { return a.bytes > b.bytes; });
-  if (sites.size() > kMaxShown) sites.resize(kMaxShown);
+  const bool by_line =
+      std::any_of(sites.begin(), sites.end(), [](const AllocationSiteTotal& site) { return site.python != 0; });
+  sites.resize(std::min(sites.size(), by_line ? kMaxShownByLine : kMaxShown));
 }
 
 }  // namespace tbprof
