@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "writer/base/saturating.h"
 #include "writer/base/utf8.h"
 #include "writer/outputs/python_line_totals.h"
 
@@ -62,6 +63,18 @@ std::string ProcessLabel(const Process& process) {
   return StrCat(PrintableUtf8(process.name.empty() ? process.executable : process.name), " (", process.pid, ")");
 }
 
+// The process's own peak, though blocks from before the window belong to no place.
+std::string PeakOf(const Process& process) {
+  const ExactHeap& heap = process.exact_heap;
+  const AllocatorTotals& totals = process.allocator;
+  const auto bytes = [](int64_t count) { return HumanBytes(static_cast<double>(std::max<int64_t>(count, 0))); };
+  if (!totals.is_absolute) return StrCat("peak at least ", bytes(heap.peak_bytes));
+  if (totals.begin_bytes <= 0) return StrCat("peak ", bytes(heap.peak_bytes));
+  int64_t peak = totals.begin_bytes;
+  AddSaturating(&peak, heap.peak_bytes);
+  return StrCat("peak ", bytes(peak), " (", bytes(heap.peak_bytes), " since the start)");
+}
+
 // Of the process whose heap was largest, what --malloc=exact has seen.
 void AddExactHeap(const Timeline& timeline, size_t columns, Section* out) {
   const Process* largest = nullptr;
@@ -78,13 +91,13 @@ void AddExactHeap(const Timeline& timeline, size_t columns, Section* out) {
   std::string heading =
       StrCat("each block", recorded > 1 ? StrCat(" of ", FitColumns(ProcessLabel(*largest), 30)) : "", "  ");
   if (known) {
-    StrAppend(&heading, "peak ", bytes(heap.peak_bytes), " at ", HumanTime(heap.peak_ps), ", ",
+    StrAppend(&heading, PeakOf(*largest), " at ", HumanTime(heap.peak_ps), ", ",
               Plural(heap.live_blocks, "block", "blocks"), " left, ", HumanCount(heap.temporary), " temporary");
   } else {
     StrAppend(&heading, "incomplete, ", HumanCount(heap.lost), " or more records lost: peaks and blocks left unknown");
   }
-  // A block from before has no size that is known.
-  if (heap.earlier > 0) heading += "; blocks from before this window left out";
+  // What is from before the window has no place that is known.
+  if (heap.earlier > 0) heading += "; older blocks: no place";
   if (heap.ambiguous > 0) StrAppend(&heading, ", ", heap.ambiguous, " ambiguous");
   if (heap.not_followed > 0) StrAppend(&heading, ", ", heap.not_followed, " not followed");
   out->push_back({std::move(heading), known ? Style::kHeading : Style::kWarning});
