@@ -3,7 +3,9 @@
 // Python stacks that records refer to, from a spool to the timeline and to each output. Ticks are nanoseconds.
 #include "writer/convert/python_exact.h"
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -387,8 +389,8 @@ TEST(PythonExact, SamplesOfOneLine_AreOneSiteWithTheLargestStack) {
             Json::array({{{"python", "train.py:42 remember"}, {"samples", 2}, {"bytes_estimate", 6000.0}}}));
 }
 
-// --malloc=exact: the stack of a thread holds until the next one of it.
-TEST(PythonExact, BlocksBehindAStack_AreOfItsLine) {
+// --malloc=exact.
+Timeline Blocks() {
   SpoolMaker spool = Program(kExactSession);
   spool.Chunk(1, 1, 1).Taken(50 * kMs);
   AddCodes(&spool);
@@ -409,7 +411,12 @@ TEST(PythonExact, BlocksBehindAStack_AreOfItsLine) {
   thread.taken_ticks = 50 * kMs;
   thread.allocations = 7;
   thread.allocated_bytes = 2640;
-  const Timeline timeline = BuildGood(spool.EndChunk().Thread(1, thread).End(100 * kMs));
+  return BuildGood(spool.EndChunk().Thread(1, thread).End(100 * kMs));
+}
+
+// The stack of a thread holds until the next one of it.
+TEST(PythonExact, BlocksBehindAStack_AreOfItsLine) {
+  const Timeline timeline = Blocks();
   const ExactHeap& heap = timeline.processes.at(0).exact_heap;
   ASSERT_EQ(heap.lost, 0u);
   std::vector<std::string> sites;
@@ -460,9 +467,64 @@ TEST(PythonExact, XplaneFile_HasLineAndStackOfEachCall) {
                                  "python stack: train.py:42 remember < train.py:89 main", "python: train.py:90 main"));
 }
 
+// As the page does: what has come by the first highest level and not gone, by address.
+TEST(PythonExact, MemoryPage_ListsWhatEachLineHeldAtThePeak) {
+  const Timeline timeline = Blocks();
+  tensorflow::profiler::XSpace space;
+  ASSERT_TRUE(space.ParseFromString(Written(timeline, "xplane")));
+  struct Row {
+    int64_t at_ps, level, address, bytes;
+    bool came;
+    std::string text;
+  };
+  std::vector<Row> rows;
+  for (const auto& plane : space.planes()) {
+    for (const auto& line : plane.lines()) {
+      if (line.name() != "memory") continue;
+      for (const auto& event : line.events()) {
+        Row row{event.offset_ps(),
+                0,
+                0,
+                0,
+                plane.event_metadata().at(event.metadata_id()).name() == "MemoryAllocation",
+                ""};
+        for (const auto& stat : event.stats()) {
+          const std::string& name = plane.stat_metadata().at(stat.metadata_id()).name();
+          const auto text = [&] { return plane.stat_metadata().at(static_cast<int64_t>(stat.ref_value())).name(); };
+          if (name == "bytes_allocated") row.level = stat.int64_value();
+          if (name == "addr") row.address = stat.int64_value();
+          if (name == "allocation_bytes") row.bytes = stat.int64_value();
+          if (name == "tf_op") row.text = text() + row.text;
+          if (name == "region_type") row.text += ", " + text();
+        }
+        rows.push_back(row);
+      }
+    }
+  }
+  const Row* peak = nullptr;
+  for (const Row& row : rows) {
+    if (peak == nullptr || row.level > peak->level) peak = &row;
+  }
+  ASSERT_NE(peak, nullptr);
+  EXPECT_EQ(peak->level, 2610);
+  std::map<int64_t, std::pair<std::string, int64_t>> held;
+  for (const Row& row : rows) {
+    if (row.at_ps > peak->at_ps) break;
+    held.erase(row.address);
+    if (row.came) held[row.address] = {row.text, row.bytes};
+  }
+  std::vector<std::string> listed;
+  for (const auto& [address, entry] : held) listed.push_back(entry.first + ": " + std::to_string(entry.second));
+  EXPECT_THAT(listed, ElementsAre("train.py:42 remember, via 0x123: 2000", "train.py:90 main, via 0x123: 500",
+                                  "not held by these lines of Python: 110"));
+}
+
 TEST(PythonExact, EachOutput_IsGood) {
-  const Timeline timeline = Shown();
-  for (const Output& output : Outputs()) Written(timeline, output.name);
+  const Timeline shown = Shown(), blocks = Blocks();
+  for (const Output& output : Outputs()) {
+    Written(shown, output.name);
+    Written(blocks, output.name);
+  }
 }
 
 }  // namespace
