@@ -4,7 +4,7 @@
 // window, adds it up by stack, and makes runs and spans of it. How sampling went in each process, and what it could not
 // do, go to the timeline, too.
 //
-//   PythonSamples python(&window, &facts, &model, &timeline);
+//   PythonSamples python(&window, &facts, &model, &stacks, &timeline);
 //   python.Take(frame);             // each frame of the second pass
 //   python.Finish(bytes_left);      // once
 //
@@ -32,13 +32,13 @@ inline constexpr size_t kMostPythonRuns = 2u << 20;
 class PythonSamples {
  public:
   // All must outlive this. `most_runs`: kMostPythonRuns but in tests.
-  PythonSamples(const CaptureWindow* window, const SpoolFacts* facts, ProcessModel* model, Timeline* timeline,
-                size_t most_runs = kMostPythonRuns)
+  PythonSamples(const CaptureWindow* window, const SpoolFacts* facts, ProcessModel* model, PythonStacks* stacks,
+                Timeline* timeline, size_t most_runs = kMostPythonRuns)
       : window_(*window),
         facts_(*facts),
         model_(*model),
         timeline_(*timeline),
-        stacks_(timeline),
+        stacks_(*stacks),
         most_runs_(most_runs) {}
 
   // Of kPythonSamples.
@@ -70,7 +70,7 @@ class PythonSamples {
   const SpoolFacts& facts_;
   ProcessModel& model_;
   Timeline& timeline_;
-  PythonStacks stacks_;
+  PythonStacks& stacks_;
   std::map<uint32_t, Line> lines_;  // by index into Timeline::threads
   size_t most_runs_, runs_ = 0;
   uint64_t corrupt_ = 0, left_out_ = 0;

@@ -5,9 +5,11 @@
 #include <cstring>
 #include <set>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
+#include "writer/convert/python_place.h"
 #include "writer/convert/torch_links.h"
 #include "writer/outputs/gzip_sink.h"
 #include "writer/outputs/xplane_gpu.h"
@@ -284,11 +286,25 @@ class PerfettoWriter {
     if (event.flags & Event::kClippedAtEnd) NumberArg("\"clipped_at_end\":", 1);
     if (event.flags & Event::kOpen) NumberArg("\"open\":", 1);
     if (event.detail != 0) TextArg(IsFrameworkWork(type) ? "\"operation\":" : "\"detail\":", event.detail);
+    if (event.python != 0) PythonArgs(event.python);
     out_.Put(first_arg_ ? "}" : "}}");
     if (type.value == ValueKind::kCorrelation && event.value != 0) Flow("s", start_ns, event.value, where, kLaunches);
     if (type.value == ValueKind::kFlowOut && event.value != 0) Flow("s", start_ns, event.value, where);
     if (type.value == ValueKind::kFlowIn && event.value != 0) Flow("f\",\"bp\":\"e", start_ns, event.value, where);
     if (link != 0) Flow(EndsTorchLink(type) ? "f\",\"bp\":\"e" : "s", start_ns, link, where, kBackward);
+  }
+
+  // As the stats of the xplane file.
+  void PythonArgs(uint32_t stack) {
+    std::string& text = python_[stack];
+    const PythonStack& frame = timeline_.python.stacks[stack];
+    if (text.empty()) {
+      text = StrCat("\"python\":", Quoted(PythonFrameText(timeline_, frame)));
+      if (frame.parent != 0 && python_.size() <= PythonTexts::kMostStacks) {
+        StrAppend(&text, ",\"python stack\":", Quoted(PythonStackText(timeline_, stack, PythonTexts::kCallers)));
+      }
+    }
+    Arg(text);
   }
 
   void Object(ObjectKind kind, uint64_t object) {
@@ -468,6 +484,7 @@ class PerfettoWriter {
   std::vector<int64_t> pids_;
   std::vector<std::string> types_;
   std::vector<std::string> quoted_;
+  absl::flat_hash_map<uint32_t, std::string> python_;  // arguments, by stack
   int64_t steps_pid_ = 0;
   bool first_ = true;
   bool first_arg_ = true;

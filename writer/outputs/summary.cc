@@ -157,9 +157,12 @@ Section Waits(const Timeline& timeline, size_t columns) {
     const std::string numbers = absl::StrFormat("      %10s%10s%10s  ", HumanTime(site.total_ps),
                                                 HumanTime(site.longest_ps), HumanCount(site.calls));
     std::string where = TypeName(timeline, site.type);
-    if (site.site != 0) StrAppend(&where, " in ", PrintableUtf8(timeline.strings.Get(site.site)));
+    if (site.python != 0) StrAppend(&where, " in ", PrintableUtf8(timeline.strings.Get(site.python)));
+    if (site.site != 0) {
+      StrAppend(&where, site.python != 0 ? ", via " : " in ", PrintableUtf8(timeline.strings.Get(site.site)));
+    }
     const size_t room = columns > Utf8Columns(numbers) ? columns - Utf8Columns(numbers) : 1;
-    out.push_back({StrCat(numbers, FitColumns(where, room, /*keep_end=*/true))});
+    out.push_back({StrCat(numbers, FitColumns(where, room, /*keep_end=*/site.python == 0))});
   }
   return out;
 }

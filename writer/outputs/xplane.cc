@@ -55,6 +55,7 @@ class EventWriter {
         flows_(flows),
         links_(links),
         calls_(calls),
+        python_(timeline, plane),
         event_ids_(timeline.types.size()),
         text_ids_(timeline.strings.size()) {}
 
@@ -77,6 +78,7 @@ class EventWriter {
       Value(line, type.value, event.value);
     }
     if (event.detail != 0) Text(line, IsFrameworkWork(type) ? Stat::kTfOp : Stat::kDetail, event.detail);
+    if (event.python != 0) python_.Write(event.python, line);
     if (type.family == EventFamily::kAnnotation && !IsFrameworkWork(type)) Operation(line, event.type);
     // Flows that the timeline knows are above 0.
     if (link != 0) Flow(line, -static_cast<int64_t>(link), !EndsTorchLink(type));
@@ -250,6 +252,7 @@ class EventWriter {
   FlowIds* flows_;
   const TorchLinks* links_;
   const GpuCalls* calls_;
+  PythonTexts python_;
   std::vector<uint32_t> event_ids_;
   std::vector<uint32_t> text_ids_;
   std::vector<uint32_t> operation_ids_;  // of types
