@@ -251,6 +251,7 @@ void FillOperations(Operation* operations) {
   {#name, kFamily##family, ObjectRole::object, ResultRole::result},
 #define TBPROF_RENAMED(family, name, object, result, type, parameters, arguments, title) \
   {#title, kFamily##family, ObjectRole::object, ResultRole::result},
+#define TBPROF_TITLED TBPROF_RENAMED
 #include "preload/hooks.def"
   };
   for (uint32_t i = 0; i < kOperationCount; ++i) {
