@@ -10,6 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "launcher/sampling/read_denial.h"
+
 namespace tbprof {
 namespace {
 
@@ -82,8 +84,8 @@ void ProcessSampler::HandleListError(Time now) {
   const int error = reader_->error();
   if (error == ESRCH) {
     ended_ = true;
-  } else if (error == EPERM || error == EACCES || error == ENOSYS) {
-    Refuse(kPythonNoPermission, "Python stacks: not sampled, the launcher may not read the process's memory");
+  } else if (IsReadDenied(error)) {
+    Refuse(kPythonNoPermission, DenialReason(process_.pid, error));
   } else if (++failed_lists_ >= kMaxFailedLists) {
     if (error == 0 && initialised_) {
       Refuse(kPythonLayoutMismatch, "Python stacks: not sampled any more, the interpreter's threads cannot be read");
