@@ -85,7 +85,7 @@ void ProcessSampler::HandleListError(Time now) {
   if (error == ESRCH) {
     ended_ = true;
   } else if (IsReadDenied(error)) {
-    Refuse(kPythonNoPermission, DenialReason(process_.pid, error));
+    Refuse(kPythonNoPermission, DenialReason(process_.pid, error, initialised_));
   } else if (++failed_lists_ >= kMaxFailedLists) {
     if (error == 0 && initialised_) {
       Refuse(kPythonLayoutMismatch, "Python stacks: not sampled any more, the interpreter's threads cannot be read");

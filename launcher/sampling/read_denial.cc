@@ -8,12 +8,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "launcher/base/scoped.h"
 
 namespace tbprof {
 namespace {
+
+constexpr int kCapSysPtrace = 19;  // linux/capability.h
 
 std::string ReadStart(const std::string& path) {
   char text[4096];
@@ -32,10 +35,12 @@ DenialFacts LookUpDenial(pid_t pid, int error) {
   const std::string scope = ReadStart("/proc/sys/kernel/yama/ptrace_scope");
   if (!scope.empty() && scope[0] >= '0' && scope[0] <= '3') facts.yama_scope = scope[0] - '0';
   facts.own_user = getuid();
-  facts.root = geteuid() == 0;
   const std::string own = ReadStart("/proc/self/status");
   const size_t mode = own.find("\nSeccomp:\t");
   facts.filtered = mode != std::string::npos && own.compare(mode + 10, 1, "0") != 0;
+  if (const size_t capabilities = own.find("\nCapEff:"); capabilities != std::string::npos) {
+    facts.capable = (strtoull(own.c_str() + capabilities + 8, nullptr, 16) >> kCapSysPtrace & 1) != 0;
+  }
   facts.users.fill(facts.own_user);
   const std::string path = "/proc/" + std::to_string(pid) + "/status";
   const std::string status = ReadStart(path);
@@ -52,37 +57,36 @@ DenialFacts LookUpDenial(pid_t pid, int error) {
 }
 
 Denial ExplainDenial(const DenialFacts& facts) {
+  const std::string container = "docker run --cap-add=SYS_PTRACE";
+  const std::string root = facts.own_user == 0 ? container : "run tbprof as root";
   if (facts.error == ENOSYS) {
-    return {"the kernel or a system call filter has no process_vm_readv",
-            "let the filter pass process_vm_readv (docker run --cap-add=SYS_PTRACE)"};
+    return {"the kernel or a system call filter has no process_vm_readv", container};
   }
   if (facts.yama_scope == 3) {
-    return {"Yama forbids it until the next boot (kernel.yama.ptrace_scope=3)", "boot with another ptrace_scope"};
+    return {"Yama forbids it until the next boot (kernel.yama.ptrace_scope=3)", "boot with ptrace_scope 1"};
   }
-  if (facts.yama_scope == 2 && !facts.root) {
-    return {"Yama allows it to root alone (kernel.yama.ptrace_scope=2)", "as root: sysctl kernel.yama.ptrace_scope=1"};
+  if (facts.capable) return {"a system call filter or a security module denies it", container};
+  if (facts.yama_scope == 2) {
+    return {"Yama allows it to root alone (kernel.yama.ptrace_scope=2)",
+            facts.own_user == 0 ? container : "as root: sysctl kernel.yama.ptrace_scope=1"};
   }
   const auto other =
       std::find_if(facts.users.begin(), facts.users.end(), [&](uid_t user) { return user != facts.own_user; });
-  if (other != facts.users.end() && !facts.root) {
-    return {"it runs as user " + std::to_string(*other) + ", tbprof as " + std::to_string(facts.own_user),
-            "run tbprof as root or as that user"};
+  if (other != facts.users.end()) {
+    return {"it runs as user " + std::to_string(*other) + ", tbprof as " + std::to_string(facts.own_user), root};
   }
-  if (!facts.dumpable && !facts.root) {
-    return {"it allows no debugger (PR_SET_DUMPABLE, or a change of its user)", "run tbprof as root"};
-  }
-  if (facts.filtered || facts.root) {
-    return {"this container or a security module denies it", "docker run --cap-add=SYS_PTRACE"};
-  }
+  if (!facts.dumpable) return {"it allows no debugger (PR_SET_DUMPABLE, or a change of its user)", root};
+  if (facts.filtered) return {"the system call filter of this container denies it", container};
   if (facts.yama_scope == 1) {
     return {"it is no descendant of tbprof (kernel.yama.ptrace_scope=1)", "as root: sysctl kernel.yama.ptrace_scope=0"};
   }
-  return {"a security module denies it", "run tbprof as root"};
+  return {"it or a security module allows no debugger", root};
 }
 
-std::string DenialReason(pid_t pid, int error) {
+std::string DenialReason(pid_t pid, int error, bool no_more) {
   const Denial denial = ExplainDenial(LookUpDenial(pid, error));
-  return "Python stacks: not sampled, " + denial.cause + "; " + denial.remedy;
+  return std::string("Python stacks: not sampled") + (no_more ? " any more, " : ", ") + denial.cause + "; " +
+         denial.remedy;
 }
 
 }  // namespace tbprof

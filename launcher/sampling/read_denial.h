@@ -24,7 +24,7 @@ bool IsReadDenied(int error);
 struct DenialFacts {
   int error = 0;
   int yama_scope = -1;    // kernel.yama.ptrace_scope; -1: no Yama
-  bool root = false;      // tbprof is
+  bool capable = false;   // tbprof has CAP_SYS_PTRACE
   bool filtered = false;  // tbprof has a system call filter
   uid_t own_user = 0;
   std::array<uid_t, 3> users = {};  // of the process: real, effective, saved
@@ -38,8 +38,8 @@ struct Denial {
 };
 Denial ExplainDenial(const DenialFacts& facts);
 
-// Both in one line, for the status of a process whose stacks are not sampled.
-std::string DenialReason(pid_t pid, int error);
+// Both in one line, for the status of a process whose stacks are not sampled, or `no_more`.
+std::string DenialReason(pid_t pid, int error, bool no_more = false);
 
 }  // namespace tbprof
 
