@@ -145,8 +145,18 @@ void ProcessSampler::Sample(Time now, std::chrono::microseconds interval) {
 }
 
 bool ProcessSampler::Identify(const PythonReader::Thread& state, Thread* thread, Time now) {
-  if (thread->tid != 0) return true;
-  if (now < thread->retry) return false;
+  const bool same = thread->thread_id == state.thread_id && thread->native_id == state.native_id;
+  if (thread->tid != 0 && same) return true;
+  // A state is made by the thread that starts another one, with its own numbers; and a new one may lie where one was
+  // freed.
+  if (thread->tid != 0) {
+    CloseRun(thread);
+    *thread = {};
+    thread->seen = true;
+  }
+  if (same && now < thread->retry) return false;
+  thread->thread_id = state.thread_id;
+  thread->native_id = state.native_id;
   thread->retry = now + kRetryIdentity;
   const auto ids = ids_.Resolve(state);
   if (!ids) return false;
