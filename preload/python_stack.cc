@@ -35,11 +35,12 @@ class FrameWalk {
       const uint64_t frame = frame_;
       frame_ = LoadAt<uint64_t>(frame + layout_.frame_previous);
       if (layout_.frame_owner != kNoPythonMember &&
-          LoadAt<uint8_t>(frame + layout_.frame_owner) == kPythonOwnedByCStack) {
+          !PythonFrameRunsCode(LoadAt<uint8_t>(frame + layout_.frame_owner))) {
         if (++shims_ > kMaxShims) frame_ = kBroken;
         continue;
       }
       *code = LoadAt<uint64_t>(frame + layout_.frame_code);
+      if (layout_.minor >= kPythonFirstTaggedMinor) *code &= ~kPythonReferenceTags;
       if (layout_.code_instructions == kNoPythonMember) {
         const int64_t last = LoadAt<int32_t>(frame + layout_.frame_instruction);
         *unit = layout_.minor == 10 ? last : last >> 1;

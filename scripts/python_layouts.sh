@@ -209,7 +209,7 @@ compress < wire/python_layouts.def > "$work/known"
 checked=0
 status=0
 for include in "${includes[@]}"; do
-  gcc -w -I"$include" -I"$include/internal" -o "$work/layout" "$work/layout.c" || fail "$include: not understood"
+  gcc -w -I"$include" -I"$include/internal" -idirafter "$(dirname "$include")" -o "$work/layout" "$work/layout.c" || fail "$include: not understood"
   "$work/layout" | sed 's/,)/)/' > "$work/rows"
   if [[ ! $check ]]; then
     cat "$work/rows"

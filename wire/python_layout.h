@@ -57,9 +57,14 @@ struct PythonChunk {
       top;  // `top`: of an older chunk, in words behind this header; not kept up to date in the newest
 };
 
-// Who owns a frame from 3.11 on: frames of the C stack (3.12 and later) are entries of the evaluation loop without
-// code.
-inline constexpr uint8_t kPythonOwnedByGenerator = 1, kPythonOwnedByCStack = 3;
+// Who owns a frame from 3.11 on.
+inline constexpr uint8_t kPythonOwnedByGenerator = 1;
+// Frames between Python and C that run no code of a program: 3 in 3.12 and later, 4 in 3.14 as well.
+inline constexpr uint8_t kPythonFirstWithoutCode = 3, kPythonLastWithoutCode = 4;
+inline bool PythonFrameRunsCode(uint8_t owner) { return owner < kPythonFirstWithoutCode; }
+// From 3.14 on a frame's reference to its code has tags in these bits (pycore_stackref.h).
+inline constexpr uint16_t kPythonFirstTaggedMinor = 14;
+inline constexpr uint64_t kPythonReferenceTags = 3;
 
 // Whether what is read of each structure lies within what is read of it.
 inline bool IsConsistentPythonLayout(const PythonLayout& layout) {

@@ -11,7 +11,7 @@
 
 namespace tbprof {
 
-// interned:2 kind:3 compact:1 ascii:1, the same from 3.8 to 3.13.
+// interned:2 kind:3 compact:1 ascii:1, the same from 3.8 to 3.15.
 struct PythonTextState {
   explicit PythonTextState(uint32_t word)
       : unit_bytes(word >> 2 & 7), compact((word >> 5 & 1) != 0), ascii((word >> 6 & 1) != 0) {}

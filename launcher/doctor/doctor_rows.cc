@@ -111,7 +111,7 @@ Result Filter(const DoctorContext&) {
   std::string found =
       mode == "0" ? "no system call filter" : StrCat("a system call filter is active (mode ", mode, ")");
   const std::string yama = FirstLineOf("/proc/sys/kernel/yama/ptrace_scope");
-  if (!yama.empty()) found += StrCat("; Yama ptrace_scope ", yama, " (tbprof traces nothing)");
+  if (!yama.empty()) found += StrCat("; Yama ptrace_scope ", yama);
   const long pidfd = syscall(SYS_pidfd_open, getpid(), 0);
   const int error = errno;
   if (pidfd < 0) {
@@ -465,12 +465,12 @@ Result Proxy(const DoctorContext& context) {
 }
 
 constexpr DoctorRow kRows[] = {
-    {"system", System},         {"library", Library},         {"filter", Filter},       {"memfd", SharedMemory},
-    {"memory", Memory},         {"limits", Limits},           {"clock", Clock},         {"clock-sync", ClockSync},
-    {"time-ns", TimeNamespace}, {"preload", Preloaded},       {"command", Command},     {"logdir", Logdir},
-    {"space", Space},           {"spool", SpoolFileSystem},   {"leftovers", Leftovers}, {"viewer", Viewer},
-    {"proxy", Proxy},           {"self-test", CheckSelfTest}, {"driver", CheckDriver},  {"cuda", CheckCuda},
-    {"cupti", CheckCupti},
+    {"system", System},        {"library", Library},       {"filter", Filter},           {"stacks", CheckStacks},
+    {"memfd", SharedMemory},   {"memory", Memory},         {"limits", Limits},           {"clock", Clock},
+    {"clock-sync", ClockSync}, {"time-ns", TimeNamespace}, {"preload", Preloaded},       {"command", Command},
+    {"logdir", Logdir},        {"space", Space},           {"spool", SpoolFileSystem},   {"leftovers", Leftovers},
+    {"viewer", Viewer},        {"proxy", Proxy},           {"self-test", CheckSelfTest}, {"driver", CheckDriver},
+    {"cuda", CheckCuda},       {"cupti", CheckCupti},
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <tuple>
 
 #include "launcher/base/scoped.h"
+#include "launcher/sampling/read_denial.h"
 #include "writer/base/text.h"
 #include "writer/symbols/elf_file.h"
 
@@ -25,9 +26,11 @@ constexpr size_t kMaxMapsBytes = 16 << 20;
 constexpr uint64_t kMaxTableBytes = 64 << 20;
 constexpr size_t kMaxModules = 64;  // remembered
 
-std::string ReadProcFile(const std::string& path) {
+// `error`: errno of opening it.
+std::string ReadProcFile(const std::string& path, int* error) {
   std::string text;
   const ScopedFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  *error = fd.valid() ? 0 : errno;
   while (fd.valid() && text.size() < kMaxMapsBytes) {
     const size_t before = text.size();
     text.resize(before + 65536);
@@ -176,9 +179,9 @@ PythonRuntime DecidePythonRuntime(uint64_t runtime, uint64_t version, uint16_t m
   python.minor = minor;
   uint32_t number = 0;
   const iovec range = MemoryRange(version != 0 ? version : runtime, sizeof(number));
-  if (const int64_t got = read(&number, {&range, 1}); got == -EPERM || got == -EACCES || got == -ENOSYS) {
-    return Refuse(python, kPythonNoPermission,
-                  "Python stacks: not sampled, the launcher may not read the process's memory");
+  if (const int64_t got = read(&number, {&range, 1}); got < 0 && IsReadDenied(static_cast<int>(-got))) {
+    python.error = static_cast<int>(-got);
+    return Refuse(python, kPythonNoPermission, "Python stacks: not sampled, reading the process's memory is denied");
   } else if (got != sizeof(number)) {
     python.found = false;  // it ended, or is being mapped
     return python;
@@ -221,7 +224,10 @@ PythonRuntime DecidePythonRuntime(uint64_t runtime, uint64_t version, uint16_t m
 
 PythonRuntime FindPythonRuntime(pid_t pid, const ReadMemory& read) {
   const std::string proc = "/proc/" + std::to_string(pid);
-  const std::vector<MappedFile> files = ParseMappedFiles(ReadProcFile(proc + "/maps"));
+  int error = 0;
+  const std::vector<MappedFile> files = ParseMappedFiles(ReadProcFile(proc + "/maps", &error));
+  // Whether it runs Python is not known then.
+  if (IsReadDenied(error)) return Refuse({}, kPythonNoPermission, DenialReason(pid, error));
   struct stat executable = {};
   stat((proc + "/exe").c_str(), &executable);
   PythonRuntime other;
@@ -239,8 +245,10 @@ PythonRuntime FindPythonRuntime(pid_t pid, const ReadMemory& read) {
     bool free_threaded = false;
     uint16_t minor = MinorOfPythonName(file.path, &free_threaded);
     if (minor == 0) minor = module.minor;
-    return DecidePythonRuntime(bias + module.runtime, module.version == 0 ? 0 : bias + module.version, minor,
-                               free_threaded, read);
+    PythonRuntime python = DecidePythonRuntime(bias + module.runtime, module.version == 0 ? 0 : bias + module.version,
+                                               minor, free_threaded, read);
+    if (python.state == kPythonNoPermission) python.reason = DenialReason(pid, python.error);
+    return python;
   }
   return other;
 }
