@@ -439,6 +439,7 @@ void FillHeader(const SessionVariable& session, const Segment& segment) {
   header->attach_ticks = ReadTicks(static_cast<ClockKind>(session.clock_kind));
   header->attach_monotonic_ns = ReadMonotonic();
   header->wait_threshold_ticks = session.wait_threshold_ticks;
+  header->python_wait_ticks = session.python_wait_ticks;
   header->malloc_interval = session.malloc_interval;
   header->sample_stack_bytes = kSnapshotBytes;
   header->malloc_stamp_every = session.malloc_stamp_every;

@@ -113,7 +113,7 @@ __attribute__((noinline)) void Sample(ThreadState* thread, uint16_t operation, v
   record->weight = weight;
   record->stack_address = from;
   record->stack_bytes = static_cast<uint32_t>(bytes);
-  record->reserved = 0;
+  record->python_stack = 0;
   record->call_site = reinterpret_cast<uint64_t>(site);
   for (int i = 0; i < kSnapshotRegisters; ++i) record->registers[i] = registers[i];
   const auto* stack = reinterpret_cast<const uint64_t*>(from);

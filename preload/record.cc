@@ -48,7 +48,7 @@ __attribute__((noinline)) void RecordSpan(ThreadState* thread, const WaitScope& 
   span->call_site = wait.call_site;
   span->result = result;
   span->error = error;
-  span->reserved = 0;
+  span->python_stack = 0;
   span->reserved1 = 0;
   CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kSpan, error != 0 ? kRecordFailed : 0,
                wait.operation);

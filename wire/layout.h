@@ -18,7 +18,7 @@
 namespace tbprof {
 
 inline constexpr uint64_t kSegmentMagic = 0x31474553'52504254;  // "TBPRSEG1" as bytes
-inline constexpr uint32_t kAbiVersion = 11;
+inline constexpr uint32_t kAbiVersion = 12;
 
 inline constexpr uint32_t kSlotBytes = 32;
 inline constexpr uint32_t kChunkBytes = 64 * 1024;
@@ -218,7 +218,8 @@ struct SegmentHeader {
   // Windows that record GPUs and end by themselves: kGpuWindowOpen while there is one, above it how many there have
   // been.
   uint32_t gpu_windows;
-  uint8_t reserved2[12];
+  uint8_t reserved2[4];
+  uint64_t python_wait_ticks;  // calls at least that long carry a Python stack; 0: no record does
 
   // Its own line: written by claiming threads.
   uint32_t chunk_hint;

@@ -63,7 +63,7 @@ struct SpanRecord {
   uint64_t call_site;  // return address in the caller
   int64_t result;
   int32_t error;
-  uint32_t reserved;
+  uint32_t python_stack;  // PythonStackRecord::number of the thread; 0: none
   uint64_t reserved1;
 };
 
@@ -110,7 +110,7 @@ inline void UnpackSpan(const CompactSpanRecord& record, SpanRecord* span) {
   const bool failed = (record.tag.flags & kRecordFailed) != 0;
   span->error = failed ? outcome : 0;
   span->result = failed && (record.tag.flags & kRecordErrorReturned) == 0 ? -1 : outcome;
-  span->reserved = 0;
+  span->python_stack = 0;
   span->reserved1 = 0;
 }
 
@@ -149,6 +149,7 @@ enum class ProcessInfoKey : uint16_t {
   kTorch = 8,           // `+2.13.0`: its operations are recorded; `-2.14.0 REASON`: they are not
   kTorchShapes = 9,     // why the shapes of PyTorch's operations are not recorded, though they were requested
   kTorchSampling = 10,  // in place of a text a TorchSamplingFact
+  kPython = 11,         // `+3.11`: its records carry Python stacks; `-3.14 REASON`: they do not
 };
 
 // How PyTorch's operations are sampled from this moment on, and what was passed over before it.
@@ -196,7 +197,7 @@ struct AllocationSampleRecord {
   uint64_t weight;  // bytes this sample stands for
   uint64_t stack_address;
   uint32_t stack_bytes;
-  uint32_t reserved;
+  uint32_t python_stack;  // PythonStackRecord::number of the thread; 0: none
   uint64_t call_site;
   uint64_t registers[kSnapshotRegisters];
   uint64_t reserved1[4];
@@ -221,6 +222,57 @@ inline void PackAllocation(AllocationRecord* record, uint64_t address, uint64_t 
 }
 inline uint64_t SizeOf(const AllocationRecord& record) {
   return record.address >> 48 | (record.call_site >> 48) << 16 | (record.ticks >> 48) << 32;
+}
+
+// A code object, once in each process that runs it, and again where another one has taken its place in memory. The
+// name, the file and the line table follow.
+struct PythonCodeRecord {
+  Tag tag;
+  uint64_t ticks;
+  uint64_t code;  // its address
+  int32_t first_line;
+  uint16_t minor;        // 11 for CPython 3.11
+  uint16_t flags;        // PythonCodeRecordFlag
+  uint32_t name_bytes;   // co_qualname (3.11 and later) or co_name
+  uint32_t file_bytes;   // co_filename
+  uint32_t table_bytes;  // co_lnotab (3.8, 3.9) or co_linetable
+  uint32_t reserved;
+  uint64_t reserved1[2];
+};
+enum PythonCodeRecordFlag : uint16_t {
+  kPythonRecordNoTable = 1,  // the line table is longer than 8 KiB and left out
+};
+
+// The Python frames of a thread, innermost first, each a PythonFrameWord. A thread's record of its own with the same
+// number replaces it.
+struct PythonStackRecord {
+  Tag tag;
+  uint64_t ticks;
+  uint32_t number;  // from 1, of the thread; wraps around past 0
+  uint16_t frames;
+  uint16_t flags;  // PythonStackFlag
+  uint64_t reserved;
+};
+enum PythonStackFlag : uint16_t {
+  kPythonStackDeep = 1,  // outer frames are left out: too many
+  kPythonStackCut = 2,   // likewise: a frame held no code object
+};
+inline constexpr uint32_t kMaxPythonFrames = 256;
+
+// A code object's address (a multiple of 8, 48 bits) and the instruction in it, in units of two bytes; above 2^19 - 3
+// or before the first: not known.
+using PythonFrameWord = uint64_t;
+inline constexpr int kPythonCodeBits = 45;
+inline PythonFrameWord PackPythonFrame(uint64_t code, int64_t unit) {
+  const bool known = unit >= 0 && unit < (int64_t{1} << (64 - kPythonCodeBits)) - 1;
+  return (code >> 3 & ((uint64_t{1} << kPythonCodeBits) - 1)) |
+         (known ? static_cast<uint64_t>(unit + 1) << kPythonCodeBits : 0);
+}
+inline uint64_t PythonCodeOf(PythonFrameWord frame) { return (frame & ((uint64_t{1} << kPythonCodeBits) - 1)) << 3; }
+// Byte offset, as PyCode_Addr2Line takes it; -1: not known.
+inline int32_t PythonInstructionOf(PythonFrameWord frame) {
+  const auto above = static_cast<int32_t>(frame >> kPythonCodeBits);
+  return above == 0 ? -1 : 2 * (above - 1);
 }
 
 // aux = operation.

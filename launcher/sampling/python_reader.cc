@@ -59,53 +59,87 @@ bool PythonReader::ParseThread(uint64_t address, const uint8_t* bytes, Thread* t
   return true;
 }
 
-// One read of all thread states known from the last time, then of each that is new.
+// One read of all thread states known from the last time and, behind them, of the heads of the lists: a state that is
+// still listed was there when it was copied. Then one of each that is new.
 bool PythonReader::ListThreads() {
   error_ = 0;
-  bytes_.resize(std::max(bytes_.size(), thread_bytes_ * (std::min(threads_.size(), kMaxMemoryRanges) + 1)));
+  const size_t states = std::min(threads_.size(), kMaxMemoryRanges - 2 - 2 * interpreters_.size());
+  const size_t heads = thread_bytes_ * states;
+  bytes_.resize(std::max(bytes_.size(), heads + 16 * (1 + interpreters_.size())));
   ranges_.clear();
-  for (const Thread& thread : threads_) {
-    if (ranges_.size() == kMaxMemoryRanges) break;
-    ranges_.push_back(MemoryRange(thread.address, thread_bytes_));
+  for (size_t i = 0; i < states; ++i) ranges_.push_back(MemoryRange(threads_[i].address, thread_bytes_));
+  ranges_.push_back(MemoryRange(runtime_ + layout_.runtime_main_thread, 8));
+  ranges_.push_back(MemoryRange(runtime_ + layout_.runtime_interpreters, 8));
+  for (uint64_t interpreter : interpreters_) {
+    ranges_.push_back(MemoryRange(interpreter + layout_.interpreter_threads, 8));
+    ranges_.push_back(MemoryRange(interpreter + layout_.interpreter_next, 8));
   }
-  const int64_t got = ranges_.empty() ? 0 : read_(bytes_.data(), ranges_);
-  const size_t copied = got < 0 ? 0 : static_cast<size_t>(got) / thread_bytes_;
+  const int64_t got = read_(bytes_.data(), ranges_);
+  const size_t copied = got < 0 ? 0 : static_cast<size_t>(got);
+  // From the copy, where it goes that far.
+  const auto head = [&](size_t index, uint64_t address, uint64_t* value) {
+    const size_t at = heads + 8 * index;
+    if (at + 8 > copied) return Read(address, value, 8);
+    *value = Load<uint64_t>(&bytes_[at]);
+    return true;
+  };
   uint64_t main_thread = 0, interpreter = 0;
-  if (!Read(runtime_ + layout_.runtime_main_thread, &main_thread, 8)) return false;
-  if (!Read(runtime_ + layout_.runtime_interpreters, &interpreter, 8)) return false;
+  if (!head(0, runtime_ + layout_.runtime_main_thread, &main_thread)) return false;
+  if (!head(1, runtime_ + layout_.runtime_interpreters, &interpreter)) return false;
 
-  std::unordered_map<uint64_t, size_t> known;
-  for (size_t i = 0; i < threads_.size(); ++i) known.emplace(threads_[i].address, i);
+  std::vector<uint64_t> interpreters;
   std::vector<Thread> found;
-  std::vector<uint8_t> fresh(thread_bytes_);
-  for (size_t i = 0; interpreter != 0; ++i) {
+  found.reserve(threads_.size());
+  while (interpreter != 0) {
+    if (interpreters.size() == kMaxInterpreters || !IsPointer(interpreter)) return false;
+    const auto known = std::find(interpreters_.begin(), interpreters_.end(), interpreter);
+    const size_t index = known == interpreters_.end()
+                             ? bytes_.size()  // not in the copy
+                             : 2 + 2 * static_cast<size_t>(known - interpreters_.begin());
     uint64_t state = 0, next = 0;
-    if (i == kMaxInterpreters || !IsPointer(interpreter)) return false;
-    if (!Read(interpreter + layout_.interpreter_threads, &state, 8)) return false;
-    if (!Read(interpreter + layout_.interpreter_next, &next, 8)) return false;
-    while (state != 0) {
-      if (found.size() == kMaxThreads || !IsPointer(state)) return false;
-      const auto before = known.find(state);
-      const uint8_t* bytes = fresh.data();
-      if (before != known.end() && before->second < copied) {
-        bytes = &bytes_[before->second * thread_bytes_];
-      } else if (!Read(state, fresh.data(), thread_bytes_)) {
-        return false;
-      }
-      // One that is being made or freed: the rest of the list is seen the next time.
-      if (Load<uint64_t>(bytes + layout_.thread_interpreter) != interpreter) break;
-      Thread thread;
-      if (before != known.end()) thread.places = std::move(threads_[before->second].places);
-      ParseThread(state, bytes, &thread);
-      thread.main = thread.thread_id == main_thread;
-      state = Load<uint64_t>(bytes + layout_.thread_next);
-      found.push_back(std::move(thread));
-      if (before != known.end()) known.erase(before);  // a list in a circle ends at kMaxThreads
-    }
+    if (!head(index, interpreter + layout_.interpreter_threads, &state)) return false;
+    if (!head(index + 1, interpreter + layout_.interpreter_next, &next)) return false;
+    if (!ListThreadsOf(interpreter, state, main_thread, std::min(copied / thread_bytes_, states), &found)) return false;
+    interpreters.push_back(interpreter);
     interpreter = next;
   }
   threads_ = std::move(found);
+  interpreters_ = std::move(interpreters);
   return true;
+}
+
+// `copied`: of the threads known, how many states are in bytes_.
+bool PythonReader::ListThreadsOf(uint64_t interpreter, uint64_t state, uint64_t main_thread, size_t copied,
+                                 std::vector<Thread>* found) {
+  std::vector<uint8_t> fresh(thread_bytes_);
+  size_t expected = 0;  // they come in the order of the last time
+  while (state != 0) {
+    if (found->size() == kMaxThreads || !IsPointer(state)) return false;
+    const bool as_expected = expected < threads_.size() && threads_[expected].address == state;
+    const size_t before = as_expected ? expected : IndexOfThread(state);
+    if (before < threads_.size()) expected = before + 1;
+    const uint8_t* bytes = fresh.data();
+    if (before < copied) {
+      bytes = &bytes_[before * thread_bytes_];
+    } else if (!Read(state, fresh.data(), thread_bytes_)) {
+      return false;
+    }
+    // One that is being made or freed: the rest of the list is seen the next time.
+    if (Load<uint64_t>(bytes + layout_.thread_interpreter) != interpreter) break;
+    Thread thread;
+    if (before < threads_.size()) thread.places = std::move(threads_[before].places);
+    ParseThread(state, bytes, &thread);
+    thread.main = thread.thread_id == main_thread;
+    state = Load<uint64_t>(bytes + layout_.thread_next);
+    found->push_back(std::move(thread));  // a list in a circle ends at kMaxThreads
+  }
+  return true;
+}
+
+size_t PythonReader::IndexOfThread(uint64_t address) const {
+  const auto at = std::find_if(threads_.begin(), threads_.end(),
+                               [address](const Thread& thread) { return thread.address == address; });
+  return static_cast<size_t>(at - threads_.begin());
 }
 
 // ---- one stack

@@ -119,6 +119,9 @@ class PythonReader {
   }
   bool Read(uint64_t address, void* out, size_t size);
   bool ParseThread(uint64_t address, const uint8_t* bytes, Thread* thread) const;
+  bool ListThreadsOf(uint64_t interpreter, uint64_t state, uint64_t main_thread, size_t copied,
+                     std::vector<Thread>* found);
+  size_t IndexOfThread(uint64_t address) const;
   Attempt TryCopy(Thread* thread);
   bool PlaceRegions(const Thread& thread);
   bool FindChunks(const uint8_t* copy, Thread* thread);

@@ -158,6 +158,7 @@ std::string Session::Variable() const {
   variable.trigger_kind = static_cast<uint32_t>(config_.trigger);
   variable.trigger_name = config_.trigger_name;
   variable.trigger_families = config_.families;
+  variable.python_wait_ticks = 0;
   return FormatSessionVariable(variable);
 }
 

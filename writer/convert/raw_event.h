@@ -26,7 +26,8 @@ struct RawEvent {
   uint8_t flags = 0;         // Event::Flag
   bool may_be_step = false;  // in the share of the budget that is not cut
   int32_t error = 0;
-  uint32_t bytes = 0;  // in the file, by HostEvents
+  uint32_t bytes = 0;   // in the file, by HostEvents
+  uint32_t python = 0;  // as Event::python
 
   uint64_t end() const { return start + duration; }
 };
@@ -49,6 +50,7 @@ inline Event WithoutTimes(const RawEvent& raw, StringId call_site) {
   event.type = raw.type;
   event.flags = raw.flags;
   event.error = raw.error;
+  event.python = raw.python;
   return event;
 }
 

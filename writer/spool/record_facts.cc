@@ -55,6 +55,8 @@ void RecordFacts::Take(const Identity& process, const Identity& thread, const Re
       return TakeExec(process, thread, record);
     case RecordKind::kAnnotationName:
       return TakeAnnotationName(process, record);
+    case RecordKind::kPythonCode:
+      return TakePythonCode(process, record);
     case RecordKind::kGpuDevice:
     case RecordKind::kGpuContext:
     case RecordKind::kGpuName:
@@ -77,6 +79,7 @@ void RecordFacts::Take(const Identity& process, const Identity& thread, const Re
     case RecordKind::kGpuMemory:
     case RecordKind::kGpuUnifiedMemory:
     case RecordKind::kGpuGraphNode:
+    case RecordKind::kPythonStack:
       ++facts_.corrupt_records;
       return;
   }
@@ -149,6 +152,9 @@ void RecordFacts::TakeProcessInfo(const Identity& process, const RecordView& rec
     case ProcessInfoKey::kTorch:
       owner.torch = text;
       return;
+    case ProcessInfoKey::kPython:
+      owner.python = text;
+      return;
     case ProcessInfoKey::kTorchShapes:
       owner.torch_shapes = text;
       return;
@@ -162,6 +168,31 @@ void RecordFacts::TakeProcessInfo(const Identity& process, const RecordView& rec
     default:
       return;
   }
+}
+
+void RecordFacts::TakePythonCode(const Identity& process, const RecordView& record) {
+  PythonCodeRecord found;
+  if (!record.Read(&found)) return;
+  const std::string_view texts =
+      record.Text(sizeof(found), uint64_t{found.name_bytes} + found.file_bytes + found.table_bytes);
+  const uint64_t before_table = uint64_t{found.name_bytes} + found.file_bytes;
+  if (found.code == 0 || texts.size() != before_table + found.table_bytes || found.table_bytes > kLongestPythonTable) {
+    ++facts_.corrupt_records;
+    return;
+  }
+  if (python_codes_ >= kMostPythonCodes || python_bytes_ + texts.size() > kMostPythonText) return;
+  ++python_codes_;
+  python_bytes_ += texts.size();
+  PythonCode code;
+  code.name = texts.substr(0, std::min<size_t>(found.name_bytes, kLongestPythonText));
+  code.file = texts.substr(found.name_bytes, std::min<size_t>(found.file_bytes, kLongestPythonText));
+  code.table = texts.substr(before_table);
+  code.first_line = found.first_line;
+  code.minor = found.minor;
+  std::vector<PythonCodeAt>& known = facts_.processes[process].python_codes[found.code];
+  const auto later = std::upper_bound(known.begin(), known.end(), found.ticks,
+                                      [](uint64_t ticks, const PythonCodeAt& at) { return ticks < at.ticks; });
+  known.insert(later, {found.ticks, std::move(code)});
 }
 
 void RecordFacts::TakeModule(const Identity& process, const RecordView& record) {

@@ -47,10 +47,12 @@ class RecordFacts {
   void TakeModule(const Identity& process, const RecordView& record);
   void TakeExec(const Identity& process, const Identity& thread, const RecordView& record);
   void TakeAnnotationName(const Identity& process, const RecordView& record);
+  void TakePythonCode(const Identity& process, const RecordView& record);
   static void SetName(ThreadFacts* thread, uint64_t ticks, std::string_view name);
 
   SpoolFacts& facts_;
   std::vector<NameByOther> names_by_others_;
+  size_t python_codes_ = 0, python_bytes_ = 0;
 };
 
 }  // namespace tbprof

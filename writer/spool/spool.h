@@ -77,6 +77,10 @@ enum class FrameType : uint16_t {
   kPythonStacks = 23,   // PythonStacksFact, PythonNode[]
   kPythonSamples = 24,  // PythonSamplesFact, PythonSample[]
   kPythonStatus = 25,   // PythonStatusFact, reason: one line of text; the latest of a process counts
+  kPythonThread = 26,   // PythonThreadFact, name: that Python gave a thread; the latest of a thread counts
+  kNativeStacks = 27,   // NativeStacksFact, NativeNode[]
+  kNativeSamples = 28,  // NativeSamplesFact, NativeSample[]
+  kNativeStatus = 29,   // NativeStatusFact, reason: one line of text; the latest of a process counts
 };
 
 enum FrameFlag : uint16_t {
@@ -323,6 +327,57 @@ struct PythonStatusFact {
   uint64_t unreadable;  // dropped: memory could not be read, or made no sense
 };
 static_assert(sizeof(PythonStatusFact) == 48);
+struct PythonThreadFact {
+  uint32_t process_serial;
+  int32_t tid;  // as ThreadFact::tid
+  uint32_t name_bytes;
+  uint32_t reserved;
+};
+static_assert(sizeof(PythonThreadFact) == 16);
+struct NativeStacksFact {
+  uint32_t process_serial;
+  uint32_t count;
+};
+static_assert(sizeof(NativeStacksFact) == 8);
+// One frame and those that called it.
+struct NativeNode {
+  uint32_t node;     // from 1, counted per process
+  uint32_t parent;   // 0: the outermost frame
+  uint64_t address;  // of the innermost frame the instruction, of the others the return address
+};
+static_assert(sizeof(NativeNode) == 16);
+struct NativeSamplesFact {
+  uint32_t process_serial;
+  uint32_t count;
+};
+static_assert(sizeof(NativeSamplesFact) == 8);
+// A thread that was running.
+struct NativeSample {
+  uint64_t ticks;
+  int32_t tid;         // as ThreadFact::tid
+  uint32_t node;       // of the innermost frame; 0: not known
+  uint32_t period_us;  // of CPU time that it stands for
+  uint32_t reserved;
+};
+static_assert(sizeof(NativeSample) == 24);
+enum NativeState : uint16_t {
+  kNativeSampled = 1,
+  kNativeNoPermission = 2,  // the kernel does not allow it
+  kNativeNoEvents = 3,      // the kernel has no such events
+  kNativeOff = 4,           // not wanted
+};
+struct NativeStatusFact {
+  uint64_t ticks;
+  uint32_t process_serial;
+  uint16_t state;  // NativeState
+  uint16_t reserved;
+  int32_t error;         // error number of the call that failed, or 0
+  uint32_t interval_us;  // of CPU time between two samples of a thread
+  uint64_t samples;      // taken so far
+  uint64_t lost;         // by the kernel, whose buffer was full
+  uint64_t cut;          // whose outer frames could not be found
+};
+static_assert(sizeof(NativeStatusFact) == 48);
 struct EndFact {
   uint64_t ticks;
   int32_t exit_code;  // -1: not known

@@ -67,6 +67,12 @@ struct ThreadFacts {
   std::map<uint32_t, CountFact> first_counts, last_counts;
 };
 
+// A code object that lay at an address from that moment on, as far as is known.
+struct PythonCodeAt {
+  uint64_t ticks = 0;
+  PythonCode code;
+};
+
 struct ProcessFacts {
   ProcessFact first{}, last{};
   bool has_first = false, has_last = false;
@@ -80,6 +86,7 @@ struct ProcessFacts {
   int exit_signal = 0;
   bool out_of_memory = false;
   std::string torch;         // of ProcessInfoKey::kTorch, its first character and the rest; empty: none was seen
+  std::string python;        // of ProcessInfoKey::kPython, likewise
   std::string torch_shapes;  // why there are none; empty: there are, or they were not asked for
   std::vector<TorchSamplingAt> torch_sampling;
   std::string stopped;  // why nothing more was recorded from some moment on; empty: it was recorded to its end
@@ -89,6 +96,7 @@ struct ProcessFacts {
   std::vector<Module> modules;  // its own; a fork child has its parent's besides
   std::vector<CounterFact> counters;
   std::map<std::string, std::string> interposers;  // function: path of the module where the program finds it
+  std::map<uint64_t, std::vector<PythonCodeAt>> python_codes;  // of PythonCode records, by address; in order of time
 };
 
 // A program about to be started; whether it was is known from ExecReturn.

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "writer/timeline/timeline_gpu.h"
+#include "writer/timeline/timeline_native.h"
 #include "writer/timeline/timeline_python.h"
 
 namespace tbprof {
@@ -109,6 +110,7 @@ struct Event {
   uint16_t type = 0;
   uint16_t flags = 0;
   int32_t error = 0;
+  uint32_t python = 0;  // index into PythonTimeline::stacks, of the call; 0: none is known
 };
 
 // Of a call whose object and result are both processes (waitpid), one is shown: the one that it returned, or where it
@@ -205,6 +207,7 @@ struct HeapSite {
   uint64_t live_blocks = 0;
   int64_t live_bytes = 0;  // at the end of the capture
   int64_t peak_bytes = 0;  // when the process had its most
+  StringId python = 0;     // `remember (train.py:42)`; 0: not known
 };
 
 // --malloc=exact: every block that came or went in the capture.
@@ -281,12 +284,15 @@ struct CallSiteTotal {
   uint64_t calls = 0;
   int64_t total_ps = 0;
   int64_t longest_ps = 0;
+  StringId python = 0;  // `remember (train.py:42)`; 0: not known
 };
 
 struct AllocationSiteTotal {
   std::vector<StringId> frames;  // innermost first, `function (file:line)`; frames of the allocator itself left out
   uint64_t samples = 0;
-  double bytes = 0;  // unbiased estimate of all bytes allocated there
+  double bytes = 0;           // unbiased estimate of all bytes allocated there
+  StringId python = 0;        // `remember (train.py:42)`; 0: not known
+  uint32_t python_stack = 0;  // index into PythonTimeline::stacks; 0: none is known
 };
 
 struct CounterSample {
@@ -446,6 +452,7 @@ struct Timeline {
   std::vector<StepLoop> step_loops;
 
   PythonTimeline python;
+  NativeTimeline native;
 
   std::vector<CallSiteTotal> wait_sites;              // sorted by total_ps descending
   std::vector<AllocationSiteTotal> allocation_sites;  // sorted by bytes descending

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The native part of a timeline: stacks of threads that were running, sampled by the kernel. Times and indexes as in
+// timeline.h.
+//
+// Process: the converter.
+#ifndef TBPROF_WRITER_TIMELINE_TIMELINE_NATIVE_H_
+#define TBPROF_WRITER_TIMELINE_TIMELINE_NATIVE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tbprof {
+
+using StringId = uint32_t;
+
+// A frame and those that called it. Index 0: none.
+struct NativeStack {
+  uint32_t parent = 0;    // index into NativeTimeline::stacks, below its own; 0: the outermost
+  StringId function = 0;  // `gemm_kernel`, or the module where it has no name
+  StringId site = 0;      // `function (file:line)`
+};
+
+// Consecutive samples of a thread in one function with the same callers.
+struct NativeSpan {
+  int64_t start_ps = 0;
+  int64_t duration_ps = 0;
+  uint32_t stack = 0;  // index into NativeTimeline::stacks
+  uint32_t samples = 0;
+  uint32_t depth = 0;  // callers, those without a span of their own included
+};
+
+// All samples of a thread with one stack.
+struct NativeTally {
+  uint32_t stack = 0;
+  uint64_t samples = 0;
+  int64_t cpu_ps = 0;
+};
+
+struct NativeThread {
+  uint32_t thread = 0;               // index into Timeline::threads
+  std::vector<NativeSpan> spans;     // sorted by (start ascending, duration descending), nested or apart
+  std::vector<NativeTally> tallies;  // sorted by stack
+};
+
+enum class NativeSampling : uint8_t {
+  kSampled,
+  kRefused,  // a remedy exists: see `reason`
+  kMissing,  // the kernel has no such events: likewise
+  kOff,
+};
+
+struct NativeProcess {
+  uint32_t process = 0;  // index into Timeline::processes
+  NativeSampling sampling = NativeSampling::kSampled;
+  std::string reason;
+  int64_t period_ps = 0;  // of CPU time between two samples of a thread
+  uint64_t samples = 0;   // of the whole run
+  uint64_t lost = 0;      // likewise, by the kernel
+  uint64_t cut = 0;       // likewise, stacks whose outer frames could not be found
+};
+
+struct NativeTimeline {
+  std::vector<NativeStack> stacks;
+  std::vector<NativeThread> threads;     // sorted by thread; those with samples
+  std::vector<NativeProcess> processes;  // sorted by process
+  uint64_t spans_left_out = 0;           // by the budget
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_TIMELINE_TIMELINE_NATIVE_H_
