@@ -15,6 +15,7 @@
 #include "writer/convert/gpu_builder.h"
 #include "writer/convert/heap_totals.h"
 #include "writer/convert/host_parts.h"
+#include "writer/convert/native_samples.h"
 #include "writer/convert/own_cost.h"
 #include "writer/convert/profile_warnings.h"
 #include "writer/convert/python_samples.h"
@@ -61,7 +62,7 @@ class Builder {
     LinkThreads(facts_, host_, &timeline_);
     gpu_.FinishTimes();
     timeline_.expected_bytes = events_.Bytes();
-    AddPython();
+    AddSampled();
     events_.Finish(totals_.NameSites());
     allocation_sites_.Finish(&timeline_);
     heap_.AddAllocatorTotals(&types_, &totals_);
@@ -139,6 +140,7 @@ class Builder {
       ChunkFact chunk{};
       if (frame.type == FrameType::kChunk && frame.Read(&chunk)) ReadChunk(frame, chunk);
       if (frame.type == FrameType::kPythonSamples) python_.Take(frame);
+      if (frame.type == FrameType::kNativeSamples) native_.Take(frame);
     }
     return absl::OkStatus();
   }
@@ -312,11 +314,13 @@ class Builder {
   }
 
   // What exact events have left of the budget, or a small part of it: they are never fewer for the sake of samples.
-  void AddPython() {
+  void AddSampled() {
     constexpr uint64_t kLeastShare = 16;
     const uint64_t most = MostEvents(request_.max_profile_size) * kBytesPerEvent;
     const uint64_t left = most - std::min(most, timeline_.expected_bytes);
-    timeline_.expected_bytes += python_.Finish(std::max(left, most / kLeastShare));
+    const uint64_t python = python_.Finish(std::max(left, most / kLeastShare));
+    const uint64_t native = native_.Finish(std::max(left - std::min(left, python), most / kLeastShare));
+    timeline_.expected_bytes += python + native;
   }
 
   void AddSteps() {
@@ -376,6 +380,7 @@ class Builder {
   AllocationSites allocation_sites_{&modules_};
   TorchMemory torch_memory_;
   PythonSamples python_{&window_, &facts_, &model_, &timeline_};
+  NativeSamples native_{&window_, &facts_, &model_, &modules_, &timeline_};
   std::optional<AnnotationLines> annotations_;  // from the second pass on
 };
 
