@@ -216,6 +216,7 @@ std::unique_ptr<PerfEvent> PerfEvent::Open(const Options& options, int* error) {
     if (event->mapping_.valid()) return event;
     *error = errno;
     if (*error != EPERM) break;
+    *error = ENOBUFS;  // the user's limit: not that of the event
   }
   return nullptr;
 }
@@ -257,6 +258,8 @@ PerfRefusal ExplainPerfRefusal(int error, int paranoid) {
     case EOPNOTSUPP:
     case EINVAL:
       return {"the kernel has no such perf events", ""};
+    case ENOBUFS:
+      return {"too much locked memory", "ulimit -l"};
     case EMFILE:
       return {"too many open files", "ulimit -n"};
     default:

@@ -2,6 +2,7 @@
 // Functions that a program's CPU time goes into, by --sample-rate. Where the kernel refuses perf events, that this is
 // reported.
 #include <gmock/gmock.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <cmath>
@@ -106,7 +107,7 @@ TEST(NativeSamples, ProgramThatExecs_IsSampledBeforeAndAfter) {
 }
 
 TEST(NativeSamples, KilledProgram_KeepsItsSamples) {
-  const RunResult run = Sampled({"kill", "1000"}, 137);
+  const RunResult run = Sampled({"kill", "1000"}, SIGKILL);
   if (!IsPermitted(run)) return;
   ExpectShares(run.summary["native"]);
 }
@@ -115,6 +116,25 @@ TEST(NativeSamples, ProgramThatEndsAtOnce_IsNoError) {
   const RunResult run = Sampled({"short"});
   EXPECT_EQ(run.out, "done\n");
   IsPermitted(run);
+}
+
+// As in a container without the capability: reported once, and all else is recorded.
+TEST(NativeSamples, KernelThatRefuses_IsReportedOnce) {
+  RunOptions options = {.tbprof = {"--sample-rate=100"}};
+  options.launcher = {Program("seccomp_filter"), "perf"};
+  const RunResult run = RunUnderTbprof({Program("burns"), "fork", "100"}, options);
+  if (run.code() == 77) GTEST_SKIP() << "no seccomp here";
+  EXPECT_EQ(run.status, 0) << run.AllSaid();
+  EXPECT_EQ(run.out, "done\n");
+  const nlohmann::json& native = run.summary["native"];
+  ASSERT_EQ(native["process_count"], 2) << native.dump();
+  EXPECT_EQ(native["samples"], 0);
+  for (const nlohmann::json& process : native["processes"]) EXPECT_EQ(process["state"], "refused") << process.dump();
+  const std::string said = run.AllSaid();
+  const size_t first = said.find("Native stacks: not sampled, ");
+  ASSERT_NE(first, std::string::npos) << said;
+  EXPECT_EQ(said.find("Native stacks", first + 1), std::string::npos) << said;
+  EXPECT_GE(run.profile->Count("waitpid"), 0);
 }
 
 TEST(NativeSamples, WithoutOption_NothingIsSampled) {

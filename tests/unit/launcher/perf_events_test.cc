@@ -280,6 +280,7 @@ TEST(PerfRefusal, EachCause_NamesItsRemedy) {
   EXPECT_THAT(ExplainPerfRefusal(ENOSYS, INT_MIN).cause, HasSubstr("no such perf events"));
   EXPECT_EQ(ExplainPerfRefusal(ENOSYS, INT_MIN).remedy, "");
   EXPECT_EQ(ExplainPerfRefusal(EMFILE, 2).remedy, "ulimit -n");
+  EXPECT_EQ(ExplainPerfRefusal(ENOBUFS, 2).remedy, "ulimit -l");
 }
 
 }  // namespace
