@@ -141,6 +141,14 @@ TEST_F(Doctor, Commands_EachKind_HasItsVerdict) {
   Expect("command", "FAIL", "cannot find");
 }
 
+TEST_F(Doctor, KernelWithoutPerfEvents_IsANoteWithARemedy) {
+  RunOptions options;
+  options.launcher = {Program("seccomp_filter"), "perf"};
+  if (Ask({}, options).code() == 77) GTEST_SKIP() << "no seccomp here";
+  Expect("perf", "NOTE", "--sample-rate samples no native stacks");
+  EXPECT_FALSE(rows_["perf"].fix.empty());
+}
+
 TEST_F(Doctor, Proxies_AreWarnings) {
   RunOptions options;
   options.environment = {{"http_proxy", "http://proxy:3128"}, {"no_proxy", "example.org"}};

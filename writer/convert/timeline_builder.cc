@@ -15,6 +15,7 @@
 #include "writer/convert/gpu_builder.h"
 #include "writer/convert/heap_totals.h"
 #include "writer/convert/host_parts.h"
+#include "writer/convert/native_samples.h"
 #include "writer/convert/own_cost.h"
 #include "writer/convert/profile_warnings.h"
 #include "writer/convert/python_exact.h"
@@ -63,7 +64,7 @@ class Builder {
     LinkThreads(facts_, host_, &timeline_);
     gpu_.FinishTimes();
     timeline_.expected_bytes = events_.Bytes();
-    AddPython();
+    AddSampled();
     events_.Finish(totals_.NameSites(&python_exact_));
     python_exact_.Finish();
     allocation_sites_.Finish(&timeline_);
@@ -142,6 +143,7 @@ class Builder {
       ChunkFact chunk{};
       if (frame.type == FrameType::kChunk && frame.Read(&chunk)) ReadChunk(frame, chunk);
       if (frame.type == FrameType::kPythonSamples) python_.Take(frame);
+      if (frame.type == FrameType::kNativeSamples) native_.Take(frame);
     }
     return absl::OkStatus();
   }
@@ -323,11 +325,13 @@ class Builder {
   }
 
   // What exact events have left of the budget, or a small part of it: they are never fewer for the sake of samples.
-  void AddPython() {
+  void AddSampled() {
     constexpr uint64_t kLeastShare = 16;
     const uint64_t most = MostEvents(request_.max_profile_size) * kBytesPerEvent;
     const uint64_t left = most - std::min(most, timeline_.expected_bytes);
-    timeline_.expected_bytes += python_.Finish(std::max(left, most / kLeastShare));
+    const uint64_t python = python_.Finish(std::max(left, most / kLeastShare));
+    const uint64_t native = native_.Finish(std::max(left - std::min(left, python), most / kLeastShare));
+    timeline_.expected_bytes += python + native;
   }
 
   void AddSteps() {
@@ -389,6 +393,7 @@ class Builder {
   AllocationSites allocation_sites_{&modules_, &python_exact_};
   TorchMemory torch_memory_;
   PythonSamples python_{&window_, &facts_, &model_, &python_stacks_, &timeline_};
+  NativeSamples native_{&window_, &facts_, &model_, &modules_, &timeline_};
   std::optional<AnnotationLines> annotations_;  // from the second pass on
 };
 

@@ -14,6 +14,7 @@
 #include "writer/convert/rank_report.h"
 #include "writer/outputs/summary_heap.h"
 #include "writer/outputs/summary_lines.h"
+#include "writer/outputs/summary_native.h"
 #include "writer/outputs/summary_python.h"
 #include "writer/steps/step_loops.h"
 
@@ -140,6 +141,7 @@ Section Headline(const Timeline& timeline, size_t columns) {
     out.push_back({StrCat(OfRank(timeline, "rank ", ": "), input)});
   }
   for (const std::string& line : PythonText(timeline, columns)) out.push_back({line});
+  for (const std::string& line : NativeText(timeline, columns)) out.push_back({line});
   return out;
 }
 

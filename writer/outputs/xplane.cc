@@ -15,6 +15,7 @@
 #include "writer/convert/torch_operations.h"
 #include "writer/outputs/memory_events.h"
 #include "writer/outputs/xplane_gpu.h"
+#include "writer/outputs/xplane_native.h"
 #include "writer/outputs/xplane_python.h"
 #include "writer/outputs/xspace_builder.h"
 #include "writer/timeline/schema.h"
@@ -416,6 +417,7 @@ absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
     }
     EventWriter events(timeline, &plane, &flows, &links, counted ? &calls : nullptr);
     PythonLineWriter python(timeline, &plane);
+    NativeLineWriter native(timeline, &plane);
     for (uint32_t index : host_plane.threads) {
       const Thread& thread = timeline.threads[index];
       const std::string name = LineName(timeline, thread, host_plane.merged);
@@ -425,6 +427,7 @@ absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
         events.WriteAll(line, index);
       }
       python.Write(index, name, &line_id);
+      native.Write(index, name, &line_id);
     }
     for (const uint32_t process : host_plane.processes) WriteEstimates(timeline, process, line_id, plane);
     if (counted) WriteInput(InputLines(timeline, CountedProcess(timeline)), line_id, plane);
