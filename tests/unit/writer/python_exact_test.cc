@@ -26,7 +26,6 @@ namespace tbprof {
 namespace {
 
 using Json = nlohmann::json;
-using testing::AllOf;
 using testing::Contains;
 using testing::Each;
 using testing::ElementsAre;
@@ -350,6 +349,19 @@ TEST(PythonExact, WaitsOfTwoLinesInOneFunctionOfC_AreApart) {
   EXPECT_EQ(json["waits_by_python_line"][1]["calls"], 2);
   EXPECT_FALSE(json["wait_sites"][2].contains("python"));
   EXPECT_THAT(SummaryText(timeline, {}, {}), Contains(HasSubstr("nanosleep in train.py:90 main")));
+}
+
+TEST(PythonExact, WaitsOfOneLineInTwoFunctionsOfC_AreOneRowOfTheTerminal) {
+  SpoolMaker spool = Program();
+  spool.Chunk(1, 1, 1);
+  AddCodes(&spool);
+  AddPythonStack(&spool, 3 * kMs, 1, kRememberStack);
+  AddPythonSpan(&spool, 0, 4 * kMs, kMs, 1, 0x123);
+  AddPythonSpan(&spool, 0, 6 * kMs, 3 * kMs, 1, 0x456);
+  const Timeline timeline = BuildGood(spool.EndChunk().End(100 * kMs));
+  EXPECT_EQ(timeline.wait_sites.size(), 2u);
+  EXPECT_THAT(SummaryText(timeline, {}, {}),
+              Contains(HasSubstr("4.00 ms   3.00 ms         2  nanosleep in train.py:42 remember, via 0x456")));
 }
 
 TEST(PythonExact, FilesOfOneName_AreToldApartByTheirPaths) {
