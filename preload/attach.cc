@@ -21,6 +21,7 @@
 #include "preload/hooks.h"
 #include "preload/late_names.h"
 #include "preload/modules.h"
+#include "preload/python.h"
 #include "preload/record.h"
 #include "preload/resolve.h"
 #include "preload/sanitizers.h"
@@ -519,6 +520,7 @@ void RecordSelf(int argc, char** argv, char** environment, const SessionVariable
   RecordProcess(thread, argc, argv, environment, session, executable, executable_length);
   test.RecordInterposers(thread);
   RecordLoadedModules(thread, executable);
+  FindPythonAtStart(thread);
 }
 
 void Attach(int argc, char** argv, char** environment) {

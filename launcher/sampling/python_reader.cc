@@ -19,7 +19,6 @@ constexpr size_t kMaxCodes = 1 << 18;
 // Of a program that calls a function each 100 ns every second copy is torn.
 constexpr int kMaxAttempts = 40;
 constexpr int kMaxTorn = 20;
-constexpr uint8_t kOwnedByGenerator = 1, kOwnedByCStack = 3;
 constexpr uint32_t kFramesToCheck = 64;
 constexpr size_t kPage = 4096;
 
@@ -324,7 +323,7 @@ PythonReader::Attempt PythonReader::TryCopy(Thread* thread) {
   if (const Attempt walked = Walk(thread, bytes_.data()); walked != Attempt::kAccepted) return walked;
   if (!Agrees(*thread, bytes_.data() + copy_bytes_)) return Attempt::kTorn;
   // A generator that runs was called by somebody.
-  if (!raw_.empty() && raw_.back().owner == kOwnedByGenerator) return Attempt::kTorn;
+  if (!raw_.empty() && raw_.back().owner == kPythonOwnedByGenerator) return Attempt::kTorn;
   return Attempt::kAccepted;
 }
 
@@ -375,7 +374,7 @@ PythonReader::Fingerprint PythonReader::ParseCode(const uint8_t* bytes) const {
 PythonReader::Attempt PythonReader::ResolveCodes(std::vector<Frame>* frames) {
   std::vector<uint64_t> addresses;
   for (const RawFrame& frame : raw_) {
-    if (frame.owner != kOwnedByCStack) addresses.push_back(frame.code);
+    if (frame.owner != kPythonOwnedByCStack) addresses.push_back(frame.code);
   }
   std::sort(addresses.begin(), addresses.end());
   addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
@@ -400,7 +399,7 @@ PythonReader::Attempt PythonReader::ResolveCodes(std::vector<Frame>* frames) {
     if (known[i] == nullptr) return Attempt::kUnreadable;
   }
   for (const RawFrame& frame : raw_) {
-    if (frame.owner == kOwnedByCStack) continue;
+    if (frame.owner == kPythonOwnedByCStack) continue;
     const size_t index =
         static_cast<size_t>(std::lower_bound(addresses.begin(), addresses.end(), frame.code) - addresses.begin());
     int64_t instruction = static_cast<int64_t>(frame.instruction);

@@ -111,36 +111,12 @@ PythonRuntime Refuse(PythonRuntime python, PythonState state, std::string reason
 
 std::string VersionName(uint16_t minor) { return "CPython 3." + std::to_string(minor); }
 
-// Whether what is read of each structure lies within what is read of it.
-bool IsConsistent(const PythonLayout& layout) {
-  const uint16_t frame_end = layout.frame_size;
-  if (frame_end > 512 || layout.thread_chunk <= layout.thread_frame || layout.thread_chunk > 4096) return false;
-  for (const uint16_t member :
-       {layout.frame_code, layout.frame_previous, layout.frame_instruction, layout.frame_owner}) {
-    if (member + (member == layout.frame_owner ? 1u : 8u) > frame_end) return false;
-  }
-  return layout.text_ascii <= 64 && layout.text_length + 8u <= layout.text_ascii &&
-         layout.text_state + 4u <= layout.text_ascii;
-}
-
 // Takes from the interpreter's own table what it has.
 bool ApplyDebugOffsets(uint64_t runtime, const PythonLayout& where, const ReadMemory& read, PythonLayout* layout,
                        bool* free_threaded) {
-  uint8_t table[1024];
-  if (!ReadAt(read, runtime, table, sizeof(table)) || std::memcmp(table, "xdebugpy", 8) != 0) return false;
-  uint64_t value;
-  std::memcpy(&value, table + 16, 8);
-  *free_threaded = value != 0;
-  const auto* places = reinterpret_cast<const uint16_t*>(&where);
-  auto* offsets = reinterpret_cast<uint16_t*>(layout);
-  for (size_t i = 1; i < sizeof(PythonLayout) / sizeof(uint16_t); ++i) {
-    if (places[i] == kNoPythonMember) continue;
-    if (places[i] + 8u > sizeof(table)) return false;
-    std::memcpy(&value, table + places[i], 8);
-    if (value >= kNoPythonMember - 64) return false;
-    offsets[i] = static_cast<uint16_t>(value);
-  }
-  return IsConsistent(*layout);
+  uint8_t table[kPythonDebugBytes];
+  return ReadAt(read, runtime, table, sizeof(table)) &&
+         ApplyPythonDebugOffsets(table, sizeof(table), where, layout, free_threaded);
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ constexpr int kDisarmedDrainMs = 200;
 constexpr uint64_t kBusyNs = 1'000'000'000;
 constexpr uint64_t kLargeAllocation = 1u << 20;
 constexpr uint64_t kSlowAllocationNs = 100'000;
+constexpr uint64_t kPythonWaitNs = 100'000;
 constexpr uint32_t kMaxInert = 10000;
 // A plain flush takes a few ms; one that a lost device holds up must not hold up the window.
 constexpr int kGpuFlushMs = 1000;
@@ -158,7 +159,7 @@ std::string Session::Variable() const {
   variable.trigger_kind = static_cast<uint32_t>(config_.trigger);
   variable.trigger_name = config_.trigger_name;
   variable.trigger_families = config_.families;
-  variable.python_wait_ticks = 0;
+  variable.python_wait_ticks = config_.sample_rate > 0 ? TicksOf(kPythonWaitNs) : 0;
   return FormatSessionVariable(variable);
 }
 

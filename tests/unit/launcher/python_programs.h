@@ -81,6 +81,11 @@ class PythonProgram {
     waitpid(pid_, nullptr, 0);
     pid_ = -1;
   }
+  // Its number stays its own.
+  bool HasEnded() const {
+    siginfo_t end = {};
+    return waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid == pid_;
+  }
   pid_t pid() const { return pid_; }
 
  private:
@@ -132,7 +137,8 @@ inline std::string FamiliesWith(const std::string& call, const std::string& leaf
 }
 
 // Blocks in nested functions, and prints what its frames are: `instruction first_line table name file`, the innermost
-// first, then `ready`. The other thread prints it when the main thread has called read().
+// first, then `ready`. The other thread prints it when the main thread has called read(), and stays, so that the list
+// of threads does not change.
 inline constexpr char kBlocked[] = R"(
 import dis, sys, threading
 source = """
@@ -164,6 +170,7 @@ def report():
         print(ascii(line)[1:-1], flush=True)
         frame = frame.f_back
     print("ready", flush=True)
+    threading.Event().wait()
 threading.Thread(target=report, daemon=True).start()
 exec(compile(source, "\u4e2d folder/file.py", "exec"))
 )";
