@@ -98,7 +98,8 @@ __attribute__((noinline)) void Sample(ThreadState* thread, uint16_t operation, v
   }
   FlushLiveBytes(thread);
   NoteCodeAddress(thread, reinterpret_cast<uint64_t>(site));
-  const uint32_t python_stack = PythonStackOf(thread);
+  const uint64_t now = Ticks();
+  const uint32_t python_stack = PythonStackOf(thread, now);
 
   uint64_t registers[kSnapshotRegisters];
   CaptureRegisters(registers);
@@ -109,7 +110,7 @@ __attribute__((noinline)) void Sample(ThreadState* thread, uint16_t operation, v
   Reservation reservation;
   if (!BeginRecord(g_attachment.segment, &thread->writer, 5 + SlotsFor(bytes), &reservation)) return;
   auto* record = reinterpret_cast<AllocationSampleRecord*>(reservation.slots);
-  record->ticks = Ticks();
+  record->ticks = now;
   record->address = reinterpret_cast<uint64_t>(block);
   record->size = size;
   record->weight = weight;
@@ -273,7 +274,8 @@ __attribute__((noinline)) void EndLarge(uint64_t start, uint16_t operation, void
   thread->until_stamp = 0;
   WaitScope call{thread,    start,  reinterpret_cast<uint64_t>(block), reinterpret_cast<uint64_t>(site),
                  operation, nullptr};
-  RecordSpanWith(PythonStackOf(thread), thread, call, ticks, static_cast<int64_t>(size), block == nullptr ? ENOMEM : 0);
+  RecordSpanWith(PythonStackOf(thread, start + ticks), thread, call, ticks, static_cast<int64_t>(size),
+                 block == nullptr ? ENOMEM : 0);
 }
 
 template <typename Call>

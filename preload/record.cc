@@ -33,7 +33,8 @@ void EndTimed(WaitScope* wait, int64_t result, int error) { EndWait(wait, result
 __attribute__((noinline)) void RecordSpan(ThreadState* thread, const WaitScope& wait, uint64_t ticks, int64_t result,
                                           int error) {
   const uint64_t least = __atomic_load_n(&g_control->python_wait_ticks, __ATOMIC_RELAXED);
-  RecordSpanWith(least == 0 || ticks < least ? 0 : PythonStackOf(thread), thread, wait, ticks, result, error);
+  RecordSpanWith(least == 0 || ticks < least ? 0 : PythonStackOf(thread, wait.start + ticks), thread, wait, ticks,
+                 result, error);
 }
 
 __attribute__((noinline)) void RecordSpanWith(uint32_t python_stack, ThreadState* thread, const WaitScope& wait,
