@@ -50,6 +50,14 @@ inline uint32_t PythonStackOf(ThreadState* thread, uint64_t ticks) {
   return python == nullptr ? 0 : ReadPythonStack(thread, *python, ticks);
 }
 
+void NoteCurrentPythonStackSlow(ThreadState* thread);
+
+// --malloc=exact: before the record of a block that is allocated.
+inline void NoteCurrentPythonStack(ThreadState* thread) {
+  const bool has_python = __atomic_load_n(&g_python, __ATOMIC_RELAXED) != nullptr;
+  if (has_python || thread->current_python_stack != 0) NoteCurrentPythonStackSlow(thread);
+}
+
 }  // namespace tbprof
 
 #endif  // TBPROF_PRELOAD_PYTHON_H_

@@ -6,6 +6,7 @@
 #include <link.h>
 #include <string.h>
 
+#include "preload/hooks.h"
 #include "preload/modules.h"
 #include "preload/python.h"
 #include "preload/record.h"
@@ -148,6 +149,9 @@ bool Look(ThreadState* thread, uint64_t base, const ElfW(Dyn) * dynamic, const c
   g_interpreter.second_shift = static_cast<uint32_t>(63 - __builtin_clzll(second));
   Report(thread, "+3.", minor, "");
   __atomic_store_n(&g_python, &g_interpreter, __ATOMIC_RELEASE);
+  if (__atomic_load_n(&g_allocator_way, __ATOMIC_RELAXED) == AllocatorWay::kExactQuick) {
+    __atomic_store_n(&g_allocator_way, AllocatorWay::kExact, __ATOMIC_RELAXED);
+  }
   return true;
 }
 

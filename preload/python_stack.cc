@@ -6,6 +6,7 @@
 
 #include "preload/python_code.h"
 #include "preload/record.h"
+#include "wire/python_current.h"
 
 namespace tbprof {
 namespace {
@@ -148,7 +149,7 @@ __attribute__((noinline)) uint32_t RecordStack(ThreadState* thread, FrameSpace<k
   record->reserved = 0;
   CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kPythonStack, 0, 0);
   // A signal handler that interrupts this finds no hash, or all of it.
-  KnownPythonStack* const known = &thread->python_stacks[hash >> 60];
+  KnownPythonStack* const known = &thread->python_stacks[hash >> 59];
   known->hash = 0;
   SignalFence();
   known->number = number;
@@ -184,7 +185,7 @@ uint32_t ReadStack(ThreadState* thread, const PythonInterpreter& python, const u
   if (frame == kBroken) flags = kPythonStackCut;
   if (frames == 0) return 0;
   hash = (hash ^ hash >> 32) + flags;
-  const KnownPythonStack& known = thread->python_stacks[hash >> 60];
+  const KnownPythonStack& known = thread->python_stacks[hash >> 59];
   if (known.hash == hash && (ticks - known.ticks) >> python.second_shift == 0) return known.number;
   FrameSpace<kRow> again(python, thread, state, second);
   return RecordStack(thread, &again, again.InnermostFrame(state), frames, flags, hash, ticks);
@@ -205,6 +206,21 @@ uint32_t ReadPythonStack(ThreadState* thread, const PythonInterpreter& python, u
   if (state == nullptr) return 0;
   if (python.layout.minor < 12 && HasSeveralInterpreters(python, state)) return 0;
   return ReadOfRow(python.row, std::make_integer_sequence<int, kRows>())(thread, python, state, ticks);
+}
+
+__attribute__((noinline)) void NoteCurrentPythonStackSlow(ThreadState* thread) {
+  const uint32_t number = PythonStackOf(thread, Ticks());
+  if (number == thread->current_python_stack) return;
+  Reservation reservation;
+  if (!BeginRecord(g_attachment.segment, &thread->writer, 1, &reservation)) return;  // the next block tries again
+  auto* const record = reinterpret_cast<PythonStackRecord*>(reservation.slots);
+  record->ticks = Ticks();
+  record->number = number;
+  record->frames = 0;
+  record->flags = kPythonStackCurrent;
+  record->reserved = 0;
+  CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kPythonStack, 0, 0);
+  thread->current_python_stack = number;
 }
 
 }  // namespace tbprof

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "preload/hooks.h"
 #include "preload/python.h"
 #include "preload/record.h"
 #include "preload/resolve.h"
@@ -17,6 +18,7 @@ const SegmentHeader* g_control = &g_header;
 ForkPage g_page;
 ForkPage* g_fork_page = &g_page;
 __thread ThreadState t_thread;
+AllocatorWay g_allocator_way;
 
 void* RealDlsym(void* handle, const char* name) { return dlsym(handle, name); }
 size_t TextLength(const char* text, size_t limit) { return strnlen(text, limit); }
