@@ -32,14 +32,11 @@ void BeginTimed(WaitScope* wait, uint16_t operation, uint64_t object, const void
 void EndTimed(WaitScope* wait, int64_t result, int error) { EndWait(wait, result, error); }
 
 __attribute__((noinline)) void RecordSpan(ThreadState* thread, const WaitScope& wait, uint64_t ticks, int64_t result,
-                                          int error) {
-  const uint64_t least = __atomic_load_n(&g_control->python_wait_ticks, __ATOMIC_RELAXED);
-  RecordSpanWith(least == 0 || ticks < least ? 0 : PythonStackOf(thread), thread, wait, ticks, result, error);
-}
-
-__attribute__((noinline)) void RecordSpanWith(uint32_t python_stack, ThreadState* thread, const WaitScope& wait,
-                                              uint64_t ticks, int64_t result, int error) {
+                                          int error, bool with_python) {
+  // May find an interpreter.
   NoteCodeAddress(thread, wait.call_site);
+  const bool is_long = ticks >= __atomic_load_n(&g_control->python_wait_ticks, __ATOMIC_RELAXED);
+  const uint32_t python_stack = is_long || with_python ? PythonStackOf(thread, wait.start + ticks) : 0;
   Reservation reservation;
   if (__builtin_expect(
           python_stack == 0 && FitsCompactSpan(wait.start, ticks, wait.object, wait.call_site, result, error), 1)) {
