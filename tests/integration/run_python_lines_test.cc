@@ -101,6 +101,28 @@ TEST_F(PythonLines, ForkChild_HasItsParentsLines) {
   EXPECT_THAT(result.summary["notes"], testing::Not(Contains(HasSubstr("Python lines"))));
 }
 
+TEST_F(PythonLines, ExactBlocks_AreHeldByTheirLinesAtThePeak) {
+  const RunResult result = RunLeak("main()\n", {"--sample-rate=100", "--malloc=exact"});
+  ASSERT_EQ(result.status, 0) << result.AllSaid();
+  const nlohmann::json heap = result.summary["processes"][0]["exact_heap"];
+  ASSERT_TRUE(heap["complete"].get<bool>());
+  const nlohmann::json leak = LineIn(heap["python_lines"], kLeak);
+  EXPECT_GE(leak["peak_bytes"].get<double>(), 200 * kMiB);
+  EXPECT_LE(leak["peak_bytes"].get<double>(), 201 * kMiB);
+  EXPECT_GE(leak["calls"], 200);
+  EXPECT_LE(leak["calls"], 200 + 30);  // and the list's own
+  // TensorBoard's table of the peak adds up to the peak.
+  double all = 0;
+  bool named = false;
+  for (const Event& event : result.profile->events()) {
+    if (event.line != "memory" || !event.Has("addr")) continue;
+    all += static_cast<double>(event.Number("allocation_bytes"));
+    named |= event.Stat("tf_op") == kLeak && event.Number("allocation_bytes") == leak["peak_bytes"];
+  }
+  EXPECT_TRUE(named);
+  EXPECT_EQ(all, heap["peak_bytes"].get<double>());
+}
+
 TEST_F(PythonLines, WithoutSampling_AreNotRecorded) {
   const RunResult result = RunLeak("main()\n", {});
   ASSERT_EQ(result.status, 0) << result.AllSaid();
