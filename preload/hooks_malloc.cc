@@ -44,8 +44,10 @@ void CompareSizes(const void* block, size_t usable, uint32_t left) {
   // By exchange, so that no other thread's count takes a `kAlwaysAsk` back.
   if (!__atomic_compare_exchange_n(&g_blocks_to_compare, &left, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
   if (now != 0) return;
-  const AllocatorWay quick = RecordsBlocks() ? AllocatorWay::kExactQuick : AllocatorWay::kQuick;
-  __atomic_store_n(&g_allocator_way, quick, __ATOMIC_RELAXED);
+  if (!RecordsBlocks()) return __atomic_store_n(&g_allocator_way, AllocatorWay::kQuick, __ATOMIC_RELAXED);
+  // Blocks of Python have their stack, for which there is no quick way.
+  const bool has_python = __atomic_load_n(&g_python, __ATOMIC_RELAXED) != nullptr;
+  if (!has_python) __atomic_store_n(&g_allocator_way, AllocatorWay::kExactQuick, __ATOMIC_RELAXED);
 }
 
 size_t BlockSize(void* block) {
@@ -98,7 +100,8 @@ __attribute__((noinline)) void Sample(ThreadState* thread, uint16_t operation, v
   }
   FlushLiveBytes(thread);
   NoteCodeAddress(thread, reinterpret_cast<uint64_t>(site));
-  const uint32_t python_stack = PythonStackOf(thread);
+  const uint64_t now = Ticks();
+  const uint32_t python_stack = PythonStackOf(thread, now);
 
   uint64_t registers[kSnapshotRegisters];
   CaptureRegisters(registers);
@@ -109,7 +112,7 @@ __attribute__((noinline)) void Sample(ThreadState* thread, uint16_t operation, v
   Reservation reservation;
   if (!BeginRecord(g_attachment.segment, &thread->writer, 5 + SlotsFor(bytes), &reservation)) return;
   auto* record = reinterpret_cast<AllocationSampleRecord*>(reservation.slots);
-  record->ticks = Ticks();
+  record->ticks = now;
   record->address = reinterpret_cast<uint64_t>(block);
   record->size = size;
   record->weight = weight;
@@ -142,6 +145,7 @@ inline void AskForLine(const Reservation& reservation) {
 // --malloc=exact: one record for each block that comes or goes.
 inline void RecordBlock(ThreadState* thread, uint16_t operation, uint8_t flags, const void* block, size_t usable,
                         const void* site) {
+  if ((flags & kRecordRelease) == 0) NoteCurrentPythonStack(thread);
   Reservation reservation;
   if (!BeginRecord(g_attachment.segment, &thread->writer, 1, &reservation)) return;
   // The counter costs three times the rest of a record; between two stamps a thread's calls have their order.
@@ -273,7 +277,7 @@ __attribute__((noinline)) void EndLarge(uint64_t start, uint16_t operation, void
   thread->until_stamp = 0;
   WaitScope call{thread,    start,  reinterpret_cast<uint64_t>(block), reinterpret_cast<uint64_t>(site),
                  operation, nullptr};
-  RecordSpanWith(PythonStackOf(thread), thread, call, ticks, static_cast<int64_t>(size), block == nullptr ? ENOMEM : 0);
+  RecordSpan(thread, call, ticks, static_cast<int64_t>(size), block == nullptr ? ENOMEM : 0, true);
 }
 
 template <typename Call>

@@ -22,7 +22,13 @@ extern __attribute__((visibility("hidden"))) uint64_t g_probed_pages[kProbedPage
 
 bool ProbePage(uint64_t page, uint32_t second);
 
-// `second`: a number that changes about each second.
+// `second`: a number that changes about each second. False: it is on two pages, or not known.
+inline bool IsKnownPage(uint64_t address, uint64_t bytes, uint32_t second) {
+  const uint64_t page = address / kPage;
+  const uint64_t known = __atomic_load_n(&g_probed_pages[page % kProbedPages], __ATOMIC_RELAXED);
+  return known == (page << 28 | (second & 0xfffffff)) && (address + bytes - 1) / kPage == page && page >> 36 == 0;
+}
+
 inline bool IsReadable(uint64_t address, uint64_t bytes, uint32_t second) {
   if (__builtin_expect((address | (address + bytes)) >> 48 != 0, 0)) return false;
   const uint64_t last = (address + bytes - 1) / kPage;

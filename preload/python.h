@@ -2,7 +2,7 @@
 //
 // The Python stack of the calling thread, at the instant of what is recorded of it.
 //
-//   record->python_stack = PythonStackOf(thread);
+//   record->python_stack = PythonStackOf(thread, Ticks());
 //
 // Only a thread itself changes its frames, so they can be followed without the interpreter's lock. No Python code runs
 // and nothing of the interpreter is changed. Up to 3.11 a process has no Python stacks while it has several
@@ -24,6 +24,7 @@ namespace tbprof {
 // The CPython of this process.
 struct PythonInterpreter {
   PythonLayout layout;
+  int row;                        // of kPythonLayouts, if it is that one; else -1
   const uint8_t* runtime;         // _PyRuntime
   uint64_t code_type;             // &PyCode_Type
   const uint8_t* (*own_state)();  // PyGILState_GetThisThreadState; up to 3.13 by pthread_getspecific
@@ -40,12 +41,21 @@ void LookForPython(ThreadState* thread, const link_map* library);
 // Its frames are not what they should be: no more stacks in this process.
 void DisablePython(ThreadState* thread, const char* reason);
 
-uint32_t ReadPythonStack(ThreadState* thread, const PythonInterpreter& python);
+uint32_t ReadPythonStack(ThreadState* thread, const PythonInterpreter& python, uint64_t ticks);
 
 // The number of a PythonStack record of this thread, committed before; 0: it runs no Python, or its stack is not known.
-inline uint32_t PythonStackOf(ThreadState* thread) {
+// `ticks`: now.
+inline uint32_t PythonStackOf(ThreadState* thread, uint64_t ticks) {
   const PythonInterpreter* const python = __atomic_load_n(&g_python, __ATOMIC_ACQUIRE);
-  return python == nullptr ? 0 : ReadPythonStack(thread, *python);
+  return python == nullptr ? 0 : ReadPythonStack(thread, *python, ticks);
+}
+
+void NoteCurrentPythonStackSlow(ThreadState* thread);
+
+// --malloc=exact: before the record of a block that is allocated.
+inline void NoteCurrentPythonStack(ThreadState* thread) {
+  const bool has_python = __atomic_load_n(&g_python, __ATOMIC_RELAXED) != nullptr;
+  if (has_python || thread->current_python_stack != 0) NoteCurrentPythonStackSlow(thread);
 }
 
 }  // namespace tbprof

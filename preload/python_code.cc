@@ -63,14 +63,12 @@ __attribute__((noinline)) char* PutText(const Text& text, char* out) {
 
 void Remember(uint64_t code, uint64_t print) {
   PythonCodeSet* const set = PythonCodeSetOf(code);
-  PythonKnownCode* place = &set->ways[print % kPythonCodeWays];
+  PythonKnownCode* place = &set->ways[(print >> 32) % kPythonCodeWays];
   for (PythonKnownCode& way : set->ways) {
     const uint64_t there = __atomic_load_n(&way.code, __ATOMIC_RELAXED);
-    if (there == code) {
-      place = &way;
-      break;
-    }
-    if (there == 0) place = &way;
+    if (there != code && there != 0) continue;
+    place = &way;
+    break;
   }
   __atomic_store_n(&place->print, print, __ATOMIC_RELEASE);
   __atomic_store_n(&place->code, code, __ATOMIC_RELEASE);

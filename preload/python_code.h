@@ -36,11 +36,12 @@ extern __attribute__((visibility("hidden"))) PythonCodeSet g_python_codes[kPytho
 // Records it and remembers it. 0: it is no code object.
 uint64_t RecordPythonCode(ThreadState* thread, const PythonInterpreter& python, uint64_t code, uint32_t second);
 
-inline PythonCodeSet* PythonCodeSetOf(uint64_t code) { return &g_python_codes[(code >> 4) * 0x9e3779b97f4a7c15 >> 53]; }
-static_assert(kPythonCodeSets == 1u << (64 - 53));
+inline PythonCodeSet* PythonCodeSetOf(uint64_t code) {
+  return &g_python_codes[(code >> 4 ^ code >> 15) % kPythonCodeSets];
+}
 
 // Of what tells a code object from another one at the same address; never 0.
-inline uint64_t PrintOf(const PythonLayout& layout, uint64_t code) {
+inline __attribute__((always_inline)) uint64_t PrintOf(const PythonLayout& layout, uint64_t code) {
   const auto file = LoadAt<uint64_t>(code + layout.code_file), name = LoadAt<uint64_t>(code + layout.code_name),
              table = LoadAt<uint64_t>(code + layout.code_table);
   const auto line = LoadAt<uint32_t>(code + layout.code_first_line);
@@ -50,13 +51,16 @@ inline uint64_t PrintOf(const PythonLayout& layout, uint64_t code) {
 }
 
 // The print of a code object that is recorded; 0: there is none at this address.
-inline uint64_t KnowPythonCode(ThreadState* thread, const PythonInterpreter& python, uint64_t code, uint32_t second) {
+// `layout`: python.layout, or a constant that is equal.
+inline __attribute__((always_inline)) uint64_t KnowPythonCode(ThreadState* thread, const PythonInterpreter& python,
+                                                              const PythonLayout& layout, uint64_t code,
+                                                              uint32_t second) {
   const PythonCodeSet* const set = PythonCodeSetOf(code);
   for (const PythonKnownCode& known : set->ways) {
     if (__atomic_load_n(&known.code, __ATOMIC_ACQUIRE) != code) continue;
     // It was readable when it was recorded, and the frame that it is of keeps it, or another one there.
-    if (LoadAt<uint64_t>(code + python.layout.object_type) != python.code_type) return 0;
-    const uint64_t print = PrintOf(python.layout, code);
+    if (LoadAt<uint64_t>(code + layout.object_type) != python.code_type) return 0;
+    const uint64_t print = PrintOf(layout, code);
     if (__builtin_expect(__atomic_load_n(&known.print, __ATOMIC_ACQUIRE) == print, 1)) return print;
   }
   return RecordPythonCode(thread, python, code, second);

@@ -6,6 +6,7 @@
 #include <link.h>
 #include <string.h>
 
+#include "preload/hooks.h"
 #include "preload/modules.h"
 #include "preload/python.h"
 #include "preload/record.h"
@@ -144,10 +145,18 @@ bool Look(ThreadState* thread, uint64_t base, const ElfW(Dyn) * dynamic, const c
     Report(thread, minor == 0 ? "-3" : "-3.", minor, reason);
     return true;
   }
+  g_interpreter.row = -1;
+  for (const PythonLayout& row : kPythonLayouts) {
+    if (memcmp(&row, &g_interpreter.layout, sizeof(row)) == 0)
+      g_interpreter.row = static_cast<int>(&row - kPythonLayouts);
+  }
   const uint64_t second = (g_control->python_wait_ticks | 1) * kShortestWaitsOfSecond;
   g_interpreter.second_shift = static_cast<uint32_t>(63 - __builtin_clzll(second));
   Report(thread, "+3.", minor, "");
   __atomic_store_n(&g_python, &g_interpreter, __ATOMIC_RELEASE);
+  if (__atomic_load_n(&g_allocator_way, __ATOMIC_RELAXED) == AllocatorWay::kExactQuick) {
+    __atomic_store_n(&g_allocator_way, AllocatorWay::kExact, __ATOMIC_RELAXED);
+  }
   return true;
 }
 

@@ -1,72 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 // The walk over the frames of the calling thread. Rules: RULES.md.
 #include "preload/python.h"
+
+#include <utility>
+
 #include "preload/python_code.h"
 #include "preload/record.h"
+#include "wire/python_current.h"
 
 namespace tbprof {
 namespace {
 
-// Follows the frames of a thread, the innermost first. What is followed lies in the thread's state, in its chunks of
-// the data stack, on its C stack, or in a page that can be read: frames of generators, and up to 3.10 all of them.
-class FrameWalk {
+constexpr int kRows = sizeof(kPythonLayouts) / sizeof(kPythonLayouts[0]);
+constexpr int kNoRow = -1;
+
+constexpr uint64_t kBroken = 1;  // in place of a frame that cannot be trusted
+
+// Where frames may lie that are followed: in the thread's chunks of the data stack, on its C stack, or in a page that
+// can be read: frames of generators, and up to 3.10 all of them.
+//
+// With the constants of one row of the layouts a walk takes half the time.
+template <int kRow>
+class FrameSpace {
  public:
-  FrameWalk(const PythonInterpreter& python, const ThreadState* thread, const uint8_t* state, uint32_t second)
-      : layout_(python.layout), thread_(thread), second_(second) {
-    const auto at = reinterpret_cast<uint64_t>(state);
-    frame_ = LoadAt<uint64_t>(at + layout_.thread_frame);
-    if (layout_.cframe_frame != kNoPythonMember && frame_ != 0) {
-      // On the C stack, or in the state itself.
-      const bool in_state = frame_ - at < layout_.thread_chunk;
-      frame_ = in_state || IsOutside(frame_, layout_.cframe_frame + 8u)
-                   ? LoadAt<uint64_t>(frame_ + layout_.cframe_frame)
-                   : kBroken;
+  FrameSpace(const PythonInterpreter& python, const ThreadState* thread, const uint8_t* state, uint32_t second)
+      : python_(python), thread_(thread), second_(second) {
+    if (layout().thread_chunk != kNoPythonMember) {
+      SetChunk(LoadAt<uint64_t>(reinterpret_cast<uint64_t>(state) + layout().thread_chunk));
     }
-    if (layout_.thread_chunk != kNoPythonMember) SetChunk(LoadAt<uint64_t>(at + layout_.thread_chunk));
   }
 
-  // False: there are no more, or the next one cannot be trusted.
-  inline __attribute__((always_inline)) bool Next(uint64_t* code, int64_t* unit) {
-    while (frame_ != 0) {
-      if (__builtin_expect(frame_ - chunk_ >= chunk_span_, 0) && !IsElsewhere()) {
-        frame_ = kBroken;
-        return false;
-      }
-      const uint64_t frame = frame_;
-      frame_ = LoadAt<uint64_t>(frame + layout_.frame_previous);
-      if (layout_.frame_owner != kNoPythonMember &&
-          !PythonFrameRunsCode(LoadAt<uint8_t>(frame + layout_.frame_owner))) {
-        if (++shims_ > kMaxShims) frame_ = kBroken;
-        continue;
-      }
-      *code = LoadAt<uint64_t>(frame + layout_.frame_code);
-      if (layout_.minor >= kPythonFirstTaggedMinor) *code &= ~kPythonReferenceTags;
-      if (layout_.code_instructions == kNoPythonMember) {
-        const int64_t last = LoadAt<int32_t>(frame + layout_.frame_instruction);
-        *unit = layout_.minor == 10 ? last : last >> 1;
-      } else {
-        *unit = static_cast<int64_t>(LoadAt<uint64_t>(frame + layout_.frame_instruction) - *code -
-                                     layout_.code_instructions) >>
-                1;
-      }
-      return true;
-    }
-    return false;
+  uint64_t InnermostFrame(const uint8_t* state) const {
+    const auto at = reinterpret_cast<uint64_t>(state);
+    const auto frame = LoadAt<uint64_t>(at + layout().thread_frame);
+    if (layout().cframe_frame == kNoPythonMember || frame == 0) return frame;
+    // On the C stack, or in the state itself.
+    const bool in_state = frame - at < layout().thread_chunk;
+    if (!in_state && !IsOutside(frame, layout().cframe_frame + 8u)) return kBroken;
+    return LoadAt<uint64_t>(frame + layout().cframe_frame);
   }
-  bool is_broken() const { return frame_ == kBroken; }
-  bool has_more() const { return frame_ != 0; }
+
+  inline __attribute__((always_inline)) bool Has(uint64_t frame) {
+    if (layout().thread_chunk != kNoPythonMember && __builtin_expect(frame - chunk_ < chunk_span_, 1)) return true;
+    return (frame % 8 == 0 && IsKnownPage(frame, layout().frame_size, second_)) || HasElsewhere(frame);
+  }
+
+  inline __attribute__((always_inline)) const PythonLayout& layout() const {
+    if constexpr (kRow == kNoRow) {
+      return python_.layout;
+    } else {
+      return kPythonLayouts[kRow];
+    }
+  }
 
  private:
-  static constexpr uint64_t kBroken = 1;
-  static constexpr uint32_t kMaxShims = 2 * kMaxPythonFrames;
-
   void SetChunk(uint64_t chunk) {
     chunk_span_ = 0;
     if (chunk == 0 || chunk % 8 != 0) return;
     const uint64_t size = LoadAt<uint64_t>(chunk + offsetof(PythonChunk, size));
-    if (size <= layout_.frame_size || size > uint64_t{1} << 32) return;
+    if (size <= layout().frame_size || size > uint64_t{1} << 32) return;
     chunk_ = chunk;
-    chunk_span_ = size - layout_.frame_size;
+    chunk_span_ = size - layout().frame_size;
   }
 
   // On the C stack above us, or in a page that can be read.
@@ -77,25 +71,54 @@ class FrameWalk {
     return IsReadable(address, bytes, second_);
   }
 
-  __attribute__((noinline)) bool IsElsewhere() {
-    if (frame_ % 8 != 0) return false;
+  __attribute__((noinline)) bool HasElsewhere(uint64_t frame) {
+    if (frame % 8 != 0) return false;
     if (chunk_span_ != 0) {
       const uint64_t saved = chunk_, saved_span = chunk_span_;
       SetChunk(LoadAt<uint64_t>(chunk_ + offsetof(PythonChunk, previous)));
-      if (frame_ - chunk_ < chunk_span_) return true;
+      if (frame - chunk_ < chunk_span_) return true;
       chunk_ = saved;
       chunk_span_ = saved_span;
     }
-    return IsOutside(frame_, layout_.frame_size);
+    return IsOutside(frame, layout().frame_size);
   }
 
-  const PythonLayout& layout_;
+  const PythonInterpreter& python_;
   const ThreadState* thread_;
-  uint64_t frame_;
   uint64_t chunk_ = 0, chunk_span_ = 0;  // a frame that begins that far into it ends in it
   uint32_t second_;
-  uint32_t shims_ = 0;
 };
+
+// Takes the code of *frame and steps to its caller. False: *frame is 0 or kBroken.
+template <int kRow>
+inline __attribute__((always_inline)) bool TakeFrame(FrameSpace<kRow>* space, uint64_t* frame, uint64_t* code,
+                                                     int64_t* unit) {
+  constexpr uint32_t kMaxShims = 64;  // one after the other
+  const PythonLayout& layout = space->layout();
+  for (uint32_t shims = 0; *frame != 0; ++shims) {
+    const uint64_t at = *frame;
+    if (!space->Has(at) || shims == kMaxShims) {
+      *frame = kBroken;
+      return false;
+    }
+    *frame = LoadAt<uint64_t>(at + layout.frame_previous);
+    if (layout.frame_owner != kNoPythonMember &&
+        __builtin_expect(!PythonFrameRunsCode(LoadAt<uint8_t>(at + layout.frame_owner)), 0)) {
+      continue;
+    }
+    *code = LoadAt<uint64_t>(at + layout.frame_code);
+    if (layout.minor >= kPythonFirstTaggedMinor) *code &= ~kPythonReferenceTags;
+    if (layout.code_instructions == kNoPythonMember) {
+      const int64_t last = LoadAt<int32_t>(at + layout.frame_instruction);
+      *unit = layout.minor == 10 ? last : last >> 1;
+    } else {
+      const auto instruction = LoadAt<uint64_t>(at + layout.frame_instruction);
+      *unit = static_cast<int64_t>(instruction - *code - layout.code_instructions) >> 1;
+    }
+    return true;
+  }
+  return false;
+}
 
 // The first interpreter of the list is the latest one.
 bool HasSeveralInterpreters(const PythonInterpreter& python, const uint8_t* state) {
@@ -104,8 +127,9 @@ bool HasSeveralInterpreters(const PythonInterpreter& python, const uint8_t* stat
          LoadAt<uint64_t>(runtime + python.layout.runtime_interpreters);
 }
 
-__attribute__((noinline)) uint32_t RecordStack(ThreadState* thread, FrameWalk* walk, uint32_t frames, uint16_t flags,
-                                               uint64_t hash, KnownPythonStack* known) {
+template <int kRow>
+__attribute__((noinline)) uint32_t RecordStack(ThreadState* thread, FrameSpace<kRow>* space, uint64_t frame,
+                                               uint32_t frames, uint16_t flags, uint64_t hash, uint64_t now) {
   Reservation reservation;
   if (!BeginRecord(g_attachment.segment, &thread->writer, 1 + SlotsFor(sizeof(PythonFrameWord) * frames),
                    &reservation)) {
@@ -115,60 +139,89 @@ __attribute__((noinline)) uint32_t RecordStack(ThreadState* thread, FrameWalk* w
   auto* const words = reinterpret_cast<PythonFrameWord*>(record + 1);
   uint64_t code = 0;
   int64_t unit = 0;
-  for (uint32_t i = 0; i < frames; ++i) words[i] = walk->Next(&code, &unit) ? PackPythonFrame(code, unit) : 0;
+  for (uint32_t i = 0; i < frames; ++i) {
+    words[i] = TakeFrame(space, &frame, &code, &unit) ? PackPythonFrame(code, unit) : 0;
+  }
   const auto number = static_cast<uint32_t>(FetchAddThisThread(&thread->python_stack_count, 1) + 1);
-  const uint64_t ticks = Ticks();
-  record->ticks = ticks;
+  record->ticks = Ticks();  // behind those of the code objects
   record->number = number;
   record->frames = static_cast<uint16_t>(frames);
   record->flags = flags;
   record->reserved = 0;
   CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kPythonStack, 0, 0);
   // A signal handler that interrupts this finds no hash, or all of it.
+  KnownPythonStack* const known = &thread->python_stacks[hash >> 59];
   known->hash = 0;
   SignalFence();
   known->number = number;
-  known->ticks = ticks;
+  known->ticks = now;
   SignalFence();
   known->hash = hash;
   return number;
 }
 
-}  // namespace
-
-uint32_t ReadPythonStack(ThreadState* thread, const PythonInterpreter& python) {
-  if (python.is_finalizing() != 0) return 0;
-  const uint8_t* const state = python.own_state();
-  if (state == nullptr) return 0;
-  if (python.layout.minor < 12 && HasSeveralInterpreters(python, state)) return 0;
-  const uint64_t ticks = Ticks();
+template <int kRow>
+uint32_t ReadStack(ThreadState* thread, const PythonInterpreter& python, const uint8_t* state, uint64_t ticks) {
   const auto second = static_cast<uint32_t>(ticks >> python.second_shift);
   // In a fork child the same stack has another hash: what its parent recorded is not the child's.
   uint64_t hash = (uint64_t{thread->writer.process_serial} << 32 | 1) * 0x9e3779b97f4a7c15;
   uint32_t frames = 0;
   uint16_t flags = 0;
-  FrameWalk walk(python, thread, state, second);
+  FrameSpace<kRow> space(python, thread, state, second);
+  uint64_t frame = space.InnermostFrame(state);
   uint64_t code;
   int64_t unit;
-  while (walk.Next(&code, &unit)) {
-    const uint64_t print = KnowPythonCode(thread, python, code, second);
+  while (TakeFrame(&space, &frame, &code, &unit)) {
+    const uint64_t print = KnowPythonCode(thread, python, space.layout(), code, second);
     if (__builtin_expect(print == 0, 0)) {
       flags |= kPythonStackCut;
       break;
     }
-    hash = (hash + (PackPythonFrame(code, unit) * 0xd6e8feb86659fd93 ^ print)) * 0xda942042e4dd58b5;
+    hash = (hash + (static_cast<uint64_t>(unit) * 0xd6e8feb86659fd93 ^ print)) * 0xda942042e4dd58b5;
     if (__builtin_expect(++frames == kMaxPythonFrames, 0)) {
-      if (walk.has_more()) flags |= kPythonStackDeep;
+      if (frame != 0) flags |= kPythonStackDeep;
       break;
     }
   }
-  if (walk.is_broken()) flags = kPythonStackCut;
+  if (frame == kBroken) flags = kPythonStackCut;
   if (frames == 0) return 0;
   hash = (hash ^ hash >> 32) + flags;
-  KnownPythonStack* const known = &thread->python_stacks[hash >> 60];
-  if (known->hash == hash && (ticks - known->ticks) >> python.second_shift == 0) return known->number;
-  FrameWalk again(python, thread, state, second);
-  return RecordStack(thread, &again, frames, flags, hash, known);
+  const KnownPythonStack& known = thread->python_stacks[hash >> 59];
+  if (known.hash == hash && (ticks - known.ticks) >> python.second_shift == 0) return known.number;
+  FrameSpace<kRow> again(python, thread, state, second);
+  return RecordStack(thread, &again, again.InnermostFrame(state), frames, flags, hash, ticks);
+}
+
+using Read = uint32_t (*)(ThreadState*, const PythonInterpreter&, const uint8_t*, uint64_t);
+template <int... kRow>
+constexpr Read ReadOfRow(int row, std::integer_sequence<int, kRow...>) {
+  constexpr Read kReads[] = {ReadStack<kRow>...};
+  return row == kNoRow ? ReadStack<kNoRow> : kReads[row];
+}
+
+}  // namespace
+
+uint32_t ReadPythonStack(ThreadState* thread, const PythonInterpreter& python, uint64_t ticks) {
+  if (python.is_finalizing() != 0) return 0;
+  const uint8_t* const state = python.own_state();
+  if (state == nullptr) return 0;
+  if (python.layout.minor < 12 && HasSeveralInterpreters(python, state)) return 0;
+  return ReadOfRow(python.row, std::make_integer_sequence<int, kRows>())(thread, python, state, ticks);
+}
+
+__attribute__((noinline)) void NoteCurrentPythonStackSlow(ThreadState* thread) {
+  const uint32_t number = PythonStackOf(thread, Ticks());
+  if (number == thread->current_python_stack) return;
+  Reservation reservation;
+  if (!BeginRecord(g_attachment.segment, &thread->writer, 1, &reservation)) return;  // the next block tries again
+  auto* const record = reinterpret_cast<PythonStackRecord*>(reservation.slots);
+  record->ticks = Ticks();
+  record->number = number;
+  record->frames = 0;
+  record->flags = kPythonStackCurrent;
+  record->reserved = 0;
+  CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kPythonStack, 0, 0);
+  thread->current_python_stack = number;
 }
 
 }  // namespace tbprof

@@ -2,6 +2,7 @@
 // Rules: RULES.md.
 #include "preload/record.h"
 
+#include "preload/exponential.h"
 #include "preload/modules.h"
 #include "preload/python.h"
 
@@ -31,14 +32,11 @@ void BeginTimed(WaitScope* wait, uint16_t operation, uint64_t object, const void
 void EndTimed(WaitScope* wait, int64_t result, int error) { EndWait(wait, result, error); }
 
 __attribute__((noinline)) void RecordSpan(ThreadState* thread, const WaitScope& wait, uint64_t ticks, int64_t result,
-                                          int error) {
-  const uint64_t least = __atomic_load_n(&g_control->python_wait_ticks, __ATOMIC_RELAXED);
-  RecordSpanWith(least == 0 || ticks < least ? 0 : PythonStackOf(thread), thread, wait, ticks, result, error);
-}
-
-__attribute__((noinline)) void RecordSpanWith(uint32_t python_stack, ThreadState* thread, const WaitScope& wait,
-                                              uint64_t ticks, int64_t result, int error) {
+                                          int error, bool with_python) {
+  // May find an interpreter.
   NoteCodeAddress(thread, wait.call_site);
+  const bool is_long = ticks >= __atomic_load_n(&g_control->python_wait_ticks, __ATOMIC_RELAXED);
+  const uint32_t python_stack = is_long || with_python ? PythonStackOf(thread, wait.start + ticks) : 0;
   Reservation reservation;
   if (__builtin_expect(
           python_stack == 0 && FitsCompactSpan(wait.start, ticks, wait.object, wait.call_site, result, error), 1)) {
@@ -119,23 +117,16 @@ void RecordExec(ThreadState* thread, uint16_t operation, const char* path, size_
 }
 
 int64_t NextSampleDistance(ThreadState* thread) {
-  // xorshift64*; then -ln(u) by the exponent and a quadratic in the mantissa, within 0.5 % of the mean: libm is not
-  // ours to call.
+  // xorshift64*
   uint64_t x = thread->random;
   x ^= x >> 12;
   x ^= x << 25;
   x ^= x >> 27;
   thread->random = x;
-  const uint64_t bits = (x * 0x2545f4914f6cdd1dull) >> 11;  // 53 bits
-  const uint64_t u = bits | 1;
-  const int exponent = 63 - __builtin_clzll(u);
-  const double mantissa = static_cast<double>(u) / static_cast<double>(uint64_t{1} << exponent);  // [1, 2)
-  const double log2 =
-      exponent + (-1.7417939 +
-                  (2.8212026 + (-1.4699568 + (0.44717955 - 0.056570851 * mantissa) * mantissa) * mantissa) * mantissa);
+  const uint64_t bits = (x * 0x2545f4914f6cdd1dull) >> (64 - kExponentialBits);
   const uint64_t interval = __atomic_load_n(&g_control->malloc_interval, __ATOMIC_RELAXED);
   thread->sample_interval = interval < 1 ? 1 : static_cast<int64_t>(interval);
-  const double distance = (53.0 - log2) * 0.6931471805599453 * static_cast<double>(thread->sample_interval);
+  const double distance = ExponentialOf(bits | 1) * static_cast<double>(thread->sample_interval);
   return distance < 1 ? 1 : static_cast<int64_t>(distance);
 }
 

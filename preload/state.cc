@@ -195,6 +195,7 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
   thread->waiting = nullptr;
   thread->waited_for_depth = 0;  // the parent's range is not the fork child's
   thread->exit_rounds = 0;
+  thread->current_python_stack = 0;
   thread->random = slot->start_ticks ^ static_cast<uint64_t>(slot->serial) << 32 ^ 0x9e3779b97f4a7c15;
   if (!inherited) thread->bytes_until_sample = NextSampleDistance(thread);
   if (thread->stack_top == 0 && slot->tid == raw::GetPid()) {

@@ -67,7 +67,7 @@ struct KnownPythonStack {
   uint64_t ticks;
   uint32_t number;
 };
-inline constexpr uint32_t kKnownPythonStacks = 16;
+inline constexpr uint32_t kKnownPythonStacks = 32;
 
 // Domains whose open ranges each thread counts.
 inline constexpr uint16_t kCountedDomains = 16;
@@ -102,7 +102,8 @@ struct ThreadState {
   // Of a range that a window is for (triggers.h): ranges open in its domain, itself included; 0: it is not open.
   uint32_t waited_for_depth;
   uint16_t waited_for_domain;
-  uint64_t python_stack_count;  // of PythonStack records so far
+  uint64_t python_stack_count;    // of PythonStack records so far
+  uint32_t current_python_stack;  // the last one that was recorded as such (wire/python_current.h); 0: none
   KnownPythonStack python_stacks[kKnownPythonStacks];
 };
 

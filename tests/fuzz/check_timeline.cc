@@ -55,6 +55,7 @@ void CheckThread(const Timeline& timeline, const Thread& thread) {
     Require(event.type < timeline.types.size() && event.start_ps >= before && event.duration_ps >= 0);
     Require(event.start_ps <= timeline.duration_ps && event.duration_ps <= timeline.duration_ps - event.start_ps);
     Require(event.call_site < timeline.strings.size() && event.detail < timeline.strings.size());
+    Require(event.python == 0 || event.python < timeline.python.stacks.size());
     before = event.start_ps;
   }
 }
@@ -133,6 +134,11 @@ void CheckTimeline(const absl::StatusOr<Timeline>& timeline) {
   for (const PythonThread& thread : python.threads) CheckPython(*timeline, thread);
   for (size_t i = 1; i < timeline->native.stacks.size(); ++i) Require(timeline->native.stacks[i].parent < i);
   for (const NativeThread& thread : timeline->native.threads) CheckNative(*timeline, thread);
+  for (const CallSiteTotal& site : timeline->wait_sites) Require(site.python < timeline->strings.size());
+  for (const AllocationSiteTotal& site : timeline->allocation_sites) {
+    Require(site.python < timeline->strings.size() && (site.python == 0) == (site.python_stack == 0));
+    Require(site.python_stack == 0 || site.python_stack < python.stacks.size());
+  }
   std::vector<PublishedFile> files;
   for (const Output& output : Outputs()) {
     UnnamedFileSink sink;

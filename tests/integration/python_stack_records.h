@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "wire/python_current.h"
 #include "writer/spool/spool_facts.h"
 #include "writer/symbols/python_lines.h"
 
@@ -21,6 +22,10 @@ struct RecordedStack {
   std::vector<std::string> frames;  // `name:line`, innermost first
   std::vector<std::string> files;
   uint16_t flags = 0;
+};
+struct RecordedBlock {
+  uint64_t size;
+  const RecordedStack* stack;  // null: none is known
 };
 struct RecordedSpan {
   SpanRecord span;
@@ -47,6 +52,8 @@ class PythonStackRecords {
 
   const SpoolFacts& facts() const { return facts_; }
   const std::vector<RecordedSpan>& spans() const { return spans_; }
+  // --malloc=exact: those that were allocated.
+  const std::vector<RecordedBlock>& blocks() const { return blocks_; }
   // Records that refer to a stack that was not recorded, or that holds code that was not.
   uint64_t unresolved() const { return unresolved_; }
   uint64_t stacks() const { return stacks_.size(); }
@@ -76,6 +83,10 @@ class PythonStackRecords {
   void TakeStack(std::pair<uint32_t, uint32_t> thread, const RecordView& view) {
     PythonStackRecord record;
     ASSERT_TRUE(view.Read(&record));
+    if ((record.flags & kPythonStackCurrent) != 0) {
+      EXPECT_EQ(record.frames, 0u);
+      return;
+    }
     const std::string_view words = view.Text(sizeof(record), uint64_t{record.frames} * sizeof(PythonFrameWord));
     ASSERT_EQ(words.size(), record.frames * sizeof(PythonFrameWord));
     RecordedStack stack;
@@ -117,6 +128,14 @@ class PythonStackRecords {
   void TakeUse(std::pair<uint32_t, uint32_t> thread, const RecordView& view) {
     SpanRecord span;
     AllocationSampleRecord sample;
+    AllocationRecord block;
+    PythonStackRecord stack;
+    if (view.tag.kind == RecordKind::kPythonStack && view.Read(&stack) && (stack.flags & kPythonStackCurrent) != 0) {
+      current_[thread] = StackOf(thread, stack.number);
+    }
+    if (view.tag.kind == RecordKind::kAllocation && (view.tag.flags & kRecordRelease) == 0 && view.Read(&block)) {
+      blocks_.push_back({SizeOf(block), current_[thread]});
+    }
     if (view.tag.kind == RecordKind::kAllocationSample && view.Read(&sample)) {
       ++samples_;
       if (StackOf(thread, sample.python_stack) != nullptr) ++samples_with_stack_;
@@ -128,6 +147,8 @@ class PythonStackRecords {
   SpoolFacts facts_;
   std::map<std::pair<std::pair<uint32_t, uint32_t>, uint32_t>, RecordedStack> stacks_;
   std::vector<RecordedSpan> spans_;
+  std::vector<RecordedBlock> blocks_;
+  std::map<std::pair<uint32_t, uint32_t>, const RecordedStack*> current_;
   uint64_t corrupt_ = 0, unresolved_ = 0, samples_ = 0, samples_with_stack_ = 0;
 };
 

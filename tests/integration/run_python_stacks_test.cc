@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <map>
+#include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness.h"
@@ -66,18 +70,25 @@ struct Recording {
   std::unique_ptr<PythonStackRecords> records;
 };
 
-Recording Record(const std::string& python, const std::string& source, std::vector<std::string> options = {}) {
+Recording RecordCommand(std::vector<std::string> command, const std::string& source,
+                        std::vector<std::pair<std::string, std::optional<std::string>>> environment = {},
+                        const std::vector<std::string>& options = {}) {
   Recording recording;
   RunOptions run;
+  run.environment = std::move(environment);
   run.tbprof = {"--sample-rate=100", "--keep-spool", "--spool-dir=" + recording.spools->path()};
   run.tbprof.insert(run.tbprof.end(), options.begin(), options.end());
-  const std::string script = *recording.spools / "program.py";
-  WriteFile(script, source);
-  recording.result = RunUnderTbprof({python, script}, run);
+  command.push_back(*recording.spools / "program.py");
+  WriteFile(command.back(), source);
+  recording.result = RunUnderTbprof(command, run);
   const std::vector<std::string> files = FilesBelow(recording.spools->path(), ".spool");
   EXPECT_THAT(files, SizeIs(1)) << recording.result.AllSaid();
   if (files.size() == 1) recording.records = std::make_unique<PythonStackRecords>(files[0]);
   return recording;
+}
+
+Recording Record(const std::string& python, const std::string& source, const std::vector<std::string>& options = {}) {
+  return RecordCommand({python}, source, {}, options);
 }
 
 // Compares each line of the output with the span of that many bytes. Returns how many there were.
@@ -278,6 +289,108 @@ keep = [fill(2000) for _ in range(20)]
   EXPECT_EQ(recording.records->unresolved(), 0u);
   EXPECT_GT(recording.records->samples(), 50u);
   EXPECT_GT(recording.records->samples_with_stack() * 10, recording.records->samples() * 8);
+}
+
+// --malloc=exact: each block has the stack that it was allocated under.
+TEST_P(PythonStacks, ExactBlocks_HaveTheirStack) {
+  const Recording recording = Record(GetParam(), Script(R"(
+numbers = itertools.count(1 << 20, 8192)
+def f(n):
+    return g(n - 1) if n else bytearray(here())
+def g(n):
+    return f(n - 1) if n else len([bytearray(here()) for _ in range(2)])
+def work():
+    for n in range(30):
+        f(n % 7)
+        g(n % 5)
+        bytearray(here())
+threads = [threading.Thread(target=work) for _ in range(2)]
+for thread in threads: thread.start()
+work()
+for thread in threads: thread.join()
+)"),
+                                     {"--malloc=exact"});
+  ASSERT_EQ(recording.result.code(), 0) << recording.result.err;
+  ASSERT_NE(recording.records, nullptr);
+  std::map<uint64_t, const RecordedStack*> by_size;
+  for (const RecordedBlock& block : recording.records->blocks()) {
+    if (block.size > 1 << 20) by_size.emplace(block.size, block.stack);
+  }
+  size_t compared = 0;
+  std::istringstream lines(recording.result.out);
+  int64_t pid = 0, size = 0;
+  for (std::string frames; lines >> pid >> size >> frames; ++compared) {
+    // The usable size, of a block of pages or of the heap.
+    const auto found = by_size.upper_bound(static_cast<uint64_t>(size));
+    ASSERT_NE(found, by_size.end()) << size;
+    ASSERT_LT(found->first, static_cast<uint64_t>(size) + 8192);
+    ASSERT_NE(found->second, nullptr) << frames;
+    std::string recorded;
+    for (const std::string& frame : found->second->frames) recorded += (recorded.empty() ? "" : ";") + frame;
+    EXPECT_EQ(recorded, frames);
+  }
+  EXPECT_GE(compared, 300u);
+  EXPECT_EQ(recording.records->unresolved(), 0u);
+}
+
+// Up to 3.11 there is no stack while there are several interpreters; never a wrong one.
+TEST_P(PythonStacks, Subinterpreters_NoStackIsWrong) {
+  const Recording recording = Record(GetParam(), Script(R"(
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+bytearray(here())
+for _ in range(5):
+    new = interpreters.create()
+    interpreters.run_string(new, "def inner():\n    return bytearray(3 << 20)\ninner()\n")
+    interpreters.destroy(new)
+    bytearray(here())
+)"));
+  ASSERT_EQ(recording.result.code(), 0) << recording.result.err;
+  ASSERT_NE(recording.records, nullptr);
+  EXPECT_EQ(Compare(recording), 6u);
+  size_t inner = 0;
+  for (const RecordedSpan& span : recording.records->spans()) {
+    if (span.span.result != (3 << 20) + 1) continue;
+    ++inner;
+    if (span.stack != nullptr) {
+      EXPECT_THAT(span.stack->frames, ElementsAre("inner:2", "<module>:3"));
+    }
+  }
+  EXPECT_EQ(inner, 5u);
+}
+
+TEST_P(PythonStacks, ExitAmidThreads_KeepsTheStatusAndTheStacks) {
+  const Recording recording = Record(GetParam(), Script(R"(
+lock = threading.Lock()
+def work():
+    while True:
+        with lock: bytearray(here())
+for _ in range(3): threading.Thread(target=work, daemon=True).start()
+for _ in range(20):
+    with lock: bytearray(here())
+lock.acquire()
+os._exit(3)
+)"));
+  ASSERT_EQ(recording.result.code(), 3) << recording.result.err;
+  ASSERT_NE(recording.records, nullptr);
+  EXPECT_GE(Compare(recording), 20u);
+}
+
+// A program that loads an interpreter later, past the search for symbols.
+TEST_P(PythonStacks, InterpreterLoadedLater_IsFound) {
+  const std::string bin = std::filesystem::path(GetParam()).parent_path(), prefix = bin.substr(0, bin.size() - 4);
+  const std::string name = std::filesystem::path(GetParam()).filename();
+  const std::string library = prefix + "/lib/lib" + name + ".so.1.0";
+  if (access(library.c_str(), R_OK) != 0) GTEST_SKIP() << "no " << library;
+  const Recording recording =
+      RecordCommand({Program("runs_python_script"), library}, Script("for _ in range(50): bytearray(here())\n"),
+                    {{"PYTHONHOME", prefix}});
+  ASSERT_EQ(recording.result.code(), 0) << recording.result.err;
+  ASSERT_NE(recording.records, nullptr);
+  EXPECT_THAT(recording.records->Python(), StartsWith("+3."));
+  EXPECT_EQ(Compare(recording), 50u);
 }
 
 TEST_P(PythonStacks, WithoutSampling_NoneIsRecorded) {

@@ -187,7 +187,8 @@ class HookDiagnosis {
   }
 
   void AddPython(const ProcessFacts& facts, const Process& process) {
-    if (facts.python.empty() || facts.python[0] == '+' || !reported_.insert("python " + facts.python).second) return;
+    if (facts.python.empty() || facts.python[0] == '+' || !reported_.insert(StrCat("python ", facts.python)).second)
+      return;
     timeline_->notes.push_back(StrCat(process.name, ": Python lines of waits and allocations are not recorded: Python ",
                                       ValidUtf8(std::string_view(facts.python).substr(1))));
   }

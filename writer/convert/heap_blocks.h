@@ -33,7 +33,7 @@ class HeapBlocks {
  public:
   struct Site {
     uint64_t address = 0;  // return address in the caller of the allocator
-    uint32_t python = 0;   // of SetPython; 0: not known
+    uint32_t python = 0;   // of SetPython: PythonExact::PlaceOf; 0: not known
     uint64_t calls = 0;    // that gave a block
     uint64_t bytes = 0;
     uint64_t temporary = 0;  // of the calls: the thread gave the block back before it took another

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "wire/python_current.h"
 #include "writer/base/saturating.h"
 #include "writer/base/text.h"
 #include "writer/spool/exec_images.h"
@@ -13,8 +14,6 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kMaxCounterSamples = 4000;
-// A flag of PythonStackRecord: until the next such record of the thread its blocks come and go under this stack.
-constexpr uint16_t kPythonStackOfBlocks = 4;
 
 // Of counters that only a hostile target lets run backwards.
 uint64_t Difference(uint64_t now, uint64_t before) { return now > before ? now - before : 0; }
@@ -46,7 +45,9 @@ void HeapTotals::TakeBlocks(const Frame& frame, const ChunkFact& chunk, const Id
     } else if (record.tag.kind == RecordKind::kPythonStack) {
       PythonStackRecord stack;
       const uint32_t taken = python_.Take(process, thread, record);
-      if (record.Read(&stack) && (stack.flags & kPythonStackOfBlocks) != 0) blocks.SetPython(python_.PlaceOf(taken));
+      if (record.Read(&stack) && (stack.flags & kPythonStackCurrent) != 0) {
+        blocks.SetPython(python_.PlaceOf(stack.frames > 0 ? taken : python_.ReferenceTo(thread, stack.number)));
+      }
     } else if (record.tag.kind == RecordKind::kAllocationSample) {
       if (record.Read(&sample)) blocks.Time(sample.ticks);
     } else if (record.tag.kind == RecordKind::kChunkBegin) {
@@ -165,9 +166,10 @@ std::vector<HeapSite> HeapTotals::SitesOf(const Identity& identity, const HeapBl
   std::map<std::pair<StringId, uint32_t>, HeapSite> merged;
   for (const HeapBlocks::Site& site : blocks.sites()) {
     const StringId name = modules_.NameOfCall(identity, site.address);
-    HeapSite& all = merged[{name, site.python}];
+    const uint32_t place = python_.FinalPlace(site.python);
+    HeapSite& all = merged[{name, place}];
     all.site = name;
-    if (site.python != 0 && all.python == 0) all.python = python_.LabelOf(site.python);
+    all.python = python_.LabelOf(place);
     all.calls += site.calls;
     all.bytes += site.bytes;
     all.temporary += site.temporary;

@@ -27,6 +27,8 @@ uint32_t PythonExact::Take(const Identity& process, const Identity& thread, cons
     ++timeline_.corrupt_records;
     return 0;
   }
+  // Says only which stack is current.
+  if (frames.empty()) return 0;
   const uint32_t stack = StackOfFrames(process, found.ticks, frames);
   if (found.number != 0) Define({thread, found.number}, stack);
   return stack;

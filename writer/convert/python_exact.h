@@ -51,7 +51,7 @@ class PythonExact {
   PythonExact(const SpoolFacts* facts, PythonStacks* stacks, Timeline* timeline, const PythonExactLimits& limits = {})
       : facts_(*facts), stacks_(*stacks), timeline_(*timeline), limits_(limits) {}
 
-  // Of kind PythonStack. Returns an index into PythonTimeline::stacks; 0: it has no frame that is known.
+  // Of kind PythonStack. Returns an index into PythonTimeline::stacks; 0: it has no frame, or none that is known.
   uint32_t Take(const Identity& process, const Identity& thread, const RecordView& record);
 
   // What a record means by PythonStackRecord::number: an index into PythonTimeline::stacks, or an open reference; 0:

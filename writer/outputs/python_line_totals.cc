@@ -2,6 +2,7 @@
 #include "writer/outputs/python_line_totals.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "writer/base/saturating.h"
@@ -31,6 +32,26 @@ std::vector<PythonLineWait> WaitsByPythonLine(const Timeline& timeline) {
   }
   std::ranges::stable_sort(lines, std::ranges::greater(), &PythonLineWait::total_ps);
   return lines;
+}
+
+std::vector<CallSiteTotal> WaitSitesByPythonLine(const Timeline& timeline) {
+  std::vector<CallSiteTotal> sites;
+  absl::flat_hash_map<std::pair<StringId, uint16_t>, size_t> indices;
+  for (const CallSiteTotal& site : timeline.wait_sites) {
+    if (site.python != 0) {
+      const auto [known, added] = indices.try_emplace({site.python, site.type}, sites.size());
+      if (!added) {
+        CallSiteTotal& line = sites[known->second];
+        line.calls += site.calls;
+        AddSaturating(&line.total_ps, site.total_ps);
+        line.longest_ps = std::max(line.longest_ps, site.longest_ps);
+        continue;
+      }
+    }
+    sites.push_back(site);
+  }
+  std::ranges::stable_sort(sites, std::ranges::greater(), &CallSiteTotal::total_ps);
+  return sites;
 }
 
 std::vector<PythonLineAllocations> AllocationsByPythonLine(const Timeline& timeline) {

@@ -23,6 +23,10 @@ struct PythonLineWait {
 // The longest first.
 std::vector<PythonLineWait> WaitsByPythonLine(const Timeline& timeline);
 
+// Timeline::wait_sites, of which those of one line and operation are one, whose `site` is the one that waited longest.
+// The longest first.
+std::vector<CallSiteTotal> WaitSitesByPythonLine(const Timeline& timeline);
+
 struct PythonLineAllocations {
   StringId python = 0;
   uint64_t samples = 0;

@@ -12,6 +12,7 @@
 #include "writer/base/utf8.h"
 #include "writer/convert/input_wait.h"
 #include "writer/convert/rank_report.h"
+#include "writer/outputs/python_line_totals.h"
 #include "writer/outputs/summary_heap.h"
 #include "writer/outputs/summary_lines.h"
 #include "writer/outputs/summary_native.h"
@@ -154,7 +155,7 @@ Section Waits(const Timeline& timeline, size_t columns) {
   if (timeline.wait_sites.empty()) return out;
   out.push_back({StrCat("waits      total   longest     calls  where (all threads", OfRank(timeline, " of rank "), ")"),
                  Style::kHeading});
-  for (const CallSiteTotal& site : timeline.wait_sites) {
+  for (const CallSiteTotal& site : WaitSitesByPythonLine(timeline)) {
     if (out.size() > kTopRows) break;
     const std::string numbers = absl::StrFormat("      %10s%10s%10s  ", HumanTime(site.total_ps),
                                                 HumanTime(site.longest_ps), HumanCount(site.calls));

@@ -68,7 +68,7 @@ std::string PeakOf(const Process& process) {
   const ExactHeap& heap = process.exact_heap;
   const AllocatorTotals& totals = process.allocator;
   const auto bytes = [](int64_t count) { return HumanBytes(static_cast<double>(std::max<int64_t>(count, 0))); };
-  if (!totals.is_absolute) return StrCat("peak at least ", bytes(heap.peak_bytes));
+  if (!totals.is_absolute) return StrCat("peak at least ", bytes(heap.peak_bytes), " (without older blocks)");
   if (totals.begin_bytes <= 0) return StrCat("peak ", bytes(heap.peak_bytes));
   int64_t peak = totals.begin_bytes;
   AddSaturating(&peak, heap.peak_bytes);
@@ -96,8 +96,6 @@ void AddExactHeap(const Timeline& timeline, size_t columns, Section* out) {
   } else {
     StrAppend(&heading, "incomplete, ", HumanCount(heap.lost), " or more records lost: peaks and blocks left unknown");
   }
-  // What is from before the window has no place that is known.
-  if (heap.earlier > 0) heading += "; older blocks: no place";
   if (heap.ambiguous > 0) StrAppend(&heading, ", ", heap.ambiguous, " ambiguous");
   if (heap.not_followed > 0) StrAppend(&heading, ", ", heap.not_followed, " not followed");
   out->push_back({std::move(heading), known ? Style::kHeading : Style::kWarning});

@@ -66,9 +66,9 @@ Json AllocatorJson(const Timeline& timeline, const Process& process) {
           {"window_peak_at_least_bytes", totals.window_peak_bytes}};
 }
 
-// `train.py:42 remember`, where it is known.
+// `train.py:42 remember`
 void AddPythonLine(const Timeline& timeline, StringId python, Json* out) {
-  if (python != 0) (*out)["python"] = timeline.strings.Get(python);
+  (*out)["python"] = KnownOrNull(python != 0, timeline.strings.Get(python));
 }
 
 void AddHeapNumbers(const HeapSite& site, bool known, Json* out) {
@@ -112,7 +112,7 @@ Json ExactHeapJson(const Timeline& timeline, const ExactHeap& heap) {
     lines.push_back({{"python", timeline.strings.Get(line.python)}});
     AddHeapNumbers(line, known, &lines.back());
   }
-  if (!lines.empty()) out["python_lines"] = std::move(lines);
+  out["python_lines"] = std::move(lines);
   return out;
 }
 
@@ -286,8 +286,8 @@ Json AllocationSites(const Timeline& timeline) {
     }
     out.push_back({{"frames", std::move(frames)}, {"samples", site.samples}, {"bytes_estimate", site.bytes}});
     AddPythonLine(timeline, site.python, &out.back());
-    if (site.python_stack == 0) continue;
-    Json& stack = out.back()["python_stack"] = Json::array();
+    Json& stack = out.back()["python_stack"];
+    if (site.python_stack != 0) stack = Json::array();
     for (uint32_t at = site.python_stack; at != 0 && stack.size() < kMaxFrames;
          at = timeline.python.stacks[at].parent) {
       stack.push_back(PythonFrameText(timeline, timeline.python.stacks[at]));
@@ -296,7 +296,7 @@ Json AllocationSites(const Timeline& timeline) {
   return out;
 }
 
-// By line of Python, where such lines are known.
+// By line of Python, where such lines are known: else the tables are empty.
 void AddPythonLines(const Timeline& timeline, Json* out) {
   Json waits = Json::array();
   for (const PythonLineWait& line : WaitsByPythonLine(timeline)) {
@@ -306,14 +306,14 @@ void AddPythonLines(const Timeline& timeline, Json* out) {
                      {"total_s", Seconds(line.total_ps)},
                      {"longest_s", Seconds(line.longest_ps)}});
   }
-  if (!waits.empty()) (*out)["waits_by_python_line"] = std::move(waits);
+  (*out)["waits_by_python_line"] = std::move(waits);
   Json allocations = Json::array();
   for (const PythonLineAllocations& line : AllocationsByPythonLine(timeline)) {
     if (allocations.size() == kMaxSites) break;
     allocations.push_back(
         {{"python", timeline.strings.Get(line.python)}, {"samples", line.samples}, {"bytes_estimate", line.bytes}});
   }
-  if (!allocations.empty()) (*out)["allocations_by_python_line"] = std::move(allocations);
+  (*out)["allocations_by_python_line"] = std::move(allocations);
 }
 
 // What was run, where and when.

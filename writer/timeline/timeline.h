@@ -207,7 +207,7 @@ struct HeapSite {
   uint64_t live_blocks = 0;
   int64_t live_bytes = 0;  // at the end of the capture
   int64_t peak_bytes = 0;  // when the process had its most
-  StringId python = 0;     // `remember (train.py:42)`; 0: not known
+  StringId python = 0;     // `train.py:42 remember`; 0: not known
 };
 
 // --malloc=exact: every block that came or went in the capture.
@@ -284,14 +284,14 @@ struct CallSiteTotal {
   uint64_t calls = 0;
   int64_t total_ps = 0;
   int64_t longest_ps = 0;
-  StringId python = 0;  // `remember (train.py:42)`; 0: not known
+  StringId python = 0;  // `train.py:42 remember`; 0: not known
 };
 
 struct AllocationSiteTotal {
   std::vector<StringId> frames;  // innermost first, `function (file:line)`; frames of the allocator itself left out
   uint64_t samples = 0;
   double bytes = 0;           // unbiased estimate of all bytes allocated there
-  StringId python = 0;        // `remember (train.py:42)`; 0: not known
+  StringId python = 0;        // `train.py:42 remember`; 0: not known
   uint32_t python_stack = 0;  // index into PythonTimeline::stacks; 0: none is known
 };
 

@@ -16,6 +16,7 @@
 #include "tests/unit/writer/python_maker.h"
 #include "tests/unit/writer/spool_maker.h"
 #include "tests/unit/writer/string_sink.h"
+#include "wire/python_current.h"
 #include "writer/convert/python_place.h"
 #include "writer/outputs/outputs.h"
 #include "writer/outputs/summary.h"
@@ -26,7 +27,6 @@ namespace tbprof {
 namespace {
 
 using Json = nlohmann::json;
-using testing::AllOf;
 using testing::Contains;
 using testing::Each;
 using testing::ElementsAre;
@@ -36,8 +36,6 @@ using testing::Not;
 
 constexpr uint64_t kMs = 1'000'000;
 constexpr uint64_t kMain = 0x7f0000001000, kRemember = 0x7f0000002000, kLoad = 0x7f0000003000;
-constexpr uint16_t kCurrent = 4;  // of blocks
-
 constexpr char kExactSession[] =
     R"({"host":"h","run":"r","families":127,"command":["python","train.py"],"malloc_stamp_every":16})";
 
@@ -348,8 +346,21 @@ TEST(PythonExact, WaitsOfTwoLinesInOneFunctionOfC_AreApart) {
   const Json json = Json::parse(SummaryJson(timeline, {}, {}));
   EXPECT_EQ(json["waits_by_python_line"][0]["python"], "train.py:90 main");
   EXPECT_EQ(json["waits_by_python_line"][1]["calls"], 2);
-  EXPECT_FALSE(json["wait_sites"][2].contains("python"));
+  EXPECT_TRUE(json["wait_sites"][2].at("python").is_null());
   EXPECT_THAT(SummaryText(timeline, {}, {}), Contains(HasSubstr("nanosleep in train.py:90 main")));
+}
+
+TEST(PythonExact, WaitsOfOneLineInTwoFunctionsOfC_AreOneRowOfTheTerminal) {
+  SpoolMaker spool = Program();
+  spool.Chunk(1, 1, 1);
+  AddCodes(&spool);
+  AddPythonStack(&spool, 3 * kMs, 1, kRememberStack);
+  AddPythonSpan(&spool, 0, 4 * kMs, kMs, 1, 0x123);
+  AddPythonSpan(&spool, 0, 6 * kMs, 3 * kMs, 1, 0x456);
+  const Timeline timeline = BuildGood(spool.EndChunk().End(100 * kMs));
+  EXPECT_EQ(timeline.wait_sites.size(), 2u);
+  EXPECT_THAT(SummaryText(timeline, {}, {}),
+              Contains(HasSubstr("4.00 ms   3.00 ms         2  nanosleep in train.py:42 remember, via 0x456")));
 }
 
 TEST(PythonExact, FilesOfOneName_AreToldApartByTheirPaths) {
@@ -384,7 +395,8 @@ TEST(PythonExact, SamplesOfOneLine_AreOneSiteWithTheLargestStack) {
   const Json json = Json::parse(SummaryJson(timeline, {}, {}));
   EXPECT_EQ(json["allocation_sites"][0]["python"], "train.py:42 remember");
   EXPECT_EQ(json["allocation_sites"][0]["python_stack"], Json({"train.py:42 remember", "train.py:90 main"}));
-  EXPECT_FALSE(json["allocation_sites"][1].contains("python"));
+  EXPECT_TRUE(json["allocation_sites"][1].at("python").is_null());
+  EXPECT_TRUE(json["allocation_sites"][1].at("python_stack").is_null());
   EXPECT_EQ(json["allocations_by_python_line"],
             Json::array({{{"python", "train.py:42 remember"}, {"samples", 2}, {"bytes_estimate", 6000.0}}}));
 }
@@ -395,17 +407,17 @@ Timeline Blocks() {
   spool.Chunk(1, 1, 1).Taken(50 * kMs);
   AddCodes(&spool);
   AddBlock(&spool, 3 * kMs, 0x5000, 100, 0x123);
-  AddPythonStack(&spool, 4 * kMs, 1, kRememberStack, kCurrent);
+  AddPythonStack(&spool, 4 * kMs, 1, kRememberStack, kPythonStackCurrent);
   AddBlock(&spool, 4 * kMs + 1, 0x6000, 1000, 0x123);
   AddPythonStack(&spool, 5 * kMs, 2, {{kMain, 2}});  // of a wait
   AddBlock(&spool, 5 * kMs + 1, 0x7000, 1000, 0x123);
   spool.EndChunk().Chunk(1, 1, 2).Taken(50 * kMs);
   AddBlock(&spool, 5 * kMs + 2, 0x8000, 10, 0x123);  // of another thread
   spool.EndChunk().Chunk(1, 1, 1).Taken(50 * kMs);
-  AddPythonStack(&spool, 6 * kMs, 3, {{kMain, 2}}, kCurrent);
+  AddPythonStack(&spool, 6 * kMs, 2, {}, kPythonStackCurrent);
   AddBlock(&spool, 6 * kMs + 1, 0x9000, 500, 0x123);
   AddBlock(&spool, 7 * kMs, 0x6000, 1000, 0x123, /*release=*/true);
-  AddPythonStack(&spool, 8 * kMs, 0, {}, kCurrent);
+  AddPythonStack(&spool, 8 * kMs, 0, {}, kPythonStackCurrent);
   AddBlock(&spool, 8 * kMs + 1, 0xa000, 30, 0x123);
   ThreadFact thread = SpoolMaker::MakeThread(1, 1, 100, kMs);
   thread.taken_ticks = 50 * kMs;
@@ -431,6 +443,24 @@ TEST(PythonExact, BlocksBehindAStack_AreOfItsLine) {
   EXPECT_EQ(lines[0]["python"], "train.py:42 remember");
   EXPECT_EQ(lines[0]["peak_bytes"], 2000);
   EXPECT_THAT(SummaryText(timeline, {}, {}), Contains(HasSubstr("train.py:42 remember")));
+}
+
+TEST(PythonExact, BlocksUnderAStackThatComesLater_AreOfItsLine) {
+  SpoolMaker spool = Program(kExactSession);
+  spool.Chunk(1, 1, 1).Taken(50 * kMs);
+  AddCodes(&spool);
+  AddPythonStack(&spool, 4 * kMs, 1, {}, kPythonStackCurrent);
+  AddBlock(&spool, 4 * kMs + 1, 0x6000, 1000, 0x123);
+  AddPythonStack(&spool, 5 * kMs, 9, {}, kPythonStackCurrent);  // which is lost
+  AddBlock(&spool, 5 * kMs + 1, 0x7000, 10, 0x123);
+  spool.EndChunk().Chunk(1, 1, 1).Taken(50 * kMs);
+  AddPythonStack(&spool, 3 * kMs, 1, kRememberStack);
+  const Timeline timeline = BuildGood(spool.EndChunk().End(100 * kMs));
+  const std::vector<HeapSite>& sites = timeline.processes.at(0).exact_heap.sites;
+  ASSERT_EQ(sites.size(), 2u);
+  EXPECT_EQ(timeline.strings.Get(sites[0].python), "train.py:42 remember");
+  EXPECT_EQ(sites[0].bytes, 1000u);
+  EXPECT_EQ(sites[1].python, 0u);
 }
 
 // ---- outputs
