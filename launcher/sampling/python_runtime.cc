@@ -117,7 +117,9 @@ std::string VersionName(uint16_t minor) { return "CPython 3." + std::to_string(m
 // Whether what is read of each structure lies within what is read of it.
 bool IsConsistent(const PythonLayout& layout) {
   const uint16_t frame_end = layout.frame_size;
-  if (frame_end > 512 || layout.thread_chunk <= layout.thread_frame || layout.thread_chunk > 4096) return false;
+  if (frame_end > 512 || layout.thread_chunk <= layout.thread_frame || layout.thread_chunk > 4096 ||
+      layout.thread_id <= layout.thread_frame)
+    return false;
   for (const uint16_t member :
        {layout.frame_code, layout.frame_previous, layout.frame_instruction, layout.frame_owner}) {
     if (member + (member == layout.frame_owner ? 1u : 8u) > frame_end) return false;
