@@ -230,6 +230,17 @@ TEST(PythonSamples, StatusOlderThanTheSamples_DoesNotLowerTheirNumber) {
   EXPECT_EQ(timeline.python.processes[0].samples, 10u);
 }
 
+// As a killed launcher leaves it: without its end.
+TEST(PythonSamples, SamplesBehindTheLastRecord_AreInTheWindow) {
+  SpoolMaker spool = Program();
+  AddCodes(&spool);
+  spool.PythonStatus(1, 1, 100 * kMs, kPythonSampled, 10'000);
+  spool.PythonSamples(1, 1, {At(700, 790, 4, 10)});
+  const Timeline timeline = BuildGood(spool);
+  const PythonTotals totals = TotalsOfThreads(timeline.python, {&timeline.python.threads.at(0)});
+  EXPECT_EQ(totals.all.samples, 10u);
+}
+
 TEST(PythonSamples, NoPython_HasNothingInTheSummary) {
   SpoolMaker spool = Program();
   const Timeline timeline = BuildGood(spool.End(1000 * kMs));
