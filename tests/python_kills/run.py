@@ -4,10 +4,11 @@
 
     tests/python_kills/run.py --tbprof=PATH [--count=50] [--python=PATH] [--seed=N]
 
-A program of four threads, whose functions f0, f1, ... and g0, g1, ... never call each other, gets SIGKILL up to 60 ms after it
-has begun; in every fifth round its tbprof does, and `tbprof recover` converts what is left. Checked of every round: tbprof
-ends by the signal of the command, the profile has no corrupt records, every sample has its stack of known functions, and of
-1,000 stacks at most one is impossible. Exit status: 0, or 1 with a line for each fault.
+A program of four busy threads, whose functions f0, f1, ... and g0, g1, ... never call each other, gets SIGKILL up to 60 ms
+after it has begun; in every fifth round its tbprof does, and `tbprof recover` converts what is left. Checked of every round:
+tbprof ends by the signal of the command, the profile has no corrupt records, every sample has its stack of known functions,
+and of 1,000 stacks at most one is impossible. The program ends with its standard input, should this script be killed. Exit
+status: 0, or 1 with a line for each fault.
 """
 
 import argparse
@@ -33,8 +34,11 @@ def work():
     while True:
         f0(1)
         g0(1)
-for _ in range(3):
-    threading.Thread(target=work, daemon=True).start()
+def end():
+    os.read(0, 1)
+    os._exit(0)
+for target in (work, work, work, end):
+    threading.Thread(target=target, daemon=True).start()
 os.write(1, b"%d\\n" % os.getpid())
 work()
 """
@@ -103,7 +107,7 @@ def run_round(arguments, number, rng, totals, work):
     tbprof = subprocess.Popen(
         [arguments.tbprof, "run", "--quiet", "--sample-rate=1000", "--also=folded", f"--logdir={logdir}",
          f"--spool-dir={spools}", "--", arguments.python, "-c", PROGRAM],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
     program = int(tbprof.stdout.readline())
     time.sleep(rng.uniform(0, 0.06))
     try:
