@@ -69,7 +69,10 @@ inline constexpr uint64_t kPythonReferenceTags = 3;
 // Whether what is read of each structure lies within what is read of it.
 inline bool IsConsistentPythonLayout(const PythonLayout& layout) {
   const uint32_t frame_end = layout.frame_size;
-  if (frame_end > 512 || layout.thread_chunk <= layout.thread_frame || layout.thread_chunk > 4096) return false;
+  if (frame_end > 512 || layout.thread_chunk <= layout.thread_frame || layout.thread_chunk > 4096 ||
+      layout.thread_id <= layout.thread_frame) {
+    return false;
+  }
   if (layout.frame_code + 8u > frame_end || layout.frame_previous + 8u > frame_end ||
       layout.frame_instruction + 8u > frame_end || layout.frame_owner + 1u > frame_end) {
     return false;

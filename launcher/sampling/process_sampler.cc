@@ -116,10 +116,11 @@ void ProcessSampler::Sample(Time now, std::chrono::microseconds interval) {
   }
   failed_lists_ = 0;
   for (auto& [address, thread] : threads_) thread.seen = false;
-  for (PythonReader::Thread& state : reader_->threads()) {
-    Thread& thread = threads_[state.address];
-    thread.seen = true;
-    SampleThread(&state, &thread, now);
+  for (const PythonReader::Thread& state : reader_->threads()) threads_[state.address].seen = true;
+  // The newest state comes first, and may still be its maker's.
+  auto& states = reader_->threads();
+  for (auto state = states.rbegin(); state != states.rend(); ++state) {
+    SampleThread(&*state, &threads_[state->address], now);
   }
   for (auto at = threads_.begin(); at != threads_.end();) {
     if (at->second.seen) {
@@ -195,6 +196,7 @@ void ProcessSampler::SampleThread(PythonReader::Thread* state, Thread* thread, T
   thread->schedule = schedule;
   const uint64_t ticks = ReadTicks(clock_);
   if (thread->read && now - thread->ran >= kSurelyIdle) {
+    if (thread->second) return;
     ++status_.samples;
     Add(thread, thread->run.node, false, ticks);
     return;
@@ -203,12 +205,17 @@ void ProcessSampler::SampleThread(PythonReader::Thread* state, Thread* thread, T
   thread->read = false;
   switch (reader_->ReadStack(state, &frames_)) {
     case PythonReader::Result::kRead:
-      if (!FindNode(frames_, &node)) {
+      if (!Identify(*state, thread, now) || !FindNode(frames_, &node)) {
         ++status_.unreadable;
         return;
       }
-      ++status_.samples;
-      Add(thread, node, on_cpu, ticks);
+      thread->second = node == 0 && IsSecondState(*state, *thread);
+      if (!thread->second) {
+        ++status_.samples;
+        Add(thread, node, on_cpu, ticks);
+      } else {
+        CloseRun(thread);
+      }
       thread->read = true;
       return;
     case PythonReader::Result::kTorn:
@@ -218,6 +225,16 @@ void ProcessSampler::SampleThread(PythonReader::Thread* state, Thread* thread, T
       ++status_.unreadable;
       return;
   }
+}
+
+// A thread has a state in each interpreter that it was in, and that of one which it is about to start: they have no
+// frames while the thread's own has.
+bool ProcessSampler::IsSecondState(const PythonReader::Thread& state, const Thread& thread) const {
+  return std::any_of(threads_.begin(), threads_.end(), [&](const auto& entry) {
+    const auto& [address, other] = entry;
+    if (&other == &thread || !other.seen || other.tid != thread.tid) return false;
+    return address < state.address || other.run.node != 0;
+  });
 }
 
 bool ProcessSampler::FindNode(const std::vector<PythonReader::Frame>& frames, uint32_t* node) {

@@ -51,6 +51,7 @@ class ProcessSampler {
     std::optional<Schedule> schedule;  // before the last sample
     Time ran{};                        // when the schedule had changed last
     Time retry{};                      // not resolved: when to try again
+    bool second = false;               // a further state of a thread, without frames: no sample
     bool read = false;                 // `run` has the stack of the last sample
     PythonSample run = {};             // samples 0: none
   };
@@ -60,6 +61,7 @@ class ProcessSampler {
   void HandleListError(Time now);
   void SampleThread(PythonReader::Thread* state, Thread* thread, Time now);
   bool Identify(const PythonReader::Thread& state, Thread* thread, Time now);
+  bool IsSecondState(const PythonReader::Thread& state, const Thread& thread) const;
   std::optional<Schedule> ReadSchedule(const Thread& thread) const;
   bool FindNode(const std::vector<PythonReader::Frame>& frames, uint32_t* node);
   void Add(Thread* thread, uint32_t node, bool on_cpu, uint64_t ticks);

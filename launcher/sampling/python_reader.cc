@@ -172,8 +172,7 @@ bool PythonReader::PlaceRegions(const Thread& thread) {
   const auto& chunks = thread.places.chunks;
   for (auto at = chunks.rbegin(); at != chunks.rend(); ++at) regions_.push_back({at->first, at->second, 0});
   if (thread.places.cframe != 0) regions_.push_back({thread.places.cframe, layout_.cframe_frame + 8u, 0});
-  const size_t state_bytes = Has(layout_.thread_chunk) ? layout_.thread_chunk + 16u - layout_.thread_frame : 8;
-  regions_.push_back({thread.address + layout_.thread_frame, state_bytes, 0});
+  regions_.push_back({thread.address + layout_.thread_frame, thread_bytes_ - layout_.thread_frame, 0});
   copy_bytes_ = 0;
   ranges_.clear();
   for (Region& region : regions_) {
@@ -331,6 +330,19 @@ bool PythonReader::Agrees(const Thread& thread, const uint8_t* copy) const {
   return address == 0;
 }
 
+// A state gets its thread's numbers before that thread runs in it: those of the list may be older than the frames.
+bool PythonReader::TakeIds(Thread* thread) const {
+  for (const auto& [offset, id] :
+       {std::pair(layout_.thread_id, &thread->thread_id), std::pair(layout_.thread_native_id, &thread->native_id)}) {
+    if (!Has(offset)) continue;
+    const uint8_t* first = Find(bytes_.data(), thread->address + offset, 8);
+    const uint8_t* second = Find(bytes_.data() + copy_bytes_, thread->address + offset, 8);
+    if (first == nullptr || second == nullptr || Load<uint64_t>(first) != Load<uint64_t>(second)) return false;
+    *id = Load<uint64_t>(second);
+  }
+  return true;
+}
+
 PythonReader::Attempt PythonReader::TryCopy(Thread* thread) {
   if (!PlaceRegions(*thread)) return Attempt::kUnreadable;
   if (bytes_.size() < 2 * copy_bytes_) bytes_.resize(2 * copy_bytes_);
@@ -345,6 +357,7 @@ PythonReader::Attempt PythonReader::TryCopy(Thread* thread) {
   }
   if (const Attempt walked = Walk(thread, bytes_.data()); walked != Attempt::kAccepted) return walked;
   if (!Agrees(*thread, bytes_.data() + copy_bytes_)) return Attempt::kTorn;
+  if (!TakeIds(thread)) return Attempt::kTorn;
   // While this thread waited, the target may have left the stack and come back to a part of it: generators that are
   // made again and again lie where others lay. Of nested ones on a busy machine one stack in 1,000 was wrong without
   // this.

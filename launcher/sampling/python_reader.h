@@ -78,7 +78,7 @@ class PythonReader {
   // errno of the last read that failed as a whole; 0: memory was read and made no sense, or nothing is there yet.
   int error() const { return error_; }
 
-  // Innermost frame first.
+  // Innermost frame first. The thread's numbers are those that it had then.
   Result ReadStack(Thread* thread, std::vector<Frame>* frames);
 
   // Code objects seen for the first time since the last call.
@@ -123,6 +123,7 @@ class PythonReader {
                      std::vector<Thread>* found);
   size_t IndexOfThread(uint64_t address) const;
   Attempt TryCopy(Thread* thread);
+  bool TakeIds(Thread* thread) const;
   bool PlaceRegions(const Thread& thread);
   bool FindChunks(const uint8_t* copy, Thread* thread);
   const uint8_t* Find(const uint8_t* copy, uint64_t address, size_t size) const;

@@ -89,6 +89,7 @@ void PythonSamples::TakeSample(const PythonProcessFacts& process, uint32_t owner
     ++corrupt_;
     return;
   }
+  taken_[owner] += sample.samples;
   RawRun run{sample.first_ticks, sample.last_ticks, 0, 0, sample.samples, sample.on_cpu};
   if (!CutToWindow(&run)) return;
   const uint32_t thread = model_.LineOfThread(owner, sample.tid, run.first);
@@ -217,7 +218,8 @@ void PythonSamples::AddProcesses() {
     process.reason = facts.reason.empty() ? std::string(ReasonOf(status.state)) : facts.reason;
     process.minor = status.minor;
     process.period_ps = int64_t{status.interval_us} * kPsPerUs;
-    process.samples = status.samples;
+    // The last status of a killed launcher is older than its last samples.
+    process.samples = std::max(status.samples, taken_[process.process]);
     process.torn = status.torn;
     process.unreadable = status.unreadable;
     timeline_.python.processes.push_back(std::move(process));

@@ -71,7 +71,8 @@ class PythonSamples {
   ProcessModel& model_;
   Timeline& timeline_;
   PythonStacks& stacks_;
-  std::map<uint32_t, Line> lines_;  // by index into Timeline::threads
+  std::map<uint32_t, Line> lines_;      // by index into Timeline::threads
+  std::map<uint32_t, uint64_t> taken_;  // samples, by index into Timeline::processes
   size_t most_runs_, runs_ = 0;
   uint64_t corrupt_ = 0, left_out_ = 0;
 };

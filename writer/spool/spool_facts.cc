@@ -71,7 +71,11 @@ class FactReader {
   void Finish() { records_.Finish(); }
 
   void Take(const Frame& frame) {
-    if (facts_->python.Take(frame) || facts_->native.Take(frame)) return;
+    if (facts_->python.Take(frame)) {
+      if (frame.type == FrameType::kPythonSamples) SeePythonSamples(frame);
+      return;
+    }
+    if (facts_->native.Take(frame)) return;
     switch (frame.type) {
       case FrameType::kSession:
         facts_->session_json = std::string(frame.payload);
@@ -154,6 +158,15 @@ class FactReader {
   // No clock counts so far as 2^62: what lies between two times must be a number with a sign.
   void Seen(uint64_t ticks) {
     if (ticks < uint64_t{1} << 62) facts_->last_ticks = std::max(facts_->last_ticks, ticks);
+  }
+
+  // Of a killed launcher they may be later than every record.
+  void SeePythonSamples(const Frame& frame) {
+    PythonSample sample;
+    for (size_t at = sizeof(PythonSamplesFact); at + sizeof(sample) <= frame.payload.size(); at += sizeof(sample)) {
+      memcpy(&sample, frame.payload.data() + at, sizeof(sample));
+      Seen(sample.last_ticks + 1);
+    }
   }
 
   void TakeClock(const Frame& frame) {

@@ -42,6 +42,23 @@ inline std::vector<std::string> InstalledPythons() {
   return paths;
 }
 
+// Interpreters that are not CPython.
+inline std::vector<std::string> InstalledPyPys() {
+  const std::string path = OtherRoot() + "/usr/bin/pypy3";
+  return access(path.c_str(), X_OK) == 0 ? std::vector{path} : std::vector<std::string>();
+}
+
+// Interpreters in the other root that Debian's module greenlet is for.
+inline std::vector<std::string> PythonsWithGreenlets() {
+  std::vector<std::string> paths;
+  for (const std::string& path : OtherRoot().empty() ? std::vector<std::string>() : InstalledPythons()) {
+    const std::string module = OtherRoot() + "/usr/lib/python3/dist-packages/greenlet/_greenlet.cpython-3" +
+                               path.substr(path.rfind('.') + 1) + "-x86_64-linux-gnu.so";
+    if (access(module.c_str(), R_OK) == 0) paths.push_back(path);
+  }
+  return paths;
+}
+
 // Runs until it is destroyed, or its standard input ends; a program of another root within that.
 class PythonProgram {
  public:

@@ -19,15 +19,22 @@ namespace tbprof {
 namespace {
 
 class EachPython : public testing::TestWithParam<std::string> {};
+class EachPyPy : public EachPython {};
+class EachWithGreenlets : public EachPython {};
 
-INSTANTIATE_TEST_SUITE_P(Installed, EachPython, testing::ValuesIn(InstalledPythons()), [](const auto& python) {
+std::string NameOf(const testing::TestParamInfo<std::string>& python) {
   std::string name = python.param;
   for (char& c : name) {
     if (!isalnum(static_cast<unsigned char>(c))) c = '_';
   }
   return name;
-});
+}
+INSTANTIATE_TEST_SUITE_P(Installed, EachPython, testing::ValuesIn(InstalledPythons()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Installed, EachPyPy, testing::ValuesIn(InstalledPyPys()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Installed, EachWithGreenlets, testing::ValuesIn(PythonsWithGreenlets()), NameOf);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EachPython);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EachPyPy);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EachWithGreenlets);
 
 struct Names {
   std::map<uint32_t, PythonReader::Code> codes;
@@ -45,7 +52,7 @@ bool Possible(const std::vector<PythonReader::Frame>& frames, Names* names) {
   for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
     const std::string& name = (*names)[*frame];
     if (name.size() < 2 || (name[0] != 'f' && name[0] != 'g') || !isdigit(static_cast<unsigned char>(name[1]))) {
-      if (begun && name != "spin") return false;
+      if (begun && name != "spin" && name != "switch") return false;
       continue;
     }
     if (!begun) family = name[0];
@@ -146,6 +153,36 @@ TEST_P(EachPython, NestedGenerators_WhileTheyRun_NeverMix) {
                                      5000);
   ExpectFewWrong(counts);
   ExpectMostRead(counts);
+}
+
+// Two greenlets of a thread, of one family each, hand over to each other from their innermost functions. The stack is
+// that of the one that runs.
+TEST_P(EachWithGreenlets, FamiliesThatSwitch_WhileTheyRun_NeverMix) {
+  std::string source =
+      FamiliesWith("if n == 0: return spin(n)\\n    return %s%d(n - 1) + 1", "return spin(n) + switch()", "switch()");
+  const std::string work = "def work():\n";
+  source.replace(
+      source.find(work), work.size(),
+      "sys.path.append('/usr/lib/python3/dist-packages')\n"
+      "import greenlet\n"
+      "current = threading.local()\n"
+      "def switch():\n    current.turn ^= 1\n    current.both[current.turn].switch()\n    return 0\n"
+      "def forever(function):\n    while True: function(30)\n" +
+          work +
+          "    current.turn = 1\n"
+          "    current.both = [greenlet.greenlet(lambda: forever(f0)), greenlet.greenlet(lambda: forever(g0))]\n");
+  const Counts counts = ReadFamilies(GetParam(), source, 5000);
+  ExpectFewWrong(counts);
+  ExpectMostRead(counts);
+}
+
+TEST_P(EachPyPy, Runtime_IsRefusedByName) {
+  PythonProgram program(GetParam(), "import sys\nprint('ready', flush=True)\nsys.stdin.read()\n");
+  ASSERT_TRUE(program.WaitUntilReady());
+  const PythonRuntime python = FindPythonRuntime(program.pid(), ProcessMemory(program.pid()));
+  EXPECT_TRUE(python.found);
+  EXPECT_EQ(python.state, kPythonNotCPython);
+  EXPECT_EQ(python.reason, "Python stacks: not sampled, PyPy is not supported");
 }
 
 std::string Hex(const std::string& bytes) {

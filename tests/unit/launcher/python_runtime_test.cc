@@ -50,16 +50,16 @@ PythonRuntime Decide(FakeMemory* memory, uint32_t version, uint16_t minor = 0, b
   return DecidePythonRuntime(kBase, version == 0 ? 0 : kVersionAt, minor, free_threaded, memory->Function());
 }
 
-// The table of 3.13.0's offsets where the interpreter has it.
-void PutDebugOffsets(FakeMemory* memory, uint64_t free_threaded) {
+// The table of offsets of the newest release that a row of kPythonDebugOffsets is for, where the interpreter has it.
+void PutDebugOffsets(FakeMemory* memory, uint64_t free_threaded, const PythonLayout& where = kPythonDebugOffsets[0]) {
   const PythonLayout* layout = nullptr;
   for (const PythonLayout& row : kPythonLayouts) {
-    if (row.minor == 13) layout = &row;
+    if (row.minor == where.minor) layout = &row;
   }
   ASSERT_NE(layout, nullptr);
   memory->PutText(kBase, "xdebugpy");
   memory->Put64(kBase + 16, free_threaded);
-  const auto* places = reinterpret_cast<const uint16_t*>(&kPythonDebugOffsets[0]);
+  const auto* places = reinterpret_cast<const uint16_t*>(&where);
   const auto* offsets = reinterpret_cast<const uint16_t*>(layout);
   for (size_t i = 1; i < sizeof(PythonLayout) / 2; ++i) {
     if (places[i] != kNoPythonMember) memory->Put64(kBase + places[i], offsets[i]);
@@ -107,29 +107,41 @@ TEST(PythonRuntime, MemoryThatIsGone_IsNotFound) {
   EXPECT_FALSE(Decide(&memory, 0x030b07f0).found);
 }
 
-TEST(PythonRuntime, OffsetsOf313_AreTakenFromTheInterpreter) {
-  FakeMemory memory;
-  PutDebugOffsets(&memory, 0);
-  memory.Put64(kBase + kPythonDebugOffsets[0].thread_frame, 80);  // 72 in 3.13.0
-  const PythonRuntime python = Decide(&memory, 0x030d00f0);
-  EXPECT_EQ(python.state, kPythonSampled) << python.reason;
-  EXPECT_EQ(python.layout.thread_frame, 80);
+// 3.13 and later.
+TEST(PythonRuntime, OffsetsOfEachMinor_AreTakenFromTheInterpreter) {
+  ASSERT_GE(std::size(kPythonDebugOffsets), 3u);
+  for (const PythonLayout& where : kPythonDebugOffsets) {
+    FakeMemory memory;
+    PutDebugOffsets(&memory, 0, where);
+    memory.Put64(kBase + where.thread_frame, 80);  // 72 in the releases of the rows
+    const PythonRuntime python = Decide(&memory, 0x030000f0u | uint32_t{where.minor} << 16);
+    EXPECT_EQ(python.state, kPythonSampled) << python.reason;
+    EXPECT_EQ(python.minor, where.minor);
+    EXPECT_EQ(python.layout.thread_frame, 80);
+  }
 }
 
-TEST(PythonRuntime, OffsetsOf313_WithoutCookieOrTooLarge_AreAMismatch) {
-  FakeMemory memory;
-  EXPECT_EQ(Decide(&memory, 0x030d00f0).state, kPythonLayoutMismatch);
-  PutDebugOffsets(&memory, 0);
-  memory.Put64(kBase + kPythonDebugOffsets[0].thread_frame, uint64_t{1} << 40);
-  EXPECT_EQ(Decide(&memory, 0x030d00f0).state, kPythonLayoutMismatch);
+TEST(PythonRuntime, OffsetsOfEachMinor_WithoutCookieOrTooLarge_AreAMismatch) {
+  for (const PythonLayout& where : kPythonDebugOffsets) {
+    const uint32_t version = 0x030000f0u | uint32_t{where.minor} << 16;
+    FakeMemory memory;
+    EXPECT_EQ(Decide(&memory, version).state, kPythonLayoutMismatch);
+    PutDebugOffsets(&memory, 0, where);
+    EXPECT_EQ(Decide(&memory, version).state, kPythonSampled);
+    memory.Put64(kBase + where.thread_frame, uint64_t{1} << 40);
+    EXPECT_EQ(Decide(&memory, version).state, kPythonLayoutMismatch);
+  }
 }
 
 TEST(PythonRuntime, FreeThreadedBuild_IsRefused) {
-  FakeMemory memory;
-  PutDebugOffsets(&memory, 1);
-  EXPECT_EQ(Decide(&memory, 0x030d00f0).state, kPythonFreeThreaded);
-  PutDebugOffsets(&memory, 0);
-  EXPECT_EQ(Decide(&memory, 0x030d00f0, 13, true).state, kPythonFreeThreaded);
+  for (const PythonLayout& where : kPythonDebugOffsets) {
+    const uint32_t version = 0x030000f0u | uint32_t{where.minor} << 16;
+    FakeMemory memory;
+    PutDebugOffsets(&memory, 1, where);
+    EXPECT_EQ(Decide(&memory, version).state, kPythonFreeThreaded);
+    PutDebugOffsets(&memory, 0, where);
+    EXPECT_EQ(Decide(&memory, version, where.minor, true).state, kPythonFreeThreaded);
+  }
 }
 
 TEST(PythonRuntime, MinorOfName) {

@@ -106,7 +106,7 @@ std::string AnyPython() {
 class StackSamplerTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (AnyPython().empty()) GTEST_SKIP() << "no CPython 3.8 to 3.13 is installed";
+    if (AnyPython().empty()) GTEST_SKIP() << "no CPython 3.8 to 3.15 is installed";
   }
   Spool spool_;
 };

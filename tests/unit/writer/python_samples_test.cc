@@ -220,6 +220,27 @@ TEST(PythonSamples, StatesWithoutSamples_AreNamedWithTheirReason) {
   EXPECT_EQ(Json::parse(SummaryJson(off, {}, {}))["python"]["processes"][0]["state"], "off");
 }
 
+TEST(PythonSamples, StatusOlderThanTheSamples_DoesNotLowerTheirNumber) {
+  SpoolMaker spool = Program();
+  AddCodes(&spool);
+  spool.PythonStatus(1, 1, 100 * kMs, kPythonSampled, 10'000);
+  spool.PythonSamples(1, 1, {At(100, 190, 4, 10)});
+  const Timeline timeline = BuildGood(spool.End(1000 * kMs));
+  ASSERT_EQ(timeline.python.processes.size(), 1u);
+  EXPECT_EQ(timeline.python.processes[0].samples, 10u);
+}
+
+// As a killed launcher leaves it: without its end.
+TEST(PythonSamples, SamplesBehindTheLastRecord_AreInTheWindow) {
+  SpoolMaker spool = Program();
+  AddCodes(&spool);
+  spool.PythonStatus(1, 1, 100 * kMs, kPythonSampled, 10'000);
+  spool.PythonSamples(1, 1, {At(700, 790, 4, 10)});
+  const Timeline timeline = BuildGood(spool);
+  const PythonTotals totals = TotalsOfThreads(timeline.python, {&timeline.python.threads.at(0)});
+  EXPECT_EQ(totals.all.samples, 10u);
+}
+
 TEST(PythonSamples, NoPython_HasNothingInTheSummary) {
   SpoolMaker spool = Program();
   const Timeline timeline = BuildGood(spool.End(1000 * kMs));
