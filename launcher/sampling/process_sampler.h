@@ -20,6 +20,7 @@
 #include "launcher/sampling/stack_sampler.h"
 #include "launcher/sampling/stack_trie.h"
 #include "launcher/sampling/thread_ids.h"
+#include "launcher/sampling/thread_names.h"
 
 namespace tbprof {
 
@@ -52,6 +53,9 @@ class ProcessSampler {
     Time retry{};                      // not resolved: when to try again
     bool read = false;                 // `run` has the stack of the last sample
     PythonSample run = {};             // samples 0: none
+    std::string name;                  // by Python, as it was emitted
+    Time next_name{};                  // when to read it again
+    std::chrono::milliseconds name_delay{1000};
   };
 
   bool FindRuntime(Time now);
@@ -63,6 +67,7 @@ class ProcessSampler {
   bool FindNode(const std::vector<PythonReader::Frame>& frames, uint32_t* node);
   void Add(Thread* thread, uint32_t node, bool on_cpu, uint64_t ticks);
   void CloseRun(Thread* thread);
+  void ReadName(Thread* thread, Time now);
   void EmitCodes();
   void EmitStatus(Time now);
 
@@ -74,6 +79,7 @@ class ProcessSampler {
   ThreadIds ids_;
   PythonRuntime runtime_;
   std::optional<PythonReader> reader_;
+  std::optional<ThreadNames> names_;
   StackTrie trie_;
   std::map<uint64_t, Thread> threads_;  // by the address of the thread state
   std::vector<PythonReader::Frame> frames_;
