@@ -55,7 +55,7 @@ class ProcessSampler {
     PythonSample run = {};             // samples 0: none
     std::string name;                  // by Python, as it was emitted
     Time next_name{};                  // when to read it again
-    std::chrono::milliseconds name_delay{1000};
+    std::chrono::milliseconds name_delay{50};
   };
 
   bool FindRuntime(Time now);
