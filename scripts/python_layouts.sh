@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Prints where the members of CPython's internal structures lie, by the headers of the given interpreters: the rows of
-# wire/python_layouts.def.
+# wire/python_layouts.def, and those of launcher/sampling/python_objects.def (PYTHON_OBJECTS).
 #
 #   scripts/python_layouts.sh [--check] [INCLUDE...]
 #
 #   INCLUDE    a folder with Python.h; none: those below ~/.pyenv/versions and /usr/include/python3.*
-#   --check    compares the rows with wire/python_layouts.def instead of printing them
+#   --check    compares the rows with the two files instead of printing them
 #
 # A row is right for every release of its minor version: CPython keeps these structures within one. Exit status of
 # --check: 0 equal, 1 different, 77 no headers here.
@@ -42,6 +42,7 @@ cat > "$work/layout.c" << 'SOURCE'
 #include <internal/pycore_interp.h>
 #endif
 #if PY_MINOR_VERSION >= 11
+#include <internal/pycore_dict.h>
 #include <internal/pycore_frame.h>
 #endif
 #if PY_MINOR_VERSION >= 13
@@ -155,6 +156,50 @@ int main(void) {
   ROW(text_compact, sizeof(PyCompactUnicodeObject));
   AT(text_data, PyUnicodeObject, data);
   printf(")\n");
+  printf("PYTHON_OBJECTS(.minor = %d,", PY_MINOR_VERSION);
+#if PY_MINOR_VERSION >= 11
+  AT(frame_locals, Frame, localsplus);
+#else
+  AT(frame_locals, Frame, f_localsplus);
+#endif
+  AT(type_flags, PyTypeObject, tp_flags);
+  AT(type_dict_offset, PyTypeObject, tp_dictoffset);
+  AT(type_keys, PyHeapTypeObject, ht_cached_keys);
+  AT(dict_keys, PyDictObject, ma_keys);
+  AT(dict_values, PyDictObject, ma_values);
+  printf("\n              ");
+#if PY_MINOR_VERSION >= 11
+  AT(keys_size, struct _dictkeysobject, dk_log2_index_bytes);
+  AT(keys_kind, struct _dictkeysobject, dk_kind);
+  AT(keys_count, struct _dictkeysobject, dk_nentries);
+  AT(keys_index, struct _dictkeysobject, dk_indices);
+  AT(values_first, struct _dictvalues, values);
+#else
+  /* Objects/dict-common.h, which is not installed: refcnt, size, lookup, usable, nentries, indices; 8 bytes each. */
+  ROW(keys_size, 8);
+  ROW(keys_kind, NONE);
+  ROW(keys_count, 32);
+  ROW(keys_index, 40);
+  ROW(values_first, 0);
+#endif
+#if PY_MINOR_VERSION >= 13
+  AT(values_valid, struct _dictvalues, valid);
+  ROW(values_before, NONE);
+  ROW(dict_before, -MANAGED_DICT_OFFSET);
+  ROW(values_within, sizeof(PyObject)); /* _PyObject_InlineValues */
+#elif PY_MINOR_VERSION >= 11
+  /* _PyObject_ValuesPointer, _PyObject_ManagedDictPointer; _PyObject_DictOrValuesPointer */
+  ROW(values_valid, NONE);
+  ROW(values_before, (PY_MINOR_VERSION == 11 ? 4 : 3) * sizeof(PyObject *));
+  ROW(dict_before, 3 * sizeof(PyObject *));
+  ROW(values_within, NONE);
+#else
+  ROW(values_valid, NONE);
+  ROW(values_before, NONE);
+  ROW(dict_before, NONE);
+  ROW(values_within, NONE);
+#endif
+  printf(")\n");
 #if PY_MINOR_VERSION >= 13
 #define DEBUG(name, member) ROW(name, offsetof(_Py_DebugOffsets, member))
   printf("PYTHON_DEBUG_OFFSETS(.minor = %d,", PY_MINOR_VERSION);
@@ -205,7 +250,7 @@ SOURCE
 # One row as a line, without alignment.
 compress() { grep -v '^//' | tr -s ' \n' ' ' | sed 's/ PYTHON_/\nPYTHON_/g; s/, *)/)/g; s/ $//'; echo; }
 
-compress < wire/python_layouts.def > "$work/known"
+cat wire/python_layouts.def launcher/sampling/python_objects.def | compress > "$work/known"
 checked=0
 status=0
 for include in "${includes[@]}"; do
@@ -217,7 +262,7 @@ for include in "${includes[@]}"; do
   fi
   while read -r row; do
     if ! grep -qxF -- "$row" "$work/known"; then
-      echo "$include: wire/python_layouts.def lacks: $row"
+      echo "$include: wire/python_layouts.def or launcher/sampling/python_objects.def lacks: $row"
       status=1
     fi
     checked=$((checked + 1))

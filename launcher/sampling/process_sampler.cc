@@ -23,6 +23,7 @@ constexpr size_t kMaxPending = 1024;
 constexpr milliseconds kEmitInterval(250);
 constexpr milliseconds kStatusInterval(1000);
 constexpr milliseconds kMaxLookupDelay(5000);
+constexpr milliseconds kMaxNameDelay(30'000);
 constexpr milliseconds kRetryIdentity(50);
 // The kernel counts a running thread's CPU at its ticks: 10 ms at CONFIG_HZ=100.
 constexpr milliseconds kSurelyIdle(20);
@@ -65,6 +66,7 @@ bool ProcessSampler::FindRuntime(Time now) {
     return false;
   }
   reader_.emplace(runtime_.layout, runtime_.address, read_);
+  names_.emplace(runtime_.layout, read_);
   failed_lists_ = 0;
   initialised_ = false;
   return true;
@@ -217,6 +219,7 @@ void ProcessSampler::SampleThread(PythonReader::Thread* state, Thread* thread, T
         CloseRun(thread);
       }
       thread->read = true;
+      if (now >= thread->next_name) ReadName(thread, now);
       return;
     case PythonReader::Result::kTorn:
       ++status_.torn;
@@ -253,6 +256,20 @@ void ProcessSampler::Add(Thread* thread, uint32_t node, bool on_cpu, uint64_t ti
   run.last_ticks = ticks;
   ++run.samples;
   if (on_cpu) ++run.on_cpu;
+}
+
+// Of the stack that was read just now. A program may name a thread at any time, but mostly does so at its start.
+void ProcessSampler::ReadName(Thread* thread, Time now) {
+  thread->next_name = now + thread->name_delay;
+  thread->name_delay = std::min(thread->name_delay * 2, kMaxNameDelay);
+  const uint64_t frame = reader_->ThreadStartFrame(frames_);
+  std::string name = frame == 0 ? "" : names_->Read(frame);
+  if (name.empty() || name == thread->name) return;
+  const PythonThreadFact fact = {process_.serial, thread->tid, static_cast<uint32_t>(name.size()), 0};
+  std::string payload(reinterpret_cast<const char*>(&fact), sizeof(fact));
+  payload += name;
+  emit_(FrameType::kPythonThread, process_.segment, payload.data(), payload.size());
+  thread->name = std::move(name);
 }
 
 // Keeps the node, which the next samples may repeat.

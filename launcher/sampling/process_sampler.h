@@ -20,6 +20,7 @@
 #include "launcher/sampling/stack_sampler.h"
 #include "launcher/sampling/stack_trie.h"
 #include "launcher/sampling/thread_ids.h"
+#include "launcher/sampling/thread_names.h"
 
 namespace tbprof {
 
@@ -54,6 +55,9 @@ class ProcessSampler {
     bool second = false;               // a further state of a thread, without frames: no sample
     bool read = false;                 // `run` has the stack of the last sample
     PythonSample run = {};             // samples 0: none
+    std::string name;                  // by Python, as it was emitted
+    Time next_name{};                  // when to read it again
+    std::chrono::milliseconds name_delay{50};
   };
 
   bool FindRuntime(Time now);
@@ -66,6 +70,7 @@ class ProcessSampler {
   bool FindNode(const std::vector<PythonReader::Frame>& frames, uint32_t* node);
   void Add(Thread* thread, uint32_t node, bool on_cpu, uint64_t ticks);
   void CloseRun(Thread* thread);
+  void ReadName(Thread* thread, Time now);
   void EmitCodes();
   void EmitStatus(Time now);
 
@@ -77,6 +82,7 @@ class ProcessSampler {
   ThreadIds ids_;
   PythonRuntime runtime_;
   std::optional<PythonReader> reader_;
+  std::optional<ThreadNames> names_;
   StackTrie trie_;
   std::map<uint64_t, Thread> threads_;  // by the address of the thread state
   std::vector<PythonReader::Frame> frames_;

@@ -396,6 +396,13 @@ PythonReader::SelfCheck PythonReader::self_check() const {
   return wrong_ * 4 > checked_ ? SelfCheck::kFailed : SelfCheck::kPassed;
 }
 
+uint64_t PythonReader::ThreadStartFrame(const std::vector<Frame>& frames) const {
+  if (frames.empty() || !thread_starts_.contains(frames.back().code)) return 0;
+  const auto outermost =
+      std::find_if(raw_.rbegin(), raw_.rend(), [](const RawFrame& frame) { return frame.owner != kOwnedByCStack; });
+  return outermost == raw_.rend() ? 0 : outermost->address;
+}
+
 // ---- code objects
 
 PythonReader::Fingerprint PythonReader::ParseCode(const uint8_t* bytes) const {
@@ -480,6 +487,10 @@ const PythonReader::KnownCode* PythonReader::ReadCode(uint64_t address, const ui
   code.number = ++code_count_;
   code.file = *file;
   code.name = *name;
+  // `_bootstrap` of threading.Thread; up to 3.10 without the class.
+  if ((name->ends_with("._bootstrap") || *name == "_bootstrap") && file->ends_with("/threading.py")) {
+    thread_starts_.insert(code.number);
+  }
   new_codes_.push_back(std::move(code));
   KnownCode& known = codes_[address];
   // CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
@@ -498,17 +509,8 @@ bool PythonReader::IsCodeType(uint64_t type) {
 }
 
 std::optional<std::string> PythonReader::ReadText(uint64_t address) {
-  uint8_t head[128];
-  const size_t head_bytes = std::max<size_t>(EndOf(layout_.text_data, 8), layout_.text_compact);
-  if (!IsPointer(address) || head_bytes > sizeof(head) || !Read(address, head, layout_.text_ascii)) return std::nullopt;
-  const PythonTextState state(Load<uint32_t>(head + layout_.text_state));
-  const int64_t length = Load<int64_t>(head + layout_.text_length);
-  if (!state.valid() || length < 0 || length > 1 << 20) return std::nullopt;
-  uint64_t data = address + (state.ascii ? layout_.text_ascii : layout_.text_compact);
-  if (!state.compact && !Read(address + layout_.text_data, &data, 8)) return std::nullopt;
-  std::string units(std::min<size_t>(static_cast<size_t>(length), kMaxTextBytes) * state.unit_bytes, '\0');
-  if (!units.empty() && !Read(data, units.data(), units.size())) return std::nullopt;
-  return PythonTextToUtf8(units, state.unit_bytes, kMaxTextBytes);
+  return ReadPythonText(layout_, address, kMaxTextBytes,
+                        [this](uint64_t from, void* out, size_t size) { return Read(from, out, size); });
 }
 
 bool PythonReader::ReadTable(uint64_t address, Code* code) {

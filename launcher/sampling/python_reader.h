@@ -23,6 +23,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -80,6 +81,10 @@ class PythonReader {
 
   // Innermost frame first. The thread's numbers are those that it had then.
   Result ReadStack(Thread* thread, std::vector<Frame>* frames);
+
+  // Of the stack that ReadStack read last into `frames`: its outermost frame, where that is the function by which
+  // threading.Thread starts a thread; else 0.
+  uint64_t ThreadStartFrame(const std::vector<Frame>& frames) const;
 
   // Code objects seen for the first time since the last call.
   std::vector<Code> TakeNewCodes() { return std::exchange(new_codes_, {}); }
@@ -149,6 +154,7 @@ class PythonReader {
   std::vector<uint64_t> interpreters_;
   std::unordered_map<uint64_t, KnownCode> codes_;
   std::vector<Code> new_codes_;
+  std::unordered_set<uint32_t> thread_starts_;  // numbers of code objects
   uint32_t code_count_ = 0;
   uint64_t code_type_ = 0;
   uint32_t checked_ = 0, wrong_ = 0;

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "harness.h"
 
@@ -59,6 +61,42 @@ TEST(PythonSamples, ProgramWithHeavyFunction_NamesIt) {
   ASSERT_NE(step, nullptr) << group.dump();
   EXPECT_GE((*step)["total_samples"], (*heavy)["total_samples"]);
   EXPECT_TRUE(run.Said("heavy")) << run.AllSaid();
+}
+
+// Three threads of two names work, the main thread waits.
+constexpr const char* kThreads = R"(
+import threading
+
+def work():
+    total = 0
+    for i in range(6000000):
+        total += i
+    return total
+
+threads = [threading.Thread(target=work, name=name) for name in ("decoder-1", "decoder-2", "writer")]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+)";
+
+TEST(PythonSamples, NamedThreads_AreGroupedByTheirNames) {
+  const std::string python = "/usr/bin/python3";
+  if (access(python.c_str(), X_OK) != 0) GTEST_SKIP() << "no " << python;
+  const RunResult run = RunUnderTbprof({python, "-c", kThreads}, {.tbprof = {"--sample-rate=100"}});
+  ASSERT_EQ(run.status, 0) << run.AllSaid();
+  std::map<std::string, size_t> groups;
+  for (const nlohmann::json& group : run.summary["python"]["groups"]) {
+    groups[group["threads"]] = group["thread_count"];
+    if (group["main"] == true) continue;
+    const nlohmann::json& line = group["top_lines"][0];
+    EXPECT_EQ(line["function"], "work") << group.dump();
+    // The loop, not the line of `def`.
+    EXPECT_TRUE(line["line"] == 6 || line["line"] == 7) << group.dump();
+  }
+  EXPECT_THAT(groups, testing::UnorderedElementsAre(testing::Pair("main", 1u), testing::Pair("decoder", 2u),
+                                                    testing::Pair("writer", 1u)));
+  const std::vector<std::string> lines = run.profile->LineNames();
+  EXPECT_THAT(lines, testing::Contains(testing::StartsWith("decoder-1/")));
+  EXPECT_THAT(lines, testing::Contains(testing::StartsWith("writer/")));
 }
 
 TEST(PythonSamples, WithoutOption_NothingIsSampled) {

@@ -10,6 +10,7 @@
 
 #include "writer/base/saturating.h"
 #include "writer/base/text.h"
+#include "writer/base/utf8.h"
 #include "writer/convert/python_spans.h"
 
 namespace tbprof {
@@ -22,6 +23,8 @@ constexpr uint32_t kShortestIntervalUs = 100, kLongestIntervalUs = 10'000'000;
 constexpr int64_t kPsPerUs = 1'000'000;
 constexpr double kLongestPs = 9e18;
 constexpr uint64_t kLostShareOfANote = 100;
+constexpr size_t kMostNames = 1 << 16;
+constexpr size_t kLongestName = 256;
 
 PythonSampling SamplingOf(uint16_t state) {
   switch (static_cast<PythonState>(state)) {
@@ -63,6 +66,44 @@ std::string_view ReasonOf(uint16_t state) {
 }  // namespace
 
 void PythonSamples::Take(const Frame& frame) {
+  if (frame.type == FrameType::kPythonSamples) TakeSamples(frame);
+  if (frame.type == FrameType::kPythonThread) TakeName(frame);
+}
+
+void PythonSamples::TakeName(const Frame& frame) {
+  PythonThreadFact fact;
+  if (!frame.Read(&fact) || frame.segment == 0 || fact.process_serial == 0 || fact.tid <= 0 ||
+      fact.name_bytes != frame.payload.size() - sizeof(fact)) {
+    ++corrupt_;
+    return;
+  }
+  const uint32_t owner = model_.IndexOfProcess({frame.segment, fact.process_serial});
+  if (owner == kNoProcess) return;
+  if (names_.size() >= kMostNames && !names_.contains({owner, fact.tid})) {
+    ++left_out_;
+    return;
+  }
+  names_[{owner, fact.tid}] = frame.payload.substr(sizeof(fact), kLongestName);
+}
+
+// The system uses numbers again: the name is that of the latest thread with that number.
+void PythonSamples::NameThreads() {
+  std::map<std::pair<uint32_t, int32_t>, uint32_t> latest;
+  for (uint32_t i = 0; i < timeline_.threads.size(); ++i) {
+    const Thread& thread = timeline_.threads[i];
+    if (thread.is_line) continue;
+    const auto [known, added] = latest.try_emplace({thread.process, thread.tid}, i);
+    if (!added && timeline_.threads[known->second].start_ps <= thread.start_ps) known->second = i;
+  }
+  for (const auto& [key, name] : names_) {
+    const auto thread = latest.find(key);
+    if (thread == latest.end()) continue;
+    std::string& shown = timeline_.threads[thread->second].name;
+    if (shown.empty()) shown = ValidUtf8(name);
+  }
+}
+
+void PythonSamples::TakeSamples(const Frame& frame) {
   PythonSamplesFact fact;
   if (!frame.Read(&fact) || frame.segment == 0 || fact.process_serial == 0) {
     ++corrupt_;
@@ -101,6 +142,8 @@ void PythonSamples::TakeSample(const PythonProcessFacts& process, uint32_t owner
   run.interval_us =
       interval_us == 0 ? kUsualIntervalUs : std::clamp(interval_us, kShortestIntervalUs, kLongestIntervalUs);
   run.stack = stacks_.StackOf(process, frame);
+  // A state without frames, of another interpreter, says nothing.
+  if (PythonLastSample& last = last_[thread]; run.last >= last.ticks && run.stack != 0) last = {run.last, run.stack};
   Line& line = lines_[thread];
   if (runs_ >= most_runs_) {
     timeline_.python.samples_without_run += run.samples;
@@ -198,11 +241,13 @@ void PythonSamples::FinishThread(uint32_t thread, Line* line) {
 
 uint64_t PythonSamples::Finish(uint64_t most_bytes) {
   for (auto& [thread, line] : lines_) FinishThread(thread, &line);
+  NameThreads();
   PythonSpans spans(&timeline_.python, most_bytes);
   for (size_t i = 0; i < timeline_.python.threads.size(); ++i) spans.Add(i);
   const uint64_t bytes = spans.Finish();
   AddProcesses();
   AddNotes();
+  AddPythonLastStacks(window_, facts_, model_, last_, &timeline_);
   timeline_.corrupt_records += corrupt_ + facts_.python.corrupt();
   return bytes;
 }

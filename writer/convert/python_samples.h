@@ -16,11 +16,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "writer/convert/capture_window.h"
 #include "writer/convert/process_model.h"
+#include "writer/convert/python_last_stacks.h"
 #include "writer/convert/python_stacks.h"
 #include "writer/spool/spool_facts.h"
 #include "writer/timeline/timeline.h"
@@ -41,7 +44,7 @@ class PythonSamples {
         stacks_(*stacks),
         most_runs_(most_runs) {}
 
-  // Of kPythonSamples.
+  // Passes over frames that are neither samples nor names of threads.
   void Take(const Frame& frame);
   // `most_bytes`: of spans in the xplane file. Returns how many they take.
   uint64_t Finish(uint64_t most_bytes);
@@ -57,11 +60,15 @@ class PythonSamples {
     absl::flat_hash_map<uint32_t, PythonTally> tallies;  // by stack
   };
 
+  void TakeSamples(const Frame& frame);
+  void TakeName(const Frame& frame);
   void TakeSample(const PythonProcessFacts& process, uint32_t owner, const PythonSample& sample);
   // False: none of its samples lies in the window.
   bool CutToWindow(RawRun* run) const;
   void RemoveOverlaps(std::vector<RawRun>* runs);
   void FinishThread(uint32_t thread, Line* line);
+  // Where the program gave the system no name.
+  void NameThreads();
   void Count(const RawRun& run, Line* line);
   void AddProcesses();
   void AddNotes();
@@ -71,8 +78,10 @@ class PythonSamples {
   ProcessModel& model_;
   Timeline& timeline_;
   PythonStacks& stacks_;
-  std::map<uint32_t, Line> lines_;      // by index into Timeline::threads
-  std::map<uint32_t, uint64_t> taken_;  // samples, by index into Timeline::processes
+  std::map<uint32_t, Line> lines_;                             // by index into Timeline::threads
+  std::map<uint32_t, uint64_t> taken_;                         // samples, by index into Timeline::processes
+  std::map<uint32_t, PythonLastSample> last_;                  // likewise
+  std::map<std::pair<uint32_t, int32_t>, std::string> names_;  // by index into Timeline::processes and tid
   size_t most_runs_, runs_ = 0;
   uint64_t corrupt_ = 0, left_out_ = 0;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What sampled Python stacks add up to: functions by self and total time, for some threads or for groups of them.
+// What sampled Python stacks add up to: functions and lines by self and total time, for some threads or for groups of
+// them, in the whole window or in parts of it.
 //
 // Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_CONVERT_PYTHON_TOTALS_H_
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "writer/base/saturating.h"
+#include "writer/convert/python_origin.h"
 #include "writer/timeline/timeline.h"
 
 namespace tbprof {
@@ -33,13 +35,39 @@ struct PythonFunctionTotal {
   PythonSamplesTotal total;  // it was in the stack, however often
 };
 
+// A line that was executed, in a function.
+struct PythonLineTotal {
+  uint32_t function = 0;  // index into PythonTimeline::functions
+  int32_t line = -1;      // -1: not known
+  PythonSamplesTotal self, total;
+};
+
 struct PythonTotals {
   PythonSamplesTotal all;
   PythonSamplesTotal without_frames;           // of `all`
+  PythonSamplesTotal importing;                // likewise: the import of a module was in the stack
   std::vector<PythonFunctionTotal> functions;  // sorted by self.wall_ps descending
+  std::vector<PythonLineTotal> lines;          // likewise
+  // Likewise, of files of the program's own: `self` counts what libraries did that it called.
+  std::vector<PythonLineTotal> own_lines;
 };
 
-PythonTotals TotalsOfThreads(const PythonTimeline& python, const std::vector<const PythonThread*>& threads);
+// Adds up what threads have in common. One is made for all of them: it looks at each stack.
+class PythonSums {
+ public:
+  // Must outlive this.
+  explicit PythonSums(const Timeline& timeline);
+
+  PythonTotals Of(const std::vector<const std::vector<PythonTally>*>& tallies) const;
+  PythonTotals OfThreads(const std::vector<const PythonThread*>& threads) const;
+  PythonOrigin OriginOf(uint32_t function) const { return origins_[function]; }
+
+ private:
+  const PythonTimeline& python_;
+  std::vector<PythonOrigin> origins_;    // of functions
+  std::vector<PythonLineTotal> lines_;   // without their numbers
+  std::vector<uint32_t> line_of_stack_;  // index into lines_
+};
 
 // Threads that do the same: `main`, or those whose names differ in their numbers only; of processes of one name.
 struct PythonGroup {
@@ -52,8 +80,8 @@ struct PythonGroup {
 // In the order of their first members. The timeline must outlive them.
 std::vector<PythonGroup> GroupPythonThreads(const Timeline& timeline);
 
-// `Worker-12`, `Worker_3`, `Worker`: `Worker`.
-std::string_view StemOfThreadName(std::string_view name);
+// `Worker-12`, `Worker_3`, `Worker`: `Worker`. `Thread-3 (load)`, as Python calls a thread of `load`: `Thread (load)`.
+std::string StemOfThreadName(std::string_view name);
 
 // For each stack the first that has the same functions, whatever their lines.
 std::vector<uint32_t> StacksWithoutLines(const PythonTimeline& python);

@@ -142,7 +142,7 @@ class Builder {
       Progress(reader_->position(), reader_->size());
       ChunkFact chunk{};
       if (frame.type == FrameType::kChunk && frame.Read(&chunk)) ReadChunk(frame, chunk);
-      if (frame.type == FrameType::kPythonSamples) python_.Take(frame);
+      python_.Take(frame);
       if (frame.type == FrameType::kNativeSamples) native_.Take(frame);
     }
     return absl::OkStatus();

@@ -16,7 +16,7 @@
 #include "writer/outputs/summary_heap.h"
 #include "writer/outputs/summary_lines.h"
 #include "writer/outputs/summary_native.h"
-#include "writer/outputs/summary_python.h"
+#include "writer/outputs/summary_python_text.h"
 #include "writer/steps/step_loops.h"
 
 namespace tbprof {
@@ -141,8 +141,6 @@ Section Headline(const Timeline& timeline, size_t columns) {
   if (const std::string input = InputWaitText(MeasureInputWait(timeline)); !input.empty()) {
     out.push_back({StrCat(OfRank(timeline, "rank ", ": "), input)});
   }
-  for (const std::string& line : PythonText(timeline, columns)) out.push_back({line});
-  for (const std::string& line : NativeText(timeline, columns)) out.push_back({line});
   return out;
 }
 
@@ -391,6 +389,8 @@ std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector
                                      const SummaryOptions& options) {
   const size_t columns = static_cast<size_t>(std::max(options.width - kPrefixColumns, 20));
   Section sections[] = {Headline(timeline, columns),
+                        PythonLastStacksSection(timeline, columns),
+                        PythonSection(timeline, columns),
                         Waits(timeline, columns),
                         Gpus(timeline, columns),
                         HeapSection(timeline, columns),
@@ -398,7 +398,9 @@ std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector
                         Cost(timeline, options),
                         Files(files),
                         View(timeline, files, options)};
-  Section &waits = sections[1], &gpus = sections[2], &heap = sections[3], &notes = sections[4], &listed = sections[6];
+  for (const std::string& line : NativeText(timeline, columns)) sections[2].push_back({line});
+  Section &python = sections[2], &waits = sections[3], &gpus = sections[4], &heap = sections[5], &notes = sections[6],
+          &listed = sections[8];
   auto lines = [&] {
     size_t count = 0;
     for (const Section& section : sections) count += section.size();
@@ -413,6 +415,8 @@ std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector
       waits.pop_back();
     } else if (gpus.size() > 2) {
       gpus.pop_back();
+    } else if (python.size() > 2) {
+      python.pop_back();
     } else if (notes.size() > 1) {
       notes.pop_back();
     } else if (listed.size() > 1) {
@@ -420,7 +424,7 @@ std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector
     } else {
       Section* largest = std::max_element(std::begin(sections), std::end(sections) - 1,
                                           [](const Section& a, const Section& b) { return a.size() < b.size(); });
-      if (largest->empty()) largest = &sections[7];
+      if (largest->empty()) largest = &sections[9];
       largest->pop_back();
     }
   }

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <functional>
 #include <string_view>
+#include <vector>
 
-#include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
+#include "writer/convert/python_phases.h"
 #include "writer/convert/python_totals.h"
-#include "writer/outputs/xplane.h"
 
 namespace tbprof {
 namespace {
@@ -17,12 +17,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostFunctions = 50;
+constexpr size_t kMostLinesOfPhase = 20;
 constexpr size_t kMostGroups = 100;
 constexpr size_t kMostProcesses = 1000;
-constexpr size_t kShownFunctions = 3;
-// `<module>` and what starts it contain everything.
-constexpr double kWholeShare = 0.99;
-constexpr double kLeastShownShare = 0.005;
+constexpr size_t kMostFrames = 64;
 
 double Seconds(int64_t picoseconds) { return static_cast<double>(picoseconds) / 1e12; }
 
@@ -40,31 +38,67 @@ std::string_view SamplingName(PythonSampling sampling) {
   return "unknown";
 }
 
+void AddSums(const PythonSamplesTotal& self, const PythonSamplesTotal& total, Json* row) {
+  row->update({{"self_samples", self.samples},
+               {"self_s", Seconds(self.wall_ps)},
+               {"self_on_cpu_s", Seconds(self.on_cpu_ps)},
+               {"total_samples", total.samples},
+               {"total_s", Seconds(total.wall_ps)},
+               {"total_on_cpu_s", Seconds(total.on_cpu_ps)}});
+}
+
 Json FunctionsJson(const Timeline& timeline, const std::vector<PythonFunctionTotal>& functions) {
   Json out = Json::array();
   for (size_t i = 0; i < std::min(kMostFunctions, functions.size()); ++i) {
     const PythonFunctionTotal& total = functions[i];
     const PythonFunction& function = timeline.python.functions[total.function];
-    out.push_back({{"function", timeline.strings.Get(function.name)},
-                   {"file", timeline.strings.Get(function.file)},
-                   {"first_line", function.first_line},
-                   {"self_samples", total.self.samples},
-                   {"self_s", Seconds(total.self.wall_ps)},
-                   {"self_on_cpu_s", Seconds(total.self.on_cpu_ps)},
-                   {"total_samples", total.total.samples},
-                   {"total_s", Seconds(total.total.wall_ps)},
-                   {"total_on_cpu_s", Seconds(total.total.on_cpu_ps)}});
+    Json row = {{"function", timeline.strings.Get(function.name)},
+                {"file", timeline.strings.Get(function.file)},
+                {"first_line", function.first_line}};
+    AddSums(total.self, total.total, &row);
+    out.push_back(std::move(row));
   }
   return out;
 }
 
-void SortByTotal(std::vector<PythonFunctionTotal>* functions) {
-  std::ranges::stable_sort(*functions, std::greater<>(),
-                           [](const PythonFunctionTotal& function) { return function.total.wall_ps; });
+Json LineOrNull(int32_t line) { return line >= 0 ? Json(line) : Json(nullptr); }
+
+Json LinesJson(const Timeline& timeline, const std::vector<PythonLineTotal>& lines, size_t most) {
+  Json out = Json::array();
+  for (const PythonLineTotal& total : lines) {
+    if (out.size() == most || total.self.samples == 0) break;
+    const PythonFunction& function = timeline.python.functions[total.function];
+    Json row = {{"file", timeline.strings.Get(function.file)},
+                {"line", LineOrNull(total.line)},
+                {"function", timeline.strings.Get(function.name)}};
+    AddSums(total.self, total.total, &row);
+    out.push_back(std::move(row));
+  }
+  return out;
 }
 
-Json GroupJson(const Timeline& timeline, const PythonGroup& group) {
-  PythonTotals totals = TotalsOfThreads(timeline.python, group.members);
+// Null: the steps are not known.
+Json PhasesJson(const Timeline& timeline, const PythonSums& sums, const PythonPhases& phases,
+                const PythonGroup& group) {
+  if (!phases.known()) return nullptr;
+  std::vector<PythonPhases::Tallies> divided;
+  for (const PythonThread* thread : group.members) divided.push_back(phases.Of(*thread));
+  Json out = Json::array();
+  for (size_t phase = 0; phase < kPythonPhases; ++phase) {
+    std::vector<const std::vector<PythonTally>*> tallies;
+    for (const PythonPhases::Tallies& of_thread : divided) tallies.push_back(&of_thread[phase]);
+    const PythonTotals totals = sums.Of(tallies);
+    out.push_back({{"phase", PythonPhaseName(static_cast<PythonPhase>(phase))},
+                   {"samples", totals.all.samples},
+                   {"wall_s", Seconds(totals.all.wall_ps)},
+                   {"on_cpu_s", Seconds(totals.all.on_cpu_ps)},
+                   {"top_lines", LinesJson(timeline, totals.lines, kMostLinesOfPhase)}});
+  }
+  return out;
+}
+
+Json GroupJson(const Timeline& timeline, const PythonSums& sums, const PythonPhases& phases, const PythonGroup& group) {
+  PythonTotals totals = sums.OfThreads(group.members);
   Json out = {{"process", ValidUtf8(group.process)},
               {"forked", group.forked},
               {"main", group.is_main},
@@ -74,10 +108,16 @@ Json GroupJson(const Timeline& timeline, const PythonGroup& group) {
               {"wall_s", Seconds(totals.all.wall_ps)},
               {"on_cpu_s", Seconds(totals.all.on_cpu_ps)},
               {"without_frames_s", Seconds(totals.without_frames.wall_ps)},
+              {"importing_s", Seconds(totals.importing.wall_ps)},
+              {"line_count", totals.lines.size()},
+              {"top_lines", LinesJson(timeline, totals.lines, kMostFunctions)},
+              {"top_own_lines", LinesJson(timeline, totals.own_lines, kMostFunctions)},
               {"function_count", totals.functions.size()},
               {"top_self", FunctionsJson(timeline, totals.functions)}};
-  SortByTotal(&totals.functions);
+  std::ranges::stable_sort(totals.functions, std::greater<>(),
+                           [](const PythonFunctionTotal& function) { return function.total.wall_ps; });
   out["top_total"] = FunctionsJson(timeline, totals.functions);
+  out["phases"] = PhasesJson(timeline, sums, phases, group);
   return out;
 }
 
@@ -93,42 +133,28 @@ Json ProcessJson(const Timeline& timeline, const PythonProcess& process) {
           {"unreadable", process.unreadable}};
 }
 
-// The thread that the terminal's summary is about; null: none was sampled.
-const PythonThread* ShownThread(const Timeline& timeline) {
-  const PythonThread* shown = nullptr;
-  uint64_t most = 0;
-  const uint32_t counted = CountedProcess(timeline);
-  for (const PythonThread& samples : timeline.python.threads) {
-    const Thread& thread = timeline.threads[samples.thread];
-    if (!thread.is_main) continue;
-    if (thread.process == counted) return &samples;
-    uint64_t count = 0;
-    for (const PythonTally& tally : samples.tallies) count += tally.samples;
-    if (count > most) {
-      most = count;
-      shown = &samples;
-    }
+Json LastStackJson(const Timeline& timeline, const PythonLastStack& last) {
+  const Thread& thread = timeline.threads[last.thread];
+  const Process& process = timeline.processes[thread.process];
+  Json frames = Json::array();
+  uint64_t count = 0;
+  for (uint32_t at = last.stack; at != 0; at = timeline.python.stacks[at].parent, ++count) {
+    if (frames.size() == kMostFrames) continue;
+    const PythonStack& stack = timeline.python.stacks[at];
+    const PythonFunction& function = timeline.python.functions[stack.function];
+    frames.push_back({{"file", timeline.strings.Get(function.file)},
+                      {"line", LineOrNull(stack.line)},
+                      {"function", timeline.strings.Get(function.name)}});
   }
-  return shown;
-}
-
-// `41 % train.py:88 forward`
-std::string Share(const Timeline& timeline, const PythonTotals& totals, const PythonFunctionTotal& of, int64_t ps) {
-  const PythonFunction& function = timeline.python.functions[of.function];
-  return StrCat(HumanPercent(static_cast<double>(ps) / static_cast<double>(totals.all.wall_ps)), " ",
-                PrintableUtf8(BaseName(timeline.strings.Get(function.file))), ":", function.first_line, " ",
-                PrintableUtf8(timeline.strings.Get(function.name)));
-}
-
-// As many of the parts as there is room for, at least one.
-std::string Joined(std::string_view head, const std::vector<std::string>& parts, size_t columns) {
-  std::string text(head);
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const std::string part = StrCat(i == 0 ? "" : ", ", parts[i]);
-    if (i > 0 && Utf8Columns(text) + Utf8Columns(part) > columns) break;
-    text += part;
-  }
-  return text;
+  return {{"pid", process.pid},
+          {"process", ValidUtf8(process.name)},
+          {"signal", process.exit_signal},
+          {"tid", thread.tid},
+          {"thread", ValidUtf8(thread.name)},
+          {"main", thread.is_main},
+          {"age_s", Seconds(last.age_ps)},
+          {"frame_count", count},
+          {"frames", std::move(frames)}};
 }
 
 }  // namespace
@@ -140,45 +166,23 @@ Json PythonJson(const Timeline& timeline) {
   for (size_t i = 0; i < std::min(kMostProcesses, python.processes.size()); ++i) {
     processes.push_back(ProcessJson(timeline, python.processes[i]));
   }
+  const PythonSums sums(timeline);
+  const PythonPhases phases(timeline);
   const std::vector<PythonGroup> groups = GroupPythonThreads(timeline);
   Json out_groups = Json::array();
   for (size_t i = 0; i < std::min(kMostGroups, groups.size()); ++i) {
-    out_groups.push_back(GroupJson(timeline, groups[i]));
+    out_groups.push_back(GroupJson(timeline, sums, phases, groups[i]));
   }
+  Json last_stacks = Json::array();
+  for (const PythonLastStack& last : python.last_stacks) last_stacks.push_back(LastStackJson(timeline, last));
   return {{"process_count", python.processes.size()},
           {"processes", std::move(processes)},
           {"group_count", groups.size()},
           {"groups", std::move(out_groups)},
+          {"last_stacks", std::move(last_stacks)},
           {"samples_not_drawn", python.samples_without_run},
           {"spans_not_drawn", python.spans_left_out},
           {"shortest_drawn_s", Seconds(python.shortest_span_ps)}};
-}
-
-std::vector<std::string> PythonText(const Timeline& timeline, size_t columns) {
-  const PythonThread* thread = ShownThread(timeline);
-  if (thread == nullptr) return {};
-  PythonTotals totals = TotalsOfThreads(timeline.python, {thread});
-  if (totals.all.wall_ps <= 0) return {};
-  const auto share = [&](int64_t ps) { return static_cast<double>(ps) / static_cast<double>(totals.all.wall_ps); };
-  const uint64_t samples = totals.all.samples;
-  std::vector<std::string> lines = {
-      StrCat("python  main thread: ", HumanCount(samples), samples == 1 ? " sample, " : " samples, ",
-             HumanPercent(share(totals.all.on_cpu_ps)), " on CPU (lines are those of def)")};
-  std::vector<std::string> parts;
-  for (const PythonFunctionTotal& function : totals.functions) {
-    if (parts.size() == kShownFunctions || share(function.self.wall_ps) < kLeastShownShare) break;
-    parts.push_back(Share(timeline, totals, function, function.self.wall_ps));
-  }
-  if (!parts.empty()) lines.push_back(Joined("        self   ", parts, columns));
-  parts.clear();
-  SortByTotal(&totals.functions);
-  for (const PythonFunctionTotal& function : totals.functions) {
-    if (parts.size() == kShownFunctions || share(function.total.wall_ps) < kLeastShownShare) break;
-    if (share(function.total.wall_ps) > kWholeShare || function.total.samples == function.self.samples) continue;
-    parts.push_back(Share(timeline, totals, function, function.total.wall_ps));
-  }
-  if (!parts.empty()) lines.push_back(Joined("        total  ", parts, columns));
-  return lines;
 }
 
 }  // namespace tbprof

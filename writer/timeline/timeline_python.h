@@ -66,6 +66,13 @@ struct PythonThread {
   std::vector<PythonTally> tallies;  // sorted by stack
 };
 
+// Where a thread of a process that a signal ended was seen last.
+struct PythonLastStack {
+  uint32_t thread = 0;  // index into Timeline::threads
+  uint32_t stack = 0;   // index into PythonTimeline::stacks
+  int64_t age_ps = 0;   // of the sample, at the process's end
+};
+
 enum class PythonSampling : uint8_t {
   kSampled,
   kRefused,      // a remedy exists: see `reason`
@@ -90,9 +97,11 @@ struct PythonTimeline {
   std::vector<PythonStack> stacks;
   std::vector<PythonThread> threads;     // sorted by thread; those with samples
   std::vector<PythonProcess> processes;  // sorted by process
-  uint64_t samples_without_run = 0;      // in the tallies alone
-  uint64_t spans_left_out = 0;           // by the budget
-  int64_t shortest_span_ps = 0;          // that the budget left; 0: all
+  // The command's first; of a process the main thread's, then the latest.
+  std::vector<PythonLastStack> last_stacks;
+  uint64_t samples_without_run = 0;  // in the tallies alone
+  uint64_t spans_left_out = 0;       // by the budget
+  int64_t shortest_span_ps = 0;      // that the budget left; 0: all
   // Null: it has no samples.
   const PythonThread* OfThread(uint32_t thread) const;
 };

@@ -180,7 +180,7 @@ TEST(PythonSamples, EntriesOfOneThreadThatOverlap_AreCountedAndTheFirstIsShown) 
   const Timeline timeline = BuildGood(spool.End(1000 * kMs));
   EXPECT_EQ(timeline.corrupt_records, 1u);
   EXPECT_EQ(timeline.python.threads.at(0).runs.size(), 2u);
-  EXPECT_EQ(TotalsOfThreads(timeline.python, {&timeline.python.threads[0]}).all.samples, 13u);
+  EXPECT_EQ(PythonSums(timeline).OfThreads({&timeline.python.threads[0]}).all.samples, 13u);
 }
 
 TEST(PythonSamples, StateOfAnotherInterpreterWithoutFrames_HidesNoFrames) {
@@ -200,7 +200,7 @@ TEST(PythonSamples, LongProcess_TakesTheIntervalOfItsTime) {
   spool.PythonStatus(1, 1, 300 * kMs, kPythonSampled, 40'000);
   spool.PythonSamples(1, 1, {At(100, 190, 4, 10), At(400, 520, 4, 4, 4)});
   const Timeline timeline = BuildGood(spool.End(1000 * kMs));
-  const PythonTotals totals = TotalsOfThreads(timeline.python, {&timeline.python.threads.at(0)});
+  const PythonTotals totals = PythonSums(timeline).OfThreads({&timeline.python.threads.at(0)});
   EXPECT_EQ(totals.all.wall_ps, int64_t{100 + 160} * 1'000'000'000);
   EXPECT_EQ(totals.all.on_cpu_ps, int64_t{160} * 1'000'000'000);
 }
@@ -275,6 +275,41 @@ TEST(PythonSamples, RandomFrames_GiveTimelinesThatEachOutputTakes) {
   }
 }
 
+std::string NameFrame(uint32_t process, int32_t tid, std::string_view name, uint32_t bytes) {
+  const PythonThreadFact fact{process, tid, bytes, 0};
+  return std::string(reinterpret_cast<const char*>(&fact), sizeof(fact)).append(name);
+}
+
+TEST(PythonThreadNames, ThreadWithoutANameOfItsOwn_GetsPythons) {
+  SpoolMaker spool = Sampled();
+  spool.Thread(1, 3, 1, 103, kMs, 50 * kMs).Thread(1, 4, 1, 103, 60 * kMs);
+  const auto name = [&](int32_t tid, std::string_view text) {
+    spool.Raw(FrameType::kPythonThread, 1, NameFrame(1, tid, text, static_cast<uint32_t>(text.size())));
+  };
+  name(101, "decode");
+  name(103, "before");
+  name(103, "after");
+  name(999, "nobody");
+  const Timeline timeline = BuildGood(spool);
+  std::vector<std::string> names;
+  for (const Thread& thread : timeline.threads) names.push_back(thread.name);
+  // The system's name stays; a number that was used again is the latest thread's.
+  EXPECT_THAT(names, ElementsAre("", "Loader-3", "", "after"));
+  EXPECT_EQ(timeline.corrupt_records, 0u);
+}
+
+TEST(PythonThreadNames, FramesThatCannotBe_AreCounted) {
+  SpoolMaker spool = Sampled();
+  spool.Raw(FrameType::kPythonThread, 1, "short");
+  spool.Raw(FrameType::kPythonThread, 1, NameFrame(1, 101, "name", 5));
+  spool.Raw(FrameType::kPythonThread, 1, NameFrame(1, 0, "name", 4));
+  spool.Raw(FrameType::kPythonThread, 1, NameFrame(0, 101, "name", 4));
+  spool.Raw(FrameType::kPythonThread, 0, NameFrame(1, 101, "name", 4));
+  const Timeline timeline = BuildGood(spool);
+  EXPECT_EQ(timeline.corrupt_records, 5u);
+  ExpectEachOutputIsGood(timeline);
+}
+
 TEST(PythonXplane, ThreadHasALineOfSamplesBeneathIt) {
   const Timeline timeline = BuildGood(Sampled());
   XSpace space;
@@ -327,7 +362,7 @@ TEST(PythonXplane, ManySpans_LeaveExactEventsAlone) {
   EXPECT_GT(with.python.threads[0].spans.size(), 0u);
   EXPECT_GT(with.python.spans_left_out, 0u);
   EXPECT_THAT(with.notes, testing::Contains(HasSubstr("spans are in the totals but not drawn")));
-  EXPECT_EQ(TotalsOfThreads(with.python, {&with.python.threads[0]}).all.samples, 9000u);
+  EXPECT_EQ(PythonSums(with).OfThreads({&with.python.threads[0]}).all.samples, 9000u);
 }
 
 TEST(PythonFolded, StackOfEachThread_IsALineWithItsSamples) {
@@ -384,23 +419,97 @@ TEST(PythonSummary, TopFunctions_ByGroupOfThreads) {
   EXPECT_EQ(python["processes"][0]["version"], "3.11");
 }
 
-TEST(PythonSummary, Terminal_NamesWhereTheMainThreadWas) {
-  std::vector<std::string> lines = SummaryText(BuildGood(Sampled()), {}, {});
+// The lines of the terminal from the one that begins with `python` on.
+std::vector<std::string> PythonLinesOf(const Timeline& timeline, size_t count) {
+  const std::vector<std::string> lines = SummaryText(timeline, {}, {});
   const auto python = std::ranges::find_if(lines, [](const std::string& line) { return line.starts_with("python"); });
-  ASSERT_GE(lines.end() - python, 3);
-  lines = {python, python + 3};
-  EXPECT_THAT(lines, ElementsAre("python  main thread: 20 samples, 75 % on CPU (lines are those of def)",
-                                 "        self   75 % model.py:10 Model.forward, 25 % data.py:5 decode",
-                                 "        total  75 % train.py:50 train_step"));
+  const auto left = static_cast<size_t>(lines.end() - python);
+  return {python, python + static_cast<std::ptrdiff_t>(std::min(count, left))};
+}
+
+TEST(PythonSummary, Lines_AreThoseThatWereExecuted) {
+  const Json main = Json::parse(SummaryJson(BuildGood(Sampled()), {}, {}))["python"]["groups"][0];
+  EXPECT_EQ(main["line_count"], 5);
+  const Json& lines = main["top_lines"];
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0]["file"], "/home/u/model.py");
+  EXPECT_EQ(lines[0]["line"], 12);
+  EXPECT_EQ(lines[0]["function"], "Model.forward");
+  EXPECT_EQ(lines[0]["self_samples"], 10);
+  EXPECT_EQ(lines[1]["line"], 13);
+  EXPECT_EQ(lines[2]["line"], 5);
+  EXPECT_TRUE(main["phases"].is_null());
+}
+
+// Steps of 50 ms from 100 ms on, the first of them irregular.
+Timeline SampledWithSteps() {
+  Timeline timeline = BuildGood(Sampled());
+  timeline.step_source = StepSource::kMarked;
+  timeline.steps.clear();
+  for (int64_t i = 0; i < 3; ++i) {
+    Step step;
+    step.start_ps = (99 + 50 * i) * 1'000'000'000;
+    step.end_ps = (99 + 50 * (i + 1)) * 1'000'000'000;
+    step.number = i;
+    step.is_regular = i > 0;
+    timeline.steps.push_back(step);
+  }
+  return timeline;
+}
+
+TEST(PythonSummary, Phases_DivideTheSamplesOfEachGroup) {
+  const Json groups = Json::parse(SummaryJson(SampledWithSteps(), {}, {}))["python"]["groups"];
+  const auto samples = [&](size_t group, size_t phase) { return groups[group]["phases"][phase]["samples"]; };
+  EXPECT_EQ(groups[0]["phases"][0]["phase"], "steps");
+  EXPECT_EQ(samples(0, 0), 10);
+  EXPECT_EQ(samples(0, 1), 5);
+  EXPECT_EQ(samples(0, 2), 5);
+  EXPECT_EQ(groups[0]["phases"][2]["top_lines"][0]["function"], "decode");
+  EXPECT_EQ(samples(1, 0), 10);
+  EXPECT_EQ(samples(1, 1), 5);
+  EXPECT_EQ(samples(1, 2), 25);
+}
+
+TEST(PythonSummary, Terminal_WithSteps_NamesLinesOfRegularSteps) {
+  EXPECT_THAT(PythonLinesOf(SampledWithSteps(), 4),
+              ElementsAre("python      self  line (main thread, in regular steps: 10 samples, 100 % on CPU)",
+                          "            50 %  model.py:12 Model.forward", "            50 %  model.py:13 Model.forward",
+                          "      outside of regular steps (50 % of the samples): 50 % model.py:12 Model.forward"));
+}
+
+TEST(PythonSummary, Terminal_NarrowAndStartedByRunpy_ShowsTheProgramsFunctions) {
+  SpoolMaker spool = Program();
+  spool.PythonStatus(1, 1, 2 * kMs, kPythonSampled);
+  spool.PythonCode(1, 1, 1, "_run_module_as_main", "<frozen runpy>", 10);
+  spool.PythonCode(1, 1, 2, "_run_code", "<frozen runpy>", 50);
+  spool.PythonCode(1, 1, 3, "work", "/home/u/job.py", 10);
+  spool.PythonCode(1, 1, 4, "dot", "/e/lib/python3.11/site-packages/numpy/core.py", 5);
+  spool.PythonCode(1, 1, 5, "_find_and_load", "<frozen importlib._bootstrap>", 5);
+  spool.PythonNodes(1, 1, {{1, 0, 1, 0}, {2, 1, 2, 0}, {3, 2, 3, 0}, {4, 3, 4, 0}, {5, 2, 5, 0}});
+  spool.PythonSamples(1, 1, {At(100, 190, 4, 10), At(200, 240, 3, 5), At(250, 290, 5, 5)});
+  SummaryOptions options;
+  options.width = 60;
+  const std::vector<std::string> lines = SummaryText(BuildGood(spool.End(1000 * kMs)), {}, options);
+  for (const std::string& line : lines) EXPECT_THAT(line, Not(HasSubstr("runpy")));
+  EXPECT_THAT(lines, testing::Contains(testing::StartsWith("      own lines: 75 % job.py")));
+  EXPECT_THAT(lines, testing::Contains(testing::StartsWith("      functions: 75 % work (job.py)")));
+}
+
+TEST(PythonSummary, Terminal_NamesTheLinesThatTheMainThreadWasAt) {
+  EXPECT_THAT(PythonLinesOf(BuildGood(Sampled()), 5),
+              ElementsAre("python      self  line (main thread, 20 samples, 75 % on CPU)",
+                          "            50 %  model.py:12 Model.forward", "            25 %  model.py:13 Model.forward",
+                          "            25 %  data.py:5 decode", "      functions: 75 % train_step (train.py)"));
 }
 
 TEST(PythonTotals, RecursiveFunction_CountsOnceInItsTotal) {
-  PythonTimeline python;
+  Timeline timeline;
+  PythonTimeline& python = timeline.python;
   python.functions.resize(2);
   python.stacks = {{}, {0, 0, 1}, {1, 0, 2}, {2, 1, 3}};
   PythonThread thread;
   thread.tallies = {{0, 1, 0, 10, 0}, {2, 2, 1, 20, 10}, {3, 3, 0, 30, 0}};
-  const PythonTotals totals = TotalsOfThreads(python, {&thread});
+  const PythonTotals totals = PythonSums(timeline).OfThreads({&thread});
   EXPECT_EQ(totals.all.samples, 6u);
   EXPECT_EQ(totals.without_frames.samples, 1u);
   ASSERT_EQ(totals.functions.size(), 2u);
@@ -410,10 +519,29 @@ TEST(PythonTotals, RecursiveFunction_CountsOnceInItsTotal) {
   EXPECT_EQ(totals.functions[1].total.on_cpu_ps, 10);
 }
 
+TEST(PythonTotals, LineOfRecursiveFunction_CountsOnceInItsTotal) {
+  Timeline timeline;
+  timeline.python.functions.resize(1);
+  // The function calls itself on line 2, and works on line 3.
+  timeline.python.stacks = {{}, {0, 0, 2}, {1, 0, 2}, {2, 0, 3}};
+  PythonThread thread;
+  thread.tallies = {{1, 1, 0, 10, 0}, {3, 4, 0, 40, 0}};
+  const PythonTotals totals = PythonSums(timeline).OfThreads({&thread});
+  ASSERT_EQ(totals.lines.size(), 2u);
+  EXPECT_EQ(totals.lines[0].line, 3);
+  EXPECT_EQ(totals.lines[0].self.samples, 4u);
+  EXPECT_EQ(totals.lines[0].total.samples, 4u);
+  EXPECT_EQ(totals.lines[1].line, 2);
+  EXPECT_EQ(totals.lines[1].self.samples, 1u);
+  EXPECT_EQ(totals.lines[1].total.samples, 5u);
+}
+
 TEST(PythonTotals, ThreadNames_GroupByTheirStem) {
   EXPECT_EQ(StemOfThreadName("Worker-12"), "Worker");
   EXPECT_EQ(StemOfThreadName("ThreadPoolExecu"), "ThreadPoolExecu");
-  EXPECT_EQ(StemOfThreadName("Thread-1 (f)"), "Thread-1 (f)");
+  EXPECT_EQ(StemOfThreadName("Thread-12 (f1)"), "Thread (f1)");
+  EXPECT_EQ(StemOfThreadName("Thread-12"), "Thread");
+  EXPECT_EQ(StemOfThreadName("Thread- (f)"), "Thread- (f)");
   EXPECT_EQ(StemOfThreadName("123"), "123");
   EXPECT_EQ(StemOfThreadName(""), "");
 }

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/convert/python_origin.h"
+
+#include <gtest/gtest.h>
+
+namespace tbprof {
+namespace {
+
+TEST(PythonOrigin, FilesOfTheProgram_AreItsOwn) {
+  EXPECT_EQ(PythonOriginOf("/home/u/train.py", "main"), PythonOrigin::kProgram);
+  EXPECT_EQ(PythonOriginOf("train.py", "main"), PythonOrigin::kProgram);
+  EXPECT_EQ(PythonOriginOf("<string>", "<module>"), PythonOrigin::kProgram);
+  // Named like a module of the standard library.
+  EXPECT_EQ(PythonOriginOf("/home/u/threading.py", "Thread.run"), PythonOrigin::kProgram);
+}
+
+TEST(PythonOrigin, WhatStartsProgramsAndThreads_IsAStarter) {
+  EXPECT_EQ(PythonOriginOf("<frozen runpy>", "_run_code"), PythonOrigin::kStarter);
+  EXPECT_EQ(PythonOriginOf("/usr/lib/python3.8/runpy.py", "_run_code"), PythonOrigin::kStarter);
+  EXPECT_EQ(PythonOriginOf("/usr/lib/python3.11/threading.py", "Thread._bootstrap_inner"), PythonOrigin::kStarter);
+  EXPECT_EQ(PythonOriginOf("/usr/lib/python3.8/threading.py", "_bootstrap"), PythonOrigin::kStarter);
+  EXPECT_EQ(PythonOriginOf("/usr/lib/python3.11/multiprocessing/spawn.py", "_main"), PythonOrigin::kStarter);
+}
+
+TEST(PythonOrigin, OtherFunctionsOfTheSameFiles_AreALibrarys) {
+  EXPECT_EQ(PythonOriginOf("/usr/lib/python3.11/threading.py", "Condition.wait"), PythonOrigin::kLibrary);
+  EXPECT_EQ(PythonOriginOf("/usr/lib/python3.11/threading.py", "Thread.dry_run"), PythonOrigin::kLibrary);
+  EXPECT_EQ(PythonOriginOf("/e/lib/python3.11/site-packages/numpy/core.py", "dot"), PythonOrigin::kLibrary);
+  EXPECT_EQ(PythonOriginOf("<frozen os>", "walk"), PythonOrigin::kLibrary);
+}
+
+TEST(PythonOrigin, Importlib_IsAnImport) {
+  EXPECT_EQ(PythonOriginOf("<frozen importlib._bootstrap>", "_find_and_load"), PythonOrigin::kImport);
+  EXPECT_EQ(PythonOriginOf("/usr/lib/python3.11/importlib/__init__.py", "import_module"), PythonOrigin::kImport);
+  EXPECT_EQ(PythonOriginOf("/usr/lib/python3.11/importlib/metadata/__init__.py", "version"), PythonOrigin::kLibrary);
+}
+
+}  // namespace
+}  // namespace tbprof

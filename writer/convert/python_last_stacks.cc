@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/convert/python_last_stacks.h"
+
+#include <algorithm>
+#include <csignal>
+#include <tuple>
+
+#include "writer/base/summary_format.h"
+#include "writer/base/text.h"
+#include "writer/base/utf8.h"
+#include "writer/convert/python_origin.h"
+#include "writer/convert/rank_report.h"
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kMostProcesses = 16;
+constexpr size_t kMostThreads = 16;  // of a process
+constexpr size_t kNotedThreads = 4;  // likewise, in the profile's notes
+constexpr size_t kNotedFrames = 12;
+constexpr size_t kLongestName = 100;
+
+// Whether the program had no chance to print where it was.
+bool EndedWithoutTraceback(const Process& process) {
+  switch (process.exit_signal) {
+    case 0:
+    case SIGINT:
+      return false;
+    case SIGTERM:
+    case SIGHUP:
+      return process.is_command;
+    default:
+      return true;
+  }
+}
+
+// When it ended; 0: not known, or not within what is shown.
+uint64_t EndTicks(const CaptureWindow& window, const SpoolFacts& facts, const ProcessFacts& process, bool is_command) {
+  if (process.end_ticks != 0) return window.HasEnded(process.end_ticks, facts) ? process.end_ticks : 0;
+  return is_command && facts.ended && window.closed_by_end ? facts.end.ticks : 0;
+}
+
+void AddNotes(Timeline* timeline) {
+  uint32_t process = kNoProcess;
+  size_t count = 0;
+  for (const PythonLastStack& last : timeline->python.last_stacks) {
+    const Thread& thread = timeline->threads[last.thread];
+    count = thread.process == process ? count + 1 : 0;
+    process = thread.process;
+    if (count >= kNotedThreads) continue;
+    const Process& owner = timeline->processes[process];
+    timeline->notes.push_back(
+        StrCat("Python: last sample of ", thread.is_main ? "the " : "", PythonThreadText(thread), " of ", owner.name,
+               " (", owner.pid, "), ", HumanTime(last.age_ps), " before the process was ",
+               ExitText(owner.exit_code, owner.exit_signal, /*out_of_memory=*/false),
+               " (it may have been elsewhere by then): ", SampledStackText(*timeline, last.stack, kNotedFrames)));
+  }
+}
+
+}  // namespace
+
+void AddPythonLastStacks(const CaptureWindow& window, const SpoolFacts& facts, const ProcessModel& model,
+                         const std::map<uint32_t, PythonLastSample>& samples, Timeline* timeline) {
+  size_t processes = 0;
+  for (const auto& [identity, index] : model.processes()) {
+    const Process& process = timeline->processes[index];
+    if (process.replaced || !EndedWithoutTraceback(process)) continue;
+    const uint64_t end = EndTicks(window, facts, facts.processes.at(identity), process.is_command);
+    if (end == 0) continue;
+    std::vector<PythonLastStack> found;
+    for (const auto& [thread, sample] : samples) {
+      if (timeline->threads[thread].process != index || sample.stack == 0 || sample.ticks > end) continue;
+      // Those that ended before are not what the process was doing.
+      if (timeline->threads[thread].end_ps < process.end_ps) continue;
+      found.push_back({thread, sample.stack, facts.clock.DurationPs(end - sample.ticks)});
+    }
+    if (found.empty()) continue;
+    if (++processes > kMostProcesses) break;
+    std::ranges::stable_sort(found, {}, [&](const PythonLastStack& last) {
+      return std::tuple(!timeline->threads[last.thread].is_main, last.age_ps);
+    });
+    found.resize(std::min(found.size(), kMostThreads));
+    // The command is what the user asks about first.
+    std::vector<PythonLastStack>& all = timeline->python.last_stacks;
+    all.insert(process.is_command ? all.begin() : all.end(), found.begin(), found.end());
+  }
+  AddNotes(timeline);
+}
+
+std::string PythonThreadText(const Thread& thread) {
+  if (thread.is_main) return "main thread";
+  return thread.name.empty() ? StrCat("thread ", thread.tid) : StrCat(PrintableUtf8(thread.name), "/", thread.tid);
+}
+
+std::string SampledStackText(const Timeline& timeline, uint32_t stack, size_t most_frames) {
+  const PythonTimeline& python = timeline.python;
+  std::string text;
+  size_t frames = 0;
+  for (; stack != 0; stack = python.stacks[stack].parent) {
+    const PythonFunction& function = python.functions[python.stacks[stack].function];
+    const std::string& file = timeline.strings.Get(function.file);
+    const std::string& name = timeline.strings.Get(function.name);
+    const PythonOrigin origin = PythonOriginOf(file, name);
+    if (frames > 0 && (origin == PythonOrigin::kStarter || origin == PythonOrigin::kImport)) continue;
+    if (frames == most_frames) return text + " < ...";
+    const int32_t line = python.stacks[stack].line;
+    StrAppend(&text, frames == 0 ? "" : " < ", PrintableUtf8(TruncateUtf8(name, kLongestName)), " (",
+              PrintableUtf8(BaseName(file)), line >= 0 ? StrCat(":", line) : "", ")");
+    ++frames;
+  }
+  return text;
+}
+
+}  // namespace tbprof

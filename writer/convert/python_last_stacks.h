@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The last sampled stack of each thread of the processes that a signal ended: fills PythonTimeline::last_stacks. It is
+// where the thread was seen last, never proof of where it was when the signal came.
+//
+// A process that ended by itself, or by SIGINT, printed a traceback where it wanted to. SIGTERM and SIGHUP are how a
+// program ends its workers: they count for the command alone.
+//
+// Process: converter. Pure functions.
+#ifndef TBPROF_WRITER_CONVERT_PYTHON_LAST_STACKS_H_
+#define TBPROF_WRITER_CONVERT_PYTHON_LAST_STACKS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "writer/convert/capture_window.h"
+#include "writer/convert/process_model.h"
+#include "writer/spool/spool_facts.h"
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+struct PythonLastSample {
+  uint64_t ticks = 0;
+  uint32_t stack = 0;
+};
+
+// `samples`: by index into Timeline::threads.
+void AddPythonLastStacks(const CaptureWindow& window, const SpoolFacts& facts, const ProcessModel& model,
+                         const std::map<uint32_t, PythonLastSample>& samples, Timeline* timeline);
+
+// `main thread`, `Loader-3/1235`, `thread 1235`.
+std::string PythonThreadText(const Thread& thread);
+
+// `f (a.py:12) < main (a.py:40)`, the innermost first, without functions that only start others; at most `most_frames`,
+// then ` < ...`. Empty: it has no frames.
+std::string SampledStackText(const Timeline& timeline, uint32_t stack, size_t most_frames);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_CONVERT_PYTHON_LAST_STACKS_H_

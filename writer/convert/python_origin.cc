@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/convert/python_origin.h"
+
+#include <algorithm>
+
+namespace tbprof {
+namespace {
+
+struct StarterRow {
+  std::string_view file;  // how its path ends
+  std::string_view name;  // how its name ends; empty: all functions of the file
+};
+constexpr StarterRow kStarters[] = {
+    {"<frozen runpy>", ""},
+    {"/runpy.py", ""},
+    {"/threading.py", "_bootstrap"},
+    {"/threading.py", "_bootstrap_inner"},
+    {"/threading.py", "run"},
+    {"/multiprocessing/context.py", ""},
+    {"/multiprocessing/forkserver.py", ""},
+    {"/multiprocessing/popen_fork.py", "__init__"},
+    {"/multiprocessing/popen_fork.py", "_launch"},
+    {"/multiprocessing/process.py", "_bootstrap"},
+    {"/multiprocessing/process.py", "run"},
+    {"/multiprocessing/process.py", "start"},
+    {"/multiprocessing/spawn.py", ""},
+    {"/concurrent/futures/thread.py", "_worker"},
+    {"/concurrent/futures/thread.py", "run"},
+};
+
+bool IsImport(std::string_view file) {
+  return file.starts_with("<frozen importlib.") || file.ends_with("/importlib/__init__.py") ||
+         file.ends_with("/importlib/_bootstrap.py") || file.ends_with("/importlib/_bootstrap_external.py");
+}
+
+bool IsInstalled(std::string_view file) {
+  constexpr std::string_view kFolders[] = {"/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3"};
+  return std::ranges::any_of(kFolders,
+                             [&](std::string_view folder) { return file.find(folder) != std::string_view::npos; });
+}
+
+// `_worker`, `Thread._bootstrap`, but not `my_run`.
+bool IsNamed(std::string_view name, std::string_view last) {
+  if (!name.ends_with(last)) return false;
+  return name.size() == last.size() || name[name.size() - last.size() - 1] == '.';
+}
+
+}  // namespace
+
+PythonOrigin PythonOriginOf(std::string_view file, std::string_view name) {
+  const bool frozen = file.starts_with("<frozen ");
+  if (!frozen && !IsInstalled(file)) return PythonOrigin::kProgram;
+  if (IsImport(file)) return PythonOrigin::kImport;
+  for (const StarterRow& row : kStarters) {
+    if (file.ends_with(row.file) && (row.name.empty() || IsNamed(name, row.name))) return PythonOrigin::kStarter;
+  }
+  return PythonOrigin::kLibrary;
+}
+
+}  // namespace tbprof

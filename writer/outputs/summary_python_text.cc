@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/outputs/summary_python_text.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "writer/base/summary_format.h"
+#include "writer/base/text.h"
+#include "writer/base/utf8.h"
+#include "writer/convert/python_last_stacks.h"
+#include "writer/convert/python_phases.h"
+#include "writer/convert/python_totals.h"
+#include "writer/convert/rank_report.h"
+#include "writer/outputs/xplane.h"
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kShownLines = 4;
+constexpr size_t kShownFunctions = 4;
+constexpr size_t kShownGroups = 2;
+constexpr size_t kShownLastStacks = 4;
+constexpr size_t kShownFrames = 20;
+constexpr std::string_view kIndent = "      ";
+// What contains everything says nothing.
+constexpr double kWholeShare = 0.99;
+constexpr double kLeastShownShare = 0.005;
+// From this share of the samples on a part has a line of its own.
+constexpr double kLeastOutside = 0.1, kLeastImporting = 0.05, kLeastOtherCpu = 0.1, kLeastInLibraries = 0.1;
+constexpr size_t kShareColumns = 10;
+// Fewer say too little about the steps.
+constexpr uint64_t kLeastSamplesInSteps = 10;
+
+double ShareOf(int64_t part_ps, int64_t whole_ps) {
+  return whole_ps > 0 ? static_cast<double>(part_ps) / static_cast<double>(whole_ps) : 0;
+}
+
+// The thread that the lines are about; null: no main thread was sampled.
+const PythonThread* ShownThread(const Timeline& timeline) {
+  const PythonThread* shown = nullptr;
+  uint64_t most = 0;
+  const uint32_t counted = CountedProcess(timeline);
+  for (const PythonThread& samples : timeline.python.threads) {
+    const Thread& thread = timeline.threads[samples.thread];
+    if (!thread.is_main) continue;
+    if (thread.process == counted) return &samples;
+    uint64_t count = 0;
+    for (const PythonTally& tally : samples.tallies) count += tally.samples;
+    if (count > most) {
+      most = count;
+      shown = &samples;
+    }
+  }
+  return shown;
+}
+
+// `train.py`; of names that many folders have with the folder: `numpy/__init__.py`.
+std::string ShortFile(std::string_view path) {
+  const std::string_view base = BaseName(path);
+  if (!base.starts_with("__") || base.size() == path.size()) return PrintableUtf8(base);
+  const std::string_view folder = BaseName(path.substr(0, path.size() - base.size() - 1));
+  return PrintableUtf8(StrCat(folder, "/", base));
+}
+
+// `train.py:88 forward`.
+std::string LineText(const Timeline& timeline, const PythonLineTotal& line) {
+  const PythonFunction& function = timeline.python.functions[line.function];
+  return StrCat(ShortFile(timeline.strings.Get(function.file)), line.line >= 0 ? StrCat(":", line.line) : "", " ",
+                PrintableUtf8(timeline.strings.Get(function.name)));
+}
+
+// `forward (train.py)`.
+std::string FunctionText(const Timeline& timeline, uint32_t index) {
+  const PythonFunction& function = timeline.python.functions[index];
+  return StrCat(PrintableUtf8(timeline.strings.Get(function.name)), " (",
+                ShortFile(timeline.strings.Get(function.file)), ")");
+}
+
+// As many of the parts as there is room for, at least one.
+std::string Joined(std::string_view head, const std::vector<std::string>& parts, size_t columns) {
+  std::string text(head);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const std::string part = StrCat(i == 0 ? "" : ", ", parts[i]);
+    if (i > 0 && Utf8Columns(text) + Utf8Columns(part) > columns) break;
+    text += part;
+  }
+  return text;
+}
+
+double ImportingShare(const PythonTotals& totals) { return ShareOf(totals.importing.wall_ps, totals.all.wall_ps); }
+
+// `31 % train.py:42 remember` of the lines that took longest. Those of importlib are left out where imports have a part
+// of their own.
+std::vector<std::string> LineParts(const Timeline& timeline, const PythonSums& sums, const PythonTotals& totals,
+                                   const std::vector<PythonLineTotal>& lines, size_t columns) {
+  std::vector<std::string> parts;
+  const bool skip_imports = ImportingShare(totals) >= kLeastImporting;
+  for (const PythonLineTotal& line : lines) {
+    const double share = ShareOf(line.self.wall_ps, totals.all.wall_ps);
+    if (parts.size() == kShownLines || share < kLeastShownShare) break;
+    if (skip_imports && sums.OriginOf(line.function) == PythonOrigin::kImport) continue;
+    parts.push_back(StrCat(absl::StrFormat("%*s", static_cast<int>(columns), HumanPercent(share)),
+                           columns > 0 ? "  " : " ", LineText(timeline, line)));
+  }
+  return parts;
+}
+
+// What the program's own lines took together with the libraries that they call; empty where no library took much.
+std::string OwnLinesText(const Timeline& timeline, const PythonSums& sums, const PythonTotals& totals, size_t columns) {
+  int64_t in_libraries_ps = totals.all.wall_ps;
+  for (const PythonLineTotal& line : totals.lines) {
+    if (sums.OriginOf(line.function) == PythonOrigin::kProgram) in_libraries_ps -= line.self.wall_ps;
+  }
+  const auto parts = LineParts(timeline, sums, totals, totals.own_lines, 0);
+  if (parts.empty() || ShareOf(in_libraries_ps, totals.all.wall_ps) < kLeastInLibraries) return "";
+  return Joined(StrCat(kIndent, "own lines: "), parts, columns);
+}
+
+// Functions by what they and those that they called took: the program's own where there are any, and none that only
+// starts others.
+std::vector<std::string> FunctionParts(const Timeline& timeline, const PythonSums& sums, const PythonTotals& totals) {
+  std::vector<PythonFunctionTotal> functions;
+  const auto add = [&](PythonOrigin origin) {
+    for (const PythonFunctionTotal& function : totals.functions) {
+      const double share = ShareOf(function.total.wall_ps, totals.all.wall_ps);
+      if (sums.OriginOf(function.function) != origin || share < kLeastShownShare || share > kWholeShare) continue;
+      // The lines have it already; a module's body contains the program, or an import.
+      if (function.total.samples == function.self.samples) continue;
+      const std::string& name = timeline.strings.Get(timeline.python.functions[function.function].name);
+      if (name == "<module>") continue;
+      // Wrappers by decorators.
+      if (origin == PythonOrigin::kLibrary && name.find("<locals>") != std::string::npos) continue;
+      functions.push_back(function);
+    }
+  };
+  add(PythonOrigin::kProgram);
+  if (functions.empty()) add(PythonOrigin::kLibrary);
+  std::ranges::stable_sort(functions, std::greater<>(),
+                           [](const PythonFunctionTotal& function) { return function.total.wall_ps; });
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < std::min(kShownFunctions, functions.size()); ++i) {
+    const double share = ShareOf(functions[i].total.wall_ps, totals.all.wall_ps);
+    parts.push_back(StrCat(HumanPercent(share), " ", FunctionText(timeline, functions[i].function)));
+  }
+  if (const double importing = ImportingShare(totals); importing >= kLeastImporting) {
+    const auto shorter = std::ranges::find_if(functions, [&](const PythonFunctionTotal& function) {
+      return ShareOf(function.total.wall_ps, totals.all.wall_ps) < importing;
+    });
+    const auto place = std::min<std::ptrdiff_t>(shorter - functions.begin(), static_cast<std::ptrdiff_t>(parts.size()));
+    parts.insert(parts.begin() + place, StrCat(HumanPercent(importing), " imports of modules"));
+  }
+  return parts;
+}
+
+// `2 forked processes python3`, `threads Loader (4)`.
+std::string GroupText(const PythonGroup& group) {
+  const size_t count = group.members.size();
+  if (group.is_main) {
+    return StrCat(count == 1 ? "" : StrCat(count, " "), group.forked ? "forked process" : "process",
+                  count == 1 ? " " : "es ", PrintableUtf8(group.process));
+  }
+  if (group.threads.empty()) return StrCat(Plural(count, "thread", "threads"), " without a name");
+  return StrCat(count == 1 ? "thread " : "threads ", PrintableUtf8(group.threads),
+                count == 1 ? "" : StrCat(" (", count, ")"));
+}
+
+// Threads that used CPU beside the one shown: they take the interpreter's lock, or prepare its data.
+void AddOtherThreads(const Timeline& timeline, const PythonSums& sums, const PythonThread* shown, size_t columns,
+                     Section* out) {
+  struct Row {
+    int64_t on_cpu_ps;
+    std::string text;
+  };
+  const int64_t whole_ps = sums.OfThreads({shown}).all.wall_ps;
+  std::vector<Row> rows;
+  for (PythonGroup& group : GroupPythonThreads(timeline)) {
+    std::erase(group.members, shown);
+    if (group.members.empty()) continue;
+    const PythonTotals totals = sums.OfThreads(group.members);
+    if (ShareOf(totals.all.on_cpu_ps, whole_ps) < kLeastOtherCpu) continue;
+    const std::string head = StrCat(kIndent, GroupText(group), ", ",
+                                    HumanPercent(ShareOf(totals.all.on_cpu_ps, totals.all.wall_ps)), " on CPU: ");
+    rows.push_back({totals.all.on_cpu_ps, Joined(head, LineParts(timeline, sums, totals, totals.lines, 0), columns)});
+  }
+  std::ranges::stable_sort(rows, std::greater<>(), &Row::on_cpu_ps);
+  for (size_t i = 0; i < std::min(kShownGroups, rows.size()); ++i) out->push_back({rows[i].text});
+}
+
+std::string SamplesText(const PythonTotals& totals) {
+  return StrCat(Plural(totals.all.samples, "sample", "samples"), ", ",
+                HumanPercent(ShareOf(totals.all.on_cpu_ps, totals.all.wall_ps)), " on CPU");
+}
+
+}  // namespace
+
+Section PythonSection(const Timeline& timeline, size_t columns) {
+  const PythonThread* const thread = ShownThread(timeline);
+  if (thread == nullptr) return {};
+  const PythonSums sums(timeline);
+  const PythonTotals whole = sums.OfThreads({thread});
+  if (whole.all.wall_ps <= 0) return {};
+  const PythonPhases phases(timeline);
+  PythonTotals shown = whole, outside;
+  bool in_steps = false;
+  if (phases.known()) {
+    const PythonPhases::Tallies tallies = phases.Of(*thread);
+    const auto of = [&](PythonPhase phase) { return &tallies[static_cast<size_t>(phase)]; };
+    const PythonTotals steps = sums.Of({of(PythonPhase::kSteps)});
+    in_steps = steps.all.samples >= kLeastSamplesInSteps;
+    if (in_steps) {
+      shown = steps;
+      outside = sums.Of({of(PythonPhase::kIrregularSteps), of(PythonPhase::kOutside)});
+    }
+  }
+  Section out = {{StrCat("python      self  line (", OfRank(timeline, "rank ", ", "), "main thread, ",
+                         in_steps ? "in regular steps: " : "", SamplesText(shown), ")"),
+                  Style::kHeading}};
+  for (const std::string& row : LineParts(timeline, sums, shown, shown.lines, kShareColumns)) {
+    out.push_back({StrCat(kIndent, row)});
+  }
+  if (const std::string text = OwnLinesText(timeline, sums, shown, columns); !text.empty()) out.push_back({text});
+  if (const auto parts = FunctionParts(timeline, sums, shown); !parts.empty()) {
+    out.push_back({Joined(StrCat(kIndent, "functions: "), parts, columns)});
+  }
+  if (const double share = ShareOf(outside.all.wall_ps, whole.all.wall_ps); share >= kLeastOutside) {
+    const std::string head = StrCat(kIndent, "outside of regular steps (", HumanPercent(share), " of the samples): ");
+    out.push_back({Joined(head, LineParts(timeline, sums, outside, outside.lines, 0), columns)});
+  }
+  AddOtherThreads(timeline, sums, thread, columns, &out);
+  return out;
+}
+
+Section PythonLastStacksSection(const Timeline& timeline, size_t columns) {
+  const std::vector<PythonLastStack>& stacks = timeline.python.last_stacks;
+  if (stacks.empty()) return {};
+  const Thread& first = timeline.threads[stacks[0].thread];
+  const Process& process = timeline.processes[first.process];
+  Section out = {{StrCat("python  last samples of ", PrintableUtf8(process.name), " (", process.pid, "), ",
+                         ExitText(process.exit_code, process.exit_signal, /*out_of_memory=*/false),
+                         "; not necessarily where it ended"),
+                  Style::kHeading}};
+  for (size_t i = 0; i < std::min(kShownLastStacks, stacks.size()); ++i) {
+    const Thread& thread = timeline.threads[stacks[i].thread];
+    if (thread.process != first.process) break;
+    out.push_back({FitColumns(StrCat(kIndent, PythonThreadText(thread), ", ", HumanTime(stacks[i].age_ps),
+                                     " before the end: ", SampledStackText(timeline, stacks[i].stack, kShownFrames)),
+                              columns, /*keep_end=*/false)});
+  }
+  return out;
+}
+
+}  // namespace tbprof
