@@ -22,6 +22,7 @@ constexpr int kMaxFrames = 256;
 constexpr size_t kMaxEntries = 4096;  // in a frame of the spool
 constexpr size_t kMaxPending = 1024;
 constexpr int kMaxListings = 4;
+constexpr uint32_t kMaxLargeEvents = 128;  // 17 MB of buffers; those of further threads hold 3 samples
 constexpr milliseconds kEmitInterval(250);
 constexpr milliseconds kStatusInterval(1000);
 // Threads are reported as they are made. This is for those of which the report was lost.
@@ -83,7 +84,8 @@ bool NativeProcess::OpenThread(int32_t tid) {
   if (threads_.size() >= kMaxThreads || shared_.events >= shared_.max_events) {
     error = EMFILE;
   } else {
-    event = PerfEvent::Open({.tid = tid, .period_ns = period_ns_}, &error);
+    const bool small = shared_.events >= kMaxLargeEvents;
+    event = PerfEvent::Open({.tid = tid, .period_ns = period_ns_, .small = small}, &error);
   }
   if (event == nullptr) {
     if (error == ESRCH) return true;  // it has ended

@@ -8,7 +8,8 @@
 //   process.Take(now);                 // every few periods
 //   process.Stop();                    // what was sampled before is emitted
 //
-// Process: launcher, the sampler's thread. Not thread-safe. Memory: kMaxThreads buffers, the stacks of StackTrie.
+// Process: launcher, the sampler's thread. Not thread-safe. Memory: kMaxThreads buffers, NativeShared::max_events in
+// all processes; the stacks of StackTrie.
 #ifndef TBPROF_LAUNCHER_SAMPLING_NATIVE_PROCESS_H_
 #define TBPROF_LAUNCHER_SAMPLING_NATIVE_PROCESS_H_
 

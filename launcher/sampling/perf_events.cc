@@ -15,6 +15,7 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 
 #include "writer/base/text.h"
 
@@ -22,7 +23,7 @@ namespace tbprof {
 namespace {
 
 constexpr uint64_t kSampleType = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
-// 15 samples; where the user may not lock as much, fewer.
+// 15 samples, 7, 3; fewer where the user may not lock as much.
 constexpr size_t kRingSizes[] = {128 << 10, 64 << 10, 32 << 10};
 constexpr size_t kTrailerBytes = 16;  // of records that are no samples: pid, tid, time
 
@@ -211,6 +212,7 @@ std::unique_ptr<PerfEvent> PerfEvent::Open(const Options& options, int* error) {
   if (*error != 0) return nullptr;
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   for (const size_t ring : kRingSizes) {
+    if (options.small && ring != *std::rbegin(kRingSizes)) continue;
     const size_t size = std::max(ring, page) + page;
     event->mapping_ = ScopedMapping(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, event->fd_.get(), 0), size);
     if (event->mapping_.valid()) return event;

@@ -64,6 +64,7 @@ class PerfEvent {
   struct Options {
     pid_t tid = 0;
     uint64_t period_ns = 10'000'000;  // of the thread's CPU time between two samples
+    bool small = false;               // a buffer of 3 samples, not 15
   };
   // Null: `error` is the error number of the call that failed.
   static std::unique_ptr<PerfEvent> Open(const Options& options, int* error);

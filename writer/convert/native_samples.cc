@@ -20,6 +20,8 @@ constexpr uint32_t kShortestPeriodUs = 10, kLongestPeriodUs = 10'000'000;
 constexpr int64_t kPsPerUs = 1'000'000;
 // Of what was taken.
 constexpr uint64_t kLostShareOfANote = 100, kCutShareOfANote = 10;
+// Of the CPU time in user code; and of a run that is long enough to compare.
+constexpr double kLeastSampledShare = 0.7, kLeastCpuSeconds = 2;
 
 NativeSampling SamplingOf(uint16_t state) {
   switch (static_cast<NativeState>(state)) {
@@ -148,6 +150,22 @@ void NativeSamples::AddProcesses() {
   std::ranges::stable_sort(timeline_.native.processes, {}, &NativeProcess::process);
 }
 
+// What the command used by the kernel's count, beside what the samples stand for.
+void NativeSamples::AddCoverage(uint64_t samples_of_run) {
+  const auto starts_before = [&](const auto& process) { return process.second.start_ticks < window_.open; };
+  const bool is_all = window_.closed_by_end && std::ranges::none_of(facts_.processes, starts_before);
+  if (!is_all || samples_of_run == 0 || timeline_.user_cpu_seconds < kLeastCpuSeconds) return;
+  double sampled = 0;
+  for (const NativeThread& thread : timeline_.native.threads) {
+    for (const NativeTally& tally : thread.tallies) sampled += static_cast<double>(tally.cpu_ps) / 1e12;
+  }
+  if (sampled >= kLeastSampledShare * timeline_.user_cpu_seconds) return;
+  const auto percent = static_cast<int>(100 * sampled / timeline_.user_cpu_seconds);
+  timeline_.notes.push_back(StrCat("Native stacks: samples stand for ", percent,
+                                   " % of the CPU time in user code (not for threads under 10 ms, nor processes that "
+                                   "are not recorded)"));
+}
+
 void NativeSamples::AddNotes() {
   const NativeTimeline& native = timeline_.native;
   // One line for all processes with the same reason. Where nothing can be done about it, it is no warning.
@@ -173,6 +191,7 @@ void NativeSamples::AddNotes() {
     timeline_.notes.push_back(StrCat("Native stacks: ", cut, " of ", samples,
                                      " lack their outer frames (deeper than 8 KiB, or code without unwind tables)"));
   }
+  AddCoverage(samples);
   if (left_out_ + facts_.native.left_out() > 0) {
     timeline_.notes.push_back(StrCat("Native stacks: ", left_out_ + facts_.native.left_out(),
                                      " entries beyond the converter's limits are left out"));

@@ -60,6 +60,7 @@ class NativeSamples {
                   const NativeSample& sample);
   void AddProcesses();
   void AddNotes();
+  void AddCoverage(uint64_t samples_of_run);
 
   const CaptureWindow& window_;
   const SpoolFacts& facts_;

@@ -166,7 +166,7 @@ TEST(NativeSamples, EachOutput_HoldsThemAndIsVerified) {
   for (const auto& line : space.planes(0).lines()) {
     if (line.name().ends_with("native (sampled)")) lines.push_back(line.name());
   }
-  EXPECT_THAT(lines, ElementsAre(HasSubstr("/100 "), HasSubstr("/101 "), HasSubstr("/999 ")));
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("/100 "), HasSubstr("/101 "), HasSubstr("thread 999 ")));
 }
 
 TEST(NativeSamples, Refusal_IsOneWarningForAllProcesses) {
@@ -193,6 +193,19 @@ TEST(NativeSamples, LostAndCutSamples_AreNoted) {
   SpoolMaker other = Program();
   other.NativeStatus(1, Status(kNativeSampled, 100, 1, 10));
   EXPECT_THAT(BuildGood(other.End(1000 * kMs)).notes, Not(testing::Contains(HasSubstr("Native stacks"))));
+}
+
+// The command used 4 s by the kernel's count.
+TEST(NativeSamples, SamplesForLessThanTheCommandUsed_AreNoted) {
+  const auto notes = [](uint32_t period_us) {
+    SpoolMaker spool = WithStacks();
+    for (uint64_t i = 0; i < 4; ++i) spool.NativeSamples(1, 1, {{(100 + i) * kMs, 100, 2, period_us, 0}});
+    const EndFact end{1000 * kMs, 0, 0, 4'000'000, 0};
+    spool.Raw(FrameType::kEnd, 0, {reinterpret_cast<const char*>(&end), sizeof(end)});
+    return BuildGood(spool).notes;
+  };
+  EXPECT_THAT(notes(500'000), testing::Contains(HasSubstr("stand for 50 % of the CPU time")));
+  EXPECT_THAT(notes(900'000), Not(testing::Contains(HasSubstr("of the CPU time"))));
 }
 
 TEST(NativeSamples, SmallProfile_LeavesTheLongestSpansAndAllTotals) {

@@ -341,6 +341,28 @@ TEST(UnwindTest, ShorterStack_GivesAPrefix) {
   }
 }
 
+TEST(UnwindTest, Complete_IsWhetherTheOutermostWasReached) {
+  Square square;
+  Recurse(3, &square);
+  const ModuleMap modules = OwnModules();
+  Unwinder unwinder;
+  StackSnapshot view = g_snapshot.View();
+  bool complete = false;
+  const auto all = unwinder.Unwind(modules, view, kLimit, &complete);
+  EXPECT_TRUE(complete);
+  EXPECT_EQ(unwinder.Unwind(modules, view, static_cast<int>(all.size()) - 1, &complete).size(), all.size() - 1);
+  EXPECT_FALSE(complete) << "the limit";
+  view.stack_size = 256;
+  EXPECT_LT(unwinder.Unwind(modules, view, kLimit, &complete).size(), all.size());
+  EXPECT_FALSE(complete) << "the stack ends";
+  unwinder.Unwind(ModuleMap(), g_snapshot.View(), kLimit, &complete);
+  EXPECT_FALSE(complete) << "no tables";
+  view.stack = nullptr;
+  complete = true;
+  unwinder.Unwind(modules, view, kLimit, &complete);
+  EXPECT_FALSE(complete);
+}
+
 TEST(UnwindTest, Limit_IsKept) {
   Square square;
   Recurse(3, &square);
