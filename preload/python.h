@@ -43,7 +43,8 @@ void DisablePython(ThreadState* thread, const char* reason);
 
 uint32_t ReadPythonStack(ThreadState* thread, const PythonInterpreter& python, uint64_t ticks);
 
-// The number of a PythonStack record of this thread, committed before; 0: it runs no Python, or its stack is not known.
+// The number of a PythonStack record of this thread, committed before; 0: it runs no Python, or its stack is not known,
+// as on an alternate signal stack and while the interpreter ends.
 // `ticks`: now.
 inline uint32_t PythonStackOf(ThreadState* thread, uint64_t ticks) {
   const PythonInterpreter* const python = __atomic_load_n(&g_python, __ATOMIC_ACQUIRE);

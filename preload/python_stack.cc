@@ -202,6 +202,10 @@ constexpr Read ReadOfRow(int row, std::integer_sequence<int, kRow...>) {
 }  // namespace
 
 uint32_t ReadPythonStack(ThreadState* thread, const PythonInterpreter& python, uint64_t ticks) {
+  // A new code object takes 1 KiB of stack, twice what a hook has elsewhere: not on a small one of a signal handler's.
+  constexpr uint64_t kStackNeeded = 8 * 1024;
+  const auto here = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
+  if (here < thread->stack_low + kStackNeeded || here >= thread->stack_top) return 0;
   if (python.is_finalizing() != 0) return 0;
   const uint8_t* const state = python.own_state();
   if (state == nullptr) return 0;

@@ -31,6 +31,7 @@ using namespace tbprof;
 // ns of a call with warm caches, the least of `count` batches of 100; below 0: there is no stack.
 extern "C" __attribute__((visibility("default"))) double MeasureWalk(int count) {
   ThreadState* const thread = &t_thread;
+  thread->stack_top = UINT64_MAX;
   constexpr uint32_t kChunks = 64;
   void* const memory =
       mmap(nullptr, LayoutFor(kChunks).bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
