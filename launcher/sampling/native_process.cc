@@ -22,7 +22,8 @@ constexpr int kMaxFrames = 256;
 constexpr size_t kMaxEntries = 4096;  // in a frame of the spool
 constexpr size_t kMaxPending = 1024;
 constexpr int kMaxListings = 4;
-constexpr uint32_t kMaxLargeEvents = 128;  // 17 MB of buffers; those of further threads hold 3 samples
+// 4 MB of buffers; those of further threads hold 3 samples. A user may lock 8 MB and half a MB for each CPU.
+constexpr uint32_t kMaxLargeEvents = 32;
 constexpr milliseconds kEmitInterval(250);
 constexpr milliseconds kStatusInterval(1000);
 // Threads are reported as they are made. This is for those of which the report was lost.

@@ -28,7 +28,7 @@ constexpr milliseconds kLongestTick(10);
 constexpr milliseconds kShortestTick(1);
 constexpr uint64_t kPeriodsPerTick = 2;
 constexpr int kNice = 5;
-constexpr uint32_t kMaxEvents = 2048;  // 86 MB of buffers
+constexpr uint32_t kMaxEvents = 2048;  // 77 MB of buffers
 
 int64_t ThreadCpuNs() {
   timespec used = {};

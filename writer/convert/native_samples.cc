@@ -162,8 +162,8 @@ void NativeSamples::AddCoverage(uint64_t samples_of_run) {
   if (sampled >= kLeastSampledShare * timeline_.user_cpu_seconds) return;
   const auto percent = static_cast<int>(100 * sampled / timeline_.user_cpu_seconds);
   timeline_.notes.push_back(StrCat("Native stacks: samples stand for ", percent,
-                                   " % of the CPU time in user code (not for threads under 10 ms, nor processes that "
-                                   "are not recorded)"));
+                                   " % of the CPU time in user code (not for the first and last 10 ms of a thread, "
+                                   "nor for processes that are not recorded)"));
 }
 
 void NativeSamples::AddNotes() {
