@@ -72,8 +72,8 @@ class Doctor : public testing::Test {
 
 TEST_F(Doctor, TestEnvironment_EachRowPasses) {
   Ask({});
-  for (const char* name :
-       {"system", "library", "filter", "stacks", "memfd", "limits", "preload", "logdir", "leftovers", "proxy", "self-test"}) {
+  for (const char* name : {"system", "library", "filter", "stacks", "memfd", "limits", "preload", "logdir", "leftovers",
+                           "proxy", "self-test"}) {
     Expect(name, "PASS");
   }
   EXPECT_EQ(rows_.count("command"), 0u);
