@@ -118,7 +118,15 @@ void ProcessSampler::Sample(Time now, std::chrono::microseconds interval) {
   }
   failed_lists_ = 0;
   for (auto& [address, thread] : threads_) thread.seen = false;
-  for (const PythonReader::Thread& state : reader_->threads()) threads_[state.address].seen = true;
+  std::vector<int32_t> tids;
+  for (size_t i = 0; i < reader_->threads().size(); ++i) {
+    Thread& thread = threads_[reader_->threads()[i].address];
+    thread.seen = true;
+    thread.order = i;
+    if (thread.tid != 0) tids.push_back(thread.tid);
+  }
+  std::sort(tids.begin(), tids.end());
+  shared_ = std::adjacent_find(tids.begin(), tids.end()) != tids.end();
   // The newest state comes first, and may still be its maker's.
   auto& states = reader_->threads();
   for (auto state = states.rbegin(); state != states.rend(); ++state) {
@@ -154,8 +162,10 @@ bool ProcessSampler::Identify(const PythonReader::Thread& state, Thread* thread,
   // freed.
   if (thread->tid != 0) {
     CloseRun(thread);
+    const size_t order = thread->order;
     *thread = {};
     thread->seen = true;
+    thread->order = order;
   }
   if (same && now < thread->retry) return false;
   thread->thread_id = state.thread_id;
@@ -211,12 +221,13 @@ void ProcessSampler::SampleThread(PythonReader::Thread* state, Thread* thread, T
         ++status_.unreadable;
         return;
       }
-      thread->second = node == 0 && IsSecondState(*state, *thread);
+      thread->second = (node == 0 || shared_) && IsSecondState(*thread, node);
       if (!thread->second) {
         ++status_.samples;
         Add(thread, node, on_cpu, ticks);
       } else {
         CloseRun(thread);
+        thread->run.node = node;
       }
       thread->read = true;
       if (now >= thread->next_name) ReadName(thread, now);
@@ -230,13 +241,14 @@ void ProcessSampler::SampleThread(PythonReader::Thread* state, Thread* thread, T
   }
 }
 
-// A thread has a state in each interpreter that it was in, and that of one which it is about to start: they have no
-// frames while the thread's own has.
-bool ProcessSampler::IsSecondState(const PythonReader::Thread& state, const Thread& thread) const {
+// A thread has a state in each interpreter that it was in, and that of one which it is about to start. What it runs is
+// in the newest that has frames: a subinterpreter's, while those of the interpreter that called it wait.
+bool ProcessSampler::IsSecondState(const Thread& thread, uint32_t node) const {
   return std::any_of(threads_.begin(), threads_.end(), [&](const auto& entry) {
-    const auto& [address, other] = entry;
-    if (&other == &thread || !other.seen || other.tid != thread.tid) return false;
-    return address < state.address || other.run.node != 0;
+    const Thread& other = entry.second;
+    if (!other.seen || other.tid != thread.tid || other.order == thread.order) return false;
+    if (node == 0) return other.run.node != 0 || other.order > thread.order;
+    return other.run.node != 0 && other.order < thread.order;
   });
 }
 

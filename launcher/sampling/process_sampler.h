@@ -46,13 +46,14 @@ class ProcessSampler {
   };
   struct Thread {
     bool seen = false;
+    size_t order = 0;  // in the reader's list, the newest first
     int32_t tid = 0;
     uint64_t thread_id = 0, native_id = 0;  // of the state when `tid` was found out
     ScopedFd schedstat;
     std::optional<Schedule> schedule;  // before the last sample
     Time ran{};                        // when the schedule had changed last
     Time retry{};                      // not resolved: when to try again
-    bool second = false;               // a further state of a thread, without frames: no sample
+    bool second = false;               // a further state of a thread: no sample
     bool read = false;                 // `run` has the stack of the last sample
     PythonSample run = {};             // samples 0: none
     std::string name;                  // by Python, as it was emitted
@@ -65,7 +66,7 @@ class ProcessSampler {
   void HandleListError(Time now);
   void SampleThread(PythonReader::Thread* state, Thread* thread, Time now);
   bool Identify(const PythonReader::Thread& state, Thread* thread, Time now);
-  bool IsSecondState(const PythonReader::Thread& state, const Thread& thread) const;
+  bool IsSecondState(const Thread& thread, uint32_t node) const;
   std::optional<Schedule> ReadSchedule(const Thread& thread) const;
   bool FindNode(const std::vector<PythonReader::Frame>& frames, uint32_t* node);
   void Add(Thread* thread, uint32_t node, bool on_cpu, uint64_t ticks);
@@ -90,6 +91,7 @@ class ProcessSampler {
   Time next_lookup_{}, next_emit_{}, next_status_{};
   std::chrono::milliseconds lookup_delay_{10};
   uint32_t failed_lists_ = 0;
+  bool shared_ = false;  // several states are one thread's
   bool ended_ = false;
   bool refused_ = false;
   bool initialised_ = false;  // the interpreter had a thread

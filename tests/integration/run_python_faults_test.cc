@@ -34,6 +34,7 @@ class PythonFaults : public testing::Test {
     EXPECT_EQ(run.out, bare.out) << run.AllSaid();
     EXPECT_EQ(run.err, bare.err) << run.AllSaid();
     EXPECT_TRUE(run.summary["python"].is_object()) << run.AllSaid();
+    EXPECT_EQ(run.summary["records"]["corrupt"], 0) << run.AllSaid();
     return run;
   }
   static bool Names(const RunResult& run, const std::string& function) {

@@ -71,11 +71,7 @@ class FactReader {
   void Finish() { records_.Finish(); }
 
   void Take(const Frame& frame) {
-    if (facts_->python.Take(frame)) {
-      if (frame.type == FrameType::kPythonSamples) SeePythonSamples(frame);
-      return;
-    }
-    if (facts_->native.Take(frame)) return;
+    if (TakePython(frame) || facts_->native.Take(frame)) return;
     switch (frame.type) {
       case FrameType::kSession:
         facts_->session_json = std::string(frame.payload);
@@ -160,13 +156,16 @@ class FactReader {
     if (ticks < uint64_t{1} << 62) facts_->last_ticks = std::max(facts_->last_ticks, ticks);
   }
 
-  // Of a killed launcher they may be later than every record.
-  void SeePythonSamples(const Frame& frame) {
+  bool TakePython(const Frame& frame) {
+    if (!facts_->python.Take(frame)) return false;
+    if (frame.type != FrameType::kPythonSamples) return true;
+    // Of a killed launcher they may be later than every record.
     PythonSample sample;
     for (size_t at = sizeof(PythonSamplesFact); at + sizeof(sample) <= frame.payload.size(); at += sizeof(sample)) {
       memcpy(&sample, frame.payload.data() + at, sizeof(sample));
       Seen(sample.last_ticks + 1);
     }
+    return true;
   }
 
   void TakeClock(const Frame& frame) {
