@@ -21,6 +21,7 @@
 #include "preload/hooks.h"
 #include "preload/late_names.h"
 #include "preload/modules.h"
+#include "preload/python.h"
 #include "preload/record.h"
 #include "preload/resolve.h"
 #include "preload/sanitizers.h"
@@ -251,6 +252,7 @@ void FillOperations(Operation* operations) {
   {#name, kFamily##family, ObjectRole::object, ResultRole::result},
 #define TBPROF_RENAMED(family, name, object, result, type, parameters, arguments, title) \
   {#title, kFamily##family, ObjectRole::object, ResultRole::result},
+#define TBPROF_TITLED TBPROF_RENAMED
 #include "preload/hooks.def"
   };
   for (uint32_t i = 0; i < kOperationCount; ++i) {
@@ -519,6 +521,7 @@ void RecordSelf(int argc, char** argv, char** environment, const SessionVariable
   RecordProcess(thread, argc, argv, environment, session, executable, executable_length);
   test.RecordInterposers(thread);
   RecordLoadedModules(thread, executable);
+  FindPythonAtStart(thread);
 }
 
 void Attach(int argc, char** argv, char** environment) {

@@ -6,6 +6,7 @@
 #include "preload/bootstrap.h"
 #include "preload/hooks.h"
 #include "preload/modules.h"
+#include "preload/python.h"
 #include "preload/record.h"
 #include "preload/stack.h"
 #include "preload/torch_observer.h"
@@ -97,6 +98,7 @@ __attribute__((noinline)) void Sample(ThreadState* thread, uint16_t operation, v
   }
   FlushLiveBytes(thread);
   NoteCodeAddress(thread, reinterpret_cast<uint64_t>(site));
+  const uint32_t python_stack = PythonStackOf(thread);
 
   uint64_t registers[kSnapshotRegisters];
   CaptureRegisters(registers);
@@ -113,7 +115,7 @@ __attribute__((noinline)) void Sample(ThreadState* thread, uint16_t operation, v
   record->weight = weight;
   record->stack_address = from;
   record->stack_bytes = static_cast<uint32_t>(bytes);
-  record->python_stack = 0;
+  record->python_stack = python_stack;
   record->call_site = reinterpret_cast<uint64_t>(site);
   for (int i = 0; i < kSnapshotRegisters; ++i) record->registers[i] = registers[i];
   const auto* stack = reinterpret_cast<const uint64_t*>(from);
@@ -271,7 +273,7 @@ __attribute__((noinline)) void EndLarge(uint64_t start, uint16_t operation, void
   thread->until_stamp = 0;
   WaitScope call{thread,    start,  reinterpret_cast<uint64_t>(block), reinterpret_cast<uint64_t>(site),
                  operation, nullptr};
-  RecordSpan(thread, call, ticks, static_cast<int64_t>(size), block == nullptr ? ENOMEM : 0);
+  RecordSpanWith(PythonStackOf(thread), thread, call, ticks, static_cast<int64_t>(size), block == nullptr ? ENOMEM : 0);
 }
 
 template <typename Call>

@@ -11,6 +11,7 @@
 #include <link.h>
 
 #include "preload/hooks.h"
+#include "preload/python.h"
 #include "preload/record.h"
 
 namespace tbprof {
@@ -285,6 +286,7 @@ __attribute__((noinline)) void NoteCodeAddressSlow(ThreadState* thread, uint64_t
   __atomic_fetch_add(&g_attachment.segment.header->modules_missed, 1, __ATOMIC_RELAXED);
   RecordModule(thread, found.dlfo_link_map->l_addr, start, reinterpret_cast<uint64_t>(found.dlfo_map_end),
                BuildIdAt(start, found.dlfo_link_map->l_addr), found.dlfo_link_map->l_name);
+  LookForPython(thread, found.dlfo_link_map);
 }
 
 }  // namespace tbprof

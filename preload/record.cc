@@ -3,6 +3,7 @@
 #include "preload/record.h"
 
 #include "preload/modules.h"
+#include "preload/python.h"
 
 namespace tbprof {
 namespace {
@@ -31,9 +32,16 @@ void EndTimed(WaitScope* wait, int64_t result, int error) { EndWait(wait, result
 
 __attribute__((noinline)) void RecordSpan(ThreadState* thread, const WaitScope& wait, uint64_t ticks, int64_t result,
                                           int error) {
+  const uint64_t least = __atomic_load_n(&g_control->python_wait_ticks, __ATOMIC_RELAXED);
+  RecordSpanWith(least == 0 || ticks < least ? 0 : PythonStackOf(thread), thread, wait, ticks, result, error);
+}
+
+__attribute__((noinline)) void RecordSpanWith(uint32_t python_stack, ThreadState* thread, const WaitScope& wait,
+                                              uint64_t ticks, int64_t result, int error) {
   NoteCodeAddress(thread, wait.call_site);
   Reservation reservation;
-  if (__builtin_expect(FitsCompactSpan(wait.start, ticks, wait.object, wait.call_site, result, error), 1)) {
+  if (__builtin_expect(
+          python_stack == 0 && FitsCompactSpan(wait.start, ticks, wait.object, wait.call_site, result, error), 1)) {
     if (!BeginRecord(g_attachment.segment, &thread->writer, 1, &reservation)) return;
     const uint8_t flags = PackSpan(reinterpret_cast<CompactSpanRecord*>(reservation.slots), wait.start, ticks,
                                    wait.object, wait.call_site, result, error);
@@ -48,7 +56,7 @@ __attribute__((noinline)) void RecordSpan(ThreadState* thread, const WaitScope& 
   span->call_site = wait.call_site;
   span->result = result;
   span->error = error;
-  span->python_stack = 0;
+  span->python_stack = python_stack;
   span->reserved1 = 0;
   CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kSpan, error != 0 ? kRecordFailed : 0,
                wait.operation);

@@ -52,7 +52,11 @@ inline void PublishWait(const WaitScope& wait, uint32_t resumed) {
   __atomic_store_n(&slot->wait_since, wait.start, __ATOMIC_RELEASE);
 }
 
+// With the Python stack of a call that took long enough for one.
 void RecordSpan(ThreadState* thread, const WaitScope& wait, uint64_t ticks, int64_t result, int error);
+// `python_stack`: PythonStackOf(thread), or 0.
+void RecordSpanWith(uint32_t python_stack, ThreadState* thread, const WaitScope& wait, uint64_t ticks, int64_t result,
+                    int error);
 
 inline void BeginWait(WaitScope* wait, uint16_t operation, uint64_t object, const void* call_site) {
   wait->thread = CurrentThread();

@@ -86,6 +86,7 @@ constexpr uint32_t kBlocksToCompare = 64;
 }  // namespace
 
 extern "C" __attribute__((visibility("hidden"))) void* (*tbprof_real_dlsym)(void*, const char*);
+extern "C" __attribute__((visibility("hidden"))) decltype(RealFunctions::syscall) tbprof_real_syscall;
 
 void* (*FindRealDlsym())(void* handle, const char* name) {
   using Dlsym = void* (*)(void*, const char*);
@@ -332,6 +333,7 @@ void ResolveRealFunctions() {
 #endif
 #define TBPROF_LATE(...)
 #include "preload/hooks.def"
+  Find(&tbprof_real_syscall, "syscall");
   Find(&g_real.malloc_usable_size, "malloc_usable_size");
   // An interposed allocator without that function would have libc's read in front of its blocks, where a guard page is.
   if (ObjectAt(reinterpret_cast<void*>(g_real.malloc)) !=

@@ -61,6 +61,14 @@ enum class ThreadPhase : uint8_t {
 
 struct WaitScope;  // record.h
 
+// A PythonStack record of a thread (python.h).
+struct KnownPythonStack {
+  uint64_t hash;  // of its frames; 0: none
+  uint64_t ticks;
+  uint32_t number;
+};
+inline constexpr uint32_t kKnownPythonStacks = 16;
+
 // Domains whose open ranges each thread counts.
 inline constexpr uint16_t kCountedDomains = 16;
 
@@ -94,6 +102,8 @@ struct ThreadState {
   // Of a range that a window is for (triggers.h): ranges open in its domain, itself included; 0: it is not open.
   uint32_t waited_for_depth;
   uint16_t waited_for_domain;
+  uint64_t python_stack_count;  // of PythonStack records so far
+  KnownPythonStack python_stacks[kKnownPythonStacks];
 };
 
 // Part of the initial TLS block: never allocated on first use, one segment-relative load.

@@ -8,8 +8,9 @@
 #   SUITE     bullseye, bookworm, trixie, sid, ...; `here` is this machine's own system under an overlay, without a network
 #   COMMAND   runs as root, outside the root, whose path is in TBPROF_DEBIAN_ROOT; chroot enters it
 #
-# mmdebstrap makes the root from the mirror that this machine's apt uses, with Python and its venv, in the command's own
-# mount and PID namespaces: when this process ends, also by SIGKILL, the kernel ends every process and unmounts all.
+# mmdebstrap makes the root from the mirror that this machine's apt uses, with the packages in TBPROF_DEBIAN_PACKAGES (by
+# default Python and its venv; commas between names, or patterns of apt), in the command's own mount and PID namespaces:
+# when this process ends, also by SIGKILL, the kernel ends every process and unmounts all.
 # Needs root. The exit status is the command's, or
 #   77   a line `SKIP: reason`: no root rights, no namespaces, no mmdebstrap, the mirror does not answer
 #   78   a line `ABSENT: reason`: the mirror answers and does not have the suite
@@ -18,7 +19,7 @@
 
 # Exists on every system; what is mounted there is seen in the namespace alone.
 PLACE=/mnt
-PACKAGES=python3,python3-venv
+PACKAGES=${TBPROF_DEBIAN_PACKAGES:-python3,python3-venv}
 LEFT_OUT=('doc/*' 'man/*' 'info/*' 'locale/*')
 # A mirror that is a snapshot has old signatures of suites in motion; they are verified none the less.
 APT_CONFIGURATION='Acquire::Check-Valid-Until "false"; Acquire::Retries "2"; Acquire::http::Timeout "30"; APT::Sandbox::User "root";'

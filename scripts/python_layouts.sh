@@ -254,7 +254,7 @@ cat wire/python_layouts.def launcher/sampling/python_objects.def | compress > "$
 checked=0
 status=0
 for include in "${includes[@]}"; do
-  gcc -w -I"$include" -I"$include/internal" -o "$work/layout" "$work/layout.c" || fail "$include: not understood"
+  gcc -w -I"$include" -I"$include/internal" -idirafter "$(dirname "$include")" -o "$work/layout" "$work/layout.c" || fail "$include: not understood"
   "$work/layout" | sed 's/,)/)/' > "$work/rows"
   if [[ ! $check ]]; then
     cat "$work/rows"

@@ -3,10 +3,11 @@
 // Where the members of CPython's internal structures lie, by minor version: what reading Python stacks from outside, or
 // from a hook, needs.
 //
-// Process: launcher. Constants alone.
+// Process: target and launcher. No allocation.
 #ifndef TBPROF_WIRE_PYTHON_LAYOUT_H_
 #define TBPROF_WIRE_PYTHON_LAYOUT_H_
 
+#include <stddef.h>
 #include <stdint.h>
 
 namespace tbprof {
@@ -55,6 +56,49 @@ struct PythonChunk {
   uint64_t previous, size,
       top;  // `top`: of an older chunk, in words behind this header; not kept up to date in the newest
 };
+
+// Who owns a frame from 3.11 on.
+inline constexpr uint8_t kPythonOwnedByGenerator = 1;
+// Frames between Python and C that run no code of a program: 3 in 3.12 and later, 4 in 3.14 as well.
+inline constexpr uint8_t kPythonFirstWithoutCode = 3, kPythonLastWithoutCode = 4;
+inline bool PythonFrameRunsCode(uint8_t owner) { return owner < kPythonFirstWithoutCode; }
+// From 3.14 on a frame's reference to its code has tags in these bits (pycore_stackref.h).
+inline constexpr uint16_t kPythonFirstTaggedMinor = 14;
+inline constexpr uint64_t kPythonReferenceTags = 3;
+
+// Whether what is read of each structure lies within what is read of it.
+inline bool IsConsistentPythonLayout(const PythonLayout& layout) {
+  const uint32_t frame_end = layout.frame_size;
+  if (frame_end > 512 || layout.thread_chunk <= layout.thread_frame || layout.thread_chunk > 4096) return false;
+  if (layout.frame_code + 8u > frame_end || layout.frame_previous + 8u > frame_end ||
+      layout.frame_instruction + 8u > frame_end || layout.frame_owner + 1u > frame_end) {
+    return false;
+  }
+  return layout.text_ascii <= 64 && layout.text_length + 8u <= layout.text_ascii &&
+         layout.text_state + 4u <= layout.text_ascii;
+}
+
+// How much of _Py_DebugOffsets is read.
+inline constexpr size_t kPythonDebugBytes = 1024;
+
+// Takes from the interpreter's own table what it has. `where`: of kPythonDebugOffsets.
+inline bool ApplyPythonDebugOffsets(const uint8_t* table, size_t table_bytes, const PythonLayout& where,
+                                    PythonLayout* layout, bool* free_threaded) {
+  if (table_bytes < 24 || __builtin_memcmp(table, "xdebugpy", 8) != 0) return false;
+  uint64_t value;
+  __builtin_memcpy(&value, table + 16, 8);
+  *free_threaded = value != 0;
+  const auto* const places = reinterpret_cast<const uint16_t*>(&where);
+  auto* const offsets = reinterpret_cast<uint16_t*>(layout);
+  for (size_t i = 1; i < sizeof(PythonLayout) / sizeof(uint16_t); ++i) {
+    if (places[i] == kNoPythonMember) continue;
+    if (places[i] + 8u > table_bytes) return false;
+    __builtin_memcpy(&value, table + places[i], 8);
+    if (value >= kNoPythonMember - 64u) return false;
+    offsets[i] = static_cast<uint16_t>(value);
+  }
+  return IsConsistentPythonLayout(*layout);
+}
 
 }  // namespace tbprof
 

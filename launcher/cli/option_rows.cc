@@ -434,7 +434,7 @@ constexpr OptionRow kRows[] = {
     {"malloc-stamp-every", "N", "16", "--malloc=exact: every Nth call of a thread has a time; 1: all",
      kForRun | kForConfig, SetNumber<&Options::malloc_stamp_every, 1, OptionMaximum::malloc_stamp_every>},
     {"sample-rate", "HZ", "0",
-     "Samples of the Python stack of each thread a second, at most 1000, for what the CPU does between calls; 0: none",
+     "Samples of each thread's Python stack a second, and of its native stack in each second of CPU time; at most 1000",
      kForRun | kForConfig, SetNumber<&Options::sample_rate, 0, 1000>},
     {"wait-threshold", "TIME", "1us", "Waits and calls shorter than this are counted and not drawn",
      kForRun | kForConfig, SetWaitThreshold},

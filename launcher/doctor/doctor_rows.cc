@@ -30,6 +30,7 @@
 
 #include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
+#include "launcher/sampling/perf_events.h"
 #include "launcher/session/spools.h"
 #include "launcher/target/command_python.h"
 #include "launcher/target/libraries.h"
@@ -111,7 +112,7 @@ Result Filter(const DoctorContext&) {
   std::string found =
       mode == "0" ? "no system call filter" : StrCat("a system call filter is active (mode ", mode, ")");
   const std::string yama = FirstLineOf("/proc/sys/kernel/yama/ptrace_scope");
-  if (!yama.empty()) found += StrCat("; Yama ptrace_scope ", yama, " (tbprof traces nothing)");
+  if (!yama.empty()) found += StrCat("; Yama ptrace_scope ", yama);
   const long pidfd = syscall(SYS_pidfd_open, getpid(), 0);
   const int error = errno;
   if (pidfd < 0) {
@@ -464,13 +465,22 @@ Result Proxy(const DoctorContext& context) {
               "export no_proxy=localhost,127.0.0.1,::1");
 }
 
+// ---- native stacks
+
+Result NativeStacks(const DoctorContext&) {
+  const int error = ProbePerfEvents();
+  if (error == 0) return Pass("--sample-rate samples native stacks, too");
+  const PerfRefusal refusal = ExplainPerfRefusal(error, PerfEventParanoid());
+  return Note(StrCat("--sample-rate samples no native stacks: ", refusal.cause), refusal.remedy);
+}
+
 constexpr DoctorRow kRows[] = {
-    {"system", System},         {"library", Library},         {"filter", Filter},       {"memfd", SharedMemory},
-    {"memory", Memory},         {"limits", Limits},           {"clock", Clock},         {"clock-sync", ClockSync},
-    {"time-ns", TimeNamespace}, {"preload", Preloaded},       {"command", Command},     {"logdir", Logdir},
-    {"space", Space},           {"spool", SpoolFileSystem},   {"leftovers", Leftovers}, {"viewer", Viewer},
-    {"proxy", Proxy},           {"self-test", CheckSelfTest}, {"driver", CheckDriver},  {"cuda", CheckCuda},
-    {"cupti", CheckCupti},
+    {"system", System},        {"library", Library},       {"filter", Filter},         {"stacks", CheckStacks},
+    {"memfd", SharedMemory},   {"memory", Memory},         {"limits", Limits},         {"clock", Clock},
+    {"clock-sync", ClockSync}, {"time-ns", TimeNamespace}, {"preload", Preloaded},     {"command", Command},
+    {"logdir", Logdir},        {"space", Space},           {"spool", SpoolFileSystem}, {"leftovers", Leftovers},
+    {"viewer", Viewer},        {"proxy", Proxy},           {"perf", NativeStacks},     {"self-test", CheckSelfTest},
+    {"driver", CheckDriver},   {"cuda", CheckCuda},        {"cupti", CheckCupti},
 };
 
 }  // namespace

@@ -54,6 +54,8 @@ std::vector<std::string> PythonPackages(const Options& options, const Environmen
 std::optional<Finding> CheckDriver(const DoctorContext& context);
 std::optional<Finding> CheckCuda(const DoctorContext& context);
 std::optional<Finding> CheckCupti(const DoctorContext& context);
+// Of doctor_stacks.cc.
+std::optional<Finding> CheckStacks(const DoctorContext& context);
 // Of doctor_self_test.cc.
 std::optional<Finding> CheckSelfTest(const DoctorContext& context);
 

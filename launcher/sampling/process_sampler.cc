@@ -10,6 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "launcher/sampling/read_denial.h"
+
 namespace tbprof {
 namespace {
 
@@ -84,8 +86,8 @@ void ProcessSampler::HandleListError(Time now) {
   const int error = reader_->error();
   if (error == ESRCH) {
     ended_ = true;
-  } else if (error == EPERM || error == EACCES || error == ENOSYS) {
-    Refuse(kPythonNoPermission, "Python stacks: not sampled, the launcher may not read the process's memory");
+  } else if (IsReadDenied(error)) {
+    Refuse(kPythonNoPermission, DenialReason(process_.pid, error, initialised_));
   } else if (++failed_lists_ >= kMaxFailedLists) {
     if (error == 0 && initialised_) {
       Refuse(kPythonLayoutMismatch, "Python stacks: not sampled any more, the interpreter's threads cannot be read");
@@ -145,8 +147,18 @@ void ProcessSampler::Sample(Time now, std::chrono::microseconds interval) {
 }
 
 bool ProcessSampler::Identify(const PythonReader::Thread& state, Thread* thread, Time now) {
-  if (thread->tid != 0) return true;
-  if (now < thread->retry) return false;
+  const bool same = thread->thread_id == state.thread_id && thread->native_id == state.native_id;
+  if (thread->tid != 0 && same) return true;
+  // A state is made by the thread that starts another one, with its own numbers; and a new one may lie where one was
+  // freed.
+  if (thread->tid != 0) {
+    CloseRun(thread);
+    *thread = {};
+    thread->seen = true;
+  }
+  if (same && now < thread->retry) return false;
+  thread->thread_id = state.thread_id;
+  thread->native_id = state.native_id;
   thread->retry = now + kRetryIdentity;
   const auto ids = ids_.Resolve(state);
   if (!ids) return false;

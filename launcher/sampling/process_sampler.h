@@ -47,6 +47,7 @@ class ProcessSampler {
   struct Thread {
     bool seen = false;
     int32_t tid = 0;
+    uint64_t thread_id = 0, native_id = 0;  // of the state when `tid` was found out
     ScopedFd schedstat;
     std::optional<Schedule> schedule;  // before the last sample
     Time ran{};                        // when the schedule had changed last

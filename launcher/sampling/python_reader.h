@@ -8,9 +8,9 @@
 //
 // A stack counts only if two copies of everything that it was made of agree. Both are made by one process_vm_readv, the
 // second begun when the first is complete, so that the stack existed between them. The top frame's instruction may
-// differ. Frames lie in the thread's chunks of the data stack (3.11 and later), in generators, on the C stack
-// (3.12 and later), or on the heap (up to 3.10); where those outside of the chunks lie is found out by a walk, and
-// remembered for the next sample.
+// differ. The reading thread must not have been switched out in between. Frames lie in the thread's chunks of the data
+// stack (3.11 and later), in generators, on the C stack (3.12 and later), or on the heap (up to 3.10); where those
+// outside of the chunks lie is found out by a walk, and remembered for the next sample.
 //
 // Nothing read is trusted: all loops are bounded, and a code object counts only with CPython's type for it.
 //

@@ -15,6 +15,7 @@
 #include <tuple>
 
 #include "launcher/base/scoped.h"
+#include "launcher/sampling/read_denial.h"
 #include "writer/base/text.h"
 #include "writer/symbols/elf_file.h"
 
@@ -25,9 +26,11 @@ constexpr size_t kMaxMapsBytes = 16 << 20;
 constexpr uint64_t kMaxTableBytes = 64 << 20;
 constexpr size_t kMaxModules = 64;  // remembered
 
-std::string ReadProcFile(const std::string& path) {
+// `error`: errno of opening it.
+std::string ReadProcFile(const std::string& path, int* error) {
   std::string text;
   const ScopedFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  *error = fd.valid() ? 0 : errno;
   while (fd.valid() && text.size() < kMaxMapsBytes) {
     const size_t before = text.size();
     text.resize(before + 65536);
@@ -111,36 +114,12 @@ PythonRuntime Refuse(PythonRuntime python, PythonState state, std::string reason
 
 std::string VersionName(uint16_t minor) { return "CPython 3." + std::to_string(minor); }
 
-// Whether what is read of each structure lies within what is read of it.
-bool IsConsistent(const PythonLayout& layout) {
-  const uint16_t frame_end = layout.frame_size;
-  if (frame_end > 512 || layout.thread_chunk <= layout.thread_frame || layout.thread_chunk > 4096) return false;
-  for (const uint16_t member :
-       {layout.frame_code, layout.frame_previous, layout.frame_instruction, layout.frame_owner}) {
-    if (member + (member == layout.frame_owner ? 1u : 8u) > frame_end) return false;
-  }
-  return layout.text_ascii <= 64 && layout.text_length + 8u <= layout.text_ascii &&
-         layout.text_state + 4u <= layout.text_ascii;
-}
-
 // Takes from the interpreter's own table what it has.
 bool ApplyDebugOffsets(uint64_t runtime, const PythonLayout& where, const ReadMemory& read, PythonLayout* layout,
                        bool* free_threaded) {
-  uint8_t table[1024];
-  if (!ReadAt(read, runtime, table, sizeof(table)) || std::memcmp(table, "xdebugpy", 8) != 0) return false;
-  uint64_t value;
-  std::memcpy(&value, table + 16, 8);
-  *free_threaded = value != 0;
-  const auto* places = reinterpret_cast<const uint16_t*>(&where);
-  auto* offsets = reinterpret_cast<uint16_t*>(layout);
-  for (size_t i = 1; i < sizeof(PythonLayout) / sizeof(uint16_t); ++i) {
-    if (places[i] == kNoPythonMember) continue;
-    if (places[i] + 8u > sizeof(table)) return false;
-    std::memcpy(&value, table + places[i], 8);
-    if (value >= kNoPythonMember - 64) return false;
-    offsets[i] = static_cast<uint16_t>(value);
-  }
-  return IsConsistent(*layout);
+  uint8_t table[kPythonDebugBytes];
+  return ReadAt(read, runtime, table, sizeof(table)) &&
+         ApplyPythonDebugOffsets(table, sizeof(table), where, layout, free_threaded);
 }
 
 }  // namespace
@@ -200,9 +179,9 @@ PythonRuntime DecidePythonRuntime(uint64_t runtime, uint64_t version, uint16_t m
   python.minor = minor;
   uint32_t number = 0;
   const iovec range = MemoryRange(version != 0 ? version : runtime, sizeof(number));
-  if (const int64_t got = read(&number, {&range, 1}); got == -EPERM || got == -EACCES || got == -ENOSYS) {
-    return Refuse(python, kPythonNoPermission,
-                  "Python stacks: not sampled, the launcher may not read the process's memory");
+  if (const int64_t got = read(&number, {&range, 1}); got < 0 && IsReadDenied(static_cast<int>(-got))) {
+    python.error = static_cast<int>(-got);
+    return Refuse(python, kPythonNoPermission, "Python stacks: not sampled, reading the process's memory is denied");
   } else if (got != sizeof(number)) {
     python.found = false;  // it ended, or is being mapped
     return python;
@@ -245,7 +224,10 @@ PythonRuntime DecidePythonRuntime(uint64_t runtime, uint64_t version, uint16_t m
 
 PythonRuntime FindPythonRuntime(pid_t pid, const ReadMemory& read) {
   const std::string proc = "/proc/" + std::to_string(pid);
-  const std::vector<MappedFile> files = ParseMappedFiles(ReadProcFile(proc + "/maps"));
+  int error = 0;
+  const std::vector<MappedFile> files = ParseMappedFiles(ReadProcFile(proc + "/maps", &error));
+  // Whether it runs Python is not known then.
+  if (IsReadDenied(error)) return Refuse({}, kPythonNoPermission, DenialReason(pid, error));
   struct stat executable = {};
   stat((proc + "/exe").c_str(), &executable);
   PythonRuntime other;
@@ -263,8 +245,10 @@ PythonRuntime FindPythonRuntime(pid_t pid, const ReadMemory& read) {
     bool free_threaded = false;
     uint16_t minor = MinorOfPythonName(file.path, &free_threaded);
     if (minor == 0) minor = module.minor;
-    return DecidePythonRuntime(bias + module.runtime, module.version == 0 ? 0 : bias + module.version, minor,
-                               free_threaded, read);
+    PythonRuntime python = DecidePythonRuntime(bias + module.runtime, module.version == 0 ? 0 : bias + module.version,
+                                               minor, free_threaded, read);
+    if (python.state == kPythonNoPermission) python.reason = DenialReason(pid, python.error);
+    return python;
   }
   return other;
 }

@@ -30,6 +30,7 @@ struct PythonRuntime {
   bool found = false;  // false: no Python is mapped, yet
   PythonState state = kPythonSampled;
   std::string reason;  // one line, empty for kPythonSampled
+  int error = 0;       // of kPythonNoPermission
   uint16_t minor = 0;
   uint64_t address = 0;  // of _PyRuntime
   PythonLayout layout = {};

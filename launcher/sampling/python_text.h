@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CPython's unicode objects: what their state word says, and their characters as UTF-8.
+// The characters of CPython's unicode objects as UTF-8.
 //
 // Process: launcher. Any thread.
 #ifndef TBPROF_LAUNCHER_SAMPLING_PYTHON_TEXT_H_
@@ -14,20 +14,9 @@
 #include <string_view>
 
 #include "wire/python_layout.h"
+#include "wire/python_text.h"
 
 namespace tbprof {
-
-// interned:2 kind:3 compact:1 ascii:1, the same from 3.8 to 3.13.
-struct PythonTextState {
-  explicit PythonTextState(uint32_t word)
-      : unit_bytes(word >> 2 & 7), compact((word >> 5 & 1) != 0), ascii((word >> 6 & 1) != 0) {}
-  // Kind 0, a string without its final form (up to 3.11), is none that a code object has.
-  bool valid() const { return (unit_bytes == 1 || unit_bytes == 2 || unit_bytes == 4) && (!ascii || unit_bytes == 1); }
-
-  uint32_t unit_bytes;
-  bool compact;
-  bool ascii;
-};
 
 // Characters of 1, 2 or 4 bytes; surrogates and numbers that are none become U+FFFD. Cut at a character.
 std::string PythonTextToUtf8(std::string_view units, size_t unit_bytes, size_t max_bytes);

@@ -19,7 +19,8 @@ namespace {
 constexpr size_t kPthreadBytes = 1536;  // glibc's struct pthread is larger, and more of a thread's memory follows it
 constexpr int32_t kUsualOffset = 720;   // glibc on x86-64, 2.2 to 2.41
 
-// The last number of the line `NSpid:` in /proc/.../status, which is the process's own; 0: none.
+}  // namespace
+
 int32_t InnermostId(const std::string& path, bool* nested) {
   char text[4096];
   const ScopedFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -41,8 +42,6 @@ int32_t InnermostId(const std::string& path, bool* nested) {
   *nested = count > 1;
   return static_cast<int32_t>(id);
 }
-
-}  // namespace
 
 void ThreadIds::ReadTasks() {
   outer_.clear();

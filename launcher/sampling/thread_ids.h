@@ -14,11 +14,16 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 
 #include "launcher/sampling/python_reader.h"
 #include "launcher/sampling/target_memory.h"
 
 namespace tbprof {
+
+// The last number of the line `NSpid:` in a file /proc/.../status, which is the process's own; 0: none. `nested`: it is
+// not ours.
+int32_t InnermostId(const std::string& path, bool* nested);
 
 class ThreadIds {
  public:

@@ -31,6 +31,7 @@ constexpr int kDisarmedDrainMs = 200;
 constexpr uint64_t kBusyNs = 1'000'000'000;
 constexpr uint64_t kLargeAllocation = 1u << 20;
 constexpr uint64_t kSlowAllocationNs = 100'000;
+constexpr uint64_t kPythonWaitNs = 100'000;
 constexpr uint32_t kMaxInert = 10000;
 // A plain flush takes a few ms; one that a lost device holds up must not hold up the window.
 constexpr int kGpuFlushMs = 1000;
@@ -79,13 +80,14 @@ absl::Status Session::MakeSpool() {
   plan.long_ticks = std::max<uint64_t>(TicksOf(config_.long_span_ns), 1);
   drain_ = std::make_unique<Drain>(*std::move(file), clock_, plan, home_.OpenDirectory());
   if (config_.sample_rate != 0) {
-    sampler_ = std::make_unique<StackSampler>(
-        StackSampler::Options{.clock = clock_, .rate = config_.sample_rate},
-        [drain = drain_.get()](FrameType type, uint32_t segment, const void* payload, size_t size) {
-          drain->Append(type, segment, payload, size);
-        });
+    const StackSampler::Options options = {.clock = clock_, .rate = config_.sample_rate};
+    const auto emit = [drain = drain_.get()](FrameType type, uint32_t segment, const void* payload, size_t size) {
+      drain->Append(type, segment, payload, size);
+    };
+    sampler_ = std::make_unique<StackSampler>(options, emit);
+    native_sampler_ = std::make_unique<NativeSampler>(options, emit);
   }
-  targets_ = std::make_unique<TargetRegistry>(drain_.get(), sampler_.get(), clock_, &notes_);
+  targets_ = std::make_unique<TargetRegistry>(drain_.get(), sampler_.get(), native_sampler_.get(), clock_, &notes_);
   governor_ = std::make_unique<SamplingGovernor>(config_.malloc_interval, config_.spool_rate);
   windows_ =
       WindowLedger(config_, TicksOf(config_.trigger != TriggerKind::kNone ? kTriggerPatienceNs : config_.last_ns));
@@ -127,6 +129,7 @@ void Session::RecordStart(const ClockFact& first) {
 
 Session::~Session() {
   sampler_.reset();
+  native_sampler_.reset();
   if (hangs_) {
     (void)drain_.release();
   } else if (drain_ != nullptr) {
@@ -158,7 +161,7 @@ std::string Session::Variable() const {
   variable.trigger_kind = static_cast<uint32_t>(config_.trigger);
   variable.trigger_name = config_.trigger_name;
   variable.trigger_families = config_.families;
-  variable.python_wait_ticks = 0;
+  variable.python_wait_ticks = config_.sample_rate > 0 ? TicksOf(kPythonWaitNs) : 0;
   return FormatSessionVariable(variable);
 }
 
@@ -303,6 +306,7 @@ void Session::SetDrainInterval() {
   const bool may_record = armed() || config_.trigger != TriggerKind::kNone;
   drain_->SetIdleInterval(may_record ? kIdleDrainMs : kDisarmedDrainMs, may_record);
   if (sampler_ != nullptr) sampler_->SetArmed(armed());
+  if (native_sampler_ != nullptr) native_sampler_->SetArmed(armed());
 }
 
 void Session::ArmAgain(uint32_t before) {
@@ -430,7 +434,9 @@ bool Session::Flush(int limit_ms, bool rotate) {
     // Once per flush: what was loaded since, for stacks that pass through it.
     if (!target->dead && target->maps_read == 0) targets_->ReadMaps(target.get());
   }
-  if (sampler_ != nullptr) sampler_->Flush(std::chrono::milliseconds(std::min(limit_ms, kSamplerFlushMs)));
+  const std::chrono::milliseconds patience(std::min(limit_ms, kSamplerFlushMs));
+  if (sampler_ != nullptr) sampler_->Flush(patience);
+  if (native_sampler_ != nullptr) native_sampler_->Flush(patience);
   const bool flushed = drain_->Flush(limit_ms, rotate);
   if (rotate) {
     windows_.Flushed(Now());
@@ -467,6 +473,7 @@ bool Session::Close(const EndFact& end, int patience_ms) {
   }
   targets_->StopSampling();
   sampler_.reset();
+  native_sampler_.reset();
   Flush(patience_ms);
   for (std::string& note : notes_) drain_->Append(FrameType::kNote, 0, note.data(), note.size());
   drain_->Append(FrameType::kEnd, 0, &end, sizeof(end));

@@ -27,6 +27,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "launcher/base/control_socket.h"
+#include "launcher/sampling/native_sampler.h"
 #include "launcher/sampling/stack_sampler.h"
 #include "launcher/session/drain.h"
 #include "launcher/session/rendezvous.h"
@@ -162,7 +163,8 @@ class Session {
   SpoolHome home_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<Drain> drain_;
-  std::unique_ptr<StackSampler> sampler_;  // of Python stacks; null: not wanted
+  std::unique_ptr<StackSampler> sampler_;          // of Python stacks; null: not wanted
+  std::unique_ptr<NativeSampler> native_sampler_;  // likewise, of native stacks
   std::unique_ptr<SamplingGovernor> governor_;
   std::unique_ptr<TargetRegistry> targets_;
   WindowLedger windows_;

@@ -185,12 +185,15 @@ void TargetRegistry::RecordExit(uint32_t segment, const Target::Process& process
 
 void TargetRegistry::Seen(uint32_t segment, const Target::Process& process) {
   drain_.ProcessSeen(segment, process.serial, process.pid);
-  if (sampler_ != nullptr) sampler_->AddProcess({segment, process.serial, process.pid, process.pidfd.get()});
+  const StackSampler::Process sampled = {segment, process.serial, process.pid, process.pidfd.get()};
+  if (sampler_ != nullptr) sampler_->AddProcess(sampled);
+  if (native_sampler_ != nullptr) native_sampler_->AddProcess(sampled);
 }
 
 void TargetRegistry::Ended(uint32_t segment, const Target::Process& process) {
   drain_.ProcessEnded(segment, process.serial, process.pid);
   if (sampler_ != nullptr) sampler_->RemoveProcess(segment, process.serial);
+  if (native_sampler_ != nullptr) native_sampler_->RemoveProcess(segment, process.serial);
 }
 
 // Sees new processes of the segment and the end of known ones.

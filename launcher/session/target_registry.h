@@ -3,7 +3,7 @@
 // The segments of recorded programs and the processes in them: who has come, who has ended, what the launcher knows of
 // each.
 //
-//   TargetRegistry registry(&drain, &sampler, clock, &notes);
+//   TargetRegistry registry(&drain, &sampler, &native_sampler, clock, &notes);
 //   Target* target = registry.Add(introduction);       // null: not recorded
 //   registry.UpdateProcesses(target, now);             // now and then
 //   registry.RemoveEnded(now, [](uint32_t segment) { ... });
@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "launcher/base/scoped.h"
+#include "launcher/sampling/native_sampler.h"
 #include "launcher/sampling/stack_sampler.h"
 #include "launcher/session/drain.h"
 #include "launcher/session/rendezvous.h"
@@ -56,9 +57,10 @@ using Targets = std::vector<std::unique_ptr<Target>>;
 
 class TargetRegistry {
  public:
-  // `sampler`: of stacks, or null. `notes`: lines for the terminal. All must outlive this.
-  TargetRegistry(Drain* drain, StackSampler* sampler, ClockKind clock, std::vector<std::string>* notes)
-      : drain_(*drain), sampler_(sampler), clock_(clock), notes_(*notes) {}
+  // `sampler`, `native_sampler`: of stacks, or null. `notes`: lines for the terminal. All must outlive this.
+  TargetRegistry(Drain* drain, StackSampler* sampler, NativeSampler* native_sampler, ClockKind clock,
+                 std::vector<std::string>* notes)
+      : drain_(*drain), sampler_(sampler), native_sampler_(native_sampler), clock_(clock), notes_(*notes) {}
 
   // Maps the segment and hands it to the drain; null: it is refused. Its processes are not looked at yet.
   Target* Add(Introduction introduction, uint64_t nonce);
@@ -70,8 +72,12 @@ class TargetRegistry {
   void ReadMaps(Target* target);
 
   const Targets& targets() const { return targets_; }
-  void StopSampling() { sampler_ = nullptr; }  // the sampler goes away before this
-  void Clear() { targets_.clear(); }           // after the session: nothing is recorded any more
+  // The samplers go away before this.
+  void StopSampling() {
+    sampler_ = nullptr;
+    native_sampler_ = nullptr;
+  }
+  void Clear() { targets_.clear(); }  // after the session: nothing is recorded any more
   // So many processes that one can wait for their ends.
   void AppendWatched(std::vector<pollfd>* fds) const;
   // The processes that are recorded, as we see them; those whose number is not known are left out.
@@ -101,6 +107,7 @@ class TargetRegistry {
 
   Drain& drain_;
   StackSampler* sampler_;
+  NativeSampler* native_sampler_;
   const ClockKind clock_;
   std::vector<std::string>& notes_;
   Targets targets_;

@@ -94,6 +94,23 @@ void CheckPython(const Timeline& timeline, const PythonThread& thread) {
   for (const PythonTally& tally : thread.tallies) Require(tally.stack < python.stacks.size() && tally.wall_ps >= 0);
 }
 
+void CheckNative(const Timeline& timeline, const NativeThread& thread) {
+  const NativeTimeline& native = timeline.native;
+  Require(thread.thread < timeline.threads.size());
+  std::vector<int64_t> ends;
+  int64_t before = 0;
+  for (const NativeSpan& span : thread.spans) {
+    const int64_t end = span.start_ps + span.duration_ps;
+    Require(span.start_ps >= before && span.duration_ps >= 0 && end <= timeline.duration_ps);
+    Require(span.stack < native.stacks.size() && span.samples > 0);
+    while (!ends.empty() && ends.back() <= span.start_ps) ends.pop_back();
+    Require(ends.empty() || end <= ends.back());
+    ends.push_back(end);
+    before = span.start_ps;
+  }
+  for (const NativeTally& tally : thread.tallies) Require(tally.stack < native.stacks.size() && tally.cpu_ps >= 0);
+}
+
 }  // namespace
 
 void Require(bool condition, int line, const char* file) {
@@ -114,6 +131,8 @@ void CheckTimeline(const absl::StatusOr<Timeline>& timeline) {
     Require(python.stacks[i].parent < i && python.stacks[i].function < python.functions.size());
   }
   for (const PythonThread& thread : python.threads) CheckPython(*timeline, thread);
+  for (size_t i = 1; i < timeline->native.stacks.size(); ++i) Require(timeline->native.stacks[i].parent < i);
+  for (const NativeThread& thread : timeline->native.threads) CheckNative(*timeline, thread);
   std::vector<PublishedFile> files;
   for (const Output& output : Outputs()) {
     UnnamedFileSink sink;

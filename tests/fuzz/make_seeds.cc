@@ -183,6 +183,28 @@ void AddPythonToSpoolSeed(uint64_t ticks, int32_t tid, std::string* seed) {
   add(FrameType::kPythonSamples, {Bytes(fact), Bytes(samples)});
 }
 
+// Likewise, of native code.
+void AddNativeToSpoolSeed(uint64_t ticks, int32_t tid, std::string* seed) {
+  const auto add = [&](FrameType type, std::initializer_list<std::string_view> parts) {
+    std::string payload;
+    for (const std::string_view part : parts) payload += part;
+    AddToSpoolSeed({type, 1, 0, payload, nullptr}, seed);
+  };
+  const NativeStacksFact stacks{1, 3};
+  const NativeNode nodes[] = {{1, 0, 0x1001}, {2, 1, 0x1010}, {3, 0, 0}};
+  add(FrameType::kNativeStacks, {Bytes(stacks), Bytes(nodes)});
+  NativeStatusFact status{};
+  status.ticks = ticks;
+  status.process_serial = 1;
+  status.state = kNativeSampled;
+  status.interval_us = 10'100;
+  add(FrameType::kNativeStatus, {Bytes(status)});
+  const NativeSamplesFact fact{1, 3};
+  const NativeSample samples[] = {
+      {ticks, tid, 2, 10'100, 0}, {ticks + 90, tid, 1, 10'100, 0}, {ticks + 95, tid, 3, 1, 0}};
+  add(FrameType::kNativeSamples, {Bytes(fact), Bytes(samples)});
+}
+
 void Save(const std::string& directory, const std::string& name, const std::string& seed) {
   std::filesystem::create_directories(directory);
   std::ofstream(directory + "/" + name, std::ios::binary) << seed;
@@ -268,6 +290,7 @@ int main(int argc, char** argv) {
     AddToSpoolSeed(frame, &spool, &frameworks);
     if (ThreadFact thread; !sampled && frame.type == FrameType::kThread && frame.Read(&thread)) {
       AddPythonToSpoolSeed(thread.start_ticks, thread.tid, &spool);
+      AddNativeToSpoolSeed(thread.start_ticks, thread.tid, &spool);
       sampled = true;
     }
     AddToSegmentSeed(frame, &segment);

@@ -17,7 +17,7 @@
 #include "writer/spool/spool.h"
 #include "writer/spool/spool_facts.h"
 
-static constexpr uint32_t kFrameTypes = static_cast<uint32_t>(tbprof::FrameType::kPythonStatus) + 1;
+static constexpr uint32_t kFrameTypes = static_cast<uint32_t>(tbprof::FrameType::kNativeStatus) + 1;
 
 namespace {
 

@@ -72,8 +72,8 @@ class Doctor : public testing::Test {
 
 TEST_F(Doctor, TestEnvironment_EachRowPasses) {
   Ask({});
-  for (const char* name :
-       {"system", "library", "filter", "memfd", "limits", "preload", "logdir", "leftovers", "proxy", "self-test"}) {
+  for (const char* name : {"system", "library", "filter", "stacks", "memfd", "limits", "preload", "logdir", "leftovers",
+                           "proxy", "self-test"}) {
     Expect(name, "PASS");
   }
   EXPECT_EQ(rows_.count("command"), 0u);
@@ -139,6 +139,14 @@ TEST_F(Doctor, Commands_EachKind_HasItsVerdict) {
   Expect("command", "WARN", "allocator of its own");
   Ask({"no-such-command-anywhere"});
   Expect("command", "FAIL", "cannot find");
+}
+
+TEST_F(Doctor, KernelWithoutPerfEvents_IsANoteWithARemedy) {
+  RunOptions options;
+  options.launcher = {Program("seccomp_filter"), "perf"};
+  if (Ask({}, options).code() == 77) GTEST_SKIP() << "no seccomp here";
+  Expect("perf", "NOTE", "--sample-rate samples no native stacks");
+  EXPECT_FALSE(rows_["perf"].fix.empty());
 }
 
 TEST_F(Doctor, Proxies_AreWarnings) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "writer/base/text.h"
 
@@ -11,20 +12,23 @@ namespace {
 
 constexpr int kMaxFrames = 48;
 constexpr size_t kMaxShown = 200;
+// Where lines of Python are known: outputs add them up by line.
+constexpr size_t kMaxShownByLine = 20'000;
 
 // Whether it is a library of tbprof's: its frames are not the program's.
 bool IsTbprof(const Module& module) { return BaseName(module.path).starts_with("libtbprof_"); }
 
 }  // namespace
 
-void AllocationSites::Add(const Identity& process, const AllocationSampleRecord& sample, const RecordView& record) {
+void AllocationSites::Add(const Identity& process, const AllocationSampleRecord& sample, const RecordView& record,
+                          uint32_t python) {
   StackSnapshot snapshot;
   snapshot.register_count = kSnapshotRegisters;
   memcpy(snapshot.registers, sample.registers, sizeof(sample.registers));
   snapshot.stack_address = sample.stack_address;
   snapshot.stack = record.bytes + sizeof(sample);
   snapshot.stack_size = std::min<size_t>(sample.stack_bytes, record.size - sizeof(sample));
-  Site& site = sites_[{process, unwinder_.Unwind(modules_.Of(process), snapshot, kMaxFrames)}];
+  Site& site = sites_[{process, unwinder_.Unwind(modules_.Of(process), snapshot, kMaxFrames), python}];
   ++site.samples;
   ++samples_;
   site.bytes += static_cast<double>(sample.weight);
@@ -45,19 +49,32 @@ std::vector<StringId> AllocationSites::NameFrames(const Identity& process, const
 }
 
 void AllocationSites::Finish(Timeline* timeline) {
-  std::map<std::vector<StringId>, AllocationSiteTotal> merged;
+  struct Merged {
+    AllocationSiteTotal total;
+    double most = -1;  // bytes of the entry whose Python stack is shown
+  };
+  std::map<std::pair<std::vector<StringId>, uint32_t>, Merged> merged;
   for (const auto& [key, site] : sites_) {
-    std::vector<StringId> frames = NameFrames(key.first, key.second, site.call_site);
-    AllocationSiteTotal& total = merged[frames];
+    const auto& [process, addresses, python] = key;
+    std::vector<StringId> frames = NameFrames(process, addresses, site.call_site);
+    const uint32_t stack = python_.StackOf(python);
+    const uint32_t place = python_.PlaceOf(stack);
+    auto& [total, most] = merged[{frames, place}];
     total.frames = std::move(frames);
     total.samples += site.samples;
     total.bytes += site.bytes;
+    if (site.bytes <= most) continue;
+    most = site.bytes;
+    total.python = python_.LabelOf(place);
+    total.python_stack = stack;
   }
   std::vector<AllocationSiteTotal>& sites = timeline->allocation_sites;
-  for (auto& [frames, total] : merged) sites.push_back(std::move(total));
+  for (auto& [key, entry] : merged) sites.push_back(std::move(entry.total));
   std::sort(sites.begin(), sites.end(),
             [](const AllocationSiteTotal& a, const AllocationSiteTotal& b) { return a.bytes > b.bytes; });
-  if (sites.size() > kMaxShown) sites.resize(kMaxShown);
+  const bool by_line =
+      std::any_of(sites.begin(), sites.end(), [](const AllocationSiteTotal& site) { return site.python != 0; });
+  sites.resize(std::min(sites.size(), by_line ? kMaxShownByLine : kMaxShown));
 }
 
 }  // namespace tbprof

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where allocations came from, by sampled stacks: unwound, named and merged.
+// Where allocations came from, by sampled stacks: unwound, named and merged. What was allocated by different lines of
+// Python stays apart.
 //
 // Process: converter, one thread. Untrusted: stacks and registers.
 #ifndef TBPROF_WRITER_CONVERT_ALLOCATION_SITES_H_
@@ -8,11 +9,12 @@
 
 #include <cstdint>
 #include <map>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "wire/records.h"
 #include "writer/convert/process_modules.h"
+#include "writer/convert/python_exact.h"
 #include "writer/spool/record_view.h"
 #include "writer/symbols/unwind.h"
 #include "writer/timeline/timeline.h"
@@ -21,12 +23,13 @@ namespace tbprof {
 
 class AllocationSites {
  public:
-  explicit AllocationSites(ProcessModules* modules) : modules_(*modules) {}
+  // Both must outlive this.
+  AllocationSites(ProcessModules* modules, PythonExact* python) : modules_(*modules), python_(*python) {}
 
-  // `record`: that `sample` was read from, with its stack.
-  void Add(const Identity& process, const AllocationSampleRecord& sample, const RecordView& record);
+  // `record`: that `sample` was read from, with its stack. `python`: of PythonExact::ReferenceTo.
+  void Add(const Identity& process, const AllocationSampleRecord& sample, const RecordView& record, uint32_t python);
   uint64_t samples() const { return samples_; }
-  // Fills Timeline::allocation_sites.
+  // Fills Timeline::allocation_sites, after PythonExact::Finish.
   void Finish(Timeline* timeline);
 
  private:
@@ -39,8 +42,10 @@ class AllocationSites {
   std::vector<StringId> NameFrames(const Identity& process, const std::vector<uint64_t>& addresses, uint64_t call_site);
 
   ProcessModules& modules_;
+  PythonExact& python_;
   Unwinder unwinder_;
-  std::map<std::pair<Identity, std::vector<uint64_t>>, Site> sites_;  // by the addresses of the stack
+  // By the addresses of the stack and the reference to Python's.
+  std::map<std::tuple<Identity, std::vector<uint64_t>, uint32_t>, Site> sites_;
   uint64_t samples_ = 0;
 };
 

@@ -2,6 +2,7 @@
 #include "writer/convert/call_totals.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "writer/timeline/torch_names.h"
 
@@ -46,15 +47,17 @@ uint32_t CallTotals::TotalOf(uint32_t owner, uint16_t type) {
   return known->second;
 }
 
-std::vector<StringId> CallTotals::NameSites() {
+std::vector<StringId> CallTotals::NameSites(PythonExact* python) {
   std::vector<StringId> names(sites_.size(), 0);
-  std::map<std::pair<StringId, uint16_t>, CallSiteTotal> merged;
+  std::map<std::tuple<StringId, uint16_t, uint32_t>, CallSiteTotal> merged;
   for (size_t i = 1; i < sites_.size(); ++i) {
     const Site& site = sites_[i];
     names[i] = modules_.NameOfCall(site.key.process, site.key.address);
-    CallSiteTotal& total = merged[{names[i], site.key.type}];
+    const uint32_t place = python != nullptr ? python->FinalPlace(site.key.python) : 0;
+    CallSiteTotal& total = merged[{names[i], site.key.type, place}];
     total.site = names[i];
     total.type = site.key.type;
+    if (place != 0 && total.python == 0) total.python = python->LabelOf(place);
     total.calls += site.calls.count;
     AddSaturating(&total.total_ps, facts_.clock.DurationPs(site.calls.ticks));
     total.longest_ps = std::max(total.longest_ps, facts_.clock.DurationPs(site.calls.longest));

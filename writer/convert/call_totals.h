@@ -18,6 +18,7 @@
 #include "writer/base/saturating.h"
 #include "writer/convert/capture_window.h"
 #include "writer/convert/process_modules.h"
+#include "writer/convert/python_exact.h"
 #include "writer/spool/spool_facts.h"
 #include "writer/spool/torch_sampling.h"
 #include "writer/timeline/timeline.h"
@@ -38,10 +39,11 @@ class CallTotals {
   };
   // Adds calls to their operation and to their place, whose number is returned (0: none). `owner`: index into
   // Timeline::processes; kNoProcess: not shown, and without totals of its own. `address`: where they return to; 0: not
-  // known.
-  uint32_t Count(const Identity& process, uint32_t owner, uint16_t type, uint64_t address, const Calls& calls) {
-    const SiteKey key{process, address, type};
-    Recent& recent = recents_[(address ^ address >> 8 ^ type ^ uint64_t{process.serial} << 3) % kRecents];
+  // known. `python`: of PythonExact::PlaceOf.
+  uint32_t Count(const Identity& process, uint32_t owner, uint16_t type, uint64_t address, const Calls& calls,
+                 uint32_t python = 0) {
+    const SiteKey key{process, address, type, python};
+    Recent& recent = recents_[(address ^ address >> 8 ^ type ^ uint64_t{process.serial} << 3 ^ python) % kRecents];
     if (recent.total == UINT32_MAX || recent.owner != owner || recent.key != key) {
       recent = {key, owner, owner == kNoProcess ? 0 : TotalOf(owner, type), SiteOf(key)};
     }
@@ -66,8 +68,8 @@ class CallTotals {
 
   // The number of a place, without counting a call.
   uint32_t SiteOf(const Identity& process, uint16_t type, uint64_t address);
-  // Names by number. Also fills Timeline::wait_sites.
-  std::vector<StringId> NameSites();
+  // Names by number. Also fills Timeline::wait_sites. `python`: whose places were counted; null: none were.
+  std::vector<StringId> NameSites(PythonExact* python = nullptr);
   // Fills Process::operations and Process::torch.
   void Finish(const CaptureWindow& window);
 
@@ -76,10 +78,11 @@ class CallTotals {
     Identity process;
     uint64_t address = 0;
     uint16_t type = 0;
+    uint32_t python = 0;
     friend bool operator==(const SiteKey&, const SiteKey&) = default;
     template <typename H>
     friend H AbslHashValue(H hash, const SiteKey& key) {
-      return H::combine(std::move(hash), key.process, key.address, key.type);
+      return H::combine(std::move(hash), key.process, key.address, key.type, key.python);
     }
   };
   struct Site {

@@ -108,6 +108,7 @@ class HookDiagnosis {
       process->reason = StrCat("recorded until it made the CPU's clock counter fault (", facts.stopped, ")");
     }
     AddTorch(facts, *process);
+    AddPython(facts, *process);
     if (process->state == ProcessState::kRecorded && !process->reason.empty() &&
         reported_.insert(StrCat(process->name, "\n", process->reason)).second) {
       timeline_->warnings.push_back(StrCat(process->name, ": ", process->reason));
@@ -183,6 +184,12 @@ class HookDiagnosis {
       timeline_->warnings.push_back(StrCat(
           process.name, ": the shapes of PyTorch's operations are not recorded: ", ValidUtf8(facts.torch_shapes)));
     }
+  }
+
+  void AddPython(const ProcessFacts& facts, const Process& process) {
+    if (facts.python.empty() || facts.python[0] == '+' || !reported_.insert("python " + facts.python).second) return;
+    timeline_->notes.push_back(StrCat(process.name, ": Python lines of waits and allocations are not recorded: Python ",
+                                      ValidUtf8(std::string_view(facts.python).substr(1))));
   }
 
   const uint32_t families_;

@@ -16,15 +16,18 @@ int64_t Plus(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uin
 
 HeapBlocks::HeapBlocks(uint64_t open, uint64_t close, size_t* room) : open_(open), close_(close), room_(room) {}
 
-uint32_t HeapBlocks::SiteOf(uint64_t address) {
-  if (address == last_site_address_ && !sites_.empty()) return last_site_;
-  if (sites_.size() >= kMaxSites && !site_ids_.contains(address)) address = 0;
-  const auto [entry, added] = site_ids_.try_emplace(address, static_cast<uint32_t>(sites_.size()));
+uint32_t HeapBlocks::SiteOf(uint64_t address, uint32_t python) {
+  std::pair<uint64_t, uint32_t> key{address, python};
+  if (key == last_site_key_ && !sites_.empty()) return last_site_;
+  if (sites_.size() >= kMaxSites && !site_ids_.contains(key)) key.second = 0;
+  if (sites_.size() >= kMaxSites && !site_ids_.contains(key)) key = {};
+  const auto [entry, added] = site_ids_.try_emplace(key, static_cast<uint32_t>(sites_.size()));
   if (added) {
     sites_.emplace_back();
-    sites_.back().address = address;
+    sites_.back().address = key.first;
+    sites_.back().python = key.second;
   }
-  last_site_address_ = address;
+  last_site_key_ = key;
   return last_site_ = entry->second;
 }
 
@@ -56,6 +59,14 @@ void HeapBlocks::Time(uint64_t ticks) {
   time.tag.kind = RecordKind::kPad;
   time.ticks = ticks;
   Append(time);
+}
+
+void HeapBlocks::SetPython(uint32_t place) {
+  begins_ = false;
+  AllocationRecord python{};
+  python.tag.kind = RecordKind::kPythonStack;
+  python.address = place;
+  Append(python);
 }
 
 void HeapBlocks::Append(const AllocationRecord& record) {
@@ -101,6 +112,8 @@ void HeapBlocks::Digest(uint64_t claimed) {
     for (auto record = begin; record != end; ++record) {
       if (record->tag.kind == RecordKind::kPad) {
         Spread(piece.thread, record->ticks);
+      } else if (record->tag.kind == RecordKind::kPythonStack) {
+        thread.python = static_cast<uint32_t>(record->address);
       } else {
         DigestRecord(*record, piece.thread);
       }
@@ -115,8 +128,9 @@ void HeapBlocks::DigestRecord(const AllocationRecord& record, uint32_t thread) {
   call.thread = thread;
   call.address = record.address & kLow48;
   call.size = SizeOf(record);
-  call.site = SiteOf(record.call_site & kLow48);
   call.release = (record.tag.flags & kRecordRelease) != 0;
+  // A block that goes counts where it came from.
+  call.site = SiteOf(record.call_site & kLow48, call.release ? 0 : threads_[thread].python);
   call.restored = (record.tag.flags & kRecordFailed) != 0;
   const uint64_t low = record.ticks & kLow48;
   Thread& state = threads_[thread];

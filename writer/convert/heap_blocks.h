@@ -10,6 +10,7 @@
 //
 //   blocks.BeginFrame(chunk);    // for each chunk frame of the process
 //   blocks.Time(begin.ticks);    // for its ChunkBegin record, and for others that have a time
+//   blocks.SetPython(place);     // where the calls behind it, of the thread, were made
 //   blocks.Take(record);         // for its Allocation records
 //   blocks.Finish();
 //
@@ -19,6 +20,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -31,6 +33,7 @@ class HeapBlocks {
  public:
   struct Site {
     uint64_t address = 0;  // return address in the caller of the allocator
+    uint32_t python = 0;   // of SetPython; 0: not known
     uint64_t calls = 0;    // that gave a block
     uint64_t bytes = 0;
     uint64_t temporary = 0;  // of the calls: the thread gave the block back before it took another
@@ -68,6 +71,7 @@ class HeapBlocks {
   void BeginFrame(const ChunkFact& chunk);
   void Time(uint64_t ticks);
   void Take(const AllocationRecord& record);
+  void SetPython(uint32_t place);
   void Finish();
 
   const Totals& totals() const { return totals_; }
@@ -92,6 +96,7 @@ class HeapBlocks {
   struct Thread {
     uint64_t last = 0;            // no further call of it is before
     uint64_t latest_block = 0;    // address; 0: it has given one back since
+    uint32_t python = 0;          // of what it does next
     std::vector<size_t> untimed;  // in buffer_
   };
   struct Block {
@@ -105,7 +110,7 @@ class HeapBlocks {
 
   // Takes one of an address's, if there is one.
   static bool TakeUnpaired(absl::flat_hash_map<uint64_t, Unpaired>* calls, uint64_t address);
-  uint32_t SiteOf(uint64_t address);
+  uint32_t SiteOf(uint64_t address, uint32_t python);
   uint32_t ThreadOf(uint32_t serial);
   void Append(const AllocationRecord& record);
   // The frames read so far, each thread's in the order in which it has written them: those of chunks that were claimed
@@ -128,8 +133,8 @@ class HeapBlocks {
   size_t* const room_;
   Totals totals_;
   std::vector<Site> sites_;
-  absl::flat_hash_map<uint64_t, uint32_t> site_ids_;
-  uint64_t last_site_address_ = 0;
+  absl::flat_hash_map<std::pair<uint64_t, uint32_t>, uint32_t> site_ids_;  // by address and Python's place
+  std::pair<uint64_t, uint32_t> last_site_key_;
   uint32_t last_site_ = 0;
   std::vector<Thread> threads_;
   absl::flat_hash_map<uint32_t, uint32_t> thread_ids_;
@@ -149,7 +154,8 @@ class HeapBlocks {
   absl::flat_hash_map<uint32_t, Claim> claims_;  // by chunk
   uint32_t chunk_ = 0;                           // of the frame at hand
   bool begins_ = false;                          // and nothing of it was reported yet, its begin comes first
-  std::vector<AllocationRecord> records_;        // of pieces_; of kind kPad: a time, 64 bits of it
+  // Of pieces_; of kind kPad: a time, 64 bits of it; of kind kPythonStack: a place, in `address`.
+  std::vector<AllocationRecord> records_;
   std::vector<Call> buffer_;
   uint64_t pass_ = 0, pass_before_ = 0;
   uint64_t applied_ = 0;

@@ -13,6 +13,8 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kMaxCounterSamples = 4000;
+// A flag of PythonStackRecord: until the next such record of the thread its blocks come and go under this stack.
+constexpr uint16_t kPythonStackOfBlocks = 4;
 
 // Of counters that only a hostile target lets run backwards.
 uint64_t Difference(uint64_t now, uint64_t before) { return now > before ? now - before : 0; }
@@ -26,6 +28,7 @@ void AddNet(int64_t* sum, uint64_t allocated, uint64_t freed) {
 void HeapTotals::TakeBlocks(const Frame& frame, const ChunkFact& chunk, const Identity& process) {
   HeapBlocks& blocks = blocks_.try_emplace(process, window_.open, window_.close, &room_for_blocks_).first->second;
   blocks.BeginFrame(chunk);
+  const Identity thread{frame.segment, chunk.thread_serial};
   uint64_t ignored = 0;
   ChunkFact read = chunk;
   ForEachRecord(frame, &read, &ignored, [&](const RecordView& record) {
@@ -40,6 +43,10 @@ void HeapTotals::TakeBlocks(const Frame& frame, const ChunkFact& chunk, const Id
       const bool is_time = record.ReadSpan(&span) && span.start + span.ticks >= span.start &&
                            !IsFarBehind(span.start + span.ticks, facts_.last_ticks);
       if (is_time) blocks.Time(span.start + span.ticks);
+    } else if (record.tag.kind == RecordKind::kPythonStack) {
+      PythonStackRecord stack;
+      const uint32_t taken = python_.Take(process, thread, record);
+      if (record.Read(&stack) && (stack.flags & kPythonStackOfBlocks) != 0) blocks.SetPython(python_.PlaceOf(taken));
     } else if (record.tag.kind == RecordKind::kAllocationSample) {
       if (record.Read(&sample)) blocks.Time(sample.ticks);
     } else if (record.tag.kind == RecordKind::kChunkBegin) {
@@ -155,11 +162,12 @@ void HeapTotals::AddExactHeap(const Identity& identity, const HeapBlocks& blocks
 }
 
 std::vector<HeapSite> HeapTotals::SitesOf(const Identity& identity, const HeapBlocks& blocks, bool by_peak) {
-  std::map<StringId, HeapSite> merged;
+  std::map<std::pair<StringId, uint32_t>, HeapSite> merged;
   for (const HeapBlocks::Site& site : blocks.sites()) {
     const StringId name = modules_.NameOfCall(identity, site.address);
-    HeapSite& all = merged[name];
+    HeapSite& all = merged[{name, site.python}];
     all.site = name;
+    if (site.python != 0 && all.python == 0) all.python = python_.LabelOf(site.python);
     all.calls += site.calls;
     all.bytes += site.bytes;
     all.temporary += site.temporary;
@@ -168,7 +176,7 @@ std::vector<HeapSite> HeapTotals::SitesOf(const Identity& identity, const HeapBl
     AddSaturating(&all.peak_bytes, site.peak_bytes);
   }
   std::vector<HeapSite> sites;
-  for (const auto& [name, site] : merged) sites.push_back(site);
+  for (const auto& [key, site] : merged) sites.push_back(site);
   std::sort(sites.begin(), sites.end(), [&](const HeapSite& a, const HeapSite& b) {
     return by_peak && a.peak_bytes != b.peak_bytes ? a.peak_bytes > b.peak_bytes : a.bytes > b.bytes;
   });

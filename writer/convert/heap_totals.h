@@ -19,6 +19,7 @@
 #include "writer/convert/heap_levels.h"
 #include "writer/convert/process_model.h"
 #include "writer/convert/process_modules.h"
+#include "writer/convert/python_exact.h"
 #include "writer/spool/spool.h"
 #include "writer/spool/spool_facts.h"
 #include "writer/timeline/timeline.h"
@@ -32,10 +33,10 @@ class HeapTotals {
 
   // All must outlive this.
   HeapTotals(const CaptureWindow* window, const ProcessModel* model, ProcessModules* modules, SpoolFacts* facts,
-             Timeline* timeline)
-      : window_(*window), model_(*model), modules_(*modules), facts_(*facts), timeline_(*timeline) {}
+             Timeline* timeline, PythonExact* python)
+      : window_(*window), model_(*model), modules_(*modules), facts_(*facts), timeline_(*timeline), python_(*python) {}
 
-  // --malloc=exact: the blocks in one chunk of a process.
+  // --malloc=exact: the blocks in one chunk of a process. Hands its Python stacks to PythonExact.
   void TakeBlocks(const Frame& frame, const ChunkFact& chunk, const Identity& process);
 
   // Fills Process::allocator, and counts the calls that have no record.
@@ -59,6 +60,7 @@ class HeapTotals {
   ProcessModules& modules_;
   SpoolFacts& facts_;
   Timeline& timeline_;
+  PythonExact& python_;
   size_t room_for_blocks_ = kMaxBlocks;
   std::map<Identity, HeapBlocks> blocks_;
   std::map<Identity, HeapLevels> levels_;

@@ -31,6 +31,10 @@ StringId ProcessModules::NameOfCall(const Identity& process, uint64_t return_add
   return strings_.Intern(symbolizer_.Find(Of(process), return_address, /*is_return_address=*/true).Text());
 }
 
+Symbol ProcessModules::SymbolOfCall(const Identity& process, uint64_t return_address) {
+  return symbolizer_.Find(Of(process), return_address, /*is_return_address=*/true);
+}
+
 std::string ProcessModules::FileOfCall(const Identity& process, uint64_t return_address) {
   const Module* const module = Of(process).Find(return_address - 1);
   return module == nullptr ? "" : PrintableUtf8(BaseName(module->path));

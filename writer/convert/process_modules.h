@@ -26,6 +26,7 @@ class ProcessModules {
   const ModuleMap& Of(const Identity& process);
   // `function (file:line)` of the call that returns to the address.
   StringId NameOfCall(const Identity& process, uint64_t return_address);
+  Symbol SymbolOfCall(const Identity& process, uint64_t return_address);
   // The file name of the module that the call is in; empty: not known.
   std::string FileOfCall(const Identity& process, uint64_t return_address);
 

@@ -53,7 +53,7 @@ void AddNotes(Timeline* timeline) {
         StrCat("Python: last sample of ", thread.is_main ? "the " : "", PythonThreadText(thread), " of ", owner.name,
                " (", owner.pid, "), ", HumanTime(last.age_ps), " before the process was ",
                ExitText(owner.exit_code, owner.exit_signal, /*out_of_memory=*/false),
-               " (it may have been elsewhere by then): ", PythonStackText(*timeline, last.stack, kNotedFrames)));
+               " (it may have been elsewhere by then): ", SampledStackText(*timeline, last.stack, kNotedFrames)));
   }
 }
 
@@ -92,7 +92,7 @@ std::string PythonThreadText(const Thread& thread) {
   return thread.name.empty() ? StrCat("thread ", thread.tid) : StrCat(PrintableUtf8(thread.name), "/", thread.tid);
 }
 
-std::string PythonStackText(const Timeline& timeline, uint32_t stack, size_t most_frames) {
+std::string SampledStackText(const Timeline& timeline, uint32_t stack, size_t most_frames) {
   const PythonTimeline& python = timeline.python;
   std::string text;
   size_t frames = 0;

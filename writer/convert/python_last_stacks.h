@@ -37,7 +37,7 @@ std::string PythonThreadText(const Thread& thread);
 
 // `f (a.py:12) < main (a.py:40)`, the innermost first, without functions that only start others; at most `most_frames`,
 // then ` < ...`. Empty: it has no frames.
-std::string PythonStackText(const Timeline& timeline, uint32_t stack, size_t most_frames);
+std::string SampledStackText(const Timeline& timeline, uint32_t stack, size_t most_frames);
 
 }  // namespace tbprof
 

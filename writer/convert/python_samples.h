@@ -4,7 +4,7 @@
 // window, adds it up by stack, and makes runs and spans of it. How sampling went in each process, and what it could not
 // do, go to the timeline, too.
 //
-//   PythonSamples python(&window, &facts, &model, &timeline);
+//   PythonSamples python(&window, &facts, &model, &stacks, &timeline);
 //   python.Take(frame);             // each frame of the second pass
 //   python.Finish(bytes_left);      // once
 //
@@ -35,13 +35,13 @@ inline constexpr size_t kMostPythonRuns = 2u << 20;
 class PythonSamples {
  public:
   // All must outlive this. `most_runs`: kMostPythonRuns but in tests.
-  PythonSamples(const CaptureWindow* window, const SpoolFacts* facts, ProcessModel* model, Timeline* timeline,
-                size_t most_runs = kMostPythonRuns)
+  PythonSamples(const CaptureWindow* window, const SpoolFacts* facts, ProcessModel* model, PythonStacks* stacks,
+                Timeline* timeline, size_t most_runs = kMostPythonRuns)
       : window_(*window),
         facts_(*facts),
         model_(*model),
         timeline_(*timeline),
-        stacks_(timeline),
+        stacks_(*stacks),
         most_runs_(most_runs) {}
 
   // Passes over frames that are neither samples nor names of threads.
@@ -77,7 +77,7 @@ class PythonSamples {
   const SpoolFacts& facts_;
   ProcessModel& model_;
   Timeline& timeline_;
-  PythonStacks stacks_;
+  PythonStacks& stacks_;
   std::map<uint32_t, Line> lines_;                             // by index into Timeline::threads
   std::map<uint32_t, PythonLastSample> last_;                  // likewise
   std::map<std::pair<uint32_t, int32_t>, std::string> names_;  // by index into Timeline::processes and tid

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/convert/python_stacks.h"
 
+#include <algorithm>
 #include <string>
 
 #include "writer/base/text.h"
@@ -23,12 +24,15 @@ PythonStacks::PythonStacks(Timeline* timeline) : timeline_(*timeline) { timeline
 
 uint32_t PythonStacks::FunctionOf(const PythonProcessFacts& process, uint32_t code, KnownProcess* known) {
   uint32_t& index = known->functions[code];
-  if (index != kUnknown) return index;
-  const PythonCode& fact = process.codes[code];
+  if (index == kUnknown) index = FunctionOf(process.codes[code]);
+  return index;
+}
+
+uint32_t PythonStacks::FunctionOf(const PythonCode& fact) {
   PythonFunction function;
   function.name = timeline_.strings.Intern(fact.name);
   function.file = timeline_.strings.Intern(fact.file);
-  function.first_line = fact.first_line;
+  function.first_line = std::max(fact.first_line, 0);
   std::vector<PythonFunction>& functions = timeline_.python.functions;
   const auto [found, added] = functions_.try_emplace({function.name, function.file, function.first_line},
                                                      static_cast<uint32_t>(functions.size()));
@@ -37,7 +41,19 @@ uint32_t PythonStacks::FunctionOf(const PythonProcessFacts& process, uint32_t co
         LabelOf(timeline_.strings.Get(function.name), timeline_.strings.Get(function.file), function.first_line));
     functions.push_back(function);
   }
-  return index = found->second;
+  return found->second;
+}
+
+uint32_t PythonStacks::Add(const PythonStack& frame, bool may_grow) {
+  std::vector<PythonStack>& stacks = timeline_.python.stacks;
+  const std::tuple<uint32_t, uint32_t, int32_t> key{frame.parent, frame.function, frame.line};
+  if (!may_grow) {
+    const auto known = stacks_.find(key);
+    return known == stacks_.end() ? 0 : known->second;
+  }
+  const auto [found, added] = stacks_.try_emplace(key, static_cast<uint32_t>(stacks.size()));
+  if (added) stacks.push_back(frame);
+  return found->second;
 }
 
 uint32_t PythonStacks::StackOf(const PythonProcessFacts& process, uint32_t frame) {
@@ -58,12 +74,7 @@ uint32_t PythonStacks::StackOf(const PythonProcessFacts& process, uint32_t frame
     const PythonCode& code = process.codes[fact.code];
     const int32_t line =
         code.table.empty() ? kNoPythonLine : PythonLine(code.minor, code.table, code.first_line, fact.instruction);
-    const PythonStack entry{stack, FunctionOf(process, fact.code, &known), line};
-    std::vector<PythonStack>& stacks = timeline_.python.stacks;
-    const auto [found, added] =
-        stacks_.try_emplace({entry.parent, entry.function, line}, static_cast<uint32_t>(stacks.size()));
-    if (added) stacks.push_back(entry);
-    stack = known.stacks[missing.back()] = found->second;
+    stack = known.stacks[missing.back()] = Add({stack, FunctionOf(process, fact.code, &known), line});
   }
   return stack;
 }

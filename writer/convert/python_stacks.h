@@ -24,6 +24,11 @@ class PythonStacks {
   // Index into PythonTimeline::stacks. `frame`: index into the frames of `process`, which must outlive this.
   uint32_t StackOf(const PythonProcessFacts& process, uint32_t frame);
 
+  // Index into PythonTimeline::functions.
+  uint32_t FunctionOf(const PythonCode& code);
+  // Index into PythonTimeline::stacks; 0: it is not there, and nothing may be added.
+  uint32_t Add(const PythonStack& frame, bool may_grow = true);
+
  private:
   static constexpr uint32_t kUnknown = UINT32_MAX;
   struct KnownProcess {

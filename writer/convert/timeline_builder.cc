@@ -15,9 +15,12 @@
 #include "writer/convert/gpu_builder.h"
 #include "writer/convert/heap_totals.h"
 #include "writer/convert/host_parts.h"
+#include "writer/convert/native_samples.h"
 #include "writer/convert/own_cost.h"
 #include "writer/convert/profile_warnings.h"
+#include "writer/convert/python_exact.h"
 #include "writer/convert/python_samples.h"
+#include "writer/convert/python_stacks.h"
 #include "writer/convert/rank_report.h"
 #include "writer/convert/ranks.h"
 #include "writer/convert/session_facts.h"
@@ -61,8 +64,9 @@ class Builder {
     LinkThreads(facts_, host_, &timeline_);
     gpu_.FinishTimes();
     timeline_.expected_bytes = events_.Bytes();
-    AddPython();
-    events_.Finish(totals_.NameSites());
+    AddSampled();
+    events_.Finish(totals_.NameSites(&python_exact_));
+    python_exact_.Finish();
     allocation_sites_.Finish(&timeline_);
     heap_.AddAllocatorTotals(&types_, &totals_);
     heap_.AddExactHeaps(/*is_own_window=*/request_.window == 0);
@@ -139,6 +143,7 @@ class Builder {
       ChunkFact chunk{};
       if (frame.type == FrameType::kChunk && frame.Read(&chunk)) ReadChunk(frame, chunk);
       python_.Take(frame);
+      if (frame.type == FrameType::kNativeSamples) native_.Take(frame);
     }
     return absl::OkStatus();
   }
@@ -147,7 +152,7 @@ class Builder {
     Place place{frame.segment, {frame.segment, chunk.thread_serial}, {frame.segment, chunk.process_serial}, 0, 0};
     place.line = model_.IndexOfThread(place.thread);
     place.owner = model_.IndexOfProcess(place.process);
-    if (session_.malloc_stamp_every > 0 && place.owner != kNoProcess) heap_.TakeBlocks(frame, chunk, place.process);
+    if (HasBlocks() && place.owner != kNoProcess) heap_.TakeBlocks(frame, chunk, place.process);
     uint64_t ignored = 0, records = 0;
     if (place.line == kNoLine || place.owner == kNoProcess) {
       // Of a process or thread that had ended before the timeline begins, or of a thread of the library's.
@@ -166,6 +171,9 @@ class Builder {
     timeline_.processes[place.owner].records += records;
   }
 
+  // --malloc=exact: chunks are read for blocks first, and for the Python stacks among them.
+  bool HasBlocks() const { return session_.malloc_stamp_every > 0; }
+
   void TakeShown(const Place& place, const RecordView& record) {
     switch (record.tag.kind) {
       case RecordKind::kSpan:
@@ -182,6 +190,9 @@ class Builder {
         return TakeGraphNode(place, record);
       case RecordKind::kExec:
         return TakeExec(place, record);
+      case RecordKind::kPythonStack:
+        if (!HasBlocks()) python_exact_.Take(place.process, place.thread, record);
+        return;
       default:
         if (GpuBuilder::IsGpu(record.tag.kind)) gpu_.Take(place.process, place.owner, record);
     }
@@ -240,7 +251,9 @@ class Builder {
     if (end <= window_.totals_open || span.start >= window_.close) return;
     const uint64_t ticks = std::min(end, window_.close) - std::max(span.start, window_.totals_open);
     RawEvent event;
-    event.site = totals_.Count(place.process, place.owner, type, span.call_site, {.ticks = ticks, .longest = ticks});
+    event.python = python_exact_.ReferenceTo(place.thread, span.python_stack);
+    event.site = totals_.Count(place.process, place.owner, type, span.call_site, {.ticks = ticks, .longest = ticks},
+                               python_exact_.PlaceOf(event.python));
     if (end <= window_.open) return;
     ++timeline_.records;
     ClipTo(window_.open, window_.close, span.start, end, &event);
@@ -256,7 +269,7 @@ class Builder {
     AllocationSampleRecord sample;
     if (!record.Read(&sample) || sample.ticks < window_.totals_open || sample.ticks >= window_.close) return;
     if (sample.ticks >= window_.open) ++timeline_.records;
-    allocation_sites_.Add(place.process, sample, record);
+    allocation_sites_.Add(place.process, sample, record, python_exact_.ReferenceTo(place.thread, sample.python_stack));
   }
 
   bool IsInWindow(uint64_t ticks) const { return ticks >= window_.open && ticks < window_.close; }
@@ -312,11 +325,13 @@ class Builder {
   }
 
   // What exact events have left of the budget, or a small part of it: they are never fewer for the sake of samples.
-  void AddPython() {
+  void AddSampled() {
     constexpr uint64_t kLeastShare = 16;
     const uint64_t most = MostEvents(request_.max_profile_size) * kBytesPerEvent;
     const uint64_t left = most - std::min(most, timeline_.expected_bytes);
-    timeline_.expected_bytes += python_.Finish(std::max(left, most / kLeastShare));
+    const uint64_t python = python_.Finish(std::max(left, most / kLeastShare));
+    const uint64_t native = native_.Finish(std::max(left - std::min(left, python), most / kLeastShare));
+    timeline_.expected_bytes += python + native;
   }
 
   void AddSteps() {
@@ -372,10 +387,13 @@ class Builder {
   HostEvents events_{&facts_, &timeline_};
   const HostParts host_{&types_, &model_, &modules_, &totals_, &events_};
   GpuBuilder gpu_{&window_, &facts_, host_, &timeline_};
-  HeapTotals heap_{&window_, &model_, &modules_, &facts_, &timeline_};
-  AllocationSites allocation_sites_{&modules_};
+  PythonStacks python_stacks_{&timeline_};
+  PythonExact python_exact_{&facts_, &python_stacks_, &timeline_};
+  HeapTotals heap_{&window_, &model_, &modules_, &facts_, &timeline_, &python_exact_};
+  AllocationSites allocation_sites_{&modules_, &python_exact_};
   TorchMemory torch_memory_;
-  PythonSamples python_{&window_, &facts_, &model_, &timeline_};
+  PythonSamples python_{&window_, &facts_, &model_, &python_stacks_, &timeline_};
+  NativeSamples native_{&window_, &facts_, &model_, &modules_, &timeline_};
   std::optional<AnnotationLines> annotations_;  // from the second pass on
 };
 

@@ -9,7 +9,9 @@
 
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
+#include "writer/convert/native_totals.h"
 #include "writer/convert/python_totals.h"
+#include "writer/outputs/xplane_native.h"
 
 namespace tbprof {
 namespace {
@@ -23,8 +25,8 @@ std::string Part(std::string_view text) {
   return part;
 }
 
-std::string ThreadPart(const Timeline& timeline, const PythonThread& samples) {
-  const Thread& thread = timeline.threads[samples.thread];
+std::string ThreadPart(const Timeline& timeline, uint32_t index) {
+  const Thread& thread = timeline.threads[index];
   const Process& process = timeline.processes[thread.process];
   const std::string& name = thread.name.empty() ? process.name : thread.name;
   return StrCat(Part(StrCat(process.name, " (", process.pid, ")")), ";", Part(StrCat(name, "/", thread.tid)));
@@ -36,6 +38,34 @@ std::map<uint32_t, uint64_t> SamplesByStack(const PythonThread& thread, const st
   return samples;
 }
 
+// Below a root of their own: they count CPU time, Python's samples count all time.
+absl::Status AppendNative(const Timeline& timeline, Sink& sink, std::string* text) {
+  const NativeTimeline& native = timeline.native;
+  const std::vector<uint32_t> same = NativeStacksWithoutLines(native);
+  std::vector<std::string> parts(native.stacks.size());
+  for (const NativeThread& thread : native.threads) {
+    const std::string begin = StrCat("native ", ThreadPart(timeline, thread.thread));
+    std::map<uint32_t, uint64_t> sums;
+    for (const NativeTally& tally : thread.tallies) sums[same[tally.stack]] += tally.samples;
+    for (const auto& [innermost, samples] : sums) {
+      *text += begin;
+      if (innermost == 0) *text += ";(stack not known)";
+      std::vector<uint32_t> frames;
+      for (uint32_t stack = innermost; stack != 0; stack = native.stacks[stack].parent) frames.push_back(stack);
+      for (; !frames.empty(); frames.pop_back()) {
+        std::string& part = parts[frames.back()];
+        if (part.empty()) part = Part(NativeLabel(timeline, native.stacks[frames.back()]));
+        StrAppend(text, ";", part);
+      }
+      StrAppend(text, " ", samples, "\n");
+      if (text->size() < kBufferBytes) continue;
+      if (absl::Status status = sink.Append(*text); !status.ok()) return status;
+      text->clear();
+    }
+  }
+  return sink.Append(*text);
+}
+
 }  // namespace
 
 absl::Status WriteFolded(const Timeline& timeline, Sink& sink) {
@@ -45,7 +75,7 @@ absl::Status WriteFolded(const Timeline& timeline, Sink& sink) {
   for (size_t i = 0; i < parts.size(); ++i) parts[i] = Part(timeline.strings.Get(python.functions[i].label));
   std::string text;
   for (const PythonThread& thread : python.threads) {
-    const std::string begin = ThreadPart(timeline, thread);
+    const std::string begin = ThreadPart(timeline, thread.thread);
     for (const auto& [innermost, samples] : SamplesByStack(thread, same)) {
       text += begin;
       if (innermost == 0) text += ";(no Python frames)";
@@ -58,7 +88,7 @@ absl::Status WriteFolded(const Timeline& timeline, Sink& sink) {
       text.clear();
     }
   }
-  return sink.Append(text);
+  return AppendNative(timeline, sink, &text);
 }
 
 absl::StatusOr<std::string> VerifyFolded(const std::string& path, const Timeline& timeline) {
@@ -77,6 +107,9 @@ absl::StatusOr<std::string> VerifyFolded(const std::string& path, const Timeline
   }
   for (const PythonThread& thread : timeline.python.threads) {
     for (const PythonTally& tally : thread.tallies) expected += tally.samples;
+  }
+  for (const NativeThread& thread : timeline.native.threads) {
+    for (const NativeTally& tally : thread.tallies) expected += tally.samples;
   }
   if (file.bad() || found != expected) {
     return absl::DataLossError(StrCat(path, ": holds ", found, " samples, ", expected, " were written"));

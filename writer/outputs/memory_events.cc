@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "writer/base/extremes.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
+#include "writer/outputs/python_line_totals.h"
 #include "writer/timeline/schema.h"
 
 namespace tbprof {
@@ -17,6 +19,9 @@ namespace {
 
 // The page draws 1000 points at most and parses all of them first.
 constexpr size_t kMaxPerProcess = 4000;
+// Each is also a row of no time on the page of operations, which reads the same stat.
+constexpr size_t kMostLines = 50;
+constexpr std::string_view kHeldElsewhere = "not held by these lines of Python";
 
 // Keeps the first and last sample, every sample that is an extreme within its share of the time, and drops the rest.
 std::vector<CounterSample> Thin(const std::vector<CounterSample>& samples) {
@@ -26,6 +31,36 @@ std::vector<CounterSample> Thin(const std::vector<CounterSample>& samples) {
   return KeepExtremes(samples, kMaxPerProcess / 2, [&](auto from, auto to) {
     return std::make_pair(std::min_element(from, to, lower), std::max_element(from, to, lower));
   });
+}
+
+// What lines of Python held at a peak, which is the moment that the page's table is about: it lists what has come until
+// then and not gone, by address. The level's own events have address 0, of which the last one is taken back.
+void AddHeldByLines(const Timeline& timeline, const CounterTrack& track, std::vector<MemoryEvent>* events) {
+  const ExactHeap& heap = timeline.processes[track.process].exact_heap;
+  if (track.device >= 0 || heap.lost > 0) return;
+  const auto highest = std::max_element(events->begin(), events->end(),
+                                        [](const MemoryEvent& a, const MemoryEvent& b) { return a.in_use < b.in_use; });
+  const std::vector<HeapSite> lines = HeapByPythonLine(heap, /*all=*/false);
+  if (highest == events->end() || lines.empty()) return;
+  MemoryEvent event = *highest;
+  int64_t rest = event.in_use;
+  event.delta = 0;
+  std::vector<MemoryEvent> held{event};
+  const auto add = [&](int64_t bytes) {
+    event.delta = bytes;
+    event.held = held.size();
+    held.push_back(event);
+    rest -= bytes;
+  };
+  for (const HeapSite& line : lines) {
+    if (held.size() > kMostLines || line.peak_bytes <= 0 || line.peak_bytes > rest) break;
+    event.python = line.python;
+    event.via = line.site;
+    add(line.peak_bytes);
+  }
+  event.python = event.via = 0;
+  if (rest > 0) add(rest);
+  events->insert(std::next(highest), held.begin(), held.end());
 }
 
 std::string AllocatorName(const Timeline& timeline, const MemoryEvent& event) {
@@ -56,6 +91,7 @@ std::vector<MemoryEvent> MemoryEvents(const Timeline& timeline) {
                           : track.name != kHeapTrack || track.process >= timeline.processes.size()) {
       continue;
     }
+    std::vector<MemoryEvent> of_track;
     int64_t in_use = 0;
     // The page's peak of the process's life; that of the window it finds itself.
     auto peak = static_cast<int64_t>(std::llround(std::clamp(track.peak_before, 0.0, 9e18)));
@@ -65,9 +101,11 @@ std::vector<MemoryEvent> MemoryEvents(const Timeline& timeline) {
       peak = std::max(peak, now);
       MemoryEvent event{sample.time_ps, now - in_use, now, peak, track.process, track.device};
       event.lower_bound = track.lower_bound;
-      events.push_back(event);
+      of_track.push_back(event);
       in_use = now;
     }
+    AddHeldByLines(timeline, track, &of_track);
+    events.insert(events.end(), of_track.begin(), of_track.end());
   }
   std::map<std::tuple<uint32_t, uint32_t, uint16_t>, int64_t> peaks;
   for (const TensorMemory& tensor : timeline.tensor_memory) {
@@ -107,6 +145,12 @@ void WriteMemoryEvents(const Timeline& timeline, uint64_t& line_id, PlaneBuilder
     line.Int64(Stat::kPeakBytesInUse, event.peak);
     line.Int64(Stat::kRequestedBytes, std::abs(event.delta));
     line.Int64(Stat::kAllocationBytes, std::abs(event.delta));
+    if (event.held != 0) {
+      line.Int64(Stat::kAddress, static_cast<int64_t>(event.held));
+      line.Text(Stat::kTfOp, plane.TextId(event.python == 0 ? kHeldElsewhere
+                                                            : std::string_view(timeline.strings.Get(event.python))));
+      if (event.via != 0) line.Text(Stat::kRegionType, plane.TextId(StrCat("via ", timeline.strings.Get(event.via))));
+    }
     if (tensor != nullptr) {
       line.Int64(Stat::kAddress, static_cast<int64_t>(tensor->address));
       if (tensor->kind_known) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What TensorBoard's memory_profile page reads: changes of the bytes in use per allocator, thinned, made from the
-// counter tracks of the allocator and what PyTorch reports of tensors.
+// counter tracks of the allocator and what PyTorch reports of tensors; and for the page's table of what is held at the
+// peak, with --malloc=exact, what each line of Python held then.
 #ifndef TBPROF_WRITER_OUTPUTS_MEMORY_EVENTS_H_
 #define TBPROF_WRITER_OUTPUTS_MEMORY_EVENTS_H_
 
@@ -26,6 +27,8 @@ struct MemoryEvent {
   int device = -1;                       // as CounterTrack
   bool lower_bound = false;              // as CounterTrack
   const TensorMemory* tensor = nullptr;  // of Timeline::tensor_memory, and then no counter's
+  uint64_t held = 0;                     // not 0: a number of its own, and `delta` is what was held at the peak
+  StringId python = 0, via = 0;          // of such a one: by which line, and what it called; 0: by the rest
 };
 
 // In order of time.

@@ -3,14 +3,19 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <set>
+#include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
+#include "writer/convert/python_place.h"
 #include "writer/convert/torch_links.h"
 #include "writer/outputs/gzip_sink.h"
 #include "writer/outputs/xplane_gpu.h"
+#include "writer/outputs/xplane_native.h"
 #include "writer/outputs/xplane_python.h"
 #include "writer/timeline/schema.h"
 #include "writer/timeline/torch_names.h"
@@ -157,6 +162,10 @@ class PerfettoWriter {
       WritePython(thread);
       if (!out_.status().ok()) return out_.status();
     }
+    for (const NativeThread& thread : timeline_.native.threads) {
+      WriteNative(thread);
+      if (!out_.status().ok()) return out_.status();
+    }
     Steps();
     Counters();
     out_.Put("\n]}\n");
@@ -284,11 +293,25 @@ class PerfettoWriter {
     if (event.flags & Event::kClippedAtEnd) NumberArg("\"clipped_at_end\":", 1);
     if (event.flags & Event::kOpen) NumberArg("\"open\":", 1);
     if (event.detail != 0) TextArg(IsFrameworkWork(type) ? "\"operation\":" : "\"detail\":", event.detail);
+    if (event.python != 0) PythonArgs(event.python);
     out_.Put(first_arg_ ? "}" : "}}");
     if (type.value == ValueKind::kCorrelation && event.value != 0) Flow("s", start_ns, event.value, where, kLaunches);
     if (type.value == ValueKind::kFlowOut && event.value != 0) Flow("s", start_ns, event.value, where);
     if (type.value == ValueKind::kFlowIn && event.value != 0) Flow("f\",\"bp\":\"e", start_ns, event.value, where);
     if (link != 0) Flow(EndsTorchLink(type) ? "f\",\"bp\":\"e" : "s", start_ns, link, where, kBackward);
+  }
+
+  // As the stats of the xplane file.
+  void PythonArgs(uint32_t stack) {
+    std::string& text = python_[stack];
+    const PythonStack& frame = timeline_.python.stacks[stack];
+    if (text.empty()) {
+      text = StrCat("\"python\":", Quoted(PythonFrameText(timeline_, frame)));
+      if (frame.parent != 0 && python_.size() <= PythonTexts::kMostStacks) {
+        StrAppend(&text, ",\"python stack\":", Quoted(PythonStackText(timeline_, stack, PythonTexts::kCallers)));
+      }
+    }
+    Arg(text);
   }
 
   void Object(ObjectKind kind, uint64_t object) {
@@ -343,20 +366,9 @@ class PerfettoWriter {
   // A track of its own: sampled spans do not nest with exact events.
   void WritePython(const PythonThread& samples) {
     if (PythonSpanCount(timeline_, samples.thread) == 0) return;
-    const Thread& thread = timeline_.threads[samples.thread];
-    const int64_t tid = 1'000'000'000 + int64_t{samples.thread};
-    const std::string& name = thread.name.empty() ? timeline_.processes[thread.process].name : thread.name;
-    Metadata("thread_name", pids_[thread.process], tid,
-             StrCat("\"name\":", Quoted(StrCat(ValidUtf8(name), "/", thread.tid, " ", kPythonLine))));
-    const std::string where = StrCat(",\"pid\":", pids_[thread.process], ",\"tid\":", tid, ",\"cat\":\"python\"");
+    const std::string where = SampledTrack(samples.thread, 1'000'000'000, kPythonLine, "python");
     for (const PythonSpan& span : samples.spans) {
-      Begin();
-      out_.Put("{\"ph\":\"X\",\"ts\":");
-      out_.Time(span.start_ps / 1000);
-      out_.Put(",\"dur\":");
-      out_.Time((span.start_ps + span.duration_ps) / 1000 - span.start_ps / 1000);
-      out_.Put(where);
-      out_.Put(",\"name\":");
+      SampledSpan(span.start_ps, span.duration_ps, where);
       const StringId label = timeline_.python.functions[span.function].label;
       std::string& text = quoted_[label];
       if (text.empty()) text = Quoted(timeline_.strings.Get(label));
@@ -366,6 +378,42 @@ class PerfettoWriter {
       if (span.line >= 0) NumberArg("\"line\":", span.line);
       out_.Put("}}");
     }
+  }
+
+  void WriteNative(const NativeThread& samples) {
+    if (NativeSpanCount(timeline_, samples.thread) == 0) return;
+    const std::string where = SampledTrack(samples.thread, 1'400'000'000, kNativeLine, "native");
+    for (const NativeSpan& span : samples.spans) {
+      const NativeStack& stack = timeline_.native.stacks[span.stack];
+      SampledSpan(span.start_ps, span.duration_ps, where);
+      std::string& text = native_labels_[{stack.function, stack.module}];
+      if (text.empty()) text = Quoted(NativeLabel(timeline_, stack));
+      out_.Put(text);
+      first_arg_ = true;
+      NumberArg("\"samples\":", span.samples);
+      out_.Put("}}");
+    }
+  }
+
+  // Names the track; returns where its spans are. `first`: of the numbers of such tracks.
+  std::string SampledTrack(uint32_t index, int64_t first, std::string_view line, std::string_view category) {
+    const Thread& thread = timeline_.threads[index];
+    const int64_t tid = first + int64_t{index};
+    const std::string& name = thread.name.empty() ? timeline_.processes[thread.process].name : thread.name;
+    Metadata("thread_name", pids_[thread.process], tid,
+             StrCat("\"name\":", Quoted(StrCat(ValidUtf8(name), "/", thread.tid, " ", line))));
+    return StrCat(",\"pid\":", pids_[thread.process], ",\"tid\":", tid, ",\"cat\":\"", category, "\"");
+  }
+
+  // Up to its name.
+  void SampledSpan(int64_t start_ps, int64_t duration_ps, const std::string& where) {
+    Begin();
+    out_.Put("{\"ph\":\"X\",\"ts\":");
+    out_.Time(start_ps / 1000);
+    out_.Put(",\"dur\":");
+    out_.Time((start_ps + duration_ps) / 1000 - start_ps / 1000);
+    out_.Put(where);
+    out_.Put(",\"name\":");
   }
 
   static int64_t GpuPid(uint32_t device) { return 1'900'000'000 + int64_t{device}; }
@@ -468,6 +516,8 @@ class PerfettoWriter {
   std::vector<int64_t> pids_;
   std::vector<std::string> types_;
   std::vector<std::string> quoted_;
+  absl::flat_hash_map<uint32_t, std::string> python_;                   // arguments, by stack
+  std::map<std::pair<StringId, StringId>, std::string> native_labels_;  // by function and module
   int64_t steps_pid_ = 0;
   bool first_ = true;
   bool first_arg_ = true;

@@ -68,6 +68,9 @@ uint64_t ExpectedEvents(const Timeline& timeline) {
   for (const PythonThread& thread : timeline.python.threads) {
     if (!thread.spans.empty()) events += 1 + thread.spans.size();
   }
+  for (const NativeThread& thread : timeline.native.threads) {
+    if (!thread.spans.empty()) events += 1 + thread.spans.size();
+  }
   for (const GpuStream& stream : timeline.gpu_streams) events += 1 + 2 * stream.events.size();
   return events;
 }

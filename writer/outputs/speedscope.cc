@@ -10,6 +10,7 @@
 #include "writer/base/saturating.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
+#include "writer/convert/native_totals.h"
 #include "writer/convert/python_totals.h"
 
 namespace tbprof {
@@ -24,8 +25,8 @@ using Weight = std::pair<uint32_t, int64_t>;
 
 std::string Quoted(std::string_view text) { return nlohmann::json(ValidUtf8(text)).dump(); }
 
-std::string ThreadTitle(const Timeline& timeline, const PythonThread& samples, bool is_sum) {
-  const Thread& thread = timeline.threads[samples.thread];
+std::string ThreadTitle(const Timeline& timeline, uint32_t index, bool is_sum) {
+  const Thread& thread = timeline.threads[index];
   const Process& process = timeline.processes[thread.process];
   const std::string& name = thread.name.empty() ? process.name : thread.name;
   return StrCat(process.name, " (", process.pid, ") ", name, "/", thread.tid, is_sum ? " (stacks added up)" : "");
@@ -34,7 +35,11 @@ std::string ThreadTitle(const Timeline& timeline, const PythonThread& samples, b
 class SpeedscopeWriter {
  public:
   SpeedscopeWriter(const Timeline& timeline, Sink* sink)
-      : timeline_(timeline), python_(timeline.python), sink_(*sink), same_(StacksWithoutLines(timeline.python)) {
+      : timeline_(timeline),
+        python_(timeline.python),
+        sink_(*sink),
+        same_(StacksWithoutLines(timeline.python)),
+        same_native_(NativeStacksWithoutLines(timeline.native)) {
     depths_.resize(python_.stacks.size());
     for (size_t i = 1; i < depths_.size(); ++i) depths_[i] = depths_[python_.stacks[i].parent] + 1;
   }
@@ -49,10 +54,15 @@ class SpeedscopeWriter {
                 ",\"file\":", Quoted(timeline_.strings.Get(function.file)), ",\"line\":", function.first_line, "}");
       Flush(kBufferBytes);
     }
+    WriteNativeFrames();
     text_ += "]},\"profiles\":[";
     for (size_t i = 0; i < python_.threads.size(); ++i) {
       text_ += i == 0 ? "\n" : ",\n";
       WriteThread(python_.threads[i]);
+    }
+    for (size_t i = 0; i < timeline_.native.threads.size(); ++i) {
+      text_ += i + python_.threads.size() == 0 ? "\n" : ",\n";
+      WriteNative(timeline_.native.threads[i]);
     }
     text_ += "]}\n";
     Flush(0);
@@ -60,6 +70,53 @@ class SpeedscopeWriter {
   }
 
  private:
+  // Behind those of Python.
+  void WriteNativeFrames() {
+    const NativeTimeline& native = timeline_.native;
+    std::map<std::pair<StringId, StringId>, uint32_t> known;
+    native_frames_.resize(native.stacks.size());
+    for (size_t i = 1; i < native.stacks.size(); ++i) {
+      const NativeStack& stack = native.stacks[i];
+      const auto next = static_cast<uint32_t>(python_.functions.size() + known.size());
+      const auto [found, added] = known.try_emplace({stack.function, stack.module}, next);
+      native_frames_[i] = found->second;
+      if (!added) continue;
+      StrAppend(&text_, next == 0 ? "\n" : ",\n", "{\"name\":", Quoted(timeline_.strings.Get(stack.function)),
+                ",\"file\":", Quoted(timeline_.strings.Get(stack.module)), "}");
+      Flush(kBufferBytes);
+    }
+  }
+
+  // CPU time, added up.
+  void WriteNative(const NativeThread& thread) {
+    std::map<uint32_t, int64_t> sums;
+    for (const NativeTally& tally : thread.tallies)
+      AddSaturating(&sums[same_native_[tally.stack]], tally.cpu_ps / 1000);
+    int64_t end_ns = 0;
+    for (const auto& [stack, weight] : sums) AddSaturating(&end_ns, weight);
+    StrAppend(&text_, "{\"type\":\"sampled\",\"unit\":\"nanoseconds\",\"name\":",
+              Quoted(StrCat("native ", ThreadTitle(timeline_, thread.thread, true))),
+              ",\"startValue\":0,\"endValue\":", end_ns, ",\n\"samples\":[");
+    const char* separator = "[";
+    for (const auto& [innermost, weight] : sums) {
+      std::vector<uint32_t> frames;
+      for (uint32_t at = innermost; at != 0; at = timeline_.native.stacks[at].parent)
+        frames.push_back(native_frames_[at]);
+      text_ += separator;
+      for (; !frames.empty(); frames.pop_back()) StrAppend(&text_, frames.back(), frames.size() > 1 ? "," : "");
+      text_ += "]";
+      separator = ",[";
+      Flush(kBufferBytes);
+    }
+    text_ += "],\n\"weights\":[";
+    separator = "";
+    for (const auto& [innermost, weight] : sums) {
+      StrAppend(&text_, separator, weight);
+      separator = ",";
+    }
+    text_ += "]}";
+  }
+
   void WriteThread(const PythonThread& thread) {
     int64_t start_ns = 0;
     std::vector<Weight> weights = InOrder(thread, &start_ns);
@@ -68,8 +125,8 @@ class SpeedscopeWriter {
     int64_t end_ns = start_ns;
     for (const Weight& weight : weights) AddSaturating(&end_ns, weight.second);
     StrAppend(&text_, "{\"type\":\"sampled\",\"unit\":\"nanoseconds\",\"name\":",
-              Quoted(ThreadTitle(timeline_, thread, is_sum)), ",\"startValue\":", start_ns, ",\"endValue\":", end_ns,
-              ",\n\"samples\":[");
+              Quoted(ThreadTitle(timeline_, thread.thread, is_sum)), ",\"startValue\":", start_ns,
+              ",\"endValue\":", end_ns, ",\n\"samples\":[");
     for (size_t i = 0; i < weights.size(); ++i) {
       if (i > 0) text_ += ",";
       WriteStack(weights[i].first);
@@ -139,6 +196,7 @@ class SpeedscopeWriter {
   const PythonTimeline& python_;
   Sink& sink_;
   std::vector<uint32_t> same_, depths_;
+  std::vector<uint32_t> same_native_, native_frames_;  // by native stack
   std::string text_;
   absl::Status status_;
 };
@@ -196,7 +254,7 @@ absl::StatusOr<std::string> VerifySpeedscope(const std::string& path, const Time
   if (!file) return absl::UnavailableError(StrCat("cannot open ", path));
   Counter counter;
   if (!nlohmann::json::sax_parse(file, &counter)) return absl::DataLossError(StrCat(path, ": the JSON is broken"));
-  const uint64_t expected = timeline.python.threads.size();
+  const uint64_t expected = timeline.python.threads.size() + timeline.native.threads.size();
   if (counter.profiles != expected || counter.samples != counter.weights || counter.weight != counter.length) {
     return absl::DataLossError(StrCat(path, ": holds ", counter.profiles, " threads, ", counter.samples, " stacks, ",
                                       counter.weights, " weights of ", counter.weight, " ns in ", counter.length,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sampled Python stacks for speedscope (https://www.speedscope.app): a sampled profile per thread, in order of time.
-// Where a thread has more than a viewer opens, its stacks are added up instead.
+// Sampled stacks for speedscope (https://www.speedscope.app): of Python a profile per thread, in order of time, and of
+// native code one, added up. Where a thread has more of Python's than a viewer opens, they are added up, too.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_OUTPUTS_SPEEDSCOPE_H_

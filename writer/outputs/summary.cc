@@ -14,6 +14,7 @@
 #include "writer/convert/rank_report.h"
 #include "writer/outputs/summary_heap.h"
 #include "writer/outputs/summary_lines.h"
+#include "writer/outputs/summary_native.h"
 #include "writer/outputs/summary_python_text.h"
 #include "writer/steps/step_loops.h"
 
@@ -156,9 +157,12 @@ Section Waits(const Timeline& timeline, size_t columns) {
     const std::string numbers = absl::StrFormat("      %10s%10s%10s  ", HumanTime(site.total_ps),
                                                 HumanTime(site.longest_ps), HumanCount(site.calls));
     std::string where = TypeName(timeline, site.type);
-    if (site.site != 0) StrAppend(&where, " in ", PrintableUtf8(timeline.strings.Get(site.site)));
+    if (site.python != 0) StrAppend(&where, " in ", PrintableUtf8(timeline.strings.Get(site.python)));
+    if (site.site != 0) {
+      StrAppend(&where, site.python != 0 ? ", via " : " in ", PrintableUtf8(timeline.strings.Get(site.site)));
+    }
     const size_t room = columns > Utf8Columns(numbers) ? columns - Utf8Columns(numbers) : 1;
-    out.push_back({StrCat(numbers, FitColumns(where, room, /*keep_end=*/true))});
+    out.push_back({StrCat(numbers, FitColumns(where, room, /*keep_end=*/site.python == 0))});
   }
   return out;
 }
@@ -393,6 +397,7 @@ std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector
                         Cost(timeline, options),
                         Files(files),
                         View(timeline, files, options)};
+  for (const std::string& line : NativeText(timeline, columns)) sections[2].push_back({line});
   Section &python = sections[2], &waits = sections[3], &gpus = sections[4], &heap = sections[5], &notes = sections[6],
           &listed = sections[8];
   auto lines = [&] {

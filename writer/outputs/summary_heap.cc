@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "writer/base/saturating.h"
 #include "writer/base/utf8.h"
+#include "writer/outputs/python_line_totals.h"
 
 namespace tbprof {
 namespace {
@@ -35,7 +37,12 @@ bool IsPlumbing(std::string_view frame) {
   return false;
 }
 
-std::string AllocationPlace(const Timeline& timeline, const AllocationSiteTotal& site) {
+// The line of Python first, if there is one.
+std::string PlaceOf(const Timeline& timeline, StringId python, const std::string& native) {
+  return python == 0 ? native : StrCat(PrintableUtf8(timeline.strings.Get(python)), ", via ", native);
+}
+
+std::string NativePlace(const Timeline& timeline, const AllocationSiteTotal& site) {
   std::string place;
   int shown = 0;
   for (const StringId id : site.frames) {
@@ -56,6 +63,18 @@ std::string ProcessLabel(const Process& process) {
   return StrCat(PrintableUtf8(process.name.empty() ? process.executable : process.name), " (", process.pid, ")");
 }
 
+// The process's own peak, though blocks from before the window belong to no place.
+std::string PeakOf(const Process& process) {
+  const ExactHeap& heap = process.exact_heap;
+  const AllocatorTotals& totals = process.allocator;
+  const auto bytes = [](int64_t count) { return HumanBytes(static_cast<double>(std::max<int64_t>(count, 0))); };
+  if (!totals.is_absolute) return StrCat("peak at least ", bytes(heap.peak_bytes));
+  if (totals.begin_bytes <= 0) return StrCat("peak ", bytes(heap.peak_bytes));
+  int64_t peak = totals.begin_bytes;
+  AddSaturating(&peak, heap.peak_bytes);
+  return StrCat("peak ", bytes(peak), " (", bytes(heap.peak_bytes), " since the start)");
+}
+
 // Of the process whose heap was largest, what --malloc=exact has seen.
 void AddExactHeap(const Timeline& timeline, size_t columns, Section* out) {
   const Process* largest = nullptr;
@@ -72,26 +91,28 @@ void AddExactHeap(const Timeline& timeline, size_t columns, Section* out) {
   std::string heading =
       StrCat("each block", recorded > 1 ? StrCat(" of ", FitColumns(ProcessLabel(*largest), 30)) : "", "  ");
   if (known) {
-    StrAppend(&heading, "peak ", bytes(heap.peak_bytes), " at ", HumanTime(heap.peak_ps), ", ",
+    StrAppend(&heading, PeakOf(*largest), " at ", HumanTime(heap.peak_ps), ", ",
               Plural(heap.live_blocks, "block", "blocks"), " left, ", HumanCount(heap.temporary), " temporary");
   } else {
     StrAppend(&heading, "incomplete, ", HumanCount(heap.lost), " or more records lost: peaks and blocks left unknown");
   }
-  // A block from before has no size that is known.
-  if (heap.earlier > 0) heading += "; blocks from before this window left out";
+  // What is from before the window has no place that is known.
+  if (heap.earlier > 0) heading += "; older blocks: no place";
   if (heap.ambiguous > 0) StrAppend(&heading, ", ", heap.ambiguous, " ambiguous");
   if (heap.not_followed > 0) StrAppend(&heading, ", ", heap.not_followed, " not followed");
   out->push_back({std::move(heading), known ? Style::kHeading : Style::kWarning});
   out->push_back({known ? "       at peak      left     calls  temporary  place"
                         : "       at peak      left  calls >=  temporary  place"});
-  for (size_t i = 0; i < std::min(kTopRows, heap.sites.size()); ++i) {
-    const HeapSite& site = heap.sites[i];
+  const std::vector<HeapSite> sites = HeapByPythonLine(heap, /*all=*/true);
+  for (size_t i = 0; i < std::min(kTopRows, sites.size()); ++i) {
+    const HeapSite& site = sites[i];
     const double share = site.calls > 0 ? static_cast<double>(site.temporary) / static_cast<double>(site.calls) : 0;
     std::string numbers = absl::StrFormat("    %10s%10s%10s%11s  ", known ? bytes(site.peak_bytes) : "?",
                                           known ? bytes(site.live_bytes) : "?", HumanCount(site.calls),
                                           known ? HumanPercent(share) : "?");
     const size_t used = Utf8Columns(numbers);
-    out->push_back({StrCat(numbers, FitColumns(PrintableUtf8(ShortFrame(timeline.strings.Get(site.site))),
+    const std::string native = PrintableUtf8(ShortFrame(timeline.strings.Get(site.site)));
+    out->push_back({StrCat(numbers, FitColumns(PlaceOf(timeline, site.python, native),
                                                columns > used ? columns - used : 1, /*keep_end=*/false))});
   }
 }
@@ -140,23 +161,28 @@ Section HeapSection(const Timeline& timeline, size_t columns) {
               HeapLevelText(*largest))});
   AddExactHeap(timeline, columns, &out);
   // Different ways through the plumbing from one place are one line here; summary.json has them apart.
-  std::vector<std::pair<std::string, double>> places;
+  struct Place {
+    std::string key, text;
+    double bytes;
+  };
+  std::vector<Place> places;
   for (const AllocationSiteTotal& site : timeline.allocation_sites) {
     if (site.frames.empty()) continue;
-    std::string place = AllocationPlace(timeline, site);
-    const auto known =
-        std::find_if(places.begin(), places.end(), [&](const auto& entry) { return entry.first == place; });
+    const std::string native = NativePlace(timeline, site);
+    // Sites are in order: that of the most bytes names the native function of a line.
+    std::string key = site.python == 0 ? native : timeline.strings.Get(site.python);
+    const auto known = std::find_if(places.begin(), places.end(), [&](const Place& place) { return place.key == key; });
     if (known != places.end()) {
-      known->second += site.bytes;
+      known->bytes += site.bytes;
     } else {
-      places.emplace_back(std::move(place), site.bytes);
+      places.push_back({std::move(key), PlaceOf(timeline, site.python, native), site.bytes});
     }
   }
-  std::stable_sort(places.begin(), places.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.bytes > b.bytes; });
   if (!places.empty())
     out.push_back({"        estimate   share  allocated at (estimated from samples of all allocated bytes)"});
   const size_t last = out.size() + kTopRows;
-  for (const auto& [place, bytes] : places) {
+  for (const auto& [key, place, bytes] : places) {
     if (out.size() >= last) break;
     std::string numbers = absl::StrFormat("      %10s", HumanBytes(bytes));
     if (all.allocated_bytes > 0) {

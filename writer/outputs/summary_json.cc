@@ -4,8 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "writer/base/utf8.h"
+#include "writer/convert/python_place.h"
 #include "writer/convert/rank_json.h"
+#include "writer/outputs/python_line_totals.h"
 #include "writer/outputs/summary.h"
+#include "writer/outputs/summary_native.h"
 #include "writer/outputs/summary_python.h"
 #include "writer/outputs/summary_steps.h"
 
@@ -63,6 +66,20 @@ Json AllocatorJson(const Timeline& timeline, const Process& process) {
           {"window_peak_at_least_bytes", totals.window_peak_bytes}};
 }
 
+// `train.py:42 remember`, where it is known.
+void AddPythonLine(const Timeline& timeline, StringId python, Json* out) {
+  if (python != 0) (*out)["python"] = timeline.strings.Get(python);
+}
+
+void AddHeapNumbers(const HeapSite& site, bool known, Json* out) {
+  (*out)["calls"] = site.calls;
+  (*out)["bytes"] = site.bytes;
+  (*out)["temporary"] = KnownOrNull(known, site.temporary);
+  (*out)["live_blocks"] = KnownOrNull(known, site.live_blocks);
+  (*out)["live_bytes"] = KnownOrNull(known, site.live_bytes);
+  (*out)["peak_bytes"] = KnownOrNull(known, site.peak_bytes);
+}
+
 Json ExactHeapJson(const Timeline& timeline, const ExactHeap& heap) {
   if (!heap.recorded) return nullptr;
   // Of a table with records missing, `allocations`, `releases`, `calls` and `bytes` are lower bounds.
@@ -70,29 +87,33 @@ Json ExactHeapJson(const Timeline& timeline, const ExactHeap& heap) {
   Json sites = Json::array();
   for (size_t i = 0; i < std::min(kMaxSites, heap.sites.size()); ++i) {
     const HeapSite& site = heap.sites[i];
-    sites.push_back({{"call_site", timeline.strings.Get(site.site)},
-                     {"calls", site.calls},
-                     {"bytes", site.bytes},
-                     {"temporary", KnownOrNull(known, site.temporary)},
-                     {"live_blocks", KnownOrNull(known, site.live_blocks)},
-                     {"live_bytes", KnownOrNull(known, site.live_bytes)},
-                     {"peak_bytes", KnownOrNull(known, site.peak_bytes)}});
+    sites.push_back({{"call_site", timeline.strings.Get(site.site)}});
+    AddHeapNumbers(site, known, &sites.back());
+    AddPythonLine(timeline, site.python, &sites.back());
   }
-  return {{"complete", known},
-          {"lost_at_least", heap.lost},
-          {"allocations", heap.allocations},
-          {"releases", heap.releases},
-          {"releases_of_earlier_blocks", KnownOrNull(known, heap.earlier)},
-          {"ambiguous", heap.ambiguous},
-          {"not_followed", heap.not_followed},
-          {"temporary", KnownOrNull(known, heap.temporary)},
-          {"live_blocks", KnownOrNull(known, heap.live_blocks)},
-          {"live_bytes", KnownOrNull(known, heap.live_bytes)},
-          {"peak_bytes", KnownOrNull(known, heap.peak_bytes)},
-          {"peak_s", KnownOrNull(known, Seconds(heap.peak_ps))},
-          {"time_error_s", Seconds(heap.widest_ps)},
-          {"site_count", heap.sites.size()},
-          {"sites", std::move(sites)}};
+  Json out = {{"complete", known},
+              {"lost_at_least", heap.lost},
+              {"allocations", heap.allocations},
+              {"releases", heap.releases},
+              {"releases_of_earlier_blocks", KnownOrNull(known, heap.earlier)},
+              {"ambiguous", heap.ambiguous},
+              {"not_followed", heap.not_followed},
+              {"temporary", KnownOrNull(known, heap.temporary)},
+              {"live_blocks", KnownOrNull(known, heap.live_blocks)},
+              {"live_bytes", KnownOrNull(known, heap.live_bytes)},
+              {"peak_bytes", KnownOrNull(known, heap.peak_bytes)},
+              {"peak_s", KnownOrNull(known, Seconds(heap.peak_ps))},
+              {"time_error_s", Seconds(heap.widest_ps)},
+              {"site_count", heap.sites.size()},
+              {"sites", std::move(sites)}};
+  Json lines = Json::array();
+  for (const HeapSite& line : HeapByPythonLine(heap, /*all=*/false)) {
+    if (lines.size() == kMaxSites) break;
+    lines.push_back({{"python", timeline.strings.Get(line.python)}});
+    AddHeapNumbers(line, known, &lines.back());
+  }
+  if (!lines.empty()) out["python_lines"] = std::move(lines);
+  return out;
 }
 
 Json GpuJson(const Timeline& timeline, const GpuDevice& device) {
@@ -250,6 +271,7 @@ Json WaitSites(const Timeline& timeline) {
                    {"calls", site.calls},
                    {"total_s", Seconds(site.total_ps)},
                    {"longest_s", Seconds(site.longest_ps)}});
+    AddPythonLine(timeline, site.python, &out.back());
   }
   return out;
 }
@@ -263,8 +285,35 @@ Json AllocationSites(const Timeline& timeline) {
       frames.push_back(timeline.strings.Get(site.frames[frame]));
     }
     out.push_back({{"frames", std::move(frames)}, {"samples", site.samples}, {"bytes_estimate", site.bytes}});
+    AddPythonLine(timeline, site.python, &out.back());
+    if (site.python_stack == 0) continue;
+    Json& stack = out.back()["python_stack"] = Json::array();
+    for (uint32_t at = site.python_stack; at != 0 && stack.size() < kMaxFrames;
+         at = timeline.python.stacks[at].parent) {
+      stack.push_back(PythonFrameText(timeline, timeline.python.stacks[at]));
+    }
   }
   return out;
+}
+
+// By line of Python, where such lines are known.
+void AddPythonLines(const Timeline& timeline, Json* out) {
+  Json waits = Json::array();
+  for (const PythonLineWait& line : WaitsByPythonLine(timeline)) {
+    if (waits.size() == kMaxSites) break;
+    waits.push_back({{"python", timeline.strings.Get(line.python)},
+                     {"calls", line.calls},
+                     {"total_s", Seconds(line.total_ps)},
+                     {"longest_s", Seconds(line.longest_ps)}});
+  }
+  if (!waits.empty()) (*out)["waits_by_python_line"] = std::move(waits);
+  Json allocations = Json::array();
+  for (const PythonLineAllocations& line : AllocationsByPythonLine(timeline)) {
+    if (allocations.size() == kMaxSites) break;
+    allocations.push_back(
+        {{"python", timeline.strings.Get(line.python)}, {"samples", line.samples}, {"bytes_estimate", line.bytes}});
+  }
+  if (!allocations.empty()) (*out)["allocations_by_python_line"] = std::move(allocations);
 }
 
 // What was run, where and when.
@@ -361,8 +410,10 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<PublishedFil
   out["gpus"] = Json::array();
   for (const GpuDevice& device : timeline.gpu_devices) out["gpus"].push_back(GpuJson(timeline, device));
   out["python"] = PythonJson(timeline);
+  out["native"] = NativeJson(timeline);
   out["wait_sites"] = WaitSites(timeline);
   out["allocation_sites"] = AllocationSites(timeline);
+  AddPythonLines(timeline, &out);
 
   out["threads"] = timeline.ThreadCount();
   out["process_count"] = timeline.ProcessCount();

@@ -247,7 +247,7 @@ Section PythonLastStacksSection(const Timeline& timeline, size_t columns) {
     const Thread& thread = timeline.threads[stacks[i].thread];
     if (thread.process != first.process) break;
     out.push_back({FitColumns(StrCat(kIndent, PythonThreadText(thread), ", ", HumanTime(stacks[i].age_ps),
-                                     " before the end: ", PythonStackText(timeline, stacks[i].stack, kShownFrames)),
+                                     " before the end: ", SampledStackText(timeline, stacks[i].stack, kShownFrames)),
                               columns, /*keep_end=*/false)});
   }
   return out;

@@ -15,6 +15,7 @@
 #include "writer/convert/torch_operations.h"
 #include "writer/outputs/memory_events.h"
 #include "writer/outputs/xplane_gpu.h"
+#include "writer/outputs/xplane_native.h"
 #include "writer/outputs/xplane_python.h"
 #include "writer/outputs/xspace_builder.h"
 #include "writer/timeline/schema.h"
@@ -55,6 +56,7 @@ class EventWriter {
         flows_(flows),
         links_(links),
         calls_(calls),
+        python_(timeline, plane),
         event_ids_(timeline.types.size()),
         text_ids_(timeline.strings.size()) {}
 
@@ -77,6 +79,7 @@ class EventWriter {
       Value(line, type.value, event.value);
     }
     if (event.detail != 0) Text(line, IsFrameworkWork(type) ? Stat::kTfOp : Stat::kDetail, event.detail);
+    if (event.python != 0) python_.Write(event.python, line);
     if (type.family == EventFamily::kAnnotation && !IsFrameworkWork(type)) Operation(line, event.type);
     // Flows that the timeline knows are above 0.
     if (link != 0) Flow(line, -static_cast<int64_t>(link), !EndsTorchLink(type));
@@ -250,6 +253,7 @@ class EventWriter {
   FlowIds* flows_;
   const TorchLinks* links_;
   const GpuCalls* calls_;
+  PythonTexts python_;
   std::vector<uint32_t> event_ids_;
   std::vector<uint32_t> text_ids_;
   std::vector<uint32_t> operation_ids_;  // of types
@@ -413,6 +417,7 @@ absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
     }
     EventWriter events(timeline, &plane, &flows, &links, counted ? &calls : nullptr);
     PythonLineWriter python(timeline, &plane);
+    NativeLineWriter native(timeline, &plane);
     for (uint32_t index : host_plane.threads) {
       const Thread& thread = timeline.threads[index];
       const std::string name = LineName(timeline, thread, host_plane.merged);
@@ -422,6 +427,7 @@ absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
         events.WriteAll(line, index);
       }
       python.Write(index, name, &line_id);
+      native.Write(index, name, &line_id);
     }
     for (const uint32_t process : host_plane.processes) WriteEstimates(timeline, process, line_id, plane);
     if (counted) WriteInput(InputLines(timeline, CountedProcess(timeline)), line_id, plane);

@@ -8,6 +8,7 @@
 #include "writer/base/utf8.h"
 #include "writer/convert/input_pipeline.h"
 #include "writer/outputs/xplane.h"
+#include "writer/outputs/xplane_native.h"
 #include "writer/outputs/xplane_python.h"
 #include "writer/timeline/schema.h"
 
@@ -48,9 +49,10 @@ std::vector<uint32_t> TakeIdlest(const Timeline& timeline, uint32_t process, std
   std::vector<uint32_t> rest;
   if (threads->size() <= kFewestThreads) return rest;
   const size_t other_lines = kOtherLines + InputLines(timeline, process).size();
-  const bool is_sampled =
-      std::ranges::any_of(*threads, [&](uint32_t index) { return PythonSpanCount(timeline, index) > 0; });
-  const size_t lines_each = is_sampled ? 2 : 1;
+  const auto any = [&](auto count) {
+    return std::ranges::any_of(*threads, [&](uint32_t index) { return count(timeline, index) > 0; });
+  };
+  const size_t lines_each = 1 + (any(PythonSpanCount) ? 1 : 0) + (any(NativeSpanCount) ? 1 : 0);
   const size_t room = std::max(kFewestThreads, (kMostLinesOpen - std::min(kMostLinesOpen, other_lines)) / lines_each);
   if (threads->size() <= room) return rest;
   std::vector<uint32_t> others;
@@ -91,7 +93,8 @@ std::vector<HostPlane> HostPlanes(const Timeline& timeline) {
   std::vector<std::vector<uint32_t>> threads(timeline.processes.size());
   for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
     const Thread& thread = timeline.threads[i];
-    const bool has_lines = !thread.events.empty() || PythonSpanCount(timeline, i) > 0;
+    const bool has_lines =
+        !thread.events.empty() || PythonSpanCount(timeline, i) > 0 || NativeSpanCount(timeline, i) > 0;
     if (thread.process < threads.size() && has_lines) threads[thread.process].push_back(i);
   }
   std::vector<bool> has_counters(timeline.processes.size());

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "writer/base/text.h"
+#include "writer/convert/python_place.h"
 #include "writer/timeline/schema.h"
 
 namespace tbprof {
@@ -22,6 +23,21 @@ uint32_t PythonLineWriter::EventIdOf(uint32_t function) {
   id = plane_->EventId(StrCat("def ", label));
   plane_->ShowAs(id, label);
   return id;
+}
+
+// No name of a stat that a reader knows has a colon and a blank behind it.
+void PythonTexts::Write(uint32_t stack, LineBuilder& line) {
+  const auto [known, added] = ids_.try_emplace(stack);
+  Ids& ids = known->second;
+  if (added) {
+    const PythonStack& frame = timeline_.python.stacks[stack];
+    ids.line = plane_->TextId(PythonFrameText(timeline_, frame));
+    if (frame.parent != 0 && ids_.size() <= kMostStacks) {
+      ids.stack = plane_->TextId(PythonStackText(timeline_, stack, kCallers));
+    }
+  }
+  line.Text(Stat::kPython, ids.line);
+  if (ids.stack != 0) line.Text(Stat::kPythonStack, ids.stack);
 }
 
 void PythonLineWriter::Write(uint32_t thread, std::string_view thread_line, uint64_t* line_id) {

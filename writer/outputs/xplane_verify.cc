@@ -5,6 +5,7 @@
 #include "writer/outputs/memory_events.h"
 #include "writer/outputs/xplane.h"
 #include "writer/outputs/xplane_gpu.h"
+#include "writer/outputs/xplane_native.h"
 #include "writer/outputs/xplane_python.h"
 
 namespace tbprof {
@@ -26,6 +27,7 @@ XplaneCounts ExpectedXplane(const Timeline& timeline) {
       const size_t bars = &plane == &planes[0] ? StepsOfThread(timeline, thread, calls).bars.size() : 0;
       add_line(thread.events.size() + bars);
       add_line(PythonSpanCount(timeline, index));
+      add_line(NativeSpanCount(timeline, index));
     }
   }
   for (const HostPlane& plane : planes) {

@@ -342,8 +342,8 @@ static_assert(sizeof(NativeStacksFact) == 8);
 // One frame and those that called it.
 struct NativeNode {
   uint32_t node;     // from 1, counted per process
-  uint32_t parent;   // 0: the outermost frame
-  uint64_t address;  // of the innermost frame the instruction, of the others the return address
+  uint32_t parent;   // 0: the outermost frame that is known
+  uint64_t address;  // the one before is meant, as of a return address; 0: outer frames are missing here
 };
 static_assert(sizeof(NativeNode) == 16);
 struct NativeSamplesFact {

@@ -19,6 +19,7 @@
 #include "writer/spool/chunk_summary.h"
 #include "writer/spool/clock_map.h"
 #include "writer/spool/gpu_facts.h"
+#include "writer/spool/native_facts.h"
 #include "writer/spool/python_facts.h"
 #include "writer/spool/record_view.h"
 #include "writer/spool/spool.h"
@@ -139,6 +140,7 @@ struct SpoolFacts {
   std::map<Identity, GpuFacts> gpus;  // of the processes that used one
   AnnotationFacts annotations;
   PythonFacts python;
+  NativeFacts native;
   ClockMap clock;
   std::vector<WindowFact> windows;
   std::vector<std::string> notes;

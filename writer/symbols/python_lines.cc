@@ -7,7 +7,7 @@ namespace tbprof {
 namespace {
 
 // Of others the format is not known.
-constexpr uint16_t kOldestMinor = 8, kNewestMinor = 14;
+constexpr uint16_t kOldestMinor = 8, kNewestMinor = 15;
 constexpr uint16_t kFirstWithRanges = 10;
 constexpr uint16_t kFirstWithLocations = 11;
 constexpr int32_t kCodeUnitBytes = 2;

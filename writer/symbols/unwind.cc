@@ -445,7 +445,11 @@ Unwinder::Unwinder() : state_(std::make_unique<State>()) {}
 
 Unwinder::~Unwinder() = default;
 
-std::vector<uint64_t> Unwinder::Unwind(const ModuleMap& modules, const StackSnapshot& snapshot, int limit) {
+std::vector<uint64_t> Unwinder::Unwind(const ModuleMap& modules, const StackSnapshot& snapshot, int limit,
+                                       bool* complete) {
+  bool ignored;
+  bool& is_complete = complete != nullptr ? *complete : ignored;
+  is_complete = false;
   Registers registers = {};
   const int given = std::clamp(snapshot.register_count, 0, kRegisters);
   std::copy_n(snapshot.registers, given, registers.begin());
@@ -473,6 +477,7 @@ std::vector<uint64_t> Unwinder::Unwind(const ModuleMap& modules, const StackSnap
         stepped = FollowFramePointer(modules, snapshot, &registers);
         break;
       case Rule::kOutermost:
+        is_complete = true;
         break;
     }
     if (!stepped) break;
@@ -481,6 +486,7 @@ std::vector<uint64_t> Unwinder::Unwind(const ModuleMap& modules, const StackSnap
     const uint64_t stack_after = registers[kStackPointer];
     // A leaf function of arm64 has no frame of its own; all else must come nearer to the stack's base.
     const bool leaf = kLinkRegister >= 0 && exact && stack_after == stack_before;
+    if (caller == 0) is_complete = true;
     if (caller == 0 || (stack_after <= stack_before && !leaf)) break;
     exact = rule.signal_frame;
     pcs.push_back(exact ? caller + 1 : caller);

@@ -6,7 +6,7 @@
 //   Unwinder unwinder;
 //   std::vector<uint64_t> pcs = unwinder.Unwind(modules, snapshot, 64);
 //
-// Process: the converter. Not thread-safe; one per thread. Files are opened lazily and kept open.
+// Process: the converter, the launcher. Not thread-safe; one per thread. Files are opened lazily and kept open.
 // What a table says about an address is kept, by module file, so the second snapshot of a process is cheap.
 #ifndef TBPROF_WRITER_SYMBOLS_UNWIND_H_
 #define TBPROF_WRITER_SYMBOLS_UNWIND_H_
@@ -61,8 +61,10 @@ class Unwinder {
 
   // Program counters, innermost first, at most `limit`; at least the first one. Callers' entries are return
   // addresses (look up address - 1); so that this holds for all, the address a signal interrupted is given as
-  // address + 1. Ends early where tables or stack bytes are missing; never fails, never loops.
-  std::vector<uint64_t> Unwind(const ModuleMap& modules, const StackSnapshot& snapshot, int limit);
+  // address + 1. Ends early where tables or stack bytes are missing; never fails, never loops. `complete`: whether the
+  // last is the outermost.
+  std::vector<uint64_t> Unwind(const ModuleMap& modules, const StackSnapshot& snapshot, int limit,
+                               bool* complete = nullptr);
 
  private:
   struct State;

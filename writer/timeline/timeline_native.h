@@ -18,8 +18,9 @@ using StringId = uint32_t;
 // A frame and those that called it. Index 0: none.
 struct NativeStack {
   uint32_t parent = 0;    // index into NativeTimeline::stacks, below its own; 0: the outermost
-  StringId function = 0;  // `gemm_kernel`, or the module where it has no name
-  StringId site = 0;      // `function (file:line)`
+  StringId function = 0;  // `gemm_kernel`; its module where it has no name
+  StringId module = 0;    // `libblas.so.3`; empty: not known
+  StringId site = 0;      // `gemm_kernel (gemm.c:123)`
 };
 
 // Consecutive samples of a thread in one function with the same callers.
@@ -65,7 +66,10 @@ struct NativeTimeline {
   std::vector<NativeStack> stacks;
   std::vector<NativeThread> threads;     // sorted by thread; those with samples
   std::vector<NativeProcess> processes;  // sorted by process
+  uint64_t samples_without_span = 0;     // in the tallies alone
   uint64_t spans_left_out = 0;           // by the budget
+  // Null: it has no samples.
+  const NativeThread* OfThread(uint32_t thread) const;
 };
 
 }  // namespace tbprof

@@ -142,6 +142,7 @@ static pid_t child;
   X(pthread_rwlock_rdlock, ReadLock())                                                            \
   X(pthread_rwlock_wrlock, WriteLock())                                                           \
   X(pthread_barrier_wait, pthread_barrier_wait(&barrier))                                         \
+  X(syscall, syscall(SYS_gettid) == 0)                                                            \
   X(malloc, (free(malloc(300000)), 0))                                                            \
   X(calloc, (free(calloc(3, 100000)), 0))                                                         \
   X(realloc, (free(realloc(malloc(10), 300000)), 0))                                              \

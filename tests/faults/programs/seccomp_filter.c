@@ -2,6 +2,7 @@
 // seccomp_filter self: a filter that kills at every call but those of the work, and the work.
 // seccomp_filter kill|errno PROGRAM ARGUMENT...: runs it under a filter that kills at (or refuses) the calls that a
 // profiler makes and a program does not.
+// seccomp_filter perf PROGRAM ARGUMENT...: under one that refuses perf_event_open, as containers do.
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -83,6 +84,12 @@ int main(int argc, char** argv) {
     }
     printf("alive\n");
     return 0;
+  }
+  if (strcmp(argv[1], "perf") == 0) {
+    const int refused[] = {SYS_perf_event_open};
+    Deny(refused, 1, SECCOMP_RET_ERRNO | EPERM);
+    execv(argv[2], argv + 2);
+    return 126;
   }
   const int calls[] = {SYS_memfd_create, SYS_ptrace, SYS_process_vm_readv, SYS_socket, SYS_connect, SYS_sendmsg};
   const unsigned action = strcmp(argv[1], "kill") == 0 ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | EPERM;

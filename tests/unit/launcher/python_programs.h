@@ -9,26 +9,40 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace tbprof {
 
-// Interpreters of 3.8 to 3.13 that are installed.
+// The root of another system within this one that scripts/debian_root.sh has made; empty: none.
+inline std::string OtherRoot() {
+  const char* root = getenv("TBPROF_DEBIAN_ROOT");
+  return root == nullptr ? "" : root;
+}
+
+// Interpreters of 3.8 to 3.15 that are installed; where there is another root, those within it.
 inline std::vector<std::string> InstalledPythons() {
   std::vector<std::string> paths;
+  const auto add = [&](const std::string& path) {
+    if (access(path.c_str(), X_OK) == 0) paths.push_back(path);
+  };
+  if (const std::string root = OtherRoot(); !root.empty()) {
+    for (int minor = 8; minor <= 15; ++minor) add(root + "/usr/bin/python3." + std::to_string(minor));
+    return paths;
+  }
   for (const char* path :
        {"/root/.pyenv/versions/3.8.18/bin/python3.8", "/root/.pyenv/versions/3.9.18/bin/python3.9",
         "/root/.pyenv/versions/3.10.13/bin/python3.10", "/root/.pyenv/versions/3.11.7/bin/python3.11",
         "/root/.pyenv/versions/3.12.1/bin/python3.12", "/root/.pyenv/versions/3.13.0/bin/python3.13",
         "/usr/bin/python3.11", "/usr/bin/python3.13"}) {
-    if (access(path, X_OK) == 0) paths.push_back(path);
+    add(path);
   }
   return paths;
 }
 
-// Runs until it is destroyed, or its standard input ends.
+// Runs until it is destroyed, or its standard input ends; a program of another root within that.
 class PythonProgram {
  public:
   PythonProgram(const std::string& python, const std::string& source) {
@@ -39,7 +53,12 @@ class PythonProgram {
       dup2(in[0], 0);
       dup2(out[1], 1);
       for (int fd : {in[0], in[1], out[0], out[1]}) close(fd);
-      execl(python.c_str(), python.c_str(), "-I", "-c", source.c_str(), nullptr);
+      std::string path = python;
+      if (const std::string root = OtherRoot(); !root.empty() && path.starts_with(root + "/")) {
+        if (chroot(root.c_str()) != 0 || chdir("/") != 0) _exit(126);
+        path.erase(0, root.size());
+      }
+      execl(path.c_str(), path.c_str(), "-I", "-c", source.c_str(), nullptr);
       _exit(127);
     }
     close(in[0]);

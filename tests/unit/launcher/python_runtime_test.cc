@@ -78,7 +78,7 @@ TEST(PythonRuntime, ReleaseWithARow_IsSampled) {
 
 TEST(PythonRuntime, VersionWithoutARow_IsRefused) {
   FakeMemory memory;
-  for (const uint32_t version : {0x03630000u | 0xf0u, 0x02070ff0u, 0x030f01f0u}) {
+  for (const uint32_t version : {0x03630000u | 0xf0u, 0x02070ff0u, 0x031000f0u}) {
     const PythonRuntime python = Decide(&memory, version);
     EXPECT_TRUE(python.found);
     EXPECT_EQ(python.state, kPythonUnknownVersion) << version;

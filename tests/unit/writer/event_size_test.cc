@@ -28,6 +28,8 @@ class EventSize : public testing::Test {
     place_ = timeline_.strings.Intern("Wait (queue.cc:7)");
     path_ = timeline_.strings.Intern("/bin/true");
     shapes_ = timeline_.strings.Intern("[[32, 64], []]");
+    timeline_.python.functions.push_back({place_, path_, place_, 7});
+    timeline_.python.stacks = {{}, {0, 0, 8}, {1, 0, 9}};
   }
 
   static size_t Written(const Timeline& timeline) {
@@ -69,6 +71,7 @@ TEST_F(EventSize, EachKindOfEvent_EqualsTheBytesInTheFile) {
   Expect(lock, {.duration_ps = 90, .object = 0x7f0000001234, .call_site = place_}, "object and place");
   Expect(lock, {.duration_ps = 90, .flags = Event::kFailed, .error = ETIMEDOUT}, "failed");
   Expect(lock, {.duration_ps = 90, .flags = Event::kClippedAtEnd | Event::kOpen}, "open");
+  Expect(lock, {.duration_ps = 90, .python = 2}, "Python stack");
   const EventType read{"read", EventFamily::kIo, ObjectKind::kDescriptor, ValueKind::kBytes};
   Expect(read, {.duration_ps = 2'000'000, .object = 3, .value = 4096}, "read");
   Expect(read, {.duration_ps = 2'000'000, .object = 1000, .value = 1 << 30, .call_site = place_}, "much read");

@@ -44,7 +44,9 @@ class HeapTotalsTest : public HostFixture {
   }
   ThreadFacts& thread() { return facts_.threads.at(kThread); }
 
-  HeapTotals heap_{&window_, &model_, &modules_, &facts_, &timeline_};
+  PythonStacks stacks_{&timeline_};
+  PythonExact python_{&facts_, &stacks_, &timeline_};
+  HeapTotals heap_{&window_, &model_, &modules_, &facts_, &timeline_, &python_};
 };
 
 TEST_F(HeapTotalsTest, CountersOfWindow_AreDifferences) {

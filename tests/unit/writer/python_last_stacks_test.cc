@@ -74,10 +74,10 @@ TEST(PythonLastStacks, ProcessKilledBySignal_HasTheLastSampleOfEachThreadThatLiv
   ASSERT_EQ(stacks.size(), 2u);
   EXPECT_TRUE(timeline.threads[stacks[0].thread].is_main);
   EXPECT_EQ(stacks[0].age_ps, 8'000'000'000);
-  EXPECT_EQ(PythonStackText(timeline, stacks[0].stack, 10), "work (train.py:12) < main (train.py:41)");
+  EXPECT_EQ(SampledStackText(timeline, stacks[0].stack, 10), "work (train.py:12) < main (train.py:41)");
   EXPECT_EQ(timeline.threads[stacks[1].thread].name, "Loader-3");
   EXPECT_EQ(stacks[1].age_ps, 20'000'000'000);
-  EXPECT_EQ(PythonStackText(timeline, stacks[1].stack, 10), "work (train.py:11)");
+  EXPECT_EQ(SampledStackText(timeline, stacks[1].stack, 10), "work (train.py:11)");
 }
 
 TEST(PythonLastStacks, TerminalNotesAndSummary_ShowThem) {
@@ -121,7 +121,7 @@ TEST(PythonLastStacks, Sigterm_CountsForTheCommandAlone) {
   EXPECT_TRUE(ended(SIGTERM).python.last_stacks.empty());
   const Timeline killed = ended(SIGKILL);
   ASSERT_EQ(killed.python.last_stacks.size(), 1u);
-  EXPECT_EQ(PythonStackText(killed, killed.python.last_stacks[0].stack, 10), "worker (data.py:5)");
+  EXPECT_EQ(SampledStackText(killed, killed.python.last_stacks[0].stack, 10), "worker (data.py:5)");
 }
 
 // What was sampled in the window says nothing about an end that came much later.
@@ -139,7 +139,7 @@ TEST(PythonLastStacks, WindowThatClosedBeforeTheEnd_HasNone) {
 
 TEST(PythonLastStacks, LongStack_IsCutAndSaysSo) {
   const Timeline timeline = BuildGood(Ended(-1, SIGABRT));
-  EXPECT_EQ(PythonStackText(timeline, timeline.python.last_stacks.at(0).stack, 1), "work (train.py:12) < ...");
+  EXPECT_EQ(SampledStackText(timeline, timeline.python.last_stacks.at(0).stack, 1), "work (train.py:12) < ...");
 }
 
 }  // namespace

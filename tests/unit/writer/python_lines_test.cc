@@ -58,7 +58,7 @@ TEST(PythonLine, Locations_TakesEachKindOfEntry) {
 TEST(PythonLine, UnknownInstructionOrVersion_HasNoLine) {
   EXPECT_EQ(PythonLine(11, "\x80", 10, -1), kNoPythonLine);
   EXPECT_EQ(PythonLine(7, "\x02\x01", 10, 0), kNoPythonLine);
-  EXPECT_EQ(PythonLine(15, "\x80", 10, 0), kNoPythonLine);
+  EXPECT_EQ(PythonLine(16, "\x80", 10, 0), kNoPythonLine);
   EXPECT_EQ(PythonLine(11, "", 10, 0), kNoPythonLine);
 }
 
@@ -117,9 +117,19 @@ for folder, folders, files in os.walk(sysconfig.get_paths()["stdlib"]):
         emit(code)
 )";
 
+// Commands; where scripts/debian_root.sh has made a root, those of the interpreters within it.
 std::vector<std::string> InstalledPythons() {
   std::vector<std::string> found;
   glob_t paths{};
+  if (const char* other = getenv("TBPROF_DEBIAN_ROOT")) {
+    const std::string root = other;
+    glob((root + "/usr/bin/python3.[0-9]*[0-9]").c_str(), 0, nullptr, &paths);
+    for (size_t i = 0; i < paths.gl_pathc; ++i) {
+      found.push_back("chroot " + root + " " + std::string(paths.gl_pathv[i]).substr(root.size()));
+    }
+    globfree(&paths);
+    return found;
+  }
   const char* root = getenv("PYENV_ROOT");
   const std::string pyenv = std::string(root != nullptr ? root : "/root/.pyenv") + "/versions/3.*/bin/python3";
   glob(pyenv.c_str(), 0, nullptr, &paths);
@@ -133,9 +143,9 @@ bool Read(FILE* file, void* bytes, size_t size) { return size == 0 || fread(byte
 
 // Code objects compared; -1: not of a version that is supported.
 int64_t CompareLines(const std::string& python, const std::string& script) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> out(popen((python + " -I " + script).c_str(), "r"), pclose);
+  const std::unique_ptr<FILE, int (*)(FILE*)> out(popen((python + " -I - < " + script).c_str(), "r"), pclose);
   int32_t minor = 0;
-  if (out == nullptr || !Read(out.get(), &minor, sizeof(minor)) || minor < 8 || minor > 14) return -1;
+  if (out == nullptr || !Read(out.get(), &minor, sizeof(minor)) || minor < 8 || minor > 15) return -1;
   int64_t codes = 0;
   uint64_t wrong = 0;
   struct {

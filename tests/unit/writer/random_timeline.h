@@ -39,6 +39,7 @@ class RandomTimeline {
         {"aten::mm", EventFamily::kAnnotation, ObjectKind::kNone, ValueKind::kSequence, RangeOrigin::kTorchOperation},
     };
     for (int i = 0; i < 20; ++i) texts_.push_back(timeline.strings.Intern(Text(i)));
+    AddPython(timeline);
 
     const int processes = 1 + Up(4);
     uint64_t line_id = 0;
@@ -88,6 +89,7 @@ class RandomTimeline {
 
  private:
   static constexpr int64_t kDuration = 20'000'000'000;
+  static constexpr int kStacks = 20;
 
   int Up(int limit) { return static_cast<int>(random_() % static_cast<uint32_t>(limit)); }
 
@@ -108,6 +110,19 @@ class RandomTimeline {
     }
   }
 
+  void AddPython(Timeline& timeline) {
+    timeline.python.stacks.resize(1);
+    for (int i = 0; i < kStacks; ++i) {
+      PythonFunction function;
+      function.name = texts_[static_cast<size_t>(Up(20))];
+      function.file = i == 0 ? 0 : timeline.strings.Intern("/home/\n/" + timeline.strings.Get(function.name));
+      function.first_line = i;
+      timeline.python.functions.push_back(function);
+      const auto parent = static_cast<uint32_t>(Up(i + 1));
+      timeline.python.stacks.push_back({parent, static_cast<uint32_t>(Up(i + 1)), Up(100) - 1});
+    }
+  }
+
   // Properly nested events in [from, to], sorted by start, longer first.
   void Fill(std::vector<Event>& events, int64_t from, int64_t to, int depth) {
     int64_t at = from;
@@ -125,6 +140,7 @@ class RandomTimeline {
       event.value = Up(3) == 0 ? 0 : Up(2) == 0 ? Up(20) : std::numeric_limits<int64_t>::min() + Up(10);
       event.call_site = texts_[static_cast<size_t>(Up(20))];
       event.detail = Up(4) == 0 ? texts_[static_cast<size_t>(Up(20))] : 0;
+      event.python = Up(4) == 0 ? static_cast<uint32_t>(1 + Up(kStacks)) : 0;
       if (Up(5) == 0) {
         event.flags |= Event::kFailed;
         event.error = Up(2) == 0 ? EAGAIN : 4711;

@@ -450,6 +450,19 @@ class SpoolMaker {
     std::string payload(reinterpret_cast<const char*>(&fact), sizeof(fact));
     return Raw(FrameType::kPythonStatus, segment, payload.append(reason));
   }
+
+  // ---- native stacks
+
+  SpoolMaker& NativeNodes(uint32_t segment, uint32_t process, const std::vector<NativeNode>& nodes) {
+    return PythonRows<NativeStacksFact>(FrameType::kNativeStacks, segment, process, nodes);
+  }
+  SpoolMaker& NativeSamples(uint32_t segment, uint32_t process, const std::vector<NativeSample>& samples) {
+    return PythonRows<NativeSamplesFact>(FrameType::kNativeSamples, segment, process, samples);
+  }
+  SpoolMaker& NativeStatus(uint32_t segment, const NativeStatusFact& fact, std::string_view reason = {}) {
+    std::string payload(reinterpret_cast<const char*>(&fact), sizeof(fact));
+    return Raw(FrameType::kNativeStatus, segment, payload.append(reason));
+  }
   SpoolMaker& End(uint64_t ticks, int exit_code = 0, int exit_signal = 0) {
     const EndFact fact{ticks, exit_code, exit_signal, 1000, 2000};
     frames_.AppendFact(FrameType::kEnd, 0, fact);

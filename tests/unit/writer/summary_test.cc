@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/outputs/summary.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -133,6 +134,27 @@ TEST(SummaryText, AllocationSites_AreSummedByCaller) {
   EXPECT_NE(text.find("at::relu < step (train.cc:9)"), std::string::npos) << text;
   EXPECT_NE(text.find("libfoo.so+0x10"), std::string::npos) << text;
   EXPECT_NE(text.find("Fill < at::structured::set\n"), std::string::npos) << text;
+}
+
+// What the process had before belongs to its peak.
+TEST(SummaryText, ExactHeapOfACapture_HasThePeakOfTheProcess) {
+  Timeline timeline = Sample();
+  Process& process = timeline.processes[0];
+  process.allocator.begin_bytes = 100 << 20;
+  process.allocator.live_bytes = process.allocator.window_peak_bytes = process.allocator.peak_bytes = 124 << 20;
+  process.exact_heap.recorded = true;
+  process.exact_heap.peak_bytes = 24 << 20;
+  const auto heading = [&] {
+    for (const std::string& line : SummaryText(timeline, {}, {})) {
+      if (line.find("each block") != std::string::npos) return line;
+    }
+    return std::string("none");
+  };
+  EXPECT_THAT(heading(), testing::HasSubstr("peak 124 MiB (24.0 MiB since the start) at "));
+  process.allocator.begin_bytes = 0;
+  EXPECT_THAT(heading(), testing::HasSubstr("peak 24.0 MiB at "));
+  process.allocator.is_absolute = false;
+  EXPECT_THAT(heading(), testing::HasSubstr("peak at least 24.0 MiB at "));
 }
 
 TEST(SummaryText, SourceOfSteps_FitsEachWidth) {

@@ -80,6 +80,15 @@ std::string Hex(uint64_t value) {
   return text;
 }
 
+std::string PythonLine(const Timeline& timeline, const PythonStack& frame) {
+  const PythonFunction& function = timeline.python.functions[frame.function];
+  const std::string& path = timeline.strings.Get(function.file);
+  const auto printable = [](const std::string& text) { return PrintableUtf8(TruncateUtf8(text, 200)); };
+  const std::string file = printable(path.substr(path.rfind('/') + 1));
+  return (file.empty() ? "?" : file) + ":" + (frame.line < 0 ? "?" : std::to_string(frame.line)) + " " +
+         printable(timeline.strings.Get(function.name));
+}
+
 // What a viewer has to show for an event; flow ids, which the writer gives, are left to the caller.
 std::map<std::string, std::string> Wanted(const Timeline& timeline, const Event& event) {
   std::map<std::string, std::string> out;
@@ -106,6 +115,16 @@ std::map<std::string, std::string> Wanted(const Timeline& timeline, const Event&
   const bool start = event.flags & Event::kClippedAtStart, end = event.flags & Event::kClippedAtEnd;
   if (start || end) out["clipped"] = start && end ? "start and end" : start ? "start" : "end";
   if (event.flags & Event::kOpen) out["open"] = "1";
+  if (event.python != 0) {
+    const std::vector<PythonStack>& stacks = timeline.python.stacks;
+    out["python"] = PythonLine(timeline, stacks[event.python]);
+    std::string stack = out["python"];
+    uint32_t at = stacks[event.python].parent;
+    for (int callers = 0; at != 0 && callers < 8; ++callers, at = stacks[at].parent) {
+      stack += " < " + PythonLine(timeline, stacks[at]);
+    }
+    if (stacks[event.python].parent != 0) out["python stack"] = stack;
+  }
   return out;
 }
 

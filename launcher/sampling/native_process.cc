@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/sampling/native_process.h"
+
+#include <dirent.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "launcher/sampling/thread_ids.h"
+#include "writer/base/text.h"
+
+namespace tbprof {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kMaxFrames = 256;
+constexpr size_t kMaxEntries = 4096;  // in a frame of the spool
+constexpr size_t kMaxPending = 1024;
+constexpr int kMaxListings = 4;
+constexpr milliseconds kEmitInterval(250);
+constexpr milliseconds kStatusInterval(1000);
+// Threads are reported as they are made. This is for those of which the report was lost.
+constexpr milliseconds kListingInterval(1000);
+
+template <typename Fact, typename Row>
+void EmitRows(const StackSampler::Emit& emit, FrameType type, const StackSampler::Process& process,
+              const std::vector<Row>& rows) {
+  for (size_t at = 0; at < rows.size(); at += kMaxEntries) {
+    const size_t count = std::min(rows.size() - at, kMaxEntries);
+    const Fact fact = {process.serial, static_cast<uint32_t>(count)};
+    std::vector<uint8_t> payload(sizeof(fact) + count * sizeof(Row));
+    std::memcpy(payload.data(), &fact, sizeof(fact));
+    std::memcpy(payload.data() + sizeof(fact), &rows[at], count * sizeof(Row));
+    emit(type, process.segment, payload.data(), payload.size());
+  }
+}
+
+NativeState StateOf(int error) { return error == EACCES || error == EPERM ? kNativeNoPermission : kNativeNoEvents; }
+
+bool IsRefusal(int error) {
+  return error == EACCES || error == EPERM || error == ENOSYS || error == ENOENT || error == ENODEV ||
+         error == EOPNOTSUPP || error == EINVAL;
+}
+
+}  // namespace
+
+NativeProcess::NativeProcess(const StackSampler::Process& process, NativeShared* shared, const StackSampler::Emit& emit)
+    : process_(process), pidfd_(process.pidfd), shared_(*shared), emit_(emit), modules_(process.pid, &shared->files) {
+  status_.process_serial = process.serial;
+  InnermostId("/proc/" + std::to_string(process.pid) + "/status", &nested_);
+}
+
+void NativeProcess::Start(uint64_t period_ns) {
+  if (running_ || ended_ || replaced_ || refused_) return;
+  running_ = true;
+  period_ns_ = period_ns;
+  status_.state = kNativeSampled;
+  status_.interval_us = static_cast<uint32_t>(period_ns / 1000);
+  OpenAll();
+  // A program that ends soon leaves nothing to read them from.
+  if (!threads_.empty()) modules_.Read();
+}
+
+void NativeProcess::Refuse(int error) {
+  refused_ = true;
+  status_.state = StateOf(error);
+  status_.error = error;
+  const PerfRefusal refusal = ExplainPerfRefusal(error, PerfEventParanoid());
+  reason_ = StrCat("Native stacks: not sampled, ", refusal.cause);
+  if (!refusal.remedy.empty()) StrAppend(&reason_, " (", refusal.remedy, ")");
+  EmitStatus({});
+}
+
+bool NativeProcess::OpenThread(int32_t tid) {
+  if (refused_ || threads_.contains(tid)) return true;
+  int error = 0;
+  std::unique_ptr<PerfEvent> event;
+  if (threads_.size() >= kMaxThreads || shared_.events >= shared_.max_events) {
+    error = EMFILE;
+  } else {
+    event = PerfEvent::Open({.tid = tid, .period_ns = period_ns_}, &error);
+  }
+  if (event == nullptr) {
+    if (error == ESRCH) return true;  // it has ended
+    if (threads_.empty() && status_.samples == 0 && IsRefusal(error)) {
+      Refuse(error);
+      return true;
+    }
+    left_out_error_ = error;
+    return false;
+  }
+  ++shared_.events;
+  Thread& thread = threads_[tid];
+  thread.event = std::move(event);
+  thread.inner = tid;
+  if (nested_) {
+    bool ignored = false;
+    const std::string task = StrCat("/proc/", process_.pid, "/task/", tid, "/status");
+    thread.inner = InnermostId(task, &ignored);
+  }
+  return true;
+}
+
+// False: nothing new.
+bool NativeProcess::ListThreads() {
+  const std::unique_ptr<DIR, int (*)(DIR*)> tasks(opendir(StrCat("/proc/", process_.pid, "/task").c_str()), closedir);
+  if (tasks == nullptr) return false;
+  const size_t before = threads_.size();
+  uint64_t left_out = 0;
+  while (const dirent* entry = readdir(tasks.get())) {
+    const int32_t tid = atoi(entry->d_name);
+    if (tid > 0 && !OpenThread(tid)) ++left_out;
+  }
+  threads_left_out_ = std::max(threads_left_out_, left_out);
+  return threads_.size() > before;
+}
+
+void NativeProcess::OpenAll() {
+  for (int i = 0; i < kMaxListings && !refused_ && ListThreads(); ++i) {
+  }
+}
+
+void NativeProcess::CloseEvents() {
+  shared_.events -= static_cast<uint32_t>(threads_.size());
+  threads_.clear();
+}
+
+void NativeProcess::Take(Time now) {
+  if (!running_ || ended_ || refused_) return;
+  // Before the reading: what was recorded until the end is read then.
+  pollfd end = {pidfd_.get(), POLLIN, 0};
+  const bool ends = pidfd_.valid() && poll(&end, 1, 0) > 0;
+  made_.clear();
+  for (auto at = threads_.begin(); at != threads_.end();) {
+    Thread& thread = at->second;
+    thread.event->Read([&](const PerfRecord& record) { TakeRecord(&thread, record); });
+    if (!thread.exited) {
+      ++at;
+      continue;
+    }
+    at = threads_.erase(at);
+    --shared_.events;
+  }
+  if (ends || replaced_) {
+    ended_ = ends;
+    Stop();
+    return;
+  }
+  bool left_out = false;
+  for (const int32_t tid : made_) left_out |= !OpenThread(tid);
+  // Those that the new ones have made before they had an event.
+  if (!made_.empty() || left_out || now >= next_listing_) {
+    OpenAll();
+    next_listing_ = now + kListingInterval;
+  }
+  if (now >= next_emit_ || pending_.size() >= kMaxPending) {
+    Emit();
+    next_emit_ = now + kEmitInterval;
+  }
+}
+
+void NativeProcess::TakeRecord(Thread* thread, const PerfRecord& record) {
+  switch (record.kind) {
+    case PerfRecord::kSample:
+      if (!replaced_ && thread->inner > 0) TakeSample(*thread, record);
+      return;
+    case PerfRecord::kLost:
+      status_.lost += record.lost;
+      return;
+    case PerfRecord::kNewThread:
+      if (record.pid == process_.pid) made_.push_back(record.tid);
+      return;
+    case PerfRecord::kExec:
+      replaced_ = true;
+      return;
+    case PerfRecord::kMapped:
+      if (!replaced_ && record.path.starts_with("/")) {
+        modules_.Add({record.address, record.address + record.length, record.offset, record.inode, record.path});
+      }
+      return;
+    case PerfRecord::kExit:
+      thread->exited = true;
+      return;
+    case PerfRecord::kOther:
+      return;
+  }
+}
+
+void NativeProcess::TakeSample(const Thread& thread, const PerfRecord& record) {
+  bool complete = false;
+  std::vector<uint64_t> addresses = shared_.unwinder.Unwind(modules_.map(), record.snapshot, kMaxFrames, &complete);
+  if (!complete && modules_.map().Find(addresses.back() - (addresses.size() > 1 ? 1 : 0)) == nullptr &&
+      modules_.ReadForUnknown(std::chrono::steady_clock::now())) {
+    addresses = shared_.unwinder.Unwind(modules_.map(), record.snapshot, kMaxFrames, &complete);
+  }
+  ++status_.samples;
+  if (!complete) ++status_.cut;
+  // Without registers: of a 32-bit program.
+  const bool is_known = record.snapshot.register_count > 0;
+  NativeSample sample = {};
+  sample.ticks = shared_.clock.TicksAt(record.time_ns);
+  sample.tid = thread.inner;
+  sample.node = is_known ? NodeOf(addresses, complete) : 0;
+  sample.period_us = static_cast<uint32_t>(period_ns_ / 1000);
+  pending_.push_back(sample);
+}
+
+// Each address is one behind the instruction that is meant, a return address or one that was made to look like it: a
+// node of the tree may be both. Below address 0 is what lacks its outer frames.
+uint32_t NativeProcess::NodeOf(const std::vector<uint64_t>& addresses, bool complete) {
+  const auto find = [&](uint32_t parent, uint64_t address) {
+    return trie_.Find(parent, static_cast<uint32_t>(address >> 32),
+                      static_cast<int32_t>(static_cast<uint32_t>(address)));
+  };
+  uint32_t node = complete ? 0 : find(0, 0);
+  if (!complete && node == 0) return 0;
+  for (size_t i = addresses.size(); i-- > 0;) {
+    node = find(node, addresses[i] + (i == 0 ? 1 : 0));
+    if (node == 0) return 0;
+  }
+  return node;
+}
+
+void NativeProcess::SetPeriod(uint64_t period_ns) {
+  if (!running_ || period_ns == period_ns_) return;
+  period_ns_ = period_ns;
+  status_.interval_us = static_cast<uint32_t>(period_ns / 1000);
+  for (auto& [tid, thread] : threads_) thread.event->SetPeriod(period_ns);
+}
+
+void NativeProcess::Emit() {
+  std::vector<NativeNode> nodes;
+  for (const PythonNode& node : trie_.TakeNew()) {
+    const uint64_t address = uint64_t{node.code} << 32 | static_cast<uint32_t>(node.instruction);
+    nodes.push_back({node.node, node.parent, address});
+  }
+  EmitRows<NativeStacksFact>(emit_, FrameType::kNativeStacks, process_, nodes);
+  EmitRows<NativeSamplesFact>(emit_, FrameType::kNativeSamples, process_, std::exchange(pending_, {}));
+  const Time now = std::chrono::steady_clock::now();
+  if (status_.state != 0 && (now >= next_status_ || status_.interval_us != emitted_status_.interval_us)) {
+    EmitStatus(now);
+  }
+}
+
+void NativeProcess::EmitStatus(Time now) {
+  next_status_ = now + kStatusInterval;
+  if (threads_left_out_ > 0 && !refused_) {
+    const PerfRefusal refusal = ExplainPerfRefusal(left_out_error_, PerfEventParanoid());
+    reason_ = StrCat("Native stacks: ", threads_left_out_, threads_left_out_ == 1 ? " thread" : " threads",
+                     " not sampled, ", refusal.cause);
+    if (!refusal.remedy.empty()) StrAppend(&reason_, " (", refusal.remedy, ")");
+  }
+  NativeStatusFact same = emitted_status_;
+  same.ticks = status_.ticks;
+  if (std::memcmp(&same, &status_, sizeof(same)) == 0 && reason_ == emitted_reason_) return;
+  status_.ticks = ReadTicks(shared_.clock_kind);
+  std::string payload(reinterpret_cast<const char*>(&status_), sizeof(status_));
+  payload += reason_;
+  emit_(FrameType::kNativeStatus, process_.segment, payload.data(), payload.size());
+  emitted_status_ = status_;
+  emitted_reason_ = reason_;
+}
+
+void NativeProcess::Stop() {
+  if (running_ && !ended_ && !replaced_ && !refused_) {
+    for (auto& [tid, thread] : threads_) {
+      Thread* const its = &thread;
+      thread.event->Read([&](const PerfRecord& record) { TakeRecord(its, record); });
+    }
+  }
+  running_ = false;
+  CloseEvents();
+  Emit();
+  if (status_.state != 0) EmitStatus({});
+}
+
+}  // namespace tbprof

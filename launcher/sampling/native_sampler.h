@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Samples the native stacks of the threads of all recorded processes while they use CPU, by events of the kernel's, in
+// a thread of its own with low priority; as frames of the spool.
+//
+//   NativeSampler sampler({.clock = clock, .rate = 100}, emit);
+//   sampler.AddProcess({segment, serial, pid, pidfd});
+//   sampler.SetArmed(true);      // a window is open
+//   ...
+//   sampler.SetArmed(false);
+//   sampler.Flush(1s);           // all samples taken before were given to `emit`
+//
+// Over `max_cpu_share` of the machine's CPU the rate is lowered, and raised again later.
+//
+// Process: launcher; every function may be called by any thread and waits for no target, Flush at most for its timeout.
+// `emit` is called by the sampler's thread alone.
+#ifndef TBPROF_LAUNCHER_SAMPLING_NATIVE_SAMPLER_H_
+#define TBPROF_LAUNCHER_SAMPLING_NATIVE_SAMPLER_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "launcher/sampling/stack_sampler.h"
+
+namespace tbprof {
+
+class NativeProcess;
+struct NativeShared;
+
+class NativeSampler {
+ public:
+  using Options = StackSampler::Options;
+  using Process = StackSampler::Process;
+  using Emit = StackSampler::Emit;
+
+  NativeSampler(const Options& options, Emit emit);
+  // Emits what is left.
+  ~NativeSampler();
+  NativeSampler(const NativeSampler&) = delete;
+  NativeSampler& operator=(const NativeSampler&) = delete;
+
+  void AddProcess(const Process& process);
+  void RemoveProcess(uint32_t segment, uint32_t serial);
+  void SetArmed(bool armed);
+  // False if the sampler's thread did not answer in time.
+  bool Flush(std::chrono::milliseconds timeout);
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+  struct Command {
+    enum Kind { kAdd, kRemove, kArm, kDisarm } kind;
+    Process process;
+  };
+
+  void Post(const Command& command);
+  void Run();
+  void Apply(const Command& command);
+  void Tick();
+  void GovernRate(Time now);
+
+  const Options options_;
+  const Emit emit_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Command> commands_;
+  uint64_t flushes_wanted_ = 0, flushes_done_ = 0;
+  bool stop_ = false;
+
+  // Of the sampler's thread.
+  bool armed_ = false;
+  uint64_t wanted_period_ns_, period_ns_;
+  Time next_tick_{}, governed_{};
+  int64_t cpu_at_governing_ns_ = 0;
+  std::unique_ptr<NativeShared> shared_;
+  std::vector<std::unique_ptr<NativeProcess>> processes_;
+  std::thread thread_;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_SAMPLING_NATIVE_SAMPLER_H_

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/sampling/tick_clock.h"
+
+namespace tbprof {
+namespace {
+
+constexpr uint64_t kFirstDistanceNs = 1'000'000;
+constexpr uint64_t kUpdateNs = 1'000'000'000;
+
+}  // namespace
+
+TickClock::TickClock(ClockKind kind) : kind_(kind), first_(Read()), last_(first_) {
+  while (kind_ != ClockKind::kMonotonic && last_.ns - first_.ns < kFirstDistanceNs) last_ = Read();
+  if (last_.ns > first_.ns) {
+    ticks_per_ns_ = static_cast<double>(last_.ticks - first_.ticks) / static_cast<double>(last_.ns - first_.ns);
+  }
+}
+
+// The tightest of a few tries.
+TickClock::Pair TickClock::Read() const {
+  Pair best;
+  uint64_t narrowest = UINT64_MAX;
+  for (int i = 0; i < 3; ++i) {
+    const uint64_t before = ReadTicks(kind_);
+    const uint64_t ns = ReadMonotonic();
+    const uint64_t after = ReadTicks(kind_);
+    if (after - before >= narrowest) continue;
+    narrowest = after - before;
+    best = {before + narrowest / 2, ns};
+  }
+  return best;
+}
+
+void TickClock::Update() {
+  if (kind_ == ClockKind::kMonotonic || ReadMonotonic() - last_.ns < kUpdateNs) return;
+  const Pair now = Read();
+  if (now.ns <= last_.ns || now.ticks <= last_.ticks) return;
+  ticks_per_ns_ = static_cast<double>(now.ticks - first_.ticks) / static_cast<double>(now.ns - first_.ns);
+  last_ = now;
+}
+
+uint64_t TickClock::TicksAt(uint64_t monotonic_ns) const {
+  if (kind_ == ClockKind::kMonotonic) return monotonic_ns;
+  const auto distance = static_cast<double>(static_cast<int64_t>(monotonic_ns - last_.ns));
+  return last_.ticks + static_cast<uint64_t>(static_cast<int64_t>(distance * ticks_per_ns_));
+}
+
+}  // namespace tbprof

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether memory can be read, for pointers that nothing else vouches for.
+//
+// rt_sigprocmask copies the set that it is given before it judges `how`: with a `how` that is none, EFAULT is its
+// answer for memory that cannot be read, EINVAL for any other, and the mask stays as it is. 90 ns. Pages that were
+// readable are remembered for up to a second.
+//
+// Process: target, any thread, any signal handler. Rules: RULES.md.
+#ifndef TBPROF_PRELOAD_PAGE_PROBE_H_
+#define TBPROF_PRELOAD_PAGE_PROBE_H_
+
+#include <stdint.h>
+
+#include "wire/layout.h"
+
+namespace tbprof {
+
+inline constexpr uint32_t kProbedPages = 1024;
+// page:36 | second:28
+extern __attribute__((visibility("hidden"))) uint64_t g_probed_pages[kProbedPages];
+
+bool ProbePage(uint64_t page, uint32_t second);
+
+// `second`: a number that changes about each second.
+inline bool IsReadable(uint64_t address, uint64_t bytes, uint32_t second) {
+  if (__builtin_expect((address | (address + bytes)) >> 48 != 0, 0)) return false;
+  const uint64_t last = (address + bytes - 1) / kPage;
+  for (uint64_t page = address / kPage; page <= last; ++page) {
+    const uint64_t known = __atomic_load_n(&g_probed_pages[page % kProbedPages], __ATOMIC_RELAXED);
+    if (__builtin_expect(known == (page << 28 | (second & 0xfffffff)), 1)) continue;
+    if (!ProbePage(page, second)) return false;
+  }
+  return true;
+}
+
+}  // namespace tbprof
+
+#endif  // TBPROF_PRELOAD_PAGE_PROBE_H_

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Reads the stacks of CPythons that this machine does not have, in a root of a Debian release: layouts by their headers,
+# programs whose functions never mix, lines of the standard library.
+#
+#   tests/python_releases/run.sh BUILD_DIR SUITE
+#
+# The tests run outside of the root and read processes within it, as tbprof reads those of a container. Exit status: 77,
+# a line `SKIP: reason`, and 0 with `ABSENT: reason` as of scripts/debian_root.sh.
+
+. "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
+
+(($# == 2)) || usage_error "expected the build directory and a suite"
+build=$(realpath "$1")
+
+if [[ ! ${TBPROF_DEBIAN_ROOT:-} ]]; then
+  # Each of them comes with its interpreter.
+  TBPROF_DEBIAN_PACKAGES='python3,python3-greenlet,pypy3,?name(^python3\.[0-9]+-dev$)' \
+    "$TBPROF_ROOT/scripts/debian_root.sh" "$2" "$(realpath "$0")" "$build" "$2" && exit
+  status=$?
+  ((status == 78)) && exit 0
+  exit "$status"
+fi
+
+root=$TBPROF_DEBIAN_ROOT
+status=0
+"$TBPROF_ROOT/scripts/python_layouts.sh" --check "$root"/usr/include/python3.[0-9]* || status=1
+for test in python_reader_test python_lines_test; do
+  "$build/tests/$test" --gtest_brief=1 || status=1
+done
+exit $status

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Processes that use CPU, sampled from outside. Where the kernel refuses, the tests check that this is emitted.
+#include "launcher/sampling/native_sampler.h"
+
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launcher/sampling/perf_events.h"
+#include "launcher/sampling/target_modules.h"
+#include "launcher/sampling/tick_clock.h"
+
+namespace tbprof {
+namespace {
+
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+volatile uint64_t sink;
+
+__attribute__((noinline, aligned(256))) void BurnOuter();
+__attribute__((noinline, aligned(256))) void BurnInner() {
+  for (int i = 0; i < 1'000'000; ++i) sink = sink * 3 + 1;
+}
+__attribute__((noinline, aligned(256))) void BurnOuter() {
+  while (true) BurnInner();
+}
+__attribute__((noinline, aligned(256))) void BurnInThread() {
+  while (true) sink = sink * 5 + 1;
+}
+
+bool IsIn(uint64_t address, void (*function)()) {
+  const auto start = reinterpret_cast<uint64_t>(function);
+  return address > start && address <= start + 256;
+}
+
+// A fork child that runs `body`, killed at the end.
+class Child {
+ public:
+  explicit Child(void (*body)()) : pid_(fork()) {
+    if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      body();
+      _exit(0);
+    }
+    pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
+  }
+  ~Child() {
+    Kill();
+    close(pidfd_);
+  }
+  void Kill() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+  pid_t pid() const { return pid_; }
+  StackSampler::Process process(uint32_t serial = 3) const { return {7, serial, pid_, pidfd_}; }
+
+ private:
+  pid_t pid_;
+  int pidfd_ = -1;
+};
+
+// Keeps what a sampler emits, and checks that everything comes after what it refers to.
+class Spool {
+ public:
+  StackSampler::Emit Emit() {
+    return [this](FrameType type, uint32_t segment, const void* payload, size_t size) {
+      const std::lock_guard lock(mutex_);
+      EXPECT_EQ(segment, 7u);
+      const std::string bytes(static_cast<const char*>(payload), size);
+      switch (type) {
+        case FrameType::kNativeStacks:
+          for (const NativeNode& node : Rows<NativeNode>(bytes)) {
+            EXPECT_TRUE(node.parent == 0 || nodes.contains(node.parent));
+            EXPECT_TRUE(nodes.emplace(node.node, node).second);
+          }
+          break;
+        case FrameType::kNativeSamples:
+          for (const NativeSample& sample : Rows<NativeSample>(bytes)) {
+            EXPECT_TRUE(sample.node == 0 || nodes.contains(sample.node));
+            samples.push_back(sample);
+          }
+          break;
+        case FrameType::kNativeStatus:
+          ASSERT_GE(size, sizeof(status));
+          std::memcpy(&status, bytes.data(), sizeof(status));
+          reason = bytes.substr(sizeof(status));
+          break;
+        default:
+          ADD_FAILURE() << static_cast<int>(type);
+      }
+      changed_.notify_all();
+    };
+  }
+  template <typename Condition>
+  bool WaitFor(Condition condition) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, seconds(120), condition);
+  }
+  // How many samples of the thread (0: of any) have the function in their stack, at any depth.
+  size_t Within(void (*function)(), int32_t tid = 0) const {
+    size_t count = 0;
+    for (const NativeSample& sample : samples) {
+      if (tid != 0 && sample.tid != tid) continue;
+      for (uint32_t node = sample.node; node != 0; node = nodes.at(node).parent) {
+        if (!IsIn(nodes.at(node).address, function)) continue;
+        ++count;
+        break;
+      }
+    }
+    return count;
+  }
+  size_t Innermost(void (*function)()) const {
+    size_t count = 0;
+    for (const NativeSample& sample : samples) {
+      count += sample.node != 0 && IsIn(nodes.at(sample.node).address, function);
+    }
+    return count;
+  }
+
+  std::map<uint32_t, NativeNode> nodes;
+  std::vector<NativeSample> samples;
+  NativeStatusFact status = {};
+  std::string reason;
+
+ private:
+  template <typename Row>
+  static std::vector<Row> Rows(const std::string& bytes) {
+    struct {
+      uint32_t process_serial, count;
+    } head;
+    std::memcpy(&head, bytes.data(), sizeof(head));
+    EXPECT_EQ(head.process_serial, 3u);
+    EXPECT_EQ(bytes.size(), sizeof(head) + head.count * sizeof(Row));
+    std::vector<Row> rows(head.count);
+    std::memcpy(rows.data(), bytes.data() + sizeof(head), head.count * sizeof(Row));
+    return rows;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+};
+
+constexpr StackSampler::Options kOptions = {.clock = ClockKind::kMonotonic, .rate = 500, .max_cpu_share = 1};
+
+// False: the kernel refuses, and what was emitted says so.
+bool IsPermitted(Spool* spool) {
+  bool is_sampled = false;
+  const bool has_status = spool->WaitFor([&] {
+    is_sampled = spool->status.state == kNativeSampled;
+    return spool->status.state != 0;
+  });
+  EXPECT_TRUE(has_status);
+  EXPECT_EQ(is_sampled, ProbePerfEvents() == 0);
+  if (!is_sampled) {
+    EXPECT_NE(spool->status.error, 0);
+    EXPECT_THAT(spool->reason, HasSubstr("Native stacks: not sampled"));
+    EXPECT_TRUE(spool->samples.empty());
+  }
+  return is_sampled;
+}
+
+TEST(NativeSampler, ProcessThatUsesCpu_HasItsStacks) {
+  const Child child(BurnOuter);
+  Spool spool;
+  NativeSampler sampler(kOptions, spool.Emit());
+  const uint64_t begin = ReadTicks(ClockKind::kMonotonic);
+  sampler.AddProcess(child.process());
+  sampler.SetArmed(true);
+  if (ProbePerfEvents() == 0) {
+    ASSERT_TRUE(spool.WaitFor([&] { return spool.samples.size() >= 100; }));
+  }
+  sampler.SetArmed(false);
+  ASSERT_TRUE(sampler.Flush(seconds(60)));
+  if (!IsPermitted(&spool)) return;
+  EXPECT_GE(spool.Innermost(BurnInner) * 10, spool.samples.size() * 9);
+  EXPECT_GE(spool.Within(BurnOuter) * 10, spool.samples.size() * 9);
+  for (const NativeSample& sample : spool.samples) {
+    EXPECT_EQ(sample.tid, child.pid());
+    EXPECT_GE(sample.ticks, begin);
+    EXPECT_EQ(sample.period_us, 2020u);
+  }
+  EXPECT_EQ(spool.status.samples, spool.samples.size());
+  EXPECT_LE(spool.status.cut * 20, spool.status.samples) << "stacks are complete";
+}
+
+void* ThreadMain(void*) {
+  BurnInThread();
+  return nullptr;
+}
+void BurnInLaterThread() {
+  for (int i = 0; i < 50; ++i) BurnInner();
+  pthread_t thread;
+  pthread_create(&thread, nullptr, ThreadMain, nullptr);
+  pthread_join(thread, nullptr);
+}
+
+TEST(NativeSampler, ThreadMadeWhileSampling_IsSampled) {
+  const Child child(BurnInLaterThread);
+  Spool spool;
+  NativeSampler sampler(kOptions, spool.Emit());
+  sampler.AddProcess(child.process());
+  sampler.SetArmed(true);
+  if (!IsPermitted(&spool)) return;
+  EXPECT_TRUE(spool.WaitFor([&] { return spool.Within(BurnInThread) >= 20; }));
+  sampler.SetArmed(false);
+  ASSERT_TRUE(sampler.Flush(seconds(60)));
+  EXPECT_EQ(spool.Within(BurnInThread, child.pid()), 0u);
+  for (const NativeSample& sample : spool.samples) EXPECT_NE(sample.tid, 0);
+}
+
+TEST(NativeSampler, KilledProcess_KeepsWhatWasSampledBefore) {
+  Child child(BurnOuter);
+  Spool spool;
+  NativeSampler sampler(kOptions, spool.Emit());
+  sampler.AddProcess(child.process());
+  sampler.SetArmed(true);
+  if (!IsPermitted(&spool)) return;
+  ASSERT_TRUE(spool.WaitFor([&] { return spool.samples.size() >= 10; }));
+  child.Kill();
+  sampler.RemoveProcess(7, 3);
+  ASSERT_TRUE(sampler.Flush(seconds(60)));
+  EXPECT_EQ(spool.status.samples, spool.samples.size());
+}
+
+TEST(NativeSampler, Disarmed_TakesNothing) {
+  const Child child(BurnOuter);
+  Spool spool;
+  NativeSampler sampler(kOptions, spool.Emit());
+  sampler.AddProcess(child.process());
+  sampler.SetArmed(true);
+  if (!IsPermitted(&spool)) return;
+  ASSERT_TRUE(spool.WaitFor([&] { return spool.samples.size() >= 5; }));
+  sampler.SetArmed(false);
+  ASSERT_TRUE(sampler.Flush(seconds(60)));
+  const uint64_t stopped = ReadTicks(ClockKind::kMonotonic);
+  const size_t before = spool.samples.size();
+  sampler.SetArmed(true);
+  ASSERT_TRUE(spool.WaitFor([&] { return spool.samples.size() >= before + 5; }));
+  sampler.SetArmed(false);
+  ASSERT_TRUE(sampler.Flush(seconds(60)));
+  for (size_t i = before; i < spool.samples.size(); ++i) EXPECT_GT(spool.samples[i].ticks, stopped);
+}
+
+TEST(NativeSampler, CostOverItsShare_LowersTheRate) {
+  const Child child(BurnOuter);
+  Spool spool;
+  StackSampler::Options options = kOptions;
+  options.max_cpu_share = 1e-9;
+  NativeSampler sampler(options, spool.Emit());
+  sampler.AddProcess(child.process());
+  sampler.SetArmed(true);
+  if (!IsPermitted(&spool)) return;
+  EXPECT_TRUE(spool.WaitFor([&] { return spool.status.interval_us >= 4 * 2020; }));
+}
+
+TEST(NativeSampler, ProcessThatHasEnded_IsNoError) {
+  Spool spool;
+  NativeSampler sampler(kOptions, spool.Emit());
+  sampler.SetArmed(true);
+  Child child(BurnOuter);
+  const StackSampler::Process process = child.process();
+  child.Kill();
+  sampler.AddProcess(process);
+  EXPECT_TRUE(sampler.Flush(seconds(60)));
+  EXPECT_TRUE(spool.samples.empty());
+}
+
+TEST(CodeMappings, TextOfMaps_GivesExecutableFiles) {
+  const auto mappings = ParseCodeMappings(
+      "00400000-00401000 r--p 00000000 08:01 12 /usr/bin/x\n"
+      "00401000-00402000 r-xp 00001000 08:01 12 /usr/bin/x\n"
+      "7f0000000000-7f0000001000 r-xp 00000000 00:00 0 \n"
+      "7f0000002000-7f0000003000 r-xp 00002000 08:01 13 /lib/a b.so (deleted)\n"
+      "7ffd00000000-7ffd00002000 r-xp 00000000 00:00 0 [vdso]\n"
+      "nonsense\n"
+      "5000-4000 r-xp 00000000 08:01 14 /backwards\n");
+  ASSERT_EQ(mappings.size(), 2u);
+  EXPECT_EQ(mappings[0].start, 0x401000u);
+  EXPECT_EQ(mappings[0].end, 0x402000u);
+  EXPECT_EQ(mappings[0].offset, 0x1000u);
+  EXPECT_EQ(mappings[0].inode, 12u);
+  EXPECT_EQ(mappings[0].path, "/usr/bin/x");
+  EXPECT_EQ(mappings[1].path, "/lib/a b.so (deleted)");
+}
+
+TEST(TargetModules, OwnProcess_HasItsCode) {
+  ModuleFiles files;
+  TargetModules modules(getpid(), &files);
+  modules.Read();
+  const Module* module = modules.map().Find(reinterpret_cast<uint64_t>(&BurnInner));
+  ASSERT_NE(module, nullptr);
+  EXPECT_THAT(module->path, HasSubstr("native_sampler_test"));
+}
+
+TEST(TickClock, Counter_IsNearWhatItReads) {
+  for (const ClockKind kind : {ClockKind::kMonotonic, ClockKind::kCounter}) {
+    TickClock clock(kind);
+    for (int i = 0; i < 1000; ++i) {
+      clock.Update();
+      const uint64_t before = ReadTicks(kind);
+      const uint64_t ns = ReadMonotonic();
+      const uint64_t after = ReadTicks(kind);
+      // In ticks: a millisecond and more, where it is interrupted in between.
+      const uint64_t slack = 10'000'000 + (after - before);
+      EXPECT_GE(clock.TicksAt(ns) + slack, before);
+      EXPECT_LE(clock.TicksAt(ns), after + slack);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tbprof

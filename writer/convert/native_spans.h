@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Spans of the timeline from native samples of a thread: what consecutive samples have in common, from the outermost
+// frame on, is one span. A gap of more than 2.5 periods ends all spans: there the thread did not run, or ran in the
+// kernel. Within a budget of bytes: the shortest go first.
+//
+// Process: converter, one thread. Memory: bounded by twice the budget.
+#ifndef TBPROF_WRITER_CONVERT_NATIVE_SPANS_H_
+#define TBPROF_WRITER_CONVERT_NATIVE_SPANS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "writer/convert/event_budget.h"
+#include "writer/timeline/timeline_native.h"
+
+namespace tbprof {
+
+// Of a span in the xplane file.
+inline constexpr uint64_t kNativeSpanBytes = 32;
+
+// Stands for half a period before and after it.
+struct NativePoint {
+  int64_t at_ps = 0;
+  int64_t period_ps = 0;
+  uint32_t stack = 0;  // index into NativeTimeline::stacks
+};
+
+class NativeSpans {
+ public:
+  // Must outlive this.
+  NativeSpans(NativeTimeline* native, int64_t duration_ps, uint64_t most_bytes);
+
+  // Fills NativeTimeline::threads[index].spans. `points`: sorted by time, in [0, duration_ps]. Each index once.
+  void Add(size_t index, const std::vector<NativePoint>& points);
+  // After the last: what the budget leaves, in order. Bytes of it in the file.
+  uint64_t Finish();
+
+ private:
+  struct OpenSpan {
+    uint32_t stack = 0;
+    uint32_t samples = 0;
+    int64_t start_ps = 0;
+  };
+
+  bool IsSameFunction(uint32_t a, uint32_t b) const;
+  void CloseDownTo(size_t depth, int64_t at_ps, std::vector<NativeSpan>* spans);
+  void Keep(const NativeSpan& span, std::vector<NativeSpan>* spans);
+  void Trim();
+
+  NativeTimeline& native_;
+  int64_t duration_ps_;
+  uint64_t most_spans_;
+  uint64_t kept_ = 0;
+  LengthCut cut_;
+  std::vector<OpenSpan> open_;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_CONVERT_NATIVE_SPANS_H_

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/convert/native_stacks.h"
+
+#include <string>
+#include <utility>
+
+#include "writer/base/text.h"
+#include "writer/base/utf8.h"
+
+namespace tbprof {
+namespace {
+
+// Of a template of C++ some are longer than the page is wide.
+constexpr size_t kLongestName = 200;
+
+}  // namespace
+
+NativeStacks::NativeStacks(ProcessModules* modules, Timeline* timeline) : modules_(*modules), timeline_(*timeline) {
+  timeline_.native.stacks.resize(1);
+}
+
+NativeStack NativeStacks::Name(const Identity& identity, uint64_t address) {
+  NativeStack stack;
+  if (address == 0) {
+    stack.function = stack.site = timeline_.strings.Intern(std::string(kMissingFrames));
+    return stack;
+  }
+  Symbol symbol = modules_.SymbolOfCall(identity, address);
+  symbol.function = TruncateUtf8(symbol.function, kLongestName);
+  const bool is_known = !symbol.module.empty();
+  if (symbol.function.empty()) {
+    // Addresses of code without a name are many; its module is what they have in common.
+    const std::string name = is_known ? StrCat("[", symbol.module, "]") : "[code of no file]";
+    stack.function = timeline_.strings.Intern(name);
+    stack.site = is_known ? timeline_.strings.Intern(symbol.Text()) : stack.function;
+  } else {
+    stack.function = timeline_.strings.Intern(symbol.function);
+    stack.site = timeline_.strings.Intern(symbol.Text());
+  }
+  if (is_known) stack.module = timeline_.strings.Intern(symbol.module);
+  return stack;
+}
+
+uint32_t NativeStacks::StackOf(const Identity& identity, const NativeProcessFacts& process, uint32_t frame) {
+  if (frame == 0) return 0;
+  std::vector<uint32_t>& known = processes_[identity];
+  if (known.empty()) {
+    known.resize(process.frames.size(), kUnknown);
+    known[0] = 0;
+  }
+  // From the outermost that is not known yet inwards.
+  std::vector<uint32_t> missing;
+  uint32_t at = frame;
+  for (; known[at] == kUnknown; at = process.frames[at].parent) missing.push_back(at);
+  uint32_t stack = known[at];
+  for (; !missing.empty(); missing.pop_back()) {
+    NativeStack entry = Name(identity, process.frames[missing.back()].address);
+    entry.parent = stack;
+    std::vector<NativeStack>& stacks = timeline_.native.stacks;
+    const auto [found, added] =
+        stacks_.try_emplace({entry.parent, entry.site, entry.module}, static_cast<uint32_t>(stacks.size()));
+    if (added) stacks.push_back(entry);
+    stack = known[missing.back()] = found->second;
+  }
+  return stack;
+}
+
+}  // namespace tbprof

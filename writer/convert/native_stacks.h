@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The native frames of all processes of a spool as stacks of the timeline, with names: processes of one program share
+// theirs.
+//
+// Process: converter, one thread. Memory: bounded by that of NativeFacts.
+#ifndef TBPROF_WRITER_CONVERT_NATIVE_STACKS_H_
+#define TBPROF_WRITER_CONVERT_NATIVE_STACKS_H_
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "writer/convert/process_modules.h"
+#include "writer/spool/native_facts.h"
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+// Of frames whose callers were not found, the outermost.
+inline constexpr std::string_view kMissingFrames = "(callers not known)";
+
+class NativeStacks {
+ public:
+  // All must outlive this.
+  NativeStacks(ProcessModules* modules, Timeline* timeline);
+
+  // Index into NativeTimeline::stacks. `frame`: index into the frames of `process`, which must outlive this.
+  uint32_t StackOf(const Identity& identity, const NativeProcessFacts& process, uint32_t frame);
+
+ private:
+  static constexpr uint32_t kUnknown = UINT32_MAX;
+
+  NativeStack Name(const Identity& identity, uint64_t address);
+
+  ProcessModules& modules_;
+  Timeline& timeline_;
+  std::map<Identity, std::vector<uint32_t>> processes_;                             // stacks, by frame
+  absl::flat_hash_map<std::tuple<uint32_t, StringId, StringId>, uint32_t> stacks_;  // by parent, site and module
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_CONVERT_NATIVE_STACKS_H_
