@@ -399,7 +399,7 @@ PythonReader::SelfCheck PythonReader::self_check() const {
 uint64_t PythonReader::ThreadStartFrame(const std::vector<Frame>& frames) const {
   if (frames.empty() || !thread_starts_.contains(frames.back().code)) return 0;
   const auto outermost =
-      std::find_if(raw_.rbegin(), raw_.rend(), [](const RawFrame& frame) { return frame.owner != kOwnedByCStack; });
+      std::find_if(raw_.rbegin(), raw_.rend(), [](const RawFrame& frame) { return PythonFrameRunsCode(frame.owner); });
   return outermost == raw_.rend() ? 0 : outermost->address;
 }
 
