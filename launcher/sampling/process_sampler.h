@@ -37,6 +37,8 @@ class ProcessSampler {
   // What was read before says nothing about now: sampling was off.
   void Forget();
   bool ended() const { return ended_; }
+  // From when on Sample has something to do.
+  Time Due(Time now) const { return refused_ ? Time::max() : reader_ ? now : next_lookup_; }
   const StackSampler::Process& process() const { return process_; }
 
  private:

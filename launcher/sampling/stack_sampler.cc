@@ -20,6 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kGoverningInterval(1);
 constexpr microseconds kSlowest(1'000'000);
+constexpr milliseconds kLongestPause(200);  // while no process runs Python: an end is to be seen
 
 int64_t ThreadCpuNs() {
   timespec used = {};
@@ -82,6 +83,7 @@ void StackSampler::Apply(const Command& command) {
   switch (command.kind) {
     case Command::kAdd:
       processes_.push_back(std::make_unique<ProcessSampler>(command.process, options_.clock, emit_));
+      next_tick_ = std::min(next_tick_, Clock::now());
       return;
     case Command::kRemove:
       for (const auto& process : processes_) {
@@ -140,8 +142,10 @@ void StackSampler::Tick() {
   }
   std::erase_if(processes_, [](const auto& process) { return process->ended(); });
   if (now >= next_governing_) GovernRate();
+  Clock::time_point due = now + kLongestPause;
+  for (const auto& process : processes_) due = std::min(due, process->Due(now));
   // No ticks are made up for: they would all see one moment.
-  next_tick_ = std::max(next_tick_ + interval_, Clock::now());
+  next_tick_ = std::max({next_tick_ + interval_, Clock::now(), due});
 }
 
 // The rate is halved while sampling costs more than its share, and doubled when twice as much would fit well.
