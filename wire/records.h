@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "wire/layout.h"
+#include "wire/python_frame.h"
 
 namespace tbprof {
 
@@ -258,22 +259,6 @@ enum PythonStackFlag : uint16_t {
   kPythonStackCut = 2,   // likewise: a frame held no code object
 };
 inline constexpr uint32_t kMaxPythonFrames = 256;
-
-// A code object's address (a multiple of 8, 48 bits) and the instruction in it, in units of two bytes; above 2^19 - 3
-// or before the first: not known.
-using PythonFrameWord = uint64_t;
-inline constexpr int kPythonCodeBits = 45;
-inline PythonFrameWord PackPythonFrame(uint64_t code, int64_t unit) {
-  const bool known = unit >= 0 && unit < (int64_t{1} << (64 - kPythonCodeBits)) - 1;
-  return (code >> 3 & ((uint64_t{1} << kPythonCodeBits) - 1)) |
-         (known ? static_cast<uint64_t>(unit + 1) << kPythonCodeBits : 0);
-}
-inline uint64_t PythonCodeOf(PythonFrameWord frame) { return (frame & ((uint64_t{1} << kPythonCodeBits) - 1)) << 3; }
-// Byte offset, as PyCode_Addr2Line takes it; -1: not known.
-inline int32_t PythonInstructionOf(PythonFrameWord frame) {
-  const auto above = static_cast<int32_t>(frame >> kPythonCodeBits);
-  return above == 0 ? -1 : 2 * (above - 1);
-}
 
 // aux = operation.
 struct ExecRecord {
