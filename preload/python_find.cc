@@ -65,6 +65,10 @@ class Exports {
   DynamicTables tables_;
 };
 
+// From 3.14 on the thread's state is a thread-local variable. Of a library that came late the loader allocates it for
+// each thread at its first use, which may be ours; and no walk there has been tried.
+constexpr uint32_t kFirstThreadLocalMinor = 14;
+
 // Null: its stacks can be read. Fills in the layout; `minor` is 0 where it is not known.
 const char* DecideVersion(const Exports& exports, uint32_t* minor, PythonLayout* layout) {
   const uint64_t version = exports.Find("Py_Version");
@@ -88,7 +92,7 @@ const char* DecideVersion(const Exports& exports, uint32_t* minor, PythonLayout*
   for (const PythonLayout& each : kPythonLayouts) {
     if (each.minor == *minor) row = &each;
   }
-  if (row == nullptr) return "is not supported";
+  if (row == nullptr || *minor >= kFirstThreadLocalMinor) return "is not supported";
   memcpy(layout, row, sizeof(*layout));
   const uint64_t runtime = exports.Find("_PyRuntime");
   if (runtime == 0) return "does not export _PyRuntime";
@@ -104,12 +108,7 @@ const char* DecideVersion(const Exports& exports, uint32_t* minor, PythonLayout*
   return nullptr;
 }
 
-// From 3.14 on the thread's state is a thread-local variable. Of a library that came late the loader allocates it for
-// each thread at its first use, which may be ours.
-constexpr uint32_t kFirstThreadLocalMinor = 14;
-
-const char* DecideFunctions(const Exports& exports, uint32_t minor, bool late, PythonInterpreter* python) {
-  if (late && minor >= kFirstThreadLocalMinor) return "was loaded after the start";
+const char* DecideFunctions(const Exports& exports, PythonInterpreter* python) {
   if (!exports.Find("PyGILState_GetThisThreadState", &python->own_state)) return "has no thread states";
   if (!exports.Find("_Py_IsFinalizing", &python->is_finalizing) &&
       !exports.Find("Py_IsFinalizing", &python->is_finalizing)) {
@@ -129,7 +128,7 @@ const char* BaseName(const char* path) {
 }
 
 // Whether the object is an interpreter; if it is the first, whether its stacks are recorded is decided and reported.
-bool Look(ThreadState* thread, uint64_t base, const ElfW(Dyn) * dynamic, const char* path, bool late) {
+bool Look(ThreadState* thread, uint64_t base, const ElfW(Dyn) * dynamic, const char* path) {
   const Exports exports(base, dynamic);
   const bool is_pypy = strncmp(BaseName(path), "libpypy", strlen("libpypy")) == 0;
   if (!is_pypy && exports.Find("PyGILState_GetThisThreadState") == 0) return false;
@@ -140,7 +139,7 @@ bool Look(ThreadState* thread, uint64_t base, const ElfW(Dyn) * dynamic, const c
   }
   uint32_t minor;
   const char* reason = DecideVersion(exports, &minor, &g_interpreter.layout);
-  if (reason == nullptr) reason = DecideFunctions(exports, minor, late, &g_interpreter);
+  if (reason == nullptr) reason = DecideFunctions(exports, &g_interpreter);
   if (reason != nullptr) {
     Report(thread, minor == 0 ? "-3" : "-3.", minor, reason);
     return true;
@@ -164,7 +163,7 @@ int LookAtObject(dl_phdr_info* info, size_t, void* thread) {
   const ElfW(Dyn)* const dynamic = DynamicOf(*info);
   if (dynamic == nullptr) return 0;
   return Look(static_cast<ThreadState*>(thread), info->dlpi_addr, dynamic,
-              info->dlpi_name == nullptr ? "" : info->dlpi_name, false)
+              info->dlpi_name == nullptr ? "" : info->dlpi_name)
              ? 1
              : 0;
 }
@@ -177,7 +176,7 @@ void FindPythonAtStart(ThreadState* thread) {
 
 void LookForPython(ThreadState* thread, const link_map* library) {
   if (g_control->python_wait_ticks == 0 || __atomic_load_n(&g_found, __ATOMIC_RELAXED) != 0) return;
-  Look(thread, library->l_addr, library->l_ld, library->l_name, true);
+  Look(thread, library->l_addr, library->l_ld, library->l_name);
 }
 
 __attribute__((noinline)) void DisablePython(ThreadState* thread, const char* reason) {
