@@ -17,8 +17,8 @@ TEST(Syscall, CallsByNumber_AreAsBareAndWaitsAreShown) {
   EXPECT_EQ(pair.profiled.summary["records"]["corrupt"], 0);
 }
 
-TEST(Syscall, NoWindowOpen_CallsAreAsBare) {
-  const Pair pair = RunBoth(Program("calls_by_number"), {}, {"--window=none"});
+TEST(Syscall, LocksNotRecorded_CallsAreAsBare) {
+  const Pair pair = RunBoth(Program("calls_by_number"), {}, {"--trace=io"});
   EXPECT_TRUE(pair.Same());
 }
 

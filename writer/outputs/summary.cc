@@ -29,6 +29,7 @@ constexpr size_t kErrorLines = 6;  // of one
 std::string_view Escape(Style style) {
   switch (style) {
     case Style::kPlain:
+    case Style::kColumns:
       return "";
     case Style::kHeading:
       return "\x1b[1m";
@@ -409,24 +410,28 @@ std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector
   // What is cut first is what summary.json has in full. The command to view stays.
   const size_t limit = static_cast<size_t>(std::max(options.max_lines, 1));
   while (lines() > limit) {
-    if (heap.size() > 2 && heap.size() >= waits.size()) {
-      heap.pop_back();
-    } else if (waits.size() > 2) {
-      waits.pop_back();
-    } else if (gpus.size() > 2) {
-      gpus.pop_back();
-    } else if (python.size() > 2) {
-      python.pop_back();
-    } else if (notes.size() > 1) {
-      notes.pop_back();
-    } else if (listed.size() > 1) {
-      listed.pop_back();
-    } else {
-      Section* largest = std::max_element(std::begin(sections), std::end(sections) - 1,
-                                          [](const Section& a, const Section& b) { return a.size() < b.size(); });
-      if (largest->empty()) largest = &sections[9];
-      largest->pop_back();
+    // Of several long tables each keeps its first rows.
+    struct Table {
+      Section* section;
+      size_t least;
+    };
+    const Table tables[] = {{&heap, 4},  {&waits, 3}, {&gpus, 2},   {&python, 6}, {&heap, 2},
+                            {&waits, 2}, {&gpus, 2},  {&python, 2}, {&notes, 1},  {&listed, 1}};
+    const auto longest = std::max_element(tables, tables + 4, [](const Table& a, const Table& b) {
+      return a.section->size() + b.least < b.section->size() + a.least;
+    });
+    const Table* cut = longest->section->size() > longest->least ? longest : nullptr;
+    for (const Table& table : tables) {
+      if (cut == nullptr && table.section->size() > table.least) cut = &table;
     }
+    Section* section = cut == nullptr ? nullptr : cut->section;
+    if (section == nullptr) {
+      section = std::max_element(std::begin(sections), std::end(sections) - 1,
+                                 [](const Section& a, const Section& b) { return a.size() < b.size(); });
+      if (section->empty()) section = &sections[9];
+    }
+    section->pop_back();
+    if (!section->empty() && section->back().style == Style::kColumns) section->pop_back();
   }
   std::vector<std::string> out;
   for (const Section& section : sections) {

@@ -18,7 +18,7 @@ struct SummaryOptions {
   std::string version;  // tbprof's; empty: not known
   bool color = false;
   int width = 100;
-  int max_lines = 25;
+  int max_lines = 30;
   // Of a run that has ended: what tbprof took before the command, and since its end; negative: not known.
   double seconds_before = -1, seconds_after = -1;
 };

@@ -100,7 +100,8 @@ void AddExactHeap(const Timeline& timeline, size_t columns, Section* out) {
   if (heap.not_followed > 0) StrAppend(&heading, ", ", heap.not_followed, " not followed");
   out->push_back({std::move(heading), known ? Style::kHeading : Style::kWarning});
   out->push_back({known ? "       at peak      left     calls  temporary  place"
-                        : "       at peak      left  calls >=  temporary  place"});
+                        : "       at peak      left  calls >=  temporary  place",
+                  Style::kColumns});
   const std::vector<HeapSite> sites = HeapByPythonLine(heap, /*all=*/true);
   for (size_t i = 0; i < std::min(kTopRows, sites.size()); ++i) {
     const HeapSite& site = sites[i];
@@ -178,7 +179,8 @@ Section HeapSection(const Timeline& timeline, size_t columns) {
   }
   std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.bytes > b.bytes; });
   if (!places.empty())
-    out.push_back({"        estimate   share  allocated at (estimated from samples of all allocated bytes)"});
+    out.push_back(
+        {"        estimate   share  allocated at (estimated from samples of all allocated bytes)", Style::kColumns});
   const size_t last = out.size() + kTopRows;
   for (const auto& [key, place, bytes] : places) {
     if (out.size() >= last) break;

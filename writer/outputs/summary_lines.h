@@ -20,7 +20,7 @@ namespace tbprof {
 
 inline constexpr size_t kTopRows = 5;
 
-enum class Style { kPlain, kHeading, kWarning, kError, kDim };
+enum class Style { kPlain, kHeading, kWarning, kError, kDim, kColumns };  // kColumns: names those of the rows below
 
 struct Line {
   std::string text;

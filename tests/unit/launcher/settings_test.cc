@@ -48,7 +48,7 @@ TEST(SettingsTest, SessionVariable_BoundsOfEachNumber_ComeBack) {
 TEST(SettingsTest, SessionVariable_TextOfVersion4_IsUnchanged) {
   const std::string text =
       "TBPROF_SESSION=4;/tmp/s;deadbeef01234567;2;63;3000;524288;1048576;30000;1024;77;1;10;3;5;16;1;fedcba9876543210;"
-      "255";
+      "255;900";
   SessionVariable variable{};
   ASSERT_TRUE(Parse(text, &variable));
   EXPECT_EQ(FormatSessionVariable(variable), text);

@@ -36,6 +36,9 @@ class Spool {
         case FrameType::kPythonSamples:
           TakeSamples(bytes, size);
           break;
+        case FrameType::kPythonThread:
+          EXPECT_GE(size, sizeof(PythonThreadFact));
+          break;
         case FrameType::kPythonStatus:
           ASSERT_GE(size, sizeof(status));
           std::memcpy(&status, bytes, sizeof(status));
