@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "writer/base/median.h"
@@ -389,19 +390,16 @@ Section View(const Timeline& timeline, const std::vector<PublishedFile>& files, 
 std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector<PublishedFile>& files,
                                      const SummaryOptions& options) {
   const size_t columns = static_cast<size_t>(std::max(options.width - kPrefixColumns, 20));
-  Section sections[] = {Headline(timeline, columns),
-                        PythonLastStacksSection(timeline, columns),
-                        PythonSection(timeline, columns),
-                        Waits(timeline, columns),
-                        Gpus(timeline, columns),
-                        HeapSection(timeline, columns),
-                        Notes(timeline, columns),
-                        Cost(timeline, options),
-                        Files(files),
+  Section native;
+  for (const std::string& line : NativeText(timeline, columns)) native.push_back({line});
+  Section sections[] = {Headline(timeline, columns),      PythonLastStacksSection(timeline, columns),
+                        PythonSection(timeline, columns), std::move(native),
+                        Waits(timeline, columns),         Gpus(timeline, columns),
+                        HeapSection(timeline, columns),   Notes(timeline, columns),
+                        Cost(timeline, options),          Files(files),
                         View(timeline, files, options)};
-  for (const std::string& line : NativeText(timeline, columns)) sections[2].push_back({line});
-  Section &python = sections[2], &waits = sections[3], &gpus = sections[4], &heap = sections[5], &notes = sections[6],
-          &listed = sections[8];
+  Section &python = sections[2], &waits = sections[4], &gpus = sections[5], &heap = sections[6], &notes = sections[7],
+          &listed = sections[9];
   auto lines = [&] {
     size_t count = 0;
     for (const Section& section : sections) count += section.size();
@@ -428,7 +426,7 @@ std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector
     if (section == nullptr) {
       section = std::max_element(std::begin(sections), std::end(sections) - 1,
                                  [](const Section& a, const Section& b) { return a.size() < b.size(); });
-      if (section->empty()) section = &sections[9];
+      if (section->empty()) section = &sections[10];
     }
     section->pop_back();
     if (!section->empty() && section->back().style == Style::kColumns) section->pop_back();
