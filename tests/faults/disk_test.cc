@@ -162,8 +162,9 @@ INSTANTIATE_TEST_SUITE_P(All, NoInodes, testing::Values("1", "2"));
 TEST(FullDisk, Spool_LeavesSpaceForTheProfile) {
   SmallDisk disk("16m");
   NEEDS(disk);
-  const RunResult result = RunOn(disk / "logs", {Program("survive"), "400000", "return"},
-                                 {"--max-profile-size=1MiB", "--window=all", "--spool-dir=" + (disk / "spool")});
+  const RunResult result =
+      RunOn(disk / "logs", {Program("survive"), "400000", "return"},
+            {"--wait-threshold=0", "--max-profile-size=1MiB", "--window=all", "--spool-dir=" + (disk / "spool")});
   EXPECT_EQ(result.code(), 0);
   EXPECT_EQ(result.out, "about to end\n");
   ASSERT_NE(result.profile, nullptr) << result.AllSaid();
@@ -179,7 +180,7 @@ TEST(FullDisk, SpoolFull_RunContinuesWithTheRest) {
   SmallDisk disk("16m");
   NEEDS(disk);
   const RunResult result = RunOn(disk / "logs", {Program("survive"), "400000", "return"},
-                                 {"--max-profile-size=1MiB", "--spool-dir=" + (disk / "spool")});
+                                 {"--wait-threshold=0", "--max-profile-size=1MiB", "--spool-dir=" + (disk / "spool")});
   EXPECT_EQ(result.code(), 0);
   EXPECT_EQ(result.out, "about to end\n");
   EXPECT_TRUE(result.Said("too much for one profile")) << result.AllSaid();
