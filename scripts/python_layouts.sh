@@ -261,6 +261,8 @@ for include in "${includes[@]}"; do
     continue
   fi
   while read -r row; do
+    # From 3.14 on the system has the names of threads, and no row is needed.
+    [[ $row =~ ^PYTHON_OBJECTS\(\.minor\ =\ (1[4-9]|[2-9][0-9]), ]] && continue
     if ! grep -qxF -- "$row" "$work/known"; then
       echo "$include: wire/python_layouts.def or launcher/sampling/python_objects.def lacks: $row"
       status=1

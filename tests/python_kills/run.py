@@ -82,6 +82,8 @@ def check_profile(folded, summary, totals):
             for line in file:
                 stack, number = line.rstrip("\n").rsplit(" ", 1)
                 frames = stack.split(";")[2:]
+                if stack.startswith("native "):
+                    continue  # samples of the kernel's
                 found += int(number)
                 for frame in frames:
                     if frame != NO_FRAMES and not FRAME.match(frame):
