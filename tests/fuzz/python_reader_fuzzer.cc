@@ -30,7 +30,9 @@ class Process {
   explicit Process(const PythonLayout& layout) : memory_(kBytes) {
     const bool has_cframe = layout.cframe_frame != kNoPythonMember;
     const uint64_t frames[] = {kChunk + 0x100, kChunk + 0x200};
-    if (layout.minor == 13) PutDebugOffsets(layout);
+    for (const PythonLayout& where : kPythonDebugOffsets) {
+      if (where.minor == layout.minor) PutDebugOffsets(where, layout);
+    }
     Put(kRuntime, layout.runtime_interpreters, kInterpreter);
     Put(kInterpreter, layout.interpreter_threads, kState);
     Put(kState, layout.thread_interpreter, kInterpreter);
@@ -81,9 +83,9 @@ class Process {
   }
 
  private:
-  void PutDebugOffsets(const PythonLayout& layout) {
+  void PutDebugOffsets(const PythonLayout& where, const PythonLayout& layout) {
     std::memcpy(memory_.data(), "xdebugpy", 8);
-    const auto* places = reinterpret_cast<const uint16_t*>(&kPythonDebugOffsets[0]);
+    const auto* places = reinterpret_cast<const uint16_t*>(&where);
     const auto* offsets = reinterpret_cast<const uint16_t*>(&layout);
     for (size_t i = 1; i < sizeof(PythonLayout) / 2; ++i) Put(kRuntime, places[i], offsets[i]);
   }
