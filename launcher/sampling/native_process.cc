@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "launcher/sampling/emit_rows.h"
 #include "launcher/sampling/thread_ids.h"
 #include "writer/base/text.h"
 
@@ -19,7 +20,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int kMaxFrames = 256;
-constexpr size_t kMaxEntries = 4096;  // in a frame of the spool
 constexpr size_t kMaxPending = 1024;
 constexpr int kMaxListings = 4;
 // 4 MB of buffers; those of further threads hold 3 samples. A user may lock 8 MB and half a MB for each CPU.
@@ -28,19 +28,6 @@ constexpr milliseconds kEmitInterval(250);
 constexpr milliseconds kStatusInterval(1000);
 // Threads are reported as they are made. This is for those of which the report was lost.
 constexpr milliseconds kListingInterval(1000);
-
-template <typename Fact, typename Row>
-void EmitRows(const StackSampler::Emit& emit, FrameType type, const StackSampler::Process& process,
-              const std::vector<Row>& rows) {
-  for (size_t at = 0; at < rows.size(); at += kMaxEntries) {
-    const size_t count = std::min(rows.size() - at, kMaxEntries);
-    const Fact fact = {process.serial, static_cast<uint32_t>(count)};
-    std::vector<uint8_t> payload(sizeof(fact) + count * sizeof(Row));
-    std::memcpy(payload.data(), &fact, sizeof(fact));
-    std::memcpy(payload.data() + sizeof(fact), &rows[at], count * sizeof(Row));
-    emit(type, process.segment, payload.data(), payload.size());
-  }
-}
 
 NativeState StateOf(int error) { return error == EACCES || error == EPERM ? kNativeNoPermission : kNativeNoEvents; }
 

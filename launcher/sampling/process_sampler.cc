@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "launcher/sampling/emit_rows.h"
 #include "launcher/sampling/read_denial.h"
 
 namespace tbprof {
@@ -18,7 +19,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr size_t kMaxOpenSchedules = 128;  // of a process; the others are opened each time
-constexpr size_t kMaxEntries = 4096;       // in a frame
 constexpr size_t kMaxPending = 1024;
 constexpr milliseconds kEmitInterval(250);
 constexpr milliseconds kStatusInterval(1000);
@@ -28,19 +28,6 @@ constexpr milliseconds kRetryIdentity(50);
 // The kernel counts a running thread's CPU at its ticks: 10 ms at CONFIG_HZ=100.
 constexpr milliseconds kSurelyIdle(20);
 constexpr uint32_t kMaxFailedLists = 50;
-
-template <typename Fact, typename Row>
-void EmitRows(const StackSampler::Emit& emit, FrameType type, const StackSampler::Process& process,
-              const std::vector<Row>& rows) {
-  for (size_t at = 0; at < rows.size(); at += kMaxEntries) {
-    const size_t count = std::min(rows.size() - at, kMaxEntries);
-    const Fact fact = {process.serial, static_cast<uint32_t>(count)};
-    std::vector<uint8_t> payload(sizeof(fact) + count * sizeof(Row));
-    std::memcpy(payload.data(), &fact, sizeof(fact));
-    std::memcpy(payload.data() + sizeof(fact), &rows[at], count * sizeof(Row));
-    emit(type, process.segment, payload.data(), payload.size());
-  }
-}
 
 }  // namespace
 

@@ -14,6 +14,7 @@
 
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
+#include "writer/base/utf8.h"
 #include "writer/timeline/timeline.h"
 
 namespace tbprof {
@@ -36,6 +37,17 @@ inline std::string Plural(uint64_t count, std::string_view one, std::string_view
 // The text, with the rank that this timeline shows, where the run has several; else nothing.
 inline std::string OfRank(const Timeline& timeline, std::string_view before, std::string_view behind = "") {
   return timeline.by_rank.size() > 1 && timeline.rank >= 0 ? StrCat(before, timeline.rank, behind) : "";
+}
+
+// As many of the parts as there is room for, at least one.
+inline std::string Joined(std::string_view head, const std::vector<std::string>& parts, size_t columns) {
+  std::string text(head);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const std::string part = StrCat(i == 0 ? "" : ", ", parts[i]);
+    if (i > 0 && Utf8Columns(text) + Utf8Columns(part) > columns) break;
+    text += part;
+  }
+  return text;
 }
 
 }  // namespace tbprof

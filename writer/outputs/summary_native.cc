@@ -10,6 +10,7 @@
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/convert/native_totals.h"
+#include "writer/outputs/summary_lines.h"
 
 namespace tbprof {
 namespace {
@@ -68,17 +69,6 @@ Json ProcessJson(const Timeline& timeline, const NativeProcess& process) {
           {"samples", process.samples},
           {"lost", process.lost},
           {"cut", process.cut}};
-}
-
-// As many of the parts as there is room for, at least one.
-std::string Joined(std::string_view head, const std::vector<std::string>& parts, size_t columns) {
-  std::string text(head);
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const std::string part = StrCat(i == 0 ? "" : ", ", parts[i]);
-    if (i > 0 && Utf8Columns(text) + Utf8Columns(part) > columns) break;
-    text += part;
-  }
-  return text;
 }
 
 }  // namespace

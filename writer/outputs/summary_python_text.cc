@@ -80,17 +80,6 @@ std::string FunctionText(const Timeline& timeline, uint32_t index) {
                 ShortFile(timeline.strings.Get(function.file)), ")");
 }
 
-// As many of the parts as there is room for, at least one.
-std::string Joined(std::string_view head, const std::vector<std::string>& parts, size_t columns) {
-  std::string text(head);
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const std::string part = StrCat(i == 0 ? "" : ", ", parts[i]);
-    if (i > 0 && Utf8Columns(text) + Utf8Columns(part) > columns) break;
-    text += part;
-  }
-  return text;
-}
-
 double ImportingShare(const PythonTotals& totals) { return ShareOf(totals.importing.wall_ps, totals.all.wall_ps); }
 
 // `31 % train.py:42 remember` of the lines that took longest. Those of importlib are left out where imports have a part
