@@ -22,24 +22,8 @@
 namespace tbprof {
 namespace {
 
-constexpr size_t kMaxMapsBytes = 16 << 20;
 constexpr uint64_t kMaxTableBytes = 64 << 20;
 constexpr size_t kMaxModules = 64;  // remembered
-
-// `error`: errno of opening it.
-std::string ReadProcFile(const std::string& path, int* error) {
-  std::string text;
-  const ScopedFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  *error = fd.valid() ? 0 : errno;
-  while (fd.valid() && text.size() < kMaxMapsBytes) {
-    const size_t before = text.size();
-    text.resize(before + 65536);
-    const ssize_t got = read(fd.get(), &text[before], 65536);
-    text.resize(before + static_cast<size_t>(std::max<ssize_t>(got, 0)));
-    if (got <= 0) break;
-  }
-  return text;
-}
 
 // The symbols wanted, from one table of the file.
 void ReadSymbolTable(ElfFile* file, const ElfFile::Section& table, PythonModule* module) {

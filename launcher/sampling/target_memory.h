@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 
 namespace tbprof {
 
@@ -32,6 +33,9 @@ inline bool ReadAt(const ReadMemory& read, uint64_t address, void* out, size_t s
   const iovec range = MemoryRange(address, size);
   return read(out, {&range, 1}) == static_cast<int64_t>(size);
 }
+
+// A file of /proc, up to 16 MiB of it. `error`: errno of opening it, or 0.
+std::string ReadProcFile(const std::string& path, int* error);
 
 }  // namespace tbprof
 

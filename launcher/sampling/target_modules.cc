@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/sampling/target_modules.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,7 +8,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "launcher/base/scoped.h"
+#include "launcher/sampling/target_memory.h"
 #include "writer/symbols/elf_file.h"
 
 namespace tbprof {
@@ -17,22 +16,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr size_t kMaxMapsBytes = 16 << 20;
 constexpr size_t kMaxFiles = 4096;  // remembered
 constexpr milliseconds kMaxReadDelay(5000);
-
-std::string ReadMapsFile(pid_t pid) {
-  const ScopedFd fd(open(("/proc/" + std::to_string(pid) + "/maps").c_str(), O_RDONLY | O_CLOEXEC));
-  std::string text;
-  while (fd.valid() && text.size() < kMaxMapsBytes) {
-    const size_t before = text.size();
-    text.resize(before + 65536);
-    const ssize_t got = read(fd.get(), &text[before], 65536);
-    text.resize(before + static_cast<size_t>(std::max<ssize_t>(got, 0)));
-    if (got <= 0) break;
-  }
-  return text;
-}
 
 }  // namespace
 
@@ -108,7 +93,9 @@ void TargetModules::AddTo(const CodeMapping& mapping, ModuleMap* map) {
 }
 
 void TargetModules::Read() {
-  const std::vector<CodeMapping> mappings = ParseCodeMappings(ReadMapsFile(pid_));
+  int error = 0;
+  const std::vector<CodeMapping> mappings =
+      ParseCodeMappings(ReadProcFile("/proc/" + std::to_string(pid_) + "/maps", &error));
   if (mappings.empty()) return;
   ModuleMap map;
   for (const CodeMapping& mapping : mappings) AddTo(mapping, &map);
