@@ -380,10 +380,12 @@ os._exit(3)
 
 // A program that loads an interpreter later, past the search for symbols.
 TEST_P(PythonStacks, InterpreterLoadedLater_IsFound) {
-  const std::string bin = std::filesystem::path(GetParam()).parent_path(), prefix = bin.substr(0, bin.size() - 4);
-  const std::string name = std::filesystem::path(GetParam()).filename();
-  const std::string library = prefix + "/lib/lib" + name + ".so.1.0";
-  if (access(library.c_str(), R_OK) != 0) GTEST_SKIP() << "no " << library;
+  const std::string prefix = std::filesystem::path(GetParam()).parent_path().parent_path();
+  const RunResult told = RunBare({GetParam(), "-c",
+                                  "import sysconfig as s\n"
+                                  "print(s.get_config_var('LIBDIR') + '/' + s.get_config_var('INSTSONAME'), end='')"});
+  const std::string& library = told.out;
+  if (access(library.c_str(), R_OK) != 0) GTEST_SKIP() << "no library " << library << " of " << GetParam();
   const Recording recording =
       RecordCommand({Program("runs_python_script"), library}, Script("for _ in range(50): bytearray(here())\n"),
                     {{"PYTHONHOME", prefix}});
