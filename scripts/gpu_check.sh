@@ -3,13 +3,14 @@
 #
 # Checks tbprof on a machine with an NVIDIA GPU: is it true, what does it cost, what does it survive, does it yield.
 #
-#   scripts/gpu_check.sh [--build DIR] [--out DIR] [--jobs N] [--simulated] [--cost] [--list] [CHECK...]
+#   scripts/gpu_check.sh [--build DIR] [--out DIR] [--jobs N] [--limit S] [--simulated] [--cost] [--list] [CHECK...]
 #   scripts/gpu_check.sh --pack DIR [--build DIR]
 #
 #   --build DIR   a built tree, also one built elsewhere (build)
 #   --out DIR     report.json, gpu_check.log with the tables, spools-*.tar.gz with what the checks left, golden.tar.gz with
 #                 spools for tests/data/cuda go there ($OUT, else ./gpu-check)
 #   --jobs N      so many checks side by side (a third of the CPUs, 2 to 5), but for those that look at times
+#   --limit S     what has not begun after so many seconds is skipped (525)
 #   --simulated   on tests/sim instead of a GPU: a test of this script
 #   --cost        what tbprof costs, in place of all else: a call of its own, as these need the machine for themselves
 #   --list        print the checks

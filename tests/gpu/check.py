@@ -29,9 +29,8 @@ import windows
 import yields
 from harness import ROOT, Check, Failed, Machine, Skip, Warming
 
-WHOLE_LIMIT_S = 525
 # A machine is lent for so long at a time that what a check hangs in must not take the others' results along.
-GIVE_UP_S = WHOLE_LIMIT_S + 30
+WHOLE_LIMIT_S, GIVE_UP_AFTER_S = 525, 30
 # A file that comes back from a lent machine has at most 16 MiB, and there are at most eight.
 MOST_PACKED_BYTES = 14 << 20
 MOST_PACKS = 4
@@ -63,6 +62,7 @@ CHECKS = (
     Row(suite.triton, 90, False, False),
     Row(suite.cupy, 90, False, False),
     Row(basics.jax, 90, False, False),
+    Row(suite.trainer, 120, False, False),
     Row(experiments.graphs_before_captures, 60, False, True),
     Row(experiments.torch_teardown, 60, False, False),
     Row(experiments.long_graphs, 120, False, True),
@@ -183,8 +183,8 @@ def table_lines(table):
 class Session:
     """The rows of one run of the script, one after the other or side by side, and what they left."""
 
-    def __init__(self, machine, wanted, work, jobs):
-        self.machine, self.wanted, self.work, self.jobs = machine, wanted, work, jobs
+    def __init__(self, machine, wanted, work, jobs, limit_s):
+        self.machine, self.wanted, self.work, self.jobs, self.limit_s = machine, wanted, work, jobs, limit_s
         self.begun = time.monotonic()
         self.rows = {}
         self.lock = threading.Lock()
@@ -199,7 +199,7 @@ class Session:
         }
 
     def left_s(self):
-        return WHOLE_LIMIT_S - (time.monotonic() - self.begun)
+        return self.limit_s - (time.monotonic() - self.begun)
 
     def run(self):
         beside = []
@@ -226,7 +226,7 @@ class Session:
         start = time.monotonic()
         try:
             if self.left_s() < 5:
-                raise Skip(f"{WHOLE_LIMIT_S} s were over")
+                raise Skip(f"{self.limit_s} s were over")
             verdict, detail = "PASS", row.function(check)
         except Skip as skip:
             verdict, detail = "SKIP", str(skip)
@@ -286,7 +286,7 @@ class Session:
         return failed
 
     def give_up(self):
-        print(f"gpu_check.sh: no end within {GIVE_UP_S} s; what there is is kept", flush=True)
+        print(f"gpu_check.sh: no end within {self.limit_s + GIVE_UP_AFTER_S} s; what there is is kept", flush=True)
         try:
             self.finish()
         finally:
@@ -303,6 +303,7 @@ def arguments_of_the_call():
     parser.add_argument("--out", default=os.environ.get("OUT") or "gpu-check")
     parser.add_argument("--simulated", action="store_true")
     parser.add_argument("--jobs", type=int, default=max(2, min(5, (os.cpu_count() or 1) // 3)))
+    parser.add_argument("--limit", type=int, default=WHOLE_LIMIT_S)
     parser.add_argument("--cost", action="store_true")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--pack")
@@ -334,8 +335,8 @@ def main():
     rows = CHECKS + COSTS if arguments.checks else COSTS if arguments.cost else CHECKS
     wanted = [row for row in rows if not arguments.checks or row.function.__name__ in arguments.checks]
     with tempfile.TemporaryDirectory(prefix="tbprof-gpu-check-") as place:
-        session = Session(machine, wanted, pathlib.Path(place), arguments.jobs)
-        watch = threading.Timer(GIVE_UP_S, session.give_up)
+        session = Session(machine, wanted, pathlib.Path(place), arguments.jobs, arguments.limit)
+        watch = threading.Timer(arguments.limit + GIVE_UP_AFTER_S, session.give_up)
         watch.daemon = True
         watch.start()
         machine.warming = Warming(machine)

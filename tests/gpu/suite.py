@@ -155,3 +155,19 @@ def cupy(check):
     if check.machine.simulated:
         raise Skip("CuPy does not run on the simulator")
     return python_subject(check, "cupy", "cupy_work.py", kernel="raw_scale")
+
+
+def trainer(check):
+    """A training by another library's loop, as people have them: Python's lines and the steps are there, too."""
+    python = torch_python(check)
+    check.machine.python_with("transformers")
+    steps = 24
+    command = [python, str(PROGRAMS / "gpt2_trainer.py"), str(check.directory / "trainer"), str(steps)]
+    # Sums of floating point numbers come in another order each time.
+    ran = check.pair(command, None, ["--sample-rate=100"], same=lambda text: "steps=" in text)
+    expect(ran.fact("steps") == steps, f"{ran.fact('steps')} steps of {steps}")
+    expect(ran.kernels() > 200 * steps, f"only {ran.kernels()} kernels for {steps} steps; {ran.warnings()}")
+    python_found, found = ran.summary.get("python"), ran.summary.get("steps")
+    check.facts.update(python=bool(python_found), steps=found if isinstance(found, list) else str(found)[:400])
+    expect(python_found, "nothing of Python is in the summary")
+    return f"{ran.kernels()} kernels in {steps} steps of transformers' Trainer"
