@@ -11,7 +11,7 @@ namespace tbprof::cupti {
 namespace {
 
 constexpr uint32_t kMaxCallbacks = 2048;
-constexpr uint32_t kUnifiedMemoryTries = 10;
+constexpr const char* kUnifiedMemory = "unified memory";
 constexpr uint32_t kMostFlushes = 20;
 constexpr uint64_t kBetweenFlushesNs = 1'000'000, kForFinishedNs = 2'500'000;
 
@@ -20,20 +20,21 @@ struct Wanted {
   uint32_t kind;
   const char* name;
   bool needed;  // without it there is nothing to show
+  bool dumped;  // what was made before is told again, where CUPTI can
 };
 constexpr Wanted kWanted[] = {
-    {kActivityDevice, "devices", false},
-    {kActivityContext, "contexts", false},
-    {kActivityStream, "streams", false},
-    {kActivityName, "names", false},
-    {kActivityConcurrentKernel, "kernels", true},
-    {kActivityMemcpy, "copies", false},
-    {kActivityMemcpy2, "copies between devices", false},
-    {kActivityMemset, "memory sets", false},
-    {kActivityRuntime, "calls of the CUDA runtime", false},
-    {kActivitySynchronization, "synchronization", false},
-    {kActivityOverhead, "CUPTI's overhead", false},
-    {kActivityMemory2, "device memory", false},
+    {kActivityDevice, "devices", false, true},
+    {kActivityContext, "contexts", false, true},
+    {kActivityStream, "streams", false, true},
+    {kActivityName, "names", false, false},
+    {kActivityConcurrentKernel, "kernels", true, false},
+    {kActivityMemcpy, "copies", false, false},
+    {kActivityMemcpy2, "copies between devices", false, false},
+    {kActivityMemset, "memory sets", false, false},
+    {kActivityRuntime, "calls of the CUDA runtime", false, false},
+    {kActivitySynchronization, "synchronization", false, false},
+    {kActivityOverhead, "CUPTI's overhead", false, false},
+    {kActivityMemory2, "device memory", false, false},
 };
 constexpr const char* kKeptDriverCalls[] = {
     "cuLaunch",     "cuGraphLaunch",       "cuMemcpy",         "cuMemset",           "cuMemAlloc",
@@ -62,8 +63,8 @@ struct Activities {
   bool graph_kind_on;
   bool nodes_reported;
   bool unified_memory_on;
-  uint32_t unified_memory_tries;
-  size_t unread_bytes;  // not reported yet
+  Result unified_memory_refusal;  // until it is ready; kSuccess: none
+  size_t unread_bytes;            // not reported yet
   Result unread_result;
 };
 Activities g_activities;
@@ -168,8 +169,8 @@ void FindCalls() {
 
 // ---- kinds
 
-bool Enable(uint32_t kind, const char* name) {
-  const Result result = Cupti().enable(kind);
+bool Enable(uint32_t kind, const char* name, bool dumped = false) {
+  const Result result = dumped ? Cupti().enable_and_dump(kind) : Cupti().enable(kind);
   if (result == kSuccess) return true;
   ReportMissing(name, result);
   return false;
@@ -301,8 +302,10 @@ void Detach() {
 bool EnableAll() {
   bool good = true;
   FindCalls();
+  // Inside cuInit there is nothing yet, and the driver is not to be called.
+  const bool may_dump = g_recorder.writer != nullptr && Cupti().enable_and_dump != nullptr;
   for (uint32_t i = 0; i < sizeof(kWanted) / sizeof(kWanted[0]); ++i) {
-    if (Enable(kWanted[i].kind, kWanted[i].name)) {
+    if (Enable(kWanted[i].kind, kWanted[i].name, may_dump && kWanted[i].dumped)) {
       g_activities.kinds_on |= 1u << i;
       if (kWanted[i].kind == kActivityRuntime) SetLeftRuntimeCalls(false);
     } else if (kWanted[i].needed) {
@@ -315,9 +318,16 @@ bool EnableAll() {
   return good;
 }
 
+void ReportUnifiedMemory() {
+  if (g_activities.unified_memory_refusal != kSuccess)
+    ReportMissing(kUnifiedMemory, g_activities.unified_memory_refusal);
+  g_activities.unified_memory_refusal = kSuccess;
+}
+
 void DisableAll() {
   if (g_activities.unified_memory_on) Cupti().disable(kActivityUnifiedMemory);
   g_activities.unified_memory_on = false;
+  ReportUnifiedMemory();
   SetLeftRuntimeCalls(true);
   for (uint32_t i = 0; i < sizeof(kWanted) / sizeof(kWanted[0]); ++i) {
     if ((g_activities.kinds_on & (1u << i)) != 0) Cupti().disable(kWanted[i].kind);
@@ -332,7 +342,6 @@ void EnableUnifiedMemory() {
   if (g_activities.unified_memory_on || g_recorder.by_hooks || !HasOption(kGpuUnifiedMemory)) return;
   // Once for a window: what is refused stays refused.
   g_activities.unified_memory_on = true;
-  constexpr const char* kName = "unified memory";
   constexpr uint32_t kCounters = static_cast<uint32_t>(GpuUnifiedKind::kBetweenDevices);
   UnifiedMemoryConfig wanted[kCounters];
   for (uint32_t i = 0; i < kCounters; ++i) wanted[i] = {kUnifiedOfAllDevices, i + 1, 0, 1};
@@ -343,12 +352,15 @@ void EnableUnifiedMemory() {
     result = Cupti().configure_unified_memory(wanted, kCounters);
     if (result == kErrorInvalidParameter) result = Cupti().configure_unified_memory(wanted, kFirstCounters);
   }
-  if (result == kErrorNotInitialized && g_activities.unified_memory_tries++ < kUnifiedMemoryTries) {
+  g_activities.unified_memory_refusal = kSuccess;
+  if (result == kSuccess) {
+    Enable(kActivityUnifiedMemory, kUnifiedMemory);
+  } else if (result == kErrorNotInitialized || result == kErrorNotReady) {
+    // Before there is a context, as a rule: asked again five times a second.
     g_activities.unified_memory_on = false;
-  } else if (result == kSuccess) {
-    Enable(kActivityUnifiedMemory, kName);
+    g_activities.unified_memory_refusal = result;
   } else {
-    ReportMissing(kName, result);
+    ReportMissing(kUnifiedMemory, result);
   }
 }
 

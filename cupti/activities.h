@@ -22,6 +22,8 @@ bool IsAttached();
 // False: kernels cannot be recorded.
 bool EnableAll();
 void DisableAll();
+// That unified memory was not recorded to the end, if it is so.
+void ReportUnifiedMemory();
 // On tbprof's own thread, as CUPTI requires after cuInit.
 void EnableUnifiedMemory();
 

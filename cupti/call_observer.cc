@@ -222,7 +222,9 @@ void EndWork(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, 
   do {
     work->next = head;
   } while (!__atomic_compare_exchange_n(&context->ready, &head, at, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
-  if (__atomic_load_n(&context->available, __ATOMIC_RELAXED) < context->made / 4 &&
+  // Early while there are few: to make more takes the other thread as long as a fast program takes for a hundred.
+  const uint32_t low = context->made < kWorks ? context->made / 2 : context->made / 4;
+  if (__atomic_load_n(&context->available, __ATOMIC_RELAXED) < low &&
       __atomic_exchange_n(&g_observer.low, 1, __ATOMIC_ACQ_REL) == 0) {
     WakeCollector();
   }

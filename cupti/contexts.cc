@@ -8,7 +8,7 @@
 namespace tbprof::cupti {
 namespace {
 
-constexpr uint32_t kFirstWorks = 128;  // made by the thread that registers a context
+constexpr uint32_t kFirstWorks = 256;  // made by the thread that registers a context
 constexpr uint64_t kEndOfContextNs = 1'000'000'000;
 
 Context* KnownContext(const void* handle) {

@@ -22,6 +22,7 @@ using Result = int32_t;
 inline constexpr Result kSuccess = 0;
 inline constexpr Result kErrorInvalidParameter = 1;
 inline constexpr Result kErrorMaxLimitReached = 12;
+inline constexpr Result kErrorNotReady = 13;
 inline constexpr Result kErrorNotInitialized = 15;
 inline constexpr Result kErrorNotSupported = 27;
 inline constexpr Result kErrorInsufficientPrivileges = 35;
@@ -247,6 +248,7 @@ using BufferCompleted = void (*)(void* context, uint32_t stream, uint8_t* buffer
   X(subscribe, cuptiSubscribe, Result, (Subscriber * subscriber, Callback callback, void* user), true)                \
   X(unsubscribe, cuptiUnsubscribe, Result, (Subscriber subscriber), true)                                             \
   X(enable, cuptiActivityEnable, Result, (uint32_t kind), true)                                                       \
+  X(enable_and_dump, cuptiActivityEnableAndDump, Result, (uint32_t kind), false)                                      \
   X(disable, cuptiActivityDisable, Result, (uint32_t kind), true)                                                     \
   X(enable_driver_call, cuptiActivityEnableDriverApi, Result, (uint32_t callback, uint8_t enable), false)             \
   X(enable_runtime_call, cuptiActivityEnableRuntimeApi, Result, (uint32_t callback, uint8_t enable), false)           \

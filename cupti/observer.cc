@@ -73,13 +73,14 @@ uint32_t CollectWork() {
     const bool anchored = HasAnchor(&context);
     if (context.pending == 0 && !few && anchored) continue;
     if (!PushContext(context.handle)) continue;
+    // First: what finds none has no times.
+    if (few) MakeWorks(&context, kWorksAtOnce);
     if (!anchored) {
       EnsureAnchor(&context);
     } else if (ReadMonotonic() - context.anchors[context.anchor].ns > kAnchorPeriodNs) {
       RecordClockAnchor(&context, kGoodAnchorNs);
     }
     if (HasAnchor(&context)) Poll(&context);
-    if (few) MakeWorks(&context, kWorksAtOnce);
     PopContext();
     pending += context.pending;
     ServeContexts();

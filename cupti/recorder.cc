@@ -212,6 +212,7 @@ void* EndOfProcess(uint32_t seen) {
       RecordClock();
     } else {
       Flush(kFlushForced);
+      ReportUnifiedMemory();
     }
   }
   if (g_recorder.paused_for == kAside) ReportPaused(kAside);

@@ -6,7 +6,7 @@ import json
 import signal
 import time
 
-from harness import PROGRAMS, WARM, Skip, expect
+from harness import PROGRAMS, WARM, Skip, device_is_named, expect
 
 
 def without_times(text):
@@ -133,6 +133,7 @@ def window(check):
     kernels, options = check.pick(("500", "--window=2s+1s"), ("150", "--window=400ms+400ms"))
     command = [check.machine.program("tests/gpu/spin_shared"), kernels, "200000", "10000"]
     ran = check.pair(command, check.machine.with_libraries(), [options])
+    device_is_named(ran)
     expect(0 < ran.kernels() < int(kernels) * 0.8, f"{ran.kernels()} of {kernels} kernels with {options}")
     return f"{ran.kernels()} of {kernels} kernels with {options}"
 
@@ -156,6 +157,7 @@ def capture(check):
     expect(summaries, "the capture has no summary")
     ran.summary = json.loads(summaries[0].read_text())
     check.note(ran)
+    device_is_named(ran)
     expect(0 < ran.kernels() < int(kernels) * 0.8, f"{ran.kernels()} of {kernels} kernels in a capture of one second")
     return f"{ran.kernels()} of {kernels} kernels in a capture of one second"
 
@@ -191,6 +193,16 @@ def torch(check):
     expect(spins == ran.fact("spin_kernels"), f"{spins} spin kernels recorded, {ran.fact('spin_kernels')} launched")
     expect(ran.kernels() > 4 * 60, f"only {ran.kernels()} kernels for 60 steps")
     return f"PyTorch {check.facts['torch']}: {ran.kernels()} kernels, each of {spins} marked ones"
+
+
+def torch_by_hooks(check):
+    python = torch_python(check)
+    ran = check.pair([python, str(PROGRAMS / "torch_train.py"), "60"], None, ["--cuda=hooks"])
+    spins = ran.calls("spin_kernel")
+    untimed = sum(gpu["untimed"] for gpu in ran.summary["gpus"])
+    expect(spins == ran.fact("spin_kernels"), f"{spins} spin kernels of {ran.fact('spin_kernels')}, {untimed} untimed")
+    expect(ran.kernels() > 4 * 60, f"only {ran.kernels()} kernels for 60 steps")
+    return f"PyTorch {check.facts['torch']}: {ran.kernels()} kernels, {untimed} untimed, each of {spins} marked ones"
 
 
 def torch_profiler(check):

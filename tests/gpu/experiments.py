@@ -13,8 +13,8 @@ import time
 
 import xplane
 from basics import jax_python, torch_python
-from harness import PROGRAMS, Skip, expect
-from yields import ROUNDS, gap_is_told
+from harness import PROGRAMS, Skip, device_is_named, expect
+from yields import ROUNDS, cupti_12_library, gap_is_told
 
 # Of torch_profiles.py and jax_profiles.py: 5 steps at first, then for each round 20 before its profiler, 20 in it, 20 behind.
 STEPS, FIRST = 20, 5
@@ -55,6 +55,9 @@ def own_profilers_torch(check):
     expect(ran.summary is not None, ran.tail())
     check.note(ran)
     gap_is_told(check, ran)
+    # The last session is followed by more than the second of silence after which tbprof records again.
+    open_ended = [gap for gap in check.facts["gaps"] if gap["end_s"] > ran.summary["wall_s"] - 0.3]
+    expect(not open_ended, f"tbprof did not record again after the last session: {open_ended}")
     spins, all_spins = ran.calls("spin_kernel"), FIRST + 2 * ROUNDS * STEPS
     expect(FIRST + STEPS <= spins <= all_spins + ROUNDS * STEPS, f"tbprof has {spins} spin kernels of {all_spins} around")
     gaps = ", ".join(f"{gap['start_s']:.2f}-{gap['end_s']:.2f} s" for gap in check.facts["gaps"])
@@ -143,8 +146,9 @@ def static_by_hooks(check):
     expect(ran.status == 0 and ran.summary, ran.tail())
     check.note(ran)
     kinds = collections.Counter(record.kind for record in client.records)
-    seen = ran.kernels() + sum(gpu["untimed"] for gpu in ran.summary["gpus"])
+    seen, untimed = ran.kernels(), sum(gpu["untimed"] for gpu in ran.summary["gpus"])
     expect(kinds["K"] > 0, "the client saw no kernel")
+    expect(not untimed, f"{untimed} pieces of work without times")
     expect(seen == kinds["K"] == ran.fact("kernels"), f"{seen} kernels by hooks, {kinds['K']} of the client")
     return f"{seen} kernels by hooks, as the client counts them"
 
@@ -174,11 +178,38 @@ def graphs_before_captures(check):
     for run in ran.runs:
         ran.summary = json.loads(next(run.glob("*summary.json")).read_text())
         check.note(ran)
+        device_is_named(ran)
         counts.append(ran.calls("node_for_nanoseconds"))
         expect(counts[-1] >= nodes, f"{counts[-1]} kernels of the graph's nodes in a capture; {ran.warnings()}")
         expect(ran.dropped() == 0, f"dropped: {ran.summary['records']['dropped']}")
     check.facts["kernels_of_nodes"] = counts
     return f"{counts} kernels of a graph from before"
+
+
+def cupti_slots(check):
+    """Two copies of CUPTI by turns: what becomes of the one when the other was used before. No tbprof in it."""
+    a = check.machine.cupti_library(check)
+    b = cupti_12_library(check.machine)
+    program = check.machine.program("tests/gpu/cupti_slots")
+    begin = "a:open b:open init "
+    rows = []
+    for what, steps in (
+        ("b alone", "b:on run b:count"),
+        ("a off, then b", "a:on run a:count a:off b:on run b:count b:off"),
+        ("a finalized, then b", "a:on run a:count a:off a:end b:on run b:count b:off"),
+        ("a off, b twice", "a:on run a:off b:on run b:count b:off b:on run b:count"),
+        ("a finalized, b, a again", "a:on run a:off a:end b:on run b:count b:off a:on run a:count"),
+        ("a finalized, b finalized, a again", "a:on run a:off a:end b:on run b:count b:off b:end a:on run a:count"),
+        ("a without subscription, finalized, b", "a:on- run a:count a:off a:end b:on run b:count"),
+        ("b off, then a", "b:on run b:off a:on run a:count"),
+        ("b finalized, then a", "b:on run b:off b:end a:on run a:count"),
+    ):
+        command = [program, a, b, *(begin + steps).split()]
+        ran = check.bare(command, check.machine.with_libraries())
+        told = " ".join(line.replace(": ", "=").replace(" ", ",") for line in ran.out.splitlines()[3:])
+        rows.append((what, f"{told} {'' if ran.status == 0 else ran.tail()}".strip()))
+    check.table(f"Two copies of CUPTI: a = {a}, b = {b}", ["", "steps and results"], rows)
+    return f"{len(rows)} orders"
 
 
 class MemoryOfTheGpu:

@@ -33,6 +33,11 @@ def expect(condition, text):
         raise Failed(text)
 
 
+def device_is_named(ran):
+    names = [gpu["name"] for gpu in ran.summary["gpus"]]
+    expect(names and all(names), f"GPUs of the profile: {names}")
+
+
 class Ran:
     def __init__(self, status, out, err, seconds):
         self.status, self.out, self.err, self.seconds = status, out, err, seconds

@@ -216,10 +216,16 @@ void Enter(ApiCall* call) {
   }
 }
 
+// What the runtime calls of the driver is no record of its own while the runtime's calls are (H200, CUPTI 13.0).
+bool IsWithinRuntimeCall(const ApiCall& call) {
+  return call.domain == Domain::kDriver && call.outer != nullptr && call.outer->domain == Domain::kRuntime &&
+         KindOn(CUPTI_ACTIVITY_KIND_RUNTIME);
+}
+
 void Exit(ApiCall* call) {
   if (!call->seen) return;
   // A call that was under way when its kind was turned on has no beginning, and gets no record.
-  if (call->start != 0 && CallRecorded(call->domain, call->cbid)) {
+  if (call->start != 0 && CallRecorded(call->domain, call->cbid) && !IsWithinRuntimeCall(*call)) {
     RecordCall(*call, static_cast<uint64_t>(call->start), Timestamp());
   }
   CallBackForCall(call, CUPTI_API_EXIT);
@@ -912,7 +918,7 @@ SIM_EXPORT CUptiResult cuptiActivityConfigureUnifiedMemoryCounter(CUpti_Activity
                                                                   uint32_t count) {
   SIM_CUPTI_TRY(Refusal());
   static std::atomic<int64_t> asked{0};
-  if (asked.fetch_add(1) < mode::unified_not_yet()) return CUPTI_ERROR_NOT_INITIALIZED;
+  if (asked.fetch_add(1) < mode::unified_not_yet()) return CUPTI_ERROR_NOT_READY;
   if (mode::unified_refused() != 0) return static_cast<CUptiResult>(mode::unified_refused());
   if (config == nullptr || count == 0) return CUPTI_ERROR_INVALID_PARAMETER;
   for (uint32_t i = 0; i < count; ++i) {

@@ -269,7 +269,9 @@ void GpuBuilder::Keep(const ProcessState& state, uint32_t owner, const Work& wor
 void GpuBuilder::TakeKernel(ProcessState* state, uint32_t owner, const RecordView& record) {
   GpuKernelRecord kernel;
   Work work;
-  if (!record.Read(&kernel) || !FindWork(state, record.tag.aux, kernel.start, kernel.end, &work)) return;
+  if (!record.Read(&kernel)) return;
+  state->in_flight.Work(kernel.correlation);
+  if (!FindWork(state, record.tag.aux, kernel.start, kernel.end, &work)) return;
   const StringId name = KernelName(state, kernel.name);
   const int64_t counted = CountWork(owner, work);
   devices_.CountKernels(work.device, name, 1, counted, counted);
@@ -314,15 +316,16 @@ uint16_t GpuBuilder::CallType(ProcessState* state, uint16_t callback, bool drive
   return type;
 }
 
-void GpuBuilder::CountCalls(const Identity& process, ProcessState* state, uint32_t owner, uint16_t type, bool driver,
-                            uint64_t calls, uint64_t ticks, uint64_t longest) {
-  host_.totals->Count(process, owner, type, 0, {calls, ticks, longest});
+bool GpuBuilder::IsLaunch(uint16_t type) const {
   const std::string& name = timeline_->types[type].name;
-  if (name.find("Launch") == std::string::npos || name.find("HostFunc") != std::string::npos) return;
-  // Nearly each launch of the runtime is one of the driver, too.
-  AddSaturating(driver ? &state->driver_launches : &state->runtime_launches, calls);
-  if (owner == kNoProcess) return;
-  timeline_->processes[owner].gpu.launches = std::max(state->driver_launches, state->runtime_launches);
+  return name.find("Launch") != std::string::npos && name.find("HostFunc") == std::string::npos;
+}
+
+void GpuBuilder::CountCalls(const Identity& process, uint32_t owner, uint16_t type, uint64_t calls, uint64_t ticks,
+                            uint64_t longest) {
+  host_.totals->Count(process, owner, type, 0, {calls, ticks, longest});
+  // A launch of the runtime is none of the driver: CUPTI gives no records of calls that the runtime makes.
+  if (IsLaunch(type) && owner != kNoProcess) AddSaturating(&timeline_->processes[owner].gpu.launches, calls);
 }
 
 void GpuBuilder::TakeApi(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record) {
@@ -339,9 +342,12 @@ void GpuBuilder::TakeApi(const Identity& process, ProcessState* state, uint32_t 
     return;
   }
   state->last_call_ticks = std::max(state->last_call_ticks, span.end);
+  if ((record.tag.flags & kRecordFailed) == 0 && IsLaunch(type)) {
+    state->in_flight.Launch(api.correlation, span.start);
+  }
   if (!InTotals(span)) return;
   const uint64_t counted = std::min(span.end, window_.close) - std::max(span.start, window_.totals_open);
-  CountCalls(process, state, owner, type, driver, 1, counted, counted);
+  CountCalls(process, owner, type, 1, counted, counted);
   if (span.end <= window_.open || owner == kNoProcess) return;
   const uint32_t line = host_.model->LineOfThread(owner, api.tid, span.start);
   RawEvent event;
@@ -357,6 +363,7 @@ void GpuBuilder::TakeApi(const Identity& process, ProcessState* state, uint32_t 
 
 void GpuBuilder::TakeGraph(ProcessState* state, uint32_t owner, const RecordView& record, const GpuSpanRecord& graph) {
   Work work;
+  state->in_flight.Work(graph.correlation);
   if (!FindWork(state, record.tag.aux, graph.start, graph.end, &work)) return;
   ++timeline_->gpu_devices[work.device].graphs;
   CountWork(owner, work);
@@ -447,7 +454,7 @@ void GpuBuilder::TakeTotal(const Identity& process, uint32_t owner, const GpuTot
       const uint16_t type = CallType(&state, static_cast<uint16_t>(row.id), driver);
       if (type == kNoType) break;
       const auto ticks = [&](uint64_t ns) { return static_cast<uint64_t>(static_cast<double>(ns) / ns_per_tick); };
-      return CountCalls(process, &state, owner, type, driver, row.calls, ticks(row.ns), ticks(row.longest));
+      return CountCalls(process, owner, type, row.calls, ticks(row.ns), ticks(row.longest));
     }
     case GpuTotalKind::kWait:
       return CountWaits(&state, row.id, row.calls, ps);
@@ -566,8 +573,9 @@ void GpuBuilder::FinishTimes() {
 
 void GpuBuilder::AddDiagnostics(const std::map<Identity, uint32_t>& index) {
   std::map<Identity, GpuActivity> activity;
-  for (const auto& [identity, state] : states_) {
-    activity[identity] = {state.last_call_ticks, state.last_work_ticks, !state.devices.empty()};
+  for (auto& [identity, state] : states_) {
+    activity[identity] = {state.last_call_ticks, state.last_work_ticks, state.in_flight.EarliestTicks(),
+                          !state.devices.empty()};
   }
   AddGpuStatus(*facts_, window_, activity, index, host_.modules, timeline_);
 }

@@ -23,6 +23,7 @@
 #include "writer/convert/gpu_correlation.h"
 #include "writer/convert/gpu_devices.h"
 #include "writer/convert/host_parts.h"
+#include "writer/convert/launches_in_flight.h"
 #include "writer/spool/gpu_totals.h"
 #include "writer/spool/spool_facts.h"
 #include "writer/timeline/timeline.h"
@@ -60,7 +61,7 @@ class GpuBuilder {
     absl::flat_hash_map<uint32_t, StringId> names;
     absl::flat_hash_map<uint32_t, uint16_t> call_types;
     absl::flat_hash_map<uint32_t, uint32_t> devices;
-    uint64_t runtime_launches = 0, driver_launches = 0;
+    LaunchesInFlight in_flight;
     uint64_t last_call_ticks = 0;  // the end of the latest call that there is a record of
     uint64_t last_work_ticks = 0;  // and of the latest work of the device
   };
@@ -82,8 +83,9 @@ class GpuBuilder {
   static const std::string* StreamName(const ProcessState& state, uint32_t device, uint32_t stream);
   uint32_t StreamOf(uint32_t owner, uint32_t device, uint32_t stream, const ProcessState& state);
   uint16_t CallType(ProcessState* state, uint16_t callback, bool driver);
-  void CountCalls(const Identity& process, ProcessState* state, uint32_t owner, uint16_t type, bool driver,
-                  uint64_t calls, uint64_t ticks, uint64_t longest);
+  bool IsLaunch(uint16_t type) const;
+  void CountCalls(const Identity& process, uint32_t owner, uint16_t type, uint64_t calls, uint64_t ticks,
+                  uint64_t longest);
   void CountWaits(ProcessState* state, uint32_t context, uint64_t calls, int64_t ps);
   StringId KernelName(ProcessState* state, uint32_t id);
   uint32_t LaunchOf(uint32_t device, const GpuKernelRecord& kernel);

@@ -19,8 +19,11 @@
 
 namespace tbprof {
 
-// An exit is seen, and the last flush comes, within that time of a process's end.
+// An exit is seen within that time of it.
 inline constexpr double kExitMs = 200;
+// What a process's other exit handlers take after tbprof's last flush: on an H200 a driver needs 200 to 280 ms.
+inline constexpr double kExitHandlersMs = 1000;
+inline constexpr char kExitHandlers[] = "exit handlers of the process ran on after tbprof's last look at CUPTI";
 
 // The pauses of one process, from its changes of state.
 class GapFinder {
@@ -78,8 +81,8 @@ class GapFinder {
     if (cause_ == PauseCause::kWindow || to <= from) return;
     // The last flush is followed by the exit handlers of others, which seldom launch anything. Any other gap is
     // reported however short: in half a millisecond a program runs and records a dozen kernels.
-    if (cause_ == PauseCause::kEnd && static_cast<double>(to - from) * ns_per_tick_ < kExitMs * 1e6) return;
-    add_(since_, from, to, cause_, text_);
+    if (cause_ == PauseCause::kEnd && static_cast<double>(to - from) * ns_per_tick_ < kExitHandlersMs * 1e6) return;
+    add_(since_, from, to, cause_, cause_ == PauseCause::kEnd ? kExitHandlers : text_);
   }
 
   const uint64_t open_, end_;

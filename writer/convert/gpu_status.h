@@ -19,8 +19,9 @@ namespace tbprof {
 
 // What a process did with GPUs, by its records.
 struct GpuActivity {
-  uint64_t last_call_ticks = 0;  // the end of the latest call that there is a record of
-  uint64_t last_work_ticks = 0;  // and of the latest work of the device
+  uint64_t last_call_ticks = 0;    // the end of the latest call that there is a record of
+  uint64_t last_work_ticks = 0;    // and of the latest work of the device
+  uint64_t lost_launch_ticks = 0;  // the start of the earliest launch that there is no work of; 0: none
   bool has_device = false;
 };
 
