@@ -166,6 +166,18 @@ Search g_search;
 
 }  // namespace
 
+uint32_t LoadedCopies() {
+  uint32_t copies = 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* count) {
+        const char* const name = info->dlpi_name;
+        if (name != nullptr && FindText(name, "/libcupti.so") != nullptr) ++*static_cast<uint32_t*>(count);
+        return 0;
+      },
+      &copies);
+  return copies;
+}
+
 bool OpenLibrary(int driver_version, Library* library) {
   g_search.Start(driver_version, library);
   const bool found =

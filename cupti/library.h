@@ -29,6 +29,10 @@ struct Library {
   uint32_t tried_count;
 };
 
+// How many there are in this process already. The driver refuses all but the first that records, until the end of the
+// process: cuptiFinalize changes nothing (H200, CUPTI 12.9 after 13.0).
+uint32_t LoadedCopies();
+
 // False: none will do; `tried` has the reasons. `driver_version`: as cuDriverGetVersion gives it, 0 if not known.
 bool OpenLibrary(int driver_version, Library* library);
 

@@ -35,6 +35,8 @@ constexpr uint64_t kBusyPeriodNs = 5'000'000;
 constexpr uint64_t kLastFlushNs = 2'000'000'000;
 constexpr uint64_t kLastWorkNs = 1'500'000'000;
 constexpr uint32_t kManyWithoutTimes = 1000;
+constexpr char kSeveralCopies[] =
+    "several copies of CUPTI are loaded, of which the driver serves the first that is used: that one is the program's";
 constexpr char kRestart[] = "restart: CUPTI gave kernels no valid times, and was started again";
 constexpr size_t kBusyBytes = 8 * size_t{Buffers::kBufferBytes};
 
@@ -397,11 +399,27 @@ void* Start(void*) {
   return Run();
 }
 
+void ReportUsedLibrary(int driver) {
+  const Library& library = g_recorder.library;
+  Report(GpuInfoKey::kLibrary, library.path);
+  Report(GpuInfoKey::kVersions, Text<64>()
+                                    .Add("cupti=")
+                                    .Add(static_cast<uint64_t>(library.version))
+                                    .Add(" driver=")
+                                    .Add(static_cast<uint64_t>(driver)));
+  g_recorder.bridge->cupti_use->SetOwn(reinterpret_cast<void*>(library.functions.subscribe),
+                                       reinterpret_cast<void*>(library.functions.register_callbacks));
+}
+
 // True: there is a CUPTI, and it records if a window is open.
 bool Prepare() {
   Library* const library = &g_recorder.library;
   const int driver = DriverVersion();
   g_context_of_stream = reinterpret_cast<int (*)(void*, void**)>(DriverFunction("cuStreamGetCtx"));
+  if (MayObserve() && LoadedCopies() > 1) {
+    ReportUnavailable(kSeveralCopies, kSuccess);
+    return false;
+  }
   const bool found = OpenLibrary(driver, library);
   for (uint32_t i = 0; i < library->tried_count; ++i) Report(GpuInfoKey::kTried, library->tried[i]);
   if (!found) {
@@ -414,12 +432,7 @@ bool Prepare() {
     ReportUnavailable(text.get(), kSuccess);
     return false;
   }
-  Report(GpuInfoKey::kLibrary, library->path);
-  Report(GpuInfoKey::kVersions, Text<64>()
-                                    .Add("cupti=")
-                                    .Add(static_cast<uint64_t>(library->version))
-                                    .Add(" driver=")
-                                    .Add(static_cast<uint64_t>(driver)));
+  ReportUsedLibrary(driver);
   if (!g_recorder.buffers.Start(library->version >= kVersionCuda129)) {
     ReportUnavailable("no address space for CUPTI's buffers", kSuccess);
     return false;

@@ -57,6 +57,9 @@ class ProgramCall {
     if (counted_ && suspend != nullptr) suspend();
   }
 
+  void Note(const void* real, int result) const {
+    if (__builtin_expect(result != kCuptiSuccess, 0) && counted_) g_cupti_use.NoteResult(real, result);
+  }
   bool Changed(int result) const { return counted_ && result == kCuptiSuccess; }
 
  private:
@@ -87,6 +90,7 @@ class ProgramCall {
     if (real == nullptr) return kCuptiUnknown;                 \
     TBPROF_PROGRAM_CALL(name);                                 \
     const int result = real arguments;                         \
+    call.Note(reinterpret_cast<void*>(real), result);          \
     if (call.Changed(result)) change;                          \
     return result;                                             \
   }
@@ -132,6 +136,7 @@ int Hook_cuptiActivityRegisterCallbacks(void* requested, void* completed) {
   // Buffers of ours that CUPTI still has would go to the program's callback from here on.
   call.GiveWay();
   const int result = real(requested, completed);
+  call.Note(reinterpret_cast<void*>(real), result);
   if (call.Changed(result)) g_cupti_use.SetBufferCallbacks(requested, completed, reinterpret_cast<void*>(real));
   return result;
 }

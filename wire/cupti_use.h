@@ -149,6 +149,21 @@ class CuptiUse {
     return *completed != nullptr && __atomic_load_n(&registrar_, __ATOMIC_RELAXED) == registrar;
   }
 
+  // What the driver answers to a second copy of CUPTI while the first is loaded, whoever subscribes.
+  static constexpr int kRefused = 39;
+  // `registrar`: tbprof's. A call of the program's copy, which is `real`, had this result.
+  void SetOwn(void* subscribe, void* registrar) {
+    __atomic_store_n(&own_subscribe_, subscribe, __ATOMIC_RELAXED);
+    __atomic_store_n(&own_registrar_, registrar, __ATOMIC_RELAXED);
+  }
+  void NoteResult(const void* real, int result) {
+    const void* const own = __atomic_load_n(&own_subscribe_, __ATOMIC_RELAXED);
+    if (result != kRefused || own == nullptr || real == own) return;
+    if (real != __atomic_load_n(&own_registrar_, __ATOMIC_RELAXED)) {
+      __atomic_fetch_or(&flags_, kOtherCopy, __ATOMIC_RELAXED);
+    }
+  }
+
   void SetClock() { __atomic_store_n(&clock_changed_, 1, __ATOMIC_RELAXED); }
   bool HasClock() const { return __atomic_load_n(&clock_changed_, __ATOMIC_RELAXED) != 0; }
 
@@ -172,7 +187,8 @@ class CuptiUse {
     if (HasCall()) return CuptiLeft::kCall;
     // A call may have ended since `now_ns`.
     const bool quiet = last == 0 || (now_ns >= last && now_ns - last >= __atomic_load_n(&quiet_ns, __ATOMIC_RELAXED));
-    return quiet ? CuptiLeft::kNothing : CuptiLeft::kQuietTime;
+    if (quiet) return CuptiLeft::kNothing;
+    return (flags & kOtherCopy) != 0 ? CuptiLeft::kOtherCopy : CuptiLeft::kQuietTime;
   }
 
   // Of the program's calls since tbprof held CUPTI. kNone: there is none, or it has just begun.
@@ -226,7 +242,7 @@ class CuptiUse {
   static constexpr uint32_t kDriverKind = 4, kRuntimeKind = 5;
   static constexpr uint64_t kOneCall = 1, kCallsMask = (uint64_t{1} << 31) - 1, kHeld = uint64_t{1} << 31;
   static constexpr uint64_t kOneChange = uint64_t{1} << 32;
-  enum Flag : uint32_t { kSecondVersion = 1, kTooMany = 2, kContexts = 4 };
+  enum Flag : uint32_t { kSecondVersion = 1, kTooMany = 2, kContexts = 4, kOtherCopy = 8 };
   // Addresses of programs have at most 56 bits.
   static constexpr uint32_t kCallShift = 56;
   static constexpr uint64_t kCallerMask = (uint64_t{1} << kCallShift) - 1;
@@ -261,6 +277,7 @@ class CuptiUse {
   uint32_t clock_changed_;
   void* subscribers_[kMostSubscribers];
   void *requested_, *completed_, *registrar_;
+  void *own_subscribe_, *own_registrar_;
   uint64_t kinds_[kKinds / 64];
   uint64_t calls_[2][kCalls / 64];
 };

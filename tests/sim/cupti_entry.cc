@@ -306,8 +306,14 @@ bool Simulated(CUpti_ActivityKind kind) {
   }
 }
 
+// Of two copies the driver serves the one that came first (H200).
+CUptiResult Claim() {
+  return TheTable()->claim(&installed) ? CUPTI_SUCCESS : CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+}
+
 CUptiResult SetKind(CUpti_ActivityKind kind, bool on) {
   if (!KnownKind(kind)) return CUPTI_ERROR_INVALID_KIND;
+  SIM_CUPTI_TRY(Claim());
   if (on && (mode::rival() != 0)) return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
   if (on && mode::privileges() != 0) return CUPTI_ERROR_INSUFFICIENT_PRIVILEGES;
   if (on && mode::enable_fails_kind() == kind) return CUPTI_ERROR_NOT_SUPPORTED;
@@ -377,6 +383,7 @@ CUptiResult Subscribe(CUpti_SubscriberHandle* out, CUpti_CallbackFunc callback, 
     TellRival(params, "Nsight Systems");
     return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
   }
+  SIM_CUPTI_TRY(Claim());
   bool wants_many = false;
   if (params != nullptr && params->structSize >= offsetof(SubscriberParams132, padding) &&
       mode::multi_subscriber() != 0) {
@@ -672,6 +679,7 @@ SIM_EXPORT CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackReque
   const tbprof::sim::Table* table = mode::unknown_999() != 0 ? nullptr : FindTable();
   if (table == nullptr) return CUPTI_SUCCESS;
   SIM_CUPTI_TRY(Refusal());
+  SIM_CUPTI_TRY(Claim());
   SetCallbacks(funcBufferRequested, funcBufferCompleted);
   return CUPTI_SUCCESS;
 }
@@ -959,6 +967,8 @@ SIM_EXPORT CUptiResult cuptiFinalize() {
   }
   UpdateWants();
   ResetBuffers();
+  // CUPTI 13.0 keeps the driver to itself, 12.9 does not.
+  if (!AtLeast(130000)) TheTable()->unclaim(&installed);
   return CUPTI_SUCCESS;
 }
 

@@ -165,6 +165,12 @@ CUresult Find(const char* symbol, void** pfn, int version, cuuint64_t flags, CUd
 
 // ---- the table
 
+std::atomic<const void*> tool{nullptr};
+bool ClaimTool(const void* copy) {
+  const void* none = nullptr;
+  return tool.compare_exchange_strong(none, copy) || none == copy;
+}
+void UnclaimTool(const void* copy) { tool.compare_exchange_strong(copy, nullptr); }
 void Install(const Hooks* hooks) { engine().hooks.store(hooks, std::memory_order_release); }
 void SetWants(uint32_t wants) { engine().wants.store(wants); }
 
@@ -264,6 +270,8 @@ const Table kTable = {
     Enter,
     Exit,
     Install,
+    ClaimTool,
+    UnclaimTool,
     SetWants,
     Now,
     State,

@@ -232,7 +232,7 @@ struct DeviceDescription {
 };
 
 // Bumped with every change of the structures above: copies of the libraries from two builds must not meet.
-inline constexpr uint32_t kTableVersion = 5;
+inline constexpr uint32_t kTableVersion = 6;
 
 struct Table {
   size_t size;
@@ -245,6 +245,9 @@ struct Table {
 
   // For the profiler library.
   void (*install)(const Hooks*);
+  // Of two copies of the profiler library the first that records: `copy` is any address of its own.
+  bool (*claim)(const void* copy);
+  void (*unclaim)(const void* copy);
   void (*set_wants)(uint32_t wants);
   int64_t (*now)();
   // CUDA_SUCCESS while the driver is usable; what cuInit would return otherwise. Does not initialise.

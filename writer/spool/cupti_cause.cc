@@ -10,7 +10,7 @@
 namespace tbprof {
 namespace {
 
-constexpr size_t kCauses = static_cast<size_t>(CuptiLeft::kQuietTime) + 1;
+constexpr size_t kCauses = kCuptiLefts;
 
 struct Row {
   CuptiLeft left;
@@ -34,6 +34,9 @@ constexpr Row kRows[] = {
      "turn the program's profiler off; if the gap does not end, a thread hangs in that call"},
     {CuptiLeft::kQuietTime, "quiet_time", "the 1 s without CUPTI calls that tbprof waits for",
      "keep its CUPTI calls out of the window (--window), or turn its profiler off"},
+    {CuptiLeft::kOtherCopy, "other_copy",
+     "the driver's refusal of the program's copy of CUPTI, which is another one than tbprof's",
+     "use --cuda=hooks, or have the program load its CUPTI before its first CUDA call"},
 };
 static_assert(std::size(kRows) == kCauses);
 

@@ -13,6 +13,7 @@
 //   RIVAL_WORKS   milliseconds that it goes on launching kernels when it is done with CUPTI
 //   RIVAL_CUPTI   what rival_opened opens (libcupti.so.13)
 //   RIVAL_ALSO    another copy, opened and left alone
+//   RIVAL_LATE    rival_opened opens its copy after it has started CUDA
 #include <cuda.h>
 #include <cupti_activity.h>
 #include <cupti_callbacks.h>
@@ -95,8 +96,8 @@ int main(int argc, char** argv) {
 #ifdef RIVAL_OPENS
   const char *library = getenv("RIVAL_CUPTI"), *also = getenv("RIVAL_ALSO");
   if (also != NULL && dlopen(also, RTLD_NOW) == NULL) return 2;
-  cupti = dlopen(library == NULL ? "libcupti.so.13" : library, RTLD_NOW);
-  if (cupti == NULL) return 2;
+  if (getenv("RIVAL_LATE") == NULL) cupti = dlopen(library == NULL ? "libcupti.so.13" : library, RTLD_NOW);
+  if (getenv("RIVAL_LATE") == NULL && cupti == NULL) return 2;
 #endif
   CUdevice device;
   CUcontext context;
@@ -106,6 +107,10 @@ int main(int argc, char** argv) {
   if (cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS || cuCtxSetCurrent(context) != CUDA_SUCCESS) return 1;
   if (cuModuleLoadData(&module, kImage) != CUDA_SUCCESS) return 1;
   if (cuModuleGetFunction(&function, module, "rival_for_nanoseconds") != CUDA_SUCCESS) return 1;
+#ifdef RIVAL_OPENS
+  if (cupti == NULL) cupti = dlopen(library == NULL ? "libcupti.so.13" : library, RTLD_NOW);
+  if (cupti == NULL) return 2;
+#endif
   const int gated = getenv("RIVAL_GATES") != NULL, each = gated ? 10 : 5;
   int subscribed = 0, result = 0;
   char old[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = "";
