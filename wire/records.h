@@ -491,7 +491,6 @@ enum class CuptiLeft : uint32_t {
   kQuietTime = 8,           // the latest call was less than a second ago
   kOtherCopy = 9,           // the same, and it was of another copy of CUPTI, which the driver refused
 };
-inline constexpr uint32_t kCuptiLefts = 10;
 
 // While GPU recording is paused for the program: at its beginning and whenever it changes. The name of the program's
 // first call since tbprof used CUPTI follows; none: not known.

@@ -96,7 +96,7 @@ class Fleet:
         ]
         self.workers, self.gone = [], {}
 
-    def add(self, name, options=None, client=None, **more):
+    def add(self, name, options=None, client=None, stop=None, **more):
         check = self.check
         if options is not None:
             command, place = check.profiled_command(self.worker, options)
@@ -105,6 +105,8 @@ class Fleet:
             environment, place = check.client_environment(self.environment, graphs=client == "graph")
             if self.torch:
                 environment["CLIENT_CUPTI"] = "libcupti.so.13"  # the one that is mapped, as tbprof takes
+            if stop is not None:
+                environment["CLIENT_STOP"] = stop
             self.workers.append(Worker(check, name, self.worker, environment, place))
         else:
             self.workers.append(Worker(check, name, self.worker, self.environment, **more))
@@ -387,6 +389,9 @@ def after_a_window(check):
     fleet = Fleet(check)
     fleet.add("bare")
     fleet.add("tbprof", ["--window=none", "--window-duration=1s"])
+    # Which of a client's last calls gives the cost of CUPTI back.
+    for stop in ("disable", "unsubscribe", "finalize"):
+        fleet.add(f"CUPTI client, {stop}", client="node", stop=stop)
     if fleet.torch:
         fleet.add("torch.profiler")
     else:
@@ -416,7 +421,10 @@ def after_a_window(check):
         runs = ours.place / "logs/plugins/profile"
         while not list(runs.glob("*/*summary.json")) and check.left_s() > 20:
             time.sleep(0.1)
-        time.sleep(check.pick(1.0, 0.3))
+        for worker in fleet.workers:
+            if "CLIENT_STOP" in worker.environment:
+                pathlib.Path(worker.environment["CLIENT_OUT"] + ".stop").touch()
+        time.sleep(check.pick(1.0, 0.5))
         measure("after")
     fleet.must_have("bare", "tbprof")
     rows = []

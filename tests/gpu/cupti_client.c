@@ -8,6 +8,9 @@
 //   CLIENT_RECORDS  set: `OUT.PID.records` gets each record of device work (cupti_text.h)
 //   CLIENT_CUPTI    the library (libcupti.so.13)
 //   CLIENT_GRAPHS   set: a graph as a whole, not its nodes
+//   CLIENT_STOP     when OUT.stop is there it disables all kinds, and with `unsubscribe` or `finalize` unsubscribes,
+//   and
+//                   with `finalize` calls cuptiFinalize
 #include <cupti_activity.h>
 #include <cupti_callbacks.h>
 #include <dlfcn.h>
@@ -69,11 +72,71 @@ static void CUPTIAPI Complete(CUcontext context, uint32_t stream, uint8_t* buffe
 
 static void CUPTIAPI OnCallback(void* user, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {}
 
+// As kWanted and kKeptDriverCalls in cupti/activities.cc.
+static const CUpti_ActivityKind kKinds[] = {CUPTI_ACTIVITY_KIND_DEVICE,
+                                            CUPTI_ACTIVITY_KIND_CONTEXT,
+                                            CUPTI_ACTIVITY_KIND_STREAM,
+                                            CUPTI_ACTIVITY_KIND_NAME,
+                                            CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+                                            CUPTI_ACTIVITY_KIND_MEMCPY,
+                                            CUPTI_ACTIVITY_KIND_MEMCPY2,
+                                            CUPTI_ACTIVITY_KIND_MEMSET,
+                                            CUPTI_ACTIVITY_KIND_RUNTIME,
+                                            CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,
+                                            CUPTI_ACTIVITY_KIND_OVERHEAD,
+                                            CUPTI_ACTIVITY_KIND_MEMORY2};
+static const char* const kDriverCalls[] = {
+    "cuLaunch",     "cuGraphLaunch",       "cuMemcpy",         "cuMemset",           "cuMemAlloc",
+    "cuMemFree",    "cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize", "cuModuleLoad",
+    "cuLibraryLoad"};
+static void* library;
+static CUpti_SubscriberHandle subscriber;
+
+#define FIND(type, function) type function = (type)dlsym(library, #function)
+typedef CUptiResult (*ChangeKind)(CUpti_ActivityKind);
+typedef CUptiResult (*EnableCall)(CUpti_CallbackId, uint8_t);
+typedef CUptiResult (*CallbackName)(CUpti_CallbackDomain, uint32_t, const char**);
+
+// Whether one of them could be.
+static int SetDriverCalls(uint8_t on) {
+  FIND(EnableCall, cuptiActivityEnableDriverApi);
+  FIND(CallbackName, cuptiGetCallbackName);
+  int any = 0;
+  for (uint32_t id = 1; id < kMostCallbacks; ++id) {
+    const char* call = NULL;
+    if (cuptiGetCallbackName(CUPTI_CB_DOMAIN_DRIVER_API, id, &call) != CUPTI_SUCCESS || call == NULL) continue;
+    for (size_t i = 0; i < sizeof(kDriverCalls) / sizeof(kDriverCalls[0]); ++i) {
+      if (strncmp(call, kDriverCalls[i], strlen(kDriverCalls[i])) != 0) continue;
+      if (cuptiActivityEnableDriverApi != NULL) any |= cuptiActivityEnableDriverApi(id, on) == CUPTI_SUCCESS;
+    }
+  }
+  return any;
+}
+
+static void Stop(const char* how) {
+  typedef CUptiResult (*Unsubscribe)(CUpti_SubscriberHandle);
+  typedef CUptiResult (*Finalize)(void);
+  FIND(ChangeKind, cuptiActivityDisable);
+  FIND(Unsubscribe, cuptiUnsubscribe);
+  FIND(Finalize, cuptiFinalize);
+  for (size_t i = 0; i < sizeof(kKinds) / sizeof(kKinds[0]); ++i) cuptiActivityDisable(kKinds[i]);
+  SetDriverCalls(0);
+  cuptiActivityDisable(CUPTI_ACTIVITY_KIND_DRIVER);
+  flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+  if (strcmp(how, "disable") != 0) cuptiUnsubscribe(subscriber);
+  if (strcmp(how, "finalize") == 0) cuptiFinalize();
+}
+
 static void* Flusher(void* unused) {
+  const char* const how = getenv("CLIENT_STOP");
+  char stop[4200] = "";
+  if (how != NULL) snprintf(stop, sizeof(stop), "%s.stop", getenv("CLIENT_OUT"));
   for (;;) {
     usleep(kFlushMs * 1000);
+    if (how != NULL && access(stop, F_OK) == 0) break;
     flush_all(0);
   }
+  Stop(how);
   return unused;
 }
 
@@ -108,27 +171,20 @@ __attribute__((visibility("default"))) int InitializeInjection(void) {
   if (out == NULL) return 1;
   owner = getpid();
   snprintf(out_path, sizeof(out_path), "%s.%d", out, (int)owner);
-  void* library = dlopen(name == NULL ? "libcupti.so.13" : name, RTLD_NOW);
+  library = dlopen(name == NULL ? "libcupti.so.13" : name, RTLD_NOW);
   if (library == NULL) return Failed(dlerror(), -1);
-#define FIND(type, function) type function = (type)dlsym(library, #function)
   typedef CUptiResult (*Subscribe)(CUpti_SubscriberHandle*, CUpti_CallbackFunc, void*);
   typedef CUptiResult (*SetAttribute)(CUpti_ActivityAttribute, size_t*, void*);
   typedef CUptiResult (*Register)(CUpti_BuffersCallbackRequestFunc, CUpti_BuffersCallbackCompleteFunc);
-  typedef CUptiResult (*EnableKind)(CUpti_ActivityKind);
-  typedef CUptiResult (*EnableCall)(CUpti_CallbackId, uint8_t);
-  typedef CUptiResult (*CallbackName)(CUpti_CallbackDomain, uint32_t, const char**);
   typedef CUptiResult (*SetThreadIds)(CUpti_ActivityThreadIdType);
   FIND(Subscribe, cuptiSubscribe);
   FIND(SetAttribute, cuptiActivitySetAttribute);
   FIND(Register, cuptiActivityRegisterCallbacks);
-  FIND(EnableKind, cuptiActivityEnable);
-  FIND(EnableCall, cuptiActivityEnableDriverApi);
-  FIND(CallbackName, cuptiGetCallbackName);
+  FIND(ChangeKind, cuptiActivityEnable);
   FIND(SetThreadIds, cuptiSetThreadIdType);
   get_next_record = (CUptiResult(*)(uint8_t*, size_t, CUpti_Activity**))dlsym(library, "cuptiActivityGetNextRecord");
   flush_all = (CUptiResult(*)(uint32_t))dlsym(library, "cuptiActivityFlushAll");
   get_num_dropped = (CUptiResult(*)(CUcontext, uint32_t, size_t*))dlsym(library, "cuptiActivityGetNumDroppedRecords");
-  CUpti_SubscriberHandle subscriber = NULL;
   CUptiResult result = cuptiSubscribe(&subscriber, OnCallback, NULL);
   if (result != CUPTI_SUCCESS) return Failed("cuptiSubscribe", (int)result);
   cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
@@ -142,39 +198,13 @@ __attribute__((visibility("default"))) int InitializeInjection(void) {
     snprintf(path, sizeof(path), "%s.records", out_path);
     records = fopen(path, "we");
   }
-  // As kWanted and kKeptDriverCalls in cupti/recorder.cc.
-  static const CUpti_ActivityKind kKinds[] = {CUPTI_ACTIVITY_KIND_DEVICE,
-                                              CUPTI_ACTIVITY_KIND_CONTEXT,
-                                              CUPTI_ACTIVITY_KIND_STREAM,
-                                              CUPTI_ACTIVITY_KIND_NAME,
-                                              CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
-                                              CUPTI_ACTIVITY_KIND_MEMCPY,
-                                              CUPTI_ACTIVITY_KIND_MEMCPY2,
-                                              CUPTI_ACTIVITY_KIND_MEMSET,
-                                              CUPTI_ACTIVITY_KIND_RUNTIME,
-                                              CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,
-                                              CUPTI_ACTIVITY_KIND_OVERHEAD,
-                                              CUPTI_ACTIVITY_KIND_MEMORY2};
-  static const char* const kDriverCalls[] = {
-      "cuLaunch",     "cuGraphLaunch",       "cuMemcpy",         "cuMemset",           "cuMemAlloc",
-      "cuMemFree",    "cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize", "cuModuleLoad",
-      "cuLibraryLoad"};
   for (size_t i = 0; i < sizeof(kKinds) / sizeof(kKinds[0]); ++i) {
     result = cuptiActivityEnable(kKinds[i]);
     if (result != CUPTI_SUCCESS && kKinds[i] == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
       return Failed("cuptiActivityEnable of kernels", (int)result);
     }
   }
-  int any = 0;
-  for (uint32_t id = 1; id < kMostCallbacks; ++id) {
-    const char* call = NULL;
-    if (cuptiGetCallbackName(CUPTI_CB_DOMAIN_DRIVER_API, id, &call) != CUPTI_SUCCESS || call == NULL) continue;
-    for (size_t i = 0; i < sizeof(kDriverCalls) / sizeof(kDriverCalls[0]); ++i) {
-      if (strncmp(call, kDriverCalls[i], strlen(kDriverCalls[i])) != 0) continue;
-      if (cuptiActivityEnableDriverApi != NULL) any |= cuptiActivityEnableDriverApi(id, 1) == CUPTI_SUCCESS;
-    }
-  }
-  if (!any) cuptiActivityEnable(CUPTI_ACTIVITY_KIND_DRIVER);
+  if (!SetDriverCalls(1)) cuptiActivityEnable(CUPTI_ACTIVITY_KIND_DRIVER);
   if (getenv("CLIENT_GRAPHS") != NULL) cuptiActivityEnable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
   atexit(AtExit);
   sigset_t all, before;

@@ -264,29 +264,12 @@ void Enumerate(void (*each)(const ResourceEvent&, void*), void* data) {
 }
 
 const Table kTable = {
-    sizeof(Table),
-    kTableVersion,
-    &engine().wants,
-    Enter,
-    Exit,
-    Install,
-    ClaimTool,
-    UnclaimTool,
-    SetWants,
-    Now,
-    State,
-    [] { return engine().initialised.load(); },
-    DriverVersion,
-    DeviceCount,
-    DescribeDevice,
-    CurrentContextOrNull,
-    Correlation,
-    ContextIds,
-    StreamId,
-    GraphId,
-    ExecId,
-    NodeId,
-    Enumerate,
+    sizeof(Table), kTableVersion, &engine().wants, Enter,
+    Exit,          Install,       ClaimTool,       UnclaimTool,
+    SetWants,      Now,           State,           [] { return engine().initialised.load(); },
+    DriverVersion, DeviceCount,   DescribeDevice,  CurrentContextOrNull,
+    Correlation,   ContextIds,    StreamId,        GraphId,
+    ExecId,        NodeId,        Enumerate,
 };
 
 }  // namespace

@@ -573,8 +573,10 @@ void GpuBuilder::FinishTimes() {
 
 void GpuBuilder::AddDiagnostics(const std::map<Identity, uint32_t>& index) {
   std::map<Identity, GpuActivity> activity;
-  for (auto& [identity, state] : states_) {
-    activity[identity] = {state.last_call_ticks, state.last_work_ticks, state.in_flight.EarliestTicks(),
+  const auto second = static_cast<uint64_t>(1e9 / facts_->clock.ns_per_tick());
+  for (const auto& [identity, state] : states_) {
+    const uint64_t since = state.last_call_ticks > second ? state.last_call_ticks - second : 0;
+    activity[identity] = {state.last_call_ticks, state.last_work_ticks, state.in_flight.EarliestTicks(since),
                           !state.devices.empty()};
   }
   AddGpuStatus(*facts_, window_, activity, index, host_.modules, timeline_);

@@ -209,9 +209,8 @@ void StatusReport::AddLossAtEnd(const std::string& who, const Identity& identity
                                 ProcessGpu* gpu) {
   const auto activity = activity_.find(identity);
   uint64_t last = activity == activity_.end() ? 0 : activity->second.last_call_ticks;
-  // CUPTI hands over calls before work that is not over.
   if (activity != activity_.end() && activity->second.lost_launch_ticks != 0) {
-    last = std::min(last, std::max(activity->second.last_work_ticks, activity->second.lost_launch_ticks));
+    last = std::min(last, activity->second.lost_launch_ticks);
   }
   // By hooks a call is known when it is over, and what it began only when our thread has looked at its events.
   const bool by_hooks = !facts.by_hooks.empty();

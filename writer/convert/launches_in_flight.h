@@ -1,33 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Launches of one process whose work on a device there is no record of yet. What a killed process leaves here was lost.
+// Launches of one process whose work on a device there is no record of. What a killed process leaves here was lost:
+// CUPTI hands over calls before work that is not over, and the work of one stream before another's.
 //
 // Process: converter, one thread. Untrusted: numbers and times.
 #ifndef TBPROF_WRITER_CONVERT_LAUNCHES_IN_FLIGHT_H_
 #define TBPROF_WRITER_CONVERT_LAUNCHES_IN_FLIGHT_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 
+#include "absl/container/flat_hash_set.h"
+
 namespace tbprof {
 
-// Numbers of calls grow, and wrap. Calls come by their times; their work comes before or after them.
 class LaunchesInFlight {
  public:
   void Launch(uint32_t correlation, uint64_t start_ticks) {
-    Forget();
-    // The first that is lost is looked for: where there is no room, later ones may be left out.
-    if (IsLater(correlation, newest_) && launches_.size() < kMost) launches_.push_back({correlation, start_ticks});
+    launches_.push_back({correlation, start_ticks});
+    if (launches_.size() > kMost) launches_.pop_front();
   }
-  // Work of this launch is recorded, and so is that of earlier ones: devices work in order, but for other streams.
+  // Kernels of a graph have one number.
   void Work(uint32_t correlation) {
-    if (!any_ || IsLater(correlation, newest_)) newest_ = correlation;
-    any_ = true;
+    if (!works_.empty() && works_.back() == correlation) return;
+    works_.push_back(correlation);
+    if (works_.size() > kMost) works_.pop_front();
   }
-  // The start of the earliest launch without work; 0: there is none.
-  uint64_t EarliestTicks() {
-    Forget();
-    return launches_.empty() || !any_ ? 0 : launches_.front().ticks;
+  // The start of the earliest launch since `since_ticks` without work, of the latest that are kept; 0: there is none.
+  // An older one has none for another reason: CUPTI is asked for all that is over several times a second.
+  uint64_t EarliestTicks(uint64_t since_ticks) const {
+    const absl::flat_hash_set<uint32_t> works(works_.begin(), works_.end());
+    uint64_t earliest = 0;
+    for (const Call& call : launches_) {
+      if (call.ticks < since_ticks || works.contains(call.correlation)) continue;
+      earliest = earliest == 0 ? call.ticks : std::min(earliest, call.ticks);
+    }
+    return earliest;
   }
 
  private:
@@ -36,14 +45,9 @@ class LaunchesInFlight {
     uint32_t correlation;
     uint64_t ticks;
   };
-  static bool IsLater(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) > 0; }
-  void Forget() {
-    while (any_ && !launches_.empty() && !IsLater(launches_.front().correlation, newest_)) launches_.pop_front();
-  }
 
   std::deque<Call> launches_;
-  uint32_t newest_ = 0;
-  bool any_ = false;
+  std::deque<uint32_t> works_;
 };
 
 }  // namespace tbprof

@@ -10,7 +10,7 @@
 namespace tbprof {
 namespace {
 
-constexpr size_t kCauses = kCuptiLefts;
+constexpr size_t kCauses = static_cast<size_t>(CuptiLeft::kOtherCopy) + 1;
 
 struct Row {
   CuptiLeft left;

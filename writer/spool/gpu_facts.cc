@@ -87,7 +87,7 @@ bool GpuFacts::TakeLeft(uint64_t ticks, std::string_view bytes) {
   if (bytes.size() < sizeof(fact)) return false;
   std::memcpy(&fact, bytes.data(), sizeof(fact));
   const std::string_view name = bytes.substr(sizeof(fact));
-  if (static_cast<uint32_t>(fact.left) >= kCuptiLefts || name.size() > kMaxCallName) return false;
+  if (fact.left > CuptiLeft::kOtherCopy || name.size() > kMaxCallName) return false;
   // Gaps after the last of them have no cause.
   if (cupti_uses.size() < kMaxCuptiUses) cupti_uses.push_back({ticks, fact.left, fact.caller, std::string(name)});
   return true;

@@ -539,7 +539,7 @@ TEST(GpuBuilder, DroppedPartsAndEndedProcesses_AreInTheTotals) {
   ASSERT_EQ(device.copy_totals.size(), 1u);
   EXPECT_EQ(device.copy_totals[0].calls, 8u);
   EXPECT_EQ(device.copy_totals[0].bytes, 7100u);
-  EXPECT_EQ(timeline.processes[0].gpu.launches, 18u);
+  EXPECT_EQ(timeline.processes[0].gpu.launches, 35u) << "of the runtime and of the driver";
   EXPECT_EQ(timeline.corrupt_records, 3u);
   ASSERT_EQ(timeline.gpu_streams.size(), 1u) << "drawn is what the window has";
   EXPECT_EQ(timeline.gpu_streams[0].events.size(), 1u);
@@ -735,18 +735,43 @@ TEST(GpuBuilder, KilledByHooks_LossCountsFromTheLastWork) {
   EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("killed 840 ms after the last GPU work")));
 }
 
+// CUPTI hands over calls before their work, and the work of one stream before that of another.
+TEST(GpuBuilder, KilledWithCallsButNoWork_LossCountsFromTheFirstLaunchWithout) {
+  SpoolMaker spool = GpuProcess();
+  for (uint32_t i = 0; i < 8; ++i) {
+    spool.Api(kLaunchCallback, kMainTid, Gpu((100 + i * 100) * kMs), kMs, 10 + i);
+    // The sixth has none, and the eighth is on a stream whose buffer came.
+    if (i != 5 && i != 6) spool.Kernel(0, 7, kGemm, Gpu((110 + i * 100) * kMs), Gpu((120 + i * 100) * kMs), 10 + i);
+  }
+  spool.GpuClock(50 * kMs, Gpu(50 * kMs)).EndChunk();
+  spool.Process(1, SpoolMaker::MakeProcess(1, kMainTid, 10, 900 * kMs)).End(1000 * kMs);
+  const Timeline timeline = Build(spool);
+  EXPECT_EQ(timeline.processes[0].gpu.lost_at_end_ps, 300'000'000'000);
+}
+
+// What was launched long ago and has no work was lost for another reason: CUPTI dropped it, or an empty graph has none.
+TEST(GpuBuilder, LaunchOfLongAgoWithoutWork_IsNotWhatTheKillCost) {
+  SpoolMaker spool = GpuProcess();
+  spool.Api(kLaunchCallback, kMainTid, Gpu(20 * kMs), kMs, 9);
+  spool.Api(kLaunchCallback, kMainTid, Gpu(2000 * kMs), kMs, 10);
+  spool.Kernel(0, 7, kGemm, Gpu(2010 * kMs), Gpu(2020 * kMs), 10).GpuClock(50 * kMs, Gpu(50 * kMs)).EndChunk();
+  spool.Process(1, SpoolMaker::MakeProcess(1, kMainTid, 10, 2101 * kMs)).End(2200 * kMs);
+  const Timeline timeline = Build(spool);
+  EXPECT_EQ(timeline.processes[0].gpu.lost_at_end_ps, 100'000'000'000);
+}
+
 // The last flush is as long before the end as the program's exit takes.
 TEST(GpuBuilder, Exit_IsNoGap) {
-  for (const uint64_t end_ms : {70, 400}) {
+  for (const uint64_t end_ms : {70, 400, 1400}) {
     SpoolMaker spool = GpuProcess();
     spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(12 * kMs), 3).GpuClock(50 * kMs, Gpu(50 * kMs));
     spool.Api(kLaunchCallback, kMainTid, Gpu(9 * kMs), kMs, 3);
     spool.GpuInfo(GpuInfoKey::kPaused, 50 * kMs, "end").EndChunk();
-    spool.Process(1, SpoolMaker::MakeProcess(1, kMainTid, 10, end_ms * kMs)).End(500 * kMs);
+    spool.Process(1, SpoolMaker::MakeProcess(1, kMainTid, 10, end_ms * kMs)).End(1500 * kMs);
     const Timeline timeline = Build(spool);
-    EXPECT_EQ(timeline.processes[0].gpu.gaps.empty(), end_ms == 70);
+    EXPECT_EQ(timeline.processes[0].gpu.gaps.empty(), end_ms < 1000);
     EXPECT_EQ(timeline.processes[0].gpu.lost_at_end_ps, -1);
-    EXPECT_EQ(timeline.warnings.empty(), end_ms == 70) << testing::PrintToString(timeline.warnings);
+    EXPECT_EQ(timeline.warnings.empty(), end_ms < 1000) << testing::PrintToString(timeline.warnings);
   }
 }
 
@@ -807,7 +832,7 @@ TEST(GpuBuilder, Summary_HasTotalsOfTheGpu) {
   EXPECT_EQ(json["gpus"][0]["copies"][0]["bytes"], 3 << 20);
   EXPECT_NEAR(json["gpus"][0]["busy_share"].get<double>(), 16.5 / 70, 0.001);
   EXPECT_EQ(json["processes"][0]["gpu"]["state"], "recorded");
-  EXPECT_EQ(json["processes"][0]["gpu"]["launches"], 6);
+  EXPECT_EQ(json["processes"][0]["gpu"]["launches"], 9);
   EXPECT_EQ(json["processes"][0]["gpu"]["library"], "/usr/lib/libcupti.so.13");
 }
 

@@ -71,12 +71,12 @@ TEST_F(GapFinderTest, OrderlyEnd_IsAGapOnlyWhereTheProcessLivesOn) {
   EXPECT_TRUE(Find({At(10, GpuStateChange::kRecording), At(900, GpuStateChange::kPaused, "end")}).empty());
   EXPECT_TRUE(finder_.ended_in_order());
   gaps_.clear();
-  GapFinder late(100, 1000, 1e6, [this](uint64_t, uint64_t from, uint64_t to, PauseCause, const std::string& cause) {
+  GapFinder late(100, 1000, 3e6, [this](uint64_t, uint64_t from, uint64_t to, PauseCause, const std::string& cause) {
     gaps_.push_back({from, to, cause});
   });
   late.Take(At(500, GpuStateChange::kPaused, "end"));
   late.Finish();
-  EXPECT_EQ(gaps_, (std::vector<Gap>{{500, 1000, "end"}}));
+  EXPECT_EQ(gaps_, (std::vector<Gap>{{500, 1000, kExitHandlers}}));
 }
 
 TEST_F(GapFinderTest, ChangesThatWereLeftOut_EndTheGapThatIsKnown) {
