@@ -17,12 +17,15 @@ constexpr size_t kMaxChunks = 64;
 constexpr size_t kMaxCopyBytes = 2 << 20;
 constexpr size_t kKeptChunkBytes = 8 << 10;
 constexpr size_t kKeptFrames = 32;  // outside of the chunks, not of the last stack
+constexpr size_t kKeptCFrames = 16;
 constexpr size_t kMaxCodes = 1 << 18;
 // Of a program that calls a function each 100 ns every second copy is torn.
 constexpr int kMaxAttempts = 40;
 constexpr int kMaxTorn = 20;
+constexpr int kTornBeforeCut = 2;
 constexpr uint32_t kFramesToCheck = 64;
 constexpr size_t kPage = 4096;
+constexpr size_t kStackReach = 16 << 10;
 
 size_t EndOf(uint16_t offset, size_t size) { return offset == kNoPythonMember ? 0 : offset + size; }
 
@@ -151,28 +154,37 @@ size_t PythonReader::IndexOfThread(uint64_t address) const {
 
 // ---- one stack
 
+// Structures in one page are one range: a copy takes 0.4 us for each, and is the less exact the longer it takes.
+// Generators that are made one after the other lie side by side, and so do the cframes of functions that call each
+// other.
+void PythonReader::AddToPage(uint64_t address, size_t size, bool once) {
+  const auto page = std::find_if(regions_.begin(), regions_.end(), [&](const Region& region) {
+    // All of a stack is mapped.
+    if (once) return region.once && region.address < address + kStackReach && address < region.address + kStackReach;
+    return !region.once && region.address / kPage == address / kPage;
+  });
+  if (page == regions_.end()) {
+    regions_.push_back({address, size, once});
+    return;
+  }
+  const uint64_t end = std::max(page->address + page->size, address + size);
+  page->address = std::min(page->address, address);
+  page->size = end - page->address;
+}
+
 // Lays out the ranges of a read; false if it is too much. The first copy ends with the innermost frames, the second one
 // begins with them: they change most, and are to be unchanged for the shortest time.
 bool PythonReader::PlaceRegions(const Thread& thread) {
   regions_.clear();
-  // Frames in one page are one range: a copy takes 0.4 us for each, and is the less exact the longer it takes.
-  // Generators that are made one after the other lie side by side.
-  for (const uint64_t frame : thread.places.frames) {
-    const auto page = std::find_if(regions_.begin(), regions_.end(),
-                                   [frame](const Region& region) { return region.address / kPage == frame / kPage; });
-    if (page == regions_.end()) {
-      regions_.push_back({frame, layout_.frame_size, 0});
-      continue;
-    }
-    const uint64_t end = std::max(page->address + page->size, frame + layout_.frame_size);
-    page->address = std::min(page->address, frame);
-    page->size = end - page->address;
-  }
+  for (const uint64_t frame : thread.places.frames) AddToPage(frame, layout_.frame_size, false);
   std::reverse(regions_.begin(), regions_.end());
   const auto& chunks = thread.places.chunks;
-  for (auto at = chunks.rbegin(); at != chunks.rend(); ++at) regions_.push_back({at->first, at->second, 0});
-  if (thread.places.cframe != 0) regions_.push_back({thread.places.cframe, layout_.cframe_frame + 8u, 0});
-  regions_.push_back({thread.address + layout_.thread_frame, thread_bytes_ - layout_.thread_frame, 0});
+  for (auto at = chunks.rbegin(); at != chunks.rend(); ++at) regions_.push_back({at->first, at->second});
+  const size_t twice = regions_.size();
+  // What points to another range is read before it. Functions of C that call into Python have their cframes side by
+  // side.
+  regions_.push_back({thread.address + layout_.thread_frame, thread_bytes_ - layout_.thread_frame, true});
+  for (const uint64_t cframe : thread.places.cframes) AddToPage(cframe, layout_.cframe_frame + 8u, true);
   copy_bytes_ = 0;
   ranges_.clear();
   for (Region& region : regions_) {
@@ -180,7 +192,10 @@ bool PythonReader::PlaceRegions(const Thread& thread) {
     copy_bytes_ += region.size;
     ranges_.push_back(MemoryRange(region.address, region.size));
   }
-  for (size_t i = regions_.size(); i-- > 0;) ranges_.push_back(ranges_[i]);
+  for (size_t i = twice; i-- > 0;) {
+    ranges_.push_back(ranges_[i]);
+    copy_bytes_ += regions_[i].size;
+  }
   std::sort(regions_.begin(), regions_.end(), [](const Region& a, const Region& b) { return a.address < b.address; });
   return copy_bytes_ <= kMaxCopyBytes && ranges_.size() <= kMaxMemoryRanges;
 }
@@ -193,8 +208,8 @@ const uint8_t* PythonReader::Find(const uint8_t* copy, uint64_t address, size_t 
     --at;
     const uint64_t into = address - at->address;
     if (into > at->size || size > at->size - into) continue;
-    const bool first = copy == bytes_.data();
-    return copy + (first ? at->offset : copy_bytes_ - at->offset - at->size) + into;
+    const bool first = copy == bytes_.data() || at->once;
+    return bytes_.data() + (first ? at->offset : copy_bytes_ - at->offset - at->size) + into;
   }
   return nullptr;
 }
@@ -221,7 +236,6 @@ bool PythonReader::InnermostFrame(const Thread& thread, const uint8_t* copy, uin
   *frame = Load<uint64_t>(state);
   if (!Has(layout_.cframe_frame)) return true;
   if (*frame == 0) return true;
-  if (*frame != thread.places.cframe) return false;
   const uint8_t* cframe = Find(copy, *frame + layout_.cframe_frame, 8);
   if (cframe == nullptr) return false;
   *frame = Load<uint64_t>(cframe);
@@ -275,9 +289,11 @@ PythonReader::Attempt PythonReader::Walk(Thread* thread, const uint8_t* copy) {
   const uint8_t* state = Find(copy, thread->address + layout_.thread_frame, 8);
   if (Has(layout_.cframe_frame)) {
     const uint64_t cframe = Load<uint64_t>(state);
-    if (cframe != thread->places.cframe) {
-      if (cframe != 0 && !IsPointer(cframe)) return Attempt::kUnreadable;
-      thread->places.cframe = cframe;
+    if (cframe != 0 && Find(copy, cframe + layout_.cframe_frame, 8) == nullptr) {
+      if (!IsPointer(cframe)) return Attempt::kUnreadable;
+      auto& cframes = thread->places.cframes;
+      cframes.insert(cframes.begin(), cframe);
+      if (cframes.size() > kKeptCFrames) cframes.pop_back();
       return Attempt::kAgain;
     }
   }
@@ -315,19 +331,36 @@ PythonReader::Attempt PythonReader::Walk(Thread* thread, const uint8_t* copy) {
   return complete ? Attempt::kAccepted : Attempt::kAgain;
 }
 
-bool PythonReader::Agrees(const Thread& thread, const uint8_t* copy) const {
-  uint64_t address = 0;
-  if (!InnermostFrame(thread, copy, &address)) return false;
-  for (size_t i = 0; i < raw_.size(); ++i) {
-    if (address != raw_[i].address) return false;
-    const uint8_t* bytes = Find(copy, address, layout_.frame_size);
-    if (bytes == nullptr) return false;
-    const RawFrame again = ParseFrame(address, bytes);
-    if (again.code != raw_[i].code || again.previous != raw_[i].previous || again.owner != raw_[i].owner) return false;
-    if (i > 0 && again.instruction != raw_[i].instruction) return false;
-    address = again.previous;
+size_t PythonReader::CommonFrames(const uint8_t* copy) const {
+  size_t common = 0;
+  while (common < raw_.size()) {
+    const RawFrame& frame = raw_[raw_.size() - 1 - common];
+    const uint8_t* bytes = Find(copy, frame.address, layout_.frame_size);
+    if (bytes == nullptr) break;
+    const RawFrame other = ParseFrame(frame.address, bytes);
+    if (other.code != frame.code || other.previous != frame.previous || other.owner != frame.owner) break;
+    ++common;
+    // It went on in between: what it calls is another call by now.
+    if (other.instruction != frame.instruction) break;
   }
-  return address == 0;
+  return common;
+}
+
+PythonReader::Attempt PythonReader::ResolvePart(bool cut, std::vector<Frame>* frames) {
+  const auto code_frames = [this](size_t outer) {
+    return static_cast<size_t>(std::count_if(raw_.end() - static_cast<ptrdiff_t>(outer), raw_.end(),
+                                             [](const RawFrame& frame) { return PythonFrameRunsCode(frame.owner); }));
+  };
+  if (ResolveCodes(frames) == Attempt::kAccepted) {
+    const size_t sure = calls_.Sure(*frames, code_frames(common_));
+    if (sure == 0 || (sure < frames->size() && !cut)) return Attempt::kTorn;
+    frames->erase(frames->begin(), frames->end() - static_cast<ptrdiff_t>(sure));
+    return Attempt::kAccepted;
+  }
+  frames->clear();
+  if (!cut || code_frames(common_) == 0) return Attempt::kTorn;
+  raw_.erase(raw_.begin(), raw_.end() - static_cast<ptrdiff_t>(common_));
+  return ResolveCodes(frames);
 }
 
 // A state gets its thread's numbers before that thread runs in it: those of the list may be older than the frames.
@@ -335,33 +368,36 @@ bool PythonReader::TakeIds(Thread* thread) const {
   for (const auto& [offset, id] :
        {std::pair(layout_.thread_id, &thread->thread_id), std::pair(layout_.thread_native_id, &thread->native_id)}) {
     if (!Has(offset)) continue;
-    const uint8_t* first = Find(bytes_.data(), thread->address + offset, 8);
-    const uint8_t* second = Find(bytes_.data() + copy_bytes_, thread->address + offset, 8);
-    if (first == nullptr || second == nullptr || Load<uint64_t>(first) != Load<uint64_t>(second)) return false;
-    *id = Load<uint64_t>(second);
+    const uint8_t* const now = Find(bytes_.data(), thread->address + offset, 8);
+    if (now == nullptr) return false;
+    *id = Load<uint64_t>(now);
   }
   return true;
 }
 
 PythonReader::Attempt PythonReader::TryCopy(Thread* thread) {
   if (!PlaceRegions(*thread)) return Attempt::kUnreadable;
-  if (bytes_.size() < 2 * copy_bytes_) bytes_.resize(2 * copy_bytes_);
-  const int64_t switches = ContextSwitches();
+  if (bytes_.size() < copy_bytes_) bytes_.resize(copy_bytes_);
   const int64_t got = read_(bytes_.data(), ranges_);
-  if (got != static_cast<int64_t>(2 * copy_bytes_)) {
+  if (got != static_cast<int64_t>(copy_bytes_)) {
     // Of the places remembered one is gone.
     if (got < 0) error_ = static_cast<int>(-got);
     const bool forgotten = regions_.size() > 1;
     thread->places = {};
     return forgotten ? Attempt::kAgain : Attempt::kUnreadable;
   }
-  if (const Attempt walked = Walk(thread, bytes_.data()); walked != Attempt::kAccepted) return walked;
-  if (!Agrees(*thread, bytes_.data() + copy_bytes_)) return Attempt::kTorn;
+  // The second one is later than the pointer to the innermost frame, which the first need not have.
+  const Attempt walked = Walk(thread, bytes_.data() + copy_bytes_);
+  if (walked != Attempt::kAccepted) return walked;
+  common_ = CommonFrames(bytes_.data());
   if (!TakeIds(thread)) return Attempt::kTorn;
   // While this thread waited, the target may have left the stack and come back to a part of it: generators that are
   // made again and again lie where others lay. Of nested ones on a busy machine one stack in 1,000 was wrong without
   // this.
-  if (ContextSwitches() != switches) return Attempt::kTorn;
+  if (const int64_t now = ContextSwitches(); now != switches_) {
+    switches_ = now;
+    return Attempt::kTorn;
+  }
   // A generator that runs was called by somebody.
   if (!raw_.empty() && raw_.back().owner == kPythonOwnedByGenerator) return Attempt::kTorn;
   return Attempt::kAccepted;
@@ -370,14 +406,20 @@ PythonReader::Attempt PythonReader::TryCopy(Thread* thread) {
 PythonReader::Result PythonReader::ReadStack(Thread* thread, std::vector<Frame>* frames) {
   frames->clear();
   error_ = 0;
-  if (Has(layout_.cframe_frame) && thread->places.cframe == 0 && IsPointer(thread->frame)) {
-    thread->places.cframe = thread->frame;
+  if (Has(layout_.cframe_frame) && thread->places.cframes.empty() && IsPointer(thread->frame)) {
+    thread->places.cframes = {thread->frame};
   }
+  switches_ = ContextSwitches();
   Result result = Result::kTorn;
   for (int attempt = 0, torn = 0; attempt < kMaxAttempts && torn < kMaxTorn; ++attempt) {
     Attempt outcome = TryCopy(thread);
-    if (outcome == Attempt::kAccepted) outcome = ResolveCodes(frames);
-    if (outcome == Attempt::kAccepted) return Result::kRead;
+    const bool whole = common_ == raw_.size();
+    if (outcome == Attempt::kAccepted)
+      outcome = whole ? ResolveCodes(frames) : ResolvePart(torn >= kTornBeforeCut, frames);
+    if (outcome == Attempt::kAccepted) {
+      if (whole) calls_.Add(*frames);
+      return Result::kRead;
+    }
     frames->clear();
     if (outcome == Attempt::kAgain) continue;
     if (outcome == Attempt::kUnreadable) thread->places.frames.clear();

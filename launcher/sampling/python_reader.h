@@ -6,11 +6,15 @@
 //   reader.ListThreads();
 //   for (auto& thread : reader.threads()) reader.ReadStack(&thread, &frames);
 //
-// A stack counts only if two copies of everything that it was made of agree. Both are made by one process_vm_readv, the
-// second begun when the first is complete, so that the stack existed between them. The top frame's instruction may
-// differ. The reading thread must not have been switched out in between. Frames lie in the thread's chunks of the data
-// stack (3.11 and later), in generators, on the C stack (3.12 and later), or on the heap (up to 3.10); where those
-// outside of the chunks lie is found out by a walk, and remembered for the next sample.
+// A stack counts only if two copies of all its frames agree. Both are made by one process_vm_readv, the second begun
+// when the first is complete, so that the stack existed between them; the pointer to the innermost frame is read in
+// between. The top frame's instruction may differ. The reading thread must not have been switched out in between.
+//
+// To wait until nothing changes would prefer what lasts. Where calls come and go faster than two copies are made, the
+// outer frames that both have are the stack, and of the inner ones of the second copy those that were seen to be called
+// so in stacks that agreed. Frames lie in the thread's chunks of the data stack (3.11 and later), in generators, on the
+// C stack (3.12 and later), or on the heap (up to 3.10); where those outside of the chunks lie is found out by a walk,
+// and remembered for the next sample.
 //
 // Nothing read is trusted: all loops are bounded, and a code object counts only with CPython's type for it.
 //
@@ -27,6 +31,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/sampling/known_calls.h"
 #include "launcher/sampling/target_memory.h"
 #include "wire/python_layout.h"
 
@@ -52,7 +57,7 @@ class PythonReader {
   };
   // Where what is read of a thread lay at the last sample.
   struct Places {
-    uint64_t cframe = 0;
+    std::vector<uint64_t> cframes;                    // on the C stack, the latest first
     std::vector<std::pair<uint64_t, size_t>> chunks;  // address, bytes used; newest first
     std::vector<uint64_t> frames;                     // outside of the chunks
   };
@@ -111,7 +116,9 @@ class PythonReader {
   };
   struct Region {
     uint64_t address;
-    size_t size, offset;
+    size_t size;
+    bool once = false;  // it has but one copy, between those of all else
+    size_t offset = 0;  // of the first copy
   };
   enum class Attempt { kAccepted, kAgain, kTorn, kUnreadable };
 
@@ -130,11 +137,15 @@ class PythonReader {
   Attempt TryCopy(Thread* thread);
   bool TakeIds(Thread* thread) const;
   bool PlaceRegions(const Thread& thread);
+  void AddToPage(uint64_t address, size_t size, bool once);
   bool FindChunks(const uint8_t* copy, Thread* thread);
   const uint8_t* Find(const uint8_t* copy, uint64_t address, size_t size) const;
   RawFrame ParseFrame(uint64_t address, const uint8_t* bytes) const;
   Attempt Walk(Thread* thread, const uint8_t* copy);
-  bool Agrees(const Thread& thread, const uint8_t* copy) const;
+  // How many of the outer frames of raw_ a copy has, too.
+  size_t CommonFrames(const uint8_t* copy) const;
+  // The stack of two copies that differ, if all of it is known; as far as it is, if it may be cut.
+  Attempt ResolvePart(bool cut, std::vector<Frame>* frames);
   // False if what it is read from lies elsewhere by now.
   bool InnermostFrame(const Thread& thread, const uint8_t* copy, uint64_t* frame) const;
   Attempt ResolveCodes(std::vector<Frame>* frames);
@@ -162,9 +173,12 @@ class PythonReader {
   // Of the stack being read.
   std::vector<Region> regions_;  // by address
   std::vector<uint8_t> bytes_;
-  size_t copy_bytes_ = 0;
+  size_t copy_bytes_ = 0;  // of both copies
+  int64_t switches_ = 0;   // of this thread, when it was last looked at
   std::vector<iovec> ranges_;
   std::vector<RawFrame> raw_;
+  size_t common_ = 0;  // of its outer frames both copies have so many
+  KnownCalls calls_;
   std::vector<uint8_t> code_copy_;
 };
 
