@@ -23,8 +23,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kGoverningInterval(1);
 constexpr uint64_t kSlowestNs = 1'000'000'000;
-// New threads are seen after so long. A thread's buffer holds 15 samples, where the user may lock little memory 3.
-constexpr milliseconds kLongestTick(10);
+// New threads are seen after so long, and each wake costs as much as a sample. A thread's buffer holds 15 samples,
+// where the user may lock little memory 3.
+constexpr milliseconds kLongestTick(20);
 constexpr milliseconds kShortestTick(1);
 constexpr uint64_t kPeriodsPerTick = 2;
 constexpr int kNice = 5;

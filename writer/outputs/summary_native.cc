@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -61,6 +62,20 @@ void SortByTotal(std::vector<NativeFunctionTotal>* functions) {
                            [](const NativeFunctionTotal& function) { return function.total.cpu_ps; });
 }
 
+// With its library where another one has a function of this name: two copies of OpenBLAS, of NumPy and of SciPy.
+std::string ShownName(const Timeline& timeline, const NativeFunctionTotal& function,
+                      const std::vector<NativeFunctionTotal>& functions) {
+  const auto stack_of = [&](const NativeFunctionTotal& one) { return timeline.native.stacks[one.stack]; };
+  const NativeStack stack = stack_of(function);
+  const std::string whole = PrintableUtf8(timeline.strings.Get(stack.function));
+  const std::string_view name = TruncateUtf8(whole, kLongestShownName);
+  const auto shown = std::span(functions).first(std::min(functions.size(), kMostFunctions));
+  const bool again = std::ranges::any_of(shown, [&](const NativeFunctionTotal& other) {
+    return stack_of(other).function == stack.function && stack_of(other).module != stack.module;
+  });
+  return again ? StrCat(name, " (", PrintableUtf8(timeline.strings.Get(stack.module)), ")") : std::string(name);
+}
+
 Json ProcessJson(const Timeline& timeline, const NativeProcess& process) {
   return {{"pid", timeline.processes[process.process].pid},
           {"state", SamplingName(process.sampling)},
@@ -100,8 +115,7 @@ std::vector<std::string> NativeText(const Timeline& timeline, size_t columns) {
   if (totals.all.cpu_ps <= 0) return {};
   const auto share = [&](int64_t ps) { return static_cast<double>(ps) / static_cast<double>(totals.all.cpu_ps); };
   const auto part = [&](const NativeFunctionTotal& function, int64_t ps) {
-    const std::string name = PrintableUtf8(timeline.strings.Get(timeline.native.stacks[function.stack].function));
-    return StrCat(HumanPercent(share(ps)), " ", TruncateUtf8(name, kLongestShownName));
+    return StrCat(HumanPercent(share(ps)), " ", ShownName(timeline, function, totals.functions));
   };
   const uint64_t samples = totals.all.samples;
   std::vector<std::string> lines = {StrCat("native  all threads: ", HumanCount(samples),
