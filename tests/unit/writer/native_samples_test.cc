@@ -149,6 +149,23 @@ TEST(NativeSamples, Summary_HasFunctionsAndHowSamplingWent) {
   EXPECT_EQ(native["top_self"][0]["self_samples"], 2);
 }
 
+// NumPy and SciPy each bring an OpenBLAS.
+TEST(NativeSamples, TwoFunctionsOfOneName_AreShownWithTheirLibraries) {
+  SpoolMaker spool = WithStacks();
+  spool.NativeSamples(1, 1, {At(101, 2), At(111, 3)});
+  Timeline timeline = BuildGood(spool.End(1000 * kMs));
+  const StringId name = timeline.strings.Intern("blas_thread_server");
+  for (NativeStack& stack : timeline.native.stacks) {
+    stack.function = name;
+    stack.module =
+        timeline.strings.Intern(stack.module == timeline.native.stacks.back().module ? "libb.so" : "liba.so");
+  }
+  std::string text;
+  for (const std::string& line : SummaryText(timeline, {}, {})) text += line + "\n";
+  EXPECT_THAT(text, HasSubstr("blas_thread_server (liba.so)"));
+  EXPECT_THAT(text, HasSubstr("blas_thread_server (libb.so)"));
+}
+
 TEST(NativeSamples, WithoutSampling_SummaryHasNull) {
   const Timeline timeline = BuildGood(Program().End(1000 * kMs));
   EXPECT_TRUE(Json::parse(SummaryJson(timeline, {}, {}))["native"].is_null());
