@@ -5,7 +5,8 @@
     tests/bench/memray_shares.py [--tbprof PROGRAM] [--python PYTHON] [SCRIPT]
 
 PYTHON (this one) has memray installed; SCRIPT: a program that allocates the same in each run, else a small one made here.
-Prints the shares in percent, and calls by memray and of exact blocks.
+Prints the bytes, the shares of the first two, and calls by memray and of exact blocks; the summary lists exact blocks of the
+lines that held most at a time, so that others have none here.
 """
 
 import argparse
@@ -40,7 +41,9 @@ READ = """
 import collections, json, memray, sys
 found = collections.Counter(), collections.Counter()
 for record in memray.FileReader(sys.argv[1]).get_allocation_records():
-    frames = record.stack_trace(1) if record.size else []
+    # Neither what is freed, which has no stack, nor mappings, which are no allocator's.
+    kind = memray.AllocatorType(record.allocator).name
+    frames = [] if "FREE" in kind or "MAP" in kind else record.stack_trace(1)
     if frames:
         line = f"{frames[0][1].rsplit('/', 1)[-1]}:{frames[0][2]}"
         found[0][line] += record.size
@@ -85,10 +88,13 @@ def main():
             for row in (process["exact_heap"] or {}).get("sites", ()):
                 exact[line_of(row)] += row["bytes"]
                 blocks[line_of(row)] += row["calls"]
-    print(f"{'line':32} {'memray':>8} {'samples':>8} {'exact':>8} {'calls':>8} {'blocks':>8}")
+    print(f"{'line':32} {'memray':>12} {'samples':>12} {'exact':>12} {'share':>7} {'sampled':>7} {'calls':>8} {'blocks':>8}")
     for line in sorted(true, key=true.get, reverse=True)[:10]:
-        shares = (100 * one[line] / sum(one.values()) for one in (collections.Counter(true), sampled, exact))
-        print(f"{line:32} {' '.join(f'{share:8.2f}' for share in shares)} {calls[line]:8} {blocks[line]:8}")
+        shares = [100 * one[line] / sum(one.values()) for one in (collections.Counter(true), sampled)]
+        print(
+            f"{line:32} {true[line]:12} {round(sampled[line]):12} {exact[line]:12} {shares[0]:7.2f} {shares[1]:7.2f} "
+            f"{calls[line]:8} {blocks[line]:8}"
+        )
 
 
 if __name__ == "__main__":
