@@ -13,6 +13,7 @@
 #include "writer/convert/capture_window.h"
 #include "writer/convert/derived_events.h"
 #include "writer/convert/gpu_builder.h"
+#include "writer/convert/gpu_in_steps.h"
 #include "writer/convert/heap_totals.h"
 #include "writer/convert/host_parts.h"
 #include "writer/convert/native_samples.h"
@@ -74,6 +75,7 @@ class Builder {
     if ((families_ & kFamilyMalloc) != 0) heap_.AddCounters();
     AddSteps();
     AddProfileWarnings({request_, window_, model_, ranks_, families_}, &*annotations_, &gpu_, &facts_, &timeline_);
+    if (!events_.CutsGpu()) MeasureGpuInSteps(&timeline_);
     AddOwnCost();
     SortGraphNodes();
     NameOfOperations();

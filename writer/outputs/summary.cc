@@ -174,6 +174,11 @@ double WholePs(const Timeline& timeline) {
   return static_cast<double>(timeline.totals_ps > 0 ? timeline.totals_ps : timeline.duration_ps);
 }
 
+std::string InSteps(const GpuDevice& device) {
+  return device.busy_in_steps_share < 0 ? ""
+                                        : StrCat(" (", HumanPercent(device.busy_in_steps_share), " in regular steps)");
+}
+
 // Of each GPU a heading, what was copied and waited for, and its longest kernels.
 Section Gpus(const Timeline& timeline, size_t columns) {
   Section out;
@@ -183,7 +188,8 @@ Section Gpus(const Timeline& timeline, size_t columns) {
     std::string text =
         StrCat(OfRank(timeline, "rank ", ", "), "GPU ", device.number, device.name.empty() ? "" : " ",
                PrintableUtf8(device.name), ": ", HumanPercent(static_cast<double>(device.busy_ps) / WholePs(timeline)),
-               " busy, ", Plural(device.kernels, "kernel", "kernels"), " for ", HumanTime(device.kernel_ps));
+               " busy", InSteps(device), ", ", Plural(device.kernels, "kernel", "kernels"), " for ",
+               HumanTime(device.kernel_ps));
     if (device.collective_ps > 0) StrAppend(&text, " (NCCL ", HumanTime(device.collective_ps), ")");
     if (device.graphs > 0) StrAppend(&text, ", ", Plural(device.graphs, "graph", "graphs"));
     if (timeline.totals_ps > 0) text += ", in the whole run";

@@ -158,6 +158,7 @@ Json GpuJson(const Timeline& timeline, const GpuDevice& device) {
                                                                    std::to_string(device.compute_minor))},
           {"busy_s", Seconds(device.busy_ps)},
           {"busy_share", whole > 0 ? static_cast<double>(device.busy_ps) / whole : 0.0},
+          {"busy_share_in_steps", KnownOrNull(device.busy_in_steps_share >= 0, device.busy_in_steps_share)},
           {"kernels", device.kernels},
           {"kernel_s", Seconds(device.kernel_ps)},
           {"collective_s", Seconds(device.collective_ps)},

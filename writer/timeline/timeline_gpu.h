@@ -105,7 +105,8 @@ struct GpuDevice {
   uint16_t compute_major = 0, compute_minor = 0;
 
   // Totals, whole capture, whether drawn or not.
-  int64_t busy_ps = 0;  // union of kernels, copies and sets
+  int64_t busy_ps = 0;              // union of kernels, copies and sets
+  double busy_in_steps_share = -1;  // of the time of the regular steps; -1: not known
   uint64_t kernels = 0;
   int64_t kernel_ps = 0;
   int64_t collective_ps = 0;  // of kernel_ps, that of NCCL
