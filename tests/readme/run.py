@@ -120,9 +120,15 @@ class Job:
     def __init__(self, root, command):
         self.flag = root.home / "keep-training"
         self.flag.touch()
+        started = root.home / "training"
+        started.unlink(missing_ok=True)
         self.command = command
         self.process = root.start(f". env/bin/activate; {command}", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.pid = self.wait_for(r"kill -USR1 (\d+)").group(1)
+        # The line comes before the program: a capture of nothing would be reported as one.
+        while not started.exists():
+            assert self.process.poll() is None, f"{command}: ended with {self.process.returncode}"
+            time.sleep(0.05)
 
     def wait_for(self, pattern):
         seen = []

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reader's training: numpy, batches from a worker process. It goes on while the file keep-training exists."""
+"""A reader's training: numpy, batches from a worker process. It goes on while the file keep-training exists, and
+makes the file training when it has begun."""
 
 import multiprocessing
 import os
@@ -25,6 +26,8 @@ def main():
         loss = float((error**2).mean())
         weights -= 0.1 * inputs.T @ error / len(error)
         steps += 1
+        if steps == 1:
+            open("training", "w").close()
     ended.set()
     while worker.is_alive():
         try:

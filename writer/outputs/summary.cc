@@ -174,9 +174,10 @@ double WholePs(const Timeline& timeline) {
   return static_cast<double>(timeline.totals_ps > 0 ? timeline.totals_ps : timeline.duration_ps);
 }
 
-std::string InSteps(const GpuDevice& device) {
-  return device.busy_in_steps_share < 0 ? ""
-                                        : StrCat(" (", HumanPercent(device.busy_in_steps_share), " in regular steps)");
+// Totals of a whole run are not those of the steps that are shown.
+std::string InSteps(const Timeline& timeline, const GpuDevice& device) {
+  if (timeline.totals_ps > 0 || device.busy_in_steps_share < 0) return "";
+  return StrCat(" (", HumanPercent(device.busy_in_steps_share), " in steps)");
 }
 
 // Of each GPU a heading, what was copied and waited for, and its longest kernels.
@@ -188,7 +189,7 @@ Section Gpus(const Timeline& timeline, size_t columns) {
     std::string text =
         StrCat(OfRank(timeline, "rank ", ", "), "GPU ", device.number, device.name.empty() ? "" : " ",
                PrintableUtf8(device.name), ": ", HumanPercent(static_cast<double>(device.busy_ps) / WholePs(timeline)),
-               " busy", InSteps(device), ", ", Plural(device.kernels, "kernel", "kernels"), " for ",
+               " busy", InSteps(timeline, device), ", ", Plural(device.kernels, "kernel", "kernels"), " for ",
                HumanTime(device.kernel_ps));
     if (device.collective_ps > 0) StrAppend(&text, " (NCCL ", HumanTime(device.collective_ps), ")");
     if (device.graphs > 0) StrAppend(&text, ", ", Plural(device.graphs, "graph", "graphs"));
