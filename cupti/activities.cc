@@ -20,7 +20,7 @@ struct Wanted {
   uint32_t kind;
   const char* name;
   bool needed;  // without it there is nothing to show
-  bool dumped;  // what was made before is told again, where CUPTI can
+  bool dumped;  // with records of what was made before, where CUPTI can
 };
 constexpr Wanted kWanted[] = {
     {kActivityDevice, "devices", false, true},

@@ -112,7 +112,7 @@ def two_cuptis(check):
     expect(ran.status == 0 and ran.summary, f"opened late: {ran.tail()}")
     gaps = [gap["left"] for gpu in ran.gpu_processes() for gap in gpu["gaps"]]
     expect(gaps == ["other_copy"], f"opened late: gaps {gaps}; {ran.warnings()}")
-    return f"each of two copies records its {own} kernels, tbprof by hooks; one that is opened late is refused, and it is said"
+    return f"each of two copies records its {own} kernels, tbprof by hooks; one that is opened late is refused, which the gap names"
 
 
 def torch_in_a_window(check):

@@ -321,11 +321,11 @@ bool GpuBuilder::IsLaunch(uint16_t type) const {
   return name.find("Launch") != std::string::npos && name.find("HostFunc") == std::string::npos;
 }
 
-void GpuBuilder::CountCalls(const Identity& process, uint32_t owner, uint16_t type, uint64_t calls, uint64_t ticks,
-                            uint64_t longest) {
+void GpuBuilder::CountCalls(const Identity& process, uint32_t owner, uint16_t type, bool is_launch, uint64_t calls,
+                            uint64_t ticks, uint64_t longest) {
   host_.totals->Count(process, owner, type, 0, {calls, ticks, longest});
   // A launch of the runtime is none of the driver: CUPTI gives no records of calls that the runtime makes.
-  if (IsLaunch(type) && owner != kNoProcess) AddSaturating(&timeline_->processes[owner].gpu.launches, calls);
+  if (is_launch && owner != kNoProcess) AddSaturating(&timeline_->processes[owner].gpu.launches, calls);
 }
 
 void GpuBuilder::TakeApi(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record) {
@@ -342,12 +342,11 @@ void GpuBuilder::TakeApi(const Identity& process, ProcessState* state, uint32_t 
     return;
   }
   state->last_call_ticks = std::max(state->last_call_ticks, span.end);
-  if ((record.tag.flags & kRecordFailed) == 0 && IsLaunch(type)) {
-    state->in_flight.Launch(api.correlation, span.start);
-  }
+  const bool is_launch = IsLaunch(type);
+  if (is_launch && (record.tag.flags & kRecordFailed) == 0) state->in_flight.Launch(api.correlation, span.start);
   if (!InTotals(span)) return;
   const uint64_t counted = std::min(span.end, window_.close) - std::max(span.start, window_.totals_open);
-  CountCalls(process, owner, type, 1, counted, counted);
+  CountCalls(process, owner, type, is_launch, 1, counted, counted);
   if (span.end <= window_.open || owner == kNoProcess) return;
   const uint32_t line = host_.model->LineOfThread(owner, api.tid, span.start);
   RawEvent event;
@@ -454,7 +453,7 @@ void GpuBuilder::TakeTotal(const Identity& process, uint32_t owner, const GpuTot
       const uint16_t type = CallType(&state, static_cast<uint16_t>(row.id), driver);
       if (type == kNoType) break;
       const auto ticks = [&](uint64_t ns) { return static_cast<uint64_t>(static_cast<double>(ns) / ns_per_tick); };
-      return CountCalls(process, owner, type, row.calls, ticks(row.ns), ticks(row.longest));
+      return CountCalls(process, owner, type, IsLaunch(type), row.calls, ticks(row.ns), ticks(row.longest));
     }
     case GpuTotalKind::kWait:
       return CountWaits(&state, row.id, row.calls, ps);

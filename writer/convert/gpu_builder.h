@@ -84,8 +84,8 @@ class GpuBuilder {
   uint32_t StreamOf(uint32_t owner, uint32_t device, uint32_t stream, const ProcessState& state);
   uint16_t CallType(ProcessState* state, uint16_t callback, bool driver);
   bool IsLaunch(uint16_t type) const;
-  void CountCalls(const Identity& process, uint32_t owner, uint16_t type, uint64_t calls, uint64_t ticks,
-                  uint64_t longest);
+  void CountCalls(const Identity& process, uint32_t owner, uint16_t type, bool is_launch, uint64_t calls,
+                  uint64_t ticks, uint64_t longest);
   void CountWaits(ProcessState* state, uint32_t context, uint64_t calls, int64_t ps);
   StringId KernelName(ProcessState* state, uint32_t id);
   uint32_t LaunchOf(uint32_t device, const GpuKernelRecord& kernel);

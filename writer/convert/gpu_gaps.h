@@ -19,7 +19,7 @@
 
 namespace tbprof {
 
-// An exit is seen within that time of it.
+// The launcher notices an exit within that time.
 inline constexpr double kExitMs = 200;
 // What a process's other exit handlers take after tbprof's last flush: on an H200 a driver needs 200 to 280 ms.
 inline constexpr double kExitHandlersMs = 1000;

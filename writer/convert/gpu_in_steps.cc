@@ -2,7 +2,6 @@
 #include "writer/convert/gpu_in_steps.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "writer/base/interval_union.h"
@@ -54,7 +53,8 @@ void MeasureGpuInSteps(Timeline* timeline) {
   const std::vector<Span> steps = RegularSteps(*timeline);
   int64_t whole = 0;
   for (const Span& step : steps) whole += step.end - step.start;
-  if (whole <= 0 || IsMissingIn(*timeline, steps)) return;
+  const bool lost = !timeline->drops.empty() || timeline->records_not_kept != 0;
+  if (whole <= 0 || lost || IsMissingIn(*timeline, steps)) return;
   std::vector<IntervalUnion> busy(timeline->gpu_devices.size());
   for (const GpuStream& stream : timeline->gpu_streams) {
     if (stream.device >= busy.size()) continue;
@@ -67,6 +67,8 @@ void MeasureGpuInSteps(Timeline* timeline) {
     }
   }
   for (size_t i = 0; i < busy.size(); ++i) {
+    // What ran without times is in no step.
+    if (timeline->gpu_devices[i].untimed != 0) continue;
     timeline->gpu_devices[i].busy_in_steps_share =
         std::min(1.0, static_cast<double>(busy[i].Length()) / static_cast<double>(whole));
   }

@@ -11,7 +11,7 @@
 namespace tbprof {
 
 // Where steps, all events of GPUs and gaps are known. Sets GpuDevice::busy_in_steps_share; leaves it unknown where the
-// steps are, or where GPU activity is missing in one of them.
+// steps are, where GPU activity is missing in one of them or has no times, and where records were lost.
 void MeasureGpuInSteps(Timeline* timeline);
 
 }  // namespace tbprof

@@ -60,6 +60,18 @@ TEST(GpuInSteps, StepsThatAreNotKnown_LeaveItUnknown) {
   }
 }
 
+TEST(GpuInSteps, LostRecordsOrWorkWithoutTimes_LeaveItUnknown) {
+  Timeline timeline = TwoSteps();
+  timeline.records_not_kept = 1;
+  MeasureGpuInSteps(&timeline);
+  EXPECT_EQ(timeline.gpu_devices[0].busy_in_steps_share, -1);
+  timeline = TwoSteps();
+  timeline.gpu_devices[0].untimed = 1;
+  MeasureGpuInSteps(&timeline);
+  EXPECT_EQ(timeline.gpu_devices[0].busy_in_steps_share, -1);
+  EXPECT_DOUBLE_EQ(timeline.gpu_devices[1].busy_in_steps_share, 0);
+}
+
 TEST(GpuInSteps, NoRegularStep_LeavesItUnknown) {
   Timeline timeline = TwoSteps();
   for (Step& step : timeline.steps) step.is_regular = false;
