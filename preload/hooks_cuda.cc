@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 
 #include "preload/cuda_functions.h"
+#include "preload/cuda_stacks.h"
 #include "preload/gpu.h"
 #include "preload/state.h"
 #include "preload/triggers.h"
@@ -353,7 +354,13 @@ bool SetObserver(const CudaObserver* observer) {
 #define TBPROF_CUDA_HOOK(symbol, number, stream_of_default, parameters, arguments, description) \
   int Hook_##symbol parameters {                                                                \
     const CudaObserver* const observer = __atomic_load_n(&g_observer, __ATOMIC_ACQUIRE);        \
-    if (__builtin_expect(observer == nullptr, 1)) return g_cuda.symbol arguments;               \
+    const uint64_t begin = BeginCudaCall();                                                     \
+    if (__builtin_expect(observer == nullptr, 1)) {                                             \
+      if (__builtin_expect(begin == 0, 1)) return g_cuda.symbol arguments;                      \
+      const int result = g_cuda.symbol arguments;                                               \
+      EndCudaCall(begin);                                                                       \
+      return result;                                                                            \
+    }                                                                                           \
     CudaOperation operation{};                                                                  \
     operation.call = CudaCall::number;                                                          \
     const Descriptions describe{&operation, stream_of_default};                                 \
@@ -362,6 +369,7 @@ bool SetObserver(const CudaObserver* observer) {
     if (!Begin(observer, &operation, frame)) return g_cuda.symbol arguments;                    \
     const int result = g_cuda.symbol arguments;                                                 \
     End(observer, &operation, result);                                                          \
+    EndCudaCall(begin);                                                                         \
     return result;                                                                              \
   }
 #define TBPROF_CUDA_CALL(symbol, name, since, until, parameters, arguments, description) \

@@ -103,6 +103,7 @@ struct ThreadState {
   uint32_t waited_for_depth;
   uint16_t waited_for_domain;
   uint64_t python_stack_count;    // of PythonStack records so far
+  uint64_t cuda_stack_ticks;      // when a call of the CUDA driver had the last one
   uint32_t current_python_stack;  // the last one that was recorded as such (wire/python_current.h); 0: none
   KnownPythonStack python_stacks[kKnownPythonStacks];
 };

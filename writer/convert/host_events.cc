@@ -55,6 +55,18 @@ void HostEvents::SetValue(uint32_t line, size_t index, uint64_t value) {
   event.bytes = BytesOf(event);
 }
 
+bool HostEvents::SetPython(uint32_t line, size_t index, uint32_t python) {
+  RawEvent& event = LineAt(line).events[index];
+  RawEvent with = event;
+  with.python = python;
+  with.bytes = BytesOf(with);
+  const uint32_t more = with.bytes - std::min(with.bytes, event.bytes);
+  if (Bytes() + more > most_bytes_) return false;
+  kept_bytes_[CuttableOf(event.type)] += more;
+  event = with;
+  return true;
+}
+
 void HostEvents::Begin(uint64_t most_bytes) {
   most_bytes_ = most_bytes;
   ps_per_tick_ = facts_.clock.ns_per_tick() * 1000;

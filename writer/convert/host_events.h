@@ -46,6 +46,8 @@ class HostEvents {
   const std::vector<RawEvent>& Of(uint32_t line) { return LineAt(line).events; }
   // What an event takes in the file depends on its value. `index`: in Of(line).
   void SetValue(uint32_t line, size_t index, uint64_t value);
+  // Likewise. False: the budget does not allow it.
+  bool SetPython(uint32_t line, size_t index, uint32_t python);
 
   // What all kept events are to take in the file.
   uint64_t Bytes() const;

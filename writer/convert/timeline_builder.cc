@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "wire/python_current.h"
 #include "writer/base/arguments.h"
 #include "writer/base/text.h"
 #include "writer/convert/allocation_sites.h"
@@ -13,6 +14,7 @@
 #include "writer/convert/capture_window.h"
 #include "writer/convert/derived_events.h"
 #include "writer/convert/gpu_builder.h"
+#include "writer/convert/gpu_call_stacks.h"
 #include "writer/convert/gpu_in_steps.h"
 #include "writer/convert/heap_totals.h"
 #include "writer/convert/host_parts.h"
@@ -64,6 +66,7 @@ class Builder {
     gpu_.Finish();
     LinkThreads(facts_, host_, &timeline_);
     gpu_.FinishTimes();
+    gpu_call_stacks_.Finish(&events_, &timeline_);
     timeline_.expected_bytes = events_.Bytes();
     AddSampled();
     events_.Finish(totals_.NameSites(&python_exact_));
@@ -193,11 +196,18 @@ class Builder {
       case RecordKind::kExec:
         return TakeExec(place, record);
       case RecordKind::kPythonStack:
-        if (!HasBlocks()) python_exact_.Take(place.process, place.thread, record);
-        return;
+        return TakePythonStack(place, record);
       default:
         if (GpuBuilder::IsGpu(record.tag.kind)) gpu_.Take(place.process, place.owner, record);
     }
+  }
+
+  void TakePythonStack(const Place& place, const RecordView& record) {
+    if (!HasBlocks()) python_exact_.Take(place.process, place.thread, record);
+    PythonStackRecord stack;
+    if (!record.Read(&stack) || (stack.flags & kPythonStackCall) == 0) return;
+    if (stack.ticks < window_.open || stack.ticks >= window_.close) return;
+    gpu_call_stacks_.Take(place.line, stack.ticks, python_exact_.ReferenceTo(place.thread, stack.number));
   }
 
   // `counts`: in the totals, though no event of it is shown.
@@ -391,6 +401,7 @@ class Builder {
   GpuBuilder gpu_{&window_, &facts_, host_, &timeline_};
   PythonStacks python_stacks_{&timeline_};
   PythonExact python_exact_{&facts_, &python_stacks_, &timeline_};
+  GpuCallStacks gpu_call_stacks_{&facts_};
   HeapTotals heap_{&window_, &model_, &modules_, &facts_, &timeline_, &python_exact_};
   AllocationSites allocation_sites_{&modules_, &python_exact_};
   TorchMemory torch_memory_;
