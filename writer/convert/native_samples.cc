@@ -95,7 +95,7 @@ void NativeSamples::TakeSample(const Identity& identity, const NativeProcessFact
   ++tally.samples;
   AddSaturating(&tally.cpu_ps, period_us * kPsPerUs);
   if (points_ >= most_points_) {
-    ++timeline_.native.samples_without_span;
+    ++timeline_.native.samples_without_point;
     return;
   }
   ++points_;
@@ -114,16 +114,16 @@ uint64_t NativeSamples::Finish(uint64_t most_bytes) {
   size_t index = 0;
   for (auto& [thread, line] : lines_) {
     std::ranges::stable_sort(line.points, {}, &RawPoint::ticks);
-    std::vector<NativePoint> points;
+    std::vector<NativePoint>& points = native.threads[index].points;
     points.reserve(line.points.size());
     int64_t before_ps = 0;
     for (const RawPoint& raw : line.points) {
       before_ps =
           std::clamp(PsInWindow(facts_, timeline_, raw.ticks), before_ps, std::max(before_ps, timeline_.duration_ps));
-      points.push_back({before_ps, raw.period_us * kPsPerUs, raw.stack});
+      points.push_back({before_ps, raw.period_us, raw.stack});
     }
     line.points = {};
-    spans.Add(index++, points);
+    spans.Add(index++);
   }
   const uint64_t bytes = spans.Finish();
   AddProcesses();
@@ -196,8 +196,8 @@ void NativeSamples::AddNotes() {
     timeline_.notes.push_back(StrCat("Native stacks: ", left_out_ + facts_.native.left_out(),
                                      " entries beyond the converter's limits are left out"));
   }
-  if (native.samples_without_span + native.spans_left_out > 0) {
-    timeline_.notes.push_back(StrCat("Native stacks: ", native.samples_without_span, " samples and ",
+  if (native.samples_without_point + native.spans_left_out > 0) {
+    timeline_.notes.push_back(StrCat("Native stacks: ", native.samples_without_point, " samples and ",
                                      native.spans_left_out,
                                      " spans are in the totals but not drawn (--max-profile-size)"));
   }

@@ -9,7 +9,7 @@ namespace {
 constexpr int64_t kLongestGapInHalfPeriods = 5;
 
 bool IsGap(const NativePoint& before, const NativePoint& after) {
-  const int64_t period_ps = std::max(before.period_ps, after.period_ps);
+  const int64_t period_ps = std::max(PeriodPs(before), PeriodPs(after));
   return (after.at_ps - before.at_ps) / kLongestGapInHalfPeriods > period_ps / 2;
 }
 
@@ -33,13 +33,14 @@ bool NativeSpans::IsSameFunction(uint32_t a, uint32_t b) const {
   return x.function == y.function && x.module == y.module;
 }
 
-void NativeSpans::Add(size_t index, const std::vector<NativePoint>& points) {
+void NativeSpans::Add(size_t index) {
+  const std::vector<NativePoint>& points = native_.threads[index].points;
   std::vector<NativeSpan>& spans = native_.threads[index].spans;
   std::vector<uint32_t> frames;  // stacks, the outermost first
   int64_t end_ps = 0;            // of the point before
   for (size_t i = 0; i < points.size(); ++i) {
     const NativePoint& point = points[i];
-    int64_t from_ps = std::max<int64_t>(point.at_ps - point.period_ps / 2, 0);
+    int64_t from_ps = std::max<int64_t>(point.at_ps - PeriodPs(point) / 2, 0);
     if (i > 0) {
       const int64_t middle_ps = points[i - 1].at_ps + (point.at_ps - points[i - 1].at_ps) / 2;
       end_ps = std::min(end_ps, middle_ps);
@@ -56,7 +57,7 @@ void NativeSpans::Add(size_t index, const std::vector<NativePoint>& points) {
     CloseDownTo(common, end_ps, &spans);
     while (open_.size() < frames.size()) open_.push_back({frames[open_.size()], 0, from_ps});
     for (OpenSpan& span : open_) ++span.samples;
-    end_ps = std::min(point.at_ps + point.period_ps / 2, duration_ps_);
+    end_ps = std::min(point.at_ps + PeriodPs(point) / 2, duration_ps_);
   }
   CloseDownTo(0, end_ps, &spans);
 }

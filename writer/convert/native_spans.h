@@ -20,20 +20,13 @@ namespace tbprof {
 // Of a span in the xplane file.
 inline constexpr uint64_t kNativeSpanBytes = 32;
 
-// Stands for half a period before and after it.
-struct NativePoint {
-  int64_t at_ps = 0;
-  int64_t period_ps = 0;
-  uint32_t stack = 0;  // index into NativeTimeline::stacks
-};
-
 class NativeSpans {
  public:
   // Must outlive this.
   NativeSpans(NativeTimeline* native, int64_t duration_ps, uint64_t most_bytes);
 
-  // Fills NativeTimeline::threads[index].spans. `points`: sorted by time, in [0, duration_ps]. Each index once.
-  void Add(size_t index, const std::vector<NativePoint>& points);
+  // Fills NativeTimeline::threads[index].spans from its points, which lie in [0, duration_ps]. Each index once.
+  void Add(size_t index);
   // After the last: what the budget leaves, in order. Bytes of it in the file.
   uint64_t Finish();
 

@@ -3,12 +3,9 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
-#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "writer/base/text.h"
 
 namespace tbprof {
 
@@ -77,33 +74,6 @@ PythonTotals PythonSums::OfThreads(const std::vector<const PythonThread*>& threa
   std::vector<const std::vector<PythonTally>*> tallies;
   for (const PythonThread* thread : threads) tallies.push_back(&thread->tallies);
   return Of(tallies);
-}
-
-std::string StemOfThreadName(std::string_view name) {
-  constexpr std::string_view kDigits = "0123456789", kUsual = "Thread-";
-  const auto behind =
-      name.starts_with(kUsual) ? name.find_first_not_of(kDigits, kUsual.size()) : std::string_view::npos;
-  if (behind != std::string_view::npos && behind > kUsual.size() && name.substr(behind).starts_with(" (")) {
-    return StrCat("Thread", name.substr(behind));
-  }
-  const auto end = name.find_last_not_of("0123456789-_:#. ");
-  return std::string(end == std::string_view::npos ? name : name.substr(0, end + 1));
-}
-
-std::vector<PythonGroup> GroupPythonThreads(const Timeline& timeline) {
-  std::vector<PythonGroup> groups;
-  std::map<std::tuple<std::string, bool, bool, std::string>, size_t> index;
-  for (const PythonThread& samples : timeline.python.threads) {
-    const Thread& thread = timeline.threads[samples.thread];
-    const Process& process = timeline.processes[thread.process];
-    // The digit of `python3` is no number of a thread.
-    const bool is_unnamed = thread.name == process.name;
-    const std::string stem = thread.is_main ? "main" : is_unnamed ? thread.name : StemOfThreadName(thread.name);
-    const auto [group, added] = index.try_emplace({process.name, process.forked, thread.is_main, stem}, groups.size());
-    if (added) groups.push_back({process.name, process.forked, thread.is_main, stem, {}});
-    groups[group->second].members.push_back(&samples);
-  }
-  return groups;
 }
 
 std::vector<uint32_t> StacksWithoutLines(const PythonTimeline& python) {

@@ -8,7 +8,6 @@
 #define TBPROF_WRITER_CONVERT_PYTHON_TOTALS_H_
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "writer/base/saturating.h"
@@ -68,20 +67,6 @@ class PythonSums {
   std::vector<PythonLineTotal> lines_;   // without their numbers
   std::vector<uint32_t> line_of_stack_;  // index into lines_
 };
-
-// Threads that do the same: `main`, or those whose names differ in their numbers only; of processes of one name.
-struct PythonGroup {
-  std::string process;   // its name
-  bool forked = false;   // its processes are fork children: workers of a loader
-  bool is_main = false;  // main threads
-  std::string threads;   // `main`, else the stem of their names
-  std::vector<const PythonThread*> members;
-};
-// In the order of their first members. The timeline must outlive them.
-std::vector<PythonGroup> GroupPythonThreads(const Timeline& timeline);
-
-// `Worker-12`, `Worker_3`, `Worker`: `Worker`. `Thread-3 (load)`, as Python calls a thread of `load`: `Thread (load)`.
-std::string StemOfThreadName(std::string_view name);
 
 // For each stack the first that has the same functions, whatever their lines.
 std::vector<uint32_t> StacksWithoutLines(const PythonTimeline& python);

@@ -10,21 +10,32 @@
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
-#include "writer/convert/native_totals.h"
+#include "writer/convert/sample_phases.h"
+#include "writer/convert/thread_groups.h"
 #include "writer/outputs/summary_lines.h"
+#include "writer/outputs/summary_python_text.h"
+#include "writer/outputs/xplane.h"
 
 namespace tbprof {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMostFunctions = 50;
+constexpr size_t kMostFunctions = 50, kMostFunctionsOfPhase = 20, kMostFunctionsOfLine = 5;
 constexpr size_t kMostProcesses = 1000;
+constexpr size_t kMostGroups = 100;
 constexpr size_t kShownFunctions = 3;
 constexpr size_t kLongestShownName = 60;
 // `main` and what starts it contain everything.
 constexpr double kWholeShare = 0.99;
 constexpr double kLeastShownShare = 0.005;
+// From this share of the CPU time on the other threads have a line of their own.
+constexpr double kLeastOtherCpu = 0.1;
+// A main thread with less does not do the work.
+constexpr double kLeastMainCpu = 0.1;
+// Fewer say too little about a line or the steps; and a function that is less of a line does not explain it.
+constexpr uint64_t kLeastSamplesOfLine = 10;
+constexpr double kLeastShareOfLine = 0.25;
 
 double Seconds(int64_t picoseconds) { return static_cast<double>(picoseconds) / 1e12; }
 
@@ -86,7 +97,132 @@ Json ProcessJson(const Timeline& timeline, const NativeProcess& process) {
           {"cut", process.cut}};
 }
 
+Json TotalsJson(const Timeline& timeline, NativeTotals totals) {
+  Json out = {{"samples", totals.all.samples},
+              {"cpu_s", Seconds(totals.all.cpu_ps)},
+              {"without_frames_s", Seconds(totals.without_frames.cpu_ps)},
+              {"function_count", totals.functions.size()},
+              {"top_self", FunctionsJson(timeline, totals.functions)}};
+  SortByTotal(&totals.functions);
+  out["top_total"] = FunctionsJson(timeline, totals.functions);
+  return out;
+}
+
+// Null: the steps are not known.
+Json PhasesJson(const Timeline& timeline, const NativeSums& sums, const SamplePhases& phases,
+                const ThreadGroup<NativeThread>& group) {
+  if (!phases.known()) return nullptr;
+  std::vector<SamplePhases::NativeTallies> divided;
+  for (const NativeThread* thread : group.members) divided.push_back(phases.Of(*thread));
+  Json out = Json::array();
+  for (size_t phase = 0; phase < kSamplePhases; ++phase) {
+    std::vector<const std::vector<NativeTally>*> tallies;
+    for (const SamplePhases::NativeTallies& of_thread : divided) tallies.push_back(&of_thread[phase]);
+    NativeTotals totals = sums.Of(tallies);
+    totals.functions.resize(std::min(totals.functions.size(), kMostFunctionsOfPhase));
+    out.push_back({{"phase", SamplePhaseName(static_cast<SamplePhase>(phase))},
+                   {"samples", totals.all.samples},
+                   {"cpu_s", Seconds(totals.all.cpu_ps)},
+                   {"top_self", FunctionsJson(timeline, totals.functions)}});
+  }
+  return out;
+}
+
+Json GroupJson(const Timeline& timeline, const NativeSums& sums, const SamplePhases& phases,
+               const ThreadGroup<NativeThread>& group) {
+  Json out = {{"process", ValidUtf8(group.process)},
+              {"forked", group.forked},
+              {"main", group.is_main},
+              {"threads", ValidUtf8(group.threads)},
+              {"thread_count", group.members.size()}};
+  out.update(TotalsJson(timeline, sums.OfThreads(group.members)));
+  out["phases"] = PhasesJson(timeline, sums, phases, group);
+  return out;
+}
+
+double ShareOf(int64_t part_ps, int64_t whole_ps) {
+  return whole_ps > 0 ? static_cast<double>(part_ps) / static_cast<double>(whole_ps) : 0;
+}
+
+// The main thread whose Python is shown, else that of the steps; null: it has no samples.
+const NativeThread* ShownThread(const Timeline& timeline) {
+  if (const PythonThread* const python = ShownPythonThread(timeline)) return timeline.native.OfThread(python->thread);
+  const uint32_t counted = CountedProcess(timeline);
+  for (const NativeThread& native : timeline.native.threads) {
+    const Thread& thread = timeline.threads[native.thread];
+    if (thread.is_main && thread.process == counted) return &native;
+  }
+  return nullptr;
+}
+
+// `self` and `total` of the functions that used most.
+void AddFunctions(const Timeline& timeline, NativeTotals totals, size_t columns, std::vector<std::string>* lines) {
+  const auto part = [&](const NativeFunctionTotal& function, int64_t ps) {
+    return StrCat(HumanPercent(ShareOf(ps, totals.all.cpu_ps)), " ", ShownName(timeline, function, totals.functions));
+  };
+  std::vector<std::string> parts;
+  for (const NativeFunctionTotal& function : totals.functions) {
+    if (parts.size() == kShownFunctions || ShareOf(function.self.cpu_ps, totals.all.cpu_ps) < kLeastShownShare) break;
+    parts.push_back(part(function, function.self.cpu_ps));
+  }
+  if (!parts.empty()) lines->push_back(Joined("        self   ", parts, columns));
+  parts.clear();
+  SortByTotal(&totals.functions);
+  for (const NativeFunctionTotal& function : totals.functions) {
+    const double share = ShareOf(function.total.cpu_ps, totals.all.cpu_ps);
+    if (parts.size() == kShownFunctions || share < kLeastShownShare) break;
+    if (share > kWholeShare || function.total.samples == function.self.samples) continue;
+    parts.push_back(part(function, function.total.cpu_ps));
+  }
+  if (!parts.empty()) lines->push_back(Joined("        total  ", parts, columns));
+}
+
+std::string SamplesText(const NativeTotals& totals) {
+  return StrCat(HumanCount(totals.all.samples), totals.all.samples == 1 ? " sample, " : " samples, ",
+                HumanTime(totals.all.cpu_ps), " of CPU in user code");
+}
+
+// The other threads in one line: `31 % blas_thread_server`.
+std::string OthersText(const Timeline& timeline, const NativeTotals& totals, size_t columns) {
+  std::vector<std::string> parts;
+  for (const NativeFunctionTotal& function : totals.functions) {
+    const double share = ShareOf(function.self.cpu_ps, totals.all.cpu_ps);
+    if (parts.size() == kShownFunctions || share < kLeastShownShare) break;
+    parts.push_back(StrCat(HumanPercent(share), " ", ShownName(timeline, function, totals.functions)));
+  }
+  return Joined(StrCat("        other threads, ", HumanTime(totals.all.cpu_ps), ": "), parts, columns);
+}
+
 }  // namespace
+
+Json NativeOfLineJson(const Timeline& timeline, const NativeSums& sums, const std::vector<NativeTally>& tallies) {
+  NativeSamplesTotal all;
+  for (const NativeTally& tally : tallies) all.Add(tally);
+  if (all.samples == 0) return nullptr;
+  Json top = Json::array();
+  for (const NativeFunctionTotal& function : sums.InnermostOf(tallies)) {
+    if (top.size() == kMostFunctionsOfLine) break;
+    const NativeStack& stack = timeline.native.stacks[function.stack];
+    top.push_back({{"function", ValidUtf8(timeline.strings.Get(stack.function))},
+                   {"module", ValidUtf8(timeline.strings.Get(stack.module))},
+                   {"samples", function.self.samples},
+                   {"cpu_s", Seconds(function.self.cpu_ps)}});
+  }
+  return {{"samples", all.samples}, {"cpu_s", Seconds(all.cpu_ps)}, {"top_self", std::move(top)}};
+}
+
+std::string NativeOfLineText(const Timeline& timeline, const NativeSums& sums,
+                             const std::vector<NativeTally>& tallies) {
+  NativeSamplesTotal all;
+  for (const NativeTally& tally : tallies) all.Add(tally);
+  if (all.samples < kLeastSamplesOfLine) return "";
+  const std::vector<NativeFunctionTotal> functions = sums.InnermostOf(tallies);
+  if (functions.empty()) return "";
+  const double share = ShareOf(functions[0].self.cpu_ps, all.cpu_ps);
+  if (share < kLeastShareOfLine) return "";
+  const std::string name = PrintableUtf8(timeline.strings.Get(timeline.native.stacks[functions[0].stack].function));
+  return StrCat("native: ", HumanPercent(share), " ", TruncateUtf8(name, kLongestShownName));
+}
 
 Json NativeJson(const Timeline& timeline) {
   const NativeTimeline& native = timeline.native;
@@ -95,46 +231,51 @@ Json NativeJson(const Timeline& timeline) {
   for (size_t i = 0; i < std::min(kMostProcesses, native.processes.size()); ++i) {
     processes.push_back(ProcessJson(timeline, native.processes[i]));
   }
-  NativeTotals totals = TotalsOfNative(native);
-  Json out = {{"process_count", native.processes.size()},
-              {"processes", std::move(processes)},
-              {"samples", totals.all.samples},
-              {"cpu_s", Seconds(totals.all.cpu_ps)},
-              {"without_frames_s", Seconds(totals.without_frames.cpu_ps)},
-              {"function_count", totals.functions.size()},
-              {"top_self", FunctionsJson(timeline, totals.functions)}};
-  SortByTotal(&totals.functions);
-  out["top_total"] = FunctionsJson(timeline, totals.functions);
-  out["samples_not_drawn"] = native.samples_without_span;
+  const NativeSums sums(native);
+  const SamplePhases phases(timeline);
+  const auto groups = GroupThreads(timeline, native.threads);
+  Json out = {{"process_count", native.processes.size()}, {"processes", std::move(processes)}};
+  out.update(TotalsJson(timeline, sums.OfAll()));
+  out["group_count"] = groups.size();
+  out["groups"] = Json::array();
+  for (size_t i = 0; i < std::min(kMostGroups, groups.size()); ++i) {
+    out["groups"].push_back(GroupJson(timeline, sums, phases, groups[i]));
+  }
+  out["samples_not_drawn"] = native.samples_without_point;
   out["spans_not_drawn"] = native.spans_left_out;
   return out;
 }
 
 std::vector<std::string> NativeText(const Timeline& timeline, size_t columns) {
-  NativeTotals totals = TotalsOfNative(timeline.native);
-  if (totals.all.cpu_ps <= 0) return {};
-  const auto share = [&](int64_t ps) { return static_cast<double>(ps) / static_cast<double>(totals.all.cpu_ps); };
-  const auto part = [&](const NativeFunctionTotal& function, int64_t ps) {
-    return StrCat(HumanPercent(share(ps)), " ", ShownName(timeline, function, totals.functions));
-  };
-  const uint64_t samples = totals.all.samples;
-  std::vector<std::string> lines = {StrCat("native  all threads: ", HumanCount(samples),
-                                           samples == 1 ? " sample, " : " samples, ", HumanTime(totals.all.cpu_ps),
-                                           " of CPU in user code")};
-  std::vector<std::string> parts;
-  for (const NativeFunctionTotal& function : totals.functions) {
-    if (parts.size() == kShownFunctions || share(function.self.cpu_ps) < kLeastShownShare) break;
-    parts.push_back(part(function, function.self.cpu_ps));
+  const NativeSums sums(timeline.native);
+  const NativeTotals all = sums.OfAll();
+  if (all.all.cpu_ps <= 0) return {};
+  const SamplePhases phases(timeline);
+  const NativeThread* const native = ShownThread(timeline);
+  NativeTotals totals = native != nullptr ? sums.OfThreads({native}) : NativeTotals();
+  std::vector<std::string> lines;
+  if (ShareOf(totals.all.cpu_ps, all.all.cpu_ps) < kLeastMainCpu) {
+    lines.push_back(StrCat("native  all threads: ", SamplesText(all)));
+    AddFunctions(timeline, all, columns, &lines);
+    return lines;
   }
-  if (!parts.empty()) lines.push_back(Joined("        self   ", parts, columns));
-  parts.clear();
-  SortByTotal(&totals.functions);
-  for (const NativeFunctionTotal& function : totals.functions) {
-    if (parts.size() == kShownFunctions || share(function.total.cpu_ps) < kLeastShownShare) break;
-    if (share(function.total.cpu_ps) > kWholeShare || function.total.samples == function.self.samples) continue;
-    parts.push_back(part(function, function.total.cpu_ps));
+  std::string_view where = "main thread: ";
+  if (phases.known()) {
+    const SamplePhases::NativeTallies divided = phases.Of(*native);
+    NativeTotals steps = sums.Of({&divided[static_cast<size_t>(SamplePhase::kSteps)]});
+    if (steps.all.samples >= kLeastSamplesOfLine) {
+      totals = std::move(steps);
+      where = "main thread, in regular steps: ";
+    }
   }
-  if (!parts.empty()) lines.push_back(Joined("        total  ", parts, columns));
+  lines.push_back(StrCat("native  ", OfRank(timeline, "rank ", ", "), where, SamplesText(totals)));
+  AddFunctions(timeline, std::move(totals), columns, &lines);
+  std::vector<const NativeThread*> others;
+  for (const NativeThread& thread : timeline.native.threads) {
+    if (&thread != native) others.push_back(&thread);
+  }
+  const NativeTotals rest = sums.OfThreads(others);
+  if (ShareOf(rest.all.cpu_ps, all.all.cpu_ps) >= kLeastOtherCpu) lines.push_back(OthersText(timeline, rest, columns));
   return lines;
 }
 

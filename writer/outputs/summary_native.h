@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "writer/convert/native_totals.h"
 #include "writer/timeline/timeline.h"
 
 namespace tbprof {
@@ -18,7 +19,13 @@ namespace tbprof {
 // Null: nothing is known, not even why.
 nlohmann::ordered_json NativeJson(const Timeline& timeline);
 
-// At most three lines, of all threads.
+// What used the CPU while a thread was at a line of Python; null: no sample is known to belong to it.
+nlohmann::ordered_json NativeOfLineJson(const Timeline& timeline, const NativeSums& sums,
+                                        const std::vector<NativeTally>& tallies);
+// `native: 61 % sgemm_kernel`; empty where samples are few, or of many functions.
+std::string NativeOfLineText(const Timeline& timeline, const NativeSums& sums, const std::vector<NativeTally>& tallies);
+
+// At most four lines: of the main thread in regular steps and of the others, else of all threads.
 std::vector<std::string> NativeText(const Timeline& timeline, size_t columns);
 
 }  // namespace tbprof

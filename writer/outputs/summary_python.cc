@@ -3,13 +3,18 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
-#include "writer/convert/python_phases.h"
+#include "writer/convert/native_by_line.h"
+#include "writer/convert/native_totals.h"
 #include "writer/convert/python_totals.h"
+#include "writer/convert/sample_phases.h"
+#include "writer/convert/thread_groups.h"
+#include "writer/outputs/summary_native.h"
 
 namespace tbprof {
 namespace {
@@ -63,7 +68,9 @@ Json FunctionsJson(const Timeline& timeline, const std::vector<PythonFunctionTot
 
 Json LineOrNull(int32_t line) { return line >= 0 ? Json(line) : Json(nullptr); }
 
-Json LinesJson(const Timeline& timeline, const std::vector<PythonLineTotal>& lines, size_t most) {
+// `native`: null for lines of the program's own, which count what libraries did, too.
+Json LinesJson(const Timeline& timeline, const std::vector<PythonLineTotal>& lines, size_t most,
+               const NativeSums* sums = nullptr, const NativeByLine* native = nullptr) {
   Json out = Json::array();
   for (const PythonLineTotal& total : lines) {
     if (out.size() == most || total.self.samples == 0) break;
@@ -72,33 +79,41 @@ Json LinesJson(const Timeline& timeline, const std::vector<PythonLineTotal>& lin
                 {"line", LineOrNull(total.line)},
                 {"function", timeline.strings.Get(function.name)}};
     AddSums(total.self, total.total, &row);
+    if (native != nullptr) {
+      const auto found = native->find({total.function, total.line});
+      row["native"] = found == native->end() ? Json(nullptr) : NativeOfLineJson(timeline, *sums, found->second);
+    }
     out.push_back(std::move(row));
   }
   return out;
 }
 
 // Null: the steps are not known.
-Json PhasesJson(const Timeline& timeline, const PythonSums& sums, const PythonPhases& phases,
-                const PythonGroup& group) {
+Json PhasesJson(const Timeline& timeline, const PythonSums& sums, const NativeSums& native_sums,
+                const SamplePhases& phases, const ThreadGroup<PythonThread>& group) {
   if (!phases.known()) return nullptr;
-  std::vector<PythonPhases::Tallies> divided;
+  std::vector<SamplePhases::Tallies> divided;
   for (const PythonThread* thread : group.members) divided.push_back(phases.Of(*thread));
   Json out = Json::array();
-  for (size_t phase = 0; phase < kPythonPhases; ++phase) {
+  for (size_t phase = 0; phase < kSamplePhases; ++phase) {
     std::vector<const std::vector<PythonTally>*> tallies;
-    for (const PythonPhases::Tallies& of_thread : divided) tallies.push_back(&of_thread[phase]);
+    for (const SamplePhases::Tallies& of_thread : divided) tallies.push_back(&of_thread[phase]);
     const PythonTotals totals = sums.Of(tallies);
-    out.push_back({{"phase", PythonPhaseName(static_cast<PythonPhase>(phase))},
+    const auto value = static_cast<SamplePhase>(phase);
+    const NativeByLine native = DivideNativeByLine(timeline, group.members, phases, value);
+    out.push_back({{"phase", SamplePhaseName(value)},
                    {"samples", totals.all.samples},
                    {"wall_s", Seconds(totals.all.wall_ps)},
                    {"on_cpu_s", Seconds(totals.all.on_cpu_ps)},
-                   {"top_lines", LinesJson(timeline, totals.lines, kMostLinesOfPhase)}});
+                   {"top_lines", LinesJson(timeline, totals.lines, kMostLinesOfPhase, &native_sums, &native)}});
   }
   return out;
 }
 
-Json GroupJson(const Timeline& timeline, const PythonSums& sums, const PythonPhases& phases, const PythonGroup& group) {
+Json GroupJson(const Timeline& timeline, const PythonSums& sums, const NativeSums& native_sums,
+               const SamplePhases& phases, const ThreadGroup<PythonThread>& group) {
   PythonTotals totals = sums.OfThreads(group.members);
+  const NativeByLine native = DivideNativeByLine(timeline, group.members, phases, std::nullopt);
   Json out = {{"process", ValidUtf8(group.process)},
               {"forked", group.forked},
               {"main", group.is_main},
@@ -110,14 +125,14 @@ Json GroupJson(const Timeline& timeline, const PythonSums& sums, const PythonPha
               {"without_frames_s", Seconds(totals.without_frames.wall_ps)},
               {"importing_s", Seconds(totals.importing.wall_ps)},
               {"line_count", totals.lines.size()},
-              {"top_lines", LinesJson(timeline, totals.lines, kMostFunctions)},
+              {"top_lines", LinesJson(timeline, totals.lines, kMostFunctions, &native_sums, &native)},
               {"top_own_lines", LinesJson(timeline, totals.own_lines, kMostFunctions)},
               {"function_count", totals.functions.size()},
               {"top_self", FunctionsJson(timeline, totals.functions)}};
   std::ranges::stable_sort(totals.functions, std::greater<>(),
                            [](const PythonFunctionTotal& function) { return function.total.wall_ps; });
   out["top_total"] = FunctionsJson(timeline, totals.functions);
-  out["phases"] = PhasesJson(timeline, sums, phases, group);
+  out["phases"] = PhasesJson(timeline, sums, native_sums, phases, group);
   return out;
 }
 
@@ -167,11 +182,12 @@ Json PythonJson(const Timeline& timeline) {
     processes.push_back(ProcessJson(timeline, python.processes[i]));
   }
   const PythonSums sums(timeline);
-  const PythonPhases phases(timeline);
-  const std::vector<PythonGroup> groups = GroupPythonThreads(timeline);
+  const NativeSums native_sums(timeline.native);
+  const SamplePhases phases(timeline);
+  const auto groups = GroupThreads(timeline, timeline.python.threads);
   Json out_groups = Json::array();
   for (size_t i = 0; i < std::min(kMostGroups, groups.size()); ++i) {
-    out_groups.push_back(GroupJson(timeline, sums, phases, groups[i]));
+    out_groups.push_back(GroupJson(timeline, sums, native_sums, phases, groups[i]));
   }
   Json last_stacks = Json::array();
   for (const PythonLastStack& last : python.last_stacks) last_stacks.push_back(LastStackJson(timeline, last));

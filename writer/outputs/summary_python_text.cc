@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,10 +12,14 @@
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
+#include "writer/convert/native_by_line.h"
+#include "writer/convert/native_totals.h"
 #include "writer/convert/python_last_stacks.h"
-#include "writer/convert/python_phases.h"
 #include "writer/convert/python_totals.h"
 #include "writer/convert/rank_report.h"
+#include "writer/convert/sample_phases.h"
+#include "writer/convert/thread_groups.h"
+#include "writer/outputs/summary_native.h"
 #include "writer/outputs/xplane.h"
 
 namespace tbprof {
@@ -31,31 +36,12 @@ constexpr double kWholeShare = 0.99;
 constexpr double kLeastShownShare = 0.005;
 // From this share of the samples on a part has a line of its own.
 constexpr double kLeastOutside = 0.1, kLeastImporting = 0.05, kLeastOtherCpu = 0.1, kLeastInLibraries = 0.1;
-constexpr size_t kShareColumns = 10;
+constexpr int kShareColumns = 10;
 // Fewer say too little about the steps.
 constexpr uint64_t kLeastSamplesInSteps = 10;
 
 double ShareOf(int64_t part_ps, int64_t whole_ps) {
   return whole_ps > 0 ? static_cast<double>(part_ps) / static_cast<double>(whole_ps) : 0;
-}
-
-// The thread that the lines are about; null: no main thread was sampled.
-const PythonThread* ShownThread(const Timeline& timeline) {
-  const PythonThread* shown = nullptr;
-  uint64_t most = 0;
-  const uint32_t counted = CountedProcess(timeline);
-  for (const PythonThread& samples : timeline.python.threads) {
-    const Thread& thread = timeline.threads[samples.thread];
-    if (!thread.is_main) continue;
-    if (thread.process == counted) return &samples;
-    uint64_t count = 0;
-    for (const PythonTally& tally : samples.tallies) count += tally.samples;
-    if (count > most) {
-      most = count;
-      shown = &samples;
-    }
-  }
-  return shown;
 }
 
 // `train.py`; of names that many folders have with the folder: `numpy/__init__.py`.
@@ -84,18 +70,41 @@ double ImportingShare(const PythonTotals& totals) { return ShareOf(totals.import
 
 // `31 % train.py:42 remember` of the lines that took longest. Those of importlib are left out where imports have a part
 // of their own.
-std::vector<std::string> LineParts(const Timeline& timeline, const PythonSums& sums, const PythonTotals& totals,
-                                   const std::vector<PythonLineTotal>& lines, size_t columns) {
-  std::vector<std::string> parts;
+std::vector<PythonLineTotal> ShownLines(const PythonSums& sums, const PythonTotals& totals,
+                                        const std::vector<PythonLineTotal>& lines) {
+  std::vector<PythonLineTotal> shown;
   const bool skip_imports = ImportingShare(totals) >= kLeastImporting;
   for (const PythonLineTotal& line : lines) {
-    const double share = ShareOf(line.self.wall_ps, totals.all.wall_ps);
-    if (parts.size() == kShownLines || share < kLeastShownShare) break;
+    if (shown.size() == kShownLines || ShareOf(line.self.wall_ps, totals.all.wall_ps) < kLeastShownShare) break;
     if (skip_imports && sums.OriginOf(line.function) == PythonOrigin::kImport) continue;
-    parts.push_back(StrCat(absl::StrFormat("%*s", static_cast<int>(columns), HumanPercent(share)),
-                           columns > 0 ? "  " : " ", LineText(timeline, line)));
+    shown.push_back(line);
+  }
+  return shown;
+}
+
+std::vector<std::string> LineParts(const Timeline& timeline, const PythonSums& sums, const PythonTotals& totals,
+                                   const std::vector<PythonLineTotal>& lines) {
+  std::vector<std::string> parts;
+  for (const PythonLineTotal& line : ShownLines(sums, totals, lines)) {
+    parts.push_back(
+        StrCat(HumanPercent(ShareOf(line.self.wall_ps, totals.all.wall_ps)), " ", LineText(timeline, line)));
   }
   return parts;
+}
+
+// One below the other, each with the native function that used most of its CPU time.
+void AddLines(const Timeline& timeline, const PythonSums& sums, const PythonTotals& totals, const NativeByLine& native,
+              size_t columns, Section* out) {
+  const NativeSums native_sums(timeline.native);
+  for (const PythonLineTotal& line : ShownLines(sums, totals, totals.lines)) {
+    const std::string share = HumanPercent(ShareOf(line.self.wall_ps, totals.all.wall_ps));
+    std::string row = StrCat(kIndent, absl::StrFormat("%*s", kShareColumns, share), "  ", LineText(timeline, line));
+    if (const auto found = native.find({line.function, line.line}); found != native.end()) {
+      const std::string text = NativeOfLineText(timeline, native_sums, found->second);
+      if (!text.empty()) StrAppend(&row, "  (", text, ")");
+    }
+    out->push_back({FitColumns(row, columns)});
+  }
 }
 
 // What the program's own lines took together with the libraries that they call; empty where no library took much.
@@ -104,7 +113,7 @@ std::string OwnLinesText(const Timeline& timeline, const PythonSums& sums, const
   for (const PythonLineTotal& line : totals.lines) {
     if (sums.OriginOf(line.function) == PythonOrigin::kProgram) in_libraries_ps -= line.self.wall_ps;
   }
-  const auto parts = LineParts(timeline, sums, totals, totals.own_lines, 0);
+  const auto parts = LineParts(timeline, sums, totals, totals.own_lines);
   if (parts.empty() || ShareOf(in_libraries_ps, totals.all.wall_ps) < kLeastInLibraries) return "";
   return Joined(StrCat(kIndent, "own lines: "), parts, columns);
 }
@@ -145,18 +154,6 @@ std::vector<std::string> FunctionParts(const Timeline& timeline, const PythonSum
   return parts;
 }
 
-// `2 forked processes python3`, `threads Loader (4)`.
-std::string GroupText(const PythonGroup& group) {
-  const size_t count = group.members.size();
-  if (group.is_main) {
-    return StrCat(count == 1 ? "" : StrCat(count, " "), group.forked ? "forked process" : "process",
-                  count == 1 ? " " : "es ", PrintableUtf8(group.process));
-  }
-  if (group.threads.empty()) return StrCat(Plural(count, "thread", "threads"), " without a name");
-  return StrCat(count == 1 ? "thread " : "threads ", PrintableUtf8(group.threads),
-                count == 1 ? "" : StrCat(" (", count, ")"));
-}
-
 // Threads that used CPU beside the one shown: they take the interpreter's lock, or prepare its data.
 void AddOtherThreads(const Timeline& timeline, const PythonSums& sums, const PythonThread* shown, size_t columns,
                      Section* out) {
@@ -166,14 +163,14 @@ void AddOtherThreads(const Timeline& timeline, const PythonSums& sums, const Pyt
   };
   const int64_t whole_ps = sums.OfThreads({shown}).all.wall_ps;
   std::vector<Row> rows;
-  for (PythonGroup& group : GroupPythonThreads(timeline)) {
+  for (ThreadGroup<PythonThread>& group : GroupThreads(timeline, timeline.python.threads)) {
     std::erase(group.members, shown);
     if (group.members.empty()) continue;
     const PythonTotals totals = sums.OfThreads(group.members);
     if (ShareOf(totals.all.on_cpu_ps, whole_ps) < kLeastOtherCpu) continue;
-    const std::string head = StrCat(kIndent, GroupText(group), ", ",
+    const std::string head = StrCat(kIndent, ThreadGroupText(group, group.members.size()), ", ",
                                     HumanPercent(ShareOf(totals.all.on_cpu_ps, totals.all.wall_ps)), " on CPU: ");
-    rows.push_back({totals.all.on_cpu_ps, Joined(head, LineParts(timeline, sums, totals, totals.lines, 0), columns)});
+    rows.push_back({totals.all.on_cpu_ps, Joined(head, LineParts(timeline, sums, totals, totals.lines), columns)});
   }
   std::ranges::stable_sort(rows, std::greater<>(), &Row::on_cpu_ps);
   for (size_t i = 0; i < std::min(kShownGroups, rows.size()); ++i) out->push_back({rows[i].text});
@@ -186,38 +183,56 @@ std::string SamplesText(const PythonTotals& totals) {
 
 }  // namespace
 
+const PythonThread* ShownPythonThread(const Timeline& timeline) {
+  const PythonThread* shown = nullptr;
+  uint64_t most = 0;
+  const uint32_t counted = CountedProcess(timeline);
+  for (const PythonThread& samples : timeline.python.threads) {
+    const Thread& thread = timeline.threads[samples.thread];
+    if (!thread.is_main) continue;
+    if (thread.process == counted) return &samples;
+    uint64_t count = 0;
+    for (const PythonTally& tally : samples.tallies) count += tally.samples;
+    if (count > most) {
+      most = count;
+      shown = &samples;
+    }
+  }
+  return shown;
+}
+
 Section PythonSection(const Timeline& timeline, size_t columns) {
-  const PythonThread* const thread = ShownThread(timeline);
+  const PythonThread* const thread = ShownPythonThread(timeline);
   if (thread == nullptr) return {};
   const PythonSums sums(timeline);
   const PythonTotals whole = sums.OfThreads({thread});
   if (whole.all.wall_ps <= 0) return {};
-  const PythonPhases phases(timeline);
+  const SamplePhases phases(timeline);
   PythonTotals shown = whole, outside;
   bool in_steps = false;
   if (phases.known()) {
-    const PythonPhases::Tallies tallies = phases.Of(*thread);
-    const auto of = [&](PythonPhase phase) { return &tallies[static_cast<size_t>(phase)]; };
-    const PythonTotals steps = sums.Of({of(PythonPhase::kSteps)});
+    const SamplePhases::Tallies tallies = phases.Of(*thread);
+    const auto of = [&](SamplePhase phase) { return &tallies[static_cast<size_t>(phase)]; };
+    const PythonTotals steps = sums.Of({of(SamplePhase::kSteps)});
     in_steps = steps.all.samples >= kLeastSamplesInSteps;
     if (in_steps) {
       shown = steps;
-      outside = sums.Of({of(PythonPhase::kIrregularSteps), of(PythonPhase::kOutside)});
+      outside = sums.Of({of(SamplePhase::kIrregularSteps), of(SamplePhase::kOutside)});
     }
   }
   Section out = {{StrCat("python      self  line (", OfRank(timeline, "rank ", ", "), "main thread, ",
                          in_steps ? "in regular steps: " : "", SamplesText(shown), ")"),
                   Style::kHeading}};
-  for (const std::string& row : LineParts(timeline, sums, shown, shown.lines, kShareColumns)) {
-    out.push_back({StrCat(kIndent, row)});
-  }
+  const NativeByLine native =
+      DivideNativeByLine(timeline, {thread}, phases, in_steps ? std::optional(SamplePhase::kSteps) : std::nullopt);
+  AddLines(timeline, sums, shown, native, columns, &out);
   if (const std::string text = OwnLinesText(timeline, sums, shown, columns); !text.empty()) out.push_back({text});
   if (const auto parts = FunctionParts(timeline, sums, shown); !parts.empty()) {
     out.push_back({Joined(StrCat(kIndent, "functions: "), parts, columns)});
   }
   if (const double share = ShareOf(outside.all.wall_ps, whole.all.wall_ps); share >= kLeastOutside) {
     const std::string head = StrCat(kIndent, "outside of regular steps (", HumanPercent(share), " of the samples): ");
-    out.push_back({Joined(head, LineParts(timeline, sums, outside, outside.lines, 0), columns)});
+    out.push_back({Joined(head, LineParts(timeline, sums, outside, outside.lines), columns)});
   }
   AddOtherThreads(timeline, sums, thread, columns, &out);
   return out;

@@ -12,6 +12,9 @@
 
 namespace tbprof {
 
+// The main thread that PythonSection is about; null: no main thread was sampled.
+const PythonThread* ShownPythonThread(const Timeline& timeline);
+
 // The lines of source that took longest in the main thread whose steps are shown, else in the one with the most
 // samples; of its regular steps where they are known. Then functions, what lies outside of the steps, and other threads
 // that used CPU. Empty: no main thread was sampled.

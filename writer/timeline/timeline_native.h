@@ -32,7 +32,15 @@ struct NativeSpan {
   uint32_t depth = 0;  // callers, those without a span of their own included
 };
 
-// All samples of a thread with one stack.
+// A sample. It stands for half a period before and after it.
+struct NativePoint {
+  int64_t at_ps = 0;
+  uint32_t period_us = 0;  // of the thread's CPU time
+  uint32_t stack = 0;      // index into NativeTimeline::stacks
+};
+inline int64_t PeriodPs(const NativePoint& point) { return point.period_us * int64_t{1'000'000}; }
+
+// All samples of a thread with one stack, also of those that have no point.
 struct NativeTally {
   uint32_t stack = 0;
   uint64_t samples = 0;
@@ -41,6 +49,7 @@ struct NativeTally {
 
 struct NativeThread {
   uint32_t thread = 0;               // index into Timeline::threads
+  std::vector<NativePoint> points;   // in order of time
   std::vector<NativeSpan> spans;     // sorted by (start ascending, duration descending), nested or apart
   std::vector<NativeTally> tallies;  // sorted by stack
 };
@@ -66,7 +75,7 @@ struct NativeTimeline {
   std::vector<NativeStack> stacks;
   std::vector<NativeThread> threads;     // sorted by thread; those with samples
   std::vector<NativeProcess> processes;  // sorted by process
-  uint64_t samples_without_span = 0;     // in the tallies alone
+  uint64_t samples_without_point = 0;    // in the tallies alone
   uint64_t spans_left_out = 0;           // by the budget
   // Null: it has no samples.
   const NativeThread* OfThread(uint32_t thread) const;

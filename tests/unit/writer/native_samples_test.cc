@@ -118,7 +118,7 @@ TEST(NativeSamples, SamplesOutsideTheWindow_AreNotCounted) {
   TimelineRequest request;
   request.window = 1;
   const Timeline timeline = BuildGood(spool.End(1000 * kMs), request);
-  EXPECT_EQ(TotalsOfNative(timeline.native).all.samples, 2u);
+  EXPECT_EQ(NativeSums(timeline.native).OfAll().all.samples, 2u);
 }
 
 TEST(NativeSamples, Totals_CountARecursiveFunctionOnce) {
@@ -126,7 +126,7 @@ TEST(NativeSamples, Totals_CountARecursiveFunctionOnce) {
   // The library calls itself: one function, as it has no names.
   spool.NativeSamples(1, 1, {At(101, 2), At(111, 2), At(121, 3), At(131, 0)});
   const Timeline timeline = BuildGood(spool.End(1000 * kMs));
-  const NativeTotals totals = TotalsOfNative(timeline.native);
+  const NativeTotals totals = NativeSums(timeline.native).OfAll();
   EXPECT_EQ(totals.all.samples, 4u);
   EXPECT_EQ(totals.all.cpu_ps, 40'000'000'000);
   EXPECT_EQ(totals.without_frames.samples, 1u);
@@ -234,7 +234,7 @@ TEST(NativeSamples, SmallProfile_LeavesTheLongestSpansAndAllTotals) {
   TimelineRequest request;
   request.max_profile_size = 24'000;
   const Timeline timeline = BuildGood(spool.End(1000 * kMs), request);
-  EXPECT_EQ(TotalsOfNative(timeline.native).all.samples, 4000u);
+  EXPECT_EQ(NativeSums(timeline.native).OfAll().all.samples, 4000u);
   EXPECT_GT(timeline.native.spans_left_out, 0u);
   ASSERT_FALSE(timeline.native.threads[0].spans.empty());
   EXPECT_EQ(timeline.native.threads[0].spans[0].samples, 4000u) << "the outermost is the longest";

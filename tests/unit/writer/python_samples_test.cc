@@ -18,6 +18,7 @@
 #include "tests/unit/writer/spool_maker.h"
 #include "tests/unit/writer/string_sink.h"
 #include "writer/convert/python_totals.h"
+#include "writer/convert/thread_groups.h"
 #include "writer/outputs/outputs.h"
 #include "writer/outputs/summary.h"
 #include "writer/outputs/xplane.h"

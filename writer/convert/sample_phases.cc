@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/convert/python_phases.h"
+#include "writer/convert/sample_phases.h"
 
 #include <algorithm>
 #include <cmath>
@@ -27,7 +27,7 @@ int64_t TimePs(int64_t period_ps, uint64_t samples) {
 // Samples of one run after another, added up by stack for each phase.
 class Division {
  public:
-  void Add(const PythonRun& run, PythonPhase phase, uint32_t begin, uint32_t end) {
+  void Add(const PythonRun& run, SamplePhase phase, uint32_t begin, uint32_t end) {
     if (begin >= end) return;
     // Those on the CPU are spread evenly; the parts add up to the whole.
     const auto on_cpu_before = [&](uint32_t samples) { return uint64_t{run.on_cpu} * samples / run.samples; };
@@ -39,9 +39,9 @@ class Division {
     AddSaturating(&tally.wall_ps, TimePs(run.period_ps, end - begin));
     AddSaturating(&tally.on_cpu_ps, TimePs(run.period_ps, on_cpu));
   }
-  PythonPhases::Tallies Take() const {
-    PythonPhases::Tallies out;
-    for (size_t phase = 0; phase < kPythonPhases; ++phase) {
+  SamplePhases::Tallies Take() const {
+    SamplePhases::Tallies out;
+    for (size_t phase = 0; phase < kSamplePhases; ++phase) {
       for (const auto& [stack, tally] : tallies_[phase]) out[phase].push_back(tally);
       std::ranges::sort(out[phase], {}, &PythonTally::stack);
     }
@@ -49,29 +49,29 @@ class Division {
   }
 
  private:
-  absl::flat_hash_map<uint32_t, PythonTally> tallies_[kPythonPhases];
+  absl::flat_hash_map<uint32_t, PythonTally> tallies_[kSamplePhases];
 };
 
 }  // namespace
 
-std::string_view PythonPhaseName(PythonPhase phase) {
+std::string_view SamplePhaseName(SamplePhase phase) {
   switch (phase) {
-    case PythonPhase::kSteps:
+    case SamplePhase::kSteps:
       return "steps";
-    case PythonPhase::kIrregularSteps:
+    case SamplePhase::kIrregularSteps:
       return "irregular_steps";
-    case PythonPhase::kOutside:
+    case SamplePhase::kOutside:
       return "outside";
   }
   return "";
 }
 
-PythonPhases::PythonPhases(const Timeline& timeline) {
+SamplePhases::SamplePhases(const Timeline& timeline) {
   if (timeline.step_source == StepSource::kNone || timeline.step_source == StepSource::kWholeCapture) return;
   for (const Step& step : timeline.steps) {
     known_ |= step.is_regular;
     intervals_.push_back(
-        {step.start_ps, step.end_ps, step.is_regular ? PythonPhase::kSteps : PythonPhase::kIrregularSteps});
+        {step.start_ps, step.end_ps, step.is_regular ? SamplePhase::kSteps : SamplePhase::kIrregularSteps});
   }
   std::ranges::stable_sort(intervals_, {}, &Interval::start_ps);
   int64_t end_ps = INT64_MIN;
@@ -82,7 +82,7 @@ PythonPhases::PythonPhases(const Timeline& timeline) {
   std::erase_if(intervals_, [](const Interval& interval) { return interval.start_ps >= interval.end_ps; });
 }
 
-PythonPhases::Tallies PythonPhases::Of(const PythonThread& thread) const {
+SamplePhases::Tallies SamplePhases::Of(const PythonThread& thread) const {
   Division division;
   for (const PythonRun& run : thread.runs) {
     auto interval = std::ranges::upper_bound(intervals_, run.first_ps, {}, &Interval::end_ps);
@@ -91,13 +91,34 @@ PythonPhases::Tallies PythonPhases::Of(const PythonThread& thread) const {
       const uint32_t begin = SamplesBefore(run, interval->start_ps);
       if (begin >= run.samples) break;
       const uint32_t end = SamplesBefore(run, interval->end_ps);
-      division.Add(run, PythonPhase::kOutside, done, begin);
+      division.Add(run, SamplePhase::kOutside, done, begin);
       division.Add(run, interval->phase, begin, end);
       done = end;
     }
-    division.Add(run, PythonPhase::kOutside, done, run.samples);
+    division.Add(run, SamplePhase::kOutside, done, run.samples);
   }
   return division.Take();
+}
+
+SamplePhase SamplePhases::At(int64_t at_ps) const {
+  const auto interval = std::ranges::upper_bound(intervals_, at_ps, {}, &Interval::end_ps);
+  return interval == intervals_.end() || at_ps < interval->start_ps ? SamplePhase::kOutside : interval->phase;
+}
+
+SamplePhases::NativeTallies SamplePhases::Of(const NativeThread& thread) const {
+  std::array<absl::flat_hash_map<uint32_t, NativeTally>, kSamplePhases> tallies;
+  for (const NativePoint& point : thread.points) {
+    NativeTally& tally = tallies[static_cast<size_t>(At(point.at_ps))][point.stack];
+    tally.stack = point.stack;
+    ++tally.samples;
+    AddSaturating(&tally.cpu_ps, PeriodPs(point));
+  }
+  NativeTallies out;
+  for (size_t phase = 0; phase < kSamplePhases; ++phase) {
+    for (const auto& [stack, tally] : tallies[phase]) out[phase].push_back(tally);
+    std::ranges::sort(out[phase], {}, &NativeTally::stack);
+  }
+  return out;
 }
 
 }  // namespace tbprof

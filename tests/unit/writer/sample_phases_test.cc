@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Samples divided among regular steps, other steps and what lies outside of them.
-#include "writer/convert/python_phases.h"
+#include "writer/convert/sample_phases.h"
 
 #include <vector>
 
@@ -40,30 +40,30 @@ Step MakeStep(int64_t start_ms, int64_t end_ms, bool is_regular = true) {
   return step;
 }
 
-uint64_t SamplesOf(const PythonPhases::Tallies& tallies, PythonPhase phase) {
+uint64_t SamplesOf(const SamplePhases::Tallies& tallies, SamplePhase phase) {
   uint64_t samples = 0;
   for (const PythonTally& tally : tallies[static_cast<size_t>(phase)]) samples += tally.samples;
   return samples;
 }
 
-TEST(PythonPhases, RunAcrossSteps_IsDividedAtTheirBorders) {
+TEST(SamplePhases, RunAcrossSteps_IsDividedAtTheirBorders) {
   // Samples at 0, 10, ..., 190 ms.
   const Timeline timeline = WithSteps({MakeStep(30, 60, false), MakeStep(60, 100), MakeStep(100, 145)});
   PythonThread thread;
   thread.runs = {MakeRun(0, 20, 1, 20)};
-  const PythonPhases phases(timeline);
+  const SamplePhases phases(timeline);
   ASSERT_TRUE(phases.known());
-  const PythonPhases::Tallies tallies = phases.Of(thread);
-  EXPECT_EQ(SamplesOf(tallies, PythonPhase::kIrregularSteps), 3u);  // 30, 40, 50
-  EXPECT_EQ(SamplesOf(tallies, PythonPhase::kSteps), 9u);           // 60 to 140
-  EXPECT_EQ(SamplesOf(tallies, PythonPhase::kOutside), 8u);         // 0, 10, 20, 150 to 190
-  const PythonTally& steps = tallies[static_cast<size_t>(PythonPhase::kSteps)].at(0);
+  const SamplePhases::Tallies tallies = phases.Of(thread);
+  EXPECT_EQ(SamplesOf(tallies, SamplePhase::kIrregularSteps), 3u);  // 30, 40, 50
+  EXPECT_EQ(SamplesOf(tallies, SamplePhase::kSteps), 9u);           // 60 to 140
+  EXPECT_EQ(SamplesOf(tallies, SamplePhase::kOutside), 8u);         // 0, 10, 20, 150 to 190
+  const PythonTally& steps = tallies[static_cast<size_t>(SamplePhase::kSteps)].at(0);
   EXPECT_EQ(steps.on_cpu, 9u);
   EXPECT_EQ(steps.wall_ps, 90 * kMs);
   EXPECT_EQ(steps.on_cpu_ps, 90 * kMs);
 }
 
-TEST(PythonPhases, ManyRuns_LoseNoSample) {
+TEST(SamplePhases, ManyRuns_LoseNoSample) {
   std::vector<Step> steps;
   for (int64_t i = 0; i < 50; ++i) steps.push_back(MakeStep(7 + i * 37, 7 + i * 37 + 29, i % 5 != 0));
   const Timeline timeline = WithSteps(steps);
@@ -75,7 +75,7 @@ TEST(PythonPhases, ManyRuns_LoseNoSample) {
     samples += count;
     on_cpu += count / 2;
   }
-  for (const auto& phase : PythonPhases(timeline).Of(thread)) {
+  for (const auto& phase : SamplePhases(timeline).Of(thread)) {
     for (const PythonTally& tally : phase) {
       samples -= tally.samples;
       on_cpu -= tally.on_cpu;
@@ -85,28 +85,28 @@ TEST(PythonPhases, ManyRuns_LoseNoSample) {
   EXPECT_EQ(on_cpu, 0u);
 }
 
-TEST(PythonPhases, SampleAtTheBorder_BelongsToTheStepThatBegins) {
+TEST(SamplePhases, SampleAtTheBorder_BelongsToTheStepThatBegins) {
   const Timeline timeline = WithSteps({MakeStep(0, 50), MakeStep(50, 100, false)});
   PythonThread thread;
   thread.runs = {MakeRun(50, 1, 1)};
-  const PythonPhases::Tallies tallies = PythonPhases(timeline).Of(thread);
-  EXPECT_EQ(SamplesOf(tallies, PythonPhase::kIrregularSteps), 1u);
+  const SamplePhases::Tallies tallies = SamplePhases(timeline).Of(thread);
+  EXPECT_EQ(SamplesOf(tallies, SamplePhase::kIrregularSteps), 1u);
 }
 
-TEST(PythonPhases, StepsThatOverlap_CountEachSampleOnce) {
+TEST(SamplePhases, StepsThatOverlap_CountEachSampleOnce) {
   const Timeline timeline = WithSteps({MakeStep(0, 100), MakeStep(20, 60), MakeStep(50, 150)});
   PythonThread thread;
   thread.runs = {MakeRun(0, 20, 1)};
-  const PythonPhases::Tallies tallies = PythonPhases(timeline).Of(thread);
-  EXPECT_EQ(SamplesOf(tallies, PythonPhase::kSteps), 15u);
-  EXPECT_EQ(SamplesOf(tallies, PythonPhase::kOutside), 5u);
+  const SamplePhases::Tallies tallies = SamplePhases(timeline).Of(thread);
+  EXPECT_EQ(SamplesOf(tallies, SamplePhase::kSteps), 15u);
+  EXPECT_EQ(SamplesOf(tallies, SamplePhase::kOutside), 5u);
 }
 
-TEST(PythonPhases, WholeCaptureAsAStep_IsNotKnown) {
+TEST(SamplePhases, WholeCaptureAsAStep_IsNotKnown) {
   Timeline timeline = WithSteps({MakeStep(0, 100)});
   timeline.step_source = StepSource::kWholeCapture;
-  EXPECT_FALSE(PythonPhases(timeline).known());
-  EXPECT_FALSE(PythonPhases(Timeline()).known());
+  EXPECT_FALSE(SamplePhases(timeline).known());
+  EXPECT_FALSE(SamplePhases(Timeline()).known());
 }
 
 }  // namespace

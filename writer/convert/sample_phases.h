@@ -5,8 +5,8 @@
 // too.
 //
 // Process: converter. Pure functions of the timeline.
-#ifndef TBPROF_WRITER_CONVERT_PYTHON_PHASES_H_
-#define TBPROF_WRITER_CONVERT_PYTHON_PHASES_H_
+#ifndef TBPROF_WRITER_CONVERT_SAMPLE_PHASES_H_
+#define TBPROF_WRITER_CONVERT_SAMPLE_PHASES_H_
 
 #include <array>
 #include <cstddef>
@@ -18,26 +18,30 @@
 
 namespace tbprof {
 
-enum class PythonPhase : uint8_t { kSteps, kIrregularSteps, kOutside };
-inline constexpr size_t kPythonPhases = 3;
-std::string_view PythonPhaseName(PythonPhase phase);  // as summary.json has it
+enum class SamplePhase : uint8_t { kSteps, kIrregularSteps, kOutside };
+inline constexpr size_t kSamplePhases = 3;
+std::string_view SamplePhaseName(SamplePhase phase);  // as summary.json has it
 
-class PythonPhases {
+class SamplePhases {
  public:
   // Of each phase, sorted by stack.
-  using Tallies = std::array<std::vector<PythonTally>, kPythonPhases>;
+  using Tallies = std::array<std::vector<PythonTally>, kSamplePhases>;
+  using NativeTallies = std::array<std::vector<NativeTally>, kSamplePhases>;
 
-  explicit PythonPhases(const Timeline& timeline);
+  explicit SamplePhases(const Timeline& timeline);
 
   // False: the steps are not known.
   bool known() const { return known_; }
   // What its runs hold: samples beyond their limit are in no phase.
   Tallies Of(const PythonThread& thread) const;
+  // What its points hold: likewise.
+  NativeTallies Of(const NativeThread& thread) const;
+  SamplePhase At(int64_t at_ps) const;
 
  private:
   struct Interval {
     int64_t start_ps, end_ps;
-    PythonPhase phase;
+    SamplePhase phase;
   };
 
   std::vector<Interval> intervals_;  // in order of time, disjoint
@@ -46,4 +50,4 @@ class PythonPhases {
 
 }  // namespace tbprof
 
-#endif  // TBPROF_WRITER_CONVERT_PYTHON_PHASES_H_
+#endif  // TBPROF_WRITER_CONVERT_SAMPLE_PHASES_H_

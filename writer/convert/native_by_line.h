@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which native functions used the CPU while a thread was at a line of Python. Samples of the two kinds are taken at
+// different times, so a native one counts for a line only if the Python samples before and after it, no further apart
+// than consecutive ones, were both at that line. What lies between two lines counts for none.
+//
+// Process: converter. Pure functions of the timeline.
+#ifndef TBPROF_WRITER_CONVERT_NATIVE_BY_LINE_H_
+#define TBPROF_WRITER_CONVERT_NATIVE_BY_LINE_H_
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "writer/convert/sample_phases.h"
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+// Index into PythonTimeline::functions, and the line.
+using PythonLineKey = std::pair<uint32_t, int32_t>;
+// Of each line its native samples, by stack.
+using NativeByLine = absl::flat_hash_map<PythonLineKey, std::vector<NativeTally>>;
+
+// `phase`: of those samples alone; none: all.
+NativeByLine DivideNativeByLine(const Timeline& timeline, const std::vector<const PythonThread*>& threads,
+                                const SamplePhases& phases, std::optional<SamplePhase> phase);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_CONVERT_NATIVE_BY_LINE_H_
