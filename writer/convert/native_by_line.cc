@@ -2,42 +2,38 @@
 #include "writer/convert/native_by_line.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 
 #include "writer/base/saturating.h"
 
 namespace tbprof {
 namespace {
 
-// As with spans: 2.5 periods.
-constexpr int64_t kLongestGapInHalfPeriods = 5;
+// How far the next sample of the run is; of those within, the time is known from their number alone.
+int64_t DistanceFrom(const PythonRun& run, int64_t at_ps) {
+  if (at_ps <= run.first_ps) return run.first_ps - at_ps;
+  if (at_ps >= run.last_ps) return at_ps - run.last_ps;
+  const double period = static_cast<double>(run.last_ps - run.first_ps) / std::max<uint32_t>(run.samples - 1, 1);
+  const double from_first = static_cast<double>(at_ps - run.first_ps);
+  const double from_nearest = std::abs(from_first - std::round(from_first / std::max(period, 1.0)) * period);
+  return static_cast<int64_t>(from_nearest);
+}
 
-// A time in which each sample of a thread was at one line.
-struct LineInterval {
-  PythonLineKey line;
-  int64_t first_ps, last_ps;
-};
-
-std::vector<LineInterval> IntervalsOf(const PythonTimeline& python, const PythonThread& thread) {
-  std::vector<LineInterval> intervals;
-  int64_t before_ps = 0;  // of the run before
-  bool may_go_on = false;
-  for (const PythonRun& run : thread.runs) {
-    if (run.stack == 0) {
-      may_go_on = false;
-      continue;
+// The run with the sample that is next to the point; null: none is near.
+const PythonRun* RunNear(const std::vector<PythonRun>& runs, int64_t at_ps) {
+  const auto behind = std::ranges::upper_bound(runs, at_ps, {}, &PythonRun::first_ps);
+  const PythonRun* nearest = nullptr;
+  int64_t distance_ps = kNearPs;
+  const auto look = [&](const PythonRun& run) {
+    if (const int64_t distance = DistanceFrom(run, at_ps); distance <= distance_ps) {
+      nearest = &run;
+      distance_ps = distance;
     }
-    const PythonStack& stack = python.stacks[run.stack];
-    const PythonLineKey line = {stack.function, stack.line};
-    const bool is_near = (run.first_ps - before_ps) / kLongestGapInHalfPeriods <= run.period_ps / 2;
-    if (may_go_on && is_near && intervals.back().line == line) {
-      intervals.back().last_ps = run.last_ps;
-    } else {
-      intervals.push_back({line, run.first_ps, run.last_ps});
-    }
-    before_ps = run.last_ps;
-    may_go_on = true;
-  }
-  return intervals;
+  };
+  if (behind != runs.begin()) look(*(behind - 1));
+  if (behind != runs.end()) look(*behind);
+  return nearest;
 }
 
 }  // namespace
@@ -48,14 +44,12 @@ NativeByLine DivideNativeByLine(const Timeline& timeline, const std::vector<cons
   for (const PythonThread* thread : threads) {
     const NativeThread* const native = timeline.native.OfThread(thread->thread);
     if (native == nullptr) continue;
-    const std::vector<LineInterval> intervals = IntervalsOf(timeline.python, *thread);
-    auto interval = intervals.begin();
     for (const NativePoint& point : native->points) {
-      while (interval != intervals.end() && interval->last_ps < point.at_ps) ++interval;
-      if (interval == intervals.end()) break;
-      if (point.at_ps < interval->first_ps || point.stack == 0) continue;
-      if (phase.has_value() && phases.At(point.at_ps) != *phase) continue;
-      NativeTally& tally = lines[interval->line][point.stack];
+      if (point.stack == 0 || (phase.has_value() && phases.At(point.at_ps) != *phase)) continue;
+      const PythonRun* const run = RunNear(thread->runs, point.at_ps);
+      if (run == nullptr || run->stack == 0) continue;
+      const PythonStack& stack = timeline.python.stacks[run->stack];
+      NativeTally& tally = lines[{stack.function, stack.line}][point.stack];
       tally.stack = point.stack;
       ++tally.samples;
       AddSaturating(&tally.cpu_ps, PeriodPs(point));

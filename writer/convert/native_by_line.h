@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which native functions used the CPU while a thread was at a line of Python. Samples of the two kinds are taken at
-// different times, so a native one counts for a line only if the Python samples before and after it, no further apart
-// than consecutive ones, were both at that line. What lies between two lines counts for none.
+// different times, so a native one counts for a line only if a Python sample of its thread, at most kNearPs before or
+// after it, was at that line. Two Python samples at one line say nothing of the time between them: a loop of about
+// their distance comes back to it.
 //
 // Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_CONVERT_NATIVE_BY_LINE_H_
@@ -18,6 +19,9 @@
 #include "writer/timeline/timeline.h"
 
 namespace tbprof {
+
+// Half a millisecond. Calls that are shorter are mixed with their neighbours.
+inline constexpr int64_t kNearPs = 500'000'000;
 
 // Index into PythonTimeline::functions, and the line.
 using PythonLineKey = std::pair<uint32_t, int32_t>;

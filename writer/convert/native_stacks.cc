@@ -23,6 +23,7 @@ NativeStack NativeStacks::Name(const Identity& identity, uint64_t address) {
   NativeStack stack;
   if (address == 0) {
     stack.function = stack.site = timeline_.strings.Intern(std::string(kMissingFrames));
+    stack.is_gap = true;
     return stack;
   }
   Symbol symbol = modules_.SymbolOfCall(identity, address);

@@ -172,6 +172,7 @@ void AddFunctions(const Timeline& timeline, NativeTotals totals, size_t columns,
     const double share = ShareOf(function.total.cpu_ps, totals.all.cpu_ps);
     if (parts.size() == kShownFunctions || share < kLeastShownShare) break;
     if (share > kWholeShare || function.total.samples == function.self.samples) continue;
+    if (timeline.native.stacks[function.stack].is_gap) continue;
     parts.push_back(part(function, function.total.cpu_ps));
   }
   if (!parts.empty()) lines->push_back(Joined("        total  ", parts, columns));

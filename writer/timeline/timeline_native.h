@@ -21,6 +21,7 @@ struct NativeStack {
   StringId function = 0;  // `gemm_kernel`; its module where it has no name
   StringId module = 0;    // `libblas.so.3`; empty: not known
   StringId site = 0;      // `gemm_kernel (gemm.c:123)`
+  bool is_gap = false;    // stands for frames that were not found
 };
 
 // Consecutive samples of a thread in one function with the same callers.

@@ -52,8 +52,8 @@ class NativeByLineTest : public testing::Test {
     timeline_.native.threads.emplace_back();
   }
 
-  void Sample(int64_t at_ms, uint32_t stack, size_t thread = 0) {
-    timeline_.native.threads[thread].points.push_back({at_ms * kMs, 10'000, stack});
+  void Sample(double at_ms, uint32_t stack, size_t thread = 0) {
+    timeline_.native.threads[thread].points.push_back({static_cast<int64_t>(at_ms * kMs), 10'000, stack});
   }
 
   // `gemm 3` of the line; in the order of the stacks.
@@ -74,32 +74,33 @@ class NativeByLineTest : public testing::Test {
   Timeline timeline_;
 };
 
-TEST_F(NativeByLineTest, BetweenTwoSamplesAtALine_BelongsToIt) {
+TEST_F(NativeByLineTest, NextToASampleAtALine_BelongsToIt) {
   timeline_.python.threads[0].runs = {MakeRun(1, 100, 140), MakeRun(2, 150, 200)};
-  for (const int64_t at : {100, 105, 140, 155}) Sample(at, 1);
+  for (const double at : {99.6, 100.0, 110.4, 139.6, 150.4}) Sample(at, 1);
   Sample(190, 2);
-  EXPECT_EQ(Of(kForward), "gemm 3 ");
+  EXPECT_EQ(Of(kForward), "gemm 4 ");
   EXPECT_EQ(Of(kBackward), "gemm 1 relu 1 ");
 }
 
-TEST_F(NativeByLineTest, BetweenTwoLines_BelongsToNone) {
-  timeline_.python.threads[0].runs = {MakeRun(1, 100, 100), MakeRun(2, 110, 110)};
-  for (const int64_t at : {95, 101, 105, 109, 111}) Sample(at, 1);
+// A loop of 10 ms is at one line whenever it is looked at.
+TEST_F(NativeByLineTest, BetweenTwoSamplesAtOneLine_BelongsToNone) {
+  timeline_.python.threads[0].runs = {MakeRun(1, 100, 140), MakeRun(1, 150, 150)};
+  for (const double at : {99.4, 100.6, 105.0, 109.4, 145.0, 150.6, 300.0}) Sample(at, 1);
   EXPECT_EQ(Of(kForward), "");
-  EXPECT_EQ(Of(kBackward), "");
+}
+
+TEST_F(NativeByLineTest, NextToTwoSamples_BelongsToTheNearer) {
+  timeline_.python.threads[0].runs = {MakeRun(1, 100, 100), MakeRun(2, 101, 101)};
+  timeline_.python.threads[0].runs[1].first_ps = timeline_.python.threads[0].runs[1].last_ps = 100'600'000'000;
+  for (const double at : {100.2, 100.4, 100.5}) Sample(at, 1);
+  EXPECT_EQ(Of(kForward), "gemm 1 ");
+  EXPECT_EQ(Of(kBackward), "gemm 2 ");
 }
 
 TEST_F(NativeByLineTest, OneLineWithOtherCallers_IsOneLine) {
-  timeline_.python.threads[0].runs = {MakeRun(1, 100, 100), MakeRun(3, 110, 110), MakeRun(0, 120, 120),
-                                      MakeRun(1, 130, 130)};
-  for (const int64_t at : {105, 115, 125}) Sample(at, 1);
-  EXPECT_EQ(Of(kForward), "gemm 1 ") << "not across samples without frames";
-}
-
-TEST_F(NativeByLineTest, SamplesThatAreFarApart_TellNothingOfTheTimeBetween) {
-  timeline_.python.threads[0].runs = {MakeRun(1, 100, 100), MakeRun(1, 120, 120), MakeRun(1, 200, 200)};
-  for (const int64_t at : {110, 160}) Sample(at, 1);
-  EXPECT_EQ(Of(kForward), "gemm 1 ");
+  timeline_.python.threads[0].runs = {MakeRun(1, 100, 100), MakeRun(3, 110, 110), MakeRun(0, 120, 120)};
+  for (const double at : {100.0, 110.0, 120.0}) Sample(at, 1);
+  EXPECT_EQ(Of(kForward), "gemm 2 ") << "and none of samples without frames";
 }
 
 TEST_F(NativeByLineTest, Phase_HasItsOwn) {
@@ -109,7 +110,7 @@ TEST_F(NativeByLineTest, Phase_HasItsOwn) {
   step.end_ps = 250 * kMs;
   timeline_.steps = {step};
   timeline_.step_source = StepSource::kMarked;
-  for (const int64_t at : {120, 149, 150, 249, 250}) Sample(at, 1);
+  for (const double at : {120.0, 149.9, 150.0, 249.9, 250.0}) Sample(at, 1);
   EXPECT_EQ(Of(kForward, SamplePhase::kSteps), "gemm 2 ");
   EXPECT_EQ(Of(kForward, SamplePhase::kOutside), "gemm 3 ");
   EXPECT_EQ(Of(kForward), "gemm 5 ");
@@ -141,7 +142,7 @@ TEST_F(NativeByLineTest, Summary_HasGroupsOfThreadsAndTheirPhases) {
   step.end_ps = 250 * kMs;
   timeline_.steps = {step};
   timeline_.step_source = StepSource::kMarked;
-  for (const int64_t at : {100, 160, 170}) Sample(at, 1);
+  for (const double at : {100.0, 160.0, 170.0}) Sample(at, 1);
   Sample(200, 2, 1);
   timeline_.native.threads[0].tallies = {{1, 3, 30 * kMs}};
   timeline_.native.threads[1].tallies = {{2, 1, 10 * kMs}};
