@@ -367,6 +367,7 @@ bool RecordsTorchOperations(const Options& options) {
   return options.torch == Torch::kOperations || options.torch == Torch::kAll;
 }
 bool RecordsMalloc(const Options& options) { return options.malloc != MallocMode::kOff; }
+bool SamplesStacks(const Options& options) { return options.sample_rate >= kDefaultSampleRate; }
 
 // The files are read before the rows are applied.
 absl::Status SetConfig(Options&, std::string_view) { return absl::OkStatus(); }
@@ -433,9 +434,10 @@ constexpr OptionRow kRows[] = {
      kForRun | kForConfig, SetSize<&Options::malloc_interval, 1, OptionMaximum::malloc_interval>},
     {"malloc-stamp-every", "N", "16", "--malloc=exact: every Nth call of a thread has a time; 1: all",
      kForRun | kForConfig, SetNumber<&Options::malloc_stamp_every, 1, OptionMaximum::malloc_stamp_every>},
-    {"sample-rate", "HZ", "0",
-     "Samples of each thread's Python stack a second, and of its native stack in each second of CPU time; at most 1000",
-     kForRun | kForConfig, SetNumber<&Options::sample_rate, 0, 1000>},
+    {"sample-rate", "HZ", "100",
+     "Samples of each thread's Python stack a second, and of its native stack in each second of CPU time; 0: none, nor "
+     "with --trace=none; at most 1000",
+     kForRun | kForConfig, SetNumber<&Options::sample_rate, 0, 1000>, InProject::kOnlyMore, SamplesStacks},
     {"wait-threshold", "TIME", "1us", "Waits and calls shorter than this are counted and not drawn",
      kForRun | kForConfig, SetWaitThreshold},
     {"max-profile-size", "SIZE", "64MiB",

@@ -241,6 +241,8 @@ absl::Status Build(const std::vector<OptionLayer>& layers, const Subcommand& sub
   for (size_t i = 0; i < options->values.size(); ++i) {
     const OptionValue& value = options->values[i];
     if (OptionRows()[i].name == "buffer-size") options->segment_size_named = !value.is_default;
+    // Who asks for nothing wants no samples either.
+    if (OptionRows()[i].name == "sample-rate" && value.is_default && options->families == 0) options->sample_rate = 0;
     if (OptionRows()[i].name != "logdir") continue;
     options->logdir_named = !value.is_default;
     options->logdir_required = !value.is_default && !value.project;

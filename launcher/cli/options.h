@@ -34,6 +34,7 @@ inline constexpr int kExitNotExecutable = 126;  // the command was found and can
 inline constexpr int kExitNotFound = 127;
 
 inline constexpr uint64_t kDefaultSegmentSize = uint64_t{256} << 20;
+inline constexpr uint32_t kDefaultSampleRate = 100;
 inline constexpr uint64_t kDefaultSpoolRate = uint64_t{100} << 20;
 
 // The families of hooks are those of wire/layout.h. `thread,lock` for kFamilyThread | kFamilyLock; `all`; `none`.

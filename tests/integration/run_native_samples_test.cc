@@ -137,8 +137,8 @@ TEST(NativeSamples, KernelThatRefuses_IsReportedOnce) {
   EXPECT_GE(run.profile->Count("waitpid"), 0);
 }
 
-TEST(NativeSamples, WithoutOption_NothingIsSampled) {
-  const RunResult run = RunUnderTbprof({Program("burns"), "short"}, {});
+TEST(NativeSamples, RateOfZero_NothingIsSampled) {
+  const RunResult run = RunUnderTbprof({Program("burns"), "short"}, {.tbprof = {"--sample-rate=0"}});
   EXPECT_TRUE(run.summary["native"].is_null()) << run.summary["native"].dump();
 }
 

@@ -130,7 +130,7 @@ TEST_F(PythonLines, ExactBlocks_AreHeldByTheirLinesAtThePeak) {
 }
 
 TEST_F(PythonLines, WithoutSampling_AreNotRecorded) {
-  const RunResult result = RunLeak("main()\n", {});
+  const RunResult result = RunLeak("main()\n", {"--sample-rate=0"});
   ASSERT_EQ(result.status, 0) << result.AllSaid();
   EXPECT_TRUE(result.summary["waits_by_python_line"].empty());
   EXPECT_TRUE(result.summary["allocations_by_python_line"].empty());

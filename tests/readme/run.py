@@ -29,7 +29,7 @@ FIRST_TRACE = [
     "tbprof run -- python train.py",
     "tensorboard --logdir ./tbprof-logs",
 ]
-BLOCKS = [["tbprof run --sample-rate=100 -- python train.py"], FIRST_TRACE]
+BLOCKS = [["tbprof run -- python train.py"], FIRST_TRACE]
 IN_TEXT = {
     "kill -USR1 PID",
     "tbprof run --window=last=30s -- ...",

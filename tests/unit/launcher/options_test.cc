@@ -366,6 +366,10 @@ TEST_F(OptionsTest, TraceAndMalloc_Combinations_GiveTheFamilies) {
   EXPECT_FALSE(Parse({"run", "--trace=none,io", "true"}).ok());
   EXPECT_FALSE(Parse({"run", "--trace=io,,lock", "true"}).ok());
   EXPECT_EQ(FamilyNames(kFamilyAll), "all");
+  EXPECT_EQ(Good({"run", "true"}).sample_rate, kDefaultSampleRate);
+  EXPECT_EQ(Good({"run", "--trace=lock", "true"}).sample_rate, kDefaultSampleRate);
+  EXPECT_EQ(Good({"run", "--trace=none", "true"}).sample_rate, 0u);
+  EXPECT_EQ(Good({"run", "--trace=none", "--sample-rate=50", "true"}).sample_rate, 50u);
   EXPECT_EQ(FamilyNames(0), "none");
   EXPECT_EQ(FamilyNames(kFamilyThread | kFamilyIo), "thread,io");
 }
@@ -515,11 +519,17 @@ TEST_F(ProjectFileTest, FileThatIsNotPlain_IsIgnored) {
 // A new row is refused until it is put into one of these lists.
 TEST_F(ProjectFileTest, EachOption_IsAllowedOrRefused) {
   const std::map<std::string_view, InProject> taken = {
-      {"logdir", InProject::kOnlyBelow},     {"run", InProject::kAllowed},
-      {"step-marker", InProject::kAllowed},  {"also", InProject::kAllowed},
-      {"no-argv", InProject::kOnlyOn},       {"window", InProject::kOnlyMore},
-      {"malloc", InProject::kOnlyMore},      {"torch", InProject::kOnlyMore},
-      {"torch-shapes", InProject::kAllowed}, {"cuda-unified-memory", InProject::kAllowed},
+      {"logdir", InProject::kOnlyBelow},
+      {"run", InProject::kAllowed},
+      {"step-marker", InProject::kAllowed},
+      {"also", InProject::kAllowed},
+      {"no-argv", InProject::kOnlyOn},
+      {"window", InProject::kOnlyMore},
+      {"malloc", InProject::kOnlyMore},
+      {"torch", InProject::kOnlyMore},
+      {"sample-rate", InProject::kOnlyMore},
+      {"torch-shapes", InProject::kAllowed},
+      {"cuda-unified-memory", InProject::kAllowed},
   };
   for (const OptionRow& row : OptionRows()) {
     const auto entry = taken.find(row.name);

@@ -421,7 +421,9 @@ TEST_F(SessionTest, NoticeBeforeAWindowClosed_BelongsToThatWindow) {
 }
 
 // A target may overwrite a segment's process slots: they must not cost the launcher descriptors or memory.
-TEST_F(SessionTest, ThousandClaimedProcesses_AreOneDescriptor) {
+TEST_F(SessionTest, ThousandClaimedProcesses_AreTheDescriptorsOfOne) {
+  // Of the one process that exists: the one that tells its end, and the sampler's, a few for each of its threads.
+  constexpr size_t kMostOfAProcess = 20;
   Start();
   const ScopedFd fd = MakeSegment();
   const ScopedMapping mapping(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0), kBytes);
@@ -440,7 +442,7 @@ TEST_F(SessionTest, ThousandClaimedProcesses_AreOneDescriptor) {
     }
     __atomic_store_n(&segment.header->process_high, UINT32_MAX, __ATOMIC_RELEASE);
     EXPECT_TRUE(session_->Flush());
-    EXPECT_LE(OpenDescriptors(), before + 1);
+    EXPECT_LE(OpenDescriptors(), before + kMostOfAProcess);
     EXPECT_LE(session_->live_processes(), 1u);
   }
 }
