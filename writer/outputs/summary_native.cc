@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "writer/base/summary_format.h"
+#include "writer/base/symbol_text.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/convert/sample_phases.h"
@@ -78,7 +79,7 @@ std::string ShownName(const Timeline& timeline, const NativeFunctionTotal& funct
                       const std::vector<NativeFunctionTotal>& functions) {
   const auto stack_of = [&](const NativeFunctionTotal& one) { return timeline.native.stacks[one.stack]; };
   const NativeStack stack = stack_of(function);
-  const std::string whole = PrintableUtf8(timeline.strings.Get(stack.function));
+  const std::string whole = PrintableUtf8(ShortSymbol(timeline.strings.Get(stack.function)));
   const std::string_view name = TruncateUtf8(whole, kLongestShownName);
   const auto shown = std::span(functions).first(std::min(functions.size(), kMostFunctions));
   const bool again = std::ranges::any_of(shown, [&](const NativeFunctionTotal& other) {
@@ -221,7 +222,8 @@ std::string NativeOfLineText(const Timeline& timeline, const NativeSums& sums,
   if (functions.empty()) return "";
   const double share = ShareOf(functions[0].self.cpu_ps, all.cpu_ps);
   if (share < kLeastShareOfLine) return "";
-  const std::string name = PrintableUtf8(timeline.strings.Get(timeline.native.stacks[functions[0].stack].function));
+  const StringId function = timeline.native.stacks[functions[0].stack].function;
+  const std::string name = PrintableUtf8(ShortSymbol(timeline.strings.Get(function)));
   return StrCat("native: ", HumanPercent(share), " ", TruncateUtf8(name, kLongestShownName));
 }
 
