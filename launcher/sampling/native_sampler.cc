@@ -108,10 +108,10 @@ void NativeSampler::Apply(const Command& command) {
   };
   switch (command.kind) {
     case Command::kAdd:
-      processes_.push_back(std::make_unique<NativeProcess>(command.process, shared_.get(), emit_));
-      if (armed_) processes_.back()->Start(period_ns_);
+      young_.Add(command.process, Clock::now());
       return;
     case Command::kRemove:
+      young_.Remove(command.process.segment, command.process.serial);
       for (const auto& process : processes_) {
         if (is_it(process)) process->Stop();
       }
@@ -133,6 +133,13 @@ void NativeSampler::Apply(const Command& command) {
   }
 }
 
+void NativeSampler::TakeGrown() {
+  for (const Process& process : young_.TakeGrown(Clock::now())) {
+    processes_.push_back(std::make_unique<NativeProcess>(process, shared_.get(), emit_));
+    if (armed_) processes_.back()->Start(period_ns_);
+  }
+}
+
 void NativeSampler::Run() {
   pthread_setname_np(pthread_self(), "tbprof-native");
   setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
@@ -141,8 +148,11 @@ void NativeSampler::Run() {
   std::unique_lock lock(mutex_);
   while (true) {
     const auto pending = [this] { return stop_ || !commands_.empty() || flushes_done_ != flushes_wanted_; };
-    if (armed_ && !processes_.empty()) {
-      changed_.wait_until(lock, next_tick_, pending);
+    const bool has_young = !young_.empty();
+    if (armed_ && (!processes_.empty() || has_young)) {
+      auto wake = processes_.empty() ? young_.next() : next_tick_;
+      if (has_young) wake = std::min(wake, young_.next());
+      changed_.wait_until(lock, wake, pending);
     } else {
       changed_.wait(lock, pending);
     }
@@ -151,6 +161,7 @@ void NativeSampler::Run() {
     const bool flush = flushes != flushes_done_, stop = stop_;
     lock.unlock();
     for (const Command& command : commands) Apply(command);
+    TakeGrown();
     if (armed_ && !processes_.empty() && (flush || stop || Clock::now() >= next_tick_)) Tick();
     if (flush || stop) {
       for (const auto& process : processes_) stop ? process->Stop() : process->Emit();

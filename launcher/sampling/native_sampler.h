@@ -60,6 +60,7 @@ class NativeSampler {
   void Post(const Command& command);
   void Run();
   void Apply(const Command& command);
+  void TakeGrown();
   void Tick();
   void GovernRate(Time now);
 
@@ -78,6 +79,7 @@ class NativeSampler {
   Time next_tick_{}, governed_{};
   int64_t cpu_at_governing_ns_ = 0;
   std::unique_ptr<NativeShared> shared_;
+  YoungProcesses young_;
   std::vector<std::unique_ptr<NativeProcess>> processes_;
   std::thread thread_;
 };

@@ -82,10 +82,10 @@ void StackSampler::Apply(const Command& command) {
   };
   switch (command.kind) {
     case Command::kAdd:
-      processes_.push_back(std::make_unique<ProcessSampler>(command.process, options_.clock, emit_));
-      next_tick_ = std::min(next_tick_, Clock::now());
+      young_.Add(command.process, Clock::now());
       return;
     case Command::kRemove:
+      young_.Remove(command.process.segment, command.process.serial);
       for (const auto& process : processes_) {
         if (is_it(process)) process->Forget();
       }
@@ -106,13 +106,24 @@ void StackSampler::Apply(const Command& command) {
   }
 }
 
+void StackSampler::TakeGrown() {
+  const Clock::time_point now = Clock::now();
+  for (const Process& process : young_.TakeGrown(now)) {
+    processes_.push_back(std::make_unique<ProcessSampler>(process, options_.clock, emit_));
+    next_tick_ = std::min(next_tick_, now);
+  }
+}
+
 void StackSampler::Run() {
   pthread_setname_np(pthread_self(), "tbprof-python");
   std::unique_lock lock(mutex_);
   while (true) {
     const auto pending = [this] { return stop_ || !commands_.empty() || flushes_done_ != flushes_wanted_; };
-    if (armed_ && !processes_.empty()) {
-      changed_.wait_until(lock, next_tick_, pending);
+    const bool has_young = !young_.empty();
+    if (armed_ && (!processes_.empty() || has_young)) {
+      auto wake = processes_.empty() ? young_.next() : next_tick_;
+      if (has_young) wake = std::min(wake, young_.next());
+      changed_.wait_until(lock, wake, pending);
     } else {
       changed_.wait(lock, pending);
     }
@@ -121,6 +132,7 @@ void StackSampler::Run() {
     const bool flush = flushes != flushes_done_, stop = stop_;
     lock.unlock();
     for (const Command& command : commands) Apply(command);
+    TakeGrown();
     if (armed_ && !stop && Clock::now() >= next_tick_) Tick();
     if (flush || stop) {
       for (const auto& process : processes_) process->Emit();

@@ -17,8 +17,6 @@
 #ifndef TBPROF_LAUNCHER_SAMPLING_STACK_SAMPLER_H_
 #define TBPROF_LAUNCHER_SAMPLING_STACK_SAMPLER_H_
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -29,6 +27,7 @@
 #include <thread>
 #include <vector>
 
+#include "launcher/sampling/young_processes.h"
 #include "wire/clock.h"
 #include "writer/spool/spool.h"
 
@@ -44,12 +43,7 @@ class StackSampler {
     uint32_t rate = 100;          // samples a second of each thread
     double max_cpu_share = 0.01;  // of all CPUs of the machine
   };
-  struct Process {
-    uint32_t segment = 0;
-    uint32_t serial = 0;
-    pid_t pid = 0;   // as the launcher sees it
-    int pidfd = -1;  // duplicated; -1: an end is seen by a failed read alone
-  };
+  using Process = SampledProcess;
 
   StackSampler(const Options& options, Emit emit);
   // Emits what is left.
@@ -72,6 +66,7 @@ class StackSampler {
   void Post(const Command& command);
   void Run();
   void Apply(const Command& command);
+  void TakeGrown();
   void Tick();
   void GovernRate();
 
@@ -89,6 +84,7 @@ class StackSampler {
   std::chrono::microseconds interval_;
   std::chrono::steady_clock::time_point next_tick_, next_governing_;
   int64_t cpu_at_governing_ns_ = 0;
+  YoungProcesses young_;
   std::vector<std::unique_ptr<ProcessSampler>> processes_;
   std::thread thread_;
 };

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A process whose stacks are sampled.
+//
+// Process: launcher.
+#ifndef TBPROF_LAUNCHER_SAMPLING_SAMPLED_PROCESS_H_
+#define TBPROF_LAUNCHER_SAMPLING_SAMPLED_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+namespace tbprof {
+
+struct SampledProcess {
+  uint32_t segment = 0;
+  uint32_t serial = 0;
+  pid_t pid = 0;   // as the launcher sees it
+  int pidfd = -1;  // duplicated; -1: an end is seen by a failed read alone
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_SAMPLING_SAMPLED_PROCESS_H_
