@@ -112,10 +112,11 @@ TEST(NativeSamples, KilledProgram_KeepsItsSamples) {
   ExpectShares(run.summary["native"]);
 }
 
-TEST(NativeSamples, ProgramThatEndsAtOnce_IsNoError) {
-  const RunResult run = Sampled({"short"});
+TEST(NativeSamples, ProgramThatEndsAtOnce_IsNotTakenUp) {
+  const RunResult run = RunUnderTbprof({Program("burns"), "short"}, {.tbprof = {"--sample-rate=200"}});
+  EXPECT_EQ(run.status, 0) << run.AllSaid();
   EXPECT_EQ(run.out, "done\n");
-  IsPermitted(run);
+  EXPECT_EQ(run.AllSaid().find("Native stacks"), std::string::npos) << run.AllSaid();
 }
 
 // As in a container without the capability: reported once, and all else is recorded.
@@ -138,7 +139,7 @@ TEST(NativeSamples, KernelThatRefuses_IsReportedOnce) {
 }
 
 TEST(NativeSamples, RateOfZero_NothingIsSampled) {
-  const RunResult run = RunUnderTbprof({Program("burns"), "short"}, {.tbprof = {"--sample-rate=0"}});
+  const RunResult run = RunUnderTbprof({Program("burns"), "fork", "100"}, {.tbprof = {"--sample-rate=0"}});
   EXPECT_TRUE(run.summary["native"].is_null()) << run.summary["native"].dump();
 }
 

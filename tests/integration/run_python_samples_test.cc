@@ -101,7 +101,7 @@ TEST(PythonSamples, NamedThreads_AreGroupedByTheirNames) {
 TEST(PythonSamples, RateOfZero_NothingIsSampled) {
   const std::string python = "/usr/bin/python3";
   if (access(python.c_str(), X_OK) != 0) GTEST_SKIP() << "no " << python;
-  const RunResult run = RunUnderTbprof({python, "-c", "print(1)"}, {.tbprof = {"--sample-rate=0"}});
+  const RunResult run = RunUnderTbprof({python, "-c", "import time; time.sleep(0.1)"}, {.tbprof = {"--sample-rate=0"}});
   EXPECT_TRUE(run.summary["python"].is_null()) << run.summary["python"].dump();
 }
 
