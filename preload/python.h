@@ -27,7 +27,8 @@ struct PythonInterpreter {
   int row;                        // of kPythonLayouts, if it is that one; else -1
   const uint8_t* runtime;         // _PyRuntime
   uint64_t code_type;             // &PyCode_Type
-  const uint8_t* (*own_state)();  // PyGILState_GetThisThreadState; up to 3.13 by pthread_getspecific
+  const uint8_t* (*own_state)();  // PyGILState_GetThisThreadState; up to 3.14 by pthread_getspecific
+  int64_t state_offset;           // from 3.15 on what that reads, from the thread pointer on; else 0
   int (*is_finalizing)();         // thread states of other threads are freed while it is
   uint32_t second_shift;          // of Ticks(): what is left counts in about a second
 };

@@ -8,19 +8,11 @@
 #define TBPROF_PRELOAD_PYTHON_CODE_H_
 
 #include <stdint.h>
-#include <string.h>
 
-#include "preload/page_probe.h"
 #include "preload/python.h"
+#include "preload/python_state.h"
 
 namespace tbprof {
-
-template <typename Value>
-inline Value LoadAt(uint64_t address) {
-  Value value;
-  __builtin_memcpy(&value, reinterpret_cast<const void*>(address), sizeof(value));
-  return value;
-}
 
 // By address, in sets of four. Two words are no atomic pair: `print` depends on `code`, so that a mixed pair fits none.
 struct PythonKnownCode {

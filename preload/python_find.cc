@@ -9,6 +9,7 @@
 #include "preload/hooks.h"
 #include "preload/modules.h"
 #include "preload/python.h"
+#include "preload/python_state.h"
 #include "preload/record.h"
 
 namespace tbprof {
@@ -65,10 +66,6 @@ class Exports {
   DynamicTables tables_;
 };
 
-// From 3.14 on the thread's state is a thread-local variable. Of a library that came late the loader allocates it for
-// each thread at its first use, which may be ours; and no walk there has been tried.
-constexpr uint32_t kFirstThreadLocalMinor = 14;
-
 // Null: its stacks can be read. Fills in the layout; `minor` is 0 where it is not known.
 const char* DecideVersion(const Exports& exports, uint32_t* minor, PythonLayout* layout) {
   const uint64_t version = exports.Find("Py_Version");
@@ -92,7 +89,7 @@ const char* DecideVersion(const Exports& exports, uint32_t* minor, PythonLayout*
   for (const PythonLayout& each : kPythonLayouts) {
     if (each.minor == *minor) row = &each;
   }
-  if (row == nullptr || *minor >= kFirstThreadLocalMinor) return "is not supported";
+  if (row == nullptr) return "is not supported";
   memcpy(layout, row, sizeof(*layout));
   const uint64_t runtime = exports.Find("_PyRuntime");
   if (runtime == 0) return "does not export _PyRuntime";
@@ -108,8 +105,21 @@ const char* DecideVersion(const Exports& exports, uint32_t* minor, PythonLayout*
   return nullptr;
 }
 
-const char* DecideFunctions(const Exports& exports, PythonInterpreter* python) {
+// An object that was there when the program started; null: one that came later.
+struct EarlyObject {
+  const dl_phdr_info* info;
+  size_t info_bytes;
+};
+
+const char* DecideFunctions(const Exports& exports, const EarlyObject* early, PythonInterpreter* python) {
   if (!exports.Find("PyGILState_GetThisThreadState", &python->own_state)) return "has no thread states";
+  python->state_offset = 0;
+  if (python->layout.minor >= kFirstThreadLocalMinor) {
+    if (early != nullptr) {
+      python->state_offset = FindOwnPythonState(*early->info, early->info_bytes, python->own_state);
+    }
+    if (python->state_offset == 0) return "was loaded by dlopen, which is not supported from 3.15 on";
+  }
   if (!exports.Find("_Py_IsFinalizing", &python->is_finalizing) &&
       !exports.Find("Py_IsFinalizing", &python->is_finalizing)) {
     return "does not export Py_IsFinalizing";
@@ -128,7 +138,7 @@ const char* BaseName(const char* path) {
 }
 
 // Whether the object is an interpreter; if it is the first, whether its stacks are recorded is decided and reported.
-bool Look(ThreadState* thread, uint64_t base, const ElfW(Dyn) * dynamic, const char* path) {
+bool Look(ThreadState* thread, uint64_t base, const ElfW(Dyn) * dynamic, const char* path, const EarlyObject* early) {
   const Exports exports(base, dynamic);
   const bool is_pypy = strncmp(BaseName(path), "libpypy", strlen("libpypy")) == 0;
   if (!is_pypy && exports.Find("PyGILState_GetThisThreadState") == 0) return false;
@@ -139,7 +149,7 @@ bool Look(ThreadState* thread, uint64_t base, const ElfW(Dyn) * dynamic, const c
   }
   uint32_t minor;
   const char* reason = DecideVersion(exports, &minor, &g_interpreter.layout);
-  if (reason == nullptr) reason = DecideFunctions(exports, &g_interpreter);
+  if (reason == nullptr) reason = DecideFunctions(exports, early, &g_interpreter);
   if (reason != nullptr) {
     Report(thread, minor == 0 ? "-3" : "-3.", minor, reason);
     return true;
@@ -159,13 +169,12 @@ bool Look(ThreadState* thread, uint64_t base, const ElfW(Dyn) * dynamic, const c
   return true;
 }
 
-int LookAtObject(dl_phdr_info* info, size_t, void* thread) {
+int LookAtObject(dl_phdr_info* info, size_t bytes, void* thread) {
   const ElfW(Dyn)* const dynamic = DynamicOf(*info);
   if (dynamic == nullptr) return 0;
-  return Look(static_cast<ThreadState*>(thread), info->dlpi_addr, dynamic,
-              info->dlpi_name == nullptr ? "" : info->dlpi_name)
-             ? 1
-             : 0;
+  const EarlyObject early = {info, bytes};
+  const char* const path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
+  return Look(static_cast<ThreadState*>(thread), info->dlpi_addr, dynamic, path, &early) ? 1 : 0;
 }
 
 }  // namespace
@@ -176,7 +185,7 @@ void FindPythonAtStart(ThreadState* thread) {
 
 void LookForPython(ThreadState* thread, const link_map* library) {
   if (g_control->python_wait_ticks == 0 || __atomic_load_n(&g_found, __ATOMIC_RELAXED) != 0) return;
-  Look(thread, library->l_addr, library->l_ld, library->l_name);
+  Look(thread, library->l_addr, library->l_ld, library->l_name, nullptr);
 }
 
 __attribute__((noinline)) void DisablePython(ThreadState* thread, const char* reason) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "preload/python_code.h"
+#include "preload/python_state.h"
 #include "preload/record.h"
 #include "wire/python_current.h"
 
@@ -14,8 +15,6 @@ namespace {
 constexpr int kRows = sizeof(kPythonLayouts) / sizeof(kPythonLayouts[0]);
 constexpr int kNoRow = -1;
 
-constexpr uint64_t kBroken = 1;  // in place of a frame that cannot be trusted
-
 // Where frames may lie that are followed: in the thread's chunks of the data stack, on its C stack, or in a page that
 // can be read: frames of generators, and up to 3.10 all of them.
 //
@@ -23,21 +22,11 @@ constexpr uint64_t kBroken = 1;  // in place of a frame that cannot be trusted
 template <int kRow>
 class FrameSpace {
  public:
-  FrameSpace(const PythonInterpreter& python, const ThreadState* thread, const uint8_t* state, uint32_t second)
-      : python_(python), thread_(thread), second_(second) {
-    if (layout().thread_chunk != kNoPythonMember) {
-      SetChunk(LoadAt<uint64_t>(reinterpret_cast<uint64_t>(state) + layout().thread_chunk));
-    }
-  }
+  FrameSpace(const PythonInterpreter& python, const ThreadState* thread, uint32_t second)
+      : python_(python), thread_(thread), second_(second) {}
 
-  uint64_t InnermostFrame(const uint8_t* state) const {
-    const auto at = reinterpret_cast<uint64_t>(state);
-    const auto frame = LoadAt<uint64_t>(at + layout().thread_frame);
-    if (layout().cframe_frame == kNoPythonMember || frame == 0) return frame;
-    // On the C stack, or in the state itself.
-    const bool in_state = frame - at < layout().thread_chunk;
-    if (!in_state && !IsOutside(frame, layout().cframe_frame + 8u)) return kBroken;
-    return LoadAt<uint64_t>(frame + layout().cframe_frame);
+  void Begin(const PythonThread& own) {
+    if (layout().thread_chunk != kNoPythonMember) SetChunk(own.chunk, own.frame);
   }
 
   inline __attribute__((always_inline)) bool Has(uint64_t frame) {
@@ -54,33 +43,29 @@ class FrameSpace {
   }
 
  private:
-  void SetChunk(uint64_t chunk) {
+  // Where `frame` is the innermost frame of the chunk, what is behind it is of no interest.
+  inline __attribute__((always_inline)) void SetChunk(uint64_t chunk, uint64_t frame) {
+    constexpr uint64_t kMostBytes = 1 << 20;  // of a larger one each frame is probed
     chunk_span_ = 0;
-    if (chunk == 0 || chunk % 8 != 0) return;
-    const uint64_t size = LoadAt<uint64_t>(chunk + offsetof(PythonChunk, size));
-    if (size <= layout().frame_size || size > uint64_t{1} << 32) return;
+    if (chunk == 0 || chunk % 8 != 0 || !IsReadable(chunk, sizeof(PythonChunk), second_)) return;
+    uint64_t size = LoadAt<uint64_t>(chunk + offsetof(PythonChunk, size));
+    if (size <= layout().frame_size) return;
+    if (frame - chunk < size - layout().frame_size) size = frame - chunk + 8 + layout().frame_size;
+    if (size > kMostBytes || !IsReadable(chunk, size, second_)) return;
     chunk_ = chunk;
     chunk_span_ = size - layout().frame_size;
-  }
-
-  // On the C stack above us, or in a page that can be read.
-  bool IsOutside(uint64_t address, uint64_t bytes) const {
-    if (address % 8 != 0) return false;
-    const auto here = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
-    if (here >= thread_->stack_low && here < address && address + bytes <= thread_->stack_top) return true;
-    return IsReadable(address, bytes, second_);
   }
 
   __attribute__((noinline)) bool HasElsewhere(uint64_t frame) {
     if (frame % 8 != 0) return false;
     if (chunk_span_ != 0) {
       const uint64_t saved = chunk_, saved_span = chunk_span_;
-      SetChunk(LoadAt<uint64_t>(chunk_ + offsetof(PythonChunk, previous)));
+      SetChunk(LoadAt<uint64_t>(chunk_ + offsetof(PythonChunk, previous)), 0);
       if (frame - chunk_ < chunk_span_) return true;
       chunk_ = saved;
       chunk_span_ = saved_span;
     }
-    return IsOutside(frame, layout().frame_size);
+    return IsOnStackOrReadable(thread_, frame, layout().frame_size, second_);
   }
 
   const PythonInterpreter& python_;
@@ -89,7 +74,7 @@ class FrameSpace {
   uint32_t second_;
 };
 
-// Takes the code of *frame and steps to its caller. False: *frame is 0 or kBroken.
+// Takes the code of *frame and steps to its caller. False: *frame is 0 or kBrokenFrame.
 template <int kRow>
 inline __attribute__((always_inline)) bool TakeFrame(FrameSpace<kRow>* space, uint64_t* frame, uint64_t* code,
                                                      int64_t* unit) {
@@ -98,7 +83,7 @@ inline __attribute__((always_inline)) bool TakeFrame(FrameSpace<kRow>* space, ui
   for (uint32_t shims = 0; *frame != 0; ++shims) {
     const uint64_t at = *frame;
     if (!space->Has(at) || shims == kMaxShims) {
-      *frame = kBroken;
+      *frame = kBrokenFrame;
       return false;
     }
     *frame = LoadAt<uint64_t>(at + layout.frame_previous);
@@ -118,13 +103,6 @@ inline __attribute__((always_inline)) bool TakeFrame(FrameSpace<kRow>* space, ui
     return true;
   }
   return false;
-}
-
-// The first interpreter of the list is the latest one.
-bool HasSeveralInterpreters(const PythonInterpreter& python, const uint8_t* state) {
-  const auto runtime = reinterpret_cast<uint64_t>(python.runtime);
-  return LoadAt<uint64_t>(reinterpret_cast<uint64_t>(state) + python.layout.thread_interpreter) !=
-         LoadAt<uint64_t>(runtime + python.layout.runtime_interpreters);
 }
 
 template <int kRow>
@@ -161,14 +139,17 @@ __attribute__((noinline)) uint32_t RecordStack(ThreadState* thread, FrameSpace<k
 }
 
 template <int kRow>
-uint32_t ReadStack(ThreadState* thread, const PythonInterpreter& python, const uint8_t* state, uint64_t ticks) {
+uint32_t ReadStack(ThreadState* thread, const PythonInterpreter& python, uint64_t ticks) {
   const auto second = static_cast<uint32_t>(ticks >> python.second_shift);
   // In a fork child the same stack has another hash: what its parent recorded is not the child's.
   uint64_t hash = (uint64_t{thread->writer.process_serial} << 32 | 1) * 0x9e3779b97f4a7c15;
   uint32_t frames = 0;
   uint16_t flags = 0;
-  FrameSpace<kRow> space(python, thread, state, second);
-  uint64_t frame = space.InnermostFrame(state);
+  FrameSpace<kRow> space(python, thread, second);
+  PythonThread own;
+  if (!TakePythonThread(thread, python, space.layout(), second, &own)) return 0;
+  space.Begin(own);
+  uint64_t frame = own.frame;
   uint64_t code;
   int64_t unit;
   while (TakeFrame(&space, &frame, &code, &unit)) {
@@ -183,16 +164,16 @@ uint32_t ReadStack(ThreadState* thread, const PythonInterpreter& python, const u
       break;
     }
   }
-  if (frame == kBroken) flags = kPythonStackCut;
+  if (frame == kBrokenFrame) flags = kPythonStackCut;
   if (frames == 0) return 0;
   hash = (hash ^ hash >> 32) + flags;
   const KnownPythonStack& known = thread->python_stacks[hash >> 59];
   if (known.hash == hash && (ticks - known.ticks) >> python.second_shift == 0) return known.number;
-  FrameSpace<kRow> again(python, thread, state, second);
-  return RecordStack(thread, &again, again.InnermostFrame(state), frames, flags, hash, ticks);
+  space.Begin(own);
+  return RecordStack(thread, &space, own.frame, frames, flags, hash, ticks);
 }
 
-using Read = uint32_t (*)(ThreadState*, const PythonInterpreter&, const uint8_t*, uint64_t);
+using Read = uint32_t (*)(ThreadState*, const PythonInterpreter&, uint64_t);
 template <int... kRow>
 constexpr Read ReadOfRow(int row, std::integer_sequence<int, kRow...>) {
   constexpr Read kReads[] = {ReadStack<kRow>...};
@@ -206,11 +187,7 @@ uint32_t ReadPythonStack(ThreadState* thread, const PythonInterpreter& python, u
   constexpr uint64_t kStackNeeded = 8 * 1024;
   const auto here = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
   if (here < thread->stack_low + kStackNeeded || here >= thread->stack_top) return 0;
-  if (python.is_finalizing() != 0) return 0;
-  const uint8_t* const state = python.own_state();
-  if (state == nullptr) return 0;
-  if (python.layout.minor < 12 && HasSeveralInterpreters(python, state)) return 0;
-  return ReadOfRow(python.row, std::make_integer_sequence<int, kRows>())(thread, python, state, ticks);
+  return ReadOfRow(python.row, std::make_integer_sequence<int, kRows>())(thread, python, ticks);
 }
 
 __attribute__((noinline)) void NoteCurrentPythonStackSlow(ThreadState* thread) {

@@ -150,7 +150,7 @@ enum class ProcessInfoKey : uint16_t {
   kTorch = 8,           // `+2.13.0`: its operations are recorded; `-2.14.0 REASON`: they are not
   kTorchShapes = 9,     // why the shapes of PyTorch's operations are not recorded, though they were requested
   kTorchSampling = 10,  // in place of a text a TorchSamplingFact
-  kPython = 11,         // `+3.11`: its records carry Python stacks; `-3.14 REASON`: they do not
+  kPython = 11,         // `+3.11`: its records carry Python stacks; `-3.16 REASON`: they do not
 };
 
 // How PyTorch's operations are sampled from this moment on, and what was passed over before it.
