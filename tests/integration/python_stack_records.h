@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Python stacks of a spool of one segment (a program that starts no other), as its records have them.
+// The Python stacks of a spool, as its records have them: of a program that starts no other, and that chroot may have
+// executed.
 #ifndef TBPROF_TESTS_INTEGRATION_PYTHON_STACK_RECORDS_H_
 #define TBPROF_TESTS_INTEGRATION_PYTHON_STACK_RECORDS_H_
 
@@ -59,7 +60,7 @@ class PythonStackRecords {
   uint64_t stacks() const { return stacks_.size(); }
   uint64_t samples() const { return samples_; }
   uint64_t samples_with_stack() const { return samples_with_stack_; }
-  // The first process's: `+3.11`, `-3.14 REASON`; empty: it is not one of Python's.
+  // The first process's: `+3.11`, `-3.16 REASON`; empty: it is not one of Python's.
   std::string Python() const {
     for (const auto& [id, process] : facts_.processes) {
       if (!process.python.empty()) return process.python;
@@ -114,7 +115,8 @@ class PythonStackRecords {
           if (at->ticks <= ticks) return &at->code;
         }
       }
-      return each.last.parent_serial == 0 ? nullptr : CodeOf(each.last.parent_serial, code, ticks);
+      if (each.last.parent_serial == 0) continue;  // perhaps the program that executed this one: chroot
+      return CodeOf(each.last.parent_serial, code, ticks);
     }
     return nullptr;
   }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Reads the stacks of CPythons that this machine does not have, in a root of a Debian release: layouts by their headers,
-# programs whose functions never mix, lines of the standard library.
+# programs whose functions never mix, lines of the standard library, stacks that records carry.
 #
 #   tests/python_releases/run.sh BUILD_DIR SUITE
 #
@@ -16,7 +16,7 @@ build=$(realpath "$1")
 
 if [[ ! ${TBPROF_DEBIAN_ROOT:-} ]]; then
   # Each of them comes with its interpreter.
-  TBPROF_DEBIAN_PACKAGES='python3,python3-greenlet,pypy3,?name(^python3\.[0-9]+-dev$)' \
+  TBPROF_DEBIAN_PACKAGES='python3,python3-greenlet,pypy3,?name(^python3\.[0-9]+-dev$),?name(^libpython3\.[0-9]+$)' \
     "$TBPROF_ROOT/scripts/debian_root.sh" "$2" "$(realpath "$0")" "$build" "$2" && exit
   status=$?
   ((status == 78)) && exit 0
@@ -29,4 +29,21 @@ status=0
 for test in python_reader_test python_lines_test; do
   "$build/tests/$test" --gtest_brief=1 || status=1
 done
+
+# What tbprof brings into a process, and the tests' files, are within the root where they are outside of it.
+TMPDIR=$(mktemp -d)
+trap 'rm -rf "$TMPDIR"' EXIT
+export TMPDIR TBPROF_LINKED_PROGRAMS=$TMPDIR/linked
+for directory in "$build" "$TMPDIR"; do
+  mkdir -p "$root$directory"
+  mount --bind "$directory" "$root$directory"
+done
+mkdir "$TBPROF_LINKED_PROGRAMS"
+for library in "$root"/usr/lib/*/libpython3.[0-9]*.so.1; do
+  name=${library##*/lib}
+  # Its own needs are newer than what is here.
+  cc -o "$TBPROF_LINKED_PROGRAMS/${name%.so.1}" "$TBPROF_ROOT/tests/programs/runs_python_script.c" \
+    -Wl,--no-as-needed,--allow-shlib-undefined "$library" -ldl || status=1
+done
+"$build/tests/run_python_stacks_test" --gtest_brief=1 || status=1
 exit $status
