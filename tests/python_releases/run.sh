@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Reads the stacks of CPythons that this machine does not have, in a root of a Debian release: layouts by their headers,
-# programs whose functions never mix, lines of the standard library, stacks that records carry.
+# programs whose functions never mix, lines of the standard library, stacks that records carry, ends amid threads.
 #
 #   tests/python_releases/run.sh BUILD_DIR SUITE
 #
@@ -45,5 +45,7 @@ for library in "$root"/usr/lib/*/libpython3.[0-9]*.so.1; do
   cc -o "$TBPROF_LINKED_PROGRAMS/${name%.so.1}" "$TBPROF_ROOT/tests/programs/runs_python_script.c" \
     -Wl,--no-as-needed,--allow-shlib-undefined "$library" -ldl || status=1
 done
-"$build/tests/run_python_stacks_test" --gtest_brief=1 || status=1
+for test in run_python_stacks_test run_python_ends_slow_test; do
+  "$build/tests/$test" --gtest_brief=1 || status=1
+done
 exit $status
