@@ -4,7 +4,7 @@
 
     tests/bench/python_walk.py [--build BUILD] [DEPTH...]
 
-Needs `ninja -C BUILD python_walk`. Each depth once with functions alone and once with nested generators.
+Needs `ninja -C BUILD python_walk`. For other versions: within a root of Debian sid (scripts/debian_root.sh). Each depth once with functions alone and once with nested generators.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import subprocess
 PYTHONS = [
     *(f"/root/.pyenv/versions/{full}/bin/python{full.rsplit('.', 1)[0]}" for full in
       ("3.8.18", "3.9.18", "3.10.13", "3.11.7", "3.12.1", "3.13.0")),
-    "/usr/bin/python3.11",
+    *(f"/usr/bin/python3.{minor}" for minor in range(11, 16)),
 ]
 PROGRAM = """
 import ctypes, sys
