@@ -4,7 +4,8 @@
 
     tests/bench/python_walk.py [--build BUILD] [DEPTH...]
 
-Needs `ninja -C BUILD python_walk`. For other versions: within a root of Debian sid (scripts/debian_root.sh). Each depth once with functions alone and once with nested generators.
+Needs `ninja -C BUILD python_walk`. For other versions: within a root of Debian sid (scripts/debian_root.sh). Each
+depth once with functions alone and once with nested generators.
 """
 
 import argparse
