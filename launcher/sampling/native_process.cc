@@ -195,25 +195,9 @@ void NativeProcess::TakeSample(const Thread& thread, const PerfRecord& record) {
   NativeSample sample = {};
   sample.ticks = shared_.clock.TicksAt(record.time_ns);
   sample.tid = thread.inner;
-  sample.node = is_known ? NodeOf(addresses, complete) : 0;
+  sample.node = is_known ? FindNativeNode(addresses, complete, &trie_) : 0;
   sample.period_us = static_cast<uint32_t>(period_ns_ / 1000);
   pending_.push_back(sample);
-}
-
-// Each address is one behind the instruction that is meant, a return address or one that was made to look like it: a
-// node of the tree may be both. Below address 0 is what lacks its outer frames.
-uint32_t NativeProcess::NodeOf(const std::vector<uint64_t>& addresses, bool complete) {
-  const auto find = [&](uint32_t parent, uint64_t address) {
-    return trie_.Find(parent, static_cast<uint32_t>(address >> 32),
-                      static_cast<int32_t>(static_cast<uint32_t>(address)));
-  };
-  uint32_t node = complete ? 0 : find(0, 0);
-  if (!complete && node == 0) return 0;
-  for (size_t i = addresses.size(); i-- > 0;) {
-    node = find(node, addresses[i] + (i == 0 ? 1 : 0));
-    if (node == 0) return 0;
-  }
-  return node;
 }
 
 void NativeProcess::SetPeriod(uint64_t period_ns) {
@@ -224,12 +208,7 @@ void NativeProcess::SetPeriod(uint64_t period_ns) {
 }
 
 void NativeProcess::Emit() {
-  std::vector<NativeNode> nodes;
-  for (const PythonNode& node : trie_.TakeNew()) {
-    const uint64_t address = uint64_t{node.code} << 32 | static_cast<uint32_t>(node.instruction);
-    nodes.push_back({node.node, node.parent, address});
-  }
-  EmitRows<NativeStacksFact>(emit_, FrameType::kNativeStacks, process_, nodes);
+  EmitRows<NativeStacksFact>(emit_, FrameType::kNativeStacks, process_, TakeNewNativeNodes(&trie_));
   EmitRows<NativeSamplesFact>(emit_, FrameType::kNativeSamples, process_, std::exchange(pending_, {}));
   const Time now = std::chrono::steady_clock::now();
   if (status_.state != 0 && (now >= next_status_ || status_.interval_us != emitted_status_.interval_us)) {

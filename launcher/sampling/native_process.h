@@ -77,7 +77,6 @@ class NativeProcess {
   void Refuse(int error);
   void TakeRecord(Thread* thread, const PerfRecord& record);
   void TakeSample(const Thread& thread, const PerfRecord& record);
-  uint32_t NodeOf(const std::vector<uint64_t>& addresses, bool complete);
   void EmitStatus(Time now);
 
   StackSampler::Process process_;

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "launcher/sampling/emit_python.h"
 #include "launcher/sampling/emit_rows.h"
 #include "launcher/sampling/read_denial.h"
 
@@ -264,10 +265,7 @@ void ProcessSampler::ReadName(Thread* thread, Time now) {
   const uint64_t frame = reader_->ThreadStartFrame(frames_);
   std::string name = frame == 0 ? "" : names_->Read(frame);
   if (name.empty() || name == thread->name) return;
-  const PythonThreadFact fact = {process_.serial, thread->tid, static_cast<uint32_t>(name.size()), 0};
-  std::string payload(reinterpret_cast<const char*>(&fact), sizeof(fact));
-  payload += name;
-  emit_(FrameType::kPythonThread, process_.segment, payload.data(), payload.size());
+  EmitPythonName(emit_, process_, thread->tid, name);
   thread->name = std::move(name);
 }
 
@@ -278,28 +276,9 @@ void ProcessSampler::CloseRun(Thread* thread) {
   thread->run.samples = 0;
 }
 
-void ProcessSampler::EmitCodes() {
-  for (const PythonReader::Code& code : reader_->TakeNewCodes()) {
-    PythonCodeFact fact = {};
-    fact.process_serial = process_.serial;
-    fact.code = code.number;
-    fact.first_line = code.first_line;
-    fact.minor = runtime_.minor;
-    fact.flags = code.table_too_long ? kPythonCodeNoTable : 0;
-    fact.name_bytes = static_cast<uint32_t>(code.name.size());
-    fact.file_bytes = static_cast<uint32_t>(code.file.size());
-    fact.table_bytes = static_cast<uint32_t>(code.table.size());
-    std::string payload(reinterpret_cast<const char*>(&fact), sizeof(fact));
-    payload += code.name;
-    payload += code.file;
-    payload += code.table;
-    emit_(FrameType::kPythonCode, process_.segment, payload.data(), payload.size());
-  }
-}
-
 void ProcessSampler::Emit() {
   for (auto& [address, thread] : threads_) CloseRun(&thread);
-  if (reader_) EmitCodes();
+  if (reader_) EmitPythonCodes(emit_, process_, runtime_.minor, reader_->TakeNewCodes());
   EmitRows<PythonStacksFact>(emit_, FrameType::kPythonStacks, process_, trie_.TakeNew());
   EmitRows<PythonSamplesFact>(emit_, FrameType::kPythonSamples, process_, std::exchange(pending_, {}));
   const Time now = std::chrono::steady_clock::now();

@@ -74,7 +74,6 @@ class ProcessSampler {
   void Add(Thread* thread, uint32_t node, bool on_cpu, uint64_t ticks);
   void CloseRun(Thread* thread);
   void ReadName(Thread* thread, Time now);
-  void EmitCodes();
   void EmitStatus(Time now);
 
   StackSampler::Process process_;

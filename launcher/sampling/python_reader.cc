@@ -40,8 +40,8 @@ bool IsPointer(uint64_t value) { return value >= kPage && value % 8 == 0 && valu
 
 }  // namespace
 
-PythonReader::PythonReader(const PythonLayout& layout, uint64_t runtime, ReadMemory read)
-    : layout_(layout), runtime_(runtime), read_(std::move(read)) {
+PythonReader::PythonReader(const PythonLayout& layout, uint64_t runtime, ReadMemory read, bool is_still)
+    : layout_(layout), runtime_(runtime), read_(std::move(read)), is_still_(is_still) {
   thread_bytes_ =
       std::max({EndOf(layout.thread_next, 8), EndOf(layout.thread_interpreter, 8), EndOf(layout.thread_frame, 8),
                 EndOf(layout.thread_id, 8), EndOf(layout.thread_native_id, 8), EndOf(layout.thread_chunk, 16)});
@@ -394,7 +394,7 @@ PythonReader::Attempt PythonReader::TryCopy(Thread* thread) {
   // While this thread waited, the target may have left the stack and come back to a part of it: generators that are
   // made again and again lie where others lay. Of nested ones on a busy machine one stack in 1,000 was wrong without
   // this.
-  if (const int64_t now = ContextSwitches(); now != switches_) {
+  if (const int64_t now = ContextSwitches(); now != switches_ && !is_still_) {
     switches_ = now;
     return Attempt::kTorn;
   }

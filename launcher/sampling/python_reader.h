@@ -76,7 +76,8 @@ class PythonReader {
   };
   enum class SelfCheck { kPending, kPassed, kFailed };
 
-  PythonReader(const PythonLayout& layout, uint64_t runtime, ReadMemory read);
+  // `is_still`: nothing changes, as in a core file, however long a read takes.
+  PythonReader(const PythonLayout& layout, uint64_t runtime, ReadMemory read, bool is_still = false);
 
   // False if the interpreter is not initialised, or its list of threads cannot be read: error() says which.
   bool ListThreads();
@@ -158,6 +159,7 @@ class PythonReader {
   PythonLayout layout_;
   uint64_t runtime_;
   ReadMemory read_;
+  bool is_still_;
   int error_ = 0;
   size_t thread_bytes_;  // of a thread state
   size_t code_bytes_;    // of a code object

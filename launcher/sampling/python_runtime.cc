@@ -206,6 +206,17 @@ PythonRuntime DecidePythonRuntime(uint64_t runtime, uint64_t version, uint16_t m
   return python;
 }
 
+std::optional<PythonRuntime> FindRuntimeIn(const std::string& path, const MappedFile& file, const ReadMemory& read) {
+  const PythonModule& module = CachedModule(path);
+  if (module.runtime == 0) return std::nullopt;
+  const uint64_t bias = file.start - file.offset - module.lowest;
+  bool free_threaded = false;
+  uint16_t minor = MinorOfPythonName(file.path, &free_threaded);
+  if (minor == 0) minor = module.minor;
+  return DecidePythonRuntime(bias + module.runtime, module.version == 0 ? 0 : bias + module.version, minor,
+                             free_threaded, read);
+}
+
 PythonRuntime FindPythonRuntime(pid_t pid, const ReadMemory& read) {
   const std::string proc = "/proc/" + std::to_string(pid);
   int error = 0;
@@ -223,16 +234,10 @@ PythonRuntime FindPythonRuntime(pid_t pid, const ReadMemory& read) {
     if (file.inode != executable.st_ino && !name.starts_with("libpython")) continue;
     const std::string path = OpenablePath(pid, file);
     if (path.empty()) continue;
-    const PythonModule& module = CachedModule(path);
-    if (module.runtime == 0) continue;
-    const uint64_t bias = file.start - file.offset - module.lowest;
-    bool free_threaded = false;
-    uint16_t minor = MinorOfPythonName(file.path, &free_threaded);
-    if (minor == 0) minor = module.minor;
-    PythonRuntime python = DecidePythonRuntime(bias + module.runtime, module.version == 0 ? 0 : bias + module.version,
-                                               minor, free_threaded, read);
-    if (python.state == kPythonNoPermission) python.reason = DenialReason(pid, python.error);
-    return python;
+    std::optional<PythonRuntime> python = FindRuntimeIn(path, file, read);
+    if (!python) continue;
+    if (python->state == kPythonNoPermission) python->reason = DenialReason(pid, python->error);
+    return *std::move(python);
   }
   return other;
 }

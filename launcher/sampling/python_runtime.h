@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,6 +60,10 @@ uint16_t MinorOfPythonName(std::string_view path, bool* free_threaded);
 // The rest of the decision, from the process's memory: the version by Py_Version where there is one, else `minor`.
 PythonRuntime DecidePythonRuntime(uint64_t runtime, uint64_t version, uint16_t minor, bool free_threaded,
                                   const ReadMemory& read);
+
+// Of the interpreter in one mapped file, which is opened as `path`; nothing where it holds none. By a file's first
+// mapping.
+std::optional<PythonRuntime> FindRuntimeIn(const std::string& path, const MappedFile& file, const ReadMemory& read);
 
 PythonRuntime FindPythonRuntime(pid_t pid, const ReadMemory& read);
 

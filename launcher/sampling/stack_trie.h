@@ -51,6 +51,13 @@ class StackTrie {
   std::vector<PythonNode> new_;
 };
 
+// Native stacks in such a tree. Each address is one behind the instruction that is meant, a return address or one that
+// is made to look like it: a node may be both. Below address 0 is what lacks its outer frames (not `complete`).
+// `addresses`: as Unwinder gives them. 0: no room.
+uint32_t FindNativeNode(const std::vector<uint64_t>& addresses, bool complete, StackTrie* trie);
+// Likewise.
+std::vector<NativeNode> TakeNewNativeNodes(StackTrie* trie);
+
 }  // namespace tbprof
 
 #endif  // TBPROF_LAUNCHER_SAMPLING_STACK_TRIE_H_

@@ -81,6 +81,7 @@ enum class FrameType : uint16_t {
   kNativeStacks = 27,   // NativeStacksFact, NativeNode[]
   kNativeSamples = 28,  // NativeSamplesFact, NativeSample[]
   kNativeStatus = 29,   // NativeStatusFact, reason: one line of text; the latest of a process counts
+  kCore = 30,           // CoreFact, CoreThread[], CoreModule[], path, reason, of each module its path and build id
 };
 
 enum FrameFlag : uint16_t {
@@ -378,6 +379,47 @@ struct NativeStatusFact {
   uint64_t cut;          // whose outer frames could not be found
 };
 static_assert(sizeof(NativeStatusFact) == 48);
+enum CoreState : uint16_t {
+  kCoreRead = 1,
+  kCorePiped = 2,   // a program took it: `path` is that program's
+  kCoreUnread = 3,  // there is one, which was not found or is not to be believed: `reason`
+};
+enum CoreFlag : uint16_t {
+  kCoreFaultAddress = 1,  // there is one
+};
+// Codes and nodes of a core file are numbered from here on, apart from those of samples.
+inline constexpr uint32_t kCoreNumbers = 0x80000000;
+// The core file of a process that a signal ended.
+struct CoreFact {
+  uint64_t ticks;  // when the launcher found the process ended
+  uint32_t process_serial;
+  uint16_t state;          // CoreState
+  uint16_t flags;          // CoreFlag
+  int32_t signal;          // 0: not known
+  uint32_t threads;        // CoreThread rows, that which got the signal first
+  uint64_t fault_address;  // that was accessed
+  uint64_t thread_count;   // in the core file
+  uint32_t modules;        // CoreModule rows
+  uint32_t path_bytes;
+  uint32_t reason_bytes;  // of kCoreRead: what is missing
+  uint32_t reserved;
+};
+static_assert(sizeof(CoreFact) == 56);
+struct CoreThread {
+  int32_t tid;           // as ThreadFact::tid
+  uint32_t python_node;  // of the innermost frame; 0: none
+  uint32_t native_node;  // likewise
+  uint32_t reserved;
+};
+static_assert(sizeof(CoreThread) == 16);
+// A file with code in which native frames of the core file lie.
+struct CoreModule {
+  uint64_t start, end;
+  uint64_t load_bias;  // what is added to the file's virtual addresses
+  uint32_t path_bytes;
+  uint32_t build_id_bytes;
+};
+static_assert(sizeof(CoreModule) == 32);
 struct EndFact {
   uint64_t ticks;
   int32_t exit_code;  // -1: not known

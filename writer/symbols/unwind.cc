@@ -78,12 +78,23 @@ struct ModuleFile {
   FrameTable table;
 };
 
-bool ReadStack(const StackSnapshot& snapshot, uint64_t address, uint64_t* value) {
+bool ReadCopy(const StackSnapshot& snapshot, uint64_t address, uint64_t* value) {
   if (address < snapshot.stack_address) return false;
   const uint64_t at = address - snapshot.stack_address;
   if (snapshot.stack_size < sizeof(*value) || at > snapshot.stack_size - sizeof(*value)) return false;
   memcpy(value, snapshot.stack + at, sizeof(*value));
   return true;
+}
+
+bool ReadStack(const StackSnapshot& snapshot, uint64_t address, uint64_t* value) {
+  return ReadCopy(snapshot, address, value) || (snapshot.memory != nullptr && (*snapshot.memory)(address, value));
+}
+
+// libunwind asks for a file's tables by the same call as for the stack: only what is near the frame can be meant.
+bool ReadNear(const StackSnapshot& snapshot, uint64_t stack_pointer, uint64_t address, uint64_t* value) {
+  constexpr uint64_t kReach = 64 << 10;
+  const bool is_near = address - stack_pointer + kReach < 2 * kReach;
+  return is_near ? ReadStack(snapshot, address, value) : ReadCopy(snapshot, address, value);
 }
 
 // One call of unw_step: registers in, registers out. The code address space is the file's own (bias 0).
@@ -145,7 +156,7 @@ int AccessMemory(unw_addr_space_t, unw_word_t address, unw_word_t* value, int wr
       *value = address ^ Step::kProbeMark;
       return 0;
     }
-  } else if (ReadStack(*step->snapshot, address, value)) {
+  } else if (ReadNear(*step->snapshot, step->registers[kStackPointer], address, value)) {
     return 0;
   }
   if (step->module->file->ReadAddressPadded(address, value, sizeof(*value))) return 0;
@@ -454,7 +465,8 @@ std::vector<uint64_t> Unwinder::Unwind(const ModuleMap& modules, const StackSnap
   const int given = std::clamp(snapshot.register_count, 0, kRegisters);
   std::copy_n(snapshot.registers, given, registers.begin());
   std::vector<uint64_t> pcs = {registers[kProgramCounter]};
-  if (given < kRegisters || snapshot.stack == nullptr || state_->space == nullptr) return pcs;
+  if (given < kRegisters || (snapshot.stack == nullptr && snapshot.memory == nullptr) || state_->space == nullptr)
+    return pcs;
   pcs.reserve(static_cast<size_t>(std::clamp(limit, 1, 64)));
 
   const Module* module = nullptr;
@@ -486,8 +498,10 @@ std::vector<uint64_t> Unwinder::Unwind(const ModuleMap& modules, const StackSnap
     const uint64_t stack_after = registers[kStackPointer];
     // A leaf function of arm64 has no frame of its own; all else must come nearer to the stack's base.
     const bool leaf = kLinkRegister >= 0 && exact && stack_after == stack_before;
+    // A handler's own stack may lie anywhere.
+    const bool elsewhere = rule.signal_frame && snapshot.memory != nullptr;
     if (caller == 0) is_complete = true;
-    if (caller == 0 || (stack_after <= stack_before && !leaf)) break;
+    if (caller == 0 || (stack_after <= stack_before && !leaf && !elsewhere)) break;
     exact = rule.signal_frame;
     pcs.push_back(exact ? caller + 1 : caller);
   }

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,6 +51,8 @@ struct StackSnapshot {
   uint64_t stack_address = 0;  // address of stack[0] in the target
   const uint8_t* stack = nullptr;
   size_t stack_size = 0;
+  // Of what lies elsewhere, where that is known: the stack on which a signal handler ran. Null: nothing is.
+  const std::function<bool(uint64_t address, uint64_t* value)>* memory = nullptr;
 };
 
 class Unwinder {

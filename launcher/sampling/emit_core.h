@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The stacks of a core file as frames of the spool.
+//
+// Process: launcher, the thread of CoreReader.
+#ifndef TBPROF_LAUNCHER_SAMPLING_EMIT_CORE_H_
+#define TBPROF_LAUNCHER_SAMPLING_EMIT_CORE_H_
+
+#include <string>
+
+#include "launcher/sampling/core_stacks.h"
+#include "launcher/sampling/stack_sampler.h"
+#include "writer/spool/spool.h"
+
+namespace tbprof {
+
+// Codes and nodes first, then the core file. Of `fact` the counts are filled in.
+void EmitCore(const StackSampler::Emit& emit, const StackSampler::Process& process, CoreFact fact,
+              const std::string& path, const std::string& reason, const CoreStacks& stacks);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_SAMPLING_EMIT_CORE_H_

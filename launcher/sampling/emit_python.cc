@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/sampling/emit_python.h"
+
+#include <string>
+
+namespace tbprof {
+
+void EmitPythonCodes(const StackSampler::Emit& emit, const StackSampler::Process& process, uint16_t minor,
+                     const std::vector<PythonReader::Code>& codes, uint32_t first_number) {
+  for (const PythonReader::Code& code : codes) {
+    PythonCodeFact fact = {};
+    fact.process_serial = process.serial;
+    fact.code = code.number + first_number;
+    fact.first_line = code.first_line;
+    fact.minor = minor;
+    fact.flags = code.table_too_long ? kPythonCodeNoTable : 0;
+    fact.name_bytes = static_cast<uint32_t>(code.name.size());
+    fact.file_bytes = static_cast<uint32_t>(code.file.size());
+    fact.table_bytes = static_cast<uint32_t>(code.table.size());
+    std::string payload(reinterpret_cast<const char*>(&fact), sizeof(fact));
+    payload += code.name;
+    payload += code.file;
+    payload += code.table;
+    emit(FrameType::kPythonCode, process.segment, payload.data(), payload.size());
+  }
+}
+
+void EmitPythonName(const StackSampler::Emit& emit, const StackSampler::Process& process, int32_t tid,
+                    std::string_view name) {
+  const PythonThreadFact fact = {process.serial, tid, static_cast<uint32_t>(name.size()), 0};
+  std::string payload(reinterpret_cast<const char*>(&fact), sizeof(fact));
+  payload += name;
+  emit(FrameType::kPythonThread, process.segment, payload.data(), payload.size());
+}
+
+}  // namespace tbprof

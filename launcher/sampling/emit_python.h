@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What was read of a Python process as frames of the spool.
+//
+// Process: launcher, any thread that reads.
+#ifndef TBPROF_LAUNCHER_SAMPLING_EMIT_PYTHON_H_
+#define TBPROF_LAUNCHER_SAMPLING_EMIT_PYTHON_H_
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "launcher/sampling/python_reader.h"
+#include "launcher/sampling/stack_sampler.h"
+
+namespace tbprof {
+
+// `minor`: of the version. `first_number`: what is added to the codes' numbers.
+void EmitPythonCodes(const StackSampler::Emit& emit, const StackSampler::Process& process, uint16_t minor,
+                     const std::vector<PythonReader::Code>& codes, uint32_t first_number = 0);
+
+// Of a thread, as Python has it.
+void EmitPythonName(const StackSampler::Emit& emit, const StackSampler::Process& process, int32_t tid,
+                    std::string_view name);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_SAMPLING_EMIT_PYTHON_H_
