@@ -43,6 +43,8 @@ class NativeSamples {
 
   // Of kNativeSamples.
   void Take(const Frame& frame);
+  // For stacks that are no samples.
+  NativeStacks* stacks() { return &stacks_; }
   // `most_bytes`: of spans in the xplane file. Returns how many they take.
   uint64_t Finish(uint64_t most_bytes);
 

@@ -27,6 +27,12 @@ const ModuleMap& ProcessModules::Of(const Identity& process) {
   return *map;
 }
 
+void ProcessModules::Set(const Identity& process, const std::vector<Module>& modules) {
+  auto& map = maps_[process];
+  map = std::make_unique<ModuleMap>();
+  for (const Module& module : modules) map->Add(module);
+}
+
 StringId ProcessModules::NameOfCall(const Identity& process, uint64_t return_address) {
   return strings_.Intern(symbolizer_.Find(Of(process), return_address, /*is_return_address=*/true).Text());
 }

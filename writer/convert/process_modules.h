@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "writer/spool/spool_facts.h"
 #include "writer/symbols/symbolize.h"
@@ -24,6 +25,8 @@ class ProcessModules {
   ProcessModules(const SpoolFacts* facts, StringTable* strings) : facts_(*facts), strings_(*strings) {}
 
   const ModuleMap& Of(const Identity& process);
+  // Of one that has them from elsewhere.
+  void Set(const Identity& process, const std::vector<Module>& modules);
   // `function (file:line)` of the call that returns to the address.
   StringId NameOfCall(const Identity& process, uint64_t return_address);
   Symbol SymbolOfCall(const Identity& process, uint64_t return_address);

@@ -34,12 +34,6 @@ bool EndedWithoutTraceback(const Process& process) {
   }
 }
 
-// When it ended; 0: not known, or not within what is shown.
-uint64_t EndTicks(const CaptureWindow& window, const SpoolFacts& facts, const ProcessFacts& process, bool is_command) {
-  if (process.end_ticks != 0) return window.HasEnded(process.end_ticks, facts) ? process.end_ticks : 0;
-  return is_command && facts.ended && window.closed_by_end ? facts.end.ticks : 0;
-}
-
 void AddNotes(Timeline* timeline) {
   uint32_t process = kNoProcess;
   size_t count = 0;
@@ -47,7 +41,7 @@ void AddNotes(Timeline* timeline) {
     const Thread& thread = timeline->threads[last.thread];
     count = thread.process == process ? count + 1 : 0;
     process = thread.process;
-    if (count >= kNotedThreads) continue;
+    if (count >= kNotedThreads || last.exact) continue;
     const Process& owner = timeline->processes[process];
     timeline->notes.push_back(
         StrCat("Python: last sample of ", thread.is_main ? "the " : "", PythonThreadText(thread), " of ", owner.name,
@@ -57,15 +51,39 @@ void AddNotes(Timeline* timeline) {
   }
 }
 
+// The core file of a process; null: there is none that was read.
+const CoreDump* CoreOf(const Timeline& timeline, uint32_t process) {
+  const auto found = std::ranges::find(timeline.cores, process, &CoreDump::process);
+  return found != timeline.cores.end() && found->source == CoreSource::kRead ? &*found : nullptr;
+}
+
+// In place of the samples of the same threads.
+void TakeStacksOf(const CoreDump& core, std::vector<PythonLastStack>* stacks) {
+  std::vector<PythonLastStack> exact;
+  for (const CoreThreadStacks& thread : core.threads) {
+    if (thread.python_stack == 0) continue;
+    std::erase_if(*stacks, [&](const PythonLastStack& last) { return last.thread == thread.thread; });
+    exact.push_back({thread.thread, thread.python_stack, 0, true});
+  }
+  stacks->insert(stacks->begin(), exact.begin(), exact.end());
+}
+
 }  // namespace
+
+uint64_t EndTicksInWindow(const CaptureWindow& window, const SpoolFacts& facts, const ProcessFacts& process,
+                          bool is_command) {
+  if (process.end_ticks != 0) return window.HasEnded(process.end_ticks, facts) ? process.end_ticks : 0;
+  return is_command && facts.ended && window.closed_by_end ? facts.end.ticks : 0;
+}
 
 void AddPythonLastStacks(const CaptureWindow& window, const SpoolFacts& facts, const ProcessModel& model,
                          const std::map<uint32_t, PythonLastSample>& samples, Timeline* timeline) {
   size_t processes = 0;
   for (const auto& [identity, index] : model.processes()) {
     const Process& process = timeline->processes[index];
-    if (process.replaced || !EndedWithoutTraceback(process)) continue;
-    const uint64_t end = EndTicks(window, facts, facts.processes.at(identity), process.is_command);
+    const CoreDump* const core = CoreOf(*timeline, index);
+    if (process.replaced || (core == nullptr && !EndedWithoutTraceback(process))) continue;
+    const uint64_t end = EndTicksInWindow(window, facts, facts.processes.at(identity), process.is_command);
     if (end == 0) continue;
     std::vector<PythonLastStack> found;
     for (const auto& [thread, sample] : samples) {
@@ -74,11 +92,12 @@ void AddPythonLastStacks(const CaptureWindow& window, const SpoolFacts& facts, c
       if (timeline->threads[thread].end_ps < process.end_ps) continue;
       found.push_back({thread, sample.stack, facts.clock.DurationPs(end - sample.ticks)});
     }
-    if (found.empty()) continue;
-    if (++processes > kMostProcesses) break;
     std::ranges::stable_sort(found, {}, [&](const PythonLastStack& last) {
       return std::tuple(!timeline->threads[last.thread].is_main, last.age_ps);
     });
+    if (core != nullptr) TakeStacksOf(*core, &found);
+    if (found.empty()) continue;
+    if (++processes > kMostProcesses) break;
     found.resize(std::min(found.size(), kMostThreads));
     // The command is what the user asks about first.
     std::vector<PythonLastStack>& all = timeline->python.last_stacks;
@@ -89,6 +108,8 @@ void AddPythonLastStacks(const CaptureWindow& window, const SpoolFacts& facts, c
 
 std::string PythonThreadText(const Thread& thread) {
   if (thread.is_main) return "main thread";
+  // One of which nothing else is known.
+  if (thread.is_line) return thread.name;
   return thread.name.empty() ? StrCat("thread ", thread.tid) : StrCat(PrintableUtf8(thread.name), "/", thread.tid);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The last sampled stack of each thread of the processes that a signal ended: fills PythonTimeline::last_stacks. It is
-// where the thread was seen last, never proof of where it was when the signal came.
+// where the thread was seen last, never proof of where it was when the signal came. Where Timeline::cores has the stack
+// that it had then, that one takes its place.
 //
 // A process that ended by itself, or by SIGINT, printed a traceback where it wanted to. SIGTERM and SIGHUP are how a
 // program ends its workers: they count for the command alone.
@@ -31,6 +32,10 @@ struct PythonLastSample {
 // `samples`: by index into Timeline::threads.
 void AddPythonLastStacks(const CaptureWindow& window, const SpoolFacts& facts, const ProcessModel& model,
                          const std::map<uint32_t, PythonLastSample>& samples, Timeline* timeline);
+
+// When a process ended; 0: not known, or not within what is shown.
+uint64_t EndTicksInWindow(const CaptureWindow& window, const SpoolFacts& facts, const ProcessFacts& process,
+                          bool is_command);
 
 // `main thread`, `Loader-3/1235`, `thread 1235`.
 std::string PythonThreadText(const Thread& thread);

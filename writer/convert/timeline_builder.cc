@@ -12,6 +12,7 @@
 #include "writer/convert/allocation_sites.h"
 #include "writer/convert/annotation_lines.h"
 #include "writer/convert/capture_window.h"
+#include "writer/convert/core_stacks.h"
 #include "writer/convert/derived_events.h"
 #include "writer/convert/gpu_builder.h"
 #include "writer/convert/gpu_call_stacks.h"
@@ -341,6 +342,8 @@ class Builder {
     constexpr uint64_t kLeastShare = 16;
     const uint64_t most = MostEvents(request_.max_profile_size) * kBytesPerEvent;
     const uint64_t left = most - std::min(most, timeline_.expected_bytes);
+    // Before the last samples, which they take the place of.
+    AddCores(window_, facts_, {&python_stacks_, native_.stacks(), &modules_}, &model_, &timeline_);
     const uint64_t python = python_.Finish(std::max(left, most / kLeastShare));
     const uint64_t native = native_.Finish(std::max(left - std::min(left, python), most / kLeastShare));
     timeline_.expected_bytes += python + native;

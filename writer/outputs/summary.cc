@@ -14,6 +14,7 @@
 #include "writer/convert/input_wait.h"
 #include "writer/convert/rank_report.h"
 #include "writer/outputs/python_line_totals.h"
+#include "writer/outputs/summary_core.h"
 #include "writer/outputs/summary_heap.h"
 #include "writer/outputs/summary_lines.h"
 #include "writer/outputs/summary_native.h"
@@ -399,7 +400,9 @@ std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector
   const size_t columns = static_cast<size_t>(std::max(options.width - kPrefixColumns, 20));
   Section native;
   for (const std::string& line : NativeText(timeline, columns)) native.push_back({line});
-  Section sections[] = {Headline(timeline, columns),      PythonLastStacksSection(timeline, columns),
+  Section crash = CoreSection(timeline, columns);
+  for (Line& line : PythonLastStacksSection(timeline, columns)) crash.push_back(std::move(line));
+  Section sections[] = {Headline(timeline, columns),      std::move(crash),
                         PythonSection(timeline, columns), std::move(native),
                         Waits(timeline, columns),         Gpus(timeline, columns),
                         HeapSection(timeline, columns),   Notes(timeline, columns),

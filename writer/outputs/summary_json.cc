@@ -8,6 +8,7 @@
 #include "writer/convert/rank_json.h"
 #include "writer/outputs/python_line_totals.h"
 #include "writer/outputs/summary.h"
+#include "writer/outputs/summary_core.h"
 #include "writer/outputs/summary_native.h"
 #include "writer/outputs/summary_python.h"
 #include "writer/outputs/summary_steps.h"
@@ -412,6 +413,7 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<PublishedFil
   for (const GpuDevice& device : timeline.gpu_devices) out["gpus"].push_back(GpuJson(timeline, device));
   out["python"] = PythonJson(timeline);
   out["native"] = NativeJson(timeline);
+  out["cores"] = CoresJson(timeline);
   out["wait_sites"] = WaitSites(timeline);
   out["allocation_sites"] = AllocationSites(timeline);
   AddPythonLines(timeline, &out);

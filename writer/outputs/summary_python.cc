@@ -151,32 +151,41 @@ Json ProcessJson(const Timeline& timeline, const PythonProcess& process) {
 Json LastStackJson(const Timeline& timeline, const PythonLastStack& last) {
   const Thread& thread = timeline.threads[last.thread];
   const Process& process = timeline.processes[thread.process];
-  Json frames = Json::array();
-  uint64_t count = 0;
-  for (uint32_t at = last.stack; at != 0; at = timeline.python.stacks[at].parent, ++count) {
-    if (frames.size() == kMostFrames) continue;
-    const PythonStack& stack = timeline.python.stacks[at];
-    const PythonFunction& function = timeline.python.functions[stack.function];
-    frames.push_back({{"file", timeline.strings.Get(function.file)},
-                      {"line", LineOrNull(stack.line)},
-                      {"function", timeline.strings.Get(function.name)}});
-  }
   return {{"pid", process.pid},
           {"process", ValidUtf8(process.name)},
           {"signal", process.exit_signal},
           {"tid", thread.tid},
           {"thread", ValidUtf8(thread.name)},
           {"main", thread.is_main},
+          {"source", last.exact ? "core" : "sample"},
           {"age_s", Seconds(last.age_ps)},
-          {"frame_count", count},
-          {"frames", std::move(frames)}};
+          {"frame_count", PythonStackDepth(timeline, last.stack)},
+          {"frames", PythonFramesJson(timeline, last.stack, kMostFrames)}};
 }
 
 }  // namespace
 
+Json PythonFramesJson(const Timeline& timeline, uint32_t stack, size_t most) {
+  Json frames = Json::array();
+  for (uint32_t at = stack; at != 0 && frames.size() < most; at = timeline.python.stacks[at].parent) {
+    const PythonStack& frame = timeline.python.stacks[at];
+    const PythonFunction& function = timeline.python.functions[frame.function];
+    frames.push_back({{"file", timeline.strings.Get(function.file)},
+                      {"line", LineOrNull(frame.line)},
+                      {"function", timeline.strings.Get(function.name)}});
+  }
+  return frames;
+}
+
+uint64_t PythonStackDepth(const Timeline& timeline, uint32_t stack) {
+  uint64_t depth = 0;
+  for (; stack != 0; stack = timeline.python.stacks[stack].parent) ++depth;
+  return depth;
+}
+
 Json PythonJson(const Timeline& timeline) {
   const PythonTimeline& python = timeline.python;
-  if (python.threads.empty() && python.processes.empty()) return nullptr;
+  if (python.threads.empty() && python.processes.empty() && python.last_stacks.empty()) return nullptr;
   Json processes = Json::array();
   for (size_t i = 0; i < std::min(kMostProcesses, python.processes.size()); ++i) {
     processes.push_back(ProcessJson(timeline, python.processes[i]));

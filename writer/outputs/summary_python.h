@@ -6,6 +6,8 @@
 #ifndef TBPROF_WRITER_OUTPUTS_SUMMARY_PYTHON_H_
 #define TBPROF_WRITER_OUTPUTS_SUMMARY_PYTHON_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "writer/timeline/timeline.h"
@@ -14,6 +16,10 @@ namespace tbprof {
 
 // Null: no process with a Python interpreter is known.
 nlohmann::ordered_json PythonJson(const Timeline& timeline);
+
+// Of a stack: the innermost first, at most `most`.
+nlohmann::ordered_json PythonFramesJson(const Timeline& timeline, uint32_t stack, size_t most);
+uint64_t PythonStackDepth(const Timeline& timeline, uint32_t stack);
 
 }  // namespace tbprof
 

@@ -239,7 +239,9 @@ Section PythonSection(const Timeline& timeline, size_t columns) {
 }
 
 Section PythonLastStacksSection(const Timeline& timeline, size_t columns) {
-  const std::vector<PythonLastStack>& stacks = timeline.python.last_stacks;
+  std::vector<PythonLastStack> stacks = timeline.python.last_stacks;
+  // Those of core files have a section of their own.
+  std::erase_if(stacks, [](const PythonLastStack& last) { return last.exact; });
   if (stacks.empty()) return {};
   const Thread& first = timeline.threads[stacks[0].thread];
   const Process& process = timeline.processes[first.process];

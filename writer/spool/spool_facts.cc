@@ -71,7 +71,7 @@ class FactReader {
   void Finish() { records_.Finish(); }
 
   void Take(const Frame& frame) {
-    if (TakePython(frame) || facts_->native.Take(frame)) return;
+    if (TakePython(frame) || facts_->native.Take(frame) || facts_->cores.Take(frame)) return;
     switch (frame.type) {
       case FrameType::kSession:
         facts_->session_json = std::string(frame.payload);

@@ -18,6 +18,7 @@
 #include "wire/records.h"
 #include "writer/spool/chunk_summary.h"
 #include "writer/spool/clock_map.h"
+#include "writer/spool/core_facts.h"
 #include "writer/spool/gpu_facts.h"
 #include "writer/spool/native_facts.h"
 #include "writer/spool/python_facts.h"
@@ -141,6 +142,7 @@ struct SpoolFacts {
   AnnotationFacts annotations;
   PythonFacts python;
   NativeFacts native;
+  CoreFileFacts cores;
   ClockMap clock;
   std::vector<WindowFact> windows;
   std::vector<std::string> notes;

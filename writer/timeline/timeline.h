@@ -18,6 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "writer/timeline/timeline_core.h"
 #include "writer/timeline/timeline_gpu.h"
 #include "writer/timeline/timeline_native.h"
 #include "writer/timeline/timeline_python.h"
@@ -453,6 +454,7 @@ struct Timeline {
 
   PythonTimeline python;
   NativeTimeline native;
+  std::vector<CoreDump> cores;  // the command's first
 
   std::vector<CallSiteTotal> wait_sites;              // sorted by total_ps descending
   std::vector<AllocationSiteTotal> allocation_sites;  // sorted by bytes descending

@@ -66,11 +66,12 @@ struct PythonThread {
   std::vector<PythonTally> tallies;  // sorted by stack
 };
 
-// Where a thread of a process that a signal ended was seen last.
+// Where a thread of a process that a signal ended was seen last, or was when it ended.
 struct PythonLastStack {
   uint32_t thread = 0;  // index into Timeline::threads
   uint32_t stack = 0;   // index into PythonTimeline::stacks
   int64_t age_ps = 0;   // of the sample, at the process's end
+  bool exact = false;   // of a core file: where it was at the end
 };
 
 enum class PythonSampling : uint8_t {
