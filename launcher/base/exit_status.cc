@@ -31,8 +31,8 @@ constexpr uint64_t kPidfdInfoExit = 1u << 3;
 constexpr unsigned long kPidfdGetInfo = _IOWR(0xFF, 11, PidfdInfo);
 
 ExitStatus FromWaitStatus(int status) {
-  if (WIFSIGNALED(status)) return {-1, WTERMSIG(status)};
-  return {WEXITSTATUS(status), 0};
+  if (WIFSIGNALED(status)) return {-1, WTERMSIG(status), WCOREDUMP(status)};
+  return {WEXITSTATUS(status), 0, false};
 }
 
 std::string ReadProcFile(pid_t pid, const char* name) {

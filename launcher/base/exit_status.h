@@ -17,6 +17,7 @@ namespace tbprof {
 struct ExitStatus {
   int code = -1;   // -1: a signal ended it
   int signal = 0;  // 0: it exited
+  bool core_dumped = false;
 };
 
 // Before its parent has waited for it, from /proc; afterwards from the pidfd (Linux 6.15). Nothing: the kernel reports

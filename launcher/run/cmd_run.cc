@@ -152,6 +152,8 @@ class Run final : public CaptureRun {
       if (!context_.state.target_running) continue;
       if (const std::optional<TargetEnd> end = target_->Poll()) {
         end_ = *end;
+        session_->SetEnd(target_->pid(),
+                         {end_.signaled ? -1 : end_.code, end_.signaled ? end_.code : 0, end_.core_dumped});
         context_.command_end_ns = ReadMonotonic();
         context_.state.target_running = false;
         if (end_.signaled && end_.code == SIGKILL && OutOfMemoryKills() > out_of_memory_kills_) {

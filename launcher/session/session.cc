@@ -36,6 +36,7 @@ constexpr uint32_t kMaxInert = 10000;
 // A plain flush takes a few ms; one that a lost device holds up must not hold up the window.
 constexpr int kGpuFlushMs = 1000;
 constexpr int kSamplerFlushMs = 1000;
+constexpr int kCoreFlushMs = 2000;
 constexpr uint64_t kLateNs = 500'000'000;
 // How long the records of a window that a program has begun wait for us to see it. Each profile that is made begins
 // with a flush, which a slow disk or a GPU holds up.
@@ -79,15 +80,17 @@ absl::Status Session::MakeSpool() {
   plan.session = nonce_;
   plan.long_ticks = std::max<uint64_t>(TicksOf(config_.long_span_ns), 1);
   drain_ = std::make_unique<Drain>(*std::move(file), clock_, plan, home_.OpenDirectory());
+  const auto emit = [drain = drain_.get()](FrameType type, uint32_t segment, const void* payload, size_t size) {
+    drain->Append(type, segment, payload, size);
+  };
+  cores_ = std::make_unique<CrashCores>(clock_, ticks_per_ns_, emit, &notes_);
   if (config_.sample_rate != 0) {
     const StackSampler::Options options = {.clock = clock_, .rate = config_.sample_rate};
-    const auto emit = [drain = drain_.get()](FrameType type, uint32_t segment, const void* payload, size_t size) {
-      drain->Append(type, segment, payload, size);
-    };
     sampler_ = std::make_unique<StackSampler>(options, emit);
     native_sampler_ = std::make_unique<NativeSampler>(options, emit);
   }
-  targets_ = std::make_unique<TargetRegistry>(drain_.get(), sampler_.get(), native_sampler_.get(), clock_, &notes_);
+  targets_ = std::make_unique<TargetRegistry>(
+      drain_.get(), TargetRegistry::Readers{sampler_.get(), native_sampler_.get(), cores_.get()}, clock_, &notes_);
   governor_ = std::make_unique<SamplingGovernor>(config_.malloc_interval, config_.spool_rate);
   windows_ =
       WindowLedger(config_, TicksOf(config_.trigger != TriggerKind::kNone ? kTriggerPatienceNs : config_.last_ns));
@@ -130,6 +133,7 @@ void Session::RecordStart(const ClockFact& first) {
 Session::~Session() {
   sampler_.reset();
   native_sampler_.reset();
+  cores_.reset();
   if (hangs_) {
     (void)drain_.release();
   } else if (drain_ != nullptr) {
@@ -437,6 +441,7 @@ bool Session::Flush(int limit_ms, bool rotate) {
   const std::chrono::milliseconds patience(std::min(limit_ms, kSamplerFlushMs));
   if (sampler_ != nullptr) sampler_->Flush(patience);
   if (native_sampler_ != nullptr) native_sampler_->Flush(patience);
+  if (cores_ != nullptr) cores_->Flush(std::chrono::milliseconds(std::min(limit_ms, kCoreFlushMs)));
   const bool flushed = drain_->Flush(limit_ms, rotate);
   if (rotate) {
     windows_.Flushed(Now());
@@ -475,6 +480,9 @@ bool Session::Close(const EndFact& end, int patience_ms) {
   sampler_.reset();
   native_sampler_.reset();
   Flush(patience_ms);
+  // What is not read by now comes too late.
+  targets_->StopReadingCores();
+  cores_.reset();
   for (std::string& note : notes_) drain_->Append(FrameType::kNote, 0, note.data(), note.size());
   drain_->Append(FrameType::kEnd, 0, &end, sizeof(end));
   hangs_ = !drain_->Stop(patience_ms);

@@ -29,6 +29,7 @@
 #include "launcher/base/control_socket.h"
 #include "launcher/sampling/native_sampler.h"
 #include "launcher/sampling/stack_sampler.h"
+#include "launcher/session/crash_cores.h"
 #include "launcher/session/drain.h"
 #include "launcher/session/rendezvous.h"
 #include "launcher/session/sampling_governor.h"
@@ -124,6 +125,8 @@ class Session {
 
   // The processes that are recorded, as we see them; those whose number is not known are left out.
   std::vector<int> LivePids() const { return targets_->LivePids(); }
+  // How the command ended, for a kernel that reports it to its parent alone.
+  void SetEnd(pid_t pid, const ExitStatus& status) { targets_->SetEnd(pid, status); }
   // For the terminal.
   uint32_t segments_seen() const { return targets_->segments_seen(); }
   std::vector<std::string> TakeNotes() { return std::exchange(notes_, {}); }
@@ -165,6 +168,7 @@ class Session {
   std::unique_ptr<Drain> drain_;
   std::unique_ptr<StackSampler> sampler_;          // of Python stacks; null: not wanted
   std::unique_ptr<NativeSampler> native_sampler_;  // likewise, of native stacks
+  std::unique_ptr<CrashCores> cores_;              // likewise, of core files
   std::unique_ptr<SamplingGovernor> governor_;
   std::unique_ptr<TargetRegistry> targets_;
   WindowLedger windows_;

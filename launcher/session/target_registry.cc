@@ -106,6 +106,7 @@ Target* TargetRegistry::Add(Introduction introduction, uint64_t nonce) {
   fact.seen_ticks = ReadTicks(clock_);
   auto target = std::make_unique<Target>();
   target->mapped = drain_.Add(std::move(mapped), fact);
+  target->user = introduction.uid;
   targets_.push_back(std::move(target));
   return targets_.back().get();
 }
@@ -167,8 +168,18 @@ void TargetRegistry::Refuse(int segment_fd, uint64_t bytes) {
   }
 }
 
-void TargetRegistry::RecordExit(uint32_t segment, const Target::Process& process) {
-  const std::optional<ExitStatus> status = ExitStatusOf(process.pidfd.get(), process.pid);
+void TargetRegistry::RecordExit(const Target& target, const Target::Process& process) {
+  std::optional<ExitStatus> status = ExitStatusOf(process.pidfd.get(), process.pid);
+  if (!status.has_value() && child_end_.first == process.pid) status = child_end_.second;
+  if (cores_ != nullptr) {
+    cores_->ProcessEnded({.segment = target.mapped->number,
+                          .serial = process.serial,
+                          .inner_pid = process.inner_pid,
+                          .user = target.user,
+                          .start_ticks = process.start_ticks,
+                          .directory = process.directory},
+                         status);
+  }
   if (!status.has_value()) return;
   ExitFact fact{};
   fact.ticks = ReadTicks(clock_);
@@ -180,7 +191,7 @@ void TargetRegistry::RecordExit(uint32_t segment, const Target::Process& process
     if (kills > out_of_memory_kills_) fact.flags |= kExitOutOfMemory;
     out_of_memory_kills_ = kills;
   }
-  drain_.Append(FrameType::kExit, segment, &fact, sizeof(fact));
+  drain_.Append(FrameType::kExit, target.mapped->number, &fact, sizeof(fact));
 }
 
 void TargetRegistry::Seen(uint32_t segment, const Target::Process& process) {
@@ -194,6 +205,17 @@ void TargetRegistry::Ended(uint32_t segment, const Target::Process& process) {
   drain_.ProcessEnded(segment, process.serial, process.pid);
   if (sampler_ != nullptr) sampler_->RemoveProcess(segment, process.serial);
   if (native_sampler_ != nullptr) native_sampler_->RemoveProcess(segment, process.serial);
+}
+
+void TargetRegistry::UpdateDirectories(Target* target, uint64_t now_ns) {
+  constexpr uint64_t kIntervalNs = 1'000'000'000;
+  const bool is_due = now_ns >= target->next_directories_ns;
+  if (is_due) target->next_directories_ns = now_ns + kIntervalNs;
+  for (Target::Process& process : target->processes) {
+    if (process.pid <= 0 || (!is_due && !process.directory.empty())) continue;
+    std::string now = CrashCores::DirectoryOf(process.pid);
+    if (!now.empty()) process.directory = std::move(now);
+  }
 }
 
 // Sees new processes of the segment and the end of known ones.
@@ -214,6 +236,7 @@ void TargetRegistry::UpdateProcesses(Target* target, uint64_t now_ns) {
     if (serial == 0 || std::exchange(target->seen_serials[i], serial) == serial) continue;
     const int32_t inner = __atomic_load_n(&slot.pid, __ATOMIC_RELAXED);
     Target::Process process{i, serial, 0, inner, ScopedFd()};
+    process.start_ticks = __atomic_load_n(&slot.start_ticks, __ATOMIC_RELAXED);
     bool gone = false;
     if (serial == 1) {
       process.pid = mapped->pid;
@@ -249,9 +272,10 @@ void TargetRegistry::UpdateProcesses(Target* target, uint64_t now_ns) {
     target->dead = false;
     target->processes.push_back(std::move(process));
   }
+  if (cores_ != nullptr && cores_->needs_directories()) UpdateDirectories(target, now_ns);
   std::erase_if(target->processes, [&](const Target::Process& process) {
     if (!process.pidfd.valid() || !HasEnded(process.pidfd.get())) return false;
-    RecordExit(mapped->number, process);
+    RecordExit(*target, process);
     Ended(mapped->number, process);
     return true;
   });

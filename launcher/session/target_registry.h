@@ -3,7 +3,7 @@
 // The segments of recorded programs and the processes in them: who has come, who has ended, what the launcher knows of
 // each.
 //
-//   TargetRegistry registry(&drain, &sampler, &native_sampler, clock, &notes);
+//   TargetRegistry registry(&drain, {&sampler, &native_sampler, &cores}, clock, &notes);
 //   Target* target = registry.Add(introduction);       // null: not recorded
 //   registry.UpdateProcesses(target, now);             // now and then
 //   registry.RemoveEnded(now, [](uint32_t segment) { ... });
@@ -20,11 +20,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "launcher/base/exit_status.h"
 #include "launcher/base/scoped.h"
 #include "launcher/sampling/native_sampler.h"
 #include "launcher/sampling/stack_sampler.h"
+#include "launcher/session/crash_cores.h"
 #include "launcher/session/drain.h"
 #include "launcher/session/rendezvous.h"
 #include "launcher/target/memory_limit.h"
@@ -38,6 +41,8 @@ struct Target {
     pid_t pid;          // as we see it, 0: not known
     int32_t inner_pid;  // as it sees it
     ScopedFd pidfd;
+    uint64_t start_ticks = 0;
+    std::string directory = {};  // its working directory, where core files go there; empty: not known
   };
   bool Has(uint32_t process_serial) const;
 
@@ -50,6 +55,8 @@ struct Target {
   uint32_t modules_missed = 0;
   uint64_t next_maps_ns = 0;
   int maps_read = 0;
+  uint32_t user = 0;  // whose processes they are
+  uint64_t next_directories_ns = 0;
   uint32_t capture_requests = 0;
   uint32_t borders_seen = 0;
 };
@@ -57,10 +64,20 @@ using Targets = std::vector<std::unique_ptr<Target>>;
 
 class TargetRegistry {
  public:
-  // `sampler`, `native_sampler`: of stacks, or null. `notes`: lines for the terminal. All must outlive this.
-  TargetRegistry(Drain* drain, StackSampler* sampler, NativeSampler* native_sampler, ClockKind clock,
-                 std::vector<std::string>* notes)
-      : drain_(*drain), sampler_(sampler), native_sampler_(native_sampler), clock_(clock), notes_(*notes) {}
+  // Who reads stacks; null: nobody.
+  struct Readers {
+    StackSampler* python = nullptr;
+    NativeSampler* native = nullptr;
+    CrashCores* cores = nullptr;
+  };
+  // `notes`: lines for the terminal. All must outlive this.
+  TargetRegistry(Drain* drain, const Readers& readers, ClockKind clock, std::vector<std::string>* notes)
+      : drain_(*drain),
+        sampler_(readers.python),
+        native_sampler_(readers.native),
+        cores_(readers.cores),
+        clock_(clock),
+        notes_(*notes) {}
 
   // Maps the segment and hands it to the drain; null: it is refused. Its processes are not looked at yet.
   Target* Add(Introduction introduction, uint64_t nonce);
@@ -77,6 +94,9 @@ class TargetRegistry {
     sampler_ = nullptr;
     native_sampler_ = nullptr;
   }
+  void StopReadingCores() { cores_ = nullptr; }
+  // How the launcher's own child ended, of which the kernel reports it once.
+  void SetEnd(pid_t pid, const ExitStatus& status) { child_end_ = {pid, status}; }
   void Clear() { targets_.clear(); }  // after the session: nothing is recorded any more
   // So many processes that one can wait for their ends.
   void AppendWatched(std::vector<pollfd>* fds) const;
@@ -98,7 +118,9 @@ class TargetRegistry {
   void Seen(uint32_t segment, const Target::Process& process);
   void Ended(uint32_t segment, const Target::Process& process);
   // Of one that has ended, where the kernel reports it.
-  void RecordExit(uint32_t segment, const Target::Process& process);
+  void RecordExit(const Target& target, const Target::Process& process);
+  // Where the processes are, for those that leave core files there.
+  void UpdateDirectories(Target* target, uint64_t now_ns);
   // The image that process `pid` ran until its exec has ended. `inner_pid`: its number as it sees it.
   void EndEarlierImage(pid_t pid, int32_t inner_pid);
   static bool MayHold(const Target& target, pid_t pid, int32_t inner_pid);
@@ -108,11 +130,13 @@ class TargetRegistry {
   Drain& drain_;
   StackSampler* sampler_;
   NativeSampler* native_sampler_;
+  CrashCores* cores_;
   const ClockKind clock_;
   std::vector<std::string>& notes_;
   Targets targets_;
   uint32_t segments_seen_ = 0;
   uint32_t refused_ = 0;
+  std::pair<pid_t, ExitStatus> child_end_{0, {}};
   std::optional<uint64_t> out_of_memory_kills_ = OutOfMemoryKills();
 };
 

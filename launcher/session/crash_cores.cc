@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/session/crash_cores.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+#include <climits>
+#include <ctime>
+
+#include <utility>
+
+#include "writer/base/text.h"
+
+namespace tbprof {
+namespace {
+
+std::string ReadLink(const std::string& path) {
+  char target[PATH_MAX];
+  const ssize_t length = readlink(path.c_str(), target, sizeof(target));
+  if (length <= 0 || static_cast<size_t>(length) >= sizeof(target) || target[0] != '/') return "";
+  return std::string(target, static_cast<size_t>(length));
+}
+
+// Root raises every limit; others up to the hard one.
+bool MayDump() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_CORE, &limit) != 0 || limit.rlim_max != 0 || geteuid() == 0;
+}
+
+}  // namespace
+
+CrashCores::CrashCores(ClockKind clock, double ticks_per_ns, CoreReader::Emit emit, std::vector<std::string>* notes)
+    : clock_(clock),
+      ticks_per_ns_(ticks_per_ns),
+      notes_(*notes),
+      reader_(ReadCorePattern(), std::move(emit)),
+      own_directory_(DirectoryOf(getpid())),
+      may_dump_(MayDump()) {}
+
+std::string CrashCores::DirectoryOf(pid_t pid) { return ReadLink(StrCat("/proc/", pid, "/cwd")); }
+
+// By the wall clock, as a file system has it.
+int64_t CrashCores::StartOf(const Process& process) const {
+  timespec now = {};
+  clock_gettime(CLOCK_REALTIME, &now);
+  const uint64_t ticks = ReadTicks(clock_);
+  const int64_t now_ns = int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+  // It is the target's word: one that comes from the future begins now.
+  if (process.start_ticks == 0 || process.start_ticks > ticks) return now_ns;
+  return now_ns - static_cast<int64_t>(static_cast<double>(ticks - process.start_ticks) / ticks_per_ns_);
+}
+
+void CrashCores::ProcessEnded(const Process& process, const std::optional<ExitStatus>& status) {
+  const CorePattern& pattern = reader_.pattern();
+  const bool is_certain = status.has_value() && status->core_dumped;
+  // Whose status was taken by its parent alone may have left one: a look is cheap where it has one name.
+  const bool may_have = !status.has_value() && may_dump_ && pattern.kind() == CorePattern::kFile &&
+                        !HasWildcard(pattern.PathOf(process.inner_pid));
+  if (!is_certain && !may_have) return;
+  if (is_certain && cores_ == kMaxCores) {
+    notes_.push_back(StrCat("core files: those of the first ", kMaxCores, " processes are read, further ones are not"));
+  }
+  if (cores_ >= kMaxCores) {
+    if (is_certain) ++cores_;
+    return;
+  }
+  if (is_certain) ++cores_;
+  CoreReader::Job job;
+  job.process = {process.segment, process.serial, 0, -1};
+  job.search.pid = process.inner_pid;
+  job.search.user = process.user;
+  job.search.begun_ns = StartOf(process);
+  if (!process.directory.empty()) job.search.directories.push_back(process.directory);
+  if (!own_directory_.empty() && own_directory_ != process.directory) job.search.directories.push_back(own_directory_);
+  job.ticks = ReadTicks(clock_);
+  job.signal = status.has_value() ? status->signal : 0;
+  job.is_certain = is_certain;
+  reader_.Add(std::move(job));
+}
+
+void CrashCores::Flush(std::chrono::milliseconds timeout) {
+  if (hangs_ || reader_.Flush(timeout)) return;
+  hangs_ = true;
+  notes_.push_back("core files: not read, the disk was too slow");
+}
+
+}  // namespace tbprof
