@@ -61,7 +61,7 @@ build() {
 # Spools of real runs, small enough for a fuzzer to get through them a hundred times a second.
 make_seeds() {
   local scratch spool sim mode frameworks framework
-  [[ -d $DIR/seeds/control_message ]] && return
+  [[ -d $DIR/seeds/core_file ]] && return
   if [[ ! -x $tbprof ]]; then
     say "no $tbprof: fuzzing without real spools"
     return

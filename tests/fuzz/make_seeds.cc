@@ -6,6 +6,11 @@
 // the writes of a target that would leave that. Made where the fuzzing is done: spools name this machine's paths.
 // Prints which records of frameworks are in the first: a seed is cut, and may have lost what it is for.
 // DIRECTORY/profiler_request and DIRECTORY/control_message: what stock clients and the worker send.
+// DIRECTORY/core_file: a small core file.
+#include <signal.h>
+#include <sys/procfs.h>
+#include <sys/user.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -20,6 +25,7 @@
 
 #include "launcher/base/control_messages.h"
 #include "launcher/service/profiler_request.h"
+#include "tests/unit/launcher/core_maker.h"
 #include "wire/layout.h"
 #include "writer/spool/gpu_totals.h"
 #include "writer/spool/spool_facts.h"
@@ -210,6 +216,30 @@ void Save(const std::string& directory, const std::string& name, const std::stri
   std::ofstream(directory + "/" + name, std::ios::binary) << seed;
 }
 
+// Two threads on one stack, whose functions have frame pointers, and this program as the only file.
+void SaveCore(const std::string& directory) {
+  constexpr uint64_t kStack = 0x10000, kCode = 0x400000;
+  user_regs_struct all = {};
+#if defined(__x86_64__)
+  all.rbp = all.rsp = kStack;
+  all.rip = kCode + 0x1000;
+#else
+  all.sp = all.regs[29] = kStack;
+  all.pc = kCode + 0x1000;
+#endif
+  elf_gregset_t registers = {};
+  memcpy(&registers, &all, sizeof(all));
+  std::string stack;
+  for (uint64_t frame = kStack + 32; frame < kStack + 512; frame += 32) {
+    for (const uint64_t word : {frame, kCode + 0x1100, uint64_t{0}, uint64_t{0}}) Put(&stack, word);
+  }
+  CoreMaker core(100);
+  core.Thread(101, SIGSEGV, registers).Thread(100, SIGSEGV, registers).Fault(SIGSEGV, SEGV_MAPERR, 0x10);
+  core.Entry(kCode + 0x1000).Memory(kStack, stack).Memory(kCode, "", 0x10000, PF_R | PF_X);
+  core.File(kCode, kCode + 0x10000, 0, "/proc/self/exe");
+  Save(directory + "/core_file", "small", core.Bytes());
+}
+
 void SaveRequests(const std::string& directory) {
   tensorflow::ProfileRequest profile;
   profile.set_duration_ms(500);
@@ -310,5 +340,6 @@ int main(int argc, char** argv) {
   frameworks.erase("");
   for (const std::string& framework : frameworks) printf("%s\n", framework.c_str());
   SaveRequests(directory);
+  SaveCore(directory);
   return 0;
 }
