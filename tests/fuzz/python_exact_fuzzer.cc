@@ -9,7 +9,7 @@
 
 #include "tests/fuzz/check_timeline.h"
 #include "writer/convert/python_exact.h"
-#include "writer/convert/python_place.h"
+#include "writer/timeline/python_place.h"
 
 namespace tbprof {
 namespace {

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "writer/base/text.h"
-#include "writer/convert/python_place.h"
 #include "writer/symbols/python_lines.h"
+#include "writer/timeline/python_place.h"
 
 namespace tbprof {
 namespace {

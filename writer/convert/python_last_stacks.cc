@@ -8,8 +8,8 @@
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
-#include "writer/convert/python_origin.h"
 #include "writer/convert/rank_report.h"
+#include "writer/timeline/python_origin.h"
 
 namespace tbprof {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "writer/base/saturating.h"
-#include "writer/convert/python_origin.h"
+#include "writer/timeline/python_origin.h"
 #include "writer/timeline/timeline.h"
 
 namespace tbprof {

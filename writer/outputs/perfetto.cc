@@ -11,12 +11,12 @@
 #include "absl/strings/str_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
-#include "writer/convert/python_place.h"
 #include "writer/convert/torch_links.h"
 #include "writer/outputs/gzip_sink.h"
 #include "writer/outputs/xplane_gpu.h"
 #include "writer/outputs/xplane_native.h"
 #include "writer/outputs/xplane_python.h"
+#include "writer/timeline/python_place.h"
 #include "writer/timeline/schema.h"
 #include "writer/timeline/torch_names.h"
 

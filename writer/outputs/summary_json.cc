@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "writer/base/utf8.h"
-#include "writer/convert/python_place.h"
 #include "writer/convert/rank_json.h"
 #include "writer/outputs/python_line_totals.h"
 #include "writer/outputs/summary.h"
@@ -12,6 +11,7 @@
 #include "writer/outputs/summary_native.h"
 #include "writer/outputs/summary_python.h"
 #include "writer/outputs/summary_steps.h"
+#include "writer/timeline/python_place.h"
 
 namespace tbprof {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "writer/base/text.h"
-#include "writer/convert/python_place.h"
+#include "writer/timeline/python_place.h"
 #include "writer/timeline/schema.h"
 
 namespace tbprof {

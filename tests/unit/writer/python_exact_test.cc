@@ -17,11 +17,11 @@
 #include "tests/unit/writer/spool_maker.h"
 #include "tests/unit/writer/string_sink.h"
 #include "wire/python_current.h"
-#include "writer/convert/python_place.h"
 #include "writer/outputs/outputs.h"
 #include "writer/outputs/summary.h"
 #include "writer/outputs/xplane.h"
 #include "writer/proto/xplane.pb.h"
+#include "writer/timeline/python_place.h"
 
 namespace tbprof {
 namespace {

@@ -3,8 +3,8 @@
 // Texts of Python frames: `train.py:42 remember`, and of stacks: `train.py:42 remember < train.py:88 main`.
 //
 // Process: converter. Pure functions of the timeline.
-#ifndef TBPROF_WRITER_CONVERT_PYTHON_PLACE_H_
-#define TBPROF_WRITER_CONVERT_PYTHON_PLACE_H_
+#ifndef TBPROF_WRITER_TIMELINE_PYTHON_PLACE_H_
+#define TBPROF_WRITER_TIMELINE_PYTHON_PLACE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -23,4 +23,4 @@ std::string PythonStackText(const Timeline& timeline, uint32_t stack, size_t cal
 
 }  // namespace tbprof
 
-#endif  // TBPROF_WRITER_CONVERT_PYTHON_PLACE_H_
+#endif  // TBPROF_WRITER_TIMELINE_PYTHON_PLACE_H_

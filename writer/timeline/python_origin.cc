@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/convert/python_origin.h"
+#include "writer/timeline/python_origin.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "writer/convert/python_place.h"
+#include "writer/timeline/python_place.h"
 
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"

@@ -4,8 +4,8 @@
 // others and so contains everything.
 //
 // Process: converter. Pure function.
-#ifndef TBPROF_WRITER_CONVERT_PYTHON_ORIGIN_H_
-#define TBPROF_WRITER_CONVERT_PYTHON_ORIGIN_H_
+#ifndef TBPROF_WRITER_TIMELINE_PYTHON_ORIGIN_H_
+#define TBPROF_WRITER_TIMELINE_PYTHON_ORIGIN_H_
 
 #include <cstdint>
 #include <string_view>
@@ -23,4 +23,4 @@ PythonOrigin PythonOriginOf(std::string_view file, std::string_view name);
 
 }  // namespace tbprof
 
-#endif  // TBPROF_WRITER_CONVERT_PYTHON_ORIGIN_H_
+#endif  // TBPROF_WRITER_TIMELINE_PYTHON_ORIGIN_H_
