@@ -2,7 +2,7 @@
 //
 // How well the steps of a real run are found by what is left when that which names them is hidden.
 //
-//   hidden_steps SPOOL BEGINS [--hide=annotations|operations]... [--only=calls|activity]
+//   hidden_steps SPOOL BEGINS [--hide=annotations|operations]... [--only=python|calls|activity]
 //
 // BEGINS: the program's own clock, nanoseconds since 1970, one for each step's begin and one for the last one's end.
 // Annotations are PyTorch's and the program's own records of steps (ranges, optimizers, loaders); operations PyTorch's
@@ -18,6 +18,7 @@
 #include "wire/records.h"
 #include "writer/convert/timeline_builder.h"
 #include "writer/steps/inferred_steps.h"
+#include "writer/steps/python_steps.h"
 #include "writer/steps/step_activity.h"
 
 namespace tbprof {
@@ -33,14 +34,26 @@ void Hide(Timeline* timeline, bool annotations, bool operations) {
   for (Thread& thread : timeline->threads) std::erase_if(thread.events, hidden);
 }
 
+StepDetection PythonOf(const Timeline& timeline, uint32_t process) {
+  const std::vector<PythonSteps> all = DetectStepsInPython(timeline, process);
+  for (const PythonSteps& one : all) {
+    std::fprintf(
+        stderr, "  %s thread %u steps %zu period %.3f ms confidence %.2f order %d alike %.2f outside %.2f library %d\n",
+        one.found.source.c_str(), one.thread, one.found.steps.size(), static_cast<double>(one.found.period_ps) / 1e9,
+        one.found.confidence, static_cast<int>(one.order), one.alike, one.outside, one.called_by_library ? 1 : 0);
+  }
+  return all.empty() ? StepDetection() : all[0].found;
+}
+
 int Main(int count, char** arguments) {
-  bool annotations = false, operations = false, calls = false, activity = false;
+  bool annotations = false, operations = false, calls = false, activity = false, python = false;
   std::vector<std::string> paths;
   for (int i = 1; i < count; ++i) {
     const std::string_view argument = arguments[i];
     annotations |= argument == "--hide=annotations";
     operations |= argument == "--hide=operations";
     calls |= argument == "--only=calls";
+    python |= argument == "--only=python";
     activity |= argument == "--only=activity";
     if (!argument.starts_with("--")) paths.emplace_back(argument);
   }
@@ -74,9 +87,10 @@ int Main(int count, char** arguments) {
   double confidence = 0;
   std::string how;
   size_t steps = 0;
-  if (activity || calls) {
-    const StepDetection detection =
-        calls ? DetectStepsInBursts(*timeline, process) : DetectStepsOfThreads(*timeline, process);
+  if (activity || calls || python) {
+    const StepDetection detection = python  ? PythonOf(*timeline, process)
+                                    : calls ? DetectStepsInBursts(*timeline, process)
+                                            : DetectStepsOfThreads(*timeline, process);
     for (const DetectedStep& step : detection.steps) {
       found.push_back(step.start_ps);
       found.push_back(step.end_ps);

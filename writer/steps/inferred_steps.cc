@@ -13,6 +13,7 @@
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/steps/operation_steps.h"
+#include "writer/steps/python_steps.h"
 #include "writer/steps/step_activity.h"
 #include "writer/steps/step_detector.h"
 #include "writer/steps/step_evidence.h"
@@ -189,11 +190,35 @@ bool IsOfATraining(const Timeline& timeline, uint32_t process, double most, Sour
   return false;
 }
 
-// Where nothing is launched, and nothing is named: the main thread's calls, else those of all threads, else when they
-// come.
+// Steps by lines of the program's own: that a line comes again says more than that an allocation does, and samples say
+// how much of the time before the loop imports were.
+bool IsOfATraining(const Timeline& timeline, uint32_t process, const PythonSteps& steps, Source* source,
+                   std::string* unknown) {
+  StepEvidence evidence = MeasureSteps(timeline, process, steps.found);
+  const bool framework = evidence.library == NumericLibrary::kFramework;
+  if (framework && !steps.called_by_library) evidence.alike = steps.alike;
+  if (steps.outside >= 0) evidence.covered = std::max(evidence.covered, 1 / (1 + steps.outside));
+  const StepDoubt doubt = DoubtOf(evidence);
+  source->found = steps.found;
+  source->thread = steps.thread;
+  source->name = steps.found.source;
+  if (!framework || steps.called_by_library) {
+    source->found.confidence = std::min(source->found.confidence, kMostFromCalls);
+  }
+  if (doubt == StepDoubt::kNone && source->found.confidence >= kLeastShown) return true;
+  if (unknown->empty()) *unknown = doubt != StepDoubt::kNone ? std::string(TextOf(doubt)) : TooUnsure(source->found);
+  return false;
+}
+
+// Where nothing is launched, and nothing is named: lines of Python, else the main thread's calls, else those of all
+// threads, else when they come.
 Source FromCalls(const Timeline& timeline, uint32_t process) {
   std::string unknown;
   Source source;
+  for (const PythonSteps& steps : DetectStepsInPython(timeline, process)) {
+    if (steps.found.period_ps < kShortestFromCallsPs) continue;
+    if (IsOfATraining(timeline, process, steps, &source, &unknown)) return source;
+  }
   const std::vector<StepLaunch> calls = Calls(timeline, process, &source.thread);
   const uint32_t main_thread = source.thread;
   source = FromLaunches(calls, main_thread);

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/steps/python_steps.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "writer/base/median.h"
+#include "writer/base/stable_hash.h"
+#include "writer/base/text.h"
+#include "writer/steps/python_loop.h"
+#include "writer/steps/python_paths.h"
+#include "writer/timeline/python_origin.h"
+#include "writer/timeline/python_place.h"
+
+namespace tbprof {
+namespace {
+
+// Threads that are looked at: those with the most visits.
+constexpr size_t kMostThreads = 4;
+// Waits at one line that follow one another within this are one: a library takes a lock several times. To go around a
+// loop and call a library takes longer.
+constexpr int64_t kSameWaitPs = 50'000'000;
+// Of the interval between samples: shorter turns are not seen whole.
+constexpr double kFewestSamples = 4;
+constexpr double kMostSteps = 0.9;
+constexpr size_t kEnoughSamples = 8;
+// Of pairs of samples at two lines, those in the usual order. Where each line comes once it is nearly all; of lines of
+// an inner loop half of them.
+constexpr double kInOrder = 0.85, kInNoOrder = 0.8;
+// Of the steps with a chance to show it.
+constexpr double kSomeReturn = 0.2;
+
+// Exact: what a hook has read the stack of.
+std::vector<LineVisit> VisitsByCalls(const Timeline& timeline, const PythonPaths& paths, const Thread& thread) {
+  std::vector<LineVisit> visits;
+  for (const Event& event : thread.events) {
+    const EventType& type = timeline.types[event.type];
+    const uint32_t path = paths.Of(event.python);
+    if (path == 0 || type.family == EventFamily::kAnnotation || paths.Imports(event.python)) continue;
+    LineVisit visit;
+    visit.start_ps = event.start_ps;
+    visit.end_ps = event.start_ps + event.duration_ps;
+    visit.path = path;
+    visit.symbol = StableHash(path, event.type, event.call_site);
+    visit.waits = type.family == EventFamily::kLock || type.family == EventFamily::kGpu;
+    if (!visits.empty() && visit.waits && visits.back().symbol == visit.symbol &&
+        visit.start_ps - visits.back().end_ps < kSameWaitPs) {
+      visits.back().end_ps = std::max(visits.back().end_ps, visit.end_ps);
+    } else {
+      visits.push_back(visit);
+    }
+  }
+  return visits;
+}
+
+std::vector<LineVisit> VisitsBySamples(const PythonPaths& paths, const PythonThread& thread) {
+  std::vector<LineVisit> visits;
+  for (const PythonRun& run : thread.runs) {
+    const uint32_t path = paths.Of(run.stack);
+    if (path == 0 || paths.Imports(run.stack)) continue;
+    if (!visits.empty() && visits.back().path == path && run.from_ps - visits.back().end_ps < run.period_ps) {
+      visits.back().end_ps = run.to_ps;
+    } else {
+      visits.push_back({run.from_ps, run.to_ps, path, StableHash(path), false});
+    }
+  }
+  return visits;
+}
+
+StepDetection Detect(const std::vector<LineVisit>& visits) {
+  std::vector<StepLaunch> launches;
+  launches.reserve(visits.size());
+  for (const LineVisit& visit : visits) {
+    const uint8_t flags = visit.waits ? StepLaunch::kBlocking : 0;
+    launches.push_back({visit.start_ps, visit.end_ps, visit.symbol, flags});
+  }
+  return DetectLongSteps(launches);
+}
+
+// What a step has in it, by the paths in the loop's function.
+using Lines = std::vector<uint32_t>;
+
+double InCommon(const Lines& one, const Lines& other) {
+  Lines both;
+  std::ranges::set_intersection(one, other, std::back_inserter(both));
+  const size_t all = one.size() + other.size() - both.size();
+  return all == 0 ? 1 : static_cast<double>(both.size()) / static_cast<double>(all);
+}
+
+class Judge {
+ public:
+  Judge(const PythonPaths& paths, const PythonLoop& loop, const PythonThread* samples, const PythonSteps& steps)
+      : paths_(paths), loop_(loop), samples_(samples), steps_(steps) {
+    for (const DetectedStep& step : steps.found.steps) {
+      if (step.kind == DetectedStep::Kind::kRegular) regular_.push_back(&step);
+    }
+  }
+
+  // Lines of the loop that come in nearly each step.
+  size_t LinesInSteps(const std::vector<LineVisit>& visits, double* alike) const {
+    std::map<uint32_t, size_t> steps_with;
+    std::vector<double> shares;
+    Lines before;
+    size_t from = 0;
+    for (const DetectedStep* step : regular_) {
+      while (from < visits.size() && visits[from].start_ps < step->start_ps) ++from;
+      Lines lines;
+      for (; from < visits.size() && visits[from].start_ps < step->end_ps; ++from) lines.push_back(visits[from].path);
+      std::ranges::sort(lines);
+      lines.erase(std::ranges::unique(lines).begin(), lines.end());
+      if (step != regular_.front()) shares.push_back(InCommon(before, lines));
+      before = lines;
+      Lines in_loop;
+      for (uint32_t path : lines) {
+        if (const uint32_t line = PathInLoop(paths_, loop_, path); line != 0) in_loop.push_back(line);
+      }
+      std::ranges::sort(in_loop);
+      in_loop.erase(std::ranges::unique(in_loop).begin(), in_loop.end());
+      for (uint32_t line : in_loop) ++steps_with[line];
+    }
+    *alike = Median(std::move(shares));
+    return static_cast<size_t>(std::ranges::count_if(steps_with, [&](const auto& line) {
+      return static_cast<double>(line.second) >= kMostSteps * static_cast<double>(regular_.size());
+    }));
+  }
+
+  LineOrder Order() const {
+    if (samples_ == nullptr || regular_.empty()) return LineOrder::kUnknown;
+    std::map<uint32_t, std::vector<double>> phases;  // by line
+    size_t can_return = 0, returns = 0;
+    auto run = samples_->runs.begin();
+    for (const DetectedStep* step : regular_) {
+      while (run != samples_->runs.end() && run->last_ps < step->start_ps) ++run;
+      Lines order;
+      for (auto at = run; at != samples_->runs.end() && at->first_ps < step->end_ps; ++at) {
+        const uint32_t line = PathInLoop(paths_, loop_, paths_.Of(at->stack));
+        if (line == 0 || at->first_ps < step->start_ps || at->last_ps >= step->end_ps) continue;
+        const double middle = static_cast<double>(at->first_ps + at->last_ps) / 2 - static_cast<double>(step->start_ps);
+        phases[line].push_back(middle / static_cast<double>(step->end_ps - step->start_ps));
+        if (order.empty() || order.back() != line) order.push_back(line);
+      }
+      can_return += order.size() >= 3;
+      std::ranges::sort(order);
+      returns += std::ranges::adjacent_find(order) != order.end();
+    }
+    if (can_return >= kEnoughSamples && static_cast<double>(returns) >= kSomeReturn * static_cast<double>(can_return)) {
+      return LineOrder::kAgain;
+    }
+    return OrderOf(std::move(phases));
+  }
+
+  // To the time in regular steps, what the thread was elsewhere in its own code.
+  double Outside() const {
+    if (samples_ == nullptr || regular_.empty()) return -1;
+    int64_t inside_ps = 0, outside_ps = 0;
+    for (const DetectedStep* step : regular_) inside_ps += step->end_ps - step->start_ps;
+    const int64_t first = regular_.front()->start_ps;
+    auto step = regular_.begin();
+    for (const PythonRun& run : samples_->runs) {
+      while (step != regular_.end() && (*step)->end_ps <= run.first_ps) ++step;
+      const bool in_step = step != regular_.end() && (*step)->start_ps <= run.first_ps;
+      if (in_step || run.stack == 0 || paths_.Imports(run.stack)) continue;
+      if (run.first_ps < first && PathInLoop(paths_, loop_, paths_.Of(run.stack)) != 0) continue;
+      outside_ps += run.to_ps - run.from_ps;
+    }
+    return static_cast<double>(outside_ps) / static_cast<double>(std::max<int64_t>(inside_ps, 1));
+  }
+
+ private:
+  static LineOrder OrderOf(std::map<uint32_t, std::vector<double>> phases) {
+    std::erase_if(phases, [](const auto& line) { return line.second.size() < kEnoughSamples; });
+    for (auto& [line, of] : phases) std::ranges::sort(of);
+    bool any = false;
+    for (auto one = phases.begin(); one != phases.end(); ++one) {
+      for (auto other = std::next(one); other != phases.end(); ++other) {
+        double before = 0;
+        for (double at : one->second) {
+          before += static_cast<double>(other->second.end() - std::ranges::upper_bound(other->second, at));
+        }
+        const auto n = static_cast<double>(one->second.size()), m = static_cast<double>(other->second.size());
+        const double ordered = std::max(before, n * m - before) / (n * m);
+        // Of Mann and Whitney's U, where there is no order.
+        const double error = std::sqrt((n + m + 1) / (12 * n * m));
+        if (ordered + 2 * error < kInNoOrder) return LineOrder::kAgain;
+        any |= ordered >= kInOrder;
+      }
+    }
+    return any ? LineOrder::kOnce : LineOrder::kUnknown;
+  }
+
+  const PythonPaths& paths_;
+  const PythonLoop& loop_;
+  const PythonThread* samples_;
+  const PythonSteps& steps_;
+  std::vector<const DetectedStep*> regular_;
+};
+
+// Whether the outermost function of the program's was called by a library, as by a test's runner.
+bool CalledByLibrary(const Timeline& timeline, const PythonPaths& paths, uint32_t path) {
+  path = paths.At(path, 1);
+  for (uint32_t at = timeline.python.stacks[paths[path].stack].parent; at != 0;
+       at = timeline.python.stacks[at].parent) {
+    const PythonFunction& function = timeline.python.functions[timeline.python.stacks[at].function];
+    const PythonOrigin origin =
+        PythonOriginOf(timeline.strings.Get(function.file), timeline.strings.Get(function.name));
+    if (origin != PythonOrigin::kStarter) return true;
+  }
+  return false;
+}
+
+// The line of the loop that most of the visits' time is at.
+std::string LineText(const Timeline& timeline, const PythonPaths& paths, const PythonLoop& loop,
+                     const std::vector<LineVisit>& visits, const std::vector<DetectedStep>& steps) {
+  std::map<uint32_t, int64_t> times;
+  for (const LineVisit& visit : visits) {
+    if (visit.start_ps < steps.front().start_ps || visit.start_ps >= steps.back().end_ps) continue;
+    if (const uint32_t line = PathInLoop(paths, loop, visit.path); line != 0) {
+      times[line] += 1 + visit.end_ps - visit.start_ps;
+    }
+  }
+  if (times.empty()) return "";
+  const auto most = std::ranges::max_element(times, {}, [](const auto& line) { return line.second; });
+  return PythonFrameText(timeline, timeline.python.stacks[paths[most->first].stack]);
+}
+
+PythonSteps Examine(const Timeline& timeline, const PythonPaths& paths, const std::vector<LineVisit>& visits,
+                    const PythonThread* samples, bool exact) {
+  PythonSteps steps;
+  steps.exact = exact;
+  steps.found = Detect(visits);
+  if (!Holds(steps.found)) {
+    steps.found.steps.clear();
+    return steps;
+  }
+  const PythonLoop loop = FindPythonLoop(paths, visits, steps.found.steps);
+  if (loop.frame == 0) {
+    steps.found.steps.clear();
+    return steps;
+  }
+  CutAtLoop(timeline, paths, loop, visits, &steps.found);
+  const Judge judge(paths, loop, samples, steps);
+  const size_t lines = judge.LinesInSteps(visits, &steps.alike);
+  steps.order = judge.Order();
+  steps.outside = judge.Outside();
+  const auto in_loop =
+      std::ranges::find_if(visits, [&](const LineVisit& visit) { return PathInLoop(paths, loop, visit.path) != 0; });
+  steps.called_by_library = CalledByLibrary(timeline, paths, in_loop->path);
+  const auto regular = std::ranges::count(steps.found.steps, DetectedStep::Kind::kRegular, &DetectedStep::kind);
+  const double share = static_cast<double>(regular) / static_cast<double>(steps.found.steps.size());
+  const double enough = 1 - std::exp(-static_cast<double>(regular) / 6);
+  double& confidence = steps.found.confidence;
+  if (lines < 2 && exact) confidence = std::max(confidence, kMostFromOneLine * share * enough);
+  if (lines < 2 || steps.order != LineOrder::kOnce) confidence = std::min(confidence, kMostFromOneLine);
+  if (steps.order == LineOrder::kAgain || !exact) confidence = std::min(confidence, kMostFromSamples);
+  confidence = std::min(confidence, kMostFromLines);
+  steps.found.source = StrCat(exact ? "Python line " : "sampled Python line ",
+                              LineText(timeline, paths, loop, visits, steps.found.steps));
+  return steps;
+}
+
+}  // namespace
+
+std::vector<PythonSteps> DetectStepsInPython(const Timeline& timeline, uint32_t process) {
+  std::vector<PythonSteps> all;
+  if (timeline.python.stacks.size() < 2) return all;
+  const PythonPaths paths(timeline);
+  for (const bool exact : {true, false}) {
+    std::vector<std::pair<uint32_t, std::vector<LineVisit>>> threads;
+    for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
+      const Thread& thread = timeline.threads[i];
+      if (thread.process != process || thread.is_line) continue;
+      const PythonThread* samples = timeline.python.OfThread(i);
+      std::vector<LineVisit> visits;
+      if (exact) visits = VisitsByCalls(timeline, paths, thread);
+      if (!exact && samples != nullptr) visits = VisitsBySamples(paths, *samples);
+      if (visits.size() >= kFewestLaunches) threads.emplace_back(i, std::move(visits));
+    }
+    std::ranges::stable_sort(threads, [&](const auto& one, const auto& other) {
+      const bool one_main = timeline.threads[one.first].is_main, other_main = timeline.threads[other.first].is_main;
+      return one_main != other_main ? one_main : one.second.size() > other.second.size();
+    });
+    if (threads.size() > kMostThreads) threads.resize(kMostThreads);
+    for (const auto& [thread, visits] : threads) {
+      const PythonThread* samples = timeline.python.OfThread(thread);
+      PythonSteps steps = Examine(timeline, paths, visits, samples, exact);
+      steps.thread = thread;
+      if (steps.found.steps.empty()) continue;
+      if (!exact && samples != nullptr && !samples->runs.empty()) {
+        std::vector<int64_t> periods;
+        for (const PythonRun& run : samples->runs) periods.push_back(run.period_ps);
+        const auto shortest = kFewestSamples * static_cast<double>(Median(std::move(periods)));
+        if (static_cast<double>(steps.found.period_ps) < shortest) continue;
+      }
+      all.push_back(std::move(steps));
+    }
+  }
+  return all;
+}
+
+}  // namespace tbprof
