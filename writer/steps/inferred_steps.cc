@@ -29,7 +29,11 @@ constexpr double kAfterLossFactor = 0.7, kAfterMuchLossFactor = 0.5;
 constexpr uint64_t kMuchLoss = 20;  // one of so many records
 // Calls that come around faster load the modules of an interpreter.
 constexpr int64_t kShortestFromCallsPs = 2'000'000'000;
+// Of lines that are no imports. Waits of less than 100 us have no line.
+constexpr int64_t kShortestFromLinesPs = 500'000'000;
 constexpr double kLeastFromCalls = 0.5;
+// To the time in steps: what is called again and again at one line, and not for long, may be any helper.
+constexpr double kMostOutsideOfOneLine = 1;
 // Of the doubt that is left where a framework for training is loaded and the steps do nothing but compute.
 constexpr double kDoubtOfATraining = 0.75;
 
@@ -198,7 +202,8 @@ bool IsOfATraining(const Timeline& timeline, uint32_t process, const PythonSteps
   const bool framework = evidence.library == NumericLibrary::kFramework;
   if (framework && !steps.called_by_library) evidence.alike = steps.alike;
   if (steps.outside >= 0) evidence.covered = std::max(evidence.covered, 1 / (1 + steps.outside));
-  const StepDoubt doubt = DoubtOf(evidence);
+  StepDoubt doubt = DoubtOf(evidence);
+  if (doubt == StepDoubt::kNone && steps.one_line && steps.outside > kMostOutsideOfOneLine) doubt = StepDoubt::kSmallPart;
   source->found = steps.found;
   source->thread = steps.thread;
   source->name = steps.found.source;
@@ -216,7 +221,7 @@ Source FromCalls(const Timeline& timeline, uint32_t process) {
   std::string unknown;
   Source source;
   for (const PythonSteps& steps : DetectStepsInPython(timeline, process)) {
-    if (steps.found.period_ps < kShortestFromCallsPs) continue;
+    if (steps.found.period_ps < kShortestFromLinesPs) continue;
     if (IsOfATraining(timeline, process, steps, &source, &unknown)) return source;
   }
   const std::vector<StepLaunch> calls = Calls(timeline, process, &source.thread);

@@ -24,6 +24,14 @@ struct LineVisit {
   bool waits = false;
 };
 
+// Waits of a thread at one line that follow one another at once are one: a library takes several locks to wait for one
+// result. How close that is, the gaps between them tell: going around the loop takes longer.
+void MergeWaits(std::vector<LineVisit>* visits);
+
+// Steps by the one line that is visited in each of them, where no other is: the turns are visits at about the same
+// distance. Nothing tells whether the line is visited in each turn of its loop.
+StepDetection DetectStepsAtOneLine(const std::vector<LineVisit>& visits);
+
 struct PythonLoop {
   uint32_t frame = 0;  // PythonPaths::Path::frame; 0: most visits have none in common
   uint32_t depth = 0;  // of its paths

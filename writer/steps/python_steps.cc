@@ -10,6 +10,7 @@
 #include "writer/base/median.h"
 #include "writer/base/stable_hash.h"
 #include "writer/base/text.h"
+#include "writer/steps/clock_waits.h"
 #include "writer/steps/python_loop.h"
 #include "writer/steps/python_paths.h"
 #include "writer/timeline/python_origin.h"
@@ -20,9 +21,6 @@ namespace {
 
 // Threads that are looked at: those with the most visits.
 constexpr size_t kMostThreads = 4;
-// Waits at one line that follow one another within this are one: a library takes a lock several times. To go around a
-// loop and call a library takes longer.
-constexpr int64_t kSameWaitPs = 50'000'000;
 // Of the interval between samples: shorter turns are not seen whole.
 constexpr double kFewestSamples = 4;
 constexpr double kMostSteps = 0.9;
@@ -40,19 +38,16 @@ std::vector<LineVisit> VisitsByCalls(const Timeline& timeline, const PythonPaths
     const EventType& type = timeline.types[event.type];
     const uint32_t path = paths.Of(event.python);
     if (path == 0 || type.family == EventFamily::kAnnotation || paths.Imports(event.python)) continue;
+    if (WaitsForAClock(type, event)) continue;
     LineVisit visit;
     visit.start_ps = event.start_ps;
     visit.end_ps = event.start_ps + event.duration_ps;
     visit.path = path;
     visit.symbol = StableHash(path, event.type, event.call_site);
     visit.waits = type.family == EventFamily::kLock || type.family == EventFamily::kGpu;
-    if (!visits.empty() && visit.waits && visits.back().symbol == visit.symbol &&
-        visit.start_ps - visits.back().end_ps < kSameWaitPs) {
-      visits.back().end_ps = std::max(visits.back().end_ps, visit.end_ps);
-    } else {
-      visits.push_back(visit);
-    }
+    visits.push_back(visit);
   }
+  MergeWaits(&visits);
   return visits;
 }
 
@@ -231,6 +226,8 @@ PythonSteps Examine(const Timeline& timeline, const PythonPaths& paths, const st
   PythonSteps steps;
   steps.exact = exact;
   steps.found = Detect(visits);
+  const bool one_line = !Holds(steps.found) && exact;
+  if (one_line) steps.found = DetectStepsAtOneLine(visits);
   if (!Holds(steps.found)) {
     steps.found.steps.clear();
     return steps;
@@ -240,9 +237,10 @@ PythonSteps Examine(const Timeline& timeline, const PythonPaths& paths, const st
     steps.found.steps.clear();
     return steps;
   }
-  CutAtLoop(timeline, paths, loop, visits, &steps.found);
+  if (!one_line) CutAtLoop(timeline, paths, loop, visits, &steps.found);
   const Judge judge(paths, loop, samples, steps);
   const size_t lines = judge.LinesInSteps(visits, &steps.alike);
+  steps.one_line = lines < 2;
   steps.order = judge.Order();
   steps.outside = judge.Outside();
   const auto in_loop =
@@ -252,9 +250,9 @@ PythonSteps Examine(const Timeline& timeline, const PythonPaths& paths, const st
   const double share = static_cast<double>(regular) / static_cast<double>(steps.found.steps.size());
   const double enough = 1 - std::exp(-static_cast<double>(regular) / 6);
   double& confidence = steps.found.confidence;
-  if (lines < 2 && exact) confidence = std::max(confidence, kMostFromOneLine * share * enough);
+  if (lines < 2 && exact && !one_line) confidence = std::max(confidence, kMostFromOneLine * share * enough);
   if (lines < 2 || steps.order != LineOrder::kOnce) confidence = std::min(confidence, kMostFromOneLine);
-  if (steps.order == LineOrder::kAgain || !exact) confidence = std::min(confidence, kMostFromSamples);
+  if (steps.order == LineOrder::kAgain || !exact || steps.found.alternative != 0) confidence = std::min(confidence, kMostFromSamples);
   confidence = std::min(confidence, kMostFromLines);
   steps.found.source = StrCat(exact ? "Python line " : "sampled Python line ",
                               LineText(timeline, paths, loop, visits, steps.found.steps));

@@ -4,16 +4,15 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <cmath>
 #include <limits>
 #include <map>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "writer/base/median.h"
 #include "writer/base/stable_hash.h"
+#include "writer/steps/clock_waits.h"
 
 namespace tbprof {
 namespace {
@@ -28,15 +27,6 @@ constexpr size_t kFewestSteps = 8;
 // So many widths of bins see the same rhythm, and most of all that see any, or it may be one of the bins.
 constexpr size_t kFewestWidths = 2;
 constexpr double kSamePeriod = 0.05;
-
-// What ends when its time is up, not when somebody has done something.
-bool WaitsForAClock(const EventType& type, const Event& event) {
-  if (type.family == EventFamily::kSleep) return true;
-  if ((event.flags & Event::kFailed) != 0 && (event.error == ETIMEDOUT || event.error == EAGAIN)) return true;
-  constexpr std::string_view kPolls[] = {"poll", "__poll_chk", "ppoll", "__ppoll_chk", "select", "pselect"};
-  const bool polls = type.name.starts_with("epoll_") || std::ranges::find(kPolls, type.name) != std::end(kPolls);
-  return polls && event.value == 0;
-}
 
 bool IsActivity(const EventType& type, const Event& event) {
   switch (type.family) {

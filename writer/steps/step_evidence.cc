@@ -84,7 +84,16 @@ struct Content {
   std::bitset<kCallKinds> kinds;
   std::vector<uint64_t> symbols;  // of large allocations and of reads
   std::vector<uint32_t> meeting;  // threads that wait at a barrier
+  bool allocates = false;         // at a line of Python
+  bool numeric = false;           // NumPy does
 };
+
+// By the place that allocates: NumPy's allocator, or any of its library where the place has no name.
+bool IsNumPy(std::string_view call_site) {
+  constexpr std::string_view kWords[] = {"default_malloc", "default_calloc", "default_realloc", "PyDataMem",
+                                         "npy_",           "_multiarray",    "_umath"};
+  return std::ranges::any_of(kWords, [&](std::string_view word) { return call_site.find(word) != call_site.npos; });
+}
 
 // Of all that either has.
 double InCommon(const std::vector<uint64_t>& one, const std::vector<uint64_t>& other) {
@@ -119,6 +128,7 @@ class Measurement {
     evidence.with_sockets = share(CallKind::kSockets);
     evidence.meeting = Meeting();
     evidence.alike = Alike();
+    evidence.numeric = Numeric();
     int64_t in_steps = 0;
     for (const Span& step : steps_) in_steps += step.end - step.start;
     const auto of = [&](int64_t whole) {
@@ -160,7 +170,7 @@ class Measurement {
     }
   }
 
-  static void AddCall(uint32_t thread, const EventType& type, const Event& event, Content* content) {
+  void AddCall(uint32_t thread, const EventType& type, const Event& event, Content* content) {
     const CallKind kind = KindOf(type);
     const bool prints = kind == CallKind::kWrite && type.object == ObjectKind::kDescriptor &&
                         static_cast<int64_t>(event.object) <= kStandardError;
@@ -169,6 +179,10 @@ class Measurement {
       content->meeting.push_back(thread);
     }
     const bool is_large = type.family == EventFamily::kMemory && event.value >= kLargeBlock;
+    if (is_large && event.python != 0) {
+      content->allocates = true;
+      content->numeric |= IsNumPyAt(event.call_site);
+    }
     if (!is_large && kind != CallKind::kRead) return;
     const auto size =
         type.value == ValueKind::kBytes && event.value > 0 ? std::bit_width(static_cast<uint64_t>(event.value)) : 0;
@@ -190,6 +204,19 @@ class Measurement {
     return static_cast<double>(together) / static_cast<double>(steps_.size());
   }
 
+  bool IsNumPyAt(StringId call_site) {
+    const auto [known, added] = numpy_.try_emplace(call_site, false);
+    if (added) known->second = IsNumPy(timeline_.strings.Get(call_site));
+    return known->second;
+  }
+
+  double Numeric() const {
+    const auto allocate = std::ranges::count_if(contents_, &Content::allocates);
+    if (allocate * 2 < static_cast<std::ptrdiff_t>(steps_.size())) return -1;
+    return static_cast<double>(std::ranges::count_if(contents_, &Content::numeric)) /
+           static_cast<double>(steps_.size());
+  }
+
   double Alike() {
     std::vector<double> shares;
     bool any = false;
@@ -207,6 +234,7 @@ class Measurement {
   const uint32_t process_;
   const std::vector<Span> steps_;
   std::vector<Content> contents_;
+  std::map<StringId, bool> numpy_;  // by call site
   int64_t first_ps_ = std::numeric_limits<int64_t>::max(), last_ps_ = 0, waiting_ps_ = 0;
 };
 
@@ -226,6 +254,8 @@ StepDoubt DoubtOf(const StepEvidence& evidence) {
   // A training may read its batches and keep a log; a loop of which nothing else is known may not.
   if (!framework && std::max(evidence.with_writes, evidence.with_reads) >= kSomeSteps) return StepDoubt::kFiles;
   if (!framework && !meets && evidence.library == NumericLibrary::kNone) return StepDoubt::kAnyLoop;
+  // It is loaded, and does nothing here.
+  if (!framework && !meets && evidence.numeric >= 0 && evidence.numeric < kSomeSteps) return StepDoubt::kAnyLoop;
   const double least_alike = framework || meets ? kLeastAlike : kLeastAlikeOfAnyLoop;
   // Where the threads of a program meet, they may do nothing else that is recorded.
   if (evidence.alike >= 0 ? evidence.alike < least_alike : !meets) return StepDoubt::kOtherEachTime;

@@ -28,6 +28,7 @@ struct StepEvidence {
   double waiting = 0;         // of the main thread's time: for input, output, a clock or a child
   double meeting = 0;         // two threads and more wait at a barrier
   double alike = -1;          // median share of large allocations and reads in common with the step before; -1: none
+  double numeric = -1;        // NumPy takes memory; -1: no allocation of a Python line is recorded in most of them
   NumericLibrary library = NumericLibrary::kNone;
 };
 StepEvidence MeasureSteps(const Timeline& timeline, uint32_t process, const StepDetection& found);
@@ -41,7 +42,7 @@ enum class StepDoubt : uint8_t {
   kWaits,          // the main thread mostly waits
   kOtherEachTime,  // each step does something else
   kSmallPart,      // the loop is a small part of the recorded time
-  kAnyLoop,        // nothing that trains is loaded, and no threads meet
+  kAnyLoop,        // nothing that trains is loaded or used, and no threads meet
 };
 StepDoubt DoubtOf(const StepEvidence& evidence);
 
