@@ -203,7 +203,8 @@ bool IsOfATraining(const Timeline& timeline, uint32_t process, const PythonSteps
   if (framework && !steps.called_by_library) evidence.alike = steps.alike;
   if (steps.outside >= 0) evidence.covered = std::max(evidence.covered, 1 / (1 + steps.outside));
   StepDoubt doubt = DoubtOf(evidence);
-  if (doubt == StepDoubt::kNone && steps.one_line && steps.outside > kMostOutsideOfOneLine) doubt = StepDoubt::kSmallPart;
+  if (doubt == StepDoubt::kNone && steps.one_line && steps.outside > kMostOutsideOfOneLine)
+    doubt = StepDoubt::kSmallPart;
   source->found = steps.found;
   source->thread = steps.thread;
   source->name = steps.found.source;

@@ -22,10 +22,12 @@ struct LineVisit {
   uint32_t path = 0;
   uint64_t symbol = 0;  // of the path, and of what was done there
   bool waits = false;
+  bool for_clock = false;  // ended when its time was up
 };
 
 // Waits of a thread at one line that follow one another at once are one: a library takes several locks to wait for one
-// result. How close that is, the gaps between them tell: going around the loop takes longer.
+// result, or for a while again and again. How close that is, the gaps between them tell: going around the loop takes
+// longer.
 void MergeWaits(std::vector<LineVisit>* visits);
 
 // Steps by the one line that is visited in each of them, where no other is: the turns are visits at about the same

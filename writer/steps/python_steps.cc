@@ -2,6 +2,7 @@
 #include "writer/steps/python_steps.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -38,16 +39,19 @@ std::vector<LineVisit> VisitsByCalls(const Timeline& timeline, const PythonPaths
     const EventType& type = timeline.types[event.type];
     const uint32_t path = paths.Of(event.python);
     if (path == 0 || type.family == EventFamily::kAnnotation || paths.Imports(event.python)) continue;
-    if (WaitsForAClock(type, event)) continue;
     LineVisit visit;
     visit.start_ps = event.start_ps;
     visit.end_ps = event.start_ps + event.duration_ps;
     visit.path = path;
     visit.symbol = StableHash(path, event.type, event.call_site);
     visit.waits = type.family == EventFamily::kLock || type.family == EventFamily::kGpu;
+    // A futex whose word has changed meanwhile fails with EAGAIN: somebody was quicker.
+    const bool is_quick = type.family == EventFamily::kLock && event.error == EAGAIN;
+    visit.for_clock = !is_quick && WaitsForAClock(type, event);
     visits.push_back(visit);
   }
   MergeWaits(&visits);
+  std::erase_if(visits, [](const LineVisit& one) { return one.for_clock; });
   return visits;
 }
 
@@ -59,7 +63,7 @@ std::vector<LineVisit> VisitsBySamples(const PythonPaths& paths, const PythonThr
     if (!visits.empty() && visits.back().path == path && run.from_ps - visits.back().end_ps < run.period_ps) {
       visits.back().end_ps = run.to_ps;
     } else {
-      visits.push_back({run.from_ps, run.to_ps, path, StableHash(path), false});
+      visits.push_back({run.from_ps, run.to_ps, path, StableHash(path)});
     }
   }
   return visits;
@@ -85,42 +89,49 @@ double InCommon(const Lines& one, const Lines& other) {
   return all == 0 ? 1 : static_cast<double>(both.size()) / static_cast<double>(all);
 }
 
+std::vector<const DetectedStep*> RegularSteps(const StepDetection& found) {
+  std::vector<const DetectedStep*> regular;
+  for (const DetectedStep& step : found.steps) {
+    if (step.kind == DetectedStep::Kind::kRegular) regular.push_back(&step);
+  }
+  return regular;
+}
+
+// Lines of the loop that come in nearly each step.
+size_t LinesInSteps(const PythonPaths& paths, const PythonLoop& loop, const std::vector<LineVisit>& visits,
+                    const StepDetection& found, double* alike) {
+  const std::vector<const DetectedStep*> regular = RegularSteps(found);
+  std::map<uint32_t, size_t> steps_with;
+  std::vector<double> shares;
+  Lines before;
+  size_t from = 0;
+  for (const DetectedStep* step : regular) {
+    while (from < visits.size() && visits[from].start_ps < step->start_ps) ++from;
+    Lines lines;
+    for (; from < visits.size() && visits[from].start_ps < step->end_ps; ++from) lines.push_back(visits[from].path);
+    std::ranges::sort(lines);
+    lines.erase(std::ranges::unique(lines).begin(), lines.end());
+    if (step != regular.front()) shares.push_back(InCommon(before, lines));
+    before = lines;
+    Lines in_loop;
+    for (uint32_t path : lines) {
+      if (const uint32_t line = PathInLoop(paths, loop, path); line != 0) in_loop.push_back(line);
+    }
+    std::ranges::sort(in_loop);
+    in_loop.erase(std::ranges::unique(in_loop).begin(), in_loop.end());
+    for (uint32_t line : in_loop) ++steps_with[line];
+  }
+  *alike = Median(std::move(shares));
+  return static_cast<size_t>(std::ranges::count_if(steps_with, [&](const auto& line) {
+    return static_cast<double>(line.second) >= kMostSteps * static_cast<double>(regular.size());
+  }));
+}
+
+// What samples say of the steps.
 class Judge {
  public:
-  Judge(const PythonPaths& paths, const PythonLoop& loop, const PythonThread* samples, const PythonSteps& steps)
-      : paths_(paths), loop_(loop), samples_(samples), steps_(steps) {
-    for (const DetectedStep& step : steps.found.steps) {
-      if (step.kind == DetectedStep::Kind::kRegular) regular_.push_back(&step);
-    }
-  }
-
-  // Lines of the loop that come in nearly each step.
-  size_t LinesInSteps(const std::vector<LineVisit>& visits, double* alike) const {
-    std::map<uint32_t, size_t> steps_with;
-    std::vector<double> shares;
-    Lines before;
-    size_t from = 0;
-    for (const DetectedStep* step : regular_) {
-      while (from < visits.size() && visits[from].start_ps < step->start_ps) ++from;
-      Lines lines;
-      for (; from < visits.size() && visits[from].start_ps < step->end_ps; ++from) lines.push_back(visits[from].path);
-      std::ranges::sort(lines);
-      lines.erase(std::ranges::unique(lines).begin(), lines.end());
-      if (step != regular_.front()) shares.push_back(InCommon(before, lines));
-      before = lines;
-      Lines in_loop;
-      for (uint32_t path : lines) {
-        if (const uint32_t line = PathInLoop(paths_, loop_, path); line != 0) in_loop.push_back(line);
-      }
-      std::ranges::sort(in_loop);
-      in_loop.erase(std::ranges::unique(in_loop).begin(), in_loop.end());
-      for (uint32_t line : in_loop) ++steps_with[line];
-    }
-    *alike = Median(std::move(shares));
-    return static_cast<size_t>(std::ranges::count_if(steps_with, [&](const auto& line) {
-      return static_cast<double>(line.second) >= kMostSteps * static_cast<double>(regular_.size());
-    }));
-  }
+  Judge(const PythonPaths& paths, const PythonLoop& loop, const PythonThread* samples, const StepDetection& found)
+      : paths_(paths), loop_(loop), samples_(samples), regular_(RegularSteps(found)) {}
 
   LineOrder Order() const {
     if (samples_ == nullptr || regular_.empty()) return LineOrder::kUnknown;
@@ -189,8 +200,7 @@ class Judge {
   const PythonPaths& paths_;
   const PythonLoop& loop_;
   const PythonThread* samples_;
-  const PythonSteps& steps_;
-  std::vector<const DetectedStep*> regular_;
+  const std::vector<const DetectedStep*> regular_;
 };
 
 // Whether the outermost function of the program's was called by a library, as by a test's runner.
@@ -226,8 +236,14 @@ PythonSteps Examine(const Timeline& timeline, const PythonPaths& paths, const st
   PythonSteps steps;
   steps.exact = exact;
   steps.found = Detect(visits);
-  const bool one_line = !Holds(steps.found) && exact;
-  if (one_line) steps.found = DetectStepsAtOneLine(visits);
+  // By its distances alone, as good as by their classes.
+  const auto take_one_line = [&] {
+    StepDetection one = DetectStepsAtOneLine(visits);
+    if (!Holds(one)) return false;
+    steps.found = std::move(one);
+    return true;
+  };
+  bool at_one_line = exact && !Holds(steps.found) && take_one_line();
   if (!Holds(steps.found)) {
     steps.found.steps.clear();
     return steps;
@@ -237,22 +253,22 @@ PythonSteps Examine(const Timeline& timeline, const PythonPaths& paths, const st
     steps.found.steps.clear();
     return steps;
   }
-  if (!one_line) CutAtLoop(timeline, paths, loop, visits, &steps.found);
-  const Judge judge(paths, loop, samples, steps);
-  const size_t lines = judge.LinesInSteps(visits, &steps.alike);
+  if (!at_one_line) CutAtLoop(timeline, paths, loop, visits, &steps.found);
+  size_t lines = LinesInSteps(paths, loop, visits, steps.found, &steps.alike);
+  if (exact && !at_one_line && lines < 2 && take_one_line()) {
+    lines = LinesInSteps(paths, loop, visits, steps.found, &steps.alike);
+  }
+  const Judge judge(paths, loop, samples, steps.found);
   steps.one_line = lines < 2;
   steps.order = judge.Order();
   steps.outside = judge.Outside();
   const auto in_loop =
       std::ranges::find_if(visits, [&](const LineVisit& visit) { return PathInLoop(paths, loop, visit.path) != 0; });
   steps.called_by_library = CalledByLibrary(timeline, paths, in_loop->path);
-  const auto regular = std::ranges::count(steps.found.steps, DetectedStep::Kind::kRegular, &DetectedStep::kind);
-  const double share = static_cast<double>(regular) / static_cast<double>(steps.found.steps.size());
-  const double enough = 1 - std::exp(-static_cast<double>(regular) / 6);
   double& confidence = steps.found.confidence;
-  if (lines < 2 && exact && !one_line) confidence = std::max(confidence, kMostFromOneLine * share * enough);
   if (lines < 2 || steps.order != LineOrder::kOnce) confidence = std::min(confidence, kMostFromOneLine);
-  if (steps.order == LineOrder::kAgain || !exact || steps.found.alternative != 0) confidence = std::min(confidence, kMostFromSamples);
+  if (steps.order == LineOrder::kAgain || !exact || steps.found.alternative != 0)
+    confidence = std::min(confidence, kMostFromSamples);
   confidence = std::min(confidence, kMostFromLines);
   steps.found.source = StrCat(exact ? "Python line " : "sampled Python line ",
                               LineText(timeline, paths, loop, visits, steps.found.steps));

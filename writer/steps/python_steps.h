@@ -34,7 +34,7 @@ struct PythonSteps {
   StepDetection found;             // `source` names the line
   uint32_t thread = 0;             // index into Timeline::threads
   bool exact = false;              // by calls, not by samples
-  bool one_line = false;  // no other line of the loop comes in nearly each step
+  bool one_line = false;           // no other line of the loop comes in nearly each step
   bool called_by_library = false;  // the loop may be a library's: it calls the program's outermost function
   LineOrder order = LineOrder::kUnknown;
   double alike = 0;     // median share of the lines in common with the step before

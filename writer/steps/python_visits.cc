@@ -121,6 +121,7 @@ void MergeWaits(std::vector<LineVisit>* visits) {
     if (!merged.empty() && follows(visit, merged.back()) &&
         static_cast<double>(visit.start_ps - merged.back().end_ps) < bounds[visit.symbol]) {
       merged.back().end_ps = std::max(merged.back().end_ps, visit.end_ps);
+      merged.back().for_clock &= visit.for_clock;
     } else {
       merged.push_back(visit);
     }

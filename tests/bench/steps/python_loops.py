@@ -109,7 +109,7 @@ def big_convnet(steps):
     answers = generator.integers(0, 10, 256)
     for step in range(steps):
         tick()
-        rows = generator.integers(0, 256, 32)
+        rows = generator.integers(0, 256, 96)
         images = augmented(generator, data[rows])
         parameters, value = train_step(parameters, images, answers[rows])
         value.block_until_ready()
@@ -123,7 +123,7 @@ def small_steps(steps):
     import numpy
     weights = jnp.zeros((64, 256)), jax.random.normal(jax.random.PRNGKey(1), (256, 1)) * 0.1
     generator = numpy.random.default_rng(4)
-    x = generator.normal(size=(2048, 64)).astype("float32")
+    x = generator.normal(size=(4096, 64)).astype("float32")
     y = numpy.sin(x.sum(1, keepdims=True))
 
     def loss(weights, x, y):
@@ -317,8 +317,8 @@ def plain_perceptron(steps):
 KINDS = {
     "read_each_step": lambda steps: read_each_step(steps or 500),
     "read_every_ten": lambda steps: read_every_ten(steps or 400),
-    "big_convnet": lambda steps: big_convnet(steps or 60),
-    "small_steps": lambda steps: small_steps(steps or 1500),
+    "big_convnet": lambda steps: big_convnet(steps or 50),
+    "small_steps": lambda steps: small_steps(steps or 1000),
     "scan_chunks": lambda steps: scan_chunks(steps or 80),
     "class_trainer": lambda steps: class_trainer(steps or 480),
     "adam_by_hand": lambda steps: adam_by_hand(steps or 400),

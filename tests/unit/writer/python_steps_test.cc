@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/steps/python_steps.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "writer/base/median.h"
+#include "writer/steps/inferred_steps.h"
+#include "writer/steps/python_paths.h"
+
+namespace tbprof {
+namespace {
+
+constexpr int64_t kUs = 1'000'000, kMs = 1000 * kUs;
+
+// A program of Python whose time is spent at lines; a sampler looks on.
+class PythonStepsTest : public testing::Test {
+ protected:
+  enum Type : uint16_t { kAllocate, kWait, kSleep };
+  PythonStepsTest() {
+    Process& process = timeline_.processes.emplace_back();
+    process.is_command = true;
+    process.library = NumericLibrary::kFramework;
+    timeline_.types = {{"malloc", EventFamily::kMemory, ObjectKind::kAddress, ValueKind::kBytes},
+                       {"futex", EventFamily::kLock, ObjectKind::kAddress, ValueKind::kNone},
+                       {"nanosleep", EventFamily::kSleep, ObjectKind::kNone, ValueKind::kNone}};
+    numpy_ = timeline_.strings.Intern("default_malloc (_multiarray_umath.so+0x1)");
+    timeline_.python.stacks.emplace_back();
+    module_ = Function("<module>", "/home/me/train.py");
+    loop_ = Function("train", "/home/me/train.py");
+    library_ = Function("call", "/usr/lib/python3.11/site-packages/jax/api.py");
+    AddThread();
+    base_ = Frame(0, module_, 90);
+  }
+
+  uint32_t Function(const std::string& name, const std::string& file) {
+    PythonFunction function;
+    function.name = timeline_.strings.Intern(name);
+    function.file = timeline_.strings.Intern(file);
+    timeline_.python.functions.push_back(function);
+    return static_cast<uint32_t>(timeline_.python.functions.size() - 1);
+  }
+  uint32_t Frame(uint32_t parent, uint32_t function, int line) {
+    std::vector<PythonStack>& stacks = timeline_.python.stacks;
+    for (uint32_t i = 1; i < stacks.size(); ++i) {
+      if (stacks[i].parent == parent && stacks[i].function == function && stacks[i].line == line) return i;
+    }
+    stacks.push_back({parent, function, line});
+    return static_cast<uint32_t>(stacks.size() - 1);
+  }
+  uint32_t Line(int line) { return Frame(base_, loop_, line); }
+  void AddThread() {
+    Thread& thread = timeline_.threads.emplace_back();
+    thread.line_id = timeline_.threads.size();
+    thread.is_main = timeline_.threads.size() == 1;
+    spent_.emplace_back();
+  }
+
+  // The thread is at the stack for so long, as the sampler sees.
+  void Spend(int64_t length, uint32_t stack, size_t thread = 0) {
+    spent_[thread].push_back({now_, now_ + length, stack});
+    now_ += length;
+  }
+  // As a hook sees it.
+  void Call(Type type, int64_t length, uint32_t stack, size_t thread = 0, int error = 0) {
+    Event event{.start_ps = now_, .duration_ps = length, .call_site = numpy_, .type = type, .python = stack};
+    if (type == kAllocate) event.value = 1 << 20;
+    if (error != 0) event.flags = Event::kFailed;
+    event.error = error;
+    timeline_.threads[thread].events.push_back(event);
+    Spend(length, stack, thread);
+  }
+  int64_t Jitter(int64_t length, double share = 0.05) {
+    const double by = std::uniform_real_distribution<double>(-share, share)(random_);
+    return static_cast<int64_t>(static_cast<double>(length) * (1 + by));
+  }
+
+  // Batch at line 11, dispatch at 12, wait for it at 13.
+  void Turn(int64_t length, size_t thread = 0) {
+    begins_.push_back(now_);
+    Call(kAllocate, 5 * kUs, Line(11), thread);
+    Spend(Jitter(length * 3 / 10), Line(11), thread);
+    Spend(Jitter(length / 10), Line(12), thread);
+    Call(kWait, Jitter(length * 6 / 10), Line(13), thread);
+  }
+
+  // Each period a sample; `lost`: of them, at random.
+  void Sample(int64_t period, double lost = 0, int64_t slower_from = INT64_MAX) {
+    timeline_.duration_ps = std::max(timeline_.duration_ps, now_);
+    for (uint32_t i = 0; i < spent_.size(); ++i) {
+      PythonThread& out = timeline_.python.threads.emplace_back();
+      out.thread = i;
+      size_t at = 0;
+      int64_t step = period;
+      for (int64_t time = period / 3; time < now_; time += step) {
+        if (time >= slower_from) step = 4 * period;
+        while (at < spent_[i].size() && spent_[i][at].end <= time) ++at;
+        if (at == spent_[i].size()) break;
+        if (spent_[i][at].start > time || std::uniform_real_distribution<double>()(random_) < lost) continue;
+        Add(time, step, spent_[i][at].stack, &out.runs);
+      }
+    }
+  }
+  static void Add(int64_t time, int64_t period, uint32_t stack, std::vector<PythonRun>* runs) {
+    if (!runs->empty() && runs->back().stack == stack && time - runs->back().last_ps <= period) {
+      runs->back().last_ps = time;
+      runs->back().to_ps = time + period / 2;
+      ++runs->back().samples;
+      return;
+    }
+    const int64_t from = runs->empty() ? time - period / 2 : std::max(runs->back().to_ps, time - period / 2);
+    runs->push_back({time, time, from, time + period / 2, period, stack, 1, 1});
+  }
+
+  InferredSteps Infer() {
+    timeline_.duration_ps = std::max(timeline_.duration_ps, now_);
+    return InferSteps(timeline_, 0);
+  }
+  static double MedianMs(const InferredSteps& found) {
+    std::vector<int64_t> lengths;
+    for (const Step& step : found.steps) {
+      if (step.is_regular) lengths.push_back(step.end_ps - step.start_ps);
+    }
+    return static_cast<double>(Median(std::move(lengths))) / static_cast<double>(kMs);
+  }
+  void ExpectBegins(const InferredSteps& found, int64_t within, double share = 0.95) {
+    size_t right = 0;
+    for (const int64_t begin : begins_) {
+      right += std::ranges::any_of(found.steps, [&](const Step& s) { return std::abs(s.start_ps - begin) <= within; });
+    }
+    EXPECT_GE(static_cast<double>(right), share * static_cast<double>(begins_.size()));
+  }
+
+  struct Spent {
+    int64_t start, end;
+    uint32_t stack;
+  };
+  Timeline timeline_;
+  std::vector<std::vector<Spent>> spent_;
+  std::vector<int64_t> begins_;
+  std::mt19937 random_{7};
+  StringId numpy_ = 0;
+  uint32_t module_ = 0, loop_ = 0, library_ = 0, base_ = 0;
+  int64_t now_ = 0;
+};
+
+TEST_F(PythonStepsTest, NothingOfPython_NoSteps) {
+  EXPECT_TRUE(DetectStepsInPython(Timeline(), 0).empty());
+  EXPECT_TRUE(DetectStepsInPython(timeline_, 0).empty());
+}
+
+TEST_F(PythonStepsTest, LibrariesFrames_ArePartOfTheLine) {
+  const uint32_t within = Frame(Line(13), library_, 400);
+  const PythonPaths paths(timeline_);
+  EXPECT_EQ(paths.Of(within), paths.Of(Line(13)));
+  EXPECT_NE(paths.Of(within), paths.Of(base_));
+  EXPECT_EQ(paths[paths.Of(within)].depth, 2u);
+  EXPECT_EQ(paths.At(paths.Of(within), 1), paths.Of(base_));
+  EXPECT_EQ(paths.Of(0), 0u);
+}
+
+TEST_F(PythonStepsTest, LinesThatTakeTurns_AreSureSteps) {
+  Spend(3000 * kMs, Frame(Line(11), library_, 7));  // the first call compiles
+  for (int i = 0; i < 100; ++i) Turn(30 * kMs);
+  Sample(10 * kMs);
+  const InferredSteps found = Infer();
+  EXPECT_NEAR(static_cast<double>(found.steps.size()), 100, 3);
+  EXPECT_NEAR(MedianMs(found), 30, 1);
+  EXPECT_GT(found.confidence, kSureConfidence);
+  EXPECT_EQ(found.source, "Python line train.py:13 train");
+  ExpectBegins(found, kMs);
+}
+
+TEST_F(PythonStepsTest, WithoutSamples_StepsByCallsAlone) {
+  for (int i = 0; i < 200; ++i) Turn(5 * kMs);
+  const InferredSteps found = Infer();
+  EXPECT_NEAR(static_cast<double>(found.steps.size()), 200, 3);
+  EXPECT_LE(found.confidence, 0.7) << "nothing tells that a line comes once";
+  ExpectBegins(found, 500 * kUs);
+}
+
+// A library takes several locks to wait for one result.
+TEST_F(PythonStepsTest, OneLineWithSeveralWaits_IsOneStep) {
+  for (int i = 0; i < 200; ++i) {
+    begins_.push_back(now_);
+    Spend(Jitter(700 * kUs), Line(12));
+    for (int wait = 0; wait <= i % 3; ++wait) {
+      Call(kWait, Jitter((i % 3 == 0 ? 6 : 2) * kMs), Line(13));
+      Spend(Jitter(12 * kUs, 0.6), Line(13));
+    }
+  }
+  Sample(10 * kMs);
+  const InferredSteps found = Infer();
+  EXPECT_NEAR(static_cast<double>(found.steps.size()), 200, 4);
+  EXPECT_LE(found.confidence, 0.7);
+  EXPECT_GE(found.confidence, kLeastShown);
+  ExpectBegins(found, 100 * kUs);
+}
+
+TEST_F(PythonStepsTest, LongStepsWithoutCalls_BySamples) {
+  for (int i = 0; i < 60; ++i) {
+    begins_.push_back(now_);
+    Spend(Jitter(60 * kMs), Line(11));
+    Spend(Jitter(40 * kMs), Line(12));
+    Spend(Jitter(150 * kMs), Line(13));
+  }
+  for (const bool torn : {false, true}) {
+    timeline_.python.threads.clear();
+    Sample(10 * kMs, torn ? 0.2 : 0);
+    const std::vector<PythonSteps> all = DetectStepsInPython(timeline_, 0);
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_FALSE(all[0].exact);
+    EXPECT_LE(all[0].found.confidence, kMostFromSamples);
+    EXPECT_NEAR(static_cast<double>(all[0].found.steps.size()), 60, 3) << torn;
+    EXPECT_NEAR(static_cast<double>(all[0].found.period_ps) / static_cast<double>(kMs), 250, 10) << torn;
+  }
+}
+
+// What tbprof may use of the machine lowers the rate in the middle of a run.
+TEST_F(PythonStepsTest, LoweredRate_SameSteps) {
+  for (int i = 0; i < 60; ++i) {
+    Spend(Jitter(300 * kMs), Line(11));
+    Spend(Jitter(400 * kMs), Line(13));
+  }
+  Sample(10 * kMs, 0, now_ / 2);
+  const std::vector<PythonSteps> all = DetectStepsInPython(timeline_, 0);
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_NEAR(static_cast<double>(all[0].found.steps.size()), 60, 3);
+  EXPECT_NEAR(static_cast<double>(all[0].found.period_ps) / static_cast<double>(kMs), 700, 30);
+}
+
+// The film of a wheel: of 101 turns of 10.1 ms one seems to be left, of a second.
+TEST_F(PythonStepsTest, StepsAboutAsLongAsTheInterval_AreNeverSure) {
+  for (const int64_t length : {5'050, 9'900, 10'000, 10'100, 20'100, 30'200}) {
+    SCOPED_TRACE(length);
+    now_ = 0;
+    spent_ = {{}};
+    timeline_.python.threads.clear();
+    for (int i = 0; i < 4000; ++i) {
+      Spend(length * kUs * 4 / 10, Line(11));
+      Spend(length * kUs * 6 / 10, Line(13));
+    }
+    Sample(10 * kMs);
+    EXPECT_LE(Infer().confidence, kMostFromSamples);
+  }
+}
+
+// Calls have exact times: the samples that come at the same place of each step do no harm.
+TEST_F(PythonStepsTest, CallsOfStepsAsLongAsTheInterval_RightSteps) {
+  for (int i = 0; i < 300; ++i) {
+    begins_.push_back(now_);
+    Call(kAllocate, 10 * kUs, Line(11));
+    Spend(4 * kMs - 10 * kUs, Line(11));
+    Call(kWait, 6 * kMs, Line(13));
+  }
+  Sample(10 * kMs);
+  const InferredSteps found = Infer();
+  EXPECT_NEAR(static_cast<double>(found.steps.size()), 300, 3);
+  EXPECT_NEAR(MedianMs(found), 10, 0.1);
+  ExpectBegins(found, 100 * kUs);
+}
+
+TEST_F(PythonStepsTest, EpochsWithEvaluation_StepsAreBatches) {
+  for (int epoch = 0; epoch < 8; ++epoch) {
+    for (int i = 0; i < 40; ++i) Turn(20 * kMs);
+    for (int i = 0; i < 6; ++i) Call(kWait, Jitter(15 * kMs), Line(17));
+  }
+  Sample(10 * kMs);
+  const InferredSteps found = Infer();
+  EXPECT_NEAR(static_cast<double>(found.steps.size()), 320, 16);
+  EXPECT_NEAR(MedianMs(found), 20, 1);
+  ExpectBegins(found, kMs);
+}
+
+// A loop over parts within each step, as over clusters or layers.
+TEST_F(PythonStepsTest, InnerLoops_AreNotTheStep) {
+  for (int i = 0; i < 60; ++i) {
+    begins_.push_back(now_);
+    Call(kAllocate, 10 * kUs, Line(11));
+    Spend(Jitter(30 * kMs), Line(11));
+    for (int part = 0; part < 12; ++part) {
+      Call(kAllocate, 10 * kUs, Line(13));
+      Spend(Jitter(kMs), Line(13));
+      Call(kAllocate, 10 * kUs, Line(14));
+      Spend(Jitter(kMs), Line(14));
+    }
+  }
+  Sample(10 * kMs);
+  const InferredSteps found = Infer();
+  EXPECT_NEAR(static_cast<double>(found.steps.size()), 60, 3);
+  EXPECT_NEAR(MedianMs(found), 54, 3);
+}
+
+// Ten turns are queued, and one result is awaited: the turns are not seen.
+TEST_F(PythonStepsTest, WaitEveryTenTurns_IsNotSure) {
+  for (int i = 0; i < 400; ++i) {
+    Spend(Jitter(3 * kMs), Line(11));
+    Spend(Jitter(3 * kMs), Line(12));
+    if (i % 10 == 9) Call(kWait, Jitter(40 * kMs), Line(13));
+  }
+  Sample(10 * kMs);
+  EXPECT_LE(Infer().confidence, kMostFromSamples);
+}
+
+TEST_F(PythonStepsTest, Generator_StepsAreItsConsumers) {
+  const uint32_t loader = Function("batches", "/home/me/data.py");
+  for (int i = 0; i < 120; ++i) {
+    begins_.push_back(now_);
+    Call(kAllocate, 20 * kUs, Frame(Line(10), loader, 30));
+    Spend(Jitter(6 * kMs), Frame(Line(10), loader, 31 + i % 2));
+    Call(kWait, Jitter(9 * kMs), Line(13));
+  }
+  Sample(10 * kMs);
+  const InferredSteps found = Infer();
+  EXPECT_NEAR(static_cast<double>(found.steps.size()), 120, 3);
+  EXPECT_NEAR(MedianMs(found), 15, 1);
+  ExpectBegins(found, kMs);
+}
+
+TEST_F(PythonStepsTest, Recursion_IsNoSureStep) {
+  for (int i = 0; i < 300; ++i) {
+    uint32_t stack = base_;
+    const int depth = 1 + static_cast<int>(random_() % 12);
+    for (int level = 0; level < depth; ++level) stack = Frame(stack, loop_, 20 + static_cast<int>(random_() % 2));
+    Call(kAllocate, 10 * kUs, stack);
+    Spend(static_cast<int64_t>(random_() % 20'000) * kUs, stack);
+  }
+  Sample(10 * kMs);
+  EXPECT_LE(Infer().confidence, kMostFromSamples);
+}
+
+// Half of the run in one function, half in another.
+TEST_F(PythonStepsTest, LoopThatMoves_PeriodIsRightOrUnknown) {
+  for (const char* name : {"warm", "tune"}) {
+    loop_ = Function(name, "/home/me/train.py");
+    for (int i = 0; i < 80; ++i) Turn(25 * kMs);
+  }
+  Sample(10 * kMs);
+  const InferredSteps found = Infer();
+  if (!found.steps.empty()) {
+    EXPECT_NEAR(MedianMs(found), 25, 1);
+    EXPECT_GE(found.steps.size(), 76u);
+  }
+}
+
+TEST_F(PythonStepsTest, TornSamples_SameStepsByCalls) {
+  for (int i = 0; i < 100; ++i) Turn(30 * kMs);
+  Sample(10 * kMs, 0.5);
+  const InferredSteps found = Infer();
+  EXPECT_NEAR(static_cast<double>(found.steps.size()), 100, 3);
+  ExpectBegins(found, kMs);
+}
+
+TEST_F(PythonStepsTest, MainThreadThatPolls_StepsAreTheWorkers) {
+  AddThread();
+  for (int i = 0; i < 150; ++i) Turn(20 * kMs, 1);
+  const int64_t end = now_;
+  for (now_ = 0; now_ < end;) Call(kWait, 50 * kMs, Line(70), 0, ETIMEDOUT);
+  Sample(10 * kMs);
+  const InferredSteps found = Infer();
+  EXPECT_NEAR(static_cast<double>(found.steps.size()), 150, 4);
+  EXPECT_NEAR(MedianMs(found), 20, 1);
+  ASSERT_FALSE(found.steps.empty());
+  EXPECT_EQ(found.steps[0].thread, 1u);
+}
+
+TEST_F(PythonStepsTest, PollAlone_IsUnknown) {
+  for (int i = 0; i < 200; ++i) Call(kWait, 50 * kMs, Line(70), 0, ETIMEDOUT);
+  for (int i = 0; i < 200; ++i) Call(kSleep, 50 * kMs, Line(71));
+  Sample(10 * kMs);
+  EXPECT_TRUE(Infer().steps.empty());
+}
+
+TEST_F(PythonStepsTest, WaitsAtRandom_AreUnknown) {
+  std::exponential_distribution<double> length(1);
+  for (int i = 0; i < 400; ++i) {
+    Spend(static_cast<int64_t>(length(random_) * 8'000) * kUs, Line(12));
+    Call(kWait, static_cast<int64_t>(length(random_) * 4'000 + 100) * kUs, Line(13));
+  }
+  Sample(10 * kMs);
+  EXPECT_LT(Infer().confidence, kLeastShown);
+}
+
+// A runner of tests calls one of the program's functions again and again.
+TEST_F(PythonStepsTest, LoopOfALibrary_IsNotSure) {
+  base_ = Frame(0, Function("run", "/usr/lib/python3/dist-packages/_pytest/runner.py"), 12);
+  for (int i = 0; i < 100; ++i) Turn(30 * kMs);
+  Sample(10 * kMs);
+  EXPECT_LE(Infer().confidence, kMostFromSamples);
+}
+
+TEST_F(PythonStepsTest, NumPyLoop_IsAtMostLikely) {
+  timeline_.processes[0].library = NumericLibrary::kLinearAlgebra;
+  for (int i = 0; i < 100; ++i) Turn(30 * kMs);
+  Sample(10 * kMs);
+  const InferredSteps found = Infer();
+  EXPECT_NEAR(static_cast<double>(found.steps.size()), 100, 3);
+  EXPECT_LE(found.confidence, 0.65);
+}
+
+TEST_F(PythonStepsTest, NumPyThatIsNotUsed_IsUnknown) {
+  timeline_.processes[0].library = NumericLibrary::kLinearAlgebra;
+  numpy_ = timeline_.strings.Intern("_PyObject_Malloc (obmalloc.c:2003)");
+  for (int i = 0; i < 100; ++i) Turn(30 * kMs);
+  Sample(10 * kMs);
+  EXPECT_TRUE(Infer().steps.empty());
+}
+
+TEST_F(PythonStepsTest, NoLibraryThatTrains_IsUnknown) {
+  timeline_.processes[0].library = NumericLibrary::kNone;
+  for (int i = 0; i < 100; ++i) Turn(100 * kMs);
+  Sample(10 * kMs);
+  EXPECT_TRUE(Infer().steps.empty());
+}
+
+// A helper that a script calls at one line for a while, and then no more.
+TEST_F(PythonStepsTest, SmallPartOfTheTime_IsUnknown) {
+  for (int i = 0; i < 40; ++i) {
+    Spend(Jitter(kMs), Line(12));
+    Call(kWait, Jitter(9 * kMs), Line(13));
+  }
+  Spend(4000 * kMs, Line(40));
+  Sample(10 * kMs);
+  EXPECT_TRUE(Infer().steps.empty());
+}
+
+}  // namespace
+}  // namespace tbprof
