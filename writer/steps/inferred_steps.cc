@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -158,6 +159,7 @@ struct Source {
   StepDetection found;
   uint32_t thread = 0;
   std::string name;
+  std::optional<StepLoop> around;
   std::string unknown = "nothing that was recorded repeats as steps do";
 };
 
@@ -208,6 +210,7 @@ bool IsOfATraining(const Timeline& timeline, uint32_t process, const PythonSteps
   source->found = steps.found;
   source->thread = steps.thread;
   source->name = steps.found.source;
+  source->around = steps.around;
   if (!framework || steps.called_by_library) {
     source->found.confidence = std::min(source->found.confidence, kMostFromCalls);
   }
@@ -285,6 +288,7 @@ InferredSteps InferSteps(const Timeline& timeline, uint32_t process) {
                               static_cast<uint64_t>(std::max(turns, 1.0)), found.alternative,
                               inferred.confidence <= kSureConfidence});
   }
+  if (source.around) inferred.loops.push_back(std::move(*source.around));
   int64_t number = 0;
   for (const DetectedStep& detected : found.steps) {
     Step step;

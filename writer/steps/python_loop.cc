@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "writer/base/median.h"
+#include "writer/steps/step_loops.h"
 
 namespace tbprof {
 namespace {
@@ -16,6 +17,8 @@ constexpr double kNearlyAll = 0.9;
 // Of the steps, those that have a turn's end of one kind.
 constexpr double kMostTurns = 0.8;
 constexpr size_t kWarmUpSteps = 3;
+// Of the steps: what is at a line in fewer of them is no part of a step.
+constexpr double kUsualLine = 0.3;
 
 // Calls `visit` with each regular step and the visits that begin in it.
 template <typename Visit>
@@ -201,6 +204,33 @@ uint32_t PathInLoop(const PythonPaths& paths, const PythonLoop& loop, uint32_t p
 void CutAtLoop(const Timeline& timeline, const PythonPaths& paths, const PythonLoop& loop,
                const std::vector<LineVisit>& visits, StepDetection* found) {
   if (loop.frame != 0 && !found->steps.empty()) Cutter(timeline, paths, loop, visits, found).Run();
+}
+
+std::optional<StepLoop> FindLoopAround(const std::vector<LineVisit>& visits, const std::vector<DetectedStep>& steps) {
+  absl::flat_hash_map<uint32_t, std::pair<const DetectedStep*, size_t>> steps_with;  // by path: the latest, and all
+  ForEachStep(visits, steps, [&](const DetectedStep& step, size_t from, size_t to) {
+    for (size_t i = from; i < to; ++i) {
+      auto& [latest, count] = steps_with[visits[i].path];
+      count += latest != &step;
+      latest = &step;
+    }
+  });
+  const auto is_usual = [&](uint32_t path) {
+    const auto known = steps_with.find(path);
+    return known != steps_with.end() &&
+           static_cast<double>(known->second.second) >= kUsualLine * static_cast<double>(steps.size());
+  };
+  std::vector<LoopStep> all;
+  size_t at = 0;
+  for (const DetectedStep& step : steps) {
+    LoopStep& one = all.emplace_back();
+    one.length_ps = step.end_ps - step.start_ps;
+    one.has_batch = true;  // lengths are no evidence: what is slow now and then may be anything
+    for (; at < visits.size() && visits[at].start_ps < step.start_ps; ++at) {
+      one.after_evaluation |= all.size() > 1 && !is_usual(visits[at].path);
+    }
+  }
+  return FindOuterLoop(all);
 }
 
 }  // namespace tbprof

@@ -7,6 +7,7 @@
 #define TBPROF_WRITER_STEPS_PYTHON_LOOP_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "writer/steps/python_paths.h"
@@ -50,6 +51,9 @@ uint32_t PathInLoop(const PythonPaths& paths, const PythonLoop& loop, uint32_t p
 // anywhere else in the step. Where it has one line, behind its wait.
 void CutAtLoop(const Timeline& timeline, const PythonPaths& paths, const PythonLoop& loop,
                const std::vector<LineVisit>& visits, StepDetection* found);
+
+// The loop around the steps: at its other lines, an evaluation's say, the thread is behind every so many of them.
+std::optional<StepLoop> FindLoopAround(const std::vector<LineVisit>& visits, const std::vector<DetectedStep>& steps);
 
 }  // namespace tbprof
 

@@ -260,6 +260,7 @@ PythonSteps Examine(const Timeline& timeline, const PythonPaths& paths, const st
   }
   const Judge judge(paths, loop, samples, steps.found);
   steps.one_line = lines < 2;
+  steps.around = FindLoopAround(visits, steps.found.steps);
   steps.order = judge.Order();
   steps.outside = judge.Outside();
   const auto in_loop =

@@ -12,6 +12,7 @@
 #define TBPROF_WRITER_STEPS_PYTHON_STEPS_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "writer/steps/step_detector.h"
@@ -36,6 +37,7 @@ struct PythonSteps {
   bool exact = false;              // by calls, not by samples
   bool one_line = false;           // no other line of the loop comes in nearly each step
   bool called_by_library = false;  // the loop may be a library's: it calls the program's outermost function
+  std::optional<StepLoop> around;  // the loop around that of the steps
   LineOrder order = LineOrder::kUnknown;
   double alike = 0;     // median share of the lines in common with the step before
   double outside = -1;  // time that the thread spent elsewhere, imports and the loop's own warm-up left out, to that of

@@ -276,6 +276,9 @@ TEST_F(PythonStepsTest, EpochsWithEvaluation_StepsAreBatches) {
   EXPECT_NEAR(static_cast<double>(found.steps.size()), 320, 16);
   EXPECT_NEAR(MedianMs(found), 20, 1);
   ExpectBegins(found, kMs);
+  ASSERT_EQ(found.loops.size(), 1u);
+  EXPECT_EQ(found.loops[0].steps_each, 40);
+  EXPECT_EQ(found.loops[0].count, 8u);
 }
 
 // A loop over parts within each step, as over clusters or layers.
