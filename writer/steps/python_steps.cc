@@ -25,6 +25,8 @@ constexpr size_t kMostThreads = 4;
 // Of the interval between samples: shorter turns are not seen whole.
 constexpr double kFewestSamples = 4;
 constexpr double kMostSteps = 0.9;
+// What comes before the steps is mostly what they need: data, models, compiling.
+constexpr int64_t kPreparationFactor = 2;
 constexpr size_t kEnoughSamples = 8;
 // Of pairs of samples at two lines, those in the usual order. Where each line comes once it is nearly all; of lines of
 // an inner loop half of them.
@@ -170,7 +172,7 @@ class Judge {
       const bool in_step = step != regular_.end() && (*step)->start_ps <= run.first_ps;
       if (in_step || run.stack == 0 || paths_.Imports(run.stack)) continue;
       if (run.first_ps < first && PathInLoop(paths_, loop_, paths_.Of(run.stack)) != 0) continue;
-      outside_ps += run.to_ps - run.from_ps;
+      outside_ps += (run.to_ps - run.from_ps) / (run.first_ps < first ? kPreparationFactor : 1);
     }
     return static_cast<double>(outside_ps) / static_cast<double>(std::max<int64_t>(inside_ps, 1));
   }

@@ -22,7 +22,7 @@ constexpr size_t kAround = 8;
 constexpr double kShort = 0.3, kLong = 2.5;
 // Of regular lengths, nine tenths to one tenth, in those around them: 1.7 where visits come at random.
 constexpr double kMostSpread = 1;
-constexpr double kLeastRegular = 0.75;
+constexpr double kLeastRegular = 0.75, kNearlyAll = 0.9;
 // Of the best one's time: a line within it that comes more often is the step.
 constexpr double kAsMuchTime = 0.9;
 
@@ -80,9 +80,30 @@ void Measure(Row* row) {
   row->spread = relative[relative.size() * 9 / 10] - relative[relative.size() / 10];
 }
 
+double Share(const Row& row) { return static_cast<double>(row.regular) / static_cast<double>(row.lengths.size()); }
+
 bool IsRegular(const Row& row) {
-  return row.regular + 1 >= kFewestVisits && row.spread <= kMostSpread &&
-         static_cast<double>(row.regular) >= kLeastRegular * static_cast<double>(row.lengths.size());
+  return row.regular + 1 >= kFewestVisits && row.spread <= kMostSpread && Share(row) >= kLeastRegular;
+}
+
+// Of those that are nearly all regular the one that comes most often.
+bool IsBetter(const Row& row, const Row& than) {
+  const double share = std::min(Share(row), kNearlyAll), other = std::min(Share(than), kNearlyAll);
+  return share != other ? share > other : row.visits.size() > than.visits.size();
+}
+
+// What follows one another at one line.
+std::vector<LineVisit> WholeLines(const std::vector<LineVisit>& visits) {
+  std::vector<LineVisit> lines;
+  for (const LineVisit& visit : visits) {
+    if (lines.empty() || lines.back().path != visit.path) {
+      lines.push_back(visit);
+      continue;
+    }
+    lines.back().end_ps = std::max(lines.back().end_ps, visit.end_ps);
+    lines.back().waits = visit.waits;
+  }
+  return lines;
 }
 
 StepDetection StepsOf(const Row& row) {
@@ -130,8 +151,10 @@ void MergeWaits(std::vector<LineVisit>* visits) {
 }
 
 StepDetection DetectStepsAtOneLine(const std::vector<LineVisit>& visits) {
-  std::map<uint64_t, Row> rows;  // by symbol
+  const std::vector<LineVisit> lines = WholeLines(visits);
+  std::map<uint64_t, Row> rows;  // by symbol; of whole lines by path, which no symbol equals
   for (const LineVisit& visit : visits) rows[visit.symbol].visits.push_back(&visit);
+  for (const LineVisit& line : lines) rows[line.path].visits.push_back(&line);
   double most_ps = 0;
   for (auto& [symbol, row] : rows) {
     if (row.visits.size() < kFewestVisits) continue;
@@ -141,7 +164,7 @@ StepDetection DetectStepsAtOneLine(const std::vector<LineVisit>& visits) {
   const Row* best = nullptr;
   for (const auto& [symbol, row] : rows) {
     if (!IsRegular(row) || row.regular_ps < kAsMuchTime * most_ps) continue;
-    if (best == nullptr || row.visits.size() > best->visits.size()) best = &row;
+    if (best == nullptr || IsBetter(row, *best)) best = &row;
   }
   if (best == nullptr) return {};
   StepDetection found = StepsOf(*best);
