@@ -6,7 +6,8 @@
 //
 // BEGINS: the program's own clock, nanoseconds since 1970, one for each step's begin and one for the last one's end.
 // Annotations are PyTorch's and the program's own records of steps (ranges, optimizers, loaders); operations PyTorch's
-// and TensorFlow's of their work. Prints one line of JSON; scores are those of docs/steps.md.
+// and TensorFlow's of their work. Prints one line of JSON; scores are those of docs/steps.md. --only=python prints what
+// was considered to standard error.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>

@@ -695,7 +695,7 @@ def run(program, arguments, directory):
     quiet = dict(cwd=work, env=environment, stdin=subprocess.DEVNULL)
     summary = directory / "summary.json"
     command = program.command if isinstance(program.command, list) else ["sh", "-c", program.command]
-    command = [str(arguments.tbprof), "run", "--quiet", f"--logdir={directory / 'logs'}", f"--summary-json={summary}",
+    command = [str(arguments.tbprof), "run", "--quiet", "--sample-rate=100", f"--logdir={directory / 'logs'}", f"--summary-json={summary}",
                *([f"--spool-dir={directory / 'spool'}", "--keep-spool"] if arguments.keep else []), "--"] + command
     server = None
     with open(directory / "output", "wb") as output:

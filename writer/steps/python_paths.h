@@ -29,8 +29,8 @@ class PythonPaths {
   explicit PythonPaths(const Timeline& timeline);
 
   // Of an index into PythonTimeline::stacks. 0: it has no frame of the program's.
-  uint32_t Of(uint32_t stack) const { return of_stacks_[stack]; }
-  bool Imports(uint32_t stack) const { return imports_[stack]; }
+  uint32_t Of(uint32_t stack) const { return stack < of_stacks_.size() ? of_stacks_[stack] : 0; }
+  bool Imports(uint32_t stack) const { return stack < imports_.size() && imports_[stack]; }
   const Path& operator[](uint32_t path) const { return paths_[path]; }
   size_t size() const { return paths_.size(); }
   // The one of its callers, or itself, that has that many frames.
