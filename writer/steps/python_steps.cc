@@ -31,6 +31,8 @@ constexpr size_t kEnoughSamples = 8;
 // Of pairs of samples at two lines, those in the usual order. Where each line comes once it is nearly all; of lines of
 // an inner loop half of them.
 constexpr double kInOrder = 0.85, kInNoOrder = 0.8;
+// What is left of the confidence where other lines of the loop come several times between the visits of the one line.
+constexpr double kOneLineOfSeveral = 0.8;
 // Of the steps with a chance to show it.
 constexpr double kSomeReturn = 0.2;
 
@@ -135,7 +137,8 @@ class Judge {
   Judge(const PythonPaths& paths, const PythonLoop& loop, const PythonThread* samples, const StepDetection& found)
       : paths_(paths), loop_(loop), samples_(samples), regular_(RegularSteps(found)) {}
 
-  LineOrder Order() const {
+  // `errors`: of the measure, by which lines must be out of order for it to count.
+  LineOrder Order(double errors) const {
     if (samples_ == nullptr || regular_.empty()) return LineOrder::kUnknown;
     std::map<uint32_t, std::vector<double>> phases;  // by line
     size_t can_return = 0, returns = 0;
@@ -157,7 +160,7 @@ class Judge {
     if (can_return >= kEnoughSamples && static_cast<double>(returns) >= kSomeReturn * static_cast<double>(can_return)) {
       return LineOrder::kAgain;
     }
-    return OrderOf(std::move(phases));
+    return OrderOf(std::move(phases), errors);
   }
 
   // To the time in regular steps, what the thread was elsewhere in its own code.
@@ -178,7 +181,7 @@ class Judge {
   }
 
  private:
-  static LineOrder OrderOf(std::map<uint32_t, std::vector<double>> phases) {
+  static LineOrder OrderOf(std::map<uint32_t, std::vector<double>> phases, double errors) {
     std::erase_if(phases, [](const auto& line) { return line.second.size() < kEnoughSamples; });
     for (auto& [line, of] : phases) std::ranges::sort(of);
     bool any = false;
@@ -192,7 +195,7 @@ class Judge {
         const double ordered = std::max(before, n * m - before) / (n * m);
         // Of Mann and Whitney's U, where there is no order.
         const double error = std::sqrt((n + m + 1) / (12 * n * m));
-        if (ordered + 2 * error < kInNoOrder) return LineOrder::kAgain;
+        if (ordered + errors * error < kInNoOrder) return LineOrder::kAgain;
         any |= ordered >= kInOrder;
       }
     }
@@ -263,13 +266,15 @@ PythonSteps Examine(const Timeline& timeline, const PythonPaths& paths, const st
   const Judge judge(paths, loop, samples, steps.found);
   steps.one_line = lines < 2;
   steps.around = FindLoopAround(visits, steps.found.steps);
-  steps.order = judge.Order();
+  // One line may well come every few turns: less is enough to doubt it.
+  steps.order = judge.Order(steps.one_line ? 0 : 2);
   steps.outside = judge.Outside();
   const auto in_loop =
       std::ranges::find_if(visits, [&](const LineVisit& visit) { return PathInLoop(paths, loop, visit.path) != 0; });
   steps.called_by_library = CalledByLibrary(timeline, paths, in_loop->path);
   double& confidence = steps.found.confidence;
   if (lines < 2 || steps.order != LineOrder::kOnce) confidence = std::min(confidence, kMostFromOneLine);
+  if (steps.one_line && steps.order == LineOrder::kAgain) confidence *= kOneLineOfSeveral;
   if (steps.order == LineOrder::kAgain || !exact || steps.found.alternative != 0)
     confidence = std::min(confidence, kMostFromSamples);
   confidence = std::min(confidence, kMostFromLines);
