@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -181,7 +182,7 @@ TEST(CoreStacks, NumbersThatCannotBe_AreCorruptOrPassedOver) {
   // A process ends once.
   SpoolMaker twice = WithCore(kThree);
   twice.Raw(FrameType::kCore, 1, CoreFrame(kThree));
-  EXPECT_EQ(BuildGood(twice).corrupt_records, 1u);
+  EXPECT_EQ(BuildGood(std::move(twice)).corrupt_records, 1u);
 }
 
 }  // namespace
