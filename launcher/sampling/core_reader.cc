@@ -19,6 +19,8 @@
 namespace tbprof {
 namespace {
 
+constexpr size_t kMaxUncertain = 64;  // waiting: a storm of children whose ends nobody sees
+
 struct OutFrame {
   FrameType type;
   uint32_t segment;
@@ -96,6 +98,7 @@ CoreReader::~CoreReader() {
 void CoreReader::Add(Job job) {
   job.search.pattern = pattern_;
   const std::lock_guard lock(state_->mutex);
+  if (!job.is_certain && state_->jobs.size() >= kMaxUncertain) return;
   state_->jobs.push_back(std::move(job));
   if (std::exchange(state_->running, true)) return;
   // Signals of the launcher are read by its main thread.

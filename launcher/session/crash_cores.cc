@@ -6,6 +6,7 @@
 #include <climits>
 #include <ctime>
 
+#include <csignal>
 #include <utility>
 
 #include "writer/base/text.h"
@@ -18,6 +19,25 @@ std::string ReadLink(const std::string& path) {
   const ssize_t length = readlink(path.c_str(), target, sizeof(target));
   if (length <= 0 || static_cast<size_t>(length) >= sizeof(target) || target[0] != '/') return "";
   return std::string(target, static_cast<size_t>(length));
+}
+
+// Whether a signal leaves a core file where it ends a process (signal(7)).
+bool DumpsCore(int signal) {
+  switch (signal) {
+    case SIGQUIT:
+    case SIGILL:
+    case SIGTRAP:
+    case SIGABRT:
+    case SIGBUS:
+    case SIGFPE:
+    case SIGSEGV:
+    case SIGXCPU:
+    case SIGXFSZ:
+    case SIGSYS:
+      return true;
+    default:
+      return false;
+  }
 }
 
 // Root raises every limit; others up to the hard one.
@@ -49,13 +69,17 @@ int64_t CrashCores::StartOf(const Process& process) const {
   return now_ns - static_cast<int64_t>(static_cast<double>(ticks - process.start_ticks) / ticks_per_ns_);
 }
 
-void CrashCores::ProcessEnded(const Process& process, const std::optional<ExitStatus>& status) {
+// Where the kernel does not tell: whose status its parent alone has got, and of which a thread other than the first has
+// crashed. A look is cheap where there is one name, and crashes are few.
+bool CrashCores::MayHaveCore(const Process& process, const std::optional<ExitStatus>& status) const {
   const CorePattern& pattern = reader_.pattern();
+  if (!may_dump_ || pattern.kind() != CorePattern::kFile) return false;
+  return status.has_value() ? DumpsCore(status->signal) : !HasWildcard(pattern.PathOf(process.inner_pid));
+}
+
+void CrashCores::ProcessEnded(const Process& process, const std::optional<ExitStatus>& status) {
   const bool is_certain = status.has_value() && status->core_dumped;
-  // Whose status was taken by its parent alone may have left one: a look is cheap where it has one name.
-  const bool may_have = !status.has_value() && may_dump_ && pattern.kind() == CorePattern::kFile &&
-                        !HasWildcard(pattern.PathOf(process.inner_pid));
-  if (!is_certain && !may_have) return;
+  if (!is_certain && !MayHaveCore(process, status)) return;
   if (is_certain && cores_ == kMaxCores) {
     notes_.push_back(StrCat("core files: those of the first ", kMaxCores, " processes are read, further ones are not"));
   }

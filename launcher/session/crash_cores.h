@@ -51,6 +51,7 @@ class CrashCores {
 
  private:
   int64_t StartOf(const Process& process) const;
+  bool MayHaveCore(const Process& process, const std::optional<ExitStatus>& status) const;
 
   const ClockKind clock_;
   const double ticks_per_ns_;

@@ -168,18 +168,24 @@ void TargetRegistry::Refuse(int segment_fd, uint64_t bytes) {
   }
 }
 
+void TargetRegistry::LookForCore(const Target& target, const Target::Process& process,
+                                 const std::optional<ExitStatus>& status) {
+  if (cores_ == nullptr) return;
+  cores_->ProcessEnded({.segment = target.mapped->number,
+                        .serial = process.serial,
+                        .inner_pid = process.inner_pid,
+                        .user = target.user,
+                        .start_ticks = process.start_ticks,
+                        .directory = process.directory},
+                       status);
+}
+
 void TargetRegistry::RecordExit(const Target& target, const Target::Process& process) {
   std::optional<ExitStatus> status = ExitStatusOf(process.pidfd.get(), process.pid);
-  if (!status.has_value() && child_end_.first == process.pid) status = child_end_.second;
-  if (cores_ != nullptr) {
-    cores_->ProcessEnded({.segment = target.mapped->number,
-                          .serial = process.serial,
-                          .inner_pid = process.inner_pid,
-                          .user = target.user,
-                          .start_ticks = process.start_ticks,
-                          .directory = process.directory},
-                         status);
-  }
+  // The pidfd of one that was reaped does not tell of a core file where a thread other than the first has crashed.
+  const auto& [child, end] = child_end_;
+  if (child == process.pid && (!status.has_value() || status->signal == end.signal)) status = end;
+  LookForCore(target, process, status);
   if (!status.has_value()) return;
   ExitFact fact{};
   fact.ticks = ReadTicks(clock_);
@@ -265,6 +271,7 @@ void TargetRegistry::UpdateProcesses(Target* target, uint64_t now_ns) {
       }
       Seen(mapped->number, process);
       if (gone) {
+        LookForCore(*target, process, std::nullopt);
         Ended(mapped->number, process);
         continue;
       }

@@ -119,6 +119,7 @@ class TargetRegistry {
   void Ended(uint32_t segment, const Target::Process& process);
   // Of one that has ended, where the kernel reports it.
   void RecordExit(const Target& target, const Target::Process& process);
+  void LookForCore(const Target& target, const Target::Process& process, const std::optional<ExitStatus>& status);
   // Where the processes are, for those that leave core files there.
   void UpdateDirectories(Target* target, uint64_t now_ns);
   // The image that process `pid` ran until its exec has ended. `inner_pid`: its number as it sees it.

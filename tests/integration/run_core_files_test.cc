@@ -57,7 +57,7 @@ bool HasInOrder(const std::vector<std::string>& names, const std::vector<std::st
 
 constexpr const char* kCrash = R"(import ctypes, os, resource, threading
 hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
-resource.setrlimit(resource.RLIMIT_CORE, (LIMIT, hard))
+resource.setrlimit(resource.RLIMIT_CORE, (WANTED, hard))
 def work():
     total = 0
     for i in range(3000000):
@@ -77,7 +77,7 @@ main()
 
 RunResult RunPython(const std::string& limit, std::vector<std::string> options = {"--sample-rate=100"}) {
   std::string program = kCrash;
-  program.replace(program.find("LIMIT"), 5, limit);
+  program.replace(program.find("WANTED"), 6, limit);
   RunResult run = RunUnderTbprof({kPython, "-c", program}, {.tbprof = std::move(options)});
   EXPECT_EQ(run.signal(), SIGSEGV) << run.AllSaid();
   return run;

@@ -59,26 +59,6 @@ void AddThreads(const Identity& identity, const CoreFacts& facts, const SpoolFac
   }
 }
 
-void AddNotes(Timeline* timeline) {
-  for (size_t i = 0; i < std::min(kNotedCores, timeline->cores.size()); ++i) {
-    const CoreDump& core = timeline->cores[i];
-    if (core.source != CoreSource::kRead) {
-      timeline->notes.push_back(StrCat("Crash of ", CrashText(*timeline, core), ": ", UnreadCoreText(*timeline, core)));
-      continue;
-    }
-    std::string text = StrCat("Crash of ", CrashText(*timeline, core), ", from its core file ", core.path);
-    if (!core.threads.empty() && core.threads[0].got_signal) {
-      const CoreThreadStacks& thread = core.threads[0];
-      StrAppend(&text, ": ", PythonThreadText(timeline->threads[thread.thread]), " was in ",
-                NativeStackText(*timeline, thread.native_stack, kNotedFrames, thread.python_stack != 0));
-      const std::string python = SampledStackText(*timeline, thread.python_stack, kNotedFrames);
-      if (!python.empty()) StrAppend(&text, ", called by ", python);
-    }
-    if (!core.reason.empty()) StrAppend(&text, "; ", core.reason);
-    timeline->notes.push_back(std::move(text));
-  }
-}
-
 }  // namespace
 
 void AddCores(const CaptureWindow& window, const SpoolFacts& facts, const CoreStackNames& names, ProcessModel* model,
@@ -102,7 +82,26 @@ void AddCores(const CaptureWindow& window, const SpoolFacts& facts, const CoreSt
     std::vector<CoreDump>& cores = timeline->cores;
     cores.insert(timeline->processes[index].is_command ? cores.begin() : cores.end(), std::move(core));
   }
-  AddNotes(timeline);
+}
+
+void AddCoreNotes(Timeline* timeline) {
+  for (size_t i = 0; i < std::min(kNotedCores, timeline->cores.size()); ++i) {
+    const CoreDump& core = timeline->cores[i];
+    if (core.source != CoreSource::kRead) {
+      timeline->notes.push_back(StrCat("Crash of ", CrashText(*timeline, core), ": ", UnreadCoreText(*timeline, core)));
+      continue;
+    }
+    std::string text = StrCat("Crash of ", CrashText(*timeline, core), ", from its core file ", core.path);
+    if (!core.threads.empty() && core.threads[0].got_signal) {
+      const CoreThreadStacks& thread = core.threads[0];
+      StrAppend(&text, ": ", PythonThreadText(timeline->threads[thread.thread]), " was in ",
+                NativeStackText(*timeline, thread.native_stack, kNotedFrames, thread.python_stack != 0));
+      const std::string python = SampledStackText(*timeline, thread.python_stack, kNotedFrames);
+      if (!python.empty()) StrAppend(&text, ", called by ", python);
+    }
+    if (!core.reason.empty()) StrAppend(&text, "; ", core.reason);
+    timeline->notes.push_back(std::move(text));
+  }
 }
 
 std::string NativeStackText(const Timeline& timeline, uint32_t stack, size_t most_frames, bool inside_python) {

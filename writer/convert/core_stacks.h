@@ -30,6 +30,9 @@ struct CoreStackNames {
 void AddCores(const CaptureWindow& window, const SpoolFacts& facts, const CoreStackNames& names, ProcessModel* model,
               Timeline* timeline);
 
+// A note on each for the profile, when threads have their names.
+void AddCoreNotes(Timeline* timeline);
+
 // `strlen (libc.so.6) < copy (text.c:12)`, innermost first, at most `most_frames`, then ` < ...`; `inside_python`: only
 // what the innermost function of Python called. Empty: there is none.
 std::string NativeStackText(const Timeline& timeline, uint32_t stack, size_t most_frames, bool inside_python);

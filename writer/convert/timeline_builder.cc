@@ -345,6 +345,7 @@ class Builder {
     // Before the last samples, which they take the place of.
     AddCores(window_, facts_, {&python_stacks_, native_.stacks(), &modules_}, &model_, &timeline_);
     const uint64_t python = python_.Finish(std::max(left, most / kLeastShare));
+    AddCoreNotes(&timeline_);
     const uint64_t native = native_.Finish(std::max(left - std::min(left, python), most / kLeastShare));
     timeline_.expected_bytes += python + native;
   }

@@ -22,7 +22,6 @@ namespace {
 using Json = nlohmann::json;
 using testing::Contains;
 using testing::HasSubstr;
-using testing::Not;
 
 constexpr uint64_t kMs = 1'000'000;
 constexpr uint32_t kN = kCoreNumbers;
@@ -30,8 +29,8 @@ constexpr uint32_t kN = kCoreNumbers;
 struct Core {
   uint16_t state = kCoreRead;
   int32_t signal = SIGSEGV;
-  std::vector<CoreThread> threads;
-  std::string path = "/work/core.100", reason;
+  std::vector<CoreThread> threads = {};
+  std::string path = "/work/core.100", reason = "";
 };
 
 std::string CoreFrame(const Core& core) {
@@ -86,7 +85,13 @@ SpoolMaker WithCore(const Core& core) {
 // 101 got the signal; 102 is not in Python.
 const Core kThree = {.threads = {{101, kN + 2, kN + 2, 0}, {100, kN + 1, kN + 3, 0}, {102, 0, kN + 3, 0}}};
 
-Timeline BuildGood(SpoolMaker spool) {
+std::vector<std::string> Terminal(const Timeline& timeline) {
+  SummaryOptions options;
+  options.max_lines = 100;
+  return SummaryText(timeline, {}, options);
+}
+
+Timeline BuildGood(SpoolMaker&& spool) {
   auto timeline = spool.End(501 * kMs, -1, SIGSEGV).Build({});
   EXPECT_TRUE(timeline.ok()) << timeline.status();
   return timeline.ok() ? *std::move(timeline) : Timeline();
@@ -104,7 +109,7 @@ TEST(CoreStacks, ReadCore_HasTheStacksOfItsThreads) {
   EXPECT_EQ(timeline.threads[core.threads[0].thread].tid, 101);
   EXPECT_EQ(SampledStackText(timeline, core.threads[0].python_stack, 10), "load (data.py:5) < main (train.py:41)");
   // By the core's own modules; its callers are not known.
-  EXPECT_EQ(NativeStackText(timeline, core.threads[0].native_stack, 10, false), "gone.so+0x1233 < ...");
+  EXPECT_EQ(NativeStackText(timeline, core.threads[0].native_stack, 10, false), "gone.so+0x1234 < ...");
   EXPECT_FALSE(core.threads[1].got_signal);
 }
 
@@ -122,13 +127,13 @@ TEST(CoreStacks, LastStacks_AreTheCoresWhereItHasThem) {
 
 TEST(CoreStacks, TerminalNotesAndSummary_ShowThem) {
   const Timeline timeline = BuildGood(WithCore(kThree));
-  const std::vector<std::string> lines = SummaryText(timeline, {}, {.max_lines = 100});
+  const std::vector<std::string> lines = Terminal(timeline);
   EXPECT_THAT(lines, Contains("core    python3 (100), killed by SIGSEGV at address 0x10; its stacks then, exact"));
   EXPECT_THAT(lines, Contains("      thread 101 got the signal: load (data.py:5) < main (train.py:41)"));
-  EXPECT_THAT(lines, Contains(HasSubstr("in C: gone.so+0x1233 < ...")));
+  EXPECT_THAT(lines, Contains(HasSubstr("in C: gone.so+0x1234 < ...")));
   EXPECT_THAT(lines, Contains(HasSubstr("from /work/core.100")));
   EXPECT_THAT(timeline.notes,
-              Contains(HasSubstr("from its core file /work/core.100: thread 101 was in gone.so+0x1233")));
+              Contains(HasSubstr("from its core file /work/core.100: thread 101 was in gone.so+0x1234")));
   const Json summary = Json::parse(SummaryJson(timeline, {}, {}));
   const Json& core = summary["cores"].at(0);
   EXPECT_EQ(core["fault_address"], "0x10");
@@ -146,10 +151,9 @@ TEST(CoreStacks, CoreThatIsNotRead_KeepsTheSamplesAndSaysWhereItIs) {
   const Timeline taken = BuildGood(WithCore(piped));
   EXPECT_EQ(taken.python.last_stacks.size(), 3u);
   EXPECT_FALSE(taken.python.last_stacks[0].exact);
-  EXPECT_THAT(SummaryText(taken, {}, {.max_lines = 100}),
-              Contains(HasSubstr("systemd-coredump; its stacks: coredumpctl info 100")));
+  EXPECT_THAT(Terminal(taken), Contains(HasSubstr("systemd-coredump; its stacks: coredumpctl info 100")));
   const Timeline unread = BuildGood(WithCore({.state = kCoreUnread, .path = "", .reason = "core file not found: x"}));
-  EXPECT_THAT(SummaryText(unread, {}, {.max_lines = 100}), Contains("      core file not found: x"));
+  EXPECT_THAT(Terminal(unread), Contains("      core file not found: x"));
   EXPECT_EQ(Json::parse(SummaryJson(unread, {}, {}))["cores"][0]["state"], "unread");
 }
 
