@@ -224,7 +224,10 @@ PythonRuntime FindPythonRuntime(pid_t pid, const ReadMemory& read) {
   // Whether it runs Python is not known then.
   if (IsReadDenied(error)) return Refuse({}, kPythonNoPermission, DenialReason(pid, error));
   struct stat executable = {};
-  stat((proc + "/exe").c_str(), &executable);
+  // Likewise: some kernels show the maps of a process that allows no debugger.
+  if (stat((proc + "/exe").c_str(), &executable) != 0 && IsReadDenied(errno)) {
+    return Refuse({}, kPythonNoPermission, DenialReason(pid, errno));
+  }
   PythonRuntime other;
   for (const MappedFile& file : files) {
     const std::string_view name = BaseName(file.path);

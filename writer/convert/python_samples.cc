@@ -260,6 +260,10 @@ void PythonSamples::AddProcesses() {
     if (process.process == kNoProcess) continue;
     const PythonStatusFact& status = facts.status;
     process.sampling = SamplingOf(status.state);
+    // Of a process that could never be read only the hooks know whether it runs Python.
+    const auto known = facts_.processes.find({identity.first, identity.second});
+    const bool has_python = known != facts_.processes.end() && !known->second.python.empty();
+    if (process.sampling == PythonSampling::kRefused && status.minor == 0 && !has_python) continue;
     process.reason = facts.reason.empty() ? std::string(ReasonOf(status.state)) : facts.reason;
     process.minor = status.minor;
     process.period_ps = int64_t{status.interval_us} * kPsPerUs;

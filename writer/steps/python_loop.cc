@@ -72,7 +72,7 @@ class Cutter {
         if (const std::optional<Turn> turn = TurnTo(i)) here.push_back(*turn);
       }
       std::ranges::sort(here);
-      here.erase(std::ranges::unique(here).begin(), here.end());
+      here.erase(std::unique(here.begin(), here.end()), here.end());
       for (const Turn& turn : here) ++steps_with[turn];
     });
     std::optional<Turn> best;

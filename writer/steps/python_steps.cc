@@ -114,7 +114,7 @@ size_t LinesInSteps(const PythonPaths& paths, const PythonLoop& loop, const std:
     Lines lines;
     for (; from < visits.size() && visits[from].start_ps < step->end_ps; ++from) lines.push_back(visits[from].path);
     std::ranges::sort(lines);
-    lines.erase(std::ranges::unique(lines).begin(), lines.end());
+    lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
     if (step != regular.front()) shares.push_back(InCommon(before, lines));
     before = lines;
     Lines in_loop;
@@ -122,7 +122,7 @@ size_t LinesInSteps(const PythonPaths& paths, const PythonLoop& loop, const std:
       if (const uint32_t line = PathInLoop(paths, loop, path); line != 0) in_loop.push_back(line);
     }
     std::ranges::sort(in_loop);
-    in_loop.erase(std::ranges::unique(in_loop).begin(), in_loop.end());
+    in_loop.erase(std::unique(in_loop.begin(), in_loop.end()), in_loop.end());
     for (uint32_t line : in_loop) ++steps_with[line];
   }
   *alike = Median(std::move(shares));
