@@ -325,7 +325,7 @@ def launches(check):
 def steps(check):
     """The time of a training step: without a framework, GPT-like, ResNet-like."""
     fleet = whole_fleet(check)
-    fleet.add("tbprof, sampling", ["--sample-rate=100"])
+    fleet.add("tbprof, no samples", ["--sample-rate=0"])
     tasks = {"launches": {"what": "steps", "model": "launches", "count": check.pick(100, 8)}}
     if fleet.torch:
         for model in ("gpt", "resnet"):

@@ -70,12 +70,19 @@ inline std::string LibraryOf(const std::string& python) {
   return access((OtherRoot() + library).c_str(), R_OK) == 0 ? library : "";
 }
 
-// tests/programs/runs_python_script.c, linked with the library of an interpreter in the root; empty: it is not there.
-inline std::string ProgramLinkedWith(const std::string& python) {
-  const char* const directory = getenv("TBPROF_LINKED_PROGRAMS");
-  if (directory == nullptr) return "";
-  const std::string path = std::string(directory) + "/python3." + std::to_string(MinorOf(python));
-  return access(path.c_str(), X_OK) == 0 ? path : "";
+// tests/programs/runs_python_script.c, linked with the library of an interpreter; empty: it has none. In another root
+// who runs the test has made it, else it is made in `directory`.
+inline std::string ProgramLinkedWith(const std::string& python, const std::string& directory) {
+  const char* const made = getenv("TBPROF_LINKED_PROGRAMS");
+  const std::string name = "/python3." + std::to_string(MinorOf(python));
+  if (made != nullptr) return access((made + name).c_str(), X_OK) == 0 ? made + name : "";
+  const std::string library = LibraryOf(python), path = directory + name;
+  if (library.empty()) return "";
+  const std::string source = std::string(TBPROF_SOURCE_DIR) + "/tests/programs/runs_python_script.c";
+  const std::string place = "-Wl,-rpath," + library.substr(0, library.rfind('/'));
+  const RunResult linked = RunBare({"/usr/bin/cc", "-o", path, source, "-Wl,--no-as-needed", library, place, "-ldl"});
+  EXPECT_EQ(linked.code(), 0) << linked.err;
+  return path;
 }
 
 }  // namespace tbprof::integration

@@ -398,7 +398,8 @@ TEST_P(PythonStacks, InterpreterLoadedLater_IsFoundOrRefused) {
 
 // A program that is linked with the library.
 TEST_P(PythonStacks, InterpreterThatTheProgramNeeds_IsFound) {
-  const std::string program = ProgramLinkedWith(GetParam());
+  const TemporaryDirectory directory;
+  const std::string program = ProgramLinkedWith(GetParam(), directory.path());
   if (program.empty()) GTEST_SKIP() << "no program is linked with the library of " << GetParam();
   const auto recording = RecordEmbedded(GetParam(), program);
   ASSERT_NE(recording, nullptr);
