@@ -119,11 +119,9 @@ void StackSampler::Run() {
   std::unique_lock lock(mutex_);
   while (true) {
     const auto pending = [this] { return stop_ || !commands_.empty() || flushes_done_ != flushes_wanted_; };
-    const bool has_young = !young_.empty();
-    if (armed_ && (!processes_.empty() || has_young)) {
-      auto wake = processes_.empty() ? young_.next() : next_tick_;
-      if (has_young) wake = std::min(wake, young_.next());
-      changed_.wait_until(lock, wake, pending);
+    const bool has_processes = !processes_.empty();
+    if (armed_ && (has_processes || !young_.empty())) {
+      changed_.wait_until(lock, young_.NextWake(has_processes, next_tick_), pending);
     } else {
       changed_.wait(lock, pending);
     }

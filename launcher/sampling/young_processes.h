@@ -7,6 +7,7 @@
 #ifndef TBPROF_LAUNCHER_SAMPLING_YOUNG_PROCESSES_H_
 #define TBPROF_LAUNCHER_SAMPLING_YOUNG_PROCESSES_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -42,8 +43,12 @@ class YoungProcesses {
     return grown;
   }
   bool empty() const { return young_.empty(); }
-  // Of those there are, when the first is old enough.
-  Time next() const { return young_.front().grown; }
+  // When to wake: at the next tick if there are `others`, earlier if one is old enough. There is one, or there are
+  // others.
+  Time NextWake(bool others, Time next_tick) const {
+    if (young_.empty()) return next_tick;
+    return others ? std::min(next_tick, young_.front().grown) : young_.front().grown;
+  }
 
  private:
   struct Young {

@@ -108,9 +108,8 @@ std::string NativeStackText(const Timeline& timeline, uint32_t stack, size_t mos
   const std::vector<NativeStack>& stacks = timeline.native.stacks;
   std::string text;
   for (size_t frames = 0; stack != 0; stack = stacks[stack].parent, ++frames) {
-    const std::string& function = timeline.strings.Get(stacks[stack].function);
-    if (function == kMissingFrames) return text + (frames == 0 ? "..." : " < ...");
-    if (inside_python && frames > 0 && IsInterpreter(function)) return text;
+    if (stacks[stack].is_gap) return text + (frames == 0 ? "..." : " < ...");
+    if (inside_python && frames > 0 && IsInterpreter(timeline.strings.Get(stacks[stack].function))) return text;
     if (frames == most_frames) return text + " < ...";
     StrAppend(&text, frames == 0 ? "" : " < ",
               PrintableUtf8(TruncateUtf8(timeline.strings.Get(stacks[stack].site), kLongestName)));

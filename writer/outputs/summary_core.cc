@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_format.h"
 #include "writer/convert/core_stacks.h"
-#include "writer/convert/native_stacks.h"
 #include "writer/convert/python_last_stacks.h"
 #include "writer/outputs/summary_python.h"
 
@@ -42,7 +41,7 @@ Json ThreadJson(const Timeline& timeline, const CoreThreadStacks& stacks) {
   bool complete = stacks.native_stack != 0;
   for (uint32_t at = stacks.native_stack; at != 0; at = timeline.native.stacks[at].parent) {
     const NativeStack& stack = timeline.native.stacks[at];
-    if (timeline.strings.Get(stack.function) == kMissingFrames) {
+    if (stack.is_gap) {
       complete = false;
       continue;
     }

@@ -19,7 +19,10 @@ TEST(YoungProcesses, Grown_AreTakenOnceInTheirOrder) {
   for (uint32_t serial = 1; serial <= 3; ++serial) {
     young.Add(Process(serial), start + std::chrono::milliseconds(serial));
   }
-  EXPECT_EQ(young.next(), start + std::chrono::milliseconds(1) + kYouth);
+  const Time first = start + std::chrono::milliseconds(1) + kYouth;
+  EXPECT_EQ(young.NextWake(/*others=*/false, start), first);
+  EXPECT_EQ(young.NextWake(/*others=*/true, start), start);
+  EXPECT_EQ(young.NextWake(/*others=*/true, start + 2 * kYouth), first);
   EXPECT_TRUE(young.TakeGrown(start + kYouth).empty());
   const std::vector<SampledProcess> grown = young.TakeGrown(start + kYouth + std::chrono::milliseconds(2));
   ASSERT_EQ(grown.size(), 2u);
