@@ -21,6 +21,7 @@ import time
 import basics
 import cost
 import experiments
+import python_lines
 import spools
 import suite
 import survival
@@ -63,6 +64,8 @@ CHECKS = (
     Row(suite.cupy, 90, False, False),
     Row(basics.jax, 90, False, False),
     Row(suite.trainer, 120, False, False),
+    Row(python_lines.python_of_calls, 90, False, False),
+    Row(python_lines.jax_steps, 90, False, False),
     Row(experiments.graphs_before_captures, 60, False, True),
     Row(experiments.torch_teardown, 60, False, False),
     Row(experiments.long_graphs, 120, True, True),
@@ -97,9 +100,11 @@ CHECKS = (
 )
 # A call of their own (--cost): they need the machine for themselves, and all of its time.
 COSTS = (
-    Row(cost.launches, 200, True, True),
     Row(cost.steps, 200, True, True),
+    Row(cost.launches_closely, 150, True, True),
     Row(cost.after_a_window, 90, True, True),
+    Row(cost.kinds_of_steps, 150, True, True),
+    Row(cost.launches, 200, True, True),
 )
 
 CARRIED = (

@@ -65,6 +65,11 @@ class Worker:
         new.write_text('{"what": "end"}')
         new.rename(self.directory / f"task-{self.number}.json")
 
+    def touch(self, what):
+        """Tells a bare client of CUPTI to start or to stop."""
+        if "CLIENT_OUT" in self.environment:
+            pathlib.Path(f"{self.environment['CLIENT_OUT']}.{what}").touch()
+
     def kill(self):
         if self.process is not None and self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -77,11 +82,11 @@ class Worker:
 class Fleet:
     """All workers of one measurement, started at once and asked in turn, each round in another order."""
 
-    def __init__(self, check):
+    def __init__(self, check, torch=True):
         self.check = check
         machine = check.machine
         self.python, self.torch = sys.executable, False
-        if not machine.simulated:
+        if torch and not machine.simulated:
             try:
                 self.python, self.torch = torch_python(check), True
             except Skip:
@@ -96,7 +101,8 @@ class Fleet:
         ]
         self.workers, self.gone = [], {}
 
-    def add(self, name, options=None, client=None, stop=None, **more):
+    def add(self, name, options=None, client=None, told=None, **more):
+        """`told`: variables of the bare client (cupti_client.c)."""
         check = self.check
         if options is not None:
             command, place = check.profiled_command(self.worker, options)
@@ -105,8 +111,7 @@ class Fleet:
             environment, place = check.client_environment(self.environment, graphs=client == "graph")
             if self.torch:
                 environment["CLIENT_CUPTI"] = "libcupti.so.13"  # the one that is mapped, as tbprof takes
-            if stop is not None:
-                environment["CLIENT_STOP"] = stop
+            environment.update(told or {})
             self.workers.append(Worker(check, name, self.worker, environment, place))
         else:
             self.workers.append(Worker(check, name, self.worker, self.environment, **more))
@@ -235,17 +240,31 @@ def whole_fleet(check, *also):
 
 def launches(check):
     """The added time of a launch, at 10,000 and 100,000 a second and as fast as it goes; of a graph, by node."""
-    fleet = whole_fleet(check, "graph")
-    flush_s = check.pick(0.1, 0.02)
+    return launches_of(check, whole_fleet(check, "graph"), check.pick(8, 3), 100_000)
+
+
+def launches_closely(check):
+    """Likewise of those alone that have a bound, and so in many more rounds: a few percent are to be told apart."""
+    fleet = Fleet(check)
+    fleet.add("bare")
+    fleet.add("CUPTI client", client="node")
+    fleet.add("tbprof", [])
+    fleet.add("tbprof, no samples", ["--sample-rate=0"])
+    fleet.add("tbprof, no window", ["--window=none"])
+    return launches_of(check, fleet, check.pick(40, 3), 20_000)
+
+
+def launches_of(check, fleet, rounds, saturated):
+    flush_s = check.pick(0.05, 0.02)
     tasks = {
-        "10,000/s": {"what": "launch", "rate": 10_000, "count": check.pick(2000, 300), "flush_s": flush_s},
-        "100,000/s": {"what": "launch", "rate": 100_000, "count": check.pick(20_000, 3000), "flush_s": flush_s},
-        "saturated": {"what": "launch", "rate": 0, "count": check.pick(100_000, 5000), "flush_s": flush_s},
+        "10,000/s": {"what": "launch", "rate": 10_000, "count": check.pick(1000, 300), "flush_s": flush_s},
+        "100,000/s": {"what": "launch", "rate": 100_000, "count": check.pick(10_000, 3000), "flush_s": flush_s},
+        "saturated": {"what": "launch", "rate": 0, "count": check.pick(saturated, 5000), "flush_s": flush_s},
         "graph of 1,000": {"what": "graph", "nodes": 1000, "count": check.pick(50, 5), "flush_s": flush_s},
     }
     with fleet:
-        found = fleet.rounds(tasks, check.pick(8, 3), check.pick(85, 8))
-    fleet.must_have("bare", "CUPTI client", "tbprof", "tbprof, no window", "tbprof, hooks")
+        found = fleet.rounds(tasks, rounds, check.pick(85, 8))
+    fleet.must_have("bare", "CUPTI client", "tbprof", "tbprof, no window")
     expect(all(answers["tbprof"] for answers in found.values()), "no whole round after the first: nothing was measured")
     verdict = []
     for task, answers in found.items():
@@ -255,7 +274,8 @@ def launches(check):
             mine = answers[worker.name]
             if not mine:
                 continue
-            yardstick = "CUPTI client, graph" if worker.name.endswith("graph") and graph else "CUPTI client"
+            as_a_whole = worker.name.endswith("graph") and graph and answers.get("CUPTI client, graph")
+            yardstick = "CUPTI client, graph" if as_a_whole else "CUPTI client"
             scale = 1e-3 if graph else 1
             middle = {
                 key: statistics.median(one[key] for one in mine)
@@ -324,8 +344,15 @@ def launches(check):
 
 def steps(check):
     """The time of a training step: without a framework, GPT-like, ResNet-like."""
-    fleet = whole_fleet(check)
+    fleet = Fleet(check)
+    fleet.add("bare")
+    fleet.add("bare 2")
+    fleet.add("CUPTI client", client="node")
+    fleet.add("tbprof", [])
+    fleet.add("tbprof, no window", ["--window=none"])
     fleet.add("tbprof, no samples", ["--sample-rate=0"])
+    if fleet.torch:
+        fleet.add("torch.profiler", torch_profiler=True)
     tasks = {"launches": {"what": "steps", "model": "launches", "count": check.pick(100, 8)}}
     if fleet.torch:
         for model in ("gpt", "resnet"):
@@ -354,7 +381,7 @@ def steps(check):
                     f"{added[worker.name] / 1e3:.0f}",
                     spread(by_bare, 3),
                     spread(by_client, 3),
-                    goal(by_bare, 1.02) if worker.name.startswith("tbprof") else "",
+                    goal(by_bare, 1.002 if "no window" in worker.name else 1.02) if "tbprof" in worker.name else "",
                 )
             )
             if worker.name == "tbprof":
@@ -384,46 +411,76 @@ def steps(check):
     return f"tbprof to bare: {', '.join(verdict)} (goal 1.02); left out: {fleet.gone or 'none'}"
 
 
-def after_a_window(check):
-    """What is left of the cost when a window has closed; torch.profiler's beside it."""
+def kinds_of_steps(check):
+    """Which kinds of CUPTI's records a training step pays for: the bare client without one of them each."""
     fleet = Fleet(check)
     fleet.add("bare")
+    everything = "runtime,driver,synchronization,overhead,memory2,"
+    fleet.add("all", client="node")
+    fleet.add("all, fewer runtime calls", client="node", told={"CLIENT_LIKE": "left"})
+    for without in ("runtime,driver,", everything):
+        fleet.add(f"without {without}", client="node", told={"CLIENT_WITHOUT": without})
+    models = ("gpt",) if fleet.torch else ("launches",)
+    tasks = {model: {"what": "steps", "model": model, "count": check.pick(30, 8)} for model in models}
+    with fleet:
+        found = fleet.rounds(tasks, check.pick(12, 3), check.pick(60, 5))
+    fleet.must_have("bare", "all")
+    rows = []
+    for model, answers in found.items():
+        expect(answers["bare"], "no whole round after the first: nothing was measured")
+        for name, mine in answers.items():
+            if mine:
+                bare = ratio_of_rounds(mine, answers["bare"], "p50_ns")
+                step = quantiles([one["p50_ns"] / 1e6 for one in mine])
+                rows.append((model, name, spread(step, 3), spread(bare, 3)))
+    rounds = len(next(iter(found.values()))["bare"])
+    check.table(f"Steps by kinds of records, ms, {rounds} rounds", ["model", "", "step", "to bare"], rows)
+    return f"{rounds} rounds; left out: {fleet.gone or 'none'}"
+
+
+def after_a_window(check):
+    """What is left of the cost when a window has closed. torch.profiler leaves as much as a client that starts late."""
+    fleet = Fleet(check, torch=False)
+    fleet.add("bare")
     fleet.add("tbprof", ["--window=none", "--window-duration=1s"])
-    # Which of a client's last calls gives the cost of CUPTI back.
-    for stop in ("disable", "unsubscribe", "finalize"):
-        fleet.add(f"CUPTI client, {stop}", client="node", stop=stop)
-    if fleet.torch:
-        fleet.add("torch.profiler")
-    else:
-        fleet.gone["torch.profiler"] = "no PyTorch for the GPU here"
+    # What gives the cost of CUPTI back, and what keeps it.
+    fleet.add("CUPTI client, disable", client="node", told={"CLIENT_STOP": "disable"})
+    for like in ("", "early", "early,context"):
+        told = {"CLIENT_STOP": "disable", "CLIENT_LATE": "1", "CLIENT_LIKE": like}
+        fleet.add(f"CUPTI client, late {like}".strip(), client="node", told=told)
+    told = {"CLIENT_STOP": "finalize", "CLIENT_LATE": "1"}
+    fleet.add("CUPTI client, late, cuptiFinalize", client="node", told=told)
     task = {"what": "launch", "rate": 100_000, "count": check.pick(20_000, 3000)}
     rounds = check.pick(6, 3)
     measured = {}
 
-    def measure(when, profiler=False):
+    def measure(when):
         for _ in range(rounds):
             for worker in fleet.workers:
-                profiled = profiler and worker.name == "torch.profiler"
-                answer = fleet.ask(worker, **task, profiler=profiled)
+                answer = fleet.ask(worker, **task)
                 if answer is not None:
                     measured.setdefault((worker.name, when), []).append(answer)
 
     with fleet:
         measure("first")  # contexts, lazily loaded code
         measured.clear()
+        for worker in fleet.workers:
+            worker.touch("off")
+        time.sleep(0.5)
         measure("before")
         ours = next(worker for worker in fleet.workers if worker.name == "tbprof")
         if ours.process.poll() is None:
             ours.process.send_signal(signal.SIGUSR1)
+        for worker in fleet.workers:
+            worker.touch("start")
         # Its window is three seconds and two steps at most; what is measured in it need not fill it.
         time.sleep(0.3)
-        measure("during", profiler=True)
+        measure("during")
         runs = ours.place / "logs/plugins/profile"
         while not list(runs.glob("*/*summary.json")) and check.left_s() > 20:
             time.sleep(0.1)
         for worker in fleet.workers:
-            if "CLIENT_STOP" in worker.environment:
-                pathlib.Path(worker.environment["CLIENT_OUT"] + ".stop").touch()
+            worker.touch("stop")
         time.sleep(check.pick(1.0, 0.5))
         measure("after")
     fleet.must_have("bare", "tbprof")

@@ -9,8 +9,12 @@
 //   CLIENT_CUPTI    the library (libcupti.so.13)
 //   CLIENT_GRAPHS   set: a graph as a whole, not its nodes
 //   CLIENT_STOP     when OUT.stop is there it disables all kinds, and with `unsubscribe` or `finalize` unsubscribes,
-//   and
-//                   with `finalize` calls cuptiFinalize
+//                   and with `finalize` calls cuptiFinalize
+//   CLIENT_LATE     set: kinds are enabled when OUT.start is there
+//   CLIENT_WITHOUT  names of kinds (kKinds, `driver`) that are left out, each followed by a comma
+//   CLIENT_LIKE     what else is done as tbprof does it: `callbacks`, of nodes of graphs; `dump`, of records of what
+//                   there is; `left`, calls of the runtime that come with each operation of PyTorch; `early`, all kinds
+//                   on and off again in cuInit, or with `context` off when OUT.off is there
 #include <cupti_activity.h>
 #include <cupti_callbacks.h>
 #include <dlfcn.h>
@@ -73,68 +77,128 @@ static void CUPTIAPI Complete(CUcontext context, uint32_t stream, uint8_t* buffe
 static void CUPTIAPI OnCallback(void* user, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {}
 
 // As kWanted and kKeptDriverCalls in cupti/activities.cc.
-static const CUpti_ActivityKind kKinds[] = {CUPTI_ACTIVITY_KIND_DEVICE,
-                                            CUPTI_ACTIVITY_KIND_CONTEXT,
-                                            CUPTI_ACTIVITY_KIND_STREAM,
-                                            CUPTI_ACTIVITY_KIND_NAME,
-                                            CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
-                                            CUPTI_ACTIVITY_KIND_MEMCPY,
-                                            CUPTI_ACTIVITY_KIND_MEMCPY2,
-                                            CUPTI_ACTIVITY_KIND_MEMSET,
-                                            CUPTI_ACTIVITY_KIND_RUNTIME,
-                                            CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,
-                                            CUPTI_ACTIVITY_KIND_OVERHEAD,
-                                            CUPTI_ACTIVITY_KIND_MEMORY2};
+static const struct {
+  CUpti_ActivityKind kind;
+  const char* name;
+} kKinds[] = {{CUPTI_ACTIVITY_KIND_DEVICE, "device,"},
+              {CUPTI_ACTIVITY_KIND_CONTEXT, "context,"},
+              {CUPTI_ACTIVITY_KIND_STREAM, "stream,"},
+              {CUPTI_ACTIVITY_KIND_NAME, "name,"},
+              {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernel,"},
+              {CUPTI_ACTIVITY_KIND_MEMCPY, "memcpy,"},
+              {CUPTI_ACTIVITY_KIND_MEMCPY2, "memcpy2,"},
+              {CUPTI_ACTIVITY_KIND_MEMSET, "memset,"},
+              {CUPTI_ACTIVITY_KIND_RUNTIME, "runtime,"},
+              {CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, "synchronization,"},
+              {CUPTI_ACTIVITY_KIND_OVERHEAD, "overhead,"},
+              {CUPTI_ACTIVITY_KIND_MEMORY2, "memory2,"}};
 static const char* const kDriverCalls[] = {
     "cuLaunch",     "cuGraphLaunch",       "cuMemcpy",         "cuMemset",           "cuMemAlloc",
     "cuMemFree",    "cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize", "cuModuleLoad",
     "cuLibraryLoad"};
+static const char* const kLeftCalls[] = {"cudaGetDevice",       "cudaDeviceGetAttribute", "cudaGetLastError",
+                                         "cudaPeekAtLastError", "cudaStreamIsCapturing",  "cudaStreamGetCaptureInfo"};
 static void* library;
 static CUpti_SubscriberHandle subscriber;
 
 #define FIND(type, function) type function = (type)dlsym(library, #function)
 typedef CUptiResult (*ChangeKind)(CUpti_ActivityKind);
 typedef CUptiResult (*EnableCall)(CUpti_CallbackId, uint8_t);
+typedef CUptiResult (*EnableCallback)(uint32_t, CUpti_SubscriberHandle, CUpti_CallbackDomain, CUpti_CallbackId);
 typedef CUptiResult (*CallbackName)(CUpti_CallbackDomain, uint32_t, const char**);
 
-// Whether one of them could be.
-static int SetDriverCalls(uint8_t on) {
-  FIND(EnableCall, cuptiActivityEnableDriverApi);
+static int Told(const char* variable, const char* name) {
+  const char* const text = getenv(variable);
+  return text != NULL && strstr(text, name) != NULL;
+}
+
+// Whether one of them could be set.
+static int SetCalls(CUpti_CallbackDomain domain, const char* const* calls, size_t count, uint8_t on) {
   FIND(CallbackName, cuptiGetCallbackName);
+  EnableCall enable = (EnableCall)dlsym(
+      library, domain == CUPTI_CB_DOMAIN_DRIVER_API ? "cuptiActivityEnableDriverApi" : "cuptiActivityEnableRuntimeApi");
   int any = 0;
   for (uint32_t id = 1; id < kMostCallbacks; ++id) {
     const char* call = NULL;
-    if (cuptiGetCallbackName(CUPTI_CB_DOMAIN_DRIVER_API, id, &call) != CUPTI_SUCCESS || call == NULL) continue;
-    for (size_t i = 0; i < sizeof(kDriverCalls) / sizeof(kDriverCalls[0]); ++i) {
-      if (strncmp(call, kDriverCalls[i], strlen(kDriverCalls[i])) != 0) continue;
-      if (cuptiActivityEnableDriverApi != NULL) any |= cuptiActivityEnableDriverApi(id, on) == CUPTI_SUCCESS;
+    if (cuptiGetCallbackName(domain, id, &call) != CUPTI_SUCCESS || call == NULL) continue;
+    for (size_t i = 0; i < count; ++i) {
+      if (strncmp(call, calls[i], strlen(calls[i])) != 0) continue;
+      if (enable != NULL) any |= enable(id, on) == CUPTI_SUCCESS;
     }
   }
   return any;
+}
+static int SetDriverCalls(uint8_t on) {
+  return SetCalls(CUPTI_CB_DOMAIN_DRIVER_API, kDriverCalls, sizeof(kDriverCalls) / sizeof(kDriverCalls[0]), on);
+}
+static void SetLeftCalls(uint8_t on) {
+  SetCalls(CUPTI_CB_DOMAIN_RUNTIME_API, kLeftCalls, sizeof(kLeftCalls) / sizeof(kLeftCalls[0]), on);
+}
+
+static int Failed(const char* what, int result) {
+  FILE* file = fopen(out_path, "we");
+  if (file != NULL) {
+    fprintf(file, "failed=%d\nwhat=%s\n", result, what);
+    fclose(file);
+  }
+  return 1;
+}
+
+static void Start(void) {
+  FIND(ChangeKind, cuptiActivityEnable);
+  FIND(ChangeKind, cuptiActivityEnableAndDump);
+  FIND(EnableCallback, cuptiEnableCallback);
+  if (Told("CLIENT_LIKE", "callbacks")) {
+    cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED);
+    cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED);
+  }
+  for (size_t i = 0; i < sizeof(kKinds) / sizeof(kKinds[0]); ++i) {
+    if (Told("CLIENT_WITHOUT", kKinds[i].name)) continue;
+    const int dumped = i < 3 && Told("CLIENT_LIKE", "dump") && cuptiActivityEnableAndDump != NULL;
+    const CUptiResult result = (dumped ? cuptiActivityEnableAndDump : cuptiActivityEnable)(kKinds[i].kind);
+    if (result != CUPTI_SUCCESS && kKinds[i].kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
+      Failed("cuptiActivityEnable of kernels", (int)result);
+    }
+    if (kKinds[i].kind == CUPTI_ACTIVITY_KIND_RUNTIME && Told("CLIENT_LIKE", "left")) SetLeftCalls(0);
+  }
+  if (!Told("CLIENT_WITHOUT", "driver,") && !SetDriverCalls(1)) cuptiActivityEnable(CUPTI_ACTIVITY_KIND_DRIVER);
+  if (getenv("CLIENT_GRAPHS") != NULL) cuptiActivityEnable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+}
+
+static void Disable(void) {
+  FIND(ChangeKind, cuptiActivityDisable);
+  if (Told("CLIENT_LIKE", "left")) SetLeftCalls(1);
+  for (size_t i = 0; i < sizeof(kKinds) / sizeof(kKinds[0]); ++i) cuptiActivityDisable(kKinds[i].kind);
+  SetDriverCalls(0);
+  cuptiActivityDisable(CUPTI_ACTIVITY_KIND_DRIVER);
 }
 
 static void Stop(const char* how) {
   typedef CUptiResult (*Unsubscribe)(CUpti_SubscriberHandle);
   typedef CUptiResult (*Finalize)(void);
-  FIND(ChangeKind, cuptiActivityDisable);
   FIND(Unsubscribe, cuptiUnsubscribe);
   FIND(Finalize, cuptiFinalize);
-  for (size_t i = 0; i < sizeof(kKinds) / sizeof(kKinds[0]); ++i) cuptiActivityDisable(kKinds[i]);
-  SetDriverCalls(0);
-  cuptiActivityDisable(CUPTI_ACTIVITY_KIND_DRIVER);
+  Disable();
   flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   if (strcmp(how, "disable") != 0) cuptiUnsubscribe(subscriber);
   if (strcmp(how, "finalize") == 0) cuptiFinalize();
 }
 
+static int IsAsked(const char* what) {
+  char path[4200];
+  snprintf(path, sizeof(path), "%s.%s", getenv("CLIENT_OUT"), what);
+  return access(path, F_OK) == 0;
+}
+
 static void* Flusher(void* unused) {
   const char* const how = getenv("CLIENT_STOP");
-  char stop[4200] = "";
-  if (how != NULL) snprintf(stop, sizeof(stop), "%s.stop", getenv("CLIENT_OUT"));
+  int started = getenv("CLIENT_LATE") == NULL, off = !Told("CLIENT_LIKE", "context");
   for (;;) {
     usleep(kFlushMs * 1000);
-    if (how != NULL && access(stop, F_OK) == 0) break;
-    flush_all(0);
+    if (!off && IsAsked("off")) Disable(), off = 1;
+    if (!started && IsAsked("start")) Start(), started = 1;
+    if (how != NULL && IsAsked("stop")) break;
+    if (started) flush_all(0);
   }
   Stop(how);
   return unused;
@@ -157,15 +221,6 @@ static void AtExit(void) {
   pthread_mutex_unlock(&mutex);
 }
 
-static int Failed(const char* what, int result) {
-  FILE* file = fopen(out_path, "we");
-  if (file != NULL) {
-    fprintf(file, "failed=%d\nwhat=%s\n", result, what);
-    fclose(file);
-  }
-  return 1;
-}
-
 __attribute__((visibility("default"))) int InitializeInjection(void) {
   const char *name = getenv("CLIENT_CUPTI"), *out = getenv("CLIENT_OUT");
   if (out == NULL) return 1;
@@ -180,7 +235,6 @@ __attribute__((visibility("default"))) int InitializeInjection(void) {
   FIND(Subscribe, cuptiSubscribe);
   FIND(SetAttribute, cuptiActivitySetAttribute);
   FIND(Register, cuptiActivityRegisterCallbacks);
-  FIND(ChangeKind, cuptiActivityEnable);
   FIND(SetThreadIds, cuptiSetThreadIdType);
   get_next_record = (CUptiResult(*)(uint8_t*, size_t, CUpti_Activity**))dlsym(library, "cuptiActivityGetNextRecord");
   flush_all = (CUptiResult(*)(uint32_t))dlsym(library, "cuptiActivityFlushAll");
@@ -198,14 +252,9 @@ __attribute__((visibility("default"))) int InitializeInjection(void) {
     snprintf(path, sizeof(path), "%s.records", out_path);
     records = fopen(path, "we");
   }
-  for (size_t i = 0; i < sizeof(kKinds) / sizeof(kKinds[0]); ++i) {
-    result = cuptiActivityEnable(kKinds[i]);
-    if (result != CUPTI_SUCCESS && kKinds[i] == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
-      return Failed("cuptiActivityEnable of kernels", (int)result);
-    }
-  }
-  if (!SetDriverCalls(1)) cuptiActivityEnable(CUPTI_ACTIVITY_KIND_DRIVER);
-  if (getenv("CLIENT_GRAPHS") != NULL) cuptiActivityEnable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+  const int early = Told("CLIENT_LIKE", "early");
+  if (early || getenv("CLIENT_LATE") == NULL) Start();
+  if (early && !Told("CLIENT_LIKE", "context")) Disable();
   atexit(AtExit);
   sigset_t all, before;
   sigfillset(&all);

@@ -62,10 +62,11 @@ def _stat(data, span):
 
 class Profile:
     """`device`: events of all GPUs; `host`: those of the host that belong to work of a GPU. Both have a correlation.
-    `on_device`: how many events planes of GPUs have, by whomever they were written."""
+    `on_device`: how many events planes of GPUs have, by whomever they were written. `python`: (event, line of Python)
+    of the host's events that have one."""
 
     def __init__(self, path):
-        self.device, self.host, self.on_device = [], [], 0
+        self.device, self.host, self.on_device, self.python = [], [], 0, []
         data = path.read_bytes()
         for field, plane in _fields(data, 0, len(data)):
             if field == 1:
@@ -91,11 +92,29 @@ class Profile:
         tf_op = next((number for number, name in stats.items() if name == "tf_op"), None)
         if on_device:
             self.on_device += sum(field == 4 for line in lines for field, _ in _fields(data, *line))
+        python = next((number for number, name in stats.items() if name == "python"), None)
+        if python is not None and not on_device:
+            for line in lines:
+                self._python_of(data, line, names, stats, python)
         if correlation_id is None:
             return
         for line in lines:
             events = self.device if on_device else self.host
             self._line(data, line, names, stats, correlation_id, kernel_details, tf_op, events)
+
+    def _python_of(self, data, span, names, stats, python):
+        for number, event in _fields(data, *span):
+            if number != 4:
+                continue
+            name = ""
+            for field, value in _fields(data, *event):
+                if field == 1:
+                    name = names.get(value, "")
+                elif field == 4:
+                    stat, said = _stat(data, value)
+                    if stat == python:
+                        said = stats.get(said) if isinstance(said, int) else data[slice(*said)].decode()
+                        self.python.append((name, said))
 
     @staticmethod
     def _line(data, span, names, stats, correlation_id, kernel_details, tf_op, events):
