@@ -13,7 +13,7 @@
 #
 # Within writer/ and launcher/ a folder may include itself and those before it:
 #
-#   writer    base symbols spool timeline steps convert outputs logdir
+#   writer    base symbols spool timeline steps verdict convert outputs logdir
 #   launcher  base cli target sampling session service convert capture run doctor check
 #
 # Nobody but itself and the tests includes anything from preload/ or launcher/.
@@ -56,7 +56,7 @@ awk '
     own["cupti"] = "^(wire|cupti)/"
     own["writer"] = "^(wire|writer)/"
     own["launcher"] = "^(wire|cupti|writer|launcher)/"
-    order["writer"] = "base symbols spool timeline steps convert outputs logdir"
+    order["writer"] = "base symbols spool timeline steps verdict convert outputs logdir"
     order["launcher"] = "base cli target sampling session service convert capture run doctor check"
     for (top in order) {
       count = split(order[top], names, " ")

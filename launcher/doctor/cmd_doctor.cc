@@ -17,28 +17,28 @@
 namespace tbprof {
 namespace {
 
-std::string_view VerdictName(Verdict verdict) {
+std::string_view VerdictName(DoctorVerdict verdict) {
   switch (verdict) {
-    case Verdict::kPass:
+    case DoctorVerdict::kPass:
       return "PASS";
-    case Verdict::kNote:
+    case DoctorVerdict::kNote:
       return "NOTE";
-    case Verdict::kWarn:
+    case DoctorVerdict::kWarn:
       return "WARN";
-    case Verdict::kFail:
+    case DoctorVerdict::kFail:
       return "FAIL";
   }
   return "";
 }
 
-int ExitStatus(Verdict worst, bool strict) {
+int ExitStatus(DoctorVerdict worst, bool strict) {
   switch (worst) {
-    case Verdict::kPass:
+    case DoctorVerdict::kPass:
       return 0;
-    case Verdict::kNote:
-    case Verdict::kWarn:
+    case DoctorVerdict::kNote:
+    case DoctorVerdict::kWarn:
       return strict ? 1 : 0;
-    case Verdict::kFail:
+    case DoctorVerdict::kFail:
       return 2;
   }
   return 2;
@@ -62,7 +62,7 @@ int CommandDoctor(const Options& options) {
   // Begun before the first row and read in the last ones: a driver that hangs costs no time of its own.
   GpuProbe probe(PythonPackages(options, environment));
   const DoctorContext context{options, environment, *logdir, &probe};
-  Verdict worst = Verdict::kPass;
+  DoctorVerdict worst = DoctorVerdict::kPass;
   std::string text;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const DoctorRow& row : DoctorRows()) {

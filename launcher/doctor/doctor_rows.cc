@@ -49,10 +49,10 @@ using Result = std::optional<Finding>;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-Finding Pass(std::string found) { return {Verdict::kPass, std::move(found), ""}; }
-Finding Note(std::string found, std::string fix) { return {Verdict::kNote, std::move(found), std::move(fix)}; }
-Finding Warn(std::string found, std::string fix) { return {Verdict::kWarn, std::move(found), std::move(fix)}; }
-Finding Fail(std::string found, std::string fix) { return {Verdict::kFail, std::move(found), std::move(fix)}; }
+Finding Pass(std::string found) { return {DoctorVerdict::kPass, std::move(found), ""}; }
+Finding Note(std::string found, std::string fix) { return {DoctorVerdict::kNote, std::move(found), std::move(fix)}; }
+Finding Warn(std::string found, std::string fix) { return {DoctorVerdict::kWarn, std::move(found), std::move(fix)}; }
+Finding Fail(std::string found, std::string fix) { return {DoctorVerdict::kFail, std::move(found), std::move(fix)}; }
 
 std::string FirstLineOf(const std::string& path) {
   const std::string text = ReadText(path);
@@ -176,7 +176,7 @@ Result Limits(const DoctorContext& context) {
     }
   }
   rlimit files{};
-  if (worst.verdict == Verdict::kPass && getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < 256) {
+  if (worst.verdict == DoctorVerdict::kPass && getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < 256) {
     worst =
         Warn(StrCat("ulimit -n is ", files.rlim_cur, ": tbprof holds two descriptors per program"), "ulimit -n 1024");
   }

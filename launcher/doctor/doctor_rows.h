@@ -25,10 +25,10 @@ namespace tbprof {
 // kFail: recording is prevented, or nothing of the command would be recorded. kWarn: it works, with a loss that is
 // named. kNote: recording is not touched (other machines, viewing). Only kFail ends with another status than 0, the
 // others under --strict: docs/cli.md.
-enum class Verdict { kPass, kNote, kWarn, kFail };
+enum class DoctorVerdict { kPass, kNote, kWarn, kFail };
 
 struct Finding {
-  Verdict verdict = Verdict::kPass;
+  DoctorVerdict verdict = DoctorVerdict::kPass;
   std::string found;
   std::string fix;  // what to do; empty when there is nothing to do
 };

@@ -22,8 +22,8 @@
 namespace tbprof {
 namespace {
 
-Finding Pass(std::string found) { return {Verdict::kPass, std::move(found), ""}; }
-Finding Fail(std::string found, std::string fix) { return {Verdict::kFail, std::move(found), std::move(fix)}; }
+Finding Pass(std::string found) { return {DoctorVerdict::kPass, std::move(found), ""}; }
+Finding Fail(std::string found, std::string fix) { return {DoctorVerdict::kFail, std::move(found), std::move(fix)}; }
 
 // Runs tbprof with these words in that directory; its standard error, and the exit status in *status, -1 when it did
 // not end in time.

@@ -34,7 +34,7 @@ volatile uint64_t written = 0;  // by the child into its own copy
 }  // namespace
 
 std::optional<Finding> CheckStacks(const DoctorContext& context) {
-  const Verdict verdict = context.options.sample_rate > 0 ? Verdict::kWarn : Verdict::kNote;
+  const DoctorVerdict verdict = context.options.sample_rate > 0 ? DoctorVerdict::kWarn : DoctorVerdict::kNote;
   int there[2], go[2];
   if (pipe(there) != 0) return Finding{verdict, StrCat("not checked: pipe: ", strerror(errno)), ""};
   ScopedFd there_read(there[0]), there_write(there[1]);
@@ -55,7 +55,7 @@ std::optional<Finding> CheckStacks(const DoctorContext& context) {
   const Denial denial = got < 0 ? ExplainDenial(LookUpDenial(child, static_cast<int>(-got))) : Denial{};
   go_write.Reset();
   while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) continue;
-  if (got == sizeof(value) && value == 42) return Finding{Verdict::kPass, "memory of a child can be read", ""};
+  if (got == sizeof(value) && value == 42) return Finding{DoctorVerdict::kPass, "memory of a child can be read", ""};
   if (got >= 0) return Finding{verdict, "memory of a child reads as something else: no Python stacks", ""};
   return Finding{verdict, StrCat("no Python stacks (--sample-rate): ", denial.cause), denial.remedy};
 }

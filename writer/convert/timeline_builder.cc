@@ -35,6 +35,7 @@
 #include "writer/spool/spool_facts.h"
 #include "writer/steps/step_evidence.h"
 #include "writer/timeline/event_size.h"
+#include "writer/verdict/verdict.h"
 
 namespace tbprof {
 namespace {
@@ -85,6 +86,7 @@ class Builder {
     NameOfOperations();
     timeline_.tensor_memory =
         torch_memory_.Finish(timeline_, [this](uint64_t ticks) { return PsInWindow(facts_, timeline_, ticks); });
+    timeline_.verdict = MakeVerdict(timeline_);
     FillRankReport(&timeline_);
     return std::move(timeline_);
   }

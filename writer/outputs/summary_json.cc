@@ -11,6 +11,7 @@
 #include "writer/outputs/summary_native.h"
 #include "writer/outputs/summary_python.h"
 #include "writer/outputs/summary_steps.h"
+#include "writer/outputs/summary_verdict.h"
 #include "writer/timeline/python_place.h"
 
 namespace tbprof {
@@ -408,6 +409,7 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<PublishedFil
   AddRun(timeline, options, &out);
   AddFiles(files, &out);
   AddRecords(timeline, options, &out);
+  out["verdict"] = VerdictJson(timeline);
   out["steps"] = StepsJson(timeline);
   out["gpus"] = Json::array();
   for (const GpuDevice& device : timeline.gpu_devices) out["gpus"].push_back(GpuJson(timeline, device));

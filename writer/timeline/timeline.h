@@ -22,6 +22,8 @@
 #include "writer/timeline/timeline_gpu.h"
 #include "writer/timeline/timeline_native.h"
 #include "writer/timeline/timeline_python.h"
+#include "writer/timeline/timeline_usage.h"
+#include "writer/timeline/timeline_verdict.h"
 
 namespace tbprof {
 
@@ -454,6 +456,11 @@ struct Timeline {
 
   PythonTimeline python;
   NativeTimeline native;
+  std::vector<ThreadUsage> usage;  // sorted by thread
+  // Null: not known.
+  const ThreadUsage* UsageOfThread(uint32_t thread) const;
+  CpuLimits cpu_limits;  // of the command
+  Verdict verdict;
   std::vector<CoreDump> cores;  // the command's first
 
   std::vector<CallSiteTotal> wait_sites;              // sorted by total_ps descending

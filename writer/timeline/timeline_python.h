@@ -37,7 +37,8 @@ struct PythonRun {
   int64_t period_ps = 0;              // between two samples
   uint32_t stack = 0;                 // index into PythonTimeline::stacks
   uint32_t samples = 0;
-  uint32_t on_cpu = 0;  // of them, those in which the thread had used CPU
+  uint32_t on_cpu = 0;      // of them, those in which the thread had used CPU
+  uint32_t collecting = 0;  // of them, those in which it collected garbage
 };
 
 // A function with the same callers in consecutive samples.

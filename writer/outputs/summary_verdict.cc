@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/outputs/summary_verdict.h"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "writer/base/symbol_text.h"
+
+namespace tbprof {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Smaller parts are not worth a place on the line.
+constexpr double kLeastShown = 0.02;
+
+double Seconds(int64_t picoseconds) { return static_cast<double>(picoseconds) / 1e12; }
+
+std::string_view BasisName(VerdictBasis basis) {
+  switch (basis) {
+    case VerdictBasis::kNone:
+      return "none";
+    case VerdictBasis::kSteps:
+      return "steps";
+    case VerdictBasis::kTraining:
+      return "training";
+    case VerdictBasis::kLoop:
+      return "loop";
+    case VerdictBasis::kMainThread:
+      return "main_thread";
+  }
+  return "none";
+}
+
+std::string_view OfWhat(VerdictBasis basis) {
+  switch (basis) {
+    case VerdictBasis::kNone:
+      break;
+    case VerdictBasis::kSteps:
+      return "of the step";
+    case VerdictBasis::kTraining:
+      return "of the time from the first step to the last";
+    case VerdictBasis::kLoop:
+      return "of the main loop";
+    case VerdictBasis::kMainThread:
+      return "of the main thread's time";
+  }
+  return "of the time";
+}
+
+std::string_view BaseName(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+std::string PlaceOf(const Timeline& timeline, const Where& where) {
+  const std::string_view file = timeline.strings.Get(where.file), function = timeline.strings.Get(where.function);
+  if (file.empty()) return PrintableUtf8(ShortSymbol(function));
+  return PrintableUtf8(
+      StrCat(BaseName(file), where.line > 0 ? StrCat(":", where.line) : "", function.empty() ? "" : " ", function));
+}
+
+std::string ThreadText(const Timeline& timeline, uint32_t index) {
+  if (index >= timeline.threads.size()) return "another thread";
+  const Thread& thread = timeline.threads[index];
+  const Process& process = timeline.processes[thread.process];
+  if (thread.process != timeline.threads[timeline.verdict.thread].process) {
+    return StrCat("process ", process.pid, process.name.empty() ? "" : StrCat(" (", PrintableUtf8(process.name), ")"));
+  }
+  return thread.name.empty() ? StrCat("thread ", thread.tid) : StrCat("thread ", PrintableUtf8(thread.name));
+}
+
+// The parts with the largest first.
+std::vector<StepPart> PartsBySize(const Verdict& verdict) {
+  std::vector<StepPart> parts;
+  for (size_t i = 0; i < kStepParts; ++i) parts.push_back(static_cast<StepPart>(i));
+  std::ranges::stable_sort(parts, [&](StepPart a, StepPart b) {
+    // What is not known comes last.
+    if ((a == StepPart::kRest) != (b == StepPart::kRest)) return b == StepPart::kRest;
+    return verdict.part_ps[static_cast<size_t>(a)] > verdict.part_ps[static_cast<size_t>(b)];
+  });
+  return parts;
+}
+
+const Where* FirstOf(const Verdict& verdict, WhereRole role) {
+  const auto found = std::ranges::find(verdict.where, role, &Where::role);
+  return found == verdict.where.end() ? nullptr : &*found;
+}
+
+Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(ValidUtf8(text)); }
+
+}  // namespace
+
+nlohmann::ordered_json VerdictJson(const Timeline& timeline) {
+  const Verdict& verdict = timeline.verdict;
+  const bool known = verdict.cause != Cause::kUnknown;
+  Json where = Json::array();
+  for (const Where& place : verdict.where) {
+    const bool has_thread = place.thread < timeline.threads.size();
+    const Thread* const thread = has_thread ? &timeline.threads[place.thread] : nullptr;
+    where.push_back({{"role", place.role == WhereRole::kSpends ? "spends" : "waited_for"},
+                     {"file", TextOrNull(timeline.strings.Get(place.file))},
+                     {"line", place.line > 0 ? Json(place.line) : Json(nullptr)},
+                     {"function", TextOrNull(timeline.strings.Get(place.function))},
+                     {"doing", TextOrNull(place.doing)},
+                     {"share", place.share},
+                     {"pid", thread != nullptr ? Json(timeline.processes[thread->process].pid) : Json(nullptr)},
+                     {"thread", thread != nullptr ? TextOrNull(thread->name) : Json(nullptr)}});
+  }
+  Json parts = Json::array();
+  for (const StepPart part : PartsBySize(verdict)) {
+    if (verdict.total_ps <= 0 || verdict.part_ps[static_cast<size_t>(part)] == 0) continue;
+    parts.push_back({{"part", StepPartName(part)},
+                     {"share", verdict.ShareOf(part)},
+                     {"s", Seconds(verdict.part_ps[static_cast<size_t>(part)])}});
+  }
+  Json facts = Json::array(), limits = Json::array();
+  for (const std::string& text : verdict.facts) facts.push_back(ValidUtf8(text));
+  for (const std::string& text : verdict.limits) limits.push_back(ValidUtf8(text));
+  return {{"text", ValidUtf8(VerdictSentence(timeline))},
+          {"cause", known ? Json(CauseName(verdict.cause)) : Json(nullptr)},
+          {"problem", IsProblem(verdict.cause)},
+          {"part", known ? Json(StepPartName(verdict.part)) : Json(nullptr)},
+          {"share", known ? Json(verdict.share) : Json(nullptr)},
+          {"unknown_because", known ? Json(nullptr) : TextOrNull(verdict.reason)},
+          {"next", TextOrNull(std::string(CauseNext(verdict.cause)))},
+          {"where", std::move(where)},
+          {"facts", std::move(facts)},
+          {"split",
+           {{"basis", BasisName(verdict.basis)},
+            {"steps", verdict.steps > 0 ? Json(verdict.steps) : Json(nullptr)},
+            {"steps_s", verdict.total_ps > 0 ? Json(Seconds(verdict.total_ps)) : Json(nullptr)},
+            {"parts", std::move(parts)},
+            {"limits", std::move(limits)}}}};
+}
+
+std::string VerdictSentence(const Timeline& timeline) {
+  const Verdict& verdict = timeline.verdict;
+  if (verdict.cause == Cause::kUnknown) {
+    return StrCat("what bounds the program is not known: ", PrintableUtf8(verdict.reason));
+  }
+  std::string text = StrCat(HumanPercent(verdict.share), " ", OfWhat(verdict.basis), ": ", CauseTitle(verdict.cause));
+  if (const Where* const where = FirstOf(verdict, WhereRole::kSpends); where != nullptr) {
+    StrAppend(&text, ", at ", PlaceOf(timeline, *where));
+  }
+  return text;
+}
+
+std::string VerdictBlocker(const Timeline& timeline) {
+  const Verdict& verdict = timeline.verdict;
+  const Where* const where = FirstOf(verdict, WhereRole::kWaitedFor);
+  if (where == nullptr) return "";
+  return StrCat(ThreadText(timeline, where->thread), ": ", PlaceOf(timeline, *where), ", ",
+                where->doing.empty() ? "runs" : StrCat("in ", where->doing));
+}
+
+std::string VerdictSplit(const Timeline& timeline) {
+  const Verdict& verdict = timeline.verdict;
+  std::string text;
+  for (const StepPart part : PartsBySize(verdict)) {
+    if (verdict.ShareOf(part) < kLeastShown) continue;
+    StrAppend(&text, text.empty() ? "" : ", ", StepPartTitle(part), " ", HumanPercent(verdict.ShareOf(part)));
+  }
+  return text;
+}
+
+}  // namespace tbprof

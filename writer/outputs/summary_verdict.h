@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The verdict as people and machines read it: lines of the terminal, a note of TensorBoard's overview page, `verdict`
+// of summary.json.
+//
+// Process: converter. Pure functions of the timeline.
+#ifndef TBPROF_WRITER_OUTPUTS_SUMMARY_VERDICT_H_
+#define TBPROF_WRITER_OUTPUTS_SUMMARY_VERDICT_H_
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "writer/outputs/summary_lines.h"
+
+namespace tbprof {
+
+nlohmann::ordered_json VerdictJson(const Timeline& timeline);
+
+// `62 % of the step: waits for a thread that prepares its data, at train.py:41 main`.
+std::string VerdictSentence(const Timeline& timeline);
+// `train.py:41 main: pthread_cond_wait; meanwhile thread prefetch: data.py:17 fetch, sleep`; empty: nobody.
+std::string VerdictBlocker(const Timeline& timeline);
+// `input 62 %, operations 30 %, Python 5 %`; empty: no split.
+std::string VerdictSplit(const Timeline& timeline);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_OUTPUTS_SUMMARY_VERDICT_H_

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/timeline/timeline_verdict.h"
+
+namespace tbprof {
+namespace {
+
+struct PartNames {
+  std::string_view name, title;
+};
+constexpr PartNames kPartNames[kStepParts] = {
+    {"input", "input"},
+    {"operations", "operations"},
+    {"python", "Python"},
+    {"launch", "GPU launches"},
+    {"kernels", "GPU kernels"},
+    {"copies", "GPU copies"},
+    {"collectives", "collectives"},
+    {"locks", "locks"},
+    {"gil", "GIL"},
+    {"gc", "garbage collection"},
+    {"reclaim", "memory pages"},
+    {"disk", "files"},
+    {"network", "network"},
+    {"child", "child processes"},
+    {"sleep", "sleep"},
+    {"starvation", "no CPU"},
+    {"compile", "compiling"},
+    {"rest", "not known"},
+};
+
+struct CauseText {
+  std::string_view name;
+  bool problem;
+  std::string_view title, next;
+};
+constexpr CauseText kCauses[] = {
+#define TBPROF_CAUSE(id, name, problem, title, next) {name, problem, title, next},
+#include "writer/timeline/verdict_causes.def"
+};
+const CauseText& TextOf(Cause cause) { return kCauses[static_cast<size_t>(cause)]; }
+
+}  // namespace
+
+std::string_view StepPartName(StepPart part) { return kPartNames[static_cast<size_t>(part)].name; }
+std::string_view StepPartTitle(StepPart part) { return kPartNames[static_cast<size_t>(part)].title; }
+std::string_view CauseName(Cause cause) { return TextOf(cause).name; }
+std::string_view CauseTitle(Cause cause) { return TextOf(cause).title; }
+std::string_view CauseNext(Cause cause) { return TextOf(cause).next; }
+bool IsProblem(Cause cause) { return TextOf(cause).problem; }
+
+}  // namespace tbprof

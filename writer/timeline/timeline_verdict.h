@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What bounds the step: where its thread's time goes, as parts that add up to the step, and the largest cause with its
+// evidence. What cannot be known is kUnknown, and goes into no other part.
+//
+// Process: converter. Part of the timeline (timeline.h); writer/verdict/ makes it.
+#ifndef TBPROF_WRITER_TIMELINE_TIMELINE_VERDICT_H_
+#define TBPROF_WRITER_TIMELINE_TIMELINE_VERDICT_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tbprof {
+
+using StringId = uint32_t;
+
+// Of the time of the thread that makes the steps. In the order in which they are shown where they are equal.
+enum class StepPart : uint8_t {
+  kInput,        // waits for the next batch, or makes it (a loader in the same thread)
+  kOperations,   // native code on the CPU, and waits for the threads of such code
+  kPython,       // the interpreter itself
+  kLaunch,       // calls that give work to a GPU, and waits for a GPU that is idle
+  kKernels,      // waits for a GPU that computes
+  kCopies,       // waits for copies from and to a GPU
+  kCollectives,  // waits for other processes of the job
+  kLocks,        // waits for locks, queues and threads that give no input
+  kGil,          // waits for Python's lock
+  kGarbageCollection,
+  kReclaim,     // waits for pages of memory; the kernel's work for new ones
+  kDisk,        // calls for files
+  kNetwork,     // calls for sockets
+  kChild,       // waits for child processes
+  kSleep,       // sleeps
+  kStarvation,  // could run, and had no CPU
+  kCompile,     // traces and compiles
+  kRest,        // not known
+};
+inline constexpr size_t kStepParts = 18;
+std::string_view StepPartName(StepPart part);   // as summary.json has it
+std::string_view StepPartTitle(StepPart part);  // for people
+
+enum class Cause : uint8_t {
+#define TBPROF_CAUSE(id, ...) id,
+#include "writer/timeline/verdict_causes.def"
+};
+std::string_view CauseName(Cause cause);
+std::string_view CauseTitle(Cause cause);
+std::string_view CauseNext(Cause cause);
+bool IsProblem(Cause cause);
+
+// What the split is about.
+enum class VerdictBasis : uint8_t {
+  kNone,        // no thread to look at, or nothing was recorded of it
+  kSteps,       // the regular steps
+  kTraining,    // from the first regular step to the last: much of it lies between them
+  kLoop,        // steps are not known: the main thread's loop, by its samples
+  kMainThread,  // likewise: the main thread, without imports
+};
+
+enum class WhereRole : uint8_t {
+  kSpends,     // the thread of the steps spends the time there
+  kWaitedFor,  // what another thread or process does meanwhile
+};
+
+// A line of Python, or a native function where there is no Python.
+struct Where {
+  WhereRole role = WhereRole::kSpends;
+  uint32_t thread = 0;    // index into Timeline::threads
+  StringId file = 0;      // 0: not Python
+  int32_t line = -1;      // -1: not known
+  StringId function = 0;  // of Python, or native
+  std::string doing;      // `queue.get`, `sleep`, ...; empty: it runs
+  double share = 0;       // of the time of the split; of kWaitedFor: of the time that is waited
+};
+
+struct Verdict {
+  VerdictBasis basis = VerdictBasis::kNone;
+  Cause cause = Cause::kUnknown;
+  StepPart part = StepPart::kRest;  // in which the cause shows
+  double share = 0;                 // of the split's time; 0: unknown
+  std::string reason;               // of kUnknown: why, in words
+  std::vector<Where> where;         // the line that spends most first; then what is waited for
+  std::vector<std::string> facts;   // numbers that the cause rests on, in words
+
+  uint32_t thread = 0;  // of the steps: index into Timeline::threads
+  uint64_t steps = 0;   // in the split; 0: not known
+  int64_t total_ps = 0;
+  std::array<int64_t, kStepParts> part_ps{};  // add up to total_ps
+  std::vector<std::string> limits;            // what was missing, and makes parts less sure
+
+  double ShareOf(StepPart which) const {
+    return total_ps <= 0 ? 0 : static_cast<double>(part_ps[static_cast<size_t>(which)]) / static_cast<double>(total_ps);
+  }
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_TIMELINE_TIMELINE_VERDICT_H_

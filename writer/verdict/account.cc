@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/verdict/account.h"
+
+#include <algorithm>
+
+namespace tbprof {
+
+void Account::AddWait(StepPart part, const WaitSlice& wait, int64_t ps) {
+  by_class_[static_cast<size_t>(wait.kind)] += ps;
+  const uint32_t frame = tags_.OwnFrameOf(wait.stack);
+  Add({part, tags_.TagOf(wait.stack), static_cast<int>(wait.kind), frame, wait.type, wait.call_site, ps});
+}
+
+void Account::AddRunning(StepPart part, uint32_t stack, int64_t ps) {
+  Add({part, tags_.TagOf(stack), kRunning, tags_.OwnFrameOf(stack), 0, 0, ps});
+}
+
+void Account::Add(AccountRow row) {
+  if (row.ps <= 0) return;
+  parts_[static_cast<size_t>(row.part)] += row.ps;
+  by_tag_[static_cast<size_t>(row.tag)] += row.ps;
+  AccountRow& into = rows_[{row.part, row.tag, row.doing, row.frame, row.type, row.call_site}];
+  row.ps += into.ps;
+  into = row;
+}
+
+std::vector<AccountRow> Account::Sorted(const std::map<std::tuple<uint32_t, int, StringId>, AccountRow>& rows) {
+  std::vector<AccountRow> sorted;
+  for (const auto& [key, row] : rows) sorted.push_back(row);
+  std::ranges::stable_sort(sorted, [](const AccountRow& a, const AccountRow& b) { return a.ps > b.ps; });
+  return sorted;
+}
+
+}  // namespace tbprof

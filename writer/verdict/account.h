@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the time of the steps' thread goes: by part, by what the stack is for, and by line of the program's own.
+//
+// Process: converter.
+#ifndef TBPROF_WRITER_VERDICT_ACCOUNT_H_
+#define TBPROF_WRITER_VERDICT_ACCOUNT_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "writer/verdict/python_tags.h"
+#include "writer/verdict/thread_time.h"
+#include "writer/verdict/verdict.h"
+
+namespace tbprof {
+
+// What a row was doing: a class of wait, or it ran.
+inline constexpr int kRunning = -1;
+
+struct AccountRow {
+  StepPart part = StepPart::kRest;
+  PythonTag tag = PythonTag::kNone;
+  int doing = kRunning;    // WaitClass
+  uint32_t frame = 0;      // own frame of the program: index into PythonTimeline::stacks; 0: not known
+  uint16_t type = 0;       // of a wait
+  StringId call_site = 0;  // of a wait without a frame
+  int64_t ps = 0;
+};
+
+class Account {
+ public:
+  explicit Account(const PythonTags& tags) : tags_(tags) {}
+
+  void AddWait(StepPart part, const WaitSlice& wait, int64_t ps);
+  void AddRunning(StepPart part, uint32_t stack, int64_t ps);
+
+  int64_t Of(StepPart part) const { return parts_[static_cast<size_t>(part)]; }
+  const std::array<int64_t, kStepParts>& parts() const { return parts_; }
+  int64_t OfTag(PythonTag tag) const { return by_tag_[static_cast<size_t>(tag)]; }
+  int64_t OfClass(WaitClass kind) const { return by_class_[static_cast<size_t>(kind)]; }
+
+  // Rows for which `wanted(row)`, longest first, those of one line and call as one.
+  template <typename Wanted>
+  std::vector<AccountRow> RowsOf(Wanted&& wanted) const {
+    std::map<std::tuple<uint32_t, int, StringId>, AccountRow> merged;
+    for (const auto& [key, row] : rows_) {
+      if (!wanted(row)) continue;
+      AccountRow& into = merged[{row.frame, row.doing, row.frame == 0 ? row.call_site : 0}];
+      const int64_t before = into.ps;
+      if (row.ps > before) into = row;
+      into.ps = before + row.ps;
+    }
+    return Sorted(merged);
+  }
+
+ private:
+  using Key = std::tuple<StepPart, PythonTag, int, uint32_t, uint16_t, StringId>;
+  static std::vector<AccountRow> Sorted(const std::map<std::tuple<uint32_t, int, StringId>, AccountRow>& rows);
+  void Add(AccountRow row);
+
+  const PythonTags& tags_;
+  std::array<int64_t, kStepParts> parts_{};
+  std::array<int64_t, 16> by_tag_{};
+  std::array<int64_t, 20> by_class_{};
+  std::map<Key, AccountRow> rows_;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_VERDICT_ACCOUNT_H_

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/verdict/blockers.h"
+
+#include <algorithm>
+
+namespace tbprof {
+namespace {
+
+constexpr double kLeastBusy = 0.25;
+// What ends so shortly before a wait does may have ended it.
+constexpr int64_t kJustBeforePs = 3'000'000'000, kJustBehindPs = 500'000'000;
+// Above what chance gives.
+constexpr double kMoreThanChance = 0.3;
+constexpr double kWithoutLink = 0.2;
+constexpr size_t kMostCandidates = 512;
+constexpr size_t kMostRows = 4;
+
+bool IsIdle(WaitClass kind) {
+  switch (kind) {
+    case WaitClass::kLock:
+    case WaitClass::kBarrier:
+    case WaitClass::kPool:
+    case WaitClass::kPoll:
+      return true;
+    case WaitClass::kGil:
+    case WaitClass::kSleep:
+    case WaitClass::kFile:
+    case WaitClass::kTerminal:
+    case WaitClass::kSocket:
+    case WaitClass::kChild:
+    case WaitClass::kGpuLaunch:
+    case WaitClass::kGpuWait:
+    case WaitClass::kGpuCopy:
+    case WaitClass::kGpuMemory:
+    case WaitClass::kGpuOther:
+    case WaitClass::kCollective:
+      break;
+  }
+  return false;
+}
+
+// Of the waits, those shortly before whose end a call of the candidate's returned, above what chance gives.
+double EndsTogether(const std::vector<WaitSlice>& waits, const std::vector<WaitSlice>& theirs, int64_t total_ps) {
+  if (waits.empty() || theirs.empty()) return 0;
+  std::vector<int64_t> ends;
+  for (const WaitSlice& slice : theirs) {
+    if (!IsIdle(slice.kind) && slice.kind != WaitClass::kGil) ends.push_back(slice.call_end_ps);
+  }
+  std::ranges::sort(ends);
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  if (ends.empty()) return 0;
+  size_t together = 0;
+  for (const WaitSlice& wait : waits) {
+    const auto end = std::ranges::lower_bound(ends, wait.end_ps - kJustBeforePs);
+    together += end != ends.end() && *end <= wait.end_ps + kJustBehindPs;
+  }
+  const double by_chance = std::min(1.0, static_cast<double>(ends.size()) * (kJustBeforePs + kJustBehindPs) /
+                                             static_cast<double>(std::max<int64_t>(total_ps, 1)));
+  return static_cast<double>(together) / static_cast<double>(waits.size()) - by_chance;
+}
+
+bool FillsQueues(const Timeline& timeline, const PythonTags& tags, uint32_t thread) {
+  const PythonThread* const python = timeline.python.OfThread(thread);
+  const auto fills = [&](uint32_t stack) {
+    const PythonTag tag = tags.TagOf(stack);
+    return tag == PythonTag::kQueuePut || tag == PythonTag::kLoader;
+  };
+  if (python != nullptr && std::ranges::any_of(python->runs, [&](const PythonRun& run) { return fills(run.stack); }))
+    return true;
+  return std::ranges::any_of(timeline.threads[thread].events,
+                             [&](const Event& event) { return event.python != 0 && fills(event.python); });
+}
+
+struct Candidate {
+  double score = 0, busy = 0;
+  std::vector<AccountRow> rows;
+};
+
+Candidate Judge(const Timeline& timeline, const PythonTags& tags, uint32_t thread, const std::vector<WaitSlice>& waits,
+                const std::vector<TimeSpan>& spans) {
+  const int64_t total = LengthOf(spans);
+  const ThreadTime time(timeline, tags, thread, spans);
+  Candidate candidate;
+  Account account(tags);
+  int64_t waiting = 0, working = 0;
+  for (const WaitSlice& slice : time.waits()) {
+    if (IsIdle(slice.kind)) continue;
+    // It wants to go on, and is no reason by itself.
+    if (slice.kind != WaitClass::kGil) account.AddWait(StepPart::kRest, slice, slice.end_ps - slice.start_ps);
+    waiting += slice.end_ps - slice.start_ps;
+  }
+  for (const auto& [stack, running] : time.running()) {
+    if (stack == 0) continue;  // no sample: nobody knows
+    account.AddRunning(StepPart::kRest, stack, running.on_cpu_ps);
+    working += running.on_cpu_ps;
+  }
+  if (total <= 0) return candidate;
+  candidate.busy = static_cast<double>(waiting + working) / static_cast<double>(total);
+  const bool linked =
+      EndsTogether(waits, time.waits(), total) >= kMoreThanChance || FillsQueues(timeline, tags, thread);
+  // What computes is behind it likelier than what sleeps.
+  candidate.score = (static_cast<double>(working) + static_cast<double>(waiting) * (linked ? 1.5 : kWithoutLink)) /
+                    static_cast<double>(total);
+  candidate.rows = account.RowsOf([](const AccountRow&) { return true; });
+  return candidate;
+}
+
+}  // namespace
+
+bool IsWithin(const Timeline& timeline, uint32_t process, uint32_t ancestor) {
+  for (size_t steps = 0; steps < timeline.processes.size() && process < timeline.processes.size(); ++steps) {
+    if (process == ancestor) return true;
+    if (timeline.processes[process].parent < 0) return false;
+    process = static_cast<uint32_t>(timeline.processes[process].parent);
+  }
+  return false;
+}
+
+Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, uint32_t thread,
+                    const std::vector<WaitSlice>& waits, BlockerScope scope) {
+  Blocker blocker;
+  std::vector<TimeSpan> spans;
+  for (const WaitSlice& wait : waits) {
+    if (!spans.empty() && wait.start_ps <= spans.back().end_ps) {
+      spans.back().end_ps = std::max(spans.back().end_ps, wait.end_ps);
+    } else {
+      spans.push_back({wait.start_ps, wait.end_ps});
+    }
+  }
+  if (spans.empty()) return blocker;
+  const uint32_t process = timeline.threads[thread].process;
+  double best = 0;
+  size_t judged = 0;
+  std::vector<std::pair<uint32_t, double>> scores;  // by own frame of the first row
+  for (uint32_t i = 0; i < timeline.threads.size() && judged < kMostCandidates; ++i) {
+    const Thread& other = timeline.threads[i];
+    if (i == thread || other.is_line) continue;
+    const bool same = other.process == process;
+    if (same ? scope == BlockerScope::kProcesses
+             : scope == BlockerScope::kThreads || !IsWithin(timeline, other.process, process))
+      continue;
+    if (other.end_ps > 0 && other.end_ps <= spans.front().start_ps) continue;
+    if (other.start_ps >= spans.back().end_ps) continue;
+    ++judged;
+    Candidate candidate = Judge(timeline, tags, i, waits, spans);
+    if (candidate.rows.empty()) continue;
+    scores.emplace_back(candidate.rows.front().frame, candidate.busy);
+    if (candidate.score <= best || candidate.busy < kLeastBusy || candidate.score < kLeastBusy) continue;
+    best = candidate.score;
+    if (candidate.rows.size() > kMostRows) candidate.rows.resize(kMostRows);
+    blocker = {true, i, !same, std::min(candidate.busy, 1.0), 1, std::move(candidate.rows)};
+  }
+  if (blocker.found) {
+    const uint32_t frame = blocker.rows.front().frame;
+    blocker.alike = static_cast<size_t>(std::ranges::count_if(
+        scores, [&](const auto& score) { return score.first == frame && score.second >= kLeastBusy / 2; }));
+  }
+  return blocker;
+}
+
+}  // namespace tbprof

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/verdict/cause_choice.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "writer/base/summary_format.h"
+#include "writer/base/text.h"
+#include "writer/verdict/blockers.h"
+
+namespace tbprof {
+namespace {
+
+// A problem is named from this share of the steps on; pure Python only where it is most of them.
+constexpr double kLeastShare = 0.22, kLeastOfPython = 0.4;
+// Beyond that too much is not known to name anything.
+constexpr double kMostUnknown = 0.5;
+// Of what the CPUs can give, by the job itself.
+constexpr double kOwnCpus = 0.7;
+constexpr double kThrottled = 0.3;
+// Threads of the process that could run and had no CPU, at a time.
+constexpr double kCrowd = 0.75;
+constexpr double kSyncsOfStep = 4, kIdleGpu = 0.25;
+constexpr int64_t kTinyKernelPs = 20'000'000;
+constexpr double kKernelsOfStep = 20;
+constexpr size_t kMostWhere = 5;
+
+using Wanted = std::function<bool(const AccountRow&)>;
+
+struct Candidate {
+  Cause cause;
+  StepPart part;
+  int64_t ps;
+  Wanted rows;
+};
+
+bool IsTag(const AccountRow& row, std::initializer_list<PythonTag> tags) {
+  return std::ranges::find(tags, row.tag) != tags.end();
+}
+bool IsDoing(const AccountRow& row, std::initializer_list<WaitClass> kinds) {
+  return std::ranges::any_of(kinds, [&](WaitClass kind) { return row.doing == static_cast<int>(kind); });
+}
+
+class Chooser {
+ public:
+  Chooser(const CauseInputs& inputs, Verdict* verdict)
+      : in_(inputs), timeline_(inputs.timeline), account_(inputs.account), verdict_(*verdict) {}
+
+  void Choose() {
+    Collect();
+    const Candidate* best = nullptr;
+    for (const Candidate& candidate : candidates_) {
+      const double share = ShareOf(candidate.ps);
+      const double least = candidate.cause == Cause::kPython ? kLeastOfPython : kLeastShare;
+      if (!IsProblem(candidate.cause) || share < least) continue;
+      if (best == nullptr || candidate.ps > best->ps) best = &candidate;
+    }
+    if (best == nullptr) best = OwnWork();
+    if (best == nullptr || verdict_.ShareOf(StepPart::kRest) > kMostUnknown) return SetUnknown();
+    verdict_.cause = best->cause;
+    verdict_.part = best->part;
+    verdict_.share = std::min(1.0, ShareOf(best->ps));
+    AddWhere(*best);
+    AddFacts(*best);
+  }
+
+ private:
+  double ShareOf(int64_t ps) const {
+    return verdict_.total_ps <= 0 ? 0 : static_cast<double>(ps) / static_cast<double>(verdict_.total_ps);
+  }
+  int64_t Sum(const Wanted& wanted) const {
+    int64_t sum = 0;
+    for (const AccountRow& row : account_.RowsOf(wanted)) sum += row.ps;
+    return sum;
+  }
+  void Add(Cause cause, StepPart part, Wanted wanted) {
+    const int64_t ps = Sum(wanted);
+    if (ps > 0) candidates_.push_back({cause, part, ps, std::move(wanted)});
+  }
+  static bool IsSpecial(const AccountRow& row) { return IsTag(row, {PythonTag::kLogging, PythonTag::kCheckpoint}); }
+
+  void Collect() {
+    AddStragglers();
+    AddStarvation();
+    Add(Cause::kGil, StepPart::kGil, [](const AccountRow& row) { return row.part == StepPart::kGil; });
+    AddInput();
+    Add(Cause::kLockConvoy, StepPart::kLocks, [this](const AccountRow& row) { return IsConvoy(row); });
+    Add(Cause::kRecompilation, StepPart::kCompile,
+        [](const AccountRow& row) { return row.part == StepPart::kCompile; });
+    Add(Cause::kCheckpoint, StepPart::kDisk, [](const AccountRow& row) { return row.tag == PythonTag::kCheckpoint; });
+    Add(Cause::kLogging, StepPart::kDisk, [](const AccountRow& row) {
+      return row.tag == PythonTag::kLogging || (IsDoing(row, {WaitClass::kTerminal}) && !IsSpecial(row));
+    });
+    Add(Cause::kGarbageCollection, StepPart::kGarbageCollection,
+        [](const AccountRow& row) { return row.part == StepPart::kGarbageCollection; });
+    AddPages();
+    AddGpu();
+    Add(Cause::kCollectives, StepPart::kCollectives,
+        [](const AccountRow& row) { return row.part == StepPart::kCollectives; });
+    Add(Cause::kChild, StepPart::kChild, [](const AccountRow& row) { return row.part == StepPart::kChild; });
+    Add(Cause::kNetwork, StepPart::kNetwork,
+        [](const AccountRow& row) { return row.part == StepPart::kNetwork && !IsSpecial(row); });
+    Add(Cause::kDisk, StepPart::kDisk, [](const AccountRow& row) {
+      return row.part == StepPart::kDisk && !IsSpecial(row) && !IsDoing(row, {WaitClass::kTerminal});
+    });
+    Add(Cause::kSleep, StepPart::kSleep,
+        [](const AccountRow& row) { return row.part == StepPart::kSleep && !IsSpecial(row); });
+    Add(Cause::kPython, StepPart::kPython,
+        [](const AccountRow& row) { return row.part == StepPart::kPython && !IsSpecial(row); });
+    Add(Cause::kKernels, StepPart::kKernels, [](const AccountRow& row) { return row.part == StepPart::kKernels; });
+    Add(Cause::kOperations, StepPart::kOperations,
+        [](const AccountRow& row) { return row.part == StepPart::kOperations && !IsSpecial(row); });
+  }
+
+  void AddStragglers() {
+    stragglers_ = FindStragglers(in_);
+    if (!stragglers_.found) return;
+    const auto ps = static_cast<int64_t>(stragglers_.others_wait * static_cast<double>(verdict_.total_ps));
+    candidates_.push_back({Cause::kStraggler, StepPart::kCollectives, ps,
+                           [](const AccountRow& row) { return row.part == StepPart::kCollectives; }});
+  }
+
+  // Threads of the process, at a time, that ran and that could have.
+  std::pair<double, double> Crowd() const {
+    double ran = 0, delayed = 0;
+    const uint32_t process = timeline_.threads[in_.span.thread].process;
+    for (const ThreadUsage& usage : timeline_.usage) {
+      if (usage.thread >= timeline_.threads.size()) continue;
+      if (!IsWithin(timeline_, timeline_.threads[usage.thread].process, process)) continue;
+      const UsageInSpans sum = UsageOf(timeline_, usage.thread, in_.span.spans);
+      ran += ShareOf(sum.cpu_ps);
+      delayed += ShareOf(sum.run_delay_ps);
+    }
+    return {ran, delayed};
+  }
+
+  void AddStarvation() {
+    const auto starved = [](const AccountRow& row) { return row.part == StepPart::kStarvation; };
+    const int64_t ps = Sum(starved);
+    const CpuLimits& limits = timeline_.cpu_limits;
+    const auto [ran, delayed] = Crowd();
+    const bool throttled = limits.throttled_ps > 0 && ShareOf(limits.throttled_ps) >= kThrottled * ShareOf(ps);
+    const double cpus = std::max(limits.cpus_allowed, 1);
+    if (throttled && limits.quota_cpus > 0) {
+      facts_of_cpu_ =
+          absl::StrFormat("quota of %.2g CPUs, throttled for %s", limits.quota_cpus, HumanTime(limits.throttled_ps));
+      candidates_.push_back({Cause::kCpuQuota, StepPart::kStarvation, ps, starved});
+      return;
+    }
+    facts_of_cpu_ =
+        absl::StrFormat("the job used %.1f of %.0f CPUs, and %.1f of its threads waited for one", ran, cpus, delayed);
+    if (limits.cpus_allowed > 0 && ran >= kOwnCpus * cpus && delayed >= kCrowd) {
+      // Threads of a pool that wait for a CPU keep waiting whoever waits for the pool.
+      const Wanted crowded = [](const AccountRow& row) {
+        return row.part == StepPart::kStarvation || row.part == StepPart::kRest || IsDoing(row, {WaitClass::kPool});
+      };
+      const int64_t crowded_ps = delayed >= 2 * kCrowd ? Sum(crowded) : ps;
+      candidates_.push_back({Cause::kOversubscription, StepPart::kStarvation, crowded_ps,
+                             delayed >= 2 * kCrowd ? crowded : Wanted(starved)});
+      return;
+    }
+    if (ps > 0) candidates_.push_back({Cause::kCpuContention, StepPart::kStarvation, ps, starved});
+  }
+
+  // Waits for threads and processes that prepare data, and work of a loader in this thread.
+  void AddInput() {
+    Add(Cause::kSlowLoader, StepPart::kInput, [](const AccountRow& row) {
+      return row.part == StepPart::kInput && IsTag(row, {PythonTag::kLoader, PythonTag::kProcessGet});
+    });
+    Add(Cause::kPrefetchThread, StepPart::kInput, [](const AccountRow& row) {
+      return row.part == StepPart::kInput && IsTag(row, {PythonTag::kQueueGet, PythonTag::kFuture});
+    });
+    // Of a condition or an event, where another thread is known to be behind it.
+    const Wanted waits = [](const AccountRow& row) {
+      return row.part == StepPart::kLocks && row.tag == PythonTag::kThread;
+    };
+    if (ShareOf(Sum(waits)) < kLeastShare) return;
+    const Blocker blocker = BlockerOf(waits, BlockerScope::kAll);
+    if (blocker.found) {
+      Add(blocker.other_process ? Cause::kSlowLoader : Cause::kPrefetchThread, StepPart::kLocks, waits);
+    }
+  }
+
+  // Another thread waits for the same lock.
+  bool IsConvoy(const AccountRow& row) {
+    if (row.part != StepPart::kLocks || IsSpecial(row) || IsTag(row, {PythonTag::kThread})) return false;
+    if (!convoy_known_) FindConvoys();
+    return has_convoy_;
+  }
+  void FindConvoys() {
+    convoy_known_ = true;
+    std::map<uint64_t, int64_t> objects;
+    for (const WaitSlice& wait : in_.time.waits()) {
+      if (wait.kind == WaitClass::kLock && wait.object != 0) objects[wait.object] += wait.end_ps - wait.start_ps;
+    }
+    const auto most = std::ranges::max_element(objects, {}, [](const auto& entry) { return entry.second; });
+    if (most == objects.end()) return;
+    const uint32_t process = timeline_.threads[in_.span.thread].process;
+    const WaitClasses classes(timeline_);
+    std::set<uint32_t> others;
+    for (uint32_t i = 0; i < timeline_.threads.size(); ++i) {
+      if (i == in_.span.thread || timeline_.threads[i].process != process) continue;
+      size_t waits = 0;
+      for (const Event& event : timeline_.threads[i].events) {
+        WaitClass kind;
+        waits += event.object == most->first && classes.Classify(event, &kind) && kind == WaitClass::kLock;
+      }
+      if (waits >= 5) others.insert(i);
+    }
+    has_convoy_ = !others.empty();
+    convoy_threads_ = others.size() + 1;
+  }
+
+  void AddPages() {
+    const Wanted pages = [](const AccountRow& row) { return row.part == StepPart::kReclaim; };
+    // What waits for pages is off the CPU; what gets new ones is on it.
+    const bool from_disk = in_.usage.known && in_.usage.major_faults * 100 > in_.usage.minor_faults;
+    Add(from_disk ? Cause::kReclaim : Cause::kAllocationChurn, StepPart::kReclaim, pages);
+  }
+
+  void AddGpu() {
+    if (!in_.gpu.any()) return;
+    const double steps = static_cast<double>(std::max<uint64_t>(verdict_.steps, 1));
+    size_t syncs = 0;
+    int64_t sync_ps = 0;
+    for (const WaitSlice& wait : in_.time.waits()) {
+      const bool copies = wait.kind == WaitClass::kGpuCopy;
+      if (wait.kind != WaitClass::kGpuWait && !copies) continue;
+      ++syncs;
+      sync_ps += wait.end_ps - wait.start_ps;
+    }
+    const double idle = 1 - ShareOf(in_.gpu.busy_ps());
+    const double mean_kernel =
+        in_.gpu.kernels() == 0 ? 0 : static_cast<double>(in_.gpu.kernel_ps()) / static_cast<double>(in_.gpu.kernels());
+    const bool per_step = verdict_.steps > 0;
+    if (idle >= kIdleGpu && (!per_step || static_cast<double>(syncs) >= kSyncsOfStep * steps)) {
+      Add(Cause::kSync, StepPart::kKernels, [](const AccountRow& row) {
+        return IsDoing(row, {WaitClass::kGpuWait}) ||
+               (IsDoing(row, {WaitClass::kGpuCopy}) && row.part != StepPart::kCopies);
+      });
+    }
+    if (in_.gpu.pageable_copies() > 0) {
+      Add(Cause::kPageableCopy, StepPart::kCopies, [](const AccountRow& row) { return row.part == StepPart::kCopies; });
+    }
+    if (idle >= kIdleGpu && mean_kernel < static_cast<double>(kTinyKernelPs) &&
+        static_cast<double>(in_.gpu.kernels()) >= kKernelsOfStep * steps) {
+      Add(Cause::kTinyKernels, StepPart::kLaunch, [](const AccountRow& row) {
+        return row.part == StepPart::kLaunch && IsDoing(row, {WaitClass::kGpuLaunch, WaitClass::kGpuOther});
+      });
+    }
+    facts_of_gpu_ = absl::StrFormat("GPU busy %s of the time, %s kernels of %s", HumanPercent(1 - idle),
+                                    HumanCount(in_.gpu.kernels()), HumanTime(static_cast<int64_t>(mean_kernel)));
+  }
+
+  const Candidate* OwnWork() const {
+    const Candidate* best = nullptr;
+    for (const Candidate& candidate : candidates_) {
+      const bool own = candidate.cause == Cause::kKernels || candidate.cause == Cause::kOperations ||
+                       candidate.cause == Cause::kPython;
+      if (own && (best == nullptr || candidate.ps > best->ps)) best = &candidate;
+    }
+    // What is neither named nor most of the time is no answer.
+    return best != nullptr && ShareOf(best->ps) >= kLeastShare ? best : nullptr;
+  }
+
+  void SetUnknown() {
+    verdict_.cause = Cause::kUnknown;
+    verdict_.part = StepPart::kRest;
+    verdict_.share = 0;
+    verdict_.reason = verdict_.ShareOf(StepPart::kRest) > kMostUnknown
+                          ? StrCat(HumanPercent(verdict_.ShareOf(StepPart::kRest)), " of the time is not explained by ",
+                                   "what was recorded")
+                          : "no part of the time stands out";
+  }
+
+  Where WhereOf(WhereRole role, uint32_t thread, const AccountRow& row, int64_t of_ps) const {
+    Where where;
+    where.role = role;
+    where.thread = thread;
+    where.share = of_ps <= 0 ? 0 : std::min(1.0, static_cast<double>(row.ps) / static_cast<double>(of_ps));
+    if (row.frame != 0) {
+      const PythonStack& frame = timeline_.python.stacks[row.frame];
+      const PythonFunction& function = timeline_.python.functions[frame.function];
+      where.file = function.file;
+      where.line = frame.line;
+      where.function = function.name;
+    } else {
+      where.function = row.call_site;
+    }
+    if (row.doing != kRunning) where.doing = timeline_.types[row.type].name;
+    return where;
+  }
+
+  Blocker BlockerOf(const Wanted& wanted, BlockerScope scope) const {
+    std::vector<WaitSlice> waits;
+    for (const WaitSlice& wait : in_.time.waits()) {
+      AccountRow row;
+      row.tag = in_.tags.TagOf(wait.stack);
+      row.doing = static_cast<int>(wait.kind);
+      row.part = row.tag == PythonTag::kThread || row.tag == PythonTag::kNone || row.tag == PythonTag::kQueuePut
+                     ? StepPart::kLocks
+                     : StepPart::kInput;
+      if (wait.kind == WaitClass::kGil) row.part = StepPart::kGil;
+      if (IsTag(row, {PythonTag::kBarrier, PythonTag::kCollective})) row.part = StepPart::kCollectives;
+      if (wanted(row)) waits.push_back(wait);
+    }
+    return FindBlocker(timeline_, in_.tags, in_.span.thread, waits, scope);
+  }
+
+  void AddWhere(const Candidate& best) {
+    if (best.cause == Cause::kStraggler) return AddWhereOfStraggler();
+    for (const AccountRow& row : account_.RowsOf(best.rows)) {
+      if (verdict_.where.size() >= 3 || ShareOf(row.ps) < 0.02) break;
+      verdict_.where.push_back(WhereOf(WhereRole::kSpends, in_.span.thread, row, verdict_.total_ps));
+    }
+    const bool waits = best.cause == Cause::kGil || best.cause == Cause::kPrefetchThread ||
+                       best.cause == Cause::kSlowLoader || best.cause == Cause::kLockConvoy;
+    if (!waits) return;
+    const BlockerScope scope = best.cause == Cause::kSlowLoader ? BlockerScope::kAll
+                               : best.part == StepPart::kInput  ? BlockerScope::kAll
+                                                                : BlockerScope::kThreads;
+    const Blocker blocker = BlockerOf(best.rows, scope);
+    if (!blocker.found) return;
+    if (best.cause == Cause::kPrefetchThread && blocker.other_process) verdict_.cause = Cause::kSlowLoader;
+    int64_t sum = 0;
+    for (const AccountRow& row : blocker.rows) sum += row.ps;
+    for (const AccountRow& row : blocker.rows) {
+      if (verdict_.where.size() >= kMostWhere || row.ps * 10 < sum) break;
+      verdict_.where.push_back(WhereOf(WhereRole::kWaitedFor, blocker.thread, row, sum));
+    }
+    verdict_.facts.push_back(absl::StrFormat("that thread is busy for %s of the wait%s", HumanPercent(blocker.busy),
+                                             blocker.alike > 1 ? StrCat(", as are ", blocker.alike - 1, " more") : ""));
+  }
+
+  void AddWhereOfStraggler() {
+    const uint32_t slow = stragglers_.slow_thread;
+    const ThreadTime time(timeline_, in_.tags, slow, in_.span.spans);
+    Account account(in_.tags);
+    for (const WaitSlice& wait : time.waits()) {
+      if (wait.kind == WaitClass::kLock || wait.kind == WaitClass::kPool) continue;
+      account.AddWait(StepPart::kRest, wait, wait.end_ps - wait.start_ps);
+    }
+    for (const auto& [stack, running] : time.running()) {
+      if (stack != 0) account.AddRunning(StepPart::kRest, stack, running.on_cpu_ps);
+    }
+    for (const AccountRow& row : account.RowsOf([](const AccountRow&) { return true; })) {
+      if (verdict_.where.size() >= 3 || ShareOf(row.ps) < 0.05) break;
+      const WhereRole role = slow == in_.span.thread ? WhereRole::kSpends : WhereRole::kWaitedFor;
+      verdict_.where.push_back(WhereOf(role, slow, row, verdict_.total_ps));
+    }
+    verdict_.facts.push_back(absl::StrFormat("process %d waits %s of the time for the others, another one %s",
+                                             timeline_.processes[timeline_.threads[slow].process].pid,
+                                             HumanPercent(stragglers_.slow_waits),
+                                             HumanPercent(stragglers_.others_wait)));
+  }
+
+  void AddFacts(const Candidate& best) {
+    if (best.part == StepPart::kStarvation) verdict_.facts.push_back(facts_of_cpu_);
+    if (best.cause == Cause::kReclaim || best.cause == Cause::kAllocationChurn) {
+      verdict_.facts.push_back(
+          absl::StrFormat("%s page faults, %s of them read from disk",
+                          HumanCount(static_cast<uint64_t>(in_.usage.minor_faults + in_.usage.major_faults)),
+                          HumanCount(static_cast<uint64_t>(in_.usage.major_faults))));
+    }
+    if (best.cause == Cause::kLockConvoy) {
+      verdict_.facts.push_back(absl::StrFormat("%d threads wait for the same lock", convoy_threads_));
+    }
+    if (!facts_of_gpu_.empty()) verdict_.facts.push_back(facts_of_gpu_);
+    if (best.cause == Cause::kPageableCopy) {
+      verdict_.facts.push_back(absl::StrFormat("%s copies from or to pageable memory, %s",
+                                               HumanCount(in_.gpu.pageable_copies()),
+                                               HumanBytes(static_cast<double>(in_.gpu.pageable_bytes()))));
+    }
+  }
+
+  const CauseInputs& in_;
+  const Timeline& timeline_;
+  const Account& account_;
+  Verdict& verdict_;
+  std::vector<Candidate> candidates_;
+  Stragglers stragglers_;
+  std::string facts_of_cpu_, facts_of_gpu_;
+  bool convoy_known_ = false, has_convoy_ = false;
+  size_t convoy_threads_ = 0;
+};
+
+}  // namespace
+
+void ChooseCause(const CauseInputs& inputs, Verdict* verdict) { Chooser(inputs, verdict).Choose(); }
+
+}  // namespace tbprof

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/verdict/cpu_split.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string_view>
+
+namespace tbprof {
+namespace {
+
+// Native samples that a line needs to be judged by itself.
+constexpr int64_t kFewestPointsPs = 30'000'000'000;
+// Samples by CPU time miss or exceed the time by chance; what is missing beyond that was spent in the kernel.
+constexpr double kSystemTime = 0.2;
+// Of CPU time a page fault takes, at least, with the zeroing of its page.
+constexpr double kFaultPs = 0.35e6;
+
+using ByClass = std::array<int64_t, kNativeClasses>;
+
+bool Has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+bool IsInterpreter(std::string_view module) {
+  return module.starts_with("python") || module.starts_with("libpython") || module.starts_with("pypy");
+}
+// What belongs to whoever calls it.
+bool IsHelper(std::string_view module) {
+  return module.starts_with("libc.so") || module.starts_with("libc-2") || module.starts_with("libpthread") ||
+         module.starts_with("libm.so") || module.starts_with("libm-2") || module.starts_with("linux-vdso") ||
+         module.starts_with("ld-linux") || module.starts_with("libtbprof");
+}
+
+// Where a running thread's time goes that Python's samples gave to `stack`.
+StepPart PartOfRunning(PythonTag tag) {
+  switch (tag) {
+    case PythonTag::kLoader:
+      return StepPart::kInput;
+    case PythonTag::kCompile:
+      return StepPart::kCompile;
+    case PythonTag::kCollective:
+      return StepPart::kCollectives;
+    default:
+      return StepPart::kRest;  // to be divided by the native samples
+  }
+}
+
+struct PointSums {
+  ByClass all{};
+  std::map<uint32_t, ByClass> of_frame;  // by own frame
+
+  int64_t Sum() const { return all[0] + all[1] + all[2]; }
+};
+
+PointSums SumPoints(const Timeline& timeline, const PythonTags& tags, uint32_t thread, const ThreadTime& time) {
+  PointSums sums;
+  const NativeThread* const native = timeline.native.OfThread(thread);
+  if (native == nullptr) return sums;
+  const std::vector<NativeClass> classes = NativeClassesOf(timeline);
+  const PythonThread* const python = timeline.python.OfThread(thread);
+  size_t at = 0, run = 0;
+  for (const NativePoint& point : native->points) {
+    bool in = false;
+    ForCommon(time.gaps(), &at, point.at_ps, point.at_ps + 1, [&](int64_t, int64_t) { in = true; });
+    if (!in || point.stack >= classes.size()) continue;
+    uint32_t stack = 0;
+    if (python != nullptr) {
+      while (run < python->runs.size() && python->runs[run].to_ps <= point.at_ps) ++run;
+      if (run < python->runs.size() && python->runs[run].from_ps <= point.at_ps) stack = python->runs[run].stack;
+    }
+    if (PartOfRunning(tags.TagOf(stack)) != StepPart::kRest) continue;
+    const auto kind = static_cast<size_t>(classes[point.stack]);
+    sums.all[kind] += PeriodPs(point);
+    sums.of_frame[tags.OwnFrameOf(stack)][kind] += PeriodPs(point);
+  }
+  return sums;
+}
+
+double ShareOf(const ByClass& sums, NativeClass kind) {
+  const int64_t sum = sums[0] + sums[1] + sums[2];
+  return sum <= 0 ? 0 : static_cast<double>(sums[static_cast<size_t>(kind)]) / static_cast<double>(sum);
+}
+
+int64_t Part(int64_t whole, double share) { return static_cast<int64_t>(static_cast<double>(whole) * share); }
+
+bool IsNativeSampled(const Timeline& timeline, uint32_t thread) {
+  const uint32_t process = timeline.threads[thread].process;
+  return std::ranges::any_of(timeline.native.processes, [&](const NativeProcess& native) {
+    return native.process == process && native.sampling == NativeSampling::kSampled;
+  });
+}
+
+}  // namespace
+
+UsageInSpans UsageOf(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& spans) {
+  UsageInSpans usage;
+  const ThreadUsage* const of_thread = timeline.UsageOfThread(thread);
+  if (of_thread == nullptr || of_thread->points.size() < 2 || spans.empty()) return usage;
+  const std::vector<UsagePoint>& points = of_thread->points;
+  usage.known = true;
+  // What grows between two points is spread evenly between them.
+  size_t at = 0;
+  for (size_t i = 1; i < points.size(); ++i) {
+    const int64_t length = points[i].at_ps - points[i - 1].at_ps;
+    if (length <= 0) continue;
+    int64_t common = 0;
+    ForCommon(spans, &at, points[i - 1].at_ps, points[i].at_ps, [&](int64_t from, int64_t to) { common += to - from; });
+    const double share = static_cast<double>(common) / static_cast<double>(length);
+    usage.cpu_ps += Part(points[i].cpu_ps - points[i - 1].cpu_ps, share);
+    usage.run_delay_ps += Part(points[i].run_delay_ps - points[i - 1].run_delay_ps, share);
+    usage.major_faults += share * static_cast<double>(points[i].major_faults - points[i - 1].major_faults);
+    usage.minor_faults += share * static_cast<double>(points[i].minor_faults - points[i - 1].minor_faults);
+  }
+  return usage;
+}
+
+std::vector<NativeClass> NativeClassesOf(const Timeline& timeline) {
+  const NativeTimeline& native = timeline.native;
+  std::vector<NativeClass> classes(native.stacks.size(), NativeClass::kOperations);
+  for (uint32_t i = 1; i < native.stacks.size(); ++i) {
+    const NativeStack& frame = native.stacks[i];
+    const std::string_view module = timeline.strings.Get(frame.module), name = timeline.strings.Get(frame.function);
+    const NativeClass outer = frame.parent < i ? classes[frame.parent] : NativeClass::kOperations;
+    if (outer == NativeClass::kGarbageCollection || (IsInterpreter(module) && Has(name, "gc_collect"))) {
+      classes[i] = NativeClass::kGarbageCollection;
+    } else if (IsInterpreter(module)) {
+      classes[i] = NativeClass::kPython;
+    } else if (IsHelper(module) || frame.is_gap) {
+      classes[i] = frame.parent == 0 ? NativeClass::kOperations : outer;
+    } else {
+      classes[i] = NativeClass::kOperations;
+    }
+  }
+  return classes;
+}
+
+void SplitRunning(const Timeline& timeline, const PythonTags& tags, uint32_t thread, const ThreadTime& time,
+                  const UsageInSpans& usage, Account* account, std::vector<std::string>* limits) {
+  const int64_t gap = time.gap_ps();
+  if (gap <= 0) return;
+  int64_t on_sampled = 0, off_sampled = 0;
+  for (const auto& [stack, running] : time.running()) {
+    on_sampled += running.on_cpu_ps;
+    off_sampled += running.off_cpu_ps;
+  }
+  const int64_t on = usage.known ? std::clamp<int64_t>(usage.cpu_ps, 0, gap) : std::min(on_sampled, gap);
+  const int64_t starved = usage.known ? std::min(gap - on, std::max<int64_t>(usage.run_delay_ps, 0)) : 0;
+  const int64_t blocked = gap - on - starved;
+  if (!usage.known) limits->push_back("CPU time of the thread: not known, by samples alone");
+
+  // What is off the CPU, by the lines that samples saw there.
+  const int64_t off_of = off_sampled > 0 ? off_sampled : std::max<int64_t>(on_sampled, 1);
+  const bool faults = usage.known && usage.major_faults >= 1 && blocked > 0;
+  for (const auto& [stack, running] : time.running()) {
+    const int64_t weight = off_sampled > 0 ? running.off_cpu_ps : running.on_cpu_ps;
+    const double share = static_cast<double>(weight) / static_cast<double>(off_of);
+    account->AddRunning(StepPart::kStarvation, stack, Part(starved, share));
+    const StepPart known = PartOfRunning(tags.TagOf(stack));
+    account->AddRunning(known != StepPart::kRest ? known
+                        : faults                 ? StepPart::kReclaim
+                                                 : StepPart::kRest,
+                        stack, Part(blocked, share));
+  }
+
+  const double scale = on_sampled > 0 ? static_cast<double>(on) / static_cast<double>(on_sampled) : 0;
+  const PointSums points = SumPoints(timeline, tags, thread, time);
+  int64_t divided = 0;
+  for (const auto& [stack, running] : time.running()) {
+    if (PartOfRunning(tags.TagOf(stack)) == StepPart::kRest) divided += Part(running.on_cpu_ps, scale);
+  }
+  const bool sampled = points.Sum() > 0 && IsNativeSampled(timeline, thread);
+  if (!sampled && divided > gap / 20) {
+    limits->push_back("native stacks: not sampled, so Python and native code cannot be told apart");
+  }
+  // The kernel's work: new pages, and calls that do not wait.
+  double system =
+      sampled ? 1 - static_cast<double>(points.Sum()) / static_cast<double>(std::max<int64_t>(divided, 1)) : 0;
+  if (system < kSystemTime) system = 0;
+  const double fault_ps = usage.minor_faults * kFaultPs;
+  const double faulting =
+      system > 0 ? std::min(1.0, fault_ps / (system * static_cast<double>(std::max<int64_t>(divided, 1)))) : 0;
+  for (const auto& [stack, running] : time.running()) {
+    const int64_t ran = Part(running.on_cpu_ps, scale);
+    const StepPart known = PartOfRunning(tags.TagOf(stack));
+    if (known != StepPart::kRest) {
+      account->AddRunning(known, stack, ran);
+      continue;
+    }
+    const int64_t collecting = std::min(ran, Part(running.collecting_ps, scale));
+    account->AddRunning(StepPart::kGarbageCollection, stack, collecting);
+    const int64_t rest = ran - collecting;
+    if (!sampled) {
+      account->AddRunning(StepPart::kRest, stack, rest);
+      continue;
+    }
+    const auto found = points.of_frame.find(tags.OwnFrameOf(stack));
+    const bool alone =
+        found != points.of_frame.end() && found->second[0] + found->second[1] + found->second[2] >= kFewestPointsPs;
+    const ByClass& by = alone ? found->second : points.all;
+    const int64_t in_kernel = Part(rest, system), in_user = rest - in_kernel;
+    const int64_t faulted = Part(in_kernel, faulting);
+    const int64_t collected = collecting > 0 ? 0 : Part(in_user, ShareOf(by, NativeClass::kGarbageCollection));
+    const int64_t python = Part(in_user, ShareOf(by, NativeClass::kPython));
+    account->AddRunning(StepPart::kReclaim, stack, faulted);
+    account->AddRunning(StepPart::kGarbageCollection, stack, collected);
+    account->AddRunning(StepPart::kPython, stack, python);
+    account->AddRunning(StepPart::kOperations, stack, rest - faulted - collected - python);
+  }
+}
+
+}  // namespace tbprof

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the GPUs of a process do at a time: kernels, copies, collectives, or nothing.
+//
+// Process: converter.
+#ifndef TBPROF_WRITER_VERDICT_GPU_TIME_H_
+#define TBPROF_WRITER_VERDICT_GPU_TIME_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "writer/verdict/step_span.h"
+#include "writer/verdict/verdict.h"
+
+namespace tbprof {
+
+class GpuTime {
+ public:
+  GpuTime(const Timeline& timeline, uint32_t process, const std::vector<TimeSpan>& spans);
+
+  bool any() const { return any_; }
+  // Adds what the GPUs did in [start, end): kernels count before collectives, these before copies; kLaunch for none.
+  void Add(int64_t start_ps, int64_t end_ps, std::array<int64_t, kStepParts>* parts) const;
+  // Within the spans.
+  uint64_t kernels() const { return kernels_; }
+  int64_t kernel_ps() const { return kernel_ps_; }     // sum
+  int64_t busy_ps() const { return LengthOf(busy_); }  // union of all
+  uint64_t pageable_copies() const { return pageable_copies_; }
+  int64_t pageable_ps() const { return pageable_ps_; }
+  uint64_t pageable_bytes() const { return pageable_bytes_; }
+
+ private:
+  std::vector<TimeSpan> computing_, collecting_, copying_, busy_;  // each in order, disjoint
+  uint64_t kernels_ = 0, pageable_copies_ = 0, pageable_bytes_ = 0;
+  int64_t kernel_ps_ = 0, pageable_ps_ = 0;
+  bool any_ = false;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_VERDICT_GPU_TIME_H_

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/verdict/python_tags.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "writer/timeline/python_origin.h"
+
+namespace tbprof {
+namespace {
+
+// A function of a library: the end of its file's path, or with a `/` at the end a directory in it; and its name, or
+// with a `.` at the end its class. Names of 3.8 to 3.10 have no class. What a worker runs has its starter's files on
+// its stack, too: there only names that wait count.
+struct Known {
+  std::string_view path;
+  std::string_view name;  // empty: any
+  PythonTag tag;
+};
+
+// The first that fits counts.
+constexpr Known kKnown[] = {
+    {"/queue.py", "get", PythonTag::kQueueGet},
+    {"/queue.py", "put", PythonTag::kQueuePut},
+    {"/queue.py", "join", PythonTag::kThread},
+    {"/multiprocessing/queues.py", "put", PythonTag::kQueuePut},
+    {"/multiprocessing/queues.py", "", PythonTag::kProcessGet},
+    {"/multiprocessing/pool.py", "get", PythonTag::kProcessGet},
+    {"/multiprocessing/pool.py", "wait", PythonTag::kProcessGet},
+    {"/multiprocessing/pool.py", "next", PythonTag::kProcessGet},
+    {"/multiprocessing/pool.py", "map", PythonTag::kProcessGet},
+    {"/multiprocessing/pool.py", "starmap", PythonTag::kProcessGet},
+    {"/multiprocessing/connection.py", "recv", PythonTag::kProcessGet},
+    {"/multiprocessing/connection.py", "recv_bytes", PythonTag::kProcessGet},
+    {"/multiprocessing/connection.py", "_recv", PythonTag::kProcessGet},
+    {"/multiprocessing/connection.py", "wait", PythonTag::kProcessGet},
+    {"/multiprocessing/connection.py", "poll", PythonTag::kProcessGet},
+    {"/multiprocessing/managers.py", "_callmethod", PythonTag::kProcessGet},
+    {"/multiprocessing/synchronize.py", "wait", PythonTag::kThread},
+    {"/multiprocessing/process.py", "join", PythonTag::kChild},
+    {"/multiprocessing/popen_fork.py", "wait", PythonTag::kChild},
+    {"/concurrent/futures/", "result", PythonTag::kFuture},
+    {"/concurrent/futures/", "wait", PythonTag::kFuture},
+    {"/concurrent/futures/", "as_completed", PythonTag::kFuture},
+    {"/concurrent/futures/", "result_iterator", PythonTag::kFuture},
+    {"/threading.py", "Barrier.", PythonTag::kBarrier},
+    {"/threading.py", "_wait_for_tstate_lock", PythonTag::kThread},
+    {"/threading.py", "join", PythonTag::kThread},
+    {"/threading.py", "wait", PythonTag::kThread},
+    {"/threading.py", "acquire", PythonTag::kThread},
+    {"/torch/utils/data/", "", PythonTag::kLoader},
+    {"/tensorflow/python/data/", "", PythonTag::kLoader},
+    {"/torch/distributed/distributed_c10d.py", "", PythonTag::kCollective},
+    {"/torch/nn/parallel/distributed.py", "", PythonTag::kCollective},
+    {"/horovod/", "", PythonTag::kCollective},
+    {"/mpi4py/", "", PythonTag::kCollective},
+    {"/torch/serialization.py", "", PythonTag::kCheckpoint},
+    {"/torch/distributed/checkpoint/", "", PythonTag::kCheckpoint},
+    {"/orbax/checkpoint/", "", PythonTag::kCheckpoint},
+    {"/flax/training/checkpoints.py", "", PythonTag::kCheckpoint},
+    {"/safetensors/torch.py", "save_file", PythonTag::kCheckpoint},
+    {"/subprocess.py", "", PythonTag::kChild},
+    {"/logging/", "", PythonTag::kLogging},
+    {"/logging/__init__.py", "", PythonTag::kLogging},
+    {"/tqdm/", "", PythonTag::kLogging},
+    {"/torch/utils/tensorboard/", "", PythonTag::kLogging},
+    {"/tensorboardX/", "", PythonTag::kLogging},
+    {"/wandb/", "", PythonTag::kLogging},
+    {"/loguru/", "", PythonTag::kLogging},
+    {"/rich/", "", PythonTag::kLogging},
+    {"/socket.py", "", PythonTag::kNetwork},
+    {"/ssl.py", "", PythonTag::kNetwork},
+    {"/http/client.py", "", PythonTag::kNetwork},
+    {"/urllib/", "", PythonTag::kNetwork},
+    {"/urllib3/", "", PythonTag::kNetwork},
+    {"/requests/", "", PythonTag::kNetwork},
+    {"/httpx/", "", PythonTag::kNetwork},
+    {"/aiohttp/", "", PythonTag::kNetwork},
+    {"/botocore/", "", PythonTag::kNetwork},
+    {"/redis/", "", PythonTag::kNetwork},
+    {"/socketserver.py", "", PythonTag::kNetwork},
+    {"/jax/_src/compiler.py", "", PythonTag::kCompile},
+    {"/jax/_src/interpreters/mlir.py", "", PythonTag::kCompile},
+    {"/jax/_src/interpreters/partial_eval.py", "", PythonTag::kCompile},
+    {"/jax/_src/compilation_cache.py", "", PythonTag::kCompile},
+    {"/torch/_dynamo/convert_frame.py", "", PythonTag::kCompile},
+    {"/torch/_dynamo/output_graph.py", "", PythonTag::kCompile},
+    {"/torch/_inductor/compile_fx.py", "", PythonTag::kCompile},
+    {"/triton/compiler/", "", PythonTag::kCompile},
+    {"/numba/core/compiler.py", "", PythonTag::kCompile},
+    {"/numba/core/dispatcher.py", "compile", PythonTag::kCompile},
+    {"/tensorflow/python/eager/polymorphic_function/tracing_compilation.py", "", PythonTag::kCompile},
+};
+
+bool IsPath(std::string_view file, std::string_view path) {
+  if (path.back() == '/') return file.find(path) != std::string_view::npos;
+  return file.ends_with(path);
+}
+
+// `Queue.get` and `get` both have `get`.
+std::string_view LastName(std::string_view qualified) {
+  const size_t dot = qualified.rfind('.');
+  return dot == std::string_view::npos ? qualified : qualified.substr(dot + 1);
+}
+
+bool IsName(std::string_view qualified, std::string_view name) {
+  if (name.empty()) return true;
+  return name.back() == '.' ? qualified.starts_with(name) : LastName(qualified) == name;
+}
+
+bool Has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+// The program's own names for what no library does for it. torch.utils.checkpoint is another thing.
+bool SavesCheckpoint(std::string_view name) {
+  if (name.starts_with("save")) return true;
+  const bool writes = Has(name, "save") || Has(name, "write") || Has(name, "dump") || Has(name, "store");
+  return writes && Has(name, "checkpoint");
+}
+
+PythonTag TagOfFunction(std::string_view file, std::string_view name, PythonOrigin origin) {
+  if (origin == PythonOrigin::kImport) return PythonTag::kImport;
+  for (const Known& known : kKnown) {
+    if (IsPath(file, known.path) && IsName(name, known.name)) return known.tag;
+  }
+  return origin == PythonOrigin::kProgram && SavesCheckpoint(LastName(name)) ? PythonTag::kCheckpoint
+                                                                             : PythonTag::kNone;
+}
+
+}  // namespace
+
+PythonTags::PythonTags(const Timeline& timeline) {
+  const PythonTimeline& python = timeline.python;
+  std::vector<PythonTag> of_function(python.functions.size());
+  std::vector<bool> own_function(python.functions.size());
+  for (size_t i = 0; i < python.functions.size(); ++i) {
+    const std::string_view file = timeline.strings.Get(python.functions[i].file),
+                           name = timeline.strings.Get(python.functions[i].name);
+    const PythonOrigin origin = PythonOriginOf(file, name);
+    of_function[i] = TagOfFunction(file, name, origin);
+    own_function[i] = origin == PythonOrigin::kProgram;
+  }
+  tags_.resize(python.stacks.size());
+  own_.resize(python.stacks.size());
+  is_own_.resize(python.stacks.size());
+  for (uint32_t i = 1; i < python.stacks.size(); ++i) {
+    const PythonStack& stack = python.stacks[i];
+    const bool known = stack.function < of_function.size();
+    const PythonTag tag = known ? of_function[stack.function] : PythonTag::kNone;
+    const PythonTag outer = stack.parent < i ? tags_[stack.parent] : PythonTag::kNone;
+    // A barrier waits behind a condition, a loader behind a queue: what is further out says what it is for.
+    tags_[i] = outer != PythonTag::kNone ? outer : tag;
+    is_own_[i] = known && own_function[stack.function];
+    const uint32_t below = stack.parent < i ? own_[stack.parent] : 0;
+    own_[i] = is_own_[i] || below == 0 || !is_own_[below] ? i : below;
+  }
+}
+
+}  // namespace tbprof

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/verdict/step_span.h"
+
+#include <algorithm>
+#include <map>
+
+namespace tbprof {
+namespace {
+
+// Of the time from the first regular step to the last, in other steps and between them: from here on they count, too.
+constexpr double kMuchBetween = 0.2;
+// A line that is left and come back to so often is of a loop.
+constexpr uint32_t kTurnsOfLoop = 5;
+// Of a thread's samples, those in the function with the loop.
+constexpr double kMostlyIn = 0.5;
+constexpr uint64_t kFewestSamples = 30;
+constexpr uint32_t kMostDepth = 64;
+
+struct StepsOfThread {
+  std::vector<TimeSpan> spans;
+  int64_t regular_ps = 0;
+};
+
+StepSpan SpanOfSteps(const Timeline& timeline) {
+  std::map<uint32_t, StepsOfThread> threads;
+  for (const Step& step : timeline.steps) {
+    if (!step.is_regular || step.end_ps <= step.start_ps || step.thread >= timeline.threads.size()) continue;
+    StepsOfThread& of_thread = threads[step.thread];
+    const int64_t from =
+        of_thread.spans.empty() ? step.start_ps : std::max(step.start_ps, of_thread.spans.back().end_ps);
+    if (step.end_ps <= from) continue;
+    of_thread.spans.push_back({from, step.end_ps});
+    of_thread.regular_ps += step.end_ps - from;
+  }
+  StepSpan span;
+  const auto most = std::ranges::max_element(threads, {}, [](const auto& entry) { return entry.second.regular_ps; });
+  if (most == threads.end()) return span;
+  span.basis = VerdictBasis::kSteps;
+  span.thread = most->first;
+  span.steps = most->second.spans.size();
+  span.spans = std::move(most->second.spans);
+  const TimeSpan whole = {span.spans.front().start_ps, span.spans.back().end_ps};
+  const auto between = static_cast<double>(whole.end_ps - whole.start_ps - most->second.regular_ps);
+  if (between > kMuchBetween * static_cast<double>(whole.end_ps - whole.start_ps)) {
+    span.basis = VerdictBasis::kTraining;
+    span.spans = {whole};
+  }
+  return span;
+}
+
+uint32_t MainThread(const Timeline& timeline) {
+  // The process with the most samples on its main thread: a command may only start the one that computes.
+  uint32_t best = kNoLine;
+  uint64_t most = 0;
+  for (const PythonThread& thread : timeline.python.threads) {
+    if (thread.thread >= timeline.threads.size() || !timeline.threads[thread.thread].is_main) continue;
+    const Process& process = timeline.processes[timeline.threads[thread.thread].process];
+    uint64_t samples = 0;
+    for (const PythonRun& run : thread.runs) samples += run.samples;
+    // Forked children are workers, or ranks of which all do the same.
+    if (process.forked && best != kNoLine) continue;
+    if (samples > most) {
+      most = samples;
+      best = thread.thread;
+    }
+  }
+  if (best != kNoLine) return best;
+  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
+    const Thread& thread = timeline.threads[i];
+    if (thread.is_main && timeline.processes[thread.process].is_command) return i;
+  }
+  return kNoLine;
+}
+
+// The time between the first sample and the last in the loop that takes most of the thread's samples: in the innermost
+// function that most of them have on their stacks, at lines that are come back to.
+class LoopFinder {
+ public:
+  LoopFinder(const Timeline& timeline, const PythonTags& tags, const PythonThread& thread)
+      : python_(timeline.python), tags_(tags), thread_(thread) {}
+
+  bool Find(TimeSpan* span) const {
+    uint64_t all = 0;
+    for (const PythonRun& run : thread_.runs) {
+      if (run.stack != 0 && tags_.TagOf(run.stack) != PythonTag::kImport) all += run.samples;
+    }
+    if (all < kFewestSamples) return false;
+    // From the outermost function inwards: the first that has a loop.
+    for (uint32_t depth = 0; depth < kMostDepth; ++depth) {
+      TimeSpan loop{};
+      if (!LoopAt(depth, all, &loop)) return false;
+      if (loop.end_ps == 0) continue;
+      *span = loop;
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  bool IsOwn(uint32_t frame) const { return tags_.OwnFrameOf(frame) == frame && tags_.HasOwnFrame(frame); }
+  // Lines of own frames, from the outermost.
+  std::vector<uint32_t> OwnFrames(uint32_t stack) const {
+    std::vector<uint32_t> frames;
+    for (uint32_t frame = stack; frame != 0; frame = python_.stacks[frame].parent) {
+      if (IsOwn(frame)) frames.push_back(frame);
+    }
+    std::ranges::reverse(frames);
+    return frames;
+  }
+
+  // False: no function at this depth has most of the samples.
+  bool LoopAt(uint32_t depth, uint64_t all, TimeSpan* loop) const {
+    std::map<uint32_t, uint64_t> functions;
+    for (const PythonRun& run : thread_.runs) {
+      const std::vector<uint32_t> frames = OwnFrames(run.stack);
+      if (frames.size() > depth) functions[python_.stacks[frames[depth]].function] += run.samples;
+    }
+    const auto most = std::ranges::max_element(functions, {}, [](const auto& entry) { return entry.second; });
+    if (most == functions.end() || static_cast<double>(most->second) < kMostlyIn * static_cast<double>(all))
+      return false;
+    struct LineSeen {
+      uint32_t turns = 0;
+      int64_t first_ps = 0, last_ps = 0;
+    };
+    std::map<int32_t, LineSeen> lines;
+    int32_t before = -2;
+    for (const PythonRun& run : thread_.runs) {
+      const std::vector<uint32_t> frames = OwnFrames(run.stack);
+      const bool in = frames.size() > depth && python_.stacks[frames[depth]].function == most->first;
+      const int32_t line = in ? python_.stacks[frames[depth]].line : -2;
+      if (in) {
+        LineSeen& seen = lines[line];
+        if (seen.turns == 0) seen.first_ps = run.from_ps;
+        if (line != before) ++seen.turns;
+        seen.last_ps = run.to_ps;
+      }
+      before = line;
+    }
+    loop->start_ps = INT64_MAX;
+    for (const auto& [line, seen] : lines) {
+      if (line < 0 || seen.turns < kTurnsOfLoop) continue;
+      loop->start_ps = std::min(loop->start_ps, seen.first_ps);
+      loop->end_ps = std::max(loop->end_ps, seen.last_ps);
+    }
+    return true;
+  }
+
+  const PythonTimeline& python_;
+  const PythonTags& tags_;
+  const PythonThread& thread_;
+};
+
+StepSpan SpanOfMainThread(const Timeline& timeline, const PythonTags& tags) {
+  StepSpan span;
+  span.thread = MainThread(timeline);
+  if (span.thread == kNoLine) {
+    span.thread = 0;
+    span.reason = "no thread was recorded";
+    return span;
+  }
+  const PythonThread* const python = timeline.python.OfThread(span.thread);
+  TimeSpan loop{};
+  if (python != nullptr && LoopFinder(timeline, tags, *python).Find(&loop)) {
+    span.basis = VerdictBasis::kLoop;
+    span.spans = {loop};
+    return span;
+  }
+  const Thread& thread = timeline.threads[span.thread];
+  int64_t start = std::max<int64_t>(thread.start_ps, 0);
+  if (python != nullptr) {
+    for (const PythonRun& run : python->runs) {
+      if (tags.TagOf(run.stack) == PythonTag::kImport) start = std::max(start, run.to_ps);
+    }
+  }
+  const int64_t end = thread.end_ps > 0 ? std::min(thread.end_ps, timeline.duration_ps) : timeline.duration_ps;
+  if (end <= start) {
+    span.reason = "the main thread did nothing but import";
+    return span;
+  }
+  span.basis = VerdictBasis::kMainThread;
+  span.spans = {{start, end}};
+  return span;
+}
+
+}  // namespace
+
+int64_t LengthOf(const std::vector<TimeSpan>& spans) {
+  int64_t length = 0;
+  for (const TimeSpan& span : spans) length += span.end_ps - span.start_ps;
+  return length;
+}
+
+StepSpan FindStepSpan(const Timeline& timeline, const PythonTags& tags) {
+  if (timeline.step_source != StepSource::kNone && timeline.step_source != StepSource::kWholeCapture) {
+    StepSpan span = SpanOfSteps(timeline);
+    if (!span.spans.empty()) return span;
+  }
+  return SpanOfMainThread(timeline, tags);
+}
+
+}  // namespace tbprof

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "writer/verdict/cause_choice.h"
+
+namespace tbprof {
+namespace {
+
+constexpr double kLeastDifference = 0.15;
+// A process that only starts the others waits for none of them at a barrier.
+constexpr double kLeastWait = 0.005;
+
+bool WaitsForOthers(const PythonTags& tags, const WaitSlice& wait) {
+  const PythonTag tag = tags.TagOf(wait.stack);
+  return wait.kind == WaitClass::kCollective || tag == PythonTag::kBarrier || tag == PythonTag::kCollective;
+}
+
+}  // namespace
+
+Stragglers FindStragglers(const CauseInputs& inputs) {
+  Stragglers stragglers;
+  const auto total = static_cast<double>(LengthOf(inputs.span.spans));
+  double least = 2, most = 0;
+  uint32_t last_process = kNoProcess;
+  for (uint32_t i = 0; i < inputs.timeline.threads.size() && total > 0; ++i) {
+    const Thread& thread = inputs.timeline.threads[i];
+    if (!thread.is_main || thread.is_line || thread.process == last_process) continue;
+    last_process = thread.process;
+    const ThreadTime time(inputs.timeline, inputs.tags, i, inputs.span.spans);
+    double waited = 0;
+    for (const WaitSlice& wait : time.waits()) {
+      if (WaitsForOthers(inputs.tags, wait)) waited += static_cast<double>(wait.end_ps - wait.start_ps);
+    }
+    // Its samples, too: it may wait within a library that is not recorded.
+    for (const auto& [stack, running] : time.running()) {
+      const PythonTag tag = inputs.tags.TagOf(stack);
+      if (tag == PythonTag::kBarrier || tag == PythonTag::kCollective)
+        waited += static_cast<double>(running.off_cpu_ps + running.on_cpu_ps);
+    }
+    const double share = waited / total;
+    if (share < kLeastWait) continue;
+    ++stragglers.processes;
+    most = std::max(most, share);
+    if (share < least) {
+      least = share;
+      stragglers.slow_thread = i;
+    }
+  }
+  stragglers.others_wait = most;
+  stragglers.slow_waits = least;
+  stragglers.found = stragglers.processes >= 2 && most - least >= kLeastDifference && least < most / 2;
+  return stragglers;
+}
+
+}  // namespace tbprof

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/verdict/thread_time.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+
+namespace tbprof {
+namespace {
+
+constexpr uint64_t kStdout = 1, kStderr = 2;
+
+bool StartsWithAny(std::string_view text, std::initializer_list<std::string_view> beginnings) {
+  return std::ranges::any_of(beginnings, [&](std::string_view beginning) { return text.starts_with(beginning); });
+}
+bool HasAny(std::string_view text, std::initializer_list<std::string_view> parts) {
+  return std::ranges::any_of(parts, [&](std::string_view part) { return text.find(part) != std::string_view::npos; });
+}
+
+// Libraries whose threads compute for the one that waits.
+bool IsInComputing(std::string_view site) {
+  return HasAny(site, {"libgomp", "libiomp", "libomp", "openblas", "libmkl", "libtbb", "libdnnl", "libtorch", "libc10",
+                       "libtensorflow", "xla_extension", "libjax"});
+}
+
+// take_gil and drop_gil; where Python has no symbols, its only calls of conditions.
+bool IsOfGil(std::string_view site) { return StartsWithAny(site, {"take_gil", "drop_gil", "python3.", "libpython3."}); }
+
+int ClassOf(const EventType& type) {
+  const std::string_view name = type.name;
+  const auto is = [](WaitClass kind) { return static_cast<int>(kind); };
+  switch (type.family) {
+    case EventFamily::kLock:
+      return is(name == "pthread_barrier_wait" ? WaitClass::kBarrier : WaitClass::kLock);
+    case EventFamily::kThread:
+      return is(WaitClass::kLock);
+    case EventFamily::kSleep:
+      return is(WaitClass::kSleep);
+    case EventFamily::kProcess:
+      return StartsWithAny(name, {"wait"}) ? is(WaitClass::kChild) : -1;
+    case EventFamily::kIo:
+      if (HasAny(name, {"recv", "send", "accept", "connect"}) && !name.starts_with("sendfile"))
+        return is(WaitClass::kSocket);
+      return is(HasAny(name, {"poll", "select"}) ? WaitClass::kPoll : WaitClass::kFile);
+    case EventFamily::kGpu:
+      if (name.starts_with("nccl")) return is(WaitClass::kCollective);
+      if (HasAny(name, {"Synchronize", "StreamWait", "EventQuery"})) return is(WaitClass::kGpuWait);
+      if (HasAny(name, {"Memcpy"})) return is(WaitClass::kGpuCopy);
+      if (HasAny(name, {"Launch", "Memset"})) return is(WaitClass::kGpuLaunch);
+      if (HasAny(name, {"Malloc", "Free", "MemAlloc"})) return is(WaitClass::kGpuMemory);
+      return is(WaitClass::kGpuOther);
+    case EventFamily::kMemory:
+    case EventFamily::kStep:
+    case EventFamily::kAnnotation:
+    case EventFamily::kOther:
+      break;
+  }
+  return -1;
+}
+
+Event EventOf(const CutWait& wait) {
+  Event event;
+  event.start_ps = wait.start_ps;
+  event.duration_ps = wait.duration_ps;
+  event.call_site = wait.call_site;
+  event.type = wait.type;
+  return event;
+}
+
+// The stack of the sample nearest to a moment within it; 0: there is none.
+uint32_t StackAt(const PythonThread* python, int64_t at_ps) {
+  if (python == nullptr) return 0;
+  const auto run = std::ranges::upper_bound(python->runs, at_ps, {}, &PythonRun::to_ps);
+  return run != python->runs.end() && run->from_ps <= at_ps ? run->stack : 0;
+}
+
+}  // namespace
+
+WaitClasses::WaitClasses(const Timeline& timeline) : timeline_(timeline) {
+  for (const EventType& type : timeline.types) of_type_.push_back(ClassOf(type));
+}
+
+bool WaitClasses::Classify(const Event& event, WaitClass* kind) const {
+  const int found = event.type < of_type_.size() ? of_type_[event.type] : -1;
+  if (found < 0 || event.duration_ps <= 0) return false;
+  *kind = static_cast<WaitClass>(found);
+  if (*kind == WaitClass::kLock) {
+    const std::string_view site = timeline_.strings.Get(event.call_site);
+    const bool is_condition = timeline_.types[event.type].name.starts_with("pthread_");
+    if (is_condition && IsOfGil(site)) *kind = WaitClass::kGil;
+    if (IsInComputing(site)) *kind = WaitClass::kPool;
+  } else if (*kind == WaitClass::kFile) {
+    const bool writes = StartsWithAny(timeline_.types[event.type].name, {"write"});
+    if (writes && (event.object == kStdout || event.object == kStderr)) *kind = WaitClass::kTerminal;
+  }
+  return true;
+}
+
+ThreadTime::ThreadTime(const Timeline& timeline, const PythonTags&, uint32_t thread,
+                       const std::vector<TimeSpan>& spans) {
+  AddWaits(timeline, thread, spans);
+  int64_t from = 0;
+  size_t wait = 0;
+  for (const TimeSpan& span : spans) {
+    from = span.start_ps;
+    for (; wait < waits_.size() && waits_[wait].start_ps < span.end_ps; ++wait) {
+      if (waits_[wait].start_ps > from) gaps_.push_back({from, waits_[wait].start_ps});
+      from = std::max(from, waits_[wait].end_ps);
+    }
+    if (span.end_ps > from) gaps_.push_back({from, span.end_ps});
+  }
+  gap_ps_ = LengthOf(gaps_);
+  if (const PythonThread* const python = timeline.python.OfThread(thread); python != nullptr) AddRunning(*python);
+}
+
+void ThreadTime::AddWaits(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& spans) {
+  const WaitClasses classes(timeline);
+  const PythonThread* const python = timeline.python.OfThread(thread);
+  const Thread& line = timeline.threads[thread];
+  int64_t free_from = INT64_MIN;
+  size_t at = 0;
+  const auto take = [&](const Event& event) {
+    WaitClass kind;
+    const int64_t end = event.start_ps + event.duration_ps;
+    if (!classes.Classify(event, &kind) || end <= free_from) return;
+    const int64_t start = std::max(event.start_ps, free_from);
+    free_from = end;
+    const uint32_t stack = event.python != 0 ? event.python : StackAt(python, event.start_ps + event.duration_ps / 2);
+    ForCommon(spans, &at, start, end, [&](int64_t from, int64_t to) {
+      waits_.push_back({from, to, end, kind, stack, event.type, event.call_site, event.object});
+    });
+  };
+  auto cut = line.cut_waits.begin();
+  for (const Event& event : line.events) {
+    for (; cut != line.cut_waits.end() && cut->start_ps < event.start_ps; ++cut) take(EventOf(*cut));
+    take(event);
+  }
+  for (; cut != line.cut_waits.end(); ++cut) take(EventOf(*cut));
+}
+
+void ThreadTime::AddRunning(const PythonThread& python) {
+  size_t at = 0;
+  int64_t sampled = 0;
+  for (const PythonRun& run : python.runs) {
+    int64_t common = 0;
+    ForCommon(gaps_, &at, run.from_ps, run.to_ps, [&](int64_t from, int64_t to) { common += to - from; });
+    if (common == 0 || run.samples == 0) continue;
+    const double on_cpu = static_cast<double>(run.on_cpu) / run.samples;
+    RunningTime& time = running_[run.stack];
+    const auto on = static_cast<int64_t>(static_cast<double>(common) * on_cpu);
+    time.on_cpu_ps += on;
+    time.collecting_ps += static_cast<int64_t>(static_cast<double>(common) * run.collecting / run.samples);
+    time.off_cpu_ps += common - on;
+    sampled += common;
+  }
+  has_samples_ = sampled > 0;
+  if (gap_ps_ > sampled) running_[0].on_cpu_ps += gap_ps_ - sampled;
+}
+
+}  // namespace tbprof

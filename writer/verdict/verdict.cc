@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/verdict/verdict.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "writer/verdict/account.h"
+#include "writer/verdict/blockers.h"
+#include "writer/verdict/cause_choice.h"
+#include "writer/verdict/cpu_split.h"
+#include "writer/verdict/gpu_time.h"
+#include "writer/verdict/python_tags.h"
+#include "writer/verdict/step_span.h"
+
+namespace tbprof {
+namespace {
+
+// A launch of a kernel takes microseconds; one that takes longer waits for room in the GPU's queue.
+constexpr int64_t kLongLaunchPs = 50'000'000;
+
+StepPart PartOfTag(PythonTag tag) {
+  switch (tag) {
+    case PythonTag::kLoader:
+    case PythonTag::kQueueGet:
+    case PythonTag::kProcessGet:
+    case PythonTag::kFuture:
+      return StepPart::kInput;
+    case PythonTag::kBarrier:
+    case PythonTag::kCollective:
+      return StepPart::kCollectives;
+    case PythonTag::kChild:
+      return StepPart::kChild;
+    case PythonTag::kNetwork:
+      return StepPart::kNetwork;
+    case PythonTag::kCompile:
+      return StepPart::kCompile;
+    case PythonTag::kNone:
+    case PythonTag::kQueuePut:
+    case PythonTag::kThread:
+    case PythonTag::kLogging:
+    case PythonTag::kCheckpoint:
+    case PythonTag::kImport:
+      break;
+  }
+  return StepPart::kRest;
+}
+
+StepPart PartOfClass(WaitClass kind) {
+  switch (kind) {
+    case WaitClass::kLock:
+    case WaitClass::kBarrier:
+      return StepPart::kLocks;
+    case WaitClass::kGil:
+      return StepPart::kGil;
+    case WaitClass::kPool:
+      return StepPart::kOperations;
+    case WaitClass::kSleep:
+      return StepPart::kSleep;
+    case WaitClass::kFile:
+    case WaitClass::kTerminal:
+      return StepPart::kDisk;
+    case WaitClass::kSocket:
+      return StepPart::kNetwork;
+    case WaitClass::kChild:
+      return StepPart::kChild;
+    case WaitClass::kGpuLaunch:
+    case WaitClass::kGpuMemory:
+    case WaitClass::kGpuOther:
+    case WaitClass::kGpuWait:
+      return StepPart::kLaunch;
+    case WaitClass::kGpuCopy:
+      return StepPart::kCopies;
+    case WaitClass::kCollective:
+      return StepPart::kCollectives;
+    case WaitClass::kPoll:
+      break;
+  }
+  return StepPart::kRest;
+}
+
+// What the GPU did in a call that waits for it, or for room in its queue.
+bool IsByGpu(const WaitSlice& wait) {
+  if (wait.kind == WaitClass::kGpuWait || wait.kind == WaitClass::kGpuCopy) return true;
+  return wait.kind == WaitClass::kGpuLaunch && wait.end_ps - wait.start_ps >= kLongLaunchPs;
+}
+
+void AddWaits(const PythonTags& tags, const ThreadTime& time, const GpuTime& gpu, Account* account) {
+  for (const WaitSlice& wait : time.waits()) {
+    const int64_t length = wait.end_ps - wait.start_ps;
+    if (IsByGpu(wait)) {
+      std::array<int64_t, kStepParts> parts{};
+      gpu.Add(wait.start_ps, wait.end_ps, &parts);
+      // A copy of pageable memory is first copied by the CPU.
+      if (wait.kind == WaitClass::kGpuCopy) {
+        std::swap(parts[static_cast<size_t>(StepPart::kLaunch)], parts[static_cast<size_t>(StepPart::kRest)]);
+        parts[static_cast<size_t>(StepPart::kCopies)] += parts[static_cast<size_t>(StepPart::kRest)];
+        parts[static_cast<size_t>(StepPart::kRest)] = 0;
+      }
+      for (size_t i = 0; i < kStepParts; ++i) account->AddWait(static_cast<StepPart>(i), wait, parts[i]);
+      continue;
+    }
+    StepPart part = wait.kind == WaitClass::kGil ? StepPart::kGil : PartOfTag(tags.TagOf(wait.stack));
+    if (part == StepPart::kRest) part = PartOfClass(wait.kind);
+    account->AddWait(part, wait, length);
+  }
+}
+
+}  // namespace
+
+Verdict MakeVerdict(const Timeline& timeline) {
+  Verdict verdict;
+  const PythonTags tags(timeline);
+  const StepSpan span = FindStepSpan(timeline, tags);
+  verdict.basis = span.basis;
+  verdict.thread = span.thread;
+  verdict.steps = span.steps;
+  if (span.spans.empty()) {
+    verdict.reason = span.reason.empty() ? "nothing was recorded of the program's main thread" : span.reason;
+    return verdict;
+  }
+  verdict.total_ps = LengthOf(span.spans);
+  if (!timeline.waits_recorded) verdict.limits.push_back("waits: not recorded (--trace)");
+  const uint32_t process = timeline.threads[span.thread].process;
+  const ThreadTime time(timeline, tags, span.thread, span.spans);
+  const GpuTime gpu(timeline, process, span.spans);
+  const UsageInSpans usage = UsageOf(timeline, span.thread, span.spans);
+  Account account(tags);
+  AddWaits(tags, time, gpu, &account);
+  SplitRunning(timeline, tags, span.thread, time, usage, &account, &verdict.limits);
+  int64_t sum = 0;
+  for (size_t i = 0; i < kStepParts; ++i) {
+    verdict.part_ps[i] = account.parts()[i];
+    sum += verdict.part_ps[i];
+  }
+  verdict.part_ps[static_cast<size_t>(StepPart::kRest)] += verdict.total_ps - sum;
+  ChooseCause({timeline, tags, span, time, gpu, usage, account}, &verdict);
+  return verdict;
+}
+
+}  // namespace tbprof
