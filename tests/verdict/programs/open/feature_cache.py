@@ -22,7 +22,7 @@ class FeatureCache:
         at = first
         while not self.closed.is_set():
             with self.lock:
-                self.features[at] = zlib.compress(self.texts[at], 9)  # the cause
+                self.features[at] = min((zlib.compress(self.texts[at], level) for level in (6, 8, 9)), key=len)  # the cause
             at = (at + step) % len(self.texts)
             self.closed.wait(0.0005)
 
