@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -106,11 +107,11 @@ def run(program, options, directory, launcher):
     begin = time.perf_counter()
     process = subprocess.Popen(launcher + [interpreter(program, options), program["path"]], cwd=directory,
                                env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)
+                               stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         out, err = process.communicate(timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)  # its workers, too: they hold the pipes
         out, err = process.communicate()
     seconds = time.perf_counter() - begin
     times = None
