@@ -303,6 +303,12 @@ absl::Status SetFollow(Options& options, std::string_view value) {
   return absl::OkStatus();
 }
 
+absl::Status SetSummary(Options& options, std::string_view value) {
+  if (value != "short" && value != "full") return absl::InvalidArgumentError("short or full expected");
+  options.full_summary = value == "full";
+  return absl::OkStatus();
+}
+
 absl::Status SetOnError(Options& options, std::string_view value) {
   if (value != "stop" && value != "run") return Expected("stop or run");
   options.on_error = value == "stop" ? OnError::kStop : OnError::kRun;
@@ -460,6 +466,8 @@ constexpr OptionRow kRows[] = {
      SetSummaryJson},
     {"follow", "WHICH", "children", "Processes recorded: children, all (daemons too) or none (the command alone)",
      kForRun | kForConfig, SetFollow},
+    {"summary", "WHAT", "short", "Lines at the end: short (verdict first, at most 16), full (all tables)",
+     kForAll | kForCapture, SetSummary},
     {"quiet", "", "false", "Print errors only", kForAll | kForCapture | kForMerge, SetSwitch<&Options::quiet>},
     {"log-file", "FILE", "", "Append every line of tbprof to this file as well", kForAll | kForCapture | kForMerge,
      SetPath<&Options::log_file>},

@@ -104,6 +104,7 @@ struct Options : SessionOptions {
   std::string summary_json;  // a path; empty: only the one in the run directory
   int summary_json_fd = -1;  // `fd:N`
   Follow follow = Follow::kChildren;
+  bool full_summary = false;  // all tables at the end
   bool quiet = false;
   std::string log_file;
   OnError on_error = OnError::kStop;

@@ -108,6 +108,7 @@ Outcome ConvertOne(const Options& options, const std::string& spool, bool recove
   request.recovered = recovering;
   request.color = terminal->color();
   request.width = std::min(terminal->width(), 100);
+  request.full_summary = options.full_summary;
   // The run's own window; where there was none, or it became three, each of the others. Of these `recover` leaves out
   // what the launcher had published.
   std::vector<SpoolSummary::SpoolWindow> windows;

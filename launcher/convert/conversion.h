@@ -65,6 +65,7 @@ struct ConversionRequest {
   uint64_t before_command_ns = 0, command_end_ns = 0;
   bool color = false;
   int width = 100;
+  bool full_summary = false;  // all tables, not the end block
 };
 
 // For `request`: written beneath `logdir`, which stays open while the conversion runs.

@@ -38,6 +38,7 @@ void VisitFields(Request& request, const Text& field, const Bytes& bytes) {
   field("last_step", request.last_step);
   field("color", request.color);
   field("width", request.width);
+  field("full_summary", request.full_summary);
 }
 
 std::vector<std::string> FilesAsText(const std::vector<std::string>& files) {

@@ -33,6 +33,7 @@
 #include "writer/convert/rank_report.h"
 #include "writer/convert/timeline_builder.h"
 #include "writer/logdir/logdir.h"
+#include "writer/outputs/end_block.h"
 #include "writer/outputs/outputs.h"
 #include "writer/outputs/summary.h"
 #include "writer/steps/step_detector.h"
@@ -399,7 +400,7 @@ class Job {
     result.run = directory_->run();
     result.directory = directory_->path();
     for (const RunDirectory::File& file : *files) result.files.push_back(file.path);
-    result.lines = SummaryText(timeline, *files, options);
+    result.lines = request_.full_summary ? SummaryText(timeline, *files, options) : EndBlock(timeline, *files, options);
     return result;
   }
 

@@ -100,6 +100,7 @@ void ConversionQueue::StartConversion(uint32_t window) {
   }
   request.color = terminal_.color();
   request.width = std::min(terminal_.width(), 100);
+  request.full_summary = options_.full_summary;
   if (window == 0) {
     request.first_step = first_step_;
     request.last_step = last_step_;

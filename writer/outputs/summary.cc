@@ -19,6 +19,7 @@
 #include "writer/outputs/summary_lines.h"
 #include "writer/outputs/summary_native.h"
 #include "writer/outputs/summary_python_text.h"
+#include "writer/outputs/summary_sections.h"
 #include "writer/steps/step_loops.h"
 
 namespace tbprof {
@@ -28,7 +29,9 @@ constexpr int kPrefixColumns = 8;  // `tbprof: `
 constexpr size_t kNotes = 6;
 constexpr size_t kErrorLines = 6;  // of one
 
-std::string_view Escape(Style style) {
+}  // namespace
+
+std::string_view EscapeOf(Style style) {
   switch (style) {
     case Style::kPlain:
     case Style::kColumns:
@@ -44,6 +47,8 @@ std::string_view Escape(Style style) {
   }
   return "";
 }
+
+namespace {
 
 // The lengths that the budget of the file left; nothing where it left all.
 std::string ShortestDrawn(std::string_view what, int64_t shortest_ps, int64_t all_from_ps) {
@@ -97,24 +102,10 @@ bool IsWholeRun(const Timeline& timeline) {
   return window.empty() || window == "auto" || window == "all" || window == "end" || window.starts_with("last=");
 }
 
-Section Headline(const Timeline& timeline, size_t columns) {
-  Section out;
-  std::string text = timeline.window.starts_with("capture ") ? StrCat(timeline.window, ": ") : "";
-  text += timeline.totals_ps > 0
-              ? StrCat(HumanTime(timeline.totals_ps), " wall, shown are the last ", HumanTime(timeline.duration_ps))
-              : StrCat(HumanTime(timeline.duration_ps), " wall");
-  if (timeline.user_cpu_seconds >= 0 && timeline.system_cpu_seconds >= 0) {
-    StrAppend(&text, ", ", HumanSeconds(timeline.user_cpu_seconds), " user + ",
-              HumanSeconds(timeline.system_cpu_seconds), " system CPU",
-              IsWholeRun(timeline) ? "" : " (of the whole run)");
-  }
-  StrAppend(&text, "; ", EndText(timeline));
-  if (!timeline.complete) text += "; recovered from the spool";
-  out.push_back({text, Style::kHeading});
-  AddRanks(timeline, &out);
-  text =
-      StrCat(OfRank(timeline, "rank ", ": "), Plural(timeline.ProcessCount(), "process", "processes"), ", ",
-             Plural(timeline.ThreadCount(), "thread", "threads"), ", ", Plural(timeline.records, "record", "records"));
+}  // namespace
+
+// `60 steps, median 52.1 ms and 2 irregular (Optimizer.step)`; empty: there is nothing to say.
+std::string StepsText(const Timeline& timeline) {
   std::string steps;
   if (timeline.step_source == StepSource::kWholeCapture && !timeline.steps.empty()) {
     steps = StrCat("steps unknown", timeline.steps_unknown.empty() ? "" : ": ", PrintableUtf8(timeline.steps_unknown));
@@ -133,6 +124,28 @@ Section Headline(const Timeline& timeline, size_t columns) {
     }
     steps += ")";
   }
+  return steps;
+}
+
+Section HeadlineSection(const Timeline& timeline, size_t columns) {
+  Section out;
+  std::string text = timeline.window.starts_with("capture ") ? StrCat(timeline.window, ": ") : "";
+  text += timeline.totals_ps > 0
+              ? StrCat(HumanTime(timeline.totals_ps), " wall, shown are the last ", HumanTime(timeline.duration_ps))
+              : StrCat(HumanTime(timeline.duration_ps), " wall");
+  if (timeline.user_cpu_seconds >= 0 && timeline.system_cpu_seconds >= 0) {
+    StrAppend(&text, ", ", HumanSeconds(timeline.user_cpu_seconds), " user + ",
+              HumanSeconds(timeline.system_cpu_seconds), " system CPU",
+              IsWholeRun(timeline) ? "" : " (of the whole run)");
+  }
+  StrAppend(&text, "; ", EndText(timeline));
+  if (!timeline.complete) text += "; recovered from the spool";
+  out.push_back({text, Style::kHeading});
+  AddRanks(timeline, &out);
+  text =
+      StrCat(OfRank(timeline, "rank ", ": "), Plural(timeline.ProcessCount(), "process", "processes"), ", ",
+             Plural(timeline.ThreadCount(), "thread", "threads"), ", ", Plural(timeline.records, "record", "records"));
+  const std::string steps = StepsText(timeline);
   // What the steps were taken from stands last, and must not be what a narrow line cuts.
   const bool fits = Utf8Columns(text) + 2 + Utf8Columns(steps) <= columns;
   if (!steps.empty() && fits) StrAppend(&text, "; ", steps);
@@ -146,6 +159,8 @@ Section Headline(const Timeline& timeline, size_t columns) {
   }
   return out;
 }
+
+namespace {
 
 std::string TypeName(const Timeline& timeline, uint16_t type) {
   return type < timeline.types.size() ? PrintableUtf8(timeline.types[type].name) : "?";
@@ -181,8 +196,10 @@ std::string InSteps(const Timeline& timeline, const GpuDevice& device) {
   return StrCat(" (", HumanPercent(device.busy_in_steps_share), " in steps)");
 }
 
+}  // namespace
+
 // Of each GPU a heading, what was copied and waited for, and its longest kernels.
-Section Gpus(const Timeline& timeline, size_t columns) {
+Section GpuSection(const Timeline& timeline, size_t columns) {
   Section out;
   // With many of them one line each.
   const size_t kernel_rows = timeline.gpu_devices.size() > 2 ? 0 : timeline.gpu_devices.size() > 1 ? 2 : kTopRows;
@@ -258,6 +275,8 @@ Section Gpus(const Timeline& timeline, size_t columns) {
   return out;
 }
 
+namespace {
+
 // At the last blank that leaves the first part within the columns; the second is empty where all of it fits, or where
 // there is no such blank.
 std::pair<std::string, std::string> SplitAtBlank(const std::string& text, size_t columns) {
@@ -271,7 +290,9 @@ std::pair<std::string, std::string> SplitAtBlank(const std::string& text, size_t
   return {text.substr(0, best), text.substr(best + 1)};
 }
 
-Section Notes(const Timeline& timeline, size_t columns) {
+}  // namespace
+
+Section NoteSection(const Timeline& timeline, size_t columns) {
   Section out;
   auto add = [&](std::string text, Style style) { out.push_back({std::move(text), style}); };
   for (const std::string& text : timeline.errors) add(StrCat("error: ", PrintableUtf8(text)), Style::kError);
@@ -344,7 +365,7 @@ Section Notes(const Timeline& timeline, size_t columns) {
   return fitted;
 }
 
-Section Cost(const Timeline& timeline, const SummaryOptions& options) {
+Section CostSection(const Timeline& timeline, const SummaryOptions& options) {
   Section out;
   uint64_t ranks = 0;
   double of_ranks = 0;
@@ -372,7 +393,7 @@ Section Cost(const Timeline& timeline, const SummaryOptions& options) {
   return out;
 }
 
-Section Files(const std::vector<PublishedFile>& files) {
+Section FileSection(const std::vector<PublishedFile>& files) {
   Section out;
   for (const PublishedFile& file : files) {
     out.push_back({StrCat(PrintableUtf8(file.path), "  ", HumanBytes(static_cast<double>(file.bytes)),
@@ -382,7 +403,7 @@ Section Files(const std::vector<PublishedFile>& files) {
   return out;
 }
 
-Section View(const Timeline& timeline, const std::vector<PublishedFile>& files, const SummaryOptions& options) {
+Section ViewSection(const Timeline& timeline, const std::vector<PublishedFile>& files, const SummaryOptions& options) {
   const bool has_profile = std::any_of(files.begin(), files.end(),
                                        [](const PublishedFile& file) { return file.path.ends_with(".xplane.pb"); });
   if (!has_profile) return {};
@@ -393,8 +414,6 @@ Section View(const Timeline& timeline, const std::vector<PublishedFile>& files, 
            Style::kPlain, /*whole=*/true}};
 }
 
-}  // namespace
-
 std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector<PublishedFile>& files,
                                      const SummaryOptions& options) {
   const size_t columns = static_cast<size_t>(std::max(options.width - kPrefixColumns, 20));
@@ -402,12 +421,17 @@ std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector
   for (const std::string& line : NativeText(timeline, columns)) native.push_back({line});
   Section crash = CoreSection(timeline, columns);
   for (Line& line : PythonLastStacksSection(timeline, columns)) crash.push_back(std::move(line));
-  Section sections[] = {Headline(timeline, columns),      std::move(crash),
-                        PythonSection(timeline, columns), std::move(native),
-                        Waits(timeline, columns),         Gpus(timeline, columns),
-                        HeapSection(timeline, columns),   Notes(timeline, columns),
-                        Cost(timeline, options),          Files(files),
-                        View(timeline, files, options)};
+  Section sections[] = {HeadlineSection(timeline, columns),
+                        std::move(crash),
+                        PythonSection(timeline, columns),
+                        std::move(native),
+                        Waits(timeline, columns),
+                        GpuSection(timeline, columns),
+                        HeapSection(timeline, columns),
+                        NoteSection(timeline, columns),
+                        CostSection(timeline, options),
+                        FileSection(files),
+                        ViewSection(timeline, files, options)};
   Section &python = sections[2], &waits = sections[4], &gpus = sections[5], &heap = sections[6], &notes = sections[7],
           &listed = sections[9];
   auto lines = [&] {
@@ -445,7 +469,7 @@ std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector
   for (const Section& section : sections) {
     for (const Line& line : section) {
       const std::string text = line.whole ? line.text : FitColumns(line.text, columns);
-      const std::string_view escape = options.color ? Escape(line.style) : "";
+      const std::string_view escape = options.color ? EscapeOf(line.style) : "";
       out.push_back(escape.empty() ? text : StrCat(escape, text, "\x1b[0m"));
     }
   }

@@ -49,11 +49,6 @@ std::string_view OfWhat(VerdictBasis basis) {
   return "of the time";
 }
 
-std::string_view BaseName(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
-
 std::string PlaceOf(const Timeline& timeline, const Where& where) {
   const std::string_view file = timeline.strings.Get(where.file), function = timeline.strings.Get(where.function);
   if (file.empty()) return PrintableUtf8(ShortSymbol(function));
@@ -68,6 +63,7 @@ std::string ThreadText(const Timeline& timeline, uint32_t index) {
   if (thread.process != timeline.threads[timeline.verdict.thread].process) {
     return StrCat("process ", process.pid, process.name.empty() ? "" : StrCat(" (", PrintableUtf8(process.name), ")"));
   }
+  if (thread.is_main) return StrCat("main thread of ", process.pid);
   return thread.name.empty() ? StrCat("thread ", thread.tid) : StrCat("thread ", PrintableUtf8(thread.name));
 }
 
@@ -97,12 +93,19 @@ nlohmann::ordered_json VerdictJson(const Timeline& timeline) {
   const bool known = verdict.cause != Cause::kUnknown;
   Json where = Json::array();
   for (const Where& place : verdict.where) {
+    Json callers = Json::array();
+    for (const PythonLine& caller : place.callers) {
+      callers.push_back({{"file", TextOrNull(timeline.strings.Get(caller.file))},
+                         {"line", caller.line > 0 ? Json(caller.line) : Json(nullptr)},
+                         {"function", TextOrNull(timeline.strings.Get(caller.function))}});
+    }
     const bool has_thread = place.thread < timeline.threads.size();
     const Thread* const thread = has_thread ? &timeline.threads[place.thread] : nullptr;
     where.push_back({{"role", place.role == WhereRole::kSpends ? "spends" : "waited_for"},
                      {"file", TextOrNull(timeline.strings.Get(place.file))},
                      {"line", place.line > 0 ? Json(place.line) : Json(nullptr)},
                      {"function", TextOrNull(timeline.strings.Get(place.function))},
+                     {"callers", std::move(callers)},
                      {"doing", TextOrNull(place.doing)},
                      {"share", place.share},
                      {"pid", thread != nullptr ? Json(timeline.processes[thread->process].pid) : Json(nullptr)},
@@ -149,10 +152,20 @@ std::string VerdictSentence(const Timeline& timeline) {
 
 std::string VerdictBlocker(const Timeline& timeline) {
   const Verdict& verdict = timeline.verdict;
-  const Where* const where = FirstOf(verdict, WhereRole::kWaitedFor);
-  if (where == nullptr) return "";
-  return StrCat(ThreadText(timeline, where->thread), ": ", PlaceOf(timeline, *where), ", ",
-                where->doing.empty() ? "runs" : StrCat("in ", where->doing));
+  if (const Where* const other = FirstOf(verdict, WhereRole::kWaitedFor); other != nullptr) {
+    return StrCat(ThreadText(timeline, other->thread), ", ",
+                  other->doing.empty() ? "running" : StrCat("in ", other->doing), " at ", PlaceOf(timeline, *other));
+  }
+  const Where* const where = FirstOf(verdict, WhereRole::kSpends);
+  if (where == nullptr) return verdict.cause == Cause::kUnknown ? "not known" : "no single line of Python";
+  std::string text =
+      StrCat(ThreadText(timeline, where->thread), ", ", HumanPercent(where->share), " ",
+             where->doing.empty() ? "running" : StrCat("in ", where->doing), " at ", PlaceOf(timeline, *where));
+  for (const PythonLine& caller : where->callers) {
+    StrAppend(&text, " < ", PrintableUtf8(BaseName(timeline.strings.Get(caller.file))),
+              caller.line > 0 ? StrCat(":", caller.line) : "");
+  }
+  return text;
 }
 
 std::string VerdictSplit(const Timeline& timeline) {

@@ -19,7 +19,7 @@ nlohmann::ordered_json VerdictJson(const Timeline& timeline);
 
 // `62 % of the step: waits for a thread that prepares its data, at train.py:41 main`.
 std::string VerdictSentence(const Timeline& timeline);
-// `train.py:41 main: pthread_cond_wait; meanwhile thread prefetch: data.py:17 fetch, sleep`; empty: nobody.
+// `thread prefetch, in sleep at data.py:17 fetch`: what is waited for, else where the time is spent.
 std::string VerdictBlocker(const Timeline& timeline);
 // `input 62 %, operations 30 %, Python 5 %`; empty: no split.
 std::string VerdictSplit(const Timeline& timeline);

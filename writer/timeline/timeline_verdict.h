@@ -23,8 +23,8 @@ enum class StepPart : uint8_t {
   kInput,        // waits for the next batch, or makes it (a loader in the same thread)
   kOperations,   // native code on the CPU, and waits for the threads of such code
   kPython,       // the interpreter itself
-  kLaunch,       // calls that give work to a GPU, and waits for a GPU that is idle
-  kKernels,      // waits for a GPU that computes
+  kLaunch,       // calls that give work to a GPU
+  kKernels,      // waits for a GPU
   kCopies,       // waits for copies from and to a GPU
   kCollectives,  // waits for other processes of the job
   kLocks,        // waits for locks, queues and threads that give no input
@@ -66,15 +66,22 @@ enum class WhereRole : uint8_t {
   kWaitedFor,  // what another thread or process does meanwhile
 };
 
+struct PythonLine {
+  StringId file = 0;
+  int32_t line = -1;  // -1: not known
+  StringId function = 0;
+};
+
 // A line of Python, or a native function where there is no Python.
 struct Where {
   WhereRole role = WhereRole::kSpends;
-  uint32_t thread = 0;    // index into Timeline::threads
-  StringId file = 0;      // 0: not Python
-  int32_t line = -1;      // -1: not known
-  StringId function = 0;  // of Python, or native
-  std::string doing;      // `queue.get`, `sleep`, ...; empty: it runs
-  double share = 0;       // of the time of the split; of kWaitedFor: of the time that is waited
+  uint32_t thread = 0;              // index into Timeline::threads
+  StringId file = 0;                // 0: not Python
+  int32_t line = -1;                // -1: not known
+  StringId function = 0;            // of Python, or native
+  std::vector<PythonLine> callers;  // of the program\'s own, innermost first
+  std::string doing;                // `queue.get`, `sleep`, ...; empty: it runs
+  double share = 0;                 // of the time of the split; of kWaitedFor: of the time that is waited
 };
 
 struct Verdict {

@@ -24,9 +24,9 @@ void Account::Add(AccountRow row) {
   into = row;
 }
 
-std::vector<AccountRow> Account::Sorted(const std::map<std::tuple<uint32_t, int, StringId>, AccountRow>& rows) {
+std::vector<AccountRow> Account::Sorted(const Merged& rows) {
   std::vector<AccountRow> sorted;
-  for (const auto& [key, row] : rows) sorted.push_back(row);
+  for (const auto& [key, row] : rows) sorted.push_back(row.first);
   std::ranges::stable_sort(sorted, [](const AccountRow& a, const AccountRow& b) { return a.ps > b.ps; });
   return sorted;
 }

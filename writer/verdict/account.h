@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "writer/verdict/python_tags.h"
@@ -46,20 +47,25 @@ class Account {
   // Rows for which `wanted(row)`, longest first, those of one line and call as one.
   template <typename Wanted>
   std::vector<AccountRow> RowsOf(Wanted&& wanted) const {
-    std::map<std::tuple<uint32_t, int, StringId>, AccountRow> merged;
+    Merged merged;
     for (const auto& [key, row] : rows_) {
       if (!wanted(row)) continue;
-      AccountRow& into = merged[{row.frame, row.doing, row.frame == 0 ? row.call_site : 0}];
-      const int64_t before = into.ps;
-      if (row.ps > before) into = row;
-      into.ps = before + row.ps;
+      // The frame of the largest stands for all of a line.
+      auto& [into, largest] = merged[{tags_.LineOf(row.frame), row.doing, row.frame == 0 ? row.call_site : 0}];
+      const int64_t sum = into.ps + row.ps;
+      if (row.ps > largest) {
+        into = row;
+        largest = row.ps;
+      }
+      into.ps = sum;
     }
     return Sorted(merged);
   }
 
  private:
+  using Merged = std::map<std::tuple<uint32_t, int, StringId>, std::pair<AccountRow, int64_t>>;
   using Key = std::tuple<StepPart, PythonTag, int, uint32_t, uint16_t, StringId>;
-  static std::vector<AccountRow> Sorted(const std::map<std::tuple<uint32_t, int, StringId>, AccountRow>& rows);
+  static std::vector<AccountRow> Sorted(const Merged& rows);
   void Add(AccountRow row);
 
   const PythonTags& tags_;

@@ -26,7 +26,9 @@ constexpr double kCrowd = 0.75;
 constexpr double kSyncsOfStep = 4, kIdleGpu = 0.25;
 constexpr int64_t kTinyKernelPs = 20'000'000;
 constexpr double kKernelsOfStep = 20;
-constexpr size_t kMostWhere = 5;
+constexpr size_t kMostWhere = 5, kMostCallers = 4;
+// Launches that follow one another so soon are of one operation after the other.
+constexpr int64_t kBetweenLaunchesPs = 50'000'000;
 
 using Wanted = std::function<bool(const AccountRow&)>;
 
@@ -247,12 +249,29 @@ class Chooser {
     }
     if (idle >= kIdleGpu && mean_kernel < static_cast<double>(kTinyKernelPs) &&
         static_cast<double>(in_.gpu.kernels()) >= kKernelsOfStep * steps) {
-      Add(Cause::kTinyKernels, StepPart::kLaunch, [](const AccountRow& row) {
-        return row.part == StepPart::kLaunch && IsDoing(row, {WaitClass::kGpuLaunch, WaitClass::kGpuOther});
-      });
+      // With what the host does from one launch to the next: the GPU waits for all of it.
+      candidates_.push_back({Cause::kTinyKernels, StepPart::kLaunch, LaunchingPs(), [](const AccountRow& row) {
+                               return IsDoing(row, {WaitClass::kGpuLaunch, WaitClass::kGpuOther}) ||
+                                      (row.doing == kRunning &&
+                                       (row.part == StepPart::kPython || row.part == StepPart::kOperations));
+                             }});
     }
     facts_of_gpu_ = absl::StrFormat("GPU busy %s of the time, %s kernels of %s", HumanPercent(1 - idle),
                                     HumanCount(in_.gpu.kernels()), HumanTime(static_cast<int64_t>(mean_kernel)));
+  }
+
+  int64_t LaunchingPs() const {
+    int64_t sum = 0, last_end = INT64_MIN / 2;
+    for (const WaitSlice& wait : in_.time.waits()) {
+      if (wait.kind == WaitClass::kGpuLaunch) {
+        const int64_t between = wait.start_ps - last_end;
+        sum += wait.end_ps - wait.start_ps + (between <= kBetweenLaunchesPs ? between : 0);
+        last_end = wait.end_ps;
+      } else {
+        last_end = INT64_MIN / 2;
+      }
+    }
+    return sum;
   }
 
   const Candidate* OwnWork() const {
@@ -287,6 +306,12 @@ class Chooser {
       where.file = function.file;
       where.line = frame.line;
       where.function = function.name;
+      uint32_t caller = in_.tags.OwnCallerOf(row.frame);
+      for (; caller != 0 && where.callers.size() < kMostCallers; caller = in_.tags.OwnCallerOf(caller)) {
+        const PythonStack& called = timeline_.python.stacks[caller];
+        const PythonFunction& of = timeline_.python.functions[called.function];
+        where.callers.push_back({of.file, called.line, of.name});
+      }
     } else {
       where.function = row.call_site;
     }

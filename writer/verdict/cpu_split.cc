@@ -39,6 +39,9 @@ StepPart PartOfRunning(PythonTag tag) {
       return StepPart::kCompile;
     case PythonTag::kCollective:
       return StepPart::kCollectives;
+    // Saving is one thing, whether it copies, packs or writes.
+    case PythonTag::kCheckpoint:
+      return StepPart::kDisk;
     default:
       return StepPart::kRest;  // to be divided by the native samples
   }

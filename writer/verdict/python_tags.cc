@@ -2,7 +2,9 @@
 #include "writer/verdict/python_tags.h"
 
 #include <algorithm>
+#include <map>
 #include <string_view>
+#include <utility>
 
 #include "writer/timeline/python_origin.h"
 
@@ -83,6 +85,14 @@ constexpr Known kKnown[] = {
     {"/jax/_src/interpreters/mlir.py", "", PythonTag::kCompile},
     {"/jax/_src/interpreters/partial_eval.py", "", PythonTag::kCompile},
     {"/jax/_src/compilation_cache.py", "", PythonTag::kCompile},
+    {"/jax/_src/stages.py", "", PythonTag::kCompile},
+    {"/jax/_src/pjit.py", "_infer_params", PythonTag::kCompile},
+    {"/jax/_src/pjit.py", "_infer_params_internal", PythonTag::kCompile},
+    {"/jax/_src/pjit.py", "_trace_for_jit", PythonTag::kCompile},
+    {"/jax/_src/pjit.py", "_create_pjit_jaxpr", PythonTag::kCompile},
+    {"/jax/_src/pjit.py", "_resolve_and_lower", PythonTag::kCompile},
+    {"/jax/_src/interpreters/pxla.py", "compile", PythonTag::kCompile},
+    {"/jax/_src/interpreters/pxla.py", "lower_sharding_computation", PythonTag::kCompile},
     {"/torch/_dynamo/convert_frame.py", "", PythonTag::kCompile},
     {"/torch/_dynamo/output_graph.py", "", PythonTag::kCompile},
     {"/torch/_inductor/compile_fx.py", "", PythonTag::kCompile},
@@ -142,6 +152,9 @@ PythonTags::PythonTags(const Timeline& timeline) {
   tags_.resize(python.stacks.size());
   own_.resize(python.stacks.size());
   is_own_.resize(python.stacks.size());
+  lines_.resize(python.stacks.size());
+  parents_.resize(python.stacks.size());
+  std::map<std::pair<uint32_t, int32_t>, uint32_t> first;
   for (uint32_t i = 1; i < python.stacks.size(); ++i) {
     const PythonStack& stack = python.stacks[i];
     const bool known = stack.function < of_function.size();
@@ -150,9 +163,17 @@ PythonTags::PythonTags(const Timeline& timeline) {
     // A barrier waits behind a condition, a loader behind a queue: what is further out says what it is for.
     tags_[i] = outer != PythonTag::kNone ? outer : tag;
     is_own_[i] = known && own_function[stack.function];
+    lines_[i] = first.try_emplace({stack.function, stack.line}, i).first->second;
+    parents_[i] = stack.parent < i ? stack.parent : 0;
     const uint32_t below = stack.parent < i ? own_[stack.parent] : 0;
     own_[i] = is_own_[i] || below == 0 || !is_own_[below] ? i : below;
   }
+}
+
+uint32_t PythonTags::OwnCallerOf(uint32_t frame) const {
+  if (frame >= parents_.size() || parents_[frame] == 0) return 0;
+  const uint32_t caller = own_[parents_[frame]];
+  return is_own_[caller] ? caller : 0;
 }
 
 }  // namespace tbprof

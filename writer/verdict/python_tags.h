@@ -41,11 +41,17 @@ class PythonTags {
   // The innermost frame of the program's own; where there is none, the innermost. 0: none.
   uint32_t OwnFrameOf(uint32_t stack) const { return stack < own_.size() ? own_[stack] : 0; }
   bool HasOwnFrame(uint32_t stack) const { return stack < own_.size() && own_[stack] != 0 && is_own_[own_[stack]]; }
+  // The first frame of the same function and line: frames that differ in their callers alone have the same.
+  uint32_t LineOf(uint32_t frame) const { return frame < lines_.size() ? lines_[frame] : 0; }
+  // The program's own frame that called this one, through libraries; 0: none.
+  uint32_t OwnCallerOf(uint32_t frame) const;
 
  private:
   std::vector<PythonTag> tags_;  // by stack
   std::vector<uint32_t> own_;    // by stack
   std::vector<bool> is_own_;     // by stack: its innermost frame
+  std::vector<uint32_t> lines_;  // by stack: of its innermost frame
+  std::vector<uint32_t> parents_;
 };
 
 }  // namespace tbprof

@@ -91,11 +91,10 @@ void AddWaits(const PythonTags& tags, const ThreadTime& time, const GpuTime& gpu
     if (IsByGpu(wait)) {
       std::array<int64_t, kStepParts> parts{};
       gpu.Add(wait.start_ps, wait.end_ps, &parts);
-      // A copy of pageable memory is first copied by the CPU.
-      if (wait.kind == WaitClass::kGpuCopy) {
-        std::swap(parts[static_cast<size_t>(StepPart::kLaunch)], parts[static_cast<size_t>(StepPart::kRest)]);
-        parts[static_cast<size_t>(StepPart::kCopies)] += parts[static_cast<size_t>(StepPart::kRest)];
-        parts[static_cast<size_t>(StepPart::kRest)] = 0;
+      // While it is idle: what was launched is on its way, or a copy is prepared by the CPU.
+      if (wait.kind != WaitClass::kGpuLaunch) {
+        const StepPart idle = wait.kind == WaitClass::kGpuCopy ? StepPart::kCopies : StepPart::kKernels;
+        parts[static_cast<size_t>(idle)] += std::exchange(parts[static_cast<size_t>(StepPart::kLaunch)], 0);
       }
       for (size_t i = 0; i < kStepParts; ++i) account->AddWait(static_cast<StepPart>(i), wait, parts[i]);
       continue;

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/outputs/end_block.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "writer/convert/input_wait.h"
+#include "writer/outputs/summary_core.h"
+#include "writer/outputs/summary_heap.h"
+#include "writer/outputs/summary_native.h"
+#include "writer/outputs/summary_python_text.h"
+#include "writer/outputs/summary_sections.h"
+#include "writer/outputs/summary_verdict.h"
+
+namespace tbprof {
+namespace {
+
+constexpr int kPrefixColumns = 8;  // `tbprof: `
+// The launcher adds two: where raw records are, and how to get a viewer.
+constexpr size_t kMostLines = 14;
+constexpr size_t kMostNotes = 4, kMostOfCrash = 5, kMostRanks = 3;
+// A thread that waits for so much of its life is idle.
+constexpr double kIdle = 0.95;
+
+Section Lead(const Timeline& timeline) {
+  Section out;
+  out.push_back({StrCat(OfRank(timeline, "rank ", ": "), "verdict: ", VerdictSentence(timeline)), Style::kHeading});
+  const std::string steps = StepsText(timeline);
+  out.push_back({steps.empty() ? "steps unknown: nothing was recorded" : steps});
+  out.push_back({StrCat("blocker: ", VerdictBlocker(timeline))});
+  return out;
+}
+
+// Threads that do nothing but wait would fill every table of waits.
+std::string IdleThreads(const Timeline& timeline) {
+  size_t all = 0, idle = 0;
+  for (const Thread& thread : timeline.threads) {
+    if (thread.is_line || thread.is_main) continue;
+    ++all;
+    const int64_t end = thread.end_ps > 0 ? std::min(thread.end_ps, timeline.duration_ps) : timeline.duration_ps;
+    const int64_t there = end - std::max<int64_t>(thread.start_ps, 0);
+    int64_t waited = 0, free_from = 0;
+    const auto add = [&](const auto& event) {
+      if (!IsWait(timeline.types[event.type].family) || event.start_ps < free_from) return;
+      free_from = event.start_ps + event.duration_ps;
+      waited += event.duration_ps;
+    };
+    std::ranges::for_each(thread.events, add);
+    if (waited < there)
+      std::ranges::for_each(thread.cut_waits, [&](const CutWait& wait) { waited += wait.duration_ps; });
+    idle += static_cast<double>(waited) >= kIdle * static_cast<double>(std::max<int64_t>(there, 1));
+  }
+  if (all == 0) return "";
+  return StrCat("threads beside the main ones: ", all, ", of which ", idle, " only wait");
+}
+
+void Append(Section* out, Section lines, size_t most) {
+  for (size_t i = 0; i < std::min(lines.size(), most); ++i) out->push_back(std::move(lines[i]));
+}
+
+// What is cut first stands last.
+Section Details(const Timeline& timeline, const std::vector<PublishedFile>& files, const SummaryOptions& options,
+                size_t columns) {
+  Section out;
+  Section headline = HeadlineSection(timeline, columns);
+  Section crash = CoreSection(timeline, columns);
+  for (Line& line : PythonLastStacksSection(timeline, columns)) crash.push_back(std::move(line));
+  const std::string split = VerdictSplit(timeline), next(CauseNext(timeline.verdict.cause));
+  if (!split.empty()) out.push_back({StrCat("split: ", split)});
+  if (!next.empty()) out.push_back({StrCat("next: ", next)});
+  out.push_back(std::move(headline.front()));
+  Append(&out, std::move(crash), kMostOfCrash);
+  Append(&out, NoteSection(timeline, columns), kMostNotes);
+  if (timeline.by_rank.size() > 1) {
+    for (size_t i = 1; i < std::min(headline.size(), kMostRanks + 1); ++i) out.push_back(std::move(headline[i]));
+  }
+  Section gpus = GpuSection(timeline, columns);
+  std::erase_if(gpus, [](const Line& line) { return line.style != Style::kHeading; });
+  Append(&out, std::move(gpus), 2);
+  Section heap = HeapSection(timeline, columns);
+  std::erase_if(heap, [](const Line& line) { return line.style == Style::kColumns; });
+  Append(&out, std::move(heap), 2);
+  Append(&out, PythonSection(timeline, columns), 3);
+  if (const std::string threads = IdleThreads(timeline); !threads.empty()) out.push_back({threads});
+  Append(&out, CostSection(timeline, options), 1);
+  Append(&out, FileSection(files), 1);
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> EndBlock(const Timeline& timeline, const std::vector<PublishedFile>& files,
+                                  const SummaryOptions& options) {
+  const size_t columns = static_cast<size_t>(std::max(options.width - kPrefixColumns, 20));
+  Section lines = Lead(timeline);
+  Section view = ViewSection(timeline, files, options);
+  if (!view.empty()) lines.push_back(std::move(view.front()));
+  for (Line& line : Details(timeline, files, options, columns)) {
+    if (lines.size() >= kMostLines) break;
+    lines.push_back(std::move(line));
+  }
+  std::vector<std::string> out;
+  for (const Line& line : lines) {
+    const std::string text = line.whole ? line.text : FitColumns(line.text, columns);
+    const std::string_view escape = options.color ? EscapeOf(line.style) : "";
+    out.push_back(escape.empty() ? text : StrCat(escape, text, "\x1b[0m"));
+  }
+  return out;
+}
+
+}  // namespace tbprof
