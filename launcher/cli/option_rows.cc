@@ -304,7 +304,7 @@ absl::Status SetFollow(Options& options, std::string_view value) {
 }
 
 absl::Status SetSummary(Options& options, std::string_view value) {
-  if (value != "short" && value != "full") return absl::InvalidArgumentError("short or full expected");
+  if (value != "short" && value != "full") return Expected("short or full");
   options.full_summary = value == "full";
   return absl::OkStatus();
 }
@@ -467,7 +467,7 @@ constexpr OptionRow kRows[] = {
     {"follow", "WHICH", "children", "Processes recorded: children, all (daemons too) or none (the command alone)",
      kForRun | kForConfig, SetFollow},
     {"summary", "WHAT", "short", "Lines at the end: short (verdict first, at most 16), full (all tables)",
-     kForAll | kForCapture, SetSummary},
+     kForAll, SetSummary},
     {"quiet", "", "false", "Print errors only", kForAll | kForCapture | kForMerge, SetSwitch<&Options::quiet>},
     {"log-file", "FILE", "", "Append every line of tbprof to this file as well", kForAll | kForCapture | kForMerge,
      SetPath<&Options::log_file>},
